@@ -96,7 +96,7 @@ static int start_all(struct agent *a, const struct agent_options *o, struct erro
 	char pod_resources[PATH_MAX];
 
 	if (set_paths(a, o, err) < 0 || agent_lock(a, LOCK_WAIT_NS, err) < 0 ||
-		agent_config_start(a, o, err) < 0)
+		agent_config_start(&a->config, err) < 0)
 		return -1;
 	agent_health_start(a);
 	/* The worker looks at the GPUs while we set up gRPC. */
@@ -130,7 +130,6 @@ int agent_start(struct agent **ret, uv_loop_t *loop, const struct agent_options 
 	a->loop = loop;
 	a->failure.loop = loop;
 	a->lock_fd = -1;
-	a->sources = options->sources;
 	a->nvml_path = options->nvml_path;
 	a->sysfs_root = options->sysfs_root;
 	a->procfs_root = options->procfs_root;
@@ -154,7 +153,7 @@ int agent_start(struct agent **ret, uv_loop_t *loop, const struct agent_options 
 
 void agent_reload(struct agent *a)
 {
-	agent_config_reload(a);
+	agent_config_reload(&a->config);
 	agent_probe(a);
 	mig_sync(&a->mig);
 	on_kubelet_dir(a);
@@ -176,7 +175,7 @@ struct agent *agent_stop(struct agent *a)
 	a->holders = holders_free(a->holders);
 	a->local = http_server_stop(a->local);
 	a->tcp = health_server_stop(a->tcp);
-	agent_config_stop(a);
+	agent_config_stop(&a->config);
 	cluster_stop(&a->cluster);
 	a->kubelet_watch = kubelet_watch_stop(a->kubelet_watch);
 	a->monitor = gpu_monitor_stop(a->monitor);
@@ -190,7 +189,7 @@ struct agent *agent_stop(struct agent *a)
 	a->facts.offered.inv = inventory_free(a->facts.offered.inv);
 	agent_cdi_fini(&a->cdi);
 	node_fini(&a->facts.node);
-	agent_config_fini(a);
+	agent_config_fini(&a->config);
 	cluster_fini(&a->cluster);
 	mig_fini(&a->mig);
 	slices_fini(&a->slices);

@@ -20,7 +20,7 @@ static void take_look(struct agent *a, const struct inventory *inv, const struct
 		return;
 	}
 	if (r > 0)
-		agent_config_gpus_changed(a);
+		agent_config_gpus_changed(&a->config);
 	if (r > 0 || !a->facts.offered.offer) {
 		wake_up(&a->wake);
 	} else {

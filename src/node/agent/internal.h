@@ -12,15 +12,13 @@
 #include "node/agent/base/failure.h"
 #include "node/agent/base/report.h"
 #include "node/agent/base/wake.h"
-#include "node/agent/config/label-wait.h"
-#include "node/agent/config/source/source.h"
+#include "node/agent/config/config.h"
 #include "node/agent/kubelet/holders.h"
 #include "node/agent/kubelet/watch.h"
 #include "node/agent/mig/mig.h"
 #include "node/agent/mps/mps.h"
 #include "node/agent/monitoring/monitoring.h"
 #include "lib/base/log.h"
-#include "model/config/choice.h"
 #include "io/nvml/label-facts.h"
 #include "io/nvml/monitor/monitor.h"
 #include "lib/http/health/server.h"
@@ -60,43 +58,6 @@ struct agent_seen_gpu {
 	bool here; /* a MIG device of now */
 };
 
-/* What the GPUs say of the last text that was looked at. */
-enum config_fit {
-	FIT_UNKNOWN, /* none was ever seen: a config in force may be impossible here */
-	FIT_GOOD,    /* they can have it, or something else is wrong with it */
-	FIT_REFUSED, /* it is good, and they cannot have it: others may */
-};
-
-struct agent_config_state {
-	char *where;          /* what messages call it; NULL: flags and variables alone */
-	struct strv warnings; /* of the config in force */
-	uint64_t since_wall_ns;
-	uint64_t generation;     /* 1 for the first that is decided, + 1 with each change */
-	struct error last_error; /* of a newer config that was refused; ERR_NONE: none */
-	uint64_t last_error_wall_ns;
-	enum config_fit fit;
-	char waiting[ERROR_MSG_MAX]; /* why nothing is decided yet; "" */
-
-	/* Another config is in force; @moved: the driver's library is looked for elsewhere. */
-	void (*changed)(void *arg, bool moved);
-	void *arg; /* of .changed */
-
-	const char *file, *dir, *default_name;              /* options; borrowed; may be NULL */
-	char map_namespace[64], map[CONFIG_ENTRY_NAME_MAX]; /* of the ConfigMap; "": none */
-	char *source_text; /* the directory or ConfigMap, for messages; NULL: neither */
-	struct strv fallbacks;
-	struct config_source *source; /* NULL: flags and variables alone */
-	struct buf seen;              /* where and text of what was last looked at */
-	bool forced;                  /* a reload was asked for while a change was written */
-
-	struct label_wait label;
-	uv_timer_t wait; /* for its ticks */
-	bool unkept;     /* what is kept for the next start is not what is in force */
-	bool chosen;     /* then: */
-	char entry[CONFIG_ENTRY_NAME_MAX];
-	enum config_choice_by by;
-};
-
 struct agent_health {
 	uv_timer_t timer;
 	char boot[64];
@@ -120,12 +81,11 @@ struct agent {
 	char kubelet_dir[PATH_MAX], plugin_dir[PATH_MAX], run_dir[PATH_MAX];
 	char *kubelet_socket;  /* NULL if not given */
 	const char *state_dir; /* borrowed */
-	struct config_sources sources;
 	uint64_t started_wall_ns;
 	int lock_fd;
 
 	struct facts facts;
-	struct agent_config_state config;
+	struct agent_config config;
 
 	/* Borrowed: argv or environment; may be NULL. */
 	const char *nvml_path, *sysfs_root, *procfs_root;
@@ -214,19 +174,6 @@ int agent_gpus_start(struct agent *a, struct error *err) MUST_USE;
 void agent_probe(struct agent *a);
 /* Another config is in force; @moved: the driver's library is looked for elsewhere. */
 void agent_gpus_follow_config(struct agent *a, bool moved);
-
-/* node/agent/config/config.c: which config is in force. A single file must be good at start. */
-void agent_config_init(struct agent *a, void (*changed)(void *arg, bool moved), void *arg);
-int agent_config_start(struct agent *a, const struct agent_options *o,
-	struct error *err) MUST_USE;
-void agent_config_label(struct agent *a, const char *label); /* of our Node; NULL: none */
-void agent_config_with_api(struct agent *a, struct api *api);
-void agent_config_without_api(struct agent *a); /* there will be none */
-void agent_config_gpus_changed(struct agent *a);
-void agent_config_reload(struct agent *a);
-void agent_config_retry(struct agent *a); /* to keep it, where that failed */
-void agent_config_stop(struct agent *a);
-void agent_config_fini(struct agent *a);
 
 /* counters.c: --configmap-data. */
 void agent_counters_init(struct agent *a, const struct agent_options *o);

@@ -36,6 +36,8 @@ static void on_config(void *arg, bool moved)
 	wake_up(&a->wake);
 }
 
+static const struct agent_config_ops config_ops = { .changed = on_config };
+
 static void on_node(void *arg)
 {
 	struct agent *a = arg;
@@ -43,7 +45,8 @@ static void on_node(void *arg)
 
 	/* A Node that is gone says nothing about the config: what is in force stays. */
 	if (node_object_state(n) == NODE_PRESENT)
-		agent_config_label(a, node_object_label(n, a->cluster.c.options.node_label));
+		agent_config_label(&a->config, node_object_uid(n),
+			node_object_label(n, a->cluster.c.options.node_label));
 	mig_sync(&a->mig);
 }
 
@@ -51,7 +54,7 @@ static void on_api_ready(void *arg, struct api *api)
 {
 	struct agent *a = arg;
 
-	agent_config_with_api(a, api);
+	agent_config_with_api(&a->config, api);
 	mig_with_api(&a->mig, api);
 	monitoring_with_api(&a->monitoring, api);
 	agent_counters_with_api(a, api);
@@ -59,8 +62,10 @@ static void on_api_ready(void *arg, struct api *api)
 
 static void on_api_unavailable(void *arg, const struct error *why)
 {
-	agent_config_without_api(arg);
-	agent_counters_without_api(arg, why);
+	struct agent *a = arg;
+
+	agent_config_without_api(&a->config);
+	agent_counters_without_api(a, why);
 }
 
 /* All that the GPUs and the config give is registered, even if that is nothing. */
@@ -294,7 +299,7 @@ static const char *find_state(void *arg, const char *name, const char **ret_why)
 static void put_config(void *arg, struct view *v)
 {
 	const struct agent *a = arg;
-	const struct agent_config_state *c = &a->config;
+	const struct agent_config *c = &a->config;
 	CLEANUP(buf_fini) struct buf sharing = BUF_INIT(128);
 
 	config_sharing_text(a->facts.config, &sharing);
@@ -324,6 +329,27 @@ static const struct monitoring_ops monitoring_ops = {
 };
 
 /* --- all of them --- */
+
+static void init_config(struct agent *a, const struct agent_options *o)
+{
+	const struct agent_config_context context = {
+		.loop = a->loop,
+		.facts = &a->facts,
+		.link = &a->cluster.link,
+		.reporter = &a->reporter,
+		.state_dir = a->state_dir,
+		.sources = o->sources,
+		.options = { .file = o->config_path,
+			.dir = o->config_dir,
+			.map = o->config_map,
+			.default_name = o->default_config,
+			.fallbacks = &o->fallbacks },
+		.ops = &config_ops,
+		.arg = a,
+	};
+
+	agent_config_init(&a->config, &context);
+}
 
 static void init_cluster(struct agent *a, const struct agent_options *o)
 {
@@ -422,7 +448,7 @@ void agent_parts_init(struct agent *a, const struct agent_options *o)
 	a->reporter =
 		(struct reporter){ .event = on_event, .component = on_component, .arg = a };
 	a->components.reporter = &a->reporter;
-	agent_config_init(a, on_config, a);
+	init_config(a, o);
 	init_cluster(a, o);
 	init_mig(a, o);
 	init_slices(a, o);

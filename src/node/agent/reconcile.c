@@ -303,7 +303,7 @@ static void on_due(uv_timer_t *t)
 	if (now >= node_due(&a->facts.node, policy)) {
 		/* A GPU that is forgotten may be why the config did not fit. */
 		if (node_tick(&a->facts.node, policy, now))
-			agent_config_gpus_changed(a);
+			agent_config_gpus_changed(&a->config);
 		a->asked_ns = now;
 		agent_probe(a);
 	}

@@ -78,7 +78,7 @@ static void retry(struct agent *a)
 		return;
 	a->upkeep.retry_at_ns = now_ns + RETRY_NS;
 	agent_lock_retry(a);
-	agent_config_retry(a);
+	agent_config_retry(&a->config);
 	agent_http_retry(a);
 	cluster_retry(&a->cluster);
 	mig_retry(&a->mig);

@@ -1,20 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "node/agent/internal.h"
+#include "node/agent/config/config.h"
 
 #include "node/agent/config/kept.h"
 #include "lib/base/fd.h"
+#include "lib/base/log.h"
 #include "lib/base/time.h"
+#include "model/offer/offer.h"
 
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-/*
- * Which config is in force. A single file must be valid at the first start of a node; at later ones the last valid
- * config is used where it is not. Named configs may come later, as the node's label does, and until one is decided
- * nothing is offered: a node that offered the default first would take slices away from under the pods a moment
- * later. Whatever is wrong afterwards, the config in force stays.
- */
 
 #define WAIT_LOOK_MS 500
 
@@ -29,9 +27,9 @@ enum look {
 	LOOK_GPUS,   /* what did not fit the GPUs may fit others: no news unless it does */
 };
 
-static bool is_named(const struct agent_config_state *s)
+static bool is_named(const struct agent_config *s)
 {
-	return s->dir || *s->map;
+	return s->c.options.dir || *s->map;
 }
 
 /* --- from text to a config that is in force --- */
@@ -42,12 +40,12 @@ static void log_warnings(const struct strv *warnings)
 		log_warn("config", LOG_STR("warning", warnings->v[i]));
 }
 
-static int parse(struct agent *a, const char *where, const char *text, size_t len,
+static int parse(struct agent_config *s, const char *where, const char *text, size_t len,
 	struct config **ret, struct strv *warnings, struct error *err)
 {
 	CLEANUP(config_freep) struct config *c = NULL;
 
-	if (config_parse(&c, where, 0, text, len, &a->sources, warnings, err) < 0 ||
+	if (config_parse(&c, where, 0, text, len, &s->c.sources, warnings, err) < 0 ||
 		config_unsupported(c, *where ? where : "options", err) < 0)
 		return -1;
 	*ret = STEAL_PTR(c);
@@ -56,11 +54,11 @@ static int parse(struct agent *a, const char *where, const char *text, size_t le
 
 /* A config that parses may still be impossible on this node (too many devices): try it first. With
  * other GPUs it may be possible. */
-static int try_config(struct agent *a, const struct config *c, struct error *err)
+static int try_config(struct agent_config *s, const struct config *c, struct error *err)
 {
 	CLEANUP(offer_freep) struct offer *offer = NULL;
-	struct agent_config_state *s = &a->config;
-	bool fits = !a->facts.node.inv || offer_new(&offer, a->facts.node.inv, c, err) == 0;
+	bool fits =
+		!s->c.facts->node.inv || offer_new(&offer, s->c.facts->node.inv, c, err) == 0;
 
 	if (s->fit != FIT_UNKNOWN)
 		s->fit = fits ? FIT_GOOD : FIT_REFUSED;
@@ -73,12 +71,12 @@ static int try_config(struct agent *a, const struct config *c, struct error *err
  * from under the pods. Not so /dev/null, which NVIDIA's config-manager links when no label chooses a config: nobody is
  * about to write that.
  */
-static int refuse_empty(const struct agent *a, const char *where, const struct buf *text,
+static int refuse_empty(const struct agent_config *s, const char *where, const struct buf *text,
 	struct error *err)
 {
 	struct stat st;
 
-	if (!a->facts.decided || !config_is_empty(buf_str(text), text->len) ||
+	if (!s->c.facts->decided || !config_is_empty(buf_str(text), text->len) ||
 		(stat(where, &st) == 0 && S_ISCHR(st.st_mode)))
 		return 0;
 	return error_set(err, ERR_INVALID,
@@ -87,81 +85,78 @@ static int refuse_empty(const struct agent *a, const char *where, const struct b
 		where);
 }
 
-static void refuse(struct agent *a, enum look why, const char *reason, const struct error *err)
+static void refuse(struct agent_config *s, enum look why, const char *reason,
+	const struct error *err)
 {
-	struct agent_config_state *s = &a->config;
-
 	if (why == LOOK_GPUS && !strcmp(s->last_error.msg, err->msg))
 		return;
-	log_error(a->facts.decided ? "config refused, keeping the one in force"
-				   : "config refused, nothing is offered yet",
+	log_error(s->c.facts->decided ? "config refused, keeping the one in force"
+				      : "config refused, nothing is offered yet",
 		LOG_STR("reason", err->msg));
-	report_event(&a->reporter, EVENT_WARNING, reason, "%s%s", err->msg,
-		a->facts.decided ? "; the config in force stays" : "; nothing is offered yet");
+	report_event(s->c.reporter, EVENT_WARNING, reason, "%s%s", err->msg,
+		s->c.facts->decided ? "; the config in force stays"
+				    : "; nothing is offered yet");
 	s->last_error = *err;
 	s->last_error_wall_ns = time_wall_ns();
 }
 
-static void put_in_force(struct agent *a, struct config *c, struct strv *warnings)
+static void put_in_force(struct agent_config *s, struct config *c, struct strv *warnings)
 {
-	struct agent_config_state *s = &a->config;
-	bool moved =
-		strcmp(a->facts.config->container_driver_root, c->container_driver_root) != 0;
+	bool moved = strcmp(s->c.facts->config->container_driver_root,
+			     c->container_driver_root) != 0;
 
-	(void)config_free(a->facts.config);
-	a->facts.config = c;
-	a->facts.decided = true;
+	(void)config_free(s->c.facts->config);
+	s->c.facts->config = c;
+	s->c.facts->decided = true;
 	strv_fini(&s->warnings);
 	s->warnings = *warnings;
 	*warnings = (struct strv)STRV_INIT;
 	s->since_wall_ns = time_wall_ns();
 	s->generation++;
 	log_warnings(&s->warnings);
-	s->changed(s->arg, moved);
+	s->c.ops->changed(s->c.arg, moved);
 }
 
-static void say_good_again(struct agent *a, const char *where)
+static void say_good_again(struct agent_config *s, const char *where)
 {
-	struct agent_config_state *s = &a->config;
-
 	if (s->last_error.code == ERR_NONE)
 		return;
 	log_info("config is good again");
-	report_event(&a->reporter, EVENT_NORMAL, "ConfigApplied", "config %s is good again",
+	report_event(s->c.reporter, EVENT_NORMAL, "ConfigApplied", "config %s is good again",
 		where);
 	error_clear(&s->last_error);
 }
 
 /* Takes the text of @where in force, if it is good and says anything new. */
-static int take(struct agent *a, const char *where, const struct buf *text, struct error *err)
+static int take(struct agent_config *s, const char *where, const struct buf *text,
+	struct error *err)
 {
-	struct agent_config_state *s = &a->config;
 	CLEANUP(config_freep) struct config *c = NULL;
 	CLEANUP(strv_fini) struct strv warnings = STRV_INIT;
 	CLEANUP(freep) char *name = strdup(where);
-	bool first = !a->facts.decided;
+	bool first = !s->c.facts->decided;
 
 	if (s->fit == FIT_REFUSED)
 		s->fit = FIT_GOOD;
 	if (!name)
 		return error_nomem(err);
-	if (parse(a, where, buf_str(text), text->len, &c, &warnings, err) < 0 ||
-		refuse_empty(a, where, text, err) < 0 || try_config(a, c, err) < 0)
+	if (parse(s, where, buf_str(text), text->len, &c, &warnings, err) < 0 ||
+		refuse_empty(s, where, text, err) < 0 || try_config(s, c, err) < 0)
 		return -1;
-	say_good_again(a, where);
+	say_good_again(s, where);
 	free(s->where);
 	s->where = STEAL_PTR(name);
-	if (!first && config_equal(c, a->facts.config)) {
+	if (!first && config_equal(c, s->c.facts->config)) {
 		log_info("config read again: no change");
 		return 0;
 	}
-	put_in_force(a, STEAL_PTR(c), &warnings);
+	put_in_force(s, STEAL_PTR(c), &warnings);
 	if (first && !is_named(s))
 		return 0;
 	log_info("config applied", LOG_STR("file", where),
 		LOG_UINT("generation", s->generation));
 	if (!first)
-		report_event(&a->reporter, EVENT_NORMAL, "ConfigApplied",
+		report_event(s->c.reporter, EVENT_NORMAL, "ConfigApplied",
 			"config %s is in force", where);
 	return 0;
 }
@@ -170,42 +165,42 @@ static int take(struct agent *a, const char *where, const struct buf *text, stru
 
 /* What messages call an entry: "/configs/a", "configmap gpu/configs#a". Without a name it is what
  * config-manager links then, which refuse_empty() knows. */
-static void where_is(const struct agent_config_state *s, const char *name, struct buf *b)
+static void where_is(const struct agent_config *s, const char *name, struct buf *b)
 {
 	if (name)
-		buf_printf(b, "%s%c%s", s->source_text, s->dir ? '/' : '#', name);
+		buf_printf(b, "%s%c%s", s->source_text, s->c.options.dir ? '/' : '#', name);
 	else
 		buf_puts(b, "/dev/null");
 }
 
 /* Where the kept config is from. */
-static const char *kept_source(const struct agent_config_state *s)
+static const char *kept_source(const struct agent_config *s)
 {
-	return is_named(s) ? s->source_text : s->file;
+	return is_named(s) ? s->source_text : s->c.options.file;
 }
 
-static int kept_path(const struct agent *a, char path[PATH_MAX], struct error *err)
+static int kept_path(const struct agent_config *s, char path[PATH_MAX], struct error *err)
 {
-	return path_join(path, PATH_MAX, a->state_dir, KEPT_DIR "/" KEPT_NAME, err);
+	return path_join(path, PATH_MAX, s->c.state_dir, KEPT_DIR "/" KEPT_NAME, err);
 }
 
-static int read_kept(const struct agent *a, struct config_kept *k)
+static int read_kept(const struct agent_config *s, struct config_kept *k)
 {
 	struct error err = ERROR_INIT;
 	char path[PATH_MAX];
 
-	if (kept_path(a, path, &err) == 0 &&
-		config_kept_read(k, path, kept_source(&a->config), &err) == 0)
+	if (kept_path(s, path, &err) == 0 &&
+		config_kept_read(k, path, kept_source(s), &err) == 0)
 		return 0;
 	if (err.code != ERR_NOT_FOUND)
 		log_warn("kept config not used", LOG_STR("reason", err.msg));
 	return -1;
 }
 
-static bool has_kept(const struct agent *a)
+static bool has_kept(const struct agent_config *s)
 {
 	struct config_kept k = { .text = BUF_INIT(0) };
-	bool has = read_kept(a, &k) == 0;
+	bool has = read_kept(s, &k) == 0;
 
 	buf_fini(&k.text);
 	return has;
@@ -215,21 +210,20 @@ static bool has_kept(const struct agent *a)
  * For the next start. A full disk is no reason to do without the config; but what was kept before must not come back,
  * and keeping is tried again. A config that no GPU was offered by yet may be impossible here, and replaces none.
  */
-static void keep(struct agent *a, enum config_choice_by by, const struct buf *text)
+static void keep(struct agent_config *s, enum config_choice_by by, const struct buf *text)
 {
-	struct agent_config_state *s = &a->config;
 	struct config_kept k = { .by = by, .text = *text };
 	struct error err = ERROR_INIT;
 	char path[PATH_MAX], dir[PATH_MAX];
 
 	s->unkept = true;
-	if (s->fit == FIT_UNKNOWN && has_kept(a))
+	if (s->fit == FIT_UNKNOWN && has_kept(s))
 		return;
 	memcpy(k.label, s->label.value, sizeof(k.label));
 	memcpy(k.entry, s->entry, sizeof(k.entry));
 	memcpy(k.node_uid, s->label.node_uid, sizeof(k.node_uid));
-	if (path_join(dir, sizeof(dir), a->state_dir, KEPT_DIR, &err) == 0 &&
-		kept_path(a, path, &err) == 0 &&
+	if (path_join(dir, sizeof(dir), s->c.state_dir, KEPT_DIR, &err) == 0 &&
+		kept_path(s, path, &err) == 0 &&
 		(dir_make(dir, 0755, &err) < 0 ||
 			config_kept_write(&k, path, kept_source(s), &err) < 0))
 		(void)unlink(path);
@@ -238,15 +232,15 @@ static void keep(struct agent *a, enum config_choice_by by, const struct buf *te
 		(void)error_prefix(&err, "the config is not kept for the next start");
 		error_suffix(&err, "; a restart finds no config to fall back on");
 	}
-	report_component(&a->reporter, COMPONENT_KEPT_CONFIG, &err);
+	report_component(s->c.reporter, COMPONENT_KEPT_CONFIG, &err);
 }
 
-static bool is_choice(const struct agent_config_state *s, const struct config_choice *c)
+static bool is_choice(const struct agent_config *s, const struct config_choice *c)
 {
 	return s->chosen && s->by == c->by && !strcmp(s->entry, c->name ? c->name : "");
 }
 
-static void remember_choice(struct agent_config_state *s, const struct config_choice *c)
+static void remember_choice(struct agent_config *s, const struct config_choice *c)
 {
 	const char *name = c->name ? c->name : "";
 
@@ -260,7 +254,7 @@ static void remember_choice(struct agent_config_state *s, const struct config_ch
 }
 
 /* The same entry with the same text as the last time, good or bad, needs no second look. */
-static bool seen_before(struct agent_config_state *s, const char *where, const struct buf *text)
+static bool seen_before(struct agent_config *s, const char *where, const struct buf *text)
 {
 	struct buf *seen = &s->seen;
 	size_t len = strlen(where) + 1;
@@ -276,32 +270,29 @@ static bool seen_before(struct agent_config_state *s, const char *where, const s
 	return false;
 }
 
-static void waits(struct agent *a, const char *why)
+static void waits(struct agent_config *s, const char *why)
 {
-	struct agent_config_state *s = &a->config;
-
-	if (a->facts.decided || !strcmp(s->waiting, why))
+	if (s->c.facts->decided || !strcmp(s->waiting, why))
 		return;
 	log_info("config is not decided yet", LOG_STR("reason", why));
 	(void)snprintf(s->waiting, sizeof(s->waiting), "%s", why);
 }
 
 /* The entry that is to be in force now, and its text. > 0: not known yet, .waiting says why. */
-static int choose(struct agent *a, struct strv *names, struct config_choice *ret,
+static int choose(struct agent_config *s, struct strv *names, struct config_choice *ret,
 	struct buf *text, const char **ret_reason, struct error *err)
 {
-	struct agent_config_state *s = &a->config;
 	const struct config_choice_input in = { .label = s->label.value,
-		.default_name = s->default_name,
+		.default_name = s->c.options.default_name,
 		.fallbacks = &s->fallbacks,
 		.names = names,
-		.undecided = !a->facts.decided || (s->chosen && s->by == CHOICE_EMPTY) };
+		.undecided = !s->c.facts->decided || (s->chosen && s->by == CHOICE_EMPTY) };
 	int r;
 
 	*ret_reason = "ConfigNotFound";
 	if (!s->source) {
 		(void)error_set(err, ERR_UNAVAILABLE, "%s: %s", s->source_text,
-			api_link_trouble(&a->cluster.link));
+			api_link_trouble(s->c.link));
 		return CONFIG_SOURCE_WAIT;
 	}
 	r = config_source_names(s->source, names, err);
@@ -315,7 +306,7 @@ static int choose(struct agent *a, struct strv *names, struct config_choice *ret
 		return r;
 	if (!label_wait_known(&s->label)) {
 		(void)error_set(err, ERR_UNAVAILABLE, "waiting for the label of this node: %s",
-			api_link_trouble(&a->cluster.link));
+			api_link_trouble(s->c.link));
 		return CONFIG_SOURCE_WAIT;
 	}
 	if (config_choose(ret, &in, err) < 0)
@@ -332,23 +323,22 @@ static bool same_trouble(const char *a, const char *b)
 	return len > 0 && len == strcspn(b, ";") && !strncmp(a, b, len);
 }
 
-static void look_named(struct agent *a, enum look why)
+static void look_named(struct agent_config *s, enum look why)
 {
-	struct agent_config_state *s = &a->config;
 	CLEANUP(strv_fini) struct strv names = STRV_INIT;
 	CLEANUP(buf_fini) struct buf text = BUF_INIT(CONFIG_FILE_MAX);
 	CLEANUP(buf_fini) struct buf where = BUF_INIT(PATH_MAX + CONFIG_ENTRY_NAME_MAX);
 	struct config_choice choice;
 	struct error err = ERROR_INIT;
 	const char *reason;
-	int r = choose(a, &names, &choice, &text, &reason, &err);
+	int r = choose(s, &names, &choice, &text, &reason, &err);
 	bool force = why == LOOK_RELOAD || s->forced;
 
 	s->forced = force && r > 0;
 	/* Once the wait is over a server that has never answered is as good as none; a directory
 	 * that is being written will be whole in a moment. */
-	if (r > 0 && !(s->label.over && !a->facts.decided && *s->map)) {
-		waits(a, err.msg);
+	if (r > 0 && !(s->label.over && !s->c.facts->decided && *s->map)) {
+		waits(s, err.msg);
 		return;
 	}
 	s->waiting[0] = '\0';
@@ -356,7 +346,7 @@ static void look_named(struct agent *a, enum look why)
 		buf_clear(&s->seen);
 		/* The source is looked at every few seconds: only news are told. */
 		if (force || !same_trouble(s->last_error.msg, err.msg))
-			refuse(a, why, reason, &err);
+			refuse(s, why, reason, &err);
 		else
 			s->last_error = err;
 		return;
@@ -368,33 +358,32 @@ static void look_named(struct agent *a, enum look why)
 	if (seen_before(s, buf_str(&where), &text) && !force) {
 		if (s->last_error.code != ERR_NONE || (is_choice(s, &choice) && !s->unkept))
 			return;
-	} else if (take(a, buf_str(&where), &text, &err) < 0) {
-		refuse(a, why, reason, &err);
+	} else if (take(s, buf_str(&where), &text, &err) < 0) {
+		refuse(s, why, reason, &err);
 		return;
 	}
 	remember_choice(s, &choice);
-	keep(a, choice.by, &text);
+	keep(s, choice.by, &text);
 }
 
-static void look_file(struct agent *a, enum look why)
+static void look_file(struct agent_config *s, enum look why)
 {
-	struct agent_config_state *s = &a->config;
 	CLEANUP(buf_fini) struct buf text = BUF_INIT(CONFIG_FILE_MAX);
 	struct error err = ERROR_INIT;
 
 	if (config_source_read(s->source, "", &text, &err) < 0 ||
-		take(a, config_source_text(s->source), &text, &err) < 0)
-		refuse(a, why, "ConfigInvalid", &err);
+		take(s, config_source_text(s->source), &text, &err) < 0)
+		refuse(s, why, "ConfigInvalid", &err);
 	else
-		keep(a, CHOICE_EMPTY, &text);
+		keep(s, CHOICE_EMPTY, &text);
 }
 
-static void look(struct agent *a, enum look why)
+static void look(struct agent_config *s, enum look why)
 {
-	if (is_named(&a->config))
-		look_named(a, why);
+	if (is_named(s))
+		look_named(s, why);
 	else
-		look_file(a, why);
+		look_file(s, why);
 }
 
 static void on_source(void *arg)
@@ -408,10 +397,8 @@ static const struct config_source_ops source_ops = { .changed = on_source };
 
 static void on_wait(uv_timer_t *t);
 
-static void follow_label(struct agent *a, enum label_act what)
+static void follow_label(struct agent_config *s, enum label_act what)
 {
-	struct agent_config_state *s = &a->config;
-
 	switch (what) {
 	case LABEL_NOTHING:
 		return;
@@ -423,18 +410,16 @@ static void follow_label(struct agent *a, enum label_act what)
 		return;
 	case LABEL_DO_WITHOUT:
 		log_warn("the label of this node is not known, going on without it",
-			LOG_STR("reason", api_link_trouble(&a->cluster.link)));
+			LOG_STR("reason", api_link_trouble(s->c.link)));
 		break;
 	case LABEL_CHOOSE:
 		break;
 	}
-	look(a, LOOK_CHANGE);
+	look(s, LOOK_CHANGE);
 }
 
-void agent_config_label(struct agent *a, const char *label)
+void agent_config_label(struct agent_config *s, const char *uid, const char *label)
 {
-	struct agent_config_state *s = &a->config;
-	const char *uid = node_object_uid(a->cluster.link.node);
 	enum label_act what;
 
 	if (!is_named(s))
@@ -444,47 +429,46 @@ void agent_config_label(struct agent *a, const char *label)
 	if (what == LABEL_TICK)
 		log_info("the Node is a new one, waiting for its label",
 			LOG_STR("label", s->label.value));
-	follow_label(a, what);
+	follow_label(s, what);
 }
 
 static void on_wait(uv_timer_t *t)
 {
-	struct agent *a = t->data;
-	struct label_wait *w = &a->config.label;
-	const struct node_object *n = a->cluster.link.node;
+	struct agent_config *s = t->data;
+	struct label_wait *w = &s->label;
+	const struct node_object *n = s->c.link->node;
 	enum label_answer answer =
 		n ? label_wait_answer(w, node_object_state(n), node_object_trouble(n))
 		  : LABEL_SILENT;
 
-	follow_label(a, label_wait_tick(w, answer, a->facts.decided, time_mono_ns()));
+	follow_label(s, label_wait_tick(w, answer, s->c.facts->decided, time_mono_ns()));
 }
 
 /* Puts what an earlier run has kept in force. @where as in messages. */
-static int take_kept(struct agent *a, const struct config_kept *k, const char *where)
+static int take_kept(struct agent_config *s, const struct config_kept *k, const char *where)
 {
 	struct error err = ERROR_INIT;
 
 	log_info("using the config of the last run", LOG_STR("entry", k->entry));
-	if (take(a, where, &k->text, &err) == 0)
+	if (take(s, where, &k->text, &err) == 0)
 		return 0;
 	log_warn("kept config not used", LOG_STR("reason", err.msg));
 	return -1;
 }
 
 /* The label and the source may change that. */
-static int take_kept_choice(struct agent *a)
+static int take_kept_choice(struct agent_config *s)
 {
-	struct agent_config_state *s = &a->config;
 	struct config_kept k = { .text = BUF_INIT(0) };
 	struct config_choice choice;
 	CLEANUP(buf_fini) struct buf where = BUF_INIT(PATH_MAX + CONFIG_ENTRY_NAME_MAX);
-	int r = read_kept(a, &k);
+	int r = read_kept(s, &k);
 
 	if (r < 0)
 		goto out;
 	choice = (struct config_choice){ .by = k.by, .name = *k.entry ? k.entry : NULL };
 	where_is(s, choice.name, &where);
-	r = take_kept(a, &k, buf_str(&where));
+	r = take_kept(s, &k, buf_str(&where));
 	if (r < 0)
 		goto out;
 	remember_choice(s, &choice);
@@ -495,15 +479,15 @@ out:
 	return r;
 }
 
-static int take_kept_file(struct agent *a, bool empty_too)
+static int take_kept_file(struct agent_config *s, bool empty_too)
 {
 	struct config_kept k = { .text = BUF_INIT(0) };
-	int r = read_kept(a, &k);
+	int r = read_kept(s, &k);
 
 	if (r == 0 && !empty_too && config_is_empty(buf_str(&k.text), k.text.len))
 		r = -1;
 	if (r == 0)
-		r = take_kept(a, &k, a->config.file);
+		r = take_kept(s, &k, s->c.options.file);
 	buf_fini(&k.text);
 	return r;
 }
@@ -511,96 +495,90 @@ static int take_kept_file(struct agent *a, bool empty_too)
 /* --- the GPUs --- */
 
 /* Where a newer text was refused, that in force is not at hand: after the next valid one. */
-void agent_config_retry(struct agent *a)
+void agent_config_retry(struct agent_config *s)
 {
-	struct agent_config_state *s = &a->config;
 	CLEANUP(buf_fini) struct buf text = BUF_INIT(CONFIG_FILE_MAX);
 
 	if (!s->unkept || s->fit == FIT_UNKNOWN || s->last_error.code != ERR_NONE)
 		return;
 	if (is_named(s))
-		look(a, LOOK_CHANGE);
+		look(s, LOOK_CHANGE);
 	else if (config_source_read(s->source, "", &text, NULL) == 0)
-		keep(a, CHOICE_EMPTY, &text);
+		keep(s, CHOICE_EMPTY, &text);
 }
 
 /*
  * The first look at GPUs. A config that is impossible here is refused as at a reload, and the last valid one is in
  * force; without one nothing can be offered.
  */
-static void prove(struct agent *a)
+static void prove(struct agent_config *s)
 {
-	struct agent_config_state *s = &a->config;
 	struct error err = ERROR_INIT;
 
 	s->fit = FIT_GOOD;
-	if (!a->facts.decided || !s->source)
+	if (!s->c.facts->decided || !s->source)
 		return;
-	if (try_config(a, a->facts.config, &err) == 0) {
-		agent_config_retry(a);
+	if (try_config(s, s->c.facts->config, &err) == 0) {
+		agent_config_retry(s);
 		return;
 	}
-	if ((is_named(s) ? take_kept_choice(a) : take_kept_file(a, /* empty_too= */ true)) == 0)
-		look(a, LOOK_CHANGE); /* refuses it */
+	if ((is_named(s) ? take_kept_choice(s) : take_kept_file(s, /* empty_too= */ true)) == 0)
+		look(s, LOOK_CHANGE); /* refuses it */
 }
 
-void agent_config_gpus_changed(struct agent *a)
+void agent_config_gpus_changed(struct agent_config *s)
 {
-	struct agent_config_state *s = &a->config;
-
-	if (s->fit == FIT_UNKNOWN && a->facts.node.inv && a->facts.node.inv->n > 0) {
-		prove(a);
+	if (s->fit == FIT_UNKNOWN && s->c.facts->node.inv && s->c.facts->node.inv->n > 0) {
+		prove(s);
 		return;
 	}
 	if (s->fit != FIT_REFUSED || !s->source)
 		return;
 	buf_clear(&s->seen);
-	look(a, LOOK_GPUS);
+	look(s, LOOK_GPUS);
 }
 
 /* --- life --- */
 
-static int start_file(struct agent *a, struct error *err)
+static int start_file(struct agent_config *s, struct error *err)
 {
-	struct agent_config_state *s = &a->config;
 	CLEANUP(buf_fini) struct buf text = BUF_INIT(CONFIG_FILE_MAX);
 	struct error why = ERROR_INIT;
 
 	/* NVIDIA's words first: people search for them. */
-	if (file_read(s->file, &text, &why) < 0) {
+	if (file_read(s->c.options.file, &text, &why) < 0) {
 		(void)error_prefix(&why, "unable to load config: error opening config file");
 		buf_clear(&text);
 	} else {
 		/* Whether it may be empty depends on what it takes the place of. */
 		if (config_is_empty(buf_str(&text), text.len))
-			(void)take_kept_file(a, /* empty_too= */ false);
-		if (take(a, s->file, &text, &why) == 0)
-			keep(a, CHOICE_EMPTY, &text);
+			(void)take_kept_file(s, /* empty_too= */ false);
+		if (take(s, s->c.options.file, &text, &why) == 0)
+			keep(s, CHOICE_EMPTY, &text);
 	}
-	if (why.code != ERR_NONE && !a->facts.decided &&
-		take_kept_file(a, /* empty_too= */ true) < 0) {
+	if (why.code != ERR_NONE && !s->c.facts->decided &&
+		take_kept_file(s, /* empty_too= */ true) < 0) {
 		error_copy(err, &why);
 		return -1;
 	}
 	if (why.code != ERR_NONE)
-		refuse(a, LOOK_CHANGE, "ConfigInvalid", &why);
-	return config_source_file(&s->source, a->loop, s->file, &text, &source_ops, a, err);
+		refuse(s, LOOK_CHANGE, "ConfigInvalid", &why);
+	return config_source_file(&s->source, s->c.loop, s->c.options.file, &text, &source_ops,
+		s, err);
 }
 
 /* "[namespace/]name", in the pod's namespace without one. */
-static int name_map(struct agent *a, const char *text, struct error *err)
+static int name_map(struct agent_config *s, const char *text, struct error *err)
 {
-	struct agent_config_state *s = &a->config;
-
-	if (config_map_name("config-map", text, a->cluster.link.namespace_, s->map_namespace,
-		    s->map, err) < 0)
+	if (config_map_name("config-map", text, s->c.link->namespace_, s->map_namespace, s->map,
+		    err) < 0)
 		return -1;
-	if (!*s->map_namespace && a->cluster.link.possible)
+	if (!*s->map_namespace && s->c.link->possible)
 		return error_set(err, ERR_INVALID,
 			"--config-map %s: the namespace of this pod is not known%s%s; give "
 			"NAMESPACE/NAME or --namespace",
-			text, a->cluster.link.found ? "" : ": ",
-			a->cluster.link.found ? "" : a->cluster.link.why.msg);
+			text, s->c.link->found ? "" : ": ",
+			s->c.link->found ? "" : s->c.link->why.msg);
 	if (asprintf(&s->source_text, "configmap %s/%s", s->map_namespace, s->map) < 0) {
 		s->source_text = NULL;
 		return error_nomem(err);
@@ -608,98 +586,102 @@ static int name_map(struct agent *a, const char *text, struct error *err)
 	return 0;
 }
 
-static int start_named(struct agent *a, struct error *err)
+static int start_named(struct agent_config *s, struct error *err)
 {
-	struct agent_config_state *s = &a->config;
-
-	if (s->dir) {
-		if (config_source_dir(&s->source, a->loop, s->dir, &source_ops, a, err) < 0)
+	if (s->c.options.dir) {
+		if (config_source_dir(&s->source, s->c.loop, s->c.options.dir, &source_ops, s,
+			    err) < 0)
 			return -1;
 		s->source_text = strdup(config_source_text(s->source));
 		if (!s->source_text)
 			return error_nomem(err);
 	}
-	follow_label(a,
-		label_wait_start(&s->label, a->cluster.link.possible, *s->map, time_mono_ns()));
-	(void)take_kept_choice(a);
-	look(a, LOOK_CHANGE);
+	follow_label(s,
+		label_wait_start(&s->label, s->c.link->possible, *s->map, time_mono_ns()));
+	(void)take_kept_choice(s);
+	look(s, LOOK_CHANGE);
 	return 0;
 }
 
-void agent_config_with_api(struct agent *a, struct api *api)
+void agent_config_with_api(struct agent_config *s, struct api *api)
 {
-	struct agent_config_state *s = &a->config;
 	struct error err = ERROR_INIT;
 
-	label_wait_asked(&s->label, node_object_trouble(a->cluster.link.node));
+	label_wait_asked(&s->label, node_object_trouble(s->c.link->node));
 	if (*s->map && config_source_map(&s->source, api, s->map_namespace, s->map, &source_ops,
-			       a, &err) < 0)
-		refuse(a, LOOK_CHANGE, "ConfigNotFound", &err);
+			       s, &err) < 0)
+		refuse(s, LOOK_CHANGE, "ConfigNotFound", &err);
 }
 
-void agent_config_without_api(struct agent *a)
+void agent_config_without_api(struct agent_config *s)
 {
-	label_wait_give_up(&a->config.label);
-	if (is_named(&a->config))
-		look(a, LOOK_CHANGE);
+	label_wait_give_up(&s->label);
+	if (is_named(s))
+		look(s, LOOK_CHANGE);
 }
 
-int agent_config_start(struct agent *a, const struct agent_options *o, struct error *err)
+int agent_config_start(struct agent_config *s, struct error *err)
 {
-	struct agent_config_state *s = &a->config;
+	const struct agent_config_options *o = &s->c.options;
 	CLEANUP(strv_fini) struct strv warnings = STRV_INIT;
 
-	s->file = o->config_path && *o->config_path ? o->config_path : NULL;
-	s->dir = o->config_dir && *o->config_dir ? o->config_dir : NULL;
-	s->default_name = o->default_config;
-	if (strv_copy(&s->fallbacks, &o->fallbacks, err) < 0 ||
+	if (strv_copy(&s->fallbacks, o->fallbacks, err) < 0 ||
 		config_fallbacks_check(&s->fallbacks, err) < 0 ||
-		parse(a, "", "", 0, &a->facts.config, &warnings, err) < 0)
+		parse(s, "", "", 0, &s->c.facts->config, &warnings, err) < 0)
 		return -1;
-	if (s->file)
-		return start_file(a, err);
-	if (o->config_map && *o->config_map && name_map(a, o->config_map, err) < 0)
+	s->c.options.fallbacks = &s->fallbacks;
+	if (o->file)
+		return start_file(s, err);
+	if (o->map && name_map(s, o->map, err) < 0)
 		return -1;
 	if (is_named(s))
-		return start_named(a, err);
+		return start_named(s, err);
 	/* Options and variables alone. */
 	s->warnings = warnings;
 	warnings = (struct strv)STRV_INIT;
 	log_warnings(&s->warnings);
-	a->facts.decided = true;
+	s->c.facts->decided = true;
 	s->since_wall_ns = time_wall_ns();
 	s->generation = 1;
 	return 0;
 }
 
-void agent_config_init(struct agent *a, void (*changed)(void *arg, bool moved), void *arg)
+/* What is not given is NULL. */
+static const char *given(const char *text)
 {
-	a->config.changed = changed;
-	a->config.arg = arg;
-	a->config.seen = (struct buf)BUF_INIT(CONFIG_FILE_MAX + 2 * PATH_MAX);
-	(void)uv_timer_init(a->loop, &a->config.wait);
-	a->config.wait.data = a;
+	return text && *text ? text : NULL;
 }
 
-void agent_config_reload(struct agent *a)
+void agent_config_init(struct agent_config *s, const struct agent_config_context *context)
 {
-	if (is_named(&a->config))
-		look(a, LOOK_RELOAD);
-	else if (a->config.source)
-		config_source_look(a->config.source);
+	struct agent_config_options *o = &s->c.options;
+
+	*s = (struct agent_config){ .c = *context };
+	o->file = given(o->file);
+	o->dir = given(o->dir);
+	o->map = given(o->map);
+	s->seen = (struct buf)BUF_INIT(CONFIG_FILE_MAX + 2 * PATH_MAX);
+	(void)uv_timer_init(s->c.loop, &s->wait);
+	s->wait.data = s;
 }
 
-void agent_config_stop(struct agent *a)
+void agent_config_reload(struct agent_config *s)
 {
-	a->config.source = config_source_stop(a->config.source);
-	uv_close((uv_handle_t *)&a->config.wait, NULL);
+	if (is_named(s))
+		look(s, LOOK_RELOAD);
+	else if (s->source)
+		config_source_look(s->source);
 }
 
-void agent_config_fini(struct agent *a)
+void agent_config_stop(struct agent_config *s)
 {
-	struct agent_config_state *s = &a->config;
+	s->source = config_source_stop(s->source);
+	uv_close((uv_handle_t *)&s->wait, NULL);
+}
 
-	a->facts.config = config_free(a->facts.config);
+void agent_config_fini(struct agent_config *s)
+{
+	s->c.facts->config = config_free(s->c.facts->config);
 	free(s->where);
 	free(s->source_text);
 	strv_fini(&s->warnings);

@@ -62,7 +62,7 @@ static json_t *sharing_status(const struct config *c)
 
 static json_t *config_status(const struct agent *a)
 {
-	const struct agent_config_state *s = &a->config;
+	const struct agent_config *s = &a->config;
 	json_t *o = json_object();
 
 	SET(o, "file", s->where ? json_any_text(s->where) : json_null());
