@@ -91,8 +91,7 @@ void config_env_stop(struct config_env *e)
 	if (!e->running)
 		return;
 	agent_config_stop(&e->config);
-	while (uv_run(e->loop, UV_RUN_NOWAIT) && uv_is_closing((uv_handle_t *)&e->config.wait))
-		;
+	(void)uv_run(e->loop, UV_RUN_NOWAIT); /* closes all of it; others may be on that loop */
 	agent_config_fini(&e->config);
 	e->f->facts.decided = false;
 	forget_gpus(e);
