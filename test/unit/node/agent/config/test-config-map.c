@@ -204,6 +204,23 @@ static void agent_config__says_that_nobody_answers_when_the_time_is_over(void **
 	assert_good(m->e, 2);
 }
 
+static void agent_config_with_api__takes_no_node_that_is_not_asked_yet_for_a_verdict(
+	void **state)
+{
+	struct map_env *m = *state;
+	const struct node_object *n = m->e->link.node;
+	const struct label_wait *w = &m->e->config.label;
+
+	SCRIPT(m->server, { .silent = true });
+	config_env_start(m->e);
+	/* Its trouble looks like that of a server that is down. */
+	assert_int_equal(label_wait_answer(w, node_object_state(n), node_object_trouble(n)),
+		LABEL_DOWN);
+	agent_config_with_api(&m->e->config, m->server->api);
+	assert_int_equal(label_wait_answer(w, node_object_state(n), node_object_trouble(n)),
+		LABEL_SILENT);
+}
+
 /* --- changes --- */
 
 static void agent_config__follows_the_config_map(void **state)
@@ -298,6 +315,8 @@ int main(void)
 		MAP_TEST(agent_config__waits_for_the_label_when_the_config_map_is_known),
 		MAP_TEST(agent_config__waits_for_the_config_map_when_the_label_is_known),
 		MAP_TEST(agent_config__says_that_nobody_answers_when_the_time_is_over),
+		MAP_TEST(
+			agent_config_with_api__takes_no_node_that_is_not_asked_yet_for_a_verdict),
 		MAP_TEST(agent_config__follows_the_config_map),
 		MAP_TEST(agent_config__offers_whole_gpus_before_there_is_a_config_map),
 		MAP_TEST(agent_config_without_api__has_the_choice_of_the_last_run_or_none),
