@@ -125,17 +125,16 @@ static bool has_waited(struct label_wait *w, enum label_answer answer, uint64_t 
 enum label_act label_wait_tick(struct label_wait *w, enum label_answer answer, bool decided,
 	uint64_t now_ns)
 {
-	bool known = label_wait_known(w), was_over = w->over, ends;
+	bool known = label_wait_known(w), was_over = w->over;
 
 	if (w->state == LABEL_NEW_NODE)
 		return tick_new_node(w, answer, now_ns);
 	if (decided || w->state == LABEL_UNWANTED || (w->over && w->state == LABEL_KNOWN))
 		return LABEL_STOP;
-	ends = has_waited(w, answer, now_ns);
-	w->over |= ends;
+	w->over |= has_waited(w, answer, now_ns);
 	if (w->over && w->state != LABEL_KNOWN)
 		w->state = answer == LABEL_ABSENT ? LABEL_NO_NODE : LABEL_GIVEN_UP;
-	if (!ends || (was_over && known == label_wait_known(w)))
+	if (!w->over || (was_over && known == label_wait_known(w)))
 		return LABEL_NOTHING;
 	return !known && label_wait_known(w) ? LABEL_DO_WITHOUT : LABEL_CHOOSE;
 }

@@ -164,8 +164,10 @@ static void label_wait__uses_a_config_map_without_label_only_where_there_is_no_n
 				AT(10500, TICK, LABEL_ABSENT, NOTHING, NO_NODE),
 				AT(11000, TICK, LABEL_DOWN, CHOOSE, GIVEN_UP),
 				AT(11500, TICK, LABEL_ABSENT, DO_WITHOUT, NO_NODE),
-				/* Where silence ends the verdict the choice stays as it is. */
-				AT(12000, TICK, LABEL_SILENT, NOTHING, GIVEN_UP) } },
+				/* Silence ends the verdict, but not that the wait is over. */
+				AT(12000, TICK, LABEL_SILENT, CHOOSE, GIVEN_UP),
+				AT(12500, TICK, LABEL_SILENT, NOTHING, GIVEN_UP),
+				AT(13000, TICK, LABEL_ABSENT, DO_WITHOUT, NO_NODE) } },
 		{ "a directory needs no second choice for that",
 			.steps = { AT(0, TICK, LABEL_ABSENT, NOTHING, WAITING),
 				AT(10000, TICK, LABEL_ABSENT, DO_WITHOUT, NO_NODE),
