@@ -19,6 +19,7 @@ struct source_env {
 	struct config_source *source;
 	char root[PATH_MAX]; /* of the source: the directory or the file */
 	unsigned changes;
+	uv_timer_t writer;
 };
 
 static void on_changed(void *arg)
@@ -37,6 +38,8 @@ static int setup(void **state)
 	assert_non_null(e);
 	assert_int_equal(agent_fixture_setup(&f), 0);
 	e->f = f;
+	(void)uv_timer_init(&e->f->loop, &e->writer);
+	e->writer.data = e;
 	assert_ok(path_join(e->root, sizeof(e->root), e->f->dir, "configs", &err), &err);
 	*state = e;
 	return 0;
@@ -48,6 +51,8 @@ static int teardown(void **state)
 	void *f = e->f;
 
 	e->source = config_source_stop(e->source);
+	uv_close((uv_handle_t *)&e->writer, NULL);
+	agent_fixture_turn(e->f);
 	free(e);
 	return agent_fixture_teardown(&f);
 }
@@ -215,6 +220,21 @@ static void config_source_dir__waits_while_somebody_writes(void **state)
 	until_soon(e, e->changes == 1);
 	assert_names(e, "a");
 	assert_string_equal(text_of(e, "a"), "whole");
+}
+
+static void on_write(uv_timer_t *t)
+{
+	write_over(t->data, "configs/noise", "x");
+}
+
+static void config_source_dir__does_not_wait_for_one_that_never_stops_writing(void **state)
+{
+	struct source_env *e = *state;
+
+	put(e, "configs/noise", "");
+	start_dir(e, e->root);
+	(void)uv_timer_start(&e->writer, on_write, 0, 50);
+	until_soon(e, e->changes == 1);
 }
 
 static void config_source_dir__sees_that_the_kubelet_swaps_a_volume(void **state)
@@ -386,6 +406,7 @@ int main(void)
 		SOURCE_TEST(config_source_dir__has_the_files_that_can_be_entries),
 		SOURCE_TEST(config_source_dir__has_limits),
 		SOURCE_TEST(config_source_dir__waits_while_somebody_writes),
+		SOURCE_TEST(config_source_dir__does_not_wait_for_one_that_never_stops_writing),
 		SOURCE_TEST(config_source_dir__sees_that_the_kubelet_swaps_a_volume),
 		SOURCE_TEST(config_source_dir__sees_a_directory_that_comes_late),
 		SOURCE_TEST(config_source_look__watches_the_directory_of_that_name),
