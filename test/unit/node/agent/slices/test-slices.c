@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "support/test.h"
+#include "unit/node/agent/slices/mounted-slice.h"
 
 #include "abi/slice-dir.h"
 #include "node/agent/slices/file.h"
@@ -13,14 +14,10 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <sched.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mount.h>
-#include <sys/prctl.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #define GIB (UINT64_C(1) << 30)
@@ -453,34 +450,6 @@ static void slice_checkpoint__is_searched_for_ids(void **state)
 	}
 }
 
-/* A process in a mount namespace of its own, that has the slice mounted: as a container. */
-static pid_t container(const char *slice_dir, const char *at)
-{
-	int ready[2];
-	char c = 0;
-	pid_t pid;
-
-	assert_int_equal(pipe(ready), 0);
-	pid = fork();
-	if (pid == 0) {
-		(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-		c = unshare(CLONE_NEWNS) == 0 &&
-		    mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 &&
-		    mount(slice_dir, at, NULL, MS_BIND, NULL) == 0;
-		(void)!write(ready[1], &c, 1);
-		for (;;)
-			(void)pause();
-	}
-	assert_int_equal(read(ready[0], &c, 1), 1);
-	(void)close(ready[0]);
-	(void)close(ready[1]);
-	if (c)
-		return pid;
-	(void)kill(pid, SIGKILL);
-	(void)waitpid(pid, NULL, 0);
-	return 0;
-}
-
 static void slice_mounts__are_found_in_other_namespaces(void **state)
 {
 	char *dir = test_tmpdir(), slice[PATH_MAX], at[PATH_MAX];
@@ -496,12 +465,11 @@ static void slice_mounts__are_found_in_other_namespaces(void **state)
 	assert_ok(dir_make(at, 0755, &err), &err);
 	/* MOUNTS_CUT is of other processes on this machine. */
 	assert_in_range(slice_mounts_find(&before, "/proc", &err), 0, MOUNTS_CUT);
-	pid = container(slice, at);
+	pid = mounted_slice_begin(slice, at);
 	if (pid) {
 		assert_in_range(slice_mounts_find(&during, "/proc", &err), 0, MOUNTS_CUT);
 		assert_true(during.n > before.n && strv_has(&during, ID));
-		(void)kill(pid, SIGKILL);
-		(void)waitpid(pid, NULL, 0);
+		mounted_slice_end(pid);
 	} else {
 		print_message("# skipped: no mount namespaces\n");
 	}
