@@ -27,14 +27,21 @@ static bool ask_holders(void *arg,
 	void *done_arg)
 {
 	struct slices_env *e = arg;
-	const struct pod_devices list = { .v = e->holders, .n = e->n_holders };
+	struct pod_devices list;
 	struct error err = ERROR_INIT;
 
 	e->asks++;
 	if (!e->holders_asked)
 		return false;
-	if (!e->holders_known)
+	if (e->asks == e->hold_at_ask)
+		env_hold(e, "late", "GPU-0::0");
+	if (e->asks == e->stop_at_ask) {
+		slices_stop(&e->s);
+		e->stopped = true;
+	}
+	if (!e->holders_known || e->holders_old)
 		(void)error_set(&err, ERR_UNAVAILABLE, "the kubelet does not answer");
+	list = (struct pod_devices){ .v = e->holders, .n = e->n_holders };
 	done(done_arg, e->holders_known ? &list : NULL, &err);
 	return true;
 }

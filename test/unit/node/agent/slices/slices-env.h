@@ -32,10 +32,14 @@ struct slices_env {
 	char pods[ENV_HOLDERS][64], ids[ENV_HOLDERS][64]; /* of .holders */
 	size_t n_holders;
 	bool holders_known;                    /* false: an error instead of the list */
+	bool holders_old;                      /* an error with the list, which is of before */
 	bool holders_asked;                    /* false: ask_holders() refuses */
 	uint64_t peak;                         /* 0: not known */
 	const struct gpu_processes *processes; /* NULL: read_processes() refuses */
 	uint32_t n_processes;
+
+	/* At the ask of that number: a pod has GPU-0::0; slices_stop(). 0: never. */
+	unsigned hold_at_ask, stop_at_ask;
 
 	/* What was asked. */
 	unsigned asks, short_of_room;
