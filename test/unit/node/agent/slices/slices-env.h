@@ -16,7 +16,7 @@
 #define ENV_GIB      (UINT64_C(1) << 30)
 #define ENV_MEMORY   (16 * ENV_GIB) /* of one GPU */
 #define ENV_KEEP_NS  (60 * NS_PER_SEC)
-#define ENV_HOLDERS  4
+#define ENV_HOLDERS  8
 #define ENV_RESOURCE "nvidia.com/gpu"
 
 struct slices_env {
