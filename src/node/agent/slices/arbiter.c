@@ -150,6 +150,9 @@ static void drop_wire(struct arbiter_link *l, const char *why)
 	(void)snprintf(l->why, sizeof(l->why), "%s", why);
 	(void)error_set(&err, ERR_UNAVAILABLE, "%s", why);
 	answer_all(l, &err);
+	/* Not at once: it may say the same again. */
+	if (l->wanted && !l->stopped)
+		(void)uv_timer_start(&l->timer, on_timer, TICK_MS, 0);
 }
 
 static void on_written(uv_write_t *req, int status)

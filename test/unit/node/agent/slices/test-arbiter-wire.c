@@ -302,6 +302,24 @@ static void connection__answers_all_when_it_ends(void **state)
 	}
 }
 
+/* Also where nobody has asked anything. */
+static void connection__is_made_again_when_it_ends(void **state)
+{
+	for (size_t i = 0; i < ARRAY_LEN(connection_ends); i++) {
+		const struct end *row = &connection_ends[i];
+		struct env *e;
+
+		if (!row->again)
+			continue;
+		(void)setup(state);
+		e = *state;
+		connect_arbiter(e);
+		row->end(e);
+		agent_fixture_until(e->f, fake_arbiter_heard(&e->a, "readings") == 2);
+		(void)teardown(state);
+	}
+}
+
 static void connection__is_down_when_it_was_away_for_10_s(void **state)
 {
 	struct env *e = *state;
@@ -540,6 +558,7 @@ int main(void)
 		TEST(status__is_answered_at_once_where_no_arbiter_is),
 		TEST(status__answer_without_a_question_is_ignored),
 		cmocka_unit_test(connection__answers_all_when_it_ends),
+		cmocka_unit_test(connection__is_made_again_when_it_ends),
 		TEST(connection__is_down_when_it_was_away_for_10_s),
 		TEST(watch__asks_only_where_nothing_else_is_asked),
 		TEST(watch__counts_from_the_last_line),
