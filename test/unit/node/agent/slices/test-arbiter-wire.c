@@ -73,10 +73,27 @@ static int setup(void **state)
 	return 0;
 }
 
+/* Lines in .runs; *ret_pid: of the last one. */
+static unsigned runs(const struct env *e, pid_t *ret_pid)
+{
+	CLEANUP(buf_fini) struct buf b = BUF_INIT(65536);
+	unsigned n = 0;
+
+	if (file_read(e->runs, &b, NULL) < 0)
+		return 0;
+	for (const char *p = buf_str(&b), *end; (end = strchr(p, '\n')); p = end + 1, n++)
+		*ret_pid = (pid_t)strtol(p, NULL, 10);
+	return n;
+}
+
 static int teardown(void **state)
 {
 	struct env *e = *state;
+	pid_t pid = 0;
 
+	/* A test that failed may have left one. */
+	if (runs(e, &pid) && waitpid(pid, NULL, WNOHANG) == 0)
+		(void)kill(pid, SIGKILL);
 	e->l = arbiter_link_stop(e->l);
 	fake_arbiter_stop(&e->a);
 	(void)agent_fixture_teardown((void **)&e->f);
@@ -113,19 +130,6 @@ static enum arbiter_state state_of(const struct env *e, const char **ret_why)
 	int pid;
 
 	return arbiter_link_state(e->l, &pid, ret_why);
-}
-
-/* Lines in .runs; *ret_pid: of the last one. */
-static unsigned runs(const struct env *e, pid_t *ret_pid)
-{
-	CLEANUP(buf_fini) struct buf b = BUF_INIT(65536);
-	unsigned n = 0;
-
-	if (file_read(e->runs, &b, NULL) < 0)
-		return 0;
-	for (const char *p = buf_str(&b), *end; (end = strchr(p, '\n')); p = end + 1, n++)
-		*ret_pid = (pid_t)strtol(p, NULL, 10);
-	return n;
 }
 
 /* It has run @n times, and the last run is over. */
