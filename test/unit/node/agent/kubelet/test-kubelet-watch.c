@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* The kubelet's device-plugin directory: what of it is seen when it changes, goes and comes again. */
+#include "unit/node/agent/agent-fixture.h"
+
+#include "node/agent/kubelet/watch.h"
+#include "lib/base/fd.h"
+
+#include <string.h>
+#include <unistd.h>
+
+struct env {
+	struct agent_fixture *f;
+	struct kubelet_watch *w;
+	char dir[PATH_MAX];
+	unsigned looks;
+};
+
+static void on_look(void *arg)
+{
+	((struct env *)arg)->looks++;
+}
+
+static int setup(void **state)
+{
+	struct env *e = calloc(1, sizeof(*e));
+	struct error err = ERROR_INIT;
+
+	assert_non_null(e);
+	(void)agent_fixture_setup((void **)&e->f);
+	assert_ok(path_join(e->dir, sizeof(e->dir), e->f->dir, "plugins", &err), &err);
+	*state = e;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	struct env *e = *state;
+
+	e->w = kubelet_watch_stop(e->w);
+	(void)agent_fixture_teardown((void **)&e->f);
+	free(e);
+	return 0;
+}
+
+static void start(struct env *e)
+{
+	struct error err = ERROR_INIT;
+
+	assert_ok(kubelet_watch_start(&e->w, &e->f->loop, e->dir, on_look, e, &err), &err);
+}
+
+static void make_dir(struct env *e)
+{
+	struct error err = ERROR_INIT;
+
+	assert_ok(dir_make(e->dir, 0755, &err), &err);
+}
+
+static void make_due(uv_handle_t *h, void *arg)
+{
+	uv_timer_t *t = (uv_timer_t *)h;
+
+	(void)arg;
+	if (h->type == UV_TIMER && uv_is_active(h) && !uv_is_closing(h))
+		(void)uv_timer_start(t, t->timer_cb, 0, t->repeat);
+}
+
+/* The poll that is due in a second: now, with what inotify has to say. */
+static void poll_now(struct env *e)
+{
+	uv_walk(&e->f->loop, make_due, NULL);
+	(void)uv_run(&e->f->loop, UV_RUN_NOWAIT);
+	(void)uv_run(&e->f->loop, UV_RUN_NOWAIT);
+}
+
+static void watch__looks_when_a_socket_comes_or_goes(void **state)
+{
+	struct env *e = *state;
+	char path[PATH_MAX];
+	struct error err = ERROR_INIT;
+	unsigned before;
+
+	make_dir(e);
+	start(e);
+	assert_int_equal(e->looks, 0);
+	test_write(e->dir, "kubelet.sock", "", 0, 0600);
+	agent_fixture_until(e->f, e->looks > 0);
+	agent_fixture_turn(e->f);
+	before = e->looks;
+	assert_ok(path_join(path, sizeof(path), e->dir, "kubelet.sock", &err), &err);
+	assert_int_equal(unlink(path), 0);
+	agent_fixture_until(e->f, e->looks > before);
+}
+
+static void watch__does_not_look_where_nothing_happens(void **state)
+{
+	struct env *e = *state;
+
+	make_dir(e);
+	start(e);
+	for (unsigned i = 0; i < 3; i++)
+		poll_now(e);
+	assert_int_equal(e->looks, 0);
+}
+
+static void watch__waits_for_a_directory_that_is_not_there_yet(void **state)
+{
+	struct env *e = *state;
+
+	start(e);
+	poll_now(e);
+	assert_int_equal(e->looks, 0);
+	make_dir(e);
+	poll_now(e);
+	assert_int_equal(e->looks, 1);
+	poll_now(e);
+	assert_int_equal(e->looks, 1);
+	test_write(e->dir, "kubelet.sock", "", 0, 0600);
+	agent_fixture_until(e->f, e->looks > 1);
+}
+
+/* The watch of the old one says nothing of the new one. */
+static void watch__follows_the_directory_that_has_the_name(void **state)
+{
+	struct env *e = *state;
+	char old[PATH_MAX];
+	struct error err = ERROR_INIT;
+	unsigned before;
+
+	make_dir(e);
+	start(e);
+	assert_ok(path_join(old, sizeof(old), e->f->dir, "old", &err), &err);
+	assert_int_equal(rename(e->dir, old), 0);
+	make_dir(e);
+	poll_now(e);
+	assert_true(e->looks > 0);
+	before = e->looks;
+	test_write(old, "other.sock", "", 0, 0600);
+	poll_now(e);
+	assert_int_equal(e->looks, before);
+	test_write(e->dir, "kubelet.sock", "", 0, 0600);
+	agent_fixture_until(e->f, e->looks > before);
+}
+
+static void watch__sees_a_directory_that_was_away(void **state)
+{
+	struct env *e = *state;
+	unsigned before;
+
+	make_dir(e);
+	start(e);
+	assert_int_equal(rmdir(e->dir), 0);
+	poll_now(e);
+	poll_now(e);
+	before = e->looks;
+	make_dir(e);
+	poll_now(e);
+	assert_int_equal(e->looks, before + 1);
+}
+
+static void watch_stop__lets_no_look_follow(void **state)
+{
+	struct env *e = *state;
+
+	make_dir(e);
+	start(e);
+	test_write(e->dir, "kubelet.sock", "", 0, 0600);
+	e->w = kubelet_watch_stop(e->w);
+	agent_fixture_turn(e->f);
+	assert_int_equal(e->looks, 0);
+	assert_null(kubelet_watch_stop(NULL));
+}
+
+static void watch_start__refuses_a_path_that_is_too_long(void **state)
+{
+	struct env *e = *state;
+	struct error err = ERROR_INIT;
+	struct kubelet_watch *w = NULL;
+	char dir[PATH_MAX];
+
+	memset(dir, 'd', sizeof(dir) - 1);
+	dir[0] = '/';
+	dir[sizeof(dir) - 1] = '\0';
+	assert_error(kubelet_watch_start(&w, &e->f->loop, dir, on_look, e, &err), &err, "");
+	assert_null(w);
+}
+
+#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(watch__looks_when_a_socket_comes_or_goes),
+		TEST(watch__does_not_look_where_nothing_happens),
+		TEST(watch__waits_for_a_directory_that_is_not_there_yet),
+		TEST(watch__follows_the_directory_that_has_the_name),
+		TEST(watch__sees_a_directory_that_was_away),
+		TEST(watch_stop__lets_no_look_follow),
+		TEST(watch_start__refuses_a_path_that_is_too_long),
+	};
+
+	return cmocka_run_group_tests_name("kubelet-watch", tests, NULL, NULL);
+}
