@@ -214,17 +214,19 @@ static void take_line(struct arbiter_link *l, const char *line, size_t len)
 	json_decref(o);
 }
 
-static void take_lines(struct wire *w)
+/* The first @seen bytes have no end of a line: an answer of megabytes comes in pieces. */
+static void take_lines(struct wire *w, size_t seen)
 {
 	size_t at = 0;
 
 	while (w->l) {
 		char *from = w->in.data + at;
-		char *end = w->in.len > at ? memchr(from, '\n', w->in.len - at) : NULL;
+		char *end = w->in.len > seen ? memchr(w->in.data + seen, '\n', w->in.len - seen)
+					     : NULL;
 
 		if (!end)
 			break;
-		at += (size_t)(end - from) + 1;
+		seen = at = (size_t)(end - w->in.data) + 1;
 		take_line(w->l, from, (size_t)(end - from));
 	}
 	if (at > 0) {
@@ -245,6 +247,7 @@ static void on_read(uv_stream_t *s, ssize_t n, const uv_buf_t *b)
 {
 	struct wire *w = s->data;
 	struct arbiter_link *l = w->l;
+	size_t seen;
 
 	if (!l || n == 0)
 		return;
@@ -253,9 +256,10 @@ static void on_read(uv_stream_t *s, ssize_t n, const uv_buf_t *b)
 		tick(l);
 		return;
 	}
+	seen = w->in.len;
 	buf_add(&w->in, b->base, (size_t)n);
 	if (buf_ok(&w->in))
-		take_lines(w);
+		take_lines(w, seen);
 	else
 		drop_wire(l, "the arbiter's answer is too long");
 }
