@@ -92,7 +92,7 @@ static void alloc_host_look__follows_what_the_config_says_of_imex(void **state)
 		struct error err = ERROR_INIT;
 
 		if (rows[i].there)
-			test_write(f->dir, CHANNEL0 + 1, "", 0, 0600);
+			test_write(f->dir, &CHANNEL0[1], "", 0, 0600);
 		c->imex_channel0 = rows[i].asked;
 		c->imex_required = rows[i].required;
 		if ((alloc_host_look(&h, c, &err) < 0) != rows[i].fails ||
