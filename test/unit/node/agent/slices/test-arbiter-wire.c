@@ -8,6 +8,7 @@
 
 #include "abi/arbiter-control.h"
 #include "lib/base/fd.h"
+#include "lib/base/parse.h"
 #include "lib/base/time.h"
 
 #include <signal.h>
@@ -77,13 +78,18 @@ static int setup(void **state)
 static unsigned runs(const struct env *e, pid_t *ret_pid)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(65536);
-	unsigned n = 0;
+	CLEANUP(strv_fini) struct strv lines = STRV_INIT;
+	struct error err = ERROR_INIT;
+	uint32_t pid;
 
-	if (file_read(e->runs, &b, NULL) < 0)
+	if (file_read(e->runs, &b, NULL) < 0 || b.len == 0)
 		return 0;
-	for (const char *p = buf_str(&b), *end; (end = strchr(p, '\n')); p = end + 1, n++)
-		*ret_pid = (pid_t)strtol(p, NULL, 10);
-	return n;
+	assert_ok(strv_split(&lines, buf_str(&b), '\n', &err), &err);
+	/* The last one is what follows the last end of a line. */
+	for (size_t i = 0; i + 1 < lines.n; i++)
+		if (parse_u32(lines.v[i], &pid))
+			*ret_pid = (pid_t)pid;
+	return (unsigned)lines.n - 1;
 }
 
 static int teardown(void **state)

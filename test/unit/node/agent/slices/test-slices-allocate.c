@@ -413,6 +413,19 @@ static void slices_allocate__says_when_no_directory_can_be_made(void **state)
 
 /* --- limits --- */
 
+/* Whether the arbiter reads this limit of the first GPU. */
+static bool file_says(const struct slices_env *e, const struct slice *slice, uint64_t memory)
+{
+	json_t *file = env_file(e, slice);
+	const json_t *found =
+		json_object_get(json_array_get(json_object_get(file, "gpus"), 0), "memory");
+	bool same = memory == SLICE_NO_LIMIT ? !found
+					     : json_integer_value(found) == (json_int_t)memory;
+
+	json_decref(file);
+	return same;
+}
+
 static void slices_sync__changes_limits_with_the_config(void **state)
 {
 	static const struct {
@@ -453,13 +466,9 @@ static void slices_sync__changes_limits_with_the_config(void **state)
 	slice = env_allocate(e, "GPU-0::1");
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		const struct slice_plan *plan = &slice->file.plan;
-		json_t *file, *memory;
 
 		env_know(e, env_config(rows[i].replicas, &rows[i].isolation));
 		slices_sync(&e->s);
-		file = env_file(e, slice);
-		memory = json_object_get(json_array_get(json_object_get(file, "gpus"), 0),
-			"memory");
 		if (plan->gpus[0].memory != rows[i].gpu.memory ||
 			plan->compute != rows[i].compute ||
 			plan->unhooked != rows[i].isolation.unhooked)
@@ -469,12 +478,8 @@ static void slices_sync__changes_limits_with_the_config(void **state)
 				plan->gpus[0].cap != rows[i].gpu.cap ||
 				plan->class_ != rows[i].isolation.class_))
 			fail_msg("row %zu: compute", i);
-		/* The file says the same to the arbiter. */
-		if (rows[i].gpu.memory == SLICE_NO_LIMIT
-				? memory != NULL
-				: json_integer_value(memory) != (json_int_t)rows[i].gpu.memory)
+		if (!file_says(e, slice, rows[i].gpu.memory))
 			fail_msg("row %zu: the file", i);
-		json_decref(file);
 	}
 }
 

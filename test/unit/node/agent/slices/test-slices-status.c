@@ -4,6 +4,7 @@
 #include "unit/node/agent/slices/slices-env.h"
 
 #include "abi/slice-dir.h"
+#include "lib/base/parse.h"
 #include "lib/base/time.h"
 
 #include <string.h>
@@ -51,12 +52,14 @@ static json_t *status(const struct slices_env *e)
 /* @path of keys and indexes, "list.0.gpus": the value there, which there is. Borrowed. */
 static const json_t *at(const json_t *o, const char *path)
 {
-	char text[128], *save = NULL;
+	CLEANUP(strv_fini) struct strv parts = STRV_INIT;
+	struct error err = ERROR_INIT;
+	uint32_t index;
 
-	(void)snprintf(text, sizeof(text), "%s", path);
-	for (char *p = strtok_r(text, ".", &save); p; p = strtok_r(NULL, ".", &save))
-		o = json_is_array(o) ? json_array_get(o, strtoul(p, NULL, 10))
-				     : json_object_get(o, p);
+	assert_ok(strv_split(&parts, path, '.', &err), &err);
+	for (size_t i = 0; i < parts.n; i++)
+		o = parse_u32(parts.v[i], &index) ? json_array_get(o, index)
+						  : json_object_get(o, parts.v[i]);
 	if (!o)
 		fail_msg("nothing at '%s'", path);
 	return o;
