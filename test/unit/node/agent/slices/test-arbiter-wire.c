@@ -203,8 +203,8 @@ static void status__late_answer_is_not_taken_for_the_next(void **state)
 	tick(e);
 	assert_int_equal(late.calls, 0);
 	env_now_ns++;
-	tick(e);
-	assert_int_equal(late.calls, 1);
+	/* No tick(): the watch would ask as well. */
+	agent_fixture_until(e->f, late.calls == 1);
 	assert_int_equal(late.code, ERR_TIMEOUT);
 	arbiter_link_status(e->l, on_status, &next);
 	fake_arbiter_say(&e->a, STATUS("1") STATUS("2"));
