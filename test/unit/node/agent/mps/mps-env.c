@@ -1,0 +1,391 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "unit/node/agent/mps/mps-env.h"
+
+#include "lib/base/fd.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define GPU "nvidia.com/gpu"
+#define GIB (UINT64_C(1) << 30)
+#define AT  "[2026-11-23 17:47:17.605 Server   609] "
+
+static const char control_script[] =
+	"#!/bin/sh\n"
+	"d=${0%/*} place=${CUDA_MPS_PIPE_DIRECTORY%/pipe}\n"
+	"if [ \"$1\" = -f ]; then\n"
+	"	echo \"$$ ${place##*/} $* $CUDA_VISIBLE_DEVICES\" >>\"$d/started\"\n"
+	"	[ ! -e \"$d/no-start\" ] || { cat \"$d/no-start\"; exit 3; }\n"
+	"	exec sleep 300\n"
+	"fi\n"
+	"read -r word rest\n"
+	"echo \"$word${rest:+ $rest}\" >>\"$d/asked\"\n"
+	"if [ -e \"$d/fail-$word\" ]; then cat \"$d/fail-$word\" >&2; exit 1; fi\n"
+	"[ ! -e \"$d/hang-$word\" ] || exec sleep 300\n"
+	"if [ -e \"$d/no-start\" ] || ! read -r pid ticks <\"$place/pid\" || ! kill -0 \"$pid\"; then\n"
+	"	echo 'Cannot find MPS control daemon process' >&2\n"
+	"	exit 1\n"
+	"fi 2>/dev/null\n"
+	"[ ! -e \"$d/say-$word\" ] || cat \"$d/say-$word\"\n"
+	"[ \"$word\" != quit ] || kill \"$pid\"\n";
+
+static const char helper_script[] =
+	"#!/bin/sh\n"
+	"d=${0%/*} set=\n"
+	"echo \"$*\" >>\"$d/helped\"\n"
+	"begun() { shift 19; echo \"$1\"; }\n"
+	"while :; do\n"
+	"	case $1 in\n"
+	"	--place) place=$2 ;;\n"
+	"	--log) log=$2 ;;\n"
+	"	--set) set=$2 ;;\n"
+	"	--*) ;;\n"
+	"	*) break ;;\n"
+	"	esac\n"
+	"	shift 2\n"
+	"done\n"
+	"what=$1\n"
+	"shift\n"
+	"case $what in\n"
+	"run)\n"
+	"	read -r stat </proc/$$/stat\n"
+	"	echo \"$$ $(begun ${stat##*) })\" >\"$place/pid\"\n"
+	"	exec \"$@\" >>\"$log\" 2>&1 ;;\n"
+	"mode)\n"
+	"	if [ -e \"$d/fail-mode$set\" ]; then cat \"$d/fail-mode$set\" >&2; exit 1; fi\n"
+	"	if [ -e \"$d/say-mode\" ]; then cat \"$d/say-mode\"; exit; fi\n"
+	"	for uuid; do\n"
+	"		mode=0\n"
+	"		[ ! -e \"$d/mode-$uuid\" ] || read -r mode <\"$d/mode-$uuid\"\n"
+	"		echo \"$uuid $mode\"\n"
+	"		[ -z \"$set\" ] || echo \"$set\" >\"$d/mode-$uuid\"\n"
+	"	done ;;\n"
+	"clients)\n"
+	"	while read -r pid; do\n"
+	"		echo \"$pid\" >>\"$d/who-asked\"\n"
+	"		if [ -e \"$d/who-ends\" ]; then cat \"$d/who-ends\" >&2; exit 1; fi\n"
+	"		[ ! -e \"$d/who-hangs\" ] || exec sleep 300\n"
+	"		if [ -e \"$d/who-$pid\" ]; then cat \"$d/who-$pid\"; else echo \"$pid - -\"; fi\n"
+	"	done ;;\n"
+	"esac\n";
+
+/* --- time --- */
+
+uint64_t __real_time_mono_ns(void);
+uint64_t __wrap_time_mono_ns(void);
+
+static uint64_t skipped_ns;
+
+uint64_t __wrap_time_mono_ns(void)
+{
+	return __real_time_mono_ns() + skipped_ns;
+}
+
+void mps_env_skip(struct mps_env *e, uint64_t ns)
+{
+	skipped_ns += ns;
+	for (struct mps_unit *u = e->mps.units; u; u = u->next)
+		unit_next(u);
+}
+
+/* --- life --- */
+
+static void on_wake(void *arg)
+{
+	struct mps_env *e = arg;
+
+	e->wakes++;
+	mps_sync(&e->mps);
+}
+
+static void ask_holders(void *arg,
+	void (*done)(void *done_arg, const struct pod_devices *list, const struct error *err),
+	void *done_arg)
+{
+	struct mps_env *e = arg;
+
+	e->asked_holders++;
+	assert_null(e->holders_done);
+	e->holders_done = done;
+	e->holders_arg = done_arg;
+	if (!e->holders_late)
+		mps_env_tell_holders(e);
+}
+
+void mps_env_tell_holders(struct mps_env *e)
+{
+	struct error err = ERROR_INIT;
+	void (*done)(void *arg, const struct pod_devices *list, const struct error *why) =
+		e->holders_done;
+
+	e->holders_done = NULL;
+	if (e->holders_unknown)
+		(void)error_set(&err, ERR_UNAVAILABLE, "no kubelet");
+	done(e->holders_arg, e->holders_unknown ? NULL : &e->holders,
+		e->holders_unknown ? &err : NULL);
+}
+
+static void init_mps(struct mps_env *e)
+{
+	static const struct mps_ops ops = { .ask_holders = ask_holders };
+	const struct mps_context context = { .loop = &e->f->loop,
+		.facts = &e->f->facts,
+		.reporter = &e->f->reporter,
+		.wake = &e->wake,
+		.run_dir = e->f->dir,
+		.options = { .control = e->control },
+		.ops = &ops,
+		.arg = e };
+
+	mps_init(&e->mps, &context);
+}
+
+int mps_env_setup(void **state)
+{
+	struct mps_env *e = calloc(1, sizeof(*e));
+
+	assert_non_null(e);
+	assert_int_equal(agent_fixture_setup((void **)&e->f), 0);
+	(void)snprintf(e->root, sizeof(e->root), "%s/m", e->f->dir);
+	(void)snprintf(e->control, sizeof(e->control), "%s/control", e->f->dir);
+	test_write(e->f->dir, "control", control_script, strlen(control_script), 0755);
+	test_write(e->f->dir, "gpuslice-mps", helper_script, strlen(helper_script), 0755);
+	assert_int_equal(setenv("GPUSLICE_LIBEXEC", e->f->dir, 1), 0);
+	wake_init(&e->wake, &e->f->loop, on_wake, e);
+	init_mps(e);
+	*state = e;
+	return 0;
+}
+
+/* Whatever was started, also what nobody watches any more. */
+static void kill_daemons(const struct mps_env *e)
+{
+	char path[PATH_MAX], line[1024];
+	FILE *file;
+
+	(void)snprintf(path, sizeof(path), "%s/started", e->f->dir);
+	file = fopen(path, "re");
+	while (file && fgets(line, sizeof(line), file)) {
+		pid_t pid = (pid_t)strtol(line, NULL, 10);
+
+		if (pid > 1)
+			(void)kill(-pid, SIGKILL);
+	}
+	if (file)
+		(void)fclose(file);
+}
+
+static bool all_closed(const struct mps_env *e)
+{
+	for (const struct mps_unit *u = e->mps.units; u; u = u->next)
+		if (!u->gone || u->handles > 0)
+			return false;
+	return true;
+}
+
+int mps_env_teardown(void **state)
+{
+	struct mps_env *e = *state;
+
+	if (!e->mps.stopped)
+		mps_stop(&e->mps);
+	kill_daemons(e);
+	agent_fixture_until(e->f, all_closed(e));
+	mps_fini(&e->mps);
+	wake_close(&e->wake);
+	assert_null(e->holders_done);
+	(void)agent_fixture_teardown((void **)&e->f);
+	free(e);
+	return 0;
+}
+
+/* A killed agent does nothing any more: so no unit_stop(). */
+void mps_env_restart(struct mps_env *e)
+{
+	e->mps.stopped = true;
+	for (struct mps_unit *u = e->mps.units; u; u = u->next)
+		unit_close(u);
+	agent_fixture_until(e->f, all_closed(e));
+	mps_fini(&e->mps);
+	init_mps(e);
+	mps_start(&e->mps);
+}
+
+/* --- what the part follows --- */
+
+struct inventory *mps_env_inventory(uint32_t n)
+{
+	struct inventory *inv = fixture_inventory(n);
+
+	for (uint32_t i = 0; i < n; i++) {
+		inv->gpus[i].cc_major = 9;
+		inv->gpus[i].memory_total_bytes = 16 * GIB;
+		inv->gpus[i].memory_usable_bytes = 15 * GIB;
+	}
+	(void)snprintf(inv->driver_version, sizeof(inv->driver_version), "580.159.04");
+	return inv;
+}
+
+struct config *mps_env_config(const struct mps_env *e, uint32_t replicas)
+{
+	struct config *c = fixture_config();
+
+	free(c->mps_root);
+	c->mps_root = strdup(e->root);
+	assert_non_null(c->mps_root);
+	MPS(c).fail_requests_greater_than_one = true;
+	if (replicas)
+		(void)fixture_share_by(c, SHARING_MPS, GPU, NULL, replicas, NULL);
+	return c;
+}
+
+void mps_env_know(struct mps_env *e, struct inventory *inv, struct config *c)
+{
+	agent_fixture_know(e->f, inv, c);
+	mps_sync(&e->mps);
+}
+
+void mps_env_up(struct mps_env *e, uint32_t n)
+{
+	mps_env_know(e, mps_env_inventory(n), mps_env_config(e, 4));
+	for (uint32_t i = 0; i < n; i++) {
+		char key[16];
+
+		(void)snprintf(key, sizeof(key), "GPU-%u", i);
+		mps_env_until_state(e, key, MPS_READY);
+	}
+}
+
+/* --- what it has --- */
+
+struct mps_unit *mps_env_unit(const struct mps_env *e, const char *key)
+{
+	for (struct mps_unit *u = e->mps.units; u; u = u->next)
+		if (!u->gone && !strcmp(u->key, key))
+			return u;
+	return NULL;
+}
+
+bool mps_env_is(const struct mps_env *e, const char *key, enum mps_state state)
+{
+	const struct mps_unit *u = mps_env_unit(e, key);
+
+	return u && u->state == state;
+}
+
+bool mps_env_rests(const struct mps_env *e, const char *key, enum mps_state state)
+{
+	const struct mps_unit *u = mps_env_unit(e, key);
+
+	return u && u->state == state && !u->command.child && !u->helper;
+}
+
+static bool nothing_is_asked(const struct mps_env *e)
+{
+	for (const struct mps_unit *u = e->mps.units; u; u = u->next)
+		if (u->command.child || u->helper || u->asked_pid)
+			return false;
+	return true;
+}
+
+void mps_env_settle(struct mps_env *e)
+{
+	agent_fixture_until(e->f, nothing_is_asked(e));
+	agent_fixture_turn(e->f);
+}
+
+bool mps_env_has_file(const struct mps_env *e, const char *key, const char *name)
+{
+	char path[PATH_MAX];
+
+	(void)snprintf(path, sizeof(path), "%.2000s/%s/%s", e->root, key, name);
+	return access(path, F_OK) == 0;
+}
+
+bool mps_env_ok(const struct mps_env *e, const char *id, const char **ret_why)
+{
+	const struct resource *r = offer_find(e->f->facts.offered.offer, GPU);
+	const struct offer_device *d = r ? resource_find(r, id) : NULL;
+
+	assert_non_null(d);
+	return mps_device_ok(&e->mps, r, d, ret_why);
+}
+
+/* --- the scripts' files --- */
+
+void mps_env_put(const struct mps_env *e, const char *name, const char *text)
+{
+	char path[PATH_MAX];
+
+	(void)snprintf(path, sizeof(path), "%s/%s", e->f->dir, name);
+	if (text)
+		test_write(e->f->dir, name, text, strlen(text), 0644);
+	else
+		(void)unlink(path);
+}
+
+unsigned mps_env_lines(const struct mps_env *e, const char *name, const char *text)
+{
+	CLEANUP(buf_fini) struct buf b = BUF_INIT(1 << 20);
+	CLEANUP(freep) char *all = NULL;
+	char path[PATH_MAX];
+	unsigned n = 0;
+
+	(void)snprintf(path, sizeof(path), "%s/%s", e->f->dir, name);
+	if (file_read(path, &b, NULL) < 0)
+		return 0;
+	all = strdup(buf_str(&b));
+	for (char *rest = all, *at; (at = strsep(&rest, "\n"));)
+		n += *at && strstr(at, text);
+	return n;
+}
+
+void mps_env_log(struct mps_env *e, const char *key, const char *fmt, ...)
+{
+	char path[PATH_MAX], text[4096];
+	va_list ap;
+	FILE *file;
+
+	va_start(ap, fmt);
+	(void)vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	(void)snprintf(path, sizeof(path), "%.2000s/%s/log/mps.log", e->root, key);
+	file = fopen(path, "ae");
+	assert_non_null(file);
+	(void)fprintf(file, AT "%s\n", text);
+	assert_int_equal(fclose(file), 0);
+}
+
+void mps_env_client(struct mps_env *e, const char *key, uint32_t pid)
+{
+	char text[16];
+
+	(void)snprintf(text, sizeof(text), "%u\n", pid);
+	mps_env_put(e, "say-get_server_list", "609\n");
+	mps_env_put(e, "say-get_client_list", text);
+	mps_env_log(e, key, "Client {PID: %u, Context ID: 0} connected", pid);
+	agent_fixture_until(e->f, mps_clients_find(&mps_env_unit(e, key)->clients, pid));
+}
+
+void mps_env_no_client(struct mps_env *e, const char *key)
+{
+	struct mps_unit *u = mps_env_unit(e, key);
+
+	mps_env_put(e, "say-get_client_list", NULL);
+	for (uint32_t i = 0; i < u->clients.n; i++)
+		if (u->clients.v[i].here)
+			mps_env_log(e, key, "Client process %u disconnected",
+				u->clients.v[i].pid);
+	agent_fixture_until(e->f, mps_clients_count(&u->clients) == 0);
+}
+
+void mps_env_pod(struct mps_env *e, struct pod_device *room, char *id)
+{
+	static char shop[] = "shop", web[] = "web", container[] = "c", gpu[] = GPU;
+
+	*room = (struct pod_device){ shop, web, container, gpu, id, false };
+	e->holders = (struct pod_devices){ .v = room, .n = 1 };
+}

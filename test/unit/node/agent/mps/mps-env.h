@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * MPS without NVIDIA: the control program and gpuslice-mps are two shell scripts in the fixture's directory. Small files
+ * beside them say how they behave, so a test changes one and looks what the part does:
+ *
+ *	no-start       text: the daemon writes it to its log and ends with status 3
+ *	say-WORD       text: the answer to a command that begins with WORD
+ *	fail-WORD      text: the command ends with status 1 and that on its standard error
+ *	hang-WORD      the command does not end
+ *	mode-UUID      the compute mode of that GPU
+ *	fail-mode      text: `gpuslice-mps mode` fails if it only reads; fail-mode3: if it sets mode 3
+ *	say-mode       text: what it says, malformed perhaps
+ *	who-PID        text: the answer of `gpuslice-mps clients`; without: "PID - -"
+ *	who-ends       text: `gpuslice-mps clients` ends at a question
+ *	who-hangs      it does not answer
+ *
+ * What they were asked is in started, asked, helped and who-asked, a line for each.
+ */
+#include "unit/node/agent/agent-fixture.h"
+
+#include "node/agent/mps/mps.h"
+#include "node/agent/mps/unit.h"
+
+struct mps_env {
+	struct agent_fixture *f;
+	struct mps mps;
+	struct wake wake; /* of the part: as the agent, it calls mps_sync() */
+	unsigned wakes;
+	char root[PATH_MAX], control[PATH_MAX];
+	struct pod_devices holders; /* as the kubelet says; what it points to is the test's */
+	bool holders_unknown, holders_late; /* late: kept until mps_env_tell_holders() */
+	unsigned asked_holders;
+	void (*holders_done)(void *arg, const struct pod_devices *list,
+		const struct error *err);
+	void *holders_arg;
+};
+
+int mps_env_setup(void **state);
+/* Daemons end; all that the part has open is closed. */
+int mps_env_teardown(void **state);
+
+#define MPS_TEST(f) cmocka_unit_test_setup_teardown(f, mps_env_setup, mps_env_teardown)
+
+/* GPUs of 16 GiB, of which CUDA has 15. Yours. */
+struct inventory *mps_env_inventory(uint32_t n);
+/* All GPUs shared by MPS, so many replicas each; 0: nothing is shared. Yours. */
+struct config *mps_env_config(const struct mps_env *e, uint32_t replicas);
+/* NVML has reported that, the config is this (NULL: that of before), and the part has followed. Takes both. */
+void mps_env_know(struct mps_env *e, struct inventory *inv, struct config *c);
+/* @n GPUs with 4 replicas each; waits until all daemons are ready. */
+void mps_env_up(struct mps_env *e, uint32_t n);
+
+/* As a new agent after a kill: what was there is let go of, and found again. */
+void mps_env_restart(struct mps_env *e);
+
+/* The unit with that key, not closed; NULL: none. */
+struct mps_unit *mps_env_unit(const struct mps_env *e, const char *key);
+bool mps_env_is(const struct mps_env *e, const char *key, enum mps_state state);
+/* As above, and with no question under way. */
+bool mps_env_rests(const struct mps_env *e, const char *key, enum mps_state state);
+#define mps_env_until_state(e, key, state) \
+	agent_fixture_until((e)->f, mps_env_rests(e, key, state))
+
+/* So much time passes, and what is due then begins. */
+void mps_env_skip(struct mps_env *e, uint64_t ns);
+/* The loop has run until nothing is asked of daemons. */
+void mps_env_settle(struct mps_env *e);
+
+/* A file of the list above; @text NULL removes it. */
+void mps_env_put(const struct mps_env *e, const char *name, const char *text);
+/* How many lines of the file have @text in them; "" counts all. No file: 0. */
+unsigned mps_env_lines(const struct mps_env *e, const char *name, const char *text);
+
+/* The daemon's log gets a line, as one of its server's. */
+void mps_env_log(struct mps_env *e, const char *key, const char *fmt, ...) PRINTF(3, 4);
+/* A client connects, by the log and by what the daemon answers from now on. */
+void mps_env_client(struct mps_env *e, const char *key, uint32_t pid);
+/* All clients have gone, likewise. */
+void mps_env_no_client(struct mps_env *e, const char *key);
+
+/* A file below the directory of that daemon: "pid", "pipe/control". */
+bool mps_env_has_file(const struct mps_env *e, const char *key, const char *name);
+
+/* The kubelet answers now, where .holders_late. */
+void mps_env_tell_holders(struct mps_env *e);
+/* A pod has that device. */
+void mps_env_pod(struct mps_env *e, struct pod_device *room, char *id);
+
+/* Whether a device can be used; *ret_why, unless NULL: why not. */
+bool mps_env_ok(const struct mps_env *e, const char *id, const char **ret_why);
