@@ -1,0 +1,543 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* What happens to the clients of a daemon: faults, servers and daemons that die, and what people are told of it. */
+#include "unit/node/agent/mps/mps-env.h"
+
+#include "lib/base/fd.h"
+
+#include <signal.h>
+#include <string.h>
+#include <unistd.h>
+
+#define GPU       "GPU-0"
+#define STORY_NS  (300 * NS_PER_MS) /* as in watch.c: until a fault is told */
+#define KILLED_NS (500 * NS_PER_MS) /* from a client's end to the fault that it was */
+#define DRAIN_NS  (2 * NS_PER_SEC)  /* between questions while it is faulted */
+#define SERVER_NS (15 * NS_PER_SEC)
+#define PAUSE_NS  (30 * NS_PER_SEC)
+#define FAULT     "Server is handling a fatal GPU error."
+#define HIT       "The following client process have a sticky error set:"
+
+/* A process that is there, with a name: this one. */
+static uint32_t self(void)
+{
+	return (uint32_t)getpid();
+}
+
+/* The daemon is ready and has this process as its client, which is of pod shop/web. */
+static void up_with_pod(struct mps_env *e, struct pod_device *room, char *id)
+{
+	char name[32], text[64];
+
+	mps_env_pod(e, room, id);
+	(void)snprintf(name, sizeof(name), "who-%u", self());
+	(void)snprintf(text, sizeof(text), "%u uid-1 %s\n", self(), id);
+	mps_env_put(e, name, text);
+	mps_env_up(e, 1);
+	mps_env_client(e, GPU, self());
+	agent_fixture_until(e->f,
+		mps_clients_find(&mps_env_unit(e, GPU)->clients, self())->who == MPS_WHO_KNOWN);
+}
+
+/* The daemon has found these processes to be its clients. */
+static void add_clients(struct mps_env *e, const uint32_t *pids, uint32_t n)
+{
+	const struct mps_unit *u = mps_env_unit(e, GPU);
+
+	for (uint32_t i = 0; i < n; i++)
+		mps_env_log(e, GPU, "Client {PID: %u, Context ID: 0} connected", pids[i]);
+	agent_fixture_until(e->f, mps_clients_count(&u->clients) == n);
+}
+
+/* A fault of which all @pids are hit; @named 0: none is named. */
+static void fault(struct mps_env *e, uint32_t named, const uint32_t *pids, uint32_t n)
+{
+	struct mps_unit *u = mps_env_unit(e, GPU);
+
+	if (named)
+		mps_env_log(e, GPU,
+			"Client {PID: %u, Context: 1} encountered a fatal GPU error.", named);
+	mps_env_log(e, GPU, FAULT);
+	mps_env_log(e, GPU, HIT);
+	for (uint32_t i = 0; i < n; i++)
+		mps_env_log(e, GPU, "%u", pids[i]);
+	agent_fixture_until(e->f, u->fault.open && mps_clients_count_hit(&u->clients) == n);
+}
+
+/* --- faults --- */
+
+static void fault__is_told_to_the_pod_of_the_client(void **state)
+{
+	struct mps_env *e = *state;
+	char id[] = "GPU-0::3";
+	struct pod_device room;
+	uint32_t pid = self();
+	const struct fixture_event *pod;
+
+	up_with_pod(e, &room, id);
+	fault(e, pid, &pid, 1);
+	assert_true(mps_env_is(e, GPU, MPS_FAULTED));
+	assert_false(mps_env_ok(e, "GPU-0::0", NULL));
+	assert_int_equal(agent_fixture_count(e->f, ""), 0); /* its story is not complete */
+	mps_env_skip(e, STORY_NS);
+	assert_int_equal(agent_fixture_count(e->f, "MPSClientFault"), 2);
+	assert_string_equal(e->f->events[0].about.pod, ""); /* the Node */
+	assert_non_null(strstr(e->f->events[0].message, "ended all 1 MPS clients of GPU-0"));
+	assert_non_null(strstr(e->f->events[0].message, "the only client"));
+	pod = &e->f->events[1];
+	assert_string_equal(pod->about.namespace_, "shop");
+	assert_string_equal(pod->about.pod, "web");
+	assert_string_equal(pod->about.uid, "uid-1");
+	assert_non_null(strstr(pod->message, "of pod shop/web"));
+	assert_int_equal(mps_env_unit(e, GPU)->faults, 1);
+}
+
+static void fault__is_over_when_all_that_it_hit_have_ended(void **state)
+{
+	struct mps_env *e = *state;
+	const uint32_t pids[] = { self(), 1 };
+
+	mps_env_up(e, 1);
+	add_clients(e, pids, 2);
+	fault(e, 0, pids, 2);
+	mps_env_put(e, "say-get_server_list", "609\n");
+	mps_env_put(e, "say-get_client_list", "1\n");
+	mps_env_log(e, GPU, "Client process %u disconnected", self());
+	mps_env_skip(e, DRAIN_NS);
+	mps_env_settle(e);
+	mps_env_skip(e, DRAIN_NS);
+	mps_env_settle(e);
+	assert_true(mps_env_is(e, GPU, MPS_FAULTED)); /* one of two is there */
+	assert_int_equal(agent_fixture_count(e->f, "MPSRecovered"), 0);
+	mps_env_put(e, "say-get_client_list", NULL);
+	mps_env_skip(e, DRAIN_NS);
+	mps_env_until_state(e, GPU, MPS_READY);
+	assert_true(mps_env_ok(e, "GPU-0::0", NULL));
+	assert_int_equal(agent_fixture_count(e->f, "MPSRecovered"), 1);
+	assert_int_equal(mps_env_lines(e, "started", ""), 1);
+}
+
+static void fault__without_the_kubelet_is_told_of_the_node(void **state)
+{
+	struct mps_env *e = *state;
+	char id[] = "GPU-0::3";
+	struct pod_device room;
+	uint32_t pid = self();
+
+	e->holders_unknown = true;
+	up_with_pod(e, &room, id);
+	fault(e, 0, &pid, 1);
+	mps_env_skip(e, STORY_NS);
+	assert_int_equal(agent_fixture_count(e->f, ""), 1);
+	assert_string_equal(e->f->events[0].about.pod, "");
+}
+
+/* The kubelet is slow, and the daemon has gone by the time of its answer. */
+static void fault__is_told_though_its_daemon_has_gone(void **state)
+{
+	struct mps_env *e = *state;
+	char id[] = "GPU-0::3";
+	struct pod_device room;
+	uint32_t pid = self();
+
+	e->holders_late = true;
+	up_with_pod(e, &room, id);
+	fault(e, 0, &pid, 1);
+	mps_env_skip(e, STORY_NS);
+	assert_int_equal(e->asked_holders, 1);
+	mps_env_no_client(e, GPU);
+	mps_env_know(e, mps_env_inventory(1), mps_env_config(e, 0));
+	mps_env_skip(e, DRAIN_NS);
+	mps_env_settle(e);
+	mps_env_skip(e, DRAIN_NS);
+	agent_fixture_until(e->f, !e->mps.units);
+	mps_env_tell_holders(e);
+	assert_int_equal(agent_fixture_count(e->f, "MPSClientFault"), 2);
+}
+
+/* A program can say that it has any device: its own daemon's are believed. */
+static void fault__is_not_told_to_a_pod_of_another_gpu(void **state)
+{
+	static const char *const lies[] = { "GPU-1::0", "GPU-00::1", "GPU-::0", "-" };
+	struct mps_env *e = *state;
+
+	for (size_t i = 0; i < ARRAY_LEN(lies); i++) {
+		struct mps_unit *u;
+		char id[32];
+		struct pod_device room;
+		uint32_t pid = self();
+
+		(void)snprintf(id, sizeof(id), "%s", lies[i]);
+		if (i == 0) {
+			up_with_pod(e, &room, id);
+		} else {
+			mps_env_pod(e, &room, id);
+			(void)snprintf(
+				mps_clients_find(&mps_env_unit(e, GPU)->clients, pid)->devices,
+				MPS_DEVICES_MAX, "%s", id);
+		}
+		u = mps_env_unit(e, GPU);
+		u->told_limit = (struct log_limit){ 0 };
+		fault(e, 0, &pid, 1);
+		mps_env_skip(e, STORY_NS);
+		mps_env_settle(e);
+		assert_int_equal(agent_fixture_count(e->f, "MPSClientFault"), i + 1);
+		assert_string_equal(agent_fixture_last(e->f, "MPSClientFault")->about.pod, "");
+	}
+}
+
+struct culprit_row {
+	uint32_t n;       /* clients that are hit */
+	uint32_t named;   /* position + 1 */
+	uint64_t gone_ns; /* before the fault another one ended; 0: none did */
+	const char *text;
+};
+
+static void assert_culprit(struct mps_env *e, const struct culprit_row *r)
+{
+	const uint32_t pids[] = { self(), 1, 2 }, last = 4194303;
+	const struct mps_unit *u = mps_env_unit(e, GPU);
+
+	add_clients(e, pids, r->n);
+	if (r->gone_ns) {
+		mps_env_log(e, GPU, "Client {PID: %u, Context ID: 0} connected", last);
+		mps_env_log(e, GPU, "Client process %u disconnected", last);
+		agent_fixture_until(e->f, mps_clients_find(&u->clients, last) &&
+						  !mps_clients_find(&u->clients, last)->here);
+		mps_env_skip(e, r->gone_ns);
+		mps_env_settle(e);
+	}
+	fault(e, r->named ? pids[r->named - 1] : 0, pids, r->n);
+	mps_env_skip(e, STORY_NS);
+	if (!strstr(agent_fixture_last(e->f, "MPSClientFault")->message, r->text))
+		fail_msg("'%s' without '%s'",
+			agent_fixture_last(e->f, "MPSClientFault")->message, r->text);
+	for (uint32_t i = 0; i < r->n; i++)
+		mps_env_log(e, GPU, "Client process %u disconnected", pids[i]);
+	agent_fixture_until(e->f, mps_clients_count(&u->clients) == 0);
+	mps_env_until_state(e, GPU, MPS_READY);
+	mps_env_skip(e, 60 * NS_PER_SEC); /* that all is forgotten, and told again */
+	mps_env_settle(e);
+}
+
+static void fault__says_who_it_was_as_far_as_that_is_known(void **state)
+{
+	static const struct culprit_row rows[] = {
+		{ 1, 0, 0, "the only client" },
+		{ 2, 0, 0, "MPS does not name who of the 2 clients it was" },
+		{ 2, 2, 0, "which it saw first; it may have been another of the 2" },
+		{ 3, 3, 0, "it may have been another of the 3" },
+		{ 1, 0, 1, "it was most likely a program (process 4194303), which had ended" },
+		{ 2, 1, 1, "it was most likely a program (process 4194303), which had ended" },
+		{ 2, 0, KILLED_NS + NS_PER_SEC, "MPS does not name who" },
+	};
+	struct mps_env *e = *state;
+
+	mps_env_up(e, 1);
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+		assert_culprit(e, &rows[i]);
+	assert_int_equal(mps_env_lines(e, "started", ""), 1);
+}
+
+static void fault__in_several_pieces_is_one(void **state)
+{
+	struct mps_env *e = *state;
+	const uint32_t pids[] = { self(), 1 };
+	const struct mps_unit *u;
+
+	mps_env_up(e, 1);
+	u = mps_env_unit(e, GPU);
+	add_clients(e, pids, 2);
+	fault(e, 0, pids, 1);
+	mps_env_log(e, GPU, FAULT);
+	mps_env_log(e, GPU, "Client {PID: 1, Context: 1} encountered a fatal GPU error.");
+	agent_fixture_until(e->f, u->fault.named == 1); /* named late */
+	mps_env_log(e, GPU, "Client {PID: 2, Context: 1} encountered a fatal GPU error.");
+	mps_env_log(e, GPU, HIT);
+	mps_env_log(e, GPU, "1");
+	agent_fixture_until(e->f, mps_clients_count_hit(&u->clients) == 2);
+	mps_env_skip(e, STORY_NS);
+	assert_int_equal(u->faults, 1);
+	assert_int_equal(agent_fixture_count(e->f, "MPSClientFault"), 1);
+	assert_non_null(strstr(e->f->events[0].message, "(process 1), which it saw first"));
+}
+
+/* Whoever has the pipe directory can write to the log. */
+static void fault__is_told_five_times_a_minute_at_most(void **state)
+{
+	struct mps_env *e = *state;
+	const struct mps_unit *u;
+
+	mps_env_up(e, 1);
+	u = mps_env_unit(e, GPU);
+	for (unsigned i = 1; i <= 8; i++) {
+		mps_env_log(e, GPU, FAULT);
+		agent_fixture_until(e->f, u->faults == i);
+		mps_env_skip(e, STORY_NS);
+		mps_env_settle(e);
+	}
+	assert_int_equal(agent_fixture_count(e->f, "MPSClientFault"), 5);
+	mps_env_skip(e, 60 * NS_PER_SEC);
+	mps_env_settle(e);
+	mps_env_log(e, GPU, FAULT);
+	agent_fixture_until(e->f, u->faults == 9);
+	mps_env_skip(e, STORY_NS);
+	assert_int_equal(agent_fixture_count(e->f, "MPSClientFault"), 6);
+}
+
+/* --- a server dies --- */
+
+static void server__that_dies_is_told_and_another_one_is_waited_for(void **state)
+{
+	struct mps_env *e = *state;
+	char id[] = "GPU-0::3";
+	struct pod_device room;
+
+	up_with_pod(e, &room, id);
+	mps_env_log(e, GPU, "Server 609 exited with status 139");
+	agent_fixture_until(e->f, mps_env_is(e, GPU, MPS_SERVER));
+	assert_false(mps_env_ok(e, "GPU-0::0", NULL));
+	assert_int_equal(agent_fixture_count(e->f, "MPSServerDied"), 2);
+	assert_non_null(strstr(e->f->events[0].message, "and its 1 clients with it"));
+	assert_string_equal(e->f->events[1].about.pod, "web");
+	assert_int_equal(mps_clients_count(&mps_env_unit(e, GPU)->clients), 0);
+	agent_fixture_until(e->f, mps_env_lines(e, "asked", "start_server -uid") == 1);
+	mps_env_log(e, GPU, "NEW SERVER 700: Ready");
+	mps_env_until_state(e, GPU, MPS_READY);
+	assert_int_equal(agent_fixture_count(e->f, "MPSRecovered"), 1);
+	assert_int_equal(mps_env_unit(e, GPU)->server_deaths, 1);
+}
+
+static void server__that_was_asked_to_end_is_no_death(void **state)
+{
+	struct mps_env *e = *state;
+
+	mps_env_up(e, 1);
+	mps_env_log(e, GPU, "Exiting");
+	mps_env_log(e, GPU, "Server 609 exited with status 0");
+	mps_env_client(e, GPU, 1); /* what comes after it has been read */
+	assert_true(mps_env_is(e, GPU, MPS_READY));
+	assert_int_equal(agent_fixture_count(e->f, ""), 0);
+}
+
+/* The daemon is ready, its server has died, and another one is asked for. */
+static struct mps_unit *lose_server(struct mps_env *e)
+{
+	struct mps_unit *u = mps_env_unit(e, GPU);
+
+	mps_env_log(e, GPU, "Server 609 exited with status 139");
+	agent_fixture_until(e->f, mps_env_rests(e, GPU, MPS_SERVER) && u->step == 1);
+	return u;
+}
+
+static void server__whose_line_was_lost_is_found_by_a_question(void **state)
+{
+	struct mps_env *e = *state;
+
+	mps_env_up(e, 1);
+	(void)lose_server(e);
+	mps_env_put(e, "say-get_server_list", "700\n");
+	mps_env_skip(e, SERVER_NS - NS_PER_SEC);
+	mps_env_settle(e);
+	assert_true(mps_env_is(e, GPU, MPS_SERVER));
+	mps_env_skip(e, NS_PER_SEC);
+	mps_env_until_state(e, GPU, MPS_READY);
+}
+
+static void server__that_does_not_come_is_a_daemon_that_is_restarted(void **state)
+{
+	struct mps_env *e = *state;
+	struct mps_unit *u;
+
+	mps_env_up(e, 1);
+	u = lose_server(e);
+	mps_env_log(e, GPU, "Failed to start the server: no memory");
+	agent_fixture_until(e->f, *u->complaint);
+	mps_env_skip(e, SERVER_NS);
+	agent_fixture_until(e->f, !u->process);
+	assert_non_null(
+		strstr(u->why, "the MPS server was not ready in time: Failed to start"));
+	assert_true(u->needs_server);
+	/* The next one is not ready before it has a server. */
+	mps_env_skip(e, PAUSE_NS);
+	agent_fixture_until(e->f, mps_env_rests(e, GPU, MPS_SERVER) && u->step == 1);
+	assert_false(mps_env_ok(e, "GPU-0::0", NULL));
+	mps_env_log(e, GPU, "Server 701 exited with status 1");
+	agent_fixture_until(e->f, !u->process);
+	assert_non_null(strstr(u->why, "the MPS server ended at its start"));
+	mps_env_skip(e, PAUSE_NS);
+	agent_fixture_until(e->f, mps_env_rests(e, GPU, MPS_SERVER) && u->step == 1);
+	mps_env_log(e, GPU, "NEW SERVER 702: Ready");
+	mps_env_until_state(e, GPU, MPS_READY);
+	assert_false(u->needs_server);
+	assert_int_equal(agent_fixture_count(e->f, "MPSRecovered"),
+		0); /* it is "ready again" */
+	assert_int_equal(agent_fixture_count(e->f, "MPSDaemonUp"), 1);
+}
+
+static void server__that_cannot_be_asked_for_is_a_daemon_that_is_restarted(void **state)
+{
+	struct mps_env *e = *state;
+	struct mps_unit *u;
+
+	mps_env_up(e, 1);
+	u = mps_env_unit(e, GPU);
+	mps_env_put(e, "fail-start_server", "no such user\n");
+	mps_env_log(e, GPU, "Server 609 exited with status 139");
+	agent_fixture_until(e->f, u->server_deaths && !u->process);
+	assert_string_equal(u->why, "no such user");
+}
+
+/* --- the daemon dies --- */
+
+static void daemon__that_dies_is_told_to_its_clients_pods(void **state)
+{
+	struct mps_env *e = *state;
+	char id[] = "GPU-0::3";
+	struct pod_device room;
+	struct mps_unit *u;
+
+	up_with_pod(e, &room, id);
+	u = mps_env_unit(e, GPU);
+	assert_int_equal(kill(process_pid(u), SIGKILL), 0);
+	agent_fixture_until(e->f, !u->process);
+	assert_int_equal(agent_fixture_count(e->f, "MPSDaemonDied"), 1);
+	assert_string_equal(agent_fixture_last(e->f, "MPSDaemonDied")->about.pod, "web");
+	assert_int_equal(mps_clients_count(&u->clients), 0);
+}
+
+static void daemon__that_dies_of_a_fault_tells_it_at_once(void **state)
+{
+	struct mps_env *e = *state;
+	uint32_t pid = self();
+	struct mps_unit *u;
+
+	mps_env_up(e, 1);
+	u = mps_env_unit(e, GPU);
+	add_clients(e, &pid, 1);
+	fault(e, 0, &pid, 1);
+	assert_int_equal(kill(process_pid(u), SIGKILL), 0);
+	agent_fixture_until(e->f, !u->process);
+	assert_int_equal(agent_fixture_count(e->f, "MPSClientFault"), 1);
+	assert_false(u->fault.open);
+}
+
+/* --- the log --- */
+
+static void log__that_somebody_cut_off_is_read_from_its_start(void **state)
+{
+	struct mps_env *e = *state;
+	char path[PATH_MAX];
+
+	mps_env_up(e, 1);
+	mps_env_client(e, GPU, 1);
+	(void)snprintf(path, sizeof(path), "%.2000s/GPU-0/log/mps.log", e->root);
+	assert_int_equal(truncate(path, 0), 0);
+	agent_fixture_until(e->f, mps_env_unit(e, GPU)->log_at == 0);
+	mps_env_client(e, GPU, 2);
+}
+
+static void fill_log(const struct mps_env *e, size_t bytes)
+{
+	char *text = malloc(bytes + 1);
+
+	assert_non_null(text);
+	memset(text, 'x', bytes);
+	for (size_t i = 99; i < bytes; i += 100)
+		text[i] = '\n';
+	text[bytes - 1] = '\n';
+	text[bytes] = '\0';
+	mps_env_put(e, "m/GPU-0/log/mps.log", text);
+	free(text);
+}
+
+static void log__is_read_to_its_end_in_pieces(void **state)
+{
+	struct mps_env *e = *state;
+
+	mps_env_up(e, 1);
+	fill_log(e, 300 << 10);
+	mps_env_client(e, GPU, 1);
+	assert_in_range(mps_env_unit(e, GPU)->log_at, 300 << 10, 301 << 10);
+}
+
+static void log__does_not_grow_without_end(void **state)
+{
+	struct mps_env *e = *state;
+
+	mps_env_up(e, 1);
+	fill_log(e, (1 << 20) + 1);
+	agent_fixture_until(e->f, mps_env_lines(e, "m/GPU-0/log/mps.log", "x") == 0);
+	assert_int_equal(mps_env_unit(e, GPU)->log_at, 0);
+	mps_env_client(e, GPU, 1);
+}
+
+static void log__that_is_a_link_is_not_followed(void **state)
+{
+	struct mps_env *e = *state;
+	char path[PATH_MAX], other[PATH_MAX];
+
+	mps_env_up(e, 1);
+	(void)snprintf(path, sizeof(path), "%.2000s/GPU-0/log/mps.log", e->root);
+	(void)snprintf(other, sizeof(other), "%s/other", e->f->dir);
+	mps_env_log(e, GPU, FAULT);
+	agent_fixture_until(e->f, mps_env_unit(e, GPU)->faults == 1);
+	assert_int_equal(rename(path, other), 0);
+	assert_int_equal(symlink(other, path), 0);
+	mps_env_log(e, GPU, "Client {PID: 1, Context ID: 0} connected"); /* through the link */
+	assert_false(watch_read(mps_env_unit(e, GPU)));
+	assert_null(mps_clients_find(&mps_env_unit(e, GPU)->clients, 1));
+}
+
+/* Each costs a file of /proc: the rest is found when the daemon is asked. */
+static void log__with_many_clients_has_some_looked_into(void **state)
+{
+	struct mps_env *e = *state;
+	CLEANUP(buf_fini) struct buf b = BUF_INIT(1 << 16);
+	const struct mps_unit *u;
+
+	mps_env_up(e, 1);
+	u = mps_env_unit(e, GPU);
+	for (unsigned i = 0; i < 100; i++)
+		buf_printf(&b, "[x Server 609] Client {PID: %u, Context ID: 0} connected\n",
+			5000 + i);
+	mps_env_put(e, "m/GPU-0/log/mps.log", buf_str(&b));
+	agent_fixture_until(e->f, mps_clients_count(&u->clients) > 0);
+	assert_in_range(mps_clients_count(&u->clients), 32, 64); /* in one piece, or in two */
+	assert_false(unit_has_no_client(u));
+	buf_clear(&b);
+	for (unsigned i = 0; i < 100; i++)
+		buf_printf(&b, "%u\n", 5000 + i);
+	mps_env_put(e, "say-get_server_list", "609\n");
+	mps_env_put(e, "say-get_client_list", buf_str(&b));
+	mps_env_skip(e, 10 * NS_PER_SEC);
+	agent_fixture_until(e->f, mps_clients_count(&u->clients) == 100);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		MPS_TEST(fault__is_told_to_the_pod_of_the_client),
+		MPS_TEST(fault__is_over_when_all_that_it_hit_have_ended),
+		MPS_TEST(fault__without_the_kubelet_is_told_of_the_node),
+		MPS_TEST(fault__is_told_though_its_daemon_has_gone),
+		MPS_TEST(fault__is_not_told_to_a_pod_of_another_gpu),
+		MPS_TEST(fault__says_who_it_was_as_far_as_that_is_known),
+		MPS_TEST(fault__in_several_pieces_is_one),
+		MPS_TEST(fault__is_told_five_times_a_minute_at_most),
+		MPS_TEST(server__that_dies_is_told_and_another_one_is_waited_for),
+		MPS_TEST(server__that_was_asked_to_end_is_no_death),
+		MPS_TEST(server__whose_line_was_lost_is_found_by_a_question),
+		MPS_TEST(server__that_does_not_come_is_a_daemon_that_is_restarted),
+		MPS_TEST(server__that_cannot_be_asked_for_is_a_daemon_that_is_restarted),
+		MPS_TEST(daemon__that_dies_is_told_to_its_clients_pods),
+		MPS_TEST(daemon__that_dies_of_a_fault_tells_it_at_once),
+		MPS_TEST(log__that_somebody_cut_off_is_read_from_its_start),
+		MPS_TEST(log__is_read_to_its_end_in_pieces),
+		MPS_TEST(log__does_not_grow_without_end),
+		MPS_TEST(log__that_is_a_link_is_not_followed),
+		MPS_TEST(log__with_many_clients_has_some_looked_into),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
