@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Compute modes of GPUs while a daemon has them: written down first, set, and put back on every path. */
+#include "unit/node/agent/mps/mps-env.h"
+
+#include <signal.h>
+#include <string.h>
+#include <unistd.h>
+
+#define GPU      "GPU-0"
+#define PAUSE_NS (30 * NS_PER_SEC)
+#define STATE    "m/GPU-0/daemon.json"
+
+static struct config *exclusive(const struct mps_env *e)
+{
+	struct config *c = mps_env_config(e, 4);
+
+	c->sharing.mps_exclusive = true;
+	return c;
+}
+
+/* Its server is asked for, and comes. */
+static void bring_server(struct mps_env *e, const char *key)
+{
+	const struct mps_unit *u = mps_env_unit(e, key);
+
+	agent_fixture_until(e->f, mps_env_rests(e, key, MPS_SERVER) && u->step == 1);
+	mps_env_log(e, key, "NEW SERVER 609: Ready");
+	mps_env_until_state(e, key, MPS_READY);
+}
+
+static void up_exclusive(struct mps_env *e)
+{
+	mps_env_know(e, mps_env_inventory(1), exclusive(e));
+	bring_server(e, GPU);
+}
+
+static bool mode_is(const struct mps_env *e, const char *gpu, const char *mode)
+{
+	char name[64];
+
+	(void)snprintf(name, sizeof(name), "mode-%s", gpu);
+	return mps_env_lines(e, name, mode) == 1;
+}
+
+/* --- set --- */
+
+static void mode__is_set_before_the_daemon_is_started(void **state)
+{
+	struct mps_env *e = *state;
+	const struct mps_unit *u;
+
+	mps_env_put(e, "mode-GPU-0", "2\n");
+	mps_env_know(e, mps_env_inventory(1), exclusive(e));
+	u = mps_env_unit(e, GPU);
+	agent_fixture_until(e->f, u->modes_are_set);
+	/* What it was is on disk before it is changed: this agent may be killed now. */
+	assert_int_equal(mps_env_lines(e, STATE, "\"GPU-0\":2"), 1);
+	assert_int_equal(mps_env_lines(e, "started", ""), 0);
+	bring_server(e, GPU);
+	assert_true(mode_is(e, GPU, "3"));
+	assert_int_equal(mps_env_lines(e, "helped", "mode GPU-0"), 2);
+	assert_int_equal(mps_env_lines(e, "helped", "--set 3 mode GPU-0"), 1);
+	/* A server that cannot start is found out before a client is. */
+	assert_int_equal(mps_env_lines(e, "asked", "start_server"), 1);
+}
+
+static void mode__that_cannot_be_read_starts_nothing(void **state)
+{
+	static const struct {
+		const char *file, *text, *why;
+	} rows[] = {
+		{ "fail-mode", "NVML: no permission\n",
+			"the compute mode cannot be set: NVML: no permission" },
+		{ "say-mode", "GPU-0\n", "the compute mode cannot be set: " },
+		{ "say-mode", "GPU-0 x\n", "the compute mode cannot be set: " },
+		{ "say-mode", " 0\n", "the compute mode cannot be set: " },
+	};
+	struct mps_env *e = *state;
+
+	for (uint32_t i = 0; i < ARRAY_LEN(rows); i++) {
+		const struct mps_unit *u;
+
+		mps_env_put(e, rows[i].file, rows[i].text);
+		if (i == 0)
+			mps_env_know(e, mps_env_inventory(1), exclusive(e));
+		else
+			mps_env_skip(e, PAUSE_NS);
+		u = mps_env_unit(e, GPU);
+		agent_fixture_until(e->f,
+			u->failures == i + 1 && mps_env_rests(e, GPU, MPS_DOWN));
+		assert_int_equal(strncmp(u->why, rows[i].why, strlen(rows[i].why)), 0);
+		assert_int_equal(u->place.n_modes, 0);
+		mps_env_put(e, rows[i].file, NULL);
+	}
+	assert_int_equal(mps_env_lines(e, "started", ""), 0);
+	mps_env_skip(e, PAUSE_NS);
+	bring_server(e, GPU);
+}
+
+static void mode__that_cannot_be_set_is_put_back_when_that_is_clear(void **state)
+{
+	struct mps_env *e = *state;
+	const struct mps_unit *u;
+
+	mps_env_put(e, "fail-mode3", "no permission\n");
+	mps_env_know(e, mps_env_inventory(2), exclusive(e));
+	u = mps_env_unit(e, GPU);
+	agent_fixture_until(e->f, u->failures == 1 && mps_env_rests(e, GPU, MPS_DOWN));
+	assert_int_equal(u->place.n_modes, 1); /* it may have been set in part */
+	mps_env_skip(e, PAUSE_NS);
+	agent_fixture_until(e->f, u->failures == 2 && mps_env_rests(e, GPU, MPS_DOWN));
+	mps_env_skip(e, PAUSE_NS);
+	agent_fixture_until(e->f, mps_env_lines(e, "helped", "--set 0 mode GPU-0") == 1);
+	mps_env_put(e, "fail-mode3", NULL);
+	agent_fixture_until(e->f, u->place.n_modes == 0 || u->state == MPS_SERVER);
+	mps_env_skip(e, PAUSE_NS);
+	bring_server(e, GPU);
+	assert_true(mode_is(e, GPU, "3"));
+	assert_int_equal(mps_env_lines(e, STATE, "\"GPU-0\":0"), 1);
+}
+
+static void mode__of_before_a_kill_counts_and_not_what_is_there_now(void **state)
+{
+	struct mps_env *e = *state;
+
+	mps_env_put(e, "mode-GPU-0", "2\n");
+	up_exclusive(e);
+	assert_int_equal(kill(process_pid(mps_env_unit(e, GPU)), SIGKILL), 0);
+	agent_fixture_until(e->f, !mps_env_unit(e, GPU)->process);
+	mps_env_restart(e);
+	mps_env_know(e, mps_env_inventory(1), exclusive(e));
+	bring_server(e, GPU);
+	assert_int_equal(mps_env_lines(e, STATE, "\"GPU-0\":2"), 1);
+	mps_env_know(e, mps_env_inventory(1), mps_env_config(e, 0));
+	mps_env_settle(e);
+	mps_env_skip(e, PAUSE_NS);
+	agent_fixture_until(e->f, !e->mps.units);
+	assert_true(mode_is(e, GPU, "2"));
+}
+
+/* --- a daemon that serves --- */
+
+static void mode__changes_under_a_daemon_that_goes_on(void **state)
+{
+	struct mps_env *e = *state;
+	pid_t pid;
+
+	mps_env_up(e, 1);
+	pid = process_pid(mps_env_unit(e, GPU));
+	mps_env_know(e, mps_env_inventory(1), exclusive(e));
+	agent_fixture_until(e->f, mode_is(e, GPU, "3"));
+	mps_env_until_state(e, GPU, MPS_READY);
+	mps_env_know(e, mps_env_inventory(1), mps_env_config(e, 4));
+	agent_fixture_until(e->f, mode_is(e, GPU, "0"));
+	mps_env_until_state(e, GPU, MPS_READY);
+	assert_int_equal(process_pid(mps_env_unit(e, GPU)), pid);
+	assert_int_equal(mps_env_unit(e, GPU)->place.n_modes, 0);
+	assert_int_equal(mps_env_lines(e, STATE, "\"modes\":{}"), 1);
+}
+
+static void mode__that_cannot_be_set_ends_no_daemon_that_serves(void **state)
+{
+	struct mps_env *e = *state;
+	pid_t pid;
+
+	mps_env_up(e, 1);
+	pid = process_pid(mps_env_unit(e, GPU));
+	mps_env_put(e, "fail-mode3", "no permission\n");
+	mps_env_know(e, mps_env_inventory(1), exclusive(e));
+	agent_fixture_until(e->f, mps_env_lines(e, "helped", "--set 3") == 1);
+	mps_env_until_state(e, GPU, MPS_READY);
+	assert_true(mps_env_ok(e, "GPU-0::0", NULL));
+	/* Not in a loop. */
+	mps_sync(&e->mps);
+	mps_env_settle(e);
+	assert_int_equal(mps_env_lines(e, "helped", "--set 3"), 1);
+	assert_int_equal(process_pid(mps_env_unit(e, GPU)), pid);
+}
+
+/* --- put back --- */
+
+static void mode__is_put_back_when_the_daemon_has_ended(void **state)
+{
+	struct mps_env *e = *state;
+
+	mps_env_put(e, "mode-GPU-0", "1\n");
+	up_exclusive(e);
+	mps_env_put(e, "fail-mode1", "NVML: busy\n");
+	mps_env_know(e, mps_env_inventory(1), mps_env_config(e, 0));
+	mps_env_settle(e);
+	for (unsigned i = 0; i < 3; i++) {
+		mps_env_skip(e, PAUSE_NS);
+		agent_fixture_until(e->f, mps_env_lines(e, "helped", "--set 1") > i);
+		mps_env_settle(e);
+		assert_int_equal(mps_env_lines(e, STATE, "\"GPU-0\":1"), 1);
+	}
+	assert_true(mode_is(e, GPU, "3"));
+	mps_env_put(e, "fail-mode1", NULL);
+	mps_env_skip(e, PAUSE_NS);
+	agent_fixture_until(e->f, !e->mps.units);
+	assert_true(mode_is(e, GPU, "1"));
+	assert_false(mps_env_has_file(e, GPU, "daemon.json"));
+}
+
+static void mode__of_each_gpu_is_its_own(void **state)
+{
+	struct mps_env *e = *state;
+	struct config *c = exclusive(e);
+
+	MPS(c).fail_requests_greater_than_one = false;
+	mps_env_put(e, "mode-GPU-0", "0\n");
+	mps_env_put(e, "mode-GPU-1", "2\n");
+	mps_env_put(e, "mode-GPU-2", "0\n");
+	mps_env_know(e, mps_env_inventory(3), c);
+	bring_server(e, e->mps.units->key);
+	assert_true(mode_is(e, "GPU-1", "3"));
+	mps_env_know(e, mps_env_inventory(3), mps_env_config(e, 0));
+	mps_env_settle(e);
+	mps_env_skip(e, PAUSE_NS);
+	agent_fixture_until(e->f, !e->mps.units);
+	assert_true(mode_is(e, "GPU-0", "0"));
+	assert_true(mode_is(e, "GPU-1", "2"));
+	assert_true(mode_is(e, "GPU-2", "0"));
+	assert_int_equal(mps_env_lines(e, "helped", "--set 0 mode GPU-0 GPU-2"), 1);
+	assert_int_equal(mps_env_lines(e, "helped", "--set 2 mode GPU-1"), 1);
+}
+
+static void mode__is_put_back_before_another_daemon_of_the_gpu_sets_its_own(void **state)
+{
+	struct mps_env *e = *state;
+	struct config *c = exclusive(e);
+	char old[MPS_KEY_MAX];
+
+	MPS(c).fail_requests_greater_than_one = false;
+	mps_env_know(e, mps_env_inventory(2), c);
+	(void)snprintf(old, sizeof(old), "%s", e->mps.units->key);
+	bring_server(e, old);
+	mps_env_put(e, "fail-mode0", "busy\n");
+	mps_env_know(e, mps_env_inventory(2), exclusive(e));
+	agent_fixture_until(e->f, !mps_env_unit(e, old)->process);
+	mps_env_skip(e, PAUSE_NS);
+	mps_env_settle(e);
+	/* Its daemon has gone, and its mode is there. */
+	assert_true(mps_env_is(e, GPU, MPS_DOWN));
+	assert_int_equal(mps_env_lines(e, "started", ""), 1);
+	mps_env_put(e, "fail-mode0", NULL);
+	mps_env_skip(e, PAUSE_NS);
+	agent_fixture_until(e->f, !mps_env_unit(e, old));
+	mps_env_skip(e, PAUSE_NS);
+	bring_server(e, GPU);
+	assert_int_equal(mps_env_unit(e, GPU)->place.modes[0].before, 0); /* and not 3 */
+}
+
+static void mps_stop__puts_modes_back(void **state)
+{
+	struct mps_env *e = *state;
+
+	up_exclusive(e);
+	mps_stop(&e->mps);
+	agent_fixture_until(e->f, mode_is(e, GPU, "0"));
+	agent_fixture_until(e->f, e->mps.units->gone);
+	assert_false(mps_env_has_file(e, GPU, "daemon.json"));
+}
+
+static void mps_stop__leaves_modes_to_the_next_agent_where_they_cannot_be_put_back(void **state)
+{
+	struct mps_env *e = *state;
+
+	up_exclusive(e);
+	mps_env_put(e, "fail-mode0", "busy\n");
+	mps_stop(&e->mps);
+	agent_fixture_until(e->f, e->mps.units->gone);
+	assert_int_equal(mps_env_lines(e, STATE, "\"GPU-0\":0"), 1);
+	assert_true(mode_is(e, GPU, "3"));
+	mps_env_put(e, "fail-mode0", NULL);
+	mps_env_restart(e);
+	mps_env_know(e, mps_env_inventory(1), mps_env_config(e, 0));
+	agent_fixture_until(e->f, !e->mps.units);
+	assert_true(mode_is(e, GPU, "0"));
+	assert_int_equal(mps_env_lines(e, "started", ""), 1);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		MPS_TEST(mode__is_set_before_the_daemon_is_started),
+		MPS_TEST(mode__that_cannot_be_read_starts_nothing),
+		MPS_TEST(mode__that_cannot_be_set_is_put_back_when_that_is_clear),
+		MPS_TEST(mode__of_before_a_kill_counts_and_not_what_is_there_now),
+		MPS_TEST(mode__changes_under_a_daemon_that_goes_on),
+		MPS_TEST(mode__that_cannot_be_set_ends_no_daemon_that_serves),
+		MPS_TEST(mode__is_put_back_when_the_daemon_has_ended),
+		MPS_TEST(mode__of_each_gpu_is_its_own),
+		MPS_TEST(mode__is_put_back_before_another_daemon_of_the_gpu_sets_its_own),
+		MPS_TEST(mps_stop__puts_modes_back),
+		MPS_TEST(
+			mps_stop__leaves_modes_to_the_next_agent_where_they_cannot_be_put_back),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
