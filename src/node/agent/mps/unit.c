@@ -321,6 +321,7 @@ static void restore(struct mps_unit *u)
 {
 	struct error err = ERROR_INIT;
 
+	u->modes_are_set = false;
 	unit_enter(u, MPS_RESTORING, u->why);
 	if (modes_restore(u, &err) < 0)
 		on_modes(u, false, err.msg);
@@ -353,6 +354,7 @@ static void on_modes(struct mps_unit *u, bool ok, const char *why)
 		/* A daemon that serves goes on as it is. */
 		log_warn("the compute mode cannot be set, trying again",
 			LOG_STR("daemon", u->key), LOG_STR("reason", why));
+		u->modes_are_set = false;
 		back_off(u);
 		unit_enter(u, MPS_READY, "");
 		unit_next(u);
@@ -380,6 +382,7 @@ static bool adopt(struct mps_unit *u)
 	u->was_ready = true;
 	u->started_ns = time_mono_ns();
 	u->found = true;
+	u->modes_are_set = u->place.n_modes > 0;
 	u->told.percent = 0;
 	u->checked_ns = 0;
 	unit_enter(u, MPS_READY, "");
@@ -443,14 +446,19 @@ static void on_first_answer(void *arg, const char *answer, const struct error *e
 	}
 }
 
-/* The config has another compute mode than the GPUs of the daemon that runs. */
+/* The config has another compute mode than the GPUs of the daemon that runs, and it is time to try that. */
+static bool mode_is_due(const struct mps_unit *u)
+{
+	bool other = u->want.exclusive ? !u->modes_are_set : u->place.n_modes > 0;
+
+	return u->want.percent && other && time_mono_ns() >= u->start_at_ns && !has_modes(u);
+}
+
 static void follow_mode(struct mps_unit *u)
 {
 	struct error err = ERROR_INIT;
 
-	if (time_mono_ns() < u->start_at_ns || has_modes(u)) {
-		arm(u, TICK_MAX_MS);
-	} else if (!u->want.exclusive) {
+	if (!u->want.exclusive) {
 		restore(u);
 	} else {
 		u->modes_are_set = false;
@@ -475,7 +483,7 @@ static void next_ready(struct mps_unit *u)
 		unit_enter(u, MPS_DRAINING, "its clients have not ended yet");
 		u->checked_ns = 0;
 		unit_next(u);
-	} else if (u->want.percent && u->want.exclusive != (u->place.n_modes > 0)) {
+	} else if (mode_is_due(u)) {
 		follow_mode(u);
 	} else if (!spec_same(&u->want, &u->told)) {
 		unit_enter(u, MPS_SETTING, "limits are being set");

@@ -175,7 +175,43 @@ static void mode__that_cannot_be_set_ends_no_daemon_that_serves(void **state)
 	mps_sync(&e->mps);
 	mps_env_settle(e);
 	assert_int_equal(mps_env_lines(e, "helped", "--set 3"), 1);
+	mps_env_put(e, "fail-mode3", NULL);
+	mps_env_skip(e, PAUSE_NS);
+	agent_fixture_until(e->f, mode_is(e, GPU, "3"));
+	mps_env_until_state(e, GPU, MPS_READY);
 	assert_int_equal(process_pid(mps_env_unit(e, GPU)), pid);
+}
+
+static void mode__that_is_waited_for_holds_up_nothing_else(void **state)
+{
+	struct mps_env *e = *state;
+	struct config *c = exclusive(e);
+	const struct mps_unit *u;
+	uint64_t since;
+
+	mps_env_up(e, 1);
+	u = mps_env_unit(e, GPU);
+	mps_env_put(e, "fail-mode", "no permission\n");
+	c->sharing.entries[0].replicas = 2;
+	mps_env_know(e, mps_env_inventory(1), c);
+	agent_fixture_until(e->f, u->told.percent == 50);
+	mps_env_until_state(e, GPU, MPS_READY);
+	since = time_mono_ns();
+	mps_ask(&e->mps);
+	agent_fixture_until(e->f, mps_answered(&e->mps, since));
+	assert_true(mps_env_ok(e, "GPU-0::0", NULL));
+}
+
+static void mode__of_a_daemon_that_is_found_is_not_set_again(void **state)
+{
+	struct mps_env *e = *state;
+
+	up_exclusive(e);
+	mps_env_restart(e);
+	mps_env_know(e, mps_env_inventory(1), exclusive(e));
+	mps_env_settle(e);
+	mps_env_until_state(e, GPU, MPS_READY);
+	assert_int_equal(mps_env_lines(e, "helped", "--set 3"), 1);
 }
 
 /* --- put back --- */
@@ -290,6 +326,8 @@ int main(void)
 		MPS_TEST(mode__of_before_a_kill_counts_and_not_what_is_there_now),
 		MPS_TEST(mode__changes_under_a_daemon_that_goes_on),
 		MPS_TEST(mode__that_cannot_be_set_ends_no_daemon_that_serves),
+		MPS_TEST(mode__that_is_waited_for_holds_up_nothing_else),
+		MPS_TEST(mode__of_a_daemon_that_is_found_is_not_set_again),
 		MPS_TEST(mode__is_put_back_when_the_daemon_has_ended),
 		MPS_TEST(mode__of_each_gpu_is_its_own),
 		MPS_TEST(mode__is_put_back_before_another_daemon_of_the_gpu_sets_its_own),
