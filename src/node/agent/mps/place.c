@@ -204,10 +204,12 @@ int mps_place_load(struct mps_place *p, struct error *err)
 		return -1;
 	}
 	o = json_loadb(buf_str(&b), b.len, 0, &where);
-	if (!json_is_object(o)) {
-		json_decref(o);
+	if (!o)
 		return error_set(err, ERR_INVALID, "'%s': line %d: %s", path, where.line,
 			escape_line(where.text));
+	if (!json_is_object(o)) {
+		json_decref(o);
+		return error_set(err, ERR_INVALID, "'%s': expected an object", path);
 	}
 	load_modes(p, json_object_get(o, "modes"));
 	r = load_devices(p, json_object_get(o, "devices"), err);
