@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Who the clients of a daemon are: one question at a time to a helper, which may not answer, end, or say nonsense. */
+#include "unit/node/agent/mps/mps-env.h"
+
+#include "lib/base/fd.h"
+
+#include <string.h>
+#include <unistd.h>
+
+#define GPU "GPU-0"
+
+static const struct mps_client *client(const struct mps_env *e, uint32_t pid)
+{
+	return mps_clients_find(&mps_env_unit(e, GPU)->clients, pid);
+}
+
+static bool is_who(const struct mps_env *e, uint32_t pid, enum mps_who who)
+{
+	return client(e, pid) && client(e, pid)->who == who;
+}
+
+static void who__is_asked_of_one_helper_one_client_after_the_other(void **state)
+{
+	struct mps_env *e = *state;
+
+	mps_env_up(e, 1);
+	mps_env_put(e, "who-7", "7 uid-7 GPU-0::1,GPU-0::2\n");
+	mps_env_log(e, GPU, "Client {PID: 6, Context ID: 0} connected");
+	mps_env_log(e, GPU, "Client {PID: 7, Context ID: 0} connected");
+	mps_env_log(e, GPU, "Client {PID: 8, Context ID: 0} connected");
+	agent_fixture_until(e->f, is_who(e, 8, MPS_WHO_KNOWN) && is_who(e, 7, MPS_WHO_KNOWN));
+	assert_string_equal(client(e, 6)->devices, "");
+	assert_string_equal(client(e, 7)->devices, "GPU-0::1,GPU-0::2");
+	assert_string_equal(client(e, 7)->pod_uid, "uid-7");
+	assert_int_equal(mps_env_lines(e, "helped", "clients"), 1);
+	assert_int_equal(mps_env_lines(e, "who-asked", ""), 3);
+	/* Nobody is asked about twice. */
+	mps_env_log(e, GPU, "Client {PID: 7, Context ID: 1} connected");
+	mps_env_client(e, GPU, 9);
+	agent_fixture_until(e->f, is_who(e, 9, MPS_WHO_KNOWN));
+	assert_int_equal(mps_env_lines(e, "who-asked", ""), 4);
+}
+
+static void who__is_asked_about_a_number_again_when_it_is_another_process(void **state)
+{
+	struct mps_env *e = *state;
+
+	mps_env_up(e, 1);
+	mps_env_put(e, "who-7", "7 uid-7 GPU-0::1\n");
+	mps_env_client(e, GPU, 7);
+	agent_fixture_until(e->f, is_who(e, 7, MPS_WHO_KNOWN));
+	mps_env_no_client(e, GPU);
+	mps_env_put(e, "who-7", "7 uid-8 GPU-0::2\n");
+	mps_env_client(e, GPU, 7);
+	agent_fixture_until(e->f, is_who(e, 7, MPS_WHO_KNOWN) && client(e, 7)->here);
+	assert_string_equal(client(e, 7)->pod_uid, "uid-8");
+}
+
+static void who__stays_unknown_where_the_helper_ends(void **state)
+{
+	struct mps_env *e = *state;
+
+	mps_env_up(e, 1);
+	mps_env_put(e, "who-ends", "no /proc here\n");
+	mps_env_client(e, GPU, 6);
+	agent_fixture_until(e->f, is_who(e, 6, MPS_WHO_UNKNOWN));
+	/* The next one is asked of another helper. */
+	mps_env_put(e, "who-ends", NULL);
+	mps_env_client(e, GPU, 7);
+	agent_fixture_until(e->f, is_who(e, 7, MPS_WHO_KNOWN));
+	assert_true(is_who(e, 6, MPS_WHO_UNKNOWN));
+	assert_int_equal(mps_env_lines(e, "helped", "clients"), 2);
+	assert_true(mps_env_ok(e, "GPU-0::0", NULL));
+}
+
+static void who__is_not_believed_when_it_makes_no_sense(void **state)
+{
+	static const char *const answers[] = { "7\n", "x - -\n", "7 a b c\n", "7  b\n" };
+	struct mps_env *e = *state;
+	char name[32], long_id[2 * MPS_DEVICES_MAX];
+
+	memset(long_id, 'x', sizeof(long_id) - 1);
+	memcpy(long_id, "7 - ", 4);
+	long_id[sizeof(long_id) - 2] = '\n';
+	long_id[sizeof(long_id) - 1] = '\0';
+	mps_env_up(e, 1);
+	for (uint32_t i = 0; i <= ARRAY_LEN(answers); i++) {
+		(void)snprintf(name, sizeof(name), "who-%u", 100 + i);
+		mps_env_put(e, name, i < ARRAY_LEN(answers) ? answers[i] : long_id);
+		mps_env_client(e, GPU, 100 + i);
+		agent_fixture_until(e->f, is_who(e, 100 + i, MPS_WHO_UNKNOWN));
+		assert_string_equal(client(e, 100 + i)->devices, "");
+	}
+}
+
+static void who__without_a_helper_is_unknown(void **state)
+{
+	struct mps_env *e = *state;
+	char path[PATH_MAX];
+
+	mps_env_up(e, 1);
+	(void)snprintf(path, sizeof(path), "%s/gpuslice-mps", e->f->dir);
+	/* It is found, and is no program. */
+	test_write(e->f->dir, "gpuslice-mps",
+		"\x7f"
+		"ELF",
+		4, 0755);
+	mps_env_log(e, GPU, "Client {PID: 6, Context ID: 0} connected");
+	mps_env_log(e, GPU, "Client {PID: 7, Context ID: 0} connected");
+	agent_fixture_until(e->f,
+		is_who(e, 6, MPS_WHO_UNKNOWN) && is_who(e, 7, MPS_WHO_UNKNOWN));
+	assert_null(mps_env_unit(e, GPU)->who);
+	assert_int_equal(unlink(path), 0);
+}
+
+/* After many that did not answer, others wait: each such question leaves a process behind. */
+static void who__waits_after_many_that_did_not_answer(void **state)
+{
+	struct mps_env *e = *state;
+	struct mps_unit *u;
+
+	mps_env_up(e, 1);
+	u = mps_env_unit(e, GPU);
+	for (int i = 0; i < MPS_SILENT_MAX; i++)
+		mps_silence_count(&u->who_silence, time_mono_ns());
+	mps_env_client(e, GPU, 7);
+	agent_fixture_turn(e->f);
+	assert_true(is_who(e, 7, MPS_WHO_WANTED));
+	assert_int_equal(mps_env_lines(e, "who-asked", ""), 0);
+	/* Each check of the daemon comes there again. */
+	mps_env_skip(e, MPS_SILENT_AGAIN_NS);
+	agent_fixture_until(e->f, is_who(e, 7, MPS_WHO_KNOWN));
+}
+
+/* The one wait that is real: for ANSWER_NS of who.c. */
+static void who__is_given_up_where_no_answer_comes(void **state)
+{
+	struct mps_env *e = *state;
+	struct mps_unit *u;
+
+	mps_env_up(e, 1);
+	u = mps_env_unit(e, GPU);
+	mps_env_put(e, "who-hangs", "");
+	mps_env_client(e, GPU, 6);
+	agent_fixture_until(e->f, mps_env_lines(e, "who-asked", "6") == 1);
+	mps_env_put(e, "who-hangs", NULL);
+	mps_env_client(e, GPU, 7);
+	assert_true(is_who(e, 7, MPS_WHO_WANTED)); /* one at a time */
+	agent_fixture_until(e->f, is_who(e, 7, MPS_WHO_KNOWN));
+	assert_true(is_who(e, 6, MPS_WHO_UNKNOWN));
+	assert_true(u->who_silence.until_ns > time_mono_ns());
+}
+
+static void who__answer_about_one_that_has_gone_harms_nobody(void **state)
+{
+	struct mps_env *e = *state;
+	struct mps_unit *u;
+
+	mps_env_up(e, 1);
+	u = mps_env_unit(e, GPU);
+	mps_env_put(e, "who-6", "6 uid-6 GPU-0::1\n");
+	mps_env_log(e, GPU, "Client {PID: 6, Context ID: 0} connected");
+	agent_fixture_until(e->f, u->asked_pid == 6);
+	mps_clients_fini(&u->clients); /* as if it had been forgotten */
+	mps_env_put(e, "who-7", "7 uid-7 GPU-0::1\n");
+	mps_env_log(e, GPU, "Client {PID: 7, Context ID: 0} connected");
+	agent_fixture_until(e->f, is_who(e, 7, MPS_WHO_KNOWN));
+	assert_null(client(e, 6));
+	assert_string_equal(client(e, 7)->pod_uid, "uid-7");
+}
+
+/* --- the list --- */
+
+static void clients__are_limited_and_those_that_matter_stay(void **state)
+{
+	struct mps_clients c = { .n = 0 };
+
+	(void)state;
+	for (uint32_t i = 1; i <= MPS_CLIENTS_MAX; i++)
+		assert_non_null(mps_clients_add(&c, i));
+	assert_null(mps_clients_add(&c, 5000));
+	mps_clients_find(&c, 3)->hit = true;
+	mps_clients_remove(&c, 3); /* it is still to be told */
+	assert_null(mps_clients_add(&c, 5000));
+	mps_clients_remove(&c, 4); /* it is remembered, as long as there is room */
+	assert_non_null(mps_clients_add(&c, 5000));
+	assert_null(mps_clients_find(&c, 4));
+	assert_non_null(mps_clients_find(&c, 3));
+	assert_int_equal(mps_clients_count(&c), MPS_CLIENTS_MAX - 1);
+	assert_int_equal(c.n, MPS_CLIENTS_MAX);
+	mps_clients_fini(&c);
+}
+
+static void clients__that_went_are_forgotten_after_a_while(void **state)
+{
+	struct mps_env *e = *state;
+	struct mps_clients c = { .n = 0 };
+
+	for (uint32_t pid = 1; pid <= 3; pid++)
+		assert_non_null(mps_clients_add(&c, pid));
+	mps_clients_remove(&c, 1);
+	mps_env_skip(e, NS_PER_SEC);
+	mps_clients_remove(&c, 2);
+	assert_int_equal(mps_clients_last_gone(&c, 0)->pid, 2);
+	mps_clients_remove(&c, 1); /* again: it went when it went */
+	assert_int_equal(mps_clients_last_gone(&c, 0)->pid, 2);
+	mps_env_skip(e, MPS_GONE_NS - NS_PER_SEC / 2);
+	mps_clients_remove(&c, 4);
+	assert_null(mps_clients_find(&c, 1));
+	assert_non_null(mps_clients_find(&c, 2));
+	mps_clients_find(&c, 2)->hit = true; /* a fault's: no culprit, and kept */
+	assert_null(mps_clients_last_gone(&c, 0));
+	mps_env_skip(e, MPS_GONE_NS);
+	mps_clients_set(&c, (const uint32_t[]){ 3 }, 1);
+	assert_non_null(mps_clients_find(&c, 2));
+	assert_int_equal(mps_clients_count(&c), 1);
+	mps_clients_fini(&c);
+}
+
+static void clients__that_come_back_are_asked_about_again(void **state)
+{
+	struct mps_clients c = { .n = 0 };
+
+	(void)state;
+	mps_clients_add(&c, 1)->who = MPS_WHO_KNOWN;
+	(void)snprintf(mps_clients_find(&c, 1)->devices, MPS_DEVICES_MAX, "GPU-0::1");
+	mps_clients_find(&c, 1)->hit = true;
+	assert_string_equal(mps_clients_add(&c, 1)->devices, "GPU-0::1"); /* it is there */
+	assert_null(mps_clients_wanted(&c));
+	mps_clients_remove(&c, 1);
+	assert_null(mps_clients_wanted(&c));
+	assert_non_null(mps_clients_add(&c, 1));
+	assert_int_equal(mps_clients_wanted(&c)->pid, 1);
+	assert_string_equal(mps_clients_find(&c, 1)->devices, "");
+	assert_int_equal(mps_clients_count_hit(&c), 0);
+	mps_clients_fini(&c);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		MPS_TEST(who__is_asked_of_one_helper_one_client_after_the_other),
+		MPS_TEST(who__is_asked_about_a_number_again_when_it_is_another_process),
+		MPS_TEST(who__stays_unknown_where_the_helper_ends),
+		MPS_TEST(who__is_not_believed_when_it_makes_no_sense),
+		MPS_TEST(who__without_a_helper_is_unknown),
+		MPS_TEST(who__waits_after_many_that_did_not_answer),
+		MPS_TEST(who__is_given_up_where_no_answer_comes),
+		MPS_TEST(who__answer_about_one_that_has_gone_harms_nobody),
+		cmocka_unit_test(clients__are_limited_and_those_that_matter_stay),
+		MPS_TEST(clients__that_went_are_forgotten_after_a_while),
+		cmocka_unit_test(clients__that_come_back_are_asked_about_again),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
