@@ -67,13 +67,14 @@ static void describe(const struct mps_command *c, const struct child_end *e, str
 {
 	const char *said = *e->words ? e->words : buf_str(&c->answer);
 
+	if (!*said)
+		said = "the MPS control daemon cannot be asked";
 	if (e->silent)
 		(void)error_set(err, ERR_TIMEOUT, "the MPS control daemon does not answer");
 	else if (e->error.code != ERR_NONE)
 		error_copy(err, &e->error);
 	else
-		(void)error_set(err, ERR_UNAVAILABLE, "%.*s", (int)strcspn(said, "\n"),
-			*said ? said : "the MPS control daemon cannot be asked");
+		(void)error_set(err, ERR_UNAVAILABLE, "%.*s", (int)strcspn(said, "\n"), said);
 }
 
 static void on_ended(void *arg, const struct child_end *e)
