@@ -195,7 +195,7 @@ struct culprit_row {
 
 static void assert_culprit(struct mps_env *e, const struct culprit_row *r)
 {
-	const uint32_t pids[] = { self(), 1, 2 }, last = 4194303;
+	const uint32_t pids[] = { self(), 1, 2 }, last = 2147483647;
 	const struct mps_unit *u = mps_env_unit(e, GPU);
 
 	add_clients(e, pids, r->n);
@@ -227,8 +227,10 @@ static void fault__says_who_it_was_as_far_as_that_is_known(void **state)
 		{ 2, 0, 0, "MPS does not name who of the 2 clients it was" },
 		{ 2, 2, 0, "which it saw first; it may have been another of the 2" },
 		{ 3, 3, 0, "it may have been another of the 3" },
-		{ 1, 0, 1, "it was most likely a program (process 4194303), which had ended" },
-		{ 2, 1, 1, "it was most likely a program (process 4194303), which had ended" },
+		{ 1, 0, 1,
+			"it was most likely a program (process 2147483647), which had ended" },
+		{ 2, 1, 1,
+			"it was most likely a program (process 2147483647), which had ended" },
 		{ 2, 0, KILLED_NS + NS_PER_SEC, "MPS does not name who" },
 	};
 	struct mps_env *e = *state;
