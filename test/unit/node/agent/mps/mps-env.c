@@ -171,10 +171,10 @@ static void kill_daemons(const struct mps_env *e)
 	(void)snprintf(path, sizeof(path), "%s/started", e->f->dir);
 	file = fopen(path, "re");
 	while (file && fgets(line, sizeof(line), file)) {
-		pid_t pid = (pid_t)strtol(line, NULL, 10);
+		uint32_t pid = mps_pid(line, strcspn(line, " "));
 
 		if (pid > 1)
-			(void)kill(-pid, SIGKILL);
+			(void)kill(-(pid_t)pid, SIGKILL);
 	}
 	if (file)
 		(void)fclose(file);
