@@ -117,6 +117,23 @@ static void fault__is_over_when_all_that_it_hit_have_ended(void **state)
 	assert_int_equal(mps_env_lines(e, "started", ""), 1);
 }
 
+static void fault__is_told_of_all_that_it_hit_and_of_no_other(void **state)
+{
+	struct mps_env *e = *state;
+	const uint32_t pids[] = { 1, 2, self() };
+	char id[] = "GPU-0::3";
+	struct pod_device room;
+
+	up_with_pod(e, &room, id); /* its pod would be told */
+	add_clients(e, pids, 3);
+	fault(e, 0, pids, 2);
+	mps_env_log(e, GPU, "Client process 2 disconnected"); /* before it is told */
+	agent_fixture_until(e->f, mps_clients_count(&mps_env_unit(e, GPU)->clients) == 2);
+	mps_env_skip(e, STORY_NS);
+	assert_int_equal(agent_fixture_count(e->f, ""), 1);
+	assert_non_null(strstr(e->f->events[0].message, "ended all 2 MPS clients of GPU-0"));
+}
+
 static void fault__without_the_kubelet_is_told_of_the_node(void **state)
 {
 	struct mps_env *e = *state;
@@ -521,6 +538,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		MPS_TEST(fault__is_told_to_the_pod_of_the_client),
 		MPS_TEST(fault__is_over_when_all_that_it_hit_have_ended),
+		MPS_TEST(fault__is_told_of_all_that_it_hit_and_of_no_other),
 		MPS_TEST(fault__without_the_kubelet_is_told_of_the_node),
 		MPS_TEST(fault__is_told_though_its_daemon_has_gone),
 		MPS_TEST(fault__is_not_told_to_a_pod_of_another_gpu),
