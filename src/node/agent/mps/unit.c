@@ -698,7 +698,9 @@ static void on_end(struct mps_unit *u, const char *how)
 	uint64_t lived = time_mono_ns() - u->started_ns;
 	char why[ERROR_MSG_MAX];
 
-	u->state = MPS_QUITTING; /* what its log still says changes nothing */
+	/* What its log still says changes nothing, but for the words of one that did not even start. */
+	if (u->state != MPS_STARTING)
+		u->state = MPS_QUITTING;
 	(void)watch_read(u);
 	watch_end(u);
 	(void)watch_fault(u, /* now= */ true);

@@ -118,6 +118,18 @@ static void start__that_fails_says_the_daemon_s_words(void **state)
 	assert_null(strstr(mps_env_unit(e, GPU)->why, "second"));
 }
 
+/* Its end may be seen before inotify's event of what it wrote. */
+static void start__that_fails_says_words_that_come_with_its_end(void **state)
+{
+	struct mps_env *e = *state;
+
+	mps_env_put(e, "no-start", "Failed to bind: in use\n");
+	mps_env_know(e, mps_env_inventory(1), mps_env_config(e, 4));
+	assert_true(mps_env_is(e, GPU, MPS_STARTING));
+	(void)uv_fs_event_stop(&mps_env_unit(e, GPU)->log_event);
+	assert_down(e, "the MPS control daemon ended with status 3: Failed to bind: in use");
+}
+
 static void start__is_without_several_users_where_the_program_knows_none(void **state)
 {
 	struct mps_env *e = *state;
@@ -633,6 +645,7 @@ int main(void)
 		MPS_TEST(start__waits_for_the_first_answer),
 		MPS_TEST(start__is_given_up_where_no_answer_comes),
 		MPS_TEST(start__that_fails_says_the_daemon_s_words),
+		MPS_TEST(start__that_fails_says_words_that_come_with_its_end),
 		MPS_TEST(start__is_without_several_users_where_the_program_knows_none),
 		MPS_TEST(start__that_fails_is_tried_again_after_longer_and_longer),
 		MPS_TEST(start__without_a_program_says_so),
