@@ -77,11 +77,16 @@ static const char helper_script[] =
 uint64_t __real_time_mono_ns(void);
 uint64_t __wrap_time_mono_ns(void);
 
-static uint64_t skipped_ns;
+static uint64_t skipped_ns, stopped_ns;
 
 uint64_t __wrap_time_mono_ns(void)
 {
-	return __real_time_mono_ns() + skipped_ns;
+	return (stopped_ns ? stopped_ns : __real_time_mono_ns()) + skipped_ns;
+}
+
+void mps_env_stop_clock(void)
+{
+	stopped_ns = __real_time_mono_ns();
 }
 
 void mps_env_skip(struct mps_env *e, uint64_t ns)
@@ -148,6 +153,7 @@ int mps_env_setup(void **state)
 	struct mps_env *e = calloc(1, sizeof(*e));
 
 	assert_non_null(e);
+	stopped_ns = 0;
 	(void)signal(SIGPIPE,
 		SIG_IGN); /* as the agent does: a program may not read its input */
 	assert_int_equal(agent_fixture_setup((void **)&e->f), 0);

@@ -63,6 +63,11 @@ bool mps_env_rests(const struct mps_env *e, const char *key, enum mps_state stat
 #define mps_env_until_state(e, key, state) \
 	agent_fixture_until((e)->f, mps_env_rests(e, key, state))
 
+/*
+ * Time passes by mps_env_skip() alone, until the test ends: for what must happen before something is due, on a machine
+ * that may be busy. Timers of the loop go on.
+ */
+void mps_env_stop_clock(void);
 /* So much time passes, and what is due then begins. */
 void mps_env_skip(struct mps_env *e, uint64_t ns);
 /* The loop has run until nothing is asked of daemons. */

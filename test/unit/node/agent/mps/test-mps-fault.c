@@ -74,6 +74,7 @@ static void fault__is_told_to_the_pod_of_the_client(void **state)
 	uint32_t pid = self();
 	const struct fixture_event *pod;
 
+	mps_env_stop_clock();
 	up_with_pod(e, &room, id);
 	fault(e, pid, &pid, 1);
 	assert_true(mps_env_is(e, GPU, MPS_FAULTED));
@@ -124,6 +125,7 @@ static void fault__is_told_of_all_that_it_hit_and_of_no_other(void **state)
 	char id[] = "GPU-0::3";
 	struct pod_device room;
 
+	mps_env_stop_clock();
 	up_with_pod(e, &room, id); /* its pod would be told */
 	add_clients(e, pids, 3);
 	fault(e, 0, pids, 2);
@@ -252,6 +254,7 @@ static void fault__says_who_it_was_as_far_as_that_is_known(void **state)
 	};
 	struct mps_env *e = *state;
 
+	mps_env_stop_clock();
 	mps_env_up(e, 1);
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
 		assert_culprit(e, &rows[i]);
@@ -264,6 +267,7 @@ static void fault__in_several_pieces_is_one(void **state)
 	const uint32_t pids[] = { self(), 1 };
 	const struct mps_unit *u;
 
+	mps_env_stop_clock();
 	mps_env_up(e, 1);
 	u = mps_env_unit(e, GPU);
 	add_clients(e, pids, 2);
@@ -353,6 +357,7 @@ static void server__whose_line_was_lost_is_found_by_a_question(void **state)
 {
 	struct mps_env *e = *state;
 
+	mps_env_stop_clock();
 	mps_env_up(e, 1);
 	(void)lose_server(e);
 	mps_env_put(e, "say-get_server_list", "700\n");

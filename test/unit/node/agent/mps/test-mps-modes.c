@@ -164,6 +164,7 @@ static void mode__that_cannot_be_set_ends_no_daemon_that_serves(void **state)
 	struct mps_env *e = *state;
 	pid_t pid;
 
+	mps_env_stop_clock();
 	mps_env_up(e, 1);
 	pid = process_pid(mps_env_unit(e, GPU));
 	mps_env_put(e, "fail-mode3", "no permission\n");
