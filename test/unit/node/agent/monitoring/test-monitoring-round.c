@@ -1,0 +1,587 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* A round: who is asked, who answers late, with an error or never, and when the next one begins. */
+#include "unit/node/agent/monitoring/monitoring-env.h"
+
+#include "lib/base/fd.h"
+
+#include <unistd.h>
+
+#define GPU_RESOURCE "nvidia.com/gpu"
+
+static void one_gpu(struct monitoring_env *e)
+{
+	agent_fixture_know(e->f, fixture_inventory(1), NULL);
+	e->units[0] = (struct env_unit){ .uuid = "GPU-0", .used_mib = 1024, .busy_ms = 250 };
+}
+
+/* --- all answer --- */
+
+static void round__shows_a_view_when_all_have_answered(void **state)
+{
+	struct monitoring_env *e = *state;
+	const struct view *v;
+
+	one_gpu(e);
+	env_hold(e, "train", GPU_RESOURCE, "GPU-0");
+	env_start(e);
+	assert_true(e->sample.pending && e->list.pending && e->slices_refresh.pending);
+	assert_int_equal(e->shown, 0);
+	env_answer(e);
+	v = env_end(e);
+	assert_int_equal(e->shown, 1);
+	assert_int_equal(v->seq, 1);
+	assert_true(v->nvml_up && v->holders_known);
+	assert_string_equal(v->node, "node-1");
+	assert_string_equal(v->nvml_error, "");
+	assert_string_equal(env_use(e, "train")->container, "main");
+	assert_int_equal(env_unit(e, "GPU-0")->memory_used, UINT64_C(1024) << 20);
+	assert_int_equal(v->agent.nvml_calls, 7);
+	assert_int_equal(v->agent.kubelet_lists, 1);
+	assert_int_equal(env_round(e, 5 * NS_PER_SEC)->seq, 2);
+	assert_int_equal(e->view->agent.nvml_calls, 14);
+	assert_int_equal(env_use(e, "train")->held_ns, 5 * NS_PER_SEC);
+}
+
+/* Each order of the three answers, one of them before its question returns. */
+static void round__waits_for_each_asker(void **state)
+{
+	static const struct {
+		enum env_how sample, list, slices;
+	} rows[] = {
+		{ ENV_NEVER, ENV_LATER, ENV_LATER },
+		{ ENV_LATER, ENV_NEVER, ENV_LATER },
+		{ ENV_LATER, ENV_LATER, ENV_NEVER },
+		{ ENV_NEVER, ENV_AT_ONCE, ENV_AT_ONCE },
+		{ ENV_LATER, ENV_AT_ONCE, ENV_NEVER },
+	};
+	struct monitoring_env *e = *state;
+
+	one_gpu(e);
+	env_start(e);
+	env_answer(e);
+	(void)env_end(e);
+	for (unsigned i = 0; i < ARRAY_LEN(rows); i++) {
+		e->sample.how = rows[i].sample;
+		e->list.how = rows[i].list;
+		e->slices_refresh.how = rows[i].slices;
+		env_pass(5 * NS_PER_SEC);
+		env_tick(e);
+		env_answer(e);
+		agent_fixture_turn(e->f);
+		if (!e->mon.running || e->mon.working || e->shown != i + 1)
+			fail_msg("row %u: it did not wait", i);
+		e->sample.how = e->list.how = e->slices_refresh.how = ENV_LATER;
+		env_answer(e);
+		(void)env_end(e);
+		assert_int_equal(e->shown, i + 2);
+	}
+}
+
+static void round__begins_an_interval_after_the_one_before_began(void **state)
+{
+	struct monitoring_env *e = *state;
+
+	one_gpu(e);
+	env_start(e);
+	env_answer(e);
+	(void)env_end(e);
+	assert_int_equal(env_due_ms(e), 5001);
+	env_pass(5 * NS_PER_SEC);
+	env_tick(e);
+	env_pass(2 * NS_PER_SEC); /* they take their time */
+	env_answer(e);
+	(void)env_end(e);
+	assert_int_equal(env_due_ms(e), 3001);
+	env_pass(3 * NS_PER_SEC);
+	env_tick(e);
+	env_pass(7 * NS_PER_SEC);
+	env_answer(e);
+	(void)env_end(e);
+	assert_int_equal(env_due_ms(e), 1);
+}
+
+static void round__takes_five_seconds_for_an_interval_of_zero(void **state)
+{
+	struct monitoring_env *e = *state;
+
+	one_gpu(e);
+	e->context.options.interval_ns = 0;
+	env_start(e);
+	env_answer(e);
+	assert_int_equal(env_end(e)->interval_ns, SEE_INTERVAL_NS);
+	assert_int_equal(e->request.interval_ns, SEE_INTERVAL_NS);
+}
+
+static void round__asks_for_what_is_wanted_and_what_everybody_looks_at(void **state)
+{
+	struct monitoring_env *e = *state;
+	size_t clock = (size_t)field_position("DCGM_FI_DEV_SM_CLOCK"), n = 0;
+
+	one_gpu(e);
+	e->wanted[clock] = true;
+	e->wants_p2p = true;
+	env_start(e);
+	assert_true(e->p2p);
+	for (size_t i = 0; i < n_fields; i++)
+		n += (e->request.fields[i / 64] >> i % 64) & 1;
+	assert_int_equal(n, 6);
+	assert_true(e->request.fields[clock / 64] & UINT64_C(1) << clock % 64);
+	env_answer(e);
+	assert_non_null(env_end(e)->gpus[0].p2p);
+	e->wanted[clock] = e->wants_p2p = false;
+	(void)env_round(e, 5 * NS_PER_SEC);
+	assert_false(e->p2p);
+	assert_false(e->request.fields[clock / 64] & UINT64_C(1) << clock % 64);
+	assert_null(e->view->gpus[0].p2p);
+}
+
+static void monitoring__asks_nobody_where_nothing_is_shown(void **state)
+{
+	struct monitoring_env *e = *state;
+	uint64_t peak;
+
+	one_gpu(e);
+	e->context.options.enabled = false;
+	env_start(e);
+	env_give(e, GPU_RESOURCE, "GPU-0");
+	monitoring_allocated(&e->mon, GPU_RESOURCE, NULL, 0, false);
+	monitoring_retry(&e->mon);
+	agent_fixture_turn(e->f);
+	assert_int_equal(e->sample.n + e->list.n + e->slices_refresh.n, 0);
+	assert_int_equal(e->mon.allocations + e->mon.allocation_errors, 0);
+	assert_false(monitoring_peak(&e->mon, "GPU-0", &(struct pod_device){ 0 }, &peak));
+	assert_false(uv_is_active((uv_handle_t *)&e->mon.timer));
+}
+
+/* --- NVML --- */
+
+static void sample__that_fails_leaves_the_rest_of_the_view(void **state)
+{
+	static const struct {
+		enum env_how how;
+		const char *why;
+		uint64_t errors;
+	} rows[] = { { ENV_FAILS, "GPU 0 hangs", 1 }, { ENV_REFUSES, "no worker", 1 } };
+	struct monitoring_env *e = *state;
+
+	one_gpu(e);
+	env_hold(e, "train", GPU_RESOURCE, "GPU-0");
+	env_start(e);
+	env_answer(e);
+	(void)env_end(e);
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		e->sample.how = rows[i].how;
+		(void)env_round(e, 5 * NS_PER_SEC);
+		assert_string_equal(e->view->nvml_error, rows[i].why);
+		assert_int_equal(e->view->agent.nvml_errors, rows[i].errors);
+		assert_false(env_unit(e, "GPU-0")->memory_known);
+		assert_null(e->view->gpus[0].sample);
+		assert_false(env_use(e, "train")->memory_known);
+		assert_int_equal(env_use(e, "train")->received, VIEW_NONE);
+		assert_true(e->view->holders_known);
+		/* The figures grow older. */
+		assert_true(e->view->gpus[0].sampled);
+		assert_int_equal(e->view->gpus[0].sample_age_ns, (i + 1) * 5 * NS_PER_SEC);
+	}
+	e->sample.how = ENV_LATER;
+	(void)env_round(e, 5 * NS_PER_SEC);
+	assert_string_equal(e->view->nvml_error, "");
+	assert_true(env_unit(e, "GPU-0")->memory_known);
+}
+
+static void sample__that_never_comes_is_given_up_after_eight_seconds(void **state)
+{
+	struct monitoring_env *e = *state;
+
+	one_gpu(e);
+	env_hold(e, "train", GPU_RESOURCE, "GPU-0");
+	env_start(e);
+	e->sample.how = ENV_NEVER;
+	env_answer(e);
+	env_pass(8 * NS_PER_SEC - 1);
+	env_tick(e);
+	assert_true(e->mon.running && !e->mon.working);
+	assert_int_equal(env_due_ms(e), 100); /* it looks on */
+	env_pass(1);
+	env_tick(e);
+	(void)env_end(e);
+	assert_int_equal(e->shown, 1);
+	assert_false(env_unit(e, "GPU-0")->memory_known);
+	(void)env_use(e, "train");
+}
+
+/* It belongs to no round: not to the one under way, not to the time between. */
+static void sample__that_comes_too_late_is_dropped(void **state)
+{
+	struct monitoring_env *e = *state;
+
+	one_gpu(e);
+	env_start(e);
+	e->sample.how = ENV_NEVER;
+	env_answer(e);
+	env_pass(9 * NS_PER_SEC);
+	env_tick(e);
+	(void)env_end(e);
+	e->sample.how = ENV_LATER;
+	env_answer(e);
+	assert_null(e->mon.sample);
+	assert_int_equal(e->mon.nvml_calls, 0);
+	(void)env_round(e, 5 * NS_PER_SEC);
+	assert_true(env_unit(e, "GPU-0")->memory_known);
+	assert_int_equal(e->view->agent.nvml_calls, 7);
+}
+
+/* Slices and holders have clocks of their own; nothing of the view is made up meanwhile. */
+static void round__does_not_end_without_list_and_slices(void **state)
+{
+	struct monitoring_env *e = *state;
+
+	one_gpu(e);
+	env_start(e);
+	e->list.how = e->slices_refresh.how = ENV_NEVER;
+	env_answer(e);
+	env_pass(60 * NS_PER_SEC);
+	env_tick(e);
+	assert_true(e->mon.running && !e->mon.working);
+	e->list.how = e->slices_refresh.how = ENV_LATER;
+	env_answer(e);
+	(void)env_end(e);
+	assert_int_equal(e->shown, 1);
+}
+
+static void sample__of_a_unit_that_cannot_be_read_is_none(void **state)
+{
+	struct monitoring_env *e = *state;
+
+	agent_fixture_know(e->f, fixture_inventory(2), NULL);
+	e->units[0] = (struct env_unit){ .uuid = "GPU-0", .reason = "the GPU is lost" };
+	e->units[1] = (struct env_unit){ .uuid = "GPU-1", .used_mib = 512, .busy_ms = 100 };
+	env_start(e);
+	env_answer(e);
+	(void)env_end(e);
+	assert_null(env_unit(e, "GPU-0")->sample);
+	assert_null(e->view->gpus[0].sample);
+	assert_false(env_unit(e, "GPU-0")->memory_known);
+	assert_int_equal(env_unit(e, "GPU-0")->busy, VIEW_NONE);
+	assert_int_equal(env_unit(e, "GPU-1")->busy, 100000);
+	assert_true(env_unit(e, "GPU-1")->memory_known);
+}
+
+/* --- the kubelet --- */
+
+static void list__that_fails_leaves_holders_for_three_rounds(void **state)
+{
+	struct monitoring_env *e = *state;
+	uint64_t held;
+
+	one_gpu(e);
+	env_hold(e, "train", GPU_RESOURCE, "GPU-0");
+	env_start(e);
+	env_answer(e);
+	(void)env_end(e);
+	e->list.how = ENV_FAILS;
+	for (unsigned i = 1; i <= SEE_UNKNOWN_ROUNDS; i++) {
+		(void)env_round(e, 60 * NS_PER_SEC);
+		assert_true(e->view->holders_known);
+		assert_string_equal(e->view->holders_error, "kubelet.sock: connection refused");
+		assert_int_equal(env_use(e, "train")->held_ns, i * 60 * NS_PER_SEC);
+		assert_true(env_use(e, "train")->held_current);
+	}
+	held = env_unit(e, "GPU-0")->present_ns;
+	(void)env_round(e, 60 * NS_PER_SEC);
+	assert_false(e->view->holders_known);
+	assert_false(e->view->resources[0].held_known);
+	assert_false(env_use(e, "train")->held_current);
+	assert_true(env_use(e, "train")->live);
+	assert_int_equal(env_use(e, "train")->held_ns, 180 * NS_PER_SEC);
+	assert_int_equal(env_unit(e, "GPU-0")->present_ns, held);
+	assert_int_equal(e->view->agent.kubelet_errors, 4);
+	/* Nobody knows when in that time who had it: it counts from this answer on. */
+	e->list.how = ENV_LATER;
+	(void)env_round(e, 60 * NS_PER_SEC);
+	assert_true(e->view->holders_known);
+	assert_string_equal(e->view->holders_error, "");
+	assert_int_equal(env_use(e, "train")->held_ns, 180 * NS_PER_SEC);
+	(void)env_round(e, 60 * NS_PER_SEC);
+	assert_int_equal(env_use(e, "train")->held_ns, 240 * NS_PER_SEC);
+}
+
+static void list__that_never_came_makes_nothing_idle(void **state)
+{
+	struct monitoring_env *e = *state;
+
+	one_gpu(e);
+	e->list.how = ENV_FAILS;
+	env_start(e);
+	env_answer(e);
+	(void)env_end(e);
+	(void)env_round(e, 60 * NS_PER_SEC);
+	assert_false(e->view->holders_known);
+	assert_false(env_unit(e, "GPU-0")->counted);
+	assert_int_equal(env_unit(e, "GPU-0")->idle_gpu_ns, 0);
+	assert_int_equal(e->view->gpus[0].n_points, 1);
+	assert_int_equal(e->view->gpus[0].points[0].held, VIEW_NONE);
+	e->list.how = ENV_LATER;
+	(void)env_round(e, 60 * NS_PER_SEC);
+	assert_true(env_unit(e, "GPU-0")->counted);
+	assert_int_equal(env_unit(e, "GPU-0")->idle_gpu_ns, 60 * NS_PER_SEC);
+}
+
+/* Half of 5, 10, 20 ... seconds, at most of a minute. */
+static void list__that_fails_is_asked_for_more_and_more_rarely(void **state)
+{
+	static const uint64_t waits_ms[] = { 2500, 5000, 10000, 20000, 30000, 30000, 30000 };
+	struct monitoring_env *e = *state;
+
+	one_gpu(e);
+	e->list.how = ENV_FAILS;
+	env_start(e);
+	env_answer(e);
+	(void)env_end(e);
+	for (size_t i = 0; i < ARRAY_LEN(waits_ms); i++) {
+		unsigned asked = e->list.n;
+
+		(void)env_round(e, waits_ms[i] * NS_PER_MS - 1);
+		assert_int_equal(e->list.n, asked);
+		(void)env_round(e, 1);
+		assert_int_equal(e->list.n, asked + 1);
+	}
+	/* Who allocates is there, and after an answer all is as before. */
+	e->list.how = ENV_LATER;
+	env_give(e, GPU_RESOURCE, "GPU-0");
+	(void)env_round(e, 1);
+	assert_int_equal(e->mon.list_failures, 0);
+	e->list.how = ENV_FAILS;
+	(void)env_round(e, 1);
+	assert_int_equal(e->mon.list_not_before_ns, env_now_ns() + 2500 * NS_PER_MS);
+}
+
+/* --- allocations --- */
+
+static void allocated__makes_the_next_round_come_soon(void **state)
+{
+	struct monitoring_env *e = *state;
+
+	one_gpu(e);
+	env_start(e);
+	env_answer(e);
+	(void)env_end(e);
+	/* Long after the round: as soon as the kubelet can have noted it. */
+	env_pass(3 * NS_PER_SEC);
+	env_give(e, GPU_RESOURCE, "GPU-0");
+	assert_int_equal(env_due_ms(e), 51);
+	/* Just after it: so often at most. */
+	(void)env_round(e, 50 * NS_PER_MS);
+	env_give(e, GPU_RESOURCE, "GPU-0");
+	assert_int_equal(env_due_ms(e), 351);
+}
+
+/* A pod that is not listed within three seconds is none that will be. */
+static void allocated__is_waited_for_until_it_is_listed(void **state)
+{
+	struct monitoring_env *e = *state;
+
+	one_gpu(e);
+	env_start(e);
+	env_answer(e);
+	(void)env_end(e);
+	env_pass(NS_PER_SEC);
+	env_give(e, GPU_RESOURCE, "GPU-0");
+	(void)env_round(e, 100 * NS_PER_MS);
+	assert_int_equal(env_due_ms(e), 351);
+	(void)env_round(e, 2 * NS_PER_SEC);
+	assert_int_equal(env_due_ms(e), 351);
+	(void)env_round(e, NS_PER_SEC);
+	assert_int_equal(env_due_ms(e), 5001);
+	env_give(e, GPU_RESOURCE, "GPU-0");
+	env_hold(e, "train", GPU_RESOURCE, "GPU-0");
+	(void)env_round(e, NS_PER_SEC);
+	assert_int_equal(env_use(e, "train")->held_ns, NS_PER_SEC);
+	assert_int_equal(env_due_ms(e), 5001);
+	assert_int_equal(e->mon.givens.n, 0);
+}
+
+static void allocated__within_a_round_is_of_the_next(void **state)
+{
+	struct monitoring_env *e = *state;
+
+	one_gpu(e);
+	env_start(e);
+	env_answer(e);
+	(void)env_end(e);
+	env_pass(5 * NS_PER_SEC);
+	env_tick(e);
+	env_pass(NS_PER_SEC);
+	env_give(e, GPU_RESOURCE, "GPU-0"); /* after the list was asked for */
+	env_answer(e);
+	(void)env_end(e);
+	assert_int_equal(e->view->agent.allocations, 1);
+	assert_int_equal(e->mon.givens.n, 1);
+	env_hold(e, "train", GPU_RESOURCE, "GPU-0");
+	(void)env_round(e, NS_PER_SEC);
+	assert_int_equal(env_use(e, "train")->held_ns, NS_PER_SEC);
+}
+
+static void allocated__before_the_start_is_over_waits_for_it(void **state)
+{
+	struct monitoring_env *e = *state;
+
+	one_gpu(e);
+	monitoring_init(&e->mon, &e->context);
+	see_processes_init(&e->mon.processes, e->proc_dir);
+	monitoring_start(&e->mon);
+	env_give(e, GPU_RESOURCE, "GPU-0");
+	assert_false(uv_is_active((uv_handle_t *)&e->mon.timer));
+	agent_fixture_until(e->f, e->slices_refresh.n > 0);
+	env_hold(e, "train", GPU_RESOURCE, "GPU-0");
+	env_answer(e);
+	(void)env_end(e);
+	assert_true(env_use(e, "train")->live);
+}
+
+static void allocated__counts_what_could_not_be_given(void **state)
+{
+	static const char *const ids[] = { "GPU-0" };
+	struct monitoring_env *e = *state;
+
+	one_gpu(e);
+	env_start(e);
+	env_answer(e);
+	(void)env_end(e);
+	monitoring_allocated(&e->mon, GPU_RESOURCE, ids, 1, false);
+	assert_int_equal(env_due_ms(e), 5001);
+	assert_int_equal(e->mon.givens.n, 0);
+	(void)env_round(e, 5 * NS_PER_SEC);
+	assert_int_equal(e->view->agent.allocation_errors, 1);
+	assert_int_equal(e->view->agent.allocations, 0);
+}
+
+/* --- the end --- */
+
+static void stop__while_they_are_asked_shows_nothing_more(void **state)
+{
+	static const enum env_how lates[] = { ENV_LATER, ENV_FAILS };
+	struct monitoring_env *e = *state;
+
+	one_gpu(e);
+	for (size_t i = 0; i < ARRAY_LEN(lates); i++) {
+		env_start(e);
+		e->sample.how = e->list.how = lates[i];
+		monitoring_stop(&e->mon);
+		env_answer(e); /* they do not know it */
+		env_stop(e);
+		assert_int_equal(e->shown, 0);
+		e->sample.how = e->list.how = ENV_LATER;
+	}
+}
+
+static void stop__while_it_reads_or_writes_waits_for_the_thread(void **state)
+{
+	struct monitoring_env *e = *state;
+
+	one_gpu(e);
+	/* The usage records are being opened. */
+	monitoring_init(&e->mon, &e->context);
+	monitoring_start(&e->mon);
+	assert_true(e->mon.working);
+	env_stop(e);
+	assert_int_equal(e->slices_refresh.n, 0);
+	/* /proc is being read. */
+	env_start(e);
+	env_answer(e);
+	assert_true(e->mon.working && !e->mon.made);
+	env_stop(e);
+	assert_int_equal(e->shown, 0);
+	/* The round is being written. */
+	env_start(e);
+	env_answer(e);
+	agent_fixture_until(e->f, e->mon.made);
+	env_stop(e);
+	assert_int_equal(e->shown, 0);
+}
+
+/* What was shown is never taken back by a restart. */
+static void view__is_shown_after_it_is_kept(void **state)
+{
+	struct monitoring_env *e = *state;
+
+	one_gpu(e);
+	env_start(e);
+	env_answer(e);
+	agent_fixture_until(e->f, e->mon.made);
+	assert_int_equal(e->shown, 0);
+	(void)env_end(e);
+	assert_int_equal(e->shown, 1);
+	assert_int_equal(access(e->mon.keep.path, F_OK), 0);
+	assert_true(e->mon.keep.bytes > 0);
+	(void)env_round(e, 5 * NS_PER_SEC);
+	assert_true(e->view->agent.ledger_known && e->view->agent.ledger_bytes > 0);
+}
+
+static void view__is_shown_where_nothing_can_be_kept(void **state)
+{
+	struct monitoring_env *e = *state;
+
+	one_gpu(e);
+	test_write(e->state_dir, "ledger.db/in-the-way", "", 0, 0600);
+	env_hold(e, "train", GPU_RESOURCE, "GPU-0");
+	env_start(e);
+	env_answer(e);
+	(void)env_end(e);
+	(void)env_round(e, 5 * NS_PER_SEC);
+	assert_int_equal(e->shown, 2);
+	assert_int_equal(env_use(e, "train")->held_ns, 5 * NS_PER_SEC);
+	assert_int_equal(e->view->agent.ledger_errors,
+		2); /* of the start, and of the first round */
+	assert_string_not_equal(e->view->agent.ledger_error, "");
+	assert_false(e->view->agent.ledger_known);
+}
+
+/* --- time --- */
+
+static void round__of_more_than_an_hour_counts_an_hour(void **state)
+{
+	struct monitoring_env *e = *state;
+
+	one_gpu(e);
+	env_hold(e, "train", GPU_RESOURCE, "GPU-0");
+	env_start(e);
+	env_answer(e);
+	(void)env_end(e);
+	(void)env_round(e, 7 * ACCOUNT_ROUND_MAX_NS);
+	assert_int_equal(env_use(e, "train")->held_ns, ACCOUNT_ROUND_MAX_NS);
+	assert_int_equal(env_unit(e, "GPU-0")->present_ns, ACCOUNT_ROUND_MAX_NS);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		ENV_TEST(round__shows_a_view_when_all_have_answered),
+		ENV_TEST(round__waits_for_each_asker),
+		ENV_TEST(round__begins_an_interval_after_the_one_before_began),
+		ENV_TEST(round__takes_five_seconds_for_an_interval_of_zero),
+		ENV_TEST(round__asks_for_what_is_wanted_and_what_everybody_looks_at),
+		ENV_TEST(monitoring__asks_nobody_where_nothing_is_shown),
+		ENV_TEST(sample__that_fails_leaves_the_rest_of_the_view),
+		ENV_TEST(sample__that_never_comes_is_given_up_after_eight_seconds),
+		ENV_TEST(sample__that_comes_too_late_is_dropped),
+		ENV_TEST(round__does_not_end_without_list_and_slices),
+		ENV_TEST(sample__of_a_unit_that_cannot_be_read_is_none),
+		ENV_TEST(list__that_fails_leaves_holders_for_three_rounds),
+		ENV_TEST(list__that_never_came_makes_nothing_idle),
+		ENV_TEST(list__that_fails_is_asked_for_more_and_more_rarely),
+		ENV_TEST(allocated__makes_the_next_round_come_soon),
+		ENV_TEST(allocated__is_waited_for_until_it_is_listed),
+		ENV_TEST(allocated__within_a_round_is_of_the_next),
+		ENV_TEST(allocated__before_the_start_is_over_waits_for_it),
+		ENV_TEST(allocated__counts_what_could_not_be_given),
+		ENV_TEST(stop__while_they_are_asked_shows_nothing_more),
+		ENV_TEST(stop__while_it_reads_or_writes_waits_for_the_thread),
+		ENV_TEST(view__is_shown_after_it_is_kept),
+		ENV_TEST(view__is_shown_where_nothing_can_be_kept),
+		ENV_TEST(round__of_more_than_an_hour_counts_an_hour),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
