@@ -1,0 +1,526 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Whose the memory and the time of a GPU are: of which container, of somebody else, or not known. */
+#include "unit/node/agent/monitoring/monitoring-env.h"
+
+#define GPU_RESOURCE    "nvidia.com/gpu"
+#define SHARED_RESOURCE "nvidia.com/gpu.shared"
+
+/* GPU-0 has four replicas. */
+static void shared_gpu(struct monitoring_env *e, enum sharing_strategy how)
+{
+	struct config *c = fixture_config();
+	struct inventory *inv = fixture_inventory(1);
+
+	(void)fixture_share_by(c, how, GPU_RESOURCE, SHARED_RESOURCE, 4, NULL);
+	inv->gpus[0].memory_total_bytes = UINT64_C(16384) << 20;
+	inv->gpus[0].cc_major = 7;
+	inv->gpus[0].cc_minor = 5;
+	agent_fixture_know(e->f, inv, c);
+	e->units[0] = (struct env_unit){ .uuid = "GPU-0", .used_mib = 4096, .busy_ms = 800 };
+}
+
+static void whole_gpu(struct monitoring_env *e)
+{
+	agent_fixture_know(e->f, fixture_inventory(1), NULL);
+	e->units[0] = (struct env_unit){ .uuid = "GPU-0", .used_mib = 4096, .busy_ms = 800 };
+}
+
+/* "one" and "two" have a replica each, and the kubelet's notes say their UIDs, 1 and 2. */
+static void two_pods(struct monitoring_env *e)
+{
+	static const char *const pods[] = { "one", "two" };
+
+	env_hold(e, "one", SHARED_RESOURCE, "GPU-0::0");
+	env_hold(e, "two", SHARED_RESOURCE, "GPU-0::1");
+	env_note_uids(e, pods, ARRAY_LEN(pods));
+}
+
+static void process(struct monitoring_env *e, size_t at, uint32_t pid, int64_t mib,
+	int64_t busy_ms)
+{
+	e->units[0].processes[at] =
+		(struct env_process){ .pid = pid, .mib = mib, .busy_ms = busy_ms };
+}
+
+/* The start, and a round of a second. */
+static void two_rounds(struct monitoring_env *e)
+{
+	env_start(e);
+	env_answer(e);
+	(void)env_end(e);
+	(void)env_round(e, NS_PER_SEC);
+}
+
+struct expected {
+	enum view_source memory, busy;
+	uint64_t mib, busy_ms, n_processes;
+	bool processes;
+};
+
+static void check(const struct monitoring_env *e, const char *pod, struct expected x)
+{
+	const struct view_use *u = env_use(e, pod);
+
+	if (u->memory_from != x.memory || u->busy_from != x.busy ||
+		u->processes_known != x.processes)
+		fail_msg("%s: memory from %d, time from %d, processes known %d", pod,
+			u->memory_from, u->busy_from, u->processes_known);
+	assert_int_equal(u->memory_used >> 20, x.mib);
+	assert_int_equal(u->busy_ns, x.busy_ms * NS_PER_MS);
+	assert_int_equal(u->n_processes, x.n_processes);
+}
+
+#define PROCESSES VIEW_FROM_PROCESSES
+#define DEVICE    VIEW_FROM_DEVICE
+#define NOTHING   VIEW_FROM_NOTHING
+
+/* --- processes of pods --- */
+
+static void assign__gives_processes_to_their_pods(void **state)
+{
+	struct monitoring_env *e = *state;
+
+	shared_gpu(e, SHARING_TIME_SLICING);
+	two_pods(e);
+	process(e, 0, 11, 1000, 100);
+	process(e, 1, 12, 500, 50);
+	process(e, 2, 21, 2000, 300);
+	env_process(e, 11, 1, "main");
+	env_process(e, 12, 1, NULL); /* the only container of its pod here */
+	env_process(e, 21, 2, "main");
+	two_rounds(e);
+	check(e, "one", (struct expected){ PROCESSES, PROCESSES, 1500, 300, 2, true });
+	check(e, "two", (struct expected){ PROCESSES, PROCESSES, 2000, 600, 1, true });
+	assert_string_equal(env_use(e, "one")->uid, ENV_UID "1");
+	assert_int_equal(env_unit(e, "GPU-0")->other_memory >> 20, 596);
+	assert_int_equal(env_unit(e, "GPU-0")->other_busy_ns, 700 * NS_PER_MS);
+	assert_int_equal(env_unit(e, "GPU-0")->busy_ns, 1600 * NS_PER_MS);
+	assert_int_equal(env_use(e, "two")->received, 300000);
+}
+
+static void assign__leaves_a_process_of_no_pod_to_nobody(void **state)
+{
+	static const unsigned digits[] = { 0,
+		7 }; /* of the node itself, of a pod that holds nothing */
+	struct monitoring_env *e = *state;
+
+	shared_gpu(e, SHARING_TIME_SLICING);
+	two_pods(e);
+	process(e, 0, 11, 1000, 100);
+	process(e, 1, 31, 3000, 700);
+	env_process(e, 11, 1, "main");
+	for (size_t i = 0; i < ARRAY_LEN(digits); i++) {
+		env_process(e, 31, digits[i], "main");
+		two_rounds(e);
+		check(e, "one",
+			(struct expected){ PROCESSES, PROCESSES, 1000, (i + 1) * 200, 1,
+				true });
+		check(e, "two", (struct expected){ PROCESSES, PROCESSES, 0, 0, 0, true });
+		assert_int_equal(env_unit(e, "GPU-0")->other_memory >> 20, 3096);
+		env_stop(e);
+	}
+}
+
+/* Whose a process is that nobody can read: of each that has none. */
+static void assign__does_not_know_who_is_idle_beside_a_hidden_process(void **state)
+{
+	static const struct {
+		const char *what;
+		bool ended;     /* /proc has nothing of it */
+		unsigned digit; /* else the pod, with the container: */
+		const char *container;
+	} rows[] = {
+		{ "it has ended", true, 0, NULL },
+		{ "it is of a container of the pod that does not hold this GPU", false, 2,
+			"sidecar" },
+	};
+	struct monitoring_env *e = *state;
+
+	shared_gpu(e, SHARING_TIME_SLICING);
+	two_pods(e);
+	process(e, 0, 11, 1000, 100);
+	process(e, 1, 41, 500, 50);
+	env_process(e, 11, 1, "main");
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		if (!rows[i].ended)
+			env_process(e, 41, rows[i].digit, rows[i].container);
+		two_rounds(e);
+		assert_int_equal(env_use(e, "one")->memory_from, PROCESSES);
+		if (env_use(e, "two")->memory_known || env_use(e, "two")->processes_known ||
+			env_use(e, "two")->busy_from)
+			fail_msg("%s: it is taken to be idle", rows[i].what);
+		env_stop(e);
+	}
+}
+
+/* A pod is listed before the kubelet's notes have its UID: the process may be its own. */
+static void assign__waits_for_the_uid_of_a_new_pod(void **state)
+{
+	static const char *const pods[] = { "one", "two" };
+	struct monitoring_env *e = *state;
+
+	shared_gpu(e, SHARING_TIME_SLICING);
+	env_hold(e, "one", SHARED_RESOURCE, "GPU-0::0");
+	env_hold(e, "two", SHARED_RESOURCE, "GPU-0::1");
+	process(e, 0, 21, 2000, 300);
+	env_process(e, 21, 2, "main");
+	two_rounds(e);
+	check(e, "one", (struct expected){ NOTHING, NOTHING, 0, 0, 0, false });
+	check(e, "two", (struct expected){ NOTHING, NOTHING, 0, 0, 0, false });
+	env_note_uids(e, pods, ARRAY_LEN(pods));
+	(void)env_round(e, NS_PER_SEC);
+	check(e, "one", (struct expected){ PROCESSES, PROCESSES, 0, 0, 0, true });
+	check(e, "two", (struct expected){ PROCESSES, PROCESSES, 2000, 300, 1, true });
+}
+
+static void checkpoint__that_is_malformed_leaves_what_was_known(void **state)
+{
+	static const char *const texts[] = { "", "{", "{\"Data\":{}}", "[]" };
+	struct monitoring_env *e = *state;
+
+	shared_gpu(e, SHARING_TIME_SLICING);
+	two_pods(e);
+	two_rounds(e);
+	for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
+		test_write(e->plugin_dir, "kubelet_internal_checkpoint", texts[i],
+			strlen(texts[i]), 0600);
+		(void)env_round(e, NS_PER_SEC);
+		assert_string_equal(env_use(e, "one")->uid, ENV_UID "1");
+		assert_int_equal(e->mon.checkpoint.n, 2);
+	}
+}
+
+/* Another container of the pod with the GPU: which of the two it is has to be known. */
+static void assign__tells_containers_of_one_pod_apart(void **state)
+{
+	static const char *const pods[] = { "one" };
+	struct monitoring_env *e = *state;
+	const struct view_use *uses;
+
+	shared_gpu(e, SHARING_TIME_SLICING);
+	env_hold(e, "one", SHARED_RESOURCE, "GPU-0::0");
+	env_hold(e, "one", SHARED_RESOURCE, "GPU-0::1");
+	(void)snprintf(e->pods[1].container, sizeof("main"), "side");
+	env_note_uids(e, pods, ARRAY_LEN(pods));
+	process(e, 0, 11, 1000, 100);
+	process(e, 1, 12, 500, 50);
+	env_process(e, 11, 1, "main");
+	env_process(e, 12, 1, "side");
+	two_rounds(e);
+	assert_int_equal(e->view->n_uses, 2);
+	uses = e->view->uses; /* by name */
+	assert_int_equal(uses[0].memory_used >> 20, 1000);
+	assert_int_equal(uses[1].memory_used >> 20, 500);
+	/* /proc does not say the container: it may be either, and neither is idle for sure. */
+	env_process(e, 13, 1, NULL);
+	process(e, 1, 13, 500, 50);
+	(void)env_round(e, NS_PER_SEC);
+	assert_int_equal(e->view->uses[0].memory_used >> 20, 1000);
+	assert_false(e->view->uses[1].memory_known);
+}
+
+/* The most that NVML knows of a process counts, and what it does not know makes the sum unknown. */
+static void assign__does_not_know_a_sum_with_an_unknown_part(void **state)
+{
+	struct monitoring_env *e = *state;
+
+	shared_gpu(e, SHARING_TIME_SLICING);
+	two_pods(e);
+	process(e, 0, 11, 1000, 100);
+	process(e, 1, 12, -1, -1);
+	process(e, 2, 21, 100, -1);
+	env_process(e, 11, 1, "main");
+	env_process(e, 12, 1, "main");
+	env_process(e, 21, 2, "main");
+	two_rounds(e);
+	assert_false(env_use(e, "one")->memory_known);
+	assert_int_equal(env_use(e, "one")->busy_from, NOTHING);
+	assert_int_equal(env_use(e, "one")->n_processes, 2);
+	check(e, "two", (struct expected){ PROCESSES, NOTHING, 100, 0, 1, true });
+}
+
+static void assign__knows_no_time_of_the_first_look(void **state)
+{
+	struct monitoring_env *e = *state;
+
+	shared_gpu(e, SHARING_TIME_SLICING);
+	two_pods(e);
+	process(e, 0, 11, 1000, 100);
+	env_process(e, 11, 1, "main");
+	e->units[0].first = true;
+	two_rounds(e);
+	check(e, "one", (struct expected){ PROCESSES, NOTHING, 1000, 0, 1, true });
+	assert_int_equal(env_unit(e, "GPU-0")->busy_ns, 0);
+	assert_int_equal(env_unit(e, "GPU-0")->busy, VIEW_NONE);
+}
+
+/* --- a container that alone holds the GPU --- */
+
+static void sole__has_the_figures_of_the_device_where_nothing_is_better(void **state)
+{
+	static const struct {
+		const char *what;
+		bool no_processes, foreign, own;
+		struct expected one;
+	} rows[] = {
+		{ "NVML lists no processes", true, false, false,
+			{ DEVICE, DEVICE, 4096, 800, 0, false } },
+		{ "it has none", false, false, false, { PROCESSES, DEVICE, 0, 800, 0, true } },
+		{ "it has one", false, false, true, { PROCESSES, DEVICE, 1000, 800, 1, true } },
+		{ "somebody else is there", false, true, true,
+			{ PROCESSES, PROCESSES, 1000, 100, 1, true } },
+	};
+	static const char *const pods[] = { "one" };
+	struct monitoring_env *e = *state;
+
+	whole_gpu(e);
+	env_hold(e, "one", GPU_RESOURCE, "GPU-0");
+	env_note_uids(e, pods, ARRAY_LEN(pods));
+	env_process(e, 11, 1, "main");
+	env_process(e, 31, 0, NULL);
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		size_t n = 0;
+
+		test_rmdir(strdup(e->state_dir));
+		memset(e->units[0].processes, 0, sizeof(e->units[0].processes));
+		e->units[0].no_processes = rows[i].no_processes;
+		if (rows[i].own)
+			process(e, n++, 11, 1000, 100);
+		if (rows[i].foreign)
+			process(e, n++, 31, 3000, 600);
+		env_start(e);
+		env_answer(e);
+		(void)env_end(e);
+		print_message("# %s\n", rows[i].what);
+		check(e, "one", rows[i].one);
+		env_stop(e);
+	}
+}
+
+/* Two hold it: what the device has is of neither. */
+static void sole__is_nobody_where_two_hold_it(void **state)
+{
+	struct monitoring_env *e = *state;
+
+	shared_gpu(e, SHARING_TIME_SLICING);
+	two_pods(e);
+	e->units[0].no_processes = true;
+	two_rounds(e);
+	check(e, "one", (struct expected){ NOTHING, NOTHING, 0, 0, 0, false });
+	assert_int_equal(env_unit(e, "GPU-0")->other_memory >> 20, 4096);
+	assert_int_equal(env_unit(e, "GPU-0")->other_busy_ns, 1600 * NS_PER_MS);
+}
+
+/* --- the agent's own PID namespace --- */
+
+static void pids__of_an_own_namespace_degrade_the_use_of_shared_gpus(void **state)
+{
+	static const struct {
+		enum holders_pids pids;
+		bool shared, degraded, idle_known;
+	} rows[] = {
+		{ HOLDERS_PIDS_NODE, true, false, true },
+		{ HOLDERS_PIDS_OWN, true, true, false },
+		{ HOLDERS_PIDS_UNKNOWN, true, false, false },
+		{ HOLDERS_PIDS_OWN, false, false, false },
+	};
+	struct monitoring_env *e = *state;
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		const struct error *why = &e->f->components[COMPONENT_POD_USAGE];
+
+		if (rows[i].shared)
+			shared_gpu(e, SHARING_TIME_SLICING);
+		else
+			agent_fixture_know(e->f, fixture_inventory(1), fixture_config());
+		e->units[0] = (struct env_unit){ .uuid = "GPU-0", .used_mib = 0, .busy_ms = 0 };
+		env_hold_none(e);
+		env_hold(e, "one", rows[i].shared ? SHARED_RESOURCE : GPU_RESOURCE,
+			rows[i].shared ? "GPU-0::0" : "GPU-0");
+		e->pids = rows[i].pids;
+		two_rounds(e);
+		if ((why->code != ERR_NONE) != rows[i].degraded ||
+			env_use(e, "one")->processes_known != rows[i].idle_known)
+			fail_msg("row %zu: '%s', processes known %d", i, why->msg,
+				env_use(e, "one")->processes_known);
+		env_stop(e);
+	}
+	/* It works again where the pod has got the node's. */
+	assert_int_equal(e->f->components[COMPONENT_POD_USAGE].code, ERR_NONE);
+}
+
+/* --- MPS --- */
+
+/* The driver does not say it of a process, nor does the only client get all of the GPU's time. */
+static void mps__has_memory_and_no_time_of_a_client(void **state)
+{
+	static const char *const pods[] = { "one" };
+	struct monitoring_env *e = *state;
+
+	shared_gpu(e, SHARING_MPS);
+	env_hold(e, "one", SHARED_RESOURCE, "GPU-0::0");
+	env_note_uids(e, pods, ARRAY_LEN(pods));
+	process(e, 0, 11, 1000, 100);
+	env_process(e, 11, 1, "main");
+	two_rounds(e);
+	assert_int_equal(env_use(e, "one")->mode, VIEW_MPS);
+	check(e, "one", (struct expected){ PROCESSES, NOTHING, 1000, 0, 1, true });
+	assert_int_equal(env_unit(e, "GPU-0")->other_busy_ns, 1600 * NS_PER_MS);
+	assert_int_equal(env_use(e, "one")->received, VIEW_NONE);
+}
+
+/* --- peaks --- */
+
+static bool has_peak(const struct monitoring_env *e, const char *uuid, const char *namespace_,
+	const char *pod, const char *container, const char *resource, uint64_t *ret)
+{
+	const struct pod_device of = { .namespace_ = (char *)(uintptr_t)namespace_,
+		.pod = (char *)(uintptr_t)pod,
+		.container = (char *)(uintptr_t)container,
+		.resource = (char *)(uintptr_t)resource };
+
+	return monitoring_peak(&e->mon, uuid, &of, ret);
+}
+
+static void peak__is_of_the_container_that_holds_it_now(void **state)
+{
+	static const char *const pods[] = { "one" };
+	static const struct {
+		const char *uuid, *namespace_, *pod, *container, *resource;
+		bool known;
+	} rows[] = {
+		{ "GPU-0", "ml", "one", "main", GPU_RESOURCE, true },
+		{ "GPU-0", "ml", "one", "side", GPU_RESOURCE, false },
+		{ "GPU-0", "ml", "two", "main", GPU_RESOURCE, false },
+		{ "GPU-0", "other", "one", "main", GPU_RESOURCE, false },
+		{ "GPU-0", "ml", "one", "main", SHARED_RESOURCE, false },
+		{ "GPU-9", "ml", "one", "main", GPU_RESOURCE, false },
+	};
+	struct monitoring_env *e = *state;
+	uint64_t peak = 0;
+
+	whole_gpu(e);
+	env_hold(e, "one", GPU_RESOURCE, "GPU-0");
+	env_note_uids(e, pods, ARRAY_LEN(pods));
+	process(e, 0, 11, 3000, 100);
+	env_process(e, 11, 1, "main");
+	two_rounds(e);
+	process(e, 0, 11, 100, 100);
+	(void)env_round(e, NS_PER_SEC);
+	assert_int_equal(env_use(e, "one")->memory_peak >> 20, 3000);
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+		if (has_peak(e, rows[i].uuid, rows[i].namespace_, rows[i].pod,
+			    rows[i].container, rows[i].resource, &peak) != rows[i].known)
+			fail_msg("row %zu", i);
+	assert_int_equal(peak >> 20, 3000);
+	/* It has ended, and the next of its name begins at zero. */
+	env_hold_none(e);
+	(void)env_round(e, NS_PER_SEC);
+	assert_false(env_use(e, "one")->live);
+	assert_false(has_peak(e, "GPU-0", "ml", "one", "main", GPU_RESOURCE, &peak));
+}
+
+/* --- who ends, who comes --- */
+
+static void use__that_has_ended_keeps_its_last_figures(void **state)
+{
+	static const char *const pods[] = { "one" };
+	struct monitoring_env *e = *state;
+	const struct view_use *u;
+
+	whole_gpu(e);
+	env_hold(e, "one", GPU_RESOURCE, "GPU-0");
+	env_note_uids(e, pods, ARRAY_LEN(pods));
+	process(e, 0, 11, 1000, 100);
+	env_process(e, 11, 1, "main");
+	two_rounds(e);
+	env_hold_none(e);
+	memset(e->units[0].processes, 0, sizeof(e->units[0].processes));
+	(void)env_round(e, 10 * NS_PER_SEC);
+	u = env_use(e, "one");
+	assert_false(u->live || u->memory_known);
+	assert_int_equal(u->held_ns, 6 * NS_PER_SEC); /* half of the round in which it ended */
+	assert_int_equal(u->memory_peak >> 20, 1000);
+	assert_int_equal(u->ended_wall_ns, e->view->wall_ns);
+	assert_int_equal(env_unit(e, "GPU-0")->held, 0);
+	/* After ten minutes its figures are a part of the unit's past. */
+	(void)env_round(e, 300 * NS_PER_SEC);
+	(void)env_round(e, 299 * NS_PER_SEC);
+	assert_non_null(env_use_or_none(e, "one"));
+	(void)env_round(e, NS_PER_SEC);
+	assert_null(env_use_or_none(e, "one"));
+	assert_int_equal(env_unit(e, "GPU-0")->past.gpu_ns, 6 * NS_PER_SEC);
+}
+
+static void use__of_a_device_that_is_not_offered_now_goes_on(void **state)
+{
+	struct monitoring_env *e = *state;
+	uint64_t held;
+
+	shared_gpu(e, SHARING_TIME_SLICING);
+	env_hold(e, "one", SHARED_RESOURCE, "GPU-0::3");
+	two_rounds(e);
+	held = env_use(e, "one")->held_ns;
+	assert_true(env_use(e, "one")->offered_now);
+	agent_fixture_know(e->f, fixture_inventory(1), fixture_config());
+	(void)env_round(e, NS_PER_SEC);
+	assert_false(env_use(e, "one")->offered_now);
+	assert_int_equal(env_use(e, "one")->replica, VIEW_NONE);
+	assert_int_equal(env_use(e, "one")->mode, VIEW_TIME_SLICING);
+	assert_int_equal(env_use(e, "one")->share, 250000);
+	assert_int_equal(env_use(e, "one")->held_ns, held + NS_PER_SEC);
+	assert_int_equal(env_seat(e, "GPU-0")->use, VIEW_NONE);
+	assert_int_equal(env_unit(e, "GPU-0")->replicas_used, 0);
+}
+
+static void use__ends_with_its_unit_unless_nvml_is_away(void **state)
+{
+	struct monitoring_env *e = *state;
+
+	agent_fixture_know(e->f, fixture_inventory(2), NULL);
+	env_hold(e, "one", GPU_RESOURCE, "GPU-1");
+	two_rounds(e);
+	assert_int_equal(e->mon.accounts.n_units, 2);
+	/* Nobody may look while MIG modes change, and NVML may be down: nothing is gone. */
+	e->released = true;
+	node_fini(&e->f->facts.node);
+	node_init(&e->f->facts.node);
+	agent_fixture_know(e->f, fixture_inventory(1), NULL);
+	(void)env_round(e, NS_PER_SEC);
+	assert_int_equal(e->mon.accounts.n_units, 2);
+	assert_null(env_use_or_none(e, "one"));
+	e->released = false;
+	(void)error_set(&e->f->facts.nvml_down, ERR_UNAVAILABLE, "no driver");
+	(void)env_round(e, NS_PER_SEC);
+	assert_int_equal(e->mon.accounts.n_units, 2);
+	assert_false(e->view->nvml_up);
+	assert_string_equal(e->view->nvml_error, "no driver");
+	error_clear(&e->f->facts.nvml_down);
+	(void)env_round(e, NS_PER_SEC);
+	assert_int_equal(e->mon.accounts.n_units, 1);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		ENV_TEST(assign__gives_processes_to_their_pods),
+		ENV_TEST(assign__leaves_a_process_of_no_pod_to_nobody),
+		ENV_TEST(assign__does_not_know_who_is_idle_beside_a_hidden_process),
+		ENV_TEST(assign__waits_for_the_uid_of_a_new_pod),
+		ENV_TEST(checkpoint__that_is_malformed_leaves_what_was_known),
+		ENV_TEST(assign__tells_containers_of_one_pod_apart),
+		ENV_TEST(assign__does_not_know_a_sum_with_an_unknown_part),
+		ENV_TEST(assign__knows_no_time_of_the_first_look),
+		ENV_TEST(sole__has_the_figures_of_the_device_where_nothing_is_better),
+		ENV_TEST(sole__is_nobody_where_two_hold_it),
+		ENV_TEST(pids__of_an_own_namespace_degrade_the_use_of_shared_gpus),
+		ENV_TEST(mps__has_memory_and_no_time_of_a_client),
+		ENV_TEST(peak__is_of_the_container_that_holds_it_now),
+		ENV_TEST(use__that_has_ended_keeps_its_last_figures),
+		ENV_TEST(use__of_a_device_that_is_not_offered_now_goes_on),
+		ENV_TEST(use__ends_with_its_unit_unless_nvml_is_away),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
