@@ -1,0 +1,473 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Slices: what the arbiter has charged is counted once and for whose it is, also where it is away for a while. */
+#include "unit/node/agent/monitoring/monitoring-env.h"
+
+#define SMALL      "nvidia.com/small"
+#define SMALL_0    "GPU-0::small::0"
+#define SMALL_1    "GPU-0::small::1"
+#define ID         "0123456789abcdef0123456789abcdef"
+#define OTHER      "fedcba9876543210fedcba9876543210"
+#define MS(n)      ((uint64_t)(n)*NS_PER_MS)
+#define MIB(n)     ((uint64_t)(n) << 20)
+#define LONG_AGO_S 3600
+
+/* GPU-0 is cut into two slices; "one" has the first. */
+static void sliced_gpu(struct monitoring_env *e)
+{
+	struct config *c = fixture_config();
+	struct inventory *inv = fixture_inventory(1);
+
+	inv->gpus[0].memory_usable_bytes = MIB(16384);
+	(void)fixture_profile(fixture_cut(c, "nvidia.com/gpu", NULL), SMALL, 2, 4096);
+	agent_fixture_know(e->f, inv, c);
+	e->units[0] = (struct env_unit){ .uuid = "GPU-0",
+		.used_mib = 4096,
+		.busy_ms = -1,
+		.no_processes = true };
+	env_hold(e, "one", SMALL, SMALL_0);
+}
+
+static struct slice *small_slice(struct monitoring_env *e, enum slice_compute compute)
+{
+	return env_slice(e, ID, SMALL, SMALL_0, "GPU-0", compute);
+}
+
+static void charged(struct monitoring_env *e, uint64_t ns)
+{
+	char text[256];
+
+	(void)snprintf(text, sizeof(text),
+		"[{\"id\":\"" ID "\",\"gpus\":[{\"uuid\":\"GPU-0\",\"charged_ns\":%llu}]}]",
+		(unsigned long long)ns);
+	env_arbiter_says(e, text);
+}
+
+static void start(struct monitoring_env *e)
+{
+	env_start(e);
+	env_answer(e);
+	(void)env_end(e);
+}
+
+static uint64_t busy(const struct monitoring_env *e, const char *pod)
+{
+	return env_use(e, pod)->busy_ns;
+}
+
+/* --- time --- */
+
+static void charge__of_a_new_slice_counts_from_zero(void **state)
+{
+	struct monitoring_env *e = *state;
+
+	sliced_gpu(e);
+	start(e);
+	env_pass(10 * NS_PER_SEC);
+	small_slice(e, SLICE_COMPUTE_TURNS)->file.created_s = time_wall_ns() / NS_PER_SEC;
+	charged(e, MS(3000));
+	(void)env_round(e, 5 * NS_PER_SEC);
+	assert_int_equal(busy(e, "one"), MS(3000));
+	assert_int_equal(env_use(e, "one")->busy_from, VIEW_FROM_SLICE);
+	assert_true(env_use(e, "one")->busy_exact);
+	charged(e, MS(3500));
+	(void)env_round(e, NS_PER_SEC);
+	assert_int_equal(busy(e, "one"), MS(3500));
+	assert_int_equal(env_use(e, "one")->received, 500000);
+	(void)env_round(e, NS_PER_SEC);
+	assert_int_equal(busy(e, "one"), MS(3500));
+	assert_int_equal(env_use(e, "one")->received, 0);
+}
+
+/* What it had before this agent, an agent before has counted, or nobody. */
+static void charge__of_an_old_slice_counts_from_when_it_is_seen(void **state)
+{
+	struct monitoring_env *e = *state;
+
+	sliced_gpu(e);
+	small_slice(e, SLICE_COMPUTE_TURNS)->file.created_s =
+		e->context.started_wall_ns / NS_PER_SEC - LONG_AGO_S;
+	charged(e, MS(50000));
+	start(e);
+	(void)env_round(e, NS_PER_SEC);
+	assert_int_equal(busy(e, "one"), 0);
+	charged(e, MS(50250));
+	(void)env_round(e, NS_PER_SEC);
+	assert_int_equal(busy(e, "one"), MS(250));
+}
+
+/* A busy time that NVML has counted meanwhile is not counted twice. */
+static void charge__of_the_time_when_the_arbiter_was_away_counts_once(void **state)
+{
+	struct monitoring_env *e = *state;
+
+	sliced_gpu(e);
+	small_slice(e, SLICE_COMPUTE_TURNS)->file.created_s =
+		e->context.started_wall_ns / NS_PER_SEC - LONG_AGO_S;
+	charged(e, MS(1000));
+	start(e);
+	env_arbiter_says(e, NULL);
+	e->units[0].busy_ms = 300;
+	(void)env_round(e, NS_PER_SEC);
+	(void)env_round(e, NS_PER_SEC);
+	assert_int_equal(busy(e, "one"), MS(600));
+	assert_int_equal(env_use(e, "one")->busy_from, VIEW_FROM_DEVICE);
+	assert_int_equal(e->mon.charges.n, 1); /* nobody says that it is gone */
+	charged(e, MS(3000));
+	(void)env_round(e, NS_PER_SEC);
+	assert_int_equal(busy(e, "one"), MS(2000));
+	/* NVML had counted more than it was. */
+	env_arbiter_says(e, NULL);
+	(void)env_round(e, NS_PER_SEC);
+	charged(e, MS(3100));
+	(void)env_round(e, NS_PER_SEC);
+	assert_int_equal(busy(e, "one"), MS(2300));
+	charged(e, MS(3400));
+	(void)env_round(e, NS_PER_SEC);
+	assert_int_equal(busy(e, "one"), MS(2600));
+}
+
+static void charge__that_goes_back_takes_nothing_away(void **state)
+{
+	struct monitoring_env *e = *state;
+
+	sliced_gpu(e);
+	small_slice(e, SLICE_COMPUTE_TURNS)->file.created_s =
+		e->context.started_wall_ns / NS_PER_SEC - LONG_AGO_S;
+	charged(e, MS(1000));
+	start(e);
+	charged(e, MS(1400));
+	(void)env_round(e, NS_PER_SEC);
+	charged(e, MS(100)); /* another arbiter */
+	(void)env_round(e, NS_PER_SEC);
+	assert_int_equal(busy(e, "one"), MS(400));
+	charged(e, MS(150));
+	(void)env_round(e, NS_PER_SEC);
+	assert_int_equal(busy(e, "one"), MS(450));
+}
+
+static void charge__of_a_pod_that_ended_is_still_its_own(void **state)
+{
+	struct monitoring_env *e = *state;
+
+	sliced_gpu(e);
+	small_slice(e, SLICE_COMPUTE_TURNS)->file.created_s =
+		e->context.started_wall_ns / NS_PER_SEC - LONG_AGO_S;
+	charged(e, MS(1000));
+	start(e);
+	(void)env_round(e, NS_PER_SEC);
+	env_hold_none(e);
+	charged(e, MS(1200));
+	(void)env_round(e, NS_PER_SEC);
+	assert_false(env_use(e, "one")->live);
+	assert_int_equal(busy(e, "one"), MS(200));
+	charged(e, MS(1300)); /* of nobody that is known */
+	(void)env_round(e, NS_PER_SEC);
+	assert_int_equal(busy(e, "one"), MS(200));
+	assert_int_equal(e->mon.charges.n, 1);
+	/* The arbiter has others, and not this one any more. */
+	env_arbiter_says(e, "[{\"id\":\"" OTHER "\",\"gpus\":[]}]");
+	(void)env_round(e, NS_PER_SEC);
+	assert_int_equal(e->mon.charges.n, 0);
+}
+
+/* The pod's successor with the same devices has a slice of its own. */
+static void charge__of_a_superseded_slice_is_not_that_of_the_next_pod(void **state)
+{
+	struct monitoring_env *e = *state;
+	struct slice *s;
+
+	sliced_gpu(e);
+	s = small_slice(e, SLICE_COMPUTE_TURNS);
+	s->file.created_s = e->context.started_wall_ns / NS_PER_SEC - LONG_AGO_S;
+	charged(e, MS(1000));
+	start(e);
+	env_hold_none(e);
+	s->superseded = true;
+	env_pass(NS_PER_SEC / 2);
+	env_give(e, SMALL, SMALL_0);
+	env_hold(e, "two", SMALL, SMALL_0);
+	charged(e, MS(1100));
+	(void)env_round(e, NS_PER_SEC / 2);
+	assert_int_equal(busy(e, "one"), MS(100));
+	assert_int_equal(busy(e, "two"), 0);
+	assert_null(env_use(e, "two")->slice);
+}
+
+static void charge__of_a_slice_without_compute_is_none(void **state)
+{
+	struct monitoring_env *e = *state;
+
+	sliced_gpu(e);
+	(void)small_slice(e, SLICE_COMPUTE_NONE);
+	charged(e, MS(1000));
+	start(e);
+	e->units[0].busy_ms = 100;
+	charged(e, MS(1700));
+	(void)env_round(e, NS_PER_SEC);
+	assert_int_equal(env_use(e, "one")->busy_from, VIEW_FROM_DEVICE);
+	assert_int_equal(busy(e, "one"), MS(100));
+	assert_string_equal(env_use(e, "one")->slice->compute, "none");
+	assert_int_equal(env_use(e, "one")->slice->weight, 0);
+}
+
+/* Two containers: each its own, and what NVML says of the GPU fits in the rest. */
+static void charge__of_two_slices_is_of_each_its_own(void **state)
+{
+	struct monitoring_env *e = *state;
+
+	sliced_gpu(e);
+	env_hold(e, "two", SMALL, SMALL_1);
+	small_slice(e, SLICE_COMPUTE_TURNS)->file.created_s = 1;
+	env_slice(e, OTHER, SMALL, SMALL_1, "GPU-0", SLICE_COMPUTE_TURNS)->file.created_s = 1;
+	start(e);
+	env_arbiter_says(e,
+		"[{\"id\":\"" ID "\",\"gpus\":[{\"uuid\":\"gpu-0\",\"charged_ns\":0}]},"
+		"{\"id\":\"" OTHER "\",\"gpus\":[{\"uuid\":\"GPU-0\",\"charged_ns\":0}]}]");
+	(void)env_round(e, NS_PER_SEC);
+	env_arbiter_says(e,
+		"[{\"id\":\"" ID "\",\"gpus\":[{\"uuid\":\"gpu-0\",\"charged_ns\":300000000}]},"
+		"{\"id\":\"" OTHER
+		"\",\"gpus\":[{\"uuid\":\"GPU-0\",\"charged_ns\":500000000}]}]");
+	e->units[0].busy_ms = 900;
+	(void)env_round(e, NS_PER_SEC);
+	assert_int_equal(busy(e, "one"), MS(300));
+	assert_int_equal(busy(e, "two"), MS(500));
+	assert_int_equal(env_unit(e, "GPU-0")->other_busy_ns, MS(100));
+}
+
+/* --- memory --- */
+
+static void slice__memory_is_the_most_that_is_known(void **state)
+{
+	static const struct {
+		const char *what, *gpu;
+		int64_t nvml_mib; /* of its process; < 0: none */
+		enum view_source from;
+		uint64_t mib, peak_mib;
+		bool peak_known;
+	} rows[] = {
+		{ "the arbiter sees more", "\"used\":2147483648,\"peak\":3221225472", 500,
+			VIEW_FROM_SLICE, 2048, 3072, true },
+		{ "NVML sees more", "\"used\":1048576,\"peak\":1048576", 500,
+			VIEW_FROM_PROCESSES, 500, 500, true },
+		{ "the arbiter says no use", "\"peak\":1048576", 500, VIEW_FROM_PROCESSES, 500,
+			500, true },
+		{ "its words are no numbers", "\"used\":\"2\",\"peak\":-1", 500,
+			VIEW_FROM_PROCESSES, 500, 500, true },
+		{ "nothing is used", "\"used\":0,\"peak\":0", -1, VIEW_FROM_PROCESSES, 0, 0,
+			true },
+		{ "nobody sees what it uses between two rounds", "\"charged_ns\":0", -1,
+			VIEW_FROM_PROCESSES, 0, 0, false },
+	};
+	static const char *const pods[] = { "one" };
+	struct monitoring_env *e = *state;
+
+	sliced_gpu(e);
+	e->units[0].no_processes = false;
+	env_note_uids(e, pods, 1);
+	env_process(e, 11, 1, "main");
+	(void)small_slice(e, SLICE_COMPUTE_TURNS);
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		const struct view_use *u;
+		char text[256];
+
+		test_rmdir(strdup(e->state_dir));
+		(void)snprintf(text, sizeof(text),
+			"[{\"id\":\"" ID "\",\"gpus\":[{\"uuid\":\"GPU-0\",%s}]}]",
+			rows[i].gpu);
+		env_arbiter_says(e, text);
+		e->units[0].processes[0] =
+			(struct env_process){ .pid = rows[i].nvml_mib < 0 ? 0 : 11,
+				.mib = rows[i].nvml_mib };
+		start(e);
+		u = env_use(e, "one");
+		if (u->memory_from != rows[i].from || u->memory_used != MIB(rows[i].mib) ||
+			u->memory_peak != MIB(rows[i].peak_mib) ||
+			u->peak_known != rows[i].peak_known)
+			fail_msg("%s: from %d, %llu, peak %llu, known %d", rows[i].what,
+				u->memory_from, (unsigned long long)u->memory_used,
+				(unsigned long long)u->memory_peak, u->peak_known);
+		assert_int_equal(u->memory_limit, MIB(4096));
+		env_stop(e);
+	}
+}
+
+/* /proc of its container may be hidden: the arbiter knows the processes of its clients, and the unhooked ones. */
+static void slice__processes_are_known_to_the_arbiter(void **state)
+{
+	struct monitoring_env *e = *state;
+
+	sliced_gpu(e);
+	env_hold(e, "two", SMALL, SMALL_1);
+	e->units[0].no_processes = false;
+	e->units[0].processes[0] = (struct env_process){ .pid = 11, .mib = 100, .busy_ms = 0 };
+	e->units[0].processes[1] = (struct env_process){ .pid = 12, .mib = 50, .busy_ms = 0 };
+	(void)small_slice(e, SLICE_COMPUTE_TURNS);
+	env_arbiter_says(e,
+		"[{\"id\":\"" ID "\",\"gpus\":[],\"processes\":[{\"host_pid\":11},7],"
+		"\"unhooked_processes\":[{\"host_pid\":12}],\"stopped\":3}]");
+	start(e);
+	assert_int_equal(env_use(e, "one")->n_processes, 2);
+	assert_int_equal(env_use(e, "one")->memory_used, MIB(150));
+	assert_int_equal(env_use(e, "one")->slice->stopped, 3);
+	assert_false(env_use(e, "one")->slice->seen);
+	assert_true(env_use(e, "two")->processes_known); /* all are known, none is its own */
+	assert_int_equal(env_use(e, "two")->n_processes, 0);
+}
+
+/* --- in the view --- */
+
+static void slice__shows_what_the_arbiter_says(void **state)
+{
+	struct monitoring_env *e = *state;
+	const struct view_slice *s;
+	struct slice *slice;
+
+	sliced_gpu(e);
+	slice = small_slice(e, SLICE_COMPUTE_TURNS);
+	slice->file.plan.class_ = SLICE_CLASS_LATENCY;
+	env_arbiter_says(e,
+		"[{\"id\":\"" ID
+		"\",\"gpus\":[{\"uuid\":\"GPU-0\",\"charged_ns\":1,\"queue_ns\":2,"
+		"\"wait_ns\":3,\"meter_ns\":4,\"turns\":5,\"waits\":6,\"launches\":7,\"copies\":8,"
+		"\"bytes\":9,\"revocations\":10,\"refusals\":11,\"unhooked_used\":12,"
+		"\"turn\":true,\"demoted\":true,\"stuck\":1,\"over\":false}]}]");
+	start(e);
+	s = env_use(e, "one")->slice;
+	assert_string_equal(s->id, ID);
+	assert_string_equal(s->class_, "latency");
+	assert_string_equal(s->compute, "fair");
+	assert_int_equal(s->weight, 2);
+	assert_true(s->seen && s->time_known);
+	assert_int_equal(s->charged_ns, 1);
+	assert_int_equal(s->queue_ns, 2);
+	assert_int_equal(s->wait_ns, 3);
+	assert_int_equal(s->meter_ns, 4);
+	assert_int_equal(s->turns, 5);
+	assert_int_equal(s->waits, 6);
+	assert_int_equal(s->launches, 7);
+	assert_int_equal(s->copies, 8);
+	assert_int_equal(s->copied_bytes, 9);
+	assert_int_equal(s->revocations, 10);
+	assert_int_equal(s->refusals, 11);
+	assert_int_equal(s->unhooked, 12);
+	assert_true(s->revocations_known && s->refusals_known && s->unhooked_known);
+	assert_true(s->turn && s->demoted);
+	assert_false(s->stuck || s->over);
+	/* The arbiter is away: the slice is there, and nothing of it is known. */
+	env_arbiter_says(e, NULL);
+	(void)env_round(e, NS_PER_SEC);
+	s = env_use(e, "one")->slice;
+	assert_false(s->seen || s->time_known || s->revocations_known || s->refusals_known);
+}
+
+static void slice__says_how_its_compute_is_shared(void **state)
+{
+	static const struct {
+		enum slice_compute compute;
+		uint32_t cap;
+		const char *want;
+		uint64_t memory, limit;
+	} rows[] = {
+		{ SLICE_COMPUTE_TURNS, 0, "fair", MIB(1024), MIB(1024) },
+		{ SLICE_COMPUTE_TURNS, 500000, "capped", MIB(1024), MIB(1024) },
+		{ SLICE_COMPUTE_MPS, 0, "mps", MIB(1024), MIB(1024) },
+		/* Without a limit of its own, that of the device. */
+		{ SLICE_COMPUTE_NONE, 0, "none", SLICE_NO_LIMIT, MIB(4096) },
+	};
+	struct monitoring_env *e = *state;
+	struct slice *s;
+
+	sliced_gpu(e);
+	s = small_slice(e, SLICE_COMPUTE_TURNS);
+	start(e);
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		s->file.plan.compute = rows[i].compute;
+		s->file.plan.gpus[0].cap = rows[i].cap;
+		s->file.plan.gpus[0].memory = rows[i].memory;
+		(void)env_round(e, NS_PER_SEC);
+		assert_string_equal(env_use(e, "one")->slice->compute, rows[i].want);
+		assert_int_equal(env_use(e, "one")->memory_limit, rows[i].limit);
+		assert_string_equal(env_use(e, "one")->slice->class_, "batch");
+	}
+	assert_int_equal(env_use(e, "one")->mode, VIEW_SLICES);
+	assert_int_equal(env_unit(e, "GPU-0")->mode, VIEW_SLICES);
+}
+
+/* As where an init container has handed its device on. */
+static void slice__of_two_of_a_container_is_the_younger(void **state)
+{
+	struct monitoring_env *e = *state;
+
+	sliced_gpu(e);
+	env_slice(e, OTHER, SMALL, SMALL_0, "GPU-0", SLICE_COMPUTE_TURNS)->file.created_s = 200;
+	small_slice(e, SLICE_COMPUTE_TURNS)->file.created_s = 100;
+	start(e);
+	assert_string_equal(env_use(e, "one")->slice->id, OTHER);
+	e->slice_at[1]->file.created_s = 300;
+	(void)env_round(e, NS_PER_SEC);
+	assert_string_equal(env_use(e, "one")->slice->id, ID);
+}
+
+static void slice__of_another_gpu_or_device_is_of_nobody(void **state)
+{
+	struct monitoring_env *e = *state;
+
+	sliced_gpu(e);
+	(void)env_slice(e, ID, SMALL, SMALL_0, "GPU-7", SLICE_COMPUTE_TURNS);
+	(void)env_slice(e, OTHER, "nvidia.com/large", SMALL_0, "GPU-0", SLICE_COMPUTE_TURNS);
+	start(e);
+	assert_null(env_use(e, "one")->slice);
+}
+
+/* --- a restart --- */
+
+/* What was charged while no agent was there is counted by the next one, once. */
+static void charge__goes_on_where_the_agent_before_has_ended(void **state)
+{
+	struct monitoring_env *e = *state;
+	uint64_t before;
+
+	sliced_gpu(e);
+	small_slice(e, SLICE_COMPUTE_TURNS)->file.created_s =
+		e->context.started_wall_ns / NS_PER_SEC - LONG_AGO_S;
+	charged(e, MS(1000));
+	start(e);
+	charged(e, MS(1500));
+	(void)env_round(e, NS_PER_SEC);
+	assert_int_equal(busy(e, "one"), MS(500));
+	before = e->mon.charges.v[0].at_wall_ns;
+	env_stop(e);
+	env_pass(60 * NS_PER_SEC);
+	e->context.started_wall_ns = time_wall_ns();
+	charged(e, MS(9500));
+	start(e);
+	assert_int_equal(busy(e, "one"), MS(8500));
+	assert_int_equal(e->mon.charges.v[0].at_wall_ns, before + 60 * NS_PER_SEC);
+	(void)env_round(e, NS_PER_SEC);
+	assert_int_equal(busy(e, "one"), MS(8500));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		ENV_TEST(charge__of_a_new_slice_counts_from_zero),
+		ENV_TEST(charge__of_an_old_slice_counts_from_when_it_is_seen),
+		ENV_TEST(charge__of_the_time_when_the_arbiter_was_away_counts_once),
+		ENV_TEST(charge__that_goes_back_takes_nothing_away),
+		ENV_TEST(charge__of_a_pod_that_ended_is_still_its_own),
+		ENV_TEST(charge__of_a_superseded_slice_is_not_that_of_the_next_pod),
+		ENV_TEST(charge__of_a_slice_without_compute_is_none),
+		ENV_TEST(charge__of_two_slices_is_of_each_its_own),
+		ENV_TEST(slice__memory_is_the_most_that_is_known),
+		ENV_TEST(slice__processes_are_known_to_the_arbiter),
+		ENV_TEST(slice__shows_what_the_arbiter_says),
+		ENV_TEST(slice__says_how_its_compute_is_shared),
+		ENV_TEST(slice__of_two_of_a_container_is_the_younger),
+		ENV_TEST(slice__of_another_gpu_or_device_is_of_nobody),
+		ENV_TEST(charge__goes_on_where_the_agent_before_has_ended),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
