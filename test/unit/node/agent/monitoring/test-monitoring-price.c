@@ -163,6 +163,22 @@ static void retry__loads_a_file_that_has_come_or_changed(void **state)
 	assert_int_equal(p->nano_per_hour, 5125 * (PRICE_NANO / 1000));
 }
 
+/* It was there all the time, and there was no memory or no descriptor for it. */
+static void retry__loads_a_file_that_could_not_be_read_and_is_the_same(void **state)
+{
+	struct monitoring_env *e = *state;
+	char path[PATH_MAX];
+
+	e->context.options.price_file = prices_path(e, path);
+	e->context.options.instance_type = "gpu.big";
+	e->context.options.region = "us-east-1";
+	assert_null(look(e)->catalogue);
+	write_prices(e, "4.25");
+	e->mon.price.stamp = file_stamp_of(path);
+	monitoring_retry(&e->mon);
+	assert_int_equal(e->mon.price.nano_per_hour, 4250 * (PRICE_NANO / 1000));
+}
+
 static void retry__does_not_read_a_file_that_is_the_same(void **state)
 {
 	struct monitoring_env *e = *state;
@@ -283,6 +299,7 @@ int main(void)
 		ENV_TEST(price__waits_for_the_region_that_the_node_will_say),
 		ENV_TEST(price__of_a_region_that_is_given_waits_for_nobody),
 		ENV_TEST(retry__loads_a_file_that_has_come_or_changed),
+		ENV_TEST(retry__loads_a_file_that_could_not_be_read_and_is_the_same),
 		ENV_TEST(retry__does_not_read_a_file_that_is_the_same),
 		ENV_TEST(retry__keeps_the_last_valid_prices),
 		ENV_TEST(cost__is_that_of_the_time_and_adds_up),

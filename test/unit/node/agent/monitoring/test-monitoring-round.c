@@ -554,6 +554,24 @@ static void round__of_more_than_an_hour_counts_an_hour(void **state)
 	assert_int_equal(env_unit(e, "GPU-0")->present_ns, ACCOUNT_ROUND_MAX_NS);
 }
 
+/* Who is listed first was there before the agent: the time since its start is theirs. */
+static void round__that_is_the_first_is_of_those_who_were_there(void **state)
+{
+	struct monitoring_env *e = *state;
+
+	one_gpu(e);
+	env_hold(e, "train", GPU_RESOURCE, "GPU-0");
+	monitoring_init(&e->mon, &e->context);
+	see_processes_init(&e->mon.processes, e->proc_dir);
+	monitoring_start(&e->mon);
+	env_pass(2 * NS_PER_SEC); /* to open the usage records takes its time */
+	agent_fixture_until(e->f, e->sample.pending);
+	env_answer(e);
+	(void)env_end(e);
+	assert_int_equal(env_use(e, "train")->held_ns, 2 * NS_PER_SEC);
+	assert_int_equal(env_unit(e, "GPU-0")->idle_gpu_ns, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -581,6 +599,7 @@ int main(void)
 		ENV_TEST(view__is_shown_after_it_is_kept),
 		ENV_TEST(view__is_shown_where_nothing_can_be_kept),
 		ENV_TEST(round__of_more_than_an_hour_counts_an_hour),
+		ENV_TEST(round__that_is_the_first_is_of_those_who_were_there),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -468,6 +468,7 @@ static void view__says_what_the_agent_costs_and_what_is_degraded(void **state)
 	a = &first(e)->agent;
 	assert_true(a->proc_known && a->rss_bytes > 0 && a->threads > 0 && a->fds > 0);
 	assert_int_equal(a->pid, getpid());
+	assert_true(a->cpu_ns > 0);
 	assert_int_equal(a->rounds, 1);
 	assert_int_equal(a->started_wall_ns, e->context.started_wall_ns);
 	assert_true(a->web.known);
