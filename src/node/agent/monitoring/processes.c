@@ -65,8 +65,10 @@ static bool read_file(struct see_processes *p, struct see_process *e, const char
 {
 	enum procfs_outcome o = procfs_read(b, p->procfs, e->pid, name, &p->budget);
 
-	if (o == PROCFS_CUT)
+	if (o == PROCFS_CUT) {
 		e->cut = SEE_PROCESS_CUT_LOOKS;
+		e->in_part = true;
+	}
 	e->late = e->late || o == PROCFS_SPENT;
 	return o == PROCFS_WHOLE;
 }
@@ -98,7 +100,7 @@ static void read_owner(struct see_processes *p, struct see_process *e, struct bu
 
 	e->uid[0] = e->container[0] = '\0';
 	e->cut = 0;
-	e->late = false;
+	e->in_part = e->late = false;
 	has_group = read_file(p, e, "cgroup", b);
 	e->readable = has_group && !in_root(buf_str(b));
 	known = has_group && see_cgroup_pod(buf_str(b), b->len, e->uid);
@@ -151,12 +153,12 @@ const struct see_process *see_processes_find(const struct see_processes *p, uint
 	return find(p, pid);
 }
 
-/* A new process, another one with its number, or one that may be on its way into its container. */
+/* A new process, another one with its number, one that may be on its way into its container, or is known in part. */
 static bool must_read(const struct see_process *e, bool is_new, uint64_t start)
 {
 	if (is_new || e->start != start)
 		return true;
-	return e->cut == 0 && !e->looked && (!*e->uid || e->late);
+	return e->cut == 0 && !e->looked && (!*e->uid || e->in_part || e->late);
 }
 
 const struct see_process *see_processes_look(struct see_processes *p, uint32_t pid)

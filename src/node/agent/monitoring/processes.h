@@ -26,9 +26,10 @@ struct see_process {
 	char container[SEE_CONTAINER_MAX]; /* "": not known */
 	bool looked;                       /* since see_processes_begin(), and it ran */
 	uint8_t missed;                    /* looks since it was last seen running */
-	uint8_t cut; /* looks until it is read again; > 0: its files are over their bounds */
-	bool late;   /* the round's bounds did not suffice for it */
-	bool told;   /* for the caller: that this is so has been logged */
+	uint8_t cut;  /* looks until it is read again; > 0: its files are over their bounds */
+	bool in_part; /* they were when they were read last: they are read again after that */
+	bool late;    /* the round's bounds did not suffice for it */
+	bool told;    /* for the caller: that this is so has been logged */
 };
 
 struct see_processes {

@@ -3,6 +3,10 @@
 /* Whose the memory and the time of a GPU are: of which container, of somebody else, or not known. */
 #include "unit/node/agent/monitoring/monitoring-env.h"
 
+#include "lib/base/fd.h"
+
+#include <unistd.h>
+
 #define GPU_RESOURCE    "nvidia.com/gpu"
 #define SHARED_RESOURCE "nvidia.com/gpu.shared"
 
@@ -238,6 +242,44 @@ static void assign__does_not_know_a_sum_with_an_unknown_part(void **state)
 	assert_int_equal(env_use(e, "one")->busy_from, NOTHING);
 	assert_int_equal(env_use(e, "one")->n_processes, 2);
 	check(e, "two", (struct expected){ PROCESSES, NOTHING, 100, 0, 1, true });
+}
+
+/* Its files have no end: its pod is known by its control group, and its container when they can be read. */
+static void assign__does_not_know_the_container_of_files_without_end(void **state)
+{
+	static const char *const pods[] = { "one" };
+	struct monitoring_env *e = *state;
+	const struct see_process *p;
+	char path[PATH_MAX];
+	struct error err = ERROR_INIT;
+
+	shared_gpu(e, SHARING_TIME_SLICING);
+	env_hold(e, "one", SHARED_RESOURCE, "GPU-0::0");
+	env_hold(e, "one", SHARED_RESOURCE, "GPU-0::1");
+	(void)snprintf(e->pods[1].container, sizeof("main"), "side");
+	env_note_uids(e, pods, ARRAY_LEN(pods));
+	process(e, 0, 11, 1000, 100);
+	env_process(e, 11, 1, "main");
+	assert_ok(path_join(path, sizeof(path), e->proc_dir, "11/mountinfo", &err), &err);
+	assert_int_equal(unlink(path), 0);
+	assert_int_equal(symlink("/dev/zero", path), 0);
+	two_rounds(e);
+	assert_int_equal(e->view->n_uses, 2);
+	assert_false(e->view->uses[0].memory_known || e->view->uses[1].memory_known);
+	p = see_processes_find(&e->mon.processes, 11);
+	assert_non_null(p);
+	assert_true(p->told);
+	assert_string_equal(p->uid, ENV_UID "1");
+	assert_int_equal(unlink(path), 0);
+	env_process(e, 11, 1, "main");
+	for (int i = 0; i <= SEE_PROCESS_CUT_LOOKS; i++)
+		(void)env_round(e, NS_PER_SEC);
+	p = see_processes_find(&e->mon.processes, 11);
+	assert_non_null(p);
+	assert_string_equal(p->container, "main");
+	assert_false(p->told);
+	assert_int_equal(e->view->uses[0].memory_used >> 20, 1000);
+	assert_true(e->view->uses[1].processes_known);
 }
 
 static void assign__knows_no_time_of_the_first_look(void **state)
@@ -511,6 +553,7 @@ int main(void)
 		ENV_TEST(checkpoint__that_is_malformed_leaves_what_was_known),
 		ENV_TEST(assign__tells_containers_of_one_pod_apart),
 		ENV_TEST(assign__does_not_know_a_sum_with_an_unknown_part),
+		ENV_TEST(assign__does_not_know_the_container_of_files_without_end),
 		ENV_TEST(assign__knows_no_time_of_the_first_look),
 		ENV_TEST(sole__has_the_figures_of_the_device_where_nothing_is_better),
 		ENV_TEST(sole__is_nobody_where_two_hold_it),
