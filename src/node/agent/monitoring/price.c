@@ -65,6 +65,7 @@ static void load(struct monitoring *mon)
 	if (price_catalogue_load(&new, given(mon->c.options.price_file), &err) == 0) {
 		(void)price_catalogue_free(p->catalogue);
 		p->catalogue = new;
+		p->told[0] = '\0'; /* what was wrong with the file would be news again */
 	} else if (p->catalogue) {
 		error_suffix(&err, LAST_VALID "show no prices");
 		tell(p, "the price file is invalid", err.msg);

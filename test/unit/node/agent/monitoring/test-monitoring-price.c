@@ -227,10 +227,12 @@ static void retry__keeps_the_last_valid_prices(void **state)
 		assert_int_equal(p->nano_per_hour, 4250 * (PRICE_NANO / 1000));
 		assert_string_equal(p->currency, "EUR");
 	}
+	assert_string_equal(p->told, p->error.msg);
 	write_prices(e, "6");
 	monitoring_retry(&e->mon);
 	assert_int_equal(p->error.code, ERR_NONE);
 	assert_int_equal(p->nano_per_hour, 6 * PRICE_NANO);
+	assert_string_equal(p->told, ""); /* the same again would be news */
 }
 
 /* --- in the view --- */
