@@ -559,10 +559,11 @@ void monitoring_start(struct monitoring *mon)
 	if (mon->pods.filter && !mon->c.link->possible)
 		log_warn("labels of pods are left out",
 			LOG_STR("reason", mon->c.link->why.msg));
-	if (see_keep_init(&mon->keep, dir, &err) < 0 ||
-		path_join(mon->checkpoint_path, sizeof(mon->checkpoint_path), mon->c.plugin_dir,
-			SLICE_CHECKPOINT, &err) < 0)
+	if (see_keep_init(&mon->keep, dir, &err) < 0)
 		log_error("nothing is kept", LOG_STR("reason", err.msg));
+	if (path_join(mon->checkpoint_path, sizeof(mon->checkpoint_path), mon->c.plugin_dir,
+		    SLICE_CHECKPOINT, &err) < 0)
+		log_error("UIDs of pods are not known", LOG_STR("reason", err.msg));
 	mon->working = uv_queue_work(mon->c.loop, &mon->work, open_work, opened) == 0;
 }
 

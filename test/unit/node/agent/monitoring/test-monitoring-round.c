@@ -78,6 +78,24 @@ static void round__waits_for_each_asker(void **state)
 	}
 }
 
+/* Nobody is left to be waited for when the last question returns. */
+static void round__ends_where_all_answer_at_once(void **state)
+{
+	struct monitoring_env *e = *state;
+
+	one_gpu(e);
+	env_hold(e, "train", GPU_RESOURCE, "GPU-0");
+	e->sample.how = ENV_REFUSES;
+	e->list.how = e->slices_refresh.how = ENV_AT_ONCE;
+	env_start(e);
+	assert_true(e->mon.working);
+	(void)env_end(e);
+	(void)env_round(e, 5 * NS_PER_SEC);
+	assert_int_equal(e->shown, 2);
+	assert_int_equal(env_use(e, "train")->held_ns, 5 * NS_PER_SEC);
+	assert_int_equal(env_due_ms(e), 5001);
+}
+
 static void round__begins_an_interval_after_the_one_before_began(void **state)
 {
 	struct monitoring_env *e = *state;
@@ -538,6 +556,29 @@ static void view__is_shown_where_nothing_can_be_kept(void **state)
 	assert_false(e->view->agent.ledger_known);
 }
 
+static void view__is_shown_where_the_state_directory_has_too_long_a_name(void **state)
+{
+	static const char *const pods[] = { "train" };
+	struct monitoring_env *e = *state;
+	char dir[PATH_MAX];
+
+	memset(dir, 'd', sizeof(dir) - 1);
+	dir[0] = '/';
+	dir[sizeof(dir) - 1] = '\0';
+	e->context.state_dir = dir;
+	one_gpu(e);
+	env_hold(e, "train", GPU_RESOURCE, "GPU-0");
+	env_note_uids(e, pods, 1);
+	env_start(e);
+	env_answer(e);
+	(void)env_end(e);
+	(void)env_round(e, 5 * NS_PER_SEC);
+	assert_int_equal(e->shown, 2);
+	assert_int_equal(env_use(e, "train")->held_ns, 5 * NS_PER_SEC);
+	assert_string_not_equal(e->view->agent.ledger_error, "");
+	assert_string_not_equal(env_use(e, "train")->uid, "");
+}
+
 /* --- time --- */
 
 static void round__of_more_than_an_hour_counts_an_hour(void **state)
@@ -577,6 +618,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		ENV_TEST(round__shows_a_view_when_all_have_answered),
 		ENV_TEST(round__waits_for_each_asker),
+		ENV_TEST(round__ends_where_all_answer_at_once),
 		ENV_TEST(round__begins_an_interval_after_the_one_before_began),
 		ENV_TEST(round__takes_five_seconds_for_an_interval_of_zero),
 		ENV_TEST(round__asks_for_what_is_wanted_and_what_everybody_looks_at),
@@ -598,6 +640,7 @@ int main(void)
 		ENV_TEST(stop__while_it_reads_or_writes_waits_for_the_thread),
 		ENV_TEST(view__is_shown_after_it_is_kept),
 		ENV_TEST(view__is_shown_where_nothing_can_be_kept),
+		ENV_TEST(view__is_shown_where_the_state_directory_has_too_long_a_name),
 		ENV_TEST(round__of_more_than_an_hour_counts_an_hour),
 		ENV_TEST(round__that_is_the_first_is_of_those_who_were_there),
 	};
