@@ -238,6 +238,33 @@ static void charge__of_two_slices_is_of_each_its_own(void **state)
 	assert_int_equal(env_unit(e, "GPU-0")->other_busy_ns, MS(100));
 }
 
+/* NVML samples, where the runtime measures: the larger of the two is in the last hour, the whole at most. */
+static void charge__that_is_more_than_nvml_saw_is_in_the_last_hour(void **state)
+{
+	static const struct {
+		uint64_t charged_ms, points_millionths;
+	} rows[] = { { 50, 100000 }, { 700, 700000 }, { 60000, VIEW_MILLION } };
+	struct monitoring_env *e = *state;
+	uint64_t sum = 0;
+
+	sliced_gpu(e);
+	small_slice(e, SLICE_COMPUTE_TURNS)->file.created_s = 1;
+	charged(e, 0);
+	e->units[0].busy_ms = 100; /* of each second */
+	start(e);
+	for (uint32_t i = 0; i < ARRAY_LEN(rows); i++) {
+		const struct view_unit *u;
+
+		sum += rows[i].charged_ms;
+		charged(e, MS(sum));
+		(void)env_round(e, VIEW_POINT_S * NS_PER_SEC);
+		u = env_unit(e, "GPU-0");
+		assert_int_equal(u->n_points, i + 1);
+		assert_int_equal(u->points[i].busy, rows[i].points_millionths);
+		assert_int_equal(u->points[i].held, 500000);
+	}
+}
+
 /* --- memory --- */
 
 static void slice__memory_is_the_most_that_is_known(void **state)
@@ -462,6 +489,7 @@ int main(void)
 		ENV_TEST(charge__of_a_superseded_slice_is_not_that_of_the_next_pod),
 		ENV_TEST(charge__of_a_slice_without_compute_is_none),
 		ENV_TEST(charge__of_two_slices_is_of_each_its_own),
+		ENV_TEST(charge__that_is_more_than_nvml_saw_is_in_the_last_hour),
 		ENV_TEST(slice__memory_is_the_most_that_is_known),
 		ENV_TEST(slice__processes_are_known_to_the_arbiter),
 		ENV_TEST(slice__shows_what_the_arbiter_says),
