@@ -263,6 +263,12 @@ static void charge__that_is_more_than_nvml_saw_is_in_the_last_hour(void **state)
 		assert_int_equal(u->points[i].busy, rows[i].points_millionths);
 		assert_int_equal(u->points[i].held, 500000);
 	}
+	/* A moment is never busier than busy: it says nothing of the next one. */
+	e->units[0].busy_ms = 0;
+	charged(e, MS(sum + 10000));
+	(void)env_round(e, VIEW_POINT_S * NS_PER_SEC / 2);
+	(void)env_round(e, VIEW_POINT_S * NS_PER_SEC / 2);
+	assert_int_equal(env_unit(e, "GPU-0")->points[ARRAY_LEN(rows)].busy, 500000);
 }
 
 /* --- memory --- */

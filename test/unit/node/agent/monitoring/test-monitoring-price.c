@@ -135,6 +135,7 @@ static void price__of_a_region_that_is_given_waits_for_nobody(void **state)
 	e->context.options.region = "eu-west-1";
 	e->link.possible = true;
 	assert_int_equal(look(e)->nano_per_hour, 9500 * (PRICE_NANO / 1000));
+	assert_false(e->mon.price.awaited);
 }
 
 static void retry__loads_a_file_that_has_come_or_changed(void **state)

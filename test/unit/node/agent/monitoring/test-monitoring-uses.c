@@ -524,6 +524,8 @@ static void use__ends_with_its_unit_unless_nvml_is_away(void **state)
 {
 	struct monitoring_env *e = *state;
 
+	e->context.options.price_given = true; /* what is not shown is the node's other cost */
+	e->context.options.price_nano = 3600 * PRICE_NANO;
 	agent_fixture_know(e->f, fixture_inventory(2), NULL);
 	env_hold(e, "one", GPU_RESOURCE, "GPU-1");
 	two_rounds(e);
@@ -536,6 +538,8 @@ static void use__ends_with_its_unit_unless_nvml_is_away(void **state)
 	(void)env_round(e, NS_PER_SEC);
 	assert_int_equal(e->mon.accounts.n_units, 2);
 	assert_null(env_use_or_none(e, "one"));
+	assert_int_equal(e->view->cost_nano, 2 * PRICE_NANO);
+	assert_int_equal(e->view->other_cost_nano, PRICE_NANO / 2);
 	e->released = false;
 	(void)error_set(&e->f->facts.nvml_down, ERR_UNAVAILABLE, "no driver");
 	(void)env_round(e, NS_PER_SEC);
