@@ -75,7 +75,9 @@ struct monitoring_env {
 	struct gpu_sample_request request; /* the last */
 
 	struct view *view; /* the last one shown; NULL */
-	unsigned shown;
+	unsigned shown,
+		n_wrong; /* views; those of which view_check() says that they are, and: */
+	struct error wrong;
 };
 
 int env_setup(void **state);
