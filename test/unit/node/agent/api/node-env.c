@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "unit/node/agent/api/node-env.h"
+
+#define WATCH_HEAD          ANSWER_HEAD("200 OK") "Transfer-Encoding: chunked\r\n\r\n"
+#define ANSWER_HEAD(status) "HTTP/1.1 " status "\r\n"
+
+/* --- the clock --- */
+
+static uint64_t skipped_ns;
+
+uint64_t __real_time_mono_ns(void);
+uint64_t __wrap_time_mono_ns(void);
+
+uint64_t __wrap_time_mono_ns(void)
+{
+	return __real_time_mono_ns() + skipped_ns;
+}
+
+void clock_skip(uint64_t ns)
+{
+	skipped_ns += ns;
+}
+
+uint64_t task_due_ms(const struct task *t)
+{
+	if (!uv_is_active((const uv_handle_t *)&t->timer))
+		fail_msg("the task '%s' does not wait", t->complaint);
+	return uv_timer_get_due_in(&t->timer);
+}
+
+void task_skip(struct task *t)
+{
+	clock_skip((task_due_ms(t) + 1) * NS_PER_MS);
+	task_wait(t, 0);
+}
+
+void task_end(struct env *e, struct task *t)
+{
+	task_close(t);
+	run_for_ms(e, 1); /* the loop lets go of it */
+}
+
+/* --- JSON --- */
+
+json_t *json_of(const char *text)
+{
+	char *copy = strdup(text);
+	json_t *o;
+
+	assert_non_null(copy);
+	for (char *p = copy; *p; p++)
+		*p = *p == '\'' ? '"' : *p;
+	o = json_loads(copy, JSON_DECODE_ANY, NULL);
+	if (!o)
+		fail_msg("no JSON: %s", copy);
+	free(copy);
+	return o;
+}
+
+void assert_json(json_t *got, const char *want)
+{
+	json_t *w = want ? json_of(want) : NULL;
+	char *text =
+		got ? json_dumps(got, JSON_COMPACT | JSON_SORT_KEYS | JSON_ENCODE_ANY) : NULL;
+
+	if (!(got == w || (got && w && json_equal(got, w))))
+		fail_msg("got %s, expected %s", text ? text : "nothing",
+			want ? want : "nothing");
+	free(text);
+	json_decref(w);
+	json_decref(got);
+}
+
+json_t *request_body(const struct env *e, size_t i)
+{
+	const char *head = i < STUB_REQUESTS ? e->seen[i] : NULL;
+	const char *body = head ? strstr(head, "\r\n\r\n") : NULL;
+
+	if (!body)
+		fail_msg("there was no request %zu", i);
+	return json_of(body + 4);
+}
+
+/* --- the Node --- */
+
+static json_t *make_node(struct node_env *n, const char *object)
+{
+	json_t *o = json_of(object ? object : "{}");
+	json_t *metadata = json_object_get(o, "metadata");
+	char version[16];
+
+	if (!metadata) {
+		metadata = json_object();
+		assert_int_equal(json_object_set_new(o, "metadata", metadata), 0);
+	}
+	(void)snprintf(version, sizeof(version), "%u", ++n->version);
+	assert_int_equal(json_object_set_new(metadata, "name", json_string(NODE_NAME)), 0);
+	assert_int_equal(json_object_set_new(metadata, "resourceVersion", json_string(version)),
+		0);
+	return o;
+}
+
+static char *dump(json_t *o)
+{
+	char *text = json_dumps(o, JSON_COMPACT);
+
+	assert_non_null(text);
+	json_decref(o);
+	return text;
+}
+
+void node_env_send(struct node_env *n, const char *object)
+{
+	char *text = dump(json_pack("{s:s, s:o}", "type", object ? "MODIFIED" : "DELETED",
+		"object", make_node(n, object)));
+	char chunk[4096];
+
+	assert_true(strlen(text) < sizeof(chunk) - 32);
+	(void)snprintf(chunk, sizeof(chunk), "%zx\r\n%s\n\r\n", strlen(text) + 1, text);
+	stub_send(n->e, chunk);
+	free(text);
+}
+
+void node_env_say(struct node_env *n, const char *object)
+{
+	unsigned before = n->calls;
+
+	node_env_send(n, object);
+	run(n->e, &n->calls, before + 1);
+}
+
+static void on_change(void *arg)
+{
+	struct node_env *n = arg;
+
+	n->changes++;
+	n->calls++;
+}
+
+static void on_condition(void *arg)
+{
+	struct node_env *n = arg;
+
+	n->condition_changes++;
+	n->calls++;
+}
+
+static const struct node_object_ops ops = { .changed = on_change,
+	.condition_changed = on_condition };
+
+void node_env_script(struct node_env *n, const char *object)
+{
+	json_t *items = json_array();
+	char *list;
+
+	if (object)
+		assert_int_equal(json_array_append_new(items, make_node(n, object)), 0);
+	list = dump(json_pack("{s:{s:s}, s:o}", "metadata", "resourceVersion", "1", "items",
+		items));
+	free(n->listed);
+	n->listed = http_answer("200 OK", "Connection: close\r\n", list);
+	free(list);
+	n->steps[0] = (struct step){ .expects = "GET /api/v1/nodes?fieldSelector",
+		.answer = n->listed,
+		.hang_up = true };
+	n->steps[1] = (struct step){ .expects = "&watch=1", .answer = WATCH_HEAD };
+	stub_script(n->e, n->steps, ARRAY_LEN(n->steps));
+}
+
+void node_env_watch(struct node_env *n, const char *object, const char *condition_type)
+{
+	struct error err = ERROR_INIT;
+
+	node_env_script(n, object);
+	assert_ok(node_object_start(&n->node, n->e->api, NODE_NAME, condition_type, &ops, n,
+			  &err),
+		&err);
+	run(n->e, &n->e->requests, 2);
+	assert_int_equal(node_object_state(n->node), object ? NODE_PRESENT : NODE_ABSENT);
+}
+
+int node_env_setup(void **state)
+{
+	struct node_env *n = calloc(1, sizeof(*n));
+	void *e = NULL;
+
+	assert_non_null(n);
+	if (api_env_setup(&e) != 0)
+		return -1;
+	n->e = e;
+	api_open(n->e, "secret", NULL);
+	*state = n;
+	return 0;
+}
+
+int node_env_teardown(void **state)
+{
+	struct node_env *n = *state;
+	void *e = n->e;
+	int r;
+
+	n->node = node_object_stop(n->node);
+	r = api_env_teardown(&e);
+	free(n->listed);
+	free(n);
+	return r;
+}
