@@ -4,6 +4,8 @@
 #define WATCH_HEAD          ANSWER_HEAD("200 OK") "Transfer-Encoding: chunked\r\n\r\n"
 #define ANSWER_HEAD(status) "HTTP/1.1 " status "\r\n"
 
+#define SETTLE_MS 2 /* what no wait of a task is shorter than */
+
 /* --- the clock --- */
 
 static uint64_t skipped_ns;
@@ -34,6 +36,24 @@ void task_skip(struct task *t)
 	task_wait(t, 0);
 }
 
+static bool is_due(const struct task *t)
+{
+	return t->call || (uv_is_active((const uv_handle_t *)&t->timer) &&
+				  uv_timer_get_due_in(&t->timer) < SETTLE_MS);
+}
+
+void task_settle(struct env *e, const struct task *t)
+{
+	bool in_time = true;
+
+	patience_start(&e->patience, 20000);
+	while (is_due(t) && in_time)
+		in_time = patience_turn(&e->patience);
+	patience_stop(&e->patience);
+	if (is_due(t))
+		fail_msg("the task '%s' does not come to rest", t->complaint);
+}
+
 void task_end(struct env *e, struct task *t)
 {
 	task_close(t);
@@ -44,9 +64,11 @@ void task_end(struct env *e, struct task *t)
 
 json_t *json_of(const char *text)
 {
-	char *copy = strdup(text);
+	char *copy = text ? strdup(text) : NULL;
 	json_t *o;
 
+	if (!text)
+		return NULL;
 	assert_non_null(copy);
 	for (char *p = copy; *p; p++)
 		*p = *p == '\'' ? '"' : *p;
@@ -59,7 +81,7 @@ json_t *json_of(const char *text)
 
 void assert_json(json_t *got, const char *want)
 {
-	json_t *w = want ? json_of(want) : NULL;
+	json_t *w = json_of(want);
 	char *text =
 		got ? json_dumps(got, JSON_COMPACT | JSON_SORT_KEYS | JSON_ENCODE_ANY) : NULL;
 
@@ -79,6 +101,30 @@ json_t *request_body(const struct env *e, size_t i)
 	if (!body)
 		fail_msg("there was no request %zu", i);
 	return json_of(body + 4);
+}
+
+/* --- labels --- */
+
+struct labels *labels_of(const char *list)
+{
+	struct labels *l = calloc(1, sizeof(*l));
+	struct error err = ERROR_INIT;
+	CLEANUP(strv_fini) struct strv parts = STRV_INIT;
+
+	assert_non_null(l);
+	if (!*list)
+		return l;
+	assert_ok(strv_split(&parts, list, ',', &err), &err);
+	l->v = calloc(parts.n, sizeof(*l->v));
+	assert_non_null(l->v);
+	for (; l->n < parts.n; l->n++) {
+		char *eq = strchr(parts.v[l->n], '=');
+
+		assert_non_null(eq);
+		l->v[l->n].key = strndup(parts.v[l->n], (size_t)(eq - parts.v[l->n]));
+		l->v[l->n].value = strdup(eq + 1);
+	}
+	return l;
 }
 
 /* --- the Node --- */

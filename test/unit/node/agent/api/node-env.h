@@ -10,6 +10,7 @@
 
 #include "node/agent/api/node-object.h"
 #include "node/agent/api/task.h"
+#include "model/labels/labels.h"
 
 #define NODE_NAME "n-1"
 
@@ -34,7 +35,7 @@ struct node_env {
 int node_env_setup(void **state);
 int node_env_teardown(void **state);
 
-/* @text is JSON with ' for "; yours: json_decref(). */
+/* @text is JSON, perhaps with ' for "; yours: json_decref(). NULL: NULL. */
 json_t *json_of(const char *text);
 
 /* Watches the Node that is @object (JSON as above without name and version; NULL: there is none) until that is known. */
@@ -53,12 +54,16 @@ void clock_skip(uint64_t ns);
 uint64_t task_due_ms(const struct task *t);
 /* The time that @t waits for passes: it looks in the loop's next turn. */
 void task_skip(struct task *t);
+/* Runs until @t rests, or waits for more than the moment. */
+void task_settle(struct env *e, const struct task *t);
 /* Closes what @t is, and lets the loop release it. */
 void task_end(struct env *e, struct task *t);
 
+/* "key=value,key=value", sorted, as labels; yours. */
+struct labels *labels_of(const char *list);
 /* The body of request @i of the script; yours. */
 json_t *request_body(const struct env *e, size_t i);
-/* @got (a reference, may be NULL) is @want, JSON with ' for ", NULL: nothing. */
+/* @got (a reference, may be NULL) is @want, JSON as above, NULL: nothing. */
 void assert_json(json_t *got, const char *want);
 
 #define NODE_TEST(f) cmocka_unit_test_setup_teardown(f, node_env_setup, node_env_teardown)

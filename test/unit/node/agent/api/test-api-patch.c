@@ -1,57 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /* What is asked of the API server about our Node: patches and events, without one. */
-#include "support/test.h"
+#include "unit/node/agent/api/node-env.h"
 
 #include "node/agent/api/event.h"
 #include "node/agent/api/patch.h"
 
 #define KEEP "nvidia.com/device-plugin.config"
-
-static json_t *load(const char *text)
-{
-	json_t *o = text ? json_loads(text, 0, NULL) : NULL;
-
-	if (text && !o)
-		fail_msg("no JSON: %s", text);
-	return o;
-}
-
-/* "key=value,key=value", sorted, as labels. */
-static struct labels *labels_of(const char *list)
-{
-	struct labels *l = calloc(1, sizeof(*l));
-	struct error err = ERROR_INIT;
-	CLEANUP(strv_fini) struct strv parts = STRV_INIT;
-
-	assert_non_null(l);
-	if (!*list)
-		return l;
-	assert_ok(strv_split(&parts, list, ',', &err), &err);
-	l->v = calloc(parts.n, sizeof(*l->v));
-	assert_non_null(l->v);
-	for (; l->n < parts.n; l->n++) {
-		char *eq = strchr(parts.v[l->n], '=');
-
-		assert_non_null(eq);
-		l->v[l->n].key = strndup(parts.v[l->n], (size_t)(eq - parts.v[l->n]));
-		l->v[l->n].value = strdup(eq + 1);
-	}
-	return l;
-}
-
-static void assert_json(json_t *got, const char *want)
-{
-	json_t *w = load(want);
-	char *text = got ? json_dumps(got, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
-
-	if (!(got == w || (got && w && json_equal(got, w))))
-		fail_msg("got %s, expected %s", text ? text : "nothing",
-			want ? want : "nothing");
-	free(text);
-	json_decref(w);
-	json_decref(got);
-}
 
 static void label_patch__writes_what_differs_and_removes_what_was_ours(void **state)
 {
@@ -98,7 +53,7 @@ static void label_patch__writes_what_differs_and_removes_what_was_ours(void **st
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		struct labels *want = labels_of(rows[i].want);
-		json_t *labels = load(rows[i].labels), *patch = NULL;
+		json_t *labels = json_of(rows[i].labels), *patch = NULL;
 		struct error err = ERROR_INIT;
 
 		assert_ok(label_patch(&patch, want, KEEP, labels, rows[i].record, &err), &err);
@@ -130,7 +85,7 @@ static void label_patch__keeps_the_timestamp_while_nothing_else_changes(void **s
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		struct labels *want = labels_of(rows[i].want);
-		json_t *labels = load(rows[i].labels), *patch = NULL;
+		json_t *labels = json_of(rows[i].labels), *patch = NULL;
 		struct error err = ERROR_INIT;
 
 		assert_ok(label_patch(&patch, want, KEEP, labels, record, &err), &err);
@@ -143,10 +98,10 @@ static void label_patch__keeps_the_timestamp_while_nothing_else_changes(void **s
 static void labels_json__has_the_timestamp_that_was_there(void **state)
 {
 	struct labels *want = labels_of("nvidia.com/a=1," LABEL_TIMESTAMP "=200");
-	json_t *same = load("{\"nvidia.com/a\":\"1\",\"" LABEL_TIMESTAMP "\":\"100\"}");
-	json_t *other = load("{\"nvidia.com/a\":\"0\",\"" LABEL_TIMESTAMP "\":\"100\"}");
+	json_t *same = json_of("{\"nvidia.com/a\":\"1\",\"" LABEL_TIMESTAMP "\":\"100\"}");
+	json_t *other = json_of("{\"nvidia.com/a\":\"0\",\"" LABEL_TIMESTAMP "\":\"100\"}");
 	json_t *more =
-		load("{\"nvidia.com/a\":\"1\",\"b\":\"2\",\"" LABEL_TIMESTAMP "\":\"100\"}");
+		json_of("{\"nvidia.com/a\":\"1\",\"b\":\"2\",\"" LABEL_TIMESTAMP "\":\"100\"}");
 
 	(void)state;
 	assert_true(labels_same(want, same));
@@ -188,7 +143,7 @@ static void taint_patch__takes_our_key_alone_and_only_from_what_was_seen(void **
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		json_t *taints = load(rows[i].taints), *patch = NULL;
+		json_t *taints = json_of(rows[i].taints), *patch = NULL;
 		struct error err = ERROR_INIT;
 
 		assert_ok(taint_patch(&patch, taints, "t", &err), &err);
@@ -242,7 +197,7 @@ static void event_bodies__are_as_the_kubelet_writes_them(void **state)
 	e = event_list_next(&l);
 	(void)snprintf(e->name, sizeof(e->name), "n.1");
 	text = event_create_body(e, "node-1");
-	o = load(text);
+	o = json_of(text);
 	assert_json(json_incref(json_object_get(o, "involvedObject")),
 		"{\"kind\":\"Node\",\"name\":\"node-1\",\"uid\":\"node-1\"}");
 	assert_json(json_incref(json_object_get(o, "metadata")),
@@ -256,7 +211,8 @@ static void event_bodies__are_as_the_kubelet_writes_them(void **state)
 	free(text);
 	e->count = 7;
 	text = event_patch_body(e);
-	assert_json(load(text), "{\"count\":7,\"lastTimestamp\":\"2023-11-14T22:13:20.000Z\"}");
+	assert_json(json_of(text),
+		"{\"count\":7,\"lastTimestamp\":\"2023-11-14T22:13:20.000Z\"}");
 	free(text);
 }
 
@@ -275,7 +231,7 @@ static void event_bodies__name_the_pod_that_it_has_happened_to(void **state)
 	e = event_list_next(&l);
 	assert_int_equal(e->count, 2);
 	text = event_create_body(e, "node-1");
-	o = load(text);
+	o = json_of(text);
 	assert_json(json_incref(json_object_get(o, "involvedObject")),
 		"{\"apiVersion\":\"v1\",\"kind\":\"Pod\",\"namespace\":\"shop\","
 		"\"name\":\"web-1\",\"uid\":\"0f-1\"}");
@@ -286,7 +242,7 @@ static void event_bodies__name_the_pod_that_it_has_happened_to(void **state)
 	free(text);
 	e->told = e->count;
 	text = event_create_body(event_list_next(&l), "node-1");
-	o = load(text);
+	o = json_of(text);
 	assert_null(json_object_get(json_object_get(o, "involvedObject"), "uid"));
 	json_decref(o);
 	free(text);

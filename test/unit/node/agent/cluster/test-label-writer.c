@@ -1,32 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /* The three places of the labels: what a writer does after a refusal, and whose files it leaves alone. */
-#include "unit/io/kube-api/api-env.h"
+#include "unit/node/agent/api/node-env.h"
 
 #include "node/agent/cluster/label-writer.h"
 
 #include <unistd.h>
-
-#define ANSWER(status, body) "HTTP/1.1 " status "\r\nConnection: close\r\n\r\n" body
 
 static void make_quick(struct task *t, struct api *api)
 {
 	t->api = api;
 	t->backoff.min_ns = NS_PER_MS;
 	t->backoff.max_ns = 4 * NS_PER_MS;
-}
-
-static struct labels *one_label(void)
-{
-	struct labels *l = calloc(1, sizeof(*l));
-
-	assert_non_null(l);
-	l->v = calloc(1, sizeof(*l->v));
-	assert_non_null(l->v);
-	l->v[0].key = strdup("nvidia.com/a");
-	l->v[0].value = strdup("1");
-	l->n = 1;
-	return l;
 }
 
 static void label_writer__backs_off_from_refused_features(void **state)
@@ -50,7 +35,7 @@ static void label_writer__backs_off_from_refused_features(void **state)
 		w.pod_name = "";
 		make_quick(&w.task, e->api);
 		stub_script(e, steps, ARRAY_LEN(steps));
-		label_writer_set(&w, one_label(), "");
+		label_writer_set(&w, labels_of("nvidia.com/a=1"), "");
 		run(e, &e->requests, 7);
 		assert_int_equal(w.task.backoff.failures, 3);
 		assert_int_not_equal(w.task.trouble.code, ERR_NONE);
@@ -76,7 +61,7 @@ static void label_writer__takes_no_object_for_another(void **state)
 		w.pod_name = "";
 		make_quick(&w.task, e->api);
 		SCRIPT(e, { .expects = "GET ", .answer = odd[i], .hang_up = true });
-		label_writer_set(&w, one_label(), "");
+		label_writer_set(&w, labels_of("nvidia.com/a=1"), "");
 		run(e, &e->requests, 1);
 		run_for_ms(e, 20);
 		assert_int_equal(w.task.trouble.code, ERR_INVALID);
@@ -96,13 +81,13 @@ static void label_writer__leaves_files_of_others(void **state)
 	assert_int_equal(unlink(ours), 0);
 	label_writer_init(&w, &e->loop, LABELS_FILE);
 	/* Named, and another one named before anything was written. */
-	label_writer_set(&w, one_label(), theirs);
-	label_writer_set(&w, one_label(), ours);
+	label_writer_set(&w, labels_of("nvidia.com/a=1"), theirs);
+	label_writer_set(&w, labels_of("nvidia.com/a=1"), ours);
 	assert_int_equal(access(theirs, F_OK), 0);
 	run_for_ms(e, 20);
 	assert_int_equal(access(ours, F_OK), 0);
 	/* What we wrote goes when another one is named, and what is not written yet stays then. */
-	label_writer_set(&w, one_label(), theirs);
+	label_writer_set(&w, labels_of("nvidia.com/a=1"), theirs);
 	assert_int_equal(access(ours, F_OK), -1);
 	label_writer_close(&w);
 	assert_int_equal(access(theirs, F_OK), 0);
