@@ -40,12 +40,14 @@ static void end_writer(struct label_writer *w, struct node_env *n)
 	label_writer_fini(w);
 }
 
-/* Our Node is @object, and nvidia.com/a=1 has been written to it. */
+static const struct step patched[] = { PATCHED };
+
+/* nvidia.com/a=1 has been written to our Node. */
 static void start_written(struct label_writer *w, struct node_env *n)
 {
 	node_env_watch(n, BARE, NULL);
 	open_writer(w, n);
-	SCRIPT(n->e, PATCHED);
+	stub_script(n->e, patched, 1);
 	label_writer_set(w, labels_of("nvidia.com/a=1"), "");
 	task_settle(n->e, &w->task);
 	assert_int_equal(w->writes, 1);
@@ -210,7 +212,7 @@ static uint64_t meddle(struct label_writer *w, struct node_env *n)
 		task_skip(&w->task);
 	task_settle(n->e, &w->task);
 	node_env_say(n, BARE);
-	SCRIPT(n->e, PATCHED);
+	stub_script(n->e, patched, 1);
 	task_poke(&w->task);
 	task_settle(n->e, &w->task);
 	if (n->e->requests == 0) {
