@@ -3,6 +3,8 @@
 
 #include "node/agent/serve/web-config.h"
 
+#include <limits.h>
+
 static int parse(struct web_config *ret, const char *text, struct error *err)
 {
 	return web_config_parse(ret, "/etc/web/config.yml", text, strlen(text), err);
@@ -92,11 +94,90 @@ static void web_config_parse__refuses_what_it_would_not_do(void **state)
 	}
 }
 
+static void web_config_parse__takes_no_path_that_is_none(void **state)
+{
+	static const char head[] = "tls_server_config: {key_file: k, cert_file: ";
+	static const struct {
+		size_t len; /* of a path of x; 0: one with a NUL */
+		const char *message;
+	} rows[] = {
+		{ 0, "found a NUL character" },
+		{ 5000, "cert_file: expected a shorter path" },
+		/* With the directory of the file before it. */
+		{ PATH_MAX - sizeof("/etc/web/") + 1, "cert_file: expected a shorter path" },
+	};
+	static char text[8192];
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct web_config c = { .cert_file = NULL };
+		struct error err = ERROR_INIT;
+		size_t len = sizeof(head) - 1;
+
+		memcpy(text, head, len);
+		memset(text + len, 'x', rows[i].len);
+		(void)snprintf(text + len + rows[i].len, 32, "%s}\n",
+			rows[i].len ? "" : "\"a\\0b\"");
+		assert_error(parse(&c, text, &err), &err, rows[i].message);
+		assert_null(c.key_file); /* what was taken before it is freed */
+	}
+}
+
+static void web_config_read__names_the_file_that_it_cannot_read(void **state)
+{
+	char *dir = test_tmpdir(), path[PATH_MAX];
+	char *large = calloc(1, WEB_CONFIG_MAX + 2);
+	struct web_config c = { .cert_file = NULL };
+	struct error err = ERROR_INIT;
+
+	(void)state;
+	assert_non_null(large);
+	(void)snprintf(path, sizeof(path), "%s/web.yml", dir);
+	assert_error(web_config_read(&c, path, &err), &err, "web config file: open '");
+	memset(large, '\n', WEB_CONFIG_MAX + 1);
+	test_write(dir, "web.yml", large, WEB_CONFIG_MAX + 1, 0600);
+	assert_error(web_config_read(&c, path, &err), &err, "web config file");
+	assert_int_equal(err.code, ERR_LIMIT);
+	test_write(dir, "web.yml", large, 100, 0600);
+	assert_ok(web_config_read(&c, path, &err), &err);
+	assert_null(c.cert_file);
+	free(large);
+	test_rmdir(dir);
+}
+
+static void web_config_same__compares_both_paths(void **state)
+{
+	static const struct {
+		const char *a[2], *b[2];
+		bool same;
+	} rows[] = {
+		{ { NULL, NULL }, { NULL, NULL }, true },
+		{ { "c", "k" }, { "c", "k" }, true },
+		{ { "c", "k" }, { NULL, NULL }, false },
+		{ { NULL, NULL }, { "c", "k" }, false },
+		{ { "c", "k" }, { "d", "k" }, false },
+		{ { "c", "k" }, { "c", "l" }, false },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		const struct web_config a = { .cert_file = (char *)(uintptr_t)rows[i].a[0],
+			.key_file = (char *)(uintptr_t)rows[i].a[1] };
+		const struct web_config b = { .cert_file = (char *)(uintptr_t)rows[i].b[0],
+			.key_file = (char *)(uintptr_t)rows[i].b[1] };
+
+		assert_int_equal(web_config_same(&a, &b), rows[i].same);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(web_config_parse__takes_certificate_and_key),
 		cmocka_unit_test(web_config_parse__refuses_what_it_would_not_do),
+		cmocka_unit_test(web_config_parse__takes_no_path_that_is_none),
+		cmocka_unit_test(web_config_read__names_the_file_that_it_cannot_read),
+		cmocka_unit_test(web_config_same__compares_both_paths),
 	};
 
 	return cmocka_run_group_tests_name("web-config", tests, NULL, NULL);
