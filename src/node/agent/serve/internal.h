@@ -30,10 +30,11 @@ struct serve {
 	struct web_config web_config; /* as it was when .web was started */
 	/* Why .web cannot be started; once it is, why the web config file would give something else now. */
 	struct error web_error;
-	struct error counters_error; /* why the counters are not those that were asked for */
-	bool other_refused;          /* .. by serve_counters(), not by the file */
-	bool from_other;             /* the counters are not the file's: serve_counters() */
-	bool file_wanted;            /* .. any more, and the file could not be read yet */
+	struct error file_error; /* why the counters of the file could not be read */
+	struct error
+		other_error; /* why those of serve_counters() are not in force; before the file's */
+	bool from_other;     /* the counters are not the file's: serve_counters() */
+	bool file_wanted; /* .. any more, and the file could not be read yet */
 
 	pthread_mutex_t lock; /* of what follows; held for a rendering by the web thread */
 	struct view *view;

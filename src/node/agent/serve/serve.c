@@ -15,7 +15,7 @@ static int read_counters(struct serve *s, struct strv *warnings, struct error *e
 		    &why) == 0)
 		return 0;
 	s->file_wanted = true;
-	s->counters_error = why;
+	s->file_error = why;
 	return metrics_counters_read(&s->counters, NULL, warnings, err);
 }
 
@@ -180,7 +180,7 @@ enum web_state serve_web_state(const struct serve *s, struct error *ret_why)
 
 bool serve_counters_down(const struct serve *s, struct error *ret_why)
 {
-	*ret_why = s->counters_error;
+	*ret_why = s->other_error.code != ERR_NONE ? s->other_error : s->file_error;
 	return ret_why->code != ERR_NONE;
 }
 
@@ -223,12 +223,11 @@ static void log_warnings(const struct strv *warnings)
 }
 
 /* Logged once for each message. */
-static void refuse(struct serve *s, const struct error *err, bool other)
+static void refuse(struct error *last, const struct error *err)
 {
-	if (strcmp(s->counters_error.msg, err->msg) != 0)
+	if (strcmp(last->msg, err->msg) != 0)
 		log_warn("counters refused, the last ones stay", LOG_STR("reason", err->msg));
-	s->counters_error = *err;
-	s->other_refused = other;
+	*last = *err;
 }
 
 static void replace(struct serve *s, struct metrics_counters *new, const struct strv *warnings,
@@ -236,8 +235,7 @@ static void replace(struct serve *s, struct metrics_counters *new, const struct 
 {
 	struct metrics_counters *old;
 
-	error_clear(&s->counters_error);
-	s->other_refused = false;
+	error_clear(&s->file_error);
 	log_warnings(warnings);
 	(void)pthread_mutex_lock(&s->lock);
 	old = s->counters;
@@ -257,7 +255,7 @@ static void read_file(struct serve *s)
 	if (metrics_counters_read(&new, s->options.metrics.collectors, &warnings, &err) < 0) {
 		if (!s->file_wanted)
 			error_suffix(&err, LAST_VALID "use the built-in counters");
-		refuse(s, &err, false);
+		refuse(&s->file_error, &err);
 		return;
 	}
 	s->from_other = s->file_wanted = false;
@@ -267,9 +265,7 @@ static void read_file(struct serve *s)
 /* This thread alone changes .counters, so it may look without the lock. */
 static bool file_is_news(const struct serve *s)
 {
-	bool failed = s->counters_error.code != ERR_NONE && !s->other_refused;
-
-	return failed || metrics_counters_changed(s->counters);
+	return s->file_error.code != ERR_NONE || metrics_counters_changed(s->counters);
 }
 
 void serve_look(struct serve *s)
@@ -285,15 +281,17 @@ void serve_counters(struct serve *s, const char *name, const char *text, size_t 
 	struct error err = ERROR_INIT;
 
 	if (!text) {
-		s->file_wanted |= s->from_other || s->other_refused;
+		error_clear(&s->other_error);
+		s->file_wanted |= s->from_other;
 		if (s->file_wanted)
 			read_file(s);
 		return;
 	}
 	if (metrics_counters_parse(&new, name, text, len, &warnings, &err) < 0) {
-		refuse(s, &err, true);
+		refuse(&s->other_error, &err);
 		return;
 	}
+	error_clear(&s->other_error);
 	s->from_other = true;
 	s->file_wanted = false;
 	replace(s, new, &warnings, name);

@@ -287,6 +287,34 @@ static void serve_counters__go_before_the_file_until_they_are_taken_back(void **
 	free(large);
 }
 
+/* Else a ConfigMap that is malformed would look well because somebody wrote the file. */
+static void serve_counters__that_were_refused_are_down_whatever_the_file_does(void **state)
+{
+	struct served *x = *state;
+	char *large = calloc(1, METRICS_COUNTERS_FILE_MAX + 2);
+
+	assert_non_null(large);
+	memset(large, '#', METRICS_COUNTERS_FILE_MAX + 1);
+	put(x->counters, XIDS_ROW);
+	x->options.metrics.collectors = x->counters;
+	open_serve(x);
+	serve_counters(x->s, "map", large, METRICS_COUNTERS_FILE_MAX + 1);
+	assert_true(is_down(x, "map"));
+	put(x->counters, CLOCKS_ROW "\n");
+	serve_look(x->s);
+	assert_true(wants_clocks(x)); /* the file is in force, so it is followed */
+	assert_true(is_down(x, "map"));
+	assert_int_equal(unlink(x->counters), 0);
+	serve_look(x->s);
+	assert_true(is_down(x, "map"));
+	serve_counters(x->s, "map", NULL, 0);
+	assert_true(is_down(x, "No such file"));
+	serve_counters(x->s, "map", XIDS_ROW, strlen(XIDS_ROW));
+	assert_false(is_down(x, ""));
+	assert_true(wants_xids(x));
+	free(large);
+}
+
 /* --- the web server --- */
 
 static enum web_state state_of(const struct served *x, struct error *why)
@@ -384,6 +412,7 @@ int main(void)
 		SERVE_TEST(serve_text__is_made_once_for_each_view_and_stays_while_it_is_sent),
 		SERVE_TEST(serve_look__follows_the_file_and_keeps_the_last_valid_one),
 		SERVE_TEST(serve_counters__go_before_the_file_until_they_are_taken_back),
+		SERVE_TEST(serve_counters__that_were_refused_are_down_whatever_the_file_does),
 		SERVE_TEST(serve_start__says_what_is_in_the_way),
 		SERVE_TEST(serve_retry__starts_what_could_not_start_and_checks_what_runs),
 	};
