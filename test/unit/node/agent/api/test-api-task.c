@@ -160,7 +160,7 @@ static void task__waits_longer_after_each_failure_up_to_half_a_minute(void **sta
 	for (unsigned i = 0; i < 9; i++) {
 		uint64_t ms = wait_after(&x, "PUT", "500 No");
 
-		assert_in_range(ms, most / 2 - 50, most);
+		assert_in_range(ms, most / 2 - 100, most);
 		assert_int_equal(task_fails_often(&x.task), i >= 3);
 		most = most * 2 > 30000 ? 30000 : most * 2;
 	}

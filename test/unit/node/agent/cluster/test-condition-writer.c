@@ -236,7 +236,7 @@ static void condition_writer__writes_the_same_ever_later_where_others_change_it(
 		change(&x, NODE("u-1", THEIRS));
 		assert_sent(&x, i, "False");
 		ms = task_due_ms(&x.w.task);
-		assert_in_range(ms, 2000 + (500U << (i - 1)) - 200, 2000 + (1000U << (i - 1)));
+		assert_in_range(ms, 2000 + (500U << (i - 1)) - 1500, 2000 + (1000U << (i - 1)));
 		task_skip(&x.w.task);
 		task_settle(x.n->e, &x.w.task);
 	}
