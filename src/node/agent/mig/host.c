@@ -135,8 +135,10 @@ static void describe(const struct child_end *end, const char *what, const char *
 	if (end->silent)
 		(void)error_set(err, ERR_TIMEOUT, "%s %s: not done in time", what, name);
 	else
-		(void)error_set(err, ERR_IO, "%s %s: status %d%s%s", what, name, end->status,
-			*end->words ? ": " : "", end->words);
+		(void)error_set(err, ERR_IO, "%s %s: %s %d%s%s", what, name,
+			end->signal ? "signal" : "status",
+			end->signal ? end->signal : end->status, *end->words ? ": " : "",
+			end->words);
 }
 
 /* Asked whether it is active: yes is 0. It is kept as stopped before it is. */

@@ -93,6 +93,8 @@ static void mig_host_stop__ends_with_the_first_that_does_not_stop(void **state)
 	} cases[] = {
 		{ "[ $verb != stop ] || { echo 'Job failed.' >&2; exit 4; }\n",
 			.error = "stop service a.service: status 4: Job failed." },
+		{ "[ $verb != stop ] || kill -9 $$\n",
+			.error = "stop service a.service: signal 9" },
 		{ "[ $verb != stop ] || exec sleep 600\n",
 			"stop service a.service: not done in time", .hangs = true },
 	};
