@@ -220,6 +220,11 @@ void stub_send(struct env *e, const char *text)
 	conn_write(LIST_FIRST(&e->conns), text, strlen(text));
 }
 
+void stub_send_to(struct stub_conn *c, const char *text)
+{
+	conn_write(c, text, strlen(text));
+}
+
 void stub_hang_up(struct env *e)
 {
 	assert_non_null(LIST_FIRST(&e->conns));

@@ -59,6 +59,8 @@ void stub_script(struct env *e, const struct step *steps, size_t n);
 /* To the connection that was asked last. */
 void stub_send(struct env *e, const char *text);
 void stub_hang_up(struct env *e);
+/* To one of them, which was the first of .conns when it was asked. */
+void stub_send_to(struct stub_conn *c, const char *text);
 #define SCRIPT(e, ...)                                       \
 	stub_script(e, (const struct step[]){ __VA_ARGS__ }, \
 		ARRAY_LEN(((const struct step[]){ __VA_ARGS__ })))
