@@ -112,7 +112,10 @@ static void on_release(void *arg)
 
 static bool is_released(void *arg)
 {
-	return !((struct mig_env *)arg)->locked;
+	struct mig_env *e = arg;
+
+	e->polls++;
+	return !e->locked;
 }
 
 static void mps_ask(void *arg)
@@ -125,6 +128,7 @@ static bool mps_answered(void *arg, uint64_t since_ns)
 	struct mig_env *e = arg;
 
 	assert_int_equal(since_ns, e->mig.phase_since_ns);
+	e->polls++;
 	return !e->mps_silent;
 }
 
@@ -194,8 +198,9 @@ static bool is_kubelet_absent(void *arg)
 
 static bool is_ready(void *arg, struct buf *why)
 {
-	const struct mig_env *e = arg;
+	struct mig_env *e = arg;
 
+	e->polls++;
 	if (e->not_ready)
 		buf_puts(why, "nvidia.com/mig-1g.5gb is not registered\nand more");
 	return !e->not_ready;
@@ -387,6 +392,13 @@ void mig_env_again(struct mig_env *e)
 {
 	e->mig.ever = false;
 	mig_env_until(e, has_ended(e));
+}
+
+void mig_env_ticks(struct mig_env *e)
+{
+	unsigned before = e->polls;
+
+	mig_env_until(e, e->polls >= before + 2);
 }
 
 void mig_env_late(struct mig_env *e, enum mig_phase phase)

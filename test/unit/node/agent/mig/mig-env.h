@@ -36,7 +36,7 @@ struct mig_env {
 	/* How the fakes answer. */
 	bool mps_silent, locked, no_kubelet, kubelet_fails, kubelet_silent, not_ready;
 	int mps_left;
-	unsigned mps_asked;
+	unsigned mps_asked, polls; /* .polls: whether something is so by now */
 	uint32_t idle_servers;
 	const char *holder
 		[2]; /* the device that a pod has, at the first and at later calls; NULL: none */
@@ -76,6 +76,8 @@ void mig_env_run(struct mig_env *e);   /* and until the attempt has ended */
 void mig_env_again(struct mig_env *e);
 /* Answers what the kubelet was asked for. */
 void mig_env_holders(struct mig_env *e);
+/* Until the phase has asked again, and then once more, whether what it waits for is so. */
+void mig_env_ticks(struct mig_env *e);
 /* The next tick of @phase is late. */
 void mig_env_late(struct mig_env *e, enum mig_phase phase);
 /* MIG devices that can be offered now, and whether the GPU at position 0 is changing. */

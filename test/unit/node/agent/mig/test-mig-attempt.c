@@ -148,8 +148,7 @@ static void mig_plan__waits_for_mps_to_answer_but_not_for_ever(void **state)
 
 	e->mps_silent = true;
 	mig_env_begin(e);
-	for (unsigned i = 0; i < 3; i++)
-		patience_run_for(e->patience, 5);
+	mig_env_ticks(e);
 	assert_int_equal(e->mig.phase, MIG_PLAN);
 	assert_calls(e, "");
 	e->mps_silent = false;
@@ -407,7 +406,7 @@ static void mig_release__waits_for_nvml_to_let_go(void **state)
 	e->locked = true;
 	mig_env_begin(e);
 	mig_env_until(e, mig_env_count(e, "release") == 1);
-	patience_run_for(e->patience, 10);
+	mig_env_ticks(e);
 	assert_int_equal(e->mig.phase, MIG_RELEASE);
 	assert_int_equal(mig_env_count(e, "apply all"), 0);
 	e->locked = false;
@@ -527,7 +526,7 @@ static void mig_settle__waits_until_the_devices_can_be_had(void **state)
 	assert_int_equal(e->mig.phase, MIG_SETTLE);
 	e->gpus->mig[1].reason[0] = '\0';
 	mig_env_look(e);
-	patience_run_for(e->patience, 10);
+	mig_env_ticks(e);
 	assert_int_equal(e->mig.phase, MIG_SETTLE); /* not registered yet */
 	e->not_ready = false;
 	mig_env_until(e, e->mig.ever);
