@@ -148,9 +148,9 @@ static void mig_sync__gives_the_tool_the_text_of_the_file(void **state)
 static void mig_sync__takes_config_yaml_of_a_directory(void **state)
 {
 	struct mig_env *e = *state;
-	CLEANUP(freep) char *file = layouts_in(e, "config.yaml", "of a volume");
 	CLEANUP(freep) char *path = mig_env_path(e, "layouts");
 
+	mig_env_write(e, "layouts/config.yaml", "of a volume");
 	e->options.config_file = path;
 	mig_env_run(e);
 	assert_ended(e, "success", "all: applied");
