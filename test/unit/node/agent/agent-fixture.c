@@ -30,7 +30,10 @@ static void on_component(void *arg, enum component c, const struct error *why)
 
 static void on_wake(void *arg)
 {
-	((struct agent_fixture *)arg)->wakes++;
+	struct agent_fixture *f = arg;
+
+	f->wakes++;
+	f->facts.rounds++; /* as the reconcile does */
 }
 
 int agent_fixture_setup(void **state)

@@ -244,6 +244,7 @@ static void on_look(void *arg)
 static void on_reconcile(void *arg)
 {
 	((struct mig_env *)arg)->reconciles++;
+	((struct mig_env *)arg)->f->facts.rounds++;
 }
 
 uint32_t mig_env_offered(struct mig_env *e, bool *ret_changing)
