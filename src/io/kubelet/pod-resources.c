@@ -48,24 +48,6 @@ int pod_devices_decode(struct pod_devices **ret, const uint8_t *data, size_t len
 	return 0;
 }
 
-struct pod_devices *pod_devices_free(struct pod_devices *p)
-{
-	size_t i;
-
-	if (!p)
-		return NULL;
-	for (i = 0; i < p->n; i++) {
-		free(p->v[i].namespace_);
-		free(p->v[i].pod);
-		free(p->v[i].container);
-		free(p->v[i].resource);
-		free(p->v[i].id);
-	}
-	free(p->v);
-	free(p);
-	return NULL;
-}
-
 struct query {
 	void (*done)(void *arg, struct pod_devices *list, const struct error *err);
 	void *arg;

@@ -8,7 +8,7 @@
  * Thread: any (pure).
  */
 #include "node/agent/mig/report.h"
-#include "io/kubelet/pod-resources.h"
+#include "model/pods/pods.h"
 
 struct mig_mask_gpu {
 	char uuid[GPU_UUID_MAX];

@@ -20,7 +20,7 @@
  */
 #include "node/agent/monitoring/checkpoint.h"
 #include "node/agent/monitoring/seats.h"
-#include "io/kubelet/pod-resources.h"
+#include "model/pods/pods.h"
 
 /* A seat that a container holds, as it was listed. */
 struct see_hold {

@@ -13,7 +13,7 @@
 #include "node/agent/base/report.h"
 #include "node/agent/mps/client-text.h"
 #include "lib/base/strv.h"
-#include "io/kubelet/pod-resources.h"
+#include "model/pods/pods.h"
 
 #include <stdbool.h>
 #include <stdint.h>

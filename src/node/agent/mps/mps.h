@@ -10,7 +10,7 @@
 #include "node/agent/base/facts.h"
 #include "node/agent/base/report.h"
 #include "node/agent/base/wake.h"
-#include "io/kubelet/pod-resources.h"
+#include "model/pods/pods.h"
 #include "model/allocate/allocate.h"
 #include "model/mps/mps.h"
 

@@ -20,7 +20,7 @@
  * Thread: any (pure).
  */
 #include "node/agent/slices/store.h"
-#include "io/kubelet/pod-resources.h"
+#include "model/pods/pods.h"
 
 enum slice_known { SLICE_UNKNOWN, SLICE_NO, SLICE_YES };
 

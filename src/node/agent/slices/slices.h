@@ -11,7 +11,7 @@
 #include "node/agent/slices/arbiter.h"
 #include "node/agent/slices/store.h"
 #include "model/allocate/allocate.h"
-#include "io/kubelet/pod-resources.h"
+#include "model/pods/pods.h"
 #include "io/nvml/monitor/monitor.h"
 
 /* Borrowed: argv or environment. */

@@ -46,23 +46,6 @@ uint64_t env_now_ns(void)
 	return clock_ns;
 }
 
-/* --- of the kubelet's library, which would bring gRPC along --- */
-
-struct pod_devices *pod_devices_free(struct pod_devices *p)
-{
-	for (size_t i = 0; p && i < p->n; i++) {
-		free(p->v[i].namespace_);
-		free(p->v[i].pod);
-		free(p->v[i].container);
-		free(p->v[i].resource);
-		free(p->v[i].id);
-	}
-	if (p)
-		free(p->v);
-	free(p);
-	return NULL;
-}
-
 /* --- who is asked --- */
 
 static void fill_processes(struct sample_unit *to, const struct env_unit *from)
