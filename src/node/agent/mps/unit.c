@@ -40,7 +40,10 @@ const char *unit_state_name(enum mps_state s)
 
 bool unit_usable(const struct mps_unit *u)
 {
-	return u->state == MPS_READY || (u->state == MPS_SETTING && u->was_ready);
+	/* A daemon that was ready serves on while its limits or the GPUs' compute modes change. */
+	return u->state == MPS_READY ||
+	       (u->was_ready && (u->state == MPS_SETTING || u->state == MPS_MODES ||
+					u->state == MPS_RESTORING));
 }
 
 bool unit_has_device(const struct mps_unit *u, const char *uuid)

@@ -149,9 +149,13 @@ static void mode__changes_under_a_daemon_that_goes_on(void **state)
 	mps_env_up(e, 1);
 	pid = process_pid(mps_env_unit(e, GPU));
 	mps_env_know(e, mps_env_inventory(1), exclusive(e));
+	agent_fixture_until(e->f, mps_env_is(e, GPU, MPS_MODES));
+	assert_true(mps_env_ok(e, "GPU-0::0", NULL)); /* its devices are healthy meanwhile */
 	agent_fixture_until(e->f, mode_is(e, GPU, "3"));
 	mps_env_until_state(e, GPU, MPS_READY);
 	mps_env_know(e, mps_env_inventory(1), mps_env_config(e, 4));
+	agent_fixture_until(e->f, mps_env_is(e, GPU, MPS_RESTORING));
+	assert_true(mps_env_ok(e, "GPU-0::0", NULL));
 	agent_fixture_until(e->f, mode_is(e, GPU, "0"));
 	mps_env_until_state(e, GPU, MPS_READY);
 	assert_int_equal(process_pid(mps_env_unit(e, GPU)), pid);
