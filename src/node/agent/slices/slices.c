@@ -397,8 +397,10 @@ static void on_refreshed(void *arg)
 {
 	struct slices *s = arg;
 
-	if (s->stopped || !s->c.ops->ask_holders(s->c.arg, on_holders, s))
-		s->searched = s->looking = false;
+	if (!s->stopped && s->c.ops->ask_holders(s->c.arg, on_holders, s))
+		return;
+	s->searched = s->looking = false;
+	arm(s);
 }
 
 /* --- directories that lie ready --- */

@@ -148,7 +148,6 @@ static void sweep__waits_where_nobody_can_be_asked(void **state)
 	env_sweep(e);
 	assert_int_equal(env_count(e), 1);
 	e->holders_asked = true;
-	slices_sync(&e->s); /* begins again */
 	env_sweep(e);
 	assert_int_equal(env_count(e), 0);
 }
