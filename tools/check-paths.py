@@ -5,7 +5,8 @@
 A path in code quotes that begins with a folder of this repository (`src/lib/base/fd.c`, `test/peers/mig.sh`), with
 * for any name and with a word in capitals (`cmd-NAME.c`) for one that the reader chooses. In a row of a table what
 follows a path may be a name in its folder: `src/io/price/`: `catalogue.yaml`, `read.c`; and a folder may be named from
-src/: `lib/http`. Without arguments: all documents but docs/results/, which are of their day.
+src/: `lib/http`. Also the tests (`test-base`, `fuzz-yaml`, `api.bats`) and the functions (`offer_new()`) that ARCHITECTURE.md
+names. Without arguments: all documents but docs/results/, which are of their day.
 """
 import glob
 import os
@@ -13,6 +14,10 @@ import re
 import sys
 
 NAME = re.compile(r"[\w*-]+(?:/[\w.*-]+)*(?:\.(?:[ch]|py|yaml|txt|js|css)|/)")
+
+
+TEST = re.compile(r"(?:test|fuzz)-[\w-]+|[\w-]+\.(?:bats|mjs)")
+MAP = "ARCHITECTURE.md"
 
 
 def exists(path):
@@ -36,6 +41,26 @@ def faults(file, tops):
                         yield f"{file}:{number}: there is no {path} in {' or '.join(folders[1:])}"
 
 
+def words_of_sources():
+    words = set()
+    for path in glob.glob("src/**/*.[ch]", recursive=True):
+        with open(path, encoding="utf-8") as source:
+            words.update(re.findall(r"\w+", source.read()))
+    return words
+
+
+def faults_of_names(file):
+    tests = {os.path.splitext(os.path.basename(path))[0] for path in glob.glob("test/**/*.*", recursive=True)}
+    words = words_of_sources()
+    with open(file, encoding="utf-8") as lines:
+        for number, line in enumerate(lines, 1):
+            for name in re.findall(r"`([^`\s]+)`", line):
+                if TEST.fullmatch(name) and os.path.splitext(name)[0] not in tests | words:
+                    yield f"{file}:{number}: there is no test {name}"
+                if re.fullmatch(r"\w+\(\)", name) and name[:-2] not in words:
+                    yield f"{file}:{number}: there is no function {name}"
+
+
 def main():
     os.chdir(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
     tops = [path[:-1] for path in glob.glob("*/") if path != "build/"]
@@ -43,7 +68,9 @@ def main():
                                        glob.glob("*.md" if top == "." else top + "/**/*.md", recursive=True)
                                        if not path.startswith("docs/results/") and "/node_modules/" not in path)
     found = [fault for file in documents for fault in faults(file, tops)]
-    print(*found, f"{len(documents)} documents, {len(found)} paths that are not there", sep="\n")
+    if MAP in documents:
+        found += faults_of_names(MAP)
+    print(*found, f"{len(documents)} documents, {len(found)} names of what is not there", sep="\n")
     sys.exit(bool(found))
 
 

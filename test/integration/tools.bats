@@ -132,12 +132,18 @@ empty_tree() {
 	cat >ARCHITECTURE.md <<-'END'
 		`src/io/price/read.c`, `src/io/*/amount.c`, `src/tools/cli/cmd-NAME.c`, `io/price`, `gone.c`
 		| prices | `src/io/price/`: `read.c`, `gone.c`; `src/tools/cli/`, `io/price` (`amount.c`) |
+		| names | `price_read()`, `price_gone()` | `test-price`, `-more`, `test-gone`, `price.bats`, `gone.bats` |
 	END
+	echo 'int price_read(void);' >src/io/price/read.h
+	mkdir -p test/unit test/integration
+	touch test/unit/test-price.c test/integration/price.bats
 	touch src/tools/cli/cmd-top.c
 	printf '`test/unit/gone.c`\n' | tee docs/results/a.md >docs/b.md
 	run -1 tools/check-paths.py
 	[[ $output == *'ARCHITECTURE.md:2: there is no gone.c in src/io/price/'* ]]
-	[[ $output == *'docs/b.md:1: there is no test/unit/gone.c'* && $output == *'2 documents, 2 paths'* ]]
+	[[ $output == *'docs/b.md:1: there is no test/unit/gone.c'* && $output == *'2 documents, 5 names'* ]]
+	[[ $output == *'ARCHITECTURE.md:3: there is no function price_gone()'* ]]
+	[[ $output == *'ARCHITECTURE.md:3: there is no test test-gone'*'there is no test gone.bats'* ]]
 	rm src/tools/cli/cmd-top.c
 	run -1 tools/check-paths.py ARCHITECTURE.md
 	[[ $output == *'ARCHITECTURE.md:1: there is no src/tools/cli/cmd-NAME.c'* ]]
