@@ -37,19 +37,6 @@ dead_server() {
 	export KUBECONFIG=$NODE_DIR/kubeconfig NODE_NAME=node-1
 }
 
-# silent_server: the same with a server that takes connections and never says a word.
-silent_server() {
-	local port=$NODE_DIR/port
-	start silent python3 -c '
-import socket, sys, time
-s = socket.create_server(("127.0.0.1", 0))
-open(sys.argv[1], "w").write(str(s.getsockname()[1]))
-time.sleep(600)' "$port"
-	eventually 10 test -s "$port"
-	dead_server
-	sed -i "s/127.0.0.1:9/127.0.0.1:$(<"$port")/" "$KUBECONFIG"
-}
-
 # registered_within MS: so long it took from the agent's first line to the registration, at most. A
 # machine under load takes longer now and then.
 registered_within() {
@@ -118,40 +105,6 @@ registered_within() {
 	[[ $(times agent 'not known') == 0 ]]
 	sharing 5 >"$CONFIGS/b.new" && mv "$CONFIGS/b.new" "$CONFIGS/b"
 	eventually 10 offers 20
-}
-
-@test "a kept config that is broken or of another directory is not used" {
-	dead_server
-	kubelet
-	mkdir -p "$GPUSLICE_STATE_DIR/config"
-	echo '{"source": "/elsewhere", "label": "", "entry": "a", "by": 0, "text": "version: v1"}' >"$GPUSLICE_STATE_DIR/config/last.json"
-	agent --config-dir "$CONFIGS" --default-config b
-	status '.config.decided == false'
-	stop agent
-	head -c 1000 /dev/urandom >"$GPUSLICE_STATE_DIR/config/last.json"
-	agent --config-dir "$CONFIGS" --default-config b
-	logged agent 'kept config not used'
-	eventually 20 offers 12
-}
-
-@test "a server that is silent, as after a reboot, is waited for longer than one attempt" {
-	kubelet
-	silent_server
-	agent --config-dir "$CONFIGS" --default-config b
-	eventually 20 status '.cluster.error.message | contains("no answer in time")'
-	status '.config.decided == false'
-	eventually 30 offers 12
-	status '.config.chosenBy == "default"'
-	stop agent
-	stop silent KILL || true
-	# A ConfigMap comes from that server: no time decides that there is no label.
-	rm "$GPUSLICE_STATE_DIR/config/last.json"
-	dead_server
-	agent --config-map gpu/configs --default-config b
-	eventually 20 status '.config.lastError.message | contains("configmap gpu/configs: ")'
-	status '.config.decided == false and .resources == []'
-	logged agent 'config refused, nothing is offered yet'
-	[[ $(times agent 'going on without') == 0 ]]
 }
 
 # node UID [ENTRY]: our Node, with the label of that entry.
@@ -226,36 +179,7 @@ map() {
 	eventually 10 new_nodes 1
 	node 2 b
 	eventually 10 chosen b 'node label'
-	node 3
-	eventually 10 new_nodes 2
-	chosen b 'node label'
 	never_below 8
-	eventually 40 chosen b default
-	eventually 5 offers 12
-	# The same Node that loses its label has been told to.
-	node 3 a
-	eventually 10 chosen a 'node label'
-	node 3
-	eventually 5 chosen b default
-}
-
-@test "a Node that is replaced while the agent is away has the same time for its label" {
-	fake_api
-	kubelet
-	node 1 a
-	agent --config-dir "$CONFIGS" --default-config b
-	eventually 10 chosen a 'node label'
-	stop agent
-	node 2
-	agent --config-dir "$CONFIGS" --default-config b
-	eventually 10 new_nodes 1
-	# It is gone again: that says nothing, however long it lasts.
-	rm "$API/nodes"
-	eventually 10 status '.cluster.nodeState == "absent"'
-	sleep 31
-	chosen a 'node label'
-	node 2 b
-	eventually 10 chosen b 'node label'
 }
 
 @test "a choice that cannot be kept does not leave the one before; it is kept when it can be" {

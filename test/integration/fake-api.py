@@ -7,9 +7,9 @@ none. While DIR/KIND.fail is there, every question about that kind is answered b
 watches follow the files. DIR/pods is a list of pods, all on that node; what is deleted goes from it.
 Merge patches of the node are added to DIR/patches and made, those of its status (conditions, by type) to
 DIR/status-patches, Events to DIR/events, a line each. A JSON patch of the taints is made, or answered by the status that
-DIR/taints.fail has. While DIR/status.forbidden is there, the latter are refused. What a
-watch said last is DIR/KIND.sent. All else is 404. The port is written to DIR/port. Who holds the lock
-of DIR/lock (flock) can read an object and write it again: no patch comes in between.
+DIR/taints.fail has. While DIR/status.forbidden is there, the latter are refused. All else is 404. The
+port is written to DIR/port. Who holds the lock of DIR/lock (flock) can read an object and write it again:
+no patch comes in between.
 """
 import contextlib
 import copy
@@ -109,7 +109,6 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 self.server.past.add(kind, event["object"]["metadata"]["resourceVersion"], now)
                 self.wfile.write(json.dumps(event).encode() + b"\n")
                 self.wfile.flush()
-                store(kind + ".sent", event)
                 was = now
             time.sleep(LOOK_S)
 

@@ -42,22 +42,6 @@ relabel() {
 	fi
 }
 
-# no_node: it is deleted.
-no_node() {
-	at_once rm "$API/nodes"
-}
-
-# seen [KIND]: the agent has heard of the Node, or the ConfigMap, as it is now.
-seen() {
-	eventually 10 sent "${1-nodes}" && status . >/dev/null
-}
-
-sent() {
-	local now='""'
-	[[ ! -e $API/$1 ]] || now=$(jq -c . "$API/$1")
-	[[ $(jq -c 'if .type == "DELETED" then "" else .object | del(.metadata.resourceVersion) end' "$API/$1.sent") == "$now" ]]
-}
-
 label_is() {
 	# Most looks come too early.
 	[[ $(<"$API/nodes") == *"\"${2-}\""* || -z ${2-} ]] &&

@@ -100,15 +100,6 @@ teardown() {
 	offered 4
 }
 
-@test "our own pod is never paused away" {
-	node nvidia.com/mig.config=a nvidia.com/gpu.deploy.device-plugin=true nvidia.com/gpu.deploy.dcgm=true
-	pods_of device-plugin gpu/gpusliced-1
-	manager --namespace gpu --pod-name gpusliced-1
-	eventually 20 state_is success
-	grep dcgm "$API/patches"
-	run ! grep 'device-plugin.*paused' "$API/patches"
-}
-
 @test "devices are withdrawn while they change, and back before success" {
 	node nvidia.com/mig.config=a
 	behave apply <<<'step "one"; touch "$FAKE_MIG/at"; while [[ -e $FAKE_MIG/at ]]; do sleep 0.1; done'
@@ -214,32 +205,6 @@ tried_again() {
 	fails_and_recovers "said nothing for 2 s and was ended at: GPU 0: set MIG mode on"
 }
 
-@test "a tool that is not there is failed" {
-	node nvidia.com/mig.config=a
-	GPUSLICE_TOOL=$NODE_DIR/none manager
-	eventually 20 state_is failed
-	reason_has "$NODE_DIR/none"
-}
-
-@test "clients that do not go are failed with the pod's name" {
-	node nvidia.com/mig.config=a nvidia.com/gpu.deploy.dcgm=true
-	pods_of dcgm op/dcgm-1
-	GPUSLICE_MIG_CLIENTS=2s manager
-	eventually 20 state_is failed
-	reason_has "waited for op/dcgm-1"
-	eventually 5 label_is nvidia.com/gpu.deploy.dcgm true
-	[[ $(calls apply) == 0 ]]
-	eventually 10 offers 4
-	# Neither does it go on before it knows.
-	touch "$API/pods.fail"
-	label nvidia.com/mig.config=b
-	eventually 20 reason_has "b: GPU clients did not go in time"
-	rm "$API/pods.fail"
-	echo '[]' | put "$API/pods"
-	label nvidia.com/mig.config=c
-	eventually 10 state_is success
-}
-
 @test "killed while it applies, the next one finds the label, the paused clients and the layout" {
 	node nvidia.com/mig.config=a nvidia.com/gpu.deploy.dcgm=true
 	behave apply <<<'step "one"; touch "$FAKE_MIG/at"; while [[ -e $FAKE_MIG/at ]]; do sleep 0.1; done'
@@ -253,30 +218,6 @@ tried_again() {
 	eventually 20 state_is success
 	label_is nvidia.com/gpu.deploy.dcgm true
 	offered 4
-}
-
-@test "a pending that nobody works on, without a label, is taken away" {
-	node nvidia.com/mig.config.state=pending nvidia.com/gpu.deploy.dcgm=paused-for-mig-change
-	manager
-	eventually 20 state_is ''
-	eventually 5 label_is nvidia.com/gpu.deploy.dcgm true
-}
-
-@test "the label may change and go while clients are waited for" {
-	node nvidia.com/mig.config=a nvidia.com/gpu.deploy.dcgm=true
-	pods_of dcgm
-	manager
-	eventually 20 state_is pending
-	label nvidia.com/mig.config=b
-	sleep 1
-	label nvidia.com/mig.config-
-	eventually 10 state_is ''
-	eventually 5 label_is nvidia.com/gpu.deploy.dcgm true
-	[[ $(calls apply) == 0 ]]
-	echo '[]' | put "$API/pods"
-	label nvidia.com/mig.config=b
-	eventually 10 state_is success
-	[[ $(<"$FAKE_MIG/now") == b ]]
 }
 
 @test "layouts come from a file, and its new text is applied" {
@@ -366,33 +307,6 @@ tried_again() {
 	eventually 20 state_is success
 	[[ $(grep start "$host/log" | tr '\n' ' ') == "start b.service start a.service " ]]
 	[[ ! -e $GPUSLICE_RUN_DIR/mig-services ]]
-}
-
-@test "the layout is kept where NVIDIA's boot service looks for it" {
-	local file=$NODE_DIR/host/etc/systemd/system/nvidia-mig-manager.service.d/override.conf
-	mkdir -p "${file%/*}" "$NODE_DIR/bin"
-	touch "$file"
-	printf '#!/bin/bash\necho "${@:3}" >>"$1/log"\n' >"$NODE_DIR/bin/chroot"
-	chmod +x "$NODE_DIR/bin/chroot"
-	node nvidia.com/mig.config=a
-	PATH=$NODE_DIR/bin:$PATH manager
-	eventually 20 state_is success
-	grep -x 'Environment="MIG_PARTED_SELECTED_CONFIG=a"' "$file"
-	grep -x daemon-reload "$NODE_DIR/host/log"
-}
-
-@test "validators run again after a change with clients, where that is wanted" {
-	node nvidia.com/mig.config=a nvidia.com/gpu.deploy.dcgm=true
-	jq -n '[["op", "v1", "nvidia-operator-validator"], ["op", "v2", "nvidia-cuda-validator"],
-		["op", "x", "other"], ["y", "v1", "nvidia-operator-validator"]]
-		| map({metadata: {namespace: .[0], name: .[1], labels: {app: .[2]}}, spec: {}})' | put "$API/pods"
-	manager --mig-operator-namespace op
-	eventually 20 state_is success
-	eventually 5 pods_left "op/x y/v1"
-}
-
-pods_left() {
-	[[ $(jq -r '[.[] | "\(.metadata.namespace)/\(.metadata.name)"] | join(" ")' "$API/pods") == "$1" ]]
 }
 
 # degraded_for OPTION...: the MIG manager does not start, and $TEXT says why.

@@ -179,28 +179,6 @@ one_served() {
 	[[ -z $(find "$MPS_ROOT" ! -type d) ]]
 }
 
-@test "an agent that ends as soon as it has found daemons: who has clients is left alone, the others quit" {
-	one_served
-	for _ in 1 2 3; do
-		stop agent KILL || true
-		start agent "$GPUSLICED" --config-file "$CONFIG" --sysfs "$GPUSLICE_SIM_DIR/sys"
-		eventually 10 logged agent 'is there already'
-		stop agent
-		running a
-		eventually 10 control_daemons 1
-		kill -0 "$pid"
-		mps_agent
-		eventually 20 offers 16
-		control_daemons 4
-	done
-	stop a || true
-	stop agent KILL || true
-	start agent "$GPUSLICED" --config-file "$CONFIG" --sysfs "$GPUSLICE_SIM_DIR/sys"
-	eventually 10 logged agent 'is there already'
-	stop agent
-	eventually 10 control_daemons 0
-}
-
 @test "from MPS to time-slicing and back with a client: it goes on, its daemon quits after it" {
 	mps_config 4 >"$CONFIG"
 	mps_up 16
@@ -333,16 +311,6 @@ reason_is() { # PATTERN
 	control_daemons 4
 }
 
-@test "a quit that hangs: killed, if nobody uses it" {
-	mps_config 2 >"$CONFIG"
-	mps_up 8
-	fault hang=quit
-	sharing 3 | put "$CONFIG"
-	eventually 40 control_daemons 0
-	logged agent 'did not quit, it is killed'
-	[[ -z $(find "$MPS_ROOT" ! -type d) ]]
-}
-
 @test "a disk that is full: the reason, and healthy again when it is not" {
 	((!EUID)) || skip "only root may mount"
 	mkdir "$MPS_ROOT"
@@ -378,20 +346,6 @@ reason_is() { # PATTERN
 		eventually 40 offers 16
 		stop agent
 	fi
-}
-
-@test "a compute mode that cannot be set ends no daemon that serves" {
-	((!EUID)) || skip "only root may change the compute mode"
-	one_served
-	sim fail "$gpu" compute-mode NO_PERMISSION
-	mps_config 4 '' 'computeMode: exclusive' | put "$CONFIG"
-	eventually 10 logged agent 'the compute mode cannot be set, trying again'
-	running a
-	[[ $(control_pid "$gpu") == "$pid" ]]
-	sim fail "$gpu" compute-mode SUCCESS
-	eventually 40 modes_are 3
-	running a
-	[[ $(control_pid "$gpu") == "$pid" ]]
 }
 
 @test "who a client is, is said by its environment; one that cannot be read holds up nobody" {

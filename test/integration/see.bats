@@ -172,17 +172,6 @@ checkpoint() {
 	adds_up
 }
 
-@test "without a place to keep them counters go on, and it is told" {
-	mkdir -p "$GPUSLICE_STATE_DIR/ledger.db"
-	node_up 4
-	eventually 5 view '.agent.ledgerError | length > 0'
-	view '.agent.ledgerErrors > 0'
-	pod one
-	eventually 5 view '[.gpus[].units[].uses[]][0].heldNs > 1e9'
-	adds_up
-	[[ $(times agent 'the ledger cannot be written') == 1 ]]
-}
-
 @test "MIG devices lie where they are, and have their part of the GPU and its price" {
 	root_cuts
 	node_setup p4d.24xlarge

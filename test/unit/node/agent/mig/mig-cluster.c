@@ -147,6 +147,13 @@ void mig_cluster_map(struct mig_cluster *c, const char *entry, const char *text)
 	changed(c, c->map);
 }
 
+void mig_cluster_delete_map(struct mig_cluster *c)
+{
+	json_decref(c->map);
+	c->map = NULL;
+	changed(c, NULL);
+}
+
 /* --- the server --- */
 
 static void answer_fails(struct mig_cluster *c, unsigned status)

@@ -49,6 +49,7 @@ const char *mig_cluster_get(const struct mig_cluster *c, const char *key);  /* "
 const char *mig_cluster_note(const struct mig_cluster *c, const char *key); /* an annotation */
 void mig_cluster_pods(struct mig_cluster *c, const char *items);
 void mig_cluster_map(struct mig_cluster *c, const char *entry, const char *text);
+void mig_cluster_delete_map(struct mig_cluster *c);
 
 void mig_cluster_begin(struct mig_cluster *c);
 void mig_cluster_run(

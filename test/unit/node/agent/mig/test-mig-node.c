@@ -71,6 +71,26 @@ static void mig_node__another_label_waits_for_what_is_being_applied(void **state
 	assert_int_equal(mig_env_count(c->m, "apply b"), 1);
 }
 
+static void mig_node__label_that_changes_and_changes_back_meanwhile_did_not_change(void **state)
+{
+	struct mig_cluster *c = *state;
+
+	mig_env_write(c->m, "apply", WAIT "result 0 changed\n");
+	mig_cluster_node(c, MIG_LABEL "=a", "");
+	mig_cluster_begin(c);
+	mig_env_until(c->m, mig_env_count(c->m, "apply a") == 1);
+	mig_cluster_label(c, MIG_LABEL, "b");
+	mig_env_until(c->m, strcmp(c->m->mig.key, c->m->mig.tried) != 0);
+	mig_cluster_label(c, MIG_LABEL, "a");
+	mig_env_until(c->m, strcmp(c->m->mig.key, c->m->mig.tried) == 0);
+	mig_env_write(c->m, "go", "");
+	mig_cluster_wait(c, "success");
+	mig_sync(&c->m->mig);
+	assert_int_equal(c->m->mig.phase, MIG_REST);
+	assert_string_equal(c->states, "pending success ");
+	assert_calls(c->m, "plan a\nholders\nholders\nrelease\napply a\n");
+}
+
 static void mig_node__a_label_that_goes_meanwhile_leaves_nothing_pending(void **state)
 {
 	struct mig_cluster *c = *state;
@@ -184,6 +204,26 @@ static void mig_node__that_is_made_again_is_told_how_it_ended(void **state)
 	mig_cluster_node(c, MIG_LABEL "=a", "");
 	mig_cluster_wait(c, "success");
 	assert_int_equal(mig_env_count(c->m, "plan a"), 1); /* it is applied still */
+}
+
+static void mig_node__that_is_made_again_meanwhile_is_told_how_it_ended(void **state)
+{
+	struct mig_cluster *c = *state;
+
+	mig_env_write(c->m, "apply", WAIT "result 0 changed\n");
+	mig_cluster_node(c, MIG_LABEL "=a " DEPLOY "dcgm=true", "");
+	mig_cluster_begin(c);
+	mig_env_until(c->m, mig_env_count(c->m, "apply a") == 1);
+	mig_cluster_delete_node(c);
+	mig_env_until(c->m, node_object_state(c->m->link.node) == NODE_ABSENT);
+	mig_env_write(c->m, "go", "");
+	mig_env_until(c->m, c->m->mig.ever && c->m->mig.phase == MIG_REST);
+	assert_int_equal(mig_env_offered(c->m, NULL), 1);
+	mig_cluster_node(c, MIG_LABEL "=a " DEPLOY "dcgm=true", "");
+	mig_cluster_wait(c, "success");
+	mig_env_until(c->m, mig_node_shows(&c->m->mig));
+	assert_string_equal(mig_cluster_get(c, DEPLOY "dcgm"), "true");
+	assert_int_equal(mig_env_count(c->m, "apply a"), 1);
 }
 
 /* --- reboots --- */
@@ -312,22 +352,66 @@ static void mig_sync__takes_the_layouts_of_a_config_map(void **state)
 	assert_string_equal(mig_env_read(c->m, "text"), "two");
 }
 
+static void mig_sync__of_a_config_map_that_goes_meanwhile_fails_afterwards(void **state)
+{
+	struct mig_cluster *c = *state;
+
+	c->m->options.config_map = "layouts";
+	mig_env_write(c->m, "apply", WAIT "result 0 changed\n");
+	mig_cluster_map(c, MIG_CONFIG_KEY, "one");
+	mig_cluster_node(c, MIG_LABEL "=a " DEPLOY "dcgm=true", "");
+	mig_cluster_begin(c);
+	mig_env_until(c->m, c->watch[1] && mig_env_count(c->m, "apply a") == 1);
+	mig_cluster_delete_map(c);
+	mig_env_until(c->m, strcmp(c->m->mig.key, c->m->mig.tried) != 0);
+	assert_int_equal(c->m->mig.phase, MIG_APPLY);
+	mig_env_write(c->m, "go", "");
+	mig_cluster_wait(c, "failed");
+	assert_ended(c->m, "failed", "configmap gpu/layouts");
+	mig_env_until(c->m, strcmp(mig_cluster_get(c, DEPLOY "dcgm"), "true") == 0);
+	assert_int_equal(mig_env_offered(c->m, NULL), 1);
+}
+
+/* An agent before us may have paused clients: they must not wait for layouts that never come. */
+static void mig_sync__without_layouts_brings_paused_clients_back(void **state)
+{
+	struct mig_cluster *c = *state;
+
+	c->m->options.config_map = "layouts";
+	mig_cluster_node(c, MIG_LABEL "=a " MIG_STATE_LABEL "=pending " DEPLOY "dcgm=" PAUSED,
+		"");
+	mig_cluster_begin(c);
+	mig_cluster_wait(c, "failed");
+	assert_ended(c->m, "failed", "there is no configmap gpu/layouts");
+	mig_env_until(c->m, strcmp(mig_cluster_get(c, DEPLOY "dcgm"), "true") == 0);
+	assert_calls(c->m, "");
+	mig_env_until(c->m, c->watch[1]);
+	mig_cluster_map(c, MIG_CONFIG_KEY, "one");
+	mig_cluster_wait(c, "success");
+	assert_string_equal(mig_env_read(c->m, "text"), "one");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		CLUSTER_TEST(mig_node__label_is_followed_before_the_default),
 		CLUSTER_TEST(mig_node__default_waits_for_the_node),
 		CLUSTER_TEST(mig_node__another_label_waits_for_what_is_being_applied),
+		CLUSTER_TEST(
+			mig_node__label_that_changes_and_changes_back_meanwhile_did_not_change),
 		CLUSTER_TEST(mig_node__a_label_that_goes_meanwhile_leaves_nothing_pending),
 		CLUSTER_TEST(mig_node__without_a_label_takes_away_what_is_under_way),
 		CLUSTER_TEST(mig_node__is_told_when_the_server_takes_it),
 		CLUSTER_TEST(mig_node__does_not_send_again_before_the_watch_could_tell),
 		CLUSTER_TEST(mig_node__that_is_made_again_is_told_how_it_ended),
+		CLUSTER_TEST(mig_node__that_is_made_again_meanwhile_is_told_how_it_ended),
 		CLUSTER_TEST(mig_reboot__comes_after_the_node_says_so),
 		CLUSTER_TEST(mig_reboot__is_done_once_for_a_layout),
 		CLUSTER_TEST(mig_reboot__is_forgotten_with_success),
 		CLUSTER_TEST(mig_reboot__does_not_come_when_it_cannot_be_told_or_done),
 		CLUSTER_TEST(mig_sync__takes_the_layouts_of_a_config_map),
+		CLUSTER_TEST(mig_sync__of_a_config_map_that_goes_meanwhile_fails_afterwards),
+		CLUSTER_TEST(mig_sync__without_layouts_brings_paused_clients_back),
 	};
 
 	return cmocka_run_group_tests_name("mig-node", tests, NULL, NULL);
