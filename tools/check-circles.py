@@ -14,6 +14,7 @@ import sys
 # The most files that a circle may have.
 MOST = {
     "node/agent": 4,
+    "node/arbiter": 4,
 }
 
 

@@ -44,6 +44,24 @@ static int open_journal(struct arbiter *a, struct error *err)
 	return journal_open(&a->journal, path, boot, time_wall_ns(), err);
 }
 
+static const struct slices_ops slices_ops = { .accept = conns_accept,
+	.stop_listening = conns_stop_listening,
+	.stop_slice = conns_stop_slice,
+	.stop_turns = conns_stop_turns,
+	.expire = conns_expire };
+
+static const struct readings_ops readings_ops = { .possible = control_subscribed,
+	.ask = control_ask,
+	.look_for_exec = restore_look_for_exec,
+	.taken = unhooked_take,
+	.go_on = conns_go_on };
+
+/* The process or its connection has ended, or what it says is malformed. */
+static void on_turn_ended(void *conn)
+{
+	conn_close(conn);
+}
+
 int arbiter_start(struct arbiter **ret, uv_loop_t *loop, const struct arbiter_options *o,
 	struct error *err)
 {
@@ -58,7 +76,12 @@ int arbiter_start(struct arbiter **ret, uv_loop_t *loop, const struct arbiter_op
 		free(a);
 		return -1;
 	}
-	if (turn_start(a, err) < 0) {
+	if (turn_start(&a->turn,
+		    &(struct turn_options){ .loop = loop,
+			    .run_dir = a->o.run_dir,
+			    .procfs = a->o.procfs,
+			    .ended = on_turn_ended },
+		    err) < 0) {
 		journal_close(&a->journal);
 		free(a);
 		return -1;
@@ -69,12 +92,12 @@ int arbiter_start(struct arbiter **ret, uv_loop_t *loop, const struct arbiter_op
 	a->book.dropped = conns_on_dropped;
 	a->book.ended = task_on_ended;
 	a->book.removed = slices_on_removed;
-	readings_start(a);
+	readings_start(a, &readings_ops);
 	pages_start(a);
 	/* What is held already comes first: nothing is served before it is counted. The slices know
 	 * their limits by then, but the loop has not run, so nobody was answered. */
 	*ret = a;
-	if (slices_start(a, err) < 0 || conns_start(a, err) < 0) {
+	if (slices_start(a, &slices_ops, err) < 0 || conns_start(a, err) < 0) {
 		arbiter_stop(a);
 		return -1;
 	}
@@ -95,12 +118,14 @@ void arbiter_reload(struct arbiter *a)
 
 void arbiter_stop(struct arbiter *a)
 {
+	/* First, so that nobody's gate changes by others going: an arbiter after this one has them all. */
+	turn_freeze(a->turn);
 	control_stop(a);
 	readings_stop(a);
 	slices_keep_refused(a); /* while the pages are there */
 	conns_stop(a);
 	slices_stop(a);
-	turn_stop(a);
+	a->turn = turn_stop(a->turn);
 	pages_stop(a);
 	unhooked_stop(a);
 	book_fini(&a->book);

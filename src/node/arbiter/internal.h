@@ -2,16 +2,18 @@
 #pragma once
 
 /*
- * The arbiter's parts that do input and output, all on one loop, and what each offers the others:
+ * The arbiter's parts that do input and output, on one loop but for the scheduler's thread, and what each offers
+ * the others:
  *
- *	slices/    the directory of slices: their files and sockets
- *	conn/      connections of processes: conn.c; descriptors that they pass: foreign.h; their first packet:
- *	           register.c; what they ask for then: requests.c; their pages: page.c; how many there are: pages.c
+ *	slices/    the directory of slices: their files and sockets; their compute, for the scheduler: compute.c
+ *	clients/   connections of processes: conn.c; descriptors that they pass: foreign.h; their first packet:
+ *	           register.c, for turns join.c; what they ask for then: requests.c; their pages: page.c; how many there
+ *	           are: pages.c
  *	process/   what the kernel says of processes: proc.c; when one is gone: task.c; those that were there
  *	           before this arbiter: restore.c; those past the libraries: unhooked.c; those outside MPS: mps.c
- *	control/   the agent's socket: control.c; its status: status.c; when NVML is asked, and what the figures
- *	           change: readings.c
- *	turns/     turns on the GPUs, and what they cost; turn.h there is the map
+ *	control/   the agent's socket: control.c; its status: status.c, of compute figures.c; when NVML is asked, and
+ *	           what the figures change: readings.c
+ *	turns/     the scheduler's thread: turns on the GPUs, and what they cost; turn.h there is the map
  *	watch.c    descriptors on the loop, sockets that listen
  *	arbiter.c  start, restore, stop
  *
@@ -83,6 +85,15 @@ int socket_listen(const char *dir, const char *name, int type, mode_t mode,
 
 /* ---- slices ----------------------------------------------------------------------------------- */
 
+/* Its compute, as the scheduler's thread has it (turns/turn.h). */
+struct slice_compute {
+	struct turn_slice *turn; /* NULL: never had any */
+	uint32_t on;             /* SLICE_TURNS_...: what is in force */
+	unsigned int n_gpus;     /* of what is in force */
+	uint8_t uuids[SLICE_GPUS_MAX][SLICE_UUID_BYTES];
+	struct error error; /* why it has none although it should */
+};
+
 struct slice {
 	struct arbiter *arbiter;
 	struct slice *next, *next_in_bucket;
@@ -104,12 +115,22 @@ struct slice {
 	unsigned int n_stopped;
 	uint64_t refusals[SLICE_GPUS_MAX]; /* as stored in the accounts */
 	struct log_limit noise;
-	struct pages_of *pages;  /* NULL: never had one */
-	struct turn_slice *turn; /* NULL: never had turns */
+	struct pages_of *pages; /* NULL: never had one */
+	struct slice_compute compute;
 };
 
-/* slices_stop() also where it failed. */
-int slices_start(struct arbiter *a, struct error *err) MUST_USE;
+/* What slices ask of connections. */
+struct slices_ops {
+	void (*accept)(void *slice); /* somebody connects */
+	void (*stop_listening)(struct slice *s);
+	void (*stop_slice)(
+		struct slice *s); /* connections that have neither memory nor turns */
+	void (*stop_turns)(struct slice *s); /* those that have turns */
+	void (*expire)(struct arbiter *a, uint64_t now_ns);
+};
+
+/* slices_stop() also where it failed. @ops stays. */
+int slices_start(struct arbiter *a, const struct slices_ops *ops, struct error *err) MUST_USE;
 void slices_stop(struct arbiter *a);
 /* False: not all that there are could be seen. Then nothing may be taken for gone that was not found. */
 bool slices_scan(struct arbiter *a);
@@ -120,6 +141,12 @@ struct slice *slices_find_dir(struct arbiter *a, const struct proc_file_id *dir)
 /* That of the process, or of its nearest ancestor that has one (process/proc.h). NULL: none is known. */
 struct slice *slices_of_process(struct arbiter *a, uint32_t pid);
 void slices_on_removed(void *arbiter, struct book_slice *b);
+
+/* What .def of the slice says of compute, from now on. What cannot be is in .compute.error, and logged. */
+void compute_apply(struct slice *s);
+void compute_retry(struct arbiter *a); /* those that have an error */
+/* What compute the slice has, into the page of one of its processes. */
+void compute_tell(const struct book_member *m);
 
 /* Stores what limits have refused since the last time in the accounts (turns/tally/tally.h), for an arbiter after this
  * one. An account begins with the first of it, as most slices without turns need none. */
@@ -167,7 +194,8 @@ struct conn {
 	struct slice_want want;     /* .waits: for the next reading, and not answered yet */
 	uint64_t want_ns;           /* since when */
 	bool waits;
-	struct turn_conn *turn; /* it is one for turns, and read in turns/conn.c; no .member */
+	struct turn_conn *
+		turn; /* it is one for turns, and the scheduler's thread reads it; no .member */
 };
 
 /* The arbiter's part of clients/foreign.h. */
@@ -176,10 +204,11 @@ int conns_start(struct arbiter *a, struct error *err) MUST_USE;
 void conns_accept(void *slice);
 void conns_stop_listening(struct slice *s);
 void conns_stop_slice(struct slice *s); /* those that have neither member nor turns */
+void conns_stop_turns(struct slice *s); /* those that have turns */
 void conns_stop(struct arbiter *a);
 void conns_expire(struct arbiter *a, uint64_t now_ns);
 
-/* There was a reading, or there will be none and nobody is to @wait: requests that waited for it. */
+/* As struct readings_ops has it. */
 void conns_go_on(struct arbiter *a, bool wait);
 
 void conn_close(struct conn *c);
@@ -191,6 +220,9 @@ void conn_hello(struct conn *c, const struct slice_hello *h, int fd);
 /* The answer to a hello. False: the connection is closed. */
 bool conn_welcome(struct conn *c, const struct slice_hello *h, enum slice_status status,
 	const char *reason, int page_fd);
+
+/* The answer to a hello for turns (join.c). The connection may be closed by it. */
+void conn_hello_turns(struct conn *c, const struct slice_hello *h, int fd);
 
 /* A book's callback. */
 void conns_on_dropped(void *arbiter, struct book_member *m);
@@ -311,11 +343,22 @@ bool control_ask(struct arbiter *a, uint64_t seq, const char *gpus_json);
 /* The answer to status, as text to be freed; NULL: no memory. @id: that slice only, or NULL. */
 char *status_text(struct arbiter *a, const char *id);
 
-void readings_start(struct arbiter *a);
+/* What readings ask of others. */
+struct readings_ops {
+	bool (*possible)(const struct arbiter *a); /* somebody reads NVML for us */
+	bool (*ask)(struct arbiter *a, uint64_t seq, const char *gpus_json);
+	void (*look_for_exec)(struct arbiter *a);
+	void (*taken)(struct arbiter *a, const struct reading *r); /* the book has it */
+	/* Requests that waited for a reading: there was one, or there will be none and nobody is to @wait. */
+	void (*go_on)(struct arbiter *a, bool wait);
+};
+
+void readings_start(struct arbiter *a, const struct readings_ops *ops); /* @ops stays */
 void readings_stop(struct arbiter *a);
+bool readings_possible(const struct arbiter *a);
 void readings_soon(struct arbiter *a);
 void readings_subscribed(struct arbiter *a);
-void readings_lost(struct arbiter *a); /* nobody reads NVML for us */
+void readings_lost(struct arbiter *a); /* nobody reads NVML for us any more */
 void readings_take(struct arbiter *a, const struct reading *r);
 
 void unhooked_take(struct arbiter *a, const struct reading *r);
@@ -324,6 +367,7 @@ void unhooked_stop(struct arbiter *a);
 /* ---- all of it -------------------------------------------------------------------------------- */
 
 struct readings {
+	const struct readings_ops *ops;
 	uv_timer_t timer;
 	uint64_t seq, asked_ns, taken_ns; /* 0: none */
 	bool waiting;
@@ -349,6 +393,7 @@ struct arbiter {
 	char slices_dir[PATH_MAX];
 	struct book book;
 	struct journal journal;
+	const struct slices_ops *slices_ops;
 	struct slice *slices, *buckets[SLICE_BUCKETS];
 	bool scan_wanted;
 	ino_t slices_ino;

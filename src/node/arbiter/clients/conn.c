@@ -64,7 +64,7 @@ void conn_close(struct conn *c)
 	if (side)
 		side->conn = NULL;
 	if (c->turn)
-		turn_conn_free(c);
+		turn_leave(a->turn, c->turn);
 	if (c->prev)
 		c->prev->next = c->next;
 	else
@@ -103,6 +103,17 @@ void conns_stop_slice(struct slice *s)
 	for (struct conn *c = s->arbiter->conns; c; c = next) {
 		next = c->next;
 		if (c->slice == s && !c->member && !c->turn)
+			conn_close(c);
+	}
+}
+
+void conns_stop_turns(struct slice *s)
+{
+	struct conn *next;
+
+	for (struct conn *c = s->arbiter->conns; c; c = next) {
+		next = c->next;
+		if (c->slice == s && c->turn)
 			conn_close(c);
 	}
 }
@@ -277,7 +288,6 @@ static void on_packet(void *arg)
 	struct conn *c = arg;
 
 	/* Many that begin at once wake us at once. */
-	turn_breathe(c->arbiter);
 	for (int i = 0; i < CONN_BATCH && receive(c) && !c->waits && !c->turn; i++)
 		;
 }
@@ -348,7 +358,6 @@ void conns_accept(void *arg)
 	for (int i = 0; i < ACCEPT_BATCH; i++) {
 		int fd;
 
-		turn_breathe(s->arbiter);
 		if (s->n_parked >= SLICE_PARKED_MAX) {
 			errno = EBUSY;
 			slices_pause(s);
@@ -380,7 +389,6 @@ void conns_stop_listening(struct slice *s)
 		return;
 	(void)shutdown(fd, SHUT_RDWR);
 	while ((waiting = accept4(fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0) {
-		turn_breathe(s->arbiter);
 		close_socket(s, false, waiting, -1);
 	}
 	closep(&fd);

@@ -247,11 +247,10 @@ static bool is_used(const struct page_out *o)
 {
 	const struct page_client *c = o->client;
 	const struct slice *s = o->of->slice;
-	const struct turn_conn *tc = s && s->turn ? turn_conns_of(s->turn, c->pid) : NULL;
 
-	while (tc && !turn_conn_is_of(tc, c->pid, c->start))
-		tc = tc->next_of_pid;
-	return tc || book_task_find(&o->arbiter->book, c->pid, c->start);
+	return book_task_find(&o->arbiter->book, c->pid, c->start) ||
+	       (s && s->compute.turn &&
+		       turn_has_process(o->arbiter->turn, s->compute.turn, c->pid, c->start));
 }
 
 static bool has_ended(const struct page_out *o)

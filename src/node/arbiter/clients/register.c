@@ -92,7 +92,7 @@ static int attach(struct conn *c, struct book_member *m, struct slice_page *page
 	if (page) {
 		side->page = page;
 		side->page_ino = ino;
-		atomic_store(&page->turns, turn_slice_compute(c->slice));
+		atomic_store(&page->turns, c->slice->compute.on);
 	}
 	c->member = m;
 	mps_look(c->slice, m);
@@ -280,7 +280,7 @@ void conn_hello(struct conn *c, const struct slice_hello *h, int fd)
 			"the arbiter cannot see this process: it needs the node's PID namespace",
 			-1);
 	else if (h->flags & SLICE_HELLO_TURNS)
-		turn_hello(c, h, fd);
+		conn_hello_turns(c, h, fd);
 	else if (h->flags & SLICE_HELLO_AGAIN)
 		register_again(c, h, fd);
 	else

@@ -7,7 +7,6 @@
 #include "node/arbiter/internal.h"
 
 #include "abi/arbiter-control.h"
-#include "node/arbiter/turns/turn.h"
 #include "lib/base/time.h"
 
 /*
@@ -18,7 +17,7 @@ static bool may_wait(struct conn *c, const struct slice_want *w)
 {
 	struct arbiter *a = c->arbiter;
 
-	return book_slice_awaits(c->slice->book, w->gpu) && control_subscribed(a) &&
+	return book_slice_awaits(c->slice->book, w->gpu) && readings_possible(a) &&
 	       time_mono_ns() - c->want_ns < CONTROL_READ_WAIT_MS * NS_PER_MS;
 }
 
@@ -92,7 +91,6 @@ static void on_view(struct conn *c, const struct slice_view *w)
 	for (const struct book_member *m = b ? b->members : NULL; m; m = m->next) {
 		bool first = book_member_is_first(m);
 
-		turn_breathe(c->arbiter);
 		for (unsigned int i = 0; i < b->n_gpus && first; i++)
 			add_to_view(&v, w->first, m, i);
 	}

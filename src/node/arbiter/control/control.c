@@ -4,9 +4,10 @@
  * The control socket (abi/arbiter-control.h): lines from the agent and from whoever asks for status, answers to them, and
  * questions to the one that subscribed to readings. Nobody is waited for: who does not read is closed.
  */
+#include "node/arbiter/internal.h"
+
 #include "abi/arbiter-control.h"
 
-#include "node/arbiter/turns/turn.h"
 #include "lib/base/buf.h"
 #include "lib/base/fd.h"
 #include "lib/base/time.h"
@@ -139,7 +140,6 @@ static bool on_line(struct client *c, const char *line, size_t len)
 	struct error err = ERROR_INIT;
 	struct request r;
 
-	turn_breathe(a);
 	if (request_read(&r, line, len, &err) < 0) {
 		if (log_limit_pass(&a->noise, time_mono_ns(), NS_PER_SEC * 10, 5))
 			log_warn("control connection ended", LOG_STR("reason", err.msg));

@@ -5,7 +5,6 @@
 
 #include "abi/arbiter-control.h"
 #include "node/arbiter/process/proc.h"
-#include "node/arbiter/turns/turn.h"
 #include "lib/base/time.h"
 
 #include <jansson.h>
@@ -53,17 +52,17 @@ static void ask(struct arbiter *a)
 	struct readings *r = &a->readings;
 	char *gpus;
 
-	if (!control_subscribed(a))
+	if (!readings_possible(a))
 		return;
 	if (++r->generation % EXEC_LOOK_EVERY == 0)
-		restore_look_for_exec(a);
+		r->ops->look_for_exec(a);
 	gpus = gpus_to_read(a);
 	r->soon = false;
 	if (!gpus)
 		return;
 	book_snapshot(&a->book);
 	r->asked_ns = time_mono_ns();
-	r->waiting = control_ask(a, ++r->seq, gpus);
+	r->waiting = r->ops->ask(a, ++r->seq, gpus);
 	free(gpus);
 }
 
@@ -95,11 +94,16 @@ static void on_timer(uv_timer_t *t)
 	plan(a);
 }
 
+bool readings_possible(const struct arbiter *a)
+{
+	return a->readings.ops->possible(a);
+}
+
 void readings_soon(struct arbiter *a)
 {
 	struct readings *r = &a->readings;
 
-	if (r->soon || !control_subscribed(a))
+	if (r->soon || !readings_possible(a))
 		return;
 	r->soon = true;
 	if (!r->waiting)
@@ -117,7 +121,7 @@ void readings_lost(struct arbiter *a)
 {
 	a->readings.waiting = false;
 	book_give_up(&a->book);
-	conns_go_on(a, false);
+	a->readings.ops->go_on(a, false);
 }
 
 /* What NVML has of the task; another process's, where the PID of one that is gone came again, is not. */
@@ -136,7 +140,6 @@ static void compare(struct arbiter *a, const struct reading *reading, bool dead)
 {
 	for (unsigned int i = 0; i < BOOK_BUCKETS; i++) {
 		for (struct book_task *t = a->book.buckets[i]; t; t = t->next) {
-			turn_breathe(a);
 			for (size_t k = 0; t->dead == dead && k < reading->n; k++) {
 				const struct reading_process *p =
 					reading_find(&reading->gpus[k], t->pid);
@@ -159,13 +162,14 @@ void readings_take(struct arbiter *a, const struct reading *reading)
 	compare(a, reading, true);
 	compare(a, reading, false);
 	book_compared(&a->book);
-	unhooked_take(a, reading);
-	conns_go_on(a, true);
+	r->ops->taken(a, reading);
+	r->ops->go_on(a, true);
 	plan(a);
 }
 
-void readings_start(struct arbiter *a)
+void readings_start(struct arbiter *a, const struct readings_ops *ops)
 {
+	a->readings.ops = ops;
 	(void)uv_timer_init(a->loop, &a->readings.timer);
 	a->readings.timer.data = a;
 	plan(a);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The answer to "status". The list of a slice's processes is written piece by piece: all at once it would keep
- * hand-overs waiting.
+ * The answer to "status". The list of a slice's processes is written piece by piece: as one object it would take much
+ * memory.
  *
  * jansson's functions take NULL for a value that could not be made, and fail; what is missing then shows as no memory
  * at the end.
@@ -10,7 +10,7 @@
 #include "node/arbiter/internal.h"
 
 #include "abi/arbiter-control.h"
-#include "node/arbiter/turns/turn.h"
+#include "node/arbiter/control/figures.h"
 #include "lib/base/buf.h"
 #include "lib/base/time.h"
 
@@ -35,7 +35,7 @@ static json_t *uuid_json(const struct slice *s, unsigned int gpu)
 	return json_string(text);
 }
 
-static json_t *slice_gpus(struct slice *s)
+static json_t *slice_gpus(struct slice *s, const struct compute_figures *f)
 {
 	json_t *list = json_array();
 
@@ -46,7 +46,6 @@ static json_t *slice_gpus(struct slice *s)
 		uint64_t used = book_slice_used(s->book, i);
 		json_t *one;
 
-		turn_breathe(s->arbiter);
 		one = json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:b}", "uuid",
 			uuid_json(s, i), "limit", number_or_null(g->limit, SLICE_NO_LIMIT),
 			"used", number(used), "peak", number(g->peak), "granted",
@@ -54,7 +53,7 @@ static json_t *slice_gpus(struct slice *s)
 			g->read ? number(g->unhooked) : json_null(), "refusals",
 			number(s->refusals[i]), "over", (int)book_slice_over(s->book, i));
 
-		turn_status_gpu(s, g->uuid, one);
+		compute_gpu_json(f, g->uuid, one);
 		(void)json_array_append_new(list, one);
 	}
 	return list;
@@ -99,8 +98,11 @@ static json_t *mps_json(const struct book_member *m)
 	return mps == SLICE_MPS_NOT_SAID ? json_null() : json_boolean(mps == SLICE_MPS_INSIDE);
 }
 
-static json_t *process(const struct slice *s, const struct book_member *m)
+static json_t *process(const struct slice *s, const struct compute_figures *f,
+	const struct book_member *m)
 {
+	const struct turn_process_figures *p =
+		compute_figures_find(f, m->task->pid, m->task->start);
 	json_t *gpus = json_array();
 	uint64_t used = 0, peak = 0;
 	struct sums sums;
@@ -112,14 +114,13 @@ static json_t *process(const struct slice *s, const struct book_member *m)
 		add_up(m, i, &sums);
 		used += sums.used;
 		peak += sums.peak;
-		if (!sums.granted && !sums.peak &&
-			!turn_status_has(s, m->task->pid, m->task->start, uuid))
+		if (!sums.granted && !sums.peak && !(p && compute_has_gpu(f, uuid)))
 			continue;
 		one = json_pack("{s:o, s:o, s:o, s:o, s:o, s:o}", "uuid", uuid_json(s, i),
 			"used", number(sums.used), "granted", number(sums.granted), "peak",
 			number(sums.peak), "overhead", number(sums.overhead), "physical",
 			number_or_null(sums.physical, BOOK_NOTHING));
-		turn_status_process(s, m->task->pid, m->task->start, uuid, one);
+		compute_process_json(f, p, uuid, one);
 		(void)json_array_append_new(gpus, one);
 	}
 	return json_pack("{s:I, s:I, s:s, s:b, s:b, s:o, s:o, s:o, s:o}", "pid",
@@ -130,30 +131,30 @@ static json_t *process(const struct slice *s, const struct book_member *m)
 }
 
 /* One that takes turns, but has registered no memory. */
-static json_t *process_without(const struct slice *s, const struct turn_conn *tc)
+static json_t *process_without(const struct slice *s, const struct compute_figures *f,
+	const struct turn_process_figures *p)
 {
-	const struct conn *c = tc->conn;
 	json_t *gpus = json_array();
 
 	for (unsigned int i = 0; i < s->book->n_gpus; i++) {
 		const uint8_t *uuid = s->book->gpus[i].uuid;
 		json_t *one;
 
-		if (!turn_status_has(s, c->pid, c->start, uuid))
+		if (!compute_has_gpu(f, uuid))
 			continue;
 		one = json_pack("{s:o, s:i, s:i, s:i, s:i, s:n}", "uuid", uuid_json(s, i),
 			"used", 0, "granted", 0, "peak", 0, "overhead", 0, "physical");
-		turn_status_process(s, c->pid, c->start, uuid, one);
+		compute_process_json(f, p, uuid, one);
 		(void)json_array_append_new(gpus, one);
 	}
 	return json_pack("{s:I, s:I, s:s, s:b, s:b, s:n, s:i, s:i, s:o}", "pid",
-		(json_int_t)tc->ns_pid, "host_pid", (json_int_t)c->pid, "name", tc->name,
+		(json_int_t)p->ns_pid, "host_pid", (json_int_t)p->pid, "name", p->name,
 		"connected", 1, "ended", 0, "mps", "used", 0, "peak", 0, "gpus", gpus);
 }
 
-static bool has_member(const struct slice *s, const struct conn *c)
+static bool has_member(const struct slice *s, const struct turn_process_figures *p)
 {
-	const struct book_task *t = book_task_find(&s->arbiter->book, c->pid, c->start);
+	const struct book_task *t = book_task_find(&s->arbiter->book, p->pid, p->start);
 
 	for (const struct book_member *m = t ? t->members : NULL; m; m = m->next_of_task) {
 		if (m->slice == s->book)
@@ -162,22 +163,11 @@ static bool has_member(const struct slice *s, const struct conn *c)
 	return false;
 }
 
-/* Of several connections of a process it is the oldest that has not ended. */
-static bool is_oldest(const struct turn_conn *tc)
-{
-	for (const struct turn_conn *o = tc->next_of_pid; o; o = o->next_of_pid) {
-		if (!o->ended && turn_conn_is_of(o, tc->conn->pid, tc->conn->start))
-			return false;
-	}
-	return true;
-}
-
 /* Takes @j. */
-static bool add_text(struct arbiter *a, struct buf *b, json_t *j)
+static bool add_text(struct buf *b, json_t *j)
 {
 	char *text = j ? json_dumps(j, JSON_COMPACT) : NULL;
 
-	turn_breathe(a);
 	json_decref(j);
 	if (text)
 		buf_puts(b, text);
@@ -186,16 +176,15 @@ static bool add_text(struct arbiter *a, struct buf *b, json_t *j)
 }
 
 /* One more of a list. */
-static bool add_one(struct arbiter *a, struct buf *b, bool *some, json_t *j)
+static bool add_one(struct buf *b, bool *some, json_t *j)
 {
 	if (*some)
 		buf_puts(b, ",");
 	*some = true;
-	return add_text(a, b, j);
+	return add_text(b, j);
 }
 
-/* An object is there: one more key of it, the last, for a list that is written piece by piece. All of it at
- * once would take long. */
+/* An object is there: one more key of it, the last, for a list that is written piece by piece. */
 static void open_list(struct buf *b, const char *key)
 {
 	if (b->len)
@@ -203,21 +192,18 @@ static void open_list(struct buf *b, const char *key)
 	buf_puts(b, key);
 }
 
-static bool add_processes(struct buf *b, const struct slice *s)
+static bool add_processes(struct buf *b, const struct slice *s, const struct compute_figures *f)
 {
 	bool some = false, good = true;
 
 	for (const struct book_member *m = s->book ? s->book->members : NULL; m && good;
 		m = m->next) {
-		turn_breathe(s->arbiter);
 		if (book_member_is_first(m))
-			good = add_one(s->arbiter, b, &some, process(s, m));
+			good = add_one(b, &some, process(s, f, m));
 	}
-	for (const struct turn_conn *tc = s->book && s->turn ? s->turn->conns : NULL;
-		tc && good; tc = tc->next) {
-		turn_breathe(s->arbiter);
-		if (!tc->ended && is_oldest(tc) && !has_member(s, tc->conn))
-			good = add_one(s->arbiter, b, &some, process_without(s, tc));
+	for (size_t i = 0; s->book && i < f->n && good; i++) {
+		if (!has_member(s, &f->processes[i]))
+			good = add_one(b, &some, process_without(s, f, &f->processes[i]));
 	}
 	return good;
 }
@@ -258,7 +244,8 @@ static json_t *unhooked(const struct arbiter *a, const struct slice *s)
 }
 
 /* But for its processes. */
-static json_t *slice_json(const struct arbiter *a, struct slice *s)
+static json_t *slice_json(const struct arbiter *a, struct slice *s,
+	const struct compute_figures *f)
 {
 	json_t *devices = json_array(), *one;
 
@@ -269,10 +256,22 @@ static json_t *slice_json(const struct arbiter *a, struct slice *s)
 		s->def.stop_unhooked ? "stop" : "report", "gone",
 		(int)(s->book && s->book->gone), "error",
 		s->refused.code == ERR_NONE ? NULL : s->refused.msg, "stopped",
-		(json_int_t)s->n_stopped, "gpus", slice_gpus(s), "unhooked_processes",
+		(json_int_t)s->n_stopped, "gpus", slice_gpus(s, f), "unhooked_processes",
 		unhooked(a, s));
-	turn_status_slice(s, one);
+	compute_slice_json(f, s, one);
 	return one;
+}
+
+static bool add_slice(struct arbiter *a, struct buf *b, bool *some, struct slice *s)
+{
+	struct compute_figures f;
+	bool good = compute_figures_read(&f, s) == 0 && add_one(b, some, slice_json(a, s, &f));
+
+	open_list(b, ",\"processes\":[");
+	good = good && add_processes(b, s, &f);
+	buf_puts(b, "]}");
+	compute_figures_fini(&f);
+	return good;
 }
 
 char *status_text(struct arbiter *a, const char *id)
@@ -281,24 +280,19 @@ char *status_text(struct arbiter *a, const char *id)
 	json_t *age = json_null();
 	bool good, some = false;
 
-	/* What is said must be in the accounts first: it may never become less. */
-	turn_count_all(a);
-	turn_status_begin(a);
+	turn_figures_begin(a->turn);
 	if (a->readings.taken_ns)
 		age = number((time_mono_ns() - a->readings.taken_ns) / NS_PER_MS);
-	good = add_text(a, &b,
+	good = add_text(&b,
 		json_pack("{s:s, s:i, s:{s:b, s:o}, s:o}", "op", "status", "version",
 			CONTROL_VERSION, "readings", "subscribed", (int)control_subscribed(a),
-			"age_ms", age, "gpus", turn_status_gpus(a)));
+			"age_ms", age, "gpus", compute_gpus_json(a)));
 	open_list(&b, ",\"slices\":[");
 	for (struct slice *s = a->slices; s && good; s = s->next) {
-		if (id && strcmp(s->id, id) != 0)
-			continue;
-		good = add_one(a, &b, &some, slice_json(a, s));
-		open_list(&b, ",\"processes\":[");
-		good = good && add_processes(&b, s);
-		buf_puts(&b, "]}");
+		if (!id || !strcmp(s->id, id))
+			good = add_slice(a, &b, &some, s);
 	}
+	turn_figures_end(a->turn);
 	buf_puts(&b, "]}");
 	return good && buf_ok(&b) ? buf_steal(&b) : NULL;
 }

@@ -7,7 +7,6 @@
 #include "node/arbiter/internal.h"
 
 #include "node/arbiter/process/proc.h"
-#include "node/arbiter/turns/turn.h"
 #include "lib/base/fd.h"
 #include "lib/base/time.h"
 
@@ -54,7 +53,7 @@ static bool adopt_fd(void *arg, int fd)
 					memory_order_relaxed));
 	}
 	book_adopt(m, page);
-	turn_tell(m);
+	compute_tell(m);
 	if (m->slice->user)
 		mps_look(m->slice->user, m);
 	return true;
@@ -220,7 +219,7 @@ static bool take_in(struct arbiter *a, struct lost *l, struct book_who *who, int
 	side->page = l->page;
 	side->page_ino = l->ino;
 	book_adopt(m, l->page);
-	turn_tell(m);
+	compute_tell(m);
 	if (m->slice->user)
 		mps_look(m->slice->user, m);
 	return true;
@@ -258,7 +257,6 @@ void restore_look_for_exec(struct arbiter *a)
 			const struct side *side = m->user;
 			struct proc_stat st;
 
-			turn_breathe(a);
 			if (m->abandoned || !m->rec->image || (side && side->conn) ||
 				!proc_stat(a->o.procfs, m->task->pid, &st) || !st.image ||
 				st.image == m->rec->image || st.start != m->task->start)

@@ -22,7 +22,7 @@ static void on_death(void *arg)
 
 	log_debug("process is gone", LOG_UINT("pid", d->task->pid));
 	d->watch = watch_stop(d->watch);
-	if (control_subscribed(a))
+	if (readings_possible(a))
 		book_task_dead(d->task);
 	else
 		book_task_gone(&a->book, d->task);

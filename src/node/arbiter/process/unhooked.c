@@ -14,7 +14,6 @@
 #include "node/arbiter/internal.h"
 
 #include "node/arbiter/process/proc.h"
-#include "node/arbiter/turns/turn.h"
 #include "lib/base/fd.h"
 
 #include <errno.h>
@@ -103,7 +102,6 @@ static void take_process(struct arbiter *a, const struct reading_gpu *g,
 	const struct slice *s;
 	int gpu;
 
-	turn_breathe(a);
 	if (!proc_stat(a->o.procfs, p->pid, &st) || is_member(a, p->pid, st.start))
 		return;
 	u = find(a, p->pid, st.start);

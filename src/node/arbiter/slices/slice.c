@@ -28,33 +28,23 @@ void slice_refuse(struct slice *s, const struct error *err)
 
 void slice_take_book(struct slice *s, struct book_slice *b)
 {
-	const struct tally *t = &s->arbiter->turn->tally;
-
 	s->book = b;
 	b->user = s;
 	for (unsigned int i = 0; i < b->n_gpus; i++) {
-		const struct tally_account *a = tally_account_find(t, s->id, b->gpus[i].uuid);
-
-		s->refusals[i] = a ? tally_get(&a->refusals) : 0;
+		s->refusals[i] = turn_refusals(s->arbiter->turn, s->id, b->gpus[i].uuid);
 		b->gpus[i].refused += s->refusals[i];
 	}
 }
 
 void slice_keep_refused(struct slice *s)
 {
-	struct tally *t = &s->arbiter->turn->tally;
-
 	for (unsigned int i = 0; s->book && i < s->book->n_gpus; i++) {
 		uint64_t refused = book_slice_refused(s->book, i);
-		struct tally_account *a;
 
-		if (refused == s->refusals[i])
-			continue;
-		a = tally_account(t, s->id, s->book->gpus[i].uuid);
-		if (!a)
-			continue; /* no room: it is for this arbiter's life only */
-		tally_raise(&a->refusals, refused);
-		s->refusals[i] = refused;
+		/* Where there is no room it is for this arbiter's life only. */
+		if (refused != s->refusals[i] && turn_keep_refusals(s->arbiter->turn, s->id,
+							 s->book->gpus[i].uuid, refused))
+			s->refusals[i] = refused;
 	}
 }
 
@@ -166,7 +156,7 @@ static void look_at_file(struct slice *s, const char *path, const struct stat *s
 	error_clear(&s->refused);
 	slice_def_fini(&s->def);
 	s->def = d;
-	turn_slice_apply(s);
+	compute_apply(s);
 	for (struct book_member *m = s->book->members; m; m = m->next)
 		mps_look(s, m);
 }
@@ -181,11 +171,11 @@ static void look_at_socket(struct slice *s, const char *dir)
 	if (path_join(path, sizeof(path), dir, SLICE_SOCKET, NULL) < 0 ||
 		(s->listener && lstat(path, &st) == 0 && st.st_ino == s->socket_ino))
 		return;
-	conns_stop_listening(s);
+	s->arbiter->slices_ops->stop_listening(s);
 	s->paused = false;
 	fd = socket_listen(dir, SLICE_SOCKET, SOCK_SEQPACKET, 0666, &err);
-	if (fd < 0 ||
-		watch_start(&s->listener, s->arbiter->loop, fd, conns_accept, s, &err) < 0) {
+	if (fd < 0 || watch_start(&s->listener, s->arbiter->loop, fd,
+			      s->arbiter->slices_ops->accept, s, &err) < 0) {
 		slice_refuse(s, &err);
 		s->deaf = true;
 		return;
@@ -202,10 +192,10 @@ void slice_gone(struct slice *s)
 		return;
 	log_info("slice is gone", LOG_STR("slice", s->id),
 		LOG_UINT("processes", s->book ? s->book->n_members : 0));
-	conns_stop_listening(s);
+	s->arbiter->slices_ops->stop_listening(s);
 	s->events = slices_events_stop(s->events);
 	memset(&s->seen, 0, sizeof(s->seen));
-	conns_stop_slice(s);
+	s->arbiter->slices_ops->stop_slice(s);
 	if (s->book && s->book->n_members == 0)
 		slice_def_fini(&s->def);
 	if (s->book)
@@ -249,7 +239,7 @@ struct slice *slice_free(struct slice *s)
 	if (s->listener)
 		(void)watch_release(s->listener);
 	s->events = slices_events_stop(s->events);
-	turn_slice_free(s);
+	s->compute.turn = turn_slice_free(s->arbiter->turn, s->compute.turn);
 	pages_leave(s);
 	slice_def_fini(&s->def);
 	free(s);

@@ -46,7 +46,6 @@ struct slice *slices_find_dir(struct arbiter *a, const struct proc_file_id *dir)
 
 static void *find_dir(void *arg, const struct proc_file_id *dir)
 {
-	turn_breathe(arg);
 	return slices_find_dir(arg, dir);
 }
 
@@ -113,7 +112,7 @@ static void sweep(struct arbiter *a)
 	}
 	/* What they had of the limits may be others'. */
 	if (a->n_slices < before)
-		turn_slices_retry(a);
+		compute_retry(a);
 }
 
 static void watch_slices_dir(struct arbiter *a)
@@ -146,7 +145,6 @@ bool slices_scan(struct arbiter *a)
 	for (struct slice *s = a->slices; s; s = s->next)
 		s->found = false;
 	while (dir && (errno = 0, e = readdir(dir))) {
-		turn_breathe(a);
 		if (slice_id_valid(e->d_name))
 			added &= add(a, e->d_name);
 	}
@@ -161,10 +159,8 @@ bool slices_scan(struct arbiter *a)
 
 void slices_keep_refused(struct arbiter *a)
 {
-	for (struct slice *s = a->slices; s; s = s->next) {
-		turn_breathe(a);
+	for (struct slice *s = a->slices; s; s = s->next)
 		slice_keep_refused(s);
-	}
 }
 
 /* ---- events ----------------------------------------------------------------------------------- */
@@ -257,6 +253,11 @@ static bool is_blind(const struct arbiter *a)
 	return blind;
 }
 
+static bool is_slice(void *arg, const char *id)
+{
+	return slices_find(arg, id) != NULL;
+}
+
 static void on_rescan(uv_timer_t *t)
 {
 	struct arbiter *a = t->data;
@@ -271,15 +272,16 @@ static void on_rescan(uv_timer_t *t)
 		return;
 	}
 	all = slices_scan(a);
-	turn_slices_retry(a);
+	compute_retry(a);
 	if (all)
-		turn_sweep(a);
-	conns_expire(a, time_mono_ns());
+		turn_sweep(a->turn, is_slice, a);
+	a->slices_ops->expire(a, time_mono_ns());
 	(void)uv_timer_start(t, on_rescan, is_blind(a) ? RESCAN_BLIND_MS : RESCAN_MS, 0);
 }
 
-int slices_start(struct arbiter *a, struct error *err)
+int slices_start(struct arbiter *a, const struct slices_ops *ops, struct error *err)
 {
+	a->slices_ops = ops;
 	/* First, as slices_stop() closes them. */
 	(void)uv_timer_init(a->loop, &a->rescan);
 	(void)uv_timer_init(a->loop, &a->settle);

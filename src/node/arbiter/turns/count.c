@@ -1,12 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /* Charges and counters: from turns and pages to the accounts. */
-#include "node/arbiter/turns/turn.h"
-
-#include "node/arbiter/process/proc.h"
-#include "lib/base/time.h"
-
-#include <string.h>
+#include "node/arbiter/turns/internal.h"
 
 static uint64_t get(const _Atomic uint64_t *at)
 {
@@ -42,7 +37,7 @@ void turn_count_seat(struct turn_seat *seat)
 
 void turn_look_at_seat(struct turn_seat *seat, uint64_t now)
 {
-	struct turn_share *g = &seat->conn->conn->slice->turn->gpus[seat->gpu];
+	struct turn_share *g = &seat->conn->slice->gpus[seat->gpu];
 	uint64_t done = get(&seat->conn->page->gpus[seat->gpu].done);
 	bool closed = (seat->gate & TURN_STATE) == TURN_CLOSED, stuck;
 
@@ -67,7 +62,7 @@ static uint32_t longest_still(const struct turn_slice *s, unsigned int gpu)
 
 		if (seat->still_ns && seat->still_ns < since) {
 			since = seat->still_ns;
-			pid = c->conn->pid;
+			pid = c->pid;
 		}
 	}
 	return pid;
@@ -84,11 +79,11 @@ static void tell_stuck(struct turn_slice *s, unsigned int i, const char *gpu, ui
 	g->stuck = stuck;
 	if (stuck)
 		log_warn("work on a GPU does not end, or its process is stopped",
-			LOG_STR("slice", s->slice->id), LOG_STR("gpu", gpu),
+			LOG_STR("slice", s->id), LOG_STR("gpu", gpu),
 			LOG_UINT("pid", longest_still(s, i)));
 	else
-		log_info("work on a GPU that did not end is over",
-			LOG_STR("slice", s->slice->id), LOG_STR("gpu", gpu));
+		log_info("work on a GPU that did not end is over", LOG_STR("slice", s->id),
+			LOG_STR("gpu", gpu));
 }
 
 void turn_count_slice(struct turn *t, struct turn_slice *s, uint64_t now)
@@ -106,104 +101,66 @@ void turn_count_slice(struct turn *t, struct turn_slice *s, uint64_t now)
 	}
 }
 
-void turn_count_all(struct arbiter *a)
+/* ---- all of them, some registrations at a time -------------------------------------------------- */
+
+static void at_slice(struct turn_count *c, struct turn_slice *s)
 {
-	struct turn *t = a->turn;
-	uint64_t now = time_mono_ns();
+	while (s && !s->turns)
+		s = s->next;
+	c->slice = s;
+	c->conn = s ? s->conns : NULL;
+}
+
+void turn_count_begin(struct turn *t, struct turn_count *c)
+{
+	uint64_t now = turn_now(t);
 
 	turns_settle(t->turns, now);
 	turn_settled(t, now);
-	for (struct slice *s = a->slices; s; s = s->next) {
-		if (!turn_slice_on(s))
-			continue;
-		turn_count_slice(t, s->turn, now);
-		/* Not where one leaves: that all do when the arbiter ends. */
-		for (unsigned int i = 0; i < s->turn->n_gpus; i++)
-			turn_tell_cap(s->turn, i);
-		for (struct turn_conn *c = s->turn->conns; c; c = c->next) {
-			for (unsigned int i = 0; i < c->n_gpus; i++) {
-				turn_count_seat(&c->seats[i]);
-				turn_look_at_seat(&c->seats[i], now);
-			}
-			turn_breathe(a);
-			/* Its time may be later than ours, and time does not go back. */
-			now = t->served_ns > now ? t->served_ns : now;
+	at_slice(c, t->slices);
+}
+
+static void count_conn(struct turn_conn *c, uint64_t now)
+{
+	for (unsigned int i = 0; i < c->n_gpus; i++) {
+		turn_count_seat(&c->seats[i]);
+		turn_look_at_seat(&c->seats[i], now);
+	}
+}
+
+static void end_slice(struct turn *t, struct turn_count *c, uint64_t now)
+{
+	struct turn_slice *s = c->slice;
+
+	turn_count_slice(t, s, now);
+	/* Not where one leaves: that all do when the arbiter ends. */
+	for (unsigned int i = 0; i < s->n_gpus; i++)
+		turn_tell_cap(s, i);
+	at_slice(c, s->next);
+}
+
+void turn_count_step(struct turn *t, struct turn_count *c)
+{
+	uint64_t now = turn_now(t);
+
+	for (int i = 0; i < TURN_STEP && c->slice; i++) {
+		if (c->conn) {
+			count_conn(c->conn, now);
+			c->conn = c->conn->next;
 		}
-	}
-	t->counted_ns = now;
-}
-
-/* ---- records of those who are gone ------------------------------------------------------------ */
-
-/* A process, and whether it is there: its records mostly lie side by side. */
-struct looked {
-	uint32_t pid;
-	uint64_t start;
-	bool there;
-};
-
-static bool is_there(const struct arbiter *a, const struct tally_seat *record,
-	struct looked *last)
-{
-	struct proc_stat st;
-
-	if (last->pid == record->pid && last->start == record->start)
-		return last->there;
-	*last = (struct looked){ .pid = record->pid, .start = record->start };
-	last->there = proc_stat(a->o.procfs, record->pid, &st) && st.start == record->start;
-	return last->there;
-}
-
-static bool has_account(const struct turn_slice *s, const struct tally_account *account)
-{
-	for (unsigned int i = 0; i < s->n_gpus; i++) {
-		if (s->gpus[i].account == account)
-			return true;
-	}
-	return false;
-}
-
-/* By number, as each look may end any of them. @of: NULL is all slices. */
-static void sweep_seats(struct arbiter *a, const struct turn_slice *of)
-{
-	struct tally *t = &a->turn->tally;
-	struct looked last = { .pid = 0 };
-
-	for (uint32_t i = 0; i < tally_seats_touched(t); i++) {
-		struct tally_seat *record = &t->seats[i];
-
-		turn_breathe(a);
-		if (atomic_load(&record->state) != TALLY_USED || tally_seat_held(t, record) ||
-			(of && !has_account(of, &t->accounts[record->account])))
-			continue;
-		if (!is_there(a, record, &last))
-			tally_seat_end(t, record);
+		if (!c->conn)
+			end_slice(t, c, now);
 	}
 }
 
-void turn_sweep_slice(struct turn_slice *s)
+void turn_count_skip_conn(struct turn *t, const struct turn_conn *c)
 {
-	struct arbiter *a = s->slice->arbiter;
-	uint64_t now = time_mono_ns();
-
-	/* Who is refused asks again and again. */
-	if (now - a->turn->swept_ns < TURN_SWEEP_NS)
-		return;
-	a->turn->swept_ns = now;
-	sweep_seats(a, s);
+	if (t->count.conn == c)
+		t->count.conn = c->next;
 }
 
-void turn_sweep(struct arbiter *a)
+void turn_count_skip_slice(struct turn *t, const struct turn_slice *s)
 {
-	struct tally *t = &a->turn->tally;
-
-	for (uint32_t i = 0; i < tally_accounts_touched(t); i++) {
-		struct tally_account *account = &t->accounts[i];
-
-		turn_breathe(a);
-		if (atomic_load(&account->state) == TALLY_USED &&
-			!slices_find(a, account->slice))
-			tally_account_drop(t, account);
-	}
-	sweep_seats(a, NULL);
+	if (t->count.slice == s)
+		at_slice(&t->count, s->next);
 }

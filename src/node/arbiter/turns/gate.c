@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /* The gate of a seat, in the page of its process (abi/turn-page.h): what turns decided, written. */
-#include "node/arbiter/turns/turn.h"
+#include "node/arbiter/turns/internal.h"
 
 #include <linux/futex.h>
 #include <sys/syscall.h>
@@ -44,4 +44,26 @@ void turn_set_gate(struct turn_seat *seat, enum turns_gate gate,
 	put_gate(&p->gate, seat->gate);
 	if (gate != TURNS_CLOSED)
 		(void)syscall(SYS_futex, &p->gate, FUTEX_WAKE, TURN_WAKES_MAX, NULL, NULL, 0);
+}
+
+void turn_tell_cap_of(struct turn_conn *c, unsigned int gpu)
+{
+	atomic_store_explicit(&c->page->gpus[gpu].cap, c->slice->gpus[gpu].told_cap,
+		memory_order_relaxed);
+}
+
+void turn_tell_cap(struct turn_slice *s, unsigned int gpu)
+{
+	struct turn_share *g = &s->gpus[gpu];
+	uint32_t cap = g->share.mps ? 0 : g->share.cap;
+
+	if (cap && s->n_conns)
+		cap = cap > s->n_conns ? cap / s->n_conns : 1;
+	if (cap == g->told_cap)
+		return;
+	g->told_cap = cap;
+	for (struct turn_conn *c = s->conns; c; c = c->next) {
+		if (!c->ended)
+			turn_tell_cap_of(c, gpu);
+	}
 }

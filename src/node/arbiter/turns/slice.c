@@ -1,65 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* What slice.json says of a slice's share of its GPUs, put in force: from turns to MPS and back as well. */
-#include "node/arbiter/turns/turn.h"
+/* A slice's share of its GPUs, put in force: from turns to MPS and back as well. */
+#include "node/arbiter/turns/internal.h"
 
+#include "lib/base/fd.h"
 #include "lib/base/time.h"
 
+#include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 
-bool turn_slice_on(const struct slice *s)
-{
-	return s->turn && s->turn->turns;
-}
-
-uint32_t turn_slice_compute(const struct slice *s)
-{
-	if (!turn_slice_on(s))
-		return SLICE_TURNS_NONE;
-	return s->turn->gpus[0].share.mps ? SLICE_TURNS_MPS : SLICE_TURNS_ON;
-}
-
-/* ---- what processes are told ------------------------------------------------------------------ */
-
-void turn_tell(const struct book_member *m)
-{
-	const struct slice *s = m->slice->user;
-
-	if (m->page && s)
-		atomic_store(&m->page->turns, turn_slice_compute(s));
-}
-
-static void tell_all(const struct slice *s, uint32_t compute)
-{
-	for (const struct book_member *m = s->book ? s->book->members : NULL; m; m = m->next) {
-		if (m->page)
-			atomic_store(&m->page->turns, compute);
-	}
-}
-
-void turn_tell_cap(struct turn_slice *ts, unsigned int gpu)
-{
-	const struct turns_share *share = &ts->gpus[gpu].share;
-	uint32_t cap = share->mps ? 0 : share->cap;
-
-	if (cap && ts->n_conns)
-		cap = cap > ts->n_conns ? cap / ts->n_conns : 1;
-	for (struct turn_conn *c = ts->conns; c; c = c->next)
-		atomic_store_explicit(&c->page->gpus[gpu].cap, cap, memory_order_relaxed);
-}
-
-/* ---- begin, change, end ----------------------------------------------------------------------- */
-
-static bool same_gpus(const struct turn_slice *ts, const struct slice_def *d)
-{
-	if (ts->n_gpus != d->n_gpus)
-		return false;
-	for (unsigned int i = 0; i < d->n_gpus; i++) {
-		if (memcmp(ts->gpus[i].uuid, d->gpus[i].uuid, SLICE_UUID_BYTES) != 0)
-			return false;
-	}
-	return true;
-}
+/* ---- begin ------------------------------------------------------------------------------------ */
 
 static struct turns_share wanted(const struct slice_def *d, unsigned int gpu)
 {
@@ -69,101 +20,124 @@ static struct turns_share wanted(const struct slice_def *d, unsigned int gpu)
 		.mps = d->mps };
 }
 
-/* @release: its processes are to go on without turns. Else their gates stay as they are. */
-static void stop(struct turn *t, struct turn_slice *ts, bool release)
+static struct turn_slice *slice_new(struct turn *t, const char *id)
 {
-	static const struct turns_meter none;
-	uint64_t now;
+	struct turn_slice *s = calloc(1, sizeof(*s));
 
-	if (!ts->turns)
-		return;
-	/* Who waits goes on, whether or not it looks at its connection. */
-	for (struct turn_conn *c = release ? ts->conns : NULL; c; c = c->next) {
-		for (unsigned int i = 0; i < c->n_gpus; i++)
-			turn_set_gate(&c->seats[i], TURNS_OPEN, &none);
-	}
-	turn_conns_close(ts, true);
-	now = time_mono_ns();
-	turns_settle(t->turns, now);
-	turn_count_slice(t, ts, now);
-	turns_slice_drop(t->turns, ts->turns);
-	ts->turns = NULL;
-	for (unsigned int i = 0; i < ts->n_gpus; i++)
-		turn_gpu_put(t, ts->gpus[i].number);
+	if (!s)
+		return NULL;
+	memcpy(s->id, id, strlen(id) + 1);
+	s->epoll = -1;
+	s->source = (struct turn_source){ .kind = TURN_SLICE, .of = s };
+	s->next = t->slices;
+	if (t->slices)
+		t->slices->prev = s;
+	t->slices = s;
+	return s;
 }
 
 /* One GPU of a slice that begins to take turns. */
-static int start_gpu(struct turn *t, struct turn_slice *ts, const struct slice_def *d,
+static int start_gpu(struct turn *t, struct turn_slice *s, const struct slice_def *d,
 	unsigned int gpu, uint64_t now, struct error *err)
 {
-	struct turn_share *g = &ts->gpus[gpu];
+	struct turn_share *g = &s->gpus[gpu];
 	int number;
 
 	*g = (struct turn_share){ .share = wanted(d, gpu) };
 	memcpy(g->uuid, d->gpus[gpu].uuid, SLICE_UUID_BYTES);
-	g->account = tally_account(&t->tally, ts->slice->id, g->uuid);
+	memcpy(g->text, d->gpus[gpu].text, SLICE_UUID_TEXT);
+	g->account = tally_account(&t->tally, s->id, g->uuid);
 	if (!g->account)
 		return error_set(err, ERR_LIMIT, "compute: no room for the slice's account");
 	g->charged_ns = tally_get(&g->account->charged_ns);
 	g->queue_ns = tally_get(&g->account->queue_ns);
 	g->turns = tally_get(&g->account->turns);
 	g->revocations = tally_get(&g->account->revocations);
-	number = turn_gpu_get(t, g->uuid, d->gpus[gpu].text, err);
+	number = turn_gpu_get(t, g->uuid, g->text, err);
 	if (number < 0)
 		return -1;
 	g->number = (unsigned int)number;
-	if (turns_slice_share(t->turns, ts->turns, g->number, &g->share, now) < 0) {
+	if (turns_slice_share(t->turns, s->turns, g->number, &g->share, now) < 0) {
 		turn_gpu_put(t, g->number);
 		return error_nomem(err);
 	}
 	return 0;
 }
 
-static int start(struct turn *t, struct turn_slice *ts, const struct slice_def *d,
+static int open_events(struct turn *t, struct turn_slice *s, struct error *err)
+{
+	s->epoll = epoll_create1(EPOLL_CLOEXEC);
+	if (s->epoll < 0 || turn_watch(t->epoll, s->epoll, &s->source) < 0) {
+		closep(&s->epoll);
+		return error_set(err, ERR_UNAVAILABLE,
+			"compute: no descriptor or no memory for the slice's events");
+	}
+	return 0;
+}
+
+static void drop(struct turn *t, struct turn_slice *s)
+{
+	if (s->turns)
+		turns_slice_drop(t->turns, s->turns);
+	s->turns = NULL;
+	closep(&s->epoll);
+}
+
+static int start(struct turn *t, struct turn_slice *s, const struct slice_def *d,
 	struct error *err)
 {
 	uint64_t now = time_mono_ns();
 
-	ts->n_gpus = 0;
-	ts->turns = turns_slice_new(t->turns, ts);
-	if (!ts->turns)
+	s->n_gpus = 0;
+	if (open_events(t, s, err) < 0)
+		return -1;
+	s->turns = turns_slice_new(t->turns, s);
+	if (!s->turns) {
+		drop(t, s);
 		return error_nomem(err);
-	while (ts->n_gpus < d->n_gpus && start_gpu(t, ts, d, ts->n_gpus, now, err) == 0)
-		ts->n_gpus++;
-	if (ts->n_gpus < d->n_gpus) {
-		turns_slice_drop(t->turns, ts->turns);
-		ts->turns = NULL;
-		while (ts->n_gpus > 0)
-			turn_gpu_put(t, ts->gpus[--ts->n_gpus].number);
+	}
+	while (s->n_gpus < d->n_gpus && start_gpu(t, s, d, s->n_gpus, now, err) == 0)
+		s->n_gpus++;
+	if (s->n_gpus < d->n_gpus) {
+		drop(t, s);
+		while (s->n_gpus > 0)
+			turn_gpu_put(t, s->gpus[--s->n_gpus].number);
 		return -1;
 	}
 	turn_settled(t, now);
-	log_info(d->mps ? "slice runs under MPS" : "slice takes turns",
-		LOG_STR("slice", ts->slice->id),
+	log_info(d->mps ? "slice runs under MPS" : "slice takes turns", LOG_STR("slice", s->id),
 		LOG_STR("class", d->latency ? "latency" : "batch"),
 		LOG_UINT("weight", d->gpus[0].weight), LOG_UINT("cap", d->gpus[0].cap));
 	return 0;
 }
 
-static void change(struct turn *t, struct turn_slice *ts, const struct slice_def *d)
+/* ---- change ----------------------------------------------------------------------------------- */
+
+static bool same_share(const struct turns_share *a, const struct turns_share *b)
+{
+	return a->weight == b->weight && a->cap == b->cap && a->latency == b->latency &&
+	       a->mps == b->mps;
+}
+
+static void change(struct turn *t, struct turn_slice *s, const struct slice_def *d,
+	struct error *err)
 {
 	uint64_t now = time_mono_ns();
 
-	for (unsigned int i = 0; i < ts->n_gpus; i++) {
-		struct turn_share *g = &ts->gpus[i];
+	for (unsigned int i = 0; i < s->n_gpus; i++) {
+		struct turn_share *g = &s->gpus[i];
 		struct turns_share share = wanted(d, i);
 
-		if (share.weight == g->share.weight && share.cap == g->share.cap &&
-			share.latency == g->share.latency && share.mps == g->share.mps)
+		if (same_share(&share, &g->share))
 			continue;
-		if (turns_slice_share(t->turns, ts->turns, g->number, &share, now) < 0) {
-			(void)error_nomem(&ts->error);
+		if (turns_slice_share(t->turns, s->turns, g->number, &share, now) < 0) {
+			(void)error_nomem(err);
 			continue;
 		}
 		g->share = share;
-		turn_tell_cap(ts, i);
-		log_info("share of a GPU changed", LOG_STR("slice", ts->slice->id),
-			LOG_STR("gpu", d->gpus[i].text),
+		turn_tell_cap(s, i);
+		log_info("share of a GPU changed", LOG_STR("slice", s->id),
+			LOG_STR("gpu", g->text),
 			LOG_STR("compute", share.mps ? "mps" : "turns"),
 			LOG_STR("class", share.latency ? "latency" : "batch"),
 			LOG_UINT("weight", share.weight), LOG_UINT("cap", share.cap));
@@ -171,63 +145,115 @@ static void change(struct turn *t, struct turn_slice *ts, const struct slice_def
 	turn_settled(t, now);
 }
 
-static void apply(struct slice *s)
-{
-	struct turn *t = s->arbiter->turn;
-	struct turn_slice *ts = s->turn;
-	char said[sizeof(ts->error.msg)];
+struct share_call {
+	struct turn_slice *slice;
+	const struct slice_def *def;
+	struct error *err;
+	uint32_t on;
+};
 
-	memcpy(said, ts->error.msg, sizeof(said));
-	error_clear(&ts->error);
-	if (!s->def.turns || !same_gpus(ts, &s->def)) {
-		if (ts->turns)
-			log_info("slice takes no turns any more", LOG_STR("slice", s->id));
-		/* First, as who sees its connection end looks why. */
-		tell_all(s, SLICE_TURNS_NONE);
-		stop(t, ts, true);
-	}
-	if (ts->turns)
-		change(t, ts, &s->def);
-	else if (s->def.turns)
-		(void)start(t, ts, &s->def, &ts->error);
-	/* Said once for each reason. */
-	if (ts->error.code != ERR_NONE && strcmp(said, ts->error.msg) != 0)
-		log_error("slice goes without turns", LOG_STR("slice", s->id),
-			LOG_STR("reason", ts->error.msg));
+static bool share_step(struct turn *t, void *arg)
+{
+	struct share_call *c = arg;
+
+	if (!c->slice)
+		c->slice = slice_new(t, c->def->id);
+	if (!c->slice)
+		(void)error_nomem(c->err);
+	else if (c->slice->turns)
+		change(t, c->slice, c->def, c->err);
+	else
+		(void)start(t, c->slice, c->def, c->err);
+	if (!c->slice || !c->slice->turns)
+		c->on = SLICE_TURNS_NONE;
+	else
+		c->on = c->slice->gpus[0].share.mps ? SLICE_TURNS_MPS : SLICE_TURNS_ON;
+	return true;
 }
 
-void turn_slice_apply(struct slice *s)
+uint32_t turn_slice_share(struct turn *t, struct turn_slice **slice, const struct slice_def *d,
+	struct error *err)
 {
-	if (!s->turn && s->def.turns) {
-		s->turn = calloc(1, sizeof(*s->turn));
-		if (!s->turn) {
-			log_error("slice goes without turns", LOG_STR("slice", s->id),
-				LOG_STR("reason", "out of memory"));
-			return;
-		}
-		s->turn->slice = s;
-	}
-	if (s->turn)
-		apply(s);
-	tell_all(s, turn_slice_compute(s));
+	struct share_call c = { .slice = *slice, .def = d, .err = err };
+
+	turn_call(t, share_step, &c);
+	*slice = c.slice;
+	return c.on;
 }
 
-void turn_slices_retry(struct arbiter *a)
-{
-	for (struct slice *s = a->slices; s; s = s->next) {
-		bool wants = s->def.turns && (!s->turn || s->turn->error.code != ERR_NONE);
+/* ---- end -------------------------------------------------------------------------------------- */
 
-		if (wants)
-			turn_slice_apply(s);
-	}
+/* Out of the scheduler first, which would close its gates again. Who waits goes on, whether or not it looks at its
+ * connection. */
+static void release_conn(struct turn *t, struct turn_conn *c)
+{
+	static const struct turns_meter none;
+
+	turn_conn_end(c, turn_now(t));
+	for (unsigned int i = 0; i < c->n_gpus; i++)
+		turn_set_gate(&c->seats[i], TURNS_OPEN, &none);
 }
 
-void turn_slice_free(struct slice *s)
+static bool release_step(struct turn *t, void *arg)
 {
-	if (!s->turn)
-		return;
-	/* This may be the arbiter's end, and another one follows. */
-	stop(s->arbiter->turn, s->turn, false);
-	free(s->turn);
-	s->turn = NULL;
+	struct turn_slice *s = arg;
+	struct turn_conn *c = s->conns;
+
+	for (int n = 0; c && n < TURN_STEP; c = c->next) {
+		if (c->ended)
+			continue;
+		release_conn(t, c);
+		n++;
+	}
+	return s->n_conns == 0;
+}
+
+void turn_slice_release(struct turn *t, struct turn_slice *s)
+{
+	turn_call(t, release_step, s);
+}
+
+static bool stop_step(struct turn *t, void *arg)
+{
+	struct turn_slice *s = arg;
+	uint64_t now;
+
+	if (!s->turns)
+		return true;
+	now = time_mono_ns();
+	turns_settle(t->turns, now);
+	turn_count_slice(t, s, now);
+	drop(t, s);
+	for (unsigned int i = 0; i < s->n_gpus; i++)
+		turn_gpu_put(t, s->gpus[i].number);
+	turn_settled(t, now);
+	return true;
+}
+
+void turn_slice_stop(struct turn *t, struct turn_slice *s)
+{
+	turn_call(t, stop_step, s);
+}
+
+static bool free_step(struct turn *t, void *arg)
+{
+	struct turn_slice *s = arg;
+
+	(void)stop_step(t, s);
+	turn_count_skip_slice(t, s);
+	if (s->prev)
+		s->prev->next = s->next;
+	else
+		t->slices = s->next;
+	if (s->next)
+		s->next->prev = s->prev;
+	return true;
+}
+
+struct turn_slice *turn_slice_free(struct turn *t, struct turn_slice *s)
+{
+	if (s)
+		turn_call(t, free_step, s);
+	free(s);
+	return NULL;
 }

@@ -2,232 +2,174 @@
 #pragma once
 
 /*
- * Turns on the GPUs: what model/sched/sched.h decides, for real processes and pages.
+ * The scheduler's thread: what model/sched/sched.h decides, for real processes and pages.
  *
- *	serve.c     start, stop; GPUs; time; the events that hand-overs hang on
- *	slice.c     what slice.json says of a slice's share, put in force. One under MPS is as one with turns, but
- *	            that model/sched/sched.h opens its gates for good
- *	register.c  a process comes for turns (abi/slice-wire.h): for a new page, or with the one that it has
- *	conn.c      its connection from then on: states, end
- *	page.c      the page (abi/turn-page.h); gate.c: the gates in it
- *	node/arbiter/turns/tally/tally.h     accounts that outlive this program
- *	count.c     charges and counters: from turns and pages to the accounts
- *	status.c    the same, as JSON
+ * A hand-over must not wait for what else the arbiter does (grants, status, /proc, files). So a thread of its own owns
+ * all that a hand-over needs: the scheduler, the registrations of processes, the gates in their pages, the accounts.
+ * Nothing of that is read or written by any other thread.
  *
- * A hand-over must not wait for what else the arbiter does. So all that it hangs on (the connections for
- * turns, the pidfds of their processes, a timer) is on an epoll instance of its own: the loop watches that,
- * and any step of the arbiter that may take long calls turn_breathe() now and then, which serves it. Serving
- * frees nothing that others may be looking at: connections that ended have left their seats at once, and
- * are closed when the loop comes round.
+ *	loop -> thread		the functions below. Each is a call: the loop waits, the thread runs it in steps
+ *				between two rounds of events, so that a hand-over waits for one step at most
+ *	process -> thread	states, by its connection; its death, by its pidfd
+ *	thread -> process	gates, in its page (abi/turn-page.h)
+ *	thread -> loop		.ended(): a registration that ended, whose connection the loop is to close
  *
- * Thread: loop. Blocks: never.
+ *	thread.c    start, halt, stop
+ *	calls.c     what the loop asks the thread, and what the thread has the loop close
+ *	serve.c     a round of events
+ *	settle.c    what follows a change of turns: gates, charges, the timer
+ *	slice.c     a slice's share, put in force. One under MPS is as one with turns, but that
+ *	            model/sched/sched.h opens its gates for good
+ *	register.c  a process comes for turns (abi/slice-wire.h): with a new page, or with the one that it has
+ *	conn.c      its registration from then on: states, end
+ *	gate.c      the gates in its page
+ *	count.c     charges and counters: from the scheduler and the pages to the accounts
+ *	records.c   records of processes and slices that are gone
+ *	figures.c   what status shows
+ *	tally/      accounts that outlive this program
+ *
+ * Thread: loop, for all of these. Blocks: for a round of events and the steps of the call, mostly some 10 us; sweeps and
+ * figures for as long as there is to read.
  */
+#include "abi/slice-wire.h"
 #include "abi/turn-page.h"
-#include "node/arbiter/internal.h"
+#include "lib/base/error.h"
+#include "node/arbiter/slices/file.h"
 #include "node/arbiter/turns/tally/tally.h"
-#include "model/sched/sched.h"
 
-#define TURN_PAGE_NAME   "gpuslice-turns"
-#define TURN_CONNS_SLICE BOOK_SLICE_MAX /* who may have memory may have turns */
-#define TURN_CONNS_PID   16             /* libraries that were loaded several times */
-#define TURN_EVENTS      1024
-#define TURN_BATCH       8    /* packets and ends of one slice before others have their turn */
-#define TURN_GATE_TRIES  64   /* against a process that changes its gate all the time */
-#define TURN_WAKES_MAX   1024 /* threads of one gate; more come by themselves, they wait 100 ms */
-#define TURN_COUNT_MS    200 /* so often accounts are brought up to date */
-#define TURN_BREATHE_NS  UINT64_C(50000)
-#define TURN_PIDS        64                   /* buckets of a slice's connections */
-#define TURN_SWEEP_NS    UINT64_C(1000000000) /* no sooner again for who finds no room */
-/* So long the status says that there was no room. Who was refused asks each second. */
-#define TURN_CROWDED_NS UINT64_C(10000000000)
-/* Of a slice as a whole: later than of a process, which says more. */
-#define TURN_STUCK_NS (TURNS_STUCK_NS + UINT64_C(1000000000))
-#define TURN_NICE     (-10)
+#include <uv.h>
 
-struct turn_source {
-	enum { TURN_TIMER, TURN_PACKETS, TURN_DEATH } kind;
-	struct turn_conn *conn; /* not of the timer */
+struct turn;
+struct turn_slice; /* a slice that takes turns or runs under MPS, or did */
+struct turn_conn;  /* a registration of a process */
+
+struct turn_options {
+	uv_loop_t *loop;
+	const char *run_dir, *procfs;
+	/* On the loop: the registration of @conn has ended. turn_leave() is still to be called. */
+	void (*ended)(void *conn);
 };
 
-/* A process on one GPU. */
-struct turn_seat {
-	struct turn_conn *conn;
-	unsigned int gpu;        /* place in the page */
-	struct turns_seat *seat; /* NULL: it has left */
-	uint32_t gate;           /* as last set, without BELL */
-	struct tally_seat *record;
-	uint64_t charged_ns; /* before this registration */
-	/* .done of the page; since when that stood still, it being busy and its gate closed (0: does not);
-	 * and whether for TURNS_STUCK_NS. */
-	uint64_t done, still_ns;
-	bool stuck;
-};
+/* Also on failure the loop is to run once more, for a handle that closes. */
+int turn_start(struct turn **ret, const struct turn_options *o, struct error *err) MUST_USE;
 
-struct turn_conn {
-	struct turn_conn *prev, *next; /* of the slice */
-	struct turn_conn *next_of_pid; /* in the bucket */
-	struct conn *conn;
+/* Before the arbiter's end: gates stay as they are from now on, whoever leaves. The thread ends; calls run in the caller. */
+void turn_freeze(struct turn *t);
+
+/* After all slices were freed. Its handle closes as the loop runs. NULL */
+struct turn *turn_stop(struct turn *t);
+
+/* ---- slices ----------------------------------------------------------------------------------- */
+
+/*
+ * The share of .gpus that @d says, from now on. *slice: NULL begins one, which is to be freed even where it fails. A
+ * slice that has a share has it on these GPUs: for others stop it first. On failure what was in force stays, and *err
+ * is set. Returns what is in force: SLICE_TURNS_... of abi/slice-page.h.
+ */
+uint32_t turn_slice_share(struct turn *t, struct turn_slice **slice, const struct slice_def *d,
+	struct error *err);
+
+/* All registrations of the slice end, and whoever waits at a gate of it goes on, for good. */
+void turn_slice_release(struct turn *t, struct turn_slice *s);
+
+/* It has no share any more; nobody is registered. Its figures stay. */
+void turn_slice_stop(struct turn *t, struct turn_slice *s);
+struct turn_slice *turn_slice_free(struct turn *t,
+	struct turn_slice *s); /* stops it too. NULL */
+
+/* ---- registrations ---------------------------------------------------------------------------- */
+
+/* A process that comes for turns. */
+struct turn_client {
+	void *conn;    /* for .ended() */
+	int fd, pidfd; /* stay open until turn_leave() */
+	uint32_t pid, ns_pid;
+	uint64_t start, image; /* of the process, as process/proc.h has them */
+	const char *name;
 	struct turn_page *page;
 	ino_t page_ino;
-	struct turn_source packets, death;
-	bool ended; /* its seats have left; to be closed */
+	bool again; /* the page is one that it had */
+};
+
+/* Why a process has no turns. */
+struct turn_refusal {
+	enum slice_status status; /* SLICE_OK: it has */
+	const char *reason;       /* constant */
+	bool records; /* there is no room for records: turn_sweep_slice() may make some */
+};
+
+/* Whether there is room for one more registration of the process. Ends those of a program that it executed over. */
+struct turn_refusal turn_room(struct turn *t, struct turn_slice *s,
+	const struct turn_client *who);
+/* From now on it takes turns; *ret has the page until turn_leave(). Where it is refused the page stays the caller's. */
+struct turn_refusal turn_join(struct turn *t, struct turn_slice *s,
+	const struct turn_client *who, struct turn_conn **ret);
+/* Status says for some seconds that there was no room for a process. */
+void turn_crowded(struct turn *t, struct turn_slice *s);
+/* The connection is about to be closed. Unmaps the page. */
+void turn_leave(struct turn *t, struct turn_conn *c);
+/* Whether the process has one in the slice: its page is mapped here. */
+bool turn_has_process(struct turn *t, struct turn_slice *s, uint32_t pid, uint64_t start);
+
+/* ---- records of those who are gone ------------------------------------------------------------ */
+
+/* Reads /proc, and so takes long. Of processes that are not there; and of slices that @is_slice does not know. */
+void turn_sweep(struct turn *t, bool (*is_slice)(void *arg, const char *slice), void *arg);
+/* Of this slice's processes; false: it was done a moment ago, as whoever is refused asks again and again. */
+bool turn_sweep_slice(struct turn *t, struct turn_slice *s);
+
+/* ---- memory that was refused: in the same accounts, also of slices without turns ---------------- */
+
+uint64_t turn_refusals(struct turn *t, const char *slice, const uint8_t *uuid);
+/* False: there is no room for one more account. */
+bool turn_keep_refusals(struct turn *t, const char *slice, const uint8_t *uuid,
+	uint64_t refusals);
+
+/* ---- status ----------------------------------------------------------------------------------- */
+
+/* A slice on one GPU. */
+struct turn_share_figures {
+	uint8_t uuid[SLICE_UUID_BYTES];
+	uint64_t charged_ns, counters[TALLY_COUNTERS];
+	uint64_t turns, revocations, queue_ns;
+	uint32_t weight, cap;
+	bool latency, turn, demoted, stuck;
+};
+
+struct turn_slice_figures {
+	bool crowded; /* there was no room for a process, some seconds ago at most */
 	unsigned int n_gpus;
-	uint32_t ns_pid; /* this and the name as the process says */
+	struct turn_share_figures gpus[SLICE_GPUS_MAX];
+};
+
+/* A registration, with what it has had on each GPU of its slice. */
+struct turn_process_figures {
+	uint32_t pid, ns_pid;
+	uint64_t start, number; /* a younger registration has a larger number */
 	char name[SLICE_NAME_MAX];
-	struct turn_seat seats[SLICE_GPUS_MAX];
+	struct {
+		uint64_t charged_ns, counters[TALLY_COUNTERS];
+		bool stuck;
+	} gpus[SLICE_GPUS_MAX];
 };
 
-/* A slice on one of its GPUs. */
-struct turn_share {
-	uint8_t uuid[SLICE_UUID_BYTES];
-	unsigned int number; /* of turns' GPUs; while .turns is there */
-	struct turns_share share;
-	struct tally_account *account;
-	uint64_t charged_ns, queue_ns, turns, revocations; /* before this arbiter's turns */
-	uint64_t told_ns;     /* charged: as the status that is being written has it */
-	unsigned int n_stuck; /* seats */
-	bool stuck;           /* said so */
+#define TURN_GPUS_MAX 64
+struct turn_gpu_figures {
+	char uuid[SLICE_UUID_TEXT];
+	uint64_t busy_ns;
+	bool together;
 };
 
-struct turn_slice {
-	struct slice *slice;
-	struct turns_slice *turns; /* NULL: has none now */
-	struct turn_slice *next_touched;
-	bool touched;      /* a gate of it was set since its charges were stored */
-	unsigned int left; /* of TURN_BATCH in this .round */
-	uint64_t round;
-	unsigned int n_gpus, n_conns;
-	struct turn_conn *conns, *by_pid[TURN_PIDS];
-	uint64_t crowded_ns; /* when there was no room for a process last; 0: never */
-	struct error error;  /* why it has none although it should */
-	struct turn_share gpus[SLICE_GPUS_MAX];
-};
-
-/* One of turns' GPUs. */
-struct turn_gpu {
-	char text[SLICE_UUID_TEXT];
-	uint8_t uuid[SLICE_UUID_BYTES];
-	unsigned int users; /* slices; 0: it is nobody's */
-	uint64_t told_ns;   /* busy: as the status that is being written has it */
-	struct tally_busy *record;
-};
-
-struct turn {
-	struct turns *turns;
-	struct tally tally;
-	int epoll, timer;
-	struct watch *watch; /* of .epoll, owns it */
-	struct turn_source timer_source;
-	uint64_t armed; /* .timer is set to; UINT64_MAX: not */
-	uint64_t served_ns, counted_ns, swept_ns;
-	uint64_t round; /* of serving */
-	uv_prepare_t prepare;
-	uv_timer_t count;
-	unsigned int n_handles; /* that are closing */
-	unsigned int n_conns;
-	bool some_ended;
-	struct turn_slice *touched;
-	struct turn_gpu gpus[TURNS_GPUS_MAX];
-};
-
-/* ---- serve.c ---------------------------------------------------------------------------------- */
-
-int turn_start(struct arbiter *a, struct error *err) MUST_USE;
-void turn_stop(struct arbiter *a); /* after all connections and slices. NULL .turn */
-
-/* Serves what hand-overs hang on, if it was not just done. From within anything that takes long. */
-void turn_breathe(struct arbiter *a);
-
-/* The time, after what was to be done by then. Between any two things that somebody may send us many of. */
-uint64_t turn_now(struct turn *t);
-
-/* After anything that changed the turns, with the time that was told them: the timer, and what was charged. */
-void turn_settled(struct turn *t, uint64_t now);
-
-/* Accounts are kept up to date from now on, until there are no connections. */
-void turn_count_start(struct turn *t);
-
-int turn_watch(struct turn *t, int fd, struct turn_source *source);
-void turn_unwatch(struct turn *t, int fd);
-
-/* The number of a GPU for one more slice, or of one less. < 0: all numbers are in use. */
-int turn_gpu_get(struct turn *t, const uint8_t *uuid, const char *text,
-	struct error *err) MUST_USE;
-void turn_gpu_put(struct turn *t, unsigned int number);
-
-/* ---- slice.c ---------------------------------------------------------------------------------- */
-
-/* What .def of the slice says, from now on. What cannot be is in .turn->error, and logged. */
-void turn_slice_apply(struct slice *s);
-void turn_slices_retry(struct arbiter *a); /* those that have an error */
-/* Gates of connections that there are stay as they are. */
-void turn_slice_free(struct slice *s);
-bool turn_slice_on(const struct slice *s);
-uint32_t turn_slice_compute(const struct slice *s); /* SLICE_TURNS_... that is in force */
-/* What each of its processes holds itself to without an arbiter: its part of the cap. None under MPS. */
-void turn_tell_cap(struct turn_slice *ts, unsigned int gpu);
-
-/* What compute the slice has, into the page of one of its processes. */
-void turn_tell(const struct book_member *m);
-
-/* ---- register.c ------------------------------------------------------------------------------- */
-
-/* The answer to it too. */
-void turn_hello(struct conn *c, const struct slice_hello *h, int fd);
-
-/* ---- conn.c ----------------------------------------------------------------------------------- */
-
-void turn_packets(struct turn_conn *tc); /* as many as its slice has .left */
-/* Its seats leave; it is to be closed. */
-void turn_conn_end(struct turn_conn *tc, uint64_t now);
-void turn_conn_free(struct conn *c);                   /* by conn_close() */
-void turn_conns_close(struct turn_slice *s, bool all); /* else those that ended */
-
-/* Connections of the process are among these, by .next_of_pid. */
-struct turn_conn *turn_conns_of(const struct turn_slice *s, uint32_t pid);
-bool turn_conn_is_of(const struct turn_conn *tc, uint32_t pid, uint64_t start);
-
-/* ---- page.c ----------------------------------------------------------------------------------- */
-
-/* As page_new(), page_accept(). */
-int turn_page_new(const struct page_who *who, struct turn_page **ret, ino_t *ino,
-	uint64_t serial, unsigned int n_gpus);
-int turn_page_accept(const struct page_who *who, int fd, struct turn_page **ret, ino_t *ino,
-	unsigned int n_gpus);
-
-/* ---- gate.c ----------------------------------------------------------------------------------- */
-
-/* Writes what turns decided into the page: a new generation, and those who wait look again. */
-void turn_set_gate(struct turn_seat *seat, enum turns_gate gate,
-	const struct turns_meter *meter);
-
-/* ---- count.c ---------------------------------------------------------------------------------- */
-
-void turn_counters(const struct turn_gpu_page *p, uint64_t ret[TALLY_COUNTERS]);
-void turn_count_seat(struct turn_seat *seat);
-/* Its process has work in flight and nothing of it ends, long after its gate was closed: it may be stopped. */
-void turn_look_at_seat(struct turn_seat *seat, uint64_t now);
-/* What was charged to the slice; as of turns' last settlement. */
-void turn_count_slice(struct turn *t, struct turn_slice *s, uint64_t now);
-void turn_count_all(struct arbiter *a);
-/* Records of processes that are gone, of which no connection is there; and of slices that are no more: after a
- * scan that saw all that there are. */
-void turn_sweep(struct arbiter *a);
-/* Those of this slice's GPUs only. */
-void turn_sweep_slice(struct turn_slice *s);
-
-/* ---- status.c: json_t of jansson -------------------------------------------------------------- */
-
-struct json_t;
 /*
- * What is charged, and how long GPUs were busy, as the status says it: of one moment, or the sums would not be
- * those, as turns go on while it is written.
+ * Brings accounts up to date: what is said must be in them first, as it may never become less. What is charged and how
+ * long GPUs were busy is what it is at this call, in all figures until turn_figures_end(): turns go on meanwhile, and the
+ * sums would not be those.
  */
-void turn_status_begin(struct arbiter *a);
-/* What a slice has to say of its compute, into an object each; @gpu: place in the book's slice. */
-void turn_status_slice(struct slice *s, struct json_t *slice);
-void turn_status_gpu(struct slice *s, const uint8_t *uuid, struct json_t *gpu);
-void turn_status_process(const struct slice *s, uint32_t pid, uint64_t start,
-	const uint8_t *uuid, struct json_t *gpu);
-bool turn_status_has(const struct slice *s, uint32_t pid, uint64_t start, const uint8_t *uuid);
-struct json_t *turn_status_gpus(struct arbiter *a);
+void turn_figures_begin(struct turn *t);
+void turn_figures_end(struct turn *t);
+void turn_figures_slice(struct turn *t, struct turn_slice *s, struct turn_slice_figures *ret);
+/* *ret: to be freed, in any order. < 0: no memory. */
+int turn_figures_processes(struct turn *t, struct turn_slice *s,
+	struct turn_process_figures **ret, size_t *ret_n) MUST_USE;
+/* Into room for TURN_GPUS_MAX; how many. */
+unsigned int turn_figures_gpus(struct turn *t, struct turn_gpu_figures *ret);

@@ -4,7 +4,8 @@
 #include "unit/node/arbiter/turns/turn-env.h"
 
 #include "abi/slice-dir.h"
-#include "node/arbiter/turns/turn.h"
+#include "node/arbiter/internal.h"
+#include "node/arbiter/turns/internal.h"
 #include "lib/base/time.h"
 
 #include <unistd.h>
@@ -28,6 +29,7 @@ static int setup(void **state)
 	(void)snprintf(o.run_dir, sizeof(o.run_dir), "%s", s->e->run);
 	assert_int_equal(uv_loop_init(&s->loop), 0);
 	assert_ok(arbiter_start(&s->a, &s->loop, &o, &err), &err);
+	turn_halt(s->a->turn); /* its accounts are read here */
 	*state = s;
 	return 0;
 }

@@ -22,11 +22,6 @@ static inline void tally_set_state(_Atomic uint32_t *state, enum tally_state to)
 	atomic_store_explicit(state, (uint32_t)to, memory_order_seq_cst);
 }
 
-static inline uint64_t tally_add(uint64_t a, uint64_t b)
-{
-	return a > UINT64_MAX - b ? UINT64_MAX : a + b;
-}
-
 /* ---- tally.c ---------------------------------------------------------------------------------- */
 
 /* Over what does not change while a record is in use. */

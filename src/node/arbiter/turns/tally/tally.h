@@ -158,3 +158,9 @@ uint64_t tally_busy_ns(const struct tally *t, const struct tally_busy *b);
 /* Stores what is not less than what is there. */
 void tally_raise(_Atomic uint64_t *at, uint64_t to);
 uint64_t tally_get(const _Atomic uint64_t *at);
+
+/* Sums stop at UINT64_MAX. */
+static inline uint64_t tally_add(uint64_t a, uint64_t b)
+{
+	return a > UINT64_MAX - b ? UINT64_MAX : a + b;
+}

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * A slice that sends all it can, and what that is to others. The arbiter is in this process, its loop goes only
- * when it is told to, and so does its clock: so what it reads before what is known to the packet.
+ * A slice that sends all it can, and what that is to others. The arbiter is in this process, the scheduler's thread is
+ * halted, and its rounds and its clock go only when the test lets them: so what it reads before what is known to the
+ * packet.
  */
 #include "turn-env.h"
 
-#include "node/arbiter/turns/turn.h"
+#include "node/arbiter/internal.h"
+#include "node/arbiter/turns/internal.h"
 #include "lib/base/time.h"
 
 #include <signal.h>
@@ -45,7 +47,7 @@ static const struct turn_slice *slice_number(const struct arbiter *a, unsigned i
 	(void)snprintf(id, sizeof(id), ID_HEAD "%u", number);
 	for (const struct slice *s = a->slices; s; s = s->next) {
 		if (!strcmp(s->id, id))
-			return s->turn;
+			return s->compute.turn;
 	}
 	return NULL;
 }
@@ -59,7 +61,7 @@ static unsigned int unread(const struct arbiter *a, unsigned int slice, unsigned
 	for (const struct turn_conn *c = slice_number(a, slice)->conns; c; c = c->next) {
 		int bytes = 0;
 
-		assert_int_equal(ioctl(c->conn->watch->fd, FIONREAD, &bytes), 0);
+		assert_int_equal(ioctl(c->fd, FIONREAD, &bytes), 0);
 		sum += (unsigned int)bytes / (unsigned int)sizeof(struct slice_state);
 		*ret_full += (unsigned int)bytes == PACKETS * sizeof(struct slice_state);
 	}
@@ -159,14 +161,14 @@ static void go_until(struct flood *f, uint32_t ready)
 
 	while (atomic_load(&f->e->shared->ready) < ready) {
 		(void)uv_run(&f->loop, UV_RUN_NOWAIT);
+		turn_round(f->a->turn, false);
 		assert_true(__real_time_mono_ns() < end);
 	}
 }
 
 static void serve_once(struct flood *f)
 {
-	f->a->turn->served_ns = 0;
-	turn_breathe(f->a);
+	turn_round(f->a->turn, false);
 }
 
 /* All is sent, and nothing of it is read. One of the slices has the turn, the other one wants it. */
@@ -186,6 +188,7 @@ static int setup(void **state)
 	(void)snprintf(o.run_dir, sizeof(o.run_dir), "%s", f->e->run);
 	assert_int_equal(uv_loop_init(&f->loop), 0);
 	assert_ok(arbiter_start(&f->a, &f->loop, &o, &err), &err);
+	turn_halt(f->a->turn);
 	f->pids[0] = child(f->e);
 	if (f->pids[0] == 0)
 		run_flood(f->e);
@@ -197,6 +200,7 @@ static int setup(void **state)
 	while (!watched.stopped || !holder(f->a)) {
 		watched.stopped = false;
 		(void)uv_run(&f->loop, UV_RUN_NOWAIT);
+		turn_round(f->a->turn, false);
 		assert_true(__real_time_mono_ns() < end);
 		watched.stopped = holder(f->a);
 		if (watched.stopped)
@@ -240,7 +244,7 @@ static void flood__is_read_in_small_parts(void **state)
 	assert_int_equal(before, FLOOD * PACKETS);
 	assert_int_equal(unread(f->a, 1, &full), 1);
 	serve_once(f);
-	assert_int_equal(before - unread(f->a, 0, &full), TURN_BATCH);
+	assert_int_equal(before - unread(f->a, 0, &full), TURN_FAIR);
 	assert_int_equal(unread(f->a, 1, &full), 0);
 }
 
@@ -249,7 +253,7 @@ static void flood__of_one_connection_holds_up_none_of_its_slice(void **state)
 	struct flood *f = *state;
 	unsigned int full;
 
-	/* One would take PACKETS / TURN_BATCH rounds. */
+	/* One would take PACKETS / TURN_FAIR rounds. */
 	for (unsigned int i = 0; i < 2 * FLOOD; i++)
 		serve_once(f);
 	(void)unread(f->a, 0, &full);
@@ -273,6 +277,149 @@ static void deadline__waits_for_no_more_than_a_packet(void **state)
 	assert_true(watched.read <= 2);
 }
 
+/* ---- the thread and the loop ------------------------------------------------------------------- */
+
+static bool tenth_step(struct turn *t, void *arg)
+{
+	unsigned int *steps = arg;
+
+	(void)t;
+	return ++*steps == 10;
+}
+
+static void call__goes_on_between_rounds_of_events(void **state)
+{
+	struct flood *f = *state;
+	unsigned int steps = 0, full;
+	struct turn_call call = { .step = tenth_step, .arg = &steps };
+
+	atomic_store(&f->a->turn->call, &call);
+	serve_once(f);
+	assert_int_equal(steps, 1);
+	assert_int_equal(unread(f->a, 1, &full), 0);
+	for (unsigned int i = 2; i <= 10; i++) {
+		assert_false(f->a->turn->answer);
+		serve_once(f);
+		assert_int_equal(steps, i);
+	}
+	assert_true(f->a->turn->answer);
+	assert_null(f->a->turn->call);
+	serve_once(f);
+	assert_int_equal(steps, 10);
+}
+
+/* Its process is gone. */
+static void end_other(struct flood *f)
+{
+	uint64_t end = __real_time_mono_ns() + 30 * NS_PER_SEC;
+
+	(void)kill(f->pids[1], SIGKILL);
+	while (!first_of(f->a, 1)->ended) {
+		assert_true(__real_time_mono_ns() < end);
+		serve_once(f);
+	}
+}
+
+static void end__is_the_loops_to_close(void **state)
+{
+	struct flood *f = *state;
+	const struct turn_slice *s = slice_number(f->a, 1);
+
+	end_other(f);
+	assert_int_equal(s->n_conns, 0);
+	assert_non_null(s->conns);
+	assert_ptr_equal(f->a->turn->posted, s->conns);
+	(void)uv_run(&f->loop, UV_RUN_NOWAIT);
+	assert_null(f->a->turn->posted);
+	assert_null(s->conns);
+}
+
+static void end__may_be_closed_before_the_loop_hears_of_it(void **state)
+{
+	struct flood *f = *state;
+
+	end_other(f);
+	conns_stop(f->a);
+	assert_null(f->a->turn->posted);
+	assert_null(slice_number(f->a, 1)->conns);
+}
+
+static void release__opens_the_gates_for_good(void **state)
+{
+	struct flood *f = *state;
+	struct turn_slice *s[2] = { NULL };
+
+	for (unsigned int i = 0; i < 2; i++) {
+		/* Of both: one of them had its gate closed. */
+		for (struct slice *k = f->a->slices; k; k = k->next)
+			s[i] = k->compute.turn == slice_number(f->a, i) ? k->compute.turn
+									: s[i];
+		turn_slice_release(f->a->turn, s[i]);
+		assert_int_equal(s[i]->n_conns, 0);
+	}
+	for (unsigned int k = 0; k < 3; k++) {
+		watched.now += NS_PER_SEC;
+		serve_once(f);
+	}
+	for (unsigned int i = 0; i < 2; i++) {
+		for (const struct turn_conn *c = s[i]->conns; c; c = c->next)
+			assert_int_equal(atomic_load(&c->page->gpus[0].gate) & TURN_STATE,
+				TURN_OPEN);
+	}
+}
+
+static void freeze__leaves_gates_as_they_are(void **state)
+{
+	struct flood *f = *state;
+	const struct turn_conn *left =
+		holder(f->a) == first_of(f->a, 0) ? first_of(f->a, 1) : first_of(f->a, 0);
+	unsigned int gone = left == first_of(f->a, 0);
+	uint32_t before = atomic_load(&left->page->gpus[0].gate);
+
+	turn_freeze(f->a->turn);
+	for (struct slice *s = f->a->slices; s; s = s->next) {
+		if (s->compute.turn == slice_number(f->a, gone))
+			conns_stop_turns(s);
+	}
+	/* Else it would be the next. */
+	assert_int_equal(atomic_load(&left->page->gpus[0].gate), before);
+}
+
+/* ---- records ---------------------------------------------------------------------------------- */
+
+static _Noreturn void run_third(struct env *e)
+{
+	struct slice_client c;
+
+	join(e, &c, 1);
+	atomic_fetch_add(&e->shared->ready, 1);
+	for (;;)
+		(void)pause();
+}
+
+static void join__after_a_sweep_is_not_crowded(void **state)
+{
+	struct flood *f = *state;
+	struct turn *t = f->a->turn;
+	const struct turn_slice *s = slice_number(f->a, 1);
+	uint32_t ready = atomic_load(&f->e->shared->ready);
+	uint64_t serial = UINT64_C(1) << 40;
+	pid_t pid;
+
+	/* Of a process that is gone: no such process began then. */
+	while (tally_seat_new(&t->tally, s->gpus[0].account, serial++, 0, 1, 1, NULL))
+		;
+	watched.stopped = false;
+	pid = child(f->e);
+	if (pid == 0)
+		run_third(f->e);
+	go_until(f, ready + 1);
+	assert_int_equal(s->crowded_ns, 0);
+	assert_int_equal(s->n_conns, 2);
+	(void)kill(pid, SIGKILL);
+	(void)waitpid(pid, NULL, 0);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -281,6 +428,12 @@ int main(void)
 		TEST(flood__is_read_in_small_parts),
 		TEST(flood__of_one_connection_holds_up_none_of_its_slice),
 		TEST(deadline__waits_for_no_more_than_a_packet),
+		TEST(call__goes_on_between_rounds_of_events),
+		TEST(end__is_the_loops_to_close),
+		TEST(end__may_be_closed_before_the_loop_hears_of_it),
+		TEST(release__opens_the_gates_for_good),
+		TEST(freeze__leaves_gates_as_they_are),
+		TEST(join__after_a_sweep_is_not_crowded),
 	};
 
 	(void)signal(SIGPIPE, SIG_IGN);

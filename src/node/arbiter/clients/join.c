@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* A process says hello for turns: it gets a page, or brings the one that it has, and the scheduler's thread has it. */
+#include "node/arbiter/internal.h"
+
+#include "node/arbiter/turns/turn.h"
+#include "lib/base/fd.h"
+
+#include <stddef.h>
+#include <sys/mman.h>
+
+#define NAME "gpuslice-turns"
+
+/* ---- pages (abi/turn-page.h): made, or taken in from a process that may not be trusted -------------- */
+
+static int new_page(const struct page_who *who, struct turn_page **ret, ino_t *ino)
+{
+	void *at = NULL;
+	int fd = page_make(who, NAME, TURN_PAGE_BYTES, &at, ino);
+	struct turn_page *page = at;
+
+	if (fd < 0)
+		return fd;
+	page->magic = TURN_PAGE_MAGIC;
+	page->version = TURN_PAGE_VERSION;
+	page->bytes = TURN_PAGE_BYTES;
+	page->gpu_count = who->slice->compute.n_gpus;
+	page->serial = journal_serial(&who->arbiter->journal);
+	*ret = page;
+	return fd;
+}
+
+/* Arbiters before 1.0 left memory that no GPU of the slice needs to be made when it is touched. */
+static int accept_page(const struct page_who *who, int fd, struct turn_page **ret, ino_t *ino)
+{
+	unsigned int n_gpus = who->slice->compute.n_gpus;
+	void *at = NULL;
+	int r = page_map(who, fd, TURN_PAGE_BYTES,
+		offsetof(struct turn_page, gpus) + n_gpus * sizeof(struct turn_gpu_page), &at,
+		ino);
+	struct turn_page *page = at;
+
+	if (r < 0)
+		return r;
+	if (page->magic != TURN_PAGE_MAGIC || page->version != TURN_PAGE_VERSION ||
+		page->bytes != TURN_PAGE_BYTES || page->gpu_count != n_gpus || !page->serial) {
+		(void)munmap(page, TURN_PAGE_BYTES);
+		return PAGE_NOT_OURS;
+	}
+	*ret = page;
+	return 0;
+}
+
+/* ---- hello ------------------------------------------------------------------------------------ */
+
+static struct turn_refusal refused_page(struct conn *c, int trouble)
+{
+	if (trouble == PAGE_TOO_MANY)
+		turn_crowded(c->arbiter->turn, c->slice->compute.turn);
+	return (struct turn_refusal){
+		.status = trouble == PAGE_TOO_MANY ? SLICE_TOO_MANY : SLICE_REFUSED,
+		.reason = page_trouble_text(trouble),
+	};
+}
+
+/* Those who just went may have left their records. */
+static struct turn_refusal join(struct conn *c, const struct turn_client *who)
+{
+	struct turn *t = c->arbiter->turn;
+	struct turn_slice *s = c->slice->compute.turn;
+	struct turn_refusal r = turn_join(t, s, who, &c->turn);
+
+	if (r.records && turn_sweep_slice(t, s))
+		r = turn_join(t, s, who, &c->turn);
+	if (r.records)
+		turn_crowded(t, s);
+	if (r.status == SLICE_OK)
+		watch_pause(c->watch, true); /* the thread reads it */
+	else
+		(void)munmap(who->page, TURN_PAGE_BYTES);
+	return r;
+}
+
+void conn_hello_turns(struct conn *c, const struct slice_hello *h, int fd)
+{
+	const struct page_who who = { c->arbiter, c->slice, c->pid, c->start };
+	struct turn_client client = { .conn = c,
+		.fd = c->watch->fd,
+		.pidfd = c->pidfd,
+		.pid = c->pid,
+		.ns_pid = h->pid,
+		.start = c->start,
+		.image = c->image,
+		.name = h->name,
+		.again = h->flags & SLICE_HELLO_AGAIN };
+	const struct slice_compute *compute = &c->slice->compute;
+	CLEANUP(closep) int made = -1;
+	struct turn_refusal r;
+	int trouble;
+
+	mps_look_at_process(c);
+	if (compute->on == SLICE_TURNS_NONE) {
+		(void)conn_welcome(c, h, SLICE_REFUSED,
+			compute->error.code != ERR_NONE ? compute->error.msg
+							: "this slice has no turns",
+			-1);
+		return;
+	}
+	r = turn_room(c->arbiter->turn, compute->turn, &client);
+	if (r.status == SLICE_OK) {
+		if (client.again)
+			trouble = accept_page(&who, fd, &client.page, &client.page_ino);
+		else
+			trouble = made = new_page(&who, &client.page, &client.page_ino);
+		r = trouble < 0 ? refused_page(c, trouble) : join(c, &client);
+	}
+	(void)conn_welcome(c, h, r.status, r.reason, r.status == SLICE_OK ? made : -1);
+}
