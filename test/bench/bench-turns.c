@@ -9,7 +9,9 @@
  *	resumed    it says that it is idle: that gate opens again (after the little while that it is waited for)
  *	killed     the process that has the turn is killed: the next one's gate opens
  *
- *	bench-turns ARBITER
+ * With a flood, a process of another slice sends states on all the connections that it may have, as fast as it can.
+ *
+ *	bench-turns ARBITER [OTHER]	OTHER, of another build, is measured in the same way, in turns with ARBITER
  */
 #include "unit/node/arbiter/client.h"
 
@@ -33,12 +35,15 @@
 #define UUID    "GPU-00112233-4455-6677-8899-aabbccddeeff"
 #define SLICES  60
 #define PROCS   300
+#define FLOOD   16 /* connections */
+#define TIMES   3  /* each, where there are two */
 #define ROUNDS  2000
 #define KILLS   100
 #define MIB     UINT64_C(1048576)
 #define LATENCY 90 /* numbers of slices */
 #define BATCH   91
 #define DYING   92
+#define FLOODS  93
 
 static char dir[128], run[160];
 static _Atomic uint32_t *ready;
@@ -299,30 +304,47 @@ static void deaths(void)
 	client_close(&b);
 }
 
-int main(int argc, char **argv)
+/* Slice FLOODS: sends what is of no generation that is, without end. */
+static _Noreturn void flood(void)
 {
-	char *tmp = test_tmpdir();
-	pid_t arbiter, reader;
+	struct slice_state s = { .head = { .op = SLICE_STATE }, .generation = 0x7fffff };
+	static struct slice_client c[FLOOD];
 
-	if (argc != 2)
-		die("usage: bench-turns ARBITER");
-	(void)snprintf(dir, sizeof(dir), "%.100s", tmp);
-	(void)snprintf(run, sizeof(run), "%.100s/run", tmp);
-	ready = mmap(NULL, sizeof(*ready), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
-		-1, 0);
-	if (ready == MAP_FAILED)
-		die("no memory");
-	for (unsigned int i = 0; i < SLICES; i++)
-		write_slice(i, "batch");
-	write_slice(LATENCY, "latency");
-	write_slice(BATCH, "batch");
-	write_slice(DYING, "batch");
-	arbiter = start_arbiter(argv[1]);
-	printf("alone\n");
+	for (unsigned int i = 0; i < FLOOD; i++) {
+		join(&c[i], FLOODS, SLICE_HELLO_TURNS);
+		(void)fcntl(c[i].fd, F_SETFL, O_NONBLOCK);
+	}
+	atomic_fetch_add(ready, 1);
+	for (unsigned int i = 0;; i = (i + 1) % FLOOD)
+		(void)send(c[i].fd, &s, sizeof(s), MSG_NOSIGNAL);
+}
+
+static void measure(const char *what)
+{
+	printf("%s\n", what);
 	revocations();
 	deaths();
 	(void)fflush(stdout);
 	atomic_store(ready, 0);
+}
+
+static void with_flood(void)
+{
+	pid_t pid = child();
+
+	if (pid == 0)
+		flood();
+	while (!atomic_load(ready))
+		wait_ms(1);
+	measure("with a flood");
+	(void)kill(pid, SIGKILL);
+	(void)waitpid(pid, NULL, 0);
+}
+
+static void with_processes(void)
+{
+	pid_t reader;
+
 	for (unsigned int i = 0; i < PROCS; i++) {
 		pids[i] = child();
 		if (pids[i] == 0)
@@ -333,15 +355,50 @@ int main(int argc, char **argv)
 	reader = child();
 	if (reader == 0)
 		agent();
-	printf("with %d processes\n", PROCS);
-	revocations();
-	deaths();
+	measure("with 300 processes");
 	for (unsigned int i = 0; i < PROCS; i++)
 		(void)kill(pids[i], SIGKILL);
 	(void)kill(reader, SIGKILL);
+}
+
+static void run_all(const char *program)
+{
+	char *tmp = test_tmpdir();
+	pid_t arbiter;
+
+	(void)snprintf(dir, sizeof(dir), "%.100s", tmp);
+	(void)snprintf(run, sizeof(run), "%.100s/run", tmp);
+	for (unsigned int i = 0; i < SLICES; i++)
+		write_slice(i, "batch");
+	write_slice(LATENCY, "latency");
+	write_slice(BATCH, "batch");
+	write_slice(DYING, "batch");
+	write_slice(FLOODS, "batch");
+	atomic_store(ready, 0);
+	arbiter = start_arbiter(program);
+	measure("alone");
+	with_flood();
+	with_processes();
 	(void)kill(arbiter, SIGTERM);
 	while (wait(NULL) > 0)
 		;
 	test_rmdir(tmp);
+}
+
+int main(int argc, char **argv)
+{
+	if (argc != 2 && argc != 3)
+		die("usage: bench-turns ARBITER [OTHER]");
+	ready = mmap(NULL, sizeof(*ready), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
+		-1, 0);
+	if (ready == MAP_FAILED)
+		die("no memory");
+	for (int i = 0; i < (argc == 3 ? TIMES : 1); i++) {
+		for (int k = 1; k < argc; k++) {
+			if (argc == 3)
+				printf("== %s\n", argv[k]);
+			run_all(argv[k]);
+		}
+	}
 	return 0;
 }
