@@ -307,10 +307,14 @@ static void on_answer(void *arg, const char *answer, const struct error *err)
 
 	a->n++;
 	a->ok = answer != NULL;
-	a->len = answer ? strlen(answer) : 0;
-	(void)snprintf(a->text, sizeof(a->text), "%.100s", answer ? answer : err->msg);
-	if (err)
+	if (answer) {
+		a->len = strlen(answer);
+		(void)snprintf(a->text, sizeof(a->text), "%.100s", answer);
+	} else {
+		a->len = 0;
 		a->err = *err;
+		(void)snprintf(a->text, sizeof(a->text), "%.100s", err->msg);
+	}
 }
 
 static void mps_command_run__says_why_there_is_no_answer(void **state)
