@@ -14,6 +14,8 @@
 #include <string.h>
 #include <sys/resource.h>
 
+#define DESCRIPTORS_FIRST 4096
+
 /* A connection has two descriptors, and the system's default is for interactive programs. A quarter is for what
  * else there is; connections that took that too would leave none to those who have room. */
 static void raise_descriptors(struct arbiter *a)
@@ -32,6 +34,19 @@ static void raise_descriptors(struct arbiter *a)
 	}
 	if (r.rlim_cur / 8 * 3 < CONNS_MAX)
 		a->room.most = (unsigned int)(r.rlim_cur / 8 * 3);
+}
+
+/*
+ * Before there are threads: when the table of descriptors grows the kernel has a process with threads wait for a grace
+ * period, some milliseconds each time. So it has room for as many as most nodes need from the start.
+ */
+static void grow_descriptors(void)
+{
+	CLEANUP(closep) int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	CLEANUP(closep) int last = -1;
+
+	if (fd >= 0)
+		last = fcntl(fd, F_DUPFD_CLOEXEC, DESCRIPTORS_FIRST - 1);
 }
 
 static int open_journal(struct arbiter *a, struct error *err)
@@ -72,6 +87,7 @@ int arbiter_start(struct arbiter **ret, uv_loop_t *loop, const struct arbiter_op
 	a->loop = loop;
 	a->o = *o;
 	raise_descriptors(a);
+	grow_descriptors();
 	if (dir_make(a->o.run_dir, 0755, err) < 0 || open_journal(a, err) < 0) {
 		free(a);
 		return -1;
