@@ -125,6 +125,23 @@ empty_tree() {
 	[[ $output == *'test/unit/io/none: there is no src/io/none'* ]]
 }
 
+@test "files that call each other in a circle are noticed, and callbacks are none" {
+	empty_tree
+	mkdir -p build/src/node/x/libx.a.p
+	object() { # NAME TEXT
+		printf '%s\n' "$2" | cc -x c -c -o "build/src/node/x/libx.a.p/$1.c.o" -
+	}
+	object a 'void b(void); void a(void); void a(void) { b(); }'
+	object b 'void c(void); void b(void); void b(void) { c(); }'
+	object c 'void (*f)(void); void c(void); void c(void) { f(); }'
+	tools/check-circles.py build node/x
+	object c 'void a(void); void c(void); void c(void) { a(); }'
+	run -1 tools/check-circles.py build node/x
+	[[ $output == *'3 files call each other in a circle, at most 1 may: node/x/a.c, node/x/b.c, node/x/c.c'* ]]
+	run -1 tools/check-circles.py build node/y
+	[[ $output == *'build/src/node/y has no object files: build it first'* ]]
+}
+
 @test "files that a document names and that are not there are noticed" {
 	empty_tree
 	mkdir -p docs/results
