@@ -110,7 +110,7 @@ bool agent_ready(const struct agent *a, struct buf *why)
 		buf_printf(why, "slices: %s\n", slices_trouble(&a->slices));
 		ready = false;
 	}
-	/* With an empty --kubelet-socket nobody is to be registered with. */
+	/* With an empty --kubelet-socket the agent registers with nobody. */
 	for (size_t i = 0; i < a->n_plugins && !(a->kubelet_socket && !*a->kubelet_socket);
 		i++) {
 		const char *text;

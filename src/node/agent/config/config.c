@@ -23,7 +23,7 @@
 /* Why the source is looked at. */
 enum look {
 	LOOK_CHANGE, /* it, or what chooses among its entries, may be another one */
-	LOOK_RELOAD, /* somebody asks: all is said again */
+	LOOK_RELOAD, /* somebody asks: everything is reported again */
 	LOOK_GPUS,   /* what did not fit the GPUs may fit others: no news unless it does */
 };
 

@@ -3,7 +3,7 @@
 
 /*
  * The label of our Node, which chooses among named configs, and how long the agent waits for it. Pure: the time and
- * the Node come in as arguments, and each function returns what is to be done.
+ * the Node come in as arguments, and each function returns the action to take.
  *
  *	            +-----------+  kept config   +-------------+  other Node, no label   +----------------+
  *	  start --> |  WAITING  | -------------> |    KNOWN    | ----------------------> |    NEW_NODE    |
@@ -52,7 +52,7 @@ enum label_answer {
 	LABEL_DOWN,   /* nobody listens */
 };
 
-/* What is to be done. */
+/* The action to take. */
 enum label_act {
 	LABEL_NOTHING,
 	LABEL_TICK,       /* call label_wait_tick() again and again */

@@ -91,7 +91,7 @@ struct mig_context {
 	const struct facts *facts;
 	const struct api_link *link;
 	const struct reporter *reporter;
-	struct wake *wake; /* what is to be offered has changed */
+	struct wake *wake; /* the offer may have changed */
 	const char *run_dir, *nvml_path, *sysfs_root,
 		*procfs_root;       /* but .run_dir may be NULL */
 	struct mig_options options; /* no NULL in it, once initialised */

@@ -38,7 +38,7 @@ struct mps_context {
 	uv_loop_t *loop;
 	const struct facts *facts;
 	const struct reporter *reporter;
-	struct wake *wake; /* mps_sync() is to be called: what can be used has changed */
+	struct wake *wake; /* for mps_sync(): which devices are usable has changed */
 	const char *run_dir, *nvml_path; /* .nvml_path NULL: it is looked for */
 	struct mps_options options;
 	const struct mps_ops *ops;

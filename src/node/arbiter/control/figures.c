@@ -29,14 +29,22 @@ static void set_time(json_t *object, uint64_t charged_ns,
 
 /* ---- reading ---------------------------------------------------------------------------------- */
 
-static int compare(const void *a, const void *b)
+static int compare_process(const void *a, const void *b)
 {
 	const struct turn_process_figures *p = a, *q = b;
 
 	if (p->pid != q->pid)
 		return p->pid < q->pid ? -1 : 1;
-	if (p->start != q->start)
-		return p->start < q->start ? -1 : 1;
+	return p->start < q->start ? -1 : p->start > q->start;
+}
+
+static int compare_registration(const void *a, const void *b)
+{
+	const struct turn_process_figures *p = a, *q = b;
+	int r = compare_process(p, q);
+
+	if (r != 0)
+		return r;
 	return p->number < q->number ? -1 : p->number > q->number;
 }
 
@@ -83,7 +91,7 @@ int compute_figures_read(struct compute_figures *ret, const struct slice *s)
 	if (turn_figures_processes(t, s->compute.turn, &ret->processes, &ret->n) < 0)
 		return -1;
 	if (ret->n)
-		qsort(ret->processes, ret->n, sizeof(*ret->processes), compare);
+		qsort(ret->processes, ret->n, sizeof(*ret->processes), compare_registration);
 	merge(ret);
 	return 0;
 }
@@ -93,15 +101,6 @@ void compute_figures_fini(struct compute_figures *f)
 	free(f->processes);
 	f->processes = NULL;
 	f->n = 0;
-}
-
-static int compare_process(const void *a, const void *b)
-{
-	const struct turn_process_figures *p = a, *q = b;
-
-	if (p->pid != q->pid)
-		return p->pid < q->pid ? -1 : 1;
-	return p->start < q->start ? -1 : p->start > q->start;
 }
 
 const struct turn_process_figures *compute_figures_find(const struct compute_figures *f,

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* What slice.json says of a slice's compute, given to the scheduler's thread (turns/turn.h) and told to processes. */
+/* What slice.json says of a slice's compute, passed on to the scheduler's thread (turns/turn.h) and to processes. */
 #include "node/arbiter/internal.h"
 
 #include "node/arbiter/turns/turn.h"
 
 #include <string.h>
 
-/* ---- what processes are told ------------------------------------------------------------------ */
+/* ---- for processes, in their pages ------------------------------------------------------------- */
 
 void compute_tell(const struct book_member *m)
 {

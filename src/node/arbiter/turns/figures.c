@@ -13,15 +13,6 @@ static_assert(TURN_GPUS_MAX == TURNS_GPUS_MAX, "room for all figures");
 
 /* ---- one moment ------------------------------------------------------------------------------- */
 
-static struct turn_gpu *gpu_of(struct turn *t, const uint8_t *uuid)
-{
-	for (unsigned int i = 0; i < TURNS_GPUS_MAX; i++) {
-		if (t->gpus[i].users && !memcmp(t->gpus[i].uuid, uuid, SLICE_UUID_BYTES))
-			return &t->gpus[i];
-	}
-	return NULL;
-}
-
 /* In one step, and one walk over the accounts: as tally_busy_ns(), for all GPUs. */
 static void note_charges(struct turn *t)
 {
@@ -36,7 +27,7 @@ static void note_charges(struct turn *t)
 	for (uint32_t i = 0; i < tally_accounts_touched(&t->tally); i++) {
 		const struct tally_account *a = &t->tally.accounts[i];
 		struct turn_gpu *g =
-			atomic_load(&a->state) == TALLY_USED ? gpu_of(t, a->uuid) : NULL;
+			atomic_load(&a->state) == TALLY_USED ? turn_gpu_find(t, a->uuid) : NULL;
 
 		if (g)
 			g->told_ns = tally_add(g->told_ns, tally_get(&a->charged_ns));

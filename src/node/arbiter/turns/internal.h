@@ -185,6 +185,10 @@ void turn_round(struct turn *t, bool wait);
 int turn_watch(int epoll, int fd, struct turn_source *source);
 void turn_unwatch(int epoll, int fd);
 
+/* ---- gpus.c ----------------------------------------------------------------------------------- */
+
+/* NULL: no slice uses it. */
+struct turn_gpu *turn_gpu_find(struct turn *t, const uint8_t *uuid);
 /* The number of a GPU for one more slice, or of one less. < 0: all numbers are in use. */
 int turn_gpu_get(struct turn *t, const uint8_t *uuid, const char *text,
 	struct error *err) MUST_USE;
@@ -195,7 +199,7 @@ void turn_gpu_put(struct turn *t, unsigned int number);
 /* The time, after what was to be done by then. Between any two things that somebody may send us many of. */
 uint64_t turn_now(struct turn *t);
 
-/* After anything that changed the turns, with the time that was told them: the timer, and what was charged. */
+/* After each change of turns, with the time of that change: arms the timer, stores what was charged. */
 void turn_settled(struct turn *t, uint64_t now);
 
 /* The scheduler's callbacks. */
@@ -217,8 +221,8 @@ bool turn_conn_is_of(const struct turn_conn *c, uint32_t pid, uint64_t start);
 /* Writes what turns decided into the page: a new generation, and those who wait look again. */
 void turn_set_gate(struct turn_seat *seat, enum turns_gate gate,
 	const struct turns_meter *meter);
-/* What each of its processes holds itself to without an arbiter: its part of the cap. None under MPS. All are told where
- * it changes; who comes is told by itself. */
+/* What each of its processes holds itself to without an arbiter: its part of the cap. None under MPS. Written to all pages
+ * where it changes, and to the page of each new registration. */
 void turn_tell_cap(struct turn_slice *s, unsigned int gpu);
 void turn_tell_cap_of(struct turn_conn *c, unsigned int gpu);
 

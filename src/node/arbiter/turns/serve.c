@@ -10,7 +10,6 @@
 #include "lib/base/fd.h"
 
 #include <errno.h>
-#include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/timerfd.h>
@@ -137,49 +136,4 @@ void turn_events_close(struct turn *t)
 	closep(&t->timer);
 	closep(&t->wake);
 	closep(&t->epoll);
-}
-
-/* ---- GPUs ------------------------------------------------------------------------------------- */
-
-static bool in_use(void *arg, const uint8_t *uuid)
-{
-	const struct turn *t = arg;
-
-	for (unsigned int i = 0; i < TURNS_GPUS_MAX; i++) {
-		if (t->gpus[i].users && !memcmp(t->gpus[i].uuid, uuid, SLICE_UUID_BYTES))
-			return true;
-	}
-	return false;
-}
-
-int turn_gpu_get(struct turn *t, const uint8_t *uuid, const char *text, struct error *err)
-{
-	struct turn_gpu *g = NULL;
-
-	for (unsigned int i = 0; i < TURNS_GPUS_MAX; i++) {
-		if (t->gpus[i].users && !memcmp(t->gpus[i].uuid, uuid, SLICE_UUID_BYTES)) {
-			t->gpus[i].users++;
-			return (int)i;
-		}
-		if (!t->gpus[i].users && !g)
-			g = &t->gpus[i];
-	}
-	if (!g)
-		return error_set(err, ERR_LIMIT,
-			"compute: expected at most %d GPUs of the node whose slices take turns, "
-			"'%s' is one more",
-			TURNS_GPUS_MAX, text);
-	g->record = tally_busy(&t->tally, uuid, in_use, t);
-	if (!g->record)
-		return error_set(err, ERR_LIMIT, "compute: no room for the account of '%s'",
-			text);
-	memcpy(g->uuid, uuid, SLICE_UUID_BYTES);
-	memcpy(g->text, text, SLICE_UUID_TEXT);
-	g->users = 1;
-	return (int)(g - t->gpus);
-}
-
-void turn_gpu_put(struct turn *t, unsigned int number)
-{
-	t->gpus[number].users--;
 }

@@ -12,7 +12,7 @@
 
 /* ---- the scheduler's callbacks ---------------------------------------------------------------- */
 
-/* A gate is to be changed. What is charged to its slice is stored in the same event. */
+/* The scheduler changes a gate. What is charged to its slice is stored in the same event. */
 void turn_on_gate(void *arg, struct turns_seat *s)
 {
 	struct turn *t = arg;

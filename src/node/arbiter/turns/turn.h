@@ -18,6 +18,7 @@
  *	calls.c     what the loop asks the thread, and what the thread has the loop close
  *	serve.c     a round of events
  *	settle.c    what follows a change of turns: gates, charges, the timer
+ *	gpus.c      the scheduler's GPUs by number
  *	slice.c     a slice's share, put in force. One under MPS is as one with turns, but that
  *	            model/sched/sched.h opens its gates for good
  *	register.c  a process comes for turns (abi/slice-wire.h): with a new page, or with the one that it has
@@ -53,7 +54,8 @@ struct turn_options {
 /* Also on failure the loop is to run once more, for a handle that closes. */
 int turn_start(struct turn **ret, const struct turn_options *o, struct error *err) MUST_USE;
 
-/* Before the arbiter's end: gates stay as they are from now on, whoever leaves. The thread ends; calls run in the caller. */
+/* Before the arbiter's end: gates stay as they are from now on, also when a process leaves. The thread ends; calls run
+ * in the caller. */
 void turn_freeze(struct turn *t);
 
 /* After all slices were freed. Its handle closes as the loop runs. NULL */
@@ -62,14 +64,14 @@ struct turn *turn_stop(struct turn *t);
 /* ---- slices ----------------------------------------------------------------------------------- */
 
 /*
- * The share of .gpus that @d says, from now on. *slice: NULL begins one, which is to be freed even where it fails. A
+ * The share of .gpus that @d says, from now on. *slice: NULL begins one, which the caller frees, also after a failure. A
  * slice that has a share has it on these GPUs: for others stop it first. On failure what was in force stays, and *err
  * is set. Returns what is in force: SLICE_TURNS_... of abi/slice-page.h.
  */
 uint32_t turn_slice_share(struct turn *t, struct turn_slice **slice, const struct slice_def *d,
 	struct error *err);
 
-/* All registrations of the slice end, and whoever waits at a gate of it goes on, for good. */
+/* Ends all registrations of the slice, and opens its gates for good: threads that wait there go on. */
 void turn_slice_release(struct turn *t, struct turn_slice *s);
 
 /* It has no share any more; nobody is registered. Its figures stay. */
@@ -115,7 +117,7 @@ bool turn_has_process(struct turn *t, struct turn_slice *s, uint32_t pid, uint64
 
 /* Reads /proc, and so takes long. Of processes that are not there; and of slices that @is_slice does not know. */
 void turn_sweep(struct turn *t, bool (*is_slice)(void *arg, const char *slice), void *arg);
-/* Of this slice's processes; false: it was done a moment ago, as whoever is refused asks again and again. */
+/* Of this slice's processes; false: it was done a moment ago. A process that is refused asks each second. */
 bool turn_sweep_slice(struct turn *t, struct turn_slice *s);
 
 /* ---- memory that was refused: in the same accounts, also of slices without turns ---------------- */
@@ -161,7 +163,7 @@ struct turn_gpu_figures {
 };
 
 /*
- * Brings accounts up to date: what is said must be in them first, as it may never become less. What is charged and how
+ * Brings accounts up to date: a figure must be in them before status shows it, as no figure may become less. What is charged and how
  * long GPUs were busy is what it is at this call, in all figures until turn_figures_end(): turns go on meanwhile, and the
  * sums would not be those.
  */

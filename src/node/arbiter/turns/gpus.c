@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* The scheduler's GPUs by number: each has one while slices use it. */
+#include "node/arbiter/turns/internal.h"
+
+#include <string.h>
+
+struct turn_gpu *turn_gpu_find(struct turn *t, const uint8_t *uuid)
+{
+	for (unsigned int i = 0; i < TURNS_GPUS_MAX; i++) {
+		if (t->gpus[i].users && !memcmp(t->gpus[i].uuid, uuid, SLICE_UUID_BYTES))
+			return &t->gpus[i];
+	}
+	return NULL;
+}
+
+static bool is_in_use(void *arg, const uint8_t *uuid)
+{
+	return turn_gpu_find(arg, uuid) != NULL;
+}
+
+static struct turn_gpu *find_unused(struct turn *t)
+{
+	for (unsigned int i = 0; i < TURNS_GPUS_MAX; i++) {
+		if (!t->gpus[i].users)
+			return &t->gpus[i];
+	}
+	return NULL;
+}
+
+int turn_gpu_get(struct turn *t, const uint8_t *uuid, const char *text, struct error *err)
+{
+	struct turn_gpu *g = turn_gpu_find(t, uuid);
+
+	if (g) {
+		g->users++;
+		return (int)(g - t->gpus);
+	}
+	g = find_unused(t);
+	if (!g)
+		return error_set(err, ERR_LIMIT,
+			"compute: expected at most %d GPUs of the node whose slices take turns, "
+			"'%s' is one more",
+			TURNS_GPUS_MAX, text);
+	g->record = tally_busy(&t->tally, uuid, is_in_use, t);
+	if (!g->record)
+		return error_set(err, ERR_LIMIT, "compute: no room for the account of '%s'",
+			text);
+	memcpy(g->uuid, uuid, SLICE_UUID_BYTES);
+	memcpy(g->text, text, SLICE_UUID_TEXT);
+	g->users = 1;
+	return (int)(g - t->gpus);
+}
+
+void turn_gpu_put(struct turn *t, unsigned int number)
+{
+	t->gpus[number].users--;
+}
