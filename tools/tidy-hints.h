@@ -7,8 +7,28 @@
  */
 #include "lib/base/error.h"
 
-#define error_set(...)	  ({ (void)error_set(__VA_ARGS__); -1; })
-#define error_vset(...)	  ({ (void)error_vset(__VA_ARGS__); -1; })
-#define error_sys(...)	  ({ (void)error_sys(__VA_ARGS__); -1; })
-#define error_nomem(...)  ({ (void)error_nomem(__VA_ARGS__); -1; })
-#define error_prefix(...) ({ (void)error_prefix(__VA_ARGS__); -1; })
+#define error_set(...)                        \
+	({                                    \
+		(void)error_set(__VA_ARGS__); \
+		-1;                           \
+	})
+#define error_vset(...)                        \
+	({                                     \
+		(void)error_vset(__VA_ARGS__); \
+		-1;                            \
+	})
+#define error_sys(...)                        \
+	({                                    \
+		(void)error_sys(__VA_ARGS__); \
+		-1;                           \
+	})
+#define error_nomem(...)                        \
+	({                                      \
+		(void)error_nomem(__VA_ARGS__); \
+		-1;                             \
+	})
+#define error_prefix(...)                        \
+	({                                       \
+		(void)error_prefix(__VA_ARGS__); \
+		-1;                              \
+	})

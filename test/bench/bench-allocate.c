@@ -74,7 +74,7 @@ static void on_stop(uv_async_t *a)
 	uv_stop(a->loop);
 }
 
-static void *serve(void *arg)
+static void *run_plugin_server(void *arg)
 {
 	struct server *s = arg;
 	struct plugin_device *v = calloc(s->n, sizeof(*v));
@@ -176,7 +176,7 @@ static void bench(const char *dir, size_t n, size_t calls)
 		(void)snprintf(s.ids[i], sizeof(s.ids[i]),
 			"GPU-8b1d6e5a-0c33-4d0e-9f9c-%012zu::%zu", i / 10, i % 10);
 	(void)pthread_barrier_init(&s.ready, NULL, 2);
-	if (pthread_create(&s.thread, NULL, serve, &s) != 0)
+	if (pthread_create(&s.thread, NULL, run_plugin_server, &s) != 0)
 		exit(1);
 	(void)pthread_barrier_wait(&s.ready);
 	measure(&s, calls);

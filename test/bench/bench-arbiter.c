@@ -198,12 +198,12 @@ static void open_client(struct slice_client *c)
 /* Asked for and put into the credit, from where the arbiter takes it back for the next one. */
 static void one_call(struct slice_client *c)
 {
-	if (client_want(c, 0, 1, NULL) != SLICE_OK)
+	if (client_request(c, 0, 1, NULL) != SLICE_OK)
 		die("no memory");
 	atomic_fetch_add(&c->page->gpus[0].credit, 1);
 }
 
-static void calls_alone(void)
+static void measure_calls_alone(void)
 {
 	static uint64_t took[CALLS];
 	struct slice_client c;
@@ -252,14 +252,14 @@ static void credit(void)
 	uint64_t began;
 
 	open_client(&c);
-	if (!client_take(&c, 0, 1))
+	if (!client_allocate(&c, 0, 1))
 		die("no memory");
-	client_give(&c, 0, 1);
+	client_free_bytes(&c, 0, 1);
 	began = time_mono_ns();
 	for (size_t i = 0; i < PAIRS; i++) {
-		if (!client_take(&c, 0, 1))
+		if (!client_allocate(&c, 0, 1))
 			die("no memory");
-		client_give(&c, 0, 1);
+		client_free_bytes(&c, 0, 1);
 	}
 	printf("take and give, from credit  %.1f ns a pair\n",
 		(double)(time_mono_ns() - began) / PAIRS);
@@ -296,7 +296,7 @@ int main(int argc, char **argv)
 	arbiter = start_arbiter(argv[1], dir);
 	registrations(STARTS, false);
 	registrations(STARTS, true);
-	calls_alone();
+	measure_calls_alone();
 	calls_at_once();
 	credit();
 	costs(arbiter);

@@ -80,7 +80,7 @@ static void die(const char *what, const struct error *err)
 
 /* --- the strangers, in a process of their own --- */
 
-static void more_descriptors(void)
+static void raise_fd_limit(void)
 {
 	struct rlimit files;
 
@@ -90,12 +90,12 @@ static void more_descriptors(void)
 	(void)setrlimit(RLIMIT_NOFILE, &files);
 }
 
-static int strangers(unsigned port)
+static int run_remote_clients(unsigned port)
 {
 	struct web_load *load[WEB_LOAD_KINDS_];
 	char end;
 
-	more_descriptors();
+	raise_fd_limit();
 	for (unsigned k = 0; k < WEB_LOAD_KINDS_; k++)
 		load[k] = web_load_begin(k, port);
 	while (read(STDIN_FILENO, &end, 1) < 0 && errno == EINTR)
@@ -110,7 +110,7 @@ struct crowd {
 	int pipe; /* they go when it is closed */
 };
 
-static struct crowd crowd_come(const struct bench *b, bool tell)
+static struct crowd start_crowd(const struct bench *b, bool tell)
 {
 	struct crowd c = { .pid = -1 };
 	char port[16];
@@ -135,7 +135,7 @@ static struct crowd crowd_come(const struct bench *b, bool tell)
 	return c;
 }
 
-static void crowd_go(struct crowd *c)
+static void stop_crowd(struct crowd *c)
 {
 	int status = 0;
 
@@ -322,7 +322,7 @@ static void run_round(struct bench *b, unsigned i)
 	size_t fds;
 
 	b->alone[i] = measure(b);
-	crowd = crowd_come(b, i + 1 == b->rounds);
+	crowd = start_crowd(b, i + 1 == b->rounds);
 	mini_kubelet_run(&b->kubelet, b->settle_ns); /* until they are all there */
 	cpu_ns = web_load_cpu_ns(b->pid);
 	b->beside[i] = measure(b);
@@ -331,7 +331,7 @@ static void run_round(struct bench *b, unsigned i)
 	fds = descriptors(b->pid);
 	if (fds > b->most_fds)
 		b->most_fds = fds;
-	crowd_go(&crowd);
+	stop_crowd(&crowd);
 	mini_kubelet_run(&b->kubelet, b->settle_ns);
 	b->again[i] = measure(b);
 	printf("%5u  %8.0f %8.0f %8.0f   %8.0f %8.0f %8.0f\n", i + 1, b->alone[i].p50_us,
@@ -355,7 +355,7 @@ static double median(const double *of, unsigned n)
 	return v[n / 2];
 }
 
-struct verdict {
+struct load_verdict {
 	double alone, beside, times, noise; /* medians over the rounds */
 };
 
@@ -369,7 +369,8 @@ static double p99(const struct quantiles *q)
 	return q->p99_us;
 }
 
-static struct verdict judge(const struct bench *b, double (*of)(const struct quantiles *))
+static struct load_verdict compute_load_verdict(const struct bench *b,
+	double (*of)(const struct quantiles *))
 {
 	double alone[ROUNDS_MAX], beside[ROUNDS_MAX], times[ROUNDS_MAX], noise[ROUNDS_MAX];
 
@@ -381,11 +382,12 @@ static struct verdict judge(const struct bench *b, double (*of)(const struct qua
 		times[i] = beside[i] / alone[i];
 		noise[i] = fmax(before / after, after / before);
 	}
-	return (struct verdict){ median(alone, b->rounds), median(beside, b->rounds),
+	return (struct load_verdict){ median(alone, b->rounds), median(beside, b->rounds),
 		median(times, b->rounds), median(noise, b->rounds) };
 }
 
-static bool held(const char *what, const struct verdict *v, double times_max, double more_us)
+static bool is_within_bound(const char *what, const struct load_verdict *v, double times_max,
+	double more_us)
 {
 	double bound = times_max * v->noise;
 
@@ -399,12 +401,13 @@ static bool held(const char *what, const struct verdict *v, double times_max, do
 
 static bool report(const struct bench *b)
 {
-	struct verdict middle = judge(b, p50), end = judge(b, p99);
+	struct load_verdict middle = compute_load_verdict(b, p50),
+			    end = compute_load_verdict(b, p99);
 	bool ok;
 
 	printf("medians of %u rounds\n", b->rounds);
-	ok = held("p50", &middle, b->times_max, 0);
-	ok = held("p99", &end, b->times_max, P99_MORE_US) && ok;
+	ok = is_within_bound("p50", &middle, b->times_max, 0);
+	ok = is_within_bound("p99", &end, b->times_max, P99_MORE_US) && ok;
 	printf("web server: %.0f %% of a processor; descriptors of the agent: %zu of %d at most\n",
 		100 * median(b->web_cpu, b->rounds), b->most_fds, DESCRIPTORS);
 	return ok;
@@ -421,7 +424,7 @@ int main(int argc, char **argv)
 	bool ok;
 
 	if (argc == 3 && !strcmp(argv[1], "--strangers") && parse_u32(argv[2], &port))
-		return strangers(port);
+		return run_remote_clients(port);
 	if (argc != 3) {
 		(void)fprintf(stderr, "usage: bench-load AGENT NVML\n");
 		return 2;

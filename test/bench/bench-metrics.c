@@ -36,18 +36,18 @@ static void make_use(struct view *v, uint32_t i)
 		.class_ = view_text(v, "batch"),
 		.weight = 1,
 		.time_known = true,
-		.seen = true,
+		.reported = true,
 		.charged_ns = 123456789012345 + i,
 		.queue_ns = 23456789012345,
 		.wait_ns = 3456789012345,
-		.turns = 1234567,
+		.quanta = 1234567,
 		.waits = 234567,
 		.launches = 123456789,
 		.copies = 456789,
 		.copied_bytes = 12345678901234,
 		.revocations_known = true,
 		.refusals_known = true };
-	v->uses[i] = (struct view_use){ .unit = i / SLICES,
+	v->uses[i] = (struct view_use){ .device = i / SLICES,
 		.namespace_ = view_printf(v, "team-%u-production", i % 7),
 		.pod = view_printf(v, "inference-server-large-model-%u-6f7d8c9b5-x%03uq", i / 9,
 			i),
@@ -56,7 +56,7 @@ static void make_use(struct view *v, uint32_t i)
 		.resource = view_text(v, "nvidia.com/gpu.shared"),
 		.mode = VIEW_SLICES,
 		.live = true,
-		.n_seats = 1,
+		.n_replicas = 1,
 		.share = VIEW_MILLION / SLICES,
 		.received = 12345,
 		.memory_known = true,
@@ -64,13 +64,13 @@ static void make_use(struct view *v, uint32_t i)
 		.peak_known = true,
 		.memory_current = true,
 		.busy_current = true,
-		.held_current = true,
+		.allocation_current = true,
 		.memory_used = 1234567890 + i,
 		.memory_peak = 1334567890,
 		.memory_limit = 1500000000,
 		.busy_known = true,
 		.busy_exact = true,
-		.held_ns = 12345678901234567,
+		.allocated_ns = 12345678901234567,
 		.gpu_ns = 123456789012345,
 		.busy_ns = 12345678901234 + i,
 		.memory_byte_s = 1234567890123456,
@@ -80,7 +80,7 @@ static void make_use(struct view *v, uint32_t i)
 
 static int make_gpu(struct view *v, uint32_t i)
 {
-	struct sample_unit *s = &v->sample->units[i];
+	struct sample_device *s = &v->sample->devices[i];
 
 	s->values = calloc(n_fields, sizeof(*s->values));
 	if (!s->values)
@@ -106,10 +106,10 @@ static int make_gpu(struct view *v, uint32_t i)
 		.recovery = "none",
 		.present = true,
 		.sample = s,
-		.first_unit = i,
-		.n_units = 1,
+		.first_device = i,
+		.n_devices = 1,
 		.cost_nano_per_hour = 6880000000 };
-	v->units[i] = (struct view_unit){ .gpu = i,
+	v->devices[i] = (struct view_device){ .gpu = i,
 		.part = VIEW_MILLION,
 		.mode = VIEW_SLICES,
 		.resource = view_text(v, "nvidia.com/gpu.shared"),
@@ -131,11 +131,11 @@ static int make(struct view **ret, struct error *err)
 	v->node = view_text(v, "ip-10-0-12-34.ec2.internal");
 	v->priced = true;
 	v->gpus = view_array(v, GPUS, sizeof(*v->gpus));
-	v->units = view_array(v, GPUS, sizeof(*v->units));
+	v->devices = view_array(v, GPUS, sizeof(*v->devices));
 	v->uses = view_array(v, (size_t)GPUS * SLICES, sizeof(*v->uses));
 	if (view_failed(v))
 		return error_nomem(err);
-	v->n_gpus = v->n_units = GPUS;
+	v->n_gpus = v->n_devices = GPUS;
 	v->n_uses = GPUS * SLICES;
 	for (uint32_t i = 0; i < GPUS; i++)
 		if (make_gpu(v, i) < 0)

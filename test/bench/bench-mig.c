@@ -12,34 +12,34 @@
 #include "model/mig/plan.h"
 #include "unit/model/mig/layouts.h"
 
-#define CUTS_MAX 512
+#define MIG_LAYOUTS_MAX 512
 
-struct cuts {
+struct mig_layout_list {
 	const struct mig_layout *layout;
 	uint32_t n;
-	struct mig_want v[CUTS_MAX];
+	struct mig_desired v[MIG_LAYOUTS_MAX];
 };
 
-static bool note(void *arg, const uint32_t counts[])
+static bool record_desired_mig(void *arg, const uint32_t counts[])
 {
-	struct cuts *c = arg;
-	struct mig_want *w = &c->v[c->n++];
+	struct mig_layout_list *c = arg;
+	struct mig_desired *w = &c->v[c->n++];
 
-	*w = (struct mig_want){ .enabled = true };
+	*w = (struct mig_desired){ .enabled = true };
 	for (uint32_t i = 0; i < c->layout->n; i++)
 		for (uint32_t j = 0; j < counts[i]; j++)
-			w->gi[w->n++] = (struct mig_want_gi){ .profile = i,
+			w->gi[w->n++] = (struct mig_desired_gi){ .profile = i,
 				.start = MIG_START_ANY,
 				.n_ci = 1,
 				.ci = { c->layout->profiles[i].slices } };
-	return c->n < CUTS_MAX;
+	return c->n < MIG_LAYOUTS_MAX;
 }
 
 /* @w on a GPU that was empty. */
-static struct mig_state state_of(const struct mig_layout *l, const struct mig_want *w)
+static struct mig_state state_of(const struct mig_layout *l, const struct mig_desired *w)
 {
 	struct mig_state s = { .capable = true, .enabled = true, .pending_enabled = true };
-	struct mig_place places[MIG_GIS_MAX];
+	struct mig_placement places[MIG_GIS_MAX];
 
 	if (mig_geometry_place(l, NULL, w, MIG_KEEP_NOTHING, places, NULL) < 0)
 		return s;
@@ -53,7 +53,7 @@ static struct mig_state state_of(const struct mig_layout *l, const struct mig_wa
 }
 
 static uint64_t time_plan(const struct mig_layout *l, const struct mig_state *s,
-	const struct mig_want *w)
+	const struct mig_desired *w)
 {
 	struct error err = ERROR_INIT;
 	uint64_t start = time_mono_ns();
@@ -67,12 +67,12 @@ static uint64_t time_plan(const struct mig_layout *l, const struct mig_state *s,
 /* The slowest plan, each the faster of two: what else the machine does only adds. */
 static uint64_t product(enum product_id id)
 {
-	static struct cuts c;
+	static struct mig_layout_list c;
 	struct mig_layout l = product_layout(id);
 	uint64_t slowest = 0, sum = 0;
 
-	c = (struct cuts){ .layout = &l };
-	mig_geometry_each(&l, UINT32_MAX, /* maximal= */ true, note, &c);
+	c = (struct mig_layout_list){ .layout = &l };
+	mig_geometry_each(&l, UINT32_MAX, /* maximal= */ true, record_desired_mig, &c);
 	for (uint32_t from = 0; from < c.n; from++) {
 		struct mig_state s = state_of(&l, &c.v[from]);
 
@@ -95,7 +95,7 @@ static uint64_t hostile(void)
 {
 	struct mig_layout l = { .slots = MIG_SLOTS_MAX, .slices = 64, .n = MIG_PROFILES_MAX };
 	struct mig_state s = { .capable = true, .enabled = true, .pending_enabled = true };
-	struct mig_want w = { .enabled = true, .n = MIG_GIS_MAX };
+	struct mig_desired w = { .enabled = true, .n = MIG_GIS_MAX };
 	uint64_t ns;
 
 	for (uint32_t i = 0; i < l.n; i++)
@@ -104,7 +104,7 @@ static uint64_t hostile(void)
 			.size = 1,
 			.starts = UINT32_MAX };
 	for (uint32_t i = 0; i < w.n; i++)
-		w.gi[i] = (struct mig_want_gi){ .profile = i, .start = MIG_START_ANY };
+		w.gi[i] = (struct mig_desired_gi){ .profile = i, .start = MIG_START_ANY };
 	ns = time_plan(&l, &s, &w);
 	printf("%-22s %42s %8.1f us\n", "hostile layout", "", (double)ns / 1e3);
 	return ns;

@@ -22,7 +22,7 @@
 
 static uint64_t state = 1;
 
-static unsigned draw(unsigned n)
+static unsigned draw_below_n(unsigned n)
 {
 	state = state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
 	return (unsigned)((state >> 33) % n);
@@ -32,19 +32,21 @@ static unsigned draw(unsigned n)
 static void workload(struct buf *b, size_t i)
 {
 	static const char *const gpus[] = { "A10G", "T4", "L4", "V100-SXM2-16GB" };
-	bool train = draw(10) == 0;
-	double busy = train ? 1 : 0.02 + 0.3 * draw(1000) / 1000;
-	double solo = 0.01 + 0.2 * draw(1000) / 1000;
+	bool train = draw_below_n(10) == 0;
+	double busy = train ? 1 : 0.02 + 0.3 * draw_below_n(1000) / 1000;
+	double solo = 0.01 + 0.2 * draw_below_n(1000) / 1000;
 
 	buf_printf(b,
 		"- {name: w%zu, replicas: %u, kind: %s, gpu_ref: %s, busy: %.3f, t_solo: %.3f, ",
-		i, 1 + draw(4), train ? "train" : "inference-open", gpus[draw(4)], busy, solo);
-	buf_printf(b, "mem_peak_mib: %u, u: %.2f, cpu: %um, memory: %uMi, ", 500 + draw(9500),
-		0.1 + 0.6 * draw(100) / 100, 100 + draw(1900), 256 + draw(7680));
+		i, 1 + draw_below_n(4), train ? "train" : "inference-open",
+		gpus[draw_below_n(4)], busy, solo);
+	buf_printf(b, "mem_peak_mib: %u, u: %.2f, cpu: %um, memory: %uMi, ",
+		500 + draw_below_n(9500), 0.1 + 0.6 * draw_below_n(100) / 100,
+		100 + draw_below_n(1900), 256 + draw_below_n(7680));
 	if (!train)
 		buf_printf(b, "rate: %.3f, ", busy / solo);
-	buf_printf(b, "spot_ok: %s, slo: {max_slowdown: %u}}\n", draw(2) ? "true" : "false",
-		3 + draw(5));
+	buf_printf(b, "spot_ok: %s, slo: {max_slowdown: %u}}\n",
+		draw_below_n(2) ? "true" : "false", 3 + draw_below_n(5));
 }
 
 static double cpu_s(void)
@@ -83,7 +85,7 @@ static int64_t plan(const struct price_catalogue *prices, const struct buf *text
 		(double)a->plan.bound_nano / (double)PRICE_NANO,
 		(double)a->unsliced.nano_per_hour / (double)PRICE_NANO, took,
 		use.ru_maxrss / KIB_A_MIB);
-	return a->plan.n_left || took > MAX_S ? -1 : a->plan.nano_per_hour;
+	return a->plan.n_unplaced || took > MAX_S ? -1 : a->plan.nano_per_hour;
 }
 
 static int compare(const struct price_catalogue *prices, size_t n)

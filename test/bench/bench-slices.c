@@ -82,7 +82,7 @@ int main(int argc, char **argv)
 	for (uint32_t i = 0; i < calls + WARM_UP; i++) {
 		const char *id = r->devices[i % r->n_devices].id;
 		struct slice_plan plan;
-		struct slice *slice;
+		struct stored_slice *slice;
 		uint64_t t0;
 
 		/* As the agent does between allocations. */

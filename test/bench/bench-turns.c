@@ -130,13 +130,13 @@ static _Noreturn void process(unsigned int number)
 
 	join(&memory, number % SLICES, SLICE_HELLO_MEMORY);
 	join(&turns, number % SLICES, SLICE_HELLO_TURNS);
-	if (!client_take(&memory, 0, MIB))
+	if (!client_allocate(&memory, 0, MIB))
 		_exit(1);
 	atomic_fetch_add(ready, 1);
 	for (;;) {
 		wait_ms(number % 10 ? 1000 : 10);
 		if (number % 10 == 0)
-			(void)client_want(&memory, 0, 1024 * MIB, NULL);
+			(void)client_request(&memory, 0, 1024 * MIB, NULL);
 	}
 }
 
@@ -146,7 +146,7 @@ static void send_text(int fd, const char *text, size_t len)
 		_exit(1);
 }
 
-static void answer(int fd, const char *line)
+static void write_arbiter_answer(int fd, const char *line)
 {
 	static char text[64 * 1024];
 	const char *seq = strstr(line, "\"seq\":") + strlen("\"seq\":");
@@ -194,7 +194,7 @@ static _Noreturn void agent(void)
 		while ((end = strchr(data, '\n'))) {
 			*end = '\0';
 			if (strstr(data, "\"op\":\"read\""))
-				answer(fd, data);
+				write_arbiter_answer(fd, data);
 			len -= (size_t)(end + 1 - data);
 			memmove(data, end + 1, len + 1);
 		}
@@ -235,7 +235,7 @@ static uint64_t watch(const struct slice_client *c, bool open, uint64_t began)
 static void want(struct slice_client *c)
 {
 	do {
-		if (client_say(c, 0, false, true) < 0)
+		if (client_report_state(c, 0, false, true) < 0)
 			die("a connection ended");
 	} while (!client_wait_gate(c, 0, true, 100));
 }
@@ -253,12 +253,12 @@ static void revocations(void)
 
 		wait_ms(1 + (long)(i % 3));
 		began = time_mono_ns();
-		if (client_say(&l, 0, true, false) < 0)
+		if (client_report_state(&l, 0, true, false) < 0)
 			die("a connection ended");
 		closed[i] = watch(&b, false, began);
-		(void)client_say(&b, 0, false, true);
+		(void)client_report_state(&b, 0, false, true);
 		began = time_mono_ns();
-		if (client_say(&l, 0, false, false) < 0)
+		if (client_report_state(&l, 0, false, false) < 0)
 			die("a connection ended");
 		opened[i] = watch(&b, true, began);
 	}
@@ -290,14 +290,14 @@ static void deaths(void)
 		}
 		while (atomic_load(ready) == before)
 			wait_ms(1);
-		(void)client_say(&b, 0, false, true);
+		(void)client_report_state(&b, 0, false, true);
 		/* Its turn may just be over. */
 		wait_ms(1);
 		began = time_mono_ns();
 		(void)kill(pid, SIGKILL);
 		took[i] = watch(&b, true, began);
 		(void)waitpid(pid, NULL, 0);
-		(void)client_say(&b, 0, false, false);
+		(void)client_report_state(&b, 0, false, false);
 		wait_ms(5);
 	}
 	show("killed", took, KILLS);

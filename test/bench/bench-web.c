@@ -30,11 +30,11 @@
 #include "lib/http/server/server.h"
 #include "io/web/web.h"
 
-#define SCRAPE_LINES 20000 /* about 1.3 MB, a node of 8 GPUs in 56 slices each */
-#define ASK_EVERY_NS (2 * NS_PER_MS)
-#define SAMPLES_MAX  20000
+#define SCRAPE_LINES     20000 /* about 1.3 MB, a node of 8 GPUs in 56 slices each */
+#define REQUEST_EVERY_NS (2 * NS_PER_MS)
+#define SAMPLES_MAX      20000
 
-struct served {
+struct served_node {
 	uv_loop_t loop;
 	uv_async_t stop;
 	struct http_server *local;
@@ -83,17 +83,17 @@ static const struct web_route routes[] = { { "/metrics", false, get_metrics } };
 
 static void on_stop(uv_async_t *h)
 {
-	struct served *s = h->data;
+	struct served_node *s = h->data;
 
 	s->local = http_server_stop(s->local);
 	uv_close((uv_handle_t *)h, NULL);
 }
 
-static void *serve(void *arg)
+static void *run_web_loop(void *arg)
 {
 	const struct web_options options = { .listen = "127.0.0.1:0" };
 	const struct web_ops ops = { .routes = routes, .n_routes = ARRAY_LEN(routes) };
-	struct served *s = arg;
+	struct served_node *s = arg;
 	struct error err = ERROR_INIT;
 
 	web_load_pin(0); /* the web thread is born here and stays here too */
@@ -111,7 +111,7 @@ static void *serve(void *arg)
 
 /* --- what is measured --- */
 
-static uint64_t ask_ns(const struct served *s)
+static uint64_t measure_request_ns(const struct served_node *s)
 {
 	static const char request[] = "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
 	CLEANUP(closep) int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -141,16 +141,16 @@ struct result {
 	uint64_t p50_ns, p99_ns, max_ns;
 };
 
-static struct result measure(const struct served *s, uint64_t for_ns)
+static struct result measure(const struct served_node *s, uint64_t for_ns)
 {
 	static uint64_t samples[SAMPLES_MAX];
 	uint64_t end_ns = time_mono_ns() + for_ns;
 	size_t n = 0;
 
 	while (n < SAMPLES_MAX && time_mono_ns() < end_ns) {
-		struct timespec pause = { .tv_nsec = (long)ASK_EVERY_NS };
+		struct timespec pause = { .tv_nsec = (long)REQUEST_EVERY_NS };
 
-		samples[n++] = ask_ns(s);
+		samples[n++] = measure_request_ns(s);
 		(void)nanosleep(&pause, NULL);
 	}
 	qsort(samples, n, sizeof(samples[0]), by_value);
@@ -178,7 +178,7 @@ static const struct {
 	{ "all of them", (1U << WEB_LOAD_KINDS_) - 1 },
 };
 
-static void run(const struct served *s, size_t i, uint64_t for_ns)
+static void run(const struct served_node *s, size_t i, uint64_t for_ns)
 {
 	struct web_load *load[WEB_LOAD_KINDS_] = { NULL };
 	struct web_counts before, after;
@@ -213,7 +213,7 @@ int main(void)
 	const char *look = getenv("BENCH_SHORT");
 	uint64_t for_ns = look && *look ? NS_PER_SEC : 8 * NS_PER_SEC;
 	struct rlimit files = { .rlim_cur = 0 };
-	struct served s = { .local = NULL };
+	struct served_node s = { .local = NULL };
 	char dir[] = "/tmp/bench-web.XXXXXX";
 	pthread_t thread;
 
@@ -227,7 +227,7 @@ int main(void)
 	}
 	(void)snprintf(s.socket, sizeof(s.socket), "unix:%s/s", dir);
 	(void)pthread_barrier_init(&s.ready, NULL, 2);
-	(void)pthread_create(&thread, NULL, serve, &s);
+	(void)pthread_create(&thread, NULL, run_web_loop, &s);
 	(void)pthread_barrier_wait(&s.ready);
 	web_load_pin(1);
 	printf("%-34s %8s %8s %8s   %5s  %5s\n", "a request to the loop, us, beside", "p50",

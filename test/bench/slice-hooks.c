@@ -269,7 +269,7 @@ static int in_child(const char *ours, const char *real, const char *where, const
 }
 
 /* The arbiter must name the GPU before it serves: asked in a child, as a parent's driver is no child's. */
-static int ask_uuid(const char *real)
+static int read_uuid_in_child(const char *real)
 {
 	int fds[2], status = -1;
 	pid_t pid;
@@ -309,7 +309,7 @@ int main(int argc, char **argv)
 {
 	char dir[] = "/tmp/gs-bench.XXXXXX", turns[] = "/tmp/gs-bench.XXXXXX";
 	struct test_arbiter *arbiter = ta_new();
-	static struct turn_arbiter turn_arbiter;
+	static struct gate_arbiter gate_arbiter;
 	int r;
 
 	if (argc != 3) {
@@ -317,7 +317,7 @@ int main(int argc, char **argv)
 			"usage: bench-slice-hooks LIBGPUSLICE-CUDA.SO LIBCUDA.SO.1\n");
 		return 2;
 	}
-	if (ask_uuid(argv[2])) {
+	if (read_uuid_in_child(argv[2])) {
 		(void)fprintf(stderr, "no GPU: skipped\n");
 		return 77;
 	}
@@ -331,9 +331,9 @@ int main(int argc, char **argv)
 	atomic_store(&arbiter->alone, true);
 	r |= in_child(argv[1], argv[2], "in a slice", dir, false);
 	ta_fini(arbiter);
-	tu_start(&turn_arbiter, turns, 1);
+	ga_start(&gate_arbiter, turns, 1);
 	r |= in_child(argv[1], argv[2], "gate open", turns, true);
-	tu_kill(&turn_arbiter);
+	ga_kill(&gate_arbiter);
 	remove_dir(dir);
 	remove_dir(turns);
 	return r;

@@ -68,7 +68,7 @@ static int join(const struct web_load *l, unsigned net, unsigned host, bool wait
 #define LENGTH "\r\nContent-Length: "
 
 /* How long the answer is as a whole, by its first bytes; 0: it is no good one. */
-static size_t answer_len(const char *head)
+static size_t get_response_len(const char *head)
 {
 	const char *end = strstr(head, "\r\n\r\n");
 	const char *len = strcasestr(head, LENGTH);
@@ -107,7 +107,7 @@ static void scrape(struct web_load *l)
 		while ((n = receive(fd, some, sizeof(some) - 1)) > 0) {
 			some[n] = '\0';
 			if (total == 0)
-				expected = answer_len(some);
+				expected = get_response_len(some);
 			total += (size_t)n;
 		}
 	took = time_mono_ns() - began;
@@ -138,7 +138,7 @@ static void scrapes(struct web_load *l)
 }
 
 /* Has the other end gone? */
-static bool gone(int fd)
+static bool is_peer_closed(int fd)
 {
 	char some[4096];
 	ssize_t n = recv(fd, some, sizeof(some), MSG_DONTWAIT);
@@ -146,9 +146,9 @@ static bool gone(int fd)
 	return n == 0 || (n < 0 && errno != EAGAIN);
 }
 
-static void hold(struct web_load *l, int i, unsigned net, unsigned hosts)
+static void keep_conn_open(struct web_load *l, int i, unsigned net, unsigned hosts)
 {
-	if (l->fds[i] >= 0 && gone(l->fds[i]))
+	if (l->fds[i] >= 0 && is_peer_closed(l->fds[i]))
 		closep(&l->fds[i]);
 	if (l->fds[i] >= 0)
 		return;
@@ -166,7 +166,7 @@ static void slow(struct web_load *l)
 
 	while (!atomic_load(&l->stop)) {
 		for (int i = 0; i < SLOW_N; i++) {
-			hold(l, i, 2, 10);
+			keep_conn_open(l, i, 2, 10);
 			if (l->fds[i] >= 0)
 				(void)send(l->fds[i], request + at % (sizeof(request) - 1), 1,
 					MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -200,7 +200,7 @@ static void storm(struct web_load *l)
 {
 	while (!atomic_load(&l->stop))
 		for (int i = 0; i < STORM_N && !atomic_load(&l->stop); i++) {
-			hold(l, i, 4, 250);
+			keep_conn_open(l, i, 4, 250);
 			if (i % 20 == 0)
 				nap_ns(NS_PER_MS);
 		}

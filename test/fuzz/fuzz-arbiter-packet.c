@@ -19,19 +19,19 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	static const uint8_t uuid[1][SLICE_UUID_BYTES] = { "0123456789abcde" };
 	static const uint64_t limits[1] = { LIMIT };
 	static struct slice_page page, other_page;
-	struct book_who who = { .pid = 1, .start = 1, .serial = 1, .name = "fuzz" };
-	struct book_record rec = { .state = 0 }, other_rec = { .state = 0 };
-	struct book_member *m = NULL, *other = NULL;
-	struct book_slice *s;
-	struct book b;
+	struct grants_client who = { .pid = 1, .start = 1, .serial = 1, .name = "fuzz" };
+	struct grants_record rec = { .state = 0 }, other_rec = { .state = 0 };
+	struct grants_member *m = NULL, *other = NULL;
+	struct grants_slice *s;
+	struct grants_table b;
 
-	book_init(&b);
-	s = book_slice_new(&b, "slice", 1, uuid, limits);
-	if (!s || book_register(&b, s, &who, &rec, &page, &m) != SLICE_OK)
+	grants_init(&b);
+	s = grants_slice_new(&b, "slice", 1, uuid, limits);
+	if (!s || grants_register(&b, s, &who, &rec, &page, &m) != SLICE_OK)
 		__builtin_trap();
 	who.pid = 2;
 	who.serial = 2;
-	if (book_register(&b, s, &who, &other_rec, &other_page, &other) != SLICE_OK)
+	if (grants_register(&b, s, &who, &other_rec, &other_page, &other) != SLICE_OK)
 		__builtin_trap();
 	while (size >= 2) {
 		size_t len = data[1], at = (size_t)data[0] * 16 % sizeof(page);
@@ -46,23 +46,26 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 				len < sizeof(page) - at ? len : sizeof(page) - at);
 		} else if (packet_read(&p, data, len, 1, NULL) == 0) {
 			if (p.head.op == SLICE_WANT)
-				(void)book_want(m, p.want.gpu, p.want.bytes, p.head.tag, NULL);
+				(void)grants_request(m, p.want.gpu, p.want.bytes, p.head.tag,
+					NULL);
 			else if (p.head.op == SLICE_STATE &&
 				 (p.state.gpu >= 1 || p.state.busy > 1 || p.state.wants > 1 ||
 					 p.state.generation > 0xffffff))
 				__builtin_trap();
 			else if (p.head.op == SLICE_HELLO)
-				book_unanswered(m, p.hello.unanswered);
+				grants_return_unanswered(m, p.hello.unanswered);
 		}
 		data += len;
 		size -= len;
 		if (s->gpus[0].granted > LIMIT ||
-			s->gpus[0].granted != book_granted(m, 0) + book_granted(other, 0) ||
-			book_used(m, 0) > book_granted(m, 0))
+			s->gpus[0].granted !=
+				grants_get_granted(m, 0) + grants_get_granted(other, 0) ||
+			grants_get_used(m, 0) > grants_get_granted(m, 0))
 			__builtin_trap();
-		if (book_slice_free(s, 0) > 0 && book_want(other, 0, 1, 1, NULL) != SLICE_OK)
+		if (grants_slice_free_bytes(s, 0) > 0 &&
+			grants_request(other, 0, 1, 1, NULL) != SLICE_OK)
 			__builtin_trap();
 	}
-	book_fini(&b);
+	grants_fini(&b);
 	return 0;
 }

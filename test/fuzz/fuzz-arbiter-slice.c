@@ -18,7 +18,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			__builtin_trap();
 		return 0;
 	}
-	if (d.mps && !d.turns)
+	if (d.mps && !d.has_compute)
 		__builtin_trap();
 	if (d.n_gpus < 1 || d.n_gpus > SLICE_GPUS_MAX || !slice_id_valid(d.id))
 		__builtin_trap();

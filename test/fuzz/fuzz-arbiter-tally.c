@@ -10,41 +10,41 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define ID    "0123456789abcdef0123456789abcdef"
-#define SEATS 4
-#define KEPT  64 /* records: more than are ever written, as the first free one is taken */
+#define ID           "0123456789abcdef0123456789abcdef"
+#define FILE_CLIENTS 4
+#define KEPT         64 /* records: more than are ever written, as the first free one is taken */
 
 static const uint8_t uuid[SLICE_UUID_BYTES] = { 1 };
 
-static void open_tally(struct tally *t, const char *path)
+static void open_fuzz_accounts(struct usage_accounts *t, const char *path)
 {
-	if (tally_open(t, path, "boot", NULL) < 0)
+	if (usage_accounts_open(t, path, "boot", NULL) < 0)
 		__builtin_trap();
 }
 
 /* All that is there must add up, and go. */
-static void use(struct tally *t)
+static void use(struct usage_accounts *t)
 {
-	struct tally_account *a = tally_account(t, ID, uuid);
-	uint64_t before[TALLY_COUNTERS], after[TALLY_COUNTERS];
-	struct tally_seat *s = a ? tally_seat_new(t, a, 99, 0, 1, 1, NULL) : NULL;
+	struct usage_account *a = usage_account(t, ID, uuid);
+	uint64_t before[USAGE_COUNTERS], after[USAGE_COUNTERS];
+	struct usage_client *s = a ? usage_client_new(t, a, 99, 0, 1, 1, NULL) : NULL;
 
 	/* It may say that all are in use. */
 	if (!s)
 		return;
-	tally_total(t, a, before);
-	for (uint64_t i = 0; i < SEATS; i++) {
-		struct tally_seat *one = tally_seat_find(t, a, i, 0);
+	usage_account_total(t, a, before);
+	for (uint64_t i = 0; i < FILE_CLIENTS; i++) {
+		struct usage_client *one = usage_client_find(t, a, i, 0);
 
 		if (one)
-			tally_seat_end(t, one);
+			usage_client_end(t, one);
 	}
-	tally_seat_end(t, s);
-	tally_total(t, a, after);
+	usage_client_end(t, s);
+	usage_account_total(t, a, after);
 	if (memcmp(before, after, sizeof(before)) != 0)
 		__builtin_trap();
-	tally_account_drop(t, a);
-	if (tally_account_find(t, ID, uuid))
+	usage_account_drop(t, a);
+	if (usage_account_find(t, ID, uuid))
 		__builtin_trap();
 }
 
@@ -70,24 +70,24 @@ static char *copy_of(const char *at, size_t len)
 
 static void make_file(void)
 {
-	struct tally_account *a;
-	struct tally t;
+	struct usage_account *a;
+	struct usage_accounts t;
 
 	memcpy(file.path, "/dev/shm/fuzz-tally.XXXXXX", sizeof("/dev/shm/fuzz-tally.XXXXXX"));
 	file.fd = mkstemp(file.path);
 	if (file.fd < 0)
 		__builtin_trap();
-	open_tally(&t, file.path);
-	a = tally_account(&t, ID, uuid);
-	for (uint64_t i = 0; a && i < SEATS; i++)
-		(void)tally_seat_new(&t, a, i, 0, 1, 1, NULL);
+	open_fuzz_accounts(&t, file.path);
+	a = usage_account(&t, ID, uuid);
+	for (uint64_t i = 0; a && i < FILE_CLIENTS; i++)
+		(void)usage_client_new(&t, a, i, 0, 1, 1, NULL);
 	file.bytes = t.file.bytes;
 	file.accounts = (size_t)((char *)t.accounts - (char *)t.head);
-	file.seats = (size_t)((char *)t.seats - (char *)t.head);
+	file.seats = (size_t)((char *)t.clients - (char *)t.head);
 	file.head = copy_of((char *)t.head, file.accounts);
 	file.account = copy_of((char *)t.accounts, KEPT * sizeof(*t.accounts));
-	file.seat = copy_of((char *)t.seats, KEPT * sizeof(*t.seats));
-	tally_close(&t);
+	file.seat = copy_of((char *)t.clients, KEPT * sizeof(*t.clients));
+	usage_accounts_close(&t);
 	file.at = mmap(NULL, file.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file.fd, 0);
 	if (file.at == MAP_FAILED)
 		__builtin_trap();
@@ -96,8 +96,8 @@ static void make_file(void)
 static void reset_file(void)
 {
 	memcpy(file.at, file.head, file.accounts);
-	memcpy(file.at + file.accounts, file.account, KEPT * sizeof(struct tally_account));
-	memcpy(file.at + file.seats, file.seat, KEPT * sizeof(struct tally_seat));
+	memcpy(file.at + file.accounts, file.account, KEPT * sizeof(struct usage_account));
+	memcpy(file.at + file.seats, file.seat, KEPT * sizeof(struct usage_client));
 }
 
 static void remove_file(void)
@@ -111,7 +111,7 @@ static void remove_file(void)
  */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	struct tally t;
+	struct usage_accounts t;
 
 	if (!file.at) {
 		make_file();
@@ -125,8 +125,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 								  : file.seats);
 
 		at %= data[0] % 3 == 0   ? 8192
-		      : data[0] % 3 == 1 ? sizeof(struct tally_account)
-					 : SEATS * sizeof(struct tally_seat);
+		      : data[0] % 3 == 1 ? sizeof(struct usage_account)
+					 : FILE_CLIENTS * sizeof(struct usage_client);
 		data += 4;
 		size -= 4;
 		len = len < size ? len : size;
@@ -134,8 +134,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		data += len;
 		size -= len;
 	}
-	open_tally(&t, file.path);
+	open_fuzz_accounts(&t, file.path);
 	use(&t);
-	tally_close(&t);
+	usage_accounts_close(&t);
 	return 0;
 }

@@ -42,7 +42,7 @@ static void write_again(const struct bench_result *r)
 }
 
 /* No text of the file is markup, and no figure of it reaches a plot as none. */
-static void draw(const struct bench_result *r)
+static void render_checked_report(const struct bench_result *r)
 {
 	static const char *const never[] = { "=\"nan", "=\"-nan", "=\"inf", "=\"-inf",
 		"<script", "(null)" };
@@ -74,7 +74,7 @@ static void fuzz_result(const char *text, size_t len)
 	}
 	write_again(&r);
 	if (r.n_rows <= ROWS_MAX)
-		draw(&r);
+		render_checked_report(&r);
 	if (r.n_rows <= ROWS_MAX && compare_make(&c, &r, &r, &o, &err) == 0)
 		compare_fini(&c);
 	bench_result_fini(&r);
@@ -130,10 +130,10 @@ static void fuzz_arrivals(const char *text, size_t len)
 static void fuzz_status(const char *text, size_t len)
 {
 	struct profile_launch *l = calloc(len + 1, sizeof(*l));
-	struct profile_look look;
+	struct profile_sample look;
 	struct profile_steps s;
 
-	(void)watch_read(&look, text, len);
+	(void)watch_parse_status(&look, text, len);
 	if (!l)
 		return;
 	for (size_t i = 0; i < len; i++)
@@ -168,7 +168,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 		fuzz_status((const char *)data + 1, len - 1);
 		break;
 	case 5:
-		(void)outside_is_pod(text, "0bf4ee08-9f4b-4a1c-a0b1-3e0d6c6a2f11");
+		(void)observation_is_pod(text, "0bf4ee08-9f4b-4a1c-a0b1-3e0d6c6a2f11");
 		break;
 	default:
 		fuzz_arrivals((const char *)data + 1, len - 1);

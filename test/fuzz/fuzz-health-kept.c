@@ -18,15 +18,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	node_init(&n);
 	health_policy_default(&p);
-	r = health_kept_parse(&n, (const char *)data, size, "b", NOW, &err);
-	if ((r < 0) != (err.code != ERR_NONE) || (r < 0 && (n.kept || n.n_missing)) ||
-		n.n_kept > HEALTH_KEPT_MAX || n.n_missing > GPU_NODE_MAX)
+	r = saved_health_parse(&n, (const char *)data, size, "b", NOW, &err);
+	if ((r < 0) != (err.code != ERR_NONE) || (r < 0 && (n.persisted || n.n_missing)) ||
+		n.n_persisted > SAVED_HEALTH_MAX || n.n_missing > GPU_NODE_MAX)
 		abort();
-	for (uint32_t i = 0; i < n.n_kept; i++) {
+	for (uint32_t i = 0; i < n.n_persisted; i++) {
 		struct health h;
 
 		health_init(&h, NOW);
-		health_restore(&h, &p, &n.kept[i].health, NOW);
+		health_restore(&h, &p, &n.persisted[i].health, NOW);
 		if (!health_ok(&h) && h.retry_at_ns > NOW + p.max_cooldown_ns)
 			abort();
 	}

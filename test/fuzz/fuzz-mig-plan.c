@@ -71,12 +71,12 @@ static struct mig_state state_of(struct input *in)
 	return s;
 }
 
-static struct mig_want want_of(struct input *in)
+static struct mig_desired want_of(struct input *in)
 {
-	struct mig_want w = { .enabled = !(number(in) & 1), .n = number(in) };
+	struct mig_desired w = { .enabled = !(number(in) & 1), .n = number(in) };
 
 	for (uint32_t i = 0; i < w.n && i < MIG_GIS_MAX; i++) {
-		struct mig_want_gi *gi = &w.gi[i];
+		struct mig_desired_gi *gi = &w.gi[i];
 
 		gi->profile = number(in);
 		gi->start = number(in);
@@ -94,8 +94,8 @@ static void check(bool ok)
 }
 
 /* Places that are the profiles', and no two on one slot. */
-static void check_places(const struct mig_layout *l, const struct mig_state *s,
-	const struct mig_want *w, const struct mig_place *places)
+static void check_placements(const struct mig_layout *l, const struct mig_state *s,
+	const struct mig_desired *w, const struct mig_placement *places)
 {
 	uint64_t used = 0;
 
@@ -135,21 +135,21 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct input in = { .data = data, .size = size };
 	struct mig_layout l = layout_of(&in);
 	struct mig_state s = state_of(&in);
-	struct mig_want w = want_of(&in), same;
+	struct mig_desired w = want_of(&in), same;
 	unsigned flags = number(&in);
-	struct mig_place places[MIG_GIS_MAX];
+	struct mig_placement places[MIG_GIS_MAX];
 	struct error err = ERROR_INIT;
 	struct mig_plan p;
 
 	if (mig_geometry_place(&l, &s, &w, MIG_KEEP_MOST, places, &err) == 0)
-		check_places(&l, &s, &w, places);
+		check_placements(&l, &s, &w, places);
 	else
 		check(err.code == ERR_LIMIT || err.code == ERR_INVALID);
 	if (mig_plan_make(&p, &l, &s, &w, flags, &err) == 0)
 		check_plan(&l, &s, &p);
 	for (uint32_t i = 0; i <= MIG_PROFILES_MAX; i++)
-		check(mig_geometry_room(&l, &s, i) <= MIG_GIS_MAX);
-	mig_want_of_state(&s, &same);
+		check(mig_geometry_count_free(&l, &s, i) <= MIG_GIS_MAX);
+	mig_desired_from_state(&s, &same);
 	if (mig_plan_make(&p, &l, &s, &same, 0, &err) == 0) {
 		check_plan(&l, &s, &p);
 		check(!s.capable || p.n <= 1); /* the mode, if another one is pending */

@@ -17,7 +17,7 @@ static void check(const struct mig_report *r)
 		const struct mig_report_gpu *g = &r->gpus[i];
 
 		/* Without a UUID a GPU is not planned. */
-		if (g->n_stay > MIG_STAY_MAX || (g->steps && !*g->uuid) ||
+		if (g->n_remaining > MIG_REMAINING_MAX || (g->steps && !*g->uuid) ||
 			mig_report_has(r, g->uuid) != (*g->uuid != '\0'))
 			abort();
 	}
@@ -44,16 +44,17 @@ static void report(const char *text, size_t len)
 static void node(const char *text, size_t len)
 {
 	json_t *o = json_loadb(text, len, 0, NULL), *patch = NULL;
-	const struct mig_marks_now now = { .labels = json_object_get(o, "labels"),
+	const struct mig_node_labels_actual now = { .labels = json_object_get(o, "labels"),
 		.reason = json_string_value(json_object_get(o, "reason")),
-		.old = json_string_value(json_object_get(o, "old")) };
+		.old_paused = json_string_value(json_object_get(o, "old")) };
 	const char *own[MIG_CLIENTS_MAX + 1];
 	char name[64];
 
-	for (int i = MIG_CLIENTS_KEEP; i <= MIG_CLIENTS_RUN; i++) {
-		const struct mig_marks want = { .state = "x", .clients = (enum mig_clients)i };
+	for (int i = MIG_CLIENTS_UNCHANGED; i <= MIG_CLIENTS_RUN; i++) {
+		const struct mig_node_labels want = { .state = "x",
+			.clients = (enum mig_clients)i };
 
-		if (mig_marks_patch(&patch, &want, &now, NULL) == 0)
+		if (mig_node_labels_patch(&patch, &want, &now, NULL) == 0)
 			json_decref(patch);
 	}
 	(void)mig_clients_wait(now.labels, json_object_get(o, "items"), name, sizeof(name));

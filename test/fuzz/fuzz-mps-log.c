@@ -38,10 +38,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 	mps_log_fini(&l);
 	if (mps_pids_read(pids, 8, text) > 8)
 		abort();
-	(void)environ_find(text, len, "A");
-	if (cgroup_pod_uid(text, uid) && strlen(uid) != 36)
+	(void)mps_environ_find(text, len, "A");
+	if (mps_cgroup_pod_uid(text, uid) && strlen(uid) != 36)
 		abort();
-	if (mounts_pod_uid(text, uid) && strlen(uid) != 36)
+	if (mps_mounts_pod_uid(text, uid) && strlen(uid) != 36)
 		abort();
 	return 0;
 }

@@ -27,7 +27,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 			/* One that asks for a thousandth at a time takes long and shows nothing. */
 			for (size_t k = 0; k < t.n_pods; k++)
-				asked += place_asked(&t.pods[k]);
+				asked += place_get_demand(&t.pods[k]);
 			if (t.n_pods && asked / t.n_pods < 100)
 				break;
 			if (place_replay(&r, &t, &s, &err) == 0 &&

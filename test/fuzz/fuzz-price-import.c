@@ -8,7 +8,7 @@
 
 /* Files of others: what is read of them is an amount that can be, and an error is one line. */
 
-static int see(void *arg, const struct price_offer *o)
+static int check_imported_offer(void *arg, const struct price_offer *o)
 {
 	(void)arg;
 	if (o->price.nano_per_hour < 0 || o->price.nano_per_hour > PRICE_MAX ||
@@ -63,6 +63,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	}
 	if (got < 0 && (err.code == ERR_NONE || !*err.msg || strchr(err.msg, '\n')))
 		abort();
-	(void)price_each(c, "us-east-1", see, NULL);
+	(void)price_each(c, "us-east-1", check_imported_offer, NULL);
 	return 0;
 }

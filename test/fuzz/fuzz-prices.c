@@ -6,11 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int see(void *arg, const struct price_offer *o)
+static int check_parsed_offer(void *arg, const struct price_offer *o)
 {
 	(void)arg;
 	if (o->price.nano_per_hour < o->low || o->price.nano_per_hour > o->high ||
-		!o->part_milli || o->part_milli > 1000)
+		!o->gpu_milli || o->gpu_milli > 1000)
 		abort();
 	return 0;
 }
@@ -38,7 +38,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		(void)price_is_stale(&p, UINT64_C(4000000000), warning);
 	}
 	if (c)
-		(void)price_each(c, "r", see, NULL);
+		(void)price_each(c, "r", check_parsed_offer, NULL);
 	if (price_parse(text, &nano) &&
 		(!price_parse(price_text(nano, 0, buf), &again) || again != nano))
 		abort();

@@ -15,33 +15,33 @@
 
 static void fuzz_checkpoint(const char *text, size_t len)
 {
-	struct see_checkpoint c;
+	struct monitoring_checkpoint c;
 	struct error err = ERROR_INIT;
 
-	if (see_checkpoint_parse(&c, text, len, &err) < 0) {
+	if (monitoring_checkpoint_parse(&c, text, len, &err) < 0) {
 		if (err.code == ERR_NONE || c.n)
 			abort();
 		return;
 	}
 	for (size_t i = 0; i < c.n; i++) {
-		const char *uid =
-			see_checkpoint_uid(&c, c.v[i].container, c.v[i].resource, c.v[i].id);
+		const char *uid = monitoring_checkpoint_find_uid(&c, c.v[i].container,
+			c.v[i].resource, c.v[i].id);
 
 		if (*uid && strcmp(uid, c.v[i].uid) != 0)
 			abort();
 	}
-	see_checkpoint_fini(&c);
+	monitoring_checkpoint_fini(&c);
 }
 
 static void fuzz_proc(const char *text, size_t len)
 {
-	char uid[SEE_UID_MAX], container[SEE_CONTAINER_MAX];
+	char uid[MONITORING_UID_MAX], container[MONITORING_CONTAINER_MAX];
 
-	if (see_cgroup_pod(text, len, uid) && strlen(uid) != 36 && strlen(uid) != 32)
+	if (monitoring_cgroup_pod(text, len, uid) && strlen(uid) != 36 && strlen(uid) != 32)
 		abort();
-	if (see_mounts_pod(text, len, uid) && strlen(uid) != 36 && strlen(uid) != 32)
+	if (monitoring_mounts_pod(text, len, uid) && strlen(uid) != 36 && strlen(uid) != 32)
 		abort();
-	if (see_mounts_container(text, len, "u", container) && !*container)
+	if (monitoring_mounts_container(text, len, "u", container) && !*container)
 		abort();
 }
 
@@ -49,13 +49,13 @@ static void fuzz_device(const char *text)
 {
 	struct gpu gpu = { .uuid = "GPU-0", .has_minor = true, .minor = 1 };
 	struct gpu_mig mig = { .uuid = "MIG-0", .gi = 1, .placed = true, .start = 4 };
-	struct see_unit v[] = { { .gpu = &gpu, .uuid = gpu.uuid },
+	struct monitoring_device v[] = { { .gpu = &gpu, .uuid = gpu.uuid },
 		{ .gpu = &gpu, .mig = &mig, .uuid = mig.uuid } };
-	const struct see_units units = { .v = v, .n = 2 };
-	uint32_t at = see_device_find(&units, text, false);
-	uint32_t dynamic = see_device_find(&units, text, true);
+	const struct monitoring_devices units = { .v = v, .n = 2 };
+	uint32_t at = monitoring_devices_find_id(&units, text, false);
+	uint32_t dynamic = monitoring_devices_find_id(&units, text, true);
 
-	if ((at != SEE_NONE && at > 1) || (dynamic != SEE_NONE && dynamic > 1))
+	if ((at != MONITORING_NONE && at > 1) || (dynamic != MONITORING_NONE && dynamic > 1))
 		abort();
 }
 

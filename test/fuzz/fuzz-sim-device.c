@@ -36,7 +36,7 @@ static void remove_node(void)
 }
 
 /* GPU 1 has a MIG device of three slices and one of two. */
-static void cut(void)
+static void create_fuzz_mig_devices(void)
 {
 	static const struct {
 		uint32_t profile, compute; /* ids */
@@ -63,16 +63,16 @@ static void cut(void)
 
 static void make_node(void)
 {
-	struct sim_place place;
+	struct sim_location place;
 
-	if (!mkdtemp(dir) || sim_place_of(&place, "p4d.24xlarge", dir, NULL) < 0 ||
-		sim_place_open(&place, NULL, &state, NULL) != 0)
+	if (!mkdtemp(dir) || sim_location_resolve(&place, "p4d.24xlarge", dir, NULL) < 0 ||
+		sim_location_open(&place, NULL, &state, NULL) != 0)
 		abort();
 	(void)atexit(remove_node);
-	cut();
+	create_fuzz_mig_devices();
 }
 
-static void close_answer(const struct device_answer *a)
+static void close_answer_fd(const struct device_answer *a)
 {
 	if (a->close_fd && a->fd >= 0)
 		(void)close(a->fd);
@@ -123,7 +123,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		now += UINT64_C(1) << step * 4;
 		device_advance(d, now);
 		ok = device_packet(clients[who], packet.bytes, len, -1, now, &a);
-		close_answer(&a);
+		close_answer_fd(&a);
 		if (!ok || go) {
 			device_client_gone(clients[who], now);
 			clients[who] = fresh(d, who + 1, now);

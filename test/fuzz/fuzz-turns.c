@@ -10,17 +10,17 @@
  * passes, called for or not. Two bytes each: what happens (3 bits) to whom (5 bits), and a number. At the
  * end whoever wants has its turn at last, if all others become idle and time passes as the scheduler asks.
  */
-#define SLICES    6
-#define SEATS     20
-#define GPUS      4
-#define DRAIN_MAX 100000 /* steps */
-#define START     (UINT64_C(1) << 40)
+#define SLICES        6
+#define WORLD_CLIENTS 20
+#define GPUS          4
+#define DRAIN_MAX     100000 /* steps */
+#define START         (UINT64_C(1) << 40)
 
 struct world {
-	struct turns *t;
-	struct turns_slice *slices[SLICES];
-	struct turns_seat *seats[SEATS];
-	unsigned int of[SEATS]; /* slice */
+	struct sched *t;
+	struct sched_slice *slices[SLICES];
+	struct sched_client *clients[WORLD_CLIENTS];
+	unsigned int of[WORLD_CLIENTS]; /* slice */
 	uint64_t now, gone[GPUS], charged[SLICES][GPUS];
 };
 
@@ -31,67 +31,67 @@ static void check(bool ok)
 }
 
 /* No call back, and nobody before an open gate. */
-static void on_gate(void *arg, struct turns_seat *seat)
+static void on_gate(void *arg, struct sched_client *seat)
 {
 	(void)arg;
-	check(seat->gate == TURNS_CLOSED || !seat->wants);
-	check(seat->gate == TURNS_METERED || !seat->meter.window_ns);
+	check(seat->gate == SCHED_GATE_CLOSED || !seat->wants);
+	check(seat->gate == SCHED_GATE_THROTTLED || !seat->throttle.window_ns);
 }
 
 /* It gets on as its number says, and some of them now and then backwards. */
-static uint64_t done_of(void *arg, const struct turns_seat *seat)
+static uint64_t done_of(void *arg, const struct sched_client *seat)
 {
 	const struct world *w = arg;
 	uint64_t k = (uint64_t)(uintptr_t)seat->user;
 
-	return k == SEATS - 1 ? w->now * 977 : (w->now - START) >> (8 + 3 * k);
+	return k == WORLD_CLIENTS - 1 ? w->now * 977 : (w->now - START) >> (8 + 3 * k);
 }
 
 static void check_gpu(struct world *w, unsigned int gpu)
 {
 	uint64_t sum = w->gone[gpu];
-	const struct turns_gpu *g = &w->t->gpus[gpu];
+	const struct sched_gpu *g = &w->t->gpus[gpu];
 
 	for (unsigned int i = 0; i < SLICES; i++) {
-		struct turns_account a;
+		struct sched_account a;
 
 		if (!w->slices[i])
 			continue;
-		turns_account(w->t, w->slices[i], gpu, w->now, &a);
+		sched_account(w->t, w->slices[i], gpu, w->now, &a);
 		check(a.charged_ns >= w->charged[i][gpu]);
 		w->charged[i][gpu] = a.charged_ns;
 		sum += a.charged_ns;
 	}
-	check(sum == turns_busy_ns(w->t, gpu));
-	for (unsigned int i = 0; i < SEATS; i++) {
-		const struct turns_seat *s = w->seats[i];
+	check(sum == sched_gpu_busy_ns(w->t, gpu));
+	for (unsigned int i = 0; i < WORLD_CLIENTS; i++) {
+		const struct sched_client *s = w->clients[i];
 
-		if (!s || s->part->gpu != g)
+		if (!s || s->share->gpu != g)
 			continue;
-		check(!s->part->share.mps || s->gate == TURNS_OPEN);
-		if (s->gate == TURNS_CLOSED)
+		check(!s->share->config.mps || s->gate == SCHED_GATE_OPEN);
+		if (s->gate == SCHED_GATE_CLOSED)
 			continue;
-		check(turns_is_first(s->part) || s->part->share.mps || g->stretch.together ||
-			(g->holder == s->part && !g->paused));
+		check(sched_has_priority(s->share) || s->share->config.mps ||
+			g->period.concurrent || (g->holder == s->share && !g->paused));
 	}
-	for (const struct turns_part *p = g->parts; p; p = p->next)
-		check(!p->share.mps || g->holder != p);
+	for (const struct sched_share *p = g->shares; p; p = p->next)
+		check(!p->config.mps || g->holder != p);
 }
 
 static void check_world(struct world *w)
 {
-	check(!w->t->dirty && turns_next(w->t) > w->now);
+	check(!w->t->dirty && sched_next_deadline(w->t) > w->now);
 	for (unsigned int g = 0; g < GPUS; g++)
 		check_gpu(w, g);
 }
 
 static void drop_slice(struct world *w, unsigned int i)
 {
-	turns_settle(w->t, w->now);
-	for (unsigned int k = 0; k < SEATS; k++) {
-		if (w->seats[k] && w->of[k] == i) {
-			turns_seat_drop(w->t, w->seats[k], w->now);
-			w->seats[k] = NULL;
+	sched_update_charges(w->t, w->now);
+	for (unsigned int k = 0; k < WORLD_CLIENTS; k++) {
+		if (w->clients[k] && w->of[k] == i) {
+			sched_client_free(w->t, w->clients[k], w->now);
+			w->clients[k] = NULL;
 		}
 	}
 	check_world(w);
@@ -99,48 +99,48 @@ static void drop_slice(struct world *w, unsigned int i)
 		w->gone[g] += w->charged[i][g];
 		w->charged[i][g] = 0;
 	}
-	turns_slice_drop(w->t, w->slices[i]);
+	sched_slice_free(w->t, w->slices[i]);
 	w->slices[i] = NULL;
 }
 
 static void change_share(struct world *w, unsigned int i, uint8_t number)
 {
-	const struct turns_share share = { .weight = 1 + (uint32_t)(number & 15) * 666,
+	const struct sched_share_config share = { .weight = 1 + (uint32_t)(number & 15) * 666,
 		.cap = number & 16 ? (uint32_t)(number | 1) * 4000 : 0,
 		.latency = number & 32,
 		.mps = (number & 15) == 7 };
 
 	if (!w->slices[i])
-		w->slices[i] = turns_slice_new(w->t, NULL);
+		w->slices[i] = sched_slice_new(w->t, NULL);
 	check(w->slices[i] &&
-		turns_slice_share(w->t, w->slices[i], number >> 6, &share, w->now) == 0);
+		sched_slice_set_share(w->t, w->slices[i], number >> 6, &share, w->now) == 0);
 }
 
-static void change_seat(struct world *w, unsigned int k, uint8_t number)
+static void change_client(struct world *w, unsigned int k, uint8_t number)
 {
 	unsigned int i = number % SLICES;
 
-	if (w->seats[k]) {
-		turns_seat_drop(w->t, w->seats[k], w->now);
-		w->seats[k] = NULL;
+	if (w->clients[k]) {
+		sched_client_free(w->t, w->clients[k], w->now);
+		w->clients[k] = NULL;
 	} else if (w->slices[i]) {
 		w->of[k] = i;
-		w->seats[k] = turns_seat_new(w->t, w->slices[i], number / SLICES % GPUS,
+		w->clients[k] = sched_client_new(w->t, w->slices[i], number / SLICES % GPUS,
 			(void *)(uintptr_t)k, w->now);
-		check(w->seats[k]);
+		check(w->clients[k]);
 	}
 }
 
 static void happen(struct world *w, unsigned int what, unsigned int who, uint8_t number)
 {
-	struct turns_seat *seat = w->seats[who % SEATS];
+	struct sched_client *seat = w->clients[who % WORLD_CLIENTS];
 
 	switch (what) {
 	case 0:
 		change_share(w, who % SLICES, number);
 		break;
 	case 1:
-		change_seat(w, who % SEATS, number);
+		change_client(w, who % WORLD_CLIENTS, number);
 		break;
 	case 2:
 		if (w->slices[who % SLICES] && number == 255)
@@ -148,29 +148,30 @@ static void happen(struct world *w, unsigned int what, unsigned int who, uint8_t
 		break;
 	case 3:
 		w->now += UINT64_C(1) << number % 36;
-		turns_settle(w->t, w->now);
+		sched_update_charges(w->t, w->now);
 		break;
 	case 4:
 		w->now += UINT64_C(1000) << number % 20;
-		turns_time(w->t, w->now);
+		sched_advance_time(w->t, w->now);
 		break;
 	case 5:
-		if (turns_next(w->t) != UINT64_MAX) {
-			w->now = turns_next(w->t) > w->now ? turns_next(w->t) : w->now;
-			turns_time(w->t, w->now);
+		if (sched_next_deadline(w->t) != UINT64_MAX) {
+			w->now = sched_next_deadline(w->t) > w->now ? sched_next_deadline(w->t)
+								    : w->now;
+			sched_advance_time(w->t, w->now);
 		}
 		break;
 	default:
 		if (seat)
-			turns_state(w->t, seat, number & 1, number & 2,
+			sched_client_set_state(w->t, seat, number & 1, number & 2,
 				UINT64_C(1) << number / 4, w->now);
 	}
 }
 
 static bool anybody(const struct world *w, bool wants)
 {
-	for (unsigned int i = 0; i < SEATS; i++) {
-		if (w->seats[i] && (wants ? w->seats[i]->wants : w->seats[i]->busy))
+	for (unsigned int i = 0; i < WORLD_CLIENTS; i++) {
+		if (w->clients[i] && (wants ? w->clients[i]->wants : w->clients[i]->busy))
 			return true;
 	}
 	return false;
@@ -180,17 +181,17 @@ static void drain(struct world *w)
 {
 	for (unsigned int n = 0; anybody(w, true) || anybody(w, false); n++) {
 		check(n < DRAIN_MAX);
-		for (unsigned int i = 0; i < SEATS; i++) {
-			struct turns_seat *s = w->seats[i];
+		for (unsigned int i = 0; i < WORLD_CLIENTS; i++) {
+			struct sched_client *s = w->clients[i];
 
 			if (s && s->busy)
-				turns_state(w->t, s, false, s->wants, 0, w->now);
+				sched_client_set_state(w->t, s, false, s->wants, 0, w->now);
 		}
 		if (!anybody(w, true))
 			break;
-		check(anybody(w, false) || turns_next(w->t) != UINT64_MAX);
-		w->now = anybody(w, false) ? w->now + 1000000 : turns_next(w->t);
-		turns_time(w->t, w->now);
+		check(anybody(w, false) || sched_next_deadline(w->t) != UINT64_MAX);
+		w->now = anybody(w, false) ? w->now + 1000000 : sched_next_deadline(w->t);
+		sched_advance_time(w->t, w->now);
 		check_world(w);
 	}
 }
@@ -199,16 +200,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct world w = { .now = START };
 
-	w.t = turns_new(on_gate, done_of, &w);
+	w.t = sched_new(on_gate, done_of, &w);
 	check(w.t);
 	for (; size >= 2 && size <= 8192; data += 2, size -= 2) {
 		happen(&w, data[0] & 7, data[0] >> 3, data[1]);
 		/* Late calls are for the caller to make. */
-		if (turns_next(w.t) <= w.now)
-			turns_time(w.t, w.now);
+		if (sched_next_deadline(w.t) <= w.now)
+			sched_advance_time(w.t, w.now);
 		check_world(&w);
 	}
 	drain(&w);
-	(void)turns_free(w.t);
+	(void)sched_free(w.t);
 	return 0;
 }

@@ -57,7 +57,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (r_whole != r_parts || n_whole != n_parts ||
 		(r_whole == 0 && stream_is_inside(&whole) != stream_is_inside(&parts)))
 		abort();
-	stream_fini(&whole);
-	stream_fini(&parts);
+	api_stream_fini(&whole);
+	api_stream_fini(&parts);
 	return 0;
 }

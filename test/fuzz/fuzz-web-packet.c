@@ -22,7 +22,7 @@ static void check_request(const struct web_request *r)
 		abort();
 }
 
-static void check_answer(const struct web_answer *a)
+static void check_unpacked_reply(const struct web_packed_reply *a)
 {
 	size_t n = strlen(a->type) + strlen(a->etag);
 
@@ -43,27 +43,27 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	CLEANUP(buf_fini) struct buf head = BUF_INIT(WEB_PACKET_MAX);
 	char *packet = malloc(HEAD_MADE + size);
 	struct web_request q;
-	struct web_answer a;
+	struct web_packed_reply a;
 	struct web_setup s;
-	struct web_word w;
+	struct web_message w;
 	bool local;
 
 	if (!packet)
 		return 0;
-	web_put_listen(&head, true);
+	web_pack_listen(&head, true);
 	memcpy(packet, head.data, HEAD_MADE);
 	if (size)
 		memcpy(packet + HEAD_MADE, data, size);
 	size += HEAD_MADE;
-	if (web_get_request(packet, size, &q, NULL) == 0)
+	if (web_unpack_request(packet, size, &q, NULL) == 0)
 		check_request(&q);
-	if (web_get_answer(packet, size, &a, NULL) == 0)
-		check_answer(&a);
-	if (web_get_start(packet, size, &s, NULL) == 0 && s.n_routes > WEB_ROUTES_MAX)
+	if (web_unpack_reply(packet, size, &a, NULL) == 0)
+		check_unpacked_reply(&a);
+	if (web_unpack_start(packet, size, &s, NULL) == 0 && s.n_routes > WEB_ROUTES_MAX)
 		abort();
-	if (web_get_word(packet, size, &w, NULL) == 0 && w.error.code >= ERR_COUNT_)
+	if (web_unpack_message(packet, size, &w, NULL) == 0 && w.error.code >= ERR_COUNT_)
 		abort();
-	(void)!web_get_listen(packet, size, &local, NULL);
+	(void)!web_unpack_listen(packet, size, &local, NULL);
 	free(packet);
 	return 0;
 }

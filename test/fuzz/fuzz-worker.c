@@ -23,7 +23,7 @@ static void on_sample(void *arg, struct sample *s, const struct error *err)
 	(void)arg;
 	(void)err;
 	for (uint32_t i = 0; s && i < s->n; i++) {
-		const struct sample_unit *u = &s->units[i];
+		const struct sample_device *u = &s->devices[i];
 		uint64_t sum = 0;
 
 		if (!u->uuid[0] || (i > 0 && u->gpu < u[-1].gpu) || u->at_ns > NOW_NS ||
@@ -52,12 +52,12 @@ static void feed_sample(struct sampling *s, const union worker_msg *m,
 			s->done = on_sample;
 	} else if (m->head.type == WORKER_SAMPLE_END) {
 		sampling_end(s, &m->sample_end, NOW_NS, inv);
-	} else if (sampling_take(s, m, NOW_NS, NULL) < 0) {
+	} else if (sampling_apply(s, m, NOW_NS, NULL) < 0) {
 		sampling_fail(s, NULL);
 	}
 }
 
-static void check_look(const struct look *l)
+static void check_probe_round(const struct probe_round *l)
 {
 	for (uint32_t i = 0; l->last && i < l->last->n; i++) {
 		if (l->last->gpus[i].index != i ||
@@ -71,18 +71,18 @@ static void check_look(const struct look *l)
 			(i > 0 && d->gpu < d[-1].gpu) || (!d->uuid[0] && !d->reason[0]))
 			__builtin_trap();
 	}
-	(void)look_wants_new_session(l);
+	(void)probe_round_needs_session(l);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	static struct look l;
+	static struct probe_round l;
 	struct sampling sampling = { .seq = 0 };
 	struct worker_probe probe;
 	uint64_t now = 0;
 
 	memset(&l, 0, sizeof l);
-	look_start(&l, now, &probe);
+	probe_round_start(&l, now, &probe);
 	while (size >= 3) {
 		union worker_msg m;
 		unsigned type = data[0] & 0x7f, current = data[0] & 0x80;
@@ -96,10 +96,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			memcpy(&m, data, len < sizeof m ? len : sizeof m);
 		} else {
 			memcpy((char *)&m + sizeof m.head, data, len < room ? len : room);
-			worker_head(&m.head, type < WORKER_TYPE_COUNT_ ? type : WORKER_LOOK);
+			worker_head(&m.head,
+				type < WORKER_TYPE_COUNT_ ? type : WORKER_PROBE_HINT);
 			m.begin.seq = current ? l.seq : m.begin.seq;
 			if (current && m.head.type >= WORKER_SAMPLE)
-				m.unit.seq = sampling.seq;
+				m.device.seq = sampling.seq;
 		}
 		data += len;
 		size -= len;
@@ -108,13 +109,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		if (m.head.type >= WORKER_SAMPLE)
 			feed_sample(&sampling, &m, l.last);
 		else if (type == WORKER_PROBE)
-			look_start(&l, ++now, &probe);
-		else if (look_feed(&l, &m, NULL) < 0 && len > 0)
-			look_mark_stuck(&l, data[-1], now + 2, "fuzz");
-		check_look(&l);
-		(void)look_retry_at(&l);
+			probe_round_start(&l, ++now, &probe);
+		else if (probe_round_feed(&l, &m, NULL) < 0 && len > 0)
+			probe_round_mark_stuck(&l, data[-1], now + 2, "fuzz");
+		check_probe_round(&l);
+		(void)probe_round_retry_at(&l);
 	}
 	sampling_fini(&sampling);
-	look_fini(&l);
+	probe_round_fini(&l);
 	return 0;
 }

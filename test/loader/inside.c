@@ -10,7 +10,7 @@
 int inside(const char *what, const char *file, char *ret, size_t size);
 int neighbour(void);
 
-#ifdef NEIGHBOUR
+#ifdef NEIGHBOR_POD
 int neighbour(void)
 {
 	return 1;

@@ -17,8 +17,8 @@
 
 #define ROWS_MAX 256
 
-static struct ledger_period period;
-static struct ledger_row rows[ROWS_MAX];
+static struct usage_db_period period;
+static struct usage_db_row rows[ROWS_MAX];
 static struct strv texts[ROWS_MAX + 1];
 static size_t n;
 
@@ -33,15 +33,15 @@ static int64_t number(const char *text)
 	return v;
 }
 
-static void flush(struct ledger *l)
+static void flush(struct usage_db *l)
 {
-	const struct ledger_batch b = { .period = &period, .deltas = rows, .n_deltas = n };
+	const struct usage_db_batch b = { .period = &period, .deltas = rows, .n_deltas = n };
 	struct error err = ERROR_INIT;
 
 	period.cost_nano = 0;
 	for (size_t i = 0; i < n; i++)
 		period.cost_nano += rows[i].cost_nano;
-	if (period.node && ledger_add(l, &b, period.start_s, &err) != 0) {
+	if (period.node && usage_db_add(l, &b, period.start_s, &err) != 0) {
 		(void)fprintf(stderr, "%s\n", err.msg);
 		exit(1);
 	}
@@ -51,7 +51,7 @@ static void flush(struct ledger *l)
 
 static void read_period(char *const *f)
 {
-	period = (struct ledger_period){ .start_s = (uint64_t)number(f[1]),
+	period = (struct usage_db_period){ .start_s = (uint64_t)number(f[1]),
 		.node = f[2],
 		.instance_type = f[3],
 		.region = f[4],
@@ -65,12 +65,12 @@ static void read_period(char *const *f)
 static void read_row(char *const *f)
 {
 	if (!strcmp(f[0], "idle"))
-		rows[n] = (struct ledger_row){ .kind = LEDGER_IDLE,
+		rows[n] = (struct usage_db_row){ .kind = USAGE_DB_UNALLOCATED,
 			.gpu = f[1],
 			.gpu_ns = number(f[2]),
 			.cost_nano = number(f[3]) };
 	else
-		rows[n] = (struct ledger_row){ .namespace_ = f[1],
+		rows[n] = (struct usage_db_row){ .namespace_ = f[1],
 			.pod = f[2],
 			.pod_uid = f[3],
 			.container = f[4],
@@ -78,7 +78,7 @@ static void read_row(char *const *f)
 			.device = f[6],
 			.resource = f[7],
 			.mode = f[8],
-			.held_ns = number(f[9]),
+			.allocated_ns = number(f[9]),
 			.gpu_ns = number(f[10]),
 			.busy_ns = strcmp(f[11], "-") ? number(f[11]) : 0,
 			.busy_unknown = !strcmp(f[11], "-"),
@@ -86,7 +86,7 @@ static void read_row(char *const *f)
 	n++;
 }
 
-static void read_line(struct ledger *l, char *line)
+static void read_line(struct usage_db *l, char *line)
 {
 	struct error err = ERROR_INIT;
 	struct strv f = STRV_INIT;
@@ -116,10 +116,10 @@ static void read_line(struct ledger *l, char *line)
 int main(int argc, char **argv)
 {
 	struct error err = ERROR_INIT;
-	struct ledger *l = NULL;
+	struct usage_db *l = NULL;
 	char line[4096];
 
-	if (argc != 2 || ledger_open(&l, argv[1], LEDGER_BYTES, &err) != 0) {
+	if (argc != 2 || usage_db_open(&l, argv[1], USAGE_DB_BYTES, &err) != 0) {
 		(void)fprintf(stderr, "usage: make-ledger FILE: %s\n", err.msg);
 		return 1;
 	}
@@ -128,6 +128,6 @@ int main(int argc, char **argv)
 	flush(l);
 	for (size_t i = 0; i < ARRAY_LEN(texts); i++)
 		strv_fini(&texts[i]);
-	(void)ledger_close(l);
+	(void)usage_db_close(l);
 	return 0;
 }

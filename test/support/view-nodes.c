@@ -28,9 +28,10 @@ static void empty(struct sample_maker *m)
 	v->seq = 1;
 	v->driver_version = v->nvml_version = v->cuda_version = v->instance_type = v->region =
 		"";
-	v->nvml_up = v->holders_known = v->config_decided = v->ready = false;
+	v->nvml_up = v->allocations_known = v->config_decided = v->ready = false;
 	v->nvml_error = "libnvidia-ml.so.1: cannot open shared object file";
-	v->holders_error = "/var/lib/kubelet/pod-resources/kubelet.sock: Connection refused";
+	v->allocations_error =
+		"/var/lib/kubelet/pod-resources/kubelet.sock: Connection refused";
 	v->config_generation = 0;
 	v->config_since_wall_ns = 0;
 	v->config_sharing = "none";
@@ -38,8 +39,8 @@ static void empty(struct sample_maker *m)
 		"/etc/gpuslice/config.yaml:3:5: replicas: expected a number from 1, found 'two'";
 	v->agent.started_wall_ns = v->since_wall_ns = v->wall_ns - 5000000000;
 	v->agent.nvml_errors = 3;
-	v->agent.ledger_error = "/var/lib/gpuslice/ledger.db: No space left on device";
-	v->agent.ledger_errors = 1;
+	v->agent.usage_db_error = "/var/lib/gpuslice/ledger.db: No space left on device";
+	v->agent.usage_db_errors = 1;
 }
 
 static void one(struct sample_maker *m)
@@ -109,11 +110,11 @@ static void gpu_slices(struct sample_maker *m)
 			.weight = 1,
 			.queue_ns = 812000000,
 			.wait_ns = 1900000000,
-			.turns = 71210,
+			.quanta = 71210,
 			.waits = 9120,
 			.launches = 5120000,
 			.copies = 81000,
-			.turn = true });
+			.has_quantum = true });
 	c = sample_use(m, &(struct sample_use_row){ "batch", "tokenize-3", "worker",
 				  .resource = "nvidia.com/gpu.small", .memory_mib = 7900,
 				  .received = 124000, .held_s = 4 * HOUR });
@@ -123,13 +124,13 @@ static void gpu_slices(struct sample_maker *m)
 			.cap = 125000,
 			.queue_ns = 611000000000,
 			.wait_ns = 1201000000000,
-			.turns = 4410,
+			.quanta = 4410,
 			.waits = 80100,
 			.launches = 912000,
 			.copies = 2200,
 			.revocations = 118,
 			.refusals = 7,
-			.over = true,
+			.over_limit = true,
 			.unhooked = 134217728 });
 	c = sample_use(m, &(struct sample_use_row){ "research", "pretrain-1", "trainer",
 				  .resource = "nvidia.com/gpu.training", .memory_mib = 38912,
@@ -139,7 +140,7 @@ static void gpu_slices(struct sample_maker *m)
 			.weight = 4,
 			.queue_ns = 92000000000,
 			.wait_ns = 141000000000,
-			.turns = 51200,
+			.quanta = 51200,
 			.waits = 22000,
 			.launches = 71200000,
 			.copies = 1200000,
@@ -171,7 +172,7 @@ static void gpu_mig_h100(struct sample_maker *m)
 }
 
 /* NVML cannot say it of a compute instance; so of the GPU it is not known either. */
-static void busy_unknown(struct sample_maker *m, struct view_unit *u)
+static void busy_unknown(struct sample_maker *m, struct view_device *u)
 {
 	struct view_gpu *g = &m->v->gpus[u->gpu];
 
@@ -184,7 +185,7 @@ static void busy_unknown(struct sample_maker *m, struct view_unit *u)
 /* A GPU instance that is cut in two compute instances, and a MIG device that is shared. Compute slice 3 is free. */
 static void gpu_mig_a100(struct sample_maker *m)
 {
-	struct view_unit *u;
+	struct view_device *u;
 
 	(void)sample_gpu(m, A100, A100_BYTES);
 	(void)sample_unit_mig(m, VIEW_TIME_SLICING, "nvidia.com/mig-2g.10gb.shared",
@@ -239,7 +240,7 @@ static void nothing_known(struct sample_maker *m)
 static void gpu_lost(struct sample_maker *m)
 {
 	struct view_gpu *g = sample_gpu(m, H100, H100_BYTES);
-	struct view_unit *u = sample_unit_of_gpu(m, VIEW_EXCLUSIVE, "nvidia.com/gpu");
+	struct view_device *u = sample_unit_of_gpu(m, VIEW_EXCLUSIVE, "nvidia.com/gpu");
 
 	g->health = u->health = VIEW_UNHEALTHY;
 	g->reason = u->reason = "XID 79: GPU has fallen off the bus";
@@ -327,7 +328,7 @@ static void shared_gpu(struct sample_maker *m, uint32_t n)
 static void sixteen(struct sample_maker *m)
 {
 	struct view_gpu *g;
-	struct view_unit *u;
+	struct view_device *u;
 
 	m->v->config_sharing = "time-slicing";
 	priced(m, 2500000000, 16, "option");
@@ -358,8 +359,8 @@ static void unknown(struct sample_maker *m)
 		v->gpus[i].minor = VIEW_NONE;
 		v->gpus[i].recovery = "";
 	}
-	for (uint32_t i = 0; i < v->n_units; i++)
-		v->units[i].placed = false;
+	for (uint32_t i = 0; i < v->n_devices; i++)
+		v->devices[i].placed = false;
 }
 
 void sample_node(struct sample_maker *m, enum view_sample_kind kind)

@@ -35,9 +35,9 @@ struct sample_use_row {
 };
 
 struct view_gpu *sample_gpu(struct sample_maker *m, const char *name, uint64_t memory);
-struct view_unit *sample_unit_of_gpu(struct sample_maker *m, enum view_mode mode,
+struct view_device *sample_unit_of_gpu(struct sample_maker *m, enum view_mode mode,
 	const char *resource);
-struct view_unit *sample_unit_mig(struct sample_maker *m, enum view_mode mode,
+struct view_device *sample_unit_mig(struct sample_maker *m, enum view_mode mode,
 	const char *resource, const struct sample_place *at);
 void sample_seats(struct sample_maker *m, uint32_t n, const struct sample_seat *seat);
 struct view_use *sample_use(struct sample_maker *m, const struct sample_use_row *row);

@@ -61,7 +61,7 @@ static struct view_point *points(struct view *v, uint32_t n, uint32_t level, uin
 			      (n - 1 - i) * VIEW_POINT_S;
 		/* The agent was away for two minutes. */
 		p[i].busy = seed == 1 && i >= 30 && i < 34 ? VIEW_NONE : wave(level, seed, i);
-		p[i].held = i < n / 4 ? held / 2 : held;
+		p[i].allocated = i < n / 4 ? held / 2 : held;
 		p[i].memory_used = seed == 1 && i >= 30 && i < 34 ? UINT64_MAX
 				   : i < n / 4                    ? memory / 2
 								  : memory;
@@ -97,7 +97,7 @@ struct view_gpu *sample_gpu(struct sample_maker *m, const char *name, uint64_t m
 {
 	uint32_t n = m->v->n_gpus++;
 	struct view_gpu *g = &m->v->gpus[n];
-	struct sample_unit *s = &m->v->sample->units[n];
+	struct sample_device *s = &m->v->sample->devices[n];
 
 	g->index = g->minor = n;
 	g->uuid = uuid_of(m->v, "GPU", n, 0);
@@ -114,7 +114,7 @@ struct view_gpu *sample_gpu(struct sample_maker *m, const char *name, uint64_t m
 	g->mig_known = g->mig_capable = true;
 	g->mig_slices = 7;
 	g->mig_memory_slices = 8;
-	g->first_unit = m->v->n_units;
+	g->first_device = m->v->n_devices;
 	g->cost_nano_per_hour = m->gpu_price;
 	g->n_points = VIEW_POINTS_MAX;
 	g->points = points(m->v, g->n_points, 0, 0, 0, n + 1);
@@ -130,13 +130,13 @@ struct view_gpu *sample_gpu(struct sample_maker *m, const char *name, uint64_t m
 }
 
 /* A whole GPU. */
-struct view_unit *sample_unit_of_gpu(struct sample_maker *m, enum view_mode mode,
+struct view_device *sample_unit_of_gpu(struct sample_maker *m, enum view_mode mode,
 	const char *resource)
 {
 	struct view_gpu *g = &m->v->gpus[m->v->n_gpus - 1];
-	struct view_unit *u = &m->v->units[m->v->n_units++];
+	struct view_device *u = &m->v->devices[m->v->n_devices++];
 
-	g->n_units++;
+	g->n_devices++;
 	u->gpu = g->index;
 	u->uuid = g->uuid;
 	u->label = view_printf(m->v, "%u", g->index);
@@ -146,21 +146,21 @@ struct view_unit *sample_unit_of_gpu(struct sample_maker *m, enum view_mode mode
 	u->mode = mode;
 	u->resource = view_text(m->v, resource);
 	u->offered = *resource != '\0';
-	u->memory_known = u->reserved_known = u->busy_known = u->held_known = true;
+	u->memory_known = u->reserved_known = u->busy_known = u->allocated_known = true;
 	u->memory_total = m->memory;
 	u->memory_reserved = 550U << 20;
-	u->first_seat = m->v->n_seats;
+	u->first_replica = m->v->n_replicas;
 	u->first_use = m->v->n_uses;
 	u->sample = g->sample;
 	return u;
 }
 
-struct view_unit *sample_unit_mig(struct sample_maker *m, enum view_mode mode,
+struct view_device *sample_unit_mig(struct sample_maker *m, enum view_mode mode,
 	const char *resource, const struct sample_place *at)
 {
 	struct view_gpu *g = &m->v->gpus[m->v->n_gpus - 1];
-	struct view_unit *u = sample_unit_of_gpu(m, mode, resource);
-	uint32_t n = g->n_units - 1;
+	struct view_device *u = sample_unit_of_gpu(m, mode, resource);
+	uint32_t n = g->n_devices - 1;
 
 	g->mig_enabled = true;
 	u->mig = true;
@@ -183,15 +183,15 @@ struct view_unit *sample_unit_mig(struct sample_maker *m, enum view_mode mode,
 
 void sample_seats(struct sample_maker *m, uint32_t n, const struct sample_seat *seat)
 {
-	struct view_unit *u = &m->v->units[m->v->n_units - 1];
+	struct view_device *u = &m->v->devices[m->v->n_devices - 1];
 	bool replicas = u->mode != VIEW_EXCLUSIVE;
 
 	for (uint32_t i = 0; i < n; i++) {
-		struct view_seat *s = &m->v->seats[m->v->n_seats++];
+		struct view_replica *s = &m->v->replicas[m->v->n_replicas++];
 
-		s->unit = m->v->n_units - 1;
+		s->device = m->v->n_devices - 1;
 		s->resource = view_text(m->v, seat->resource ? seat->resource : u->resource);
-		s->replica = u->n_seats++;
+		s->replica = u->n_replicas++;
 		s->id = replicas ? view_printf(m->v, "%s::%u", u->uuid, s->replica) : u->uuid;
 		s->share = seat->share;
 		s->memory_limit = seat->memory_limit ? seat->memory_limit : UINT64_MAX;
@@ -201,19 +201,19 @@ void sample_seats(struct sample_maker *m, uint32_t n, const struct sample_seat *
 }
 
 /* Which seats it takes: the first free ones of its resource; those that have ended may have had any. */
-static void sit(struct view *v, struct view_unit *u, uint32_t use)
+static void sit(struct view *v, struct view_device *u, uint32_t use)
 {
 	struct view_use *c = &v->uses[use];
-	uint32_t want = c->n_seats;
+	uint32_t want = c->n_replicas;
 	uint64_t share = 0;
 
-	for (uint32_t i = u->first_seat; want && i < u->first_seat + u->n_seats; i++) {
-		struct view_seat *s = &v->seats[i];
+	for (uint32_t i = u->first_replica; want && i < u->first_replica + u->n_replicas; i++) {
+		struct view_replica *s = &v->replicas[i];
 
 		if ((c->live && s->use != VIEW_NONE) || strcmp(s->resource, c->resource) != 0)
 			continue;
-		if (want == c->n_seats) {
-			c->seat = s->id;
+		if (want == c->n_replicas) {
+			c->replica_id = s->id;
 			c->replica = s->replica;
 			c->memory_limit = 0;
 		}
@@ -229,17 +229,17 @@ static void sit(struct view *v, struct view_unit *u, uint32_t use)
 	}
 	c->share = (uint32_t)(share * u->part / VIEW_MILLION);
 	if (c->live)
-		u->held += (uint32_t)share;
+		u->allocated += (uint32_t)share;
 }
 
 struct view_use *sample_use(struct sample_maker *m, const struct sample_use_row *row)
 {
-	struct view_unit *u = &m->v->units[m->v->n_units - 1];
+	struct view_device *u = &m->v->devices[m->v->n_devices - 1];
 	struct view_use *c = &m->v->uses[m->v->n_uses++];
 	uint64_t now = m->v->wall_ns;
 
 	u->n_uses++;
-	c->unit = m->v->n_units - 1;
+	c->device = m->v->n_devices - 1;
 	c->namespace_ = view_text(m->v, row->namespace_);
 	c->pod = view_text(m->v, row->pod);
 	c->container = view_text(m->v, row->container);
@@ -250,8 +250,8 @@ struct view_use *sample_use(struct sample_maker *m, const struct sample_use_row 
 	c->ended_wall_ns = c->live ? 0 : now - row->ended_s * 1000000000U;
 	c->began_wall_ns = now - (row->ended_s + row->held_s) * 1000000000U;
 	c->offered_now = true;
-	c->n_seats = row->n_seats ? row->n_seats : 1;
-	c->seat = "";
+	c->n_replicas = row->n_seats ? row->n_seats : 1;
+	c->replica_id = "";
 	c->memory_limit = UINT64_MAX;
 	sit(m->v, u, m->v->n_uses - 1);
 	c->received = c->live ? row->received : VIEW_NONE;
@@ -261,12 +261,12 @@ struct view_use *sample_use(struct sample_maker *m, const struct sample_use_row 
 	c->memory_used = c->live ? (uint64_t)row->memory_mib << 20 : 0;
 	c->memory_peak = ((uint64_t)row->memory_mib + row->memory_mib / 8) << 20;
 	c->n_processes = c->live ? 1 + row->memory_mib / 16384 : 0;
-	c->busy_known = c->busy_current = c->held_current = true;
+	c->busy_known = c->busy_current = c->allocation_current = true;
 	c->busy_exact = u->mode == VIEW_SLICES;
 	c->busy_from = !c->live        ? VIEW_FROM_NOTHING
 		       : c->busy_exact ? VIEW_FROM_SLICE
 				       : VIEW_FROM_PROCESSES;
-	c->held_ns = row->held_s * 1000000000U;
+	c->allocated_ns = row->held_s * 1000000000U;
 	c->gpu_ns = row->held_s * c->share * 1000U;
 	c->busy_ns = row->held_s * row->received * 900U;
 	c->memory_byte_s = row->held_s * ((uint64_t)row->memory_mib << 20);
@@ -283,8 +283,8 @@ void sample_slice(struct sample_maker *m, struct view_use *c, const struct view_
 	*s = *from;
 	s->id = view_printf(m->v, "c%08x", 0x5eed0000U + m->v->n_uses);
 	s->class_ = s->class_ ? s->class_ : "batch";
-	s->time_known = s->revocations_known = s->refusals_known = s->unhooked_known = s->seen =
-		true;
+	s->time_known = s->revocations_known = s->refusals_known = s->unhooked_known =
+		s->reported = true;
 	s->charged_ns = c->busy_ns;
 	s->copied_bytes = s->copies * 65536;
 	c->slice = s;
@@ -295,7 +295,7 @@ static void point_add(struct view_point *g, const struct view_point *u, uint32_t
 {
 	bool known = g->busy != VIEW_NONE && u->busy != VIEW_NONE;
 
-	g->held += (uint32_t)((uint64_t)u->held * part / VIEW_MILLION);
+	g->allocated += (uint32_t)((uint64_t)u->allocated * part / VIEW_MILLION);
 	g->busy = known ? g->busy + (uint32_t)((uint64_t)u->busy * part / VIEW_MILLION)
 			: VIEW_NONE;
 	g->memory_used = known ? g->memory_used + u->memory_used : UINT64_MAX;
@@ -305,7 +305,7 @@ static void point_add(struct view_point *g, const struct view_point *u, uint32_t
 void sample_unit_end(struct sample_maker *m, uint32_t busy)
 {
 	struct view *v = m->v;
-	struct view_unit *u = &v->units[v->n_units - 1];
+	struct view_device *u = &v->devices[v->n_devices - 1];
 	struct view_gpu *g = &v->gpus[u->gpu];
 	uint64_t age_s = (v->wall_ns - v->since_wall_ns) / 1000000000U, gpu_ns = 0;
 
@@ -332,24 +332,25 @@ void sample_unit_end(struct sample_maker *m, uint32_t busy)
 	u->cost_nano += u->idle_cost_nano;
 	v->cost_nano += u->cost_nano;
 	u->n_points = VIEW_POINTS_MAX;
-	u->points = points(v, u->n_points, busy * 8 / 10, u->held, u->memory_used, u->gpu + 1);
+	u->points =
+		points(v, u->n_points, busy * 8 / 10, u->allocated, u->memory_used, u->gpu + 1);
 	for (uint32_t i = 0; u->points && g->points && i < g->n_points; i++)
 		point_add(&g->points[i], &u->points[i], u->part);
 }
 
-static void resource_add(struct view *v, const struct view_seat *seat)
+static void resource_add(struct view *v, const struct view_replica *seat)
 {
-	const struct view_unit *u = &v->units[seat->unit];
+	const struct view_device *u = &v->devices[seat->device];
 	struct view_resource *r = v->resources, *end = v->resources + v->n_resources;
 
 	while (r < end && strcmp(r->name, seat->resource) < 0)
 		r++;
 	if (r == end || strcmp(r->name, seat->resource) != 0) {
 		memmove(r + 1, r, (size_t)(end - r) * sizeof(*r));
-		*r = (struct view_resource){ .held_known = true,
+		*r = (struct view_resource){ .allocated_known = true,
 			.name = seat->resource,
 			.mode = u->mode,
-			.replicas = u->mode == VIEW_EXCLUSIVE ? 1 : u->n_seats,
+			.replicas = u->mode == VIEW_EXCLUSIVE ? 1 : u->n_replicas,
 			.state = "registered",
 			.reason = "" };
 		v->n_resources++;
@@ -362,21 +363,22 @@ static void resource_add(struct view *v, const struct view_seat *seat)
 
 void sample_resources(struct sample_maker *m)
 {
-	for (uint32_t i = 0; i < m->v->n_seats; i++)
-		resource_add(m->v, &m->v->seats[i]);
+	for (uint32_t i = 0; i < m->v->n_replicas; i++)
+		resource_add(m->v, &m->v->replicas[i]);
 }
 
 static void board_figures(struct view *v)
 {
 	for (uint32_t i = 0; i < v->n_gpus; i++) {
-		struct sample_unit *s = &v->sample->units[i];
+		struct sample_device *s = &v->sample->devices[i];
 		double busy = 0;
 
-		for (uint32_t k = v->gpus[i].first_unit;
-			k < v->gpus[i].first_unit + v->gpus[i].n_units; k++)
-			busy += v->units[k].busy == VIEW_NONE
+		for (uint32_t k = v->gpus[i].first_device;
+			k < v->gpus[i].first_device + v->gpus[i].n_devices; k++)
+			busy += v->devices[k].busy == VIEW_NONE
 					? 0
-					: (double)v->units[k].busy * v->units[k].part / 1e12;
+					: (double)v->devices[k].busy * v->devices[k].part /
+						  1e12;
 		s->values = values(busy, &s->n_values);
 	}
 }
@@ -399,8 +401,9 @@ static void node_facts(struct view *v)
 	v->cuda_version = "13.0";
 	v->instance_type = "p5.48xlarge";
 	v->region = "us-east-1";
-	v->nvml_up = v->holders_known = v->config_decided = v->ready = true;
-	v->nvml_error = v->holders_error = v->currency = v->price_source = v->config_error = "";
+	v->nvml_up = v->allocations_known = v->config_decided = v->ready = true;
+	v->nvml_error = v->allocations_error = v->currency = v->price_source = v->config_error =
+		"";
 	v->config_generation = 3;
 	v->config_since_wall_ns = v->wall_ns - UINT64_C(7200) * 1000000000U;
 	v->config_source = "/etc/gpuslice/config.yaml";
@@ -419,9 +422,9 @@ static void node_facts(struct view *v)
 		.kubelet_lists = 8641,
 		.kubelet_errors = 1,
 		.allocations = 214,
-		.ledger_known = true,
-		.ledger_bytes = 8U << 20,
-		.ledger_error = "",
+		.usage_db_known = true,
+		.usage_db_bytes = 8U << 20,
+		.usage_db_error = "",
 		.web = { .known = true,
 			.requests = { 0, 5765, 17290, 2, 0 },
 			.timeouts = 1,
@@ -437,8 +440,8 @@ int view_sample(struct view **ret, enum view_sample_kind kind, struct error *err
 		return -1;
 	m.v = v;
 	v->gpus = view_array(v, 16, sizeof(*v->gpus));
-	v->units = view_array(v, MAX_UNITS, sizeof(*v->units));
-	v->seats = view_array(v, MAX_SEATS, sizeof(*v->seats));
+	v->devices = view_array(v, MAX_UNITS, sizeof(*v->devices));
+	v->replicas = view_array(v, MAX_SEATS, sizeof(*v->replicas));
 	v->uses = view_array(v, MAX_SEATS, sizeof(*v->uses));
 	v->resources = view_array(v, 32, sizeof(*v->resources));
 	v->warnings = view_array(v, 2, sizeof(*v->warnings));

@@ -18,7 +18,7 @@
 
 #define BOUNDS_WAIT_MS 20 /* at the limit, for bounds of other calls to come back */
 
-struct ledger {
+struct charges {
 	/* In use with nothing granted for it. The whole process's: its memory goes with it. */
 	_Atomic uint64_t debt[SLICE_GPUS_MAX];
 	/* Reserved for calls under way: what they do not take comes back. */
@@ -27,9 +27,9 @@ struct ledger {
 
 static _Atomic(void *) root;
 
-__attribute__((weak)) void (*ledger_on_full)(int gpu);
+__attribute__((weak)) void (*charges_on_full)(int gpu);
 
-static struct slice_gpu_page *gpu_page(int gpu)
+static struct slice_gpu_page *find_gpu_page(int gpu)
 {
 	struct slice_page *p = gpu < 0 || gpu >= SLICE_GPUS_MAX ? NULL : link_page();
 
@@ -37,7 +37,7 @@ static struct slice_gpu_page *gpu_page(int gpu)
 }
 
 /* Takes from *word if it holds so much. */
-static bool take(_Atomic uint64_t *word, uint64_t bytes)
+static bool deduct_credit(_Atomic uint64_t *word, uint64_t bytes)
 {
 	uint64_t have = atomic_load(word);
 
@@ -48,7 +48,7 @@ static bool take(_Atomic uint64_t *word, uint64_t bytes)
 }
 
 /* Takes from *word what it holds, up to @bytes. What was taken. */
-static uint64_t take_some(_Atomic uint64_t *word, uint64_t bytes)
+static uint64_t deduct_up_to(_Atomic uint64_t *word, uint64_t bytes)
 {
 	uint64_t have = atomic_load(word), n;
 
@@ -58,23 +58,23 @@ static uint64_t take_some(_Atomic uint64_t *word, uint64_t bytes)
 	return n;
 }
 
-static struct ledger *ledger_get(void)
+static struct charges *get_charges(void)
 {
-	struct ledger *l = wiped_get(&root, sizeof(*l));
+	struct charges *l = wiped_get(&root, sizeof(*l));
 
 	return l;
 }
 
-static _Atomic uint64_t *debt_of(int gpu)
+static _Atomic uint64_t *get_debt_counter(int gpu)
 {
-	struct ledger *l = ledger_get();
+	struct charges *l = get_charges();
 
 	return l ? &l->debt[gpu] : NULL;
 }
 
-static uint64_t debt(int gpu)
+static uint64_t get_gpu_debt(int gpu)
 {
-	struct ledger *l = atomic_load_explicit(&root, memory_order_acquire);
+	struct charges *l = atomic_load_explicit(&root, memory_order_acquire);
 
 	return l ? atomic_load_explicit(&l->debt[gpu], memory_order_relaxed) : 0;
 }
@@ -96,44 +96,46 @@ static uint64_t page_used(const struct slice_gpu_page *g)
 	return granted > credit ? granted - credit : 0;
 }
 
-static void note_peak(struct slice_gpu_page *g, int gpu)
+static void update_peak(struct slice_gpu_page *g, int gpu)
 {
-	uint64_t used = page_used(g) + debt(gpu), peak = atomic_load(&g->peak);
+	uint64_t used = page_used(g) + get_gpu_debt(gpu), peak = atomic_load(&g->peak);
 
 	while (used > peak && !atomic_compare_exchange_weak(&g->peak, &peak, used))
 		;
 }
 
 /* What follows says SLICE_OK, SLICE_NO_ROOM, or -1: not answered. */
-static int take_or_ask(struct slice_gpu_page *g, int gpu, uint64_t bytes)
+static int deduct_or_request(struct slice_gpu_page *g, int gpu, uint64_t bytes)
 {
-	return take(&g->credit, bytes) ? SLICE_OK : link_want((unsigned int)gpu, bytes, NULL);
+	return deduct_credit(&g->credit, bytes)
+		       ? SLICE_OK
+		       : link_request_bytes((unsigned int)gpu, bytes, NULL);
 }
 
 /* Whoever owes gets nothing. */
 static int pay_debt(struct slice_gpu_page *g, int gpu)
 {
-	uint64_t due = debt(gpu), paid;
+	uint64_t due = get_gpu_debt(gpu), paid;
 	int r;
 
 	if (__builtin_expect(!due, 1))
 		return SLICE_OK;
-	r = take_or_ask(g, gpu, due);
+	r = deduct_or_request(g, gpu, due);
 	if (r != SLICE_OK)
 		return r;
 	/* What others paid meanwhile is too much now. */
-	paid = take_some(debt_of(gpu), due);
+	paid = deduct_up_to(get_debt_counter(gpu), due);
 	atomic_fetch_add(&g->credit, due - paid);
-	return debt(gpu) ? SLICE_NO_ROOM : SLICE_OK;
+	return get_gpu_debt(gpu) ? SLICE_NO_ROOM : SLICE_OK;
 }
 
-static int reserve(struct slice_gpu_page *g, int gpu, uint64_t bytes)
+static int reserve_gpu_bytes(struct slice_gpu_page *g, int gpu, uint64_t bytes)
 {
 	int r = SLICE_NO_ROOM;
 
 	if (bytes <= atomic_load_explicit(&g->limit, memory_order_relaxed))
 		r = pay_debt(g, gpu);
-	return r == SLICE_OK ? take_or_ask(g, gpu, bytes) : r;
+	return r == SLICE_OK ? deduct_or_request(g, gpu, bytes) : r;
 }
 
 /* For a fact: it is charged, whatever it takes. */
@@ -141,22 +143,22 @@ static void reserve_fact(struct slice_gpu_page *g, int gpu, uint64_t bytes)
 {
 	_Atomic uint64_t *d;
 
-	if (take_or_ask(g, gpu, bytes) == SLICE_OK)
+	if (deduct_or_request(g, gpu, bytes) == SLICE_OK)
 		return;
-	d = debt_of(gpu);
+	d = get_debt_counter(gpu);
 	if (d)
 		atomic_fetch_add(d, bytes);
 }
 
-static void give_back(struct slice_gpu_page *g, int gpu, uint64_t bytes)
+static void return_gpu_credit(struct slice_gpu_page *g, int gpu, uint64_t bytes)
 {
-	if (__builtin_expect(debt(gpu) != 0, 0))
-		bytes -= take_some(debt_of(gpu), bytes);
+	if (__builtin_expect(get_gpu_debt(gpu) != 0, 0))
+		bytes -= deduct_up_to(get_debt_counter(gpu), bytes);
 	if (bytes)
 		atomic_fetch_add(&g->credit, bytes);
 }
 
-static _Atomic uint64_t *counter(struct slice_gpu_page *g, enum charge_kind kind)
+static _Atomic uint64_t *get_charge_counter(struct slice_gpu_page *g, enum charge_kind kind)
 {
 	switch (kind) {
 	case CHARGE_SEEN:
@@ -169,25 +171,26 @@ static _Atomic uint64_t *counter(struct slice_gpu_page *g, enum charge_kind kind
 	return NULL;
 }
 
-static void count(struct slice_gpu_page *g, enum charge_kind kind, uint64_t bytes)
+static void count_charged_bytes(struct slice_gpu_page *g, enum charge_kind kind, uint64_t bytes)
 {
-	_Atomic uint64_t *n = counter(g, kind);
+	_Atomic uint64_t *n = get_charge_counter(g, kind);
 
 	if (n && bytes)
 		atomic_fetch_add(n, bytes);
 }
 
 /* What was uncounted: never more than was counted, whatever a caller says. */
-static uint64_t uncount(struct slice_gpu_page *g, enum charge_kind kind, uint64_t bytes)
+static uint64_t uncount_charged_bytes(struct slice_gpu_page *g, enum charge_kind kind,
+	uint64_t bytes)
 {
-	_Atomic uint64_t *n = counter(g, kind);
+	_Atomic uint64_t *n = get_charge_counter(g, kind);
 
-	return n && bytes ? take_some(n, bytes) : 0;
+	return n && bytes ? deduct_up_to(n, bytes) : 0;
 }
 
-static void note_bound(int gpu, uint64_t bytes)
+static void add_bound(int gpu, uint64_t bytes)
 {
-	struct ledger *l = ledger_get();
+	struct charges *l = get_charges();
 
 	if (l)
 		atomic_fetch_add(&l->bounds[gpu], bytes);
@@ -199,7 +202,7 @@ static void note_bound(int gpu, uint64_t bytes)
  */
 static int reserve_after_others(struct slice_gpu_page *g, int gpu, uint64_t bytes)
 {
-	struct ledger *l = ledger_get();
+	struct charges *l = get_charges();
 	int64_t end = sys_now() + BOUNDS_WAIT_MS;
 	int r = SLICE_NO_ROOM;
 
@@ -207,8 +210,8 @@ static int reserve_after_others(struct slice_gpu_page *g, int gpu, uint64_t byte
 		/* Read before we ask: what comes back in between, the asking finds. */
 		uint64_t others = atomic_load(&l->bounds[gpu]), left = 0;
 
-		if (!take(&g->credit, bytes))
-			r = link_want((unsigned int)gpu, bytes, &left);
+		if (!deduct_credit(&g->credit, bytes))
+			r = link_request_bytes((unsigned int)gpu, bytes, &left);
 		if (r == SLICE_OK)
 			return r;
 		if (!others || left + others < bytes || sys_now() >= end)
@@ -223,29 +226,29 @@ static int reserve_bound(struct slice_gpu_page *g, int gpu, uint64_t bound)
 {
 	int r = SLICE_NO_ROOM;
 
-	note_bound(gpu, bound);
-	if (__builtin_expect(reserve(g, gpu, bound) == SLICE_OK, 1))
+	add_bound(gpu, bound);
+	if (__builtin_expect(reserve_gpu_bytes(g, gpu, bound) == SLICE_OK, 1))
 		return SLICE_OK;
-	note_bound(gpu, -bound);
-	if (ledger_on_full)
-		ledger_on_full(gpu);
+	add_bound(gpu, -bound);
+	if (charges_on_full)
+		charges_on_full(gpu);
 	if (bound <= atomic_load(&g->limit))
 		r = reserve_after_others(g, gpu, bound);
 	if (r == SLICE_OK)
-		note_bound(gpu, bound);
+		add_bound(gpu, bound);
 	return r;
 }
 
-static CUresult begin(struct charge *c, int gpu, uint64_t bound, enum charge_kind kind,
+static CUresult begin_charge(struct charge *c, int gpu, uint64_t bound, enum charge_kind kind,
 	bool last)
 {
 	struct slice_gpu_page *g;
 	int r;
 
 	*c = (struct charge){ .gpu = gpu, .kind = kind };
-	if (gpu == LEDGER_NONE)
+	if (gpu == CHARGES_NO_GPU)
 		return CUDA_SUCCESS;
-	g = gpu_page(gpu);
+	g = find_gpu_page(gpu);
 	if (!g)
 		return bound ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
 	atomic_fetch_add(&g->begun, 1);
@@ -257,7 +260,7 @@ static CUresult begin(struct charge *c, int gpu, uint64_t bound, enum charge_kin
 		if (last && r == SLICE_NO_ROOM && atomic_load(&g->limit) != SLICE_NO_LIMIT)
 			atomic_fetch_add(&g->refused, 1);
 		atomic_fetch_add(&g->done, 1);
-		c->gpu = LEDGER_NONE;
+		c->gpu = CHARGES_NO_GPU;
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
 	c->bytes = bound;
@@ -266,52 +269,52 @@ static CUresult begin(struct charge *c, int gpu, uint64_t bound, enum charge_kin
 
 CUresult charge_begin(struct charge *c, int gpu, uint64_t bound, enum charge_kind kind)
 {
-	return begin(c, gpu, bound, kind, true);
+	return begin_charge(c, gpu, bound, kind, true);
 }
 
 CUresult charge_try(struct charge *c, int gpu, uint64_t bound, enum charge_kind kind)
 {
-	return begin(c, gpu, bound, kind, false);
+	return begin_charge(c, gpu, bound, kind, false);
 }
 
 void charge_end(struct charge *c, uint64_t bytes)
 {
-	struct slice_gpu_page *g = gpu_page(c->gpu);
+	struct slice_gpu_page *g = find_gpu_page(c->gpu);
 
 	if (!g)
 		return;
 	if (bytes > c->bytes)
 		reserve_fact(g, c->gpu, bytes - c->bytes);
-	count(g, c->kind, bytes);
+	count_charged_bytes(g, c->kind, bytes);
 	if (bytes < c->bytes)
-		give_back(g, c->gpu, c->bytes - bytes);
+		return_gpu_credit(g, c->gpu, c->bytes - bytes);
 	if (c->bytes)
-		note_bound(c->gpu, -c->bytes);
+		add_bound(c->gpu, -c->bytes);
 	if (bytes)
-		note_peak(g, c->gpu);
+		update_peak(g, c->gpu);
 	atomic_fetch_add(&g->done, 1);
-	if (bytes && (c->kind == CHARGE_HIDDEN || debt(c->gpu)))
-		ledger_compare(c->gpu);
-	c->gpu = LEDGER_NONE;
+	if (bytes && (c->kind == CHARGE_HIDDEN || get_gpu_debt(c->gpu)))
+		charges_request_compare(c->gpu);
+	c->gpu = CHARGES_NO_GPU;
 }
 
 void charge_free_begin(struct charge *c, int gpu, enum charge_kind kind)
 {
-	(void)begin(c, gpu, 0, kind, false);
+	(void)begin_charge(c, gpu, 0, kind, false);
 }
 
 void charge_free_end(struct charge *c, uint64_t bytes)
 {
-	struct slice_gpu_page *g = gpu_page(c->gpu);
+	struct slice_gpu_page *g = find_gpu_page(c->gpu);
 
 	if (!g)
 		return;
 	/* What no hook counted is the arbiter's to give back, after a look. */
-	give_back(g, c->gpu, uncount(g, c->kind, bytes));
+	return_gpu_credit(g, c->gpu, uncount_charged_bytes(g, c->kind, bytes));
 	atomic_fetch_add(&g->done, 1);
 	if (bytes && c->kind == CHARGE_HIDDEN)
-		ledger_compare(c->gpu);
-	c->gpu = LEDGER_NONE;
+		charges_request_compare(c->gpu);
+	c->gpu = CHARGES_NO_GPU;
 }
 
 void charge_release(int gpu, uint64_t bytes, enum charge_kind kind)
@@ -336,7 +339,7 @@ void charge_adjust(int gpu, int64_t bytes, enum charge_kind kind)
 
 void charge_packed(int gpu, int64_t bytes, int64_t in)
 {
-	struct slice_gpu_page *g = gpu_page(gpu);
+	struct slice_gpu_page *g = find_gpu_page(gpu);
 
 	if (!g)
 		return;
@@ -346,12 +349,12 @@ void charge_packed(int gpu, int64_t bytes, int64_t in)
 
 void charge_disown_quietly(int gpu, uint64_t bytes)
 {
-	struct slice_gpu_page *g = gpu_page(gpu);
+	struct slice_gpu_page *g = find_gpu_page(gpu);
 
 	if (!g || !bytes)
 		return;
 	atomic_fetch_add(&g->begun, 1);
-	(void)uncount(g, CHARGE_SEEN, bytes);
+	(void)uncount_charged_bytes(g, CHARGE_SEEN, bytes);
 	atomic_fetch_add(&g->done, 1);
 }
 
@@ -359,31 +362,31 @@ void charge_disown(int gpu, uint64_t bytes)
 {
 	charge_disown_quietly(gpu, bytes);
 	if (bytes)
-		ledger_compare(gpu);
+		charges_request_compare(gpu);
 }
 
-bool ledger_active(void)
+bool charges_active(void)
 {
 	if (__builtin_expect(atomic_load_explicit(&link_off, memory_order_relaxed), 1))
 		return false;
 	return link_page() || link_open(true) != LINK_NO_SLICE;
 }
 
-bool ledger_view(int gpu, uint64_t *limit, uint64_t *used)
+bool charges_read_usage(int gpu, uint64_t *limit, uint64_t *used)
 {
-	struct slice_gpu_page *g = gpu_page(gpu);
+	struct slice_gpu_page *g = find_gpu_page(gpu);
 	struct slice_viewed v;
 
 	if (!g)
 		return false;
 	*limit = atomic_load(&g->limit);
 	if (atomic_load(&g->alone)) {
-		*used = page_used(g) + debt(gpu);
+		*used = page_used(g) + get_gpu_debt(gpu);
 		return true;
 	}
 	if (!link_view(0, &v) && (uint32_t)gpu < v.gpu_count) {
 		*limit = v.gpus[gpu].limit;
-		*used = v.gpus[gpu].used + debt(gpu);
+		*used = v.gpus[gpu].used + get_gpu_debt(gpu);
 		return true;
 	}
 	*used = atomic_load(&g->credit);
@@ -391,24 +394,24 @@ bool ledger_view(int gpu, uint64_t *limit, uint64_t *used)
 	return true;
 }
 
-void ledger_compare(int gpu)
+void charges_request_compare(int gpu)
 {
-	if (gpu_page(gpu))
+	if (find_gpu_page(gpu))
 		link_compare((unsigned int)gpu);
 }
 
-bool ledger_limit(int gpu, uint64_t *limit)
+bool charges_read_limit(int gpu, uint64_t *limit)
 {
-	struct slice_gpu_page *g = gpu_page(gpu);
+	struct slice_gpu_page *g = find_gpu_page(gpu);
 
 	if (g)
 		*limit = atomic_load(&g->limit);
 	return g != NULL;
 }
 
-uint64_t ledger_overhead(int gpu)
+uint64_t charges_read_overhead(int gpu)
 {
-	struct slice_gpu_page *g = gpu_page(gpu);
+	struct slice_gpu_page *g = find_gpu_page(gpu);
 	uint64_t used, counted;
 
 	if (!g)

@@ -6,7 +6,7 @@
  * took, give the rest back.
  *
  *	struct charge c;
- *	CUresult r = charge_begin(&c, ledger_current_gpu(), bound, CHARGE_SEEN);
+ *	CUresult r = charge_begin(&c, charges_current_gpu(), bound, CHARGE_SEEN);
  *
  *	if (r)
  *		return r;                      // CUDA_ERROR_OUT_OF_MEMORY
@@ -14,7 +14,7 @@
  *	charge_end(&c, r ? 0 : taken);         // the rest of the bound goes back
  *
  * "Bound" must be no less than what the driver can take, in physical granules. Beyond the credit of
- * the page the arbiter is asked; at the limit our own pools are trimmed once (ledger_on_full) and it
+ * the page the arbiter is asked; at the limit our own pools are trimmed once (charges_on_full) and it
  * is tried again, for some milliseconds if bounds of other threads may come back that would do; then
  * the answer is CUDA_ERROR_OUT_OF_MEMORY (2), which frameworks know how to handle. In no slice, or on
  * a GPU that the slice does not name, all this costs a load and a branch.
@@ -27,9 +27,9 @@
 
 #include <stdbool.h>
 
-#define LEDGER_GRANULE SLICE_GRANULE
-#define LEDGER_NONE    (-1) /* no GPU of the slice: nothing is counted */
-#define LEDGER_UNKNOWN (-2) /* in a slice that does not answer: nothing can be charged */
+#define CHARGES_GRANULE     SLICE_GRANULE
+#define CHARGES_NO_GPU      (-1) /* no GPU of the slice: nothing is counted */
+#define CHARGES_GPU_UNKNOWN (-2) /* in a slice that does not answer: nothing can be charged */
 
 enum charge_kind {
 	CHARGE_SEEN,   /* NVML counts it for this process */
@@ -88,37 +88,37 @@ void charge_disown(int gpu, uint64_t bytes);
 /* The same without asking for a comparison: the caller does, once for many. */
 void charge_disown_quietly(int gpu, uint64_t bytes);
 
-/* The slice's number of a device, of the current context's device; LEDGER_NONE if it has none,
- * LEDGER_UNKNOWN if the arbiter never answered. (In container/cuda/device.c.) */
-int ledger_device_gpu(CUdevice device);
-int ledger_current_gpu(void);
+/* The slice's number of a device, of the current context's device; CHARGES_NO_GPU if it has none,
+ * CHARGES_GPU_UNKNOWN if the arbiter never answered. (In container/cuda/device.c.) */
+int charges_device_gpu(CUdevice device);
+int charges_current_gpu(void);
 
 /* Whether anything is limited at all: the cheap test at the head of a hook. Registers if need be. */
-bool ledger_active(void);
+bool charges_active(void);
 
 /*
  * Limit and use of the slice on a GPU of it. While the arbiter is away, "used" is all but what this
- * process can still have. False: not known (never registered, LEDGER_NONE). One system call and more,
+ * process can still have. False: not known (never registered, CHARGES_NO_GPU). One system call and more,
  * unless the process is alone in its slice.
  */
-bool ledger_view(int gpu, uint64_t *limit, uint64_t *used);
+bool charges_read_usage(int gpu, uint64_t *limit, uint64_t *used);
 
 /* Asks the arbiter to look at NVML soon: what no hook counted has changed. Best effort. */
-void ledger_compare(int gpu);
+void charges_request_compare(int gpu);
 
 /* The limit alone, from the page. */
-bool ledger_limit(int gpu, uint64_t *limit);
+bool charges_read_limit(int gpu, uint64_t *limit);
 
 /* Of this process alone: used, less what hooks charged. Contexts, code, stacks. 0: not known. */
-uint64_t ledger_overhead(int gpu);
+uint64_t charges_read_overhead(int gpu);
 
 /* What is called, at most once a charge, when a charge does not fit: gives back what it can of
  * cached memory of @gpu. NULL here, weakly: whoever has such memory defines it with its function. */
-extern void (*ledger_on_full)(int gpu);
+extern void (*charges_on_full)(int gpu);
 
-static inline uint64_t granules(uint64_t bytes)
+static inline uint64_t round_up_to_granule(uint64_t bytes)
 {
-	uint64_t n = bytes / LEDGER_GRANULE + (bytes % LEDGER_GRANULE != 0);
+	uint64_t n = bytes / CHARGES_GRANULE + (bytes % CHARGES_GRANULE != 0);
 
-	return n > UINT64_MAX / LEDGER_GRANULE ? UINT64_MAX : n * LEDGER_GRANULE;
+	return n > UINT64_MAX / CHARGES_GRANULE ? UINT64_MAX : n * CHARGES_GRANULE;
 }

@@ -16,7 +16,7 @@
 #define PAUSE_MAX      100
 #define EXCHANGE_TRIES 3 /* of one request, if the other end goes away each time */
 
-struct link {
+struct slice_link {
 	_Atomic uint32_t state;   /* 0: not looked yet; else enum link_state + 1 */
 	_Atomic int64_t next_try; /* LINK_DOWN: not before this, on sys_now()'s clock */
 	_Atomic(struct slice_page *) page; /* set once; stays when the arbiter goes */
@@ -39,15 +39,15 @@ _Atomic bool link_off;
 /* The parent's descriptors, which its child has open but knows of only by this. */
 static struct own_fd inherited[2];
 
-static struct link *link_get(void)
+static struct slice_link *link_get(void)
 {
-	struct link *l = wiped_get(&root, sizeof(*l));
+	struct slice_link *l = wiped_get(&root, sizeof(*l));
 
 	return l;
 }
 
 /* Maps the page that came. NULL: it is none of ours. */
-static struct slice_page *map_page(int fd)
+static struct slice_page *map_slice_page(int fd)
 {
 	struct slice_page *p = socket_map_page(fd, SLICE_PAGE_BYTES);
 
@@ -59,10 +59,11 @@ static struct slice_page *map_page(int fd)
 	return NULL;
 }
 
-enum outcome { DONE, AGAIN, REFUSED };
+enum link_attempt { LINK_ATTEMPT_DONE, LINK_ATTEMPT_RETRY, LINK_ATTEMPT_REFUSED };
 
 /* What the answer to a hello makes of the link. @page_fd: -1, or taken over. */
-static enum outcome welcome_in(struct link *l, struct slice_welcome *w, bool again, int page_fd)
+static enum link_attempt apply_link_welcome(struct slice_link *l, struct slice_welcome *w,
+	bool again, int page_fd)
 {
 	struct slice_page *page = NULL;
 
@@ -71,14 +72,14 @@ static enum outcome welcome_in(struct link *l, struct slice_welcome *w, bool aga
 	if (again || !l->memory || w->status != SLICE_OK) {
 		if (page_fd >= 0)
 			(void)sys_close(page_fd);
-	} else if (page_fd < 0 || !(page = map_page(page_fd)) ||
+	} else if (page_fd < 0 || !(page = map_slice_page(page_fd)) ||
 		   !own_fd_set(&l->page_fd, page_fd)) {
 		warn_once(WARN_BAD_PAGE,
 			"what the slice's arbiter sent is no page of version %d",
 			SLICE_PAGE_VERSION);
 		if (page_fd >= 0 && !page)
 			(void)sys_close(page_fd);
-		return REFUSED;
+		return LINK_ATTEMPT_REFUSED;
 	}
 	if (w->status != SLICE_OK || w->gpu_count > SLICE_GPUS_MAX ||
 		(page && page->gpu_count != w->gpu_count)) {
@@ -88,7 +89,7 @@ static enum outcome welcome_in(struct link *l, struct slice_welcome *w, bool aga
 			own_fd_close(&l->page_fd);
 			(void)munmap(page, SLICE_PAGE_BYTES);
 		}
-		return REFUSED;
+		return LINK_ATTEMPT_REFUSED;
 	}
 	if (!l->have_welcome)
 		l->welcome = *w;
@@ -96,73 +97,73 @@ static enum outcome welcome_in(struct link *l, struct slice_welcome *w, bool aga
 	l->unanswered = 0;
 	if (page)
 		atomic_store_explicit(&l->page, page, memory_order_release);
-	return DONE;
+	return LINK_ATTEMPT_DONE;
 }
 
 /* Never 0, which means none. */
-static uint32_t next_tag(struct link *l)
+static uint32_t next_tag(struct slice_link *l)
 {
 	return ++l->tag ? l->tag : ++l->tag;
 }
 
 /* Connects and registers, once. The lock is held. */
-static enum outcome register_here(struct link *l, int64_t deadline)
+static enum link_attempt register_link_once(struct slice_link *l, int64_t deadline)
 {
 	bool again = atomic_load_explicit(&l->page, memory_order_relaxed) != NULL;
 	uint32_t flags = (l->memory ? SLICE_HELLO_MEMORY : 0) | (again ? SLICE_HELLO_AGAIN : 0);
 	struct slice_hello hello = { 0 };
 	struct slice_welcome w = { 0 };
-	enum outcome r = AGAIN;
+	enum link_attempt r = LINK_ATTEMPT_RETRY;
 	int fd, page_fd = -1;
 
 	if (again && !own_fd_is(&l->page_fd))
-		return REFUSED; /* somebody closed it: the page is for this arbiter's life only */
+		return LINK_ATTEMPT_REFUSED; /* somebody closed it: the page is for this arbiter's life only */
 	fd = socket_connect(l->dir);
 	if (fd < 0)
-		return AGAIN;
+		return LINK_ATTEMPT_RETRY;
 	socket_hello(&hello, next_tag(l), flags);
 	hello.unanswered = again ? l->unanswered : 0;
 	if (socket_send(fd, &hello, sizeof(hello), again ? l->page_fd.fd : -1, deadline) &&
 		socket_receive(fd, &hello.head, SLICE_WELCOME, &w, sizeof(w), &page_fd,
 			deadline))
-		r = welcome_in(l, &w, again, page_fd);
+		r = apply_link_welcome(l, &w, again, page_fd);
 	else if (page_fd >= 0)
 		(void)sys_close(page_fd);
-	if (r != DONE)
+	if (r != LINK_ATTEMPT_DONE)
 		(void)sys_close(fd);
 	else if (!own_fd_set(&l->socket, fd))
-		r = AGAIN;
+		r = LINK_ATTEMPT_RETRY;
 	inherited[0] = l->socket;
 	inherited[1] = l->page_fd;
 	return r;
 }
 
-static void set_state(struct link *l, enum link_state s)
+static void set_link_state(struct slice_link *l, enum link_state s)
 {
 	atomic_store_explicit(&l->state, (uint32_t)s + 1, memory_order_release);
 }
 
-static void go_down(struct link *l)
+static void set_link_down(struct slice_link *l)
 {
 	l->back_off = l->back_off ? 2 * l->back_off : BACK_OFF_MS;
 	if (l->back_off > BACK_OFF_MAX)
 		l->back_off = BACK_OFF_MAX;
 	atomic_store(&l->next_try, sys_now() + l->back_off);
-	set_state(l, LINK_DOWN);
+	set_link_state(l, LINK_DOWN);
 }
 
 /* Registers, trying until the deadline. The lock is held. */
-static bool reach(struct link *l, int64_t deadline)
+static bool register_until_deadline(struct slice_link *l, int64_t deadline)
 {
 	for (int64_t pause = PAUSE_MS;; pause = 2 * pause < PAUSE_MAX ? 2 * pause : PAUSE_MAX) {
-		enum outcome r = register_here(l, deadline);
+		enum link_attempt r = register_link_once(l, deadline);
 
-		if (r == DONE) {
+		if (r == LINK_ATTEMPT_DONE) {
 			l->back_off = 0;
-			set_state(l, LINK_UP);
+			set_link_state(l, LINK_UP);
 			return true;
 		}
-		if (r == REFUSED)
+		if (r == LINK_ATTEMPT_REFUSED)
 			break;
 		if (sys_now() + pause >= deadline) {
 			warn_once(WARN_NO_ARBITER,
@@ -171,12 +172,12 @@ static bool reach(struct link *l, int64_t deadline)
 		}
 		(void)sys_wait(-1, 0, sys_now() + pause);
 	}
-	go_down(l);
+	set_link_down(l);
 	return false;
 }
 
 /* Until when a try that begins now may last; < 0: too early for one. */
-static int64_t deadline_now(const struct link *l)
+static int64_t deadline_now(const struct slice_link *l)
 {
 	int64_t now = sys_now();
 
@@ -186,19 +187,19 @@ static int64_t deadline_now(const struct link *l)
 }
 
 /* The first look of this process, or of a child after its fork. The lock is held. */
-static void open_first(struct link *l)
+static void open_link_first(struct slice_link *l)
 {
 	own_fd_close(&inherited[0]);
 	own_fd_close(&inherited[1]);
 	if (socket_find_dir(l->dir)) {
-		(void)reach(l, sys_now() + LINK_DEADLINE_MS);
+		(void)register_until_deadline(l, sys_now() + LINK_DEADLINE_MS);
 		return;
 	}
-	set_state(l, LINK_NO_SLICE);
+	set_link_state(l, LINK_NO_SLICE);
 	atomic_store(&link_off, true);
 }
 
-static bool settled(struct link *l, bool memory, enum link_state *ret)
+static bool is_link_settled(struct slice_link *l, bool memory, enum link_state *ret)
 {
 	uint32_t s = atomic_load_explicit(&l->state, memory_order_acquire);
 
@@ -219,7 +220,7 @@ static bool settled(struct link *l, bool memory, enum link_state *ret)
 enum link_state link_open(bool memory)
 {
 	enum link_state r = LINK_DOWN;
-	struct link *l;
+	struct slice_link *l;
 	int e = errno;
 
 	if (atomic_load_explicit(&link_off, memory_order_relaxed))
@@ -227,18 +228,18 @@ enum link_state link_open(bool memory)
 	l = link_get();
 	if (!l)
 		return LINK_DOWN;
-	if (settled(l, memory, &r))
+	if (is_link_settled(l, memory, &r))
 		return r;
 	sys_lock(&l->lock);
-	if (!settled(l, memory, &r)) {
+	if (!is_link_settled(l, memory, &r)) {
 		if (memory && !l->memory) {
 			l->memory = true;
 			own_fd_close(&l->socket);
 		}
 		if (!atomic_load(&l->state))
-			open_first(l);
+			open_link_first(l);
 		else
-			(void)reach(l, deadline_now(l));
+			(void)register_until_deadline(l, deadline_now(l));
 		r = (enum link_state)(atomic_load(&l->state) - 1);
 	}
 	sys_unlock(&l->lock);
@@ -248,7 +249,7 @@ enum link_state link_open(bool memory)
 
 struct slice_page *link_page(void)
 {
-	struct link *l = atomic_load_explicit(&root, memory_order_acquire);
+	struct slice_link *l = atomic_load_explicit(&root, memory_order_acquire);
 
 	return l ? atomic_load_explicit(&l->page, memory_order_acquire) : NULL;
 }
@@ -259,8 +260,8 @@ const struct slice_welcome *link_welcome(void)
 }
 
 /* One question and its answer on the connection that there is. The lock is held. */
-static bool exchange(struct link *l, void *ask, size_t ask_len, uint32_t op, void *answer,
-	size_t answer_len, int64_t deadline)
+static bool exchange_link_message(struct slice_link *l, void *ask, size_t ask_len, uint32_t op,
+	void *answer, size_t answer_len, int64_t deadline)
 {
 	struct slice_head head;
 
@@ -281,15 +282,15 @@ static bool exchange(struct link *l, void *ask, size_t ask_len, uint32_t op, voi
 
 /* The same, with a new connection where that is needed. What was granted with nobody there to hear it
  * becomes credit when we register again, and is asked for anew. */
-static bool request(struct link *l, void *ask, size_t ask_len, uint32_t op, void *answer,
-	size_t answer_len)
+static bool request_with_reconnect(struct slice_link *l, void *ask, size_t ask_len, uint32_t op,
+	void *answer, size_t answer_len)
 {
 	int64_t deadline = deadline_now(l);
 
 	for (int n = 0; deadline >= 0 && n < EXCHANGE_TRIES; n++) {
-		if (!own_fd_is(&l->socket) && !reach(l, deadline))
+		if (!own_fd_is(&l->socket) && !register_until_deadline(l, deadline))
 			return false;
-		if (exchange(l, ask, ask_len, op, answer, answer_len, deadline))
+		if (exchange_link_message(l, ask, ask_len, op, answer, answer_len, deadline))
 			return true;
 		own_fd_close(&l->socket);
 		if (errno == ETIMEDOUT)
@@ -298,41 +299,42 @@ static bool request(struct link *l, void *ask, size_t ask_len, uint32_t op, void
 	if (deadline >= 0) {
 		warn_once(WARN_NO_ARBITER, "the arbiter of this slice does not answer in %s",
 			l->dir);
-		go_down(l);
+		set_link_down(l);
 	}
 	return false;
 }
 
 /* For questions that only a registered process can ask. */
-static struct link *link_registered(void)
+static struct slice_link *link_registered(void)
 {
-	struct link *l = atomic_load_explicit(&root, memory_order_acquire);
+	struct slice_link *l = atomic_load_explicit(&root, memory_order_acquire);
 	uint32_t s = l ? atomic_load_explicit(&l->state, memory_order_acquire) : 0;
 
 	return s == (uint32_t)LINK_UP + 1 || s == (uint32_t)LINK_DOWN + 1 ? l : NULL;
 }
 
-static bool ask(void *question, size_t len, uint32_t op, void *answer, size_t answer_len)
+static bool request_from_arbiter(void *question, size_t len, uint32_t op, void *answer,
+	size_t answer_len)
 {
-	struct link *l = link_registered();
+	struct slice_link *l = link_registered();
 	int e = errno;
 	bool ok;
 
 	if (!l)
 		return false;
 	sys_lock(&l->lock);
-	ok = request(l, question, len, op, answer, answer_len);
+	ok = request_with_reconnect(l, question, len, op, answer, answer_len);
 	sys_unlock(&l->lock);
 	errno = e;
 	return ok;
 }
 
-int link_want(unsigned int gpu, uint64_t bytes, uint64_t *free_bytes)
+int link_request_bytes(unsigned int gpu, uint64_t bytes, uint64_t *free_bytes)
 {
 	struct slice_want want = { .head.op = SLICE_WANT, .gpu = gpu, .bytes = bytes };
 	struct slice_grant grant = { 0 };
 
-	if (!ask(&want, sizeof(want), SLICE_GRANT, &grant, sizeof(grant)))
+	if (!request_from_arbiter(&want, sizeof(want), SLICE_GRANT, &grant, sizeof(grant)))
 		return -1;
 	if (free_bytes)
 		*free_bytes = grant.free_bytes;
@@ -343,7 +345,7 @@ int link_view(unsigned int first, struct slice_viewed *ret)
 {
 	struct slice_view view = { .head.op = SLICE_VIEW, .first = first };
 
-	if (!ask(&view, sizeof(view), SLICE_VIEWED, ret, sizeof(*ret)))
+	if (!request_from_arbiter(&view, sizeof(view), SLICE_VIEWED, ret, sizeof(*ret)))
 		return -1;
 	if (ret->gpu_count > SLICE_GPUS_MAX)
 		ret->gpu_count = SLICE_GPUS_MAX;
@@ -356,7 +358,7 @@ void link_compare(unsigned int gpu)
 {
 	struct slice_compare compare = { .head.op = SLICE_COMPARE, .gpu = gpu };
 	struct slice_compared compared;
-	struct link *l = link_registered();
+	struct slice_link *l = link_registered();
 	int e = errno;
 
 	if (!l)
@@ -364,7 +366,7 @@ void link_compare(unsigned int gpu)
 	sys_lock(&l->lock);
 	/* A new connection makes the arbiter compare anyway: no wait for one. */
 	if (own_fd_is(&l->socket) &&
-		!exchange(l, &compare, sizeof(compare), SLICE_COMPARED, &compared,
+		!exchange_link_message(l, &compare, sizeof(compare), SLICE_COMPARED, &compared,
 			sizeof(compared), sys_now() + COMPARE_MS))
 		own_fd_close(&l->socket);
 	sys_unlock(&l->lock);

@@ -45,7 +45,7 @@ const struct slice_welcome *link_welcome(void);
  * @bytes for this process on GPU number @gpu. SLICE_OK: they are its own. SLICE_NO_ROOM, or -1: not
  * answered. *free_bytes, unless NULL: of the slice.
  */
-int link_want(unsigned int gpu, uint64_t bytes, uint64_t *free_bytes);
+int link_request_bytes(unsigned int gpu, uint64_t bytes, uint64_t *free_bytes);
 
 /* The slice now. 0, or -1: not answered. @first: see struct slice_view. */
 int link_view(unsigned int first, struct slice_viewed *ret);

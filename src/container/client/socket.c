@@ -103,7 +103,7 @@ bool socket_send(int fd, const void *packet, size_t len, int pass, int64_t deadl
 }
 
 /* Keeps the first descriptor that came, if one is wanted, and closes all others. */
-static void take_fds(struct msghdr *m, int *ret)
+static void receive_first_fd(struct msghdr *m, int *ret)
 {
 	for (struct cmsghdr *c = CMSG_FIRSTHDR(m); c; c = CMSG_NXTHDR(m, c)) {
 		size_t n = c->cmsg_len < CMSG_LEN(0)
@@ -141,7 +141,7 @@ bool socket_receive(int fd, const struct slice_head *ask, uint32_t op, void *pac
 
 	if (n < 0)
 		return false;
-	take_fds(&m, passed);
+	receive_first_fd(&m, passed);
 	if (n >= (ssize_t)sizeof(head))
 		memcpy(&head, packet, sizeof(head));
 	if (n == (ssize_t)len && !(m.msg_flags & MSG_TRUNC) && head.op == op &&

@@ -14,9 +14,9 @@ enum warn_cause {
 	WARN_NOT_ADMITTED, /* the arbiter refused this process */
 	WARN_BAD_PAGE,
 	WARN_NEW_NAMES, /* more unknown names than there is room for */
-	WARN_NO_ROOM_FOR_ROWS,
-	WARN_NO_TURNS, /* work is not held */
-	WARN_NO_MPS,   /* the slice is to be under MPS, this process is not */
+	WARN_NO_ALLOC_TABLE,
+	WARN_NOT_SCHEDULED, /* work is not held */
+	WARN_NO_MPS,        /* the slice is to be under MPS, this process is not */
 	WARN_CAUSES
 };
 

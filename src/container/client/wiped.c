@@ -64,7 +64,7 @@ void wiped_unmap(void *p, size_t bytes)
 	errno = e;
 }
 
-static void *make(_Atomic(void *) *where, size_t bytes)
+static void *init_wiped_block(_Atomic(void *) *where, size_t bytes)
 {
 	void *p = wiped_map(bytes), *was = NULL;
 	int e = errno;
@@ -87,5 +87,5 @@ void *wiped_get(_Atomic(void *) *where, size_t bytes)
 {
 	void *p = atomic_load_explicit(where, memory_order_acquire);
 
-	return __builtin_expect(p != NULL, 1) ? p : make(where, bytes);
+	return __builtin_expect(p != NULL, 1) ? p : init_wiped_block(where, bytes);
 }

@@ -26,13 +26,13 @@
 #include "container/gate/keeper.h"
 #include "container/client/wiped.h"
 
-#define CONTEXT_LEAST (UINT64_C(64) << 20) /* what one is taken for that seems smaller */
-#define CONTEXT_MOST \
+#define CONTEXT_BYTES_MIN (UINT64_C(64) << 20) /* what one is taken for that seems smaller */
+#define CONTEXT_BYTES_MAX \
 	(UINT64_C(1) << 30) /* the overhead of one with large modules is no measure */
-#define GREEN_BYTES  (UINT64_C(64) << 20) /* a green context beside its primary one */
-#define DEVICES_MAX  128
-#define LOOK_MS      200 /* for the arbiter to look at NVML */
-#define LOOK_EACH_MS 10
+#define GREEN_BYTES     (UINT64_C(64) << 20) /* a green context beside its primary one */
+#define DEVICES_MAX     128
+#define COMPARE_WAIT_MS 200 /* for the arbiter to look at NVML */
+#define COMPARE_POLL_MS 10
 
 enum primary_state { IDLE, DECIDING, LIVE };
 
@@ -56,7 +56,7 @@ static struct contexts *contexts_get(void)
 	return s;
 }
 
-static uint64_t clamp(uint64_t n, uint64_t least, uint64_t most)
+static uint64_t clamp_context_bytes(uint64_t n, uint64_t least, uint64_t most)
 {
 	return n < least ? least : n > most ? most : n;
 }
@@ -72,13 +72,14 @@ static uint64_t context_bound(int gpu)
 	largest = atomic_load(&s->gpus[gpu].largest);
 	/* While there is one, all overhead is that one's. */
 	if (atomic_load(&s->gpus[gpu].live) == 1) {
-		uint64_t now = clamp(ledger_overhead(gpu), CONTEXT_LEAST, CONTEXT_MOST);
+		uint64_t now = clamp_context_bytes(charges_read_overhead(gpu),
+			CONTEXT_BYTES_MIN, CONTEXT_BYTES_MAX);
 
 		if (now > largest)
 			atomic_store(&s->gpus[gpu].largest, now);
 		largest = now > largest ? now : largest;
 	}
-	return largest ? granules(largest) : CUDA_CONTEXT_BYTES;
+	return largest ? round_up_to_granule(largest) : CUDA_CONTEXT_BYTES;
 }
 
 /*
@@ -90,12 +91,12 @@ static CUresult charge_context(struct charge *c, int gpu)
 	CUresult r = charge_try(c, gpu, context_bound(gpu), CHARGE_HIDDEN);
 	int64_t end = 0;
 
-	if (r && ledger_overhead(gpu)) {
-		ledger_compare(gpu);
-		end = sys_now() + LOOK_MS;
+	if (r && charges_read_overhead(gpu)) {
+		charges_request_compare(gpu);
+		end = sys_now() + COMPARE_WAIT_MS;
 	}
 	while (r && sys_now() < end) {
-		(void)sys_wait(-1, 0, sys_now() + LOOK_EACH_MS);
+		(void)sys_wait(-1, 0, sys_now() + COMPARE_POLL_MS);
 		r = charge_try(c, gpu, context_bound(gpu), CHARGE_HIDDEN);
 	}
 	return r ? charge_begin(c, gpu, context_bound(gpu), CHARGE_HIDDEN) : r;
@@ -131,21 +132,22 @@ static CUcontext primary_context(const struct primary *p)
 }
 
 /* What went with a context. */
-static void release_row(enum row_kind kind, uint64_t key, const struct row *row, void *arg)
+static void release_row(enum alloc_kind kind, uint64_t key, const struct alloc_row *row,
+	void *arg)
 {
 	(void)key;
 	(void)arg;
-	if (kind == ROW_CAPTURE) {
+	if (kind == ALLOC_CAPTURE) {
 		capture_row_gone(row);
 		return;
 	}
 	array_chunk_gone(kind, row);
 	/* Where others may have it still, only NVML tells (memory/alloc.c). */
-	if ((kind == ROW_POINTER || kind == ROW_CHUNK) && row->other & 1)
+	if ((kind == ALLOC_POINTER || kind == ALLOC_CHUNK) && row->other & 1)
 		charge_disown_quietly(row->gpu, row->bytes); /* context_gone() compares */
 	else
 		charge_release(row->gpu, row->bytes,
-			kind == ROW_MANAGED ? CHARGE_UNSEEN : CHARGE_SEEN);
+			kind == ALLOC_MANAGED ? CHARGE_UNSEEN : CHARGE_SEEN);
 }
 
 /* Ends an operation after which a context is no more. */
@@ -153,34 +155,34 @@ static void context_gone(struct charge *c, uint64_t context)
 {
 	int gpu = c->gpu;
 
-	rows_drop_context(context, release_row, NULL);
+	alloc_table_drop_context(context, release_row, NULL);
 	charge_free_end(c, 0);
-	ledger_compare(gpu);
+	charges_request_compare(gpu);
 }
 
 /* ---- turns ------------------------------------------------------------------------------------ */
 
-static void mark(const CUcontext *context, int gpu, CUresult r)
+static void report_new_context(const CUcontext *context, int gpu, CUresult r)
 {
 	if (!r && context && gpu >= 0)
-		keeper_context(*context, (unsigned int)gpu);
+		gate_thread_add_context(*context, (unsigned int)gpu);
 }
 
 /* The primary context of a device where another holds it: that it is asked for by retaining does not
  * change who does. */
-static void mark_primary(struct primary *p, int gpu, CUdevice device)
+static void report_new_primary(struct primary *p, int gpu, CUdevice device)
 {
 	CUcontext context = NULL;
 
 	if (gpu < 0 || REAL(cuDevicePrimaryCtxRetain)(&context, device))
 		return;
 	atomic_store(&p->context, (uintptr_t)context);
-	keeper_context(context, (unsigned int)gpu);
+	gate_thread_add_context(context, (unsigned int)gpu);
 	(void)REAL(cuDevicePrimaryCtxRelease_v2)(device);
 }
 
 /* A primary context that may go. */
-struct leaving {
+struct primary_leaving {
 	struct primary *primary;
 	CUcontext context; /* the keeper was told of it */
 	bool reset;
@@ -188,20 +190,20 @@ struct leaving {
 
 /* Before it. The last one ends the context, which only the driver knows: of two that come at once neither can
  * tell. @reset: it goes, whoever holds it. */
-static struct leaving unmark_begin(CUdevice device, bool reset)
+static struct primary_leaving begin_primary_leave(CUdevice device, bool reset)
 {
-	struct leaving l = { .primary = primary_of(device), .reset = reset };
+	struct primary_leaving l = { .primary = primary_of(device), .reset = reset };
 
 	if (!l.primary)
 		return l;
 	l.context = primary_context(l.primary);
 	if (l.context)
-		keeper_context_leaves(l.context);
+		gate_thread_context_leaves(l.context);
 	return l;
 }
 
 /* After it. That it is active may mean that another one has its handle since. */
-static void unmark_end(const struct leaving *l, CUdevice device, CUresult r)
+static void end_primary_leave(const struct primary_leaving *l, CUdevice device, CUresult r)
 {
 	bool active;
 
@@ -209,11 +211,11 @@ static void unmark_end(const struct leaving *l, CUdevice device, CUresult r)
 		return;
 	active = primary_active(device);
 	if (!active || (l->reset && !r))
-		keeper_context_gone(l->context);
+		gate_thread_context_gone(l->context);
 	else
-		keeper_context_stays(l->context);
+		gate_thread_context_stays(l->context);
 	if (active)
-		mark(&l->context, ledger_device_gpu(device), CUDA_SUCCESS);
+		report_new_context(&l->context, charges_device_gpu(device), CUDA_SUCCESS);
 }
 
 /* ---- primary contexts ------------------------------------------------------------------------- */
@@ -227,7 +229,7 @@ static CUresult primary_begin(struct primary *p, struct charge *c, int gpu, CUde
 	uint32_t idle = IDLE;
 	CUresult r;
 
-	*c = (struct charge){ .gpu = LEDGER_NONE };
+	*c = (struct charge){ .gpu = CHARGES_NO_GPU };
 	while (!atomic_compare_exchange_strong(&p->state, &idle, DECIDING)) {
 		if (idle == LIVE)
 			return CUDA_SUCCESS;
@@ -237,7 +239,7 @@ static CUresult primary_begin(struct primary *p, struct charge *c, int gpu, CUde
 	if (primary_active(device)) { /* made where no hook was */
 		atomic_store(&p->state, LIVE);
 		count_live(gpu, 1);
-		ledger_compare(gpu);
+		charges_request_compare(gpu);
 		return CUDA_SUCCESS;
 	}
 	r = charge_context(c, gpu);
@@ -261,7 +263,7 @@ static void primary_uncharged(struct primary *p, int gpu)
 static void primary_end(struct primary *p, struct charge *c, int gpu, CUdevice device,
 	CUresult r)
 {
-	if (c->gpu == LEDGER_NONE) {
+	if (c->gpu == CHARGES_NO_GPU) {
 		/* The one that was charged failed, or it was destroyed meanwhile: this one made it. */
 		if (!r)
 			primary_uncharged(p, gpu);
@@ -295,14 +297,14 @@ static void primary_left(struct charge *c, CUdevice device, CUresult r, bool res
 	context_gone(c, atomic_load(&p->context));
 }
 
-static CUresult retain(CUcontext *context, CUdevice device)
+static CUresult retain_primary_context(CUcontext *context, CUdevice device)
 {
-	int gpu = ledger_device_gpu(device);
+	int gpu = charges_device_gpu(device);
 	struct primary *p = primary_of(device);
 	struct charge c;
 	CUresult r;
 
-	if (gpu == LEDGER_NONE || !p)
+	if (gpu == CHARGES_NO_GPU || !p)
 		return REAL(cuDevicePrimaryCtxRetain)(context, device);
 	r = primary_begin(p, &c, gpu, device);
 	if (r)
@@ -312,37 +314,37 @@ static CUresult retain(CUcontext *context, CUdevice device)
 		atomic_store(&p->context, (uintptr_t)*context);
 	/* Before the arbiter is asked to look. It is a new one for who is charged. */
 	if (!r)
-		mps_look(device, gpu, c.gpu != LEDGER_NONE);
+		mps_probe_mode(device, gpu, c.gpu != CHARGES_NO_GPU);
 	primary_end(p, &c, gpu, device, r);
-	mark(context, gpu, r);
+	report_new_context(context, gpu, r);
 	return r;
 }
 
 HOOK CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device)
 {
-	if (!ledger_active())
+	if (!charges_active())
 		return REAL(cuDevicePrimaryCtxRetain)(context, device);
-	return retain(context, device);
+	return retain_primary_context(context, device);
 }
 
-#define LEAVE(name, reset)                                                       \
-	HOOK CUresult name(CUdevice device)                                      \
-	{                                                                        \
-		struct lump_wait pools;                                          \
-		struct leaving leaving;                                          \
-		struct charge c;                                                 \
-		CUresult r;                                                      \
-                                                                                 \
-		if (!ledger_active())                                            \
-			return REAL(name)(device);                               \
-		leaving = unmark_begin(device, reset);                           \
-		lump_wait_begin(&pools);                                         \
-		charge_free_begin(&c, ledger_device_gpu(device), CHARGE_HIDDEN); \
-		r = REAL(name)(device);                                          \
-		lump_wait_end(&pools);                                           \
-		primary_left(&c, device, r, reset);                              \
-		unmark_end(&leaving, device, r);                                 \
-		return r;                                                        \
+#define LEAVE(name, reset)                                                        \
+	HOOK CUresult name(CUdevice device)                                       \
+	{                                                                         \
+		struct pool_reservation_wait pools;                               \
+		struct primary_leaving leaving;                                   \
+		struct charge c;                                                  \
+		CUresult r;                                                       \
+                                                                                  \
+		if (!charges_active())                                            \
+			return REAL(name)(device);                                \
+		leaving = begin_primary_leave(device, reset);                     \
+		pool_reservation_wait_begin(&pools);                              \
+		charge_free_begin(&c, charges_device_gpu(device), CHARGE_HIDDEN); \
+		r = REAL(name)(device);                                           \
+		pool_reservation_wait_end(&pools);                                \
+		primary_left(&c, device, r, reset);                               \
+		end_primary_leave(&leaving, device, r);                           \
+		return r;                                                         \
 	}
 
 LEAVE(cuDevicePrimaryCtxRelease, false)
@@ -354,9 +356,9 @@ LEAVE(cuDevicePrimaryCtxReset_v2, true)
 
 static CUresult create_begin(struct charge *c, CUdevice device)
 {
-	int gpu = ledger_active() ? ledger_device_gpu(device) : LEDGER_NONE;
+	int gpu = charges_active() ? charges_device_gpu(device) : CHARGES_NO_GPU;
 
-	if (gpu == LEDGER_NONE)
+	if (gpu == CHARGES_NO_GPU)
 		return charge_begin(c, gpu, 0, CHARGE_HIDDEN);
 	return charge_context(c, gpu);
 }
@@ -364,15 +366,15 @@ static CUresult create_begin(struct charge *c, CUdevice device)
 static CUresult create_end(struct charge *c, CUresult r, const CUcontext *context,
 	CUdevice device)
 {
-	struct row row = { .count = 1, .gpu = c->gpu };
+	struct alloc_row row = { .count = 1, .gpu = c->gpu };
 
-	if (!r && context && c->gpu != LEDGER_NONE) {
+	if (!r && context && c->gpu != CHARGES_NO_GPU) {
 		count_live(c->gpu, 1);
-		(void)row_put(ROW_CONTEXT, (uintptr_t)*context, &row);
-		mps_look(device, c->gpu, true);
+		(void)alloc_table_put(ALLOC_CONTEXT, (uintptr_t)*context, &row);
+		mps_probe_mode(device, c->gpu, true);
 	}
 	charge_end(c, r ? 0 : c->bytes);
-	mark(context, row.gpu, r);
+	report_new_context(context, row.gpu, r);
 	return r;
 }
 
@@ -417,50 +419,50 @@ HOOK CUresult cuCtxCreate_v4(CUcontext *context, CUctxCreateParams *params, unsi
 			   device);
 }
 
-struct destroying {
+struct context_destroy {
 	bool known, last;
-	bool all;  /* it goes, however often it was attached */
-	bool told; /* the keeper was, before it; also of one that was made where no hook was */
+	bool all;               /* it goes, however often it was attached */
+	bool gate_thread_knows; /* the keeper was, before it; also of one that was made where no hook was */
 	uint64_t context;
-	struct row row;
+	struct alloc_row row;
 	struct charge charge;
 };
 
 /* The row goes first: the next context may be given the same handle. */
-static void destroy_begin(struct destroying *d, CUcontext context, bool all)
+static void destroy_begin(struct context_destroy *d, CUcontext context, bool all)
 {
-	*d = (struct destroying){ .context = (uintptr_t)context, .all = all };
-	if (!context || !ledger_active())
+	*d = (struct context_destroy){ .context = (uintptr_t)context, .all = all };
+	if (!context || !charges_active())
 		return;
 	if (all)
-		d->known = d->last = row_take(ROW_CONTEXT, d->context, &d->row);
+		d->known = d->last = alloc_table_remove(ALLOC_CONTEXT, d->context, &d->row);
 	else
-		d->known = row_get(ROW_CONTEXT, d->context, &d->row);
+		d->known = alloc_table_get(ALLOC_CONTEXT, d->context, &d->row);
 	if (!all && d->known)
-		d->last = !row_count(ROW_CONTEXT, d->context, -1, NULL);
-	d->told = d->last || !d->known;
-	if (d->told)
-		keeper_context_leaves(context);
+		d->last = !alloc_table_count(ALLOC_CONTEXT, d->context, -1, NULL);
+	d->gate_thread_knows = d->last || !d->known;
+	if (d->gate_thread_knows)
+		gate_thread_context_leaves(context);
 	if (d->known)
 		charge_free_begin(&d->charge, d->row.gpu, CHARGE_HIDDEN);
 }
 
-static CUresult destroy_end(struct destroying *d, CUresult r)
+static CUresult destroy_end(struct context_destroy *d, CUresult r)
 {
 	/* NOLINTNEXTLINE(performance-no-int-to-ptr): it came as one */
 	CUcontext context = (CUcontext)(uintptr_t)d->context;
 
 	/* How often one that is not known was attached only the driver knows. */
-	if (d->told && (r || (!d->known && !d->all)))
-		keeper_context_stays(context);
-	else if (d->told)
-		keeper_context_gone(context);
+	if (d->gate_thread_knows && (r || (!d->known && !d->all)))
+		gate_thread_context_stays(context);
+	else if (d->gate_thread_knows)
+		gate_thread_context_gone(context);
 	if (!d->known)
 		return r;
 	if (r && d->last)
-		(void)row_put(ROW_CONTEXT, d->context, &d->row);
+		(void)alloc_table_put(ALLOC_CONTEXT, d->context, &d->row);
 	else if (r)
-		(void)row_count(ROW_CONTEXT, d->context, 1, NULL);
+		(void)alloc_table_count(ALLOC_CONTEXT, d->context, 1, NULL);
 	if (r || !d->last) {
 		charge_free_end(&d->charge, 0);
 		return r;
@@ -472,7 +474,7 @@ static CUresult destroy_end(struct destroying *d, CUresult r)
 
 HOOK CUresult cuCtxDestroy(CUcontext context)
 {
-	struct destroying d;
+	struct context_destroy d;
 
 	destroy_begin(&d, context, true);
 	return destroy_end(&d, REAL(cuCtxDestroy)(context));
@@ -480,7 +482,7 @@ HOOK CUresult cuCtxDestroy(CUcontext context)
 
 HOOK CUresult cuCtxDestroy_v2(CUcontext context)
 {
-	struct destroying d;
+	struct context_destroy d;
 
 	destroy_begin(&d, context, true);
 	return destroy_end(&d, REAL(cuCtxDestroy_v2)(context));
@@ -490,14 +492,14 @@ HOOK CUresult cuCtxAttach(CUcontext *context, unsigned int flags)
 {
 	CUresult r = REAL(cuCtxAttach)(context, flags);
 
-	if (!r && context && ledger_active())
-		(void)row_count(ROW_CONTEXT, (uintptr_t)*context, 1, NULL);
+	if (!r && context && charges_active())
+		(void)alloc_table_count(ALLOC_CONTEXT, (uintptr_t)*context, 1, NULL);
 	return r;
 }
 
 HOOK CUresult cuCtxDetach(CUcontext context)
 {
-	struct destroying d;
+	struct context_destroy d;
 
 	destroy_begin(&d, context, false);
 	return destroy_end(&d, REAL(cuCtxDetach)(context));
@@ -509,9 +511,9 @@ HOOK CUresult cuCtxDetach(CUcontext context)
 HOOK CUresult cuGreenCtxCreate(CUgreenCtx *context, CUdevResourceDesc desc, CUdevice device,
 	unsigned int flags)
 {
-	int gpu = ledger_active() ? ledger_device_gpu(device) : LEDGER_NONE;
-	struct primary *p = gpu == LEDGER_NONE ? NULL : primary_of(device);
-	struct row row = { .count = 1, .gpu = gpu, .other = (uint32_t)device };
+	int gpu = charges_active() ? charges_device_gpu(device) : CHARGES_NO_GPU;
+	struct primary *p = gpu == CHARGES_NO_GPU ? NULL : primary_of(device);
+	struct alloc_row row = { .count = 1, .gpu = gpu, .other = (uint32_t)device };
 	struct charge primary, green;
 	CUresult r;
 
@@ -527,13 +529,13 @@ HOOK CUresult cuGreenCtxCreate(CUgreenCtx *context, CUdevResourceDesc desc, CUde
 	}
 	r = REAL(cuGreenCtxCreate)(context, desc, device, flags);
 	if (!r)
-		mps_look(device, gpu, primary.gpu != LEDGER_NONE);
+		mps_probe_mode(device, gpu, primary.gpu != CHARGES_NO_GPU);
 	if (!r && context)
-		(void)row_put(ROW_CONTEXT, (uintptr_t)*context, &row);
+		(void)alloc_table_put(ALLOC_CONTEXT, (uintptr_t)*context, &row);
 	primary_end(p, &primary, gpu, device, r);
 	charge_end(&green, r ? 0 : green.bytes);
 	if (!r)
-		mark_primary(p, gpu, device);
+		report_new_primary(p, gpu, device);
 	if (!r && context)
 		green_made(*context, primary_context(p));
 	return r;
@@ -541,27 +543,28 @@ HOOK CUresult cuGreenCtxCreate(CUgreenCtx *context, CUdevResourceDesc desc, CUde
 
 HOOK CUresult cuGreenCtxDestroy(CUgreenCtx context)
 {
-	struct leaving leaving;
+	struct primary_leaving leaving;
 	struct charge c;
-	struct row row;
+	struct alloc_row row;
 	CUresult r;
 	int gpu;
 
-	if (!context || !ledger_active() || !row_take(ROW_CONTEXT, (uintptr_t)context, &row))
+	if (!context || !charges_active() ||
+		!alloc_table_remove(ALLOC_CONTEXT, (uintptr_t)context, &row))
 		return REAL(cuGreenCtxDestroy)(context);
 	gpu = row.gpu;
-	leaving = unmark_begin((CUdevice)row.other, false);
+	leaving = begin_primary_leave((CUdevice)row.other, false);
 	green_leaves(context);
 	charge_free_begin(&c, gpu, CHARGE_HIDDEN);
 	r = REAL(cuGreenCtxDestroy)(context);
 	if (r) {
-		(void)row_put(ROW_CONTEXT, (uintptr_t)context, &row);
+		(void)alloc_table_put(ALLOC_CONTEXT, (uintptr_t)context, &row);
 		green_made(context, leaving.context);
 	}
 	primary_left(&c, (CUdevice)row.other, r, false);
-	unmark_end(&leaving, (CUdevice)row.other, r);
+	end_primary_leave(&leaving, (CUdevice)row.other, r);
 	if (!r)
-		ledger_compare(gpu);
+		charges_request_compare(gpu);
 	return r;
 }
 
@@ -596,7 +599,8 @@ static uint64_t limit_bound(unsigned int limit, size_t value)
 		return 0;
 	if (limit == CU_LIMIT_STACK_SIZE)
 		each = REAL(cuCtxGetDevice)(&device) ? 0 : threads_of(device);
-	return __builtin_mul_overflow(value - now, each, &bytes) ? UINT64_MAX : granules(bytes);
+	return __builtin_mul_overflow(value - now, each, &bytes) ? UINT64_MAX
+								 : round_up_to_granule(bytes);
 }
 
 HOOK CUresult cuCtxSetLimit(unsigned int limit, size_t value)
@@ -605,10 +609,10 @@ HOOK CUresult cuCtxSetLimit(unsigned int limit, size_t value)
 	CUresult r;
 	int gpu;
 
-	if (!ledger_active())
+	if (!charges_active())
 		return REAL(cuCtxSetLimit)(limit, value);
-	gpu = ledger_current_gpu();
-	r = charge_begin(&c, gpu, gpu == LEDGER_NONE ? 0 : limit_bound(limit, value),
+	gpu = charges_current_gpu();
+	r = charge_begin(&c, gpu, gpu == CHARGES_NO_GPU ? 0 : limit_bound(limit, value),
 		CHARGE_HIDDEN);
 	if (r)
 		return r;

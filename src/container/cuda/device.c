@@ -23,57 +23,57 @@ static int gpu_of_uuid(const CUuuid *uuid)
 	for (uint32_t i = 0; i < w->gpu_count; i++)
 		if (!memcmp(w->gpus[i].uuid, uuid->bytes, SLICE_UUID_BYTES))
 			return (int)i;
-	return LEDGER_NONE;
+	return CHARGES_NO_GPU;
 }
 
 /* Of a MIG device the second version says its own UUID, the first the whole GPU's. False: the driver
  * does not say (it is not initialised, there is no such device). */
-static bool look_up(CUdevice device, int *ret)
+static bool find_device_gpu(CUdevice device, int *ret)
 {
 	CUuuid uuid = { 0 };
 	bool known = false;
 
-	*ret = LEDGER_NONE;
+	*ret = CHARGES_NO_GPU;
 	if (!REAL(cuDeviceGetUuid_v2)(&uuid, device)) {
 		known = true;
 		*ret = gpu_of_uuid(&uuid);
 	}
-	if (*ret == LEDGER_NONE && !REAL(cuDeviceGetUuid)(&uuid, device)) {
+	if (*ret == CHARGES_NO_GPU && !REAL(cuDeviceGetUuid)(&uuid, device)) {
 		known = true;
 		*ret = gpu_of_uuid(&uuid);
 	}
 	return known;
 }
 
-int ledger_device_gpu(CUdevice device)
+int charges_device_gpu(CUdevice device)
 {
 	bool cached = device >= 0 && device < DEVICES_MAX;
 	struct devices *d;
 	int gpu;
 
-	if (!ledger_active())
-		return LEDGER_NONE;
+	if (!charges_active())
+		return CHARGES_NO_GPU;
 	if (!link_page())
-		return LEDGER_UNKNOWN;
+		return CHARGES_GPU_UNKNOWN;
 	d = wiped_get(&root, sizeof(*d));
 	if (d && cached) {
 		gpu = atomic_load_explicit(&d->gpu[device], memory_order_relaxed);
 		if (__builtin_expect(gpu != 0, 1))
 			return gpu - 2;
 	}
-	if (look_up(device, &gpu) && d && cached)
+	if (find_device_gpu(device, &gpu) && d && cached)
 		atomic_store_explicit(&d->gpu[device], (int8_t)(gpu + 2), memory_order_relaxed);
 	return gpu;
 }
 
-int ledger_current_gpu(void)
+int charges_current_gpu(void)
 {
 	CUdevice device = 0;
 
 	/* Without a context the driver refuses whatever this is for. */
 	if (REAL(cuCtxGetDevice)(&device))
-		return LEDGER_NONE;
-	return ledger_device_gpu(device);
+		return CHARGES_NO_GPU;
+	return charges_device_gpu(device);
 }
 
 uint64_t current_context(void)

@@ -4,7 +4,7 @@
 #include "container/charges/rows.h"
 
 /* Its handle as a context, which is what is current. */
-static CUcontext context_of(CUgreenCtx green)
+static CUcontext get_green_context(CUgreenCtx green)
 {
 	CUcontext context = NULL;
 
@@ -13,27 +13,27 @@ static CUcontext context_of(CUgreenCtx green)
 
 void green_made(CUgreenCtx green, CUcontext primary)
 {
-	struct row row = { .count = 1, .other = (uintptr_t)primary };
-	CUcontext context = context_of(green);
+	struct alloc_row row = { .count = 1, .other = (uintptr_t)primary };
+	CUcontext context = get_green_context(green);
 
 	if (context && primary)
-		(void)row_put(ROW_GREEN, (uintptr_t)context, &row);
+		(void)alloc_table_put(ALLOC_GREEN, (uintptr_t)context, &row);
 }
 
 void green_leaves(CUgreenCtx green)
 {
-	CUcontext context = context_of(green);
-	struct row row;
+	CUcontext context = get_green_context(green);
+	struct alloc_row row;
 
 	if (context)
-		(void)row_take(ROW_GREEN, (uintptr_t)context, &row);
+		(void)alloc_table_remove(ALLOC_GREEN, (uintptr_t)context, &row);
 }
 
 CUcontext green_primary(CUcontext context)
 {
-	struct row row;
+	struct alloc_row row;
 
-	if (!context || !row_get(ROW_GREEN, (uintptr_t)context, &row))
+	if (!context || !alloc_table_get(ALLOC_GREEN, (uintptr_t)context, &row))
 		return context;
 	/* NOLINTNEXTLINE(performance-no-int-to-ptr): it came as one */
 	return (CUcontext)(uintptr_t)row.other;

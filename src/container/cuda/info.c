@@ -16,9 +16,9 @@ static bool to_slice(int gpu, uint64_t *free_bytes, uint64_t *total)
 {
 	uint64_t limit, used;
 
-	if (gpu == LEDGER_NONE)
+	if (gpu == CHARGES_NO_GPU)
 		return true;
-	if (!ledger_view(gpu, &limit, &used))
+	if (!charges_read_usage(gpu, &limit, &used))
 		return false;
 	*total = min_u64(*total, limit);
 	*free_bytes = min_u64(*free_bytes, limit > used ? limit - used : 0);
@@ -30,7 +30,7 @@ HOOK CUresult cuInit(unsigned int flags)
 {
 	CUresult r = REAL(cuInit)(flags);
 
-	if (!r && ledger_active() && !link_page())
+	if (!r && charges_active() && !link_page())
 		return CUDA_ERROR_SYSTEM_NOT_READY;
 	return r;
 }
@@ -40,11 +40,11 @@ HOOK CUresult cuMemGetInfo_v2(size_t *free_bytes, size_t *total)
 	CUresult r = REAL(cuMemGetInfo_v2)(free_bytes, total);
 	uint64_t f, t;
 
-	if (r || !free_bytes || !total || !ledger_active())
+	if (r || !free_bytes || !total || !charges_active())
 		return r;
 	f = *free_bytes;
 	t = *total;
-	if (!to_slice(ledger_current_gpu(), &f, &t))
+	if (!to_slice(charges_current_gpu(), &f, &t))
 		return CUDA_ERROR_SYSTEM_NOT_READY;
 	*free_bytes = f;
 	*total = t;
@@ -56,11 +56,11 @@ HOOK CUresult cuMemGetInfo(unsigned int *free_bytes, unsigned int *total)
 	CUresult r = REAL(cuMemGetInfo)(free_bytes, total);
 	uint64_t f, t;
 
-	if (r || !free_bytes || !total || !ledger_active())
+	if (r || !free_bytes || !total || !charges_active())
 		return r;
 	f = *free_bytes;
 	t = *total;
-	if (!to_slice(ledger_current_gpu(), &f, &t))
+	if (!to_slice(charges_current_gpu(), &f, &t))
 		return CUDA_ERROR_SYSTEM_NOT_READY;
 	*free_bytes = (unsigned int)f;
 	*total = (unsigned int)t;
@@ -72,7 +72,8 @@ HOOK CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice device)
 	CUresult r = REAL(cuDeviceTotalMem_v2)(bytes, device);
 	uint64_t limit;
 
-	if (!r && bytes && ledger_active() && ledger_limit(ledger_device_gpu(device), &limit))
+	if (!r && bytes && charges_active() &&
+		charges_read_limit(charges_device_gpu(device), &limit))
 		*bytes = min_u64(*bytes, limit);
 	return r;
 }
@@ -82,7 +83,8 @@ HOOK CUresult cuDeviceTotalMem(unsigned int *bytes, CUdevice device)
 	CUresult r = REAL(cuDeviceTotalMem)(bytes, device);
 	uint64_t limit;
 
-	if (!r && bytes && ledger_active() && ledger_limit(ledger_device_gpu(device), &limit))
+	if (!r && bytes && charges_active() &&
+		charges_read_limit(charges_device_gpu(device), &limit))
 		*bytes = (unsigned int)min_u64(*bytes, limit);
 	return r;
 }

@@ -6,7 +6,7 @@
 #include "container/client/link.h"
 #include "container/client/warn.h"
 
-void mps_look(CUdevice device, int gpu, bool anew)
+void mps_probe_mode(CUdevice device, int gpu, bool anew)
 {
 	struct slice_page *page = gpu >= 0 && gpu < SLICE_GPUS_MAX ? link_page() : NULL;
 	_Atomic uint32_t *at = page ? &page->gpus[gpu].mps : NULL;
@@ -25,10 +25,10 @@ void mps_look(CUdevice device, int gpu, bool anew)
 			"container was given it?)");
 }
 
-void mps_look_current(void)
+void mps_probe_current(void)
 {
 	CUdevice device = 0;
 
 	if (!REAL(cuCtxGetDevice)(&device))
-		mps_look(device, ledger_device_gpu(device), false);
+		mps_probe_mode(device, charges_device_gpu(device), false);
 }

@@ -14,7 +14,7 @@
 
 /* The device is number @gpu of the slice (< 0: it is none of it). @anew: also if it was said before, as a context
  * has been made since. */
-void mps_look(CUdevice device, int gpu, bool anew);
+void mps_probe_mode(CUdevice device, int gpu, bool anew);
 
 /* The device of the current context, if nothing was said of it yet: that one was made where no hook was. */
-void mps_look_current(void);
+void mps_probe_current(void);

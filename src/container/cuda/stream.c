@@ -35,16 +35,16 @@ CUresult stream_device(CUstream stream, bool own, CUdevice *ret)
 	return r;
 }
 
-bool stream_wait(CUstream stream, bool own)
+bool stream_wait_idle(CUstream stream, bool own)
 {
 	int64_t end = sys_now() + STREAM_WAIT_MS;
-	struct lump_wait w;
+	struct pool_reservation_wait w;
 	unsigned int mode;
 	CUresult r;
 
 	if (stream_captures(stream, own))
 		return false;
-	lump_wait_begin(&w);
+	pool_reservation_wait_begin(&w);
 	mode = quiet_begin();
 	for (;;) {
 		r = own ? REAL(cuStreamQuery_ptsz)(stream) : REAL(cuStreamQuery)(stream);
@@ -57,6 +57,6 @@ bool stream_wait(CUstream stream, bool own)
 		r = own ? REAL(cuStreamSynchronize_ptsz)(stream)
 			: REAL(cuStreamSynchronize)(stream);
 	quiet_end(mode);
-	lump_wait_end(&w);
+	pool_reservation_wait_end(&w);
 	return !r;
 }

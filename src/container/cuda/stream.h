@@ -19,4 +19,4 @@ CUresult stream_device(CUstream stream, bool own, CUdevice *ret);
  * for something that this very thread is to do next.
  */
 #define STREAM_WAIT_MS 1000
-bool stream_wait(CUstream stream, bool own);
+bool stream_wait_idle(CUstream stream, bool own);

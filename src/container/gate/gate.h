@@ -16,7 +16,7 @@
  * Not counted and never held: what goes into a capture (it is no work), and everything while there is no
  * helper thread to say when work is done (keeper.h).
  * A launch that may overlap the one before it (programmatic, GATE_PROGRAMMATIC) is counted but not
- * held, as long as there is work in flight that it may overlap, and GATE_PROGRAMMATIC_MOST in a row.
+ * held, as long as there is work in flight that it may overlap, and GATE_PROGRAMMATIC_MAX in a row.
  *
  * Forks: all state is in memory that a child sees as zero, and the page is not mapped there.
  * Thread: any.
@@ -26,8 +26,8 @@
 #include "container/client/link.h"
 #include "container/gate/launches.h"
 
-#define GATE_SYNC_BYTES        (64u << 10) /* synchronous copies of no more are not held */
-#define GATE_PROGRAMMATIC_MOST 8
+#define GATE_SYNC_BYTES       (64u << 10) /* synchronous copies of no more are not held */
+#define GATE_PROGRAMMATIC_MAX 8
 
 enum gate_flags {
 	GATE_OWN = 1, /* stream 0 is the calling thread's own (_ptsz) */
@@ -55,10 +55,10 @@ struct turn_gpu_page *gate_begin_slow(struct gate *g, CUstream stream, unsigned 
 /* In what gate_begin() returns, for gate_end(): somebody captures, so an event of its own is put behind
  * the submission; it is metered, so its work is counted (kinds.h), and a marker may be due after it
  * (container/gate/marks/marks.h). */
-#define GATE_BEHIND ((uintptr_t)1)
-#define GATE_WORK   ((uintptr_t)2)
-#define GATE_MARK   ((uintptr_t)4)
-#define GATE_TAGS   (GATE_BEHIND | GATE_WORK | GATE_MARK)
+#define GATE_OWN_FENCE ((uintptr_t)1)
+#define GATE_WORK      ((uintptr_t)2)
+#define GATE_FENCE     ((uintptr_t)4)
+#define GATE_TAGS      (GATE_OWN_FENCE | GATE_WORK | GATE_FENCE)
 void gate_end_tagged(struct turn_gpu_page *p);
 
 /* @kind: anything that says what it takes of the GPU, as far as the caller can know (kinds.h). */
@@ -126,37 +126,37 @@ static inline void gate_end_copy(struct turn_gpu_page *p, uint64_t bytes)
 /*
  * Around the call of what is no work but may make a stream wait for another thread, or for another process:
  *
- *	struct gate_park k = gate_park(stream, 0);
+ *	struct gate_block k = gate_block(stream, 0);
  *	r = REAL(cuStreamWaitValue32_v2)(...);
- *	gate_parked(&k, r);
+ *	gate_blocked(&k, r);
  *
  * What is in flight behind it may then wait for a thread that stands at the closed gate (container/gate/marks/marks.h: parked). It
  * is never held, and not counted; nor noted where it goes into a capture. @flags: GATE_OWN. In no slice that
  * is a load and a branch.
  */
-struct gate_park {
+struct gate_block {
 	CUstream stream;
-	unsigned int place; /* container/gate/marks/marks.h; 0: nothing is to be noted */
+	unsigned int slot; /* container/gate/marks/marks.h; 0: nothing is to be noted */
 	unsigned int gpu;
 	bool own;
 };
 
-void gate_park_slow(struct gate_park *k, CUstream stream, unsigned int flags);
-void gate_parked_slow(const struct gate_park *k, bool given);
+void gate_block_slow(struct gate_block *k, CUstream stream, unsigned int flags);
+void gate_blocked_slow(const struct gate_block *k, bool given);
 
-static inline struct gate_park gate_park(CUstream stream, unsigned int flags)
+static inline struct gate_block gate_block(CUstream stream, unsigned int flags)
 {
-	struct gate_park k = { 0 };
+	struct gate_block k = { 0 };
 
 	if (!atomic_load_explicit(&link_off, memory_order_relaxed))
-		gate_park_slow(&k, stream, flags);
+		gate_block_slow(&k, stream, flags);
 	return k;
 }
 
-static inline void gate_parked(const struct gate_park *k, CUresult r)
+static inline void gate_blocked(const struct gate_block *k, CUresult r)
 {
-	if (k->place)
-		gate_parked_slow(k, !r);
+	if (k->slot)
+		gate_blocked_slow(k, !r);
 }
 
 /*

@@ -29,15 +29,15 @@
 
 /* Registers this process's turns and starts the thread, once. The page, or NULL: this slice takes no
  * turns, or it cannot be done (a warning said so) and work goes on unheld. */
-struct turn_page *keeper_start(void);
+struct turn_page *gate_thread_start(void);
 
 /* Wakes it: there is work in flight, or somebody waits. */
-void keeper_wake(void);
+void gate_thread_wake(void);
 
 /* A context of the GPU at place @gpu of the page, made or retained by the program. */
-void keeper_context(CUcontext ctx, unsigned int gpu);
+void gate_thread_add_context(CUcontext ctx, unsigned int gpu);
 /* Before it may go; until one of the two that follow nobody touches it, and what is in it counts as in
  * flight. Of one that is not known: nothing. */
-void keeper_context_leaves(CUcontext ctx);
-void keeper_context_gone(CUcontext ctx);
-void keeper_context_stays(CUcontext ctx);
+void gate_thread_context_leaves(CUcontext ctx);
+void gate_thread_context_gone(CUcontext ctx);
+void gate_thread_context_stays(CUcontext ctx);

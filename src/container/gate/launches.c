@@ -8,7 +8,7 @@
 
 #define PATH_ROOM 1100
 
-static struct launch_log *map_log(int fd)
+static struct launch_log *map_gate_launch_log(int fd)
 {
 	struct launch_log *log;
 	struct stat st;
@@ -37,7 +37,7 @@ struct launch_log *launches_open(const char *dir)
 	fd = sys_open(path, O_RDWR | O_NOFOLLOW);
 	if (fd < 0)
 		return NULL;
-	log = map_log(fd);
+	log = map_gate_launch_log(fd);
 	(void)sys_close(fd);
 	return log;
 }

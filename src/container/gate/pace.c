@@ -3,24 +3,24 @@
 
 #include <stddef.h>
 
-static uint64_t least(uint64_t a, uint64_t b)
+static uint64_t min_pace_ns(uint64_t a, uint64_t b)
 {
 	return a < b ? a : b;
 }
 
-static uint64_t most(uint64_t a, uint64_t b)
+static uint64_t max_pace_ns(uint64_t a, uint64_t b)
 {
 	return a > b ? a : b;
 }
 
-static uint64_t each(const struct pace *p)
+static uint64_t get_pace_each_ns(const struct pace *p)
 {
 	return p->each_ns ? p->each_ns : PACE_FIRST_NS;
 }
 
-void pace_bell(struct pace *p)
+void pace_doorbell_rang(struct pace *p)
 {
-	p->open_ns = PACE_OPEN_MIN_NS;
+	p->open_ns = PACE_POLL_OPEN_MIN_NS;
 	p->quiet_ns = 0;
 }
 
@@ -47,7 +47,7 @@ void pace_pending(struct pace *p, uint64_t now)
 }
 
 /* The end was between the last look that found it pending and this one. */
-static uint64_t end_seen(const struct pace *p, uint64_t now)
+static uint64_t estimate_work_end(const struct pace *p, uint64_t now)
 {
 	return p->pending_ns && p->pending_ns < now ? now - (now - p->pending_ns) / 2 : now;
 }
@@ -56,7 +56,7 @@ static uint64_t end_seen(const struct pace *p, uint64_t now)
  * The mean of the last few but for the longest, which may have waited for another process's slice. That
  * an end was seen too late makes one longer and the next one shorter: in the sum it is not there.
  */
-static void learn(struct pace *p, uint64_t took, uint64_t n)
+static void update_pace_mean(struct pace *p, uint64_t took, uint64_t n)
 {
 	const struct pace_sample *longest = NULL;
 	uint64_t sum = 0, count = 0;
@@ -75,12 +75,12 @@ static void learn(struct pace *p, uint64_t took, uint64_t n)
 		sum -= longest->took_ns;
 		count -= longest->n;
 	}
-	p->each_ns = most(sum / count, 1);
+	p->each_ns = max_pace_ns(sum / count, 1);
 }
 
 uint64_t pace_done(struct pace *p, uint64_t now, uint64_t n)
 {
-	uint64_t end = end_seen(p, now), took;
+	uint64_t end = estimate_work_end(p, now), took;
 	bool known;
 
 	if (!n)
@@ -88,7 +88,7 @@ uint64_t pace_done(struct pace *p, uint64_t now, uint64_t n)
 	took = end > p->from_ns ? end - p->from_ns : 0;
 	known = !(p->behind || p->closed || p->idle) || !p->each_ns || took / n < p->each_ns;
 	if (known)
-		learn(p, took, n);
+		update_pace_mean(p, took, n);
 	p->behind = false;
 	p->from_ns = end;
 	p->ended_ns = end;
@@ -101,14 +101,14 @@ void pace_overdue(struct pace *p, uint64_t now, uint64_t ahead)
 	/* Beside others' work it takes its time. */
 	uint64_t late = p->closed ? 4 * PACE_LATE_NS : PACE_LATE_NS;
 
-	if (!ahead || p->behind || waited < late || waited / ahead <= 2 * each(p))
+	if (!ahead || p->behind || waited < late || waited / ahead <= 2 * get_pace_each_ns(p))
 		return;
 	for (unsigned int i = 0; i < PACE_SAMPLES; i++)
 		p->samples[i] = (struct pace_sample){ waited, ahead };
 	p->each_ns = waited / ahead;
 }
 
-void pace_quiet(struct pace *p, uint64_t now)
+void pace_idle(struct pace *p, uint64_t now)
 {
 	if (!p->quiet_ns)
 		p->quiet_ns = now;
@@ -125,13 +125,13 @@ uint64_t pace_window(uint64_t window_ns, uint64_t tail_ns, uint64_t turn_ns, uin
 	if (!turn_ns)
 		return window;
 	rest = __builtin_add_overflow(rest, tail_ns, &rest) ? UINT64_MAX : rest;
-	return least(window, rest);
+	return min_pace_ns(window, rest);
 }
 
 /* Of the work in flight, what is not over. */
-static uint64_t left(const struct pace_flight *f, uint64_t now)
+static uint64_t get_flight_left_ns(const struct pace_flight *f, uint64_t now)
 {
-	uint64_t gone = now > f->from_ns ? least(now - f->from_ns, f->front_ns) : 0;
+	uint64_t gone = now > f->from_ns ? min_pace_ns(now - f->from_ns, f->front_ns) : 0;
 
 	return f->work_ns > gone ? f->work_ns - gone : 0;
 }
@@ -139,16 +139,16 @@ static uint64_t left(const struct pace_flight *f, uint64_t now)
 /* So much may be left when one more goes. */
 static uint64_t may_be_left(const struct pace_flight *f, uint64_t cost_ns, uint64_t allow_ns)
 {
-	return most(allow_ns > cost_ns ? allow_ns - cost_ns : 0,
-		f->n < PACE_LEAST ? PACE_LEAD_NS : 0);
+	return max_pace_ns(allow_ns > cost_ns ? allow_ns - cost_ns : 0,
+		f->n < PACE_IN_FLIGHT_MIN ? PACE_LEAD_NS : 0);
 }
 
 bool pace_fits(const struct pace_flight *f, uint64_t cost_ns, uint64_t allow_ns, bool tight,
 	uint64_t now)
 {
 	if (!tight)
-		return f->n < PACE_LEAST || f->work_ns + cost_ns <= allow_ns;
-	return !f->n || left(f, now) <= may_be_left(f, cost_ns, allow_ns);
+		return f->n < PACE_IN_FLIGHT_MIN || f->work_ns + cost_ns <= allow_ns;
+	return !f->n || get_flight_left_ns(f, now) <= may_be_left(f, cost_ns, allow_ns);
 }
 
 uint64_t pace_fits_at(const struct pace_flight *f, uint64_t cost_ns, uint64_t allow_ns)
@@ -160,9 +160,10 @@ uint64_t pace_fits_at(const struct pace_flight *f, uint64_t cost_ns, uint64_t al
 	return f->work_ns - may <= f->front_ns ? f->from_ns + (f->work_ns - may) : UINT64_MAX;
 }
 
-uint32_t pace_apart(const struct pace *p)
+uint32_t pace_fence_gap(const struct pace *p)
 {
-	return (uint32_t)least(most(PACE_APART_NS / each(p), 1), PACE_MOST);
+	return (uint32_t)min_pace_ns(max_pace_ns(PACE_FENCE_GAP_NS / get_pace_each_ns(p), 1),
+		PACE_FENCE_GAP_MAX);
 }
 
 uint64_t pace_stall(const struct pace *p)
@@ -170,42 +171,45 @@ uint64_t pace_stall(const struct pace *p)
 	uint64_t longest = 0;
 
 	for (unsigned int i = 0; i < PACE_SAMPLES; i++)
-		longest = most(longest, p->measured_ns[i]);
-	return most(PACE_STALL_NS, least(4 * longest, PACE_STALL_MAX_NS));
+		longest = max_pace_ns(longest, p->measured_ns[i]);
+	return max_pace_ns(PACE_STALL_NS, min_pace_ns(4 * longest, PACE_STALL_MAX_NS));
 }
 
-bool pace_marker_due(const struct pace *p, uint64_t unmarked, bool pending, bool held)
+bool pace_fence_due(const struct pace *p, uint64_t unmarked, bool pending, bool held)
 {
-	return unmarked && (!pending || held || unmarked >= pace_apart(p));
+	return unmarked && (!pending || held || unmarked >= pace_fence_gap(p));
 }
 
-uint64_t pace_sleep(struct pace *p, uint64_t now, const struct pace_sight *s)
+uint64_t pace_sleep(struct pace *p, uint64_t now, const struct pace_state *s)
 {
 	uint64_t sleep, expected;
 
-	if (!s->near) {
-		sleep = most(p->open_ns, PACE_OPEN_MIN_NS);
-		p->open_ns = least(2 * sleep, PACE_OPEN_MAX_NS);
+	if (!s->is_awaited) {
+		sleep = max_pace_ns(p->open_ns, PACE_POLL_OPEN_MIN_NS);
+		p->open_ns = min_pace_ns(2 * sleep, PACE_POLL_OPEN_MAX_NS);
 		return sleep;
 	}
-	p->open_ns = PACE_OPEN_MIN_NS;
+	p->open_ns = PACE_POLL_OPEN_MIN_NS;
 	/* None ahead: it is being submitted, or was over a moment ago. */
-	if (__builtin_mul_overflow(each(p), s->ahead, &expected) ||
+	if (__builtin_mul_overflow(get_pace_each_ns(p), s->ahead, &expected) ||
 		__builtin_add_overflow(expected, p->from_ns, &expected))
 		expected = UINT64_MAX;
-	if (expected > now + PACE_EARLY_NS + PACE_CLOSE_NS)
+	if (expected > now + PACE_EARLY_NS + PACE_POLL_CLOSE_NS)
 		sleep = expected - now - PACE_EARLY_NS;
 	else if (expected + PACE_EARLY_NS >= now)
-		sleep = PACE_CLOSE_NS;
+		sleep = PACE_POLL_CLOSE_NS;
 	else /* longer than it seemed: so often that the end is known to a sixteenth */
-		sleep = most(PACE_CLOSE_NS, least((now - p->from_ns) / 16, PACE_OVERDUE_NS));
-	if (s->held && s->fits_ns)
-		sleep = least(sleep, most(PACE_CLOSE_NS, s->fits_ns - least(s->fits_ns, now)));
+		sleep = max_pace_ns(PACE_POLL_CLOSE_NS,
+			min_pace_ns((now - p->from_ns) / 16, PACE_POLL_OVERDUE_MAX_NS));
+	if (s->throttled && s->fits_ns)
+		sleep = min_pace_ns(sleep, max_pace_ns(PACE_POLL_CLOSE_NS,
+						   s->fits_ns - min_pace_ns(s->fits_ns, now)));
 	/* Short ones among them may be over long before. */
-	if (s->held)
-		sleep = least(sleep, most(PACE_HELD_NS, (now - least(p->from_ns, now)) / 2));
+	if (s->throttled)
+		sleep = min_pace_ns(sleep, max_pace_ns(PACE_POLL_THROTTLED_NS,
+						   (now - min_pace_ns(p->from_ns, now)) / 2));
 	/* More may come that wants a marker. */
-	return least(sleep, s->unmarked ? PACE_APART_NS : PACE_OPEN_MAX_NS);
+	return min_pace_ns(sleep, s->unfenced ? PACE_FENCE_GAP_NS : PACE_POLL_OPEN_MAX_NS);
 }
 
 enum pace_rest pace_rest(const struct pace *p, uint64_t now, bool near, bool closed)
@@ -215,8 +219,10 @@ enum pace_rest pace_rest(const struct pace *p, uint64_t now, bool near, bool clo
 	if (closed)
 		return PACE_REST;
 	if (near)
-		return quiet >= PACE_LINGER_NS ? PACE_REST : PACE_SAY;
-	return quiet && quiet >= least(most(p->open_ns, PACE_OPEN_MIN_NS), PACE_OPEN_MAX_NS) / 2
+		return quiet >= PACE_LINGER_NS ? PACE_REST : PACE_REPORT;
+	return quiet && quiet >= min_pace_ns(max_pace_ns(p->open_ns, PACE_POLL_OPEN_MIN_NS),
+					 PACE_POLL_OPEN_MAX_NS) /
+					       2
 		       ? PACE_REST
 		       : PACE_STAY;
 }
@@ -229,7 +235,7 @@ bool pace_bucket(struct pace_bucket *b, uint64_t now, uint32_t cap, bool busy)
 	if (!b->at_ns)
 		b->left_ns = PACE_BURST_NS;
 	b->at_ns = now;
-	dt = least(dt, UINT64_C(1000000000)); /* a process that was stopped */
+	dt = min_pace_ns(dt, UINT64_C(1000000000)); /* a process that was stopped */
 	come = (int64_t)(dt * cap / 1000000);
 	b->left_ns += come - (busy ? (int64_t)dt : 0);
 	if (b->left_ns > PACE_BURST_NS)
@@ -241,6 +247,7 @@ uint64_t pace_bucket_wait(const struct pace_bucket *b, uint32_t cap)
 {
 	uint64_t due = b->left_ns < 0 ? (uint64_t)-b->left_ns + 1 : 1;
 
-	return cap ? least(due * 1000000 / cap, PACE_OPEN_MAX_NS) + PACE_CLOSE_NS
-		   : PACE_OPEN_MAX_NS;
+	return cap ? min_pace_ns(due * 1000000 / cap, PACE_POLL_OPEN_MAX_NS) +
+			       PACE_POLL_CLOSE_NS
+		   : PACE_POLL_OPEN_MAX_NS;
 }

@@ -12,28 +12,29 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define PACE_WINDOW_NS      UINT64_C(900000) /* in flight, where nobody says how much */
-#define PACE_LEAST          2          /* submissions in flight: fewer and the GPU runs dry */
-#define PACE_MOST           (1u << 20) /* between two markers */
-#define PACE_FIRST_NS       UINT64_C(100000) /* that a submission takes, before one was measured */
-#define PACE_APART_NS       UINT64_C(250000) /* markers, in GPU time */
-#define PACE_SAMPLES        5
-#define PACE_TIGHT_NS       UINT64_C(400000) /* a window of less is tight */
-#define PACE_LEAD_NS        UINT64_C(100000) /* a thread that is woken submits 20 to 90 us later */
-#define PACE_APART_TIGHT_NS UINT64_C(80000) /* markers, where the window is tight */
+#define PACE_WINDOW_NS          UINT64_C(900000) /* in flight, where nobody says how much */
+#define PACE_IN_FLIGHT_MIN      2 /* submissions in flight: fewer and the GPU runs dry */
+#define PACE_FENCE_GAP_MAX      (1u << 20) /* between two markers */
+#define PACE_FIRST_NS           UINT64_C(100000) /* that a submission takes, before one was measured */
+#define PACE_FENCE_GAP_NS       UINT64_C(250000) /* markers, in GPU time */
+#define PACE_SAMPLES            5
+#define PACE_TIGHT_NS           UINT64_C(400000) /* a window of less is tight */
+#define PACE_LEAD_NS            UINT64_C(100000) /* a thread that is woken submits 20 to 90 us later */
+#define PACE_FENCE_GAP_TIGHT_NS UINT64_C(80000) /* markers, where the window is tight */
 #define PACE_LATE_NS \
 	UINT64_C(5000000) /* no other's slice: what is in flight is longer than it seemed */
-#define PACE_STALL_NS     UINT64_C(10000000)
-#define PACE_STALL_MAX_NS UINT64_C(5000000000)
-#define PACE_EARLY_NS     UINT64_C(30000) /* before an end is expected one looks closely */
-#define PACE_CLOSE_NS     UINT64_C(20000) /* between two close looks */
-#define PACE_HELD_NS \
+#define PACE_STALL_NS      UINT64_C(10000000)
+#define PACE_STALL_MAX_NS  UINT64_C(5000000000)
+#define PACE_EARLY_NS      UINT64_C(30000) /* before an end is expected one looks closely */
+#define PACE_POLL_CLOSE_NS UINT64_C(20000) /* between two close looks */
+#define PACE_POLL_THROTTLED_NS \
 	UINT64_C(40000) /* the same where threads are held, if no end is expected yet */
-#define PACE_OVERDUE_NS UINT64_C(500000) /* the most between two looks at what takes longer */
-#define PACE_OPEN_MIN_NS \
+#define PACE_POLL_OVERDUE_MAX_NS \
+	UINT64_C(500000) /* the most between two looks at what takes longer */
+#define PACE_POLL_OPEN_MIN_NS \
 	UINT64_C(50000) /* between two looks where nobody waits, doubled up to */
-#define PACE_OPEN_MAX_NS UINT64_C(2000000)
-#define PACE_LINGER_NS   UINT64_C(300000) /* looks on after an end: most programs go on soon */
+#define PACE_POLL_OPEN_MAX_NS UINT64_C(2000000)
+#define PACE_LINGER_NS        UINT64_C(300000) /* looks on after an end: most programs go on soon */
 
 struct pace {
 	uint64_t each_ns; /* that a submission takes, as it seems; 0: none was measured */
@@ -59,7 +60,7 @@ struct pace {
 /* ---- what is in flight -------------------------------------------------------------------------- */
 
 /* The bell rang: the keeper rested and looks again. */
-void pace_bell(struct pace *p);
+void pace_doorbell_rang(struct pace *p);
 /* A look at the gate: whether it, or the turn, is another one than at the look before. What ends where it is
  * closed may have waited for others' work, and what ends first behind a change. */
 void pace_gate(struct pace *p, uint64_t now, bool changed, bool closed);
@@ -73,7 +74,7 @@ void pace_overdue(struct pace *p, uint64_t now, uint64_t ahead);
  * they may have waited for others' work. */
 uint64_t pace_done(struct pace *p, uint64_t now, uint64_t n);
 /* A look found nothing in flight. */
-void pace_quiet(struct pace *p, uint64_t now);
+void pace_idle(struct pace *p, uint64_t now);
 
 /* ---- how much may be ---------------------------------------------------------------------------- */
 
@@ -97,7 +98,7 @@ static inline bool pace_is_tight(uint64_t window_ns)
 }
 
 /*
- * Whether one more, of @cost_ns, fits where @allow_ns may be in flight. There are PACE_LEAST all the same, as
+ * Whether one more, of @cost_ns, fits where @allow_ns may be in flight. There are PACE_IN_FLIGHT_MIN all the same, as
  * the GPU would run dry: where it is @tight the last of them only PACE_LEAD_NS before the others end, and
  * what is over of the first counts no more. @now: needed only then.
  */
@@ -108,7 +109,7 @@ bool pace_fits(const struct pace_flight *f, uint64_t cost_ns, uint64_t allow_ns,
 uint64_t pace_fits_at(const struct pace_flight *f, uint64_t cost_ns, uint64_t allow_ns);
 
 /* Submissions between two markers. */
-uint32_t pace_apart(const struct pace *p);
+uint32_t pace_fence_gap(const struct pace *p);
 
 /*
  * How long METERED holds a thread while nothing ends. What is in flight may itself wait for that thread (a
@@ -119,29 +120,29 @@ uint64_t pace_stall(const struct pace *p);
 
 /* Whether a marker is to be placed behind @unmarked submissions. @pending: there are markers yet to
  * pass; @held: threads wait for an end. */
-bool pace_marker_due(const struct pace *p, uint64_t unmarked, bool pending, bool held);
+bool pace_fence_due(const struct pace *p, uint64_t unmarked, bool pending, bool held);
 
 /* ---- when to look again ------------------------------------------------------------------------- */
 
-struct pace_sight {
-	bool near; /* somebody waits for the end of what is in flight */
-	bool held; /* METERED holds threads */
+struct pace_state {
+	bool is_awaited; /* somebody waits for the end of what is in flight */
+	bool throttled;  /* METERED holds threads */
 	uint64_t
 		ahead; /* submissions up to the first marker that is yet to pass; 0: there is none */
-	uint64_t unmarked; /* behind the last one */
+	uint64_t unfenced; /* behind the last one */
 	uint64_t fits_ns;  /* when a held one may go, by the clock; 0: nobody knows */
 };
 /* From now. */
-uint64_t pace_sleep(struct pace *p, uint64_t now, const struct pace_sight *s);
+uint64_t pace_sleep(struct pace *p, uint64_t now, const struct pace_state *s);
 
 /* ---- nothing in flight -------------------------------------------------------------------------- */
 
 enum pace_rest {
-	PACE_STAY, /* look again: the arbiter need not know yet */
-	PACE_SAY,  /* say so, and look again */
-	PACE_REST, /* say so, and rest until the bell */
+	PACE_STAY,   /* look again: the arbiter need not know yet */
+	PACE_REPORT, /* say so, and look again */
+	PACE_REST,   /* say so, and rest until the bell */
 };
-/* After pace_quiet(). @closed: the gate is; who comes says so anyway. */
+/* After pace_idle(). @closed: the gate is; who comes says so anyway. */
 enum pace_rest pace_rest(const struct pace *p, uint64_t now, bool near, bool closed);
 
 /* ---- alone -------------------------------------------------------------------------------------- */

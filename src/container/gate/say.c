@@ -8,14 +8,15 @@
  * takes it, too. At a closed gate what is parked (container/gate/marks/marks.h) is not: nothing of it gets on, and what it waits for
  * may be a thread that stands there. So it is not charged for, and that thread's turn comes when it would come.
  */
-static struct slice_state truth(struct turn_process *t, unsigned int gpu)
+static struct slice_state get_reported_state(struct gate_process *t, unsigned int gpu)
 {
 	struct turn_gpu_page *p = &atomic_load(&t->page)->gpus[gpu];
 	uint32_t gate = atomic_load(&p->gate);
 	bool closed = (gate & TURN_STATE) == TURN_CLOSED;
-	bool waiting = atomic_load(&t->gpus[gpu].waiters) || atomic_load(&t->gpus[gpu].held);
+	bool waiting =
+		atomic_load(&t->gpus[gpu].waiters) || atomic_load(&t->gpus[gpu].throttled);
 	bool in_flight = atomic_load(&p->begun) != atomic_load(&p->done);
-	bool parked = closed && marks_parked(&t->marks, gpu);
+	bool parked = closed && fences_is_blocked(&t->fences, gpu);
 
 	return (struct slice_state){
 		.gpu = gpu,
@@ -25,72 +26,72 @@ static struct slice_state truth(struct turn_process *t, unsigned int gpu)
 	};
 }
 
-static bool is_said(const struct turn_gpu *g, const struct slice_state *s)
+static bool is_state_reported(const struct gate_gpu *g, const struct slice_state *s)
 {
-	return g->said.valid && g->said.generation == s->generation &&
-	       g->said.busy == (s->busy != 0) && g->said.wants == (s->wants != 0);
+	return g->reported.valid && g->reported.generation == s->generation &&
+	       g->reported.busy == (s->busy != 0) && g->reported.wants == (s->wants != 0);
 }
 
-bool turn_say(struct turn_process *t, unsigned int gpu)
+bool gate_report_state(struct gate_process *t, unsigned int gpu)
 {
-	struct turn_gpu *g = &t->gpus[gpu];
-	enum turn_link_sent r = TURN_SENT;
+	struct gate_gpu *g = &t->gpus[gpu];
+	enum gate_link_sent r = GATE_LINK_SENT;
 	struct slice_state s;
 	uint64_t now, ended;
 	int e = errno;
 
-	sys_lock(&t->say);
-	if (turn_mode(t) != TURN_UP)
+	sys_lock(&t->report_lock);
+	if (gate_mode(t) != GATE_MODE_UP)
 		goto out;
-	s = truth(t, gpu);
-	if (is_said(g, &s))
+	s = get_reported_state(t, gpu);
+	if (is_state_reported(g, &s))
 		goto out;
 	now = sys_now_ns();
 	ended = atomic_load(&g->ended_ns);
 	s.idle_ns = s.busy || now < ended ? 0 : now - ended;
-	g->said.valid = false;
-	r = turn_state(&t->link, &s);
-	if (r == TURN_SENT) {
-		g->said.valid = true;
-		g->said.generation = s.generation;
-		g->said.busy = s.busy;
-		g->said.wants = s.wants;
-	} else if (r == TURN_GONE && !atomic_exchange(&t->gone, true)) {
-		keeper_wake();
+	g->reported.valid = false;
+	r = gate_link_send_state(&t->link, &s);
+	if (r == GATE_LINK_SENT) {
+		g->reported.valid = true;
+		g->reported.generation = s.generation;
+		g->reported.busy = s.busy;
+		g->reported.wants = s.wants;
+	} else if (r == GATE_LINK_GONE && !atomic_exchange(&t->link_lost, true)) {
+		gate_thread_wake();
 	}
 out:
-	sys_unlock(&t->say);
+	sys_unlock(&t->report_lock);
 	errno = e;
-	return r == TURN_SENT;
+	return r == GATE_LINK_SENT;
 }
 
-bool turn_said(struct turn_process *t, unsigned int gpu)
+bool gate_state_is_reported(struct gate_process *t, unsigned int gpu)
 {
 	struct slice_state s;
 	bool r = true;
 
-	sys_lock(&t->say);
-	if (turn_mode(t) == TURN_UP) {
+	sys_lock(&t->report_lock);
+	if (gate_mode(t) == GATE_MODE_UP) {
 		/* Read first: a gate that changes after it was read is of a later generation. */
-		r = turn_link_was_read(&t->link);
-		s = truth(t, gpu);
-		r = r && is_said(&t->gpus[gpu], &s);
+		r = gate_link_was_read(&t->link);
+		s = get_reported_state(t, gpu);
+		r = r && is_state_reported(&t->gpus[gpu], &s);
 	}
-	sys_unlock(&t->say);
+	sys_unlock(&t->report_lock);
 	return r;
 }
 
-void turn_wake_all(struct turn_process *t)
+void gate_wake_all(struct gate_process *t)
 {
 	struct turn_page *page = atomic_load(&t->page);
 
 	for (uint32_t i = 0; page && i < t->gate.gpu_count; i++) {
-		struct turn_gpu *g = &t->gpus[i];
+		struct gate_gpu *g = &t->gpus[i];
 
-		(void)atomic_fetch_add(&g->meter, 1);
-		(void)atomic_fetch_add(&g->alone, TURN_GENERATION);
-		sys_futex_wake(&g->meter, false);
-		sys_futex_wake(&g->alone, false);
+		(void)atomic_fetch_add(&g->throttle_word, 1);
+		(void)atomic_fetch_add(&g->standalone_gate, TURN_GENERATION);
+		sys_futex_wake(&g->throttle_word, false);
+		sys_futex_wake(&g->standalone_gate, false);
 		sys_futex_wake(&page->gpus[i].gate, true);
 	}
 }

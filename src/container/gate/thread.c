@@ -19,7 +19,7 @@ struct finding {
 	void *ret;
 };
 
-static int find_in_object(struct dl_phdr_info *info, size_t size, void *arg)
+static int find_pthread_in_object(struct dl_phdr_info *info, size_t size, void *arg)
 {
 	struct finding *f = arg;
 	struct image im;
@@ -31,18 +31,18 @@ static int find_in_object(struct dl_phdr_info *info, size_t size, void *arg)
 }
 
 /* The first in the order of loading, as the loader itself would find it. */
-static void *find(const char *name)
+static void *find_loaded_symbol(const char *name)
 {
 	struct finding f = { .name = name };
 
-	dl_iterate_phdr(find_in_object, &f);
+	dl_iterate_phdr(find_pthread_in_object, &f);
 	return f.ret;
 }
 
-static int create(const pthread_attr_t *attr, void *(*fn)(void *), void *arg)
+static int create_pthread(const pthread_attr_t *attr, void *(*fn)(void *), void *arg)
 {
 	int (*call)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *) =
-		find("pthread_create");
+		find_loaded_symbol("pthread_create");
 	pthread_t thread;
 
 	return call ? call(&thread, attr, fn, arg) : ENOSYS;
@@ -50,10 +50,12 @@ static int create(const pthread_attr_t *attr, void *(*fn)(void *), void *arg)
 
 static int create_small(void *(*fn)(void *), void *arg)
 {
-	int (*init)(pthread_attr_t *) = find("pthread_attr_init");
-	int (*detach)(pthread_attr_t *, int) = find("pthread_attr_setdetachstate");
-	int (*stack)(pthread_attr_t *, size_t) = find("pthread_attr_setstacksize");
-	int (*fini)(pthread_attr_t *) = find("pthread_attr_destroy");
+	int (*init)(pthread_attr_t *) = find_loaded_symbol("pthread_attr_init");
+	int (*detach)(pthread_attr_t *, int) =
+		find_loaded_symbol("pthread_attr_setdetachstate");
+	int (*stack)(pthread_attr_t *, size_t) =
+		find_loaded_symbol("pthread_attr_setstacksize");
+	int (*fini)(pthread_attr_t *) = find_loaded_symbol("pthread_attr_destroy");
 	pthread_attr_t attr;
 	int r;
 
@@ -61,11 +63,11 @@ static int create_small(void *(*fn)(void *), void *arg)
 		return ENOSYS;
 	(void)detach(&attr, PTHREAD_CREATE_DETACHED);
 	(void)stack(&attr, STACK_BYTES);
-	r = create(&attr, fn, arg);
+	r = create_pthread(&attr, fn, arg);
 	/* A program with much thread-local storage needs more. */
 	if (r && !init(&attr)) {
 		(void)detach(&attr, PTHREAD_CREATE_DETACHED);
-		r = create(&attr, fn, arg);
+		r = create_pthread(&attr, fn, arg);
 	}
 	(void)fini(&attr);
 	return r;
@@ -77,7 +79,7 @@ bool thread_start(void *(*fn)(void *), void *arg)
 	uint64_t block = ~(UINT64_C(3) << 31), was = 0;
 	int e = errno, r;
 
-	if (!find("pthread_create"))
+	if (!find_loaded_symbol("pthread_create"))
 		(void)dl_open("libpthread.so.0", RTLD_LAZY);
 	/* The thread has from its first instruction what its maker has here. */
 	(void)syscall(SYS_rt_sigprocmask, SIG_BLOCK, &block, &was, sizeof(was));

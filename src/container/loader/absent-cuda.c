@@ -11,13 +11,13 @@ static CUresult no_device(void)
 	return CUDA_ERROR_NO_DEVICE;
 }
 
-static CUresult not_found(void)
+static CUresult answer_cuda_not_found(void)
 {
 	return CUDA_ERROR_NOT_FOUND;
 }
 
 /* Programs print what these give without a look at what they return. */
-static CUresult error_text(CUresult error, const char **text)
+static CUresult answer_cuda_error_string(CUresult error, const char **text)
 {
 	*text = error == CUDA_ERROR_NO_DEVICE ? "no CUDA-capable device is detected" : NULL;
 	return *text ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
@@ -32,9 +32,9 @@ static CUresult error_name(CUresult error, const char **name)
 void *forward_answer(const char *name, bool absent)
 {
 	if (!absent)
-		return (void *)not_found;
+		return (void *)answer_cuda_not_found;
 	if (strcmp(name, "cuGetErrorString") == 0)
-		return (void *)error_text;
+		return (void *)answer_cuda_error_string;
 	if (strcmp(name, "cuGetErrorName") == 0)
 		return (void *)error_name;
 	return (void *)no_device;

@@ -12,12 +12,12 @@ static unsigned int no_library(void)
 	return NVML_LIBRARY_NOT_FOUND;
 }
 
-static unsigned int no_function(void)
+static unsigned int answer_nvml_no_function(void)
 {
 	return NVML_FUNCTION_NOT_FOUND;
 }
 
-static const char *error_text(unsigned int error)
+static const char *answer_nvml_error_string(unsigned int error)
 {
 	return error == NVML_LIBRARY_NOT_FOUND ? "NVML Shared Library Not Found"
 					       : "Unknown Error";
@@ -26,6 +26,6 @@ static const char *error_text(unsigned int error)
 void *forward_answer(const char *name, bool absent)
 {
 	if (strcmp(name, "nvmlErrorString") == 0)
-		return (void *)error_text;
-	return absent ? (void *)no_library : (void *)no_function;
+		return (void *)answer_nvml_error_string;
+	return absent ? (void *)no_library : (void *)answer_nvml_no_function;
 }

@@ -37,7 +37,7 @@ static uint32_t *chain_of(struct table *t, uint32_t symbol)
 	return (uint32_t *)(uintptr_t)&t->im.chain[symbol - t->im.first];
 }
 
-static bool protect(const void *from, const void *to, int access)
+static bool protect_symbol_pages(const void *from, const void *to, int access)
 {
 	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
 	uintptr_t a = (uintptr_t)from & ~(page - 1),
@@ -46,12 +46,12 @@ static bool protect(const void *from, const void *to, int access)
 	return mprotect((void *)a, b - a, access) == 0;
 }
 
-static bool unlock(struct table *t, int access)
+static bool set_table_access(struct table *t, int access)
 {
 	uint32_t n = image_count(&t->im);
 
-	return protect(t->im.gnu, &t->im.chain[n - t->im.first], access) &&
-	       protect(t->im.symbols, t->im.symbols + n, access);
+	return protect_symbol_pages(t->im.gnu, &t->im.chain[n - t->im.first], access) &&
+	       protect_symbol_pages(t->im.symbols, t->im.symbols + n, access);
 }
 
 static bool find_spares(struct table *t)
@@ -127,7 +127,7 @@ static void clear_spares(struct table *t)
 	t->cleared = true;
 }
 
-static bool add_name(struct table *t, const char *name, const struct image *real,
+static bool add_symbol_name(struct table *t, const char *name, const struct image *real,
 	uint32_t symbol)
 {
 	uint32_t h = gnu_hash(name), b = h % t->im.bucket_count, place = 0;
@@ -180,7 +180,7 @@ void complete_names(const struct image *real)
 	struct table *t = &table;
 	uint32_t count = image_count(real), left = 0;
 
-	if (!find_spares(t) || !unlock(t, PROT_READ | PROT_WRITE)) {
+	if (!find_spares(t) || !set_table_access(t, PROT_READ | PROT_WRITE)) {
 		warn_once(WARN_NEW_NAMES, "%s: names of the driver's cannot be added to ours",
 			forward_soname);
 		return;
@@ -193,9 +193,9 @@ void complete_names(const struct image *real)
 		if (strncmp(name, forward_prefix, strlen(forward_prefix)) != 0 ||
 			!image_offers(real, i) || image_find(&t->im, name))
 			continue;
-		left += !add_name(t, name, real, i);
+		left += !add_symbol_name(t, name, real, i);
 	}
-	unlock(t, PROT_READ);
+	set_table_access(t, PROT_READ);
 	if (left)
 		warn_once(WARN_NEW_NAMES,
 			"%s of the driver has %u names more than there is room for",

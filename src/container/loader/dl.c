@@ -28,7 +28,7 @@ struct finding {
 static const char *const libc_only[] = { "libc.so.6", NULL };
 static const char *const libc_or_libdl[] = { "libc.so.6", "libdl.so.2", NULL };
 
-static int find_in_object(struct dl_phdr_info *info, size_t size, void *arg)
+static int find_next_in_object(struct dl_phdr_info *info, size_t size, void *arg)
 {
 	struct finding *f = arg;
 	struct image im;
@@ -52,11 +52,11 @@ static int find_in_object(struct dl_phdr_info *info, size_t size, void *arg)
 	return f->ret != NULL;
 }
 
-static void *find(const char *symbol, const char *const *sonames)
+static void *find_next_symbol(const char *symbol, const char *const *sonames)
 {
 	struct finding f = { .symbol = symbol, .sonames = sonames };
 
-	dl_iterate_phdr(find_in_object, &f);
+	dl_iterate_phdr(find_next_in_object, &f);
 	return f.ret;
 }
 
@@ -67,12 +67,13 @@ static void *true_function(_Atomic(void *) *known, const char *symbol)
 
 	if (fn)
 		return fn;
-	fn = find(symbol, libc_or_libdl);
+	fn = find_next_symbol(symbol, libc_or_libdl);
 	if (!fn) {
-		void *(*load)(const char *, int) = find("__libc_dlopen_mode", libc_only);
+		void *(*load)(const char *, int) =
+			find_next_symbol("__libc_dlopen_mode", libc_only);
 
 		if (load && load("libdl.so.2", (int)(RTLD_LAZY | LIBC_DLOPEN)))
-			fn = find(symbol, libc_or_libdl);
+			fn = find_next_symbol(symbol, libc_or_libdl);
 	}
 	atomic_store_explicit(known, fn, memory_order_relaxed);
 	return fn;
@@ -192,7 +193,7 @@ bool dl_directories(bool defaults, bool (*use)(const char *dir, void *arg), void
 }
 
 /* What answers instead of a loader that has no such function: nobody can have meant to call it. */
-static void *no_function(void)
+static void *fail_missing_loader_call(void)
 {
 	errno = ENOSYS;
 	return NULL;
@@ -203,24 +204,24 @@ static void *behind_us(_Atomic(void *) *known, const char *symbol)
 	void *fn = atomic_load_explicit(known, memory_order_relaxed);
 
 	if (!fn) {
-		fn = find(symbol, NULL);
+		fn = find_next_symbol(symbol, NULL);
 		if (!fn)
 			fn = true_function(known, symbol);
 		atomic_store_explicit(known, fn, memory_order_relaxed);
 	}
-	return fn ? fn : (void *)no_function;
+	return fn ? fn : (void *)fail_missing_loader_call;
 }
 
 /* A name that does not exist, so that the loader fails, as it would without us, and with a message
  * that ends the same; a path that is not there fails by itself. */
-static uintptr_t nothing(const char *file)
+static uintptr_t get_absent_path(const char *file)
 {
 	return (uintptr_t)(strchr(file, '/') ? file : forward_absent_name);
 }
 
 static uintptr_t ours_if(const char *file, bool there)
 {
-	return there ? (uintptr_t)forward_soname : nothing(file);
+	return there ? (uintptr_t)forward_soname : get_absent_path(file);
 }
 
 /* What the loader is to open instead of @file. A path that is no library is its business. */
@@ -251,7 +252,7 @@ void *forward_dlopen(uintptr_t args[3])
 	return next;
 }
 
-static bool is_there(const char *path, void *arg)
+static bool accept_any_path(const char *path, void *arg)
 {
 	(void)path;
 	(void)arg;
@@ -270,8 +271,8 @@ void *forward_dlmopen(uintptr_t args[3])
 	} else if (file && file_has_name(file, forward_soname)) {
 		const char *self = own_path();
 
-		if (!find_real(NULL, is_there, NULL))
-			args[1] = nothing(file);
+		if (!find_real(NULL, accept_any_path, NULL))
+			args[1] = get_absent_path(file);
 		else if (self && self[0] == '/')
 			args[1] = (uintptr_t)self;
 	}

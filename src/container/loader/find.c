@@ -25,7 +25,7 @@ struct trial {
 	void *arg;
 };
 
-static size_t read_all(int fd, unsigned char *to, size_t size)
+static size_t read_library_bytes(int fd, unsigned char *to, size_t size)
 {
 	size_t n = 0;
 
@@ -41,14 +41,14 @@ static size_t read_all(int fd, unsigned char *to, size_t size)
 	return n;
 }
 
-static size_t read_head(const char *path, unsigned char head[HEAD_BYTES])
+static size_t read_library_head(const char *path, unsigned char head[HEAD_BYTES])
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
 	size_t n;
 
 	if (fd < 0)
 		return 0;
-	n = read_all(fd, head, HEAD_BYTES);
+	n = read_library_bytes(fd, head, HEAD_BYTES);
 	close(fd);
 	return n;
 }
@@ -57,14 +57,14 @@ bool find_is_library(const char *path)
 {
 	unsigned char head[HEAD_BYTES];
 
-	return file_is_library(head, read_head(path, head));
+	return file_is_library(head, read_library_head(path, head));
 }
 
-static bool try_path(const char *path, void *arg)
+static bool try_library_path(const char *path, void *arg)
 {
 	const struct trial *t = arg;
 	unsigned char head[HEAD_BYTES];
-	size_t n = read_head(path, head);
+	size_t n = read_library_head(path, head);
 
 	return file_is_library(head, n) && !file_is_ours(head, n) && t->use(path, t->arg);
 }
@@ -74,7 +74,7 @@ static bool try_directory(const char *dir, void *arg)
 	char path[PATH_BYTES];
 	int n = snprintf(path, sizeof(path), "%s/%s", dir, forward_soname);
 
-	return n > 0 && (size_t)n < sizeof(path) && try_path(path, arg);
+	return n > 0 && (size_t)n < sizeof(path) && try_library_path(path, arg);
 }
 
 /* The cache is read, not mapped: who truncates it must not kill us. */
@@ -89,8 +89,8 @@ static bool try_cache(struct trial *t)
 		at = mmap(NULL, (size_t)size, PROT_READ | PROT_WRITE,
 			MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 		if (at != MAP_FAILED) {
-			ret = cache_each(at, read_all(fd, at, (size_t)size), forward_soname,
-				CACHE_FLAGS, try_path, t);
+			ret = cache_each(at, read_library_bytes(fd, at, (size_t)size),
+				forward_soname, CACHE_FLAGS, try_library_path, t);
 			munmap(at, (size_t)size);
 		}
 	}
@@ -103,8 +103,9 @@ bool find_real(const char *first, bool (*use)(const char *path, void *arg), void
 {
 	struct trial t = { use, arg };
 
-	if ((first && try_path(first, &t)) || dl_directories(false, try_directory, &t) ||
-		try_cache(&t) || dl_directories(true, try_directory, &t))
+	if ((first && try_library_path(first, &t)) ||
+		dl_directories(false, try_directory, &t) || try_cache(&t) ||
+		dl_directories(true, try_directory, &t))
 		return true;
 	for (size_t i = 0; i < sizeof(other_places) / sizeof(other_places[0]); i++)
 		if (try_directory(other_places[i], &t))

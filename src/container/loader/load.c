@@ -26,11 +26,11 @@ static struct hooked {
 
 static enum phase phase_now(void)
 {
-	/* Pairs with the release in publish(). */
+	/* Pairs with the release in publish_load_phase(). */
 	return (enum phase)(atomic_load_explicit(&claim, memory_order_acquire) & 0xff);
 }
 
-static void publish(enum phase phase)
+static void publish_load_phase(enum phase phase)
 {
 	atomic_store_explicit(&claim, phase, memory_order_release);
 }
@@ -86,7 +86,7 @@ void *forward_ours(void *real)
 }
 
 /* @real NULL: there is none. */
-static void fill(const struct image *real)
+static void fill_forward_slots(const struct image *real)
 {
 	for (uint32_t i = 0; i < forward_count; i++) {
 		const char *name = forward_names + forward_name_at[i];
@@ -127,8 +127,8 @@ bool forward_load_from(const char *path)
 		return true;
 	found = find_real(path, use_file, &real);
 	if (take_claim(found ? PHASE_READY : PHASE_ABSENT)) {
-		fill(found ? &real : NULL);
-		publish(found ? PHASE_READY : PHASE_ABSENT);
+		fill_forward_slots(found ? &real : NULL);
+		publish_load_phase(found ? PHASE_READY : PHASE_ABSENT);
 	}
 	errno = saved;
 	return phase_now() == PHASE_READY;

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-static int nibble(char c)
+static int parse_hex_digit(char c)
 {
 	if (c >= '0' && c <= '9')
 		return c - '0';
@@ -25,8 +25,8 @@ bool figures_uuid(const char *text, uint8_t ret[SLICE_UUID_BYTES])
 
 		if (*text == '-' && (n == 4 || n == 6 || n == 8 || n == 10))
 			text++;
-		high = nibble(text[0]);
-		low = high < 0 ? -1 : nibble(text[1]);
+		high = parse_hex_digit(text[0]);
+		low = high < 0 ? -1 : parse_hex_digit(text[1]);
 		if (low < 0)
 			return false;
 		ret[n] = (uint8_t)(high << 4 | low);

@@ -7,7 +7,7 @@
 #include "container/nvml/hooks.h"
 #include "container/nvml/slice.h"
 
-static nvmlReturn_t ask(nvmlDevice_t device, nvmlMemory_t *ret)
+static nvmlReturn_t read_memory_info(nvmlDevice_t device, nvmlMemory_t *ret)
 {
 	return REAL(nvmlDeviceGetMemoryInfo)(device, ret);
 }
@@ -18,16 +18,16 @@ static nvmlReturn_t ask_v2(nvmlDevice_t device, nvmlMemory_v2_t *ret)
 }
 
 /* Total and free of the GPU become those of the slice, if it is one of a limit. */
-static nvmlReturn_t shrink(nvmlDevice_t device, struct memory_figures *gpu, bool *slice,
-	bool with_reserved)
+static nvmlReturn_t limit_memory_figures(nvmlDevice_t device, struct memory_figures *gpu,
+	bool *slice, bool with_reserved)
 {
-	int n = slice_gpu(device);
+	int n = nvml_slice_gpu(device);
 	uint64_t limit, used;
 
 	*slice = false;
-	if (n == SLICE_GPU_NOT_OURS)
+	if (n == NVML_SLICE_GPU_NOT_OURS)
 		return NVML_SUCCESS;
-	if (n == SLICE_GPU_UNKNOWN || !slice_memory(n, &limit, &used))
+	if (n == NVML_SLICE_GPU_UNKNOWN || !nvml_slice_memory(n, &limit, &used))
 		return NVML_ERROR_UNKNOWN;
 	if (limit == SLICE_NO_LIMIT)
 		return NVML_SUCCESS;
@@ -50,13 +50,13 @@ HOOK nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t *mem
 	nvmlReturn_t r;
 	bool slice;
 
-	if (!slice_is() || !memory)
-		return ask(device, memory);
-	r = ask(device, &real);
+	if (!nvml_slice_is_active() || !memory)
+		return read_memory_info(device, memory);
+	r = read_memory_info(device, &real);
 	if (r)
 		return r;
 	f = (struct memory_figures){ real.total, real.free, real.used };
-	r = shrink(device, &f, &slice, true);
+	r = limit_memory_figures(device, &f, &slice, true);
 	if (r == NVML_SUCCESS)
 		*memory = (nvmlMemory_t){ .total = f.total, .free = f.free, .used = f.used };
 	return r;
@@ -69,7 +69,7 @@ HOOK nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, nvmlMemory_v2_
 	nvmlReturn_t r;
 	bool slice;
 
-	if (!slice_is() || !memory)
+	if (!nvml_slice_is_active() || !memory)
 		return ask_v2(device, memory);
 	if (memory->version != NVML_STRUCT_VERSION(real, 2))
 		return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
@@ -78,7 +78,7 @@ HOOK nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, nvmlMemory_v2_
 	if (r)
 		return r;
 	f = (struct memory_figures){ real.total - real.reserved, real.free, real.used };
-	r = shrink(device, &f, &slice, false);
+	r = limit_memory_figures(device, &f, &slice, false);
 	if (r)
 		return r;
 	if (slice) {

@@ -13,23 +13,23 @@
 #include <stdlib.h>
 
 /* Where on a MIG device the processes are; elsewhere: no instance. */
-struct place {
+struct mig_instance {
 	unsigned int gi, ci;
 };
 
 typedef void put_fn(void *array, unsigned int i, const struct own_process *p,
-	const struct place *place);
+	const struct mig_instance *place);
 
-static void put_v1(void *array, unsigned int i, const struct own_process *p,
-	const struct place *place)
+static void write_slice_process_v1(void *array, unsigned int i, const struct own_process *p,
+	const struct mig_instance *place)
 {
 	(void)place;
 	((nvmlProcessInfo_v1_t *)array)[i] =
 		(nvmlProcessInfo_v1_t){ .pid = p->pid, .usedGpuMemory = p->used };
 }
 
-static void put_v2(void *array, unsigned int i, const struct own_process *p,
-	const struct place *place)
+static void write_slice_process_v2(void *array, unsigned int i, const struct own_process *p,
+	const struct mig_instance *place)
 {
 	((nvmlProcessInfo_t *)array)[i] = (nvmlProcessInfo_t){ .pid = p->pid,
 		.usedGpuMemory = p->used,
@@ -37,8 +37,8 @@ static void put_v2(void *array, unsigned int i, const struct own_process *p,
 		.computeInstanceId = place->ci };
 }
 
-static void put_detail(void *array, unsigned int i, const struct own_process *p,
-	const struct place *place)
+static void write_slice_process_detail(void *array, unsigned int i, const struct own_process *p,
+	const struct mig_instance *place)
 {
 	((nvmlProcessDetail_v1_t *)array)[i] = (nvmlProcessDetail_v1_t){ .pid = p->pid,
 		.usedGpuMemory = p->used,
@@ -50,12 +50,12 @@ static void put_detail(void *array, unsigned int i, const struct own_process *p,
 static nvmlReturn_t list_own(nvmlDevice_t device, int gpu, unsigned int *n, void *array,
 	put_fn *put)
 {
-	struct place place = { NVML_NO_INSTANCE, NVML_NO_INSTANCE };
+	struct mig_instance place = { NVML_NO_INSTANCE, NVML_NO_INSTANCE };
 	struct own_process *own;
 	unsigned int room = *n, have = 0;
 	int count;
 
-	count = slice_processes(gpu, &own);
+	count = nvml_slice_processes(gpu, &own);
 	if (count < 0)
 		return NVML_ERROR_UNKNOWN;
 	for (int i = 0; i < count; i++)
@@ -67,7 +67,7 @@ static nvmlReturn_t list_own(nvmlDevice_t device, int gpu, unsigned int *n, void
 	}
 	if (REAL(nvmlDeviceGetGpuInstanceId)(device, &place.gi) ||
 		REAL(nvmlDeviceGetComputeInstanceId)(device, &place.ci))
-		place = (struct place){ NVML_NO_INSTANCE, NVML_NO_INSTANCE };
+		place = (struct mig_instance){ NVML_NO_INSTANCE, NVML_NO_INSTANCE };
 	have = 0;
 	for (int i = 0; i < count; i++)
 		if (own[i].used > 0)
@@ -77,8 +77,8 @@ static nvmlReturn_t list_own(nvmlDevice_t device, int gpu, unsigned int *n, void
 }
 
 /* After the driver's answer @r: the slice's list, or @none of this kind. */
-static nvmlReturn_t list(nvmlReturn_t r, nvmlDevice_t device, bool none, unsigned int *n,
-	void *array, put_fn *put)
+static nvmlReturn_t list_slice_processes(nvmlReturn_t r, nvmlDevice_t device, bool none,
+	unsigned int *n, void *array, put_fn *put)
 {
 	int gpu;
 
@@ -86,8 +86,8 @@ static nvmlReturn_t list(nvmlReturn_t r, nvmlDevice_t device, bool none, unsigne
 		return r;
 	if (!array && *n > 0)
 		return NVML_ERROR_INVALID_ARGUMENT;
-	gpu = slice_gpu(device);
-	if (gpu == SLICE_GPU_UNKNOWN)
+	gpu = nvml_slice_gpu(device);
+	if (gpu == NVML_SLICE_GPU_UNKNOWN)
 		return NVML_ERROR_UNKNOWN;
 	if (gpu >= 0 && !none)
 		return list_own(device, gpu, n, array, put);
@@ -95,25 +95,29 @@ static nvmlReturn_t list(nvmlReturn_t r, nvmlDevice_t device, bool none, unsigne
 	return NVML_SUCCESS;
 }
 
-#define LIST(name, type, none, put)                                                        \
-	HOOK nvmlReturn_t name(nvmlDevice_t device, unsigned int *n, type *infos)          \
-	{                                                                                  \
-		unsigned int zero = 0;                                                     \
-                                                                                           \
-		if (!slice_is() || !n)                                                     \
-			return REAL(name)(device, n, infos);                               \
-		return list(REAL(name)(device, &zero, NULL), device, none, n, infos, put); \
+#define LIST(name, type, none, put)                                                           \
+	HOOK nvmlReturn_t name(nvmlDevice_t device, unsigned int *n, type *infos)             \
+	{                                                                                     \
+		unsigned int zero = 0;                                                        \
+                                                                                              \
+		if (!nvml_slice_is_active() || !n)                                            \
+			return REAL(name)(device, n, infos);                                  \
+		return list_slice_processes(REAL(name)(device, &zero, NULL), device, none, n, \
+			infos, put);                                                          \
 	}
 
-LIST(nvmlDeviceGetComputeRunningProcesses, nvmlProcessInfo_v1_t, false, put_v1)
-LIST(nvmlDeviceGetComputeRunningProcesses_v2, nvmlProcessInfo_t, false, put_v2)
-LIST(nvmlDeviceGetComputeRunningProcesses_v3, nvmlProcessInfo_t, false, put_v2)
-LIST(nvmlDeviceGetGraphicsRunningProcesses, nvmlProcessInfo_v1_t, true, put_v1)
-LIST(nvmlDeviceGetGraphicsRunningProcesses_v2, nvmlProcessInfo_t, true, put_v2)
-LIST(nvmlDeviceGetGraphicsRunningProcesses_v3, nvmlProcessInfo_t, true, put_v2)
-LIST(nvmlDeviceGetMPSComputeRunningProcesses, nvmlProcessInfo_v1_t, true, put_v1)
-LIST(nvmlDeviceGetMPSComputeRunningProcesses_v2, nvmlProcessInfo_t, true, put_v2)
-LIST(nvmlDeviceGetMPSComputeRunningProcesses_v3, nvmlProcessInfo_t, true, put_v2)
+LIST(nvmlDeviceGetComputeRunningProcesses, nvmlProcessInfo_v1_t, false, write_slice_process_v1)
+LIST(nvmlDeviceGetComputeRunningProcesses_v2, nvmlProcessInfo_t, false, write_slice_process_v2)
+LIST(nvmlDeviceGetComputeRunningProcesses_v3, nvmlProcessInfo_t, false, write_slice_process_v2)
+LIST(nvmlDeviceGetGraphicsRunningProcesses, nvmlProcessInfo_v1_t, true, write_slice_process_v1)
+LIST(nvmlDeviceGetGraphicsRunningProcesses_v2, nvmlProcessInfo_t, true, write_slice_process_v2)
+LIST(nvmlDeviceGetGraphicsRunningProcesses_v3, nvmlProcessInfo_t, true, write_slice_process_v2)
+LIST(nvmlDeviceGetMPSComputeRunningProcesses, nvmlProcessInfo_v1_t, true,
+	write_slice_process_v1)
+LIST(nvmlDeviceGetMPSComputeRunningProcesses_v2, nvmlProcessInfo_t, true,
+	write_slice_process_v2)
+LIST(nvmlDeviceGetMPSComputeRunningProcesses_v3, nvmlProcessInfo_t, true,
+	write_slice_process_v2)
 
 #define MODE_COMPUTE 0
 #define MODE_ALL     3
@@ -123,12 +127,12 @@ HOOK nvmlReturn_t nvmlDeviceGetRunningProcessDetailList(nvmlDevice_t device,
 {
 	nvmlProcessDetailList_v1_t real;
 
-	if (!slice_is() || !detail)
+	if (!nvml_slice_is_active() || !detail)
 		return REAL(nvmlDeviceGetRunningProcessDetailList)(device, detail);
 	if (detail->version != NVML_STRUCT_VERSION(real, 1))
 		return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
 	real = (nvmlProcessDetailList_v1_t){ .version = detail->version, .mode = detail->mode };
-	return list(REAL(nvmlDeviceGetRunningProcessDetailList)(device, &real), device,
-		detail->mode != MODE_COMPUTE && detail->mode != MODE_ALL,
-		&detail->numProcArrayEntries, detail->procArray, put_detail);
+	return list_slice_processes(REAL(nvmlDeviceGetRunningProcessDetailList)(device, &real),
+		device, detail->mode != MODE_COMPUTE && detail->mode != MODE_ALL,
+		&detail->numProcArrayEntries, detail->procArray, write_slice_process_detail);
 }

@@ -5,6 +5,6 @@
 /* After it the driver may hand out the same handles for other GPUs. */
 HOOK nvmlReturn_t nvmlShutdown(void)
 {
-	slice_forget_handles();
+	nvml_slice_forget_handles();
 	return REAL(nvmlShutdown)();
 }

@@ -25,7 +25,7 @@ static struct {
 } handles[HANDLES_MAX];
 #define HANDLE_BIAS 3
 
-bool slice_is(void)
+bool nvml_slice_is_active(void)
 {
 	return link_open(false) != LINK_NO_SLICE;
 }
@@ -65,9 +65,9 @@ static int find_gpu(nvmlDevice_t device)
 	uint32_t n = gpu_count();
 
 	if (n == 0 || REAL(nvmlDeviceGetUUID)(device, text, sizeof(text)) != NVML_SUCCESS)
-		return SLICE_GPU_UNKNOWN;
+		return NVML_SLICE_GPU_UNKNOWN;
 	if (!figures_uuid(text, uuid))
-		return SLICE_GPU_NOT_OURS;
+		return NVML_SLICE_GPU_NOT_OURS;
 	memcpy(half, uuid, sizeof(half));
 	for (uint32_t i = 0; i < n; i++)
 		if (atomic_load_explicit(&last.gpus[i].uuid[0], memory_order_relaxed) ==
@@ -75,7 +75,7 @@ static int find_gpu(nvmlDevice_t device)
 			atomic_load_explicit(&last.gpus[i].uuid[1], memory_order_relaxed) ==
 				half[1])
 			return (int)i;
-	return SLICE_GPU_NOT_OURS;
+	return NVML_SLICE_GPU_NOT_OURS;
 }
 
 static unsigned int first_place(nvmlDevice_t device)
@@ -85,7 +85,7 @@ static unsigned int first_place(nvmlDevice_t device)
 	return (unsigned int)((x >> 4 ^ x >> 12 ^ x >> 20) % HANDLES_MAX);
 }
 
-int slice_gpu(nvmlDevice_t device)
+int nvml_slice_gpu(nvmlDevice_t device)
 {
 	unsigned int at = first_place(device);
 	int gpu;
@@ -102,7 +102,7 @@ int slice_gpu(nvmlDevice_t device)
 			continue;
 		gpu = find_gpu(device);
 		/* One that is not known may be, the next time. */
-		if (gpu != SLICE_GPU_UNKNOWN &&
+		if (gpu != NVML_SLICE_GPU_UNKNOWN &&
 			atomic_compare_exchange_strong(&handles[at].device, &there, device))
 			atomic_store_explicit(&handles[at].gpu, gpu + HANDLE_BIAS,
 				memory_order_release);
@@ -111,7 +111,7 @@ int slice_gpu(nvmlDevice_t device)
 	return find_gpu(device);
 }
 
-void slice_forget_handles(void)
+void nvml_slice_forget_handles(void)
 {
 	for (unsigned int i = 0; i < HANDLES_MAX; i++) {
 		atomic_store_explicit(&handles[i].gpu, 0, memory_order_relaxed);
@@ -120,7 +120,7 @@ void slice_forget_handles(void)
 }
 
 /* Asks the arbiter, from process @first on, and remembers. */
-static bool view(unsigned int first, struct slice_viewed *ret)
+static bool request_slice_view(unsigned int first, struct slice_viewed *ret)
 {
 	if (link_view(first, ret) != 0)
 		return false;
@@ -134,11 +134,11 @@ static bool view(unsigned int first, struct slice_viewed *ret)
 	return true;
 }
 
-bool slice_memory(int gpu, uint64_t *limit, uint64_t *used)
+bool nvml_slice_memory(int gpu, uint64_t *limit, uint64_t *used)
 {
 	struct slice_viewed v;
 
-	(void)view(0, &v);
+	(void)request_slice_view(0, &v);
 	if (!atomic_load_explicit(&last.gpus[gpu].known, memory_order_acquire))
 		return false;
 	*limit = atomic_load_explicit(&last.gpus[gpu].limit, memory_order_relaxed);
@@ -146,7 +146,7 @@ bool slice_memory(int gpu, uint64_t *limit, uint64_t *used)
 	return true;
 }
 
-int slice_processes(int gpu, struct own_process **ret)
+int nvml_slice_processes(int gpu, struct own_process **ret)
 {
 	struct own_process *own = NULL;
 	struct slice_viewed v;
@@ -156,7 +156,7 @@ int slice_processes(int gpu, struct own_process **ret)
 	do {
 		struct own_process *more;
 
-		if (!view(first, &v) || v.here > SLICE_VIEW_PROCESSES)
+		if (!request_slice_view(first, &v) || v.here > SLICE_VIEW_PROCESSES)
 			goto failed;
 		more = realloc(own, (n + v.here + 1) * sizeof(*own));
 		if (!more)

@@ -11,21 +11,21 @@
 #include "container/nvml/figures.h"
 
 enum {
-	SLICE_GPU_NOT_OURS = -1, /* a GPU that the slice does not name */
-	SLICE_GPU_UNKNOWN = -2,  /* no arbiter, or no UUID: nothing can be said of it */
+	NVML_SLICE_GPU_NOT_OURS = -1, /* a GPU that the slice does not name */
+	NVML_SLICE_GPU_UNKNOWN = -2,  /* no arbiter, or no UUID: nothing can be said of it */
 };
 
 /* The cheap test at the head of a hook: false: everything passes. */
-bool slice_is(void);
+bool nvml_slice_is_active(void);
 
-/* The slice's number of a GPU or MIG device, or one of the above. Only where slice_is(). */
-int slice_gpu(nvmlDevice_t device);
+/* The slice's number of a GPU or MIG device, or one of the above. Only where nvml_slice_is_active(). */
+int nvml_slice_gpu(nvmlDevice_t device);
 
 /* Limit (or SLICE_NO_LIMIT) and use of a GPU of the slice. False: not known. */
-bool slice_memory(int gpu, uint64_t *limit, uint64_t *used);
+bool nvml_slice_memory(int gpu, uint64_t *limit, uint64_t *used);
 
 /* The processes of the slice that use a GPU of it, for free(). -1: not known. */
-int slice_processes(int gpu, struct own_process **ret);
+int nvml_slice_processes(int gpu, struct own_process **ret);
 
 /* Handles may mean other GPUs from now on. */
-void slice_forget_handles(void);
+void nvml_slice_forget_handles(void);

@@ -18,15 +18,15 @@ struct own_list {
 };
 
 /* NVML_SUCCESS also where there are none, as on a GPU that is not the slice's. Ends with free(). */
-static nvmlReturn_t own_of(nvmlDevice_t device, struct own_list *own)
+static nvmlReturn_t read_own_processes(nvmlDevice_t device, struct own_list *own)
 {
-	int gpu = slice_gpu(device), n = 0;
+	int gpu = nvml_slice_gpu(device), n = 0;
 
 	*own = (struct own_list){ .count = 0 };
-	if (gpu == SLICE_GPU_UNKNOWN)
+	if (gpu == NVML_SLICE_GPU_UNKNOWN)
 		return NVML_ERROR_UNKNOWN;
 	if (gpu >= 0)
-		n = slice_processes(gpu, &own->processes);
+		n = nvml_slice_processes(gpu, &own->processes);
 	if (n < 0)
 		return NVML_ERROR_UNKNOWN;
 	own->count = (unsigned int)n;
@@ -37,7 +37,7 @@ static nvmlReturn_t own_of(nvmlDevice_t device, struct own_list *own)
  * Moves the entries of the slice's processes to the front, gives them the container's PIDs, and wipes
  * the rest. Entries of @size bytes, a PID @pid_at bytes in. How many are left.
  */
-static unsigned int keep_own(const struct own_list *own, void *array, unsigned int n,
+static unsigned int filter_own_entries(const struct own_list *own, void *array, unsigned int n,
 	size_t size, size_t pid_at)
 {
 	char *entries = array;
@@ -61,19 +61,19 @@ static unsigned int keep_own(const struct own_list *own, void *array, unsigned i
 }
 
 /* An answer of the driver's with @n entries, 0 of which may be left. */
-static nvmlReturn_t filter(nvmlDevice_t device, void *array, unsigned int *n, size_t size,
-	size_t pid_at, nvmlReturn_t none)
+static nvmlReturn_t filter_usage_entries(nvmlDevice_t device, void *array, unsigned int *n,
+	size_t size, size_t pid_at, nvmlReturn_t none)
 {
 	struct own_list own;
 	unsigned int got = *n;
-	nvmlReturn_t r = own_of(device, &own);
+	nvmlReturn_t r = read_own_processes(device, &own);
 
 	if (r) {
 		memset(array, 0, got * size);
 		*n = 0;
 		return r;
 	}
-	*n = keep_own(&own, array, got, size, pid_at);
+	*n = filter_own_entries(&own, array, got, size, pid_at);
 	free(own.processes);
 	return *n || !got ? NVML_SUCCESS : none;
 }
@@ -85,9 +85,9 @@ HOOK nvmlReturn_t nvmlDeviceGetProcessUtilization(nvmlDevice_t device,
 	nvmlReturn_t r =
 		REAL(nvmlDeviceGetProcessUtilization)(device, samples, n, last_seen_us);
 
-	if (r || !samples || !slice_is())
+	if (r || !samples || !nvml_slice_is_active())
 		return r;
-	return filter(device, samples, n, sizeof(*samples),
+	return filter_usage_entries(device, samples, n, sizeof(*samples),
 		offsetof(nvmlProcessUtilizationSample_t, pid), NVML_ERROR_NOT_FOUND);
 }
 
@@ -96,14 +96,14 @@ HOOK nvmlReturn_t nvmlDeviceGetProcessesUtilizationInfo(nvmlDevice_t device,
 {
 	nvmlReturn_t r;
 
-	if (!slice_is() || !info)
+	if (!nvml_slice_is_active() || !info)
 		return REAL(nvmlDeviceGetProcessesUtilizationInfo)(device, info);
 	if (info->version != NVML_STRUCT_VERSION(*info, 1))
 		return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
 	r = REAL(nvmlDeviceGetProcessesUtilizationInfo)(device, info);
 	if (r || !info->procUtilArray)
 		return r;
-	return filter(device, info->procUtilArray, &info->processSamplesCount,
+	return filter_usage_entries(device, info->procUtilArray, &info->processSamplesCount,
 		sizeof(*info->procUtilArray), offsetof(nvmlProcessUtilizationInfo_v1_t, pid),
 		NVML_ERROR_NOT_FOUND);
 }
@@ -113,9 +113,9 @@ HOOK nvmlReturn_t nvmlDeviceGetAccountingPids(nvmlDevice_t device, unsigned int 
 {
 	nvmlReturn_t r = REAL(nvmlDeviceGetAccountingPids)(device, n, pids);
 
-	if (r || !pids || !slice_is())
+	if (r || !pids || !nvml_slice_is_active())
 		return r;
-	return filter(device, pids, n, sizeof(*pids), 0, NVML_SUCCESS);
+	return filter_usage_entries(device, pids, n, sizeof(*pids), 0, NVML_SUCCESS);
 }
 
 /* The driver knows a process by the node's PID. One that is not of the slice, or is so no longer, is
@@ -127,9 +127,9 @@ HOOK nvmlReturn_t nvmlDeviceGetAccountingStats(nvmlDevice_t device, unsigned int
 	struct own_list own;
 	nvmlReturn_t r;
 
-	if (!slice_is() || !stats)
+	if (!nvml_slice_is_active() || !stats)
 		return REAL(nvmlDeviceGetAccountingStats)(device, pid, stats);
-	r = own_of(device, &own);
+	r = read_own_processes(device, &own);
 	if (r)
 		return r;
 	p = figures_own(own.processes, own.count, pid, false);

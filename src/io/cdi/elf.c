@@ -25,7 +25,7 @@ struct image {
 	uint16_t n_segments;
 };
 
-static int broken(struct image *e, const char *what)
+static int set_elf_error(struct image *e, const char *what)
 {
 	return error_set(e->err, ERR_INVALID, "not a good ELF file: %s", what);
 }
@@ -35,19 +35,19 @@ static int read_segments(struct image *e)
 	Elf64_Ehdr h;
 
 	if (!e->read(e->arg, 0, &h, sizeof(h)))
-		return broken(e, "it is too short");
+		return set_elf_error(e, "it is too short");
 	if (memcmp(h.e_ident, ELFMAG, SELFMAG) != 0)
-		return broken(e, "expected 7f 'ELF' at its start");
+		return set_elf_error(e, "expected 7f 'ELF' at its start");
 	if (h.e_ident[EI_CLASS] != ELFCLASS64 || h.e_ident[EI_DATA] != ELFDATA2LSB ||
 		h.e_machine != OUR_MACHINE)
 		return error_set(e->err, ERR_UNSUPPORTED,
 			"an ELF file of another machine: class %u, machine %u",
 			h.e_ident[EI_CLASS], h.e_machine);
 	if (h.e_phnum > ELF_SEGMENTS_MAX || h.e_phentsize != sizeof(Elf64_Phdr))
-		return broken(e, "odd program headers");
+		return set_elf_error(e, "odd program headers");
 	e->n_segments = h.e_phnum;
 	if (!e->read(e->arg, h.e_phoff, e->segments, h.e_phnum * sizeof(Elf64_Phdr)))
-		return broken(e, "its program headers are cut off");
+		return set_elf_error(e, "its program headers are cut off");
 	return 0;
 }
 
@@ -73,7 +73,7 @@ struct dynamic {
 };
 
 /* False: the last entry. */
-static bool take_entry(const Elf64_Dyn *d, struct dynamic *ret)
+static bool read_dynamic_entry(const Elf64_Dyn *d, struct dynamic *ret)
 {
 	if (d->d_tag == DT_SONAME) {
 		ret->soname = d->d_un.d_val;
@@ -85,26 +85,26 @@ static bool take_entry(const Elf64_Dyn *d, struct dynamic *ret)
 	return d->d_tag != DT_NULL;
 }
 
-static int read_dynamic(struct image *e, const Elf64_Phdr *p, struct dynamic *ret)
+static int read_dynamic_section(struct image *e, const Elf64_Phdr *p, struct dynamic *ret)
 {
 	uint64_t n = p->p_filesz / sizeof(Elf64_Dyn), offset = p->p_offset, some;
 	Elf64_Dyn block[DYNAMIC_BLOCK];
 
 	if (n > ELF_DYNAMIC_MAX || p->p_offset > INT64_MAX)
-		return broken(e, "an odd dynamic section");
+		return set_elf_error(e, "an odd dynamic section");
 	for (; n > 0; n -= some, offset += some * sizeof(*block)) {
 		some = n < DYNAMIC_BLOCK ? n : DYNAMIC_BLOCK;
 		if (!e->read(e->arg, offset, block, some * sizeof(*block)))
-			return broken(e, "its dynamic section is cut off");
+			return set_elf_error(e, "its dynamic section is cut off");
 		for (uint64_t i = 0; i < some; i++)
-			if (!take_entry(&block[i], ret))
+			if (!read_dynamic_entry(&block[i], ret))
 				return 0;
 	}
 	return 0;
 }
 
 /* At @offset, where the strings have @len bytes more. */
-static int read_name(struct image *e, uint64_t offset, uint64_t len, char *ret)
+static int read_elf_soname(struct image *e, uint64_t offset, uint64_t len, char *ret)
 {
 	char name[ELF_SONAME_MAX];
 	const char *end;
@@ -112,10 +112,10 @@ static int read_name(struct image *e, uint64_t offset, uint64_t len, char *ret)
 	if (len > sizeof(name))
 		len = sizeof(name);
 	if (offset > INT64_MAX || !e->read(e->arg, offset, name, len))
-		return broken(e, "its SONAME is cut off");
+		return set_elf_error(e, "its SONAME is cut off");
 	end = memchr(name, '\0', len);
 	if (!end)
-		return broken(e, "its SONAME does not end");
+		return set_elf_error(e, "its SONAME does not end");
 	memcpy(ret, name, (size_t)(end - name) + 1);
 	return end > name ? 0 : ELF_E_NONE;
 }
@@ -130,14 +130,14 @@ int elf_soname(char *ret, elf_read_fn *read, void *arg, struct error *err)
 		return -1;
 	for (uint16_t i = 0; i < e.n_segments; i++)
 		if (e.segments[i].p_type == PT_DYNAMIC &&
-			read_dynamic(&e, &e.segments[i], &d) < 0)
+			read_dynamic_section(&e, &e.segments[i], &d) < 0)
 			return -1;
 	if (!d.has_soname)
 		return ELF_E_NONE;
 	if (!d.has_strings || !file_offset(&e, d.strings, &strings, &len) || d.soname >= len ||
 		__builtin_add_overflow(strings, d.soname, &strings))
-		return broken(&e, "its SONAME is nowhere");
-	return read_name(&e, strings, len - d.soname, ret);
+		return set_elf_error(&e, "its SONAME is nowhere");
+	return read_elf_soname(&e, strings, len - d.soname, ret);
 }
 
 static bool read_fd(void *arg, uint64_t offset, void *to, size_t len)

@@ -57,7 +57,7 @@ static bool hook_wanted(const struct spec *s, const char *name)
 	return s->config->cdi_hook_path_set && !strv_has(off, "all") && !strv_has(off, name);
 }
 
-static json_t *text(struct spec *s, const char *value)
+static json_t *build_spec_text(struct spec *s, const char *value)
 {
 	json_t *j = json_string(value);
 
@@ -66,37 +66,37 @@ static json_t *text(struct spec *s, const char *value)
 }
 
 /* Takes @value, which may be NULL after a failure. */
-static void set(struct spec *s, json_t *object, const char *key, json_t *value)
+static void set_spec_value(struct spec *s, json_t *object, const char *key, json_t *value)
 {
 	s->failed = json_object_set_new(object, key, value) < 0 || s->failed;
 }
 
-static void add(struct spec *s, json_t *list, json_t *value)
+static void add_spec_item(struct spec *s, json_t *list, json_t *value)
 {
 	s->failed = json_array_append_new(list, value) < 0 || s->failed;
 }
 
 /* An empty list is left out: not every reader of CDI takes one. */
-static void set_list(struct spec *s, json_t *object, const char *key, json_t *list)
+static void set_spec_list(struct spec *s, json_t *object, const char *key, json_t *list)
 {
 	if (json_array_size(list) > 0)
-		set(s, object, key, list);
+		set_spec_value(s, object, key, list);
 	else
 		json_decref(list);
 }
 
-static json_t *texts(struct spec *s, const char *const *v)
+static json_t *build_spec_texts(struct spec *s, const char *const *v)
 {
 	json_t *list = json_array();
 
 	for (; *v; v++)
-		add(s, list, text(s, *v));
+		add_spec_item(s, list, build_spec_text(s, *v));
 	return list;
 }
 
 /* --- device nodes --- */
 
-static void add_nodes(struct spec *s, json_t *list, const struct cdi_edits *e)
+static void add_spec_nodes(struct spec *s, json_t *list, const struct cdi_edits *e)
 {
 	char host[PATH_MAX];
 
@@ -104,16 +104,16 @@ static void add_nodes(struct spec *s, json_t *list, const struct cdi_edits *e)
 		const char *path = e->nodes[i].path;
 		json_t *node = json_object();
 
-		set(s, node, "path", text(s, path));
+		set_spec_value(s, node, "path", build_spec_text(s, path));
 		if (root_join(host, sizeof(host), s->config->dev_root, path, NULL) < 0)
 			s->failed = true;
 		else if (strcmp(host, path) != 0) {
-			set(s, node, "hostPath", text(s, host));
+			set_spec_value(s, node, "hostPath", build_spec_text(s, host));
 			s->needs |= 1 << NEED_HOST_PATH;
 		}
 		/* No mknod: the runtime makes the nodes. */
-		set(s, node, "permissions", text(s, "rw"));
-		add(s, list, node);
+		set_spec_value(s, node, "permissions", build_spec_text(s, "rw"));
+		add_spec_item(s, list, node);
 	}
 }
 
@@ -128,14 +128,14 @@ static void add_gids(struct spec *s, json_t *list, const struct cdi_edits *e)
 			known = json_integer_value(json_array_get(list, k)) == e->nodes[i].gid;
 		if (known)
 			continue;
-		add(s, list, json_integer(e->nodes[i].gid));
+		add_spec_item(s, list, json_integer(e->nodes[i].gid));
 		s->needs |= 1 << NEED_GIDS;
 	}
 }
 
 /* --- mounts --- */
 
-static void add_mount(struct spec *s, json_t *list, const char *real, const char *path,
+static void add_spec_mount(struct spec *s, json_t *list, const char *real, const char *path,
 	const char *const *options)
 {
 	json_t *mount = json_object();
@@ -144,10 +144,10 @@ static void add_mount(struct spec *s, json_t *list, const char *real, const char
 	if (root_join(host, sizeof(host), s->found->driver_root, real, NULL) < 0)
 		s->failed = true;
 	else
-		set(s, mount, "hostPath", text(s, host));
-	set(s, mount, "containerPath", text(s, path));
-	set(s, mount, "options", texts(s, options));
-	add(s, list, mount);
+		set_spec_value(s, mount, "hostPath", build_spec_text(s, host));
+	set_spec_value(s, mount, "containerPath", build_spec_text(s, path));
+	set_spec_value(s, mount, "options", build_spec_texts(s, options));
+	add_spec_item(s, list, mount);
 }
 
 static void mount_library(struct spec *s, json_t *list, const struct cdi_library *l,
@@ -159,7 +159,7 @@ static void mount_library(struct spec *s, json_t *list, const struct cdi_library
 	if (n < 0 || n >= (int)sizeof(path))
 		s->failed = true;
 	else
-		add_mount(s, list, l->real, path, file_options);
+		add_spec_mount(s, list, l->real, path, file_options);
 }
 
 static void mount_libraries(struct spec *s, json_t *list)
@@ -183,13 +183,13 @@ static void mount_libraries(struct spec *s, json_t *list)
 static void mount_files(struct spec *s, json_t *list, const struct cdi_edits *e)
 {
 	for (size_t i = 0; i < e->n_files; i++)
-		add_mount(s, list, e->files[i].real, e->files[i].path,
+		add_spec_mount(s, list, e->files[i].real, e->files[i].path,
 			e->files[i].kind == CDI_FILE ? file_options : socket_options);
 }
 
 /* --- hooks: what each gets, as nvidia-container-toolkit 1.17 and later take it --- */
 
-static const char *base_name(const char *path)
+static const char *get_path_base(const char *path)
 {
 	const char *slash = strrchr(path, '/');
 
@@ -199,19 +199,19 @@ static const char *base_name(const char *path)
 /* A hook's arguments so far; NULL: it is not wanted. nvidia-ctk has them in a command of its own. */
 static json_t *hook_args(struct spec *s, const char *name)
 {
-	const char *program = base_name(s->config->cdi_hook_path);
+	const char *program = get_path_base(s->config->cdi_hook_path);
 	json_t *args;
 
 	if (!hook_wanted(s, name))
 		return NULL;
 	args = json_array();
 	if (!strcmp(program, "nvidia-ctk")) {
-		add(s, args, text(s, program));
-		add(s, args, text(s, "hook"));
+		add_spec_item(s, args, build_spec_text(s, program));
+		add_spec_item(s, args, build_spec_text(s, "hook"));
 	} else {
-		add(s, args, text(s, "nvidia-cdi-hook"));
+		add_spec_item(s, args, build_spec_text(s, "nvidia-cdi-hook"));
 	}
-	add(s, args, text(s, name));
+	add_spec_item(s, args, build_spec_text(s, name));
 	return args;
 }
 
@@ -220,19 +220,19 @@ static void add_hook(struct spec *s, json_t *list, json_t *args)
 {
 	json_t *hook = json_object();
 
-	set(s, hook, "hookName", text(s, "createContainer"));
-	set(s, hook, "path", text(s, s->config->cdi_hook_path));
-	set(s, hook, "args", args);
-	add(s, list, hook);
+	set_spec_value(s, hook, "hookName", build_spec_text(s, "createContainer"));
+	set_spec_value(s, hook, "path", build_spec_text(s, s->config->cdi_hook_path));
+	set_spec_value(s, hook, "args", args);
+	add_spec_item(s, list, hook);
 }
 
 static void add_option(struct spec *s, json_t *args, const char *option, const char *value)
 {
-	add(s, args, text(s, option));
-	add(s, args, text(s, value));
+	add_spec_item(s, args, build_spec_text(s, option));
+	add_spec_item(s, args, build_spec_text(s, value));
 }
 
-static void add_link(struct spec *s, json_t *args, const char *target, const char *dir,
+static void add_link_option(struct spec *s, json_t *args, const char *target, const char *dir,
 	const char *name)
 {
 	char link[PATH_MAX];
@@ -256,7 +256,7 @@ static void link_libraries(struct spec *s, json_t *hooks)
 		for (size_t k = 0; k < l->names.n; k++) {
 			bool second = k > 0 && l->soname_first;
 
-			add_link(s, args, second ? l->names.v[0] : l->name, l->dir,
+			add_link_option(s, args, second ? l->names.v[0] : l->name, l->dir,
 				l->names.v[k]);
 			any = true;
 		}
@@ -295,7 +295,7 @@ static void common_hooks(struct spec *s, json_t *hooks)
 	if (args) {
 		(void)snprintf(version, sizeof(version), "--host-driver-version=%s",
 			s->found->driver_version);
-		add(s, args, text(s, version));
+		add_spec_item(s, args, build_spec_text(s, version));
 		add_hook(s, hooks, args);
 	}
 	update_cache(s, hooks);
@@ -326,7 +326,7 @@ static const char *cuda_dir(const struct spec *s)
 	return container_dirs[0];
 }
 
-static json_t *edits(struct spec *s, const struct cdi_edits *e, bool common)
+static json_t *build_container_edits(struct spec *s, const struct cdi_edits *e, bool common)
 {
 	json_t *o = json_object(), *env = json_array(), *nodes = json_array();
 	json_t *mounts = json_array(), *hooks = json_array(), *gids = json_array();
@@ -334,25 +334,25 @@ static json_t *edits(struct spec *s, const struct cdi_edits *e, bool common)
 
 	if (common) {
 		(void)snprintf(dir, sizeof(dir), "NVIDIA_CTK_LIBCUDA_DIR=%s", cuda_dir(s));
-		add(s, env, text(s, dir));
+		add_spec_item(s, env, build_spec_text(s, dir));
 		/* NVIDIA's runtime, where it is installed, is to leave the container alone. */
-		add(s, env, text(s, "NVIDIA_VISIBLE_DEVICES=void"));
+		add_spec_item(s, env, build_spec_text(s, "NVIDIA_VISIBLE_DEVICES=void"));
 		mount_libraries(s, mounts);
 		common_hooks(s, hooks);
 	}
-	add_nodes(s, nodes, e);
+	add_spec_nodes(s, nodes, e);
 	mount_files(s, mounts, e);
 	link_nodes(s, hooks, e);
 	add_gids(s, gids, e);
-	set_list(s, o, "env", env);
-	set_list(s, o, "deviceNodes", nodes);
-	set_list(s, o, "mounts", mounts);
-	set_list(s, o, "hooks", hooks);
-	set_list(s, o, "additionalGids", gids);
+	set_spec_list(s, o, "env", env);
+	set_spec_list(s, o, "deviceNodes", nodes);
+	set_spec_list(s, o, "mounts", mounts);
+	set_spec_list(s, o, "hooks", hooks);
+	set_spec_list(s, o, "additionalGids", gids);
 	return o;
 }
 
-static json_t *devices(struct spec *s, enum cdi_class class_)
+static json_t *build_spec_devices(struct spec *s, enum cdi_class class_)
 {
 	json_t *list = json_array();
 
@@ -362,9 +362,10 @@ static json_t *devices(struct spec *s, enum cdi_class class_)
 
 		if (d->name[0] >= '0' && d->name[0] <= '9')
 			s->needs |= 1 << NEED_DIGIT_FIRST;
-		set(s, device, "name", text(s, d->name));
-		set(s, device, "containerEdits", edits(s, &d->edits, /* common= */ false));
-		add(s, list, device);
+		set_spec_value(s, device, "name", build_spec_text(s, d->name));
+		set_spec_value(s, device, "containerEdits",
+			build_container_edits(s, &d->edits, /* common= */ false));
+		add_spec_item(s, list, device);
 	}
 	return list;
 }
@@ -408,16 +409,16 @@ int cdi_spec_new(char **ret, enum cdi_class class_, const struct cdi_found *foun
 	if (check_paths(config, found, err) < 0)
 		return -1;
 	s.by_mounts = !hook_wanted(&s, "create-symlinks") || !hook_wanted(&s, "update-ldcache");
-	list = devices(&s, class_);
+	list = build_spec_devices(&s, class_);
 	if (class_ == CDI_GPU)
-		common = edits(&s, &found->common, /* common= */ true);
+		common = build_container_edits(&s, &found->common, /* common= */ true);
 	(void)snprintf(kind, sizeof(kind), CDI_VENDOR "/%s", cdi_class_name(class_));
 	top = json_object();
-	set(&s, top, "cdiVersion", text(&s, version_of(&s)));
-	set(&s, top, "kind", text(&s, kind));
-	set(&s, top, "devices", list);
+	set_spec_value(&s, top, "cdiVersion", build_spec_text(&s, version_of(&s)));
+	set_spec_value(&s, top, "kind", build_spec_text(&s, kind));
+	set_spec_value(&s, top, "devices", list);
 	if (common)
-		set(&s, top, "containerEdits", common);
+		set_spec_value(&s, top, "containerEdits", common);
 	json = s.failed ? NULL : json_dumps(top, JSON_INDENT(2));
 	json_decref(top);
 	if (json && asprintf(&out, "%s\n", json) < 0)

@@ -29,10 +29,10 @@ static void reader_fini(struct reader *r)
 static int read_version(struct reader *r, const struct yaml_node *top)
 {
 	const struct where w = { NULL, "version", 0 };
-	const struct yaml_node *n = read_key(top, "", "version");
+	const struct yaml_node *n = read_find_key(top, "", "version");
 	const char *text = "";
 
-	if (read_text(r, n, &w, /* strict= */ false, &text) < 0)
+	if (read_text_value(r, n, &w, /* strict= */ false, &text) < 0)
 		return -1;
 	if (*text && strcmp(text, SUPPORTED_VERSION) != 0)
 		return read_fail(r, n, &w, ERR_INVALID, "unknown version: %.80s; expected %s",
@@ -40,7 +40,7 @@ static int read_version(struct reader *r, const struct yaml_node *top)
 	return 0;
 }
 
-static int read_document(struct reader *r, const struct yaml_node *top)
+static int read_config_document(struct reader *r, const struct yaml_node *top)
 {
 	/* A file of another version would be full of unknown keys: say the version first. */
 	if (top && top->type == YAML_OBJECT && read_version(r, top) < 0)
@@ -52,13 +52,14 @@ static int read_document(struct reader *r, const struct yaml_node *top)
 	if (top && top->type == YAML_NULL)
 		top = NULL;
 	if (read_on(r, read_flags(r, top)) < 0 || read_on(r, read_resources(r, top)) < 0 ||
-		read_on(r, read_sharing(r, top)) < 0 || read_on(r, read_health(r, top)) < 0)
+		read_on(r, read_sharing(r, top)) < 0 ||
+		read_on(r, read_health_keys(r, top)) < 0)
 		return -1;
 	return 0;
 }
 
 /* What is right and not in this version is told beside mistakes too: it may be that they need no mending. */
-static int check_whole(struct reader *r, const struct config_text *t)
+static int check_whole_config(struct reader *r, const struct config_text *t)
 {
 	struct config_places places;
 
@@ -66,7 +67,7 @@ static int check_whole(struct reader *r, const struct config_text *t)
 		return -1;
 	if (r->n_mistakes == 0 && flags_apply(r) < 0)
 		return -1;
-	flags_place(r, "flags.deviceDiscoveryStrategy", places.discovery,
+	flags_format_source(r, "flags.deviceDiscoveryStrategy", places.discovery,
 		sizeof(places.discovery));
 	if (t->accept_unsupported)
 		return 0;
@@ -74,7 +75,7 @@ static int check_whole(struct reader *r, const struct config_text *t)
 }
 
 /* The mistakes so far, the first of them as the error. */
-static int tell_mistakes(struct reader *r, int ret)
+static int set_mistakes_error(struct reader *r, int ret)
 {
 	if (r->n_mistakes == 0 || (ret < 0 && r->err->code == ERR_NOMEM))
 		return ret;
@@ -85,7 +86,7 @@ static int tell_mistakes(struct reader *r, int ret)
 	return -1;
 }
 
-static int copy_text(char **to, const char *text, struct error *err)
+static int set_config_text(char **to, const char *text, struct error *err)
 {
 	char *copy = strdup(text ? text : "");
 
@@ -109,18 +110,18 @@ int config_read_text(struct config **ret_config, const struct config_text *t,
 	int ret;
 
 	assert(config_n_fields <= CONFIG_FIELDS_MAX);
-	if (config_new(&r.c, err) < 0 || copy_text(&r.c->path, t->path, err) < 0 ||
-		copy_text(&r.c->entry, t->entry, err) < 0)
+	if (config_new(&r.c, err) < 0 || set_config_text(&r.c->path, t->path, err) < 0 ||
+		set_config_text(&r.c->entry, t->entry, err) < 0)
 		return -1;
 	if (t->src.text && yaml_parse(&y, &t->src, err) < 0)
 		return -1;
 	if (y && y->n > 1)
 		return read_fail(&r, y->docs[1], NULL, ERR_INVALID,
 			"expected one document, found the start of another one");
-	ret = read_document(&r, y && y->n ? y->docs[0] : NULL);
+	ret = read_config_document(&r, y && y->n ? y->docs[0] : NULL);
 	if (ret >= 0)
-		ret = check_whole(&r, t);
-	if (tell_mistakes(&r, ret) < 0)
+		ret = check_whole_config(&r, t);
+	if (set_mistakes_error(&r, ret) < 0)
 		return -1;
 	*ret_config = STEAL_PTR(r.c);
 	return 0;
@@ -215,7 +216,8 @@ int config_load(struct config **ret, const char *path, const struct config_sourc
 }
 
 /* Appends @v in units of 10^-@digits, without zeros at the end: "1.5". */
-static size_t fraction(char *buf, size_t cap, uint64_t v, unsigned digits, const char *unit)
+static size_t format_fraction(char *buf, size_t cap, uint64_t v, unsigned digits,
+	const char *unit)
 {
 	uint64_t scale = 1;
 	char part[16];
@@ -247,11 +249,11 @@ void duration_text(int64_t ns, char *buf)
 	if (!v) {
 		(void)snprintf(buf, cap, "0s");
 	} else if (v < 1000) {
-		(void)fraction(buf + len, cap - len, v, 0, "ns");
+		(void)format_fraction(buf + len, cap - len, v, 0, "ns");
 	} else if (v < NS_PER_MS) {
-		(void)fraction(buf + len, cap - len, v, 3, "\xc2\xb5s");
+		(void)format_fraction(buf + len, cap - len, v, 3, "\xc2\xb5s");
 	} else if (v < NS_PER_SEC) {
-		(void)fraction(buf + len, cap - len, v, 6, "ms");
+		(void)format_fraction(buf + len, cap - len, v, 6, "ms");
 	} else {
 		uint64_t minutes = v / (60 * NS_PER_SEC);
 
@@ -261,6 +263,6 @@ void duration_text(int64_t ns, char *buf)
 		if (minutes)
 			len += (size_t)snprintf(buf + len, cap - len, "%llum",
 				(unsigned long long)(minutes % 60));
-		(void)fraction(buf + len, cap - len, v % (60 * NS_PER_SEC), 9, "s");
+		(void)format_fraction(buf + len, cap - len, v % (60 * NS_PER_SEC), 9, "s");
 	}
 }

@@ -140,7 +140,7 @@ static int file_value(struct reader *r, const struct field *f, const struct yaml
 	switch (f->type) {
 	case FIELD_STR:
 	case FIELD_WORD:
-		set = read_text(r, n, w, /* strict= */ false, &text);
+		set = read_text_value(r, n, w, /* strict= */ false, &text);
 		if (set > 0)
 			set = set_str(r, v, text);
 		break;
@@ -185,7 +185,7 @@ static int read_level(struct reader *r, const struct yaml_node *object, const st
 
 		if (!is_flag(f) || !field_is_in(f, pattern))
 			continue;
-		n = read_key(object, pattern, field_key(f));
+		n = read_find_key(object, pattern, field_key(f));
 		if (n && read_on(r, file_value(r, f, n, &inner)) < 0)
 			return -1;
 	}
@@ -238,7 +238,7 @@ static const char *env_name(const struct reader *r, const struct option_def *d)
 	return d->env[0];
 }
 
-static bool differs(const struct field *f, const struct value *file,
+static bool is_option_different(const struct field *f, const struct value *file,
 	const struct option_value *o)
 {
 	if (f->type == FIELD_BOOL)
@@ -259,7 +259,7 @@ static int overlay_one(struct reader *r, const struct field *f, const struct opt
 	/* A variable that is empty is no list of numbers; NVIDIA's programs skip it, too. */
 	if (f->type == FIELD_IMEX && !args && o->list.n == 1 && !*o->list.v[0])
 		return 0;
-	if (v->source == VALUE_FROM_FILE && differs(f, v, o) &&
+	if (v->source == VALUE_FROM_FILE && is_option_different(f, v, o) &&
 		read_warn(r, &at, &w, "has no effect: %s%s overrides it", args ? "--" : "$",
 			args ? d->name : env_name(r, d)) < 0)
 		return -1;
@@ -296,7 +296,7 @@ static const struct cdi_word cdi_hook_words[] = {
 	{ "update-ldcache", NULL },
 };
 
-static const char *word_note(const char *word, const struct cdi_word *words, size_t n)
+static const char *get_word_note(const char *word, const struct cdi_word *words, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
 		if (!strcmp(words[i].word, word))
@@ -306,8 +306,8 @@ static const char *word_note(const char *word, const struct cdi_word *words, siz
 }
 
 /* Lists that only flags and variables have. An empty variable is an empty list. */
-static int read_words(struct reader *r, const char *name, const struct cdi_word *words,
-	size_t n, struct strv *ret)
+static int read_word_list_option(struct reader *r, const char *name,
+	const struct cdi_word *words, size_t n, struct strv *ret)
 {
 	const struct option_value *v = option_get(r->sources->options, name);
 	char text[200];
@@ -317,7 +317,7 @@ static int read_words(struct reader *r, const char *name, const struct cdi_word 
 			"--%s: expected at most %d words, found %zu", name, CONFIG_ENTRIES_MAX,
 			v->list.n);
 	for (size_t i = 0; v->source != OPTION_UNSET && i < v->list.n; i++) {
-		const char *word = v->list.v[i], *note = word_note(word, words, n);
+		const char *word = v->list.v[i], *note = get_word_note(word, words, n);
 
 		if (!*word || strv_has(ret, word))
 			continue;
@@ -348,14 +348,14 @@ int flags_overlay(struct reader *r)
 			overlay_one(r, f, v, &o->defs[v - o->values]) < 0)
 			return -1;
 	}
-	if (read_words(r, "cdi-feature-flags", cdi_feature_words, ARRAY_LEN(cdi_feature_words),
-		    &r->c->cdi_features) < 0)
+	if (read_word_list_option(r, "cdi-feature-flags", cdi_feature_words,
+		    ARRAY_LEN(cdi_feature_words), &r->c->cdi_features) < 0)
 		return -1;
-	return read_words(r, "cdi-disable-hooks", cdi_hook_words, ARRAY_LEN(cdi_hook_words),
-		&r->c->cdi_disabled_hooks);
+	return read_word_list_option(r, "cdi-disable-hooks", cdi_hook_words,
+		ARRAY_LEN(cdi_hook_words), &r->c->cdi_disabled_hooks);
 }
 
-void flags_place(const struct reader *r, const char *path, char *buf, size_t cap)
+void flags_format_source(const struct reader *r, const char *path, char *buf, size_t cap)
 {
 	const struct field *f = field_by_path(path);
 	const struct value *v = &r->values[f - config_fields];
@@ -382,12 +382,12 @@ void flags_place(const struct reader *r, const char *path, char *buf, size_t cap
 	(void)snprintf(buf, cap, "%s", path);
 }
 
-static int refuse(struct reader *r, const char *path, const char *text, const char *value,
-	const char *end, const char *expected)
+static int set_flag_error(struct reader *r, const char *path, const char *text,
+	const char *value, const char *end, const char *expected)
 {
-	char place[FLAGS_PLACE_MAX];
+	char place[FLAGS_SOURCE_MAX];
 
-	flags_place(r, path, place, sizeof(place));
+	flags_format_source(r, path, place, sizeof(place));
 	return error_set(r->err, ERR_INVALID, "%s: %s%.80s%s%s%s", place, text, value, end,
 		*expected ? "; expected " : "", expected);
 }
@@ -403,11 +403,11 @@ static int check_words(struct reader *r, const char *path, const char *text)
 	words_list(f->words, list, sizeof(list));
 	if (f->type == FIELD_WORD)
 		return words_find(f->words, v->str) < 0
-			       ? refuse(r, path, text, v->str, "", list)
+			       ? set_flag_error(r, path, text, v->str, "", list)
 			       : 0;
 	for (size_t i = 0; i < v->list.n; i++) {
 		if (words_find(f->words, v->list.v[i]) < 0)
-			return refuse(r, path, text, v->list.v[i], "", list);
+			return set_flag_error(r, path, text, v->list.v[i], "", list);
 	}
 	return 0;
 }
@@ -419,8 +419,8 @@ static int check_mps(struct reader *r)
 
 	if (!config_wants_mps(r->c) || !root->str || !*root->str || *root->str == '/')
 		return 0;
-	return refuse(r, "flags.mpsRoot", "expected an absolute path, found '", root->str, "'",
-		"");
+	return set_flag_error(r, "flags.mpsRoot", "expected an absolute path, found '",
+		root->str, "'", "");
 }
 
 static int check_channels(struct reader *r)
@@ -433,15 +433,15 @@ static int check_channels(struct reader *r)
 		int64_t id;
 
 		if (!parse_i64(v->list.v[i], &id))
-			return refuse(r, "imex.channelIDs", "invalid value '", v->list.v[i],
-				"'", "whole numbers");
+			return set_flag_error(r, "imex.channelIDs", "invalid value '",
+				v->list.v[i], "'", "whole numbers");
 		if (len < sizeof(found))
 			len += (size_t)snprintf(found + len, sizeof(found) - len, "%s%" PRId64,
 				i ? " " : "", id);
 	}
 	if (v->list.n == 0 || (v->list.n == 1 && !strcmp(found, "0")))
 		return 0;
-	return refuse(r, "imex.channelIDs",
+	return set_flag_error(r, "imex.channelIDs",
 		"invalid IMEX channel IDs: invalid IMEX config: channelIDs must be [] or [0]; found [",
 		found, "]", "");
 }

@@ -14,7 +14,7 @@ static int read_span(struct reader *r, const struct yaml_node *top, const char *
 	const struct where *up, const char *key, uint64_t *ret)
 {
 	const struct where w = { up, key, 0 };
-	const struct yaml_node *n = read_key(top, pattern, key);
+	const struct yaml_node *n = read_find_key(top, pattern, key);
 	const struct field_range *range;
 	char path[80], shown[YAML_SHOW_MAX];
 	int64_t ns;
@@ -50,7 +50,7 @@ static int read_xids(struct reader *r, const struct yaml_node *top, const struct
 	const char *key, bool act, bool *all)
 {
 	const struct where w = { up, key, 0 };
-	const struct yaml_node *n = read_key(top, "health", key);
+	const struct yaml_node *n = read_find_key(top, "health", key);
 	struct health_policy *p = &r->c->health;
 	char shown[YAML_SHOW_MAX];
 
@@ -93,7 +93,7 @@ static int read_rule_xids(struct reader *r, const struct yaml_node *rule,
 	const struct where *up, struct xid_rate *rate)
 {
 	const struct where w = { up, "xids", 0 };
-	const struct yaml_node *n = read_key(rule, RULE, "xids");
+	const struct yaml_node *n = read_find_key(rule, RULE, "xids");
 	const struct health_policy *p = &r->c->health;
 	char shown[YAML_SHOW_MAX];
 
@@ -142,7 +142,7 @@ static int read_rule(struct reader *r, const struct yaml_node *n, const struct w
 		return read_type_error(r, n, w, "an object", "struct");
 	if (read_rule_xids(r, n, w, &rate) < 0)
 		return -1;
-	set = read_range(r, read_key(n, RULE, "count"), &count, field_range(RULE ".count"),
+	set = read_range(r, read_find_key(n, RULE, "count"), &count, field_range(RULE ".count"),
 		&rate.count);
 	if (set == 0)
 		return read_fail(r, n, &count, ERR_INVALID,
@@ -154,8 +154,8 @@ static int read_rule(struct reader *r, const struct yaml_node *n, const struct w
 	if (set == 0)
 		return read_fail(r, n, &within, ERR_INVALID,
 			"expected a duration such as 10m, found nothing");
-	if (set < 0 || read_word(r, read_key(n, RULE, "policy"), &policy, &words_rule_policy,
-			       &word) < 0)
+	if (set < 0 || read_word_value(r, read_find_key(n, RULE, "policy"), &policy,
+			       &words_rule_policy, &word) < 0)
 		return -1;
 	rate.action = (enum health_action)(word + HEALTH_WARN);
 	return health_policy_add_rate(&r->c->health, &rate, r->err);
@@ -164,7 +164,7 @@ static int read_rule(struct reader *r, const struct yaml_node *n, const struct w
 static int read_rules(struct reader *r, const struct yaml_node *top, const struct where *up)
 {
 	const struct where w = { up, "xidRules", 0 };
-	const struct yaml_node *n = read_key(top, "health", "xidRules");
+	const struct yaml_node *n = read_find_key(top, "health", "xidRules");
 	char shown[YAML_SHOW_MAX];
 
 	if (!n || n->type == YAML_NULL)
@@ -189,7 +189,7 @@ static int read_rules(struct reader *r, const struct yaml_node *top, const struc
 static int read_signals(struct reader *r, const struct yaml_node *top, const struct where *up)
 {
 	const struct where w = { up, "signals", 0 };
-	const struct yaml_node *n = read_key(top, "health", "signals");
+	const struct yaml_node *n = read_find_key(top, "health", "signals");
 	int set = read_object(r, n, &w, "health.signals");
 
 	if (set <= 0)
@@ -199,7 +199,7 @@ static int read_signals(struct reader *r, const struct yaml_node *top, const str
 		const struct where at = { &w, key, 0 };
 		int word = (int)r->c->health.signals[i];
 
-		if (read_on(r, read_word(r, read_key(n, "health.signals", key), &at,
+		if (read_on(r, read_word_value(r, read_find_key(n, "health.signals", key), &at,
 				       &words_signal_policy, &word)) < 0)
 			return -1;
 		r->c->health.signals[i] = (enum health_action)word;
@@ -233,26 +233,26 @@ static int read_environment(struct reader *r)
 	return 0;
 }
 
-int read_health(struct reader *r, const struct yaml_node *top)
+int read_health_keys(struct reader *r, const struct yaml_node *top)
 {
 	const struct where w = { NULL, "health", 0 }, recovery = { &w, "recovery", 0 };
 	const struct where probes = { &w, "probes", 0 }, max = { &w, "maxCooldown", 0 };
 	struct health_policy *p = &r->c->health;
-	const struct yaml_node *n = read_key(top, "", "health");
+	const struct yaml_node *n = read_find_key(top, "", "health");
 	int set = read_object(r, n, &w, "health");
 
 	if (set < 0)
 		return -1;
 	if (!set)
 		return read_environment(r);
-	if (read_on(r, read_bool(r, read_key(n, "health", "recovery"), &recovery,
+	if (read_on(r, read_bool(r, read_find_key(n, "health", "recovery"), &recovery,
 			       &p->recovery)) < 0 ||
 		read_on(r, read_span(r, n, "health", &w, "cooldown", &p->cooldown_ns)) < 0 ||
 		read_on(r, read_span(r, n, "health", &w, "resetCooldown",
 				   &p->reset_cooldown_ns)) < 0 ||
 		read_on(r, read_span(r, n, "health", &w, "maxCooldown", &p->max_cooldown_ns)) <
 			0 ||
-		read_on(r, read_range(r, read_key(n, "health", "probes"), &probes,
+		read_on(r, read_range(r, read_find_key(n, "health", "probes"), &probes,
 				   field_range("health.probes"), &p->probes_needed)) < 0 ||
 		read_on(r, read_span(r, n, "health", &w, "probeInterval",
 				   &p->probe_interval_ns)) < 0 ||
@@ -265,7 +265,7 @@ int read_health(struct reader *r, const struct yaml_node *top)
 	if (r->n_mistakes) /* what is compared may not be what was meant */
 		return 0;
 	if (p->max_cooldown_ns < p->cooldown_ns || p->max_cooldown_ns < p->reset_cooldown_ns)
-		return read_fail(r, read_key(n, "health", "maxCooldown") ?: n, &max,
+		return read_fail(r, read_find_key(n, "health", "maxCooldown") ?: n, &max,
 			ERR_INVALID,
 			"expected a duration that is not shorter than cooldown and resetCooldown");
 	return read_environment(r);

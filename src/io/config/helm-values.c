@@ -8,7 +8,7 @@
 #define PATH_KEYS_MAX 3
 
 /* Where charts have their configs, and the name of a ConfigMap that takes their place. */
-static const struct place {
+static const struct chart_config_path {
 	const char *configs[PATH_KEYS_MAX], *name[PATH_KEYS_MAX]; /* keys from the top */
 } places[] = {
 	{ { "config", "map" }, { "config", "name" } },
@@ -29,7 +29,7 @@ static const char *const chart_keys[] = { "affinity", "allowDefaultNamespace",
 static const char *const config_keys[] = { "version", "flags", "sharing", "imex", "health" };
 
 /* The key of one of @keys that @n has; NULL: none. */
-static const struct yaml_node *key_of(const struct yaml_node *n, const char *const *keys,
+static const struct yaml_node *find_any_key(const struct yaml_node *n, const char *const *keys,
 	size_t n_keys)
 {
 	for (size_t i = 0; i < n->n; i++)
@@ -70,18 +70,18 @@ bool helm_values(const struct yaml_node *n, const struct yaml_node **ret_configs
 {
 	*ret_configs = NULL;
 	ret_path[0] = '\0';
-	if (n->type != YAML_OBJECT || key_of(n, config_keys, ARRAY_LEN(config_keys)))
+	if (n->type != YAML_OBJECT || find_any_key(n, config_keys, ARRAY_LEN(config_keys)))
 		return false;
 	*ret_configs = configs_of(n, NULL, ret_path);
 	for (size_t i = 0; i < n->n && !*ret_configs; i++)
 		*ret_configs = configs_of(n->pairs[i].value, n->pairs[i].key->text, ret_path);
-	return *ret_configs || key_of(n, chart_keys, ARRAY_LEN(chart_keys));
+	return *ret_configs || find_any_key(n, chart_keys, ARRAY_LEN(chart_keys));
 }
 
 int helm_values_empty(const struct yaml_node *n, const struct yaml_source *src,
 	struct error *err)
 {
-	const struct yaml_node *key = key_of(n, chart_keys, ARRAY_LEN(chart_keys));
+	const struct yaml_node *key = find_any_key(n, chart_keys, ARRAY_LEN(chart_keys));
 
 	for (size_t i = 0; i < ARRAY_LEN(places); i++) {
 		const struct yaml_node *name = value_at(n, places[i].name);

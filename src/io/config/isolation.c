@@ -47,7 +47,7 @@ int read_isolation_memory(struct reader *r, const struct yaml_node *n, const str
 			 : "none, an amount such as 4Gi, or a part such as 25%";
 	const char *text = NULL;
 	size_t len;
-	int set = read_text(r, n, w, /* strict= */ false, &text);
+	int set = read_text_value(r, n, w, /* strict= */ false, &text);
 
 	if (set <= 0)
 		return set;
@@ -95,29 +95,30 @@ int read_isolation_words(struct reader *r, const struct yaml_node *n, const stru
 	bool replica = iso->compute == ISOLATION_COMPUTE_NONE;
 	int word, set;
 
-	set = read_word(r, read_key(n, pattern, "compute"), &compute,
+	set = read_word_value(r, read_find_key(n, pattern, "compute"), &compute,
 		replica ? &words_compute : &words_profile_compute, &word);
 	if (set > 0) /* those of a profile lack the first */
 		iso->compute = (enum isolation_compute)(replica ? word : word + 1);
 	if (set > 0 &&
-		check_cap(r, read_key(n, pattern, "compute"), &compute, replicas, iso) < 0)
+		check_cap(r, read_find_key(n, pattern, "compute"), &compute, replicas, iso) < 0)
 		return -1;
 	if (set >= 0)
-		set = read_word(r, read_key(n, pattern, "class"), &class, &words_class, &word);
+		set = read_word_value(r, read_find_key(n, pattern, "class"), &class,
+			&words_class, &word);
 	if (set > 0) {
 		iso->class_ = (enum slice_class)word;
 		if (iso->compute == ISOLATION_COMPUTE_NONE && word != SLICE_CLASS_BATCH &&
-			read_warn(r, read_key(n, pattern, "class"), &class,
+			read_warn(r, read_find_key(n, pattern, "class"), &class,
 				"has no effect without isolation.compute") < 0)
 			return -1;
 	}
 	if (set >= 0)
-		set = read_word(r, read_key(n, pattern, "unhooked"), &unhooked, &words_unhooked,
-			&word);
+		set = read_word_value(r, read_find_key(n, pattern, "unhooked"), &unhooked,
+			&words_unhooked, &word);
 	if (set > 0) {
 		iso->unhooked = (enum isolation_unhooked)word;
 		if (!isolation_enforces(iso))
-			return read_warn(r, read_key(n, pattern, "unhooked"), &unhooked,
+			return read_warn(r, read_find_key(n, pattern, "unhooked"), &unhooked,
 				"has no effect without isolation.memory or isolation.compute");
 	}
 	return set < 0 ? -1 : 0;
@@ -136,29 +137,29 @@ int read_isolation(struct reader *r, const struct yaml_node *n, const struct whe
 		return set;
 	iso->present = true;
 	iso->pos = (struct config_pos){ n->line, n->column };
-	if (read_on(r, read_isolation_memory(r, read_key(n, path, "memory"), &memory, replicas,
-			       iso)) < 0)
+	if (read_on(r, read_isolation_memory(r, read_find_key(n, path, "memory"), &memory,
+			       replicas, iso)) < 0)
 		return -1;
 	return read_isolation_words(r, n, w, path, replicas, iso);
 }
 
 /* Where an entry says what its compute is, or should. */
-static const struct yaml_node *where_compute_is(const struct yaml_node *entry,
+static const struct yaml_node *find_compute_node(const struct yaml_node *entry,
 	const char *pattern, const char *path)
 {
-	const struct yaml_node *isolation = read_key(entry, pattern, "isolation");
+	const struct yaml_node *isolation = read_find_key(entry, pattern, "isolation");
 	const struct yaml_node *compute = NULL;
 
 	if (!isolation)
 		return entry;
 	if (isolation->type == YAML_OBJECT)
-		compute = read_key(isolation, path, "compute");
+		compute = read_find_key(isolation, path, "compute");
 	return compute ? compute : isolation;
 }
 
 /* One warning for each entry, beside the first with which it shares its GPUs. Entries of MPS take no turns. */
-int check_turns(struct reader *r, const struct yaml_node *entries, const struct where *w,
-	const char *pattern)
+int read_warn_mixed_compute(struct reader *r, const struct yaml_node *entries,
+	const struct where *w, const char *pattern)
 {
 	const struct replicated *v = r->c->sharing.entries;
 	char path[80];
@@ -171,12 +172,12 @@ int check_turns(struct reader *r, const struct yaml_node *entries, const struct 
 
 		if (v[i].isolation.compute != ISOLATION_COMPUTE_NONE)
 			continue;
-		while (k < entries->n && !(replicated_mix_turns(&v[i], &v[k]) &&
-						 replicated_surely_meet(&v[i], &v[k])))
+		while (k < entries->n && !(replicated_mix_fair_share(&v[i], &v[k]) &&
+						 replicated_always_overlap(&v[i], &v[k])))
 			k++;
 		if (k == entries->n)
 			continue;
-		if (read_warn(r, where_compute_is(entries->items[i], pattern, path), &compute,
+		if (read_warn(r, find_compute_node(entries->items[i], pattern, path), &compute,
 			    "expected fair or capped, as in line %u for the same GPUs, found none: "
 			    "who has these replicas takes no turns, and takes the GPU from those "
 			    "that do",

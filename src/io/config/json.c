@@ -23,12 +23,12 @@ json_t *json_any_text(const char *text)
 }
 
 /* Takes @value. False: no memory. */
-static bool put(json_t *object, const char *key, json_t *value)
+static bool set_json_member(json_t *object, const char *key, json_t *value)
 {
 	return json_object_set_new(object, key, value) == 0;
 }
 
-static json_t *duration(int64_t ns)
+static json_t *build_duration_json(int64_t ns)
 {
 	char text[DURATION_TEXT_MAX];
 
@@ -36,7 +36,7 @@ static json_t *duration(int64_t ns)
 	return json_any_text(text);
 }
 
-static json_t *strategies(const struct field_words *words, unsigned set)
+static json_t *build_strategies_json(const struct field_words *words, unsigned set)
 {
 	json_t *list = json_array();
 
@@ -47,7 +47,7 @@ static json_t *strategies(const struct field_words *words, unsigned set)
 	return list;
 }
 
-static json_t *stored(const struct config *c, const struct field *f)
+static json_t *build_field_json(const struct config *c, const struct field *f)
 {
 	const char *at = (const char *)c + f->offset;
 
@@ -59,11 +59,11 @@ static json_t *stored(const struct config *c, const struct field *f)
 	case FIELD_INT:
 		return json_integer(*(const uint32_t *)at);
 	case FIELD_DURATION:
-		return duration(*(const int64_t *)at);
+		return build_duration_json(*(const int64_t *)at);
 	case FIELD_WORD:
 		return json_any_text(f->words->words[*(const int *)at]);
 	case FIELD_STRATEGIES:
-		return strategies(f->words, *(const unsigned *)at);
+		return build_strategies_json(f->words, *(const unsigned *)at);
 	case FIELD_IMEX:
 		return *(const bool *)at ? json_pack("[i]", 0) : json_array();
 	case FIELD_OBJECT:
@@ -77,7 +77,7 @@ static json_t *stored(const struct config *c, const struct field *f)
 	return json_null();
 }
 
-static json_t *patterns(const struct resource_pattern *p, size_t n, bool builtin)
+static json_t *build_patterns_json(const struct resource_pattern *p, size_t n, bool builtin)
 {
 	json_t *list = json_array();
 
@@ -91,21 +91,22 @@ static json_t *patterns(const struct resource_pattern *p, size_t n, bool builtin
 	return list;
 }
 
-static json_t *resources(const struct config *c)
+static json_t *build_resources_json(const struct config *c)
 {
 	json_t *o = json_object();
 
 	if (o) {
-		(void)put(o, "gpus", patterns(c->gpu_patterns, c->n_gpu_patterns, true));
+		(void)set_json_member(o, "gpus",
+			build_patterns_json(c->gpu_patterns, c->n_gpu_patterns, true));
 		if (c->n_mig_patterns || c->mig_strategy == MIG_STRATEGY_SINGLE)
-			(void)put(o, "mig",
-				patterns(c->mig_patterns, c->n_mig_patterns,
+			(void)set_json_member(o, "mig",
+				build_patterns_json(c->mig_patterns, c->n_mig_patterns,
 					c->mig_strategy == MIG_STRATEGY_SINGLE));
 	}
 	return o;
 }
 
-static json_t *texts(const struct strv *list)
+static json_t *build_texts_json(const struct strv *list)
 {
 	json_t *a = json_array();
 
@@ -129,83 +130,87 @@ static const char *memory_text(const struct isolation *i, char ret[MEMORY_TEXT_M
 	return ret;
 }
 
-static void put_words(json_t *o, const struct isolation *i)
+static void set_isolation_words(json_t *o, const struct isolation *i)
 {
-	(void)put(o, "compute", json_string(words_compute.words[i->compute]));
-	(void)put(o, "class", json_string(words_class.words[i->class_]));
-	(void)put(o, "unhooked", json_string(words_unhooked.words[i->unhooked]));
+	(void)set_json_member(o, "compute", json_string(words_compute.words[i->compute]));
+	(void)set_json_member(o, "class", json_string(words_class.words[i->class_]));
+	(void)set_json_member(o, "unhooked", json_string(words_unhooked.words[i->unhooked]));
 }
 
-static json_t *isolation(const struct isolation *i)
+static json_t *build_isolation_json(const struct isolation *i)
 {
 	json_t *o = json_object();
 	char memory[MEMORY_TEXT_MAX];
 
 	if (o) {
-		(void)put(o, "memory", json_string(memory_text(i, memory)));
-		put_words(o, i);
+		(void)set_json_member(o, "memory", json_string(memory_text(i, memory)));
+		set_isolation_words(o, i);
 	}
 	return o;
 }
 
-static json_t *entry(const struct replicated *e)
+static json_t *build_replicated_json(const struct replicated *e)
 {
 	json_t *o = json_object();
 
 	if (!o)
 		return NULL;
-	(void)put(o, "name", json_string(e->name));
+	(void)set_json_member(o, "name", json_string(e->name));
 	if (*e->rename)
-		(void)put(o, "rename", json_string(e->rename));
-	(void)put(o, "devices",
+		(void)set_json_member(o, "rename", json_string(e->rename));
+	(void)set_json_member(o, "devices",
 		e->devices == DEVICES_ALL     ? json_string("all")
 		: e->devices == DEVICES_COUNT ? json_integer(e->count)
-					      : texts(&e->list));
-	(void)put(o, "replicas", json_integer(e->replicas));
+					      : build_texts_json(&e->list));
+	(void)set_json_member(o, "replicas", json_integer(e->replicas));
 	if (e->isolation.present)
-		(void)put(o, "isolation", isolation(&e->isolation));
+		(void)set_json_member(o, "isolation", build_isolation_json(&e->isolation));
 	return o;
 }
 
-static json_t *replicated(const struct sharing *s, enum sharing_strategy strategy)
+static json_t *build_sharing_kind_json(const struct sharing *s, enum sharing_strategy strategy)
 {
 	const struct sharing_kind *kind = &s->kinds[strategy];
 	json_t *o = json_object(), *list = json_array();
 
 	for (size_t i = 0; list && i < s->n_entries; i++)
 		if (s->entries[i].strategy == strategy)
-			(void)json_array_append_new(list, entry(&s->entries[i]));
+			(void)json_array_append_new(list,
+				build_replicated_json(&s->entries[i]));
 	if (o) {
-		(void)put(o, "renameByDefault", json_boolean(kind->rename_by_default));
-		(void)put(o, "failRequestsGreaterThanOne",
+		(void)set_json_member(o, "renameByDefault",
+			json_boolean(kind->rename_by_default));
+		(void)set_json_member(o, "failRequestsGreaterThanOne",
 			json_boolean(kind->fail_requests_greater_than_one));
 		if (strategy == SHARING_MPS && s->mps_exclusive)
-			(void)put(o, "computeMode", json_string(words_compute_mode.words[1]));
-		(void)put(o, "resources", list);
+			(void)set_json_member(o, "computeMode",
+				json_string(words_compute_mode.words[1]));
+		(void)set_json_member(o, "resources", list);
 	} else {
 		json_decref(list);
 	}
 	return o;
 }
 
-static json_t *profile(const struct slice_profile *p)
+static json_t *build_profile_json(const struct slice_profile *p)
 {
 	json_t *o = json_object();
 	char memory[MEMORY_TEXT_MAX];
 
 	if (!o)
 		return NULL;
-	(void)put(o, "name", json_string(p->name));
+	(void)set_json_member(o, "name", json_string(p->name));
 	if (p->count)
-		(void)put(o, "count", json_integer(p->count));
+		(void)set_json_member(o, "count", json_integer(p->count));
 	if (p->isolation.memory != ISOLATION_MEMORY_NONE)
-		(void)put(o, "memory", json_string(memory_text(&p->isolation, memory)));
-	(void)put(o, "weight", json_integer(p->weight));
-	put_words(o, &p->isolation);
+		(void)set_json_member(o, "memory",
+			json_string(memory_text(&p->isolation, memory)));
+	(void)set_json_member(o, "weight", json_integer(p->weight));
+	set_isolation_words(o, &p->isolation);
 	return o;
 }
 
-static json_t *slices(const struct config *c)
+static json_t *build_slices_json(const struct config *c)
 {
 	json_t *list = json_array();
 
@@ -214,38 +219,40 @@ static json_t *slices(const struct config *c)
 		json_t *profiles = json_array(), *o;
 
 		for (size_t k = 0; profiles && k < s->n_profiles; k++)
-			(void)json_array_append_new(profiles, profile(&s->profiles[k]));
+			(void)json_array_append_new(profiles,
+				build_profile_json(&s->profiles[k]));
 		o = json_pack("{s:s, s:o, s:o}", "name", s->name, "devices",
 			s->product ? json_pack("{s:o}", "product", json_any_text(s->product))
-			: s->devices == DEVICES_LIST ? texts(&s->list)
+			: s->devices == DEVICES_LIST ? build_texts_json(&s->list)
 						     : json_string("all"),
 			"profiles", profiles);
 		if (o && s->mps)
-			(void)put(o, "mps", json_true());
+			(void)set_json_member(o, "mps", json_true());
 		(void)json_array_append_new(list, o);
 	}
 	return list;
 }
 
-static json_t *sharing(const struct config *c)
+static json_t *build_sharing_json(const struct config *c)
 {
 	const struct sharing *s = &c->sharing;
 	json_t *o = json_object();
 
 	if (o) {
-		(void)put(o, "timeSlicing",
+		(void)set_json_member(o, "timeSlicing",
 			sharing_has(s, SHARING_TIME_SLICING)
-				? replicated(s, SHARING_TIME_SLICING)
+				? build_sharing_kind_json(s, SHARING_TIME_SLICING)
 				: json_object());
 		if (sharing_has(s, SHARING_MPS))
-			(void)put(o, "mps", replicated(s, SHARING_MPS));
+			(void)set_json_member(o, "mps",
+				build_sharing_kind_json(s, SHARING_MPS));
 		if (c->n_slices)
-			(void)put(o, "slices", slices(c));
+			(void)set_json_member(o, "slices", build_slices_json(c));
 	}
 	return o;
 }
 
-static json_t *xids(const struct health_policy *p, bool act)
+static json_t *build_xids_json(const struct health_policy *p, bool act)
 {
 	json_t *list;
 
@@ -269,10 +276,12 @@ static json_t *xid_rules(const struct health_policy *p)
 
 		for (uint32_t k = 0; numbers && k < rate->n_xids; k++)
 			(void)json_array_append_new(numbers, json_integer(rate->xids[k]));
-		(void)put(o, "xids", numbers);
-		(void)put(o, "count", json_integer(rate->count));
-		(void)put(o, "within", duration((int64_t)rate->within_ns));
-		(void)put(o, "policy", json_string(words_signal_policy.words[rate->action]));
+		(void)set_json_member(o, "xids", numbers);
+		(void)set_json_member(o, "count", json_integer(rate->count));
+		(void)set_json_member(o, "within",
+			build_duration_json((int64_t)rate->within_ns));
+		(void)set_json_member(o, "policy",
+			json_string(words_signal_policy.words[rate->action]));
 		(void)json_array_append_new(list, o);
 	}
 	return list;
@@ -293,7 +302,7 @@ static bool is_silent(const struct config *c, const struct field *f)
 }
 
 /* The object that holds the key of @f, made where it is missing. Borrowed. */
-static json_t *parent_of(json_t *top, const struct field *f)
+static json_t *get_parent_object(json_t *top, const struct field *f)
 {
 	char key[32];
 	const char *p = f->path, *dot;
@@ -304,7 +313,7 @@ static json_t *parent_of(json_t *top, const struct field *f)
 
 		(void)snprintf(key, sizeof(key), "%.*s", (int)(dot - p), p);
 		inner = json_object_get(o, key);
-		if (!inner && put(o, key, json_object()))
+		if (!inner && set_json_member(o, key, json_object()))
 			inner = json_object_get(o, key);
 		o = inner;
 		p = dot + 1;
@@ -325,25 +334,28 @@ static bool is_unset(const struct config *c, const struct field *f)
 char *config_to_json(const struct config *c)
 {
 	json_t *top = json_object();
-	bool good = top && put(top, "version", json_string("v1"));
+	bool good = top && set_json_member(top, "version", json_string("v1"));
 	char *text;
 
 	for (size_t i = 0; good && i < config_n_fields; i++) {
 		const struct field *f = &config_fields[i];
 
 		if (!strcmp(f->path, "resources"))
-			good = put(top, f->path, resources(c));
+			good = set_json_member(top, f->path, build_resources_json(c));
 		else if (!strcmp(f->path, "sharing"))
-			good = put(top, f->path, sharing(c));
+			good = set_json_member(top, f->path, build_sharing_json(c));
 		else if (!strcmp(f->path, "health.ignoreXids"))
-			good = put(parent_of(top, f), field_key(f), xids(&c->health, false));
+			good = set_json_member(get_parent_object(top, f), field_key(f),
+				build_xids_json(&c->health, false));
 		else if (!strcmp(f->path, "health.actXids"))
-			good = put(parent_of(top, f), field_key(f), xids(&c->health, true));
+			good = set_json_member(get_parent_object(top, f), field_key(f),
+				build_xids_json(&c->health, true));
 		else if (!strcmp(f->path, "health.xidRules"))
-			good = put(parent_of(top, f), field_key(f), xid_rules(&c->health));
+			good = set_json_member(get_parent_object(top, f), field_key(f),
+				xid_rules(&c->health));
 		else if ((f->flags & FIELD_STORED) && !is_silent(c, f))
-			good = put(parent_of(top, f), field_key(f),
-				is_unset(c, f) ? json_null() : stored(c, f));
+			good = set_json_member(get_parent_object(top, f), field_key(f),
+				is_unset(c, f) ? json_null() : build_field_json(c, f));
 	}
 	text = good ? json_dumps(top, JSON_INDENT(2)) : NULL;
 	json_decref(top);

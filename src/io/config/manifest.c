@@ -23,7 +23,7 @@ struct walk {
 	char first_kind[64]; /* of the first manifest that holds no config */
 };
 
-static const char *text_of(const struct yaml_node *object, const char *key)
+static const char *get_manifest_text(const struct yaml_node *object, const char *key)
 {
 	const struct yaml_node *n = yaml_get(object, key, false);
 
@@ -32,7 +32,7 @@ static const char *text_of(const struct yaml_node *object, const char *key)
 
 static bool is_manifest(const struct yaml_node *n)
 {
-	return n->type == YAML_OBJECT && *text_of(n, "kind");
+	return n->type == YAML_OBJECT && *get_manifest_text(n, "kind");
 }
 
 /* The line @line (from 1) of the text, with its length. */
@@ -49,7 +49,7 @@ static const char *line_at(const struct yaml_source *src, uint32_t line, size_t 
 	return p;
 }
 
-static size_t blanks(const char *p, size_t len)
+static size_t count_leading_blanks(const char *p, size_t len)
 {
 	size_t n = 0;
 
@@ -69,7 +69,8 @@ static uint32_t indent_of(const struct yaml_source *src, const struct yaml_node 
 	if (*p) {
 		size_t raw_len, len = strcspn(p, "\n");
 		const char *raw = line_at(src, line, &raw_len);
-		size_t outer = blanks(raw, raw_len), inner = blanks(p, len);
+		size_t outer = count_leading_blanks(raw, raw_len),
+		       inner = count_leading_blanks(p, len);
 
 		if (outer >= inner)
 			return (uint32_t)(outer - inner);
@@ -78,7 +79,7 @@ static uint32_t indent_of(const struct yaml_source *src, const struct yaml_node 
 }
 
 /* Where the text of an entry stands in the file that people look at. */
-static void place(const struct yaml_source *outer, const struct yaml_node *n,
+static void init_entry_source(const struct yaml_source *outer, const struct yaml_node *n,
 	struct yaml_source *src)
 {
 	src->text = n->text;
@@ -111,7 +112,7 @@ static int walk_entry(struct walk *w, const char *path, const struct yaml_node *
 	}
 	t.src.name = name;
 	if (value->type == YAML_STR) {
-		place(w->src, value, &t.src);
+		init_entry_source(w->src, value, &t.src);
 		r = config_read_text(&c, &t, w->sources, &warnings, &why);
 	} else {
 		char shown[YAML_SHOW_MAX];
@@ -130,7 +131,7 @@ static int walk_entry(struct walk *w, const char *path, const struct yaml_node *
 }
 
 /* Reports the line @text about a document that is not itself a config. */
-static int note(struct walk *w, const char *text)
+static int report_manifest_note(struct walk *w, const char *text)
 {
 	CLEANUP(strv_fini) struct strv notes = STRV_INIT;
 	const struct strv none = STRV_INIT;
@@ -142,16 +143,18 @@ static int note(struct walk *w, const char *text)
 }
 
 /* Tells that a manifest holds no config; @why says so for people. */
-static int skip(struct walk *w, const struct yaml_node *n, const char *why)
+static int report_skipped_manifest(struct walk *w, const struct yaml_node *n, const char *why)
 {
 	const struct yaml_node *meta = yaml_get(n, "metadata", false);
 	char text[320];
 
 	(void)snprintf(text, sizeof(text), "%.120s:%u:%u: %.60s '%.60s' skipped: %s", w->path,
-		n->line, n->column, text_of(n, "kind"), meta ? text_of(meta, "name") : "", why);
+		n->line, n->column, get_manifest_text(n, "kind"),
+		meta ? get_manifest_text(meta, "name") : "", why);
 	if (!*w->first_kind)
-		(void)snprintf(w->first_kind, sizeof(w->first_kind), "%s", text_of(n, "kind"));
-	return note(w, text);
+		(void)snprintf(w->first_kind, sizeof(w->first_kind), "%s",
+			get_manifest_text(n, "kind"));
+	return report_manifest_note(w, text);
 }
 
 static int walk_configmap(struct walk *w, const struct yaml_node *n)
@@ -159,7 +162,7 @@ static int walk_configmap(struct walk *w, const struct yaml_node *n)
 	const struct yaml_node *data = yaml_get(n, "data", false);
 
 	if (!data || data->type == YAML_NULL || (data->type == YAML_OBJECT && !data->n))
-		return skip(w, n, "it has no data");
+		return report_skipped_manifest(w, n, "it has no data");
 	if (data->type != YAML_OBJECT)
 		return yaml_fail(w->src, data->line, data->column, ERR_INVALID, w->err,
 			"data: expected an object with one config for each key");
@@ -172,29 +175,30 @@ static int walk_configmap(struct walk *w, const struct yaml_node *n)
 
 static int walk_manifest(struct walk *w, const struct yaml_node *n)
 {
-	const char *kind = text_of(n, "kind");
+	const char *kind = get_manifest_text(n, "kind");
 	const struct yaml_node *items = yaml_get(n, "items", false);
 
 	if (!strcmp(kind, "ConfigMap"))
 		return walk_configmap(w, n);
 	if ((strcmp(kind, "List") != 0 && strcmp(kind, "ConfigMapList") != 0) || !items ||
 		items->type != YAML_LIST)
-		return skip(w, n, "there is no config in this kind");
+		return report_skipped_manifest(w, n, "there is no config in this kind");
 	for (size_t i = 0; i < items->n; i++) {
 		const struct yaml_node *item = items->items[i];
 
 		/* The elements of a ConfigMapList need not say their kind. */
-		if (item->type == YAML_OBJECT && !*text_of(item, "kind") &&
+		if (item->type == YAML_OBJECT && !*get_manifest_text(item, "kind") &&
 			!strcmp(kind, "ConfigMapList")) {
 			if (walk_configmap(w, item) < 0)
 				return -1;
 		} else if (!is_manifest(item)) {
 			return yaml_fail(w->src, item->line, item->column, ERR_INVALID, w->err,
 				"items[%zu]: expected a manifest with a kind", i);
-		} else if (!strcmp(text_of(item, "kind"), "ConfigMap")) {
+		} else if (!strcmp(get_manifest_text(item, "kind"), "ConfigMap")) {
 			if (walk_configmap(w, item) < 0)
 				return -1;
-		} else if (skip(w, item, "there is no config in this kind") < 0) {
+		} else if (report_skipped_manifest(w, item, "there is no config in this kind") <
+			   0) {
 			return -1;
 		}
 	}
@@ -212,7 +216,7 @@ static int walk_values(struct walk *w, const struct yaml_node *n,
 	(void)snprintf(text, sizeof(text),
 		"%.120s:%u:%u: values of a Helm chart: the configs below %s are checked",
 		w->path, configs->line, configs->column, path);
-	if (note(w, text) < 0)
+	if (report_manifest_note(w, text) < 0)
 		return -1;
 	for (size_t i = 0; i < configs->n; i++) {
 		if (walk_entry(w, path, configs->pairs[i].key, configs->pairs[i].value) < 0)

@@ -130,7 +130,7 @@ size_t read_distance(const char *a, const char *b, size_t max)
 }
 
 /* How many first bytes are the same. */
-static size_t common(const char *a, const char *b)
+static size_t count_common_prefix(const char *a, const char *b)
 {
 	size_t n = 0;
 
@@ -140,7 +140,7 @@ static size_t common(const char *a, const char *b)
 }
 
 /* What somebody may have meant who wrote @key in the object @parent: a row of the table or NULL. */
-static const struct field *nearest(const char *key, const char *parent)
+static const struct field *find_nearest_field(const char *key, const char *parent)
 {
 	size_t best = strlen(key) / 3 + 2;
 	const struct field *found = NULL;
@@ -164,7 +164,8 @@ static const struct field *nearest(const char *key, const char *parent)
 		const struct field *f = &config_fields[i];
 
 		if (!strcasecmp(key, field_key(f)) &&
-			(!found || common(f->path, parent) > common(found->path, parent)))
+			(!found || count_common_prefix(f->path, parent) >
+					   count_common_prefix(found->path, parent)))
 			found = f;
 	}
 	return found;
@@ -172,7 +173,7 @@ static const struct field *nearest(const char *key, const char *parent)
 
 static const struct {
 	const char *key, *text;
-} strangers[] = {
+} foreign_keys[] = {
 	{ "apiVersion",
 		"this is a Kubernetes manifest; expected the config itself, which is the "
 		"text of an entry under a ConfigMap's data" },
@@ -190,14 +191,14 @@ static const struct {
 static int unknown_key(struct reader *r, const struct yaml_node *key, const struct where *w,
 	const char *pattern)
 {
-	const struct field *near = nearest(key->text, pattern);
+	const struct field *near = find_nearest_field(key->text, pattern);
 	char known[240];
 	size_t len = 0;
 
-	for (size_t i = 0; !*pattern && i < ARRAY_LEN(strangers); i++) {
-		if (!strcmp(key->text, strangers[i].key))
+	for (size_t i = 0; !*pattern && i < ARRAY_LEN(foreign_keys); i++) {
+		if (!strcmp(key->text, foreign_keys[i].key))
 			return read_fail(r, key, w, ERR_INVALID, "unknown key '%s': %s",
-				key->text, strangers[i].text);
+				key->text, foreign_keys[i].text);
 	}
 	known[0] = '\0';
 	for (size_t i = 0; i < config_n_fields && len < sizeof(known); i++) {
@@ -264,14 +265,14 @@ int read_object(struct reader *r, const struct yaml_node *n, const struct where 
 	return bad < 0 ? -1 : 1;
 }
 
-const struct yaml_node *read_key(const struct yaml_node *object, const char *pattern,
+const struct yaml_node *read_find_key(const struct yaml_node *object, const char *pattern,
 	const char *key)
 {
 	return object ? yaml_get(object, key, !is_exact(pattern)) : NULL;
 }
 
-int read_text(struct reader *r, const struct yaml_node *n, const struct where *w, bool strict,
-	const char **ret)
+int read_text_value(struct reader *r, const struct yaml_node *n, const struct where *w,
+	bool strict, const char **ret)
 {
 	if (!n || n->type == YAML_NULL)
 		return 0;
@@ -316,12 +317,12 @@ int read_range(struct reader *r, const struct yaml_node *n, const struct where *
 	return 1;
 }
 
-int read_word(struct reader *r, const struct yaml_node *n, const struct where *w,
+int read_word_value(struct reader *r, const struct yaml_node *n, const struct where *w,
 	const struct field_words *words, int *ret)
 {
 	const char *text = NULL;
 	char list[120];
-	int found, set = read_text(r, n, w, /* strict= */ false, &text);
+	int found, set = read_text_value(r, n, w, /* strict= */ false, &text);
 
 	if (set <= 0)
 		return set;

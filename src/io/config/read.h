@@ -82,22 +82,22 @@ int read_object(struct reader *r, const struct yaml_node *n, const struct where 
 	const char *pattern) MUST_USE;
 
 /* The value of @key by the case rule of the object @pattern; NULL: absent. */
-const struct yaml_node *read_key(const struct yaml_node *object, const char *pattern,
+const struct yaml_node *read_find_key(const struct yaml_node *object, const char *pattern,
 	const char *key);
 
 /*
  * One value each; NULL or null: returns 0 and leaves *ret. Returns 1 with *ret set. A text for
  * NVIDIA's plain fields may be written as a number or a boolean; @strict: it may not.
  */
-int read_text(struct reader *r, const struct yaml_node *n, const struct where *w, bool strict,
-	const char **ret) MUST_USE;
+int read_text_value(struct reader *r, const struct yaml_node *n, const struct where *w,
+	bool strict, const char **ret) MUST_USE;
 int read_bool(struct reader *r, const struct yaml_node *n, const struct where *w,
 	bool *ret) MUST_USE;
 int read_int(struct reader *r, const struct yaml_node *n, const struct where *w,
 	int64_t *ret) MUST_USE;
 int read_range(struct reader *r, const struct yaml_node *n, const struct where *w,
 	const struct field_range *range, uint32_t *ret) MUST_USE;
-int read_word(struct reader *r, const struct yaml_node *n, const struct where *w,
+int read_word_value(struct reader *r, const struct yaml_node *n, const struct where *w,
 	const struct field_words *words, int *ret) MUST_USE;
 
 /* The parts; each reads what is below its key of @top, NULL for none. */
@@ -106,12 +106,12 @@ int read_sharing(struct reader *r, const struct yaml_node *top) MUST_USE;
 int read_resources(struct reader *r, const struct yaml_node *top) MUST_USE;
 int read_slices(struct reader *r, const struct yaml_node *sharing,
 	const struct where *w) MUST_USE;
-int read_health(struct reader *r, const struct yaml_node *top) MUST_USE;
+int read_health_keys(struct reader *r, const struct yaml_node *top) MUST_USE;
 
 /* What is below an `isolation` of the entry @pattern, which has so many replicas. */
 int read_isolation(struct reader *r, const struct yaml_node *n, const struct where *w,
 	const char *pattern, uint32_t replicas, struct isolation *iso) MUST_USE;
-/* none | equal | 8Gi | 25%; @replicas 0: of a profile, which has no `equal`. As read_text(). */
+/* none | equal | 8Gi | 25%; @replicas 0: of a profile, which has no `equal`. As read_text_value(). */
 int read_isolation_memory(struct reader *r, const struct yaml_node *n, const struct where *w,
 	uint32_t replicas, struct isolation *iso) MUST_USE;
 /* `compute`, `class` and `unhooked` of the object @n; @replicas as above; where .compute is set before, it
@@ -121,8 +121,8 @@ int read_isolation_words(struct reader *r, const struct yaml_node *n, const stru
 
 /* Warns of time-slicing entries without compute, of the list @entries that has been read last, that share a GPU
  * with others that have it. */
-int check_turns(struct reader *r, const struct yaml_node *entries, const struct where *w,
-	const char *pattern) MUST_USE;
+int read_warn_mixed_compute(struct reader *r, const struct yaml_node *entries,
+	const struct where *w, const char *pattern) MUST_USE;
 
 /* What in @sharing.slices is meant twice, or has the name of something else. Everything has been read. */
 int check_slices(struct reader *r, const struct yaml_node *slices,
@@ -145,12 +145,12 @@ int flags_validate(struct reader *r) MUST_USE;
 int flags_apply(struct reader *r) MUST_USE;
 const struct value *flags_value(const struct reader *r, const char *path);
 /* "file:3:5: flags.migStrategy", "$MIG_STRATEGY" or "--mig-strategy". */
-void flags_place(const struct reader *r, const char *path, char *buf, size_t cap);
-#define FLAGS_PLACE_MAX 320
+void flags_format_source(const struct reader *r, const char *path, char *buf, size_t cap);
+#define FLAGS_SOURCE_MAX 320
 
 /* config_unsupported() with the places of flags, which struct config does not keep. */
 struct config_places {
-	char discovery[FLAGS_PLACE_MAX];
+	char discovery[FLAGS_SOURCE_MAX];
 };
 int unsupported_check(const struct config *c, const struct config_places *places,
 	struct error *err) MUST_USE;

@@ -40,7 +40,7 @@ int read_resource_name(struct reader *r, const struct yaml_node *n, const struct
 	char full[160];
 	int len;
 
-	if (read_text(r, n, w, /* strict= */ true, &text) < 0)
+	if (read_text_value(r, n, w, /* strict= */ true, &text) < 0)
 		return -1;
 	len = snprintf(full, sizeof(full), "%s%s",
 		strncmp(text, PREFIX, strlen(PREFIX)) ? PREFIX : "", text);
@@ -133,8 +133,8 @@ int read_device_ref(struct reader *r, const struct yaml_node *n, const struct wh
 		shown, n->type == YAML_BOOL ? "bool" : "string");
 }
 
-static int read_devices(struct reader *r, const struct yaml_node *n, const struct where *w,
-	struct replicated *e)
+static int read_replicated_devices(struct reader *r, const struct yaml_node *n,
+	const struct where *w, struct replicated *e)
 {
 	char shown[YAML_SHOW_MAX];
 	int64_t count;
@@ -182,8 +182,8 @@ static int read_devices(struct reader *r, const struct yaml_node *n, const struc
 	return 0;
 }
 
-static int read_replicas(struct reader *r, const struct yaml_node *n, const struct where *w,
-	const struct field_range *range, struct replicated *e)
+static int read_sharing_replicas(struct reader *r, const struct yaml_node *n,
+	const struct where *w, const struct field_range *range, struct replicated *e)
 {
 	int64_t replicas = 0; /* what null means to NVIDIA's decoder */
 
@@ -204,8 +204,8 @@ static int read_replicas(struct reader *r, const struct yaml_node *n, const stru
 }
 
 /* In the order of NVIDIA's decoder, so that of several errors the same one is told. */
-static int read_entry(struct reader *r, const struct yaml_node *n, const struct where *w,
-	const char *pattern, struct replicated *e)
+static int read_replicated_entry(struct reader *r, const struct yaml_node *n,
+	const struct where *w, const char *pattern, struct replicated *e)
 {
 	const struct where name = { w, "name", 0 }, devices = { w, "devices", 0 };
 	const struct where replicas = { w, "replicas", 0 }, rename = { w, "rename", 0 };
@@ -217,28 +217,29 @@ static int read_entry(struct reader *r, const struct yaml_node *n, const struct 
 	if (set < 0)
 		return -1;
 	e->pos = (struct config_pos){ n->line, n->column };
-	v = set ? read_key(n, pattern, "name") : NULL;
+	v = set ? read_find_key(n, pattern, "name") : NULL;
 	if (!v)
 		return read_fail(r, n, w, ERR_INVALID, "no resource name specified");
 	if (read_on(r, read_resource_name(r, v, &name, e->name)) < 0 ||
 		(*e->name && warn_of_source(r, v, &name, e->name) < 0) ||
-		read_on(r, read_devices(r, read_key(n, pattern, "devices"), &devices, e)) < 0)
+		read_on(r, read_replicated_devices(r, read_find_key(n, pattern, "devices"),
+				   &devices, e)) < 0)
 		return -1;
-	v = read_key(n, pattern, "replicas");
+	v = read_find_key(n, pattern, "replicas");
 	if (!v)
 		return read_fail(r, n, w, ERR_INVALID, "no replicas specified");
 	(void)snprintf(row, sizeof(row), "%s.replicas", pattern);
-	if (read_replicas(r, v, &replicas, field_range(row), e) < 0)
+	if (read_sharing_replicas(r, v, &replicas, field_range(row), e) < 0)
 		return -1;
-	v = read_key(n, pattern, "rename");
+	v = read_find_key(n, pattern, "rename");
 	if (v && read_on(r, read_resource_name(r, v, &rename, e->rename)) < 0)
 		return -1;
-	return read_isolation(r, read_key(n, pattern, "isolation"), &isolation, pattern,
+	return read_isolation(r, read_find_key(n, pattern, "isolation"), &isolation, pattern,
 		e->replicas, &e->isolation);
 }
 
 /* Makes room for @n entries in front of those that are there. */
-static int make_room(struct reader *r, size_t n, enum sharing_strategy strategy)
+static int prepend_sharing_entries(struct reader *r, size_t n, enum sharing_strategy strategy)
 {
 	struct sharing *s = &r->c->sharing;
 	struct replicated *entries = calloc(s->n_entries + n, sizeof(*entries));
@@ -256,11 +257,11 @@ static int make_room(struct reader *r, size_t n, enum sharing_strategy strategy)
 }
 
 /* NULL with a mistake told, where there is no entry. */
-static const struct yaml_node *list_of(struct reader *r, const struct yaml_node *n,
+static const struct yaml_node *find_resource_list(struct reader *r, const struct yaml_node *n,
 	const struct where *w, const char *pattern)
 {
 	const struct where list = { w, "resources", 0 };
-	const struct yaml_node *entries = read_key(n, pattern, "resources");
+	const struct yaml_node *entries = read_find_key(n, pattern, "resources");
 
 	if (entries && entries->type != YAML_LIST && entries->type != YAML_NULL)
 		(void)read_type_error(r, entries, &list, "a list", "[]ReplicatedResource");
@@ -279,7 +280,7 @@ static const struct yaml_node *list_of(struct reader *r, const struct yaml_node 
 static int read_mode(struct reader *r, const struct yaml_node *n, const struct where *w)
 {
 	const struct where mode = { w, "computeMode", 0 };
-	int word = 0, set = read_word(r, read_key(n, "sharing.mps", mode.key), &mode,
+	int word = 0, set = read_word_value(r, read_find_key(n, "sharing.mps", mode.key), &mode,
 			      &words_compute_mode, &word);
 
 	r->c->sharing.mps_exclusive = word == 1;
@@ -305,27 +306,28 @@ static int read_replicated(struct reader *r, const struct yaml_node *n, const st
 	kind->pos = (struct config_pos){ n->line, n->column };
 	if (n->type != YAML_NULL && read_object(r, n, w, pattern) < 0)
 		return -1;
-	entries = list_of(r, n, w, pattern);
+	entries = find_resource_list(r, n, w, pattern);
 	if (!entries)
 		return -1;
-	if (read_on(r, read_bool(r, read_key(n, pattern, rename.key), &rename,
+	if (read_on(r, read_bool(r, read_find_key(n, pattern, rename.key), &rename,
 			       &kind->rename_by_default)) < 0 ||
-		read_on(r, read_bool(r, read_key(n, pattern, fail.key), &fail,
+		read_on(r, read_bool(r, read_find_key(n, pattern, fail.key), &fail,
 				   &kind->fail_requests_greater_than_one)) < 0 ||
 		(strategy == SHARING_MPS && read_on(r, read_mode(r, n, w)) < 0))
 		return -1;
-	if (make_room(r, entries->n, strategy) < 0)
+	if (prepend_sharing_entries(r, entries->n, strategy) < 0)
 		return -1;
 	(void)snprintf(row, sizeof(row), "%s.resources[]", pattern);
 	for (size_t i = 0; i < entries->n; i++) {
 		struct where item = { &list, NULL, i };
 
-		if (read_on(r, read_entry(r, entries->items[i], &item, row,
+		if (read_on(r, read_replicated_entry(r, entries->items[i], &item, row,
 				       &r->c->sharing.entries[i])) < 0)
 			return -1;
 	}
-	return r->n_mistakes || strategy == SHARING_MPS ? 0
-							: check_turns(r, entries, &list, row);
+	return r->n_mistakes || strategy == SHARING_MPS
+		       ? 0
+		       : read_warn_mixed_compute(r, entries, &list, row);
 }
 
 /* Warns of time-slicing entries of which MPS has all devices: as a whole, or of each. */
@@ -335,7 +337,7 @@ static int warn_of_nothing(struct reader *r, const struct where *w)
 		"has no effect: sharing.mps is there too, and takes precedence";
 	const struct where list = { w, "resources", 0 };
 	const struct yaml_node *entries =
-		read_key(r->time_slicing, "sharing.timeSlicing", list.key);
+		read_find_key(r->time_slicing, "sharing.timeSlicing", list.key);
 	const struct sharing *s = &r->c->sharing;
 	size_t first = s->n_entries - entries->n, n = 0; /* behind those of MPS */
 
@@ -357,13 +359,13 @@ int read_sharing(struct reader *r, const struct yaml_node *top)
 {
 	const struct where w = { NULL, "sharing", 0 };
 	const struct where ts = { &w, "timeSlicing", 0 }, mps = { &w, "mps", 0 };
-	const struct yaml_node *n = read_key(top, "", "sharing");
+	const struct yaml_node *n = read_find_key(top, "", "sharing");
 	int set = read_object(r, n, &w, "sharing");
 
 	if (set <= 0)
 		return set;
-	r->time_slicing = read_key(n, "sharing", "timeSlicing");
-	r->mps = read_key(n, "sharing", "mps");
+	r->time_slicing = read_find_key(n, "sharing", "timeSlicing");
+	r->mps = read_find_key(n, "sharing", "mps");
 	if (r->mps &&
 		r->mps->type == YAML_NULL) /* unlike timeSlicing, where null is an error */
 		r->mps = NULL;
@@ -388,13 +390,13 @@ static int read_pattern(struct reader *r, const struct yaml_node *n, const struc
 	if (set < 0)
 		return -1;
 	p->pos = (struct config_pos){ n->line, n->column };
-	v = set ? read_key(n, row, "pattern") : NULL;
-	if (read_text(r, v, &pattern, /* strict= */ true, &text) < 0)
+	v = set ? read_find_key(n, row, "pattern") : NULL;
+	if (read_text_value(r, v, &pattern, /* strict= */ true, &text) < 0)
 		return -1;
 	if (!*text)
 		return read_fail(r, v ? v : n, w, ERR_INVALID,
 			"resources must have a 'pattern' field set");
-	v = read_key(n, row, "name");
+	v = read_find_key(n, row, "name");
 	if (!v)
 		return read_fail(r, n, w, ERR_INVALID,
 			"resources must have a 'name' field set");
@@ -408,7 +410,7 @@ static int read_patterns(struct reader *r, const struct yaml_node *resources,
 	const struct where *up, const char *key, struct resource_pattern **ret, size_t *ret_n)
 {
 	const struct where w = { up, key, 0 };
-	const struct yaml_node *n = read_key(resources, "resources", key);
+	const struct yaml_node *n = read_find_key(resources, "resources", key);
 	char row[32];
 
 	if (!n || n->type == YAML_NULL)
@@ -437,7 +439,7 @@ static int read_patterns(struct reader *r, const struct yaml_node *resources,
 int read_resources(struct reader *r, const struct yaml_node *top)
 {
 	const struct where w = { NULL, "resources", 0 };
-	const struct yaml_node *n = read_key(top, "", "resources");
+	const struct yaml_node *n = read_find_key(top, "", "resources");
 	int set = read_object(r, n, &w, "resources");
 
 	if (set <= 0)

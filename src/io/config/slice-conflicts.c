@@ -60,7 +60,7 @@ static void add_list(struct claims *c, struct claim one, const struct strv *list
 	}
 }
 
-static int collect(struct claims *ret, const struct config *c, struct error *err)
+static int collect_claims(struct claims *ret, const struct config *c, struct error *err)
 {
 	size_t room = c->n_slices + c->sharing.n_entries;
 
@@ -108,15 +108,15 @@ static bool is_clash(const struct claim *a, const struct claim *b)
 	       (a->kind == b->kind && strcmp(a->what, b->what) == 0);
 }
 
-static int tell_clash(struct reader *r, const struct yaml_node *slices, const struct where *w,
-	const struct claim *a, const struct claim *b)
+static int set_clash_error(struct reader *r, const struct yaml_node *slices,
+	const struct where *w, const struct claim *a, const struct claim *b)
 {
 	/* The one to blame is a set: the later of two. */
 	bool swap = !a->is_set || (b->is_set && b->at > a->at);
 	const struct claim *mine = swap ? b : a, *other = swap ? a : b;
 	const struct where item = { w, NULL, mine->at }, devices = { &item, "devices", 0 };
 	const struct yaml_node *n = slices->items[mine->at];
-	const struct yaml_node *v = read_key(n, ROW, "devices");
+	const struct yaml_node *v = read_find_key(n, ROW, "devices");
 	const char *which = other->is_set ? "sharing.slices"
 			    : r->c->sharing.entries[other->at].strategy == SHARING_MPS
 				    ? "sharing.mps"
@@ -144,9 +144,9 @@ static int check_devices(struct reader *r, const struct yaml_node *slices,
 		if (strcmp(before->name, one->name) != 0)
 			first = i;
 		if (is_clash(&c->v[first], one))
-			return tell_clash(r, slices, w, &c->v[first], one);
+			return set_clash_error(r, slices, w, &c->v[first], one);
 		if (is_clash(before, one))
-			return tell_clash(r, slices, w, before, one);
+			return set_clash_error(r, slices, w, before, one);
 	}
 	return 0;
 }
@@ -186,14 +186,14 @@ static const char *other_use(const struct config *c, const char *name)
 }
 
 /* A profile and the place of its name. */
-struct named {
+struct named_profile {
 	const struct slice_profile *p;
 	size_t set, at;
 };
 
 static int named_cmp(const void *a, const void *b)
 {
-	const struct named *x = a, *y = b;
+	const struct named_profile *x = a, *y = b;
 	int r = strcmp(x->p->name, y->p->name);
 
 	if (!r)
@@ -202,16 +202,17 @@ static int named_cmp(const void *a, const void *b)
 }
 
 static const struct yaml_node *profile_node(const struct yaml_node *slices,
-	const struct named *which)
+	const struct named_profile *which)
 {
-	return read_key(slices->items[which->set], ROW, "profiles")->items[which->at];
+	return read_find_key(slices->items[which->set], ROW, "profiles")->items[which->at];
 }
 
 /* What @key of a profile is, as it is written, or the default. */
-static const char *profile_value(const struct yaml_node *slices, const struct named *which,
-	const char *key)
+static const char *profile_value(const struct yaml_node *slices,
+	const struct named_profile *which, const char *key)
 {
-	const struct yaml_node *v = read_key(profile_node(slices, which), PROFILE_ROW, key);
+	const struct yaml_node *v =
+		read_find_key(profile_node(slices, which), PROFILE_ROW, key);
 	char path[sizeof(PROFILE_ROW) + 16];
 	const struct field *f;
 
@@ -223,18 +224,19 @@ static const char *profile_value(const struct yaml_node *slices, const struct na
 }
 
 static int fail_profile(struct reader *r, const struct yaml_node *slices, const struct where *w,
-	const struct named *which, const char *key, const char *text)
+	const struct named_profile *which, const char *key, const char *text)
 {
 	const struct where set = { w, NULL, which->set }, profiles = { &set, "profiles", 0 };
 	const struct where item = { &profiles, NULL, which->at }, place = { &item, key, 0 };
 	const struct yaml_node *n = profile_node(slices, which);
-	const struct yaml_node *v = read_key(n, PROFILE_ROW, key);
+	const struct yaml_node *v = read_find_key(n, PROFILE_ROW, key);
 
 	return read_fail(r, v ? v : n, &place, ERR_INVALID, "%s", text);
 }
 
 /* A resource is one size, on whatever device: the key in which two of its profiles differ, or NULL. */
-static const char *difference(const struct slice_profile *a, const struct slice_profile *b)
+static const char *find_profile_difference(const struct slice_profile *a,
+	const struct slice_profile *b)
 {
 	const struct isolation *x = &a->isolation, *y = &b->isolation;
 
@@ -247,7 +249,7 @@ static const char *difference(const struct slice_profile *a, const struct slice_
 }
 
 static int check_names(struct reader *r, const struct yaml_node *slices, const struct where *w,
-	const struct named *v, size_t n)
+	const struct named_profile *v, size_t n)
 {
 	char text[240];
 
@@ -261,7 +263,7 @@ static int check_names(struct reader *r, const struct yaml_node *slices, const s
 			return fail_profile(r, slices, w, &v[i], "name", text);
 		}
 		if (i > 0 && !strcmp(v[i - 1].p->name, name))
-			key = difference(v[i - 1].p, v[i].p);
+			key = find_profile_difference(v[i - 1].p, v[i].p);
 		if (!key)
 			continue;
 		(void)snprintf(text, sizeof(text),
@@ -277,7 +279,7 @@ int check_slices(struct reader *r, const struct yaml_node *slices, const struct 
 {
 	const struct config *c = r->c;
 	struct claims claims = { .n = 0 };
-	struct named *v;
+	struct named_profile *v;
 	size_t n = 0, room = 0;
 	int ret;
 
@@ -288,12 +290,12 @@ int check_slices(struct reader *r, const struct yaml_node *slices, const struct 
 		return error_nomem(r->err);
 	for (size_t i = 0; i < c->n_slices; i++)
 		for (size_t k = 0; k < c->slices[i].n_profiles; k++)
-			v[n++] = (struct named){ &c->slices[i].profiles[k], i, k };
+			v[n++] = (struct named_profile){ &c->slices[i].profiles[k], i, k };
 	qsort(v, n, sizeof(*v), named_cmp);
 	ret = check_names(r, slices, w, v, n);
 	free(v);
 	if (ret == 0)
-		ret = collect(&claims, c, r->err);
+		ret = collect_claims(&claims, c, r->err);
 	if (ret == 0)
 		ret = check_devices(r, slices, w, &claims);
 	free(claims.v);

@@ -11,8 +11,8 @@
 #define ROW         "sharing.slices[]"
 #define PROFILE_ROW ROW ".profiles[]"
 
-static int read_profile(struct reader *r, const struct yaml_node *n, const struct where *w,
-	struct slice_profile *p)
+static int read_slice_profile(struct reader *r, const struct yaml_node *n,
+	const struct where *w, struct slice_profile *p)
 {
 	const struct where name = { w, "name", 0 }, count = { w, "count", 0 };
 	const struct where memory = { w, "memory", 0 }, weight = { w, "weight", 0 };
@@ -25,16 +25,16 @@ static int read_profile(struct reader *r, const struct yaml_node *n, const struc
 	p->isolation = (struct isolation){ .present = true,
 		.compute = ISOLATION_COMPUTE_FAIR,
 		.pos = p->pos };
-	v = set ? read_key(n, PROFILE_ROW, "name") : NULL;
+	v = set ? read_find_key(n, PROFILE_ROW, "name") : NULL;
 	if (!v)
 		return read_fail(r, n, w, ERR_INVALID, "no resource name specified");
 	if (read_on(r, read_resource_name(r, v, &name, p->name)) < 0)
 		return -1;
-	set = read_range(r, read_key(n, PROFILE_ROW, "count"), &count,
+	set = read_range(r, read_find_key(n, PROFILE_ROW, "count"), &count,
 		field_range(PROFILE_ROW ".count"), &p->count);
 	if (read_on(r, set) < 0)
 		return -1;
-	limit = read_isolation_memory(r, read_key(n, PROFILE_ROW, "memory"), &memory,
+	limit = read_isolation_memory(r, read_find_key(n, PROFILE_ROW, "memory"), &memory,
 		/* replicas= */ 0, &p->isolation);
 	if (read_on(r, limit) < 0)
 		return -1;
@@ -45,7 +45,7 @@ static int read_profile(struct reader *r, const struct yaml_node *n, const struc
 				"found neither")) < 0)
 		return -1;
 	p->weight = 1;
-	if (read_on(r, read_range(r, read_key(n, PROFILE_ROW, "weight"), &weight,
+	if (read_on(r, read_range(r, read_find_key(n, PROFILE_ROW, "weight"), &weight,
 			       field_range(PROFILE_ROW ".weight"), &p->weight)) < 0)
 		return -1;
 	return read_isolation_words(r, n, w, PROFILE_ROW, /* replicas= */ 0, &p->isolation);
@@ -61,10 +61,10 @@ static int read_slice_devices(struct reader *r, const struct yaml_node *n,
 	if (!n || (n->type == YAML_STR && !strcmp(n->text, "all")))
 		return 0;
 	if (n->type == YAML_OBJECT) {
-		const struct yaml_node *v = read_key(n, ROW ".devices", "product");
+		const struct yaml_node *v = read_find_key(n, ROW ".devices", "product");
 
 		if (read_object(r, n, w, ROW ".devices") < 0 ||
-			read_text(r, v, &product, /* strict= */ true, &text) < 0)
+			read_text_value(r, v, &product, /* strict= */ true, &text) < 0)
 			return -1;
 		if (!*text)
 			return read_fail(r, v ? v : n, &product, ERR_INVALID,
@@ -89,8 +89,8 @@ static int read_slice_devices(struct reader *r, const struct yaml_node *n,
 	return 0;
 }
 
-static int read_profiles(struct reader *r, const struct yaml_node *n, const struct where *w,
-	struct slice_set *s)
+static int read_slice_profiles(struct reader *r, const struct yaml_node *n,
+	const struct where *w, struct slice_set *s)
 {
 	uint64_t total = 0;
 
@@ -110,7 +110,7 @@ static int read_profiles(struct reader *r, const struct yaml_node *n, const stru
 		struct where item = { w, NULL, i };
 		struct slice_profile *p = &s->profiles[i];
 
-		if (read_on(r, read_profile(r, n->items[i], &item, p)) < 0)
+		if (read_on(r, read_slice_profile(r, n->items[i], &item, p)) < 0)
 			return -1;
 		for (size_t k = 0; k < i && *p->name; k++) {
 			if (!strcmp(s->profiles[k].name, p->name))
@@ -138,25 +138,25 @@ static int read_set(struct reader *r, const struct yaml_node *n, const struct wh
 	if (set < 0)
 		return -1;
 	s->pos = (struct config_pos){ n->line, n->column };
-	v = set ? read_key(n, ROW, "name") : NULL;
+	v = set ? read_find_key(n, ROW, "name") : NULL;
 	if (!v)
 		return read_fail(r, n, w, ERR_INVALID, "no resource name specified");
 	if (read_on(r, read_resource_name(r, v, &name, s->name)) < 0 ||
 		(*s->name && warn_of_source(r, v, &name, s->name) < 0) ||
-		read_on(r, read_slice_devices(r, read_key(n, ROW, "devices"), &devices, s)) <
-			0 ||
-		read_on(r, read_bool(r, read_key(n, ROW, "mps"), &mps, &s->mps)) < 0)
+		read_on(r, read_slice_devices(r, read_find_key(n, ROW, "devices"), &devices,
+				   s)) < 0 ||
+		read_on(r, read_bool(r, read_find_key(n, ROW, "mps"), &mps, &s->mps)) < 0)
 		return -1;
-	v = read_key(n, ROW, "profiles");
+	v = read_find_key(n, ROW, "profiles");
 	if (!v)
 		return read_fail(r, n, w, ERR_INVALID, "no profiles specified");
-	return read_profiles(r, v, &profiles, s);
+	return read_slice_profiles(r, v, &profiles, s);
 }
 
 int read_slices(struct reader *r, const struct yaml_node *sharing, const struct where *up)
 {
 	const struct where w = { up, "slices", 0 };
-	const struct yaml_node *n = read_key(sharing, "sharing", "slices");
+	const struct yaml_node *n = read_find_key(sharing, "sharing", "slices");
 
 	if (!n || n->type == YAML_NULL)
 		return 0;

@@ -58,7 +58,7 @@ static int make_address(struct api *a, struct error *err)
 	return a->url && a->host && a->connect_to ? 0 : error_nomem(err);
 }
 
-static int set_up(struct api *a, const char *user_agent, struct error *err)
+static int init_api_client(struct api *a, const char *user_agent, struct error *err)
 {
 	LIST_INIT(&a->calls);
 	LIST_INIT(&a->watches);
@@ -84,7 +84,7 @@ int api_new(struct api **ret, uv_loop_t *loop, struct api_config *config,
 	a->intervals = default_intervals;
 	a->config = *config;
 	*config = (struct api_config){ .server = NULL };
-	if (set_up(a, user_agent, err) < 0) {
+	if (init_api_client(a, user_agent, err) < 0) {
 		api_free_memory(a);
 		return -1;
 	}
@@ -136,7 +136,7 @@ uint64_t api_requests(const struct api *a)
 
 /* --- calls --- */
 
-static struct api_call *call_free(struct api_call *c)
+static struct api_call *free_api_call(struct api_call *c)
 {
 	api_transfer_stop(&c->transfer);
 	buf_fini(&c->body);
@@ -148,14 +148,15 @@ static struct api_call *call_free(struct api_call *c)
 	return NULL;
 }
 
-DEFINE_CLEANUP(struct api_call *, call_free)
+DEFINE_CLEANUP(struct api_call *, free_api_call)
 
-static void report(struct api_call *c, const struct api_reply *reply, const struct error *err)
+static void report_api_call_end(struct api_call *c, const struct api_reply *reply,
+	const struct error *err)
 {
 	LIST_REMOVE(c, link);
 	c->reporting = true;
 	c->done(c->arg, reply, err);
-	(void)call_free(c);
+	(void)free_api_call(c);
 }
 
 /* Newer credentials are there: once more, within the time that is left. */
@@ -183,11 +184,11 @@ static void call_deliver(struct api_transfer *t, unsigned news)
 	}
 	reply.body = body;
 	r = api_transfer_error(t, c->req.method, c->req.path, body, &err);
-	report(c, &reply, r < 0 ? &err : NULL);
+	report_api_call_end(c, &reply, r < 0 ? &err : NULL);
 	json_decref(body);
 }
 
-static bool copy(const char **ret, const char *text)
+static bool copy_request_text(const char **ret, const char *text)
 {
 	*ret = text ? strdup(text) : NULL;
 	return *ret || !text;
@@ -196,7 +197,7 @@ static bool copy(const char **ret, const char *text)
 int api_send(struct api *a, const struct api_request *req, api_done *done, void *arg,
 	struct api_call **ret_call, struct error *err)
 {
-	CLEANUP(call_freep) struct api_call *c = calloc(1, sizeof(*c));
+	CLEANUP(free_api_callp) struct api_call *c = calloc(1, sizeof(*c));
 	uint64_t timeout_ns = req->timeout_ns ? req->timeout_ns : a->intervals.call_ns;
 
 	if (!c)
@@ -210,9 +211,10 @@ int api_send(struct api *a, const struct api_request *req, api_done *done, void 
 	c->done = done;
 	c->arg = arg;
 	c->deadline_ns = time_mono_ns() + timeout_ns;
-	if (!copy(&c->req.method, req->method) || !copy(&c->req.path, req->path) ||
-		!copy(&c->req.content_type, req->content_type) ||
-		!copy(&c->req.body, req->body))
+	if (!copy_request_text(&c->req.method, req->method) ||
+		!copy_request_text(&c->req.path, req->path) ||
+		!copy_request_text(&c->req.content_type, req->content_type) ||
+		!copy_request_text(&c->req.body, req->body))
 		return error_nomem(err);
 	if (api_transfer_start(&c->transfer, &c->req, timeout_ns, err) < 0)
 		return error_prefix(err, "%s '%.80s%.120s'", req->method, a->config.server,
@@ -229,5 +231,5 @@ struct api_call *api_cancel(struct api_call *c)
 	if (!c || c->reporting)
 		return NULL;
 	LIST_REMOVE(c, link);
-	return call_free(c);
+	return free_api_call(c);
 }

@@ -105,7 +105,7 @@ const char *api_server_host(const char *server, size_t *ret)
 }
 
 /* "", ":443" */
-static bool is_port(const char *text, size_t len)
+static bool is_server_port(const char *text, size_t len)
 {
 	char digits[6];
 	uint32_t port;
@@ -162,7 +162,7 @@ static int check_server(const struct api_config *c, struct error *err)
 	host = api_server_host(s, &len);
 	name_len = host_len(host);
 	if ((!plain && strncmp(s, "https://", 8) != 0) || name_len == 0 || name_len > len ||
-		!is_port(host + name_len, len - name_len))
+		!is_server_port(host + name_len, len - name_len))
 		return error_set(err, ERR_INVALID,
 			"%s: expected a server like https://host:6443, found '%s'", c->source,
 			shown);

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-static int look_up(void *lib, const char *name, void *field, struct error *err)
+static int find_curl_symbol(void *lib, const char *name, void *field, struct error *err)
 {
 	void *sym = dlsym(lib, name);
 
@@ -19,12 +19,12 @@ static int look_up(void *lib, const char *name, void *field, struct error *err)
 	return 0;
 }
 
-static int fill(struct curl_table *t, void *lib, struct error *err)
+static int load_curl_table(struct curl_table *t, void *lib, struct error *err)
 {
 	const curl_version_info_data *version;
 
-#define X(name)                                                     \
-	if (look_up(lib, "curl_" #name, (void *)&t->name, err) < 0) \
+#define X(name)                                                              \
+	if (find_curl_symbol(lib, "curl_" #name, (void *)&t->name, err) < 0) \
 		return -1;
 	CURL_FUNCTIONS(X)
 #undef X
@@ -53,7 +53,7 @@ int curl_open(struct curl_table *ret, const char *soname, struct error *err)
 			"open %s, which talks to the API server (package libcurl4): %s", soname,
 			why ? why : "?");
 	}
-	if (fill(&t, lib, err) < 0) {
+	if (load_curl_table(&t, lib, err) < 0) {
 		(void)dlclose(lib);
 		return -1;
 	}

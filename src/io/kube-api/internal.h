@@ -118,7 +118,7 @@ int api_transfer_start(struct api_transfer *t, const struct api_request *req,
 /* Ends it without a word; fine if it is not under way. */
 void api_transfer_stop(struct api_transfer *t);
 void api_settle(struct api *a);
-void api_transfer_note(struct api_transfer *t, unsigned news);
+void api_transfer_queue_news(struct api_transfer *t, unsigned news);
 
 /*
  * After API_NEWS_END: true if the answer says that our credentials or CA are old, and newer ones

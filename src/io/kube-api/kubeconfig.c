@@ -110,7 +110,8 @@ static int read_scalar(struct reader *r, const struct yaml_node *n, const struct
 	return 0;
 }
 
-static int read_flag(struct reader *r, const struct yaml_node *n, const struct key *k)
+static int read_kubeconfig_flag(struct reader *r, const struct yaml_node *n,
+	const struct key *k)
 {
 	bool *field = (bool *)((char *)r->c + k->offset);
 
@@ -123,7 +124,8 @@ static int read_flag(struct reader *r, const struct yaml_node *n, const struct k
 }
 
 /* Beside the kubeconfig, as kubectl reads it. */
-static int resolve(struct reader *r, const struct yaml_node *n, const char *text, char **ret)
+static int resolve_kubeconfig_path(struct reader *r, const struct yaml_node *n,
+	const char *text, char **ret)
 {
 	const char *slash = strrchr(r->src->name, '/');
 	char path[PATH_MAX];
@@ -139,7 +141,8 @@ static int resolve(struct reader *r, const struct yaml_node *n, const char *text
 }
 
 /* Values are never shown in messages: most are secrets. */
-static int read_value(struct reader *r, const struct yaml_node *n, const struct key *k)
+static int read_kubeconfig_value(struct reader *r, const struct yaml_node *n,
+	const struct key *k)
 {
 	char **field = (char **)((char *)r->c + k->offset);
 	const char *text = "";
@@ -151,26 +154,27 @@ static int read_value(struct reader *r, const struct yaml_node *n, const struct 
 			strcmp(k->name, "proxy-url") == 0 ? ", and a server reached directly"
 							  : "");
 	if (k->kind == FLAG)
-		return read_flag(r, n, k);
+		return read_kubeconfig_flag(r, n, k);
 	if (read_scalar(r, n, k, &text) < 0)
 		return -1;
 	if (!*text)
 		return 0;
 	if (k->kind == PATH)
-		return resolve(r, n, text, field);
+		return resolve_kubeconfig_path(r, n, text, field);
 	*field = k->kind == PEM ? base64_text(text, strlen(text)) : strdup(text);
 	if (k->kind == PEM && (!*field || !strstr(*field, "-----BEGIN ")))
 		return FAIL(r, n, "%s: expected PEM in base64", k->name);
 	return *field ? 0 : error_nomem(r->err);
 }
 
-static bool is_empty(const struct yaml_node *n)
+static bool is_empty_node(const struct yaml_node *n)
 {
 	return n->type == YAML_NULL || (n->type == YAML_STR && n->len == 0) ||
 	       ((n->type == YAML_LIST || n->type == YAML_OBJECT) && n->n == 0);
 }
 
-static int read_entry(struct reader *r, const struct yaml_node *entry, const char *in)
+static int read_kubeconfig_entry(struct reader *r, const struct yaml_node *entry,
+	const char *in)
 {
 	for (size_t i = 0; i < ARRAY_LEN(keys); i++) {
 		const struct yaml_node *n;
@@ -178,7 +182,7 @@ static int read_entry(struct reader *r, const struct yaml_node *entry, const cha
 		if (strcmp(keys[i].in, in) != 0)
 			continue;
 		n = yaml_get(entry, keys[i].name, false);
-		if (n && !is_empty(n) && read_value(r, n, &keys[i]) < 0)
+		if (n && !is_empty_node(n) && read_kubeconfig_value(r, n, &keys[i]) < 0)
 			return -1;
 	}
 	return 0;
@@ -186,7 +190,7 @@ static int read_entry(struct reader *r, const struct yaml_node *entry, const cha
 
 /* --- the file --- */
 
-static const char *text_of(const struct yaml_node *object, const char *key)
+static const char *get_kubeconfig_text(const struct yaml_node *object, const char *key)
 {
 	const struct yaml_node *n =
 		object && object->type == YAML_OBJECT ? yaml_get(object, key, false) : NULL;
@@ -198,7 +202,7 @@ static const char *text_of(const struct yaml_node *object, const char *key)
 
 /* The object @key of the element called @name of the list @list; of two, the first, as kubectl. NULL:
  * there is none, which is an error. */
-static const struct yaml_node *find(struct reader *r, const struct yaml_node *doc,
+static const struct yaml_node *find_named_object(struct reader *r, const struct yaml_node *doc,
 	const char *list, const char *key, const char *name)
 {
 	const struct yaml_node *l = yaml_get(doc, list, false), *n;
@@ -210,7 +214,7 @@ static const struct yaml_node *find(struct reader *r, const struct yaml_node *do
 		return NULL;
 	}
 	for (size_t i = 0; l && i < l->n; i++) {
-		const char *found = text_of(l->items[i], "name");
+		const char *found = get_kubeconfig_text(l->items[i], "name");
 
 		if (!found || strcmp(found, name) != 0)
 			continue;
@@ -231,34 +235,34 @@ static int read_user(struct reader *r, const struct yaml_node *doc, const char *
 
 	if (!name || !*name)
 		return 0;
-	user = find(r, doc, "users", "user", name);
-	return user ? read_entry(r, user, "user") : -1;
+	user = find_named_object(r, doc, "users", "user", name);
+	return user ? read_kubeconfig_entry(r, user, "user") : -1;
 }
 
 static int read_context(struct reader *r, const struct yaml_node *doc)
 {
-	const char *name = text_of(doc, "current-context"), *cluster_name;
+	const char *name = get_kubeconfig_text(doc, "current-context"), *cluster_name;
 	const struct yaml_node *context, *cluster;
 	char shown[API_SHOWN_MAX];
 
 	if (!name || !*name)
 		return FAIL(r, doc,
 			"current-context: expected the name of a context, found none");
-	context = find(r, doc, "contexts", "context", name);
+	context = find_named_object(r, doc, "contexts", "context", name);
 	if (!context)
 		return -1;
-	cluster_name = text_of(context, "cluster");
+	cluster_name = get_kubeconfig_text(context, "cluster");
 	if (!cluster_name || !*cluster_name)
 		return FAIL(r, context, "contexts '%s': it names no cluster",
 			api_shown(shown, name));
-	cluster = find(r, doc, "clusters", "cluster", cluster_name);
-	if (!cluster || read_entry(r, context, "context") < 0 ||
-		read_entry(r, cluster, "cluster") < 0)
+	cluster = find_named_object(r, doc, "clusters", "cluster", cluster_name);
+	if (!cluster || read_kubeconfig_entry(r, context, "context") < 0 ||
+		read_kubeconfig_entry(r, cluster, "cluster") < 0)
 		return -1;
 	if (!r->c->server)
 		return FAIL(r, cluster, "clusters '%s': it has no server",
 			api_shown(shown, cluster_name));
-	return read_user(r, doc, text_of(context, "user"));
+	return read_user(r, doc, get_kubeconfig_text(context, "user"));
 }
 
 /* The one document that is a kubeconfig; others may stand beside it. NULL: an error. */
@@ -267,7 +271,7 @@ static const struct yaml_node *find_document(struct reader *r, const struct yaml
 	const struct yaml_node *found = NULL;
 
 	for (size_t i = 0; i < y->n; i++) {
-		const char *kind = text_of(y->docs[i], "kind");
+		const char *kind = get_kubeconfig_text(y->docs[i], "kind");
 
 		if (y->docs[i]->type != YAML_OBJECT ||
 			(kind && *kind && strcmp(kind, "Config") != 0))
@@ -293,7 +297,7 @@ static void prefer_data(char **file, char *const *data)
 	}
 }
 
-static int read_all(struct reader *r)
+static int read_kubeconfig(struct reader *r)
 {
 	CLEANUP(yaml_freep) struct yaml *y = NULL;
 	const struct yaml_node *doc;
@@ -324,7 +328,7 @@ int kubeconfig_parse(struct api_config *ret, const char *path, const char *text,
 	struct api_config c = { .server = NULL };
 	struct reader r = { .src = &src, .c = &c, .err = err };
 
-	if (read_all(&r) < 0) {
+	if (read_kubeconfig(&r) < 0) {
 		api_config_fini(&c);
 		return -1;
 	}

@@ -23,7 +23,7 @@ static void socket_close(struct api_socket *s)
 	uv_close((uv_handle_t *)&s->poll, on_socket_closed);
 }
 
-static void act(struct api *a, curl_socket_t fd, int events)
+static void run_socket_action(struct api *a, curl_socket_t fd, int events)
 {
 	int running;
 
@@ -31,7 +31,7 @@ static void act(struct api *a, curl_socket_t fd, int events)
 	api_settle(a);
 }
 
-static void on_poll(uv_poll_t *poll, int status, int events)
+static void on_curl_poll(uv_poll_t *poll, int status, int events)
 {
 	struct api_socket *s = poll->data;
 	int what = 0;
@@ -42,7 +42,7 @@ static void on_poll(uv_poll_t *poll, int status, int events)
 		what |= CURL_CSELECT_IN;
 	if (events & UV_WRITABLE)
 		what |= CURL_CSELECT_OUT;
-	act(s->api, s->fd, what);
+	run_socket_action(s->api, s->fd, what);
 }
 
 static struct api_socket *socket_watch(struct api *a, curl_socket_t fd)
@@ -63,7 +63,7 @@ static struct api_socket *socket_watch(struct api *a, curl_socket_t fd)
 }
 
 /* libcurl: from now on, tell me of this on that socket. */
-static int on_want(CURL *easy, curl_socket_t fd, int what, void *arg, void *unused)
+static int on_curl_socket(CURL *easy, curl_socket_t fd, int what, void *arg, void *unused)
 {
 	struct api *a = arg;
 	struct api_socket *s;
@@ -85,12 +85,12 @@ static int on_want(CURL *easy, curl_socket_t fd, int what, void *arg, void *unus
 		events |= UV_READABLE;
 	if (what & CURL_POLL_OUT)
 		events |= UV_WRITABLE;
-	return s && uv_poll_start(&s->poll, events, on_poll) == 0 ? 0 : -1;
+	return s && uv_poll_start(&s->poll, events, on_curl_poll) == 0 ? 0 : -1;
 }
 
-static void on_timer(uv_timer_t *timer)
+static void on_curl_timer(uv_timer_t *timer)
 {
-	act(timer->data, CURL_SOCKET_TIMEOUT, 0);
+	run_socket_action(timer->data, CURL_SOCKET_TIMEOUT, 0);
 }
 
 /* libcurl: call me in @ms; -1: no need. */
@@ -104,7 +104,7 @@ static int on_want_timer(CURLM *multi, long ms, void *arg)
 		return 0;
 	}
 	uv_update_time(a->loop); /* a long callback before us must not make the wait shorter */
-	return uv_timer_start(&a->timer, on_timer, (uint64_t)ms, 0) == 0 ? 0 : -1;
+	return uv_timer_start(&a->timer, on_curl_timer, (uint64_t)ms, 0) == 0 ? 0 : -1;
 }
 
 int api_loop_init(struct api *a, struct error *err)
@@ -116,7 +116,7 @@ int api_loop_init(struct api *a, struct error *err)
 		return error_nomem(err);
 	LIST_INIT(&a->sockets);
 	TAILQ_INIT(&a->news);
-	(void)c->multi_setopt(m, CURLMOPT_SOCKETFUNCTION, on_want);
+	(void)c->multi_setopt(m, CURLMOPT_SOCKETFUNCTION, on_curl_socket);
 	(void)c->multi_setopt(m, CURLMOPT_SOCKETDATA, a);
 	(void)c->multi_setopt(m, CURLMOPT_TIMERFUNCTION, on_want_timer);
 	(void)c->multi_setopt(m, CURLMOPT_TIMERDATA, a);
@@ -127,7 +127,7 @@ int api_loop_init(struct api *a, struct error *err)
 	return 0;
 }
 
-static void on_timer_closed(uv_handle_t *h)
+static void on_curl_timer_closed(uv_handle_t *h)
 {
 	api_free_memory(h->data);
 }
@@ -139,5 +139,5 @@ void api_loop_fini(struct api *a)
 	(void)a->curl->multi_cleanup(STEAL_PTR(a->multi));
 	while ((s = LIST_FIRST(&a->sockets)))
 		socket_close(s);
-	uv_close((uv_handle_t *)&a->timer, on_timer_closed);
+	uv_close((uv_handle_t *)&a->timer, on_curl_timer_closed);
 }

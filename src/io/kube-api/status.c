@@ -54,7 +54,8 @@ const char *api_shown(char ret[API_SHOWN_MAX], const char *text)
 	return ret;
 }
 
-static int no_answer(const struct api_transfer *t, const char *what, struct error *err)
+static int set_no_answer_error(const struct api_transfer *t, const char *what,
+	struct error *err)
 {
 	char why[API_TEXT_MAX + 1];
 
@@ -84,7 +85,7 @@ int api_transfer_error(const struct api_transfer *t, const char *method, const c
 	(void)snprintf(what, sizeof(what), "%s '%.80s%.*s'", method, t->api->config.server,
 		path_len < 120 ? path_len : 120, path);
 	if (t->result != CURLE_OK)
-		return no_answer(t, what, err);
+		return set_no_answer_error(t, what, err);
 	if (t->status / 100 == 2)
 		return 0;
 	if (!message || !*message)

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-void stream_fini(struct stream *s)
+void api_stream_fini(struct stream *s)
 {
 	buf_fini(&s->bytes);
 	s->taken = s->searched = 0;
@@ -16,7 +16,7 @@ void stream_clear(struct stream *s)
 }
 
 /* Moves what is left to the front, so that the buffer holds one line and not the whole stream. */
-static void compact(struct stream *s)
+static void compact_stream(struct stream *s)
 {
 	if (s->taken == 0)
 		return;
@@ -50,7 +50,7 @@ int stream_next(struct stream *s, const char **ret, size_t *ret_len, struct erro
 		*ret_len = len;
 		return STREAM_LINE;
 	}
-	compact(s);
+	compact_stream(s);
 	return 0;
 }
 

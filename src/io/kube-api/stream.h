@@ -30,7 +30,7 @@ struct stream {
 		.line_max = (max_bytes)                                                 \
 	}
 
-void stream_fini(struct stream *s);
+void api_stream_fini(struct stream *s);
 void stream_clear(struct stream *s);
 
 /*

@@ -33,7 +33,7 @@ static int read_ca(const char *path, char **ret, struct error *err)
  * Reads the file again if what we have is older than @max_age_ns. A file that cannot be read while
  * we have an older content is no error: the server will tell whether that is still good.
  */
-static int refresh(struct api_secret *s, const char *path, uint64_t max_age_ns,
+static int refresh_secret(struct api_secret *s, const char *path, uint64_t max_age_ns,
 	int (*reader)(const char *path, char **ret, struct error *err), struct error *err)
 {
 	uint64_t now = time_mono_ns();
@@ -56,10 +56,10 @@ static int refresh(struct api_secret *s, const char *path, uint64_t max_age_ns,
 
 static int refresh_both(struct api *a, struct error *err)
 {
-	if (refresh(&a->token, a->config.token_file, a->intervals.token_ns, api_token_read,
-		    err) < 0)
+	if (refresh_secret(&a->token, a->config.token_file, a->intervals.token_ns,
+		    api_token_read, err) < 0)
 		return -1;
-	return refresh(&a->ca, a->config.ca_file, a->intervals.ca_ns, read_ca, err);
+	return refresh_secret(&a->ca, a->config.ca_file, a->intervals.ca_ns, read_ca, err);
 }
 
 bool api_transfer_refresh(struct api_transfer *t)
@@ -69,10 +69,10 @@ bool api_transfer_refresh(struct api_transfer *t)
 	if (t->retried)
 		return false;
 	if (t->result == CURLE_OK && t->status == 401) {
-		(void)refresh(&a->token, a->config.token_file, 0, api_token_read, NULL);
+		(void)refresh_secret(&a->token, a->config.token_file, 0, api_token_read, NULL);
 		t->retried = t->token_generation != a->token.generation;
 	} else if (t->result == CURLE_PEER_FAILED_VERIFICATION) {
-		(void)refresh(&a->ca, a->config.ca_file, 0, read_ca, NULL);
+		(void)refresh_secret(&a->ca, a->config.ca_file, 0, read_ca, NULL);
 		t->retried = t->ca_generation != a->ca.generation;
 	}
 	return t->retried;
@@ -80,7 +80,7 @@ bool api_transfer_refresh(struct api_transfer *t)
 
 /* --- libcurl's callbacks: no calls of libcurl, nor of users, in here --- */
 
-void api_transfer_note(struct api_transfer *t, unsigned news)
+void api_transfer_queue_news(struct api_transfer *t, unsigned news)
 {
 	if (!t->news)
 		TAILQ_INSERT_TAIL(&t->api->news, t, link);
@@ -98,7 +98,7 @@ static size_t on_header(char *data, size_t size, size_t n, void *arg)
 		(void)t->api->curl->easy_getinfo(t->easy, CURLINFO_RESPONSE_CODE, &status);
 		if (status >= 200) {
 			t->status = (int)status;
-			api_transfer_note(t, API_NEWS_HEAD);
+			api_transfer_queue_news(t, API_NEWS_HEAD);
 		}
 	}
 	return len;
@@ -111,11 +111,12 @@ static size_t on_body(char *data, size_t size, size_t n, void *arg)
 	buf_add(t->body, data, size * n);
 	if (!buf_ok(t->body))
 		return 0;
-	api_transfer_note(t, API_NEWS_DATA);
+	api_transfer_queue_news(t, API_NEWS_DATA);
 	return size * n;
 }
 
-static curl_socket_t on_open(void *arg, curlsocktype purpose, struct curl_sockaddr *to)
+static curl_socket_t on_curl_open_socket(void *arg, curlsocktype purpose,
+	struct curl_sockaddr *to)
 {
 	int fd = socket(to->family, to->socktype | SOCK_CLOEXEC, to->protocol);
 	unsigned ms = UNACKNOWLEDGED_MS;
@@ -182,7 +183,7 @@ static int set_tls(struct api *a, CURL *e, struct error *err)
 	return 0;
 }
 
-static int add_header(struct api_transfer *t, const char *name, const char *value,
+static int add_transfer_header(struct api_transfer *t, const char *name, const char *value,
 	struct error *err)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(API_TOKEN_MAX + 1024);
@@ -200,17 +201,18 @@ static int add_header(struct api_transfer *t, const char *name, const char *valu
 	return 0;
 }
 
-static int set_headers(struct api_transfer *t, const struct api_request *req, struct error *err)
+static int set_transfer_headers(struct api_transfer *t, const struct api_request *req,
+	struct error *err)
 {
 	struct api *a = t->api;
 	const char *token = a->token.text ? a->token.text : a->config.token;
 
-	if (add_header(t, "Accept: ", API_JSON, err) < 0 ||
-		add_header(t, "Authorization: Bearer ", token, err) < 0 ||
-		add_header(t, "Content-Type: ", req->content_type, err) < 0 ||
-		add_header(t, "Host: ", a->host, err) < 0 ||
+	if (add_transfer_header(t, "Accept: ", API_JSON, err) < 0 ||
+		add_transfer_header(t, "Authorization: Bearer ", token, err) < 0 ||
+		add_transfer_header(t, "Content-Type: ", req->content_type, err) < 0 ||
+		add_transfer_header(t, "Host: ", a->host, err) < 0 ||
 		/* No "100 Continue" first: it costs a round trip. */
-		add_header(t, "Expect:", "", err) < 0)
+		add_transfer_header(t, "Expect:", "", err) < 0)
 		return -1;
 	(void)a->curl->easy_setopt(t->easy, CURLOPT_HTTPHEADER, t->headers);
 	t->token_generation = a->token.generation;
@@ -218,7 +220,7 @@ static int set_headers(struct api_transfer *t, const struct api_request *req, st
 	return 0;
 }
 
-static int set_address(struct api_transfer *t, const char *path, struct error *err)
+static int set_transfer_url(struct api_transfer *t, const char *path, struct error *err)
 {
 	const struct curl_table *c = t->api->curl;
 	CLEANUP(buf_fini) struct buf url = BUF_INIT(64U << 10);
@@ -248,8 +250,8 @@ static long to_ms(uint64_t ns)
 	return ns ? (long)((ns + NS_PER_MS - 1) / NS_PER_MS) : 0;
 }
 
-static int set_up(struct api_transfer *t, const struct api_request *req, uint64_t timeout_ns,
-	struct error *err)
+static int set_transfer_options(struct api_transfer *t, const struct api_request *req,
+	uint64_t timeout_ns, struct error *err)
 {
 	struct api *a = t->api;
 	const struct curl_table *c = a->curl;
@@ -264,7 +266,7 @@ static int set_up(struct api_transfer *t, const struct api_request *req, uint64_
 	(void)c->easy_setopt(e, CURLOPT_HEADERDATA, t);
 	(void)c->easy_setopt(e, CURLOPT_WRITEFUNCTION, on_body);
 	(void)c->easy_setopt(e, CURLOPT_WRITEDATA, t);
-	(void)c->easy_setopt(e, CURLOPT_OPENSOCKETFUNCTION, on_open);
+	(void)c->easy_setopt(e, CURLOPT_OPENSOCKETFUNCTION, on_curl_open_socket);
 	(void)c->easy_setopt(e, CURLOPT_TCP_KEEPALIVE, 1L);
 	(void)c->easy_setopt(e, CURLOPT_TCP_KEEPIDLE, KEEPALIVE_IDLE_S);
 	(void)c->easy_setopt(e, CURLOPT_TCP_KEEPINTVL, KEEPALIVE_INTERVAL_S);
@@ -273,7 +275,7 @@ static int set_up(struct api_transfer *t, const struct api_request *req, uint64_
 	if (req->body && c->easy_setopt(e, CURLOPT_COPYPOSTFIELDS, req->body) != CURLE_OK)
 		return error_nomem(err);
 	(void)c->easy_setopt(e, CURLOPT_CUSTOMREQUEST, req->method);
-	if (set_address(t, req->path, err) < 0 || set_headers(t, req, err) < 0)
+	if (set_transfer_url(t, req->path, err) < 0 || set_transfer_headers(t, req, err) < 0)
 		return -1;
 	return set_tls(a, e, err);
 }
@@ -293,7 +295,7 @@ int api_transfer_start(struct api_transfer *t, const struct api_request *req,
 	t->easy = a->curl->easy_init();
 	if (!t->easy)
 		return error_nomem(err);
-	if (set_up(t, req, timeout_ns, err) < 0) {
+	if (set_transfer_options(t, req, timeout_ns, err) < 0) {
 		api_transfer_stop(t);
 		return -1;
 	}
@@ -321,7 +323,7 @@ void api_transfer_stop(struct api_transfer *t)
 	c->slist_free_all(STEAL_PTR(t->connect_to));
 }
 
-static void note_end(struct api *a, CURL *easy, CURLcode result)
+static void queue_transfer_end(struct api *a, CURL *easy, CURLcode result)
 {
 	struct api_transfer *t = NULL;
 	curl_off_t seconds = 0;
@@ -336,7 +338,7 @@ static void note_end(struct api *a, CURL *easy, CURLcode result)
 		t->retry_after_ns = (uint64_t)seconds * NS_PER_SEC;
 	else if (seconds > 0)
 		t->retry_after_ns = API_RETRY_AFTER_MAX_NS;
-	api_transfer_note(t, API_NEWS_END);
+	api_transfer_queue_news(t, API_NEWS_END);
 }
 
 void api_settle(struct api *a)
@@ -347,7 +349,7 @@ void api_settle(struct api *a)
 
 	while ((m = a->curl->multi_info_read(a->multi, &left)))
 		if (m->msg == CURLMSG_DONE)
-			note_end(a, m->easy_handle, m->data.result);
+			queue_transfer_end(a, m->easy_handle, m->data.result);
 	/* Whoever is called may stop any of them, or all by api_free(); @a itself lives on until the
 	 * loop's next turn. */
 	while ((t = TAILQ_FIRST(&a->news))) {

@@ -33,18 +33,18 @@ struct api_watch {
 	/* WAITING: the next attempt; WATCHING: the end of our patience, short until the answer has
 	 * begun. */
 	uv_timer_t timer;
-	uint32_t asked_s; /* of this WATCHING */
+	uint32_t requested_s; /* of this WATCHING */
 	uint64_t began_ns;
 	struct api_transfer transfer;
 	struct stream stream;
 	struct backoff backoff;
-	bool gone;                          /* 410 has come, and nothing good since */
+	bool expired;                       /* 410 has come, and nothing good since */
 	char version[RESOURCE_VERSION_MAX]; /* to go on from; "": list */
 
 	/* What the user knows. */
-	enum { OBJECT_UNTOLD, OBJECT_ABSENT, OBJECT_PRESENT } object;
+	enum { OBJECT_UNREPORTED, OBJECT_ABSENT, OBJECT_PRESENT } object;
 	char object_version[RESOURCE_VERSION_MAX];
-	enum { STATE_UNTOLD, STATE_IN_TOUCH, STATE_AWAY } state;
+	enum { STATE_UNREPORTED, STATE_CONNECTED, STATE_UNAVAILABLE } state;
 	char why[ERROR_MSG_MAX];
 };
 
@@ -56,19 +56,19 @@ static void set_version(char *version, const char *to)
 
 /* --- to the user --- */
 
-static void tell_state(struct api_watch *w, const struct error *why)
+static void notify_watch_state(struct api_watch *w, const struct error *why)
 {
-	if (why ? w->state == STATE_AWAY && !strcmp(w->why, why->msg)
-		: w->state == STATE_IN_TOUCH)
+	if (why ? w->state == STATE_UNAVAILABLE && !strcmp(w->why, why->msg)
+		: w->state == STATE_CONNECTED)
 		return;
-	w->state = why ? STATE_AWAY : STATE_IN_TOUCH;
+	w->state = why ? STATE_UNAVAILABLE : STATE_CONNECTED;
 	(void)snprintf(w->why, sizeof(w->why), "%s", why ? why->msg : "");
 	if (w->ops.state)
 		w->ops.state(w->arg, why);
 }
 
 /* @object may be NULL. What the user knows already is not said again. */
-static void tell_object(struct api_watch *w, json_t *object)
+static void notify_watch_object(struct api_watch *w, json_t *object)
 {
 	const char *version = object_version(object);
 
@@ -84,55 +84,56 @@ static void tell_object(struct api_watch *w, json_t *object)
 
 /* --- when --- */
 
-static void attempt(struct api_watch *w);
+static void start_watch_attempt(struct api_watch *w);
 
-static void on_timer(uv_timer_t *timer);
+static void on_watch_timer(uv_timer_t *timer);
 
-static void set_timer(struct api_watch *w, uint64_t ns)
+static void arm_watch_timer(struct api_watch *w, uint64_t ns)
 {
 	uv_update_time(w->api->loop);
-	(void)uv_timer_start(&w->timer, on_timer, (ns + NS_PER_MS - 1) / NS_PER_MS, 0);
+	(void)uv_timer_start(&w->timer, on_watch_timer, (ns + NS_PER_MS - 1) / NS_PER_MS, 0);
 }
 
-static void attempt_in(struct api_watch *w, uint64_t ns)
+static void arm_watch_retry(struct api_watch *w, uint64_t ns)
 {
 	api_transfer_stop(&w->transfer);
 	w->phase = WAITING;
-	set_timer(w, ns);
+	arm_watch_timer(w, ns);
 }
 
 /* Nothing is wrong: only so late that not all nodes come at once. */
-static void attempt_soon(struct api_watch *w)
+static void retry_watch_with_jitter(struct api_watch *w)
 {
 	uint64_t jitter = w->api->intervals.jitter_ns;
 
-	attempt_in(w, jitter ? backoff_random() % (jitter + 1) : 0);
+	arm_watch_retry(w, jitter ? backoff_random() % (jitter + 1) : 0);
 }
 
-static void attempt_later(struct api_watch *w, uint64_t retry_after_ns)
+static void retry_watch_with_backoff(struct api_watch *w, uint64_t retry_after_ns)
 {
-	attempt_in(w, backoff_next(&w->backoff, retry_after_ns, backoff_random()));
+	arm_watch_retry(w, backoff_next(&w->backoff, retry_after_ns, backoff_random()));
 	if (w->backoff.failures >= LIST_AFTER_FAILURES)
 		w->version[0] = '\0';
 }
 
-static void lost(struct api_watch *w, const struct error *why, uint64_t retry_after_ns)
+static void report_watch_lost(struct api_watch *w, const struct error *why,
+	uint64_t retry_after_ns)
 {
-	attempt_later(w, retry_after_ns);
-	tell_state(w, why);
+	retry_watch_with_backoff(w, retry_after_ns);
+	notify_watch_state(w, why);
 }
 
 /* The version that we would go on from is too old for the server. */
-static void gone(struct api_watch *w)
+static void restart_expired_watch(struct api_watch *w)
 {
-	bool again = w->gone;
+	bool again = w->expired;
 
-	w->gone = true;
+	w->expired = true;
 	w->version[0] = '\0';
 	if (again)
-		attempt_later(w, 0);
+		retry_watch_with_backoff(w, 0);
 	else
-		attempt_soon(w);
+		retry_watch_with_jitter(w);
 }
 
 static bool was_quick(const struct api_watch *w)
@@ -142,12 +143,12 @@ static bool was_quick(const struct api_watch *w)
 
 /* A stream that has lasted proves that watching works; one event does not: a server may send one
  * and break off, again and again. */
-static void note_good(struct api_watch *w)
+static void reset_watch_backoff(struct api_watch *w)
 {
 	if (was_quick(w))
 		return;
 	backoff_reset(&w->backoff);
-	w->gone = false;
+	w->expired = false;
 }
 
 /* --- the list --- */
@@ -161,7 +162,7 @@ static json_t *find_item(const json_t *items, const char *name)
 	return NULL;
 }
 
-static void listed(struct api_watch *w, const json_t *list)
+static void apply_watch_list(struct api_watch *w, const json_t *list)
 {
 	const json_t *items = json_object_get(list, "items");
 	const char *version = object_version(list);
@@ -172,15 +173,15 @@ static void listed(struct api_watch *w, const json_t *list)
 		(void)error_set(&err, ERR_INVALID,
 			"GET '%.80s%.120s': expected a list with a resourceVersion, found something else",
 			w->api->config.server, w->collection);
-		lost(w, &err, 0);
+		report_watch_lost(w, &err, 0);
 		return;
 	}
 	set_version(w->version, version);
-	tell_state(w, NULL);
+	notify_watch_state(w, NULL);
 	if (!w->stopped)
-		tell_object(w, find_item(items, w->name));
+		notify_watch_object(w, find_item(items, w->name));
 	if (!w->stopped)
-		attempt(w);
+		start_watch_attempt(w);
 }
 
 /* --- the watch --- */
@@ -193,7 +194,7 @@ static void status_event(struct api_watch *w, const json_t *status)
 	struct error err = ERROR_INIT;
 
 	if (code == 410) {
-		gone(w);
+		restart_expired_watch(w);
 		return;
 	}
 	api_printable(text, sizeof(text), message ? message : "no message");
@@ -201,24 +202,24 @@ static void status_event(struct api_watch *w, const json_t *status)
 		code >= 400 && code < 600 ? api_code_of_status(code) : ERR_UNAVAILABLE,
 		"watch of '%.80s%.120s': the API server says %d: %s", w->api->config.server,
 		w->collection, code, text);
-	lost(w, &err, 0);
+	report_watch_lost(w, &err, 0);
 }
 
-static void take_event(struct api_watch *w, const struct watch_event *e)
+static void apply_watch_event(struct api_watch *w, const struct watch_event *e)
 {
 	if (e->type == WATCH_EVENT_ERROR) {
 		status_event(w, e->object);
 		return;
 	}
 	set_version(w->version, object_version(e->object));
-	note_good(w);
+	reset_watch_backoff(w);
 	if (e->type == WATCH_EVENT_BOOKMARK || strcmp(object_name(e->object), w->name) != 0)
 		return;
-	tell_object(w, e->type == WATCH_EVENT_DELETED ? NULL : e->object);
+	notify_watch_object(w, e->type == WATCH_EVENT_DELETED ? NULL : e->object);
 }
 
 /* Each event may end this phase, or the watch. */
-static void take_lines(struct api_watch *w)
+static void apply_watch_lines(struct api_watch *w)
 {
 	struct error err = ERROR_INIT;
 	const char *line = NULL;
@@ -232,7 +233,7 @@ static void take_lines(struct api_watch *w)
 		r = watch_event_parse(&e, line, len, &err);
 		if (r < 0)
 			break;
-		take_event(w, &e);
+		apply_watch_event(w, &e);
 		watch_event_fini(&e);
 	}
 	if (r >= 0)
@@ -240,7 +241,7 @@ static void take_lines(struct api_watch *w)
 	/* What else is in there cannot be trusted: list. */
 	w->version[0] = '\0';
 	(void)error_prefix(&err, "'%.80s%.120s'", w->api->config.server, w->collection);
-	lost(w, &err, 0);
+	report_watch_lost(w, &err, 0);
 }
 
 static void watch_ended(struct api_watch *w)
@@ -251,18 +252,18 @@ static void watch_ended(struct api_watch *w)
 		(void)error_set(&err, ERR_UNAVAILABLE,
 			"watch of '%.80s%.120s': the connection ended within an event",
 			w->api->config.server, w->collection);
-		lost(w, &err, 0);
+		report_watch_lost(w, &err, 0);
 		return;
 	}
 	if (was_quick(w))
-		attempt_later(w, 0);
+		retry_watch_with_backoff(w, 0);
 	else
-		attempt_soon(w);
+		retry_watch_with_jitter(w);
 }
 
 /* --- one request --- */
 
-static void ended(struct api_watch *w)
+static void on_watch_transfer_end(struct api_watch *w)
 {
 	struct api_transfer *t = &w->transfer;
 	struct buf *b = &w->stream.bytes;
@@ -271,32 +272,32 @@ static void ended(struct api_watch *w)
 	json_t *body = NULL;
 
 	if (t->status == 200 && !is_list)
-		note_good(w);
+		reset_watch_backoff(w);
 	if (answered && t->status == 200 && !is_list) {
 		watch_ended(w);
 		return;
 	}
 	if (api_transfer_refresh(t)) {
-		attempt(w);
+		start_watch_attempt(w);
 		return;
 	}
 	if (answered)
 		body = json_loadb(buf_str(b), b->len, 0, NULL);
 	if (api_transfer_error(t, "GET", w->collection, body, &err) == 0 && is_list)
-		listed(w, body);
+		apply_watch_list(w, body);
 	else if (answered && t->status == 410)
-		gone(w);
+		restart_expired_watch(w);
 	else {
 		if (err.code == ERR_NONE)
 			(void)error_set(&err, ERR_UNSUPPORTED,
 				"GET '%.80s%.120s': the API server answers %d",
 				w->api->config.server, w->collection, t->status);
-		lost(w, &err, t->retry_after_ns);
+		report_watch_lost(w, &err, t->retry_after_ns);
 	}
 	json_decref(body);
 }
 
-static void deliver(struct api_transfer *t, unsigned news)
+static void on_watch_transfer_news(struct api_transfer *t, unsigned news)
 {
 	struct api_watch *w = t->owner;
 	bool is_stream = w->phase == WATCHING && t->status == 200;
@@ -305,18 +306,19 @@ static void deliver(struct api_transfer *t, unsigned news)
 		t->retried = false;
 	if (is_stream) {
 		if (!(news & API_NEWS_END))
-			set_timer(w, w->asked_s * NS_PER_SEC + w->api->intervals.idle_ns);
+			arm_watch_timer(w,
+				w->requested_s * NS_PER_SEC + w->api->intervals.idle_ns);
 		if (news & API_NEWS_HEAD)
-			tell_state(w, NULL);
+			notify_watch_state(w, NULL);
 		if (!w->stopped && (news & API_NEWS_DATA))
-			take_lines(w);
+			apply_watch_lines(w);
 	}
 	/* Not if an event has ended this phase already. */
 	if (!w->stopped && (news & API_NEWS_END) && w->phase != WAITING)
-		ended(w);
+		on_watch_transfer_end(w);
 }
 
-static int ask(struct api_watch *w, struct error *err)
+static int request_watch(struct api_watch *w, struct error *err)
 {
 	const struct api_intervals *in = &w->api->intervals;
 	CLEANUP(buf_fini) struct buf path = BUF_INIT(16U << 10);
@@ -326,13 +328,13 @@ static int ask(struct api_watch *w, struct error *err)
 	buf_printf(&path, "%s?fieldSelector=metadata.name%%3D", w->collection);
 	api_escape(&path, w->name);
 	if (!list) {
-		w->asked_s =
+		w->requested_s =
 			in->watch_min_s +
 			(uint32_t)(backoff_random() % (in->watch_max_s - in->watch_min_s + 1));
 		buf_printf(&path,
 			"&watch=1&allowWatchBookmarks=true&timeoutSeconds=%" PRIu32
 			"&resourceVersion=",
-			w->asked_s);
+			w->requested_s);
 		api_escape(&path, w->version);
 	}
 	if (!buf_ok(&path))
@@ -346,45 +348,46 @@ static int ask(struct api_watch *w, struct error *err)
 	if (list)
 		(void)uv_timer_stop(&w->timer); /* the transfer has its own time-out */
 	else
-		set_timer(w, in->call_ns); /* for the head; deliver() goes on */
+		arm_watch_timer(w,
+			in->call_ns); /* for the head; on_watch_transfer_news() goes on */
 	return 0;
 }
 
-static void attempt(struct api_watch *w)
+static void start_watch_attempt(struct api_watch *w)
 {
 	struct error err = ERROR_INIT;
 
-	if (ask(w, &err) == 0)
+	if (request_watch(w, &err) == 0)
 		return;
 	(void)error_prefix(&err, "GET '%.80s%.120s'", w->api->config.server, w->collection);
-	lost(w, &err, 0);
+	report_watch_lost(w, &err, 0);
 }
 
-static void on_timer(uv_timer_t *timer)
+static void on_watch_timer(uv_timer_t *timer)
 {
 	struct api_watch *w = timer->data;
 	struct error err = ERROR_INIT;
 
 	if (w->phase == WAITING) {
-		attempt(w);
+		start_watch_attempt(w);
 		return;
 	}
 	if (w->transfer.status == 200)
-		note_good(w);
+		reset_watch_backoff(w);
 	(void)error_set(&err, ERR_TIMEOUT, "watch of '%.80s%.120s': %s", w->api->config.server,
 		w->collection,
 		w->transfer.status ? "the connection is silent for too long"
 				   : "no answer in time");
-	lost(w, &err, 0);
+	report_watch_lost(w, &err, 0);
 }
 
 /* --- begin and end --- */
 
-static void on_timer_closed(uv_handle_t *h)
+static void on_watch_timer_closed(uv_handle_t *h)
 {
 	struct api_watch *w = h->data;
 
-	stream_fini(&w->stream);
+	api_stream_fini(&w->stream);
 	free(w->collection);
 	free(w->name);
 	free(w);
@@ -417,12 +420,12 @@ int api_watch_start(struct api_watch **ret, struct api *a, const char *collectio
 	w->transfer = (struct api_transfer){ .api = a,
 		.body = &w->stream.bytes,
 		.owner = w,
-		.deliver = deliver };
+		.deliver = on_watch_transfer_news };
 	LIST_INSERT_HEAD(&a->watches, w, link);
 	(void)uv_timer_init(a->loop, &w->timer);
 	w->timer.data = w;
 	/* From the loop, as even what goes wrong before anything is sent is told by callback. */
-	attempt_in(w, 0);
+	arm_watch_retry(w, 0);
 	*ret = w;
 	return 0;
 }
@@ -434,6 +437,6 @@ struct api_watch *api_watch_stop(struct api_watch *w)
 	w->stopped = true;
 	LIST_REMOVE(w, link);
 	api_transfer_stop(&w->transfer);
-	uv_close((uv_handle_t *)&w->timer, on_timer_closed);
+	uv_close((uv_handle_t *)&w->timer, on_watch_timer_closed);
 	return NULL;
 }

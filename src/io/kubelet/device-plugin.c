@@ -12,7 +12,7 @@
 #define REGISTER_TIMEOUT_NS (5 * NS_PER_SEC)
 #define RETRY_MIN_NS        (200 * NS_PER_MS)
 #define RETRY_MAX_NS        (5 * NS_PER_SEC)
-#define LOOK_NS             (2 * NS_PER_SEC) /* the safety net under inotify */
+#define SOCKET_POLL_NS      (2 * NS_PER_SEC) /* the safety net under inotify */
 #define WATCH_GRACE_NS      (5 * NS_PER_SEC) /* from Register's answer to ListAndWatch */
 #define DRAIN_NS            (1 * NS_PER_SEC) /* how long to wait for old connections to end */
 #define STABLE_NS           (30 * NS_PER_SEC) /* a registration that held so long was a good one */
@@ -51,7 +51,7 @@ struct plugin {
 };
 
 /* @why NULL keeps the text: an attempt that is under way has nothing new to say. */
-static void set_state(struct plugin *p, enum plugin_state state, const char *why)
+static void set_plugin_state(struct plugin *p, enum plugin_state state, const char *why)
 {
 	bool change = (state == PLUGIN_REGISTERED) != (p->state == PLUGIN_REGISTERED) ||
 		      (why && strcmp(why, p->why) != 0);
@@ -63,19 +63,19 @@ static void set_state(struct plugin *p, enum plugin_state state, const char *why
 		p->ops->state(p->arg, state == PLUGIN_REGISTERED, p->why);
 }
 
-static void on_timer(uv_timer_t *t)
+static void on_plugin_timer(uv_timer_t *t)
 {
-	plugin_look(t->data);
+	plugin_sync(t->data);
 }
 
-static void look_in(struct plugin *p, uint64_t ns)
+static void arm_plugin_timer(struct plugin *p, uint64_t ns)
 {
 	/* Rounded up, or the timer comes a little early and looks in vain. */
-	(void)uv_timer_start(&p->timer, on_timer, (ns + NS_PER_MS - 1) / NS_PER_MS, 0);
+	(void)uv_timer_start(&p->timer, on_plugin_timer, (ns + NS_PER_MS - 1) / NS_PER_MS, 0);
 }
 
 /* Puts the next attempt off, each time farther. */
-static void back_off(struct plugin *p, uint64_t now)
+static void delay_plugin_retry(struct plugin *p, uint64_t now)
 {
 	p->retry_ns = p->retry_ns ? p->retry_ns * 2 : RETRY_MIN_NS;
 	if (p->retry_ns > RETRY_MAX_NS)
@@ -102,14 +102,14 @@ static void on_registered(void *arg, enum rpc_status status, const char *text,
 	 * would make the kubelet drop one of the two. */
 	if (status == RPC_OK || p->n_watches > 0) {
 		p->watch_until_ns = now + WATCH_GRACE_NS;
-		set_state(p, PLUGIN_REGISTERED, "");
+		set_plugin_state(p, PLUGIN_REGISTERED, "");
 	} else {
-		back_off(p, now);
+		delay_plugin_retry(p, now);
 		(void)error_set(&e, ERR_UNAVAILABLE, "register '%s': %s", p->name,
 			*text ? text : "refused without a reason");
-		set_state(p, PLUGIN_WAITING, e.msg);
+		set_plugin_state(p, PLUGIN_WAITING, e.msg);
 	}
-	plugin_look(p);
+	plugin_sync(p);
 }
 
 static int register_begin(struct plugin *p, uint64_t now, struct error *err)
@@ -149,7 +149,7 @@ static void forget_watch(struct watch *w)
  * the kubelet has hung up, which it does once it has taken note. A peer that does not hang up is
  * waited for a second only.
  */
-static bool drained(struct plugin *p, uint64_t now)
+static bool drain_plugin_streams(struct plugin *p, uint64_t now)
 {
 	struct watch *w;
 
@@ -169,7 +169,7 @@ static bool drained(struct plugin *p, uint64_t now)
 static bool still_registered(struct plugin *p, bool there, bool same, uint64_t now,
 	uint64_t *ret_wait)
 {
-	*ret_wait = LOOK_NS;
+	*ret_wait = SOCKET_POLL_NS;
 	if (same || !there) {
 		if (p->n_watches > 0)
 			return true; /* whatever became of the file, the kubelet listens */
@@ -181,18 +181,18 @@ static bool still_registered(struct plugin *p, bool there, bool same, uint64_t n
 	if (same) {
 		if (now - p->tried_ns > STABLE_NS)
 			p->retry_ns = 0;
-		back_off(p, now);
-		set_state(p, PLUGIN_WAITING,
+		delay_plugin_retry(p, now);
+		set_plugin_state(p, PLUGIN_WAITING,
 			p->watch_until_ns ? "the kubelet registered us but does not watch"
 					  : "the kubelet has ended its watch");
 	} else if (there) {
-		set_state(p, PLUGIN_WAITING, "the kubelet has restarted");
+		set_plugin_state(p, PLUGIN_WAITING, "the kubelet has restarted");
 	}
 	return false;
 }
 
 /* One step towards being registered. Returns when to look again. */
-static uint64_t pursue(struct plugin *p, uint64_t now)
+static uint64_t sync_plugin_registration(struct plugin *p, uint64_t now)
 {
 	struct error e = ERROR_INIT;
 	struct file_id id;
@@ -201,15 +201,15 @@ static uint64_t pursue(struct plugin *p, uint64_t now)
 	uint64_t wait;
 
 	if (p->state == PLUGIN_REGISTERING)
-		return LOOK_NS; /* its end comes by itself */
+		return SOCKET_POLL_NS; /* its end comes by itself */
 	if (p->state == PLUGIN_REGISTERED && still_registered(p, there, same, now, &wait))
 		return wait;
 	if (!there) {
 		p->kubelet_known = false;
 		(void)error_set(&e, ERR_UNAVAILABLE, "waiting for the kubelet's socket '%s'",
 			p->kubelet_path);
-		set_state(p, PLUGIN_WAITING, e.msg);
-		return LOOK_NS;
+		set_plugin_state(p, PLUGIN_WAITING, e.msg);
+		return SOCKET_POLL_NS;
 	}
 	if (!same) {
 		p->kubelet_id = id;
@@ -218,25 +218,25 @@ static uint64_t pursue(struct plugin *p, uint64_t now)
 		p->next_ns = now;
 	}
 	if (p->no_socket[0]) {
-		set_state(p, PLUGIN_WAITING, p->no_socket);
+		set_plugin_state(p, PLUGIN_WAITING, p->no_socket);
 		return RETRY_MIN_NS;
 	}
 	if (now < p->next_ns)
 		return p->next_ns - now;
-	if (!drained(p, now))
+	if (!drain_plugin_streams(p, now))
 		return p->drain_until_ns - now;
 	if (register_begin(p, now, &e) < 0) {
-		back_off(p, now);
-		set_state(p, PLUGIN_WAITING, e.msg);
+		delay_plugin_retry(p, now);
+		set_plugin_state(p, PLUGIN_WAITING, e.msg);
 		return p->retry_ns;
 	}
-	set_state(p, PLUGIN_REGISTERING, NULL);
-	return LOOK_NS;
+	set_plugin_state(p, PLUGIN_REGISTERING, NULL);
+	return SOCKET_POLL_NS;
 }
 
-void plugin_look(struct plugin *p)
+void plugin_sync(struct plugin *p)
 {
-	uint64_t wait = LOOK_NS;
+	uint64_t wait = SOCKET_POLL_NS;
 	struct error e = ERROR_INIT;
 
 	if (p->stopping)
@@ -245,12 +245,12 @@ void plugin_look(struct plugin *p)
 	if (rpc_server_relisten(p->server, &e) < 0)
 		(void)snprintf(p->no_socket, sizeof(p->no_socket), "%s", e.msg);
 	if (p->kubelet_path)
-		wait = pursue(p, time_mono_ns());
+		wait = sync_plugin_registration(p, time_mono_ns());
 	else
-		set_state(p, PLUGIN_WAITING,
+		set_plugin_state(p, PLUGIN_WAITING,
 			p->no_socket[0] ? p->no_socket : "registration is switched off");
 	if (!p->stopping)
-		look_in(p, wait);
+		arm_plugin_timer(p, wait);
 }
 
 /* --- the methods --- */
@@ -279,7 +279,7 @@ static void on_watch_end(struct rpc_call *call, void *arg)
 	forget_watch(w);
 	if (p->n_watches == 0 && !p->stopping) {
 		p->watch_until_ns = 0; /* it had its watch */
-		plugin_look(p);
+		plugin_sync(p);
 	}
 }
 
@@ -304,7 +304,7 @@ static void handle_watch(struct rpc_call *call, const uint8_t *data, size_t len,
 	/* The answer to Register got lost, but here the kubelet is. */
 	if (p->state == PLUGIN_WAITING && p->tried_ns &&
 		time_mono_ns() - p->tried_ns < 2 * REGISTER_TIMEOUT_NS)
-		set_state(p, PLUGIN_REGISTERED, "");
+		set_plugin_state(p, PLUGIN_REGISTERED, "");
 }
 
 /* The answers for all containers of one request. */
@@ -421,7 +421,7 @@ static const struct rpc_method methods[] = {
 static void on_hangup(void *arg, unsigned left)
 {
 	if (left == 0)
-		plugin_look(arg);
+		plugin_sync(arg);
 }
 
 static void plugin_free(struct plugin *p)
@@ -433,11 +433,11 @@ static void plugin_free(struct plugin *p)
 	free(p);
 }
 
-static void on_timer_closed(uv_handle_t *h)
+static void on_plugin_timer_closed(uv_handle_t *h)
 {
 	struct plugin *p = h->data;
 
-	rpc_let_go(p->rpc);
+	rpc_unref(p->rpc);
 	plugin_free(p);
 }
 
@@ -504,8 +504,8 @@ int plugin_start(struct plugin **ret, struct rpc *rpc, const char *dir,
 	rpc_server_on_hangup(p->server, on_hangup, p);
 	(void)uv_timer_init(rpc_loop(rpc), &p->timer);
 	p->timer.data = p;
-	rpc_hold(rpc);
-	look_in(p, 0); /* from the loop, when the owner has set the devices */
+	rpc_ref(rpc);
+	arm_plugin_timer(p, 0); /* from the loop, when the owner has set the devices */
 	*ret = p;
 	return 0;
 }
@@ -558,6 +558,6 @@ struct plugin *plugin_stop(struct plugin *p)
 	if (p->kubelet)
 		rpc_client_close(p->kubelet);
 	rpc_server_close(p->server); /* ends the watches */
-	uv_close((uv_handle_t *)&p->timer, on_timer_closed);
+	uv_close((uv_handle_t *)&p->timer, on_plugin_timer_closed);
 	return NULL;
 }

@@ -51,7 +51,7 @@ int plugin_set_devices(struct plugin *p, const struct plugin_device *devices, si
 /* Something happened in the plugin directory, or time passed: look whether our socket and the
  * kubelet's are the ones that we know, and do what is needed. Cheap; call it freely. It also runs
  * by itself every two seconds. */
-void plugin_look(struct plugin *p);
+void plugin_sync(struct plugin *p);
 
 /* *ret_why is borrowed until the next callback; "" if there is nothing to say. May be NULL. */
 enum plugin_state plugin_state(const struct plugin *p, const char **ret_why);

@@ -9,18 +9,18 @@
 
 static_assert(POD_DEVICES_MAX == MESSAGE_DEVICES_MAX, "one limit");
 
-static char *copy(const char *s)
+static char *copy_pod_text(const char *s)
 {
 	return strdup(s ? s : "");
 }
 
-static bool fill(struct pod_device *to, const struct pod_entry *from)
+static bool copy_pod_device(struct pod_device *to, const struct pod_entry *from)
 {
-	to->namespace_ = copy(from->namespace_);
-	to->pod = copy(from->pod);
-	to->container = copy(from->container);
-	to->resource = copy(from->resource);
-	to->id = copy(from->id);
+	to->namespace_ = copy_pod_text(from->namespace_);
+	to->pod = copy_pod_text(from->pod);
+	to->container = copy_pod_text(from->container);
+	to->resource = copy_pod_text(from->resource);
+	to->id = copy_pod_text(from->id);
 	to->dynamic = from->dynamic;
 	return to->namespace_ && to->pod && to->container && to->resource && to->id;
 }
@@ -41,7 +41,7 @@ int pod_devices_decode(struct pod_devices **ret, const uint8_t *data, size_t len
 		return error_nomem(err);
 	for (i = 0; i < e.n; i++) {
 		list->n++;
-		if (!fill(&list->v[i], &e.v[i]))
+		if (!copy_pod_device(&list->v[i], &e.v[i]))
 			return error_nomem(err);
 	}
 	*ret = STEAL_PTR(list);
@@ -53,7 +53,7 @@ struct query {
 	void *arg;
 };
 
-static enum error_code code_of(enum rpc_status status)
+static enum error_code get_rpc_error_code(enum rpc_status status)
 {
 	switch ((int)status) {
 	case RPC_CANCELLED:
@@ -69,8 +69,8 @@ static enum error_code code_of(enum rpc_status status)
 	}
 }
 
-static void on_answer(void *arg, enum rpc_status status, const char *text, const uint8_t *reply,
-	size_t len)
+static void on_pod_resources_reply(void *arg, enum rpc_status status, const char *text,
+	const uint8_t *reply, size_t len)
 {
 	struct query q = *(struct query *)arg;
 	struct pod_devices *list = NULL;
@@ -78,7 +78,8 @@ static void on_answer(void *arg, enum rpc_status status, const char *text, const
 
 	free(arg);
 	if (status != RPC_OK)
-		(void)error_set(&err, code_of(status), "list pod resources: %s", text);
+		(void)error_set(&err, get_rpc_error_code(status), "list pod resources: %s",
+			text);
 	else if (pod_devices_decode(&list, reply, len, &err) == 0) {
 		q.done(q.arg, list, NULL);
 		return;
@@ -95,7 +96,8 @@ int pod_resources_list(struct rpc_client *c, uint64_t timeout_ns,
 	if (!q)
 		return error_nomem(err);
 	*q = (struct query){ .done = done, .arg = arg };
-	if (rpc_invoke(c, METHOD_POD_LIST, "", 0, timeout_ns, on_answer, q, err) < 0) {
+	if (rpc_invoke(c, METHOD_POD_LIST, "", 0, timeout_ns, on_pod_resources_reply, q, err) <
+		0) {
 		free(q);
 		return -1;
 	}

@@ -21,7 +21,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
-struct run {
+struct mig_apply_run {
 	struct mig_editor *e;
 	const struct mig_apply *a;
 	struct mig_job *jobs;
@@ -58,19 +58,20 @@ const char *mig_hook_point_name(enum mig_hook_point p)
 	return (size_t)p < ARRAY_LEN(hook_names) ? hook_names[p] : "?";
 }
 
-static bool has_hook(const struct run *r, enum mig_hook_point p)
+static bool has_apply_hook(const struct mig_apply_run *r, enum mig_hook_point p)
 {
 	return r->a->hook && !r->a->dry_run &&
 	       (!r->a->has_hook || r->a->has_hook(r->a->arg, p));
 }
 
-static int call_hook(const struct run *r, enum mig_hook_point p, struct error *err)
+static int call_hook(const struct mig_apply_run *r, enum mig_hook_point p, struct error *err)
 {
-	return has_hook(r, p) ? r->a->hook(r->a->arg, p, err) : 0;
+	return has_apply_hook(r, p) ? r->a->hook(r->a->arg, p, err) : 0;
 }
 
 /* What the whole run ends with; @j is where that was, or NULL. */
-static void note_first(struct run *r, const struct mig_job *j, const struct error *why)
+static void set_first_error(struct mig_apply_run *r, const struct mig_job *j,
+	const struct error *why)
 {
 	if (r->first.code)
 		return;
@@ -79,12 +80,12 @@ static void note_first(struct run *r, const struct mig_job *j, const struct erro
 		(void)error_prefix(&r->first, "GPU %u", j->g->pub->index);
 }
 
-static void end(struct run *r, struct mig_job *j, enum mig_result result,
+static void end_mig_job(struct mig_apply_run *r, struct mig_job *j, enum mig_result result,
 	const struct error *why)
 {
 	j->ended = true;
 	if (result == MIG_RESULT_FAILED || result == MIG_RESULT_UNDONE)
-		note_first(r, j, why);
+		set_first_error(r, j, why);
 	if (result == MIG_RESULT_PENDING && !r->waits.code) {
 		r->waits = *why;
 		(void)error_prefix(&r->waits, "GPU %u", j->g->pub->index);
@@ -94,53 +95,54 @@ static void end(struct run *r, struct mig_job *j, enum mig_result result,
 }
 
 /* Nothing more is begun; of GPUs with steps left it is said why. */
-static void leave_rest(struct run *r, enum error_code code, const char *text)
+static void skip_remaining_jobs(struct mig_apply_run *r, enum error_code code, const char *text)
 {
 	r->over = true;
 	for (uint32_t i = 0; i < r->n; i++) {
 		struct mig_job *j = &r->jobs[i];
 		struct error why = ERROR_INIT;
 
-		if (!j->wanted || j->ended)
+		if (!j->has_desired || j->ended)
 			continue;
-		if (mig_job_left(j) || j->blind) {
+		if (mig_job_has_steps(j) || j->blind) {
 			(void)error_set(&why, code, "%s%s", text,
 				j->touched ? "; it is half-way" : "");
-			end(r, j, MIG_RESULT_SKIPPED, &why);
+			end_mig_job(r, j, MIG_RESULT_SKIPPED, &why);
 		} else {
-			end(r, j, j->touched ? MIG_RESULT_CHANGED : MIG_RESULT_SAME, NULL);
+			end_mig_job(r, j, j->touched ? MIG_RESULT_CHANGED : MIG_RESULT_SAME,
+				NULL);
 		}
 	}
 }
 
-static void stop(struct run *r)
+static void stop_mig_run(struct mig_apply_run *r)
 {
 	struct error why = ERROR_INIT;
 
 	(void)error_set(&why, ERR_CANCELLED,
 		"stopped by a signal between two steps; run the same command again to go on");
-	note_first(r, NULL, &why);
-	leave_rest(r, ERR_CANCELLED, "not come to before the signal");
+	set_first_error(r, NULL, &why);
+	skip_remaining_jobs(r, ERR_CANCELLED, "not come to before the signal");
 }
 
 /* Resets and going back. */
 
 /* All handles ended with the session: what is still to be done is planned anew. */
-static void plan_again(struct run *r)
+static void plan_again(struct mig_apply_run *r)
 {
 	for (uint32_t i = 0; i < r->n; i++) {
 		struct mig_job *j = &r->jobs[i];
 		struct error why = j->g->pub->fault;
 
-		if (!j->wanted || j->ended)
+		if (!j->has_desired || j->ended)
 			continue;
-		if (!why.code && mig_job_look(j, r->e, r->a, &why) == 0)
+		if (!why.code && mig_job_refresh(j, r->e, r->a, &why) == 0)
 			continue;
-		end(r, j, MIG_RESULT_FAILED, &why);
+		end_mig_job(r, j, MIG_RESULT_FAILED, &why);
 	}
 }
 
-static int reset_waiting(struct run *r, struct error *err)
+static int reset_waiting(struct mig_apply_run *r, struct error *err)
 {
 	CLEANUP(freep) const char **ids = calloc(r->n ? r->n : 1, sizeof(*ids));
 	struct error why = ERROR_INIT;
@@ -169,7 +171,7 @@ static int reset_waiting(struct run *r, struct error *err)
 }
 
 /* Resets the GPUs whose mode waits, and plans anew; those that wait still end as pending. */
-static void settle(struct run *r)
+static void apply_pending_modes(struct mig_apply_run *r)
 {
 	struct error why = ERROR_INIT;
 	bool any = false;
@@ -203,48 +205,48 @@ static void settle(struct run *r)
 			r->a->skip_reset || k < 0
 				? "; reset it (nvidia-smi -r) or reboot, and run the command again"
 				: "");
-		end(r, j, MIG_RESULT_PENDING, &e);
+		end_mig_job(r, j, MIG_RESULT_PENDING, &e);
 	}
 	if (r->over && why.code) {
-		note_first(r, NULL, &why);
-		leave_rest(r, why.code, "not come to, as NVML does not start again");
+		set_first_error(r, NULL, &why);
+		skip_remaining_jobs(r, why.code, "not come to, as NVML does not start again");
 	}
 }
 
 /* A step said no: back to what was before. */
-static void go_back(struct run *r, struct mig_job *j, const struct error *why)
+static void undo_mig_job(struct mig_apply_run *r, struct mig_job *j, const struct error *why)
 {
 	struct error back = ERROR_INIT, e = *why;
 	int k;
 
-	note_first(r, j, why);
+	set_first_error(r, j, why);
 	if (!j->touched) {
-		end(r, j, MIG_RESULT_FAILED, why);
+		end_mig_job(r, j, MIG_RESULT_FAILED, why);
 		return;
 	}
-	k = mig_job_turn(j, r->e, r->a, &back);
+	k = mig_job_start_undo(j, r->e, r->a, &back);
 	while (k == 0 && !j->ended && j->plan.n > j->next) {
 		k = mig_job_run(j, r->e, r->a, /* mode_only= */ false, &back);
 		if (k == 0 && j->waits)
-			settle(r);
+			apply_pending_modes(r);
 	}
 	if (k == 0 && !j->ended)
 		k = mig_job_verify(j, r->e, r->a, &back);
 	if (j->ended)
 		return;
 	if (k == 0) {
-		end(r, j, MIG_RESULT_UNDONE, why);
+		end_mig_job(r, j, MIG_RESULT_UNDONE, why);
 		return;
 	}
 	(void)error_set(&e, why->code,
 		"%s; going back did not work either: %s; see 'gpuslice mig status', and run the command again",
 		why->msg, back.msg);
-	end(r, j, MIG_RESULT_FAILED, &e);
+	end_mig_job(r, j, MIG_RESULT_FAILED, &e);
 }
 
 /* Phases. */
 
-static void plan_all(struct run *r)
+static void plan_all(struct mig_apply_run *r)
 {
 	for (uint32_t i = 0; i < r->n; i++) {
 		struct mig_job *j = &r->jobs[i];
@@ -253,76 +255,78 @@ static void plan_all(struct run *r)
 
 		j->g = &r->e->gpus[i];
 		j->before = j->g->pub->state;
-		k = mig_job_ask(j, r->a, &why);
+		k = mig_job_request_desired(j, r->a, &why);
 		if (k == 0 && mig_job_plan(j, r->a, &why) == 0)
 			continue;
-		end(r, j, k > 0 ? MIG_RESULT_SKIPPED : MIG_RESULT_FAILED, &why);
+		end_mig_job(r, j, k > 0 ? MIG_RESULT_SKIPPED : MIG_RESULT_FAILED, &why);
 	}
 	if (r->first.code)
-		leave_rest(r, ERR_CANCELLED,
+		skip_remaining_jobs(r, ERR_CANCELLED,
 			"not changed, as what is wanted of another GPU cannot be");
 }
 
-static void check_clients(struct run *r, bool modes_only)
+static void check_clients(struct mig_apply_run *r, bool modes_only)
 {
 	for (uint32_t i = 0; i < r->n; i++) {
 		struct mig_job *j = &r->jobs[i];
 		struct error why = ERROR_INIT;
 		int k;
 
-		if (!mig_job_left(j) || j->checked || (modes_only && !mig_job_mode_step(j)))
+		if (!mig_job_has_steps(j) || j->checked ||
+			(modes_only && !mig_job_mode_step(j)))
 			continue;
 		j->checked = true;
 		k = mig_read_clients(&r->e->session, j->g, &why);
 		if (k < 0 || mig_job_plan(j, r->a, &why) < 0)
-			end(r, j, MIG_RESULT_FAILED, &why);
+			end_mig_job(r, j, MIG_RESULT_FAILED, &why);
 	}
 	if (r->first.code)
-		leave_rest(r, ERR_CANCELLED, "not changed, as another GPU is in use");
+		skip_remaining_jobs(r, ERR_CANCELLED, "not changed, as another GPU is in use");
 }
 
 /* Each plan once; a GPU that tells its profiles later has a second one then. */
-static void announce(struct run *r)
+static void report_gpu_plans(struct mig_apply_run *r)
 {
 	for (uint32_t i = 0; i < r->n && r->a->planned; i++) {
 		struct mig_job *j = &r->jobs[i];
 
-		if (!j->wanted || j->ended || j->announced)
+		if (!j->has_desired || j->ended || j->announced)
 			continue;
 		j->announced = !j->blind;
 		r->a->planned(r->a->arg, j->g->pub, &j->plan);
 	}
 }
 
-static void after_error(struct run *r, struct mig_job *j, const struct error *why)
+static void after_error(struct mig_apply_run *r, struct mig_job *j, const struct error *why)
 {
-	go_back(r, j, why);
+	undo_mig_job(r, j, why);
 	/* The rest would be refused as well. */
 	if (why->code == ERR_PERMISSION && !r->over)
-		leave_rest(r, why->code, "not come to, as the driver refuses changes");
+		skip_remaining_jobs(r, why->code, "not come to, as the driver refuses changes");
 }
 
 /* Modes that are to be @enabled. */
-static void set_modes(struct run *r, bool enabled)
+static void set_modes(struct mig_apply_run *r, bool enabled)
 {
 	for (uint32_t i = 0; i < r->n && !r->over; i++) {
 		struct mig_job *j = &r->jobs[i];
 		struct error why = ERROR_INIT;
 		int k;
 
-		if (!mig_job_left(j) || !mig_job_mode_step(j) || j->want.enabled != enabled)
+		if (!mig_job_has_steps(j) || !mig_job_mode_step(j) ||
+			j->desired.enabled != enabled)
 			continue;
 		k = mig_job_run(j, r->e, r->a, /* mode_only= */ true, &why);
 		if (k == MIG_JOB_STOPPED)
-			stop(r);
+			stop_mig_run(r);
 		else if (k < 0)
 			after_error(r, j, &why);
 	}
-	settle(r);
+	apply_pending_modes(r);
 }
 
 /* GPUs that tell their profiles since MIG is on. */
-static void plan_blind(struct run *r)
+static void plan_blind(struct mig_apply_run *r)
 {
 	bool bad = false;
 
@@ -332,30 +336,30 @@ static void plan_blind(struct run *r)
 
 		if (!j->blind || j->ended)
 			continue;
-		if (mig_job_look(j, r->e, r->a, &why) == 0)
+		if (mig_job_refresh(j, r->e, r->a, &why) == 0)
 			continue;
 		bad = true;
-		go_back(r, j, &why);
+		undo_mig_job(r, j, &why);
 	}
 	if (bad)
-		leave_rest(r, ERR_CANCELLED,
+		skip_remaining_jobs(r, ERR_CANCELLED,
 			"not changed, as what is wanted of another GPU cannot be");
 	else if (!r->over)
-		announce(r);
+		report_gpu_plans(r);
 }
 
-static void set_instances(struct run *r)
+static void set_instances(struct mig_apply_run *r)
 {
 	for (uint32_t i = 0; i < r->n && !r->over; i++) {
 		struct mig_job *j = &r->jobs[i];
 		struct error why = ERROR_INIT;
 		int k;
 
-		if (!j->wanted || j->ended)
+		if (!j->has_desired || j->ended)
 			continue;
 		k = mig_job_run(j, r->e, r->a, /* mode_only= */ false, &why);
 		if (k == MIG_JOB_STOPPED) {
-			stop(r);
+			stop_mig_run(r);
 			return;
 		}
 		if (k == 0 && j->touched)
@@ -363,48 +367,49 @@ static void set_instances(struct run *r)
 		if (k < 0)
 			after_error(r, j, &why);
 		else
-			end(r, j, j->touched ? MIG_RESULT_CHANGED : MIG_RESULT_SAME, NULL);
+			end_mig_job(r, j, j->touched ? MIG_RESULT_CHANGED : MIG_RESULT_SAME,
+				NULL);
 	}
 }
 
-static bool any_left(const struct run *r, bool modes)
+static bool has_pending_job(const struct mig_apply_run *r, bool modes)
 {
 	for (uint32_t i = 0; i < r->n; i++) {
 		const struct mig_job *j = &r->jobs[i];
 
-		if (mig_job_left(j) && (!modes || mig_job_mode_step(j)))
+		if (mig_job_has_steps(j) && (!modes || mig_job_mode_step(j)))
 			return true;
 	}
 	return false;
 }
 
-static void hook_or_leave(struct run *r, enum mig_hook_point p)
+static void hook_or_leave(struct mig_apply_run *r, enum mig_hook_point p)
 {
 	struct error why = ERROR_INIT;
 
 	if (r->over || call_hook(r, p, &why) == 0)
 		return;
-	note_first(r, NULL, &why);
-	leave_rest(r, why.code, "not come to, as a hook failed");
+	set_first_error(r, NULL, &why);
+	skip_remaining_jobs(r, why.code, "not come to, as a hook failed");
 }
 
-static void change(struct run *r)
+static void apply_mig_changes(struct mig_apply_run *r)
 {
-	bool later = has_hook(r, MIG_HOOK_PRE_APPLY_CONFIG);
+	bool later = has_apply_hook(r, MIG_HOOK_PRE_APPLY_CONFIG);
 
 	plan_all(r);
-	if (!r->over && any_left(r, /* modes= */ true))
+	if (!r->over && has_pending_job(r, /* modes= */ true))
 		hook_or_leave(r, MIG_HOOK_PRE_APPLY_MODE);
 	if (!r->over)
 		check_clients(r, /* modes_only= */ later);
 	if (!r->over)
-		announce(r);
+		report_gpu_plans(r);
 	if (r->over || r->a->dry_run)
 		return;
 	set_modes(r, /* enabled= */ true);
 	plan_blind(r);
 	set_modes(r, /* enabled= */ false);
-	if (!r->over && !r->a->mode_only && any_left(r, /* modes= */ false)) {
+	if (!r->over && !r->a->mode_only && has_pending_job(r, /* modes= */ false)) {
 		hook_or_leave(r, MIG_HOOK_PRE_APPLY_CONFIG);
 		if (!r->over)
 			check_clients(r, /* modes_only= */ false);
@@ -413,7 +418,7 @@ static void change(struct run *r)
 		set_instances(r);
 }
 
-static int make_jobs(struct run *r, struct error *err)
+static int make_jobs(struct mig_apply_run *r, struct error *err)
 {
 	const struct mig_node *node;
 
@@ -427,19 +432,19 @@ static int make_jobs(struct run *r, struct error *err)
 
 int mig_editor_apply(struct mig_editor *e, const struct mig_apply *a, struct error *err)
 {
-	struct run r = { .e = e, .a = a };
+	struct mig_apply_run r = { .e = e, .a = a };
 	struct error why = ERROR_INIT;
 	int k = call_hook(&r, MIG_HOOK_APPLY_START, err);
 
-	e->fresh = e->fresh && !has_hook(&r, MIG_HOOK_APPLY_START);
+	e->fresh = e->fresh && !has_apply_hook(&r, MIG_HOOK_APPLY_START);
 	if (k == 0)
 		k = make_jobs(&r, err);
 	if (k == 0)
-		change(&r);
+		apply_mig_changes(&r);
 	free(r.jobs);
 	/* Its own error counts if there was no other. */
 	if (call_hook(&r, MIG_HOOK_APPLY_EXIT, &why) < 0 && k == 0)
-		note_first(&r, NULL, &why);
+		set_first_error(&r, NULL, &why);
 	if (k < 0)
 		return k;
 	if (r.first.code) {

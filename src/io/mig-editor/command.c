@@ -24,7 +24,7 @@
 #define RESET_WAIT_NS (1500 * NS_PER_MS)
 
 /* In the child: only system calls and exec. */
-static void become(const struct mig_command *c, int out)
+static void exec_mig_command(const struct mig_command *c, int out)
 {
 	sigset_t none;
 
@@ -49,7 +49,7 @@ failed:
 }
 
 /* The last line that has text. */
-static void last_line(const struct buf *b, char *ret, size_t cap)
+static void copy_last_output_line(const struct buf *b, char *ret, size_t cap)
 {
 	const char *text = buf_str(b), *from = text, *to = text + b->len, *p;
 	size_t n = 0;
@@ -65,7 +65,7 @@ static void last_line(const struct buf *b, char *ret, size_t cap)
 	ret[n] = '\0';
 }
 
-static void take_output(struct buf *b, const char *part, size_t n, bool show)
+static void add_command_output(struct buf *b, const char *part, size_t n, bool show)
 {
 	if (show)
 		(void)!write(STDERR_FILENO, part, n);
@@ -78,7 +78,8 @@ static void take_output(struct buf *b, const char *part, size_t n, bool show)
  * Its output up to its end. What it leaves running behind it may keep the pipe open, or write, for
  * ever: of that only what is in the pipe counts.
  */
-static int follow(pid_t pid, int fd, bool show, struct buf *b, int *status, struct error *err)
+static int read_command_output(pid_t pid, int fd, bool show, struct buf *b, int *status,
+	struct error *err)
 {
 	struct pollfd p = { .fd = fd, .events = POLLIN };
 	bool ended = false;
@@ -90,7 +91,7 @@ static int follow(pid_t pid, int fd, bool show, struct buf *b, int *status, stru
 		ssize_t n = ready > 0 ? read(fd, part, sizeof(part)) : 0;
 
 		if (n > 0) {
-			take_output(b, part, (size_t)n, show);
+			add_command_output(b, part, (size_t)n, show);
 			late += ended ? (size_t)n : 0;
 		} else if (ready > 0 && (n == 0 || errno != EINTR)) {
 			break;
@@ -112,7 +113,7 @@ static int status_error(const struct mig_command *c, int status, const struct bu
 {
 	char line[LAST_LINE_MAX];
 
-	last_line(output, line, sizeof(line));
+	copy_last_output_line(output, line, sizeof(line));
 	if (WIFSIGNALED(status))
 		return error_set(err, ERR_UNAVAILABLE, "'%s' was ended by signal %d%s%s",
 			c->file, WTERMSIG(status), *line ? ": " : "", line);
@@ -137,10 +138,10 @@ int mig_command_run(const struct mig_command *c, struct error *err)
 	if (pid < 0)
 		return error_sys(err, errno, "fork");
 	if (pid == 0)
-		become(c, out);
+		exec_mig_command(c, out);
 	closep(&out);
 	out = -1;
-	if (follow(pid, in, c->show, &output, &status, err) < 0)
+	if (read_command_output(pid, in, c->show, &output, &status, err) < 0)
 		return -1;
 	if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
 		return 0;
@@ -149,21 +150,21 @@ int mig_command_run(const struct mig_command *c, struct error *err)
 
 /* Hooks. */
 
-static bool same_name(const char *a, const char *b)
+static bool is_same_variable(const char *a, const char *b)
 {
 	size_t n = strcspn(a, "=");
 
 	return n == strcspn(b, "=") && !memcmp(a, b, n);
 }
 
-static int hook_env(struct strv *ret, const struct mig_hook *h, const struct strv *env,
+static int build_hook_env(struct strv *ret, const struct mig_hook *h, const struct strv *env,
 	struct error *err)
 {
 	for (size_t i = 0; i < h->envs.n; i++) {
 		bool over = false;
 
 		for (size_t k = 0; k < env->n && !over; k++)
-			over = same_name(env->v[k], h->envs.v[i]);
+			over = is_same_variable(env->v[k], h->envs.v[i]);
 		if (!over && strv_add(ret, h->envs.v[i], err) < 0)
 			return -1;
 	}
@@ -174,7 +175,7 @@ static int hook_env(struct strv *ret, const struct mig_hook *h, const struct str
 	return 0;
 }
 
-static int run_one(const struct mig_hook *h, const struct strv *env, bool show,
+static int run_mig_hook(const struct mig_hook *h, const struct strv *env, bool show,
 	struct error *err)
 {
 	CLEANUP(strv_fini) struct strv envs = STRV_INIT;
@@ -182,7 +183,7 @@ static int run_one(const struct mig_hook *h, const struct strv *env, bool show,
 	char *none[] = { NULL };
 	struct mig_command c = { .file = h->command, .workdir = h->workdir, .show = show };
 
-	if (hook_env(&envs, h, env, err) < 0 || strv_add(&argv, h->command, err) < 0)
+	if (build_hook_env(&envs, h, env, err) < 0 || strv_add(&argv, h->command, err) < 0)
 		return -1;
 	for (size_t i = 0; i < h->args.n; i++) {
 		if (strv_add(&argv, h->args.v[i], err) < 0)
@@ -197,7 +198,7 @@ int mig_hook_run(const struct mig_hook_list *list, const struct strv *env, bool 
 	struct error *err)
 {
 	for (size_t i = 0; i < list->n; i++) {
-		if (run_one(&list->hooks[i], env, show, err) < 0)
+		if (run_mig_hook(&list->hooks[i], env, show, err) < 0)
 			return error_prefix(err, "hook %s", list->name);
 	}
 	return 0;

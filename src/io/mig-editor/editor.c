@@ -20,7 +20,7 @@ int mig_editor_open(struct mig_editor **ret, const char *nvml, struct error *err
 	return 0;
 }
 
-static void forget(struct mig_editor *e)
+static void clear_editor_gpus(struct mig_editor *e)
 {
 	free(e->node.gpus);
 	free(e->gpus);
@@ -32,7 +32,7 @@ struct mig_editor *mig_editor_close(struct mig_editor *e)
 {
 	if (!e)
 		return NULL;
-	forget(e);
+	clear_editor_gpus(e);
 	/* The library stays loaded: the process is at its end, and unloading frees nothing of what
 	 * such a library keeps. */
 	mig_session_stop(&e->session);
@@ -51,9 +51,9 @@ void mig_editor_ignore(struct mig_editor *e, const uint32_t *pids, uint32_t n)
 	e->session.n_ignored = n;
 }
 
-static int make_room(struct mig_editor *e, uint32_t n, struct error *err)
+static int alloc_editor_gpus(struct mig_editor *e, uint32_t n, struct error *err)
 {
-	forget(e);
+	clear_editor_gpus(e);
 	e->node.gpus = calloc(n ? n : 1, sizeof(*e->node.gpus));
 	e->gpus = calloc(n ? n : 1, sizeof(*e->gpus));
 	if (!e->node.gpus || !e->gpus)
@@ -64,7 +64,8 @@ static int make_room(struct mig_editor *e, uint32_t n, struct error *err)
 	return 0;
 }
 
-int mig_editor_look(struct mig_editor *e, struct mig_gpu *g, bool clients, struct error *err)
+int mig_editor_refresh_gpu(struct mig_editor *e, struct mig_gpu *g, bool clients,
+	struct error *err)
 {
 	if (mig_read_state(&e->session, g, err) < 0 ||
 		(clients && mig_read_clients(&e->session, g, err) < 0))
@@ -81,7 +82,7 @@ int mig_editor_read(struct mig_editor *e, bool clients, const struct mig_node **
 		return -1;
 	if (n > GPUS_MAX)
 		return error_set(err, ERR_LIMIT, "%u GPUs; expected at most %d", n, GPUS_MAX);
-	if (make_room(e, n, err) < 0)
+	if (alloc_editor_gpus(e, n, err) < 0)
 		return -1;
 	for (uint32_t i = 0; i < n; i++) {
 		struct mig_gpu *g = &e->gpus[i];

@@ -77,7 +77,7 @@ enum mig_hook_point {
 const char *mig_hook_point_name(enum mig_hook_point p); /* "apply-start"; static */
 
 /*
- * What to do, who says it and who hears of it. .want and .reset have to be there; the rest may be
+ * What to do, who says it and who hears of it. .get_desired and .reset have to be there; the rest may be
  * NULL. .reset and .hook return < 0 with @err set.
  */
 struct mig_apply {
@@ -86,7 +86,7 @@ struct mig_apply {
 
 	/* 0: *ret is wanted; 1: leave the GPU alone, and @err says why; < 0: it cannot be. A layout
 	 * with .n 0 is not known yet: nothing but .enabled counts then. */
-	int (*want)(void *arg, const struct mig_node_gpu *g, struct mig_want *ret,
+	int (*get_desired)(void *arg, const struct mig_node_gpu *g, struct mig_desired *ret,
 		struct error *err);
 	/* Whether a hook has commands, and running them. */
 	bool (*has_hook)(void *arg, enum mig_hook_point p);

@@ -13,7 +13,7 @@ struct mig_editor {
 };
 
 /* Reads GPU @g anew as far as it changes; a failure is its fault. With what uses it: @clients. */
-int mig_editor_look(struct mig_editor *e, struct mig_gpu *g, bool clients,
+int mig_editor_refresh_gpu(struct mig_editor *e, struct mig_gpu *g, bool clients,
 	struct error *err) MUST_USE;
 
 /* NVML from its start, with new handles of all GPUs; their instances are to be looked at anew. */

@@ -5,9 +5,9 @@
 
 #define PIDS_SHOWN 4
 
-bool mig_job_left(const struct mig_job *j)
+bool mig_job_has_steps(const struct mig_job *j)
 {
-	return j->wanted && !j->ended && j->next < j->plan.n;
+	return j->has_desired && !j->ended && j->next < j->plan.n;
 }
 
 const struct mig_step *mig_job_mode_step(const struct mig_job *j)
@@ -19,22 +19,22 @@ const struct mig_step *mig_job_mode_step(const struct mig_job *j)
 	return NULL;
 }
 
-int mig_job_ask(struct mig_job *j, const struct mig_apply *a, struct error *err)
+int mig_job_request_desired(struct mig_job *j, const struct mig_apply *a, struct error *err)
 {
 	const struct mig_node_gpu *g = j->g->pub;
-	int r = a->want(a->arg, g, &j->want, err);
+	int r = a->get_desired(a->arg, g, &j->desired, err);
 
 	if (r)
 		return r;
-	j->wanted = true;
-	j->blind = j->want.enabled && !g->state.enabled && !g->layout.n && !a->mode_only;
+	j->has_desired = true;
+	j->blind = j->desired.enabled && !g->state.enabled && !g->layout.n && !a->mode_only;
 	if (j->blind)
-		j->want.n = 0;
+		j->desired.n = 0;
 	return 0;
 }
 
 /* "<why> (process on this GPU: 4711); <what helps>" */
-static int in_use(const struct mig_gpu *g, const char *why, struct error *err)
+static int set_in_use_error(const struct mig_gpu *g, const char *why, struct error *err)
 {
 	char pids[96] = "", who[128] = "";
 	size_t len = 0;
@@ -59,27 +59,28 @@ int mig_job_plan(struct mig_job *j, const struct mig_apply *a, struct error *err
 
 	j->past += j->next;
 	j->next = 0;
-	j->made = (struct mig_made){ { NULL } };
-	if (mig_plan_make(&j->plan, &g->layout, &g->state, &j->want, flags, &why) < 0) {
+	j->made = (struct mig_created){ { NULL } };
+	if (mig_plan_make(&j->plan, &g->layout, &g->state, &j->desired, flags, &why) < 0) {
 		if (why.code == ERR_UNAVAILABLE)
-			return in_use(j->g, why.msg, err);
+			return set_in_use_error(j->g, why.msg, err);
 		error_copy(err, &why);
 		return -1;
 	}
 	if (!any && j->g->n_clients && mig_job_mode_step(j))
-		return in_use(j->g, "its MIG mode would change while it is in use", err);
+		return set_in_use_error(j->g, "its MIG mode would change while it is in use",
+			err);
 	return 0;
 }
 
-int mig_job_look(struct mig_job *j, struct mig_editor *e, const struct mig_apply *a,
+int mig_job_refresh(struct mig_job *j, struct mig_editor *e, const struct mig_apply *a,
 	struct error *err)
 {
 	bool was_blind = j->blind;
 
-	if (mig_editor_look(e, j->g, j->checked, err) < 0)
+	if (mig_editor_refresh_gpu(e, j->g, j->checked, err) < 0)
 		return -1;
 	if (was_blind && j->g->pub->state.enabled) {
-		if (!j->undoing && mig_job_ask(j, a, err) < 0)
+		if (!j->undoing && mig_job_request_desired(j, a, err) < 0)
 			return -1;
 		j->blind = false;
 	}
@@ -100,7 +101,7 @@ int mig_job_run(struct mig_job *j, struct mig_editor *e, const struct mig_apply 
 			a->step(a->arg, j->g->pub, s, j->past + j->next + 1,
 				j->past + j->plan.n, j->undoing);
 		j->touched = true;
-		r = mig_step_do(&e->session, j->g, &j->plan, j->next, &j->made, err);
+		r = mig_step_apply(&e->session, j->g, &j->plan, j->next, &j->made, err);
 		if (r < 0)
 			return -1;
 		j->next++;
@@ -116,7 +117,7 @@ int mig_job_verify(struct mig_job *j, struct mig_editor *e, const struct mig_app
 {
 	char text[128];
 
-	if (mig_job_look(j, e, a, err) < 0)
+	if (mig_job_refresh(j, e, a, err) < 0)
 		return -1;
 	if (!j->plan.n)
 		return 0;
@@ -126,11 +127,11 @@ int mig_job_verify(struct mig_job *j, struct mig_editor *e, const struct mig_app
 		text);
 }
 
-int mig_job_turn(struct mig_job *j, struct mig_editor *e, const struct mig_apply *a,
+int mig_job_start_undo(struct mig_job *j, struct mig_editor *e, const struct mig_apply *a,
 	struct error *err)
 {
-	mig_want_of_state(&j->before, &j->want);
+	mig_desired_from_state(&j->before, &j->desired);
 	j->undoing = true;
 	j->past = j->next = 0;
-	return mig_job_look(j, e, a, err);
+	return mig_job_refresh(j, e, a, err);
 }

@@ -13,7 +13,7 @@
 #include "lib/base/time.h"
 
 /* The pid in the file is for people: the lock itself is what counts. */
-static uint32_t holder(int fd)
+static uint32_t read_lock_holder(int fd)
 {
 	char text[16] = "";
 	uint32_t pid = 0;
@@ -24,7 +24,8 @@ static uint32_t holder(int fd)
 	return parse_u32(text, &pid) ? pid : 0;
 }
 
-static int held(const char *path, uint32_t pid, uint64_t wait_ns, struct error *err)
+static int set_lock_held_error(const char *path, uint32_t pid, uint64_t wait_ns,
+	struct error *err)
 {
 	char age[TIME_AGE_MAX];
 
@@ -38,7 +39,7 @@ static int held(const char *path, uint32_t pid, uint64_t wait_ns, struct error *
 		age, path);
 }
 
-int mig_lock_take(const char *run_dir, uint64_t wait_ns, const volatile sig_atomic_t *stop,
+int mig_lock_acquire(const char *run_dir, uint64_t wait_ns, const volatile sig_atomic_t *stop,
 	struct error *err)
 {
 	CLEANUP(closep) int fd = -1;
@@ -56,7 +57,7 @@ int mig_lock_take(const char *run_dir, uint64_t wait_ns, const volatile sig_atom
 	if (r == ECANCELED)
 		return error_set(err, ERR_CANCELLED, "stopped by a signal");
 	if (r == EWOULDBLOCK)
-		return held(path, holder(fd), wait_ns, err);
+		return set_lock_held_error(path, read_lock_holder(fd), wait_ns, err);
 	if (r)
 		return error_sys(err, r, "lock '%s'", path);
 	(void)snprintf(text, sizeof(text), "%d\n", (int)getpid());

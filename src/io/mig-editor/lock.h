@@ -12,5 +12,5 @@
  * descriptor that holds it (yours: close()). ERR_EXISTS: the text says which process has it.
  * ERR_CANCELLED: *@stop became other than 0 (may be NULL).
  */
-int mig_lock_take(const char *run_dir, uint64_t wait_ns, const volatile sig_atomic_t *stop,
+int mig_lock_acquire(const char *run_dir, uint64_t wait_ns, const volatile sig_atomic_t *stop,
 	struct error *err) MUST_USE;

@@ -11,8 +11,8 @@
 
 #define MIB UINT64_C(1048576)
 
-static int result(const struct mig_session *s, struct error *err, enum nvml_call call,
-	nvmlReturn_t r)
+static int check_read_result(const struct mig_session *s, struct error *err,
+	enum nvml_call call, nvmlReturn_t r)
 {
 	return mig_session_result(s, err, call, r);
 }
@@ -25,7 +25,7 @@ struct profile_answer {
 };
 
 /* The v3 struct is left alone: driver 580 writes its name to the wrong place. */
-static nvmlReturn_t ask_profile(struct mig_session *s, nvmlDevice_t d, uint32_t number,
+static nvmlReturn_t query_gi_profile(struct mig_session *s, nvmlDevice_t d, uint32_t number,
 	struct profile_answer *ret)
 {
 	nvmlGpuInstanceProfileInfo_t plain = { .id = 0 };
@@ -63,7 +63,7 @@ static nvmlReturn_t ask_profile(struct mig_session *s, nvmlDevice_t d, uint32_t 
  * The name is computed (model/mig/profile.h), as names change with the driver. Attributes come from
  * the number, and of numbers newer than this program from NVML's own name.
  */
-static bool name_profile(struct mig_gi_profile *p, const struct profile_answer *a,
+static bool set_gi_profile_name(struct mig_gi_profile *p, const struct profile_answer *a,
 	uint64_t total_mib)
 {
 	const char *attributes = mig_profile_attributes(p->number), *text = a->info.name;
@@ -82,8 +82,8 @@ static bool name_profile(struct mig_gi_profile *p, const struct profile_answer *
 	return p->slices > 0 && p->name.gb > 0;
 }
 
-static int read_places(struct mig_session *s, struct mig_layout *l, struct mig_gi_profile *p,
-	nvmlDevice_t d, struct error *err)
+static int read_gi_placements(struct mig_session *s, struct mig_layout *l,
+	struct mig_gi_profile *p, nvmlDevice_t d, struct error *err)
 {
 	nvmlGpuInstancePlacement_t places[PLACES_MAX] = { { .start = 0 } };
 	unsigned int n = PLACES_MAX;
@@ -106,7 +106,7 @@ static int read_places(struct mig_session *s, struct mig_layout *l, struct mig_g
 	return 0;
 }
 
-static int add_profile(struct mig_session *s, struct mig_layout *l, nvmlDevice_t d,
+static int add_gi_profile(struct mig_session *s, struct mig_layout *l, nvmlDevice_t d,
 	uint32_t number, const struct profile_answer *a, struct error *err)
 {
 	const nvmlGpuInstanceProfileInfo_v2_t *i = &a->info;
@@ -124,12 +124,12 @@ static int add_profile(struct mig_session *s, struct mig_layout *l, nvmlDevice_t
 		.ofa = i->ofaCount,
 	};
 
-	if (!name_profile(&p, a, l->memory_total_mib))
+	if (!set_gi_profile_name(&p, a, l->memory_total_mib))
 		return 0; /* newer than we know, without a name: it cannot be asked for */
 	if (l->n == MIG_PROFILES_MAX)
 		return error_set(err, ERR_LIMIT, "more than %d GPU instance profiles",
 			MIG_PROFILES_MAX);
-	if (read_places(s, l, &p, d, err) < 0)
+	if (read_gi_placements(s, l, &p, d, err) < 0)
 		return -1;
 	if (p.slices > l->slices)
 		l->slices = p.slices;
@@ -166,15 +166,15 @@ int mig_read_layout(struct mig_session *s, struct mig_gpu *g, struct error *err)
 		l.memory_total_mib = memory.total / MIB;
 		for (uint32_t number = 0; number < MIG_NUMBERS_MAX; number++) {
 			struct profile_answer a;
-			nvmlReturn_t r = ask_profile(s, g->d, number, &a);
+			nvmlReturn_t r = query_gi_profile(s, g->d, number, &a);
 
 			if (r == NVML_ERROR_INVALID_ARGUMENT)
 				break;
 			if (r == NVML_ERROR_NOT_SUPPORTED)
 				continue;
-			if (result(s, err, NVML_CALL_nvmlDeviceGetGpuInstanceProfileInfo, r) <
-					0 ||
-				add_profile(s, &l, g->d, number, &a, err) < 0)
+			if (check_read_result(s, err,
+				    NVML_CALL_nvmlDeviceGetGpuInstanceProfileInfo, r) < 0 ||
+				add_gi_profile(s, &l, g->d, number, &a, err) < 0)
 				return -1;
 		}
 		g->product->layout = l;
@@ -186,7 +186,7 @@ int mig_read_layout(struct mig_session *s, struct mig_gpu *g, struct error *err)
 /* Compute instances. */
 
 /* 1: asked and there; 0: this GI has none of that number; < 0: error. *@end: nor any higher one. */
-static int ask_kind(struct mig_session *s, struct mig_ci_kinds *k, nvmlGpuInstance_t gi,
+static int query_ci_kind(struct mig_session *s, struct mig_ci_kinds *k, nvmlGpuInstance_t gi,
 	uint32_t number, bool *end, struct error *err)
 {
 	nvmlComputeInstanceProfileInfo_t info = { .id = 0 };
@@ -196,7 +196,8 @@ static int ask_kind(struct mig_session *s, struct mig_ci_kinds *k, nvmlGpuInstan
 	*end = r == NVML_ERROR_INVALID_ARGUMENT;
 	if (*end || r == NVML_ERROR_NOT_SUPPORTED)
 		return 0;
-	if (result(s, err, NVML_CALL_nvmlGpuInstanceGetComputeInstanceProfileInfo, r) < 0)
+	if (check_read_result(s, err, NVML_CALL_nvmlGpuInstanceGetComputeInstanceProfileInfo,
+		    r) < 0)
 		return -1;
 	if (k->n == MIG_CI_KINDS_MAX)
 		return error_set(err, ERR_LIMIT, "more than %d compute instance profiles",
@@ -215,7 +216,7 @@ static int read_ci_kinds(struct mig_session *s, struct mig_ci_kinds *ret, nvmlGp
 	bool end = false;
 
 	for (uint32_t number = 0; number < MIG_NUMBERS_MAX && !end; number++) {
-		if (ask_kind(s, &k, gi, number, &end, err) < 0)
+		if (query_ci_kind(s, &k, gi, number, &end, err) < 0)
 			return -1;
 	}
 	*ret = k;
@@ -253,7 +254,7 @@ static int guess_whole(struct mig_session *s, struct mig_ci_kinds *k,
 
 	if (k->n || p->slices >= ARRAY_LEN(numbers) || p->slices == 5)
 		return 0;
-	if (ask_kind(s, &one, gi, numbers[p->slices], &end, err) < 0)
+	if (query_ci_kind(s, &one, gi, numbers[p->slices], &end, err) < 0)
 		return -1;
 	if (one.n && one.kinds[0].slices == p->slices &&
 		one.kinds[0].multiprocessors == p->multiprocessors)
@@ -439,7 +440,7 @@ int mig_read_state(struct mig_session *s, struct mig_gpu *g, struct error *err)
 	g->n_clients = 0;
 	if (r == NVML_ERROR_NOT_SUPPORTED)
 		return 0;
-	if (result(s, err, NVML_CALL_nvmlDeviceGetMigMode, r) < 0)
+	if (check_read_result(s, err, NVML_CALL_nvmlDeviceGetMigMode, r) < 0)
 		return -1;
 	st->enabled = now == NVML_DEVICE_MIG_ENABLE;
 	st->pending_enabled = pending == NVML_DEVICE_MIG_ENABLE;
@@ -450,7 +451,7 @@ int mig_read_state(struct mig_session *s, struct mig_gpu *g, struct error *err)
 
 /* Identity. */
 
-static void take_text(char *to, size_t cap, const char *from)
+static void copy_gpu_text(char *to, size_t cap, const char *from)
 {
 	size_t i = 0;
 
@@ -469,11 +470,11 @@ int mig_read_gpu(struct mig_session *s, struct mig_gpu *g, uint32_t index, struc
 		MIG_TRY(s, err, nvmlDeviceGetUUID, g->d, uuid, sizeof(uuid)) < 0)
 		return -1;
 	uuid[sizeof(uuid) - 1] = '\0';
-	take_text(g->pub->uuid, sizeof(g->pub->uuid), uuid);
+	copy_gpu_text(g->pub->uuid, sizeof(g->pub->uuid), uuid);
 	if (MIG_TRY(s, err, nvmlDeviceGetPciInfo_v3, g->d, &pci) < 0)
 		return -1;
 	pci.busId[sizeof(pci.busId) - 1] = '\0';
-	take_text(g->pub->bus_id, sizeof(g->pub->bus_id), pci.busId);
+	copy_gpu_text(g->pub->bus_id, sizeof(g->pub->bus_id), pci.busId);
 	g->pub->pci =
 		(struct mig_pci){ .device = pci.pciDeviceId, .subsystem = pci.pciSubSystemId };
 	return mig_read_state(s, g, err);
@@ -526,7 +527,7 @@ static bool is_ignored(const struct mig_session *s, uint32_t pid)
 	return false;
 }
 
-static int read_list(struct mig_session *s, struct mig_gpu *g, enum nvml_call call,
+static int read_client_list(struct mig_session *s, struct mig_gpu *g, enum nvml_call call,
 	list_fn *list, struct error *err)
 {
 	for (unsigned int cap = 64; cap <= PROCESSES_MAX; cap *= 4) {
@@ -547,7 +548,7 @@ static int read_list(struct mig_session *s, struct mig_gpu *g, enum nvml_call ca
 		if (r == NVML_SUCCESS || r == NVML_ERROR_NOT_SUPPORTED)
 			return 0;
 		if (r != NVML_ERROR_INSUFFICIENT_SIZE)
-			return result(s, err, call, r);
+			return check_read_result(s, err, call, r);
 	}
 	return error_set(err, ERR_LIMIT, "more than %d processes use the GPU", PROCESSES_MAX);
 }
@@ -559,7 +560,7 @@ int mig_read_clients(struct mig_session *s, struct mig_gpu *g, struct error *err
 		for (uint32_t k = 0; k < g->pub->state.gi[i].n_ci; k++)
 			g->pub->state.gi[i].ci[k].busy = false;
 	}
-#define LIST(name) read_list(s, g, NVML_CALL_##name, s->nvml.name, err)
+#define LIST(name) read_client_list(s, g, NVML_CALL_##name, s->nvml.name, err)
 	if (LIST(nvmlDeviceGetComputeRunningProcesses_v3) < 0 ||
 		LIST(nvmlDeviceGetGraphicsRunningProcesses_v3) < 0 ||
 		LIST(nvmlDeviceGetMPSComputeRunningProcesses_v3) < 0)

@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 /* What a person can do about the usual refusals. */
-static const char *advice(nvmlReturn_t r)
+static const char *find_step_advice(nvmlReturn_t r)
 {
 	static const struct {
 		nvmlReturn_t code;
@@ -28,20 +28,20 @@ static const char *advice(nvmlReturn_t r)
 	return "";
 }
 
-static int told(const struct mig_session *s, struct error *err, enum nvml_call call,
-	nvmlReturn_t r)
+static int check_step_result(const struct mig_session *s, struct error *err,
+	enum nvml_call call, nvmlReturn_t r)
 {
 	if (r == NVML_SUCCESS)
 		return 0;
 	(void)nvml_error(err, &s->nvml, call, r);
 	return error_set(err, err->code, "%s (%d)%s: %s", nvml_strerror(&s->nvml, r), (int)r,
-		advice(r), nvml_call_name(call));
+		find_step_advice(r), nvml_call_name(call));
 }
 
-#define TOLD(s, err, name, ...) \
-	told((s), (err), NVML_CALL_##name, MIG_CALL(s, name, __VA_ARGS__))
+#define STEP_RESULT(s, err, name, ...) \
+	check_step_result((s), (err), NVML_CALL_##name, MIG_CALL(s, name, __VA_ARGS__))
 
-static const char *mode_name(bool enabled)
+static const char *get_mig_mode_name(bool enabled)
 {
 	return enabled ? "on" : "off";
 }
@@ -56,20 +56,21 @@ static int set_mode(struct mig_session *s, struct mig_gpu *g, bool enabled, stru
 	unsigned int now = 0, pending = 0;
 	struct mig_state *st = &g->pub->state;
 
-	if (TOLD(s, err, nvmlDeviceSetMigMode, g->d, enabled, &activation) < 0 ||
-		TOLD(s, err, nvmlDeviceGetMigMode, g->d, &now, &pending) < 0)
+	if (STEP_RESULT(s, err, nvmlDeviceSetMigMode, g->d, enabled, &activation) < 0 ||
+		STEP_RESULT(s, err, nvmlDeviceGetMigMode, g->d, &now, &pending) < 0)
 		return -1;
 	st->enabled = now == NVML_DEVICE_MIG_ENABLE;
 	st->pending_enabled = pending == NVML_DEVICE_MIG_ENABLE;
 	if (st->pending_enabled != enabled)
 		return error_set(err, ERR_UNAVAILABLE, "the driver did not take it: %s (%d)%s",
 			nvml_strerror(&s->nvml, activation), (int)activation,
-			advice(activation));
+			find_step_advice(activation));
 	if (st->enabled == enabled)
 		return 0;
 	(void)error_set(err, ERR_UNAVAILABLE,
 		"MIG mode is %s until the GPU is reset: the driver says %s (%d)",
-		mode_name(st->enabled), nvml_strerror(&s->nvml, activation), (int)activation);
+		get_mig_mode_name(st->enabled), nvml_strerror(&s->nvml, activation),
+		(int)activation);
 	return MIG_STEP_PENDING;
 }
 
@@ -103,7 +104,7 @@ static int destroy_ci(struct mig_session *s, struct mig_gpu *g, const struct mig
 	int ci = gi < 0 ? -1 : find_ci(&g->pub->state.gi[gi], step->ci);
 
 	return ci < 0 ? no_instance(err)
-		      : TOLD(s, err, nvmlComputeInstanceDestroy, g->ci[gi][ci]);
+		      : STEP_RESULT(s, err, nvmlComputeInstanceDestroy, g->ci[gi][ci]);
 }
 
 static int destroy_gi(struct mig_session *s, struct mig_gpu *g, const struct mig_step *step,
@@ -111,23 +112,25 @@ static int destroy_gi(struct mig_session *s, struct mig_gpu *g, const struct mig
 {
 	int gi = find_gi(&g->pub->state, step->gi);
 
-	return gi < 0 ? no_instance(err) : TOLD(s, err, nvmlGpuInstanceDestroy, g->gi[gi]);
+	return gi < 0 ? no_instance(err)
+		      : STEP_RESULT(s, err, nvmlGpuInstanceDestroy, g->gi[gi]);
 }
 
 /* Drivers before R465 choose the place themselves; the check at the end sees where that was. */
-static int create_gi(struct mig_session *s, struct mig_gpu *g, const struct mig_step *step,
-	nvmlGpuInstance_t *ret, struct error *err)
+static int create_gpu_instance(struct mig_session *s, struct mig_gpu *g,
+	const struct mig_step *step, nvmlGpuInstance_t *ret, struct error *err)
 {
 	const struct mig_gi_profile *p = &g->pub->layout.profiles[step->profile];
 	nvmlGpuInstancePlacement_t place = { .start = step->start, .size = p->size };
 
 	if (!s->nvml.has[NVML_CALL_nvmlDeviceCreateGpuInstanceWithPlacement])
-		return TOLD(s, err, nvmlDeviceCreateGpuInstance, g->d, p->id, ret);
-	return TOLD(s, err, nvmlDeviceCreateGpuInstanceWithPlacement, g->d, p->id, &place, ret);
+		return STEP_RESULT(s, err, nvmlDeviceCreateGpuInstance, g->d, p->id, ret);
+	return STEP_RESULT(s, err, nvmlDeviceCreateGpuInstanceWithPlacement, g->d, p->id,
+		&place, ret);
 }
 
-static int create_ci(struct mig_session *s, struct mig_gpu *g, const struct mig_step *step,
-	const struct mig_made *made, struct error *err)
+static int create_compute_instance(struct mig_session *s, struct mig_gpu *g,
+	const struct mig_step *step, const struct mig_created *made, struct error *err)
 {
 	nvmlComputeInstance_t ci = NULL;
 	const struct mig_ci_kind *kind;
@@ -143,12 +146,13 @@ static int create_ci(struct mig_session *s, struct mig_gpu *g, const struct mig_
 		gi = g->gi[at];
 	}
 	kind = mig_read_ci_kind(s, g->product, step->profile, gi, step->slices, err);
-	return kind ? TOLD(s, err, nvmlGpuInstanceCreateComputeInstance, gi, kind->id, &ci)
+	return kind ? STEP_RESULT(s, err, nvmlGpuInstanceCreateComputeInstance, gi, kind->id,
+			      &ci)
 		    : -1;
 }
 
-static int do_step(struct mig_session *s, struct mig_gpu *g, const struct mig_plan *plan,
-	uint32_t i, struct mig_made *made, struct error *err)
+static int apply_mig_step(struct mig_session *s, struct mig_gpu *g, const struct mig_plan *plan,
+	uint32_t i, struct mig_created *made, struct error *err)
 {
 	const struct mig_step *step = &plan->steps[i];
 
@@ -160,18 +164,18 @@ static int do_step(struct mig_session *s, struct mig_gpu *g, const struct mig_pl
 	case MIG_DESTROY_GI:
 		return destroy_gi(s, g, step, err);
 	case MIG_CREATE_GI:
-		return create_gi(s, g, step, &made->gi[i], err);
+		return create_gpu_instance(s, g, step, &made->gi[i], err);
 	case MIG_CREATE_CI:
-		return create_ci(s, g, step, made, err);
+		return create_compute_instance(s, g, step, made, err);
 	}
 	return error_set(err, ERR_INTERNAL, "unknown step %d", (int)step->action);
 }
 
-int mig_step_do(struct mig_session *s, struct mig_gpu *g, const struct mig_plan *plan,
-	uint32_t i, struct mig_made *made, struct error *err)
+int mig_step_apply(struct mig_session *s, struct mig_gpu *g, const struct mig_plan *plan,
+	uint32_t i, struct mig_created *made, struct error *err)
 {
 	char text[128];
-	int r = do_step(s, g, plan, i, made, err);
+	int r = apply_mig_step(s, g, plan, i, made, err);
 
 	if (r >= 0)
 		return r;

@@ -19,7 +19,7 @@ void label_facts_fini(struct label_facts_store *s)
 }
 
 /* Blanks at the ends go: sysfs and people end a file with a line feed. */
-static char *trimmed(const char *text)
+static char *copy_trimmed_text(const char *text)
 {
 	size_t len;
 
@@ -42,7 +42,7 @@ static int read_machine(char **ret, const char *path, struct strv *notes, struct
 		error_prefix(&why, "machine type");
 		return notes ? strv_add(notes, why.msg, err) : 0;
 	}
-	*ret = trimmed(buf_str(&b));
+	*ret = copy_trimmed_text(buf_str(&b));
 	return *ret ? 0 : error_nomem(err);
 }
 
@@ -64,7 +64,7 @@ static bool is_nvidia(const char *sysfs, const char *device)
 	       strncmp(buf_str(&b), PCI_VENDOR_NVIDIA, strlen(PCI_VENDOR_NVIDIA)) == 0;
 }
 
-static int read_device(struct vgpu *ret, const char *sysfs, const char *device,
+static int read_vgpu_device(struct vgpu *ret, const char *sysfs, const char *device,
 	struct error *err)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(PCI_CONFIG_MAX);
@@ -79,7 +79,7 @@ static int read_device(struct vgpu *ret, const char *sysfs, const char *device,
 	return 0;
 }
 
-static int by_name(const struct dirent **a, const struct dirent **b)
+static int compare_dir_entries(const struct dirent **a, const struct dirent **b)
 {
 	return strcmp((*a)->d_name, (*b)->d_name);
 }
@@ -101,7 +101,7 @@ static int read_vgpus(struct vgpu *ret, const char *sysfs, struct error *err)
 
 	if (device_path(path, sysfs, "", "") < 0)
 		return error_set(err, ERR_LIMIT, "path of sysfs is too long");
-	n = scandir(path, &devices, is_device, by_name);
+	n = scandir(path, &devices, is_device, compare_dir_entries);
 	if (n < 0)
 		return error_sys(err, errno, "read directory '%s'", path);
 	*ret = (struct vgpu){ .state = VGPU_ABSENT };
@@ -109,7 +109,7 @@ static int read_vgpus(struct vgpu *ret, const char *sysfs, struct error *err)
 		struct vgpu v;
 
 		if (r >= 0 && is_nvidia(sysfs, devices[i]->d_name)) {
-			r = read_device(&v, sysfs, devices[i]->d_name, err);
+			r = read_vgpu_device(&v, sysfs, devices[i]->d_name, err);
 			if (r >= 0 && v.state == VGPU_PRESENT && ret->state != VGPU_PRESENT)
 				*ret = v;
 		}

@@ -87,7 +87,7 @@ const char *nvml_strerror(const struct nvml *n, nvmlReturn_t code)
  * as there. But links are followed as a process in that root would: an absolute one of a driver
  * container does not lead to a library of ours.
  */
-static bool find_below(char ret[PATH_MAX], const char *root)
+static bool find_nvml_in_root(char ret[PATH_MAX], const char *root)
 {
 	static const char *const paths[] = {
 		"/usr/lib64/" NVML_SONAME,
@@ -116,7 +116,7 @@ int nvml_find(char ret[PATH_MAX], const char *explicit_path, const char *driver_
 	if (explicit_path && explicit_path[0])
 		path = explicit_path;
 	else if (driver_root && driver_root[0] && strcmp(driver_root, "/") != 0 &&
-		 find_below(ret, driver_root))
+		 find_nvml_in_root(ret, driver_root))
 		return 0;
 	if (strlen(path) >= PATH_MAX)
 		return error_set(err, ERR_LIMIT, "the path of the NVML library is too long");
@@ -144,7 +144,7 @@ static int open_error(const char *path, struct error *err)
 		path, why ? why : "?");
 }
 
-static void *look_up(struct nvml *n, enum nvml_call call)
+static void *find_nvml_symbol(struct nvml *n, enum nvml_call call)
 {
 	const char *name = call_names[call];
 	void *sym = dlsym(n->lib, name);
@@ -175,13 +175,13 @@ int nvml_open(struct nvml *n, const char *path, struct error *err)
 	n->lib = dlopen(path, RTLD_LAZY | RTLD_LOCAL);
 	if (!n->lib)
 		return open_error(path, err);
-#define X(name, params)                                    \
-	do {                                               \
-		void *sym_ = look_up(n, NVML_CALL_##name); \
-		if (sym_)                                  \
-			SET_SYMBOL(n->name, sym_);         \
-		else                                       \
-			n->name = missing_##name;          \
+#define X(name, params)                                             \
+	do {                                                        \
+		void *sym_ = find_nvml_symbol(n, NVML_CALL_##name); \
+		if (sym_)                                           \
+			SET_SYMBOL(n->name, sym_);                  \
+		else                                                \
+			n->name = missing_##name;                   \
 	} while (0);
 	NVML_FUNCTIONS(X)
 #undef X
@@ -233,7 +233,7 @@ static enum error_code class_of(nvmlReturn_t code)
 }
 
 /* What a person can do, where that is known; sent with errors of init only. */
-static const char *advice(nvmlReturn_t code)
+static const char *find_init_advice(nvmlReturn_t code)
 {
 	static const struct {
 		nvmlReturn_t code;
@@ -264,7 +264,7 @@ static const char *advice(nvmlReturn_t code)
 	return "";
 }
 
-static int error_text(struct error *err, const struct nvml *n, enum nvml_call call,
+static int set_nvml_error(struct error *err, const struct nvml *n, enum nvml_call call,
 	nvmlReturn_t code, const char *more)
 {
 	return error_set(err, class_of(code), "%s: %s (%d)%s", nvml_call_name(call),
@@ -273,7 +273,7 @@ static int error_text(struct error *err, const struct nvml *n, enum nvml_call ca
 
 int nvml_error(struct error *err, const struct nvml *n, enum nvml_call call, nvmlReturn_t code)
 {
-	return error_text(err, n, call, code, "");
+	return set_nvml_error(err, n, call, code, "");
 }
 
 int nvml_init(const struct nvml *n, struct error *err)
@@ -282,6 +282,6 @@ int nvml_init(const struct nvml *n, struct error *err)
 
 	if (r == NVML_SUCCESS)
 		return 0;
-	(void)error_text(err, n, NVML_CALL_nvmlInit_v2, r, advice(r));
+	(void)set_nvml_error(err, n, NVML_CALL_nvmlInit_v2, r, find_init_advice(r));
 	return -(int)r;
 }

@@ -15,7 +15,7 @@ static const uint32_t lengths[WORKER_TYPE_COUNT_] = {
 	[WORKER_LINKS] = sizeof(struct worker_links),
 	[WORKER_END] = sizeof(struct worker_end),
 	[WORKER_XID] = sizeof(struct worker_xid),
-	[WORKER_LOOK] = sizeof(struct worker_head),
+	[WORKER_PROBE_HINT] = sizeof(struct worker_head),
 	[WORKER_ERROR] = sizeof(struct worker_error),
 	[WORKER_REINIT] = sizeof(struct worker_head),
 	[WORKER_MIG] = sizeof(struct worker_mig),
@@ -23,14 +23,14 @@ static const uint32_t lengths[WORKER_TYPE_COUNT_] = {
 	[WORKER_PROCESSES] = sizeof(struct worker_processes),
 	[WORKER_READ_END] = sizeof(struct worker_read_end),
 	[WORKER_SAMPLE] = sizeof(struct worker_sample),
-	[WORKER_UNIT] = sizeof(struct worker_unit),
+	[WORKER_DEVICE] = sizeof(struct worker_device),
 	[WORKER_VALUES] = sizeof(struct worker_values),
 	[WORKER_TEXTS] = sizeof(struct worker_texts),
 	[WORKER_USERS] = sizeof(struct worker_users),
 	[WORKER_SAMPLE_END] = sizeof(struct worker_sample_end),
 };
 
-static uint64_t fnv(uint64_t h, const void *data, size_t len)
+static uint64_t hash_proto_bytes(uint64_t h, const void *data, size_t len)
 {
 	const unsigned char *p = data;
 
@@ -43,16 +43,16 @@ static uint64_t fnv(uint64_t h, const void *data, size_t len)
 
 uint64_t worker_uuid_hash(const char *uuid)
 {
-	return fnv(FNV_START, uuid, strlen(uuid));
+	return hash_proto_bytes(FNV_START, uuid, strlen(uuid));
 }
 
 uint32_t worker_version(void)
 {
 	const uint32_t counts[] = { NVML_CALL_COUNT_, (uint32_t)n_fields };
-	uint64_t h = fnv(FNV_START, GPUSLICE_VERSION, sizeof GPUSLICE_VERSION);
+	uint64_t h = hash_proto_bytes(FNV_START, GPUSLICE_VERSION, sizeof GPUSLICE_VERSION);
 
-	h = fnv(h, lengths, sizeof lengths);
-	h = fnv(h, counts, sizeof counts);
+	h = hash_proto_bytes(h, lengths, sizeof lengths);
+	h = hash_proto_bytes(h, counts, sizeof counts);
 	return (uint32_t)(h ^ h >> 32);
 }
 
@@ -77,20 +77,20 @@ const char *worker_step_name(unsigned step)
 	return nvml_call_name(step);
 }
 
-static int bad(struct error *err, const char *what)
+static int set_worker_msg_error(struct error *err, const char *what)
 {
 	return error_set(err, ERR_INVALID, "message of the NVML worker: %s", what);
 }
 
-static bool ends(const char *text, size_t cap)
+static bool has_text_end(const char *text, size_t cap)
 {
 	return memchr(text, '\0', cap) != NULL;
 }
 
 /* Text of a driver goes into logs and labels: what is printable ASCII passes. */
-static bool is_text(const char *text, size_t cap)
+static bool is_printable_text(const char *text, size_t cap)
 {
-	if (!ends(text, cap))
+	if (!has_text_end(text, cap))
 		return false;
 	for (const char *p = text; *p; p++) {
 		if (*p < 0x20 || *p == 0x7f)
@@ -99,7 +99,7 @@ static bool is_text(const char *text, size_t cap)
 	return true;
 }
 
-#define IS_TEXT(array) is_text(array, sizeof(array))
+#define IS_TEXT(array) is_printable_text(array, sizeof(array))
 
 /* A bool or an enum with a value that its type does not have must not even be read as such. */
 static bool is_bool(const void *p)
@@ -115,56 +115,61 @@ static bool is_enum(const void *p, uint32_t count)
 	return v < count;
 }
 
-static int check_gpu(const struct gpu *g, struct error *err)
+static int check_worker_gpu(const struct gpu *g, struct error *err)
 {
 	static_assert(sizeof(bool) == 1 && sizeof(enum gpu_fault) == 4,
 		"as is_bool() reads them");
 
 	if (!IS_TEXT(g->uuid) || !IS_TEXT(g->name) || !IS_TEXT(g->bus_id) ||
 		!IS_TEXT(g->cluster_uuid) || !IS_TEXT(g->reason))
-		return bad(err, "a text of a GPU has control characters or no end");
+		return set_worker_msg_error(err,
+			"a text of a GPU has control characters or no end");
 	if (!is_bool(&g->has_minor) || !is_bool(&g->mig_unknown) || !is_bool(&g->mig_capable) ||
 		!is_bool(&g->mig_enabled) || !is_bool(&g->mig_pending) ||
 		!is_bool(&g->mig_unsettled) || !is_bool(&g->changing) ||
 		!is_bool(&g->xid_events) || !is_bool(&g->fabric_attached))
-		return bad(err, "a flag of a GPU is neither 0 nor 1");
+		return set_worker_msg_error(err, "a flag of a GPU is neither 0 nor 1");
 	if (g->changing)
-		return bad(err, "a GPU that is being changed, which is not for it to say");
+		return set_worker_msg_error(err,
+			"a GPU that is being changed, which is not for it to say");
 	if (g->signals_known >> GPU_SIGNAL_STORED_ ||
 		g->signals_failed >> (GPU_SIGNAL_STORED_ + 1))
-		return bad(err, "a health signal that does not exist");
+		return set_worker_msg_error(err, "a health signal that does not exist");
 	if (!is_enum(&g->recovery, GPU_RECOVERY_DRAIN_RESET + 1) ||
 		!is_enum(&g->fault, GPU_FAULT_GONE + 1))
-		return bad(err, "a fault or recovery action that does not exist");
+		return set_worker_msg_error(err,
+			"a fault or recovery action that does not exist");
 	if (g->index >= GPU_NODE_MAX)
-		return bad(err, "a GPU index out of range");
+		return set_worker_msg_error(err, "a GPU index out of range");
 	if (g->fault == GPU_OK && !g->uuid[0])
-		return bad(err, "a good GPU without UUID");
+		return set_worker_msg_error(err, "a good GPU without UUID");
 	return 0;
 }
 
-static int check_mig_device(const struct gpu_mig *m, struct error *err)
+static int check_worker_mig_device(const struct gpu_mig *m, struct error *err)
 {
 	if (!IS_TEXT(m->uuid) || !IS_TEXT(m->profile) || !IS_TEXT(m->reason))
-		return bad(err, "a text of a MIG device has control characters or no end");
+		return set_worker_msg_error(err,
+			"a text of a MIG device has control characters or no end");
 	if (!is_bool(&m->has_minors))
-		return bad(err, "a flag of a MIG device is neither 0 nor 1");
+		return set_worker_msg_error(err, "a flag of a MIG device is neither 0 nor 1");
 	if (m->gi_minor > MIG_MINOR_MAX || m->ci_minor > MIG_MINOR_MAX)
-		return bad(err, "a minor number out of range");
+		return set_worker_msg_error(err, "a minor number out of range");
 	if (!m->reason[0] && (!m->uuid[0] || !m->profile[0] || !m->has_minors))
-		return bad(err, "a good MIG device without UUID, profile or minors");
+		return set_worker_msg_error(err,
+			"a good MIG device without UUID, profile or minors");
 	return 0;
 }
 
-static int check_mig(const struct worker_mig *m, struct error *err)
+static int check_worker_mig(const struct worker_mig *m, struct error *err)
 {
 	if (m->gpu >= GPU_NODE_MAX || m->n > GPU_MIG_MAX)
-		return bad(err, "MIG devices out of range");
+		return set_worker_msg_error(err, "MIG devices out of range");
 	for (uint32_t i = 0; i < m->n; i++) {
 		if (m->mig[i].gpu != m->gpu ||
 			(i > 0 && m->mig[i].index <= m->mig[i - 1].index))
-			return bad(err, "MIG devices out of order");
-		if (check_mig_device(&m->mig[i], err) < 0)
+			return set_worker_msg_error(err, "MIG devices out of order");
+		if (check_worker_mig_device(&m->mig[i], err) < 0)
 			return -1;
 	}
 	return 0;
@@ -173,12 +178,12 @@ static int check_mig(const struct worker_mig *m, struct error *err)
 static int check_links(const struct worker_links *l, struct error *err)
 {
 	if (l->n > GPU_NODE_MAX || l->row >= l->n)
-		return bad(err, "a row of links out of range");
+		return set_worker_msg_error(err, "a row of links out of range");
 	for (uint32_t i = 0; i < l->n; i++) {
 		if (l->links[i].level > GPU_LEVEL_UNKNOWN ||
 			l->links[i].nvlinks > NVML_NVLINK_MAX_LINKS ||
 			l->links[i].p2p > 1 + GPU_P2P_UNKNOWN)
-			return bad(err, "a link that does not exist");
+			return set_worker_msg_error(err, "a link that does not exist");
 	}
 	return 0;
 }
@@ -186,61 +191,63 @@ static int check_links(const struct worker_links *l, struct error *err)
 static int check_probe(const struct worker_probe *p, struct error *err)
 {
 	if (p->n_skip > GPU_NODE_MAX || p->n_known > GPU_NODE_MAX)
-		return bad(err, "a list that is too long");
+		return set_worker_msg_error(err, "a list that is too long");
 	return 0;
 }
 
-static int check_processes(const struct worker_processes *p, struct error *err)
+static int check_worker_processes(const struct worker_processes *p, struct error *err)
 {
 	if (p->gpu >= GPU_NODE_MAX || p->n > WORKER_PROCESSES_MAX)
-		return bad(err, "processes out of range");
+		return set_worker_msg_error(err, "processes out of range");
 	if (!IS_TEXT(p->uuid))
-		return bad(err, "a UUID that is not text");
+		return set_worker_msg_error(err, "a UUID that is not text");
 	if (p->code != 0 && p->n > 0)
-		return bad(err, "a list of processes that could not be read");
+		return set_worker_msg_error(err, "a list of processes that could not be read");
 	return 0;
 }
 
-static int check_unit(const struct worker_unit *u, struct error *err)
+static int check_worker_device(const struct worker_device *u, struct error *err)
 {
 	if (u->gpu >= GPU_NODE_MAX)
-		return bad(err, "a GPU index out of range");
+		return set_worker_msg_error(err, "a GPU index out of range");
 	if ((u->gi == GPU_NO_INSTANCE) != (u->ci == GPU_NO_INSTANCE))
-		return bad(err, "a unit that is half a MIG device");
+		return set_worker_msg_error(err, "a unit that is half a MIG device");
 	if (!IS_TEXT(u->uuid) || !IS_TEXT(u->reason))
-		return bad(err, "a text of a unit has control characters or no end");
+		return set_worker_msg_error(err,
+			"a text of a unit has control characters or no end");
 	if (!u->uuid[0])
-		return bad(err, "a unit without UUID");
-	if (u->known & ~WORKER_UNIT_ALL)
-		return bad(err, "a unit that knows what there is not");
+		return set_worker_msg_error(err, "a unit without UUID");
+	if (u->known & ~WORKER_DEVICE_ALL)
+		return set_worker_msg_error(err, "a unit that knows what there is not");
 	return 0;
 }
 
 /* Whether the figures are plausible is for the receiver; here, that they can be read at all. */
-static int check_values(const struct worker_values *v, struct error *err)
+static int check_worker_values(const struct worker_values *v, struct error *err)
 {
 	if (v->n > n_fields || v->n > FIELDS_MAX)
-		return bad(err, "more values than there are fields");
+		return set_worker_msg_error(err, "more values than there are fields");
 	for (uint32_t i = 0; i < v->n; i++) {
 		if (v->v[i].field >= n_fields || fields[v->v[i].field].kind == FIELD_TEXT)
-			return bad(err, "a value of no field");
+			return set_worker_msg_error(err, "a value of no field");
 		if (i > 0 && v->v[i].field <= v->v[i - 1].field)
-			return bad(err, "values out of order");
+			return set_worker_msg_error(err, "values out of order");
 	}
 	return 0;
 }
 
-static int check_texts(const struct worker_texts *t, struct error *err)
+static int check_worker_texts(const struct worker_texts *t, struct error *err)
 {
 	if (t->n > WORKER_TEXTS_MAX)
-		return bad(err, "a list that is too long");
+		return set_worker_msg_error(err, "a list that is too long");
 	for (uint32_t i = 0; i < t->n; i++) {
 		if (t->v[i].field >= n_fields || fields[t->v[i].field].kind != FIELD_TEXT)
-			return bad(err, "a text of no field");
+			return set_worker_msg_error(err, "a text of no field");
 		if (i > 0 && t->v[i].field <= t->v[i - 1].field)
-			return bad(err, "texts out of order");
+			return set_worker_msg_error(err, "texts out of order");
 		if (!IS_TEXT(t->v[i].text))
-			return bad(err, "a text of a field has control characters or no end");
+			return set_worker_msg_error(err,
+				"a text of a field has control characters or no end");
 	}
 	return 0;
 }
@@ -248,10 +255,11 @@ static int check_texts(const struct worker_texts *t, struct error *err)
 static int check_users(const struct worker_users *u, struct error *err)
 {
 	if (u->n > WORKER_USERS_MAX)
-		return bad(err, "a list that is too long");
+		return set_worker_msg_error(err, "a list that is too long");
 	for (uint32_t i = 0; i < u->n; i++) {
 		if (!is_bool(&u->v[i].busy_known))
-			return bad(err, "a flag of a process is neither 0 nor 1");
+			return set_worker_msg_error(err,
+				"a flag of a process is neither 0 nor 1");
 	}
 	return 0;
 }
@@ -263,60 +271,64 @@ static int check_body(const union worker_msg *m, struct error *err)
 		return check_probe(&m->probe, err);
 	case WORKER_BEGIN:
 		if (m->begin.n > GPU_NODE_MAX)
-			return bad(err, "too many GPUs");
+			return set_worker_msg_error(err, "too many GPUs");
 		if (!IS_TEXT(m->begin.driver_version) || !IS_TEXT(m->begin.nvml_version))
-			return bad(err, "a version that is not text");
+			return set_worker_msg_error(err, "a version that is not text");
 		return 0;
 	case WORKER_GPU:
-		return check_gpu(&m->gpu.gpu, err);
+		return check_worker_gpu(&m->gpu.gpu, err);
 	case WORKER_MIG:
-		return check_mig(&m->mig, err);
+		return check_worker_mig(&m->mig, err);
 	case WORKER_LINKS:
 		return check_links(&m->links, err);
 	case WORKER_XID:
-		return IS_TEXT(m->xid.uuid) ? 0 : bad(err, "a UUID that is not text");
+		return IS_TEXT(m->xid.uuid)
+			       ? 0
+			       : set_worker_msg_error(err, "a UUID that is not text");
 	case WORKER_ERROR:
 		if (!IS_TEXT(m->error.text) || m->error.code == ERR_NONE ||
 			m->error.code >= ERR_COUNT_ || m->error.mismatch > 1)
-			return bad(err, "an error that is none");
+			return set_worker_msg_error(err, "an error that is none");
 		return 0;
 	case WORKER_READ:
-		return m->read.n <= GPU_NODE_MAX ? 0 : bad(err, "a list that is too long");
+		return m->read.n <= GPU_NODE_MAX
+			       ? 0
+			       : set_worker_msg_error(err, "a list that is too long");
 	case WORKER_PROCESSES:
-		return check_processes(&m->processes, err);
-	case WORKER_UNIT:
-		return check_unit(&m->unit, err);
+		return check_worker_processes(&m->processes, err);
+	case WORKER_DEVICE:
+		return check_worker_device(&m->device, err);
 	case WORKER_VALUES:
-		return check_values(&m->values, err);
+		return check_worker_values(&m->values, err);
 	case WORKER_TEXTS:
-		return check_texts(&m->texts, err);
+		return check_worker_texts(&m->texts, err);
 	case WORKER_USERS:
 		return check_users(&m->users, err);
 	case WORKER_SAMPLE:
 	case WORKER_SAMPLE_END:
 	case WORKER_END:
-	case WORKER_LOOK:
+	case WORKER_PROBE_HINT:
 	case WORKER_REINIT:
 	case WORKER_READ_END:
 		return 0;
 	case WORKER_TYPE_COUNT_:
 	default:
-		return bad(err, "of an unknown type");
+		return set_worker_msg_error(err, "of an unknown type");
 	}
 }
 
 int worker_msg_check(const union worker_msg *m, size_t len, struct error *err)
 {
 	if (len < sizeof m->head)
-		return bad(err, "shorter than its head");
+		return set_worker_msg_error(err, "shorter than its head");
 	if (m->head.magic != WORKER_MAGIC)
-		return bad(err, "not one of ours");
+		return set_worker_msg_error(err, "not one of ours");
 	if (m->head.version != worker_version())
 		return error_set(err, ERR_UNSUPPORTED,
 			"the NVML worker is of another build than this program");
 	if (m->head.type == 0 || m->head.type >= WORKER_TYPE_COUNT_)
-		return bad(err, "of an unknown type");
+		return set_worker_msg_error(err, "of an unknown type");
 	if (m->head.len != len || len != lengths[m->head.type])
-		return bad(err, "of a wrong length");
+		return set_worker_msg_error(err, "of a wrong length");
 	return check_body(m, err);
 }

@@ -40,15 +40,15 @@ enum worker_type {
 	WORKER_LINKS,
 	WORKER_END,
 	WORKER_XID,
-	WORKER_LOOK,   /* something happened that is worth a look */
-	WORKER_ERROR,  /* NVML cannot be used */
-	WORKER_REINIT, /* GPUs came or went: only a new NVML session will see it */
-	WORKER_MIG,    /* all MIG devices of a GPU in MIG mode, behind its GPU */
+	WORKER_PROBE_HINT, /* something happened that is worth a look */
+	WORKER_ERROR,      /* NVML cannot be used */
+	WORKER_REINIT,     /* GPUs came or went: only a new NVML session will see it */
+	WORKER_MIG,        /* all MIG devices of a GPU in MIG mode, behind its GPU */
 	WORKER_READ,
 	WORKER_PROCESSES, /* of one GPU; of one with very many, several in a row */
 	WORKER_READ_END,
 	WORKER_SAMPLE,
-	WORKER_UNIT,   /* a GPU or a MIG device; what follows up to the next is of it */
+	WORKER_DEVICE, /* a GPU or a MIG device; what follows up to the next is of it */
 	WORKER_VALUES, /* at most one of a unit */
 	WORKER_TEXTS,  /* likewise */
 	WORKER_USERS,  /* of one with many processes, several in a row */
@@ -152,20 +152,20 @@ struct worker_sample {
 	uint64_t wanted[WORKER_FIELD_WORDS]; /* bit: position in fields[] */
 };
 
-#define WORKER_UNIT_MEMORY    1U /* flags of what is known */
-#define WORKER_UNIT_RESERVED  2U
-#define WORKER_UNIT_BUSY      4U
-#define WORKER_UNIT_PROCESSES 8U
-#define WORKER_UNIT_ALL       15U
+#define WORKER_DEVICE_MEMORY    1U /* flags of what is known */
+#define WORKER_DEVICE_RESERVED  2U
+#define WORKER_DEVICE_BUSY      4U
+#define WORKER_DEVICE_PROCESSES 8U
+#define WORKER_DEVICE_ALL       15U
 
-struct worker_unit {
+struct worker_device {
 	struct worker_head head;
 	uint32_t seq;
-	uint32_t known; /* WORKER_UNIT_... */
+	uint32_t known; /* WORKER_DEVICE_... */
 	uint32_t gpu;   /* NVML index */
 	uint32_t gi, ci;
 	uint32_t padding;
-	uint64_t at_ns, interval_ns, busy_ns; /* as in struct sample_unit, and so on */
+	uint64_t at_ns, interval_ns, busy_ns; /* as in struct sample_device, and so on */
 	uint64_t memory_total, memory_used, memory_free, memory_reserved;
 	char uuid[GPU_UUID_MAX];
 	char reason[GPU_REASON_MAX];
@@ -213,7 +213,7 @@ union worker_msg {
 	struct worker_processes processes;
 	struct worker_read_end read_end;
 	struct worker_sample sample;
-	struct worker_unit unit;
+	struct worker_device device;
 	struct worker_values values;
 	struct worker_texts texts;
 	struct worker_users users;

@@ -27,7 +27,7 @@ struct price_region {
 struct price_type {
 	const char *name, *gpu, *arch;
 	uint32_t gpus, gpu_memory_mib, vcpus, memory_mib;
-	uint32_t part_milli, allocatable_cpu_milli, allocatable_memory_mib;
+	uint32_t gpu_milli, allocatable_cpu_milli, allocatable_memory_mib;
 	const struct price_file *file;
 	struct price_region *regions;
 	size_t n_regions;

@@ -13,7 +13,7 @@
 #define DAY_S     86400U
 #define LIST_TEXT 120 /* bytes of a list of regions in a message */
 
-static int by_name(const void *a, const void *b)
+static int compare_type_names(const void *a, const void *b)
 {
 	const struct price_type *x = a, *y = b;
 
@@ -21,10 +21,10 @@ static int by_name(const void *a, const void *b)
 }
 
 /* Reading is by file, in which types have their order; looking up is by name. */
-static void sort(struct price_catalogue *c)
+static void sort_price_types(struct price_catalogue *c)
 {
 	if (c->n)
-		qsort(c->types, c->n, sizeof(*c->types), by_name);
+		qsort(c->types, c->n, sizeof(*c->types), compare_type_names);
 }
 
 struct price_catalogue *price_catalogue_free(struct price_catalogue *c)
@@ -52,7 +52,7 @@ int price_catalogue_parse(struct price_catalogue **ret, const char *name, const 
 		return error_nomem(err);
 	if (price_catalogue_read(c, &c->files[1], name, text, len, err) < 0)
 		return -1;
-	sort(c);
+	sort_price_types(c);
 	*ret = STEAL_PTR(c);
 	return 0;
 }
@@ -76,7 +76,7 @@ int price_catalogue_load(struct price_catalogue **ret, const char *user_file, st
 			    err) < 0)
 			return -1;
 	}
-	sort(c);
+	sort_price_types(c);
 	*ret = STEAL_PTR(c);
 	return 0;
 }
@@ -90,15 +90,15 @@ struct price_type *price_type_find(const struct price_catalogue *c, const char *
 {
 	const struct price_type key = { .name = name };
 
-	return c->n ? bsearch(&key, c->types, c->n, sizeof(key), by_name) : NULL;
+	return c->n ? bsearch(&key, c->types, c->n, sizeof(key), compare_type_names) : NULL;
 }
 
 /*
  * The region itself before one that holds for all, unless that is from a better source. NULL: not sold that way in
  * either.
  */
-static const struct price_region *region_of(const struct price_type *t, const char *region,
-	bool spot)
+static const struct price_region *find_price_region(const struct price_type *t,
+	const char *region, bool spot)
 {
 	const struct price_region *anywhere = NULL, *exact = NULL;
 
@@ -121,7 +121,7 @@ static const struct price_region *region_of(const struct price_type *t, const ch
 
 static const struct price_region *assume_region(const struct price_type *t)
 {
-	const struct price_region *at = region_of(t, PRICE_USUAL_REGION, false);
+	const struct price_region *at = find_price_region(t, PRICE_USUAL_REGION, false);
 
 	if (at)
 		return at;
@@ -176,7 +176,7 @@ int price_find(const struct price_catalogue *c, const char *type, const char *re
 			"no price of the instance type '%.63s' in the catalogue; give one in a "
 			"catalogue file, or a price per hour",
 			type);
-	at = region_of(t, region, false);
+	at = find_price_region(t, region, false);
 	if (!at && !*region)
 		at = assume_region(t);
 	if (!at)
@@ -192,7 +192,8 @@ int price_find(const struct price_catalogue *c, const char *type, const char *re
 #define ALLOCATABLE_MEMORY 90 /* percent */
 #define MILLI              1000
 
-static struct price_offer offer_of(const struct price_type *t, const struct price_region *at)
+static struct price_offer get_price_offer(const struct price_type *t,
+	const struct price_region *at)
 {
 	uint32_t cpu = t->vcpus > UINT32_MAX / MILLI ? UINT32_MAX : t->vcpus * MILLI;
 
@@ -201,7 +202,7 @@ static struct price_offer offer_of(const struct price_type *t, const struct pric
 		.low = at->nano_per_hour,
 		.high = at->nano_per_hour,
 		.arch = t->arch,
-		.part_milli = t->part_milli,
+		.gpu_milli = t->gpu_milli,
 		.allocatable_cpu_milli = t->allocatable_cpu_milli   ? t->allocatable_cpu_milli
 					 : cpu > RESERVED_CPU_MILLI ? cpu - RESERVED_CPU_MILLI
 								    : cpu,
@@ -217,13 +218,14 @@ int price_each(const struct price_catalogue *c, const char *region,
 {
 	for (size_t i = 0; i < c->n; i++) {
 		for (int spot = 0; spot < 2; spot++) {
-			const struct price_region *at = region_of(&c->types[i], region, spot);
+			const struct price_region *at =
+				find_price_region(&c->types[i], region, spot);
 			struct price_offer o;
 			int got;
 
 			if (!at)
 				continue;
-			o = offer_of(&c->types[i], at);
+			o = get_price_offer(&c->types[i], at);
 			o.price.region = region;
 			if (spot) {
 				const struct price_file *from =
@@ -255,7 +257,7 @@ static int64_t days_of(int64_t year, int64_t month, int64_t day)
 	return y * 365 + y / 4 - y / 100 + y / 400 + (m * 153 + 2) / 5 + day - 1 - 719468;
 }
 
-static int64_t digits(const char *text, size_t n)
+static int64_t parse_date_digits(const char *text, size_t n)
 {
 	int64_t v = 0;
 
@@ -273,8 +275,9 @@ bool price_is_stale(const struct price *p, uint64_t now_s, char *buf)
 	/* The reader has seen to the form, 2026-07-20. */
 	if (strcmp(p->source, SHIPPED) != 0 || !*d)
 		return false;
-	age = (int64_t)(now_s / DAY_S) -
-	      days_of(digits(d, 4), digits(d + 5, 2), digits(d + 8, 2));
+	age = (int64_t)(now_s / DAY_S) - days_of(parse_date_digits(d, 4),
+						 parse_date_digits(d + 5, 2),
+						 parse_date_digits(d + 8, 2));
 	if (age <= PRICE_STALE_DAYS)
 		return false;
 	(void)snprintf(buf, PRICE_WARNING_MAX,

@@ -49,7 +49,7 @@ struct price_offer {
 	uint32_t interrupt_low_milli, interrupt_high_milli;
 	const char *arch; /* "amd64", "arm64" */
 	uint32_t
-		part_milli; /* of a GPU that each of .gpus is; 1000 but for types with a part of one */
+		gpu_milli; /* of a GPU that each of .gpus is; 1000 but for types with a part of one */
 	uint32_t allocatable_cpu_milli, allocatable_memory_mib; /* what pods may ask for */
 };
 

@@ -12,15 +12,15 @@
 #define VERSION     "gpuslice/prices/v1"
 #define WHOLE_MILLI 1000
 
-struct reading {
+struct catalogue_reader {
 	struct price_catalogue *c;
 	struct price_file *file;
 	const struct yaml_source *src;
 	struct error *err;
 };
 
-static int fail(const struct reading *r, const struct yaml_node *n, const char *key,
-	const char *expected)
+static int set_catalogue_error(const struct catalogue_reader *r, const struct yaml_node *n,
+	const char *key, const char *expected)
 {
 	char found[YAML_SHOW_MAX];
 
@@ -29,8 +29,8 @@ static int fail(const struct reading *r, const struct yaml_node *n, const char *
 }
 
 /* A scalar that people read as a word; the copy is the pool's. */
-static int read_word(const struct reading *r, const struct yaml_node *n, const char *key,
-	const char **ret)
+static int read_catalogue_word(const struct catalogue_reader *r, const struct yaml_node *n,
+	const char *key, const char **ret)
 {
 	bool fits = n->type != YAML_LIST && n->type != YAML_OBJECT && n->type != YAML_NULL &&
 		    n->len > 0 && n->len < PRICE_NAME_MAX;
@@ -38,29 +38,30 @@ static int read_word(const struct reading *r, const struct yaml_node *n, const c
 	for (size_t i = 0; fits && i < n->len; i++)
 		fits = isgraph((unsigned char)n->text[i]);
 	if (!fits)
-		return fail(r, n, key, "a name of 1 to 63 characters without blanks");
+		return set_catalogue_error(r, n, key,
+			"a name of 1 to 63 characters without blanks");
 	if (strv_add(&r->c->pool, n->text, r->err) < 0)
 		return -1;
 	*ret = r->c->pool.v[r->c->pool.n - 1];
 	return 0;
 }
 
-static int read_number(const struct reading *r, const struct yaml_node *n, const char *key,
-	uint32_t *ret)
+static int read_catalogue_number(const struct catalogue_reader *r, const struct yaml_node *n,
+	const char *key, uint32_t *ret)
 {
 	int64_t v;
 
 	if (n->type == YAML_NULL)
 		return 0;
 	if (!yaml_integer(n, &v) || v < 0 || v > UINT32_MAX)
-		return fail(r, n, key, "a number from 0 to 4294967295");
+		return set_catalogue_error(r, n, key, "a number from 0 to 4294967295");
 	*ret = (uint32_t)v;
 	return 0;
 }
 
 /* The region @name of @t, which is added if it is not there; @at is its key, or NULL. NULL: an error. */
-static struct price_region *region_named(const struct reading *r, const struct yaml_node *at,
-	const char *name, struct price_type *t)
+static struct price_region *region_named(const struct catalogue_reader *r,
+	const struct yaml_node *at, const char *name, struct price_type *t)
 {
 	struct price_region *more;
 
@@ -85,12 +86,12 @@ static struct price_region *region_named(const struct reading *r, const struct y
 	return &t->regions[t->n_regions++];
 }
 
-static struct price_region *region_at(const struct reading *r, const struct yaml_node *key,
-	struct price_type *t)
+static struct price_region *region_at(const struct catalogue_reader *r,
+	const struct yaml_node *key, struct price_type *t)
 {
 	const char *name = NULL;
 
-	if (read_word(r, key, "region", &name) < 0)
+	if (read_catalogue_word(r, key, "region", &name) < 0)
 		return NULL;
 	return region_named(r, key, name, t);
 }
@@ -101,15 +102,16 @@ static bool is_price(const struct yaml_node *n, int64_t *ret)
 	       price_parse(n->text, ret);
 }
 
-static int read_on_demand(const struct reading *r, const struct yaml_node *n,
+static int read_on_demand(const struct catalogue_reader *r, const struct yaml_node *n,
 	struct price_region *region)
 {
 	if (is_price(n, &region->nano_per_hour))
 		return 0;
-	return fail(r, n, region->name, "a price per hour from 0 to 1000000, such as 3.06");
+	return set_catalogue_error(r, n, region->name,
+		"a price per hour from 0 to 1000000, such as 3.06");
 }
 
-static int read_spot(const struct reading *r, const struct yaml_node *n,
+static int read_spot(const struct catalogue_reader *r, const struct yaml_node *n,
 	struct price_region *region)
 {
 	if (n->type == YAML_LIST && n->n == 2 && is_price(n->items[0], &region->spot_low) &&
@@ -120,17 +122,18 @@ static int read_spot(const struct reading *r, const struct yaml_node *n,
 		region->spot_high = region->spot_low;
 		return 0;
 	}
-	return fail(r, n, region->name,
+	return set_catalogue_error(r, n, region->name,
 		"a spot price per hour, or the lowest and the highest, such as [0.36, 0.38]");
 }
 
-static int read_regions(const struct reading *r, const struct yaml_node *n, const char *key,
-	struct price_type *t,
-	int (*read)(const struct reading *r, const struct yaml_node *n,
+static int read_regions(const struct catalogue_reader *r, const struct yaml_node *n,
+	const char *key, struct price_type *t,
+	int (*read)(const struct catalogue_reader *r, const struct yaml_node *n,
 		struct price_region *region))
 {
 	if (n->type != YAML_OBJECT)
-		return fail(r, n, key, "prices by region, such as {us-east-1: 3.06}");
+		return set_catalogue_error(r, n, key,
+			"prices by region, such as {us-east-1: 3.06}");
 	if (n->n > PRICE_REGIONS_MAX)
 		return yaml_fail(r->src, n->line, n->column, ERR_LIMIT, r->err,
 			"%s: expected at most %d regions, found %zu", key, PRICE_REGIONS_MAX,
@@ -156,7 +159,7 @@ static bool is_share(const struct yaml_node *n, uint32_t *ret_milli)
 }
 
 /* Nobody but the user says more of his own instances. */
-static int read_interruptions(const struct reading *r, const struct yaml_node *n,
+static int read_interruptions(const struct catalogue_reader *r, const struct yaml_node *n,
 	struct price_region *region)
 {
 	bool range = n->type == YAML_LIST && n->n == 2;
@@ -164,46 +167,51 @@ static int read_interruptions(const struct reading *r, const struct yaml_node *n
 	if (!is_share(range ? n->items[0] : n, &region->interrupt_low_milli) ||
 		!is_share(range ? n->items[1] : n, &region->interrupt_high_milli) ||
 		region->interrupt_low_milli > region->interrupt_high_milli)
-		return fail(r, n, region->name,
+		return set_catalogue_error(r, n, region->name,
 			"the share of instances that are interrupted in a month, from 0 to 1, or from "
 			"and to, such as [0.05, 0.1]");
 	return 0;
 }
 
-static int read_part(const struct reading *r, const struct yaml_node *n, struct price_type *t)
+static int read_gpu_fraction(const struct catalogue_reader *r, const struct yaml_node *n,
+	struct price_type *t)
 {
 	if ((n->type != YAML_FLOAT && n->type != YAML_INT) || !(n->f > 0 && n->f <= 1))
-		return fail(r, n, "part", "a part of a GPU, above 0 and at most 1");
-	t->part_milli = (uint32_t)(n->f * WHOLE_MILLI + 0.5);
-	if (!t->part_milli)
-		t->part_milli = 1;
+		return set_catalogue_error(r, n, "part",
+			"a part of a GPU, above 0 and at most 1");
+	t->gpu_milli = (uint32_t)(n->f * WHOLE_MILLI + 0.5);
+	if (!t->gpu_milli)
+		t->gpu_milli = 1;
 	return 0;
 }
 
-static int read_allocatable(const struct reading *r, const struct yaml_node *n,
+static int read_allocatable(const struct catalogue_reader *r, const struct yaml_node *n,
 	struct price_type *t)
 {
 	if (n->type != YAML_OBJECT)
-		return fail(r, n, "allocatable", "an object with cpuMilli and memoryMiB");
+		return set_catalogue_error(r, n, "allocatable",
+			"an object with cpuMilli and memoryMiB");
 	for (size_t i = 0; i < n->n; i++) {
 		const char *word = yaml_as_text(n->pairs[i].key);
 		int got;
 
 		if (!strcmp(word, "cpuMilli"))
-			got = read_number(r, n->pairs[i].value, word,
+			got = read_catalogue_number(r, n->pairs[i].value, word,
 				&t->allocatable_cpu_milli);
 		else if (!strcmp(word, "memoryMiB"))
-			got = read_number(r, n->pairs[i].value, word,
+			got = read_catalogue_number(r, n->pairs[i].value, word,
 				&t->allocatable_memory_mib);
 		else
-			got = fail(r, n->pairs[i].key, "allocatable", "cpuMilli or memoryMiB");
+			got = set_catalogue_error(r, n->pairs[i].key, "allocatable",
+				"cpuMilli or memoryMiB");
 		if (got < 0)
 			return -1;
 	}
 	return 0;
 }
 
-static int read_fields(const struct reading *r, const struct yaml_node *n, struct price_type *t)
+static int read_fields(const struct catalogue_reader *r, const struct yaml_node *n,
+	struct price_type *t)
 {
 	const struct {
 		const char *key;
@@ -220,13 +228,13 @@ static int read_fields(const struct reading *r, const struct yaml_node *n, struc
 		while (j < ARRAY_LEN(numbers) && strcmp(word, numbers[j].key) != 0)
 			j++;
 		if (j < ARRAY_LEN(numbers))
-			got = read_number(r, value, word, numbers[j].to);
+			got = read_catalogue_number(r, value, word, numbers[j].to);
 		else if (!strcmp(word, "gpu"))
-			got = read_word(r, value, word, &t->gpu);
+			got = read_catalogue_word(r, value, word, &t->gpu);
 		else if (!strcmp(word, "arch"))
-			got = read_word(r, value, word, &t->arch);
+			got = read_catalogue_word(r, value, word, &t->arch);
 		else if (!strcmp(word, "part"))
-			got = read_part(r, value, t);
+			got = read_gpu_fraction(r, value, t);
 		else if (!strcmp(word, "allocatable"))
 			got = read_allocatable(r, value, t);
 		else if (!strcmp(word, "pricePerHour"))
@@ -236,7 +244,7 @@ static int read_fields(const struct reading *r, const struct yaml_node *n, struc
 		else if (!strcmp(word, "interruptions"))
 			got = read_regions(r, value, word, t, read_interruptions);
 		else
-			got = fail(r, key, t->name,
+			got = set_catalogue_error(r, key, t->name,
 				"gpu, gpus, gpuMemoryMiB, vcpus, memoryMiB, arch, part, allocatable, "
 				"pricePerHour, spotPerHour or interruptions");
 		if (got < 0)
@@ -256,7 +264,7 @@ static void inherit_gpu(const struct yaml_node *n, struct price_type *t,
 	if (!yaml_get(n, "arch", false))
 		t->arch = old->arch;
 	if (!yaml_get(n, "part", false))
-		t->part_milli = old->part_milli;
+		t->gpu_milli = old->gpu_milli;
 	t->gpus = t->gpus ? t->gpus : old->gpus;
 	t->gpu_memory_mib = t->gpu_memory_mib ? t->gpu_memory_mib : old->gpu_memory_mib;
 	if (!t->allocatable_cpu_milli && !t->vcpus)
@@ -268,7 +276,7 @@ static void inherit_gpu(const struct yaml_node *n, struct price_type *t,
 }
 
 /* Spot prices, of the same money. */
-static int inherit_spot(const struct reading *r, struct price_type *t,
+static int inherit_spot(const struct catalogue_reader *r, struct price_type *t,
 	const struct price_type *old)
 {
 	for (size_t i = 0; i < old->n_regions; i++) {
@@ -288,8 +296,8 @@ static int inherit_spot(const struct reading *r, struct price_type *t,
 }
 
 /* What the catalogue says of a type stays, but for prices on demand, which are all the file's. */
-static int inherit(const struct reading *r, const struct yaml_node *n, struct price_type *t,
-	const struct price_type *old)
+static int inherit_price_type(const struct catalogue_reader *r, const struct yaml_node *n,
+	struct price_type *t, const struct price_type *old)
 {
 	if (!yaml_get(n, "gpu", false))
 		inherit_gpu(n, t, old);
@@ -300,8 +308,8 @@ static int inherit(const struct reading *r, const struct yaml_node *n, struct pr
 }
 
 /* The place of the type @name in the catalogue, which is empty. What was there is in @old. */
-static struct price_type *place(const struct reading *r, const struct yaml_node *at,
-	const char *name, struct price_type *old)
+static struct price_type *reserve_price_type(const struct catalogue_reader *r,
+	const struct yaml_node *at, const char *name, struct price_type *old)
 {
 	struct price_catalogue *c = r->c;
 	struct price_type *t = NULL;
@@ -334,29 +342,31 @@ static struct price_type *place(const struct reading *r, const struct yaml_node 
 	*t = (struct price_type){ .name = name,
 		.gpu = "",
 		.arch = "amd64",
-		.part_milli = WHOLE_MILLI,
+		.gpu_milli = WHOLE_MILLI,
 		.file = r->file };
 	return t;
 }
 
-static int read_types(const struct reading *r, const struct yaml_node *n)
+static int read_types(const struct catalogue_reader *r, const struct yaml_node *n)
 {
 	if (n->type != YAML_OBJECT)
-		return fail(r, n, "types", "an object with a key for each instance type");
+		return set_catalogue_error(r, n, "types",
+			"an object with a key for each instance type");
 	for (size_t i = 0; i < n->n; i++) {
 		const struct yaml_node *value = n->pairs[i].value;
 		struct price_type *t, old = { .regions = NULL };
 		const char *name = "";
 		int got;
 
-		if (read_word(r, n->pairs[i].key, "types", &name) < 0)
+		if (read_catalogue_word(r, n->pairs[i].key, "types", &name) < 0)
 			return -1;
 		if (value->type != YAML_OBJECT)
-			return fail(r, value, name, "an object with pricePerHour");
-		t = place(r, n->pairs[i].key, name, &old);
+			return set_catalogue_error(r, value, name,
+				"an object with pricePerHour");
+		t = reserve_price_type(r, n->pairs[i].key, name, &old);
 		got = t ? read_fields(r, value, t) : -1;
 		if (got == 0 && old.file)
-			got = inherit(r, value, t, &old);
+			got = inherit_price_type(r, value, t, &old);
 		free(old.regions);
 		if (got < 0)
 			return -1;
@@ -364,12 +374,12 @@ static int read_types(const struct reading *r, const struct yaml_node *n)
 	return 0;
 }
 
-static bool is_currency(const char *text)
+static bool is_file_currency(const char *text)
 {
 	return strlen(text) == 3 && strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") == 3;
 }
 
-static bool is_day(const char *text)
+static bool is_file_day(const char *text)
 {
 	static const char form[] = "0000-00-00";
 
@@ -380,30 +390,31 @@ static bool is_day(const char *text)
 	return true;
 }
 
-static int read_head(const struct reading *r, const struct yaml_node *n)
+static int read_catalogue_head(const struct catalogue_reader *r, const struct yaml_node *n)
 {
 	const struct yaml_node *version = yaml_get(n, "version", false);
 
 	if (!version || version->type != YAML_STR || strcmp(version->text, VERSION) != 0)
-		return fail(r, version ? version : n, "version", VERSION);
+		return set_catalogue_error(r, version ? version : n, "version", VERSION);
 	for (size_t i = 0; i < n->n; i++) {
 		const struct yaml_node *key = n->pairs[i].key, *value = n->pairs[i].value;
 		const char *word = yaml_as_text(key);
 
 		if (!strcmp(word, "currency")) {
-			if (read_word(r, value, word, &r->file->currency) < 0)
+			if (read_catalogue_word(r, value, word, &r->file->currency) < 0)
 				return -1;
-			if (!is_currency(r->file->currency))
-				return fail(r, value, word,
+			if (!is_file_currency(r->file->currency))
+				return set_catalogue_error(r, value, word,
 					"three capital letters, such as USD");
 		} else if (!strcmp(word, "stamp")) {
-			if (read_word(r, value, word, &r->file->stamp) < 0)
+			if (read_catalogue_word(r, value, word, &r->file->stamp) < 0)
 				return -1;
-			if (!is_day(r->file->stamp))
-				return fail(r, value, word,
+			if (!is_file_day(r->file->stamp))
+				return set_catalogue_error(r, value, word,
 					"the day of the prices, as 2026-07-20");
 		} else if (strcmp(word, "version") != 0 && strcmp(word, "types") != 0) {
-			return fail(r, key, "file", "version, currency, stamp or types");
+			return set_catalogue_error(r, key, "file",
+				"version, currency, stamp or types");
 		}
 	}
 	return 0;
@@ -413,7 +424,7 @@ int price_catalogue_read(struct price_catalogue *c, struct price_file *file, con
 	const char *text, size_t len, struct error *err)
 {
 	const struct yaml_source src = { .name = name, .text = text, .len = len };
-	const struct reading r = { c, file, &src, err };
+	const struct catalogue_reader r = { c, file, &src, err };
 	CLEANUP(yaml_freep) struct yaml *y = NULL;
 	const struct yaml_node *types;
 
@@ -432,9 +443,9 @@ int price_catalogue_read(struct price_catalogue *c, struct price_file *file, con
 			"%s:1:1: expected one document, an object with version and types",
 			name);
 	types = yaml_get(y->docs[0], "types", false);
-	if (read_head(&r, y->docs[0]) < 0)
+	if (read_catalogue_head(&r, y->docs[0]) < 0)
 		return -1;
 	if (!types)
-		return fail(&r, y->docs[0], "types", "instance types");
+		return set_catalogue_error(&r, y->docs[0], "types", "instance types");
 	return read_types(&r, types);
 }

@@ -5,13 +5,13 @@
 
 #define MAKE_ROOM_TRIES 64 /* a quarter of the buckets each: then there are none left */
 
-static int put_period(struct ledger *l, const struct ledger_period *p, int64_t *ret_id,
-	struct error *err)
+static int save_usage_period(struct usage_db *l, const struct usage_db_period *p,
+	int64_t *ret_id, struct error *err)
 {
 	static const char text[] =
 		"INSERT INTO periods(start_s, end_s, node, instance_type, region, currency, "
 		"price_source, price_nano_per_hour, gpus, covered_ns, cost_nano) "
-		"VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)" LEDGER_ADD_PERIOD;
+		"VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)" USAGE_DB_ADD_PERIOD;
 	CLEANUP(sql_finalizep) sqlite3_stmt *stmt = NULL;
 	const char *const texts[] = { p->node, p->instance_type, p->region, p->currency,
 		p->price_source };
@@ -19,7 +19,7 @@ static int put_period(struct ledger *l, const struct ledger_period *p, int64_t *
 	if (sql_prepare(&l->sql, &stmt, text, err) < 0)
 		return -1;
 	sql_int(stmt, 1, (int64_t)p->start_s);
-	sql_int(stmt, 2, (int64_t)p->start_s + LEDGER_BUCKET_S);
+	sql_int(stmt, 2, (int64_t)p->start_s + USAGE_DB_BUCKET_S);
 	for (size_t i = 0; i < ARRAY_LEN(texts); i++)
 		sql_text(stmt, 3 + (int)i, texts[i]);
 	sql_int(stmt, 8, p->price_nano_per_hour);
@@ -33,8 +33,8 @@ static int put_period(struct ledger *l, const struct ledger_period *p, int64_t *
 }
 
 /* The number of whom a row is about; it is made when it is needed. */
-static int put_account(struct ledger *l, sqlite3_stmt *find, sqlite3_stmt *make,
-	const struct ledger_row *row, int64_t *ret_id, struct error *err)
+static int save_usage_account(struct usage_db *l, sqlite3_stmt *find, sqlite3_stmt *make,
+	const struct usage_db_row *row, int64_t *ret_id, struct error *err)
 {
 	const char *const texts[] = { row->namespace_, row->pod, row->pod_uid, row->container,
 		row->gpu, row->device, row->resource, row->mode };
@@ -54,12 +54,13 @@ static int put_account(struct ledger *l, sqlite3_stmt *find, sqlite3_stmt *make,
 	return r < 0 ? -1 : 0;
 }
 
-static int put_row(struct ledger *l, sqlite3_stmt *stmt, int64_t period, int64_t account,
-	const struct ledger_row *row, struct error *err)
+static int save_usage_row(struct usage_db *l, sqlite3_stmt *stmt, int64_t period,
+	int64_t account, const struct usage_db_row *row, struct error *err)
 {
-	const int64_t numbers[] = { period, account, row->held_ns, row->gpu_ns, row->busy_ns,
-		(row->busy_unknown ? LEDGER_BUSY_UNKNOWN : 0) |
-			(row->memory_unknown ? LEDGER_MEMORY_UNKNOWN : 0),
+	const int64_t numbers[] = { period, account, row->allocated_ns, row->gpu_ns,
+		row->busy_ns,
+		(row->busy_unknown ? USAGE_DB_BUSY_UNKNOWN : 0) |
+			(row->memory_unknown ? USAGE_DB_MEMORY_UNKNOWN : 0),
 		row->memory_byte_seconds, row->memory_peak_bytes, row->cost_nano };
 
 	for (size_t i = 0; i < ARRAY_LEN(numbers); i++)
@@ -67,7 +68,7 @@ static int put_row(struct ledger *l, sqlite3_stmt *stmt, int64_t period, int64_t
 	return sql_do(&l->sql, stmt, "write", err);
 }
 
-static int put_rows(struct ledger *l, const struct ledger_batch *b, int64_t period,
+static int save_usage_rows(struct usage_db *l, const struct usage_db_batch *b, int64_t period,
 	struct error *err)
 {
 	CLEANUP(sql_finalizep) sqlite3_stmt *find = NULL;
@@ -84,35 +85,36 @@ static int put_rows(struct ledger *l, const struct ledger_batch *b, int64_t peri
 			"resource, mode) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id",
 			err) < 0 ||
 		sql_prepare(&l->sql, &put,
-			"INSERT INTO charges VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?)" LEDGER_ADD,
+			"INSERT INTO charges VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?)" USAGE_DB_ADD,
 			err) < 0)
 		return -1;
 	for (size_t i = 0; i < b->n_deltas; i++) {
 		int64_t account = 0;
 
-		if (put_account(l, find, make, &b->deltas[i], &account, err) < 0 ||
-			put_row(l, put, period, account, &b->deltas[i], err) < 0)
+		if (save_usage_account(l, find, make, &b->deltas[i], &account, err) < 0 ||
+			save_usage_row(l, put, period, account, &b->deltas[i], err) < 0)
 			return -1;
 	}
 	return 0;
 }
 
-static int put_batch(struct ledger *l, const struct ledger_batch *b, struct error *err)
+static int save_usage_batch(struct usage_db *l, const struct usage_db_batch *b,
+	struct error *err)
 {
 	int64_t period = 0;
 
 	if (sql_run(&l->sql, "BEGIN IMMEDIATE", err) < 0)
 		return -1;
-	if (b->period &&
-		(put_period(l, b->period, &period, err) < 0 || put_rows(l, b, period, err) < 0))
+	if (b->period && (save_usage_period(l, b->period, &period, err) < 0 ||
+				 save_usage_rows(l, b, period, err) < 0))
 		return -1;
-	if (b->set_totals && ledger_totals_set(l, b, err) < 0)
+	if (b->set_totals && usage_db_totals_set(l, b, err) < 0)
 		return -1;
 	return sql_run(&l->sql, "COMMIT", err);
 }
 
 /* The batch did not fit. Makes room if it is our own ceiling that was in the way. */
-static int full(struct ledger *l, struct error *err)
+static int free_batch_space(struct usage_db *l, struct error *err)
 {
 	int64_t pages = 0, most = 0;
 	struct error why = ERROR_INIT;
@@ -122,7 +124,7 @@ static int full(struct ledger *l, struct error *err)
 		sql_number(&l->sql, "PRAGMA max_page_count", &most, &why) < 0 ||
 		pages + pages / 16 + 64 < most)
 		return -1; /* the disk: @err says so */
-	r = ledger_make_room(l, &why);
+	r = usage_db_drop_oldest(l, &why);
 	if (r < 0) {
 		error_copy(err, &why);
 		return -1;
@@ -134,33 +136,33 @@ static int full(struct ledger *l, struct error *err)
 	return 0;
 }
 
-int ledger_add(struct ledger *l, const struct ledger_batch *b, uint64_t now_s,
+int usage_db_add(struct usage_db *l, const struct usage_db_batch *b, uint64_t now_s,
 	struct error *err)
 {
 	struct error ignored = ERROR_INIT;
 	bool renewed;
-	int r = ledger_check(b, err);
+	int r = usage_db_check(b, err);
 
 	if (r >= 0)
-		r = ledger_reopen(l, err);
+		r = usage_db_reopen(l, err);
 	if (r < 0)
 		return r;
-	renewed = r == LEDGER_RENEWED;
+	renewed = r == USAGE_DB_RECREATED;
 	for (unsigned i = 0; i < MAKE_ROOM_TRIES; i++) {
 		struct error why = ERROR_INIT;
 
-		r = put_batch(l, b, &why);
+		r = save_usage_batch(l, b, &why);
 		if (r == 0)
 			break;
 		sql_rollback(&l->sql);
 		if (l->sql.damaged && !renewed) {
-			r = ledger_renew(l, err);
-			renewed = r == LEDGER_RENEWED;
+			r = usage_db_recreate(l, err);
+			renewed = r == USAGE_DB_RECREATED;
 			if (renewed)
 				continue;
 			return r;
 		}
-		if (!l->sql.full || full(l, &why) < 0) {
+		if (!l->sql.full || free_batch_space(l, &why) < 0) {
 			error_copy(err, &why);
 			return -1;
 		}
@@ -168,7 +170,7 @@ int ledger_add(struct ledger *l, const struct ledger_batch *b, uint64_t now_s,
 	if (r < 0)
 		return error_set(err, ERR_LIMIT, "ledger '%s': no room can be made", l->path);
 	/* The batch is in. What cannot be tidied now can be the next time. */
-	if (ledger_age(l, now_s, &ignored) < 0)
+	if (usage_db_age(l, now_s, &ignored) < 0)
 		sql_rollback(&l->sql);
-	return renewed ? LEDGER_RENEWED : 0;
+	return renewed ? USAGE_DB_RECREATED : 0;
 }

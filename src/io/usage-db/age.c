@@ -15,12 +15,12 @@
 static const struct {
 	int64_t span_s, after_s;
 } steps[] = {
-	{ 3600, LEDGER_HOURS_AFTER },
-	{ 86400, LEDGER_DAYS_AFTER },
+	{ 3600, USAGE_DB_HOURS_AFTER_S },
+	{ 86400, USAGE_DB_DAYS_AFTER_S },
 };
 
 /* The first bucket that is due, its id and start; 0: none. A long bucket is due as a whole. */
-static int find_due(struct ledger *l, int64_t span_s, int64_t before_s, int64_t *id,
+static int find_due(struct usage_db *l, int64_t span_s, int64_t before_s, int64_t *id,
 	int64_t *start_s, struct error *err)
 {
 	CLEANUP(sql_finalizep) sqlite3_stmt *stmt = NULL;
@@ -41,7 +41,7 @@ static int find_due(struct ledger *l, int64_t span_s, int64_t before_s, int64_t 
 	return r;
 }
 
-static int move_period(struct ledger *l, int64_t id, int64_t start_s, int64_t span_s,
+static int move_period(struct usage_db *l, int64_t id, int64_t start_s, int64_t span_s,
 	int64_t *ret_id, struct error *err)
 {
 	CLEANUP(sql_finalizep) sqlite3_stmt *stmt = NULL;
@@ -50,7 +50,7 @@ static int move_period(struct ledger *l, int64_t id, int64_t start_s, int64_t sp
 		    "INSERT INTO periods(start_s, end_s, node, instance_type, region, currency, "
 		    "price_source, price_nano_per_hour, gpus, covered_ns, cost_nano) SELECT ?, ?, "
 		    "node, instance_type, region, currency, price_source, price_nano_per_hour, "
-		    "gpus, covered_ns, cost_nano FROM periods WHERE id = ?" LEDGER_ADD_PERIOD,
+		    "gpus, covered_ns, cost_nano FROM periods WHERE id = ?" USAGE_DB_ADD_PERIOD,
 		    err) < 0)
 		return -1;
 	sql_int(stmt, 1, start_s - start_s % span_s);
@@ -63,7 +63,8 @@ static int move_period(struct ledger *l, int64_t id, int64_t start_s, int64_t sp
 }
 
 /* Runs @text with the numbers @a and @b for its parameters. */
-static int run_with(struct ledger *l, const char *text, int64_t a, int64_t b, struct error *err)
+static int run_with(struct usage_db *l, const char *text, int64_t a, int64_t b,
+	struct error *err)
 {
 	CLEANUP(sql_finalizep) sqlite3_stmt *stmt = NULL;
 
@@ -75,7 +76,7 @@ static int run_with(struct ledger *l, const char *text, int64_t a, int64_t b, st
 	return sql_do(&l->sql, stmt, "write", err);
 }
 
-static int drop_period(struct ledger *l, int64_t id, struct error *err)
+static int drop_period(struct usage_db *l, int64_t id, struct error *err)
 {
 	if (run_with(l, "DELETE FROM charges WHERE period = ?", id, 0, err) < 0)
 		return -1;
@@ -83,7 +84,8 @@ static int drop_period(struct ledger *l, int64_t id, struct error *err)
 }
 
 /* 1: merged one, 0: none is due. */
-static int merge_one(struct ledger *l, int64_t span_s, int64_t before_s, struct error *err)
+static int merge_next_period(struct usage_db *l, int64_t span_s, int64_t before_s,
+	struct error *err)
 {
 	int64_t id = 0, start_s = 0, target = 0;
 	int r = find_due(l, span_s, before_s, &id, &start_s, err);
@@ -94,14 +96,14 @@ static int merge_one(struct ledger *l, int64_t span_s, int64_t before_s, struct 
 		run_with(l,
 			"INSERT INTO charges SELECT ?1, account, held_ns, gpu_ns, busy_ns, "
 			"busy_unknown, memory_byte_seconds, memory_peak_bytes, cost_nano FROM "
-			"charges WHERE period = ?2" LEDGER_ADD,
+			"charges WHERE period = ?2" USAGE_DB_ADD,
 			target, id, err) < 0 ||
 		drop_period(l, id, err) < 0)
 		return -1;
 	return 1;
 }
 
-static int merge(struct ledger *l, uint64_t now_s, struct error *err)
+static int merge_old_periods(struct usage_db *l, uint64_t now_s, struct error *err)
 {
 	unsigned left = MERGE_AT_ONCE;
 
@@ -110,7 +112,7 @@ static int merge(struct ledger *l, uint64_t now_s, struct error *err)
 		int r = 1;
 
 		while (r > 0 && left > 0 && before_s > 0) {
-			r = merge_one(l, steps[i].span_s, before_s, err);
+			r = merge_next_period(l, steps[i].span_s, before_s, err);
 			left--;
 		}
 		if (r < 0)
@@ -120,7 +122,7 @@ static int merge(struct ledger *l, uint64_t now_s, struct error *err)
 }
 
 /* Pages in use, in percent of the ceiling. */
-static int used(struct ledger *l, int64_t *ret_percent, struct error *err)
+static int read_used_percent(struct usage_db *l, int64_t *ret_percent, struct error *err)
 {
 	int64_t pages = 0, unused = 0, most = 1;
 
@@ -133,7 +135,7 @@ static int used(struct ledger *l, int64_t *ret_percent, struct error *err)
 }
 
 /* The oldest bucket, but none that begins when the newest does. 1: dropped, 0: there is none. */
-static int drop_oldest(struct ledger *l, struct error *err)
+static int drop_oldest_period(struct usage_db *l, struct error *err)
 {
 	CLEANUP(sql_finalizep) sqlite3_stmt *stmt = NULL;
 	int64_t id;
@@ -152,40 +154,40 @@ static int drop_oldest(struct ledger *l, struct error *err)
 	return drop_period(l, id, err) < 0 ? -1 : 1;
 }
 
-static int drop_strangers(struct ledger *l, struct error *err)
+static int drop_unreferenced_rows(struct usage_db *l, struct error *err)
 {
 	return sql_run(&l->sql,
 		"DELETE FROM accounts WHERE id NOT IN (SELECT account FROM charges)", err);
 }
 
-static int drop(struct ledger *l, struct error *err)
+static int drop_excess_periods(struct usage_db *l, struct error *err)
 {
 	int64_t percent = 0;
 	int r = 1;
 
-	if (used(l, &percent, err) < 0)
+	if (read_used_percent(l, &percent, err) < 0)
 		return -1;
 	if (percent <= DROP_ABOVE)
 		return 0;
 	while (r > 0 && percent > DROP_TO) {
-		r = drop_oldest(l, err);
-		if (r < 0 || used(l, &percent, err) < 0)
+		r = drop_oldest_period(l, err);
+		if (r < 0 || read_used_percent(l, &percent, err) < 0)
 			return -1;
 	}
-	return drop_strangers(l, err);
+	return drop_unreferenced_rows(l, err);
 }
 
-int ledger_age(struct ledger *l, uint64_t now_s, struct error *err)
+int usage_db_age(struct usage_db *l, uint64_t now_s, struct error *err)
 {
 	if (now_s > INT64_MAX / 2)
 		return error_set(err, ERR_INVALID, "ledger: no such time");
-	if (sql_run(&l->sql, "BEGIN IMMEDIATE", err) < 0 || merge(l, now_s, err) < 0 ||
-		drop(l, err) < 0)
+	if (sql_run(&l->sql, "BEGIN IMMEDIATE", err) < 0 ||
+		merge_old_periods(l, now_s, err) < 0 || drop_excess_periods(l, err) < 0)
 		return -1;
 	return sql_run(&l->sql, "COMMIT", err);
 }
 
-static int drop_quarter(struct ledger *l, struct error *err)
+static int drop_quarter(struct usage_db *l, struct error *err)
 {
 	int64_t n = 0;
 	int r = 1;
@@ -195,16 +197,16 @@ static int drop_quarter(struct ledger *l, struct error *err)
 		return -1;
 	n = n / 4 + 1;
 	for (int64_t i = 0; i < n && r > 0; i++) {
-		r = drop_oldest(l, err);
+		r = drop_oldest_period(l, err);
 		if (i == 0 && r == 0)
 			n = 0;
 	}
-	if (r < 0 || drop_strangers(l, err) < 0 || sql_run(&l->sql, "COMMIT", err) < 0)
+	if (r < 0 || drop_unreferenced_rows(l, err) < 0 || sql_run(&l->sql, "COMMIT", err) < 0)
 		return -1;
 	return n > 0;
 }
 
-int ledger_make_room(struct ledger *l, struct error *err)
+int usage_db_drop_oldest(struct usage_db *l, struct error *err)
 {
 	int r = drop_quarter(l, err);
 

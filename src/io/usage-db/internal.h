@@ -6,7 +6,7 @@
 #include "io/usage-db/sql.h"
 
 /* Columns that are added when rows of the same key meet, but the peak, of which the larger stays. */
-#define LEDGER_ADD                                                                   \
+#define USAGE_DB_ADD                                                                 \
 	" ON CONFLICT DO UPDATE SET held_ns = held_ns + excluded.held_ns,"           \
 	" gpu_ns = gpu_ns + excluded.gpu_ns, busy_ns = busy_ns + excluded.busy_ns,"  \
 	" busy_unknown = busy_unknown | excluded.busy_unknown,"                      \
@@ -15,35 +15,35 @@
 	" cost_nano = cost_nano + excluded.cost_nano"
 
 /* Bits of the column busy_unknown. */
-#define LEDGER_BUSY_UNKNOWN   1
-#define LEDGER_MEMORY_UNKNOWN 2
+#define USAGE_DB_BUSY_UNKNOWN   1
+#define USAGE_DB_MEMORY_UNKNOWN 2
 
-#define LEDGER_ADD_PERIOD                                                           \
+#define USAGE_DB_ADD_PERIOD                                                         \
 	" ON CONFLICT DO UPDATE SET covered_ns = covered_ns + excluded.covered_ns," \
 	" cost_nano = cost_nano + excluded.cost_nano RETURNING id"
 
-struct ledger {
+struct usage_db {
 	struct sql sql;
 	char *path;
 	uint64_t max_bytes;
 };
 
 /* Whether a batch obeys the header; ERR_INVALID or ERR_LIMIT names the row and field. */
-int ledger_check(const struct ledger_batch *b, struct error *err) MUST_USE;
+int usage_db_check(const struct usage_db_batch *b, struct error *err) MUST_USE;
 
 /* Merges and drops what is due, a bounded part, in a transaction of its own. */
-int ledger_age(struct ledger *l, uint64_t now_s, struct error *err) MUST_USE;
+int usage_db_age(struct usage_db *l, uint64_t now_s, struct error *err) MUST_USE;
 
 /* Drops a quarter of the buckets, the oldest, but not the newest; 1: there was one to drop. */
-int ledger_make_room(struct ledger *l, struct error *err) MUST_USE;
+int usage_db_drop_oldest(struct usage_db *l, struct error *err) MUST_USE;
 
 /* Inside a transaction: replaces all totals. */
-int ledger_totals_set(struct ledger *l, const struct ledger_batch *b,
+int usage_db_totals_set(struct usage_db *l, const struct usage_db_batch *b,
 	struct error *err) MUST_USE;
 
 /* Opens the file of @l, or begins a new one if it is damaged, after a failure that closed it; nothing
- * if it is open. 0, LEDGER_RENEWED or < 0. */
-int ledger_reopen(struct ledger *l, struct error *err) MUST_USE;
+ * if it is open. 0, USAGE_DB_RECREATED or < 0. */
+int usage_db_reopen(struct usage_db *l, struct error *err) MUST_USE;
 
-/* Renames the file of @l, which is damaged, and begins a new one. LEDGER_RENEWED or < 0. */
-int ledger_renew(struct ledger *l, struct error *err) MUST_USE;
+/* Renames the file of @l, which is damaged, and begins a new one. USAGE_DB_RECREATED or < 0. */
+int usage_db_recreate(struct usage_db *l, struct error *err) MUST_USE;

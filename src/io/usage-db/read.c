@@ -4,9 +4,9 @@
 #include <errno.h>
 #include <sys/stat.h>
 
-struct reading {
+struct usage_db_reading {
 	struct sql sql;
-	ledger_each each;
+	usage_db_each each;
 	void *arg;
 };
 
@@ -24,16 +24,17 @@ static int check_file(const char *path, struct error *err)
 	return 0;
 }
 
-static int read_rows(struct reading *r, const struct ledger_period *p, sqlite3_stmt *stmt,
-	int64_t period, struct error *err)
+static int read_period_rows(struct usage_db_reading *r, const struct usage_db_period *p,
+	sqlite3_stmt *stmt, int64_t period, struct error *err)
 {
 	int got;
 
 	sql_int(stmt, 1, period);
 	while ((got = sql_step(&r->sql, stmt, "read", err)) > 0) {
-		const struct ledger_row row = {
-			.kind = sqlite3_column_int(stmt, 0) == LEDGER_IDLE ? LEDGER_IDLE
-									   : LEDGER_HELD,
+		const struct usage_db_row row = {
+			.kind = sqlite3_column_int(stmt, 0) == USAGE_DB_UNALLOCATED
+					? USAGE_DB_UNALLOCATED
+					: USAGE_DB_ALLOCATED,
 			.namespace_ = sql_column(stmt, 1),
 			.pod = sql_column(stmt, 2),
 			.pod_uid = sql_column(stmt, 3),
@@ -42,13 +43,13 @@ static int read_rows(struct reading *r, const struct ledger_period *p, sqlite3_s
 			.device = sql_column(stmt, 6),
 			.resource = sql_column(stmt, 7),
 			.mode = sql_column(stmt, 8),
-			.held_ns = sqlite3_column_int64(stmt, 9),
+			.allocated_ns = sqlite3_column_int64(stmt, 9),
 			.gpu_ns = sqlite3_column_int64(stmt, 10),
 			.busy_ns = sqlite3_column_int64(stmt, 11),
 			.busy_unknown =
-				(sqlite3_column_int(stmt, 12) & LEDGER_BUSY_UNKNOWN) != 0,
+				(sqlite3_column_int(stmt, 12) & USAGE_DB_BUSY_UNKNOWN) != 0,
 			.memory_unknown =
-				(sqlite3_column_int(stmt, 12) & LEDGER_MEMORY_UNKNOWN) != 0,
+				(sqlite3_column_int(stmt, 12) & USAGE_DB_MEMORY_UNKNOWN) != 0,
 			.memory_byte_seconds = sqlite3_column_int64(stmt, 13),
 			.memory_peak_bytes = sqlite3_column_int64(stmt, 14),
 			.cost_nano = sqlite3_column_int64(stmt, 15),
@@ -63,13 +64,13 @@ static int read_rows(struct reading *r, const struct ledger_period *p, sqlite3_s
 	return got;
 }
 
-static int read_periods(struct reading *r, sqlite3_stmt *periods, sqlite3_stmt *rows,
+static int read_periods(struct usage_db_reading *r, sqlite3_stmt *periods, sqlite3_stmt *rows,
 	struct error *err)
 {
 	int got;
 
 	while ((got = sql_step(&r->sql, periods, "read", err)) > 0) {
-		const struct ledger_period p = {
+		const struct usage_db_period p = {
 			.start_s = (uint64_t)sqlite3_column_int64(periods, 1),
 			.end_s = (uint64_t)sqlite3_column_int64(periods, 2),
 			.node = sql_column(periods, 3),
@@ -85,14 +86,16 @@ static int read_periods(struct reading *r, sqlite3_stmt *periods, sqlite3_stmt *
 
 		got = r->each(r->arg, &p, NULL, err);
 		if (got >= 0)
-			got = read_rows(r, &p, rows, sqlite3_column_int64(periods, 0), err);
+			got = read_period_rows(r, &p, rows, sqlite3_column_int64(periods, 0),
+				err);
 		if (got < 0)
 			return got;
 	}
 	return got;
 }
 
-static int read_all(struct reading *r, uint64_t from_s, uint64_t to_s, struct error *err)
+static int read_usage_periods(struct usage_db_reading *r, uint64_t from_s, uint64_t to_s,
+	struct error *err)
 {
 	CLEANUP(sql_finalizep) sqlite3_stmt *periods = NULL;
 	CLEANUP(sql_finalizep) sqlite3_stmt *rows = NULL;
@@ -114,7 +117,8 @@ static int read_all(struct reading *r, uint64_t from_s, uint64_t to_s, struct er
 	return read_periods(r, periods, rows, err);
 }
 
-static int begin(struct reading *r, const char *path, int flags, struct error *err)
+static int begin_usage_read(struct usage_db_reading *r, const char *path, int flags,
+	struct error *err)
 {
 	int got = sql_open(&r->sql, path, flags, err);
 
@@ -127,20 +131,20 @@ static int begin(struct reading *r, const char *path, int flags, struct error *e
 	return got;
 }
 
-int ledger_read(const char *path, uint64_t from_s, uint64_t to_s, ledger_each each, void *arg,
-	struct error *err)
+int usage_db_read(const char *path, uint64_t from_s, uint64_t to_s, usage_db_each each,
+	void *arg, struct error *err)
 {
-	struct reading r = { .each = each, .arg = arg };
+	struct usage_db_reading r = { .each = each, .arg = arg };
 	struct error why = ERROR_INIT;
 	int got = check_file(path, err);
 
 	if (got < 0)
 		return got;
-	got = begin(&r, path, SQLITE_OPEN_READONLY, &why);
+	got = begin_usage_read(&r, path, SQLITE_OPEN_READONLY, &why);
 	/* An agent that was killed in the middle of a write left its journal, and who may only read
 	 * cannot take the half of a write back. Who may write can, without making any file. */
 	if (got < 0 && why.code == ERR_PERMISSION)
-		got = begin(&r, path, SQLITE_OPEN_READWRITE, &why);
+		got = begin_usage_read(&r, path, SQLITE_OPEN_READWRITE, &why);
 	if (got < 0 && why.code == ERR_PERMISSION)
 		return error_set(err, ERR_PERMISSION,
 			"read ledger '%s': no right to read it, or an agent was killed while it wrote, and "
@@ -151,7 +155,7 @@ int ledger_read(const char *path, uint64_t from_s, uint64_t to_s, ledger_each ea
 		return got;
 	}
 	if (got == 0)
-		got = read_all(&r, from_s, to_s, err);
+		got = read_usage_periods(&r, from_s, to_s, err);
 	else
 		got = 0; /* the agent has just made the file */
 	sql_finip(&r.sql);

@@ -6,8 +6,8 @@
 #include <errno.h>
 #include <stdio.h>
 
-#define LEDGER_EXPECTED \
-	"the usage records of gpusliced (" LEDGER_FILE " in its state directory)"
+#define USAGE_DB_EXPECTED \
+	"the usage records of gpusliced (" USAGE_DB_FILE " in its state directory)"
 #define TEXT_MAX (64 << 10) /* bytes of any value or statement in a ledger */
 
 void sql_finip(struct sql *s)
@@ -32,7 +32,7 @@ int sql_fail(struct sql *s, const char *what, struct error *err)
 	case SQLITE_CORRUPT:
 	case SQLITE_NOTADB:
 		return error_set(err, ERR_INVALID,
-			"%s ledger '%s': expected " LEDGER_EXPECTED ", found %s (%s)", what,
+			"%s ledger '%s': expected " USAGE_DB_EXPECTED ", found %s (%s)", what,
 			s->path,
 			code == SQLITE_NOTADB ? "a file of another kind" : "a damaged one",
 			text);
@@ -77,7 +77,7 @@ int sql_open(struct sql *s, const char *path, int flags, struct error *err)
 	(void)sqlite3_extended_result_codes(s->db, 0);
 	(void)sqlite3_db_config(s->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
 	(void)sqlite3_limit(s->db, SQLITE_LIMIT_LENGTH, TEXT_MAX);
-	(void)sqlite3_busy_timeout(s->db, LEDGER_BUSY_MS);
+	(void)sqlite3_busy_timeout(s->db, USAGE_DB_BUSY_MS);
 	if (sql_run(s, settings, err) < 0) {
 		sql_finip(s);
 		return -1;
@@ -175,14 +175,14 @@ int sql_identify(struct sql *s, struct error *err)
 		return -1;
 	if (objects == 0 && application == 0 && version == 0)
 		return 1;
-	if (application != LEDGER_APPLICATION)
+	if (application != USAGE_DB_APPLICATION_ID)
 		return error_set(err, ERR_UNSUPPORTED,
-			"read ledger '%s': expected " LEDGER_EXPECTED
+			"read ledger '%s': expected " USAGE_DB_EXPECTED
 			", found a database of another program",
 			s->path);
-	if (version != LEDGER_VERSION)
+	if (version != USAGE_DB_VERSION)
 		return error_set(err, ERR_UNSUPPORTED,
 			"read ledger '%s': expected version %d, found %lld", s->path,
-			LEDGER_VERSION, (long long)version);
+			USAGE_DB_VERSION, (long long)version);
 	return 0;
 }

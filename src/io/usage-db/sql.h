@@ -9,8 +9,8 @@
 #include <stdint.h>
 
 /* The file says itself whose it is and of which form. */
-#define LEDGER_APPLICATION 0x47505531 /* "GPU1" */
-#define LEDGER_VERSION     1
+#define USAGE_DB_APPLICATION_ID 0x47505531 /* "GPU1" */
+#define USAGE_DB_VERSION        1
 
 struct sql {
 	sqlite3 *db;

@@ -59,19 +59,19 @@ static int make_file(const char *path, struct error *err)
 	return fd < 0 ? error_sys(err, errno, "make ledger '%s'", path) : 0;
 }
 
-static int make_schema(struct ledger *l, struct error *err)
+static int make_schema(struct usage_db *l, struct error *err)
 {
 	char text[128];
 
 	(void)snprintf(text, sizeof(text),
-		"PRAGMA application_id = %d; PRAGMA user_version = %d", LEDGER_APPLICATION,
-		LEDGER_VERSION);
+		"PRAGMA application_id = %d; PRAGMA user_version = %d", USAGE_DB_APPLICATION_ID,
+		USAGE_DB_VERSION);
 	if (sql_run(&l->sql, schema, err) < 0 || sql_run(&l->sql, text, err) < 0)
 		return -1;
 	return 0;
 }
 
-static int check_pages(struct ledger *l, struct error *err)
+static int check_pages(struct usage_db *l, struct error *err)
 {
 	CLEANUP(sql_finalizep) sqlite3_stmt *stmt = NULL;
 
@@ -87,7 +87,7 @@ static int check_pages(struct ledger *l, struct error *err)
 }
 
 /* In one transaction: is it ours, whole, and if it is empty, made. */
-static int prepare(struct ledger *l, struct error *err)
+static int prepare_usage_db(struct usage_db *l, struct error *err)
 {
 	int r;
 
@@ -102,7 +102,7 @@ static int prepare(struct ledger *l, struct error *err)
 	return r < 0 ? -1 : sql_run(&l->sql, "COMMIT", err);
 }
 
-static int open_file(struct ledger *l, struct error *err)
+static int open_usage_db(struct usage_db *l, struct error *err)
 {
 	struct error why = ERROR_INIT;
 	int64_t size = 0;
@@ -122,7 +122,7 @@ static int open_file(struct ledger *l, struct error *err)
 		r = sql_run(&l->sql, text, &why);
 	}
 	if (r >= 0)
-		r = prepare(l, &why);
+		r = prepare_usage_db(l, &why);
 	if (r < 0) {
 		sql_rollback(&l->sql);
 		sql_finip(&l->sql);
@@ -132,7 +132,7 @@ static int open_file(struct ledger *l, struct error *err)
 }
 
 /* Of files that were renamed only @keep stays: they are as large as a ledger. */
-static void forget_others(const char *path, const char *keep)
+static void remove_old_renamed_files(const char *path, const char *keep)
 {
 	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
 	CLEANUP(freep) char *folder = strndup(path, slash ? (size_t)(slash - path) : 0);
@@ -150,7 +150,7 @@ static void forget_others(const char *path, const char *keep)
 	(void)closedir(dir);
 }
 
-int ledger_renew(struct ledger *l, struct error *err)
+int usage_db_recreate(struct usage_db *l, struct error *err)
 {
 	char aside[PATH_CAP], journal[PATH_CAP];
 	struct error why = ERROR_INIT;
@@ -167,48 +167,49 @@ int ledger_renew(struct ledger *l, struct error *err)
 		return error_sys(err, errno, "remove '%s'", journal);
 	if (rename(l->path, aside) < 0)
 		return error_sys(err, errno, "rename the damaged ledger '%s'", l->path);
-	forget_others(l->path, slash ? aside + (slash - l->path) + 1 : aside);
-	if (open_file(l, &why) < 0) {
+	remove_old_renamed_files(l->path, slash ? aside + (slash - l->path) + 1 : aside);
+	if (open_usage_db(l, &why) < 0) {
 		error_copy(err, &why);
 		return -1;
 	}
 	(void)error_set(err, ERR_INVALID,
 		"ledger '%s' was damaged, or of another program or version: it is now '%s', and a new one is begun",
 		l->path, aside);
-	return LEDGER_RENEWED;
+	return USAGE_DB_RECREATED;
 }
 
-int ledger_reopen(struct ledger *l, struct error *err)
+int usage_db_reopen(struct usage_db *l, struct error *err)
 {
 	struct error why = ERROR_INIT;
-	int r = l->sql.db ? 0 : open_file(l, &why);
+	int r = l->sql.db ? 0 : open_usage_db(l, &why);
 
 	if (r < 0 && l->sql.damaged)
-		r = ledger_renew(l, &why);
+		r = usage_db_recreate(l, &why);
 	if (r != 0)
 		error_copy(err, &why);
 	return r;
 }
 
-int ledger_open(struct ledger **ret, const char *path, uint64_t max_bytes, struct error *err)
+int usage_db_open(struct usage_db **ret, const char *path, uint64_t max_bytes,
+	struct error *err)
 {
-	CLEANUP(ledger_closep) struct ledger *l = calloc(1, sizeof(*l));
+	CLEANUP(usage_db_closep) struct usage_db *l = calloc(1, sizeof(*l));
 	int r;
 
 	*ret = NULL;
 	if (!l)
 		return error_nomem(err);
 	l->path = strdup(path);
-	l->max_bytes = max_bytes < LEDGER_BYTES_MIN ? LEDGER_BYTES_MIN : max_bytes;
+	l->max_bytes = max_bytes < USAGE_DB_BYTES_MIN ? USAGE_DB_BYTES_MIN : max_bytes;
 	if (!l->path)
 		return error_nomem(err);
-	r = ledger_reopen(l, err);
+	r = usage_db_reopen(l, err);
 	if (r >= 0)
 		*ret = STEAL_PTR(l);
 	return r;
 }
 
-struct ledger *ledger_close(struct ledger *l)
+struct usage_db *usage_db_close(struct usage_db *l)
 {
 	if (!l)
 		return NULL;

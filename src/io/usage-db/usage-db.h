@@ -5,12 +5,12 @@
  * The agent's ledger: who held and used which GPU, and what it cost, in an SQLite file of bounded
  * size. All numbers are whole, so that rows sum exactly to the price of the node.
  *
- *	struct ledger_batch b = { .period = &period, .deltas = deltas, .n_deltas = n,
+ *	struct usage_db_batch b = { .period = &period, .deltas = deltas, .n_deltas = n,
  *		.totals = totals, .n_totals = m };
- *	r = ledger_add(l, &b, now_s, &err);
+ *	r = usage_db_add(l, &b, now_s, &err);
  *
- * Calls block (locks up to LEDGER_BUSY_MS, fsync): from a thread of a pool, never from a loop. An
- * open ledger is for one thread at a time; ledger_read() opens for itself, from anywhere.
+ * Calls block (locks up to USAGE_DB_BUSY_MS, fsync): from a thread of a pool, never from a loop. An
+ * open ledger is for one thread at a time; usage_db_read() opens for itself, from anywhere.
  *
  * The file has a rollback journal beside it ("-journal", truncated between writes) and no
  * write-ahead log: a reader then creates nothing and needs no right to write, which a log would
@@ -27,33 +27,34 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define LEDGER_FILE        "ledger.db" /* below the state directory */
-#define LEDGER_BUCKET_S    300         /* the shortest bucket, in seconds */
-#define LEDGER_HOURS_AFTER (2U * 86400)
-#define LEDGER_DAYS_AFTER  (60U * 86400)
-#define LEDGER_BUSY_MS     5000
-#define LEDGER_BYTES_MIN   (256U << 10)
-#define LEDGER_BYTES       (64U << 20) /* a good ceiling */
+#define USAGE_DB_FILE          "ledger.db" /* below the state directory */
+#define USAGE_DB_BUCKET_S      300         /* the shortest bucket, in seconds */
+#define USAGE_DB_HOURS_AFTER_S (2U * 86400)
+#define USAGE_DB_DAYS_AFTER_S  (60U * 86400)
+#define USAGE_DB_BUSY_MS       5000
+#define USAGE_DB_BYTES_MIN     (256U << 10)
+#define USAGE_DB_BYTES         (64U << 20) /* a good ceiling */
 
 /* Bounds of one call; more is ERR_LIMIT. */
-#define LEDGER_VALUE_MAX   (INT64_C(1) << 53) /* of a number in a delta, a total may be any */
-#define LEDGER_DELTAS_MAX  16384
-#define LEDGER_TOTALS_MAX  65536
-#define LEDGER_NAME_MAX    253 /* bytes of a name: namespace, pod, node, resource */
-#define LEDGER_WORD_MAX    63  /* of container, mode, instance type, region, source */
-#define LEDGER_DEVICE_MAX  128 /* of a device or GPU, pod UID */
-#define LEDGER_KEY_MAX     1024
-#define LEDGER_TOTAL_COUNT 8
+#define USAGE_DB_VALUE_MAX   (INT64_C(1) << 53) /* of a number in a delta, a total may be any */
+#define USAGE_DB_DELTAS_MAX  16384
+#define USAGE_DB_TOTALS_MAX  65536
+#define USAGE_DB_NAME_MAX    253 /* bytes of a name: namespace, pod, node, resource */
+#define USAGE_DB_WORD_MAX    63  /* of container, mode, instance type, region, source */
+#define USAGE_DB_DEVICE_MAX  128 /* of a device or GPU, pod UID */
+#define USAGE_DB_KEY_MAX     1024
+#define USAGE_DB_TOTAL_COUNT 8
 
-enum ledger_kind {
-	LEDGER_HELD, /* a container's */
-	LEDGER_IDLE, /* GPU time that nobody held: only .gpu is set, of the names */
+enum usage_db_kind {
+	USAGE_DB_ALLOCATED,   /* a container's */
+	USAGE_DB_UNALLOCATED, /* GPU time that nobody held: only .gpu is set, of the names */
 };
 
 /* Of whose price the rows of a bucket are parts. Texts are never NULL; "" is unknown. */
-struct ledger_period {
-	uint64_t start_s; /* UTC, since 1970; for ledger_add() a multiple of LEDGER_BUCKET_S */
-	uint64_t end_s;   /* for ledger_add(): ignored, it is one bucket */
+struct usage_db_period {
+	uint64_t
+		start_s; /* UTC, since 1970; for usage_db_add() a multiple of USAGE_DB_BUCKET_S */
+	uint64_t end_s; /* for usage_db_add(): ignored, it is one bucket */
 	const char *node, *instance_type, *region;
 	const char *currency;        /* three letters, or "" without a price */
 	const char *price_source;    /* "catalogue 2026-07-20", "--node-price", "" */
@@ -64,14 +65,14 @@ struct ledger_period {
 };
 
 /* What a container, or nobody, had of a device. To be added; numbers are 0 or more. */
-struct ledger_row {
-	enum ledger_kind kind;
+struct usage_db_row {
+	enum usage_db_kind kind;
 	const char *namespace_, *pod, *pod_uid, *container;
 	const char *gpu;      /* UUID of the whole GPU */
 	const char *device;   /* UUID of the MIG instance, or as .gpu */
 	const char *resource; /* "nvidia.com/gpu.shared" */
 	const char *mode;     /* exclusive, time-slicing, mps, mig or slices */
-	int64_t held_ns;      /* time it held the device */
+	int64_t allocated_ns; /* time it held the device */
 	int64_t gpu_ns;       /* that times its share of the GPU: time of a whole GPU */
 	int64_t busy_ns;      /* time of a whole GPU that it was measured to use */
 	bool busy_unknown;    /* some of busy_ns could not be measured; stays set on adding */
@@ -82,51 +83,51 @@ struct ledger_row {
 };
 
 /* A counter of several numbers that must outlive the agent. What they mean is the caller's. */
-struct ledger_total {
-	const char *key; /* UTF-8, 1 to LEDGER_KEY_MAX bytes */
-	int64_t v[LEDGER_TOTAL_COUNT];
+struct usage_db_total {
+	const char *key; /* UTF-8, 1 to USAGE_DB_KEY_MAX bytes */
+	int64_t v[USAGE_DB_TOTAL_COUNT];
 };
 
 /* One transaction. */
-struct ledger_batch {
-	const struct ledger_period *period; /* NULL: no deltas */
-	const struct ledger_row *deltas;    /* rows of the same key are added */
+struct usage_db_batch {
+	const struct usage_db_period *period; /* NULL: no deltas */
+	const struct usage_db_row *deltas;    /* rows of the same key are added */
 	size_t n_deltas;
 	bool set_totals; /* .totals replace all that are stored */
-	const struct ledger_total *totals;
+	const struct usage_db_total *totals;
 	size_t n_totals;
 };
 
-struct ledger;
+struct usage_db;
 
 /* The file was damaged, or of another program or version: it was renamed, a new one is begun, and
  * @err tells the name. Not a failure. Of renamed files the newest is kept. */
-#define LEDGER_RENEWED 1
+#define USAGE_DB_RECREATED 1
 
 /*
- * Opens @path, or creates it with mode 0600, for at most @max_bytes (LEDGER_BYTES_MIN or more) of
- * file; the journal comes on top, no larger than what one call changes. 0 or LEDGER_RENEWED;
+ * Opens @path, or creates it with mode 0600, for at most @max_bytes (USAGE_DB_BYTES_MIN or more) of
+ * file; the journal comes on top, no larger than what one call changes. 0 or USAGE_DB_RECREATED;
  * ERR_INVALID for what is not a regular file (also a link), ERR_UNAVAILABLE while another holds it.
  */
-int ledger_open(struct ledger **ret, const char *path, uint64_t max_bytes,
+int usage_db_open(struct usage_db **ret, const char *path, uint64_t max_bytes,
 	struct error *err) MUST_USE;
-struct ledger *ledger_close(struct ledger *l); /* returns NULL; NULL is fine */
-DEFINE_CLEANUP(struct ledger *, ledger_close)
+struct usage_db *usage_db_close(struct usage_db *l); /* returns NULL; NULL is fine */
+DEFINE_CLEANUP(struct usage_db *, usage_db_close)
 
 /*
  * Adds a batch, then merges and drops what is due at @now_s, a bounded part of it. 0 or
- * LEDGER_RENEWED: the batch is in the file; < 0: nothing of it is. ERR_INVALID (a bug, or a name
+ * USAGE_DB_RECREATED: the batch is in the file; < 0: nothing of it is. ERR_INVALID (a bug, or a name
  * that is not UTF-8) if period.cost_nano is not the sum of the deltas' costs.
  * ERR_UNAVAILABLE: locked by a reader, ERR_IO with .sys ENOSPC: disk full; give it again later. The
  * ledger stays usable after any error.
  */
-int ledger_add(struct ledger *l, const struct ledger_batch *b, uint64_t now_s,
+int usage_db_add(struct usage_db *l, const struct usage_db_batch *b, uint64_t now_s,
 	struct error *err) MUST_USE;
 
 /* Each stored total; @total is borrowed for the call. A callback < 0 ends it with that result. */
-int ledger_totals_load(struct ledger *l,
-	int (*each)(void *arg, const struct ledger_total *total, struct error *err), void *arg,
-	struct error *err) MUST_USE;
+int usage_db_totals_load(struct usage_db *l,
+	int (*each)(void *arg, const struct usage_db_total *total, struct error *err),
+	void *arg, struct error *err) MUST_USE;
 
 /*
  * Calls @each for every bucket that overlaps [@from_s, @to_s), in the order of time: first with
@@ -134,7 +135,7 @@ int ledger_totals_load(struct ledger *l,
  * Numbers are those of whole buckets. Creates nothing and works beside an agent that writes, which
  * waits meanwhile: be quick. ERR_NOT_FOUND if there is no file.
  */
-typedef int (*ledger_each)(void *arg, const struct ledger_period *period,
-	const struct ledger_row *row, struct error *err);
-int ledger_read(const char *path, uint64_t from_s, uint64_t to_s, ledger_each each, void *arg,
-	struct error *err) MUST_USE;
+typedef int (*usage_db_each)(void *arg, const struct usage_db_period *period,
+	const struct usage_db_row *row, struct error *err);
+int usage_db_read(const char *path, uint64_t from_s, uint64_t to_s, usage_db_each each,
+	void *arg, struct error *err) MUST_USE;

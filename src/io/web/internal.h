@@ -11,13 +11,13 @@
 #include <stdatomic.h>
 #include <sys/types.h>
 
-#define WEB_READY_NS    (30 * NS_PER_SEC) /* for a process, from its start to READY */
-#define WEB_END_NS      (NS_PER_SEC)      /* for a process to end by itself */
-#define WEB_KILL_NS     (5 * NS_PER_SEC)  /* for the kernel to end one that was killed */
-#define WEB_STOP_NS     (WEB_END_NS + WEB_KILL_NS + 2 * NS_PER_SEC) /* for the thread to end */
-#define WEB_AGAIN_MAX   60                /* times .again_ns: the longest delay */
-#define WEB_NOTICES_MAX 16                /* of a process at once, */
-#define WEB_NOTICE_NS   (60 * NS_PER_SEC) /* and one more for each of these */
+#define WEB_READY_NS          (30 * NS_PER_SEC) /* for a process, from its start to READY */
+#define WEB_END_NS            (NS_PER_SEC)      /* for a process to end by itself */
+#define WEB_KILL_NS           (5 * NS_PER_SEC)  /* for the kernel to end one that was killed */
+#define WEB_STOP_NS           (WEB_END_NS + WEB_KILL_NS + 2 * NS_PER_SEC) /* for the thread to end */
+#define WEB_RESTART_DELAY_MAX 60                /* times .again_ns: the longest delay */
+#define WEB_NOTICES_MAX       16                /* of a process at once, */
+#define WEB_NOTICE_NS         (60 * NS_PER_SEC) /* and one more for each of these */
 
 /* --- process.c: one process. Thread: web --- */
 
@@ -55,15 +55,15 @@ struct web {
 	char *listen, *worker_path;
 	struct buf start; /* the packet START */
 	atomic_uint port; /* 0: none yet */
-	int listen_fd, page_fd, stop_fd;
+	int listen_fd, shm_fd, stop_fd;
 	int ended_fd; /* readable: the thread has nothing left to do */
 	/* Set by the first of the two that is done, the thread or web_stop(); the second frees. While the thread works
 	 * it says that nobody waits: nothing more is reported. */
-	atomic_bool parted;
+	atomic_bool detached;
 	unsigned listen_port;
 	bool no_token;   /* then: */
 	bool only_local; /* requests must name a loopback host, as it listens on one */
-	struct web_page *page;
+	struct web_shm *shm;
 
 	pthread_t thread;
 	pthread_mutex_t lock;
@@ -75,8 +75,9 @@ struct web {
 	uint64_t started_ns,
 		next_ns;   /* when the process was started; not before this the next one */
 	uint64_t delay_ns; /* before the next one, if this one ends soon */
-	uint64_t turns, turn_ns; /* of the process's loop, and for how long it has been so */
-	uint64_t looked_ns;      /* when that was last looked at */
+	uint64_t loop_count,
+		loop_stalled_ns; /* of the process's loop, and for how long it has been so */
+	uint64_t checked_ns;     /* when that was last looked at */
 	struct error files;      /* what the process last said of its files */
 	bool files_news;         /* .. and is not in .why yet */
 	unsigned notices;        /* that the process may still give */

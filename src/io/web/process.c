@@ -14,8 +14,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define NAME    "gpuslice-web"
-#define LOOK_MS 5 /* between looks whether a process has ended */
+#define NAME         "gpuslice-web"
+#define EXIT_POLL_MS 5 /* between looks whether a process has ended */
 
 /* Above 9, so that neither is overwritten when the other becomes descriptor 3 or 4 of the child. */
 static int copy_up(int fd, int *ret, struct error *err)
@@ -24,7 +24,8 @@ static int copy_up(int fd, int *ret, struct error *err)
 	return *ret < 0 ? error_sys(err, errno, "duplicate a descriptor") : 0;
 }
 
-static int spawn(const char *path, int sock, int page, pid_t *ret, struct error *err)
+static int spawn_web_process(const char *path, int sock, int page, pid_t *ret,
+	struct error *err)
 {
 	char *argv[] = { (char *)(uintptr_t)NAME, NULL };
 	posix_spawn_file_actions_t actions;
@@ -41,7 +42,7 @@ static int spawn(const char *path, int sock, int page, pid_t *ret, struct error 
 	/* Not the agent's log, which it could fill, forge, or make the agent wait for. */
 	(void)posix_spawn_file_actions_adddup2(&actions, 0, 2);
 	(void)posix_spawn_file_actions_adddup2(&actions, sock, WEB_FD_SOCKET);
-	(void)posix_spawn_file_actions_adddup2(&actions, page, WEB_FD_PAGE);
+	(void)posix_spawn_file_actions_adddup2(&actions, page, WEB_FD_SHM);
 	(void)posix_spawnattr_setsigmask(&attr, &none);
 	(void)posix_spawnattr_setsigdefault(&attr, &all);
 	(void)posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
@@ -77,26 +78,26 @@ int web_process_start(struct web_process *p, const char *path, int page_fd, stru
 	ours = pair[0];
 	theirs = pair[1];
 	if (copy_up(theirs, &sock, err) < 0 || copy_up(page_fd, &page, err) < 0 ||
-		spawn(path ? path : found, sock, page, &p->pid, err) < 0)
+		spawn_web_process(path ? path : found, sock, page, &p->pid, err) < 0)
 		return -1;
 	p->sock = steal_fd(&ours);
 	return 0;
 }
 
 /* Whether the process has ended within this time. */
-static bool reap(pid_t pid, uint64_t for_ns, int *ret_status)
+static bool wait_web_process(pid_t pid, uint64_t for_ns, int *ret_status)
 {
 	uint64_t until_ns = time_mono_ns() + for_ns;
 	pid_t r;
 
 	while ((r = waitpid(pid, ret_status, WNOHANG)) == 0 && time_mono_ns() < until_ns)
-		(void)poll(NULL, 0, LOOK_MS);
+		(void)poll(NULL, 0, EXIT_POLL_MS);
 	if (r < 0)
 		*ret_status = 0; /* somebody else has waited for it */
 	return r != 0;
 }
 
-static void describe(int status, char *how, size_t cap)
+static void format_exit_status(int status, char *how, size_t cap)
 {
 	if (WIFSIGNALED(status))
 		(void)snprintf(how, cap, "ended by signal %d (%s)", WTERMSIG(status),
@@ -113,15 +114,15 @@ bool web_process_end(struct web_process *p, uint64_t grace_ns, char *how, size_t
 	closep(&p->sock);
 	if (p->pid <= 0)
 		return true;
-	ended = reap(p->pid, grace_ns, &status);
+	ended = wait_web_process(p->pid, grace_ns, &status);
 	if (!ended) {
 		(void)kill(p->pid, SIGKILL);
-		ended = reap(p->pid, WEB_KILL_NS, &status);
+		ended = wait_web_process(p->pid, WEB_KILL_NS, &status);
 	}
 	p->stuck = ended ? 0 : p->pid;
 	p->pid = 0;
 	if (ended)
-		describe(status, how, cap);
+		format_exit_status(status, how, cap);
 	else
 		(void)snprintf(how, cap, "hangs in the kernel and cannot be killed");
 	return ended && status == 0;

@@ -12,7 +12,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-static void release(struct web_reply *r)
+static void release_reply_owner(struct web_reply *r)
 {
 	if (r->release)
 		r->release(r->owner);
@@ -92,10 +92,10 @@ void web_reply_fini(struct web *w)
 
 /* --- the packet --- */
 
-static void put_reply(struct buf *b, const struct web_reply *r, unsigned status,
+static void add_reply_packet(struct buf *b, const struct web_reply *r, unsigned status,
 	uint64_t began_ns, bool shared)
 {
-	struct web_answer a = { .status = status,
+	struct web_packed_reply a = { .status = status,
 		.shared = shared,
 		.len = r->len,
 		.body = r->body,
@@ -108,12 +108,12 @@ static void put_reply(struct buf *b, const struct web_reply *r, unsigned status,
 		a.extra[a.n_extra].value = r->extra[a.n_extra].value;
 	}
 	a.cpu_ns = web_thread_cpu_ns() - began_ns;
-	web_put_answer(b, &a);
+	web_pack_reply(b, &a);
 }
 
 /* False: the reply does not go into a packet, or there is no memory for it. *ret_fd: borrowed. */
-static bool pack(struct web *w, struct buf *b, const struct web_reply *r, unsigned status,
-	uint64_t began_ns, int *ret_fd)
+static bool pack_web_reply(struct web *w, struct buf *b, const struct web_reply *r,
+	unsigned status, uint64_t began_ns, int *ret_fd)
 {
 	bool shared = r->len > WEB_INLINE_MAX;
 
@@ -123,12 +123,12 @@ static bool pack(struct web *w, struct buf *b, const struct web_reply *r, unsign
 		*ret_fd = share_body(w, r);
 	if (shared && *ret_fd < 0)
 		return false;
-	put_reply(b, r, status, began_ns, shared);
+	add_reply_packet(b, r, status, began_ns, shared);
 	return buf_ok(b);
 }
 
 /* The reply before has been read: at most one is under way, and takes memory. */
-static bool is_read(int sock)
+static bool is_reply_read(int sock)
 {
 	int bytes = 0;
 
@@ -145,18 +145,18 @@ int web_reply(struct web *w, const void *packet, size_t len, struct error *err)
 	unsigned status;
 	int fd = -1;
 
-	if (web_get_request(packet, len, &req, err) < 0)
+	if (web_unpack_request(packet, len, &req, err) < 0)
 		return -1;
-	if (!is_read(w->process.sock))
+	if (!is_reply_read(w->process.sock))
 		return error_set(err, ERR_INVALID,
 			"the web server's process sends a request before it has read a reply");
 	status = call_route(w, &req, &r);
-	if (!pack(w, &b, &r, status, began_ns, &fd)) {
+	if (!pack_web_reply(w, &b, &r, status, began_ns, &fd)) {
 		fd = -1;
 		buf_clear(&b);
-		put_reply(&b, &none, WEB_INTERNAL, began_ns, false);
+		add_reply_packet(&b, &none, WEB_INTERNAL, began_ns, false);
 	}
-	release(&r);
+	release_reply_owner(&r);
 	if (!buf_ok(&b))
 		return error_nomem(err);
 	return web_packet_send(w->process.sock, &b, fd, err);

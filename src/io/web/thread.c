@@ -17,17 +17,17 @@
 /*
  * The agent's thread for its web server. It starts the process, answers what that asks for, one
  * request at a time, and starts the process again when it has ended, hangs, or sends what is no packet.
- * Whatever the process does, this thread waits only in wait_for(), and WEB_END_NS for the process to end, WEB_KILL_NS
+ * Whatever the process does, this thread waits only in wait_web_event(), and WEB_END_NS for the process to end, WEB_KILL_NS
  * more for one that it kills.
  *
  * The listening socket is the agent's: while there is no process, connections wait in its queue.
  */
-#define LOOKS 4 /* whether the loop takes turns, in the time after which it hangs */
+#define HANG_CHECKS 4 /* whether the loop takes turns, in the time after which it hangs */
 
-enum wake { WAKE_TIME, WAKE_STOP, WAKE_PACKET };
+enum web_wake { WAKE_TIME, WAKE_STOP, WAKE_PACKET };
 
 /* Waits for a packet, the end of the process, or of the server; for this time at most. */
-static enum wake wait_for(const struct web *w, uint64_t for_ns)
+static enum web_wake wait_web_event(const struct web *w, uint64_t for_ns)
 {
 	struct pollfd fds[] = { { .fd = w->stop_fd, .events = POLLIN },
 		{ .fd = w->process.sock, .events = POLLIN } };
@@ -40,7 +40,7 @@ static enum wake wait_for(const struct web *w, uint64_t for_ns)
 
 /* --- the start of a process --- */
 
-static int refused(const struct web_word *word, struct error *err)
+static int set_refusal_error(const struct web_message *word, struct error *err)
 {
 	error_copy(err, &word->error);
 	if (!err->code)
@@ -52,7 +52,7 @@ static int refused(const struct web_word *word, struct error *err)
 static int receive_first(struct web *w, struct error *err)
 {
 	uint64_t now_ns, until_ns = w->started_ns + WEB_READY_NS;
-	struct web_word word;
+	struct web_message word;
 	size_t len = 0;
 	int r = 1;
 
@@ -61,15 +61,15 @@ static int receive_first(struct web *w, struct error *err)
 		if (now_ns >= until_ns)
 			return error_set(err, ERR_TIMEOUT,
 				"the web server's process did not come up in time");
-		if (wait_for(w, until_ns - now_ns) == WAKE_STOP)
+		if (wait_web_event(w, until_ns - now_ns) == WAKE_STOP)
 			return error_set(err, ERR_CANCELLED, "the web server is being stopped");
 		r = web_packet_receive(w->process.sock, w->packet, &len, NULL, err);
 	}
-	if (r < 0 || (len > 0 && web_get_word(w->packet, len, &word, err) < 0))
+	if (r < 0 || (len > 0 && web_unpack_message(w->packet, len, &word, err) < 0))
 		return -1;
 	if (len == 0)
 		return 1;
-	return word.type == WEB_PACKET_READY ? 0 : refused(&word, err);
+	return word.type == WEB_PACKET_READY ? 0 : set_refusal_error(&word, err);
 }
 
 static bool is_loopback(int fd)
@@ -133,18 +133,18 @@ static int hand_listener(struct web *w, struct error *err)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(WEB_PACKET_MAX);
 
-	web_put_listen(&b, w->only_local);
+	web_pack_listen(&b, w->only_local);
 	if (!buf_ok(&b))
 		return error_nomem(err);
 	return web_packet_send(w->process.sock, &b, w->listen_fd, err);
 }
 
-static uint64_t page_turns(const struct web *w)
+static uint64_t read_loop_count(const struct web *w)
 {
-	return atomic_load_explicit(&w->page->turns, memory_order_relaxed);
+	return atomic_load_explicit(&w->shm->loop_count, memory_order_relaxed);
 }
 
-static int start_process(struct web *w, struct error *err)
+static int start_server_process(struct web *w, struct error *err)
 {
 	char how[128];
 	int r;
@@ -153,7 +153,7 @@ static int start_process(struct web *w, struct error *err)
 	/* First, as no process is needed to see that another has the address. */
 	if (make_listener(w, err) < 0)
 		return -1;
-	if (web_process_start(&w->process, w->worker_path, w->page_fd, err) < 0)
+	if (web_process_start(&w->process, w->worker_path, w->shm_fd, err) < 0)
 		return -1;
 	/* If it has ended already, that is what comes back. */
 	if (web_packet_send(w->process.sock, &w->start, -1, err) < 0)
@@ -166,36 +166,37 @@ static int start_process(struct web *w, struct error *err)
 	if (r > 0)
 		return error_set(err, ERR_UNAVAILABLE,
 			"the web server's process %s before it was ready", how);
-	w->turns = page_turns(w);
-	w->turn_ns = 0;
-	w->looked_ns = time_mono_ns();
+	w->loop_count = read_loop_count(w);
+	w->loop_stalled_ns = 0;
+	w->checked_ns = time_mono_ns();
 	w->files_news = false;
 	w->notices = WEB_NOTICES_MAX;
-	w->notice_ns = w->looked_ns;
+	w->notice_ns = w->checked_ns;
 	return r;
 }
 
 /* --- the end of a process --- */
 
-static void give_notice(const struct web *w, const struct error *err)
+static void report_web_notice(const struct web *w, const struct error *err)
 {
-	if (w->ops.notice && !atomic_load(&w->parted))
+	if (w->ops.notice && !atomic_load(&w->detached))
 		w->ops.notice(w->arg, err);
 }
 
 /* Sets when the next one starts: later each time, unless the last has served for long. */
 static void plan_next(struct web *w)
 {
-	uint64_t most_ns = WEB_AGAIN_MAX * w->limits.again_ns, now_ns = time_mono_ns();
+	uint64_t most_ns = WEB_RESTART_DELAY_MAX * w->limits.restart_ns,
+		 now_ns = time_mono_ns();
 
 	if (!w->delay_ns || now_ns - w->started_ns >= most_ns)
-		w->delay_ns = w->limits.again_ns;
+		w->delay_ns = w->limits.restart_ns;
 	else
 		w->delay_ns = 2 * w->delay_ns < most_ns ? 2 * w->delay_ns : most_ns;
 	w->next_ns = now_ns + w->delay_ns;
 }
 
-static void set_state(struct web *w, enum web_state state, const struct error *why)
+static void set_web_state(struct web *w, enum web_state state, const struct error *why)
 {
 	(void)pthread_mutex_lock(&w->lock);
 	w->state = state;
@@ -210,7 +211,7 @@ static void end_process(struct web *w, const struct error *why)
 	char how[128], delay[TIME_AGE_MAX];
 
 	(void)web_process_end(&w->process, why ? 0 : WEB_END_NS, how, sizeof(how));
-	atomic_store_explicit(&w->page->open, 0, memory_order_relaxed);
+	atomic_store_explicit(&w->shm->open, 0, memory_order_relaxed);
 	plan_next(w);
 	time_age(w->delay_ns, delay);
 	(void)error_set(&notice, ERR_UNAVAILABLE,
@@ -218,42 +219,42 @@ static void end_process(struct web *w, const struct error *why)
 		why ? "was killed" : how, delay);
 	if (why)
 		(void)error_prefix(&notice, "%s", why->msg);
-	set_state(w, WEB_DOWN, &notice);
-	give_notice(w, &notice);
+	set_web_state(w, WEB_DOWN, &notice);
+	report_web_notice(w, &notice);
 }
 
-static void now_serves(struct web *w)
+static void set_web_serving(struct web *w)
 {
 	const struct error none = ERROR_INIT;
 
 	w->last_failure[0] = '\0';
 	atomic_store(&w->port, w->listen_port); /* before the state, whose readers ask for it */
-	set_state(w, WEB_SERVING, &none);
+	set_web_state(w, WEB_SERVING, &none);
 	if (w->served)
 		return;
 	w->served = true;
-	if (w->ops.serving && !atomic_load(&w->parted))
+	if (w->ops.serving && !atomic_load(&w->detached))
 		w->ops.serving(w->arg, w->listen_port);
 }
 
 /* It may be the same for long, as a token file that is not there: logged once. */
-static void start(struct web *w)
+static void start_server_or_retry(struct web *w)
 {
 	struct error err = ERROR_INIT;
 
-	if (start_process(w, &err) == 0) {
-		now_serves(w);
+	if (start_server_process(w, &err) == 0) {
+		set_web_serving(w);
 		return;
 	}
 	/* Who connects hears that nobody serves, and does not wait for it. */
 	if (!w->served)
 		closep(&w->listen_fd);
 	plan_next(w);
-	set_state(w, WEB_DOWN, &err);
+	set_web_state(w, WEB_DOWN, &err);
 	if (err.code == ERR_CANCELLED || !strcmp(w->last_failure, err.msg))
 		return;
 	(void)snprintf(w->last_failure, sizeof(w->last_failure), "%s", err.msg);
-	give_notice(w, &err);
+	report_web_notice(w, &err);
 }
 
 /* --- while it serves --- */
@@ -271,73 +272,75 @@ static void report_files(struct web *w)
 		return;
 	w->files_news = false;
 	w->notices--;
-	set_state(w, WEB_SERVING, &w->files);
+	set_web_state(w, WEB_SERVING, &w->files);
 	if (w->files.code != ERR_NONE)
-		give_notice(w, &w->files);
+		report_web_notice(w, &w->files);
 }
 
 /* > 0: the process has ended. */
-static int take_packet(struct web *w, struct error *err)
+static int apply_web_packet(struct web *w, struct error *err)
 {
 	enum web_packet type;
-	struct web_word word;
+	struct web_message word;
 	size_t len = 0;
 	int r = web_packet_receive(w->process.sock, w->packet, &len, NULL, err);
 
 	if (r != 0)
 		return r < 0 ? -1 : 0;
-	if (len == 0 || atomic_load(&w->parted))
+	if (len == 0 || atomic_load(&w->detached))
 		return 1;
 	if (web_packet_type(w->packet, len, &type, err) < 0)
 		return -1;
 	if (type != WEB_PACKET_NOTICE && type != WEB_PACKET_REFUSED)
 		return web_reply(w, w->packet, len, err);
-	if (web_get_word(w->packet, len, &word, err) < 0)
+	if (web_unpack_message(w->packet, len, &word, err) < 0)
 		return -1;
 	if (type == WEB_PACKET_REFUSED)
-		return refused(&word, err);
+		return set_refusal_error(&word, err);
 	w->files = word.error;
 	w->files_news = true;
 	report_files(w);
 	return 0;
 }
 
-static int check_turns(struct web *w, struct error *err)
+static int check_process_hang(struct web *w, struct error *err)
 {
-	uint64_t now_ns = time_mono_ns(), turns = page_turns(w);
-	uint64_t passed_ns = now_ns - w->looked_ns, most_ns = 2 * w->limits.hang_ns / LOOKS;
+	uint64_t now_ns = time_mono_ns(), turns = read_loop_count(w);
+	uint64_t passed_ns = now_ns - w->checked_ns,
+		 most_ns = 2 * w->limits.hang_ns / HANG_CHECKS;
 	char age[TIME_AGE_MAX];
 
 	/* After a pause of the whole machine or container, the process has not hung for that long. */
-	w->turn_ns = turns != w->turns
-			     ? 0
-			     : w->turn_ns + (passed_ns < most_ns ? passed_ns : most_ns);
-	w->turns = turns;
-	w->looked_ns = now_ns;
-	if (w->turn_ns < w->limits.hang_ns)
+	w->loop_stalled_ns =
+		turns != w->loop_count
+			? 0
+			: w->loop_stalled_ns + (passed_ns < most_ns ? passed_ns : most_ns);
+	w->loop_count = turns;
+	w->checked_ns = now_ns;
+	if (w->loop_stalled_ns < w->limits.hang_ns)
 		return 0;
 	time_age(w->limits.hang_ns, age);
 	return error_set(err, ERR_TIMEOUT, "the web server's process has done nothing for %s",
 		age);
 }
 
-static void serve_process(struct web *w, enum wake wake)
+static void handle_web_process(struct web *w, enum web_wake wake)
 {
 	struct error err = ERROR_INIT;
-	int r = wake == WAKE_PACKET ? take_packet(w, &err) : 0;
+	int r = wake == WAKE_PACKET ? apply_web_packet(w, &err) : 0;
 
 	report_files(w);
 	if (r == 0)
-		r = check_turns(w, &err);
+		r = check_process_hang(w, &err);
 	/* A reply that cannot be sent because the process has closed its socket is an end as well. */
 	if (r != 0)
 		end_process(w, r < 0 && err.sys != EPIPE ? &err : NULL);
 }
 
 /* The process keeps to its part of a processor with our work counted in; this holds if it does not. */
-static bool rest(const struct web *w, struct web_pace *pace)
+static bool pause_web_thread(const struct web *w, struct web_throttle *pace)
 {
-	uint64_t ns = web_pace_rest_ns(pace, time_mono_ns(), web_thread_cpu_ns());
+	uint64_t ns = web_throttle_get_pause_ns(pace, time_mono_ns(), web_thread_cpu_ns());
 	struct pollfd stop = { .fd = w->stop_fd, .events = POLLIN };
 
 	return ns >= NS_PER_MS && poll(&stop, 1, (int)(ns / NS_PER_MS)) > 0;
@@ -348,33 +351,33 @@ static uint64_t time_left_ns(const struct web *w)
 	uint64_t now_ns = time_mono_ns();
 
 	if (w->process.pid > 0)
-		return w->limits.hang_ns / LOOKS;
+		return w->limits.hang_ns / HANG_CHECKS;
 	return w->next_ns > now_ns ? w->next_ns - now_ns : 0;
 }
 
-static void run(struct web *w)
+static void run_web_thread(struct web *w)
 {
 	struct web_yield yield;
-	struct web_pace pace;
-	enum wake wake;
+	struct web_throttle pace;
+	enum web_wake wake;
 
 	web_yield_begin(&yield, time_mono_ns());
-	web_pace_begin(&pace, w->limits.cpu_permille, time_mono_ns(), web_thread_cpu_ns());
-	while ((wake = wait_for(w, time_left_ns(w))) != WAKE_STOP) {
+	web_throttle_init(&pace, w->limits.cpu_permille, time_mono_ns(), web_thread_cpu_ns());
+	while ((wake = wait_web_event(w, time_left_ns(w))) != WAKE_STOP) {
 		if (w->process.pid > 0) {
-			serve_process(w, wake);
+			handle_web_process(w, wake);
 		} else if (time_left_ns(w) == 0) {
 			/* The process begins as this thread is. */
 			web_yield_pause(&yield, time_mono_ns());
-			start(w);
+			start_server_or_retry(w);
 		}
-		if (rest(w, &pace))
+		if (pause_web_thread(w, &pace))
 			return;
-		web_yield_look(&yield, time_mono_ns());
+		web_yield_update(&yield, time_mono_ns());
 	}
 }
 
-static void stop_process(struct web *w)
+static void stop_server_process(struct web *w)
 {
 	struct error notice = ERROR_INIT;
 	char how[128];
@@ -383,7 +386,7 @@ static void stop_process(struct web *w)
 		return;
 	(void)error_set(&notice, ERR_UNAVAILABLE, "asked to end, the web server's process %s",
 		how);
-	give_notice(w, &notice);
+	report_web_notice(w, &notice);
 }
 
 void *web_thread(void *web)
@@ -392,10 +395,10 @@ void *web_thread(void *web)
 	struct web *w = web;
 
 	(void)pthread_setname_np(pthread_self(), "web");
-	run(w);
-	stop_process(w);
+	run_web_thread(w);
+	stop_server_process(w);
 	(void)!write(w->ended_fd, &one, sizeof(one));
-	if (atomic_exchange(&w->parted, true))
+	if (atomic_exchange(&w->detached, true))
 		web_release(w);
 	return NULL;
 }

@@ -22,7 +22,7 @@ static const struct web_limits usual = {
 	.reply_ns = 30 * NS_PER_SEC,
 	.check_ns = NS_PER_SEC,
 	.hang_ns = 30 * NS_PER_SEC,
-	.again_ns = NS_PER_SEC,
+	.restart_ns = NS_PER_SEC,
 };
 
 #define OR_USUAL(limits, field) ((limits)->field ? (limits)->field : usual.field)
@@ -38,7 +38,7 @@ static struct web_limits limits_of(const struct web_limits *l)
 		.reply_ns = OR_USUAL(l, reply_ns),
 		.check_ns = OR_USUAL(l, check_ns),
 		.hang_ns = OR_USUAL(l, hang_ns),
-		.again_ns = OR_USUAL(l, again_ns),
+		.restart_ns = OR_USUAL(l, restart_ns),
 	};
 }
 
@@ -47,10 +47,10 @@ struct web *web_free(struct web *w)
 	if (!w)
 		return NULL;
 	web_reply_fini(w);
-	if (w->page)
-		(void)munmap(w->page, sizeof(*w->page));
+	if (w->shm)
+		(void)munmap(w->shm, sizeof(*w->shm));
 	closep(&w->listen_fd);
-	closep(&w->page_fd);
+	closep(&w->shm_fd);
 	closep(&w->stop_fd);
 	closep(&w->ended_fd);
 	buf_fini(&w->start);
@@ -73,25 +73,25 @@ void web_release(struct web *w)
 		released(arg);
 }
 
-static int copy_text(char **to, const char *from, struct error *err)
+static int copy_web_option(char **to, const char *from, struct error *err)
 {
 	*to = from ? strdup(from) : NULL;
 	return *to || !from ? 0 : error_nomem(err);
 }
 
 /* Sealed, so that no process can take it away from under the agent. */
-static int make_page(struct web *w, struct error *err)
+static int create_web_shm(struct web *w, struct error *err)
 {
 	void *page;
 
-	w->page_fd = memfd_create("gpuslice-web", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	if (w->page_fd < 0 || ftruncate(w->page_fd, sizeof(struct web_page)) < 0 ||
-		fcntl(w->page_fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)
+	w->shm_fd = memfd_create("gpuslice-web", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	if (w->shm_fd < 0 || ftruncate(w->shm_fd, sizeof(struct web_shm)) < 0 ||
+		fcntl(w->shm_fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)
 		return error_sys(err, errno, "make a page to share with the web server");
-	page = mmap(NULL, sizeof(*w->page), PROT_READ | PROT_WRITE, MAP_SHARED, w->page_fd, 0);
+	page = mmap(NULL, sizeof(*w->shm), PROT_READ | PROT_WRITE, MAP_SHARED, w->shm_fd, 0);
 	if (page == MAP_FAILED)
 		return error_sys(err, errno, "map the page shared with the web server");
-	w->page = page;
+	w->shm = page;
 	return 0;
 }
 
@@ -114,14 +114,14 @@ static int make_start(struct web *w, const struct web_options *o, struct error *
 		s.routes[s.n_routes] =
 			(struct web_route_name){ .path = w->ops.routes[s.n_routes].path,
 				.open = w->ops.routes[s.n_routes].open };
-	web_put_start(&w->start, &s);
+	web_pack_start(&w->start, &s);
 	return buf_ok(&w->start) ? 0
 				 : error_set(err, ERR_LIMIT,
 					   "the paths of the web server's files are too long");
 }
 
 /* Signals are for the other threads. */
-static int start_thread(struct web *w, struct error *err)
+static int start_web_thread(struct web *w, struct error *err)
 {
 	sigset_t all, old;
 	int r;
@@ -133,11 +133,11 @@ static int start_thread(struct web *w, struct error *err)
 	return r == 0 ? 0 : error_sys(err, r, "start the web thread");
 }
 
-static int open_all(struct web *w, const struct web_options *o, struct error *err)
+static int open_web_resources(struct web *w, const struct web_options *o, struct error *err)
 {
-	if (copy_text(&w->listen, o->listen, err) < 0 ||
-		copy_text(&w->worker_path, o->worker_path, err) < 0 ||
-		make_start(w, o, err) < 0 || make_page(w, err) < 0)
+	if (copy_web_option(&w->listen, o->listen, err) < 0 ||
+		copy_web_option(&w->worker_path, o->worker_path, err) < 0 ||
+		make_start(w, o, err) < 0 || create_web_shm(w, err) < 0)
 		return -1;
 	w->no_token = !o->token_file;
 	w->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -153,7 +153,7 @@ int web_start(struct web **ret, const struct web_options *options, const struct 
 
 	if (!w)
 		return error_nomem(err);
-	w->listen_fd = w->page_fd = w->stop_fd = w->ended_fd = w->process.sock = -1;
+	w->listen_fd = w->shm_fd = w->stop_fd = w->ended_fd = w->process.sock = -1;
 	for (size_t i = 0; i < WEB_SHARED_MAX; i++)
 		w->shared[i].fd = -1;
 	w->start.max = WEB_PACKET_MAX;
@@ -161,7 +161,7 @@ int web_start(struct web **ret, const struct web_options *options, const struct 
 	w->arg = arg;
 	w->limits = limits_of(&options->limits);
 	(void)pthread_mutex_init(&w->lock, NULL);
-	if (open_all(w, options, err) < 0 || start_thread(w, err) < 0)
+	if (open_web_resources(w, options, err) < 0 || start_web_thread(w, err) < 0)
 		return -1;
 	*ret = STEAL_PTR(w);
 	return 0;
@@ -183,7 +183,7 @@ enum web_state web_state(struct web *w, struct error *ret_why)
 	return state;
 }
 
-#define COUNT(w, field) atomic_load_explicit(&(w)->page->field, memory_order_relaxed)
+#define COUNT(w, field) atomic_load_explicit(&(w)->shm->field, memory_order_relaxed)
 
 struct web_counts web_counts(const struct web *w)
 {
@@ -221,7 +221,7 @@ struct web *web_stop(struct web *w)
 		return NULL;
 	thread = w->thread;
 	(void)!write(w->stop_fd, &one, sizeof(one));
-	if (ends_in_time(w) || atomic_exchange(&w->parted, true)) {
+	if (ends_in_time(w) || atomic_exchange(&w->detached, true)) {
 		(void)pthread_join(thread, NULL);
 		web_release(w);
 		return NULL;

@@ -47,7 +47,7 @@ struct web_limits {
 	uint64_t check_ns; /* between looks whether a file has changed; 1 s */
 	uint64_t hang_ns;  /* of a process that does nothing, before it is killed; 30 s */
 	uint64_t
-		again_ns; /* from the end of a process to the next one; 1 s. Twice as long each time
+		restart_ns; /* from the end of a process to the next one; 1 s. Twice as long each time
 			     that one does not last for a minute, up to a minute */
 };
 

@@ -6,7 +6,7 @@
 #include <string.h>
 
 /* Makes room for @more bytes and the NUL. */
-static bool reserve(struct buf *b, size_t more)
+static bool reserve_buf_space(struct buf *b, size_t more)
 {
 	size_t need, cap;
 	char *p;
@@ -49,7 +49,7 @@ void buf_clear(struct buf *b)
 
 void buf_add(struct buf *b, const void *data, size_t len)
 {
-	if (!reserve(b, len))
+	if (!reserve_buf_space(b, len))
 		return;
 	if (len)
 		memcpy(b->data + b->len, data, len);
@@ -78,7 +78,7 @@ void buf_printf(struct buf *b, const char *fmt, ...)
 	va_end(ap);
 	if (n < 0)
 		b->failed = true;
-	else if (reserve(b, (size_t)n)) {
+	else if (reserve_buf_space(b, (size_t)n)) {
 		(void)vsnprintf(b->data + b->len, (size_t)n + 1, fmt, again);
 		b->len += (size_t)n;
 	}
@@ -89,7 +89,7 @@ char *buf_steal(struct buf *b)
 {
 	char *p;
 
-	if (b->failed || !reserve(b, 0)) {
+	if (b->failed || !reserve_buf_space(b, 0)) {
 		buf_fini(b);
 		return NULL;
 	}

@@ -5,16 +5,16 @@
 #include <stdio.h>
 #include <string.h>
 
-#define MORE     6   /* a difference below that is one of arithmetic */
-#define TEXT_MAX 400 /* the largest double has 309 digits */
+#define EXTRA_DIGITS_MAX 6   /* a difference below that is one of arithmetic */
+#define TEXT_MAX         400 /* the largest double has 309 digits */
 
-int digits_beside(double v, double limit, int least)
+int digits_to_differ(double v, double limit, int least)
 {
 	char is[TEXT_MAX], most[TEXT_MAX];
 
 	if (!isfinite(v) || !isfinite(limit))
 		return least;
-	for (int n = least; n <= least + MORE; n++) {
+	for (int n = least; n <= least + EXTRA_DIGITS_MAX; n++) {
 		(void)snprintf(is, sizeof(is), "%.*f", n, v);
 		(void)snprintf(most, sizeof(most), "%.*f", n, limit);
 		if (strcmp(is, most) != 0)

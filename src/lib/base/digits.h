@@ -7,4 +7,4 @@
  * How many decimals, @least or more, @v needs as text to differ from @limit, for "%.*f". Equal ones need no more, nor
  * what is no number.
  */
-int digits_beside(double v, double limit, int least);
+int digits_to_differ(double v, double limit, int least);

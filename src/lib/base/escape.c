@@ -31,7 +31,7 @@ char *escape_line(char *text)
 }
 
 /* Blanks of a text that are none in a cell or on a terminal. */
-static bool is_blank(char c)
+static bool is_html_blank(char c)
 {
 	return c == '\t' || c == '\n';
 }
@@ -48,7 +48,7 @@ void escape_html(struct buf *b, const char *text)
 		const char *entity = NULL;
 
 		len = escape_control_len(text);
-		if (len && !is_blank(*text)) {
+		if (len && !is_html_blank(*text)) {
 			buf_puts(b, "\xef\xbf\xbd");
 			continue;
 		}
@@ -63,7 +63,7 @@ void escape_html(struct buf *b, const char *text)
 	}
 }
 
-static void put_hex(struct buf *b, const char *text)
+static void add_hex_escaped(struct buf *b, const char *text)
 {
 	for (size_t len; *text; text += len ? len : 1) {
 		len = escape_control_len(text);
@@ -88,7 +88,7 @@ void escape_csv(struct buf *b, const char *text)
 	/* Blanks in front do not stop a spreadsheet. */
 	if (*text && strchr("=+-@\t\r", text[strspn(text, " ")]))
 		buf_putc(&plain, '\'');
-	put_hex(&plain, valid);
+	add_hex_escaped(&plain, valid);
 	if (!buf_ok(&plain))
 		b->failed = true;
 	p = buf_str(&plain);

@@ -77,11 +77,11 @@ unsigned fd_limit(void)
 }
 
 /* Each holds the one before, so that a number is enough to close them all. */
-bool fd_has_room(unsigned n)
+bool fd_has_free(unsigned n)
 {
 	CLEANUP(closep) int fd = n > 0 ? open("/dev/null", O_RDONLY | O_CLOEXEC) : -1;
 
-	return n == 0 || (fd >= 0 && fd_has_room(n - 1));
+	return n == 0 || (fd >= 0 && fd_has_free(n - 1));
 }
 
 unsigned fd_peers(unsigned most)

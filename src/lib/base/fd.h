@@ -30,7 +30,7 @@ void fd_limit_raise(unsigned most);
 /* The soft limit, or UINT_MAX. */
 unsigned fd_limit(void);
 /* Whether @n more descriptors can be opened now. */
-bool fd_has_room(unsigned n);
+bool fd_has_free(unsigned n);
 /* How many peers may have a descriptor of ours: @most, or a sixteenth of the limit where that is less, but 4. */
 unsigned fd_peers(unsigned most);
 

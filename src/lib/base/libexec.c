@@ -6,7 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
-static bool try_path(char ret[PATH_MAX], const char *dir, const char *below, const char *name)
+static bool find_libexec_in(char ret[PATH_MAX], const char *dir, const char *below,
+	const char *name)
 {
 	int len = snprintf(ret, PATH_MAX, "%s/%s%s%s", dir, below, *below ? "/" : "", name);
 
@@ -19,17 +20,17 @@ int libexec_find(char ret[PATH_MAX], const char *name, const char *build_dir, st
 	char exe[PATH_MAX], beside[PATH_MAX], *slash;
 	ssize_t len = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
 
-	if (libexec && *libexec && try_path(ret, libexec, "", name))
+	if (libexec && *libexec && find_libexec_in(ret, libexec, "", name))
 		return 0;
 	exe[len > 0 ? len : 0] = '\0';
 	slash = strrchr(exe, '/');
 	if (slash)
 		*slash = '\0';
 	(void)snprintf(beside, sizeof(beside), "../../%.200s", build_dir);
-	if (slash && (try_path(ret, exe, "../libexec/gpuslice", name) ||
-			     try_path(ret, exe, beside, name)))
+	if (slash && (find_libexec_in(ret, exe, "../libexec/gpuslice", name) ||
+			     find_libexec_in(ret, exe, beside, name)))
 		return 0;
-	if (try_path(ret, GPUSLICE_LIBEXECDIR, "", name))
+	if (find_libexec_in(ret, GPUSLICE_LIBEXECDIR, "", name))
 		return 0;
 	return error_set(err, ERR_NOT_FOUND,
 		"no program %s in ../libexec/gpuslice beside this one or in %s", name,

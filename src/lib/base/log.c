@@ -24,7 +24,7 @@ struct line {
 	size_t len;
 };
 
-static void put_raw(struct line *l, const char *s, size_t n)
+static void add_raw_log_text(struct line *l, const char *s, size_t n)
 {
 	size_t room = sizeof(l->text) - 4 - l->len;
 
@@ -34,42 +34,42 @@ static void put_raw(struct line *l, const char *s, size_t n)
 	l->len += n;
 }
 
-static void put(struct line *l, const char *s)
+static void add_log_text(struct line *l, const char *s)
 {
-	put_raw(l, s, strlen(s));
+	add_raw_log_text(l, s, strlen(s));
 }
 
 /* JSON string rules serve for both formats: control characters and quotes cannot forge a field. */
-static void put_quoted(struct line *l, const char *s)
+static void add_quoted_log_text(struct line *l, const char *s)
 {
 	char esc[8];
 
-	put(l, "\"");
+	add_log_text(l, "\"");
 	for (; *s; s++) {
 		unsigned char c = (unsigned char)*s;
 
 		if (c == '"' || c == '\\') {
 			(void)snprintf(esc, sizeof(esc), "\\%c", c);
-			put(l, esc);
+			add_log_text(l, esc);
 		} else if (c == '\n') {
-			put(l, "\\n");
+			add_log_text(l, "\\n");
 		} else if (c < 0x20 || c == 0x7f) {
 			(void)snprintf(esc, sizeof(esc), "\\u%04x", c);
-			put(l, esc);
+			add_log_text(l, esc);
 		} else {
-			put_raw(l, s, 1);
+			add_raw_log_text(l, s, 1);
 		}
 	}
-	put(l, "\"");
+	add_log_text(l, "\"");
 }
 
-static bool is_plain(const char *s)
+static bool is_plain_log_text(const char *s)
 {
 	return *s && strspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 			       "0123456789-_./:@%+,") == strlen(s);
 }
 
-static void put_value(struct line *l, const struct log_field *f)
+static void add_log_value(struct line *l, const struct log_field *f)
 {
 	char num[24];
 	const char *s = f->type == LOG_FIELD_STR && f->str ? f->str : "";
@@ -77,53 +77,53 @@ static void put_value(struct line *l, const struct log_field *f)
 	switch (f->type) {
 	case LOG_FIELD_INT:
 		(void)snprintf(num, sizeof(num), "%" PRId64, f->i);
-		put(l, num);
+		add_log_text(l, num);
 		return;
 	case LOG_FIELD_UINT:
 		(void)snprintf(num, sizeof(num), "%" PRIu64, f->u);
-		put(l, num);
+		add_log_text(l, num);
 		return;
 	case LOG_FIELD_STR:
-		if (setup.format == LOG_TEXT && is_plain(s))
-			put(l, s);
+		if (setup.format == LOG_TEXT && is_plain_log_text(s))
+			add_log_text(l, s);
 		else
-			put_quoted(l, s);
+			add_quoted_log_text(l, s);
 		return;
 	}
 }
 
-static void put_text(struct line *l, const char *when, enum log_level level, const char *text,
-	const struct log_field *fields, size_t n)
+static void format_log_as_text(struct line *l, const char *when, enum log_level level,
+	const char *text, const struct log_field *fields, size_t n)
 {
-	put(l, when);
-	put(l, " ");
-	put(l, level_names[level]);
-	put(l, " ");
-	put(l, text);
+	add_log_text(l, when);
+	add_log_text(l, " ");
+	add_log_text(l, level_names[level]);
+	add_log_text(l, " ");
+	add_log_text(l, text);
 	for (size_t i = 0; i < n; i++) {
-		put(l, " ");
-		put(l, fields[i].key);
-		put(l, "=");
-		put_value(l, &fields[i]);
+		add_log_text(l, " ");
+		add_log_text(l, fields[i].key);
+		add_log_text(l, "=");
+		add_log_value(l, &fields[i]);
 	}
 }
 
-static void put_json(struct line *l, const char *when, enum log_level level, const char *text,
-	const struct log_field *fields, size_t n)
+static void format_log_as_json(struct line *l, const char *when, enum log_level level,
+	const char *text, const struct log_field *fields, size_t n)
 {
-	put(l, "{\"time\":\"");
-	put(l, when);
-	put(l, "\",\"level\":\"");
-	put(l, level_names[level]);
-	put(l, "\",\"msg\":");
-	put_quoted(l, text);
+	add_log_text(l, "{\"time\":\"");
+	add_log_text(l, when);
+	add_log_text(l, "\",\"level\":\"");
+	add_log_text(l, level_names[level]);
+	add_log_text(l, "\",\"msg\":");
+	add_quoted_log_text(l, text);
 	for (size_t i = 0; i < n; i++) {
-		put(l, ",");
-		put_quoted(l, fields[i].key);
-		put(l, ":");
-		put_value(l, &fields[i]);
+		add_log_text(l, ",");
+		add_quoted_log_text(l, fields[i].key);
+		add_log_text(l, ":");
+		add_log_value(l, &fields[i]);
 	}
-	put(l, "}");
+	add_log_text(l, "}");
 }
 
 void log_setup(enum log_level max, enum log_format format)
@@ -164,9 +164,9 @@ void log_write(enum log_level level, const char *text, const struct log_field *f
 	l.len = 0;
 	time_rfc3339(time_wall_ns(), when);
 	if (setup.format == LOG_JSON)
-		put_json(&l, when, level, text, fields, n);
+		format_log_as_json(&l, when, level, text, fields, n);
 	else
-		put_text(&l, when, level, text, fields, n);
+		format_log_as_text(&l, when, level, text, fields, n);
 	l.text[l.len++] = '\n';
 	/* Nobody can be told that the log itself cannot be written. */
 	if (write(STDERR_FILENO, l.text, l.len) < 0)

@@ -27,16 +27,16 @@ static const char *type_text(enum option_type type)
 	return "";
 }
 
-static int bad_value(const struct option_def *d, const char *where, const char *text,
-	struct error *err)
+static int set_option_value_error(const struct option_def *d, const char *where,
+	const char *text, struct error *err)
 {
 	return error_set(err, ERR_INVALID, "%s: expected %s, found '%s'", where,
 		type_text(d->type), text);
 }
 
 /* Sets one value from text. Lists grow; the caller clears them where a new source takes over. */
-static int set_value(const struct option_def *d, struct option_value *v, const char *where,
-	const char *text, struct error *err)
+static int set_option_value(const struct option_def *d, struct option_value *v,
+	const char *where, const char *text, struct error *err)
 {
 	int64_t ns;
 
@@ -45,9 +45,10 @@ static int set_value(const struct option_def *d, struct option_value *v, const c
 		v->str = text;
 		return 0;
 	case OPTION_BOOL:
-		return parse_bool(text, &v->b) ? 0 : bad_value(d, where, text, err);
+		return parse_bool(text, &v->b) ? 0
+					       : set_option_value_error(d, where, text, err);
 	case OPTION_UINT:
-		return parse_u64(text, &v->u) ? 0 : bad_value(d, where, text, err);
+		return parse_u64(text, &v->u) ? 0 : set_option_value_error(d, where, text, err);
 	case OPTION_LIST:
 		v->str = text;
 		return strv_split(&v->list, text, ',', err);
@@ -57,7 +58,7 @@ static int set_value(const struct option_def *d, struct option_value *v, const c
 			return 0;
 		}
 		if (!parse_duration(text, &ns) || ns < 0)
-			return bad_value(d, where, text, err);
+			return set_option_value_error(d, where, text, err);
 		v->ns = ns;
 		return 0;
 	}
@@ -65,7 +66,7 @@ static int set_value(const struct option_def *d, struct option_value *v, const c
 }
 
 /* The value @text of an option, from @source. */
-static int take_value(struct options *o, const struct option_def *d, const char *where,
+static int parse_option_value(struct options *o, const struct option_def *d, const char *where,
 	const char *text, enum option_source source, struct error *err)
 {
 	struct option_value *v = &o->values[d - o->defs];
@@ -73,7 +74,7 @@ static int take_value(struct options *o, const struct option_def *d, const char 
 
 	if (v->source != source)
 		strv_clear(&v->list);
-	if (set_value(d, v, where, text, &why) == 0) {
+	if (set_option_value(d, v, where, text, &why) == 0) {
 		v->source = source;
 		return 0;
 	}
@@ -83,7 +84,8 @@ static int take_value(struct options *o, const struct option_def *d, const char 
 	return -1;
 }
 
-static int read_env(struct options *o, const char *(*env)(const char *), struct error *err)
+static int read_options_from_env(struct options *o, const char *(*env)(const char *),
+	struct error *err)
 {
 	for (size_t i = 0; i < o->n_defs; i++) {
 		const struct option_def *d = &o->defs[i];
@@ -97,7 +99,7 @@ static int read_env(struct options *o, const char *(*env)(const char *), struct 
 				continue;
 			if (!*text && d->type == OPTION_BOOL)
 				text = "false";
-			if (take_value(o, d, d->env[k], text, OPTION_FROM_ENV, err) < 0)
+			if (parse_option_value(o, d, d->env[k], text, OPTION_FROM_ENV, err) < 0)
 				return -1;
 			break;
 		}
@@ -125,7 +127,7 @@ static const struct option_def *find_long(const struct options *o, const char *n
 }
 
 /* The option word @word has the name [name, name+len) and perhaps "=text". */
-static int take_option(struct options *o, const char *name, size_t len, const char *text,
+static int parse_option_word(struct options *o, const char *name, size_t len, const char *text,
 	const char *next, bool *ret_used_next, const char **forms, struct error *err)
 {
 	const struct option_def *d = find_long(o, name, len);
@@ -151,10 +153,10 @@ static int take_option(struct options *o, const char *name, size_t len, const ch
 		text = next;
 		*ret_used_next = true;
 	}
-	return take_value(o, d, where, text, OPTION_FROM_ARGS, err);
+	return parse_option_value(o, d, where, text, OPTION_FROM_ARGS, err);
 }
 
-static bool is_letter(const struct options *o, char letter)
+static bool is_option_letter(const struct options *o, char letter)
 {
 	for (size_t i = 0; i < o->n_defs; i++) {
 		if (letter && o->defs[i].letter == letter)
@@ -167,20 +169,21 @@ static bool is_letter(const struct options *o, char letter)
 static bool is_bundle(const struct options *o, const char *word, size_t len)
 {
 	for (size_t i = 0; i < len; i++) {
-		if (!is_letter(o, word[i]))
+		if (!is_option_letter(o, word[i]))
 			return false;
 	}
 	return len > 1;
 }
 
 /* All letters but the last are bools; "=value" and the next word belong to the last. */
-static int take_bundle(struct options *o, const char *word, size_t len, const char *text,
-	const char *next, bool *ret_used_next, const char **forms, struct error *err)
+static int parse_option_bundle(struct options *o, const char *word, size_t len,
+	const char *text, const char *next, bool *ret_used_next, const char **forms,
+	struct error *err)
 {
 	for (size_t i = 0; i < len; i++) {
 		bool last = i + 1 == len;
 
-		if (take_option(o, word + i, 1, last ? text : NULL, last ? next : NULL,
+		if (parse_option_word(o, word + i, 1, last ? text : NULL, last ? next : NULL,
 			    ret_used_next, forms, err) < 0)
 			return -1;
 	}
@@ -201,13 +204,14 @@ static int read_option(struct options *o, const char *word, bool one_dash, const
 		if (!strcmp(word, "version") || !strcmp(word, "v"))
 			return OPTIONS_VERSION;
 		if (one_dash && is_bundle(o, word, len))
-			return take_bundle(o, word, len, text, next, ret_used_next, forms, err);
+			return parse_option_bundle(o, word, len, text, next, ret_used_next,
+				forms, err);
 	}
-	return take_option(o, word, len, text, next, ret_used_next, forms, err);
+	return parse_option_word(o, word, len, text, next, ret_used_next, forms, err);
 }
 
-static int read_args(struct options *o, int argc, char *const *argv, unsigned flags,
-	const char **forms, struct error *err)
+static int read_options_from_args(struct options *o, int argc, char *const *argv,
+	unsigned flags, const char **forms, struct error *err)
 {
 	for (int i = 1; i < argc; i++) {
 		const char *word = argv[i], *next = i + 1 < argc ? argv[i + 1] : NULL;
@@ -236,7 +240,7 @@ static int read_args(struct options *o, int argc, char *const *argv, unsigned fl
 	return 0;
 }
 
-static const char *process_env(const char *name)
+static const char *get_process_env(const char *name)
 {
 	return getenv(name);
 }
@@ -252,9 +256,9 @@ int options_parse(struct options *o, const struct option_def *defs, size_t n_def
 	forms = calloc(n_defs ? n_defs : 1, sizeof(*forms));
 	if (!o->values || !forms)
 		return error_nomem(err);
-	if (read_env(o, env ? env : process_env, err) < 0)
+	if (read_options_from_env(o, env ? env : get_process_env, err) < 0)
 		return -1;
-	return read_args(o, argc, argv, flags, forms, err);
+	return read_options_from_args(o, argc, argv, flags, forms, err);
 }
 
 void options_fini(struct options *o)

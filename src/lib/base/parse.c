@@ -98,7 +98,7 @@ static const struct unit {
 	{ "h", UINT64_C(3600000000000) },
 };
 
-static const struct unit *unit_of(const char *text)
+static const struct unit *find_duration_unit(const char *text)
 {
 	for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++) {
 		if (!strncmp(text, units[i].name, strlen(units[i].name)))
@@ -108,7 +108,8 @@ static const struct unit *unit_of(const char *text)
 }
 
 /* Reads "12", "1.5", ".5", "1." and moves *text behind it. Fraction digits past 18 are ignored. */
-static bool take_number(const char **text, uint64_t *whole, uint64_t *frac, uint64_t *scale)
+static bool parse_decimal_number(const char **text, uint64_t *whole, uint64_t *frac,
+	uint64_t *scale)
 {
 	const char *p = *text;
 	bool digits = false;
@@ -150,9 +151,9 @@ bool parse_duration(const char *text, int64_t *ret_ns)
 		uint64_t whole, frac, scale;
 		const struct unit *u;
 
-		if (!take_number(&text, &whole, &frac, &scale))
+		if (!parse_decimal_number(&text, &whole, &frac, &scale))
 			return false;
-		u = unit_of(text);
+		u = find_duration_unit(text);
 		if (!u || __builtin_mul_overflow(whole, u->ns, &whole))
 			return false;
 		text += strlen(u->name);
@@ -186,7 +187,7 @@ static const struct {
 };
 
 /* 0: no such suffix. */
-static uint64_t factor_of(const char *suffix)
+static uint64_t find_suffix_factor(const char *suffix)
 {
 	for (size_t i = 0; i < sizeof(multiples) / sizeof(multiples[0]); i++)
 		if (!strcmp(suffix, multiples[i].suffix))
@@ -198,9 +199,9 @@ bool parse_bytes(const char *text, uint64_t *ret_bytes)
 {
 	uint64_t whole, frac, scale, part, factor;
 
-	if (!take_number(&text, &whole, &frac, &scale))
+	if (!parse_decimal_number(&text, &whole, &frac, &scale))
 		return false;
-	factor = factor_of(text);
+	factor = find_suffix_factor(text);
 	if (!factor || __builtin_mul_overflow(whole, factor, &whole) ||
 		__builtin_mul_overflow(frac, factor, &part) || part % scale ||
 		__builtin_add_overflow(whole, part / scale, &whole))
@@ -233,6 +234,6 @@ bool parse_quantity(const char *text, double *ret)
 		*ret *= parts[i].factor;
 		return true;
 	}
-	*ret *= (double)factor_of(text + len);
-	return factor_of(text + len) != 0;
+	*ret *= (double)find_suffix_factor(text + len);
+	return find_suffix_factor(text + len) != 0;
 }

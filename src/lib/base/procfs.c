@@ -40,7 +40,7 @@ static enum procfs_outcome read_pieces(struct buf *b, int fd,
 		if (is_spent(budget, used_ns))
 			return PROCFS_SPENT;
 		if (used_ns >= budget->file_cpu_ns)
-			return PROCFS_CUT;
+			return PROCFS_TRUNCATED;
 		n = read(fd, piece, sizeof(piece));
 		if (n < 0 && errno == EINTR)
 			continue;
@@ -49,10 +49,10 @@ static enum procfs_outcome read_pieces(struct buf *b, int fd,
 		if (n == 0)
 			return PROCFS_WHOLE;
 		if (b->len + (size_t)n > budget->file_bytes)
-			return PROCFS_CUT;
+			return PROCFS_TRUNCATED;
 		buf_add(b, piece, (size_t)n);
 		if (!buf_ok(b))
-			return PROCFS_CUT;
+			return PROCFS_TRUNCATED;
 	}
 }
 

@@ -24,13 +24,13 @@ struct procfs_budget {
 };
 
 enum procfs_outcome {
-	PROCFS_GONE,  /* there is no such file, or we may not read it */
-	PROCFS_WHOLE, /* all of it has been read */
-	PROCFS_CUT,   /* the file's own bounds ended it: what has been read is its beginning */
-	PROCFS_SPENT, /* the budget is used up: the same */
+	PROCFS_GONE,      /* there is no such file, or we may not read it */
+	PROCFS_WHOLE,     /* all of it has been read */
+	PROCFS_TRUNCATED, /* the file's own bounds ended it: what has been read is its beginning */
+	PROCFS_SPENT,     /* the budget is used up: the same */
 };
 
-/* Reads PROCFS/PID/FILE into @b, which is emptied first. @procfs is "/proc" but in tests. No memory: PROCFS_CUT. */
+/* Reads PROCFS/PID/FILE into @b, which is emptied first. @procfs is "/proc" but in tests. No memory: PROCFS_TRUNCATED. */
 enum procfs_outcome procfs_read(struct buf *b, const char *procfs, uint32_t pid,
 	const char *file, struct procfs_budget *budget);
 

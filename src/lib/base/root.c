@@ -23,7 +23,7 @@ int root_join(char *ret, size_t cap, const char *root, const char *path, struct 
 	return 0;
 }
 
-struct way {
+struct root_walk {
 	const char *root;
 	char done[PATH_MAX]; /* without links; "" is the root itself */
 	char rest[PATH_MAX];
@@ -31,7 +31,7 @@ struct way {
 	struct stat st; /* of .done */
 };
 
-static void go_up(struct way *w)
+static void strip_root_component(struct root_walk *w)
 {
 	char *slash = strrchr(w->done, '/');
 
@@ -40,7 +40,7 @@ static void go_up(struct way *w)
 }
 
 /* The link's text takes the place of its name in what is left to go. */
-static int follow(struct way *w, const char *at, struct error *err)
+static int follow_root_link(struct root_walk *w, const char *at, struct error *err)
 {
 	char text[PATH_MAX], rest[PATH_MAX];
 	ssize_t len = readlink(at, text, sizeof(text) - 1);
@@ -59,11 +59,12 @@ static int follow(struct way *w, const char *at, struct error *err)
 	if (text[0] == '/')
 		w->done[0] = '\0';
 	else
-		go_up(w);
+		strip_root_component(w);
 	return 0;
 }
 
-static int step(struct way *w, const char *name, size_t len, struct error *err)
+static int resolve_path_component(struct root_walk *w, const char *name, size_t len,
+	struct error *err)
 {
 	size_t done = strlen(w->done);
 	char at[PATH_MAX];
@@ -71,7 +72,7 @@ static int step(struct way *w, const char *name, size_t len, struct error *err)
 	if (len == 0 || (len == 1 && name[0] == '.'))
 		return 0;
 	if (len == 2 && name[0] == '.' && name[1] == '.') {
-		go_up(w);
+		strip_root_component(w);
 		return 0;
 	}
 	if (done + 1 + len >= sizeof(w->done))
@@ -84,13 +85,13 @@ static int step(struct way *w, const char *name, size_t len, struct error *err)
 		return -1;
 	if (lstat(at, &w->st) < 0)
 		return error_sys(err, errno, "'%s'", at);
-	return S_ISLNK(w->st.st_mode) ? follow(w, at, err) : 0;
+	return S_ISLNK(w->st.st_mode) ? follow_root_link(w, at, err) : 0;
 }
 
 int root_resolve(char *ret, size_t cap, const char *root, const char *path, struct stat *st,
 	struct error *err)
 {
-	struct way w = { .root = root };
+	struct root_walk w = { .root = root };
 	size_t len = strlen(path);
 	char name[NAME_MAX + 1], at[PATH_MAX];
 
@@ -104,7 +105,7 @@ int root_resolve(char *ret, size_t cap, const char *root, const char *path, stru
 		memcpy(name, w.rest, len);
 		memmove(w.rest, w.rest + len + (w.rest[len] == '/'),
 			strlen(w.rest + len + (w.rest[len] == '/')) + 1);
-		if (step(&w, name, len, err) < 0)
+		if (resolve_path_component(&w, name, len, err) < 0)
 			return -1;
 	}
 	/* Once more: the last step may have been "..". */

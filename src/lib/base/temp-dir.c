@@ -29,7 +29,7 @@ void tree_remove(const char *dir)
 }
 
 /* Somebody else's could change under the walk and lead root's remove() elsewhere. */
-static bool is_ours(const char *dir)
+static bool is_own_temp_dir(const char *dir)
 {
 	struct stat st;
 
@@ -47,7 +47,8 @@ static void remove_stale(const char *base, const char *prefix)
 
 		if (strncmp(e->d_name, prefix, strlen(prefix)) != 0 ||
 			path_join(path, sizeof(path), base, e->d_name, NULL) < 0 ||
-			path_join(lock, sizeof(lock), path, "lock", NULL) < 0 || !is_ours(path))
+			path_join(lock, sizeof(lock), path, "lock", NULL) < 0 ||
+			!is_own_temp_dir(path))
 			continue;
 		fd = open(lock, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
 		if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0)

@@ -36,7 +36,7 @@ bool file_id_equal(const struct file_id *a, const struct file_id *b)
 	return a->dev == b->dev && a->ino == b->ino && a->sec == b->sec && a->nsec == b->nsec;
 }
 
-static int address_of(const char *path, struct sockaddr_un *ret, struct error *err)
+static int set_unix_address(const char *path, struct sockaddr_un *ret, struct error *err)
 {
 	size_t len = strlen(path);
 
@@ -55,7 +55,7 @@ int unix_path_check(const char *path, struct error *err)
 {
 	struct sockaddr_un sa;
 
-	return address_of(path, &sa, err);
+	return set_unix_address(path, &sa, err);
 }
 
 int unix_connect(const char *path, int *ret_fd, struct error *err)
@@ -63,7 +63,7 @@ int unix_connect(const char *path, int *ret_fd, struct error *err)
 	CLEANUP(closep) int fd = -1;
 	struct sockaddr_un sa;
 
-	if (address_of(path, &sa, err) < 0)
+	if (set_unix_address(path, &sa, err) < 0)
 		return -1;
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (fd < 0)
@@ -91,7 +91,7 @@ pid_t unix_peer_pid(int fd)
 }
 
 /* May @path be replaced: nothing there, or a socket that nobody serves? */
-static int probe(const char *path, struct error *err)
+static int check_path_replaceable(const char *path, struct error *err)
 {
 	CLEANUP(closep) int fd = -1;
 	struct error e = ERROR_INIT;
@@ -127,7 +127,7 @@ static int temporary_address(const char *path, struct sockaddr_un *ret, struct e
 	char name[UNIX_PATH_MAX_LEN + 32];
 
 	unix_temporary_name(path, name);
-	if (address_of(name, ret, err) < 0 || probe(name, err) < 0)
+	if (set_unix_address(name, ret, err) < 0 || check_path_replaceable(name, err) < 0)
 		return -1;
 	if (unlink(name) < 0 && errno != ENOENT)
 		return error_sys(err, errno, "unlink '%s'", name);
@@ -141,7 +141,7 @@ int unix_listen(const char *path, int *ret_fd, struct file_id *ret_id, struct er
 	struct file_id bound;
 
 	/* Check the name itself first, so that the error is about what the caller said. */
-	if (address_of(path, &sa, err) < 0 || probe(path, err) < 0 ||
+	if (set_unix_address(path, &sa, err) < 0 || check_path_replaceable(path, err) < 0 ||
 		temporary_address(path, &sa, err) < 0)
 		return -1;
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);

@@ -57,7 +57,7 @@ static bool is_control(unsigned char c)
 	return (c < 0x20 && c != '\n' && c != '\r' && c != '\t') || c == 0x7f;
 }
 
-bool utf8_is_text(const char *text, size_t len, struct utf8_place *ret)
+bool utf8_is_text(const char *text, size_t len, struct utf8_position *ret)
 {
 	const unsigned char *s = (const unsigned char *)text;
 	uint32_t line = 1, column = 1;
@@ -65,7 +65,7 @@ bool utf8_is_text(const char *text, size_t len, struct utf8_place *ret)
 	for (size_t i = 0, n; i < len; i += n) {
 		n = utf8_len(s + i, len - i);
 		if (!n || is_control(s[i])) {
-			*ret = (struct utf8_place){ line, column, s[i] };
+			*ret = (struct utf8_position){ line, column, s[i] };
 			return false;
 		}
 		column++;

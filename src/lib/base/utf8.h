@@ -13,7 +13,7 @@ bool utf8_is_valid(const char *text);
 void utf8_make_valid(char *text);
 
 /* A byte of a text; line and column count from 1, columns in characters. */
-struct utf8_place {
+struct utf8_position {
 	uint32_t line, column;
 	uint8_t byte;
 };
@@ -22,4 +22,4 @@ struct utf8_place {
  * Whether @text is something that people write: UTF-8 and no control characters but tab, line feed
  * and carriage return. Else false, and the first byte that is not goes to *ret.
  */
-bool utf8_is_text(const char *text, size_t len, struct utf8_place *ret);
+bool utf8_is_text(const char *text, size_t len, struct utf8_position *ret);

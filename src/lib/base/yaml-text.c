@@ -5,11 +5,11 @@
 #include <string.h>
 
 /* The first tab behind a ':', blanks between them or not. */
-static bool find_tab(const char *text, size_t len, struct utf8_place *at)
+static bool find_tab(const char *text, size_t len, struct utf8_position *at)
 {
 	bool colon = false;
 
-	*at = (struct utf8_place){ .line = 1, .column = 1, .byte = '\t' };
+	*at = (struct utf8_position){ .line = 1, .column = 1, .byte = '\t' };
 	for (size_t i = 0; i < len; i++) {
 		if (text[i] == '\t' && colon)
 			return true;
@@ -23,7 +23,7 @@ static bool find_tab(const char *text, size_t len, struct utf8_place *at)
 	return false;
 }
 
-bool yaml_text_is_safe(const char *text, size_t len, struct utf8_place *at,
+bool yaml_text_is_safe(const char *text, size_t len, struct utf8_position *at,
 	char why[static YAML_TEXT_WHY_MAX])
 {
 	if (!utf8_is_text(text, len, at)) {

@@ -11,5 +11,5 @@
 #define YAML_TEXT_WHY_MAX 96
 
 /* Else false, where that is, and what was expected there and found. */
-bool yaml_text_is_safe(const char *text, size_t len, struct utf8_place *at,
+bool yaml_text_is_safe(const char *text, size_t len, struct utf8_position *at,
 	char why[static YAML_TEXT_WHY_MAX]);

@@ -16,7 +16,7 @@
 
 #define PORT_MAX 65535
 
-static bool somebody_answers(const struct sockaddr_un *addr)
+static bool is_socket_served(const struct sockaddr_un *addr)
 {
 	CLEANUP(closep) int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
@@ -33,7 +33,7 @@ int http_listen_unix(const char *path, unsigned mode, int *ret_fd, struct error 
 			"listen on '%s': a unix socket path has at most %zu bytes", path,
 			sizeof(addr.sun_path) - 1);
 	memcpy(addr.sun_path, path, strlen(path) + 1);
-	if (somebody_answers(&addr))
+	if (is_socket_served(&addr))
 		return error_set(err, ERR_EXISTS, "listen on '%s': another process serves it",
 			path);
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);

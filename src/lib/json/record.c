@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <string.h>
 
-static const char *type_name(const json_t *j)
+static const char *describe_json_type(const json_t *j)
 {
 	switch (json_typeof(j)) {
 	case JSON_OBJECT:
@@ -28,12 +28,12 @@ static const char *type_name(const json_t *j)
 	return "null";
 }
 
-static int wrong(const char *where, const char *key, const char *expected, const json_t *j,
-	struct error *err)
+static int set_json_type_error(const char *where, const char *key, const char *expected,
+	const json_t *j, struct error *err)
 {
 	return error_set(err, ERR_INVALID, "%s%s%s: expected %s, found %s", where,
 		*where && *key ? "." : "", *where || *key ? key : "the document", expected,
-		type_name(j));
+		describe_json_type(j));
 }
 
 static int set_unsigned(void *to, const json_t *j, uint64_t max, const char *where,
@@ -42,7 +42,7 @@ static int set_unsigned(void *to, const json_t *j, uint64_t max, const char *whe
 	json_int_t value;
 
 	if (!json_is_integer(j))
-		return wrong(where, key, "an integer", j, err);
+		return set_json_type_error(where, key, "an integer", j, err);
 	value = json_integer_value(j);
 	if (value < 0 || (uint64_t)value > max)
 		return error_set(err, ERR_INVALID,
@@ -55,18 +55,18 @@ static int set_unsigned(void *to, const json_t *j, uint64_t max, const char *whe
 	return 0;
 }
 
-static int set(void *to, const json_t *j, const struct record_field *f, const char *where,
-	struct error *err)
+static int set_record_field(void *to, const json_t *j, const struct record_field *f,
+	const char *where, struct error *err)
 {
 	switch (f->kind) {
 	case RECORD_TEXT:
 		if (!json_is_string(j))
-			return wrong(where, f->key, "a text", j, err);
+			return set_json_type_error(where, f->key, "a text", j, err);
 		*(const char **)to = json_string_value(j);
 		return 0;
 	case RECORD_BOOL:
 		if (!json_is_boolean(j))
-			return wrong(where, f->key, "true or false", j, err);
+			return set_json_type_error(where, f->key, "true or false", j, err);
 		*(bool *)to = json_is_true(j);
 		return 0;
 	case RECORD_U32:
@@ -75,14 +75,14 @@ static int set(void *to, const json_t *j, const struct record_field *f, const ch
 		return set_unsigned(to, j, UINT64_MAX, where, f->key, err);
 	case RECORD_REAL:
 		if (!json_is_number(j))
-			return wrong(where, f->key, "a number", j, err);
+			return set_json_type_error(where, f->key, "a number", j, err);
 		*(double *)to = json_number_value(j);
 		return 0;
 	}
 	return 0;
 }
 
-static void set_unknown(void *to, enum record_kind kind)
+static void set_record_field_unknown(void *to, enum record_kind kind)
 {
 	switch (kind) {
 	case RECORD_TEXT:
@@ -107,13 +107,14 @@ int record_read(void *to, const json_t *object, const struct record_field *field
 	const char *where, struct error *err)
 {
 	if (object && !json_is_object(object) && !json_is_null(object))
-		return wrong(where, "", "an object", object, err);
+		return set_json_type_error(where, "", "an object", object, err);
 	for (size_t i = 0; i < n; i++) {
 		void *at = (char *)to + fields[i].offset;
 		const json_t *j = json_object_get(object, fields[i].key);
 
-		set_unknown(at, fields[i].kind);
-		if (j && !json_is_null(j) && set(at, j, &fields[i], where, err) < 0)
+		set_record_field_unknown(at, fields[i].kind);
+		if (j && !json_is_null(j) &&
+			set_record_field(at, j, &fields[i], where, err) < 0)
 			return -1;
 	}
 	return 0;
@@ -128,7 +129,7 @@ int record_list(const json_t **ret, const json_t *object, const char *key, size_
 	if (!j || json_is_null(j))
 		return 0;
 	if (!json_is_array(j))
-		return wrong(where, key, "a list", j, err);
+		return set_json_type_error(where, key, "a list", j, err);
 	if (json_array_size(j) > max)
 		return error_set(err, ERR_LIMIT,
 			"%s%s%s: expected at most %zu elements, found %zu", where,

@@ -28,7 +28,7 @@ struct child {
 	uv_pipe_t pipes[N_PIPES];
 	uv_timer_t timer;
 	uv_write_t write;
-	bool keep_input;
+	bool keep_stdin_open;
 	const struct child_ops *ops; /* NULL: nobody listens any more */
 	void *arg;
 	char *input;
@@ -48,7 +48,7 @@ struct child {
 
 /* --- the end --- */
 
-static void on_closed(uv_handle_t *h)
+static void on_child_handle_closed(uv_handle_t *h)
 {
 	struct child *c = h->data;
 
@@ -63,10 +63,10 @@ static void close_handle(struct child *c, void *handle)
 {
 	(void)c;
 	if (!uv_is_closing(handle))
-		uv_close(handle, on_closed);
+		uv_close(handle, on_child_handle_closed);
 }
 
-static void close_all(struct child *c)
+static void close_child_handles(struct child *c)
 {
 	if (c->closing)
 		return;
@@ -77,14 +77,14 @@ static void close_all(struct child *c)
 	close_handle(c, &c->process);
 }
 
-static void tell(struct child *c)
+static void report_child_end(struct child *c)
 {
 	const struct child_ops *ops = STEAL_PTR(c->ops);
 
 	c->end.words = c->words;
 	if (ops)
 		ops->ended(c->arg, &c->end);
-	close_all(c);
+	close_child_handles(c);
 }
 
 static void signal_group(const struct child *c, int number)
@@ -93,59 +93,59 @@ static void signal_group(const struct child *c, int number)
 		(void)kill(-c->process.pid, number);
 }
 
-static void on_time(uv_timer_t *t)
+static void on_child_timer(uv_timer_t *t)
 {
 	struct child *c = t->data;
 
 	switch (c->stage) {
 	case RUNS:
-		c->end.silent = c->end.error.code == ERR_NONE;
+		c->end.was_silent = c->end.error.code == ERR_NONE;
 		c->stage = TERMED;
 		signal_group(c, SIGTERM);
-		(void)uv_timer_start(t, on_time, KILL_AFTER_MS, 0);
+		(void)uv_timer_start(t, on_child_timer, KILL_AFTER_MS, 0);
 		break;
 	case TERMED:
 		c->stage = KILLED;
 		signal_group(c, SIGKILL);
-		(void)uv_timer_start(t, on_time, KILL_AFTER_MS, 0);
+		(void)uv_timer_start(t, on_child_timer, KILL_AFTER_MS, 0);
 		break;
 	case KILLED: /* it hangs in the kernel */
 		c->end.status = -1;
-		tell(c);
+		report_child_end(c);
 		break;
 	case EXITED: /* somebody else holds its output open */
-		tell(c);
+		report_child_end(c);
 		break;
 	}
 }
 
 /* It ended by itself, or has not: then what it says counts. Its end may be seen before its words. */
-static bool is_heard(const struct child *c)
+static bool accepts_child_output(const struct child *c)
 {
 	return c->stage == RUNS ||
-	       (c->stage == EXITED && !c->end.silent && c->end.error.code == ERR_NONE);
+	       (c->stage == EXITED && !c->end.was_silent && c->end.error.code == ERR_NONE);
 }
 
-static void refuse(struct child *c, const struct error *err)
+static void stop_child_with_error(struct child *c, const struct error *err)
 {
-	if (!is_heard(c))
+	if (!accepts_child_output(c))
 		return;
 	c->end.error = *err;
 	if (c->stage == RUNS)
-		(void)uv_timer_start(&c->timer, on_time, 0, 0);
+		(void)uv_timer_start(&c->timer, on_child_timer, 0, 0);
 }
 
-static void look_at_end(struct child *c)
+static void check_child_end(struct child *c)
 {
 	if (c->stage != EXITED || c->closing)
 		return;
 	if (!c->open[OUT] && !c->open[ERR])
-		tell(c);
+		report_child_end(c);
 	else
-		(void)uv_timer_start(&c->timer, on_time, DRAIN_MS, 0);
+		(void)uv_timer_start(&c->timer, on_child_timer, DRAIN_MS, 0);
 }
 
-static void on_exit_(uv_process_t *p, int64_t status, int number)
+static void on_child_exit(uv_process_t *p, int64_t status, int number)
 {
 	struct child *c = p->data;
 
@@ -154,26 +154,26 @@ static void on_exit_(uv_process_t *p, int64_t status, int number)
 	if (c->stage != RUNS) /* what it has started is to end too */
 		signal_group(c, SIGKILL);
 	c->stage = EXITED;
-	look_at_end(c);
+	check_child_end(c);
 }
 
 /* --- output --- */
 
-static void take_line(struct child *c)
+static void report_output_line(struct child *c)
 {
 	struct error err = ERROR_INIT;
 	int r = 0;
 
 	if (!buf_ok(&c->line))
 		r = error_set(&err, ERR_LIMIT, "a line of more than %d bytes", CHILD_LINE_MAX);
-	else if (c->ops && c->ops->line && is_heard(c) && c->line.len > 0)
+	else if (c->ops && c->ops->line && accepts_child_output(c) && c->line.len > 0)
 		r = c->ops->line(c->arg, buf_str(&c->line), c->line.len, &err);
 	buf_clear(&c->line);
 	if (r < 0)
-		refuse(c, &err);
+		stop_child_with_error(c, &err);
 }
 
-static void take_output(struct child *c, const char *data, size_t len)
+static void split_child_output(struct child *c, const char *data, size_t len)
 {
 	while (len > 0) {
 		const char *end = memchr(data, '\n', len);
@@ -182,7 +182,7 @@ static void take_output(struct child *c, const char *data, size_t len)
 		buf_add(&c->line, data, part);
 		/* A line that has no end is not waited for. */
 		if (end || !buf_ok(&c->line))
-			take_line(c);
+			report_output_line(c);
 		part += end != NULL;
 		data += part;
 		len -= part;
@@ -199,7 +199,7 @@ static void end_words(struct child *c)
 		log_info(c->name, LOG_STR("program", c->words));
 }
 
-static void take_errors(struct child *c, const char *data, size_t len)
+static void collect_error_lines(struct child *c, const char *data, size_t len)
 {
 	for (size_t i = 0; i < len; i++) {
 		if (data[i] == '\n')
@@ -209,7 +209,7 @@ static void take_errors(struct child *c, const char *data, size_t len)
 	}
 }
 
-static void on_alloc(uv_handle_t *h, size_t suggested, uv_buf_t *buf)
+static void on_child_alloc(uv_handle_t *h, size_t suggested, uv_buf_t *buf)
 {
 	struct child *c = h->data;
 
@@ -217,18 +217,19 @@ static void on_alloc(uv_handle_t *h, size_t suggested, uv_buf_t *buf)
 	*buf = uv_buf_init(c->chunk, sizeof(c->chunk));
 }
 
-static void on_read(uv_stream_t *s, ssize_t n, const uv_buf_t *buf)
+static void on_child_read(uv_stream_t *s, ssize_t n, const uv_buf_t *buf)
 {
 	struct child *c = s->data;
 	bool out = s == (uv_stream_t *)&c->pipes[OUT];
 
 	if (n > 0) {
 		if (c->stage == RUNS)
-			(void)uv_timer_start(&c->timer, on_time, c->silence_ns / NS_PER_MS, 0);
+			(void)uv_timer_start(&c->timer, on_child_timer,
+				c->silence_ns / NS_PER_MS, 0);
 		if (out)
-			take_output(c, buf->base, (size_t)n);
+			split_child_output(c, buf->base, (size_t)n);
 		else
-			take_errors(c, buf->base, (size_t)n);
+			collect_error_lines(c, buf->base, (size_t)n);
 		return;
 	}
 	if (n == 0)
@@ -238,22 +239,22 @@ static void on_read(uv_stream_t *s, ssize_t n, const uv_buf_t *buf)
 	if (!out)
 		end_words(c);
 	else if (c->line.len > 0)
-		take_line(c);
-	look_at_end(c);
+		report_output_line(c);
+	check_child_end(c);
 }
 
-static void on_written(uv_write_t *w, int status)
+static void on_child_input_written(uv_write_t *w, int status)
 {
 	struct child *c = w->data;
 
 	(void)status; /* it may end without having read all: its own words say why */
-	if (!c->keep_input)
+	if (!c->keep_stdin_open)
 		close_handle(c, &c->pipes[IN]);
 }
 
 /* --- the start --- */
 
-static char **make_env(void)
+static char **build_child_env(void)
 {
 	size_t n = 0, kept = 0;
 	char **env;
@@ -268,18 +269,19 @@ static char **make_env(void)
 	return env;
 }
 
-static int spawn(struct child *c, uv_loop_t *loop, const struct child_what *what)
+static int spawn_child(struct child *c, uv_loop_t *loop, const struct child_spec *what)
 {
-	char **own = what->env ? NULL : make_env();
+	char **own = what->env ? NULL : build_child_env();
 	char **env = what->env ? (char **)(uintptr_t)what->env : own;
 	uv_stdio_container_t stdio[N_PIPES] = {
-		[IN] = { .flags = c->input || c->keep_input ? UV_CREATE_PIPE | UV_READABLE_PIPE
-							    : UV_IGNORE },
+		[IN] = { .flags = c->input || c->keep_stdin_open
+					  ? UV_CREATE_PIPE | UV_READABLE_PIPE
+					  : UV_IGNORE },
 		[OUT] = { .flags = UV_CREATE_PIPE | UV_WRITABLE_PIPE },
 		[ERR] = { .flags = UV_CREATE_PIPE | UV_WRITABLE_PIPE },
 	};
 	const uv_process_options_t o = {
-		.exit_cb = on_exit_,
+		.exit_cb = on_child_exit,
 		.file = what->argv[0],
 		.args = (char **)(uintptr_t)what->argv,
 		.env = env,
@@ -296,21 +298,22 @@ static int spawn(struct child *c, uv_loop_t *loop, const struct child_what *what
 	return r;
 }
 
-static void feed(struct child *c, size_t len)
+static void write_child_input(struct child *c, size_t len)
 {
 	uv_buf_t b = uv_buf_init(c->input, (unsigned)len);
 
 	c->write.data = c;
 	if (!c->input) {
-		if (!c->keep_input)
+		if (!c->keep_stdin_open)
 			close_handle(c, &c->pipes[IN]);
 		return;
 	}
-	if (uv_write(&c->write, (uv_stream_t *)&c->pipes[IN], &b, 1, on_written) != 0)
+	if (uv_write(&c->write, (uv_stream_t *)&c->pipes[IN], &b, 1, on_child_input_written) !=
+		0)
 		close_handle(c, &c->pipes[IN]);
 }
 
-struct more {
+struct child_write {
 	uv_write_t write;
 	char data[];
 };
@@ -330,12 +333,12 @@ void proc_expect(struct child *c, uint64_t silence_ns)
 {
 	c->silence_ns = silence_ns;
 	if (c->stage == RUNS && !c->closing)
-		(void)uv_timer_start(&c->timer, on_time, silence_ns / NS_PER_MS, 0);
+		(void)uv_timer_start(&c->timer, on_child_timer, silence_ns / NS_PER_MS, 0);
 }
 
 int proc_send(struct child *c, const char *data, size_t len, struct error *err)
 {
-	struct more *m;
+	struct child_write *m;
 	uv_buf_t b;
 
 	if (c->closing || uv_is_closing((uv_handle_t *)&c->pipes[IN]))
@@ -351,7 +354,7 @@ int proc_send(struct child *c, const char *data, size_t len, struct error *err)
 	return 0;
 }
 
-int proc_start(struct child **ret, uv_loop_t *loop, const struct child_what *what,
+int proc_start(struct child **ret, uv_loop_t *loop, const struct child_spec *what,
 	const struct child_ops *ops, void *arg, struct error *err)
 {
 	struct child *c = calloc(1, sizeof(*c));
@@ -370,7 +373,7 @@ int proc_start(struct child **ret, uv_loop_t *loop, const struct child_what *wha
 	c->line = (struct buf)BUF_INIT(CHILD_LINE_MAX);
 	c->name = what->name;
 	c->silence_ns = what->silence_ns;
-	c->keep_input = what->keep_input;
+	c->keep_stdin_open = what->keep_stdin_open;
 	for (size_t i = 0; i < N_PIPES; i++) {
 		(void)uv_pipe_init(loop, &c->pipes[i], 0);
 		c->pipes[i].data = c;
@@ -378,18 +381,18 @@ int proc_start(struct child **ret, uv_loop_t *loop, const struct child_what *wha
 	(void)uv_timer_init(loop, &c->timer);
 	c->timer.data = c->process.data = c;
 	c->handles = N_PIPES + 2; /* uv_spawn() makes its handle one also when it fails */
-	r = spawn(c, loop, what);
+	r = spawn_child(c, loop, what);
 	if (r != 0) {
-		close_all(c);
+		close_child_handles(c);
 		return error_set(err, ERR_IO, "run '%s': %s", what->argv[0], uv_strerror(r));
 	}
 	c->ops = ops;
 	c->arg = arg;
 	c->open[OUT] = c->open[ERR] = true;
-	(void)uv_read_start((uv_stream_t *)&c->pipes[OUT], on_alloc, on_read);
-	(void)uv_read_start((uv_stream_t *)&c->pipes[ERR], on_alloc, on_read);
-	(void)uv_timer_start(&c->timer, on_time, c->silence_ns / NS_PER_MS, 0);
-	feed(c, what->input_len);
+	(void)uv_read_start((uv_stream_t *)&c->pipes[OUT], on_child_alloc, on_child_read);
+	(void)uv_read_start((uv_stream_t *)&c->pipes[ERR], on_child_alloc, on_child_read);
+	(void)uv_timer_start(&c->timer, on_child_timer, c->silence_ns / NS_PER_MS, 0);
+	write_child_input(c, what->input_len);
 	*ret = c;
 	return 0;
 }
@@ -400,8 +403,8 @@ struct child *proc_stop(struct child *c)
 		return NULL;
 	c->ops = NULL;
 	if (c->stage == EXITED)
-		close_all(c);
+		close_child_handles(c);
 	else if (c->stage == RUNS)
-		on_time(&c->timer);
+		on_child_timer(&c->timer);
 	return NULL;
 }

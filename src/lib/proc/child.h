@@ -22,7 +22,7 @@ struct child;
 
 struct child_end {
 	int status, signal; /* of the process; -1: it was left behind */
-	bool silent;        /* ended by us, as it said nothing */
+	bool was_silent;    /* ended by us, as it said nothing */
 	struct error error; /* ended by us, as a line was refused; else ERR_NONE */
 	const char *words;  /* last line of standard error; "" */
 };
@@ -35,23 +35,23 @@ struct child_ops {
 };
 
 /* All is copied, or of no use after the start. */
-struct child_what {
+struct child_spec {
 	const char *name;        /* for the log of its standard error; NULL: not logged */
 	const char *const *argv; /* ends with NULL; argv[0] is looked for in PATH */
 	const char *const
 		*env;      /* the same; NULL: ours, without what only NVIDIA's MIG tool reads */
 	const char *input; /* NULL: nothing to read */
 	size_t input_len;
-	bool keep_input; /* standard input stays open for proc_send(), .input or not */
+	bool keep_stdin_open; /* standard input stays open for proc_send(), .input or not */
 	uint64_t silence_ns;
 };
 
-int proc_start(struct child **ret, uv_loop_t *loop, const struct child_what *what,
+int proc_start(struct child **ret, uv_loop_t *loop, const struct child_spec *what,
 	const struct child_ops *ops, void *arg, struct error *err) MUST_USE;
 
 pid_t proc_pid(const struct child *c);
 
-/* More for its standard input, with .keep_input. What it does not take, as it has ended, is no error. ERR_NOMEM. */
+/* More for its standard input, with .keep_stdin_open. What it does not take, as it has ended, is no error. ERR_NOMEM. */
 int proc_send(struct child *c, const char *data, size_t len, struct error *err) MUST_USE;
 
 /* From now on it may be silent for so long. */

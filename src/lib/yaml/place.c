@@ -80,7 +80,7 @@ static size_t find_name_break(const char *text, size_t len, size_t said)
 	}
 }
 
-void yaml_error_place(const char *text, size_t len, const struct fy_diag_error *e,
+void yaml_error_position(const char *text, size_t len, const struct fy_diag_error *e,
 	uint32_t *ret_line, uint32_t *ret_column)
 {
 	const struct fy_mark *mark = e->fyt ? fy_token_start_mark(e->fyt) : NULL;

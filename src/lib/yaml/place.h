@@ -16,5 +16,5 @@
 struct fy_token *yaml_event_token(struct fy_event *e);
 
 /* Line and column, from 1, of the error @e in the @len bytes at @text. */
-void yaml_error_place(const char *text, size_t len, const struct fy_diag_error *e,
+void yaml_error_position(const char *text, size_t len, const struct fy_diag_error *e,
 	uint32_t *ret_line, uint32_t *ret_column);

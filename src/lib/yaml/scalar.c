@@ -80,7 +80,7 @@ static bool based_integer(const char *text, int64_t *ret)
 	return true;
 }
 
-static bool number(struct yaml_node *n)
+static bool parse_number_scalar(struct yaml_node *n)
 {
 	char text[NUMBER_MAX];
 	size_t len = 0;
@@ -113,7 +113,7 @@ void yaml_resolve(struct yaml_node *n)
 			return;
 		}
 	}
-	(void)number(n);
+	(void)parse_number_scalar(n);
 }
 
 bool yaml_integer(const struct yaml_node *n, int64_t *ret)

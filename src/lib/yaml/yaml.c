@@ -85,7 +85,7 @@ static int fail_here(struct builder *b, enum error_code code, const char *text)
 }
 
 /* Makes room for one element more in the array *@p of @n elements of @size bytes. */
-static int grow(void *p, size_t n, size_t *cap, size_t size, struct error *err)
+static int grow_yaml_array(void *p, size_t n, size_t *cap, size_t size, struct error *err)
 {
 	size_t want = *cap ? *cap * 2 : 4;
 	void *more;
@@ -201,7 +201,7 @@ static struct yaml_node *new_text(struct builder *b, struct fy_token *token)
 	return n;
 }
 
-static void note_place(struct builder *b, struct fy_token *token, bool quoted)
+static void set_node_position(struct builder *b, struct fy_token *token, bool quoted)
 {
 	const struct fy_mark *m = token ? fy_token_start_mark(token) : NULL;
 
@@ -273,7 +273,7 @@ static int refuse_duplicates(struct builder *b, const struct yaml_node *object)
 static int add_pair(struct builder *b, struct yaml_node *object, size_t *cap,
 	struct yaml_node *key, struct yaml_node *value)
 {
-	if (grow(&object->pairs, object->n, cap, sizeof(*object->pairs), b->err) < 0)
+	if (grow_yaml_array(&object->pairs, object->n, cap, sizeof(*object->pairs), b->err) < 0)
 		return -1;
 	object->pairs[object->n++] = (struct yaml_pair){ key, value };
 	object->weight += 1 + value->weight;
@@ -288,7 +288,7 @@ static bool is_merge(const struct yaml_pair *p)
 	return p->key->style == YAML_PLAIN && !strcmp(p->key->text, "<<");
 }
 
-static int merge_one(struct builder *b, struct yaml_node *object, size_t *cap,
+static int merge_yaml_object(struct builder *b, struct yaml_node *object, size_t *cap,
 	const struct yaml_node *key, const struct yaml_node *from)
 {
 	if (from->type != YAML_OBJECT)
@@ -318,22 +318,22 @@ static int apply_merges(struct builder *b, struct yaml_node *object, size_t *cap
 	if (!merge.key)
 		return 0;
 	if (merge.value->type != YAML_LIST)
-		return merge_one(b, object, cap, merge.key, merge.value);
+		return merge_yaml_object(b, object, cap, merge.key, merge.value);
 	for (size_t i = 0; i < merge.value->n; i++) {
-		if (merge_one(b, object, cap, merge.key, merge.value->items[i]) < 0)
+		if (merge_yaml_object(b, object, cap, merge.key, merge.value->items[i]) < 0)
 			return -1;
 	}
 	return 0;
 }
 
 /* Hands a whole value to what is around it. */
-static int add_value(struct builder *b, struct yaml_node *n)
+static int add_yaml_value(struct builder *b, struct yaml_node *n)
 {
 	struct frame *f = b->depth ? &b->stack[b->depth - 1] : NULL;
 
 	if (!f) {
-		if (grow(&b->y->docs, b->y->n, &b->cap_docs, sizeof(struct yaml_node *),
-			    b->err) < 0)
+		if (grow_yaml_array(&b->y->docs, b->y->n, &b->cap_docs,
+			    sizeof(struct yaml_node *), b->err) < 0)
 			return -1;
 		b->y->docs[b->y->n++] = n;
 		return 0;
@@ -353,7 +353,8 @@ static int add_value(struct builder *b, struct yaml_node *n)
 		f->key = n;
 		return 0;
 	}
-	if (grow(&f->node->items, f->node->n, &f->cap, sizeof(struct yaml_node *), b->err) < 0)
+	if (grow_yaml_array(&f->node->items, f->node->n, &f->cap, sizeof(struct yaml_node *),
+		    b->err) < 0)
 		return -1;
 	f->node->items[f->node->n++] = n;
 	f->node->weight += n->weight;
@@ -380,12 +381,12 @@ static int set_anchor(struct builder *b, const struct yaml_node *name, struct ya
 	return 0;
 }
 
-static int begin(struct builder *b, struct fy_event *e, enum yaml_type type)
+static int open_yaml_collection(struct builder *b, struct fy_event *e, enum yaml_type type)
 {
 	struct fy_token *anchor = fy_event_get_anchor_token(e);
 	struct frame *f;
 
-	note_place(b, fy_event_get_token(e), false);
+	set_node_position(b, fy_event_get_token(e), false);
 	if (b->depth == YAML_DEPTH_MAX)
 		return yaml_fail(b->src, b->line, b->column, ERR_LIMIT, b->err,
 			"nested deeper than %d levels", YAML_DEPTH_MAX);
@@ -402,7 +403,7 @@ static int begin(struct builder *b, struct fy_event *e, enum yaml_type type)
 	return 0;
 }
 
-static int end(struct builder *b)
+static int close_yaml_collection(struct builder *b)
 {
 	struct frame *f = &b->stack[b->depth - 1];
 
@@ -412,16 +413,16 @@ static int end(struct builder *b)
 	b->depth--;
 	if (set_anchor(b, f->anchored, f->node) < 0)
 		return -1;
-	return add_value(b, f->node);
+	return add_yaml_value(b, f->node);
 }
 
-static int scalar(struct builder *b, struct fy_event *e)
+static int add_yaml_scalar(struct builder *b, struct fy_event *e)
 {
 	struct fy_token *token = yaml_event_token(e), *anchor = fy_event_get_anchor_token(e);
 	enum fy_scalar_style style = token ? fy_token_scalar_style(token) : FYSS_PLAIN;
 	struct yaml_node *n;
 
-	note_place(b, token, style == FYSS_SINGLE_QUOTED || style == FYSS_DOUBLE_QUOTED);
+	set_node_position(b, token, style == FYSS_SINGLE_QUOTED || style == FYSS_DOUBLE_QUOTED);
 	n = new_text(b, token);
 	if (!n)
 		return -1;
@@ -437,43 +438,43 @@ static int scalar(struct builder *b, struct fy_event *e)
 		if (!name || set_anchor(b, name, n) < 0)
 			return -1;
 	}
-	return add_value(b, n);
+	return add_yaml_value(b, n);
 }
 
-static int alias(struct builder *b, struct fy_event *e)
+static int add_yaml_alias(struct builder *b, struct fy_event *e)
 {
 	struct fy_token *token = fy_event_get_token(e);
 	size_t len = 0;
 	const char *name = token ? fy_token_get_text(token, &len) : NULL;
 
-	note_place(b, token, false);
+	set_node_position(b, token, false);
 	for (size_t i = 0; name && i < b->n_anchors; i++) {
 		if (strlen(b->anchors[i].name) == len && !memcmp(b->anchors[i].name, name, len))
-			return add_value(b, b->anchors[i].node);
+			return add_yaml_value(b, b->anchors[i].node);
 	}
 	return yaml_fail(b->src, b->line, b->column, ERR_INVALID, b->err,
 		"alias '*%.*s' names no anchor that stands before it",
 		(int)(len < 80 ? len : 80), name ? name : "");
 }
 
-static int take_event(struct builder *b, struct fy_event *e)
+static int apply_yaml_event(struct builder *b, struct fy_event *e)
 {
 	switch (e->type) {
 	case FYET_DOCUMENT_START:
 		b->n_anchors = 0;
-		note_place(b, yaml_event_token(e), false);
+		set_node_position(b, yaml_event_token(e), false);
 		return 0;
 	case FYET_MAPPING_START:
-		return begin(b, e, YAML_OBJECT);
+		return open_yaml_collection(b, e, YAML_OBJECT);
 	case FYET_SEQUENCE_START:
-		return begin(b, e, YAML_LIST);
+		return open_yaml_collection(b, e, YAML_LIST);
 	case FYET_MAPPING_END:
 	case FYET_SEQUENCE_END:
-		return end(b);
+		return close_yaml_collection(b);
 	case FYET_SCALAR:
-		return scalar(b, e);
+		return add_yaml_scalar(b, e);
 	case FYET_ALIAS:
-		return alias(b, e);
+		return add_yaml_alias(b, e);
 	case FYET_NONE:
 	case FYET_STREAM_START:
 	case FYET_STREAM_END:
@@ -483,10 +484,10 @@ static int take_event(struct builder *b, struct fy_event *e)
 	return 0;
 }
 
-static int check_text(const struct yaml_source *src, struct error *err)
+static int check_yaml_text(const struct yaml_source *src, struct error *err)
 {
 	char why[YAML_TEXT_WHY_MAX];
-	struct utf8_place bad;
+	struct utf8_position bad;
 
 	if (yaml_text_is_safe(src->text, src->len, &bad, why))
 		return 0;
@@ -504,13 +505,13 @@ static int parser_error(const struct builder *b, struct fy_diag *diag)
 	if (!e || !e->msg)
 		return yaml_fail(b->src, b->line, b->column, ERR_INVALID, b->err,
 			"expected YAML or JSON, found something else");
-	yaml_error_place(b->text, b->len, e, &line, &column);
+	yaml_error_position(b->text, b->len, e, &line, &column);
 	return yaml_fail(b->src, line + b->src->line_offset, column + b->src->column_offset,
 		ERR_INVALID, b->err, "expected YAML or JSON, found: %.*s",
 		(int)strcspn(e->msg, "\n"), e->msg);
 }
 
-static int run(struct builder *b, const char *text, size_t len)
+static int parse_yaml_events(struct builder *b, const char *text, size_t len)
 {
 	struct fy_diag_cfg diag_cfg;
 	struct fy_parse_cfg cfg = { .flags = FYPCF_QUIET | FYPCF_COLLECT_DIAG |
@@ -530,7 +531,7 @@ static int run(struct builder *b, const char *text, size_t len)
 	if (!parser || fy_parser_set_string(parser, text, len) != 0)
 		r = error_nomem(b->err);
 	while (r == 0 && (e = fy_parser_parse(parser))) {
-		r = take_event(b, e);
+		r = apply_yaml_event(b, e);
 		fy_parser_event_free(parser, e);
 	}
 	if (r == 0 && fy_parser_get_stream_error(parser))
@@ -556,7 +557,7 @@ int yaml_parse(struct yaml **ret, const struct yaml_source *src, struct error *e
 	b->src = src;
 	b->err = err;
 	b->y = y;
-	if (check_text(src, err) < 0)
+	if (check_yaml_text(src, err) < 0)
 		return -1;
 	if (len >= 3 && !memcmp(text, "\xef\xbb\xbf", 3)) { /* byte order mark */
 		text += 3;
@@ -565,7 +566,7 @@ int yaml_parse(struct yaml **ret, const struct yaml_source *src, struct error *e
 	b->text = text;
 	b->len = len;
 	/* libfyaml reads nothing from an empty string, but wants a string. */
-	if (len && run(b, text, len) < 0)
+	if (len && parse_yaml_events(b, text, len) < 0)
 		return -1;
 	*ret = STEAL_PTR(y);
 	return 0;
@@ -590,7 +591,7 @@ const char *yaml_as_text(const struct yaml_node *n)
 	return n->text ? n->text : "";
 }
 
-static void show_text(struct buf *b, const char *text)
+static void render_yaml_string(struct buf *b, const char *text)
 {
 	buf_putc(b, '"');
 	for (; *text && buf_ok(b); text++) {
@@ -601,7 +602,7 @@ static void show_text(struct buf *b, const char *text)
 	buf_putc(b, '"');
 }
 
-static void show(struct buf *b, const struct yaml_node *n)
+static void render_yaml_value(struct buf *b, const struct yaml_node *n)
 {
 	switch (n->type) {
 	case YAML_NULL:
@@ -617,7 +618,7 @@ static void show(struct buf *b, const struct yaml_node *n)
 		buf_printf(b, "%.15g", n->f);
 		return;
 	case YAML_STR:
-		show_text(b, n->text);
+		render_yaml_string(b, n->text);
 		return;
 	case YAML_LIST:
 	case YAML_OBJECT:
@@ -628,11 +629,11 @@ static void show(struct buf *b, const struct yaml_node *n)
 		if (i)
 			buf_putc(b, ',');
 		if (n->type == YAML_OBJECT) {
-			show_text(b, n->pairs[i].key->text);
+			render_yaml_string(b, n->pairs[i].key->text);
 			buf_putc(b, ':');
-			show(b, n->pairs[i].value);
+			render_yaml_value(b, n->pairs[i].value);
 		} else {
-			show(b, n->items[i]);
+			render_yaml_value(b, n->items[i]);
 		}
 	}
 	buf_putc(b, n->type == YAML_LIST ? ']' : '}');
@@ -642,7 +643,7 @@ const char *yaml_show(const struct yaml_node *n, char *ret, size_t cap)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(cap);
 
-	show(&b, n);
+	render_yaml_value(&b, n);
 	if (buf_ok(&b)) {
 		(void)snprintf(ret, cap, "%s", buf_str(&b));
 	} else {

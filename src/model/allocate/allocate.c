@@ -29,7 +29,7 @@ static int add_env(struct allocation *a, const char *name, const char *value, st
 	return e->name && e->value ? 0 : error_nomem(err);
 }
 
-static int add_mount(struct allocation *a, const char *name, struct error *err)
+static int add_null_mount(struct allocation *a, const char *name, struct error *err)
 {
 	struct alloc_mount *m = &a->mounts[a->n_mounts++];
 
@@ -62,7 +62,7 @@ static char *join_root(const char *root, const char *path)
 	return buf_steal(&b);
 }
 
-static int add_device(struct allocation *a, const char *dev_root, const char *path,
+static int add_device_node(struct allocation *a, const char *dev_root, const char *path,
 	struct error *err)
 {
 	struct alloc_device *d = &a->devices[a->n_devices++];
@@ -86,10 +86,10 @@ struct request {
 	const struct alloc_host *host;
 	const char *const *ids;
 	size_t n_ids;
-	struct physical *of; /* [n_ids] what they stand for: check() */
+	struct physical *of; /* [n_ids] what they stand for: check_allocation_request() */
 };
 
-static bool find(struct physical *ret, const struct request *q, const char *id)
+static bool find_physical_device(struct physical *ret, const struct request *q, const char *id)
 {
 	const struct offer_device *d = resource_find(q->r, id);
 
@@ -124,12 +124,12 @@ static bool is_limited(const struct resource *r, const char *id)
 	return s && s->fail_requests_greater_than_one;
 }
 
-static int check(const struct request *q, struct error *err)
+static int check_allocation_request(const struct request *q, struct error *err)
 {
 	bool limited = false;
 
 	for (size_t i = 0; i < q->n_ids; i++) {
-		if (!find(&q->of[i], q, q->ids[i]))
+		if (!find_physical_device(&q->of[i], q, q->ids[i]))
 			return error_set(err, ERR_INVALID,
 				"invalid allocation request for \"%s\": invalid request: unknown "
 				"device: %s",
@@ -194,8 +194,8 @@ static int add_envvar(struct allocation *a, const struct request *q, const struc
 	return q->host->imex_channel0 ? add_env(a, "NVIDIA_IMEX_CHANNELS", "0", err) : 0;
 }
 
-static int add_mounts(struct allocation *a, const struct request *q, const struct strv *devices,
-	struct error *err)
+static int add_volume_mounts(struct allocation *a, const struct request *q,
+	const struct strv *devices, struct error *err)
 {
 	if (add_env(a, "NVIDIA_VISIBLE_DEVICES", MOUNT_ROOT, err) < 0)
 		return -1;
@@ -203,9 +203,9 @@ static int add_mounts(struct allocation *a, const struct request *q, const struc
 	if (!a->mounts)
 		return error_nomem(err);
 	for (size_t i = 0; i < devices->n; i++)
-		if (add_mount(a, devices->v[i], err) < 0)
+		if (add_null_mount(a, devices->v[i], err) < 0)
 			return -1;
-	return q->host->imex_channel0 ? add_mount(a, "imex/0", err) : 0;
+	return q->host->imex_channel0 ? add_null_mount(a, "imex/0", err) : 0;
 }
 
 /* A container would start and not find the device that a name stands for. */
@@ -252,18 +252,18 @@ static int add_specs(struct allocation *a, const struct request *q, struct error
 	if (!a->devices)
 		return error_nomem(err);
 	for (size_t i = 0; i < nodes->n; i++)
-		if (add_device(a, root, nodes->v[i], err) < 0)
+		if (add_device_node(a, root, nodes->v[i], err) < 0)
 			return -1;
 	for (size_t i = 0; i < q->n_ids; i++) { /* nodes for each replica, as with NVIDIA */
 		size_t n = node_paths(&q->of[i], paths);
 
 		for (size_t k = 0; k < n; k++)
-			if (add_device(a, root, paths[k], err) < 0)
+			if (add_device_node(a, root, paths[k], err) < 0)
 				return -1;
 	}
-	return q->host->imex_channel0
-		       ? add_device(a, root, "/dev/nvidia-caps-imex-channels/channel0", err)
-		       : 0;
+	return q->host->imex_channel0 ? add_device_node(a, root,
+						"/dev/nvidia-caps-imex-channels/channel0", err)
+				      : 0;
 }
 
 /* --- CDI --- */
@@ -323,7 +323,7 @@ static int annotate_cdi_devices(struct allocation *a, const struct request *q,
 static int add_cdi(struct allocation *a, const struct request *q, const struct strv *devices,
 	struct error *err)
 {
-	if (!q->host->cdi.gpu) /* and another strategy is there: check() */
+	if (!q->host->cdi.gpu) /* and another strategy is there: check_allocation_request() */
 		return 0;
 	if (check_minors(q, err) < 0 || name_cdi_devices(a, q, devices, err) < 0)
 		return -1;
@@ -352,7 +352,7 @@ int allocation_new(struct allocation **ret, const struct resource *r,
 
 	if (!of)
 		return error_nomem(err);
-	if (check(&q, err) < 0 || list_devices(&q, &devices, err) < 0)
+	if (check_allocation_request(&q, err) < 0 || list_devices(&q, &devices, err) < 0)
 		return -1;
 	a = calloc(1, sizeof(*a));
 	if (!a)
@@ -371,7 +371,7 @@ int allocation_new(struct allocation **ret, const struct resource *r,
 	if (config->device_lists & DEVICE_LIST_ENVVAR && add_envvar(a, &q, &devices, err) < 0)
 		return -1;
 	if (config->device_lists & DEVICE_LIST_VOLUME_MOUNTS &&
-		add_mounts(a, &q, &devices, err) < 0)
+		add_volume_mounts(a, &q, &devices, err) < 0)
 		return -1;
 	if (config->pass_device_specs && add_specs(a, &q, err) < 0)
 		return -1;

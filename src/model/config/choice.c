@@ -79,8 +79,9 @@ static void list_names(char *ret, size_t cap, const struct strv *names)
 	}
 }
 
-static int pick(struct config_choice *ret, const struct config_choice_input *in,
-	const char *name, enum config_choice_by by, struct error *err)
+static int choose_config_by_name(struct config_choice *ret,
+	const struct config_choice_input *in, const char *name, enum config_choice_by by,
+	struct error *err)
 {
 	char list[200];
 
@@ -96,15 +97,16 @@ static int pick(struct config_choice *ret, const struct config_choice_input *in,
 		by_texts[by], list);
 }
 
-static bool fall_back(struct config_choice *ret, const struct config_choice_input *in,
-	enum fallback f)
+static bool choose_fallback_config(struct config_choice *ret,
+	const struct config_choice_input *in, enum fallback f)
 {
 	switch (f) {
 	case FALLBACK_NAMED:
-		return pick(ret, in, CONFIG_FALLBACK_DEFAULT, CHOICE_NAMED, NULL) == 0;
+		return choose_config_by_name(ret, in, CONFIG_FALLBACK_DEFAULT, CHOICE_NAMED,
+			       NULL) == 0;
 	case FALLBACK_SINGLE:
-		return in->names->n == 1 &&
-		       pick(ret, in, in->names->v[0], CHOICE_SINGLE, NULL) == 0;
+		return in->names->n == 1 && choose_config_by_name(ret, in, in->names->v[0],
+						    CHOICE_SINGLE, NULL) == 0;
 	case FALLBACK_EMPTY:
 		*ret = (struct config_choice){ .name = NULL, .by = CHOICE_EMPTY };
 		return true;
@@ -134,11 +136,11 @@ int config_choose(struct config_choice *ret, const struct config_choice_input *i
 	if (in->names->n == 0 && !begins_empty(in))
 		return error_set(err, ERR_NOT_FOUND, "no configuration files available");
 	if (in->label && *in->label)
-		return pick(ret, in, in->label, CHOICE_LABEL, err);
+		return choose_config_by_name(ret, in, in->label, CHOICE_LABEL, err);
 	if (in->default_name && *in->default_name)
-		return pick(ret, in, in->default_name, CHOICE_DEFAULT, err);
+		return choose_config_by_name(ret, in, in->default_name, CHOICE_DEFAULT, err);
 	for (size_t i = 0; i < in->fallbacks->n; i++) {
-		if (fall_back(ret, in, fallback_of(in->fallbacks->v[i])))
+		if (choose_fallback_config(ret, in, fallback_of(in->fallbacks->v[i])))
 			return 0;
 	}
 	list_names(list, sizeof(list), in->names);

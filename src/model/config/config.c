@@ -172,15 +172,15 @@ void config_sharing_text(const struct config *c, struct buf *text)
 		buf_puts(text, sharing_strategy_name(SHARING_NONE));
 }
 
-static bool takes_turns(const struct replicated *e)
+static bool is_fair_share(const struct replicated *e)
 {
 	return e->isolation.compute != ISOLATION_COMPUTE_NONE;
 }
 
-bool replicated_mix_turns(const struct replicated *a, const struct replicated *b)
+bool replicated_mix_fair_share(const struct replicated *a, const struct replicated *b)
 {
 	return a->strategy == SHARING_TIME_SLICING && b->strategy == SHARING_TIME_SLICING &&
-	       takes_turns(a) != takes_turns(b) && strcmp(a->name, b->name) == 0 &&
+	       is_fair_share(a) != is_fair_share(b) && strcmp(a->name, b->name) == 0 &&
 	       strcmp(*a->rename ? a->rename : a->name, *b->rename ? b->rename : b->name) != 0;
 }
 
@@ -189,7 +189,7 @@ static bool means_none(const struct replicated *e)
 	return e->devices == DEVICES_LIST && e->list.n == 0;
 }
 
-bool replicated_surely_meet(const struct replicated *a, const struct replicated *b)
+bool replicated_always_overlap(const struct replicated *a, const struct replicated *b)
 {
 	if (means_none(a) || means_none(b))
 		return false;
@@ -206,7 +206,7 @@ bool config_wants_slices(const struct config *c)
 }
 
 /* NULL stands for "" in a half-built object and for "none" in an optional field. */
-static bool text_equal(const char *a, const char *b)
+static bool is_same_optional_text(const char *a, const char *b)
 {
 	return strcmp(a ? a : "", b ? b : "") == 0;
 }
@@ -217,7 +217,7 @@ static bool patterns_equal(const struct resource_pattern *a, size_t n_a,
 	if (n_a != n_b)
 		return false;
 	for (size_t i = 0; i < n_a; i++)
-		if (!text_equal(a[i].pattern, b[i].pattern) ||
+		if (!is_same_optional_text(a[i].pattern, b[i].pattern) ||
 			strcmp(a[i].name, b[i].name) != 0)
 			return false;
 	return true;
@@ -272,8 +272,8 @@ static bool slices_equal(const struct slice_set *a, size_t n_a, const struct sli
 	for (size_t i = 0; i < n_a; i++)
 		if (strcmp(a[i].name, b[i].name) != 0 || a[i].devices != b[i].devices ||
 			!strv_equal(&a[i].list, &b[i].list) ||
-			!text_equal(a[i].product, b[i].product) || a[i].mps != b[i].mps ||
-			a[i].n_profiles != b[i].n_profiles ||
+			!is_same_optional_text(a[i].product, b[i].product) ||
+			a[i].mps != b[i].mps || a[i].n_profiles != b[i].n_profiles ||
 			!profiles_equal(a[i].profiles, b[i].profiles, a[i].n_profiles))
 			return false;
 	return true;
@@ -301,19 +301,19 @@ static bool flags_equal(const struct config *a, const struct config *b)
 {
 	return a->mig_strategy == b->mig_strategy && a->discovery == b->discovery &&
 	       a->fail_on_init_error == b->fail_on_init_error &&
-	       text_equal(a->mps_root, b->mps_root) &&
-	       text_equal(a->driver_root, b->driver_root) &&
-	       text_equal(a->dev_root, b->dev_root) && a->gdrcopy == b->gdrcopy &&
+	       is_same_optional_text(a->mps_root, b->mps_root) &&
+	       is_same_optional_text(a->driver_root, b->driver_root) &&
+	       is_same_optional_text(a->dev_root, b->dev_root) && a->gdrcopy == b->gdrcopy &&
 	       a->gds == b->gds && a->mofed == b->mofed &&
 	       a->pass_device_specs == b->pass_device_specs &&
 	       a->device_lists == b->device_lists && a->device_id == b->device_id &&
 	       a->allocation == b->allocation &&
-	       text_equal(a->cdi_annotation_prefix, b->cdi_annotation_prefix) &&
-	       text_equal(a->cdi_hook_path, b->cdi_hook_path) &&
+	       is_same_optional_text(a->cdi_annotation_prefix, b->cdi_annotation_prefix) &&
+	       is_same_optional_text(a->cdi_hook_path, b->cdi_hook_path) &&
 	       a->cdi_hook_path_set == b->cdi_hook_path_set &&
 	       strv_equal(&a->cdi_features, &b->cdi_features) &&
 	       strv_equal(&a->cdi_disabled_hooks, &b->cdi_disabled_hooks) &&
-	       text_equal(a->container_driver_root, b->container_driver_root) &&
+	       is_same_optional_text(a->container_driver_root, b->container_driver_root) &&
 	       a->imex_channel0 == b->imex_channel0 && a->imex_required == b->imex_required;
 }
 
@@ -322,8 +322,8 @@ static bool gfd_equal(const struct config *a, const struct config *b)
 	return a->gfd.oneshot == b->gfd.oneshot && a->gfd.no_timestamp == b->gfd.no_timestamp &&
 	       a->gfd.use_node_feature_api == b->gfd.use_node_feature_api &&
 	       a->gfd.sleep_interval_ns == b->gfd.sleep_interval_ns &&
-	       text_equal(a->gfd.output_file, b->gfd.output_file) &&
-	       text_equal(a->gfd.machine_type_file, b->gfd.machine_type_file);
+	       is_same_optional_text(a->gfd.output_file, b->gfd.output_file) &&
+	       is_same_optional_text(a->gfd.machine_type_file, b->gfd.machine_type_file);
 }
 
 bool config_equal(const struct config *a, const struct config *b)

@@ -189,8 +189,8 @@ bool config_wants_mps(const struct config *c);
  * other takes the GPU from it. The second: whether there is such a GPU wherever there are GPUs of theirs;
  * false where only the node can tell, as of two lists.
  */
-bool replicated_mix_turns(const struct replicated *a, const struct replicated *b);
-bool replicated_surely_meet(const struct replicated *a, const struct replicated *b);
+bool replicated_mix_fair_share(const struct replicated *a, const struct replicated *b);
+bool replicated_always_overlap(const struct replicated *a, const struct replicated *b);
 
 /* Whether containers of this config have slices. */
 bool config_wants_slices(const struct config *c);

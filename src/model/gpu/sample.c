@@ -9,12 +9,12 @@ int sample_new(struct sample **ret, uint32_t n, struct error *err)
 
 	if (!s)
 		return error_nomem(err);
-	s->units = calloc(n ? n : 1, sizeof(*s->units));
-	if (!s->units)
+	s->devices = calloc(n ? n : 1, sizeof(*s->devices));
+	if (!s->devices)
 		return error_nomem(err);
 	s->n = n;
 	for (uint32_t i = 0; i < n; i++)
-		s->units[i].gi = s->units[i].ci = GPU_NO_INSTANCE;
+		s->devices[i].gi = s->devices[i].ci = GPU_NO_INSTANCE;
 	*ret = STEAL_PTR(s);
 	return 0;
 }
@@ -23,25 +23,25 @@ struct sample *sample_free(struct sample *s)
 {
 	if (!s)
 		return NULL;
-	for (uint32_t i = 0; s->units && i < s->n; i++) {
-		free(s->units[i].values);
-		free(s->units[i].texts);
-		free(s->units[i].processes);
+	for (uint32_t i = 0; s->devices && i < s->n; i++) {
+		free(s->devices[i].values);
+		free(s->devices[i].texts);
+		free(s->devices[i].processes);
 	}
-	free(s->units);
+	free(s->devices);
 	free(s);
 	return NULL;
 }
 
-const struct sample_unit *sample_find(const struct sample *s, const char *uuid)
+const struct sample_device *sample_find(const struct sample *s, const char *uuid)
 {
 	for (uint32_t i = 0; s && i < s->n; i++)
-		if (!strcmp(s->units[i].uuid, uuid))
-			return &s->units[i];
+		if (!strcmp(s->devices[i].uuid, uuid))
+			return &s->devices[i];
 	return NULL;
 }
 
-const struct sample_value *sample_value(const struct sample_unit *u, uint16_t field)
+const struct sample_value *sample_value(const struct sample_device *u, uint16_t field)
 {
 	for (uint32_t i = 0; i < u->n_values; i++)
 		if (u->values[i].field == field)
@@ -49,7 +49,7 @@ const struct sample_value *sample_value(const struct sample_unit *u, uint16_t fi
 	return NULL;
 }
 
-const char *sample_text(const struct sample_unit *u, uint16_t field)
+const char *sample_text(const struct sample_device *u, uint16_t field)
 {
 	for (uint32_t i = 0; i < u->n_texts; i++)
 		if (u->texts[i].field == field)

@@ -36,7 +36,7 @@ struct sample_process {
 };
 
 /* A GPU, also one in MIG mode, or a MIG device. */
-struct sample_unit {
+struct sample_device {
 	char uuid[GPU_UUID_MAX];
 	uint32_t gpu;    /* NVML index */
 	uint32_t gi, ci; /* GPU_NO_INSTANCE: a GPU */
@@ -57,8 +57,8 @@ struct sample_unit {
 
 struct sample {
 	uint32_t n;
-	struct sample_unit *units;    /* by GPU index; a GPU before its MIG devices */
-	uint64_t nvml_calls, nvml_ns; /* what it cost */
+	struct sample_device *devices; /* by GPU index; a GPU before its MIG devices */
+	uint64_t nvml_calls, nvml_ns;  /* what it cost */
 };
 
 /* An empty one with room for @n units, all zero but gi and ci. */
@@ -67,7 +67,7 @@ struct sample *sample_free(struct sample *s); /* returns NULL */
 DEFINE_CLEANUP(struct sample *, sample_free)
 
 /* Borrowed; NULL: no such unit. */
-const struct sample_unit *sample_find(const struct sample *s, const char *uuid);
+const struct sample_device *sample_find(const struct sample *s, const char *uuid);
 /* The value of a field of @u by its position; NULL: not known. Borrowed. */
-const struct sample_value *sample_value(const struct sample_unit *u, uint16_t field);
-const char *sample_text(const struct sample_unit *u, uint16_t field);
+const struct sample_value *sample_value(const struct sample_device *u, uint16_t field);
+const char *sample_text(const struct sample_device *u, uint16_t field);

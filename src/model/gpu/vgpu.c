@@ -26,7 +26,7 @@ enum {
 static_assert(sizeof((struct vgpu *)0)->host_version > HOST_TEXT, "with its end");
 
 /* A text of a foreign device, which becomes a label: what is not legal there is left out. */
-static void copy_text(char *to, const unsigned char *from)
+static void copy_vgpu_host_text(char *to, const unsigned char *from)
 {
 	memcpy(to, from, HOST_TEXT);
 	to[HOST_TEXT] = '\0';
@@ -48,8 +48,8 @@ static void read_records(struct vgpu *v, const unsigned char *cap, size_t len)
 		if (cap[at] == RECORD_HOST_DRIVER) {
 			if (record < RECORD_HEAD + 2 * HOST_TEXT)
 				return;
-			copy_text(v->host_version, cap + at + RECORD_HEAD);
-			copy_text(v->host_branch, cap + at + RECORD_HEAD + HOST_TEXT);
+			copy_vgpu_host_text(v->host_version, cap + at + RECORD_HEAD);
+			copy_vgpu_host_text(v->host_branch, cap + at + RECORD_HEAD + HOST_TEXT);
 			return;
 		}
 		at += record;

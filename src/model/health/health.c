@@ -48,7 +48,7 @@ uint32_t health_raised(const struct health *h, const struct health_policy *p,
 }
 
 /* Whether a health signal keeps the GPU unhealthy, whatever its probes say. */
-static bool is_held(const struct health *h, const struct health_policy *p)
+static bool has_acting_signal(const struct health *h, const struct health_policy *p)
 {
 	return health_raised(h, p, HEALTH_ACT) != 0;
 }
@@ -73,7 +73,7 @@ static const char *fault_text(enum gpu_fault fault, bool past)
 	return "GPU in trouble";
 }
 
-static uint64_t add_sat(uint64_t a, uint64_t b)
+static uint64_t add_saturating(uint64_t a, uint64_t b)
 {
 	uint64_t sum;
 
@@ -86,10 +86,10 @@ struct text {
 	size_t len;
 };
 
-static void add(struct text *t, const char *fmt, ...) PRINTF(2, 3);
+static void add_reason_text(struct text *t, const char *fmt, ...) PRINTF(2, 3);
 
 /* Appends; what does not fit is cut. */
-static void add(struct text *t, const char *fmt, ...)
+static void add_reason_text(struct text *t, const char *fmt, ...)
 {
 	va_list ap;
 	int n;
@@ -109,28 +109,28 @@ static void add_wait(struct text *t, uint64_t ns)
 	uint64_t s = (ns + NS_PER_SEC - 1) / NS_PER_SEC;
 
 	if (s >= 3600)
-		add(t, "%" PRIu64 "h", s / 3600);
+		add_reason_text(t, "%" PRIu64 "h", s / 3600);
 	if (s % 3600 >= 60)
-		add(t, "%" PRIu64 "m", s / 60 % 60);
+		add_reason_text(t, "%" PRIu64 "m", s / 60 % 60);
 	if (s % 60 || s == 0)
-		add(t, "%" PRIu64 "s", s % 60);
+		add_reason_text(t, "%" PRIu64 "s", s % 60);
 }
 
 /* @times 0: one of it is enough. */
-static void add_xid(struct text *t, uint32_t xid, uint32_t times, uint64_t within_ns)
+static void add_xid_text(struct text *t, uint32_t xid, uint32_t times, uint64_t within_ns)
 {
-	add(t, "XID %" PRIu32, xid);
+	add_reason_text(t, "XID %" PRIu32, xid);
 	if (xid_text(xid)[0])
-		add(t, " (%s)", xid_text(xid));
+		add_reason_text(t, " (%s)", xid_text(xid));
 	if (times) {
-		add(t, ", %" PRIu32 " within ", times);
+		add_reason_text(t, ", %" PRIu32 " within ", times);
 		add_wait(t, within_ns);
 	}
 }
 
 static void add_cause_xid(struct text *t, const struct health *h)
 {
-	add_xid(t, h->cause_xid, h->cause_times, h->cause_within_ns);
+	add_xid_text(t, h->cause_xid, h->cause_times, h->cause_within_ns);
 }
 
 /* The texts of the signals in @mask, with semicolons between them. */
@@ -141,7 +141,7 @@ static void add_signals(struct text *t, uint32_t mask)
 	for (int i = 0; i < GPU_SIGNAL_COUNT_; i++) {
 		if (!(mask & UINT32_C(1) << i))
 			continue;
-		add(t, "%s%s", sep, health_signals[i].text);
+		add_reason_text(t, "%s%s", sep, health_signals[i].text);
 		sep = "; ";
 	}
 }
@@ -153,14 +153,14 @@ static void add_cause(struct text *t, const struct health *h, const struct gpu *
 		if (h->cause_xid)
 			add_cause_xid(t, h);
 		else
-			add(t, "%s", fault_text(h->cause_fault, /* past= */ true));
+			add_reason_text(t, "%s", fault_text(h->cause_fault, /* past= */ true));
 		return;
 	}
-	add(t, "%s",
+	add_reason_text(t, "%s",
 		seen && seen->reason[0] ? seen->reason
 					: fault_text(h->fault, /* past= */ false));
 	if (h->cause_xid) {
-		add(t, ", after ");
+		add_reason_text(t, ", after ");
 		add_cause_xid(t, h);
 	}
 }
@@ -169,8 +169,8 @@ static void add_cause(struct text *t, const struct health *h, const struct gpu *
 static void add_outlook(struct text *t, const struct health *h, const struct health_policy *p,
 	uint64_t now_ns)
 {
-	if (h->fault == GPU_OK && is_held(h, p)) {
-		add(t, "%s", t->len ? ": " : "");
+	if (h->fault == GPU_OK && has_acting_signal(h, p)) {
+		add_reason_text(t, "%s", t->len ? ": " : "");
 		add_signals(t, health_raised(h, p, HEALTH_ACT));
 		if (p->recovery)
 			return;
@@ -178,26 +178,26 @@ static void add_outlook(struct text *t, const struct health *h, const struct hea
 	const char *sep = t->len ? ": " : "";
 
 	if (!p->recovery) {
-		add(t, "%sout until restart, recovery is off", sep);
+		add_reason_text(t, "%sout until restart, recovery is off", sep);
 	} else if (h->fault != GPU_OK) {
 		return; /* the fault says it all, and nobody knows when it ends */
 	} else if (h->state == HEALTH_PROBATION || h->retry_at_ns <= now_ns) {
-		add(t, "%son probation", sep);
+		add_reason_text(t, "%son probation", sep);
 	} else {
 		if (h->cause == XID_HARDWARE)
-			add(t, "%shardware trouble, ", sep);
+			add_reason_text(t, "%shardware trouble, ", sep);
 		else if (h->cause == XID_RESET)
-			add(t, "%sreset needed, ", sep);
+			add_reason_text(t, "%sreset needed, ", sep);
 		else
-			add(t, "%s", sep);
-		add(t, "looking again after ");
+			add_reason_text(t, "%s", sep);
+		add_reason_text(t, "looking again after ");
 		add_wait(t, h->retry_at_ns - now_ns);
 	}
 }
 
 /* Rewrites the reason. True if it differs from before. */
-static bool explain(struct health *h, const struct health_policy *p, const struct gpu *seen,
-	uint64_t now_ns)
+static bool update_health_reason(struct health *h, const struct health_policy *p,
+	const struct gpu *seen, uint64_t now_ns)
 {
 	struct text t = { .len = 0 };
 
@@ -225,7 +225,7 @@ static void fit_recent(struct health *h, const struct health_policy *p)
 /* Until when the rate is reached, if no more XIDs come; 0: it is not. */
 static uint64_t reached_until(const struct xid_rate *rate, const struct xid_recent *r)
 {
-	return r->n < rate->count ? 0 : add_sat(r->at_ns[r->next], rate->within_ns);
+	return r->n < rate->count ? 0 : add_saturating(r->at_ns[r->next], rate->within_ns);
 }
 
 static bool has_xid(const struct xid_rate *rate, uint32_t xid)
@@ -236,7 +236,7 @@ static bool has_xid(const struct xid_rate *rate, uint32_t xid)
 	return false;
 }
 
-static void push(struct xid_recent *r, uint32_t cap, uint32_t xid, uint64_t now_ns)
+static void add_recent_xid(struct xid_recent *r, uint32_t cap, uint32_t xid, uint64_t now_ns)
 {
 	r->at_ns[r->next] = now_ns;
 	r->next = (r->next + 1) % cap;
@@ -259,7 +259,7 @@ static const struct xid_rate *count_xid(struct health *h, const struct health_po
 
 		if (!has_xid(rate, xid))
 			continue;
-		push(r, rate->count, xid, now_ns);
+		add_recent_xid(r, rate->count, xid, now_ns);
 		if (rate->action != HEALTH_ACT || reached_until(rate, r) < now_ns ||
 			r->n < rate->count)
 			continue;
@@ -285,7 +285,8 @@ static uint64_t next_warning_end(const struct health *h, const struct health_pol
 }
 
 /* Rewrites the warning. True if it differs from before. */
-static bool warn(struct health *h, const struct health_policy *p, uint64_t now_ns)
+static bool update_health_warning(struct health *h, const struct health_policy *p,
+	uint64_t now_ns)
 {
 	struct text t = { .len = 0 };
 
@@ -299,8 +300,8 @@ static bool warn(struct health *h, const struct health_policy *p, uint64_t now_n
 		if (until && until < now_ns)
 			r->n--; /* the oldest cannot count any more */
 		else if (until && rate->action == HEALTH_WARN) {
-			add(&t, "%s", t.len ? "; " : "");
-			add_xid(&t, r->last_xid, rate->count, rate->within_ns);
+			add_reason_text(&t, "%s", t.len ? "; " : "");
+			add_xid_text(&t, r->last_xid, rate->count, rate->within_ns);
 		}
 	}
 	if (strcmp(h->warning, t.s) == 0)
@@ -312,7 +313,7 @@ static bool warn(struct health *h, const struct health_policy *p, uint64_t now_n
 /* ---- the state -------------------------------------------------------------------------------- */
 
 /* How long to wait after trouble; doubled for each relapse, up to the ceiling. */
-static uint64_t cooldown(const struct health *h, const struct health_policy *p)
+static uint64_t compute_cooldown_ns(const struct health *h, const struct health_policy *p)
 {
 	bool blind = h->recovery == GPU_RECOVERY_UNKNOWN || p->disabled;
 	uint64_t ns = h->cause >= XID_RESET && blind ? p->reset_cooldown_ns : p->cooldown_ns;
@@ -324,10 +325,11 @@ static uint64_t cooldown(const struct health *h, const struct health_policy *p)
 
 static void set_retry(struct health *h, const struct health_policy *p)
 {
-	h->retry_at_ns = p->recovery ? add_sat(h->trouble_ns, cooldown(h, p)) : UINT64_MAX;
+	h->retry_at_ns = p->recovery ? add_saturating(h->trouble_ns, compute_cooldown_ns(h, p))
+				     : UINT64_MAX;
 }
 
-static void enter(struct health *h, enum health_state state, uint64_t now_ns)
+static void set_health_state(struct health *h, enum health_state state, uint64_t now_ns)
 {
 	if (h->state == state)
 		return;
@@ -337,7 +339,8 @@ static void enter(struct health *h, enum health_state state, uint64_t now_ns)
 }
 
 /* Books new trouble: a relapse if it comes too soon after the last. */
-static void fall(struct health *h, const struct health_policy *p, uint64_t now_ns)
+static void set_health_unhealthy(struct health *h, const struct health_policy *p,
+	uint64_t now_ns)
 {
 	if (h->state == HEALTH_PROBATION) {
 		h->relapses++;
@@ -347,7 +350,7 @@ static void fall(struct health *h, const struct health_policy *p, uint64_t now_n
 		else
 			h->relapses = 0;
 	}
-	enter(h, HEALTH_UNHEALTHY, now_ns);
+	set_health_state(h, HEALTH_UNHEALTHY, now_ns);
 	h->good_probes = 0;
 }
 
@@ -363,11 +366,11 @@ bool health_xid(struct health *h, const struct health_policy *p, uint32_t xid, u
 	if (verdict == XID_COUNTED) {
 		fit_recent(h, p);
 		rate = count_xid(h, p, xid, now_ns);
-		warned = warn(h, p, now_ns);
+		warned = update_health_warning(h, p, now_ns);
 	}
 	if (verdict != XID_ACTED && !rate)
 		return warned;
-	fall(h, p, now_ns);
+	set_health_unhealthy(h, p, now_ns);
 	if (!h->cause_xid || class_ >= h->cause) {
 		h->cause = class_;
 		h->cause_xid = xid;
@@ -380,15 +383,15 @@ bool health_xid(struct health *h, const struct health_policy *p, uint32_t xid, u
 		/* The text of the fault is in the reason already, and only the probe knows it. */
 		return was_ok || warned;
 	}
-	return explain(h, p, NULL, now_ns) || was_ok || warned;
+	return update_health_reason(h, p, NULL, now_ns) || was_ok || warned;
 }
 
-static void probe_fault(struct health *h, const struct health_policy *p, const struct gpu *seen,
-	uint64_t now_ns)
+static void apply_fault_probe(struct health *h, const struct health_policy *p,
+	const struct gpu *seen, uint64_t now_ns)
 {
 	bool fresh = h->state != HEALTH_UNHEALTHY;
 
-	fall(h, p, now_ns);
+	set_health_unhealthy(h, p, now_ns);
 	h->fault = seen->fault;
 	h->cause_fault = seen->fault;
 	if (seen->fault == GPU_FAULT_STUCK || (fresh && h->cause_xid)) {
@@ -421,9 +424,9 @@ static void probe_clear(struct health *h, const struct health_policy *p, const s
 	}
 }
 
-static void heal(struct health *h, uint64_t now_ns)
+static void set_health_recovered(struct health *h, uint64_t now_ns)
 {
-	enter(h, HEALTH_HEALTHY, now_ns);
+	set_health_state(h, HEALTH_HEALTHY, now_ns);
 	h->recovered = true;
 	h->cause = XID_APPLICATION;
 	h->cause_xid = 0;
@@ -433,11 +436,12 @@ static void heal(struct health *h, uint64_t now_ns)
 }
 
 /* Ends a cool-down that is over. */
-static void settle(struct health *h, const struct health_policy *p, uint64_t now_ns)
+static void end_health_cooldown(struct health *h, const struct health_policy *p,
+	uint64_t now_ns)
 {
 	if (h->state == HEALTH_UNHEALTHY && h->fault == GPU_OK && p->recovery &&
-		h->retry_at_ns <= now_ns && !is_held(h, p))
-		enter(h, HEALTH_PROBATION, now_ns);
+		h->retry_at_ns <= now_ns && !has_acting_signal(h, p))
+		set_health_state(h, HEALTH_PROBATION, now_ns);
 }
 
 static void probe_good(struct health *h, const struct health_policy *p, const struct gpu *seen,
@@ -446,24 +450,24 @@ static void probe_good(struct health *h, const struct health_policy *p, const st
 	if (h->state == HEALTH_HEALTHY) {
 		h->recovery = seen->recovery;
 		h->fault = GPU_OK;
-		if (!is_held(h, p))
+		if (!has_acting_signal(h, p))
 			return;
-		fall(h, p, now_ns);
+		set_health_unhealthy(h, p, now_ns);
 		h->retry_at_ns = p->recovery ? now_ns : UINT64_MAX;
 		return;
 	}
 	probe_clear(h, p, seen, now_ns);
-	if (is_held(h, p)) {
+	if (has_acting_signal(h, p)) {
 		/* Not a relapse: the signal says that the old trouble is still there. */
-		enter(h, HEALTH_UNHEALTHY, now_ns);
+		set_health_state(h, HEALTH_UNHEALTHY, now_ns);
 		return;
 	}
-	settle(h, p, now_ns);
+	end_health_cooldown(h, p, now_ns);
 	if (h->state != HEALTH_PROBATION)
 		return;
 	h->good_probes++;
 	if (h->good_probes >= p->probes_needed)
-		heal(h, now_ns);
+		set_health_recovered(h, now_ns);
 }
 
 static uint32_t raised_in(const struct gpu *seen)
@@ -487,36 +491,36 @@ bool health_probe(struct health *h, const struct health_policy *p, const struct 
 	h->probed_ns = now_ns;
 	h->raised = raised_in(seen);
 	if (seen->fault != GPU_OK)
-		probe_fault(h, p, seen, now_ns);
+		apply_fault_probe(h, p, seen, now_ns);
 	else
 		probe_good(h, p, seen, now_ns);
-	warned = warn(h, p, now_ns);
+	warned = update_health_warning(h, p, now_ns);
 	/* The time left in the text is that of the trouble; it is not counted down. */
-	if (!was_ok && h->state == HEALTH_UNHEALTHY && h->fault == GPU_OK && !is_held(h, p) &&
-		p->recovery)
+	if (!was_ok && h->state == HEALTH_UNHEALTHY && h->fault == GPU_OK &&
+		!has_acting_signal(h, p) && p->recovery)
 		now_ns = h->trouble_ns;
-	return explain(h, p, seen, now_ns) || was_ok != health_ok(h) || warned;
+	return update_health_reason(h, p, seen, now_ns) || was_ok != health_ok(h) || warned;
 }
 
 bool health_tick(struct health *h, const struct health_policy *p, uint64_t now_ns)
 {
 	enum health_state before = h->state;
-	bool warned = warn(h, p, now_ns);
+	bool warned = update_health_warning(h, p, now_ns);
 
-	settle(h, p, now_ns);
-	return (h->state != before && explain(h, p, NULL, now_ns)) || warned;
+	end_health_cooldown(h, p, now_ns);
+	return (h->state != before && update_health_reason(h, p, NULL, now_ns)) || warned;
 }
 
 uint64_t health_due(const struct health *h, const struct health_policy *p)
 {
-	uint64_t due =
-		p->probe_interval_ns ? add_sat(h->probed_ns, p->probe_interval_ns) : UINT64_MAX;
+	uint64_t due = p->probe_interval_ns ? add_saturating(h->probed_ns, p->probe_interval_ns)
+					    : UINT64_MAX;
 
 	if (h->state == HEALTH_UNHEALTHY && h->fault == GPU_OK && h->retry_at_ns < due &&
-		!is_held(h, p))
+		!has_acting_signal(h, p))
 		due = h->retry_at_ns;
 	if (next_warning_end(h, p) < due)
-		due = add_sat(next_warning_end(h, p), 1);
+		due = add_saturating(next_warning_end(h, p), 1);
 	return due;
 }
 
@@ -545,8 +549,8 @@ void health_restore(struct health *h, const struct health_policy *p, const struc
 	fit_recent(h, p);
 	for (size_t i = 0; from->rates_id == p->rates_id && i < p->n_rates; i++)
 		for (uint32_t k = 0; k < from->recent[i].n; k++)
-			push(&h->recent[i], p->rates[i].count, from->recent[i].last_xid,
-				from->recent[i].at_ns[k]);
+			add_recent_xid(&h->recent[i], p->rates[i].count,
+				from->recent[i].last_xid, from->recent[i].at_ns[k]);
 	if (from->cause_xid && p->recovery &&
 		health_policy_verdict(p, from->cause_xid) != XID_IGNORED) {
 		h->state = HEALTH_UNHEALTHY;
@@ -557,6 +561,6 @@ void health_restore(struct health *h, const struct health_policy *p, const struc
 		h->trouble_ns = from->trouble_ns;
 		set_retry(h, p);
 	}
-	(void)warn(h, p, now_ns);
-	(void)explain(h, p, NULL, now_ns);
+	(void)update_health_warning(h, p, now_ns);
+	(void)update_health_reason(h, p, NULL, now_ns);
 }

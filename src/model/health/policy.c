@@ -23,7 +23,7 @@ void health_policy_default(struct health_policy *p)
 }
 
 /* FNV-1a over the members: a struct has padding. */
-static uint64_t mix(uint64_t h, uint64_t v)
+static uint64_t hash_rate_member(uint64_t h, uint64_t v)
 {
 	return (h ^ v) * UINT64_C(0x100000001b3);
 }
@@ -36,8 +36,10 @@ static uint64_t rates_id(const struct health_policy *p)
 		const struct xid_rate *r = &p->rates[i];
 
 		for (uint32_t k = 0; k < r->n_xids; k++)
-			h = mix(h, r->xids[k]);
-		h = mix(mix(mix(h, r->count), r->within_ns), r->action);
+			h = hash_rate_member(h, r->xids[k]);
+		h = hash_rate_member(
+			hash_rate_member(hash_rate_member(h, r->count), r->within_ns),
+			r->action);
 	}
 	return h;
 }
@@ -110,7 +112,7 @@ int health_policy_env(struct health_policy *p, const char *disable, const char *
 	return 0;
 }
 
-static bool counts(const struct health_policy *p, uint32_t xid)
+static bool has_rate_for_xid(const struct health_policy *p, uint32_t xid)
 {
 	for (size_t i = 0; i < p->n_rates; i++)
 		for (uint32_t k = 0; k < p->rates[i].n_xids; k++)
@@ -126,7 +128,7 @@ enum xid_verdict health_policy_verdict(const struct health_policy *p, uint32_t x
 	for (size_t i = 0; i < p->n_rules; i++)
 		if (p->rules[i].xid == xid)
 			return p->rules[i].act ? XID_ACTED : XID_IGNORED;
-	if (counts(p, xid))
+	if (has_rate_for_xid(p, xid))
 		return XID_COUNTED;
 	return p->disabled || xid_class(xid) == XID_APPLICATION ? XID_IGNORED : XID_ACTED;
 }

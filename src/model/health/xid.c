@@ -80,7 +80,7 @@ static const struct xid_row {
 	{ 158, XID_RESET, "GPU fatal timeout" },
 };
 
-static const struct xid_row *find(uint32_t xid)
+static const struct xid_row *find_xid_row(uint32_t xid)
 {
 	size_t lo = 0, hi = ARRAY_LEN(table);
 
@@ -99,7 +99,7 @@ static const struct xid_row *find(uint32_t xid)
 
 enum xid_class xid_class(uint32_t xid)
 {
-	const struct xid_row *row = find(xid);
+	const struct xid_row *row = find_xid_row(xid);
 
 	return row ? (enum xid_class)row->class_ : XID_DRIVER;
 }
@@ -121,7 +121,7 @@ const char *xid_class_name(enum xid_class c)
 
 const char *xid_text(uint32_t xid)
 {
-	const struct xid_row *row = find(xid);
+	const struct xid_row *row = find_xid_row(xid);
 
 	return row ? row->text : "";
 }

@@ -35,14 +35,14 @@ struct view {
 	const struct inventory *inv;
 	const struct config *config;
 	bool can_have
-		[GPU_NODE_MAX];   /* offer_can_have() of each GPU, which compares it with all */
-	struct offer_units units; /* with .cuts; both empty where nothing is shared */
-	struct offer_cuts cuts;
+		[GPU_NODE_MAX]; /* offer_can_have() of each GPU, which compares it with all */
+	struct offer_candidates devices; /* with .cuts; both empty where nothing is shared */
+	struct offer_slice_groups cuts;
 	bool *picks; /* [sharing.n_entries] whether the entry has any device */
 };
 
 /* Whether a GPU is one that labels speak about. */
-static bool counts(const struct view *v, uint32_t i)
+static bool is_labelled_gpu(const struct view *v, uint32_t i)
 {
 	return v->inv->gpus[i].name[0] && v->can_have[i];
 }
@@ -50,7 +50,8 @@ static bool counts(const struct view *v, uint32_t i)
 /* A MIG device exists as such only where MIG is on. */
 static bool mig_counts(const struct view *v, const struct gpu_mig *m)
 {
-	return m->gpu < v->inv->n && v->inv->gpus[m->gpu].mig_enabled && counts(v, m->gpu);
+	return m->gpu < v->inv->n && v->inv->gpus[m->gpu].mig_enabled &&
+	       is_labelled_gpu(v, m->gpu);
 }
 
 /* "1g.24gb+gfx,me" is written 1g.24gb.gfx.me in names. */
@@ -89,20 +90,21 @@ static void mig_resource_name(char *ret, const struct view *v, const struct gpu_
 /* ---- sharing ---------------------------------------------------------------------------------- */
 
 /* Slices of one device, of all profiles. */
-static uint32_t slices_of(const struct view *v, uint32_t unit)
+static uint32_t count_unit_slices(const struct view *v, uint32_t unit)
 {
 	uint32_t n = 0;
 
 	for (size_t i = 0; i < v->cuts.n; i++)
-		n += v->cuts.v[i].unit == unit ? v->cuts.v[i].count : 0;
+		n += v->cuts.v[i].candidate == unit ? v->cuts.v[i].count : 0;
 	return n;
 }
 
 /* The devices of @resource that are cut; their slices have names of their own. */
 static void add_slices(const struct view *v, const char *resource, struct shared *ret)
 {
-	for (uint32_t i = 0; i < v->units.n; i++) {
-		uint32_t n = strcmp(v->units.v[i].name, resource) ? 0 : slices_of(v, i);
+	for (uint32_t i = 0; i < v->devices.n; i++) {
+		uint32_t n =
+			strcmp(v->devices.v[i].name, resource) ? 0 : count_unit_slices(v, i);
 
 		if (n && ret->strategy == SHARING_NONE)
 			ret->strategy = SHARING_SLICES;
@@ -134,23 +136,23 @@ static struct shared sharing_of(const struct view *v, const char *resource)
 	return ret;
 }
 
-static void put_sharing(struct label_set *set, const char *key, const struct shared *s)
+static void add_replica_labels(struct label_set *set, const char *key, const struct shared *s)
 {
-	label_put(set, key, "replicas", "%" PRIu32, s->replicas);
-	label_put(set, key, "sharing-strategy", "%s", sharing_strategy_name(s->strategy));
+	label_set_add(set, key, "replicas", "%" PRIu32, s->replicas);
+	label_set_add(set, key, "sharing-strategy", "%s", sharing_strategy_name(s->strategy));
 }
 
 /* ---- whole GPUs ------------------------------------------------------------------------------- */
 
 /* Which GPU speaks for @resource (NULL: for all); inv->n: there is none. */
-static uint32_t speaker(const struct view *v, const char *resource)
+static uint32_t find_representative_gpu(const struct view *v, const char *resource)
 {
 	uint32_t found = v->inv->n;
 
 	for (uint32_t i = 0; i < v->inv->n; i++) {
 		const struct gpu *g = &v->inv->gpus[i];
 
-		if (!counts(v, i) ||
+		if (!is_labelled_gpu(v, i) ||
 			(resource && strcmp(offer_original_name(v->config, g), resource) != 0))
 			continue;
 		if (!g->mig_enabled)
@@ -166,22 +168,22 @@ static uint32_t count_model(const struct view *v, const char *name)
 	uint32_t n = 0;
 
 	for (uint32_t i = 0; i < v->inv->n; i++)
-		n += counts(v, i) && strcmp(v->inv->gpus[i].name, name) == 0;
+		n += is_labelled_gpu(v, i) && strcmp(v->inv->gpus[i].name, name) == 0;
 	return n;
 }
 
-static void put_gpu(const struct view *v, const char *key, const struct gpu *g)
+static void add_gpu_labels(const struct view *v, const char *key, const struct gpu *g)
 {
 	struct shared s = sharing_of(v, offer_original_name(v->config, g));
 
 	/* A speaker with MIG has none without beside it: nothing is shared as a whole. */
 	if (g->mig_enabled)
 		s = (struct shared){ .replicas = 0, .strategy = SHARING_NONE, .mark = "" };
-	label_put_text(v->set, key, "product", g->name, s.mark);
-	label_put(v->set, key, "count", "%" PRIu32, count_model(v, g->name));
-	put_sharing(v->set, key, &s);
+	label_set_add_text(v->set, key, "product", g->name, s.mark);
+	label_set_add(v->set, key, "count", "%" PRIu32, count_model(v, g->name));
+	add_replica_labels(v->set, key, &s);
 	if (g->memory_total_bytes / MIB)
-		label_put(v->set, key, "memory", "%" PRIu64, g->memory_total_bytes / MIB);
+		label_set_add(v->set, key, "memory", "%" PRIu64, g->memory_total_bytes / MIB);
 }
 
 /* Names by compute capability: the first row with this major number that reaches as far. */
@@ -212,22 +214,22 @@ static const char *family_name(uint32_t major, uint32_t minor)
 	return "undefined";
 }
 
-static void put_compute(const struct view *v, const struct gpu *g)
+static void add_compute_labels(const struct view *v, const struct gpu *g)
 {
 	if (!g->cc_major)
 		return;
-	label_put(v->set, LABEL_RESOURCE, "family", "%s",
+	label_set_add(v->set, LABEL_RESOURCE, "family", "%s",
 		family_name(g->cc_major, g->cc_minor));
-	label_put(v->set, LABEL_RESOURCE, "compute.major", "%" PRIu32, g->cc_major);
-	label_put(v->set, LABEL_RESOURCE, "compute.minor", "%" PRIu32, g->cc_minor);
+	label_set_add(v->set, LABEL_RESOURCE, "compute.major", "%" PRIu32, g->cc_major);
+	label_set_add(v->set, LABEL_RESOURCE, "compute.minor", "%" PRIu32, g->cc_minor);
 }
 
-static void note_models(const struct view *v, const struct gpu *chosen)
+static void add_models_note(const struct view *v, const struct gpu *chosen)
 {
 	for (uint32_t i = 0; i < v->inv->n; i++) {
-		if (!counts(v, i) || strcmp(v->inv->gpus[i].name, chosen->name) == 0)
+		if (!is_labelled_gpu(v, i) || strcmp(v->inv->gpus[i].name, chosen->name) == 0)
 			continue;
-		label_note(v->set,
+		label_set_add_note(v->set,
 			"several GPU models: the labels " LABEL_RESOURCE
 			".* are about '%s' (GPU %" PRIu32 "), not about '%s'",
 			chosen->name, chosen->index, v->inv->gpus[i].name);
@@ -235,29 +237,30 @@ static void note_models(const struct view *v, const struct gpu *chosen)
 	}
 }
 
-static void put_gpus(const struct view *v)
+static void add_all_gpu_labels(const struct view *v)
 {
-	uint32_t at = speaker(v, LABEL_RESOURCE);
+	uint32_t at = find_representative_gpu(v, LABEL_RESOURCE);
 
 	if (at == v->inv->n) /* all GPUs have other names: the first speaks for the node */
-		at = speaker(v, NULL);
+		at = find_representative_gpu(v, NULL);
 	if (at == v->inv->n)
 		return;
-	put_gpu(v, LABEL_RESOURCE, &v->inv->gpus[at]);
-	put_compute(v, &v->inv->gpus[at]);
-	note_models(v, &v->inv->gpus[at]);
+	add_gpu_labels(v, LABEL_RESOURCE, &v->inv->gpus[at]);
+	add_compute_labels(v, &v->inv->gpus[at]);
+	add_models_note(v, &v->inv->gpus[at]);
 	for (size_t i = 0; i < v->config->n_gpu_patterns; i++) {
 		const char *name = v->config->gpu_patterns[i].name;
 
-		at = strcmp(name, LABEL_RESOURCE) != 0 ? speaker(v, name) : v->inv->n;
+		at = strcmp(name, LABEL_RESOURCE) != 0 ? find_representative_gpu(v, name)
+						       : v->inv->n;
 		if (at < v->inv->n)
-			put_gpu(v, name, &v->inv->gpus[at]);
+			add_gpu_labels(v, name, &v->inv->gpus[at]);
 	}
 }
 
 /* ---- MIG devices ------------------------------------------------------------------------------ */
 
-static void put_mig(const struct view *v, const char *key, const struct gpu_mig *m,
+static void add_mig_labels(const struct view *v, const char *key, const struct gpu_mig *m,
 	uint32_t count)
 {
 	char resource[RESOURCE_NAME_MAX], profile[sizeof(m->profile)], end[64];
@@ -268,22 +271,23 @@ static void put_mig(const struct view *v, const char *key, const struct gpu_mig 
 	profile_name(profile, sizeof(profile), m);
 	label_sanitise(profile);
 	(void)snprintf(end, sizeof(end), "-MIG-%s%s", profile, s.mark);
-	label_put_text(v->set, key, "product", v->inv->gpus[m->gpu].name, end);
-	label_put(v->set, key, "count", "%" PRIu32, count);
-	put_sharing(v->set, key, &s);
-	label_put(v->set, key, "memory", "%" PRIu64, m->memory_mib);
+	label_set_add_text(v->set, key, "product", v->inv->gpus[m->gpu].name, end);
+	label_set_add(v->set, key, "count", "%" PRIu32, count);
+	add_replica_labels(v->set, key, &s);
+	label_set_add(v->set, key, "memory", "%" PRIu64, m->memory_mib);
 }
 
-static void put_mig_attributes(const struct view *v, const char *key, const struct gpu_mig *m)
+static void add_mig_attribute_labels(const struct view *v, const char *key,
+	const struct gpu_mig *m)
 {
-	label_put(v->set, key, "multiprocessors", "%" PRIu32, m->multiprocessors);
-	label_put(v->set, key, "slices.gi", "%" PRIu32, m->gi_slices);
-	label_put(v->set, key, "slices.ci", "%" PRIu32, m->ci_slices);
-	label_put(v->set, key, "engines.copy", "%" PRIu32, m->copy);
-	label_put(v->set, key, "engines.decoder", "%" PRIu32, m->decoder);
-	label_put(v->set, key, "engines.encoder", "%" PRIu32, m->encoder);
-	label_put(v->set, key, "engines.jpeg", "%" PRIu32, m->jpeg);
-	label_put(v->set, key, "engines.ofa", "%" PRIu32, m->ofa);
+	label_set_add(v->set, key, "multiprocessors", "%" PRIu32, m->multiprocessors);
+	label_set_add(v->set, key, "slices.gi", "%" PRIu32, m->gi_slices);
+	label_set_add(v->set, key, "slices.ci", "%" PRIu32, m->ci_slices);
+	label_set_add(v->set, key, "engines.copy", "%" PRIu32, m->copy);
+	label_set_add(v->set, key, "engines.decoder", "%" PRIu32, m->decoder);
+	label_set_add(v->set, key, "engines.encoder", "%" PRIu32, m->encoder);
+	label_set_add(v->set, key, "engines.jpeg", "%" PRIu32, m->jpeg);
+	label_set_add(v->set, key, "engines.ofa", "%" PRIu32, m->ofa);
 }
 
 /* How many MIG devices have the same resource, by the one name or the other, as @m; 0: one before it
@@ -311,7 +315,7 @@ static uint32_t count_mig(const struct view *v, const struct gpu_mig *m,
 }
 
 /* One set of labels for each resource of MIG devices; the first device speaks for it. */
-static void put_migs(const struct view *v)
+static void add_mig_resource_labels(const struct view *v)
 {
 	char builtin[RESOURCE_NAME_MAX], custom[RESOURCE_NAME_MAX];
 	uint32_t n;
@@ -325,14 +329,14 @@ static void put_migs(const struct view *v)
 		mig_resource_name(custom, v, m);
 		n = count_mig(v, m, mig_builtin_name);
 		if (n) {
-			put_mig(v, builtin, m, n);
-			put_mig_attributes(v, builtin, m);
+			add_mig_labels(v, builtin, m, n);
+			add_mig_attribute_labels(v, builtin, m);
 		}
 		if (strcmp(builtin, custom) == 0)
 			continue;
 		n = count_mig(v, m, mig_resource_name);
 		if (n)
-			put_mig(v, custom, m, n);
+			add_mig_labels(v, custom, m, n);
 	}
 }
 
@@ -342,7 +346,7 @@ static void put_migs(const struct view *v)
 static const struct gpu *first_mig_gpu(const struct view *v)
 {
 	for (uint32_t i = 0; i < v->inv->n; i++)
-		if (counts(v, i) && v->inv->gpus[i].mig_enabled)
+		if (is_labelled_gpu(v, i) && v->inv->gpus[i].mig_enabled)
 			return &v->inv->gpus[i];
 	return NULL;
 }
@@ -363,7 +367,7 @@ static const char *single_fault(const struct view *v)
 	bool whole = false;
 
 	for (uint32_t i = 0; i < inv->n; i++) {
-		if (!counts(v, i))
+		if (!is_labelled_gpu(v, i))
 			continue;
 		whole = whole || !inv->gpus[i].mig_enabled;
 		if (inv->gpus[i].mig_enabled && !has_mig_device(inv, i))
@@ -381,7 +385,7 @@ static const char *single_fault(const struct view *v)
 	return NULL;
 }
 
-static void put_single(const struct view *v)
+static void add_single_strategy_labels(const struct view *v)
 {
 	const struct gpu *g = first_mig_gpu(v);
 	const char *fault = g ? single_fault(v) : NULL;
@@ -389,34 +393,34 @@ static void put_single(const struct view *v)
 	if (!g)
 		return;
 	if (!fault) {
-		put_migs(v);
+		add_mig_resource_labels(v);
 		return;
 	}
-	label_note(v->set, "MIG strategy single: %s; labelled as MIG-INVALID", fault);
-	label_put_text(v->set, LABEL_RESOURCE, "product", g->name, "-MIG-INVALID");
-	label_put(v->set, LABEL_RESOURCE, "count", "0");
-	label_put(v->set, LABEL_RESOURCE, "replicas", "0");
-	label_put(v->set, LABEL_RESOURCE, "sharing-strategy", "%s", "");
-	label_put(v->set, LABEL_RESOURCE, "memory", "0");
+	label_set_add_note(v->set, "MIG strategy single: %s; labelled as MIG-INVALID", fault);
+	label_set_add_text(v->set, LABEL_RESOURCE, "product", g->name, "-MIG-INVALID");
+	label_set_add(v->set, LABEL_RESOURCE, "count", "0");
+	label_set_add(v->set, LABEL_RESOURCE, "replicas", "0");
+	label_set_add(v->set, LABEL_RESOURCE, "sharing-strategy", "%s", "");
+	label_set_add(v->set, LABEL_RESOURCE, "memory", "0");
 }
 
 /* ---- profiles of sharing.slices --------------------------------------------------------------- */
 
 /* The first by device of those that have the profile at @at; NULL: one before it in the list has spoken. */
-static const struct offer_cut *speaking_cut(const struct view *v, size_t at,
-	uint32_t *ret_count, uint32_t *ret_replicas)
+static const struct offer_slice_group *find_representative_profile(const struct view *v,
+	size_t at, uint32_t *ret_count, uint32_t *ret_replicas)
 {
-	const struct offer_cut *first = &v->cuts.v[at];
+	const struct offer_slice_group *first = &v->cuts.v[at];
 
 	*ret_count = *ret_replicas = 0;
 	for (size_t i = 0; i < v->cuts.n; i++) {
-		const struct offer_cut *c = &v->cuts.v[i];
+		const struct offer_slice_group *c = &v->cuts.v[i];
 
 		if (strcmp(c->profile->name, v->cuts.v[at].profile->name) != 0)
 			continue;
 		if (i < at)
 			return NULL;
-		if (c->unit < first->unit)
+		if (c->candidate < first->candidate)
 			first = c;
 		if (c->count > *ret_replicas)
 			*ret_replicas = c->count;
@@ -425,10 +429,10 @@ static const struct offer_cut *speaking_cut(const struct view *v, size_t at,
 	return first;
 }
 
-static void put_profile(const struct view *v, const struct offer_cut *c, uint32_t count,
-	uint32_t replicas)
+static void add_slice_profile_labels(const struct view *v, const struct offer_slice_group *c,
+	uint32_t count, uint32_t replicas)
 {
-	const struct offer_unit *u = &v->units.v[c->unit];
+	const struct offer_candidate *u = &v->devices.v[c->candidate];
 	const struct slice_profile *p = c->profile;
 	const struct shared s = { .replicas = replicas,
 		.strategy = SHARING_SLICES,
@@ -442,78 +446,79 @@ static void put_profile(const struct view *v, const struct offer_cut *c, uint32_
 		label_sanitise(profile);
 		(void)snprintf(end, sizeof(end), "-MIG-%s", profile);
 	}
-	label_put_text(v->set, p->name, "product", v->inv->gpus[u->gpu].name, end);
-	label_put(v->set, p->name, "count", "%" PRIu32, count);
-	put_sharing(v->set, p->name, &s);
+	label_set_add_text(v->set, p->name, "product", v->inv->gpus[u->gpu].name, end);
+	label_set_add(v->set, p->name, "count", "%" PRIu32, count);
+	add_replica_labels(v->set, p->name, &s);
 	if (memory && memory != SLICE_NO_LIMIT)
-		label_put(v->set, p->name, "memory", "%" PRIu64, memory / MIB);
-	label_put(v->set, p->name, "weight", "%" PRIu32, p->weight);
-	label_put(v->set, p->name, "compute", "%s",
+		label_set_add(v->set, p->name, "memory", "%" PRIu64, memory / MIB);
+	label_set_add(v->set, p->name, "weight", "%" PRIu32, p->weight);
+	label_set_add(v->set, p->name, "compute", "%s",
 		p->isolation.compute == ISOLATION_COMPUTE_CAPPED ? "capped" : "fair");
-	label_put(v->set, p->name, "class", "%s",
+	label_set_add(v->set, p->name, "class", "%s",
 		p->isolation.class_ == SLICE_CLASS_LATENCY ? "latency" : "batch");
 }
 
-static void put_profiles(const struct view *v)
+static void add_all_profile_labels(const struct view *v)
 {
 	for (size_t i = 0; i < v->cuts.n; i++) {
 		uint32_t count, replicas;
-		const struct offer_cut *c = speaking_cut(v, i, &count, &replicas);
+		const struct offer_slice_group *c =
+			find_representative_profile(v, i, &count, &replicas);
 
-		if (c && v->inv->gpus[v->units.v[c->unit].gpu].name[0])
-			put_profile(v, c, count, replicas);
+		if (c && v->inv->gpus[v->devices.v[c->candidate].gpu].name[0])
+			add_slice_profile_labels(v, c, count, replicas);
 	}
 }
 
 static int pick_all(struct view *v)
 {
-	const size_t room = (size_t)v->units.n + 1;
+	const size_t room = (size_t)v->devices.n + 1;
 	CLEANUP(freep) bool *picks = calloc(room, sizeof(*picks));
 	CLEANUP(freep) bool *cut = calloc(room, sizeof(*cut));
 	CLEANUP(freep) bool *mps = calloc(room, sizeof(*mps));
-	struct offer_picking p = { .units = &v->units,
+	struct offer_selection p = { .candidates = &v->devices,
 		.inv = v->inv,
 		.config = v->config,
-		.cut = cut,
+		.sliced = cut,
 		.mps = mps };
 
 	v->picks = calloc(v->config->sharing.n_entries + 1, sizeof(*v->picks));
 	if (!picks || !cut || !mps || !v->picks)
 		return -1;
 	for (size_t i = 0; i < v->cuts.n; i++)
-		cut[v->cuts.v[i].unit] = true;
+		cut[v->cuts.v[i].candidate] = true;
 	for (size_t k = 0; k < v->config->sharing.n_entries; k++) {
-		if (offer_pick_entry(&p, k, picks, NULL) < 0)
+		if (offer_select_entry(&p, k, picks, NULL) < 0)
 			return -1;
-		for (uint32_t i = 0; i < v->units.n; i++)
+		for (uint32_t i = 0; i < v->devices.n; i++)
 			v->picks[k] = v->picks[k] || picks[i];
 	}
 	return 0;
 }
 
 /* As the offer has them; what it notes is for the offer to say. */
-static int divide(struct view *v)
+static int find_shared_units(struct view *v)
 {
 	CLEANUP(strv_fini) struct strv notes = STRV_INIT, warnings = STRV_INIT;
 
 	if (!v->config->n_slices && !v->config->sharing.n_entries)
 		return 0;
-	if (offer_units_make(&v->units, v->inv, v->config, &notes, NULL) < 0 ||
-		offer_slices_cut(&v->cuts, &v->units, v->inv, v->config, &notes, &warnings,
+	if (offer_candidates_make(&v->devices, v->inv, v->config, &notes, NULL) < 0 ||
+		offer_slices_make(&v->cuts, &v->devices, v->inv, v->config, &notes, &warnings,
 			NULL) < 0)
 		return -1;
 	return pick_all(v);
 }
 
 /* A GPU that was lost before anybody knew it: the labels count without it. */
-static void note_unknown_gpus(const struct view *v)
+static void add_unknown_gpus_note(const struct view *v)
 {
 	for (uint32_t i = 0; i < v->inv->n; i++) {
 		const struct gpu *g = &v->inv->gpus[i];
 		const char *id = g->uuid[0] ? g->uuid : g->bus_id;
 
 		if (!g->name[0])
-			label_note(v->set,
+			label_set_add_note(v->set,
 				"GPU %" PRIu32
 				"%s%s%s is not counted in the labels, as NVML does not report what it is: %s",
 				g->index, *id ? " (" : "", id, *id ? ")" : "", g->reason);
@@ -527,25 +532,25 @@ void labels_of_gpus(struct label_set *s, const struct inventory *inv,
 
 	for (uint32_t i = 0; i < inv->n && i < GPU_NODE_MAX; i++)
 		v.can_have[i] = offer_can_have(inv, i);
-	if (divide(&v) < 0) {
+	if (find_shared_units(&v) < 0) {
 		s->failed = true;
 		goto out;
 	}
-	note_unknown_gpus(&v);
-	put_gpus(&v);
-	put_profiles(&v);
+	add_unknown_gpus_note(&v);
+	add_all_gpu_labels(&v);
+	add_all_profile_labels(&v);
 	switch (config->mig_strategy) {
 	case MIG_STRATEGY_NONE:
 		break;
 	case MIG_STRATEGY_SINGLE:
-		put_single(&v);
+		add_single_strategy_labels(&v);
 		break;
 	case MIG_STRATEGY_MIXED:
-		put_migs(&v);
+		add_mig_resource_labels(&v);
 		break;
 	}
 out:
-	free(v.units.v);
+	free(v.devices.v);
 	free(v.cuts.v);
 	free(v.picks);
 }

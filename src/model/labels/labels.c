@@ -18,7 +18,7 @@
  * form), these leave a label out, with a note: a node keeps the labels that can be told.
  */
 
-static void put_driver(struct label_set *s, const char *version)
+static void add_driver_labels(struct label_set *s, const char *version)
 {
 	char parts[3][sizeof(((struct inventory *)0)->driver_version)] = { "" };
 	size_t n = 0;
@@ -31,34 +31,35 @@ static void put_driver(struct label_set *s, const char *version)
 		p = p[len] ? p + len + 1 : NULL;
 	}
 	if (n < 2 || n > 3) {
-		label_note(s,
+		label_set_add_note(s,
 			"no labels of the driver's version: '%s' is not of the form X.Y or "
 			"X.Y.Z",
 			version);
 		return;
 	}
-	label_put(s, NVIDIA "cuda", "driver.major", "%s", parts[0]);
-	label_put(s, NVIDIA "cuda", "driver.minor", "%s", parts[1]);
-	label_put(s, NVIDIA "cuda", "driver.rev", "%s", parts[2]);
-	label_put(s, NVIDIA "cuda", "driver-version.major", "%s", parts[0]);
-	label_put(s, NVIDIA "cuda", "driver-version.minor", "%s", parts[1]);
-	label_put(s, NVIDIA "cuda", "driver-version.revision", "%s", parts[2]);
-	label_put(s, NVIDIA "cuda", "driver-version.full", "%s", version);
+	label_set_add(s, NVIDIA "cuda", "driver.major", "%s", parts[0]);
+	label_set_add(s, NVIDIA "cuda", "driver.minor", "%s", parts[1]);
+	label_set_add(s, NVIDIA "cuda", "driver.rev", "%s", parts[2]);
+	label_set_add(s, NVIDIA "cuda", "driver-version.major", "%s", parts[0]);
+	label_set_add(s, NVIDIA "cuda", "driver-version.minor", "%s", parts[1]);
+	label_set_add(s, NVIDIA "cuda", "driver-version.revision", "%s", parts[2]);
+	label_set_add(s, NVIDIA "cuda", "driver-version.full", "%s", version);
 }
 
-static void put_cuda(struct label_set *s, int32_t version)
+static void add_cuda_labels(struct label_set *s, int32_t version)
 {
 	int32_t major = version / 1000, minor = version % 1000 / 10;
 
 	if (version <= 0) {
-		label_note(s, "no labels of the CUDA version: the driver does not tell it");
+		label_set_add_note(s,
+			"no labels of the CUDA version: the driver does not tell it");
 		return;
 	}
-	label_put(s, NVIDIA "cuda", "runtime.major", "%" PRId32, major);
-	label_put(s, NVIDIA "cuda", "runtime.minor", "%" PRId32, minor);
-	label_put(s, NVIDIA "cuda", "runtime-version.major", "%" PRId32, major);
-	label_put(s, NVIDIA "cuda", "runtime-version.minor", "%" PRId32, minor);
-	label_put(s, NVIDIA "cuda", "runtime-version.full", "%" PRId32 ".%" PRId32, major,
+	label_set_add(s, NVIDIA "cuda", "runtime.major", "%" PRId32, major);
+	label_set_add(s, NVIDIA "cuda", "runtime.minor", "%" PRId32, minor);
+	label_set_add(s, NVIDIA "cuda", "runtime-version.major", "%" PRId32, major);
+	label_set_add(s, NVIDIA "cuda", "runtime-version.minor", "%" PRId32, minor);
+	label_set_add(s, NVIDIA "cuda", "runtime-version.full", "%" PRId32 ".%" PRId32, major,
 		minor);
 }
 
@@ -70,7 +71,7 @@ struct summary {
 	const struct gpu *clique, *other_clique;
 };
 
-static struct summary summarise(const struct inventory *inv)
+static struct summary summarise_node_gpus(const struct inventory *inv)
 {
 	struct summary s = { 0 };
 
@@ -94,29 +95,29 @@ static struct summary summarise(const struct inventory *inv)
 	return s;
 }
 
-static const char *mode_name(uint32_t pci_class)
+static const char *get_gpu_mode_name(uint32_t pci_class)
 {
 	return pci_class == PCI_CLASS_VGA  ? "graphics"
 	       : pci_class == PCI_CLASS_3D ? "compute"
 					   : "unknown";
 }
 
-static void put_clique(struct label_set *s, const struct summary *sum)
+static void add_clique_label(struct label_set *s, const struct summary *sum)
 {
 	const struct gpu *g = sum->clique, *o = sum->other_clique;
 
 	if (o)
-		label_note(s,
+		label_set_add_note(s,
 			"no label " LABEL_RESOURCE ".clique: GPU %" PRIu32 " is of %s.%" PRIu32
 			" and GPU %" PRIu32 " of %s.%" PRIu32,
 			g->index, g->cluster_uuid, g->clique_id, o->index, o->cluster_uuid,
 			o->clique_id);
 	else if (g)
-		label_put(s, LABEL_RESOURCE, "clique", "%s.%" PRIu32, g->cluster_uuid,
+		label_set_add(s, LABEL_RESOURCE, "clique", "%s.%" PRIu32, g->cluster_uuid,
 			g->clique_id);
 }
 
-static void put_sharing(struct label_set *s, const struct summary *sum,
+static void add_capability_labels(struct label_set *s, const struct summary *sum,
 	const struct config *config)
 {
 	static const char *const names[] = {
@@ -125,47 +126,48 @@ static void put_sharing(struct label_set *s, const struct summary *sum,
 	};
 
 	/* NVIDIA's is false where MIG is on, as its MPS cannot share MIG devices. */
-	label_put(s, NVIDIA "mps", "capable", "%s",
+	label_set_add(s, NVIDIA "mps", "capable", "%s",
 		config_wants_mps(config) ? "true" : "false");
 	if (sum->mig_capable || !sum->mig_unknown)
-		label_put(s, NVIDIA "mig", "capable", "%s",
+		label_set_add(s, NVIDIA "mig", "capable", "%s",
 			sum->mig_capable ? "true" : "false");
 	if (config->mig_strategy != MIG_STRATEGY_NONE)
-		label_put(s, NVIDIA "mig", "strategy", "%s", names[config->mig_strategy]);
+		label_set_add(s, NVIDIA "mig", "strategy", "%s", names[config->mig_strategy]);
 }
 
-static void put_vgpu(struct label_set *s, const struct label_facts *facts)
+static void add_vgpu_labels(struct label_set *s, const struct label_facts *facts)
 {
 	if (facts->vgpu == VGPU_UNKNOWN)
 		return;
-	label_put(s, NVIDIA "vgpu", "present", "%s",
+	label_set_add(s, NVIDIA "vgpu", "present", "%s",
 		facts->vgpu == VGPU_PRESENT ? "true" : "false");
 	if (facts->vgpu != VGPU_PRESENT)
 		return;
 	if (!facts->vgpu_host_version[0])
-		label_note(s, "no labels of the vGPU host's driver: the vGPU does not tell it");
+		label_set_add_note(s,
+			"no labels of the vGPU host's driver: the vGPU does not tell it");
 	if (facts->vgpu_host_version[0])
-		label_put(s, NVIDIA "vgpu", "host-driver-version", "%s",
+		label_set_add(s, NVIDIA "vgpu", "host-driver-version", "%s",
 			facts->vgpu_host_version);
 	if (facts->vgpu_host_branch[0])
-		label_put(s, NVIDIA "vgpu", "host-driver-branch", "%s",
+		label_set_add(s, NVIDIA "vgpu", "host-driver-branch", "%s",
 			facts->vgpu_host_branch);
 }
 
-static void put_node(struct label_set *s, const struct inventory *inv,
+static void add_node_labels(struct label_set *s, const struct inventory *inv,
 	const struct config *config, const struct label_facts *facts)
 {
-	const struct summary sum = summarise(inv);
+	const struct summary sum = summarise_node_gpus(inv);
 
 	if (!sum.n)
 		return;
-	put_driver(s, inv->driver_version);
-	put_cuda(s, inv->cuda_version);
-	label_put_text(s, LABEL_RESOURCE, "machine",
+	add_driver_labels(s, inv->driver_version);
+	add_cuda_labels(s, inv->cuda_version);
+	label_set_add_text(s, LABEL_RESOURCE, "machine",
 		facts->machine ? facts->machine : "unknown", "");
-	put_sharing(s, &sum, config);
-	label_put(s, LABEL_RESOURCE, "mode", "%s", mode_name(sum.pci_class));
-	put_clique(s, &sum);
+	add_capability_labels(s, &sum, config);
+	label_set_add(s, LABEL_RESOURCE, "mode", "%s", get_gpu_mode_name(sum.pci_class));
+	add_clique_label(s, &sum);
 	labels_of_gpus(s, inv, config);
 }
 
@@ -183,10 +185,10 @@ int labels_new(struct labels **ret, const struct inventory *inv, const struct co
 	if (!l)
 		return error_nomem(err);
 	if (facts->timestamp_s)
-		label_put(&s, NVIDIA "gfd", "timestamp", "%" PRIu64, facts->timestamp_s);
-	put_vgpu(&s, facts);
+		label_set_add(&s, NVIDIA "gfd", "timestamp", "%" PRIu64, facts->timestamp_s);
+	add_vgpu_labels(&s, facts);
 	if (inv->driver_version[0])
-		put_node(&s, inv, config, facts);
+		add_node_labels(&s, inv, config, facts);
 	if (s.failed)
 		return error_nomem(err);
 	if (l->n)

@@ -10,7 +10,7 @@ static bool is_alnum(char c)
 }
 
 /* A label value, or the part of a key behind its '/': the two differ in whether it may be empty. */
-static bool is_name(const char *text)
+static bool is_label_name(const char *text)
 {
 	size_t len = strlen(text);
 
@@ -24,7 +24,7 @@ static bool is_name(const char *text)
 
 bool label_value_ok(const char *value)
 {
-	return !value[0] || is_name(value);
+	return !value[0] || is_label_name(value);
 }
 
 void label_sanitise(char *text)
@@ -45,7 +45,7 @@ void label_sanitise(char *text)
 	text[n] = '\0';
 }
 
-void label_note(struct label_set *s, const char *fmt, ...)
+void label_set_add_note(struct label_set *s, const char *fmt, ...)
 {
 	char text[ERROR_MSG_MAX];
 	va_list ap;
@@ -58,7 +58,7 @@ void label_note(struct label_set *s, const char *fmt, ...)
 	s->failed = strv_add(s->notes, text, NULL) < 0;
 }
 
-static struct label *find(const struct labels *l, const char *key)
+static struct label *find_label(const struct labels *l, const char *key)
 {
 	for (size_t i = 0; i < l->n; i++)
 		if (strcmp(l->v[i].key, key) == 0)
@@ -68,12 +68,12 @@ static struct label *find(const struct labels *l, const char *key)
 
 const char *labels_get(const struct labels *l, const char *key)
 {
-	const struct label *found = find(l, key);
+	const struct label *found = find_label(l, key);
 
 	return found ? found->value : NULL;
 }
 
-static bool grow(struct label_set *s)
+static bool grow_label_set(struct label_set *s)
 {
 	size_t cap = s->cap ? 2 * s->cap : 64;
 	struct label *v;
@@ -88,9 +88,9 @@ static bool grow(struct label_set *s)
 	return true;
 }
 
-static bool put(struct label_set *s, const char *key, const char *value)
+static bool set_label(struct label_set *s, const char *key, const char *value)
 {
-	struct label *l = find(s->labels, key);
+	struct label *l = find_label(s->labels, key);
 	CLEANUP(freep) char *k = NULL;
 	CLEANUP(freep) char *v = strdup(value);
 
@@ -98,7 +98,7 @@ static bool put(struct label_set *s, const char *key, const char *value)
 		return false;
 	if (!l) {
 		k = strdup(key);
-		if (!k || !grow(s))
+		if (!k || !grow_label_set(s))
 			return false;
 		l = &s->labels->v[s->labels->n++];
 		*l = (struct label){ .key = STEAL_PTR(k) };
@@ -109,37 +109,39 @@ static bool put(struct label_set *s, const char *key, const char *value)
 }
 
 /* The names of resources come from the config: with a suffix they may be too long for a label. */
-static bool make_key(struct label_set *s, char *ret, const char *prefix, const char *suffix)
+static bool format_label_key(struct label_set *s, char *ret, const char *prefix,
+	const char *suffix)
 {
 	int n = snprintf(ret, LABEL_KEY_MAX + 1, "%s.%s", prefix, suffix);
 	const char *slash = strchr(ret, '/');
 
-	if (n > 0 && n <= LABEL_KEY_MAX && slash && is_name(slash + 1))
+	if (n > 0 && n <= LABEL_KEY_MAX && slash && is_label_name(slash + 1))
 		return true;
-	label_note(s, "no label %.200s.%s: it would not be a legal key", prefix, suffix);
+	label_set_add_note(s, "no label %.200s.%s: it would not be a legal key", prefix,
+		suffix);
 	return false;
 }
 
-void label_put(struct label_set *s, const char *prefix, const char *suffix, const char *fmt,
+void label_set_add(struct label_set *s, const char *prefix, const char *suffix, const char *fmt,
 	...)
 {
 	char key[LABEL_KEY_MAX + 1], value[4 * LABEL_VALUE_MAX];
 	va_list ap;
 	int n;
 
-	if (s->failed || !make_key(s, key, prefix, suffix))
+	if (s->failed || !format_label_key(s, key, prefix, suffix))
 		return;
 	va_start(ap, fmt);
 	n = vsnprintf(value, sizeof(value), fmt, ap);
 	va_end(ap);
 	if (n < 0 || (size_t)n >= sizeof(value) || !label_value_ok(value))
-		label_note(s, "no label %s: '%.100s' is not a legal value", key, value);
+		label_set_add_note(s, "no label %s: '%.100s' is not a legal value", key, value);
 	else
-		s->failed = !put(s, key, value);
+		s->failed = !set_label(s, key, value);
 }
 
 /* Trims both ends to letters and digits; returns the new start. */
-static char *trim(char *text)
+static char *trim_label_text(char *text)
 {
 	size_t len;
 
@@ -151,7 +153,7 @@ static char *trim(char *text)
 	return text;
 }
 
-void label_put_text(struct label_set *s, const char *prefix, const char *suffix,
+void label_set_add_text(struct label_set *s, const char *prefix, const char *suffix,
 	const char *text, const char *end)
 {
 	CLEANUP(freep) char *copy = NULL;
@@ -159,7 +161,7 @@ void label_put_text(struct label_set *s, const char *prefix, const char *suffix,
 	size_t room = LABEL_VALUE_MAX - strlen(end);
 	const char *body;
 
-	if (s->failed || !make_key(s, key, prefix, suffix))
+	if (s->failed || !format_label_key(s, key, prefix, suffix))
 		return;
 	copy = strdup(text);
 	if (!copy) {
@@ -167,13 +169,14 @@ void label_put_text(struct label_set *s, const char *prefix, const char *suffix,
 		return;
 	}
 	label_sanitise(copy);
-	if (strlen(trim(copy)) > room) {
-		trim(copy)[room] = '\0';
-		label_note(s, "label %s: '%.200s%s' is longer than %d characters and is cut",
-			key, text, end, LABEL_VALUE_MAX);
+	if (strlen(trim_label_text(copy)) > room) {
+		trim_label_text(copy)[room] = '\0';
+		label_set_add_note(s,
+			"label %s: '%.200s%s' is longer than %d characters and is cut", key,
+			text, end, LABEL_VALUE_MAX);
 	}
-	body = trim(copy);
+	body = trim_label_text(copy);
 	if (!body[0] && end[0])
 		body = "unknown";
-	label_put(s, prefix, suffix, "%s%s", body, end);
+	label_set_add(s, prefix, suffix, "%s%s", body, end);
 }

@@ -21,17 +21,17 @@ struct label_set {
 };
 
 /* Sets PREFIX.SUFFIX to the text; a key that is there already gets the new value. */
-void label_put(struct label_set *s, const char *prefix, const char *suffix, const char *fmt,
+void label_set_add(struct label_set *s, const char *prefix, const char *suffix, const char *fmt,
 	...) PRINTF(4, 5);
 
 /*
  * Sets PREFIX.SUFFIX to @text made legal, with @end behind it. A text that is too long is cut
  * before @end, since programs look for the end ("-SHARED"), and that is noted.
  */
-void label_put_text(struct label_set *s, const char *prefix, const char *suffix,
+void label_set_add_text(struct label_set *s, const char *prefix, const char *suffix,
 	const char *text, const char *end);
 
-void label_note(struct label_set *s, const char *fmt, ...) PRINTF(2, 3);
+void label_set_add_note(struct label_set *s, const char *fmt, ...) PRINTF(2, 3);
 
 /*
  * NVIDIA's own cleaning, in place: characters outside [A-Za-z0-9_. -] go, runs of blanks become

@@ -28,7 +28,7 @@ static void save_gi(struct mig_saved_gi *s, const struct mig_gi *gi,
 }
 
 /* By profile, as mig-parted lists them: it compares checkpoints with the node by position. */
-static void save(struct mig_saved_gpu *s, const struct mig_node_gpu *g)
+static void save_mig_gpu(struct mig_saved_gpu *s, const struct mig_node_gpu *g)
 {
 	(void)snprintf(s->uuid, sizeof(s->uuid), "%s", g->uuid);
 	s->enabled = g->state.enabled;
@@ -52,7 +52,7 @@ int mig_checkpoint_make(struct mig_checkpoint **ret, const struct mig_node *node
 		return error_nomem(err);
 	for (uint32_t i = 0; i < node->n; i++) {
 		if (node->gpus[i].fault.code == ERR_NONE && node->gpus[i].state.capable)
-			save(&c->gpus[c->n++], &node->gpus[i]);
+			save_mig_gpu(&c->gpus[c->n++], &node->gpus[i]);
 	}
 	*ret = STEAL_PTR(c);
 	return 0;
@@ -78,7 +78,7 @@ static const struct mig_gi_profile *profile_of(const struct mig_layout *l, uint3
 }
 
 static int want_gi(const struct mig_saved_gi *s, const struct mig_node_gpu *g,
-	struct mig_want_gi *ret, struct error *err)
+	struct mig_desired_gi *ret, struct error *err)
 {
 	const struct mig_gi_profile *p = profile_of(&g->layout, s->profile);
 	uint32_t slices = 0;
@@ -93,7 +93,7 @@ static int want_gi(const struct mig_saved_gi *s, const struct mig_node_gpu *g,
 			"GPU %u (%s): the checkpoint has a GPU instance of profile number %u at %u:%u, "
 			"where this GPU has no place for it",
 			g->index, g->uuid, s->profile, s->start, s->size);
-	*ret = (struct mig_want_gi){ .profile = (uint32_t)(p - g->layout.profiles),
+	*ret = (struct mig_desired_gi){ .profile = (uint32_t)(p - g->layout.profiles),
 		.start = s->start,
 		.n_ci = s->n_ci };
 	for (uint32_t i = 0; i < s->n_ci; i++) {
@@ -114,9 +114,9 @@ static int want_gi(const struct mig_saved_gi *s, const struct mig_node_gpu *g,
 }
 
 int mig_checkpoint_want(const struct mig_saved_gpu *s, const struct mig_node_gpu *g,
-	struct mig_want *ret, struct error *err)
+	struct mig_desired *ret, struct error *err)
 {
-	struct mig_want w = { .enabled = s->enabled, .n = s->n };
+	struct mig_desired w = { .enabled = s->enabled, .n = s->n };
 
 	if (!g->state.capable)
 		return error_set(err, ERR_UNSUPPORTED,

@@ -47,4 +47,4 @@ const struct mig_saved_gpu *mig_checkpoint_find(const struct mig_checkpoint *c,
 
 /* What @s wants of @g. ERR_INVALID: a profile, a place or a CI that this GPU has not. */
 int mig_checkpoint_want(const struct mig_saved_gpu *s, const struct mig_node_gpu *g,
-	struct mig_want *ret, struct error *err) MUST_USE;
+	struct mig_desired *ret, struct error *err) MUST_USE;

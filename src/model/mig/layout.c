@@ -97,7 +97,7 @@ int mig_state_check(const struct mig_layout *l, const struct mig_state *s, struc
 	return 0;
 }
 
-static int check_want_gi(const struct mig_layout *l, const struct mig_want_gi *w,
+static int check_want_gi(const struct mig_layout *l, const struct mig_desired_gi *w,
 	struct error *err)
 {
 	char name[MIG_PROFILE_NAME_MAX];
@@ -126,7 +126,8 @@ static int check_want_gi(const struct mig_layout *l, const struct mig_want_gi *w
 	return 0;
 }
 
-int mig_want_check(const struct mig_layout *l, const struct mig_want *w, struct error *err)
+int mig_desired_check(const struct mig_layout *l, const struct mig_desired *w,
+	struct error *err)
 {
 	if (w->n > MIG_GIS_MAX)
 		return error_set(err, ERR_LIMIT,
@@ -143,7 +144,8 @@ int mig_want_check(const struct mig_layout *l, const struct mig_want *w, struct 
 
 /* How far, in 1/8 GB, @gb is from what a name of @eighths of this GPU should say; UINT64_MAX: no
  * driver would write it. */
-static uint64_t distance(const struct mig_layout *l, uint32_t eighths, uint32_t gb)
+static uint64_t compute_memory_distance(const struct mig_layout *l, uint32_t eighths,
+	uint32_t gb)
 {
 	uint64_t gib = l->memory_total_mib / 1024 + (l->memory_total_mib % 1024 != 0);
 	uint64_t said = 8 * (uint64_t)gb, is = eighths * gib;
@@ -170,7 +172,7 @@ int mig_layout_find(const struct mig_layout *l, const struct mig_profile *name, 
 			found = (int)i;
 			break;
 		}
-		off = eighths ? distance(l, eighths, name->gb) : UINT64_MAX;
+		off = eighths ? compute_memory_distance(l, eighths, name->gb) : UINT64_MAX;
 		if (off < best) {
 			best = off;
 			found = (int)i;
@@ -195,23 +197,24 @@ void mig_layout_name(const struct mig_layout *l, uint32_t profile, uint32_t ci_s
 	mig_profile_format(&name, ret);
 }
 
-void mig_want_of_state(const struct mig_state *s, struct mig_want *ret)
+void mig_desired_from_state(const struct mig_state *s, struct mig_desired *ret)
 {
-	*ret = (struct mig_want){ .enabled = s->capable && s->enabled };
+	*ret = (struct mig_desired){ .enabled = s->capable && s->enabled };
 	if (!ret->enabled)
 		return;
 	for (; ret->n < s->n && ret->n < MIG_GIS_MAX; ret->n++) {
 		const struct mig_gi *from = &s->gi[ret->n];
-		struct mig_want_gi *to = &ret->gi[ret->n];
+		struct mig_desired_gi *to = &ret->gi[ret->n];
 
-		*to = (struct mig_want_gi){ .profile = from->profile, .start = from->start };
+		*to = (struct mig_desired_gi){ .profile = from->profile, .start = from->start };
 		for (; to->n_ci < from->n_ci && to->n_ci < MIG_CIS_MAX; to->n_ci++)
 			to->ci[to->n_ci] = from->ci[to->n_ci].slices;
 	}
 }
 
 /* The first ci of @want that is not served yet and has @slices; its bit, 0: none. */
-static uint32_t unserved(const struct mig_want_gi *want, uint32_t served, uint32_t slices)
+static uint32_t find_unserved_ci(const struct mig_desired_gi *want, uint32_t served,
+	uint32_t slices)
 {
 	for (uint32_t i = 0; i < want->n_ci; i++)
 		if (want->ci[i] == slices && !(served >> i & 1))
@@ -219,15 +222,16 @@ static uint32_t unserved(const struct mig_want_gi *want, uint32_t served, uint32
 	return 0;
 }
 
-struct mig_ci_match mig_match_cis(const struct mig_gi *gi, const struct mig_want_gi *want)
+struct mig_ci_match mig_match_cis(const struct mig_gi *gi, const struct mig_desired_gi *want)
 {
 	struct mig_ci_match m = { 0 };
 
 	for (int busy = 1; busy >= 0; busy--) {
 		for (uint32_t i = gi->n_ci; i-- > 0;) {
-			uint32_t bit = gi->ci[i].busy == (bool)busy
-					       ? unserved(want, m.served, gi->ci[i].slices)
-					       : 0;
+			uint32_t bit =
+				gi->ci[i].busy == (bool)busy
+					? find_unserved_ci(want, m.served, gi->ci[i].slices)
+					: 0;
 
 			m.served |= bit;
 			m.kept |= (uint32_t)(bit != 0) << i;

@@ -61,17 +61,17 @@ struct mig_state {
 };
 
 /* What it is to be. */
-struct mig_want_gi {
+struct mig_desired_gi {
 	uint32_t profile;         /* position in the layout */
 	uint32_t start;           /* or MIG_START_ANY */
 	uint32_t n_ci;            /* 0: a GI without CIs */
 	uint32_t ci[MIG_CIS_MAX]; /* slices of each, in order */
 };
 
-struct mig_want {
+struct mig_desired {
 	bool enabled;
 	uint32_t n;
-	struct mig_want_gi gi[MIG_GIS_MAX];
+	struct mig_desired_gi gi[MIG_GIS_MAX];
 };
 
 /*
@@ -83,7 +83,7 @@ struct mig_want {
 int mig_layout_check(const struct mig_layout *l, struct error *err) MUST_USE;
 int mig_state_check(const struct mig_layout *l, const struct mig_state *s,
 	struct error *err) MUST_USE;
-int mig_want_check(const struct mig_layout *l, const struct mig_want *w,
+int mig_desired_check(const struct mig_layout *l, const struct mig_desired *w,
 	struct error *err) MUST_USE;
 
 /*
@@ -101,7 +101,7 @@ void mig_layout_name(const struct mig_layout *l, uint32_t profile, uint32_t ci_s
 	char ret[MIG_PROFILE_NAME_MAX]);
 
 /* What @s is, as a wish: the same instances at the same places. */
-void mig_want_of_state(const struct mig_state *s, struct mig_want *ret);
+void mig_desired_from_state(const struct mig_state *s, struct mig_desired *ret);
 
 /*
  * Which CIs of @gi can stay where @want is wanted: those with the same slices, busy ones first, then
@@ -112,4 +112,4 @@ struct mig_ci_match {
 	uint32_t kept;   /* bit i: CI i of @gi stays */
 	uint32_t served; /* bit i: and is what ci i of @want asks for */
 };
-struct mig_ci_match mig_match_cis(const struct mig_gi *gi, const struct mig_want_gi *want);
+struct mig_ci_match mig_match_cis(const struct mig_gi *gi, const struct mig_desired_gi *want);

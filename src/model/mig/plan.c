@@ -9,20 +9,20 @@ static_assert(MIG_GIS_MAX < 32, "a bit for each GI of .kept");
 
 /* What a plan is made of. */
 struct task {
-	const struct mig_state *have; /* instances of today */
-	const struct mig_want *want;  /* instances, if any */
-	struct mig_place places[MIG_GIS_MAX];
+	const struct mig_state *have;   /* instances of today */
+	const struct mig_desired *want; /* instances, if any */
+	struct mig_placement places[MIG_GIS_MAX];
 	struct mig_plan plan;
 };
 
-static void add(struct task *t, struct mig_step step)
+static void add_plan_step(struct task *t, struct mig_step step)
 {
 	assert(t->plan.n < MIG_STEPS_MAX); /* each GI and CI comes and goes once at most */
 	t->plan.steps[t->plan.n++] = step;
 }
 
 /* Which wish GI @i of today serves; NULL: it goes. */
-static const struct mig_want_gi *served_by(const struct task *t, uint32_t i)
+static const struct mig_desired_gi *find_served_gi(const struct task *t, uint32_t i)
 {
 	for (uint32_t j = 0; j < t->want->n; j++)
 		if (t->places[j].kept == (int32_t)i)
@@ -35,7 +35,7 @@ static void destroy_cis(struct task *t)
 {
 	for (uint32_t i = 0; i < t->have->n; i++) {
 		const struct mig_gi *gi = &t->have->gi[i];
-		const struct mig_want_gi *want = served_by(t, i);
+		const struct mig_desired_gi *want = find_served_gi(t, i);
 		uint32_t kept = want ? mig_match_cis(gi, want).kept : 0;
 		uint32_t n_kept = (uint32_t)__builtin_popcount(kept);
 
@@ -45,12 +45,12 @@ static void destroy_cis(struct task *t)
 		for (uint32_t j = 0; j < gi->n_ci; j++) {
 			if (kept >> j & 1)
 				continue;
-			add(t, (struct mig_step){ .action = MIG_DESTROY_CI,
-				       .gi = gi->id,
-				       .ci = gi->ci[j].id,
-				       .profile = gi->profile,
-				       .start = gi->start,
-				       .slices = gi->ci[j].slices });
+			add_plan_step(t, (struct mig_step){ .action = MIG_DESTROY_CI,
+						 .gi = gi->id,
+						 .ci = gi->ci[j].id,
+						 .profile = gi->profile,
+						 .start = gi->start,
+						 .slices = gi->ci[j].slices });
 		}
 	}
 }
@@ -61,18 +61,18 @@ static void destroy_gis(struct task *t)
 		const struct mig_gi *gi = &t->have->gi[i];
 
 		if (!(t->plan.kept >> i & 1))
-			add(t, (struct mig_step){ .action = MIG_DESTROY_GI,
-				       .gi = gi->id,
-				       .profile = gi->profile,
-				       .start = gi->start });
+			add_plan_step(t, (struct mig_step){ .action = MIG_DESTROY_GI,
+						 .gi = gi->id,
+						 .profile = gi->profile,
+						 .start = gi->start });
 	}
 }
 
-static void create(struct task *t)
+static void add_create_steps(struct task *t)
 {
 	for (uint32_t i = 0; i < t->want->n; i++) {
-		const struct mig_want_gi *want = &t->want->gi[i];
-		const struct mig_place *place = &t->places[i];
+		const struct mig_desired_gi *want = &t->want->gi[i];
+		const struct mig_placement *place = &t->places[i];
 		struct mig_step step = { .action = MIG_CREATE_GI,
 			.gi = MIG_NEW_GI,
 			.made = t->plan.n,
@@ -87,22 +87,22 @@ static void create(struct task *t)
 			step.gi = gi->id;
 			step.made = 0;
 		} else {
-			add(t, step);
+			add_plan_step(t, step);
 		}
 		step.action = MIG_CREATE_CI;
 		for (uint32_t j = 0; j < want->n_ci; j++) {
 			step.slices = want->ci[j];
 			if (!(served >> j & 1))
-				add(t, step);
+				add_plan_step(t, step);
 		}
 	}
 }
 
-static int check(const struct mig_layout *layout, const struct mig_state *have,
-	const struct mig_want *want, struct error *err)
+static int check_plan_input(const struct mig_layout *layout, const struct mig_state *have,
+	const struct mig_desired *want, struct error *err)
 {
 	if (mig_layout_check(layout, err) < 0 || mig_state_check(layout, have, err) < 0 ||
-		mig_want_check(layout, want, err) < 0)
+		mig_desired_check(layout, want, err) < 0)
 		return -1;
 	if (want->enabled && !have->capable)
 		return error_set(err, ERR_UNSUPPORTED, "MIG wanted, but the GPU has none");
@@ -110,7 +110,8 @@ static int check(const struct mig_layout *layout, const struct mig_state *have,
 }
 
 /* Finds the places of what is wanted, and that nothing busy is in the way. */
-static int place(struct task *t, const struct mig_layout *layout, bool force, struct error *err)
+static int place_desired_gis(struct task *t, const struct mig_layout *layout, bool force,
+	struct error *err)
 {
 	if (!t->want->enabled) /* everything goes */
 		return force ? 0
@@ -121,33 +122,33 @@ static int place(struct task *t, const struct mig_layout *layout, bool force, st
 }
 
 int mig_plan_make(struct mig_plan *ret, const struct mig_layout *layout,
-	const struct mig_state *have, const struct mig_want *want, unsigned flags,
+	const struct mig_state *have, const struct mig_desired *want, unsigned flags,
 	struct error *err)
 {
 	static const struct mig_state empty = { .n = 0 };
-	static const struct mig_want off = { .n = 0 }, on = { .enabled = true };
+	static const struct mig_desired off = { .n = 0 }, on = { .enabled = true };
 	const struct mig_step mode = { .action = MIG_SET_MODE, .enabled = want->enabled };
 	bool mode_only = flags & MIG_PLAN_MODE_ONLY, mode_right;
 	struct task t = { .have = have->enabled ? have : &empty, .want = want };
 
 	if (mode_only)
 		t.want = want->enabled ? &on : &off;
-	if (check(layout, have, t.want, err) < 0)
+	if (check_plan_input(layout, have, t.want, err) < 0)
 		return -1;
 	mode_right = have->enabled == want->enabled && have->pending_enabled == want->enabled;
 	if (want->enabled && !mode_right)
-		add(&t, mode);
+		add_plan_step(&t, mode);
 	if (mode_only && want->enabled) {
 		t.plan.kept = t.plan.untouched = (1u << t.have->n) - 1;
 	} else {
-		if (place(&t, layout, flags & MIG_PLAN_FORCE, err) < 0)
+		if (place_desired_gis(&t, layout, flags & MIG_PLAN_FORCE, err) < 0)
 			return -1;
 		destroy_cis(&t);
 		destroy_gis(&t);
-		create(&t);
+		add_create_steps(&t);
 	}
 	if (!want->enabled && !mode_right)
-		add(&t, mode);
+		add_plan_step(&t, mode);
 	*ret = t.plan;
 	return 0;
 }

@@ -35,25 +35,25 @@ static const char *const attributes_of[] = {
 };
 
 /* ctype.h would ask the locale. */
-static bool is_digit(char c)
+static bool is_profile_digit(char c)
 {
 	return c >= '0' && c <= '9';
 }
 
-static bool is_letter(char c)
+static bool is_profile_letter(char c)
 {
 	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
 /* Takes "12g." or the like off the front of *at. */
-static bool take_number(const char **at, const char *unit, uint32_t *ret)
+static bool parse_profile_number(const char **at, const char *unit, uint32_t *ret)
 {
 	const char *p = *at;
 	uint32_t n = 0;
 
 	if (*p == '0')
 		return false;
-	while (is_digit(*p) && p - *at < NUMBER_DIGITS)
+	while (is_profile_digit(*p) && p - *at < NUMBER_DIGITS)
 		n = n * 10 + (uint32_t)(*p++ - '0');
 	if (p == *at || strncmp(p, unit, strlen(unit)) != 0)
 		return false;
@@ -70,10 +70,12 @@ struct word {
 
 static bool word_ok(struct word w)
 {
-	if (w.len == 0 || is_digit(w.text[0]) || w.text[0] == '.' || w.text[w.len - 1] == '.')
+	if (w.len == 0 || is_profile_digit(w.text[0]) || w.text[0] == '.' ||
+		w.text[w.len - 1] == '.')
 		return false;
 	for (size_t i = 0; i < w.len; i++)
-		if (!is_letter(w.text[i]) && !is_digit(w.text[i]) && w.text[i] != '.')
+		if (!is_profile_letter(w.text[i]) && !is_profile_digit(w.text[i]) &&
+			w.text[i] != '.')
 			return false;
 	return true;
 }
@@ -86,7 +88,7 @@ static int word_compare(struct word a, struct word b)
 }
 
 /* Puts @w where it belongs among the @n sorted ones; false: it is there already. */
-static bool insert(struct word *sorted, size_t n, struct word w)
+static bool insert_attribute(struct word *sorted, size_t n, struct word w)
 {
 	size_t i = n;
 
@@ -116,7 +118,7 @@ static const char *parse_attributes(char ret[MIG_ATTRIBUTES_MAX], const char *te
 
 		if (!word_ok(w))
 			return "attributes of letters, digits and inner dots, beginning with a letter";
-		if (!insert(sorted, n++, w))
+		if (!insert_attribute(sorted, n++, w))
 			return "each attribute once";
 		at = w.text + w.len;
 	}
@@ -130,16 +132,16 @@ static const char *parse_attributes(char ret[MIG_ATTRIBUTES_MAX], const char *te
 }
 
 /* NULL, or what was expected instead. */
-static const char *parse(struct mig_profile *p, const char *at)
+static const char *parse_profile_text(struct mig_profile *p, const char *at)
 {
-	bool has_c = take_number(&at, "c.", &p->c);
+	bool has_c = parse_profile_number(&at, "c.", &p->c);
 
-	if (!take_number(&at, "g.", &p->g))
+	if (!parse_profile_number(&at, "g.", &p->g))
 		return has_c ? "compute slices like '3g.' after 'c.'"
 			     : "compute slices like '1g.' first";
 	if (!has_c)
 		p->c = p->g;
-	if (!take_number(&at, "gb", &p->gb))
+	if (!parse_profile_number(&at, "gb", &p->gb))
 		return "memory like '5gb' after 'g.'";
 	return parse_attributes(p->attributes, at);
 }
@@ -147,7 +149,7 @@ static const char *parse(struct mig_profile *p, const char *at)
 int mig_profile_parse(struct mig_profile *ret, const char *text, struct error *err)
 {
 	struct mig_profile p = { 0 };
-	const char *expected = parse(&p, text);
+	const char *expected = parse_profile_text(&p, text);
 
 	if (expected)
 		return error_set(err, ERR_INVALID,

@@ -6,23 +6,23 @@
 #include <string.h>
 
 /* A physical device of the request. */
-struct part {
+struct grant_part {
 	const struct offer_device *device; /* the first of its ids */
 	uint32_t count;
 };
 
-static int part_cmp(const void *a, const void *b)
+static int compare_grant_parts(const void *a, const void *b)
 {
-	const struct offer_device *x = ((const struct part *)a)->device;
-	const struct offer_device *y = ((const struct part *)b)->device;
+	const struct offer_device *x = ((const struct grant_part *)a)->device;
+	const struct offer_device *y = ((const struct grant_part *)b)->device;
 
 	if (x->gpu != y->gpu)
 		return x->gpu < y->gpu ? -1 : 1;
 	return (x->mig > y->mig) - (x->mig < y->mig);
 }
 
-static size_t collect(struct part *parts, const struct resource *r, const char *const *ids,
-	size_t n_ids)
+static size_t collect_grant_parts(struct grant_part *parts, const struct resource *r,
+	const char *const *ids, size_t n_ids)
 {
 	size_t n = 0;
 
@@ -36,17 +36,17 @@ static size_t collect(struct part *parts, const struct resource *r, const char *
 			(parts[at].device->gpu != d->gpu || parts[at].device->mig != d->mig))
 			at++;
 		if (at == n)
-			parts[n++] = (struct part){ .device = d };
+			parts[n++] = (struct grant_part){ .device = d };
 		parts[at].count++;
 	}
 	if (n)
-		qsort(parts, n, sizeof(*parts), part_cmp);
+		qsort(parts, n, sizeof(*parts), compare_grant_parts);
 	return n;
 }
 
 /* Its daemon, into @ret, which is that of the parts before. */
 static int one_daemon(const struct mps_daemon **ret, const struct mps_plan *p,
-	const struct resource *r, const struct inventory *inv, const struct part *parts,
+	const struct resource *r, const struct inventory *inv, const struct grant_part *parts,
 	size_t at, struct error *err)
 {
 	const struct offer_device *d = parts[at].device, *first = parts[0].device;
@@ -69,8 +69,8 @@ static int one_daemon(const struct mps_daemon **ret, const struct mps_plan *p,
 	return 0;
 }
 
-static int put_memory(struct mps_grant *g, size_t place, uint64_t mib, const struct resource *r,
-	struct error *err)
+static int add_mps_memory_limit(struct mps_grant *g, size_t place, uint64_t mib,
+	const struct resource *r, struct error *err)
 {
 	size_t len = strlen(g->memory), room = sizeof(g->memory) - len;
 	int n;
@@ -87,7 +87,7 @@ static int put_memory(struct mps_grant *g, size_t place, uint64_t mib, const str
 }
 
 /* Latency if all that isolate compute say so, as in a slice. */
-static void put_priority(struct mps_grant *g, const struct offer_share *s)
+static void set_mps_priority(struct mps_grant *g, const struct offer_share *s)
 {
 	if (s->isolation.compute == ISOLATION_COMPUTE_NONE)
 		return;
@@ -100,25 +100,26 @@ static void put_priority(struct mps_grant *g, const struct offer_share *s)
 int mps_grant_make(struct mps_grant *ret, const struct mps_plan *p, const struct resource *r,
 	const struct inventory *inv, const char *const *ids, size_t n_ids, struct error *err)
 {
-	CLEANUP(freep) struct part *parts = calloc(n_ids + 1, sizeof(*parts));
+	CLEANUP(freep) struct grant_part *parts = calloc(n_ids + 1, sizeof(*parts));
 	struct mps_grant g = { .priority = MPS_PRIORITY_UNSET };
 	size_t n;
 
 	if (!parts)
 		return error_nomem(err);
-	n = collect(parts, r, ids, n_ids);
+	n = collect_grant_parts(parts, r, ids, n_ids);
 	for (size_t i = 0; i < n; i++)
 		if (one_daemon(&g.daemon, p, r, inv, parts, i, err) < 0)
 			return -1;
 	for (size_t i = 0; g.daemon && i < n; i++) {
 		const struct offer_device *d = parts[i].device;
 		const struct offer_share *s = resource_share(r, d);
-		uint32_t percent = mps_percent(s, parts[i].count);
+		uint32_t percent = mps_active_thread_percent(s, parts[i].count);
 
 		if (!g.percent || percent < g.percent)
 			g.percent = percent;
-		put_priority(&g, s);
-		if (put_memory(&g, i, mps_limit_mib(r, d, inv, parts[i].count), r, err) < 0)
+		set_mps_priority(&g, s);
+		if (add_mps_memory_limit(&g, i, mps_limit_mib(r, d, inv, parts[i].count), r,
+			    err) < 0)
 			return -1;
 	}
 	*ret = g;

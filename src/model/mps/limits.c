@@ -17,7 +17,7 @@ bool mps_shares(const struct resource *r, const struct offer_device *d)
 	return s && s->strategy == SHARING_MPS;
 }
 
-uint32_t mps_percent(const struct offer_share *s, uint32_t k)
+uint32_t mps_active_thread_percent(const struct offer_share *s, uint32_t k)
 {
 	uint64_t weight = (uint64_t)s->weight * k, percent = 0;
 	uint64_t all = s->weights > weight ? s->weights : weight;

@@ -85,7 +85,7 @@ uint64_t mps_limit_mib(const struct resource *r, const struct offer_device *d,
 	const struct inventory *inv, uint32_t k);
 
 /* Active threads of such a client, 1 to 100. */
-uint32_t mps_percent(const struct offer_share *s, uint32_t k);
+uint32_t mps_active_thread_percent(const struct offer_share *s, uint32_t k);
 
 /* How many clients a device takes: 48 or 16, as NVIDIA's plugin has it. */
 uint32_t mps_replicas_max(uint32_t cc_major, uint32_t cc_minor);

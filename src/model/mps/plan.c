@@ -14,14 +14,15 @@ struct node {
 	bool unlimited, exclusive;
 };
 
-struct work {
+struct mps_planning {
 	const struct inventory *inv;
 	const struct config *config;
 	struct node *nodes;
 	uint32_t n, room;
 };
 
-static struct node *node_at(struct work *w, const struct offer_device *d, struct error *err)
+static struct node *node_at(struct mps_planning *w, const struct offer_device *d,
+	struct error *err)
 {
 	for (uint32_t i = 0; i < w->n; i++)
 		if (w->nodes[i].gpu == d->gpu && w->nodes[i].mig == d->mig)
@@ -44,7 +45,7 @@ static struct node *node_at(struct work *w, const struct offer_device *d, struct
 	return &w->nodes[w->n++];
 }
 
-static void join(struct work *w, uint32_t a, uint32_t b)
+static void merge_daemon_sets(struct mps_planning *w, uint32_t a, uint32_t b)
 {
 	uint32_t keep = a < b ? a : b, drop = a < b ? b : a;
 
@@ -54,7 +55,7 @@ static void join(struct work *w, uint32_t a, uint32_t b)
 }
 
 /* Devices lie one physical one after the other: each is looked at once. */
-static int add_resource(struct work *w, const struct resource *r, struct error *err)
+static int add_resource(struct mps_planning *w, const struct resource *r, struct error *err)
 {
 	uint32_t joined = UINT32_MAX;
 
@@ -71,8 +72,8 @@ static int add_resource(struct work *w, const struct resource *r, struct error *
 		if (!n)
 			return -1;
 		most = s->fail_requests_greater_than_one ? 1 : s->replicas;
-		if (mps_percent(s, most) > n->percent)
-			n->percent = mps_percent(s, most);
+		if (mps_active_thread_percent(s, most) > n->percent)
+			n->percent = mps_active_thread_percent(s, most);
 		limit = mps_limit_mib(r, d, w->inv, most);
 		if (limit > n->limit_mib)
 			n->limit_mib = limit;
@@ -83,7 +84,7 @@ static int add_resource(struct work *w, const struct resource *r, struct error *
 			d->mig != OFFER_WHOLE)
 			continue;
 		if (joined != UINT32_MAX)
-			join(w, w->nodes[joined].set, n->set);
+			merge_daemon_sets(w, w->nodes[joined].set, n->set);
 		joined = (uint32_t)(n - w->nodes);
 	}
 	return 0;
@@ -99,7 +100,7 @@ static int node_cmp(const void *a, const void *b)
 }
 
 /* FNV-1a of all UUIDs with their ends; 48 bits of it. The UUIDs are the node's own, nobody chooses them. */
-static uint64_t hash_of(const struct mps_daemon *d)
+static uint64_t hash_daemon_uuids(const struct mps_daemon *d)
 {
 	uint64_t h = UINT64_C(14695981039346656037);
 
@@ -112,12 +113,12 @@ static uint64_t hash_of(const struct mps_daemon *d)
 	return (h ^ h >> 48) & ((UINT64_C(1) << 48) - 1);
 }
 
-static void make_key(struct mps_daemon *d)
+static void format_daemon_key(struct mps_daemon *d)
 {
 	size_t len = strlen(d->devices[0].uuid);
 
 	if (d->n > 1 || len >= sizeof(d->key)) {
-		(void)snprintf(d->key, sizeof(d->key), "set-%012" PRIx64, hash_of(d));
+		(void)snprintf(d->key, sizeof(d->key), "set-%012" PRIx64, hash_daemon_uuids(d));
 		return;
 	}
 	memcpy(d->key, d->devices[0].uuid, len + 1);
@@ -127,7 +128,7 @@ static void make_key(struct mps_daemon *d)
 }
 
 /* The devices of @set, in the order of the inventory. */
-static int make_daemon(struct mps_daemon *d, const struct work *w, uint32_t set,
+static int make_daemon(struct mps_daemon *d, const struct mps_planning *w, uint32_t set,
 	struct error *err)
 {
 	d->devices = calloc(w->n, sizeof(*d->devices));
@@ -152,7 +153,7 @@ static int make_daemon(struct mps_daemon *d, const struct work *w, uint32_t set,
 		d->exclusive = d->exclusive && n->exclusive;
 		d->n++;
 	}
-	make_key(d);
+	format_daemon_key(d);
 	return 0;
 }
 
@@ -161,7 +162,7 @@ static int daemon_cmp(const void *a, const void *b)
 	return strcmp(((const struct mps_daemon *)a)->key, ((const struct mps_daemon *)b)->key);
 }
 
-static int make_daemons(struct mps_plan *p, struct work *w, struct error *err)
+static int make_daemons(struct mps_plan *p, struct mps_planning *w, struct error *err)
 {
 	CLEANUP(freep) bool *done = calloc((size_t)w->n + 1, sizeof(*done));
 
@@ -188,7 +189,7 @@ int mps_plan_new(struct mps_plan **ret, const struct offer *offer, const struct 
 	const struct config *config, struct error *err)
 {
 	CLEANUP(mps_plan_freep) struct mps_plan *p = calloc(1, sizeof(*p));
-	struct work w = { .inv = inv, .config = config };
+	struct mps_planning w = { .inv = inv, .config = config };
 	int r = 0;
 
 	if (!p)

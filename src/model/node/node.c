@@ -14,28 +14,28 @@ void node_fini(struct node *n)
 	n->inv = inventory_free(n->inv);
 	free(n->gpus);
 	free(n->migs);
-	free(n->kept);
+	free(n->persisted);
 	n->gpus = NULL;
 	n->migs = NULL;
-	n->kept = NULL;
+	n->persisted = NULL;
 }
 
 #define NOBODY UINT32_MAX
 
-static uint32_t known(const struct node *n)
+static uint32_t count_known_gpus(const struct node *n)
 {
 	return n->inv ? n->inv->n : 0;
 }
 
 /* One GPU of the next state: where it was, and where it is in the new look. */
-struct place {
+struct node_entry {
 	struct node_gpu gpu;
 	uint32_t old, seen; /* positions, or NOBODY */
 };
 
 static uint32_t find_uuid(const struct node *n, const char *uuid)
 {
-	for (uint32_t i = 0; uuid[0] && i < known(n); i++)
+	for (uint32_t i = 0; uuid[0] && i < count_known_gpus(n); i++)
 		if (strcmp(n->gpus[i].gpu.uuid, uuid) == 0)
 			return i;
 	return NOBODY;
@@ -50,7 +50,7 @@ static uint32_t find_nameless(const struct node *n, const struct gpu *seen,
 {
 	uint32_t by_index = NOBODY;
 
-	for (uint32_t i = 0; i < known(n); i++) {
+	for (uint32_t i = 0; i < count_known_gpus(n); i++) {
 		const struct gpu *g = &n->gpus[i].gpu;
 
 		if (claims[i] != NOBODY)
@@ -66,17 +66,18 @@ static uint32_t find_nameless(const struct node *n, const struct gpu *seen,
 }
 
 /* claims[i] = which seen GPU the known GPU i is; claimed[k] = the reverse. */
-static void match(const struct node *n, const struct inventory *seen, uint32_t *claims,
-	uint32_t *claimed)
+static void match_seen_gpus(const struct node *n, const struct inventory *seen,
+	uint32_t *claims, uint32_t *claimed)
 {
-	for (uint32_t i = 0; i < known(n); i++)
+	for (uint32_t i = 0; i < count_known_gpus(n); i++)
 		claims[i] = NOBODY;
 	for (uint32_t k = 0; k < seen->n; k++) {
 		const char *uuid = seen->gpus[k].uuid;
 
 		/* Should two have one UUID, each keeps its own entry. */
 		claimed[k] = NOBODY;
-		for (uint32_t i = 0; uuid[0] && i < known(n) && claimed[k] == NOBODY; i++)
+		for (uint32_t i = 0; uuid[0] && i < count_known_gpus(n) && claimed[k] == NOBODY;
+			i++)
 			if (claims[i] == NOBODY && strcmp(n->gpus[i].gpu.uuid, uuid) == 0)
 				claimed[k] = i;
 		if (claimed[k] != NOBODY)
@@ -102,7 +103,7 @@ static bool is_reset_after(enum gpu_fault fault)
  * remapping of a GPU with MIG instances) stays raised until it is read as clear. After a reset only a call
  * that fails keeps it: a driver that does not have the signal then will not have it later.
  */
-static void keep_raised(struct gpu *g, const struct gpu *was)
+static void preserve_raised_signals(struct gpu *g, const struct gpu *was)
 {
 	bool reset = g->fault == GPU_OK && is_reset_after(was->fault);
 	uint32_t kept = reset ? g->signals_failed : UINT32_MAX;
@@ -123,7 +124,7 @@ static void keep_raised(struct gpu *g, const struct gpu *was)
  * name or minor number does not move it to another resource; but what its signals are now is what
  * this look says of them.
  */
-static void merge(struct gpu *g, const struct gpu *seen, bool is_new)
+static void merge_seen_gpu(struct gpu *g, const struct gpu *seen, bool is_new)
 {
 	const struct gpu was = *g;
 
@@ -140,10 +141,10 @@ static void merge(struct gpu *g, const struct gpu *seen, bool is_new)
 	g->fault = seen->fault;
 	g->nvml_code = seen->nvml_code;
 	memcpy(g->reason, seen->reason, sizeof(g->reason));
-	keep_raised(g, &was);
+	preserve_raised_signals(g, &was);
 }
 
-static void set_fault(struct gpu *g, enum gpu_fault fault, const char *reason)
+static void set_gpu_fault(struct gpu *g, enum gpu_fault fault, const char *reason)
 {
 	g->fault = fault;
 	g->nvml_code = 0;
@@ -155,10 +156,10 @@ static void set_unseen(struct gpu *g, enum gpu_fault fault, const char *reason)
 {
 	const struct gpu was = *g;
 
-	set_fault(g, fault, reason);
+	set_gpu_fault(g, fault, reason);
 	g->signals_known = 0;
 	g->recovery = GPU_RECOVERY_UNKNOWN;
-	keep_raised(g, &was);
+	preserve_raised_signals(g, &was);
 }
 
 /* Whether anything differs that is offered or shown; memory in use changes all the time. */
@@ -178,38 +179,38 @@ static bool gpu_changed(const struct gpu *a, const struct gpu *b)
 }
 
 /* What an earlier run had of one that is seen for the first time; NULL: nothing. */
-static const struct node_kept *find_kept(const struct node *n, const char *uuid,
+static const struct node_persisted *find_persisted_gpu(const struct node *n, const char *uuid,
 	const char *profile)
 {
-	for (uint32_t i = 0; i < n->n_kept; i++)
-		if (strcmp(n->kept[i].uuid, uuid) == 0 &&
-			strcmp(n->kept[i].profile, profile) == 0)
-			return &n->kept[i];
+	for (uint32_t i = 0; i < n->n_persisted; i++)
+		if (strcmp(n->persisted[i].uuid, uuid) == 0 &&
+			strcmp(n->persisted[i].profile, profile) == 0)
+			return &n->persisted[i];
 	return NULL;
 }
 
 static void start_health(struct health *h, const struct health_policy *p,
-	const struct node_kept *kept, uint64_t now_ns)
+	const struct node_persisted *kept, uint64_t now_ns)
 {
 	health_init(h, now_ns);
 	if (kept)
 		health_restore(h, p, &kept->health, now_ns);
 }
 
-static bool take_seen(struct place *pl, const struct node *n, const struct health_policy *p,
-	const struct gpu *seen, uint64_t now_ns)
+static bool apply_seen_gpu(struct node_entry *pl, const struct node *n,
+	const struct health_policy *p, const struct gpu *seen, uint64_t now_ns)
 {
 	bool is_new = pl->old == NOBODY;
 	struct gpu before = pl->gpu.gpu;
 	bool changed;
 
-	merge(&pl->gpu.gpu, seen, is_new);
+	merge_seen_gpu(&pl->gpu.gpu, seen, is_new);
 	if (is_new) {
-		const struct node_kept *kept = find_kept(n, seen->uuid, "");
+		const struct node_persisted *kept = find_persisted_gpu(n, seen->uuid, "");
 
 		start_health(&pl->gpu.health, p, kept, now_ns);
 		if (kept)
-			keep_raised(&pl->gpu.gpu, &kept->raised);
+			preserve_raised_signals(&pl->gpu.gpu, &kept->raised);
 	}
 	changed = health_probe(&pl->gpu.health, p, &pl->gpu.gpu, now_ns);
 	changed = changed || is_new || !pl->gpu.present || gpu_changed(&before, &pl->gpu.gpu);
@@ -218,7 +219,8 @@ static bool take_seen(struct place *pl, const struct node *n, const struct healt
 	return changed;
 }
 
-static bool take_gone(struct place *pl, const struct health_policy *p, uint64_t now_ns)
+static bool apply_gone_gpu(struct node_entry *pl, const struct health_policy *p,
+	uint64_t now_ns)
 {
 	bool changed = pl->gpu.present;
 
@@ -227,13 +229,14 @@ static bool take_gone(struct place *pl, const struct health_policy *p, uint64_t 
 	return health_probe(&pl->gpu.health, p, &pl->gpu.gpu, now_ns) || changed;
 }
 
-static bool forgotten(const struct node_gpu *g, const struct health_policy *p, uint64_t now_ns)
+static bool is_absent_gpu_expired(const struct node_gpu *g, const struct health_policy *p,
+	uint64_t now_ns)
 {
 	return !g->present && now_ns - g->last_seen_ns >= p->forget_after_ns;
 }
 
 /* Known by UUID alone, so that it is once in the list however often it is forgotten. */
-static void add_missing(struct node *n, const struct node_missing *m)
+static void add_missing_entry(struct node *n, const struct node_missing *m)
 {
 	uint32_t i = 0;
 
@@ -255,19 +258,19 @@ void node_missing_of(struct node_missing *m, const struct node_gpu *g)
 	memcpy(m->bus_id, g->gpu.bus_id, sizeof(m->bus_id));
 }
 
-static void miss(struct node *n, const struct node_gpu *g)
+static void add_missing_gpu(struct node *n, const struct node_gpu *g)
 {
 	struct node_missing m;
 
 	node_missing_of(&m, g);
-	add_missing(n, &m);
+	add_missing_entry(n, &m);
 }
 
 /* After the first look. A GPU that had to be repaired is one to miss, if it is not there any more. */
-static void drop_kept(struct node *n)
+static void drop_persisted_gpus(struct node *n)
 {
-	for (uint32_t i = 0; i < n->n_kept; i++) {
-		const struct node_kept *k = &n->kept[i];
+	for (uint32_t i = 0; i < n->n_persisted; i++) {
+		const struct node_persisted *k = &n->persisted[i];
 		struct node_missing m = { .index = k->index, .xid = k->health.cause_xid };
 
 		if (k->profile[0] || !m.xid || xid_class(m.xid) < XID_RESET ||
@@ -275,11 +278,11 @@ static void drop_kept(struct node *n)
 			continue;
 		memcpy(m.uuid, k->uuid, sizeof(m.uuid));
 		memcpy(m.bus_id, k->bus_id, sizeof(m.bus_id));
-		add_missing(n, &m);
+		add_missing_entry(n, &m);
 	}
-	free(n->kept);
-	n->kept = NULL;
-	n->n_kept = 0;
+	free(n->persisted);
+	n->persisted = NULL;
+	n->n_persisted = 0;
 }
 
 /* Whether @seen has the GPU, or another one in its slot. */
@@ -302,9 +305,9 @@ static void drop_missing(struct node *n, const struct inventory *seen)
 	n->n_missing = kept;
 }
 
-static int place_cmp(const void *a, const void *b)
+static int compare_node_entries(const void *a, const void *b)
 {
-	const struct place *x = a, *y = b;
+	const struct node_entry *x = a, *y = b;
 
 	if (x->gpu.gpu.index != y->gpu.gpu.index)
 		return x->gpu.gpu.index < y->gpu.gpu.index ? -1 : 1;
@@ -313,7 +316,7 @@ static int place_cmp(const void *a, const void *b)
 
 /* The link between two GPUs: as seen, or as remembered where this look could not tell. */
 static struct gpu_link merge_link(const struct node *n, const struct inventory *seen,
-	const struct place *a, const struct place *b)
+	const struct node_entry *a, const struct node_entry *b)
 {
 	struct gpu_link was = { .level = GPU_LEVEL_UNKNOWN };
 	struct gpu_link is = was;
@@ -380,7 +383,7 @@ static uint32_t first_mig(const struct inventory *inv, uint32_t gpu)
 }
 
 /* Whether the GPU at position @gpu has a MIG device @uuid. */
-static bool has_mig(const struct inventory *inv, uint32_t gpu, const char *uuid)
+static bool has_mig_uuid(const struct inventory *inv, uint32_t gpu, const char *uuid)
 {
 	for (uint32_t i = first_mig(inv, gpu); i < inv->n_mig && inv->mig[i].gpu == gpu; i++)
 		if (strcmp(inv->mig[i].uuid, uuid) == 0)
@@ -393,7 +396,7 @@ static bool has_mig(const struct inventory *inv, uint32_t gpu, const char *uuid)
  * that does not say its UUID is the one at its place in NVML's list, for its instances may not be
  * known either; but never one that is seen by its UUID.
  */
-static uint32_t find_mig(const struct node *n, uint32_t old, const struct inventory *seen,
+static uint32_t find_known_mig(const struct node *n, uint32_t old, const struct inventory *seen,
 	uint32_t at)
 {
 	const struct gpu_mig *s = &seen->mig[at];
@@ -408,13 +411,13 @@ static uint32_t find_mig(const struct node *n, uint32_t old, const struct invent
 			continue;
 		if (s->uuid[0])
 			return s->reason[0] || mig_same_type(m, s) ? i : NOBODY;
-		return m->uuid[0] && has_mig(seen, s->gpu, m->uuid) ? NOBODY : i;
+		return m->uuid[0] && has_mig_uuid(seen, s->gpu, m->uuid) ? NOBODY : i;
 	}
 	return NOBODY;
 }
 
-static bool probe_mig(struct health *h, const struct health_policy *p, const struct gpu *g,
-	const struct gpu_mig *m, uint64_t now_ns)
+static bool probe_mig_health(struct health *h, const struct health_policy *p,
+	const struct gpu *g, const struct gpu_mig *m, uint64_t now_ns)
 {
 	struct gpu seen = *g;
 
@@ -423,7 +426,7 @@ static bool probe_mig(struct health *h, const struct health_policy *p, const str
 	if (seen.recovery != GPU_RECOVERY_UNKNOWN)
 		seen.recovery = GPU_RECOVERY_NONE;
 	if (seen.fault == GPU_OK && m->reason[0])
-		set_fault(&seen, GPU_FAULT_FIELD, m->reason);
+		set_gpu_fault(&seen, GPU_FAULT_FIELD, m->reason);
 	return health_probe(h, p, &seen, now_ns);
 }
 
@@ -435,14 +438,15 @@ struct migs {
 };
 
 /* Takes over one device: as it was (@seen NULL), or as it is seen, new if @old is NOBODY. */
-static void take_mig(struct migs *to, const struct node *n, const struct health_policy *p,
-	uint32_t old, const struct gpu_mig *seen, uint32_t gpu, uint64_t now_ns)
+static void apply_mig_device(struct migs *to, const struct node *n,
+	const struct health_policy *p, uint32_t old, const struct gpu_mig *seen, uint32_t gpu,
+	uint64_t now_ns)
 {
 	struct gpu_mig *m = &to->mig[to->n];
 	struct health *h = &to->health[to->n++];
 
 	if (old == NOBODY)
-		start_health(h, p, find_kept(n, seen->uuid, seen->profile), now_ns);
+		start_health(h, p, find_persisted_gpu(n, seen->uuid, seen->profile), now_ns);
 	else
 		*h = n->migs[old];
 	*m = seen && (old == NOBODY || !seen->reason[0]) ? *seen : n->inv->mig[old];
@@ -454,23 +458,24 @@ static void take_mig(struct migs *to, const struct node *n, const struct health_
 }
 
 /* As seen; those of a GPU in trouble, or not seen, as they were. */
-static void take_migs(struct migs *to, const struct node *n, const struct health_policy *p,
-	const struct inventory *seen, const struct place *pl, uint32_t gpu, uint64_t now_ns)
+static void apply_mig_devices(struct migs *to, const struct node *n,
+	const struct health_policy *p, const struct inventory *seen,
+	const struct node_entry *pl, uint32_t gpu, uint64_t now_ns)
 {
 	bool fresh = pl->seen != NOBODY &&
 		     (pl->old == NOBODY || seen->gpus[pl->seen].fault == GPU_OK);
 
 	for (uint32_t i = 0; fresh && i < seen->n_mig; i++)
 		if (seen->mig[i].gpu == pl->seen)
-			take_mig(to, n, p, find_mig(n, pl->old, seen, i), &seen->mig[i], gpu,
-				now_ns);
+			apply_mig_device(to, n, p, find_known_mig(n, pl->old, seen, i),
+				&seen->mig[i], gpu, now_ns);
 	for (uint32_t i = 0; !fresh && pl->old != NOBODY && i < n->inv->n_mig; i++)
 		if (n->inv->mig[i].gpu == pl->old)
-			take_mig(to, n, p, i, NULL, gpu, now_ns);
+			apply_mig_device(to, n, p, i, NULL, gpu, now_ns);
 }
 
 static int make_migs(struct migs *to, const struct node *n, const struct health_policy *p,
-	const struct inventory *seen, const struct place *places, uint32_t n_places,
+	const struct inventory *seen, const struct node_entry *places, uint32_t n_places,
 	uint64_t now_ns, struct error *err)
 {
 	size_t room = (size_t)seen->n_mig + (n->inv ? n->inv->n_mig : 0);
@@ -486,7 +491,7 @@ static int make_migs(struct migs *to, const struct node *n, const struct health_
 		return error_nomem(err);
 	}
 	for (uint32_t i = 0; i < n_places; i++)
-		take_migs(to, n, p, seen, &places[i], i, now_ns);
+		apply_mig_devices(to, n, p, seen, &places[i], i, now_ns);
 	return 0;
 }
 
@@ -498,7 +503,7 @@ static bool probe_migs(struct node *n, const struct health_policy *p, uint64_t n
 	for (uint32_t i = 0; i < n->inv->n_mig; i++) {
 		const struct gpu_mig *m = &n->inv->mig[i];
 
-		changed |= probe_mig(&n->migs[i], p, &n->inv->gpus[m->gpu], m, now_ns);
+		changed |= probe_mig_health(&n->migs[i], p, &n->inv->gpus[m->gpu], m, now_ns);
 	}
 	return changed;
 }
@@ -519,8 +524,9 @@ static bool migs_changed(const struct inventory *a, const struct inventory *b)
  * Builds the next state from @places and puts it in the place of the old one. Returns 1 if
  * versions, order, links or MIG devices differ from before, 0 if not.
  */
-static int commit(struct node *n, const struct health_policy *p, const struct inventory *seen,
-	const struct place *places, uint32_t n_places, uint64_t now_ns, struct error *err)
+static int commit_node_state(struct node *n, const struct health_policy *p,
+	const struct inventory *seen, const struct node_entry *places, uint32_t n_places,
+	uint64_t now_ns, struct error *err)
 {
 	CLEANUP(inventory_freep) struct inventory *inv = NULL;
 	CLEANUP(freep) struct node_gpu *gpus = NULL;
@@ -568,7 +574,7 @@ static int observe_none(struct node *n, const struct health_policy *p, const str
 	bool stuck = why && why->code == ERR_TIMEOUT;
 	int changed = 0;
 
-	for (uint32_t i = 0; i < known(n); i++) {
+	for (uint32_t i = 0; i < count_known_gpus(n); i++) {
 		struct node_gpu *g = &n->gpus[i];
 
 		/* One that is gone stays so, which is the stronger word; but it was looked for. */
@@ -586,7 +592,7 @@ static int observe_none(struct node *n, const struct health_policy *p, const str
 int node_observe(struct node *n, const struct health_policy *p, const struct inventory *seen,
 	const struct error *why, uint64_t now_ns, struct error *err)
 {
-	CLEANUP(freep) struct place *places = NULL;
+	CLEANUP(freep) struct node_entry *places = NULL;
 	CLEANUP(freep) uint32_t *claims = NULL;
 	uint32_t n_places = 0;
 	uint32_t *claimed;
@@ -597,41 +603,41 @@ int node_observe(struct node *n, const struct health_policy *p, const struct inv
 		n->observed_ns = now_ns;
 		return observe_none(n, p, why, now_ns);
 	}
-	places = calloc((size_t)seen->n + known(n) + 1, sizeof(*places));
-	claims = calloc((size_t)seen->n + known(n) + 1, sizeof(*claims));
+	places = calloc((size_t)seen->n + count_known_gpus(n) + 1, sizeof(*places));
+	claims = calloc((size_t)seen->n + count_known_gpus(n) + 1, sizeof(*claims));
 	if (!places || !claims)
 		return error_nomem(err);
-	claimed = claims + known(n);
-	match(n, seen, claims, claimed);
+	claimed = claims + count_known_gpus(n);
+	match_seen_gpus(n, seen, claims, claimed);
 	for (uint32_t k = 0; k < seen->n; k++) {
-		struct place *pl = &places[n_places++];
+		struct node_entry *pl = &places[n_places++];
 
-		*pl = (struct place){ .old = claimed[k], .seen = k };
+		*pl = (struct node_entry){ .old = claimed[k], .seen = k };
 		if (claimed[k] != NOBODY)
 			pl->gpu = n->gpus[claimed[k]];
-		changed |= take_seen(pl, n, p, &seen->gpus[k], now_ns);
+		changed |= apply_seen_gpu(pl, n, p, &seen->gpus[k], now_ns);
 	}
-	for (uint32_t i = 0; i < known(n); i++) {
-		struct place *pl = &places[n_places];
+	for (uint32_t i = 0; i < count_known_gpus(n); i++) {
+		struct node_entry *pl = &places[n_places];
 
 		if (claims[i] != NOBODY)
 			continue;
 		/* One that never had a UUID cannot be recognised, so it is not remembered. */
-		if (!n->gpus[i].gpu.uuid[0] || forgotten(&n->gpus[i], p, now_ns) ||
+		if (!n->gpus[i].gpu.uuid[0] || is_absent_gpu_expired(&n->gpus[i], p, now_ns) ||
 			n_places >= GPU_NODE_MAX) {
-			miss(n, &n->gpus[i]);
+			add_missing_gpu(n, &n->gpus[i]);
 			changed = true;
 			continue;
 		}
-		*pl = (struct place){ .gpu = n->gpus[i], .old = i, .seen = NOBODY };
-		changed |= take_gone(pl, p, now_ns);
+		*pl = (struct node_entry){ .gpu = n->gpus[i], .old = i, .seen = NOBODY };
+		changed |= apply_gone_gpu(pl, p, now_ns);
 		n_places++;
 	}
-	qsort(places, n_places, sizeof(*places), place_cmp);
-	r = commit(n, p, seen, places, n_places, now_ns, err);
+	qsort(places, n_places, sizeof(*places), compare_node_entries);
+	r = commit_node_state(n, p, seen, places, n_places, now_ns, err);
 	if (r < 0)
 		return -1;
-	drop_kept(n);
+	drop_persisted_gpus(n);
 	drop_missing(n, seen);
 	changed |= probe_migs(n, p, now_ns);
 	n->observed_ns = now_ns;
@@ -678,7 +684,7 @@ bool node_device_ok(const struct node *n, uint32_t gpu, const char *mig, const c
 	const struct health *h = NULL;
 	bool there = !mig;
 
-	if (gpu < known(n))
+	if (gpu < count_known_gpus(n))
 		h = &n->gpus[gpu].health;
 	for (uint32_t i = h ? first_mig(n->inv, gpu) : 0;
 		h && health_ok(h) && i < n->inv->n_mig && n->inv->mig[i].gpu == gpu; i++) {
@@ -711,12 +717,12 @@ static void forget_migs(struct node *n, uint32_t i)
 }
 
 /* Takes GPU @i out in place; no memory is needed, so it cannot fail. */
-static void forget(struct node *n, uint32_t i)
+static void remove_known_gpu(struct node *n, uint32_t i)
 {
 	struct inventory *inv = n->inv;
 	uint32_t was = inv->n, to = 0;
 
-	miss(n, &n->gpus[i]);
+	add_missing_gpu(n, &n->gpus[i]);
 	forget_migs(n, i);
 	for (uint32_t a = 0; inv->links && a < was; a++)
 		for (uint32_t b = 0; b < was; b++)
@@ -731,9 +737,9 @@ bool node_tick(struct node *n, const struct health_policy *p, uint64_t now_ns)
 {
 	bool changed = false;
 
-	for (uint32_t i = 0; i < known(n);) {
-		if (forgotten(&n->gpus[i], p, now_ns)) {
-			forget(n, i);
+	for (uint32_t i = 0; i < count_known_gpus(n);) {
+		if (is_absent_gpu_expired(&n->gpus[i], p, now_ns)) {
+			remove_known_gpu(n, i);
 			changed = true;
 			continue;
 		}
@@ -752,7 +758,7 @@ uint64_t node_due(const struct node *n, const struct health_policy *p)
 	if (p->probe_interval_ns &&
 		!__builtin_add_overflow(n->observed_ns, p->probe_interval_ns, &t))
 		due = t;
-	for (uint32_t i = 0; i < known(n); i++) {
+	for (uint32_t i = 0; i < count_known_gpus(n); i++) {
 		t = health_due(&n->gpus[i].health, p);
 		due = t < due ? t : due;
 		if (!n->gpus[i].present && !__builtin_add_overflow(n->gpus[i].last_seen_ns,

@@ -32,7 +32,7 @@ struct node_missing {
 };
 
 /* What an earlier run had of a GPU or MIG device: health_restore() says what of .health. */
-struct node_kept {
+struct node_persisted {
 	char uuid[GPU_UUID_MAX];
 	char profile[GPU_PROFILE_MAX]; /* of a MIG device; "" of a GPU */
 	char bus_id[GPU_BUS_ID_MAX];
@@ -47,8 +47,8 @@ struct node {
 	struct health *migs;   /* [inv->n_mig] of each MIG device by itself */
 	struct node_missing missing[GPU_NODE_MAX];
 	uint32_t n_missing;
-	struct node_kept *kept; /* the owner's, for the first look, which frees it */
-	uint32_t n_kept;
+	struct node_persisted *persisted; /* the owner's, for the first look, which frees it */
+	uint32_t n_persisted;
 	uint64_t observed_ns; /* last call of node_observe() */
 	bool driver_mismatch; /* the owner's: NVML cannot be used since its library does not
 				  fit the loaded kernel module */

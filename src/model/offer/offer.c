@@ -14,31 +14,31 @@
 #include "model/slice/slice.h"
 
 /* What of one unit is in a resource; nothing: none. */
-struct share {
+struct device_share {
 	uint32_t replicas; /* or slices */
 	uint32_t entry;    /* that says so; of slices the position in the cuts */
 	bool plain;        /* unshared */
 };
 
 /* A resource in the making. */
-struct draft {
+struct resource_draft {
 	char name[RESOURCE_NAME_MAX];
 	char original[RESOURCE_NAME_MAX];
-	bool cut;         /* slices of a profile */
-	struct share *of; /* [units.n] */
+	bool is_sliced;          /* slices of a profile */
+	struct device_share *of; /* [units.n] */
 };
 
 struct work {
 	const struct inventory *inv;
 	const struct config *config;
 	struct offer *offer;
-	struct offer_units units;
-	struct offer_cuts cuts;
-	bool *shared;         /* [units.n] picked by a sharing entry, or cut */
-	bool *cut;            /* [units.n] */
-	uint32_t *by_entry;   /* [units.n] the entry that did, + 1 */
-	bool *noted;          /* [n_entries] that its limits do not fit */
-	struct draft *drafts; /* room for every unit and every entry */
+	struct offer_candidates candidates;
+	struct offer_slice_groups slice_groups;
+	bool *shared;                  /* [units.n] picked by a sharing entry, or cut */
+	bool *sliced;                  /* [units.n] */
+	uint32_t *by_entry;            /* [units.n] the entry that did, + 1 */
+	bool *noted;                   /* [n_entries] that its limits do not fit */
+	struct resource_draft *drafts; /* room for every unit and every entry */
 	uint32_t n_drafts;
 };
 
@@ -47,33 +47,33 @@ static void work_fini(struct work *w)
 	for (uint32_t i = 0; i < w->n_drafts; i++)
 		free(w->drafts[i].of);
 	free(w->drafts);
-	free(w->units.v);
-	free(w->cuts.v);
+	free(w->candidates.v);
+	free(w->slice_groups.v);
 	free(w->shared);
-	free(w->cut);
+	free(w->sliced);
 	free(w->by_entry);
 	free(w->noted);
 	offer_free(w->offer);
 }
 
 /* What there is of each unit in the resource @name, which may be a new one; NULL: out of memory. */
-static struct share *shares_of(struct work *w, const char *name, const char *original, bool cut,
-	struct error *err)
+static struct device_share *get_draft_shares(struct work *w, const char *name,
+	const char *original, bool cut, struct error *err)
 {
-	struct draft *d;
+	struct resource_draft *d;
 
 	for (uint32_t i = 0; i < w->n_drafts; i++)
-		if (strcmp(w->drafts[i].name, name) == 0 && w->drafts[i].cut == cut)
+		if (strcmp(w->drafts[i].name, name) == 0 && w->drafts[i].is_sliced == cut)
 			return w->drafts[i].of;
 	d = &w->drafts[w->n_drafts];
-	d->of = calloc(w->units.n + 1, sizeof(*d->of));
+	d->of = calloc(w->candidates.n + 1, sizeof(*d->of));
 	if (!d->of) {
 		(void)error_nomem(err);
 		return NULL;
 	}
 	(void)snprintf(d->name, sizeof(d->name), "%s", name);
 	(void)snprintf(d->original, sizeof(d->original), "%s", original);
-	d->cut = cut;
+	d->is_sliced = cut;
 	w->n_drafts++;
 	return d->of;
 }
@@ -93,7 +93,8 @@ static int target_name(char *ret, const struct config *config, const struct repl
 }
 
 /* Whether @e counts before the entry that has shared the same unit under the same name. */
-static bool replaces(const struct work *w, const struct share *s, const struct replicated *e)
+static bool is_preferred_entry(const struct work *w, const struct device_share *s,
+	const struct replicated *e)
 {
 	if (s->replicas != e->replicas)
 		return s->replicas < e->replicas;
@@ -110,7 +111,7 @@ static int warn_mixed(struct work *w, const struct replicated *e,
 		e->isolation.compute == ISOLATION_COMPUTE_NONE ? e : other;
 	char text[ERROR_MSG_MAX], line[24] = "";
 
-	if (!replicated_mix_turns(e, other) || replicated_surely_meet(e, other))
+	if (!replicated_mix_fair_share(e, other) || replicated_always_overlap(e, other))
 		return 0;
 	if (free->pos.line)
 		(void)snprintf(line, sizeof(line), " (line %" PRIu32 ")", free->pos.line);
@@ -123,10 +124,10 @@ static int warn_mixed(struct work *w, const struct replicated *e,
 }
 
 /* > 0: another entry has offered the unit under another name than @name, which is noted. */
-static int note_twice(struct work *w, uint32_t i, const struct replicated *e, const char *name,
-	struct error *err)
+static int note_shared_twice(struct work *w, uint32_t i, const struct replicated *e,
+	const char *name, struct error *err)
 {
-	char other[RESOURCE_NAME_MAX], unit[UNIT_TEXT_MAX];
+	char other[RESOURCE_NAME_MAX], unit[OFFER_CANDIDATE_TEXT_MAX];
 
 	if (!w->by_entry[i])
 		return 0;
@@ -135,7 +136,7 @@ static int note_twice(struct work *w, uint32_t i, const struct replicated *e, co
 		return -1;
 	if (strcmp(name, other) == 0)
 		return 0;
-	offer_unit_text(&w->units.v[i], w->inv, unit);
+	offer_candidate_text(&w->candidates.v[i], w->inv, unit);
 	if (warn_mixed(w, e, &w->config->sharing.entries[w->by_entry[i] - 1], unit, err) < 0)
 		return -1;
 	return offer_note_entry(&w->offer->notes, e, err,
@@ -144,28 +145,29 @@ static int note_twice(struct work *w, uint32_t i, const struct replicated *e, co
 		       : 1;
 }
 
-static int share(struct work *w, struct offer_picking *p, uint32_t at, bool *picks,
-	struct error *err)
+static int share_selected_devices(struct work *w, struct offer_selection *p, uint32_t at,
+	bool *picks, struct error *err)
 {
 	const struct replicated *e = &w->config->sharing.entries[at];
 	char name[RESOURCE_NAME_MAX];
-	struct share *of = NULL;
+	struct device_share *of = NULL;
 	int told = 0;
 
-	if (target_name(name, w->config, e, err) < 0 || offer_pick_entry(p, at, picks, err) < 0)
+	if (target_name(name, w->config, e, err) < 0 ||
+		offer_select_entry(p, at, picks, err) < 0)
 		return -1;
-	for (uint32_t i = 0; i < w->units.n; i++) {
+	for (uint32_t i = 0; i < w->candidates.n; i++) {
 		if (!picks[i])
 			continue;
 		if (!of)
-			of = shares_of(w, name, e->name, false, err);
+			of = get_draft_shares(w, name, e->name, false, err);
 		if (!of)
 			return -1;
-		if (replaces(w, &of[i], e))
-			of[i] = (struct share){ .replicas = e->replicas, .entry = at };
+		if (is_preferred_entry(w, &of[i], e))
+			of[i] = (struct device_share){ .replicas = e->replicas, .entry = at };
 		w->shared[i] = true;
 		if (!told)
-			told = note_twice(w, i, e, name, err);
+			told = note_shared_twice(w, i, e, name, err);
 		if (told < 0)
 			return -1;
 		w->by_entry[i] = at + 1;
@@ -176,67 +178,72 @@ static int share(struct work *w, struct offer_picking *p, uint32_t at, bool *pic
 static int share_all(struct work *w, struct error *err)
 {
 	const struct sharing *s = &w->config->sharing;
-	CLEANUP(freep) bool *picks = calloc((size_t)w->units.n + 1, sizeof(*picks));
-	CLEANUP(freep) bool *mps = calloc((size_t)w->units.n + 1, sizeof(*mps));
-	struct offer_picking p = { .units = &w->units,
+	CLEANUP(freep) bool *picks = calloc((size_t)w->candidates.n + 1, sizeof(*picks));
+	CLEANUP(freep) bool *mps = calloc((size_t)w->candidates.n + 1, sizeof(*mps));
+	struct offer_selection p = { .candidates = &w->candidates,
 		.inv = w->inv,
 		.config = w->config,
 		.notes = &w->offer->notes,
-		.cut = w->cut,
+		.sliced = w->sliced,
 		.mps = mps };
 
 	if (!picks || !mps)
 		return error_nomem(err);
 	for (uint32_t k = 0; k < s->n_entries; k++)
-		if (share(w, &p, k, picks, err) < 0)
+		if (share_selected_devices(w, &p, k, picks, err) < 0)
 			return -1;
 	return 0;
 }
 
 /* Before all else: what is cut is not shared besides. */
-static int cut_all(struct work *w, struct error *err)
+static int cut_all_into_slices(struct work *w, struct error *err)
 {
-	for (size_t k = 0; k < w->cuts.n; k++) {
-		const struct offer_cut *c = &w->cuts.v[k];
-		struct share *of = shares_of(w, c->profile->name, c->set->name, true, err);
+	for (size_t k = 0; k < w->slice_groups.n; k++) {
+		const struct offer_slice_group *c = &w->slice_groups.v[k];
+		struct device_share *of =
+			get_draft_shares(w, c->profile->name, c->set->name, true, err);
 
 		if (!of)
 			return -1;
-		of[c->unit] = (struct share){ .replicas = c->count, .entry = (uint32_t)k };
-		w->shared[c->unit] = true;
-		w->cut[c->unit] = true;
+		of[c->candidate] =
+			(struct device_share){ .replicas = c->count, .entry = (uint32_t)k };
+		w->shared[c->candidate] = true;
+		w->sliced[c->candidate] = true;
 	}
 	return 0;
 }
 
 /* --- more clients than MPS takes --- */
 
-static bool is_mps(const struct work *w, const struct draft *d, uint32_t i)
+static bool is_draft_used_by_mps(const struct work *w, const struct resource_draft *d,
+	uint32_t i)
 {
-	const struct share *s = &d->of[i];
+	const struct device_share *s = &d->of[i];
 
 	assert(d->of); /* no draft without */
 	if (!s->replicas)
 		return false;
-	return d->cut ? w->cuts.v[s->entry].set->mps
-		      : w->config->sharing.entries[s->entry].strategy == SHARING_MPS;
+	return d->is_sliced ? w->slice_groups.v[s->entry].set->mps
+			    : w->config->sharing.entries[s->entry].strategy == SHARING_MPS;
 }
 
 /* As NVIDIA's plugin has it, but for each device, and of all resources that it is in. */
 static int refuse_crowds(struct work *w, struct error *err)
 {
-	for (uint32_t i = 0; i < w->units.n; i++) {
-		struct offer_unit *u = &w->units.v[i];
+	for (uint32_t i = 0; i < w->candidates.n; i++) {
+		struct offer_candidate *u = &w->candidates.v[i];
 		const struct gpu *g = &w->inv->gpus[u->gpu];
 		uint32_t most = mps_replicas_max(g->cc_major, g->cc_minor);
-		char unit[UNIT_TEXT_MAX], text[ERROR_MSG_MAX];
+		char unit[OFFER_CANDIDATE_TEXT_MAX], text[ERROR_MSG_MAX];
 		uint64_t n = 0;
 
 		for (uint32_t k = 0; k < w->n_drafts; k++)
-			n += is_mps(w, &w->drafts[k], i) ? w->drafts[k].of[i].replicas : 0;
+			n += is_draft_used_by_mps(w, &w->drafts[k], i)
+				     ? w->drafts[k].of[i].replicas
+				     : 0;
 		if (u->why || n <= most || !g->cc_major) /* 0.0: it could not be read */
 			continue;
-		offer_unit_text(u, w->inv, unit);
+		offer_candidate_text(u, w->inv, unit);
 		(void)snprintf(text, sizeof(text),
 			"%s (%s): unhealthy, invalid device maximum allowed replicas exceeded: "
 			"%" PRIu64 " > %" PRIu32,
@@ -248,16 +255,16 @@ static int refuse_crowds(struct work *w, struct error *err)
 	return 0;
 }
 
-static int keep_plain(struct work *w, struct error *err)
+static int add_plain_draft(struct work *w, struct error *err)
 {
-	struct share *of;
+	struct device_share *of;
 
-	for (uint32_t i = 0; i < w->units.n; i++) {
-		const char *name = w->units.v[i].name;
+	for (uint32_t i = 0; i < w->candidates.n; i++) {
+		const char *name = w->candidates.v[i].name;
 
 		if (w->shared[i])
 			continue;
-		of = shares_of(w, name, name, false, err);
+		of = get_draft_shares(w, name, name, false, err);
 		if (!of)
 			return -1;
 		of[i].plain = true;
@@ -266,8 +273,8 @@ static int keep_plain(struct work *w, struct error *err)
 }
 
 /* @share: as in struct offer_device; @profile: NULL, or whose slices they are. */
-static int add_device(struct resource *r, const struct offer_unit *u, uint32_t replica,
-	uint32_t share, const char *profile, struct error *err)
+static int add_offered_device(struct resource *r, const struct offer_candidate *u,
+	uint32_t replica, uint32_t share, const char *profile, struct error *err)
 {
 	struct offer_device *d = &r->devices[r->n_devices++];
 
@@ -285,22 +292,22 @@ static int add_device(struct resource *r, const struct offer_unit *u, uint32_t r
 	return 0;
 }
 
-static int add_devices(struct resource *r, const struct offer_unit *u, uint32_t n,
+static int add_offered_replicas(struct resource *r, const struct offer_candidate *u, uint32_t n,
 	uint32_t share, const char *profile, struct error *err)
 {
 	for (uint32_t k = 0; k < n; k++)
-		if (add_device(r, u, k, share, profile, err) < 0)
+		if (add_offered_device(r, u, k, share, profile, err) < 0)
 			return -1;
 	return 0;
 }
 
 /* Slices of a profile may be another part of each device: a share for each. */
-static int finish_cut(struct work *w, const struct draft *d, struct resource *r,
-	struct error *err)
+static int build_slice_resource(struct work *w, const struct resource_draft *d,
+	struct resource *r, struct error *err)
 {
-	for (uint32_t i = 0; i < w->units.n; i++) {
-		const struct share *s = &d->of[i];
-		const struct offer_cut *c = &w->cuts.v[s->entry];
+	for (uint32_t i = 0; i < w->candidates.n; i++) {
+		const struct device_share *s = &d->of[i];
+		const struct offer_slice_group *c = &w->slice_groups.v[s->entry];
 
 		if (!s->replicas)
 			continue;
@@ -311,13 +318,14 @@ static int finish_cut(struct work *w, const struct draft *d, struct resource *r,
 				.weight = c->profile->weight,
 				.weights = c->weights,
 				.isolation = c->profile->isolation };
-		if (add_devices(r, &w->units.v[i], c->count, r->n_shares, d->name, err) < 0)
+		if (add_offered_replicas(r, &w->candidates.v[i], c->count, r->n_shares, d->name,
+			    err) < 0)
 			return -1;
 	}
 	return 0;
 }
 
-static int finish_shared(struct work *w, const struct draft *d, struct resource *r,
+static int finish_shared(struct work *w, const struct resource_draft *d, struct resource *r,
 	struct error *err)
 {
 	const struct sharing *s = &w->config->sharing;
@@ -331,34 +339,37 @@ static int finish_shared(struct work *w, const struct draft *d, struct resource 
 			.weights = s->entries[i].replicas,
 			.isolation = s->entries[i].isolation };
 	r->n_shares = (uint32_t)s->n_entries;
-	for (uint32_t i = 0; i < w->units.n; i++) {
-		const struct offer_unit *u = &w->units.v[i];
+	for (uint32_t i = 0; i < w->candidates.n; i++) {
+		const struct offer_candidate *u = &w->candidates.v[i];
 
-		if (d->of[i].plain && add_device(r, u, 0, /* share= */ 0, NULL, err) < 0)
+		if (d->of[i].plain &&
+			add_offered_device(r, u, 0, /* share= */ 0, NULL, err) < 0)
 			return -1;
-		if (add_devices(r, u, d->of[i].replicas, d->of[i].entry + 1, NULL, err) < 0)
+		if (add_offered_replicas(r, u, d->of[i].replicas, d->of[i].entry + 1, NULL,
+			    err) < 0)
 			return -1;
 	}
 	return 0;
 }
 
 /* The line of the config that makes most of these devices; 0: not from a file. */
-static uint32_t line_of(const struct work *w, const struct draft *d)
+static uint32_t find_draft_line(const struct work *w, const struct resource_draft *d)
 {
-	const struct share *most = NULL;
+	const struct device_share *most = NULL;
 
-	for (uint32_t i = 0; i < w->units.n; i++)
+	for (uint32_t i = 0; i < w->candidates.n; i++)
 		if (d->of[i].replicas && (!most || d->of[i].replicas > most->replicas))
 			most = &d->of[i];
 	if (!most)
 		return 0;
-	return d->cut ? w->cuts.v[most->entry].profile->pos.line
-		      : w->config->sharing.entries[most->entry].pos.line;
+	return d->is_sliced ? w->slice_groups.v[most->entry].profile->pos.line
+			    : w->config->sharing.entries[most->entry].pos.line;
 }
 
-static int too_many(const struct work *w, const struct draft *d, uint64_t n, struct error *err)
+static int set_device_limit_error(const struct work *w, const struct resource_draft *d,
+	uint64_t n, struct error *err)
 {
-	uint32_t line = line_of(w, d);
+	uint32_t line = find_draft_line(w, d);
 	char text[24] = "";
 
 	if (line)
@@ -368,7 +379,8 @@ static int too_many(const struct work *w, const struct draft *d, uint64_t n, str
 		text, n, OFFER_DEVICES_MAX);
 }
 
-static int finish(struct work *w, const struct draft *d, uint64_t *total, struct error *err)
+static int build_offered_resource(struct work *w, const struct resource_draft *d,
+	uint64_t *total, struct error *err)
 {
 	struct resource *r = &w->offer->resources[w->offer->n++];
 	const struct sharing *s = &w->config->sharing;
@@ -377,22 +389,24 @@ static int finish(struct work *w, const struct draft *d, uint64_t *total, struct
 	(void)snprintf(r->name, sizeof(r->name), "%s", d->name);
 	(void)snprintf(r->original, sizeof(r->original), "%s", d->original);
 	r->replicas = 1;
-	for (uint32_t i = 0; i < w->units.n; i++) {
+	for (uint32_t i = 0; i < w->candidates.n; i++) {
 		n += (uint64_t)d->of[i].plain + d->of[i].replicas;
 		if (d->of[i].replicas && r->strategy != SHARING_MPS)
-			r->strategy =
-				d->cut ? SHARING_SLICES : s->entries[d->of[i].entry].strategy;
+			r->strategy = d->is_sliced ? SHARING_SLICES
+						   : s->entries[d->of[i].entry].strategy;
 		if (d->of[i].replicas > r->replicas)
 			r->replicas = d->of[i].replicas;
 	}
 	*total += n;
 	if (*total > OFFER_DEVICES_MAX)
-		return too_many(w, d, n, err);
+		return set_device_limit_error(w, d, n, err);
 	r->devices = calloc(n ? n : 1, sizeof(*r->devices));
-	r->shares = calloc((d->cut ? w->units.n : s->n_entries) + 1, sizeof(*r->shares));
+	r->shares =
+		calloc((d->is_sliced ? w->candidates.n : s->n_entries) + 1, sizeof(*r->shares));
 	if (!r->devices || !r->shares)
 		return error_nomem(err);
-	if (d->cut ? finish_cut(w, d, r, err) < 0 : finish_shared(w, d, r, err) < 0)
+	if (d->is_sliced ? build_slice_resource(w, d, r, err) < 0
+			 : finish_shared(w, d, r, err) < 0)
 		return -1;
 	return resource_build_index(r, err);
 }
@@ -401,7 +415,7 @@ static int finish(struct work *w, const struct draft *d, uint64_t *total, struct
 
 /* One replica is too small for a program. Where a container may request several it is a unit of account, as
  * with a replica for each MiB, and the note says how many a container needs. */
-static int note_small(struct work *w, const struct replicated *e, uint32_t replicas,
+static int note_small_replica(struct work *w, const struct replicated *e, uint32_t replicas,
 	uint64_t usable, const char *unit, struct error *err)
 {
 	uint32_t least = w->config->sharing.kinds[e->strategy].fail_requests_greater_than_one
@@ -432,18 +446,19 @@ static int note_small(struct work *w, const struct replicated *e, uint32_t repli
  * Tells of a unit whose replicas, of all resources, may use more than it has. Once for each entry, for the
  * first unit: the others of a node are mostly the same.
  */
-static int note_limits(struct work *w, uint32_t i, struct error *err)
+static int note_memory_overcommit(struct work *w, uint32_t i, struct error *err)
 {
 	const struct replicated *e = NULL;
 	uint32_t replicas = 0;
-	uint64_t usable = slice_usable(w->inv, w->units.v[i].gpu, w->units.v[i].mig), sum = 0;
-	char unit[UNIT_TEXT_MAX];
+	uint64_t usable = slice_usable(w->inv, w->candidates.v[i].gpu, w->candidates.v[i].mig),
+		 sum = 0;
+	char unit[OFFER_CANDIDATE_TEXT_MAX];
 
 	for (uint32_t k = 0; k < w->n_drafts; k++) {
-		const struct share *s = &w->drafts[k].of[i];
+		const struct device_share *s = &w->drafts[k].of[i];
 		const struct replicated *own;
 
-		if (w->drafts[k].cut || !s->replicas)
+		if (w->drafts[k].is_sliced || !s->replicas)
 			continue;
 		own = &w->config->sharing.entries[s->entry];
 		if (own->isolation.memory == ISOLATION_MEMORY_NONE)
@@ -461,7 +476,7 @@ static int note_limits(struct work *w, uint32_t i, struct error *err)
 	if (!e || w->noted[e - w->config->sharing.entries])
 		return 0;
 	w->noted[e - w->config->sharing.entries] = true;
-	offer_unit_text(&w->units.v[i], w->inv, unit);
+	offer_candidate_text(&w->candidates.v[i], w->inv, unit);
 	if (!usable)
 		return offer_note_entry(&w->offer->notes, e, err,
 			"the memory of %s is not known, so pods cannot be given a part of it",
@@ -479,14 +494,15 @@ static int note_limits(struct work *w, uint32_t i, struct error *err)
 			unit, sum, usable >> 20) < 0)
 		return -1;
 	if (slice_limit(&e->isolation, replicas, usable, 1) < CUDA_CONTEXT_BYTES)
-		return note_small(w, e, replicas, usable, unit, err);
+		return note_small_replica(w, e, replicas, usable, unit, err);
 	w->noted[e - w->config->sharing.entries] = sum > usable >> 20;
 	return 0;
 }
 
 static int draft_cmp(const void *a, const void *b)
 {
-	return strcmp(((const struct draft *)a)->name, ((const struct draft *)b)->name);
+	return strcmp(((const struct resource_draft *)a)->name,
+		((const struct resource_draft *)b)->name);
 }
 
 static int finish_all(struct work *w, struct error *err)
@@ -499,7 +515,7 @@ static int finish_all(struct work *w, struct error *err)
 	if (!w->offer->resources)
 		return error_nomem(err);
 	for (uint32_t i = 0; i < w->n_drafts; i++)
-		if (finish(w, &w->drafts[i], &total, err) < 0)
+		if (build_offered_resource(w, &w->drafts[i], &total, err) < 0)
 			return -1;
 	return 0;
 }
@@ -513,24 +529,25 @@ int offer_new(struct offer **ret, const struct inventory *inv, const struct conf
 	w.offer = calloc(1, sizeof(*w.offer));
 	if (!w.offer)
 		return error_nomem(err);
-	if (offer_units_make(&w.units, inv, config, &w.offer->notes, err) < 0)
+	if (offer_candidates_make(&w.candidates, inv, config, &w.offer->notes, err) < 0)
 		return -1;
-	if (offer_slices_cut(&w.cuts, &w.units, inv, config, &w.offer->notes,
+	if (offer_slices_make(&w.slice_groups, &w.candidates, inv, config, &w.offer->notes,
 		    &w.offer->warnings, err) < 0)
 		return -1;
-	room = (size_t)w.units.n + 1;
+	room = (size_t)w.candidates.n + 1;
 	w.shared = calloc(room, sizeof(*w.shared));
-	w.cut = calloc(room, sizeof(*w.cut));
+	w.sliced = calloc(room, sizeof(*w.sliced));
 	w.by_entry = calloc(room, sizeof(*w.by_entry));
 	w.noted = calloc(config->sharing.n_entries + 1, sizeof(*w.noted));
-	w.drafts = calloc(room + config->sharing.n_entries + w.cuts.n, sizeof(*w.drafts));
-	if (!w.shared || !w.cut || !w.by_entry || !w.noted || !w.drafts)
+	w.drafts =
+		calloc(room + config->sharing.n_entries + w.slice_groups.n, sizeof(*w.drafts));
+	if (!w.shared || !w.sliced || !w.by_entry || !w.noted || !w.drafts)
 		return error_nomem(err);
-	if (cut_all(&w, err) < 0 || share_all(&w, err) < 0 || refuse_crowds(&w, err) < 0 ||
-		keep_plain(&w, err) < 0)
+	if (cut_all_into_slices(&w, err) < 0 || share_all(&w, err) < 0 ||
+		refuse_crowds(&w, err) < 0 || add_plain_draft(&w, err) < 0)
 		return -1;
-	for (uint32_t i = 0; i < w.units.n && config->sharing.n_entries; i++)
-		if (note_limits(&w, i, err) < 0)
+	for (uint32_t i = 0; i < w.candidates.n && config->sharing.n_entries; i++)
+		if (note_memory_overcommit(&w, i, err) < 0)
 			return -1;
 	if (finish_all(&w, err) < 0)
 		return -1;

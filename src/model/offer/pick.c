@@ -37,20 +37,21 @@ bool offer_mig_is_called(const struct inventory *inv, const struct gpu_mig *m, c
 	return strcmp(legacy, ref) == 0;
 }
 
-static bool is_called(const struct offer_unit *u, const struct inventory *inv, const char *ref)
+static bool is_called(const struct offer_candidate *u, const struct inventory *inv,
+	const char *ref)
 {
 	if (u->mig == OFFER_WHOLE)
 		return strcmp(u->uuid, ref) == 0;
 	return offer_mig_is_called(inv, &inv->mig[u->mig], ref);
 }
 
-static uint32_t at_index(const struct offer_units *units, const struct inventory *inv,
+static uint32_t at_index(const struct offer_candidates *units, const struct inventory *inv,
 	const char *name, uint32_t gpu, uint32_t mig)
 {
 	uint32_t found = units->n;
 
 	for (uint32_t i = 0; i < units->n; i++) {
-		const struct offer_unit *u = &units->v[i];
+		const struct offer_candidate *u = &units->v[i];
 		const struct gpu *g = &inv->gpus[u->gpu];
 		uint32_t index = u->mig == OFFER_WHOLE ? OFFER_WHOLE : inv->mig[u->mig].index;
 
@@ -63,7 +64,7 @@ static uint32_t at_index(const struct offer_units *units, const struct inventory
 	return found;
 }
 
-uint32_t offer_pick(const struct offer_units *units, const struct inventory *inv,
+uint32_t offer_find_candidate(const struct offer_candidates *units, const struct inventory *inv,
 	const char *name, const char *ref)
 {
 	uint32_t gpu, mig, i = 0;

@@ -24,25 +24,27 @@ int offer_note_entry(struct strv *notes, const struct replicated *e, struct erro
 	return strv_add(notes, all, err);
 }
 
-static bool is_of(const struct offer_picking *p, uint32_t i, const struct replicated *e)
+static bool is_candidate_of_entry(const struct offer_selection *p, uint32_t i,
+	const struct replicated *e)
 {
-	return strcmp(p->units->v[i].name, e->name) == 0;
+	return strcmp(p->candidates->v[i].name, e->name) == 0;
 }
 
 /* Whether MPS has the unit, so that @e has not. */
-static bool is_mps(const struct offer_picking *p, uint32_t i, const struct replicated *e)
+static bool is_candidate_used_by_mps(const struct offer_selection *p, uint32_t i,
+	const struct replicated *e)
 {
 	return e->strategy != SHARING_MPS && p->mps[i];
 }
 
-static int pick_list(const struct offer_picking *p, const struct replicated *e, bool *picks,
+static int pick_list(const struct offer_selection *p, const struct replicated *e, bool *picks,
 	struct error *err)
 {
 	for (size_t k = 0; k < e->list.n; k++) {
 		const char *ref = e->list.v[k];
-		uint32_t i = offer_pick(p->units, p->inv, e->name, ref);
+		uint32_t i = offer_find_candidate(p->candidates, p->inv, e->name, ref);
 
-		if (i < p->units->n)
+		if (i < p->candidates->n)
 			picks[i] = true;
 		else if (offer_note_entry(p->notes, e, err, "no matching device %s: %s",
 				 offer_ref_is_index(ref) ? "at index" : "with UUID", ref) < 0)
@@ -52,14 +54,16 @@ static int pick_list(const struct offer_picking *p, const struct replicated *e, 
 }
 
 /* The first of the entry, those that can be had before the others. */
-static int pick_count(const struct offer_picking *p, const struct replicated *e, bool *picks,
+static int pick_count(const struct offer_selection *p, const struct replicated *e, bool *picks,
 	struct error *err)
 {
 	uint32_t n = 0;
 
 	for (int bad = 0; bad < 2; bad++) {
-		for (uint32_t i = 0; i < p->units->n && n < e->count; i++) {
-			if (is_of(p, i, e) && !is_mps(p, i, e) && !p->units->v[i].why == !bad) {
+		for (uint32_t i = 0; i < p->candidates->n && n < e->count; i++) {
+			if (is_candidate_of_entry(p, i, e) &&
+				!is_candidate_used_by_mps(p, i, e) &&
+				!p->candidates->v[i].why == !bad) {
 				picks[i] = true;
 				n++;
 			}
@@ -74,16 +78,16 @@ static int pick_count(const struct offer_picking *p, const struct replicated *e,
 }
 
 /* Takes out of @picks what is cut into slices, with a note. */
-static int leave_cut(const struct offer_picking *p, const struct replicated *e, bool *picks,
-	struct error *err)
+static int deselect_sliced(const struct offer_selection *p, const struct replicated *e,
+	bool *picks, struct error *err)
 {
-	char unit[UNIT_TEXT_MAX];
+	char unit[OFFER_CANDIDATE_TEXT_MAX];
 
-	for (uint32_t i = 0; p->cut && i < p->units->n; i++) {
-		if (!picks[i] || !p->cut[i])
+	for (uint32_t i = 0; p->sliced && i < p->candidates->n; i++) {
+		if (!picks[i] || !p->sliced[i])
 			continue;
 		picks[i] = false;
-		offer_unit_text(&p->units->v[i], p->inv, unit);
+		offer_candidate_text(&p->candidates->v[i], p->inv, unit);
 		if (offer_note_entry(p->notes, e, err, "%s is cut into slices, and is left so",
 			    unit) < 0)
 			return -1;
@@ -93,18 +97,18 @@ static int leave_cut(const struct offer_picking *p, const struct replicated *e, 
 
 /* The same of what MPS has. Where that is all of it whatever the node is like, the reader of the config has
  * said so. */
-static int leave_mps(const struct offer_picking *p, const struct replicated *e, bool *picks,
-	struct error *err)
+static int deselect_mps(const struct offer_selection *p, const struct replicated *e,
+	bool *picks, struct error *err)
 {
-	char unit[UNIT_TEXT_MAX] = "", more[32] = "";
+	char unit[OFFER_CANDIDATE_TEXT_MAX] = "", more[32] = "";
 	uint32_t n = 0;
 
-	for (uint32_t i = 0; i < p->units->n; i++) {
-		if (!picks[i] || !is_mps(p, i, e))
+	for (uint32_t i = 0; i < p->candidates->n; i++) {
+		if (!picks[i] || !is_candidate_used_by_mps(p, i, e))
 			continue;
 		picks[i] = false;
 		if (n++ == 0)
-			offer_unit_text(&p->units->v[i], p->inv, unit);
+			offer_candidate_text(&p->candidates->v[i], p->inv, unit);
 	}
 	if (!n || sharing_leaves_nothing(&p->config->sharing, e))
 		return 0;
@@ -115,13 +119,13 @@ static int leave_mps(const struct offer_picking *p, const struct replicated *e, 
 		n > 1 ? "are" : "is");
 }
 
-static int pick(const struct offer_picking *p, const struct replicated *e, bool *picks,
-	struct error *err)
+static int select_entry_devices(const struct offer_selection *p, const struct replicated *e,
+	bool *picks, struct error *err)
 {
 	uint32_t have = 0;
 
-	for (uint32_t i = 0; i < p->units->n; i++)
-		have += is_of(p, i, e);
+	for (uint32_t i = 0; i < p->candidates->n; i++)
+		have += is_candidate_of_entry(p, i, e);
 	if (!have)
 		return offer_note_entry(p->notes, e, err, "this node has no such device");
 	switch (e->devices) {
@@ -132,20 +136,20 @@ static int pick(const struct offer_picking *p, const struct replicated *e, bool 
 	case DEVICES_ALL:
 		break;
 	}
-	for (uint32_t i = 0; i < p->units->n; i++)
-		picks[i] = is_of(p, i, e);
+	for (uint32_t i = 0; i < p->candidates->n; i++)
+		picks[i] = is_candidate_of_entry(p, i, e);
 	return 0;
 }
 
-int offer_pick_entry(struct offer_picking *p, size_t at, bool *picks, struct error *err)
+int offer_select_entry(struct offer_selection *p, size_t at, bool *picks, struct error *err)
 {
 	const struct replicated *e = &p->config->sharing.entries[at];
 
-	memset(picks, 0, p->units->n * sizeof(*picks));
-	if (pick(p, e, picks, err) < 0 || leave_cut(p, e, picks, err) < 0 ||
-		leave_mps(p, e, picks, err) < 0)
+	memset(picks, 0, p->candidates->n * sizeof(*picks));
+	if (select_entry_devices(p, e, picks, err) < 0 ||
+		deselect_sliced(p, e, picks, err) < 0 || deselect_mps(p, e, picks, err) < 0)
 		return -1;
-	for (uint32_t i = 0; e->strategy == SHARING_MPS && i < p->units->n; i++)
+	for (uint32_t i = 0; e->strategy == SHARING_MPS && i < p->candidates->n; i++)
 		p->mps[i] = p->mps[i] || picks[i];
 	return 0;
 }

@@ -9,12 +9,12 @@
  */
 #include "model/offer/units.h"
 
-struct offer_picking {
-	const struct offer_units *units;
+struct offer_selection {
+	const struct offer_candidates *candidates;
 	const struct inventory *inv;
 	const struct config *config;
 	struct strv *notes; /* what is missing, or left to others; NULL: not told */
-	const bool *cut;    /* [units->n]; NULL: nothing is */
+	const bool *sliced; /* [units->n]; NULL: nothing is */
 	bool *mps; /* [units->n] zeroed before the first entry: picked by an entry of MPS */
 };
 
@@ -22,7 +22,7 @@ struct offer_picking {
  * Sets in @picks [units->n] the units that the entry at position @at of the config has, and clears the others.
  * Entries in their order.
  */
-int offer_pick_entry(struct offer_picking *p, size_t at, bool *picks,
+int offer_select_entry(struct offer_selection *p, size_t at, bool *picks,
 	struct error *err) MUST_USE;
 
 /* A note about a sharing entry, with its line where it has one. @notes may be NULL. */

@@ -6,7 +6,7 @@
 #include "model/offer/resource.h"
 
 /* FNV-1a. The keys are UUIDs of our own GPUs, so nobody can choose them to collide. */
-static uint32_t hash(const char *text)
+static uint32_t hash_device_id(const char *text)
 {
 	uint32_t h = 2166136261u;
 
@@ -26,7 +26,7 @@ int resource_build_index(struct resource *r, struct error *err)
 		return error_nomem(err);
 	r->index_slots = slots;
 	for (uint32_t i = 0; i < r->n_devices; i++) {
-		uint32_t at = hash(r->devices[i].id) & (slots - 1);
+		uint32_t at = hash_device_id(r->devices[i].id) & (slots - 1);
 
 		while (r->index[at])
 			at = (at + 1) & (slots - 1);
@@ -50,7 +50,7 @@ const struct offer_device *resource_find(const struct resource *r, const char *i
 				return &r->devices[i];
 		return NULL;
 	}
-	for (uint32_t at = hash(id) & (r->index_slots - 1); r->index[at];
+	for (uint32_t at = hash_device_id(id) & (r->index_slots - 1); r->index[at];
 		at = (at + 1) & (r->index_slots - 1)) {
 		const struct offer_device *d = &r->devices[r->index[at] - 1];
 
@@ -66,7 +66,7 @@ const struct offer_share *resource_share(const struct resource *r, const struct 
 }
 
 /* Not what isolation says: that is the slice's. */
-static bool same_share(const struct resource *a, uint32_t i, const struct resource *b)
+static bool is_same_device_share(const struct resource *a, uint32_t i, const struct resource *b)
 {
 	const struct offer_share *x = resource_share(a, &a->devices[i]);
 	const struct offer_share *y = resource_share(b, &b->devices[i]);
@@ -88,7 +88,8 @@ bool resource_equal(const struct resource *a, const struct resource *b)
 			a->devices[i].gpu != b->devices[i].gpu ||
 			a->devices[i].mig != b->devices[i].mig ||
 			!a->devices[i].why != !b->devices[i].why ||
-			a->devices[i].replica != b->devices[i].replica || !same_share(a, i, b))
+			a->devices[i].replica != b->devices[i].replica ||
+			!is_same_device_share(a, i, b))
 			return false;
 	return true;
 }

@@ -12,41 +12,41 @@
 #define NAMED_MAX 8 /* devices in one note */
 
 /* What there is of one device, of the set that is looked at and of the profile. */
-struct room {
-	uint32_t set;    /* that cuts it, + 1; 0: none */
-	bool known;      /* how much memory it has */
-	bool any;        /* it has a slice */
-	uint64_t usable; /* bytes */
-	uint64_t left;   /* of that, before the profile */
-	uint32_t got;    /* of the profile */
-	bool told;       /* in a note on the profile */
+struct device_capacity {
+	uint32_t set;       /* that cuts it, + 1; 0: none */
+	bool known;         /* how much memory it has */
+	bool any;           /* it has a slice */
+	uint64_t usable;    /* bytes */
+	uint64_t remaining; /* of that, before the profile */
+	uint32_t count;     /* of the profile */
+	bool noted;         /* in a note on the profile */
 };
 
 /* A profile of which no device of its set has a slice: what is left, where most is. */
-struct lack {
+struct profile_shortage {
 	const struct slice_profile *profile;
-	uint32_t unit;
-	uint64_t need, left, usable; /* bytes */
+	uint32_t candidate;
+	uint64_t need, remaining, usable; /* bytes */
 };
 
 struct work {
-	struct offer_cuts *cuts;
-	size_t room_for; /* cuts */
-	const struct offer_units *units;
+	struct offer_slice_groups *slice_groups;
+	size_t groups_capacity; /* cuts */
+	const struct offer_candidates *candidates;
 	const struct inventory *inv;
 	const struct config *config;
 	struct strv *notes, *warnings;
-	struct room *rooms; /* [units->n] */
-	struct lack *lacks; /* room for every profile */
+	struct device_capacity *capacities; /* [units->n] */
+	struct profile_shortage *lacks;     /* room for every profile */
 	size_t n_lacks;
 };
 
-static int tell(struct strv *to, struct config_pos pos, const char *what, const char *name,
-	struct error *err, const char *fmt, va_list ap) PRINTF(6, 0) MUST_USE;
+static int add_slice_message(struct strv *to, struct config_pos pos, const char *what,
+	const char *name, struct error *err, const char *fmt, va_list ap) PRINTF(6, 0) MUST_USE;
 
 /* "profile 'nvidia.com/gpu.small' (line 7): ..." */
-static int tell(struct strv *to, struct config_pos pos, const char *what, const char *name,
-	struct error *err, const char *fmt, va_list ap)
+static int add_slice_message(struct strv *to, struct config_pos pos, const char *what,
+	const char *name, struct error *err, const char *fmt, va_list ap)
 {
 	char text[ERROR_MSG_MAX], line[24] = "", all[2 * ERROR_MSG_MAX];
 
@@ -57,32 +57,32 @@ static int tell(struct strv *to, struct config_pos pos, const char *what, const 
 	return strv_add(to, all, err);
 }
 
-static int note(struct work *w, struct config_pos pos, const char *what, const char *name,
-	struct error *err, const char *fmt, ...) PRINTF(6, 7) MUST_USE;
+static int add_slice_note(struct work *w, struct config_pos pos, const char *what,
+	const char *name, struct error *err, const char *fmt, ...) PRINTF(6, 7) MUST_USE;
 
-static int note(struct work *w, struct config_pos pos, const char *what, const char *name,
-	struct error *err, const char *fmt, ...)
+static int add_slice_note(struct work *w, struct config_pos pos, const char *what,
+	const char *name, struct error *err, const char *fmt, ...)
 {
 	va_list ap;
 	int r;
 
 	va_start(ap, fmt);
-	r = tell(w->notes, pos, what, name, err, fmt, ap);
+	r = add_slice_message(w->notes, pos, what, name, err, fmt, ap);
 	va_end(ap);
 	return r;
 }
 
-static int warn(struct work *w, const struct slice_profile *p, struct error *err,
+static int add_slice_warning(struct work *w, const struct slice_profile *p, struct error *err,
 	const char *fmt, ...) PRINTF(4, 5) MUST_USE;
 
-static int warn(struct work *w, const struct slice_profile *p, struct error *err,
+static int add_slice_warning(struct work *w, const struct slice_profile *p, struct error *err,
 	const char *fmt, ...)
 {
 	va_list ap;
 	int r;
 
 	va_start(ap, fmt);
-	r = tell(w->warnings, p->pos, "profile", p->name, err, fmt, ap);
+	r = add_slice_message(w->warnings, p->pos, "profile", p->name, err, fmt, ap);
 	va_end(ap);
 	return r;
 }
@@ -91,17 +91,17 @@ static int warn(struct work *w, const struct slice_profile *p, struct error *err
 
 static bool is_meant(const struct work *w, uint32_t i, const struct slice_set *s)
 {
-	const struct offer_unit *u = &w->units->v[i];
+	const struct offer_candidate *u = &w->candidates->v[i];
 
 	return strcmp(u->name, s->name) == 0 &&
 	       (!s->product || pattern_match(s->product, w->inv->gpus[u->gpu].name));
 }
 
-static int take(struct work *w, uint32_t i, uint32_t set, struct error *err)
+static int assign_candidate_to_set(struct work *w, uint32_t i, uint32_t set, struct error *err)
 {
 	const struct slice_set *s = &w->config->slices[set];
-	struct room *r = &w->rooms[i];
-	char unit[UNIT_TEXT_MAX];
+	struct device_capacity *r = &w->capacities[i];
+	char unit[OFFER_CANDIDATE_TEXT_MAX];
 
 	if (!r->set) {
 		r->set = set + 1;
@@ -109,23 +109,23 @@ static int take(struct work *w, uint32_t i, uint32_t set, struct error *err)
 	}
 	if (r->set == set + 1) /* by index and by UUID */
 		return 0;
-	offer_unit_text(&w->units->v[i], w->inv, unit);
-	return note(w, s->pos, "slices of", s->name, err,
+	offer_candidate_text(&w->candidates->v[i], w->inv, unit);
+	return add_slice_note(w, s->pos, "slices of", s->name, err,
 		"%s is cut already as line %" PRIu32 " says, and is left so", unit,
 		w->config->slices[r->set - 1].pos.line);
 }
 
-static int take_list(struct work *w, uint32_t set, struct error *err)
+static int assign_listed_devices(struct work *w, uint32_t set, struct error *err)
 {
 	const struct slice_set *s = &w->config->slices[set];
 
 	for (size_t k = 0; k < s->list.n; k++) {
 		const char *ref = s->list.v[k];
-		uint32_t i = offer_pick(w->units, w->inv, s->name, ref);
+		uint32_t i = offer_find_candidate(w->candidates, w->inv, s->name, ref);
 
-		if (i < w->units->n
-				? take(w, i, set, err) < 0
-				: note(w, s->pos, "slices of", s->name, err,
+		if (i < w->candidates->n
+				? assign_candidate_to_set(w, i, set, err) < 0
+				: add_slice_note(w, s->pos, "slices of", s->name, err,
 					  "no matching device %s: %s",
 					  offer_ref_is_index(ref) ? "at index" : "with UUID",
 					  ref) < 0)
@@ -134,24 +134,25 @@ static int take_list(struct work *w, uint32_t set, struct error *err)
 	return 0;
 }
 
-static int take_all(struct work *w, uint32_t set, struct error *err)
+static int assign_matching_candidates(struct work *w, uint32_t set, struct error *err)
 {
 	const struct slice_set *s = &w->config->slices[set];
 	bool any = false;
 
-	for (uint32_t i = 0; i < w->units->n; i++) {
+	for (uint32_t i = 0; i < w->candidates->n; i++) {
 		if (!is_meant(w, i, s))
 			continue;
 		any = true;
-		if (take(w, i, set, err) < 0)
+		if (assign_candidate_to_set(w, i, set, err) < 0)
 			return -1;
 	}
 	if (any)
 		return 0;
 	if (s->product)
-		return note(w, s->pos, "slices of", s->name, err,
+		return add_slice_note(w, s->pos, "slices of", s->name, err,
 			"this node has no such device whose product is '%.80s'", s->product);
-	return note(w, s->pos, "slices of", s->name, err, "this node has no such device");
+	return add_slice_note(w, s->pos, "slices of", s->name, err,
+		"this node has no such device");
 }
 
 /* --- how many fit --- */
@@ -167,31 +168,34 @@ static uint64_t need_of(const struct slice_profile *p, uint64_t usable)
 	return 0;
 }
 
-static uint32_t fitting(const struct slice_profile *p, const struct room *r)
+static uint32_t count_fitting_slices(const struct slice_profile *p,
+	const struct device_capacity *r)
 {
 	uint64_t need = need_of(p, r->usable), most;
 
 	if (p->isolation.memory == ISOLATION_MEMORY_NONE || !r->known)
 		return p->count; /* without a count: none */
-	most = need ? r->left / need : 0;
+	most = need ? r->remaining / need : 0;
 	if (p->count)
 		return most < p->count ? (uint32_t)most : p->count;
 	/* One more than there may be, so that it is seen. */
 	return most > OFFER_DEVICES_MAX ? OFFER_DEVICES_MAX + 1 : (uint32_t)most;
 }
 
-static int add_cut(struct work *w, const struct offer_cut *cut, struct error *err)
+static int add_slice_group(struct work *w, const struct offer_slice_group *cut,
+	struct error *err)
 {
-	if (w->cuts->n == w->room_for) {
-		size_t more = w->room_for ? 2 * w->room_for : 16;
-		struct offer_cut *v = reallocarray(w->cuts->v, more, sizeof(*v));
+	if (w->slice_groups->n == w->groups_capacity) {
+		size_t more = w->groups_capacity ? 2 * w->groups_capacity : 16;
+		struct offer_slice_group *v =
+			reallocarray(w->slice_groups->v, more, sizeof(*v));
 
 		if (!v)
 			return error_nomem(err);
-		w->cuts->v = v;
-		w->room_for = more;
+		w->slice_groups->v = v;
+		w->groups_capacity = more;
 	}
-	w->cuts->v[w->cuts->n++] = *cut;
+	w->slice_groups->v[w->slice_groups->n++] = *cut;
 	return 0;
 }
 
@@ -200,18 +204,18 @@ static int add_cut(struct work *w, const struct offer_cut *cut, struct error *er
 /* Devices that lack the same in the same way as the one at @first: "GPU 0, GPU 1". */
 static void name_alike(struct work *w, uint32_t first, uint32_t set, struct buf *names)
 {
-	const struct room like = w->rooms[first];
+	const struct device_capacity like = w->capacities[first];
 	uint32_t n = 0;
 
-	for (uint32_t i = first; i < w->units->n; i++) {
-		struct room *r = &w->rooms[i];
-		char unit[UNIT_TEXT_MAX];
+	for (uint32_t i = first; i < w->candidates->n; i++) {
+		struct device_capacity *r = &w->capacities[i];
+		char unit[OFFER_CANDIDATE_TEXT_MAX];
 
-		if (r->set != set + 1 || r->told || r->got != like.got ||
-			r->left != like.left || r->usable != like.usable)
+		if (r->set != set + 1 || r->noted || r->count != like.count ||
+			r->remaining != like.remaining || r->usable != like.usable)
 			continue;
-		r->told = true;
-		offer_unit_text(&w->units->v[i], w->inv, unit);
+		r->noted = true;
+		offer_candidate_text(&w->candidates->v[i], w->inv, unit);
 		if (n++ < NAMED_MAX)
 			buf_printf(names, "%s%s", n > 1 ? ", " : "", unit);
 	}
@@ -223,47 +227,47 @@ static int note_lack(struct work *w, uint32_t first, uint32_t set,
 	const struct slice_profile *p, struct error *err)
 {
 	CLEANUP(buf_fini) struct buf names = BUF_INIT(1024);
-	const struct room r = w->rooms[first];
+	const struct device_capacity r = w->capacities[first];
 	uint64_t need = need_of(p, r.usable);
 
 	name_alike(w, first, set, &names);
 	if (!buf_ok(&names))
 		return error_nomem(err);
 	if (!r.known)
-		return note(w, p->pos, "profile", p->name, err,
+		return add_slice_note(w, p->pos, "profile", p->name, err,
 			"the memory of %s is not known, so %s", buf_str(&names),
 			p->count ? "pods cannot be given a part of it"
 				 : "it cannot be said how many fit");
 	if (p->isolation.memory == ISOLATION_MEMORY_PERMILLE && !need)
-		return note(w, p->pos, "profile", p->name, err,
+		return add_slice_note(w, p->pos, "profile", p->name, err,
 			"its part of %s is less than 2 MiB", buf_str(&names));
-	if (!r.got)
-		return note(w, p->pos, "profile", p->name, err,
+	if (!r.count)
+		return add_slice_note(w, p->pos, "profile", p->name, err,
 			"does not fit on %s: it needs %" PRIu64 " MiB, and %" PRIu64
 			" MiB are left of %" PRIu64 " MiB",
-			buf_str(&names), need >> 20, r.left >> 20, r.usable >> 20);
-	return note(w, p->pos, "profile", p->name, err,
+			buf_str(&names), need >> 20, r.remaining >> 20, r.usable >> 20);
+	return add_slice_note(w, p->pos, "profile", p->name, err,
 		"%" PRIu32 " of %" PRIu32 " fit on %s: each needs %" PRIu64 " MiB, and %" PRIu64
 		" MiB are left of %" PRIu64 " MiB",
-		r.got, p->count, buf_str(&names), need >> 20, (r.left - r.got * need) >> 20,
-		r.usable >> 20);
+		r.count, p->count, buf_str(&names), need >> 20,
+		(r.remaining - r.count * need) >> 20, r.usable >> 20);
 }
 
-static bool is_lacking(const struct slice_profile *p, const struct room *r)
+static bool is_lacking(const struct slice_profile *p, const struct device_capacity *r)
 {
 	if (!r->known)
 		return p->isolation.memory == ISOLATION_MEMORY_PERMILLE || !p->count;
-	return r->got < (p->count ? p->count : 1);
+	return r->count < (p->count ? p->count : 1);
 }
 
 /* Once a profile: other devices of a node are mostly the same. */
-static int note_small(struct work *w, uint32_t i, const struct slice_profile *p, uint64_t need,
-	struct error *err)
+static int note_small_slice(struct work *w, uint32_t i, const struct slice_profile *p,
+	uint64_t need, struct error *err)
 {
-	char unit[UNIT_TEXT_MAX];
+	char unit[OFFER_CANDIDATE_TEXT_MAX];
 
-	offer_unit_text(&w->units->v[i], w->inv, unit);
-	return note(w, p->pos, "profile", p->name, err,
+	offer_candidate_text(&w->candidates->v[i], w->inv, unit);
+	return add_slice_note(w, p->pos, "profile", p->name, err,
 		"a slice of %s has %" PRIu64 " MiB, and a program needs %" PRIu64
 		" MiB for its first CUDA context: a container must request at least %" PRIu64
 		" slices",
@@ -273,39 +277,39 @@ static int note_small(struct work *w, uint32_t i, const struct slice_profile *p,
 
 /* --- profiles that nobody gets --- */
 
-/* After the profile has been cut, and before what it takes is off .left. */
+/* After the profile has been cut, and before what it takes is off .remaining. */
 static void find_lack(struct work *w, uint32_t set, const struct slice_profile *p)
 {
-	struct lack l = { .profile = p, .unit = UINT32_MAX };
+	struct profile_shortage l = { .profile = p, .candidate = UINT32_MAX };
 
-	for (uint32_t i = 0; i < w->units->n; i++) {
-		const struct room *r = &w->rooms[i];
+	for (uint32_t i = 0; i < w->candidates->n; i++) {
+		const struct device_capacity *r = &w->capacities[i];
 
 		if (r->set != set + 1)
 			continue;
-		if (r->got || !r->known)
+		if (r->count || !r->known)
 			return;
-		if (l.unit != UINT32_MAX && r->left <= l.left)
+		if (l.candidate != UINT32_MAX && r->remaining <= l.remaining)
 			continue;
-		l.unit = i;
+		l.candidate = i;
 		l.need = need_of(p, r->usable);
-		l.left = r->left;
+		l.remaining = r->remaining;
 		l.usable = r->usable;
 	}
-	if (l.unit != UINT32_MAX)
+	if (l.candidate != UINT32_MAX)
 		w->lacks[w->n_lacks++] = l;
 }
 
-static bool is_cut(const struct work *w, const char *name)
+static bool is_divided_into_slices(const struct work *w, const char *name)
 {
-	for (size_t i = 0; i < w->cuts->n; i++)
-		if (!strcmp(w->cuts->v[i].profile->name, name))
+	for (size_t i = 0; i < w->slice_groups->n; i++)
+		if (!strcmp(w->slice_groups->v[i].profile->name, name))
 			return true;
 	return false;
 }
 
 /* Of a name that is in several sets the first is told. */
-static bool is_told(const struct work *w, size_t at)
+static bool is_lack_noted(const struct work *w, size_t at)
 {
 	for (size_t i = 0; i < at; i++)
 		if (!strcmp(w->lacks[i].profile->name, w->lacks[at].profile->name))
@@ -317,24 +321,24 @@ static bool is_told(const struct work *w, size_t at)
 static int warn_lacks(struct work *w, struct error *err)
 {
 	for (size_t i = 0; i < w->n_lacks; i++) {
-		const struct lack *l = &w->lacks[i];
-		char unit[UNIT_TEXT_MAX];
+		const struct profile_shortage *l = &w->lacks[i];
+		char unit[OFFER_CANDIDATE_TEXT_MAX];
 		int r;
 
-		if (is_cut(w, l->profile->name) || is_told(w, i))
+		if (is_divided_into_slices(w, l->profile->name) || is_lack_noted(w, i))
 			continue;
-		offer_unit_text(&w->units->v[l->unit], w->inv, unit);
+		offer_candidate_text(&w->candidates->v[l->candidate], w->inv, unit);
 		if (!l->need)
-			r = warn(w, l->profile, err,
+			r = add_slice_warning(w, l->profile, err,
 				"nothing of it is offered on this node: its part of %s, as of the "
 				"others, is less than 2 MiB",
 				unit);
 		else
-			r = warn(w, l->profile, err,
+			r = add_slice_warning(w, l->profile, err,
 				"fits nowhere on this node, so nothing of it is offered: it needs %" PRIu64
 				" MiB, and %s, which has most left, has %" PRIu64 " of %" PRIu64
 				" MiB",
-				l->need >> 20, unit, l->left >> 20, l->usable >> 20);
+				l->need >> 20, unit, l->remaining >> 20, l->usable >> 20);
 		if (r < 0)
 			return -1;
 	}
@@ -343,42 +347,42 @@ static int warn_lacks(struct work *w, struct error *err)
 
 /* --- a profile, a set --- */
 
-static int cut_profile(struct work *w, uint32_t set, const struct slice_profile *p,
+static int add_profile_slices(struct work *w, uint32_t set, const struct slice_profile *p,
 	struct error *err)
 {
 	bool small = false;
 
-	for (uint32_t i = 0; i < w->units->n; i++) {
-		struct room *r = &w->rooms[i];
+	for (uint32_t i = 0; i < w->candidates->n; i++) {
+		struct device_capacity *r = &w->capacities[i];
 		uint64_t need = need_of(p, r->usable);
-		const struct offer_cut cut = { .unit = i,
-			.count = fitting(p, r),
+		const struct offer_slice_group cut = { .candidate = i,
+			.count = count_fitting_slices(p, r),
 			.profile = p,
 			.set = &w->config->slices[set] };
 
 		if (r->set != set + 1)
 			continue;
-		r->got = cut.count;
-		r->told = !is_lacking(p, r);
-		r->any = r->any || r->got;
-		if (r->got && add_cut(w, &cut, err) < 0)
+		r->count = cut.count;
+		r->noted = !is_lacking(p, r);
+		r->any = r->any || r->count;
+		if (r->count && add_slice_group(w, &cut, err) < 0)
 			return -1;
 		if (need && need < CUDA_CONTEXT_BYTES && !small) {
 			small = true;
-			if (note_small(w, i, p, need, err) < 0)
+			if (note_small_slice(w, i, p, need, err) < 0)
 				return -1;
 		}
 	}
-	for (uint32_t i = 0; i < w->units->n; i++)
-		if (w->rooms[i].set == set + 1 && !w->rooms[i].told &&
+	for (uint32_t i = 0; i < w->candidates->n; i++)
+		if (w->capacities[i].set == set + 1 && !w->capacities[i].noted &&
 			note_lack(w, i, set, p, err) < 0)
 			return -1;
 	find_lack(w, set, p);
-	for (uint32_t i = 0; i < w->units->n; i++) {
-		struct room *r = &w->rooms[i];
+	for (uint32_t i = 0; i < w->candidates->n; i++) {
+		struct device_capacity *r = &w->capacities[i];
 
 		if (r->set == set + 1 && r->known)
-			r->left -= r->got * need_of(p, r->usable);
+			r->remaining -= r->count * need_of(p, r->usable);
 	}
 	return 0;
 }
@@ -388,13 +392,13 @@ static int note_whole(struct work *w, uint32_t set, struct error *err)
 {
 	const struct slice_set *s = &w->config->slices[set];
 	CLEANUP(buf_fini) struct buf names = BUF_INIT(1024);
-	char unit[UNIT_TEXT_MAX];
+	char unit[OFFER_CANDIDATE_TEXT_MAX];
 	uint32_t n = 0;
 
-	for (uint32_t i = 0; i < w->units->n; i++) {
-		if (w->rooms[i].set != set + 1 || w->rooms[i].any)
+	for (uint32_t i = 0; i < w->candidates->n; i++) {
+		if (w->capacities[i].set != set + 1 || w->capacities[i].any)
 			continue;
-		offer_unit_text(&w->units->v[i], w->inv, unit);
+		offer_candidate_text(&w->candidates->v[i], w->inv, unit);
 		if (n++ < NAMED_MAX)
 			buf_printf(&names, "%s%s", n > 1 ? ", " : "", unit);
 	}
@@ -404,18 +408,18 @@ static int note_whole(struct work *w, uint32_t set, struct error *err)
 		buf_printf(&names, " and %" PRIu32 " more", n - NAMED_MAX);
 	if (!buf_ok(&names))
 		return error_nomem(err);
-	return note(w, s->pos, "slices of", s->name, err,
+	return add_slice_note(w, s->pos, "slices of", s->name, err,
 		"no profile fits on %s, offered whole", buf_str(&names));
 }
 
-static int cut_set(struct work *w, uint32_t set, struct error *err)
+static int add_set_slices(struct work *w, uint32_t set, struct error *err)
 {
 	const struct slice_set *s = &w->config->slices[set];
 
 	for (int fill = 0; fill < 2; fill++)
 		for (size_t k = 0; k < s->n_profiles; k++)
 			if (!s->profiles[k].count == (fill == 1) &&
-				cut_profile(w, set, &s->profiles[k], err) < 0)
+				add_profile_slices(w, set, &s->profiles[k], err) < 0)
 				return -1;
 	return note_whole(w, set, err);
 }
@@ -425,9 +429,9 @@ static int warn_small_caps(struct work *w, struct error *err)
 {
 	const struct slice_profile *told = NULL; /* all of a profile of a set lie together */
 
-	for (size_t i = 0; i < w->cuts->n; i++) {
-		const struct offer_cut *c = &w->cuts->v[i];
-		char unit[UNIT_TEXT_MAX];
+	for (size_t i = 0; i < w->slice_groups->n; i++) {
+		const struct offer_slice_group *c = &w->slice_groups->v[i];
+		char unit[OFFER_CANDIDATE_TEXT_MAX];
 
 		if (c->profile == told ||
 			c->profile->isolation.compute != ISOLATION_COMPUTE_CAPPED ||
@@ -435,8 +439,8 @@ static int warn_small_caps(struct work *w, struct error *err)
 				c->weights * SLICE_CAP_MIN)
 			continue;
 		told = c->profile;
-		offer_unit_text(&w->units->v[c->unit], w->inv, unit);
-		if (warn(w, told, err,
+		offer_candidate_text(&w->candidates->v[c->candidate], w->inv, unit);
+		if (add_slice_warning(w, told, err,
 			    "a slice of %s may have %.4f%% of its time, as it weighs %" PRIu32
 			    " of %" PRIu64 " and is capped; expected at least %.1f%%",
 			    unit, 100.0 * told->weight / (double)c->weights, told->weight,
@@ -449,17 +453,17 @@ static int warn_small_caps(struct work *w, struct error *err)
 /* What the slices of each device weigh together. */
 static int add_weights(struct work *w, struct error *err)
 {
-	CLEANUP(freep) uint64_t *sums = calloc((size_t)w->units->n + 1, sizeof(*sums));
+	CLEANUP(freep) uint64_t *sums = calloc((size_t)w->candidates->n + 1, sizeof(*sums));
 
 	if (!sums)
 		return error_nomem(err);
-	for (size_t i = 0; i < w->cuts->n; i++) {
-		const struct offer_cut *c = &w->cuts->v[i];
+	for (size_t i = 0; i < w->slice_groups->n; i++) {
+		const struct offer_slice_group *c = &w->slice_groups->v[i];
 
-		sums[c->unit] += (uint64_t)c->count * c->profile->weight;
+		sums[c->candidate] += (uint64_t)c->count * c->profile->weight;
 	}
-	for (size_t i = 0; i < w->cuts->n; i++)
-		w->cuts->v[i].weights = sums[w->cuts->v[i].unit];
+	for (size_t i = 0; i < w->slice_groups->n; i++)
+		w->slice_groups->v[i].weights = sums[w->slice_groups->v[i].candidate];
 	return 0;
 }
 
@@ -472,36 +476,38 @@ static size_t count_profiles(const struct config *config)
 	return n;
 }
 
-int offer_slices_cut(struct offer_cuts *ret, const struct offer_units *units,
+int offer_slices_make(struct offer_slice_groups *ret, const struct offer_candidates *units,
 	const struct inventory *inv, const struct config *config, struct strv *notes,
 	struct strv *warnings, struct error *err)
 {
-	CLEANUP(freep) struct room *rooms = calloc((size_t)units->n + 1, sizeof(*rooms));
 	CLEANUP(freep)
-	struct lack *lacks = calloc(count_profiles(config) + 1, sizeof(*lacks));
-	struct work w = { .cuts = ret,
-		.units = units,
+	struct device_capacity *rooms = calloc((size_t)units->n + 1, sizeof(*rooms));
+	CLEANUP(freep)
+	struct profile_shortage *lacks = calloc(count_profiles(config) + 1, sizeof(*lacks));
+	struct work w = { .slice_groups = ret,
+		.candidates = units,
 		.inv = inv,
 		.config = config,
 		.notes = notes,
 		.warnings = warnings,
-		.rooms = rooms,
+		.capacities = rooms,
 		.lacks = lacks };
 
-	*ret = (struct offer_cuts){ .n = 0 };
+	*ret = (struct offer_slice_groups){ .n = 0 };
 	if (!rooms || !lacks)
 		return error_nomem(err);
 	for (uint32_t i = 0; i < units->n; i++) {
 		rooms[i].usable = slice_usable(inv, units->v[i].gpu, units->v[i].mig);
-		rooms[i].left = rooms[i].usable;
+		rooms[i].remaining = rooms[i].usable;
 		rooms[i].known = rooms[i].usable != 0;
 	}
 	for (uint32_t s = 0; s < config->n_slices; s++)
-		if (config->slices[s].devices == DEVICES_LIST ? take_list(&w, s, err) < 0
-							      : take_all(&w, s, err) < 0)
+		if (config->slices[s].devices == DEVICES_LIST
+				? assign_listed_devices(&w, s, err) < 0
+				: assign_matching_candidates(&w, s, err) < 0)
 			return -1;
 	for (uint32_t s = 0; s < config->n_slices; s++)
-		if (cut_set(&w, s, err) < 0)
+		if (add_set_slices(&w, s, err) < 0)
 			return -1;
 	if (add_weights(&w, err) < 0 || warn_lacks(&w, err) < 0)
 		return -1;

@@ -16,20 +16,20 @@
 #include "model/offer/units.h"
 
 /* All slices of one profile on one device. */
-struct offer_cut {
-	uint32_t unit;                       /* position in the units */
+struct offer_slice_group {
+	uint32_t candidate;                  /* position in the units */
 	uint32_t count;                      /* > 0 */
 	uint64_t weights;                    /* of all slices of that device together */
 	const struct slice_profile *profile; /* borrowed from the config */
 	const struct slice_set *set;         /* as that */
 };
 
-struct offer_cuts {
-	struct offer_cut *v;
+struct offer_slice_groups {
+	struct offer_slice_group *v;
 	size_t n;
 };
 
 /* *ret is zeroed before; the array is yours, free(), also after an error. */
-int offer_slices_cut(struct offer_cuts *ret, const struct offer_units *units,
+int offer_slices_make(struct offer_slice_groups *ret, const struct offer_candidates *units,
 	const struct inventory *inv, const struct config *config, struct strv *notes,
 	struct strv *warnings, struct error *err) MUST_USE;

@@ -9,14 +9,15 @@ struct work {
 	const struct inventory *inv;
 	const struct config *config;
 	struct strv *notes;
-	struct offer_units *units; /* room for every GPU and MIG device */
+	struct offer_candidates *candidates; /* room for every GPU and MIG device */
 };
 
 /* Each text once: many MIG devices may share one. *ret_why: its position + 1; may be NULL. */
-static int note(struct work *w, uint32_t *ret_why, struct error *err, const char *fmt, ...)
-	PRINTF(4, 5) MUST_USE;
+static int add_candidate_note(struct work *w, uint32_t *ret_why, struct error *err,
+	const char *fmt, ...) PRINTF(4, 5) MUST_USE;
 
-static int note(struct work *w, uint32_t *ret_why, struct error *err, const char *fmt, ...)
+static int add_candidate_note(struct work *w, uint32_t *ret_why, struct error *err,
+	const char *fmt, ...)
 {
 	char text[ERROR_MSG_MAX];
 	va_list ap;
@@ -34,16 +35,16 @@ static int note(struct work *w, uint32_t *ret_why, struct error *err, const char
 	return 0;
 }
 
-void offer_unit_text(const struct offer_unit *u, const struct inventory *inv,
-	char ret[UNIT_TEXT_MAX])
+void offer_candidate_text(const struct offer_candidate *u, const struct inventory *inv,
+	char ret[OFFER_CANDIDATE_TEXT_MAX])
 {
 	uint32_t gpu = inv->gpus[u->gpu].index;
 
 	if (u->mig == OFFER_WHOLE)
-		(void)snprintf(ret, UNIT_TEXT_MAX, "GPU %" PRIu32, gpu);
+		(void)snprintf(ret, OFFER_CANDIDATE_TEXT_MAX, "GPU %" PRIu32, gpu);
 	else
-		(void)snprintf(ret, UNIT_TEXT_MAX, "MIG device %" PRIu32 ":%" PRIu32, gpu,
-			inv->mig[u->mig].index);
+		(void)snprintf(ret, OFFER_CANDIDATE_TEXT_MAX, "MIG device %" PRIu32 ":%" PRIu32,
+			gpu, inv->mig[u->mig].index);
 }
 
 static bool is_display(const struct gpu *g)
@@ -123,20 +124,20 @@ static bool mig_name(char *ret, const struct config *config, const struct gpu_mi
 	return true;
 }
 
-static struct offer_unit *add(struct work *w, uint32_t gpu, uint32_t mig)
+static struct offer_candidate *add_offer_candidate(struct work *w, uint32_t gpu, uint32_t mig)
 {
-	struct offer_unit *u = &w->units->v[w->units->n++];
+	struct offer_candidate *u = &w->candidates->v[w->candidates->n++];
 	const struct inventory *inv = w->inv;
 
-	*u = (struct offer_unit){ .gpu = gpu,
+	*u = (struct offer_candidate){ .gpu = gpu,
 		.mig = mig,
 		.uuid = mig == OFFER_WHOLE ? inv->gpus[gpu].uuid : inv->mig[mig].uuid };
 	return u;
 }
 
-static struct offer_unit *add_whole(struct work *w, uint32_t i)
+static struct offer_candidate *add_whole_gpu_candidate(struct work *w, uint32_t i)
 {
-	struct offer_unit *u = add(w, i, OFFER_WHOLE);
+	struct offer_candidate *u = add_offer_candidate(w, i, OFFER_WHOLE);
 
 	(void)snprintf(u->name, sizeof(u->name), "%s",
 		offer_original_name(w->config, &w->inv->gpus[i]));
@@ -151,28 +152,28 @@ static int add_mig(struct work *w, uint32_t i, struct error *err)
 	bool named;
 
 	if (!m->uuid[0])
-		return note(w, NULL, err,
+		return add_candidate_note(w, NULL, err,
 			"MIG device %" PRIu32 ":%" PRIu32
 			": not offered, its UUID is unknown%s%s",
 			g->index, m->index, m->reason[0] ? ": " : "", m->reason);
 	if (mig_has_later_twin(w->inv, i))
-		return note(w, NULL, err,
+		return add_candidate_note(w, NULL, err,
 			"MIG device %" PRIu32 ":%" PRIu32
 			" (%s): not offered, another MIG device has the same UUID",
 			g->index, m->index, m->uuid);
 	named = mig_name(name, w->config, m);
 	if (!named && !m->profile[0])
-		return note(w, NULL, err,
+		return add_candidate_note(w, NULL, err,
 			"MIG device %" PRIu32 ":%" PRIu32
 			" (%s): not offered, its profile is unknown%s%s",
 			g->index, m->index, m->uuid, m->reason[0] ? ": " : "", m->reason);
 	if (!named)
-		return note(w, NULL, err,
+		return add_candidate_note(w, NULL, err,
 			"GPU %" PRIu32
 			" (%s): its MIG devices '%s' are not offered, no resource "
 			"pattern matches the profile",
 			g->index, g->uuid, m->profile);
-	memcpy(add(w, m->gpu, i)->name, name, sizeof(name));
+	memcpy(add_offer_candidate(w, m->gpu, i)->name, name, sizeof(name));
 	return 0;
 }
 
@@ -185,14 +186,14 @@ static int add_empty(struct work *w, uint32_t i, struct error *err)
 
 	if (g->changing)
 		return 0;
-	return note(w, single ? &add_whole(w, i)->why : NULL, err,
+	return add_candidate_note(w, single ? &add_whole_gpu_candidate(w, i)->why : NULL, err,
 		"GPU %" PRIu32 " (%s): %s, MIG is on and %s%s%s", g->index, g->uuid,
 		single ? "unhealthy" : "not offered",
 		sick ? "its MIG devices are not known" : "there are no MIG devices",
 		sick && g->reason[0] ? ": " : "", sick ? g->reason : "");
 }
 
-static int add_migs(struct work *w, uint32_t gpu, struct error *err)
+static int add_mig_candidates(struct work *w, uint32_t gpu, struct error *err)
 {
 	bool any = false;
 
@@ -206,23 +207,23 @@ static int add_migs(struct work *w, uint32_t gpu, struct error *err)
 	return any ? 0 : add_empty(w, gpu, err);
 }
 
-static int add_gpu(struct work *w, uint32_t i, struct error *err)
+static int add_gpu_candidates(struct work *w, uint32_t i, struct error *err)
 {
 	const struct gpu *g = &w->inv->gpus[i];
 
 	if (is_display(g))
 		return 0;
 	if (!g->uuid[0])
-		return note(w, NULL, err,
+		return add_candidate_note(w, NULL, err,
 			"GPU %" PRIu32 ": not offered, its UUID is unknown%s%s", g->index,
 			g->reason[0] ? ": " : "", g->reason);
 	if (has_later_twin(w->inv, i))
-		return note(w, NULL, err,
+		return add_candidate_note(w, NULL, err,
 			"GPU %" PRIu32 " (%s): not offered, another GPU has the same UUID",
 			g->index, g->uuid);
 	if (g->mig_enabled && w->config->mig_strategy != MIG_STRATEGY_NONE)
-		return add_migs(w, i, err);
-	(void)add_whole(w, i);
+		return add_mig_candidates(w, i, err);
+	(void)add_whole_gpu_candidate(w, i);
 	return 0;
 }
 
@@ -242,7 +243,7 @@ static bool is_same_type(const struct gpu_mig *a, const struct gpu_mig *b)
  */
 static const struct gpu_mig *typed_mig(const struct work *w, uint32_t i)
 {
-	const struct offer_unit *u = &w->units->v[i];
+	const struct offer_candidate *u = &w->candidates->v[i];
 
 	if (u->mig == OFFER_WHOLE || u->why || !w->inv->mig[u->mig].profile[0])
 		return NULL;
@@ -251,22 +252,22 @@ static const struct gpu_mig *typed_mig(const struct work *w, uint32_t i)
 
 static bool is_beside(const struct work *w, uint32_t first, uint32_t i)
 {
-	return strcmp(w->units->v[first].name, w->units->v[i].name) == 0;
+	return strcmp(w->candidates->v[first].name, w->candidates->v[i].name) == 0;
 }
 
 /* The first unit of the largest group of equal MIG devices in the resource of @first; NULL: none. */
-static const struct gpu_mig *leader(const struct work *w, uint32_t first)
+static const struct gpu_mig *find_leading_mig_type(const struct work *w, uint32_t first)
 {
 	const struct gpu_mig *best = NULL;
 	uint32_t most = 0;
 
-	for (uint32_t i = first; i < w->units->n; i++) {
+	for (uint32_t i = first; i < w->candidates->n; i++) {
 		const struct gpu_mig *m = typed_mig(w, i), *o;
 		uint32_t n = 0;
 
 		if (!m || !is_beside(w, first, i) || (best && is_same_type(m, best)))
 			continue;
-		for (uint32_t k = first; k < w->units->n; k++) {
+		for (uint32_t k = first; k < w->candidates->n; k++) {
 			o = typed_mig(w, k);
 			n += o && is_beside(w, first, k) && is_same_type(m, o);
 		}
@@ -278,19 +279,19 @@ static const struct gpu_mig *leader(const struct work *w, uint32_t first)
 	return best;
 }
 
-static int refuse(struct work *w, struct offer_unit *u, const struct gpu_mig *one,
-	struct error *err)
+static int set_candidate_unavailable(struct work *w, struct offer_candidate *u,
+	const struct gpu_mig *one, struct error *err)
 {
 	const struct gpu *g = &w->inv->gpus[u->gpu];
 	const struct gpu_mig *m;
 
 	if (u->mig == OFFER_WHOLE)
-		return note(w, &u->why, err,
+		return add_candidate_note(w, &u->why, err,
 			"GPU %" PRIu32 " (%s): unhealthy, MIG is off there, and with strategy "
 			"single '%s' is the MIG devices '%s' of this node",
 			g->index, g->uuid, u->name, one->profile);
 	m = &w->inv->mig[u->mig];
-	return note(w, &u->why, err,
+	return add_candidate_note(w, &u->why, err,
 		"GPU %" PRIu32 " (%s): its MIG devices '%s' (%" PRIu32 " SMs, %" PRIu64
 		" MiB) are unhealthy, with strategy single '%s' is one type of MIG device, and most "
 		"are '%s' (%" PRIu32 " SMs, %" PRIu64 " MiB)",
@@ -300,38 +301,38 @@ static int refuse(struct work *w, struct offer_unit *u, const struct gpu_mig *on
 
 static int settle_single(struct work *w, struct error *err)
 {
-	for (uint32_t first = 0; first < w->units->n; first++) {
+	for (uint32_t first = 0; first < w->candidates->n; first++) {
 		const struct gpu_mig *one = NULL;
 		uint32_t earlier = 0;
 
 		while (earlier < first && !is_beside(w, earlier, first))
 			earlier++;
 		if (earlier == first)
-			one = leader(w, first);
-		for (uint32_t i = first; one && i < w->units->n; i++) {
-			struct offer_unit *u = &w->units->v[i];
+			one = find_leading_mig_type(w, first);
+		for (uint32_t i = first; one && i < w->candidates->n; i++) {
+			struct offer_candidate *u = &w->candidates->v[i];
 			const struct gpu_mig *m = typed_mig(w, i);
 
 			if (u->why || !is_beside(w, first, i) ||
 				(u->mig != OFFER_WHOLE && (!m || is_same_type(m, one))))
 				continue;
-			if (refuse(w, u, one, err) < 0)
+			if (set_candidate_unavailable(w, u, one, err) < 0)
 				return -1;
 		}
 	}
 	return 0;
 }
 
-int offer_units_make(struct offer_units *ret, const struct inventory *inv,
+int offer_candidates_make(struct offer_candidates *ret, const struct inventory *inv,
 	const struct config *config, struct strv *notes, struct error *err)
 {
-	struct work w = { .inv = inv, .config = config, .notes = notes, .units = ret };
+	struct work w = { .inv = inv, .config = config, .notes = notes, .candidates = ret };
 
 	ret->v = calloc((size_t)inv->n + inv->n_mig + 1, sizeof(*ret->v));
 	if (!ret->v)
 		return error_nomem(err);
 	for (uint32_t i = 0; i < inv->n; i++)
-		if (add_gpu(&w, i, err) < 0)
+		if (add_gpu_candidates(&w, i, err) < 0)
 			return -1;
 	return config->mig_strategy == MIG_STRATEGY_SINGLE ? settle_single(&w, err) : 0;
 }

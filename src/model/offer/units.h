@@ -8,24 +8,24 @@
  */
 #include "model/offer/offer.h"
 
-struct offer_unit {
+struct offer_candidate {
 	uint32_t gpu, mig;            /* as in struct offer_device */
 	uint32_t why;                 /* as there */
 	const char *uuid;             /* borrowed from the inventory */
 	char name[RESOURCE_NAME_MAX]; /* of its resource before sharing */
 };
 
-struct offer_units {
-	struct offer_unit *v; /* by GPU, then MIG device */
+struct offer_candidates {
+	struct offer_candidate *v; /* by GPU, then MIG device */
 	uint32_t n;
 };
 
 /* *ret is zeroed before; the array is yours, free(). What is left out or cannot be had is noted. */
-int offer_units_make(struct offer_units *ret, const struct inventory *inv,
+int offer_candidates_make(struct offer_candidates *ret, const struct inventory *inv,
 	const struct config *config, struct strv *notes, struct error *err) MUST_USE;
 
-#define UNIT_TEXT_MAX 48
+#define OFFER_CANDIDATE_TEXT_MAX 48
 
 /* "GPU 0", "MIG device 0:1". */
-void offer_unit_text(const struct offer_unit *u, const struct inventory *inv,
-	char ret[UNIT_TEXT_MAX]);
+void offer_candidate_text(const struct offer_candidate *u, const struct inventory *inv,
+	char ret[OFFER_CANDIDATE_TEXT_MAX]);

@@ -4,11 +4,11 @@
 #include "model/prefer/search.h"
 
 /* One available GPU; the order is the caller's. */
-struct place {
+struct aligned_device {
 	const char *id;
 	const struct offer_device *device;
 	bool required;
-	bool sick;
+	bool unhealthy;
 };
 
 /*
@@ -40,14 +40,14 @@ static uint32_t pair_score(const struct inventory *inv, uint32_t a, uint32_t b)
 	return x > y ? x : y;
 }
 
-static bool is_sick(const struct inventory *inv, const struct offer_device *d)
+static bool is_unhealthy_device(const struct inventory *inv, const struct offer_device *d)
 {
 	return d->gpu >= inv->n || inv->gpus[d->gpu].fault != GPU_OK;
 }
 
 /* The known ids of @available, each once. Returns how many. */
-static uint32_t collect(const struct resource *r, const struct inventory *inv,
-	const struct prefer_request *req, struct place *places, uint32_t *at)
+static uint32_t collect_places(const struct resource *r, const struct inventory *inv,
+	const struct prefer_request *req, struct aligned_device *places, uint32_t *at)
 {
 	uint32_t n = 0;
 
@@ -56,17 +56,17 @@ static uint32_t collect(const struct resource *r, const struct inventory *inv,
 
 		if (!d || at[d - r->devices])
 			continue;
-		places[n++] = (struct place){ .id = req->available[i],
+		places[n++] = (struct aligned_device){ .id = req->available[i],
 			.device = d,
-			.sick = is_sick(inv, d) };
+			.unhealthy = is_unhealthy_device(inv, d) };
 		at[d - r->devices] = n;
 	}
 	return n;
 }
 
 /* Marks the required ones. *ret_n: how many different; UINT32_MAX: one is not available. */
-static int mark(const struct resource *r, const struct prefer_request *req,
-	struct place *places, const uint32_t *at, uint32_t *ret_n, struct error *err)
+static int mark_required_places(const struct resource *r, const struct prefer_request *req,
+	struct aligned_device *places, const uint32_t *at, uint32_t *ret_n, struct error *err)
 {
 	uint32_t n = 0;
 
@@ -91,23 +91,23 @@ static int mark(const struct resource *r, const struct prefer_request *req,
 }
 
 /* Drops sick GPUs that nobody requires. Returns how many places are left. */
-static uint32_t drop_sick(struct place *places, uint32_t n)
+static uint32_t drop_unhealthy_devices(struct aligned_device *places, uint32_t n)
 {
 	uint32_t kept = 0;
 
 	for (uint32_t i = 0; i < n; i++)
-		if (!places[i].sick || places[i].required)
+		if (!places[i].unhealthy || places[i].required)
 			places[kept++] = places[i];
 	return kept;
 }
 
 /* With too few GPUs in order: the required, then the good, then what there is. */
-static void choose_unaligned(const struct place *places, uint32_t n, size_t size,
+static void choose_unaligned(const struct aligned_device *places, uint32_t n, size_t size,
 	const char **ret_ids, size_t *ret_n)
 {
 	for (int pass = 0; pass < 3; pass++) {
 		for (uint32_t i = 0; i < n && *ret_n < size; i++) {
-			int rank = places[i].required ? 0 : places[i].sick ? 2 : 1;
+			int rank = places[i].required ? 0 : places[i].unhealthy ? 2 : 1;
 
 			if (rank == pass)
 				ret_ids[(*ret_n)++] = places[i].id;
@@ -115,8 +115,8 @@ static void choose_unaligned(const struct place *places, uint32_t n, size_t size
 	}
 }
 
-static int choose_aligned(const struct inventory *inv, const struct place *places, uint32_t n,
-	uint32_t size, const char **ret_ids, size_t *ret_n, struct error *err)
+static int choose_aligned(const struct inventory *inv, const struct aligned_device *places,
+	uint32_t n, uint32_t size, const char **ret_ids, size_t *ret_n, struct error *err)
 {
 	CLEANUP(freep) uint32_t *scores = calloc((size_t)n * n, sizeof(*scores));
 	bool required[PREFER_SEARCH_MAX] = { false }, chosen[PREFER_SEARCH_MAX] = { false };
@@ -151,23 +151,23 @@ int prefer_aligned(const struct resource *r, const struct inventory *inv,
 	struct error *err)
 {
 	size_t room = r->n_devices ? r->n_devices : 1;
-	CLEANUP(freep) struct place *places = calloc(room, sizeof(*places));
+	CLEANUP(freep) struct aligned_device *places = calloc(room, sizeof(*places));
 	CLEANUP(freep) uint32_t *at = calloc(room, sizeof(*at));
 	uint32_t n, n_required = 0, n_good = 0;
 
 	if (!places || !at)
 		return error_nomem(err);
-	n = collect(r, inv, req, places, at);
-	if (mark(r, req, places, at, &n_required, err) < 0)
+	n = collect_places(r, inv, req, places, at);
+	if (mark_required_places(r, req, places, at, &n_required, err) < 0)
 		return -1;
 	if (req->size == 0 || n < req->size || n_required > req->size)
 		return 0;
 	for (uint32_t i = 0; i < n; i++)
-		n_good += !places[i].sick || places[i].required;
+		n_good += !places[i].unhealthy || places[i].required;
 	if (n_good < req->size || n_good > PREFER_SEARCH_MAX) {
 		choose_unaligned(places, n, req->size, ret_ids, ret_n);
 		return 0;
 	}
-	n = drop_sick(places, n);
+	n = drop_unhealthy_devices(places, n);
 	return choose_aligned(inv, places, n, (uint32_t)req->size, ret_ids, ret_n, err);
 }

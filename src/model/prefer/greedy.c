@@ -29,7 +29,7 @@ struct greedy {
 	uint32_t n_groups, n_gpus;
 };
 
-static bool is_same_device(const struct offer_device *a, const struct offer_device *b)
+static bool is_same_physical_device(const struct offer_device *a, const struct offer_device *b)
 {
 	size_t len = device_id_physical_len(a->id);
 
@@ -44,7 +44,7 @@ static void group_devices(struct greedy *g)
 
 		if (!before || before->gpu != d->gpu)
 			g->n_gpus++;
-		if (!before || !is_same_device(before, d))
+		if (!before || !is_same_physical_device(before, d))
 			g->groups[g->n_groups++] = (struct group){ .first = i,
 				.cursor = i,
 				.gpu = &g->gpus[g->n_gpus - 1] };
@@ -69,7 +69,8 @@ static int load_cmp(uint32_t a, uint32_t b, enum allocation_policy policy)
  * GPU: replicas are spread over MIG devices of one GPU too, and devices without replicas, which are
  * free or taken, go by their GPU.
  */
-static bool better(const struct group *a, const struct group *b, enum allocation_policy policy)
+static bool is_better_group(const struct group *a, const struct group *b,
+	enum allocation_policy policy)
 {
 	int r = load_cmp(a->load.allocated, b->load.allocated, policy);
 
@@ -93,9 +94,10 @@ static struct group *one_for_all(struct greedy *g, enum allocation_policy policy
 		struct group *x = &g->groups[k];
 
 		if (x->candidates < n ||
-			(required && !is_same_device(&g->r->devices[x->first], required)))
+			(required &&
+				!is_same_physical_device(&g->r->devices[x->first], required)))
 			continue;
-		if (!best || better(x, best, policy))
+		if (!best || is_better_group(x, best, policy))
 			best = x;
 	}
 	return best;
@@ -114,12 +116,13 @@ static const char *pick_from(struct greedy *g, struct group *x)
 	return g->candidates[x->cursor++];
 }
 
-static const char *pick(struct greedy *g, enum allocation_policy policy)
+static const char *pick_next_device(struct greedy *g, enum allocation_policy policy)
 {
 	struct group *best = NULL;
 
 	for (uint32_t k = 0; k < g->n_groups; k++)
-		if (g->groups[k].candidates && (!best || better(&g->groups[k], best, policy)))
+		if (g->groups[k].candidates &&
+			(!best || is_better_group(&g->groups[k], best, policy)))
 			best = &g->groups[k];
 	return best ? pick_from(g, best) : NULL;
 }
@@ -138,7 +141,7 @@ static bool is_better_together(const struct resource *r, const struct inventory 
 		const struct offer_share *s = resource_share(r, d);
 		uint64_t usable = slice_usable(inv, d->gpu, d->mig);
 
-		if (i && is_same_device(d, &r->devices[i - 1]))
+		if (i && is_same_physical_device(d, &r->devices[i - 1]))
 			continue;
 		if (d->mig != OFFER_WHOLE && mps_shares(r, d))
 			return true;
@@ -190,7 +193,7 @@ int prefer_greedy(const struct resource *r, const struct inventory *inv,
 			req->n_required ? resource_find(r, req->required[0]) : NULL,
 			req->size - req->n_required);
 	for (size_t i = req->n_required; i < req->size; i++)
-		ret_ids[i] = one ? pick_from(&g, one) : pick(&g, policy);
+		ret_ids[i] = one ? pick_from(&g, one) : pick_next_device(&g, policy);
 	*ret_n = req->size;
 	return 0;
 }

@@ -9,8 +9,8 @@
 
 #define IMPOSSIBLE (-1)
 
-/* LOOK finds the set that can reach most, SEARCH the best total, WALK the first set that reaches it. */
-enum pass { LOOK, SEARCH, WALK };
+/* PASS_RATE finds the set that can reach most, SEARCH the best total, WALK the first set that reaches it. */
+enum pass { PASS_RATE, SEARCH, WALK };
 
 struct exact {
 	uint32_t size, pad; /* pad: empty places of the one set that is not full */
@@ -20,20 +20,20 @@ struct exact {
 	bool *known;          /* [2^n] .most is the best total, or IMPOSSIBLE */
 	uint8_t *count;       /* [2^n] places of the subset */
 	enum pass pass;
-	int32_t goal;   /* what LOOK and SEARCH have so far, what WALK has to reach */
+	int32_t goal;   /* what PASS_RATE and SEARCH have so far, what WALK has to reach */
 	uint32_t found; /* the set of it, the first of its kind; 0: none yet */
 };
 
-static int32_t divide(struct exact *x, uint32_t rest, int32_t least);
+static int32_t find_best_division(struct exact *x, uint32_t rest, int32_t least);
 
 /* The empty places are still to come if the full sets do not use up @rest. */
-static bool pad_left(const struct exact *x, uint32_t rest)
+static bool is_padding_left(const struct exact *x, uint32_t rest)
 {
 	return x->count[rest] % x->size != 0;
 }
 
 /* Takes @set out of @rest and looks at the total. True: enough seen. */
-static bool consider(struct exact *x, uint32_t rest, uint32_t set, bool padded)
+static bool try_division_set(struct exact *x, uint32_t rest, uint32_t set, bool padded)
 {
 	uint32_t common = set & x->required;
 	int32_t least = x->goal + (x->pass != WALK) - x->score[set], below;
@@ -44,8 +44,8 @@ static bool consider(struct exact *x, uint32_t rest, uint32_t set, bool padded)
 	below = x->most[rest & ~set];
 	if (below < least || below == IMPOSSIBLE)
 		return false;
-	if (x->pass != LOOK)
-		below = divide(x, rest & ~set, least > 0 ? least : 0);
+	if (x->pass != PASS_RATE)
+		below = find_best_division(x, rest & ~set, least > 0 ? least : 0);
 	if (below < least || below == IMPOSSIBLE)
 		return false;
 	x->goal = x->score[set] + below;
@@ -57,8 +57,8 @@ static bool consider(struct exact *x, uint32_t rest, uint32_t set, bool padded)
  * Completes @set with @k more places out of @more, in lexicographic order; where exactly the empty
  * places are missing, they come after all others.
  */
-static bool complete(struct exact *x, uint32_t rest, uint32_t set, uint32_t more, uint32_t k,
-	uint32_t pad)
+static bool complete_division_set(struct exact *x, uint32_t rest, uint32_t set, uint32_t more,
+	uint32_t k, uint32_t pad)
 {
 	uint32_t need = k > pad ? k - pad : k, left = x->count[more];
 
@@ -66,24 +66,25 @@ static bool complete(struct exact *x, uint32_t rest, uint32_t set, uint32_t more
 	for (; left >= need; left--, more &= more - 1) {
 		uint32_t place = more & -more;
 
-		if (k == 1 ? consider(x, rest, set | place, /* padded= */ false)
-			   : complete(x, rest, set | place, more & ~(place | (place - 1)),
-				     k - 1, pad))
+		if (k == 1 ? try_division_set(x, rest, set | place, /* padded= */ false)
+			   : complete_division_set(x, rest, set | place,
+				     more & ~(place | (place - 1)), k - 1, pad))
 			return true;
 	}
-	return pad && k == pad && consider(x, rest, set, /* padded= */ true);
+	return pad && k == pad && try_division_set(x, rest, set, /* padded= */ true);
 }
 
 /* Goes through all sets that the lowest place of @rest can be in. */
-static void enumerate(struct exact *x, uint32_t rest)
+static void enumerate_division_sets(struct exact *x, uint32_t rest)
 {
 	uint32_t first = rest & -rest;
 
-	complete(x, rest, first, rest & ~first, x->size - 1, pad_left(x, rest) ? x->pad : 0);
+	complete_division_set(x, rest, first, rest & ~first, x->size - 1,
+		is_padding_left(x, rest) ? x->pad : 0);
 }
 
 /* The best total of @rest if it is at least @least, which is no less than 0; else something below it. */
-static int32_t divide(struct exact *x, uint32_t rest, int32_t least)
+static int32_t find_best_division(struct exact *x, uint32_t rest, int32_t least)
 {
 	struct exact sub;
 
@@ -93,7 +94,7 @@ static int32_t divide(struct exact *x, uint32_t rest, int32_t least)
 		sub = *x;
 		sub.pass = SEARCH;
 		sub.goal = least - 1;
-		enumerate(&sub, rest);
+		enumerate_division_sets(&sub, rest);
 		x->most[rest] = sub.goal;
 		x->known[rest] = sub.goal >= least || sub.goal == IMPOSSIBLE;
 	}
@@ -101,16 +102,16 @@ static int32_t divide(struct exact *x, uint32_t rest, int32_t least)
 }
 
 /* A total of @rest that can be had, or 0: that of the set that promises most. */
-static int32_t promise(struct exact *x, uint32_t rest)
+static int32_t estimate_best_total(struct exact *x, uint32_t rest)
 {
 	int32_t below = IMPOSSIBLE;
 
-	x->pass = LOOK;
+	x->pass = PASS_RATE;
 	x->goal = IMPOSSIBLE;
 	x->found = 0;
-	enumerate(x, rest);
+	enumerate_division_sets(x, rest);
 	if (x->found)
-		below = divide(x, rest & ~x->found, 0);
+		below = find_best_division(x, rest & ~x->found, 0);
 	return below == IMPOSSIBLE ? 0 : x->score[x->found] + below;
 }
 
@@ -141,8 +142,8 @@ static void fill_highest(uint32_t n, uint32_t size, const uint8_t *count, const 
 }
 
 /* What no total exceeds: each set of a division is the best of its size that the subset has. */
-static void fill_most(uint32_t n, uint32_t size, const uint8_t *count, const int32_t *score,
-	int32_t *most, int32_t *spare)
+static void fill_upper_bounds(uint32_t n, uint32_t size, const uint8_t *count,
+	const int32_t *score, int32_t *most, int32_t *spare)
 {
 	fill_highest(n, size, count, score, most);
 	if (n % size)
@@ -158,10 +159,10 @@ static uint32_t first_best(struct exact *x, uint32_t all)
 	uint32_t rest = all, best = 0;
 
 	while (rest) {
-		x->goal = divide(x, rest, promise(x, rest));
+		x->goal = find_best_division(x, rest, estimate_best_total(x, rest));
 		x->pass = WALK;
 		x->found = 0;
-		enumerate(x, rest);
+		enumerate_division_sets(x, rest);
 		if (!x->found)
 			return 0; /* not reached: the total came from one of these sets */
 		rest &= ~x->found;
@@ -196,7 +197,8 @@ int prefer_search_exact(const struct prefer_search *s, struct error *err)
 		for (uint32_t i = 1; i < subsets; i++)
 			count[i] = (uint8_t)(count[i & (i - 1)] + 1);
 		x.count = count;
-		fill_most(s->n, s->size, count, tables, tables + subsets, tables + 2 * subsets);
+		fill_upper_bounds(s->n, s->size, count, tables, tables + subsets,
+			tables + 2 * subsets);
 		x.score = tables;
 		x.most = tables + subsets;
 		x.known = known;
@@ -219,7 +221,7 @@ struct greedy {
 	int64_t degree; /* sum of .links of the set; 2 * score less is what leads outside */
 };
 
-static void add(struct greedy *g, uint32_t place)
+static void add_greedy_place(struct greedy *g, uint32_t place)
 {
 	const uint32_t *row = &g->s->scores[(size_t)place * g->s->n];
 
@@ -230,7 +232,7 @@ static void add(struct greedy *g, uint32_t place)
 		g->gain[i] += row[i];
 }
 
-static void drop(struct greedy *g, uint32_t place)
+static void remove_greedy_place(struct greedy *g, uint32_t place)
 {
 	const uint32_t *row = &g->s->scores[(size_t)place * g->s->n];
 
@@ -241,7 +243,7 @@ static void drop(struct greedy *g, uint32_t place)
 	g->degree -= g->links[place];
 }
 
-static void grow(struct greedy *g, uint32_t have)
+static void grow_greedy_set(struct greedy *g, uint32_t have)
 {
 	const uint32_t n = g->s->n;
 
@@ -255,12 +257,12 @@ static void grow(struct greedy *g, uint32_t have)
 				(g->gain[i] == g->gain[best] && g->links[i] < g->links[best]))
 				best = i;
 		}
-		add(g, best);
+		add_greedy_place(g, best);
 	}
 }
 
 /* The best single exchange, if it makes the set better. */
-static bool exchange(struct greedy *g)
+static bool exchange_best_pair(struct greedy *g)
 {
 	const struct prefer_search *s = g->s;
 	uint32_t out = s->n, in = s->n;
@@ -284,12 +286,12 @@ static bool exchange(struct greedy *g)
 	}
 	if (out == s->n)
 		return false;
-	drop(g, out);
-	add(g, in);
+	remove_greedy_place(g, out);
+	add_greedy_place(g, in);
 	return true;
 }
 
-static void start(struct greedy *g)
+static void init_greedy_set(struct greedy *g)
 {
 	g->score = 0;
 	g->degree = 0;
@@ -299,25 +301,25 @@ static void start(struct greedy *g)
 	}
 	for (uint32_t i = 0; i < g->s->n; i++)
 		if (g->s->required[i])
-			add(g, i);
+			add_greedy_place(g, i);
 }
 
 #define STARTS_COST 4000000 /* places looked at in all starts together; a few milliseconds */
 #define EXCHANGES   64
 
-static void search(struct greedy *g, uint32_t n_required)
+static void search_greedy_sets(struct greedy *g, uint32_t n_required)
 {
 	const struct prefer_search *s = g->s;
 	uint64_t cost = 2 * (uint64_t)s->n * s->size, starts = STARTS_COST / cost + 1;
 	int64_t best_score = -1, best_degree = 0;
 
 	for (uint32_t seed = 0; seed < s->n && starts; seed++, starts--) {
-		start(g);
+		init_greedy_set(g);
 		if (!n_required)
-			add(g, seed);
-		grow(g, n_required ? n_required : 1);
+			add_greedy_place(g, seed);
+		grow_greedy_set(g, n_required ? n_required : 1);
 		for (int i = 0; i < EXCHANGES && (seed == 0 || g->score > best_score); i++)
-			if (!exchange(g))
+			if (!exchange_best_pair(g))
 				break;
 		if (g->score > best_score ||
 			(g->score == best_score && g->degree < best_degree)) {
@@ -348,6 +350,6 @@ int prefer_search_greedy(const struct prefer_search *s, struct error *err)
 	if (s->size == 1 && !n_required)
 		s->chosen[0] = true;
 	else
-		search(&g, n_required);
+		search_greedy_sets(&g, n_required);
 	return 0;
 }

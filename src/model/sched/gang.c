@@ -1,117 +1,119 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "model/sched/internal.h"
 
-bool turns_is_gang(const struct turns_slice *s)
+bool sched_is_gang(const struct sched_slice *s)
 {
-	const struct turns_part *p = turns_member(s->parts);
+	const struct sched_share *p = sched_next_time_shared(s->shares);
 
-	return p && turns_member(p->sibling);
+	return p && sched_next_time_shared(p->sibling);
 }
 
-bool turns_slice_is_quiet(const struct turns_slice *s)
+bool sched_slice_is_idle(const struct sched_slice *s)
 {
-	for (const struct turns_part *p = turns_member(s->parts); p;
-		p = turns_member(p->sibling)) {
-		if (!turns_is_quiet(p))
+	for (const struct sched_share *p = sched_next_time_shared(s->shares); p;
+		p = sched_next_time_shared(p->sibling)) {
+		if (!sched_is_idle(p))
 			return false;
 	}
 	return true;
 }
 
-bool turns_slice_wants(const struct turns_slice *s)
+bool sched_slice_wants(const struct sched_slice *s)
 {
-	for (const struct turns_part *p = turns_member(s->parts); p;
-		p = turns_member(p->sibling)) {
+	for (const struct sched_share *p = sched_next_time_shared(s->shares); p;
+		p = sched_next_time_shared(p->sibling)) {
 		if (p->n_wants)
 			return true;
 	}
 	return false;
 }
 
-uint64_t turns_slice_lasts(const struct turns_slice *s)
+uint64_t sched_slice_cap_runtime_ns(const struct sched_slice *s)
 {
-	uint64_t lasts = TURNS_NEVER;
+	uint64_t lasts = SCHED_NEVER;
 
-	for (const struct turns_part *p = turns_member(s->parts); p;
-		p = turns_member(p->sibling))
-		lasts = turns_min(lasts, turns_lasts(p));
+	for (const struct sched_share *p = sched_next_time_shared(s->shares); p;
+		p = sched_next_time_shared(p->sibling))
+		lasts = sched_min(lasts, sched_cap_runtime_ns(p));
 	return lasts;
 }
 
 /* A total order, so that of all gangs that wait there is one that none of the others holds up. */
-static bool before(const struct turns_slice *a, const struct turns_slice *b)
+static bool is_gang_before(const struct sched_slice *a, const struct sched_slice *b)
 {
-	int64_t lead_a = turns_lead(a), lead_b = turns_lead(b);
+	int64_t lead_a = sched_vtime_lead(a), lead_b = sched_vtime_lead(b);
 
 	return lead_a != lead_b ? lead_a < lead_b : a->served < b->served;
 }
 
 /* It is urged, but one of class latency keeps it from going now: nobody stands back for that. */
-static bool is_kept_off(const struct turns_slice *s)
+static bool is_kept_off_by_latency(const struct sched_slice *s)
 {
-	if (!s->urged)
+	if (!s->boosted)
 		return false;
-	for (const struct turns_part *p = turns_member(s->parts); p;
-		p = turns_member(p->sibling)) {
-		if (p->gpu->first)
+	for (const struct sched_share *p = sched_next_time_shared(s->shares); p;
+		p = sched_next_time_shared(p->sibling)) {
+		if (p->gpu->priority_active)
 			return true;
 	}
 	return false;
 }
 
 /* A gang that should go before it waits for this GPU. */
-static bool is_reserved(const struct turns_gpu *g, const struct turns_slice *against)
+static bool is_reserved(const struct sched_gpu *g, const struct sched_slice *against)
 {
-	for (const struct turns_part *p = g->parts; p; p = p->next) {
-		if (p->slice != against && turns_is_ready(p) && turns_is_gang(p->slice) &&
-			!is_kept_off(p->slice) && before(p->slice, against))
+	for (const struct sched_share *p = g->shares; p; p = p->next) {
+		if (p->slice != against && sched_is_ready(p) && sched_is_gang(p->slice) &&
+			!is_kept_off_by_latency(p->slice) && is_gang_before(p->slice, against))
 			return true;
 	}
 	return false;
 }
 
 /* Who has the turn there has not come to the end of it: if that is a gang, or was urged to have it. */
-static bool is_kept(const struct turns_gpu *g, uint64_t now)
+static bool is_quantum_protected(const struct sched_gpu *g, uint64_t now)
 {
-	const struct turns_part *p = g->holder;
+	const struct sched_share *p = g->holder;
 
-	return p && (turns_is_gang(p->slice) || p->slice->trying) &&
-	       !turns_slice_is_quiet(p->slice) && g->end != TURNS_NEVER && now < g->end;
+	return p && (sched_is_gang(p->slice) || p->slice->boost_running) &&
+	       !sched_slice_is_idle(p->slice) && g->quantum_end != SCHED_NEVER &&
+	       now < g->quantum_end;
 }
 
 /* A slice that has only this GPU, and has had less, waits for it or has the turn. */
-static bool is_for_another(const struct turns_gpu *g, const struct turns_slice *s)
+static bool is_owed_to_another(const struct sched_gpu *g, const struct sched_slice *s)
 {
-	int64_t lead = turns_lead(s), band = turns_band(g);
+	int64_t lead = sched_vtime_lead(s), band = sched_vtime_band(g);
 
-	for (const struct turns_part *p = g->parts; p; p = p->next) {
-		bool has = g->holder == p && !turns_is_quiet(p);
+	for (const struct sched_share *p = g->shares; p; p = p->next) {
+		bool has = g->holder == p && !sched_is_idle(p);
 
-		if (p->slice != s && (has || turns_is_ready(p)) && !turns_is_gang(p->slice) &&
-			lead - turns_lead(p->slice) > band)
+		if (p->slice != s && (has || sched_is_ready(p)) && !sched_is_gang(p->slice) &&
+			lead - sched_vtime_lead(p->slice) > band)
 			return true;
 	}
 	return false;
 }
 
-bool turns_stands_back(const struct turns_slice *s)
+bool sched_yields_to_gang(const struct sched_slice *s)
 {
-	for (const struct turns_part *p = turns_member(s->parts); p;
-		p = turns_member(p->sibling)) {
+	for (const struct sched_share *p = sched_next_time_shared(s->shares); p;
+		p = sched_next_time_shared(p->sibling)) {
 		if (is_reserved(p->gpu, s))
 			return true;
 	}
 	return false;
 }
 
-bool turns_can_start(const struct turns_part *p, uint64_t now)
+bool sched_can_start(const struct sched_share *p, uint64_t now)
 {
-	if (!turns_is_gang(p->slice))
+	if (!sched_is_gang(p->slice))
 		return true;
-	for (const struct turns_part *q = turns_member(p->slice->parts); q;
-		q = turns_member(q->sibling)) {
-		if (q->gpu->first || is_kept(q->gpu, now) || is_for_another(q->gpu, p->slice))
+	for (const struct sched_share *q = sched_next_time_shared(p->slice->shares); q;
+		q = sched_next_time_shared(q->sibling)) {
+		if (q->gpu->priority_active || is_quantum_protected(q->gpu, now) ||
+			is_owed_to_another(q->gpu, p->slice))
 			return false;
 	}
-	return !turns_stands_back(p->slice);
+	return !sched_yields_to_gang(p->slice);
 }

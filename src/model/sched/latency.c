@@ -2,71 +2,73 @@
 #include "model/sched/internal.h"
 
 /* The part that has least of all others that have work. NULL: there are none. */
-static struct turns_part *least_of_others(struct turns_gpu *g, const struct turns_part *but)
+static struct sched_share *find_least_other(struct sched_gpu *g, const struct sched_share *but)
 {
-	struct turns_part *least = NULL;
+	struct sched_share *least = NULL;
 
-	for (struct turns_part *p = g->parts; p; p = p->next) {
-		if (p == but || p->share.mps || turns_is_quiet(p))
+	for (struct sched_share *p = g->shares; p; p = p->next) {
+		if (p == but || p->config.mps || sched_is_idle(p))
 			continue;
-		if (!p->n_busy && !turns_may_begin(p))
+		if (!p->n_busy && !sched_cap_allows_start(p))
 			continue; /* waits for its bucket, not for us */
-		turns_lift(p);
-		if (!least || p->v < least->v)
+		sched_limit_credit(p);
+		if (!least || p->vtime < least->vtime)
 			least = p;
 	}
 	return least;
 }
 
-static void judge_one(struct turns_gpu *g, struct turns_part *p, uint64_t now)
+static void update_share_demotion(struct sched_gpu *g, struct sched_share *p, uint64_t now)
 {
-	const struct turns_part *least = least_of_others(g, p);
+	const struct sched_share *least = find_least_other(g, p);
 	int64_t lead = INT64_MIN;
 	bool level;
 
-	turns_lift(p);
+	sched_limit_credit(p);
 	if (least)
-		lead = (int64_t)(p->v - least->v) * (int64_t)p->share.weight;
+		lead = (int64_t)(p->vtime - least->vtime) * (int64_t)p->config.weight;
 	/* That another one has nothing to do for a moment, in a loop that launches and waits, forgives
 	 * nothing. */
-	level = least ? lead <= 0 : now - g->contended >= TURNS_QUIET_NS;
-	if (lead >= (int64_t)TURNS_LEAD_NS || !turns_lasts(p))
+	level = least ? lead <= 0 : now - g->contended_at >= SCHED_IDLE_NS;
+	if (lead >= (int64_t)SCHED_LATENCY_LEAD_NS || !sched_cap_runtime_ns(p))
 		p->demoted = true;
-	else if (level && turns_may_begin(p) && !p->slice->urged && !p->slice->trying)
+	else if (level && sched_cap_allows_start(p) && !p->slice->boosted &&
+		 !p->slice->boost_running)
 		p->demoted = false;
 	/* One that wants is busy as soon as its gates are set. */
-	if (p->demoted || turns_is_quiet(p))
+	if (p->demoted || sched_is_idle(p))
 		return;
 	if (least)
-		turns_wake_at(g, now + turns_max((uint64_t)((int64_t)TURNS_LEAD_NS - lead),
-					       TURNS_GRACE_MIN));
-	if (turns_lasts(p) != TURNS_NEVER)
-		turns_wake_at(g, now + turns_lasts(p));
+		sched_wake_at(g,
+			now + sched_max((uint64_t)((int64_t)SCHED_LATENCY_LEAD_NS - lead),
+				      SCHED_GRACE_MIN_NS));
+	if (sched_cap_runtime_ns(p) != SCHED_NEVER)
+		sched_wake_at(g, now + sched_cap_runtime_ns(p));
 }
 
-void turns_judge(struct turns_gpu *g, uint64_t now)
+void sched_update_demotions(struct sched_gpu *g, uint64_t now)
 {
-	for (struct turns_part *p = g->parts; p; p = p->next) {
-		if (p->share.latency && p->n_seats)
-			judge_one(g, p, now);
+	for (struct sched_share *p = g->shares; p; p = p->next) {
+		if (p->config.latency && p->n_clients)
+			update_share_demotion(g, p, now);
 	}
 }
 
-bool turns_first_at_work(struct turns_gpu *g, uint64_t now)
+bool sched_is_priority_active(struct sched_gpu *g, uint64_t now)
 {
-	bool some = false, others = g->holder || turns_is_contended(g);
+	bool some = false, others = g->holder || sched_is_contended(g);
 
-	for (struct turns_part *p = g->parts; p; p = p->next) {
-		uint64_t until = p->idle_since + turns_grace(p);
+	for (struct sched_share *p = g->shares; p; p = p->next) {
+		uint64_t until = p->idle_since + sched_grace_ns(p);
 
 		p->awaited = false;
-		if (!turns_is_first(p) || !p->n_seats)
+		if (!sched_has_priority(p) || !p->n_clients)
 			continue;
-		p->awaited = turns_is_quiet(p) && others && now < until;
+		p->awaited = sched_is_idle(p) && others && now < until;
 		if (p->awaited)
-			turns_wake_at(g, until);
+			sched_wake_at(g, until);
 		/* One that wants, as it was not first before, has its gates opened now. */
-		some |= !turns_is_quiet(p) || p->awaited;
+		some |= !sched_is_idle(p) || p->awaited;
 	}
 	return some;
 }

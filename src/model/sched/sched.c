@@ -10,156 +10,156 @@
  * work, and then it cannot begin before that has changed. So each gang begins and ends at most once for
  * each GPU of it, and what else becomes dirty is one GPU's own. The limit is for what this overlooks.
  */
-#define DECISIONS_MAX (64 * TURNS_GPUS_MAX)
+#define DECISIONS_MAX (64 * SCHED_GPUS_MAX)
 
-static void settle(struct turns *t, uint64_t now)
+static void settle_dirty_gpus(struct sched *t, uint64_t now)
 {
 	uint64_t changed = t->dirty;
 
 	for (unsigned int n = 0; t->dirty && n < DECISIONS_MAX; n++) {
-		struct turns_gpu *g = &t->gpus[__builtin_ctzll(t->dirty)];
+		struct sched_gpu *g = &t->gpus[__builtin_ctzll(t->dirty)];
 
 		t->dirty &= t->dirty - 1;
-		turns_accrue(g, now);
-		turns_decide(t, g, now);
+		sched_accrue(g, now);
+		sched_decide(t, g, now);
 		changed |= t->dirty;
 	}
 	for (; changed; changed &= changed - 1)
-		turns_set_gates(t, &t->gpus[__builtin_ctzll(changed)], now);
+		sched_set_gates(t, &t->gpus[__builtin_ctzll(changed)], now);
 }
 
-static void touch_slice(struct turns *t, const struct turns_slice *s)
+static void mark_slice_dirty(struct sched *t, const struct sched_slice *s)
 {
-	for (const struct turns_part *p = s->parts; p; p = p->sibling)
-		turns_touch(t, p->gpu);
+	for (const struct sched_share *p = s->shares; p; p = p->sibling)
+		sched_mark_dirty(t, p->gpu);
 }
 
-static void come_back(struct turns *t, struct turns_part *p, uint64_t now)
+static void reactivate_share(struct sched *t, struct sched_share *p, uint64_t now)
 {
-	turns_come_back(p, now);
+	sched_wake_up_share(p, now);
 	if (!p->dormant)
 		return;
 	p->dormant = false;
-	turns_regroup(t, p->slice, now);
+	sched_regroup_slice(t, p->slice, now);
 }
 
 /*
  * It has been idle since @since, and kept the others from the GPU until now, when it says so. That is charged to
  * nobody, but counts against it in virtual time, as where it is waited for; else a turn could be held for nothing.
  */
-static void hold_against(struct turns_part *p, uint64_t since, uint64_t now)
+static void charge_idle_holder(struct sched_share *p, uint64_t since, uint64_t now)
 {
-	if (p->gpu->holder != p && !turns_is_first(p))
+	if (p->gpu->holder != p && !sched_has_priority(p))
 		return;
-	turns_accrue(p->gpu, turns_min(now, since + TURNS_GRACE_MIN));
+	sched_accrue(p->gpu, sched_min(now, since + SCHED_GRACE_MIN_NS));
 	p->awaited = true;
-	turns_accrue(p->gpu, now);
+	sched_accrue(p->gpu, now);
 	p->awaited = false;
 }
 
 /* ---- what happens ------------------------------------------------------------------------------ */
 
-void turns_state(struct turns *t, struct turns_seat *seat, bool busy, bool wants,
+void sched_client_set_state(struct sched *t, struct sched_client *seat, bool busy, bool wants,
 	uint64_t idle_ns, uint64_t now)
 {
-	struct turns_part *p = seat->part;
-	uint64_t since = busy ? now : now - turns_min(idle_ns, now);
-	bool was_quiet = turns_is_quiet(p);
+	struct sched_share *p = seat->share;
+	uint64_t since = busy ? now : now - sched_min(idle_ns, now);
+	bool was_quiet = sched_is_idle(p);
 
-	if (wants && seat->gate != TURNS_CLOSED) {
+	if (wants && seat->gate != SCHED_GATE_CLOSED) {
 		wants = false;
 		busy = true;
 		since = now;
 	}
 	if (busy == seat->busy && wants == seat->wants)
 		return;
-	turns_accrue(p->gpu, since);
+	sched_accrue(p->gpu, since);
 	if (!p->n_busy)
-		p->worked = now;
+		p->busy_since = now;
 	p->n_busy = p->n_busy - seat->busy + busy;
 	p->n_wants = p->n_wants - seat->wants + wants;
 	seat->busy = busy;
 	seat->wants = wants;
 	if (!p->n_busy) {
-		turns_learn_tail(p, since);
-		p->closed = TURNS_NEVER;
-		hold_against(p, since, now);
+		sched_learn_overrun(p, since);
+		p->closed_since = SCHED_NEVER;
+		charge_idle_holder(p, since, now);
 	}
-	if (was_quiet && !turns_is_quiet(p))
-		come_back(t, p, now);
-	else if (!was_quiet && turns_is_quiet(p))
-		p->idle_since = p->rests_since = since;
-	touch_slice(t, p->slice);
-	settle(t, now);
+	if (was_quiet && !sched_is_idle(p))
+		reactivate_share(t, p, now);
+	else if (!was_quiet && sched_is_idle(p))
+		p->idle_since = p->inactive_since = since;
+	mark_slice_dirty(t, p->slice);
+	settle_dirty_gpus(t, now);
 }
 
-void turns_time(struct turns *t, uint64_t now)
+void sched_advance_time(struct sched *t, uint64_t now)
 {
-	for (unsigned int i = 0; i < TURNS_GPUS_MAX; i++) {
+	for (unsigned int i = 0; i < SCHED_GPUS_MAX; i++) {
 		if (t->gpus[i].wake <= now)
-			turns_touch(t, &t->gpus[i]);
+			sched_mark_dirty(t, &t->gpus[i]);
 	}
-	settle(t, now);
+	settle_dirty_gpus(t, now);
 }
 
-uint64_t turns_next(const struct turns *t)
+uint64_t sched_next_deadline(const struct sched *t)
 {
-	uint64_t when = TURNS_NEVER;
+	uint64_t when = SCHED_NEVER;
 
-	for (unsigned int i = 0; i < TURNS_GPUS_MAX; i++)
-		when = turns_min(when, t->gpus[i].wake);
+	for (unsigned int i = 0; i < SCHED_GPUS_MAX; i++)
+		when = sched_min(when, t->gpus[i].wake);
 	return when;
 }
 
-void turns_settle(struct turns *t, uint64_t now)
+void sched_update_charges(struct sched *t, uint64_t now)
 {
-	for (unsigned int i = 0; i < TURNS_GPUS_MAX; i++)
-		turns_accrue(&t->gpus[i], now);
+	for (unsigned int i = 0; i < SCHED_GPUS_MAX; i++)
+		sched_accrue(&t->gpus[i], now);
 }
 
 /* ---- who there is ------------------------------------------------------------------------------ */
 
-struct turns *turns_new(void (*gate)(void *arg, struct turns_seat *seat),
-	uint64_t (*done)(void *arg, const struct turns_seat *seat), void *arg)
+struct sched *sched_new(void (*gate)(void *arg, struct sched_client *seat),
+	uint64_t (*done)(void *arg, const struct sched_client *seat), void *arg)
 {
-	struct turns *t = calloc(1, sizeof(*t));
+	struct sched *t = calloc(1, sizeof(*t));
 
 	if (!t)
 		return NULL;
 	t->gate = gate;
 	t->done = done;
 	t->arg = arg;
-	for (unsigned int i = 0; i < TURNS_GPUS_MAX; i++) {
+	for (unsigned int i = 0; i < SCHED_GPUS_MAX; i++) {
 		t->gpus[i].index = i;
-		t->gpus[i].wake = TURNS_NEVER;
+		t->gpus[i].wake = SCHED_NEVER;
 	}
 	return t;
 }
 
-static void free_seats(struct turns_part *p)
+static void free_clients(struct sched_share *p)
 {
-	struct turns_seat *next;
+	struct sched_client *next;
 
-	for (struct turns_seat *seat = p->seats; seat; seat = next) {
+	for (struct sched_client *seat = p->clients; seat; seat = next) {
 		next = seat->next;
 		free(seat);
 	}
 }
 
-struct turns *turns_free(struct turns *t)
+struct sched *sched_free(struct sched *t)
 {
 	while (t && t->slices) {
-		for (struct turns_part *p = t->slices->parts; p; p = p->sibling)
-			free_seats(p);
-		turns_slice_drop(t, t->slices);
+		for (struct sched_share *p = t->slices->shares; p; p = p->sibling)
+			free_clients(p);
+		sched_slice_free(t, t->slices);
 	}
 	free(t);
 	return NULL;
 }
 
-struct turns_slice *turns_slice_new(struct turns *t, void *user)
+struct sched_slice *sched_slice_new(struct sched *t, void *user)
 {
-	struct turns_slice *s = calloc(1, sizeof(*s));
+	struct sched_slice *s = calloc(1, sizeof(*s));
 
 	if (!s)
 		return NULL;
@@ -169,9 +169,9 @@ struct turns_slice *turns_slice_new(struct turns *t, void *user)
 	return s;
 }
 
-static void unlink_part(struct turns_part *p)
+static void unlink_share(struct sched_share *p)
 {
-	struct turns_part **at = &p->gpu->parts;
+	struct sched_share **at = &p->gpu->shares;
 
 	while (*at != p)
 		at = &(*at)->next;
@@ -182,15 +182,15 @@ static void unlink_part(struct turns_part *p)
 		p->gpu->interrupted = NULL;
 }
 
-void turns_slice_drop(struct turns *t, struct turns_slice *s)
+void sched_slice_free(struct sched *t, struct sched_slice *s)
 {
-	struct turns_slice **at = &t->slices;
+	struct sched_slice **at = &t->slices;
 
-	while (s->parts) {
-		struct turns_part *p = s->parts;
+	while (s->shares) {
+		struct sched_share *p = s->shares;
 
-		s->parts = p->sibling;
-		unlink_part(p);
+		s->shares = p->sibling;
+		unlink_share(p);
 		free(p);
 	}
 	while (*at != s)
@@ -199,9 +199,9 @@ void turns_slice_drop(struct turns *t, struct turns_slice *s)
 	free(s);
 }
 
-static struct turns_part *find_part(const struct turns_slice *s, unsigned int gpu)
+static struct sched_share *find_share(const struct sched_slice *s, unsigned int gpu)
 {
-	struct turns_part *p = s->parts;
+	struct sched_share *p = s->shares;
 
 	while (p && p->gpu->index != gpu)
 		p = p->sibling;
@@ -209,10 +209,10 @@ static struct turns_part *find_part(const struct turns_slice *s, unsigned int gp
 }
 
 /* A part stays as long as its slice: what was charged is not forgotten, and not what is owed. */
-static struct turns_part *find_or_make_part(struct turns *t, struct turns_slice *s,
+static struct sched_share *find_or_new_share(struct sched *t, struct sched_slice *s,
 	unsigned int gpu, uint64_t now)
 {
-	struct turns_part *p = find_part(s, gpu);
+	struct sched_share *p = find_share(s, gpu);
 
 	if (p)
 		return p;
@@ -221,115 +221,115 @@ static struct turns_part *find_or_make_part(struct turns *t, struct turns_slice 
 		return NULL;
 	p->slice = s;
 	p->gpu = &t->gpus[gpu];
-	p->share = (struct turns_share){ .weight = 1 };
-	p->v = p->gpu->v;
+	p->config = (struct sched_share_config){ .weight = 1 };
+	p->vtime = p->gpu->vtime;
 	p->dormant = true;
 	p->idle_since = now;
-	p->closed = p->told = TURNS_NEVER;
-	p->tail = TURNS_SLICE_NS;
-	p->sibling = s->parts;
-	s->parts = p;
-	p->next = p->gpu->parts;
-	p->gpu->parts = p;
+	p->closed_since = p->reported_end = SCHED_NEVER;
+	p->overrun = SCHED_TIME_SLICE_NS;
+	p->sibling = s->shares;
+	s->shares = p;
+	p->next = p->gpu->shares;
+	p->gpu->shares = p;
 	return p;
 }
 
-int turns_slice_share(struct turns *t, struct turns_slice *s, unsigned int gpu,
-	const struct turns_share *share, uint64_t now)
+int sched_slice_set_share(struct sched *t, struct sched_slice *s, unsigned int gpu,
+	const struct sched_share_config *share, uint64_t now)
 {
-	struct turns_part *p = find_or_make_part(t, s, gpu, now);
+	struct sched_share *p = find_or_new_share(t, s, gpu, now);
 	bool had;
 
 	if (!p)
 		return -1;
-	turns_accrue(p->gpu, now);
-	had = turns_has_turns(p);
-	turns_set_share(p, share);
-	turns_forget_pace(p);
-	if (turns_has_turns(p) != had)
-		turns_regroup(t, s, now);
-	touch_slice(t, s);
-	settle(t, now);
+	sched_accrue(p->gpu, now);
+	had = sched_is_time_shared(p);
+	sched_set_share_config(p, share);
+	sched_reset_pace(p);
+	if (sched_is_time_shared(p) != had)
+		sched_regroup_slice(t, s, now);
+	mark_slice_dirty(t, s);
+	settle_dirty_gpus(t, now);
 	return 0;
 }
 
-struct turns_seat *turns_seat_new(struct turns *t, struct turns_slice *s, unsigned int gpu,
+struct sched_client *sched_client_new(struct sched *t, struct sched_slice *s, unsigned int gpu,
 	void *user, uint64_t now)
 {
-	struct turns_seat *seat = calloc(1, sizeof(*seat));
-	struct turns_part *p;
+	struct sched_client *seat = calloc(1, sizeof(*seat));
+	struct sched_share *p;
 
 	if (!seat)
 		return NULL;
-	p = find_or_make_part(t, s, gpu, now);
+	p = find_or_new_share(t, s, gpu, now);
 	if (!p) {
 		free(seat);
 		return NULL;
 	}
-	turns_accrue(p->gpu, now);
-	seat->part = p;
+	sched_accrue(p->gpu, now);
+	seat->share = p;
 	seat->user = user;
-	seat->held_at = now;
-	seat->next = p->seats;
-	p->seats = seat;
-	if (p->n_seats++ == 0) {
-		turns_forget_pace(p);
-		turns_regroup(t, s, now);
+	seat->last_progress_at = now;
+	seat->next = p->clients;
+	p->clients = seat;
+	if (p->n_clients++ == 0) {
+		sched_reset_pace(p);
+		sched_regroup_slice(t, s, now);
 	}
-	touch_slice(t, s);
-	settle(t, now);
+	mark_slice_dirty(t, s);
+	settle_dirty_gpus(t, now);
 	return seat;
 }
 
-void turns_seat_drop(struct turns *t, struct turns_seat *seat, uint64_t now)
+void sched_client_free(struct sched *t, struct sched_client *seat, uint64_t now)
 {
-	struct turns_part *p = seat->part;
-	struct turns_seat **at = &p->seats;
+	struct sched_share *p = seat->share;
+	struct sched_client **at = &p->clients;
 
-	turns_accrue(p->gpu, now);
-	if (!turns_is_quiet(p))
-		p->idle_since = p->rests_since = now;
+	sched_accrue(p->gpu, now);
+	if (!sched_is_idle(p))
+		p->idle_since = p->inactive_since = now;
 	p->n_busy -= seat->busy;
 	p->n_wants -= seat->wants;
 	if (!p->n_busy)
-		p->closed = TURNS_NEVER;
+		p->closed_since = SCHED_NEVER;
 	while (*at != seat)
 		at = &(*at)->next;
 	*at = seat->next;
 	free(seat);
-	if (--p->n_seats == 0) {
-		turns_forget_pace(p);
-		turns_regroup(t, p->slice, now);
+	if (--p->n_clients == 0) {
+		sched_reset_pace(p);
+		sched_regroup_slice(t, p->slice, now);
 	}
-	touch_slice(t, p->slice);
-	settle(t, now);
+	mark_slice_dirty(t, p->slice);
+	settle_dirty_gpus(t, now);
 }
 
 /* ---- what is told ------------------------------------------------------------------------------ */
 
-void turns_account(const struct turns *t, const struct turns_slice *s, unsigned int gpu,
-	uint64_t now, struct turns_account *ret)
+void sched_account(const struct sched *t, const struct sched_slice *s, unsigned int gpu,
+	uint64_t now, struct sched_account *ret)
 {
-	const struct turns_part *p = find_part(s, gpu);
+	const struct sched_share *p = find_share(s, gpu);
 
-	*ret = (struct turns_account){ 0 };
+	*ret = (struct sched_account){ 0 };
 	if (!p)
 		return;
 	ret->charged_ns = p->charged;
-	ret->turns = p->turns;
+	ret->quanta = p->quanta;
 	ret->revoked = p->revoked;
 	ret->waited_ns = p->waited;
-	ret->turn = t->gpus[gpu].holder == p && !t->gpus[gpu].paused;
+	ret->has_quantum = t->gpus[gpu].holder == p && !t->gpus[gpu].paused;
 	ret->demoted = p->demoted;
-	ret->stuck_ns = p->closed < now ? now - p->closed : 0;
+	ret->stuck_ns = p->closed_since < now ? now - p->closed_since : 0;
 }
 
-bool turns_are_together(const struct turns *t, unsigned int gpu)
+bool sched_is_concurrent(const struct sched *t, unsigned int gpu)
 {
-	return t->gpus[gpu].stretch.together;
+	return t->gpus[gpu].period.concurrent;
 }
 
-uint64_t turns_busy_ns(const struct turns *t, unsigned int gpu)
+uint64_t sched_gpu_busy_ns(const struct sched *t, unsigned int gpu)
 {
-	return t->gpus[gpu].busy;
+	return t->gpus[gpu].busy_ns;
 }

@@ -7,63 +7,63 @@
  * part loses.
  */
 
-#define STRETCH_NS UINT64_C(500000000) /* apart: many rounds */
-#define LOOK_NS    UINT64_C(50000000)
-#define CREDIT_NS  INT64_C(50000000) /* of what is lost later: programs have phases */
-#define LINGER_NS  UINT64_C(2000000) /* who rests for no longer wants the GPU all along */
+#define PERIOD_NS           UINT64_C(500000000) /* apart: many rounds */
+#define CONCURRENT_CHECK_NS UINT64_C(50000000)
+#define CREDIT_NS           INT64_C(50000000) /* of what is lost later: programs have phases */
+#define LINGER_NS           UINT64_C(2000000) /* who rests for no longer wants the GPU all along */
 #define DEMAND_NS \
-	UINT64_C(50000000) /* in a stretch: who wants less is served soon either way */
-#define DONE_MIN  16       /* in a stretch: with fewer it is not known how fast it gets on */
-#define DONE_MOST UINT64_C(1000000000) /* between two looks; it is what a process says */
-#define AGAIN_MIN UINT64_C(1000000000) /* until it is tried again, doubled up to */
-#define AGAIN_MAX UINT64_C(64000000000)
+	UINT64_C(50000000)      /* in a stretch: who wants less is served soon either way */
+#define DONE_MIN             16 /* in a stretch: with fewer it is not known how fast it gets on */
+#define DONE_MAX             UINT64_C(1000000000) /* between two looks; it is what a process says */
+#define CONCURRENT_RETRY_MIN UINT64_C(1000000000) /* until it is tried again, doubled up to */
+#define CONCURRENT_RETRY_MAX UINT64_C(64000000000)
 
-bool turns_has_demand(const struct turns_part *p, uint64_t at)
+bool sched_has_demand(const struct sched_share *p, uint64_t at)
 {
-	if (!p->n_seats)
+	if (!p->n_clients)
 		return false;
-	return !turns_is_quiet(p) || (p->rests_since && at < p->rests_since + LINGER_NS);
+	return !sched_is_idle(p) || (p->inactive_since && at < p->inactive_since + LINGER_NS);
 }
 
 /* A cap, class latency and gangs are promised what the hardware's rotation does not keep. And beside MPS it is
  * not to be known what turns leave idle. */
-static bool may_be(const struct turns *t, const struct turns_gpu *g)
+static bool may_run_concurrently(const struct sched *t, const struct sched_gpu *g)
 {
 	unsigned int n = 0;
 
-	for (const struct turns_part *p = g->parts; p; p = p->next) {
-		if (!p->n_seats)
+	for (const struct sched_share *p = g->shares; p; p = p->next) {
+		if (!p->n_clients)
 			continue;
-		if (p->share.cap || p->share.latency || p->share.mps ||
-			(!p->dormant && turns_is_gang(p->slice)))
+		if (p->config.cap || p->config.latency || p->config.mps ||
+			(!p->dormant && sched_is_gang(p->slice)))
 			return false;
 		n++;
 	}
 	return t->done && n > 1;
 }
 
-static void count(const struct turns *t, struct turns_gpu *g)
+static void count_done_submissions(const struct sched *t, struct sched_gpu *g)
 {
-	for (struct turns_part *p = g->parts; p; p = p->next) {
-		for (struct turns_seat *s = p->seats; s; s = s->next) {
+	for (struct sched_share *p = g->shares; p; p = p->next) {
+		for (struct sched_client *s = p->clients; s; s = s->next) {
 			uint64_t now = t->done(t->arg, s);
 
 			/* One that has just come may have done some before. */
 			if (s->done && now > s->done)
-				p->pace.done += turns_min(now - s->done, DONE_MOST);
+				p->pace.done += sched_min(now - s->done, DONE_MAX);
 			s->done = now;
 		}
 	}
 }
 
-static void begin_stretch(struct turns_gpu *g, bool together, uint64_t now)
+static void begin_period(struct sched_gpu *g, bool together, uint64_t now)
 {
-	g->stretch.together = together;
-	g->stretch.since = now;
-	g->stretch.look_at = now + LOOK_NS;
-	g->stretch.busy = g->busy;
-	g->stretch.wanted = 0;
-	for (struct turns_part *p = g->parts; p; p = p->next)
+	g->period.concurrent = together;
+	g->period.since = now;
+	g->period.check_at = now + CONCURRENT_CHECK_NS;
+	g->period.busy = g->busy_ns;
+	g->period.wanted_ns = 0;
+	for (struct sched_share *p = g->shares; p; p = p->next)
 		p->pace.done = p->pace.demand = 0;
 }
 
@@ -73,12 +73,12 @@ static void begin_stretch(struct turns_gpu *g, bool together, uint64_t now)
  * How fast each part gets on with turns: as in the better one of the last two stretches, as in the first one it
  * finds its place. False: of one that wants the GPU that cannot be told.
  */
-static bool learn_pace(struct turns_gpu *g)
+static bool learn_pace(struct sched_gpu *g)
 {
 	bool known = true;
 
-	for (struct turns_part *p = g->parts; p; p = p->next) {
-		struct turns_pace *m = &p->pace;
+	for (struct sched_share *p = g->shares; p; p = p->next) {
+		struct sched_pace *m = &p->pace;
 		uint64_t before = m->now_ns;
 
 		m->lost = 0;
@@ -87,65 +87,66 @@ static bool learn_pace(struct turns_gpu *g)
 			known &= m->demand < DEMAND_NS;
 			continue;
 		}
-		m->now_ns = turns_max(m->demand / m->done, 1);
-		m->each_ns = turns_min(before, m->now_ns);
+		m->now_ns = sched_max(m->demand / m->done, 1);
+		m->each_ns = sched_min(before, m->now_ns);
 		known &= before > 0;
 	}
 	return known;
 }
 
-static void look_apart(struct turns *t, struct turns_gpu *g, uint64_t now)
+static void check_time_shared(struct sched *t, struct sched_gpu *g, uint64_t now)
 {
-	uint64_t used = g->busy - g->stretch.busy, wanted = g->stretch.wanted;
-	bool pays = used * 100 <= wanted * TURNS_USED && wanted >= STRETCH_NS / 2;
+	uint64_t used = g->busy_ns - g->period.busy, wanted = g->period.wanted_ns;
+	bool pays = used * 100 <= wanted * SCHED_BUSY_PERCENT && wanted >= PERIOD_NS / 2;
 
-	if (now < g->stretch.since + STRETCH_NS)
+	if (now < g->period.since + PERIOD_NS)
 		return;
-	pays = learn_pace(g) && pays && now >= g->stretch.again_at;
+	pays = learn_pace(g) && pays && now >= g->period.retry_at;
 	if (pays && g->holder)
-		turns_end(t, g->holder, /* interrupted= */ true, now);
+		sched_quantum_end(t, g->holder, /* interrupted= */ true, now);
 	if (pays)
 		g->interrupted = NULL;
-	begin_stretch(g, pays, now);
+	begin_period(g, pays, now);
 }
 
 /* ---- together ---------------------------------------------------------------------------------- */
 
 /* That it has back. Of one that has come since it is not known what turns would have given it. */
-static uint64_t owed(const struct turns_part *p)
+static uint64_t compute_lost_time(const struct sched_share *p)
 {
 	if (!p->pace.each_ns || p->pace.lost < 0)
 		return 0;
-	return turns_min((uint64_t)p->pace.lost, TURNS_LOST_NS + LOOK_NS);
+	return sched_min((uint64_t)p->pace.lost,
+		SCHED_CONCURRENT_LOSS_NS + CONCURRENT_CHECK_NS);
 }
 
 /*
  * Turns go on from where all are level, but for what one has lost, which is a part of the time of all: that it
  * has back first.
  */
-static void part_ways(struct turns_gpu *g, uint64_t now)
+static void end_concurrent(struct sched_gpu *g, uint64_t now)
 {
-	uint64_t most = g->v, weights = 0, worst = 0;
+	uint64_t most = g->vtime, weights = 0, worst = 0;
 
-	for (const struct turns_part *p = g->parts; p; p = p->next) {
-		if (!turns_has_demand(p, now))
+	for (const struct sched_share *p = g->shares; p; p = p->next) {
+		if (!sched_has_demand(p, now))
 			continue;
-		most = turns_max(most, p->v);
-		worst = turns_max(worst, owed(p));
-		weights += p->share.weight;
+		most = sched_max(most, p->vtime);
+		worst = sched_max(worst, compute_lost_time(p));
+		weights += p->config.weight;
 	}
-	for (struct turns_part *p = g->parts; p; p = p->next) {
-		if (turns_has_demand(p, now))
-			p->v = most + (worst - owed(p)) / weights;
+	for (struct sched_share *p = g->shares; p; p = p->next) {
+		if (sched_has_demand(p, now))
+			p->vtime = most + (worst - compute_lost_time(p)) / weights;
 	}
-	g->v = most;
-	begin_stretch(g, false, now);
+	g->vtime = most;
+	begin_period(g, false, now);
 }
 
-static void see_losses(struct turns_gpu *g)
+static void measure_losses(struct sched_gpu *g)
 {
-	for (struct turns_part *p = g->parts; p; p = p->next) {
-		struct turns_pace *m = &p->pace;
+	for (struct sched_share *p = g->shares; p; p = p->next) {
+		struct sched_pace *m = &p->pace;
 		uint64_t most = m->demand + 2 * (uint64_t)CREDIT_NS, got = most;
 
 		/* What a process says has no end. */
@@ -157,84 +158,84 @@ static void see_losses(struct turns_gpu *g)
 	}
 }
 
-static bool some_lose(const struct turns_gpu *g)
+static bool is_any_losing(const struct sched_gpu *g)
 {
-	for (const struct turns_part *p = g->parts; p; p = p->next) {
-		if (p->pace.lost > (int64_t)TURNS_LOST_NS)
+	for (const struct sched_share *p = g->shares; p; p = p->next) {
+		if (p->pace.lost > (int64_t)SCHED_CONCURRENT_LOSS_NS)
 			return true;
 	}
 	return false;
 }
 
 /* One beside which the others had turns wants none any more: with turns they would get on faster now. */
-static bool some_rest(const struct turns_gpu *g, uint64_t now)
+static bool is_any_inactive(const struct sched_gpu *g, uint64_t now)
 {
-	for (const struct turns_part *p = g->parts; p; p = p->next) {
-		if (p->pace.now_ns && turns_is_quiet(p) && now - p->rests_since >= STRETCH_NS)
+	for (const struct sched_share *p = g->shares; p; p = p->next) {
+		if (p->pace.now_ns && sched_is_idle(p) && now - p->inactive_since >= PERIOD_NS)
 			return true;
 	}
 	return false;
 }
 
-static void put_off(struct turns_gpu *g, uint64_t now)
+static void postpone_concurrent(struct sched_gpu *g, uint64_t now)
 {
-	g->stretch.again_ns =
-		turns_min(turns_max(2 * g->stretch.again_ns, AGAIN_MIN), AGAIN_MAX);
-	g->stretch.again_at = now + g->stretch.again_ns;
+	g->period.retry_ns = sched_min(sched_max(2 * g->period.retry_ns, CONCURRENT_RETRY_MIN),
+		CONCURRENT_RETRY_MAX);
+	g->period.retry_at = now + g->period.retry_ns;
 }
 
-static void look_together(struct turns_gpu *g, uint64_t now)
+static void check_concurrent(struct sched_gpu *g, uint64_t now)
 {
-	bool all = now - g->stretch.since >= TURNS_TOGETHER_NS, lose;
+	bool all = now - g->period.since >= SCHED_CONCURRENT_MAX_NS, lose;
 
-	see_losses(g);
-	lose = some_lose(g);
+	measure_losses(g);
+	lose = is_any_losing(g);
 	if (lose)
-		put_off(g, now);
+		postpone_concurrent(g, now);
 	else if (all)
-		g->stretch.again_ns = 0;
-	if (lose || all || some_rest(g, now))
-		part_ways(g, now);
+		g->period.retry_ns = 0;
+	if (lose || all || is_any_inactive(g, now))
+		end_concurrent(g, now);
 }
 
 /* ---- what happens ------------------------------------------------------------------------------ */
 
-void turns_forget_pace(struct turns_part *p)
+void sched_reset_pace(struct sched_share *p)
 {
-	p->pace = (struct turns_pace){ 0 };
-	p->gpu->stretch.since = 0;
+	p->pace = (struct sched_pace){ 0 };
+	p->gpu->period.since = 0;
 }
 
-static void look(struct turns *t, struct turns_gpu *g, uint64_t now)
+static void evaluate_concurrency(struct sched *t, struct sched_gpu *g, uint64_t now)
 {
-	g->stretch.look_at = now + LOOK_NS;
-	count(t, g);
-	if (g->stretch.together)
-		look_together(g, now);
-	else if (now - g->contended < TURNS_QUIET_NS)
-		look_apart(t, g, now);
+	g->period.check_at = now + CONCURRENT_CHECK_NS;
+	count_done_submissions(t, g);
+	if (g->period.concurrent)
+		check_concurrent(g, now);
+	else if (now - g->contended_at < SCHED_IDLE_NS)
+		check_time_shared(t, g, now);
 	else
-		begin_stretch(g, false, now);
+		begin_period(g, false, now);
 }
 
-bool turns_go_together(struct turns *t, struct turns_gpu *g, uint64_t now)
+bool sched_decide_concurrency(struct sched *t, struct sched_gpu *g, uint64_t now)
 {
-	bool may = may_be(t, g), known = g->stretch.since != 0;
+	bool may = may_run_concurrently(t, g), known = g->period.since != 0;
 
-	if (g->stretch.together && (!may || !known))
-		part_ways(g, now);
+	if (g->period.concurrent && (!may || !known))
+		end_concurrent(g, now);
 	if (!may) {
-		g->stretch.since = 0;
+		g->period.since = 0;
 		return false;
 	}
 	if (!known) {
-		count(t, g);
-		begin_stretch(g, false, now);
-	} else if (now >= g->stretch.look_at) {
-		look(t, g, now);
+		count_done_submissions(t, g);
+		begin_period(g, false, now);
+	} else if (now >= g->period.check_at) {
+		evaluate_concurrency(t, g, now);
 	}
 	/* Apart, turns end often enough. */
-	if (g->stretch.together)
-		turns_wake_at(g, g->stretch.look_at);
-	return g->stretch.together;
+	if (g->period.concurrent)
+		sched_wake_at(g, g->period.check_at);
+	return g->period.concurrent;
 }

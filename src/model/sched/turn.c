@@ -5,185 +5,191 @@
  * back costs the change to another one, and back. */
 #define SOON_OFTEN 96
 
-uint64_t turns_grace(const struct turns_part *p)
+uint64_t sched_grace_ns(const struct sched_share *p)
 {
-	if (p->soon < SOON_OFTEN)
+	if (p->soon_returns < SOON_OFTEN)
 		return 0;
-	return turns_max(TURNS_GRACE_MIN, turns_min(4 * p->gap, TURNS_GRACE_MAX));
+	return sched_max(SCHED_GRACE_MIN_NS, sched_min(4 * p->idle_gap, SCHED_GRACE_MAX_NS));
 }
 
-void turns_end(struct turns *t, const struct turns_part *holder, bool interrupted, uint64_t now)
+void sched_quantum_end(struct sched *t, const struct sched_share *holder, bool interrupted,
+	uint64_t now)
 {
-	struct turns_slice *s = holder->slice;
+	struct sched_slice *s = holder->slice;
 
-	turns_tried(t, s, now);
-	for (struct turns_part *p = s->parts; p; p = p->sibling) {
-		struct turns_gpu *g = p->gpu;
+	sched_boost_end(t, s, now);
+	for (struct sched_share *p = s->shares; p; p = p->sibling) {
+		struct sched_gpu *g = p->gpu;
 
 		if (g->holder != p)
 			continue;
-		turns_accrue(g, now);
+		sched_accrue(g, now);
 		if (!interrupted)
-			p->yielded = turns_is_quiet(p);
+			p->yielded = sched_is_idle(p);
 		p->awaited = false;
 		g->holder = NULL;
 		g->paused = false;
-		turns_touch(t, g);
+		sched_mark_dirty(t, g);
 	}
 	if (interrupted)
 		s->served = s->served_before;
 }
 
-void turns_regroup(struct turns *t, struct turns_slice *s, uint64_t now)
+void sched_regroup_slice(struct sched *t, struct sched_slice *s, uint64_t now)
 {
-	for (const struct turns_part *p = s->parts; p; p = p->sibling) {
-		turns_touch(t, p->gpu);
+	for (const struct sched_share *p = s->shares; p; p = p->sibling) {
+		sched_mark_dirty(t, p->gpu);
 		if (p->gpu->holder == p)
-			turns_end(t, p, /* interrupted= */ true, now);
+			sched_quantum_end(t, p, /* interrupted= */ true, now);
 	}
 }
 
-static void start(struct turns *t, struct turns_slice *s, uint64_t now)
+static void start_quantum(struct sched *t, struct sched_slice *s, uint64_t now)
 {
 	uint64_t length;
 
-	turns_try(s, now);
-	length = turns_length(s);
+	sched_boost_begin(s, now);
+	length = sched_quantum_length(s);
 	s->served_before = s->served;
 	s->served = ++t->served;
-	for (struct turns_part *p = turns_member(s->parts); p; p = turns_member(p->sibling)) {
-		struct turns_gpu *g = p->gpu;
+	for (struct sched_share *p = sched_next_time_shared(s->shares); p;
+		p = sched_next_time_shared(p->sibling)) {
+		struct sched_gpu *g = p->gpu;
 
-		turns_accrue(g, now);
+		sched_accrue(g, now);
 		if (g->holder)
-			turns_end(t, g->holder, now < g->end, now);
-		turns_lift(p);
+			sched_quantum_end(t, g->holder, now < g->quantum_end, now);
+		sched_limit_credit(p);
 		g->holder = p;
 		g->interrupted = NULL;
-		g->began = now;
-		g->end = now + length;
-		p->began = p->charged;
+		g->quantum_start = now;
+		g->quantum_end = now + length;
+		p->charged_at_start = p->charged;
 		p->idle_since = now;
-		p->turns++;
-		turns_touch(t, g);
+		p->quanta++;
+		sched_mark_dirty(t, g);
 	}
 }
 
 /* Another turn behind its last one. */
-static void renew(struct turns *t, const struct turns_slice *s, uint64_t now)
+static void renew_quantum(struct sched *t, const struct sched_slice *s, uint64_t now)
 {
-	uint64_t length = turns_length(s);
+	uint64_t length = sched_quantum_length(s);
 
-	for (struct turns_part *p = turns_member(s->parts); p; p = turns_member(p->sibling)) {
+	for (struct sched_share *p = sched_next_time_shared(s->shares); p;
+		p = sched_next_time_shared(p->sibling)) {
 		if (p->gpu->holder != p)
 			continue; /* demoted there after the turn began */
-		p->began = p->charged;
-		p->turns++;
-		p->gpu->began = now;
-		p->gpu->end = now + length;
-		turns_touch(t, p->gpu);
+		p->charged_at_start = p->charged;
+		p->quanta++;
+		p->gpu->quantum_start = now;
+		p->gpu->quantum_end = now + length;
+		sched_mark_dirty(t, p->gpu);
 	}
 }
 
 /* Nobody else wants this GPU. */
-static bool goes_on_alone(struct turns *t, struct turns_gpu *g, uint64_t now)
+static bool continue_alone(struct sched *t, struct sched_gpu *g, uint64_t now)
 {
-	if (now >= g->end) {
-		turns_tried(t, g->holder->slice, now);
-		g->end = TURNS_NEVER;
+	if (now >= g->quantum_end) {
+		sched_boost_end(t, g->holder->slice, now);
+		g->quantum_end = SCHED_NEVER;
 	}
-	turns_wake_at(g, g->end);
+	sched_wake_at(g, g->quantum_end);
 	return true;
 }
 
 /* It is waited for, if it mostly comes back soon. */
-static bool goes_on_idle(struct turns_gpu *g, uint64_t now)
+static bool continue_idle(struct sched_gpu *g, uint64_t now)
 {
-	uint64_t until = turns_min(g->holder->idle_since + turns_grace(g->holder), g->end);
+	uint64_t until =
+		sched_min(g->holder->idle_since + sched_grace_ns(g->holder), g->quantum_end);
 
-	turns_wake_at(g, until);
+	sched_wake_at(g, until);
 	return now < until;
 }
 
-static bool goes_on_busy(struct turns *t, struct turns_gpu *g, bool contended, uint64_t now)
+static bool continue_busy(struct sched *t, struct sched_gpu *g, bool contended, uint64_t now)
 {
 	/* Others may have come that make turns shorter. */
-	if (contended && g->end != TURNS_NEVER)
-		g->end = turns_min(g->end, g->began + turns_longest(g->holder));
-	if (now >= g->end || g->end == TURNS_NEVER) {
-		turns_tried(t, g->holder->slice, now);
-		if (!turns_slice_lasts(g->holder->slice))
+	if (contended && g->quantum_end != SCHED_NEVER)
+		g->quantum_end = sched_min(g->quantum_end,
+			g->quantum_start + sched_quantum_max(g->holder));
+	if (now >= g->quantum_end || g->quantum_end == SCHED_NEVER) {
+		sched_boost_end(t, g->holder->slice, now);
+		if (!sched_slice_cap_runtime_ns(g->holder->slice))
 			return false;
-		if (contended && turns_is_outrun(g->holder, now))
+		if (contended && sched_must_hand_over(g->holder, now))
 			return false;
-		renew(t, g->holder->slice, now);
+		renew_quantum(t, g->holder->slice, now);
 	}
-	turns_wake_at(g, g->end);
+	sched_wake_at(g, g->quantum_end);
 	return true;
 }
 
 /* The holder goes on, or its turn is over. */
-static bool goes_on(struct turns *t, struct turns_gpu *g, uint64_t now)
+static bool continue_quantum(struct sched *t, struct sched_gpu *g, uint64_t now)
 {
-	struct turns_part *p = g->holder;
-	bool contended = turns_is_contended(g), on;
+	struct sched_share *p = g->holder;
+	bool contended = sched_is_contended(g), on;
 
-	if (!turns_slice_lasts(p->slice))
+	if (!sched_slice_cap_runtime_ns(p->slice))
 		return false;
-	if (!contended && !p->share.cap)
-		return goes_on_alone(t, g, now);
-	if (!turns_slice_is_quiet(p->slice))
-		on = goes_on_busy(t, g, contended, now);
+	if (!contended && !p->config.cap)
+		return continue_alone(t, g, now);
+	if (!sched_slice_is_idle(p->slice))
+		on = continue_busy(t, g, contended, now);
 	else
-		on = !contended || goes_on_idle(g, now);
+		on = !contended || continue_idle(g, now);
 	p->awaited = on && contended && !p->n_busy;
 	return on;
 }
 
-static uint64_t left_of(const struct turns_gpu *g, uint64_t now)
+static uint64_t get_quantum_left(const struct sched_gpu *g, uint64_t now)
 {
-	return g->end == TURNS_NEVER ? TURNS_NEVER : g->end - turns_min(g->end, now);
+	return g->quantum_end == SCHED_NEVER ? SCHED_NEVER
+					     : g->quantum_end - sched_min(g->quantum_end, now);
 }
 
 /* One of class latency is at work. A gang does not go on on some of its GPUs only. */
-static void give_way(struct turns *t, struct turns_gpu *g, uint64_t now)
+static void pause_quantum(struct sched *t, struct sched_gpu *g, uint64_t now)
 {
 	if (!g->holder || g->paused)
 		return;
-	if (turns_is_gang(g->holder->slice)) {
-		turns_end(t, g->holder, true, now);
+	if (sched_is_gang(g->holder->slice)) {
+		sched_quantum_end(t, g->holder, true, now);
 		return;
 	}
 	g->paused = true;
-	g->end = left_of(g, now);
+	g->quantum_end = get_quantum_left(g, now);
 }
 
 /* The end of a turn that was paused with @left. What ran on meanwhile was part of it. */
-static uint64_t end_of(const struct turns_part *p, uint64_t left, uint64_t now)
+static uint64_t compute_quantum_end(const struct sched_share *p, uint64_t left, uint64_t now)
 {
-	uint64_t longest = turns_longest(p), had = p->charged - p->began;
+	uint64_t longest = sched_quantum_max(p), had = p->charged - p->charged_at_start;
 
-	if (left == TURNS_NEVER)
-		return TURNS_NEVER;
-	return now + turns_min(left, longest > had ? longest - had : 0);
+	if (left == SCHED_NEVER)
+		return SCHED_NEVER;
+	return now + sched_min(left, longest > had ? longest - had : 0);
 }
 
-static void resume(struct turns_gpu *g, uint64_t now)
+static void resume_quantum(struct sched_gpu *g, uint64_t now)
 {
 	g->paused = false;
-	g->end = end_of(g->holder, g->end, now);
-	g->holder->idle_since = turns_max(g->holder->idle_since, g->began);
+	g->quantum_end = compute_quantum_end(g->holder, g->quantum_end, now);
+	g->holder->idle_since = sched_max(g->holder->idle_since, g->quantum_start);
 }
 
 /* Those that wait for their buckets. */
-static void wake_for_buckets(struct turns_gpu *g, uint64_t now)
+static void wake_for_buckets(struct sched_gpu *g, uint64_t now)
 {
-	for (const struct turns_part *p = g->parts; p; p = p->next) {
-		bool waits = p->n_wants || (p->demoted && p->n_seats) ||
-			     (p->n_seats && turns_slice_wants(p->slice));
+	for (const struct sched_share *p = g->shares; p; p = p->next) {
+		bool waits = p->n_wants || (p->demoted && p->n_clients) ||
+			     (p->n_clients && sched_slice_wants(p->slice));
 
-		if (waits && !turns_may_begin(p))
-			turns_wake_at(g, turns_refilled(p, now));
+		if (waits && !sched_cap_allows_start(p))
+			sched_wake_at(g, sched_cap_refill_time(p, now));
 	}
 }
 
@@ -191,113 +197,116 @@ static void wake_for_buckets(struct turns_gpu *g, uint64_t now)
  * So long the holder goes on before that one comes in between: the further behind it is the shorter, so that
  * the GPU changes no more often than is needed for its share.
  */
-static uint64_t before(const struct turns_part *holder, const struct turns_part *p)
+static uint64_t compute_interrupt_delay(const struct sched_share *holder,
+	const struct sched_share *p)
 {
-	uint64_t quantum = 4 * (uint64_t)turns_band(p->gpu) + 1;
-	uint64_t behind = turns_min(holder->v - p->v, quantum);
+	uint64_t quantum = 4 * (uint64_t)sched_vtime_band(p->gpu) + 1;
+	uint64_t behind = sched_min(holder->vtime - p->vtime, quantum);
 
-	return TURNS_SHORT_MAX_NS -
-	       (TURNS_SHORT_MAX_NS - TURNS_SHORT_MIN_NS) * behind / quantum;
+	return SCHED_INTERRUPT_MAX_NS -
+	       (SCHED_INTERRUPT_MAX_NS - SCHED_INTERRUPT_MIN_NS) * behind / quantum;
 }
 
 /* The holder goes on; but somebody else may go in between, until it is level with it. */
-static void let_in(struct turns *t, struct turns_gpu *g, uint64_t now)
+static void interrupt_quantum(struct sched *t, struct sched_gpu *g, uint64_t now)
 {
-	struct turns_part *holder = g->holder, *p = turns_hurry(g, now);
-	uint64_t left = left_of(g, now), from = p ? g->began + before(holder, p) : 0;
+	struct sched_share *holder = g->holder, *p = sched_pick_interrupting(g, now);
+	uint64_t left = get_quantum_left(g, now),
+		 from = p ? g->quantum_start + compute_interrupt_delay(holder, p) : 0;
 
 	if (p && now < from) {
-		turns_wake_at(g, from);
+		sched_wake_at(g, from);
 	} else if (p) {
-		start(t, p->slice, now);
-		g->end = turns_min(g->end,
-			now + turns_max(TURNS_LEAST_NS,
-				      (holder->v - turns_min(p->v, holder->v)) *
-					      p->share.weight));
+		start_quantum(t, p->slice, now);
+		g->quantum_end = sched_min(g->quantum_end,
+			now + sched_max(SCHED_QUANTUM_MIN_NS,
+				      (holder->vtime - sched_min(p->vtime, holder->vtime)) *
+					      p->config.weight));
 		g->interrupted = holder;
-		g->left = left;
+		g->interrupted_left = left;
 	}
 }
 
 /* The one that was interrupted has its turn back. */
-static bool goes_back(struct turns *t, struct turns_gpu *g, uint64_t now)
+static bool resume_interrupted(struct sched *t, struct sched_gpu *g, uint64_t now)
 {
-	struct turns_part *p = g->interrupted;
+	struct sched_share *p = g->interrupted;
 
 	g->interrupted = NULL;
-	if (!p || !p->n_seats || turns_is_quiet(p) || !turns_has_turns(p) || !turns_lasts(p) ||
-		turns_is_gang(p->slice) || p->slice->urged || !end_of(p, g->left, 0))
+	if (!p || !p->n_clients || sched_is_idle(p) || !sched_is_time_shared(p) ||
+		!sched_cap_runtime_ns(p) || sched_is_gang(p->slice) || p->slice->boosted ||
+		!compute_quantum_end(p, g->interrupted_left, 0))
 		return false;
 	p->slice->served = ++t->served;
 	g->holder = p;
-	g->began = now;
-	g->end = end_of(p, g->left, now);
-	turns_touch(t, g);
+	g->quantum_start = now;
+	g->quantum_end = compute_quantum_end(p, g->interrupted_left, now);
+	sched_mark_dirty(t, g);
 	return true;
 }
 
 /* Whether there is more than one that wants the GPU. */
-static void see_contention(struct turns_gpu *g, uint64_t now)
+static void update_contention(struct sched_gpu *g, uint64_t now)
 {
 	unsigned int n = 0;
 
-	for (const struct turns_part *p = g->parts; p; p = p->next)
-		n += !turns_is_quiet(p) && !p->share.mps;
+	for (const struct sched_share *p = g->shares; p; p = p->next)
+		n += !sched_is_idle(p) && !p->config.mps;
 	if (n > 1)
-		g->contended = now;
-	if (g->contended + TURNS_QUIET_NS > now)
-		turns_wake_at(g, g->contended + TURNS_QUIET_NS);
+		g->contended_at = now;
+	if (g->contended_at + SCHED_IDLE_NS > now)
+		sched_wake_at(g, g->contended_at + SCHED_IDLE_NS);
 }
 
 /* Of a slice with several GPUs: the one that it does not use is not kept for it. */
-static void see_dormant(struct turns *t, struct turns_gpu *g, uint64_t now)
+static void update_dormant(struct sched *t, struct sched_gpu *g, uint64_t now)
 {
-	for (struct turns_part *p = g->parts; p; p = p->next) {
-		uint64_t from = p->rests_since + TURNS_QUIET_NS;
+	for (struct sched_share *p = g->shares; p; p = p->next) {
+		uint64_t from = p->inactive_since + SCHED_IDLE_NS;
 
-		if (p->dormant || !p->n_seats || !turns_is_quiet(p) ||
-			!p->slice->parts->sibling)
+		if (p->dormant || !p->n_clients || !sched_is_idle(p) ||
+			!p->slice->shares->sibling)
 			continue;
 		if (now < from) {
-			turns_wake_at(g, from);
+			sched_wake_at(g, from);
 			continue;
 		}
 		p->dormant = true;
-		turns_regroup(t, p->slice, now);
+		sched_regroup_slice(t, p->slice, now);
 	}
 }
 
-void turns_decide(struct turns *t, struct turns_gpu *g, uint64_t now)
+void sched_decide(struct sched *t, struct sched_gpu *g, uint64_t now)
 {
-	struct turns_part *next;
+	struct sched_share *next;
 
-	g->wake = TURNS_NEVER;
-	see_dormant(t, g, now);
-	turns_keep_up(g);
-	see_contention(g, now);
-	if (turns_go_together(t, g, now))
+	g->wake = SCHED_NEVER;
+	update_dormant(t, g, now);
+	sched_update_gpu_vtime(g);
+	update_contention(g, now);
+	if (sched_decide_concurrency(t, g, now))
 		return;
-	turns_urge(t, g, now);
+	sched_update_boosts(t, g, now);
 	wake_for_buckets(g, now);
-	turns_judge(g, now);
-	g->first = turns_first_at_work(g, now);
-	if (g->holder && !turns_has_turns(g->holder))
-		turns_end(t, g->holder, /* interrupted= */ true, now);
-	if (g->first) {
-		give_way(t, g, now);
+	sched_update_demotions(g, now);
+	g->priority_active = sched_is_priority_active(g, now);
+	if (g->holder && !sched_is_time_shared(g->holder))
+		sched_quantum_end(t, g->holder, /* interrupted= */ true, now);
+	if (g->priority_active) {
+		pause_quantum(t, g, now);
 		return;
 	}
 	if (g->holder && g->paused)
-		resume(g, now);
-	if (g->holder && goes_on(t, g, now)) {
-		let_in(t, g, now);
+		resume_quantum(g, now);
+	if (g->holder && continue_quantum(t, g, now)) {
+		interrupt_quantum(t, g, now);
 		return;
 	}
 	if (g->holder)
-		turns_end(t, g->holder, /* interrupted= */ false, now);
-	if (goes_back(t, g, now))
+		sched_quantum_end(t, g->holder, /* interrupted= */ false, now);
+	if (resume_interrupted(t, g, now))
 		return;
-	next = turns_pick(g, now);
+	next = sched_pick_next(g, now);
 	if (next)
-		start(t, next->slice, now);
+		start_quantum(t, next->slice, now);
 }

@@ -1,181 +1,184 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "model/sched/internal.h"
 
-#define PATIENCE_FIRST UINT64_C(100000000)
-#define PATIENCE_LEAST UINT64_C(5000000)
-#define PATIENCE_MOST  TURNS_STUCK_NS
+#define BOOST_DELAY_FIRST UINT64_C(100000000)
+#define BOOST_DELAY_MIN   UINT64_C(5000000)
+#define BOOST_DELAY_MAX   SCHED_STUCK_NS
 
-static uint64_t done_of(const struct turns *t, const struct turns_seat *seat)
+static uint64_t read_done_count(const struct sched *t, const struct sched_client *seat)
 {
 	return t->done ? t->done(t->arg, seat) : 0;
 }
 
 /* Such turns alone are within its cap. */
-static uint64_t patience_of(const struct turns_slice *s)
+static uint64_t get_boost_delay(const struct sched_slice *s)
 {
-	uint64_t patience = s->patience ? s->patience : PATIENCE_FIRST;
+	uint64_t patience = s->boost_delay ? s->boost_delay : BOOST_DELAY_FIRST;
 
-	for (const struct turns_part *p = turns_member(s->parts); p;
-		p = turns_member(p->sibling)) {
-		if (p->share.cap)
-			patience = turns_max(patience,
-				TURNS_URGED_NS * SLICE_CAP_ALL / p->share.cap);
+	for (const struct sched_share *p = sched_next_time_shared(s->shares); p;
+		p = sched_next_time_shared(p->sibling)) {
+		if (p->config.cap)
+			patience = sched_max(patience,
+				SCHED_BOOST_QUANTUM_NS * SLICE_CAP_ALL / p->config.cap);
 	}
 	return patience;
 }
 
-void turns_hold(const struct turns *t, struct turns_part *p, uint64_t now)
+void sched_start_overrun(const struct sched *t, struct sched_share *p, uint64_t now)
 {
-	p->closed = now;
-	for (struct turns_seat *s = p->seats; s; s = s->next) {
-		uint64_t done = done_of(t, s);
+	p->closed_since = now;
+	for (struct sched_client *s = p->clients; s; s = s->next) {
+		uint64_t done = read_done_count(t, s);
 
-		if (!s->busy || done != s->held)
-			s->held_at = now;
-		s->held = done;
+		if (!s->busy || done != s->last_done)
+			s->last_progress_at = now;
+		s->last_done = done;
 	}
-	turns_wake_at(p->gpu, now + patience_of(p->slice));
+	sched_wake_at(p->gpu, now + get_boost_delay(p->slice));
 }
 
-/* Since when nothing of what a process has in flight behind its closed gate has ended. TURNS_NEVER: there is none. */
-static uint64_t hangs_since(const struct turns *t, struct turns_part *p, uint64_t now)
+/* Since when nothing of what a process has in flight behind its closed gate has ended. SCHED_NEVER: there is none. */
+static uint64_t get_stall_start(const struct sched *t, struct sched_share *p, uint64_t now)
 {
-	uint64_t since = TURNS_NEVER;
+	uint64_t since = SCHED_NEVER;
 
-	if (p->closed == TURNS_NEVER)
-		return TURNS_NEVER;
-	for (struct turns_seat *s = p->seats; s; s = s->next) {
-		uint64_t done = s->busy ? done_of(t, s) : s->held;
+	if (p->closed_since == SCHED_NEVER)
+		return SCHED_NEVER;
+	for (struct sched_client *s = p->clients; s; s = s->next) {
+		uint64_t done = s->busy ? read_done_count(t, s) : s->last_done;
 
-		if (done != s->held)
-			s->held_at = now;
-		s->held = done;
+		if (done != s->last_done)
+			s->last_progress_at = now;
+		s->last_done = done;
 		if (s->busy)
-			since = turns_min(since, s->held_at);
+			since = sched_min(since, s->last_progress_at);
 	}
 	return since;
 }
 
 /* The same of a slice, while it has something to submit. */
-static uint64_t waits_since(const struct turns *t, const struct turns_slice *s, uint64_t now)
+static uint64_t get_slice_stall_start(const struct sched *t, const struct sched_slice *s,
+	uint64_t now)
 {
-	uint64_t since = TURNS_NEVER;
+	uint64_t since = SCHED_NEVER;
 
-	if (!turns_slice_wants(s))
-		return TURNS_NEVER;
-	for (struct turns_part *p = turns_member(s->parts); p; p = turns_member(p->sibling))
-		since = turns_min(since, hangs_since(t, p, now));
+	if (!sched_slice_wants(s))
+		return SCHED_NEVER;
+	for (struct sched_share *p = sched_next_time_shared(s->shares); p;
+		p = sched_next_time_shared(p->sibling))
+		since = sched_min(since, get_stall_start(t, p, now));
 	return since;
 }
 
-static void urge(struct turns *t, struct turns_slice *s, bool urged, uint64_t now)
+static void set_slice_boost(struct sched *t, struct sched_slice *s, bool urged, uint64_t now)
 {
-	s->urged = urged;
-	s->urged_at = now;
-	for (struct turns_part *p = s->parts; p; p = p->sibling)
-		turns_touch(t, p->gpu);
+	s->boosted = urged;
+	s->boosted_at = now;
+	for (struct sched_share *p = s->shares; p; p = p->sibling)
+		sched_mark_dirty(t, p->gpu);
 }
 
-static bool is_next(const struct turns_gpu *g, const struct turns_slice *but)
+static bool is_another_boosted(const struct sched_gpu *g, const struct sched_slice *but)
 {
-	for (const struct turns_part *p = g->parts; p; p = p->next) {
-		if (p->slice != but && (p->slice->urged || p->slice->trying))
+	for (const struct sched_share *p = g->shares; p; p = p->next) {
+		if (p->slice != but && (p->slice->boosted || p->slice->boost_running))
 			return true;
 	}
 	return false;
 }
 
-/* One at a time on each GPU, and the others have their turns in between. TURNS_NEVER: there is one. */
-static uint64_t free_from(const struct turns_slice *s)
+/* One at a time on each GPU, and the others have their turns in between. SCHED_NEVER: there is one. */
+static uint64_t get_boost_free_time(const struct sched_slice *s)
 {
 	uint64_t from = 0;
 
-	for (const struct turns_part *p = turns_member(s->parts); p;
-		p = turns_member(p->sibling)) {
-		if (is_next(p->gpu, s))
-			return TURNS_NEVER;
-		from = turns_max(from, p->gpu->tried_at + TURNS_NS);
+	for (const struct sched_share *p = sched_next_time_shared(s->shares); p;
+		p = sched_next_time_shared(p->sibling)) {
+		if (is_another_boosted(p->gpu, s))
+			return SCHED_NEVER;
+		from = sched_max(from, p->gpu->boost_ended_at + SCHED_QUANTUM_NS);
 	}
 	return from;
 }
 
-static bool holds_any(const struct turns_slice *s)
+static bool has_any_quantum(const struct sched_slice *s)
 {
-	for (const struct turns_part *p = s->parts; p; p = p->sibling) {
+	for (const struct sched_share *p = s->shares; p; p = p->sibling) {
 		if (p->gpu->holder == p)
 			return true;
 	}
 	return false;
 }
 
-/* When it may be urged; TURNS_NEVER: not at all as things are. One that need not be any more is not. */
-static uint64_t due_at(struct turns *t, struct turns_slice *s, uint64_t now)
+/* When it may be urged; SCHED_NEVER: not at all as things are. One that need not be any more is not. */
+static uint64_t get_boost_due_time(struct sched *t, struct sched_slice *s, uint64_t now)
 {
 	uint64_t since, from;
 
-	if (s->trying || holds_any(s))
-		return TURNS_NEVER;
-	since = waits_since(t, s, now);
-	if (since == TURNS_NEVER && s->urged)
-		urge(t, s, false, now);
-	if (since == TURNS_NEVER || s->urged)
-		return TURNS_NEVER;
-	from = free_from(s);
-	return from == TURNS_NEVER
-		       ? TURNS_NEVER
-		       : turns_max(from, turns_max(since, s->urged_at) + patience_of(s));
+	if (s->boost_running || has_any_quantum(s))
+		return SCHED_NEVER;
+	since = get_slice_stall_start(t, s, now);
+	if (since == SCHED_NEVER && s->boosted)
+		set_slice_boost(t, s, false, now);
+	if (since == SCHED_NEVER || s->boosted)
+		return SCHED_NEVER;
+	from = get_boost_free_time(s);
+	return from == SCHED_NEVER
+		       ? SCHED_NEVER
+		       : sched_max(from, sched_max(since, s->boosted_at) + get_boost_delay(s));
 }
 
-void turns_urge(struct turns *t, struct turns_gpu *g, uint64_t now)
+void sched_update_boosts(struct sched *t, struct sched_gpu *g, uint64_t now)
 {
-	struct turns_slice *first = NULL;
+	struct sched_slice *first = NULL;
 
-	for (struct turns_part *p = g->parts; p; p = p->next) {
-		uint64_t due = due_at(t, p->slice, now);
+	for (struct sched_share *p = g->shares; p; p = p->next) {
+		uint64_t due = get_boost_due_time(t, p->slice, now);
 
 		if (due > now) {
-			turns_wake_at(g, due);
-		} else if (!first || p->slice->urged_at < first->urged_at) {
+			sched_wake_at(g, due);
+		} else if (!first || p->slice->boosted_at < first->boosted_at) {
 			first = p->slice;
 		}
 	}
 	if (first)
-		urge(t, first, true, now);
+		set_slice_boost(t, first, true, now);
 }
 
-void turns_try(struct turns_slice *s, uint64_t now)
+void sched_boost_begin(struct sched_slice *s, uint64_t now)
 {
-	if (!s->urged)
+	if (!s->boosted)
 		return;
-	s->urged = false;
-	s->trying = true;
-	for (struct turns_part *p = turns_member(s->parts); p; p = turns_member(p->sibling)) {
-		turns_accrue(p->gpu, now);
-		turns_lend(p, true);
-		for (struct turns_seat *seat = p->seats; seat; seat = seat->next)
-			seat->tried = p->closed != TURNS_NEVER && seat->busy;
+	s->boosted = false;
+	s->boost_running = true;
+	for (struct sched_share *p = sched_next_time_shared(s->shares); p;
+		p = sched_next_time_shared(p->sibling)) {
+		sched_accrue(p->gpu, now);
+		sched_lend_cap(p, true);
+		for (struct sched_client *seat = p->clients; seat; seat = seat->next)
+			seat->boosted = p->closed_since != SCHED_NEVER && seat->busy;
 	}
 }
 
-void turns_tried(struct turns *t, struct turns_slice *s, uint64_t now)
+void sched_boost_end(struct sched *t, struct sched_slice *s, uint64_t now)
 {
-	uint64_t patience = s->patience ? s->patience : PATIENCE_FIRST;
+	uint64_t patience = s->boost_delay ? s->boost_delay : BOOST_DELAY_FIRST;
 	bool helped = false;
 
-	if (!s->trying)
+	if (!s->boost_running)
 		return;
-	s->trying = false;
-	s->urged_at = now;
-	for (struct turns_part *p = s->parts; p; p = p->sibling) {
-		turns_accrue(p->gpu, now);
-		turns_lend(p, false);
-		p->gpu->tried_at = now;
-		for (struct turns_seat *seat = p->seats; seat; seat = seat->next) {
-			helped |=
-				seat->tried && (!seat->busy || done_of(t, seat) != seat->held);
-			seat->tried = false;
+	s->boost_running = false;
+	s->boosted_at = now;
+	for (struct sched_share *p = s->shares; p; p = p->sibling) {
+		sched_accrue(p->gpu, now);
+		sched_lend_cap(p, false);
+		p->gpu->boost_ended_at = now;
+		for (struct sched_client *seat = p->clients; seat; seat = seat->next) {
+			helped |= seat->boosted &&
+				  (!seat->busy || read_done_count(t, seat) != seat->last_done);
+			seat->boosted = false;
 		}
 	}
-	s->patience = helped ? turns_max(patience / 2, PATIENCE_LEAST)
-			     : turns_min(2 * patience, PATIENCE_MOST);
+	s->boost_delay = helped ? sched_max(patience / 2, BOOST_DELAY_MIN)
+				: sched_min(2 * patience, BOOST_DELAY_MAX);
 }

@@ -62,13 +62,13 @@ uint32_t slice_replicas_for(const struct isolation *isolation, uint32_t replicas
 }
 
 /* One physical device of the request, and how many of its replicas are asked for. */
-struct part {
+struct slice_part {
 	const struct offer_device *device; /* the first of them */
 	uint32_t count;
 };
 
-static int count_parts(struct part *parts, uint32_t *ret_n, const struct resource *r,
-	const char *const *ids, size_t n_ids, struct error *err)
+static int count_slice_parts(struct slice_part *parts, uint32_t *ret_n,
+	const struct resource *r, const char *const *ids, size_t n_ids, struct error *err)
 {
 	*ret_n = 0;
 	for (size_t i = 0; i < n_ids; i++) {
@@ -86,7 +86,7 @@ static int count_parts(struct part *parts, uint32_t *ret_n, const struct resourc
 				"are asked for",
 				r->name, SLICE_GPUS_MAX);
 		if (at == *ret_n)
-			parts[(*ret_n)++] = (struct part){ .device = d };
+			parts[(*ret_n)++] = (struct slice_part){ .device = d };
 		parts[at].count++;
 	}
 	return 0;
@@ -105,8 +105,9 @@ void slice_time(struct slice_gpu *ret, const struct offer_share *s, uint32_t k)
 	ret->cap = cap ? (uint32_t)cap : 1;                       /* 0 would be no cap */
 }
 
-static int plan_memory(struct slice_gpu *g, const struct part *p, const struct resource *r,
-	const struct inventory *inv, const struct offer_share *s, struct error *err)
+static int plan_memory(struct slice_gpu *g, const struct slice_part *p,
+	const struct resource *r, const struct inventory *inv, const struct offer_share *s,
+	struct error *err)
 {
 	const struct offer_device *d = p->device;
 
@@ -126,8 +127,8 @@ static int plan_memory(struct slice_gpu *g, const struct part *p, const struct r
 }
 
 /* @classed: a part before it has said the class. */
-static int plan_part(struct slice_plan *plan, const struct part *p, const struct resource *r,
-	const struct inventory *inv, bool *classed, struct error *err)
+static int plan_slice_gpu(struct slice_plan *plan, const struct slice_part *p,
+	const struct resource *r, const struct inventory *inv, bool *classed, struct error *err)
 {
 	static const struct offer_share none = { .replicas = 1, .weight = 1, .weights = 1 };
 	const struct offer_device *d = p->device;
@@ -150,7 +151,7 @@ static int plan_part(struct slice_plan *plan, const struct part *p, const struct
 	if (s->isolation.compute == ISOLATION_COMPUTE_NONE)
 		return 0;
 	if (plan->compute == SLICE_COMPUTE_NONE)
-		plan->compute = SLICE_COMPUTE_TURNS;
+		plan->compute = SLICE_COMPUTE_FAIR_SHARE;
 	if (!*classed || s->isolation.class_ == SLICE_CLASS_BATCH)
 		plan->class_ = s->isolation.class_;
 	*classed = true;
@@ -160,7 +161,7 @@ static int plan_part(struct slice_plan *plan, const struct part *p, const struct
 int slice_plan_make(struct slice_plan *ret, const struct resource *r,
 	const struct inventory *inv, const char *const *ids, size_t n_ids, struct error *err)
 {
-	struct part parts[SLICE_GPUS_MAX];
+	struct slice_part parts[SLICE_GPUS_MAX];
 	bool isolates = false, classed = false;
 	uint32_t n;
 
@@ -169,10 +170,10 @@ int slice_plan_make(struct slice_plan *ret, const struct resource *r,
 		isolates = isolates || isolation_enforces(&r->shares[i].isolation);
 	if (!isolates) /* many devices are fine without a slice */
 		return 0;
-	if (count_parts(parts, &n, r, ids, n_ids, err) < 0)
+	if (count_slice_parts(parts, &n, r, ids, n_ids, err) < 0)
 		return -1;
 	for (uint32_t i = 0; i < n; i++)
-		if (plan_part(ret, &parts[i], r, inv, &classed, err) < 0)
+		if (plan_slice_gpu(ret, &parts[i], r, inv, &classed, err) < 0)
 			return -1;
 	return 0;
 }

@@ -38,7 +38,7 @@ struct slice_gpu {
 
 enum slice_compute {
 	SLICE_COMPUTE_NONE, /* its processes have the GPU when the GPU's own time-slicing gives it */
-	SLICE_COMPUTE_TURNS,
+	SLICE_COMPUTE_FAIR_SHARE,
 	SLICE_COMPUTE_MPS, /* they run under MPS beside others: time is accounted, and no gate closed */
 };
 

@@ -18,8 +18,8 @@ static uint64_t sum_of(const struct account_use *uses, uint32_t n, enum account_
 }
 
 /* Gives those of @kind what they say, or where that is more than @room their part of it. Returns all of it. */
-static uint64_t give(const struct account_use *uses, uint32_t n, enum account_source kind,
-	uint64_t room)
+static uint64_t assign_busy_time(const struct account_use *uses, uint32_t n,
+	enum account_source kind, uint64_t room)
 {
 	uint64_t sum = sum_of(uses, n, kind), given = 0;
 
@@ -29,7 +29,7 @@ static uint64_t give(const struct account_use *uses, uint32_t n, enum account_so
 		if (uses[i].busy_from != kind)
 			continue;
 		if (sum > room)
-			ns = account_part(ns, room, sum);
+			ns = account_scale(ns, room, sum);
 		uses[i].account->delta.busy_ns = ns;
 		uses[i].account->total.busy_ns += ns;
 		given += ns;
@@ -38,16 +38,16 @@ static uint64_t give(const struct account_use *uses, uint32_t n, enum account_so
 }
 
 /* A container that alone holds a unit on which no other program is seen does all the work there. */
-static void give_sole(const struct account_unit_round *r, struct account_use *uses)
+static void assign_sole_busy(const struct account_device_round *r, struct account_use *uses)
 {
-	if (r->n_uses != 1 || r->foreign || !r->busy_known ||
+	if (r->n_uses != 1 || r->has_other_users || !r->busy_known ||
 		uses[0].busy_from == ACCOUNT_FROM_SLICE)
 		return;
 	uses[0].busy_from = ACCOUNT_FROM_DEVICE;
 	uses[0].busy_ns = r->busy_ns;
 }
 
-static void forget_parts(const struct account_unit_round *r, struct account_use *uses)
+static void clear_busy_shares(const struct account_device_round *r, struct account_use *uses)
 {
 	for (uint32_t i = 0; i < r->n_uses && !r->busy_known; i++)
 		if (uses[i].busy_from == ACCOUNT_FROM_PROCESSES)
@@ -55,8 +55,8 @@ static void forget_parts(const struct account_unit_round *r, struct account_use 
 }
 
 /* Growth of a counter may be of longer than the round: then that is how long it is of. */
-static uint64_t longest(const struct account_unit_round *r, const struct account_use *uses,
-	uint64_t dt_ns)
+static uint64_t find_longest_interval(const struct account_device_round *r,
+	const struct account_use *uses, uint64_t dt_ns)
 {
 	uint64_t most = r->busy_known && r->busy_of_ns > dt_ns ? r->busy_of_ns : dt_ns;
 
@@ -66,14 +66,14 @@ static uint64_t longest(const struct account_unit_round *r, const struct account
 	return most;
 }
 
-void account_busy(struct account_unit *u, const struct account_unit_round *r,
+void account_busy(struct account_device *u, const struct account_device_round *r,
 	struct account_use *uses, uint64_t dt_ns)
 {
 	uint64_t busy = r->busy_known ? r->busy_ns : 0, most, exact, rest;
 
-	forget_parts(r, uses);
-	most = longest(r, uses, dt_ns);
-	give_sole(r, uses);
+	clear_busy_shares(r, uses);
+	most = find_longest_interval(r, uses, dt_ns);
+	assign_sole_busy(r, uses);
 	for (uint32_t i = 0; i < r->n_uses; i++) {
 		struct account *a = uses[i].account;
 
@@ -86,10 +86,10 @@ void account_busy(struct account_unit *u, const struct account_unit_round *r,
 		busy = most;
 	if (busy < exact)
 		busy = exact < most ? exact : most;
-	exact = give(uses, r->n_uses, ACCOUNT_FROM_SLICE, busy);
+	exact = assign_busy_time(uses, r->n_uses, ACCOUNT_FROM_SLICE, busy);
 	rest = busy - exact;
-	rest -= give(uses, r->n_uses, ACCOUNT_FROM_PROCESSES, rest);
-	rest -= give(uses, r->n_uses, ACCOUNT_FROM_DEVICE, rest);
+	rest -= assign_busy_time(uses, r->n_uses, ACCOUNT_FROM_PROCESSES, rest);
+	rest -= assign_busy_time(uses, r->n_uses, ACCOUNT_FROM_DEVICE, rest);
 	u->delta.busy_ns = busy;
 	u->delta.other_busy_ns = rest;
 	u->busy_ns += busy;

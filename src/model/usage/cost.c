@@ -15,7 +15,7 @@ static uint64_t node_cost(struct accounts *a, uint64_t price, uint64_t dt_ns)
 }
 
 /* Equal parts of @cost; the odd units go around, so that no GPU has one more than another for long. */
-static void to_gpus(struct accounts *a, uint64_t cost, uint64_t *gpus, uint32_t n)
+static void spread_cost_to_gpus(struct accounts *a, uint64_t cost, uint64_t *gpus, uint32_t n)
 {
 	uint32_t odd = (uint32_t)(cost % n);
 
@@ -37,16 +37,16 @@ int account_cost(struct accounts *a, const struct account_round *r, uint64_t dt_
 		return error_nomem(err);
 	cost = other = node_cost(a, r->price_nano_per_hour, dt_ns);
 	if (r->n_gpus)
-		to_gpus(a, cost, gpus, r->n_gpus);
+		spread_cost_to_gpus(a, cost, gpus, r->n_gpus);
 	for (uint32_t i = 0; i < r->n_gpus; i++)
 		left[i] = gpus[i];
-	for (uint32_t i = 0; i < r->n_units; i++) {
-		const struct account_unit_round *u = &r->units[i];
+	for (uint32_t i = 0; i < r->n_devices; i++) {
+		const struct account_device_round *u = &r->devices[i];
 
 		ret[i] = 0;
-		if (!u->priced || r->holders_unknown || u->gpu >= r->n_gpus)
+		if (!u->priced || r->allocations_unknown || u->gpu >= r->n_gpus)
 			continue;
-		ret[i] = account_part(gpus[u->gpu], u->part, ACCOUNT_MILLION);
+		ret[i] = account_scale(gpus[u->gpu], u->part, ACCOUNT_MILLION);
 		if (ret[i] > left[u->gpu])
 			ret[i] = left[u->gpu];
 		left[u->gpu] -= ret[i];

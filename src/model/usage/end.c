@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-static void to_past(struct account_unit *u, size_t i)
+static void add_account_to_past(struct account_device *u, size_t i)
 {
 	struct account *a = u->uses[i];
 
@@ -16,7 +16,7 @@ static void to_past(struct account_unit *u, size_t i)
 }
 
 /* The one that ended first; n_uses: none has. *ret_n: how many have. */
-static size_t oldest(const struct account_unit *u, size_t *ret_n)
+static size_t find_oldest_ended(const struct account_device *u, size_t *ret_n)
 {
 	size_t found = u->n_uses;
 
@@ -32,7 +32,7 @@ static size_t oldest(const struct account_unit *u, size_t *ret_n)
 	return found;
 }
 
-static void end(struct account *a, uint64_t wall_ns)
+static void end_live_account(struct account *a, uint64_t wall_ns)
 {
 	a->live = false;
 	a->ended_wall_ns = wall_ns;
@@ -42,7 +42,7 @@ static void end(struct account *a, uint64_t wall_ns)
 	a->memory = a->memory_high = 0;
 }
 
-void account_end_others(struct account_unit *u, uint64_t dt_ns, uint64_t wall_ns)
+void account_end_others(struct account_device *u, uint64_t dt_ns, uint64_t wall_ns)
 {
 	size_t n_ended, at;
 
@@ -53,16 +53,17 @@ void account_end_others(struct account_unit *u, uint64_t dt_ns, uint64_t wall_ns
 			continue;
 		a->delta = (struct account_counts){ 0 };
 		if (a->live)
-			end(a, wall_ns);
+			end_live_account(a, wall_ns);
 		else
 			a->ended_for_ns += dt_ns;
-		if (a->ended_for_ns >= ACCOUNT_ENDED_KEEP_NS)
-			to_past(u, i);
+		if (a->ended_for_ns >= ACCOUNT_ENDED_RETAIN_NS)
+			add_account_to_past(u, i);
 	}
-	for (at = oldest(u, &n_ended); n_ended > ACCOUNT_ENDED_MAX; at = oldest(u, &n_ended)) {
+	for (at = find_oldest_ended(u, &n_ended); n_ended > ACCOUNT_ENDED_MAX;
+		at = find_oldest_ended(u, &n_ended)) {
 		/* What it had in this round is told once before. */
 		if (u->uses[at]->matched)
 			break;
-		to_past(u, at);
+		add_account_to_past(u, at);
 	}
 }

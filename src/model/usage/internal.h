@@ -7,23 +7,23 @@
 __extension__ typedef unsigned __int128 account_wide;
 
 /* a * b / c, rounded down; c is not 0, and the result must fit. */
-static inline uint64_t account_part(uint64_t a, uint64_t b, uint64_t c)
+static inline uint64_t account_scale(uint64_t a, uint64_t b, uint64_t c)
 {
 	return (uint64_t)((account_wide)a * b / c);
 }
 
 /* match.c: the account that @in goes on with, or a new one; NULL: out of memory. */
-struct account *account_match(struct account_unit *u, const struct account_use *in,
+struct account *account_match(struct account_device *u, const struct account_use *in,
 	uint64_t began_wall_ns, struct error *err);
-struct account *account_new(struct account_unit *u, const struct account_use *in,
+struct account *account_new(struct account_device *u, const struct account_use *in,
 	struct error *err);
 struct account *account_free(struct account *a); /* returns NULL */
 
 /* end.c: ends what was not matched, and adds to the past what has ended long ago. */
-void account_end_others(struct account_unit *u, uint64_t dt_ns, uint64_t wall_ns);
+void account_end_others(struct account_device *u, uint64_t dt_ns, uint64_t wall_ns);
 
 /* busy.c: shares out the busy time of a unit. */
-void account_busy(struct account_unit *u, const struct account_unit_round *r,
+void account_busy(struct account_device *u, const struct account_device_round *r,
 	struct account_use *uses, uint64_t dt_ns);
 
 /* cost.c: what each unit costs in the round into @ret [n_units]; the node's and other cost are counted. */

@@ -17,7 +17,7 @@ struct account *account_free(struct account *a)
 	return NULL;
 }
 
-struct account *account_new(struct account_unit *u, const struct account_use *in,
+struct account *account_new(struct account_device *u, const struct account_use *in,
 	struct error *err)
 {
 	struct account **more = reallocarray(u->uses, u->n_uses + 1, sizeof(struct account *));
@@ -44,7 +44,7 @@ no_memory:
 	return NULL;
 }
 
-static bool same_name(const struct account *a, const struct account_use *in)
+static bool is_same_account_name(const struct account *a, const struct account_use *in)
 {
 	return a->mode == in->mode && !strcmp(a->pod, in->pod) &&
 	       !strcmp(a->namespace_, in->namespace_) && !strcmp(a->container, in->container) &&
@@ -52,26 +52,28 @@ static bool same_name(const struct account *a, const struct account_use *in)
 }
 
 /* The account of the pod with that UID. */
-static struct account *by_uid(const struct account_unit *u, const struct account_use *in)
+static struct account *by_uid(const struct account_device *u, const struct account_use *in)
 {
 	for (size_t i = 0; i < u->n_uses; i++)
-		if (!u->uses[i]->matched && same_name(u->uses[i], in) &&
+		if (!u->uses[i]->matched && is_same_account_name(u->uses[i], in) &&
 			!strcmp(u->uses[i]->uid, in->uid))
 			return u->uses[i];
 	return NULL;
 }
 
 /* The live account of that name: any if the pod comes without UID, else one that has none yet. */
-static struct account *by_name(const struct account_unit *u, const struct account_use *in)
+static struct account *find_account_by_name(const struct account_device *u,
+	const struct account_use *in)
 {
 	for (size_t i = 0; i < u->n_uses; i++)
-		if (!u->uses[i]->matched && u->uses[i]->live && same_name(u->uses[i], in) &&
+		if (!u->uses[i]->matched && u->uses[i]->live &&
+			is_same_account_name(u->uses[i], in) &&
 			(!*in->uid || !*u->uses[i]->uid))
 			return u->uses[i];
 	return NULL;
 }
 
-static int take_uid(struct account *a, const char *uid, struct error *err)
+static int set_account_uid(struct account *a, const char *uid, struct error *err)
 {
 	char *copy;
 
@@ -85,15 +87,15 @@ static int take_uid(struct account *a, const char *uid, struct error *err)
 	return 0;
 }
 
-struct account *account_match(struct account_unit *u, const struct account_use *in,
+struct account *account_match(struct account_device *u, const struct account_use *in,
 	uint64_t began_wall_ns, struct error *err)
 {
 	struct account *a = *in->uid ? by_uid(u, in) : NULL;
 
 	if (!a && !in->fresh)
-		a = by_name(u, in);
+		a = find_account_by_name(u, in);
 	if (a) {
-		if (take_uid(a, in->uid, err) < 0)
+		if (set_account_uid(a, in->uid, err) < 0)
 			return NULL;
 	} else {
 		a = account_new(u, in, err);

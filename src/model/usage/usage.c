@@ -10,10 +10,10 @@
 
 void accounts_init(struct accounts *a)
 {
-	*a = (struct accounts){ .units = NULL };
+	*a = (struct accounts){ .devices = NULL };
 }
 
-static void unit_free(struct account_unit *u)
+static void account_device_free(struct account_device *u)
 {
 	for (size_t i = 0; i < u->n_uses; i++)
 		(void)account_free(u->uses[i]);
@@ -24,30 +24,31 @@ static void unit_free(struct account_unit *u)
 
 void accounts_fini(struct accounts *a)
 {
-	for (size_t i = 0; i < a->n_units; i++)
-		unit_free(a->units[i]);
-	free(a->units);
+	for (size_t i = 0; i < a->n_devices; i++)
+		account_device_free(a->devices[i]);
+	free(a->devices);
 	free(a->gpu_other);
 	accounts_init(a);
 }
 
-struct account_unit *accounts_unit(const struct accounts *a, const char *uuid)
+struct account_device *accounts_find_device(const struct accounts *a, const char *uuid)
 {
-	for (size_t i = 0; i < a->n_units; i++)
-		if (!strcmp(a->units[i]->uuid, uuid))
-			return a->units[i];
+	for (size_t i = 0; i < a->n_devices; i++)
+		if (!strcmp(a->devices[i]->uuid, uuid))
+			return a->devices[i];
 	return NULL;
 }
 
-static struct account_unit *unit_of(struct accounts *a, const char *uuid, struct error *err)
+static struct account_device *ensure_account_device(struct accounts *a, const char *uuid,
+	struct error *err)
 {
-	struct account_unit *u = accounts_unit(a, uuid), **more;
+	struct account_device *u = accounts_find_device(a, uuid), **more;
 
 	if (u)
 		return u;
-	more = reallocarray(a->units, a->n_units + 1, sizeof(struct account_unit *));
+	more = reallocarray(a->devices, a->n_devices + 1, sizeof(struct account_device *));
 	if (more)
-		a->units = more;
+		a->devices = more;
 	u = more ? calloc(1, sizeof(*u)) : NULL;
 	if (u)
 		u->uuid = strdup(uuid);
@@ -56,7 +57,7 @@ static struct account_unit *unit_of(struct accounts *a, const char *uuid, struct
 		(void)error_nomem(err);
 		return NULL;
 	}
-	a->units[a->n_units++] = u;
+	a->devices[a->n_devices++] = u;
 	return u;
 }
 
@@ -72,9 +73,9 @@ static uint64_t sum_shares(const struct account_use *uses, uint32_t n)
 }
 
 /* Seats of an earlier layout may come on top of those of now: more than the whole is shared out as the whole. */
-static uint64_t scaled(uint64_t share_ns, uint64_t sum, uint64_t whole)
+static uint64_t scale_share_to_whole(uint64_t share_ns, uint64_t sum, uint64_t whole)
 {
-	return sum > whole ? account_part(share_ns, whole, sum) : share_ns;
+	return sum > whole ? account_scale(share_ns, whole, sum) : share_ns;
 }
 
 /* What a slice uses between two looks only its arbiter sees: without its word 0 says nothing. */
@@ -104,26 +105,26 @@ static void count_memory(struct account *a, const struct account_use *in)
 	raise_peak(a, in);
 	if (!known)
 		return;
-	sum = (account_wide)in->memory * in->held_ns + a->memory_rest;
+	sum = (account_wide)in->memory * in->allocated_ns + a->memory_rest;
 	a->memory_rest = (uint64_t)(sum % SECOND_NS);
 	a->delta.memory_byte_s = (uint64_t)(sum / SECOND_NS);
 	a->total.memory_byte_s += a->delta.memory_byte_s;
 }
 
-static void count_use(struct account_unit *u, const struct account_unit_round *r,
+static void count_account_use(struct account_device *u, const struct account_device_round *r,
 	const struct account_use *in, uint64_t share_ns, uint64_t whole, uint64_t cost,
 	uint64_t dt_ns)
 {
 	struct account *a = in->account;
-	uint64_t held = in->held_ns > dt_ns ? dt_ns : in->held_ns;
+	uint64_t held = in->allocated_ns > dt_ns ? dt_ns : in->allocated_ns;
 
 	a->delta = (struct account_counts){
-		.held_ns = held,
-		.gpu_ns = account_part(share_ns, r->part,
+		.allocated_ns = held,
+		.gpu_ns = account_scale(share_ns, r->part,
 			(uint64_t)ACCOUNT_MILLION * ACCOUNT_MILLION),
-		.cost_nano = whole ? account_part(cost, share_ns, whole) : 0,
+		.cost_nano = whole ? account_scale(cost, share_ns, whole) : 0,
 	};
-	a->total.held_ns += held;
+	a->total.allocated_ns += held;
 	a->total.gpu_ns += a->delta.gpu_ns;
 	a->total.cost_nano += a->delta.cost_nano;
 	u->delta.idle_gpu_ns -= a->delta.gpu_ns;
@@ -131,7 +132,7 @@ static void count_use(struct account_unit *u, const struct account_unit_round *r
 	count_memory(a, in);
 }
 
-static void count_present(struct account_unit *u, uint32_t part, uint64_t dt_ns)
+static void count_device_presence(struct account_device *u, uint32_t part, uint64_t dt_ns)
 {
 	account_wide present = (account_wide)dt_ns * part + u->present_rest;
 
@@ -141,7 +142,7 @@ static void count_present(struct account_unit *u, uint32_t part, uint64_t dt_ns)
 }
 
 /* @counted: it is known who held what. */
-static void count_unit(struct account_unit *u, const struct account_unit_round *r,
+static void count_device_usage(struct account_device *u, const struct account_device_round *r,
 	struct account_use *uses, uint64_t cost, bool counted, uint64_t dt_ns)
 {
 	uint64_t whole = dt_ns * ACCOUNT_MILLION, sum;
@@ -149,19 +150,21 @@ static void count_unit(struct account_unit *u, const struct account_unit_round *
 	uint64_t held = 0;
 
 	sum = sum_shares(uses, n);
-	count_present(u, r->part, counted ? dt_ns : 0);
+	count_device_presence(u, r->part, counted ? dt_ns : 0);
 	u->delta.idle_gpu_ns = u->delta.present_ns;
 	u->delta.cost_nano = u->delta.idle_cost_nano = cost;
 	for (uint32_t i = 0; i < n; i++) {
-		count_use(u, r, &uses[i], counted ? scaled(uses[i].share_ns, sum, whole) : 0,
-			whole, cost, dt_ns);
+		count_account_use(u, r, &uses[i],
+			counted ? scale_share_to_whole(uses[i].share_ns, sum, whole) : 0, whole,
+			cost, dt_ns);
 		held += uses[i].live ? uses[i].share : 0;
 	}
 	for (uint32_t i = 0; i < n; i++)
-		uses[i].account->share =
-			!uses[i].live ? 0
-				      : (uint32_t)scaled(uses[i].share, held, ACCOUNT_MILLION);
-	u->held = held > ACCOUNT_MILLION ? ACCOUNT_MILLION : (uint32_t)held;
+		uses[i].account->share = !uses[i].live
+						 ? 0
+						 : (uint32_t)scale_share_to_whole(uses[i].share,
+							   held, ACCOUNT_MILLION);
+	u->allocated = held > ACCOUNT_MILLION ? ACCOUNT_MILLION : (uint32_t)held;
 	account_busy(u, r, uses, dt_ns);
 	u->idle_gpu_ns += u->delta.idle_gpu_ns;
 	u->cost_nano += cost;
@@ -172,21 +175,22 @@ static void count_unit(struct account_unit *u, const struct account_unit_round *
 
 static int match_all(struct accounts *a, const struct account_round *r, struct error *err)
 {
-	for (size_t i = 0; i < a->n_units; i++) {
-		a->units[i]->listed = false;
-		for (size_t k = 0; k < a->units[i]->n_uses; k++)
-			a->units[i]->uses[k]->matched = false;
+	for (size_t i = 0; i < a->n_devices; i++) {
+		a->devices[i]->listed = false;
+		for (size_t k = 0; k < a->devices[i]->n_uses; k++)
+			a->devices[i]->uses[k]->matched = false;
 	}
-	for (uint32_t i = 0; i < r->n_units; i++) {
-		struct account_unit *u = unit_of(a, r->units[i].uuid, err);
+	for (uint32_t i = 0; i < r->n_devices; i++) {
+		struct account_device *u = ensure_account_device(a, r->devices[i].uuid, err);
 
 		if (!u)
 			return -1;
 		u->listed = true;
-		for (uint32_t k = 0; k < r->units[i].n_uses; k++) {
-			struct account_use *in = &r->uses[r->units[i].first_use + k];
-			uint64_t began =
-				r->wall_ns > in->held_ns ? r->wall_ns - in->held_ns : 0;
+		for (uint32_t k = 0; k < r->devices[i].n_uses; k++) {
+			struct account_use *in = &r->uses[r->devices[i].first_use + k];
+			uint64_t began = r->wall_ns > in->allocated_ns
+						 ? r->wall_ns - in->allocated_ns
+						 : 0;
 
 			in->account = account_match(u, in, began, err);
 			if (!in->account)
@@ -197,7 +201,7 @@ static int match_all(struct accounts *a, const struct account_round *r, struct e
 }
 
 /* Those that end within the round are told of it now, those that come back have not ended. */
-static void set_life(const struct account_round *r, const struct account_unit_round *u)
+static void set_life(const struct account_round *r, const struct account_device_round *u)
 {
 	for (uint32_t i = 0; i < u->n_uses; i++) {
 		const struct account_use *in = &r->uses[u->first_use + i];
@@ -210,53 +214,55 @@ static void set_life(const struct account_round *r, const struct account_unit_ro
 	}
 }
 
-static void drop_gone(struct accounts *a)
+static void drop_gone_devices(struct accounts *a)
 {
 	size_t kept = 0;
 
-	for (size_t i = 0; i < a->n_units; i++) {
-		if (a->units[i]->listed) {
-			a->units[kept++] = a->units[i];
+	for (size_t i = 0; i < a->n_devices; i++) {
+		if (a->devices[i]->listed) {
+			a->devices[kept++] = a->devices[i];
 			continue;
 		}
-		a->other_cost_nano += a->units[i]->cost_nano;
-		unit_free(a->units[i]);
+		a->other_cost_nano += a->devices[i]->cost_nano;
+		account_device_free(a->devices[i]);
 	}
-	a->n_units = kept;
+	a->n_devices = kept;
 }
 
 int accounts_round(struct accounts *a, const struct account_round *r, struct error *err)
 {
-	CLEANUP(freep) uint64_t *costs = calloc(r->n_units ? r->n_units : 1, sizeof(*costs));
+	CLEANUP(freep)
+	uint64_t *costs = calloc(r->n_devices ? r->n_devices : 1, sizeof(*costs));
 	uint64_t dt = r->dt_ns > ACCOUNT_ROUND_MAX_NS ? ACCOUNT_ROUND_MAX_NS : r->dt_ns;
 
 	if (!costs)
 		return error_nomem(err);
 	if (match_all(a, r, err) < 0 || account_cost(a, r, dt, costs, err) < 0)
 		return -1;
-	for (uint32_t i = 0; i < r->n_units; i++) {
-		struct account_unit *u = accounts_unit(a, r->units[i].uuid);
+	for (uint32_t i = 0; i < r->n_devices; i++) {
+		struct account_device *u = accounts_find_device(a, r->devices[i].uuid);
 
-		count_unit(u, &r->units[i], r->n_uses ? r->uses + r->units[i].first_use : NULL,
-			costs[i], !r->holders_unknown, dt);
-		set_life(r, &r->units[i]);
+		count_device_usage(u, &r->devices[i],
+			r->n_uses ? r->uses + r->devices[i].first_use : NULL, costs[i],
+			!r->allocations_unknown, dt);
+		set_life(r, &r->devices[i]);
 		account_end_others(u, dt, r->wall_ns);
 	}
 	if (r->complete)
-		drop_gone(a);
+		drop_gone_devices(a);
 	return 0;
 }
 
 /* --- what was kept --- */
 
-int accounts_restore_unit(struct accounts *a, const char *uuid, struct account_unit **ret,
+int accounts_restore_device(struct accounts *a, const char *uuid, struct account_device **ret,
 	struct error *err)
 {
-	*ret = unit_of(a, uuid, err);
+	*ret = ensure_account_device(a, uuid, err);
 	return *ret ? 0 : -1;
 }
 
-int accounts_restore_use(struct account_unit *u, const struct account_use *use,
+int accounts_restore_account(struct account_device *u, const struct account_use *use,
 	struct account **ret, struct error *err)
 {
 	*ret = account_new(u, use, err);
@@ -264,7 +270,7 @@ int accounts_restore_use(struct account_unit *u, const struct account_use *use,
 }
 
 /* What @parts lack of @whole; parts that are more make it larger. */
-static uint64_t rest_of(uint64_t *whole, uint64_t parts)
+static uint64_t settle_remainder(uint64_t *whole, uint64_t parts)
 {
 	if (parts > *whole)
 		*whole = parts;
@@ -275,8 +281,8 @@ void accounts_settle(struct accounts *a)
 {
 	uint64_t cost = a->other_cost_nano;
 
-	for (size_t i = 0; i < a->n_units; i++) {
-		struct account_unit *u = a->units[i];
+	for (size_t i = 0; i < a->n_devices; i++) {
+		struct account_device *u = a->devices[i];
 		struct account_counts sum = { 0 };
 
 		for (size_t k = 0; k < u->n_uses; k++) {
@@ -284,10 +290,11 @@ void accounts_settle(struct accounts *a)
 			sum.gpu_ns += u->uses[k]->total.gpu_ns;
 			sum.cost_nano += u->uses[k]->total.cost_nano;
 		}
-		u->past.busy_ns = rest_of(&u->busy_ns, sum.busy_ns + u->other_busy_ns);
-		u->past.gpu_ns = rest_of(&u->present_ns, sum.gpu_ns + u->idle_gpu_ns);
-		u->past.cost_nano = rest_of(&u->cost_nano, sum.cost_nano + u->idle_cost_nano);
+		u->past.busy_ns = settle_remainder(&u->busy_ns, sum.busy_ns + u->other_busy_ns);
+		u->past.gpu_ns = settle_remainder(&u->present_ns, sum.gpu_ns + u->idle_gpu_ns);
+		u->past.cost_nano =
+			settle_remainder(&u->cost_nano, sum.cost_nano + u->idle_cost_nano);
 		cost += u->cost_nano;
 	}
-	a->other_cost_nano += rest_of(&a->cost_nano, cost);
+	a->other_cost_nano += settle_remainder(&a->cost_nano, cost);
 }

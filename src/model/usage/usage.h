@@ -32,10 +32,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define ACCOUNT_MILLION       UINT32_C(1000000)
-#define ACCOUNT_ENDED_KEEP_NS (UINT64_C(600) * 1000000000) /* of rounds */
-#define ACCOUNT_ENDED_MAX     256 /* of one unit that are kept; the oldest goes first */
-#define ACCOUNT_ROUND_MAX_NS  (UINT64_C(3600) * 1000000000)
+#define ACCOUNT_MILLION         UINT32_C(1000000)
+#define ACCOUNT_ENDED_RETAIN_NS (UINT64_C(600) * 1000000000) /* of rounds */
+#define ACCOUNT_ENDED_MAX       256 /* of one unit that are kept; the oldest goes first */
+#define ACCOUNT_ROUND_MAX_NS    (UINT64_C(3600) * 1000000000)
 
 enum account_mode {
 	ACCOUNT_EXCLUSIVE, /* the order of enum view_mode */
@@ -53,7 +53,7 @@ enum account_source {
 };
 
 struct account_counts {
-	uint64_t held_ns, gpu_ns, busy_ns, memory_byte_s, cost_nano;
+	uint64_t allocated_ns, gpu_ns, busy_ns, memory_byte_s, cost_nano;
 };
 
 /* What one container had of a unit in the round. The texts are borrowed for the call. */
@@ -61,9 +61,9 @@ struct account_use {
 	const char *namespace_, *pod, *container, *resource;
 	const char *uid; /* "" */
 	enum account_mode mode;
-	bool live;         /* holds it at the end; else it ended within the round */
-	bool fresh;        /* its seats were given out since the round before */
-	uint64_t held_ns;  /* time of the round that it held any seat */
+	bool live;             /* holds it at the end; else it ended within the round */
+	bool fresh;            /* its seats were given out since the round before */
+	uint64_t allocated_ns; /* time of the round that it held any seat */
 	uint64_t share_ns; /* sum over its seats of millionths of the unit times nanoseconds */
 	uint32_t share;    /* millionths of the unit, of all its seats */
 	enum account_source busy_from;
@@ -77,15 +77,15 @@ struct account_use {
 	struct account *account; /* set by accounts_round(); valid until the next */
 };
 
-struct account_unit_round {
+struct account_device_round {
 	const char *uuid;
-	uint32_t gpu;        /* 0 to n_gpus - 1 */
-	uint32_t part;       /* millionths of that GPU; all of a GPU at most ACCOUNT_MILLION */
-	bool priced;         /* else its cost is other cost of the node */
-	bool busy_known;     /* then: */
-	uint64_t busy_ns;    /* since it was last known */
-	uint64_t busy_of_ns; /* the time that it is of */
-	bool foreign;        /* somebody uses it who is none of .uses */
+	uint32_t gpu;         /* 0 to n_gpus - 1 */
+	uint32_t part;        /* millionths of that GPU; all of a GPU at most ACCOUNT_MILLION */
+	bool priced;          /* else its cost is other cost of the node */
+	bool busy_known;      /* then: */
+	uint64_t busy_ns;     /* since it was last known */
+	uint64_t busy_of_ns;  /* the time that it is of */
+	bool has_other_users; /* somebody uses it who is none of .uses */
 	uint32_t first_use, n_uses; /* in the round's uses */
 };
 
@@ -94,11 +94,11 @@ struct account_round {
 	uint64_t wall_ns; /* its end */
 	uint64_t price_nano_per_hour;
 	uint32_t n_gpus;
-	bool holders_unknown; /* nobody knows who holds what: its time is neither held nor idle, its
+	bool allocations_unknown; /* nobody knows who holds what: its time is neither held nor idle, its
 				 cost is other cost of the node */
 	bool complete; /* units that are not listed are gone; else they are not known now */
-	struct account_unit_round *units;
-	uint32_t n_units;
+	struct account_device_round *devices;
+	uint32_t n_devices;
 	struct account_use *uses;
 	uint32_t n_uses;
 };
@@ -121,25 +121,25 @@ struct account {
 	bool matched;         /* in the round that is being counted */
 };
 
-struct account_unit {
+struct account_device {
 	char *uuid;
 	struct account **uses;
 	size_t n_uses;
 	struct account_counts
-		past; /* of accounts that are not kept any more; .held and .memory stay 0 */
+		past; /* of accounts that are not kept any more; .allocated and .memory stay 0 */
 	uint64_t present_ns, idle_gpu_ns, busy_ns, other_busy_ns, cost_nano, idle_cost_nano;
 	struct {
 		uint64_t present_ns, idle_gpu_ns, busy_ns, other_busy_ns, cost_nano,
 			idle_cost_nano;
 	} delta;
 	uint64_t present_rest;
-	uint32_t held; /* millionths that are held now */
-	bool listed;   /* in the last round */
+	uint32_t allocated; /* millionths that are held now */
+	bool listed;        /* in the last round */
 };
 
 struct accounts {
-	struct account_unit **units;
-	size_t n_units;
+	struct account_device **devices;
+	size_t n_devices;
 	uint64_t cost_nano, other_cost_nano;
 	struct {
 		uint64_t cost_nano, other_cost_nano;
@@ -158,14 +158,14 @@ int accounts_round(struct accounts *a, const struct account_round *r,
 	struct error *err) MUST_USE;
 
 /* Borrowed; NULL: none. */
-struct account_unit *accounts_unit(const struct accounts *a, const char *uuid);
+struct account_device *accounts_find_device(const struct accounts *a, const char *uuid);
 
 /*
  * What was kept: first the units, then their accounts. accounts_settle() then finds the past of each unit as what
  * its parts lack of its whole; parts that come to more than the whole make the whole larger.
  */
-int accounts_restore_unit(struct accounts *a, const char *uuid, struct account_unit **ret,
+int accounts_restore_device(struct accounts *a, const char *uuid, struct account_device **ret,
 	struct error *err) MUST_USE;
-int accounts_restore_use(struct account_unit *u, const struct account_use *use,
+int accounts_restore_account(struct account_device *u, const struct account_use *use,
 	struct account **ret, struct error *err) MUST_USE;
 void accounts_settle(struct accounts *a);

@@ -27,7 +27,7 @@ static void on_kubelet_dir(void *arg)
 
 	for (size_t i = 0; i < a->n_plugins; i++) {
 		if (a->plugins[i]->plugin)
-			plugin_look(a->plugins[i]->plugin);
+			plugin_sync(a->plugins[i]->plugin);
 		else
 			again = true;
 	}
@@ -81,7 +81,7 @@ static int start_serve(struct agent *a, const struct agent_options *o, struct er
 {
 	CLEANUP(strv_fini) struct strv warnings = STRV_INIT;
 
-	if (!o->see.enabled)
+	if (!o->monitoring.enabled)
 		return 0;
 	if (serve_new(&a->serve, &o->serve, &warnings, err) < 0)
 		return -1;
@@ -103,7 +103,7 @@ static int start_all(struct agent *a, const struct agent_options *o, struct erro
 	if (agent_gpus_start(a, err) < 0 || rpc_new(&a->rpc, a->loop, err) < 0 ||
 		path_join(pod_resources, sizeof(pod_resources), a->kubelet_dir,
 			"pod-resources/kubelet.sock", err) < 0 ||
-		holders_new(&a->holders, a->rpc, pod_resources, err) < 0 ||
+		pod_resources_cache_new(&a->pod_resources, a->rpc, pod_resources, err) < 0 ||
 		kubelet_watch_start(&a->kubelet_watch, a->loop, a->plugin_dir, on_kubelet_dir,
 			a, err) < 0)
 		return -1;
@@ -141,7 +141,7 @@ int agent_start(struct agent **ret, uv_loop_t *loop, const struct agent_options 
 	a->due.data = a;
 	agent_health_init(a);
 	agent_upkeep_init(a);
-	agent_parts_init(a, options);
+	agent_components_wire(a, options);
 	agent_counters_init(a, options);
 	if (start_all(a, options, err) < 0) {
 		(void)agent_stop(a);
@@ -172,7 +172,7 @@ struct agent *agent_stop(struct agent *a)
 	mps_stop(&a->mps);
 	slices_stop(&a->slices);
 	/* Early, because it answers the status requests that wait for the kubelet. */
-	a->holders = holders_free(a->holders);
+	a->pod_resources = pod_resources_cache_free(a->pod_resources);
 	a->local = http_server_stop(a->local);
 	a->tcp = health_server_stop(a->tcp);
 	agent_config_stop(&a->config);
@@ -198,7 +198,7 @@ struct agent *agent_stop(struct agent *a)
 	agent_health_fini(a);
 	a->serve = serve_free(a->serve);
 	free(a->plugins);
-	free(a->seen);
+	free(a->logged_gpus);
 	free(a->kubelet_socket);
 	free(a);
 	return NULL;

@@ -36,7 +36,7 @@ struct agent_options {
 	const char *cdi_dir; /* where CDI specifications are written; NULL: /var/run/cdi */
 	struct slices_options slices;
 	struct mps_options mps;
-	struct monitoring_options see;
+	struct monitoring_options monitoring;
 	struct serve_options serve;
 	const char *
 		counters_map; /* "NAMESPACE:NAME" of the ConfigMap with the counters; NULL: none */

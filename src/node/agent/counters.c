@@ -24,12 +24,13 @@ static int read_map(struct config_source *source, struct buf *text, struct error
 	return config_source_read(source, KEY, text, err);
 }
 
-static void fall_back(struct agent_counters *c, struct serve *serve, const struct error *why)
+static void use_counters_file(struct agent_counters *c, struct serve *serve,
+	const struct error *why)
 {
-	if (strcmp(c->told, why->msg) != 0)
+	if (strcmp(c->logged_error, why->msg) != 0)
 		log_warn("counters of the ConfigMap not read, using the file",
 			LOG_STR("reason", why->msg));
-	(void)snprintf(c->told, sizeof(c->told), "%s", why->msg);
+	(void)snprintf(c->logged_error, sizeof(c->logged_error), "%s", why->msg);
 	serve_counters(serve, NULL, NULL, 0);
 }
 
@@ -44,10 +45,10 @@ static void on_changed(void *arg)
 	if (r == CONFIG_SOURCE_WAIT)
 		return;
 	if (r < 0) {
-		fall_back(c, a->serve, &err);
+		use_counters_file(c, a->serve, &err);
 		return;
 	}
-	c->told[0] = '\0';
+	c->logged_error[0] = '\0';
 	serve_counters(a->serve, config_source_text(c->source), buf_str(&text), text.len);
 }
 
@@ -55,7 +56,7 @@ static const struct config_source_ops source_ops = { .changed = on_changed };
 
 void agent_counters_init(struct agent *a, const struct agent_options *o)
 {
-	if (o->see.enabled && o->counters_map)
+	if (o->monitoring.enabled && o->counters_map)
 		a->counters.map = o->counters_map;
 }
 
@@ -70,13 +71,13 @@ void agent_counters_with_api(struct agent *a, struct api *api)
 		return;
 	(void)snprintf(namespace_, sizeof(namespace_), "%.*s", (int)(colon - c->map), c->map);
 	if (config_source_map(&c->source, api, namespace_, colon + 1, &source_ops, a, &err) < 0)
-		fall_back(c, a->serve, &err);
+		use_counters_file(c, a->serve, &err);
 }
 
 void agent_counters_without_api(struct agent *a, const struct error *why)
 {
 	if (a->counters.map && a->serve)
-		fall_back(&a->counters, a->serve, why);
+		use_counters_file(&a->counters, a->serve, why);
 }
 
 void agent_counters_stop(struct agent *a)

@@ -9,7 +9,8 @@
 
 /* What NVML reports of the GPUs. */
 
-static void take_look(struct agent *a, const struct inventory *inv, const struct error *why)
+static void apply_gpu_probe(struct agent *a, const struct inventory *inv,
+	const struct error *why)
 {
 	struct error err = ERROR_INIT;
 	int r = node_observe(&a->facts.node, &a->facts.config->health, inv, why, time_mono_ns(),
@@ -24,7 +25,7 @@ static void take_look(struct agent *a, const struct inventory *inv, const struct
 	if (r > 0 || !a->facts.offered.offer) {
 		wake_up(&a->wake);
 	} else {
-		agent_cdi_look(a);
+		agent_cdi_sync(a);
 		if (agent_plugins_try(a))
 			wake_up(&a->wake);
 		agent_set_due(a);
@@ -41,7 +42,7 @@ static void log_unsettled(const struct inventory *inv)
 				LOG_STR("uuid", inv->gpus[i].uuid));
 }
 
-static void on_inventory(void *arg, const struct inventory *inv)
+static void on_gpu_inventory(void *arg, const struct inventory *inv)
 {
 	CLEANUP(inventory_freep) struct inventory *held = NULL;
 	const struct inventory *now;
@@ -54,10 +55,10 @@ static void on_inventory(void *arg, const struct inventory *inv)
 	error_clear(&a->facts.nvml_down);
 	a->facts.node.driver_mismatch = false;
 	log_unsettled(inv);
-	now = mig_hold(&a->mig, inv, &held);
+	now = mig_hide_changes(&a->mig, inv, &held);
 	if (now)
-		take_look(a, now, NULL);
-	mig_looked(&a->mig);
+		apply_gpu_probe(a, now, NULL);
+	mig_on_probed(&a->mig);
 }
 
 static void on_nvml_down(void *arg, const struct error *why)
@@ -75,11 +76,11 @@ static void on_nvml_down(void *arg, const struct error *why)
 		log_warn("NVML cannot be used, trying again", LOG_STR("reason", why->msg));
 	a->facts.nvml_down = *why;
 	a->facts.node.driver_mismatch = gpu_monitor_mismatch(a->monitor);
-	take_look(a, NULL, why);
+	apply_gpu_probe(a, NULL, why);
 	mig_sync(&a->mig);
 }
 
-static void on_xid(void *arg, const char *uuid, uint32_t xid, uint32_t gi, uint32_t ci)
+static void on_gpu_xid(void *arg, const char *uuid, uint32_t xid, uint32_t gi, uint32_t ci)
 {
 	struct agent *a = arg;
 	const struct health_policy *policy = &a->facts.config->health;
@@ -97,19 +98,19 @@ static void on_xid(void *arg, const char *uuid, uint32_t xid, uint32_t gi, uint3
 		(void)snprintf(instance, sizeof(instance), "%" PRId64 "/%" PRId64,
 			gi == NODE_XID_ALL ? -1 : (int64_t)gi,
 			ci == NODE_XID_ALL ? -1 : (int64_t)ci);
-	monitoring_xid(&a->monitoring, uuid, xid);
+	monitoring_add_xid(&a->monitoring, uuid, xid);
 	log_warn("XID reported", LOG_STR("uuid", *uuid ? uuid : "unknown"),
 		LOG_STR("instance", instance), LOG_UINT("xid", xid),
 		LOG_STR("what", xid_text(xid)), LOG_STR("action", action));
 	if (node_xid(&a->facts.node, policy, uuid, gi, ci, xid, time_mono_ns()))
 		wake_up(&a->wake);
-	agent_health_keep(a); /* one that is only counted changes no health yet */
+	agent_health_save(a); /* one that is only counted changes no health yet */
 }
 
 static const struct gpu_monitor_ops monitor_ops = {
-	.inventory = on_inventory,
+	.inventory = on_gpu_inventory,
 	.down = on_nvml_down,
-	.xid = on_xid,
+	.xid = on_gpu_xid,
 };
 
 int agent_gpus_start(struct agent *a, struct error *err)

@@ -50,25 +50,26 @@ struct agent_plugin {
 };
 
 /* What was last logged of a GPU or MIG device, so that only changes are. */
-struct agent_seen_gpu {
+struct agent_logged_gpu {
 	char key[GPU_UUID_MAX]; /* its UUID, or its place: "0", "0:1" */
 	char reason[GPU_REASON_MAX], warning[GPU_REASON_MAX];
 	bool ok;
 	bool mig;
-	bool here; /* a MIG device of now */
+	bool present; /* a MIG device of now */
 };
 
 struct agent_health {
 	uv_timer_t timer;
 	char boot[64];
 	char *written; /* what the file has; NULL: nothing of ours */
-	bool unkept;   /* the last change could not be written */
+	bool unsaved;  /* the last change could not be written */
 };
 
 struct agent_counters {
 	const char *map; /* option; borrowed; NULL: the file alone */
 	struct config_source *source;
-	char told[ERROR_MSG_MAX]; /* why the file counts, as the log has it; "": it does not */
+	char logged_error
+		[ERROR_MSG_MAX]; /* why the file counts, as the log has it; "": it does not */
 };
 
 struct agent_upkeep {
@@ -90,17 +91,17 @@ struct agent {
 	/* Borrowed: argv or environment; may be NULL. */
 	const char *nvml_path, *sysfs_root, *procfs_root;
 	struct gpu_monitor *monitor;
-	uv_timer_t due;    /* model/node/node.h's clock */
-	uint64_t asked_ns; /* when it last asked for a look */
-	struct agent_seen_gpu *seen;
-	size_t n_seen;
+	uv_timer_t due;              /* model/node/node.h's clock */
+	uint64_t probe_requested_ns; /* when it last asked for a look */
+	struct agent_logged_gpu *logged_gpus;
+	size_t n_logged_gpus;
 
 	struct rpc *rpc;
 	struct agent_plugin **plugins; /* sorted as they came */
 	size_t n_plugins;
 	bool served; /* a plugin's socket has been ours, at least once */
 	struct kubelet_watch *kubelet_watch;
-	struct holders *holders;
+	struct pod_resources_cache *pod_resources;
 
 	struct agent_health health;
 	struct cluster cluster;
@@ -125,7 +126,7 @@ struct agent {
 /* node/agent/health/health.c: what of the GPUs' health outlives the agent (node/agent/health/kept.h). */
 void agent_health_init(struct agent *a);
 void agent_health_start(struct agent *a);
-void agent_health_keep(struct agent *a); /* it may have changed */
+void agent_health_save(struct agent *a); /* it may have changed */
 void agent_health_stop(struct agent *a);
 void agent_health_fini(struct agent *a);
 
@@ -166,7 +167,7 @@ void agent_trial_fini(struct agent_trial *t);
 bool agent_plugins_try(struct agent *a);
 
 /* parts.c: gives each part what it needs of the others. */
-void agent_parts_init(struct agent *a, const struct agent_options *o);
+void agent_components_wire(struct agent *a, const struct agent_options *o);
 
 /* gpus.c: what NVML reports. */
 int agent_gpus_start(struct agent *a, struct error *err) MUST_USE;

@@ -10,8 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#define FDS_MOST  16384
-#define FDS_LEAST 48 /* some 30 are open with one resource and a kubelet */
+#define AGENT_FDS_MAX 16384
+#define AGENT_FDS_MIN 48 /* some 30 are open with one resource and a kubelet */
 
 struct program {
 	uv_loop_t loop;
@@ -21,7 +21,7 @@ struct program {
 
 static const int signal_numbers[] = { SIGHUP, SIGINT, SIGTERM, SIGQUIT };
 
-static void on_signal(uv_signal_t *s, int number)
+static void on_agent_signal(uv_signal_t *s, int number)
 {
 	struct program *p = s->data;
 
@@ -33,7 +33,7 @@ static void on_signal(uv_signal_t *s, int number)
 }
 
 /* Until the loop hears them they wait: what is started here is ended in order. Children do not inherit it. */
-static void hold_signals(bool hold)
+static void block_agent_signals(bool hold)
 {
 	sigset_t set;
 
@@ -43,7 +43,7 @@ static void hold_signals(bool hold)
 	(void)pthread_sigmask(hold ? SIG_BLOCK : SIG_UNBLOCK, &set, NULL);
 }
 
-static int show_help(const struct option_def *defs, size_t n)
+static int print_agent_help(const struct option_def *defs, size_t n)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(64 * 1024);
 
@@ -61,17 +61,17 @@ static int show_help(const struct option_def *defs, size_t n)
  * The system's default is for interactive programs. Not as many as there may be: programs that we start close all that
  * there could be.
  */
-static int make_room(struct error *err)
+static int raise_agent_fd_limit(struct error *err)
 {
-	fd_limit_raise(FDS_MOST);
-	if (fd_has_room(FDS_LEAST))
+	fd_limit_raise(AGENT_FDS_MAX);
+	if (fd_has_free(AGENT_FDS_MIN))
 		return 0;
 	return error_set(err, ERR_LIMIT,
 		"at least %d file descriptors must be free; RLIMIT_NOFILE (ulimit -n) is %u",
-		FDS_LEAST, fd_limit());
+		AGENT_FDS_MIN, fd_limit());
 }
 
-static int run(struct program *p, const struct options *o, struct error *err)
+static int run_agent(struct program *p, const struct options *o, struct error *err)
 {
 	CLEANUP(agent_options_fini) struct agent_options options = { 0 };
 
@@ -85,15 +85,15 @@ static int run(struct program *p, const struct options *o, struct error *err)
 	for (size_t i = 0; i < options.errors.n; i++)
 		log_error("option ignored, its value is invalid",
 			LOG_STR("reason", options.errors.v[i]));
-	hold_signals(true);
+	block_agent_signals(true);
 	if (agent_start(&p->agent, &p->loop, &options, err) < 0)
 		return -1;
 	for (size_t i = 0; i < ARRAY_LEN(signal_numbers); i++) {
 		(void)uv_signal_init(&p->loop, &p->signals[i]);
 		p->signals[i].data = p;
-		(void)uv_signal_start(&p->signals[i], on_signal, signal_numbers[i]);
+		(void)uv_signal_start(&p->signals[i], on_agent_signal, signal_numbers[i]);
 	}
-	hold_signals(false);
+	block_agent_signals(false);
 	(void)uv_run(&p->loop, UV_RUN_DEFAULT);
 	if (agent_failure(p->agent)->code != ERR_NONE)
 		error_copy(err, agent_failure(p->agent));
@@ -103,7 +103,7 @@ static int run(struct program *p, const struct options *o, struct error *err)
 	return err->code == ERR_NONE ? 0 : -1;
 }
 
-static void options_finip(struct options *o)
+static void agent_main_options_finip(struct options *o)
 {
 	options_fini(o);
 }
@@ -111,7 +111,7 @@ static void options_finip(struct options *o)
 int main(int argc, char **argv)
 {
 	CLEANUP(freep) struct option_def *defs = NULL;
-	CLEANUP(options_finip) struct options o = { 0 };
+	CLEANUP(agent_main_options_finip) struct options o = { 0 };
 	struct error err = ERROR_INIT;
 	struct program p = { .agent = NULL };
 	size_t n = 0;
@@ -124,15 +124,15 @@ int main(int argc, char **argv)
 		return EXIT_FAILURE;
 	r = options_parse(&o, defs, n, argc, argv, 0, NULL, &err);
 	if (r == OPTIONS_HELP)
-		return show_help(defs, n);
+		return print_agent_help(defs, n);
 	if (r == OPTIONS_VERSION)
 		return printf("gpusliced %s\n", GPUSLICE_VERSION) < 0;
 	if (r == 0) {
-		r = make_room(&err);
+		r = raise_agent_fd_limit(&err);
 	}
 	if (r == 0) {
 		(void)uv_loop_init(&p.loop);
-		r = run(&p, &o, &err);
+		r = run_agent(&p, &o, &err);
 		(void)uv_loop_close(&p.loop);
 	}
 	if (r < 0) {

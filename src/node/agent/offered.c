@@ -63,7 +63,7 @@ const char *agent_device_refusal(const struct agent *a, const char *uuid)
 	return "";
 }
 
-static enum plugin_state state_of(const struct agent_plugin *p, const char **ret_why)
+static enum plugin_state get_plugin_state(const struct agent_plugin *p, const char **ret_why)
 {
 	*ret_why = p ? p->why : "not started";
 	return p && p->plugin ? plugin_state(p->plugin, ret_why) : PLUGIN_WAITING;
@@ -77,7 +77,7 @@ static const char *const plugin_states[] = {
 
 const char *agent_resource_state(const struct agent *a, const char *name, const char **ret_why)
 {
-	enum plugin_state state = state_of(agent_plugin_of(a, name), ret_why);
+	enum plugin_state state = get_plugin_state(agent_plugin_of(a, name), ret_why);
 
 	if (!*ret_why)
 		*ret_why = "";
@@ -106,8 +106,8 @@ bool agent_ready(const struct agent *a, struct buf *why)
 		buf_printf(why, "cdi: %s\n", a->cdi.error.msg);
 		ready = false;
 	}
-	if (*slices_trouble(&a->slices)) {
-		buf_printf(why, "slices: %s\n", slices_trouble(&a->slices));
+	if (*slices_get_error(&a->slices)) {
+		buf_printf(why, "slices: %s\n", slices_get_error(&a->slices));
 		ready = false;
 	}
 	/* With an empty --kubelet-socket the agent registers with nobody. */
@@ -116,7 +116,7 @@ bool agent_ready(const struct agent *a, struct buf *why)
 		const char *text;
 
 		if (a->plugins[i]->offered &&
-			state_of(a->plugins[i], &text) != PLUGIN_REGISTERED) {
+			get_plugin_state(a->plugins[i], &text) != PLUGIN_REGISTERED) {
 			buf_printf(why, "%s: not registered: %s\n", a->plugins[i]->name,
 				text ? text : "");
 			ready = false;

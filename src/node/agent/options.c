@@ -382,7 +382,8 @@ static int choose_config_option(const struct options *o, const char **ret,
 	return 0;
 }
 
-static int read_lists(const struct options *o, struct agent_options *ret, struct error *err)
+static int read_fallback_strategies(const struct options *o, struct agent_options *ret,
+	struct error *err)
 {
 	const struct option_value *fallbacks = option_get(o, "fallback-strategies");
 
@@ -391,7 +392,7 @@ static int read_lists(const struct options *o, struct agent_options *ret, struct
 	return strv_split(&ret->fallbacks, "named,single", ',', err);
 }
 
-static void read_mig(const struct options *o, struct mig_options *ret)
+static void read_mig_options(const struct options *o, struct mig_options *ret)
 {
 	*ret = (struct mig_options){
 		.enabled = option_bool(o, "mig-manager", false),
@@ -474,20 +475,21 @@ static int read_node_condition(struct agent_options *ret, struct error *err)
 	return ignore_option(ret, &why, err);
 }
 
-static int read_price(struct agent_options *ret, const struct options *o, struct error *err)
+static int read_price_option(struct agent_options *ret, const struct options *o,
+	struct error *err)
 {
-	const char *price = option_str(o, "price", ""), *currency = ret->see.currency;
+	const char *price = option_str(o, "price", ""), *currency = ret->monitoring.currency;
 	struct error why = ERROR_INIT;
 
-	ret->see.price_given = *price && price_parse(price, &ret->see.price_nano);
-	if (*price && !ret->see.price_given)
+	ret->monitoring.price_given = *price && price_parse(price, &ret->monitoring.price_nano);
+	if (*price && !ret->monitoring.price_given)
 		(void)error_set(&why, ERR_INVALID,
 			"--price: expected an amount per hour such as 3.06, found '%.40s'",
 			price);
 	/* An amount in another currency would be a wrong price. */
 	if (!currency_ok(currency)) {
-		ret->see.price_given = false;
-		ret->see.currency = "USD";
+		ret->monitoring.price_given = false;
+		ret->monitoring.currency = "USD";
 		(void)error_set(&why, ERR_INVALID,
 			"--currency: expected three capital letters such as USD, found '%.40s'",
 			currency);
@@ -504,7 +506,7 @@ static int read_interval(struct agent_options *ret, const struct options *o, str
 	if (interval->source == OPTION_UNSET)
 		return 0;
 	if (interval->ns >= (int64_t)NS_PER_SEC && interval->ns <= 300 * (int64_t)NS_PER_SEC) {
-		ret->see.interval_ns = (uint64_t)interval->ns;
+		ret->monitoring.interval_ns = (uint64_t)interval->ns;
 		return 0;
 	}
 	time_age((uint64_t)interval->ns, found);
@@ -513,17 +515,18 @@ static int read_interval(struct agent_options *ret, const struct options *o, str
 	return ignore_option(ret, &why, err);
 }
 
-static int read_see(struct agent_options *ret, const struct options *o, struct error *err)
+static int read_monitoring_options(struct agent_options *ret, const struct options *o,
+	struct error *err)
 {
-	ret->see = (struct monitoring_options){
+	ret->monitoring = (struct monitoring_options){
 		.enabled = option_bool(o, "metrics", true),
 		.currency = option_str(o, "currency", "USD"),
 		.instance_type = option_str(o, "instance-type", ""),
 		.region = option_str(o, "region", ""),
 		.price_file = option_str(o, "price-file", ""),
-		.ledger_dir = file_or_none(o, "ledger-dir"),
+		.usage_db_dir = file_or_none(o, "ledger-dir"),
 	};
-	return read_price(ret, o, err) < 0 ? -1 : read_interval(ret, o, err);
+	return read_price_option(ret, o, err) < 0 ? -1 : read_interval(ret, o, err);
 }
 
 static int read_serve(struct agent_options *ret, const struct options *o, struct error *err)
@@ -538,8 +541,8 @@ static int read_serve(struct agent_options *ret, const struct options *o, struct
 		.key_file = file_or_none(o, "metrics-key-file"),
 	};
 	s->web_config_file = file_or_none(o, "web-config-file");
-	if (!ret->see.enabled && option_get(o, "metrics-listen")->source != OPTION_UNSET &&
-		*s->web.listen &&
+	if (!ret->monitoring.enabled &&
+		option_get(o, "metrics-listen")->source != OPTION_UNSET && *s->web.listen &&
 		strv_add(&ret->warnings,
 			"--metrics-listen is of no effect, as --metrics=false switches metrics off",
 			err) < 0)
@@ -570,7 +573,8 @@ static int read_counters_map(struct agent_options *ret, struct error *err)
 	return ignore_option(ret, &why, err);
 }
 
-static int read_labels(struct agent_options *ret, const struct options *o, struct error *err)
+static int read_labels_option(struct agent_options *ret, const struct options *o,
+	struct error *err)
 {
 	const char *where = option_str(o, "labels", "off");
 	struct error why = ERROR_INIT;
@@ -583,7 +587,7 @@ static int read_labels(struct agent_options *ret, const struct options *o, struc
 	return ignore_option(ret, &why, err);
 }
 
-static int read_namespace(struct agent_options *ret, struct error *err)
+static int read_namespace_option(struct agent_options *ret, struct error *err)
 {
 	const char *name = ret->cluster.namespace_;
 	struct error why = ERROR_INIT;
@@ -613,7 +617,7 @@ int agent_options_read(struct agent_options *ret, const struct options *o, struc
 		.slices = {
 			.state_dir = option_str(o, "state-dir", SLICE_STATE_DIR),
 			.runtime_dir = option_str(o, "runtime-dir", NULL),
-			.keep_ns = AGENT_SLICE_KEEP_NS,
+			.retain_ns = AGENT_SLICE_RETAIN_NS,
 		},
 		.mps = { .control = option_str(o, "mps-control", NULL) },
 		.listen = option_str(o, "listen", NULL),
@@ -630,17 +634,17 @@ int agent_options_read(struct agent_options *ret, const struct options *o, struc
 		.sources = { .options = o },
 	};
 	if (option_get(o, "slice-keep")->source != OPTION_UNSET)
-		ret->slices.keep_ns = (uint64_t)option_get(o, "slice-keep")->ns;
-	read_mig(o, &ret->mig);
+		ret->slices.retain_ns = (uint64_t)option_get(o, "slice-keep")->ns;
+	read_mig_options(o, &ret->mig);
 	if (strv_copy(&ret->errors, &o->invalid, err) < 0 || set_up_log(ret, o, err) < 0 ||
-		read_see(ret, o, err) < 0 || read_serve(ret, o, err) < 0 ||
-		read_counters_map(ret, err) < 0 || read_labels(ret, o, err) < 0 ||
+		read_monitoring_options(ret, o, err) < 0 || read_serve(ret, o, err) < 0 ||
+		read_counters_map(ret, err) < 0 || read_labels_option(ret, o, err) < 0 ||
 		read_node_condition(ret, err) < 0)
 		return -1;
 	if (ret->serve.metrics.pod_labels)
-		ret->see.pod_labels = ret->serve.metrics.pod_label_patterns;
+		ret->monitoring.pod_labels = ret->serve.metrics.pod_label_patterns;
 	if (choose_config_option(o, &config, &ret->warnings, err) < 0 ||
-		read_lists(o, ret, err) < 0)
+		read_fallback_strategies(o, ret, err) < 0)
 		return -1;
 	if (!strcmp(config, "config-map"))
 		ret->config_map = option_str(o, config, NULL);
@@ -648,7 +652,7 @@ int agent_options_read(struct agent_options *ret, const struct options *o, struc
 		ret->config_dir = option_str(o, config, NULL);
 	else if (!strcmp(config, "config-file"))
 		ret->config_path = option_str(o, config, NULL);
-	return read_namespace(ret, err);
+	return read_namespace_option(ret, err);
 }
 
 void agent_options_fini(struct agent_options *o)

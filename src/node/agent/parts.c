@@ -11,7 +11,7 @@
 
 /* --- what is reported --- */
 
-static void on_event(void *arg, const struct event_about *about, enum event_type type,
+static void on_reporter_event(void *arg, const struct event_about *about, enum event_type type,
 	const char *reason, const char *message)
 {
 	struct agent *a = arg;
@@ -23,7 +23,7 @@ static void on_component(void *arg, enum component c, const struct error *why)
 {
 	struct agent *a = arg;
 
-	components_note(&a->components, c, why);
+	components_report(&a->components, c, why);
 }
 
 /* --- what the parts hear of each other --- */
@@ -38,7 +38,7 @@ static void on_config(void *arg, bool moved)
 
 static const struct agent_config_ops config_ops = { .changed = on_config };
 
-static void on_node(void *arg)
+static void on_agent_node_changed(void *arg)
 {
 	struct agent *a = arg;
 	const struct node_object *n = a->cluster.link.node;
@@ -79,13 +79,13 @@ static bool is_node_ready(void *arg)
 }
 
 static const struct cluster_ops cluster_ops = {
-	.node_changed = on_node,
+	.node_changed = on_agent_node_changed,
 	.api_ready = on_api_ready,
 	.api_unavailable = on_api_unavailable,
 	.node_ready = is_node_ready,
 };
 
-static void on_short_of_room(void *arg)
+static void recheck_plugin_devices(void *arg)
 {
 	struct agent *a = arg;
 
@@ -99,18 +99,18 @@ static bool find_peak(void *arg, const char *uuid, const struct pod_device *hold
 	return monitoring_peak(&((struct agent *)arg)->monitoring, uuid, holder, ret_bytes);
 }
 
-static bool ask_holders_of_slices(void *arg,
+static bool request_slices_pod_devices(void *arg,
 	void (*done)(void *done_arg, const struct pod_devices *list, const struct error *err),
 	void *done_arg)
 {
 	struct agent *a = arg;
 
-	if (a->holders)
-		holders_ask(a->holders, done, done_arg);
-	return a->holders != NULL;
+	if (a->pod_resources)
+		pod_resources_cache_request(a->pod_resources, done, done_arg);
+	return a->pod_resources != NULL;
 }
 
-static int read_processes(void *arg, const char *const *uuids, uint32_t n,
+static int request_gpu_processes(void *arg, const char *const *uuids, uint32_t n,
 	gpu_processes_done *done, void *done_arg)
 {
 	struct agent *a = arg;
@@ -121,27 +121,27 @@ static int read_processes(void *arg, const char *const *uuids, uint32_t n,
 }
 
 static const struct slices_ops slices_ops = {
-	.ask_holders = ask_holders_of_slices,
-	.read_processes = read_processes,
-	.short_of_room = on_short_of_room,
+	.request_pod_devices = request_slices_pod_devices,
+	.read_processes = request_gpu_processes,
+	.on_dir_unavailable = recheck_plugin_devices,
 	.peak = find_peak,
 };
 
-static void ask_holders(void *arg,
+static void request_fresh_pod_devices(void *arg,
 	void (*done)(void *done_arg, const struct pod_devices *list, const struct error *err),
 	void *done_arg)
 {
 	struct agent *a = arg;
 
-	if (a->holders)
-		holders_ask_anew(a->holders, done, done_arg);
+	if (a->pod_resources)
+		pod_resources_cache_refresh(a->pod_resources, done, done_arg);
 	else
 		done(done_arg, NULL, NULL);
 }
 
-static const struct mps_ops mps_ops = { .ask_holders = ask_holders };
+static const struct mps_ops mps_ops = { .request_pod_devices = request_fresh_pod_devices };
 
-static void probe(void *arg, bool all)
+static void probe_agent_gpus(void *arg, bool all)
 {
 	struct agent *a = arg;
 
@@ -151,7 +151,7 @@ static void probe(void *arg, bool all)
 		gpu_monitor_probe(a->monitor);
 }
 
-static void release(void *arg)
+static void release_agent_gpus(void *arg)
 {
 	gpu_monitor_release(((struct agent *)arg)->monitor);
 }
@@ -161,14 +161,14 @@ static bool is_released(void *arg)
 	return gpu_monitor_released(((struct agent *)arg)->monitor);
 }
 
-static void ask_mps(void *arg)
+static void query_mps_clients(void *arg)
 {
-	mps_ask(&((struct agent *)arg)->mps);
+	mps_query_clients(&((struct agent *)arg)->mps);
 }
 
 static bool has_mps_answered(void *arg, uint64_t since_ns)
 {
-	return mps_answered(&((struct agent *)arg)->mps, since_ns);
+	return mps_has_answered(&((struct agent *)arg)->mps, since_ns);
 }
 
 static uint32_t find_idle_servers(void *arg, uint64_t since_ns, uint32_t *ret, uint32_t max)
@@ -176,33 +176,33 @@ static uint32_t find_idle_servers(void *arg, uint64_t since_ns, uint32_t *ret, u
 	return mps_idle_servers(&((struct agent *)arg)->mps, since_ns, ret, max);
 }
 
-static int has_mps_left(void *arg, bool (*leaves)(void *leaves_arg, const char *uuid),
+static int is_mps_withdrawn(void *arg, bool (*leaves)(void *leaves_arg, const char *uuid),
 	void *leaves_arg, struct error *err)
 {
-	return mps_left(&((struct agent *)arg)->mps, leaves, leaves_arg, err);
+	return mps_check_withdrawn(&((struct agent *)arg)->mps, leaves, leaves_arg, err);
 }
 
 static bool is_kubelet_absent(void *arg)
 {
-	return holders_absent(((struct agent *)arg)->holders);
+	return pod_resources_cache_is_absent(((struct agent *)arg)->pod_resources);
 }
 
-static bool is_ready(void *arg, struct buf *why)
+static bool is_agent_ready(void *arg, struct buf *why)
 {
 	return agent_ready(arg, why);
 }
 
 static const struct mig_ops mig_ops = {
-	.probe = probe,
-	.release = release,
+	.probe = probe_agent_gpus,
+	.release = release_agent_gpus,
 	.is_released = is_released,
-	.mps_ask = ask_mps,
-	.mps_answered = has_mps_answered,
+	.mps_query_clients = query_mps_clients,
+	.mps_has_answered = has_mps_answered,
 	.mps_idle_servers = find_idle_servers,
-	.mps_left = has_mps_left,
-	.ask_holders = ask_holders,
+	.mps_check_withdrawn = is_mps_withdrawn,
+	.request_pod_devices = request_fresh_pod_devices,
 	.is_kubelet_absent = is_kubelet_absent,
-	.is_ready = is_ready,
+	.is_ready = is_agent_ready,
 };
 
 /* --- what is shown --- */
@@ -212,8 +212,8 @@ struct view *agent_view(struct agent *a)
 	return a->serve ? serve_view(a->serve) : NULL;
 }
 
-static int sample(void *arg, const struct gpu_sample_request *request, gpu_sample_done *done,
-	void *done_arg, struct error *err)
+static int request_gpu_sample(void *arg, const struct gpu_sample_request *request,
+	gpu_sample_done *done, void *done_arg, struct error *err)
 {
 	struct agent *a = arg;
 
@@ -233,9 +233,9 @@ static bool are_gpus_released(void *arg)
 	return ((struct agent *)arg)->mig.released;
 }
 
-static enum holders_pids whose_pids(void *arg)
+static enum kubelet_pids get_kubelet_pids(void *arg)
 {
-	return holders_pids(((struct agent *)arg)->holders);
+	return pod_resources_cache_pids(((struct agent *)arg)->pod_resources);
 }
 
 static void refresh_slices(void *arg, void (*done)(void *done_arg), void *done_arg)
@@ -243,16 +243,16 @@ static void refresh_slices(void *arg, void (*done)(void *done_arg), void *done_a
 	slices_refresh(&((struct agent *)arg)->slices, done, done_arg);
 }
 
-static bool find_wanted(void *arg, bool wanted[FIELDS_MAX])
+static bool get_wanted_fields(void *arg, bool wanted[FIELDS_MAX])
 {
 	struct agent *a = arg;
 
-	serve_look(a->serve);
+	serve_check_counters(a->serve);
 	serve_fields(a->serve, wanted);
-	return serve_wants(a->serve, METRICS_FROM_P2P);
+	return serve_has_source(a->serve, METRICS_FROM_P2P);
 }
 
-static void show(void *arg, struct view *v)
+static void show_agent_view(void *arg, struct view *v)
 {
 	struct agent *a = arg;
 
@@ -260,7 +260,7 @@ static void show(void *arg, struct view *v)
 		serve_show(a->serve, v);
 }
 
-static struct view_web web(void *arg)
+static struct view_web get_view_web_counts(void *arg)
 {
 	const struct serve *s = ((struct agent *)arg)->serve;
 	struct web_counts c;
@@ -296,7 +296,7 @@ static const char *find_state(void *arg, const char *name, const char **ret_why)
 	return agent_resource_state(arg, name, ret_why);
 }
 
-static void put_config(void *arg, struct view *v)
+static void fill_view_config(void *arg, struct view *v)
 {
 	const struct agent *a = arg;
 	const struct agent_config *c = &a->config;
@@ -312,20 +312,20 @@ static void put_config(void *arg, struct view *v)
 }
 
 static const struct monitoring_ops monitoring_ops = {
-	.sample = sample,
+	.sample = request_gpu_sample,
 	.want_p2p = want_p2p,
 	.are_gpus_released = are_gpus_released,
-	.ask_holders = ask_holders,
-	.holders_pids = whose_pids,
+	.request_pod_devices = request_fresh_pod_devices,
+	.kubelet_pids = get_kubelet_pids,
 	.refresh_slices = refresh_slices,
-	.wanted = find_wanted,
-	.show = show,
-	.web = web,
+	.get_wanted_fields = get_wanted_fields,
+	.publish = show_agent_view,
+	.web = get_view_web_counts,
 	.device_ok = is_device_ok,
 	.device_refusal = find_refusal,
 	.resource_state = find_state,
-	.is_ready = is_ready,
-	.put_config = put_config,
+	.is_ready = is_agent_ready,
+	.fill_view_config = fill_view_config,
 };
 
 /* --- all of them --- */
@@ -435,7 +435,7 @@ static void init_monitoring(struct agent *a, const struct agent_options *o)
 		.plugin_dir = a->plugin_dir,
 		.state_dir = a->state_dir,
 		.started_wall_ns = a->started_wall_ns,
-		.options = o->see,
+		.options = o->monitoring,
 		.ops = &monitoring_ops,
 		.arg = a,
 	};
@@ -443,10 +443,11 @@ static void init_monitoring(struct agent *a, const struct agent_options *o)
 	monitoring_init(&a->monitoring, &context);
 }
 
-void agent_parts_init(struct agent *a, const struct agent_options *o)
+void agent_components_wire(struct agent *a, const struct agent_options *o)
 {
-	a->reporter =
-		(struct reporter){ .event = on_event, .component = on_component, .arg = a };
+	a->reporter = (struct reporter){ .event = on_reporter_event,
+		.component = on_component,
+		.arg = a };
 	a->components.reporter = &a->reporter;
 	init_config(a, o);
 	init_cluster(a, o);

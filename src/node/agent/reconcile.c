@@ -23,48 +23,50 @@
 
 /* The search begins at *at, behind the last that was found: they are asked for in one order mostly.
  * NULL: out of memory. */
-static struct agent_seen_gpu *seen_of(struct agent *a, const char *key, bool mig, size_t *at)
+static struct agent_logged_gpu *find_logged_device(struct agent *a, const char *key, bool mig,
+	size_t *at)
 {
-	struct agent_seen_gpu *more;
+	struct agent_logged_gpu *more;
 
-	for (size_t i = 0; i < a->n_seen; i++) {
-		size_t k = (*at + i) % a->n_seen;
+	for (size_t i = 0; i < a->n_logged_gpus; i++) {
+		size_t k = (*at + i) % a->n_logged_gpus;
 
-		if (a->seen[k].mig != mig || strcmp(a->seen[k].key, key) != 0)
+		if (a->logged_gpus[k].mig != mig || strcmp(a->logged_gpus[k].key, key) != 0)
 			continue;
 		*at = k + 1;
-		return &a->seen[k];
+		return &a->logged_gpus[k];
 	}
-	more = reallocarray(a->seen, a->n_seen + 1, sizeof(*more));
+	more = reallocarray(a->logged_gpus, a->n_logged_gpus + 1, sizeof(*more));
 	if (!more)
 		return NULL;
-	a->seen = more;
-	more = &a->seen[a->n_seen++];
-	*more = (struct agent_seen_gpu){ .ok = true, .mig = mig };
+	a->logged_gpus = more;
+	more = &a->logged_gpus[a->n_logged_gpus++];
+	*more = (struct agent_logged_gpu){ .ok = true, .mig = mig };
 	(void)snprintf(more->key, sizeof(more->key), "%s", key);
-	*at = a->n_seen;
+	*at = a->n_logged_gpus;
 	return more;
 }
 
 /* Those without a UUID must not be taken for each other, or each would be news again and again. */
-static struct agent_seen_gpu *seen_gpu(struct agent *a, const struct gpu *g, size_t *at)
+static struct agent_logged_gpu *update_logged_gpu(struct agent *a, const struct gpu *g,
+	size_t *at)
 {
 	char place[16];
 
 	(void)snprintf(place, sizeof(place), "%u", g->index);
-	return seen_of(a, g->uuid[0] ? g->uuid : place, false, at);
+	return find_logged_device(a, g->uuid[0] ? g->uuid : place, false, at);
 }
 
-static struct agent_seen_gpu *seen_mig(struct agent *a, const struct gpu *g,
+static struct agent_logged_gpu *update_logged_mig(struct agent *a, const struct gpu *g,
 	const struct gpu_mig *m, size_t *at)
 {
 	char place[32];
 
 	(void)snprintf(place, sizeof(place), "%u:%u", g->index, m->index);
-	return seen_of(a, m->uuid[0] ? m->uuid : place, true, at);
+	return find_logged_device(a, m->uuid[0] ? m->uuid : place, true, at);
 }
 
-static void tell_gpu(struct agent *a, const struct gpu *g, const struct health *h)
+static void log_gpu_change(struct agent *a, const struct gpu *g, const struct health *h)
 {
 	if (health_ok(h)) {
 		log_info("GPU is healthy again", LOG_UINT("gpu", g->index),
@@ -79,7 +81,7 @@ static void tell_gpu(struct agent *a, const struct gpu *g, const struct health *
 	}
 }
 
-static void tell_mig(struct agent *a, const struct gpu *g, const struct gpu_mig *m,
+static void log_mig_change(struct agent *a, const struct gpu *g, const struct gpu_mig *m,
 	const struct health *h)
 {
 	if (health_ok(h)) {
@@ -97,7 +99,7 @@ static void tell_mig(struct agent *a, const struct gpu *g, const struct gpu_mig 
 }
 
 /* A warning is not health: the device stays allocatable, and may be unhealthy besides. @what: "GPU 0 (GPU-...)". */
-static void tell_warning(struct agent *a, const char *what, const char *warning)
+static void log_gpu_warning(struct agent *a, const char *what, const char *warning)
 {
 	if (*warning) {
 		log_warn("GPU has a health warning, it stays allocatable",
@@ -112,7 +114,7 @@ static void tell_warning(struct agent *a, const char *what, const char *warning)
 }
 
 /* Whether the warning of @h is new; it is kept as reported. */
-static bool is_new_warning(struct agent_seen_gpu *seen, const struct health *h)
+static bool is_new_warning(struct agent_logged_gpu *seen, const struct health *h)
 {
 	if (!strcmp(seen->warning, h->warning))
 		return false;
@@ -121,7 +123,7 @@ static bool is_new_warning(struct agent_seen_gpu *seen, const struct health *h)
 }
 
 /* Whether @h is news of the device; it is kept as told. */
-static bool is_news(struct agent_seen_gpu *seen, const struct health *h)
+static bool is_news(struct agent_logged_gpu *seen, const struct health *h)
 {
 	bool ok = health_ok(h);
 
@@ -137,13 +139,13 @@ static void drop_old_migs(struct agent *a)
 {
 	size_t kept = 0;
 
-	for (size_t i = 0; i < a->n_seen; i++) {
-		if (a->seen[i].mig && !a->seen[i].here)
+	for (size_t i = 0; i < a->n_logged_gpus; i++) {
+		if (a->logged_gpus[i].mig && !a->logged_gpus[i].present)
 			continue;
-		a->seen[kept] = a->seen[i];
-		a->seen[kept++].here = false;
+		a->logged_gpus[kept] = a->logged_gpus[i];
+		a->logged_gpus[kept++].present = false;
 	}
-	a->n_seen = kept;
+	a->n_logged_gpus = kept;
 }
 
 static void log_health(struct agent *a)
@@ -154,33 +156,33 @@ static void log_health(struct agent *a)
 
 	for (uint32_t i = 0; i < inv->n; i++) {
 		const struct node_gpu *g = &a->facts.node.gpus[i];
-		struct agent_seen_gpu *seen = seen_gpu(a, &g->gpu, &at);
+		struct agent_logged_gpu *seen = update_logged_gpu(a, &g->gpu, &at);
 
 		if (!seen)
 			continue;
 		if (is_news(seen, &g->health))
-			tell_gpu(a, &g->gpu, &g->health);
+			log_gpu_change(a, &g->gpu, &g->health);
 		if (is_new_warning(seen, &g->health)) {
 			(void)snprintf(what, sizeof(what), "GPU %u (%s)", g->gpu.index,
 				g->gpu.uuid);
-			tell_warning(a, what, g->health.warning);
+			log_gpu_warning(a, what, g->health.warning);
 		}
 	}
 	for (uint32_t i = 0; i < inv->n_mig; i++) {
 		const struct gpu_mig *m = &inv->mig[i];
 		const struct node_gpu *g = &a->facts.node.gpus[m->gpu];
-		struct agent_seen_gpu *seen = seen_mig(a, &g->gpu, m, &at);
+		struct agent_logged_gpu *seen = update_logged_mig(a, &g->gpu, m, &at);
 
 		if (!seen)
 			continue;
-		seen->here = true;
+		seen->present = true;
 		/* What ails the GPU is said of the GPU. */
 		if (health_ok(&g->health) && is_news(seen, &a->facts.node.migs[i]))
-			tell_mig(a, &g->gpu, m, &a->facts.node.migs[i]);
+			log_mig_change(a, &g->gpu, m, &a->facts.node.migs[i]);
 		if (is_new_warning(seen, &a->facts.node.migs[i])) {
 			(void)snprintf(what, sizeof(what), "MIG device %u:%u (%s)",
 				g->gpu.index, m->index, m->uuid);
-			tell_warning(a, what, a->facts.node.migs[i].warning);
+			log_gpu_warning(a, what, a->facts.node.migs[i].warning);
 		}
 	}
 	drop_old_migs(a);
@@ -198,14 +200,14 @@ static void log_news(const char *what, const struct strv *now, const struct strv
 
 /* Replaces what is offered by the decision from what is known now. On an error (no memory, too
  * many devices) the old offer stays in force, with its own copy of the inventory. */
-static void decide(struct agent *a)
+static void update_offer(struct agent *a)
 {
 	CLEANUP(offer_freep) struct offer *offer = NULL;
 	CLEANUP(inventory_freep) struct inventory *inv = NULL;
 	struct error err = ERROR_INIT;
 
 	if (inventory_copy(&inv, a->facts.node.inv, &err) == 0)
-		mig_mask(&a->mig, inv);
+		mig_apply_mask(&a->mig, inv);
 	if (!inv || offer_new(&offer, inv, a->facts.config, &err) < 0) {
 		if (strcmp(a->facts.offer_error.msg, err.msg) != 0)
 			log_error("cannot decide what to offer, keeping the last",
@@ -244,7 +246,7 @@ static struct agent_plugin *add_plugin(struct agent *a, const struct resource *r
 }
 
 /* Withdraws a resource, first its devices, then its socket. False: it can go. */
-static bool retire(struct agent_plugin *p, uint64_t now)
+static bool retire_plugin(struct agent_plugin *p, uint64_t now)
 {
 	const struct resource none = { .n_devices = 0 };
 
@@ -259,7 +261,7 @@ static bool retire(struct agent_plugin *p, uint64_t now)
 }
 
 /* New resources first, so that a rename never leaves the node with nothing. */
-static void act(struct agent *a)
+static void sync_plugins(struct agent *a)
 {
 	const struct offer *o = a->facts.offered.offer;
 	uint64_t now = time_mono_ns();
@@ -284,7 +286,7 @@ static void act(struct agent *a)
 		agent_plugin_set_devices(p, r);
 	}
 	for (size_t i = 0; i < a->n_plugins; i++) {
-		if (a->plugins[i]->offered || retire(a->plugins[i], now))
+		if (a->plugins[i]->offered || retire_plugin(a->plugins[i], now))
 			a->plugins[kept++] = a->plugins[i];
 		else
 			(void)agent_plugin_free(a->plugins[i]);
@@ -304,7 +306,7 @@ static void on_due(uv_timer_t *t)
 		/* A GPU that is forgotten may be why the config did not fit. */
 		if (node_tick(&a->facts.node, policy, now))
 			agent_config_gpus_changed(&a->config);
-		a->asked_ns = now;
+		a->probe_requested_ns = now;
 		agent_probe(a);
 	}
 	wake_up(&a->wake);
@@ -328,18 +330,18 @@ static uint64_t plugins_due(const struct agent *a, uint64_t now)
 }
 
 /* An answer may take long: NVML hangs or crashes, or nobody is to open it now. */
-static uint64_t look_due(const struct agent *a, uint64_t now)
+static uint64_t arm_gpu_probe(const struct agent *a, uint64_t now)
 {
 	uint64_t due = node_due(&a->facts.node, &a->facts.config->health);
-	uint64_t again = a->asked_ns + ASK_AGAIN_NS;
+	uint64_t again = a->probe_requested_ns + ASK_AGAIN_NS;
 
-	return due <= now && a->asked_ns && now < again ? again : due;
+	return due <= now && a->probe_requested_ns && now < again ? again : due;
 }
 
 /* Milliseconds; UINT64_MAX: there is nothing to wait for. */
 static uint64_t due_in(const struct agent *a)
 {
-	uint64_t now = time_mono_ns(), due = look_due(a, now);
+	uint64_t now = time_mono_ns(), due = arm_gpu_probe(a, now);
 	uint64_t plugins = plugins_due(a, now), cdi = agent_cdi_due(&a->cdi);
 
 	if (plugins < due)
@@ -351,7 +353,7 @@ static uint64_t due_in(const struct agent *a)
 	return due > now ? (due - now) / NS_PER_MS + DUE_MIN_MS : DUE_MIN_MS;
 }
 
-static void arm_timer(struct agent *a)
+static void arm_reconcile_timer(struct agent *a)
 {
 	uint64_t ms = due_in(a);
 
@@ -365,7 +367,7 @@ static void arm_timer(struct agent *a)
 void agent_set_due(struct agent *a)
 {
 	if (!uv_is_active((uv_handle_t *)&a->due) || due_in(a) < uv_timer_get_due_in(&a->due))
-		arm_timer(a);
+		arm_reconcile_timer(a);
 }
 
 void agent_reconcile(void *arg)
@@ -381,15 +383,15 @@ void agent_reconcile(void *arg)
 	log_health(a);
 	/* Without a config yet nothing is offered: the first must be the right one. */
 	if (a->facts.decided)
-		decide(a);
+		update_offer(a);
 	/* A device may be given away as soon as it is offered. */
-	agent_cdi_look(a);
+	agent_cdi_sync(a);
 	slices_sync(&a->slices);
 	mps_sync(&a->mps);
 	/* Positions of an older offer do not fit the node's GPUs of now: leave its lists alone. */
 	if (a->facts.offered.offer && a->facts.offer_error.code == ERR_NONE)
-		act(a);
+		sync_plugins(a);
 	cluster_sync(&a->cluster);
-	agent_health_keep(a);
-	arm_timer(a);
+	agent_health_save(a);
+	arm_reconcile_timer(a);
 }

@@ -15,7 +15,7 @@
 #define LOCK_NAME "gpusliced.lock"
 
 /* ERR_EXISTS: another agent has it, for @wait_ns at least. */
-static int take_lock(struct agent *a, uint64_t wait_ns, struct error *err)
+static int acquire_run_lock(struct agent *a, uint64_t wait_ns, struct error *err)
 {
 	CLEANUP(closep) int fd = -1;
 	char path[PATH_MAX], owner[32] = "";
@@ -67,7 +67,7 @@ int agent_lock(struct agent *a, uint64_t wait_ns, struct error *err)
 	if (has_lock(a))
 		return 0;
 	closep(&a->lock_fd);
-	if (take_lock(a, wait_ns, &why) < 0 && why.code == ERR_EXISTS) {
+	if (acquire_run_lock(a, wait_ns, &why) < 0 && why.code == ERR_EXISTS) {
 		error_copy(err, &why);
 		return -1;
 	}

@@ -27,7 +27,7 @@ static void sync_serve(struct agent *a)
 	error_clear(&why);
 	(void)serve_counters_down(a->serve, &why);
 	report_component(&a->reporter, COMPONENT_COUNTERS, &why);
-	report_component(&a->reporter, COMPONENT_USAGE_RECORDS, &a->monitoring.keep.failure);
+	report_component(&a->reporter, COMPONENT_USAGE_RECORDS, &a->monitoring.persist.failure);
 }
 
 /* Of GPUs that answer; of another its health says more. */
@@ -70,7 +70,7 @@ static void sync_others(struct agent *a)
 	sync_xid_events(a);
 }
 
-static void retry(struct agent *a)
+static void retry_agent_parts(struct agent *a)
 {
 	uint64_t now_ns = time_mono_ns();
 
@@ -83,15 +83,15 @@ static void retry(struct agent *a)
 	cluster_retry(&a->cluster);
 	mig_retry(&a->mig);
 	slices_retry(&a->slices);
-	agent_health_keep(a);
+	agent_health_save(a);
 	if (a->serve)
 		serve_retry(a->serve);
 	monitoring_retry(&a->monitoring);
 }
 
-static void on_timer(uv_timer_t *t)
+static void on_upkeep_timer(uv_timer_t *t)
 {
-	retry(t->data);
+	retry_agent_parts(t->data);
 	sync_serve(t->data);
 	sync_others(t->data);
 }
@@ -114,7 +114,7 @@ void agent_upkeep_start(struct agent *a, const struct strv *option_errors)
 		report_component(&a->reporter, COMPONENT_OPTIONS, &why);
 	}
 	a->upkeep.retry_at_ns = time_mono_ns() + RETRY_NS;
-	(void)uv_timer_start(&a->upkeep.timer, on_timer, SYNC_MS, SYNC_MS);
+	(void)uv_timer_start(&a->upkeep.timer, on_upkeep_timer, SYNC_MS, SYNC_MS);
 }
 
 void agent_upkeep_stop(struct agent *a)

@@ -22,7 +22,7 @@ static void raise_descriptors(struct arbiter *a)
 {
 	struct rlimit r;
 
-	a->room.most = CONNS_MAX;
+	a->conn_quota.capacity = CONNS_MAX;
 	if (getrlimit(RLIMIT_NOFILE, &r) < 0)
 		return;
 	if (r.rlim_cur < r.rlim_max) {
@@ -33,7 +33,7 @@ static void raise_descriptors(struct arbiter *a)
 			r.rlim_cur = was;
 	}
 	if (r.rlim_cur / 8 * 3 < CONNS_MAX)
-		a->room.most = (unsigned int)(r.rlim_cur / 8 * 3);
+		a->conn_quota.capacity = (unsigned int)(r.rlim_cur / 8 * 3);
 }
 
 /*
@@ -62,17 +62,17 @@ static int open_journal(struct arbiter *a, struct error *err)
 static const struct slices_ops slices_ops = { .accept = conns_accept,
 	.stop_listening = conns_stop_listening,
 	.stop_slice = conns_stop_slice,
-	.stop_turns = conns_stop_turns,
+	.stop_sched = conns_stop_sched,
 	.expire = conns_expire };
 
 static const struct readings_ops readings_ops = { .possible = control_subscribed,
-	.ask = control_ask,
-	.look_for_exec = restore_look_for_exec,
-	.taken = unhooked_take,
-	.go_on = conns_go_on };
+	.request_reading = control_request_reading,
+	.detect_exec = restore_detect_exec,
+	.on_applied = unhooked_apply_reading,
+	.retry_waiting = conns_retry_waiting };
 
 /* The process or its connection has ended, or what it says is malformed. */
-static void on_turn_ended(void *conn)
+static void on_sched_ended(void *conn)
 {
 	conn_close(conn);
 }
@@ -92,33 +92,33 @@ int arbiter_start(struct arbiter **ret, uv_loop_t *loop, const struct arbiter_op
 		free(a);
 		return -1;
 	}
-	if (turn_start(&a->turn,
-		    &(struct turn_options){ .loop = loop,
+	if (scheduler_start(&a->sched,
+		    &(struct scheduler_options){ .loop = loop,
 			    .run_dir = a->o.run_dir,
 			    .procfs = a->o.procfs,
-			    .ended = on_turn_ended },
+			    .ended = on_sched_ended },
 		    err) < 0) {
 		journal_close(&a->journal);
 		free(a);
 		return -1;
 	}
 	a->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
-	book_init(&a->book);
-	a->book.arg = a;
-	a->book.dropped = conns_on_dropped;
-	a->book.ended = task_on_ended;
-	a->book.removed = slices_on_removed;
+	grants_init(&a->grants);
+	a->grants.arg = a;
+	a->grants.dropped = conns_on_dropped;
+	a->grants.ended = task_on_ended;
+	a->grants.removed = slices_on_removed;
 	readings_start(a, &readings_ops);
 	pages_start(a);
 	/* What is held already comes first: nothing is served before it is counted. The slices know
 	 * their limits by then, but the loop has not run, so nobody was answered. */
 	*ret = a;
-	if (slices_start(a, &slices_ops, err) < 0 || conns_start(a, err) < 0) {
+	if (arbiter_slices_start(a, &slices_ops, err) < 0 || conns_start(a, err) < 0) {
 		arbiter_stop(a);
 		return -1;
 	}
-	restore_book(a);
-	if (control_start(a, err) < 0) {
+	restore_grants(a);
+	if (arbiter_control_start(a, err) < 0) {
 		arbiter_stop(a);
 		return -1;
 	}
@@ -135,16 +135,16 @@ void arbiter_reload(struct arbiter *a)
 void arbiter_stop(struct arbiter *a)
 {
 	/* First, so that nobody's gate changes by others going: an arbiter after this one has them all. */
-	turn_freeze(a->turn);
-	control_stop(a);
+	scheduler_freeze(a->sched);
+	arbiter_control_stop(a);
 	readings_stop(a);
-	slices_keep_refused(a); /* while the pages are there */
+	slices_save_refusals(a); /* while the pages are there */
 	conns_stop(a);
-	slices_stop(a);
-	a->turn = turn_stop(a->turn);
+	arbiter_slices_stop(a);
+	a->sched = scheduler_stop(a->sched);
 	pages_stop(a);
 	unhooked_stop(a);
-	book_fini(&a->book);
+	grants_fini(&a->grants);
 	journal_close(&a->journal);
 }
 

@@ -42,7 +42,7 @@ struct program {
 
 static const int signal_numbers[] = { SIGHUP, SIGINT, SIGTERM };
 
-static void on_signal(uv_signal_t *s, int number)
+static void on_arbiter_signal(uv_signal_t *s, int number)
 {
 	struct program *p = s->data;
 
@@ -54,7 +54,7 @@ static void on_signal(uv_signal_t *s, int number)
 	uv_stop(&p->loop);
 }
 
-static int show_help(void)
+static int print_arbiter_help(void)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(16384);
 
@@ -68,8 +68,8 @@ static int show_help(void)
 	return fputs(buf_str(&b), stdout) < 0 || fflush(stdout) != 0;
 }
 
-static int read_dir(char *ret, const struct options *o, const char *name, const char *def,
-	struct error *err)
+static int read_dir_option(char *ret, const struct options *o, const char *name,
+	const char *def, struct error *err)
 {
 	const char *value = option_str(o, name, def);
 
@@ -80,7 +80,7 @@ static int read_dir(char *ret, const struct options *o, const char *name, const 
 	return 0;
 }
 
-static int run(struct program *p, const struct options *o, struct error *err)
+static int run_arbiter_loop(struct program *p, const struct options *o, struct error *err)
 {
 	struct arbiter_options options;
 	struct error why = ERROR_INIT;
@@ -91,16 +91,16 @@ static int run(struct program *p, const struct options *o, struct error *err)
 	/* It may come with the agent's environment, and slices need the arbiter. */
 	if (log_option_setup(o, &why) < 0)
 		log_error("option ignored, its value is invalid", LOG_STR("reason", why.msg));
-	if (read_dir(options.state_dir, o, "state-dir", SLICE_STATE_DIR, err) < 0 ||
-		read_dir(options.run_dir, o, "run-dir", DEFAULT_RUN_DIR, err) < 0 ||
-		read_dir(options.procfs, o, "procfs", ARBITER_PROCFS, err) < 0)
+	if (read_dir_option(options.state_dir, o, "state-dir", SLICE_STATE_DIR, err) < 0 ||
+		read_dir_option(options.run_dir, o, "run-dir", DEFAULT_RUN_DIR, err) < 0 ||
+		read_dir_option(options.procfs, o, "procfs", ARBITER_PROCFS, err) < 0)
 		return -1;
 	if (arbiter_start(&p->arbiter, &p->loop, &options, err) < 0)
 		return -1;
 	for (size_t i = 0; i < ARRAY_LEN(signal_numbers); i++) {
 		(void)uv_signal_init(&p->loop, &p->signals[i]);
 		p->signals[i].data = p;
-		(void)uv_signal_start(&p->signals[i], on_signal, signal_numbers[i]);
+		(void)uv_signal_start(&p->signals[i], on_arbiter_signal, signal_numbers[i]);
 	}
 	(void)uv_run(&p->loop, UV_RUN_DEFAULT);
 	for (size_t i = 0; i < ARRAY_LEN(signal_numbers); i++)
@@ -109,14 +109,14 @@ static int run(struct program *p, const struct options *o, struct error *err)
 	return 0;
 }
 
-static void options_finip(struct options *o)
+static void fini_arbiter_options(struct options *o)
 {
 	options_fini(o);
 }
 
 int main(int argc, char **argv)
 {
-	CLEANUP(options_finip) struct options o = { 0 };
+	CLEANUP(fini_arbiter_options) struct options o = { 0 };
 	struct error err = ERROR_INIT;
 	struct program p = { .arbiter = NULL };
 	int r;
@@ -125,12 +125,12 @@ int main(int argc, char **argv)
 	(void)signal(SIGPIPE, SIG_IGN);
 	r = options_parse(&o, option_defs, ARRAY_LEN(option_defs), argc, argv, 0, NULL, &err);
 	if (r == OPTIONS_HELP)
-		return show_help();
+		return print_arbiter_help();
 	if (r == OPTIONS_VERSION)
 		return printf("gpuslice-arbiter %s\n", GPUSLICE_VERSION) < 0;
 	if (r == 0) {
 		(void)uv_loop_init(&p.loop);
-		r = run(&p, &o, &err);
+		r = run_arbiter_loop(&p, &o, &err);
 		/* Handles that were closed want one more round. */
 		(void)uv_run(&p.loop, UV_RUN_DEFAULT);
 		(void)uv_loop_close(&p.loop);

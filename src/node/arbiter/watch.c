@@ -15,9 +15,9 @@
 
 #define BACKLOG 1024
 
-static void on_poll(uv_poll_t *h, int status, int events)
+static void on_watch_poll(uv_poll_t *h, int status, int events)
 {
-	struct watch *w = h->data;
+	struct fd_watch *w = h->data;
 
 	/* An error of the descriptor shows at the next read of it. */
 	(void)status;
@@ -26,15 +26,15 @@ static void on_poll(uv_poll_t *h, int status, int events)
 		w->fn(w->arg);
 }
 
-static void on_closed(uv_handle_t *h)
+static void on_watch_handle_closed(uv_handle_t *h)
 {
 	free(h->data);
 }
 
-int watch_start(struct watch **ret, uv_loop_t *loop, int fd, void (*fn)(void *arg), void *arg,
-	struct error *err)
+int fd_watch_start(struct fd_watch **ret, uv_loop_t *loop, int fd, void (*fn)(void *arg),
+	void *arg, struct error *err)
 {
-	struct watch *w = calloc(1, sizeof(*w));
+	struct fd_watch *w = calloc(1, sizeof(*w));
 	int r;
 
 	if (!w) {
@@ -51,33 +51,33 @@ int watch_start(struct watch **ret, uv_loop_t *loop, int fd, void (*fn)(void *ar
 	w->fd = fd;
 	w->fn = fn;
 	w->arg = arg;
-	r = uv_poll_start(&w->poll, UV_READABLE, on_poll);
+	r = uv_poll_start(&w->poll, UV_READABLE, on_watch_poll);
 	if (r < 0) {
-		(void)watch_stop(w);
+		(void)fd_watch_stop(w);
 		return error_sys(err, -r, "watch a descriptor");
 	}
 	*ret = w;
 	return 0;
 }
 
-void watch_pause(struct watch *w, bool paused)
+void fd_watch_pause(struct fd_watch *w, bool paused)
 {
 	if (paused)
 		(void)uv_poll_stop(&w->poll);
 	else
-		(void)uv_poll_start(&w->poll, UV_READABLE, on_poll);
+		(void)uv_poll_start(&w->poll, UV_READABLE, on_watch_poll);
 }
 
-int watch_release(struct watch *w)
+int fd_watch_release(struct fd_watch *w)
 {
 	w->fn = NULL;
-	uv_close((uv_handle_t *)&w->poll, on_closed);
+	uv_close((uv_handle_t *)&w->poll, on_watch_handle_closed);
 	return steal_fd(&w->fd);
 }
 
-struct watch *watch_stop(struct watch *w)
+struct fd_watch *fd_watch_stop(struct fd_watch *w)
 {
-	int fd = w ? watch_release(w) : -1;
+	int fd = w ? fd_watch_release(w) : -1;
 
 	closep(&fd);
 	return NULL;

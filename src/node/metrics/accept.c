@@ -11,7 +11,7 @@ struct piece {
 	size_t len;
 };
 
-static struct piece trim(struct piece p)
+static struct piece trim_accept_piece(struct piece p)
 {
 	while (p.len && (*p.text == ' ' || *p.text == '\t')) {
 		p.text++;
@@ -23,14 +23,15 @@ static struct piece trim(struct piece p)
 }
 
 /* Takes what is before the next @sep off *rest. */
-static bool next(struct piece *rest, char sep, struct piece *ret)
+static bool next_accept_piece(struct piece *rest, char sep, struct piece *ret)
 {
 	const char *end;
 
 	if (!rest->text)
 		return false;
 	end = rest->len ? memchr(rest->text, sep, rest->len) : NULL;
-	*ret = trim((struct piece){ rest->text, end ? (size_t)(end - rest->text) : rest->len });
+	*ret = trim_accept_piece(
+		(struct piece){ rest->text, end ? (size_t)(end - rest->text) : rest->len });
 	if (end) {
 		rest->len -= (size_t)(end - rest->text) + 1;
 		rest->text = end + 1;
@@ -40,12 +41,12 @@ static bool next(struct piece *rest, char sep, struct piece *ret)
 	return true;
 }
 
-static bool is(struct piece p, const char *text)
+static bool is_accept_piece(struct piece p, const char *text)
 {
 	return p.len == strlen(text) && !strncasecmp(p.text, text, p.len);
 }
 
-static bool begins(struct piece *p, const char *text)
+static bool skip_accept_prefix(struct piece *p, const char *text)
 {
 	size_t n = strlen(text);
 
@@ -57,7 +58,7 @@ static bool begins(struct piece *p, const char *text)
 }
 
 /* "0.75" in thousandths; what is no weight is 0. */
-static unsigned weight(struct piece p)
+static unsigned parse_accept_quality(struct piece p)
 {
 	unsigned value = 0, unit = 1000;
 
@@ -75,26 +76,29 @@ static unsigned weight(struct piece p)
 	return value <= 1000 ? value : 0;
 }
 
-static void look(struct piece range, unsigned *open, unsigned *plain)
+static void parse_accept_range(struct piece range, unsigned *open, unsigned *plain)
 {
 	struct piece type, parameter;
 	unsigned q = 1000;
 	bool known_version = true;
 
-	if (!next(&range, ';', &type))
+	if (!next_accept_piece(&range, ';', &type))
 		return;
-	while (next(&range, ';', &parameter)) {
-		if (begins(&parameter, "q="))
-			q = weight(parameter);
-		else if (begins(&parameter, "version="))
-			known_version = is(parameter, "1.0.0") || is(parameter, "0.0.1") ||
-					is(parameter, "\"1.0.0\"") ||
-					is(parameter, "\"0.0.1\"");
+	while (next_accept_piece(&range, ';', &parameter)) {
+		if (skip_accept_prefix(&parameter, "q="))
+			q = parse_accept_quality(parameter);
+		else if (skip_accept_prefix(&parameter, "version="))
+			known_version = is_accept_piece(parameter, "1.0.0") ||
+					is_accept_piece(parameter, "0.0.1") ||
+					is_accept_piece(parameter, "\"1.0.0\"") ||
+					is_accept_piece(parameter, "\"0.0.1\"");
 	}
-	if (is(type, "application/openmetrics-text") && known_version && q > *open)
+	if (is_accept_piece(type, "application/openmetrics-text") && known_version && q > *open)
 		*open = q;
 	/* Whatever version of plain text it names: what others read there reads ours. */
-	if ((is(type, "text/plain") || is(type, "text/*") || is(type, "*/*")) && q > *plain)
+	if ((is_accept_piece(type, "text/plain") || is_accept_piece(type, "text/*") ||
+		    is_accept_piece(type, "*/*")) &&
+		q > *plain)
 		*plain = q;
 }
 
@@ -103,8 +107,8 @@ enum metrics_format metrics_format_of_accept(const char *accept)
 	struct piece rest = { accept, accept ? strlen(accept) : 0 }, range;
 	unsigned open = 0, plain = 0;
 
-	while (next(&rest, ',', &range))
-		look(range, &open, &plain);
+	while (next_accept_piece(&rest, ',', &range))
+		parse_accept_range(range, &open, &plain);
 	return open && open >= plain ? METRICS_OPENMETRICS : METRICS_PROMETHEUS;
 }
 

@@ -5,27 +5,27 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LOOKS_FIRST 64
+#define CLOCK_SAMPLES_FIRST 64
 
-struct look {
+struct clock_sample {
 	uint64_t
 		at_ns; /* the view's time: a sample is a little later than the view that it is in */
 	uint64_t reasons;
 };
 
-struct seen {
+struct clock_gpu {
 	char uuid[GPU_UUID_MAX];
 	uint64_t total[METRICS_CLOCK_EVENTS];
 	uint64_t sample_ns; /* of the newest */
 	uint64_t n;         /* ever; the newest is ring[(n - 1) % room] */
 	size_t room;
-	struct look *ring;
+	struct clock_sample *ring;
 };
 
 struct metrics_clocks {
 	pthread_mutex_t lock;
 	size_t n;
-	struct seen gpus[METRICS_CLOCK_GPUS];
+	struct clock_gpu gpus[METRICS_CLOCK_GPUS];
 };
 
 /* dcgm-exporter's names, which are those of dcgmi. */
@@ -73,7 +73,7 @@ struct metrics_clocks *metrics_clocks_free(struct metrics_clocks *c)
 
 /* --- what is kept --- */
 
-static struct seen *find(struct metrics_clocks *c, const char *uuid)
+static struct clock_gpu *find_clock_gpu(struct metrics_clocks *c, const char *uuid)
 {
 	for (size_t i = 0; i < c->n; i++)
 		if (!strcmp(c->gpus[i].uuid, uuid))
@@ -81,15 +81,15 @@ static struct seen *find(struct metrics_clocks *c, const char *uuid)
 	return NULL;
 }
 
-static const struct look *newest(const struct seen *s)
+static const struct clock_sample *get_newest_clock_sample(const struct clock_gpu *s)
 {
 	return s->n ? &s->ring[(s->n - 1) % s->room] : NULL;
 }
 
 /* A new one, in place of the one that was not seen for longest where there is no room. */
-static struct seen *add_gpu(struct metrics_clocks *c, const char *uuid)
+static struct clock_gpu *add_clock_gpu(struct metrics_clocks *c, const char *uuid)
 {
-	struct seen *s = &c->gpus[0];
+	struct clock_gpu *s = &c->gpus[0];
 
 	if (c->n < METRICS_CLOCK_GPUS) {
 		s = &c->gpus[c->n++];
@@ -99,19 +99,19 @@ static struct seen *add_gpu(struct metrics_clocks *c, const char *uuid)
 				s = &c->gpus[i];
 		free(s->ring);
 	}
-	*s = (struct seen){ .n = 0 };
+	*s = (struct clock_gpu){ .n = 0 };
 	memcpy(s->uuid, uuid, strnlen(uuid, sizeof(s->uuid) - 1));
 	return s;
 }
 
 /* Room for one look more; false: there is no memory, and this one is not counted. */
-static bool make_room(struct seen *s)
+static bool grow_clock_ring(struct clock_gpu *s)
 {
-	size_t room = s->room ? s->room * 2 : LOOKS_FIRST;
-	struct look *ring;
+	size_t room = s->room ? s->room * 2 : CLOCK_SAMPLES_FIRST;
+	struct clock_sample *ring;
 
 	/* Until it is as large as it gets it has not gone round, so it can grow as it lies. */
-	if (s->ring && (s->n < s->room || s->room == METRICS_CLOCK_LOOKS))
+	if (s->ring && (s->n < s->room || s->room == METRICS_CLOCK_SAMPLES))
 		return true;
 	ring = reallocarray(s->ring, room, sizeof(*ring));
 	if (!ring)
@@ -121,9 +121,9 @@ static bool make_room(struct seen *s)
 	return true;
 }
 
-static void add_look(struct seen *s, struct look look)
+static void add_clock_sample(struct clock_gpu *s, struct clock_sample look)
 {
-	const struct look *last = newest(s);
+	const struct clock_sample *last = get_newest_clock_sample(s);
 
 	for (size_t i = 0; last && i < METRICS_CLOCK_EVENTS; i++)
 		s->total[i] += look.reasons >> i & ~(last->reasons >> i) & 1;
@@ -132,39 +132,40 @@ static void add_look(struct seen *s, struct look look)
 
 /* --- from views --- */
 
-static void see_gpu(struct metrics_clocks *c, const struct view_gpu *g, uint16_t field,
+static void update_clock_gpu(struct metrics_clocks *c, const struct view_gpu *g, uint16_t field,
 	uint64_t now_ns)
 {
 	const struct sample_value *value = g->sample ? sample_value(g->sample, field) : NULL;
-	struct seen *s = value ? find(c, g->uuid) : NULL;
+	struct clock_gpu *s = value ? find_clock_gpu(c, g->uuid) : NULL;
 
 	if (!value)
 		return;
 	if (!s)
-		s = add_gpu(c, g->uuid);
-	if ((s->n && g->sample->at_ns <= s->sample_ns) || !make_room(s))
+		s = add_clock_gpu(c, g->uuid);
+	if ((s->n && g->sample->at_ns <= s->sample_ns) || !grow_clock_ring(s))
 		return;
-	add_look(s, (struct look){ .at_ns = now_ns, .reasons = (uint64_t)value->i });
+	add_clock_sample(s,
+		(struct clock_sample){ .at_ns = now_ns, .reasons = (uint64_t)value->i });
 	s->sample_ns = g->sample->at_ns;
 }
 
-void metrics_clocks_see(struct metrics_clocks *c, const struct view *v)
+void metrics_clocks_update(struct metrics_clocks *c, const struct view *v)
 {
 	int field = field_position("DCGM_FI_DEV_CLOCK_THROTTLE_REASONS");
 
 	(void)pthread_mutex_lock(&c->lock);
 	for (uint32_t i = 0; field >= 0 && i < v->n_gpus; i++)
-		see_gpu(c, &v->gpus[i], (uint16_t)field, v->mono_ns);
+		update_clock_gpu(c, &v->gpus[i], (uint16_t)field, v->mono_ns);
 	(void)pthread_mutex_unlock(&c->lock);
 }
 
 /* --- counts --- */
 
-static void count(const struct seen *s, uint64_t from, uint64_t to,
+static void count_clock_events(const struct clock_gpu *s, uint64_t from, uint64_t to,
 	uint64_t ret[METRICS_CLOCK_EVENTS])
 {
 	for (uint64_t n = s->n; n && n + s->room > s->n; n--) {
-		const struct look *look = &s->ring[(n - 1) % s->room];
+		const struct clock_sample *look = &s->ring[(n - 1) % s->room];
 
 		if (look->at_ns < from)
 			return;
@@ -176,24 +177,24 @@ static void count(const struct seen *s, uint64_t from, uint64_t to,
 void metrics_clocks_within(struct metrics_clocks *c, const char *uuid, uint64_t now_ns,
 	uint64_t window_ns, uint64_t ret[METRICS_CLOCK_EVENTS])
 {
-	const struct seen *s;
+	const struct clock_gpu *s;
 
 	memset(ret, 0, METRICS_CLOCK_EVENTS * sizeof(*ret));
 	(void)pthread_mutex_lock(&c->lock);
-	s = find(c, uuid);
+	s = find_clock_gpu(c, uuid);
 	if (s)
-		count(s, now_ns > window_ns ? now_ns - window_ns : 0, now_ns, ret);
+		count_clock_events(s, now_ns > window_ns ? now_ns - window_ns : 0, now_ns, ret);
 	(void)pthread_mutex_unlock(&c->lock);
 }
 
 void metrics_clocks_total(struct metrics_clocks *c, const char *uuid,
 	uint64_t ret[METRICS_CLOCK_EVENTS])
 {
-	const struct seen *s;
+	const struct clock_gpu *s;
 
 	memset(ret, 0, METRICS_CLOCK_EVENTS * sizeof(*ret));
 	(void)pthread_mutex_lock(&c->lock);
-	s = find(c, uuid);
+	s = find_clock_gpu(c, uuid);
 	if (s)
 		memcpy(ret, s->total, sizeof(s->total));
 	(void)pthread_mutex_unlock(&c->lock);

@@ -34,7 +34,7 @@ static const struct {
 };
 
 /* What is behind a backslash; false: it has no like. */
-static bool put_escaped(struct buf *to, char c, bool inside)
+static bool append_escaped_char(struct buf *to, char c, bool inside)
 {
 	for (size_t i = 0; i < ARRAY_LEN(classes); i++)
 		if (classes[i].letter == c) {
@@ -55,7 +55,7 @@ static bool put_escaped(struct buf *to, char c, bool inside)
 }
 
 /* From behind '[' to behind its ']'; NULL: there is none, or something has no like. */
-static const char *put_bracket(struct buf *to, const char *p)
+static const char *append_bracket(struct buf *to, const char *p)
 {
 	const char *end;
 
@@ -66,7 +66,7 @@ static const char *put_bracket(struct buf *to, const char *p)
 		buf_add(to, p++, 1);
 	while (*p && *p != ']') {
 		if (*p == '\\') {
-			if (!put_escaped(to, p[1], true))
+			if (!append_escaped_char(to, p[1], true))
 				return NULL;
 			p += 2;
 		} else if (*p == '[' && p[1] == ':' && (end = strstr(p + 2, ":]"))) {
@@ -84,7 +84,7 @@ static const char *put_bracket(struct buf *to, const char *p)
 }
 
 /* From '(': a group that captures or not is one, whatever its name. NULL: flags. */
-static const char *put_group(struct buf *to, const char *p)
+static const char *append_group(struct buf *to, const char *p)
 {
 	buf_puts(to, "(");
 	if (p[1] != '?')
@@ -97,7 +97,7 @@ static const char *put_group(struct buf *to, const char *p)
 }
 
 /* {n}, {n,} or {n,m} as it is; any other brace is one. */
-static const char *put_brace(struct buf *to, const char *p)
+static const char *append_brace(struct buf *to, const char *p)
 {
 	size_t n = 1 + strspn(p + 1, "0123456789");
 
@@ -117,19 +117,19 @@ static bool is_repetition(char c)
 }
 
 /* One step; NULL: it has no like. */
-static const char *put_next(struct buf *to, const char *p)
+static const char *append_next_piece(struct buf *to, const char *p)
 {
 	const char *from = p;
 
 	switch (*p) {
 	case '\\':
-		return put_escaped(to, p[1], false) ? p + 2 : NULL;
+		return append_escaped_char(to, p[1], false) ? p + 2 : NULL;
 	case '[':
-		return put_bracket(to, p + 1);
+		return append_bracket(to, p + 1);
 	case '(':
-		return put_group(to, p);
+		return append_group(to, p);
 	case '{':
-		p = put_brace(to, p);
+		p = append_brace(to, p);
 		break;
 	default:
 		buf_add(to, p++, 1);
@@ -141,7 +141,7 @@ static const char *put_next(struct buf *to, const char *p)
 	return p;
 }
 
-static bool translate(struct buf *to, const char *p, int *ret_flags)
+static bool translate_label_pattern(struct buf *to, const char *p, int *ret_flags)
 {
 	*ret_flags = REG_EXTENDED | REG_NOSUB;
 	if (!strncmp(p, "(?i)", 4)) {
@@ -149,22 +149,23 @@ static bool translate(struct buf *to, const char *p, int *ret_flags)
 		p += 4;
 	}
 	while (p && *p)
-		p = put_next(to, p);
+		p = append_next_piece(to, p);
 	return p && buf_ok(to);
 }
 
-static bool compile(regex_t *ret, const char *pattern)
+static bool compile_label_pattern(regex_t *ret, const char *pattern)
 {
 	CLEANUP(buf_fini) struct buf text = BUF_INIT(8 * METRICS_LABEL_PATTERN_MAX);
 	int flags;
 
 	return strlen(pattern) <= METRICS_LABEL_PATTERN_MAX &&
-	       translate(&text, pattern, &flags) && regcomp(ret, buf_str(&text), flags) == 0;
+	       translate_label_pattern(&text, pattern, &flags) &&
+	       regcomp(ret, buf_str(&text), flags) == 0;
 }
 
 /* --- the filter --- */
 
-static int warn(struct strv *warnings, const char *pattern, struct error *err)
+static int warn_label_pattern(struct strv *warnings, const char *pattern, struct error *err)
 {
 	char text[300];
 
@@ -191,9 +192,10 @@ int metrics_label_filter_new(struct metrics_label_filter **ret, const struct str
 		if (!*pattern)
 			continue;
 		f->all = false;
-		if (f->n < METRICS_LABEL_PATTERNS_MAX && compile(&f->patterns[f->n], pattern))
+		if (f->n < METRICS_LABEL_PATTERNS_MAX &&
+			compile_label_pattern(&f->patterns[f->n], pattern))
 			f->n++;
-		else if (warn(warnings, pattern, err) < 0)
+		else if (warn_label_pattern(warnings, pattern, err) < 0)
 			return -1;
 	}
 	*ret = STEAL_PTR(f);

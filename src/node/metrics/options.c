@@ -258,7 +258,7 @@ static int read_window(uint64_t *ret_ns, const struct options *o, const char *na
 	return 0;
 }
 
-static const char *process_env(const char *name)
+static const char *read_process_env(const char *name)
 {
 	return getenv(name);
 }
@@ -305,5 +305,5 @@ int metrics_options_read(struct metrics_options *ret, const struct options *o,
 	ret->collectors = option_str(o, "metrics-collectors", "");
 	if (metrics_devices_parse(&ret->devices, option_str(o, "devices", "f"), err) < 0)
 		return error_prefix(err, "--devices");
-	return warn_of_others(env ? env : process_env, warnings, err);
+	return warn_of_others(env ? env : read_process_env, warnings, err);
 }

@@ -11,7 +11,7 @@ static int write_own(struct metrics_writer *w, struct error *err)
 	metrics_own_node(&own);
 	metrics_own_resources(&own);
 	metrics_own_gpus(&own);
-	metrics_own_units(&own);
+	metrics_own_devices(&own);
 	metrics_own_containers(&own);
 	metrics_own_slices(&own);
 	metrics_own_opencost(&own);

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-static bool read_flag(const void *object, size_t at)
+static bool read_bool_member(const void *object, size_t at)
 {
 	bool flag;
 
@@ -18,7 +18,7 @@ static bool read_member(const struct metrics_row *row, const void *object, uint6
 	uint32_t narrow;
 
 	if (row->size == sizeof(bool)) {
-		*ret = read_flag(object, row->at);
+		*ret = read_bool_member(object, row->at);
 	} else if (row->size == sizeof(narrow)) {
 		memcpy(&narrow, at, sizeof(narrow));
 		*ret = narrow == UINT32_MAX ? UINT64_MAX : narrow;
@@ -27,9 +27,9 @@ static bool read_member(const struct metrics_row *row, const void *object, uint6
 	}
 	if (*ret == UINT64_MAX)
 		return false;
-	if (row->current && !read_flag(object, row->current - 1U))
+	if (row->current && !read_bool_member(object, row->current - 1U))
 		return false;
-	return !row->known || read_flag(object, row->known - 1U) ||
+	return !row->known || read_bool_member(object, row->known - 1U) ||
 	       (row->family.type == METRICS_COUNTER && *ret);
 }
 

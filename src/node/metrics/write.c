@@ -6,7 +6,7 @@
 
 /* --- numbers --- */
 
-static size_t digits(char *buf, uint64_t value)
+static size_t format_digits(char *buf, uint64_t value)
 {
 	char reversed[20];
 	size_t n = 0;
@@ -28,7 +28,7 @@ size_t metrics_number(char *buf, enum metrics_kind kind, uint64_t value)
 		[METRICS_MICRO] = 1000000,
 	};
 	uint64_t unit = units[kind], rest = value % unit;
-	size_t n = digits(buf, value / unit);
+	size_t n = format_digits(buf, value / unit);
 
 	if (rest) {
 		buf[n++] = '.';
@@ -65,7 +65,7 @@ uint32_t metrics_labels_from(struct metrics_writer *w, struct metrics_text other
 }
 
 /* Backslash, quote and line feed are all that both formats escape in a label. */
-static void escape(struct buf *b, const char *text, const char *what)
+static void append_escaped_text(struct buf *b, const char *text, const char *what)
 {
 	for (size_t n; *text; text += n) {
 		n = strcspn(text, what);
@@ -90,7 +90,7 @@ void metrics_label(struct metrics_writer *w, uint32_t start, const char *name,
 	const char *value)
 {
 	label_begin(w, start, name);
-	escape(&w->labels, metrics_str(value), "\\\"\n");
+	append_escaped_text(&w->labels, metrics_str(value), "\\\"\n");
 	buf_putc(&w->labels, '"');
 }
 
@@ -122,7 +122,7 @@ static bool open_metrics(const struct metrics_writer *w)
 	return w->rq->format == METRICS_OPENMETRICS;
 }
 
-static void begin(struct metrics_writer *w, const char *suffix)
+static void begin_metric_line(struct metrics_writer *w, const char *suffix)
 {
 	int n = snprintf(w->line, sizeof(w->line), "%s%s{", w->name, suffix);
 
@@ -144,7 +144,7 @@ void metrics_begin(struct metrics_writer *w, const struct metrics_family *f)
 	w->help = f->help;
 	w->unit = f->unit;
 	w->type = (enum metrics_type)f->type;
-	begin(w, suffixes[f->type]);
+	begin_metric_line(w, suffixes[f->type]);
 }
 
 void metrics_begin_dcgm(struct metrics_writer *w, const struct metrics_counter *c)
@@ -156,7 +156,7 @@ void metrics_begin_dcgm(struct metrics_writer *w, const struct metrics_counter *
 	/* A counter of OpenMetrics ends in _total, and no dashboard asks for DCGM's names with that. */
 	if (open_metrics(w) && w->type == METRICS_COUNTER)
 		w->type = METRICS_UNKNOWN;
-	begin(w, "");
+	begin_metric_line(w, "");
 }
 
 /* In OpenMetrics a family has the name without the suffix, in the other one the name of its lines. */
@@ -172,7 +172,7 @@ static void head_line(struct metrics_writer *w, const char *what)
 	buf_putc(w->out, ' ');
 }
 
-static void head(struct metrics_writer *w)
+static void write_family_head(struct metrics_writer *w)
 {
 	static const char *const types[][2] = {
 		[METRICS_GAUGE] = { "gauge", "gauge" },
@@ -182,7 +182,7 @@ static void head(struct metrics_writer *w)
 	};
 
 	head_line(w, "HELP");
-	escape(w->out, w->help, open_metrics(w) ? "\\\"\n" : "\\\n");
+	append_escaped_text(w->out, w->help, open_metrics(w) ? "\\\"\n" : "\\\n");
 	buf_putc(w->out, '\n');
 	head_line(w, "TYPE");
 	buf_puts(w->out, types[w->type][open_metrics(w)]);
@@ -195,13 +195,13 @@ static void head(struct metrics_writer *w)
 	w->head = true;
 }
 
-static void line(struct metrics_writer *w, struct metrics_text labels, const char *value,
-	size_t len)
+static void write_metric_line(struct metrics_writer *w, struct metrics_text labels,
+	const char *value, size_t len)
 {
 	if (!buf_ok(&w->labels) || !labels.len)
 		return;
 	if (!w->head)
-		head(w);
+		write_family_head(w);
 	buf_add(w->out, w->line, w->line_len);
 	buf_add(w->out, w->labels.data + labels.at, labels.len);
 	buf_add(w->out, "} ", 2);
@@ -214,10 +214,10 @@ void metrics_line(struct metrics_writer *w, struct metrics_text labels, enum met
 {
 	char text[METRICS_NUMBER_MAX];
 
-	line(w, labels, text, metrics_number(text, kind, value));
+	write_metric_line(w, labels, text, metrics_number(text, kind, value));
 }
 
 void metrics_line_text(struct metrics_writer *w, struct metrics_text labels, const char *value)
 {
-	line(w, labels, value, strlen(value));
+	write_metric_line(w, labels, value, strlen(value));
 }

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct seen {
+struct xid_record {
 	char uuid[GPU_UUID_MAX];
 	uint32_t xid;
 	uint64_t count, mono_ns;
@@ -15,7 +15,7 @@ struct metrics_xids {
 	pthread_mutex_t lock;
 	struct view *last; /* a reference; NULL: none was shown */
 	uint64_t n;        /* ever; the newest is ring[(n - 1) % METRICS_XIDS_MAX] */
-	struct seen ring[METRICS_XIDS_MAX];
+	struct xid_record ring[METRICS_XIDS_MAX];
 };
 
 int metrics_xids_new(struct metrics_xids **ret, struct error *err)
@@ -54,16 +54,16 @@ static uint64_t count_before(const struct view *v, const char *uuid, uint32_t xi
 	return 0;
 }
 
-static void add_new(struct metrics_xids *x, const struct view *v, const struct view_gpu *g)
+static void add_new_xids(struct metrics_xids *x, const struct view *v, const struct view_gpu *g)
 {
 	for (uint32_t k = 0; k < g->n_xids; k++) {
 		uint64_t before = count_before(x->last, g->uuid, g->xids[k].xid);
-		struct seen *s = &x->ring[x->n % METRICS_XIDS_MAX];
+		struct xid_record *s = &x->ring[x->n % METRICS_XIDS_MAX];
 		size_t len = strnlen(g->uuid, sizeof(s->uuid) - 1);
 
 		if (g->xids[k].count <= before)
 			continue;
-		*s = (struct seen){ .xid = g->xids[k].xid,
+		*s = (struct xid_record){ .xid = g->xids[k].xid,
 			.count = g->xids[k].count - before,
 			.mono_ns = v->mono_ns };
 		memcpy(s->uuid, g->uuid, len);
@@ -71,21 +71,22 @@ static void add_new(struct metrics_xids *x, const struct view *v, const struct v
 	}
 }
 
-void metrics_xids_see(struct metrics_xids *x, struct view *v)
+void metrics_xids_update(struct metrics_xids *x, struct view *v)
 {
 	struct view *old;
 
 	(void)pthread_mutex_lock(&x->lock);
 	old = x->last;
 	for (uint32_t i = 0; old && i < v->n_gpus; i++)
-		add_new(x, v, &v->gpus[i]);
+		add_new_xids(x, v, &v->gpus[i]);
 	x->last = view_ref(v);
 	(void)pthread_mutex_unlock(&x->lock);
 	(void)view_unref(old);
 }
 
 /* Adds to the row of @xid, or puts one where it belongs by number. */
-static size_t merge(struct metrics_xid *rows, size_t n, size_t max, const struct seen *s)
+static size_t merge_xid_row(struct metrics_xid *rows, size_t n, size_t max,
+	const struct xid_record *s)
 {
 	size_t at = 0;
 
@@ -110,10 +111,10 @@ size_t metrics_xids_within(struct metrics_xids *x, const char *uuid, uint64_t no
 
 	(void)pthread_mutex_lock(&x->lock);
 	for (size_t i = 0; i < METRICS_XIDS_MAX && i < x->n; i++) {
-		const struct seen *s = &x->ring[i];
+		const struct xid_record *s = &x->ring[i];
 
 		if (s->mono_ns >= from && s->mono_ns <= now_ns && !strcmp(s->uuid, uuid))
-			n = merge(ret, n, max, s);
+			n = merge_xid_row(ret, n, max, s);
 	}
 	(void)pthread_mutex_unlock(&x->lock);
 	return n;

@@ -20,7 +20,7 @@ struct metrics_xids *metrics_xids_free(struct metrics_xids *x); /* returns NULL 
 DEFINE_CLEANUP(struct metrics_xids *, metrics_xids_free)
 
 /* Each view, in order; a reference to the last is kept. What the first one has is old. */
-void metrics_xids_see(struct metrics_xids *x, struct view *v);
+void metrics_xids_update(struct metrics_xids *x, struct view *v);
 
 struct metrics_xid {
 	uint32_t xid;

@@ -77,7 +77,7 @@ static struct block *block_new(struct view_memory *m, size_t need)
 	return b;
 }
 
-static void *take(struct view_memory *m, size_t size, size_t align)
+static void *alloc_view_memory(struct view_memory *m, size_t size, size_t align)
 {
 	struct block *b = m->blocks;
 	size_t at = b ? (b->used + align - 1) / align * align : 0;
@@ -98,13 +98,13 @@ void *view_array(struct view *v, size_t n, size_t size)
 		v->memory->failed = true;
 		return NULL;
 	}
-	return take(v->memory, n > 0 ? n * size : 1, _Alignof(max_align_t));
+	return alloc_view_memory(v->memory, n > 0 ? n * size : 1, _Alignof(max_align_t));
 }
 
 const char *view_text(struct view *v, const char *text)
 {
 	size_t len = text ? strlen(text) : 0;
-	char *copy = take(v->memory, len + 1, 1);
+	char *copy = alloc_view_memory(v->memory, len + 1, 1);
 
 	if (!copy)
 		return NULL;

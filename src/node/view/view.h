@@ -75,7 +75,7 @@ struct view_point {
 	uint32_t wall_s; /* end, seconds since 1970 */
 	uint32_t busy;   /* millionths of the time; VIEW_NONE: not known */
 	uint32_t
-		held; /* millionths of its seats' shares that containers held; VIEW_NONE: not known */
+		allocated; /* millionths of its seats' shares that containers held; VIEW_NONE: not known */
 	uint32_t padding;
 	uint64_t memory_used; /* UINT64_MAX: not known */
 };
@@ -104,10 +104,10 @@ struct view_gpu {
 	uint32_t
 		mig_slices; /* compute slices and memory slices the GPU is drawn with: 7 and 8; 0: no MIG */
 	uint32_t mig_memory_slices;
-	const struct sample_unit *sample; /* the board's figures; NULL: not known */
-	bool sampled;                     /* there were such figures at some time; their age: */
+	const struct sample_device *sample; /* the board's figures; NULL: not known */
+	bool sampled; /* there were such figures at some time; their age: */
 	uint64_t sample_age_ns;
-	uint32_t first_unit, n_units; /* its units: one, or its MIG devices, perhaps none */
+	uint32_t first_device, n_devices; /* its units: one, or its MIG devices, perhaps none */
 	const uint8_t *
 		p2p; /* for each of the view's GPUs: gpu_link.p2p of the two; NULL: not asked */
 	uint32_t n_xids;
@@ -126,7 +126,7 @@ struct view_past {
 	uint64_t busy_ns, gpu_ns, cost_nano;
 };
 
-struct view_unit {
+struct view_device {
 	uint32_t gpu; /* position in gpus */
 	bool mig;
 	const char *uuid;
@@ -142,7 +142,7 @@ struct view_unit {
 	enum view_mode mode;  /* how it is shared; VIEW_EXCLUSIVE if it is not */
 	const char *resource; /* of its first seat; "" if it is not offered */
 	bool offered;
-	const struct sample_unit *sample; /* NULL: not known */
+	const struct sample_device *sample; /* NULL: not known */
 	bool memory_known, reserved_known;
 	uint64_t memory_total, memory_used, memory_reserved, memory_free, other_memory;
 	bool busy_known;                 /* NVML can say how long it is busy */
@@ -153,16 +153,16 @@ struct view_unit {
 	uint64_t cost_nano, idle_cost_nano; /* counters */
 	bool counted; /* it was known at some time who held what: else these four are not known */
 	struct view_past past;
-	bool held_known; /* the kubelet has said who holds what: .held, .replicas_used */
-	uint32_t held;   /* millionths of the unit that containers hold now */
-	uint32_t first_seat, n_seats, replicas_used;
+	bool allocated_known; /* the kubelet has said who holds what: .allocated, .replicas_used */
+	uint32_t allocated; /* millionths of the unit that containers hold now */
+	uint32_t first_replica, n_replicas, replicas_used;
 	uint32_t first_use, n_uses;
 	uint32_t n_points;
 	struct view_point *points;
 };
 
-struct view_seat {
-	uint32_t unit;
+struct view_replica {
+	uint32_t device;
 	const char *id, *resource; /* the kubelet's */
 	uint32_t replica;
 	uint32_t share;        /* millionths of the unit */
@@ -172,7 +172,7 @@ struct view_seat {
 		use; /* who holds it: position in uses; VIEW_NONE: free, or the kubelet has not said */
 };
 
-/* The arbiter's account of a use whose container is in a slice. Counters but for .turn and what follows. */
+/* The arbiter's account of a use whose container is in a slice. Counters but for .has_quantum and what follows. */
 struct view_slice {
 	const char *id;
 	const char *compute; /* "none", "fair", "capped", "mps" */
@@ -180,14 +180,14 @@ struct view_slice {
 	uint32_t weight;     /* 0: takes no turns */
 	uint32_t cap;        /* millionths of the unit; 0: none */
 	bool time_known;     /* else the counters of time are not known */
-	uint64_t charged_ns, queue_ns, wait_ns, meter_ns, turns, waits, launches, copies,
+	uint64_t charged_ns, queue_ns, wait_ns, throttled_ns, quanta, waits, launches, copies,
 		copied_bytes;
 	uint64_t revocations; /* its gates closed while it had work, or wanted to submit some */
 	bool revocations_known;
 	uint64_t refusals; /* allocations that the limit refused */
 	bool refusals_known;
-	bool seen; /* the arbiter has reported the slice on this unit; else what follows is not known */
-	bool turn, demoted, stuck, over;
+	bool reported; /* the arbiter has reported the slice on this unit; else what follows is not known */
+	bool has_quantum, demoted, stuck, over_limit;
 	uint64_t unhooked; /* bytes in processes without the libraries; part of memory_used */
 	bool unhooked_known;
 	uint32_t stopped; /* processes that were killed for it */
@@ -199,7 +199,7 @@ struct view_label {
 };
 
 struct view_use {
-	uint32_t unit;
+	uint32_t device;
 	const char *namespace_, *pod, *container;
 	const char *uid;                 /* of the pod; "" if not known */
 	uint32_t n_labels;               /* of the pod, as far as they are wanted and known */
@@ -209,9 +209,9 @@ struct view_use {
 	bool live; /* holds it now; else it has ended at: */
 	uint64_t began_wall_ns, ended_wall_ns;
 	bool offered_now; /* else its seats are of an earlier config or layout */
-	uint32_t n_seats;
-	uint32_t replica; /* of its first seat; VIEW_NONE: it is not offered now */
-	const char *seat; /* id of its first seat */
+	uint32_t n_replicas;
+	uint32_t replica;       /* of its first seat; VIEW_NONE: it is not offered now */
+	const char *replica_id; /* id of its first seat */
 	uint32_t
 		share; /* millionths of the whole GPU that it is counted for: seats, weight or part */
 	uint32_t
@@ -228,11 +228,11 @@ struct view_use {
 	bool busy_known;            /* .busy_ns: it was known at some time */
 	bool busy_current;          /* and the last interval, or that of its end, is in it */
 	bool busy_exact;            /* .busy_from is the slice runtime */
-	bool held_current;      /* it has ended, or the kubelet has said now that it holds it */
-	uint64_t held_ns;       /* counters: */
-	uint64_t gpu_ns;        /* held, times share */
-	uint64_t busy_ns;       /* GPU time that it used */
-	uint64_t memory_byte_s; /* bytes times seconds */
+	bool allocation_current; /* it has ended, or the kubelet has said now that it holds it */
+	uint64_t allocated_ns;   /* counters: */
+	uint64_t gpu_ns;         /* held, times share */
+	uint64_t busy_ns;        /* GPU time that it used */
+	uint64_t memory_byte_s;  /* bytes times seconds */
 	uint64_t cost_nano;
 	const struct view_slice *slice; /* NULL: none */
 };
@@ -241,10 +241,10 @@ struct view_resource {
 	const char *name;
 	enum view_mode mode;
 	uint32_t replicas, capacity, allocatable;
-	bool held_known;     /* the kubelet has said who holds what */
-	uint32_t used, idle; /* held; healthy, and not held */
-	const char *state;   /* "registered", "registering", "waiting" */
-	const char *reason;  /* "" */
+	bool allocated_known; /* the kubelet has said who holds what */
+	uint32_t used, idle;  /* held; healthy, and not held */
+	const char *state;    /* "registered", "registering", "waiting" */
+	const char *reason;   /* "" */
 };
 
 /* How the agent's web server goes. Counters but for .connections, since it listens. */
@@ -278,10 +278,10 @@ struct view_agent {
 	uint64_t nvml_calls, nvml_ns, nvml_errors; /* counters, of samples */
 	uint64_t kubelet_lists, kubelet_errors;    /* counters */
 	uint64_t allocations, allocation_errors;   /* counters */
-	uint64_t ledger_errors;
-	bool ledger_known;        /* there is one */
-	uint64_t ledger_bytes;    /* of the file */
-	const char *ledger_error; /* "" */
+	uint64_t usage_db_errors;
+	bool usage_db_known;        /* there is one */
+	uint64_t usage_db_bytes;    /* of the file */
+	const char *usage_db_error; /* "" */
 	struct view_web web;
 	uint32_t n_components;
 	struct view_component *components;
@@ -298,8 +298,8 @@ struct view {
 	const char *instance_type, *region;                       /* "" if not known */
 	bool nvml_up;
 	const char *nvml_error; /* "" */
-	bool holders_known;     /* the kubelet has said who holds what */
-	const char *holders_error;
+	bool allocations_known; /* the kubelet has said who holds what */
+	const char *allocations_error;
 
 	bool priced;
 	uint64_t price_nano_per_hour;        /* of the node */
@@ -314,10 +314,10 @@ struct view {
 	uint32_t n_warnings;
 	const char **warnings;
 
-	uint32_t n_gpus, n_units, n_seats, n_uses, n_resources;
-	struct view_gpu *gpus;   /* by index */
-	struct view_unit *units; /* by GPU, then MIG index */
-	struct view_seat *seats; /* by unit */
+	uint32_t n_gpus, n_devices, n_replicas, n_uses, n_resources;
+	struct view_gpu *gpus;         /* by index */
+	struct view_device *devices;   /* by GPU, then MIG index */
+	struct view_replica *replicas; /* by unit */
 	struct view_use *uses; /* by unit; live ones first, then by namespace, pod, container */
 	struct view_resource *resources; /* by name */
 	struct sample *sample;           /* what the .sample pointers point into; owned */

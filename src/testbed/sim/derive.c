@@ -4,7 +4,7 @@
 #include "lib/base/time.h"
 #include "abi/nvml-api.h"
 
-static uint32_t between(uint32_t low, uint32_t high, uint32_t percent)
+static uint32_t interpolate_percent(uint32_t low, uint32_t high, uint32_t percent)
 {
 	return high > low ? low + (uint32_t)((uint64_t)(high - low) * percent / 100) : low;
 }
@@ -29,8 +29,8 @@ uint32_t sim_power_mw(const struct sim_gpu *g)
 
 	if (k->power_mw)
 		return k->power_mw;
-	full = between(k->power_idle_mw, k->power_limit_mw, 90);
-	return between(k->power_idle_mw, full, sim_load_percent(g));
+	full = interpolate_percent(k->power_idle_mw, k->power_limit_mw, 90);
+	return interpolate_percent(k->power_idle_mw, full, sim_load_percent(g));
 }
 
 uint32_t sim_temperature_c(const struct sim_gpu *g)
@@ -39,7 +39,8 @@ uint32_t sim_temperature_c(const struct sim_gpu *g)
 
 	if (k->temperature_c)
 		return k->temperature_c;
-	return between(k->temperature_idle_c, k->temperature_load_c, sim_load_percent(g));
+	return interpolate_percent(k->temperature_idle_c, k->temperature_load_c,
+		sim_load_percent(g));
 }
 
 uint32_t sim_clock_max_mhz(const struct sim_gpu *g, uint32_t type)
@@ -87,7 +88,7 @@ uint64_t sim_memory_used_bytes(const struct sim_gpu *g)
 }
 
 /* rate per second x time, without overflow for some centuries. */
-static uint64_t accumulate(uint64_t base, uint64_t rate, uint64_t from_ns, uint64_t to_ns)
+static uint64_t accumulate_rate(uint64_t base, uint64_t rate, uint64_t from_ns, uint64_t to_ns)
 {
 	uint64_t ns = to_ns > from_ns ? to_ns - from_ns : 0;
 
@@ -96,7 +97,7 @@ static uint64_t accumulate(uint64_t base, uint64_t rate, uint64_t from_ns, uint6
 
 uint64_t sim_energy_mj(const struct sim_gpu *g, uint64_t wall_ns)
 {
-	return accumulate(g->energy_mj, sim_power_mw(g), g->energy_at_ns, wall_ns);
+	return accumulate_rate(g->energy_mj, sim_power_mw(g), g->energy_at_ns, wall_ns);
 }
 
 uint32_t sim_pcie_kbps(const struct sim_gpu *g, uint32_t direction)
@@ -108,8 +109,8 @@ uint32_t sim_pcie_kbps(const struct sim_gpu *g, uint32_t direction)
 
 uint64_t sim_pcie_kb(const struct sim_gpu *g, uint32_t direction, uint64_t wall_ns)
 {
-	return accumulate(g->pcie_kb[direction], sim_pcie_kbps(g, direction), g->energy_at_ns,
-		wall_ns);
+	return accumulate_rate(g->pcie_kb[direction], sim_pcie_kbps(g, direction),
+		g->energy_at_ns, wall_ns);
 }
 
 void sim_settle(struct sim_gpu *g, uint64_t wall_ns)

@@ -79,7 +79,8 @@ void sim_load_forget(struct sim_load *load, uint32_t pid)
 			load->parts[i].pid = 0;
 }
 
-static struct sim_load_share *share_of(struct sim_load_share *v, uint32_t *n, uint32_t pid)
+static struct sim_load_share *find_or_add_share(struct sim_load_share *v, uint32_t *n,
+	uint32_t pid)
 {
 	for (uint32_t i = 0; i < *n; i++)
 		if (v[i].pid == pid)
@@ -105,7 +106,7 @@ uint32_t sim_load_shares(const struct sim_load *load, uint64_t since_us,
 
 		if (!p->pid || !p->busy_us || p->at_us <= from)
 			continue;
-		s = share_of(ret, &n, p->pid);
+		s = find_or_add_share(ret, &n, p->pid);
 		if (!s)
 			continue;
 		busy_us[s - ret] += p->busy_us;

@@ -85,7 +85,7 @@ void sim_mig_name(const struct sim_mig_profile *p, uint32_t ci_slices, char *ret
 		(void)snprintf(ret, SIM_NAME_MAX, "%s", p->name);
 }
 
-static uint64_t mix(uint64_t h, uint64_t word)
+static uint64_t mix_uuid_hash(uint64_t h, uint64_t word)
 {
 	h = (h ^ word) * UINT64_C(0xD6E8FEB86659FD93);
 	return h ^ (h >> 32);
@@ -97,9 +97,9 @@ void sim_mig_uuid(const struct sim_keys *keys, uint32_t gi, uint32_t ci, char *r
 	uint64_t a = UINT64_C(0x9E3779B97F4A7C15), b;
 
 	for (size_t i = 0; i < sizeof(keys->uuid) && keys->uuid[i]; i++)
-		a = mix(a, (unsigned char)keys->uuid[i] + 1U);
-	a = mix(a, (uint64_t)gi << 32 | ci);
-	b = mix(mix(a, 1), 2);
+		a = mix_uuid_hash(a, (unsigned char)keys->uuid[i] + 1U);
+	a = mix_uuid_hash(a, (uint64_t)gi << 32 | ci);
+	b = mix_uuid_hash(mix_uuid_hash(a, 1), 2);
 	(void)snprintf(ret, SIM_MIG_UUID_MAX, "MIG-%08" PRIx32 "-%04x-5%03x-%04x-%012" PRIx64,
 		(uint32_t)(a >> 32), (unsigned)(a >> 16) & 0xFFFF, (unsigned)a & 0xFFF,
 		(unsigned)(0x8000 | ((b >> 48) & 0x3FFF)), b & UINT64_C(0xFFFFFFFFFFFF));
@@ -107,7 +107,7 @@ void sim_mig_uuid(const struct sim_keys *keys, uint32_t gi, uint32_t ci, char *r
 
 /* Instances. */
 
-static const struct sim_gi *gi_look(const struct sim_gpu *g, uint32_t gi)
+static const struct sim_gi *find_gi_by_id(const struct sim_gpu *g, uint32_t gi)
 {
 	for (uint32_t i = 0; i < g->mig.gi_count && i < SIM_MAX_GIS; i++)
 		if (g->mig.gis[i].id == gi)
@@ -115,7 +115,7 @@ static const struct sim_gi *gi_look(const struct sim_gpu *g, uint32_t gi)
 	return NULL;
 }
 
-static const struct sim_ci *ci_look(const struct sim_gi *gi, uint32_t ci)
+static const struct sim_ci *find_ci_by_id(const struct sim_gi *gi, uint32_t ci)
 {
 	for (uint32_t i = 0; i < gi->ci_count && i < SIM_MAX_CIS; i++)
 		if (gi->cis[i].id == ci)
@@ -125,39 +125,40 @@ static const struct sim_ci *ci_look(const struct sim_gi *gi, uint32_t ci)
 
 struct sim_gi *sim_gi_find(struct sim_gpu *g, uint32_t gi)
 {
-	const struct sim_gi *at = gi_look(g, gi);
+	const struct sim_gi *at = find_gi_by_id(g, gi);
 
 	return at ? &g->mig.gis[at - g->mig.gis] : NULL;
 }
 
 struct sim_ci *sim_ci_find(struct sim_gi *gi, uint32_t ci)
 {
-	const struct sim_ci *at = ci_look(gi, ci);
+	const struct sim_ci *at = find_ci_by_id(gi, ci);
 
 	return at ? &gi->cis[at - gi->cis] : NULL;
 }
 
 /* What the instances have taken of the GPU. */
-struct taken {
+struct mig_used {
 	uint32_t slots; /* bit s: slot s */
 	uint32_t slices;
 	uint32_t of_profile; /* instances of the profile that is asked for */
 	uint32_t engines[SIM_ENGINE_COUNT];
 };
 
-static uint32_t mask(uint32_t start, uint32_t size)
+static uint32_t build_mig_slot_mask(uint32_t start, uint32_t size)
 {
 	return ((UINT32_C(1) << size) - 1) << start;
 }
 
-static struct taken count_taken(const struct sim_gpu *g, const struct sim_mig_profile *of)
+static struct mig_used count_used_resources(const struct sim_gpu *g,
+	const struct sim_mig_profile *of)
 {
-	struct taken taken = { .slots = 0 };
+	struct mig_used taken = { .slots = 0 };
 
 	for (uint32_t i = 0; i < g->mig.gi_count; i++) {
 		const struct sim_mig_profile *p = sim_gi_profile(g, &g->mig.gis[i]);
 
-		taken.slots |= mask(g->mig.gis[i].start, p->size);
+		taken.slots |= build_mig_slot_mask(g->mig.gis[i].start, p->size);
 		taken.slices += p->slices;
 		taken.of_profile += p == of;
 		for (int e = 0; e < SIM_ENGINE_COUNT; e++)
@@ -176,61 +177,63 @@ static uint32_t engines_total(const struct sim_mig_table *t, int engine)
 	return most;
 }
 
-static uint32_t less(uint32_t a, uint32_t b)
+static uint32_t get_smaller_u32(uint32_t a, uint32_t b)
 {
 	return a < b ? a : b;
 }
 
-static uint32_t rest(uint32_t all, uint32_t taken, uint32_t of_each)
+static uint32_t count_remaining_units(uint32_t all, uint32_t taken, uint32_t of_each)
 {
 	return taken < all ? (all - taken) / of_each : 0;
 }
 
-uint32_t sim_gi_room(const struct sim_gpu *g, const struct sim_mig_profile *p)
+uint32_t sim_gi_count_free(const struct sim_gpu *g, const struct sim_mig_profile *p)
 {
 	const struct sim_mig_table *t = sim_mig_table(&g->keys);
-	struct taken taken = count_taken(g, p);
+	struct mig_used taken = count_used_resources(g, p);
 	uint32_t room = 0;
 
 	if (!t)
 		return 0;
 	/* The starts of a profile do not overlap each other. */
 	for (uint32_t i = 0; i < p->order_count; i++)
-		room += !(taken.slots & mask(p->order[i], p->size));
-	room = less(room, rest(t->layout->slices, taken.slices, p->slices));
-	room = less(room, rest(p->max, taken.of_profile, 1));
+		room += !(taken.slots & build_mig_slot_mask(p->order[i], p->size));
+	room = get_smaller_u32(room,
+		count_remaining_units(t->layout->slices, taken.slices, p->slices));
+	room = get_smaller_u32(room, count_remaining_units(p->max, taken.of_profile, 1));
 	for (int e = 0; e < SIM_ENGINE_COUNT; e++)
 		if (p->engines[e])
-			room = less(room,
-				rest(engines_total(t, e), taken.engines[e], p->engines[e]));
+			room = get_smaller_u32(room, count_remaining_units(engines_total(t, e),
+							     taken.engines[e], p->engines[e]));
 	return room;
 }
 
-static uint32_t slices_taken(const struct sim_gi *gi)
+static uint32_t get_used_slices(const struct sim_gi *gi)
 {
 	uint32_t taken = 0;
 
 	for (uint32_t i = 0; i < gi->ci_count; i++)
-		taken |= mask(gi->cis[i].start, gi->cis[i].size);
+		taken |= build_mig_slot_mask(gi->cis[i].start, gi->cis[i].size);
 	return taken;
 }
 
-uint32_t sim_ci_room(const struct sim_gpu *g, const struct sim_gi *gi, uint32_t number)
+uint32_t sim_ci_count_free(const struct sim_gpu *g, const struct sim_gi *gi, uint32_t number)
 {
 	const struct sim_mig_table *t = sim_mig_table(&g->keys);
 	struct sim_ci_shape shape = { .slices = 0 };
-	uint32_t room = 0, taken = slices_taken(gi);
+	uint32_t room = 0, taken = get_used_slices(gi);
 
 	if (t)
 		shape = sim_ci_shape(t, sim_gi_profile(g, gi), number);
 	for (uint32_t start = 0; start < 8 && shape.slices; start++)
-		room += shape.starts >> start & 1 && !(taken & mask(start, shape.slices));
+		room += shape.starts >> start & 1 &&
+			!(taken & build_mig_slot_mask(start, shape.slices));
 	return room;
 }
 
 /* Processes. */
 
-static bool is_on(const struct sim_process *p, uint32_t gi, uint32_t ci)
+static bool is_process_on(const struct sim_process *p, uint32_t gi, uint32_t ci)
 {
 	return p->gi == gi && (ci == SIM_NO_INSTANCE || p->ci == ci);
 }
@@ -240,14 +243,15 @@ uint64_t sim_mig_process_bytes(const struct sim_gpu *g, uint32_t gi, uint32_t ci
 	uint64_t bytes = 0;
 
 	for (uint32_t i = 0; i < g->process_count; i++)
-		bytes += is_on(&g->processes[i], gi, ci) ? g->processes[i].memory_bytes : 0;
+		bytes += is_process_on(&g->processes[i], gi, ci) ? g->processes[i].memory_bytes
+								 : 0;
 	return bytes;
 }
 
 bool sim_mig_in_use(const struct sim_gpu *g, uint32_t gi, uint32_t ci)
 {
 	for (uint32_t i = 0; i < g->process_count; i++)
-		if (is_on(&g->processes[i], gi, ci))
+		if (is_process_on(&g->processes[i], gi, ci))
 			return true;
 	return false;
 }
@@ -262,26 +266,27 @@ static uint32_t ci_sms(const struct sim_gpu *g, const struct sim_gi *gi,
 
 uint32_t sim_mig_load_percent(const struct sim_gpu *g, uint32_t gi)
 {
-	const struct sim_gi *in = gi_look(g, gi);
+	const struct sim_gi *in = find_gi_by_id(g, gi);
 	uint32_t load = 0, sms = in ? sim_gi_profile(g, in)->sms : 0;
 
 	for (uint32_t i = 0; in && sms && i < g->process_count; i++) {
 		const struct sim_process *p = &g->processes[i];
-		const struct sim_ci *ci = p->gi == gi ? ci_look(in, p->ci) : NULL;
+		const struct sim_ci *ci = p->gi == gi ? find_ci_by_id(in, p->ci) : NULL;
 
 		load += ci ? (p->sm_percent * ci_sms(g, in, ci) + sms - 1) / sms : 0;
 	}
-	return less(load, 100);
+	return get_smaller_u32(load, 100);
 }
 
 uint32_t sim_mig_share_percent(const struct sim_gpu *g, uint32_t gi, uint32_t ci)
 {
-	const struct sim_gi *in = gi_look(g, gi);
-	const struct sim_ci *at = in ? ci_look(in, ci) : NULL;
+	const struct sim_gi *in = find_gi_by_id(g, gi);
+	const struct sim_ci *at = in ? find_ci_by_id(in, ci) : NULL;
 
 	if (!at || !g->keys.sm_count)
 		return 100;
-	return less((ci_sms(g, in, at) * 100 + g->keys.sm_count - 1) / g->keys.sm_count, 100);
+	return get_smaller_u32(
+		(ci_sms(g, in, at) * 100 + g->keys.sm_count - 1) / g->keys.sm_count, 100);
 }
 
 /* Changes. */
@@ -315,17 +320,18 @@ static uint32_t next_serial(struct sim_gpu *g)
 static nvmlReturn_t choose_start(const struct sim_gpu *g, const struct sim_mig_profile *p,
 	uint32_t size, uint32_t *start)
 {
-	uint32_t slots = count_taken(g, p).slots;
+	uint32_t slots = count_used_resources(g, p).slots;
 
 	if (*start != SIM_MIG_ANY) {
 		if (size != p->size || *start >= SIM_MIG_SLOTS_MAX ||
 			!(p->starts >> *start & 1))
 			return NVML_ERROR_INVALID_ARGUMENT;
-		return slots & mask(*start, p->size) ? NVML_ERROR_INSUFFICIENT_RESOURCES
-						     : NVML_SUCCESS;
+		return slots & build_mig_slot_mask(*start, p->size)
+			       ? NVML_ERROR_INSUFFICIENT_RESOURCES
+			       : NVML_SUCCESS;
 	}
 	for (uint32_t i = 0; i < p->order_count; i++)
-		if (!(slots & mask(p->order[i], p->size))) {
+		if (!(slots & build_mig_slot_mask(p->order[i], p->size))) {
 			*start = p->order[i];
 			return NVML_SUCCESS;
 		}
@@ -349,7 +355,7 @@ nvmlReturn_t sim_gi_create(struct sim_gpu *g, uint32_t profile_id, uint32_t star
 	r = choose_start(g, p, size, &start);
 	if (r)
 		return r;
-	if (at >= SIM_MAX_GIS || !sim_gi_room(g, p))
+	if (at >= SIM_MAX_GIS || !sim_gi_count_free(g, p))
 		return NVML_ERROR_INSUFFICIENT_RESOURCES;
 	*ret_gi = t->layout->ids[p->size][start];
 	for (; at > 0 && g->mig.gis[at - 1].id > *ret_gi; at--)
@@ -381,16 +387,18 @@ nvmlReturn_t sim_gi_destroy(struct sim_gpu *g, uint32_t gi)
 static nvmlReturn_t choose_slice(const struct sim_gi *gi, const struct sim_ci_shape *shape,
 	uint32_t size, uint32_t *start)
 {
-	uint32_t taken = slices_taken(gi);
+	uint32_t taken = get_used_slices(gi);
 
 	if (*start != SIM_MIG_ANY) {
 		if (size != shape->slices || *start >= 8 || !(shape->starts >> *start & 1))
 			return NVML_ERROR_INVALID_ARGUMENT;
-		return taken & mask(*start, size) ? NVML_ERROR_INSUFFICIENT_RESOURCES
-						  : NVML_SUCCESS;
+		return taken & build_mig_slot_mask(*start, size)
+			       ? NVML_ERROR_INSUFFICIENT_RESOURCES
+			       : NVML_SUCCESS;
 	}
 	for (uint32_t s = 8; s-- > 0;)
-		if (shape->starts >> s & 1 && !(taken & mask(s, shape->slices))) {
+		if (shape->starts >> s & 1 &&
+			!(taken & build_mig_slot_mask(s, shape->slices))) {
 			*start = s;
 			return NVML_SUCCESS;
 		}

@@ -105,8 +105,8 @@ struct sim_gi *sim_gi_find(struct sim_gpu *g, uint32_t gi);
 struct sim_ci *sim_ci_find(struct sim_gi *gi, uint32_t ci);
 
 /* How many further instances of a profile fit. Meaningful with MIG off too: then all fit. */
-uint32_t sim_gi_room(const struct sim_gpu *g, const struct sim_mig_profile *p);
-uint32_t sim_ci_room(const struct sim_gpu *g, const struct sim_gi *gi, uint32_t number);
+uint32_t sim_gi_count_free(const struct sim_gpu *g, const struct sim_mig_profile *p);
+uint32_t sim_ci_count_free(const struct sim_gpu *g, const struct sim_gi *gi, uint32_t number);
 
 /* Sums over one GI, or one of its CIs (SIM_NO_INSTANCE: all): bytes of processes, percent of load. */
 uint64_t sim_mig_process_bytes(const struct sim_gpu *g, uint32_t gi, uint32_t ci);

@@ -33,7 +33,7 @@ const struct sim_key *sim_key_find(const char *name)
 	return NULL;
 }
 
-static int set_text(struct sim_keys *keys, const struct sim_key *key, const char *text,
+static int set_key_text(struct sim_keys *keys, const struct sim_key *key, const char *text,
 	struct error *err)
 {
 	size_t len = strlen(text);
@@ -71,7 +71,7 @@ int sim_key_set(struct sim_keys *keys, const struct sim_key *key, const char *te
 	uint64_t bytes;
 
 	if (key->type == SIM_KEY_TEXT)
-		return set_text(keys, key, text, err);
+		return set_key_text(keys, key, text, err);
 	if (key->type != SIM_KEY_BYTES)
 		return set_number(keys, key, text, err);
 	if (!parse_bytes(text, &bytes) || bytes > BYTES_MAX)
@@ -132,7 +132,7 @@ static const struct {
 	const char *name;
 } codes[] = { NVML_RESULTS(CODE_ROW_) };
 
-static const char *short_name(const char *name)
+static const char *strip_nvml_prefix(const char *name)
 {
 	static const char *const prefixes[] = { "NVML_ERROR_", "NVML_" };
 
@@ -149,7 +149,8 @@ bool sim_code_parse(const char *text, uint32_t *ret)
 
 	for (size_t i = 0; i < ARRAY_LEN(codes); i++)
 		if (is_number ? codes[i].code == number
-			      : !strcasecmp(short_name(codes[i].name), short_name(text))) {
+			      : !strcasecmp(strip_nvml_prefix(codes[i].name),
+					strip_nvml_prefix(text))) {
 			*ret = codes[i].code;
 			return true;
 		}
@@ -160,7 +161,7 @@ const char *sim_code_name(uint32_t code)
 {
 	for (size_t i = 0; i < ARRAY_LEN(codes); i++)
 		if (codes[i].code == code)
-			return short_name(codes[i].name);
+			return strip_nvml_prefix(codes[i].name);
 	return "UNKNOWN";
 }
 

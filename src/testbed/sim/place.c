@@ -23,7 +23,7 @@ static uint64_t hash_bytes(const char *data, size_t len)
 }
 
 /* A name for the default directory: the file's own, told apart by a hash of its path. */
-static void node_dir_name(const struct sim_place *place, char *ret, size_t cap)
+static void node_dir_name(const struct sim_location *place, char *ret, size_t cap)
 {
 	const char *base = strrchr(place->node, '/');
 
@@ -34,7 +34,7 @@ static void node_dir_name(const struct sim_place *place, char *ret, size_t cap)
 			(unsigned)hash_bytes(place->node, strlen(place->node)));
 }
 
-static int default_dir(struct sim_place *place, const char *runtime_dir, struct error *err)
+static int default_dir(struct sim_location *place, const char *runtime_dir, struct error *err)
 {
 	char name[128];
 	int n;
@@ -50,7 +50,7 @@ static int default_dir(struct sim_place *place, const char *runtime_dir, struct 
 }
 
 /* A word with a slash or a YAML ending is a file; a word that is neither must be a model. */
-static int resolve_node(struct sim_place *place, const char *node, struct error *err)
+static int resolve_node(struct sim_location *place, const char *node, struct error *err)
 {
 	const char *dot = strrchr(node, '.');
 	CLEANUP(freep) char *real = NULL;
@@ -74,10 +74,10 @@ static int resolve_node(struct sim_place *place, const char *node, struct error 
 	return 0;
 }
 
-static int place_of(struct sim_place *place, const char *node, const char *dir,
+static int resolve_sim_location(struct sim_location *place, const char *node, const char *dir,
 	const char *runtime_dir, struct error *err)
 {
-	*place = (struct sim_place){ .is_file = false };
+	*place = (struct sim_location){ .is_file = false };
 	if (node && node[0] && resolve_node(place, node, err) < 0)
 		return -1;
 	if (dir && dir[0]) {
@@ -89,12 +89,13 @@ static int place_of(struct sim_place *place, const char *node, const char *dir,
 	return place->node[0] ? default_dir(place, runtime_dir, err) : 0;
 }
 
-int sim_place_of(struct sim_place *place, const char *node, const char *dir, struct error *err)
+int sim_location_resolve(struct sim_location *place, const char *node, const char *dir,
+	struct error *err)
 {
-	return place_of(place, node, dir, getenv("XDG_RUNTIME_DIR"), err);
+	return resolve_sim_location(place, node, dir, getenv("XDG_RUNTIME_DIR"), err);
 }
 
-int sim_place_from_env(struct sim_place *place, const char *(*env)(const char *name),
+int sim_location_from_env(struct sim_location *place, const char *(*env)(const char *name),
 	struct error *err)
 {
 	const char *node = env ? env(SIM_ENV_NODE) : getenv(SIM_ENV_NODE);
@@ -104,7 +105,7 @@ int sim_place_from_env(struct sim_place *place, const char *(*env)(const char *n
 	const char *runtime = env ? env("XDG_RUNTIME_DIR") : getenv("XDG_RUNTIME_DIR");
 	const char *dev = env ? env(SIM_ENV_DEV) : getenv(SIM_ENV_DEV);
 
-	if (place_of(place, node, dir, runtime, err) < 0)
+	if (resolve_sim_location(place, node, dir, runtime, err) < 0)
 		return -1;
 	if (dev && strlen(dev) >= sizeof(place->dev))
 		return error_set(err, ERR_LIMIT, SIM_ENV_DEV ": path too long");
@@ -125,7 +126,7 @@ static int file_hash(const char *path, uint64_t *ret, struct error *err)
 	return 0;
 }
 
-int sim_place_build(const struct sim_place *place, sim_node_file_fn *load,
+int sim_location_build(const struct sim_location *place, sim_node_file_fn *load,
 	struct sim_node *node, struct error *err)
 {
 	if (!place->is_file) {
@@ -141,7 +142,7 @@ int sim_place_build(const struct sim_place *place, sim_node_file_fn *load,
 }
 
 /* The state was made from the node that is asked for now. */
-static int same_node(const struct sim_place *place, const struct sim_state *s,
+static int check_location_node(const struct sim_location *place, const struct sim_state *s,
 	struct error *err)
 {
 	CLEANUP(freep) struct sim_node_head *head = malloc(sizeof(*head));
@@ -167,7 +168,7 @@ static int same_node(const struct sim_place *place, const struct sim_state *s,
 #define SHARED_TMP "/tmp/gpuslice-sim-"
 
 /* In /tmp others could stand a directory of theirs in our way: ours, and writable by us only. */
-static int check_owner(const char *dir, struct error *err)
+static int check_tmp_owner(const char *dir, struct error *err)
 {
 	char parent[SIM_PATH_MAX];
 	struct stat st;
@@ -184,38 +185,40 @@ static int check_owner(const char *dir, struct error *err)
 	return 0;
 }
 
-static int make_dir(const char *dir, struct error *err)
+static int create_state_dir(const char *dir, struct error *err)
 {
-	return dir_make(dir, 0700, err) < 0 ? -1 : check_owner(dir, err);
+	return dir_make(dir, 0700, err) < 0 ? -1 : check_tmp_owner(dir, err);
 }
 
-static int create(const struct sim_place *place, sim_node_file_fn *load, struct error *err)
+static int create_location_state(const struct sim_location *place, sim_node_file_fn *load,
+	struct error *err)
 {
 	CLEANUP(freep) struct sim_node *node = malloc(sizeof(*node));
 
 	if (!node)
 		return error_nomem(err);
-	if (make_dir(place->dir, err) < 0 || sim_place_build(place, load, node, err) < 0 ||
+	if (create_state_dir(place->dir, err) < 0 ||
+		sim_location_build(place, load, node, err) < 0 ||
 		sim_fake_root_write(place->dir, node, err) < 0)
 		return -1;
 	return sim_state_create(place->dir, node, err) < 0 ? -1 : 0;
 }
 
-int sim_place_open(const struct sim_place *place, sim_node_file_fn *load,
+int sim_location_open(const struct sim_location *place, sim_node_file_fn *load,
 	struct sim_state **ret, struct error *err)
 {
 	struct sim_state *s = NULL;
 	int r;
 
 	if (!place->dir[0])
-		return SIM_PLACE_E_NONE;
-	if (access(place->dir, F_OK) == 0 && check_owner(place->dir, err) < 0)
+		return SIM_LOCATION_E_NONE;
+	if (access(place->dir, F_OK) == 0 && check_tmp_owner(place->dir, err) < 0)
 		return -1;
 	r = sim_state_open(place->dir, &s, err);
 	if (r == SIM_STATE_E_NONE) {
 		if (!place->node[0])
-			return SIM_PLACE_E_NONE;
-		if (create(place, load, err) < 0)
+			return SIM_LOCATION_E_NONE;
+		if (create_location_state(place, load, err) < 0)
 			return -1;
 		r = sim_state_open(place->dir, &s, err);
 	}
@@ -223,7 +226,7 @@ int sim_place_open(const struct sim_place *place, sim_node_file_fn *load,
 		return error_set(err, ERR_UNAVAILABLE, "'%s' went away", place->dir);
 	if (r < 0)
 		return -1;
-	if (place->node[0] && same_node(place, s, err) < 0) {
+	if (place->node[0] && check_location_node(place, s, err) < 0) {
 		(void)sim_state_close(s);
 		return -1;
 	}

@@ -35,7 +35,7 @@
 typedef int sim_node_file_fn(const char *path, struct sim_node *node, struct error *err);
 
 /* What was asked for; empty text where the variable is unset or empty. */
-struct sim_place {
+struct sim_location {
 	char dir[SIM_PATH_MAX];  /* absolute or as given; "" if neither variable is set */
 	char node[SIM_PATH_MAX]; /* model name, or the real path of a node file */
 	bool is_file;
@@ -44,23 +44,23 @@ struct sim_place {
 };
 
 /* Reads the variables through @env (NULL: getenv). */
-int sim_place_from_env(struct sim_place *place, const char *(*env)(const char *name),
+int sim_location_from_env(struct sim_location *place, const char *(*env)(const char *name),
 	struct error *err) MUST_USE;
 
 /* The same for an explicit node and directory; either may be NULL. */
-int sim_place_of(struct sim_place *place, const char *node, const char *dir,
+int sim_location_resolve(struct sim_location *place, const char *node, const char *dir,
 	struct error *err) MUST_USE;
 
 /*
- * Opens the state, creating it if a node is named. Returns 0; SIM_PLACE_E_NONE if there is no state
+ * Opens the state, creating it if a node is named. Returns 0; SIM_LOCATION_E_NONE if there is no state
  * and none was asked for; < 0 with @err set.
  */
-#define SIM_PLACE_E_NONE 1
-int sim_place_open(const struct sim_place *place, sim_node_file_fn *load,
+#define SIM_LOCATION_E_NONE 1
+int sim_location_open(const struct sim_location *place, sim_node_file_fn *load,
 	struct sim_state **ret, struct error *err) MUST_USE;
 
 /* Builds the node that @place names. */
-int sim_place_build(const struct sim_place *place, sim_node_file_fn *load,
+int sim_location_build(const struct sim_location *place, sim_node_file_fn *load,
 	struct sim_node *node, struct error *err) MUST_USE;
 
 /* Writes DIR/sys and DIR/dev for the node's GPUs and the driver's files; what is there stays. */

@@ -256,7 +256,7 @@ _Atomic uint64_t *sim_state_load_cell(const struct sim_state *s, uint32_t slot)
 #define GPU_AT(slot) (offsetof(struct sim_node, gpus) + (slot) * sizeof(struct sim_gpu))
 
 /* Whether @part holds bytes @from to @to of the node. */
-static bool holds(const struct sim_part *part, size_t from, size_t to)
+static bool has_part_bytes(const struct sim_part *part, size_t from, size_t to)
 {
 	return part->offset <= from && part->offset + part->len >= to;
 }
@@ -287,11 +287,11 @@ static void add_usage(const struct sim_state *s, const struct sim_part *part)
 	for (size_t slot = first;
 		slot < SIM_MAX_GPUS && GPU_AT(slot) < part->offset + part->len; slot++) {
 		size_t sum_at = GPU_AT(slot) + offsetof(struct sim_gpu, process_memory);
-		bool all = holds(part, GPU_AT(slot), GPU_AT(slot + 1));
+		bool all = has_part_bytes(part, GPU_AT(slot), GPU_AT(slot + 1));
 		uint64_t total = 0, sum;
 		size_t n;
 
-		if (!holds(part, sum_at, sum_at + sizeof(sum)))
+		if (!has_part_bytes(part, sum_at, sum_at + sizeof(sum)))
 			continue;
 		n = sim_usage_read(s, (uint32_t)slot, all ? rows : NULL, &total);
 		if (!n && !total)
@@ -360,19 +360,20 @@ int sim_state_create(const char *dir, const struct sim_node *node, struct error 
 static pthread_mutex_t writer_mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
 
-static void fork_prepare(void)
+static void lock_writer_before_fork(void)
 {
 	(void)pthread_mutex_lock(&writer_mutex);
 }
 
-static void fork_done(void)
+static void unlock_writer_after_fork(void)
 {
 	(void)pthread_mutex_unlock(&writer_mutex);
 }
 
-static void fork_handlers(void)
+static void register_writer_atfork(void)
 {
-	(void)pthread_atfork(fork_prepare, fork_done, fork_done);
+	(void)pthread_atfork(lock_writer_before_fork, unlock_writer_after_fork,
+		unlock_writer_after_fork);
 }
 
 /* flock belongs to the open file, so each transaction opens its own. */
@@ -396,7 +397,7 @@ int sim_txn_begin(struct sim_state *s, struct sim_txn *txn, struct error *err)
 	struct state_file *f = s->file;
 	struct sim_node *node;
 
-	(void)pthread_once(&fork_once, fork_handlers);
+	(void)pthread_once(&fork_once, register_writer_atfork);
 	*txn = (struct sim_txn)SIM_TXN_INIT;
 	node = calloc(1, sizeof(*node));
 	if (!node)
@@ -431,7 +432,7 @@ static void futex_wake_all(_Atomic uint32_t *word)
 	(void)syscall(SYS_futex, word, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
 }
 
-static void ring_put(struct state_file *f, const struct sim_event *event)
+static void push_ring_event(struct state_file *f, const struct sim_event *event)
 {
 	uint64_t number = atomic_load_explicit(&f->ring_head, memory_order_relaxed);
 	struct ring_slot *slot = &f->ring[number % SIM_RING_EVENTS];
@@ -444,7 +445,7 @@ static void ring_put(struct state_file *f, const struct sim_event *event)
 	atomic_store_explicit(&f->ring_word, (uint32_t)(number + 1), memory_order_release);
 }
 
-static void publish(struct sim_txn *txn)
+static void publish_state_txn(struct sim_txn *txn)
 {
 	struct state_file *f = txn->state->file;
 	uint64_t generation = atomic_load_explicit(&f->generation, memory_order_relaxed);
@@ -454,14 +455,14 @@ static void publish(struct sim_txn *txn)
 	node_store(f->copies[(generation + 1) & 1], txn->node, txn->node->head.info.slot_count);
 	atomic_store_explicit(&f->generation, generation + 1, memory_order_release);
 	for (uint32_t i = 0; i < txn->event_count; i++)
-		ring_put(f, &txn->events[i]);
+		push_ring_event(f, &txn->events[i]);
 	if (txn->event_count)
 		futex_wake_all(&f->ring_word);
 }
 
 void sim_txn_commit(struct sim_txn *txn)
 {
-	publish(txn);
+	publish_state_txn(txn);
 	sim_txn_end(txn);
 }
 
@@ -472,7 +473,7 @@ int sim_txn_commit_files(struct sim_txn *txn, uint32_t slot, struct error *err)
 
 	if (sim_caps_add(txn->state->dir, txn->node, slot, repair, err) < 0)
 		return -1;
-	publish(txn);
+	publish_state_txn(txn);
 	sim_caps_remove(txn->state->dir, txn->node);
 	atomic_store(&f->files_open, 0);
 	sim_txn_end(txn);
@@ -540,7 +541,7 @@ void sim_ring_wait(const struct sim_state *s, uint64_t head, uint64_t deadline_n
 
 /* Hanging. */
 
-static uint64_t add_sat(uint64_t a, uint64_t b)
+static uint64_t add_hang_ns(uint64_t a, uint64_t b)
 {
 	return b > UINT64_MAX - a ? UINT64_MAX : a + b;
 }
@@ -552,7 +553,7 @@ void sim_hang_set(struct sim_state *s, uint32_t slot, uint64_t ns, uint32_t call
 
 	atomic_store(&c->ns, 0);
 	atomic_store(&c->calls, calls);
-	atomic_store(&c->until_ns, add_sat(time_mono_ns(), for_ns));
+	atomic_store(&c->until_ns, add_hang_ns(time_mono_ns(), for_ns));
 	atomic_store(&c->ns, ns);
 	atomic_fetch_add(&c->word, 1);
 	futex_wake_all(&c->word);
@@ -581,7 +582,7 @@ void sim_hang_wait(const struct sim_state *s, uint32_t slot)
 		if (atomic_compare_exchange_weak(&c->calls, &calls, calls - 1))
 			break;
 	}
-	deadline = add_sat(time_mono_ns(), ns);
+	deadline = add_hang_ns(time_mono_ns(), ns);
 	while (time_mono_ns() < deadline && atomic_load(&c->word) == word)
 		futex_wait_until(&c->word, word, deadline);
 }

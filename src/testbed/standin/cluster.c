@@ -35,7 +35,7 @@ static void config_map_fini(struct config_map *m)
 	str_map_fini(&m->data);
 }
 
-void cluster_fini(struct cluster *c)
+void cluster_free_objects(struct cluster *c)
 {
 	for (size_t i = 0; i < c->n_pods; i++)
 		c->pods[i] = pod_free(c->pods[i]);
@@ -49,8 +49,8 @@ void cluster_fini(struct cluster *c)
 	*c = (struct cluster){ 0 };
 }
 
-static bool named(const char *namespace_, const char *name, const char *want_namespace,
-	const char *want)
+static bool has_object_name(const char *namespace_, const char *name,
+	const char *want_namespace, const char *want)
 {
 	return strcmp(name, want) == 0 &&
 	       (!want_namespace || strcmp(namespace_, want_namespace) == 0);
@@ -59,7 +59,7 @@ static bool named(const char *namespace_, const char *name, const char *want_nam
 struct pod *cluster_pod(const struct cluster *c, const char *namespace_, const char *name)
 {
 	for (size_t i = 0; i < c->n_pods; i++) {
-		if (named(c->pods[i]->namespace_, c->pods[i]->name, namespace_, name))
+		if (has_object_name(c->pods[i]->namespace_, c->pods[i]->name, namespace_, name))
 			return c->pods[i];
 	}
 	return NULL;
@@ -78,8 +78,8 @@ struct deployment *cluster_deployment(const struct cluster *c, const char *names
 	const char *name)
 {
 	for (size_t i = 0; i < c->n_deployments; i++) {
-		if (named(c->deployments[i].namespace_, c->deployments[i].name, namespace_,
-			    name))
+		if (has_object_name(c->deployments[i].namespace_, c->deployments[i].name,
+			    namespace_, name))
 			return &c->deployments[i];
 	}
 	return NULL;
@@ -89,8 +89,8 @@ static struct config_map *find_config_map(const struct cluster *c, const char *n
 	const char *name)
 {
 	for (size_t i = 0; i < c->n_config_maps; i++) {
-		if (named(c->config_maps[i].namespace_, c->config_maps[i].name, namespace_,
-			    name))
+		if (has_object_name(c->config_maps[i].namespace_, c->config_maps[i].name,
+			    namespace_, name))
 			return &c->config_maps[i];
 	}
 	return NULL;
@@ -117,9 +117,9 @@ static bool owned_by(const struct pod *p, const struct deployment *d)
 	       strcmp(p->namespace_, d->namespace_) == 0;
 }
 
-struct pod_tally cluster_tally(const struct cluster *c, const struct deployment *d)
+struct pod_counts cluster_count_pods(const struct cluster *c, const struct deployment *d)
 {
-	struct pod_tally t = { 0 };
+	struct pod_counts t = { 0 };
 
 	for (size_t i = 0; i < c->n_pods; i++) {
 		const struct pod *p = c->pods[i];
@@ -137,7 +137,7 @@ struct pod_tally cluster_tally(const struct cluster *c, const struct deployment 
 
 /* --- names --- */
 
-static uint32_t fnv32(uint32_t h, const char *text)
+static uint32_t hash_name_fnv32(uint32_t h, const char *text)
 {
 	for (; text && *text; text++)
 		h = (h ^ (unsigned char)*text) * 16777619U;
@@ -150,21 +150,26 @@ static uint32_t hash_template(const struct pod_spec *s)
 	char number[16];
 
 	for (size_t i = 0; i < s->labels.n; i++)
-		h = fnv32(fnv32(h, s->labels.v[i].key), s->labels.v[i].value);
+		h = hash_name_fnv32(hash_name_fnv32(h, s->labels.v[i].key),
+			s->labels.v[i].value);
 	for (size_t i = 0; i < s->node_selector.n; i++)
-		h = fnv32(fnv32(h, s->node_selector.v[i].key), s->node_selector.v[i].value);
+		h = hash_name_fnv32(hash_name_fnv32(h, s->node_selector.v[i].key),
+			s->node_selector.v[i].value);
 	for (size_t i = 0; i < s->n_tolerations; i++)
-		h = fnv32(fnv32(h, s->tolerations[i].key), s->tolerations[i].value);
+		h = hash_name_fnv32(hash_name_fnv32(h, s->tolerations[i].key),
+			s->tolerations[i].value);
 	for (size_t i = 0; i < s->n_containers; i++) {
 		const struct container *c = &s->containers[i];
 
-		h = fnv32(fnv32(h, c->name), c->image);
-		for (size_t k = 0; k < c->n_wants; k++) {
-			(void)snprintf(number, sizeof(number), "%u", c->wants[k].n);
-			h = fnv32(fnv32(h, c->wants[k].resource), number);
+		h = hash_name_fnv32(hash_name_fnv32(h, c->name), c->image);
+		for (size_t k = 0; k < c->n_requests; k++) {
+			(void)snprintf(number, sizeof(number), "%u", c->requests[k].n);
+			h = hash_name_fnv32(hash_name_fnv32(h, c->requests[k].resource),
+				number);
 		}
 		for (size_t k = 0; k < c->env.n; k++)
-			h = fnv32(fnv32(h, c->env.v[k].key), c->env.v[k].value);
+			h = hash_name_fnv32(hash_name_fnv32(h, c->env.v[k].key),
+				c->env.v[k].value);
 	}
 	return h;
 }
@@ -180,9 +185,9 @@ static char *template_hash(const struct pod_spec *s)
 	return strdup(text);
 }
 
-static void suffix(char ret[6], const struct deployment *d, uint64_t serial)
+static void format_pod_suffix(char ret[6], const struct deployment *d, uint64_t serial)
 {
-	uint64_t h = fnv32(fnv32(2166136261U, d->name), d->hash);
+	uint64_t h = hash_name_fnv32(hash_name_fnv32(2166136261U, d->name), d->hash);
 
 	h = (h + serial * UINT64_C(0x9e3779b97f4a7c15)) * UINT64_C(0xbf58476d1ce4e5b9);
 	h ^= h >> 29;
@@ -197,7 +202,7 @@ static char *pod_name(const struct deployment *d, uint64_t serial)
 	/* Kubernetes cuts a generated name's base to 58 characters. */
 	int base = (int)strlen(d->name), room = 57 - (int)strlen(d->hash);
 
-	suffix(tail, d, serial);
+	format_pod_suffix(tail, d, serial);
 	if (base > room)
 		base = room;
 	if (asprintf(&name, "%.*s-%s-%s", base, d->name, d->hash, tail) < 0)
@@ -207,7 +212,7 @@ static char *pod_name(const struct deployment *d, uint64_t serial)
 
 /* --- pods --- */
 
-static int add_pod(struct cluster *c, struct pod *p, struct error *err)
+static int add_cluster_pod(struct cluster *c, struct pod *p, struct error *err)
 {
 	struct pod **grown;
 
@@ -248,7 +253,7 @@ static int create_owned(struct cluster *c, struct deployment *d, uint64_t now_ns
 		return -1;
 	p->owner = strdup(d->name);
 	p->hash = strdup(d->hash);
-	if (!p->owner || !p->hash || add_pod(c, p, err) < 0) {
+	if (!p->owner || !p->hash || add_cluster_pod(c, p, err) < 0) {
 		p = pod_free(p);
 		return error_nomem(err);
 	}
@@ -274,7 +279,7 @@ static int apply_pod(struct cluster *c, const struct object *o, uint64_t now_ns,
 	}
 	if (pod_new(&p, o->namespace_, o->name, ++c->serial, o->spec, now_ns, err) < 0)
 		return -1;
-	if (add_pod(c, p, err) < 0) {
+	if (add_cluster_pod(c, p, err) < 0) {
 		p = pod_free(p);
 		return -1;
 	}
@@ -402,7 +407,7 @@ int cluster_apply(struct cluster *c, const struct object *o, uint64_t now_ns,
 	return error_set(err, ERR_INTERNAL, "kind %d", (int)o->kind);
 }
 
-static int not_found(enum object_kind kind, const char *name, struct error *err)
+static int set_object_not_found(enum object_kind kind, const char *name, struct error *err)
 {
 	static const char *const plurals[] = {
 		[OBJECT_POD] = "pods",
@@ -438,7 +443,8 @@ int cluster_delete(struct cluster *c, enum object_kind kind, const char *namespa
 	switch (kind) {
 	case OBJECT_POD:
 		for (size_t i = 0; i < c->n_pods; i++) {
-			if (!named(c->pods[i]->namespace_, c->pods[i]->name, namespace_, name))
+			if (!has_object_name(c->pods[i]->namespace_, c->pods[i]->name,
+				    namespace_, name))
 				continue;
 			remove_pod(c, i, gone, arg);
 			return 0;
@@ -461,7 +467,7 @@ int cluster_delete(struct cluster *c, enum object_kind kind, const char *namespa
 	case OBJECT_NAMESPACE:
 		return 0;
 	}
-	return not_found(kind, name, err);
+	return set_object_not_found(kind, name, err);
 }
 
 int cluster_scale(struct cluster *c, const char *namespace_, const char *name,
@@ -470,7 +476,7 @@ int cluster_scale(struct cluster *c, const char *namespace_, const char *name,
 	struct deployment *d = cluster_deployment(c, namespace_, name);
 
 	if (!d)
-		return not_found(OBJECT_DEPLOYMENT, name, err);
+		return set_object_not_found(OBJECT_DEPLOYMENT, name, err);
 	if (replicas > MANIFEST_REPLICAS_MAX)
 		return error_set(err, ERR_LIMIT, "%u replicas, the stand-in's limit is %d",
 			replicas, MANIFEST_REPLICAS_MAX);
@@ -571,7 +577,7 @@ static bool step_deployment(struct cluster *c, struct deployment *d, uint64_t no
 }
 
 /* A failed pod is replaced, but not as fast as it can fail. */
-static void note_failures(const struct cluster *c, struct deployment *d, uint64_t now_ns)
+static void delay_after_failures(const struct cluster *c, struct deployment *d, uint64_t now_ns)
 {
 	uint64_t newest = 0;
 	uint32_t n = 0;
@@ -591,7 +597,8 @@ static void note_failures(const struct cluster *c, struct deployment *d, uint64_
 	d->not_before_ns = now_ns + (NS_PER_SEC << (n > 5 ? 4 : n - 1));
 }
 
-static bool schedule(struct cluster *c, const struct node_view *node, uint64_t now_ns)
+static bool schedule_pending_pods(struct cluster *c, const struct node_view *node,
+	uint64_t now_ns)
 {
 	bool changed = false;
 
@@ -625,10 +632,10 @@ bool cluster_step(struct cluster *c, const struct node_view *node, uint64_t now_
 
 	*ret_next_ns = UINT64_MAX;
 	for (size_t i = 0; i < c->n_deployments; i++) {
-		note_failures(c, &c->deployments[i], now_ns);
+		delay_after_failures(c, &c->deployments[i], now_ns);
 		changed |=
 			step_deployment(c, &c->deployments[i], now_ns, gone, arg, ret_next_ns);
 	}
-	changed |= schedule(c, node, now_ns);
+	changed |= schedule_pending_pods(c, node, now_ns);
 	return changed;
 }

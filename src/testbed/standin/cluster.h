@@ -45,7 +45,7 @@ struct cluster {
 	uint64_t serial;
 };
 
-void cluster_fini(struct cluster *c);
+void cluster_free_objects(struct cluster *c);
 
 enum cluster_verb { CLUSTER_CREATED, CLUSTER_CONFIGURED, CLUSTER_UNCHANGED };
 const char *cluster_verb_name(enum cluster_verb v); /* "created" */
@@ -80,9 +80,9 @@ const struct config_map *cluster_config_map(const struct cluster *c, const char 
 /* The oldest pod that waits for admission, or NULL. */
 struct pod *cluster_next_bound(const struct cluster *c);
 
-struct pod_tally {
+struct pod_counts {
 	uint32_t total, pending, starting, running, failed;
 };
 
 /* Pods of the deployment, or of all if @d is NULL. */
-struct pod_tally cluster_tally(const struct cluster *c, const struct deployment *d);
+struct pod_counts cluster_count_pods(const struct cluster *c, const struct deployment *d);

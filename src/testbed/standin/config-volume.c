@@ -37,7 +37,7 @@ static void remove_tree(int dir_fd, const char *name)
 }
 
 /* "..2026_11_21_01_02_03.123456789", as pkg/volume/util/atomic_writer.go names it. */
-static void stamp(char *ret, size_t cap)
+static void format_volume_stamp(char *ret, size_t cap)
 {
 	uint64_t now = time_wall_ns();
 	time_t seconds = (time_t)(now / NS_PER_SEC);
@@ -110,7 +110,7 @@ int config_volume_write(const char *dir, const struct str_map *data, struct erro
 	fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (fd < 0)
 		return error_sys(err, errno, "open '%s'", dir);
-	stamp(fresh, sizeof(fresh));
+	format_volume_stamp(fresh, sizeof(fresh));
 	if (mkdirat(fd, fresh, 0755) < 0)
 		return error_sys(err, errno, "mkdir '%s/%s'", dir, fresh);
 	len = readlinkat(fd, DATA, old, sizeof(old) - 1);

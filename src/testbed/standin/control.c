@@ -24,7 +24,7 @@ int control_address(char *ret, size_t cap, const char *kubelet_dir, struct error
 	return 0;
 }
 
-static void reply_json_take(struct http_exchange *x, json_t *o)
+static void reply_owned_json(struct http_exchange *x, json_t *o)
 {
 	CLEANUP(freep) char *text = o ? json_dumps(o, JSON_COMPACT) : NULL;
 	struct error err = ERROR_INIT;
@@ -40,14 +40,14 @@ static void reply_json_take(struct http_exchange *x, json_t *o)
 
 /* --- what is posted --- */
 
-static const char *text_of(const json_t *body, const char *key, const char *def)
+static const char *get_body_text(const json_t *body, const char *key, const char *def)
 {
 	const char *text = json_string_value(json_object_get(body, key));
 
 	return text ? text : def;
 }
 
-static int need(const char *text, const char *key, struct error *err)
+static int require_body_text(const char *text, const char *key, struct error *err)
 {
 	return text ? 0 : error_set(err, ERR_INVALID, "%s: expected a string, found none", key);
 }
@@ -58,8 +58,8 @@ static int read_manifest(const json_t *body, struct manifest **ret, struct error
 
 	if (!json_is_string(text))
 		return error_set(err, ERR_INVALID, "manifest: expected a string, found none");
-	return manifest_parse(ret, text_of(body, "name", "manifest"), json_string_value(text),
-		json_string_length(text), err);
+	return manifest_parse(ret, get_body_text(body, "name", "manifest"),
+		json_string_value(text), json_string_length(text), err);
 }
 
 static json_t *lines_json(const struct strv *lines)
@@ -86,7 +86,8 @@ static int post_delete(struct standin *s, const json_t *body, json_t **ret, stru
 {
 	CLEANUP(manifest_freep) struct manifest *m = NULL;
 	CLEANUP(strv_fini) struct strv lines = STRV_INIT;
-	const char *kind = text_of(body, "kind", NULL), *name = text_of(body, "name", NULL);
+	const char *kind = get_body_text(body, "kind", NULL),
+		   *name = get_body_text(body, "name", NULL);
 	enum object_kind k;
 
 	if (!kind) {
@@ -99,8 +100,8 @@ static int post_delete(struct standin *s, const json_t *body, json_t **ret, stru
 	if (!object_kind_parse(kind, &k))
 		return error_set(err, ERR_INVALID,
 			"the server doesn't have a resource type \"%.60s\"", kind);
-	if (need(name, "name", err) < 0 ||
-		standin_delete(s, k, text_of(body, "namespace", NULL), name, err) < 0)
+	if (require_body_text(name, "name", err) < 0 ||
+		standin_delete(s, k, get_body_text(body, "namespace", NULL), name, err) < 0)
 		return -1;
 	*ret = json_pack("{s:[o]}", "lines",
 		json_sprintf("%s \"%s\" deleted", object_kind_arg(k), name));
@@ -109,16 +110,16 @@ static int post_delete(struct standin *s, const json_t *body, json_t **ret, stru
 
 static int post_scale(struct standin *s, const json_t *body, json_t **ret, struct error *err)
 {
-	const char *name = text_of(body, "name", NULL);
+	const char *name = get_body_text(body, "name", NULL);
 	json_t *n = json_object_get(body, "replicas");
 
-	if (need(name, "name", err) < 0)
+	if (require_body_text(name, "name", err) < 0)
 		return -1;
 	if (!json_is_integer(n) || json_integer_value(n) < 0 ||
 		json_integer_value(n) > MANIFEST_REPLICAS_MAX)
 		return error_set(err, ERR_INVALID, "replicas: expected 0 to %d",
 			MANIFEST_REPLICAS_MAX);
-	if (standin_scale(s, text_of(body, "namespace", NULL), name,
+	if (standin_scale(s, get_body_text(body, "namespace", NULL), name,
 		    (uint32_t)json_integer_value(n), err) < 0)
 		return -1;
 	*ret = json_pack("{s:[o]}", "lines", json_sprintf("deployment.apps/%s scaled", name));
@@ -127,10 +128,10 @@ static int post_scale(struct standin *s, const json_t *body, json_t **ret, struc
 
 static int post_label(struct standin *s, const json_t *body, json_t **ret, struct error *err)
 {
-	const char *key = text_of(body, "key", NULL);
+	const char *key = get_body_text(body, "key", NULL);
 
-	if (need(key, "key", err) < 0 ||
-		standin_label(s, key, text_of(body, "value", NULL), err) < 0)
+	if (require_body_text(key, "key", err) < 0 ||
+		standin_label(s, key, get_body_text(body, "value", NULL), err) < 0)
 		return -1;
 	*ret = json_pack("{s:[o]}", "lines",
 		json_sprintf("node/%s labeled", standin_node(s)->name));
@@ -154,15 +155,15 @@ static int post_restart(struct standin *s, const json_t *body, json_t **ret, str
 static int post_fault(struct standin *s, const json_t *body, json_t **ret, struct error *err)
 {
 	CLEANUP(buf_fini) struct buf said = BUF_INIT(4096);
-	const char *args[4] = { NULL }, *name = text_of(body, "name", NULL);
+	const char *args[4] = { NULL }, *name = get_body_text(body, "name", NULL);
 	json_t *list = json_object_get(body, "args");
 	size_t n = json_array_size(list);
 
-	if (need(name, "name", err) < 0)
+	if (require_body_text(name, "name", err) < 0)
 		return -1;
 	for (size_t i = 0; i < n && i < ARRAY_LEN(args); i++) {
 		args[i] = json_string_value(json_array_get(list, i));
-		if (need(args[i], "args", err) < 0)
+		if (require_body_text(args[i], "args", err) < 0)
 			return -1;
 	}
 	if (n > ARRAY_LEN(args))
@@ -215,8 +216,8 @@ static int do_post(struct control *c, const struct http_request *req, json_t **r
 	return error_set(err, ERR_NOT_FOUND, "no %s %.100s here", req->method, req->path);
 }
 
-static int do_get(struct control *c, struct http_exchange *x, const struct http_request *req,
-	json_t **ret, struct error *err)
+static int handle_control_get(struct control *c, struct http_exchange *x,
+	const struct http_request *req, json_t **ret, struct error *err)
 {
 	for (size_t i = 0; i < ARRAY_LEN(views); i++) {
 		if (strcmp(views[i].path, req->path) == 0) {
@@ -235,7 +236,8 @@ static int do_get(struct control *c, struct http_exchange *x, const struct http_
 	return 0;
 }
 
-static void on_request(void *arg, struct http_exchange *x, const struct http_request *req)
+static void on_control_request(void *arg, struct http_exchange *x,
+	const struct http_request *req)
 {
 	struct control *c = arg;
 	struct error err = ERROR_INIT;
@@ -243,7 +245,7 @@ static void on_request(void *arg, struct http_exchange *x, const struct http_req
 	int rc;
 
 	if (strcmp(req->method, "GET") == 0)
-		rc = do_get(c, x, req, &answer, &err);
+		rc = handle_control_get(c, x, req, &answer, &err);
 	else if (strcmp(req->method, "POST") == 0)
 		rc = do_post(c, req, &answer, &err);
 	else
@@ -252,10 +254,11 @@ static void on_request(void *arg, struct http_exchange *x, const struct http_req
 	if (rc < 0)
 		http_reply_error(x, &err);
 	else
-		reply_json_take(x, answer);
+		reply_owned_json(x, answer);
 }
 
-int control_start(struct control **ret, uv_loop_t *loop, struct standin *s, struct error *err)
+int standin_control_start(struct control **ret, uv_loop_t *loop, struct standin *s,
+	struct error *err)
 {
 	struct control *c = calloc(1, sizeof(*c));
 	char address[160];
@@ -265,7 +268,8 @@ int control_start(struct control **ret, uv_loop_t *loop, struct standin *s, stru
 	c->s = s;
 	if (control_address(address, sizeof(address), kubelet_dir(standin_kubelet(s)), err) <
 			0 ||
-		http_server_start(&c->http, loop, address, 0600, on_request, c, err) < 0) {
+		http_server_start(&c->http, loop, address, 0600, on_control_request, c, err) <
+			0) {
 		free(c);
 		return -1;
 	}
@@ -273,7 +277,7 @@ int control_start(struct control **ret, uv_loop_t *loop, struct standin *s, stru
 	return 0;
 }
 
-struct control *control_stop(struct control *c)
+struct control *standin_control_stop(struct control *c)
 {
 	if (!c)
 		return NULL;

@@ -10,10 +10,10 @@
 struct fault_args {
 	struct kubelet *k;
 	const char *first; /* NULL: none */
-	struct buf *said;
+	struct buf *output;
 };
 
-static int read_number(const struct fault_args *a, const char *what, uint32_t def,
+static int parse_fault_number(const struct fault_args *a, const char *what, uint32_t def,
 	uint32_t *ret, struct error *err)
 {
 	*ret = def;
@@ -36,7 +36,7 @@ static int read_switch(const struct fault_args *a, bool *ret, struct error *err)
 }
 
 /* All resources, or one that there is. */
-static int check_resource(const struct fault_args *a, struct error *err)
+static int check_fault_resource(const struct fault_args *a, struct error *err)
 {
 	struct resource_count n;
 
@@ -47,100 +47,104 @@ static int check_resource(const struct fault_args *a, struct error *err)
 				 a->first);
 }
 
-static int do_clear(const struct fault_args *a, struct error *err)
+static int clear_faults(const struct fault_args *a, struct error *err)
 {
 	(void)err;
 	*kubelet_faults(a->k) = (struct kubelet_faults){ 0 };
-	buf_puts(a->said, "all faults are off");
+	buf_puts(a->output, "all faults are off");
 	return 0;
 }
 
-static int do_delay(const struct fault_args *a, struct error *err)
+static int apply_delay_fault(const struct fault_args *a, struct error *err)
 {
 	uint32_t ms;
 
-	if (read_number(a, "delay", 1000, &ms, err) < 0)
+	if (parse_fault_number(a, "delay", 1000, &ms, err) < 0)
 		return -1;
 	kubelet_faults(a->k)->delay_ns = ms * NS_PER_MS;
-	buf_printf(a->said, "Register and PodResources are answered after %u ms", ms);
+	buf_printf(a->output, "Register and PodResources are answered after %u ms", ms);
 	return 0;
 }
 
-static int do_delete_sockets(const struct fault_args *a, struct error *err)
+static int apply_delete_sockets_fault(const struct fault_args *a, struct error *err)
 {
 	(void)err;
-	buf_printf(a->said, "%u plugin sockets deleted", kubelet_delete_sockets(a->k));
+	buf_printf(a->output, "%u plugin sockets deleted", kubelet_delete_sockets(a->k));
 	return 0;
 }
 
-static int do_drop_streams(const struct fault_args *a, struct error *err)
+static int apply_drop_streams_fault(const struct fault_args *a, struct error *err)
 {
-	if (check_resource(a, err) < 0)
+	if (check_fault_resource(a, err) < 0)
 		return -1;
-	buf_printf(a->said, "%u ListAndWatch streams dropped",
+	buf_printf(a->output, "%u ListAndWatch streams dropped",
 		kubelet_drop_streams(a->k, a->first));
 	return 0;
 }
 
-static int do_duplicate(const struct fault_args *a, struct error *err)
+static int apply_duplicate_fault(const struct fault_args *a, struct error *err)
 {
-	if (check_resource(a, err) < 0)
+	if (check_fault_resource(a, err) < 0)
 		return -1;
-	buf_printf(a->said, "%u ListAndWatch streams doubled",
+	buf_printf(a->output, "%u ListAndWatch streams doubled",
 		kubelet_duplicate_streams(a->k, a->first));
 	return 0;
 }
 
-static int do_never_answer(const struct fault_args *a, struct error *err)
+static int apply_never_answer_fault(const struct fault_args *a, struct error *err)
 {
 	if (read_switch(a, &kubelet_faults(a->k)->never_answer, err) < 0)
 		return -1;
-	buf_printf(a->said, "Register is %s",
+	buf_printf(a->output, "Register is %s",
 		kubelet_faults(a->k)->never_answer ? "never answered" : "answered again");
 	return 0;
 }
 
-static int do_race(const struct fault_args *a, struct error *err)
+static int apply_race_fault(const struct fault_args *a, struct error *err)
 {
 	if (read_switch(a, &kubelet_faults(a->k)->reregister_race, err) < 0)
 		return -1;
-	buf_printf(a->said, "the re-registration race of kubelets up to 1.36 is %s",
+	buf_printf(a->output, "the re-registration race of kubelets up to 1.36 is %s",
 		kubelet_faults(a->k)->reregister_race ? "on" : "off");
 	return 0;
 }
 
-static int do_refuse(const struct fault_args *a, struct error *err)
+static int apply_refuse_fault(const struct fault_args *a, struct error *err)
 {
-	if (read_number(a, "refuse", 1, &kubelet_faults(a->k)->refuse, err) < 0)
+	if (parse_fault_number(a, "refuse", 1, &kubelet_faults(a->k)->refuse, err) < 0)
 		return -1;
-	buf_printf(a->said, "the next %u registrations are refused",
+	buf_printf(a->output, "the next %u registrations are refused",
 		kubelet_faults(a->k)->refuse);
 	return 0;
 }
 
-static int do_slow_reader(const struct fault_args *a, struct error *err)
+static int apply_slow_reader_fault(const struct fault_args *a, struct error *err)
 {
-	if (check_resource(a, err) < 0)
+	if (check_fault_resource(a, err) < 0)
 		return -1;
-	buf_printf(a->said, "%u ListAndWatch streams opened that never read",
+	buf_printf(a->output, "%u ListAndWatch streams opened that never read",
 		kubelet_slow_reader(a->k, a->first));
 	return 0;
 }
 
 typedef int (*fault_fn)(const struct fault_args *a, struct error *err);
 
-#define FAULTS(X)                                                                              \
-	X("clear", "", "turn all lasting faults off", do_clear)                                \
-	X("delay", "[MS]", "answer Register and PodResources late", do_delay)                  \
-	X("delete-sockets", "", "delete the plugins' socket files", do_delete_sockets)         \
-	X("drop-streams", "[RESOURCE]", "end ListAndWatch streams", do_drop_streams)           \
-	X("duplicate-stream", "[RESOURCE]", "open a second ListAndWatch", do_duplicate)        \
-	X("never-answer", "[on|off]", "take Register calls and never answer", do_never_answer) \
-	X("refuse", "[N]", "refuse the next N registrations", do_refuse)                       \
-	X("reregister-race", "[on|off]",                                                       \
-		"the end of an old stream disconnects the new plugin (kubelets up to 1.36)",   \
-		do_race)                                                                       \
-	X("slow-reader", "[RESOURCE]", "open a ListAndWatch that never reads", do_slow_reader)
+#define FAULTS(X)                                                                             \
+	X("clear", "", "turn all lasting faults off", clear_faults)                           \
+	X("delay", "[MS]", "answer Register and PodResources late", apply_delay_fault)        \
+	X("delete-sockets", "", "delete the plugins' socket files",                           \
+		apply_delete_sockets_fault)                                                   \
+	X("drop-streams", "[RESOURCE]", "end ListAndWatch streams", apply_drop_streams_fault) \
+	X("duplicate-stream", "[RESOURCE]", "open a second ListAndWatch",                     \
+		apply_duplicate_fault)                                                        \
+	X("never-answer", "[on|off]", "take Register calls and never answer",                 \
+		apply_never_answer_fault)                                                     \
+	X("refuse", "[N]", "refuse the next N registrations", apply_refuse_fault)             \
+	X("reregister-race", "[on|off]",                                                      \
+		"the end of an old stream disconnects the new plugin (kubelets up to 1.36)",  \
+		apply_race_fault)                                                             \
+	X("slow-reader", "[RESOURCE]", "open a ListAndWatch that never reads",                \
+		apply_slow_reader_fault)
 
 #define ROW(name, args, help, fn) { name, args, help },
 const struct standin_fault_row standin_faults[] = { FAULTS(ROW) };
@@ -156,7 +160,7 @@ int standin_fault(struct standin *s, const char *name, const char *const *args, 
 {
 	struct fault_args a = { .k = standin_kubelet(s),
 		.first = n_args ? args[0] : NULL,
-		.said = ret };
+		.output = ret };
 
 	for (size_t i = 0; i < standin_n_faults; i++) {
 		if (strcmp(standin_faults[i].name, name) != 0)

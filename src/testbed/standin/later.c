@@ -5,30 +5,31 @@
 
 #include <stdlib.h>
 
-struct later {
+struct once_timer {
 	uv_timer_t timer;
 	void (*fn)(void *arg);
 	void *arg;
 };
 
-static void on_closed(uv_handle_t *h)
+static void on_once_timer_closed(uv_handle_t *h)
 {
 	free(h->data);
 }
 
-static void on_timer(uv_timer_t *t)
+static void on_once_timer(uv_timer_t *t)
 {
-	struct later *l = t->data;
+	struct once_timer *l = t->data;
 	void (*fn)(void *) = l->fn;
 	void *arg = l->arg;
 
-	uv_close((uv_handle_t *)t, on_closed);
+	uv_close((uv_handle_t *)t, on_once_timer_closed);
 	fn(arg);
 }
 
-struct later *later_start(uv_loop_t *loop, uint64_t delay_ns, void (*fn)(void *arg), void *arg)
+struct once_timer *once_timer_start(uv_loop_t *loop, uint64_t delay_ns, void (*fn)(void *arg),
+	void *arg)
 {
-	struct later *l = calloc(1, sizeof(*l));
+	struct once_timer *l = calloc(1, sizeof(*l));
 
 	if (!l)
 		return NULL;
@@ -36,14 +37,15 @@ struct later *later_start(uv_loop_t *loop, uint64_t delay_ns, void (*fn)(void *a
 	l->arg = arg;
 	l->timer.data = l;
 	(void)uv_timer_init(loop, &l->timer); /* cannot say no */
-	(void)uv_timer_start(&l->timer, on_timer, (delay_ns + NS_PER_MS - 1) / NS_PER_MS, 0);
+	(void)uv_timer_start(&l->timer, on_once_timer, (delay_ns + NS_PER_MS - 1) / NS_PER_MS,
+		0);
 	uv_unref((uv_handle_t *)&l->timer);
 	return l;
 }
 
-struct later *later_cancel(struct later *l)
+struct once_timer *once_timer_cancel(struct once_timer *l)
 {
 	if (l)
-		uv_close((uv_handle_t *)&l->timer, on_closed);
+		uv_close((uv_handle_t *)&l->timer, on_once_timer_closed);
 	return NULL;
 }

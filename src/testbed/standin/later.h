@@ -8,10 +8,11 @@
 #include <stdint.h>
 #include <uv.h>
 
-struct later;
+struct once_timer;
 
 /* NULL: no memory. The object is gone once @fn runs. */
-struct later *later_start(uv_loop_t *loop, uint64_t delay_ns, void (*fn)(void *arg), void *arg);
+struct once_timer *once_timer_start(uv_loop_t *loop, uint64_t delay_ns, void (*fn)(void *arg),
+	void *arg);
 
 /* @fn will not run. Returns NULL; takes NULL. */
-struct later *later_cancel(struct later *l);
+struct once_timer *once_timer_cancel(struct once_timer *l);

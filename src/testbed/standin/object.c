@@ -91,9 +91,9 @@ static void container_fini(struct container *c)
 {
 	free(c->name);
 	free(c->image);
-	for (size_t i = 0; i < c->n_wants; i++)
-		free(c->wants[i].resource);
-	free(c->wants);
+	for (size_t i = 0; i < c->n_requests; i++)
+		free(c->requests[i].resource);
+	free(c->requests);
 	str_map_fini(&c->env);
 }
 
@@ -123,11 +123,11 @@ struct pod_spec *pod_spec_unref(struct pod_spec *s)
 	return NULL;
 }
 
-static uint64_t container_wants(const struct container *c, const char *resource)
+static uint64_t get_container_request(const struct container *c, const char *resource)
 {
-	for (size_t i = 0; i < c->n_wants; i++) {
-		if (strcmp(c->wants[i].resource, resource) == 0)
-			return c->wants[i].n;
+	for (size_t i = 0; i < c->n_requests; i++) {
+		if (strcmp(c->requests[i].resource, resource) == 0)
+			return c->requests[i].n;
 	}
 	return 0;
 }
@@ -138,7 +138,7 @@ uint64_t pod_spec_request(const struct pod_spec *s, const char *resource)
 
 	for (size_t i = 0; i < s->n_containers; i++) {
 		const struct container *c = &s->containers[i];
-		uint64_t n = container_wants(c, resource);
+		uint64_t n = get_container_request(c, resource);
 
 		if (c->sidecar)
 			sidecars += n;
@@ -153,8 +153,8 @@ uint64_t pod_spec_request(const struct pod_spec *s, const char *resource)
 int pod_spec_resources(const struct pod_spec *s, struct strv *ret, struct error *err)
 {
 	for (size_t i = 0; i < s->n_containers; i++) {
-		for (size_t k = 0; k < s->containers[i].n_wants; k++) {
-			const struct quantity *q = &s->containers[i].wants[k];
+		for (size_t k = 0; k < s->containers[i].n_requests; k++) {
+			const struct quantity *q = &s->containers[i].requests[k];
 
 			if (q->n > 0 && !strv_has(ret, q->resource) &&
 				strv_add(ret, q->resource, err) < 0)
@@ -170,19 +170,19 @@ static bool map_equal(const struct str_map *a, const struct str_map *b)
 	return a->n == b->n && str_map_covers(a, b);
 }
 
-static bool text_equal(const char *a, const char *b)
+static bool is_spec_text_equal(const char *a, const char *b)
 {
 	return a == b || (a && b && strcmp(a, b) == 0);
 }
 
 static bool container_equal(const struct container *a, const struct container *b)
 {
-	if (!text_equal(a->name, b->name) || !text_equal(a->image, b->image) ||
-		a->init != b->init || a->sidecar != b->sidecar || a->n_wants != b->n_wants ||
-		!map_equal(&a->env, &b->env))
+	if (!is_spec_text_equal(a->name, b->name) || !is_spec_text_equal(a->image, b->image) ||
+		a->init != b->init || a->sidecar != b->sidecar ||
+		a->n_requests != b->n_requests || !map_equal(&a->env, &b->env))
 		return false;
-	for (size_t i = 0; i < a->n_wants; i++) {
-		if (container_wants(b, a->wants[i].resource) != a->wants[i].n)
+	for (size_t i = 0; i < a->n_requests; i++) {
+		if (get_container_request(b, a->requests[i].resource) != a->requests[i].n)
 			return false;
 	}
 	return true;
@@ -193,13 +193,15 @@ bool pod_spec_equal(const struct pod_spec *a, const struct pod_spec *b)
 	if (!map_equal(&a->labels, &b->labels) ||
 		!map_equal(&a->node_selector, &b->node_selector) ||
 		a->n_tolerations != b->n_tolerations || a->n_containers != b->n_containers ||
-		a->restart_never != b->restart_never || !text_equal(a->node_name, b->node_name))
+		a->restart_never != b->restart_never ||
+		!is_spec_text_equal(a->node_name, b->node_name))
 		return false;
 	for (size_t i = 0; i < a->n_tolerations; i++) {
 		const struct toleration *x = &a->tolerations[i], *y = &b->tolerations[i];
 
-		if (!text_equal(x->key, y->key) || !text_equal(x->value, y->value) ||
-			!text_equal(x->effect, y->effect) || x->exists != y->exists)
+		if (!is_spec_text_equal(x->key, y->key) ||
+			!is_spec_text_equal(x->value, y->value) ||
+			!is_spec_text_equal(x->effect, y->effect) || x->exists != y->exists)
 			return false;
 	}
 	for (size_t i = 0; i < a->n_containers; i++) {

@@ -55,8 +55,8 @@ struct container {
 	char *name, *image;
 	bool init;    /* an init container */
 	bool sidecar; /* init and restartPolicy: Always */
-	struct quantity *wants;
-	size_t n_wants;
+	struct quantity *requests;
+	size_t n_requests;
 	struct str_map env; /* with a value in the manifest; of equal names the last one */
 };
 

@@ -67,7 +67,7 @@ int pod_new(struct pod **ret, const char *namespace_, const char *name, uint64_t
 	return 0;
 }
 
-static bool same(const char *a, const char *b)
+static bool is_status_text_equal(const char *a, const char *b)
 {
 	return a == b || (a && b && strcmp(a, b) == 0);
 }
@@ -75,8 +75,8 @@ static bool same(const char *a, const char *b)
 bool pod_set_status(struct pod *p, enum pod_phase phase, const char *reason,
 	const char *message)
 {
-	bool changed =
-		p->phase != phase || !same(p->reason, reason) || !same(p->message, message);
+	bool changed = p->phase != phase || !is_status_text_equal(p->reason, reason) ||
+		       !is_status_text_equal(p->message, message);
 	char *r, *m;
 
 	if (!changed)

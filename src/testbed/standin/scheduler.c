@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool bound(const struct pod *p)
+static bool is_pod_bound(const struct pod *p)
 {
 	return p->phase == POD_BOUND || p->phase == POD_ADMITTING || p->phase == POD_RUNNING;
 }
@@ -16,13 +16,13 @@ uint64_t scheduler_requested(struct pod *const *pods, size_t n, const char *reso
 	uint64_t sum = 0;
 
 	for (size_t i = 0; i < n; i++) {
-		if (bound(pods[i]))
+		if (is_pod_bound(pods[i]))
 			sum += pod_spec_request(pods[i]->spec, resource);
 	}
 	return sum;
 }
 
-static uint64_t allocatable(const struct node_view *node, const char *resource)
+static uint64_t get_allocatable(const struct node_view *node, const char *resource)
 {
 	for (size_t i = 0; i < node->n_resources; i++) {
 		if (strcmp(node->resources[i].name, resource) == 0)
@@ -40,7 +40,7 @@ static bool short_of(const struct node_view *node, struct pod *const *pods, size
 	size_t n_bound = 0, n_short = 0;
 
 	for (size_t i = 0; i < n; i++)
-		n_bound += bound(pods[i]);
+		n_bound += is_pod_bound(pods[i]);
 	if (node->max_pods && n_bound + 1 > node->max_pods) {
 		buf_puts(why, "1 Too many pods");
 		n_short++;
@@ -49,7 +49,7 @@ static bool short_of(const struct node_view *node, struct pod *const *pods, size
 		return true;
 	for (size_t i = 0; i < names.n; i++) {
 		uint64_t used = scheduler_requested(pods, n, names.v[i]);
-		uint64_t have = allocatable(node, names.v[i]);
+		uint64_t have = get_allocatable(node, names.v[i]);
 		uint64_t wanted = pod_spec_request(p->spec, names.v[i]);
 
 		if (wanted + used <= have)
@@ -61,7 +61,8 @@ static bool short_of(const struct node_view *node, struct pod *const *pods, size
 }
 
 /* The filters up to affinity: what evicting other pods could not mend. */
-static bool unresolvable(const struct node_view *node, const struct pod *p, struct buf *why)
+static bool is_pod_unresolvable(const struct node_view *node, const struct pod *p,
+	struct buf *why)
 {
 	if (node->unschedulable) {
 		buf_puts(why, "1 node(s) were unschedulable");
@@ -96,7 +97,7 @@ bool scheduler_fits(const struct node_view *node, struct pod *const *pods, size_
 
 	*ret_why = NULL;
 	buf_puts(&why, "0/1 nodes are available: ");
-	hopeless = unresolvable(node, p, &why);
+	hopeless = is_pod_unresolvable(node, p, &why);
 	if (!hopeless && !short_of(node, pods, n, p, &why, &hopeless))
 		return true;
 	/* The plugin of resource claims has no text of its own for a pod without claims (1.37). */

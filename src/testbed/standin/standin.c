@@ -30,20 +30,20 @@ struct standin {
 	size_t n_mounts;
 	struct node_resource *resources;
 	struct node_view view;
-	struct later *step, *next, *revive;
+	struct once_timer *step, *next, *revive;
 };
 
-static void on_step(void *arg);
+static void on_standin_step(void *arg);
 
-static void kick(struct standin *s)
+static void request_standin_step(struct standin *s)
 {
 	if (!s->step)
-		s->step = later_start(s->loop, 0, on_step, s);
+		s->step = once_timer_start(s->loop, 0, on_standin_step, s);
 }
 
 static void on_kubelet_changed(void *arg)
 {
-	kick(arg);
+	request_standin_step(arg);
 }
 
 static const struct kubelet_ops kubelet_ops = { .changed = on_kubelet_changed };
@@ -114,15 +114,15 @@ static void write_mounts(struct standin *s)
 	}
 }
 
-static void on_next(void *arg)
+static void on_pod_timer(void *arg)
 {
 	struct standin *s = arg;
 
 	s->next = NULL;
-	kick(s);
+	request_standin_step(s);
 }
 
-static void on_step(void *arg)
+static void on_standin_step(void *arg)
 {
 	struct standin *s = arg;
 	uint64_t now = time_mono_ns(), next;
@@ -135,9 +135,10 @@ static void on_step(void *arg)
 			break;
 	}
 	kubelet_step(s->kubelet);
-	s->next = later_cancel(s->next);
+	s->next = once_timer_cancel(s->next);
 	if (next != UINT64_MAX)
-		s->next = later_start(s->loop, next > now ? next - now : 0, on_next, s);
+		s->next =
+			once_timer_start(s->loop, next > now ? next - now : 0, on_pod_timer, s);
 	if (s->ops && s->ops->changed)
 		s->ops->changed(s->arg);
 }
@@ -206,11 +207,11 @@ struct standin *standin_stop(struct standin *s)
 	if (!s)
 		return NULL;
 	s->kubelet = kubelet_free(s->kubelet);
-	s->step = later_cancel(s->step);
-	s->next = later_cancel(s->next);
-	s->revive = later_cancel(s->revive);
+	s->step = once_timer_cancel(s->step);
+	s->next = once_timer_cancel(s->next);
+	s->revive = once_timer_cancel(s->revive);
 	s->rpc = rpc_free(s->rpc);
-	cluster_fini(&s->cluster);
+	cluster_free_objects(&s->cluster);
 	free(s->node_name);
 	str_map_fini(&s->labels);
 	for (size_t i = 0; i < s->n_taints; i++) {
@@ -230,7 +231,7 @@ struct standin *standin_stop(struct standin *s)
 	return NULL;
 }
 
-static int add_line(struct strv *lines, const struct object *o, const char *what,
+static int add_result_line(struct strv *lines, const struct object *o, const char *what,
 	struct error *err)
 {
 	CLEANUP(freep) char *text = NULL;
@@ -249,11 +250,12 @@ int standin_apply(struct standin *s, const struct manifest *m, struct strv *line
 {
 	enum cluster_verb verb = CLUSTER_UNCHANGED;
 
-	kick(s);
+	request_standin_step(s);
 	for (size_t i = 0; i < m->n; i++) {
 		if (cluster_apply(&s->cluster, &m->objects[i], time_mono_ns(), &verb, err) <
 				0 ||
-			add_line(lines, &m->objects[i], cluster_verb_name(verb), err) < 0)
+			add_result_line(lines, &m->objects[i], cluster_verb_name(verb), err) <
+				0)
 			return -1;
 	}
 	return 0;
@@ -262,7 +264,7 @@ int standin_apply(struct standin *s, const struct manifest *m, struct strv *line
 int standin_delete(struct standin *s, enum object_kind kind, const char *namespace_,
 	const char *name, struct error *err)
 {
-	kick(s);
+	request_standin_step(s);
 	return cluster_delete(&s->cluster, kind, namespace_, name, on_pod_gone, s, err);
 }
 
@@ -276,7 +278,7 @@ int standin_delete_all(struct standin *s, const struct manifest *m, struct strv 
 
 		if (standin_delete(s, o->kind, o->namespace_, o->name, err) < 0)
 			rc = -1; /* goes on with the rest, as kubectl does */
-		else if (add_line(lines, o, "deleted", err) < 0)
+		else if (add_result_line(lines, o, "deleted", err) < 0)
 			return -1;
 	}
 	return rc;
@@ -285,7 +287,7 @@ int standin_delete_all(struct standin *s, const struct manifest *m, struct strv 
 int standin_scale(struct standin *s, const char *namespace_, const char *name,
 	uint32_t replicas, struct error *err)
 {
-	kick(s);
+	request_standin_step(s);
 	return cluster_scale(&s->cluster, namespace_, name, replicas, err);
 }
 
@@ -302,7 +304,7 @@ void standin_clear(struct standin *s)
 	for (bool more = true; more && c->n_pods > 0;)
 		more = cluster_delete(c, OBJECT_POD, c->pods[0]->namespace_, c->pods[0]->name,
 			       on_pod_gone, s, NULL) == 0;
-	kick(s);
+	request_standin_step(s);
 }
 
 int standin_label(struct standin *s, const char *key, const char *value, struct error *err)
@@ -313,7 +315,7 @@ int standin_label(struct standin *s, const char *key, const char *value, struct 
 	if (value && !label_value_valid(value))
 		return error_set(err, ERR_INVALID, "metadata.labels: Invalid value: \"%.120s\"",
 			value);
-	kick(s);
+	request_standin_step(s);
 	if (value)
 		return str_map_set(&s->labels, key, value, err);
 	str_map_remove(&s->labels, key);
@@ -332,14 +334,14 @@ static void on_revive(void *arg)
 
 void standin_kill(struct standin *s, bool killed)
 {
-	s->revive = later_cancel(s->revive);
+	s->revive = once_timer_cancel(s->revive);
 	kubelet_stop(s->kubelet, killed);
-	kick(s);
+	request_standin_step(s);
 }
 
 int standin_revive(struct standin *s, struct error *err)
 {
-	s->revive = later_cancel(s->revive);
+	s->revive = once_timer_cancel(s->revive);
 	return kubelet_start(s->kubelet, err);
 }
 
@@ -348,6 +350,6 @@ int standin_restart(struct standin *s, uint64_t down_ns, bool killed, struct err
 	standin_kill(s, killed);
 	if (down_ns == 0)
 		return standin_revive(s, err);
-	s->revive = later_start(s->loop, down_ns, on_revive, s);
+	s->revive = once_timer_start(s->loop, down_ns, on_revive, s);
 	return s->revive ? 0 : error_nomem(err);
 }

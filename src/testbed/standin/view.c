@@ -9,7 +9,7 @@
 #define SET(object, key, value) (void)json_object_set_new((object), (key), (value))
 #define ADD(list, value)        (void)json_array_append_new((list), (value))
 
-static json_t *when(uint64_t mono_ns)
+static json_t *render_wall_time(uint64_t mono_ns)
 {
 	char text[TIME_RFC3339_MAX];
 	uint64_t now = time_mono_ns();
@@ -18,7 +18,7 @@ static json_t *when(uint64_t mono_ns)
 	return json_string(text);
 }
 
-static json_t *age(uint64_t mono_ns)
+static json_t *render_age_ns(uint64_t mono_ns)
 {
 	uint64_t now = time_mono_ns();
 
@@ -34,7 +34,7 @@ static json_t *map_json(const struct str_map *m)
 	return o;
 }
 
-static json_t *list_json(void)
+static json_t *new_list_json(void)
 {
 	json_t *o = json_object();
 
@@ -55,13 +55,13 @@ static json_t *object_json(const char *api_version, const char *kind, const char
 	if (namespace_)
 		SET(meta, "namespace", json_string(namespace_));
 	if (created_ns)
-		SET(meta, "creationTimestamp", when(created_ns));
+		SET(meta, "creationTimestamp", render_wall_time(created_ns));
 	SET(o, "metadata", meta);
 	return o;
 }
 
-static bool wanted(const char *namespace_, const char *name, const char *want_namespace,
-	const char *want_name)
+static bool is_object_selected(const char *namespace_, const char *name,
+	const char *want_namespace, const char *want_name)
 {
 	return (!want_namespace || strcmp(namespace_, want_namespace) == 0) &&
 	       (!want_name || strcmp(name, want_name) == 0);
@@ -83,8 +83,9 @@ static json_t *containers_json(const struct pod_spec *s, bool init)
 		limits = json_object();
 		SET(o, "name", json_string(c->name));
 		SET(o, "image", json_string(c->image));
-		for (size_t k = 0; k < c->n_wants; k++)
-			SET(limits, c->wants[k].resource, json_sprintf("%u", c->wants[k].n));
+		for (size_t k = 0; k < c->n_requests; k++)
+			SET(limits, c->requests[k].resource,
+				json_sprintf("%u", c->requests[k].n));
 		SET(o, "resources", json_pack("{s:o}", "limits", limits));
 		ADD(list, o);
 	}
@@ -208,12 +209,12 @@ static json_t *events_json(const struct pod *p)
 		ADD(list, json_pack("{s:s, s:s, s:s, s:s, s:i, s:o}", "type",
 				  e->warning ? "Warning" : "Normal", "reason", e->reason,
 				  "from", e->from, "message", e->text, "count", (int)e->count,
-				  "ageNs", age(e->last_ns)));
+				  "ageNs", render_age_ns(e->last_ns)));
 	}
 	return list;
 }
 
-static json_t *status_json(const struct pod *p)
+static json_t *render_pod_status(const struct pod *p)
 {
 	json_t *o = json_object();
 
@@ -223,7 +224,7 @@ static json_t *status_json(const struct pod *p)
 		SET(o, "message", json_string(p->message ? p->message : ""));
 	}
 	if (p->phase == POD_RUNNING)
-		SET(o, "startTime", when(p->started_ns));
+		SET(o, "startTime", render_wall_time(p->started_ns));
 	if (p->phase == POD_PENDING && p->message)
 		SET(o, "conditions",
 			json_pack("[{s:s, s:s, s:s, s:s}]", "type", "PodScheduled", "status",
@@ -235,13 +236,13 @@ static json_t *status_json(const struct pod *p)
 json_t *view_pods(struct standin *s, const char *namespace_, const char *name)
 {
 	const struct cluster *c = standin_cluster(s);
-	json_t *list = list_json(), *items = json_object_get(list, "items");
+	json_t *list = new_list_json(), *items = json_object_get(list, "items");
 
 	for (size_t i = 0; i < c->n_pods; i++) {
 		const struct pod *p = c->pods[i];
 		json_t *o, *meta, *own;
 
-		if (!wanted(p->namespace_, p->name, namespace_, name))
+		if (!is_object_selected(p->namespace_, p->name, namespace_, name))
 			continue;
 		o = object_json("v1", "Pod", p->namespace_, p->name, p->created_ns);
 		meta = json_object_get(o, "metadata");
@@ -251,10 +252,10 @@ json_t *view_pods(struct standin *s, const char *namespace_, const char *name)
 		SET(o, "spec",
 			spec_json(p->spec,
 				p->phase == POD_PENDING ? NULL : standin_node(s)->name));
-		SET(o, "status", status_json(p));
+		SET(o, "status", render_pod_status(p));
 		SET(own, "status", json_string(pod_status(p)));
 		SET(own, "deployment", p->owner ? json_string(p->owner) : json_null());
-		SET(own, "ageNs", age(p->created_ns));
+		SET(own, "ageNs", render_age_ns(p->created_ns));
 		SET(own, "grants", grants_json(s, p));
 		SET(own, "env", env_json(s, p));
 		SET(own, "events", events_json(p));
@@ -269,14 +270,14 @@ json_t *view_pods(struct standin *s, const char *namespace_, const char *name)
 json_t *view_deployments(struct standin *s, const char *namespace_, const char *name)
 {
 	const struct cluster *c = standin_cluster(s);
-	json_t *list = list_json(), *items = json_object_get(list, "items");
+	json_t *list = new_list_json(), *items = json_object_get(list, "items");
 
 	for (size_t i = 0; i < c->n_deployments; i++) {
 		const struct deployment *d = &c->deployments[i];
-		struct pod_tally t = cluster_tally(c, d);
+		struct pod_counts t = cluster_count_pods(c, d);
 		json_t *o;
 
-		if (!wanted(d->namespace_, d->name, namespace_, name))
+		if (!is_object_selected(d->namespace_, d->name, namespace_, name))
 			continue;
 		o = object_json("apps/v1", "Deployment", d->namespace_, d->name, d->created_ns);
 		SET(json_object_get(o, "metadata"), "labels", map_json(&d->labels));
@@ -291,7 +292,7 @@ json_t *view_deployments(struct standin *s, const char *namespace_, const char *
 				"readyReplicas", (int)t.running, "availableReplicas",
 				(int)t.running, "unavailableReplicas",
 				(int)(d->replicas - t.running)));
-		SET(o, "gpuslice", json_pack("{s:o}", "ageNs", age(d->created_ns)));
+		SET(o, "gpuslice", json_pack("{s:o}", "ageNs", render_age_ns(d->created_ns)));
 		ADD(items, o);
 	}
 	return list;
@@ -300,17 +301,17 @@ json_t *view_deployments(struct standin *s, const char *namespace_, const char *
 json_t *view_config_maps(struct standin *s, const char *namespace_, const char *name)
 {
 	const struct cluster *c = standin_cluster(s);
-	json_t *list = list_json(), *items = json_object_get(list, "items");
+	json_t *list = new_list_json(), *items = json_object_get(list, "items");
 
 	for (size_t i = 0; i < c->n_config_maps; i++) {
 		const struct config_map *m = &c->config_maps[i];
 		json_t *o;
 
-		if (!wanted(m->namespace_, m->name, namespace_, name))
+		if (!is_object_selected(m->namespace_, m->name, namespace_, name))
 			continue;
 		o = object_json("v1", "ConfigMap", m->namespace_, m->name, m->created_ns);
 		SET(o, "data", map_json(&m->data));
-		SET(o, "gpuslice", json_pack("{s:o}", "ageNs", age(m->created_ns)));
+		SET(o, "gpuslice", json_pack("{s:o}", "ageNs", render_age_ns(m->created_ns)));
 		ADD(items, o);
 	}
 	return list;
@@ -319,7 +320,7 @@ json_t *view_config_maps(struct standin *s, const char *namespace_, const char *
 json_t *view_nodes(struct standin *s)
 {
 	const struct node_view *v = standin_node(s);
-	json_t *list = list_json(), *o = object_json("v1", "Node", NULL, v->name, 0);
+	json_t *list = new_list_json(), *o = object_json("v1", "Node", NULL, v->name, 0);
 	json_t *capacity = json_object(), *allocatable = json_object(), *taints = json_array();
 	bool ready = kubelet_runs(standin_kubelet(s));
 
@@ -345,7 +346,7 @@ json_t *view_nodes(struct standin *s)
 	return list;
 }
 
-static const struct device_grant *holder_of(const struct device_manager *m,
+static const struct device_grant *find_grant_with_device(const struct device_manager *m,
 	const char *resource, const char *id)
 {
 	for (size_t i = 0; i < device_manager_n_grants(m); i++) {
@@ -357,7 +358,7 @@ static const struct device_grant *holder_of(const struct device_manager *m,
 	return NULL;
 }
 
-static json_t *devices_json(struct standin *s, const char *resource)
+static json_t *render_devices_json(struct standin *s, const char *resource)
 {
 	const struct device_manager *m = kubelet_devices(standin_kubelet(s));
 	json_t *list = json_array();
@@ -365,7 +366,7 @@ static json_t *devices_json(struct standin *s, const char *resource)
 	const struct managed_device *v = device_manager_devices(m, resource, &n);
 
 	for (size_t i = 0; i < n; i++) {
-		const struct device_grant *g = holder_of(m, resource, v[i].id);
+		const struct device_grant *g = find_grant_with_device(m, resource, v[i].id);
 		const struct pod *p =
 			g ? cluster_pod_by_uid(standin_cluster(s), g->pod_uid) : NULL;
 		json_t *o = json_object();
@@ -406,7 +407,7 @@ json_t *view_resources(struct standin *s)
 		SET(o, "connected", json_boolean(n.connected));
 		SET(o, "endpoint", json_string(n.endpoint));
 		SET(o, "preferredAllocation", json_boolean(n.prefer));
-		SET(o, "devices", devices_json(s, name));
+		SET(o, "devices", render_devices_json(s, name));
 		ADD(items, o);
 	}
 	SET(list, "items", items);

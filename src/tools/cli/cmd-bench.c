@@ -233,14 +233,14 @@ static int read_suite(struct suite *s, struct suite_workload *room, const struct
 		err);
 }
 
-static int read_checks(unsigned int *ret, const struct options *o, struct error *err)
+static int parse_checks_option(unsigned int *ret, const struct options *o, struct error *err)
 {
 	const struct strv *words = &option_get(o, "checks")->list;
 	bool asked = option_str(o, "command", NULL) || option_str(o, "arrivals", NULL) ||
 		     option_get(o, "scenario")->list.n;
 
-	*ret = asked ? 0 : CHECK_ALL;
-	return words->n ? check_names_parse(ret, words, err) : 0;
+	*ret = asked ? 0 : ISOLATION_TESTS_ALL;
+	return words->n ? isolation_tests_parse(ret, words, err) : 0;
 }
 
 static int write_json(struct buf *b, const struct bench_result *r, struct error *err)
@@ -260,7 +260,7 @@ static int write_json(struct buf *b, const struct bench_result *r, struct error 
 	return 0;
 }
 
-static int print(const struct bench_result *r, enum form form, const char *path,
+static int write_bench_result(const struct bench_result *r, enum form form, const char *path,
 	struct error *err)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(OUTPUT_MAX);
@@ -279,9 +279,9 @@ static int print(const struct bench_result *r, enum form form, const char *path,
 static int print_all(const struct bench_result *r, enum form form, const char *save,
 	const char *report, struct error *err)
 {
-	int kept = save ? print(r, AS_JSON, save, err) : 0;
+	int kept = save ? write_bench_result(r, AS_JSON, save, err) : 0;
 	int drawn = report ? bench_report_write(report, r, NULL, kept < 0 ? NULL : err) : 0;
-	int shown = print(r, form, NULL, kept < 0 || drawn < 0 ? NULL : err);
+	int shown = write_bench_result(r, form, NULL, kept < 0 || drawn < 0 ? NULL : err);
 
 	return kept < 0 || drawn < 0 || shown < 0 ? -1 : 0;
 }
@@ -321,7 +321,7 @@ static bool is_inconclusive(const struct bench_result *r)
 	return unknown;
 }
 
-static bool cuts_anything(const struct suite *s)
+static bool needs_mig_partition(const struct suite *s)
 {
 	for (size_t i = 0; i < s->n_scenarios; i++)
 		if (suite_has(s, &s->scenarios[i], BENCH_MIG))
@@ -329,7 +329,7 @@ static bool cuts_anything(const struct suite *s)
 	return false;
 }
 
-static int run(const struct cmd *cmd, const struct options *o, struct error *err)
+static int run_bench_command(const struct cmd *cmd, const struct options *o, struct error *err)
 {
 	CLEANUP(freep) struct suite *suite = calloc(1, sizeof(*suite));
 	struct suite_workload room[SUITE_BUILTIN + 1];
@@ -355,13 +355,13 @@ static int run(const struct cmd *cmd, const struct options *o, struct error *err
 	if (!suite)
 		return error_nomem(err);
 	if (read_form(&form, o, err) < 0 || read_suite(suite, room, o, err) < 0 ||
-		read_checks(&s.checks, o, err) < 0)
+		parse_checks_option(&s.checks, o, err) < 0)
 		return -1;
 	if (bench_check_save("save", save, err) < 0 ||
 		bench_check_save("report", report, err) < 0 ||
 		bench_check_save("calibration", option_str(o, "calibration", NULL), err) < 0)
 		return -1;
-	if (s.allow_mig && !cuts_anything(suite))
+	if (s.allow_mig && !needs_mig_partition(suite))
 		return error_set(err, ERR_INVALID,
 			"--allow-mig: expected a scenario of two pods or more");
 	if (option_get(o, "profile")->list.n &&
@@ -414,5 +414,5 @@ const struct cmd cmd_bench = {
 	.option_flags = OPTIONS_STOP_AT_ARG,
 	.commands = commands,
 	.alone = true,
-	.run = run,
+	.run = run_bench_command,
 };

@@ -109,7 +109,7 @@ static const struct option_def options[] = {
 
 /* --- generate --- */
 
-static int set_text(char **at, const char *text, struct error *err)
+static int set_cdi_config_text(char **at, const char *text, struct error *err)
 {
 	char *copy = strdup(text);
 
@@ -132,18 +132,18 @@ static int choose_ids(struct config *c, const char *strategy, struct error *err)
 }
 
 /* The agent's flags of the same names. */
-static int make_config(struct config **ret, const struct options *o, struct error *err)
+static int make_cdi_config(struct config **ret, const struct options *o, struct error *err)
 {
 	CLEANUP(config_freep) struct config *c = NULL;
 	const char *root = option_str(o, "driver-root", "/"),
 		   *dev = option_str(o, "dev-root", "");
 	const char *hook = option_str(o, "nvidia-cdi-hook-path", "");
 
-	if (config_new(&c, err) < 0 || set_text(&c->driver_root, root, err) < 0 ||
-		set_text(&c->dev_root, *dev ? dev : root, err) < 0 ||
-		set_text(&c->container_driver_root,
+	if (config_new(&c, err) < 0 || set_cdi_config_text(&c->driver_root, root, err) < 0 ||
+		set_cdi_config_text(&c->dev_root, *dev ? dev : root, err) < 0 ||
+		set_cdi_config_text(&c->container_driver_root,
 			option_str(o, "driver-root-ctr-path", "/driver-root"), err) < 0 ||
-		set_text(&c->cdi_hook_path, hook, err) < 0 ||
+		set_cdi_config_text(&c->cdi_hook_path, hook, err) < 0 ||
 		choose_ids(c, option_str(o, "device-id-strategy", "uuid"), err) < 0 ||
 		strv_copy(&c->cdi_features, &option_get(o, "cdi-feature-flags")->list, err) <
 			0 ||
@@ -156,7 +156,7 @@ static int make_config(struct config **ret, const struct options *o, struct erro
 	return 0;
 }
 
-struct work {
+struct cdi_generation {
 	const struct options *o;
 	struct config *config;
 	enum cdi_class class_;
@@ -168,13 +168,13 @@ static int make_spec(void *arg, const struct inventory *inv, const char *root,
 	struct error *err)
 {
 	CLEANUP(cdi_found_freep) struct cdi_found *found = NULL;
-	struct work *w = arg;
+	struct cdi_generation *w = arg;
 	char sysfs[PATH_MAX];
 	int r;
 
 	(void)snprintf(sysfs, sizeof(sysfs), "%s%s", root ? root : "",
 		root ? "/sys" : option_str(w->o, "sysfs", "/sys"));
-	if ((root && set_text(&w->config->container_driver_root, root, err) < 0) ||
+	if ((root && set_cdi_config_text(&w->config->container_driver_root, root, err) < 0) ||
 		cdi_search(&found, w->config, inv, sysfs, err) < 0)
 		return -1;
 	r = cdi_spec_new(&w->text, w->class_, found, w->config, err);
@@ -184,22 +184,22 @@ static int make_spec(void *arg, const struct inventory *inv, const char *root,
 	return r;
 }
 
-static int generate(struct work *w, struct error *err)
+static int generate_cdi_spec(struct cdi_generation *w, struct error *err)
 {
 	const char *class_ = option_str(w->o, "class", "gpu");
 	const struct node_roots roots = { .sysfs = option_str(w->o, "sysfs", NULL),
 		.procfs = option_str(w->o, "procfs", NULL) };
-	struct node_look node = { .inv = NULL };
+	struct node_probe node = { .inv = NULL };
 	int r;
 
 	if (!cdi_class_find(class_, &w->class_))
 		return error_set(err, ERR_INVALID,
 			"--class: expected gpu, imex-channel, gdrcopy, gds or mofed, found '%.60s'",
 			class_);
-	if (make_config(&w->config, w->o, err) < 0)
+	if (make_cdi_config(&w->config, w->o, err) < 0)
 		return -1;
-	r = node_look_and_use(&node, w->o, w->config->container_driver_root, &roots, make_spec,
-		w, err);
+	r = node_probe_and_call(&node, w->o, w->config->container_driver_root, &roots,
+		make_spec, w, err);
 	if (r >= 0 && !node.inv) {
 		error_copy(err, &node.nvml);
 		r = -1;
@@ -210,10 +210,10 @@ static int generate(struct work *w, struct error *err)
 			       err);
 }
 
-static int run_generate(const struct options *o, struct error *err)
+static int run_cdi_generate(const struct options *o, struct error *err)
 {
-	struct work w = { .o = o };
-	int r = generate(&w, err);
+	struct cdi_generation w = { .o = o };
+	int r = generate_cdi_spec(&w, err);
 
 	(void)config_free(w.config);
 	free(w.text);
@@ -245,8 +245,8 @@ static void list_free(struct list *l)
 	free(l->rows);
 }
 
-static int add_row(struct list *l, const char *kind, const char *device, const char *file,
-	size_t dir, struct error *err)
+static int add_cdi_list_row(struct list *l, const char *kind, const char *device,
+	const char *file, size_t dir, struct error *err)
 {
 	struct row *r;
 
@@ -284,7 +284,7 @@ static int read_spec(struct list *l, const char *path, size_t dir, struct error 
 		return 0;
 	}
 	for (size_t i = 0; i < listed.devices.n; i++)
-		if (add_row(l, listed.kind, listed.devices.v[i], path, dir, err) < 0)
+		if (add_cdi_list_row(l, listed.kind, listed.devices.v[i], path, dir, err) < 0)
 			return -1;
 	return 0;
 }
@@ -296,7 +296,7 @@ static int is_spec(const struct dirent *e)
 	return dot && (!strcmp(dot, ".json") || !strcmp(dot, ".yaml"));
 }
 
-static int read_dir(struct list *l, const char *dir, size_t position, struct error *err)
+static int read_cdi_dir(struct list *l, const char *dir, size_t position, struct error *err)
 {
 	struct dirent **names = NULL;
 	int n = scandir(dir, &names, is_spec, alphasort), r = 0;
@@ -320,7 +320,7 @@ static int read_dir(struct list *l, const char *dir, size_t position, struct err
 	return r;
 }
 
-static int by_name(const void *a, const void *b)
+static int compare_cdi_rows(const void *a, const void *b)
 {
 	const struct row *x = a, *y = b;
 	int r = strcmp(x->name, y->name);
@@ -331,7 +331,7 @@ static int by_name(const void *a, const void *b)
 }
 
 /* Of one name, the last directory's counts; two in one directory take each other out. */
-static void judge(struct list *l)
+static void mark_cdi_conflicts(struct list *l)
 {
 	for (size_t i = 0, first = 0; i < l->n; i++) {
 		struct row *r = &l->rows[i];
@@ -372,7 +372,7 @@ static int print_list(const struct list *l, struct error *err)
 	return output_write(NULL, buf_str(&b), b.len, err);
 }
 
-static int run_list(const struct options *o, struct error *err)
+static int run_cdi_list(const struct options *o, struct error *err)
 {
 	static const char *const usual[] = { "/etc/cdi", CDI_DIR };
 	const struct strv *dirs = &option_get(o, "cdi-dir")->list;
@@ -380,13 +380,13 @@ static int run_list(const struct options *o, struct error *err)
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && !dirs->n && i < ARRAY_LEN(usual); i++)
-		r = read_dir(&l, usual[i], i, err);
+		r = read_cdi_dir(&l, usual[i], i, err);
 	for (size_t i = 0; r == 0 && i < dirs->n; i++)
-		r = read_dir(&l, dirs->v[i], i, err);
+		r = read_cdi_dir(&l, dirs->v[i], i, err);
 	if (r == 0) {
 		if (l.n)
-			qsort(l.rows, l.n, sizeof(*l.rows), by_name);
-		judge(&l);
+			qsort(l.rows, l.n, sizeof(*l.rows), compare_cdi_rows);
+		mark_cdi_conflicts(&l);
 		(void)fflush(stderr);
 		r = print_list(&l, err);
 	}
@@ -394,7 +394,7 @@ static int run_list(const struct options *o, struct error *err)
 	return r < 0 ? r : l.exit_code;
 }
 
-static int run(const struct cmd *cmd, const struct options *o, struct error *err)
+static int run_cdi_command(const struct cmd *cmd, const struct options *o, struct error *err)
 {
 	const char *action = o->args.n ? o->args.v[0] : "";
 
@@ -402,9 +402,9 @@ static int run(const struct cmd *cmd, const struct options *o, struct error *err
 	if (o->args.n > 1)
 		return error_set(err, ERR_INVALID, "unexpected argument '%.60s'", o->args.v[1]);
 	if (!strcmp(action, "generate"))
-		return run_generate(o, err);
+		return run_cdi_generate(o, err);
 	if (!strcmp(action, "list"))
-		return run_list(o, err);
+		return run_cdi_list(o, err);
 	return error_set(err, ERR_INVALID, "expected generate or list, found '%.60s'", action);
 }
 
@@ -424,5 +424,5 @@ const struct cmd cmd_cdi = {
 		"  gpuslice cdi generate --node p3.8xlarge\n",
 	.options = options,
 	.n_options = ARRAY_LEN(options),
-	.run = run,
+	.run = run_cdi_command,
 };

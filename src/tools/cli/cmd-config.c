@@ -36,7 +36,7 @@ static const struct option_def check_options[] = {
 #define SHARING_MIXED 17 /* "mps, time-slicing" */
 
 struct check {
-	struct node_look node;
+	struct node_probe node;
 	json_t *configs; /* with --json; NULL else */
 	unsigned n_good, n_bad, n_warnings;
 	int exit_code; /* of the first error */
@@ -82,7 +82,7 @@ static struct slice_plan plan_of(const struct resource *r, uint32_t device,
 	return plan;
 }
 
-static void put_memory(char *cell, size_t cap, uint64_t bytes)
+static void format_memory_limit(char *cell, size_t cap, uint64_t bytes)
 {
 	if (bytes == SLICE_NO_LIMIT)
 		(void)snprintf(cell, cap, "-");
@@ -105,7 +105,7 @@ static void add_time(struct row *row, const struct slice_plan *plan)
 {
 	const struct slice_gpu *g = &plan->gpus[0];
 
-	if (plan->compute != SLICE_COMPUTE_TURNS)
+	if (plan->compute != SLICE_COMPUTE_FAIR_SHARE)
 		return;
 	if (!row->compute || g->cap < row->cap_min)
 		row->cap_min = g->cap;
@@ -137,14 +137,14 @@ static void add_mps(struct row *row, const struct offered *o, const struct resou
 	row->latency = row->latency || g.priority == 0;
 }
 
-static bool is_sliced_beside_mps(const struct resource *r, const struct offer_device *d)
+static bool is_time_sliced_under_mps(const struct resource *r, const struct offer_device *d)
 {
 	const struct offer_share *s = resource_share(r, d);
 
 	return r->strategy == SHARING_MPS && s && s->strategy == SHARING_TIME_SLICING;
 }
 
-static struct row row_of(const struct offered *o, const struct resource *r)
+static struct row get_resource_row(const struct offered *o, const struct resource *r)
 {
 	const struct inventory *inv = o->inv;
 	struct row row = { .min = UINT32_MAX, .memory_min = SLICE_NO_LIMIT };
@@ -166,7 +166,7 @@ static struct row row_of(const struct offered *o, const struct resource *r)
 
 		add_time(&row, &plan);
 		add_mps(&row, o, r, i, &memory);
-		row.mixed = row.mixed || is_sliced_beside_mps(r, &r->devices[i]);
+		row.mixed = row.mixed || is_time_sliced_under_mps(r, &r->devices[i]);
 		row.refused += r->devices[i].why != 0;
 		if (memory < row.memory_min)
 			row.memory_min = memory;
@@ -179,7 +179,7 @@ static struct row row_of(const struct offered *o, const struct resource *r)
 }
 
 /* "25% of the SMs, latency" */
-static void put_percent(char *cell, size_t cap, const struct row *row)
+static void format_percent_limit(char *cell, size_t cap, const struct row *row)
 {
 	char least[16] = "";
 
@@ -190,12 +190,12 @@ static void put_percent(char *cell, size_t cap, const struct row *row)
 }
 
 /* "weight 4, at most 25.0%, latency" */
-static void put_time(char *cell, size_t cap, const struct row *row)
+static void format_compute_share(char *cell, size_t cap, const struct row *row)
 {
 	char most[64] = "", mps[64] = "";
 
 	if (row->percent_max)
-		put_percent(mps, sizeof(mps), row);
+		format_percent_limit(mps, sizeof(mps), row);
 	if (!row->compute) {
 		(void)snprintf(cell, cap, "%s", *mps ? mps : "-");
 		return;
@@ -220,7 +220,7 @@ static struct table table_of(const struct offered *o)
 	struct table t = { .sharing = SHARING_WIDTH };
 
 	for (uint32_t i = 0; i < o->offer->n; i++) {
-		struct row row = row_of(o, &o->offer->resources[i]);
+		struct row row = get_resource_row(o, &o->offer->resources[i]);
 
 		t.time = t.time || row.compute || row.percent_max;
 		if (row.mixed)
@@ -229,7 +229,8 @@ static struct table table_of(const struct offered *o)
 	return t;
 }
 
-static void print_row(const struct resource *r, const struct row *row, const struct table *t)
+static void print_resource_row(const struct resource *r, const struct row *row,
+	const struct table *t)
 {
 	char per[32], refused[48] = "", memory[64], most[32], share[192] = "";
 
@@ -240,13 +241,13 @@ static void print_row(const struct resource *r, const struct row *row, const str
 	if (row->refused)
 		(void)snprintf(refused, sizeof(refused), ", %u of them unhealthy",
 			row->refused);
-	put_memory(memory, sizeof(memory), row->memory_min);
-	put_memory(most, sizeof(most), row->memory_max);
+	format_memory_limit(memory, sizeof(memory), row->memory_min);
+	format_memory_limit(most, sizeof(most), row->memory_max);
 	if (strcmp(memory, most) != 0)
 		(void)snprintf(memory + strlen(memory), sizeof(memory) - strlen(memory),
 			" to %s", most);
 	if (t->time)
-		put_time(share, sizeof(share), row);
+		format_compute_share(share, sizeof(share), row);
 	printf("  %-36s %8u %6u %9s  %-*s  %-*s%s%s%s\n", r->name, r->n_devices, row->gpus, per,
 		t->sharing,
 		row->mixed ? "mps, time-slicing" : sharing_strategy_name(r->strategy),
@@ -266,9 +267,9 @@ static void print_offer(const struct offered *of)
 	else
 		printf("  nothing is offered\n");
 	for (uint32_t i = 0; i < o->n; i++) {
-		struct row row = row_of(of, &o->resources[i]);
+		struct row row = get_resource_row(of, &o->resources[i]);
 
-		print_row(&o->resources[i], &row, &t);
+		print_resource_row(&o->resources[i], &row, &t);
 	}
 	for (size_t i = 0; i < o->warnings.n; i++)
 		printf("  warning: %s\n", o->warnings.v[i]);
@@ -296,7 +297,7 @@ static json_t *time_json(const struct row *row)
 		"class", row->class_ == SLICE_CLASS_LATENCY ? "latency" : "batch");
 }
 
-static json_t *mps_json(const struct row *row)
+static json_t *render_config_mps_json(const struct row *row)
 {
 	if (!row->percent_max)
 		return json_null();
@@ -310,7 +311,7 @@ static json_t *offer_json(const struct offered *o)
 
 	for (uint32_t i = 0; list && i < o->offer->n; i++) {
 		const struct resource *r = &o->offer->resources[i];
-		struct row row = row_of(o, r);
+		struct row row = get_resource_row(o, r);
 
 		(void)json_array_append_new(list,
 			json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:s, s:o, s:o, s:o, s:o}",
@@ -321,7 +322,7 @@ static json_t *offer_json(const struct offered *o)
 				sharing_strategy_name(r->strategy), "memoryMinBytes",
 				memory_json(row.memory_min), "memoryMaxBytes",
 				memory_json(row.memory_max), "time", time_json(&row), "mps",
-				mps_json(&row)));
+				render_config_mps_json(&row)));
 	}
 	return list;
 }
@@ -402,18 +403,18 @@ static void check_one(void *arg, const char *name, const char *text, struct conf
 		print_error(c, err, more);
 }
 
-static const char *no_env(const char *name)
+static const char *ignore_config_env(const char *name)
 {
 	(void)name;
 	return NULL;
 }
 
-static const char *or_unknown(const char *text)
+static const char *get_text_or_unknown(const char *text)
 {
 	return *text ? text : "unknown";
 }
 
-static void print_node(const struct check *c)
+static void print_config_node(const struct check *c)
 {
 	uint32_t same = 0;
 
@@ -429,16 +430,16 @@ static void print_node(const struct check *c)
 			!strcmp(c->node.inv->gpus[i].name, c->node.inv->gpus[i + 1].name))
 			continue;
 		printf("%s %u x %s", i + 1 > same ? "," : "", same,
-			or_unknown(c->node.inv->gpus[i].name));
+			get_text_or_unknown(c->node.inv->gpus[i].name));
 		same = 0;
 	}
 	if (c->node.inv->n_mig)
 		printf(", %u MIG devices", c->node.inv->n_mig);
 	printf("%s, driver %s\n\n", c->node.inv->n ? "" : " no GPU",
-		or_unknown(c->node.inv->driver_version));
+		get_text_or_unknown(c->node.inv->driver_version));
 }
 
-static int print_json(struct check *c, struct error *err)
+static int print_config_json(struct check *c, struct error *err)
 {
 	json_t *top = json_pack("{s:b, s:o, s:O}", "good", c->n_bad == 0, "nvml",
 		c->node.inv ? json_null() : json_any_text(c->node.nvml.msg), "configs",
@@ -453,19 +454,19 @@ static int print_json(struct check *c, struct error *err)
 
 static int run_check(struct check *c, const struct options *o, struct error *err)
 {
-	struct config_sources sources = { .env = no_env };
+	struct config_sources sources = { .env = ignore_config_env };
 
 	if (o->args.n < 2)
 		return error_set(err, ERR_INVALID,
 			"check: expected at least one FILE, found none");
-	if (node_look(&c->node, o, NULL, NULL, err) < 0)
+	if (node_probe(&c->node, o, NULL, NULL, err) < 0)
 		return -1;
 	if (option_bool(o, "json", false)) {
 		c->configs = json_array();
 		if (!c->configs)
 			return error_nomem(err);
 	} else {
-		print_node(c);
+		print_config_node(c);
 	}
 	for (size_t i = 1; i < o->args.n; i++) {
 		struct error why = ERROR_INIT;
@@ -478,14 +479,14 @@ static int run_check(struct check *c, const struct options *o, struct error *err
 		print_error(c, &why, &none);
 	}
 	if (c->configs)
-		return print_json(c, err);
+		return print_config_json(c, err);
 	(void)fflush(stderr);
 	printf("\n%u good, %u bad, %u warning%s\n", c->n_good, c->n_bad, c->n_warnings,
 		c->n_warnings == 1 ? "" : "s");
 	return 0;
 }
 
-static int run(const struct cmd *cmd, const struct options *o, struct error *err)
+static int run_config_command(const struct cmd *cmd, const struct options *o, struct error *err)
 {
 	struct check c = { .configs = NULL };
 	int r;
@@ -516,5 +517,5 @@ const struct cmd cmd_config = {
 		"  gpuslice config check --node p3.8xlarge time-slicing-config.yaml\n",
 	.options = check_options,
 	.n_options = ARRAY_LEN(check_options),
-	.run = run,
+	.run = run_config_command,
 };

@@ -49,7 +49,8 @@ static const struct option_def options[] = {
 	{ .name = "ledger",
 		.type = OPTION_STR,
 		.arg = "FILE",
-		.help = "the agent's ledger; default: " LEDGER_FILE " in the state directory" },
+		.help = "the agent's ledger; default: " USAGE_DB_FILE
+			" in the state directory" },
 	{ .name = "output",
 		.letter = 'o',
 		.type = OPTION_STR,
@@ -100,7 +101,7 @@ struct request {
 
 /* ---- what is asked ---------------------------------------------------------------------------- */
 
-static int choose(const struct options *o, const char *option, const char *def,
+static int parse_cost_choice(const struct options *o, const char *option, const char *def,
 	const char *const *words, size_t n, const char *expected, struct error *err)
 {
 	const char *word = option_str(o, option, def);
@@ -114,7 +115,7 @@ static int choose(const struct options *o, const char *option, const char *def,
 }
 
 /* "3.06", "2.9EUR" or "2.9 EUR". */
-static int read_price(const struct options *o, struct request *q, struct error *err)
+static int parse_cost_price(const struct options *o, struct request *q, struct error *err)
 {
 	const char *text = option_str(o, "price", NULL);
 	char number[40];
@@ -144,7 +145,7 @@ static int read_price(const struct options *o, struct request *q, struct error *
 		text);
 }
 
-static int read_request(const struct options *o, struct request *q, struct error *err)
+static int parse_cost_request(const struct options *o, struct request *q, struct error *err)
 {
 	static const char *const forms[] = { "table", "csv", "json" };
 	static const char *const bys[] = { "namespace", "pod", "container", "gpu", "mode" };
@@ -153,8 +154,9 @@ static int read_request(const struct options *o, struct request *q, struct error
 
 	if (o->args.n)
 		return error_set(err, ERR_INVALID, "unexpected argument '%s'", o->args.v[0]);
-	form = choose(o, "output", "table", forms, ARRAY_LEN(forms), "table, csv or json", err);
-	by = choose(o, "by", "namespace", bys, ARRAY_LEN(bys),
+	form = parse_cost_choice(o, "output", "table", forms, ARRAY_LEN(forms),
+		"table, csv or json", err);
+	by = parse_cost_choice(o, "by", "namespace", bys, ARRAY_LEN(bys),
 		"namespace, pod, container, gpu or mode", err);
 	if (form < 0 || by < 0 ||
 		cost_time_parse(&q->from_s, "from", option_str(o, "from", DEFAULT_FROM), now_s,
@@ -166,15 +168,15 @@ static int read_request(const struct options *o, struct request *q, struct error
 			option_str(o, "from", DEFAULT_FROM), option_str(o, "to", "now"));
 	q->form = (enum form)form;
 	q->by = q->form == FORM_CSV ? COST_BY_CHARGE : (enum cost_by)by;
-	return read_price(o, q, err);
+	return parse_cost_price(o, q, err);
 }
 
 /* ---- where it comes from ---------------------------------------------------------------------- */
 
-static int from_ledger(const struct options *o, const struct request *q, struct cost_book *book,
-	struct error *err)
+static int add_usage_db_costs(const struct options *o, const struct request *q,
+	struct cost_summary *book, struct error *err)
 {
-	struct cost_reprice r = { .book = book,
+	struct cost_reprice r = { .summary = book,
 		.price_nano = q->price_nano,
 		.currency = q->currency };
 	const char *path = option_str(o, "ledger", NULL);
@@ -183,11 +185,11 @@ static int from_ledger(const struct options *o, const struct request *q, struct 
 
 	if (!path) {
 		if (path_join(def, sizeof(def), option_str(o, "state-dir", SLICE_STATE_DIR),
-			    LEDGER_FILE, err) < 0)
+			    USAGE_DB_FILE, err) < 0)
 			return -1;
 		path = def;
 	}
-	got = ledger_read(path, q->from_s, q->to_s, cost_reprice_each, &r, err);
+	got = usage_db_read(path, q->from_s, q->to_s, cost_reprice_each, &r, err);
 	if (got >= 0)
 		got = cost_reprice_end(&r, err);
 	cost_reprice_fini(&r);
@@ -200,8 +202,8 @@ static int from_ledger(const struct options *o, const struct request *q, struct 
 	return got;
 }
 
-static int from_prometheus(const struct options *o, const struct request *q,
-	struct cost_book *book, struct error *err)
+static int add_prometheus_costs(const struct options *o, const struct request *q,
+	struct cost_summary *book, struct error *err)
 {
 	const struct option_value *timeout = option_get(o, "timeout");
 	const struct fetch f = {
@@ -211,7 +213,7 @@ static int from_prometheus(const struct options *o, const struct request *q,
 		.timeout_ns = timeout->source == OPTION_UNSET ? DEFAULT_TIMEOUT
 							      : (uint64_t)timeout->ns,
 	};
-	CLEANUP(cost_book_freep) struct cost_book *answers = NULL;
+	CLEANUP(cost_summary_freep) struct cost_summary *answers = NULL;
 
 	if (q->price_nano >= 0)
 		return error_set(err, ERR_INVALID,
@@ -219,7 +221,7 @@ static int from_prometheus(const struct options *o, const struct request *q,
 			"their nodes cost");
 	if (timeout->source != OPTION_UNSET && timeout->ns <= 0)
 		return error_set(err, ERR_INVALID, "--timeout: expected more than 0");
-	if (cost_book_new(&answers, COST_BY_CHARGE, err) < 0)
+	if (cost_summary_new(&answers, COST_BY_CHARGE, err) < 0)
 		return -1;
 	for (size_t i = 0; i < cost_n_queries; i++) {
 		CLEANUP(buf_fini) struct buf text = BUF_INIT(4096);
@@ -231,10 +233,10 @@ static int from_prometheus(const struct options *o, const struct request *q,
 				q->from_s, q->to_s, err) < 0)
 			return -1;
 	}
-	return cost_book_fold(book, answers, err);
+	return cost_summary_merge(book, answers, err);
 }
 
-static int run(const struct cmd *cmd, const struct options *o, struct error *err)
+static int run_cost_command(const struct cmd *cmd, const struct options *o, struct error *err)
 {
 	static int (*const print[])(struct buf * b, const struct cost_print *p,
 		struct error *err) = {
@@ -242,22 +244,23 @@ static int run(const struct cmd *cmd, const struct options *o, struct error *err
 		[FORM_CSV] = cost_print_csv,
 		[FORM_JSON] = cost_print_json,
 	};
-	CLEANUP(cost_book_freep) struct cost_book *book = NULL;
+	CLEANUP(cost_summary_freep) struct cost_summary *book = NULL;
 	CLEANUP(buf_fini) struct buf text = BUF_INIT(COST_TEXT_MAX);
 	struct request q = { .price_nano = -1 };
 	struct cost_print p;
 	bool remote = option_str(o, "prometheus", NULL) != NULL;
 
 	(void)cmd;
-	if (read_request(o, &q, err) < 0 || cost_book_new(&book, q.by, err) < 0)
+	if (parse_cost_request(o, &q, err) < 0 || cost_summary_new(&book, q.by, err) < 0)
 		return -1;
 	if (remote && option_str(o, "ledger", NULL))
 		return error_set(err, ERR_INVALID,
 			"--ledger and --prometheus: expected one of them");
-	if ((remote ? from_prometheus(o, &q, book, err) : from_ledger(o, &q, book, err)) < 0)
+	if ((remote ? add_prometheus_costs(o, &q, book, err)
+		    : add_usage_db_costs(o, &q, book, err)) < 0)
 		return -1;
 	p = (struct cost_print){
-		.book = book,
+		.summary = book,
 		.by = q.by,
 		.from_s = q.from_s,
 		.to_s = q.to_s,
@@ -286,5 +289,5 @@ const struct cmd cmd_cost = {
 		"  gpuslice cost --prometheus http://prometheus:9090 --from 24h\n",
 	.options = options,
 	.n_options = ARRAY_LEN(options),
-	.run = run,
+	.run = run_cost_command,
 };

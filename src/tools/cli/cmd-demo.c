@@ -59,7 +59,7 @@ struct demo {
 	bool once;
 	uint64_t pause_ns;
 
-	struct demo_places places;
+	struct demo_paths paths;
 	struct demo_screen screen;
 	struct temp_dir dir;
 	unsigned n_nodes;
@@ -77,7 +77,7 @@ struct demo {
 
 /* --- the loop --- */
 
-static struct demo_picture picture(struct demo *d)
+static struct demo_picture make_demo_picture(struct demo *d)
 {
 	return (struct demo_picture){
 		.headline = d->headline,
@@ -90,21 +90,21 @@ static struct demo_picture picture(struct demo *d)
 	};
 }
 
-static void redraw(struct demo *d)
+static void redraw_demo_screen(struct demo *d)
 {
-	struct demo_picture p = picture(d);
+	struct demo_picture p = make_demo_picture(d);
 
 	/* Between two nodes, and at the end, the last picture stays. */
 	if (p.node)
 		demo_screen_update(&d->screen, &p);
 }
 
-static void on_tick(uv_timer_t *t)
+static void on_demo_tick(uv_timer_t *t)
 {
-	redraw(t->data);
+	redraw_demo_screen(t->data);
 }
 
-static void on_signal(uv_signal_t *s, int number)
+static void on_demo_signal(uv_signal_t *s, int number)
 {
 	struct demo *d = s->data;
 
@@ -112,7 +112,7 @@ static void on_signal(uv_signal_t *s, int number)
 	d->interrupted = true;
 }
 
-static void on_key(uv_poll_t *poll, int status, int events)
+static void on_demo_key(uv_poll_t *poll, int status, int events)
 {
 	struct demo *d = poll->data;
 	char keys[64];
@@ -134,16 +134,16 @@ static int open_loop(struct demo *d, struct error *err)
 	for (size_t i = 0; i < ARRAY_LEN(numbers); i++) {
 		d->signals[i].data = d;
 		(void)uv_signal_init(&d->loop, &d->signals[i]);
-		(void)uv_signal_start(&d->signals[i], on_signal, numbers[i]);
+		(void)uv_signal_start(&d->signals[i], on_demo_signal, numbers[i]);
 	}
 	d->tick.data = d;
 	(void)uv_timer_init(&d->loop, &d->tick);
-	(void)uv_timer_start(&d->tick, on_tick, TICK_MS, TICK_MS);
+	(void)uv_timer_start(&d->tick, on_demo_tick, TICK_MS, TICK_MS);
 	if (d->screen.live && isatty(STDIN_FILENO) &&
 		uv_poll_init(&d->loop, &d->keyboard, STDIN_FILENO) == 0) {
 		d->keyboard_open = true;
 		d->keyboard.data = d;
-		(void)uv_poll_start(&d->keyboard, UV_READABLE, on_key);
+		(void)uv_poll_start(&d->keyboard, UV_READABLE, on_demo_key);
 	}
 	return 0;
 }
@@ -159,20 +159,20 @@ static void close_loop(struct demo *d)
 	(void)uv_loop_close(&d->loop);
 }
 
-static int interrupted(struct error *err)
+static int set_interrupted_error(struct error *err)
 {
 	return error_set(err, ERR_CANCELLED, "interrupted");
 }
 
 /* Lets the picture stand; Enter or a signal ends it. */
-static int rest(struct demo *d, struct error *err)
+static int wait_demo_pause(struct demo *d, struct error *err)
 {
 	uint64_t until = time_mono_ns() + d->pause_ns;
 
 	d->skip = false;
 	while (!d->interrupted && !d->skip && time_mono_ns() < until)
 		(void)uv_run(&d->loop, UV_RUN_ONCE);
-	return d->interrupted ? interrupted(err) : 0;
+	return d->interrupted ? set_interrupted_error(err) : 0;
 }
 
 /* --- steps --- */
@@ -183,10 +183,10 @@ struct found {
 	bool insufficient; /* the pending ones wait for the resource */
 };
 
-static struct found look(struct demo *d)
+static struct found read_demo_state(struct demo *d)
 {
 	const struct cluster *c = standin_cluster(d->node.standin);
-	struct pod_tally t = cluster_tally(c, NULL);
+	struct pod_counts t = cluster_count_pods(c, NULL);
 	struct found f = { .running = t.running, .pending = t.pending + t.starting };
 	struct resource_count count;
 
@@ -205,7 +205,7 @@ static bool as_expected(const struct found *f, const struct found *e)
 	       f->pending == e->pending && f->insufficient == e->insufficient;
 }
 
-static void describe(char *ret, size_t cap, const struct found *f)
+static void format_demo_state(char *ret, size_t cap, const struct found *f)
 {
 	int n = snprintf(ret, cap, "allocatable %u, %u running", f->capacity, f->running);
 
@@ -214,19 +214,19 @@ static void describe(char *ret, size_t cap, const struct found *f)
 }
 
 /* Runs until the state is as expected and stays so, or the time is over. 1: as expected. */
-static int await(struct demo *d, const struct found *e, struct error *err)
+static int wait_demo_state(struct demo *d, const struct found *e, struct error *err)
 {
 	uint64_t start = time_mono_ns(), since = 0;
 
 	for (;;) {
 		CLEANUP(buf_fini) struct buf why = BUF_INIT(64 * 1024);
 		uint64_t now = time_mono_ns();
-		struct found f = look(d);
+		struct found f = read_demo_state(d);
 
 		if (!demo_node_agent_runs(&d->node, &why))
 			return error_set(err, ERR_UNAVAILABLE, "%s", buf_str(&why));
 		if (d->interrupted)
-			return interrupted(err);
+			return set_interrupted_error(err);
 		if (!as_expected(&f, e))
 			since = 0;
 		else if (!since)
@@ -240,7 +240,7 @@ static int await(struct demo *d, const struct found *e, struct error *err)
 }
 
 /* Without a reader, or on a full disk, there is nobody to show the story to. */
-static void flush(struct demo *d)
+static void flush_demo_output(struct demo *d)
 {
 	if (fflush(stdout) == 0)
 		return;
@@ -248,7 +248,7 @@ static void flush(struct demo *d)
 	d->interrupted = true;
 }
 
-static void begin_step(struct demo *d, const char *title, const char *command)
+static void begin_demo_step(struct demo *d, const char *title, const char *command)
 {
 	struct demo_step_line *s = &d->steps[d->n_steps++];
 
@@ -257,20 +257,20 @@ static void begin_step(struct demo *d, const char *title, const char *command)
 	(void)snprintf(d->command, sizeof(d->command), "%s", command);
 	if (!d->screen.live)
 		(void)printf("\n%zu  %s\n   $ %s\n", d->n_steps, title, command);
-	flush(d);
+	flush_demo_output(d);
 }
 
 static void print_step(struct demo *d, const struct demo_step_line *s)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(64 * 1024);
-	struct demo_picture p = picture(d);
+	struct demo_picture p = make_demo_picture(d);
 
 	if (d->screen.live)
 		return;
 	demo_draw_node(&b, &p, PLAIN_WIDTH, d->screen.colour);
 	(void)printf("%s   %s " RESOURCE " %s\n", buf_str(&b), s->mark == DEMO_DONE ? "✓" : "✗",
-		s->said);
-	flush(d);
+		s->result);
+	flush_demo_output(d);
 }
 
 static int end_step(struct demo *d, const struct found *e, struct error *err)
@@ -278,32 +278,33 @@ static int end_step(struct demo *d, const struct found *e, struct error *err)
 	struct demo_step_line *s = &d->steps[d->n_steps - 1];
 	char want[128], have[128];
 	struct found f;
-	int rc = await(d, e, err);
+	int rc = wait_demo_state(d, e, err);
 
 	if (rc < 0)
 		return -1;
-	f = look(d);
-	describe(want, sizeof(want), e);
-	describe(have, sizeof(have), &f);
+	f = read_demo_state(d);
+	format_demo_state(want, sizeof(want), e);
+	format_demo_state(have, sizeof(have), &f);
 	s->mark = rc ? DEMO_DONE : DEMO_FAILED;
 	d->failed |= !rc;
 	if (rc)
-		(void)snprintf(s->said, sizeof(s->said), "%s", have);
+		(void)snprintf(s->result, sizeof(s->result), "%s", have);
 	else
-		(void)snprintf(s->said, sizeof(s->said), "expected %s; found %s", want, have);
+		(void)snprintf(s->result, sizeof(s->result), "expected %s; found %s", want,
+			have);
 	print_step(d, s);
-	redraw(d);
-	return rest(d, err);
+	redraw_demo_screen(d);
+	return wait_demo_pause(d, err);
 }
 
 /* --- what the steps do --- */
 
-static int apply(struct demo *d, const char *file, struct error *err)
+static int apply_demo_manifest(struct demo *d, const char *file, struct error *err)
 {
 	CLEANUP(manifest_freep) struct manifest *m = NULL;
 	char path[PATH_MAX];
 
-	if (path_join(path, sizeof(path), d->places.examples, file, err) < 0 ||
+	if (path_join(path, sizeof(path), d->paths.examples, file, err) < 0 ||
 		manifest_load(&m, path, err) < 0)
 		return -1;
 	return standin_apply(d->node.standin, m, NULL, err);
@@ -312,11 +313,11 @@ static int apply(struct demo *d, const char *file, struct error *err)
 static const struct standin_ops ops = { .changed = NULL };
 
 /* Ends the node before, if there is one, and starts another with the agent's configuration. */
-static int change_node(struct demo *d, const char *model, const char *manifest,
+static int replace_demo_node(struct demo *d, const char *model, const char *manifest,
 	const char *namespace_, const char *config_map, const char *entry, struct error *err)
 {
 	char dir[64], name[16];
-	struct demo_node_options o = { .places = &d->places,
+	struct demo_node_options o = { .paths = &d->paths,
 		.dir = dir,
 		.model = d->real ? NULL : model,
 		.config_map_namespace = namespace_,
@@ -327,7 +328,7 @@ static int change_node(struct demo *d, const char *model, const char *manifest,
 	(void)snprintf(name, sizeof(name), "%u", ++d->n_nodes);
 	if (path_join(dir, sizeof(dir), d->dir.path, name, err) < 0 ||
 		demo_node_start(&d->node, &d->loop, &o, &ops, NULL, err) < 0 ||
-		apply(d, manifest, err) < 0)
+		apply_demo_manifest(d, manifest, err) < 0)
 		return -1;
 	(void)snprintf(d->headline, sizeof(d->headline), "%s%s: %u × %s",
 		d->real ? "this machine" : "simulated ", d->real ? "" : model, d->node.gpus->n,
@@ -340,14 +341,14 @@ static int change_node(struct demo *d, const char *model, const char *manifest,
 	return demo_node_start_agent(&d->node, &o, err);
 }
 
-static uint32_t least(uint32_t a, uint32_t b)
+static uint32_t get_min_pods(uint32_t a, uint32_t b)
 {
 	return a < b ? a : b;
 }
 
-static struct found expect(uint32_t capacity, uint32_t pods)
+static struct found get_expected_state(uint32_t capacity, uint32_t pods)
 {
-	uint32_t running = least(capacity, pods);
+	uint32_t running = get_min_pods(capacity, pods);
 
 	return (struct found){ .capacity = capacity,
 		.running = running,
@@ -363,31 +364,31 @@ static int sharing_story(struct demo *d, struct error *err)
 	char title[96], command[160];
 	uint32_t gpus, pods = 5;
 
-	if (change_node(d, d->model, "whole-gpus.yaml", "kube-system", "nvidia-device-plugin",
-		    "any", err) < 0)
+	if (replace_demo_node(d, d->model, "whole-gpus.yaml", "kube-system",
+		    "nvidia-device-plugin", "any", err) < 0)
 		return -1;
 	gpus = d->node.gpus->n;
 	(void)snprintf(title, sizeof(title), "%u pods want a GPU each, there are %u",
 		gpus < 5 ? 5 : gpus + 1, gpus);
 	(void)snprintf(command, sizeof(command), "kubectl apply -f cifar10-train-deploy.yaml%s",
 		gpus < 5 ? "" : " (and scale to one more than there are GPUs)");
-	begin_step(d, title, command);
-	if (apply(d, "cifar10-train-deploy.yaml", err) < 0)
+	begin_demo_step(d, title, command);
+	if (apply_demo_manifest(d, "cifar10-train-deploy.yaml", err) < 0)
 		return -1;
 	if (gpus >= 5) { /* one more than there are GPUs */
 		pods = gpus + 1;
 		if (standin_scale(d->node.standin, "gpu-demo", deployment, pods, err) < 0)
 			return -1;
 	}
-	e = expect(gpus, pods);
+	e = get_expected_state(gpus, pods);
 	if (end_step(d, &e, err) < 0)
 		return -1;
 
-	begin_step(d, "10 slices of each GPU, no restart",
+	begin_demo_step(d, "10 slices of each GPU, no restart",
 		"kubectl apply -f nvidia-device-plugin.yaml");
-	if (apply(d, "nvidia-device-plugin.yaml", err) < 0)
+	if (apply_demo_manifest(d, "nvidia-device-plugin.yaml", err) < 0)
 		return -1;
-	e = expect(gpus * 10, pods);
+	e = get_expected_state(gpus * 10, pods);
 	if (end_step(d, &e, err) < 0)
 		return -1;
 
@@ -396,10 +397,10 @@ static int sharing_story(struct demo *d, struct error *err)
 		gpus == 1 ? "" : "s");
 	(void)snprintf(command, sizeof(command),
 		"kubectl -n gpu-demo scale deploy %s --replicas %u", deployment, pods);
-	begin_step(d, title, command);
+	begin_demo_step(d, title, command);
 	if (standin_scale(d->node.standin, "gpu-demo", deployment, pods, err) < 0)
 		return -1;
-	e = expect(gpus * 10, pods);
+	e = get_expected_state(gpus * 10, pods);
 	return end_step(d, &e, err);
 }
 
@@ -411,22 +412,22 @@ static int node_types_story(struct demo *d, const char *model, uint32_t slices,
 	char title[96];
 	uint32_t n;
 
-	if (change_node(d, model, "time-slicing-config.yaml", "default", "time-slicing-config",
-		    model, err) < 0)
+	if (replace_demo_node(d, model, "time-slicing-config.yaml", "default",
+		    "time-slicing-config", model, err) < 0)
 		return -1;
 	n = d->node.gpus->n * slices;
 	(void)snprintf(title, sizeof(title), "%s%s: %u GPU%s × %u slices",
 		d->real ? "Entry " : "", model, d->node.gpus->n,
 		d->node.gpus->n == 1 ? "" : "s", slices);
-	begin_step(d, title,
+	begin_demo_step(d, title,
 		"kubectl apply -f time-slicing-config.yaml -f time-slicing-verification.yaml");
-	if (apply(d, "time-slicing-verification.yaml", err) < 0)
+	if (apply_demo_manifest(d, "time-slicing-verification.yaml", err) < 0)
 		return -1;
-	e = expect(n, 5);
+	e = get_expected_state(n, 5);
 	return end_step(d, &e, err);
 }
 
-static int tell_story(struct demo *d, struct error *err)
+static int run_demo_stories(struct demo *d, struct error *err)
 {
 	if (sharing_story(d, err) < 0 || node_types_story(d, "p3.2xlarge", 4, err) < 0 ||
 		node_types_story(d, "p3.8xlarge", 8, err) < 0)
@@ -440,7 +441,7 @@ static int tell_story(struct demo *d, struct error *err)
 static int write_env(const struct demo *d, const char *path, struct error *err)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(8192);
-	const char *slash = strrchr(d->places.self, '/');
+	const char *slash = strrchr(d->paths.self, '/');
 
 	buf_printf(&b, "export GPUSLICE_RUN_DIR='%s'\n", d->node.run_dir);
 	buf_printf(&b, "export GPUSLICE_KUBELET_DIR='%s'\n", d->node.kubelet_dir);
@@ -448,8 +449,8 @@ static int write_env(const struct demo *d, const char *path, struct error *err)
 	if (d->node.simulated)
 		buf_printf(&b, "export GPUSLICE_SIM_DIR='%s'\n", d->node.sim_dir);
 	if (slash)
-		buf_printf(&b, "export PATH='%.*s':\"$PATH\"\n", (int)(slash - d->places.self),
-			d->places.self);
+		buf_printf(&b, "export PATH='%.*s':\"$PATH\"\n", (int)(slash - d->paths.self),
+			d->paths.self);
 	if (!buf_ok(&b))
 		return error_nomem(err);
 	return file_write_atomic(path, buf_str(&b), b.len, 0644, err);
@@ -485,11 +486,11 @@ static int make_footer(struct demo *d, struct error *err)
 		return error_nomem(err);
 	if (!d->screen.live)
 		(void)printf("\n%s", d->footer);
-	flush(d);
+	flush_demo_output(d);
 	return 0;
 }
 
-static int stay_up(struct demo *d, struct error *err)
+static int run_until_interrupt(struct demo *d, struct error *err)
 {
 	if (make_footer(d, err) < 0)
 		return -1;
@@ -517,14 +518,14 @@ static void choose_gpus(struct demo *d, const struct options *o)
 	inv = inventory_free(inv);
 }
 
-static int play(struct demo *d, const struct options *o, struct error *err)
+static int run_demo_story(struct demo *d, const struct options *o, struct error *err)
 {
 	int rc;
 
 	choose_gpus(d, o);
-	rc = tell_story(d, err);
+	rc = run_demo_stories(d, err);
 	if (rc == 0 && !d->once)
-		rc = stay_up(d, err);
+		rc = run_until_interrupt(d, err);
 	if (d->unwritten)
 		return error_sys(err, d->unwritten, "write to standard output");
 	/* Ctrl-C in the middle is an end like another, unless the result was asked for. */
@@ -533,7 +534,7 @@ static int play(struct demo *d, const struct options *o, struct error *err)
 	return rc;
 }
 
-static int run(const struct cmd *cmd, const struct options *o, struct error *err)
+static int run_demo_command(const struct cmd *cmd, const struct options *o, struct error *err)
 {
 	struct demo d = { .once = option_bool(o, "once", false), .dir = TEMP_DIR_INIT };
 	bool plain = option_bool(o, "plain", false) || d.once;
@@ -542,7 +543,7 @@ static int run(const struct cmd *cmd, const struct options *o, struct error *err
 	(void)cmd;
 	if (o->args.n > 0)
 		return error_set(err, ERR_INVALID, "unexpected argument '%s'", o->args.v[0]);
-	if (demo_places_find(&d.places, option_str(o, "examples", NULL), err) < 0)
+	if (demo_paths_find(&d.paths, option_str(o, "examples", NULL), err) < 0)
 		return -1;
 	rc = temp_dir_make(&d.dir, "gpuslice-demo.", TMPDIR_MAX, err);
 	log_setup(LOG_ERROR, LOG_TEXT);
@@ -555,8 +556,8 @@ static int run(const struct cmd *cmd, const struct options *o, struct error *err
 		rc = open_loop(&d, err);
 	}
 	if (rc == 0) {
-		rc = play(&d, o, err);
-		redraw(&d);
+		rc = run_demo_story(&d, o, err);
+		redraw_demo_screen(&d);
 		demo_node_stop(&d.node);
 		close_loop(&d);
 	}
@@ -578,5 +579,5 @@ const struct cmd cmd_demo = {
 		"and the two node types of the time-slicing guide. Stays up to be played with.\n",
 	.options = options,
 	.n_options = ARRAY_LEN(options),
-	.run = run,
+	.run = run_demo_command,
 };

@@ -75,7 +75,7 @@ struct running {
 	uv_signal_t signals[2];
 };
 
-static void on_signal(uv_signal_t *s, int number)
+static void on_kubelet_stop_signal(uv_signal_t *s, int number)
 {
 	(void)number;
 	uv_stop(s->loop);
@@ -100,17 +100,20 @@ static void node_setup_fini(struct node_setup *n)
 }
 
 /* Adds text[0..len) to the pieces. */
-static const char *piece(struct node_setup *n, const char *text, size_t len, struct error *err)
+static const char *add_setup_piece(struct node_setup *n, const char *text, size_t len,
+	struct error *err)
 {
 	return strv_addn(&n->pieces, text, len, err) < 0 ? NULL : n->pieces.v[n->pieces.n - 1];
 }
 
-static int read_labels(struct node_setup *n, const struct strv *list, struct error *err)
+static int parse_node_labels(struct node_setup *n, const struct strv *list, struct error *err)
 {
 	for (size_t i = 0; i < list->n; i++) {
 		const char *equals = strchr(list->v[i], '='), *key;
 
-		key = equals ? piece(n, list->v[i], (size_t)(equals - list->v[i]), err) : NULL;
+		key = equals ? add_setup_piece(n, list->v[i], (size_t)(equals - list->v[i]),
+				       err)
+			     : NULL;
 		if (!key || !label_key_valid(key) || !label_value_valid(equals + 1))
 			return error_set(err, ERR_INVALID,
 				"--node-labels: expected KEY=VALUE, found '%.120s'",
@@ -140,10 +143,11 @@ static int read_taints(struct node_setup *n, const struct strv *list, struct err
 				text);
 		if (!equals)
 			equals = colon;
-		t->key = (char *)(uintptr_t)piece(n, text, (size_t)(equals - text), err);
+		t->key = (char *)(uintptr_t)add_setup_piece(n, text, (size_t)(equals - text),
+			err);
 		t->value = (char *)(uintptr_t)(equals == colon
-						       ? piece(n, "", 0, err)
-						       : piece(n, equals + 1,
+						       ? add_setup_piece(n, "", 0, err)
+						       : add_setup_piece(n, equals + 1,
 								 (size_t)(colon - equals - 1),
 								 err));
 		t->effect = (char *)(uintptr_t)(colon + 1);
@@ -169,8 +173,9 @@ static int read_mounts(struct node_setup *n, const struct strv *list, struct err
 			return error_set(err, ERR_INVALID,
 				"--mount-configmap: expected [NAMESPACE/]NAME=DIR, found '%.120s'",
 				text);
-		m->namespace_ = slash ? piece(n, text, (size_t)(slash - text), err) : "default";
-		m->name = piece(n, name, (size_t)(equals - name), err);
+		m->namespace_ = slash ? add_setup_piece(n, text, (size_t)(slash - text), err)
+				      : "default";
+		m->name = add_setup_piece(n, name, (size_t)(equals - name), err);
 		m->dir = equals + 1;
 		if (!m->namespace_ || !m->name)
 			return -1;
@@ -178,7 +183,8 @@ static int read_mounts(struct node_setup *n, const struct strv *list, struct err
 	return 0;
 }
 
-static int serve(struct running *r, const struct standin_options *node, struct error *err)
+static int serve_standin_kubelet(struct running *r, const struct standin_options *node,
+	struct error *err)
 {
 	struct standin *s = NULL;
 	struct control *control = NULL;
@@ -186,14 +192,14 @@ static int serve(struct running *r, const struct standin_options *node, struct e
 
 	if (standin_start(&s, &r->loop, node, NULL, NULL, err) < 0)
 		return -1;
-	if (control_start(&control, &r->loop, s, err) == 0) {
+	if (standin_control_start(&control, &r->loop, s, err) == 0) {
 		(void)printf("stand-in kubelet for node %s in %s; Ctrl-C ends it\n",
 			standin_node(s)->name, node->dir);
 		(void)fflush(stdout);
 		(void)uv_run(&r->loop, UV_RUN_DEFAULT);
 		rc = 0;
 	}
-	control = control_stop(control);
+	control = standin_control_stop(control);
 	s = standin_stop(s);
 	return rc;
 }
@@ -216,7 +222,7 @@ static int run_server(const struct options *o, struct error *err)
 			"--topology-manager-policy: expected none or "
 			"best-effort, found '%.40s'",
 			policy);
-	if (read_labels(&setup, &option_get(o, "node-labels")->list, err) < 0 ||
+	if (parse_node_labels(&setup, &option_get(o, "node-labels")->list, err) < 0 ||
 		read_taints(&setup, &option_get(o, "register-with-taints")->list, err) < 0 ||
 		read_mounts(&setup, &option_get(o, "mount-configmap")->list, err) < 0)
 		return -1;
@@ -232,9 +238,10 @@ static int run_server(const struct options *o, struct error *err)
 		return error_sys(err, -rc, "event loop");
 	for (size_t i = 0; i < ARRAY_LEN(r.signals); i++) {
 		(void)uv_signal_init(&r.loop, &r.signals[i]);
-		(void)uv_signal_start(&r.signals[i], on_signal, i ? SIGTERM : SIGINT);
+		(void)uv_signal_start(&r.signals[i], on_kubelet_stop_signal,
+			i ? SIGTERM : SIGINT);
 	}
-	rc = serve(&r, &node, err);
+	rc = serve_standin_kubelet(&r, &node, err);
 	for (size_t i = 0; i < ARRAY_LEN(r.signals); i++)
 		uv_close((uv_handle_t *)&r.signals[i], NULL);
 	(void)uv_run(&r.loop, UV_RUN_DEFAULT);
@@ -242,7 +249,8 @@ static int run_server(const struct options *o, struct error *err)
 	return rc;
 }
 
-static int run(const struct cmd *cmd, const struct options *o, struct error *err)
+static int run_kubelet_command(const struct cmd *cmd, const struct options *o,
+	struct error *err)
 {
 	(void)cmd;
 	if (o->args.n == 0 || (o->args.n == 1 && strcmp(o->args.v[0], "run") == 0))
@@ -271,5 +279,5 @@ const struct cmd cmd_kubelet = {
 		"  fault [NAME [ARG]]             make something go wrong; without NAME, list what can\n",
 	.options = options,
 	.n_options = ARRAY_LEN(options),
-	.run = run,
+	.run = run_kubelet_command,
 };

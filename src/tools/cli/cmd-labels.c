@@ -113,7 +113,7 @@ static const struct option_def options[] = {
 		.help = "only false: NodeFeature objects are written by the agent" },
 };
 
-struct work {
+struct labels_output {
 	const struct options *o;
 	struct labels *labels;
 	struct strv notes; /* for people, on standard error */
@@ -171,7 +171,7 @@ static int check_options(const struct options *o, struct error *err)
  * A simulated node has no files of its own but those of its GPUs. Its machine type is its model's
  * name, as it is on the machines that the models are named after.
  */
-static int read_facts(const struct work *w, const struct config *c,
+static int read_node_label_facts(const struct labels_output *w, const struct config *c,
 	struct label_facts_store *facts, struct strv *notes, struct error *err)
 {
 	const char *model = option_str(w->o, "node", NULL);
@@ -189,15 +189,15 @@ static int read_facts(const struct work *w, const struct config *c,
 	return 0;
 }
 
-static int look(const struct work *w, const struct config *c, struct node_look *node,
-	struct error *err)
+static int probe_labels_node(const struct labels_output *w, const struct config *c,
+	struct node_probe *node, struct error *err)
 {
 	const char *root = option_str(w->o, "driver-root-ctr-path", c->container_driver_root);
 	const struct node_roots roots = { .sysfs = option_str(w->o, "sysfs", NULL),
 		.procfs = option_str(w->o, "procfs", NULL) };
 
 	/* A library that was named is no exception: what NVML refuses is in .nvml. */
-	if (node_look(node, w->o, root, &roots, err) < 0 && node->nvml.code == ERR_NONE)
+	if (node_probe(node, w->o, root, &roots, err) < 0 && node->nvml.code == ERR_NONE)
 		return -1;
 	if (node->inv)
 		return 0;
@@ -209,18 +209,18 @@ static int look(const struct work *w, const struct config *c, struct node_look *
 	return inventory_new(&node->inv, 0, err);
 }
 
-static int make(struct work *w, struct config *c, struct error *err)
+static int build_node_labels(struct labels_output *w, struct config *c, struct error *err)
 {
 	struct label_facts_store facts = { .machine = NULL };
-	struct node_look node = { .inv = NULL };
+	struct node_probe node = { .inv = NULL };
 	int r = choose_mig(w->o, c, err);
 
 	if (r >= 0)
-		r = look(w, c, &node, err);
+		r = probe_labels_node(w, c, &node, err);
 	if (r >= 0 && node.nvml.code != ERR_NONE)
 		r = strv_add(&w->notes, node.nvml.msg, err);
 	if (r >= 0)
-		r = read_facts(w, c, &facts, &w->notes, err);
+		r = read_node_label_facts(w, c, &facts, &w->notes, err);
 	if (r >= 0)
 		r = labels_new(&w->labels, node.inv, c, &facts.facts, &w->notes, err);
 	label_facts_fini(&facts);
@@ -232,7 +232,7 @@ static void each_config(void *arg, const char *name, const char *text, struct co
 	const struct strv *warnings, const struct error *err, const struct strv *more)
 {
 	const char *entry = strrchr(name, '#');
-	struct work *w = arg;
+	struct labels_output *w = arg;
 	int r = 0;
 
 	(void)more; /* `config check` tells them */
@@ -243,18 +243,18 @@ static void each_config(void *arg, const char *name, const char *text, struct co
 	if (r >= 0 && err)
 		error_copy(&w->err, err);
 	else if (r >= 0)
-		(void)make(w, config, &w->err);
+		(void)build_node_labels(w, config, &w->err);
 }
 
-static const char *no_env(const char *name)
+static const char *ignore_labels_env(const char *name)
 {
 	(void)name;
 	return NULL;
 }
 
-static int make_from_file(struct work *w, const char *file, struct error *err)
+static int make_from_file(struct labels_output *w, const char *file, struct error *err)
 {
-	const struct config_sources sources = { .env = no_env };
+	const struct config_sources sources = { .env = ignore_labels_env };
 	CLEANUP(freep) char *path = strdup(file);
 	char *hash = path ? strrchr(path, '#') : NULL;
 
@@ -278,11 +278,11 @@ static int make_from_file(struct work *w, const char *file, struct error *err)
 	return 0;
 }
 
-static int make_from_defaults(struct work *w, struct error *err)
+static int make_from_defaults(struct labels_output *w, struct error *err)
 {
 	CLEANUP(config_freep) struct config *c = NULL;
 
-	return config_new(&c, err) < 0 ? -1 : make(w, c, err);
+	return config_new(&c, err) < 0 ? -1 : build_node_labels(w, c, err);
 }
 
 /* ---- showing them ----------------------------------------------------------------------------- */
@@ -303,7 +303,7 @@ static int as_json(const struct labels *l, struct buf *b, struct error *err)
 	return 0;
 }
 
-static int show(const struct work *w, struct error *err)
+static int write_labels_output(const struct labels_output *w, struct error *err)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(OUTPUT_MAX);
 
@@ -321,9 +321,9 @@ static int show(const struct work *w, struct error *err)
 	return output_write(option_str(w->o, "output-file", NULL), buf_str(&b), b.len, err);
 }
 
-static int run(const struct cmd *cmd, const struct options *o, struct error *err)
+static int run_labels_command(const struct cmd *cmd, const struct options *o, struct error *err)
 {
-	struct work w = { .o = o };
+	struct labels_output w = { .o = o };
 	const char *path = option_str(o, "config-file", "");
 	int r = check_options(o, err);
 
@@ -331,7 +331,7 @@ static int run(const struct cmd *cmd, const struct options *o, struct error *err
 	if (r >= 0)
 		r = path[0] ? make_from_file(&w, path, err) : make_from_defaults(&w, err);
 	if (r >= 0)
-		r = show(&w, err);
+		r = write_labels_output(&w, err);
 	labels_free(w.labels);
 	strv_fini(&w.notes);
 	return r;
@@ -350,5 +350,5 @@ const struct cmd cmd_labels = {
 		"  gpuslice labels --node p3.8xlarge --config-file time-slicing-config.yaml#p3.8xlarge\n",
 	.options = options,
 	.n_options = ARRAY_LEN(options),
-	.run = run,
+	.run = run_labels_command,
 };

@@ -72,8 +72,8 @@ static const char *const forms[] = { [PLAN_AS_TEXT] = "text",
 static const char *const mixes[] = { [REPLAY_KNOWN] = "known", [REPLAY_LEARNED] = "learned" };
 
 /* Which of @n words the option says, of which the first is the default; < 0: none of them. */
-static int choose(const struct options *o, const char *option, const char *const *words,
-	size_t n, struct error *err)
+static int parse_plan_choice(const struct options *o, const char *option,
+	const char *const *words, size_t n, struct error *err)
 {
 	const char *word = option_str(o, option, words[0]);
 	CLEANUP(buf_fini) struct buf list = BUF_INIT(256);
@@ -100,7 +100,7 @@ static int run_trace(const struct options *o, uint64_t seed, bool json, struct e
 	if (o->args.n)
 		return error_set(err, ERR_INVALID, "unexpected argument '%s' beside --trace",
 			o->args.v[0]);
-	mix = choose(o, "mix", mixes, ARRAY_LEN(mixes), err);
+	mix = parse_plan_choice(o, "mix", mixes, ARRAY_LEN(mixes), err);
 	if (mix < 0)
 		return -1;
 	t.mix = mix;
@@ -114,8 +114,8 @@ static int run_trace(const struct options *o, uint64_t seed, bool json, struct e
 }
 
 /* Which options say nothing where. */
-static int refuse(const struct options *o, const char *const *names, size_t n, const char *why,
-	struct error *err)
+static int reject_plan_options(const struct options *o, const char *const *names, size_t n,
+	const char *why, struct error *err)
 {
 	for (size_t i = 0; i < n; i++)
 		if (option_get(o, names[i])->source != OPTION_UNSET)
@@ -123,7 +123,7 @@ static int refuse(const struct options *o, const char *const *names, size_t n, c
 	return 0;
 }
 
-static int run(const struct cmd *cmd, const struct options *o, struct error *err)
+static int run_plan_command(const struct cmd *cmd, const struct options *o, struct error *err)
 {
 	static const char *const of_trace[] = { "mix", "policy", "seeds" };
 	static const char *const of_plan[] = { "price", "prices", "translate", "write" };
@@ -134,24 +134,27 @@ static int run(const struct cmd *cmd, const struct options *o, struct error *err
 		.amounts = &option_get(o, "price")->list,
 		.write = option_str(o, "write", NULL),
 		.seed = option_uint(o, "seed", SEED) };
-	int form = choose(o, "output", forms, trace ? PLAN_AS_MARKDOWN : ARRAY_LEN(forms), err);
+	int form = parse_plan_choice(o, "output", forms,
+		trace ? PLAN_AS_MARKDOWN : ARRAY_LEN(forms), err);
 
 	(void)cmd;
 	if (form < 0)
 		return -1;
 	r.form = (enum plan_form)form;
 	if (trace)
-		return refuse(o, of_plan, ARRAY_LEN(of_plan), "not for --trace", err) < 0
+		return reject_plan_options(o, of_plan, ARRAY_LEN(of_plan), "not for --trace",
+			       err) < 0
 			       ? -1
 			       : run_trace(o, r.seed, r.form == PLAN_AS_JSON, err);
-	if (refuse(o, of_trace, ARRAY_LEN(of_trace), "for --trace", err) < 0)
+	if (reject_plan_options(o, of_trace, ARRAY_LEN(of_trace), "for --trace", err) < 0)
 		return -1;
 	if (!r.files->n)
 		return error_set(err, ERR_INVALID,
 			"expected files that say what is to be planned, or --trace and --nodes");
 	if (!option_bool(o, "translate", false))
 		return plan_run(&r, err);
-	if (refuse(o, of_prices, ARRAY_LEN(of_prices), "not for --translate", err) < 0)
+	if (reject_plan_options(o, of_prices, ARRAY_LEN(of_prices), "not for --translate",
+		    err) < 0)
 		return -1;
 	return plan_translate(r.files, err);
 }
@@ -178,5 +181,5 @@ const struct cmd cmd_plan = {
 		"  gpuslice plan --nodes nodes.csv --trace pods.csv --policy value,best-fit --mix learned\n",
 	.options = options,
 	.n_options = ARRAY_LEN(options),
-	.run = run,
+	.run = run_plan_command,
 };

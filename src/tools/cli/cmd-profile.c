@@ -100,10 +100,11 @@ static const struct option_def options[] = {
 		.help = "a built-in workload of gpuslice bench, instead of a program" },
 };
 
-static int run(const struct cmd *cmd, const struct options *o, struct error *err)
+static int run_profile_command(const struct cmd *cmd, const struct options *o,
+	struct error *err)
 {
 	CLEANUP(freep) struct suite *suite = calloc(1, sizeof(*suite));
-	CLEANUP(freep) struct asked *a = calloc(1, sizeof(*a));
+	CLEANUP(freep) struct profile_request *a = calloc(1, sizeof(*a));
 	CLEANUP(freep) struct bench_windows *windows = calloc(1, sizeof(*windows));
 	struct suite_workload room[SUITE_BUILTIN + 1];
 	CLEANUP(bench_result_fini) struct bench_result r = { .n_rows = 0 };
@@ -120,10 +121,10 @@ static int run(const struct cmd *cmd, const struct options *o, struct error *err
 	if (!suite || !a || !windows)
 		return error_nomem(err);
 	if (profile_read_words(a, o, err) < 0 || profile_read_form(a, o, err) < 0 ||
-		bench_check_save("save", a->save, err) < 0)
+		bench_check_save("save", a->save_path, err) < 0)
 		return -1;
 	if (a->pod || a->pid)
-		return profile_run_outside(a, o, err);
+		return profile_run_observation(a, o, err);
 	if (profile_read_suite(suite, room, a, o, err) < 0)
 		return -1;
 	result = bench_session_run(&r, &texts, &s, err);
@@ -153,5 +154,5 @@ const struct cmd cmd_profile = {
 	.options = options,
 	.n_options = ARRAY_LEN(options),
 	.option_flags = OPTIONS_STOP_AT_ARG,
-	.run = run,
+	.run = run_profile_command,
 };

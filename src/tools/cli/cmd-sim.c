@@ -21,7 +21,7 @@ struct action {
 		struct error *err);
 };
 
-static int print(struct buf *b, struct error *err)
+static int write_sim_output(struct buf *b, struct error *err)
 {
 	if (!buf_ok(b))
 		return error_nomem(err);
@@ -44,7 +44,7 @@ static int run_create(struct sim_control *c, char *const *args, const struct opt
 		    option_bool(o, "force", false), option_uint(o, "seed", 0), err) < 0 ||
 		sim_control_show(c, &b, err) < 0)
 		return -1;
-	return print(&b, err);
+	return write_sim_output(&b, err);
 }
 
 static int run_show(struct sim_control *c, char *const *args, const struct options *o,
@@ -55,10 +55,10 @@ static int run_show(struct sim_control *c, char *const *args, const struct optio
 					      : sim_control_show(c, &b, err);
 
 	(void)args;
-	return r < 0 ? r : print(&b, err);
+	return r < 0 ? r : write_sim_output(&b, err);
 }
 
-static int run_list(struct sim_control *c, char *const *args, const struct options *o,
+static int run_sim_list(struct sim_control *c, char *const *args, const struct options *o,
 	struct error *err)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(OUTPUT_MAX_BYTES);
@@ -76,7 +76,7 @@ static int run_list(struct sim_control *c, char *const *args, const struct optio
 	else
 		return error_set(err, ERR_INVALID,
 			"expected models, keys, groups or mig, found '%.40s'", args[0]);
-	return print(&b, err);
+	return write_sim_output(&b, err);
 }
 
 static int run_list_models(struct sim_control *c, char *const *args, const struct options *o,
@@ -85,7 +85,7 @@ static int run_list_models(struct sim_control *c, char *const *args, const struc
 	char models[] = "models", *const words[] = { models, NULL };
 
 	(void)args;
-	return run_list(c, words, o, err);
+	return run_sim_list(c, words, o, err);
 }
 
 static int run_xid(struct sim_control *c, char *const *args, const struct options *o,
@@ -120,7 +120,7 @@ static int run_calls(struct sim_control *c, char *const *args, const struct opti
 	buf_printf(&b, "calls %llu\nmig_changes %llu\n",
 		(unsigned long long)sim_count_read(c->state, SIM_COUNT_CALLS),
 		(unsigned long long)sim_count_read(c->state, SIM_COUNT_CHANGES));
-	return print(&b, err);
+	return write_sim_output(&b, err);
 }
 
 static int run_lose(struct sim_control *c, char *const *args, const struct options *o,
@@ -276,7 +276,7 @@ static int run_driver(struct sim_control *c, char *const *args, const struct opt
 	return sim_control_driver(c, driver, err);
 }
 
-static int read_kind(const char *text, uint32_t *ret, struct error *err)
+static int parse_process_kind(const char *text, uint32_t *ret, struct error *err)
 {
 	static const char *const kinds[] = { [SIM_PROCESS_COMPUTE] = "compute",
 		[SIM_PROCESS_GRAPHICS] = "graphics",
@@ -306,7 +306,7 @@ static int run_process_start(struct sim_control *c, char *const *args, const str
 	if (!parse_bytes(memory, &p.memory_bytes))
 		return error_set(err, ERR_INVALID,
 			"--memory: expected bytes like 4Gi, found '%.40s'", memory);
-	if (read_kind(option_str(o, "kind", "compute"), &p.kind, err) < 0)
+	if (parse_process_kind(option_str(o, "kind", "compute"), &p.kind, err) < 0)
 		return -1;
 	p.pid = (uint32_t)pid;
 	p.sm_percent = (uint32_t)sm;
@@ -337,7 +337,7 @@ static const struct action actions[] = {
 	{ "driver", NULL, 1, 1, true, run_driver },
 	{ "fail", NULL, 3, 3, true, run_fail },
 	{ "hang", NULL, 2, 2, true, run_hang },
-	{ "list", NULL, 1, 1, false, run_list },
+	{ "list", NULL, 1, 1, false, run_sim_list },
 	{ "list-models", NULL, 0, 0, false, run_list_models },
 	{ "lose", NULL, 1, 1, true, run_lose },
 	{ "process", "start", 1, 1, true, run_process_start },

@@ -42,7 +42,7 @@ static int agent_address(const struct options *o, char *ret, size_t cap, struct 
 	return 0;
 }
 
-static int run(const struct cmd *cmd, const struct options *o, struct error *err)
+static int run_status_command(const struct cmd *cmd, const struct options *o, struct error *err)
 {
 	CLEANUP(buf_fini) struct buf json = BUF_INIT(HTTP_REPLY_MAX);
 	CLEANUP(buf_fini) struct buf text = BUF_INIT(HTTP_REPLY_MAX);
@@ -80,5 +80,5 @@ const struct cmd cmd_status = {
 		"Asks the agent of this node over its unix socket in the run directory.\n",
 	.options = options,
 	.n_options = ARRAY_LEN(options),
-	.run = run,
+	.run = run_status_command,
 };

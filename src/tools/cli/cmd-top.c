@@ -84,7 +84,7 @@ static const struct option_def options[] = {
 
 /* --- options --- */
 
-static int choose(struct top_state *s, const struct options *o, struct error *err)
+static int parse_table_choice(struct top_state *s, const struct options *o, struct error *err)
 {
 	static const char *const tables
 		[] = { [TOP_PODS] = "pods", [TOP_SLICES] = "slices", [TOP_GPUS] = "gpus" };
@@ -138,7 +138,7 @@ static unsigned text_width(void)
 }
 
 /* Whether it is text, and how often. */
-static int choose_way(struct top_plan *p, bool *ret_plain, const struct options *o,
+static int choose_top_output(struct top_plan *p, bool *ret_plain, const struct options *o,
 	struct error *err)
 {
 	bool counted = option_get(o, "count")->source != OPTION_UNSET;
@@ -157,7 +157,7 @@ static int choose_way(struct top_plan *p, bool *ret_plain, const struct options 
 /* --- the agent --- */
 
 /* Its first line. */
-static int read_token(const char *path, struct buf *b, struct error *err)
+static int read_top_token(const char *path, struct buf *b, struct error *err)
 {
 	if (file_read(path, b, err) < 0)
 		return error_prefix(err, "--token-file");
@@ -189,7 +189,7 @@ static int find_agent(struct http_get **ret, const struct options *o, struct err
 
 	if (!to.url && (token_file || to.ca_file))
 		return error_set(err, ERR_INVALID, "--token-file and --ca-file go with --url");
-	if (token_file && read_token(token_file, &token, err) < 0)
+	if (token_file && read_top_token(token_file, &token, err) < 0)
 		return -1;
 	if (token_file)
 		to.token = buf_str(&token);
@@ -202,7 +202,7 @@ static int find_agent(struct http_get **ret, const struct options *o, struct err
 	return http_get_new(ret, &to, err);
 }
 
-static int run(const struct cmd *cmd, const struct options *o, struct error *err)
+static int run_top_command(const struct cmd *cmd, const struct options *o, struct error *err)
 {
 	CLEANUP(http_get_freep) struct http_get *agent = NULL;
 	struct top_plan plan = { .count = 0 };
@@ -211,8 +211,9 @@ static int run(const struct cmd *cmd, const struct options *o, struct error *err
 	(void)cmd;
 	if (o->args.n > 0)
 		return error_set(err, ERR_INVALID, "unexpected argument '%s'", o->args.v[0]);
-	if (choose(&plan.state, o, err) < 0 || choose_interval(&plan.state, o, err) < 0 ||
-		choose_way(&plan, &plain, o, err) < 0 || find_agent(&agent, o, err) < 0)
+	if (parse_table_choice(&plan.state, o, err) < 0 ||
+		choose_interval(&plan.state, o, err) < 0 ||
+		choose_top_output(&plan, &plain, o, err) < 0 || find_agent(&agent, o, err) < 0)
 		return -1;
 	(void)setlocale(LC_CTYPE, "");
 	plan.state.utf8 = !strcmp(nl_langinfo(CODESET), "UTF-8");
@@ -235,5 +236,5 @@ const struct cmd cmd_top = {
 		"? shows the keys, q quits.\n",
 	.options = options,
 	.n_options = ARRAY_LEN(options),
-	.run = run,
+	.run = run_top_command,
 };

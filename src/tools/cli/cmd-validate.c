@@ -231,7 +231,8 @@ static int read_component(struct run_options *run, const char *name, bool theirs
 		name);
 }
 
-static int read_components(struct run_options *run, const struct options *o, struct error *err)
+static int parse_component_args(struct run_options *run, const struct options *o,
+	struct error *err)
 {
 	const char *theirs = option_str(o, "component", NULL);
 
@@ -257,7 +258,7 @@ static int read_components(struct run_options *run, const struct options *o, str
 	return 0;
 }
 
-static int read_times(struct run_options *run, struct validate_settings *s,
+static int parse_validate_times(struct run_options *run, struct validate_settings *s,
 	const struct options *o, struct error *err)
 {
 	uint64_t interval = option_uint(o, "sleep-interval-seconds", INTERVAL_S);
@@ -370,7 +371,8 @@ static int show_table(const struct validate_report *reports, size_t n, struct er
 	return output_write(NULL, buf_str(&b), b.len, err);
 }
 
-static int show_json(const struct validate_report *reports, size_t n, struct error *err)
+static int print_validate_json(const struct validate_report *reports, size_t n,
+	struct error *err)
 {
 	json_auto_t *root = json_object();
 	json_t *list = json_array();
@@ -389,7 +391,7 @@ static int show_json(const struct validate_report *reports, size_t n, struct err
 }
 
 /* In the words of NVIDIA's validator, for those who look for them in logs. */
-static int tell_failures(const struct validate_report *reports, size_t n)
+static int print_validator_failures(const struct validate_report *reports, size_t n)
 {
 	int status = 0;
 
@@ -403,13 +405,13 @@ static int tell_failures(const struct validate_report *reports, size_t n)
 	return status;
 }
 
-static void progress(const char *line)
+static void print_validate_progress(const char *line)
 {
 	(void)fprintf(stderr, "%s\n", line);
 }
 
-static int run_all(const struct run_options *run, const struct validate_settings *s, bool json,
-	struct error *err)
+static int run_validate_components(const struct run_options *run,
+	const struct validate_settings *s, bool json, struct error *err)
 {
 	struct validate_report reports[VALIDATE_COUNT_] = { { .items = NULL } };
 	int r = run->watch_ns ? run_watch(run, s, reports, err)
@@ -417,10 +419,10 @@ static int run_all(const struct run_options *run, const struct validate_settings
 	int status = 0;
 
 	if (r >= 0 && !run->watch_ns) {
-		int shown = json ? show_json(reports, run->n, err)
+		int shown = json ? print_validate_json(reports, run->n, err)
 				 : show_table(reports, run->n, err);
 
-		status = tell_failures(reports, run->n);
+		status = print_validator_failures(reports, run->n);
 		r = shown < 0 ? shown : r > 0 ? EXIT_FINDING : status;
 	} else if (r > 0) {
 		r = 0; /* a watcher is meant to be ended by a signal */
@@ -430,22 +432,23 @@ static int run_all(const struct run_options *run, const struct validate_settings
 	return r;
 }
 
-static int run(const struct cmd *cmd, const struct options *o, struct error *err)
+static int run_validate_command(const struct cmd *cmd, const struct options *o,
+	struct error *err)
 {
 	struct validate_settings s = { .timeout_ns = 0 };
-	struct run_options run = { .progress = progress };
+	struct run_options run = { .progress = print_validate_progress };
 
 	(void)cmd;
 	/* The process that this one starts for CUDA: see tools/validate/cuda-child.h. */
 	if (o->args.n > 0 && strcmp(o->args.v[0], CUDA_CHILD_WORD) == 0)
 		return cuda_child(o->args.n > 1 ? o->args.v[1] : NULL);
-	if (read_components(&run, o, err) < 0 || read_times(&run, &s, o, err) < 0 ||
-		read_settings(&s, o, err) < 0)
+	if (parse_component_args(&run, o, err) < 0 ||
+		parse_validate_times(&run, &s, o, err) < 0 || read_settings(&s, o, err) < 0)
 		return -1;
 	run.output_dir = option_str(o, "output-dir", OUTPUT_DIR);
 	run.cleanup = option_bool(o, "cleanup-all", false);
 	run.wait = option_bool(o, "with-wait", false);
-	return run_all(&run, &s, option_bool(o, "json", false), err);
+	return run_validate_components(&run, &s, option_bool(o, "json", false), err);
 }
 
 const struct cmd cmd_validate = {
@@ -459,5 +462,5 @@ const struct cmd cmd_validate = {
 		"Exit status: 0 all pass, 1 one fails, 2 wrong usage.\n",
 	.options = options,
 	.n_options = ARRAY_LEN(options),
-	.run = run,
+	.run = run_validate_command,
 };

@@ -28,8 +28,8 @@ struct client {
 
 /* --- transport --- */
 
-static int call(const struct client *c, const char *method, const char *path, const char *body,
-	json_t **ret, struct error *err)
+static int call_standin_kubelet(const struct client *c, const char *method, const char *path,
+	const char *body, json_t **ret, struct error *err)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(HTTP_REPLY_MAX);
 	json_error_t where;
@@ -46,7 +46,7 @@ static int call(const struct client *c, const char *method, const char *path, co
 }
 
 /* Posts @body_take and prints the lines of the answer. */
-static int post_take(const struct client *c, const char *path, json_t *body_take,
+static int post_owned_body(const struct client *c, const char *path, json_t *body_take,
 	struct error *err)
 {
 	json_auto_t *body = body_take;
@@ -56,7 +56,7 @@ static int post_take(const struct client *c, const char *path, json_t *body_take
 
 	if (!text)
 		return error_set(err, ERR_INVALID, "an argument is not valid UTF-8");
-	if (call(c, "POST", path, text, &answer, err) < 0)
+	if (call_standin_kubelet(c, "POST", path, text, &answer, err) < 0)
 		return -1;
 	lines = json_object_get(answer, "lines");
 	for (size_t i = 0; i < json_array_size(lines); i++)
@@ -64,7 +64,7 @@ static int post_take(const struct client *c, const char *path, json_t *body_take
 	return 0;
 }
 
-static void escape(struct buf *b, const char *text)
+static void escape_query_text(struct buf *b, const char *text)
 {
 	for (; *text; text++) {
 		if (isalnum((unsigned char)*text) || strchr("-._~", *text))
@@ -75,8 +75,8 @@ static void escape(struct buf *b, const char *text)
 }
 
 /* @name NULL: all. */
-static int get_list(const struct client *c, const char *kind, const char *name, json_t **ret,
-	struct error *err)
+static int get_kubelet_list(const struct client *c, const char *kind, const char *name,
+	json_t **ret, struct error *err)
 {
 	CLEANUP(buf_fini) struct buf path = BUF_INIT(4096);
 	const char *namespace_ = option_str(c->o, "namespace", NULL);
@@ -84,21 +84,21 @@ static int get_list(const struct client *c, const char *kind, const char *name, 
 	buf_printf(&path, "/v1/%s?", kind);
 	if (namespace_) {
 		buf_puts(&path, "namespace=");
-		escape(&path, namespace_);
+		escape_query_text(&path, namespace_);
 		buf_putc(&path, '&');
 	}
 	if (name) {
 		buf_puts(&path, "name=");
-		escape(&path, name);
+		escape_query_text(&path, name);
 	}
 	if (!buf_ok(&path))
 		return error_set(err, ERR_LIMIT, "name is too long");
-	return call(c, "GET", buf_str(&path), NULL, ret, err);
+	return call_standin_kubelet(c, "GET", buf_str(&path), NULL, ret, err);
 }
 
 /* --- reading the answer: whatever is missing is "" or 0 --- */
 
-static const char *text_at(json_t *o, const char *a, const char *b)
+static const char *get_item_text(json_t *o, const char *a, const char *b)
 {
 	json_t *v = json_object_get(o, a);
 	const char *text;
@@ -160,12 +160,12 @@ static void pods_table(const struct client *c, json_t *items, struct buf *out)
 		CLEANUP(buf_fini) struct buf devices = BUF_INIT(64 * 1024);
 		size_t n = json_array_size(
 			json_object_get(json_object_get(p, "spec"), "containers"));
-		bool up = strcmp(text_at(p, "status", "phase"), "Running") == 0;
+		bool up = strcmp(get_item_text(p, "status", "phase"), "Running") == 0;
 
-		table_add(&t, text_at(p, "metadata", "namespace"));
-		table_add(&t, text_at(p, "metadata", "name"));
+		table_add(&t, get_item_text(p, "metadata", "namespace"));
+		table_add(&t, get_item_text(p, "metadata", "name"));
 		table_addf(&t, "%zu/%zu", up ? n : 0, n);
-		table_add(&t, text_at(p, "gpuslice", "status"));
+		table_add(&t, get_item_text(p, "gpuslice", "status"));
 		table_add(&t, "0");
 		table_add(&t, age_of(p, age));
 		if (is_wide) {
@@ -190,8 +190,8 @@ static void deployments_table(const struct client *c, json_t *items, struct buf 
 	table_init(&t, heads);
 	json_array_foreach(items, i, d)
 	{
-		table_add(&t, text_at(d, "metadata", "namespace"));
-		table_add(&t, text_at(d, "metadata", "name"));
+		table_add(&t, get_item_text(d, "metadata", "namespace"));
+		table_add(&t, get_item_text(d, "metadata", "name"));
 		table_addf(&t, "%lld/%lld", int_at(d, "status", "readyReplicas"),
 			int_at(d, "spec", "replicas"));
 		table_addf(&t, "%lld", int_at(d, "status", "replicas"));
@@ -214,8 +214,8 @@ static void config_maps_table(const struct client *c, json_t *items, struct buf 
 	table_init(&t, heads);
 	json_array_foreach(items, i, m)
 	{
-		table_add(&t, text_at(m, "metadata", "namespace"));
-		table_add(&t, text_at(m, "metadata", "name"));
+		table_add(&t, get_item_text(m, "metadata", "namespace"));
+		table_add(&t, get_item_text(m, "metadata", "name"));
 		table_addf(&t, "%zu", json_object_size(json_object_get(m, "data")));
 		table_add(&t, age_of(m, age));
 	}
@@ -227,7 +227,8 @@ static bool node_ready(json_t *node)
 {
 	json_t *conditions = json_object_get(json_object_get(node, "status"), "conditions");
 
-	return strcmp(text_at(json_array_get(conditions, 0), "status", NULL), "True") == 0;
+	return strcmp(get_item_text(json_array_get(conditions, 0), "status", NULL), "True") ==
+	       0;
 }
 
 static void nodes_table(const struct client *c, json_t *items, struct buf *out)
@@ -252,11 +253,11 @@ static void nodes_table(const struct client *c, json_t *items, struct buf *out)
 				buf_printf(&what, "%s%s=%s", what.len ? "," : "", key,
 					json_string_value(v));
 		}
-		table_add(&t, text_at(n, "metadata", "name"));
+		table_add(&t, get_item_text(n, "metadata", "name"));
 		table_add(&t, node_ready(n) ? "Ready" : "NotReady");
 		table_add(&t, "<none>");
-		table_add(&t,
-			text_at(json_object_get(n, "status"), "nodeInfo", "kubeletVersion"));
+		table_add(&t, get_item_text(json_object_get(n, "status"), "nodeInfo",
+				      "kubeletVersion"));
 		table_add(&t, what.len ? buf_str(&what) : "<none>");
 	}
 	table_print(&t, out);
@@ -276,12 +277,12 @@ static void resources_table(const struct client *c, json_t *items, struct buf *o
 	{
 		bool up = json_is_true(json_object_get(r, "connected"));
 
-		table_add(&t, text_at(r, "name", NULL));
+		table_add(&t, get_item_text(r, "name", NULL));
 		table_addf(&t, "%lld", int_at(r, "capacity", NULL));
 		table_addf(&t, "%lld", int_at(r, "allocatable", NULL));
 		table_addf(&t, "%lld", int_at(r, "requested", NULL));
 		table_addf(&t, "%lld", int_at(r, "granted", NULL));
-		table_add(&t, up ? text_at(r, "endpoint", NULL) : "<gone>");
+		table_add(&t, up ? get_item_text(r, "endpoint", NULL) : "<gone>");
 	}
 	if (table_has_rows(&t))
 		table_print(&t, out);
@@ -337,7 +338,7 @@ static int kind_and_name(const struct client *c, size_t first, char *ret_kind, s
 	return 0;
 }
 
-static int print(const struct buf *b, struct error *err)
+static int write_client_output(const struct buf *b, struct error *err)
 {
 	if (!buf_ok(b))
 		return error_nomem(err);
@@ -345,18 +346,18 @@ static int print(const struct buf *b, struct error *err)
 }
 
 /* Of nodes and resources the stand-in lists all. */
-static void keep_named(json_t *items, const char *name)
+static void filter_named_items(json_t *items, const char *name)
 {
 	for (size_t i = json_array_size(items); i-- > 0;) {
 		json_t *o = json_array_get(items, i);
 
-		if (strcmp(text_at(o, "metadata", "name"), name) != 0 &&
-			strcmp(text_at(o, "name", NULL), name) != 0)
+		if (strcmp(get_item_text(o, "metadata", "name"), name) != 0 &&
+			strcmp(get_item_text(o, "name", NULL), name) != 0)
 			(void)json_array_remove(items, i);
 	}
 }
 
-static int do_get(const struct client *c, struct error *err)
+static int run_kubelet_get(const struct client *c, struct error *err)
 {
 	CLEANUP(buf_fini) struct buf out = BUF_INIT(HTTP_REPLY_MAX);
 	json_auto_t *answer = NULL;
@@ -372,11 +373,11 @@ static int do_get(const struct client *c, struct error *err)
 	if (*form && strcmp(form, "json") != 0 && strcmp(form, "wide") != 0)
 		return error_set(err, ERR_INVALID, "-o: expected json or wide, found '%.40s'",
 			form);
-	if (get_list(c, kinds[k].path, name, &answer, err) < 0)
+	if (get_kubelet_list(c, kinds[k].path, name, &answer, err) < 0)
 		return -1;
 	items = json_object_get(answer, "items");
 	if (name)
-		keep_named(items, name);
+		filter_named_items(items, name);
 	if (name && json_array_size(items) == 0)
 		return error_set(err, ERR_NOT_FOUND, "%s \"%.260s\" not found", kinds[k].path,
 			name);
@@ -385,12 +386,12 @@ static int do_get(const struct client *c, struct error *err)
 		if (!text)
 			return error_nomem(err);
 		buf_printf(&out, "%s\n", text);
-		return print(&out, err);
+		return write_client_output(&out, err);
 	}
 	kinds[k].table(c, items, &out);
 	if (out.len == 0)
 		(void)fprintf(stderr, "No resources found\n");
-	return print(&out, err);
+	return write_client_output(&out, err);
 }
 
 /* --- describe --- */
@@ -415,7 +416,7 @@ static void describe_grant(json_t *g, struct buf *b)
 	const char *key;
 	size_t i;
 
-	buf_printf(b, "    %s:\n", text_at(g, "resource", NULL));
+	buf_printf(b, "    %s:\n", get_item_text(g, "resource", NULL));
 	json_array_foreach(json_object_get(g, "ids"), i, v)
 		buf_printf(b, "      %-14s%s\n", i ? "" : "Devices:", json_string_value(v));
 	i = 0;
@@ -423,13 +424,13 @@ static void describe_grant(json_t *g, struct buf *b)
 		"      %-14s%s=%s\n", i++ ? "" : "Environment:", key, json_string_value(v));
 	json_array_foreach(json_object_get(g, "mounts"), i, v)
 		buf_printf(b, "      %-14s%s from %s (%s)\n",
-			i ? "" : "Mounts:", text_at(v, "containerPath", NULL),
-			text_at(v, "hostPath", NULL),
+			i ? "" : "Mounts:", get_item_text(v, "containerPath", NULL),
+			get_item_text(v, "hostPath", NULL),
 			json_is_true(json_object_get(v, "readOnly")) ? "ro" : "rw");
-	json_array_foreach(json_object_get(g, "devices"), i, v)
-		buf_printf(b, "      %-14s%s from %s (%s)\n",
-			i ? "" : "Device nodes:", text_at(v, "containerPath", NULL),
-			text_at(v, "hostPath", NULL), text_at(v, "permissions", NULL));
+	json_array_foreach(json_object_get(g, "devices"), i, v) buf_printf(b,
+		"      %-14s%s from %s (%s)\n",
+		i ? "" : "Device nodes:", get_item_text(v, "containerPath", NULL),
+		get_item_text(v, "hostPath", NULL), get_item_text(v, "permissions", NULL));
 	i = 0;
 	json_object_foreach(json_object_get(g, "annotations"), key, v) buf_printf(b,
 		"      %-14s%s=%s\n", i++ ? "" : "Annotations:", key, json_string_value(v));
@@ -446,15 +447,15 @@ static void describe_containers(json_t *pod, const char *list, const char *head,
 	json_array_foreach(json_object_get(json_object_get(pod, "spec"), list), i, c)
 	{
 		buf_printf(b, "%s  %s:\n    Image:        %s\n", i ? "" : head,
-			text_at(c, "name", NULL), text_at(c, "image", NULL));
+			get_item_text(c, "name", NULL), get_item_text(c, "image", NULL));
 		k = 0;
 		json_object_foreach(json_object_get(json_object_get(c, "resources"), "limits"),
 			key, v) buf_printf(b, "    %-14s%s: %s\n", k++ ? "" : "Limits:", key,
 			json_string_value(v));
 		json_array_foreach(json_object_get(own, "grants"), k, g)
 		{
-			if (strcmp(text_at(g, "container", NULL), text_at(c, "name", NULL)) ==
-				0)
+			if (strcmp(get_item_text(g, "container", NULL),
+				    get_item_text(c, "name", NULL)) == 0)
 				describe_grant(g, b);
 		}
 	}
@@ -472,15 +473,15 @@ static void describe_events(json_t *pod, struct buf *b)
 	table_init(&t, heads);
 	json_array_foreach(json_object_get(json_object_get(pod, "gpuslice"), "events"), i, e)
 	{
-		table_addf(&t, "  %s", text_at(e, "type", NULL));
-		table_add(&t, text_at(e, "reason", NULL));
+		table_addf(&t, "  %s", get_item_text(e, "type", NULL));
+		table_add(&t, get_item_text(e, "reason", NULL));
 		if (int_at(e, "count", NULL) > 1)
 			table_addf(&t, "%s (x%lld)", age_text(int_at(e, "ageNs", NULL), age),
 				int_at(e, "count", NULL));
 		else
 			table_add(&t, age_text(int_at(e, "ageNs", NULL), age));
-		table_add(&t, text_at(e, "from", NULL));
-		table_add(&t, text_at(e, "message", NULL));
+		table_add(&t, get_item_text(e, "from", NULL));
+		table_add(&t, get_item_text(e, "message", NULL));
 	}
 	if (!table_has_rows(&t)) {
 		buf_puts(b, "Events:         <none>\n");
@@ -493,20 +494,21 @@ static void describe_events(json_t *pod, struct buf *b)
 static void describe_pod(json_t *p, struct buf *b)
 {
 	json_t *conditions = json_object_get(json_object_get(p, "status"), "conditions");
-	const char *node = text_at(p, "spec", "nodeName");
+	const char *node = get_item_text(p, "spec", "nodeName");
 
-	buf_printf(b, "%-16s%s\n", "Name:", text_at(p, "metadata", "name"));
-	buf_printf(b, "%-16s%s\n", "Namespace:", text_at(p, "metadata", "namespace"));
-	buf_printf(b, "%-16s%s\n", "UID:", text_at(p, "metadata", "uid"));
+	buf_printf(b, "%-16s%s\n", "Name:", get_item_text(p, "metadata", "name"));
+	buf_printf(b, "%-16s%s\n", "Namespace:", get_item_text(p, "metadata", "namespace"));
+	buf_printf(b, "%-16s%s\n", "UID:", get_item_text(p, "metadata", "uid"));
 	buf_printf(b, "%-16s%s\n", "Node:", *node ? node : "<none>");
 	describe_map(json_object_get(json_object_get(p, "metadata"), "labels"), "Labels:", b);
-	buf_printf(b, "%-16s%s\n", "Status:", text_at(p, "status", "phase"));
-	if (*text_at(p, "status", "reason"))
-		buf_printf(b, "%-16s%s\n%-16s%s\n", "Reason:", text_at(p, "status", "reason"),
-			"Message:", text_at(p, "status", "message"));
+	buf_printf(b, "%-16s%s\n", "Status:", get_item_text(p, "status", "phase"));
+	if (*get_item_text(p, "status", "reason"))
+		buf_printf(b, "%-16s%s\n%-16s%s\n",
+			"Reason:", get_item_text(p, "status", "reason"),
+			"Message:", get_item_text(p, "status", "message"));
 	if (json_array_size(conditions) > 0)
 		buf_printf(b, "%-16s%s\n", "Waiting for:",
-			text_at(json_array_get(conditions, 0), "message", NULL));
+			get_item_text(json_array_get(conditions, 0), "message", NULL));
 	describe_containers(p, "initContainers", "Init Containers:\n", b);
 	describe_containers(p, "containers", "Containers:\n", b);
 	describe_events(p, b);
@@ -517,17 +519,18 @@ static void describe_node(json_t *n, struct buf *b)
 	json_t *status = json_object_get(n, "status"), *t;
 	size_t i;
 
-	buf_printf(b, "%-16s%s\n", "Name:", text_at(n, "metadata", "name"));
+	buf_printf(b, "%-16s%s\n", "Name:", get_item_text(n, "metadata", "name"));
 	describe_map(json_object_get(json_object_get(n, "metadata"), "labels"), "Labels:", b);
 	json_array_foreach(json_object_get(json_object_get(n, "spec"), "taints"), i, t)
-		buf_printf(b, "%-16s%s=%s:%s\n", i ? "" : "Taints:", text_at(t, "key", NULL),
-			text_at(t, "value", NULL), text_at(t, "effect", NULL));
+		buf_printf(b, "%-16s%s=%s:%s\n",
+			i ? "" : "Taints:", get_item_text(t, "key", NULL),
+			get_item_text(t, "value", NULL), get_item_text(t, "effect", NULL));
 	buf_printf(b, "%-16s%s\n", "Ready:", node_ready(n) ? "True" : "Unknown");
 	describe_map(json_object_get(status, "capacity"), "Capacity:", b);
 	describe_map(json_object_get(status, "allocatable"), "Allocatable:", b);
 }
 
-static int do_describe(const struct client *c, struct error *err)
+static int run_kubelet_describe(const struct client *c, struct error *err)
 {
 	CLEANUP(buf_fini) struct buf out = BUF_INIT(HTTP_REPLY_MAX);
 	json_auto_t *answer = NULL;
@@ -542,7 +545,7 @@ static int do_describe(const struct client *c, struct error *err)
 	if (strcmp(kinds[k].path, "pods") != 0 && strcmp(kinds[k].path, "nodes") != 0)
 		return error_set(err, ERR_INVALID, "describe knows pods and nodes, not %s",
 			kinds[k].path);
-	if (get_list(c, kinds[k].path, name, &answer, err) < 0)
+	if (get_kubelet_list(c, kinds[k].path, name, &answer, err) < 0)
 		return -1;
 	items = json_object_get(answer, "items");
 	if (json_array_size(items) == 0)
@@ -557,7 +560,7 @@ static int do_describe(const struct client *c, struct error *err)
 		else
 			describe_node(o, &out);
 	}
-	return print(&out, err);
+	return write_client_output(&out, err);
 }
 
 /* --- changes --- */
@@ -587,7 +590,7 @@ static int post_files(const struct client *c, const char *path, struct error *er
 		text = json_stringn(buf_str(&b), b.len);
 		if (!text)
 			return error_set(err, ERR_INVALID, "%s: not valid UTF-8", files->v[i]);
-		if (post_take(c, path,
+		if (post_owned_body(c, path,
 			    json_pack("{s:s, s:o}", "name", files->v[i], "manifest", text),
 			    err) < 0)
 			return -1;
@@ -595,19 +598,19 @@ static int post_files(const struct client *c, const char *path, struct error *er
 	return 0;
 }
 
-static int do_apply(const struct client *c, struct error *err)
+static int run_kubelet_apply(const struct client *c, struct error *err)
 {
 	if (option_get(c->o, "filename")->list.n == 0 || c->o->args.n > 1)
 		return error_set(err, ERR_INVALID, "must specify -f FILE");
 	return post_files(c, "/v1/apply", err);
 }
 
-static json_t *text_or_null(const char *text)
+static json_t *render_option_or_null(const char *text)
 {
 	return text ? json_string(text) : json_null();
 }
 
-static int do_delete(const struct client *c, struct error *err)
+static int run_kubelet_delete(const struct client *c, struct error *err)
 {
 	const char *name;
 	char kind[32];
@@ -618,13 +621,13 @@ static int do_delete(const struct client *c, struct error *err)
 		return -1;
 	if (!name)
 		return error_set(err, ERR_INVALID, "expected KIND/NAME or -f FILE");
-	return post_take(c, "/v1/delete",
+	return post_owned_body(c, "/v1/delete",
 		json_pack("{s:s, s:s, s:o}", "kind", kind, "name", name, "namespace",
-			text_or_null(option_str(c->o, "namespace", NULL))),
+			render_option_or_null(option_str(c->o, "namespace", NULL))),
 		err);
 }
 
-static int do_scale(const struct client *c, struct error *err)
+static int run_kubelet_scale(const struct client *c, struct error *err)
 {
 	const char *name;
 	char kind[32];
@@ -635,15 +638,15 @@ static int do_scale(const struct client *c, struct error *err)
 		return error_set(err, ERR_INVALID, "expected deployment/NAME");
 	if (option_get(c->o, "replicas")->source == OPTION_UNSET)
 		return error_set(err, ERR_INVALID, "expected --replicas N");
-	return post_take(c, "/v1/scale",
+	return post_owned_body(c, "/v1/scale",
 		json_pack("{s:s, s:o, s:I}", "name", name, "namespace",
-			text_or_null(option_str(c->o, "namespace", NULL)), "replicas",
+			render_option_or_null(option_str(c->o, "namespace", NULL)), "replicas",
 			(json_int_t)option_uint(c->o, "replicas", 0)),
 		err);
 }
 
 /* "KEY=VALUE" sets, "KEY-" removes, as with kubectl label node. */
-static int do_label(const struct client *c, struct error *err)
+static int run_kubelet_label(const struct client *c, struct error *err)
 {
 	if (c->o->args.n < 2)
 		return error_set(err, ERR_INVALID, "expected KEY=VALUE or KEY-");
@@ -660,28 +663,28 @@ static int do_label(const struct client *c, struct error *err)
 			*equals = '\0';
 		else
 			key[strlen(key) - 1] = '\0';
-		if (post_take(c, "/v1/label",
+		if (post_owned_body(c, "/v1/label",
 			    json_pack("{s:s, s:o}", "key", key, "value",
-				    text_or_null(equals ? equals + 1 : NULL)),
+				    render_option_or_null(equals ? equals + 1 : NULL)),
 			    err) < 0)
 			return -1;
 	}
 	return 0;
 }
 
-static int do_restart(const struct client *c, struct error *err)
+static int run_kubelet_restart(const struct client *c, struct error *err)
 {
 	int64_t down_ns = option_get(c->o, "down")->source == OPTION_UNSET
 				  ? 0
 				  : option_get(c->o, "down")->ns;
 
-	return post_take(c, "/v1/restart",
+	return post_owned_body(c, "/v1/restart",
 		json_pack("{s:I, s:b}", "downMs", (json_int_t)(down_ns / (int64_t)NS_PER_MS),
 			"killed", option_bool(c->o, "killed", false)),
 		err);
 }
 
-static int do_fault(const struct client *c, struct error *err)
+static int run_kubelet_fault(const struct client *c, struct error *err)
 {
 	json_t *args = json_array();
 
@@ -694,7 +697,7 @@ static int do_fault(const struct client *c, struct error *err)
 	}
 	for (size_t i = 2; i < c->o->args.n; i++)
 		(void)json_array_append_new(args, json_string(c->o->args.v[i]));
-	return post_take(c, "/v1/fault",
+	return post_owned_body(c, "/v1/fault",
 		json_pack("{s:s, s:o}", "name", c->o->args.v[1], "args", args), err);
 }
 
@@ -702,14 +705,14 @@ static const struct {
 	const char *name;
 	int (*run)(const struct client *c, struct error *err);
 } verbs[] = {
-	{ "apply", do_apply },
-	{ "delete", do_delete },
-	{ "describe", do_describe },
-	{ "fault", do_fault },
-	{ "get", do_get },
-	{ "label", do_label },
-	{ "restart", do_restart },
-	{ "scale", do_scale },
+	{ "apply", run_kubelet_apply },
+	{ "delete", run_kubelet_delete },
+	{ "describe", run_kubelet_describe },
+	{ "fault", run_kubelet_fault },
+	{ "get", run_kubelet_get },
+	{ "label", run_kubelet_label },
+	{ "restart", run_kubelet_restart },
+	{ "scale", run_kubelet_scale },
 };
 
 int kubelet_client_run(const struct options *o, struct error *err)

@@ -94,22 +94,22 @@ static bool as_mig_parted;
 static const struct cmd whole = { .name = "" };
 
 /* What a shell says of a program that SIGPIPE has ended. */
-#define STATUS_READER_GONE (128 + SIGPIPE)
+#define STATUS_OUTPUT_CLOSED (128 + SIGPIPE)
 
 /* Whoever read our output went away, as `| head -1` does: nobody is left to read a complaint. */
-static bool reader_is_gone(void)
+static bool is_output_closed(void)
 {
 	struct pollfd out = { .fd = STDOUT_FILENO };
 
 	return poll(&out, 1, 0) == 1 && (out.revents & (POLLERR | POLLHUP));
 }
 
-static int report(const struct cmd *cmd, const struct error *err)
+static int report_cmd_error(const struct cmd *cmd, const struct error *err)
 {
 	char now[TIME_RFC3339_MAX];
 
-	if ((err->sys == EPIPE || err->code == ERR_CANCELLED) && reader_is_gone())
-		return STATUS_READER_GONE;
+	if ((err->sys == EPIPE || err->code == ERR_CANCELLED) && is_output_closed())
+		return STATUS_OUTPUT_CLOSED;
 	time_rfc3339(time_wall_ns(), now);
 	if (as_mig_parted)
 		(void)fprintf(stderr, "time=\"%.19sZ\" level=fatal msg=\"%c%s\"\n", now,
@@ -121,7 +121,7 @@ static int report(const struct cmd *cmd, const struct error *err)
 }
 
 /* Output that did not arrive (full disk), some line of it or the end, is a failure too. */
-static int arrived(const struct cmd *cmd, int r)
+static int check_output_arrived(const struct cmd *cmd, int r)
 {
 	struct error err = ERROR_INIT;
 	int status;
@@ -133,12 +133,12 @@ static int arrived(const struct cmd *cmd, int r)
 			"write to standard output: some of it did not arrive");
 	else
 		return r;
-	status = reader_is_gone() ? STATUS_READER_GONE : report(cmd, &err);
+	status = is_output_closed() ? STATUS_OUTPUT_CLOSED : report_cmd_error(cmd, &err);
 	/* What was found goes before that; what is not known is in the output that is lost. */
 	return r && r != EXIT_INCONCLUSIVE ? r : status;
 }
 
-static int run(const struct cmd *cmd, int argc, char **argv);
+static int run_cmd(const struct cmd *cmd, int argc, char **argv);
 
 /* The words behind the options of @cmd are a command of its own. */
 static int run_inner(const struct cmd *cmd, const struct options *o, struct error *err)
@@ -152,13 +152,13 @@ static int run_inner(const struct cmd *cmd, const struct options *o, struct erro
 		return -1;
 	for (size_t i = 0; cmd->commands[i]; i++) {
 		if (!strcmp(word, last_word(cmd->commands[i])))
-			return run(cmd->commands[i], (int)o->args.n, o->args.v);
+			return run_cmd(cmd->commands[i], (int)o->args.n, o->args.v);
 	}
 	return error_set(err, ERR_INVALID,
 		"unknown command '%.40s'; 'gpuslice %s --help' lists them", word, cmd->name);
 }
 
-static int run(const struct cmd *cmd, int argc, char **argv)
+static int run_cmd(const struct cmd *cmd, int argc, char **argv)
 {
 	CLEANUP(options_finip) struct options o = { 0 };
 	struct error err = ERROR_INIT;
@@ -167,14 +167,14 @@ static int run(const struct cmd *cmd, int argc, char **argv)
 	bool inner = cmd->commands && !(cmd->alone && r == 0 && !o.args.n);
 
 	if (r == OPTIONS_HELP)
-		return arrived(cmd, cmd_help(cmd));
+		return check_output_arrived(cmd, cmd_help(cmd));
 	if (r == OPTIONS_VERSION)
-		return arrived(cmd, show_version());
+		return check_output_arrived(cmd, show_version());
 	if (r == 0)
 		r = inner ? run_inner(cmd, &o, &err) : cmd->run(cmd, &o, &err);
 	if (r < 0)
-		return report(cmd, &err);
-	return inner ? r : arrived(cmd, r);
+		return report_cmd_error(cmd, &err);
+	return inner ? r : check_output_arrived(cmd, r);
 }
 
 /* `gpuslice help mig apply` */
@@ -192,7 +192,7 @@ static const struct cmd *find_inner(const struct cmd *cmd, const char *word)
  * opened in its place: a lock, or a device of the driver. Opened the wrong way round, so that using
  * them still fails.
  */
-static void keep_standard_fds(void)
+static void open_standard_fds(void)
 {
 	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
 		if (fcntl(fd, F_GETFD) < 0 && errno == EBADF)
@@ -206,35 +206,35 @@ static void keep_standard_fds(void)
  */
 static int end_quietly(int status)
 {
-	if (status == STATUS_READER_GONE) {
+	if (status == STATUS_OUTPUT_CLOSED) {
 		(void)signal(SIGPIPE, SIG_DFL);
 		(void)raise(SIGPIPE);
 	}
 	return status;
 }
 
-static int dispatch(int argc, char **argv)
+static int dispatch_cmd(int argc, char **argv)
 {
 	const char *slash = argc > 0 ? strrchr(argv[0], '/') : NULL;
 
 	as_mig_parted = argc > 0 && !strcmp(slash ? slash + 1 : argv[0], MIG_PARTED);
 	if (as_mig_parted)
-		return run(&cmd_mig, argc, argv);
+		return run_cmd(&cmd_mig, argc, argv);
 	if (argc < 2)
 		return show_usage(stderr);
 	if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help")) {
 		for (size_t i = 0; argc > 2 && i < ARRAY_LEN(commands); i++) {
 			if (!strcmp(argv[2], commands[i]->name))
-				return arrived(commands[i],
+				return check_output_arrived(commands[i],
 					cmd_help(find_inner(commands[i], argv[3])));
 		}
-		return arrived(&whole, show_usage(stdout));
+		return check_output_arrived(&whole, show_usage(stdout));
 	}
 	if (!strcmp(argv[1], "--version"))
-		return arrived(&whole, show_version());
+		return check_output_arrived(&whole, show_version());
 	for (size_t i = 0; i < ARRAY_LEN(commands); i++) {
 		if (!strcmp(argv[1], commands[i]->name))
-			return run(commands[i], argc - 1, argv + 1);
+			return run_cmd(commands[i], argc - 1, argv + 1);
 	}
 	(void)fprintf(stderr, "gpuslice: unknown command '%s'; 'gpuslice --help' lists them\n",
 		argv[1]);
@@ -243,8 +243,8 @@ static int dispatch(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-	keep_standard_fds();
+	open_standard_fds();
 	(void)signal(SIGPIPE, SIG_IGN);
 	log_setup(LOG_WARN, LOG_TEXT);
-	return end_quietly(dispatch(argc, argv));
+	return end_quietly(dispatch_cmd(argc, argv));
 }

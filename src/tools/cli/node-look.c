@@ -19,7 +19,7 @@
 #define TMPDIR_MAX  512 /* bytes: files are some levels below it */
 
 /* The simulated NVML: beside this program's build tree, or where it is installed. */
-static int find_simulator(char *ret, size_t cap, struct error *err)
+static int find_sim_nvml(char *ret, size_t cap, struct error *err)
 {
 	char exe[PATH_MAX];
 	ssize_t len = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
@@ -44,8 +44,8 @@ static int find_simulator(char *ret, size_t cap, struct error *err)
 }
 
 /* Takes one look at a node that lives as long as this look. */
-static int look_at_model(struct node_look *l, const char *model, const char *nvml,
-	node_use_fn *use, void *arg, struct error *err)
+static int probe_model_node(struct node_probe *l, const char *model, const char *nvml,
+	node_probe_fn *use, void *arg, struct error *err)
 {
 	char library[PATH_MAX], dir[PATH_MAX], sysfs[PATH_MAX], procfs[PATH_MAX];
 	CLEANUP(temp_dir_remove) struct temp_dir tmp = TEMP_DIR_INIT;
@@ -57,7 +57,7 @@ static int look_at_model(struct node_look *l, const char *model, const char *nvm
 
 	if (nvml)
 		(void)snprintf(library, sizeof(library), "%s", nvml);
-	else if (find_simulator(library, sizeof(library), err) < 0)
+	else if (find_sim_nvml(library, sizeof(library), err) < 0)
 		return -1;
 	if (temp_dir_make(&tmp, "gpuslice-look.", TMPDIR_MAX, err) < 0 ||
 		path_join(dir, sizeof(dir), tmp.path, "node", err) < 0 ||
@@ -76,14 +76,15 @@ static int look_at_model(struct node_look *l, const char *model, const char *nvm
 	return r < 0 ? error_prefix(err, "--node %s", model) : 0;
 }
 
-int node_look(struct node_look *ret, const struct options *o, const char *driver_root,
+int node_probe(struct node_probe *ret, const struct options *o, const char *driver_root,
 	const struct node_roots *roots, struct error *err)
 {
-	return node_look_and_use(ret, o, driver_root, roots, NULL, NULL, err);
+	return node_probe_and_call(ret, o, driver_root, roots, NULL, NULL, err);
 }
 
-int node_look_and_use(struct node_look *ret, const struct options *o, const char *driver_root,
-	const struct node_roots *roots, node_use_fn *use, void *arg, struct error *err)
+int node_probe_and_call(struct node_probe *ret, const struct options *o,
+	const char *driver_root, const struct node_roots *roots, node_probe_fn *use, void *arg,
+	struct error *err)
 {
 	const char *node = option_str(o, "node", NULL), *nvml = option_str(o, "nvml", NULL);
 	bool named = option_get(o, "nvml")->source == OPTION_FROM_ARGS;
@@ -92,9 +93,9 @@ int node_look_and_use(struct node_look *ret, const struct options *o, const char
 		.sysfs_root = roots ? roots->sysfs : NULL,
 		.procfs_root = roots ? roots->procfs : NULL };
 
-	*ret = (struct node_look){ .inv = NULL };
+	*ret = (struct node_probe){ .inv = NULL };
 	if (node)
-		return look_at_model(ret, node, named ? nvml : NULL, use, arg, err);
+		return probe_model_node(ret, node, named ? nvml : NULL, use, arg, err);
 	if (gpu_inventory_once(&ret->inv, &options, &ret->nvml) >= 0)
 		return use ? use(arg, ret->inv, NULL, err) : 0;
 	if (!named)

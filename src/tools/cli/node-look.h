@@ -8,7 +8,7 @@
 #include "lib/base/option.h"
 #include "model/gpu/gpu.h"
 
-struct node_look {
+struct node_probe {
 	struct inventory *inv; /* yours; NULL: NVML cannot be asked */
 	struct error nvml;     /* why not */
 };
@@ -22,7 +22,7 @@ struct node_roots {
 	const char *sysfs, *procfs; /* NULL: "/sys", "/proc" */
 };
 
-int node_look(struct node_look *ret, const struct options *o, const char *driver_root,
+int node_probe(struct node_probe *ret, const struct options *o, const char *driver_root,
 	const struct node_roots *roots, struct error *err) MUST_USE;
 
 /*
@@ -30,8 +30,8 @@ int node_look(struct node_look *ret, const struct options *o, const char *driver
  * simulated node's files (dev, proc, sys, usr), and is NULL for this node. What @use returns < 0 is passed
  * on.
  */
-typedef int node_use_fn(void *arg, const struct inventory *inv, const char *root,
+typedef int node_probe_fn(void *arg, const struct inventory *inv, const char *root,
 	struct error *err);
-int node_look_and_use(struct node_look *ret, const struct options *o, const char *driver_root,
-	const struct node_roots *roots, node_use_fn *use, void *arg,
+int node_probe_and_call(struct node_probe *ret, const struct options *o,
+	const char *driver_root, const struct node_roots *roots, node_probe_fn *use, void *arg,
 	struct error *err) MUST_USE;

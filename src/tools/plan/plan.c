@@ -16,7 +16,7 @@ const char *const plan_mode_names[PLAN_MODES] = {
 const char *const plan_reason_names[PLAN_REASONS] = {
 	[PLAN_FITS] = "fits",
 	[PLAN_NO_MEMORY] = "memory",
-	[PLAN_NO_ISOLATION_THERE] = "isolation",
+	[PLAN_NO_ISOLATION_IN_MODE] = "isolation",
 	[PLAN_MISSES_SLO] = "slo",
 	[PLAN_RHO] = "rho",
 	[PLAN_MIG_GEOMETRY] = "mig_geometry",
@@ -44,7 +44,7 @@ bool plan_has_slo(const struct plan_slo *s)
 	       s->max_slowdown > 0;
 }
 
-double plan_most_slowdown(const struct plan_policy *p, const struct plan_slo *s)
+double plan_get_max_slowdown(const struct plan_policy *p, const struct plan_slo *s)
 {
 	if (s->max_slowdown > 0)
 		return s->max_slowdown;

@@ -62,8 +62,8 @@ struct plan_offer {
 	const char *type, *region, *arch, *currency;
 	enum plan_capacity capacity;
 	const struct plan_gpu *gpu;
-	uint32_t gpus;       /* logical ones */
-	uint32_t part_milli; /* 1000; less: a part of a GPU that the provider cuts off */
+	uint32_t gpus;      /* logical ones */
+	uint32_t gpu_milli; /* 1000; less: a part of a GPU that the provider cuts off */
 	uint32_t gpu_memory_mib;
 	uint32_t cpu_milli, memory_mib; /* allocatable */
 	int64_t nano_per_hour;
@@ -133,7 +133,7 @@ extern const char *const plan_mode_names[PLAN_MODES];
  */
 struct plan_calibration {
 	const struct plan_gpu *gpu;
-	double sigma_stock, sigma_turns, kappa;
+	double sigma_time_slicing, sigma_fair_share, kappa;
 };
 #define PLAN_CALIBRATIONS_MAX 64
 
@@ -151,7 +151,7 @@ struct plan_policy {
 };
 
 /* How much slower it may be: its own limit, or the policy's where it has no SLO at all; 0: any. */
-double plan_most_slowdown(const struct plan_policy *p, const struct plan_slo *s);
+double plan_get_max_slowdown(const struct plan_policy *p, const struct plan_slo *s);
 
 /* ---- plans -------------------------------------------------------------------------------------------------- */
 
@@ -159,7 +159,7 @@ double plan_most_slowdown(const struct plan_policy *p, const struct plan_slo *s)
 enum plan_reason {
 	PLAN_FITS,
 	PLAN_NO_MEMORY,
-	PLAN_NO_ISOLATION_THERE,
+	PLAN_NO_ISOLATION_IN_MODE,
 	PLAN_MISSES_SLO,
 	PLAN_RHO,
 	PLAN_MIG_GEOMETRY,

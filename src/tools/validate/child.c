@@ -26,7 +26,7 @@
 /* What the child tells when it cannot become the program: errno and where. */
 enum step { STEP_CHROOT = 1, STEP_DESCRIPTORS, STEP_EXEC };
 
-struct trouble {
+struct child_failure {
 	int sys;
 	enum step step;
 };
@@ -58,16 +58,16 @@ static char **join_env(const char *const *more)
 	return env;
 }
 
-static void tell(int fd, enum step step)
+static void report_child_trouble(int fd, enum step step)
 {
-	struct trouble t = { .sys = errno, .step = step };
+	struct child_failure t = { .sys = errno, .step = step };
 
 	(void)!write(fd, &t, sizeof(t));
 	_exit(127);
 }
 
 /* In the child, after fork: only system calls. */
-static void become(const struct child_options *o, char *const *argv, char **env, int out,
+static void exec_child(const struct child_options *o, char *const *argv, char **env, int out,
 	int trouble)
 {
 	sigset_t none;
@@ -78,18 +78,18 @@ static void become(const struct child_options *o, char *const *argv, char **env,
 	(void)sigprocmask(SIG_SETMASK, &none, NULL);
 	(void)signal(SIGPIPE, SIG_DFL);
 	if (o->root && strcmp(o->root, "/") != 0 && (chroot(o->root) < 0 || chdir("/") < 0))
-		tell(trouble, STEP_CHROOT);
+		report_child_trouble(trouble, STEP_CHROOT);
 	if (o->notes) {
 		if (dup2(out, NOTES_FD) < 0)
-			tell(trouble, STEP_DESCRIPTORS);
+			report_child_trouble(trouble, STEP_DESCRIPTORS);
 	} else if (dup2(out, STDOUT_FILENO) < 0 || dup2(out, STDERR_FILENO) < 0) {
-		tell(trouble, STEP_DESCRIPTORS);
+		report_child_trouble(trouble, STEP_DESCRIPTORS);
 	}
 	(void)execve(argv[0], argv, env);
-	tell(trouble, STEP_EXEC);
+	report_child_trouble(trouble, STEP_EXEC);
 }
 
-static int start_error(const struct child_options *o, const struct trouble *t,
+static int start_error(const struct child_options *o, const struct child_failure *t,
 	struct error *err)
 {
 	if (t->step == STEP_CHROOT)
@@ -118,7 +118,7 @@ static int open_pair(bool notes, int pair[2], struct error *err)
  * What the child tells until its end of the pipe closes, which is when it has become the program:
  * the number of bytes, 0 if it has; < 0: the time is over.
  */
-static ssize_t hear_of_start(int fd, uint64_t deadline_ns, struct trouble *ret)
+static ssize_t read_start_status(int fd, uint64_t deadline_ns, struct child_failure *ret)
 {
 	for (;;) {
 		uint64_t now = time_mono_ns();
@@ -143,7 +143,7 @@ int child_start(struct child *c, const struct child_options *o, struct error *er
 	CLEANUP(closep) int hear = -1;
 	CLEANUP(closep) int say = -1;
 	int pair[2] = { -1, -1 };
-	struct trouble t;
+	struct child_failure t;
 	struct child started;
 	char *const *argv;
 	ssize_t n;
@@ -168,11 +168,11 @@ int child_start(struct child *c, const struct child_options *o, struct error *er
 	if (pid < 0)
 		return error_sys(err, errno, "fork");
 	if (pid == 0)
-		become(o, argv, env, theirs, say);
+		exec_child(o, argv, env, theirs, say);
 	closep(&say);
 	say = -1;
 	started = (struct child){ .pid = pid, .fd = steal_fd(&mine) };
-	n = hear_of_start(hear, o->deadline_ns, &t);
+	n = read_start_status(hear, o->deadline_ns, &t);
 	if (n < 0)
 		(void)error_set(err, ERR_TIMEOUT, "'%s' could not be started in time",
 			o->argv[0]);
@@ -236,7 +236,7 @@ void child_fini(struct child *c)
 }
 
 /* The last line that has text, for a message. */
-static void last_line(const struct buf *b, char *ret, size_t cap)
+static void copy_last_child_line(const struct buf *b, char *ret, size_t cap)
 {
 	const char *text = buf_str(b);
 	size_t end = b->len, start;
@@ -285,7 +285,7 @@ int child_run(const struct child_options *options, uint64_t timeout_ns, struct b
 			options->argv[0]);
 	if (child_end(&c, deadline, how, sizeof(how)))
 		return 0;
-	last_line(output, line, sizeof(line));
+	copy_last_child_line(output, line, sizeof(line));
 	return error_set(err, ERR_UNAVAILABLE, "'%s' %s%s%s", options->argv[0], how,
 		line[0] ? ": " : "", line);
 }

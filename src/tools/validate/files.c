@@ -26,7 +26,7 @@ static int path_of(char ret[PATH_MAX], const char *dir, enum validate_component 
 	return path_join(ret, PATH_MAX, dir, name, err);
 }
 
-static int remove_file(const char *path, struct error *err)
+static int remove_validation_file(const char *path, struct error *err)
 {
 	if (unlink(path) < 0 && errno != ENOENT)
 		return error_sys(err, errno, "remove '%s'", path);
@@ -38,7 +38,7 @@ static int remove_of(const char *dir, enum validate_component c, const char *end
 {
 	char path[PATH_MAX];
 
-	return path_of(path, dir, c, ending, err) < 0 ? -1 : remove_file(path, err);
+	return path_of(path, dir, c, ending, err) < 0 ? -1 : remove_validation_file(path, err);
 }
 
 int files_begin(const char *dir, enum validate_component c, struct error *err)

@@ -24,7 +24,7 @@
 #define SETTLE_NS  (200 * NS_PER_MS)
 #define NEWS_BYTES 4096
 
-struct run {
+struct validate_state {
 	const struct run_options *o;
 	const struct validate_settings *s;
 	int changes; /* inotify */
@@ -34,15 +34,16 @@ struct run {
 	bool ours[VALIDATE_COUNT_];
 	bool unsaved[VALIDATE_COUNT_];  /* the files are not as the last report says */
 	bool reported[VALIDATE_COUNT_]; /* the reason of .unsaved was printed */
-	/* Held by the main thread but while a component runs: see guard(). */
+	/* Held by the main thread but while a component runs: see run_signal_guard(). */
 	pthread_mutex_t lock;
 	pthread_t guard;
 	int done; /* eventfd: the guard is to end; -1: there is none */
 };
 
-static void say(const struct run *run, const char *fmt, ...) PRINTF(2, 3);
+static void report_validate_progress(const struct validate_state *run, const char *fmt, ...)
+	PRINTF(2, 3);
 
-static void say(const struct run *run, const char *fmt, ...)
+static void report_validate_progress(const struct validate_state *run, const char *fmt, ...)
 {
 	char line[ERROR_MSG_MAX + 128];
 	va_list ap;
@@ -55,21 +56,21 @@ static void say(const struct run *run, const char *fmt, ...)
 	run->o->progress(line);
 }
 
-static bool has_files(const struct run *run)
+static bool has_files(const struct validate_state *run)
 {
 	return run->o->output_dir && run->o->output_dir[0];
 }
 
 /* --- the end by a signal --- */
 
-static void take_back(struct run *run)
+static void remove_own_files(struct validate_state *run)
 {
 	struct error err = ERROR_INIT;
 
 	for (int c = 0; has_files(run) && c < VALIDATE_COUNT_; c++) {
 		if (run->ours[c] &&
 			files_begin(run->o->output_dir, (enum validate_component)c, &err) < 0)
-			say(run, "%s", err.msg);
+			report_validate_progress(run, "%s", err.msg);
 	}
 }
 
@@ -78,9 +79,9 @@ static void take_back(struct run *run)
  * minutes when the driver hangs. A lock and not a signal handler, so that no file is being written
  * then, and gRPC's threads do not matter. Children go with their parent: PR_SET_PDEATHSIG.
  */
-static void *guard(void *arg)
+static void *run_signal_guard(void *arg)
 {
-	struct run *run = arg;
+	struct validate_state *run = arg;
 	struct pollfd p[2] = { { .fd = run->done, .events = POLLIN },
 		{ .fd = run->signals, .events = POLLIN } };
 
@@ -89,16 +90,16 @@ static void *guard(void *arg)
 	(void)pthread_mutex_lock(&run->lock);
 	/* In between the main thread may have seen the signal itself, or have come to the end. */
 	if (poll(p, 2, 0) > 0 && !p[0].revents && p[1].revents) {
-		say(run, "interrupted while a component was validated");
+		report_validate_progress(run, "interrupted while a component was validated");
 		if (run->o->watch_ns)
-			take_back(run);
+			remove_own_files(run);
 		_exit(run->o->watch_ns ? 0 : 1);
 	}
 	(void)pthread_mutex_unlock(&run->lock);
 	return NULL;
 }
 
-static void run_fini(struct run *run)
+static void validate_run_fini(struct validate_state *run)
 {
 	if (run->done >= 0)
 		(void)eventfd_write(run->done, 1);
@@ -111,14 +112,14 @@ static void run_fini(struct run *run)
 	closep(&run->signals);
 }
 
-static int start_guard(struct run *run, struct error *err)
+static int start_guard(struct validate_state *run, struct error *err)
 {
 	int r;
 
 	run->done = eventfd(0, EFD_CLOEXEC);
 	if (run->done < 0)
 		return error_sys(err, errno, "wait for signals");
-	r = pthread_create(&run->guard, NULL, guard, run);
+	r = pthread_create(&run->guard, NULL, run_signal_guard, run);
 	if (r == 0)
 		return 0;
 	closep(&run->done);
@@ -126,13 +127,17 @@ static int start_guard(struct run *run, struct error *err)
 	return error_sys(err, r, "start a thread");
 }
 
-static int run_init(struct run *run, const struct run_options *o,
+static int run_init(struct validate_state *run, const struct run_options *o,
 	const struct validate_settings *s, struct error *err)
 {
 	sigset_t set;
 	int r = 0;
 
-	*run = (struct run){ .o = o, .s = s, .signals = -1, .status = -1, .done = -1 };
+	*run = (struct validate_state){ .o = o,
+		.s = s,
+		.signals = -1,
+		.status = -1,
+		.done = -1 };
 	run->changes = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
 	if (run->changes < 0)
 		return error_sys(err, errno, "watch directories");
@@ -148,7 +153,7 @@ static int run_init(struct run *run, const struct run_options *o,
 	if (run->signals < 0)
 		r = error_sys(err, errno, "wait for signals");
 	if (r < 0 || start_guard(run, err) < 0) {
-		run_fini(run);
+		validate_run_fini(run);
 		return -1;
 	}
 	return 0;
@@ -157,7 +162,7 @@ static int run_init(struct run *run, const struct run_options *o,
 /* --- waiting --- */
 
 /* Directories may come and go; adding one that is watched changes nothing. */
-static void watch_dirs(struct run *run)
+static void watch_component_dirs(struct validate_state *run)
 {
 	const struct validate_settings *s = run->s;
 	char pods[PATH_MAX] = "", dev[PATH_MAX] = "";
@@ -181,7 +186,7 @@ static void watch_dirs(struct run *run)
 }
 
 /* Whether something has changed that another try may care about. Our own files do not count. */
-static bool changed(struct run *run)
+static bool read_dir_changes(struct validate_state *run)
 {
 	char news[NEWS_BYTES] __attribute__((aligned(__alignof__(struct inotify_event))));
 	const struct inotify_event *e;
@@ -198,7 +203,7 @@ static bool changed(struct run *run)
 	return any;
 }
 
-static void settle(void)
+static void wait_settle_time(void)
 {
 	struct timespec ts = { .tv_nsec = (long)SETTLE_NS };
 
@@ -206,7 +211,7 @@ static void settle(void)
 }
 
 /* Until @ns have passed, or, with @early, something has changed. False: a signal came. */
-static bool rest(struct run *run, uint64_t ns, bool early)
+static bool wait_next_try(struct validate_state *run, uint64_t ns, bool early)
 {
 	uint64_t until = time_mono_ns() + ns;
 
@@ -221,8 +226,8 @@ static bool rest(struct run *run, uint64_t ns, bool early)
 			return false;
 		if (p[0].revents)
 			return false;
-		if (p[1].revents && changed(run)) {
-			settle();
+		if (p[1].revents && read_dir_changes(run)) {
+			wait_settle_time();
 			return true;
 		}
 		if (time_mono_ns() >= until)
@@ -239,15 +244,16 @@ static void output_failed(struct validate_report *r, const struct error *err)
 }
 
 /* Prints once why the files cannot be written. */
-static void report_unsaved(struct run *run, enum validate_component c, const char *why)
+static void report_unsaved(struct validate_state *run, enum validate_component c,
+	const char *why)
 {
 	if (!run->reported[c])
-		say(run, "%s: %s", validate_component_name(c), why);
+		report_validate_progress(run, "%s: %s", validate_component_name(c), why);
 	run->reported[c] = true;
 }
 
 /* The files as the report says; what cannot be written makes a pass a failure. */
-static void keep(struct run *run, struct validate_report *r)
+static void write_report_files(struct validate_state *run, struct validate_report *r)
 {
 	enum validate_component c = r->component;
 	struct error err = ERROR_INIT;
@@ -267,7 +273,8 @@ static void keep(struct run *run, struct validate_report *r)
 }
 
 /* No files from here on, until there is a report. */
-static int begin(struct run *run, enum validate_component c, struct validate_report *r)
+static int clear_report_files(struct validate_state *run, enum validate_component c,
+	struct validate_report *r)
 {
 	struct error err = ERROR_INIT;
 
@@ -282,7 +289,8 @@ static int begin(struct run *run, enum validate_component c, struct validate_rep
 }
 
 /* Validates; meanwhile a signal ends the process. */
-static void look(struct run *run, enum validate_component c, struct validate_report *r)
+static void run_component_unlocked(struct validate_state *run, enum validate_component c,
+	struct validate_report *r)
 {
 	(void)pthread_mutex_unlock(&run->lock);
 	validate_component(c, run->s, r);
@@ -290,38 +298,40 @@ static void look(struct run *run, enum validate_component c, struct validate_rep
 }
 
 /* Returns RUN_ENDED or 0. */
-static int one(struct run *run, enum validate_component c, struct validate_report *r)
+static int run_component(struct validate_state *run, enum validate_component c,
+	struct validate_report *r)
 {
 	char last[sizeof(r->text)] = "";
 	uint64_t start = time_mono_ns();
 	char age[TIME_AGE_MAX];
 
-	if (begin(run, c, r) < 0)
+	if (clear_report_files(run, c, r) < 0)
 		return 0;
 	for (unsigned n = 1;; n++) {
 		validate_report_fini(r);
-		watch_dirs(run);
-		look(run, c, r);
+		watch_component_dirs(run);
+		run_component_unlocked(run, c, r);
 		if (r->result != VALIDATE_FAIL || !run->o->wait || strcmp(last, r->text) != 0)
-			keep(run, r);
+			write_report_files(run, r);
 		if (r->result != VALIDATE_FAIL || !run->o->wait)
 			return 0;
 		time_age(time_mono_ns() - start, age);
 		if (strcmp(last, r->text) != 0)
-			say(run, "%s: waiting: %s: %s", validate_component_name(c),
-				validate_code_name(r->code), r->text);
+			report_validate_progress(run, "%s: waiting: %s: %s",
+				validate_component_name(c), validate_code_name(r->code),
+				r->text);
 		else if (n % 12 == 0)
-			say(run, "%s: still waiting after %s, try %u",
+			report_validate_progress(run, "%s: still waiting after %s, try %u",
 				validate_component_name(c), age, n);
 		(void)snprintf(last, sizeof(last), "%s", r->text);
-		if (!rest(run, run->o->interval_ns, /* early= */ true))
+		if (!wait_next_try(run, run->o->interval_ns, /* early= */ true))
 			return RUN_ENDED;
 	}
 }
 
 /* --- rounds --- */
 
-static int round_of(struct run *run, struct validate_report *reports)
+static int round_of(struct validate_state *run, struct validate_report *reports)
 {
 	const struct run_options *o = run->o;
 	const char *failed = NULL;
@@ -342,14 +352,14 @@ static int round_of(struct run *run, struct validate_report *reports)
 			/* An older pass does not hold any more; what makes no sense here is
 			 * somebody else's. */
 			if (applies)
-				(void)begin(run, o->list[i], r);
+				(void)clear_report_files(run, o->list[i], r);
 			continue;
 		}
 		if (!applies) {
 			report_set(r, VALIDATE_SKIP, VALIDATE_CODE_SKIPPED, "%s", why);
 			continue;
 		}
-		if (one(run, o->list[i], r) == RUN_ENDED)
+		if (run_component(run, o->list[i], r) == RUN_ENDED)
 			return RUN_ENDED;
 		if (r->result == VALIDATE_FAIL)
 			failed = validate_component_name(o->list[i]);
@@ -357,7 +367,7 @@ static int round_of(struct run *run, struct validate_report *reports)
 	return 0;
 }
 
-static int first_round(struct run *run, struct validate_report *reports)
+static int first_round(struct validate_state *run, struct validate_report *reports)
 {
 	struct error err = ERROR_INIT;
 
@@ -372,7 +382,7 @@ static int first_round(struct run *run, struct validate_report *reports)
 int run_round(const struct run_options *options, const struct validate_settings *settings,
 	struct validate_report *reports, struct error *err)
 {
-	struct run run;
+	struct validate_state run;
 	int r;
 
 	if (run_init(&run, options, settings, err) < 0) {
@@ -381,7 +391,7 @@ int run_round(const struct run_options *options, const struct validate_settings 
 		return -1;
 	}
 	r = first_round(&run, reports);
-	run_fini(&run);
+	validate_run_fini(&run);
 	return r;
 }
 
@@ -390,46 +400,48 @@ struct watched {
 	bool valid;        /* the ready file is there */
 };
 
-static void look_again(struct run *run, struct watched *w, struct validate_report *r)
+static void recheck_component(struct validate_state *run, struct watched *w,
+	struct validate_report *r)
 {
 	enum validate_component c = r->component;
 	const char *name = validate_component_name(c);
 
 	validate_report_fini(r);
-	look(run, c, r);
+	run_component_unlocked(run, c, r);
 	if (r->result != VALIDATE_FAIL) {
 		bool was_valid = w->valid;
 
 		w->failures = 0;
-		keep(run, r);
+		write_report_files(run, r);
 		w->valid = r->result != VALIDATE_FAIL;
 		if (!w->valid)
 			report_unsaved(run, c, r->text);
 		else if (!was_valid)
-			say(run, "%s: passes: %s", name, r->text);
+			report_validate_progress(run, "%s: passes: %s", name, r->text);
 		return;
 	}
 	w->failures++;
 	if (!w->valid && w->failures > run->o->watch_failures) {
 		if (run->unsaved[c])
-			keep(run, r);
+			write_report_files(run, r);
 		return;
 	}
-	say(run, "%s: fails (%u of %u): %s: %s", name, (unsigned)w->failures,
-		(unsigned)run->o->watch_failures, validate_code_name(r->code), r->text);
+	report_validate_progress(run, "%s: fails (%u of %u): %s: %s", name,
+		(unsigned)w->failures, (unsigned)run->o->watch_failures,
+		validate_code_name(r->code), r->text);
 	if (w->failures < run->o->watch_failures)
 		return;
 	if (w->valid)
-		say(run, "%s: is not ready any more", name);
+		report_validate_progress(run, "%s: is not ready any more", name);
 	w->valid = false;
-	keep(run, r);
+	write_report_files(run, r);
 }
 
 int run_watch(const struct run_options *options, const struct validate_settings *settings,
 	struct validate_report *reports, struct error *err)
 {
 	struct watched watched[VALIDATE_COUNT_] = { { .failures = 0 } };
-	struct run run;
+	struct validate_state run;
 	int r;
 
 	if (run_init(&run, options, settings, err) < 0) {
@@ -443,10 +455,11 @@ int run_watch(const struct run_options *options, const struct validate_settings 
 
 		watched[i].valid = result != VALIDATE_FAIL && result != VALIDATE_SKIP;
 		watched[i].failures = result == VALIDATE_FAIL ? options->watch_failures : 0;
-		say(&run, "%s: %s: %s", validate_component_name(options->list[i]),
+		report_validate_progress(&run, "%s: %s: %s",
+			validate_component_name(options->list[i]),
 			validate_result_name(reports[i].result), reports[i].text);
 	}
-	while (r == 0 && rest(&run, options->watch_ns, /* early= */ false)) {
+	while (r == 0 && wait_next_try(&run, options->watch_ns, /* early= */ false)) {
 		for (size_t i = 0; i < options->n; i++) {
 			bool skipped = reports[i].result == VALIDATE_SKIP;
 
@@ -457,10 +470,10 @@ int run_watch(const struct run_options *options, const struct validate_settings 
 				continue;
 			/* One that fails does not end the round: the others' files must stay
 			 * true as well. */
-			look_again(&run, &watched[i], &reports[i]);
+			recheck_component(&run, &watched[i], &reports[i]);
 		}
 	}
-	take_back(&run);
-	run_fini(&run);
+	remove_own_files(&run);
+	validate_run_fini(&run);
 	return RUN_ENDED;
 }

@@ -80,7 +80,7 @@ bool validate_component_find(const char *name, enum validate_component *ret,
 	return false;
 }
 
-static bool below(const char *dir, const char *name)
+static bool has_file_in_dir(const char *dir, const char *name)
 {
 	char path[4096];
 
@@ -97,8 +97,8 @@ bool validate_applies(enum validate_component c, const struct validate_settings 
 	else if (c == VALIDATE_CDI && !validate_cdi_has_spec(s))
 		text = "no CDI spec of NVIDIA GPUs on this node";
 	else if (c == VALIDATE_PLUGIN && s->require.n == 0 &&
-		 !below(or_default(s->run_dir, DEFAULT_RUN_DIR), AGENT_SOCKET) &&
-		 !below(or_default(s->kubelet_dir, DEFAULT_KUBELET_DIR),
+		 !has_file_in_dir(or_default(s->run_dir, DEFAULT_RUN_DIR), AGENT_SOCKET) &&
+		 !has_file_in_dir(or_default(s->kubelet_dir, DEFAULT_KUBELET_DIR),
 			 "pod-resources/kubelet.sock"))
 		text = "neither an agent nor a kubelet runs here";
 	if (text)

@@ -121,7 +121,7 @@ static inline void fixture_strategy(struct config *c, enum sharing_strategy stra
 #define MPS(c)     ((c)->sharing.kinds[SHARING_MPS])
 
 /* Adds a set of slices; @list as above. Valid until the next. */
-static inline struct slice_set *fixture_cut(struct config *c, const char *name,
+static inline struct slice_set *fixture_add_slices(struct config *c, const char *name,
 	const char *const *list)
 {
 	struct error err = ERROR_INIT;

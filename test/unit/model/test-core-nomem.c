@@ -300,7 +300,7 @@ static void make_sizes(struct all *a)
 	struct slice_set *s;
 
 	a->sizes = fixture_config();
-	s = fixture_cut(a->sizes, "nvidia.com/gpu",
+	s = fixture_add_slices(a->sizes, "nvidia.com/gpu",
 		(const char *const[]){ "0", "1", "99", NULL });
 	(void)fixture_profile(s, "nvidia.com/a", 3, 1024);
 	(void)fixture_profile(s, "nvidia.com/b", 1, 4096);

@@ -38,20 +38,20 @@ static uint64_t round_up(uint64_t bytes, uint64_t to)
 	return bytes > UINT64_MAX - to ? UINT64_MAX / to * to : (bytes + to - 1) / to * to;
 }
 
-/* What is charged for an allocation that keep() is told of, at most. */
+/* What is charged for an allocation that record_allocation() is told of, at most. */
 static uint64_t bound_of(uint64_t bytes, enum charge_kind kind)
 {
 	if (kind == CHARGE_UNSEEN && bytes <= SMALL_MAX)
 		return round_up(bytes, MANAGED_ALIGN);
-	return granules(bytes);
+	return round_up_to_granule(bytes);
 }
 
 /* A pointer that came, and the end of its charge. */
-static void keep(struct charge *c, uint64_t pointer, uint64_t bytes)
+static void record_allocation(struct charge *c, uint64_t pointer, uint64_t bytes)
 {
-	uint64_t chunk = pointer & ~(LEDGER_GRANULE - 1), taken = bound_of(bytes, c->kind);
+	uint64_t chunk = pointer & ~(CHARGES_GRANULE - 1), taken = bound_of(bytes, c->kind);
 	bool managed = c->kind == CHARGE_UNSEEN;
-	struct row row = { .context = current_context(),
+	struct alloc_row row = { .context = current_context(),
 		.bytes = taken,
 		.count = 1,
 		.gpu = c->gpu };
@@ -59,10 +59,10 @@ static void keep(struct charge *c, uint64_t pointer, uint64_t bytes)
 	if (!managed && bytes <= SMALL_MAX) {
 		int64_t n = -1;
 
-		if (pointer + bytes <= chunk + LEDGER_GRANULE)
-			n = row_join(ROW_CHUNK, chunk, &row);
+		if (pointer + bytes <= chunk + CHARGES_GRANULE)
+			n = alloc_table_join(ALLOC_CHUNK, chunk, &row);
 		else
-			row.bytes = taken = 2 * LEDGER_GRANULE; /* no driver does so */
+			row.bytes = taken = 2 * CHARGES_GRANULE; /* no driver does so */
 		if (n > 0) {
 			taken = n == 1 ? row.bytes : 0;
 			row.bytes = 0;
@@ -70,25 +70,25 @@ static void keep(struct charge *c, uint64_t pointer, uint64_t bytes)
 		}
 	}
 	/* Unknown at its free: only NVML will tell that it is gone. */
-	if (!row_put(managed ? ROW_MANAGED : ROW_POINTER, pointer, &row))
+	if (!alloc_table_put(managed ? ALLOC_MANAGED : ALLOC_POINTER, pointer, &row))
 		c->kind = CHARGE_HIDDEN;
 	charge_end(c, taken);
 }
 
-static CUresult reserve(struct charge *c, uint64_t bytes, enum charge_kind kind)
+static CUresult begin_alloc_charge(struct charge *c, uint64_t bytes, enum charge_kind kind)
 {
-	return charge_begin(c, ledger_current_gpu(), bound_of(bytes, kind), kind);
+	return charge_begin(c, charges_current_gpu(), bound_of(bytes, kind), kind);
 }
 
 /* After the driver's call. */
-static CUresult settle(struct charge *c, CUresult r, uint64_t pointer, uint64_t bytes)
+static CUresult end_alloc_charge(struct charge *c, CUresult r, uint64_t pointer, uint64_t bytes)
 {
-	if (c->gpu == LEDGER_NONE)
+	if (c->gpu == CHARGES_NO_GPU)
 		return r;
 	if (r)
 		charge_end(c, 0);
 	else
-		keep(c, pointer, bytes);
+		record_allocation(c, pointer, bytes);
 	return r;
 }
 
@@ -97,13 +97,13 @@ HOOK CUresult cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytes)
 	struct charge c;
 	CUresult r;
 
-	if (!dptr || !bytes || !ledger_active())
+	if (!dptr || !bytes || !charges_active())
 		return REAL(cuMemAlloc_v2)(dptr, bytes);
-	r = reserve(&c, bytes, CHARGE_SEEN);
+	r = begin_alloc_charge(&c, bytes, CHARGE_SEEN);
 	if (r)
 		return r;
 	r = REAL(cuMemAlloc_v2)(dptr, bytes);
-	return settle(&c, r, r ? 0 : *dptr, bytes);
+	return end_alloc_charge(&c, r, r ? 0 : *dptr, bytes);
 }
 
 HOOK CUresult cuMemAlloc(CUdeviceptr_v1 *dptr, unsigned int bytes)
@@ -111,16 +111,16 @@ HOOK CUresult cuMemAlloc(CUdeviceptr_v1 *dptr, unsigned int bytes)
 	struct charge c;
 	CUresult r;
 
-	if (!dptr || !bytes || !ledger_active())
+	if (!dptr || !bytes || !charges_active())
 		return REAL(cuMemAlloc)(dptr, bytes);
-	r = reserve(&c, bytes, CHARGE_SEEN);
+	r = begin_alloc_charge(&c, bytes, CHARGE_SEEN);
 	if (r)
 		return r;
 	r = REAL(cuMemAlloc)(dptr, bytes);
-	return settle(&c, r, r ? 0 : *dptr, bytes);
+	return end_alloc_charge(&c, r, r ? 0 : *dptr, bytes);
 }
 
-static uint64_t pitched(uint64_t width, uint64_t height)
+static uint64_t compute_pitched_bytes(uint64_t width, uint64_t height)
 {
 	uint64_t bytes;
 
@@ -134,13 +134,13 @@ HOOK CUresult cuMemAllocPitch_v2(CUdeviceptr *dptr, size_t *pitch, size_t width,
 	struct charge c;
 	CUresult r;
 
-	if (!dptr || !pitch || !width || !height || !ledger_active())
+	if (!dptr || !pitch || !width || !height || !charges_active())
 		return REAL(cuMemAllocPitch_v2)(dptr, pitch, width, height, element);
-	r = reserve(&c, pitched(width, height), CHARGE_SEEN);
+	r = begin_alloc_charge(&c, compute_pitched_bytes(width, height), CHARGE_SEEN);
 	if (r)
 		return r;
 	r = REAL(cuMemAllocPitch_v2)(dptr, pitch, width, height, element);
-	return settle(&c, r, r ? 0 : *dptr, r ? 0 : (uint64_t)*pitch * height);
+	return end_alloc_charge(&c, r, r ? 0 : *dptr, r ? 0 : (uint64_t)*pitch * height);
 }
 
 HOOK CUresult cuMemAllocPitch(CUdeviceptr_v1 *dptr, unsigned int *pitch, unsigned int width,
@@ -149,13 +149,13 @@ HOOK CUresult cuMemAllocPitch(CUdeviceptr_v1 *dptr, unsigned int *pitch, unsigne
 	struct charge c;
 	CUresult r;
 
-	if (!dptr || !pitch || !width || !height || !ledger_active())
+	if (!dptr || !pitch || !width || !height || !charges_active())
 		return REAL(cuMemAllocPitch)(dptr, pitch, width, height, element);
-	r = reserve(&c, pitched(width, height), CHARGE_SEEN);
+	r = begin_alloc_charge(&c, compute_pitched_bytes(width, height), CHARGE_SEEN);
 	if (r)
 		return r;
 	r = REAL(cuMemAllocPitch)(dptr, pitch, width, height, element);
-	return settle(&c, r, r ? 0 : *dptr, r ? 0 : (uint64_t)*pitch * height);
+	return end_alloc_charge(&c, r, r ? 0 : *dptr, r ? 0 : (uint64_t)*pitch * height);
 }
 
 /* In full, wherever its pages are: a slice has no more managed memory than it has memory. */
@@ -164,53 +164,55 @@ HOOK CUresult cuMemAllocManaged(CUdeviceptr *dptr, size_t bytes, unsigned int fl
 	struct charge c;
 	CUresult r;
 
-	if (!dptr || !bytes || !ledger_active())
+	if (!dptr || !bytes || !charges_active())
 		return REAL(cuMemAllocManaged)(dptr, bytes, flags);
-	r = reserve(&c, bytes, CHARGE_UNSEEN);
+	r = begin_alloc_charge(&c, bytes, CHARGE_UNSEEN);
 	if (r)
 		return r;
 	r = REAL(cuMemAllocManaged)(dptr, bytes, flags);
-	return settle(&c, r, r ? 0 : *dptr, bytes);
+	return end_alloc_charge(&c, r, r ? 0 : *dptr, bytes);
 }
 
-struct freeing {
-	enum row_kind kind; /* ROW_FREE: not known here */
+struct pointer_free {
+	enum alloc_kind kind; /* ALLOC_FREE: not known here */
 	uint64_t pointer;
-	struct row row;
+	struct alloc_row row;
 	struct charge charge;
-	struct lump_wait pools;
+	struct pool_reservation_wait pools;
 };
 
-static void free_begin(struct freeing *f, uint64_t pointer)
+static void free_begin(struct pointer_free *f, uint64_t pointer)
 {
-	f->kind = ROW_FREE;
+	f->kind = ALLOC_FREE;
 	f->pointer = pointer;
-	lump_wait_begin(&f->pools);
-	if (row_take(ROW_POINTER, pointer, &f->row))
-		f->kind = ROW_POINTER;
-	else if (row_take(ROW_MANAGED, pointer, &f->row))
-		f->kind = ROW_MANAGED;
+	pool_reservation_wait_begin(&f->pools);
+	if (alloc_table_remove(ALLOC_POINTER, pointer, &f->row))
+		f->kind = ALLOC_POINTER;
+	else if (alloc_table_remove(ALLOC_MANAGED, pointer, &f->row))
+		f->kind = ALLOC_MANAGED;
 	else
 		return;
 	charge_free_begin(&f->charge, f->row.gpu,
-		f->kind == ROW_MANAGED ? CHARGE_UNSEEN : CHARGE_SEEN);
+		f->kind == ALLOC_MANAGED ? CHARGE_UNSEEN : CHARGE_SEEN);
 }
 
-static void free_end(struct freeing *f, CUresult r)
+static void free_end(struct pointer_free *f, CUresult r)
 {
-	struct row gone = f->row;
+	struct alloc_row gone = f->row;
 	uint64_t bytes;
 
-	lump_wait_end(&f->pools);
-	if (f->kind == ROW_FREE)
+	pool_reservation_wait_end(&f->pools);
+	if (f->kind == ALLOC_FREE)
 		return;
 	bytes = gone.bytes;
 	if (r) {
 		bytes = 0;
-		if (!row_put(f->kind, f->pointer, &f->row))
+		if (!alloc_table_put(f->kind, f->pointer, &f->row))
 			charge_disown(f->row.gpu, f->row.bytes);
 	} else if (gone.other & ~LENT) {
-		bytes = row_count(ROW_CHUNK, gone.other & ~LENT, -1, &gone) ? 0 : gone.bytes;
+		bytes = alloc_table_count(ALLOC_CHUNK, gone.other & ~LENT, -1, &gone)
+				? 0
+				: gone.bytes;
 	}
 	if (bytes && gone.other & LENT) {
 		charge_disown(gone.gpu, bytes);
@@ -221,10 +223,10 @@ static void free_end(struct freeing *f, CUresult r)
 
 HOOK CUresult cuMemFree_v2(CUdeviceptr dptr)
 {
-	struct freeing f;
+	struct pointer_free f;
 	CUresult r;
 
-	if (!dptr || !ledger_active())
+	if (!dptr || !charges_active())
 		return REAL(cuMemFree_v2)(dptr);
 	free_begin(&f, dptr);
 	r = REAL(cuMemFree_v2)(dptr);
@@ -234,10 +236,10 @@ HOOK CUresult cuMemFree_v2(CUdeviceptr dptr)
 
 HOOK CUresult cuMemFree(CUdeviceptr_v1 dptr)
 {
-	struct freeing f;
+	struct pointer_free f;
 	CUresult r;
 
-	if (!dptr || !ledger_active())
+	if (!dptr || !charges_active())
 		return REAL(cuMemFree)(dptr);
 	free_begin(&f, dptr);
 	r = REAL(cuMemFree)(dptr);
@@ -246,25 +248,25 @@ HOOK CUresult cuMemFree(CUdeviceptr_v1 dptr)
 }
 
 /* Somebody else may have it open from now on: all that the pointer lies in. */
-static void lend(CUdeviceptr dptr)
+static void mark_pointer_lent(CUdeviceptr dptr)
 {
 	CUdeviceptr base = dptr;
-	struct row row;
+	struct alloc_row row;
 	size_t bytes;
 
 	if (REAL(cuMemGetAddressRange_v2)(&base, &bytes, dptr))
 		base = dptr;
-	if (row_get(ROW_POINTER, base, &row)) {
-		(void)row_mark(ROW_POINTER, base, LENT);
+	if (alloc_table_get(ALLOC_POINTER, base, &row)) {
+		(void)alloc_table_set_bits(ALLOC_POINTER, base, LENT);
 		if (row.other & ~LENT)
-			(void)row_mark(ROW_CHUNK, row.other & ~LENT, LENT);
+			(void)alloc_table_set_bits(ALLOC_CHUNK, row.other & ~LENT, LENT);
 	}
 }
 
 HOOK CUresult cuIpcGetMemHandle(CUipcMemHandle *handle, CUdeviceptr dptr)
 {
-	if (ledger_active())
-		lend(dptr);
+	if (charges_active())
+		mark_pointer_lent(dptr);
 	return REAL(cuIpcGetMemHandle)(handle, dptr);
 }
 
@@ -272,7 +274,7 @@ HOOK CUresult cuIpcGetMemHandle(CUipcMemHandle *handle, CUdeviceptr dptr)
 HOOK CUresult cuMemGetHandleForAddressRange(void *handle, CUdeviceptr dptr, size_t bytes,
 	unsigned int type, unsigned long long flags)
 {
-	if (ledger_active() && !mapping_lend(dptr, bytes))
-		lend(dptr);
+	if (charges_active() && !mapping_lend(dptr, bytes))
+		mark_pointer_lent(dptr);
 	return REAL(cuMemGetHandleForAddressRange)(handle, dptr, bytes, type, flags);
 }

@@ -25,9 +25,9 @@ static struct open_chunk *open_of(uint64_t context, int gpu)
 }
 
 /* The chunk's key; 0: no memory for the books. *fresh: it is new. */
-static uint64_t place(uint64_t context, int gpu, uint64_t bytes, bool *fresh)
+static uint64_t reserve_in_array_chunk(uint64_t context, int gpu, uint64_t bytes, bool *fresh)
 {
-	struct row row = { .bytes = LEDGER_GRANULE,
+	struct alloc_row row = { .bytes = CHARGES_GRANULE,
 		.context = context,
 		.count = 1,
 		.gpu = gpu };
@@ -39,11 +39,11 @@ static uint64_t place(uint64_t context, int gpu, uint64_t bytes, bool *fresh)
 	sys_lock(&placing);
 	o = open_of(context, gpu);
 	if (o->key && o->context == context && o->gpu == gpu &&
-		o->used + bytes <= LEDGER_GRANULE &&
-		row_count(ROW_ARRAY_CHUNK, o->key, 1, NULL) > 0) {
+		o->used + bytes <= CHARGES_GRANULE &&
+		alloc_table_count(ALLOC_ARRAY_CHUNK, o->key, 1, NULL) > 0) {
 		key = o->key;
 		o->used += bytes;
-	} else if (row_put(ROW_ARRAY_CHUNK, last_key + 1, &row)) {
+	} else if (alloc_table_put(ALLOC_ARRAY_CHUNK, last_key + 1, &row)) {
 		key = ++last_key;
 		*fresh = true;
 		*o = (struct open_chunk){ context, key, bytes, gpu };
@@ -52,11 +52,11 @@ static uint64_t place(uint64_t context, int gpu, uint64_t bytes, bool *fresh)
 	return key;
 }
 
-uint64_t array_chunk_put(struct row *row, uint64_t bytes, uint64_t least)
+uint64_t array_chunk_add(struct alloc_row *row, uint64_t bytes, uint64_t least)
 {
 	bool fresh;
-	uint64_t key = place(row->context, row->gpu, bytes, &fresh);
-	uint64_t taken = !key || fresh ? LEDGER_GRANULE : 0;
+	uint64_t key = reserve_in_array_chunk(row->context, row->gpu, bytes, &fresh);
+	uint64_t taken = !key || fresh ? CHARGES_GRANULE : 0;
 
 	row->bytes = key ? 0 : taken;
 	row->other = key ? key << SIZE_BITS | least : 0;
@@ -65,21 +65,21 @@ uint64_t array_chunk_put(struct row *row, uint64_t bytes, uint64_t least)
 	return taken;
 }
 
-uint64_t array_chunk_take(const struct row *row)
+uint64_t array_chunk_remove(const struct alloc_row *row)
 {
-	struct row chunk;
+	struct alloc_row chunk;
 	uint64_t bytes = 0;
 
-	if (row_count(ROW_ARRAY_CHUNK, row->other >> SIZE_BITS, -1, &chunk) == 0)
+	if (alloc_table_count(ALLOC_ARRAY_CHUNK, row->other >> SIZE_BITS, -1, &chunk) == 0)
 		bytes = chunk.bytes;
 	charge_packed(row->gpu, -(int64_t)(row->other & SIZE_MASK), -(int64_t)bytes);
 	return bytes;
 }
 
-void array_chunk_gone(enum row_kind kind, const struct row *row)
+void array_chunk_gone(enum alloc_kind kind, const struct alloc_row *row)
 {
-	if (kind == ROW_ARRAY_CHUNK)
+	if (kind == ALLOC_ARRAY_CHUNK)
 		charge_packed(row->gpu, 0, -(int64_t)row->bytes);
-	else if (kind == ROW_ARRAY || kind == ROW_MIPMAP)
+	else if (kind == ALLOC_ARRAY || kind == ALLOC_MIPMAP)
 		charge_packed(row->gpu, -(int64_t)(row->other & SIZE_MASK), 0);
 }

@@ -14,10 +14,10 @@
 /* Counts an array of @bytes (ARRAY_SMALL at most), of which @least are texels, in a chunk of
  * row->context and row->gpu, as its row then says. What is to be charged for it: a granule or
  * nothing. */
-uint64_t array_chunk_put(struct row *row, uint64_t bytes, uint64_t least);
+uint64_t array_chunk_add(struct alloc_row *row, uint64_t bytes, uint64_t least);
 
 /* The array of this row went. What came free with it. */
-uint64_t array_chunk_take(const struct row *row);
+uint64_t array_chunk_remove(const struct alloc_row *row);
 
 /* A row of any kind went with its context, chunks and arrays alike. */
-void array_chunk_gone(enum row_kind kind, const struct row *row);
+void array_chunk_gone(enum alloc_kind kind, const struct alloc_row *row);

@@ -61,18 +61,18 @@ static struct format format_of(unsigned int number)
 	return (struct format){ .bytes = 4, .block = 1, .halves = 6 };
 }
 
-static uint64_t times(uint64_t a, uint64_t b)
+static uint64_t multiply_array_bytes(uint64_t a, uint64_t b)
 {
 	uint64_t n;
 
 	return __builtin_mul_overflow(a, b, &n) ? UINT64_MAX : n;
 }
 
-static uint64_t up(uint64_t n, uint64_t to)
+static uint64_t round_up_array_bytes(uint64_t n, uint64_t to)
 {
 	uint64_t parts = n / to + (n % to != 0);
 
-	return times(parts, to);
+	return multiply_array_bytes(parts, to);
 }
 
 /* The least power of two times @least that holds @n, at most @most. */
@@ -91,15 +91,17 @@ static uint64_t level_bytes(const struct format *f, unsigned int channels, uint6
 {
 	uint64_t columns = w / f->block + (w % f->block != 0);
 	uint64_t rows = h / f->block + (h % f->block != 0);
-	uint64_t row = times(columns, (uint64_t)f->bytes * channels);
+	uint64_t row = multiply_array_bytes(columns, (uint64_t)f->bytes * channels);
 
 	if (!padded)
-		return times(times(row, rows), depth);
-	row = up(row, GOB_WIDTH);
+		return multiply_array_bytes(multiply_array_bytes(row, rows), depth);
+	row = round_up_array_bytes(row, GOB_WIDTH);
 	if (depth > 1)
-		return times(times(row, up(rows, GOB_HEIGHT)),
-			up(depth, block_for(depth, 1, SLICES_MAX)));
-	return times(row, up(rows, block_for(rows, GOB_HEIGHT, ROWS_MAX)));
+		return multiply_array_bytes(
+			multiply_array_bytes(row, round_up_array_bytes(rows, GOB_HEIGHT)),
+			round_up_array_bytes(depth, block_for(depth, 1, SLICES_MAX)));
+	return multiply_array_bytes(row,
+		round_up_array_bytes(rows, block_for(rows, GOB_HEIGHT, ROWS_MAX)));
 }
 
 static uint64_t at_level(uint64_t n, unsigned int level)
@@ -108,7 +110,8 @@ static uint64_t at_level(uint64_t n, unsigned int level)
 	return n ? n : 1;
 }
 
-static uint64_t bytes_of(const CUDA_ARRAY3D_DESCRIPTOR *d, unsigned int levels, bool padded)
+static uint64_t compute_array_bytes(const CUDA_ARRAY3D_DESCRIPTOR *d, unsigned int levels,
+	bool padded)
 {
 	struct format f = format_of(d->Format);
 	unsigned int channels = f.channels ? f.channels : d->NumChannels;
@@ -125,7 +128,7 @@ static uint64_t bytes_of(const CUDA_ARRAY3D_DESCRIPTOR *d, unsigned int levels, 
 		if (__builtin_add_overflow(sum, n, &sum))
 			return UINT64_MAX;
 	}
-	sum = times(sum, layers);
+	sum = multiply_array_bytes(sum, layers);
 	if (!padded) /* of the first plane; of an unknown format nothing is known */
 		return f.first ? sum : 0;
 	return sum > UINT64_MAX / 3 ? UINT64_MAX : sum * f.halves / 2;
@@ -133,10 +136,10 @@ static uint64_t bytes_of(const CUDA_ARRAY3D_DESCRIPTOR *d, unsigned int levels, 
 
 uint64_t array_bytes(const CUDA_ARRAY3D_DESCRIPTOR *d, unsigned int levels)
 {
-	return bytes_of(d, levels, true);
+	return compute_array_bytes(d, levels, true);
 }
 
 uint64_t array_texels(const CUDA_ARRAY3D_DESCRIPTOR *d, unsigned int levels)
 {
-	return bytes_of(d, levels, false);
+	return compute_array_bytes(d, levels, false);
 }

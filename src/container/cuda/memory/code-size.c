@@ -22,7 +22,7 @@
 #define TEXT_MAX (UINT64_C(1) << 32)
 
 /* All little-endian, as all that CUDA runs on. */
-static uint64_t word(const unsigned char *p, size_t bytes)
+static uint64_t read_code_word(const unsigned char *p, size_t bytes)
 {
 	uint64_t n = 0;
 
@@ -30,7 +30,7 @@ static uint64_t word(const unsigned char *p, size_t bytes)
 	return n;
 }
 
-static uint64_t add(uint64_t a, uint64_t b)
+static uint64_t add_code_bytes(uint64_t a, uint64_t b)
 {
 	return a > UINT64_MAX - b ? UINT64_MAX : a + b;
 }
@@ -40,18 +40,20 @@ static uint64_t elf_bytes(const unsigned char *p, size_t len)
 {
 	uint64_t at, n, sum;
 
-	if (len < ELF_BYTES || p[4] != 2 /* 64-bit */ || word(p + ELF_SHENTRY, 2) != ELF_BYTES)
+	if (len < ELF_BYTES || p[4] != 2 /* 64-bit */ ||
+		read_code_word(p + ELF_SHENTRY, 2) != ELF_BYTES)
 		return 0;
-	at = word(p + ELF_SHOFF, 8);
-	n = word(p + ELF_SHNUM, 2);
+	at = read_code_word(p + ELF_SHOFF, 8);
+	n = read_code_word(p + ELF_SHNUM, 2);
 	if (at > TEXT_MAX || at > len || n * ELF_BYTES > len - at)
 		return 0;
 	sum = at + n * ELF_BYTES;
 	for (uint64_t i = 0; i < n; i++) {
 		const unsigned char *s = p + at + i * ELF_BYTES;
 
-		if (word(s + SECTION_TYPE, 4) == NOBITS && word(s + SECTION_FLAGS, 8) & ALLOC)
-			sum = add(sum, word(s + SECTION_SIZE, 8));
+		if (read_code_word(s + SECTION_TYPE, 4) == NOBITS &&
+			read_code_word(s + SECTION_FLAGS, 8) & ALLOC)
+			sum = add_code_bytes(sum, read_code_word(s + SECTION_SIZE, 8));
 	}
 	return sum;
 }
@@ -59,19 +61,20 @@ static uint64_t elf_bytes(const unsigned char *p, size_t len)
 /* Several images of which one is loaded: the size of all, and the most variables of any. */
 static uint64_t fat_bytes(const unsigned char *p, size_t len)
 {
-	uint64_t header = len < 16 ? 0 : word(p + 6, 2), size = len < 16 ? 0 : word(p + 8, 8),
-		 most = 0;
+	uint64_t header = len < 16 ? 0 : read_code_word(p + 6, 2),
+		 size = len < 16 ? 0 : read_code_word(p + 8, 8), most = 0;
 
 	if (header < 16 || size > TEXT_MAX || header > len || size > len - header)
 		return 0;
 	for (uint64_t at = header; header + size - at >= ELF_BYTES;) {
 		const unsigned char *e = p + at;
-		uint64_t e_header = word(e + 4, 4), e_size = word(e + 8, 8),
+		uint64_t e_header = read_code_word(e + 4, 4), e_size = read_code_word(e + 8, 8),
 			 left = header + size - at;
 
 		if (e_header < 48 || e_header > left || e_size > left - e_header)
 			break;
-		if (word(e, 2) == FAT_ELF && !(word(e + 40, 8) & FAT_PACKED)) {
+		if (read_code_word(e, 2) == FAT_ELF &&
+			!(read_code_word(e + 40, 8) & FAT_PACKED)) {
 			uint64_t n = elf_bytes(e + e_header, e_size);
 
 			if (n > most)
@@ -79,10 +82,10 @@ static uint64_t fat_bytes(const unsigned char *p, size_t len)
 		}
 		at += e_header + e_size;
 	}
-	return add(header + size, most);
+	return add_code_bytes(header + size, most);
 }
 
-static bool is_text(unsigned char c)
+static bool is_ptx_text_char(unsigned char c)
 {
 	return c == '\t' || c == '\n' || c == '\r' || (c >= ' ' && c < 127);
 }
@@ -96,15 +99,15 @@ uint64_t code_bytes(const void *image, size_t len)
 		return 0;
 	if (!memcmp(p, "\177ELF", 4))
 		return elf_bytes(p, len);
-	if (word(p, 4) == FAT_MAGIC)
+	if (read_code_word(p, 4) == FAT_MAGIC)
 		return fat_bytes(p, len);
 	/* Only where it comes from the program itself: a pointer in a file is none. */
-	if (word(p, 4) == WRAPPER_MAGIC && len == CODE_LEN_UNKNOWN) {
+	if (read_code_word(p, 4) == WRAPPER_MAGIC && len == CODE_LEN_UNKNOWN) {
 		memcpy(&inner, p + 8, sizeof(inner));
-		if (inner && word(inner, 4) == FAT_MAGIC)
+		if (inner && read_code_word(inner, 4) == FAT_MAGIC)
 			return fat_bytes(inner, CODE_LEN_UNKNOWN);
 	}
-	if (is_text(*p)) /* PTX */
+	if (is_ptx_text_char(*p)) /* PTX */
 		return len == CODE_LEN_UNKNOWN ? strlen(image) : strnlen(image, len);
 	return 0;
 }

@@ -15,7 +15,7 @@
 #include "container/client/link.h"
 #include "container/charges/rows.h"
 
-static CUresult compared(CUresult r, int gpu)
+static CUresult request_foreign_compare(CUresult r, int gpu)
 {
 	if (!r && gpu >= 0)
 		link_compare((unsigned int)gpu);
@@ -24,7 +24,7 @@ static CUresult compared(CUresult r, int gpu)
 
 static CUresult compared_here(CUresult r)
 {
-	return r || !ledger_active() ? r : compared(r, ledger_current_gpu());
+	return r || !charges_active() ? r : request_foreign_compare(r, charges_current_gpu());
 }
 
 HOOK CUresult cuImportExternalMemory(CUexternalMemory *memory,
@@ -48,7 +48,8 @@ HOOK CUresult cuMulticastAddDevice(CUmemGenericAllocationHandle multicast, CUdev
 {
 	CUresult r = REAL(cuMulticastAddDevice)(multicast, device);
 
-	return r || !ledger_active() ? r : compared(r, ledger_device_gpu(device));
+	return r || !charges_active() ? r
+				      : request_foreign_compare(r, charges_device_gpu(device));
 }
 
 /* What is bound may stay after its last handle and mapping are gone here. */
@@ -56,8 +57,8 @@ HOOK CUresult cuMulticastBindMem(CUmemGenericAllocationHandle multicast, size_t 
 	CUmemGenericAllocationHandle memory, size_t offset, size_t bytes,
 	unsigned long long flags)
 {
-	if (ledger_active())
-		(void)row_mark(ROW_HANDLE, memory, HANDLE_LENT);
+	if (charges_active())
+		(void)alloc_table_set_bits(ALLOC_HANDLE, memory, HANDLE_LENT);
 	return compared_here(
 		REAL(cuMulticastBindMem)(multicast, at, memory, offset, bytes, flags));
 }
@@ -65,10 +66,10 @@ HOOK CUresult cuMulticastBindMem(CUmemGenericAllocationHandle multicast, size_t 
 HOOK CUresult cuMulticastBindAddr(CUmemGenericAllocationHandle multicast, size_t at,
 	CUdeviceptr memory, size_t bytes, unsigned long long flags)
 {
-	struct row row;
+	struct alloc_row row;
 
-	if (ledger_active() && row_get(ROW_MAPPING, memory, &row))
-		(void)row_mark(ROW_HANDLE, row.other, HANDLE_LENT);
+	if (charges_active() && alloc_table_get(ALLOC_MAPPING, memory, &row))
+		(void)alloc_table_set_bits(ALLOC_HANDLE, row.other, HANDLE_LENT);
 	return compared_here(REAL(cuMulticastBindAddr)(multicast, at, memory, bytes, flags));
 }
 
@@ -77,5 +78,6 @@ HOOK CUresult cuMulticastUnbind(CUmemGenericAllocationHandle multicast, CUdevice
 {
 	CUresult r = REAL(cuMulticastUnbind)(multicast, device, at, bytes);
 
-	return r || !ledger_active() ? r : compared(r, ledger_device_gpu(device));
+	return r || !charges_active() ? r
+				      : request_foreign_compare(r, charges_device_gpu(device));
 }

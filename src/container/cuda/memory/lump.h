@@ -25,15 +25,15 @@
 
 #include <stdatomic.h>
 
-#define LUMP_PIECE (UINT64_C(32) << 20) /* what a lump grows by */
+#define POOL_RESERVATION_PIECE (UINT64_C(32) << 20) /* what a lump grows by */
 
-enum lump_kind {
-	LUMP_NONE,
-	LUMP_POOL,  /* key: CUmemoryPool */
-	LUMP_GRAPH, /* key: CUdevice + 1 */
+enum pool_reservation_kind {
+	POOL_RESERVATION_NONE,
+	POOL_RESERVATION_POOL,  /* key: CUmemoryPool */
+	POOL_RESERVATION_GRAPH, /* key: CUdevice + 1 */
 };
 
-struct lump {
+struct pool_reservation {
 	_Atomic uint64_t key; /* 0: this place is free */
 	_Atomic uint64_t word;
 	_Atomic int32_t users; /* calls that use the key now; -1: it is being destroyed */
@@ -44,64 +44,68 @@ struct lump {
 	_Atomic uint32_t flags;
 	_Atomic uint32_t epoch; /* of graphs: changes when what was resident may no longer be */
 	_Atomic uint64_t stream; /* of graphs: all launches since were on this one */
-	struct lump *next;
+	struct pool_reservation *next;
 };
 
 enum {
-	LUMP_OURS = 1,  /* a pool that this process created */
-	LUMP_DYING = 2, /* destroyed by the program, kept until it holds nothing */
-	LUMP_READ = 4,  /* its size could be read once: an error now means that it is gone */
+	POOL_RESERVATION_OURS = 1,  /* a pool that this process created */
+	POOL_RESERVATION_DYING = 2, /* destroyed by the program, kept until it holds nothing */
+	POOL_RESERVATION_READ =
+		4, /* its size could be read once: an error now means that it is gone */
 };
 
-struct lump_op {
-	struct lump *lump; /* NULL: nothing is counted */
+struct pool_reservation_op {
+	struct pool_reservation *reservation; /* NULL: nothing is counted */
 	struct charge charge, around;
 };
 
 /*
  * The lump of a key, made if it is not there; NULL: no memory for it, a warning was given. @gpu: the
- * slice's number of @device, or LEDGER_NONE for what costs this process nothing.
+ * slice's number of @device, or CHARGES_NO_GPU for what costs this process nothing.
  */
-struct lump *lump_of(enum lump_kind kind, uint64_t key, CUdevice device, int gpu,
-	enum charge_kind counts);
-struct lump *lump_find(enum lump_kind kind, uint64_t key);
+struct pool_reservation *pool_reservation_get(enum pool_reservation_kind kind, uint64_t key,
+	CUdevice device, int gpu, enum charge_kind counts);
+struct pool_reservation *pool_reservation_find(enum pool_reservation_kind kind, uint64_t key);
 
 /*
  * Before and after a call that may let @l grow by @bound. 0, or CUDA_ERROR_OUT_OF_MEMORY with nothing
  * held, after what is cached was given back. NULL is a lump that is not counted.
  */
-CUresult lump_begin(struct lump_op *op, struct lump *l, uint64_t bound);
-void lump_end(struct lump_op *op);
+CUresult pool_reservation_begin(struct pool_reservation_op *op, struct pool_reservation *l,
+	uint64_t bound);
+void pool_reservation_end(struct pool_reservation_op *op);
 
-/* The program destroys a pool that it created (LUMP_OURS): done at once if it holds nothing, else as
+/* The program destroys a pool that it created (POOL_RESERVATION_OURS): done at once if it holds nothing, else as
  * soon as it holds nothing, as nobody could read its size after that. */
-CUresult lump_retire(struct lump *l);
+CUresult pool_reservation_retire(struct pool_reservation *l);
 
 /* It is gone, and its key may come again for something else. What it was charged with is left to the
  * arbiter. */
-void lump_forget(struct lump *l);
+void pool_reservation_forget(struct pool_reservation *l);
 
 /*
  * Around a call that waits for the GPU, or frees, and so may let lumps shrink. With no lump in use
  * it is a load and a branch. @mask is the caller's to keep between the two.
  */
-struct lump_wait {
+struct pool_reservation_wait {
 	uint32_t gpus;
 	struct charge around[16];
 };
 
-extern _Atomic uint32_t lump_gpus; /* that have lumps: a bit for each of the slice's GPUs */
+extern _Atomic uint32_t
+	pool_reservation_gpus; /* that have lumps: a bit for each of the slice's GPUs */
 
-void lump_wait_begin(struct lump_wait *w);
-void lump_wait_end(struct lump_wait *w);
+void pool_reservation_wait_begin(struct pool_reservation_wait *w);
+void pool_reservation_wait_end(struct pool_reservation_wait *w);
 
-/* As ledger_on_full: trims every lump of @gpu. */
-void lumps_trim(int gpu);
+/* As charges_on_full: trims every lump of @gpu. */
+void pool_reservations_trim(int gpu);
 
 /* What a request of @bytes can let a lump grow by. */
-static inline uint64_t lump_growth(uint64_t bytes)
+static inline uint64_t pool_reservation_growth(uint64_t bytes)
 {
-	uint64_t n = bytes / LUMP_PIECE + (bytes % LUMP_PIECE != 0);
+	uint64_t n = bytes / POOL_RESERVATION_PIECE + (bytes % POOL_RESERVATION_PIECE != 0);
 
-	return n > UINT64_MAX / LUMP_PIECE ? UINT64_MAX : n * LUMP_PIECE;
+	return n > UINT64_MAX / POOL_RESERVATION_PIECE ? UINT64_MAX
+						       : n * POOL_RESERVATION_PIECE;
 }

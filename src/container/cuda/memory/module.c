@@ -30,19 +30,19 @@ static uint64_t file_bytes(const char *path)
 /* @bytes: of the image, 0: not known. */
 static CUresult load_begin(struct charge *c, uint64_t bytes)
 {
-	return charge_begin(c, ledger_current_gpu(), granules(bytes ? bytes : 1),
+	return charge_begin(c, charges_current_gpu(), round_up_to_granule(bytes ? bytes : 1),
 		CHARGE_HIDDEN);
 }
 
-static void load_end(struct charge *c, CUresult r)
+static void end_module_load(struct charge *c, CUresult r)
 {
 	charge_end(c, r ? 0 : c->bytes);
 }
 
 /* Something may have come or gone. */
-static CUresult compared(CUresult r)
+static CUresult request_module_compare(CUresult r)
 {
-	int gpu = r ? LEDGER_NONE : ledger_current_gpu();
+	int gpu = r ? CHARGES_NO_GPU : charges_current_gpu();
 
 	if (gpu >= 0)
 		link_compare((unsigned int)gpu);
@@ -54,13 +54,13 @@ HOOK CUresult cuModuleLoad(CUmodule *module, const char *path)
 	struct charge c;
 	CUresult r;
 
-	if (!ledger_active())
+	if (!charges_active())
 		return REAL(cuModuleLoad)(module, path);
 	r = load_begin(&c, file_bytes(path));
 	if (r)
 		return r;
 	r = REAL(cuModuleLoad)(module, path);
-	load_end(&c, r);
+	end_module_load(&c, r);
 	return r;
 }
 
@@ -69,13 +69,13 @@ HOOK CUresult cuModuleLoadData(CUmodule *module, const void *image)
 	struct charge c;
 	CUresult r;
 
-	if (!ledger_active())
+	if (!charges_active())
 		return REAL(cuModuleLoadData)(module, image);
 	r = load_begin(&c, code_bytes(image, CODE_LEN_UNKNOWN));
 	if (r)
 		return r;
 	r = REAL(cuModuleLoadData)(module, image);
-	load_end(&c, r);
+	end_module_load(&c, r);
 	return r;
 }
 
@@ -85,13 +85,13 @@ HOOK CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned i
 	struct charge c;
 	CUresult r;
 
-	if (!ledger_active())
+	if (!charges_active())
 		return REAL(cuModuleLoadDataEx)(module, image, n, options, values);
 	r = load_begin(&c, code_bytes(image, CODE_LEN_UNKNOWN));
 	if (r)
 		return r;
 	r = REAL(cuModuleLoadDataEx)(module, image, n, options, values);
-	load_end(&c, r);
+	end_module_load(&c, r);
 	return r;
 }
 
@@ -100,13 +100,13 @@ HOOK CUresult cuModuleLoadFatBinary(CUmodule *module, const void *image)
 	struct charge c;
 	CUresult r;
 
-	if (!ledger_active())
+	if (!charges_active())
 		return REAL(cuModuleLoadFatBinary)(module, image);
 	r = load_begin(&c, code_bytes(image, CODE_LEN_UNKNOWN));
 	if (r)
 		return r;
 	r = REAL(cuModuleLoadFatBinary)(module, image);
-	load_end(&c, r);
+	end_module_load(&c, r);
 	return r;
 }
 
@@ -117,14 +117,14 @@ HOOK CUresult cuLibraryLoadData(CUlibrary *library, const void *image, unsigned 
 	struct charge c;
 	CUresult r;
 
-	if (!ledger_active())
+	if (!charges_active())
 		return REAL(cuLibraryLoadData)(library, image, jit, jit_values, jit_n, options,
 			values, n);
 	r = load_begin(&c, code_bytes(image, CODE_LEN_UNKNOWN));
 	if (r)
 		return r;
 	r = REAL(cuLibraryLoadData)(library, image, jit, jit_values, jit_n, options, values, n);
-	load_end(&c, r);
+	end_module_load(&c, r);
 	return r;
 }
 
@@ -135,7 +135,7 @@ HOOK CUresult cuLibraryLoadFromFile(CUlibrary *library, const char *path, unsign
 	struct charge c;
 	CUresult r;
 
-	if (!ledger_active())
+	if (!charges_active())
 		return REAL(cuLibraryLoadFromFile)(library, path, jit, jit_values, jit_n,
 			options, values, n);
 	r = load_begin(&c, file_bytes(path));
@@ -143,7 +143,7 @@ HOOK CUresult cuLibraryLoadFromFile(CUlibrary *library, const char *path, unsign
 		return r;
 	r = REAL(cuLibraryLoadFromFile)(library, path, jit, jit_values, jit_n, options, values,
 		n);
-	load_end(&c, r);
+	end_module_load(&c, r);
 	return r;
 }
 
@@ -151,14 +151,14 @@ HOOK CUresult cuModuleUnload(CUmodule module)
 {
 	CUresult r = REAL(cuModuleUnload)(module);
 
-	return ledger_active() ? compared(r) : r;
+	return charges_active() ? request_module_compare(r) : r;
 }
 
 HOOK CUresult cuLibraryUnload(CUlibrary library)
 {
 	CUresult r = REAL(cuLibraryUnload)(library);
 
-	return ledger_active() ? compared(r) : r;
+	return charges_active() ? request_module_compare(r) : r;
 }
 
 /* These load what was left for later. */
@@ -167,12 +167,12 @@ HOOK CUresult cuFuncLoad(CUfunction function)
 {
 	CUresult r = REAL(cuFuncLoad)(function);
 
-	return ledger_active() ? compared(r) : r;
+	return charges_active() ? request_module_compare(r) : r;
 }
 
 HOOK CUresult cuLibraryGetModule(CUmodule *module, CUlibrary library)
 {
 	CUresult r = REAL(cuLibraryGetModule)(module, library);
 
-	return ledger_active() ? compared(r) : r;
+	return charges_active() ? request_module_compare(r) : r;
 }

@@ -27,26 +27,26 @@ static uint64_t next_number(void)
 	return 2 * atomic_fetch_add(&last, 1) + 1;
 }
 
-static enum charge_kind kind_of(const struct row *handle)
+static enum charge_kind get_handle_charge_kind(const struct alloc_row *handle)
 {
 	return handle->other & HANDLE_UNSEEN ? CHARGE_UNSEEN : CHARGE_SEEN;
 }
 
 /* Its last reference is gone in the driver; within an operation of the caller's. */
-static void give_back(const struct row *handle)
+static void release_handle_charge(const struct alloc_row *handle)
 {
-	if (handle->other & HANDLE_LENT && kind_of(handle) == CHARGE_SEEN)
+	if (handle->other & HANDLE_LENT && get_handle_charge_kind(handle) == CHARGE_SEEN)
 		charge_disown(handle->gpu, handle->bytes);
 	else
-		charge_release(handle->gpu, handle->bytes, kind_of(handle));
+		charge_release(handle->gpu, handle->bytes, get_handle_charge_kind(handle));
 }
 
 static void count_out(uint64_t handle, uint64_t number)
 {
-	struct row row;
+	struct alloc_row row;
 
-	if (!row_count_of(ROW_HANDLE, handle, number, -1, &row))
-		give_back(&row);
+	if (!alloc_table_count_of(ALLOC_HANDLE, handle, number, -1, &row))
+		release_handle_charge(&row);
 }
 
 /* What is unmapped may be of any GPU. */
@@ -58,7 +58,8 @@ static void operation_begin(struct operation *o)
 {
 	for (int i = 0; i < SLICE_GPUS_MAX; i++)
 		charge_free_begin(&o->charges[i],
-			(uint32_t)i < link_welcome()->gpu_count ? i : LEDGER_NONE, CHARGE_SEEN);
+			(uint32_t)i < link_welcome()->gpu_count ? i : CHARGES_NO_GPU,
+			CHARGE_SEEN);
 }
 
 static void operation_end(struct operation *o)
@@ -70,30 +71,30 @@ static void operation_end(struct operation *o)
 HOOK CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t bytes,
 	const CUmemAllocationProp *prop, unsigned long long flags)
 {
-	struct row row = { .count = 1 }, old;
+	struct alloc_row row = { .count = 1 }, old;
 	struct charge c;
 	CUresult r;
 
 	if (!handle || !bytes || !prop || prop->location.type != CU_MEM_LOCATION_TYPE_DEVICE ||
-		!ledger_active())
+		!charges_active())
 		return REAL(cuMemCreate)(handle, bytes, prop, flags);
-	row.gpu = ledger_device_gpu(prop->location.id);
-	row.bytes = granules(bytes);
+	row.gpu = charges_device_gpu(prop->location.id);
+	row.bytes = round_up_to_granule(bytes);
 	row.other = prop->type == CU_MEM_ALLOCATION_TYPE_MANAGED ? HANDLE_UNSEEN : 0;
 	row.context = next_number();
-	r = charge_begin(&c, row.gpu, row.bytes, kind_of(&row));
+	r = charge_begin(&c, row.gpu, row.bytes, get_handle_charge_kind(&row));
 	if (r)
 		return r;
 	r = REAL(cuMemCreate)(handle, bytes, prop, flags);
-	if (c.gpu == LEDGER_NONE)
+	if (c.gpu == CHARGES_NO_GPU)
 		return r;
 	if (!r) {
 		/* The last reference of another has gone in the driver, and not here yet. */
-		if (row_take(ROW_HANDLE, *handle, &old)) {
+		if (alloc_table_remove(ALLOC_HANDLE, *handle, &old)) {
 			old.other |= HANDLE_LENT; /* for NVML to tell */
-			give_back(&old);
+			release_handle_charge(&old);
 		}
-		if (!row_put(ROW_HANDLE, *handle, &row))
+		if (!alloc_table_put(ALLOC_HANDLE, *handle, &row))
 			c.kind = CHARGE_HIDDEN;
 	}
 	charge_end(&c, r ? 0 : row.bytes);
@@ -103,10 +104,10 @@ HOOK CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t bytes,
 HOOK CUresult cuMemRelease(CUmemGenericAllocationHandle handle)
 {
 	struct charge c;
-	struct row row;
+	struct alloc_row row;
 	CUresult r;
 
-	if (!ledger_active() || !row_get(ROW_HANDLE, handle, &row))
+	if (!charges_active() || !alloc_table_get(ALLOC_HANDLE, handle, &row))
 		return REAL(cuMemRelease)(handle);
 	charge_free_begin(&c, row.gpu, CHARGE_SEEN);
 	r = REAL(cuMemRelease)(handle);
@@ -119,21 +120,25 @@ HOOK CUresult cuMemRelease(CUmemGenericAllocationHandle handle)
 HOOK CUresult cuMemMap(CUdeviceptr dptr, size_t bytes, size_t offset,
 	CUmemGenericAllocationHandle handle, unsigned long long flags)
 {
-	struct row row = { .other = handle, .bytes = bytes, .count = 1, .gpu = LEDGER_NONE };
-	struct row memory;
+	struct alloc_row row = { .other = handle,
+		.bytes = bytes,
+		.count = 1,
+		.gpu = CHARGES_NO_GPU };
+	struct alloc_row memory;
 	CUresult r;
 
-	if (!ledger_active())
+	if (!charges_active())
 		return REAL(cuMemMap)(dptr, bytes, offset, handle, flags);
 	/* One of memory that is not ours has a row too: so a range is walked from one to the next. */
-	if (row_count(ROW_HANDLE, handle, 1, &memory) > 0) {
+	if (alloc_table_count(ALLOC_HANDLE, handle, 1, &memory) > 0) {
 		row.gpu = memory.gpu;
 		row.context = memory.context;
 	}
 	r = REAL(cuMemMap)(dptr, bytes, offset, handle, flags);
 	if (!r)
-		(void)row_put(ROW_MAPPING, dptr, &row); /* else it is in use for good */
-	else if (row.gpu != LEDGER_NONE)
+		(void)alloc_table_put(ALLOC_MAPPING, dptr,
+			&row); /* else it is in use for good */
+	else if (row.gpu != CHARGES_NO_GPU)
 		count_out(handle, row.context);
 	return r;
 }
@@ -142,14 +147,14 @@ HOOK CUresult cuMemMap(CUdeviceptr dptr, size_t bytes, size_t offset,
 static void drop_mappings(uint64_t at, uint64_t bytes)
 {
 	uint64_t end = at + bytes < at ? UINT64_MAX : at + bytes;
-	struct row row;
+	struct alloc_row row;
 
 	while (at < end) {
-		uint64_t step = LEDGER_GRANULE;
+		uint64_t step = CHARGES_GRANULE;
 
-		if (row_take(ROW_MAPPING, at, &row)) {
+		if (alloc_table_remove(ALLOC_MAPPING, at, &row)) {
 			step = row.bytes ? row.bytes : step;
-			if (row.gpu != LEDGER_NONE)
+			if (row.gpu != CHARGES_NO_GPU)
 				count_out(row.other, row.context);
 		}
 		if (step >= end - at)
@@ -163,7 +168,7 @@ HOOK CUresult cuMemUnmap(CUdeviceptr dptr, size_t bytes)
 	struct operation o;
 	CUresult r;
 
-	if (!ledger_active() || !link_page())
+	if (!charges_active() || !link_page())
 		return REAL(cuMemUnmap)(dptr, bytes);
 	operation_begin(&o);
 	r = REAL(cuMemUnmap)(dptr, bytes);
@@ -178,10 +183,10 @@ HOOK CUresult cuMemUnmap(CUdeviceptr dptr, size_t bytes)
 HOOK CUresult cuMemAddressFree(CUdeviceptr dptr, size_t bytes)
 {
 	struct operation o;
-	struct row first;
+	struct alloc_row first;
 	CUresult r;
 
-	if (!ledger_active() || !link_page() || !row_get(ROW_MAPPING, dptr, &first))
+	if (!charges_active() || !link_page() || !alloc_table_get(ALLOC_MAPPING, dptr, &first))
 		return REAL(cuMemAddressFree)(dptr, bytes);
 	operation_begin(&o);
 	r = REAL(cuMemAddressFree)(dptr, bytes);
@@ -196,18 +201,18 @@ HOOK CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle, 
 	CUresult r = REAL(cuMemRetainAllocationHandle)(handle, address);
 
 	/* What is mapped at the address cannot go meanwhile: the caller relies on it. */
-	if (!r && handle && ledger_active())
-		(void)row_count(ROW_HANDLE, *handle, 1, NULL);
+	if (!r && handle && charges_active())
+		(void)alloc_table_count(ALLOC_HANDLE, *handle, 1, NULL);
 	return r;
 }
 
 bool mapping_lend(CUdeviceptr dptr, size_t bytes)
 {
 	CUdeviceptr at = dptr;
-	struct row row;
+	struct alloc_row row;
 
-	while (at - dptr < bytes && row_get(ROW_MAPPING, at, &row) && row.bytes) {
-		(void)row_mark(ROW_HANDLE, row.other, HANDLE_LENT);
+	while (at - dptr < bytes && alloc_table_get(ALLOC_MAPPING, at, &row) && row.bytes) {
+		(void)alloc_table_set_bits(ALLOC_HANDLE, row.other, HANDLE_LENT);
 		at += row.bytes;
 	}
 	return at != dptr;
@@ -216,43 +221,44 @@ bool mapping_lend(CUdeviceptr dptr, size_t bytes)
 HOOK CUresult cuMemExportToShareableHandle(void *shared, CUmemGenericAllocationHandle handle,
 	unsigned int type, unsigned long long flags)
 {
-	if (ledger_active())
-		(void)row_mark(ROW_HANDLE, handle, HANDLE_LENT);
+	if (charges_active())
+		(void)alloc_table_set_bits(ALLOC_HANDLE, handle, HANDLE_LENT);
 	return REAL(cuMemExportToShareableHandle)(shared, handle, type, flags);
 }
 
 /* Before the call: what is mapped may be released by another thread as soon as it is there. */
-static void lend(const CUarrayMapInfo *maps, unsigned int n)
+static void mark_mapped_handles_lent(const CUarrayMapInfo *maps, unsigned int n)
 {
 	for (unsigned int i = 0; maps && i < n; i++)
 		if (maps[i].memOperationType == CU_MEM_OPERATION_TYPE_MAP)
-			(void)row_mark(ROW_HANDLE, maps[i].memHandle, HANDLE_LENT);
+			(void)alloc_table_set_bits(ALLOC_HANDLE, maps[i].memHandle,
+				HANDLE_LENT);
 }
 
 /* What is unmapped is free, if at all, when the stream has come to it. */
-static CUresult lent(CUresult r)
+static CUresult compare_after_array_map(CUresult r)
 {
-	int gpu = r ? LEDGER_NONE : ledger_current_gpu();
+	int gpu = r ? CHARGES_NO_GPU : charges_current_gpu();
 
 	if (gpu >= 0)
-		ledger_compare(gpu);
+		charges_request_compare(gpu);
 	return r;
 }
 
 HOOK CUresult cuMemMapArrayAsync(CUarrayMapInfo *maps, unsigned int n, CUstream stream)
 {
-	if (!ledger_active())
+	if (!charges_active())
 		return REAL(cuMemMapArrayAsync)(maps, n, stream);
-	lend(maps, n);
-	return lent(REAL(cuMemMapArrayAsync)(maps, n, stream));
+	mark_mapped_handles_lent(maps, n);
+	return compare_after_array_map(REAL(cuMemMapArrayAsync)(maps, n, stream));
 }
 
 HOOK CUresult cuMemMapArrayAsync_ptsz(CUarrayMapInfo *maps, unsigned int n, CUstream stream)
 {
-	if (!ledger_active())
+	if (!charges_active())
 		return REAL(cuMemMapArrayAsync_ptsz)(maps, n, stream);
-	lend(maps, n);
-	return lent(REAL(cuMemMapArrayAsync_ptsz)(maps, n, stream));
+	mark_mapped_handles_lent(maps, n);
+	return compare_after_array_map(REAL(cuMemMapArrayAsync_ptsz)(maps, n, stream));
 }
 
 /* Whoever made it pays. If that was this process the driver may give the handle that is known. */
@@ -261,7 +267,7 @@ HOOK CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handl
 {
 	CUresult r = REAL(cuMemImportFromShareableHandle)(handle, shared, type);
 
-	if (!r && handle && ledger_active())
-		(void)row_count(ROW_HANDLE, *handle, 1, NULL);
+	if (!r && handle && charges_active())
+		(void)alloc_table_count(ALLOC_HANDLE, *handle, 1, NULL);
 	return r;
 }

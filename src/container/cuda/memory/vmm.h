@@ -5,7 +5,7 @@
 
 #include <stdbool.h>
 
-/* Bits of .other of a ROW_HANDLE. */
+/* Bits of .other of a ALLOC_HANDLE. */
 enum {
 	HANDLE_LENT =
 		1, /* may be held by what is not counted here: only NVML tells when it goes */

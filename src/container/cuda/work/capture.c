@@ -13,14 +13,14 @@
 
 /* The handle; of a thread's own stream, which all threads call the same, the thread. Several streams
  * of one key, of a thread in several contexts, are counted. */
-static uint64_t key_of(CUstream stream, bool own)
+static uint64_t get_capture_key(CUstream stream, bool own)
 {
 	if (stream == CU_STREAM_PER_THREAD || (!stream && own))
 		return OWN | (uint64_t)syscall(SYS_gettid);
 	return (uintptr_t)stream;
 }
 
-static uint64_t context_of(CUstream stream, bool own)
+static uint64_t get_capture_context(CUstream stream, bool own)
 {
 	CUcontext context = NULL;
 	CUresult r = own ? REAL(cuStreamGetCtx_ptsz)(stream, &context)
@@ -29,72 +29,73 @@ static uint64_t context_of(CUstream stream, bool own)
 	return r ? current_context() : (uintptr_t)context;
 }
 
-void capture_row_gone(const struct row *row)
+void capture_row_gone(const struct alloc_row *row)
 {
 	for (uint32_t i = 0; i < row->count; i++)
 		gate_capture_ended();
 }
 
 /* The stream is asked before: during a capture not every question is allowed. */
-static struct row begin(CUstream stream, bool own)
+static struct alloc_row begin_capture_row(CUstream stream, bool own)
 {
 	gate_capture_begins();
-	return (struct row){ .count = 1, .context = context_of(stream, own) };
+	return (struct alloc_row){ .count = 1, .context = get_capture_context(stream, own) };
 }
 
-static CUresult begun(CUstream stream, bool own, const struct row *row, CUresult r)
+static CUresult record_capture_begin(CUstream stream, bool own, const struct alloc_row *row,
+	CUresult r)
 {
 	if (r)
 		gate_capture_failed();
 	else /* without memory for it, it counts for good: that costs, but spoils nothing */
-		(void)row_join(ROW_CAPTURE, key_of(stream, own), row);
+		(void)alloc_table_join(ALLOC_CAPTURE, get_capture_key(stream, own), row);
 	return r;
 }
 
-static CUresult ended(CUstream stream, bool own, CUresult r)
+static CUresult record_capture_end(CUstream stream, bool own, CUresult r)
 {
-	uint64_t key = key_of(stream, own);
-	struct row row;
+	uint64_t key = get_capture_key(stream, own);
+	struct alloc_row row;
 
-	if (!row_get(ROW_CAPTURE, key, &row) || (r && stream_captures(stream, own)))
+	if (!alloc_table_get(ALLOC_CAPTURE, key, &row) || (r && stream_captures(stream, own)))
 		return r;
-	if (row_count(ROW_CAPTURE, key, -1, NULL) >= 0)
+	if (alloc_table_count(ALLOC_CAPTURE, key, -1, NULL) >= 0)
 		gate_capture_ended();
 	return r;
 }
 
-#define BEGIN(name, own)                                             \
-	HOOK CUresult name(CUstream stream)                          \
-	{                                                            \
-		struct row row;                                      \
-                                                                     \
-		if (submit_off())                                    \
-			return REAL(name)(stream);                   \
-		row = begin(stream, own);                            \
-		return begun(stream, own, &row, REAL(name)(stream)); \
+#define BEGIN(name, own)                                                            \
+	HOOK CUresult name(CUstream stream)                                         \
+	{                                                                           \
+		struct alloc_row row;                                               \
+                                                                                    \
+		if (submit_off())                                                   \
+			return REAL(name)(stream);                                  \
+		row = begin_capture_row(stream, own);                               \
+		return record_capture_begin(stream, own, &row, REAL(name)(stream)); \
 	}
 
-#define BEGIN_MODE(name, own)                                              \
-	HOOK CUresult name(CUstream stream, unsigned int mode)             \
-	{                                                                  \
-		struct row row;                                            \
-                                                                           \
-		if (submit_off())                                          \
-			return REAL(name)(stream, mode);                   \
-		row = begin(stream, own);                                  \
-		return begun(stream, own, &row, REAL(name)(stream, mode)); \
+#define BEGIN_MODE(name, own)                                                             \
+	HOOK CUresult name(CUstream stream, unsigned int mode)                            \
+	{                                                                                 \
+		struct alloc_row row;                                                     \
+                                                                                          \
+		if (submit_off())                                                         \
+			return REAL(name)(stream, mode);                                  \
+		row = begin_capture_row(stream, own);                                     \
+		return record_capture_begin(stream, own, &row, REAL(name)(stream, mode)); \
 	}
 
 #define BEGIN_GRAPH(name, own)                                                       \
 	HOOK CUresult name(CUstream stream, CUgraph graph, const CUgraphNode *after, \
 		const CUgraphEdgeData *edges, size_t n, unsigned int mode)           \
 	{                                                                            \
-		struct row row;                                                      \
+		struct alloc_row row;                                                \
                                                                                      \
 		if (submit_off())                                                    \
 			return REAL(name)(stream, graph, after, edges, n, mode);     \
-		row = begin(stream, own);                                            \
-		return begun(stream, own, &row,                                      \
+		row = begin_capture_row(stream, own);                                \
+		return record_capture_begin(stream, own, &row,                       \
 			REAL(name)(stream, graph, after, edges, n, mode));           \
 	}
 
@@ -102,40 +103,40 @@ static CUresult ended(CUstream stream, bool own, CUresult r)
 	HOOK CUresult name(CUstream stream, unsigned int mode, CUgraph graph, void *callback, \
 		void *arg)                                                                    \
 	{                                                                                     \
-		struct row row;                                                               \
+		struct alloc_row row;                                                         \
                                                                                               \
 		if (submit_off())                                                             \
 			return REAL(name)(stream, mode, graph, callback, arg);                \
-		row = begin(stream, own);                                                     \
-		return begun(stream, own, &row,                                               \
+		row = begin_capture_row(stream, own);                                         \
+		return record_capture_begin(stream, own, &row,                                \
 			REAL(name)(stream, mode, graph, callback, arg));                      \
 	}
 
-#define BEGIN_CIG(name, own)                                                 \
-	HOOK CUresult name(CUstream stream, void *params)                    \
-	{                                                                    \
-		struct row row;                                              \
-                                                                             \
-		if (submit_off())                                            \
-			return REAL(name)(stream, params);                   \
-		row = begin(stream, own);                                    \
-		return begun(stream, own, &row, REAL(name)(stream, params)); \
+#define BEGIN_CIG(name, own)                                                                \
+	HOOK CUresult name(CUstream stream, void *params)                                   \
+	{                                                                                   \
+		struct alloc_row row;                                                       \
+                                                                                            \
+		if (submit_off())                                                           \
+			return REAL(name)(stream, params);                                  \
+		row = begin_capture_row(stream, own);                                       \
+		return record_capture_begin(stream, own, &row, REAL(name)(stream, params)); \
 	}
 
-#define END_CIG(name, own)                                     \
-	HOOK CUresult name(CUstream stream)                    \
-	{                                                      \
-		if (submit_off())                              \
-			return REAL(name)(stream);             \
-		return ended(stream, own, REAL(name)(stream)); \
+#define END_CIG(name, own)                                                  \
+	HOOK CUresult name(CUstream stream)                                 \
+	{                                                                   \
+		if (submit_off())                                           \
+			return REAL(name)(stream);                          \
+		return record_capture_end(stream, own, REAL(name)(stream)); \
 	}
 
-#define END(name, own)                                                \
-	HOOK CUresult name(CUstream stream, CUgraph *graph)           \
-	{                                                             \
-		if (submit_off())                                     \
-			return REAL(name)(stream, graph);             \
-		return ended(stream, own, REAL(name)(stream, graph)); \
+#define END(name, own)                                                             \
+	HOOK CUresult name(CUstream stream, CUgraph *graph)                        \
+	{                                                                          \
+		if (submit_off())                                                  \
+			return REAL(name)(stream, graph);                          \
+		return record_capture_end(stream, own, REAL(name)(stream, graph)); \
 	}
 
 BEGIN(cuStreamBeginCapture, false)
@@ -154,22 +155,22 @@ END(cuStreamEndCapture, false)
 END(cuStreamEndCapture_ptsz, true)
 
 /* The row goes first: another thread may be given the same handle at once. */
-#define DESTROY(name)                                                        \
-	HOOK CUresult name(CUstream stream)                                  \
-	{                                                                    \
-		bool captured;                                               \
-		struct row row;                                              \
-		CUresult r;                                                  \
-                                                                             \
-		if (submit_off())                                            \
-			return REAL(name)(stream);                           \
-		captured = row_take(ROW_CAPTURE, (uintptr_t)stream, &row);   \
-		r = REAL(name)(stream);                                      \
-		if (captured && r)                                           \
-			(void)row_put(ROW_CAPTURE, (uintptr_t)stream, &row); \
-		else if (captured)                                           \
-			capture_row_gone(&row);                              \
-		return r;                                                    \
+#define DESTROY(name)                                                                  \
+	HOOK CUresult name(CUstream stream)                                            \
+	{                                                                              \
+		bool captured;                                                         \
+		struct alloc_row row;                                                  \
+		CUresult r;                                                            \
+                                                                                       \
+		if (submit_off())                                                      \
+			return REAL(name)(stream);                                     \
+		captured = alloc_table_remove(ALLOC_CAPTURE, (uintptr_t)stream, &row); \
+		r = REAL(name)(stream);                                                \
+		if (captured && r)                                                     \
+			(void)alloc_table_put(ALLOC_CAPTURE, (uintptr_t)stream, &row); \
+		else if (captured)                                                     \
+			capture_row_gone(&row);                                        \
+		return r;                                                              \
 	}
 
 DESTROY(cuStreamDestroy)

@@ -15,9 +15,9 @@
  */
 #include "container/cuda/driver.h"
 
-/* Captures under this key are over: for who drops a context's rows (rows.h, ROW_CAPTURE). */
-struct row;
-void capture_row_gone(const struct row *row);
+/* Captures under this key are over: for who drops a context's rows (rows.h, ALLOC_CAPTURE). */
+struct alloc_row;
+void capture_row_gone(const struct alloc_row *row);
 
 /* Functions of newer drivers: recapture of CUDA 13.3; to command lists of graphics, which are work when those
  * are executed. */

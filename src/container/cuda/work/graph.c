@@ -35,35 +35,38 @@ void graph_expect_memory(void)
 		atomic_store(&memory_nodes, true);
 }
 
-static bool expected(void)
+static bool may_have_memory_nodes(void)
 {
 	return __builtin_expect(atomic_load_explicit(&memory_nodes, memory_order_relaxed), 0);
 }
 
-static uint64_t add(uint64_t a, uint64_t b)
+static uint64_t add_graph_bytes(uint64_t a, uint64_t b)
 {
 	return a > UINT64_MAX - b ? UINT64_MAX : a + b;
 }
 
 void graph_need_add(struct graph_need *n, uint64_t bytes)
 {
-	if (bytes < LUMP_PIECE)
-		n->small = add(n->small, bytes);
+	if (bytes < POOL_RESERVATION_PIECE)
+		n->small = add_graph_bytes(n->small, bytes);
 	else
-		n->large = add(n->large, lump_growth(bytes));
+		n->large = add_graph_bytes(n->large, pool_reservation_growth(bytes));
 }
 
 uint64_t graph_need_bound(const struct graph_need *n)
 {
 	/* What fits into one piece needs no second. */
-	uint64_t small = n->small > LUMP_PIECE / 2 ? add(n->small, n->small) : n->small;
+	uint64_t small = n->small > POOL_RESERVATION_PIECE / 2
+				 ? add_graph_bytes(n->small, n->small)
+				 : n->small;
 
-	return add(n->large, lump_growth(small));
+	return add_graph_bytes(n->large, pool_reservation_growth(small));
 }
 
 uint64_t graph_code_bound(uint64_t nodes)
 {
-	return nodes > UINT64_MAX / NODE_BYTES ? UINT64_MAX : granules(nodes * NODE_BYTES);
+	return nodes > UINT64_MAX / NODE_BYTES ? UINT64_MAX
+					       : round_up_to_granule(nodes * NODE_BYTES);
 }
 
 /* What a graph needs, by device. */
@@ -72,7 +75,7 @@ struct needs {
 	uint32_t devices;                     /* a bit for each */
 };
 
-static void walk(CUgraph graph, struct needs *needs, int depth);
+static void walk_graph_nodes(CUgraph graph, struct needs *needs, int depth);
 
 static void walk_node(CUgraphNode node, struct needs *needs, int depth)
 {
@@ -85,7 +88,7 @@ static void walk_node(CUgraphNode node, struct needs *needs, int depth)
 		return;
 	if (type == CU_GRAPH_NODE_TYPE_GRAPH && depth < DEPTH_MAX &&
 		!REAL(cuGraphChildGraphNodeGetGraph)(node, &child))
-		walk(child, needs, depth + 1);
+		walk_graph_nodes(child, needs, depth + 1);
 	if (type != CU_GRAPH_NODE_TYPE_MEM_ALLOC ||
 		REAL(cuGraphMemAllocNodeGetParams)(node, &p))
 		return;
@@ -97,7 +100,7 @@ static void walk_node(CUgraphNode node, struct needs *needs, int depth)
 	needs->devices |= UINT32_C(1) << device;
 }
 
-static void walk(CUgraph graph, struct needs *needs, int depth)
+static void walk_graph_nodes(CUgraph graph, struct needs *needs, int depth)
 {
 	CUgraphNode *nodes;
 	size_t n = 0, room;
@@ -114,27 +117,27 @@ static void walk(CUgraph graph, struct needs *needs, int depth)
 	(void)munmap(nodes, room);
 }
 
-static struct lump *lump_on(CUdevice device)
+static struct pool_reservation *get_graph_reservation(CUdevice device)
 {
-	return lump_of(LUMP_GRAPH, (uint64_t)device + 1, device, ledger_device_gpu(device),
-		CHARGE_SEEN);
+	return pool_reservation_get(POOL_RESERVATION_GRAPH, (uint64_t)device + 1, device,
+		charges_device_gpu(device), CHARGE_SEEN);
 }
 
 /* What a launch holds: a row has one bound, the largest of its devices'. */
-struct launch {
-	struct lump_op ops[SLICE_GPUS_MAX];
+struct graph_launch {
+	struct pool_reservation_op ops[SLICE_GPUS_MAX];
 	uint32_t devices; /* that .ops has one for */
 };
 
-static void launch_end(struct launch *l)
+static void launch_end(struct graph_launch *l)
 {
 	for (int d = 0; d < SLICE_GPUS_MAX; d++)
 		if (l->devices >> d & 1)
-			lump_end(&l->ops[d]);
+			pool_reservation_end(&l->ops[d]);
 	l->devices = 0;
 }
 
-static CUresult launch_begin(struct launch *l, uint32_t devices, uint64_t bound)
+static CUresult launch_begin(struct graph_launch *l, uint32_t devices, uint64_t bound)
 {
 	CUresult r = CUDA_SUCCESS;
 
@@ -142,7 +145,7 @@ static CUresult launch_begin(struct launch *l, uint32_t devices, uint64_t bound)
 	for (int d = 0; d < SLICE_GPUS_MAX && !r; d++) {
 		if (!(devices >> d & 1))
 			continue;
-		r = lump_begin(&l->ops[d], lump_on(d), bound);
+		r = pool_reservation_begin(&l->ops[d], get_graph_reservation(d), bound);
 		if (!r)
 			l->devices |= UINT32_C(1) << d;
 	}
@@ -152,7 +155,7 @@ static CUresult launch_begin(struct launch *l, uint32_t devices, uint64_t bound)
 }
 
 /* A word for a stream, the same for the same order of work; 0: there is none. */
-static uint64_t order_of(CUstream stream, bool own)
+static uint64_t get_stream_order(CUstream stream, bool own)
 {
 	if (stream == CU_STREAM_PER_THREAD || (!stream && own))
 		return 0;
@@ -160,14 +163,14 @@ static uint64_t order_of(CUstream stream, bool own)
 }
 
 /* Begins without a bound if all is there that the graph needs. */
-static bool begin_resident(struct launch *l, const struct row *row, uint64_t order)
+static bool begin_resident(struct graph_launch *l, const struct alloc_row *row, uint64_t order)
 {
 	uint32_t devices = (uint32_t)row->other;
-	struct lump *lump;
+	struct pool_reservation *lump;
 
 	if (!order || !row->count || (devices & (devices - 1)))
 		return false;
-	lump = lump_on(__builtin_ctz(devices));
+	lump = get_graph_reservation(__builtin_ctz(devices));
 	if (!lump || launch_begin(l, devices, 0))
 		return false;
 	/* Pairs with trim() of memory/lump.c: read after we are one of the lump's users. */
@@ -178,36 +181,37 @@ static bool begin_resident(struct launch *l, const struct row *row, uint64_t ord
 }
 
 /* The graph has been launched: what it needs is there, in this order of work. */
-static void note_resident(CUgraphExec exec, struct row *row, uint64_t order)
+static void record_resident(CUgraphExec exec, struct alloc_row *row, uint64_t order)
 {
 	uint32_t devices = (uint32_t)row->other;
-	struct lump *lump = devices & (devices - 1) ? NULL : lump_on(__builtin_ctz(devices));
+	struct pool_reservation *lump =
+		devices & (devices - 1) ? NULL : get_graph_reservation(__builtin_ctz(devices));
 
 	if (!lump)
 		return;
 	if (atomic_exchange(&lump->stream, order) != order)
 		atomic_fetch_add(&lump->epoch, 1);
 	row->count = order ? atomic_load(&lump->epoch) : 0;
-	(void)row_put(ROW_GRAPH_EXEC, (uint64_t)(uintptr_t)exec, row);
+	(void)alloc_table_put(ALLOC_GRAPH_EXEC, (uint64_t)(uintptr_t)exec, row);
 }
 
 typedef CUresult (*run_fn)(CUgraphExec exec, CUstream stream);
 
-static CUresult run(run_fn fn, CUgraphExec exec, CUstream stream, bool own)
+static CUresult launch_reserved_graph(run_fn fn, CUgraphExec exec, CUstream stream, bool own)
 {
-	uint64_t order = order_of(stream, own);
-	struct launch l = { .devices = 0 };
-	struct row row;
+	uint64_t order = get_stream_order(stream, own);
+	struct graph_launch l = { .devices = 0 };
+	struct alloc_row row;
 	bool fresh;
 	CUresult r;
 
-	if (!row_get(ROW_GRAPH_EXEC, (uint64_t)(uintptr_t)exec, &row) ||
+	if (!alloc_table_get(ALLOC_GRAPH_EXEC, (uint64_t)(uintptr_t)exec, &row) ||
 		stream_captures(stream, own))
 		return fn(exec, stream);
 	fresh = !begin_resident(&l, &row, order);
 	if (fresh) {
 		r = launch_begin(&l, (uint32_t)row.other, row.bytes);
-		if (r && stream_wait(stream, own))
+		if (r && stream_wait_idle(stream, own))
 			r = launch_begin(&l, (uint32_t)row.other, row.bytes);
 		if (r)
 			return r;
@@ -215,7 +219,7 @@ static CUresult run(run_fn fn, CUgraphExec exec, CUstream stream, bool own)
 	r = fn(exec, stream);
 	/* Still one of the lump's users, so nothing of ours has trimmed since. */
 	if (!r && fresh)
-		note_resident(exec, &row, order);
+		record_resident(exec, &row, order);
 	launch_end(&l);
 	return r;
 }
@@ -230,8 +234,9 @@ static CUresult run(run_fn fn, CUgraphExec exec, CUstream stream, bool own)
 		if (submit_off())                                                   \
 			return REAL(name)(exec, stream);                            \
 		p = gate_begin_kind(stream, (own) ? GATE_OWN : 0, (uintptr_t)exec); \
-		r = expected() ? run(REAL(name), exec, stream, own)                 \
-			       : REAL(name)(exec, stream);                          \
+		r = may_have_memory_nodes()                                         \
+			    ? launch_reserved_graph(REAL(name), exec, stream, own)  \
+			    : REAL(name)(exec, stream);                             \
 		end;                                                                \
 		return r;                                                           \
 	}
@@ -244,24 +249,25 @@ RUN(cuGraphUpload_ptsz, true, gate_end_copy(p, 0))
 
 /* Instantiation. */
 
-struct making {
+struct graph_instantiation {
 	struct charge code;
-	struct launch upload;
-	struct row row;
+	struct graph_launch upload;
+	struct alloc_row row;
 	bool active;
 };
 
-static CUresult make_begin(struct making *m, CUgraph graph, unsigned long long flags)
+static CUresult begin_graph_instantiate(struct graph_instantiation *m, CUgraph graph,
+	unsigned long long flags)
 {
 	struct needs needs = { .devices = 0 };
 	size_t nodes = 0;
 	CUresult r;
 
-	*m = (struct making){ .active = ledger_active() };
+	*m = (struct graph_instantiation){ .active = charges_active() };
 	if (!m->active)
 		return CUDA_SUCCESS;
-	if (expected())
-		walk(graph, &needs, 0);
+	if (may_have_memory_nodes())
+		walk_graph_nodes(graph, &needs, 0);
 	m->row.other = needs.devices;
 	for (int d = 0; d < SLICE_GPUS_MAX; d++) {
 		uint64_t bound = graph_need_bound(&needs.on[d]);
@@ -271,7 +277,7 @@ static CUresult make_begin(struct making *m, CUgraph graph, unsigned long long f
 	}
 	if (REAL(cuGraphGetNodes)(graph, NULL, &nodes))
 		nodes = 0;
-	r = charge_begin(&m->code, ledger_current_gpu(), graph_code_bound(nodes),
+	r = charge_begin(&m->code, charges_current_gpu(), graph_code_bound(nodes),
 		CHARGE_HIDDEN);
 	if (r || !(flags & INSTANTIATE_UPLOAD))
 		return r;
@@ -281,16 +287,18 @@ static CUresult make_begin(struct making *m, CUgraph graph, unsigned long long f
 	return r;
 }
 
-static void make_end(struct making *m, CUresult r, const CUgraphExec *exec)
+static void end_graph_instantiate(struct graph_instantiation *m, CUresult r,
+	const CUgraphExec *exec)
 {
-	struct row old;
+	struct alloc_row old;
 
 	if (!m->active)
 		return;
 	if (!r && m->row.other)
-		(void)row_put(ROW_GRAPH_EXEC, (uint64_t)(uintptr_t)*exec, &m->row);
-	else if (!r && expected()) /* what went with its context left its row behind */
-		(void)row_take(ROW_GRAPH_EXEC, (uint64_t)(uintptr_t)*exec, &old);
+		(void)alloc_table_put(ALLOC_GRAPH_EXEC, (uint64_t)(uintptr_t)*exec, &m->row);
+	else if (!r &&
+		 may_have_memory_nodes()) /* what went with its context left its row behind */
+		(void)alloc_table_remove(ALLOC_GRAPH_EXEC, (uint64_t)(uintptr_t)*exec, &old);
 	launch_end(&m->upload);
 	charge_end(&m->code, r ? 0 : m->code.bytes);
 }
@@ -298,84 +306,84 @@ static void make_end(struct making *m, CUresult r, const CUgraphExec *exec)
 HOOK CUresult cuGraphInstantiate(CUgraphExec *exec, CUgraph graph, CUgraphNode *error,
 	char *text, size_t len)
 {
-	struct making m;
-	CUresult r = make_begin(&m, graph, 0);
+	struct graph_instantiation m;
+	CUresult r = begin_graph_instantiate(&m, graph, 0);
 
 	if (r)
 		return r;
 	r = REAL(cuGraphInstantiate)(exec, graph, error, text, len);
-	make_end(&m, r, exec);
+	end_graph_instantiate(&m, r, exec);
 	return r;
 }
 
 HOOK CUresult cuGraphInstantiate_v2(CUgraphExec *exec, CUgraph graph, CUgraphNode *error,
 	char *text, size_t len)
 {
-	struct making m;
-	CUresult r = make_begin(&m, graph, 0);
+	struct graph_instantiation m;
+	CUresult r = begin_graph_instantiate(&m, graph, 0);
 
 	if (r)
 		return r;
 	r = REAL(cuGraphInstantiate_v2)(exec, graph, error, text, len);
-	make_end(&m, r, exec);
+	end_graph_instantiate(&m, r, exec);
 	return r;
 }
 
 HOOK CUresult cuGraphInstantiateWithFlags(CUgraphExec *exec, CUgraph graph,
 	unsigned long long flags)
 {
-	struct making m;
-	CUresult r = make_begin(&m, graph, 0);
+	struct graph_instantiation m;
+	CUresult r = begin_graph_instantiate(&m, graph, 0);
 
 	if (r)
 		return r;
 	r = REAL(cuGraphInstantiateWithFlags)(exec, graph, flags);
-	make_end(&m, r, exec);
+	end_graph_instantiate(&m, r, exec);
 	return r;
 }
 
 HOOK CUresult cuGraphInstantiateWithParams(CUgraphExec *exec, CUgraph graph,
 	CUDA_GRAPH_INSTANTIATE_PARAMS *params)
 {
-	struct making m;
-	CUresult r = make_begin(&m, graph, params ? params->flags : 0);
+	struct graph_instantiation m;
+	CUresult r = begin_graph_instantiate(&m, graph, params ? params->flags : 0);
 
 	if (r)
 		return r;
 	r = REAL(cuGraphInstantiateWithParams)(exec, graph, params);
-	make_end(&m, r, exec);
+	end_graph_instantiate(&m, r, exec);
 	return r;
 }
 
 HOOK CUresult cuGraphInstantiateWithParams_ptsz(CUgraphExec *exec, CUgraph graph,
 	CUDA_GRAPH_INSTANTIATE_PARAMS *params)
 {
-	struct making m;
-	CUresult r = make_begin(&m, graph, params ? params->flags : 0);
+	struct graph_instantiation m;
+	CUresult r = begin_graph_instantiate(&m, graph, params ? params->flags : 0);
 
 	if (r)
 		return r;
 	r = REAL(cuGraphInstantiateWithParams_ptsz)(exec, graph, params);
-	make_end(&m, r, exec);
+	end_graph_instantiate(&m, r, exec);
 	return r;
 }
 
 HOOK CUresult cuGraphExecDestroy(CUgraphExec exec)
 {
-	struct lump_wait w;
-	struct row row;
+	struct pool_reservation_wait w;
+	struct alloc_row row;
 	CUresult r;
 	int gpu;
 
-	if (!ledger_active())
+	if (!charges_active())
 		return REAL(cuGraphExecDestroy)(exec);
-	lump_wait_begin(&w);
+	pool_reservation_wait_begin(&w);
 	/* Before the call: after it another thread may be given the same handle. */
-	if (expected())
-		(void)row_take(ROW_GRAPH_EXEC, (uint64_t)(uintptr_t)exec, &row);
+	if (may_have_memory_nodes())
+		(void)alloc_table_remove(ALLOC_GRAPH_EXEC, (uint64_t)(uintptr_t)exec, &row);
 	r = REAL(cuGraphExecDestroy)(exec);
-	lump_wait_end(&w);
-	gpu = ledger_current_gpu();
+	pool_reservation_wait_end(&w);
+	gpu = charges_current_gpu();
 	if (!r && gpu >= 0)
 		link_compare((unsigned int)gpu);
 	return r;
@@ -383,15 +391,16 @@ HOOK CUresult cuGraphExecDestroy(CUgraphExec exec)
 
 HOOK CUresult cuDeviceGraphMemTrim(CUdevice device)
 {
-	struct lump *l = lump_find(LUMP_GRAPH, (uint64_t)device + 1);
-	struct lump_op op;
+	struct pool_reservation *l =
+		pool_reservation_find(POOL_RESERVATION_GRAPH, (uint64_t)device + 1);
+	struct pool_reservation_op op;
 	CUresult r;
 
-	(void)lump_begin(&op, l, 0);
+	(void)pool_reservation_begin(&op, l, 0);
 	if (l)
 		atomic_fetch_add(&l->epoch, 1);
 	r = REAL(cuDeviceGraphMemTrim)(device);
-	lump_end(&op);
+	pool_reservation_end(&op);
 	return r;
 }
 
@@ -400,7 +409,7 @@ HOOK CUresult cuDeviceGraphMemTrim(CUdevice device)
 HOOK CUresult cuGraphAddMemAllocNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *after,
 	size_t n, CUDA_MEM_ALLOC_NODE_PARAMS *params)
 {
-	if (ledger_active())
+	if (charges_active())
 		graph_expect_memory();
 	return REAL(cuGraphAddMemAllocNode)(node, graph, after, n, params);
 }
@@ -408,7 +417,7 @@ HOOK CUresult cuGraphAddMemAllocNode(CUgraphNode *node, CUgraph graph, const CUg
 HOOK CUresult cuGraphAddNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *after,
 	size_t n, CUgraphNodeParams *params)
 {
-	if (params && params->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC && ledger_active())
+	if (params && params->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC && charges_active())
 		graph_expect_memory();
 	return REAL(cuGraphAddNode)(node, graph, after, n, params);
 }
@@ -416,7 +425,7 @@ HOOK CUresult cuGraphAddNode(CUgraphNode *node, CUgraph graph, const CUgraphNode
 HOOK CUresult cuGraphAddNode_v2(CUgraphNode *node, CUgraph graph, const CUgraphNode *after,
 	const CUgraphEdgeData *edges, size_t n, CUgraphNodeParams *params)
 {
-	if (params && params->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC && ledger_active())
+	if (params && params->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC && charges_active())
 		graph_expect_memory();
 	return REAL(cuGraphAddNode_v2)(node, graph, after, edges, n, params);
 }

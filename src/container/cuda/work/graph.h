@@ -8,7 +8,7 @@ void graph_expect_memory(void);
 
 /*
  * The most that the allocations of one graph can take at once: @bytes is that of its next node. A
- * node of a whole piece (LUMP_PIECE) or more has pieces of its own; smaller ones share, and placed
+ * node of a whole piece (POOL_RESERVATION_PIECE) or more has pieces of its own; smaller ones share, and placed
  * one after the other where they fit they fill more than half of what they take. (Measured: two of
  * 40 MiB took 128, ten of 1 MiB took 32.)
  */

@@ -6,14 +6,14 @@
 
 #define OPERAND_ARRAY 2
 
-static uint64_t times(uint64_t a, uint64_t b)
+static uint64_t multiply_submit_bytes(uint64_t a, uint64_t b)
 {
 	uint64_t n;
 
 	return __builtin_mul_overflow(a, b, &n) ? UINT64_MAX : n;
 }
 
-static uint64_t plus(uint64_t a, uint64_t b)
+static uint64_t add_submit_bytes(uint64_t a, uint64_t b)
 {
 	uint64_t n;
 
@@ -22,27 +22,36 @@ static uint64_t plus(uint64_t a, uint64_t b)
 
 uint64_t bytes_2d(const CUDA_MEMCPY2D *copy)
 {
-	return copy ? times(copy->WidthInBytes, copy->Height) : 0;
+	return copy ? multiply_submit_bytes(copy->WidthInBytes, copy->Height) : 0;
 }
 
 uint64_t bytes_2d_v1(const CUDA_MEMCPY2D_v1 *copy)
 {
-	return copy ? times(copy->WidthInBytes, copy->Height) : 0;
+	return copy ? multiply_submit_bytes(copy->WidthInBytes, copy->Height) : 0;
 }
 
 uint64_t bytes_3d(const CUDA_MEMCPY3D *copy)
 {
-	return copy ? times(times(copy->WidthInBytes, copy->Height), copy->Depth) : 0;
+	return copy ? multiply_submit_bytes(
+			      multiply_submit_bytes(copy->WidthInBytes, copy->Height),
+			      copy->Depth)
+		    : 0;
 }
 
 uint64_t bytes_3d_v1(const CUDA_MEMCPY3D_v1 *copy)
 {
-	return copy ? times(times(copy->WidthInBytes, copy->Height), copy->Depth) : 0;
+	return copy ? multiply_submit_bytes(
+			      multiply_submit_bytes(copy->WidthInBytes, copy->Height),
+			      copy->Depth)
+		    : 0;
 }
 
 uint64_t bytes_3d_peer(const CUDA_MEMCPY3D_PEER *copy)
 {
-	return copy ? times(times(copy->WidthInBytes, copy->Height), copy->Depth) : 0;
+	return copy ? multiply_submit_bytes(
+			      multiply_submit_bytes(copy->WidthInBytes, copy->Height),
+			      copy->Depth)
+		    : 0;
 }
 
 uint64_t bytes_batch(const size_t *sizes, size_t count)
@@ -50,7 +59,7 @@ uint64_t bytes_batch(const size_t *sizes, size_t count)
 	uint64_t sum = 0;
 
 	for (size_t i = 0; sizes && i < count; i++)
-		sum = plus(sum, sizes[i]);
+		sum = add_submit_bytes(sum, sizes[i]);
 	return sum;
 }
 
@@ -59,7 +68,7 @@ uint64_t bytes_decompress(const CUmemDecompressParams *params, size_t count)
 	uint64_t sum = 0;
 
 	for (size_t i = 0; params && i < count; i++)
-		sum = plus(sum, params[i].dstNumBytes);
+		sum = add_submit_bytes(sum, params[i].dstNumBytes);
 	return sum;
 }
 
@@ -71,7 +80,9 @@ static uint64_t bytes_3d_op(const CUDA_MEMCPY3D_BATCH_OP *op)
 
 	if (array->type != OPERAND_ARRAY ||
 		REAL(cuArray3DGetDescriptor_v2)(&d, array->op.array.array))
-		return times(times(op->extent.width, op->extent.height), op->extent.depth);
+		return multiply_submit_bytes(
+			multiply_submit_bytes(op->extent.width, op->extent.height),
+			op->extent.depth);
 	d.Width = op->extent.width;
 	d.Height = op->extent.height;
 	d.Depth = op->extent.depth;
@@ -84,6 +95,6 @@ uint64_t bytes_3d_batch(const CUDA_MEMCPY3D_BATCH_OP *ops, size_t count)
 	uint64_t sum = 0;
 
 	for (size_t i = 0; ops && i < count; i++)
-		sum = plus(sum, bytes_3d_op(&ops[i]));
+		sum = add_submit_bytes(sum, bytes_3d_op(&ops[i]));
 	return sum;
 }

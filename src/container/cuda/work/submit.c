@@ -87,10 +87,10 @@ static bool only_signals(const CUstreamBatchMemOpParams *ops, unsigned int n, ui
 		if (submit_off())                                                          \
 			return REAL(name)(stream, n, ops, flags);                          \
 		if (!only_signals(ops, n, &bytes)) {                                       \
-			struct gate_park k = gate_park(stream, own);                       \
+			struct gate_block k = gate_block(stream, own);                     \
                                                                                            \
 			r = REAL(name)(stream, n, ops, flags);                             \
-			gate_parked(&k, r);                                                \
+			gate_blocked(&k, r);                                               \
 			return r;                                                          \
 		}                                                                          \
 		p = gate_begin(stream, (own) | GATE_PASS);                                 \

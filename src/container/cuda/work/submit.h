@@ -5,7 +5,7 @@
  * The hooks in front of all that sends work to a GPU. Those that are nothing but the gate are made by
  * gen-forward.py from the marks in forward/cuda.txt, which also says of every other function that takes
  * a stream why it is none of them; by hand are submit.c and graph.c (launches of graphs). So are made those
- * that only note that a stream may wait for others (gate_park()).
+ * that only note that a stream may wait for others (gate_block()).
  *
  * The work of video engines and of optical flow goes through tables that the driver hands to libraries of
  * its own (cuGetExportTable), past all names: it is not seen here. Their copies to and from are.

@@ -41,7 +41,7 @@ static size_t find_header(const unsigned char *bytes, size_t size)
 }
 
 /* The string at @at, if it ends within the bytes. */
-static const char *string_at(const unsigned char *bytes, size_t size, size_t at)
+static const char *get_cache_string(const unsigned char *bytes, size_t size, size_t at)
 {
 	if (at >= size || !memchr(bytes + at, '\0', size - at))
 		return NULL;
@@ -70,7 +70,7 @@ bool cache_each(const void *bytes, size_t size, const char *name, uint32_t flags
 		if ((uint32_t)e.flags != flags || e.capabilities || e.key >= size ||
 			size - e.key < length || memcmp(at + e.key, name, length) != 0)
 			continue;
-		path = string_at(at, size, e.value);
+		path = get_cache_string(at, size, e.value);
 		if (path && path[0] == '/' && use(path, arg))
 			return true;
 	}

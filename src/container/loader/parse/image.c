@@ -7,7 +7,7 @@ extern const char __ehdr_start[] __attribute__((visibility("hidden")));
 extern Elf64_Dyn _DYNAMIC[] __attribute__((visibility("hidden")));
 
 /* The loader adds the base to these in memory, but not where the section is read-only. */
-static uintptr_t address(uintptr_t base, const Elf64_Dyn *d)
+static uintptr_t get_dynamic_address(uintptr_t base, const Elf64_Dyn *d)
 {
 	return d->d_un.d_ptr < base ? base + d->d_un.d_ptr : d->d_un.d_ptr;
 }
@@ -20,19 +20,19 @@ bool image_of(uintptr_t base, const Elf64_Dyn *dynamic, struct image *ret)
 	for (const Elf64_Dyn *d = dynamic; d->d_tag != DT_NULL; d++) {
 		switch (d->d_tag) {
 		case DT_SYMTAB:
-			ret->symbols = (const Elf64_Sym *)address(base, d);
+			ret->symbols = (const Elf64_Sym *)get_dynamic_address(base, d);
 			break;
 		case DT_STRTAB:
-			ret->strings = (const char *)address(base, d);
+			ret->strings = (const char *)get_dynamic_address(base, d);
 			break;
 		case DT_VERSYM:
-			ret->versions = (const uint16_t *)address(base, d);
+			ret->versions = (const uint16_t *)get_dynamic_address(base, d);
 			break;
 		case DT_HASH:
-			ret->hash = (const uint32_t *)address(base, d);
+			ret->hash = (const uint32_t *)get_dynamic_address(base, d);
 			break;
 		case DT_GNU_HASH:
-			ret->gnu = (const uint32_t *)address(base, d);
+			ret->gnu = (const uint32_t *)get_dynamic_address(base, d);
 			break;
 		case DT_SONAME:
 			soname = d->d_un.d_val;
@@ -88,7 +88,7 @@ uint32_t gnu_hash(const char *name)
 	return h;
 }
 
-static bool same(const char *a, const char *b)
+static bool is_same_symbol_name(const char *a, const char *b)
 {
 	while (*a && *a == *b) {
 		a++;
@@ -117,7 +117,7 @@ uint32_t image_find(const struct image *im, const char *name)
 	if (!im->gnu) {
 		/* Old objects: few, and asked seldom. */
 		for (i = 1; i < im->hash[1]; i++)
-			if (same(im->strings + im->symbols[i].st_name, name) &&
+			if (is_same_symbol_name(im->strings + im->symbols[i].st_name, name) &&
 				image_offers(im, i))
 				return i;
 		return 0;
@@ -131,7 +131,8 @@ uint32_t image_find(const struct image *im, const char *name)
 	for (;; i++) {
 		uint32_t word = im->chain[i - im->first];
 
-		if ((word | 1) == (h | 1) && same(im->strings + im->symbols[i].st_name, name) &&
+		if ((word | 1) == (h | 1) &&
+			is_same_symbol_name(im->strings + im->symbols[i].st_name, name) &&
 			image_offers(im, i))
 			return i;
 		if (word & 1)

@@ -60,7 +60,7 @@ static const struct {
 	{ "libnvidia-opticalflow.so", "libnvidia-opticalflow.so" },
 };
 
-static int join(char *ret, const char *dir, const char *sub, const char *name)
+static int join_library_path(char *ret, const char *dir, const char *sub, const char *name)
 {
 	int n = snprintf(ret, PATH_MAX, "%s%s%s%s%s", dir, *sub ? "/" : "", sub,
 		*name ? "/" : "", name);
@@ -75,7 +75,7 @@ bool search_has_driver(const char *root, const char *version)
 	if (snprintf(name, sizeof(name), "libcuda.so.%s", version) >= (int)sizeof(name))
 		return false;
 	for (size_t i = 0; i < ARRAY_LEN(library_dirs); i++)
-		if (join(path, library_dirs[i], "", name) == 0 &&
+		if (join_library_path(path, library_dirs[i], "", name) == 0 &&
 			root_resolve(real, sizeof(real), root, path, NULL, NULL) == 0 &&
 			root_join(path, sizeof(path), root, real, NULL) == 0 &&
 			elf_file_soname(soname, path, NULL) >= 0)
@@ -91,7 +91,7 @@ static size_t stem_len(const char *name)
 	return so && (so[3] == '.' || so[3] == '\0') ? (size_t)(so - name) + 3 : 0;
 }
 
-static int add_name(struct cdi_library *l, const char *name, struct error *err)
+static int add_library_name(struct cdi_library *l, const char *name, struct error *err)
 {
 	if (!strcmp(name, l->name) || strv_has(&l->names, name) || !search_name_plain(name))
 		return 0;
@@ -99,27 +99,27 @@ static int add_name(struct cdi_library *l, const char *name, struct error *err)
 }
 
 /* The SONAME; the development name where the host has it; those of the table. */
-static int add_names(struct search *s, struct cdi_library *l, const char *soname)
+static int add_library_names(struct search *s, struct cdi_library *l, const char *soname)
 {
 	size_t stem = stem_len(l->name);
 	char name[NAME_MAX + 1], path[PATH_MAX];
 
-	if (add_name(l, soname, s->err) < 0)
+	if (add_library_name(l, soname, s->err) < 0)
 		return -1;
 	l->soname_first = l->names.n > 0;
 	(void)snprintf(name, sizeof(name), "%.*s", (int)stem, l->name);
-	if (stem && join(path, l->dir, "", name) == 0 &&
+	if (stem && join_library_path(path, l->dir, "", name) == 0 &&
 		root_resolve(path, sizeof(path), s->seen, path, NULL, NULL) == 0 &&
-		add_name(l, name, s->err) < 0)
+		add_library_name(l, name, s->err) < 0)
 		return -1;
 	for (size_t i = 0; i < ARRAY_LEN(extra_names); i++)
 		if (!strcmp(extra_names[i].library, name) &&
-			add_name(l, extra_names[i].name, s->err) < 0)
+			add_library_name(l, extra_names[i].name, s->err) < 0)
 			return -1;
 	return 0;
 }
 
-static bool is_known(const struct cdi_found *f, const char *sub, const char *name)
+static bool has_cdi_library(const struct cdi_found *f, const char *sub, const char *name)
 {
 	for (size_t i = 0; i < f->n_libraries; i++)
 		if (!strcmp(f->libraries[i].name, name) && !strcmp(f->libraries[i].sub, sub))
@@ -127,8 +127,8 @@ static bool is_known(const struct cdi_found *f, const char *sub, const char *nam
 	return false;
 }
 
-static int keep(struct search *s, const char *dir, const char *sub, const char *name,
-	const char *real, const char *soname)
+static int add_found_library(struct search *s, const char *dir, const char *sub,
+	const char *name, const char *real, const char *soname)
 {
 	struct cdi_found *f = s->found;
 	struct cdi_library *l;
@@ -140,7 +140,7 @@ static int keep(struct search *s, const char *dir, const char *sub, const char *
 	l = cdi_grow(&f->libraries, &f->n_libraries, sizeof(*l));
 	if (!l)
 		return error_nomem(s->err);
-	if (join(path, dir, sub, "") < 0)
+	if (join_library_path(path, dir, sub, "") < 0)
 		return error_set(s->err, ERR_LIMIT, "'%s': the path is too long", dir);
 	l->dir = strdup(path);
 	l->sub = strdup(sub);
@@ -148,10 +148,10 @@ static int keep(struct search *s, const char *dir, const char *sub, const char *
 	l->real = strdup(real);
 	if (!l->dir || !l->sub || !l->name || !l->real)
 		return error_nomem(s->err);
-	return search_watch(s, s->seen, real) < 0 ? -1 : add_names(s, l, soname);
+	return search_watch(s, s->seen, real) < 0 ? -1 : add_library_names(s, l, soname);
 }
 
-static const char *last_part(const char *path)
+static const char *get_last_component(const char *path)
 {
 	const char *slash = strrchr(path, '/');
 
@@ -159,37 +159,38 @@ static const char *last_part(const char *path)
 }
 
 /* @exact: a link to a file of another name is not that library, but one of its names. */
-static int look_at(struct search *s, const char *dir, const char *sub, const char *name,
-	bool exact)
+static int probe_library_file(struct search *s, const char *dir, const char *sub,
+	const char *name, bool exact)
 {
 	char path[PATH_MAX], real[PATH_MAX], soname[ELF_SONAME_MAX] = "";
 	struct stat st;
 
-	if (!search_name_plain(name) || is_known(s->found, sub, name) ||
-		join(path, dir, sub, name) < 0 ||
+	if (!search_name_plain(name) || has_cdi_library(s->found, sub, name) ||
+		join_library_path(path, dir, sub, name) < 0 ||
 		root_resolve(real, sizeof(real), s->seen, path, &st, NULL) < 0 ||
-		!S_ISREG(st.st_mode) || (exact && strcmp(last_part(real), name) != 0) ||
+		!S_ISREG(st.st_mode) ||
+		(exact && strcmp(get_last_component(real), name) != 0) ||
 		root_join(path, sizeof(path), s->seen, real, NULL) < 0)
 		return 0;
 	/* What is no library of this machine is of no use in a container. */
 	if (elf_file_soname(soname, path, NULL) < 0)
 		return 0;
-	return keep(s, dir, sub, name, real, soname);
+	return add_found_library(s, dir, sub, name, real, soname);
 }
 
-static int look_for(struct search *s, const char *dir, const char *sub, const char *pattern,
-	bool exact)
+static int find_libraries_in(struct search *s, const char *dir, const char *sub,
+	const char *pattern, bool exact)
 {
 	CLEANUP(strv_fini) struct strv names = STRV_INIT;
 	char path[PATH_MAX];
 
-	if (join(path, dir, sub, "") < 0)
+	if (join_library_path(path, dir, sub, "") < 0)
 		return 0;
 	if (search_watch(s, s->seen, path) < 0 ||
 		root_list(&names, s->seen, path, pattern, s->err) < 0)
 		return -1;
 	for (size_t i = 0; i < names.n; i++)
-		if (look_at(s, dir, sub, names.v[i], exact) < 0)
+		if (probe_library_file(s, dir, sub, names.v[i], exact) < 0)
 			return -1;
 	return 0;
 }
@@ -202,11 +203,13 @@ int search_libraries(struct search *s)
 	(void)snprintf(pattern, sizeof(pattern), "*.so.%s", s->found->driver_version);
 	for (size_t i = 0; i < ARRAY_LEN(library_dirs); i++)
 		for (size_t k = 0; k < ARRAY_LEN(library_subs); k++)
-			if (look_for(s, library_dirs[i], library_subs[k], pattern, false) < 0)
+			if (find_libraries_in(s, library_dirs[i], library_subs[k], pattern,
+				    false) < 0)
 				return -1;
 	for (size_t i = 0; all && i < ARRAY_LEN(library_dirs); i++)
 		for (size_t k = 0; k < ARRAY_LEN(explicit_libraries); k++)
-			if (look_for(s, library_dirs[i], "", explicit_libraries[k], true) < 0)
+			if (find_libraries_in(s, library_dirs[i], "", explicit_libraries[k],
+				    true) < 0)
 				return -1;
 	return 0;
 }

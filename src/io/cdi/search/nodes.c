@@ -62,7 +62,7 @@ static int add_node(struct search *s, struct cdi_edits *to, const char *path, ui
 }
 
 /* Adds what is there of @dir by @pattern. */
-static int add_nodes(struct search *s, struct cdi_edits *to, const char *dir,
+static int add_matching_nodes(struct search *s, struct cdi_edits *to, const char *dir,
 	const char *pattern)
 {
 	for (size_t i = 0; i < DEV_ROOTS; i++) {
@@ -81,7 +81,7 @@ static int add_nodes(struct search *s, struct cdi_edits *to, const char *dir,
 	return 0;
 }
 
-static struct cdi_device *add_device(struct search *s, enum cdi_class c, const char *name)
+static struct cdi_device *add_cdi_device(struct search *s, enum cdi_class c, const char *name)
 {
 	struct cdi_device *d =
 		cdi_grow(&s->found->devices[c], &s->found->n_devices[c], sizeof(*d));
@@ -111,13 +111,13 @@ static bool kernel_address(char *ret, size_t cap, const char *bus_id)
 }
 
 /* A node that only its group may use: the container's process gets the group. */
-static uint32_t group_of(const struct stat *st)
+static uint32_t get_node_group(const struct stat *st)
 {
 	return (st->st_mode & 0006) == 0006 ? 0 : (uint32_t)st->st_gid;
 }
 
 /* /dev/dri/by-path/pci-ADDRESS-card is a link to a node; a hook makes it in the container. */
-static int add_link(struct search *s, struct cdi_edits *to, const char *address,
+static int add_by_path_link(struct search *s, struct cdi_edits *to, const char *address,
 	const char *kind)
 {
 	char link[PATH_MAX], path[PATH_MAX], target[NAME_MAX + 1] = "", text[2 * PATH_MAX];
@@ -160,15 +160,16 @@ static int search_drm(struct search *s, struct cdi_edits *to, const struct gpu *
 			!search_name_plain(n))
 			continue;
 		there = stat_node(s, path, &st);
-		if (there < 0 || (there && add_node(s, to, path, group_of(&st)) < 0))
+		if (there < 0 || (there && add_node(s, to, path, get_node_group(&st)) < 0))
 			return -1;
 	}
-	return add_link(s, to, address, "card") < 0 || add_link(s, to, address, "render") < 0
+	return add_by_path_link(s, to, address, "card") < 0 ||
+			       add_by_path_link(s, to, address, "render") < 0
 		       ? -1
 		       : 0;
 }
 
-static bool has_device(const struct cdi_found *f, enum cdi_class c, const char *name)
+static bool has_cdi_device(const struct cdi_found *f, enum cdi_class c, const char *name)
 {
 	for (size_t i = 0; i < f->n_devices[c]; i++)
 		if (!strcmp(f->devices[c][i].name, name))
@@ -178,16 +179,16 @@ static bool has_device(const struct cdi_found *f, enum cdi_class c, const char *
 
 /* A new device of class gpu with the GPU's node; NULL in *ret if there is none to give under this
  * name. One that is gone has given its index and its minor number back. */
-static int add_gpu(struct search *s, const struct gpu *g, const char *name,
+static int add_cdi_gpu(struct search *s, const struct gpu *g, const char *name,
 	struct cdi_device **ret)
 {
 	char path[32];
 
 	*ret = NULL;
 	if (!g->has_minor || g->fault == GPU_FAULT_GONE || !cdi_device_name_valid(name) ||
-		has_device(s->found, CDI_GPU, name))
+		has_cdi_device(s->found, CDI_GPU, name))
 		return 0;
-	*ret = add_device(s, CDI_GPU, name);
+	*ret = add_cdi_device(s, CDI_GPU, name);
 	if (!*ret)
 		return -1;
 	(void)snprintf(path, sizeof(path), "/dev/nvidia%" PRIu32, g->minor);
@@ -203,7 +204,7 @@ static int search_whole(struct search *s, const struct gpu *g)
 		(void)snprintf(name, sizeof(name), "%" PRIu32, g->index);
 	else
 		(void)snprintf(name, sizeof(name), "%s", g->uuid);
-	if (add_gpu(s, g, name, &d) < 0)
+	if (add_cdi_gpu(s, g, name, &d) < 0)
 		return -1;
 	return d ? search_drm(s, &d->edits, g) : 0;
 }
@@ -244,7 +245,7 @@ static int search_mig(struct search *s, const struct gpu *g, const struct gpu_mi
 		(void)snprintf(name, sizeof(name), "%" PRIu32 ":%" PRIu32, g->index, m->index);
 	else
 		(void)snprintf(name, sizeof(name), "%s", m->uuid);
-	if (add_gpu(s, g, name, &d) < 0)
+	if (add_cdi_gpu(s, g, name, &d) < 0)
 		return -1;
 	if (!d)
 		return 0;
@@ -291,11 +292,12 @@ static int search_others(struct search *s)
 
 		if (!rows[i].wanted)
 			continue;
-		d = add_device(s, rows[i].class_, rows[i].name);
+		d = add_cdi_device(s, rows[i].class_, rows[i].name);
 		if (!d)
 			return -1;
 		for (size_t k = 0; k < ARRAY_LEN(rows[i].patterns) && rows[i].patterns[k]; k++)
-			if (add_nodes(s, &d->edits, rows[i].dir, rows[i].patterns[k]) < 0)
+			if (add_matching_nodes(s, &d->edits, rows[i].dir, rows[i].patterns[k]) <
+				0)
 				return -1;
 		if (d->edits.n_nodes == 0) { /* no such hardware: no such name */
 			s->found->n_devices[rows[i].class_] = 0;

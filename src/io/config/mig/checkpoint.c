@@ -14,8 +14,8 @@
  */
 
 /* A number of at most @max below @key of the object @n; absent is 0, as in Go. */
-static int read_number(struct reader *r, const struct yaml_node *n, const struct where *up,
-	const char *key, uint32_t max, uint32_t *ret)
+static int read_checkpoint_number(struct reader *r, const struct yaml_node *n,
+	const struct where *up, const char *key, uint32_t max, uint32_t *ret)
 {
 	const struct where w = { up, key, 0 };
 	const struct yaml_node *v = yaml_get(n, key, true);
@@ -32,8 +32,8 @@ static int read_number(struct reader *r, const struct yaml_node *n, const struct
 }
 
 /* The list below the last key of @w; NULL for none or null. */
-static int read_list(struct reader *r, const struct yaml_node *n, const struct where *w,
-	size_t max, const struct yaml_node **ret)
+static int read_checkpoint_list(struct reader *r, const struct yaml_node *n,
+	const struct where *w, size_t max, const struct yaml_node **ret)
 {
 	const struct yaml_node *v = yaml_get(n, w->key, true);
 	char found[YAML_SHOW_MAX];
@@ -51,8 +51,8 @@ static int read_list(struct reader *r, const struct yaml_node *n, const struct w
 }
 
 /* All keys of @n are among @keys, which ends with NULL. */
-static int check_keys(struct reader *r, const struct yaml_node *n, const struct where *w,
-	const char *const keys[])
+static int check_checkpoint_keys(struct reader *r, const struct yaml_node *n,
+	const struct where *w, const char *const keys[])
 {
 	char found[YAML_SHOW_MAX];
 
@@ -76,10 +76,10 @@ static int read_ci(struct reader *r, const struct yaml_node *n, const struct whe
 {
 	static const char *const keys[] = { "ProfileID", "EngProfileID", NULL };
 
-	if (check_keys(r, n, w, keys) < 0 ||
-		read_number(r, n, w, keys[0], INT32_MAX, &ci->profile) < 0)
+	if (check_checkpoint_keys(r, n, w, keys) < 0 ||
+		read_checkpoint_number(r, n, w, keys[0], INT32_MAX, &ci->profile) < 0)
 		return -1;
-	return read_number(r, n, w, keys[1], INT32_MAX, &ci->engine);
+	return read_checkpoint_number(r, n, w, keys[1], INT32_MAX, &ci->engine);
 }
 
 static int read_gi(struct reader *r, const struct yaml_node *n, const struct where *w,
@@ -91,16 +91,17 @@ static int read_gi(struct reader *r, const struct yaml_node *n, const struct whe
 	const struct where place = { w, keys[1], 0 }, cis = { w, keys[2], 0 };
 	const struct yaml_node *at, *list;
 
-	if (check_keys(r, n, w, keys) < 0 ||
-		read_number(r, n, w, keys[0], INT32_MAX, &gi->profile) < 0)
+	if (check_checkpoint_keys(r, n, w, keys) < 0 ||
+		read_checkpoint_number(r, n, w, keys[0], INT32_MAX, &gi->profile) < 0)
 		return -1;
 	at = yaml_get(n, place.key, true);
 	if (!at)
 		return read_fail(r, n, w, ERR_INVALID, "missing required field: Placement");
-	if (check_keys(r, at, &place, place_keys) < 0 ||
-		read_number(r, at, &place, "Start", MIG_SLOTS_MAX - 1, &gi->start) < 0 ||
-		read_number(r, at, &place, "Size", MIG_SLOTS_MAX, &gi->size) < 0 ||
-		read_list(r, n, &cis, MIG_CIS_MAX, &list) < 0)
+	if (check_checkpoint_keys(r, at, &place, place_keys) < 0 ||
+		read_checkpoint_number(r, at, &place, "Start", MIG_SLOTS_MAX - 1, &gi->start) <
+			0 ||
+		read_checkpoint_number(r, at, &place, "Size", MIG_SLOTS_MAX, &gi->size) < 0 ||
+		read_checkpoint_list(r, n, &cis, MIG_CIS_MAX, &list) < 0)
 		return -1;
 	for (size_t i = 0; list && i < list->n; i++) {
 		struct where item = { &cis, NULL, i };
@@ -112,7 +113,7 @@ static int read_gi(struct reader *r, const struct yaml_node *n, const struct whe
 	return 0;
 }
 
-static int read_gpu(struct reader *r, const struct yaml_node *n, const struct where *w,
+static int read_saved_gpu(struct reader *r, const struct yaml_node *n, const struct where *w,
 	struct mig_checkpoint *c)
 {
 	static const char *const keys[] = { "UUID", "MigMode", "GpuInstances", NULL };
@@ -121,7 +122,7 @@ static int read_gpu(struct reader *r, const struct yaml_node *n, const struct wh
 	const struct yaml_node *v, *list;
 	uint32_t mode = 0;
 
-	if (check_keys(r, n, w, keys) < 0)
+	if (check_checkpoint_keys(r, n, w, keys) < 0)
 		return -1;
 	v = yaml_get(n, uuid.key, true);
 	if (!v || v->type != YAML_STR || !*v->text || v->len >= sizeof(s->uuid))
@@ -131,8 +132,8 @@ static int read_gpu(struct reader *r, const struct yaml_node *n, const struct wh
 	if (mig_checkpoint_find(c, v->text))
 		return read_fail(r, v, &uuid, ERR_INVALID, "%s is there already", v->text);
 	memcpy(s->uuid, v->text, v->len + 1);
-	if (read_number(r, n, w, keys[1], 1, &mode) < 0 ||
-		read_list(r, n, &gis, MIG_GIS_MAX, &list) < 0)
+	if (read_checkpoint_number(r, n, w, keys[1], 1, &mode) < 0 ||
+		read_checkpoint_list(r, n, &gis, MIG_GIS_MAX, &list) < 0)
 		return -1;
 	s->enabled = mode;
 	if (!s->enabled && list && list->n)
@@ -149,7 +150,8 @@ static int read_gpu(struct reader *r, const struct yaml_node *n, const struct wh
 	return 0;
 }
 
-static int read_top(struct reader *r, const struct yaml_node *top, struct mig_checkpoint *c)
+static int read_mig_checkpoint(struct reader *r, const struct yaml_node *top,
+	struct mig_checkpoint *c)
 {
 	static const char *const keys[] = { "Version", "MigState", NULL };
 	static const char *const state_keys[] = { "Devices", NULL };
@@ -158,7 +160,7 @@ static int read_top(struct reader *r, const struct yaml_node *top, struct mig_ch
 	const struct yaml_node *version, *n, *list;
 	char found[YAML_SHOW_MAX];
 
-	if (check_keys(r, top, NULL, keys) < 0)
+	if (check_checkpoint_keys(r, top, NULL, keys) < 0)
 		return -1;
 	version = yaml_get(top, keys[0], true);
 	n = yaml_get(top, keys[1], true);
@@ -168,8 +170,8 @@ static int read_top(struct reader *r, const struct yaml_node *top, struct mig_ch
 			version ? yaml_show(version, found, sizeof(found)) : "none");
 	if (!n)
 		return read_fail(r, top, NULL, ERR_INVALID, "missing required field: MigState");
-	if (check_keys(r, n, &state, state_keys) < 0 ||
-		read_list(r, n, &devices, MIG_CHECKPOINT_GPUS_MAX, &list) < 0)
+	if (check_checkpoint_keys(r, n, &state, state_keys) < 0 ||
+		read_checkpoint_list(r, n, &devices, MIG_CHECKPOINT_GPUS_MAX, &list) < 0)
 		return -1;
 	if (!list)
 		return 0;
@@ -178,7 +180,7 @@ static int read_top(struct reader *r, const struct yaml_node *top, struct mig_ch
 	for (size_t i = 0; i < list->n; i++) {
 		struct where item = { &devices, NULL, i };
 
-		if (read_gpu(r, list->items[i], &item, c) < 0)
+		if (read_saved_gpu(r, list->items[i], &item, c) < 0)
 			return -1;
 	}
 	return 0;
@@ -205,7 +207,7 @@ int mig_checkpoint_parse(struct mig_checkpoint **ret, const char *name, const ch
 		bad = read_fail(&r, NULL, NULL, ERR_INVALID,
 			"expected the one object of a checkpoint, found %s",
 			tree->n ? "several" : "nothing");
-	if (bad < 0 || read_top(&r, tree->docs[0], c) < 0) {
+	if (bad < 0 || read_mig_checkpoint(&r, tree->docs[0], c) < 0) {
 		error_copy(err, &why);
 		return -1;
 	}

@@ -20,7 +20,7 @@ static int read_string(struct reader *r, const struct yaml_node *n, const struct
 	const char *text = "";
 	char *copy;
 
-	if (n && read_text(r, n, w, /* strict= */ false, &text) < 0)
+	if (n && read_text_value(r, n, w, /* strict= */ false, &text) < 0)
 		return -1;
 	copy = strdup(text);
 	if (!copy)
@@ -43,14 +43,14 @@ static int read_strings(struct reader *r, const struct yaml_node *n, const struc
 		struct where item = { w, NULL, i };
 		const char *text = "";
 
-		if (read_text(r, n->items[i], &item, /* strict= */ false, &text) < 0 ||
+		if (read_text_value(r, n->items[i], &item, /* strict= */ false, &text) < 0 ||
 			strv_add(ret, text, r->err) < 0)
 			return -1;
 	}
 	return 0;
 }
 
-static int read_env(struct reader *r, const struct yaml_pair *p, const struct where *up,
+static int read_hook_env(struct reader *r, const struct yaml_pair *p, const struct where *up,
 	struct strv *ret)
 {
 	const struct where w = { up, p->key->text, 0 };
@@ -79,7 +79,7 @@ static int read_envs(struct reader *r, const struct yaml_node *n, const struct w
 		return read_fail(r, n, w, ERR_LIMIT, "expected at most %d variables, found %zu",
 			MIG_HOOK_WORDS_MAX, n->n);
 	for (size_t i = 0; i < n->n; i++) {
-		if (read_env(r, &n->pairs[i], w, ret) < 0)
+		if (read_hook_env(r, &n->pairs[i], w, ret) < 0)
 			return -1;
 	}
 	strv_sort(ret);
@@ -126,7 +126,7 @@ static int warn_name(struct reader *r, const struct yaml_node *key, const struct
 		key->text);
 }
 
-static int read_list(struct reader *r, const struct yaml_pair *p, const struct where *up,
+static int read_hook_list(struct reader *r, const struct yaml_pair *p, const struct where *up,
 	struct mig_hook_list *l)
 {
 	const struct where w = { up, p->key->text, 0 };
@@ -151,7 +151,7 @@ static int read_list(struct reader *r, const struct yaml_pair *p, const struct w
 	return 0;
 }
 
-static int read_lists(struct reader *r, const struct yaml_node *n, struct mig_hooks *h)
+static int read_all_hook_lists(struct reader *r, const struct yaml_node *n, struct mig_hooks *h)
 {
 	const struct where w = { NULL, "hooks", 0 };
 
@@ -165,7 +165,7 @@ static int read_lists(struct reader *r, const struct yaml_node *n, struct mig_ho
 		return -1;
 	h->n = n->n;
 	for (size_t i = 0; i < n->n; i++) {
-		if (read_list(r, &n->pairs[i], &w, &h->lists[i]) < 0)
+		if (read_hook_list(r, &n->pairs[i], &w, &h->lists[i]) < 0)
 			return -1;
 	}
 	return 0;
@@ -191,7 +191,7 @@ int mig_hooks_parse(struct mig_hooks **ret, const struct yaml_source *src,
 			continue;
 		if (strcmp(p->key->text, "hooks") != 0)
 			return mig_unexpected(&r, p->key, NULL, "version or hooks");
-		if (read_lists(&r, p->value, h) < 0)
+		if (read_all_hook_lists(&r, p->value, h) < 0)
 			return -1;
 	}
 	*ret = STEAL_PTR(h);
@@ -223,8 +223,8 @@ bool mig_service_is(const char *text, size_t len)
 	return true;
 }
 
-static int read_services(struct reader *r, const struct yaml_node *list, const struct where *w,
-	struct strv *ret)
+static int read_service_names(struct reader *r, const struct yaml_node *list,
+	const struct where *w, struct strv *ret)
 {
 	char shown[YAML_SHOW_MAX];
 
@@ -263,7 +263,7 @@ int mig_services_parse(struct strv *ret, const struct yaml_source *src, struct s
 			continue;
 		if (strcmp(p->key->text, w.key) != 0)
 			return mig_unexpected(&r, p->key, NULL, "version or systemd-services");
-		if (read_services(&r, p->value, &w, &services) < 0)
+		if (read_service_names(&r, p->value, &w, &services) < 0)
 			return -1;
 	}
 	for (size_t i = 0; i < services.n; i++) {

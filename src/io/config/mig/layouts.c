@@ -34,7 +34,7 @@ static int warn_filter(struct reader *r, const struct yaml_node *n, const struct
 	return 0;
 }
 
-static int add_filter(struct reader *r, const struct yaml_node *n, const struct where *w,
+static int add_device_filter(struct reader *r, const struct yaml_node *n, const struct where *w,
 	struct mig_entry *e)
 {
 	struct mig_filter f;
@@ -46,8 +46,9 @@ static int add_filter(struct reader *r, const struct yaml_node *n, const struct 
 }
 
 /* Neither of two types: both texts of the decoder, as mig-parted joins them. */
-static int neither(struct reader *r, const struct yaml_node *n, const struct where *w,
-	const char *list_type, const char *element_type, const char *expected)
+static int set_two_type_error(struct reader *r, const struct yaml_node *n,
+	const struct where *w, const char *list_type, const char *element_type,
+	const char *expected)
 {
 	const struct yaml_node *bad = n;
 	char first[MIG_GO_TEXT_MAX], second[MIG_GO_TEXT_MAX];
@@ -78,15 +79,15 @@ static int read_filter(struct reader *r, const struct yaml_node *n, const struct
 		return 0;
 	e->filter_text = n->type == YAML_STR;
 	if (n->type == YAML_STR)
-		return add_filter(r, n, w, e);
+		return add_device_filter(r, n, w, e);
 	if (n->type != YAML_LIST)
-		return neither(r, n, w, "[]string", "string", expected);
+		return set_two_type_error(r, n, w, "[]string", "string", expected);
 	for (size_t i = 0; i < n->n; i++) {
 		struct where item = { w, NULL, i };
 
 		if (n->items[i]->type != YAML_STR && n->items[i]->type != YAML_NULL)
-			return neither(r, n, w, "[]string", "string", expected);
-		if (add_filter(r, n->items[i], &item, e) < 0)
+			return set_two_type_error(r, n, w, "[]string", "string", expected);
+		if (add_device_filter(r, n->items[i], &item, e) < 0)
 			return -1;
 	}
 	return 0;
@@ -120,13 +121,13 @@ static int read_indexes(struct reader *r, const struct yaml_node *n, const struc
 			n->type == YAML_STR ? n->text : "", expected);
 	}
 	if (n->type != YAML_LIST)
-		return neither(r, n, w, "[]int", "int", expected);
+		return set_two_type_error(r, n, w, "[]int", "int", expected);
 	for (size_t i = 0; i < n->n; i++) {
 		struct where item = { w, NULL, i };
 		int64_t index = 0; /* what null means to the decoder */
 
 		if (n->items[i]->type != YAML_NULL && !yaml_integer(n->items[i], &index))
-			return neither(r, n, w, "[]int", "int", expected);
+			return set_two_type_error(r, n, w, "[]int", "int", expected);
 		if (add_index(r, n->items[i], &item, e, index) < 0)
 			return -1;
 	}
@@ -135,8 +136,8 @@ static int read_indexes(struct reader *r, const struct yaml_node *n, const struc
 	return 0;
 }
 
-static int read_profile(struct reader *r, const struct yaml_node *n, const struct where *w,
-	struct mig_profile *ret)
+static int read_layout_profile(struct reader *r, const struct yaml_node *n,
+	const struct where *w, struct mig_profile *ret)
 {
 	struct error why = ERROR_INIT;
 
@@ -146,7 +147,7 @@ static int read_profile(struct reader *r, const struct yaml_node *n, const struc
 	return 0;
 }
 
-static int read_count(struct reader *r, const struct yaml_node *n, const struct where *w,
+static int read_layout_count(struct reader *r, const struct yaml_node *n, const struct where *w,
 	uint32_t *ret)
 {
 	int64_t count = 0; /* what null means to the decoder */
@@ -164,7 +165,7 @@ static int read_count(struct reader *r, const struct yaml_node *n, const struct 
 	return 0;
 }
 
-static int add_row(struct reader *r, const struct yaml_node *n, const struct where *w,
+static int add_layout_row(struct reader *r, const struct yaml_node *n, const struct where *w,
 	struct mig_entry *e, const struct mig_device_row *row)
 {
 	if (mig_entry_add_row(e, row, r->err) < 0)
@@ -181,9 +182,9 @@ static int read_counts(struct reader *r, const struct yaml_node *n, const struct
 		const struct where item = { w, p->key->text, 0 };
 		struct mig_device_row row = { .start = MIG_START_ANY };
 
-		if (read_profile(r, p->key, w, &row.profile) < 0 ||
-			read_count(r, p->value, &item, &row.count) < 0 ||
-			add_row(r, p->key, w, e, &row) < 0)
+		if (read_layout_profile(r, p->key, w, &row.profile) < 0 ||
+			read_layout_count(r, p->value, &item, &row.count) < 0 ||
+			add_layout_row(r, p->key, w, e, &row) < 0)
 			return -1;
 	}
 	return 0;
@@ -204,8 +205,8 @@ static int read_start(struct reader *r, const struct yaml_node *n, const struct 
 }
 
 /* {profile: 3g.20gb, start: 4} or {profile: 1g.5gb, count: 2} */
-static int read_placed(struct reader *r, const struct yaml_node *n, const struct where *w,
-	struct mig_entry *e)
+static int read_placed_devices(struct reader *r, const struct yaml_node *n,
+	const struct where *w, struct mig_entry *e)
 {
 	const struct yaml_node *profile = yaml_get(n, "profile", false);
 	struct mig_device_row row = { .count = 1, .start = MIG_START_ANY };
@@ -219,7 +220,7 @@ static int read_placed(struct reader *r, const struct yaml_node *n, const struct
 		int bad = 0;
 
 		if (!strcmp(p->key->text, "count"))
-			bad = read_count(r, p->value, &item, &row.count);
+			bad = read_layout_count(r, p->value, &item, &row.count);
 		else if (!strcmp(p->key->text, "start"))
 			bad = read_start(r, p->value, &item, &row.start);
 		else if (strcmp(p->key->text, "profile") != 0)
@@ -231,16 +232,16 @@ static int read_placed(struct reader *r, const struct yaml_node *n, const struct
 		return read_fail(r, n, w, ERR_INVALID, "missing required field: profile");
 	if (profile->type != YAML_STR)
 		return mig_type_error(r, profile, w, "a name such as 3g.20gb", "string");
-	if (read_profile(r, profile, w, &row.profile) < 0)
+	if (read_layout_profile(r, profile, w, &row.profile) < 0)
 		return -1;
 	if (row.start != MIG_START_ANY && row.count != 1)
 		return read_fail(r, n, w, ERR_INVALID,
 			"%sexpected one instance at one start, found the count %u", bad_devices,
 			row.count);
-	return add_row(r, n, w, e, &row);
+	return add_layout_row(r, n, w, e, &row);
 }
 
-static int read_rows(struct reader *r, const struct yaml_node *n, const struct where *w,
+static int read_layout_rows(struct reader *r, const struct yaml_node *n, const struct where *w,
 	struct mig_entry *e)
 {
 	bool any = false;
@@ -257,7 +258,7 @@ static int read_rows(struct reader *r, const struct yaml_node *n, const struct w
 	for (size_t i = 0; n->type == YAML_LIST && i < n->n; i++) {
 		struct where item = { w, NULL, i };
 
-		if (read_placed(r, n->items[i], &item, e) < 0)
+		if (read_placed_devices(r, n->items[i], &item, e) < 0)
 			return -1;
 	}
 	for (size_t i = 0; i < e->n_rows; i++)
@@ -275,7 +276,7 @@ static int read_rows(struct reader *r, const struct yaml_node *n, const struct w
 	return 0;
 }
 
-static int check_keys(struct reader *r, const struct yaml_node *n, const struct where *w)
+static int check_layout_keys(struct reader *r, const struct yaml_node *n, const struct where *w)
 {
 	static const char *const keys[] = { "device-filter", "devices", "mig-enabled",
 		"mig-devices" };
@@ -308,14 +309,14 @@ static int check_keys(struct reader *r, const struct yaml_node *n, const struct 
 	return 0;
 }
 
-static int read_entry(struct reader *r, const struct yaml_node *n, const struct where *w,
+static int read_layout_entry(struct reader *r, const struct yaml_node *n, const struct where *w,
 	struct mig_entry *e)
 {
 	const struct where filter = { w, "device-filter", 0 }, devices = { w, "devices", 0 };
 	const struct where enabled = { w, "mig-enabled", 0 }, rows = { w, "mig-devices", 0 };
 	const struct yaml_node *mode, *list;
 
-	if (check_keys(r, n, w) < 0)
+	if (check_layout_keys(r, n, w) < 0)
 		return -1;
 	mode = yaml_get(n, enabled.key, false);
 	list = yaml_get(n, rows.key, false);
@@ -326,7 +327,7 @@ static int read_entry(struct reader *r, const struct yaml_node *n, const struct 
 	if (mode->type != YAML_BOOL && mode->type != YAML_NULL)
 		return mig_type_error(r, mode, &enabled, "true or false", "bool");
 	e->enabled = mode->b;
-	if (read_rows(r, list, &rows, e) < 0)
+	if (read_layout_rows(r, list, &rows, e) < 0)
 		return -1;
 	if (e->enabled && !e->has_rows)
 		return read_fail(r, n, w, ERR_INVALID,
@@ -358,7 +359,7 @@ static int read_config(struct reader *r, const struct yaml_pair *p, const struct
 
 		if (mig_config_add_entry(c, &e, r->err) < 0)
 			return mig_at(r, n->items[i], &w);
-		if (read_entry(r, n->items[i], &item, e) < 0)
+		if (read_layout_entry(r, n->items[i], &item, e) < 0)
 			return -1;
 	}
 	return 0;

@@ -11,7 +11,7 @@
 
 #define SUPPORTED_VERSION "v1"
 
-static bool is_number(const struct yaml_node *n)
+static bool is_number_node(const struct yaml_node *n)
 {
 	return n->type == YAML_INT || n->type == YAML_FLOAT;
 }
@@ -27,7 +27,7 @@ void mig_go_text(const struct yaml_node *n, const char *go_type, char *ret, size
 		[YAML_LIST] = "array",
 		[YAML_OBJECT] = "object",
 	};
-	bool to_int = is_number(n) && !strcmp(go_type, "int");
+	bool to_int = is_number_node(n) && !strcmp(go_type, "int");
 
 	(void)snprintf(ret, cap, "json: cannot unmarshal %s%s%.40s into Go value of type %s",
 		names[n->type], to_int ? " " : "", to_int ? n->text : "", go_type);
@@ -60,7 +60,7 @@ int mig_at(struct reader *r, const struct yaml_node *n, const struct where *w)
 	return read_fail(r, n, w, inner.code, "%s", inner.msg);
 }
 
-static int check_version(struct reader *r, const struct yaml_node *top)
+static int check_mig_file_version(struct reader *r, const struct yaml_node *top)
 {
 	const struct where w = { NULL, "version", 0 };
 	const struct yaml_node *n = yaml_get(top, "version", false);
@@ -103,10 +103,10 @@ int mig_top(struct reader *r, struct yaml **tree, const struct yaml_node **ret)
 	if (!top->n)
 		return 0;
 	*ret = top;
-	return check_version(r, top) < 0 ? -1 : 1;
+	return check_mig_file_version(r, top) < 0 ? -1 : 1;
 }
 
-static int read_stdin(struct buf *b, struct error *err)
+static int read_config_stdin(struct buf *b, struct error *err)
 {
 	char chunk[16384];
 	ssize_t n;
@@ -130,7 +130,7 @@ int mig_file_read(const char *path, struct buf *b, struct yaml_source *ret, stru
 	struct error why = ERROR_INIT;
 	char text[128];
 
-	if (standard && read_stdin(b, err) < 0)
+	if (standard && read_config_stdin(b, err) < 0)
 		return -1;
 	if (!standard && file_read(path, b, &why) < 0) {
 		if (why.sys) { /* strerror() in Go's spelling, which people look for */

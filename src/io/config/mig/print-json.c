@@ -7,7 +7,7 @@
 
 /* Named layouts as Go's json.MarshalIndent(spec, "", "  ") prints them: names in byte order. */
 
-static void escape(struct buf *b, unsigned char c)
+static void print_json_escape(struct buf *b, unsigned char c)
 {
 	switch (c) {
 	case '"':
@@ -46,7 +46,7 @@ void mig_json_text(struct buf *b, const char *text)
 			buf_puts(b, (unsigned char)text[2] == 0xa8 ? "\\u2028" : "\\u2029");
 			text += 2;
 		} else {
-			escape(b, (unsigned char)*text);
+			print_json_escape(b, (unsigned char)*text);
 		}
 	}
 	buf_putc(b, '"');
@@ -69,7 +69,7 @@ static int compare_rows(const void *a, const void *b)
 	return strcmp(one, two);
 }
 
-static void print_filters(struct buf *b, const struct mig_entry *e)
+static void print_json_filters(struct buf *b, const struct mig_entry *e)
 {
 	if (!e->n_filters)
 		return;
@@ -83,7 +83,7 @@ static void print_filters(struct buf *b, const struct mig_entry *e)
 	buf_puts(b, e->filter_text ? ",\n" : "\n        ],\n");
 }
 
-static void print_devices(struct buf *b, const struct mig_entry *e)
+static void print_json_devices(struct buf *b, const struct mig_entry *e)
 {
 	buf_puts(b, "        \"devices\": ");
 	if (e->all)
@@ -97,7 +97,7 @@ static void print_devices(struct buf *b, const struct mig_entry *e)
 	buf_puts(b, ",\n");
 }
 
-static void print_counts(struct buf *b, const struct mig_entry *e)
+static void print_json_counts(struct buf *b, const struct mig_entry *e)
 {
 	const struct mig_device_row *sorted[MIG_DEVICES_MAX] = { NULL };
 	char name[MIG_PROFILE_NAME_MAX];
@@ -115,7 +115,7 @@ static void print_counts(struct buf *b, const struct mig_entry *e)
 }
 
 /* Our list form. */
-static void print_places(struct buf *b, const struct mig_entry *e)
+static void print_json_placements(struct buf *b, const struct mig_entry *e)
 {
 	char name[MIG_PROFILE_NAME_MAX];
 
@@ -134,19 +134,19 @@ static void print_places(struct buf *b, const struct mig_entry *e)
 	buf_puts(b, "\n        ]");
 }
 
-static void print_entry(struct buf *b, const struct mig_entry *e)
+static void print_json_entry(struct buf *b, const struct mig_entry *e)
 {
 	buf_puts(b, "      {\n");
-	print_filters(b, e);
-	print_devices(b, e);
+	print_json_filters(b, e);
+	print_json_devices(b, e);
 	buf_printf(b, "        \"mig-enabled\": %s,\n        \"mig-devices\": ",
 		e->enabled ? "true" : "false");
 	if (!e->n_rows)
 		buf_puts(b, e->has_rows ? "{}" : "null");
 	else if (mig_entry_needs_list(e))
-		print_places(b, e);
+		print_json_placements(b, e);
 	else
-		print_counts(b, e);
+		print_json_counts(b, e);
 	buf_puts(b, "\n      }");
 }
 
@@ -158,7 +158,7 @@ static void print_config(struct buf *b, const struct mig_config *c)
 	for (size_t i = 0; i < c->n; i++) {
 		if (i)
 			buf_puts(b, ",\n");
-		print_entry(b, &c->entries[i]);
+		print_json_entry(b, &c->entries[i]);
 	}
 	buf_puts(b, c->n ? "\n    ]" : "]");
 }

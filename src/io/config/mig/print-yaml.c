@@ -19,7 +19,7 @@
 
 #define WIDTH 80
 
-static bool is_letter(unsigned char c)
+static bool is_yaml_letter(unsigned char c)
 {
 	return isalpha(c) || c >= 0x80;
 }
@@ -56,9 +56,9 @@ static bool is_less(const char *a, const char *b)
 		i++;
 	if (!a[i] || !b[i])
 		return b[i] != '\0';
-	if (is_letter((unsigned char)a[i]) || is_letter((unsigned char)b[i]))
-		return is_letter((unsigned char)b[i]) &&
-		       (!is_letter((unsigned char)a[i]) ||
+	if (is_yaml_letter((unsigned char)a[i]) || is_yaml_letter((unsigned char)b[i]))
+		return is_yaml_letter((unsigned char)b[i]) &&
+		       (!is_yaml_letter((unsigned char)a[i]) ||
 			       (unsigned char)a[i] < (unsigned char)b[i]);
 	lead = (a[i] == '0' || b[i] == '0') && inside_number(a, i);
 	number_a = number_at(a, i, lead, &end_a);
@@ -69,7 +69,7 @@ static bool is_less(const char *a, const char *b)
 }
 
 /* What is printed below a name. */
-struct named {
+struct named_item {
 	char name[MIG_NAME_MAX]; /* profiles' are shorter */
 	const void *item;
 };
@@ -77,16 +77,17 @@ static_assert(MIG_NAME_MAX >= MIG_PROFILE_NAME_MAX, "room for both");
 
 static int compare_bytes(const void *a, const void *b)
 {
-	return strcmp(((const struct named *)a)->name, ((const struct named *)b)->name);
+	return strcmp(((const struct named_item *)a)->name,
+		((const struct named_item *)b)->name);
 }
 
 /* By bytes first, so that a circle comes out the same each time; then each to its place among those
  * before it, which unlike qsort() needs no order without circles. */
-static void sort_names(struct named *v, size_t n)
+static void sort_names(struct named_item *v, size_t n)
 {
 	qsort(v, n, sizeof(*v), compare_bytes);
 	for (size_t i = 1; i < n; i++) {
-		struct named moved = v[i];
+		struct named_item moved = v[i];
 		size_t low = 0, high = i;
 
 		while (low < high) {
@@ -126,7 +127,7 @@ static bool is_base_60(const char *s)
 }
 
 /* Four digits, "-", then what may be a date: in quotes for sure. */
-static bool looks_like_date(const char *s)
+static bool is_date_like(const char *s)
 {
 	return strspn(s, "0123456789") == 4 && s[4] == '-';
 }
@@ -153,7 +154,7 @@ static bool is_other(const char *text)
 	n.len = (size_t)snprintf(copy, sizeof(copy), "%s", text);
 	yaml_resolve(&n);
 	return n.type != YAML_STR || is_no_number(text) || is_base_60(text) ||
-	       looks_like_date(text) || !strcmp(text, "<<");
+	       is_date_like(text) || !strcmp(text, "<<");
 }
 
 static bool has_blank_after(const char *p)
@@ -218,7 +219,7 @@ static bool has_controls(const char *text)
 	return false;
 }
 
-static void put_control(struct buf *b, unsigned number)
+static void print_yaml_control(struct buf *b, unsigned number)
 {
 	if (number == '\t' || number == '\n' || number == '\r')
 		buf_printf(b, "\\%c", number == '\t' ? 't' : number == '\n' ? 'n' : 'r');
@@ -226,7 +227,7 @@ static void put_control(struct buf *b, unsigned number)
 		buf_printf(b, number <= 0xff ? "\\x%02X" : "\\u%04X", number);
 }
 
-static void put_double(struct buf *b, const char *text)
+static void print_double_quoted(struct buf *b, const char *text)
 {
 	buf_putc(b, '"');
 	while (*text) {
@@ -234,7 +235,7 @@ static void put_double(struct buf *b, const char *text)
 		size_t len = control_at(text, &number);
 
 		if (len)
-			put_control(b, number);
+			print_yaml_control(b, number);
 		else if (*text == '"' || *text == '\\')
 			buf_printf(b, "\\%c", *text);
 		else
@@ -244,7 +245,7 @@ static void put_double(struct buf *b, const char *text)
 	buf_putc(b, '"');
 }
 
-static void put_single(struct buf *b, const char *text)
+static void print_single_quoted(struct buf *b, const char *text)
 {
 	buf_putc(b, '\'');
 	for (; *text; text++)
@@ -252,18 +253,18 @@ static void put_single(struct buf *b, const char *text)
 	buf_putc(b, '\'');
 }
 
-static void put_text(struct buf *b, const char *text, bool in_flow)
+static void print_yaml_text(struct buf *b, const char *text, bool in_flow)
 {
 	if (has_controls(text) || is_other(text))
-		put_double(b, text);
+		print_double_quoted(b, text);
 	else if (may_be_plain(text, in_flow))
 		buf_puts(b, text);
 	else
-		put_single(b, text);
+		print_single_quoted(b, text);
 }
 
 /* Characters since the last line break. */
-static size_t column(const struct buf *b)
+static size_t get_yaml_column(const struct buf *b)
 {
 	size_t n = 0;
 
@@ -273,31 +274,31 @@ static size_t column(const struct buf *b)
 }
 
 /* Before element @i of a list in one line. */
-static void put_separator(struct buf *b, size_t i)
+static void print_yaml_separator(struct buf *b, size_t i)
 {
 	if (i)
 		buf_putc(b, ',');
-	if (i && column(b) > WIDTH)
+	if (i && get_yaml_column(b) > WIDTH)
 		buf_puts(b, "\n     ");
 	if (i)
 		buf_putc(b, ' ');
 }
 
-static void print_filters(struct buf *b, const struct mig_entry *e)
+static void print_yaml_filters(struct buf *b, const struct mig_entry *e)
 {
 	if (e->filter_text && e->n_filters) {
-		put_text(b, e->filters[0].text, false);
+		print_yaml_text(b, e->filters[0].text, false);
 		return;
 	}
 	buf_putc(b, '[');
 	for (size_t i = 0; i < e->n_filters; i++) {
-		put_separator(b, i);
-		put_text(b, e->filters[i].text, true);
+		print_yaml_separator(b, i);
+		print_yaml_text(b, e->filters[i].text, true);
 	}
 	buf_putc(b, ']');
 }
 
-static void print_devices(struct buf *b, const struct mig_entry *e)
+static void print_yaml_devices(struct buf *b, const struct mig_entry *e)
 {
 	if (e->all) {
 		buf_puts(b, "all");
@@ -305,15 +306,15 @@ static void print_devices(struct buf *b, const struct mig_entry *e)
 	}
 	buf_putc(b, '[');
 	for (size_t i = 0; i < e->n_devices; i++) {
-		put_separator(b, i);
+		print_yaml_separator(b, i);
 		buf_printf(b, "%u", e->devices[i]);
 	}
 	buf_putc(b, ']');
 }
 
-static void print_counts(struct buf *b, const struct mig_entry *e)
+static void print_yaml_counts(struct buf *b, const struct mig_entry *e)
 {
-	struct named sorted[MIG_DEVICES_MAX] = { 0 };
+	struct named_item sorted[MIG_DEVICES_MAX] = { 0 };
 
 	for (size_t i = 0; i < e->n_rows; i++) {
 		mig_profile_format(&e->rows[i].profile, sorted[i].name);
@@ -324,13 +325,13 @@ static void print_counts(struct buf *b, const struct mig_entry *e)
 		const struct mig_device_row *row = sorted[i].item;
 
 		buf_puts(b, "      ");
-		put_text(b, sorted[i].name, false);
+		print_yaml_text(b, sorted[i].name, false);
 		buf_printf(b, ": %u\n", row->count);
 	}
 }
 
 /* Our list form. */
-static void print_places(struct buf *b, const struct mig_entry *e)
+static void print_yaml_placements(struct buf *b, const struct mig_entry *e)
 {
 	char name[MIG_PROFILE_NAME_MAX];
 
@@ -339,7 +340,7 @@ static void print_places(struct buf *b, const struct mig_entry *e)
 
 		mig_profile_format(&row->profile, name);
 		buf_puts(b, "    - {profile: ");
-		put_text(b, name, true);
+		print_yaml_text(b, name, true);
 		if (row->start != MIG_START_ANY)
 			buf_printf(b, ", start: %u}\n", row->start);
 		else
@@ -347,26 +348,26 @@ static void print_places(struct buf *b, const struct mig_entry *e)
 	}
 }
 
-static void print_entry(struct buf *b, const struct mig_entry *e)
+static void print_yaml_entry(struct buf *b, const struct mig_entry *e)
 {
 	buf_puts(b, e->n_filters ? "  - device-filter: " : "  - devices: ");
 	if (e->n_filters) {
-		print_filters(b, e);
+		print_yaml_filters(b, e);
 		buf_puts(b, "\n    devices: ");
 	}
-	print_devices(b, e);
+	print_yaml_devices(b, e);
 	buf_printf(b, "\n    mig-enabled: %s\n    mig-devices:%s\n",
 		e->enabled ? "true" : "false", e->n_rows ? "" : " {}");
 	if (e->n_rows && mig_entry_needs_list(e))
-		print_places(b, e);
+		print_yaml_placements(b, e);
 	else
-		print_counts(b, e);
+		print_yaml_counts(b, e);
 }
 
 char *mig_configs_to_yaml(const struct mig_configs *c)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(MIG_PRINT_MAX);
-	CLEANUP(freep) struct named *sorted = calloc(c->n + 1, sizeof(*sorted));
+	CLEANUP(freep) struct named_item *sorted = calloc(c->n + 1, sizeof(*sorted));
 
 	if (!sorted)
 		return NULL;
@@ -380,10 +381,10 @@ char *mig_configs_to_yaml(const struct mig_configs *c)
 		const struct mig_config *config = sorted[i].item;
 
 		buf_puts(&b, "  ");
-		put_text(&b, config->name, false);
+		print_yaml_text(&b, config->name, false);
 		buf_puts(&b, config->n ? ":\n" : ": []\n");
 		for (size_t k = 0; k < config->n; k++)
-			print_entry(&b, &config->entries[k]);
+			print_yaml_entry(&b, &config->entries[k]);
 	}
 	return buf_steal(&b);
 }

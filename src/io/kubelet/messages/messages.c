@@ -9,7 +9,7 @@
 #include "io/kubelet/messages/codec.h"
 
 /* protobuf-c's strings are not const, though packing only reads them. */
-static char *borrow(const char *s)
+static char *borrow_message_text(const char *s)
 {
 	return (char *)(uintptr_t)(s ? s : "");
 }
@@ -51,7 +51,8 @@ int plugin_options_encode(struct buf *b, const struct plugin_options *o, struct 
 	return message_encode(b, "DevicePluginOptions", &m.base, err);
 }
 
-static void read_options(struct plugin_options *ret, const V1beta1__DevicePluginOptions *m)
+static void read_plugin_options(struct plugin_options *ret,
+	const V1beta1__DevicePluginOptions *m)
 {
 	*ret = (struct plugin_options){
 		.pre_start_required = m && m->pre_start_required,
@@ -68,7 +69,7 @@ int plugin_options_decode(struct plugin_options *ret, const uint8_t *data, size_
 	if (message_decode(&v1beta1__device_plugin_options__descriptor, "DevicePluginOptions",
 		    data, len, &m, &a, err) < 0)
 		return -1;
-	read_options(ret, (const V1beta1__DevicePluginOptions *)m);
+	read_plugin_options(ret, (const V1beta1__DevicePluginOptions *)m);
 	return 0;
 }
 
@@ -78,9 +79,9 @@ int register_request_encode(struct buf *b, const struct register_request *r, str
 	V1beta1__DevicePluginOptions options = V1BETA1__DEVICE_PLUGIN_OPTIONS__INIT;
 
 	v1beta1__register_request__init(&m); /* the _INIT macro casts const away */
-	m.version = borrow(r->version);
-	m.endpoint = borrow(r->endpoint);
-	m.resource_name = borrow(r->resource_name);
+	m.version = borrow_message_text(r->version);
+	m.endpoint = borrow_message_text(r->endpoint);
+	m.resource_name = borrow_message_text(r->resource_name);
 	m.options = &options;
 	options.pre_start_required = r->options.pre_start_required;
 	options.get_preferred_allocation_available = r->options.preferred_allocation;
@@ -104,7 +105,7 @@ int register_request_decode(struct register_request *ret, const uint8_t *data, s
 		.resource_name = m->resource_name,
 		.owner = a,
 	};
-	read_options(&ret->options, m->options);
+	read_plugin_options(&ret->options, m->options);
 	return 0;
 }
 
@@ -120,7 +121,7 @@ int plugin_devices_encode(struct buf *b, const struct plugin_device *v, size_t n
 {
 	CLEANUP(arena_freep) struct arena *a = build_arena();
 	V1beta1__ListAndWatchResponse m = V1BETA1__LIST_AND_WATCH_RESPONSE__INIT;
-	struct one {
+	struct device_messages {
 		V1beta1__Device device;
 		V1beta1__TopologyInfo topology;
 		V1beta1__NUMANode node;
@@ -133,11 +134,11 @@ int plugin_devices_encode(struct buf *b, const struct plugin_device *v, size_t n
 	if (!m.devices)
 		return error_nomem(err);
 	for (i = 0; i < n; i++) {
-		struct one *o = &all[i];
+		struct device_messages *o = &all[i];
 
 		v1beta1__device__init(&o->device);
-		o->device.id = borrow(v[i].id);
-		o->device.health = borrow(v[i].healthy ? "Healthy" : "Unhealthy");
+		o->device.id = borrow_message_text(v[i].id);
+		o->device.health = borrow_message_text(v[i].healthy ? "Healthy" : "Unhealthy");
 		m.devices[i] = &o->device;
 		if (v[i].numa_node < 0)
 			continue;
@@ -152,7 +153,7 @@ int plugin_devices_encode(struct buf *b, const struct plugin_device *v, size_t n
 	return message_encode(b, "ListAndWatchResponse", &m.base, err);
 }
 
-static int32_t first_node(const V1beta1__TopologyInfo *t)
+static int32_t get_device_numa_node(const V1beta1__TopologyInfo *t)
 {
 	if (!t || t->n_nodes == 0 || t->nodes[0]->id < 0 || t->nodes[0]->id > INT32_MAX)
 		return -1;
@@ -182,7 +183,7 @@ int plugin_devices_decode(struct plugin_devices *ret, const uint8_t *data, size_
 		v[i] = (struct plugin_device){
 			.id = m->devices[i]->id,
 			.healthy = strcmp(m->devices[i]->health, "Healthy") == 0,
-			.numa_node = first_node(m->devices[i]->topology),
+			.numa_node = get_device_numa_node(m->devices[i]->topology),
 		};
 	*ret = (struct plugin_devices){ .v = v, .n = m->n_devices, .owner = STEAL_PTR(a) };
 	return 0;
@@ -232,7 +233,7 @@ static int id_lists_alloc(struct id_lists *ret, struct arena *a, size_t n, const
  * repeats a string, and nothing else. They go by protobuf-c's description of that field, since
  * each has C types of its own.
  */
-static size_t get_list(const ProtobufCMessage *m, void *ret_pointer)
+static size_t get_repeated_field(const ProtobufCMessage *m, void *ret_pointer)
 {
 	const ProtobufCFieldDescriptor *f = m->descriptor->fields;
 	size_t n;
@@ -242,7 +243,7 @@ static size_t get_list(const ProtobufCMessage *m, void *ret_pointer)
 	return n;
 }
 
-static void set_list(ProtobufCMessage *m, size_t n, const void *pointer)
+static void set_repeated_field(ProtobufCMessage *m, size_t n, const void *pointer)
 {
 	const ProtobufCFieldDescriptor *f = m->descriptor->fields;
 
@@ -261,9 +262,9 @@ static int id_lists_encode(struct buf *b, ProtobufCMessage *m, const struct id_l
 		return error_nomem(err);
 	for (size_t i = 0; i < n; i++) {
 		type->message_init(pointers[i]);
-		set_list(pointers[i], containers[i].n, containers[i].v);
+		set_repeated_field(pointers[i], containers[i].n, containers[i].v);
 	}
-	set_list(m, n, pointers);
+	set_repeated_field(m, n, pointers);
 	return message_encode(b, m->descriptor->short_name, m, err);
 }
 
@@ -278,11 +279,11 @@ static int id_lists_decode(struct id_lists *ret, const ProtobufCMessageDescripto
 
 	if (message_decode(type, what, data, len, &base, &a, err) < 0)
 		return -1;
-	n = get_list(base, &containers);
+	n = get_repeated_field(base, &containers);
 	if (id_lists_alloc(&l, a, n, what, err) < 0)
 		return -1;
 	for (size_t i = 0; i < n; i++) {
-		l.v[i].n = get_list(containers[i], &l.v[i].v);
+		l.v[i].n = get_repeated_field(containers[i], &l.v[i].v);
 		if (count_ids(&total, l.v[i].n, what, err) < 0)
 			return -1;
 	}
@@ -453,8 +454,8 @@ static bool write_annotations(container_response *to, const struct allocation *f
 		return false;
 	for (size_t i = 0; i < from->n_annotations; i++) {
 		v1beta1__container_allocate_response__annotations_entry__init(&v[i]);
-		v[i].key = borrow(from->annotations[i].name);
-		v[i].value = borrow(from->annotations[i].value);
+		v[i].key = borrow_message_text(from->annotations[i].name);
+		v[i].value = borrow_message_text(from->annotations[i].value);
 	}
 	to->n_annotations = from->n_annotations;
 	to->annotations = (annotation_entry **)pointers;
@@ -472,14 +473,14 @@ static bool write_cdi_devices(container_response *to, const struct allocation *f
 		return false;
 	for (size_t i = 0; i < from->cdi_devices.n; i++) {
 		v1beta1__cdidevice__init(&v[i]);
-		v[i].name = borrow(from->cdi_devices.v[i]);
+		v[i].name = borrow_message_text(from->cdi_devices.v[i]);
 	}
 	to->n_cdi_devices = from->cdi_devices.n;
 	to->cdi_devices = (V1beta1__CDIDevice **)pointers;
 	return true;
 }
 
-static bool write_container(container_response *to, const struct allocation *from,
+static bool write_allocation(container_response *to, const struct allocation *from,
 	struct arena *a)
 {
 	env_entry *envs;
@@ -496,20 +497,21 @@ static bool write_container(container_response *to, const struct allocation *fro
 		return false;
 	for (i = 0; i < from->n_envs; i++) {
 		v1beta1__container_allocate_response__envs_entry__init(&envs[i]);
-		envs[i].key = borrow(from->envs[i].name);
-		envs[i].value = borrow(from->envs[i].value);
+		envs[i].key = borrow_message_text(from->envs[i].name);
+		envs[i].value = borrow_message_text(from->envs[i].value);
 	}
 	for (i = 0; i < from->n_mounts; i++) {
 		v1beta1__mount__init(&mounts[i]);
-		mounts[i].container_path = borrow(from->mounts[i].container_path);
-		mounts[i].host_path = borrow(from->mounts[i].host_path);
+		mounts[i].container_path = borrow_message_text(from->mounts[i].container_path);
+		mounts[i].host_path = borrow_message_text(from->mounts[i].host_path);
 		mounts[i].read_only = from->mounts[i].read_only;
 	}
 	for (i = 0; i < from->n_devices; i++) {
 		v1beta1__device_spec__init(&devices[i]);
-		devices[i].container_path = borrow(from->devices[i].container_path);
-		devices[i].host_path = borrow(from->devices[i].host_path);
-		devices[i].permissions = borrow(from->devices[i].permissions);
+		devices[i].container_path =
+			borrow_message_text(from->devices[i].container_path);
+		devices[i].host_path = borrow_message_text(from->devices[i].host_path);
+		devices[i].permissions = borrow_message_text(from->devices[i].permissions);
 	}
 	to->n_envs = from->n_envs;
 	to->envs = (env_entry **)p_envs;
@@ -533,7 +535,7 @@ int allocate_response_encode(struct buf *b, const struct allocation *const *cont
 	if (!v)
 		return error_nomem(err);
 	for (i = 0; i < n; i++)
-		if (!write_container(&v[i], containers[i], a))
+		if (!write_allocation(&v[i], containers[i], a))
 			return error_nomem(err);
 	m.n_container_responses = n;
 	m.container_responses = (container_response **)pointers;
@@ -558,7 +560,7 @@ static bool read_cdi(struct allocation *to, const container_response *from, stru
 	return true;
 }
 
-static bool read_container(struct allocation *to, const container_response *from,
+static bool read_allocation(struct allocation *to, const container_response *from,
 	struct arena *a)
 {
 	size_t i, len;
@@ -618,7 +620,7 @@ int allocate_response_decode(struct allocate_response *ret, const uint8_t *data,
 	if (!v)
 		return error_nomem(err);
 	for (i = 0; i < m->n_container_responses; i++)
-		if (!read_container(&v[i], m->container_responses[i], a))
+		if (!read_allocation(&v[i], m->container_responses[i], a))
 			return error_set(err, ERR_LIMIT, "%s needs too much memory", what);
 	*ret = (struct allocate_response){ .v = v,
 		.n = m->n_container_responses,

@@ -7,29 +7,30 @@
 #include "io/kubelet/messages/codec.h"
 #include "podresources-v1.pb-c.h"
 
-static char *borrow(const char *s)
+static char *borrow_pod_text(const char *s)
 {
 	return (char *)(uintptr_t)(s ? s : "");
 }
 
-static bool same(const char *a, const char *b)
+static bool is_same_pod_text(const char *a, const char *b)
 {
 	return strcmp(a ? a : "", b ? b : "") == 0;
 }
 
-static bool same_pod(const struct pod_entry *a, const struct pod_entry *b)
+static bool is_same_pod(const struct pod_entry *a, const struct pod_entry *b)
 {
-	return same(a->namespace_, b->namespace_) && same(a->pod, b->pod);
+	return is_same_pod_text(a->namespace_, b->namespace_) &&
+	       is_same_pod_text(a->pod, b->pod);
 }
 
-static bool same_container(const struct pod_entry *a, const struct pod_entry *b)
+static bool is_same_container(const struct pod_entry *a, const struct pod_entry *b)
 {
-	return same_pod(a, b) && same(a->container, b->container);
+	return is_same_pod(a, b) && is_same_pod_text(a->container, b->container);
 }
 
 static bool same_group(const struct pod_entry *a, const struct pod_entry *b)
 {
-	return same_container(a, b) && same(a->resource, b->resource) &&
+	return is_same_container(a, b) && is_same_pod_text(a->resource, b->resource) &&
 	       a->numa_node == b->numa_node && !a->dynamic && !b->dynamic;
 }
 
@@ -47,7 +48,7 @@ static size_t run_of(const struct pod_entry *v, size_t n,
 /* One ContainerDevices for the @n entries, which are of one resource and node. */
 static V1__ContainerDevices *write_devices(const struct pod_entry *v, size_t n, struct arena *a)
 {
-	struct one {
+	struct pod_device_messages {
 		V1__ContainerDevices devices;
 		V1__TopologyInfo topology;
 		V1__NUMANode node;
@@ -59,9 +60,9 @@ static V1__ContainerDevices *write_devices(const struct pod_entry *v, size_t n, 
 	if (!o || !ids)
 		return NULL;
 	for (i = 0; i < n; i++)
-		ids[i] = borrow(v[i].id);
+		ids[i] = borrow_pod_text(v[i].id);
 	v1__container_devices__init(&o->devices);
-	o->devices.resource_name = borrow(v->resource);
+	o->devices.resource_name = borrow_pod_text(v->resource);
 	o->devices.n_device_ids = n;
 	o->devices.device_ids = ids;
 	if (v->numa_node >= 0) {
@@ -79,7 +80,7 @@ static V1__ContainerDevices *write_devices(const struct pod_entry *v, size_t n, 
 /* A claim of its own for each device. */
 static V1__DynamicResource *write_dynamic(const struct pod_entry *e, struct arena *a)
 {
-	struct one {
+	struct pod_device_messages {
 		V1__DynamicResource dynamic;
 		V1__ClaimResource resource;
 		V1__ClaimResource *resources[1];
@@ -89,15 +90,15 @@ static V1__DynamicResource *write_dynamic(const struct pod_entry *e, struct aren
 		return NULL;
 	v1__dynamic_resource__init(&o->dynamic);
 	v1__claim_resource__init(&o->resource);
-	o->resource.driver_name = borrow(e->resource);
-	o->resource.device_name = borrow(e->id);
+	o->resource.driver_name = borrow_pod_text(e->resource);
+	o->resource.device_name = borrow_pod_text(e->id);
 	o->resources[0] = &o->resource;
 	o->dynamic.n_claim_resources = 1;
 	o->dynamic.claim_resources = o->resources;
 	return &o->dynamic;
 }
 
-static V1__ContainerResources *write_container(const struct pod_entry *v, size_t n,
+static V1__ContainerResources *write_container_resources(const struct pod_entry *v, size_t n,
 	struct arena *a)
 {
 	V1__ContainerResources *c = arena_alloc(a, sizeof(*c));
@@ -106,7 +107,7 @@ static V1__ContainerResources *write_container(const struct pod_entry *v, size_t
 	if (!c)
 		return NULL;
 	v1__container_resources__init(c);
-	c->name = borrow(v->container);
+	c->name = borrow_pod_text(v->container);
 	c->devices = arena_array(a, n, sizeof(*c->devices));
 	c->dynamic_resources = arena_array(a, n, sizeof(*c->dynamic_resources));
 	if (!c->devices || !c->dynamic_resources)
@@ -132,7 +133,7 @@ static V1__ContainerResources *write_container(const struct pod_entry *v, size_t
  * come before claims in it. So a container that was listed twice may be two messages again. */
 static size_t container_run(const struct pod_entry *v, size_t n)
 {
-	size_t i, len = run_of(v, n, same_container);
+	size_t i, len = run_of(v, n, is_same_container);
 
 	for (i = 1; i < len; i++)
 		if (v[i - 1].dynamic && !v[i].dynamic)
@@ -140,7 +141,8 @@ static size_t container_run(const struct pod_entry *v, size_t n)
 	return len;
 }
 
-static V1__PodResources *write_pod(const struct pod_entry *v, size_t n, struct arena *a)
+static V1__PodResources *write_pod_resources(const struct pod_entry *v, size_t n,
+	struct arena *a)
 {
 	V1__PodResources *p = arena_alloc(a, sizeof(*p));
 	size_t i, len;
@@ -148,14 +150,14 @@ static V1__PodResources *write_pod(const struct pod_entry *v, size_t n, struct a
 	if (!p)
 		return NULL;
 	v1__pod_resources__init(p);
-	p->name = borrow(v->pod);
-	p->namespace_ = borrow(v->namespace_);
+	p->name = borrow_pod_text(v->pod);
+	p->namespace_ = borrow_pod_text(v->namespace_);
 	p->containers = arena_array(a, n, sizeof(*p->containers));
 	if (!p->containers)
 		return NULL;
 	for (i = 0; i < n; i += len) {
 		len = container_run(v + i, n - i);
-		p->containers[p->n_containers] = write_container(v + i, len, a);
+		p->containers[p->n_containers] = write_container_resources(v + i, len, a);
 		if (!p->containers[p->n_containers++])
 			return NULL;
 	}
@@ -172,8 +174,8 @@ int pod_list_encode(struct buf *b, const struct pod_entry *v, size_t n, struct e
 	if (!m.pod_resources)
 		return error_nomem(err);
 	for (i = 0; i < n; i += len) {
-		len = run_of(v + i, n - i, same_pod);
-		m.pod_resources[m.n_pod_resources] = write_pod(v + i, len, a);
+		len = run_of(v + i, n - i, is_same_pod);
+		m.pod_resources[m.n_pod_resources] = write_pod_resources(v + i, len, a);
 		if (!m.pod_resources[m.n_pod_resources++])
 			return error_nomem(err);
 	}
@@ -201,7 +203,7 @@ int pod_allocatable_encode(struct buf *b, const struct pod_entry *v, size_t n,
 
 /* --- decoding --- */
 
-static int32_t first_node(const V1__TopologyInfo *t)
+static int32_t get_pod_numa_node(const V1__TopologyInfo *t)
 {
 	if (!t || t->n_nodes == 0 || t->nodes[0]->id < 0 || t->nodes[0]->id > INT32_MAX)
 		return -1;
@@ -214,7 +216,7 @@ struct sink {
 	size_t n;
 };
 
-static void read_devices(struct sink *to, const struct pod_entry *base,
+static void read_container_devices(struct sink *to, const struct pod_entry *base,
 	V1__ContainerDevices *const *v, size_t n)
 {
 	size_t i, j;
@@ -226,7 +228,7 @@ static void read_devices(struct sink *to, const struct pod_entry *base,
 			*e = *base;
 			e->resource = v[i]->resource_name;
 			e->id = v[i]->device_ids[j];
-			e->numa_node = first_node(v[i]->topology);
+			e->numa_node = get_pod_numa_node(v[i]->topology);
 		}
 		to->n += v[i]->n_device_ids;
 	}
@@ -244,7 +246,7 @@ static const char *dynamic_id(const V1__ClaimResource *r)
 	return r->device_name;
 }
 
-static void read_dynamic(struct sink *to, const struct pod_entry *base,
+static void read_dynamic_resources(struct sink *to, const struct pod_entry *base,
 	V1__DynamicResource *const *v, size_t n)
 {
 	size_t i, j;
@@ -263,7 +265,7 @@ static void read_dynamic(struct sink *to, const struct pod_entry *base,
 	}
 }
 
-static void read_list(struct sink *to, const V1__ListPodResourcesResponse *m)
+static void read_pod_list(struct sink *to, const V1__ListPodResourcesResponse *m)
 {
 	size_t i, j;
 
@@ -278,8 +280,9 @@ static void read_list(struct sink *to, const V1__ListPodResourcesResponse *m)
 				.container = c->name,
 			};
 
-			read_devices(to, &base, c->devices, c->n_devices);
-			read_dynamic(to, &base, c->dynamic_resources, c->n_dynamic_resources);
+			read_container_devices(to, &base, c->devices, c->n_devices);
+			read_dynamic_resources(to, &base, c->dynamic_resources,
+				c->n_dynamic_resources);
 		}
 	}
 }
@@ -305,10 +308,10 @@ int pod_list_decode(struct pod_entries *ret, const uint8_t *data, size_t len, st
 		    &a, err) < 0)
 		return -1;
 	m = (const V1__ListPodResourcesResponse *)base;
-	read_list(&count, m);
+	read_pod_list(&count, m);
 	if (check_count(what, &count, a, &fill.v, err) < 0)
 		return -1;
-	read_list(&fill, m);
+	read_pod_list(&fill, m);
 	*ret = (struct pod_entries){ .v = fill.v, .n = fill.n, .owner = STEAL_PTR(a) };
 	return 0;
 }
@@ -327,10 +330,10 @@ int pod_allocatable_decode(struct pod_entries *ret, const uint8_t *data, size_t 
 		    &base, &a, err) < 0)
 		return -1;
 	m = (const V1__AllocatableResourcesResponse *)base;
-	read_devices(&count, &none, m->devices, m->n_devices);
+	read_container_devices(&count, &none, m->devices, m->n_devices);
 	if (check_count(what, &count, a, &fill.v, err) < 0)
 		return -1;
-	read_devices(&fill, &none, m->devices, m->n_devices);
+	read_container_devices(&fill, &none, m->devices, m->n_devices);
 	*ret = (struct pod_entries){ .v = fill.v, .n = fill.n, .owner = STEAL_PTR(a) };
 	return 0;
 }

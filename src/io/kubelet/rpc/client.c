@@ -49,8 +49,8 @@ struct rpc_stream {
 	grpc_byte_buffer *received;
 	grpc_status_code status;
 	grpc_slice details;
-	char *local_error; /* never reached gRPC: the text for RPC_UNAVAILABLE */
-	uv_timer_t later;  /* brings it */
+	char *local_error;    /* never reached gRPC: the text for RPC_UNAVAILABLE */
+	uv_timer_t end_timer; /* brings it */
 
 	rpc_done_fn done;
 	void (*message)(void *arg, const uint8_t *data, size_t len);
@@ -99,7 +99,7 @@ static int conn_open(struct rpc_client *c, struct conn **ret, struct error *err)
 
 	if (!conn)
 		return error_nomem(err);
-	if (rpc_check_room(err) < 0 || unix_connect(c->path, &fd, err) < 0)
+	if (rpc_check_free_fds(err) < 0 || unix_connect(c->path, &fd, err) < 0)
 		return -1;
 	watch = fcntl(fd, F_DUPFD_CLOEXEC, 3);
 	if (watch < 0)
@@ -126,7 +126,7 @@ int rpc_dial(struct rpc *r, const char *path, struct rpc_client **ret, struct er
 	LIST_INIT(&c->calls);
 	memcpy(c->path, path, len + 1);
 	LIST_INSERT_HEAD(&r->clients, c, link);
-	rpc_hold(r);
+	rpc_ref(r);
 	*ret = c;
 	return 0;
 }
@@ -136,7 +136,7 @@ pid_t rpc_client_peer_pid(const struct rpc_client *c)
 	return c->conn ? unix_peer_pid(c->conn->fd) : -1;
 }
 
-static void call_free(struct rpc_stream *s)
+static void free_rpc_stream(struct rpc_stream *s)
 {
 	if (s->call)
 		grpc_call_unref(s->call);
@@ -147,12 +147,12 @@ static void call_free(struct rpc_stream *s)
 	grpc_slice_unref(s->details);
 	conn_unref(s->conn);
 	free(s->local_error);
-	rpc_let_go(s->rpc);
+	rpc_unref(s->rpc);
 	free(s);
 }
 
 /* Says the end to the owner, once. */
-static void report(struct rpc_stream *s, enum rpc_status status, const char *text,
+static void report_stream_end(struct rpc_stream *s, enum rpc_status status, const char *text,
 	const uint8_t *reply, size_t len)
 {
 	struct rpc_client *c = s->client;
@@ -179,25 +179,25 @@ static void report_received(struct rpc_stream *s)
 	char *text = grpc_slice_to_c_string(s->details);
 
 	if (s->cancelled)
-		report(s, RPC_CANCELLED, "cancelled", NULL, 0);
+		report_stream_end(s, RPC_CANCELLED, "cancelled", NULL, 0);
 	else if (status != RPC_OK || !s->unary)
-		report(s, status, text, NULL, 0);
+		report_stream_end(s, status, text, NULL, 0);
 	else if (!rpc_bytes_open(&bytes, s->received))
-		report(s, RPC_INTERNAL, "status OK without a reply", NULL, 0);
+		report_stream_end(s, RPC_INTERNAL, "status OK without a reply", NULL, 0);
 	else {
-		report(s, RPC_OK, "", bytes.data, bytes.len);
+		report_stream_end(s, RPC_OK, "", bytes.data, bytes.len);
 		rpc_bytes_close(&bytes);
 	}
 	gpr_free(text);
 }
 
 /* Without ops in flight and with the end known there is nothing more to come. */
-static void settle(struct rpc_stream *s)
+static void finish_idle_stream(struct rpc_stream *s)
 {
 	if (s->flying > 0)
 		return;
 	report_received(s);
-	call_free(s);
+	free_rpc_stream(s);
 }
 
 static void on_start(struct rpc_op *op, bool ok)
@@ -206,7 +206,7 @@ static void on_start(struct rpc_op *op, bool ok)
 
 	(void)ok; /* the status says what came of it */
 	s->flying--;
-	settle(s);
+	finish_idle_stream(s);
 }
 
 static void on_finish(struct rpc_op *op, bool ok)
@@ -215,12 +215,12 @@ static void on_finish(struct rpc_op *op, bool ok)
 
 	(void)ok;
 	s->flying--;
-	settle(s);
+	finish_idle_stream(s);
 }
 
 static void read_next(struct rpc_stream *s);
 
-static void on_read(struct rpc_op *op, bool ok)
+static void on_stream_read(struct rpc_op *op, bool ok)
 {
 	struct rpc_stream *s = OP_CONTAINER(op, struct rpc_stream, read);
 	grpc_byte_buffer *received = s->received;
@@ -237,7 +237,7 @@ static void on_read(struct rpc_op *op, bool ok)
 	}
 	if (received)
 		grpc_byte_buffer_destroy(received);
-	settle(s);
+	finish_idle_stream(s);
 }
 
 static void read_next(struct rpc_stream *s)
@@ -246,7 +246,7 @@ static void read_next(struct rpc_stream *s)
 
 	op.data.recv_message.recv_message = &s->received;
 	s->flying++;
-	rpc_start_batch(s->rpc, s->call, &op, 1, &s->read, on_read);
+	rpc_start_batch(s->rpc, s->call, &op, 1, &s->read, on_stream_read);
 }
 
 /* Fills the ops that both kinds begin with; returns how many. */
@@ -271,7 +271,7 @@ static grpc_op status_op(struct rpc_stream *s)
 	return op;
 }
 
-static void start(struct rpc_stream *s, const void *request, size_t len)
+static void start_stream_ops(struct rpc_stream *s, const void *request, size_t len)
 {
 	grpc_byte_buffer *message = rpc_bytes_new(request, len);
 	grpc_op ops[6];
@@ -294,30 +294,31 @@ static void start(struct rpc_stream *s, const void *request, size_t len)
 	grpc_byte_buffer_destroy(message);
 }
 
-static void on_later_closed(uv_handle_t *h)
+static void on_stream_end_timer_closed(uv_handle_t *h)
 {
-	call_free(h->data);
+	free_rpc_stream(h->data);
 }
 
-static void on_later(uv_timer_t *t)
+static void on_stream_end_timer(uv_timer_t *t)
 {
 	struct rpc_stream *s = t->data;
 
-	report(s, s->cancelled ? RPC_CANCELLED : RPC_UNAVAILABLE,
+	report_stream_end(s, s->cancelled ? RPC_CANCELLED : RPC_UNAVAILABLE,
 		s->cancelled ? "cancelled" : s->local_error, NULL, 0);
-	uv_close((uv_handle_t *)t, on_later_closed);
+	uv_close((uv_handle_t *)t, on_stream_end_timer_closed);
 }
 
 /* An end without gRPC still comes from the loop: a timer of no time. */
-static int end_later(struct rpc_stream *s, const struct error *why, struct error *err)
+static int end_stream_from_loop(struct rpc_stream *s, const struct error *why,
+	struct error *err)
 {
 	s->local_error = strdup(why->msg);
 	if (!s->local_error)
 		return error_nomem(err);
 	/* Neither can say no: the handle is zeroed and the callback is there. */
-	(void)uv_timer_init(s->rpc->loop, &s->later);
-	(void)uv_timer_start(&s->later, on_later, 0, 0);
-	s->later.data = s;
+	(void)uv_timer_init(s->rpc->loop, &s->end_timer);
+	(void)uv_timer_start(&s->end_timer, on_stream_end_timer, 0, 0);
+	s->end_timer.data = s;
 	return 0;
 }
 
@@ -352,7 +353,7 @@ static int call_new(struct rpc_client *c, const char *method, size_t len, uint64
 	grpc_metadata_array_init(&s->headers);
 	grpc_metadata_array_init(&s->trailers);
 	LIST_INSERT_HEAD(&c->calls, s, link);
-	rpc_hold(s->rpc);
+	rpc_ref(s->rpc);
 
 	if (connect_client(c, why) == 0) {
 		grpc_slice path = grpc_slice_from_copied_string(method);
@@ -371,16 +372,16 @@ static int call_new(struct rpc_client *c, const char *method, size_t len, uint64
 }
 
 /* Sends it off, or lets it end soon because nobody is there. */
-static int call_go(struct rpc_stream *s, const void *request, size_t len,
+static int send_rpc_call(struct rpc_stream *s, const void *request, size_t len,
 	const struct error *why, struct error *err)
 {
 	if (s->call) {
-		start(s, request, len);
+		start_stream_ops(s, request, len);
 		return 0;
 	}
-	if (end_later(s, why, err) < 0) {
+	if (end_stream_from_loop(s, why, err) < 0) {
 		LIST_REMOVE(s, link);
-		call_free(s);
+		free_rpc_stream(s);
 		return -1;
 	}
 	return 0;
@@ -397,7 +398,7 @@ int rpc_invoke(struct rpc_client *c, const char *method, const void *request, si
 	s->unary = true;
 	s->done = done;
 	s->arg = arg;
-	return call_go(s, request, len, &why, err);
+	return send_rpc_call(s, request, len, &why, err);
 }
 
 int rpc_stream_open(struct rpc_client *c, const char *method, const void *request, size_t len,
@@ -413,7 +414,7 @@ int rpc_stream_open(struct rpc_client *c, const char *method, const void *reques
 	s->message = message;
 	s->end = end;
 	s->arg = arg;
-	if (call_go(s, request, len, &why, err) < 0)
+	if (send_rpc_call(s, request, len, &why, err) < 0)
 		return -1;
 	*ret = s;
 	return 0;
@@ -436,9 +437,9 @@ void rpc_client_close(struct rpc_client *c)
 	LIST_REMOVE(c, link);
 	while ((s = LIST_FIRST(&c->calls))) {
 		rpc_stream_cancel(s);
-		report(s, RPC_CANCELLED, "cancelled", NULL, 0);
+		report_stream_end(s, RPC_CANCELLED, "cancelled", NULL, 0);
 	}
 	conn_unref(c->conn);
-	rpc_let_go(c->rpc);
+	rpc_unref(c->rpc);
 	free(c);
 }

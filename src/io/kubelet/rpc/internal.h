@@ -27,7 +27,7 @@
  * Before anything of gRPC is made: it aborts the process where it finds no descriptor for its own use, at
  * its first server or channel and whenever it starts its threads again. ERR_LIMIT: there are too few left.
  */
-int rpc_check_room(struct error *err) MUST_USE;
+int rpc_check_free_fds(struct error *err) MUST_USE;
 
 struct rpc_op {
 	struct rpc_op *next;
@@ -46,7 +46,7 @@ struct rpc {
 	struct rpc_op *first, **last;
 
 	unsigned armed; /* ops that gRPC has */
-	unsigned held;  /* objects and handles that are not gone yet; see rpc_hold() */
+	unsigned refs;  /* objects and handles that are not gone yet; see rpc_ref() */
 	LIST_HEAD(, rpc_server) servers;
 	LIST_HEAD(, rpc_client) clients;
 	LIST_HEAD(, rpc_call) orphans; /* unary calls that outlived their server, unanswered */

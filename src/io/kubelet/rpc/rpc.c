@@ -13,7 +13,7 @@
 #include "lib/base/log.h"
 #include "io/kubelet/rpc/internal.h"
 
-#define ROOM_FDS 16 /* gRPC opens some 8 for itself, at the first server or channel */
+#define RPC_FREE_FDS 16 /* gRPC opens some 8 for itself, at the first server or channel */
 
 /* gRPC writes to stderr by itself; its lines are about its own inside. */
 static void on_grpc_log(gpr_log_func_args *args)
@@ -21,7 +21,7 @@ static void on_grpc_log(gpr_log_func_args *args)
 	log_debug("grpc", LOG_STR("message", args->message));
 }
 
-static void post(struct rpc *r, struct rpc_op *op, bool ok)
+static void post_finished_op(struct rpc *r, struct rpc_op *op, bool ok)
 {
 	bool was_empty;
 
@@ -36,7 +36,7 @@ static void post(struct rpc *r, struct rpc_op *op, bool ok)
 		(void)uv_async_send(&r->async);
 }
 
-static void *pump(void *arg)
+static void *run_rpc_pump(void *arg)
 {
 	struct rpc *r = arg;
 
@@ -47,11 +47,11 @@ static void *pump(void *arg)
 		if (ev.type == GRPC_QUEUE_SHUTDOWN)
 			return NULL;
 		if (ev.type == GRPC_OP_COMPLETE)
-			post(r, ev.tag, ev.success != 0);
+			post_finished_op(r, ev.tag, ev.success != 0);
 	}
 }
 
-static void drain(uv_async_t *async)
+static void on_rpc_ops_finished(uv_async_t *async)
 {
 	struct rpc *r = async->data;
 	struct rpc_op *op, *next;
@@ -91,7 +91,7 @@ void rpc_start_batch(struct rpc *r, grpc_call *call, const grpc_op *ops, size_t 
 	if (e != GRPC_CALL_OK) {
 		log_debug("grpc refused a batch",
 			LOG_STR("reason", grpc_call_error_to_string(e)));
-		post(r, op, false);
+		post_finished_op(r, op, false);
 	}
 }
 
@@ -100,14 +100,14 @@ uv_loop_t *rpc_loop(const struct rpc *r)
 	return r->loop;
 }
 
-void rpc_hold(struct rpc *r)
+void rpc_ref(struct rpc *r)
 {
-	r->held++;
+	r->refs++;
 }
 
-void rpc_let_go(struct rpc *r)
+void rpc_unref(struct rpc *r)
 {
-	r->held--;
+	r->refs--;
 }
 
 grpc_byte_buffer *rpc_bytes_new(const void *data, size_t len)
@@ -145,7 +145,7 @@ static void on_async_closed(uv_handle_t *h)
 }
 
 /* The queue is empty and nothing is armed. */
-static struct rpc *destroy(struct rpc *r)
+static struct rpc *free_rpc(struct rpc *r)
 {
 	if (r->cq) {
 		grpc_completion_queue_shutdown(r->cq);
@@ -173,13 +173,13 @@ static struct rpc *destroy(struct rpc *r)
 	return NULL;
 }
 
-int rpc_check_room(struct error *err)
+int rpc_check_free_fds(struct error *err)
 {
-	if (fd_has_room(ROOM_FDS))
+	if (fd_has_free(RPC_FREE_FDS))
 		return 0;
 	return error_set(err, ERR_LIMIT,
 		"gRPC needs %d free file descriptors; RLIMIT_NOFILE (ulimit -n) is %u",
-		ROOM_FDS, fd_limit());
+		RPC_FREE_FDS, fd_limit());
 }
 
 int rpc_new(struct rpc **ret, uv_loop_t *loop, struct error *err)
@@ -188,7 +188,7 @@ int rpc_new(struct rpc **ret, uv_loop_t *loop, struct error *err)
 	sigset_t all, old;
 	int e;
 
-	if (rpc_check_room(err) < 0)
+	if (rpc_check_free_fds(err) < 0)
 		return -1;
 	r = calloc(1, sizeof(*r));
 	if (!r)
@@ -208,16 +208,16 @@ int rpc_new(struct rpc **ret, uv_loop_t *loop, struct error *err)
 	r->client_credentials = grpc_insecure_credentials_create();
 	r->server_credentials = grpc_insecure_server_credentials_create();
 	r->cq = grpc_completion_queue_create_for_next(NULL);
-	e = -uv_async_init(loop, &r->async, drain);
+	e = -uv_async_init(loop, &r->async, on_rpc_ops_finished);
 	if (e == 0) {
 		r->async.data = r;
 		r->async_open = true;
 		uv_unref((uv_handle_t *)&r->async);
-		e = pthread_create(&r->pump, NULL, pump, r);
+		e = pthread_create(&r->pump, NULL, run_rpc_pump, r);
 	}
 	(void)pthread_sigmask(SIG_SETMASK, &old, NULL);
 	if (e != 0) {
-		(void)destroy(r);
+		(void)free_rpc(r);
 		return error_sys(err, e, "start the gRPC thread");
 	}
 	r->pump_runs = true;
@@ -240,11 +240,11 @@ struct rpc *rpc_free(struct rpc *r)
 			rpc_server_close(s);
 		while ((c = LIST_FIRST(&r->clients)))
 			rpc_client_close(c);
-		if (r->armed == 0 && r->held == 0)
+		if (r->armed == 0 && r->refs == 0)
 			break;
 		(void)uv_run(r->loop, UV_RUN_ONCE);
 	}
 	while ((call = LIST_FIRST(&r->orphans)))
 		rpc_call_free_orphan(call);
-	return destroy(r);
+	return free_rpc(r);
 }

@@ -56,8 +56,8 @@ struct rpc *rpc_free(struct rpc *r);
 uv_loop_t *rpc_loop(const struct rpc *r);
 
 /* rpc_free() runs the loop until everything that was held is let go. */
-void rpc_hold(struct rpc *r);
-void rpc_let_go(struct rpc *r);
+void rpc_ref(struct rpc *r);
+void rpc_unref(struct rpc *r);
 
 /* --- server --- */
 
@@ -84,10 +84,10 @@ void rpc_server_close(struct rpc_server *s);
 
 /*
  * Is the socket file still ours? If it was deleted, or is somebody's dead one, listens anew under
- * the same path; connections that are open stay. Returns 0, or RPC_LISTENS_ANEW if there was
+ * the same path; connections that are open stay. Returns 0, or RPC_RELISTENED if there was
  * something to do. ERR_EXISTS: another process serves the path now.
  */
-#define RPC_LISTENS_ANEW 1
+#define RPC_RELISTENED 1
 int rpc_server_relisten(struct rpc_server *s, struct error *err) MUST_USE;
 
 /* Connections whose other end has not hung up. */

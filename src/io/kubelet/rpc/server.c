@@ -105,7 +105,7 @@ static void server_unref(struct rpc_server *s)
 {
 	if (--s->refs > 0)
 		return;
-	rpc_let_go(s->rpc);
+	rpc_unref(s->rpc);
 	free(s->path);
 	free(s);
 }
@@ -136,7 +136,7 @@ static void call_clear(struct rpc_call *c)
 	c->waiting = NULL;
 }
 
-static void call_free(struct rpc_call *c)
+static void free_rpc_call(struct rpc_call *c)
 {
 	call_clear(c);
 	grpc_metadata_array_destroy(&c->metadata);
@@ -148,12 +148,12 @@ static void call_free(struct rpc_call *c)
 void rpc_call_free_orphan(struct rpc_call *c)
 {
 	LIST_REMOVE(c, link);
-	call_free(c);
+	free_rpc_call(c);
 }
 
 /* Frees the call when nobody can touch it any more; a unary one that the owner still has to answer
  * stays as a shell without anything of gRPC's, because a server cannot end before its calls. */
-static void settle(struct rpc_call *c)
+static void release_idle_call(struct rpc_call *c)
 {
 	struct rpc_server *s = c->server;
 	struct peer *p = c->peer;
@@ -169,7 +169,7 @@ static void settle(struct rpc_call *c)
 		call_clear(c);
 		LIST_INSERT_HEAD(&c->rpc->orphans, c, link);
 	} else {
-		call_free(c);
+		free_rpc_call(c);
 	}
 	wait_for_calls(p);
 	peer_unref(p);
@@ -210,15 +210,15 @@ static void on_sent(struct rpc_op *op, bool ok)
 
 	c->flying--;
 	c->sending = false;
-	/* Not ok: the peer has gone, which on_closed() tells the owner. */
+	/* Not ok: the peer has gone, which on_call_closed() tells the owner. */
 	if (ok && !c->gone && !c->finished && (c->waiting || c->finish))
 		send_batch(c, STEAL_PTR(c->waiting));
-	settle(c);
+	release_idle_call(c);
 }
 
 /* The owner's part ends: the call is the library's from here on. */
-static void finish(struct rpc_call *c, grpc_byte_buffer *message, enum rpc_status status,
-	const char *text)
+static void finish_rpc_call(struct rpc_call *c, grpc_byte_buffer *message,
+	enum rpc_status status, const char *text)
 {
 	c->given = false;
 	if (!c->server) { /* an orphan: nobody listens */
@@ -238,7 +238,7 @@ static void finish(struct rpc_call *c, grpc_byte_buffer *message, enum rpc_statu
 	}
 	if (!c->gone && !c->sending && !c->server->closed)
 		send_batch(c, STEAL_PTR(c->waiting));
-	settle(c);
+	release_idle_call(c);
 }
 
 void rpc_reply(struct rpc_call *c, const void *message, size_t len)
@@ -247,18 +247,18 @@ void rpc_reply(struct rpc_call *c, const void *message, size_t len)
 		rpc_reply_error(c, RPC_RESOURCE_EXHAUSTED,
 			"reply is longer than RPC_MESSAGE_MAX");
 	else
-		finish(c, rpc_bytes_new(message, len), RPC_OK, NULL);
+		finish_rpc_call(c, rpc_bytes_new(message, len), RPC_OK, NULL);
 }
 
 void rpc_reply_error(struct rpc_call *c, enum rpc_status status, const char *text)
 {
-	finish(c, NULL, status == RPC_OK ? RPC_INTERNAL : status, text);
+	finish_rpc_call(c, NULL, status == RPC_OK ? RPC_INTERNAL : status, text);
 }
 
 void rpc_stream_finish(struct rpc_call *c, enum rpc_status status, const char *text)
 {
 	c->on_end = NULL;
-	finish(c, NULL, status, text);
+	finish_rpc_call(c, NULL, status, text);
 }
 
 void rpc_stream_send(struct rpc_call *c, const void *message, size_t len)
@@ -297,7 +297,7 @@ static void end_stream(struct rpc_call *c)
 		on_end(c, c->on_end_arg);
 }
 
-static void on_closed(struct rpc_op *op, bool ok)
+static void on_call_closed(struct rpc_op *op, bool ok)
 {
 	struct rpc_call *c = OP_CONTAINER(op, struct rpc_call, close);
 
@@ -305,29 +305,29 @@ static void on_closed(struct rpc_op *op, bool ok)
 	c->gone = true; /* or it has our status */
 	end_stream(c);
 	c->flying--;
-	settle(c);
+	release_idle_call(c);
 }
 
-static void serve_call(struct rpc_call *c)
+static void handle_rpc_call(struct rpc_call *c)
 {
 	struct rpc_bytes request;
 	grpc_op op = { .op = GRPC_OP_RECV_CLOSE_ON_SERVER };
 
 	op.data.recv_close_on_server.cancelled = &c->cancelled;
 	c->flying++;
-	rpc_start_batch(c->rpc, c->grpc, &op, 1, &c->close, on_closed);
+	rpc_start_batch(c->rpc, c->grpc, &op, 1, &c->close, on_call_closed);
 	if (!c->method) {
-		finish(c, NULL, RPC_UNIMPLEMENTED, "unknown method");
+		finish_rpc_call(c, NULL, RPC_UNIMPLEMENTED, "unknown method");
 	} else if (!rpc_bytes_open(&request, c->payload)) {
 		/* Too long, or none: gRPC has cancelled the call or will. */
-		finish(c, NULL, RPC_INVALID_ARGUMENT, "no request message");
+		finish_rpc_call(c, NULL, RPC_INVALID_ARGUMENT, "no request message");
 	} else {
 		c->given = true;
 		c->flying++; /* so that it survives its own end in the handler */
 		c->method->handle(c, request.data, request.len, c->server->arg);
 		c->flying--;
 		rpc_bytes_close(&request);
-		settle(c);
+		release_idle_call(c);
 	}
 }
 
@@ -338,17 +338,17 @@ static void on_arrived(struct rpc_op *op, bool ok)
 
 	c->slot->waiting = false;
 	if (!ok) { /* the connection is closing */
-		call_free(c);
+		free_rpc_call(c);
 		peer_unref(p);
 		return;
 	}
 	LIST_INSERT_HEAD(&c->server->calls, c, link);
 	if (p->closing) {
-		settle(c);
+		release_idle_call(c);
 		return;
 	}
 	wait_for_calls(p);
-	serve_call(c);
+	handle_rpc_call(c);
 }
 
 static void wait_for_call(struct slot *slot)
@@ -540,14 +540,14 @@ static void on_acceptable(uv_poll_t *poll, int status, int events)
 	}
 }
 
-static void on_listener_closed(uv_handle_t *h)
+static void on_rpc_listener_closed(uv_handle_t *h)
 {
 	struct listener *l = h->data;
 
 	if (--l->handles > 0)
 		return;
 	(void)close(l->fd);
-	rpc_let_go(l->rpc);
+	rpc_unref(l->rpc);
 	free(l);
 }
 
@@ -556,8 +556,8 @@ static void listener_close(struct listener *l)
 	if (!l)
 		return;
 	l->server = NULL;
-	uv_close((uv_handle_t *)&l->poll, on_listener_closed);
-	uv_close((uv_handle_t *)&l->pause, on_listener_closed);
+	uv_close((uv_handle_t *)&l->poll, on_rpc_listener_closed);
+	uv_close((uv_handle_t *)&l->pause, on_rpc_listener_closed);
 }
 
 /* Opens the socket of @s and watches it. Replaces s->listener. */
@@ -583,7 +583,7 @@ static int listen_at_path(struct rpc_server *s, struct error *err)
 	l->handles = 2;
 	l->poll.data = l->pause.data = l;
 	l->server = s;
-	rpc_hold(s->rpc);
+	rpc_ref(s->rpc);
 	listener_start(l);
 
 	listener_close(s->listener);
@@ -600,7 +600,7 @@ int rpc_server_relisten(struct rpc_server *s, struct error *err)
 		return error_set(err, ERR_CANCELLED, "server of '%s' is closed", s->path);
 	if (file_id_get(s->path, &now) && file_id_equal(&now, &s->id))
 		return 0;
-	return listen_at_path(s, err) < 0 ? -1 : RPC_LISTENS_ANEW;
+	return listen_at_path(s, err) < 0 ? -1 : RPC_RELISTENED;
 }
 
 unsigned rpc_server_peers(const struct rpc_server *s)
@@ -641,7 +641,7 @@ again:
 			c->flying++;
 			end_stream(c);
 			c->flying--;
-			settle(c);
+			release_idle_call(c);
 			goto again;
 		}
 	}
@@ -653,7 +653,7 @@ int rpc_serve(struct rpc *r, const char *path, const struct rpc_method *methods,
 {
 	struct rpc_server *s;
 
-	if (unix_path_check(path, err) < 0 || rpc_check_room(err) < 0)
+	if (unix_path_check(path, err) < 0 || rpc_check_free_fds(err) < 0)
 		return -1;
 	s = calloc(1, sizeof(*s));
 	if (!s || !(s->path = strdup(path))) {
@@ -668,7 +668,7 @@ int rpc_serve(struct rpc *r, const char *path, const struct rpc_method *methods,
 	LIST_INIT(&s->calls);
 	LIST_INIT(&s->peers);
 	LIST_INSERT_HEAD(&r->servers, s, link);
-	rpc_hold(r);
+	rpc_ref(r);
 	if (listen_at_path(s, err) < 0) {
 		rpc_server_close(s);
 		return -1;

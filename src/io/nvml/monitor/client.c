@@ -33,7 +33,7 @@
 /* How often to look at the event thread alone. */
 #define IDLE_PERIOD_NS (2 * NS_PER_SEC)
 
-static int copy_text(char **to, const char *from, struct error *err)
+static int copy_client_path(char **to, const char *from, struct error *err)
 {
 	if (!from || !from[0])
 		return 0;
@@ -41,42 +41,42 @@ static int copy_text(char **to, const char *from, struct error *err)
 	return *to ? 0 : error_nomem(err);
 }
 
-int client_init(struct client *c, const struct gpu_monitor_options *options, bool events,
+int client_init(struct nvml_client *c, const struct gpu_monitor_options *options, bool events,
 	struct error *err)
 {
-	*c = (struct client){ .sock = -1, .events = events };
+	*c = (struct nvml_client){ .sock = -1, .events = events };
 	c->call_timeout_ns =
 		options->call_timeout_ns ? options->call_timeout_ns : CALL_TIMEOUT_NS;
 	c->stuck_retry_ns = options->stuck_retry_ns ? options->stuck_retry_ns : STUCK_RETRY_NS;
-	if (copy_text(&c->nvml_path, options->nvml_path, err) < 0 ||
-		copy_text(&c->driver_root, options->driver_root, err) < 0 ||
-		copy_text(&c->sysfs_root, options->sysfs_root, err) < 0 ||
-		copy_text(&c->procfs_root, options->procfs_root, err) < 0 ||
-		copy_text(&c->worker_path, options->worker_path, err) < 0) {
+	if (copy_client_path(&c->nvml_path, options->nvml_path, err) < 0 ||
+		copy_client_path(&c->driver_root, options->driver_root, err) < 0 ||
+		copy_client_path(&c->sysfs_root, options->sysfs_root, err) < 0 ||
+		copy_client_path(&c->procfs_root, options->procfs_root, err) < 0 ||
+		copy_client_path(&c->worker_path, options->worker_path, err) < 0) {
 		client_fini(c);
 		return -1;
 	}
 	return 0;
 }
 
-void client_fini(struct client *c)
+void client_fini(struct nvml_client *c)
 {
 	client_kill(c);
 	(void)client_reap(c);
 	while (c->n_ended > 0)
 		free(c->ended[--c->n_ended]);
-	look_fini(&c->look);
+	probe_round_fini(&c->round);
 	free(c->nvml_path);
 	free(c->driver_root);
 	free(c->sysfs_root);
 	free(c->procfs_root);
 	free(c->worker_path);
-	*c = (struct client){ .sock = -1 };
+	*c = (struct nvml_client){ .sock = -1 };
 }
 
 /* ---- start ------------------------------------------------------------------------------------ */
 
-static int find_worker(const struct client *c, char ret[PATH_MAX], struct error *err)
+static int find_worker(const struct nvml_client *c, char ret[PATH_MAX], struct error *err)
 {
 	if (!c->worker_path)
 		return libexec_find(ret, WORKER_NAME, "io/nvml/worker", err);
@@ -98,7 +98,8 @@ static int move_up(int *fd, struct error *err)
 	return 0;
 }
 
-static int spawn(const struct client *c, int sock, int crumbs, pid_t *ret, struct error *err)
+static int spawn_nvml_worker(const struct nvml_client *c, int sock, int crumbs, pid_t *ret,
+	struct error *err)
 {
 	char path[PATH_MAX];
 	const char *words[12];
@@ -168,7 +169,7 @@ static int make_crumbs(struct worker_crumbs **ret, int *ret_fd, struct error *er
 	return 0;
 }
 
-int client_start(struct client *c, uint64_t now_ns, struct error *err)
+int client_start(struct nvml_client *c, uint64_t now_ns, struct error *err)
 {
 	CLEANUP(closep) int ours = -1;
 	CLEANUP(closep) int theirs = -1;
@@ -188,7 +189,7 @@ int client_start(struct client *c, uint64_t now_ns, struct error *err)
 	if (make_crumbs(&c->crumbs, &page, err) < 0)
 		return -1;
 	if (move_up(&theirs, err) < 0 || move_up(&page, err) < 0 ||
-		spawn(c, theirs, page, &c->pid, err) < 0) {
+		spawn_nvml_worker(c, theirs, page, &c->pid, err) < 0) {
 		(void)munmap(c->crumbs, sizeof *c->crumbs);
 		c->crumbs = NULL;
 		c->pid = 0;
@@ -199,20 +200,21 @@ int client_start(struct client *c, uint64_t now_ns, struct error *err)
 	return client_probe(c, now_ns, err);
 }
 
-int client_probe(struct client *c, uint64_t now_ns, struct error *err)
+int client_probe(struct nvml_client *c, uint64_t now_ns, struct error *err)
 {
 	union worker_msg m;
 
 	/* A GPU that still holds a worker in the kernel would only hold the next one as well. */
 	for (size_t i = 0; i < c->n_ended; i++) {
 		for (uint32_t g = 0; g < GPU_NODE_MAX; g++) {
-			struct look_mark *mark = &c->look.marks[g];
+			struct probe_round_mark *mark = &c->round.marks[g];
 
-			if (c->ended[i]->held[g] && mark->stuck && mark->retry_at_ns <= now_ns)
+			if (c->ended[i]->hung_on[g] && mark->stuck &&
+				mark->retry_at_ns <= now_ns)
 				mark->retry_at_ns = now_ns + c->stuck_retry_ns;
 		}
 	}
-	look_start(&c->look, now_ns, &m.probe);
+	probe_round_start(&c->round, now_ns, &m.probe);
 	for (size_t i = 0; i < WORKER_SLOT_COUNT_; i++)
 		c->watch[i].still_ns = c->watch[i].gpu_ns = 0;
 	c->checked_at_ns = now_ns;
@@ -225,14 +227,15 @@ int client_probe(struct client *c, uint64_t now_ns, struct error *err)
 }
 
 /* Something is asked for, and the worker's first thread must come on with it. */
-static bool is_asked(const struct client *c)
+static bool has_pending_request(const struct nvml_client *c)
 {
-	return c->look.active || c->reading || c->sampling;
+	return c->round.active || c->reading || c->sampling;
 }
 
-static int ask(struct client *c, const union worker_msg *m, uint64_t now_ns, struct error *err)
+static int send_worker_request(struct nvml_client *c, const union worker_msg *m,
+	uint64_t now_ns, struct error *err)
 {
-	if (!is_asked(c)) {
+	if (!has_pending_request(c)) {
 		for (size_t i = 0; i < WORKER_SLOT_COUNT_; i++)
 			c->watch[i].still_ns = c->watch[i].gpu_ns = 0;
 		c->checked_at_ns = now_ns;
@@ -243,27 +246,27 @@ static int ask(struct client *c, const union worker_msg *m, uint64_t now_ns, str
 	return error_sys(err, errno, "ask the NVML worker");
 }
 
-int client_read(struct client *c, uint32_t seq, const uint16_t *gpus, uint32_t n,
+int client_read(struct nvml_client *c, uint32_t seq, const uint16_t *gpus, uint32_t n,
 	uint64_t now_ns, struct error *err)
 {
 	union worker_msg m = { .read = { .seq = seq, .n = n } };
 
 	memcpy(m.read.gpus, gpus, n * sizeof m.read.gpus[0]);
 	worker_head(&m.head, WORKER_READ);
-	if (ask(c, &m, now_ns, err) < 0)
+	if (send_worker_request(c, &m, now_ns, err) < 0)
 		return -1;
 	c->reading = true;
 	return 0;
 }
 
-int client_sample(struct client *c, uint32_t seq, const uint64_t *wanted, uint64_t interval_ns,
-	uint64_t now_ns, struct error *err)
+int client_sample(struct nvml_client *c, uint32_t seq, const uint64_t *wanted,
+	uint64_t interval_ns, uint64_t now_ns, struct error *err)
 {
 	union worker_msg m = { .sample = { .seq = seq, .interval_ns = interval_ns } };
 
 	memcpy(m.sample.wanted, wanted, sizeof m.sample.wanted);
 	worker_head(&m.head, WORKER_SAMPLE);
-	if (ask(c, &m, now_ns, err) < 0)
+	if (send_worker_request(c, &m, now_ns, err) < 0)
 		return -1;
 	c->sampling = true;
 	return 0;
@@ -271,7 +274,7 @@ int client_sample(struct client *c, uint32_t seq, const uint64_t *wanted, uint64
 
 /* ---- messages --------------------------------------------------------------------------------- */
 
-int client_receive(struct client *c, enum client_news *ret_news, union worker_msg *ret,
+int client_receive(struct nvml_client *c, enum client_news *ret_news, union worker_msg *ret,
 	struct error *err)
 {
 	ssize_t n;
@@ -295,8 +298,8 @@ int client_receive(struct client *c, enum client_news *ret_news, union worker_ms
 	case WORKER_XID:
 		*ret_news = CLIENT_XID;
 		return 0;
-	case WORKER_LOOK:
-		*ret_news = CLIENT_LOOK;
+	case WORKER_PROBE_HINT:
+		*ret_news = CLIENT_PROBE_HINT;
 		return 0;
 	case WORKER_REINIT:
 		*ret_news = CLIENT_REINIT;
@@ -311,7 +314,7 @@ int client_receive(struct client *c, enum client_news *ret_news, union worker_ms
 		c->reading = false;
 		*ret_news = CLIENT_READ_END;
 		return 0;
-	case WORKER_UNIT:
+	case WORKER_DEVICE:
 	case WORKER_VALUES:
 	case WORKER_TEXTS:
 	case WORKER_USERS:
@@ -331,7 +334,7 @@ int client_receive(struct client *c, enum client_news *ret_news, union worker_ms
 	case WORKER_END:
 	case WORKER_TYPE_COUNT_:
 	default:
-		r = look_feed(&c->look, ret, err);
+		r = probe_round_feed(&c->round, ret, err);
 		if (r < 0)
 			return -1;
 		*ret_news = r > 0 ? CLIENT_INVENTORY : CLIENT_MORE;
@@ -341,17 +344,17 @@ int client_receive(struct client *c, enum client_news *ret_news, union worker_ms
 
 /* ---- breadcrumbs ------------------------------------------------------------------------------ */
 
-uint64_t client_period_ns(const struct client *c)
+uint64_t client_period_ns(const struct nvml_client *c)
 {
 	uint64_t period = c->call_timeout_ns / 8;
 
-	if (!is_asked(c) && period < IDLE_PERIOD_NS)
+	if (!has_pending_request(c) && period < IDLE_PERIOD_NS)
 		return IDLE_PERIOD_NS;
 	return period < NS_PER_MS ? NS_PER_MS : period;
 }
 
 /* 0: what the thread does now may last. */
-static uint64_t limit_ns(const struct client *c, enum worker_slot slot, unsigned step)
+static uint64_t limit_ns(const struct nvml_client *c, enum worker_slot slot, unsigned step)
 {
 	switch (step) {
 	case WORKER_STEP_NONE:
@@ -380,13 +383,13 @@ static struct worker_crumb crumb_of(uint64_t v)
 	return worker_crumb_unpack(v);
 }
 
-static bool on_gpu(struct worker_crumb b)
+static bool is_gpu_crumb(struct worker_crumb b)
 {
 	return b.gpu < GPU_NODE_MAX && b.step != WORKER_STEP_NONE;
 }
 
-static void hung(struct client *c, struct worker_crumb b, bool one_call, uint64_t now_ns,
-	struct error *err)
+static void mark_hung_worker(struct nvml_client *c, struct worker_crumb b, bool one_call,
+	uint64_t now_ns, struct error *err)
 {
 	const char *step = worker_step_name(b.step);
 	char age[TIME_AGE_MAX];
@@ -397,12 +400,12 @@ static void hung(struct client *c, struct worker_crumb b, bool one_call, uint64_
 	else
 		(void)error_set(err, ERR_TIMEOUT, "its calls take more than %s, the last is %s",
 			age, step);
-	c->hung_gpu = on_gpu(b);
+	c->hung_gpu = is_gpu_crumb(b);
 	if (c->hung_gpu)
-		look_mark_stuck(&c->look, b.gpu, now_ns + c->stuck_retry_ns, err->msg);
+		probe_round_mark_stuck(&c->round, b.gpu, now_ns + c->stuck_retry_ns, err->msg);
 }
 
-bool client_check(struct client *c, uint64_t now_ns, struct error *err)
+bool client_check(struct nvml_client *c, uint64_t now_ns, struct error *err)
 {
 	uint64_t dt = now_ns - c->checked_at_ns;
 	uint64_t most = 2 * client_period_ns(c);
@@ -419,16 +422,16 @@ bool client_check(struct client *c, uint64_t now_ns, struct error *err)
 		uint64_t v = atomic_load_explicit(&c->crumbs->slot[i], memory_order_acquire);
 		struct worker_crumb b = crumb_of(v), before = crumb_of(w->crumb);
 		uint64_t limit = limit_ns(c, (enum worker_slot)i, b.step);
-		bool waits = i == WORKER_SLOT_PROBE && !is_asked(c);
+		bool waits = i == WORKER_SLOT_PROBE && !has_pending_request(c);
 
 		w->still_ns = v == w->crumb ? w->still_ns + dt : 0;
-		w->gpu_ns = on_gpu(b) && b.gpu == before.gpu ? w->gpu_ns + dt : 0;
+		w->gpu_ns = is_gpu_crumb(b) && b.gpu == before.gpu ? w->gpu_ns + dt : 0;
 		w->crumb = v;
 		if (waits || limit == 0)
 			continue;
 		if (w->still_ns >= limit ||
 			w->gpu_ns >= (uint64_t)GPU_FACTOR * c->call_timeout_ns) {
-			hung(c, b, w->still_ns >= limit, now_ns, err);
+			mark_hung_worker(c, b, w->still_ns >= limit, now_ns, err);
 			return true;
 		}
 	}
@@ -437,7 +440,7 @@ bool client_check(struct client *c, uint64_t now_ns, struct error *err)
 
 /* ---- end -------------------------------------------------------------------------------------- */
 
-static void close_all(struct client *c)
+static void close_worker_channels(struct nvml_client *c)
 {
 	for (size_t i = 0; i < WORKER_SLOT_COUNT_ && c->crumbs; i++)
 		c->last_crumbs[i] =
@@ -449,15 +452,15 @@ static void close_all(struct client *c)
 		(void)close(c->sock);
 	c->sock = -1;
 	c->reading = c->sampling = false;
-	look_abandon(&c->look);
+	probe_round_abandon(&c->round);
 }
 
-void client_kill(struct client *c)
+void client_kill(struct nvml_client *c)
 {
 	struct client_ended *e;
 	struct worker_crumb b;
 
-	close_all(c);
+	close_worker_channels(c);
 	if (c->pid <= 0)
 		return;
 	(void)kill(c->pid, SIGKILL);
@@ -467,8 +470,8 @@ void client_kill(struct client *c)
 		if (e && c->n_ended < CLIENT_ENDED_MAX) {
 			e->pid = c->pid;
 			b = crumb_of(c->last_crumbs[WORKER_SLOT_PROBE]);
-			if (on_gpu(b))
-				e->held[b.gpu] = true;
+			if (is_gpu_crumb(b))
+				e->hung_on[b.gpu] = true;
 			c->ended[c->n_ended++] = e;
 		} else {
 			free(e);
@@ -477,7 +480,7 @@ void client_kill(struct client *c)
 	c->pid = 0;
 }
 
-bool client_reap(struct client *c)
+bool client_reap(struct nvml_client *c)
 {
 	for (size_t i = 0; i < c->n_ended;) {
 		if (waitpid(c->ended[i]->pid, NULL, WNOHANG) == 0) {
@@ -490,14 +493,14 @@ bool client_reap(struct client *c)
 	return c->n_ended == 0;
 }
 
-bool client_collect(struct client *c, int *ret_status)
+bool client_collect(struct nvml_client *c, int *ret_status)
 {
 	int status = 0;
 
 	if (c->pid <= 0 || waitpid(c->pid, &status, WNOHANG) == 0)
 		return false;
 	c->pid = 0;
-	close_all(c);
+	close_worker_channels(c);
 	*ret_status = status;
 	return true;
 }
@@ -513,26 +516,26 @@ bool client_status_text(int status, char *ret, size_t cap)
 	return WTERMSIG(status) != SIGKILL && WTERMSIG(status) != SIGTERM;
 }
 
-bool client_crashed(struct client *c, const char *how, bool blame, uint64_t now_ns,
+bool client_crashed(struct nvml_client *c, const char *how, bool blame, uint64_t now_ns,
 	struct error *err)
 {
 	struct worker_crumb b = crumb_of(c->last_crumbs[WORKER_SLOT_PROBE]);
 	struct worker_crumb events = crumb_of(c->last_crumbs[WORKER_SLOT_EVENTS]);
-	struct look_mark *m;
+	struct probe_round_mark *m;
 
 	/* One of the two threads did it; a call on a GPU is the more likely one. */
-	if (b.step == WORKER_STEP_NONE || (!on_gpu(b) && on_gpu(events)))
+	if (b.step == WORKER_STEP_NONE || (!is_gpu_crumb(b) && is_gpu_crumb(events)))
 		b = events;
 	if (b.step == WORKER_STEP_NONE)
 		(void)error_set(err, ERR_UNAVAILABLE, "the NVML worker %s", how);
 	else
 		(void)error_set(err, ERR_UNAVAILABLE, "the NVML worker %s in %s", how,
 			worker_step_name(b.step));
-	if (!blame || !on_gpu(b))
+	if (!blame || !is_gpu_crumb(b))
 		return false;
-	m = &c->look.marks[b.gpu];
+	m = &c->round.marks[b.gpu];
 	if (m->stuck || ++m->crashes < 2)
 		return false;
-	look_mark_stuck(&c->look, b.gpu, now_ns + c->stuck_retry_ns, err->msg);
+	probe_round_mark_stuck(&c->round, b.gpu, now_ns + c->stuck_retry_ns, err->msg);
 	return true;
 }

@@ -19,7 +19,7 @@
 
 struct client_ended {
 	pid_t pid;
-	bool held[GPU_NODE_MAX]; /* the GPU that it hung on */
+	bool hung_on[GPU_NODE_MAX]; /* the GPU that it hung on */
 };
 
 struct client_watch {
@@ -28,7 +28,7 @@ struct client_watch {
 	uint64_t gpu_ns;   /* for how long it has been about the same GPU */
 };
 
-struct client {
+struct nvml_client {
 	char *nvml_path, *driver_root, *sysfs_root, *procfs_root, *worker_path;
 	bool events;
 	uint64_t call_timeout_ns, stuck_retry_ns;
@@ -46,7 +46,7 @@ struct client {
 	struct client_ended *ended[CLIENT_ENDED_MAX];
 	size_t n_ended;
 
-	struct look look;
+	struct probe_round round;
 };
 
 enum client_news {
@@ -54,7 +54,7 @@ enum client_news {
 	CLIENT_MORE,      /* a part of a look; read on */
 	CLIENT_INVENTORY, /* client.look.last is new */
 	CLIENT_XID,       /* in the message */
-	CLIENT_LOOK,
+	CLIENT_PROBE_HINT,
 	CLIENT_PROCESSES, /* in the message */
 	CLIENT_READ_END,  /* in the message */
 	CLIENT_SAMPLE,    /* a part of one, in the message */
@@ -64,50 +64,50 @@ enum client_news {
 	CLIENT_CLOSED, /* the worker's end of the socket is closed */
 };
 
-int client_init(struct client *c, const struct gpu_monitor_options *options, bool events,
+int client_init(struct nvml_client *c, const struct gpu_monitor_options *options, bool events,
 	struct error *err) MUST_USE;
-void client_fini(struct client *c); /* kills */
+void client_fini(struct nvml_client *c); /* kills */
 
 /* Starts the worker and asks it for a look. */
-int client_start(struct client *c, uint64_t now_ns, struct error *err) MUST_USE;
-int client_probe(struct client *c, uint64_t now_ns, struct error *err) MUST_USE;
+int client_start(struct nvml_client *c, uint64_t now_ns, struct error *err) MUST_USE;
+int client_probe(struct nvml_client *c, uint64_t now_ns, struct error *err) MUST_USE;
 
 /* Asks who uses the @n GPUs (NVML indexes); the answers have @seq. There is a worker. */
-int client_read(struct client *c, uint32_t seq, const uint16_t *gpus, uint32_t n,
+int client_read(struct nvml_client *c, uint32_t seq, const uint16_t *gpus, uint32_t n,
 	uint64_t now_ns, struct error *err) MUST_USE;
 
 /* Asks for the fields whose bits are in @wanted[WORKER_FIELD_WORDS]; the answers have @seq. There is a worker. */
-int client_sample(struct client *c, uint32_t seq, const uint64_t *wanted, uint64_t interval_ns,
-	uint64_t now_ns, struct error *err) MUST_USE;
+int client_sample(struct nvml_client *c, uint32_t seq, const uint64_t *wanted,
+	uint64_t interval_ns, uint64_t now_ns, struct error *err) MUST_USE;
 
 /* Reads one packet. < 0: the worker does not keep to the protocol and is to be killed. */
-int client_receive(struct client *c, enum client_news *ret_news, union worker_msg *ret,
+int client_receive(struct nvml_client *c, enum client_news *ret_news, union worker_msg *ret,
 	struct error *err) MUST_USE;
 
 /* How often to call client_check(): rarely while nothing is under way. */
-uint64_t client_period_ns(const struct client *c);
+uint64_t client_period_ns(const struct nvml_client *c);
 
 /*
  * Compares the breadcrumbs with those of the last call. True: a call takes too long and *err says
  * which; the GPU it is on, if any, has been marked as stuck. The worker is to be killed.
  */
-bool client_check(struct client *c, uint64_t now_ns, struct error *err);
+bool client_check(struct nvml_client *c, uint64_t now_ns, struct error *err);
 
 /* Kills the worker, closes everything and lets the look under way go. Does not wait. */
-void client_kill(struct client *c);
+void client_kill(struct nvml_client *c);
 
 /* Collects killed workers that have ended by now. True: none is left. */
-bool client_reap(struct client *c);
+bool client_reap(struct nvml_client *c);
 
 /* Collects the worker that has ended by itself: true, its wait status, and client.pid is 0. */
-bool client_collect(struct client *c, int *ret_status);
+bool client_collect(struct nvml_client *c, int *ret_status);
 
 /*
  * Notes that the last worker crashed, with @how for people, and fills @err with the reason. With
  * @blame, the second time in a row that it had the same GPU in hand, this GPU is marked as stuck;
  * whether it was is the result.
  */
-bool client_crashed(struct client *c, const char *how, bool blame, uint64_t now_ns,
+bool client_crashed(struct nvml_client *c, const char *how, bool blame, uint64_t now_ns,
 	struct error *err);
 
 /* "ended by signal 11 (Segmentation fault)", "exited with status 127". True: an end of its own

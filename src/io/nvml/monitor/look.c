@@ -6,14 +6,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-void look_fini(struct look *l)
+void probe_round_fini(struct probe_round *l)
 {
 	l->last = inventory_free(l->last);
 	l->next = inventory_free(l->next);
 	l->active = false;
 }
 
-void look_abandon(struct look *l)
+void probe_round_abandon(struct probe_round *l)
 {
 	l->next = inventory_free(l->next);
 	l->active = false;
@@ -32,13 +32,13 @@ static bool links_known(const struct inventory *inv, uint32_t a, bool p2p)
 	return inv->n == 1;
 }
 
-void look_start(struct look *l, uint64_t now_ns, struct worker_probe *ret)
+void probe_round_start(struct probe_round *l, uint64_t now_ns, struct worker_probe *ret)
 {
-	look_abandon(l);
+	probe_round_abandon(l);
 	*ret = (struct worker_probe){ .seq = ++l->seq, .p2p = l->p2p };
 	worker_head(&ret->head, WORKER_PROBE);
 	for (uint32_t i = 0; i < GPU_NODE_MAX; i++) {
-		struct look_mark *m = &l->marks[i];
+		struct probe_round_mark *m = &l->marks[i];
 
 		if (m->stuck && now_ns >= m->retry_at_ns)
 			m->stuck = false;
@@ -51,21 +51,21 @@ void look_start(struct look *l, uint64_t now_ns, struct worker_probe *ret)
 			ret->known[ret->n_known++] = worker_uuid_hash(l->last->gpus[i].uuid);
 	}
 	l->active = true;
-	l->n_got = 0;
-	memset(l->got, 0, sizeof l->got);
-	memset(l->got_mig, 0, sizeof l->got_mig);
+	l->n_received = 0;
+	memset(l->received, 0, sizeof l->received);
+	memset(l->received_mig, 0, sizeof l->received_mig);
 	memset(l->row, 0, sizeof l->row);
 }
 
-static int bad(struct error *err, const char *what)
+static int set_probe_round_error(struct error *err, const char *what)
 {
 	return error_set(err, ERR_INVALID, "the NVML worker sent %s", what);
 }
 
-static int feed_begin(struct look *l, const struct worker_begin *b, struct error *err)
+static int feed_begin(struct probe_round *l, const struct worker_begin *b, struct error *err)
 {
 	if (l->next)
-		return bad(err, "a second beginning");
+		return set_probe_round_error(err, "a second beginning");
 	if (inventory_new(&l->next, b->n, err) < 0)
 		return -1;
 	static_assert(sizeof l->next->driver_version == sizeof b->driver_version &&
@@ -77,38 +77,39 @@ static int feed_begin(struct look *l, const struct worker_begin *b, struct error
 	return 0;
 }
 
-static int feed_gpu(struct look *l, const struct gpu *g, struct error *err)
+static int feed_gpu(struct probe_round *l, const struct gpu *g, struct error *err)
 {
 	if (!l->next || g->index >= l->next->n)
-		return bad(err, "a GPU that it did not announce");
-	if (l->got[g->index] || l->marks[g->index].skipped)
-		return bad(err, "a GPU twice, or one that it was told to leave alone");
+		return set_probe_round_error(err, "a GPU that it did not announce");
+	if (l->received[g->index] || l->marks[g->index].skipped)
+		return set_probe_round_error(err,
+			"a GPU twice, or one that it was told to leave alone");
 	l->next->gpus[g->index] = *g;
-	l->got[g->index] = true;
-	l->n_got++;
+	l->received[g->index] = true;
+	l->n_received++;
 	return 0;
 }
 
-static int feed_mig(struct look *l, const struct worker_mig *m, struct error *err)
+static int feed_mig(struct probe_round *l, const struct worker_mig *m, struct error *err)
 {
-	if (!l->next || m->gpu >= l->next->n || !l->got[m->gpu] || l->got_mig[m->gpu] ||
-		!l->next->gpus[m->gpu].mig_enabled)
-		return bad(err, "MIG devices of a GPU that has none to come");
-	l->got_mig[m->gpu] = true;
+	if (!l->next || m->gpu >= l->next->n || !l->received[m->gpu] ||
+		l->received_mig[m->gpu] || !l->next->gpus[m->gpu].mig_enabled)
+		return set_probe_round_error(err, "MIG devices of a GPU that has none to come");
+	l->received_mig[m->gpu] = true;
 	return inventory_add_mig(l->next, m->gpu, m->mig, m->n, err);
 }
 
-static int feed_links(struct look *l, const struct worker_links *k, struct error *err)
+static int feed_links(struct probe_round *l, const struct worker_links *k, struct error *err)
 {
 	if (!l->next || !l->next->links || k->n != l->next->n || l->row[k->row])
-		return bad(err, "links that do not fit to the GPUs");
+		return set_probe_round_error(err, "links that do not fit to the GPUs");
 	memcpy(&l->next->links[(size_t)k->row * k->n], k->links, k->n * sizeof k->links[0]);
 	l->row[k->row] = true;
 	return 0;
 }
 
 /* What is known of @g from before, where it could not be read now. */
-static void remember(struct gpu *g, const struct gpu *old)
+static void restore_gpu_fields(struct gpu *g, const struct gpu *old)
 {
 	if (!g->uuid[0])
 		memcpy(g->uuid, old->uuid, sizeof g->uuid);
@@ -147,8 +148,8 @@ static void remember(struct gpu *g, const struct gpu *old)
  * Which GPU of before a sick one is. By its UUID if it still says that; else by its PCI address;
  * else by its index, if their number is the same. Never one that is seen elsewhere now.
  */
-static const struct gpu *who_was(const struct inventory *last, const struct inventory *next,
-	const struct gpu *g)
+static const struct gpu *find_previous_gpu(const struct inventory *last,
+	const struct inventory *next, const struct gpu *g)
 {
 	const struct gpu *old = NULL;
 
@@ -169,7 +170,7 @@ static const struct gpu *who_was(const struct inventory *last, const struct inve
 	return old;
 }
 
-static void set_stuck(struct gpu *g, const char *reason)
+static void set_gpu_stuck(struct gpu *g, const char *reason)
 {
 	g->fault = GPU_FAULT_STUCK;
 	g->nvml_code = 0;
@@ -209,7 +210,7 @@ static void refuse_twins(struct inventory *inv)
 	}
 }
 
-static int position(const struct inventory *inv, const char *uuid)
+static int find_gpu_position(const struct inventory *inv, const char *uuid)
 {
 	const struct gpu *g = uuid[0] ? inventory_find(inv, uuid) : NULL;
 
@@ -217,14 +218,14 @@ static int position(const struct inventory *inv, const char *uuid)
 }
 
 /* Pairs that were not asked for now but are known from before. */
-static void keep_links(struct inventory *next, const struct inventory *last)
+static void copy_known_links(struct inventory *next, const struct inventory *last)
 {
 	int old[GPU_NODE_MAX];
 
 	if (!last || !last->links || !next->links)
 		return;
 	for (uint32_t i = 0; i < next->n; i++)
-		old[i] = position(last, next->gpus[i].uuid);
+		old[i] = find_gpu_position(last, next->gpus[i].uuid);
 	for (uint32_t a = 0; a < next->n; a++) {
 		for (uint32_t b = 0; b < next->n; b++) {
 			struct gpu_link *k = &next->links[(size_t)a * next->n + b], was;
@@ -246,7 +247,7 @@ static void keep_links(struct inventory *next, const struct inventory *last)
  * Puts the MIG devices in order: those that came, and those of before (@old[i]: where GPU i was;
  * -1: not known) of GPUs in MIG mode of which none came.
  */
-static int sort_migs(struct look *l, const int *old, struct error *err)
+static int sort_migs(struct probe_round *l, const int *old, struct error *err)
 {
 	struct inventory *next = l->next;
 	struct inventory came = { .n_mig = next->n_mig, .mig = next->mig };
@@ -258,7 +259,7 @@ static int sort_migs(struct look *l, const int *old, struct error *err)
 	for (uint32_t i = 0; i < next->n && r == 0; i++) {
 		uint32_t n = 0;
 
-		if (l->got_mig[i])
+		if (l->received_mig[i])
 			n = inventory_mig_of(&came, i, rows);
 		else if (old[i] >= 0 && next->gpus[i].mig_enabled)
 			n = inventory_mig_of(l->last, (uint32_t)old[i], rows);
@@ -268,22 +269,23 @@ static int sort_migs(struct look *l, const int *old, struct error *err)
 	return r;
 }
 
-static int feed_end(struct look *l, struct error *err)
+static int feed_end(struct probe_round *l, struct error *err)
 {
 	struct inventory *next = l->next;
 	int was[GPU_NODE_MAX];
 	uint32_t skipped = 0;
 
 	if (!next)
-		return bad(err, "an end without a beginning");
+		return set_probe_round_error(err, "an end without a beginning");
 	for (uint32_t i = 0; i < next->n; i++)
 		skipped += l->marks[i].skipped;
-	if (l->n_got + skipped != next->n)
-		return bad(err, "fewer GPUs than it announced");
+	if (l->n_received + skipped != next->n)
+		return set_probe_round_error(err, "fewer GPUs than it announced");
 	for (uint32_t i = 0; i < next->n; i++)
-		if (next->gpus[i].fault == GPU_OK && next->gpus[i].mig_enabled && l->got[i] &&
-			!l->got_mig[i])
-			return bad(err, "a GPU in MIG mode without the list of its devices");
+		if (next->gpus[i].fault == GPU_OK && next->gpus[i].mig_enabled &&
+			l->received[i] && !l->received_mig[i])
+			return set_probe_round_error(err,
+				"a GPU in MIG mode without the list of its devices");
 	refuse_twins(next);
 	for (size_t i = 0; i < ARRAY_LEN(was); i++)
 		was[i] = -1;
@@ -293,20 +295,20 @@ static int feed_end(struct look *l, struct error *err)
 
 		if (l->marks[i].skipped) {
 			*g = (struct gpu){ .index = i, .numa_node = -1 };
-			set_stuck(g, l->marks[i].reason);
+			set_gpu_stuck(g, l->marks[i].reason);
 		}
-		old = g->fault == GPU_OK ? NULL : who_was(l->last, next, g);
+		old = g->fault == GPU_OK ? NULL : find_previous_gpu(l->last, next, g);
 		if (old) {
 			was[i] = (int)(old - l->last->gpus);
-			remember(g, old);
+			restore_gpu_fields(g, old);
 		}
 	}
 	if (sort_migs(l, was, err) < 0)
 		return -1;
 	refuse_mig_twins(next);
-	keep_links(next, l->last);
+	copy_known_links(next, l->last);
 	for (uint32_t i = 0; i < GPU_NODE_MAX; i++) {
-		struct look_mark *m = &l->marks[i];
+		struct probe_round_mark *m = &l->marks[i];
 
 		m->crashes = 0;
 		if (m->stuck && m->n == 0)
@@ -320,48 +322,50 @@ static int feed_end(struct look *l, struct error *err)
 	return 1;
 }
 
-int look_feed(struct look *l, const union worker_msg *m, struct error *err)
+int probe_round_feed(struct probe_round *l, const union worker_msg *m, struct error *err)
 {
 	if (!l->active)
-		return bad(err, "an answer that nobody asked for");
+		return set_probe_round_error(err, "an answer that nobody asked for");
 	switch ((enum worker_type)m->head.type) {
 	case WORKER_BEGIN:
 		return m->begin.seq == l->seq ? feed_begin(l, &m->begin, err)
-					      : bad(err, "an old answer");
+					      : set_probe_round_error(err, "an old answer");
 	case WORKER_GPU:
 		return m->gpu.seq == l->seq ? feed_gpu(l, &m->gpu.gpu, err)
-					    : bad(err, "an old answer");
+					    : set_probe_round_error(err, "an old answer");
 	case WORKER_MIG:
 		return m->mig.seq == l->seq ? feed_mig(l, &m->mig, err)
-					    : bad(err, "an old answer");
+					    : set_probe_round_error(err, "an old answer");
 	case WORKER_LINKS:
 		return m->links.seq == l->seq ? feed_links(l, &m->links, err)
-					      : bad(err, "an old answer");
+					      : set_probe_round_error(err, "an old answer");
 	case WORKER_END:
-		return m->end.seq == l->seq ? feed_end(l, err) : bad(err, "an old answer");
+		return m->end.seq == l->seq ? feed_end(l, err)
+					    : set_probe_round_error(err, "an old answer");
 	case WORKER_PROBE:
 	case WORKER_READ:
 	case WORKER_PROCESSES:
 	case WORKER_READ_END:
 	case WORKER_SAMPLE:
-	case WORKER_UNIT:
+	case WORKER_DEVICE:
 	case WORKER_VALUES:
 	case WORKER_TEXTS:
 	case WORKER_USERS:
 	case WORKER_SAMPLE_END:
 	case WORKER_XID:
-	case WORKER_LOOK:
+	case WORKER_PROBE_HINT:
 	case WORKER_ERROR:
 	case WORKER_REINIT:
 	case WORKER_TYPE_COUNT_:
 	default:
-		return bad(err, "a message out of place");
+		return set_probe_round_error(err, "a message out of place");
 	}
 }
 
-void look_mark_stuck(struct look *l, uint32_t index, uint64_t retry_at_ns, const char *reason)
+void probe_round_mark_stuck(struct probe_round *l, uint32_t index, uint64_t retry_at_ns,
+	const char *reason)
 {
-	struct look_mark *m;
+	struct probe_round_mark *m;
 
 	if (index >= GPU_NODE_MAX)
 		return;
@@ -373,17 +377,17 @@ void look_mark_stuck(struct look *l, uint32_t index, uint64_t retry_at_ns, const
 	(void)snprintf(m->reason, sizeof m->reason, "%s", reason);
 	for (uint32_t i = 0; l->last && i < l->last->n; i++) {
 		if (l->last->gpus[i].index == index)
-			set_stuck(&l->last->gpus[i], reason);
+			set_gpu_stuck(&l->last->gpus[i], reason);
 	}
 }
 
-void look_forgive(struct look *l)
+void probe_round_unskip_all(struct probe_round *l)
 {
 	for (uint32_t i = 0; i < GPU_NODE_MAX; i++)
 		l->marks[i].retry_at_ns = 0;
 }
 
-uint64_t look_retry_at(const struct look *l)
+uint64_t probe_round_retry_at(const struct probe_round *l)
 {
 	uint64_t at = UINT64_MAX;
 
@@ -394,7 +398,7 @@ uint64_t look_retry_at(const struct look *l)
 	return at;
 }
 
-bool look_wants_new_session(const struct look *l)
+bool probe_round_needs_session(const struct probe_round *l)
 {
 	for (uint32_t i = 0; l->last && i < l->last->n; i++) {
 		if (l->last->gpus[i].fault == GPU_FAULT_LOST ||

@@ -16,7 +16,7 @@
 #include "model/gpu/gpu.h"
 #include "io/nvml/proto.h"
 
-struct look_mark {
+struct probe_round_mark {
 	bool stuck;
 	bool skipped;     /* in the look that is under way */
 	uint32_t n;       /* GPUs of the node when it was marked; 0: not known */
@@ -25,39 +25,41 @@ struct look_mark {
 	char reason[GPU_REASON_MAX];
 };
 
-struct look {
+struct probe_round {
 	struct inventory *last; /* the last whole one, marks applied; NULL: none yet */
 	struct inventory *next; /* being received */
 	bool active;
 	bool p2p; /* the owner's: links are to have .p2p */
 	uint32_t seq;
-	uint32_t n_got;
-	bool got[GPU_NODE_MAX], got_mig[GPU_NODE_MAX], row[GPU_NODE_MAX];
-	struct look_mark marks[GPU_NODE_MAX]; /* by NVML index */
+	uint32_t n_received;
+	bool received[GPU_NODE_MAX], received_mig[GPU_NODE_MAX], row[GPU_NODE_MAX];
+	struct probe_round_mark marks[GPU_NODE_MAX]; /* by NVML index */
 };
 
-void look_fini(struct look *l);
+void probe_round_fini(struct probe_round *l);
 
 /* Starts a look: which GPUs to leave alone, whose links are known. */
-void look_start(struct look *l, uint64_t now_ns, struct worker_probe *ret);
+void probe_round_start(struct probe_round *l, uint64_t now_ns, struct worker_probe *ret);
 
 /* The worker is gone; nothing more will come of the look under way. */
-void look_abandon(struct look *l);
+void probe_round_abandon(struct probe_round *l);
 
 /*
  * Takes a BEGIN, GPU, MIG, LINKS or END that worker_msg_check() has passed. Returns 1 when the look is
  * complete and .last is new; 0 while it goes on; < 0: the worker does not keep to the protocol.
  */
-int look_feed(struct look *l, const union worker_msg *m, struct error *err) MUST_USE;
+int probe_round_feed(struct probe_round *l, const union worker_msg *m,
+	struct error *err) MUST_USE;
 
 /* @index hung or crashed the worker: leave it alone until @retry_at_ns. Also tells .last. */
-void look_mark_stuck(struct look *l, uint32_t index, uint64_t retry_at_ns, const char *reason);
+void probe_round_mark_stuck(struct probe_round *l, uint32_t index, uint64_t retry_at_ns,
+	const char *reason);
 
 /* Those that are stuck are in the next look, whatever their time. */
-void look_forgive(struct look *l);
+void probe_round_unskip_all(struct probe_round *l);
 
 /* The earliest end of a mark; UINT64_MAX: no GPU is stuck. */
-uint64_t look_retry_at(const struct look *l);
+uint64_t probe_round_retry_at(const struct probe_round *l);
 
 /* Whether a GPU of the last look is in a state that this NVML session may not see the end of. */
-bool look_wants_new_session(const struct look *l);
+bool probe_round_needs_session(const struct probe_round *l);

@@ -37,11 +37,11 @@ struct gpu_monitor {
 	struct watch *watch; /* of the worker that runs */
 	struct gpu_monitor_ops ops;
 	void *arg;
-	struct client client;
+	struct nvml_client client;
 	bool stopped;
-	bool paused; /* released: nothing is started before somebody asks */
-	bool wanted; /* a look is owed */
-	bool ending; /* the socket is closed, the process not yet collected */
+	bool paused;          /* released: nothing is started before somebody asks */
+	bool probe_requested; /* a look is owed */
+	bool ending;          /* the socket is closed, the process not yet collected */
 	bool last_was_crash;
 	bool mismatch;          /* in ops.down: see gpu_monitor_mismatch() */
 	uint32_t failures;      /* in a row: for the back-off */
@@ -51,19 +51,19 @@ struct gpu_monitor {
 	uint64_t tried_at_ns;   /* the last start */
 	uint64_t ending_since_ns;
 	uint64_t hint_at_ns;   /* UINT64_MAX: no hint */
-	uint64_t looked_at_ns; /* end of the last look */
+	uint64_t probed_at_ns; /* end of the last look */
 	uint64_t interval_ns, next_ns;
 	uint64_t session_wait_ns,
 		session_at_ns; /* for a GPU that needs a new session; 0: none */
 	uint64_t reap_wait_ns, reap_at_ns;
-	struct reading reading;
+	struct processes_read reading;
 	struct sampling sampling;
 	bool start_failed; /* in gpu_monitor_start(), to be told on the loop */
 	struct error start_error;
 };
 
-static void run(struct gpu_monitor *m);
-static void on_timer(uv_timer_t *timer);
+static void run_monitor_tasks(struct gpu_monitor *m);
+static void on_monitor_timer(uv_timer_t *timer);
 
 /* ---- handles ---------------------------------------------------------------------------------- */
 
@@ -87,7 +87,8 @@ static void drop_watch(struct gpu_monitor *m)
 static void kill_worker(struct gpu_monitor *m)
 {
 	drop_watch(m);
-	m->reading.broken = m->reading.active; /* told by run(), not in the middle of this */
+	m->reading.broken =
+		m->reading.active; /* told by run_monitor_tasks(), not in the middle of this */
 	m->sampling.broken = m->sampling.active;
 	client_kill(&m->client);
 	m->ending = false;
@@ -95,91 +96,91 @@ static void kill_worker(struct gpu_monitor *m)
 	m->reap_at_ns = time_mono_ns() + m->reap_wait_ns;
 }
 
-static uint64_t earlier(uint64_t a, uint64_t b)
+static uint64_t get_earlier_time(uint64_t a, uint64_t b)
 {
 	return a < b ? a : b;
 }
 
 /* When there is something to do next, apart from packets. */
-static uint64_t due(const struct gpu_monitor *m, uint64_t now)
+static uint64_t find_next_due_time(const struct gpu_monitor *m, uint64_t now)
 {
 	uint64_t at = UINT64_MAX;
-	const struct client *c = &m->client;
+	const struct nvml_client *c = &m->client;
 
 	if (m->start_failed || m->reading.broken || m->sampling.broken)
 		return now;
 	if (m->ending)
-		at = earlier(at, now + NS_PER_MS);
+		at = get_earlier_time(at, now + NS_PER_MS);
 	else if (c->pid > 0)
-		at = earlier(at, c->checked_at_ns + client_period_ns(c));
+		at = get_earlier_time(at, c->checked_at_ns + client_period_ns(c));
 	if (c->n_ended > 0)
-		at = earlier(at, m->reap_at_ns);
+		at = get_earlier_time(at, m->reap_at_ns);
 	/* No other look begins before this one, or this worker, has ended. Dates that pass meanwhile
 	 * must not be waited for: they would be due again and again, and nothing else would run. */
-	if (m->paused || c->look.active || m->ending)
+	if (m->paused || c->round.active || m->ending)
 		return at;
-	if (m->wanted)
-		return c->pid > 0 ? now : earlier(at, m->retry_at_ns);
+	if (m->probe_requested)
+		return c->pid > 0 ? now : get_earlier_time(at, m->retry_at_ns);
 	if (m->interval_ns)
-		at = earlier(at, m->next_ns);
-	at = earlier(at, look_retry_at(&c->look));
-	return earlier(at, m->hint_at_ns);
+		at = get_earlier_time(at, m->next_ns);
+	at = get_earlier_time(at, probe_round_retry_at(&c->round));
+	return get_earlier_time(at, m->hint_at_ns);
 }
 
-static void set_timer(struct gpu_monitor *m, uint64_t least_ms)
+static void arm_monitor_timer(struct gpu_monitor *m, uint64_t least_ms)
 {
 	uint64_t now = time_mono_ns(), at, ms;
 
 	if (m->stopped)
 		return;
-	at = due(m, now);
+	at = find_next_due_time(m, now);
 	if (at == UINT64_MAX) {
 		(void)uv_timer_stop(&m->timer);
 		return;
 	}
 	ms = at <= now ? 0 : (at - now + NS_PER_MS - 1) / NS_PER_MS;
-	(void)uv_timer_start(&m->timer, on_timer, ms < least_ms ? least_ms : ms, 0);
+	(void)uv_timer_start(&m->timer, on_monitor_timer, ms < least_ms ? least_ms : ms, 0);
 }
 
-static void schedule(struct gpu_monitor *m)
+static void update_monitor_timer(struct gpu_monitor *m)
 {
 	uv_update_time(m->loop);
-	set_timer(m, 0);
+	arm_monitor_timer(m, 0);
 }
 
 /*
  * A timer that is due again in its own callback runs again before any socket is read, for as long
  * as it is (libuv 1.44); so neither zero nor a newer time of the loop here.
  */
-static void on_timer(uv_timer_t *timer)
+static void on_monitor_timer(uv_timer_t *timer)
 {
 	struct gpu_monitor *m = timer->data;
 
-	run(m);
-	set_timer(m, 1);
+	run_monitor_tasks(m);
+	arm_monitor_timer(m, 1);
 }
 
 /* ---- what goes wrong -------------------------------------------------------------------------- */
 
-static void back_off(struct gpu_monitor *m, uint64_t base_ns, uint64_t now)
+static void delay_worker_retry(struct gpu_monitor *m, uint64_t base_ns, uint64_t now)
 {
 	uint64_t wait = base_ns;
 
 	for (uint32_t i = 0; i < m->failures && wait < BACKOFF_MAX_NS; i++)
 		wait *= 2;
 	m->failures++;
-	m->retry_at_ns = now + earlier(wait, BACKOFF_MAX_NS);
-	m->wanted = true;
+	m->retry_at_ns = now + get_earlier_time(wait, BACKOFF_MAX_NS);
+	m->probe_requested = true;
 }
 
 /* NVML says no, or there is nothing to start: wait for a driver to come. */
-static void unusable(struct gpu_monitor *m, const struct error *why)
+static void report_nvml_unusable(struct gpu_monitor *m, const struct error *why)
 {
 	kill_worker(m);
 	if (m->last_was_crash)
 		m->failures = 0;
 	m->last_was_crash = false;
-	back_off(m, BACKOFF_DRIVER_NS, time_mono_ns());
+	delay_worker_retry(m, BACKOFF_DRIVER_NS, time_mono_ns());
 	m->ops.down(m->arg, why);
 }
 
@@ -187,7 +188,7 @@ static void unusable(struct gpu_monitor *m, const struct error *why)
  * The worker has died, or is to die for what it does. One crash may be anybody's kill, and the last
  * inventory is still good; the second without an answer in between is told.
  */
-static void crashed(struct gpu_monitor *m, const struct error *why, bool tell)
+static void on_worker_crashed(struct gpu_monitor *m, const struct error *why, bool tell)
 {
 	uint64_t now = time_mono_ns();
 
@@ -196,53 +197,53 @@ static void crashed(struct gpu_monitor *m, const struct error *why, bool tell)
 		m->failures = 0;
 	m->last_was_crash = true;
 	m->crashes++;
-	back_off(m, BACKOFF_CRASH_NS, now);
+	delay_worker_retry(m, BACKOFF_CRASH_NS, now);
 	/* What was seen a moment ago is not forgotten because of some kills in a row. */
 	if (tell || (m->crashes >= 2 &&
-			    (m->looked_at_ns == 0 || now - m->looked_at_ns >= CRASH_GRACE_NS)))
+			    (m->probed_at_ns == 0 || now - m->probed_at_ns >= CRASH_GRACE_NS)))
 		m->ops.down(m->arg, why);
 }
 
 /* One GPU is to blame and has been marked: go on without it, at once. */
-static void contained(struct gpu_monitor *m)
+static void restart_without_gpu(struct gpu_monitor *m)
 {
 	kill_worker(m);
-	m->wanted = true;
+	m->probe_requested = true;
 	m->retry_at_ns = time_mono_ns();
-	if (m->client.look.last)
-		m->ops.inventory(m->arg, m->client.look.last);
+	if (m->client.round.last)
+		m->ops.inventory(m->arg, m->client.round.last);
 }
 
-static void on_hung(struct gpu_monitor *m, const struct error *why)
+static void on_worker_hung(struct gpu_monitor *m, const struct error *why)
 {
 	/* client_check() has marked the GPU if there is one; else it is NVML as a whole. */
 	if (m->client.hung_gpu)
-		contained(m);
+		restart_without_gpu(m);
 	else
-		crashed(m, why, /* tell= */ true);
+		on_worker_crashed(m, why, /* tell= */ true);
 }
 
-static void on_ended(struct gpu_monitor *m, int status)
+static void on_worker_ended(struct gpu_monitor *m, int status)
 {
 	struct error err = ERROR_INIT;
 	char how[128];
 	bool blame = client_status_text(status, how, sizeof how);
 
 	if (client_crashed(&m->client, how, blame, time_mono_ns(), &err))
-		contained(m);
+		restart_without_gpu(m);
 	else
-		crashed(m, &err, /* tell= */ false);
+		on_worker_crashed(m, &err, /* tell= */ false);
 }
 
 /* ---- what the worker says --------------------------------------------------------------------- */
 
-static void on_inventory(struct gpu_monitor *m)
+static void on_worker_inventory(struct gpu_monitor *m)
 {
-	m->looked_at_ns = time_mono_ns();
+	m->probed_at_ns = time_mono_ns();
 	m->crashes = 0;
 	if (!m->last_was_crash)
 		m->failures = 0;
-	m->ops.inventory(m->arg, m->client.look.last);
+	m->ops.inventory(m->arg, m->client.round.last);
 }
 
 static void on_error_message(struct gpu_monitor *m, const union worker_msg *msg)
@@ -251,51 +252,52 @@ static void on_error_message(struct gpu_monitor *m, const union worker_msg *msg)
 
 	(void)error_set(&err, (enum error_code)msg->error.code, "%s", msg->error.text);
 	m->mismatch = msg->error.mismatch;
-	unusable(m, &err);
+	report_nvml_unusable(m, &err);
 	m->mismatch = false;
 }
 
-static bool take_sample(struct gpu_monitor *m, const union worker_msg *msg)
+static bool apply_sample_message(struct gpu_monitor *m, const union worker_msg *msg)
 {
 	struct error err = ERROR_INIT;
 
-	if (sampling_take(&m->sampling, msg, time_mono_ns(), &err) >= 0)
+	if (sampling_apply(&m->sampling, msg, time_mono_ns(), &err) >= 0)
 		return true;
-	crashed(m, &err, /* tell= */ err.code != ERR_NOMEM);
+	on_worker_crashed(m, &err, /* tell= */ err.code != ERR_NOMEM);
 	return false;
 }
 
 /* False: this worker is done with. */
-static bool take(struct gpu_monitor *m, enum client_news news, const union worker_msg *msg)
+static bool apply_worker_news(struct gpu_monitor *m, enum client_news news,
+	const union worker_msg *msg)
 {
 	switch (news) {
 	case CLIENT_NONE:
 	case CLIENT_MORE:
 		return true;
 	case CLIENT_INVENTORY:
-		on_inventory(m);
+		on_worker_inventory(m);
 		return true;
 	case CLIENT_XID:
 		m->ops.xid(m->arg, msg->xid.uuid, msg->xid.xid, msg->xid.gi, msg->xid.ci);
 		return true;
 	case CLIENT_PROCESSES:
-		reading_take(&m->reading, &msg->processes);
+		reading_apply(&m->reading, &msg->processes);
 		return true;
 	case CLIENT_READ_END:
-		reading_end(&m->reading, msg->read_end.seq, m->client.look.last);
+		reading_end(&m->reading, msg->read_end.seq, m->client.round.last);
 		return true;
 	case CLIENT_SAMPLE:
-		return take_sample(m, msg);
+		return apply_sample_message(m, msg);
 	case CLIENT_SAMPLE_END:
 		sampling_end(&m->sampling, &msg->sample_end, time_mono_ns(),
-			m->client.look.last);
+			m->client.round.last);
 		return true;
-	case CLIENT_LOOK:
-		m->hint_at_ns = m->looked_at_ns + HINT_GAP_NS;
+	case CLIENT_PROBE_HINT:
+		m->hint_at_ns = m->probed_at_ns + HINT_GAP_NS;
 		return true;
 	case CLIENT_REINIT:
 		kill_worker(m);
-		m->wanted = true;
+		m->probe_requested = true;
 		m->retry_at_ns = time_mono_ns();
 		return false;
 	case CLIENT_ERROR:
@@ -310,7 +312,7 @@ static bool take(struct gpu_monitor *m, enum client_news news, const union worke
 	}
 }
 
-static void on_readable(uv_poll_t *poll, int status, int events)
+static void on_worker_readable(uv_poll_t *poll, int status, int events)
 {
 	struct watch *w = (struct watch *)poll->data;
 	struct gpu_monitor *m = w->m;
@@ -323,16 +325,16 @@ static void on_readable(uv_poll_t *poll, int status, int events)
 		union worker_msg msg;
 
 		if (client_receive(&m->client, &news, &msg, &err) < 0) {
-			crashed(m, &err, /* tell= */ true);
+			on_worker_crashed(m, &err, /* tell= */ true);
 			break;
 		}
-		if (news == CLIENT_NONE || !take(m, news, &msg))
+		if (news == CLIENT_NONE || !apply_worker_news(m, news, &msg))
 			break;
 	}
 	if (!m || m->stopped)
 		return;
-	run(m);
-	schedule(m);
+	run_monitor_tasks(m);
+	update_monitor_timer(m);
 }
 
 /* ---- looks ------------------------------------------------------------------------------------ */
@@ -359,7 +361,7 @@ static int start_worker(struct gpu_monitor *m, uint64_t now, struct error *err)
 	w->m = m;
 	w->poll.data = w;
 	m->watch = w;
-	r = uv_poll_start(&w->poll, UV_READABLE, on_readable);
+	r = uv_poll_start(&w->poll, UV_READABLE, on_worker_readable);
 	if (r < 0) {
 		kill_worker(m);
 		return error_sys(err, -r, "watch the socket of the NVML worker");
@@ -377,7 +379,7 @@ static bool wants_new_session(struct gpu_monitor *m, uint64_t now)
 {
 	uint64_t interval = m->interval_ns ? m->interval_ns : SESSION_DEFAULT_NS;
 
-	if (!look_wants_new_session(&m->client.look)) {
+	if (!probe_round_needs_session(&m->client.round)) {
 		m->session_wait_ns = 0;
 		return false;
 	}
@@ -388,16 +390,17 @@ static bool wants_new_session(struct gpu_monitor *m, uint64_t now)
 	}
 	if (now < m->session_at_ns)
 		return false;
-	m->session_wait_ns = earlier(m->session_wait_ns * 2, SESSION_INTERVALS * interval);
+	m->session_wait_ns =
+		get_earlier_time(m->session_wait_ns * 2, SESSION_INTERVALS * interval);
 	m->session_at_ns = now + m->session_wait_ns - interval / 2;
 	return true;
 }
 
-static void begin_look(struct gpu_monitor *m, uint64_t now)
+static void start_probe(struct gpu_monitor *m, uint64_t now)
 {
 	struct error err = ERROR_INIT;
 
-	m->wanted = false;
+	m->probe_requested = false;
 	m->hint_at_ns = UINT64_MAX;
 	if (m->interval_ns)
 		m->next_ns = now + m->interval_ns;
@@ -405,19 +408,19 @@ static void begin_look(struct gpu_monitor *m, uint64_t now)
 		kill_worker(m);
 	if (m->client.pid > 0) {
 		if (client_probe(&m->client, now, &err) < 0)
-			crashed(m, &err, /* tell= */ true);
+			on_worker_crashed(m, &err, /* tell= */ true);
 		return;
 	}
 	if (start_worker(m, now, &err) < 0)
-		unusable(m, &err);
+		report_nvml_unusable(m, &err);
 }
 
-static void reap(struct gpu_monitor *m, uint64_t now)
+static void reap_ended_workers(struct gpu_monitor *m, uint64_t now)
 {
 	if (m->client.n_ended == 0 || now < m->reap_at_ns)
 		return;
 	if (!client_reap(&m->client)) {
-		m->reap_wait_ns = earlier(m->reap_wait_ns * 2, REAP_MAX_NS);
+		m->reap_wait_ns = get_earlier_time(m->reap_wait_ns * 2, REAP_MAX_NS);
 		m->reap_at_ns = now + m->reap_wait_ns;
 	}
 }
@@ -430,21 +433,21 @@ static void watch_worker(struct gpu_monitor *m, uint64_t now)
 	if (m->ending) {
 		if (client_collect(&m->client, &status)) {
 			m->ending = false;
-			on_ended(m, status);
+			on_worker_ended(m, status);
 		} else if (now - m->ending_since_ns >= ENDING_MAX_NS) {
 			(void)error_set(&err, ERR_UNAVAILABLE,
 				"the NVML worker closed its socket but does not end");
-			crashed(m, &err, /* tell= */ false);
+			on_worker_crashed(m, &err, /* tell= */ false);
 		}
 	} else if (m->client.pid > 0 &&
 		   now >= m->client.checked_at_ns + client_period_ns(&m->client) &&
 		   client_check(&m->client, now, &err)) {
-		on_hung(m, &err);
+		on_worker_hung(m, &err);
 	}
 }
 
 /* To those who have asked a worker that is no more. */
-static void tell_broken(struct gpu_monitor *m)
+static void report_broken_requests(struct gpu_monitor *m)
 {
 	struct error err = ERROR_INIT;
 
@@ -458,34 +461,34 @@ static void tell_broken(struct gpu_monitor *m)
 }
 
 /* All that may be due. Callbacks may stop the monitor in the middle of it. */
-static void run(struct gpu_monitor *m)
+static void run_monitor_tasks(struct gpu_monitor *m)
 {
 	uint64_t now = time_mono_ns();
 
 	if (m->start_failed) {
 		m->start_failed = false;
-		unusable(m, &m->start_error);
+		report_nvml_unusable(m, &m->start_error);
 	}
-	reap(m, now);
+	reap_ended_workers(m, now);
 	if (!m->stopped)
 		watch_worker(m, now);
-	tell_broken(m);
+	report_broken_requests(m);
 	if (m->stopped || m->paused)
 		return;
 	if (m->interval_ns && now >= m->next_ns) {
-		m->wanted = true;
+		m->probe_requested = true;
 		m->next_ns = now + m->interval_ns;
 	}
 	if (now >= m->hint_at_ns) {
-		m->wanted = true;
+		m->probe_requested = true;
 		m->hint_at_ns = UINT64_MAX;
 	}
-	if (!m->client.look.active && now >= look_retry_at(&m->client.look))
-		m->wanted = true;
-	if (!m->wanted || m->ending || m->client.look.active)
+	if (!m->client.round.active && now >= probe_round_retry_at(&m->client.round))
+		m->probe_requested = true;
+	if (!m->probe_requested || m->ending || m->client.round.active)
 		return;
 	if (m->client.pid > 0 || now >= m->retry_at_ns)
-		begin_look(m, now);
+		start_probe(m, now);
 }
 
 /* ---- the outside ------------------------------------------------------------------------------ */
@@ -518,7 +521,7 @@ int gpu_monitor_start(struct gpu_monitor **ret, uv_loop_t *loop,
 	/* At once, so that NVML starts while the caller goes on with its own start. */
 	if (start_worker(m, now, &m->start_error) < 0)
 		m->start_failed = true;
-	schedule(m);
+	update_monitor_timer(m);
 	*ret = m;
 	return 0;
 }
@@ -527,19 +530,20 @@ void gpu_monitor_probe(struct gpu_monitor *m)
 {
 	uint64_t now = time_mono_ns();
 
-	m->wanted = true;
+	m->probe_requested = true;
 	m->paused = false;
 	/* A driver may have come; but nobody's impatience makes a crashing library better. */
 	if (m->client.pid == 0 && !m->last_was_crash)
-		m->retry_at_ns = earlier(m->retry_at_ns, m->tried_at_ns + BACKOFF_CRASH_NS);
+		m->retry_at_ns =
+			get_earlier_time(m->retry_at_ns, m->tried_at_ns + BACKOFF_CRASH_NS);
 	if (m->client.pid == 0 && m->retry_at_ns < now)
 		m->retry_at_ns = now;
-	schedule(m);
+	update_monitor_timer(m);
 }
 
 void gpu_monitor_probe_all(struct gpu_monitor *m)
 {
-	look_forgive(&m->client.look);
+	probe_round_unskip_all(&m->client.round);
 	gpu_monitor_probe(m);
 }
 
@@ -547,28 +551,28 @@ void gpu_monitor_set_interval(struct gpu_monitor *m, uint64_t interval_ns)
 {
 	m->interval_ns = interval_ns;
 	m->next_ns = time_mono_ns() + interval_ns;
-	schedule(m);
+	update_monitor_timer(m);
 }
 
 void gpu_monitor_want_p2p(struct gpu_monitor *m, bool wanted)
 {
-	if (m->client.look.p2p == wanted)
+	if (m->client.round.p2p == wanted)
 		return;
-	m->client.look.p2p = wanted;
+	m->client.round.p2p = wanted;
 	if (!wanted || m->paused)
 		return;
-	m->hint_at_ns = earlier(m->hint_at_ns, time_mono_ns());
-	schedule(m);
+	m->hint_at_ns = get_earlier_time(m->hint_at_ns, time_mono_ns());
+	update_monitor_timer(m);
 }
 
 void gpu_monitor_release(struct gpu_monitor *m)
 {
 	kill_worker(m);
 	m->paused = true;
-	m->wanted = false;
+	m->probe_requested = false;
 	m->hint_at_ns = UINT64_MAX;
 	m->retry_at_ns = 0;
-	schedule(m);
+	update_monitor_timer(m);
 }
 
 int gpu_monitor_processes(struct gpu_monitor *m, const char *const *uuids, uint32_t n,
@@ -577,11 +581,11 @@ int gpu_monitor_processes(struct gpu_monitor *m, const char *const *uuids, uint3
 	uint16_t gpus[GPU_NODE_MAX];
 	uint32_t n_gpus;
 
-	if (m->client.pid == 0 || m->ending || m->paused || !m->client.look.last)
+	if (m->client.pid == 0 || m->ending || m->paused || !m->client.round.last)
 		return error_set(err, ERR_UNAVAILABLE, "NVML cannot be asked now");
 	if (m->reading.active) /* nobody waits for the older one any more */
 		reading_fini(&m->reading);
-	if (reading_begin(&m->reading, uuids, n, &m->client.look, gpus, &n_gpus, err) < 0)
+	if (reading_begin(&m->reading, uuids, n, &m->client.round, gpus, &n_gpus, err) < 0)
 		return -1;
 	m->reading.done = done;
 	m->reading.arg = arg;
@@ -589,14 +593,14 @@ int gpu_monitor_processes(struct gpu_monitor *m, const char *const *uuids, uint3
 		reading_fini(&m->reading);
 		return -1;
 	}
-	schedule(m);
+	update_monitor_timer(m);
 	return 0;
 }
 
 int gpu_monitor_sample(struct gpu_monitor *m, const struct gpu_sample_request *rq,
 	gpu_sample_done *done, void *arg, struct error *err)
 {
-	if (m->client.pid == 0 || m->ending || m->paused || !m->client.look.last)
+	if (m->client.pid == 0 || m->ending || m->paused || !m->client.round.last)
 		return error_set(err, ERR_UNAVAILABLE, "NVML cannot be asked now");
 	if (m->sampling.active)
 		return error_set(err, ERR_UNAVAILABLE, "a sample is under way already");
@@ -609,7 +613,7 @@ int gpu_monitor_sample(struct gpu_monitor *m, const struct gpu_sample_request *r
 		sampling_fini(&m->sampling);
 		return -1;
 	}
-	schedule(m);
+	update_monitor_timer(m);
 	return 0;
 }
 
@@ -623,7 +627,7 @@ bool gpu_monitor_released(struct gpu_monitor *m)
 	return client_reap(&m->client) && m->client.pid == 0;
 }
 
-static void on_timer_closed(uv_handle_t *h)
+static void on_monitor_timer_closed(uv_handle_t *h)
 {
 	struct gpu_monitor *m = h->data;
 
@@ -641,7 +645,7 @@ static void on_stopped_timer(uv_timer_t *timer)
 		(void)uv_timer_start(timer, on_stopped_timer, m->reap_wait_ns / NS_PER_MS, 0);
 		return;
 	}
-	uv_close((uv_handle_t *)timer, on_timer_closed);
+	uv_close((uv_handle_t *)timer, on_monitor_timer_closed);
 }
 
 struct gpu_monitor *gpu_monitor_stop(struct gpu_monitor *m)

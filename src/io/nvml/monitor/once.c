@@ -21,7 +21,7 @@ static void pause_ms(void)
 }
 
 /* Why a worker ended by itself. True: a GPU is to blame and will be left alone. */
-static bool ended(struct client *c, struct error *err)
+static bool wait_worker_end(struct nvml_client *c, struct error *err)
 {
 	uint64_t until = time_mono_ns() + ENDING_MAX_NS;
 	char how[128];
@@ -44,7 +44,7 @@ static bool ended(struct client *c, struct error *err)
 enum outcome { DONE, FAILED, AGAIN_BLAMED, AGAIN_CRASHED };
 
 /* Reads what the worker has sent. 0: the look goes on; > 0: *ret is how this try ended. */
-static int read_all(struct client *c, enum outcome *ret, struct error *err)
+static int read_worker_news(struct nvml_client *c, enum outcome *ret, struct error *err)
 {
 	enum client_news news;
 	union worker_msg msg;
@@ -53,7 +53,7 @@ static int read_all(struct client *c, enum outcome *ret, struct error *err)
 	do {
 		if (client_receive(c, &news, &msg, err) < 0)
 			return 1;
-	} while (news == CLIENT_MORE || news == CLIENT_XID || news == CLIENT_LOOK ||
+	} while (news == CLIENT_MORE || news == CLIENT_XID || news == CLIENT_PROBE_HINT ||
 		 news == CLIENT_PROCESSES || news == CLIENT_READ_END || news == CLIENT_SAMPLE ||
 		 news == CLIENT_SAMPLE_END);
 	if (news == CLIENT_NONE)
@@ -65,12 +65,12 @@ static int read_all(struct client *c, enum outcome *ret, struct error *err)
 	else if (news == CLIENT_REINIT)
 		*ret = AGAIN_CRASHED;
 	else
-		*ret = ended(c, err) ? AGAIN_BLAMED : AGAIN_CRASHED;
+		*ret = wait_worker_end(c, err) ? AGAIN_BLAMED : AGAIN_CRASHED;
 	return 1;
 }
 
 /* One worker's life. */
-static enum outcome try_once(struct client *c, struct error *err)
+static enum outcome try_once(struct nvml_client *c, struct error *err)
 {
 	enum outcome r;
 
@@ -83,7 +83,7 @@ static enum outcome try_once(struct client *c, struct error *err)
 			(void)error_sys(err, errno, "wait for the NVML worker");
 			return FAILED;
 		}
-		if (read_all(c, &r, err) > 0)
+		if (read_worker_news(c, &r, err) > 0)
 			return r;
 		if (client_check(c, time_mono_ns(), err))
 			return c->hung_gpu ? AGAIN_BLAMED : FAILED;
@@ -95,7 +95,7 @@ int gpu_inventory_once(struct inventory **ret, const struct gpu_monitor_options 
 {
 	struct error why = ERROR_INIT;
 	enum outcome r = FAILED;
-	struct client c;
+	struct nvml_client c;
 	int crashes = 0;
 
 	if (client_init(&c, options, /* events= */ false, err) < 0)
@@ -108,7 +108,7 @@ int gpu_inventory_once(struct inventory **ret, const struct gpu_monitor_options 
 			break;
 	}
 	if (r == DONE)
-		*ret = STEAL_PTR(c.look.last);
+		*ret = STEAL_PTR(c.round.last);
 	else
 		error_copy(err, &why);
 	/* Collect what ends at once; a worker that the kernel holds is not waited for. */

@@ -64,7 +64,7 @@ bool plausible_value(const struct sample_value *v)
 	return v->i >= 0 && v->i <= COUNTER_MAX;
 }
 
-static void check_memory(struct sample_unit *u)
+static void check_device_memory(struct sample_device *u)
 {
 	bool good = u->memory_known && u->memory_total <= PLAUSIBLE_BYTES_MAX &&
 		    u->memory_used <= u->memory_total && u->memory_free <= u->memory_total;
@@ -77,7 +77,7 @@ static void check_memory(struct sample_unit *u)
 		u->memory_reserved = 0;
 }
 
-static void check_times(struct sample_unit *u, uint64_t now_ns)
+static void check_times(struct sample_device *u, uint64_t now_ns)
 {
 	if (u->at_ns > now_ns)
 		u->at_ns = now_ns;
@@ -89,7 +89,7 @@ static void check_times(struct sample_unit *u, uint64_t now_ns)
 }
 
 /* One process that cannot be right makes doubtful how the time was shared among all of them. */
-static void check_processes(struct sample_unit *u)
+static void check_device_processes(struct sample_device *u)
 {
 	uint64_t most = u->busy_known ? u->busy_ns : u->interval_ns, sum = 0;
 	bool good = u->processes_known && u->interval_ns > 0;
@@ -115,7 +115,7 @@ static void check_processes(struct sample_unit *u)
 	}
 }
 
-static void check_values(struct sample_unit *u)
+static void check_device_values(struct sample_device *u)
 {
 	uint32_t of = u->gi == GPU_NO_INSTANCE ? FIELD_OF_GPU : FIELD_OF_MIG | FIELD_OF_GI;
 	uint32_t n = 0;
@@ -127,10 +127,10 @@ static void check_values(struct sample_unit *u)
 	u->n_values = n;
 }
 
-void plausible_unit(struct sample_unit *u, uint64_t now_ns)
+void plausible_check_device(struct sample_device *u, uint64_t now_ns)
 {
-	check_memory(u);
+	check_device_memory(u);
 	check_times(u, now_ns);
-	check_processes(u);
-	check_values(u);
+	check_device_processes(u);
+	check_device_values(u);
 }

@@ -15,7 +15,7 @@
 #define PLAUSIBLE_INTERVAL_MAX (UINT64_C(3600) * 1000000000) /* ns; an hour */
 
 /* Makes @u plausible; @now_ns is the monotonic time at which it came. */
-void plausible_unit(struct sample_unit *u, uint64_t now_ns);
+void plausible_check_device(struct sample_device *u, uint64_t now_ns);
 
 /* Whether a value of the field at position @v->field can be. */
 bool plausible_value(const struct sample_value *v);

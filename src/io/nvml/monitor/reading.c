@@ -16,7 +16,7 @@ struct reading_gpu {
 	uint32_t n;
 };
 
-void reading_fini(struct reading *r)
+void reading_fini(struct processes_read *r)
 {
 	uint32_t seq = r->seq;
 
@@ -24,11 +24,11 @@ void reading_fini(struct reading *r)
 		free(r->gpus[i].v);
 	free(r->gpus);
 	free(r->uuids);
-	*r = (struct reading){ .seq = seq };
+	*r = (struct processes_read){ .seq = seq };
 }
 
 /* The GPU that @uuid is, or is cut from; *ret_mig: its MIG device, or NULL. */
-static const struct gpu *find(const struct inventory *inv, const char *uuid,
+static const struct gpu *find_reading_gpu(const struct inventory *inv, const char *uuid,
 	const struct gpu_mig **ret_mig)
 {
 	*ret_mig = NULL;
@@ -46,7 +46,7 @@ static const struct gpu *find(const struct inventory *inv, const char *uuid,
 	return NULL;
 }
 
-static struct reading_gpu *by_index(struct reading *r, uint32_t index)
+static struct reading_gpu *by_index(struct processes_read *r, uint32_t index)
 {
 	for (uint32_t i = 0; i < r->n_gpus; i++) {
 		if (r->gpus[i].index == index)
@@ -55,8 +55,8 @@ static struct reading_gpu *by_index(struct reading *r, uint32_t index)
 	return NULL;
 }
 
-int reading_begin(struct reading *r, const char *const *uuids, uint32_t n,
-	const struct look *look, uint16_t *ret_gpus, uint32_t *ret_n, struct error *err)
+int reading_begin(struct processes_read *r, const char *const *uuids, uint32_t n,
+	const struct probe_round *look, uint16_t *ret_gpus, uint32_t *ret_n, struct error *err)
 {
 	r->uuids = calloc(n + 1, sizeof *r->uuids);
 	r->gpus = calloc(n + 1, sizeof *r->gpus);
@@ -67,7 +67,7 @@ int reading_begin(struct reading *r, const char *const *uuids, uint32_t n,
 	}
 	for (uint32_t i = 0; i < n; i++) {
 		const struct gpu_mig *mig;
-		const struct gpu *g = find(look->last, uuids[i], &mig);
+		const struct gpu *g = find_reading_gpu(look->last, uuids[i], &mig);
 
 		(void)snprintf(r->uuids[r->n++], GPU_UUID_MAX, "%s", uuids[i]);
 		if (!g || g->index >= GPU_NODE_MAX || look->marks[g->index].stuck ||
@@ -84,7 +84,7 @@ int reading_begin(struct reading *r, const char *const *uuids, uint32_t n,
 	return 0;
 }
 
-void reading_take(struct reading *r, const struct worker_processes *m)
+void reading_apply(struct processes_read *r, const struct worker_processes *m)
 {
 	struct reading_gpu *g = r->active && m->seq == r->seq ? by_index(r, m->gpu) : NULL;
 	struct gpu_process *more;
@@ -107,10 +107,11 @@ void reading_take(struct reading *r, const struct worker_processes *m)
 	g->n += m->n;
 }
 
-static void fill(struct gpu_processes *to, struct reading *r, const struct inventory *inv)
+static void fill_gpu_processes(struct gpu_processes *to, struct processes_read *r,
+	const struct inventory *inv)
 {
 	const struct gpu_mig *mig;
-	const struct gpu *gpu = find(inv, to->uuid, &mig);
+	const struct gpu *gpu = find_reading_gpu(inv, to->uuid, &mig);
 	const struct reading_gpu *g = gpu ? by_index(r, gpu->index) : NULL;
 
 	if (!g || !g->got || strcmp(g->uuid, gpu->uuid) != 0) {
@@ -138,16 +139,16 @@ static void fill(struct gpu_processes *to, struct reading *r, const struct inven
 	}
 }
 
-void reading_end(struct reading *r, uint32_t seq, const struct inventory *inv)
+void reading_end(struct processes_read *r, uint32_t seq, const struct inventory *inv)
 {
-	struct reading own = *r;
+	struct processes_read own = *r;
 	struct gpu_processes *list;
 	struct error err = ERROR_INIT;
 
 	if (!r->active || seq != r->seq)
 		return;
 	/* The callback may ask again at once. */
-	*r = (struct reading){ .seq = own.seq };
+	*r = (struct processes_read){ .seq = own.seq };
 	list = calloc(own.n + 1, sizeof *list);
 	if (!list) {
 		(void)error_nomem(&err);
@@ -157,7 +158,7 @@ void reading_end(struct reading *r, uint32_t seq, const struct inventory *inv)
 	}
 	for (uint32_t i = 0; i < own.n; i++) {
 		list[i].uuid = own.uuids[i];
-		fill(&list[i], &own, inv);
+		fill_gpu_processes(&list[i], &own, inv);
 	}
 	own.done(own.arg, list, own.n, NULL);
 	for (uint32_t i = 0; i < own.n; i++)
@@ -166,11 +167,11 @@ void reading_end(struct reading *r, uint32_t seq, const struct inventory *inv)
 	reading_fini(&own);
 }
 
-void reading_fail(struct reading *r, const struct error *err)
+void reading_fail(struct processes_read *r, const struct error *err)
 {
-	struct reading own = *r;
+	struct processes_read own = *r;
 
-	*r = (struct reading){ .seq = own.seq };
+	*r = (struct processes_read){ .seq = own.seq };
 	if (own.active)
 		own.done(own.arg, NULL, 0, err);
 	reading_fini(&own);

@@ -25,49 +25,51 @@ int sampling_begin(struct sampling *s, struct error *err)
 	return 0;
 }
 
-static int bad(struct error *err, const char *what)
+static int set_sample_error(struct error *err, const char *what)
 {
 	return error_set(err, ERR_INVALID, "sample of the NVML worker: %s", what);
 }
 
 /* A new unit behind the others, all zero. NULL: no memory. */
-static struct sample_unit *add(struct sampling *s)
+static struct sample_device *add_sample_device(struct sampling *s)
 {
 	struct sample *to = s->sample;
-	uint32_t room = s->room ? 2 * s->room : 16;
-	struct sample_unit *more;
+	uint32_t room = s->cap ? 2 * s->cap : 16;
+	struct sample_device *more;
 
-	if (!to->units || to->n >= s->room) {
-		more = reallocarray(to->units, room, sizeof *more);
+	if (!to->devices || to->n >= s->cap) {
+		more = reallocarray(to->devices, room, sizeof *more);
 		if (!more)
 			return NULL;
-		to->units = more;
-		s->room = room;
+		to->devices = more;
+		s->cap = room;
 	}
-	to->units[to->n] = (struct sample_unit){ .gi = GPU_NO_INSTANCE, .ci = GPU_NO_INSTANCE };
-	return &to->units[to->n++];
+	to->devices[to->n] =
+		(struct sample_device){ .gi = GPU_NO_INSTANCE, .ci = GPU_NO_INSTANCE };
+	return &to->devices[to->n++];
 }
 
-static struct sample_unit *last(struct sampling *s)
+static struct sample_device *get_last_device(struct sampling *s)
 {
-	return s->sample->n > 0 ? &s->sample->units[s->sample->n - 1] : NULL;
+	return s->sample->n > 0 ? &s->sample->devices[s->sample->n - 1] : NULL;
 }
 
 /* ---- packets ---------------------------------------------------------------------------------- */
 
-static int take_unit(struct sampling *s, const struct worker_unit *m, struct error *err)
+static int add_worker_device(struct sampling *s, const struct worker_device *m,
+	struct error *err)
 {
-	const struct sample_unit *before = last(s);
+	const struct sample_device *before = get_last_device(s);
 	bool mig = m->gi != GPU_NO_INSTANCE;
-	struct sample_unit *u;
+	struct sample_device *u;
 
 	if (mig ? !before || before->gpu != m->gpu || s->n_mig >= GPU_MIG_MAX
 		: before && before->gpu >= m->gpu)
-		return bad(err, "units out of order");
+		return set_sample_error(err, "units out of order");
 	if (sample_find(s->sample, m->uuid))
-		return bad(err, "a unit comes twice");
+		return set_sample_error(err, "a unit comes twice");
 	s->n_mig = mig ? s->n_mig + 1 : 0;
-	u = add(s);
+	u = add_sample_device(s);
 	if (!u)
 		return error_nomem(err);
 	memcpy(u->uuid, m->uuid, sizeof u->uuid);
@@ -82,17 +84,18 @@ static int take_unit(struct sampling *s, const struct worker_unit *m, struct err
 	u->memory_used = m->memory_used;
 	u->memory_free = m->memory_free;
 	u->memory_reserved = m->memory_reserved;
-	u->memory_known = (m->known & WORKER_UNIT_MEMORY) != 0;
-	u->reserved_known = (m->known & WORKER_UNIT_RESERVED) != 0;
-	u->busy_known = (m->known & WORKER_UNIT_BUSY) != 0;
-	u->processes_known = (m->known & WORKER_UNIT_PROCESSES) != 0;
+	u->memory_known = (m->known & WORKER_DEVICE_MEMORY) != 0;
+	u->reserved_known = (m->known & WORKER_DEVICE_RESERVED) != 0;
+	u->busy_known = (m->known & WORKER_DEVICE_BUSY) != 0;
+	u->processes_known = (m->known & WORKER_DEVICE_PROCESSES) != 0;
 	return 0;
 }
 
-static int take_values(struct sample_unit *u, const struct worker_values *m, struct error *err)
+static int add_device_values(struct sample_device *u, const struct worker_values *m,
+	struct error *err)
 {
 	if (u->values)
-		return bad(err, "values come twice");
+		return set_sample_error(err, "values come twice");
 	u->values = calloc(m->n + 1, sizeof *u->values);
 	if (!u->values)
 		return error_nomem(err);
@@ -101,10 +104,11 @@ static int take_values(struct sample_unit *u, const struct worker_values *m, str
 	return 0;
 }
 
-static int take_texts(struct sample_unit *u, const struct worker_texts *m, struct error *err)
+static int add_device_texts(struct sample_device *u, const struct worker_texts *m,
+	struct error *err)
 {
 	if (u->texts)
-		return bad(err, "texts come twice");
+		return set_sample_error(err, "texts come twice");
 	u->texts = calloc(m->n + 1, sizeof *u->texts);
 	if (!u->texts)
 		return error_nomem(err);
@@ -113,8 +117,8 @@ static int take_texts(struct sample_unit *u, const struct worker_texts *m, struc
 	return 0;
 }
 
-static int take_users(struct sampling *s, struct sample_unit *u, const struct worker_users *m,
-	struct error *err)
+static int add_device_users(struct sampling *s, struct sample_device *u,
+	const struct worker_users *m, struct error *err)
 {
 	struct sample_process *more;
 
@@ -130,34 +134,34 @@ static int take_users(struct sampling *s, struct sample_unit *u, const struct wo
 	return 0;
 }
 
-int sampling_take(struct sampling *s, const union worker_msg *m, uint64_t now_ns,
+int sampling_apply(struct sampling *s, const union worker_msg *m, uint64_t now_ns,
 	struct error *err)
 {
-	struct sample_unit *u;
+	struct sample_device *u;
 
 	/* The number is at the same place in all of them. */
-	if (!s->active || s->broken || m->unit.seq != s->seq)
+	if (!s->active || s->broken || m->device.seq != s->seq)
 		return 0;
-	u = last(s);
-	if (m->head.type == WORKER_UNIT) {
+	u = get_last_device(s);
+	if (m->head.type == WORKER_DEVICE) {
 		if (u)
-			plausible_unit(u, now_ns);
-		return take_unit(s, &m->unit, err);
+			plausible_check_device(u, now_ns);
+		return add_worker_device(s, &m->device, err);
 	}
 	if (!u)
-		return bad(err, "figures of no unit");
+		return set_sample_error(err, "figures of no unit");
 	if (m->head.type == WORKER_VALUES)
-		return take_values(u, &m->values, err);
+		return add_device_values(u, &m->values, err);
 	if (m->head.type == WORKER_TEXTS)
-		return take_texts(u, &m->texts, err);
-	return take_users(s, u, &m->users, err);
+		return add_device_texts(u, &m->texts, err);
+	return add_device_users(s, u, &m->users, err);
 }
 
 /* ---- the end ---------------------------------------------------------------------------------- */
 
-static int by_place(const void *a, const void *b)
+static int compare_sample_devices(const void *a, const void *b)
 {
-	const struct sample_unit *x = a, *y = b;
+	const struct sample_device *x = a, *y = b;
 
 	if (x->gpu != y->gpu)
 		return (x->gpu > y->gpu) - (x->gpu < y->gpu);
@@ -168,14 +172,14 @@ static int by_place(const void *a, const void *b)
 	return (x->ci > y->ci) - (x->ci < y->ci);
 }
 
-static int add_missing(struct sampling *s, const char *uuid, uint32_t gpu, uint32_t gi,
+static int add_missing_device(struct sampling *s, const char *uuid, uint32_t gpu, uint32_t gi,
 	uint32_t ci, const char *why, struct error *err)
 {
-	struct sample_unit *u;
+	struct sample_device *u;
 
 	if (!uuid[0] || sample_find(s->sample, uuid))
 		return 0;
-	u = add(s);
+	u = add_sample_device(s);
 	if (!u)
 		return error_nomem(err);
 	(void)snprintf(u->uuid, sizeof u->uuid, "%s", uuid);
@@ -192,8 +196,8 @@ static int add_all_missing(struct sampling *s, const struct inventory *inv, stru
 		const struct gpu *g = &inv->gpus[i];
 
 		if (g->fault != GPU_FAULT_GONE &&
-			add_missing(s, g->uuid, g->index, GPU_NO_INSTANCE, GPU_NO_INSTANCE,
-				g->reason, err) < 0)
+			add_missing_device(s, g->uuid, g->index, GPU_NO_INSTANCE,
+				GPU_NO_INSTANCE, g->reason, err) < 0)
 			return -1;
 	}
 	for (uint32_t i = 0; i < inv->n_mig; i++) {
@@ -201,7 +205,7 @@ static int add_all_missing(struct sampling *s, const struct inventory *inv, stru
 		const struct gpu *g = &inv->gpus[m->gpu];
 
 		if (g->fault != GPU_FAULT_GONE &&
-			add_missing(s, m->uuid, g->index, m->gi, m->ci,
+			add_missing_device(s, m->uuid, g->index, m->gi, m->ci,
 				m->reason[0] ? m->reason : g->reason, err) < 0)
 			return -1;
 	}
@@ -218,15 +222,16 @@ void sampling_end(struct sampling *s, const struct worker_sample_end *m, uint64_
 		return;
 	/* The callback may ask again at once. */
 	*s = (struct sampling){ .seq = own.seq };
-	if (last(&own))
-		plausible_unit(last(&own), now_ns);
+	if (get_last_device(&own))
+		plausible_check_device(get_last_device(&own), now_ns);
 	if (inv && add_all_missing(&own, inv, &err) < 0) {
 		own.done(own.arg, NULL, &err);
 		sampling_fini(&own);
 		return;
 	}
 	if (own.sample->n > 0)
-		qsort(own.sample->units, own.sample->n, sizeof own.sample->units[0], by_place);
+		qsort(own.sample->devices, own.sample->n, sizeof own.sample->devices[0],
+			compare_sample_devices);
 	own.sample->nvml_calls = m->calls;
 	own.sample->nvml_ns = m->ns <= PLAUSIBLE_INTERVAL_MAX ? m->ns : 0;
 	own.done(own.arg, STEAL_PTR(own.sample), NULL);

@@ -15,7 +15,7 @@ struct sampling {
 	bool active, broken; /* broken: nothing more will come of it */
 	uint32_t seq;        /* of the last one; never 0 while active */
 	struct sample *sample;
-	uint32_t room;        /* units that there is memory for */
+	uint32_t cap;         /* units that there is memory for */
 	uint32_t n_mig;       /* MIG devices of the present GPU */
 	uint32_t n_processes; /* of all units */
 	gpu_sample_done *done;
@@ -31,7 +31,7 @@ int sampling_begin(struct sampling *s, struct error *err) MUST_USE;
  * Takes a UNIT, VALUES, TEXTS or USERS that worker_msg_check() has passed; one of another question is
  * left. < 0: no memory, or the worker does not keep to the protocol.
  */
-int sampling_take(struct sampling *s, const union worker_msg *m, uint64_t now_ns,
+int sampling_apply(struct sampling *s, const union worker_msg *m, uint64_t now_ns,
 	struct error *err) MUST_USE;
 
 /* All packets are there: calls back. Units of @inv that the worker has left out are added, with the reason. */

@@ -16,7 +16,8 @@ struct line {
 };
 
 /* Takes @word and a number from *at, up to one of @ends or the end. */
-static bool take(const char **at, const char *word, const char *ends, uint32_t *ret)
+static bool parse_word_number(const char **at, const char *word, const char *ends,
+	uint32_t *ret)
 {
 	const char *p = *at;
 	char digits[16];
@@ -36,15 +37,16 @@ static bool take(const char **at, const char *word, const char *ends, uint32_t *
 }
 
 /* "gpu0/gi7/access" or "gpu0/gi7/ci0/access". */
-static void read_key(struct line *l, const char *key)
+static void parse_minor_key(struct line *l, const char *key)
 {
-	if (!take(&key, "gpu", "/", &l->gpu) || !take(&key, "/gi", "/", &l->gi))
+	if (!parse_word_number(&key, "gpu", "/", &l->gpu) ||
+		!parse_word_number(&key, "/gi", "/", &l->gi))
 		return;
-	l->has_ci = take(&key, "/ci", "/", &l->ci);
+	l->has_ci = parse_word_number(&key, "/ci", "/", &l->ci);
 	l->is_instance = strcmp(key, "/access") == 0;
 }
 
-static bool read_line(struct line *ret, const char *text, size_t len)
+static bool parse_minor_line(struct line *ret, const char *text, size_t len)
 {
 	char line[LINE_MAX_BYTES], *blank;
 
@@ -58,11 +60,11 @@ static bool read_line(struct line *ret, const char *text, size_t len)
 		ret->minor > MIG_MINOR_MAX)
 		return false;
 	*blank = '\0';
-	read_key(ret, line);
+	parse_minor_key(ret, line);
 	return true;
 }
 
-static void give(const struct line *l, struct gpu_mig *mig, uint32_t n)
+static void set_instance_minor(const struct line *l, struct gpu_mig *mig, uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++) {
 		if (mig[i].gi != l->gi)
@@ -74,7 +76,7 @@ static void give(const struct line *l, struct gpu_mig *mig, uint32_t n)
 	}
 }
 
-static void clear(struct gpu_mig *mig, uint32_t n, uint32_t minor)
+static void reset_mig_minors(struct gpu_mig *mig, uint32_t n, uint32_t minor)
 {
 	for (uint32_t i = 0; i < n; i++) {
 		mig[i].has_minors = false;
@@ -88,20 +90,20 @@ int mig_minors_fill(const char *text, size_t len, uint32_t gpu, struct gpu_mig *
 	const char *end = text + len, *next;
 	unsigned number = 1;
 
-	clear(mig, n, NO_MINOR);
+	reset_mig_minors(mig, n, NO_MINOR);
 	for (const char *at = text; at < end; at = next < end ? next + 1 : end, number++) {
 		struct line l;
 
 		next = memchr(at, '\n', (size_t)(end - at));
 		next = next ? next : end;
-		if (!read_line(&l, at, (size_t)(next - at))) {
-			clear(mig, n, 0);
+		if (!parse_minor_line(&l, at, (size_t)(next - at))) {
+			reset_mig_minors(mig, n, 0);
 			return error_set(err, ERR_INVALID,
 				"line %u: expected a key and a minor number, found '%.*s'",
 				number, next - at < 40 ? (int)(next - at) : 40, at);
 		}
 		if (l.is_instance && l.gpu == gpu)
-			give(&l, mig, n);
+			set_instance_minor(&l, mig, n);
 	}
 	for (uint32_t i = 0; i < n; i++) {
 		mig[i].has_minors = mig[i].gi_minor != NO_MINOR && mig[i].ci_minor != NO_MINOR;

@@ -11,11 +11,11 @@
 #define NAME_PREFIX "MIG " /* of NVML's names */
 #define READS_MAX   8      /* of one list that is never the same twice */
 
-struct reader {
+struct mig_reader {
 	struct probe *p;
 	struct gpu *g;
 	nvmlDevice_t device;
-	struct probe_mig *keep;
+	struct probe_mig *result;
 	struct gpu_mig before[GPU_MIG_MAX]; /* of the last look */
 	nvmlDeviceAttributes_t had[GPU_MIG_MAX];
 	bool had_twin[GPU_MIG_MAX];
@@ -46,7 +46,7 @@ static void set_reason(struct gpu_mig *m, const char *text)
 }
 
 /* Whether the call about the device @m worked; if not, why is its reason. */
-static bool worked(struct reader *r, struct gpu_mig *m, enum nvml_call call,
+static bool check_mig_call(struct mig_reader *r, struct gpu_mig *m, enum nvml_call call,
 	nvmlReturn_t result)
 {
 	char text[GPU_REASON_MAX];
@@ -60,7 +60,7 @@ static bool worked(struct reader *r, struct gpu_mig *m, enum nvml_call call,
 }
 
 #define WORKED(m, name, ...) \
-	worked(r, m, NVML_CALL_##name, PROBE_CALL(r->p, r->g->index, name, __VA_ARGS__))
+	check_mig_call(r, m, NVML_CALL_##name, PROBE_CALL(r->p, r->g->index, name, __VA_ARGS__))
 
 /* ---- profiles --------------------------------------------------------------------------------- */
 
@@ -73,9 +73,9 @@ static bool same_attributes(const struct probe_profile *a, const struct probe_pr
 
 /* All profiles of the GPU, once. Numbers that it has not are NOT_SUPPORTED; behind the library's
  * last one INVALID_ARGUMENT. */
-static void read_profiles(struct reader *r)
+static void read_gi_profiles(struct mig_reader *r)
 {
-	struct probe_mig *k = r->keep;
+	struct probe_mig *k = r->result;
 
 	for (uint32_t number = 0; number < PROBE_PROFILES_MAX; number++) {
 		nvmlGpuInstanceProfileInfo_t info = { .id = 0 };
@@ -107,12 +107,12 @@ static void read_profiles(struct reader *r)
 	}
 }
 
-static const struct probe_profile *find_profile(struct reader *r, uint32_t id)
+static const struct probe_profile *find_gi_profile(struct mig_reader *r, uint32_t id)
 {
-	struct probe_mig *k = r->keep;
+	struct probe_mig *k = r->result;
 
 	if (k->n_profiles == 0)
-		read_profiles(r);
+		read_gi_profiles(r);
 	for (uint32_t i = 0; i < k->n_profiles; i++) {
 		if (k->profiles[i].id == id)
 			return &k->profiles[i];
@@ -121,7 +121,7 @@ static const struct probe_profile *find_profile(struct reader *r, uint32_t id)
 }
 
 /* NVML's own name of the profile. The struct of version 2: driver 580 misplaces the name in 3. */
-static bool own_name(struct reader *r, struct gpu_mig *m, const struct probe_profile *from,
+static bool own_name(struct mig_reader *r, struct gpu_mig *m, const struct probe_profile *from,
 	struct mig_profile *ret)
 {
 	nvmlGpuInstanceProfileInfo_v2_t info = { .version = NVML_STRUCT_VERSION(
@@ -143,7 +143,8 @@ static bool own_name(struct reader *r, struct gpu_mig *m, const struct probe_pro
 /* A name as model/mig/profile.h has it: of slices, the share of the memory, and what NVML's number of
  * the profile means. NVML's own name only where that cannot be said, since it varies with the
  * driver. */
-static bool name_profile(struct reader *r, struct gpu_mig *m, const struct probe_profile *from)
+static bool set_mig_profile_name(struct mig_reader *r, struct gpu_mig *m,
+	const struct probe_profile *from)
 {
 	const char *attributes = mig_profile_attributes(from->number);
 	uint32_t gb = mig_profile_gb(from->memory_mib, r->g->memory_total_bytes >> 20);
@@ -170,7 +171,7 @@ static bool name_profile(struct reader *r, struct gpu_mig *m, const struct probe
 	return true;
 }
 
-static bool read_profile(struct reader *r, struct gpu_mig *m)
+static bool read_mig_profile(struct mig_reader *r, struct gpu_mig *m)
 {
 	const struct probe_profile *profile;
 	nvmlGpuInstanceInfo_t info = { .id = 0 };
@@ -183,10 +184,10 @@ static bool read_profile(struct reader *r, struct gpu_mig *m)
 	m->placed = info.placement.size > 0;
 	m->start = info.placement.start;
 	m->size = info.placement.size;
-	profile = find_profile(r, info.profileId);
+	profile = find_gi_profile(r, info.profileId);
 	if (profile) {
-		r->keep->has_twin[m - r->keep->mig] = profile->has_twin;
-		return name_profile(r, m, profile);
+		r->result->has_twin[m - r->result->mig] = profile->has_twin;
+		return set_mig_profile_name(r, m, profile);
 	}
 	(void)snprintf(text, sizeof text, "the GPU has no GPU instance profile with id %u",
 		info.profileId);
@@ -196,7 +197,7 @@ static bool read_profile(struct reader *r, struct gpu_mig *m)
 
 /* ---- one device ------------------------------------------------------------------------------- */
 
-static bool read_uuid(struct reader *r, struct gpu_mig *m, nvmlDevice_t d)
+static bool read_mig_uuid(struct mig_reader *r, struct gpu_mig *m, nvmlDevice_t d)
 {
 	char text[NVML_DEVICE_UUID_V2_BUFFER_SIZE] = "";
 
@@ -209,7 +210,7 @@ static bool read_uuid(struct reader *r, struct gpu_mig *m, nvmlDevice_t d)
 	return m->uuid[0] != '\0';
 }
 
-static bool read_attributes(struct reader *r, struct gpu_mig *m, nvmlDevice_t d,
+static bool read_mig_attributes(struct mig_reader *r, struct gpu_mig *m, nvmlDevice_t d,
 	nvmlDeviceAttributes_t *a)
 {
 	if (!WORKED(m, nvmlDeviceGetAttributes_v2, d, a))
@@ -227,8 +228,8 @@ static bool read_attributes(struct reader *r, struct gpu_mig *m, nvmlDevice_t d,
 }
 
 /* What the last look knew of the same device; NULL: it was not there, or was another. */
-static const struct gpu_mig *known(const struct reader *r, const struct gpu_mig *m,
-	const nvmlDeviceAttributes_t *a)
+static const struct gpu_mig *find_known_mig_device(const struct mig_reader *r,
+	const struct gpu_mig *m, const nvmlDeviceAttributes_t *a)
 {
 	for (uint32_t i = 0; i < r->n_before; i++) {
 		const struct gpu_mig *b = &r->before[i];
@@ -242,22 +243,22 @@ static const struct gpu_mig *known(const struct reader *r, const struct gpu_mig 
 	return NULL;
 }
 
-static void read_device(struct reader *r, uint32_t index, nvmlDevice_t d)
+static void read_mig_device(struct mig_reader *r, uint32_t index, nvmlDevice_t d)
 {
-	struct gpu_mig *m = &r->keep->mig[r->keep->n];
-	nvmlDeviceAttributes_t *a = &r->keep->attributes[r->keep->n++];
+	struct gpu_mig *m = &r->result->mig[r->result->n];
+	nvmlDeviceAttributes_t *a = &r->result->attributes[r->result->n++];
 	const struct gpu_mig *before;
 	unsigned int gi = 0, ci = 0;
 
 	memset(a, 0, sizeof *a);
 	memset(m, 0,
 		sizeof *m); /* with what lies between its fields: lists are compared as a whole */
-	r->keep->has_twin[r->keep->n - 1] = false;
+	r->result->has_twin[r->result->n - 1] = false;
 	m->gpu = r->g->index;
 	m->index = index;
-	if (!read_uuid(r, m, d) || !read_attributes(r, m, d, a))
+	if (!read_mig_uuid(r, m, d) || !read_mig_attributes(r, m, d, a))
 		return;
-	before = known(r, m, a);
+	before = find_known_mig_device(r, m, a);
 	if (before) {
 		m->gi = before->gi;
 		m->ci = before->ci;
@@ -272,7 +273,7 @@ static void read_device(struct reader *r, uint32_t index, nvmlDevice_t d)
 		return;
 	m->gi = gi;
 	m->ci = ci;
-	(void)read_profile(r, m);
+	(void)read_mig_profile(r, m);
 }
 
 /* ---- capabilities ----------------------------------------------------------------------------- */
@@ -292,9 +293,9 @@ static void read_caps(struct probe *p, struct probe_caps *c)
 		buf_clear(&c->text);
 }
 
-static int fill_minors(struct reader *r, struct probe_caps *caps, struct error *err)
+static int fill_minors(struct mig_reader *r, struct probe_caps *caps, struct error *err)
 {
-	struct probe_mig *k = r->keep;
+	struct probe_mig *k = r->result;
 
 	read_caps(r->p, caps);
 	if (caps->err.code != ERR_NONE) {
@@ -308,9 +309,9 @@ static int fill_minors(struct reader *r, struct probe_caps *caps, struct error *
 		err);
 }
 
-static void give_minors(struct reader *r, struct probe_caps *caps)
+static void apply_mig_minors(struct mig_reader *r, struct probe_caps *caps)
 {
-	struct probe_mig *k = r->keep;
+	struct probe_mig *k = r->result;
 	struct error err = ERROR_INIT;
 	bool filled = k->n == 0 || fill_minors(r, caps, &err) == 0;
 
@@ -337,15 +338,15 @@ static void give_minors(struct reader *r, struct probe_caps *caps)
 
 /* ---- one GPU ---------------------------------------------------------------------------------- */
 
-static bool is_lost(const struct gpu *g)
+static bool is_gpu_lost(const struct gpu *g)
 {
 	return g->fault == GPU_FAULT_LOST || g->fault == GPU_FAULT_RESET;
 }
 
 /* The indexes have holes, and NVML says of them NOT_FOUND or, in places, INVALID_ARGUMENT. */
-static bool read_list(struct reader *r)
+static bool read_mig_device_list(struct mig_reader *r)
 {
-	struct probe_mig *k = r->keep;
+	struct probe_mig *k = r->result;
 	char text[96];
 
 	for (uint32_t i = 0; i < k->max && i < PROBE_MIG_TRIES; i++) {
@@ -362,34 +363,34 @@ static bool read_list(struct reader *r)
 			(void)snprintf(text, sizeof text,
 				"it has more than %d MIG devices, which are not handled",
 				GPU_MIG_MAX);
-			probe_fault(r->g, GPU_FAULT_FIELD, text);
+			probe_set_fault(r->g, GPU_FAULT_FIELD, text);
 			return false;
 		}
-		read_device(r, i, mig);
-		if (is_lost(r->g))
+		read_mig_device(r, i, mig);
+		if (is_gpu_lost(r->g))
 			return false;
 	}
 	return true;
 }
 
 /* The list as it is now. False: it could not be read. */
-static bool read_all(struct reader *r, struct probe_caps *caps)
+static bool refresh_mig_devices(struct mig_reader *r, struct probe_caps *caps)
 {
-	struct probe_mig *k = r->keep;
+	struct probe_mig *k = r->result;
 
 	k->n = 0;
-	k->known = read_list(r);
+	k->known = read_mig_device_list(r);
 	if (k->known)
-		give_minors(r, caps);
+		apply_mig_minors(r, caps);
 	else
 		k->n = 0;
 	return k->known;
 }
 
 /* Back to what the last look found; without one nothing is known of the devices. */
-static bool keep_last(struct reader *r, bool known)
+static bool restore_last_mig(struct mig_reader *r, bool known)
 {
-	struct probe_mig *k = r->keep;
+	struct probe_mig *k = r->result;
 
 	k->known = known;
 	k->n = r->n_before;
@@ -398,7 +399,7 @@ static bool keep_last(struct reader *r, bool known)
 	memcpy(k->has_twin, r->had_twin, sizeof k->has_twin);
 	r->g->mig_unsettled = known;
 	if (!known)
-		probe_fault(r->g, GPU_FAULT_FIELD,
+		probe_set_fault(r->g, GPU_FAULT_FIELD,
 			"its MIG devices change each time that they are read");
 	return known;
 }
@@ -408,9 +409,9 @@ static bool keep_last(struct reader *r, bool known)
  * twice, or mix two. What the last look found is taken as it is; a list with anything new is read
  * until two reads agree.
  */
-static bool read_settled(struct reader *r, struct probe_caps *caps)
+static bool read_settled(struct mig_reader *r, struct probe_caps *caps)
 {
-	struct probe_mig *k = r->keep;
+	struct probe_mig *k = r->result;
 	bool known_before = k->known;
 	struct gpu_mig seen[GPU_MIG_MAX];
 	uint32_t n = k->n;
@@ -421,23 +422,23 @@ static bool read_settled(struct reader *r, struct probe_caps *caps)
 
 		if (i > 0) /* it may be older than the devices */
 			probe_caps_forget(caps);
-		if (!read_all(r, caps))
+		if (!refresh_mig_devices(r, caps))
 			return false;
 		if (known && k->n == n && memcmp(seen, k->mig, n * sizeof seen[0]) == 0)
 			return true;
 		n = k->n;
 		memcpy(seen, k->mig, sizeof seen);
 	}
-	return keep_last(r, known_before);
+	return restore_last_mig(r, known_before);
 }
 
-bool probe_mig(struct probe *p, struct gpu *g, nvmlDevice_t d, struct probe_caps *caps,
+bool probe_mig_devices(struct probe *p, struct gpu *g, nvmlDevice_t d, struct probe_caps *caps,
 	struct probe_mig *keep)
 {
-	struct reader r = { .p = p, .g = g, .device = d, .keep = keep };
+	struct mig_reader r = { .p = p, .g = g, .device = d, .result = keep };
 	unsigned int max = 0;
 
-	if (is_lost(g))
+	if (is_gpu_lost(g))
 		return false;
 	if (strcmp(keep->uuid, g->uuid) != 0 || !g->uuid[0]) {
 		*keep = (struct probe_mig){ .n = 0 };

@@ -41,7 +41,7 @@ struct probe_mig {
 	struct probe_profile profiles[PROBE_PROFILES_MAX];
 	bool known; /* a list of devices has been read */
 	uint32_t n;
-	struct gpu_mig mig[GPU_MIG_MAX]; /* what probe_mig() found */
+	struct gpu_mig mig[GPU_MIG_MAX]; /* what probe_mig_devices() found */
 	nvmlDeviceAttributes_t attributes[GPU_MIG_MAX];
 	bool has_twin[GPU_MIG_MAX]; /* of the device's profile */
 };
@@ -56,5 +56,5 @@ void probe_caps_forget(struct probe_caps *c); /* before a look */
  * as the last look found it, and @g is .mig_unsettled. False: the list could not be read, and the
  * fault of @g says why.
  */
-bool probe_mig(struct probe *p, struct gpu *g, nvmlDevice_t d, struct probe_caps *caps,
+bool probe_mig_devices(struct probe *p, struct gpu *g, nvmlDevice_t d, struct probe_caps *caps,
 	struct probe_mig *keep);

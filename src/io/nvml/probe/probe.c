@@ -35,7 +35,7 @@ void probe_text(char *to, size_t cap, const char *from)
 	to[i] = '\0';
 }
 
-void probe_fault(struct gpu *g, enum gpu_fault fault, const char *why)
+void probe_set_fault(struct gpu *g, enum gpu_fault fault, const char *why)
 {
 	if (g->fault != GPU_OK)
 		return;
@@ -43,8 +43,8 @@ void probe_fault(struct gpu *g, enum gpu_fault fault, const char *why)
 	probe_text(g->reason, sizeof g->reason, why);
 }
 
-static void set_fault(struct probe *p, struct gpu *g, enum gpu_fault fault, enum nvml_call call,
-	nvmlReturn_t r)
+static void set_call_fault(struct probe *p, struct gpu *g, enum gpu_fault fault,
+	enum nvml_call call, nvmlReturn_t r)
 {
 	char text[GPU_REASON_MAX];
 
@@ -52,15 +52,15 @@ static void set_fault(struct probe *p, struct gpu *g, enum gpu_fault fault, enum
 		g->nvml_code = (int32_t)r;
 	(void)snprintf(text, sizeof text, "%s: %s", nvml_call_name(call),
 		nvml_strerror(p->nvml, r));
-	probe_fault(g, fault, text);
+	probe_set_fault(g, fault, text);
 }
 
 bool probe_optional(struct probe *p, struct gpu *g, enum nvml_call call, nvmlReturn_t r)
 {
 	if (r == NVML_ERROR_GPU_IS_LOST)
-		set_fault(p, g, GPU_FAULT_LOST, call, r);
+		set_call_fault(p, g, GPU_FAULT_LOST, call, r);
 	else if (r == NVML_ERROR_RESET_REQUIRED)
-		set_fault(p, g, GPU_FAULT_RESET, call, r);
+		set_call_fault(p, g, GPU_FAULT_RESET, call, r);
 	return r == NVML_SUCCESS;
 }
 
@@ -68,7 +68,7 @@ bool probe_needed(struct probe *p, struct gpu *g, enum nvml_call call, nvmlRetur
 {
 	if (probe_optional(p, g, call, r))
 		return true;
-	set_fault(p, g, GPU_FAULT_FIELD, call, r);
+	set_call_fault(p, g, GPU_FAULT_FIELD, call, r);
 	return false;
 }
 
@@ -91,7 +91,7 @@ static void read_identity(struct probe *p, struct gpu *g, nvmlDevice_t d)
 		text[sizeof text - 1] = '\0';
 		probe_text(g->uuid, sizeof g->uuid, text);
 		if (!g->uuid[0])
-			set_fault(p, g, GPU_FAULT_FIELD, NVML_CALL_nvmlDeviceGetUUID,
+			set_call_fault(p, g, GPU_FAULT_FIELD, NVML_CALL_nvmlDeviceGetUUID,
 				NVML_ERROR_NO_DATA);
 	}
 	/* The PCI address is asked for early: it identifies a GPU that cannot say more. */
@@ -109,7 +109,7 @@ static void read_identity(struct probe *p, struct gpu *g, nvmlDevice_t d)
 }
 
 /* v1 counts what the driver reserves as used, v2 tells it apart; we report the sum. */
-static void read_memory(struct probe *p, struct gpu *g, nvmlDevice_t d)
+static void read_gpu_memory(struct probe *p, struct gpu *g, nvmlDevice_t d)
 {
 	nvmlMemory_v2_t v2 = { .version = NVML_STRUCT_VERSION(nvmlMemory_v2_t, 2) };
 	nvmlMemory_t v1 = { .total = 0 };
@@ -177,7 +177,7 @@ static bool is_absent(nvmlReturn_t r)
 }
 
 /* What cannot be read is unknown, which is no good news: .signals_failed, see keep_raised() of model/node/node.c. */
-static void read_health(struct probe *p, struct gpu *g, nvmlDevice_t d)
+static void read_gpu_health(struct probe *p, struct gpu *g, nvmlDevice_t d)
 {
 	/* Numbers of the driver: none, reset the GPU, reboot, drain (P2P), drain and reset. */
 	static const enum gpu_recovery actions[] = { GPU_RECOVERY_NONE, GPU_RECOVERY_RESET_GPU,
@@ -359,11 +359,11 @@ void probe_gpu(struct probe *p, uint32_t index, struct gpu *g, nvmlDevice_t *ret
 		g->cc_major = (uint32_t)major;
 		g->cc_minor = (uint32_t)minor;
 	}
-	read_memory(p, g, d);
+	read_gpu_memory(p, g, d);
 	read_mig_mode(p, g, d);
 	if (OPTIONAL(nvmlDeviceGetSupportedEventTypes, d, &events))
 		g->xid_events = (events & NVML_EVENT_XID_CRITICAL) != 0;
-	read_health(p, g, d);
+	read_gpu_health(p, g, d);
 	read_fabric(p, g, d);
 	g->numa_node = read_numa_node(p, g);
 	g->pci_class = read_pci_class(p, g);

@@ -29,7 +29,7 @@ void probe_crumb(struct probe *p, uint32_t gpu, unsigned step);
 	(probe_crumb((p), (gpu), NVML_CALL_##name), (p)->nvml->name(__VA_ARGS__))
 
 /* Gives @g a fault, unless it has one: what comes after the first is mostly its echo. */
-void probe_fault(struct gpu *g, enum gpu_fault fault, const char *why);
+void probe_set_fault(struct gpu *g, enum gpu_fault fault, const char *why);
 
 /*
  * Look at the result @r of a @call about @g. True: it worked. What says that the GPU as a whole is

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "io/nvml/probe/processes.h"
 
-static void add(struct probe_processes *list, const nvmlProcessInfo_t *from, bool mps)
+static void add_probed_process(struct probe_processes *list, const nvmlProcessInfo_t *from,
+	bool mps)
 {
 	struct gpu_process own = { .pid = from->pid,
 		.gi = from->gpuInstanceId,
@@ -30,7 +31,8 @@ static void add(struct probe_processes *list, const nvmlProcessInfo_t *from, boo
  * Takes the result of one call. A list that is longer than there is room is filled as far as it goes. Graphics and MPS
  * are further lists that a GPU need not have; without the one of compute it is not known who uses the GPU.
  */
-static void take(struct probe_processes *list, enum nvml_call call, nvmlReturn_t r, unsigned n)
+static void add_call_processes(struct probe_processes *list, enum nvml_call call,
+	nvmlReturn_t r, unsigned n)
 {
 	if ((r == NVML_ERROR_NOT_SUPPORTED || r == NVML_ERROR_FUNCTION_NOT_FOUND) &&
 		call != NVML_CALL_nvmlDeviceGetComputeRunningProcesses_v3)
@@ -43,7 +45,7 @@ static void take(struct probe_processes *list, enum nvml_call call, nvmlReturn_t
 		return;
 	}
 	for (unsigned i = 0; i < n && i < PROBE_PROCESSES_MAX; i++)
-		add(list, &list->raw[i],
+		add_probed_process(list, &list->raw[i],
 			call == NVML_CALL_nvmlDeviceGetMPSComputeRunningProcesses_v3);
 }
 
@@ -60,14 +62,14 @@ void probe_processes(struct probe *p, uint32_t gpu, nvmlDevice_t device,
 	 * with its own; the list of MPS has the clients once more (driver 580, H100). Where a driver has them
 	 * in that list alone, they are wanted as well. */
 	r = PROBE_CALL(p, gpu, nvmlDeviceGetComputeRunningProcesses_v3, device, &n, ret->raw);
-	take(ret, NVML_CALL_nvmlDeviceGetComputeRunningProcesses_v3, r, n);
+	add_call_processes(ret, NVML_CALL_nvmlDeviceGetComputeRunningProcesses_v3, r, n);
 	n = PROBE_PROCESSES_MAX;
 	r = PROBE_CALL(p, gpu, nvmlDeviceGetGraphicsRunningProcesses_v3, device, &n, ret->raw);
-	take(ret, NVML_CALL_nvmlDeviceGetGraphicsRunningProcesses_v3, r, n);
+	add_call_processes(ret, NVML_CALL_nvmlDeviceGetGraphicsRunningProcesses_v3, r, n);
 	n = PROBE_PROCESSES_MAX;
 	r = PROBE_CALL(p, gpu, nvmlDeviceGetMPSComputeRunningProcesses_v3, device, &n,
 		ret->raw);
-	take(ret, NVML_CALL_nvmlDeviceGetMPSComputeRunningProcesses_v3, r, n);
+	add_call_processes(ret, NVML_CALL_nvmlDeviceGetMPSComputeRunningProcesses_v3, r, n);
 	if (ret->code != 0)
 		ret->n = 0;
 }

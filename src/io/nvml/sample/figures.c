@@ -11,35 +11,35 @@
 #define MIB (UINT64_C(1) << 20)
 
 /* A call that gives one number, behind none or one other argument. */
-#define NUMBER(function, name)                                                             \
-	nvmlReturn_t function(struct source_ask *a, uint32_t arg, union source_value *ret) \
-	{                                                                                  \
-		unsigned int v = 0;                                                        \
-		nvmlReturn_t r = CALL(name, a->device, &v);                                \
-                                                                                           \
-		(void)arg;                                                                 \
-		ret->i = v;                                                                \
-		return r;                                                                  \
+#define NUMBER(function, name)                                                               \
+	nvmlReturn_t function(struct source_query *a, uint32_t arg, union source_value *ret) \
+	{                                                                                    \
+		unsigned int v = 0;                                                          \
+		nvmlReturn_t r = CALL(name, a->device, &v);                                  \
+                                                                                             \
+		(void)arg;                                                                   \
+		ret->i = v;                                                                  \
+		return r;                                                                    \
 	}
-#define NUMBER_OF(function, name)                                                          \
-	nvmlReturn_t function(struct source_ask *a, uint32_t arg, union source_value *ret) \
-	{                                                                                  \
-		unsigned int v = 0;                                                        \
-		nvmlReturn_t r = CALL(name, a->device, arg, &v);                           \
-                                                                                           \
-		ret->i = v;                                                                \
-		return r;                                                                  \
+#define NUMBER_OF(function, name)                                                            \
+	nvmlReturn_t function(struct source_query *a, uint32_t arg, union source_value *ret) \
+	{                                                                                    \
+		unsigned int v = 0;                                                          \
+		nvmlReturn_t r = CALL(name, a->device, arg, &v);                             \
+                                                                                             \
+		ret->i = v;                                                                  \
+		return r;                                                                    \
 	}
 /* One that says milliwatts. */
-#define WATTS(function, name)                                                              \
-	nvmlReturn_t function(struct source_ask *a, uint32_t arg, union source_value *ret) \
-	{                                                                                  \
-		unsigned int mw = 0;                                                       \
-		nvmlReturn_t r = CALL(name, a->device, &mw);                               \
-                                                                                           \
-		(void)arg;                                                                 \
-		ret->real = mw / 1000.0;                                                   \
-		return r;                                                                  \
+#define WATTS(function, name)                                                                \
+	nvmlReturn_t function(struct source_query *a, uint32_t arg, union source_value *ret) \
+	{                                                                                    \
+		unsigned int mw = 0;                                                         \
+		nvmlReturn_t r = CALL(name, a->device, &mw);                                 \
+                                                                                             \
+		(void)arg;                                                                   \
+		ret->real = mw / 1000.0;                                                     \
+		return r;                                                                    \
 	}
 
 NUMBER_OF(source_clock, nvmlDeviceGetClockInfo)
@@ -62,7 +62,7 @@ WATTS(source_power_enforced, nvmlDeviceGetEnforcedPowerLimit)
 /* ---- memory ----------------------------------------------------------------------------------- */
 
 /* Drivers before 510 have the older call only, which counts what the driver reserves as used. */
-nvmlReturn_t source_memory(struct source_ask *a)
+nvmlReturn_t source_memory(struct source_query *a)
 {
 	struct source_memo *m = &a->memo;
 	nvmlMemory_t v1 = { .total = 0 };
@@ -83,7 +83,7 @@ nvmlReturn_t source_memory(struct source_ask *a)
 }
 
 /* @arg: 0 total, 1 free, 2 used, 3 reserved; MiB, truncated. */
-nvmlReturn_t source_fb(struct source_ask *a, uint32_t arg, union source_value *ret)
+nvmlReturn_t source_fb(struct source_query *a, uint32_t arg, union source_value *ret)
 {
 	const nvmlMemory_v2_t *m = &a->memo.memory;
 	nvmlReturn_t r = source_memory(a);
@@ -98,7 +98,7 @@ nvmlReturn_t source_fb(struct source_ask *a, uint32_t arg, union source_value *r
 	return r;
 }
 
-nvmlReturn_t source_fb_ratio(struct source_ask *a, uint32_t arg, union source_value *ret)
+nvmlReturn_t source_fb_ratio(struct source_query *a, uint32_t arg, union source_value *ret)
 {
 	const nvmlMemory_v2_t *m = &a->memo.memory;
 	nvmlReturn_t r = source_memory(a);
@@ -113,7 +113,7 @@ nvmlReturn_t source_fb_ratio(struct source_ask *a, uint32_t arg, union source_va
 }
 
 /* @arg: 0 total, 1 used, 2 free. */
-nvmlReturn_t source_bar1_bytes(struct source_ask *a, uint32_t arg, union source_value *ret)
+nvmlReturn_t source_bar1_bytes(struct source_query *a, uint32_t arg, union source_value *ret)
 {
 	struct source_memo *m = &a->memo;
 	uint64_t bytes;
@@ -127,7 +127,7 @@ nvmlReturn_t source_bar1_bytes(struct source_ask *a, uint32_t arg, union source_
 }
 
 /* In MiB, truncated. */
-nvmlReturn_t source_bar1(struct source_ask *a, uint32_t arg, union source_value *ret)
+nvmlReturn_t source_bar1(struct source_query *a, uint32_t arg, union source_value *ret)
 {
 	nvmlReturn_t r = source_bar1_bytes(a, arg, ret);
 
@@ -137,7 +137,7 @@ nvmlReturn_t source_bar1(struct source_ask *a, uint32_t arg, union source_value 
 
 /* ---- clocks, temperature, power --------------------------------------------------------------- */
 
-nvmlReturn_t source_reasons(struct source_ask *a, uint32_t arg, union source_value *ret)
+nvmlReturn_t source_reasons(struct source_query *a, uint32_t arg, union source_value *ret)
 {
 	unsigned long long v = 0;
 	nvmlReturn_t r = CALL(nvmlDeviceGetCurrentClocksEventReasons, a->device, &v);
@@ -147,7 +147,7 @@ nvmlReturn_t source_reasons(struct source_ask *a, uint32_t arg, union source_val
 	return r;
 }
 
-nvmlReturn_t source_margin(struct source_ask *a, uint32_t arg, union source_value *ret)
+nvmlReturn_t source_margin(struct source_query *a, uint32_t arg, union source_value *ret)
 {
 	nvmlMarginTemperature_v1_t v = { .version = NVML_STRUCT_VERSION(
 						 nvmlMarginTemperature_v1_t, 1) };
@@ -159,7 +159,7 @@ nvmlReturn_t source_margin(struct source_ask *a, uint32_t arg, union source_valu
 }
 
 /* @arg: 0 the smallest limit that can be set, 1 the largest. */
-nvmlReturn_t source_power_range(struct source_ask *a, uint32_t arg, union source_value *ret)
+nvmlReturn_t source_power_range(struct source_query *a, uint32_t arg, union source_value *ret)
 {
 	struct source_memo *m = &a->memo;
 
@@ -171,7 +171,7 @@ nvmlReturn_t source_power_range(struct source_ask *a, uint32_t arg, union source
 	return m->limits_r;
 }
 
-nvmlReturn_t source_pstate(struct source_ask *a, uint32_t arg, union source_value *ret)
+nvmlReturn_t source_pstate(struct source_query *a, uint32_t arg, union source_value *ret)
 {
 	unsigned int v = 32;
 	nvmlReturn_t r = CALL(nvmlDeviceGetPerformanceState, a->device, &v);
@@ -183,7 +183,7 @@ nvmlReturn_t source_pstate(struct source_ask *a, uint32_t arg, union source_valu
 
 /* ---- load ------------------------------------------------------------------------------------- */
 
-nvmlReturn_t source_rates(struct source_ask *a)
+nvmlReturn_t source_rates(struct source_query *a)
 {
 	struct source_memo *m = &a->memo;
 
@@ -194,7 +194,7 @@ nvmlReturn_t source_rates(struct source_ask *a)
 }
 
 /* @arg: 0 of the GPU, 1 of its memory. */
-nvmlReturn_t source_utilization(struct source_ask *a, uint32_t arg, union source_value *ret)
+nvmlReturn_t source_utilization(struct source_query *a, uint32_t arg, union source_value *ret)
 {
 	nvmlReturn_t r = source_rates(a);
 
@@ -202,7 +202,7 @@ nvmlReturn_t source_utilization(struct source_ask *a, uint32_t arg, union source
 	return r;
 }
 
-nvmlReturn_t source_encoder(struct source_ask *a, uint32_t arg, union source_value *ret)
+nvmlReturn_t source_encoder(struct source_query *a, uint32_t arg, union source_value *ret)
 {
 	unsigned int percent = 0, period_us = 0;
 	nvmlReturn_t r = CALL(nvmlDeviceGetEncoderUtilization, a->device, &percent, &period_us);
@@ -212,7 +212,7 @@ nvmlReturn_t source_encoder(struct source_ask *a, uint32_t arg, union source_val
 	return r;
 }
 
-nvmlReturn_t source_decoder(struct source_ask *a, uint32_t arg, union source_value *ret)
+nvmlReturn_t source_decoder(struct source_query *a, uint32_t arg, union source_value *ret)
 {
 	unsigned int percent = 0, period_us = 0;
 	nvmlReturn_t r = CALL(nvmlDeviceGetDecoderUtilization, a->device, &percent, &period_us);
@@ -224,7 +224,7 @@ nvmlReturn_t source_decoder(struct source_ask *a, uint32_t arg, union source_val
 
 /* ---- fabric ----------------------------------------------------------------------------------- */
 
-static nvmlReturn_t fabric(struct source_ask *a)
+static nvmlReturn_t read_fabric_info(struct source_query *a)
 {
 	struct source_memo *m = &a->memo;
 
@@ -241,10 +241,10 @@ static nvmlReturn_t fabric(struct source_ask *a)
  * @arg: 0 the state, in DCGM's numbers: 0 not supported, 1 not started, 2 in progress, 3 success, 4 failure;
  * 1 the error, which is known only when it is complete; 2 the clique; 3 the health mask.
  */
-nvmlReturn_t source_fabric(struct source_ask *a, uint32_t arg, union source_value *ret)
+nvmlReturn_t source_fabric(struct source_query *a, uint32_t arg, union source_value *ret)
 {
 	const nvmlGpuFabricInfo_v2_t *f = &a->memo.fabric;
-	nvmlReturn_t r = fabric(a);
+	nvmlReturn_t r = read_fabric_info(a);
 	bool complete = f->state == NVML_GPU_FABRIC_STATE_COMPLETED;
 
 	if (r != NVML_SUCCESS)
@@ -262,9 +262,10 @@ nvmlReturn_t source_fabric(struct source_ask *a, uint32_t arg, union source_valu
 	return NVML_SUCCESS;
 }
 
-nvmlReturn_t source_fabric_cluster(struct source_ask *a, uint32_t arg, union source_value *ret)
+nvmlReturn_t source_fabric_cluster(struct source_query *a, uint32_t arg,
+	union source_value *ret)
 {
-	nvmlReturn_t r = fabric(a);
+	nvmlReturn_t r = read_fabric_info(a);
 	char *to = ret->text;
 
 	(void)arg;
@@ -280,7 +281,7 @@ nvmlReturn_t source_fabric_cluster(struct source_ask *a, uint32_t arg, union sou
 /* ---- errors ----------------------------------------------------------------------------------- */
 
 /* @arg: 0 now, 1 after the next reset. */
-nvmlReturn_t source_ecc_mode(struct source_ask *a, uint32_t arg, union source_value *ret)
+nvmlReturn_t source_ecc_mode(struct source_query *a, uint32_t arg, union source_value *ret)
 {
 	struct source_memo *m = &a->memo;
 
@@ -292,7 +293,7 @@ nvmlReturn_t source_ecc_mode(struct source_ask *a, uint32_t arg, union source_va
 }
 
 /* @arg: type << 8 | counter << 4 | location, as SOURCE_ECC() of the table packs them. */
-nvmlReturn_t source_ecc_location(struct source_ask *a, uint32_t arg, union source_value *ret)
+nvmlReturn_t source_ecc_location(struct source_query *a, uint32_t arg, union source_value *ret)
 {
 	unsigned long long v = 0;
 	nvmlReturn_t r = CALL(nvmlDeviceGetMemoryErrorCounter, a->device, arg >> 8,
@@ -303,7 +304,7 @@ nvmlReturn_t source_ecc_location(struct source_ask *a, uint32_t arg, union sourc
 }
 
 /* @arg: banks with: 0 all of their spare rows, 1 most, 2 some, 3 few, 4 none. */
-nvmlReturn_t source_rows(struct source_ask *a, uint32_t arg, union source_value *ret)
+nvmlReturn_t source_rows(struct source_query *a, uint32_t arg, union source_value *ret)
 {
 	struct source_memo *m = &a->memo;
 

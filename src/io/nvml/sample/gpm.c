@@ -9,7 +9,7 @@
 #include <math.h>
 #include <string.h>
 
-#define CALL(name, ...) PROBE_CALL(r->ask.p, r->ask.gpu, name, __VA_ARGS__)
+#define CALL(name, ...) PROBE_CALL(r->query.p, r->query.gpu, name, __VA_ARGS__)
 
 static bool is_mig(const struct sample_reading *r)
 {
@@ -17,29 +17,29 @@ static bool is_mig(const struct sample_reading *r)
 }
 
 /* An instance that went, or was replaced, since the last look is an invalid argument: no refusal. */
-static nvmlReturn_t passing(nvmlReturn_t code)
+static nvmlReturn_t map_gpm_code(nvmlReturn_t code)
 {
 	return code == NVML_ERROR_INVALID_ARGUMENT ? NVML_ERROR_NO_DATA : code;
 }
 
 /* Whether this GPU has GPM: asked once, and again when the refusal is old. */
-static bool supported(struct sample_reading *r)
+static bool is_gpm_supported(struct sample_reading *r)
 {
 	nvmlGpmSupport_t support = { .version = 1 };
 	nvmlReturn_t code;
 
-	if (!sample_may_ask(r, SAMPLE_ASK_GPM))
+	if (!sample_may_query(r, SAMPLE_QUERY_GPM))
 		return false;
 	if (r->state->gpm_checked)
 		return true;
 	code = CALL(nvmlGpmQueryDeviceSupport, r->parent, &support);
 	if (code == NVML_SUCCESS && !support.isSupportedDevice)
 		code = NVML_ERROR_NOT_SUPPORTED;
-	r->state->gpm_checked = sample_answered(r, SAMPLE_ASK_GPM, code);
+	r->state->gpm_checked = sample_answered(r, SAMPLE_QUERY_GPM, code);
 	return r->state->gpm_checked;
 }
 
-void sample_gpm_take(struct sample_reading *r)
+void sample_gpm_collect(struct sample_reading *r)
 {
 	struct sample_state *s = r->state;
 	uint32_t slot = s->gpm_base ? 1 - s->gpm_new : 0;
@@ -47,11 +47,11 @@ void sample_gpm_take(struct sample_reading *r)
 	nvmlReturn_t code;
 
 	s->gpm_pair = s->gpm_base = false;
-	if (!supported(r))
+	if (!is_gpm_supported(r))
 		return;
 	if (!s->gpm[slot]) {
 		code = CALL(nvmlGpmSampleAlloc, &s->gpm[slot]);
-		if (!sample_answered(r, SAMPLE_ASK_GPM, code)) {
+		if (!sample_answered(r, SAMPLE_QUERY_GPM, code)) {
 			s->gpm[slot] = NULL;
 			return;
 		}
@@ -59,14 +59,14 @@ void sample_gpm_take(struct sample_reading *r)
 	r->now_ns = time_mono_ns();
 	code = is_mig(r) ? CALL(nvmlGpmMigSampleGet, r->parent, s->gi, s->gpm[slot])
 			 : CALL(nvmlGpmSampleGet, r->parent, s->gpm[slot]);
-	if (!sample_answered(r, SAMPLE_ASK_GPM, passing(code)))
+	if (!sample_answered(r, SAMPLE_QUERY_GPM, map_gpm_code(code)))
 		return;
 	s->gpm_new = slot;
 	s->gpm_base = true;
 	s->gpm_pair = had_base;
 }
 
-static double ratio(double v)
+static double clamp_ratio(double v)
 {
 	return v < 0 ? 0 : v > 1 ? 1 : v;
 }
@@ -75,7 +75,7 @@ static double ratio(double v)
  * A number that the library knows and the GPU has not is a success with value 0; what tells it from a real
  * zero is that it has no name (driver 580).
  */
-static nvmlReturn_t good(const nvmlGpmMetric_t *m)
+static nvmlReturn_t check_gpm_metric(const nvmlGpmMetric_t *m)
 {
 	if (m->nvmlReturn != NVML_SUCCESS)
 		return m->nvmlReturn;
@@ -84,24 +84,25 @@ static nvmlReturn_t good(const nvmlGpmMetric_t *m)
 	return m->metricInfo.shortName ? NVML_SUCCESS : NVML_ERROR_NOT_SUPPORTED;
 }
 
-static void give(struct sample_reading *r, size_t position, const nvmlGpmMetric_t *m)
+static void report_gpm_metric(struct sample_reading *r, size_t position,
+	const nvmlGpmMetric_t *m)
 {
 	union source_value v = { .real = 0 };
 	double value = m->value * sources[position].scale;
-	nvmlReturn_t code = good(m);
+	nvmlReturn_t code = check_gpm_metric(m);
 
 	if (fields[position].kind == FIELD_REAL)
-		v.real = ratio(value);
+		v.real = clamp_ratio(value);
 	else if (code == NVML_SUCCESS && value < (double)(UINT64_C(1) << 62))
 		v.i = (int64_t)(value + 0.5);
 	else if (code == NVML_SUCCESS)
 		code = NVML_ERROR_NO_DATA;
-	sample_got(r, position, code, &v);
+	sample_set_result(r, position, code, &v);
 }
 
 /* One call for at most NVML_GPM_METRICS_PER_CALL, the first of which may be for the busy time. */
-static void ask(struct sample_reading *r, nvmlGpmMetricsGet_t *get, const size_t *positions,
-	bool busy)
+static void read_gpm_metrics(struct sample_reading *r, nvmlGpmMetricsGet_t *get,
+	const size_t *positions, bool busy)
 {
 	struct sample_state *s = r->state;
 	uint32_t first = busy;
@@ -111,14 +112,14 @@ static void ask(struct sample_reading *r, nvmlGpmMetricsGet_t *get, const size_t
 	get->sample1 = s->gpm[1 - s->gpm_new];
 	get->sample2 = s->gpm[s->gpm_new];
 	code = CALL(nvmlGpmMetricsGet, get);
-	if (!sample_answered(r, SAMPLE_ASK_GPM, passing(code)))
+	if (!sample_answered(r, SAMPLE_QUERY_GPM, map_gpm_code(code)))
 		code = NVML_ERROR_NO_DATA; /* of GPM as a whole, and not of each field */
 	for (uint32_t i = 0; i < get->numMetrics && code != NVML_SUCCESS; i++)
 		get->metrics[i].nvmlReturn = code;
-	if (busy && good(&get->metrics[0]) == NVML_SUCCESS)
-		r->gpm_busy = ratio(get->metrics[0].value / 100);
+	if (busy && check_gpm_metric(&get->metrics[0]) == NVML_SUCCESS)
+		r->gpm_busy = clamp_ratio(get->metrics[0].value / 100);
 	for (uint32_t i = first; i < get->numMetrics; i++)
-		give(r, positions[i - first], &get->metrics[i]);
+		report_gpm_metric(r, positions[i - first], &get->metrics[i]);
 }
 
 void sample_gpm_read(struct sample_reading *r)
@@ -132,10 +133,10 @@ void sample_gpm_read(struct sample_reading *r)
 		return;
 	get.metrics[0].metricId = NVML_GPM_METRIC_GRAPHICS_UTIL;
 	for (size_t i = 0; i < n_fields; i++) {
-		if (sources[i].how != SOURCE_GPM || !sample_wants(r, i))
+		if (sources[i].how != SOURCE_GPM || !sample_needs_query(r, i))
 			continue;
 		if (get.numMetrics == NVML_GPM_METRICS_PER_CALL) {
-			ask(r, &get, positions, busy);
+			read_gpm_metrics(r, &get, positions, busy);
 			get = (nvmlGpmMetricsGet_t){ .numMetrics = 0 };
 			busy = false;
 		}
@@ -143,7 +144,7 @@ void sample_gpm_read(struct sample_reading *r)
 		get.metrics[get.numMetrics++].metricId = sources[i].arg;
 	}
 	if (get.numMetrics > 0)
-		ask(r, &get, positions, busy);
+		read_gpm_metrics(r, &get, positions, busy);
 }
 
 void sample_gpm_free(const struct nvml *nvml, struct sample_state *s)

@@ -9,7 +9,8 @@
 #define CALL(name, ...) PROBE_CALL(a->p, a->gpu, name, __VA_ARGS__)
 
 /* NVML's text is copied as far as it is text, and none is not a value. */
-static nvmlReturn_t text(union source_value *ret, char *from, size_t cap, nvmlReturn_t r)
+static nvmlReturn_t copy_identity_text(union source_value *ret, char *from, size_t cap,
+	nvmlReturn_t r)
 {
 	if (r != NVML_SUCCESS)
 		return r;
@@ -18,13 +19,14 @@ static nvmlReturn_t text(union source_value *ret, char *from, size_t cap, nvmlRe
 	return ret->text[0] ? NVML_SUCCESS : NVML_ERROR_NO_DATA;
 }
 
-#define TEXT(function, name)                                                               \
-	nvmlReturn_t function(struct source_ask *a, uint32_t arg, union source_value *ret) \
-	{                                                                                  \
-		char own[SAMPLE_TEXT_MAX] = "";                                            \
-                                                                                           \
-		(void)arg;                                                                 \
-		return text(ret, own, sizeof own, CALL(name, a->device, own, sizeof own)); \
+#define TEXT(function, name)                                                                 \
+	nvmlReturn_t function(struct source_query *a, uint32_t arg, union source_value *ret) \
+	{                                                                                    \
+		char own[SAMPLE_TEXT_MAX] = "";                                              \
+                                                                                             \
+		(void)arg;                                                                   \
+		return copy_identity_text(ret, own, sizeof own,                              \
+			CALL(name, a->device, own, sizeof own));                             \
 	}
 
 TEXT(source_name, nvmlDeviceGetName)
@@ -33,23 +35,25 @@ TEXT(source_uuid, nvmlDeviceGetUUID)
 TEXT(source_image, nvmlDeviceGetInforomImageVersion)
 TEXT(source_vbios, nvmlDeviceGetVbiosVersion)
 
-nvmlReturn_t source_driver(struct source_ask *a, uint32_t arg, union source_value *ret)
+nvmlReturn_t source_driver(struct source_query *a, uint32_t arg, union source_value *ret)
 {
 	char own[NVML_SYSTEM_DRIVER_VERSION_BUFFER_SIZE] = "";
 
 	(void)arg;
-	return text(ret, own, sizeof own, CALL(nvmlSystemGetDriverVersion, own, sizeof own));
+	return copy_identity_text(ret, own, sizeof own,
+		CALL(nvmlSystemGetDriverVersion, own, sizeof own));
 }
 
-nvmlReturn_t source_nvml(struct source_ask *a, uint32_t arg, union source_value *ret)
+nvmlReturn_t source_nvml(struct source_query *a, uint32_t arg, union source_value *ret)
 {
 	char own[NVML_SYSTEM_NVML_VERSION_BUFFER_SIZE] = "";
 
 	(void)arg;
-	return text(ret, own, sizeof own, CALL(nvmlSystemGetNVMLVersion, own, sizeof own));
+	return copy_identity_text(ret, own, sizeof own,
+		CALL(nvmlSystemGetNVMLVersion, own, sizeof own));
 }
 
-nvmlReturn_t source_cuda(struct source_ask *a, uint32_t arg, union source_value *ret)
+nvmlReturn_t source_cuda(struct source_query *a, uint32_t arg, union source_value *ret)
 {
 	int version = 0;
 	nvmlReturn_t r = CALL(nvmlSystemGetCudaDriverVersion_v2, &version);
@@ -60,16 +64,16 @@ nvmlReturn_t source_cuda(struct source_ask *a, uint32_t arg, union source_value 
 }
 
 /* @arg: 0 OEM, 1 ECC, 2 power. */
-nvmlReturn_t source_inforom(struct source_ask *a, uint32_t arg, union source_value *ret)
+nvmlReturn_t source_inforom(struct source_query *a, uint32_t arg, union source_value *ret)
 {
 	char own[SAMPLE_TEXT_MAX] = "";
 
-	return text(ret, own, sizeof own,
+	return copy_identity_text(ret, own, sizeof own,
 		CALL(nvmlDeviceGetInforomVersion, a->device, arg, own, sizeof own));
 }
 
 /* As nvidia-smi and DCGM write them. */
-nvmlReturn_t source_brand(struct source_ask *a, uint32_t arg, union source_value *ret)
+nvmlReturn_t source_brand(struct source_query *a, uint32_t arg, union source_value *ret)
 {
 	static const struct {
 		unsigned int brand;
@@ -93,14 +97,14 @@ nvmlReturn_t source_brand(struct source_ask *a, uint32_t arg, union source_value
 	return NVML_ERROR_NO_DATA;
 }
 
-nvmlReturn_t source_index(struct source_ask *a, uint32_t arg, union source_value *ret)
+nvmlReturn_t source_index(struct source_query *a, uint32_t arg, union source_value *ret)
 {
 	(void)arg;
 	ret->i = a->gpu;
 	return NVML_SUCCESS;
 }
 
-nvmlReturn_t source_minor(struct source_ask *a, uint32_t arg, union source_value *ret)
+nvmlReturn_t source_minor(struct source_query *a, uint32_t arg, union source_value *ret)
 {
 	unsigned int v = 0;
 	nvmlReturn_t r = CALL(nvmlDeviceGetMinorNumber, a->device, &v);
@@ -111,7 +115,7 @@ nvmlReturn_t source_minor(struct source_ask *a, uint32_t arg, union source_value
 }
 
 /* @arg: 0 the address, 1 device and vendor, 2 subsystem. */
-nvmlReturn_t source_pci(struct source_ask *a, uint32_t arg, union source_value *ret)
+nvmlReturn_t source_pci(struct source_query *a, uint32_t arg, union source_value *ret)
 {
 	struct source_memo *m = &a->memo;
 
@@ -119,12 +123,12 @@ nvmlReturn_t source_pci(struct source_ask *a, uint32_t arg, union source_value *
 		m->pci_r = CALL(nvmlDeviceGetPciInfo_v3, a->device, &m->pci);
 	m->has_pci = true;
 	if (m->pci_r == NVML_SUCCESS && arg == 0)
-		return text(ret, m->pci.busId, sizeof m->pci.busId, NVML_SUCCESS);
+		return copy_identity_text(ret, m->pci.busId, sizeof m->pci.busId, NVML_SUCCESS);
 	ret->i = arg == 1 ? m->pci.pciDeviceId : m->pci.pciSubSystemId;
 	return m->pci_r;
 }
 
-nvmlReturn_t source_compute_capability(struct source_ask *a, uint32_t arg,
+nvmlReturn_t source_compute_capability(struct source_query *a, uint32_t arg,
 	union source_value *ret)
 {
 	int major = 0, minor = 0;
@@ -135,7 +139,7 @@ nvmlReturn_t source_compute_capability(struct source_ask *a, uint32_t arg,
 	return r;
 }
 
-nvmlReturn_t source_compute_mode(struct source_ask *a, uint32_t arg, union source_value *ret)
+nvmlReturn_t source_compute_mode(struct source_query *a, uint32_t arg, union source_value *ret)
 {
 	unsigned int v = 0;
 	nvmlReturn_t r = CALL(nvmlDeviceGetComputeMode, a->device, &v);
@@ -145,7 +149,7 @@ nvmlReturn_t source_compute_mode(struct source_ask *a, uint32_t arg, union sourc
 	return r;
 }
 
-nvmlReturn_t source_persistence(struct source_ask *a, uint32_t arg, union source_value *ret)
+nvmlReturn_t source_persistence(struct source_query *a, uint32_t arg, union source_value *ret)
 {
 	unsigned int v = 0;
 	nvmlReturn_t r = CALL(nvmlDeviceGetPersistenceMode, a->device, &v);
@@ -155,7 +159,7 @@ nvmlReturn_t source_persistence(struct source_ask *a, uint32_t arg, union source
 	return r;
 }
 
-nvmlReturn_t source_mig_mode(struct source_ask *a, uint32_t arg, union source_value *ret)
+nvmlReturn_t source_mig_mode(struct source_query *a, uint32_t arg, union source_value *ret)
 {
 	unsigned int now = 0, pending = 0;
 	nvmlReturn_t r = CALL(nvmlDeviceGetMigMode, a->device, &now, &pending);
@@ -166,7 +170,7 @@ nvmlReturn_t source_mig_mode(struct source_ask *a, uint32_t arg, union source_va
 }
 
 /* None while it is not in MIG mode. */
-nvmlReturn_t source_mig_max(struct source_ask *a, uint32_t arg, union source_value *ret)
+nvmlReturn_t source_mig_max(struct source_query *a, uint32_t arg, union source_value *ret)
 {
 	unsigned int v = 0;
 	nvmlReturn_t r = source_mig_mode(a, arg, ret);
@@ -178,7 +182,7 @@ nvmlReturn_t source_mig_max(struct source_ask *a, uint32_t arg, union source_val
 	return r;
 }
 
-nvmlReturn_t source_virtual_mode(struct source_ask *a, uint32_t arg, union source_value *ret)
+nvmlReturn_t source_virtual_mode(struct source_query *a, uint32_t arg, union source_value *ret)
 {
 	unsigned int v = 0;
 	nvmlReturn_t r = CALL(nvmlDeviceGetVirtualizationMode, a->device, &v);
@@ -189,7 +193,7 @@ nvmlReturn_t source_virtual_mode(struct source_ask *a, uint32_t arg, union sourc
 }
 
 /* Only a guest's vGPU can have a licence; whether it has is not asked for, so it is not known. */
-nvmlReturn_t source_vgpu_license(struct source_ask *a, uint32_t arg, union source_value *ret)
+nvmlReturn_t source_vgpu_license(struct source_query *a, uint32_t arg, union source_value *ret)
 {
 	nvmlReturn_t r = source_virtual_mode(a, arg, ret);
 

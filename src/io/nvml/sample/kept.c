@@ -23,7 +23,7 @@ static uint64_t refusal_ns(nvmlReturn_t code)
  * What was answered before is not refused for good: NVML says so of a GPU in trouble too. Nor is what is asked with each
  * reading at no further cost. Then it is asked with the next reading.
  */
-static uint64_t kept_ns(const struct sample_reading *r, nvmlReturn_t code, bool again)
+static uint64_t get_cache_ns(const struct sample_reading *r, nvmlReturn_t code, bool again)
 {
 	uint64_t ns = refusal_ns(code);
 
@@ -37,15 +37,15 @@ static bool is_memory_or_rates(size_t position)
 	return call == source_fb || call == source_fb_ratio || call == source_utilization;
 }
 
-static void note_gone(struct sample_reading *r, nvmlReturn_t code)
+static void set_reading_gone(struct sample_reading *r, nvmlReturn_t code)
 {
 	if (code == NVML_ERROR_GPU_IS_LOST || code == NVML_ERROR_RESET_REQUIRED)
 		r->gone = code;
 }
 
-bool sample_wants(struct sample_reading *r, size_t position)
+bool sample_needs_query(struct sample_reading *r, size_t position)
 {
-	const struct sample_kept *k = &r->state->kept[position];
+	const struct sample_cached *k = &r->state->cached[position];
 	/* Half a period early rather than half a period late. */
 	uint64_t slack = k->refused ? 0 : r->period_ns / 2;
 
@@ -61,13 +61,13 @@ bool sample_wants(struct sample_reading *r, size_t position)
 	return false;
 }
 
-void sample_got(struct sample_reading *r, size_t position, nvmlReturn_t code,
+void sample_set_result(struct sample_reading *r, size_t position, nvmlReturn_t code,
 	const union source_value *v)
 {
-	struct sample_kept *k = &r->state->kept[position];
+	struct sample_cached *k = &r->state->cached[position];
 	uint64_t keep_ns = 0;
 
-	note_gone(r, code);
+	set_reading_gone(r, code);
 	if (code == NVML_SUCCESS) {
 		r->has[position] = true;
 		r->values[position] = *v;
@@ -78,25 +78,25 @@ void sample_got(struct sample_reading *r, size_t position, nvmlReturn_t code,
 		if (keep_ns)
 			k->value = *v;
 	} else {
-		keep_ns = kept_ns(r, code, k->answered || is_memory_or_rates(position));
+		keep_ns = get_cache_ns(r, code, k->answered || is_memory_or_rates(position));
 	}
 	k->answered = k->answered || code == NVML_SUCCESS;
 	k->refused = code != NVML_SUCCESS;
 	k->until_ns = keep_ns ? r->now_ns + keep_ns : 0;
 }
 
-bool sample_may_ask(const struct sample_reading *r, enum sample_question q)
+bool sample_may_query(const struct sample_reading *r, enum sample_query q)
 {
 	return !r->gone && r->now_ns >= r->state->refused_until[q];
 }
 
-bool sample_answered(struct sample_reading *r, enum sample_question q, nvmlReturn_t code)
+bool sample_answered(struct sample_reading *r, enum sample_query q, nvmlReturn_t code)
 {
 	bool *answered = &r->state->answered[q];
-	uint64_t ns =
-		kept_ns(r, code, *answered || q == SAMPLE_ASK_MEMORY || q == SAMPLE_ASK_RATES);
+	uint64_t ns = get_cache_ns(r, code,
+		*answered || q == SAMPLE_QUERY_MEMORY || q == SAMPLE_QUERY_RATES);
 
-	note_gone(r, code);
+	set_reading_gone(r, code);
 	*answered = *answered || code == NVML_SUCCESS;
 	if (ns)
 		r->state->refused_until[q] = r->now_ns + ns;

@@ -10,7 +10,7 @@
 #define UTILIZATION_ROOM \
 	4096 /* samples of process utilization; the driver has 72 (driver 580) */
 
-struct sampler {
+struct nvml_sampler {
 	struct probe *p;
 	worker_send_fn *send;
 	struct sample_state **states;
@@ -21,9 +21,9 @@ struct sampler {
 	bool gone; /* a GPU said so in this round */
 };
 
-struct sampler *sampler_new(struct probe *p, worker_send_fn *send)
+struct nvml_sampler *nvml_sampler_new(struct probe *p, worker_send_fn *send)
 {
-	struct sampler *s = calloc(1, sizeof *s);
+	struct nvml_sampler *s = calloc(1, sizeof *s);
 
 	if (s) {
 		s->p = p;
@@ -34,7 +34,7 @@ struct sampler *sampler_new(struct probe *p, worker_send_fn *send)
 
 /* ---- what is kept ----------------------------------------------------------------------------- */
 
-static void forget(struct sampler *s, uint32_t i)
+static void remove_sample_state(struct nvml_sampler *s, uint32_t i)
 {
 	sample_gpm_free(s->p->nvml, s->states[i]);
 	free(s->states[i]);
@@ -42,8 +42,8 @@ static void forget(struct sampler *s, uint32_t i)
 }
 
 /* NULL: no memory, then the unit is left out. */
-static struct sample_state *state_of(struct sampler *s, const struct gpu *g, const char *uuid,
-	uint32_t gi, uint32_t ci)
+static struct sample_state *get_sample_state(struct nvml_sampler *s, const struct gpu *g,
+	const char *uuid, uint32_t gi, uint32_t ci)
 {
 	struct sample_state **more, *state;
 
@@ -53,7 +53,7 @@ static struct sample_state *state_of(struct sampler *s, const struct gpu *g, con
 			continue;
 		if (state->gpu == g->index && state->mig_enabled == g->mig_enabled)
 			return state;
-		forget(s, i);
+		remove_sample_state(s, i);
 		break;
 	}
 	if (s->n_states == s->room) {
@@ -75,28 +75,28 @@ static struct sample_state *state_of(struct sampler *s, const struct gpu *g, con
 	return state;
 }
 
-static void forget_unseen(struct sampler *s)
+static void forget_unseen(struct nvml_sampler *s)
 {
 	for (uint32_t i = 0; i < s->n_states;) {
-		if (s->states[i]->seen) {
-			s->states[i++]->seen = false;
+		if (s->states[i]->present) {
+			s->states[i++]->present = false;
 			continue;
 		}
-		forget(s, i);
+		remove_sample_state(s, i);
 	}
 }
 
 /* ---- one unit --------------------------------------------------------------------------------- */
 
-static void read_memory(struct sample_reading *r)
+static void read_device_memory(struct sample_reading *r)
 {
-	const struct source_memo *m = &r->ask.memo;
-	struct worker_unit *u = r->unit;
+	const struct source_memo *m = &r->query.memo;
+	struct worker_device *u = r->device;
 
-	if (!sample_may_ask(r, SAMPLE_ASK_MEMORY) ||
-		!sample_answered(r, SAMPLE_ASK_MEMORY, source_memory(&r->ask)))
+	if (!sample_may_query(r, SAMPLE_QUERY_MEMORY) ||
+		!sample_answered(r, SAMPLE_QUERY_MEMORY, source_memory(&r->query)))
 		return;
-	u->known |= WORKER_UNIT_MEMORY | (m->reserved_known ? WORKER_UNIT_RESERVED : 0);
+	u->known |= WORKER_DEVICE_MEMORY | (m->reserved_known ? WORKER_DEVICE_RESERVED : 0);
 	u->memory_total = m->memory.total;
 	u->memory_used = m->memory.used;
 	u->memory_free = m->memory.free;
@@ -104,7 +104,7 @@ static void read_memory(struct sample_reading *r)
 }
 
 /* A call gives NVML's unit; DCGM's may be a multiple of it. */
-static void scale(size_t position, union source_value *v)
+static void scale_source_value(size_t position, union source_value *v)
 {
 	double by = sources[position].scale, scaled;
 
@@ -123,11 +123,11 @@ static void read_calls(struct sample_reading *r)
 		union source_value v = { .text = "" };
 		nvmlReturn_t code;
 
-		if (sources[i].how != SOURCE_CALL || !sample_wants(r, i))
+		if (sources[i].how != SOURCE_CALL || !sample_needs_query(r, i))
 			continue;
-		code = sources[i].call(&r->ask, sources[i].arg, &v);
-		scale(i, &v);
-		sample_got(r, i, code, &v);
+		code = sources[i].call(&r->query, sources[i].arg, &v);
+		scale_source_value(i, &v);
+		sample_set_result(r, i, code, &v);
 	}
 }
 
@@ -137,33 +137,33 @@ static void read_calls(struct sample_reading *r)
  */
 static void read_busy(struct sample_reading *r, bool whole)
 {
-	struct worker_unit *u = r->unit;
+	struct worker_device *u = r->device;
 	double busy = r->gpm_busy;
 
 	if (u->interval_ns == 0 || !whole)
 		return;
 	if (busy < 0) {
-		if (r->of != FIELD_OF_GPU || !sample_may_ask(r, SAMPLE_ASK_RATES) ||
-			!sample_answered(r, SAMPLE_ASK_RATES, source_rates(&r->ask)))
+		if (r->of != FIELD_OF_GPU || !sample_may_query(r, SAMPLE_QUERY_RATES) ||
+			!sample_answered(r, SAMPLE_QUERY_RATES, source_rates(&r->query)))
 			return;
-		busy = r->ask.memo.rates.gpu / 100.0;
+		busy = r->query.memo.rates.gpu / 100.0;
 	}
 	busy = busy > 1 ? 1 : busy;
 	u->busy_ns = (uint64_t)(busy * (double)u->interval_ns);
 	if (u->busy_ns > u->interval_ns)
 		u->busy_ns = u->interval_ns;
-	u->known |= WORKER_UNIT_BUSY;
+	u->known |= WORKER_DEVICE_BUSY;
 }
 
 /* @whole: it is a GPU, or a MIG device with all of its GPU instance. */
-static void read_unit(struct sampler *s, bool whole)
+static void read_sample_device(struct nvml_sampler *s, bool whole)
 {
 	struct sample_reading *r = &s->reading;
-	struct worker_unit *u = r->unit;
+	struct worker_device *u = r->device;
 	uint64_t before_ns = r->state->at_ns;
 
-	read_memory(r);
-	sample_gpm_take(r);
+	read_device_memory(r);
+	sample_gpm_collect(r);
 	u->at_ns = r->now_ns;
 	u->interval_ns = before_ns && u->at_ns > before_ns ? u->at_ns - before_ns : 0;
 	r->state->at_ns = u->at_ns;
@@ -182,7 +182,7 @@ static void read_unit(struct sampler *s, bool whole)
 
 /* ---- sending ---------------------------------------------------------------------------------- */
 
-static void send_values(struct sampler *s, uint32_t seq)
+static void send_values(struct nvml_sampler *s, uint32_t seq)
 {
 	const struct sample_reading *r = &s->reading;
 	union worker_msg m = { .values = { .seq = seq } };
@@ -204,7 +204,7 @@ static void send_values(struct sampler *s, uint32_t seq)
 		s->send(&m);
 }
 
-static void send_texts(struct sampler *s, uint32_t seq)
+static void send_texts(struct nvml_sampler *s, uint32_t seq)
 {
 	const struct sample_reading *r = &s->reading;
 	union worker_msg m = { .texts = { .seq = seq } };
@@ -223,7 +223,7 @@ static void send_texts(struct sampler *s, uint32_t seq)
 		s->send(&m);
 }
 
-static void send_users(struct sampler *s, uint32_t seq)
+static void send_users(struct nvml_sampler *s, uint32_t seq)
 {
 	const struct sample_reading *r = &s->reading;
 
@@ -241,7 +241,7 @@ static void send_users(struct sampler *s, uint32_t seq)
 /* ---- all of them ------------------------------------------------------------------------------ */
 
 struct round {
-	struct sampler *s;
+	struct nvml_sampler *s;
 	const struct worker_sample *q;
 	const struct gpu *g;
 	nvmlDevice_t parent;
@@ -249,20 +249,20 @@ struct round {
 
 static void sample_one(const struct round *o, nvmlDevice_t device, const struct gpu_mig *mig)
 {
-	struct sampler *s = o->s;
+	struct nvml_sampler *s = o->s;
 	struct sample_reading *r = &s->reading;
 	const char *uuid = mig ? mig->uuid : o->g->uuid;
 	uint32_t gi = mig ? mig->gi : GPU_NO_INSTANCE, ci = mig ? mig->ci : GPU_NO_INSTANCE;
-	struct sample_state *state = state_of(s, o->g, uuid, gi, ci);
+	struct sample_state *state = get_sample_state(s, o->g, uuid, gi, ci);
 	union worker_msg m = {
-		.unit = { .seq = o->q->seq, .gpu = o->g->index, .gi = gi, .ci = ci }
+		.device = { .seq = o->q->seq, .gpu = o->g->index, .gi = gi, .ci = ci }
 	};
 
 	if (!state)
 		return;
-	state->seen = true;
+	state->present = true;
 	memset(r->has, 0, sizeof r->has);
-	r->ask = (struct source_ask){ .p = s->p, .gpu = o->g->index, .device = device };
+	r->query = (struct source_query){ .p = s->p, .gpu = o->g->index, .device = device };
 	r->state = state;
 	r->of = mig ? FIELD_OF_MIG | FIELD_OF_GI : FIELD_OF_GPU;
 	r->parent = o->parent;
@@ -273,10 +273,10 @@ static void sample_one(const struct round *o, nvmlDevice_t device, const struct 
 	r->gone = NVML_SUCCESS;
 	r->gpm_busy = -1;
 	r->n_users = 0;
-	r->unit = &m.unit;
-	(void)snprintf(m.unit.uuid, sizeof m.unit.uuid, "%s", uuid);
-	read_unit(s, !mig || mig->ci_slices == mig->gi_slices);
-	worker_head(&m.head, WORKER_UNIT);
+	r->device = &m.device;
+	(void)snprintf(m.device.uuid, sizeof m.device.uuid, "%s", uuid);
+	read_sample_device(s, !mig || mig->ci_slices == mig->gi_slices);
+	worker_head(&m.head, WORKER_DEVICE);
 	s->send(&m);
 	send_values(s, o->q->seq);
 	send_texts(s, o->q->seq);
@@ -306,15 +306,15 @@ static void sample_migs(const struct round *o, const struct probe_mig *migs)
 	}
 }
 
-static void hint(struct sampler *s)
+static void send_sampler_probe_hint(struct nvml_sampler *s)
 {
 	union worker_msg m = { .head = { .magic = 0 } };
 
-	worker_head(&m.head, WORKER_LOOK);
+	worker_head(&m.head, WORKER_PROBE_HINT);
 	s->send(&m);
 }
 
-void sampler_run(struct sampler *s, const struct worker_sample *q, uint32_t n,
+void nvml_sampler_run(struct nvml_sampler *s, const struct worker_sample *q, uint32_t n,
 	const struct gpu *gpus, const nvmlDevice_t *devices, const struct probe_mig *migs)
 {
 	uint64_t began_ns = time_mono_ns();
@@ -338,5 +338,5 @@ void sampler_run(struct sampler *s, const struct worker_sample *q, uint32_t n,
 	worker_head(&m.head, WORKER_SAMPLE_END);
 	s->send(&m);
 	if (s->gone)
-		hint(s);
+		send_sampler_probe_hint(s);
 }

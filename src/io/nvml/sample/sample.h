@@ -10,10 +10,11 @@
 #include "io/nvml/worker/events.h"
 #include "io/nvml/probe/mig.h"
 
-struct sampler;
+struct nvml_sampler;
 
-struct sampler *sampler_new(struct probe *p, worker_send_fn *send); /* NULL: no memory */
+struct nvml_sampler *nvml_sampler_new(struct probe *p,
+	worker_send_fn *send); /* NULL: no memory */
 
 /* Answers @q about the @n GPUs in @gpus, whose handles are in @devices (NULL: leave it alone). */
-void sampler_run(struct sampler *s, const struct worker_sample *q, uint32_t n,
+void nvml_sampler_run(struct nvml_sampler *s, const struct worker_sample *q, uint32_t n,
 	const struct gpu *gpus, const nvmlDevice_t *devices, const struct probe_mig *migs);

@@ -25,8 +25,8 @@ static struct share_last *last_of(struct share_state *s, uint32_t pid)
 	return NULL;
 }
 
-static struct sample_process *row_of(struct sample_process *list, uint32_t *n, uint32_t room,
-	uint32_t pid)
+static struct sample_process *get_process_row(struct sample_process *list, uint32_t *n,
+	uint32_t room, uint32_t pid)
 {
 	for (uint32_t i = 0; i < *n; i++) {
 		if (list[i].pid == pid)
@@ -39,8 +39,8 @@ static struct sample_process *row_of(struct sample_process *list, uint32_t *n, u
 }
 
 /* Percentages above 100, and times from another year, are no samples. */
-static uint32_t sort_out(nvmlProcessUtilizationSample_t *v, uint32_t n, uint64_t from_us,
-	uint64_t to_us)
+static uint32_t filter_utilization(nvmlProcessUtilizationSample_t *v, uint32_t n,
+	uint64_t from_us, uint64_t to_us)
 {
 	uint32_t kept = 0;
 
@@ -61,31 +61,31 @@ void share_count(nvmlProcessUtilizationSample_t *v, uint32_t n, uint64_t from_us
 		list[i].busy_known = counts;
 		list[i].busy_ns = 0;
 	}
-	n = counts ? sort_out(v, n, from_us, to_us) : 0;
+	n = counts ? filter_utilization(v, n, from_us, to_us) : 0;
 	for (uint32_t i = 0; i < n; i++) {
 		bool first = i == 0 || v[i - 1].pid != v[i].pid;
 		bool last = i + 1 == n || v[i + 1].pid != v[i].pid;
 		uint64_t since = first ? from_us : v[i - 1].timeStamp;
 		uint64_t until = last ? to_us : v[i].timeStamp;
-		struct sample_process *p = row_of(list, n_list, room, v[i].pid);
+		struct sample_process *p = get_process_row(list, n_list, room, v[i].pid);
 
 		if (p && until > since)
 			p->busy_ns += (until - since) * NS_PER_US / 100 * v[i].smUtil;
 	}
 }
 
-static uint64_t smaller(uint64_t a, uint64_t b)
+static uint64_t get_smaller_time(uint64_t a, uint64_t b)
 {
 	return a < b ? a : b;
 }
 
-static uint64_t part(uint64_t of, uint64_t share, uint64_t all)
+static uint64_t scale_by_ratio(uint64_t of, uint64_t share, uint64_t all)
 {
 	return all ? (uint64_t)((unsigned __int128)of * share / all) : 0;
 }
 
 /* What a process is to have: what its samples say, and what it is owed. */
-static uint64_t wanted(struct share_state *s, const struct sample_process *p)
+static uint64_t get_desired_time(struct share_state *s, const struct sample_process *p)
 {
 	const struct share_last *l = last_of(s, p->pid);
 
@@ -97,7 +97,7 @@ uint64_t share_wanted(struct share_state *s, const struct sample_process *list, 
 	uint64_t sum = 0;
 
 	for (uint32_t i = 0; i < n; i++)
-		sum += wanted(s, &list[i]);
+		sum += get_desired_time(s, &list[i]);
 	return sum;
 }
 
@@ -113,39 +113,42 @@ static bool is_listed(const struct sample_process *list, uint32_t n, uint32_t pi
  * Of one that has ended the driver says nothing any more. Of what nobody's samples say it gets twice as much as it did in the
  * interval before, at most: it may have begun in that.
  */
-static uint64_t most_of_ended(const struct share_last *l)
+static uint64_t get_ended_limit(const struct share_last *l)
 {
 	return 2 * l->rate_ns + l->owed_ns;
 }
 
-static uint64_t give_ended(const struct share_state *s, struct sample_process *list,
+static uint64_t share_with_ended(const struct share_state *s, struct sample_process *list,
 	uint32_t *n, uint32_t room, uint64_t rest)
 {
 	uint32_t listed = *n;
 	uint64_t all = 0, given = 0;
 
 	for (uint32_t i = 0; i < s->n; i++)
-		all += is_listed(list, listed, s->last[i].pid) ? 0 : most_of_ended(&s->last[i]);
-	rest = smaller(rest, all);
+		all += is_listed(list, listed, s->last[i].pid) ? 0
+							       : get_ended_limit(&s->last[i]);
+	rest = get_smaller_time(rest, all);
 	for (uint32_t i = 0; i < s->n && rest; i++) {
 		const struct share_last *l = &s->last[i];
-		struct sample_process *p =
-			is_listed(list, listed, l->pid) ? NULL : row_of(list, n, room, l->pid);
+		struct sample_process *p = is_listed(list, listed, l->pid)
+						   ? NULL
+						   : get_process_row(list, n, room, l->pid);
 
 		if (!p)
 			continue;
-		p->busy_ns = part(most_of_ended(l), rest, all);
+		p->busy_ns = scale_by_ratio(get_ended_limit(l), rest, all);
 		given += p->busy_ns;
 	}
 	return given;
 }
 
 /* Of what those want who are there, @all, @given; and @more by what each gets of it. */
-static void give(struct share_state *s, struct sample_process *list, uint32_t n, uint64_t all,
-	uint64_t given, uint64_t more)
+static void share_busy_time(struct share_state *s, struct sample_process *list, uint32_t n,
+	uint64_t all, uint64_t given, uint64_t more)
 {
 	for (uint32_t i = 0; i < n; i++) {
-		uint64_t want = wanted(s, &list[i]), ns = part(want, given, all);
+		uint64_t want = get_desired_time(s, &list[i]),
+			 ns = scale_by_ratio(want, given, all);
 		struct share_last *l = last_of(s, list[i].pid);
 
 		if (!list[i].busy_known)
@@ -158,12 +161,13 @@ static void give(struct share_state *s, struct sample_process *list, uint32_t n,
 			*l = (struct share_last){ .pid = l->pid,
 				.rate_ns = list[i].busy_ns,
 				.owed_ns = want - ns };
-		list[i].busy_ns = ns + part(more, want, all);
+		list[i].busy_ns = ns + scale_by_ratio(more, want, all);
 	}
 }
 
 /* Forgets who is not there any more; what is owed to all is bounded, in the same ratio. */
-static void keep(struct share_state *s, const struct sample_process *list, uint32_t n)
+static void prune_share_state(struct share_state *s, const struct sample_process *list,
+	uint32_t n)
 {
 	uint64_t sum = 0;
 
@@ -173,29 +177,31 @@ static void keep(struct share_state *s, const struct sample_process *list, uint3
 		else
 			s->last[i] = s->last[--s->n];
 	for (uint32_t i = 0; i < s->n && sum > SHARE_OWED_NS; i++)
-		s->last[i].owed_ns = part(s->last[i].owed_ns, SHARE_OWED_NS, sum);
+		s->last[i].owed_ns = scale_by_ratio(s->last[i].owed_ns, SHARE_OWED_NS, sum);
 }
 
 uint64_t share_settle(struct share_state *s, struct sample_process *list, uint32_t *n,
 	uint32_t room, const struct share_time *t)
 {
-	uint64_t there = t->busy_ns + s->held_ns, all = share_wanted(s, list, *n);
-	uint64_t given = smaller(smaller(all, there), t->interval_ns), ended, more;
+	uint64_t there = t->busy_ns + s->reserved_ns, all = share_wanted(s, list, *n);
+	uint64_t given = get_smaller_time(get_smaller_time(all, there), t->interval_ns), ended,
+		 more;
 	uint32_t listed = *n;
 
 	/* A guess gives nobody what no sample says. */
-	ended = t->hold_ns ? give_ended(s, list, n, room,
-				     smaller(there - given, t->interval_ns - given))
-			   : 0;
+	ended = t->reserve_ns ? share_with_ended(s, list, n, room,
+					get_smaller_time(there - given, t->interval_ns - given))
+			      : 0;
 	more = there - given - ended;
 	/* What is left of the end of the interval waits for its samples. */
-	s->held_ns = smaller(more, smaller(t->busy_ns, t->hold_ns));
-	more -= s->held_ns;
+	s->reserved_ns = get_smaller_time(more, get_smaller_time(t->busy_ns, t->reserve_ns));
+	more -= s->reserved_ns;
 	if (given + ended + more > t->interval_ns) {
-		s->held_ns += given + ended + more - t->interval_ns;
+		s->reserved_ns += given + ended + more - t->interval_ns;
 		more = t->interval_ns - given - ended;
 	}
-	give(s, list, listed, all, given, t->hold_ns ? smaller(more, SHARE_MORE_NS) : 0);
-	keep(s, list, listed);
+	share_busy_time(s, list, listed, all, given,
+		t->reserve_ns ? get_smaller_time(more, SHARE_MORE_NS) : 0);
+	prune_share_state(s, list, listed);
 	return given + ended + more;
 }

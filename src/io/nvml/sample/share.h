@@ -12,7 +12,7 @@
  *
  * How long the GPU was busy is known better (GPM), and both are settled over time. Looks do not end where intervals do: what
  * the samples say beyond the GPU's time is owed, and of what it was busy beyond the samples the end of the
- * interval is held back, SHARE_HOLD_NS at most: the GPU's time is told so much later. Of the rest, those who have
+ * interval is held back, SHARE_RESERVE_NS at most: the GPU's time is told so much later. Of the rest, those who have
  * ended since the last interval get twice as much as they did in that at most; what then is left, as percentages are whole
  * and changes between processes take time, is of those who computed, by how much they did, a second at most. Beyond that
  * it is nobody's. More than SHARE_OWED_NS is forgiven, in the same ratio: samples that say too much on the whole are
@@ -24,10 +24,10 @@
 #include "model/gpu/sample.h"
 #include "abi/nvml-api.h"
 
-#define SHARE_PIDS_MAX 1024 /* of one GPU; of more, the figures are not settled */
-#define SHARE_HOLD_NS  UINT64_C(500000000) /* two of the driver's looks, at most */
-#define SHARE_OWED_NS  SHARE_HOLD_NS       /* to all processes together */
-#define SHARE_MORE_NS  UINT64_C(1000000000)
+#define SHARE_PIDS_MAX   1024 /* of one GPU; of more, the figures are not settled */
+#define SHARE_RESERVE_NS UINT64_C(500000000) /* two of the driver's looks, at most */
+#define SHARE_OWED_NS    SHARE_RESERVE_NS    /* to all processes together */
+#define SHARE_MORE_NS    UINT64_C(1000000000)
 
 struct share_last {
 	uint32_t pid;
@@ -37,7 +37,7 @@ struct share_last {
 
 /* Zeroed: nothing is known. */
 struct share_state {
-	uint64_t held_ns; /* of the GPU's time, for samples that may come */
+	uint64_t reserved_ns; /* of the GPU's time, for samples that may come */
 	uint32_t n;
 	struct share_last last[SHARE_PIDS_MAX];
 };
@@ -56,7 +56,8 @@ uint64_t share_wanted(struct share_state *s, const struct sample_process *list, 
 
 struct share_time {
 	uint64_t interval_ns, busy_ns; /* of the GPU, at most the interval */
-	uint64_t hold_ns; /* SHARE_HOLD_NS; 0: .busy_ns says no more than the samples do */
+	uint64_t
+		reserve_ns; /* SHARE_RESERVE_NS; 0: .busy_ns says no more than the samples do */
 };
 
 /*

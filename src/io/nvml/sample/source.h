@@ -45,7 +45,7 @@ struct source_memo {
 	nvmlPciInfo_t pci;
 };
 
-struct source_ask {
+struct source_query {
 	struct probe *p;
 	uint32_t gpu;        /* NVML index, for the crumbs */
 	nvmlDevice_t device; /* a GPU or a MIG device */
@@ -58,7 +58,7 @@ union source_value {
 	char text[SAMPLE_TEXT_MAX];
 };
 
-typedef nvmlReturn_t source_call(struct source_ask *a, uint32_t arg, union source_value *ret);
+typedef nvmlReturn_t source_call(struct source_query *a, uint32_t arg, union source_value *ret);
 
 struct source {
 	uint16_t id; /* DCGM's number */
@@ -73,8 +73,8 @@ extern const struct source sources[]; /* [n_fields] */
 extern const size_t n_sources;
 
 /* Memory of the unit, for its own sake as well; 0: in a->memo. */
-nvmlReturn_t source_memory(struct source_ask *a);
-nvmlReturn_t source_rates(struct source_ask *a);
+nvmlReturn_t source_memory(struct source_query *a);
+nvmlReturn_t source_rates(struct source_query *a);
 
 /* The calls of the table. */
 source_call source_driver, source_nvml, source_cuda, source_name, source_brand, source_index,

@@ -22,16 +22,16 @@
 #define SAMPLE_FIXED_NS   (600 * NS_PER_SEC)
 
 /* Questions that are no fields and can be refused as well. */
-enum sample_question {
-	SAMPLE_ASK_MEMORY,
-	SAMPLE_ASK_RATES, /* utilization */
-	SAMPLE_ASK_GPM,
-	SAMPLE_ASK_PROCESSES,
-	SAMPLE_ASK_SHARES, /* process utilization */
-	SAMPLE_ASK_COUNT_,
+enum sample_query {
+	SAMPLE_QUERY_MEMORY,
+	SAMPLE_QUERY_RATES, /* utilization */
+	SAMPLE_QUERY_GPM,
+	SAMPLE_QUERY_PROCESSES,
+	SAMPLE_QUERY_SHARES, /* process utilization */
+	SAMPLE_QUERY_COUNT_,
 };
 
-struct sample_kept {
+struct sample_cached {
 	uint64_t until_ns; /* 0: nothing is kept */
 	bool refused;
 	bool answered;            /* at some time */
@@ -48,13 +48,14 @@ struct sample_counter { /* of one direction of one link; [SAMPLE_LINKS]: the sum
 struct sample_state {
 	char uuid[GPU_UUID_MAX];
 	uint32_t gpu, gi, ci;
-	bool mig_enabled;       /* of the GPU */
-	bool seen;              /* in this round */
-	uint64_t at_ns;         /* of the last reading; 0: there was none */
-	uint64_t asked_wall_us; /* of the last question for process utilization; 0: likewise */
-	uint64_t refused_until[SAMPLE_ASK_COUNT_];
-	bool answered[SAMPLE_ASK_COUNT_]; /* at some time */
-	struct sample_kept kept[FIELDS_MAX];
+	bool mig_enabled; /* of the GPU */
+	bool present;     /* in this round */
+	uint64_t at_ns;   /* of the last reading; 0: there was none */
+	uint64_t
+		queried_wall_us; /* of the last question for process utilization; 0: likewise */
+	uint64_t refused_until[SAMPLE_QUERY_COUNT_];
+	bool answered[SAMPLE_QUERY_COUNT_]; /* at some time */
+	struct sample_cached cached[FIELDS_MAX];
 	struct sample_counter counters[SAMPLE_LINKS + 1][2]; /* transmitted, received */
 	nvmlGpmSample_t gpm[2]; /* one is of the last reading, the other free */
 	uint32_t gpm_new;       /* which is the newer one */
@@ -66,14 +67,14 @@ struct sample_state {
 
 /* One reading. */
 struct sample_reading {
-	struct source_ask ask;
+	struct source_query query;
 	struct sample_state *state;
 	uint32_t of; /* FIELD_OF_...: what the unit is */
 	nvmlDevice_t parent;
 	const uint64_t *wanted;
 	uint64_t now_ns, period_ns; /* how often samples come */
 	nvmlReturn_t gone; /* 0, or why the GPU is not to be asked any more in this reading */
-	struct worker_unit *unit;
+	struct worker_device *device;
 	bool has[FIELDS_MAX];
 	union source_value values[FIELDS_MAX]; /* by position, where .has */
 	double gpm_busy; /* of the interval, 0 to 1; < 0: GPM cannot say */
@@ -84,20 +85,20 @@ struct sample_reading {
 /* kept.c: what need not be asked. */
 
 /* Whether the field at @position is to be asked for now; if not, a kept value has been taken. */
-bool sample_wants(struct sample_reading *r, size_t position);
+bool sample_needs_query(struct sample_reading *r, size_t position);
 /* The answer @code to the field at @position; @v is the value if it is good. */
-void sample_got(struct sample_reading *r, size_t position, nvmlReturn_t code,
+void sample_set_result(struct sample_reading *r, size_t position, nvmlReturn_t code,
 	const union source_value *v);
-bool sample_may_ask(const struct sample_reading *r, enum sample_question q);
+bool sample_may_query(const struct sample_reading *r, enum sample_query q);
 /* Notes a refusal, and a GPU that is gone. True: @code is success. */
-bool sample_answered(struct sample_reading *r, enum sample_question q, nvmlReturn_t code);
+bool sample_answered(struct sample_reading *r, enum sample_query q, nvmlReturn_t code);
 
 /* fields.c: all field values and rates in one call. */
 void sample_fields(struct sample_reading *r);
 
 /* gpm.c */
-void sample_gpm_take(struct sample_reading *r); /* a sample, and .now_ns of it */
-void sample_gpm_read(struct sample_reading *r); /* metrics of it and the one before */
+void sample_gpm_collect(struct sample_reading *r); /* a sample, and .now_ns of it */
+void sample_gpm_read(struct sample_reading *r);    /* metrics of it and the one before */
 void sample_gpm_free(const struct nvml *nvml, struct sample_state *s);
 
 /* users.c: fills .users from @list, which is of the GPU, and how long each computed. */

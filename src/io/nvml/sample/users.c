@@ -7,7 +7,7 @@
 
 #include "lib/base/time.h"
 
-static int by_pid(const void *a, const void *b)
+static int compare_sample_pids(const void *a, const void *b)
 {
 	const struct sample_process *x = a, *y = b;
 
@@ -34,22 +34,22 @@ static void count_times(struct sample_reading *r, nvmlProcessUtilizationSample_t
 	uint32_t n_room)
 {
 	struct sample_state *s = r->state;
-	uint64_t from_us = s->asked_wall_us, now_us = time_wall_ns() / 1000;
+	uint64_t from_us = s->queried_wall_us, now_us = time_wall_ns() / 1000;
 	unsigned int n = n_room;
 	nvmlReturn_t code;
 
-	s->asked_wall_us = 0;
-	if (!sample_may_ask(r, SAMPLE_ASK_SHARES))
+	s->queried_wall_us = 0;
+	if (!sample_may_query(r, SAMPLE_QUERY_SHARES))
 		return;
-	code = PROBE_CALL(r->ask.p, r->ask.gpu, nvmlDeviceGetProcessUtilization, r->ask.device,
-		room, &n, from_us ? from_us : now_us);
+	code = PROBE_CALL(r->query.p, r->query.gpu, nvmlDeviceGetProcessUtilization,
+		r->query.device, room, &n, from_us ? from_us : now_us);
 	if (code == NVML_ERROR_NOT_FOUND) { /* no sample since the last time: nobody computed */
 		n = 0;
 		code = NVML_SUCCESS;
 	}
-	if (!sample_answered(r, SAMPLE_ASK_SHARES, code))
+	if (!sample_answered(r, SAMPLE_QUERY_SHARES, code))
 		return;
-	s->asked_wall_us = now_us;
+	s->queried_wall_us = now_us;
 	share_count(room, n < n_room ? n : n_room, from_us, now_us, r->users, &r->n_users,
 		ARRAY_LEN(r->users));
 }
@@ -77,12 +77,12 @@ static bool any_known(const struct sample_reading *r)
  */
 static void fit_times(struct sample_reading *r)
 {
-	struct worker_unit *u = r->unit;
+	struct worker_device *u = r->device;
 	struct share_state *s = &r->state->shares;
-	bool busy_known = (u->known & WORKER_UNIT_BUSY) != 0, gpm = r->gpm_busy >= 0;
+	bool busy_known = (u->known & WORKER_DEVICE_BUSY) != 0, gpm = r->gpm_busy >= 0;
 	struct share_time t = { .interval_ns = u->interval_ns,
 		.busy_ns = busy_known ? u->busy_ns : u->interval_ns,
-		.hold_ns = busy_known && gpm && any_known(r) ? SHARE_HOLD_NS : 0 };
+		.reserve_ns = busy_known && gpm && any_known(r) ? SHARE_RESERVE_NS : 0 };
 	uint64_t sum = share_wanted(s, r->users, r->n_users), busy;
 
 	if (busy_known && !gpm && sum > t.busy_ns)
@@ -95,13 +95,13 @@ static void fit_times(struct sample_reading *r)
 void sample_users(struct sample_reading *r, const struct probe_processes *list,
 	nvmlProcessUtilizationSample_t *room, uint32_t n_room)
 {
-	if (!sample_answered(r, SAMPLE_ASK_PROCESSES, (nvmlReturn_t)list->code))
+	if (!sample_answered(r, SAMPLE_QUERY_PROCESSES, (nvmlReturn_t)list->code))
 		return;
-	r->unit->known |= WORKER_UNIT_PROCESSES;
+	r->device->known |= WORKER_DEVICE_PROCESSES;
 	list_users(r, list);
 	if (r->of == FIELD_OF_GPU)
 		count_times(r, room, n_room);
 	forget_clients(r, list);
 	fit_times(r);
-	qsort(r->users, r->n_users, sizeof r->users[0], by_pid);
+	qsort(r->users, r->n_users, sizeof r->users[0], compare_sample_pids);
 }

@@ -65,16 +65,16 @@ static void pause_ns(uint64_t ns)
 	(void)nanosleep(&ts, NULL);
 }
 
-static void send_look(struct worker_events *e)
+static void send_event_probe_hint(struct worker_events *e)
 {
 	union worker_msg m = { .head = { .magic = 0 } };
 
-	worker_head(&m.head, WORKER_LOOK);
+	worker_head(&m.head, WORKER_PROBE_HINT);
 	e->send(&m);
 }
 
 /* Notes whether NVML refuses events of @mine. True: that is news. */
-static bool note_failed(struct worker_events *e, struct source *mine, bool failed)
+static bool set_source_failed(struct worker_events *e, struct source *mine, bool failed)
 {
 	if (mine->failed == failed)
 		return false;
@@ -132,13 +132,13 @@ static const struct source *source_of(struct worker_events *e, nvmlDevice_t d)
 	return NULL;
 }
 
-static void deliver(struct worker_events *e, const nvmlEventData_t *data)
+static void send_gpu_event(struct worker_events *e, const nvmlEventData_t *data)
 {
 	union worker_msg m = { .head = { .magic = 0 } };
 	const struct source *s;
 
 	if (!(data->eventType & NVML_EVENT_XID_CRITICAL)) {
-		send_look(e);
+		send_event_probe_hint(e);
 		return;
 	}
 	s = source_of(e, data->device);
@@ -156,7 +156,7 @@ static void deliver(struct worker_events *e, const nvmlEventData_t *data)
 	e->send(&m);
 	/* NVIDIA's plugin marks every GPU here; a look at all of them finds the one. */
 	if (!s)
-		send_look(e);
+		send_event_probe_hint(e);
 }
 
 /* Registers all of mine with the set, if there is one. Returns how many there are in it. */
@@ -169,15 +169,15 @@ static uint32_t register_all(struct worker_events *e)
 		bool good = e->set && register_one(e, &e->mine[i]) == NVML_SUCCESS;
 
 		registered += good;
-		news |= note_failed(e, &e->mine[i], !good);
+		news |= set_source_failed(e, &e->mine[i], !good);
 	}
 	if (news)
-		send_look(e);
+		send_event_probe_hint(e);
 	return registered;
 }
 
 /* Delivers what still waits in @set, past the word that a GPU in it is lost, and frees it. */
-static void drain(struct worker_events *e, nvmlEventSet_t set)
+static void drain_event_set(struct worker_events *e, nvmlEventSet_t set)
 {
 	for (int i = 0; set && i < DRAIN_MAX; i++) {
 		nvmlEventData_t data = { .gpuInstanceId = NVML_NO_INSTANCE,
@@ -186,7 +186,7 @@ static void drain(struct worker_events *e, nvmlEventSet_t set)
 			set, &data, 0);
 
 		if (r == NVML_SUCCESS)
-			deliver(e, &data);
+			send_gpu_event(e, &data);
 		else if (r != NVML_ERROR_GPU_IS_LOST)
 			break;
 	}
@@ -208,12 +208,12 @@ static bool make_set(struct worker_events *e)
 	if (PROBE_CALL(&e->probe, WORKER_GPU_NONE, nvmlEventSetCreate, &e->set) != NVML_SUCCESS)
 		e->set = NULL;
 	good = register_all(e) > 0;
-	drain(e, old);
+	drain_event_set(e, old);
 	return good;
 }
 
 /* The set that fits to the GPUs of now. False: there is none yet. */
-static bool refresh(struct worker_events *e, uint64_t *have)
+static bool refresh_event_set(struct worker_events *e, uint64_t *have)
 {
 	uint64_t generation;
 
@@ -234,7 +234,7 @@ static bool refresh(struct worker_events *e, uint64_t *have)
 	return true;
 }
 
-static void *run(void *arg)
+static void *run_event_thread(void *arg)
 {
 	struct worker_events *e = arg;
 	uint64_t have = 0, backoff = BACKOFF_MIN_NS;
@@ -244,13 +244,13 @@ static void *run(void *arg)
 		nvmlEventData_t data = { .gpuInstanceId = NVML_NO_INSTANCE,
 			.computeInstanceId = NVML_NO_INSTANCE };
 		nvmlReturn_t r = NVML_ERROR_UNKNOWN;
-		bool ready = refresh(e, &have);
+		bool ready = refresh_event_set(e, &have);
 
 		if (ready)
 			r = PROBE_CALL(&e->probe, WORKER_GPU_NONE, nvmlEventSetWait_v2, e->set,
 				&data, WORKER_EVENTS_WAIT_MS);
 		if (r == NVML_SUCCESS)
-			deliver(e, &data);
+			send_gpu_event(e, &data);
 		if (r == NVML_SUCCESS || r == NVML_ERROR_TIMEOUT) {
 			backoff = BACKOFF_MIN_NS;
 			continue;
@@ -261,7 +261,7 @@ static void *run(void *arg)
 		 * errors a new set may do; NVIDIA's plugin goes on with the old one at full speed.
 		 */
 		if (ready && r == NVML_ERROR_GPU_IS_LOST)
-			send_look(e);
+			send_event_probe_hint(e);
 		else
 			drop_set(e);
 		probe_crumb(&e->probe, WORKER_GPU_NONE, WORKER_STEP_NONE);
@@ -283,7 +283,7 @@ static bool same_sources(const struct worker_events *e, const struct source *s, 
 	return true;
 }
 
-static int start(struct worker_events *e, struct error *err)
+static int start_event_thread(struct worker_events *e, struct error *err)
 {
 	pthread_attr_t attr;
 	pthread_t thread;
@@ -291,7 +291,7 @@ static int start(struct worker_events *e, struct error *err)
 
 	if (r == 0) {
 		(void)pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-		r = pthread_create(&thread, &attr, run, e);
+		r = pthread_create(&thread, &attr, run_event_thread, e);
 		(void)pthread_attr_destroy(&attr);
 	}
 	if (r != 0)
@@ -334,7 +334,7 @@ int worker_events_update(struct worker_events *e, uint32_t n, const struct gpu *
 		e->generation++;
 	}
 	(void)pthread_mutex_unlock(&e->lock);
-	return k > 0 && !e->started ? start(e, err) : 0;
+	return k > 0 && !e->started ? start_event_thread(e, err) : 0;
 }
 
 bool worker_events_failed(struct worker_events *e, const char *uuid)

@@ -13,9 +13,9 @@
 #include "io/nvml/proto.h"
 
 /* Once a minute at the default interval of looks. It takes 12 ms on an H200 (driver 580.159.04). */
-#define EACH_LOOKS 6
-#define APART_NS   (5 * NS_PER_SEC)
-#define KILL_NS    (10 * NS_PER_SEC) /* one that hangs */
+#define PROBES_PER_CHECK 6
+#define APART_NS         (5 * NS_PER_SEC)
+#define KILL_NS          (10 * NS_PER_SEC) /* one that hangs */
 
 /*
  * NVML_INIT_FLAG_NO_ATTACH: no /dev/nvidiaN is opened, which would be in the way of a change of the MIG
@@ -30,7 +30,7 @@ enum {
 };
 
 /* False: it still runs. */
-static bool collect(struct library_check *c)
+static bool reap_library_check(struct library_check *c)
 {
 	int status = 0;
 	pid_t r = waitpid(c->pid, &status, WNOHANG);
@@ -45,7 +45,7 @@ static bool collect(struct library_check *c)
 	return true;
 }
 
-static void start(struct library_check *c)
+static void start_library_check(struct library_check *c)
 {
 	char *const argv[] = {
 		(char[]){ "gpuslice-nvml" },
@@ -70,16 +70,16 @@ static void start(struct library_check *c)
 void library_check_step(struct library_check *c, uint64_t now_ns)
 {
 	c->looks++;
-	if (c->pid && !collect(c)) {
+	if (c->pid && !reap_library_check(c)) {
 		if (now_ns - c->started_ns > KILL_NS)
 			(void)kill(c->pid, SIGKILL);
 		return;
 	}
-	if (c->looks < EACH_LOOKS || now_ns - c->started_ns < APART_NS)
+	if (c->looks < PROBES_PER_CHECK || now_ns - c->started_ns < APART_NS)
 		return;
 	c->looks = 0;
 	c->started_ns = now_ns;
-	start(c);
+	start_library_check(c);
 }
 
 int library_check_main(const char *nvml_path, const char *driver_root)

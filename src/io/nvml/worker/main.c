@@ -66,7 +66,7 @@ struct worker {
 	struct gpu_link links[GPU_NODE_MAX * GPU_NODE_MAX];
 	struct probe_processes processes;
 	struct library_check library;
-	struct sampler *sampler; /* NULL: nobody has asked for figures yet */
+	struct nvml_sampler *sampler; /* NULL: nobody has asked for figures yet */
 };
 
 /* Whoever reads is the only reason for this process. */
@@ -93,7 +93,7 @@ static _Noreturn void end_with(const struct error *err, bool mismatch)
 	_exit(0);
 }
 
-static _Noreturn void die(const struct error *err)
+static _Noreturn void exit_with_error(const struct error *err)
 {
 	end_with(err, /* mismatch= */ false);
 }
@@ -107,7 +107,7 @@ static void open_nvml(struct worker *w, bool events)
 	probe_crumb(&w->probe, WORKER_GPU_NONE, WORKER_STEP_OPEN);
 	if (nvml_find(path, w->nvml_path, w->driver_root, &err) < 0 ||
 		nvml_open(&w->nvml, path, &err) < 0)
-		die(&err);
+		exit_with_error(&err);
 	w->bound = probe_bound_gpus(&w->probe);
 	probe_crumb(&w->probe, WORKER_GPU_NONE, NVML_CALL_nvmlInit_v2);
 	r = nvml_init(&w->nvml, &err);
@@ -116,7 +116,7 @@ static void open_nvml(struct worker *w, bool events)
 	w->library.known = true; /* it fits: this was an init of a new process, too */
 	if (events && worker_events_new(&w->events, &w->nvml,
 			      &w->crumbs->slot[WORKER_SLOT_EVENTS], send_msg, &err) < 0)
-		die(&err);
+		exit_with_error(&err);
 	w->ready = true;
 }
 
@@ -162,7 +162,7 @@ static void send_mig(const struct worker *w, uint32_t index, uint32_t seq)
 	send_msg(&m);
 }
 
-static bool all_known(const struct worker *w, const struct worker_probe *q)
+static bool has_only_known_gpus(const struct worker *w, const struct worker_probe *q)
 {
 	for (uint32_t i = 0; i < w->n; i++) {
 		uint64_t hash = worker_uuid_hash(w->gpus[i].uuid);
@@ -179,7 +179,7 @@ static bool all_known(const struct worker *w, const struct worker_probe *q)
 /* Links do not change while the GPUs are the same, and asking takes thousands of calls. */
 static void send_links(struct worker *w, const struct worker_probe *q)
 {
-	if (w->n < 2 || all_known(w, q))
+	if (w->n < 2 || has_only_known_gpus(w, q))
 		return;
 	probe_links(&w->probe, w->n, w->gpus, w->devices, w->links);
 	if (q->p2p)
@@ -194,7 +194,7 @@ static void send_links(struct worker *w, const struct worker_probe *q)
 	}
 }
 
-static bool skipped(const struct worker_probe *q, uint32_t index)
+static bool is_gpu_skipped(const struct worker_probe *q, uint32_t index)
 {
 	for (uint32_t i = 0; i < q->n_skip; i++) {
 		if (q->skip[i] == index)
@@ -203,7 +203,7 @@ static bool skipped(const struct worker_probe *q, uint32_t index)
 	return false;
 }
 
-static void look(struct worker *w, const struct worker_probe *q)
+static void probe_all_gpus(struct worker *w, const struct worker_probe *q)
 {
 	union worker_msg m = { .head = { .magic = 0 } };
 	struct error err = ERROR_INIT;
@@ -218,7 +218,7 @@ static void look(struct worker *w, const struct worker_probe *q)
 	r = PROBE_CALL(&w->probe, WORKER_GPU_NONE, nvmlDeviceGetCount_v2, &count);
 	if (r != NVML_SUCCESS) {
 		(void)nvml_error(&err, &w->nvml, NVML_CALL_nvmlDeviceGetCount_v2, r);
-		die(&err);
+		exit_with_error(&err);
 	}
 	w->n = count < GPU_NODE_MAX ? count : GPU_NODE_MAX;
 	send_begin(w, q->seq);
@@ -228,7 +228,7 @@ static void look(struct worker *w, const struct worker_probe *q)
 		struct gpu *g = &w->gpus[i];
 		bool has_list = false;
 
-		if (skipped(q, i)) {
+		if (is_gpu_skipped(q, i)) {
 			*g = (struct gpu){ .index = i };
 			w->devices[i] = NULL;
 			continue;
@@ -239,8 +239,8 @@ static void look(struct worker *w, const struct worker_probe *q)
 		if (!g->mig_enabled)
 			w->migs[i] = (struct probe_mig){ .n = 0 };
 		else
-			has_list =
-				probe_mig(&w->probe, g, w->devices[i], &w->caps, &w->migs[i]);
+			has_list = probe_mig_devices(&w->probe, g, w->devices[i], &w->caps,
+				&w->migs[i]);
 		if (w->events && worker_events_failed(w->events, g->uuid))
 			g->xid_events = false;
 		if (g->fault == GPU_FAULT_LOST || g->fault == GPU_FAULT_RESET)
@@ -254,7 +254,7 @@ static void look(struct worker *w, const struct worker_probe *q)
 	worker_head(&m.head, WORKER_END);
 	send_msg(&m);
 	if (w->events && worker_events_update(w->events, w->n, w->gpus, w->devices, &err) < 0)
-		die(&err);
+		exit_with_error(&err);
 }
 
 /* ---- who uses a GPU --------------------------------------------------------------------------- */
@@ -283,7 +283,7 @@ static void send_processes(struct worker *w, const struct probe_processes *list,
 	} while (sent < list->n);
 }
 
-static void read_processes(struct worker *w, const struct worker_read *q)
+static void read_gpu_processes(struct worker *w, const struct worker_read *q)
 {
 	union worker_msg m = { .read_end = { .seq = q->seq } };
 
@@ -302,20 +302,20 @@ static void read_processes(struct worker *w, const struct worker_read *q)
 
 /* ---- figures ---------------------------------------------------------------------------------- */
 
-static void sample(struct worker *w, const struct worker_sample *q)
+static void sample_gpus(struct worker *w, const struct worker_sample *q)
 {
 	struct error err = ERROR_INIT;
 
 	if (!w->sampler)
-		w->sampler = sampler_new(&w->probe, send_msg);
+		w->sampler = nvml_sampler_new(&w->probe, send_msg);
 	if (!w->sampler) {
 		(void)error_nomem(&err);
-		die(&err);
+		exit_with_error(&err);
 	}
-	sampler_run(w->sampler, q, w->n, w->gpus, w->devices, w->migs);
+	nvml_sampler_run(w->sampler, q, w->n, w->gpus, w->devices, w->migs);
 }
 
-static void serve(struct worker *w, bool events)
+static void serve_worker_requests(struct worker *w, bool events)
 {
 	for (;;) {
 		union worker_msg m;
@@ -327,24 +327,24 @@ static void serve(struct worker *w, bool events)
 		if (n <= 0)
 			_exit(0);
 		if (worker_msg_check(&m, (size_t)n <= sizeof m ? (size_t)n : 0, &err) < 0)
-			die(&err);
+			exit_with_error(&err);
 		if (m.head.type == WORKER_READ) {
-			read_processes(w, &m.read);
+			read_gpu_processes(w, &m.read);
 			probe_crumb(&w->probe, WORKER_GPU_NONE, WORKER_STEP_NONE);
 		} else if (m.head.type == WORKER_SAMPLE) {
-			sample(w, &m.sample);
+			sample_gpus(w, &m.sample);
 			probe_crumb(&w->probe, WORKER_GPU_NONE, WORKER_STEP_NONE);
 		}
 		if (m.head.type != WORKER_PROBE)
 			continue;
 		if (!w->ready)
 			open_nvml(w, events);
-		look(w, &m.probe);
+		probe_all_gpus(w, &m.probe);
 		probe_crumb(&w->probe, WORKER_GPU_NONE, WORKER_STEP_NONE);
 	}
 }
 
-static int start(struct worker *w, const struct options *o)
+static int start_nvml_worker(struct worker *w, const struct options *o)
 {
 	int type = 0;
 	socklen_t len = sizeof type;
@@ -366,7 +366,7 @@ static int start(struct worker *w, const struct options *o)
 		struct error err = ERROR_INIT;
 
 		(void)error_sys(&err, errno, "map the page shared with the agent");
-		die(&err);
+		exit_with_error(&err);
 	}
 	w->crumbs = page;
 	w->probe = (struct probe){ .nvml = &w->nvml,
@@ -379,11 +379,11 @@ static int start(struct worker *w, const struct options *o)
 	w->library = (struct library_check){ .nvml_path = w->nvml_path,
 		.driver_root = w->driver_root,
 		.started_ns = time_mono_ns() };
-	serve(w, !option_bool(o, "no-events", false));
+	serve_worker_requests(w, !option_bool(o, "no-events", false));
 	return 0;
 }
 
-static int usage(void)
+static int print_nvml_usage(void)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(16384);
 
@@ -402,7 +402,7 @@ int main(int argc, char **argv)
 		&err);
 
 	if (r == OPTIONS_HELP) {
-		r = usage();
+		r = print_nvml_usage();
 	} else if (r == OPTIONS_VERSION) {
 		r = printf("gpuslice-nvml %s\n", GPUSLICE_VERSION) < 0;
 	} else if (r < 0) {
@@ -412,7 +412,7 @@ int main(int argc, char **argv)
 		r = library_check_main(option_str(&o, "nvml", NULL),
 			option_str(&o, "driver-root", NULL));
 	} else {
-		r = start(&w, &o);
+		r = start_nvml_worker(&w, &o);
 	}
 	options_fini(&o);
 	return r;

@@ -30,7 +30,7 @@ const struct price_file *price_source_add(struct price_catalogue *c, const char 
 
 /* ---- amounts ---------------------------------------------------------------------------------------------------- */
 
-static struct price_region *region_of(struct price_catalogue *c, struct price_type *t,
+static struct price_region *add_price_region(struct price_catalogue *c, struct price_type *t,
 	const char *region, struct error *err)
 {
 	struct price_region *more;
@@ -58,7 +58,7 @@ static struct price_region *region_of(struct price_catalogue *c, struct price_ty
 }
 
 /* Of two of one rank the later one; a better one stays. */
-static bool may(unsigned *has, unsigned rank)
+static bool may_replace_price(unsigned *has, unsigned rank)
 {
 	if (*has > rank)
 		return false;
@@ -73,25 +73,25 @@ int price_amend(struct price_catalogue *c, const struct price_amendment *a, stru
 
 	if (!t)
 		return 0;
-	at = region_of(c, t, a->region, err);
+	at = add_price_region(c, t, a->region, err);
 	if (!at)
 		return -1;
 	switch (a->what) {
 	case PRICE_IS_ON_DEMAND:
-		if (may(&at->rank, a->rank)) {
+		if (may_replace_price(&at->rank, a->rank)) {
 			at->nano_per_hour = a->low;
 			at->from = a->file;
 		}
 		break;
 	case PRICE_IS_SPOT:
-		if (may(&at->spot_rank, a->rank)) {
+		if (may_replace_price(&at->spot_rank, a->rank)) {
 			at->spot_low = a->low;
 			at->spot_high = a->high;
 			at->spot_from = a->file;
 		}
 		break;
 	case PRICE_IS_INTERRUPTION:
-		if (may(&at->interrupt_rank, a->rank)) {
+		if (may_replace_price(&at->interrupt_rank, a->rank)) {
 			at->interrupt_low_milli = (uint32_t)a->low;
 			at->interrupt_high_milli = (uint32_t)a->high;
 		}

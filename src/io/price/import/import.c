@@ -85,13 +85,14 @@ enum import_form import_form(const char *text, size_t len)
 }
 
 /* What one piece is given to; @text NULL: that was all. */
-struct feeding {
+struct import_feed {
 	struct price_list *list;
 	struct price_instances *instances;
 	struct strv *warnings;
 };
 
-static int feed(const struct feeding *f, const char *text, size_t len, struct error *err)
+static int feed_import_text(const struct import_feed *f, const char *text, size_t len,
+	struct error *err)
 {
 	if (f->list)
 		return text ? price_list_feed(f->list, text, len, err)
@@ -100,7 +101,7 @@ static int feed(const struct feeding *f, const char *text, size_t len, struct er
 		    : price_instances_end(f->instances, f->warnings, err);
 }
 
-static int feed_file(const struct feeding *f, const char *path, struct error *err)
+static int feed_file(const struct import_feed *f, const char *path, struct error *err)
 {
 	CLEANUP(closep) int fd = open(path, O_RDONLY | O_CLOEXEC);
 	char piece[PIECE];
@@ -115,8 +116,8 @@ static int feed_file(const struct feeding *f, const char *path, struct error *er
 		if (n < 0)
 			return error_sys(err, errno, "%s", path);
 		if (!n)
-			return feed(f, NULL, 0, err);
-		if (feed(f, piece, (size_t)n, err) < 0)
+			return feed_import_text(f, NULL, 0, err);
+		if (feed_import_text(f, piece, (size_t)n, err) < 0)
 			return -1;
 	}
 }
@@ -134,7 +135,7 @@ int import_file(struct price_catalogue *c, const char *path, enum import_form fo
 				? price_list_new(&list, c, path, err) < 0
 				: price_instances_new(&instances, c, path, err) < 0)
 			return -1;
-		return feed_file(&(struct feeding){ list, instances, warnings }, path, err);
+		return feed_file(&(struct import_feed){ list, instances, warnings }, path, err);
 	}
 	if (file_read(path, &text, err) < 0)
 		return -1;

@@ -7,8 +7,8 @@
  */
 #include "io/price/import/amend.h"
 
-#define IMPORT_LOOK     4096         /* bytes from which the form is seen */
-#define IMPORT_FILE_MAX (256U << 20) /* bytes of a file that is read as a whole */
+#define IMPORT_FORM_BYTES 4096         /* bytes from which the form is seen */
+#define IMPORT_FILE_MAX   (256U << 20) /* bytes of a file that is read as a whole */
 
 enum import_form {
 	IMPORT_UNKNOWN,

@@ -37,7 +37,7 @@ struct price_instances {
 };
 
 /* [].pricing.REGION.linux.KEY */
-static int see_price(struct price_instances *p, const char *text)
+static int read_instance_price(struct price_instances *p, const char *text)
 {
 	const char *region = p->stream.path[2], *key = p->stream.path[4];
 	struct region *r = p->n ? &p->regions[p->n - 1] : NULL;
@@ -74,7 +74,7 @@ static int see_price(struct price_instances *p, const char *text)
 	return 0;
 }
 
-static int on_value(void *arg, const char *text, struct error *err)
+static int on_instances_value(void *arg, const char *text, struct error *err)
 {
 	struct price_instances *p = arg;
 	const struct stream *s = &p->stream;
@@ -85,12 +85,12 @@ static int on_value(void *arg, const char *text, struct error *err)
 	else if (stream_at(s, 2, "", "GPU"))
 		p->gpu = strspn(text, "0.") < strlen(text);
 	else if (stream_at(s, 5, "", "pricing") && !strcmp(s->path[3], "linux"))
-		return see_price(p, text);
+		return read_instance_price(p, text);
 	return 0;
 }
 
-static int amend(struct price_instances *p, const struct region *r, enum price_what what,
-	int64_t low, int64_t high, struct error *err)
+static int amend_instance_price(struct price_instances *p, const struct region *r,
+	enum price_what what, int64_t low, int64_t high, struct error *err)
 {
 	const struct price_amendment a = { p->type, r->name, what, low, high, PRICE_RANK_OTHERS,
 		p->file };
@@ -98,25 +98,26 @@ static int amend(struct price_instances *p, const struct region *r, enum price_w
 	return price_amend(p->c, &a, err) < 0 ? -1 : 0;
 }
 
-static int amend_region(struct price_instances *p, const struct region *r, struct error *err)
+static int amend_instance_region(struct price_instances *p, const struct region *r,
+	struct error *err)
 {
-	if (r->on_demand >= 0 &&
-		amend(p, r, PRICE_IS_ON_DEMAND, r->on_demand, r->on_demand, err) < 0)
+	if (r->on_demand >= 0 && amend_instance_price(p, r, PRICE_IS_ON_DEMAND, r->on_demand,
+					 r->on_demand, err) < 0)
 		return -1;
 	if (r->average >= 0) {
-		if (amend(p, r, PRICE_IS_SPOT, r->average, r->average, err) < 0)
+		if (amend_instance_price(p, r, PRICE_IS_SPOT, r->average, r->average, err) < 0)
 			return -1;
 	} else if (r->least >= 0 && r->most >= r->least &&
-		   amend(p, r, PRICE_IS_SPOT, r->least, r->most, err) < 0) {
+		   amend_instance_price(p, r, PRICE_IS_SPOT, r->least, r->most, err) < 0) {
 		return -1;
 	}
 	if (r->interruption < 0)
 		return 0;
-	return amend(p, r, PRICE_IS_INTERRUPTION, ranges[r->interruption].low,
+	return amend_instance_price(p, r, PRICE_IS_INTERRUPTION, ranges[r->interruption].low,
 		ranges[r->interruption].high, err);
 }
 
-static int on_end(void *arg, struct error *err)
+static int on_instances_end(void *arg, struct error *err)
 {
 	struct price_instances *p = arg;
 
@@ -128,7 +129,7 @@ static int on_end(void *arg, struct error *err)
 			if (!p->file)
 				return -1;
 		}
-		if (amend_region(p, &p->regions[i], err) < 0)
+		if (amend_instance_region(p, &p->regions[i], err) < 0)
 			return -1;
 		p->found++;
 	}
@@ -149,7 +150,10 @@ int price_instances_new(struct price_instances **ret, struct price_catalogue *c,
 	if (!p)
 		return error_nomem(err);
 	p->c = c;
-	p->stream = (struct stream){ .name = name, .value = on_value, .end = on_end, .arg = p };
+	p->stream = (struct stream){ .name = name,
+		.value = on_instances_value,
+		.end = on_instances_end,
+		.arg = p };
 	if (stream_init(&p->stream, err) < 0) {
 		free(p);
 		return -1;
@@ -162,7 +166,7 @@ struct price_instances *price_instances_free(struct price_instances *p)
 {
 	if (!p)
 		return NULL;
-	stream_fini(&p->stream);
+	import_stream_fini(&p->stream);
 	strv_fini(&p->unknown);
 	free(p);
 	return NULL;

@@ -32,10 +32,10 @@ static void rank_own(struct price_catalogue *c)
 }
 
 /* Only the first bytes, for the form. What cannot be read twice would be gone then. */
-static int look_at(const char *path, enum import_form *ret, struct error *err)
+static int read_import_form(const char *path, enum import_form *ret, struct error *err)
 {
 	CLEANUP(closep) int fd = open(path, O_RDONLY | O_CLOEXEC);
-	char text[IMPORT_LOOK];
+	char text[IMPORT_FORM_BYTES];
 	struct stat st;
 	ssize_t n;
 
@@ -63,7 +63,7 @@ int price_catalogue_load_all(struct price_catalogue **ret, const struct strv *fi
 	enum import_form form;
 
 	for (size_t i = 0; files && i < files->n; i++) {
-		if (look_at(files->v[i], &form, err) < 0)
+		if (read_import_form(files->v[i], &form, err) < 0)
 			return -1;
 		if (form != IMPORT_OWN)
 			continue;
@@ -77,7 +77,7 @@ int price_catalogue_load_all(struct price_catalogue **ret, const struct strv *fi
 		return -1;
 	rank_own(c);
 	for (size_t i = 0; files && i < files->n; i++) {
-		if (look_at(files->v[i], &form, err) < 0 ||
+		if (read_import_form(files->v[i], &form, err) < 0 ||
 			(form != IMPORT_OWN &&
 				import_file(c, files->v[i], form, warnings, err) < 0))
 			return -1;

@@ -47,7 +47,7 @@ struct price_list {
 	const struct price_file *file;
 	struct product product;
 	struct sku *skus;
-	size_t n, room, found, too_many;
+	size_t n, cap, found, too_many;
 	struct strv unknown;
 	bool sorted;
 	char day[DAY_LEN + 1], currency[4];
@@ -55,7 +55,7 @@ struct price_list {
 
 /* ---- products ---------------------------------------------------------------------------------------------------- */
 
-static int by_name(const void *a, const void *b)
+static int compare_skus(const void *a, const void *b)
 {
 	return strcmp(((const struct sku *)a)->name, ((const struct sku *)b)->name);
 }
@@ -67,7 +67,7 @@ static bool is_wanted(const struct product *p)
 }
 
 /* The product whose object has just ended. */
-static int keep_product(struct price_list *l, const char *name, struct error *err)
+static int save_listed_product(struct price_list *l, const char *name, struct error *err)
 {
 	const struct product *p = &l->product;
 	const struct price_type *t = is_wanted(p) ? price_type_find(l->c, p->type) : NULL;
@@ -81,14 +81,14 @@ static int keep_product(struct price_list *l, const char *name, struct error *er
 		l->too_many++;
 		return 0;
 	}
-	if (l->n == l->room) {
-		size_t room = l->room ? 2 * l->room : 256;
+	if (l->n == l->cap) {
+		size_t room = l->cap ? 2 * l->cap : 256;
 		struct sku *more = reallocarray(l->skus, room, sizeof(*more));
 
 		if (!more)
 			return error_nomem(err);
 		l->skus = more;
-		l->room = room;
+		l->cap = room;
 	}
 	s = &l->skus[l->n++];
 	(void)snprintf(s->name, sizeof(s->name), "%s", name);
@@ -99,14 +99,14 @@ static int keep_product(struct price_list *l, const char *name, struct error *er
 }
 
 /* Bare metal has nobody beside it: its tenancy is Dedicated. */
-static void see_family(struct product *p, const char *value)
+static void read_product_family(struct product *p, const char *value)
 {
 	p->metal = !strcmp(value, "Compute Instance (bare metal)");
 	p->compute = p->metal || !strcmp(value, "Compute Instance");
 }
 
 /* "2026-11-01"; what is no day is not kept, as it is shown on terminals. */
-static bool is_day(const char *text)
+static bool is_list_day(const char *text)
 {
 	for (size_t i = 0; i < DAY_LEN; i++)
 		if (i == 4 || i == 7 ? text[i] != '-' : text[i] < '0' || text[i] > '9')
@@ -114,7 +114,7 @@ static bool is_day(const char *text)
 	return true;
 }
 
-static bool is_currency(const char *text)
+static bool is_list_currency(const char *text)
 {
 	for (size_t i = 0; i < 3; i++)
 		if (text[i] < 'A' || text[i] > 'Z')
@@ -122,7 +122,7 @@ static bool is_currency(const char *text)
 	return !text[3];
 }
 
-static void see_attribute(struct product *p, const char *key, const char *value)
+static void read_product_attribute(struct product *p, const char *key, const char *value)
 {
 	if (!strcmp(key, "instanceType"))
 		(void)snprintf(p->type, sizeof(p->type), "%s", value);
@@ -142,7 +142,7 @@ static void see_attribute(struct product *p, const char *key, const char *value)
 
 /* ---- prices ------------------------------------------------------------------------------------------------------- */
 
-static int see_price(struct price_list *l, const char *sku, const char *currency,
+static int read_sku_price(struct price_list *l, const char *sku, const char *currency,
 	const char *value, struct error *err)
 {
 	struct price_amendment a = { .what = PRICE_IS_ON_DEMAND, .rank = PRICE_RANK_AWS };
@@ -152,17 +152,17 @@ static int see_price(struct price_list *l, const char *sku, const char *currency
 	if (strlen(sku) >= sizeof(key.name) || !l->n)
 		return 0;
 	if (!l->sorted)
-		qsort(l->skus, l->n, sizeof(*l->skus), by_name);
+		qsort(l->skus, l->n, sizeof(*l->skus), compare_skus);
 	l->sorted = true;
 	(void)snprintf(key.name, sizeof(key.name), "%s", sku);
-	s = bsearch(&key, l->skus, l->n, sizeof(*l->skus), by_name);
+	s = bsearch(&key, l->skus, l->n, sizeof(*l->skus), compare_skus);
 	if (!s)
 		return 0;
 	if (!price_parse(value, &a.low))
 		return error_set(err, ERR_INVALID,
 			"%s: pricePerUnit of SKU %s: expected an amount, found '%.40s'",
 			l->stream.name, sku, value);
-	if (!a.low || !is_currency(currency))
+	if (!a.low || !is_list_currency(currency))
 		return 0;
 	if (!l->file) {
 		(void)snprintf(l->currency, sizeof(l->currency), "%.3s", currency);
@@ -182,25 +182,25 @@ static int see_price(struct price_list *l, const char *sku, const char *currency
 /* ---- the stream ------------------------------------------------------------------------------------------------------ */
 
 /* products.SKU.attributes.KEY; terms.OnDemand.SKU.TERM.priceDimensions.RATE.pricePerUnit.CURRENCY */
-static int on_value(void *arg, const char *value, struct error *err)
+static int on_price_list_value(void *arg, const char *value, struct error *err)
 {
 	struct price_list *l = arg;
 	const struct stream *s = &l->stream;
 	const char *key = stream_key(s);
 
-	if (stream_at(s, 1, "publicationDate", NULL) && is_day(value))
+	if (stream_at(s, 1, "publicationDate", NULL) && is_list_day(value))
 		(void)snprintf(l->day, sizeof(l->day), "%.10s", value);
 	else if (stream_at(s, 3, "products", NULL) && !strcmp(key, "productFamily"))
-		see_family(&l->product, value);
+		read_product_family(&l->product, value);
 	else if (stream_at(s, 4, "products", NULL) && !strcmp(s->path[2], "attributes"))
-		see_attribute(&l->product, key, value);
+		read_product_attribute(&l->product, key, value);
 	else if (stream_at(s, 8, "terms", "OnDemand") &&
 		 !strcmp(s->path[4], "priceDimensions") && !strcmp(s->path[6], "pricePerUnit"))
-		return see_price(l, s->path[2], key, value, err);
+		return read_sku_price(l, s->path[2], key, value, err);
 	return 0;
 }
 
-static int on_begin(void *arg, struct error *err)
+static int on_price_list_begin(void *arg, struct error *err)
 {
 	struct price_list *l = arg;
 
@@ -210,12 +210,12 @@ static int on_begin(void *arg, struct error *err)
 	return 0;
 }
 
-static int on_end(void *arg, struct error *err)
+static int on_price_list_end(void *arg, struct error *err)
 {
 	struct price_list *l = arg;
 
 	return stream_at(&l->stream, 2, "products", NULL)
-		       ? keep_product(l, l->stream.path[1], err)
+		       ? save_listed_product(l, l->stream.path[1], err)
 		       : 0;
 }
 
@@ -228,9 +228,9 @@ int price_list_new(struct price_list **ret, struct price_catalogue *c, const cha
 		return error_nomem(err);
 	l->c = c;
 	l->stream = (struct stream){ .name = name,
-		.value = on_value,
-		.begin = on_begin,
-		.end = on_end,
+		.value = on_price_list_value,
+		.begin = on_price_list_begin,
+		.end = on_price_list_end,
 		.arg = l };
 	if (stream_init(&l->stream, err) < 0) {
 		free(l);
@@ -244,7 +244,7 @@ struct price_list *price_list_free(struct price_list *l)
 {
 	if (!l)
 		return NULL;
-	stream_fini(&l->stream);
+	import_stream_fini(&l->stream);
 	free(l->skus);
 	strv_fini(&l->unknown);
 	free(l);

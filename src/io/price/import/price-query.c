@@ -50,7 +50,7 @@ static int bulk_add(struct bulk *b, json_t *entry, const char *name, size_t at,
 }
 
 /* An entry is a text with JSON in it; some tools have made an object of it already. */
-static int read_entry(struct bulk *b, json_t *entry, const char *name, size_t at,
+static int read_query_entry(struct bulk *b, json_t *entry, const char *name, size_t at,
 	struct error *err)
 {
 	const char *text = json_string_value(entry);
@@ -69,12 +69,13 @@ static int read_entry(struct bulk *b, json_t *entry, const char *name, size_t at
 	return got;
 }
 
-static int read_all(struct bulk *b, const json_t *list, const char *name, struct error *err)
+static int read_query_list(struct bulk *b, const json_t *list, const char *name,
+	struct error *err)
 {
 	if (!json_is_array(list))
 		return error_set(err, ERR_INVALID, "%s: PriceList: expected a list", name);
 	for (size_t i = 0; i < json_array_size(list); i++)
-		if (read_entry(b, json_array_get(list, i), name, i, err) < 0)
+		if (read_query_entry(b, json_array_get(list, i), name, i, err) < 0)
 			return -1;
 	return 0;
 }
@@ -101,7 +102,7 @@ int price_query_read(struct price_catalogue *c, const char *name, const char *te
 		return error_set(err, ERR_INVALID, "%s:%d:%d: %s", name, where.line,
 			where.column, escape_line(where.text));
 	got = bulk_init(&b, err) < 0 ||
-	      read_all(&b, json_object_get(root, "PriceList"), name, err) < 0;
+	      read_query_list(&b, json_object_get(root, "PriceList"), name, err) < 0;
 	json_decref(root);
 	if (got)
 		return -1;

@@ -18,14 +18,14 @@
 #define ENTRIES_MAX  2000000
 #define ZONE_MAX_LEN 32
 
-struct change {
+struct spot_change {
 	const char *type, *zone; /* in the document */
 	int64_t at_ns, nano;
 };
 
 static int by_zone_and_time(const void *a, const void *b)
 {
-	const struct change *x = a, *y = b;
+	const struct spot_change *x = a, *y = b;
 	int order = strcmp(x->type, y->type);
 
 	if (!order)
@@ -36,20 +36,20 @@ static int by_zone_and_time(const void *a, const void *b)
 }
 
 /* A price and how long it held. */
-struct held {
+struct price_span {
 	int64_t nano, ns;
 };
 
 static int by_price(const void *a, const void *b)
 {
-	const struct held *x = a, *y = b;
+	const struct price_span *x = a, *y = b;
 
 	return x->nano < y->nano ? -1 : x->nano > y->nano;
 }
 
 /* The median of @n changes of one zone, in order of time, from @from to @to. -1: none held then. */
-static int64_t median(const struct change *v, size_t n, int64_t from, int64_t to,
-	struct held *room)
+static int64_t get_zone_median(const struct spot_change *v, size_t n, int64_t from, int64_t to,
+	struct price_span *room)
 {
 	int64_t whole = 0, sum = 0;
 	size_t kept = 0;
@@ -61,7 +61,7 @@ static int64_t median(const struct change *v, size_t n, int64_t from, int64_t to
 		/* The last one holds, if only for the moment that is the end. */
 		if (end < begin || (end == begin && i + 1 < n))
 			continue;
-		room[kept++] = (struct held){ v[i].nano, end > begin ? end - begin : 1 };
+		room[kept++] = (struct price_span){ v[i].nano, end > begin ? end - begin : 1 };
 		whole += room[kept - 1].ns;
 	}
 	if (!kept)
@@ -76,7 +76,7 @@ static int64_t median(const struct change *v, size_t n, int64_t from, int64_t to
 }
 
 /* "us-east-1a" is of us-east-1. False: no zone's name, or of a local zone, as us-west-2-lax-1a. */
-static bool region_of(const char *zone, char ret[static ZONE_MAX_LEN])
+static bool parse_zone_region(const char *zone, char ret[static ZONE_MAX_LEN])
 {
 	size_t len = strlen(zone), digits = strcspn(zone, "0123456789");
 
@@ -92,7 +92,8 @@ static bool region_of(const char *zone, char ret[static ZONE_MAX_LEN])
 }
 
 /* Digits of @text at @at as a number from @least to @most; false: they are none. */
-static bool digits(const char *text, size_t at, size_t n, int least, int most, int *ret)
+static bool parse_stamp_digits(const char *text, size_t at, size_t n, int least, int most,
+	int *ret)
 {
 	*ret = 0;
 	for (size_t i = at; i < at + n; i++) {
@@ -115,12 +116,12 @@ static bool parse_stamp(const char *text, int64_t *ret_ns)
 	for (size_t i = 0; i < sizeof(form) - 1; i++)
 		if (form[i] != 'd' && text[i] != form[i])
 			return false;
-	if (!digits(text, 0, 4, 1970, 2200, &tm.tm_year) ||
-		!digits(text, 5, 2, 1, 12, &tm.tm_mon) ||
-		!digits(text, 8, 2, 1, 31, &tm.tm_mday) ||
-		!digits(text, 11, 2, 0, 23, &tm.tm_hour) ||
-		!digits(text, 14, 2, 0, 59, &tm.tm_min) ||
-		!digits(text, 17, 2, 0, 60, &tm.tm_sec))
+	if (!parse_stamp_digits(text, 0, 4, 1970, 2200, &tm.tm_year) ||
+		!parse_stamp_digits(text, 5, 2, 1, 12, &tm.tm_mon) ||
+		!parse_stamp_digits(text, 8, 2, 1, 31, &tm.tm_mday) ||
+		!parse_stamp_digits(text, 11, 2, 0, 23, &tm.tm_hour) ||
+		!parse_stamp_digits(text, 14, 2, 0, 59, &tm.tm_min) ||
+		!parse_stamp_digits(text, 17, 2, 0, 60, &tm.tm_sec))
 		return false;
 	rest = text + sizeof(form) - 1;
 	if (*rest == '.')
@@ -133,41 +134,44 @@ static bool parse_stamp(const char *text, int64_t *ret_ns)
 	return true;
 }
 
-struct reading {
+struct history_reader {
 	struct price_catalogue *c;
 	const char *name;
-	struct change *v;
+	struct spot_change *v;
 	size_t n;
 	int64_t last_ns;
 	struct error *err;
 };
 
-static int bad(const struct reading *r, size_t at, const char *key, const char *expected)
+static int set_history_error(const struct history_reader *r, size_t at, const char *key,
+	const char *expected)
 {
 	return error_set(r->err, ERR_INVALID, "%s: SpotPriceHistory[%zu].%s: expected %s",
 		r->name, at, key, expected);
 }
 
-static int read_entry(struct reading *r, size_t at, const json_t *entry)
+static int read_spot_change(struct history_reader *r, size_t at, const json_t *entry)
 {
 	const char *type = json_string_value(json_object_get(entry, "InstanceType"));
 	const char *zone = json_string_value(json_object_get(entry, "AvailabilityZone"));
 	const char *price = json_string_value(json_object_get(entry, "SpotPrice"));
 	const char *stamp = json_string_value(json_object_get(entry, "Timestamp"));
 	const char *product = json_string_value(json_object_get(entry, "ProductDescription"));
-	struct change c = { .type = type, .zone = zone };
+	struct spot_change c = { .type = type, .zone = zone };
 
 	if (product && strcmp(product, "Linux/UNIX") != 0 &&
 		strcmp(product, "Linux/UNIX (Amazon VPC)") != 0)
 		return 0;
 	if (!type)
-		return bad(r, at, "InstanceType", "a text");
+		return set_history_error(r, at, "InstanceType", "a text");
 	if (!zone)
-		return bad(r, at, "AvailabilityZone", "a text");
+		return set_history_error(r, at, "AvailabilityZone", "a text");
 	if (!price || !price_parse(price, &c.nano))
-		return bad(r, at, "SpotPrice", "an amount as a text, such as \"0.4423\"");
+		return set_history_error(r, at, "SpotPrice",
+			"an amount as a text, such as \"0.4423\"");
 	if (!stamp || !parse_stamp(stamp, &c.at_ns))
-		return bad(r, at, "Timestamp", "a time, such as \"2026-11-01T00:00:00.000Z\"");
+		return set_history_error(r, at, "Timestamp",
+			"a time, such as \"2026-11-01T00:00:00.000Z\"");
 	if (!c.nano || !price_type_find(r->c, type))
 		return 0;
 	if (c.at_ns > r->last_ns)
@@ -177,25 +181,26 @@ static int read_entry(struct reading *r, size_t at, const json_t *entry)
 }
 
 /* Lowest and highest of the zones of one region, for the type that is in @v from @i on; returns where the next is. */
-static size_t amend_region(const struct reading *r, size_t i, struct held *room,
-	struct price_amendment *a, bool *any)
+static size_t find_region_spot_range(const struct history_reader *r, size_t i,
+	struct price_span *room, struct price_amendment *a, bool *any)
 {
 	char region[ZONE_MAX_LEN], other[ZONE_MAX_LEN];
 	size_t to = i;
 
 	*any = false;
-	if (!region_of(r->v[i].zone, region))
+	if (!parse_zone_region(r->v[i].zone, region))
 		return i + 1;
 	a->type = r->v[i].type;
 	while (to < r->n && !strcmp(r->v[to].type, a->type) &&
-		region_of(r->v[to].zone, other) && !strcmp(other, region)) {
+		parse_zone_region(r->v[to].zone, other) && !strcmp(other, region)) {
 		size_t end = to;
 		int64_t is;
 
 		while (end < r->n && !strcmp(r->v[end].type, a->type) &&
 			!strcmp(r->v[end].zone, r->v[to].zone))
 			end++;
-		is = median(r->v + to, end - to, r->last_ns - WINDOW_NS, r->last_ns, room);
+		is = get_zone_median(r->v + to, end - to, r->last_ns - WINDOW_NS, r->last_ns,
+			room);
 		if (is >= 0) {
 			a->low = !*any || is < a->low ? is : a->low;
 			a->high = !*any || is > a->high ? is : a->high;
@@ -206,7 +211,7 @@ static size_t amend_region(const struct reading *r, size_t i, struct held *room,
 	return to;
 }
 
-static int amend_all(const struct reading *r, struct held *room)
+static int amend_all(const struct history_reader *r, struct price_span *room)
 {
 	struct price_amendment a = { .what = PRICE_IS_SPOT, .rank = PRICE_RANK_AWS };
 	char day[TIME_RFC3339_MAX];
@@ -221,8 +226,8 @@ static int amend_all(const struct reading *r, struct held *room)
 		bool any;
 		size_t first = i;
 
-		i = amend_region(r, i, room, &a, &any);
-		if (!any || !region_of(r->v[first].zone, region))
+		i = find_region_spot_range(r, i, room, &a, &any);
+		if (!any || !parse_zone_region(r->v[first].zone, region))
 			continue;
 		a.region = region;
 		if (price_amend(r->c, &a, r->err) < 0)
@@ -236,9 +241,9 @@ int spot_history_read(struct price_catalogue *c, const char *name, const char *t
 {
 	json_error_t where;
 	json_t *root = json_loadb(text, len, 0, &where), *list, *entry;
-	struct reading r = { .c = c, .name = name, .err = err };
+	struct history_reader r = { .c = c, .name = name, .err = err };
 	const char *next;
-	struct held *room = NULL;
+	struct price_span *room = NULL;
 	size_t i, n;
 	int got = -1;
 
@@ -262,7 +267,7 @@ int spot_history_read(struct price_catalogue *c, const char *name, const char *t
 	}
 	json_array_foreach(list, i, entry)
 	{
-		if (read_entry(&r, i, entry) < 0)
+		if (read_spot_change(&r, i, entry) < 0)
 			goto out;
 	}
 	if (r.n)

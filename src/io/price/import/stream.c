@@ -51,7 +51,7 @@ static int on_boolean(void *arg, int value)
 	return 1;
 }
 
-static int on_key(void *arg, const unsigned char *text, size_t len)
+static int on_json_key(void *arg, const unsigned char *text, size_t len)
 {
 	struct stream *s = arg;
 
@@ -60,7 +60,7 @@ static int on_key(void *arg, const unsigned char *text, size_t len)
 	return 1;
 }
 
-static int on_begin(void *arg)
+static int on_json_begin(void *arg)
 {
 	struct stream *s = arg;
 
@@ -76,7 +76,7 @@ static int on_begin(void *arg)
 	return 1;
 }
 
-static int on_end(void *arg)
+static int on_json_end(void *arg)
 {
 	struct stream *s = arg;
 
@@ -90,11 +90,11 @@ static const yajl_callbacks callbacks = {
 	.yajl_boolean = on_boolean,
 	.yajl_number = on_number,
 	.yajl_string = on_string,
-	.yajl_start_map = on_begin,
-	.yajl_map_key = on_key,
-	.yajl_end_map = on_end,
-	.yajl_start_array = on_begin,
-	.yajl_end_array = on_end,
+	.yajl_start_map = on_json_begin,
+	.yajl_map_key = on_json_key,
+	.yajl_end_map = on_json_end,
+	.yajl_start_array = on_json_begin,
+	.yajl_end_array = on_json_end,
 };
 
 int stream_init(struct stream *s, struct error *err)
@@ -105,14 +105,14 @@ int stream_init(struct stream *s, struct error *err)
 	return s->yajl ? 0 : error_nomem(err);
 }
 
-void stream_fini(struct stream *s)
+void import_stream_fini(struct stream *s)
 {
 	if (s->yajl)
 		yajl_free(s->yajl);
 	s->yajl = NULL;
 }
 
-static int check(const struct stream *s, yajl_status status)
+static int check_yajl_status(const struct stream *s, yajl_status status)
 {
 	if (status == yajl_status_ok)
 		return 0;
@@ -133,7 +133,7 @@ static int feed_piece(struct stream *s, const char *text, size_t len)
 		len = yajl_get_bytes_consumed(s->yajl);
 	for (const char *c = text; c < text + len; c++)
 		s->line += *c == '\n';
-	if (check(s, status) < 0)
+	if (check_yajl_status(s, status) < 0)
 		return -1;
 	s->quiet = s->heard ? 0 : s->quiet + len;
 	if (s->quiet > STREAM_QUIET_MAX)
@@ -158,5 +158,5 @@ int stream_feed(struct stream *s, const char *text, size_t len, struct error *er
 int stream_end(struct stream *s, struct error *err)
 {
 	s->err = err;
-	return check(s, yajl_complete_parse(s->yajl));
+	return check_yajl_status(s, yajl_complete_parse(s->yajl));
 }

@@ -35,7 +35,7 @@ struct stream {
 };
 
 int stream_init(struct stream *s, struct error *err) MUST_USE; /* the rest is set already */
-void stream_fini(struct stream *s);
+void import_stream_fini(struct stream *s);
 int stream_feed(struct stream *s, const char *text, size_t len, struct error *err) MUST_USE;
 int stream_end(struct stream *s, struct error *err) MUST_USE;
 

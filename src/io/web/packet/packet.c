@@ -60,7 +60,7 @@ static const size_t fixed_sizes[WEB_PACKET_COUNT_] = {
 	[WEB_PACKET_NOTICE] = sizeof(struct word),
 };
 
-static uint32_t fnv(uint32_t h, const void *data, size_t len)
+static uint32_t hash_packet_bytes(uint32_t h, const void *data, size_t len)
 {
 	for (size_t i = 0; i < len; i++)
 		h = (h ^ ((const unsigned char *)data)[i]) * UINT32_C(16777619);
@@ -68,23 +68,24 @@ static uint32_t fnv(uint32_t h, const void *data, size_t len)
 }
 
 /* Of the build: ends of two builds do not understand each other. */
-static uint32_t version(void)
+static uint32_t get_packet_version(void)
 {
-	uint32_t h = fnv(UINT32_C(2166136261), GPUSLICE_VERSION, sizeof(GPUSLICE_VERSION));
+	uint32_t h = hash_packet_bytes(UINT32_C(2166136261), GPUSLICE_VERSION,
+		sizeof(GPUSLICE_VERSION));
 
-	h = fnv(h, fixed_sizes, sizeof(fixed_sizes));
-	return fnv(h, &(size_t){ sizeof(struct web_page) }, sizeof(size_t));
+	h = hash_packet_bytes(h, fixed_sizes, sizeof(fixed_sizes));
+	return hash_packet_bytes(h, &(size_t){ sizeof(struct web_shm) }, sizeof(size_t));
 }
 
 /* --- writing --- */
 
-static void put_fixed(struct buf *b, enum web_packet type, struct head *head)
+static void add_packet_head(struct buf *b, enum web_packet type, struct head *head)
 {
-	*head = (struct head){ .magic = MAGIC, .version = version(), .type = type };
+	*head = (struct head){ .magic = MAGIC, .version = get_packet_version(), .type = type };
 	buf_add(b, head, fixed_sizes[type]);
 }
 
-static void put_text(struct buf *b, const char *text)
+static void add_packet_text(struct buf *b, const char *text)
 {
 	buf_add(b, text ? text : "", text ? strlen(text) + 1 : 1);
 }
@@ -96,7 +97,7 @@ static void end_texts(struct buf *b, enum web_packet type)
 		b->failed = true;
 }
 
-static void put_len(struct buf *b)
+static void set_packet_len(struct buf *b)
 {
 	uint32_t len = (uint32_t)b->len;
 
@@ -104,7 +105,7 @@ static void put_len(struct buf *b)
 		memcpy(b->data + offsetof(struct head, len), &len, sizeof(len));
 }
 
-void web_put_start(struct buf *b, const struct web_setup *s)
+void web_pack_start(struct buf *b, const struct web_setup *s)
 {
 	struct start p = { .connections = s->limits.connections,
 		.per_address = s->limits.per_address,
@@ -115,54 +116,54 @@ void web_put_start(struct buf *b, const struct web_setup *s)
 		.reply_ns = s->limits.reply_ns,
 		.check_ns = s->limits.check_ns,
 		.hang_ns = s->limits.hang_ns,
-		.again_ns = s->limits.again_ns };
+		.again_ns = s->limits.restart_ns };
 
 	for (size_t i = 0; i < s->n_routes; i++)
 		p.open_routes |= s->routes[i].open ? UINT32_C(1) << i : 0;
-	put_fixed(b, WEB_PACKET_START, &p.head);
-	put_text(b, s->host);
-	put_text(b, s->token_file);
-	put_text(b, s->cert_file);
-	put_text(b, s->key_file);
+	add_packet_head(b, WEB_PACKET_START, &p.head);
+	add_packet_text(b, s->host);
+	add_packet_text(b, s->token_file);
+	add_packet_text(b, s->cert_file);
+	add_packet_text(b, s->key_file);
 	for (size_t i = 0; i < s->n_routes; i++)
-		put_text(b, s->routes[i].path);
+		add_packet_text(b, s->routes[i].path);
 	end_texts(b, WEB_PACKET_START);
-	put_len(b);
+	set_packet_len(b);
 }
 
-void web_put_word(struct buf *b, const struct web_word *w)
+void web_pack_message(struct buf *b, const struct web_message *w)
 {
 	struct word p = { .code = w->error.code, .sys = w->error.sys };
 
-	put_fixed(b, w->type, &p.head);
-	put_text(b, w->error.msg);
-	put_len(b);
+	add_packet_head(b, w->type, &p.head);
+	add_packet_text(b, w->error.msg);
+	set_packet_len(b);
 }
 
-void web_put_listen(struct buf *b, bool only_local)
+void web_pack_listen(struct buf *b, bool only_local)
 {
 	struct listen p = { .only_local = only_local };
 
-	put_fixed(b, WEB_PACKET_LISTEN, &p.head);
-	put_len(b);
+	add_packet_head(b, WEB_PACKET_LISTEN, &p.head);
+	set_packet_len(b);
 }
 
-void web_put_request(struct buf *b, const struct web_request *req)
+void web_pack_request(struct buf *b, const struct web_request *req)
 {
 	struct request p = { .n_query = (uint32_t)req->n_query, .is_head = req->head };
 
-	put_fixed(b, WEB_PACKET_REQUEST, &p.head);
-	put_text(b, req->path);
-	put_text(b, req->accept);
+	add_packet_head(b, WEB_PACKET_REQUEST, &p.head);
+	add_packet_text(b, req->path);
+	add_packet_text(b, req->accept);
 	for (size_t i = 0; i < req->n_query; i++) {
-		put_text(b, req->query[i].name);
-		put_text(b, req->query[i].value);
+		add_packet_text(b, req->query[i].name);
+		add_packet_text(b, req->query[i].value);
 	}
 	end_texts(b, WEB_PACKET_REQUEST);
-	put_len(b);
+	set_packet_len(b);
 }
 
-void web_put_answer(struct buf *b, const struct web_answer *a)
+void web_pack_reply(struct buf *b, const struct web_packed_reply *a)
 {
 	struct answer p = { .status = a->status,
 		.shared = a->shared,
@@ -171,16 +172,16 @@ void web_put_answer(struct buf *b, const struct web_answer *a)
 		.len = a->len };
 
 	memcpy(p.etag, a->etag, sizeof(p.etag));
-	put_fixed(b, WEB_PACKET_REPLY, &p.head);
-	put_text(b, a->type);
+	add_packet_head(b, WEB_PACKET_REPLY, &p.head);
+	add_packet_text(b, a->type);
 	for (size_t i = 0; i < a->n_extra; i++) {
-		put_text(b, a->extra[i].name);
-		put_text(b, a->extra[i].value);
+		add_packet_text(b, a->extra[i].name);
+		add_packet_text(b, a->extra[i].value);
 	}
 	end_texts(b, WEB_PACKET_REPLY);
 	if (!a->shared && a->len)
 		buf_add(b, a->body, a->len);
-	put_len(b);
+	set_packet_len(b);
 }
 
 /* --- reading --- */
@@ -212,7 +213,7 @@ static const char *next_or_none(struct texts *t)
 	return *text ? text : NULL;
 }
 
-static int malformed(struct error *err, const char *what)
+static int set_packet_error(struct error *err, const char *what)
 {
 	return error_set(err, ERR_INVALID,
 		"a packet between the agent and its web server has %s", what);
@@ -223,14 +224,14 @@ int web_packet_type(const void *packet, size_t len, enum web_packet *ret, struct
 	struct head h;
 
 	if (len < sizeof(h) || len > WEB_PACKET_MAX)
-		return malformed(err, "a wrong length");
+		return set_packet_error(err, "a wrong length");
 	memcpy(&h, packet, sizeof(h));
-	if (h.magic != MAGIC || h.version != version())
-		return malformed(err, "another version");
+	if (h.magic != MAGIC || h.version != get_packet_version())
+		return set_packet_error(err, "another version");
 	if (h.type < WEB_PACKET_START || h.type >= WEB_PACKET_COUNT_)
-		return malformed(err, "an unknown type");
+		return set_packet_error(err, "an unknown type");
 	if (h.len != len || len < fixed_sizes[h.type])
-		return malformed(err, "a wrong length");
+		return set_packet_error(err, "a wrong length");
 	*ret = (enum web_packet)h.type;
 	return 0;
 }
@@ -244,7 +245,7 @@ static int get_fixed(const void *packet, size_t len, enum web_packet type, void 
 	if (web_packet_type(packet, len, &found, err) < 0)
 		return -1;
 	if (found != type)
-		return malformed(err, "a type that is not expected now");
+		return set_packet_error(err, "a type that is not expected now");
 	memcpy(fixed, packet, fixed_sizes[type]);
 	*ret = (struct texts){ .at = (const char *)packet + fixed_sizes[type],
 		.end = (const char *)packet + len };
@@ -255,11 +256,11 @@ static int get_fixed(const void *packet, size_t len, enum web_packet type, void 
 static int check_end(const struct texts *t, struct error *err)
 {
 	if (t->wrong)
-		return malformed(err, "a text without an end");
-	return t->at == t->end ? 0 : malformed(err, "something behind its end");
+		return set_packet_error(err, "a text without an end");
+	return t->at == t->end ? 0 : set_packet_error(err, "something behind its end");
 }
 
-int web_get_start(const void *packet, size_t len, struct web_setup *ret, struct error *err)
+int web_unpack_start(const void *packet, size_t len, struct web_setup *ret, struct error *err)
 {
 	struct web_setup s = { .n_routes = 0 };
 	struct start p;
@@ -268,7 +269,7 @@ int web_get_start(const void *packet, size_t len, struct web_setup *ret, struct 
 	if (get_fixed(packet, len, WEB_PACKET_START, &p, &t, err) < 0)
 		return -1;
 	if (p.n_routes > WEB_ROUTES_MAX)
-		return malformed(err, "too many routes");
+		return set_packet_error(err, "too many routes");
 	s.limits = (struct web_limits){ .connections = p.connections,
 		.per_address = p.per_address,
 		.cpu_permille = p.cpu_permille,
@@ -277,7 +278,7 @@ int web_get_start(const void *packet, size_t len, struct web_setup *ret, struct 
 		.reply_ns = p.reply_ns,
 		.check_ns = p.check_ns,
 		.hang_ns = p.hang_ns,
-		.again_ns = p.again_ns };
+		.restart_ns = p.again_ns };
 	s.host = next_text(&t);
 	s.token_file = next_or_none(&t);
 	s.cert_file = next_or_none(&t);
@@ -291,9 +292,10 @@ int web_get_start(const void *packet, size_t len, struct web_setup *ret, struct 
 	return 0;
 }
 
-int web_get_word(const void *packet, size_t len, struct web_word *ret, struct error *err)
+int web_unpack_message(const void *packet, size_t len, struct web_message *ret,
+	struct error *err)
 {
-	struct web_word w;
+	struct web_message w;
 	struct word p;
 	struct texts t = { .at = NULL };
 	const char *msg;
@@ -302,21 +304,21 @@ int web_get_word(const void *packet, size_t len, struct web_word *ret, struct er
 		return -1;
 	if (w.type != WEB_PACKET_READY && w.type != WEB_PACKET_REFUSED &&
 		w.type != WEB_PACKET_NOTICE)
-		return malformed(err, "a type that is not expected now");
+		return set_packet_error(err, "a type that is not expected now");
 	if (get_fixed(packet, len, w.type, &p, &t, err) < 0)
 		return -1;
 	msg = next_text(&t);
 	if (check_end(&t, err) < 0)
 		return -1;
 	if (p.code >= ERR_COUNT_ || strlen(msg) >= sizeof(w.error.msg))
-		return malformed(err, "an error that is none");
+		return set_packet_error(err, "an error that is none");
 	w.error = (struct error){ .code = (enum error_code)p.code, .sys = p.sys };
 	memcpy(w.error.msg, msg, strlen(msg) + 1);
 	*ret = w;
 	return 0;
 }
 
-int web_get_listen(const void *packet, size_t len, bool *ret_only_local, struct error *err)
+int web_unpack_listen(const void *packet, size_t len, bool *ret_only_local, struct error *err)
 {
 	struct listen p;
 	struct texts t = { .at = NULL };
@@ -328,7 +330,8 @@ int web_get_listen(const void *packet, size_t len, bool *ret_only_local, struct 
 	return 0;
 }
 
-int web_get_request(const void *packet, size_t len, struct web_request *ret, struct error *err)
+int web_unpack_request(const void *packet, size_t len, struct web_request *ret,
+	struct error *err)
 {
 	struct web_request req = { .rest = "" };
 	struct request p;
@@ -337,7 +340,7 @@ int web_get_request(const void *packet, size_t len, struct web_request *ret, str
 	if (get_fixed(packet, len, WEB_PACKET_REQUEST, &p, &t, err) < 0)
 		return -1;
 	if (p.n_query > WEB_QUERY_MAX || p.is_head > 1)
-		return malformed(err, "a request that is none");
+		return set_packet_error(err, "a request that is none");
 	req.head = p.is_head;
 	req.path = next_text(&t);
 	req.accept = next_text(&t);
@@ -352,24 +355,25 @@ int web_get_request(const void *packet, size_t len, struct web_request *ret, str
 }
 
 /* What is left behind the texts is the body, unless that is shared. */
-static int get_body(const struct answer *p, const struct texts *t, struct web_answer *a,
+static int get_body(const struct answer *p, const struct texts *t, struct web_packed_reply *a,
 	struct error *err)
 {
 	if (t->wrong)
-		return malformed(err, "a text without an end");
+		return set_packet_error(err, "a text without an end");
 	if (p->len > WEB_BODY_MAX ||
 		p->len != (p->shared ? p->len : (size_t)(t->end - t->at)) ||
 		(p->shared && t->at != t->end))
-		return malformed(err, "a body of another length");
+		return set_packet_error(err, "a body of another length");
 	a->len = p->len;
 	a->shared = p->shared != 0;
 	a->body = a->shared ? NULL : t->at;
 	return 0;
 }
 
-int web_get_answer(const void *packet, size_t len, struct web_answer *ret, struct error *err)
+int web_unpack_reply(const void *packet, size_t len, struct web_packed_reply *ret,
+	struct error *err)
 {
-	struct web_answer a = { .status = 0 };
+	struct web_packed_reply a = { .status = 0 };
 	struct answer p;
 	struct texts t = { .at = NULL };
 
@@ -377,7 +381,7 @@ int web_get_answer(const void *packet, size_t len, struct web_answer *ret, struc
 		return -1;
 	if (p.status < 100 || p.status > 599 || p.n_extra > WEB_EXTRA_MAX ||
 		!memchr(p.etag, '\0', sizeof(p.etag)))
-		return malformed(err, "a reply that is none");
+		return set_packet_error(err, "a reply that is none");
 	a.status = p.status;
 	a.cpu_ns = p.cpu_ns;
 	memcpy(a.etag, p.etag, sizeof(a.etag));
@@ -433,17 +437,17 @@ int web_packet_send(int sock, const struct buf *packet, int fd, struct error *er
 	return error_sys(err, errno, "send to the other end of the web server's socket");
 }
 
-bool web_word_send(int sock, enum web_packet type, const struct error *error)
+bool web_message_send(int sock, enum web_packet type, const struct error *error)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(WEB_PACKET_MAX);
 	struct error lost = ERROR_INIT;
 
-	web_put_word(&b, &(struct web_word){ .type = type, .error = *error });
+	web_pack_message(&b, &(struct web_message){ .type = type, .error = *error });
 	return buf_ok(&b) && web_packet_send(sock, &b, -1, &lost) == 0;
 }
 
 /* A packet of no bytes looks like the end of the stream, but for this. */
-static bool has_ended(int sock)
+static bool has_stream_ended(int sock)
 {
 	struct pollfd other = { .fd = sock };
 
@@ -483,8 +487,8 @@ int web_packet_receive(int sock, void *packet, size_t *ret_len, int *ret_fd, str
 		return error_sys(err, errno, "receive from the web server's socket");
 	if (ret_fd)
 		fd = received_fd(&m);
-	if (m.msg_flags & MSG_TRUNC || (n == 0 && !has_ended(sock)))
-		return malformed(err, "a wrong length");
+	if (m.msg_flags & MSG_TRUNC || (n == 0 && !has_stream_ended(sock)))
+		return set_packet_error(err, "a wrong length");
 	*ret_len = n > 0 ? (size_t)n : 0;
 	if (ret_fd)
 		*ret_fd = steal_fd(&fd);

@@ -18,7 +18,7 @@
  * the head says so. The agent still treats each packet as a remote client's, since such a client may
  * have taken over the process.
  *
- * Descriptor WEB_FD_PAGE is a page that both share and that outlives the process: its counters, and
+ * Descriptor WEB_FD_SHM is a page that both share and that outlives the process: its counters, and
  * the turns of its loop. One that takes no turns hangs.
  *
  * Functions that read a packet borrow all text from it, and change *ret only when they succeed.
@@ -31,7 +31,7 @@
 #include <stdatomic.h>
 
 #define WEB_FD_SOCKET 3
-#define WEB_FD_PAGE   4
+#define WEB_FD_SHM    4
 
 #define WEB_PACKET_MAX (64U << 10) /* bytes of a packet */
 #define WEB_INLINE_MAX (32U << 10) /* bytes of a body that goes in its packet */
@@ -50,12 +50,12 @@ enum web_packet {
 };
 
 /* Each word stands alone, so relaxed order does. The process writes, the agent reads. */
-struct web_page {
+struct web_shm {
 	/* Of struct web_counts. */
 	atomic_uint_fast64_t requests[5], refused_full, refused_address, displaced, timeouts,
 		malformed, throttled;
-	atomic_uint_fast64_t open;  /* set to 0 by the agent when a process has ended */
-	atomic_uint_fast64_t turns; /* of the process's loop */
+	atomic_uint_fast64_t open;       /* set to 0 by the agent when a process has ended */
+	atomic_uint_fast64_t loop_count; /* of the process's loop */
 };
 
 struct web_route_name {
@@ -73,7 +73,7 @@ struct web_setup {
 };
 
 /* REFUSED, NOTICE; of READY nothing but the type is used. */
-struct web_word {
+struct web_message {
 	enum web_packet type;
 	struct error error;
 };
@@ -81,7 +81,7 @@ struct web_word {
 /* REQUEST has a struct web_request without .rest. */
 
 /* REPLY */
-struct web_answer {
+struct web_packed_reply {
 	unsigned status;  /* 100 to 599 */
 	uint64_t cpu_ns;  /* processor time that the agent spent on it */
 	bool shared;      /* .len bytes are in the memfd that comes with the packet */
@@ -97,26 +97,26 @@ struct web_answer {
 
 /* --- writing: into an empty @b of WEB_PACKET_MAX; buf_ok() says whether all of it fits --- */
 
-void web_put_start(struct buf *b, const struct web_setup *s);
-void web_put_word(struct buf *b, const struct web_word *w);
-void web_put_listen(struct buf *b, bool only_local);
-void web_put_request(struct buf *b, const struct web_request *req);
-void web_put_answer(struct buf *b, const struct web_answer *a);
+void web_pack_start(struct buf *b, const struct web_setup *s);
+void web_pack_message(struct buf *b, const struct web_message *w);
+void web_pack_listen(struct buf *b, bool only_local);
+void web_pack_request(struct buf *b, const struct web_request *req);
+void web_pack_reply(struct buf *b, const struct web_packed_reply *a);
 
 /* --- reading. ERR_INVALID: the packet is malformed --- */
 
 /* The type of a packet of @len bytes whose head is right. */
 int web_packet_type(const void *packet, size_t len, enum web_packet *ret,
 	struct error *err) MUST_USE;
-int web_get_start(const void *packet, size_t len, struct web_setup *ret,
+int web_unpack_start(const void *packet, size_t len, struct web_setup *ret,
 	struct error *err) MUST_USE;
-int web_get_word(const void *packet, size_t len, struct web_word *ret,
+int web_unpack_message(const void *packet, size_t len, struct web_message *ret,
 	struct error *err) MUST_USE;
-int web_get_listen(const void *packet, size_t len, bool *ret_only_local,
+int web_unpack_listen(const void *packet, size_t len, bool *ret_only_local,
 	struct error *err) MUST_USE;
-int web_get_request(const void *packet, size_t len, struct web_request *ret,
+int web_unpack_request(const void *packet, size_t len, struct web_request *ret,
 	struct error *err) MUST_USE;
-int web_get_answer(const void *packet, size_t len, struct web_answer *ret,
+int web_unpack_reply(const void *packet, size_t len, struct web_packed_reply *ret,
 	struct error *err) MUST_USE;
 
 /* --- the socket --- */
@@ -124,7 +124,7 @@ int web_get_answer(const void *packet, size_t len, struct web_answer *ret,
 /* Sends the packet with a copy of @fd (-1: none). Never waits: a full socket is ERR_UNAVAILABLE. */
 int web_packet_send(int sock, const struct buf *packet, int fd, struct error *err) MUST_USE;
 /* READY, REFUSED or NOTICE. False: it is lost, as the socket is full or closed. */
-bool web_word_send(int sock, enum web_packet type, const struct error *error);
+bool web_message_send(int sock, enum web_packet type, const struct error *error);
 /*
  * Receives a packet into @packet of WEB_PACKET_MAX bytes; never waits. *ret_len 0: the other end is
  * closed. > 0: nothing has come. *ret_fd: a descriptor that came with it, yours, or -1; NULL: none is

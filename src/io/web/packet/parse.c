@@ -9,7 +9,7 @@
 #define BLANKS " \t"
 
 /* @text without the blanks around it; *len is its length before and after. */
-static const char *trim(const char *text, size_t *len)
+static const char *trim_header_text(const char *text, size_t *len)
 {
 	while (*len > 0 && strchr(BLANKS, *text)) {
 		text++;
@@ -20,7 +20,7 @@ static const char *trim(const char *text, size_t *len)
 	return text;
 }
 
-static bool is_word(const char *text, size_t len, const char *word)
+static bool is_header_word(const char *text, size_t len, const char *word)
 {
 	return len == strlen(word) && strncasecmp(text, word, len) == 0;
 }
@@ -35,7 +35,7 @@ const char *web_bearer(const char *header, size_t *ret_len)
 		header[sizeof(scheme) - 1] != ' ')
 		return NULL;
 	len -= sizeof(scheme);
-	token = trim(header + sizeof(scheme), &len);
+	token = trim_header_text(header + sizeof(scheme), &len);
 	if (len == 0)
 		return NULL;
 	*ret_len = len;
@@ -43,7 +43,7 @@ const char *web_bearer(const char *header, size_t *ret_len)
 }
 
 /* What follows the host: nothing, or ":" and a port, which may be empty. */
-static bool is_port(const char *text, size_t len)
+static bool is_host_port(const char *text, size_t len)
 {
 	if (len == 0)
 		return true;
@@ -58,21 +58,21 @@ static bool is_port(const char *text, size_t len)
 bool web_host_is(const char *header, const char *name)
 {
 	size_t len = strlen(header);
-	const char *host = trim(header, &len), *end;
+	const char *host = trim_header_text(header, &len), *end;
 
 	if (len > 0 && *host == '[') {
 		end = memchr(host, ']', len);
 		if (!end)
 			return false;
 		len -= (size_t)(end + 1 - host);
-		return is_port(end + 1, len) &&
-		       is_word(host + 1, (size_t)(end - host - 1), name);
+		return is_host_port(end + 1, len) &&
+		       is_header_word(host + 1, (size_t)(end - host - 1), name);
 	}
 	end = memchr(host, ':', len);
 	if (!end)
 		end = host + len;
-	return is_port(end, len - (size_t)(end - host)) &&
-	       is_word(host, (size_t)(end - host), name);
+	return is_host_port(end, len - (size_t)(end - host)) &&
+	       is_header_word(host, (size_t)(end - host), name);
 }
 
 bool web_etag_listed(const char *header, const char *etag)
@@ -113,7 +113,7 @@ const char *web_query(const struct web_request *req, const char *name)
 /* --- Accept: media ranges with a weight, "text/html;q=0.8, x/y" --- */
 
 /* "0", "0.5", "1.000" in thousandths; what is none counts as 1000, as where no weight is given. */
-static unsigned weight(const char *text, size_t len)
+static unsigned parse_accept_weight(const char *text, size_t len)
 {
 	unsigned v = 0, place = 100;
 
@@ -130,26 +130,26 @@ static unsigned weight(const char *text, size_t len)
 }
 
 /* How closely a range names the type: 0 not at all, 1 as any, 2 as any of its kind, 3 wholly. */
-static unsigned closeness(const char *range, size_t len, const char *type)
+static unsigned rank_media_range(const char *range, size_t len, const char *type)
 {
 	const char *slash = strchr(type, '/');
 	size_t n = slash ? (size_t)(slash + 1 - type) : 0;
 
-	if (is_word(range, len, type))
+	if (is_header_word(range, len, type))
 		return 3;
 	if (n > 0 && len == n + 1 && range[n] == '*' && strncasecmp(range, type, n) == 0)
 		return 2;
-	return is_word(range, len, "*/*") ? 1 : 0;
+	return is_header_word(range, len, "*/*") ? 1 : 0;
 }
 
 /* The next piece up to @sep or the end, trimmed; *p moves behind it, to NULL after the last. */
-static const char *piece(const char **p, const char *end, char sep, size_t *ret_len)
+static const char *find_next_piece(const char **p, const char *end, char sep, size_t *ret_len)
 {
 	const char *from = *p, *at = memchr(from, sep, (size_t)(end - from));
 
 	*ret_len = (size_t)((at ? at : end) - from);
 	*p = at ? at + 1 : NULL;
-	return trim(from, ret_len);
+	return trim_header_text(from, ret_len);
 }
 
 unsigned web_accept_permille(const char *accept, const char *type)
@@ -161,15 +161,15 @@ unsigned web_accept_permille(const char *accept, const char *type)
 		return 1000;
 	while (p) {
 		size_t len, part_len;
-		const char *range = piece(&p, end, ',', &len);
+		const char *range = find_next_piece(&p, end, ',', &len);
 		const char *range_end = range + len, *q = range;
-		const char *part = piece(&q, range_end, ';', &part_len);
-		unsigned close = closeness(part, part_len, type), w = 1000;
+		const char *part = find_next_piece(&q, range_end, ';', &part_len);
+		unsigned close = rank_media_range(part, part_len, type), w = 1000;
 
 		while (q) {
-			part = piece(&q, range_end, ';', &part_len);
+			part = find_next_piece(&q, range_end, ';', &part_len);
 			if (part_len > 2 && !strncasecmp(part, "q=", 2))
-				w = weight(part + 2, part_len - 2);
+				w = parse_accept_weight(part + 2, part_len - 2);
 		}
 		/* The closest range counts; of equals, the one that wants it most. */
 		if (close > best || (close == best && close > 0 && w > result)) {

@@ -13,7 +13,7 @@
 
 /* Nanoseconds that the thread ran, and that it could have and did not get to. False: the kernel does
  * not count them. */
-static bool read_times(uint64_t *ret_run_ns, uint64_t *ret_wait_ns)
+static bool read_sched_times(uint64_t *ret_run_ns, uint64_t *ret_wait_ns)
 {
 	int fd = open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC);
 	char text[96], *wait, *end;
@@ -59,10 +59,10 @@ bool web_is_starved(uint64_t run_ns, uint64_t wait_ns)
 
 void web_yield_begin(struct web_yield *y, uint64_t now_ns)
 {
-	*y = (struct web_yield){ .looked_ns = now_ns };
+	*y = (struct web_yield){ .checked_ns = now_ns };
 	/* Of this thread alone, as Linux has it. */
 	(void)setpriority(PRIO_PROCESS, 0, WEB_NICE);
-	if (read_times(&y->run_ns, &y->wait_ns))
+	if (read_sched_times(&y->run_ns, &y->wait_ns))
 		set_policy(SCHED_IDLE);
 	else
 		y->nice_until_ns = UINT64_MAX;
@@ -76,11 +76,11 @@ void web_yield_pause(struct web_yield *y, uint64_t now_ns)
 	set_policy(SCHED_OTHER);
 }
 
-void web_yield_look(struct web_yield *y, uint64_t now_ns)
+void web_yield_update(struct web_yield *y, uint64_t now_ns)
 {
 	uint64_t run_ns, wait_ns;
 
-	if (now_ns - y->looked_ns < WEB_LOOK_NS || !read_times(&run_ns, &wait_ns))
+	if (now_ns - y->checked_ns < WEB_YIELD_CHECK_NS || !read_sched_times(&run_ns, &wait_ns))
 		return;
 	if (!y->nice_until_ns && web_is_starved(run_ns - y->run_ns, wait_ns - y->wait_ns)) {
 		web_yield_pause(y, now_ns);
@@ -88,7 +88,7 @@ void web_yield_look(struct web_yield *y, uint64_t now_ns)
 		y->nice_until_ns = 0;
 		set_policy(SCHED_IDLE);
 	}
-	y->looked_ns = now_ns;
+	y->checked_ns = now_ns;
 	y->run_ns = run_ns;
 	y->wait_ns = wait_ns;
 }

@@ -13,14 +13,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define WEB_NICE        10
-#define WEB_LOOK_NS     UINT64_C(1000000000)  /* between looks at how it goes */
-#define WEB_STARVED_NS  UINT64_C(250000000)   /* of waiting for a processor, beside its share */
-#define WEB_NICE_FOR_NS UINT64_C(10000000000) /* then back to SCHED_IDLE */
+#define WEB_NICE           10
+#define WEB_YIELD_CHECK_NS UINT64_C(1000000000) /* between looks at how it goes */
+#define WEB_STARVED_NS     UINT64_C(250000000) /* of waiting for a processor, beside its share */
+#define WEB_NICE_FOR_NS    UINT64_C(10000000000) /* then back to SCHED_IDLE */
 
 struct web_yield {
-	uint64_t looked_ns, run_ns, wait_ns; /* when last looked at */
-	uint64_t nice_until_ns;              /* 0: under SCHED_IDLE */
+	uint64_t checked_ns, run_ns, wait_ns; /* when last looked at */
+	uint64_t nice_until_ns;               /* 0: under SCHED_IDLE */
 };
 
 /* Processor time so far of the calling thread. */
@@ -31,7 +31,7 @@ void web_yield_begin(struct web_yield *y, uint64_t now_ns);
 /* Not under SCHED_IDLE for a while: work is due soon. */
 void web_yield_pause(struct web_yield *y, uint64_t now_ns);
 /* Call it now and then. */
-void web_yield_look(struct web_yield *y, uint64_t now_ns);
+void web_yield_update(struct web_yield *y, uint64_t now_ns);
 
 /* Has a thread that ran and waited for so long been kept from running? */
 bool web_is_starved(uint64_t run_ns, uint64_t wait_ns);

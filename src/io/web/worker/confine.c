@@ -49,7 +49,7 @@
 
 /* --- privileges --- */
 
-static int failed(struct error *err, const char *what)
+static int set_confine_error(struct error *err, const char *what)
 {
 	return error_sys(err, errno, "the web server's process: %s", what);
 }
@@ -65,14 +65,14 @@ int web_drop_privileges(struct error *err)
 			(void)prctl(PR_CAPBSET_DROP, c, 0, 0, 0); /* CAP_SETPCAP only can */
 	(void)prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
-		return failed(err, "give up new privileges");
+		return set_confine_error(err, "give up new privileges");
 	if (syscall(SYS_capget, &head, caps) < 0)
-		return failed(err, "read its capabilities");
+		return set_confine_error(err, "read its capabilities");
 	caps[0] = (struct __user_cap_data_struct){ .effective = caps[0].permitted & kept,
 		.permitted = caps[0].permitted & kept };
 	caps[1] = (struct __user_cap_data_struct){ .effective = 0 };
 	if (syscall(SYS_capset, &head, caps) < 0)
-		return failed(err, "give up its capabilities");
+		return set_confine_error(err, "give up its capabilities");
 	return 0;
 }
 
@@ -198,45 +198,47 @@ struct program {
 	unsigned short n;
 };
 
-static void put(struct program *p, uint16_t code, uint32_t k, uint8_t if_true, uint8_t if_false)
+static void add_bpf_instruction(struct program *p, uint16_t code, uint32_t k, uint8_t if_true,
+	uint8_t if_false)
 {
 	p->v[p->n++] =
 		(struct sock_filter){ .code = code, .k = k, .jt = if_true, .jf = if_false };
 }
 
-static void put_load(struct program *p, size_t offset)
+static void emit_bpf_load(struct program *p, size_t offset)
 {
-	put(p, BPF_LD | BPF_W | BPF_ABS, (uint32_t)offset, 0, 0);
+	add_bpf_instruction(p, BPF_LD | BPF_W | BPF_ABS, (uint32_t)offset, 0, 0);
 }
 
-static void put_return(struct program *p, uint32_t what)
+static void emit_bpf_return(struct program *p, uint32_t what)
 {
-	put(p, BPF_RET | BPF_K, what, 0, 0);
+	add_bpf_instruction(p, BPF_RET | BPF_K, what, 0, 0);
 }
 
 /* Goes on where it holds, else over @skip steps. Both machines have an argument's low half first. */
-static void put_condition(struct program *p, const struct condition *c, uint8_t skip)
+static void emit_bpf_condition(struct program *p, const struct condition *c, uint8_t skip)
 {
-	put_load(p, offsetof(struct seccomp_data, args) + c->arg * sizeof(uint64_t));
-	put(p, BPF_ALU | BPF_AND | BPF_K, c->mask, 0, 0);
-	put(p, BPF_JMP | BPF_JEQ | BPF_K, c->value, c->op == IS ? 0 : skip,
+	emit_bpf_load(p, offsetof(struct seccomp_data, args) + c->arg * sizeof(uint64_t));
+	add_bpf_instruction(p, BPF_ALU | BPF_AND | BPF_K, c->mask, 0, 0);
+	add_bpf_instruction(p, BPF_JMP | BPF_JEQ | BPF_K, c->value, c->op == IS ? 0 : skip,
 		c->op == IS ? skip : 0);
 }
 
 /* With the call's number loaded, before and after. */
-static void put_allowed(struct program *p, const struct allowed *a)
+static void emit_bpf_allowed(struct program *p, const struct allowed *a)
 {
 	unsigned n = 0;
 
 	while (n < ARRAY_LEN(a->when) && a->when[n].op != NONE)
 		n++;
-	put(p, BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)a->nr, 0,
+	add_bpf_instruction(p, BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)a->nr, 0,
 		(uint8_t)(CONDITION_STEPS * n + 1 + (n > 0)));
 	for (unsigned i = 0; i < n; i++)
-		put_condition(p, &a->when[i], (uint8_t)(CONDITION_STEPS * (n - i - 1) + 1));
-	put_return(p, SECCOMP_RET_ALLOW);
+		emit_bpf_condition(p, &a->when[i],
+			(uint8_t)(CONDITION_STEPS * (n - i - 1) + 1));
+	emit_bpf_return(p, SECCOMP_RET_ALLOW);
 	if (n > 0)
-		put_load(p, offsetof(struct seccomp_data, nr));
+		emit_bpf_load(p, offsetof(struct seccomp_data, nr));
 }
 
 static int allow_only_table(struct error *err)
@@ -244,22 +246,22 @@ static int allow_only_table(struct error *err)
 	struct program p = { .n = 0 };
 	struct sock_fprog all = { .filter = p.v };
 
-	put_load(&p, offsetof(struct seccomp_data, arch));
-	put(&p, BPF_JMP | BPF_JEQ | BPF_K, ARCH, 1, 0);
-	put_return(&p, SECCOMP_RET_KILL_PROCESS);
-	put_load(&p, offsetof(struct seccomp_data, nr));
+	emit_bpf_load(&p, offsetof(struct seccomp_data, arch));
+	add_bpf_instruction(&p, BPF_JMP | BPF_JEQ | BPF_K, ARCH, 1, 0);
+	emit_bpf_return(&p, SECCOMP_RET_KILL_PROCESS);
+	emit_bpf_load(&p, offsetof(struct seccomp_data, nr));
 	for (size_t i = 0; i < ARRAY_LEN(table); i++)
-		put_allowed(&p, &table[i]);
+		emit_bpf_allowed(&p, &table[i]);
 	/* As an older kernel would: libraries try another way then. */
-	put_return(&p, SECCOMP_RET_ERRNO | ENOSYS);
+	emit_bpf_return(&p, SECCOMP_RET_ERRNO | ENOSYS);
 	all.len = p.n;
 	if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &all, 0, 0) < 0)
-		return failed(err, "filter its system calls");
+		return set_confine_error(err, "filter its system calls");
 	return 0;
 }
 
 /* Never raises a limit. */
-static int limit(int resource, rlim_t most)
+static int lower_rlimit(int resource, rlim_t most)
 {
 	struct rlimit r;
 
@@ -274,8 +276,9 @@ int web_confine(struct error *err)
 {
 	if (SANITIZED)
 		return 0;
-	if (limit(RLIMIT_DATA, DATA_MAX) < 0 || limit(RLIMIT_STACK, STACK_MAX) < 0 ||
-		limit(RLIMIT_AS, SPACE_MAX) < 0)
-		return failed(err, "limit its memory");
+	if (lower_rlimit(RLIMIT_DATA, DATA_MAX) < 0 ||
+		lower_rlimit(RLIMIT_STACK, STACK_MAX) < 0 ||
+		lower_rlimit(RLIMIT_AS, SPACE_MAX) < 0)
+		return set_confine_error(err, "limit its memory");
 	return allow_only_table(err);
 }

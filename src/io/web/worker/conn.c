@@ -16,7 +16,7 @@ struct in6_addr web_address(const struct sockaddr_storage *from)
 	return a;
 }
 
-enum web_verdict web_book_admit(const struct web_book *b, const struct in6_addr *addr)
+enum web_verdict web_conn_list_admit(const struct web_conn_list *b, const struct in6_addr *addr)
 {
 	unsigned n = 0;
 
@@ -28,8 +28,8 @@ enum web_verdict web_book_admit(const struct web_book *b, const struct in6_addr 
 	return b->open - b->cut >= b->connections ? WEB_FULL : WEB_ADMITTED;
 }
 
-static void append(struct web_book *b, struct web_conn *c, enum web_conn_state state,
-	uint64_t now_ns)
+static void append_web_conn(struct web_conn_list *b, struct web_conn *c,
+	enum web_conn_state state, uint64_t now_ns)
 {
 	b->cut += state == WEB_CONN_CUT;
 	c->state = state;
@@ -43,7 +43,7 @@ static void append(struct web_book *b, struct web_conn *c, enum web_conn_state s
 	b->last[state] = c;
 }
 
-static void take_out(struct web_book *b, struct web_conn *c)
+static void unlink_web_conn(struct web_conn_list *b, struct web_conn *c)
 {
 	b->cut -= c->state == WEB_CONN_CUT;
 	if (c->prev)
@@ -56,36 +56,36 @@ static void take_out(struct web_book *b, struct web_conn *c)
 		b->last[c->state] = c->prev;
 }
 
-void web_book_add(struct web_book *b, struct web_conn *c, uint64_t now_ns)
+void web_conn_list_add(struct web_conn_list *b, struct web_conn *c, uint64_t now_ns)
 {
 	c->serial = ++b->last_serial;
 	b->open++;
-	append(b, c, WEB_CONN_REQUEST, now_ns);
+	append_web_conn(b, c, WEB_CONN_REQUEST, now_ns);
 }
 
-struct web_conn *web_book_arriving(const struct web_book *b, int fd)
+struct web_conn *web_conn_list_find_new(const struct web_conn_list *b, int fd)
 {
 	/* The last to come in is mostly the one. */
 	for (struct web_conn *c = b->last[WEB_CONN_REQUEST]; c; c = c->prev)
-		if (!c->begun && c->fd == fd)
+		if (!c->has_request && c->fd == fd)
 			return c;
 	return NULL;
 }
 
-void web_book_enter(struct web_book *b, struct web_conn *c, enum web_conn_state state,
-	uint64_t now_ns)
+void web_conn_list_set_state(struct web_conn_list *b, struct web_conn *c,
+	enum web_conn_state state, uint64_t now_ns)
 {
-	take_out(b, c);
-	append(b, c, state, now_ns);
+	unlink_web_conn(b, c);
+	append_web_conn(b, c, state, now_ns);
 }
 
-void web_book_remove(struct web_book *b, struct web_conn *c)
+void web_conn_list_remove(struct web_conn_list *b, struct web_conn *c)
 {
-	take_out(b, c);
+	unlink_web_conn(b, c);
 	b->open--;
 }
 
-struct web_conn *web_book_due(const struct web_book *b, uint64_t now_ns)
+struct web_conn *web_conn_list_find_due(const struct web_conn_list *b, uint64_t now_ns)
 {
 	for (int s = 0; s < WEB_CONN_CUT; s++)
 		if (b->first[s] && b->first[s]->deadline_ns <= now_ns)
@@ -93,7 +93,7 @@ struct web_conn *web_book_due(const struct web_book *b, uint64_t now_ns)
 	return NULL;
 }
 
-struct web_conn *web_book_victim(const struct web_book *b)
+struct web_conn *web_conn_list_find_victim(const struct web_conn_list *b)
 {
 	static const enum web_conn_state order[] = { WEB_CONN_ENDING, WEB_CONN_IDLE,
 		WEB_CONN_REQUEST };
@@ -104,7 +104,7 @@ struct web_conn *web_book_victim(const struct web_book *b)
 	return NULL;
 }
 
-uint64_t web_book_deadline(const struct web_book *b)
+uint64_t web_conn_list_deadline(const struct web_conn_list *b)
 {
 	uint64_t at = UINT64_MAX;
 
@@ -114,7 +114,7 @@ uint64_t web_book_deadline(const struct web_book *b)
 	return at;
 }
 
-uint64_t web_book_oldest(const struct web_book *b)
+uint64_t web_conn_list_oldest_serial(const struct web_conn_list *b)
 {
 	uint64_t serial = UINT64_MAX;
 

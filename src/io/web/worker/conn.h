@@ -25,7 +25,7 @@ enum web_conn_state {
 
 struct web_conn {
 	int fd; /* libmicrohttpd's, once that has begun with it */
-	bool begun; /* libmicrohttpd has said that it begins with it; only then is @fd ours to use */
+	bool has_request; /* libmicrohttpd has said that it begins with it; only then is @fd ours to use */
 	struct in6_addr addr;
 	uint64_t serial; /* in the order of arrival, from 1 */
 	uint64_t deadline_ns;
@@ -36,7 +36,7 @@ struct web_conn {
 	struct web_conn *prev, *next; /* in its state's list */
 };
 
-struct web_book {
+struct web_conn_list {
 	unsigned connections, per_address; /* limits */
 	uint64_t lasts_ns[WEB_CONN_STATES_];
 	struct web_conn *first[WEB_CONN_STATES_], *last[WEB_CONN_STATES_];
@@ -51,28 +51,29 @@ enum web_verdict { WEB_ADMITTED, WEB_FULL, WEB_ADDRESS_FULL };
 /* IPv4 becomes its IPv6 form; what is neither is "::". */
 struct in6_addr web_address(const struct sockaddr_storage *from);
 
-enum web_verdict web_book_admit(const struct web_book *b, const struct in6_addr *addr);
+enum web_verdict web_conn_list_admit(const struct web_conn_list *b,
+	const struct in6_addr *addr);
 
 /* Takes in @c, with @fd and @addr set, which the caller owns. */
-void web_book_add(struct web_book *b, struct web_conn *c, uint64_t now_ns);
+void web_conn_list_add(struct web_conn_list *b, struct web_conn *c, uint64_t now_ns);
 /*
  * The connection with this descriptor that has not begun; NULL: there is none. A number that
  * accept() has just returned is no other open connection's, so one record at most fits.
  */
-struct web_conn *web_book_arriving(const struct web_book *b, int fd);
-void web_book_enter(struct web_book *b, struct web_conn *c, enum web_conn_state state,
-	uint64_t now_ns);
-void web_book_remove(struct web_book *b, struct web_conn *c);
+struct web_conn *web_conn_list_find_new(const struct web_conn_list *b, int fd);
+void web_conn_list_set_state(struct web_conn_list *b, struct web_conn *c,
+	enum web_conn_state state, uint64_t now_ns);
+void web_conn_list_remove(struct web_conn_list *b, struct web_conn *c);
 
 /* One whose time is over, NULL: none. The caller moves it on to WEB_CONN_CUT. */
-struct web_conn *web_book_due(const struct web_book *b, uint64_t now_ns);
+struct web_conn *web_conn_list_find_due(const struct web_conn_list *b, uint64_t now_ns);
 /*
  * Who makes room where all is full: the connection that has been idle the longest, or else whose
  * request has been awaited the longest; NULL: all are being answered. So a crowd that comes and says
  * nothing keeps nobody out who does. The caller moves it on to WEB_CONN_CUT.
  */
-struct web_conn *web_book_victim(const struct web_book *b);
+struct web_conn *web_conn_list_find_victim(const struct web_conn_list *b);
 /* The next deadline; UINT64_MAX: none. */
-uint64_t web_book_deadline(const struct web_book *b);
+uint64_t web_conn_list_deadline(const struct web_conn_list *b);
 /* The serial of the oldest that is open; UINT64_MAX: none is. */
-uint64_t web_book_oldest(const struct web_book *b);
+uint64_t web_conn_list_oldest_serial(const struct web_conn_list *b);

@@ -5,12 +5,12 @@
 
 #include <string.h>
 
-static bool is_blank(char c)
+static bool is_token_blank(char c)
 {
 	return c == ' ' || c == '\t' || c == '\r' || c == '\n';
 }
 
-static void forget(char *secret, size_t len)
+static void free_secret(char *secret, size_t len)
 {
 	if (secret)
 		explicit_bzero(secret, len);
@@ -32,9 +32,9 @@ static int token_load(struct web_token *t, struct error *err)
 
 	if (file_read(t->path, &b, err) < 0)
 		return -1;
-	for (to = b.len; to > 0 && is_blank(b.data[to - 1]); to--)
+	for (to = b.len; to > 0 && is_token_blank(b.data[to - 1]); to--)
 		;
-	while (from < to && is_blank(b.data[from]))
+	while (from < to && is_token_blank(b.data[from]))
 		from++;
 	/* Not the text: it may be a token that somebody has spoilt by one character. */
 	for (size_t i = from; i < to; i++)
@@ -50,7 +50,7 @@ static int token_load(struct web_token *t, struct error *err)
 	text = strndup(b.data + from, to - from);
 	if (!text)
 		return error_nomem(err);
-	forget(t->text, t->len);
+	free_secret(t->text, t->len);
 	t->text = text;
 	t->len = to - from;
 	return 0;
@@ -80,6 +80,6 @@ bool web_token_is(const struct web_token *t, const char *text, size_t len)
 
 void web_token_fini(struct web_token *t)
 {
-	forget(t->text, t->len);
+	free_secret(t->text, t->len);
 	t->text = NULL;
 }

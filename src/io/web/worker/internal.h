@@ -19,16 +19,16 @@ struct web_link {
 struct web_server {
 	struct web_setup setup; /* borrows from .start */
 	struct web_limits limits;
-	uint64_t turn_ns; /* the loop's longest */
-	bool only_local;  /* requests must name a loopback host */
-	struct web_page *page;
+	uint64_t loop_max_ns; /* the loop's longest */
+	bool only_local;      /* requests must name a loopback host */
+	struct web_shm *shm;
 	struct web_link link;
 
 	struct MHD_Daemon *daemon;
 	int listen_fd, epoll_fd;
 	/* In epoll's data: the address of what has an event, or of a struct web_conn. */
 
-	struct web_book book;
+	struct web_conn_list conns;
 	uint64_t accept_after_ns; /* no descriptors were left: not before this */
 	struct web_token token;
 	struct web_tls tls;
@@ -68,13 +68,13 @@ void web_check_files(struct web_server *w, uint64_t now_ns);
 
 /* --- link.c: what goes to the agent and comes back --- */
 
-#define WEB_ANSWER_NS (20 * NS_PER_SEC) /* for the agent to answer; routes never wait */
+#define WEB_REPLY_NS (20 * NS_PER_SEC) /* for the agent to answer; routes never wait */
 
 /*
  * Has the agent answer @req: fills *reply and returns its status. Where no answer comes, or one that
  * is malformed, it is WEB_UNAVAILABLE or WEB_INTERNAL with a text; where none comes, the process ends.
  */
-unsigned web_link_ask(struct web_server *w, const struct web_request *req,
+unsigned web_link_request(struct web_server *w, const struct web_request *req,
 	struct web_reply *reply);
 /* Something has come that is no answer: the end of the agent, or what is none. */
 void web_link_end(struct web_server *w);
@@ -82,7 +82,7 @@ void web_link_end(struct web_server *w);
 /* --- server.c --- */
 
 /* Reads the files and prepares the server of a START packet, w->start of @len bytes. */
-int web_server_init(struct web_server *w, size_t len, struct web_page *page,
+int web_server_init(struct web_server *w, size_t len, struct web_shm *page,
 	struct error *err) MUST_USE;
 /* Accepts connections from @fd, which it owns from here, in web_server_run(). */
 int web_server_listen(struct web_server *w, int fd, bool only_local,

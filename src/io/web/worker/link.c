@@ -9,7 +9,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-static unsigned answer_text(struct web_reply *r, unsigned status, const char *text)
+static unsigned set_text_reply(struct web_reply *r, unsigned status, const char *text)
 {
 	*r = (struct web_reply){ .body = text, .len = strlen(text) };
 	return status;
@@ -51,7 +51,8 @@ static int map_body(int fd, size_t len, struct owned *o)
 	return 0;
 }
 
-static int fill_reply(const struct web_answer *a, int fd, struct owned *o, struct web_reply *r)
+static int fill_reply(const struct web_packed_reply *a, int fd, struct owned *o,
+	struct web_reply *r)
 {
 	if (a->shared && map_body(fd, a->len, o) < 0)
 		return -1;
@@ -70,17 +71,19 @@ static int fill_reply(const struct web_answer *a, int fd, struct owned *o, struc
 }
 
 /* The reply in w->link.packet, whose texts and body are copied. */
-static unsigned take_reply(struct web_server *w, size_t len, int fd, struct web_reply *reply)
+static unsigned unpack_agent_reply(struct web_server *w, size_t len, int fd,
+	struct web_reply *reply)
 {
 	struct owned *o = calloc(1, sizeof(*o) + len);
-	struct web_answer a = { .status = 0 };
+	struct web_packed_reply a = { .status = 0 };
 
 	if (!o)
-		return answer_text(reply, WEB_INTERNAL, "no memory for this text\n");
+		return set_text_reply(reply, WEB_INTERNAL, "no memory for this text\n");
 	memcpy(o->packet, w->link.packet, len);
-	if (web_get_answer(o->packet, len, &a, NULL) < 0 || fill_reply(&a, fd, o, reply) < 0) {
+	if (web_unpack_reply(o->packet, len, &a, NULL) < 0 ||
+		fill_reply(&a, fd, o, reply) < 0) {
 		free(o);
-		return answer_text(reply, WEB_INTERNAL, "the agent's answer is malformed\n");
+		return set_text_reply(reply, WEB_INTERNAL, "the agent's answer is malformed\n");
 	}
 	w->agent_cpu_ns += a.cpu_ns;
 	return a.status;
@@ -97,14 +100,14 @@ static int send_request(const struct web_request *req)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(WEB_PACKET_MAX);
 
-	web_put_request(&b, req);
+	web_pack_request(&b, req);
 	return buf_ok(&b) ? web_packet_send(WEB_FD_SOCKET, &b, -1, NULL) : -1;
 }
 
 /* Waits for the next packet; its length, 0: none comes, or the agent has gone. */
-static size_t wait_answer(struct web_server *w, int *ret_fd)
+static size_t wait_agent_reply(struct web_server *w, int *ret_fd)
 {
-	uint64_t now_ns = time_mono_ns(), until_ns = now_ns + WEB_ANSWER_NS;
+	uint64_t now_ns = time_mono_ns(), until_ns = now_ns + WEB_REPLY_NS;
 	struct pollfd agent = { .fd = WEB_FD_SOCKET, .events = POLLIN };
 	size_t len = 0;
 	int r = 1;
@@ -116,7 +119,7 @@ static size_t wait_answer(struct web_server *w, int *ret_fd)
 	return r == 0 ? len : 0;
 }
 
-unsigned web_link_ask(struct web_server *w, const struct web_request *req,
+unsigned web_link_request(struct web_server *w, const struct web_request *req,
 	struct web_reply *reply)
 {
 	static const char none[] = "the agent does not answer; try again in a second\n";
@@ -124,12 +127,12 @@ unsigned web_link_ask(struct web_server *w, const struct web_request *req,
 	size_t len = 0;
 
 	if (!w->link.ended && send_request(req) == 0)
-		len = wait_answer(w, &fd);
+		len = wait_agent_reply(w, &fd);
 	/* One turn of the loop may ask for each connection that there is. */
-	web_count(&w->page->turns);
+	web_count(&w->shm->loop_count);
 	if (len > 0)
-		return take_reply(w, len, fd, reply);
+		return unpack_agent_reply(w, len, fd, reply);
 	/* An answer that came later would be taken for the next one's. */
 	w->link.ended = true;
-	return answer_text(reply, WEB_UNAVAILABLE, none);
+	return set_text_reply(reply, WEB_UNAVAILABLE, none);
 }

@@ -25,10 +25,10 @@
 #define ACCEPT_PAUSE_NS (100 * NS_PER_MS) /* when no descriptors are left */
 
 /* What could not be sent is sent with the next check. */
-static void notify(struct web_server *w, const struct error *why)
+static void notify_web_agent(struct web_server *w, const struct error *why)
 {
 	if (strcmp(w->noticed, why->msg) != 0 &&
-		web_word_send(WEB_FD_SOCKET, WEB_PACKET_NOTICE, why))
+		web_message_send(WEB_FD_SOCKET, WEB_PACKET_NOTICE, why))
 		memcpy(w->noticed, why->msg, sizeof(w->noticed));
 }
 
@@ -41,66 +41,66 @@ void web_check_files(struct web_server *w, uint64_t now_ns)
 		return;
 	w->checked_ns = now_ns;
 	token_ok = web_token_refresh(&w->token, &why) == 0;
-	tls_ok = web_tls_refresh(&w->tls, w->book.last_serial, &tls) == 0;
+	tls_ok = web_tls_refresh(&w->tls, w->conns.last_serial, &tls) == 0;
 	if (token_ok && !tls_ok) {
 		why = tls;
 	} else if (!tls_ok) {
 		error_suffix(&why, "; ");
 		error_suffix(&why, tls.msg);
 	}
-	notify(w, &why);
+	notify_web_agent(w, &why);
 	if (w->tls.retired)
-		web_tls_drop(&w->tls, web_book_oldest(&w->book));
+		web_tls_drop(&w->tls, web_conn_list_oldest_serial(&w->conns));
 }
 
 /* --- connections --- */
 
 /* Until the descriptor is closed. */
-static void watch_end(struct web_server *w, struct web_conn *c)
+static void watch_conn_end(struct web_server *w, struct web_conn *c)
 {
 	struct epoll_event e = { .events = EPOLLRDHUP | EPOLLET | EPOLLONESHOT, .data.ptr = c };
 
 	(void)epoll_ctl(w->epoll_fd, EPOLL_CTL_ADD, c->fd, &e);
 }
 
-static void on_end(struct web_server *w, struct web_conn *c)
+static void on_conn_hangup(struct web_server *w, struct web_conn *c)
 {
 	c->ended = true;
 	if (c->state == WEB_CONN_REQUEST || c->state == WEB_CONN_IDLE)
-		web_book_enter(&w->book, c, WEB_CONN_ENDING, time_mono_ns());
+		web_conn_list_set_state(&w->conns, c, WEB_CONN_ENDING, time_mono_ns());
 }
 
 static void publish_open(struct web_server *w)
 {
-	atomic_store_explicit(&w->page->open, w->book.open, memory_order_relaxed);
+	atomic_store_explicit(&w->shm->open, w->conns.open, memory_order_relaxed);
 }
 
-static void forget(struct web_server *w, struct web_conn *c)
+static void free_web_conn(struct web_server *w, struct web_conn *c)
 {
-	web_book_remove(&w->book, c);
+	web_conn_list_remove(&w->conns, c);
 	free(c);
 	publish_open(w);
 }
 
 /* libmicrohttpd has begun with a connection; NULL: with one that we have given up. */
-static struct web_conn *begin(struct web_server *w, int fd)
+static struct web_conn *begin_web_conn(struct web_server *w, int fd)
 {
-	struct web_conn *c = web_book_arriving(&w->book, fd);
+	struct web_conn *c = web_conn_list_find_new(&w->conns, fd);
 
 	if (!c) {
 		(void)shutdown(fd, SHUT_RDWR);
 		return NULL;
 	}
-	c->begun = true;
-	watch_end(w, c);
+	c->has_request = true;
+	watch_conn_end(w, c);
 	return c;
 }
 
-static void end(struct web_server *w, struct web_conn *c)
+static void end_web_conn(struct web_server *w, struct web_conn *c)
 {
 	if (!c->heard && !c->late)
-		web_count(&w->page->malformed);
-	forget(w, c);
+		web_count(&w->shm->malformed);
+	free_web_conn(w, c);
 }
 
 void web_on_connection(void *cls, struct MHD_Connection *mhd, void **context,
@@ -112,46 +112,47 @@ void web_on_connection(void *cls, struct MHD_Connection *mhd, void **context,
 		const union MHD_ConnectionInfo *info =
 			MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CONNECTION_FD);
 
-		*context = info ? begin(w, info->connect_fd) : NULL;
+		*context = info ? begin_web_conn(w, info->connect_fd) : NULL;
 	} else if (*context) {
-		end(w, *context);
+		end_web_conn(w, *context);
 		*context = NULL;
 	}
 }
 
-static void cut(struct web_server *w, struct web_conn *c, atomic_uint_fast64_t *counter)
+static void cut_web_conn(struct web_server *w, struct web_conn *c,
+	atomic_uint_fast64_t *counter)
 {
 	if (counter) {
 		c->late = true;
 		web_count(counter);
 	}
-	web_book_enter(&w->book, c, WEB_CONN_CUT, time_mono_ns());
+	web_conn_list_set_state(&w->conns, c, WEB_CONN_CUT, time_mono_ns());
 	(void)shutdown(c->fd, SHUT_RDWR);
 }
 
-static void cut_due(struct web_server *w, uint64_t now_ns)
+static void cut_due_web_conns(struct web_server *w, uint64_t now_ns)
 {
 	struct web_conn *c;
 
-	while ((c = web_book_due(&w->book, now_ns)))
-		cut(w, c,
+	while ((c = web_conn_list_find_due(&w->conns, now_ns)))
+		cut_web_conn(w, c,
 			c->state == WEB_CONN_REQUEST || c->state == WEB_CONN_REPLY
-				? &w->page->timeouts
+				? &w->shm->timeouts
 				: NULL);
 }
 
-static bool make_room(struct web_server *w)
+static bool displace_web_conn(struct web_server *w)
 {
-	struct web_conn *victim = web_book_victim(&w->book);
+	struct web_conn *victim = web_conn_list_find_victim(&w->conns);
 
-	if (!victim || w->book.cut >= WEB_LEAVING_MAX)
+	if (!victim || w->conns.cut >= WEB_LEAVING_MAX)
 		return false;
-	cut(w, victim, &w->page->displaced);
+	cut_web_conn(w, victim, &w->shm->displaced);
 	return true;
 }
 
 /* A reset, so that nothing of it stays here. */
-static void refuse(int fd)
+static void reset_refused_socket(int fd)
 {
 	const struct linger at_once = { .l_onoff = 1 };
 
@@ -165,39 +166,39 @@ static void refuse(int fd)
  * drop it there without a word. So @c may be gone after each of its calls, and one that has not begun
  * after that run is given up.
  */
-static void hand_over(struct web_server *w, struct web_conn *c, const struct sockaddr *from,
-	socklen_t len)
+static void add_mhd_connection(struct web_server *w, struct web_conn *c,
+	const struct sockaddr *from, socklen_t len)
 {
 	int fd = c->fd;
 
-	web_book_add(&w->book, c, time_mono_ns());
+	web_conn_list_add(&w->conns, c, time_mono_ns());
 	publish_open(w);
 	if (MHD_add_connection(w->daemon, fd, from, len) == MHD_YES &&
-		web_book_arriving(&w->book, fd))
+		web_conn_list_find_new(&w->conns, fd))
 		(void)MHD_run(w->daemon);
-	c = web_book_arriving(&w->book, fd);
+	c = web_conn_list_find_new(&w->conns, fd);
 	if (c)
-		forget(w, c);
+		free_web_conn(w, c);
 }
 
-static void take(struct web_server *w, int fd, const struct sockaddr_storage *from,
+static void admit_connection(struct web_server *w, int fd, const struct sockaddr_storage *from,
 	socklen_t len)
 {
 	struct in6_addr addr = web_address(from);
-	enum web_verdict verdict = web_book_admit(&w->book, &addr);
+	enum web_verdict verdict = web_conn_list_admit(&w->conns, &addr);
 	struct web_conn *c = NULL;
 
-	if (verdict == WEB_ADMITTED || (verdict == WEB_FULL && make_room(w)))
+	if (verdict == WEB_ADMITTED || (verdict == WEB_FULL && displace_web_conn(w)))
 		c = calloc(1, sizeof(*c));
 	if (!c) {
-		web_count(verdict == WEB_ADDRESS_FULL ? &w->page->refused_address
-						      : &w->page->refused_full);
-		refuse(fd);
+		web_count(verdict == WEB_ADDRESS_FULL ? &w->shm->refused_address
+						      : &w->shm->refused_full);
+		reset_refused_socket(fd);
 		return;
 	}
 	c->fd = fd;
 	c->addr = addr;
-	hand_over(w, c, (const struct sockaddr *)from, len);
+	add_mhd_connection(w, c, (const struct sockaddr *)from, len);
 }
 
 /* Of accept(): they are of the connection, and the next one may be fine. */
@@ -231,7 +232,7 @@ static bool accept_some(struct web_server *w)
 			SOCK_NONBLOCK | SOCK_CLOEXEC);
 
 		if (fd >= 0)
-			take(w, fd, &from, len);
+			admit_connection(w, fd, &from, len);
 		else if (errno == EAGAIN)
 			return true;
 		else if (!is_of_connection(errno))
@@ -270,14 +271,14 @@ static int ms_until(uint64_t at_ns, uint64_t now_ns)
 /* *ret_pending: libmicrohttpd wants to run at once. */
 static int wait_ms(struct web_server *w, unsigned idle_rounds, bool *ret_pending)
 {
-	uint64_t now_ns = time_mono_ns(), at_ns = web_book_deadline(&w->book);
+	uint64_t now_ns = time_mono_ns(), at_ns = web_conn_list_deadline(&w->conns);
 	MHD_UNSIGNED_LONG_LONG ms;
 	int wait;
 
 	if (w->accept_after_ns && w->accept_after_ns < at_ns)
 		at_ns = w->accept_after_ns;
-	if (at_ns - now_ns > w->turn_ns && at_ns > now_ns)
-		at_ns = now_ns + w->turn_ns;
+	if (at_ns - now_ns > w->loop_max_ns && at_ns > now_ns)
+		at_ns = now_ns + w->loop_max_ns;
 	wait = ms_until(at_ns, now_ns);
 	*ret_pending = MHD_get_timeout(w->daemon, &ms) == MHD_YES && ms == 0;
 	if (*ret_pending && (wait < 0 || wait > web_spin_wait_ms(idle_rounds)))
@@ -285,35 +286,35 @@ static int wait_ms(struct web_server *w, unsigned idle_rounds, bool *ret_pending
 	return wait;
 }
 
-static uint64_t cpu_ns(const struct web_server *w)
+static uint64_t get_server_cpu_ns(const struct web_server *w)
 {
 	return web_thread_cpu_ns() + w->agent_cpu_ns;
 }
 
-static void rest(struct web_server *w, struct web_pace *pace)
+static void throttle_web_server(struct web_server *w, struct web_throttle *pace)
 {
-	uint64_t ns = web_pace_rest_ns(pace, time_mono_ns(), cpu_ns(w));
+	uint64_t ns = web_throttle_get_pause_ns(pace, time_mono_ns(), get_server_cpu_ns(w));
 	struct pollfd agent = { .fd = WEB_FD_SOCKET, .events = POLLIN };
 
 	if (ns < NS_PER_MS)
 		return;
-	web_count(&w->page->throttled);
+	web_count(&w->shm->throttled);
 	while (ns >= NS_PER_MS) {
-		uint64_t some_ns = ns < w->turn_ns ? ns : w->turn_ns;
+		uint64_t some_ns = ns < w->loop_max_ns ? ns : w->loop_max_ns;
 
 		if (poll(&agent, 1, (int)((some_ns + NS_PER_MS - 1) / NS_PER_MS)) > 0)
 			return;
-		web_count(&w->page->turns);
+		web_count(&w->shm->loop_count);
 		ns -= some_ns;
 	}
 }
 
-static void work(struct web_server *w, bool arrivals)
+static void run_server_work(struct web_server *w, bool arrivals)
 {
 	uint64_t now_ns = time_mono_ns();
 
 	web_check_files(w, now_ns);
-	cut_due(w, now_ns);
+	cut_due_web_conns(w, now_ns);
 	if (w->accept_after_ns && w->accept_after_ns <= now_ns) {
 		w->accept_after_ns = 0;
 		watch_listener(w, true);
@@ -338,7 +339,7 @@ static bool wait_events(struct web_server *w, int wait, bool *ret_arrivals)
 		else if (what == &w->listen_fd)
 			*ret_arrivals = true;
 		else if (what != &w->daemon)
-			on_end(w, what);
+			on_conn_hangup(w, what);
 	}
 	return n > 0;
 }
@@ -346,23 +347,23 @@ static bool wait_events(struct web_server *w, int wait, bool *ret_arrivals)
 void web_server_run(struct web_server *w)
 {
 	struct web_yield yield;
-	struct web_pace pace;
+	struct web_throttle pace;
 	unsigned idle_rounds = 0;
 
 	web_yield_begin(&yield, time_mono_ns());
 	web_tls_use(&w->tls);
-	web_pace_begin(&pace, w->limits.cpu_permille, time_mono_ns(), cpu_ns(w));
+	web_throttle_init(&pace, w->limits.cpu_permille, time_mono_ns(), get_server_cpu_ns(w));
 	while (!w->link.ended) {
 		bool pending, arrivals;
 		int wait = wait_ms(w, idle_rounds, &pending);
 		bool any = wait_events(w, wait, &arrivals);
 
-		web_count(&w->page->turns); /* the agent sees that it goes on */
+		web_count(&w->shm->loop_count); /* the agent sees that it goes on */
 		idle_rounds = pending && !any ? idle_rounds + 1 : 0;
 		if (w->link.ended)
 			break;
-		work(w, arrivals);
-		rest(w, &pace);
-		web_yield_look(&yield, time_mono_ns());
+		run_server_work(w, arrivals);
+		throttle_web_server(w, &pace);
+		web_yield_update(&yield, time_mono_ns());
 	}
 }

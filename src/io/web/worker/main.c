@@ -48,7 +48,7 @@ static void allow_nice(void)
 static void close_others(void)
 {
 #ifdef SYS_close_range
-	(void)syscall(SYS_close_range, WEB_FD_PAGE + 1U, ~0U, 0U);
+	(void)syscall(SYS_close_range, WEB_FD_SHM + 1U, ~0U, 0U);
 #endif
 }
 
@@ -63,11 +63,11 @@ static int wait_packet(void *packet, size_t *ret_len, int *ret_fd, struct error 
 	return r;
 }
 
-static int prepare(struct web_server *w, struct error *err)
+static int prepare_web_server(struct web_server *w, struct error *err)
 {
 	size_t len = 0;
-	void *page = mmap(NULL, sizeof(struct web_page), PROT_READ | PROT_WRITE, MAP_SHARED,
-		WEB_FD_PAGE, 0);
+	void *page = mmap(NULL, sizeof(struct web_shm), PROT_READ | PROT_WRITE, MAP_SHARED,
+		WEB_FD_SHM, 0);
 
 	if (page == MAP_FAILED)
 		return error_sys(err, errno, "map the page shared with the agent");
@@ -76,7 +76,7 @@ static int prepare(struct web_server *w, struct error *err)
 	return web_server_init(w, len, page, err);
 }
 
-static int take_listener(struct web_server *w, struct error *err)
+static int receive_web_listener(struct web_server *w, struct error *err)
 {
 	CLEANUP(closep) int fd = -1;
 	bool only_local = true;
@@ -88,27 +88,27 @@ static int take_listener(struct web_server *w, struct error *err)
 		w->link.ended = true;
 		return 0;
 	}
-	if (web_get_listen(w->link.packet, len, &only_local, err) < 0)
+	if (web_unpack_listen(w->link.packet, len, &only_local, err) < 0)
 		return -1;
 	return web_server_listen(w, steal_fd(&fd), only_local, err);
 }
 
-static int serve(struct web_server *w)
+static int run_web_worker(struct web_server *w)
 {
 	struct error err = ERROR_INIT;
 	int r = web_drop_privileges(&err);
 
 	if (r == 0)
-		r = prepare(w, &err);
+		r = prepare_web_server(w, &err);
 	if (r == 0) {
-		(void)web_word_send(WEB_FD_SOCKET, WEB_PACKET_READY, &err);
-		r = take_listener(w, &err);
+		(void)web_message_send(WEB_FD_SOCKET, WEB_PACKET_READY, &err);
+		r = receive_web_listener(w, &err);
 	}
 	/* Before the first byte of a remote client. */
 	if (r == 0)
 		r = web_confine(&err);
 	if (r < 0)
-		(void)web_word_send(WEB_FD_SOCKET, WEB_PACKET_REFUSED, &err);
+		(void)web_message_send(WEB_FD_SOCKET, WEB_PACKET_REFUSED, &err);
 	else
 		web_server_run(w);
 	web_server_fini(w);
@@ -124,7 +124,7 @@ static bool is_started_by_agent(void)
 	       type == SOCK_SEQPACKET;
 }
 
-static int usage(void)
+static int print_web_usage(void)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(16384);
 
@@ -134,7 +134,7 @@ static int usage(void)
 	return fputs(buf_str(&b), stdout) < 0 || fflush(stdout) != 0;
 }
 
-static int start(void)
+static int start_web_worker(void)
 {
 	static struct web_server server = { .listen_fd = -1, .epoll_fd = -1 };
 
@@ -145,7 +145,7 @@ static int start(void)
 	set_signals();
 	close_others();
 	allow_nice();
-	return serve(&server);
+	return run_web_worker(&server);
 }
 
 int main(int argc, char **argv)
@@ -155,14 +155,14 @@ int main(int argc, char **argv)
 	int r = options_parse(&o, NULL, 0, argc, argv, 0, NULL, &err);
 
 	if (r == OPTIONS_HELP) {
-		r = usage();
+		r = print_web_usage();
 	} else if (r == OPTIONS_VERSION) {
 		r = printf("gpuslice-web %s\n", GPUSLICE_VERSION) < 0;
 	} else if (r < 0) {
 		(void)fprintf(stderr, "gpuslice-web: %s\n", err.msg);
 		r = 2;
 	} else {
-		r = start();
+		r = start_web_worker();
 	}
 	options_fini(&o);
 	return r;

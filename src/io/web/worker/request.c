@@ -20,7 +20,7 @@ static const struct {
 	{ "X-Content-Type-Options", "nosniff" },
 };
 
-static void release(struct web_reply *r)
+static void release_request_reply(struct web_reply *r)
 {
 	if (r->release)
 		r->release(r->owner);
@@ -53,7 +53,7 @@ static void add_headers(struct MHD_Response *m, const struct web_reply *r)
 }
 
 /* MHD_NO, where there is no memory, closes the connection. */
-static enum MHD_Result answer(struct web_server *w, struct web_conn *c,
+static enum MHD_Result queue_web_reply(struct web_server *w, struct web_conn *c,
 	struct MHD_Connection *mhd, unsigned status, struct web_reply *r)
 {
 	bool with_body = status != MHD_HTTP_NOT_MODIFIED && r->len > 0;
@@ -64,19 +64,19 @@ static enum MHD_Result answer(struct web_server *w, struct web_conn *c,
 		add_headers(m, r);
 	/* A body that goes out is released by its response, when that has happened. */
 	if (!m || !with_body)
-		release(r);
+		release_request_reply(r);
 	if (!m)
 		return MHD_NO;
 	result = MHD_queue_response(mhd, status, m);
 	MHD_destroy_response(m);
 	if (status >= 100 && status < 600)
-		web_count(&w->page->requests[status / 100 - 1]);
+		web_count(&w->shm->requests[status / 100 - 1]);
 	c->heard = true;
-	web_book_enter(&w->book, c, WEB_CONN_REPLY, time_mono_ns());
+	web_conn_list_set_state(&w->conns, c, WEB_CONN_REPLY, time_mono_ns());
 	return result;
 }
 
-static enum MHD_Result answer_text(struct web_server *w, struct web_conn *c,
+static enum MHD_Result queue_text_reply(struct web_server *w, struct web_conn *c,
 	struct MHD_Connection *mhd, unsigned status, const char *name, const char *value,
 	const char *text)
 {
@@ -84,24 +84,25 @@ static enum MHD_Result answer_text(struct web_server *w, struct web_conn *c,
 
 	r.extra[0].name = name;
 	r.extra[0].value = value;
-	return answer(w, c, mhd, status, &r);
+	return queue_web_reply(w, c, mhd, status, &r);
 }
 
-static const char *header(struct MHD_Connection *mhd, const char *name)
+static const char *get_request_header(struct MHD_Connection *mhd, const char *name)
 {
 	return MHD_lookup_connection_value(mhd, MHD_HEADER_KIND, name);
 }
 
-static bool is_read(const char *method)
+static bool is_read_method(const char *method)
 {
 	return !strcmp(method, MHD_HTTP_METHOD_GET) || !strcmp(method, MHD_HTTP_METHOD_HEAD);
 }
 
 static bool has_body(struct MHD_Connection *mhd)
 {
-	const char *len = header(mhd, MHD_HTTP_HEADER_CONTENT_LENGTH);
+	const char *len = get_request_header(mhd, MHD_HTTP_HEADER_CONTENT_LENGTH);
 
-	return header(mhd, MHD_HTTP_HEADER_TRANSFER_ENCODING) || (len && strcmp(len, "0") != 0);
+	return get_request_header(mhd, MHD_HTTP_HEADER_TRANSFER_ENCODING) ||
+	       (len && strcmp(len, "0") != 0);
 }
 
 static size_t headers_size(struct MHD_Connection *mhd)
@@ -112,7 +113,7 @@ static size_t headers_size(struct MHD_Connection *mhd)
 	return i ? i->header_size : 0;
 }
 
-static enum MHD_Result look_at_header(void *cls, enum MHD_ValueKind kind, const char *name,
+static enum MHD_Result on_request_header(void *cls, enum MHD_ValueKind kind, const char *name,
 	size_t name_len, const char *value, size_t value_len)
 {
 	(void)kind;
@@ -127,7 +128,7 @@ struct gathered {
 	bool wrong;
 };
 
-static enum MHD_Result gather(void *cls, enum MHD_ValueKind kind, const char *name,
+static enum MHD_Result on_query_argument(void *cls, enum MHD_ValueKind kind, const char *name,
 	size_t name_len, const char *value, size_t value_len)
 {
 	struct gathered *g = cls;
@@ -148,7 +149,7 @@ static enum MHD_Result gather(void *cls, enum MHD_ValueKind kind, const char *na
 
 static bool host_allowed(const struct web_server *w, struct MHD_Connection *mhd)
 {
-	const char *host = header(mhd, MHD_HTTP_HEADER_HOST);
+	const char *host = get_request_header(mhd, MHD_HTTP_HEADER_HOST);
 
 	if (!w->only_local)
 		return true;
@@ -159,7 +160,7 @@ static bool host_allowed(const struct web_server *w, struct MHD_Connection *mhd)
 
 static bool token_allowed(const struct web_server *w, struct MHD_Connection *mhd)
 {
-	const char *h = header(mhd, MHD_HTTP_HEADER_AUTHORIZATION), *token;
+	const char *h = get_request_header(mhd, MHD_HTTP_HEADER_AUTHORIZATION), *token;
 	size_t len;
 
 	if (!w->token.path)
@@ -176,50 +177,50 @@ static const struct web_route_name *find_route(const struct web_server *w, const
 	return NULL;
 }
 
-static enum MHD_Result serve(struct web_server *w, struct web_conn *c,
+static enum MHD_Result serve_web_request(struct web_server *w, struct web_conn *c,
 	struct MHD_Connection *mhd, struct web_request *req)
 {
-	const char *accept = header(mhd, MHD_HTTP_HEADER_ACCEPT);
-	const char *known = header(mhd, MHD_HTTP_HEADER_IF_NONE_MATCH);
+	const char *accept = get_request_header(mhd, MHD_HTTP_HEADER_ACCEPT);
+	const char *known = get_request_header(mhd, MHD_HTTP_HEADER_IF_NONE_MATCH);
 	struct gathered g = { .req = req };
 	struct web_reply r = { .type = NULL };
 	unsigned status;
 
 	req->accept = accept ? accept : "";
-	(void)MHD_get_connection_values_n(mhd, MHD_GET_ARGUMENT_KIND, gather, &g);
+	(void)MHD_get_connection_values_n(mhd, MHD_GET_ARGUMENT_KIND, on_query_argument, &g);
 	if (g.wrong)
-		return answer_text(w, c, mhd, MHD_HTTP_BAD_REQUEST, NULL, NULL,
+		return queue_text_reply(w, c, mhd, MHD_HTTP_BAD_REQUEST, NULL, NULL,
 			"the query has too many arguments, or a NUL in one\n");
-	status = web_link_ask(w, req, &r);
+	status = web_link_request(w, req, &r);
 	if (status == WEB_OK && r.etag[0] && known && web_etag_listed(known, r.etag))
 		status = MHD_HTTP_NOT_MODIFIED;
-	return answer(w, c, mhd, status, &r);
+	return queue_web_reply(w, c, mhd, status, &r);
 }
 
-static enum MHD_Result handle(struct web_server *w, struct web_conn *c,
+static enum MHD_Result handle_web_request(struct web_server *w, struct web_conn *c,
 	struct MHD_Connection *mhd, const char *path, const char *method)
 {
 	struct web_request req = { .path = path, .head = !strcmp(method, "HEAD") };
 	const struct web_route_name *route = find_route(w, path);
 
 	if (headers_size(mhd) > WEB_HEADERS_MAX)
-		return answer_text(w, c, mhd, MHD_HTTP_REQUEST_HEADER_FIELDS_TOO_LARGE, NULL,
-			NULL, "request line and headers are larger than 16 KiB\n");
+		return queue_text_reply(w, c, mhd, MHD_HTTP_REQUEST_HEADER_FIELDS_TOO_LARGE,
+			NULL, NULL, "request line and headers are larger than 16 KiB\n");
 	if (route && route->open)
-		return serve(w, c, mhd, &req);
+		return serve_web_request(w, c, mhd, &req);
 	if (!host_allowed(w, mhd))
-		return answer_text(w, c, mhd, MHD_HTTP_FORBIDDEN, NULL, NULL,
+		return queue_text_reply(w, c, mhd, MHD_HTTP_FORBIDDEN, NULL, NULL,
 			"this server has no token and listens on this machine only, so the Host "
 			"header must be localhost, 127.0.0.1, [::1] or the address that it listens "
 			"on; open it by one of these names, or give it a token\n");
 	if (!token_allowed(w, mhd))
-		return answer_text(w, c, mhd, MHD_HTTP_UNAUTHORIZED,
+		return queue_text_reply(w, c, mhd, MHD_HTTP_UNAUTHORIZED,
 			MHD_HTTP_HEADER_WWW_AUTHENTICATE, "Bearer realm=\"gpuslice\"",
 			"this needs the header 'Authorization: Bearer TOKEN'\n");
 	if (!route)
-		return answer_text(w, c, mhd, MHD_HTTP_NOT_FOUND, NULL, NULL,
+		return queue_text_reply(w, c, mhd, MHD_HTTP_NOT_FOUND, NULL, NULL,
 			"there is no such page\n");
-	return serve(w, c, mhd, &req);
+	return serve_web_request(w, c, mhd, &req);
 }
 
 enum MHD_Result web_on_request(void *cls, struct MHD_Connection *mhd, const char *url,
@@ -238,19 +239,19 @@ enum MHD_Result web_on_request(void *cls, struct MHD_Connection *mhd, const char
 		return MHD_NO;
 	if (*state) {
 		*upload_len = 0;
-		return handle(w, c, mhd, url, method);
+		return handle_web_request(w, c, mhd, url, method);
 	}
 	*state = c;
 	/* An answer at this point ends the connection, and no body is read. */
-	(void)MHD_get_connection_values_n(mhd, MHD_HEADER_KIND, look_at_header, &sent);
+	(void)MHD_get_connection_values_n(mhd, MHD_HEADER_KIND, on_request_header, &sent);
 	if (http_headers_wrong(&sent))
-		return answer_text(w, c, mhd, MHD_HTTP_BAD_REQUEST, NULL, NULL,
+		return queue_text_reply(w, c, mhd, MHD_HTTP_BAD_REQUEST, NULL, NULL,
 			http_headers_wrong(&sent));
-	if (!is_read(method))
-		return answer_text(w, c, mhd, MHD_HTTP_METHOD_NOT_ALLOWED,
+	if (!is_read_method(method))
+		return queue_text_reply(w, c, mhd, MHD_HTTP_METHOD_NOT_ALLOWED,
 			MHD_HTTP_HEADER_ALLOW, "GET, HEAD", "only GET and HEAD are served\n");
 	if (has_body(mhd))
-		return answer_text(w, c, mhd, MHD_HTTP_CONTENT_TOO_LARGE, NULL, NULL,
+		return queue_text_reply(w, c, mhd, MHD_HTTP_CONTENT_TOO_LARGE, NULL, NULL,
 			"a request must not have a body\n");
 	return MHD_YES;
 }
@@ -267,6 +268,6 @@ void web_on_completed(void *cls, struct MHD_Connection *mhd, void **state,
 	(void)why;
 	*state = NULL;
 	if (c && c->state != WEB_CONN_CUT)
-		web_book_enter(&w->book, c, c->ended ? WEB_CONN_ENDING : WEB_CONN_IDLE,
-			time_mono_ns());
+		web_conn_list_set_state(&w->conns, c,
+			c->ended ? WEB_CONN_ENDING : WEB_CONN_IDLE, time_mono_ns());
 }

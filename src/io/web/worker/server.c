@@ -13,7 +13,7 @@
 #define TURNS      8 /* of the loop, at least, in the time after which it is taken to hang */
 
 /* So many descriptors are left to what is not a connection, or half of all where they are few. */
-static unsigned fitting(unsigned connections)
+static unsigned fit_connection_limit(unsigned connections)
 {
 	struct rlimit r;
 	rlim_t taken, others;
@@ -30,15 +30,15 @@ static unsigned fitting(unsigned connections)
 static void set_limits(struct web_server *w)
 {
 	w->limits = w->setup.limits;
-	w->limits.connections = fitting(w->limits.connections);
-	w->turn_ns =
+	w->limits.connections = fit_connection_limit(w->limits.connections);
+	w->loop_max_ns =
 		w->limits.hang_ns / TURNS > NS_PER_MS ? w->limits.hang_ns / TURNS : NS_PER_MS;
-	w->book.connections = w->limits.connections;
-	w->book.per_address = w->limits.per_address;
-	w->book.lasts_ns[WEB_CONN_REQUEST] = w->limits.request_ns;
-	w->book.lasts_ns[WEB_CONN_IDLE] = w->limits.idle_ns;
-	w->book.lasts_ns[WEB_CONN_REPLY] = w->limits.reply_ns;
-	w->book.lasts_ns[WEB_CONN_ENDING] = WEB_ENDING_NS;
+	w->conns.connections = w->limits.connections;
+	w->conns.per_address = w->limits.per_address;
+	w->conns.lasts_ns[WEB_CONN_REQUEST] = w->limits.request_ns;
+	w->conns.lasts_ns[WEB_CONN_IDLE] = w->limits.idle_ns;
+	w->conns.lasts_ns[WEB_CONN_REPLY] = w->limits.reply_ns;
+	w->conns.lasts_ns[WEB_CONN_ENDING] = WEB_ENDING_NS;
 }
 
 static int load_files(struct web_server *w, struct error *err)
@@ -61,7 +61,7 @@ static int load_files(struct web_server *w, struct error *err)
 	return web_tls_refresh(&w->tls, 0, err);
 }
 
-static int watch(struct web_server *w, int fd, void *what, struct error *err)
+static int watch_web_fd(struct web_server *w, int fd, void *what, struct error *err)
 {
 	struct epoll_event e = { .events = EPOLLIN, .data.ptr = what };
 
@@ -94,30 +94,30 @@ static int start_daemon(struct web_server *w, struct error *err)
 	if (!w->daemon)
 		return error_set(err, ERR_INTERNAL, "start the web server");
 	info = MHD_get_daemon_info(w->daemon, MHD_DAEMON_INFO_EPOLL_FD);
-	return info ? watch(w, info->epoll_fd, &w->daemon, err)
+	return info ? watch_web_fd(w, info->epoll_fd, &w->daemon, err)
 		    : error_set(err, ERR_INTERNAL, "start the web server: it has no epoll");
 }
 
-int web_server_init(struct web_server *w, size_t len, struct web_page *page, struct error *err)
+int web_server_init(struct web_server *w, size_t len, struct web_shm *page, struct error *err)
 {
 	w->listen_fd = -1;
-	w->page = page;
+	w->shm = page;
 	w->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	if (w->epoll_fd < 0)
 		return error_sys(err, errno, "start the web server");
-	if (web_get_start(w->start, len, &w->setup, err) < 0)
+	if (web_unpack_start(w->start, len, &w->setup, err) < 0)
 		return -1;
 	set_limits(w);
 	if (load_files(w, err) < 0 || start_daemon(w, err) < 0)
 		return -1;
-	return watch(w, WEB_FD_SOCKET, &w->link, err);
+	return watch_web_fd(w, WEB_FD_SOCKET, &w->link, err);
 }
 
 int web_server_listen(struct web_server *w, int fd, bool only_local, struct error *err)
 {
 	w->listen_fd = fd;
 	w->only_local = only_local;
-	return watch(w, fd, &w->listen_fd, err);
+	return watch_web_fd(w, fd, &w->listen_fd, err);
 }
 
 void web_server_fini(struct web_server *w)

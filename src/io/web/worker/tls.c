@@ -35,7 +35,7 @@ static void free_credentials(gnutls_certificate_credentials_t *c)
 		gnutls_certificate_free_credentials(*c);
 }
 
-static gnutls_datum_t datum(const struct buf *b)
+static gnutls_datum_t get_gnutls_datum(const struct buf *b)
 {
 	/* The const is cast away for the type only. */
 	return (gnutls_datum_t){ .data = (unsigned char *)(uintptr_t)buf_str(b),
@@ -84,8 +84,8 @@ static int pair_load(const struct web_tls *t, struct web_pair **ret, struct erro
 	p = calloc(1, sizeof(*p));
 	if (!p)
 		return error_nomem(err);
-	cert = datum(&cert_pem);
-	key = datum(&key_pem);
+	cert = get_gnutls_datum(&cert_pem);
+	key = get_gnutls_datum(&key_pem);
 	r = import_pair(p, &cert, &key);
 	if (r < 0)
 		return error_set(err, ERR_INVALID,

@@ -11,7 +11,7 @@
 
 #define UNIX_PATH_CAP sizeof(((struct sockaddr_un *)NULL)->sun_path)
 
-static size_t on_data(char *data, size_t size, size_t n, void *arg)
+static size_t on_http_call_data(char *data, size_t size, size_t n, void *arg)
 {
 	struct buf *b = arg;
 
@@ -19,7 +19,7 @@ static size_t on_data(char *data, size_t size, size_t n, void *arg)
 	return buf_ok(b) ? size * n : 0;
 }
 
-static void curl_freep(CURL **c)
+static void http_curl_freep(CURL **c)
 {
 	if (*c)
 		curl_easy_cleanup(*c);
@@ -30,8 +30,8 @@ static void slist_freep(struct curl_slist **l)
 	curl_slist_free_all(*l);
 }
 
-static int perform(CURL *c, const char *address, int *ret_status, const struct buf *body,
-	struct error *err)
+static int perform_http_call(CURL *c, const char *address, int *ret_status,
+	const struct buf *body, struct error *err)
 {
 	CURLcode r = curl_easy_perform(c);
 	long status = 0;
@@ -52,7 +52,7 @@ static int perform(CURL *c, const char *address, int *ret_status, const struct b
 int http_call(const char *address, const char *method, const char *path, const char *body,
 	uint64_t timeout_ns, int *ret_status, struct buf *ret_body, struct error *err)
 {
-	CLEANUP(curl_freep) CURL *c = curl_easy_init();
+	CLEANUP(http_curl_freep) CURL *c = curl_easy_init();
 	CLEANUP(slist_freep) struct curl_slist *headers = NULL;
 	CLEANUP(buf_fini) struct buf url = BUF_INIT(4096);
 	bool local = !strncmp(address, "unix:", 5);
@@ -77,7 +77,7 @@ int http_call(const char *address, const char *method, const char *path, const c
 	(void)curl_easy_setopt(c, CURLOPT_PROTOCOLS_STR, "http");
 	(void)curl_easy_setopt(c, CURLOPT_NOSIGNAL, 1L);
 	(void)curl_easy_setopt(c, CURLOPT_TIMEOUT_MS, (long)(timeout_ns / NS_PER_MS));
-	(void)curl_easy_setopt(c, CURLOPT_WRITEFUNCTION, on_data);
+	(void)curl_easy_setopt(c, CURLOPT_WRITEFUNCTION, on_http_call_data);
 	(void)curl_easy_setopt(c, CURLOPT_WRITEDATA, ret_body);
 	(void)curl_easy_setopt(c, CURLOPT_HTTPHEADER, headers);
 	if (body) {
@@ -86,10 +86,10 @@ int http_call(const char *address, const char *method, const char *path, const c
 		(void)curl_easy_setopt(c, CURLOPT_POSTFIELDS, body);
 	}
 	(void)curl_easy_setopt(c, CURLOPT_CUSTOMREQUEST, method);
-	return perform(c, address, ret_status, ret_body, err);
+	return perform_http_call(c, address, ret_status, ret_body, err);
 }
 
-static enum error_code code_of_status(int status)
+static enum error_code find_error_by_http_status(int status)
 {
 	for (int c = 1; c < ERR_COUNT_; c++) {
 		if (error_class((enum error_code)c)->http == status)
@@ -112,9 +112,9 @@ int http_call_json(const char *address, const char *method, const char *path, co
 	j = json_loadb(buf_str(ret_body), ret_body->len, 0, NULL);
 	text = json_string_value(json_object_get(j, "error"));
 	if (text)
-		(void)error_set(err, code_of_status(status), "%s", text);
+		(void)error_set(err, find_error_by_http_status(status), "%s", text);
 	else
-		(void)error_set(err, code_of_status(status),
+		(void)error_set(err, find_error_by_http_status(status),
 			"'%s' answered %s %s with status %d", address, method, path, status);
 	json_decref(j);
 	return -1;

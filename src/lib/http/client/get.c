@@ -24,7 +24,7 @@ struct http_get {
 	bool busy;
 };
 
-static size_t on_data(char *data, size_t size, size_t n, void *arg)
+static size_t on_http_get_data(char *data, size_t size, size_t n, void *arg)
 {
 	struct http_get *g = arg;
 
@@ -48,7 +48,8 @@ static int check_url(const char *url, struct error *err)
 	return 0;
 }
 
-static int set_address(struct http_get *g, const struct http_get_options *o, struct error *err)
+static int set_request_url(struct http_get *g, const struct http_get_options *o,
+	struct error *err)
 {
 	CLEANUP(buf_fini) struct buf url = BUF_INIT(8192);
 	size_t len;
@@ -75,7 +76,7 @@ static int set_address(struct http_get *g, const struct http_get_options *o, str
 	return 0;
 }
 
-static int add_header(struct http_get *g, const char *header, struct error *err)
+static int add_request_header(struct http_get *g, const char *header, struct error *err)
 {
 	struct curl_slist *headers = curl_slist_append(g->headers, header);
 
@@ -85,16 +86,17 @@ static int add_header(struct http_get *g, const char *header, struct error *err)
 	return 0;
 }
 
-static int set_headers(struct http_get *g, const struct http_get_options *o, struct error *err)
+static int set_request_headers(struct http_get *g, const struct http_get_options *o,
+	struct error *err)
 {
 	CLEANUP(buf_fini) struct buf token = BUF_INIT(64 * 1024);
 
-	if (add_header(g, "Accept: application/json", err) < 0)
+	if (add_request_header(g, "Accept: application/json", err) < 0)
 		return -1;
 	if (!o->token)
 		return 0;
 	buf_printf(&token, "Authorization: Bearer %s", o->token);
-	return buf_ok(&token) ? add_header(g, buf_str(&token), err) : error_nomem(err);
+	return buf_ok(&token) ? add_request_header(g, buf_str(&token), err) : error_nomem(err);
 }
 
 int http_get_new(struct http_get **ret, const struct http_get_options *o, struct error *err)
@@ -108,13 +110,13 @@ int http_get_new(struct http_get **ret, const struct http_get_options *o, struct
 	g->easy = curl_easy_init();
 	if (!g->multi || !g->easy)
 		return error_nomem(err);
-	if (set_address(g, o, err) < 0 || set_headers(g, o, err) < 0)
+	if (set_request_url(g, o, err) < 0 || set_request_headers(g, o, err) < 0)
 		return -1;
 	(void)curl_easy_setopt(g->easy, CURLOPT_PROXY, "");
 	(void)curl_easy_setopt(g->easy, CURLOPT_PROTOCOLS_STR, "http,https");
 	(void)curl_easy_setopt(g->easy, CURLOPT_NOSIGNAL, 1L);
 	(void)curl_easy_setopt(g->easy, CURLOPT_TIMEOUT_MS, (long)(o->timeout_ns / NS_PER_MS));
-	(void)curl_easy_setopt(g->easy, CURLOPT_WRITEFUNCTION, on_data);
+	(void)curl_easy_setopt(g->easy, CURLOPT_WRITEFUNCTION, on_http_get_data);
 	(void)curl_easy_setopt(g->easy, CURLOPT_WRITEDATA, g);
 	(void)curl_easy_setopt(g->easy, CURLOPT_HTTPHEADER, g->headers);
 	if (o->ca_file && curl_easy_setopt(g->easy, CURLOPT_CAINFO, o->ca_file) != CURLE_OK)
@@ -172,7 +174,7 @@ const struct buf *http_get_body(const struct http_get *g)
 	return &g->body;
 }
 
-static int no_answer(const struct http_get *g, CURLcode r, struct error *err)
+static int set_transfer_error(const struct http_get *g, CURLcode r, struct error *err)
 {
 	if (r == CURLE_WRITE_ERROR && !buf_ok(&g->body))
 		return error_set(err, ERR_LIMIT, "answer of '%s' is larger than %zu bytes",
@@ -183,7 +185,7 @@ static int no_answer(const struct http_get *g, CURLcode r, struct error *err)
 		curl_easy_strerror(r));
 }
 
-static enum error_code code_of_status(long status)
+static enum error_code classify_http_status(long status)
 {
 	return status == 401 || status == 403 ? ERR_PERMISSION
 	       : status == 404                ? ERR_NOT_FOUND
@@ -191,12 +193,12 @@ static enum error_code code_of_status(long status)
 					      : ERR_INVALID;
 }
 
-static int refused(const struct http_get *g, long status, struct error *err)
+static int set_status_error(const struct http_get *g, long status, struct error *err)
 {
 	json_t *j = json_loadb(buf_str(&g->body), g->body.len, 0, NULL);
 	const char *text = json_string_value(json_object_get(j, "error"));
 
-	(void)error_set(err, code_of_status(status),
+	(void)error_set(err, classify_http_status(status),
 		"'%s' answered GET %s with status %ld%s%.200s", g->name, g->path, status,
 		text ? ": " : "", text ? text : "");
 	json_decref(j);
@@ -204,7 +206,7 @@ static int refused(const struct http_get *g, long status, struct error *err)
 }
 
 /* What curl has to say of our one request. */
-static int result(struct http_get *g, struct error *err)
+static int read_get_result(struct http_get *g, struct error *err)
 {
 	int left;
 	CURLMsg *m = curl_multi_info_read(g->multi, &left);
@@ -217,8 +219,8 @@ static int result(struct http_get *g, struct error *err)
 	(void)curl_easy_getinfo(g->easy, CURLINFO_RESPONSE_CODE, &status);
 	end_request(g);
 	if (r != CURLE_OK)
-		return no_answer(g, r, err);
-	return status == 200 ? HTTP_GET_DONE : refused(g, status, err);
+		return set_transfer_error(g, r, err);
+	return status == 200 ? HTTP_GET_DONE : set_status_error(g, status, err);
 }
 
 int http_get_wait(struct http_get *g, const int *fds, size_t n_fds, uint64_t timeout_ns,
@@ -238,7 +240,7 @@ int http_get_wait(struct http_get *g, const int *fds, size_t n_fds, uint64_t tim
 			return error_set(err, ERR_INTERNAL, "ask '%s': curl is confused",
 				g->name);
 		}
-		r = g->busy ? result(g, err) : 0;
+		r = g->busy ? read_get_result(g, err) : 0;
 		now = time_mono_ns();
 		if (r != 0 || now >= end)
 			return r;

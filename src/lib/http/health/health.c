@@ -15,7 +15,7 @@ struct text {
 };
 
 /* Takes what comes before @end off @t; false: @end is not there. */
-static bool take_until(struct text *t, const char *end, struct text *ret)
+static bool split_text_at(struct text *t, const char *end, struct text *ret)
 {
 	size_t end_len = strlen(end);
 	const char *p = memmem(t->at, t->len, end, end_len);
@@ -28,12 +28,12 @@ static bool take_until(struct text *t, const char *end, struct text *ret)
 	return true;
 }
 
-static bool is_text(struct text t, const char *text)
+static bool is_same_request_text(struct text t, const char *text)
 {
 	return t.len == strlen(text) && memcmp(t.at, text, t.len) == 0;
 }
 
-static struct text trimmed(struct text t)
+static struct text trim_header_value(struct text t)
 {
 	while (t.len > 0 && (t.at[0] == ' ' || t.at[0] == '\t')) {
 		t.at++;
@@ -51,34 +51,34 @@ static unsigned check_headers(struct text headers)
 	struct text line, name;
 	bool body = false;
 
-	while (take_until(&headers, LINE_END, &line)) {
-		if (!take_until(&line, ":", &name))
+	while (split_text_at(&headers, LINE_END, &line)) {
+		if (!split_text_at(&line, ":", &name))
 			return 400;
-		line = trimmed(line);
+		line = trim_header_value(line);
 		http_headers_add(&h, name.at, name.len, line.at, line.len);
 		if (name.len == strlen("Content-Length") &&
 			strncasecmp(name.at, "Content-Length", name.len) == 0)
-			body = body || !is_text(line, "0");
+			body = body || !is_same_request_text(line, "0");
 	}
 	if (http_headers_wrong(&h))
 		return 400;
 	return body || h.encodings > 0 ? 413 : 0;
 }
 
-static unsigned check_line(struct health_request *ret, struct text line)
+static unsigned check_request_line(struct health_request *ret, struct text line)
 {
 	struct text method, target, path;
 
-	if (!take_until(&line, " ", &method) || !take_until(&line, " ", &target) ||
+	if (!split_text_at(&line, " ", &method) || !split_text_at(&line, " ", &target) ||
 		target.len == 0 || target.at[0] != '/')
 		return 400;
-	if (!is_text(line, "HTTP/1.1") && !is_text(line, "HTTP/1.0"))
+	if (!is_same_request_text(line, "HTTP/1.1") && !is_same_request_text(line, "HTTP/1.0"))
 		return line.len > 5 && memcmp(line.at, "HTTP/", 5) == 0 ? 505 : 400;
-	ret->head = is_text(method, "HEAD");
-	if (!ret->head && !is_text(method, "GET"))
+	ret->head = is_same_request_text(method, "HEAD");
+	if (!ret->head && !is_same_request_text(method, "GET"))
 		return 405;
 	path = target;
-	(void)take_until(&target, "?", &path);
+	(void)split_text_at(&target, "?", &path);
 	if (path.len >= sizeof(ret->path))
 		path.len = 0;
 	memcpy(ret->path, path.at, path.len);
@@ -91,13 +91,13 @@ unsigned health_request_parse(struct health_request *ret, const char *text, size
 	struct text all = { text, len }, request, line = { text, 0 };
 	unsigned of_line, of_headers;
 
-	if (!take_until(&all, LINE_END LINE_END, &request) ||
+	if (!split_text_at(&all, LINE_END LINE_END, &request) ||
 		request.len + strlen(LINE_END LINE_END) > HEALTH_REQUEST_MAX)
 		return len < HEALTH_REQUEST_MAX ? 0 : 431;
 	/* Each line with its end: the last one's is the first half of what was found. */
 	request.len += LINE_END_LEN;
-	(void)take_until(&request, LINE_END, &line);
-	of_line = check_line(ret, line);
+	(void)split_text_at(&request, LINE_END, &line);
+	of_line = check_request_line(ret, line);
 	of_headers = check_headers(request);
 	if (of_line == 400 || of_line == 505)
 		return of_line;
@@ -106,7 +106,8 @@ unsigned health_request_parse(struct health_request *ret, const char *text, size
 	return of_line ? of_line : 200;
 }
 
-static size_t count(const struct in6_addr *peers, size_t n, const struct in6_addr *peer)
+static size_t count_peer_connections(const struct in6_addr *peers, size_t n,
+	const struct in6_addr *peer)
 {
 	size_t c = 0;
 
@@ -120,7 +121,7 @@ size_t health_peers_evict(const struct in6_addr *peers, size_t n)
 	size_t victim = 0, most = 0;
 
 	for (size_t i = 0; i < n; i++) {
-		size_t c = count(peers, n, &peers[i]);
+		size_t c = count_peer_connections(peers, n, &peers[i]);
 
 		if (c > most) {
 			most = c;

@@ -58,10 +58,10 @@ static const struct {
 	{ 505, "HTTP Version Not Supported", "", "only HTTP/1.0 and HTTP/1.1 are served\n" },
 };
 
-static void on_timer(uv_timer_t *t);
+static void on_health_timer(uv_timer_t *t);
 
 /* One timer for what is due next: accepting again, or the deadline of the oldest connection. */
-static void arm_timer(struct health_server *s)
+static void arm_health_timer(struct health_server *s)
 {
 	uint64_t now_ms = uv_now(s->loop), ms = PAUSE_MS;
 
@@ -71,7 +71,7 @@ static void arm_timer(struct health_server *s)
 	}
 	if (!s->paused)
 		ms = s->conns[0]->deadline_ms > now_ms ? s->conns[0]->deadline_ms - now_ms : 0;
-	(void)uv_timer_start(&s->timer, on_timer, ms, 0);
+	(void)uv_timer_start(&s->timer, on_health_timer, ms, 0);
 }
 
 static void on_conn_closed(uv_handle_t *h)
@@ -93,7 +93,7 @@ static void close_conn(struct conn *c)
 	uv_close((uv_handle_t *)&c->poll, on_conn_closed);
 	closep(&c->fd);
 	if (i == 0)
-		arm_timer(s);
+		arm_health_timer(s);
 }
 
 static void evict_conn(struct health_server *s)
@@ -102,7 +102,7 @@ static void evict_conn(struct health_server *s)
 }
 
 /* The send buffer of a socket that was never written to takes an answer whole. */
-static void send_answer(const struct conn *c, struct health_answer answer, bool head)
+static void send_health_response(const struct conn *c, struct health_response answer, bool head)
 {
 	char text[ANSWER_MAX];
 	size_t row = 0;
@@ -139,15 +139,15 @@ static bool read_conn(struct conn *c)
 	status = health_request_parse(&request, c->text, c->len);
 	if (status == 0)
 		return true;
-	send_answer(c,
+	send_health_response(c,
 		status == 200 ? s->handler(s->arg, request.path)
-			      : (struct health_answer){ .status = status },
+			      : (struct health_response){ .status = status },
 		request.head);
 	close_conn(c);
 	return false;
 }
 
-static void on_readable(uv_poll_t *h, int status, int events)
+static void on_health_conn_readable(uv_poll_t *h, int status, int events)
 {
 	(void)status;
 	(void)events;
@@ -155,7 +155,7 @@ static void on_readable(uv_poll_t *h, int status, int events)
 }
 
 /* NULL: there is no memory; @fd stays the caller's. */
-static struct conn *conn_new(struct health_server *s, int fd)
+static struct conn *health_conn_new(struct health_server *s, int fd)
 {
 	struct conn *c = malloc(sizeof(*c));
 
@@ -170,11 +170,11 @@ static struct conn *conn_new(struct health_server *s, int fd)
 		return NULL;
 	}
 	c->poll.data = c;
-	(void)uv_poll_start(&c->poll, UV_READABLE, on_readable);
+	(void)uv_poll_start(&c->poll, UV_READABLE, on_health_conn_readable);
 	return c;
 }
 
-static struct in6_addr address_of(const struct sockaddr_storage *from)
+static struct in6_addr get_peer_ipv6(const struct sockaddr_storage *from)
 {
 	const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)from;
 	struct in6_addr ret = v6->sin6_addr;
@@ -190,7 +190,7 @@ static void pause_listener(struct health_server *s)
 {
 	(void)uv_poll_stop(&s->poll);
 	s->paused = true;
-	arm_timer(s);
+	arm_health_timer(s);
 }
 
 /* False: there is none, or none that could be accepted. */
@@ -205,7 +205,7 @@ static bool accept_conn(struct health_server *s)
 		return false;
 	if (fd < 0 && errno != EMFILE && errno != ENFILE && errno != ENOBUFS && errno != ENOMEM)
 		return true; /* an error of this connection */
-	c = fd < 0 ? NULL : conn_new(s, fd);
+	c = fd < 0 ? NULL : health_conn_new(s, fd);
 	if (!c) {
 		if (fd >= 0)
 			(void)close(fd);
@@ -215,9 +215,9 @@ static bool accept_conn(struct health_server *s)
 		return false;
 	}
 	s->conns[s->n] = c;
-	s->peers[s->n++] = address_of(&from);
+	s->peers[s->n++] = get_peer_ipv6(&from);
 	if (s->n == 1)
-		arm_timer(s);
+		arm_health_timer(s);
 	/* A request that came in one piece is here already, so its sender cannot be evicted. */
 	if (read_conn(c) && s->n > s->most)
 		evict_conn(s);
@@ -234,7 +234,7 @@ static void on_connect(uv_poll_t *h, int status, int events)
 		;
 }
 
-static void on_timer(uv_timer_t *t)
+static void on_health_timer(uv_timer_t *t)
 {
 	struct health_server *s = t->data;
 
@@ -246,7 +246,7 @@ static void on_timer(uv_timer_t *t)
 		s->paused = false;
 		(void)uv_poll_start(&s->poll, UV_READABLE, on_connect);
 	}
-	arm_timer(s);
+	arm_health_timer(s);
 }
 
 int health_server_start(struct health_server **ret, uv_loop_t *loop, const char *address,
@@ -284,7 +284,7 @@ unsigned health_server_port(const struct health_server *s)
 	return s->port;
 }
 
-static void on_closed(uv_handle_t *h)
+static void on_health_server_closed(uv_handle_t *h)
 {
 	struct health_server *s = h->data;
 
@@ -299,8 +299,8 @@ struct health_server *health_server_stop(struct health_server *s)
 	while (s->n > 0)
 		close_conn(s->conns[s->n - 1]);
 	s->closing = 2;
-	uv_close((uv_handle_t *)&s->poll, on_closed);
-	uv_close((uv_handle_t *)&s->timer, on_closed);
+	uv_close((uv_handle_t *)&s->poll, on_health_server_closed);
+	uv_close((uv_handle_t *)&s->timer, on_health_server_closed);
 	closep(&s->fd);
 	return NULL;
 }

@@ -27,13 +27,13 @@
 
 struct health_server;
 
-struct health_answer {
+struct health_response {
 	unsigned status;  /* 200, 404 or 503 */
 	const char *text; /* static; one line, with its end */
 };
 
 /* Answers at once. @path: without the query. */
-typedef struct health_answer (*health_handler)(void *arg, const char *path);
+typedef struct health_response (*health_handler)(void *arg, const char *path);
 
 /* @address: "host:port", ":port" or "[v6]:port". Errors: ERR_INVALID, ERR_LIMIT, ERR_NOMEM, those of bind(). */
 int health_server_start(struct health_server **ret, uv_loop_t *loop, const char *address,

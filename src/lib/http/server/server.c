@@ -46,14 +46,14 @@ const char *http_query(const struct http_exchange *x, const char *name)
 /* Lets libmicrohttpd do what is due, and arms the timer for what is not yet. */
 static void run_daemon(struct http_server *s);
 
-static void on_poll(uv_poll_t *h, int status, int events)
+static void on_mhd_poll(uv_poll_t *h, int status, int events)
 {
 	(void)status;
 	(void)events;
 	run_daemon(h->data);
 }
 
-static void on_timer(uv_timer_t *h)
+static void on_mhd_timer(uv_timer_t *h)
 {
 	run_daemon(h->data);
 }
@@ -64,7 +64,7 @@ static void run_daemon(struct http_server *s)
 
 	(void)MHD_run(s->daemon);
 	if (MHD_get_timeout(s->daemon, &ms) == MHD_YES)
-		(void)uv_timer_start(&s->timer, on_timer, ms, 0);
+		(void)uv_timer_start(&s->timer, on_mhd_timer, ms, 0);
 	else
 		(void)uv_timer_stop(&s->timer);
 }
@@ -96,7 +96,7 @@ void http_reply(struct http_exchange *x, int status, const char *content_type, c
 
 		unlink_suspended(x);
 		MHD_resume_connection(x->connection);
-		(void)uv_timer_start(&s->timer, on_timer, 0, 0);
+		(void)uv_timer_start(&s->timer, on_mhd_timer, 0, 0);
 	}
 }
 
@@ -142,7 +142,7 @@ static struct http_exchange *exchange_new(struct http_server *s, struct MHD_Conn
 	return x;
 }
 
-static enum MHD_Result look_at_header(void *cls, enum MHD_ValueKind kind, const char *name,
+static enum MHD_Result on_mhd_header(void *cls, enum MHD_ValueKind kind, const char *name,
 	size_t name_len, const char *value, size_t value_len)
 {
 	(void)kind;
@@ -154,12 +154,12 @@ static const char *find_wrong(struct MHD_Connection *c)
 {
 	struct http_headers h = { .hosts = 0 };
 
-	(void)MHD_get_connection_values_n(c, MHD_HEADER_KIND, look_at_header, &h);
+	(void)MHD_get_connection_values_n(c, MHD_HEADER_KIND, on_mhd_header, &h);
 	return http_headers_wrong(&h);
 }
 
 /* Before the body, which is not read: this ends the connection. */
-static enum MHD_Result refuse(struct MHD_Connection *c, const char *wrong)
+static enum MHD_Result reply_bad_request(struct MHD_Connection *c, const char *wrong)
 {
 	struct MHD_Response *m = MHD_create_response_from_buffer(strlen(wrong),
 		(void *)(uintptr_t)wrong, MHD_RESPMEM_PERSISTENT);
@@ -172,7 +172,7 @@ static enum MHD_Result refuse(struct MHD_Connection *c, const char *wrong)
 	return r;
 }
 
-static enum MHD_Result on_request(void *cls, struct MHD_Connection *c, const char *url,
+static enum MHD_Result on_mhd_request(void *cls, struct MHD_Connection *c, const char *url,
 	const char *method, const char *version, const char *upload, size_t *upload_len,
 	void **state)
 {
@@ -184,7 +184,7 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *c, const cha
 		const char *wrong = find_wrong(c);
 
 		if (wrong)
-			return refuse(c, wrong);
+			return reply_bad_request(c, wrong);
 		*state = exchange_new(s, c, url, method);
 		return *state ? MHD_YES : MHD_NO;
 	}
@@ -218,7 +218,7 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *c, const cha
 	return MHD_YES;
 }
 
-static void on_completed(void *cls, struct MHD_Connection *c, void **state,
+static void on_mhd_request_completed(void *cls, struct MHD_Connection *c, void **state,
 	enum MHD_RequestTerminationCode why)
 {
 	struct http_exchange *x = *state;
@@ -256,9 +256,10 @@ int http_server_start(struct http_server **ret, uv_loop_t *loop, const char *add
 		return -1;
 	(void)snprintf(s->unix_path, sizeof(s->unix_path), "%s", address + 5);
 	s->daemon = MHD_start_daemon(MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME, 0, NULL, NULL,
-		on_request, s, MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_NOTIFY_COMPLETED,
-		on_completed, NULL, MHD_OPTION_CONNECTION_LIMIT, fd_peers(HTTP_CONNECTIONS),
-		MHD_OPTION_CONNECTION_TIMEOUT, IDLE_TIMEOUT_S, MHD_OPTION_END);
+		on_mhd_request, s, MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_NOTIFY_COMPLETED,
+		on_mhd_request_completed, NULL, MHD_OPTION_CONNECTION_LIMIT,
+		fd_peers(HTTP_CONNECTIONS), MHD_OPTION_CONNECTION_TIMEOUT, IDLE_TIMEOUT_S,
+		MHD_OPTION_END);
 	if (!s->daemon)
 		return error_set(err, ERR_INTERNAL, "start the HTTP server on '%s'", address);
 	(void)steal_fd(&fd); /* the daemon closes it */
@@ -271,12 +272,12 @@ int http_server_start(struct http_server **ret, uv_loop_t *loop, const char *add
 	}
 	(void)uv_timer_init(loop, &s->timer);
 	s->poll.data = s->timer.data = s;
-	(void)uv_poll_start(&s->poll, UV_READABLE, on_poll);
+	(void)uv_poll_start(&s->poll, UV_READABLE, on_mhd_poll);
 	*ret = STEAL_PTR(s);
 	return 0;
 }
 
-static void on_closed(uv_handle_t *h)
+static void on_http_server_closed(uv_handle_t *h)
 {
 	struct http_server *s = h->data;
 
@@ -303,7 +304,7 @@ struct http_server *http_server_stop(struct http_server *s)
 	MHD_stop_daemon(s->daemon);
 	(void)unlink(s->unix_path);
 	s->closing = 2;
-	uv_close((uv_handle_t *)&s->poll, on_closed);
-	uv_close((uv_handle_t *)&s->timer, on_closed);
+	uv_close((uv_handle_t *)&s->poll, on_http_server_closed);
+	uv_close((uv_handle_t *)&s->timer, on_http_server_closed);
 	return NULL;
 }

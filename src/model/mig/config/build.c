@@ -4,7 +4,8 @@
 #include <string.h>
 
 /* Room for one more behind @n elements of @size bytes: the capacity is the next power of two. */
-static int grow(void *p, size_t n, size_t size, size_t max, const char *what, struct error *err)
+static int grow_mig_config_array(void *p, size_t n, size_t size, size_t max, const char *what,
+	struct error *err)
 {
 	void *more;
 
@@ -38,7 +39,8 @@ int mig_configs_add(struct mig_configs *c, const char *name, struct mig_config *
 		return error_set(err, ERR_LIMIT,
 			"expected a name of at most %d bytes, found %zu: '%.40s...'",
 			MIG_NAME_MAX - 1, len, name);
-	if (grow(&c->configs, c->n, sizeof(*c->configs), MIG_CONFIGS_MAX, "configs", err) < 0)
+	if (grow_mig_config_array(&c->configs, c->n, sizeof(*c->configs), MIG_CONFIGS_MAX,
+		    "configs", err) < 0)
 		return -1;
 	*ret = &c->configs[c->n++];
 	**ret = (struct mig_config){ .line = 0 };
@@ -48,7 +50,8 @@ int mig_configs_add(struct mig_configs *c, const char *name, struct mig_config *
 
 int mig_config_add_entry(struct mig_config *c, struct mig_entry **ret, struct error *err)
 {
-	if (grow(&c->entries, c->n, sizeof(*c->entries), MIG_ENTRIES_MAX, "entries", err) < 0)
+	if (grow_mig_config_array(&c->entries, c->n, sizeof(*c->entries), MIG_ENTRIES_MAX,
+		    "entries", err) < 0)
 		return -1;
 	*ret = &c->entries[c->n++];
 	**ret = (struct mig_entry){ .line = 0 };
@@ -57,8 +60,8 @@ int mig_config_add_entry(struct mig_config *c, struct mig_entry **ret, struct er
 
 int mig_entry_add_device(struct mig_entry *e, uint32_t index, struct error *err)
 {
-	if (grow(&e->devices, e->n_devices, sizeof(*e->devices), MIG_INDEXES_MAX, "GPU indexes",
-		    err) < 0)
+	if (grow_mig_config_array(&e->devices, e->n_devices, sizeof(*e->devices),
+		    MIG_INDEXES_MAX, "GPU indexes", err) < 0)
 		return -1;
 	e->devices[e->n_devices++] = index;
 	return 0;
@@ -66,8 +69,8 @@ int mig_entry_add_device(struct mig_entry *e, uint32_t index, struct error *err)
 
 int mig_entry_add_filter(struct mig_entry *e, const struct mig_filter *f, struct error *err)
 {
-	if (grow(&e->filters, e->n_filters, sizeof(*e->filters), MIG_FILTERS_MAX, "filters",
-		    err) < 0)
+	if (grow_mig_config_array(&e->filters, e->n_filters, sizeof(*e->filters),
+		    MIG_FILTERS_MAX, "filters", err) < 0)
 		return -1;
 	e->filters[e->n_filters++] = *f;
 	return 0;
@@ -75,8 +78,8 @@ int mig_entry_add_filter(struct mig_entry *e, const struct mig_filter *f, struct
 
 int mig_entry_add_row(struct mig_entry *e, const struct mig_device_row *row, struct error *err)
 {
-	if (grow(&e->rows, e->n_rows, sizeof(*e->rows), MIG_DEVICES_MAX, "kinds of MIG devices",
-		    err) < 0)
+	if (grow_mig_config_array(&e->rows, e->n_rows, sizeof(*e->rows), MIG_DEVICES_MAX,
+		    "kinds of MIG devices", err) < 0)
 		return -1;
 	e->rows[e->n_rows++] = *row;
 	return 0;

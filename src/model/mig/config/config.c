@@ -110,7 +110,7 @@ bool mig_entry_needs_list(const struct mig_entry *e)
 	return false;
 }
 
-static bool lists(const struct mig_entry *e, uint32_t index)
+static bool has_entry_gpu_index(const struct mig_entry *e, uint32_t index)
 {
 	for (size_t i = 0; i < e->n_devices; i++) {
 		if (e->devices[i] == index)
@@ -125,7 +125,7 @@ bool mig_entry_matches(const struct mig_entry *e, const struct mig_node_gpu *g)
 
 	for (size_t i = 0; !match && i < e->n_filters; i++)
 		match = mig_filter_matches(&e->filters[i], &g->pci);
-	return match && (e->all || lists(e, g->index));
+	return match && (e->all || has_entry_gpu_index(e, g->index));
 }
 
 const struct mig_entry *mig_config_entry(const struct mig_config *c,
@@ -138,7 +138,7 @@ const struct mig_entry *mig_config_entry(const struct mig_config *c,
 	return NULL;
 }
 
-static bool node_has(const struct mig_node *node, uint32_t index)
+static bool has_node_gpu_index(const struct mig_node *node, uint32_t index)
 {
 	for (uint32_t i = 0; i < node->n; i++) {
 		if (node->gpus[i].index == index)
@@ -148,7 +148,7 @@ static bool node_has(const struct mig_node *node, uint32_t index)
 }
 
 /* One note for all GPUs that no entry is about: "GPUs 1-3, 5". */
-static int note_left(const struct mig_config *c, const struct mig_node *node,
+static int add_unlisted_gpus_note(const struct mig_config *c, const struct mig_node *node,
 	struct strv *notes, struct error *err)
 {
 	char text[MIG_NAME_MAX + 320], list[160] = "";
@@ -196,7 +196,7 @@ int mig_config_notes(const struct mig_config *c, const struct mig_node *node,
 		if (e->line)
 			(void)snprintf(place, sizeof(place), " (line %u)", e->line);
 		for (size_t k = 0; k < e->n_devices; k++) {
-			if (node_has(node, e->devices[k]))
+			if (has_node_gpu_index(node, e->devices[k]))
 				continue;
 			(void)snprintf(text, sizeof(text),
 				"config '%s', entry %zu%s: GPU %u does not exist; the node has %u",
@@ -205,5 +205,5 @@ int mig_config_notes(const struct mig_config *c, const struct mig_node *node,
 				return -1;
 		}
 	}
-	return note_left(c, node, notes, err);
+	return add_unlisted_gpus_note(c, node, notes, err);
 }

@@ -137,7 +137,7 @@ bool mig_entry_mode_applied(const struct mig_entry *e, const struct mig_node_gpu
  * have; ERR_UNSUPPORTED an index that names a GPU without MIG.
  */
 int mig_entry_want(const struct mig_entry *e, const struct mig_node_gpu *g,
-	struct mig_want *ret, struct strv *notes, struct error *err) MUST_USE;
+	struct mig_desired *ret, struct strv *notes, struct error *err) MUST_USE;
 
 /*
  * mig-parted's question: is @c applied? If not, @why says of which GPU and what differs.

@@ -59,13 +59,14 @@ static bool same_instances(const struct mig_entry *a, const struct mig_entry *b)
 	return same;
 }
 
-static bool is_seen(const struct mig_node_gpu *g)
+static bool is_readable_mig_gpu(const struct mig_node_gpu *g)
 {
 	return g->fault.code == ERR_NONE;
 }
 
 /* Adds the filter of @g where it is by size, once. */
-static int add_filter(struct mig_entry *e, const struct mig_node_gpu *g, struct error *err)
+static int add_sorted_filter(struct mig_entry *e, const struct mig_node_gpu *g,
+	struct error *err)
 {
 	struct mig_filter f = { .device = g->pci.device, .any_subsystem = true };
 	size_t i = 0;
@@ -85,7 +86,8 @@ static int add_filter(struct mig_entry *e, const struct mig_node_gpu *g, struct 
 }
 
 /* The GPU joins an entry that says the same, or gets its own. */
-static int add_gpu(struct mig_config *c, const struct mig_node_gpu *g, struct error *err)
+static int add_exported_gpu(struct mig_config *c, const struct mig_node_gpu *g,
+	struct error *err)
 {
 	struct mig_entry *e = NULL;
 	size_t like = 0;
@@ -105,7 +107,7 @@ static int add_gpu(struct mig_config *c, const struct mig_node_gpu *g, struct er
 	e = &c->entries[like];
 	if (mig_entry_add_device(e, g->index, err) < 0)
 		return -1;
-	return add_filter(e, g, err);
+	return add_sorted_filter(e, g, err);
 }
 
 /* How many GPUs of the node the filters of @e match. */
@@ -114,7 +116,7 @@ static size_t count_matches(const struct mig_entry *e, const struct mig_node *no
 	size_t n = 0;
 
 	for (uint32_t i = 0; i < node->n; i++) {
-		for (size_t k = 0; is_seen(&node->gpus[i]) && k < e->n_filters; k++)
+		for (size_t k = 0; is_readable_mig_gpu(&node->gpus[i]) && k < e->n_filters; k++)
 			n += mig_filter_matches(&e->filters[k], &node->gpus[i].pci);
 	}
 	return n;
@@ -125,7 +127,7 @@ static bool one_kind(const struct mig_node *node)
 	const struct mig_node_gpu *first = NULL;
 
 	for (uint32_t i = 0; i < node->n; i++) {
-		if (!is_seen(&node->gpus[i]))
+		if (!is_readable_mig_gpu(&node->gpus[i]))
 			continue;
 		if (!first)
 			first = &node->gpus[i];
@@ -144,7 +146,8 @@ int mig_config_export(struct mig_configs **ret, const struct mig_node *node, con
 	if (mig_configs_new(&all, err) < 0 || mig_configs_add(all, name, &c, err) < 0)
 		return -1;
 	for (uint32_t i = 0; i < node->n; i++) {
-		if (is_seen(&node->gpus[i]) && add_gpu(c, &node->gpus[i], err) < 0)
+		if (is_readable_mig_gpu(&node->gpus[i]) &&
+			add_exported_gpu(c, &node->gpus[i], err) < 0)
 			return -1;
 	}
 	for (size_t i = 0; i < c->n; i++) {

@@ -36,7 +36,7 @@ static unsigned digit_of(char c)
 }
 
 /* Go's ParseUint(text, 0, 32): "_" may stand before each digit but the first of the number. */
-static bool number(const char *text, uint32_t *ret)
+static bool parse_filter_number(const char *text, uint32_t *ret)
 {
 	const char *start = text;
 	unsigned base = base_of(&text);
@@ -62,7 +62,7 @@ static bool number(const char *text, uint32_t *ret)
 }
 
 /* What does not fit ends with dots, so that it is no number either. */
-static void keep_text(struct mig_filter *f, const char *text)
+static void copy_filter_text(struct mig_filter *f, const char *text)
 {
 	size_t len = strlen(text);
 
@@ -82,12 +82,12 @@ void mig_filter_parse(struct mig_filter *ret, const char *text)
 	char first[sizeof(ret->text)];
 	struct mig_filter f = { .any_subsystem = !colon };
 
-	keep_text(&f, text);
+	copy_filter_text(&f, text);
 	(void)snprintf(first, sizeof(first), "%.*s",
 		colon && colon - text < MIG_FILTER_MAX ? (int)(colon - text) : MIG_FILTER_MAX,
 		text);
-	f.never = strlen(text) >= sizeof(f.text) || !number(first, &f.device) ||
-		  (colon && !number(colon + 1, &f.subsystem));
+	f.never = strlen(text) >= sizeof(f.text) || !parse_filter_number(first, &f.device) ||
+		  (colon && !parse_filter_number(colon + 1, &f.subsystem));
 	if (f.never)
 		f.device = f.subsystem = 0;
 	*ret = f;

@@ -41,7 +41,7 @@ static uint32_t max_of(const struct mig_node_gpu *g, const struct mig_gi_profile
 	return p->max;
 }
 
-static int add_kind(struct kinds *k, const struct mig_node_gpu *g, struct error *err)
+static int add_gpu_kind(struct kinds *k, const struct mig_node_gpu *g, struct error *err)
 {
 	size_t i = 0;
 
@@ -73,7 +73,7 @@ static int find_kinds(struct kinds *k, const struct mig_node *node, struct error
 			g->pci.device >> 16 == DEVICE_DGX_SCREEN)
 			continue;
 		any = true;
-		if (add_kind(k, g, err) < 0)
+		if (add_gpu_kind(k, g, err) < 0)
 			return -1;
 	}
 	if (!any)
@@ -91,7 +91,7 @@ static int find_kinds(struct kinds *k, const struct mig_node *node, struct error
 }
 
 /* An entry for all GPUs; on a node of several kinds, for those whose filters come. */
-static int add_entry(struct mig_config *c, bool enabled, struct mig_entry **ret,
+static int add_all_gpus_entry(struct mig_config *c, bool enabled, struct mig_entry **ret,
 	struct error *err)
 {
 	if (mig_config_add_entry(c, ret, err) < 0)
@@ -101,8 +101,8 @@ static int add_entry(struct mig_config *c, bool enabled, struct mig_entry **ret,
 	return 0;
 }
 
-static int add_filter(const struct kinds *k, struct mig_entry *e, const struct mig_node_gpu *g,
-	struct error *err)
+static int add_kind_filter(const struct kinds *k, struct mig_entry *e,
+	const struct mig_node_gpu *g, struct error *err)
 {
 	struct mig_filter f = { .device = g->pci.device, .any_subsystem = true };
 
@@ -112,7 +112,7 @@ static int add_filter(const struct kinds *k, struct mig_entry *e, const struct m
 	return mig_entry_add_filter(e, &f, err);
 }
 
-static int add_row(struct mig_entry *e, const struct mig_profile *p, uint32_t count,
+static int add_profile_row(struct mig_entry *e, const struct mig_profile *p, uint32_t count,
 	struct error *err)
 {
 	const struct mig_device_row row = { .profile = *p,
@@ -129,7 +129,7 @@ static int add_plain(struct mig_configs *all, const char *name, bool enabled, st
 
 	if (mig_configs_add(all, name, &c, err) < 0)
 		return -1;
-	return add_entry(c, enabled, &e, err);
+	return add_all_gpus_entry(c, enabled, &e, err);
 }
 
 /* How often @p fits on @g; 0: it has no such profile. */
@@ -157,7 +157,7 @@ static uint32_t next_count(const struct kinds *k, const struct mig_profile *p, u
 }
 
 /* `all-<profile>`: as many as fit, with one entry for each number of them. */
-static int add_profile(struct mig_configs *all, const struct kinds *k,
+static int add_profile_config(struct mig_configs *all, const struct kinds *k,
 	const struct mig_profile *p, struct error *err)
 {
 	char name[MIG_NAME_MAX] = "all-", word[MIG_PROFILE_NAME_MAX];
@@ -171,10 +171,12 @@ static int add_profile(struct mig_configs *all, const struct kinds *k,
 	if (mig_configs_add(all, name, &c, err) < 0)
 		return -1;
 	for (uint32_t n = next_count(k, p, 0); n; n = next_count(k, p, n)) {
-		if (add_entry(c, true, &e, err) < 0 || add_row(e, p, n, err) < 0)
+		if (add_all_gpus_entry(c, true, &e, err) < 0 ||
+			add_profile_row(e, p, n, err) < 0)
 			return -1;
 		for (size_t i = 0; i < k->n; i++) {
-			if (max_on(k->gpus[i], p) == n && add_filter(k, e, k->gpus[i], err) < 0)
+			if (max_on(k->gpus[i], p) == n &&
+				add_kind_filter(k, e, k->gpus[i], err) < 0)
 				return -1;
 		}
 	}
@@ -190,7 +192,8 @@ static const struct balance {
 };
 
 /* The plain profile of @slices of which the most fit; NULL: there is none. */
-static const struct mig_gi_profile *plain(const struct mig_node_gpu *g, uint32_t slices)
+static const struct mig_gi_profile *find_plain_profile(const struct mig_node_gpu *g,
+	uint32_t slices)
 {
 	const struct mig_gi_profile *best = NULL;
 
@@ -221,7 +224,7 @@ static const struct balance *balance_of(const struct mig_node_gpu *g)
 			found = &balances[i];
 	}
 	for (uint32_t i = 0; found && i < ARRAY_LEN(found->counts); i++) {
-		if (found->counts[i] && !plain(g, i + 1))
+		if (found->counts[i] && !find_plain_profile(g, i + 1))
 			return NULL;
 	}
 	return found;
@@ -239,11 +242,13 @@ static int add_balanced(struct mig_configs *all, const struct kinds *k, struct e
 			continue;
 		if (!c && mig_configs_add(all, "all-balanced", &c, err) < 0)
 			return -1;
-		if (add_entry(c, true, &e, err) < 0 || add_filter(k, e, k->gpus[i], err) < 0)
+		if (add_all_gpus_entry(c, true, &e, err) < 0 ||
+			add_kind_filter(k, e, k->gpus[i], err) < 0)
 			return -1;
 		for (uint32_t s = 0; s < ARRAY_LEN(b->counts); s++) {
-			if (b->counts[s] && add_row(e, &plain(k->gpus[i], s + 1)->name,
-						    b->counts[s], err) < 0)
+			if (b->counts[s] &&
+				add_profile_row(e, &find_plain_profile(k->gpus[i], s + 1)->name,
+					b->counts[s], err) < 0)
 				return -1;
 		}
 	}
@@ -271,7 +276,7 @@ int mig_config_generate(struct mig_configs **ret, const struct mig_node *node,
 		const struct mig_layout *l = &k.gpus[i]->layout;
 
 		for (uint32_t p = 0; p < l->n; p++) {
-			if (add_profile(all, &k, &l->profiles[p].name, err) < 0)
+			if (add_profile_config(all, &k, &l->profiles[p].name, err) < 0)
 				return -1;
 		}
 	}

@@ -20,7 +20,8 @@ struct kind {
 	bool guessed;
 };
 
-static struct kind kind_of(const struct mig_layout *l, const struct mig_device_row *row)
+static struct kind resolve_row_kind(const struct mig_layout *l,
+	const struct mig_device_row *row)
 {
 	struct kind k = { .start = row->start, .count = row->count };
 
@@ -34,7 +35,7 @@ static struct kind kind_of(const struct mig_layout *l, const struct mig_device_r
 	return k;
 }
 
-static bool same(const struct kind *a, const struct kind *b)
+static bool is_same_row_kind(const struct kind *a, const struct kind *b)
 {
 	return a->profile == b->profile && a->slices == b->slices;
 }
@@ -62,15 +63,16 @@ static uint64_t count_wanted(const struct mig_entry *e, const struct mig_layout 
 	uint64_t n = 0;
 
 	for (size_t i = 0; i < e->n_rows; i++) {
-		struct kind other = kind_of(l, &e->rows[i]);
+		struct kind other = resolve_row_kind(l, &e->rows[i]);
 
-		if (same(k, &other) && (!at_start || other.start == k->start))
+		if (is_same_row_kind(k, &other) && (!at_start || other.start == k->start))
 			n += other.count;
 	}
 	return n;
 }
 
-static bool differs(const struct mig_node_gpu *g, struct error *why, const char *text)
+static bool report_gpu_mismatch(const struct mig_node_gpu *g, struct error *why,
+	const char *text)
 {
 	(void)error_set(why, ERR_NOT_FOUND, "GPU %u: %s", g->index, text);
 	return false;
@@ -80,7 +82,7 @@ static bool differs(const struct mig_node_gpu *g, struct error *why, const char 
 static bool row_applied(const struct mig_entry *e, const struct mig_node_gpu *g,
 	const struct mig_device_row *row, struct error *why)
 {
-	struct kind k = kind_of(&g->layout, row);
+	struct kind k = resolve_row_kind(&g->layout, row);
 	bool placed = row->start != MIG_START_ANY;
 	char name[MIG_PROFILE_NAME_MAX], text[160];
 	uint64_t want, have;
@@ -88,7 +90,7 @@ static bool row_applied(const struct mig_entry *e, const struct mig_node_gpu *g,
 	mig_profile_format(&row->profile, name);
 	if (k.profile < 0) {
 		(void)snprintf(text, sizeof(text), "it has no MIG profile %s", name);
-		return differs(g, why, text);
+		return report_gpu_mismatch(g, why, text);
 	}
 	want = count_wanted(e, &g->layout, &k, false);
 	have = count_now(&g->state, &k, false);
@@ -105,7 +107,7 @@ static bool row_applied(const struct mig_entry *e, const struct mig_node_gpu *g,
 	else
 		(void)snprintf(text, sizeof(text), "expected %llu of %s, found %llu",
 			(unsigned long long)want, name, (unsigned long long)have);
-	return differs(g, why, text);
+	return report_gpu_mismatch(g, why, text);
 }
 
 /* Whether there is nothing that no row wants, given that each row has what it wants. */
@@ -120,7 +122,7 @@ static bool nothing_else(const struct mig_entry *e, const struct mig_node_gpu *g
 		if (!gi->n_ci) {
 			(void)snprintf(text, sizeof(text),
 				"GPU instance %u has no compute instance", gi->id);
-			return differs(g, why, text);
+			return report_gpu_mismatch(g, why, text);
 		}
 		for (uint32_t c = 0; c < gi->n_ci; c++) {
 			struct kind k = { .profile = (int)gi->profile,
@@ -131,7 +133,7 @@ static bool nothing_else(const struct mig_entry *e, const struct mig_node_gpu *g
 			mig_layout_name(&g->layout, gi->profile, k.slices, name);
 			(void)snprintf(text, sizeof(text), "expected no %s, found %llu", name,
 				(unsigned long long)count_now(&g->state, &k, false));
-			return differs(g, why, text);
+			return report_gpu_mismatch(g, why, text);
 		}
 	}
 	return true;
@@ -141,9 +143,9 @@ bool mig_entry_mode_applied(const struct mig_entry *e, const struct mig_node_gpu
 	struct error *why)
 {
 	if (!g->state.capable)
-		return !e->enabled || differs(g, why, "it has no MIG");
+		return !e->enabled || report_gpu_mismatch(g, why, "it has no MIG");
 	return g->state.enabled == e->enabled ||
-	       differs(g, why,
+	       report_gpu_mismatch(g, why,
 		       e->enabled ? "MIG mode is disabled, expected enabled"
 				  : "MIG mode is enabled, expected disabled");
 }
@@ -185,7 +187,7 @@ static int compare_items(const void *a, const void *b)
 	return x->kind.start < y->kind.start ? -1 : x->kind.start > y->kind.start;
 }
 
-static uint32_t slices_of(const struct mig_want_gi *gi)
+static uint32_t count_desired_ci_slices(const struct mig_desired_gi *gi)
 {
 	uint32_t n = 0;
 
@@ -195,19 +197,21 @@ static uint32_t slices_of(const struct mig_want_gi *gi)
 }
 
 /* Puts the CI of @it into the GI before it if that is of the same kind and has room. */
-static bool pack(const struct mig_layout *l, struct mig_want *w, const struct item *it)
+static bool add_ci_to_last_gi(const struct mig_layout *l, struct mig_desired *w,
+	const struct item *it)
 {
-	struct mig_want_gi *last = w->n ? &w->gi[w->n - 1] : NULL;
+	struct mig_desired_gi *last = w->n ? &w->gi[w->n - 1] : NULL;
 
 	if (!last || (int)last->profile != it->kind.profile || last->start != it->kind.start ||
 		last->n_ci == MIG_CIS_MAX ||
-		slices_of(last) + it->kind.slices > l->profiles[last->profile].slices)
+		count_desired_ci_slices(last) + it->kind.slices >
+			l->profiles[last->profile].slices)
 		return false;
 	last->ci[last->n_ci++] = it->kind.slices;
 	return true;
 }
 
-static int too_many(const struct mig_node_gpu *g, struct error *err)
+static int set_too_many_gis_error(const struct mig_node_gpu *g, struct error *err)
 {
 	return error_set(err, ERR_LIMIT,
 		"GPU %u: expected at most %d GPU instances with at most %d compute instances each, "
@@ -215,7 +219,7 @@ static int too_many(const struct mig_node_gpu *g, struct error *err)
 		g->index, MIG_GIS_MAX, MIG_CIS_MAX);
 }
 
-static int not_found(const struct mig_node_gpu *g, const struct mig_profile *p,
+static int set_profile_missing_error(const struct mig_node_gpu *g, const struct mig_profile *p,
 	struct error *err)
 {
 	char name[MIG_PROFILE_NAME_MAX], has[256] = "";
@@ -232,7 +236,7 @@ static int not_found(const struct mig_node_gpu *g, const struct mig_profile *p,
 		*has ? ", which has " : "", has);
 }
 
-static int note_guess(const struct mig_node_gpu *g, const struct mig_device_row *row,
+static int add_guess_note(const struct mig_node_gpu *g, const struct mig_device_row *row,
 	const struct kind *k, struct strv *notes, struct error *err)
 {
 	char asked[MIG_PROFILE_NAME_MAX], taken[MIG_PROFILE_NAME_MAX], text[256];
@@ -247,42 +251,43 @@ static int note_guess(const struct mig_node_gpu *g, const struct mig_device_row 
 	return strv_add(notes, text, err);
 }
 
-static int expand(const struct mig_entry *e, const struct mig_node_gpu *g, struct mig_want *ret,
-	struct strv *notes, struct error *err)
+static int expand_mig_entry(const struct mig_entry *e, const struct mig_node_gpu *g,
+	struct mig_desired *ret, struct strv *notes, struct error *err)
 {
 	struct item items[WANTED_MAX] = { 0 };
-	struct mig_want w = { .enabled = true };
+	struct mig_desired w = { .enabled = true };
 	size_t n = 0;
 
 	for (size_t i = 0; i < e->n_rows; i++) {
-		struct kind k = kind_of(&g->layout, &e->rows[i]);
+		struct kind k = resolve_row_kind(&g->layout, &e->rows[i]);
 
 		if (k.profile < 0)
-			return not_found(g, &e->rows[i].profile, err);
-		if (note_guess(g, &e->rows[i], &k, notes, err) < 0)
+			return set_profile_missing_error(g, &e->rows[i].profile, err);
+		if (add_guess_note(g, &e->rows[i], &k, notes, err) < 0)
 			return -1;
 		if (k.count > WANTED_MAX - n)
-			return too_many(g, err);
+			return set_too_many_gis_error(g, err);
 		for (; k.count; k.count--)
 			items[n++] = (struct item){ k, &e->rows[i].profile };
 	}
 	qsort(items, n, sizeof(*items), compare_items);
 	for (size_t i = 0; i < n; i++) {
-		if (pack(&g->layout, &w, &items[i]))
+		if (add_ci_to_last_gi(&g->layout, &w, &items[i]))
 			continue;
 		if (w.n == MIG_GIS_MAX)
-			return too_many(g, err);
-		w.gi[w.n++] = (struct mig_want_gi){ .profile = (uint32_t)items[i].kind.profile,
-			.start = items[i].kind.start,
-			.n_ci = 1,
-			.ci = { items[i].kind.slices } };
+			return set_too_many_gis_error(g, err);
+		w.gi[w.n++] =
+			(struct mig_desired_gi){ .profile = (uint32_t)items[i].kind.profile,
+				.start = items[i].kind.start,
+				.n_ci = 1,
+				.ci = { items[i].kind.slices } };
 	}
 	*ret = w;
 	return 0;
 }
 
 int mig_entry_want(const struct mig_entry *e, const struct mig_node_gpu *g,
-	struct mig_want *ret, struct strv *notes, struct error *err)
+	struct mig_desired *ret, struct strv *notes, struct error *err)
 {
 	if (!g->state.capable) {
 		if (e->all || !e->enabled)
@@ -291,12 +296,12 @@ int mig_entry_want(const struct mig_entry *e, const struct mig_node_gpu *g,
 			"GPU %u: cannot set MIG config on non MIG-capable GPU", g->index);
 	}
 	if (!e->enabled) {
-		*ret = (struct mig_want){ .enabled = false };
+		*ret = (struct mig_desired){ .enabled = false };
 		return 0;
 	}
 	if (mig_entry_applied(e, g, NULL)) {
-		mig_want_of_state(&g->state, ret);
+		mig_desired_from_state(&g->state, ret);
 		return 0;
 	}
-	return expand(e, g, ret, notes, err);
+	return expand_mig_entry(e, g, ret, notes, err);
 }

@@ -21,7 +21,7 @@ struct amounts {
 };
 
 /* What one instance has. */
-static struct amounts needs(const struct mig_gi_profile *p)
+static struct amounts get_profile_resources(const struct mig_gi_profile *p)
 {
 	return (struct amounts){ {
 		[MIG_SLICES] = p->slices,
@@ -34,7 +34,7 @@ static struct amounts needs(const struct mig_gi_profile *p)
 	} };
 }
 
-static uint32_t most(const struct mig_gi_profile *p)
+static uint32_t get_profile_max(const struct mig_gi_profile *p)
 {
 	return p->max < MIG_GIS_MAX ? p->max : MIG_GIS_MAX;
 }
@@ -45,9 +45,9 @@ void mig_budget_init(struct mig_budget *b, const struct mig_layout *l)
 		.left = { [MIG_SLICES] = l->slices, [MIG_SLOTS] = l->slots }
 	};
 	for (uint32_t i = 0; i < l->n; i++) {
-		struct amounts need = needs(&l->profiles[i]);
+		struct amounts need = get_profile_resources(&l->profiles[i]);
 
-		b->more[i] = most(&l->profiles[i]);
+		b->more[i] = get_profile_max(&l->profiles[i]);
 		for (int r = MIG_COPY; r < MIG_RESOURCES; r++) {
 			uint64_t together = (uint64_t)need.v[r] * b->more[i];
 
@@ -57,9 +57,10 @@ void mig_budget_init(struct mig_budget *b, const struct mig_layout *l)
 	}
 }
 
-uint32_t mig_budget_room(const struct mig_budget *b, const struct mig_layout *l, uint32_t i)
+uint32_t mig_budget_count_free(const struct mig_budget *b, const struct mig_layout *l,
+	uint32_t i)
 {
-	struct amounts need = needs(&l->profiles[i]);
+	struct amounts need = get_profile_resources(&l->profiles[i]);
 	uint64_t room = b->more[i];
 
 	for (int r = 0; r < MIG_RESOURCES; r++)
@@ -68,9 +69,9 @@ uint32_t mig_budget_room(const struct mig_budget *b, const struct mig_layout *l,
 	return (uint32_t)room;
 }
 
-void mig_budget_take(struct mig_budget *b, const struct mig_layout *l, uint32_t i)
+void mig_budget_subtract(struct mig_budget *b, const struct mig_layout *l, uint32_t i)
 {
-	struct amounts need = needs(&l->profiles[i]);
+	struct amounts need = get_profile_resources(&l->profiles[i]);
 
 	for (int r = 0; r < MIG_RESOURCES; r++)
 		b->left[r] -= need.v[r] < b->left[r] ? need.v[r] : b->left[r];
@@ -84,7 +85,7 @@ static void list_wanting(struct mig_list *list, const struct mig_layout *l,
 	char name[MIG_PROFILE_NAME_MAX];
 
 	for (uint32_t i = 0; i < l->n; i++) {
-		if (!counts[i] || !needs(&l->profiles[i]).v[r])
+		if (!counts[i] || !get_profile_resources(&l->profiles[i]).v[r])
 			continue;
 		mig_layout_name(l, i, 0, name);
 		mig_list_add(list, "%" PRIu32 " x %s", counts[i], name);
@@ -110,7 +111,8 @@ int mig_budget_check(const struct mig_layout *l, const uint32_t counts[], struct
 		uint64_t wanted = 0;
 
 		for (uint32_t i = 0; i < l->n; i++)
-			wanted += (uint64_t)counts[i] * needs(&l->profiles[i]).v[r];
+			wanted += (uint64_t)counts[i] *
+				  get_profile_resources(&l->profiles[i]).v[r];
 		if (wanted <= all.left[r])
 			continue;
 		list_wanting(&names, l, counts, r);

@@ -33,10 +33,11 @@ struct mig_budget {
 void mig_budget_init(struct mig_budget *b, const struct mig_layout *l);
 
 /* How many more instances of profile @i are within it. At most MIG_GIS_MAX. */
-uint32_t mig_budget_room(const struct mig_budget *b, const struct mig_layout *l, uint32_t i);
+uint32_t mig_budget_count_free(const struct mig_budget *b, const struct mig_layout *l,
+	uint32_t i);
 
 /* One instance of profile @i more, or as much as there is left. */
-void mig_budget_take(struct mig_budget *b, const struct mig_layout *l, uint32_t i);
+void mig_budget_subtract(struct mig_budget *b, const struct mig_layout *l, uint32_t i);
 
 /* counts[i] of each profile i of an empty GPU; ERR_LIMIT says of what there is too little. */
 int mig_budget_check(const struct mig_layout *l, const uint32_t counts[],

@@ -8,14 +8,14 @@
 #include "model/mig/geometry/search.h"
 #include "model/mig/geometry/slots.h"
 
-static bool usable(const struct mig_layout *layout, const struct mig_state *have)
+static bool is_valid_layout_state(const struct mig_layout *layout, const struct mig_state *have)
 {
 	return mig_layout_check(layout, NULL) == 0 &&
 	       (!have || mig_state_check(layout, have, NULL) == 0);
 }
 
 /* A start that the profile does not have: says so, and which it has. */
-static int check_start(const struct mig_layout *l, const struct mig_want_gi *w,
+static int check_start(const struct mig_layout *l, const struct mig_desired_gi *w,
 	struct error *err)
 {
 	uint32_t starts = l->profiles[w->profile].starts;
@@ -32,25 +32,25 @@ static int check_start(const struct mig_layout *l, const struct mig_want_gi *w,
 		starts ? list.text : "none");
 }
 
-static bool same(const struct mig_want_gi *a, const struct mig_want_gi *b)
+static bool is_same_desired_gi(const struct mig_desired_gi *a, const struct mig_desired_gi *b)
 {
 	return a->profile == b->profile && a->start == b->start;
 }
 
 static void list_wanted(struct mig_list *list, const struct mig_layout *l,
-	const struct mig_want *want)
+	const struct mig_desired *want)
 {
 	for (uint32_t i = 0; i < want->n; i++) {
-		const struct mig_want_gi *w = &want->gi[i];
+		const struct mig_desired_gi *w = &want->gi[i];
 		char name[MIG_PROFILE_NAME_MAX];
 		uint32_t first = 0, n = 0;
 
-		while (!same(&want->gi[first], w))
+		while (!is_same_desired_gi(&want->gi[first], w))
 			first++;
 		if (first < i)
 			continue;
 		for (uint32_t j = i; j < want->n; j++)
-			n += same(&want->gi[j], w);
+			n += is_same_desired_gi(&want->gi[j], w);
 		mig_layout_name(l, w->profile, 0, name);
 		if (w->start == MIG_START_ANY)
 			mig_list_add(list, "%" PRIu32 " x %s", n, name);
@@ -59,12 +59,12 @@ static void list_wanted(struct mig_list *list, const struct mig_layout *l,
 	}
 }
 
-static int check_wanted(const struct mig_layout *layout, const struct mig_want *want,
+static int check_wanted(const struct mig_layout *layout, const struct mig_desired *want,
 	struct error *err)
 {
 	uint32_t counts[MIG_PROFILES_MAX] = { 0 };
 
-	if (mig_want_check(layout, want, err) < 0)
+	if (mig_desired_check(layout, want, err) < 0)
 		return -1;
 	for (uint32_t i = 0; i < want->n; i++) {
 		if (check_start(layout, &want->gi[i], err) < 0)
@@ -75,10 +75,10 @@ static int check_wanted(const struct mig_layout *layout, const struct mig_want *
 }
 
 int mig_geometry_place(const struct mig_layout *layout, const struct mig_state *have,
-	const struct mig_want *want, enum mig_keep keep, struct mig_place ret[MIG_GIS_MAX],
-	struct error *err)
+	const struct mig_desired *want, enum mig_keep keep,
+	struct mig_placement ret[MIG_GIS_MAX], struct error *err)
 {
-	struct mig_place places[MIG_GIS_MAX];
+	struct mig_placement places[MIG_GIS_MAX];
 	struct mig_list list = MIG_LIST_INIT;
 	uint32_t steps = MIG_SEARCH_MAX;
 	enum mig_search_result r;
@@ -109,8 +109,9 @@ int mig_geometry_place(const struct mig_layout *layout, const struct mig_state *
 }
 
 /* The busy CIs of GI @i of @have, and those of them that stay. */
-static void look_busy(const struct mig_state *have, uint32_t i, const struct mig_want *want,
-	const struct mig_place *places, uint32_t *ret_busy, uint32_t *ret_kept)
+static void count_busy_cis(const struct mig_state *have, uint32_t i,
+	const struct mig_desired *want, const struct mig_placement *places, uint32_t *ret_busy,
+	uint32_t *ret_kept)
 {
 	const struct mig_gi *gi = &have->gi[i];
 
@@ -123,7 +124,7 @@ static void look_busy(const struct mig_state *have, uint32_t i, const struct mig
 }
 
 int mig_geometry_check_busy(const struct mig_layout *layout, const struct mig_state *have,
-	const struct mig_want *want, const struct mig_place *places, struct error *err)
+	const struct mig_desired *want, const struct mig_placement *places, struct error *err)
 {
 	struct mig_list list = MIG_LIST_INIT;
 
@@ -132,7 +133,7 @@ int mig_geometry_check_busy(const struct mig_layout *layout, const struct mig_st
 		char name[MIG_PROFILE_NAME_MAX];
 		uint32_t busy, kept;
 
-		look_busy(have, i, want, places, &busy, &kept);
+		count_busy_cis(have, i, want, places, &busy, &kept);
 		mig_layout_name(layout, gi->profile, 0, name);
 		for (uint32_t m = busy & ~kept; m; m &= m - 1)
 			mig_list_add(&list,
@@ -147,9 +148,10 @@ int mig_geometry_check_busy(const struct mig_layout *layout, const struct mig_st
 }
 
 /* *steps goes down by at least one. */
-static bool fits(const struct mig_layout *layout, const uint32_t counts[], uint32_t *steps)
+static bool can_place_counts(const struct mig_layout *layout, const uint32_t counts[],
+	uint32_t *steps)
 {
-	struct mig_want want = { .enabled = true };
+	struct mig_desired want = { .enabled = true };
 
 	if (!*steps || mig_budget_check(layout, counts, NULL) < 0) {
 		*steps -= *steps > 0;
@@ -160,7 +162,7 @@ static bool fits(const struct mig_layout *layout, const uint32_t counts[], uint3
 			if (want.n == MIG_GIS_MAX)
 				return false;
 			want.gi[want.n++] =
-				(struct mig_want_gi){ .profile = i, .start = MIG_START_ANY };
+				(struct mig_desired_gi){ .profile = i, .start = MIG_START_ANY };
 		}
 	}
 	return mig_search(layout, NULL, &want, steps, NULL) <= MIG_SEARCH_GOOD;
@@ -170,25 +172,26 @@ bool mig_geometry_fits(const struct mig_layout *layout, const uint32_t counts[])
 {
 	uint32_t steps = MIG_SEARCH_MAX;
 
-	return usable(layout, NULL) && fits(layout, counts, &steps);
+	return is_valid_layout_state(layout, NULL) && can_place_counts(layout, counts, &steps);
 }
 
-uint32_t mig_geometry_room(const struct mig_layout *layout, const struct mig_state *have,
+uint32_t mig_geometry_count_free(const struct mig_layout *layout, const struct mig_state *have,
 	uint32_t i)
 {
 	struct mig_budget left;
 	uint32_t used = 0;
 
-	if (!usable(layout, have) || i >= layout->n)
+	if (!is_valid_layout_state(layout, have) || i >= layout->n)
 		return 0;
 	mig_budget_init(&left, layout);
 	for (uint32_t j = 0; have && j < have->n; j++) {
 		const struct mig_gi *gi = &have->gi[j];
 
-		mig_budget_take(&left, layout, gi->profile);
+		mig_budget_subtract(&left, layout, gi->profile);
 		used |= mig_slots(layout->profiles[gi->profile].size, gi->start);
 	}
-	return mig_slots_room(&layout->profiles[i], used, mig_budget_room(&left, layout, i));
+	return mig_slots_count_free(&layout->profiles[i], used,
+		mig_budget_count_free(&left, layout, i));
 }
 
 /* Ways to lay instances on an empty GPU until nothing can be added, each once. */
@@ -203,7 +206,8 @@ struct fill {
 };
 
 /* All that @used becomes by adding instances from slot @from on. */
-static void fill(struct fill *f, uint32_t from, uint32_t used, const struct mig_budget *left)
+static void count_full_placements(struct fill *f, uint32_t from, uint32_t used,
+	const struct mig_budget *left)
 {
 	bool full = true;
 
@@ -214,20 +218,20 @@ static void fill(struct fill *f, uint32_t from, uint32_t used, const struct mig_
 		const struct mig_gi_profile *p = &f->layout->profiles[i];
 		struct mig_budget rest = *left;
 
-		if (!(f->profiles >> i & 1) || !mig_budget_room(left, f->layout, i))
+		if (!(f->profiles >> i & 1) || !mig_budget_count_free(left, f->layout, i))
 			continue;
-		full = full && !mig_slots_room(p, used, 1);
+		full = full && !mig_slots_count_free(p, used, 1);
 		if (f->exactly && !f->counts[i])
 			continue;
 		f->counts[i]--;
 		f->total--;
-		mig_budget_take(&rest, f->layout, i);
+		mig_budget_subtract(&rest, f->layout, i);
 		for (uint32_t m = p->starts; m; m &= m - 1) {
 			uint32_t start = (uint32_t)__builtin_ctz(m);
 			uint32_t slots = mig_slots(p->size, start);
 
 			if (start >= from && !(used & slots))
-				fill(f, start + 1, used | slots, &rest);
+				count_full_placements(f, start + 1, used | slots, &rest);
 		}
 		f->counts[i]++;
 		f->total++;
@@ -241,18 +245,18 @@ uint32_t mig_geometry_count_placed(const struct mig_layout *layout, uint32_t pro
 	struct fill f = { .layout = layout, .profiles = profiles, .steps = &steps };
 	struct mig_budget all;
 
-	if (!usable(layout, NULL))
+	if (!is_valid_layout_state(layout, NULL))
 		return 0;
 	mig_budget_init(&all, layout);
-	fill(&f, 0, 0, &all);
+	count_full_placements(&f, 0, 0, &all);
 	return f.found;
 }
 
-struct each {
+struct counts_visit {
 	const struct mig_layout *layout;
 	uint32_t profiles;
 	bool maximal;
-	bool (*see)(void *arg, const uint32_t counts[]);
+	bool (*visit)(void *arg, const uint32_t counts[]);
 	void *arg;
 	uint32_t steps; /* still allowed */
 	uint32_t total; /* instances in .counts */
@@ -260,7 +264,7 @@ struct each {
 };
 
 /* Whether it can be laid so that nothing can be added. */
-static bool fills(struct each *e)
+static bool has_full_placement(struct counts_visit *e)
 {
 	struct fill f = { .layout = e->layout,
 		.profiles = e->profiles,
@@ -272,22 +276,24 @@ static bool fills(struct each *e)
 	for (uint32_t i = 0; i < e->layout->n; i++)
 		f.counts[i] = e->counts[i];
 	mig_budget_init(&all, e->layout);
-	fill(&f, 0, 0, &all);
+	count_full_placements(&f, 0, 0, &all);
 	return f.found;
 }
 
 /* All counts of profile @i and those behind it. False: enough seen. */
-static bool walk(struct each *e, uint32_t i)
+static bool visit_profile_counts(struct counts_visit *e, uint32_t i)
 {
 	bool on;
 
 	if (i == e->layout->n)
-		return !e->total || (e->maximal && !fills(e)) || e->see(e->arg, e->counts);
+		return !e->total || (e->maximal && !has_full_placement(e)) ||
+		       e->visit(e->arg, e->counts);
 	do {
-		on = walk(e, i + 1);
+		on = visit_profile_counts(e, i + 1);
 		e->counts[i]++;
 		e->total++;
-	} while (on && e->profiles >> i & 1 && fits(e->layout, e->counts, &e->steps));
+	} while (on && e->profiles >> i & 1 &&
+		 can_place_counts(e->layout, e->counts, &e->steps));
 	e->total -= e->counts[i];
 	e->counts[i] = 0;
 	return on;
@@ -296,13 +302,13 @@ static bool walk(struct each *e, uint32_t i)
 void mig_geometry_each(const struct mig_layout *layout, uint32_t profiles, bool maximal,
 	bool (*see)(void *arg, const uint32_t counts[]), void *arg)
 {
-	struct each e = { .layout = layout,
+	struct counts_visit e = { .layout = layout,
 		.profiles = profiles,
 		.maximal = maximal,
-		.see = see,
+		.visit = see,
 		.arg = arg,
 		.steps = MIG_SEARCH_MAX };
 
-	if (usable(layout, NULL))
-		(void)walk(&e, 0);
+	if (is_valid_layout_state(layout, NULL))
+		(void)visit_profile_counts(&e, 0);
 }

@@ -23,7 +23,7 @@ enum mig_keep {
 	MIG_KEEP_BUSY,    /* the same, and ERR_UNAVAILABLE if what is busy would have to go */
 };
 
-struct mig_place {
+struct mig_placement {
 	uint32_t start;
 	int32_t kept; /* position in the state of the GI that serves; -1: a new one */
 };
@@ -44,13 +44,13 @@ struct mig_place {
  * state or the wish is none.
  */
 int mig_geometry_place(const struct mig_layout *layout, const struct mig_state *have,
-	const struct mig_want *want, enum mig_keep keep, struct mig_place ret[MIG_GIS_MAX],
-	struct error *err) MUST_USE;
+	const struct mig_desired *want, enum mig_keep keep,
+	struct mig_placement ret[MIG_GIS_MAX], struct error *err) MUST_USE;
 
 /* Whether a busy CI of @have has to go for @want at @places (of mig_geometry_place(), as are the
  * other two): ERR_UNAVAILABLE names all that do. */
 int mig_geometry_check_busy(const struct mig_layout *layout, const struct mig_state *have,
-	const struct mig_want *want, const struct mig_place *places,
+	const struct mig_desired *want, const struct mig_placement *places,
 	struct error *err) MUST_USE;
 
 /* Whether counts[i] of each profile i fit on an empty GPU. */
@@ -58,7 +58,7 @@ bool mig_geometry_fits(const struct mig_layout *layout, const uint32_t counts[])
 
 /* How many further instances of profile @i fit at once beside @have (NULL: empty), which stays
  * where it is: NVML's remaining capacity. */
-uint32_t mig_geometry_room(const struct mig_layout *layout, const struct mig_state *have,
+uint32_t mig_geometry_count_free(const struct mig_layout *layout, const struct mig_state *have,
 	uint32_t i);
 
 /*

@@ -28,7 +28,7 @@ static_assert(MIG_GIS_MAX * (1 + MIG_CIS_MAX + 1) * WORTH_STEP < WORTH_BUSY,
 /* One wanted instance. */
 struct item {
 	uint32_t position;             /* in the wish */
-	struct mig_want_gi want;       /* its CIs sorted */
+	struct mig_desired_gi want;    /* its CIs sorted */
 	uint32_t size;                 /* slots */
 	uint32_t starts;               /* bit s: may start at slot s */
 	uint32_t served;               /* bit s: a GI of today serves if it starts there, */
@@ -58,7 +58,7 @@ struct search {
 	struct score best;
 };
 
-static bool better(const struct score *a, const struct score *b)
+static bool is_better_score(const struct score *a, const struct score *b)
 {
 	int room = memcmp(a->room, b->room, sizeof(a->room));
 
@@ -68,7 +68,7 @@ static bool better(const struct score *a, const struct score *b)
 }
 
 /* All items have their places. */
-static void consider(struct search *s, uint32_t used, uint32_t worth)
+static void save_best_solution(struct search *s, uint32_t used, uint32_t worth)
 {
 	struct score score = { .worth = worth };
 
@@ -76,15 +76,15 @@ static void consider(struct search *s, uint32_t used, uint32_t worth)
 	for (uint32_t i = 0; i < s->layout->n && !s->any; i++) {
 		uint32_t profile = s->order[i];
 
-		score.room[i] = (uint8_t)mig_slots_room(&s->layout->profiles[profile], used,
-			s->budget[profile]);
+		score.room[i] = (uint8_t)mig_slots_count_free(&s->layout->profiles[profile],
+			used, s->budget[profile]);
 	}
-	if (!s->found || better(&score, &s->best))
+	if (!s->found || is_better_score(&score, &s->best))
 		s->best = score;
 	s->found = true;
 }
 
-static void descend(struct search *s, uint32_t i, uint32_t used, uint32_t worth)
+static void search_item_starts(struct search *s, uint32_t i, uint32_t used, uint32_t worth)
 {
 	const struct item *it = &s->items[i];
 	uint32_t starts;
@@ -93,7 +93,7 @@ static void descend(struct search *s, uint32_t i, uint32_t used, uint32_t worth)
 		return;
 	s->steps--;
 	if (i == s->n) {
-		consider(s, used, worth);
+		save_best_solution(s, used, worth);
 		return;
 	}
 	starts = it->starts;
@@ -108,13 +108,13 @@ static void descend(struct search *s, uint32_t i, uint32_t used, uint32_t worth)
 			if (used & slots)
 				continue;
 			s->start[i] = (uint8_t)start;
-			descend(s, i + 1, used | slots, worth + it->worth[start]);
+			search_item_starts(s, i + 1, used | slots, worth + it->worth[start]);
 		}
 	}
 }
 
 /* Looks which GIs of @have can serve. */
-static void find_serving(struct item *it, const struct mig_state *have)
+static void find_serving_gis(struct item *it, const struct mig_state *have)
 {
 	for (uint32_t i = 0; i < have->n; i++) {
 		const struct mig_gi *gi = &have->gi[i];
@@ -133,9 +133,9 @@ static void find_serving(struct item *it, const struct mig_state *have)
 }
 
 /* The same wish with its CIs sorted, and nothing behind them: then twins are equal. */
-static struct mig_want_gi sorted(const struct mig_want_gi *w)
+static struct mig_desired_gi copy_with_sorted_cis(const struct mig_desired_gi *w)
 {
-	struct mig_want_gi ret = { .profile = w->profile, .start = w->start };
+	struct mig_desired_gi ret = { .profile = w->profile, .start = w->start };
 
 	for (; ret.n_ci < w->n_ci; ret.n_ci++) {
 		uint32_t at = ret.n_ci;
@@ -153,9 +153,9 @@ static int compare_numbers(uint32_t a, uint32_t b)
 }
 
 /* The order of items: given places first, then the largest, twins side by side. */
-static int compare(const struct item *a, const struct item *b)
+static int compare_search_items(const struct item *a, const struct item *b)
 {
-	const struct mig_want_gi *v = &a->want, *w = &b->want;
+	const struct mig_desired_gi *v = &a->want, *w = &b->want;
 	int order = compare_numbers(v->start == MIG_START_ANY, w->start == MIG_START_ANY);
 
 	order = order ? order : compare_numbers(b->size, a->size);
@@ -167,12 +167,12 @@ static int compare(const struct item *a, const struct item *b)
 	return order;
 }
 
-static void add_item(struct search *s, uint32_t position, const struct mig_want_gi *want,
+static void add_item(struct search *s, uint32_t position, const struct mig_desired_gi *want,
 	const struct mig_state *have)
 {
 	const struct mig_gi_profile *p = &s->layout->profiles[want->profile];
 	struct item item = { .position = position,
-		.want = sorted(want),
+		.want = copy_with_sorted_cis(want),
 		.size = p->size,
 		.starts = want->start == MIG_START_ANY  ? p->starts
 			  : want->start < MIG_SLOTS_MAX ? p->starts & 1u << want->start
@@ -180,14 +180,14 @@ static void add_item(struct search *s, uint32_t position, const struct mig_want_
 	uint32_t at = s->n++;
 
 	if (have)
-		find_serving(&item, have);
-	for (; at > 0 && compare(&s->items[at - 1], &item) > 0; at--)
+		find_serving_gis(&item, have);
+	for (; at > 0 && compare_search_items(&s->items[at - 1], &item) > 0; at--)
 		s->items[at] = s->items[at - 1];
 	s->items[at] = item;
 }
 
 static void add_items(struct search *s, const struct mig_state *have,
-	const struct mig_want *want)
+	const struct mig_desired *want)
 {
 	for (uint32_t i = 0; i < want->n; i++)
 		add_item(s, i, &want->gi[i], have);
@@ -199,42 +199,42 @@ static void add_items(struct search *s, const struct mig_state *have,
 			if (it->worth[__builtin_ctz(m)] > most)
 				most = it->worth[__builtin_ctz(m)];
 		s->most[i] = s->most[i + 1] + most;
-		s->items[i].twin = i > 0 && compare(&s->items[i - 1], it) == 0;
+		s->items[i].twin = i > 0 && compare_search_items(&s->items[i - 1], it) == 0;
 	}
 }
 
 /* Compute slices say more than slots: a 4g.20gb is larger than a 3g.20gb. */
-static bool larger(const struct mig_gi_profile *a, const struct mig_gi_profile *b)
+static bool is_larger_profile(const struct mig_gi_profile *a, const struct mig_gi_profile *b)
 {
 	return a->slices != b->slices ? a->slices > b->slices : a->size > b->size;
 }
 
-static void order_profiles(struct search *s, const struct mig_want *want)
+static void order_profiles(struct search *s, const struct mig_desired *want)
 {
 	const struct mig_gi_profile *p = s->layout->profiles;
 	struct mig_budget left;
 
 	mig_budget_init(&left, s->layout);
 	for (uint32_t i = 0; i < want->n; i++)
-		mig_budget_take(&left, s->layout, want->gi[i].profile);
+		mig_budget_subtract(&left, s->layout, want->gi[i].profile);
 	for (uint32_t i = 0; i < s->layout->n; i++) {
 		uint32_t at = i;
 
-		for (; at > 0 && larger(&p[i], &p[s->order[at - 1]]); at--)
+		for (; at > 0 && is_larger_profile(&p[i], &p[s->order[at - 1]]); at--)
 			s->order[at] = s->order[at - 1];
 		s->order[at] = i;
-		s->budget[i] = mig_budget_room(&left, s->layout, i);
+		s->budget[i] = mig_budget_count_free(&left, s->layout, i);
 	}
 }
 
 enum mig_search_result mig_search(const struct mig_layout *layout, const struct mig_state *have,
-	const struct mig_want *want, uint32_t *steps, struct mig_place ret[MIG_GIS_MAX])
+	const struct mig_desired *want, uint32_t *steps, struct mig_placement ret[MIG_GIS_MAX])
 {
 	struct search s = { .layout = layout, .steps = *steps, .any = !ret };
 
 	order_profiles(&s, want);
 	add_items(&s, have, want);
-	descend(&s, 0, 0, 0);
+	search_item_starts(&s, 0, 0, 0);
 	*steps = s.steps;
 	if (!s.found)
 		return s.steps ? MIG_SEARCH_NONE : MIG_SEARCH_OPEN;
@@ -242,7 +242,7 @@ enum mig_search_result mig_search(const struct mig_layout *layout, const struct 
 		const struct item *it = &s.items[i];
 		uint32_t start = s.best.start[i];
 
-		ret[it->position] = (struct mig_place){ .start = start,
+		ret[it->position] = (struct mig_placement){ .start = start,
 			.kept = it->served >> start & 1 ? it->gi[start] : -1 };
 	}
 	return s.steps ? MIG_SEARCH_FOUND : MIG_SEARCH_GOOD;

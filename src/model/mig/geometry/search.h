@@ -20,4 +20,4 @@ enum mig_search_result {
  * taken. @ret NULL: any solution will do. It is written if there is one.
  */
 enum mig_search_result mig_search(const struct mig_layout *layout, const struct mig_state *have,
-	const struct mig_want *want, uint32_t *steps, struct mig_place ret[MIG_GIS_MAX]);
+	const struct mig_desired *want, uint32_t *steps, struct mig_placement ret[MIG_GIS_MAX]);

@@ -20,7 +20,7 @@ static inline uint32_t mig_slots(uint32_t size, uint32_t start)
 
 /* How many instances of @p fit at once in what is not @used, at most @enough. As all are of one
  * size, taking each time the first place that is free gives the most. */
-static inline uint32_t mig_slots_room(const struct mig_gi_profile *p, uint32_t used,
+static inline uint32_t mig_slots_count_free(const struct mig_gi_profile *p, uint32_t used,
 	uint32_t enough)
 {
 	uint32_t n = 0;

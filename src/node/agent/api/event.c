@@ -16,13 +16,13 @@ static_assert(sizeof(((struct event *)0)->message) <= NOTE_MAX, "the API server 
 
 /* --- what happened --- */
 
-static bool waits(const struct event *e)
+static bool has_unsent_event(const struct event *e)
 {
-	return e->count > e->told;
+	return e->count > e->reported_count;
 }
 
 /* The place of a new event: a free one, else that of the oldest which nobody waits for. */
-static struct event *place(struct event_list *l)
+static struct event *find_free_event(struct event_list *l)
 {
 	struct event *oldest = NULL;
 
@@ -31,7 +31,7 @@ static struct event *place(struct event_list *l)
 
 		if (!*e->reason)
 			return e;
-		if (!waits(e) && (!oldest || e->last_ns < oldest->last_ns))
+		if (!has_unsent_event(e) && (!oldest || e->last_ns < oldest->last_ns))
 			oldest = e;
 	}
 	return oldest;
@@ -43,7 +43,7 @@ static bool same_object(const struct event_about *a, const struct event_about *b
 	       !strcmp(a->uid, b->uid);
 }
 
-static struct event *find(struct event_list *l, const struct event *want)
+static struct event *find_same_event(struct event_list *l, const struct event *want)
 {
 	for (size_t i = 0; i < EVENTS_MAX; i++) {
 		struct event *e = &l->v[i];
@@ -66,9 +66,9 @@ bool event_list_add(struct event_list *l, const struct event_about *about, enum 
 		want.about = *about;
 	(void)snprintf(want.reason, sizeof(want.reason), "%s", reason);
 	(void)snprintf(want.message, sizeof(want.message), "%s", message);
-	e = find(l, &want);
+	e = find_same_event(l, &want);
 	if (!e) {
-		e = place(l);
+		e = find_free_event(l);
 		if (!e)
 			return false;
 		*e = want;
@@ -86,7 +86,7 @@ struct event *event_list_next(struct event_list *l)
 	for (size_t i = 0; i < EVENTS_MAX; i++) {
 		struct event *e = &l->v[i];
 
-		if (waits(e) && (!next || e->last_ns < next->last_ns))
+		if (has_unsent_event(e) && (!next || e->last_ns < next->last_ns))
 			next = e;
 	}
 	return next;
@@ -94,7 +94,7 @@ struct event *event_list_next(struct event_list *l)
 
 /* --- what is sent --- */
 
-static char *dump(json_t *o)
+static char *dump_event_json(json_t *o)
 {
 	char *text = o ? json_dumps(o, JSON_COMPACT) : NULL;
 
@@ -127,8 +127,8 @@ char *event_create_body(const struct event *e, const char *node)
 
 	time_rfc3339(e->first_ns, first);
 	time_rfc3339(e->last_ns, last);
-	return dump(json_pack("{s:s, s:s, s:{s:s, s:s}, s:o, s:s, s:s, s:s,"
-			      " s:{s:s, s:s}, s:s, s:s, s:s, s:s, s:i}",
+	return dump_event_json(json_pack("{s:s, s:s, s:{s:s, s:s}, s:o, s:s, s:s, s:s,"
+					 " s:{s:s, s:s}, s:s, s:s, s:s, s:s, s:i}",
 		"apiVersion", "v1", "kind", "Event", "metadata", "name", e->name, "namespace",
 		namespace_of(e), "involvedObject", object_of(e, node), "reason", e->reason,
 		"message", e->message, "type", e->type == EVENT_WARNING ? "Warning" : "Normal",
@@ -142,13 +142,14 @@ char *event_patch_body(const struct event *e)
 	char last[TIME_RFC3339_MAX];
 
 	time_rfc3339(e->last_ns, last);
-	return dump(json_pack("{s:i, s:s}", "count", (int)e->count, "lastTimestamp", last));
+	return dump_event_json(
+		json_pack("{s:i, s:s}", "count", (int)e->count, "lastTimestamp", last));
 }
 
 /* --- sending --- */
 
 /* 0: one may be sent now; else how long to wait. */
-static uint64_t take_token(struct event_sender *s)
+static uint64_t take_event_token(struct event_sender *s)
 {
 	uint64_t now = time_mono_ns();
 
@@ -164,7 +165,7 @@ static uint64_t take_token(struct event_sender *s)
 
 static void send_one(struct event_sender *s, struct event *e)
 {
-	bool fresh = e->name[0] == '\0' || e->told == 0;
+	bool fresh = e->name[0] == '\0' || e->reported_count == 0;
 	CLEANUP(freep) char *body = NULL;
 	CLEANUP(buf_fini) struct buf path = BUF_INIT(2048);
 
@@ -182,7 +183,7 @@ static void send_one(struct event_sender *s, struct event *e)
 	}
 	buf_puts(&path, "?fieldManager=gpusliced");
 	if (!body || !buf_ok(&path)) { /* no memory, or no text: the others are not held up */
-		e->told = e->count;
+		e->reported_count = e->count;
 		s->dropped++;
 		task_wait(&s->task, NS_PER_SEC);
 		return;
@@ -195,11 +196,11 @@ static void send_one(struct event_sender *s, struct event *e)
 				    .body = body });
 }
 
-static void on_look(struct task *t)
+static void send_next_event(struct task *t)
 {
 	struct event_sender *s = (struct event_sender *)t;
 	struct event *e = event_list_next(&s->list);
-	uint64_t wait = e && s->node ? take_token(s) : 0;
+	uint64_t wait = e && s->node ? take_event_token(s) : 0;
 
 	if (!e || !s->node)
 		return;
@@ -209,25 +210,26 @@ static void on_look(struct task *t)
 		send_one(s, e);
 }
 
-static void on_done(struct task *t, const struct api_reply *reply, const struct error *err)
+static void on_event_reply(struct task *t, const struct api_reply *reply,
+	const struct error *err)
 {
 	struct event_sender *s = (struct event_sender *)t;
 	struct event *e = s->sent;
 
-	if (!err || (reply->status == 409 && e->told == 0)) {
+	if (!err || (reply->status == 409 && e->reported_count == 0)) {
 		/* A 409 of a new name: an answer that got lost, we have made it. */
-		e->told = s->sent_count;
+		e->reported_count = s->sent_count;
 		task_reached(t);
-	} else if (reply->status == 404 && e->told > 0) {
+	} else if (reply->status == 404 && e->reported_count > 0) {
 		/* The server keeps events for an hour: this one starts anew. */
 		e->name[0] = '\0';
 		e->first_ns = e->last_ns;
-		e->count -= e->told;
-		e->told = 0;
+		e->count -= e->reported_count;
+		e->reported_count = 0;
 	} else if (reply->status >= 400 && reply->status < 500 && reply->status != 429 &&
 		   reply->status != 401) {
 		/* Refused for good (403: no such right): do not insist on this one. */
-		e->told = e->count;
+		e->reported_count = e->count;
 		task_complain(t);
 	}
 	s->sent = NULL;
@@ -237,7 +239,7 @@ static void on_done(struct task *t, const struct api_reply *reply, const struct 
 
 void event_sender_init(struct event_sender *s, uv_loop_t *loop)
 {
-	task_init(&s->task, loop, "event not sent", on_look, on_done);
+	task_init(&s->task, loop, "event not sent", send_next_event, on_event_reply);
 	s->tokens = EVENT_BURST;
 	s->tokens_at_ns = time_mono_ns();
 }

@@ -23,9 +23,9 @@ struct event {
 	struct event_about about;
 	char reason[64]; /* "" : unused */
 	char message[ERROR_MSG_MAX + 64];
-	char name[254];             /* of the object; "" before it is made */
-	uint64_t first_ns, last_ns; /* wall clock */
-	uint32_t count, told;       /* told: as the API server knows it */
+	char name[254];                 /* of the object; "" before it is made */
+	uint64_t first_ns, last_ns;     /* wall clock */
+	uint32_t count, reported_count; /* told: as the API server knows it */
 };
 
 /* The memory of events by itself: pure but for the list. */

@@ -19,4 +19,4 @@ struct api_link {
 };
 
 /* Why our Node is not known; "": it is. Borrowed. */
-const char *api_link_trouble(const struct api_link *l);
+const char *api_link_error(const struct api_link *l);

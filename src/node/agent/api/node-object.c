@@ -22,14 +22,14 @@ struct node_object {
 	char *name;
 	char uid[64];
 	enum node_object_state state;
-	struct error trouble;
-	bool away;              /* as the log has it */
+	struct error error;
+	bool unavailable;       /* as the log has it */
 	json_t *parts[N_PARTS]; /* NULL: the object has none */
 	const char *condition_type;
 	json_t *condition; /* of that type; NULL: none */
 };
 
-static bool same(const json_t *a, const json_t *b)
+static bool is_same_node_part(const json_t *a, const json_t *b)
 {
 	return a == b || (a && b && json_equal(a, b));
 }
@@ -49,7 +49,7 @@ static json_t *find_condition(const struct node_object *n, const json_t *object)
 }
 
 /* The condition, whose heartbeat is no change. */
-static bool take_condition(struct node_object *n, const json_t *object)
+static bool update_node_condition(struct node_object *n, const json_t *object)
 {
 	json_t *found = find_condition(n, object);
 	json_t *now = found ? json_copy(found) : NULL;
@@ -57,14 +57,14 @@ static bool take_condition(struct node_object *n, const json_t *object)
 
 	if (now)
 		(void)json_object_del(now, "lastHeartbeatTime");
-	changed = !same(now, n->condition);
+	changed = !is_same_node_part(now, n->condition);
 	json_decref(n->condition);
 	n->condition = now;
 	return changed;
 }
 
 /* Keeps what is of interest of @object, which may be NULL. True: it is another than before. */
-static bool take(struct node_object *n, const json_t *object)
+static bool update_node_object(struct node_object *n, const json_t *object)
 {
 	const json_t *metadata = json_object_get(object, "metadata");
 	const char *uid = json_string_value(json_object_get(metadata, "uid"));
@@ -77,7 +77,7 @@ static bool take(struct node_object *n, const json_t *object)
 		json_t *now =
 			json_object_get(json_object_get(object, parts[i].in), parts[i].key);
 
-		if (same(now, n->parts[i]))
+		if (is_same_node_part(now, n->parts[i]))
 			continue;
 		changed = true;
 		json_decref(n->parts[i]);
@@ -86,18 +86,18 @@ static bool take(struct node_object *n, const json_t *object)
 	return changed;
 }
 
-static void on_object(void *arg, json_t *object)
+static void on_node_object(void *arg, json_t *object)
 {
 	struct node_object *n = arg;
-	bool condition = take_condition(n, object);
+	bool condition = update_node_condition(n, object);
 
-	if (take(n, object))
+	if (update_node_object(n, object))
 		n->ops->changed(n->arg);
 	else if (condition)
 		n->ops->condition_changed(n->arg);
 }
 
-static void on_state(void *arg, const struct error *why)
+static void on_node_watch_state(void *arg, const struct error *why)
 {
 	struct node_object *n = arg;
 
@@ -105,14 +105,15 @@ static void on_state(void *arg, const struct error *why)
 	if (why)
 		log_warn("no touch with the API server, trying again",
 			LOG_STR("reason", why->msg));
-	else if (n->away)
+	else if (n->unavailable)
 		log_info("in touch with the API server again");
-	n->away = why;
-	error_clear(&n->trouble);
-	error_copy(&n->trouble, why);
+	n->unavailable = why;
+	error_clear(&n->error);
+	error_copy(&n->error, why);
 }
 
-static const struct api_watch_ops watch_ops = { .object = on_object, .state = on_state };
+static const struct api_watch_ops watch_ops = { .object = on_node_object,
+	.state = on_node_watch_state };
 
 int node_object_start(struct node_object **ret, struct api *api, const char *name,
 	const char *condition_type, const struct node_object_ops *ops, void *arg,
@@ -125,8 +126,7 @@ int node_object_start(struct node_object **ret, struct api *api, const char *nam
 	n->ops = ops;
 	n->arg = arg;
 	n->condition_type = condition_type;
-	(void)error_set(&n->trouble, ERR_UNAVAILABLE, "%s has not answered yet",
-		api_server(api));
+	(void)error_set(&n->error, ERR_UNAVAILABLE, "%s has not answered yet", api_server(api));
 	n->name = strdup(name);
 	if (!n->name || api_watch_start(&n->watch, api, "/api/v1/nodes", name, &watch_ops, n,
 				err) < 0) {
@@ -158,9 +158,9 @@ enum node_object_state node_object_state(const struct node_object *n)
 	return n->state;
 }
 
-const struct error *node_object_trouble(const struct node_object *n)
+const struct error *node_object_error(const struct node_object *n)
 {
-	return &n->trouble;
+	return &n->error;
 }
 
 const char *node_object_name(const struct node_object *n)
@@ -201,5 +201,5 @@ const json_t *node_object_condition(const struct node_object *n)
 void node_object_patched(struct node_object *n, const json_t *object)
 {
 	if (find_condition(n, object))
-		(void)take_condition(n, object);
+		(void)update_node_condition(n, object);
 }

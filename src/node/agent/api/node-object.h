@@ -33,7 +33,7 @@ struct node_object *node_object_stop(struct node_object *n); /* returns NULL */
 enum node_object_state node_object_state(const struct node_object *n);
 
 /* Why the server is not in touch now; ERR_NONE if it is. What is known stays as it was. */
-const struct error *node_object_trouble(const struct node_object *n);
+const struct error *node_object_error(const struct node_object *n);
 
 const char *node_object_name(const struct node_object *n);
 const char *node_object_uid(const struct node_object *n); /* "" unless present */

@@ -10,7 +10,7 @@ static const char *const domains[] = { "nvidia.com/", "gpuslice.io/" };
 
 #define RECORD_MAX (128U << 10) /* the API server takes 256 KiB of annotations */
 
-static const char *value_of(const json_t *labels, const char *key)
+static const char *get_patch_label(const json_t *labels, const char *key)
 {
 	return json_string_value(json_object_get(labels, key));
 }
@@ -20,9 +20,9 @@ static bool is_timestamp(const char *key)
 	return !strcmp(key, LABEL_TIMESTAMP);
 }
 
-static bool has(const json_t *labels, const struct label *l)
+static bool has_node_label(const json_t *labels, const struct label *l)
 {
-	const char *value = value_of(labels, l->key);
+	const char *value = get_patch_label(labels, l->key);
 
 	return value && (is_timestamp(l->key) || !strcmp(value, l->value));
 }
@@ -30,7 +30,7 @@ static bool has(const json_t *labels, const struct label *l)
 static bool has_all(const struct labels *want, const json_t *have)
 {
 	for (size_t i = 0; i < want->n; i++) {
-		if (!has(have, &want->v[i]))
+		if (!has_node_label(have, &want->v[i]))
 			return false;
 	}
 	return true;
@@ -44,7 +44,7 @@ bool labels_same(const struct labels *want, const json_t *have)
 json_t *labels_json(const struct labels *want, const json_t *have)
 {
 	const char *timestamp =
-		labels_same(want, have) ? value_of(have, LABEL_TIMESTAMP) : NULL;
+		labels_same(want, have) ? get_patch_label(have, LABEL_TIMESTAMP) : NULL;
 	json_t *o = json_object();
 	int r = o ? 0 : -1;
 
@@ -61,7 +61,7 @@ json_t *labels_json(const struct labels *want, const json_t *have)
 
 /* --- labels --- */
 
-static bool removable(const char *key, const char *keep)
+static bool is_removable_label(const char *key, const char *keep)
 {
 	if (!strcmp(key, keep))
 		return false;
@@ -86,20 +86,21 @@ static int remove_old(json_t *patch, const struct labels *want, const char *keep
 			continue;
 		memcpy(key, p, len);
 		key[len] = '\0';
-		if (!labels_get(want, key) && value_of(labels, key) && removable(key, keep))
+		if (!labels_get(want, key) && get_patch_label(labels, key) &&
+			is_removable_label(key, keep))
 			r |= json_object_set_new(patch, key, json_null());
 	}
 	return r;
 }
 
-static int add_new(json_t *patch, const struct labels *want, const json_t *labels)
+static int add_patch_labels(json_t *patch, const struct labels *want, const json_t *labels)
 {
 	bool any = json_object_size(patch) > 0 || !has_all(want, labels);
 	int r = 0;
 
 	for (size_t i = 0; i < want->n; i++) {
 		const struct label *l = &want->v[i];
-		const char *value = value_of(labels, l->key);
+		const char *value = get_patch_label(labels, l->key);
 
 		if (any && (!value || strcmp(value, l->value) != 0))
 			r |= json_object_set_new(patch, l->key, json_string(l->value));
@@ -122,7 +123,7 @@ int label_patch(json_t **ret, const struct labels *want, const char *keep, const
 	*ret = NULL;
 	make_record(&now, want);
 	if (!buf_ok(&now) || remove_old(patch, want, keep, labels, record ? record : "") < 0 ||
-		add_new(patch, want, labels) < 0) {
+		add_patch_labels(patch, want, labels) < 0) {
 		json_decref(patch);
 		return error_nomem(err);
 	}
@@ -138,7 +139,7 @@ int label_patch(json_t **ret, const struct labels *want, const char *keep, const
 
 /* --- taints --- */
 
-static bool has_key(const json_t *taint, const char *key)
+static bool has_taint_key(const json_t *taint, const char *key)
 {
 	const char *k = json_string_value(json_object_get(taint, "key"));
 
@@ -148,7 +149,7 @@ static bool has_key(const json_t *taint, const char *key)
 bool taint_is(const json_t *taints, const char *key)
 {
 	for (size_t i = 0; i < json_array_size(taints); i++) {
-		if (has_key(json_array_get(taints, i), key))
+		if (has_taint_key(json_array_get(taints, i), key))
 			return true;
 	}
 	return false;
@@ -164,7 +165,7 @@ int taint_patch(json_t **ret, const json_t *taints, const char *key, struct erro
 	for (size_t i = 0; i < n; i++) {
 		json_t *taint = json_array_get(taints, i);
 
-		if (!has_key(taint, key))
+		if (!has_taint_key(taint, key))
 			r |= json_array_append(rest, taint);
 	}
 	if (r == 0 && json_array_size(rest) == n) {

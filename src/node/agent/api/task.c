@@ -9,19 +9,19 @@
 #define FORBIDDEN_NS (60 * NS_PER_SEC)
 #define OFTEN        4 /* failures in a row */
 
-static void on_time(uv_timer_t *t)
+static void on_task_timer(uv_timer_t *t)
 {
 	struct task *task = t->data;
 
 	if (!task->call && (task->api || task->local))
-		task->look(task);
+		task->on_due(task);
 }
 
 void task_init(struct task *t, uv_loop_t *loop, const char *complaint,
 	void (*look)(struct task *t),
 	void (*done)(struct task *t, const struct api_reply *reply, const struct error *err))
 {
-	*t = (struct task){ .look = look,
+	*t = (struct task){ .on_due = look,
 		.done = done,
 		.complaint = complaint,
 		.backoff = BACKOFF_API };
@@ -32,34 +32,34 @@ void task_init(struct task *t, uv_loop_t *loop, const char *complaint,
 void task_poke(struct task *t)
 {
 	if (t->call)
-		t->again = true;
+		t->poked = true;
 	else if ((t->api || t->local) && !uv_is_active((uv_handle_t *)&t->timer))
 		task_wait(t, 0);
 }
 
 void task_wait(struct task *t, uint64_t ns)
 {
-	(void)uv_timer_start(&t->timer, on_time, (ns + NS_PER_MS - 1) / NS_PER_MS, 0);
+	(void)uv_timer_start(&t->timer, on_task_timer, (ns + NS_PER_MS - 1) / NS_PER_MS, 0);
 }
 
-static void failed(struct task *t, uint64_t retry_after_ns, const struct error *err)
+static void retry_failed_task(struct task *t, uint64_t retry_after_ns, const struct error *err)
 {
 	/* A right that is missing is not given any moment. */
 	if (err->code == ERR_PERMISSION && retry_after_ns < FORBIDDEN_NS)
 		retry_after_ns = FORBIDDEN_NS;
-	t->trouble = *err;
+	t->last_error = *err;
 	task_wait(t, backoff_next(&t->backoff, retry_after_ns, backoff_random()));
 }
 
 static void on_reply(void *arg, const struct api_reply *reply, const struct error *err)
 {
 	struct task *t = arg;
-	bool again = t->again;
+	bool again = t->poked;
 
 	t->call = NULL;
-	t->again = false;
+	t->poked = false;
 	if (err)
-		failed(t, reply->retry_after_ns, err);
+		retry_failed_task(t, reply->retry_after_ns, err);
 	else if (t->writes)
 		task_reached(t);
 	t->done(t, reply, err);
@@ -72,29 +72,29 @@ void task_send(struct task *t, const struct api_request *req)
 	struct error err = ERROR_INIT;
 
 	(void)uv_timer_stop(&t->timer);
-	t->again = false;
+	t->poked = false;
 	t->writes = strcmp(req->method, "GET") != 0;
 	if (api_send(t->api, req, on_reply, t, &t->call, &err) == 0)
 		return;
-	failed(t, 0, &err);
+	retry_failed_task(t, 0, &err);
 	task_complain(t);
 }
 
 void task_reached(struct task *t)
 {
-	error_clear(&t->trouble);
+	error_clear(&t->last_error);
 	backoff_reset(&t->backoff);
-	if (*t->told)
+	if (*t->logged_error)
 		log_info("well again", LOG_STR("was", t->complaint));
-	t->told[0] = '\0';
+	t->logged_error[0] = '\0';
 }
 
 void task_complain(struct task *t)
 {
-	if (!strcmp(t->told, t->trouble.msg))
+	if (!strcmp(t->logged_error, t->last_error.msg))
 		return;
-	memcpy(t->told, t->trouble.msg, sizeof(t->told));
-	log_warn(t->complaint, LOG_STR("reason", t->trouble.msg));
+	memcpy(t->logged_error, t->last_error.msg, sizeof(t->logged_error));
+	log_warn(t->complaint, LOG_STR("reason", t->last_error.msg));
 }
 
 bool task_fails_often(const struct task *t)
@@ -104,7 +104,7 @@ bool task_fails_often(const struct task *t)
 
 bool task_is_fault(const struct task *t)
 {
-	enum error_code code = t->trouble.code;
+	enum error_code code = t->last_error.code;
 
 	return code != ERR_NONE && code != ERR_UNAVAILABLE && code != ERR_TIMEOUT &&
 	       code != ERR_EXISTS;

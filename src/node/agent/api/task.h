@@ -3,7 +3,7 @@
 
 /*
  * One thing in the cluster that is to be as we want it: looked at, asked for with one request at a
- * time, and tried again with back-off until it is so. The owner embeds a task and says in .look
+ * time, and tried again with back-off until it is so. The owner embeds a task and says in .on_due
  * what to ask for now, if anything.
  *
  *	task_poke() -> .look() -> task_send() ... -> .done(), then back-off or rest
@@ -20,16 +20,16 @@ struct task {
 	bool local;      /* the API server is not needed */
 	uv_timer_t timer;
 	struct api_call *call;
-	void (*look)(struct task *t);
+	void (*on_due)(struct task *t);
 	/* An answer came; @err is NULL if it was a good one. May send again. */
 	void (*done)(struct task *t, const struct api_reply *reply, const struct error *err);
 	struct backoff backoff;
-	struct error trouble;     /* why it is not so yet; ERR_NONE: it is, or was not tried */
-	bool writes;              /* what is under way changes something */
-	bool again;               /* poked while a request was under way */
-	const char *complaint;    /* for the log: "labels not written yet" */
-	char told[ERROR_MSG_MAX]; /* the trouble that the log has; "": none */
-	void *owner; /* for .look and .done, where the task is not a first member */
+	struct error last_error; /* why it is not so yet; ERR_NONE: it is, or was not tried */
+	bool writes;             /* what is under way changes something */
+	bool poked;              /* poked while a request was under way */
+	const char *complaint;   /* for the log: "labels not written yet" */
+	char logged_error[ERROR_MSG_MAX]; /* the trouble that the log has; "": none */
+	void *owner; /* for .on_due and .done, where the task is not a first member */
 };
 
 /* @complaint: what the log says while there is trouble; borrowed. */
@@ -50,13 +50,13 @@ void task_send(struct task *t, const struct api_request *req);
 /* All is as wanted: no trouble any more, and no back-off. Logged if trouble was. */
 void task_reached(struct task *t);
 
-/* Logs .trouble, unless it is the one that was logged last. */
+/* Logs .last_error, unless it is the one that was logged last. */
 void task_complain(struct task *t);
 
 /* For .done: that somebody else was first (409) is worth no word unless it goes on. */
 bool task_fails_often(const struct task *t);
 
-/* Whether .trouble is this task's own. That the API server is away, or somebody else was first, is none, and passes. */
+/* Whether .last_error is this task's own. That the API server is away, or somebody else was first, is none, and passes. */
 bool task_is_fault(const struct task *t);
 
 /* Cancels and closes; its memory is to stay until the loop has run. */

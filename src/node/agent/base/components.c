@@ -29,8 +29,8 @@ static const struct {
 	[COMPONENT_SLICES] = { .name = "slices", .needed = true },
 	[COMPONENT_NODE_CONDITION] = { .name = "node-condition", .logs = true },
 	[COMPONENT_STARTUP_TAINT] = { .name = "startup-taint", .logs = true },
-	[COMPONENT_KEPT_CONFIG] = { .name = "kept-config" },
-	[COMPONENT_KEPT_HEALTH] = { .name = "kept-health" },
+	[COMPONENT_SAVED_CONFIG] = { .name = "kept-config" },
+	[COMPONENT_SAVED_HEALTH] = { .name = "kept-health" },
 };
 
 const char *component_name(enum component c)
@@ -54,7 +54,7 @@ bool component_set(struct component_state *s, const struct error *why, uint64_t 
 	return true;
 }
 
-void components_note(struct components *all, enum component c, const struct error *why)
+void components_report(struct components *all, enum component c, const struct error *why)
 {
 	struct component_state *s = &all->v[c];
 	const char *name = rows[c].name;

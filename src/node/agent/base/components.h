@@ -33,8 +33,8 @@ enum component {
 	COMPONENT_SLICES,         /* the slices of the state directory */
 	COMPONENT_NODE_CONDITION, /* --node-condition */
 	COMPONENT_STARTUP_TAINT,  /* --startup-taint */
-	COMPONENT_KEPT_CONFIG,    /* the config in force, for the next start */
-	COMPONENT_KEPT_HEALTH,    /* what of the GPUs' health outlives the agent */
+	COMPONENT_SAVED_CONFIG,   /* the config in force, for the next start */
+	COMPONENT_SAVED_HEALTH,   /* what of the GPUs' health outlives the agent */
 	COMPONENT_COUNT_
 };
 
@@ -57,4 +57,4 @@ const char *component_name(enum component c);
 bool component_set(struct component_state *s, const struct error *why, uint64_t wall_ns);
 
 /* Notes whether component @c works, logs what is new of it and emits an Event. @why as above. */
-void components_note(struct components *s, enum component c, const struct error *why);
+void components_report(struct components *s, enum component c, const struct error *why);

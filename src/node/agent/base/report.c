@@ -6,10 +6,10 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-static void emit(const struct reporter *r, const struct event_about *about,
+static void emit_report_event(const struct reporter *r, const struct event_about *about,
 	enum event_type type, const char *reason, const char *fmt, va_list ap) PRINTF(5, 0);
 
-static void emit(const struct reporter *r, const struct event_about *about,
+static void emit_report_event(const struct reporter *r, const struct event_about *about,
 	enum event_type type, const char *reason, const char *fmt, va_list ap)
 {
 	char message[ERROR_MSG_MAX + 64];
@@ -25,7 +25,7 @@ void report_event(const struct reporter *r, enum event_type type, const char *re
 	va_list ap;
 
 	va_start(ap, fmt);
-	emit(r, NULL, type, reason, fmt, ap);
+	emit_report_event(r, NULL, type, reason, fmt, ap);
 	va_end(ap);
 }
 
@@ -35,7 +35,7 @@ void report_pod_event(const struct reporter *r, const struct event_about *pod,
 	va_list ap;
 
 	va_start(ap, fmt);
-	emit(r, pod, type, reason, fmt, ap);
+	emit_report_event(r, pod, type, reason, fmt, ap);
 	va_end(ap);
 }
 

@@ -22,7 +22,7 @@ static void on_fight(void *arg, uint32_t rounds)
 
 /* --- the startup taint --- */
 
-static void look_at_taint(struct task *t)
+static void sync_startup_taint(struct task *t)
 {
 	const struct cluster *c = t->owner;
 	CLEANUP(buf_fini) struct buf path = BUF_INIT(1024);
@@ -35,7 +35,7 @@ static void look_at_taint(struct task *t)
 		return;
 	if (taint_patch(&patch, node_object_taints(c->link.node), c->c.options.startup_taint,
 		    &err) < 0) {
-		t->trouble = err;
+		t->last_error = err;
 		task_complain(t);
 		return;
 	}
@@ -73,7 +73,7 @@ const struct error *cluster_taint_down(const struct cluster *c)
 {
 	const struct task *t = &c->taint;
 
-	return task_is_fault(t) && *t->told ? &t->trouble : NULL;
+	return task_is_fault(t) && *t->logged_error ? &t->last_error : NULL;
 }
 
 /* --- the node condition --- */
@@ -83,7 +83,7 @@ static void on_condition_done(void *arg, const struct error *err)
 	report_component(((struct cluster *)arg)->c.reporter, COMPONENT_NODE_CONDITION, err);
 }
 
-static void look_at_condition(struct cluster *c)
+static void sync_gpu_condition(struct cluster *c)
 {
 	struct node_repair want;
 
@@ -98,26 +98,26 @@ static void look_at_condition(struct cluster *c)
 void cluster_sync(struct cluster *c)
 {
 	cluster_labels_sync(c);
-	look_at_condition(c);
+	sync_gpu_condition(c);
 	if (*c->c.options.startup_taint && c->c.ops->node_ready(c->c.arg))
 		task_poke(&c->taint);
 }
 
-static void on_node(void *arg)
+static void on_cluster_node_changed(void *arg)
 {
 	struct cluster *c = arg;
 
 	c->c.ops->node_changed(c->c.arg);
 	cluster_sync(c);
-	condition_writer_look(&c->condition);
+	condition_writer_wake(&c->condition);
 }
 
 static void on_node_condition(void *arg)
 {
-	condition_writer_look(&((struct cluster *)arg)->condition);
+	condition_writer_wake(&((struct cluster *)arg)->condition);
 }
 
-static const struct node_object_ops node_ops = { .changed = on_node,
+static const struct node_object_ops node_ops = { .changed = on_cluster_node_changed,
 	.condition_changed = on_node_condition };
 
 const struct error *cluster_down(const struct cluster *c)
@@ -141,7 +141,7 @@ static void cannot_use(struct cluster *c, const struct error *why)
 	c->c.ops->api_unavailable(c->c.arg, why);
 }
 
-static const char *or_empty(const char *text)
+static const char *namespace_or_empty(const char *text)
 {
 	return text ? text : "";
 }
@@ -167,7 +167,7 @@ static int read_credentials(const struct cluster_options *o, struct api_config *
 
 /* Where the server is, and our namespace. On an error *ret_lasts says whether that will ever be
  * otherwise: the files of a node that is just set up come later than we, and may be half written. */
-static int find_server(struct cluster *c, bool *ret_lasts, struct error *err)
+static int find_api_server(struct cluster *c, bool *ret_lasts, struct error *err)
 {
 	const struct cluster_options *o = &c->c.options;
 	struct error why = ERROR_INIT;
@@ -185,16 +185,16 @@ static int find_server(struct cluster *c, bool *ret_lasts, struct error *err)
 	}
 	c->link.found = true;
 	(void)snprintf(c->link.namespace_, sizeof(c->link.namespace_), "%s",
-		*o->namespace_ ? o->namespace_ : or_empty(c->config.namespace_));
+		*o->namespace_ ? o->namespace_ : namespace_or_empty(c->config.namespace_));
 	return 0;
 }
 
-static bool find_again(struct cluster *c)
+static bool find_api_server_again(struct cluster *c)
 {
 	struct error err = ERROR_INIT;
 	bool lasts;
 
-	if (c->link.found || find_server(c, &lasts, &err) == 0)
+	if (c->link.found || find_api_server(c, &lasts, &err) == 0)
 		return true;
 	c->link.why = err;
 	return false;
@@ -204,7 +204,7 @@ void cluster_retry(struct cluster *c)
 {
 	struct api_config now = { .server = NULL };
 
-	/* Before that, on_open() reads them again and again. */
+	/* Before that, on_api_open_timer() reads them again and again. */
 	if (!c->link.api)
 		return;
 	error_clear(&c->link.why);
@@ -213,19 +213,19 @@ void cluster_retry(struct cluster *c)
 	api_config_fini(&now);
 }
 
-static void on_open(uv_timer_t *t);
+static void on_api_open_timer(uv_timer_t *t);
 
 static void open_in(struct cluster *c, uint64_t ns)
 {
-	(void)uv_timer_start(&c->open, on_open, (ns + NS_PER_MS - 1) / NS_PER_MS, 0);
+	(void)uv_timer_start(&c->open, on_api_open_timer, (ns + NS_PER_MS - 1) / NS_PER_MS, 0);
 }
 
-static void on_open(uv_timer_t *t)
+static void on_api_open_timer(uv_timer_t *t)
 {
 	struct cluster *c = t->data;
 	struct error err = ERROR_INIT;
 
-	if (!find_again(c)) {
+	if (!find_api_server_again(c)) {
 		open_in(c, backoff_next(&c->look_again, 0, backoff_random()));
 		return;
 	}
@@ -252,13 +252,14 @@ static void on_open(uv_timer_t *t)
 }
 
 /* What was asked for that cannot be had without the API server. */
-static void say_what_is_missing(const struct cluster_context *o, const struct error *why,
+static void report_missing_api(const struct cluster_context *o, const struct error *why,
 	bool lasts)
 {
 	bool labels = o->options.labels == LABELS_NODE || o->options.labels == LABELS_NFD;
 	bool map = o->config_map && *o->config_map;
 
-	if (labels || map || *or_empty(o->options.kubeconfig) || why->code != ERR_NOT_FOUND)
+	if (labels || map || *namespace_or_empty(o->options.kubeconfig) ||
+		why->code != ERR_NOT_FOUND)
 		log_warn(lasts ? "the API server is not used"
 			       : "the API server is not used yet, looking for it again",
 			LOG_STR("reason", why->msg),
@@ -279,13 +280,13 @@ void cluster_init(struct cluster *c, const struct cluster_context *context)
 
 	*c = (struct cluster){ .c = *context };
 	*p = (struct cluster_options){
-		.kubeconfig = or_empty(o->kubeconfig),
-		.node_name = or_empty(o->node_name),
-		.namespace_ = or_empty(o->namespace_),
-		.pod_name = or_empty(o->pod_name),
-		.node_label = or_empty(o->node_label),
-		.startup_taint = or_empty(o->startup_taint),
-		.node_condition = or_empty(o->node_condition),
+		.kubeconfig = namespace_or_empty(o->kubeconfig),
+		.node_name = namespace_or_empty(o->node_name),
+		.namespace_ = namespace_or_empty(o->namespace_),
+		.pod_name = namespace_or_empty(o->pod_name),
+		.node_label = namespace_or_empty(o->node_label),
+		.startup_taint = namespace_or_empty(o->startup_taint),
+		.node_condition = namespace_or_empty(o->node_condition),
 		.labels = o->labels,
 	};
 	c->link.node_name = p->node_name;
@@ -294,7 +295,7 @@ void cluster_init(struct cluster *c, const struct cluster_context *context)
 	(void)uv_timer_init(c->c.loop, &c->open);
 	c->open.data = c;
 	event_sender_init(&c->events, c->c.loop);
-	task_init(&c->taint, c->c.loop, "startup taint not removed yet", look_at_taint,
+	task_init(&c->taint, c->c.loop, "startup taint not removed yet", sync_startup_taint,
 		taint_done);
 	c->taint.owner = c;
 	condition_writer_init(&c->condition, c->c.loop);
@@ -302,22 +303,22 @@ void cluster_init(struct cluster *c, const struct cluster_context *context)
 	c->condition.done = on_condition_done;
 	c->condition.arg = c;
 	label_writer_init(&c->labels, c->c.loop, p->labels);
-	c->labels.fight = on_fight;
+	c->labels.on_conflict = on_fight;
 	c->labels.arg = c;
-	c->labels.keep = p->node_label;
+	c->labels.excluded_label = p->node_label;
 	c->labels.node_name = p->node_name;
 	c->labels.pod_name = p->pod_name;
 	c->labels.namespace_ = c->link.namespace_;
 	c->look_again = (struct backoff)BACKOFF_API;
 	(void)snprintf(c->link.namespace_, sizeof(c->link.namespace_), "%s", p->namespace_);
-	if (find_server(c, &lasts, &err) == 0 && !*p->node_name)
+	if (find_api_server(c, &lasts, &err) == 0 && !*p->node_name)
 		(void)error_set(&err, ERR_INVALID,
 			"the name of this Node is not known: give --node-name or NODE_NAME");
 	lasts |= !*p->node_name;
 	c->link.possible = err.code == ERR_NONE || !lasts;
 	c->link.why = err;
 	if (err.code != ERR_NONE)
-		say_what_is_missing(&c->c, &err, lasts);
+		report_missing_api(&c->c, &err, lasts);
 	if (c->link.possible)
 		c->events.node = p->node_name;
 }

@@ -17,16 +17,16 @@
 
 /* --- decisions --- */
 
-static const char *text_of(const json_t *have, const char *key)
+static const char *get_condition_text(const json_t *have, const char *key)
 {
 	const char *text = json_string_value(json_object_get(have, key));
 
 	return text ? text : "";
 }
 
-static bool is_ours(const json_t *have)
+static bool is_own_condition(const json_t *have)
 {
-	return strncmp(text_of(have, "message"), OURS, strlen(OURS)) == 0;
+	return strncmp(get_condition_text(have, "message"), OURS, strlen(OURS)) == 0;
 }
 
 struct condition_text {
@@ -48,17 +48,17 @@ static void make_text(struct condition_text *t, const struct node_repair *want)
 enum condition_change condition_decide(const json_t *have, const struct node_repair *want)
 {
 	struct condition_text t;
-	bool is_false = !strcmp(text_of(have, "status"), "False");
+	bool is_false = !strcmp(get_condition_text(have, "status"), "False");
 
 	if (want->state == REPAIR_UNKNOWN)
 		return CONDITION_SAME;
-	if (have && !is_ours(have))
+	if (have && !is_own_condition(have))
 		return want->state == REPAIR_NEEDED && !is_false ? CONDITION_WRITE
 								 : CONDITION_SAME;
 	make_text(&t, want);
-	if (!have || strcmp(text_of(have, "status"), t.status) != 0 ||
-		strcmp(text_of(have, "reason"), t.reason) != 0 ||
-		strcmp(text_of(have, "message"), t.message) != 0)
+	if (!have || strcmp(get_condition_text(have, "status"), t.status) != 0 ||
+		strcmp(get_condition_text(have, "reason"), t.reason) != 0 ||
+		strcmp(get_condition_text(have, "message"), t.message) != 0)
 		return CONDITION_WRITE;
 	return CONDITION_HEARTBEAT;
 }
@@ -72,8 +72,9 @@ json_t *condition_patch(const char *type, const json_t *have, const struct node_
 
 	time_rfc3339(wall_ns, now);
 	make_text(&t, want);
-	if (!strcmp(text_of(have, "status"), t.status) && *text_of(have, "lastTransitionTime"))
-		since = text_of(have, "lastTransitionTime");
+	if (!strcmp(get_condition_text(have, "status"), t.status) &&
+		*get_condition_text(have, "lastTransitionTime"))
+		since = get_condition_text(have, "lastTransitionTime");
 	return json_pack("{s:{s:[{s:s, s:s, s:s, s:s, s:s, s:s}]}}", "status", "conditions",
 		"type", type, "status", t.status, "reason", t.reason, "message", t.message,
 		"lastHeartbeatTime", now, "lastTransitionTime", since);
@@ -81,10 +82,10 @@ json_t *condition_patch(const char *type, const json_t *have, const struct node_
 
 /* --- writing --- */
 
-static void send_patch(struct condition_writer *w, const json_t *have)
+static void send_condition_patch(struct condition_writer *w, const json_t *have)
 {
 	CLEANUP(buf_fini) struct buf path = BUF_INIT(1024);
-	json_t *patch = condition_patch(w->type, have, &w->want, time_wall_ns());
+	json_t *patch = condition_patch(w->type, have, &w->desired, time_wall_ns());
 	CLEANUP(freep) char *body = patch ? json_dumps(patch, JSON_COMPACT) : NULL;
 
 	json_decref(patch);
@@ -102,7 +103,7 @@ static void send_patch(struct condition_writer *w, const json_t *have)
 				    .body = body });
 }
 
-static void on_look(struct task *t)
+static void sync_node_condition(struct task *t)
 {
 	struct condition_writer *w = (struct condition_writer *)t;
 	uint64_t now_ns = time_mono_ns();
@@ -114,7 +115,7 @@ static void on_look(struct task *t)
 	if (strcmp(w->uid, node_object_uid(w->node)) != 0) /* another Node of that name */
 		w->written_ns = w->not_before_ns = 0;
 	have = node_object_condition(w->node);
-	change = condition_decide(have, &w->want);
+	change = condition_decide(have, &w->desired);
 	if (change == CONDITION_HEARTBEAT && w->written_ns &&
 		now_ns - w->written_ns < CONDITION_HEARTBEAT_NS) {
 		task_reached(t);
@@ -131,10 +132,11 @@ static void on_look(struct task *t)
 		return;
 	}
 	w->beats = change == CONDITION_HEARTBEAT;
-	send_patch(w, have);
+	send_condition_patch(w, have);
 }
 
-static void on_done(struct task *t, const struct api_reply *reply, const struct error *err)
+static void on_condition_reply(struct task *t, const struct api_reply *reply,
+	const struct error *err)
 {
 	struct condition_writer *w = (struct condition_writer *)t;
 	uint64_t now_ns = time_mono_ns();
@@ -161,34 +163,35 @@ void condition_writer_init(struct condition_writer *w, uv_loop_t *loop)
 {
 	*w = (struct condition_writer){ .type = "" };
 	w->drift = (struct backoff){ .min_ns = NS_PER_SEC, .max_ns = 300 * NS_PER_SEC };
-	task_init(&w->task, loop, "node condition not written yet", on_look, on_done);
+	task_init(&w->task, loop, "node condition not written yet", sync_node_condition,
+		on_condition_reply);
 }
 
 /* A heartbeat that waits must not hold up a change; a wait after a failure, or for others, stays. */
-static void look_now(struct condition_writer *w)
+static void sync_condition_now(struct condition_writer *w)
 {
-	if (w->task.trouble.code == ERR_NONE && !w->task.call)
+	if (w->task.last_error.code == ERR_NONE && !w->task.call)
 		(void)uv_timer_stop(&w->task.timer);
 	task_poke(&w->task);
 }
 
 void condition_writer_set(struct condition_writer *w, const struct node_repair *want)
 {
-	bool same_state = w->want.state == want->state;
+	bool same_state = w->desired.state == want->state;
 
-	if (same_state && !strcmp(w->want.reason, want->reason) &&
-		!strcmp(w->want.message, want->message))
+	if (same_state && !strcmp(w->desired.reason, want->reason) &&
+		!strcmp(w->desired.message, want->message))
 		return;
-	w->want = *want;
+	w->desired = *want;
 	if (want->state == REPAIR_UNKNOWN)
 		return;
 	/* News of ours is not held up by what others do; other words for the same state can wait a moment. */
 	backoff_reset(&w->drift);
 	w->not_before_ns = same_state && w->changed_ns ? w->changed_ns + SETTLE_NS : 0;
-	look_now(w);
+	sync_condition_now(w);
 }
 
-void condition_writer_look(struct condition_writer *w)
+void condition_writer_wake(struct condition_writer *w)
 {
-	look_now(w);
+	sync_condition_now(w);
 }

@@ -19,7 +19,7 @@ struct condition_writer {
 	struct task task;
 	const char *type;         /* "": none is written; borrowed */
 	struct node_object *node; /* borrowed; NULL: not yet */
-	struct node_repair want;
+	struct node_repair desired;
 	char uid[64]; /* of the Node that was written last */
 	bool beats;   /* what is sent changes nothing but the heartbeat */
 	uint64_t written_ns, changed_ns, not_before_ns;   /* monotonic; 0: not yet */
@@ -32,7 +32,7 @@ struct condition_writer {
 void condition_writer_init(struct condition_writer *w, uv_loop_t *loop);
 void condition_writer_set(struct condition_writer *w, const struct node_repair *want);
 /* The Node has changed, or is known at last. */
-void condition_writer_look(struct condition_writer *w);
+void condition_writer_wake(struct condition_writer *w);
 
 enum condition_change {
 	CONDITION_SAME,      /* it says what is wanted, or it is another's and stays */

@@ -19,7 +19,7 @@
 #define AGAIN_NS (30 * NS_PER_SEC)
 
 /* The labels of a file as it stands; lines that are none do not matter. NULL: no memory. */
-static json_t *read_labels(const char *path)
+static json_t *read_label_file(const char *path)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(FILE_MAX);
 	json_t *o = json_object();
@@ -54,8 +54,8 @@ static int make_parent(const char *path, struct error *err)
 static int write_labels(struct label_writer *w, struct error *err)
 {
 	CLEANUP(buf_fini) struct buf text = BUF_INIT(FILE_MAX);
-	json_t *have = read_labels(w->path);
-	bool same = labels_same(w->want, have);
+	json_t *have = read_label_file(w->path);
+	bool same = labels_same(w->desired_labels, have);
 
 	json_decref(have);
 	w->sent = w->generation;
@@ -65,8 +65,9 @@ static int write_labels(struct label_writer *w, struct error *err)
 			w->written_wall_ns = time_wall_ns();
 		return 0;
 	}
-	for (size_t i = 0; i < w->want->n; i++)
-		buf_printf(&text, "%s=%s\n", w->want->v[i].key, w->want->v[i].value);
+	for (size_t i = 0; i < w->desired_labels->n; i++)
+		buf_printf(&text, "%s=%s\n", w->desired_labels->v[i].key,
+			w->desired_labels->v[i].value);
 	if (!buf_ok(&text))
 		return error_set(err, ERR_LIMIT, "write '%s': more than %u bytes of labels",
 			w->path, FILE_MAX);
@@ -77,7 +78,7 @@ static int write_labels(struct label_writer *w, struct error *err)
 	return 0;
 }
 
-static void look(struct label_writer *w)
+static void sync_label_file(struct label_writer *w)
 {
 	struct error err = ERROR_INIT;
 
@@ -90,16 +91,18 @@ static void look(struct label_writer *w)
 		task_reached(&w->task);
 		return;
 	}
-	w->task.trouble = err;
+	w->task.last_error = err;
 	task_complain(&w->task);
 	task_wait(&w->task, AGAIN_NS);
 }
 
-static void done(struct label_writer *w, const struct api_reply *reply, const struct error *err)
+static void on_label_file_reply(struct label_writer *w, const struct api_reply *reply,
+	const struct error *err)
 {
 	(void)w;
 	(void)reply;
 	(void)err;
 }
 
-const struct label_writer_kind label_writer_file = { .look = look, .done = done };
+const struct label_writer_kind label_writer_file = { .sync = sync_label_file,
+	.done = on_label_file_reply };

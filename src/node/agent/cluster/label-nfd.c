@@ -37,7 +37,7 @@ static void send_for(struct label_writer *w, const char *method, const struct bu
 	const char *body)
 {
 	if (!buf_ok(path)) {
-		(void)error_nomem(&w->task.trouble);
+		(void)error_nomem(&w->task.last_error);
 		task_wait(&w->task, SLOW_NS);
 		return;
 	}
@@ -47,12 +47,12 @@ static void send_for(struct label_writer *w, const char *method, const struct bu
 				    .body = body });
 }
 
-static void look(struct label_writer *w)
+static void request_node_feature(struct label_writer *w)
 {
 	CLEANUP(buf_fini) struct buf path = BUF_INIT(2048);
 
 	if (!w->namespace_ || !*w->namespace_) {
-		(void)error_set(&w->task.trouble, ERR_INVALID,
+		(void)error_set(&w->task.last_error, ERR_INVALID,
 			"no namespace for the NodeFeature object: give --namespace");
 		task_complain(&w->task);
 		return;
@@ -89,7 +89,7 @@ static json_t *daemon_set_of(const json_t *metadata)
 	return NULL;
 }
 
-static void take_owners(struct label_writer *w, const json_t *pod)
+static void parse_owner_references(struct label_writer *w, const json_t *pod)
 {
 	const json_t *metadata = json_object_get(pod, "metadata");
 	const char *uid = json_string_value(json_object_get(metadata, "uid"));
@@ -115,7 +115,7 @@ static void owners_done(struct label_writer *w, const struct api_reply *reply,
 	if (err)
 		log_warn("the NodeFeature object will have no owner and stay for ever",
 			LOG_STR("reason", err->msg));
-	take_owners(w, err ? NULL : reply->body);
+	parse_owner_references(w, err ? NULL : reply->body);
 	task_wait(&w->task, 0);
 }
 
@@ -123,8 +123,8 @@ static void owners_done(struct label_writer *w, const struct api_reply *reply,
 
 static json_t *spec_of(const struct label_writer *w, const json_t *have)
 {
-	json_t *labels =
-		labels_json(w->want, json_object_get(json_object_get(have, "spec"), "labels"));
+	json_t *labels = labels_json(w->desired_labels,
+		json_object_get(json_object_get(have, "spec"), "labels"));
 
 	return labels ? json_pack("{s:o, s:{s:{}, s:{}, s:{}}}", "labels", labels, "features",
 				"flags", "attributes", "instances")
@@ -145,7 +145,7 @@ static bool is_so(const struct label_writer *w, const json_t *have, json_t *spec
 }
 
 /* @have has metadata or is NULL; what else is in them stays. NULL: no memory. */
-static char *object_text(const struct label_writer *w, const json_t *have, json_t *spec)
+static char *format_node_feature(const struct label_writer *w, const json_t *have, json_t *spec)
 {
 	json_t *o = have ? json_deep_copy(have)
 			 : json_pack("{s:s, s:s, s:{s:s+, s:s}}", "apiVersion", GROUP, "kind",
@@ -188,10 +188,10 @@ static void write_object(struct label_writer *w, const json_t *have)
 		task_wait(&w->task, RECHECK_NS);
 		return;
 	}
-	body = spec ? object_text(w, have, spec) : NULL;
+	body = spec ? format_node_feature(w, have, spec) : NULL;
 	json_decref(spec);
 	if (!body) {
-		(void)error_nomem(&w->task.trouble);
+		(void)error_nomem(&w->task.last_error);
 		task_complain(&w->task);
 		task_wait(&w->task, SLOW_NS);
 		return;
@@ -203,12 +203,12 @@ static void write_object(struct label_writer *w, const json_t *have)
 	send_for(w, w->creates ? "POST" : "PUT", &path, body);
 }
 
-static void say_trouble(struct label_writer *w, const struct api_reply *reply)
+static void set_node_feature_error(struct label_writer *w, const struct api_reply *reply)
 {
 	bool undefined = w->creates && reply->status == 404;
 
 	if (undefined)
-		(void)error_prefix(&w->task.trouble,
+		(void)error_prefix(&w->task.last_error,
 			"this API server does not know NodeFeature objects (is node feature "
 			"discovery installed?)");
 	if (undefined || reply->status == 403)
@@ -221,12 +221,13 @@ static bool is_object(const json_t *body)
 	return json_is_object(json_object_get(body, "metadata"));
 }
 
-static void done(struct label_writer *w, const struct api_reply *reply, const struct error *err)
+static void on_node_feature_reply(struct label_writer *w, const struct api_reply *reply,
+	const struct error *err)
 {
 	if (w->step == NFD_OWNERS) {
 		owners_done(w, reply, err);
 	} else if (w->step == NFD_READ && !err && !is_object(reply->body)) {
-		(void)error_set(&w->task.trouble, ERR_INVALID,
+		(void)error_set(&w->task.last_error, ERR_INVALID,
 			"expected a NodeFeature object from the API server, found other JSON");
 		task_complain(&w->task);
 		task_wait(&w->task, SLOW_NS);
@@ -235,10 +236,11 @@ static void done(struct label_writer *w, const struct api_reply *reply, const st
 	} else if (err) {
 		/* After a collision it is read again, as after any other failure. */
 		if (reply->status != 409 || task_fails_often(&w->task))
-			say_trouble(w, reply);
+			set_node_feature_error(w, reply);
 	} else if (w->step == NFD_WRITE) {
 		task_wait(&w->task, label_writer_wrote(w) ? RECHECK_NS : 0);
 	}
 }
 
-const struct label_writer_kind label_writer_nfd = { .look = look, .done = done };
+const struct label_writer_kind label_writer_nfd = { .sync = request_node_feature,
+	.done = on_node_feature_reply };

@@ -27,11 +27,11 @@ static void count_drift(struct label_writer *w, uint64_t now)
 		w->drift.failures = 1;
 	log_info("labels are not as written, putting them right",
 		LOG_UINT("times", w->drift.failures));
-	if (w->drift.failures == LABEL_ROUNDS_TOLD && w->fight)
-		w->fight(w->arg, w->drift.failures);
+	if (w->drift.failures == LABEL_ROUNDS_REPORTED && w->on_conflict)
+		w->on_conflict(w->arg, w->drift.failures);
 }
 
-static void send_patch(struct label_writer *w, json_t *patch)
+static void send_label_patch(struct label_writer *w, json_t *patch)
 {
 	CLEANUP(buf_fini) struct buf path = BUF_INIT(1024);
 	CLEANUP(freep) char *body = json_dumps(patch, JSON_COMPACT);
@@ -52,7 +52,7 @@ static void send_patch(struct label_writer *w, json_t *patch)
 }
 
 /* When the Node may be looked at, and patched if need be. */
-static uint64_t wait_for(struct label_writer *w, uint64_t now)
+static uint64_t get_label_patch_wait(struct label_writer *w, uint64_t now)
 {
 	uint64_t settled = w->written ? w->written_ns + SETTLE_NS : 0;
 	uint64_t at = settled > w->not_before_ns ? settled : w->not_before_ns;
@@ -60,7 +60,7 @@ static uint64_t wait_for(struct label_writer *w, uint64_t now)
 	return at > now ? at - now : 0;
 }
 
-static void look(struct label_writer *w)
+static void sync_node_labels(struct label_writer *w)
 {
 	struct error err = ERROR_INIT;
 	uint64_t now = time_mono_ns(), wait;
@@ -72,14 +72,15 @@ static void look(struct label_writer *w)
 		w->written = false;
 		w->not_before_ns = 0;
 	}
-	wait = wait_for(w, now);
+	wait = get_label_patch_wait(w, now);
 	if (wait) {
 		task_wait(&w->task, wait);
 		return;
 	}
-	if (label_patch(&patch, w->want, w->keep, node_object_labels(w->node),
-		    node_object_annotation(w->node, LABEL_RECORD), &err) < 0) {
-		w->task.trouble = err;
+	if (label_patch(&patch, w->desired_labels, w->excluded_label,
+		    node_object_labels(w->node), node_object_annotation(w->node, LABEL_RECORD),
+		    &err) < 0) {
+		w->task.last_error = err;
 		task_complain(&w->task);
 		task_wait(&w->task, SETTLE_NS);
 		return;
@@ -92,16 +93,17 @@ static void look(struct label_writer *w)
 	}
 	if (w->written) {
 		count_drift(w, now);
-		wait = wait_for(w, now);
+		wait = get_label_patch_wait(w, now);
 	}
 	if (wait)
 		task_wait(&w->task, wait);
 	else
-		send_patch(w, patch);
+		send_label_patch(w, patch);
 	json_decref(patch);
 }
 
-static void done(struct label_writer *w, const struct api_reply *reply, const struct error *err)
+static void on_label_patch_reply(struct label_writer *w, const struct api_reply *reply,
+	const struct error *err)
 {
 	if (err) {
 		if (reply->status != 409 || task_fails_often(&w->task))
@@ -111,4 +113,5 @@ static void done(struct label_writer *w, const struct api_reply *reply, const st
 	task_wait(&w->task, label_writer_wrote(w) ? SETTLE_NS : 0);
 }
 
-const struct label_writer_kind label_writer_node = { .look = look, .done = done };
+const struct label_writer_kind label_writer_node = { .sync = sync_node_labels,
+	.done = on_label_patch_reply };

@@ -15,15 +15,16 @@ static const struct label_writer_kind *const kinds[] = {
 	[LABELS_FILE] = &label_writer_file,
 };
 
-static void on_look(struct task *t)
+static void sync_written_labels(struct task *t)
 {
 	struct label_writer *w = (struct label_writer *)t;
 
-	if (w->want)
-		w->kind->look(w);
+	if (w->desired_labels)
+		w->kind->sync(w);
 }
 
-static void on_done(struct task *t, const struct api_reply *reply, const struct error *err)
+static void on_label_writer_reply(struct task *t, const struct api_reply *reply,
+	const struct error *err)
 {
 	struct label_writer *w = (struct label_writer *)t;
 
@@ -32,14 +33,17 @@ static void on_done(struct task *t, const struct api_reply *reply, const struct 
 
 void label_writer_init(struct label_writer *w, uv_loop_t *loop, enum labels_where where)
 {
-	*w = (struct label_writer){ .where = where, .kind = kinds[where], .keep = "" };
+	*w = (struct label_writer){ .where = where,
+		.kind = kinds[where],
+		.excluded_label = "" };
 	w->drift = (struct backoff){ .min_ns = NS_PER_SEC, .max_ns = 300 * NS_PER_SEC };
-	task_init(&w->task, loop, "labels not written yet", on_look, on_done);
+	task_init(&w->task, loop, "labels not written yet", sync_written_labels,
+		on_label_writer_reply);
 	w->task.local = where == LABELS_FILE;
 }
 
 /* Only ours: what stands there before we have written may be somebody else's. */
-static void remove_file(struct label_writer *w)
+static void remove_label_file(struct label_writer *w)
 {
 	if (w->path && w->written_wall_ns != 0)
 		(void)unlink(w->path);
@@ -48,24 +52,24 @@ static void remove_file(struct label_writer *w)
 
 void label_writer_set(struct label_writer *w, struct labels *want, const char *file)
 {
-	bool same = w->want && labels_equal(w->want, want) &&
+	bool same = w->desired_labels && labels_equal(w->desired_labels, want) &&
 		    (w->where != LABELS_FILE || (w->path && !strcmp(w->path, file)));
 
 	if (!w->kind || same) {
 		(void)labels_free(want);
 		return;
 	}
-	(void)labels_free(w->want);
-	w->want = want;
+	(void)labels_free(w->desired_labels);
+	w->desired_labels = want;
 	w->generation++;
 	w->written = false;
 	if (w->where == LABELS_FILE && (!w->path || strcmp(w->path, file) != 0)) {
-		remove_file(w);
+		remove_label_file(w);
 		free(w->path);
 		w->path = strdup(file);
 	}
 	/* A rest after the last write is over; a wait after a failure is not. */
-	if (w->task.trouble.code == ERR_NONE && !w->task.call)
+	if (w->task.last_error.code == ERR_NONE && !w->task.call)
 		(void)uv_timer_stop(&w->task.timer);
 	task_poke(&w->task);
 }
@@ -77,19 +81,19 @@ bool label_writer_wrote(struct label_writer *w)
 	w->written_wall_ns = time_wall_ns();
 	w->writes++;
 	log_info("labels written", LOG_STR("to", labels_where_text(w->where)),
-		LOG_UINT("labels", w->want->n));
+		LOG_UINT("labels", w->desired_labels->n));
 	return w->written;
 }
 
 void label_writer_close(struct label_writer *w)
 {
-	remove_file(w);
+	remove_label_file(w);
 	task_close(&w->task);
 }
 
 void label_writer_fini(struct label_writer *w)
 {
-	w->want = labels_free(w->want);
+	w->desired_labels = labels_free(w->desired_labels);
 	json_decref(w->owners);
 	free(w->path);
 }

@@ -13,7 +13,7 @@
 #include "model/labels/labels.h"
 
 /* Rounds of putting right after which an Event says that somebody else changes the labels. */
-#define LABEL_ROUNDS_TOLD 5
+#define LABEL_ROUNDS_REPORTED 5
 
 enum labels_where { LABELS_OFF, LABELS_NODE, LABELS_NFD, LABELS_FILE };
 
@@ -24,8 +24,8 @@ const char *labels_where_text(enum labels_where where);
 struct label_writer;
 
 struct label_writer_kind {
-	/* What is to be done now, with .want. */
-	void (*look)(struct label_writer *w);
+	/* What is to be done now, with .desired_labels. */
+	void (*sync)(struct label_writer *w);
 	void (*done)(struct label_writer *w, const struct api_reply *reply,
 		const struct error *err);
 };
@@ -34,20 +34,21 @@ struct label_writer {
 	struct task task;
 	const struct label_writer_kind *kind; /* NULL: off */
 	enum labels_where where;
-	struct labels *want;       /* NULL: nothing is known yet */
-	uint64_t generation, sent; /* of .want; of that which is being written */
-	const char *keep; /* a label that is never ours: that of the config; borrowed */
+	struct labels *desired_labels; /* NULL: nothing is known yet */
+	uint64_t generation, sent;     /* of .desired_labels; of that which is being written */
+	const char
+		*excluded_label; /* a label that is never ours: that of the config; borrowed */
 	uint64_t written_wall_ns;
 	uint64_t writes;
 
 	/* Called once when others keep changing the labels. */
-	void (*fight)(void *arg, uint32_t rounds);
+	void (*on_conflict)(void *arg, uint32_t rounds);
 	void *arg;
 
 	/* LABELS_NODE */
 	const struct node_object *node; /* borrowed; NULL: not yet */
 	char uid[64];                   /* of the Node that was written last */
-	bool written;                   /* .want, to that Node */
+	bool written;                   /* .desired_labels, to that Node */
 	uint64_t written_ns, not_before_ns, drift_ns;
 	struct backoff drift;
 

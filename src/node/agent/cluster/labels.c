@@ -7,7 +7,7 @@
 #include <string.h>
 
 /* Facts cost a file for each GPU, and change with the GPUs or the config only. */
-static int read_facts(struct cluster *c, struct strv *notes, struct error *err)
+static int read_label_facts(struct cluster *c, struct strv *notes, struct error *err)
 {
 	struct cluster_labels *s = &c->label_state;
 	const char *file = c->c.facts->config->gfd.machine_type_file;
@@ -29,11 +29,12 @@ static int read_facts(struct cluster *c, struct strv *notes, struct error *err)
 	return strv_copy(notes, &s->fact_notes, err);
 }
 
-static int make(struct cluster *c, struct labels **ret, struct strv *notes, struct error *err)
+static int new_node_labels(struct cluster *c, struct labels **ret, struct strv *notes,
+	struct error *err)
 {
 	struct cluster_labels *s = &c->label_state;
 
-	if (read_facts(c, notes, err) < 0)
+	if (read_label_facts(c, notes, err) < 0)
 		return -1;
 	s->facts.facts.timestamp_s =
 		c->c.facts->config->gfd.no_timestamp ? 0 : c->c.started_wall_ns / NS_PER_SEC;
@@ -53,7 +54,7 @@ static void log_notes(struct cluster_labels *s, struct strv *notes)
 	*notes = old;
 }
 
-static void remake(struct cluster *c)
+static void update_node_labels(struct cluster *c)
 {
 	struct cluster_labels *s = &c->label_state;
 	CLEANUP(strv_fini) struct strv notes = STRV_INIT;
@@ -65,7 +66,7 @@ static void remake(struct cluster *c)
 		c->c.facts->nvml_down.code != ERR_NONE ||
 		c->c.facts->offer_error.code != ERR_NONE)
 		return;
-	if (make(c, &labels, &notes, &err) < 0) {
+	if (new_node_labels(c, &labels, &notes, &err) < 0) {
 		if (strcmp(s->error.msg, err.msg) != 0)
 			log_error("no labels", LOG_STR("reason", err.msg));
 		s->error = err;
@@ -76,11 +77,11 @@ static void remake(struct cluster *c)
 	label_writer_set(&c->labels, labels, c->c.facts->config->gfd.output_file);
 }
 
-static void look(uv_timer_t *t)
+static void on_labels_timer(uv_timer_t *t)
 {
 	struct cluster *c = t->data;
 
-	remake(c);
+	update_node_labels(c);
 	task_poke(&c->labels.task); /* the Node may be another one */
 }
 
@@ -95,7 +96,8 @@ void cluster_labels_sync(struct cluster *c)
 	/* A moment later: registering with the kubelet comes first, and several changes in a row
 	 * make one patch. */
 	if (c->labels.kind && !uv_is_active((uv_handle_t *)&c->label_state.timer))
-		(void)uv_timer_start(&c->label_state.timer, look, CLUSTER_LABELS_MS, 0);
+		(void)uv_timer_start(&c->label_state.timer, on_labels_timer, CLUSTER_LABELS_MS,
+			0);
 }
 
 const struct error *cluster_labels_down(const struct cluster *c)
@@ -103,7 +105,7 @@ const struct error *cluster_labels_down(const struct cluster *c)
 	const struct task *t = &c->labels.task;
 
 	return c->label_state.error.code == ERR_NONE && task_is_fault(t)
-		       ? &t->trouble
+		       ? &t->last_error
 		       : &c->label_state.error;
 }
 

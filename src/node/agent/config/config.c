@@ -14,34 +14,34 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define WAIT_LOOK_MS 500
+#define WAIT_CHECK_MS 500
 
 /* Of the state directory. One of its own, as a pod may have it of the host without the directory of slices. */
-#define KEPT_DIR  "config"
-#define KEPT_NAME "last.json"
+#define SAVED_CONFIG_DIR "config"
+#define KEPT_NAME        "last.json"
 
 /* Why the source is looked at. */
-enum look {
-	LOOK_CHANGE, /* it, or what chooses among its entries, may be another one */
-	LOOK_RELOAD, /* somebody asks: everything is reported again */
-	LOOK_GPUS,   /* what did not fit the GPUs may fit others: no news unless it does */
+enum config_check_kind {
+	CONFIG_CHECK_CHANGE, /* it, or what chooses among its entries, may be another one */
+	CONFIG_CHECK_RELOAD, /* somebody asks: everything is reported again */
+	CONFIG_CHECK_GPUS, /* what did not fit the GPUs may fit others: no news unless it does */
 };
 
-static bool is_named(const struct agent_config *s)
+static bool is_config_named(const struct agent_config *s)
 {
 	return s->c.options.dir || *s->map;
 }
 
 /* --- from text to a config that is in force --- */
 
-static void log_warnings(const struct strv *warnings)
+static void log_config_warnings(const struct strv *warnings)
 {
 	for (size_t i = 0; i < warnings->n; i++)
 		log_warn("config", LOG_STR("warning", warnings->v[i]));
 }
 
-static int parse(struct agent_config *s, const char *where, const char *text, size_t len,
-	struct config **ret, struct strv *warnings, struct error *err)
+static int parse_config_text(struct agent_config *s, const char *where, const char *text,
+	size_t len, struct config **ret, struct strv *warnings, struct error *err)
 {
 	CLEANUP(config_freep) struct config *c = NULL;
 
@@ -85,10 +85,10 @@ static int refuse_empty(const struct agent_config *s, const char *where, const s
 		where);
 }
 
-static void refuse(struct agent_config *s, enum look why, const char *reason,
-	const struct error *err)
+static void report_config_refused(struct agent_config *s, enum config_check_kind why,
+	const char *reason, const struct error *err)
 {
-	if (why == LOOK_GPUS && !strcmp(s->last_error.msg, err->msg))
+	if (why == CONFIG_CHECK_GPUS && !strcmp(s->last_error.msg, err->msg))
 		return;
 	log_error(s->c.facts->decided ? "config refused, keeping the one in force"
 				      : "config refused, nothing is offered yet",
@@ -100,7 +100,7 @@ static void refuse(struct agent_config *s, enum look why, const char *reason,
 	s->last_error_wall_ns = time_wall_ns();
 }
 
-static void put_in_force(struct agent_config *s, struct config *c, struct strv *warnings)
+static void apply_config(struct agent_config *s, struct config *c, struct strv *warnings)
 {
 	bool moved = strcmp(s->c.facts->config->container_driver_root,
 			     c->container_driver_root) != 0;
@@ -113,11 +113,11 @@ static void put_in_force(struct agent_config *s, struct config *c, struct strv *
 	*warnings = (struct strv)STRV_INIT;
 	s->since_wall_ns = time_wall_ns();
 	s->generation++;
-	log_warnings(&s->warnings);
+	log_config_warnings(&s->warnings);
 	s->c.ops->changed(s->c.arg, moved);
 }
 
-static void say_good_again(struct agent_config *s, const char *where)
+static void log_config_valid_again(struct agent_config *s, const char *where)
 {
 	if (s->last_error.code == ERR_NONE)
 		return;
@@ -128,7 +128,7 @@ static void say_good_again(struct agent_config *s, const char *where)
 }
 
 /* Takes the text of @where in force, if it is good and says anything new. */
-static int take(struct agent_config *s, const char *where, const struct buf *text,
+static int apply_config_text(struct agent_config *s, const char *where, const struct buf *text,
 	struct error *err)
 {
 	CLEANUP(config_freep) struct config *c = NULL;
@@ -140,18 +140,18 @@ static int take(struct agent_config *s, const char *where, const struct buf *tex
 		s->fit = FIT_GOOD;
 	if (!name)
 		return error_nomem(err);
-	if (parse(s, where, buf_str(text), text->len, &c, &warnings, err) < 0 ||
+	if (parse_config_text(s, where, buf_str(text), text->len, &c, &warnings, err) < 0 ||
 		refuse_empty(s, where, text, err) < 0 || try_config(s, c, err) < 0)
 		return -1;
-	say_good_again(s, where);
+	log_config_valid_again(s, where);
 	free(s->where);
 	s->where = STEAL_PTR(name);
 	if (!first && config_equal(c, s->c.facts->config)) {
 		log_info("config read again: no change");
 		return 0;
 	}
-	put_in_force(s, STEAL_PTR(c), &warnings);
-	if (first && !is_named(s))
+	apply_config(s, STEAL_PTR(c), &warnings);
+	if (first && !is_config_named(s))
 		return 0;
 	log_info("config applied", LOG_STR("file", where),
 		LOG_UINT("generation", s->generation));
@@ -174,33 +174,34 @@ static void where_is(const struct agent_config *s, const char *name, struct buf 
 }
 
 /* Where the kept config is from. */
-static const char *kept_source(const struct agent_config *s)
+static const char *format_saved_source(const struct agent_config *s)
 {
-	return is_named(s) ? s->source_text : s->c.options.file;
+	return is_config_named(s) ? s->source_text : s->c.options.file;
 }
 
-static int kept_path(const struct agent_config *s, char path[PATH_MAX], struct error *err)
+static int format_saved_config_path(const struct agent_config *s, char path[PATH_MAX],
+	struct error *err)
 {
-	return path_join(path, PATH_MAX, s->c.state_dir, KEPT_DIR "/" KEPT_NAME, err);
+	return path_join(path, PATH_MAX, s->c.state_dir, SAVED_CONFIG_DIR "/" KEPT_NAME, err);
 }
 
-static int read_kept(const struct agent_config *s, struct config_kept *k)
+static int read_saved_config(const struct agent_config *s, struct saved_config *k)
 {
 	struct error err = ERROR_INIT;
 	char path[PATH_MAX];
 
-	if (kept_path(s, path, &err) == 0 &&
-		config_kept_read(k, path, kept_source(s), &err) == 0)
+	if (format_saved_config_path(s, path, &err) == 0 &&
+		saved_config_read(k, path, format_saved_source(s), &err) == 0)
 		return 0;
 	if (err.code != ERR_NOT_FOUND)
 		log_warn("kept config not used", LOG_STR("reason", err.msg));
 	return -1;
 }
 
-static bool has_kept(const struct agent_config *s)
+static bool has_saved_config(const struct agent_config *s)
 {
-	struct config_kept k = { .text = BUF_INIT(0) };
-	bool has = read_kept(s, &k) == 0;
+	struct saved_config k = { .text = BUF_INIT(0) };
+	bool has = read_saved_config(s, &k) == 0;
 
 	buf_fini(&k.text);
 	return has;
@@ -210,29 +211,30 @@ static bool has_kept(const struct agent_config *s)
  * For the next start. A full disk is no reason to do without the config; but what was kept before must not come back,
  * and keeping is tried again. A config that no GPU was offered by yet may be impossible here, and replaces none.
  */
-static void keep(struct agent_config *s, enum config_choice_by by, const struct buf *text)
+static void save_config_in_force(struct agent_config *s, enum config_choice_by by,
+	const struct buf *text)
 {
-	struct config_kept k = { .by = by, .text = *text };
+	struct saved_config k = { .by = by, .text = *text };
 	struct error err = ERROR_INIT;
 	char path[PATH_MAX], dir[PATH_MAX];
 
-	s->unkept = true;
-	if (s->fit == FIT_UNKNOWN && has_kept(s))
+	s->unsaved = true;
+	if (s->fit == FIT_UNKNOWN && has_saved_config(s))
 		return;
 	memcpy(k.label, s->label.value, sizeof(k.label));
 	memcpy(k.entry, s->entry, sizeof(k.entry));
 	memcpy(k.node_uid, s->label.node_uid, sizeof(k.node_uid));
-	if (path_join(dir, sizeof(dir), s->c.state_dir, KEPT_DIR, &err) == 0 &&
-		kept_path(s, path, &err) == 0 &&
+	if (path_join(dir, sizeof(dir), s->c.state_dir, SAVED_CONFIG_DIR, &err) == 0 &&
+		format_saved_config_path(s, path, &err) == 0 &&
 		(dir_make(dir, 0755, &err) < 0 ||
-			config_kept_write(&k, path, kept_source(s), &err) < 0))
+			saved_config_write(&k, path, format_saved_source(s), &err) < 0))
 		(void)unlink(path);
-	s->unkept = err.code != ERR_NONE;
-	if (s->unkept) {
+	s->unsaved = err.code != ERR_NONE;
+	if (s->unsaved) {
 		(void)error_prefix(&err, "the config is not kept for the next start");
 		error_suffix(&err, "; a restart finds no config to fall back on");
 	}
-	report_component(s->c.reporter, COMPONENT_KEPT_CONFIG, &err);
+	report_component(s->c.reporter, COMPONENT_SAVED_CONFIG, &err);
 }
 
 static bool is_choice(const struct agent_config *s, const struct config_choice *c)
@@ -254,7 +256,8 @@ static void remember_choice(struct agent_config *s, const struct config_choice *
 }
 
 /* The same entry with the same text as the last time, good or bad, needs no second look. */
-static bool seen_before(struct agent_config *s, const char *where, const struct buf *text)
+static bool is_config_unchanged(struct agent_config *s, const char *where,
+	const struct buf *text)
 {
 	struct buf *seen = &s->seen;
 	size_t len = strlen(where) + 1;
@@ -270,7 +273,7 @@ static bool seen_before(struct agent_config *s, const char *where, const struct 
 	return false;
 }
 
-static void waits(struct agent_config *s, const char *why)
+static void set_config_wait_reason(struct agent_config *s, const char *why)
 {
 	if (s->c.facts->decided || !strcmp(s->waiting, why))
 		return;
@@ -279,8 +282,8 @@ static void waits(struct agent_config *s, const char *why)
 }
 
 /* The entry that is to be in force now, and its text. > 0: not known yet, .waiting says why. */
-static int choose(struct agent_config *s, struct strv *names, struct config_choice *ret,
-	struct buf *text, const char **ret_reason, struct error *err)
+static int choose_config_entry(struct agent_config *s, struct strv *names,
+	struct config_choice *ret, struct buf *text, const char **ret_reason, struct error *err)
 {
 	const struct config_choice_input in = { .label = s->label.value,
 		.default_name = s->c.options.default_name,
@@ -292,7 +295,7 @@ static int choose(struct agent_config *s, struct strv *names, struct config_choi
 	*ret_reason = "ConfigNotFound";
 	if (!s->source) {
 		(void)error_set(err, ERR_UNAVAILABLE, "%s: %s", s->source_text,
-			api_link_trouble(s->c.link));
+			api_link_error(s->c.link));
 		return CONFIG_SOURCE_WAIT;
 	}
 	r = config_source_names(s->source, names, err);
@@ -306,7 +309,7 @@ static int choose(struct agent_config *s, struct strv *names, struct config_choi
 		return r;
 	if (!label_wait_known(&s->label)) {
 		(void)error_set(err, ERR_UNAVAILABLE, "waiting for the label of this node: %s",
-			api_link_trouble(s->c.link));
+			api_link_error(s->c.link));
 		return CONFIG_SOURCE_WAIT;
 	}
 	if (config_choose(ret, &in, err) < 0)
@@ -316,14 +319,14 @@ static int choose(struct agent_config *s, struct strv *names, struct config_choi
 }
 
 /* The names that there are stand behind a semicolon; that they change is no news. */
-static bool same_trouble(const char *a, const char *b)
+static bool is_same_config_error(const char *a, const char *b)
 {
 	size_t len = strcspn(a, ";");
 
 	return len > 0 && len == strcspn(b, ";") && !strncmp(a, b, len);
 }
 
-static void look_named(struct agent_config *s, enum look why)
+static void sync_named_config(struct agent_config *s, enum config_check_kind why)
 {
 	CLEANUP(strv_fini) struct strv names = STRV_INIT;
 	CLEANUP(buf_fini) struct buf text = BUF_INIT(CONFIG_FILE_MAX);
@@ -331,22 +334,22 @@ static void look_named(struct agent_config *s, enum look why)
 	struct config_choice choice;
 	struct error err = ERROR_INIT;
 	const char *reason;
-	int r = choose(s, &names, &choice, &text, &reason, &err);
-	bool force = why == LOOK_RELOAD || s->forced;
+	int r = choose_config_entry(s, &names, &choice, &text, &reason, &err);
+	bool force = why == CONFIG_CHECK_RELOAD || s->forced;
 
 	s->forced = force && r > 0;
 	/* Once the wait is over a server that has never answered is as good as none; a directory
 	 * that is being written will be whole in a moment. */
 	if (r > 0 && !(s->label.over && !s->c.facts->decided && *s->map)) {
-		waits(s, err.msg);
+		set_config_wait_reason(s, err.msg);
 		return;
 	}
 	s->waiting[0] = '\0';
 	if (r != 0) {
 		buf_clear(&s->seen);
 		/* The source is looked at every few seconds: only news are told. */
-		if (force || !same_trouble(s->last_error.msg, err.msg))
-			refuse(s, why, reason, &err);
+		if (force || !is_same_config_error(s->last_error.msg, err.msg))
+			report_config_refused(s, why, reason, &err);
 		else
 			s->last_error = err;
 		return;
@@ -355,43 +358,43 @@ static void look_named(struct agent_config *s, enum look why)
 	if (!buf_ok(&where))
 		return;
 	/* The same config may be chosen by something else now. */
-	if (seen_before(s, buf_str(&where), &text) && !force) {
-		if (s->last_error.code != ERR_NONE || (is_choice(s, &choice) && !s->unkept))
+	if (is_config_unchanged(s, buf_str(&where), &text) && !force) {
+		if (s->last_error.code != ERR_NONE || (is_choice(s, &choice) && !s->unsaved))
 			return;
-	} else if (take(s, buf_str(&where), &text, &err) < 0) {
-		refuse(s, why, reason, &err);
+	} else if (apply_config_text(s, buf_str(&where), &text, &err) < 0) {
+		report_config_refused(s, why, reason, &err);
 		return;
 	}
 	remember_choice(s, &choice);
-	keep(s, choice.by, &text);
+	save_config_in_force(s, choice.by, &text);
 }
 
-static void look_file(struct agent_config *s, enum look why)
+static void sync_config_file(struct agent_config *s, enum config_check_kind why)
 {
 	CLEANUP(buf_fini) struct buf text = BUF_INIT(CONFIG_FILE_MAX);
 	struct error err = ERROR_INIT;
 
 	if (config_source_read(s->source, "", &text, &err) < 0 ||
-		take(s, config_source_text(s->source), &text, &err) < 0)
-		refuse(s, why, "ConfigInvalid", &err);
+		apply_config_text(s, config_source_text(s->source), &text, &err) < 0)
+		report_config_refused(s, why, "ConfigInvalid", &err);
 	else
-		keep(s, CHOICE_EMPTY, &text);
+		save_config_in_force(s, CHOICE_EMPTY, &text);
 }
 
-static void look(struct agent_config *s, enum look why)
+static void sync_config(struct agent_config *s, enum config_check_kind why)
 {
-	if (is_named(s))
-		look_named(s, why);
+	if (is_config_named(s))
+		sync_named_config(s, why);
 	else
-		look_file(s, why);
+		sync_config_file(s, why);
 }
 
-static void on_source(void *arg)
+static void on_config_source_changed(void *arg)
 {
-	look(arg, LOOK_CHANGE);
+	sync_config(arg, CONFIG_CHECK_CHANGE);
 }
 
-static const struct config_source_ops source_ops = { .changed = on_source };
+static const struct config_source_ops source_ops = { .changed = on_config_source_changed };
 
 /* --- the label --- */
 
@@ -403,28 +406,28 @@ static void follow_label(struct agent_config *s, enum label_act what)
 	case LABEL_NOTHING:
 		return;
 	case LABEL_TICK:
-		(void)uv_timer_start(&s->wait, on_wait, WAIT_LOOK_MS, WAIT_LOOK_MS);
+		(void)uv_timer_start(&s->wait, on_wait, WAIT_CHECK_MS, WAIT_CHECK_MS);
 		return;
 	case LABEL_STOP:
 		(void)uv_timer_stop(&s->wait);
 		return;
 	case LABEL_DO_WITHOUT:
 		log_warn("the label of this node is not known, going on without it",
-			LOG_STR("reason", api_link_trouble(s->c.link)));
+			LOG_STR("reason", api_link_error(s->c.link)));
 		break;
 	case LABEL_CHOOSE:
 		break;
 	}
-	look(s, LOOK_CHANGE);
+	sync_config(s, CONFIG_CHECK_CHANGE);
 }
 
 void agent_config_label(struct agent_config *s, const char *uid, const char *label)
 {
 	enum label_act what;
 
-	if (!is_named(s))
+	if (!is_config_named(s))
 		return;
-	s->unkept |= strcmp(s->label.node_uid, uid) != 0;
+	s->unsaved |= strcmp(s->label.node_uid, uid) != 0;
 	what = label_wait_node(&s->label, uid, label, time_mono_ns());
 	if (what == LABEL_TICK)
 		log_info("the Node is a new one, waiting for its label",
@@ -438,56 +441,58 @@ static void on_wait(uv_timer_t *t)
 	struct label_wait *w = &s->label;
 	const struct node_object *n = s->c.link->node;
 	enum label_answer answer =
-		n ? label_wait_answer(w, node_object_state(n), node_object_trouble(n))
+		n ? label_wait_answer(w, node_object_state(n), node_object_error(n))
 		  : LABEL_SILENT;
 
 	follow_label(s, label_wait_tick(w, answer, s->c.facts->decided, time_mono_ns()));
 }
 
 /* Puts what an earlier run has kept in force. @where as in messages. */
-static int take_kept(struct agent_config *s, const struct config_kept *k, const char *where)
+static int apply_saved_config(struct agent_config *s, const struct saved_config *k,
+	const char *where)
 {
 	struct error err = ERROR_INIT;
 
 	log_info("using the config of the last run", LOG_STR("entry", k->entry));
-	if (take(s, where, &k->text, &err) == 0)
+	if (apply_config_text(s, where, &k->text, &err) == 0)
 		return 0;
 	log_warn("kept config not used", LOG_STR("reason", err.msg));
 	return -1;
 }
 
 /* The label and the source may change that. */
-static int take_kept_choice(struct agent_config *s)
+static int apply_saved_choice(struct agent_config *s)
 {
-	struct config_kept k = { .text = BUF_INIT(0) };
+	struct saved_config k = { .text = BUF_INIT(0) };
 	struct config_choice choice;
 	CLEANUP(buf_fini) struct buf where = BUF_INIT(PATH_MAX + CONFIG_ENTRY_NAME_MAX);
-	int r = read_kept(s, &k);
+	int r = read_saved_config(s, &k);
 
 	if (r < 0)
 		goto out;
 	choice = (struct config_choice){ .by = k.by, .name = *k.entry ? k.entry : NULL };
 	where_is(s, choice.name, &where);
-	r = take_kept(s, &k, buf_str(&where));
+	r = apply_saved_config(s, &k, buf_str(&where));
 	if (r < 0)
 		goto out;
 	remember_choice(s, &choice);
-	(void)seen_before(s, buf_str(&where), &k.text); /* not again, if it is still so */
+	(void)is_config_unchanged(s, buf_str(&where),
+		&k.text); /* not again, if it is still so */
 	label_wait_restore(&s->label, k.label, k.node_uid);
 out:
 	buf_fini(&k.text);
 	return r;
 }
 
-static int take_kept_file(struct agent_config *s, bool empty_too)
+static int apply_saved_config_file(struct agent_config *s, bool empty_too)
 {
-	struct config_kept k = { .text = BUF_INIT(0) };
-	int r = read_kept(s, &k);
+	struct saved_config k = { .text = BUF_INIT(0) };
+	int r = read_saved_config(s, &k);
 
 	if (r == 0 && !empty_too && config_is_empty(buf_str(&k.text), k.text.len))
 		r = -1;
 	if (r == 0)
-		r = take_kept(s, &k, s->c.options.file);
+		r = apply_saved_config(s, &k, s->c.options.file);
 	buf_fini(&k.text);
 	return r;
 }
@@ -499,19 +504,19 @@ void agent_config_retry(struct agent_config *s)
 {
 	CLEANUP(buf_fini) struct buf text = BUF_INIT(CONFIG_FILE_MAX);
 
-	if (!s->unkept || s->fit == FIT_UNKNOWN || s->last_error.code != ERR_NONE)
+	if (!s->unsaved || s->fit == FIT_UNKNOWN || s->last_error.code != ERR_NONE)
 		return;
-	if (is_named(s))
-		look(s, LOOK_CHANGE);
+	if (is_config_named(s))
+		sync_config(s, CONFIG_CHECK_CHANGE);
 	else if (config_source_read(s->source, "", &text, NULL) == 0)
-		keep(s, CHOICE_EMPTY, &text);
+		save_config_in_force(s, CHOICE_EMPTY, &text);
 }
 
 /*
  * The first look at GPUs. A config that is impossible here is refused as at a reload, and the last valid one is in
  * force; without one nothing can be offered.
  */
-static void prove(struct agent_config *s)
+static void check_config_on_gpus(struct agent_config *s)
 {
 	struct error err = ERROR_INIT;
 
@@ -522,25 +527,26 @@ static void prove(struct agent_config *s)
 		agent_config_retry(s);
 		return;
 	}
-	if ((is_named(s) ? take_kept_choice(s) : take_kept_file(s, /* empty_too= */ true)) == 0)
-		look(s, LOOK_CHANGE); /* refuses it */
+	if ((is_config_named(s) ? apply_saved_choice(s)
+				: apply_saved_config_file(s, /* empty_too= */ true)) == 0)
+		sync_config(s, CONFIG_CHECK_CHANGE); /* refuses it */
 }
 
 void agent_config_gpus_changed(struct agent_config *s)
 {
 	if (s->fit == FIT_UNKNOWN && s->c.facts->node.inv && s->c.facts->node.inv->n > 0) {
-		prove(s);
+		check_config_on_gpus(s);
 		return;
 	}
 	if (s->fit != FIT_REFUSED || !s->source)
 		return;
 	buf_clear(&s->seen);
-	look(s, LOOK_GPUS);
+	sync_config(s, CONFIG_CHECK_GPUS);
 }
 
 /* --- life --- */
 
-static int start_file(struct agent_config *s, struct error *err)
+static int start_config_file(struct agent_config *s, struct error *err)
 {
 	CLEANUP(buf_fini) struct buf text = BUF_INIT(CONFIG_FILE_MAX);
 	struct error why = ERROR_INIT;
@@ -552,17 +558,17 @@ static int start_file(struct agent_config *s, struct error *err)
 	} else {
 		/* Whether it may be empty depends on what it takes the place of. */
 		if (config_is_empty(buf_str(&text), text.len))
-			(void)take_kept_file(s, /* empty_too= */ false);
-		if (take(s, s->c.options.file, &text, &why) == 0)
-			keep(s, CHOICE_EMPTY, &text);
+			(void)apply_saved_config_file(s, /* empty_too= */ false);
+		if (apply_config_text(s, s->c.options.file, &text, &why) == 0)
+			save_config_in_force(s, CHOICE_EMPTY, &text);
 	}
 	if (why.code != ERR_NONE && !s->c.facts->decided &&
-		take_kept_file(s, /* empty_too= */ true) < 0) {
+		apply_saved_config_file(s, /* empty_too= */ true) < 0) {
 		error_copy(err, &why);
 		return -1;
 	}
 	if (why.code != ERR_NONE)
-		refuse(s, LOOK_CHANGE, "ConfigInvalid", &why);
+		report_config_refused(s, CONFIG_CHECK_CHANGE, "ConfigInvalid", &why);
 	return config_source_file(&s->source, s->c.loop, s->c.options.file, &text, &source_ops,
 		s, err);
 }
@@ -598,8 +604,8 @@ static int start_named(struct agent_config *s, struct error *err)
 	}
 	follow_label(s,
 		label_wait_start(&s->label, s->c.link->possible, *s->map, time_mono_ns()));
-	(void)take_kept_choice(s);
-	look(s, LOOK_CHANGE);
+	(void)apply_saved_choice(s);
+	sync_config(s, CONFIG_CHECK_CHANGE);
 	return 0;
 }
 
@@ -607,17 +613,17 @@ void agent_config_with_api(struct agent_config *s, struct api *api)
 {
 	struct error err = ERROR_INIT;
 
-	label_wait_asked(&s->label, node_object_trouble(s->c.link->node));
+	label_wait_asked(&s->label, node_object_error(s->c.link->node));
 	if (*s->map && config_source_map(&s->source, api, s->map_namespace, s->map, &source_ops,
 			       s, &err) < 0)
-		refuse(s, LOOK_CHANGE, "ConfigNotFound", &err);
+		report_config_refused(s, CONFIG_CHECK_CHANGE, "ConfigNotFound", &err);
 }
 
 void agent_config_without_api(struct agent_config *s)
 {
-	label_wait_give_up(&s->label);
-	if (is_named(s))
-		look(s, LOOK_CHANGE);
+	label_wait_set_no_api(&s->label);
+	if (is_config_named(s))
+		sync_config(s, CONFIG_CHECK_CHANGE);
 }
 
 int agent_config_start(struct agent_config *s, struct error *err)
@@ -627,19 +633,19 @@ int agent_config_start(struct agent_config *s, struct error *err)
 
 	if (strv_copy(&s->fallbacks, o->fallbacks, err) < 0 ||
 		config_fallbacks_check(&s->fallbacks, err) < 0 ||
-		parse(s, "", "", 0, &s->c.facts->config, &warnings, err) < 0)
+		parse_config_text(s, "", "", 0, &s->c.facts->config, &warnings, err) < 0)
 		return -1;
 	s->c.options.fallbacks = &s->fallbacks;
 	if (o->file)
-		return start_file(s, err);
+		return start_config_file(s, err);
 	if (o->map && name_map(s, o->map, err) < 0)
 		return -1;
-	if (is_named(s))
+	if (is_config_named(s))
 		return start_named(s, err);
 	/* Options and variables alone. */
 	s->warnings = warnings;
 	warnings = (struct strv)STRV_INIT;
-	log_warnings(&s->warnings);
+	log_config_warnings(&s->warnings);
 	s->c.facts->decided = true;
 	s->since_wall_ns = time_wall_ns();
 	s->generation = 1;
@@ -647,7 +653,7 @@ int agent_config_start(struct agent_config *s, struct error *err)
 }
 
 /* What is not given is NULL. */
-static const char *given(const char *text)
+static const char *option_or_null(const char *text)
 {
 	return text && *text ? text : NULL;
 }
@@ -657,9 +663,9 @@ void agent_config_init(struct agent_config *s, const struct agent_config_context
 	struct agent_config_options *o = &s->c.options;
 
 	*s = (struct agent_config){ .c = *context };
-	o->file = given(o->file);
-	o->dir = given(o->dir);
-	o->map = given(o->map);
+	o->file = option_or_null(o->file);
+	o->dir = option_or_null(o->dir);
+	o->map = option_or_null(o->map);
 	s->seen = (struct buf)BUF_INIT(CONFIG_FILE_MAX + 2 * PATH_MAX);
 	(void)uv_timer_init(s->c.loop, &s->wait);
 	s->wait.data = s;
@@ -667,10 +673,10 @@ void agent_config_init(struct agent_config *s, const struct agent_config_context
 
 void agent_config_reload(struct agent_config *s)
 {
-	if (is_named(s))
-		look(s, LOOK_RELOAD);
+	if (is_config_named(s))
+		sync_config(s, CONFIG_CHECK_RELOAD);
 	else if (s->source)
-		config_source_look(s->source);
+		config_source_check(s->source);
 }
 
 void agent_config_stop(struct agent_config *s)

@@ -73,7 +73,7 @@ struct agent_config {
 
 	struct label_wait label;
 	uv_timer_t wait; /* for its ticks */
-	bool unkept;     /* what is kept for the next start is not what is in force */
+	bool unsaved;    /* what is kept for the next start is not what is in force */
 	bool chosen;     /* then: */
 	char entry[CONFIG_ENTRY_NAME_MAX];
 	enum config_choice_by by;

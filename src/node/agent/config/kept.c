@@ -12,7 +12,8 @@
 /* Escapes make a text longer in JSON; six bytes for one is the worst. */
 #define FILE_MAX (6 * (size_t)CONFIG_FILE_MAX + 4096)
 
-static bool name_of(char ret[CONFIG_ENTRY_NAME_MAX], const json_t *o, const char *key)
+static bool parse_saved_config_name(char ret[CONFIG_ENTRY_NAME_MAX], const json_t *o,
+	const char *key)
 {
 	const char *s = json_string_value(json_object_get(o, key));
 
@@ -22,7 +23,8 @@ static bool name_of(char ret[CONFIG_ENTRY_NAME_MAX], const json_t *o, const char
 	return true;
 }
 
-static int take(struct config_kept *k, const json_t *o, const char *source, struct error *err)
+static int parse_saved_config(struct saved_config *k, const json_t *o, const char *source,
+	struct error *err)
 {
 	const char *from = json_string_value(json_object_get(o, "source"));
 	const char *uid = json_string_value(json_object_get(o, "node"));
@@ -30,8 +32,9 @@ static int take(struct config_kept *k, const json_t *o, const char *source, stru
 	json_int_t by = json_integer_value(json_object_get(o, "by"));
 
 	if (!from || !json_is_string(text) || json_string_length(text) > CONFIG_FILE_MAX ||
-		by < CHOICE_LABEL || by > CHOICE_EMPTY || !name_of(k->label, o, "label") ||
-		!name_of(k->entry, o, "entry"))
+		by < CHOICE_LABEL || by > CHOICE_EMPTY ||
+		!parse_saved_config_name(k->label, o, "label") ||
+		!parse_saved_config_name(k->entry, o, "entry"))
 		return error_set(err, ERR_INVALID, "expected a kept config, found other JSON");
 	if (strcmp(from, source) != 0)
 		return error_set(err, ERR_NOT_FOUND, "the kept config is of '%s'", from);
@@ -42,8 +45,8 @@ static int take(struct config_kept *k, const json_t *o, const char *source, stru
 	return buf_ok(&k->text) ? 0 : error_nomem(err);
 }
 
-int config_kept_parse(struct config_kept *ret, const char *json, size_t len, const char *source,
-	struct error *err)
+int saved_config_parse(struct saved_config *ret, const char *json, size_t len,
+	const char *source, struct error *err)
 {
 	json_error_t where;
 	json_t *o = json_loadb(json, len, 0, &where);
@@ -51,24 +54,24 @@ int config_kept_parse(struct config_kept *ret, const char *json, size_t len, con
 
 	if (!o)
 		return error_set(err, ERR_INVALID, "kept config: %s", escape_line(where.text));
-	r = take(ret, o, source, err);
+	r = parse_saved_config(ret, o, source, err);
 	json_decref(o);
 	return r;
 }
 
-int config_kept_read(struct config_kept *ret, const char *path, const char *source,
+int saved_config_read(struct saved_config *ret, const char *path, const char *source,
 	struct error *err)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(FILE_MAX);
 
 	if (file_read(path, &b, err) < 0)
 		return -1;
-	if (config_kept_parse(ret, buf_str(&b), b.len, source, err) < 0)
+	if (saved_config_parse(ret, buf_str(&b), b.len, source, err) < 0)
 		return error_prefix(err, "'%s'", path);
 	return 0;
 }
 
-int config_kept_write(const struct config_kept *k, const char *path, const char *source,
+int saved_config_write(const struct saved_config *k, const char *path, const char *source,
 	struct error *err)
 {
 	json_t *o = json_pack("{s:s, s:s, s:s, s:s, s:i, s:s%}", "source", source, "label",

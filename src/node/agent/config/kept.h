@@ -10,7 +10,7 @@
 #include "lib/base/error.h"
 #include "model/config/choice.h"
 
-struct config_kept {
+struct saved_config {
 	char label[CONFIG_ENTRY_NAME_MAX]; /* of the node then; "": none */
 	char entry[CONFIG_ENTRY_NAME_MAX]; /* "" for CHOICE_EMPTY */
 	char node_uid[64];                 /* of the Node that said so; "": unknown */
@@ -19,12 +19,12 @@ struct config_kept {
 };
 
 /* ERR_NOT_FOUND: there is none, or it is of another source than @source. */
-int config_kept_read(struct config_kept *ret, const char *path, const char *source,
+int saved_config_read(struct saved_config *ret, const char *path, const char *source,
 	struct error *err) MUST_USE;
 
-int config_kept_write(const struct config_kept *k, const char *path, const char *source,
+int saved_config_write(const struct saved_config *k, const char *path, const char *source,
 	struct error *err) MUST_USE;
 
 /* The parser by itself. */
-int config_kept_parse(struct config_kept *ret, const char *json, size_t len, const char *source,
-	struct error *err) MUST_USE;
+int saved_config_parse(struct saved_config *ret, const char *json, size_t len,
+	const char *source, struct error *err) MUST_USE;

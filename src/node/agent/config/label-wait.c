@@ -27,7 +27,7 @@ bool label_wait_known(const struct label_wait *w)
 	return false;
 }
 
-static void restart(struct label_wait *w, uint64_t now_ns)
+static void restart_label_wait(struct label_wait *w, uint64_t now_ns)
 {
 	w->since_ns = now_ns;
 	w->verdict_since_ns = 0;
@@ -38,7 +38,7 @@ enum label_act label_wait_start(struct label_wait *w, bool wanted, bool map, uin
 	*w = (struct label_wait){ .state = wanted ? LABEL_WAITING : LABEL_UNWANTED,
 		.map = map,
 		.over = !wanted };
-	restart(w, now_ns);
+	restart_label_wait(w, now_ns);
 	return wanted ? LABEL_TICK : LABEL_NOTHING;
 }
 
@@ -57,7 +57,7 @@ void label_wait_asked(struct label_wait *w, const struct error *trouble)
 	(void)snprintf(w->not_asked, sizeof(w->not_asked), "%s", trouble->msg);
 }
 
-static enum label_act set_value(struct label_wait *w, const char *value)
+static enum label_act set_label_wait_value(struct label_wait *w, const char *value)
 {
 	bool same = has_value(w) && !strcmp(w->value, value);
 
@@ -74,17 +74,17 @@ enum label_act label_wait_node(struct label_wait *w, const char *uid, const char
 
 	(void)snprintf(w->node_uid, sizeof(w->node_uid), "%s", uid);
 	if (value)
-		return set_value(w, value);
+		return set_label_wait_value(w, value);
 	/* A Node that was deleted and is back without its label is given the time to get it. */
 	if (other && has_value(w) && *w->value) {
 		w->state = LABEL_NEW_NODE;
-		restart(w, now_ns);
+		restart_label_wait(w, now_ns);
 		return LABEL_TICK;
 	}
-	return w->state == LABEL_NEW_NODE ? LABEL_NOTHING : set_value(w, "");
+	return w->state == LABEL_NEW_NODE ? LABEL_NOTHING : set_label_wait_value(w, "");
 }
 
-void label_wait_give_up(struct label_wait *w)
+void label_wait_set_no_api(struct label_wait *w)
 {
 	w->over = true;
 	if (w->state == LABEL_WAITING)
@@ -106,9 +106,9 @@ static enum label_act tick_new_node(struct label_wait *w, enum label_answer answ
 	uint64_t now_ns)
 {
 	if (answer != LABEL_SEEN)
-		restart(w, now_ns);
+		restart_label_wait(w, now_ns);
 	else if (now_ns - w->since_ns >= LABEL_WAIT_NS)
-		return set_value(w, "");
+		return set_label_wait_value(w, "");
 	return LABEL_NOTHING;
 }
 

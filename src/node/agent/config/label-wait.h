@@ -87,7 +87,7 @@ enum label_act label_wait_node(struct label_wait *w, const char *uid, const char
 	uint64_t now_ns);
 
 /* There will be no API server. */
-void label_wait_give_up(struct label_wait *w);
+void label_wait_set_no_api(struct label_wait *w);
 
 /* What @state and @trouble of a node object say. */
 enum label_answer label_wait_answer(const struct label_wait *w, enum node_object_state state,

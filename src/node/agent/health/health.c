@@ -16,7 +16,7 @@
 /* XIDs come as often as a program likes, and the loop waits for the disk: the file is written at most so often. */
 #define WRITE_MS 1000
 
-static int kept_path(const struct agent *a, char path[PATH_MAX], struct error *err)
+static int format_health_path(const struct agent *a, char path[PATH_MAX], struct error *err)
 {
 	return path_join(path, PATH_MAX, a->state_dir, KEPT_NAME, err);
 }
@@ -25,27 +25,28 @@ static int kept_path(const struct agent *a, char path[PATH_MAX], struct error *e
 void agent_health_start(struct agent *a)
 {
 	struct agent_health *s = &a->health;
-	CLEANUP(buf_fini) struct buf b = BUF_INIT(HEALTH_KEPT_FILE_MAX);
+	CLEANUP(buf_fini) struct buf b = BUF_INIT(SAVED_HEALTH_FILE_MAX);
 	struct error err = ERROR_INIT;
 	char path[PATH_MAX];
 
 	procfs_boot_id(a->procfs_root ? a->procfs_root : "/proc", s->boot, sizeof(s->boot));
-	if (kept_path(a, path, &err) < 0 || file_read(path, &b, &err) < 0 ||
-		health_kept_parse(&a->facts.node, buf_str(&b), b.len, s->boot, time_mono_ns(),
+	if (format_health_path(a, path, &err) < 0 || file_read(path, &b, &err) < 0 ||
+		saved_health_parse(&a->facts.node, buf_str(&b), b.len, s->boot, time_mono_ns(),
 			&err) < 0) {
 		if (err.code == ERR_NOT_FOUND)
 			return;
 		(void)error_prefix(&err, "'%s' is ignored", path);
-		report_component(&a->reporter, COMPONENT_KEPT_HEALTH, &err);
+		report_component(&a->reporter, COMPONENT_SAVED_HEALTH, &err);
 		return;
 	}
 	s->written = strdup(buf_str(&b));
 	log_info("the health of the GPUs goes on from the last run",
-		LOG_UINT("devices", a->facts.node.n_kept),
+		LOG_UINT("devices", a->facts.node.n_persisted),
 		LOG_UINT("missing", a->facts.node.n_missing));
 }
 
-static int write_kept(const char *path, const char *dir, const char *text, struct error *err)
+static int write_saved_health(const char *path, const char *dir, const char *text,
+	struct error *err)
 {
 	if (!*text)
 		return unlink(path) < 0 && errno != ENOENT
@@ -63,32 +64,32 @@ static void write_now(struct agent *a)
 	char path[PATH_MAX], *text;
 
 	/* Before the first look what is kept is what is in the file. Without a boot ID nobody could trust it. */
-	if (!a->facts.node.inv || a->facts.node.kept || !s->boot[0])
+	if (!a->facts.node.inv || a->facts.node.persisted || !s->boot[0])
 		return;
-	text = health_kept_format(&a->facts.node, &a->facts.config->health, s->boot);
-	if (!text || (!s->unkept && !strcmp(text, s->written ? s->written : ""))) {
+	text = saved_health_format(&a->facts.node, &a->facts.config->health, s->boot);
+	if (!text || (!s->unsaved && !strcmp(text, s->written ? s->written : ""))) {
 		free(text);
 		return;
 	}
-	if (kept_path(a, path, &err) == 0)
-		(void)write_kept(path, a->state_dir, text, &err);
-	report_component(&a->reporter, COMPONENT_KEPT_HEALTH, &err);
-	s->unkept = err.code != ERR_NONE;
+	if (format_health_path(a, path, &err) == 0)
+		(void)write_saved_health(path, a->state_dir, text, &err);
+	report_component(&a->reporter, COMPONENT_SAVED_HEALTH, &err);
+	s->unsaved = err.code != ERR_NONE;
 	free(s->written);
 	s->written = text;
 }
 
-static void on_timer(uv_timer_t *t)
+static void on_health_write_timer(uv_timer_t *t)
 {
 	write_now(t->data);
 }
 
-void agent_health_keep(struct agent *a)
+void agent_health_save(struct agent *a)
 {
 	if (uv_is_active((uv_handle_t *)&a->health.timer))
 		return;
 	write_now(a);
-	(void)uv_timer_start(&a->health.timer, on_timer, WRITE_MS, 0);
+	(void)uv_timer_start(&a->health.timer, on_health_write_timer, WRITE_MS, 0);
 }
 
 void agent_health_init(struct agent *a)

@@ -12,16 +12,16 @@
 
 #include <stddef.h>
 
-#define HEALTH_KEPT_MAX      1024 /* devices */
-#define HEALTH_KEPT_FILE_MAX ((size_t)4 << 20)
+#define SAVED_HEALTH_MAX      1024 /* devices */
+#define SAVED_HEALTH_FILE_MAX ((size_t)4 << 20)
 
 /* Yours: free(). "": there is nothing to keep; NULL: no memory. */
-char *health_kept_format(const struct node *n, const struct health_policy *p,
+char *saved_health_format(const struct node *n, const struct health_policy *p,
 	const char *boot) MUST_USE;
 
 /*
  * Fills .kept and .missing of @n, which has not been observed yet. ERR_NOT_FOUND: it is of another boot. On an error
  * *n is as before.
  */
-int health_kept_parse(struct node *n, const char *json, size_t len, const char *boot,
+int saved_health_parse(struct node *n, const char *json, size_t len, const char *boot,
 	uint64_t now_ns, struct error *err) MUST_USE;

@@ -12,7 +12,7 @@
 #include <sys/random.h>
 #include <sys/stat.h>
 
-#define LOOK_EVERY_NS   (10 * NS_PER_SEC)
+#define CDI_CHECK_NS    (10 * NS_PER_SEC)
 #define SEARCH_EVERY_NS (600 * NS_PER_SEC) /* for what no stat() shows */
 #define KEY_MAX_BYTES   (1U << 20)
 #define STAMP_MAX_BYTES (1U << 20)
@@ -37,7 +37,7 @@ static bool has_cdi(const struct config *c)
 	return c->device_lists & (DEVICE_LIST_CDI_ANNOTATIONS | DEVICE_LIST_CDI_CRI);
 }
 
-static bool wanted(const struct agent *a)
+static bool is_cdi_wanted(const struct agent *a)
 {
 	return a->facts.decided && has_cdi(a->facts.config);
 }
@@ -45,7 +45,7 @@ static bool wanted(const struct agent *a)
 /* --- when --- */
 
 /* All that the specifications depend on, but for files. */
-static void make_key(const struct agent *a, struct buf *b)
+static void format_cdi_key(const struct agent *a, struct buf *b)
 {
 	const struct inventory *inv = a->facts.node.inv;
 
@@ -90,7 +90,7 @@ static void make_stamp(const struct agent_cdi *c, struct buf *b)
 }
 
 /* Keeps @now as *last; true: it was another. */
-static bool keep_news(struct buf *last, const struct buf *now)
+static bool log_cdi_changes(struct buf *last, const struct buf *now)
 {
 	if (buf_ok(now) && buf_ok(last) && now->len == last->len &&
 		memcmp(buf_str(now), buf_str(last), now->len) == 0)
@@ -112,13 +112,13 @@ static bool is_due(struct agent *a)
 	uint64_t now = time_mono_ns();
 	bool due;
 
-	make_key(a, &key);
-	due = keep_news(&c->key, &key);
-	if (!due && c->looked_ns && now - c->looked_ns < LOOK_EVERY_NS)
+	format_cdi_key(a, &key);
+	due = log_cdi_changes(&c->key, &key);
+	if (!due && c->checked_ns && now - c->checked_ns < CDI_CHECK_NS)
 		return false;
-	c->looked_ns = now;
+	c->checked_ns = now;
 	make_stamp(c, &stamp);
-	due |= keep_news(&c->stamp, &stamp);
+	due |= log_cdi_changes(&c->stamp, &stamp);
 	due |= c->watched.n == 0 || now - c->searched_ns >= SEARCH_EVERY_NS ||
 	       c->error.code != ERR_NONE || c->other_error.code != ERR_NONE;
 	if (due)
@@ -128,13 +128,13 @@ static bool is_due(struct agent *a)
 
 uint64_t agent_cdi_due(const struct agent_cdi *c)
 {
-	return c->looked_ns ? c->looked_ns + LOOK_EVERY_NS : UINT64_MAX;
+	return c->checked_ns ? c->checked_ns + CDI_CHECK_NS : UINT64_MAX;
 }
 
 /* --- what --- */
 
 /* The file has this text already. One that cannot be read is written anew. */
-static bool is_same(const char *path, const char *text)
+static bool is_cdi_file_current(const char *path, const char *text)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(CDI_SPEC_MAX_BYTES);
 
@@ -154,7 +154,7 @@ static int write_class(struct agent_cdi *c, enum cdi_class class_,
 	cdi_file_name(name, class_);
 	if (path_join(path, sizeof(path), c->dir, name, err) < 0)
 		return -1;
-	if (is_same(path, text))
+	if (is_cdi_file_current(path, text))
 		return 0;
 	if (dir_make(c->dir, 0755, err) < 0 ||
 		file_write_atomic(path, text, strlen(text), 0644, err) < 0)
@@ -166,7 +166,7 @@ static int write_class(struct agent_cdi *c, enum cdi_class class_,
 }
 
 /* What the search has looked at, and the files themselves. */
-static int watch(struct agent_cdi *c, struct cdi_found *found, struct error *err)
+static int update_cdi_watched(struct agent_cdi *c, struct cdi_found *found, struct error *err)
 {
 	char name[CDI_FILE_NAME_MAX], path[PATH_MAX];
 
@@ -204,12 +204,12 @@ static void write_all(struct agent *a, struct error *err, struct error *other)
 			error_copy(i == CDI_GPU ? err : other, &why);
 	}
 	/* Without the list every look is a search. */
-	if (watch(c, found, NULL) < 0)
+	if (update_cdi_watched(c, found, NULL) < 0)
 		strv_clear(&c->watched);
 }
 
 /* Takes @now for *last, and logs what is new of it. */
-static void tell(struct error *last, const struct error *now, const char *again)
+static void log_cdi_error_change(struct error *last, const struct error *now, const char *again)
 {
 	if (now->code != ERR_NONE && strcmp(last->msg, now->msg) != 0)
 		log_error("CDI specification not written, trying again",
@@ -219,24 +219,25 @@ static void tell(struct error *last, const struct error *now, const char *again)
 	*last = *now;
 }
 
-void agent_cdi_look(struct agent *a)
+void agent_cdi_sync(struct agent *a)
 {
 	struct agent_cdi *c = &a->cdi;
 	struct error err = ERROR_INIT, other = ERROR_INIT;
 
-	if (!wanted(a) || !a->facts.node.inv) {
+	if (!is_cdi_wanted(a) || !a->facts.node.inv) {
 		memset(c->written, 0, sizeof(c->written));
 		error_clear(&c->error);
 		error_clear(&c->other_error);
 		strv_clear(&c->watched);
-		c->looked_ns = 0;
+		c->checked_ns = 0;
 		return;
 	}
 	if (!is_due(a))
 		return;
 	write_all(a, &err, &other);
-	tell(&c->error, &err, "CDI specifications are in place again");
-	tell(&c->other_error, &other, "CDI specifications of other devices are in place again");
+	log_cdi_error_change(&c->error, &err, "CDI specifications are in place again");
+	log_cdi_error_change(&c->other_error, &other,
+		"CDI specifications of other devices are in place again");
 }
 
 /* --- for an allocation --- */

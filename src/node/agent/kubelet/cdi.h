@@ -19,7 +19,7 @@ struct agent_cdi {
 	bool written[CDI_CLASSES]; /* the file is in place, as it should be */
 	struct error error;        /* why that of the GPUs is not; ERR_NONE: nothing is wrong */
 	struct error other_error;  /* the same of the other classes: no matter of the node */
-	uint64_t looked_ns;        /* last look; 0: never, and none is due */
+	uint64_t checked_ns;       /* last look; 0: never, and none is due */
 	uint64_t searched_ns;      /* last search for the driver's files */
 	struct strv watched; /* by which it shows that a search would find something else */
 	struct buf stamp;    /* what was there before the last search */
@@ -35,7 +35,7 @@ void agent_cdi_fini(struct agent_cdi *c);
  * look is a stat() of a hundred paths; the driver is searched only when one is another than before,
  * after a failure, and every ten minutes. Call it before devices are offered.
  */
-void agent_cdi_look(struct agent *a);
+void agent_cdi_sync(struct agent *a);
 
 /* When to look again (monotonic); UINT64_MAX: never. */
 uint64_t agent_cdi_due(const struct agent_cdi *c);

@@ -14,28 +14,29 @@
 #define FRESH_NS   NS_PER_SEC
 #define TIMEOUT_NS (2 * NS_PER_SEC)
 
-struct waiter {
+struct pod_devices_waiter {
 	void (*done)(void *arg, const struct pod_devices *list, const struct error *err);
 	void *arg;
-	struct waiter *next;
+	struct pod_devices_waiter *next;
 };
 
-struct holders {
+struct pod_resources_cache {
 	struct rpc *rpc;
 	char path[PATH_MAX];
 	struct rpc_client *client;
 	ino_t inode;              /* of the socket that the client was dialled to */
 	struct pod_devices *list; /* last good answer */
 	uint64_t listed_ns;
-	enum holders_pids pids;
-	bool asking;
+	enum kubelet_pids pids;
+	bool request_pending;
 	bool stale; /* what is asked now began too early for somebody who waits */
-	struct waiter *waiters;
+	struct pod_devices_waiter *waiters;
 };
 
-int holders_new(struct holders **ret, struct rpc *rpc, const char *path, struct error *err)
+int pod_resources_cache_new(struct pod_resources_cache **ret, struct rpc *rpc, const char *path,
+	struct error *err)
 {
-	CLEANUP(freep) struct holders *h = calloc(1, sizeof(*h));
+	CLEANUP(freep) struct pod_resources_cache *h = calloc(1, sizeof(*h));
 
 	if (!h)
 		return error_nomem(err);
@@ -47,12 +48,12 @@ int holders_new(struct holders **ret, struct rpc *rpc, const char *path, struct 
 	return 0;
 }
 
-static void answer_all(struct holders *h, const struct error *err)
+static void notify_pod_devices_waiters(struct pod_resources_cache *h, const struct error *err)
 {
-	struct waiter *w = STEAL_PTR(h->waiters);
+	struct pod_devices_waiter *w = STEAL_PTR(h->waiters);
 
 	while (w) {
-		struct waiter *next = w->next;
+		struct pod_devices_waiter *next = w->next;
 
 		w->done(w->arg, h->list, err);
 		free(w);
@@ -60,26 +61,26 @@ static void answer_all(struct holders *h, const struct error *err)
 	}
 }
 
-struct holders *holders_free(struct holders *h)
+struct pod_resources_cache *pod_resources_cache_free(struct pod_resources_cache *h)
 {
 	struct error err = ERROR_INIT;
 
 	if (!h)
 		return NULL;
-	/* Cancelling calls listed() and so answers who still waits. */
+	/* Cancelling calls on_pod_resources_list() and so answers who still waits. */
 	if (h->client)
 		rpc_client_close(h->client);
 	(void)error_set(&err, ERR_CANCELLED, "the agent is stopping");
-	answer_all(h, &err);
+	notify_pod_devices_waiters(h, &err);
 	h->list = pod_devices_free(h->list);
 	free(h);
 	return NULL;
 }
 
-static void listed(void *arg, struct pod_devices *list, const struct error *err);
+static void on_pod_resources_list(void *arg, struct pod_devices *list, const struct error *err);
 
 /* A kubelet that restarted has a new socket under the old name: dial again. */
-static int dial(struct holders *h, struct error *err)
+static int dial_pod_resources(struct pod_resources_cache *h, struct error *err)
 {
 	struct stat st;
 
@@ -94,56 +95,57 @@ static int dial(struct holders *h, struct error *err)
 	return rpc_dial(h->rpc, h->path, &h->client, err);
 }
 
-static void ask(struct holders *h)
+static void request_pod_resources(struct pod_resources_cache *h)
 {
 	struct error err = ERROR_INIT;
 
-	if (dial(h, &err) < 0 || pod_resources_list(h->client, TIMEOUT_NS, listed, h, &err) < 0)
-		answer_all(h, &err);
+	if (dial_pod_resources(h, &err) < 0 ||
+		pod_resources_list(h->client, TIMEOUT_NS, on_pod_resources_list, h, &err) < 0)
+		notify_pod_devices_waiters(h, &err);
 	else
-		h->asking = true;
+		h->request_pending = true;
 }
 
 /* A process stays in its PID namespace, so what was seen once holds. */
-static void note_pids(struct holders *h)
+static void update_kubelet_pids(struct pod_resources_cache *h)
 {
 	pid_t pid = h->client ? rpc_client_peer_pid(h->client) : -1;
 
 	if (pid >= 0)
-		h->pids = pid > 0 ? HOLDERS_PIDS_NODE : HOLDERS_PIDS_OWN;
+		h->pids = pid > 0 ? KUBELET_PIDS_NODE : KUBELET_PIDS_OWN;
 }
 
-enum holders_pids holders_pids(const struct holders *h)
+enum kubelet_pids pod_resources_cache_pids(const struct pod_resources_cache *h)
 {
 	return h->pids;
 }
 
-static void listed(void *arg, struct pod_devices *list, const struct error *err)
+static void on_pod_resources_list(void *arg, struct pod_devices *list, const struct error *err)
 {
-	struct holders *h = arg;
+	struct pod_resources_cache *h = arg;
 
-	h->asking = false;
+	h->request_pending = false;
 	if (list) {
-		note_pids(h);
+		update_kubelet_pids(h);
 		(void)pod_devices_free(h->list);
 		h->list = list;
 		h->listed_ns = h->stale ? 0 : time_mono_ns();
 	}
 	if (h->stale && list) {
 		h->stale = false;
-		ask(h);
+		request_pod_resources(h);
 		return;
 	}
 	h->stale = false;
-	answer_all(h, list ? NULL : err);
+	notify_pod_devices_waiters(h, list ? NULL : err);
 }
 
-void holders_ask(struct holders *h,
+void pod_resources_cache_request(struct pod_resources_cache *h,
 	void (*done)(void *arg, const struct pod_devices *list, const struct error *err),
 	void *arg)
 {
 	struct error err = ERROR_INIT;
-	struct waiter *w;
+	struct pod_devices_waiter *w;
 
 	if (h->list && time_mono_ns() - h->listed_ns < FRESH_NS) {
 		done(arg, h->list, NULL);
@@ -155,23 +157,23 @@ void holders_ask(struct holders *h,
 		done(arg, h->list, &err);
 		return;
 	}
-	*w = (struct waiter){ .done = done, .arg = arg, .next = h->waiters };
+	*w = (struct pod_devices_waiter){ .done = done, .arg = arg, .next = h->waiters };
 	h->waiters = w;
-	if (!h->asking)
-		ask(h);
+	if (!h->request_pending)
+		request_pod_resources(h);
 }
 
-void holders_ask_anew(struct holders *h,
+void pod_resources_cache_refresh(struct pod_resources_cache *h,
 	void (*done)(void *arg, const struct pod_devices *list, const struct error *err),
 	void *arg)
 {
 	h->listed_ns = 0;
 	/* What is under way may have been answered already. */
-	h->stale = h->asking;
-	holders_ask(h, done, arg);
+	h->stale = h->request_pending;
+	pod_resources_cache_request(h, done, arg);
 }
 
-bool holders_absent(const struct holders *h)
+bool pod_resources_cache_is_absent(const struct pod_resources_cache *h)
 {
 	return access(h->path, F_OK) < 0 && errno == ENOENT;
 }

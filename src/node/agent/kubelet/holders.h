@@ -10,23 +10,23 @@
 
 #include <stdbool.h>
 
-struct holders;
+struct pod_resources_cache;
 
 /* @path: .../pod-resources/kubelet.sock; need not exist yet. */
-int holders_new(struct holders **ret, struct rpc *rpc, const char *path,
+int pod_resources_cache_new(struct pod_resources_cache **ret, struct rpc *rpc, const char *path,
 	struct error *err) MUST_USE;
-struct holders *holders_free(struct holders *h);
+struct pod_resources_cache *pod_resources_cache_free(struct pod_resources_cache *h);
 
 /*
  * Calls @done once, perhaps before it returns: with the list (borrowed for the call), or with
  * NULL and the reason; in that case @done may still be given the last list that is known.
  */
-void holders_ask(struct holders *h,
+void pod_resources_cache_request(struct pod_resources_cache *h,
 	void (*done)(void *arg, const struct pod_devices *list, const struct error *err),
 	void *arg);
 
 /* The same, never with an answer from before. */
-void holders_ask_anew(struct holders *h,
+void pod_resources_cache_refresh(struct pod_resources_cache *h,
 	void (*done)(void *arg, const struct pod_devices *list, const struct error *err),
 	void *arg);
 
@@ -34,8 +34,8 @@ void holders_ask_anew(struct holders *h,
  * Whether the kubelet's process is in the agent's PID namespace, as far as it has answered. If it is not, the agent's
  * pod has a PID namespace of its own: neither /proc nor NVML shows it the processes of other pods.
  */
-enum holders_pids { HOLDERS_PIDS_UNKNOWN, HOLDERS_PIDS_NODE, HOLDERS_PIDS_OWN };
-enum holders_pids holders_pids(const struct holders *h);
+enum kubelet_pids { KUBELET_PIDS_UNKNOWN, KUBELET_PIDS_NODE, KUBELET_PIDS_OWN };
+enum kubelet_pids pod_resources_cache_pids(const struct pod_resources_cache *h);
 
 /* There is no such socket: no kubelet runs here, and so no pod. */
-bool holders_absent(const struct holders *h);
+bool pod_resources_cache_is_absent(const struct pod_resources_cache *h);

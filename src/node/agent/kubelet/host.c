@@ -22,7 +22,7 @@ bool host_has_node(const struct config *c, const char *node)
 	return access(node, F_OK) == 0;
 }
 
-int alloc_host_look(struct alloc_host *ret, const struct config *c, struct error *err)
+int alloc_host_probe(struct alloc_host *ret, const struct config *c, struct error *err)
 {
 	for (size_t i = 0; i < ARRAY_LEN(control_nodes); i++) {
 		if (host_has_node(c, control_nodes[i]) &&

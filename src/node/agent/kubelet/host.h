@@ -18,5 +18,6 @@ bool host_has_node(const struct config *c, const char *node);
  * Fills *ret, which starts empty and is yours also after an error: alloc_host_fini(). ERR_NOT_FOUND
  * if the config requires an IMEX channel that the host does not have.
  */
-int alloc_host_look(struct alloc_host *ret, const struct config *c, struct error *err) MUST_USE;
+int alloc_host_probe(struct alloc_host *ret, const struct config *c,
+	struct error *err) MUST_USE;
 void alloc_host_fini(struct alloc_host *h);

@@ -9,7 +9,8 @@
 #include <unistd.h>
 
 /* The resource as it is offered now; it may have gone while the kubelet was asking. */
-static const struct resource *resource_of(const struct agent_plugin *p, struct error *err)
+static const struct resource *find_plugin_resource(const struct agent_plugin *p,
+	struct error *err)
 {
 	const struct offer *o = p->agent->facts.offered.offer;
 	const struct resource *r = o ? offer_find(o, p->name) : NULL;
@@ -24,7 +25,7 @@ static int on_prefer(void *arg, const struct prefer_request *req, const char **r
 	size_t *ret_n, struct error *err)
 {
 	struct agent_plugin *p = arg;
-	const struct resource *r = resource_of(p, err);
+	const struct resource *r = find_plugin_resource(p, err);
 
 	if (!r)
 		return -1;
@@ -32,15 +33,15 @@ static int on_prefer(void *arg, const struct prefer_request *req, const char **r
 		req, ret_ids, ret_n, err);
 }
 
-static int allocate(struct agent_plugin *p, const char *const *ids, size_t n_ids,
+static int allocate_plugin_devices(struct agent_plugin *p, const char *const *ids, size_t n_ids,
 	struct allocation **ret, struct error *err)
 {
 	const struct config *c = p->agent->facts.config;
-	const struct resource *r = resource_of(p, err);
+	const struct resource *r = find_plugin_resource(p, err);
 	CLEANUP(alloc_host_fini) struct alloc_host host = { .control_nodes = STRV_INIT };
 	CLEANUP(allocation_freep) struct allocation *answer = NULL;
 
-	if (!r || alloc_host_look(&host, c, err) < 0 ||
+	if (!r || alloc_host_probe(&host, c, err) < 0 ||
 		agent_cdi_facts(&p->agent->cdi, c, &host.cdi, err) < 0)
 		return -1;
 	if (allocation_new(&answer, r, p->agent->facts.offered.inv, c, &host, ids, n_ids, err) <
@@ -56,13 +57,13 @@ static int on_allocate(void *arg, const char *const *ids, size_t n_ids, struct a
 	struct error *err)
 {
 	struct agent_plugin *p = arg;
-	int r = allocate(p, ids, n_ids, ret, err);
+	int r = allocate_plugin_devices(p, ids, n_ids, ret, err);
 
 	monitoring_allocated(&p->agent->monitoring, p->name, ids, n_ids, r == 0);
 	return r;
 }
 
-static void on_state(void *arg, bool registered, const char *why)
+static void on_plugin_state(void *arg, bool registered, const char *why)
 {
 	struct agent_plugin *p = arg;
 
@@ -78,7 +79,7 @@ static void on_state(void *arg, bool registered, const char *why)
 static const struct plugin_ops ops = {
 	.prefer = on_prefer,
 	.allocate = on_allocate,
-	.state = on_state,
+	.state = on_plugin_state,
 };
 
 struct agent_plugin *agent_plugin_new(struct agent *a, const char *name)

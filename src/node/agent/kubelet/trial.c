@@ -11,11 +11,11 @@
  * physical device and share, and thrown away.
  */
 
-static int find_host(const struct agent *a, struct alloc_host *host, struct error *err)
+static int get_trial_host(const struct agent *a, struct alloc_host *host, struct error *err)
 {
 	const struct config *c = a->facts.config;
 
-	if (alloc_host_look(host, c, err) < 0)
+	if (alloc_host_probe(host, c, err) < 0)
 		return -1;
 	return agent_cdi_facts(&a->cdi, c, &host->cdi, err);
 }
@@ -32,7 +32,7 @@ static int try_device(struct agent *a, const struct resource *r, const struct of
 	return slices_check(&a->slices, r, &id, 1, err);
 }
 
-static bool is_same_device(const struct offer_device *a, const struct offer_device *b)
+static bool is_same_trial_device(const struct offer_device *a, const struct offer_device *b)
 {
 	return a->gpu == b->gpu && a->mig == b->mig && a->share == b->share;
 }
@@ -58,18 +58,19 @@ void agent_trial_fini(struct agent_trial *t)
 }
 
 /* Devices are sorted, so that those of one physical device and share are neighbours. */
-static void run(struct agent *a, const struct resource *r, struct agent_trial *ret)
+static void run_allocation_trial(struct agent *a, const struct resource *r,
+	struct agent_trial *ret)
 {
 	CLEANUP(alloc_host_fini) struct alloc_host host = { .control_nodes = STRV_INIT };
 	struct error host_error = ERROR_INIT;
-	int host_known = find_host(a, &host, &host_error);
+	int host_known = get_trial_host(a, &host, &host_error);
 
 	*ret = (struct agent_trial){ .n = 0 };
 	for (uint32_t i = 0; i < r->n_devices; i++) {
 		const struct offer_device *d = &r->devices[i];
 		struct error err = ERROR_INIT;
 
-		if (d->why || (i && is_same_device(d, d - 1)))
+		if (d->why || (i && is_same_trial_device(d, d - 1)))
 			continue;
 		if (host_known < 0)
 			err = host_error;
@@ -80,7 +81,7 @@ static void run(struct agent *a, const struct resource *r, struct agent_trial *r
 	}
 }
 
-static bool equal(const struct agent_trial *a, const struct agent_trial *b)
+static bool is_same_trial_result(const struct agent_trial *a, const struct agent_trial *b)
 {
 	bool same = a->n == b->n;
 
@@ -90,7 +91,8 @@ static bool equal(const struct agent_trial *a, const struct agent_trial *b)
 	return same;
 }
 
-static void report(struct agent *a, const char *resource, const struct agent_trial *t)
+static void report_allocation_trial(struct agent *a, const char *resource,
+	const struct agent_trial *t)
 {
 	if (t->n == 0) {
 		log_info("devices can be allocated again", LOG_STR("resource", resource));
@@ -110,10 +112,10 @@ bool agent_trial_run(struct agent *a, struct agent_trial *t, const struct resour
 	struct agent_trial now;
 	bool news;
 
-	run(a, r, &now);
-	news = !equal(&now, t);
+	run_allocation_trial(a, r, &now);
+	news = !is_same_trial_result(&now, t);
 	if (news)
-		report(a, r->name, &now);
+		report_allocation_trial(a, r->name, &now);
 	agent_trial_fini(t);
 	*t = now;
 	return news;

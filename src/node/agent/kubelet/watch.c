@@ -13,7 +13,7 @@
 
 struct kubelet_watch {
 	char dir[PATH_MAX], self[PATH_MAX]; /* the second ends in "/." */
-	void (*look)(void *arg);
+	void (*on_change)(void *arg);
 	void *arg;
 	uv_fs_event_t event;
 	uv_timer_t poll;
@@ -22,18 +22,18 @@ struct kubelet_watch {
 	int closing;
 };
 
-static void on_event(uv_fs_event_t *h, const char *name, int events, int status)
+static void on_kubelet_dir_event(uv_fs_event_t *h, const char *name, int events, int status)
 {
 	struct kubelet_watch *w = h->data;
 
 	(void)name;
 	(void)events;
 	(void)status;
-	w->look(w->arg);
+	w->on_change(w->arg);
 }
 
 /* Watches the directory that has the name now. True if that is another than before. */
-static bool rewatch(struct kubelet_watch *w)
+static bool restart_kubelet_watch(struct kubelet_watch *w)
 {
 	struct file_id id;
 
@@ -46,17 +46,17 @@ static bool rewatch(struct kubelet_watch *w)
 	if (w->watching && file_id_equal(&id, &w->id))
 		return false;
 	(void)uv_fs_event_stop(&w->event);
-	w->watching = uv_fs_event_start(&w->event, on_event, w->dir, 0) == 0;
+	w->watching = uv_fs_event_start(&w->event, on_kubelet_dir_event, w->dir, 0) == 0;
 	w->id = id;
 	return true;
 }
 
-static void on_poll(uv_timer_t *t)
+static void on_kubelet_dir_poll(uv_timer_t *t)
 {
 	struct kubelet_watch *w = t->data;
 
-	if (rewatch(w))
-		w->look(w->arg);
+	if (restart_kubelet_watch(w))
+		w->on_change(w->arg);
 }
 
 int kubelet_watch_start(struct kubelet_watch **ret, uv_loop_t *loop, const char *dir,
@@ -72,18 +72,18 @@ int kubelet_watch_start(struct kubelet_watch **ret, uv_loop_t *loop, const char 
 		return -1;
 	}
 	memcpy(w->dir, dir, strlen(dir) + 1);
-	w->look = look;
+	w->on_change = look;
 	w->arg = arg;
 	(void)uv_fs_event_init(loop, &w->event);
 	(void)uv_timer_init(loop, &w->poll);
 	w->event.data = w->poll.data = w;
-	(void)rewatch(w);
-	(void)uv_timer_start(&w->poll, on_poll, POLL_MS, POLL_MS);
+	(void)restart_kubelet_watch(w);
+	(void)uv_timer_start(&w->poll, on_kubelet_dir_poll, POLL_MS, POLL_MS);
 	*ret = w;
 	return 0;
 }
 
-static void on_closed(uv_handle_t *h)
+static void on_kubelet_watch_closed(uv_handle_t *h)
 {
 	struct kubelet_watch *w = h->data;
 
@@ -96,7 +96,7 @@ struct kubelet_watch *kubelet_watch_stop(struct kubelet_watch *w)
 	if (!w)
 		return NULL;
 	w->closing = 2;
-	uv_close((uv_handle_t *)&w->event, on_closed);
-	uv_close((uv_handle_t *)&w->poll, on_closed);
+	uv_close((uv_handle_t *)&w->event, on_kubelet_watch_closed);
+	uv_close((uv_handle_t *)&w->poll, on_kubelet_watch_closed);
 	return NULL;
 }

@@ -17,7 +17,7 @@ static bool may_reboot(const struct mig *m)
 	const char *rebooted = n ? node_object_annotation(n, MIG_REBOOTED) : NULL;
 
 	return m->c.options.with_reboot && n && node_object_state(n) == NODE_PRESENT &&
-	       !m->rebooting && !(rebooted && !strcmp(rebooted, m->tried));
+	       !m->rebooting && !(rebooted && !strcmp(rebooted, m->tried_key));
 }
 
 static void reset_required(struct mig *m)
@@ -25,7 +25,7 @@ static void reset_required(struct mig *m)
 	const char *why = *m->report.reason ? m->report.reason : "the MIG mode did not change";
 
 	if (may_reboot(m))
-		mig_enter(m, MIG_REBOOT);
+		mig_enter_phase(m, MIG_REBOOT);
 	else if (m->c.options.with_reboot && m->c.link->node)
 		mig_fail_text(m, ERR_UNSUPPORTED,
 			"%s; the host was rebooted for this already (remove the annotation %s to "
@@ -36,7 +36,7 @@ static void reset_required(struct mig *m)
 			"%s; a reset of the GPU or a reboot of the host is needed", why);
 }
 
-static void applied(void *arg, const struct child_end *e)
+static void on_mig_apply_ended(void *arg, const struct child_end *e)
 {
 	struct mig *m = arg;
 	struct error err = ERROR_INIT;
@@ -44,14 +44,15 @@ static void applied(void *arg, const struct child_end *e)
 
 	m->child = NULL;
 	if (mig_tool_ended_well(m, e, &in_use, &err))
-		mig_enter(m, MIG_SETTLE);
+		mig_enter_phase(m, MIG_SETTLE);
 	else if (m->report.ended && !strcmp(m->report.code, "reset-required"))
 		reset_required(m);
 	else
 		mig_fail(m, in_use, &err);
 }
 
-static const struct child_ops apply_ops = { .line = mig_tool_line, .ended = applied };
+static const struct child_ops apply_ops = { .line = mig_tool_line,
+	.ended = on_mig_apply_ended };
 
 void mig_apply_enter(struct mig *m)
 {
@@ -76,7 +77,7 @@ void mig_reboot_tick(struct mig *m)
 	if (m->rebooted_now)
 		return;
 	/* The state must outlive this boot before it ends. */
-	if (!mig_node_shows(m)) {
+	if (!mig_node_is_in_sync(m)) {
 		if (time_mono_ns() - m->phase_since_ns > API_NS)
 			mig_fail_text(m, ERR_TIMEOUT,
 				"no reboot, as the state cannot be written to the Node");
@@ -97,8 +98,8 @@ void mig_reboot_enter(struct mig *m)
 
 	(void)snprintf(text, sizeof(text), "%s: rebooting the host: %.200s", m->name,
 		m->report.reason);
-	mig_node_rebooted(m, m->tried);
-	mig_node_say(m, "rebooting", text);
+	mig_node_rebooted(m, m->tried_key);
+	mig_node_set_state(m, "rebooting", text);
 	report_event(m->c.reporter, EVENT_NORMAL, "MigConfigRebooting", "%s", text);
 	mig_reboot_tick(m);
 }
@@ -110,9 +111,9 @@ void mig_reboot_late(struct mig *m)
 
 /* --- SETTLE: what there is now is seen, offered and registered --- */
 
-bool mig_settle_seen(const struct mig *m)
+bool mig_settle_is_probed(const struct mig *m)
 {
-	return m->looks >= m->looks_wanted;
+	return m->n_probes >= m->n_probes_needed;
 }
 
 /* Every MIG device of the GPUs in question can be given to a pod: its capabilities are there. */
@@ -131,7 +132,7 @@ static bool devices_are_whole(const struct mig *m, struct buf *why)
 	return true;
 }
 
-static void probe_again(struct mig *m)
+static void retry_mig_probe(struct mig *m)
 {
 	uint64_t now = time_mono_ns();
 
@@ -145,29 +146,29 @@ void mig_settle_tick(struct mig *m)
 {
 	CLEANUP(buf_fini) struct buf why = BUF_INIT(64 * 1024);
 
-	if (!mig_settle_seen(m))
+	if (!mig_settle_is_probed(m))
 		return;
 	if (m->masked) {
 		m->masked = false;
 		mig_mask_fini(&m->mask);
-		m->round_wanted = m->c.facts->rounds + 1;
+		m->round_needed = m->c.facts->rounds + 1;
 		wake_up(m->c.wake);
 	}
 	/* Ticks come by timer and by event: what was withdrawn is not ready because nobody has offered it yet. */
-	if (m->c.facts->rounds < m->round_wanted)
+	if (m->c.facts->rounds < m->round_needed)
 		return;
 	if (m->outcome.code == ERR_NONE && !devices_are_whole(m, &why)) {
-		probe_again(m);
+		retry_mig_probe(m);
 		return;
 	}
 	if (m->outcome.code != ERR_NONE || m->c.ops->is_ready(m->c.arg, &why))
-		mig_enter(m, MIG_RESTORE);
+		mig_enter_phase(m, MIG_RESTORE);
 }
 
 void mig_settle_enter(struct mig *m)
 {
 	/* A look that is under way may have begun before the last step: the one after it counts. */
-	m->looks_wanted = m->looks + (m->released ? 1 : 2);
+	m->n_probes_needed = m->n_probes + (m->released ? 1 : 2);
 	m->released = false;
 	if (m->outcome.code == ERR_NONE)
 		m->c.ops->probe(m->c.arg, /* all= */ true);
@@ -188,7 +189,7 @@ void mig_settle_late(struct mig *m)
 	m->masked = false;
 	mig_mask_fini(&m->mask);
 	wake_up(m->c.wake);
-	mig_enter(m, MIG_RESTORE);
+	mig_enter_phase(m, MIG_RESTORE);
 }
 
 /* --- RESTORE: who was stopped runs again --- */

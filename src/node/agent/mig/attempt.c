@@ -10,12 +10,13 @@
 /* --- failure --- */
 
 /* To what puts back what this attempt took away. */
-static void end(struct mig *m)
+static void end_mig_attempt(struct mig *m)
 {
 	if (m->phase == MIG_SETTLE || m->phase == MIG_RESTORE)
-		mig_enter(m, MIG_RESTORE);
+		mig_enter_phase(m, MIG_RESTORE);
 	else
-		mig_enter(m, m->masked || m->released || m->applied ? MIG_SETTLE : MIG_RESTORE);
+		mig_enter_phase(m,
+			m->masked || m->released || m->applied ? MIG_SETTLE : MIG_RESTORE);
 }
 
 void mig_fail(struct mig *m, bool in_use, const struct error *err)
@@ -26,7 +27,7 @@ void mig_fail(struct mig *m, bool in_use, const struct error *err)
 	if (m->outcome.code == ERR_NONE)
 		m->outcome = *err;
 	m->in_use = in_use;
-	end(m);
+	end_mig_attempt(m);
 }
 
 void mig_fail_text(struct mig *m, enum error_code code, const char *fmt, ...)
@@ -42,15 +43,16 @@ void mig_fail_text(struct mig *m, enum error_code code, const char *fmt, ...)
 
 /* --- the end --- */
 
-static void keep_basis(struct mig *m)
+static void save_mig_basis(struct mig *m)
 {
 	const char *uuids[GPU_NODE_MAX];
 	struct error err = ERROR_INIT;
 
 	for (uint32_t i = 0; i < m->report.n; i++)
 		uuids[i] = m->report.gpus[i].uuid;
-	m->drift_known = m->c.facts->node.inv && mig_basis_take(&m->basis, m->c.facts->node.inv,
-							 uuids, m->report.n, &err) == 0;
+	m->drift_known =
+		m->c.facts->node.inv && mig_basis_record(&m->basis, m->c.facts->node.inv, uuids,
+						m->report.n, &err) == 0;
 }
 
 static void finish_well(struct mig *m)
@@ -65,24 +67,25 @@ static void finish_well(struct mig *m)
 			m->name, n, m->report.n);
 	else
 		(void)snprintf(text, sizeof(text), "%s: applied", m->name);
-	keep_basis(m);
-	m->good = true;
+	save_mig_basis(m);
+	m->succeeded = true;
 	m->failures = 0;
 	m->retry_at_ns = 0;
-	m->told[0] = '\0';
+	m->reported_error[0] = '\0';
 	m->rebooting = false;
 	/* Another look that finds nothing to do is no news. */
-	if (m->applied || strcmp(m->state, "success") != 0 || strcmp(m->key, m->tried) != 0) {
+	if (m->applied || strcmp(m->state, "success") != 0 ||
+		strcmp(m->desired_key, m->tried_key) != 0) {
 		log_info("MIG layout is as wanted", LOG_STR("config", m->name),
 			LOG_UINT("changed", n));
-		mig_node_say(m, "success", text);
+		mig_node_set_state(m, "success", text);
 		if (m->applied)
 			report_event(m->c.reporter, EVENT_NORMAL, "MigConfigApplied", "%s",
 				text);
 	}
 	mig_node_rebooted(m, "");
 	if (m->paused)
-		mig_node_validate_again(m);
+		mig_node_rerun_validators(m);
 }
 
 static void finish_badly(struct mig *m)
@@ -92,26 +95,26 @@ static void finish_badly(struct mig *m)
 	(void)snprintf(text, sizeof(text), "%s: %.*s", m->name,
 		(int)(sizeof(text) - sizeof(m->name) - 3), m->outcome.msg);
 	utf8_make_valid(text);
-	m->good = false;
+	m->succeeded = false;
 	m->drift_known = false;
 	m->failures++;
 	m->retry_at_ns = time_mono_ns() + mig_retry_ns(m->failures, m->in_use);
-	m->failed_with = m->c.facts->node.inv ? mig_basis_all(m->c.facts->node.inv) : 0;
+	m->failed_with = m->c.facts->node.inv ? mig_basis_hash(m->c.facts->node.inv) : 0;
 	m->paused_in_vain |= m->in_use && m->paused;
 	if (strcmp(m->state, "failed") != 0 || strcmp(m->reason, text) != 0)
-		mig_node_say(m, "failed", text);
-	if (strcmp(m->told, text) != 0) {
+		mig_node_set_state(m, "failed", text);
+	if (strcmp(m->reported_error, text) != 0) {
 		log_error("MIG layout not applied, trying again", LOG_STR("config", m->name),
 			LOG_STR("reason", m->outcome.msg));
 		report_event(m->c.reporter, EVENT_WARNING, "MigConfigFailed", "%s", text);
-		memcpy(m->told, text, sizeof(m->told));
+		memcpy(m->reported_error, text, sizeof(m->reported_error));
 	}
 }
 
 void mig_finish(struct mig *m)
 {
-	mig_enter(m, MIG_REST);
-	m->ever = true;
+	mig_enter_phase(m, MIG_REST);
+	m->attempted = true;
 	if (m->outcome.code == ERR_NONE)
 		finish_well(m);
 	else
@@ -123,19 +126,19 @@ void mig_finish(struct mig *m)
 
 /* --- the phases --- */
 
-static void on_tick(uv_timer_t *t)
+static void on_mig_phase_tick(uv_timer_t *t)
 {
 	struct mig *m = t->data;
 	const struct mig_phase_row *p = &m->phases[m->phase];
 
-	if (p->late && time_mono_ns() - m->phase_since_ns > p->limit_ns)
-		p->late(m);
+	if (p->on_timeout && time_mono_ns() - m->phase_since_ns > p->limit_ns)
+		p->on_timeout(m);
 	else
 		p->tick(m);
 }
 
 /* Enters may enter the next phase themselves: nothing of @phase may come after them. */
-void mig_enter(struct mig *m, enum mig_phase phase)
+void mig_enter_phase(struct mig *m, enum mig_phase phase)
 {
 	const struct mig_phase_row *p = &m->phases[phase];
 
@@ -143,7 +146,7 @@ void mig_enter(struct mig *m, enum mig_phase phase)
 	m->phase = phase;
 	m->phase_since_ns = time_mono_ns();
 	if (p->tick)
-		(void)uv_timer_start(&m->timer, on_tick, p->tick_ms, p->tick_ms);
+		(void)uv_timer_start(&m->timer, on_mig_phase_tick, p->tick_ms, p->tick_ms);
 	else
 		(void)uv_timer_stop(&m->timer);
 	if (p->enter)
@@ -153,7 +156,7 @@ void mig_enter(struct mig *m, enum mig_phase phase)
 void mig_attempt_start(struct mig *m)
 {
 	error_clear(&m->outcome);
-	m->takes = m->paused = m->applied = m->rebooted_now = false;
+	m->removes_devices = m->paused = m->applied = m->rebooted_now = false;
 	m->in_use = m->cleaned = false;
 	mig_mask_fini(&m->mask);
 	if (m->source_error.code != ERR_NONE) {
@@ -161,7 +164,7 @@ void mig_attempt_start(struct mig *m)
 		mig_fail(m, /* in_use= */ false, &m->source_error);
 		return;
 	}
-	mig_enter(m, MIG_PLAN);
+	mig_enter_phase(m, MIG_PLAN);
 }
 
 bool mig_attempt_interrupt(struct mig *m)
@@ -170,7 +173,7 @@ bool mig_attempt_interrupt(struct mig *m)
 		return false;
 	m->child = proc_stop(m->child);
 	m->call = api_cancel(m->call);
-	mig_enter(m, MIG_REST);
+	mig_enter_phase(m, MIG_REST);
 	return true;
 }
 
@@ -179,7 +182,7 @@ static void on_cleaned(void *arg, const struct error *err)
 	struct mig *m = arg;
 
 	(void)err; /* each service has its line in the log */
-	mig_enter(m, MIG_REST);
+	mig_enter_phase(m, MIG_REST);
 	m->at_rest(m);
 }
 
@@ -194,7 +197,7 @@ void mig_attempt_clean(struct mig *m)
 	mig_host_start(&m->host);
 }
 
-void mig_attempt_look(struct mig *m)
+void mig_attempt_recheck(struct mig *m)
 {
 	enum mig_phase p = m->phase;
 
@@ -203,12 +206,12 @@ void mig_attempt_look(struct mig *m)
 		m->phases[p].tick(m);
 }
 
-void mig_attempt_looked(struct mig *m)
+void mig_attempt_on_probed(struct mig *m)
 {
-	m->looks++;
-	if (m->phase == MIG_SETTLE && m->looks < m->looks_wanted)
+	m->n_probes++;
+	if (m->phase == MIG_SETTLE && m->n_probes < m->n_probes_needed)
 		m->c.ops->probe(m->c.arg, /* all= */ false);
-	mig_attempt_look(m);
+	mig_attempt_recheck(m);
 }
 
 void mig_attempt_stop(struct mig *m)

@@ -10,7 +10,7 @@
 #include "node/agent/mig/mig.h"
 #include "lib/base/log.h"
 
-void mig_enter(struct mig *m, enum mig_phase phase);
+void mig_enter_phase(struct mig *m, enum mig_phase phase);
 
 /* Ends the attempt, by way of what puts back what it took away. The first reason counts. @in_use:
  * looking again soon disturbs nobody. */
@@ -49,4 +49,4 @@ void mig_settle_late(struct mig *m);
 void mig_restore_enter(struct mig *m);
 
 /* NVML was looked at after the last step. */
-bool mig_settle_seen(const struct mig *m);
+bool mig_settle_is_probed(const struct mig *m);

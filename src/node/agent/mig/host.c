@@ -21,7 +21,7 @@
 /* --- which were stopped --- */
 
 /* Written before the first is stopped. Gone when all run again. */
-static int keep_stopped(const struct mig_host *h, struct error *err)
+static int save_stopped_services(const struct mig_host *h, struct error *err)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(MIG_SERVICES_FILE);
 
@@ -90,11 +90,11 @@ void mig_host_fini(struct mig_host *h)
 /* --- programs --- */
 
 static void next_service(struct mig_host *h);
-static void on_ended(void *arg, const struct child_end *end);
+static void on_host_command_ended(void *arg, const struct child_end *end);
 
-static const struct child_ops child_ops = { .ended = on_ended };
+static const struct child_ops child_ops = { .ended = on_host_command_ended };
 
-static void finish(struct mig_host *h, const struct error *err)
+static void finish_mig_host_step(struct mig_host *h, const struct error *err)
 {
 	h->step = MIG_HOST_REST;
 	h->done(h->arg, err);
@@ -109,9 +109,9 @@ static void not_started(struct mig_host *h, const struct error *err)
 	next_service(h);
 }
 
-static void run(struct mig_host *h, const char *const *argv, uint64_t ns)
+static void run_mig_host_command(struct mig_host *h, const char *const *argv, uint64_t ns)
 {
-	const struct child_what what = { .name = "mig", .argv = argv, .silence_ns = ns };
+	const struct child_spec what = { .name = "mig", .argv = argv, .silence_ns = ns };
 	struct error err = ERROR_INIT;
 
 	if (proc_start(&h->child, h->loop, &what, &child_ops, h, &err) == 0)
@@ -119,20 +119,21 @@ static void run(struct mig_host *h, const char *const *argv, uint64_t ns)
 	if (h->step == MIG_HOST_START)
 		not_started(h, &err);
 	else
-		finish(h, &err);
+		finish_mig_host_step(h, &err);
 }
 
-static void systemctl(struct mig_host *h, const char *verb, const char *service, uint64_t ns)
+static void run_host_systemctl(struct mig_host *h, const char *verb, const char *service,
+	uint64_t ns)
 {
 	const char *const argv[] = { "chroot", h->root, "systemctl", verb, service, NULL };
 
-	run(h, argv, ns);
+	run_mig_host_command(h, argv, ns);
 }
 
-static void describe(const struct child_end *end, const char *what, const char *name,
+static void set_service_error(const struct child_end *end, const char *what, const char *name,
 	struct error *err)
 {
-	if (end->silent)
+	if (end->was_silent)
 		(void)error_set(err, ERR_TIMEOUT, "%s %s: not done in time", what, name);
 	else
 		(void)error_set(err, ERR_IO, "%s %s: %s %d%s%s", what, name,
@@ -153,25 +154,25 @@ static void stop_one(struct mig_host *h, bool active)
 		return;
 	}
 	if (!strv_has(&h->stopped, name) && strv_add(&h->stopped, name, &err) < 0) {
-		finish(h, &err);
+		finish_mig_host_step(h, &err);
 		return;
 	}
-	if (keep_stopped(h, &err) < 0) {
-		finish(h, &err);
+	if (save_stopped_services(h, &err) < 0) {
+		finish_mig_host_step(h, &err);
 		return;
 	}
 	log_info("stopping a service of the host", LOG_STR("service", name));
 	h->step = MIG_HOST_STOP;
-	systemctl(h, "stop", name, STOP_NS);
+	run_host_systemctl(h, "stop", name, STOP_NS);
 }
 
-static void started(struct mig_host *h, const struct child_end *end)
+static void on_host_service_started(struct mig_host *h, const struct child_end *end)
 {
 	char **at = &h->stopped.v[h->next];
 	struct error err = ERROR_INIT;
 
-	if (end->silent || end->status != 0 || end->signal != 0) {
-		describe(end, "start service", *at, &err);
+	if (end->was_silent || end->status != 0 || end->signal != 0) {
+		set_service_error(end, "start service", *at, &err);
 		not_started(h, &err);
 		return;
 	}
@@ -182,11 +183,11 @@ static void started(struct mig_host *h, const struct child_end *end)
 	next_service(h);
 }
 
-static void on_ended(void *arg, const struct child_end *end)
+static void on_host_command_ended(void *arg, const struct child_end *end)
 {
 	struct mig_host *h = arg;
 	struct error err = ERROR_INIT;
-	bool good = !end->silent && end->status == 0 && end->signal == 0;
+	bool good = !end->was_silent && end->status == 0 && end->signal == 0;
 
 	h->child = NULL;
 	switch (h->step) {
@@ -199,16 +200,16 @@ static void on_ended(void *arg, const struct child_end *end)
 			next_service(h);
 			break;
 		}
-		describe(end, "stop service", h->services.v[h->next], &err);
-		finish(h, &err);
+		set_service_error(end, "stop service", h->services.v[h->next], &err);
+		finish_mig_host_step(h, &err);
 		break;
 	case MIG_HOST_START:
-		started(h, end);
+		on_host_service_started(h, end);
 		break;
 	case MIG_HOST_COMMAND:
 		if (!good)
-			describe(end, "command", h->what, &err);
-		finish(h, &err);
+			set_service_error(end, "command", h->what, &err);
+		finish_mig_host_step(h, &err);
 		break;
 	case MIG_HOST_REST:
 		break;
@@ -221,20 +222,20 @@ static void next_service(struct mig_host *h)
 
 	if (h->step == MIG_HOST_START) {
 		if (h->next > 0) {
-			systemctl(h, "start", h->stopped.v[--h->next], START_NS);
+			run_host_systemctl(h, "start", h->stopped.v[--h->next], START_NS);
 			return;
 		}
-		if (keep_stopped(h, &none) < 0)
+		if (save_stopped_services(h, &none) < 0)
 			log_warn("list of stopped services stays", LOG_STR("reason", none.msg));
-		finish(h, &h->first);
+		finish_mig_host_step(h, &h->first);
 		return;
 	}
 	if (h->next == h->services.n) {
-		finish(h, &none);
+		finish_mig_host_step(h, &none);
 		return;
 	}
 	h->step = MIG_HOST_ASK;
-	systemctl(h, "is-active", h->services.v[h->next], STOP_NS);
+	run_host_systemctl(h, "is-active", h->services.v[h->next], STOP_NS);
 }
 
 void mig_host_stop(struct mig_host *h)
@@ -258,7 +259,7 @@ void mig_host_reload(struct mig_host *h)
 
 	h->step = MIG_HOST_COMMAND;
 	h->what = argv[3];
-	run(h, argv, STOP_NS);
+	run_mig_host_command(h, argv, STOP_NS);
 }
 
 void mig_host_reboot(struct mig_host *h, const char *command)
@@ -271,7 +272,7 @@ void mig_host_reboot(struct mig_host *h, const char *command)
 	h->step = MIG_HOST_COMMAND;
 	h->what = "reboot";
 	if (strv_split(&words, command, ' ', &err) < 0) {
-		finish(h, &err);
+		finish_mig_host_step(h, &err);
 		return;
 	}
 	for (size_t i = 0; i < words.n && n < WORDS_MAX; i++) {
@@ -281,11 +282,11 @@ void mig_host_reboot(struct mig_host *h, const char *command)
 	argv[n] = NULL;
 	if (n == 0) {
 		(void)error_set(&err, ERR_INVALID, "the reboot command is empty");
-		finish(h, &err);
+		finish_mig_host_step(h, &err);
 		return;
 	}
 	log_warn("rebooting the host", LOG_STR("command", command));
-	run(h, argv, REBOOT_NS);
+	run_mig_host_command(h, argv, REBOOT_NS);
 }
 
 void mig_host_cancel(struct mig_host *h)

@@ -22,10 +22,10 @@
 #define MIG_PAUSED_OLD  "gpuslice.io/mig.paused"          /* annotation: "key=value,..." */
 #define MIG_PAUSED      "paused-for-mig-change"
 
-enum mig_clients { MIG_CLIENTS_KEEP, MIG_CLIENTS_PAUSE, MIG_CLIENTS_RUN };
+enum mig_clients { MIG_CLIENTS_UNCHANGED, MIG_CLIENTS_PAUSE, MIG_CLIENTS_RUN };
 
 /* What the Node is to say. */
-struct mig_marks {
+struct mig_node_labels {
 	const char *state;    /* NULL: as it is; "": no such label */
 	const char *reason;   /* NULL: as it is; "": no such annotation */
 	const char *rebooted; /* the same */
@@ -35,14 +35,14 @@ struct mig_marks {
 };
 
 /* What it says now. */
-struct mig_marks_now {
-	const json_t *labels;                /* may be NULL */
-	const char *reason, *rebooted, *old; /* annotations; may be NULL */
+struct mig_node_labels_actual {
+	const json_t *labels;                       /* may be NULL */
+	const char *reason, *rebooted, *old_paused; /* annotations; may be NULL */
 };
 
 /* The merge patch that makes it so: a new reference; NULL: nothing differs. < 0: no memory. */
-int mig_marks_patch(json_t **ret, const struct mig_marks *want, const struct mig_marks_now *now,
-	struct error *err) MUST_USE;
+int mig_node_labels_patch(json_t **ret, const struct mig_node_labels *want,
+	const struct mig_node_labels_actual *now, struct error *err) MUST_USE;
 
 /* Whether any client could be paused, or is. */
 bool mig_clients_any(const json_t *labels, const char *const *own);

@@ -13,8 +13,8 @@
 struct mig_mask_gpu {
 	char uuid[GPU_UUID_MAX];
 	enum mig_mode_change mode;
-	uint32_t n_stay;
-	char stay[MIG_STAY_MAX][GPU_UUID_MAX]; /* of MIG devices */
+	uint32_t n_remaining;
+	char remaining[MIG_REMAINING_MAX][GPU_UUID_MAX]; /* of MIG devices */
 };
 
 struct mig_mask {
@@ -31,18 +31,18 @@ void mig_mask_fini(struct mig_mask *m); /* and empty again */
  * The tool makes and deletes instances one by one. So that nobody sees a layout that is neither the old nor the new
  * one, the GPUs that change have in the look @seen what they had in @before: their MIG mode and their MIG devices.
  */
-int mig_mask_hold(const struct mig_mask *m, const struct inventory *before,
+int mig_mask_restore_masked(const struct mig_mask *m, const struct inventory *before,
 	struct inventory *seen, struct error *err) MUST_USE;
 
 /* Takes the devices from @inv and marks the GPUs as changing; positions of GPUs stay. */
 void mig_mask_apply(const struct mig_mask *m, struct inventory *inv);
 
 /* Whether any device of @inv goes, or a GPU changes its mode: somebody may have to be stopped. */
-bool mig_mask_takes(const struct mig_mask *m, const struct inventory *inv);
+bool mig_mask_removes_any(const struct mig_mask *m, const struct inventory *inv);
 
 /* Whether the device @id, or a replica of it, goes. A GPU that changes goes as a whole. */
-bool mig_mask_has(const struct mig_mask *m, const struct inventory *inv, const char *id);
+bool mig_mask_removes(const struct mig_mask *m, const struct inventory *inv, const char *id);
 
 /* The first of @list who holds something that goes; NULL: nobody does. Borrowed. */
-const struct pod_device *mig_mask_holder(const struct mig_mask *m, const struct inventory *inv,
-	const struct pod_devices *list);
+const struct pod_device *mig_mask_find_holder(const struct mig_mask *m,
+	const struct inventory *inv, const struct pod_devices *list);

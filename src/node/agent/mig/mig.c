@@ -23,7 +23,7 @@
 
 /* --- what is wanted --- */
 
-static void waits(struct mig *m, const char *why)
+static void set_mig_wait_reason(struct mig *m, const char *why)
 {
 	if (strcmp(m->waiting, why) != 0 && *why)
 		log_info("MIG manager waits", LOG_STR("reason", why));
@@ -31,7 +31,7 @@ static void waits(struct mig *m, const char *why)
 }
 
 /* The text of the layouts. > 0: it is not known yet, *err says why. */
-static int read_text(struct mig *m, struct buf *text, struct error *err)
+static int read_mig_layouts(struct mig *m, struct buf *text, struct error *err)
 {
 	const char *entry = *m->dir ? m->entry : MIG_CONFIG_KEY;
 	CLEANUP(strv_fini) struct strv names = STRV_INIT;
@@ -41,7 +41,7 @@ static int read_text(struct mig *m, struct buf *text, struct error *err)
 		return 0;
 	if (!m->source) {
 		(void)error_set(err, ERR_UNAVAILABLE, "configmap %s/%s: %s", m->map_namespace,
-			m->map, api_link_trouble(m->c.link));
+			m->map, api_link_error(m->c.link));
 		return CONFIG_SOURCE_WAIT;
 	}
 	r = config_source_names(m->source, &names, err);
@@ -53,11 +53,11 @@ static int read_text(struct mig *m, struct buf *text, struct error *err)
 	return config_source_read(m->source, entry, text, err);
 }
 
-static enum mig_wish_by find_wish(struct mig *m, const char **ret_name)
+static enum mig_desired_source update_mig_desired(struct mig *m, const char **ret_name)
 {
 	const struct node_object *n = m->c.link->node;
 	bool known = n && node_object_state(n) == NODE_PRESENT;
-	const struct mig_wish_input in = {
+	const struct mig_desired_input in = {
 		.label_needed = m->c.link->possible,
 		.label_known = known,
 		.label = known ? node_object_label(n, MIG_LABEL) : NULL,
@@ -65,61 +65,61 @@ static enum mig_wish_by find_wish(struct mig *m, const char **ret_name)
 		.inv = m->c.facts->node.inv,
 	};
 
-	return mig_wish(&in, ret_name);
+	return mig_find_desired(&in, ret_name);
 }
 
 /* What the Node says of an agent before us. */
-static void see_node(struct mig *m)
+static void read_mig_node_state(struct mig *m)
 {
 	const struct node_object *n = m->c.link->node;
 	const char *state;
 
-	if (m->node_seen || !n || node_object_state(n) != NODE_PRESENT)
+	if (m->node_known || !n || node_object_state(n) != NODE_PRESENT)
 		return;
-	m->node_seen = true;
+	m->node_known = true;
 	state = node_object_label(n, MIG_STATE_LABEL);
 	m->rebooting = state && !strcmp(state, "rebooting");
 }
 
 /* The label went: nothing is under way any more, whoever said so. */
-static void wish_nothing(struct mig *m)
+static void clear_mig_desired(struct mig *m)
 {
 	const struct node_object *n = m->c.link->node;
 	const char *state = n ? node_object_label(n, MIG_STATE_LABEL) : NULL;
 
-	waits(m, "");
+	set_mig_wait_reason(m, "");
 	m->text_since_ns = 0;
-	m->key[0] = m->tried[0] = '\0';
+	m->desired_key[0] = m->tried_key[0] = '\0';
 	m->drift_known = false;
 	m->retry_at_ns = 0;
 	m->rebooting = false;
 	if (m->phase != MIG_REST && !mig_attempt_interrupt(m))
 		return;
 	if (state && (!strcmp(state, "pending") || !strcmp(state, "rebooting")))
-		mig_node_say(m, "", "");
-	if (m->want.clients != MIG_CLIENTS_RUN)
+		mig_node_set_state(m, "", "");
+	if (m->desired_labels.clients != MIG_CLIENTS_RUN)
 		mig_node_clients(m, MIG_CLIENTS_RUN);
 	mig_attempt_clean(m);
 }
 
 /* --- when --- */
 
-static bool is_time(struct mig *m)
+static bool is_mig_attempt_due(struct mig *m)
 {
 	const struct gpu *gpu = NULL;
 
-	if (strcmp(m->key, m->tried) != 0)
+	if (strcmp(m->desired_key, m->tried_key) != 0)
 		return true;
-	if (!m->good)
+	if (!m->succeeded)
 		return time_mono_ns() >= m->retry_at_ns ||
 		       (m->c.facts->node.inv &&
-			       mig_basis_all(m->c.facts->node.inv) != m->failed_with);
+			       mig_basis_hash(m->c.facts->node.inv) != m->failed_with);
 	if (!m->drift_known || !m->c.facts->node.inv || m->c.facts->nvml_down.code != ERR_NONE)
 		return false;
 	switch (mig_basis_drift(&m->basis, m->c.facts->node.inv, &gpu)) {
 	case MIG_DRIFT_NONE:
 		return false;
-	case MIG_DRIFT_LOST:
+	case MIG_DRIFT_MISSING:
 		log_warn("a GPU has lost its MIG layout, applying it again",
 			LOG_UINT("gpu", gpu->index), LOG_STR("uuid", gpu->uuid));
 		return true;
@@ -135,50 +135,51 @@ static bool is_time(struct mig *m)
 	return false;
 }
 
-static void on_retry(uv_timer_t *t)
+static void on_mig_retry_timer(uv_timer_t *t)
 {
 	mig_sync(t->data);
 }
 
 /* Whether to go on waiting for the layouts. Not for ever: somebody waits for the state, and an agent
  * before us may have paused clients. */
-static bool waits_for_text(struct mig *m, const char *why)
+static bool is_waiting_for_layouts(struct mig *m, const char *why)
 {
 	uint64_t now = time_mono_ns();
 
-	waits(m, why);
+	set_mig_wait_reason(m, why);
 	if (m->phase != MIG_REST)
 		return true;
 	if (!m->text_since_ns)
 		m->text_since_ns = now;
 	if (now - m->text_since_ns >= m->silence_ns)
 		return false;
-	(void)uv_timer_start(&m->timer, on_retry,
+	(void)uv_timer_start(&m->timer, on_mig_retry_timer,
 		(m->text_since_ns + m->silence_ns - now) / NS_PER_MS + 1, 0);
 	return true;
 }
 
-static void arm(struct mig *m)
+static void arm_mig_retry_timer(struct mig *m)
 {
 	uint64_t now = time_mono_ns();
 
-	if (m->phase == MIG_REST && !m->good && m->retry_at_ns)
-		(void)uv_timer_start(&m->timer, on_retry,
+	if (m->phase == MIG_REST && !m->succeeded && m->retry_at_ns)
+		(void)uv_timer_start(&m->timer, on_mig_retry_timer,
 			m->retry_at_ns > now ? (m->retry_at_ns - now) / NS_PER_MS + 1 : 1, 0);
 }
 
-static void begin(struct mig *m, const char *name, struct buf *text, const struct error *why)
+static void begin_mig_attempt(struct mig *m, const char *name, struct buf *text,
+	const struct error *why)
 {
-	if (strcmp(m->key, m->tried) != 0) {
+	if (strcmp(m->desired_key, m->tried_key) != 0) {
 		/* Another wish than that of the last boot. */
-		m->rebooting &= !*m->tried;
+		m->rebooting &= !*m->tried_key;
 		m->failures = 0;
 		m->paused_in_vain = false;
-		m->told[0] = '\0';
-		memcpy(m->tried, m->key, sizeof(m->tried));
+		m->reported_error[0] = '\0';
+		memcpy(m->tried_key, m->desired_key, sizeof(m->tried_key));
 	}
 	(void)snprintf(m->name, sizeof(m->name), "%s", name);
-	m->tried_by = m->by;
+	m->tried_by = m->desired_source;
 	buf_fini(&m->text);
 	m->text = *text;
 	*text = (struct buf)BUF_INIT(0);
@@ -195,76 +196,77 @@ void mig_sync(struct mig *m)
 
 	if (!m->started)
 		return;
-	see_node(m);
-	task_poke(&m->marks);
+	read_mig_node_state(m);
+	task_poke(&m->labels_task);
 	if (!m->c.facts->nvml_answered && m->c.facts->nvml_down.code == ERR_NONE) {
-		waits(m, "the GPUs are not known yet");
+		set_mig_wait_reason(m, "the GPUs are not known yet");
 		return;
 	}
-	m->by = find_wish(m, &name);
-	if (m->by == MIG_WISH_UNKNOWN) {
-		waits(m, api_link_trouble(m->c.link));
+	m->desired_source = update_mig_desired(m, &name);
+	if (m->desired_source == MIG_DESIRED_UNKNOWN) {
+		set_mig_wait_reason(m, api_link_error(m->c.link));
 		m->text_since_ns = 0;
 		return;
 	}
-	if (m->by == MIG_WISH_NONE) {
-		wish_nothing(m);
+	if (m->desired_source == MIG_DESIRED_NONE) {
+		clear_mig_desired(m);
 		return;
 	}
-	r = read_text(m, &text, &err);
-	if (r > 0 && waits_for_text(m, err.msg))
+	r = read_mig_layouts(m, &text, &err);
+	if (r > 0 && is_waiting_for_layouts(m, err.msg))
 		return;
 	if (r <= 0) {
 		m->text_since_ns = 0;
-		waits(m, "");
+		set_mig_wait_reason(m, "");
 	}
 	if (r > 0) /* whatever keeps it from us: one wish, as the words may change */
-		mig_wish_key(name, "?", 1, m->key);
+		mig_desired_key(name, "?", 1, m->desired_key);
 	else if (r < 0)
-		mig_wish_key(name, err.msg, strlen(err.msg), m->key);
+		mig_desired_key(name, err.msg, strlen(err.msg), m->desired_key);
 	else
-		mig_wish_key(name, buf_str(&text), text.len, m->key);
-	if (m->phase != MIG_REST && (!strcmp(m->key, m->tried) || !mig_attempt_interrupt(m))) {
-		mig_attempt_look(m);
+		mig_desired_key(name, buf_str(&text), text.len, m->desired_key);
+	if (m->phase != MIG_REST &&
+		(!strcmp(m->desired_key, m->tried_key) || !mig_attempt_interrupt(m))) {
+		mig_attempt_recheck(m);
 		return;
 	}
-	if (is_time(m))
-		begin(m, name, &text, &err);
+	if (is_mig_attempt_due(m))
+		begin_mig_attempt(m, name, &text, &err);
 	else
-		arm(m);
+		arm_mig_retry_timer(m);
 }
 
-void mig_looked(struct mig *m)
+void mig_on_probed(struct mig *m)
 {
 	if (!m->started)
 		return;
-	mig_attempt_looked(m);
+	mig_attempt_on_probed(m);
 	mig_sync(m);
 }
 
 /* The look that SETTLE waits for is the first one of the new layout. */
-static bool is_held(const struct mig *m)
+static bool is_inventory_withheld(const struct mig *m)
 {
 	return m->masked && m->c.facts->node.inv &&
-	       !(m->phase == MIG_SETTLE && m->looks + 1 >= m->looks_wanted);
+	       !(m->phase == MIG_SETTLE && m->n_probes + 1 >= m->n_probes_needed);
 }
 
-const struct inventory *mig_hold(const struct mig *m, const struct inventory *seen,
+const struct inventory *mig_hide_changes(const struct mig *m, const struct inventory *seen,
 	struct inventory **ret)
 {
 	struct error err = ERROR_INIT;
 
-	if (!is_held(m))
+	if (!is_inventory_withheld(m))
 		return seen;
 	if (inventory_copy(ret, seen, &err) < 0 ||
-		mig_mask_hold(&m->mask, m->c.facts->node.inv, *ret, &err) < 0) {
+		mig_mask_restore_masked(&m->mask, m->c.facts->node.inv, *ret, &err) < 0) {
 		log_warn("this look at the GPUs is not used", LOG_STR("reason", err.msg));
 		return NULL;
 	}
 	return *ret;
 }
 
-void mig_mask(const struct mig *m, struct inventory *inv)
+void mig_apply_mask(const struct mig *m, struct inventory *inv)
 {
 	if (m->masked)
 		mig_mask_apply(&m->mask, inv);
@@ -272,17 +274,17 @@ void mig_mask(const struct mig *m, struct inventory *inv)
 
 bool mig_settled(const struct mig *m)
 {
-	return !m->c.options.enabled || m->ever || m->by == MIG_WISH_NONE;
+	return !m->c.options.enabled || m->attempted || m->desired_source == MIG_DESIRED_NONE;
 }
 
 /* --- life --- */
 
-static void on_source(void *arg)
+static void on_mig_source_changed(void *arg)
 {
 	mig_sync(arg);
 }
 
-static const struct config_source_ops source_ops = { .changed = on_source };
+static const struct config_source_ops source_ops = { .changed = on_mig_source_changed };
 
 static int find_tool(struct mig *m, struct error *err)
 {
@@ -311,7 +313,7 @@ static int find_tool(struct mig *m, struct error *err)
 }
 
 /* The directory is watched, so that the file may come later, or be a link of a volume. */
-static int start_file(struct mig *m, const char *path, struct error *err)
+static int start_mig_config_file(struct mig *m, const char *path, struct error *err)
 {
 	const char *slash = strrchr(path, '/'), *entry = slash ? slash + 1 : path;
 	int len = slash ? (int)(slash - path) : 1;
@@ -338,7 +340,7 @@ static int start_source(struct mig *m, struct error *err)
 		return error_set(err, ERR_INVALID,
 			"--mig-config-file and --mig-config-map: only one can be given");
 	if (*o->config_file)
-		return start_file(m, o->config_file, err);
+		return start_mig_config_file(m, o->config_file, err);
 	if (!*o->config_map)
 		return 0;
 	if (config_map_name("mig-config-map", o->config_map, m->c.link->namespace_,
@@ -352,7 +354,7 @@ static int start_source(struct mig *m, struct error *err)
 	return 0;
 }
 
-static int read_services(const struct mig *m, struct strv *ret, struct error *err)
+static int read_mig_services(const struct mig *m, struct strv *ret, struct error *err)
 {
 	const char *path = m->c.options.clients_file;
 
@@ -366,14 +368,14 @@ static void check_services(struct mig *m)
 	CLEANUP(strv_fini) struct strv now = STRV_INIT;
 	struct error why = ERROR_INIT;
 
-	if (read_services(m, &now, &why) < 0)
+	if (read_mig_services(m, &now, &why) < 0)
 		error_suffix(&why, LAST_VALID "leave the MIG layout alone");
 	report_component(m->c.reporter, COMPONENT_MIG_MANAGER, &why);
 }
 
 static int check_default(const char *name, struct error *err)
 {
-	if (strlen(name) < MIG_WISH_NAME_MAX &&
+	if (strlen(name) < MIG_DESIRED_NAME_MAX &&
 		name[strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 				  "0123456789-_.+,")] == '\0' &&
 		*name != '-')
@@ -382,13 +384,13 @@ static int check_default(const char *name, struct error *err)
 		"--mig-config-default: expected the name of a MIG layout, found '%.80s'", name);
 }
 
-static const char *or_empty(const char *text)
+static const char *mig_option_or_empty(const char *text)
 {
 	return text ? text : "";
 }
 
 /* Tests are less patient. */
-static uint64_t wait_of(const char *name, uint64_t usual_ns)
+static uint64_t read_wait_option(const char *name, uint64_t usual_ns)
 {
 	const char *text = getenv(name);
 	int64_t ns;
@@ -401,17 +403,17 @@ void mig_init(struct mig *m, const struct mig_context *context)
 	struct mig_options *p = &m->c.options;
 
 	*m = (struct mig){ .c = *context };
-	p->default_name = or_empty(p->default_name);
-	p->config_file = or_empty(p->config_file);
-	p->config_map = or_empty(p->config_map);
-	p->hooks_file = or_empty(p->hooks_file);
-	p->clients_file = or_empty(p->clients_file);
-	p->state_file = or_empty(p->state_file);
-	p->reboot_command = or_empty(p->reboot_command);
-	p->host_root = or_empty(p->host_root);
-	p->operator_namespace = or_empty(p->operator_namespace);
-	m->silence_ns = wait_of(SILENCE_ENV, SILENCE_NS);
-	m->clients_ns = wait_of(CLIENTS_ENV, CLIENTS_NS);
+	p->default_name = mig_option_or_empty(p->default_name);
+	p->config_file = mig_option_or_empty(p->config_file);
+	p->config_map = mig_option_or_empty(p->config_map);
+	p->hooks_file = mig_option_or_empty(p->hooks_file);
+	p->clients_file = mig_option_or_empty(p->clients_file);
+	p->state_file = mig_option_or_empty(p->state_file);
+	p->reboot_command = mig_option_or_empty(p->reboot_command);
+	p->host_root = mig_option_or_empty(p->host_root);
+	p->operator_namespace = mig_option_or_empty(p->operator_namespace);
+	m->silence_ns = read_wait_option(SILENCE_ENV, SILENCE_NS);
+	m->clients_ns = read_wait_option(CLIENTS_ENV, CLIENTS_NS);
 	m->phases = mig_phases;
 	m->at_rest = mig_sync;
 	(void)uv_timer_init(m->c.loop, &m->timer);
@@ -419,13 +421,13 @@ void mig_init(struct mig *m, const struct mig_context *context)
 	mig_node_init(m);
 }
 
-static int start(struct mig *m, struct error *err)
+static int start_mig_manager(struct mig *m, struct error *err)
 {
 	if (check_default(m->c.options.default_name, err) < 0 || find_tool(m, err) < 0 ||
 		mig_host_init(&m->host, m->c.loop, m->c.options.host_root, m->c.run_dir, err) <
 			0)
 		return -1;
-	if (read_services(m, &m->host.services, err) < 0 || start_source(m, err) < 0) {
+	if (read_mig_services(m, &m->host.services, err) < 0 || start_source(m, err) < 0) {
 		mig_host_fini(&m->host);
 		return -1;
 	}
@@ -439,7 +441,7 @@ void mig_start(struct mig *m)
 
 	if (!m->c.options.enabled)
 		return;
-	(void)start(m, &err);
+	(void)start_mig_manager(m, &err);
 	report_component(m->c.reporter, COMPONENT_MIG_MANAGER, &err);
 }
 

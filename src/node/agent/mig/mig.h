@@ -68,14 +68,15 @@ struct mig_ops {
 	bool (*is_released)(void *arg);
 
 	/* MPS: mps/mps.h, functions of these names. */
-	void (*mps_ask)(void *arg);
-	bool (*mps_answered)(void *arg, uint64_t since_ns);
+	void (*mps_query_clients)(void *arg);
+	bool (*mps_has_answered)(void *arg, uint64_t since_ns);
 	uint32_t (*mps_idle_servers)(void *arg, uint64_t since_ns, uint32_t *ret, uint32_t max);
-	int (*mps_left)(void *arg, bool (*leaves)(void *leaves_arg, const char *uuid),
-		void *leaves_arg, struct error *err);
+	int (*mps_check_withdrawn)(void *arg,
+		bool (*leaves)(void *leaves_arg, const char *uuid), void *leaves_arg,
+		struct error *err);
 
 	/* The kubelet: who has which device now, @done is called once; and that there is none. */
-	void (*ask_holders)(void *arg,
+	void (*request_pod_devices)(void *arg,
 		void (*done)(void *done_arg, const struct pod_devices *list,
 			const struct error *err),
 		void *done_arg);
@@ -108,7 +109,7 @@ struct mig_phase_row {
 	void (*tick)(struct mig *m); /* every: */
 	uint32_t tick_ms;
 	uint64_t limit_ns; /* then: */
-	void (*late)(struct mig *m);
+	void (*on_timeout)(struct mig *m);
 };
 
 /* phases.c: by enum mig_phase. */
@@ -130,52 +131,52 @@ struct mig {
 	uint64_t phase_since_ns, next_ns;
 
 	/* What is wanted now. */
-	enum mig_wish_by by;
-	char key[MIG_WISH_KEY_MAX];
+	enum mig_desired_source desired_source;
+	char desired_key[MIG_DESIRED_KEY_MAX];
 	char waiting[ERROR_MSG_MAX]; /* why that is not known yet; "" */
 	uint64_t text_since_ns;      /* since when only the text is waited for; 0: it is not */
 	bool rebooting;              /* the Node said so when we came */
-	bool node_seen;
+	bool node_known;
 
 	/* The attempt that runs, or was the last. */
-	char name[MIG_WISH_NAME_MAX], tried[MIG_WISH_KEY_MAX];
-	enum mig_wish_by tried_by;
+	char name[MIG_DESIRED_NAME_MAX], tried_key[MIG_DESIRED_KEY_MAX];
+	enum mig_desired_source tried_by;
 	struct buf text;           /* of the config */
 	struct error source_error; /* why there is none */
 	struct child *child;
 	struct mig_report report;
 	struct mig_mask mask;
-	bool takes; /* .mask: somebody may have to be stopped */
+	bool removes_devices; /* .mask: somebody may have to be stopped */
 	bool masked, released, paused, applied, rebooted_now;
 	bool cleaned;        /* services were started with nothing wanted */
-	bool paused_in_vain; /* for .tried: what is in use is not a client's */
+	bool paused_in_vain; /* for .tried_key: what is in use is not a client's */
 	struct api_call *call;
 	const char *own[MIG_CLIENTS_MAX + 1];
 	bool own_known;
-	char waits_for[600]; /* a pod */
-	uint64_t looks;      /* of NVML so far */
-	uint64_t looks_wanted, probed_ns;
-	uint64_t round_wanted; /* of the reconcile: from that on everything is offered again */
+	char awaited_pod[600]; /* a pod */
+	uint64_t n_probes;     /* of NVML so far */
+	uint64_t n_probes_needed, probed_ns;
+	uint64_t round_needed; /* of the reconcile: from that on everything is offered again */
 	struct error outcome;  /* ERR_NONE: good */
 	bool in_use;
 	struct mig_host host;
 
 	/* What came of it. */
-	bool ever; /* an attempt has ended */
-	bool good; /* the last one did well */
+	bool attempted; /* an attempt has ended */
+	bool succeeded; /* the last one did well */
 	bool drift_known;
 	struct mig_basis basis;
 	uint64_t failed_with; /* hash of the GPUs then */
 	uint32_t failures;
 	uint64_t retry_at_ns; /* 0: none */
 	uint64_t since_wall_ns;
-	char told[ERROR_MSG_MAX]; /* last failure that an Event has told */
+	char reported_error[ERROR_MSG_MAX]; /* last failure that an Event has told */
 
 	/* On the Node. */
-	struct task marks;
-	struct mig_marks want;
-	char state[16], reason[ERROR_MSG_MAX], rebooted[MIG_WISH_KEY_MAX];
-	uint64_t marks_generation, marks_sent, marks_at_ns;
+	struct task labels_task;
+	struct mig_node_labels desired_labels;
+	char state[16], reason[ERROR_MSG_MAX], rebooted[MIG_DESIRED_KEY_MAX];
+	uint64_t labels_generation, labels_sent, labels_sent_ns;
 	struct task validators;
 	struct strv pods; /* paths of those to be deleted */
 	bool validators_due, validators_listed;
@@ -187,12 +188,12 @@ void mig_retry(struct mig *m); /* and checks it while it runs */
 void mig_with_api(struct mig *m, struct api *api);
 /* Makes the layout what is wanted now: the Node, the layouts or the GPUs may be other ones. */
 void mig_sync(struct mig *m);
-void mig_looked(struct mig *m); /* NVML was looked at, and that is in the facts */
+void mig_on_probed(struct mig *m); /* NVML was looked at, and that is in the facts */
 /* The look @seen, or *ret (yours): the same with GPUs that change as they were before. NULL: no memory. */
-const struct inventory *mig_hold(const struct mig *m, const struct inventory *seen,
+const struct inventory *mig_hide_changes(const struct mig *m, const struct inventory *seen,
 	struct inventory **ret);
 /* Takes from @inv, a copy of the node's, what is not to be offered now. */
-void mig_mask(const struct mig *m, struct inventory *inv);
+void mig_apply_mask(const struct mig *m, struct inventory *inv);
 bool mig_settled(const struct mig *m); /* what was wanted at the start has been tried */
 json_t *mig_status(const struct mig *m);
 void mig_stop(struct mig *m);
@@ -200,26 +201,26 @@ void mig_fini(struct mig *m);
 
 /* --- attempt.c: one attempt, from PLAN to REST --- */
 
-/* With .name, .text, .tried as they are to be; .phase is REST. */
+/* With .name, .text, .tried_key as they are to be; .phase is REST. */
 void mig_attempt_start(struct mig *m);
 /* Another wish: an attempt that has changed nothing yet begins anew. True: it does; else the wish
  * is looked at when it has ended. */
 bool mig_attempt_interrupt(struct mig *m);
 /* At rest, where nothing is wanted: starts what an agent before us stopped. */
 void mig_attempt_clean(struct mig *m);
-void mig_attempt_look(struct mig *m);   /* the Node or the plugins may be other ones */
-void mig_attempt_looked(struct mig *m); /* NVML was looked at */
+void mig_attempt_recheck(struct mig *m);   /* the Node or the plugins may be other ones */
+void mig_attempt_on_probed(struct mig *m); /* NVML was looked at */
 void mig_attempt_stop(struct mig *m);
 
 /* --- node.c: what is written to the cluster --- */
 
 void mig_node_init(struct mig *m);
 void mig_node_open(struct mig *m); /* there is an API server */
-/* @state and @reason as in struct mig_marks. */
-void mig_node_say(struct mig *m, const char *state, const char *reason);
+/* @state and @reason as in struct mig_node_labels. */
+void mig_node_set_state(struct mig *m, const char *state, const char *reason);
 void mig_node_clients(struct mig *m, enum mig_clients clients);
 void mig_node_rebooted(struct mig *m, const char *key);
 /* Whether the Node shows all of it; true where there is no API server. */
-bool mig_node_shows(const struct mig *m);
-void mig_node_validate_again(struct mig *m);
+bool mig_node_is_in_sync(const struct mig *m);
+void mig_node_rerun_validators(struct mig *m);
 void mig_node_close(struct mig *m);

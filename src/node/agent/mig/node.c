@@ -12,22 +12,23 @@
 
 /* --- state, reason, clients --- */
 
-static void marks_now(const struct node_object *n, struct mig_marks_now *ret)
+static void read_mig_node_labels(const struct node_object *n,
+	struct mig_node_labels_actual *ret)
 {
-	*ret = (struct mig_marks_now){
+	*ret = (struct mig_node_labels_actual){
 		.labels = node_object_labels(n),
 		.reason = node_object_annotation(n, MIG_REASON),
 		.rebooted = node_object_annotation(n, MIG_REBOOTED),
-		.old = node_object_annotation(n, MIG_PAUSED_OLD),
+		.old_paused = node_object_annotation(n, MIG_PAUSED_OLD),
 	};
 }
 
-static bool present(const struct mig *m)
+static bool is_mig_node_present(const struct mig *m)
 {
 	return m->c.link->node && node_object_state(m->c.link->node) == NODE_PRESENT;
 }
 
-static void send_marks(struct mig *m, const json_t *patch)
+static void send_mig_node_labels(struct mig *m, const json_t *patch)
 {
 	CLEANUP(buf_fini) struct buf path = BUF_INIT(1024);
 	CLEANUP(freep) char *body = json_dumps(patch, JSON_COMPACT);
@@ -36,47 +37,48 @@ static void send_marks(struct mig *m, const json_t *patch)
 	api_escape(&path, m->c.link->node_name);
 	buf_puts(&path, "?fieldManager=gpusliced");
 	if (!body || !buf_ok(&path)) {
-		task_wait(&m->marks, ECHO_NS);
+		task_wait(&m->labels_task, ECHO_NS);
 		return;
 	}
-	m->marks_sent = m->marks_generation;
-	m->marks_at_ns = time_mono_ns();
-	task_send(&m->marks, &(struct api_request){ .method = "PATCH",
-				     .path = buf_str(&path),
-				     .content_type = API_MERGE_PATCH,
-				     .body = body });
+	m->labels_sent = m->labels_generation;
+	m->labels_sent_ns = time_mono_ns();
+	task_send(&m->labels_task, &(struct api_request){ .method = "PATCH",
+					   .path = buf_str(&path),
+					   .content_type = API_MERGE_PATCH,
+					   .body = body });
 }
 
-static void look_at_marks(struct task *t)
+static void sync_mig_node_labels(struct task *t)
 {
 	struct mig *m = t->owner;
-	struct mig_marks_now now;
+	struct mig_node_labels_actual now;
 	struct error err = ERROR_INIT;
-	uint64_t since = time_mono_ns() - m->marks_at_ns;
+	uint64_t since = time_mono_ns() - m->labels_sent_ns;
 	json_t *patch = NULL;
 
-	if (!present(m))
+	if (!is_mig_node_present(m))
 		return;
-	if (m->marks_at_ns && m->marks_sent == m->marks_generation && since < ECHO_NS &&
-		t->trouble.code == ERR_NONE && !mig_node_shows(m)) {
+	if (m->labels_sent_ns && m->labels_sent == m->labels_generation && since < ECHO_NS &&
+		t->last_error.code == ERR_NONE && !mig_node_is_in_sync(m)) {
 		task_wait(t, ECHO_NS - since);
 		return;
 	}
-	marks_now(m->c.link->node, &now);
-	if (mig_marks_patch(&patch, &m->want, &now, &err) < 0) {
-		t->trouble = err;
+	read_mig_node_labels(m->c.link->node, &now);
+	if (mig_node_labels_patch(&patch, &m->desired_labels, &now, &err) < 0) {
+		t->last_error = err;
 		task_complain(t);
 		task_wait(t, ECHO_NS);
 		return;
 	}
 	if (patch)
-		send_marks(m, patch);
+		send_mig_node_labels(m, patch);
 	else
 		task_reached(t);
 	json_decref(patch);
 }
 
-static void marks_done(struct task *t, const struct api_reply *reply, const struct error *err)
+static void on_mig_node_labels_reply(struct task *t, const struct api_reply *reply,
+	const struct error *err)
 {
 	struct mig *m = t->owner;
 
@@ -86,20 +88,20 @@ static void marks_done(struct task *t, const struct api_reply *reply, const stru
 		return;
 	}
 	/* The watch will say so; if somebody was faster than we, this look sees it. */
-	task_wait(t, m->marks_sent == m->marks_generation ? ECHO_NS : 0);
+	task_wait(t, m->labels_sent == m->labels_generation ? ECHO_NS : 0);
 }
 
-static void changed(struct mig *m)
+static void request_mig_node_labels(struct mig *m)
 {
-	m->marks_generation++;
+	m->labels_generation++;
 	/* Not task_poke(), which waits for the echo of the last. */
-	if (m->marks.call)
-		m->marks.again = true;
-	else if (m->marks.api)
-		task_wait(&m->marks, 0);
+	if (m->labels_task.call)
+		m->labels_task.poked = true;
+	else if (m->labels_task.api)
+		task_wait(&m->labels_task, 0);
 }
 
-static const char *keep(char *to, size_t cap, const char *text)
+static const char *copy_mig_label_text(char *to, size_t cap, const char *text)
 {
 	if (!text)
 		return NULL;
@@ -108,39 +110,39 @@ static const char *keep(char *to, size_t cap, const char *text)
 	return to;
 }
 
-void mig_node_say(struct mig *m, const char *state, const char *reason)
+void mig_node_set_state(struct mig *m, const char *state, const char *reason)
 {
-	m->want.state = keep(m->state, sizeof(m->state), state);
-	m->want.reason = keep(m->reason, sizeof(m->reason), reason);
+	m->desired_labels.state = copy_mig_label_text(m->state, sizeof(m->state), state);
+	m->desired_labels.reason = copy_mig_label_text(m->reason, sizeof(m->reason), reason);
 	m->since_wall_ns = time_wall_ns();
-	changed(m);
+	request_mig_node_labels(m);
 }
 
 void mig_node_clients(struct mig *m, enum mig_clients clients)
 {
-	m->want.clients = clients;
-	m->want.own = m->own;
-	changed(m);
+	m->desired_labels.clients = clients;
+	m->desired_labels.own = m->own;
+	request_mig_node_labels(m);
 }
 
 void mig_node_rebooted(struct mig *m, const char *key)
 {
-	m->want.rebooted = keep(m->rebooted, sizeof(m->rebooted), key);
-	changed(m);
+	m->desired_labels.rebooted = copy_mig_label_text(m->rebooted, sizeof(m->rebooted), key);
+	request_mig_node_labels(m);
 }
 
-bool mig_node_shows(const struct mig *m)
+bool mig_node_is_in_sync(const struct mig *m)
 {
-	struct mig_marks_now now;
+	struct mig_node_labels_actual now;
 	json_t *patch = NULL;
 	bool same;
 
 	if (!m->c.link->possible)
 		return true;
-	if (!present(m))
+	if (!is_mig_node_present(m))
 		return false;
-	marks_now(m->c.link->node, &now);
-	same = mig_marks_patch(&patch, &m->want, &now, NULL) == 0 && !patch;
+	read_mig_node_labels(m->c.link->node, &now);
+	same = mig_node_labels_patch(&patch, &m->desired_labels, &now, NULL) == 0 && !patch;
 	json_decref(patch);
 	return same;
 }
@@ -160,7 +162,7 @@ static void list_validators(struct mig *m)
 			&(struct api_request){ .method = "GET", .path = buf_str(&path) });
 }
 
-static void look_at_validators(struct task *t)
+static void sync_mig_validators(struct task *t)
 {
 	struct mig *m = t->owner;
 
@@ -175,7 +177,7 @@ static void look_at_validators(struct task *t)
 		m->validators_due = false;
 }
 
-static void keep_validators(struct mig *m, const json_t *items)
+static void save_mig_validators(struct mig *m, const json_t *items)
 {
 	strv_clear(&m->pods);
 	for (size_t i = 0; i < json_array_size(items); i++) {
@@ -206,7 +208,7 @@ static void validators_done(struct task *t, const struct api_reply *reply,
 		return;
 	}
 	if (!m->validators_listed) {
-		keep_validators(m, json_object_get(reply->body, "items"));
+		save_mig_validators(m, json_object_get(reply->body, "items"));
 		m->validators_listed = true;
 	} else if (m->pods.n > 0) {
 		log_info("validator runs again", LOG_STR("pod", m->pods.v[m->pods.n - 1]));
@@ -217,7 +219,7 @@ static void validators_done(struct task *t, const struct api_reply *reply,
 	task_wait(t, 0);
 }
 
-void mig_node_validate_again(struct mig *m)
+void mig_node_rerun_validators(struct mig *m)
 {
 	if (!*m->c.options.operator_namespace)
 		return;
@@ -230,21 +232,22 @@ void mig_node_validate_again(struct mig *m)
 
 void mig_node_init(struct mig *m)
 {
-	task_init(&m->marks, m->c.loop, "MIG state not written yet", look_at_marks, marks_done);
+	task_init(&m->labels_task, m->c.loop, "MIG state not written yet", sync_mig_node_labels,
+		on_mig_node_labels_reply);
 	task_init(&m->validators, m->c.loop, "validators do not run again yet",
-		look_at_validators, validators_done);
-	m->marks.owner = m->validators.owner = m;
+		sync_mig_validators, validators_done);
+	m->labels_task.owner = m->validators.owner = m;
 }
 
 void mig_node_open(struct mig *m)
 {
-	m->marks.api = m->validators.api = m->c.link->api;
-	task_poke(&m->marks);
+	m->labels_task.api = m->validators.api = m->c.link->api;
+	task_poke(&m->labels_task);
 	task_poke(&m->validators);
 }
 
 void mig_node_close(struct mig *m)
 {
-	task_close(&m->marks);
+	task_close(&m->labels_task);
 	task_close(&m->validators);
 }

@@ -20,23 +20,24 @@ static bool has_clients(const struct mig *m)
 
 static void begin_change(struct mig *m)
 {
-	char text[MIG_WISH_NAME_MAX + 64];
+	char text[MIG_DESIRED_NAME_MAX + 64];
 
 	(void)snprintf(text, sizeof(text), "%s: being applied", m->name);
 	if (!strcmp(m->state, "pending") && !strcmp(m->reason, text))
 		return;
-	mig_node_say(m, "pending", text);
+	mig_node_set_state(m, "pending", text);
 	log_info("changing the MIG layout", LOG_STR("config", m->name));
 	report_event(m->c.reporter, EVENT_NORMAL, "MigConfigPending", "%s", text);
 }
 
-static void begin(struct mig *m)
+static void enter_mig_prepare(struct mig *m)
 {
-	mig_enter(m, m->takes && !m->paused && has_clients(m) ? MIG_PAUSE : MIG_WITHDRAW);
+	mig_enter_phase(m,
+		m->removes_devices && !m->paused && has_clients(m) ? MIG_PAUSE : MIG_WITHDRAW);
 }
 
 /* Somebody has what would go; false: nobody, or nobody can say. */
-static bool is_held(const struct mig *m, const struct pod_devices *list,
+static bool is_masked_device_held(const struct mig *m, const struct pod_devices *list,
 	const struct error *err, struct error *why)
 {
 	const struct pod_device *d = NULL;
@@ -45,7 +46,7 @@ static bool is_held(const struct mig *m, const struct pod_devices *list,
 		(void)error_set(why, ERR_UNAVAILABLE,
 			"the kubelet does not say who uses the devices: %s", err->msg);
 	else if (!err)
-		d = mig_mask_holder(&m->mask, m->c.facts->node.inv, list);
+		d = mig_mask_find_holder(&m->mask, m->c.facts->node.inv, list);
 	if (d)
 		(void)error_set(why, ERR_UNAVAILABLE, "in use by pod %s/%s (%s %s)",
 			d->namespace_, d->pod, d->resource, d->id);
@@ -53,20 +54,22 @@ static bool is_held(const struct mig *m, const struct pod_devices *list,
 }
 
 /* Asked before anything is touched, so that trying again while a pod runs disturbs nobody. */
-static void on_first_holders(void *arg, const struct pod_devices *list, const struct error *err)
+static void on_mig_plan_holders(void *arg, const struct pod_devices *list,
+	const struct error *err)
 {
 	struct mig *m = arg;
 	struct error why = ERROR_INIT;
 
 	if (m->phase != MIG_PLAN || m->child || !m->c.facts->node.inv)
 		return;
-	if (is_held(m, list, err, &why) && (m->paused || m->paused_in_vain || !has_clients(m)))
+	if (is_masked_device_held(m, list, err, &why) &&
+		(m->paused || m->paused_in_vain || !has_clients(m)))
 		mig_fail(m, /* in_use= */ true, &why);
 	else
-		begin(m);
+		enter_mig_prepare(m);
 }
 
-static void planned(void *arg, const struct child_end *e)
+static void on_mig_plan_ended(void *arg, const struct child_end *e)
 {
 	struct mig *m = arg;
 	struct error err = ERROR_INIT;
@@ -76,14 +79,14 @@ static void planned(void *arg, const struct child_end *e)
 	if (!mig_tool_ended_well(m, e, &in_use, &err)) {
 		/* Perhaps it is a client that uses it: they are paused once, and then it is seen. */
 		if (in_use && !m->paused && !m->paused_in_vain && has_clients(m)) {
-			mig_enter(m, MIG_PAUSE);
+			mig_enter_phase(m, MIG_PAUSE);
 			return;
 		}
 		mig_fail(m, in_use, &err);
 		return;
 	}
 	if (!mig_report_changes(&m->report)) {
-		mig_enter(m, MIG_SETTLE);
+		mig_enter_phase(m, MIG_SETTLE);
 		return;
 	}
 	if (!m->c.facts->node.inv) {
@@ -94,19 +97,19 @@ static void planned(void *arg, const struct child_end *e)
 		mig_fail(m, /* in_use= */ false, &err);
 		return;
 	}
-	m->takes = mig_mask_takes(&m->mask, m->c.facts->node.inv);
-	if (m->takes && !m->c.options.force)
-		m->c.ops->ask_holders(m->c.arg, on_first_holders, m);
+	m->removes_devices = mig_mask_removes_any(&m->mask, m->c.facts->node.inv);
+	if (m->removes_devices && !m->c.options.force)
+		m->c.ops->request_pod_devices(m->c.arg, on_mig_plan_holders, m);
 	else
-		begin(m);
+		enter_mig_prepare(m);
 }
 
-static const struct child_ops plan_ops = { .line = mig_tool_line, .ended = planned };
+static const struct child_ops plan_ops = { .line = mig_tool_line, .ended = on_mig_plan_ended };
 
 /* Which servers are idle is asked first; a daemon that does not say so is in use. */
 void mig_plan_tick(struct mig *m)
 {
-	if (!m->c.ops->mps_answered(m->c.arg, m->phase_since_ns) &&
+	if (!m->c.ops->mps_has_answered(m->c.arg, m->phase_since_ns) &&
 		time_mono_ns() - m->phase_since_ns < MPS_ANSWER_NS)
 		return;
 	(void)uv_timer_stop(&m->timer);
@@ -115,7 +118,7 @@ void mig_plan_tick(struct mig *m)
 
 void mig_plan_enter(struct mig *m)
 {
-	m->c.ops->mps_ask(m->c.arg);
+	m->c.ops->mps_query_clients(m->c.arg);
 	mig_plan_tick(m);
 }
 
@@ -132,7 +135,7 @@ static void on_pods(void *arg, const struct api_reply *reply, const struct error
 		return;
 	}
 	if (err) {
-		(void)snprintf(m->waits_for, sizeof(m->waits_for), "%s", err->msg);
+		(void)snprintf(m->awaited_pod, sizeof(m->awaited_pod), "%s", err->msg);
 		return;
 	}
 	if (!m->own_known) {
@@ -142,18 +145,19 @@ static void on_pods(void *arg, const struct api_reply *reply, const struct error
 		return;
 	}
 	/* The Node may have been made anew since: then nobody is paused yet. */
-	if (!mig_node_shows(m))
+	if (!mig_node_is_in_sync(m))
 		return;
-	if (mig_clients_wait(node_object_labels(m->c.link->node), items, m->waits_for,
-		    sizeof(m->waits_for)))
+	if (mig_clients_wait(node_object_labels(m->c.link->node), items, m->awaited_pod,
+		    sizeof(m->awaited_pod)))
 		return;
 	m->paused = true;
 	log_info("GPU clients are paused");
 	/* What was refused as in use is asked anew; else the plan stands. */
-	mig_enter(m, mig_report_changes(&m->report) && m->report.ok ? MIG_WITHDRAW : MIG_PLAN);
+	mig_enter_phase(m,
+		mig_report_changes(&m->report) && m->report.ok ? MIG_WITHDRAW : MIG_PLAN);
 }
 
-static void ask_pods(struct mig *m)
+static void request_mig_pods(struct mig *m)
 {
 	CLEANUP(buf_fini) struct buf path = BUF_INIT(2048);
 	struct error err = ERROR_INIT;
@@ -164,7 +168,7 @@ static void ask_pods(struct mig *m)
 		api_send(m->c.link->api,
 			&(struct api_request){ .method = "GET", .path = buf_str(&path) },
 			on_pods, m, &m->call, &err) < 0)
-		(void)snprintf(m->waits_for, sizeof(m->waits_for), "%s", err.msg);
+		(void)snprintf(m->awaited_pod, sizeof(m->awaited_pod), "%s", err.msg);
 }
 
 void mig_pause_tick(struct mig *m)
@@ -173,13 +177,13 @@ void mig_pause_tick(struct mig *m)
 		return;
 	if (time_mono_ns() - m->phase_since_ns > m->clients_ns) {
 		mig_fail_text(m, ERR_TIMEOUT, "GPU clients did not go in time: waited for %s",
-			m->waits_for);
+			m->awaited_pod);
 		return;
 	}
-	if (!m->own_known || mig_node_shows(m))
-		ask_pods(m);
+	if (!m->own_known || mig_node_is_in_sync(m))
+		request_mig_pods(m);
 	else
-		(void)snprintf(m->waits_for, sizeof(m->waits_for), "the Node's labels");
+		(void)snprintf(m->awaited_pod, sizeof(m->awaited_pod), "the Node's labels");
 }
 
 void mig_pause_enter(struct mig *m)
@@ -192,17 +196,18 @@ void mig_pause_enter(struct mig *m)
 
 /* --- WITHDRAW: nobody gets what goes, its MPS daemons quit, and who has it? --- */
 
-static void on_holders(void *arg, const struct pod_devices *list, const struct error *err)
+static void on_mig_withdraw_pod_devices(void *arg, const struct pod_devices *list,
+	const struct error *err)
 {
 	struct mig *m = arg;
 	struct error why = ERROR_INIT;
 
 	if (m->phase != MIG_WITHDRAW || !m->c.facts->node.inv)
 		return;
-	if (is_held(m, list, err, &why))
+	if (is_masked_device_held(m, list, err, &why))
 		mig_fail(m, /* in_use= */ true, &why);
 	else
-		mig_enter(m, MIG_HOST);
+		mig_enter_phase(m, MIG_HOST);
 }
 
 void mig_withdraw_late(struct mig *m)
@@ -210,18 +215,19 @@ void mig_withdraw_late(struct mig *m)
 	mig_fail_text(m, ERR_TIMEOUT, "an MPS control daemon does not quit");
 }
 
-static bool leaves(void *arg, const char *uuid)
+static bool is_device_leaving(void *arg, const char *uuid)
 {
 	const struct mig *m = arg;
 
-	return mig_mask_has(&m->mask, m->c.facts->node.inv, uuid);
+	return mig_mask_removes(&m->mask, m->c.facts->node.inv, uuid);
 }
 
 void mig_withdraw_tick(struct mig *m)
 {
 	struct error why = ERROR_INIT;
-	int r = m->takes && m->c.facts->node.inv ? m->c.ops->mps_left(m->c.arg, leaves, m, &why)
-						 : 0;
+	int r = m->removes_devices && m->c.facts->node.inv
+			? m->c.ops->mps_check_withdrawn(m->c.arg, is_device_leaving, m, &why)
+			: 0;
 
 	if (r > 0)
 		return;
@@ -230,10 +236,10 @@ void mig_withdraw_tick(struct mig *m)
 		return;
 	}
 	(void)uv_timer_stop(&m->timer);
-	if (m->c.options.force || !m->takes)
-		mig_enter(m, MIG_HOST);
+	if (m->c.options.force || !m->removes_devices)
+		mig_enter_phase(m, MIG_HOST);
 	else
-		m->c.ops->ask_holders(m->c.arg, on_holders, m);
+		m->c.ops->request_pod_devices(m->c.arg, on_mig_withdraw_pod_devices, m);
 }
 
 void mig_withdraw_enter(struct mig *m)
@@ -241,7 +247,7 @@ void mig_withdraw_enter(struct mig *m)
 	begin_change(m);
 	m->masked = true;
 	wake_up(m->c.wake);
-	if (!m->takes)
+	if (!m->removes_devices)
 		mig_withdraw_tick(m);
 }
 
@@ -254,13 +260,13 @@ static void on_stopped(void *arg, const struct error *err)
 	if (err->code != ERR_NONE)
 		mig_fail(m, /* in_use= */ false, err);
 	else
-		mig_enter(m, MIG_RELEASE);
+		mig_enter_phase(m, MIG_RELEASE);
 }
 
 static void stop_services(struct mig *m)
 {
-	if (!m->c.options.shutdown_clients || !m->takes || m->host.services.n == 0) {
-		mig_enter(m, MIG_RELEASE);
+	if (!m->c.options.shutdown_clients || !m->removes_devices || m->host.services.n == 0) {
+		mig_enter_phase(m, MIG_RELEASE);
 		return;
 	}
 	m->host.done = on_stopped;
@@ -297,7 +303,7 @@ void mig_host_enter(struct mig *m)
 static bool changes_mode(const struct mig *m)
 {
 	for (uint32_t i = 0; i < m->report.n; i++) {
-		if (m->report.gpus[i].steps > 0 && m->report.gpus[i].mode != MIG_MODE_STAYS)
+		if (m->report.gpus[i].steps > 0 && m->report.gpus[i].mode != MIG_MODE_UNCHANGED)
 			return true;
 	}
 	return false;
@@ -306,13 +312,13 @@ static bool changes_mode(const struct mig *m)
 void mig_release_tick(struct mig *m)
 {
 	if (m->c.ops->is_released(m->c.arg))
-		mig_enter(m, MIG_APPLY);
+		mig_enter_phase(m, MIG_APPLY);
 }
 
 void mig_release_enter(struct mig *m)
 {
 	if (!changes_mode(m)) {
-		mig_enter(m, MIG_APPLY);
+		mig_enter_phase(m, MIG_APPLY);
 		return;
 	}
 	m->released = true;

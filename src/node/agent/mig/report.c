@@ -10,14 +10,14 @@
 
 /* --- values --- */
 
-static int bad(struct error *err, const char *event, const char *key)
+static int set_mig_report_error(struct error *err, const char *event, const char *key)
 {
 	return error_set(err, ERR_INVALID,
 		"gpuslice mig: the line of event '%.20s' has no usable '%s'", event, key);
 }
 
 /* Cut to @cap; what is no text is "". */
-static void copy(char *to, size_t cap, const json_t *text)
+static void copy_mig_report_text(char *to, size_t cap, const json_t *text)
 {
 	const char *s = json_string_value(text);
 
@@ -25,7 +25,7 @@ static void copy(char *to, size_t cap, const json_t *text)
 	utf8_make_valid(to);
 }
 
-static bool number(const json_t *o, const char *key, uint32_t *ret)
+static bool parse_mig_report_number(const json_t *o, const char *key, uint32_t *ret)
 {
 	const json_t *v = json_object_get(o, key);
 	json_int_t i = json_integer_value(v);
@@ -36,7 +36,7 @@ static bool number(const json_t *o, const char *key, uint32_t *ret)
 	return true;
 }
 
-static struct mig_report_gpu *find(const struct mig_report *r, const char *uuid)
+static struct mig_report_gpu *find_mig_report_gpu(const struct mig_report *r, const char *uuid)
 {
 	for (uint32_t i = 0; i < r->n; i++) {
 		if (!strcmp(r->gpus[i].uuid, uuid))
@@ -45,7 +45,7 @@ static struct mig_report_gpu *find(const struct mig_report *r, const char *uuid)
 	return NULL;
 }
 
-static struct mig_report_gpu *add(struct mig_report *r, struct error *err)
+static struct mig_report_gpu *add_mig_report_gpu(struct mig_report *r, struct error *err)
 {
 	struct mig_report_gpu *more;
 
@@ -60,7 +60,7 @@ static struct mig_report_gpu *add(struct mig_report *r, struct error *err)
 		return NULL;
 	}
 	r->gpus = more;
-	r->gpus[r->n] = (struct mig_report_gpu){ .mode = MIG_MODE_STAYS };
+	r->gpus[r->n] = (struct mig_report_gpu){ .mode = MIG_MODE_UNCHANGED };
 	return &r->gpus[r->n++];
 }
 
@@ -69,17 +69,17 @@ static struct mig_report_gpu *add(struct mig_report *r, struct error *err)
 static int read_stay(struct mig_report_gpu *g, const json_t *list, struct error *err)
 {
 	if (list && !json_is_array(list))
-		return bad(err, "planned", "stay");
-	if (json_array_size(list) > MIG_STAY_MAX)
+		return set_mig_report_error(err, "planned", "stay");
+	if (json_array_size(list) > MIG_REMAINING_MAX)
 		return error_set(err, ERR_LIMIT,
-			"gpuslice mig: more than %d MIG devices on one GPU", MIG_STAY_MAX);
+			"gpuslice mig: more than %d MIG devices on one GPU", MIG_REMAINING_MAX);
 	for (size_t i = 0; i < json_array_size(list); i++) {
 		const json_t *o = json_array_get(list, i);
 
-		if (!number(o, "gi", &g->stay[g->n_stay].gi) ||
-			!number(o, "ci", &g->stay[g->n_stay].ci))
-			return bad(err, "planned", "stay");
-		g->n_stay++;
+		if (!parse_mig_report_number(o, "gi", &g->remaining[g->n_remaining].gi) ||
+			!parse_mig_report_number(o, "ci", &g->remaining[g->n_remaining].ci))
+			return set_mig_report_error(err, "planned", "stay");
+		g->n_remaining++;
 	}
 	return 0;
 }
@@ -88,10 +88,10 @@ static int read_stay(struct mig_report_gpu *g, const json_t *list, struct error 
 static struct mig_report_gpu *planned_gpu(struct mig_report *r, const char *uuid,
 	struct error *err)
 {
-	struct mig_report_gpu *g = find(r, uuid);
+	struct mig_report_gpu *g = find_mig_report_gpu(r, uuid);
 
 	if (!g) {
-		g = add(r, err);
+		g = add_mig_report_gpu(r, err);
 		if (g)
 			memcpy(g->uuid, uuid, strlen(uuid) + 1);
 		return g;
@@ -101,7 +101,7 @@ static struct mig_report_gpu *planned_gpu(struct mig_report *r, const char *uuid
 			uuid);
 		return NULL;
 	}
-	g->n_stay = 0;
+	g->n_remaining = 0;
 	return g;
 }
 
@@ -112,30 +112,30 @@ static int on_planned(struct mig_report *r, const json_t *o, struct error *err)
 	struct mig_report_gpu *g;
 
 	if (!uuid || !*uuid || strlen(uuid) >= GPU_UUID_MAX)
-		return bad(err, "planned", "uuid");
+		return set_mig_report_error(err, "planned", "uuid");
 	g = planned_gpu(r, uuid, err);
 	if (!g)
 		return -1;
-	if (!number(o, "gpu", &g->index))
-		return bad(err, "planned", "gpu");
-	if (!number(o, "steps", &g->steps))
-		return bad(err, "planned", "steps");
+	if (!parse_mig_report_number(o, "gpu", &g->index))
+		return set_mig_report_error(err, "planned", "gpu");
+	if (!parse_mig_report_number(o, "steps", &g->steps))
+		return set_mig_report_error(err, "planned", "steps");
 	if (mode && strcmp(mode, "enable") != 0 && strcmp(mode, "disable") != 0)
-		return bad(err, "planned", "mode");
-	g->mode = !mode ? MIG_MODE_STAYS : *mode == 'e' ? MIG_MODE_ON : MIG_MODE_OFF;
+		return set_mig_report_error(err, "planned", "mode");
+	g->mode = !mode ? MIG_MODE_UNCHANGED : *mode == 'e' ? MIG_MODE_ON : MIG_MODE_OFF;
 	return read_stay(g, json_object_get(o, "stay"), err);
 }
 
-static int on_step(struct mig_report *r, const json_t *o, struct error *err)
+static int on_mig_report_step(struct mig_report *r, const json_t *o, struct error *err)
 {
 	const char *text = json_string_value(json_object_get(o, "text"));
 	uint32_t gpu;
 
-	if (!text || !number(o, "gpu", &gpu))
-		return bad(err, "step", text ? "gpu" : "text");
+	if (!text || !parse_mig_report_number(o, "gpu", &gpu))
+		return set_mig_report_error(err, "step", text ? "gpu" : "text");
 	r->stepped = true;
-	(void)snprintf(r->doing, sizeof(r->doing), "GPU %u: %s", gpu, text);
-	utf8_make_valid(r->doing);
+	(void)snprintf(r->current_step, sizeof(r->current_step), "GPU %u: %s", gpu, text);
+	utf8_make_valid(r->current_step);
 	return 0;
 }
 
@@ -144,16 +144,16 @@ static int on_hook(struct mig_report *r, const json_t *o, struct error *err)
 	const char *name = json_string_value(json_object_get(o, "name"));
 
 	if (!name)
-		return bad(err, "hook", "name");
-	(void)snprintf(r->doing, sizeof(r->doing), "hook %s", name);
-	utf8_make_valid(r->doing);
+		return set_mig_report_error(err, "hook", "name");
+	(void)snprintf(r->current_step, sizeof(r->current_step), "hook %s", name);
+	utf8_make_valid(r->current_step);
 	return 0;
 }
 
 static int on_note(struct mig_report *r, const json_t *o, struct error *err)
 {
 	(void)err;
-	copy(r->note, sizeof(r->note), json_object_get(o, "text"));
+	copy_mig_report_text(r->note, sizeof(r->note), json_object_get(o, "text"));
 	return 0;
 }
 
@@ -161,41 +161,41 @@ static int on_note(struct mig_report *r, const json_t *o, struct error *err)
  * Of a GPU that could not be planned there is only this; of one that does not even tell its UUID,
  * with "" for it.
  */
-static int on_gpu(struct mig_report *r, const json_t *o, struct error *err)
+static int on_mig_report_gpu(struct mig_report *r, const json_t *o, struct error *err)
 {
 	const char *uuid = json_string_value(json_object_get(o, "uuid"));
 	struct mig_report_gpu *g = NULL;
 	uint32_t index;
 
 	if (!uuid || strlen(uuid) >= GPU_UUID_MAX)
-		return bad(err, "gpu", "uuid");
-	if (!number(o, "gpu", &index))
-		return bad(err, "gpu", "gpu");
+		return set_mig_report_error(err, "gpu", "uuid");
+	if (!parse_mig_report_number(o, "gpu", &index))
+		return set_mig_report_error(err, "gpu", "gpu");
 	if (*uuid)
-		g = find(r, uuid);
+		g = find_mig_report_gpu(r, uuid);
 	if (!g) {
-		g = add(r, err);
+		g = add_mig_report_gpu(r, err);
 		if (!g)
 			return -1;
 		memcpy(g->uuid, uuid, strlen(uuid) + 1);
 		g->index = index;
 	}
-	copy(g->result, sizeof(g->result), json_object_get(o, "result"));
-	copy(g->reason, sizeof(g->reason), json_object_get(o, "reason"));
+	copy_mig_report_text(g->result, sizeof(g->result), json_object_get(o, "result"));
+	copy_mig_report_text(g->reason, sizeof(g->reason), json_object_get(o, "reason"));
 	return 0;
 }
 
-static int on_end(struct mig_report *r, const json_t *o, struct error *err)
+static int on_mig_report_end(struct mig_report *r, const json_t *o, struct error *err)
 {
 	const json_t *ok = json_object_get(o, "ok");
 	json_int_t calls = json_integer_value(json_object_get(o, "nvml_calls"));
 
 	if (!json_is_boolean(ok))
-		return bad(err, "end", "ok");
+		return set_mig_report_error(err, "end", "ok");
 	r->ended = true;
 	r->ok = json_is_true(ok);
-	copy(r->code, sizeof(r->code), json_object_get(o, "code"));
-	copy(r->reason, sizeof(r->reason), json_object_get(o, "reason"));
+	copy_mig_report_text(r->code, sizeof(r->code), json_object_get(o, "code"));
+	copy_mig_report_text(r->reason, sizeof(r->reason), json_object_get(o, "reason"));
 	r->nvml_calls = calls > 0 ? (uint64_t)calls : 0;
 	return 0;
 }
@@ -205,14 +205,14 @@ static const struct {
 	int (*take)(struct mig_report *r, const json_t *o, struct error *err);
 } events[] = {
 	{ "planned", on_planned },
-	{ "step", on_step },
+	{ "step", on_mig_report_step },
 	{ "hook", on_hook },
 	{ "note", on_note },
-	{ "gpu", on_gpu },
-	{ "end", on_end },
+	{ "gpu", on_mig_report_gpu },
+	{ "end", on_mig_report_end },
 };
 
-static int take(struct mig_report *r, const json_t *o, struct error *err)
+static int parse_mig_report_line(struct mig_report *r, const json_t *o, struct error *err)
 {
 	const char *event = json_string_value(json_object_get(o, "event"));
 
@@ -245,14 +245,14 @@ int mig_report_line(struct mig_report *r, const char *line, size_t len, struct e
 			"gpuslice mig: expected a JSON object, found '%.*s'",
 			(int)(len < 80 ? len : 80), line);
 	}
-	ret = take(r, o, err);
+	ret = parse_mig_report_line(r, o, err);
 	json_decref(o);
 	return ret;
 }
 
 bool mig_report_has(const struct mig_report *r, const char *uuid)
 {
-	return *uuid && find(r, uuid);
+	return *uuid && find_mig_report_gpu(r, uuid);
 }
 
 bool mig_report_changes(const struct mig_report *r)

@@ -12,32 +12,32 @@
 
 #include <stddef.h>
 
-#define MIG_LINE_MAX  65536 /* bytes of one line */
-#define MIG_LINES_MAX 65536 /* of one run: 256 GPUs with 100 steps each, and more */
-#define MIG_STAY_MAX  64    /* MIG devices of one GPU */
-#define MIG_TEXT_MAX  256
+#define MIG_LINE_MAX      65536 /* bytes of one line */
+#define MIG_LINES_MAX     65536 /* of one run: 256 GPUs with 100 steps each, and more */
+#define MIG_REMAINING_MAX 64    /* MIG devices of one GPU */
+#define MIG_TEXT_MAX      256
 
-enum mig_mode_change { MIG_MODE_STAYS, MIG_MODE_ON, MIG_MODE_OFF };
+enum mig_mode_change { MIG_MODE_UNCHANGED, MIG_MODE_ON, MIG_MODE_OFF };
 
 struct mig_report_gpu {
 	uint32_t index; /* NVML's */
 	char uuid[GPU_UUID_MAX];
 	uint32_t steps; /* of the last plan; 0: it is as wanted */
 	enum mig_mode_change mode;
-	uint32_t n_stay;
+	uint32_t n_remaining;
 	struct {
 		uint32_t gi, ci;
-	} stay[MIG_STAY_MAX];
+	} remaining[MIG_REMAINING_MAX];
 	char result[16]; /* "" before it is known; "changed" */
 	char reason[MIG_TEXT_MAX];
 };
 
 struct mig_report {
 	uint32_t n, lines;
-	struct mig_report_gpu *gpus; /* in the order they were planned */
-	char doing[MIG_TEXT_MAX];    /* the last step or hook that began; "" */
-	char note[MIG_TEXT_MAX];     /* of the last line, if that was one; "" */
-	bool stepped;                /* a step has begun */
+	struct mig_report_gpu *gpus;     /* in the order they were planned */
+	char current_step[MIG_TEXT_MAX]; /* the last step or hook that began; "" */
+	char note[MIG_TEXT_MAX];         /* of the last line, if that was one; "" */
+	bool stepped;                    /* a step has begun */
 	bool ended, ok;
 	char code[32]; /* error_class name, "reset-required" or "" */
 	char reason[MIG_TEXT_MAX];

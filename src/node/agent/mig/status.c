@@ -6,12 +6,12 @@
 
 #define SET(object, key, value) (void)json_object_set_new((object), (key), (value))
 
-static json_t *text_or_null(const char *text)
+static json_t *format_mig_text(const char *text)
 {
 	return text && *text ? json_any_text(text) : json_null();
 }
 
-static json_t *wall_time(uint64_t wall_ns)
+static json_t *format_mig_wall_time(uint64_t wall_ns)
 {
 	char text[TIME_RFC3339_MAX];
 
@@ -21,7 +21,7 @@ static json_t *wall_time(uint64_t wall_ns)
 	return json_any_text(text);
 }
 
-static json_t *gpus_status(const struct mig_report *r)
+static json_t *format_mig_gpus_status(const struct mig_report *r)
 {
 	json_t *list = json_array();
 
@@ -38,9 +38,10 @@ static json_t *retry_time(const struct mig *m)
 {
 	uint64_t now = time_mono_ns();
 
-	if (m->phase != MIG_REST || m->good || !m->retry_at_ns)
+	if (m->phase != MIG_REST || m->succeeded || !m->retry_at_ns)
 		return json_null();
-	return wall_time(time_wall_ns() + (m->retry_at_ns > now ? m->retry_at_ns - now : 0));
+	return format_mig_wall_time(
+		time_wall_ns() + (m->retry_at_ns > now ? m->retry_at_ns - now : 0));
 }
 
 static const char *source_text(const struct mig *m)
@@ -58,19 +59,19 @@ json_t *mig_status(const struct mig *m)
 	if (!m->c.options.enabled)
 		return o;
 	SET(o, "state", json_any_text(m->state));
-	SET(o, "config", text_or_null(m->name));
+	SET(o, "config", format_mig_text(m->name));
 	SET(o, "chosenBy",
-		m->tried_by == MIG_WISH_LABEL     ? json_string("node label")
-		: m->tried_by == MIG_WISH_DEFAULT ? json_string("default")
-						  : json_null());
+		m->tried_by == MIG_DESIRED_LABEL     ? json_string("node label")
+		: m->tried_by == MIG_DESIRED_DEFAULT ? json_string("default")
+						     : json_null());
 	SET(o, "source", json_any_text(source_text(m)));
 	SET(o, "waiting", json_any_text(m->waiting));
 	SET(o, "phase", json_string(m->phases[m->phase].text));
-	SET(o, "step", json_any_text(m->phase == MIG_APPLY ? m->report.doing : ""));
+	SET(o, "step", json_any_text(m->phase == MIG_APPLY ? m->report.current_step : ""));
 	SET(o, "reason", json_any_text(m->reason));
-	SET(o, "since", wall_time(m->since_wall_ns));
+	SET(o, "since", format_mig_wall_time(m->since_wall_ns));
 	SET(o, "retry", retry_time(m));
 	SET(o, "nvmlCalls", json_integer((json_int_t)m->report.nvml_calls));
-	SET(o, "gpus", gpus_status(&m->report));
+	SET(o, "gpus", format_mig_gpus_status(&m->report));
 	return o;
 }

@@ -14,24 +14,26 @@
 int mig_tool_line(void *arg, const char *line, size_t len, struct error *err)
 {
 	struct mig *m = arg;
-	char before[sizeof(m->report.doing)];
+	char before[sizeof(m->report.current_step)];
 
-	memcpy(before, m->report.doing, sizeof(before));
+	memcpy(before, m->report.current_step, sizeof(before));
 	if (mig_report_line(&m->report, line, len, err) < 0)
 		return -1;
-	if (strcmp(before, m->report.doing) != 0 && m->phase == MIG_APPLY)
-		log_debug("MIG", LOG_STR("step", m->report.doing));
+	if (strcmp(before, m->report.current_step) != 0 && m->phase == MIG_APPLY)
+		log_debug("MIG", LOG_STR("step", m->report.current_step));
 	if (*m->report.note && m->phase == MIG_APPLY)
 		log_warn("MIG", LOG_STR("note", m->report.note));
 	return 0;
 }
 
 /* A run that did not say how it ended. */
-static void describe(const struct mig *m, const struct child_end *e, struct error *err)
+static void set_mig_tool_error(const struct mig *m, const struct child_end *e,
+	struct error *err)
 {
-	const char *doing = *m->report.doing ? m->report.doing : "reading the GPUs";
+	const char *doing =
+		*m->report.current_step ? m->report.current_step : "reading the GPUs";
 
-	if (e->silent)
+	if (e->was_silent)
 		(void)error_set(err, ERR_TIMEOUT,
 			"gpuslice mig said nothing for %llu s and was ended at: %s",
 			(unsigned long long)(m->silence_ns / NS_PER_SEC), doing);
@@ -43,7 +45,7 @@ static void describe(const struct mig *m, const struct child_end *e, struct erro
 			doing, *e->words ? ": " : "", e->words);
 }
 
-static enum error_code code_of(const char *name)
+static enum error_code parse_mig_error_code(const char *name)
 {
 	for (int i = 1; i < ERR_COUNT_; i++) {
 		if (!strcmp(error_class((enum error_code)i)->name, name))
@@ -57,13 +59,13 @@ bool mig_tool_ended_well(const struct mig *m, const struct child_end *e, bool *i
 	struct error *err)
 {
 	*in_use = false;
-	if (e->silent || e->error.code != ERR_NONE || !m->report.ended) {
-		describe(m, e, err);
+	if (e->was_silent || e->error.code != ERR_NONE || !m->report.ended) {
+		set_mig_tool_error(m, e, err);
 		return false;
 	}
 	if (m->report.ok)
 		return true;
-	(void)error_set(err, code_of(m->report.code), "%s",
+	(void)error_set(err, parse_mig_error_code(m->report.code), "%s",
 		*m->report.reason ? m->report.reason : "gpuslice mig gives no reason");
 	/* In use, or another editor is at work: asking again soon costs nobody anything. */
 	*in_use = err->code == ERR_UNAVAILABLE || err->code == ERR_EXISTS;
@@ -75,7 +77,7 @@ struct args {
 	size_t n;
 };
 
-static void add(struct args *args, const char *option, const char *value)
+static void add_mig_tool_arg(struct args *args, const char *option, const char *value)
 {
 	if (value && !*value)
 		return;
@@ -93,14 +95,14 @@ static void add_idle_servers(const struct mig *m, struct args *args, bool dry_ru
 		    : 0;
 	for (uint32_t i = 0; i < n; i++)
 		buf_printf(text, "%s%u", i ? "," : "", pids[i]);
-	add(args, "--ignore-process", buf_str(text));
+	add_mig_tool_arg(args, "--ignore-process", buf_str(text));
 }
 
 void mig_tool_run(struct mig *m, bool dry_run, const struct child_ops *ops)
 {
 	const struct mig_options *o = &m->c.options;
 	struct args args = { .v = { m->tool, "mig", "apply", "-o", "json" }, .n = 5 };
-	struct child_what what = { .name = "mig",
+	struct child_spec what = { .name = "mig",
 		.argv = args.v,
 		.input_len = m->text.len,
 		.silence_ns = m->silence_ns };
@@ -108,18 +110,18 @@ void mig_tool_run(struct mig *m, bool dry_run, const struct child_ops *ops)
 	struct error err = ERROR_INIT;
 	bool text = *m->dir || *m->map;
 
-	add(&args, text ? "-f" : "--builtin", text ? "-" : NULL);
-	add(&args, "-c", m->name);
-	add(&args, "--nvml", m->c.nvml_path ? m->c.nvml_path : "");
-	add(&args, "--driver-root", m->c.facts->config->container_driver_root);
-	add(&args, "--sysfs", m->c.sysfs_root ? m->c.sysfs_root : "");
-	add(&args, "--procfs", m->c.procfs_root ? m->c.procfs_root : "");
-	add(&args, "--run-dir", m->c.run_dir);
-	add(&args, "-k", o->hooks_file);
+	add_mig_tool_arg(&args, text ? "-f" : "--builtin", text ? "-" : NULL);
+	add_mig_tool_arg(&args, "-c", m->name);
+	add_mig_tool_arg(&args, "--nvml", m->c.nvml_path ? m->c.nvml_path : "");
+	add_mig_tool_arg(&args, "--driver-root", m->c.facts->config->container_driver_root);
+	add_mig_tool_arg(&args, "--sysfs", m->c.sysfs_root ? m->c.sysfs_root : "");
+	add_mig_tool_arg(&args, "--procfs", m->c.procfs_root ? m->c.procfs_root : "");
+	add_mig_tool_arg(&args, "--run-dir", m->c.run_dir);
+	add_mig_tool_arg(&args, "-k", o->hooks_file);
 	if (dry_run)
-		add(&args, "--dry-run", NULL);
+		add_mig_tool_arg(&args, "--dry-run", NULL);
 	if (o->force)
-		add(&args, "--force", NULL);
+		add_mig_tool_arg(&args, "--force", NULL);
 	/* The daemons quit before anything is changed; then nothing is left to be ignored. */
 	add_idle_servers(m, &args, dry_run, &servers);
 	mig_report_fini(&m->report);

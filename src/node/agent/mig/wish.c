@@ -10,7 +10,7 @@
 #define HASH_INIT  UINT64_C(0xcbf29ce484222325)
 #define HASH_PRIME UINT64_C(0x100000001b3)
 
-static uint64_t hash(uint64_t h, const void *data, size_t len)
+static uint64_t hash_mig_basis(uint64_t h, const void *data, size_t len)
 {
 	const uint8_t *p = data;
 
@@ -19,14 +19,14 @@ static uint64_t hash(uint64_t h, const void *data, size_t len)
 	return h;
 }
 
-static uint64_t hash_text(uint64_t h, const char *text)
+static uint64_t hash_mig_basis_text(uint64_t h, const char *text)
 {
-	return hash(h, text, strlen(text) + 1);
+	return hash_mig_basis(h, text, strlen(text) + 1);
 }
 
 /* --- the wish --- */
 
-static bool has_mig(const struct inventory *inv)
+static bool has_mig_capable_gpu(const struct inventory *inv)
 {
 	for (uint32_t i = 0; inv && i < inv->n; i++) {
 		if (inv->gpus[i].mig_capable)
@@ -35,25 +35,27 @@ static bool has_mig(const struct inventory *inv)
 	return false;
 }
 
-enum mig_wish_by mig_wish(const struct mig_wish_input *in, const char **ret_name)
+enum mig_desired_source mig_find_desired(const struct mig_desired_input *in,
+	const char **ret_name)
 {
 	*ret_name = "";
 	if (in->label_needed && !in->label_known)
-		return MIG_WISH_UNKNOWN;
+		return MIG_DESIRED_UNKNOWN;
 	if (in->label_needed && in->label && *in->label) {
 		*ret_name = in->label;
-		return MIG_WISH_LABEL;
+		return MIG_DESIRED_LABEL;
 	}
-	if (!*in->default_name || !has_mig(in->inv))
-		return MIG_WISH_NONE;
+	if (!*in->default_name || !has_mig_capable_gpu(in->inv))
+		return MIG_DESIRED_NONE;
 	*ret_name = in->default_name;
-	return MIG_WISH_DEFAULT;
+	return MIG_DESIRED_DEFAULT;
 }
 
-void mig_wish_key(const char *name, const char *text, size_t len, char ret[MIG_WISH_KEY_MAX])
+void mig_desired_key(const char *name, const char *text, size_t len,
+	char ret[MIG_DESIRED_KEY_MAX])
 {
-	(void)snprintf(ret, MIG_WISH_KEY_MAX, "%.*s-%016" PRIx64, MIG_WISH_NAME_MAX - 1, name,
-		hash(HASH_INIT, text ? text : "", len));
+	(void)snprintf(ret, MIG_DESIRED_KEY_MAX, "%.*s-%016" PRIx64, MIG_DESIRED_NAME_MAX - 1,
+		name, hash_mig_basis(HASH_INIT, text ? text : "", len));
 }
 
 uint64_t mig_retry_ns(uint32_t failures, bool in_use)
@@ -67,7 +69,8 @@ uint64_t mig_retry_ns(uint32_t failures, bool in_use)
 
 /* --- what became of it --- */
 
-static void look(struct mig_basis_gpu *ret, const struct inventory *inv, uint32_t gpu)
+static void fill_mig_basis_gpu(struct mig_basis_gpu *ret, const struct inventory *inv,
+	uint32_t gpu)
 {
 	const struct gpu *g = &inv->gpus[gpu];
 
@@ -78,28 +81,28 @@ static void look(struct mig_basis_gpu *ret, const struct inventory *inv, uint32_
 			continue;
 		ret->n++;
 		/* A UUID is made of places: another instance there may have the same. */
-		ret->hash = hash_text(ret->hash, inv->mig[i].uuid);
-		ret->hash = hash_text(ret->hash, inv->mig[i].profile);
+		ret->hash = hash_mig_basis_text(ret->hash, inv->mig[i].uuid);
+		ret->hash = hash_mig_basis_text(ret->hash, inv->mig[i].profile);
 	}
 }
 
-uint64_t mig_basis_all(const struct inventory *inv)
+uint64_t mig_basis_hash(const struct inventory *inv)
 {
 	uint64_t h = HASH_INIT;
 
 	for (uint32_t i = 0; i < inv->n; i++) {
 		struct mig_basis_gpu g;
 
-		look(&g, inv, i);
-		h = hash_text(h, g.uuid);
-		h = hash(h, &g.enabled, sizeof(g.enabled));
-		h = hash(h, &inv->gpus[i].fault, sizeof(inv->gpus[i].fault));
-		h = hash(h, &g.hash, sizeof(g.hash));
+		fill_mig_basis_gpu(&g, inv, i);
+		h = hash_mig_basis_text(h, g.uuid);
+		h = hash_mig_basis(h, &g.enabled, sizeof(g.enabled));
+		h = hash_mig_basis(h, &inv->gpus[i].fault, sizeof(inv->gpus[i].fault));
+		h = hash_mig_basis(h, &g.hash, sizeof(g.hash));
 	}
 	return h;
 }
 
-static bool has(const char *const *uuids, size_t n, const char *uuid)
+static bool has_basis_uuid(const char *const *uuids, size_t n, const char *uuid)
 {
 	for (size_t i = 0; i < n; i++) {
 		if (!strcmp(uuids[i], uuid))
@@ -108,8 +111,8 @@ static bool has(const char *const *uuids, size_t n, const char *uuid)
 	return false;
 }
 
-int mig_basis_take(struct mig_basis *ret, const struct inventory *inv, const char *const *uuids,
-	size_t n, struct error *err)
+int mig_basis_record(struct mig_basis *ret, const struct inventory *inv,
+	const char *const *uuids, size_t n, struct error *err)
 {
 	mig_basis_fini(ret);
 	ret->gpus = calloc(inv->n ? inv->n : 1, sizeof(*ret->gpus));
@@ -120,8 +123,8 @@ int mig_basis_take(struct mig_basis *ret, const struct inventory *inv, const cha
 	}
 	for (uint32_t i = 0; i < inv->n; i++) {
 		memcpy(ret->known[ret->n_known++], inv->gpus[i].uuid, GPU_UUID_MAX);
-		if (has(uuids, n, inv->gpus[i].uuid))
-			look(&ret->gpus[ret->n++], inv, i);
+		if (has_basis_uuid(uuids, n, inv->gpus[i].uuid))
+			fill_mig_basis_gpu(&ret->gpus[ret->n++], inv, i);
 	}
 	return 0;
 }
@@ -133,7 +136,7 @@ void mig_basis_fini(struct mig_basis *b)
 	*b = (struct mig_basis){ 0 };
 }
 
-static struct mig_basis_gpu *find(struct mig_basis *b, const char *uuid)
+static struct mig_basis_gpu *find_mig_basis_gpu(struct mig_basis *b, const char *uuid)
 {
 	for (uint32_t i = 0; i < b->n; i++) {
 		if (!strcmp(b->gpus[i].uuid, uuid))
@@ -142,7 +145,7 @@ static struct mig_basis_gpu *find(struct mig_basis *b, const char *uuid)
 	return NULL;
 }
 
-static bool is_known(const struct mig_basis *b, const char *uuid)
+static bool is_known_mig_device(const struct mig_basis *b, const char *uuid)
 {
 	for (uint32_t i = 0; i < b->n_known; i++) {
 		if (!strcmp(b->known[i], uuid))
@@ -155,15 +158,15 @@ static bool is_known(const struct mig_basis *b, const char *uuid)
 static enum mig_drift drift_of(struct mig_basis_gpu *was, const struct mig_basis_gpu *now)
 {
 	if (was->enabled == now->enabled && was->hash == now->hash) {
-		was->told = false;
+		was->drift_reported = false;
 		return MIG_DRIFT_NONE;
 	}
 	if ((was->enabled && !now->enabled) || (was->n > 0 && now->n == 0))
-		return MIG_DRIFT_LOST;
-	if (was->told && was->told_hash == now->hash)
+		return MIG_DRIFT_MISSING;
+	if (was->drift_reported && was->reported_hash == now->hash)
 		return MIG_DRIFT_NONE;
-	was->told = true;
-	was->told_hash = now->hash;
+	was->drift_reported = true;
+	was->reported_hash = now->hash;
 	return MIG_DRIFT_OTHER;
 }
 
@@ -173,16 +176,17 @@ enum mig_drift mig_basis_drift(struct mig_basis *b, const struct inventory *inv,
 	enum mig_drift found = MIG_DRIFT_NONE;
 
 	for (uint32_t i = 0; i < inv->n; i++) {
-		struct mig_basis_gpu *was = find(b, inv->gpus[i].uuid), now;
+		struct mig_basis_gpu *was = find_mig_basis_gpu(b, inv->gpus[i].uuid), now;
 		enum mig_drift d;
 
-		if (inv->gpus[i].fault != GPU_OK || (!was && is_known(b, inv->gpus[i].uuid)))
+		if (inv->gpus[i].fault != GPU_OK ||
+			(!was && is_known_mig_device(b, inv->gpus[i].uuid)))
 			continue;
-		look(&now, inv, i);
-		d = was ? drift_of(was, &now) : MIG_DRIFT_LOST;
-		if (d == MIG_DRIFT_NONE || found == MIG_DRIFT_LOST)
+		fill_mig_basis_gpu(&now, inv, i);
+		d = was ? drift_of(was, &now) : MIG_DRIFT_MISSING;
+		if (d == MIG_DRIFT_NONE || found == MIG_DRIFT_MISSING)
 			continue;
-		if (d == MIG_DRIFT_LOST || found == MIG_DRIFT_NONE)
+		if (d == MIG_DRIFT_MISSING || found == MIG_DRIFT_NONE)
 			*ret_gpu = &inv->gpus[i];
 		found = d;
 	}

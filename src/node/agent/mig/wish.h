@@ -13,16 +13,16 @@
 
 #include <stddef.h>
 
-#define MIG_WISH_NAME_MAX 128
+#define MIG_DESIRED_NAME_MAX 128
 
-enum mig_wish_by {
-	MIG_WISH_NONE,    /* leave MIG alone */
-	MIG_WISH_UNKNOWN, /* the Node has not said its label yet */
-	MIG_WISH_LABEL,
-	MIG_WISH_DEFAULT,
+enum mig_desired_source {
+	MIG_DESIRED_NONE,    /* leave MIG alone */
+	MIG_DESIRED_UNKNOWN, /* the Node has not said its label yet */
+	MIG_DESIRED_LABEL,
+	MIG_DESIRED_DEFAULT,
 };
 
-struct mig_wish_input {
+struct mig_desired_input {
 	bool label_needed; /* there is an API server, so that the label counts */
 	bool label_known;
 	const char *label;        /* NULL: none */
@@ -31,11 +31,13 @@ struct mig_wish_input {
 };
 
 /* *ret_name: borrowed from @in; "" for the first two. The default is for GPUs that have MIG. */
-enum mig_wish_by mig_wish(const struct mig_wish_input *in, const char **ret_name);
+enum mig_desired_source mig_find_desired(const struct mig_desired_input *in,
+	const char **ret_name);
 
 /* "<name>-<16 hex digits>" of a wish, to compare and to stand in an annotation. @text may be NULL. */
-#define MIG_WISH_KEY_MAX (MIG_WISH_NAME_MAX + 20)
-void mig_wish_key(const char *name, const char *text, size_t len, char ret[MIG_WISH_KEY_MAX]);
+#define MIG_DESIRED_KEY_MAX (MIG_DESIRED_NAME_MAX + 20)
+void mig_desired_key(const char *name, const char *text, size_t len,
+	char ret[MIG_DESIRED_KEY_MAX]);
 
 /* --- trying again --- */
 
@@ -52,10 +54,10 @@ uint64_t mig_retry_ns(uint32_t failures, bool in_use);
 struct mig_basis_gpu {
 	char uuid[GPU_UUID_MAX];
 	bool enabled;
-	uint32_t n;    /* MIG devices */
-	uint64_t hash; /* of their UUIDs */
-	bool told;     /* that it is another by now */
-	uint64_t told_hash;
+	uint32_t n;          /* MIG devices */
+	uint64_t hash;       /* of their UUIDs */
+	bool drift_reported; /* that it is another by now */
+	uint64_t reported_hash;
 };
 
 struct mig_basis {
@@ -66,16 +68,16 @@ struct mig_basis {
 };
 
 /* @uuids: of the GPUs in question. Fills a *ret that is empty or old. */
-int mig_basis_take(struct mig_basis *ret, const struct inventory *inv, const char *const *uuids,
-	size_t n, struct error *err) MUST_USE;
+int mig_basis_record(struct mig_basis *ret, const struct inventory *inv,
+	const char *const *uuids, size_t n, struct error *err) MUST_USE;
 void mig_basis_fini(struct mig_basis *b);
 
 /* Hash of what may decide whether a wish can be met: GPUs, modes, MIG devices. */
-uint64_t mig_basis_all(const struct inventory *inv);
+uint64_t mig_basis_hash(const struct inventory *inv);
 
 enum mig_drift {
 	MIG_DRIFT_NONE,
-	MIG_DRIFT_LOST, /* a GPU has lost its mode or all its instances, or there is a new one */
+	MIG_DRIFT_MISSING, /* a GPU has lost its mode or all its instances, or there is a new one */
 	MIG_DRIFT_OTHER, /* changed by hand; told once */
 };
 

@@ -20,56 +20,58 @@
  * A container that alone holds its unit then has the unit's own figures.
  */
 
-enum owner { OWNER_USE, OWNER_OTHER, OWNER_HIDDEN };
+enum owner { OWNER_CONTAINER, OWNER_OTHER, OWNER_HIDDEN };
 
-/* SEE_NONE also where it may be several. */
-static uint32_t use_of_pod(const struct see_uses *uses, uint32_t unit, const char *uid,
-	const char *container)
+/* MONITORING_NONE also where it may be several. */
+static uint32_t find_pod_usage(const struct monitoring_usage *uses, uint32_t unit,
+	const char *uid, const char *container)
 {
-	uint32_t found = SEE_NONE, n = 0;
+	uint32_t found = MONITORING_NONE, n = 0;
 
 	for (uint32_t i = 0; i < uses->n; i++) {
 		const struct account_use *in = &uses->v[i].in;
 
-		if (uses->v[i].unit != unit || strcmp(in->uid, uid) != 0)
+		if (uses->v[i].device_index != unit || strcmp(in->uid, uid) != 0)
 			continue;
 		if (*container && !strcmp(in->container, container))
 			return i;
 		/* One that ended in this round is meant only if there is no other. */
-		if (found == SEE_NONE || in->live) {
-			n = found != SEE_NONE && uses->v[found].in.live && in->live ? n + 1 : 1;
+		if (found == MONITORING_NONE || in->live) {
+			n = found != MONITORING_NONE && uses->v[found].in.live && in->live
+				    ? n + 1
+				    : 1;
 			found = i;
 		}
 	}
-	return n == 1 && !*container ? found : SEE_NONE;
+	return n == 1 && !*container ? found : MONITORING_NONE;
 }
 
 /* A container of the unit that may be of the pod @uid: pods are listed before their UID is known. */
-static bool may_be_of(const struct see_uses *uses, uint32_t unit, const char *uid)
+static bool may_be_of(const struct monitoring_usage *uses, uint32_t unit, const char *uid)
 {
 	for (uint32_t i = 0; i < uses->n; i++)
-		if (uses->v[i].unit == unit &&
+		if (uses->v[i].device_index == unit &&
 			(!*uses->v[i].in.uid || !strcmp(uses->v[i].in.uid, uid)))
 			return true;
 	return false;
 }
 
-static enum owner owner_of(const struct monitoring *mon, const struct see_round *r,
-	uint32_t unit, uint32_t pid, uint32_t *ret_use)
+static enum owner find_process_owner(const struct monitoring *mon,
+	const struct monitoring_round *r, uint32_t unit, uint32_t pid, uint32_t *ret_use)
 {
-	const struct see_process *p = see_processes_find(&mon->processes, pid);
+	const struct monitoring_process *p = monitoring_processes_find(&mon->processes, pid);
 
-	*ret_use = see_slices_process(&r->slices, &r->uses, unit, pid);
-	if (*ret_use != SEE_NONE)
-		return OWNER_USE;
+	*ret_use = monitoring_slices_find_process(&r->slices, &r->usage, unit, pid);
+	if (*ret_use != MONITORING_NONE)
+		return OWNER_CONTAINER;
 	if (!p || !p->readable)
 		return OWNER_HIDDEN;
 	if (!*p->uid)
 		return OWNER_OTHER;
-	*ret_use = use_of_pod(&r->uses, unit, p->uid, p->container);
-	if (*ret_use != SEE_NONE)
-		return OWNER_USE;
-	return may_be_of(&r->uses, unit, p->uid) ? OWNER_HIDDEN : OWNER_OTHER;
+	*ret_use = find_pod_usage(&r->usage, unit, p->uid, p->container);
+	if (*ret_use != MONITORING_NONE)
+		return OWNER_CONTAINER;
+	return may_be_of(&r->usage, unit, p->uid) ? OWNER_HIDDEN : OWNER_OTHER;
 }
 
 /*
@@ -77,23 +79,23 @@ static enum owner owner_of(const struct monitoring *mon, const struct see_round 
  * container alone on the unit get the unit's time there: a counter that ends when a second one comes would be worse
  * than none.
  */
-static bool under_mps(const struct see_round *r, const struct see_use *u)
+static bool under_mps(const struct monitoring_round *r, const struct monitoring_usage_entry *u)
 {
-	const struct see_seat *seat;
+	const struct monitoring_replica *seat;
 
-	if (!u->in.live || u->first->seat == SEE_NONE)
+	if (!u->in.live || u->first_allocation->replica == MONITORING_NONE)
 		return u->in.mode == ACCOUNT_MPS;
-	seat = &r->seats.v[u->first->seat];
+	seat = &r->replicas.v[u->first_allocation->replica];
 	return mps_shares(seat->resource, seat->device);
 }
 
 /* No process is seen yet. */
-static void begin(struct see_round *r, uint32_t unit, bool busy_known)
+static void init_usage_processes(struct monitoring_round *r, uint32_t unit, bool busy_known)
 {
-	for (uint32_t i = 0; i < r->uses.n; i++) {
-		struct see_use *u = &r->uses.v[i];
+	for (uint32_t i = 0; i < r->usage.n; i++) {
+		struct monitoring_usage_entry *u = &r->usage.v[i];
 
-		if (u->unit != unit)
+		if (u->device_index != unit)
 			continue;
 		u->processes_known = true;
 		u->in.memory_from = u->in.live ? ACCOUNT_FROM_PROCESSES : ACCOUNT_FROM_NOTHING;
@@ -101,11 +103,12 @@ static void begin(struct see_round *r, uint32_t unit, bool busy_known)
 		if (!under_mps(r, u))
 			continue;
 		u->in.busy_from = ACCOUNT_FROM_NOTHING;
-		r->in_units[unit].foreign = true;
+		r->in_devices[unit].has_other_users = true;
 	}
 }
 
-static void take(struct see_use *u, const struct sample_process *p, uint64_t interval_ns)
+static void add_process_usage(struct monitoring_usage_entry *u, const struct sample_process *p,
+	uint64_t interval_ns)
 {
 	u->n_processes++;
 	if (p->bytes != GPU_BYTES_UNKNOWN)
@@ -119,39 +122,39 @@ static void take(struct see_use *u, const struct sample_process *p, uint64_t int
 }
 
 /* Each container without a process may be the owner of one that is hidden. */
-static void forget_idle(struct see_round *r, uint32_t unit)
+static void forget_idle(struct monitoring_round *r, uint32_t unit)
 {
-	for (uint32_t i = 0; i < r->uses.n; i++) {
-		struct see_use *u = &r->uses.v[i];
+	for (uint32_t i = 0; i < r->usage.n; i++) {
+		struct monitoring_usage_entry *u = &r->usage.v[i];
 
-		if (u->unit != unit || u->n_processes > 0)
+		if (u->device_index != unit || u->n_processes > 0)
 			continue;
 		u->processes_known = false;
 		u->in.memory_from = u->in.busy_from = ACCOUNT_FROM_NOTHING;
 	}
 }
 
-static void assign_unit(struct monitoring *mon, struct see_round *r, uint32_t unit,
-	const struct sample_unit *s)
+static void assign_device_usage(struct monitoring *mon, struct monitoring_round *r,
+	uint32_t unit, const struct sample_device *s)
 {
-	struct account_unit_round *in = &r->in_units[unit];
-	bool hidden = mon->c.ops->holders_pids(mon->c.arg) != HOLDERS_PIDS_NODE;
+	struct account_device_round *in = &r->in_devices[unit];
+	bool hidden = mon->c.ops->kubelet_pids(mon->c.arg) != KUBELET_PIDS_NODE;
 
 	in->busy_known = s->busy_known && s->interval_ns;
 	in->busy_ns = in->busy_known ? s->busy_ns : 0;
 	in->busy_of_ns = in->busy_known ? s->interval_ns : 0;
 	if (!s->processes_known)
 		return;
-	begin(r, unit, s->interval_ns > 0);
+	init_usage_processes(r, unit, s->interval_ns > 0);
 	for (uint32_t i = 0; i < s->n_processes; i++) {
 		uint32_t use;
 
-		switch (owner_of(mon, r, unit, s->processes[i].pid, &use)) {
-		case OWNER_USE:
-			take(&r->uses.v[use], &s->processes[i], s->interval_ns);
+		switch (find_process_owner(mon, r, unit, s->processes[i].pid, &use)) {
+		case OWNER_CONTAINER:
+			add_process_usage(&r->usage.v[use], &s->processes[i], s->interval_ns);
 			break;
 		case OWNER_OTHER:
-			in->foreign = true;
+			in->has_other_users = true;
 			break;
 		case OWNER_HIDDEN:
 			hidden = true;
@@ -162,26 +165,26 @@ static void assign_unit(struct monitoring *mon, struct see_round *r, uint32_t un
 		forget_idle(r, unit);
 }
 
-void see_assign(struct monitoring *mon, struct see_round *r)
+void monitoring_assign_usage(struct monitoring *mon, struct monitoring_round *r)
 {
-	for (uint32_t i = 0; i < r->units.n; i++) {
-		const struct sample_unit *s = sample_find(mon->sample, r->units.v[i].uuid);
+	for (uint32_t i = 0; i < r->devices.n; i++) {
+		const struct sample_device *s = sample_find(mon->sample, r->devices.v[i].uuid);
 
 		if (s)
-			assign_unit(mon, r, i, s);
+			assign_device_usage(mon, r, i, s);
 	}
 }
 
-void see_assign_sole(struct monitoring *mon, struct see_round *r)
+void monitoring_assign_sole_usage(struct monitoring *mon, struct monitoring_round *r)
 {
-	for (uint32_t i = 0; i < r->units.n; i++) {
-		const struct sample_unit *s = sample_find(mon->sample, r->units.v[i].uuid);
-		const struct account_unit_round *in = &r->in_units[i];
+	for (uint32_t i = 0; i < r->devices.n; i++) {
+		const struct sample_device *s = sample_find(mon->sample, r->devices.v[i].uuid);
+		const struct account_device_round *in = &r->in_devices[i];
 		struct account_use *use;
 
-		if (!s || !s->memory_known || in->n_uses != 1 || in->foreign)
+		if (!s || !s->memory_known || in->n_uses != 1 || in->has_other_users)
 			continue;
-		use = &r->uses.v[in->first_use].in;
+		use = &r->usage.v[in->first_use].in;
 		if (!use->live || use->memory_from)
 			continue;
 		use->memory = s->memory_used;

@@ -36,7 +36,7 @@ static size_t uid_length(const char *p, const char *end)
 	return p + n < end && (is_hex(p[n]) || p[n] == '-' || p[n] == '_') ? 0 : n;
 }
 
-bool see_cgroup_pod(const char *text, size_t len, char ret[SEE_UID_MAX])
+bool monitoring_cgroup_pod(const char *text, size_t len, char ret[MONITORING_UID_MAX])
 {
 	const char *end = text + len, *p = text;
 
@@ -73,7 +73,7 @@ static bool of_container(const char *p, const char *end)
 }
 
 /* A path behind a pod's is its tenant's: the first of a line counts. */
-bool see_mounts_pod(const char *text, size_t len, char ret[SEE_UID_MAX])
+bool monitoring_mounts_pod(const char *text, size_t len, char ret[MONITORING_UID_MAX])
 {
 	static const char mark[] = "/pods/";
 	const char *end = text + len, *next;
@@ -98,11 +98,11 @@ bool see_mounts_pod(const char *text, size_t len, char ret[SEE_UID_MAX])
 	return false;
 }
 
-bool see_mounts_container(const char *text, size_t len, const char *uid,
-	char ret[SEE_CONTAINER_MAX])
+bool monitoring_mounts_container(const char *text, size_t len, const char *uid,
+	char ret[MONITORING_CONTAINER_MAX])
 {
 	const char *end = text + len, *p = text;
-	char mark[SEE_UID_MAX + 32];
+	char mark[MONITORING_UID_MAX + 32];
 	int n = snprintf(mark, sizeof(mark), "/pods/%s/containers/", uid);
 
 	if (!*uid || n < 0 || (size_t)n >= sizeof(mark))
@@ -111,7 +111,7 @@ bool see_mounts_container(const char *text, size_t len, const char *uid,
 		size_t k = 0;
 
 		p += n;
-		while (p + k < end && k < SEE_CONTAINER_MAX - 1 &&
+		while (p + k < end && k < MONITORING_CONTAINER_MAX - 1 &&
 			(islower((unsigned char)p[k]) || isdigit((unsigned char)p[k]) ||
 				p[k] == '-'))
 			k++;

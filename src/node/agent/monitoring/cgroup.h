@@ -16,15 +16,15 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define SEE_UID_MAX       64
-#define SEE_CONTAINER_MAX 64 /* a DNS label */
+#define MONITORING_UID_MAX       64
+#define MONITORING_CONTAINER_MAX 64 /* a DNS label */
 
 /* The pod's UID, with '-', from the text of /proc/PID/cgroup; false: it is of none. */
-bool see_cgroup_pod(const char *text, size_t len, char ret[SEE_UID_MAX]);
+bool monitoring_cgroup_pod(const char *text, size_t len, char ret[MONITORING_UID_MAX]);
 
 /* The same from the text of /proc/PID/mountinfo: by the files that the kubelet makes for containers alone. */
-bool see_mounts_pod(const char *text, size_t len, char ret[SEE_UID_MAX]);
+bool monitoring_mounts_pod(const char *text, size_t len, char ret[MONITORING_UID_MAX]);
 
 /* The container of the pod @uid, from the text of /proc/PID/mountinfo; false: it does not say. */
-bool see_mounts_container(const char *text, size_t len, const char *uid,
-	char ret[SEE_CONTAINER_MAX]);
+bool monitoring_mounts_container(const char *text, size_t len, const char *uid,
+	char ret[MONITORING_CONTAINER_MAX]);

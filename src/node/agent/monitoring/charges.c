@@ -11,7 +11,7 @@
 
 #define KEY_MAX 4096
 
-bool see_number(const json_t *o, const char *key, uint64_t *ret)
+bool monitoring_read_number(const json_t *o, const char *key, uint64_t *ret)
 {
 	const json_t *v = json_object_get(o, key);
 
@@ -23,7 +23,7 @@ bool see_number(const json_t *o, const char *key, uint64_t *ret)
 
 /* --- slices of now --- */
 
-static const json_t *gpu_of(const json_t *seen, const char *uuid)
+static const json_t *find_slice_status_gpu(const json_t *seen, const char *uuid)
 {
 	const json_t *gpus = json_object_get(seen, "gpus");
 
@@ -38,85 +38,86 @@ static const json_t *gpu_of(const json_t *seen, const char *uuid)
 }
 
 /* The use on that unit of who holds one of the slice's devices. */
-static uint32_t use_of(const struct slice *slice, const char *uuid,
-	const struct see_holds *holds)
+static uint32_t find_slice_usage(const struct stored_slice *slice, const char *uuid,
+	const struct monitoring_allocations *holds)
 {
 	for (size_t i = 0; i < slice->file.devices.n; i++) {
-		const struct see_hold *h =
-			see_holds_find(holds, slice->file.resource, slice->file.devices.v[i]);
+		const struct monitoring_allocation *h = monitoring_allocations_find(holds,
+			slice->file.resource, slice->file.devices.v[i]);
 
-		if (h && !strcasecmp(h->unit, uuid))
-			return h->use;
+		if (h && !strcasecmp(h->device_uuid, uuid))
+			return h->usage;
 	}
-	return SEE_NONE;
+	return MONITORING_NONE;
 }
 
-static int by_use(const void *a, const void *b)
+static int compare_slices_by_usage(const void *a, const void *b)
 {
-	const struct see_slice *x = a, *y = b;
+	const struct monitoring_slice *x = a, *y = b;
 
-	if (x->use != y->use)
-		return x->use < y->use ? -1 : 1;
+	if (x->usage != y->usage)
+		return x->usage < y->usage ? -1 : 1;
 	if (x->slice->file.created_s != y->slice->file.created_s)
 		return x->slice->file.created_s < y->slice->file.created_s ? -1 : 1;
 	return strcmp(x->slice->file.id, y->slice->file.id);
 }
 
-int see_slices_make(struct see_slices *ret, const struct slices *s,
-	const struct see_holds *holds, struct error *err)
+int monitoring_slices_make(struct monitoring_slices *ret, const struct slices *s,
+	const struct monitoring_allocations *holds, struct error *err)
 {
 	size_t room = 1;
 
-	*ret = (struct see_slices){ .n = 0 };
+	*ret = (struct monitoring_slices){ .n = 0 };
 	for (size_t i = 0; i < s->store.n; i++)
 		room += s->store.v[i]->file.plan.n;
 	ret->v = calloc(room, sizeof(*ret->v));
-	ret->by_id = json_by_id(s->seen);
+	ret->by_id = json_by_id(s->arbiter_slices);
 	if (!ret->v || !ret->by_id) {
-		see_slices_fini(ret);
+		monitoring_slices_fini(ret);
 		return error_nomem(err);
 	}
 	for (size_t i = 0; i < s->store.n; i++) {
-		const struct slice *slice = s->store.v[i];
+		const struct stored_slice *slice = s->store.v[i];
 		const json_t *seen = json_object_get(ret->by_id, slice->file.id);
 
 		for (uint32_t k = 0; k < slice->file.plan.n && !slice->superseded; k++) {
 			const char *uuid = slice->file.plan.gpus[k].uuid;
-			uint32_t use = use_of(slice, uuid, holds);
+			uint32_t use = find_slice_usage(slice, uuid, holds);
 
-			if (use != SEE_NONE)
-				ret->v[ret->n++] = (struct see_slice){ .slice = slice,
-					.place = k,
-					.use = use,
-					.seen = seen,
-					.gpu = gpu_of(seen, uuid) };
+			if (use != MONITORING_NONE)
+				ret->v[ret->n++] = (struct monitoring_slice){ .slice = slice,
+					.plan_gpu = k,
+					.usage = use,
+					.status = seen,
+					.gpu_status = find_slice_status_gpu(seen, uuid) };
 		}
 	}
 	if (ret->n)
-		qsort(ret->v, ret->n, sizeof(*ret->v), by_use);
+		qsort(ret->v, ret->n, sizeof(*ret->v), compare_slices_by_usage);
 	return 0;
 }
 
-void see_slices_fini(struct see_slices *s)
+void monitoring_slices_fini(struct monitoring_slices *s)
 {
 	free(s->v);
 	json_decref(s->by_id);
-	*s = (struct see_slices){ .n = 0 };
+	*s = (struct monitoring_slices){ .n = 0 };
 }
 
-const struct see_slice *see_slices_of(const struct see_slices *s, uint32_t use)
+const struct monitoring_slice *monitoring_slices_find(const struct monitoring_slices *s,
+	uint32_t use)
 {
 	uint32_t low = 0, high = s->n;
 
 	while (low < high) { /* the first behind those of @use */
 		uint32_t mid = low + (high - low) / 2;
 
-		if (s->v[mid].use <= use)
+		if (s->v[mid].usage <= use)
 			low = mid + 1;
 		else
 			high = mid;
 	}
-	return low && s->v[low - 1].use == use ? &s->v[low - 1] : NULL;
+	return low && s->v[low - 1].usage == use ? &s->v[low - 1] : NULL;
 }
 
 static bool has_process(const json_t *list, uint32_t pid)
@@ -128,23 +129,24 @@ static bool has_process(const json_t *list, uint32_t pid)
 	return false;
 }
 
-uint32_t see_slices_process(const struct see_slices *s, const struct see_uses *uses,
-	uint32_t unit, uint32_t pid)
+uint32_t monitoring_slices_find_process(const struct monitoring_slices *s,
+	const struct monitoring_usage *uses, uint32_t unit, uint32_t pid)
 {
 	for (uint32_t i = 0; i < s->n; i++) {
-		const json_t *seen = s->v[i].seen;
+		const json_t *seen = s->v[i].status;
 
-		if (uses->v[s->v[i].use].unit == unit &&
+		if (uses->v[s->v[i].usage].device_index == unit &&
 			(has_process(json_object_get(seen, "processes"), pid) ||
 				has_process(json_object_get(seen, "unhooked_processes"), pid)))
-			return s->v[i].use;
+			return s->v[i].usage;
 	}
-	return SEE_NONE;
+	return MONITORING_NONE;
 }
 
 /* --- charges --- */
 
-static int key_of(const struct see_use *u, struct buf *b, struct error *err)
+static int format_charge_key(const struct monitoring_usage_entry *u, struct buf *b,
+	struct error *err)
 {
 	buf_clear(b);
 	buf_printf(b, "%s\n%s\n%s\n%s\n%s", u->in.namespace_, u->in.pod, u->in.container,
@@ -152,30 +154,31 @@ static int key_of(const struct see_use *u, struct buf *b, struct error *err)
 	return buf_ok(b) ? 0 : error_nomem(err);
 }
 
-static struct see_charge *charge_of(struct see_charges *c, const char *id, const char *unit)
+static struct monitoring_charge *charge_of(struct monitoring_charges *c, const char *id,
+	const char *unit)
 {
-	struct see_charge *more;
+	struct monitoring_charge *more;
 
 	for (size_t i = 0; i < c->n; i++)
-		if (!strcmp(c->v[i].id, id) && !strcmp(c->v[i].unit, unit))
+		if (!strcmp(c->v[i].id, id) && !strcmp(c->v[i].device_uuid, unit))
 			return &c->v[i];
 	more = reallocarray(c->v, c->n + 1, sizeof(*more));
 	if (!more)
 		return NULL;
 	c->v = more;
 	more = &c->v[c->n++];
-	*more = (struct see_charge){ .at_ns = 0 };
+	*more = (struct monitoring_charge){ .at_ns = 0 };
 	(void)snprintf(more->id, sizeof(more->id), "%s", id);
-	(void)snprintf(more->unit, sizeof(more->unit), "%s", unit);
+	(void)snprintf(more->device_uuid, sizeof(more->device_uuid), "%s", unit);
 	return more;
 }
 
-static void add_busy(struct see_charge *c, struct account_use *in, uint64_t charged_ns,
+static void add_busy(struct monitoring_charge *c, struct account_use *in, uint64_t charged_ns,
 	uint64_t now_ns)
 {
 	uint64_t grown = charged_ns > c->charged_ns ? charged_ns - c->charged_ns : 0;
 
-	grown = grown > c->lent_ns ? grown - c->lent_ns : 0;
+	grown = grown > c->estimated_ns ? grown - c->estimated_ns : 0;
 	if (in->busy_from != ACCOUNT_FROM_SLICE) /* what NVML says of it counts no more */
 		in->busy_ns = in->busy_of_ns = 0;
 	in->busy_from = ACCOUNT_FROM_SLICE;
@@ -184,17 +187,17 @@ static void add_busy(struct see_charge *c, struct account_use *in, uint64_t char
 		in->busy_of_ns = now_ns - c->at_ns;
 	c->charged_ns = charged_ns;
 	c->at_ns = now_ns;
-	c->lent_ns = 0;
+	c->estimated_ns = 0;
 }
 
 /* From when on it counts that is seen for the first time. */
-static void begin(struct see_charge *c, const struct slice *slice, uint64_t charged_ns,
-	uint64_t started_wall_ns, uint64_t wall_ns, uint64_t now_ns)
+static void init_slice_charge(struct monitoring_charge *c, const struct stored_slice *slice,
+	uint64_t charged_ns, uint64_t started_wall_ns, uint64_t wall_ns, uint64_t now_ns)
 {
 	uint64_t created = slice->file.created_s * NS_PER_SEC;
 	uint64_t age = wall_ns > created ? wall_ns - created : 0;
 
-	if (c->kept) {
+	if (c->restored) {
 		created = c->at_wall_ns;
 		age = wall_ns > created ? wall_ns - created : 0;
 		c->at_ns = now_ns > age ? now_ns - age : 1;
@@ -209,16 +212,17 @@ static void begin(struct see_charge *c, const struct slice *slice, uint64_t char
 }
 
 /* A process without the libraries uses time that nobody is charged for. */
-static void take_memory(struct see_use *u, const struct see_slice *s)
+static void apply_slice_memory(struct monitoring_usage_entry *u,
+	const struct monitoring_slice *s)
 {
 	uint64_t used, peak;
 
 	u->in.sliced = true;
-	if (see_number(s->gpu, "peak", &peak)) {
+	if (monitoring_read_number(s->gpu_status, "peak", &peak)) {
 		u->in.peak_known = true;
 		u->in.peak = peak > u->in.peak ? peak : u->in.peak;
 	}
-	if (!see_number(s->gpu, "used", &used))
+	if (!monitoring_read_number(s->gpu_status, "used", &used))
 		return;
 	if (u->in.memory_from && u->in.memory >= used)
 		return;
@@ -226,86 +230,90 @@ static void take_memory(struct see_use *u, const struct see_slice *s)
 	u->in.memory_from = ACCOUNT_FROM_SLICE;
 }
 
-static int count_slice(struct see_charges *c, const struct see_slice *s, struct see_uses *uses,
-	const struct see_units *units, uint64_t started_wall_ns, uint64_t wall_ns,
-	uint64_t now_ns, struct error *err)
+static int count_slice(struct monitoring_charges *c, const struct monitoring_slice *s,
+	struct monitoring_usage *uses, const struct monitoring_devices *units,
+	uint64_t started_wall_ns, uint64_t wall_ns, uint64_t now_ns, struct error *err)
 {
 	CLEANUP(buf_fini) struct buf key = BUF_INIT(KEY_MAX);
-	struct see_use *u = &uses->v[s->use];
-	struct see_charge *ch = charge_of(c, s->slice->file.id, units->v[u->unit].uuid);
+	struct monitoring_usage_entry *u = &uses->v[s->usage];
+	struct monitoring_charge *ch =
+		charge_of(c, s->slice->file.id, units->v[u->device_index].uuid);
 	uint64_t charged;
 
-	if (!ch || key_of(u, &key, err) < 0)
+	if (!ch || format_charge_key(u, &key, err) < 0)
 		return ch ? -1 : error_nomem(err);
-	if (!ch->holder || strcmp(ch->holder, buf_str(&key)) != 0) {
-		free(ch->holder);
-		ch->holder = strdup(buf_str(&key));
-		if (!ch->holder)
+	if (!ch->usage_key || strcmp(ch->usage_key, buf_str(&key)) != 0) {
+		free(ch->usage_key);
+		ch->usage_key = strdup(buf_str(&key));
+		if (!ch->usage_key)
 			return error_nomem(err);
 	}
-	ch->use = s->use;
-	ch->here = true;
-	take_memory(u, s);
+	ch->usage = s->usage;
+	ch->present = true;
+	apply_slice_memory(u, s);
 	if (s->slice->file.plan.compute == SLICE_COMPUTE_NONE ||
-		!see_number(s->gpu, "charged_ns", &charged))
+		!monitoring_read_number(s->gpu_status, "charged_ns", &charged))
 		return 0;
 	if (!ch->at_ns)
-		begin(ch, s->slice, charged, started_wall_ns, wall_ns, now_ns);
+		init_slice_charge(ch, s->slice, charged, started_wall_ns, wall_ns, now_ns);
 	add_busy(ch, &u->in, charged, now_ns);
 	return 0;
 }
 
 /* Its pod is not listed any more: what it did last still is that one's. */
-static void count_last(struct see_charge *c, struct see_uses *uses,
-	const struct see_units *units, const json_t *by_id, uint64_t now_ns)
+static void count_last(struct monitoring_charge *c, struct monitoring_usage *uses,
+	const struct monitoring_devices *units, const json_t *by_id, uint64_t now_ns)
 {
 	CLEANUP(buf_fini) struct buf key = BUF_INIT(KEY_MAX);
 	uint64_t charged;
 
-	if (!c->holder || !c->at_ns ||
-		!see_number(gpu_of(json_object_get(by_id, c->id), c->unit), "charged_ns",
-			&charged))
+	if (!c->usage_key || !c->at_ns ||
+		!monitoring_read_number(
+			find_slice_status_gpu(json_object_get(by_id, c->id), c->device_uuid),
+			"charged_ns", &charged))
 		return;
 	for (uint32_t i = 0; i < uses->n; i++) {
-		struct see_use *u = &uses->v[i];
+		struct monitoring_usage_entry *u = &uses->v[i];
 
-		if (u->in.live || strcmp(units->v[u->unit].uuid, c->unit) != 0 ||
-			key_of(u, &key, NULL) < 0 || strcmp(buf_str(&key), c->holder) != 0)
+		if (u->in.live || strcmp(units->v[u->device_index].uuid, c->device_uuid) != 0 ||
+			format_charge_key(u, &key, NULL) < 0 ||
+			strcmp(buf_str(&key), c->usage_key) != 0)
 			continue;
-		c->use = i;
+		c->usage = i;
 		add_busy(c, &u->in, charged, now_ns);
 		return;
 	}
 }
 
 /* Those whose slice is gone. */
-static void drop_old(struct see_charges *c, const json_t *by_id, bool known)
+static void drop_old(struct monitoring_charges *c, const json_t *by_id, bool known)
 {
 	size_t kept = 0;
 
 	for (size_t i = 0; i < c->n; i++) {
-		if (c->v[i].here || !known || json_object_get(by_id, c->v[i].id))
+		if (c->v[i].present || !known || json_object_get(by_id, c->v[i].id))
 			c->v[kept++] = c->v[i];
 		else
-			free(c->v[i].holder);
+			free(c->v[i].usage_key);
 	}
 	c->n = kept;
 }
 
-int see_charges_round(struct see_charges *c, const struct see_slices *slices,
-	struct see_uses *uses, const struct see_units *units, uint64_t started_wall_ns,
-	uint64_t wall_ns, uint64_t now_ns, struct error *err)
+int monitoring_charges_count(struct monitoring_charges *c,
+	const struct monitoring_slices *slices, struct monitoring_usage *uses,
+	const struct monitoring_devices *units, uint64_t started_wall_ns, uint64_t wall_ns,
+	uint64_t now_ns, struct error *err)
 {
 	for (size_t i = 0; i < c->n; i++) {
-		c->v[i].use = SEE_NONE;
-		c->v[i].here = false;
+		c->v[i].usage = MONITORING_NONE;
+		c->v[i].present = false;
 	}
 	for (uint32_t i = 0; i < slices->n; i++)
 		if (count_slice(c, &slices->v[i], uses, units, started_wall_ns, wall_ns, now_ns,
 			    err) < 0)
 			return -1;
 	for (size_t i = 0; i < c->n; i++)
-		if (!c->v[i].here)
+		if (!c->v[i].present)
 			count_last(&c->v[i], uses, units, slices->by_id, now_ns);
 	drop_old(c, slices->by_id, json_object_size(slices->by_id) > 0);
 	for (size_t i = 0; i < c->n; i++)
@@ -314,37 +322,38 @@ int see_charges_round(struct see_charges *c, const struct see_slices *slices,
 	return 0;
 }
 
-void see_charges_lend(struct see_charges *c, const struct see_uses *uses)
+void monitoring_charges_add_estimate(struct monitoring_charges *c,
+	const struct monitoring_usage *uses)
 {
 	for (size_t i = 0; i < c->n; i++) {
 		const struct account_use *in;
 
-		if (c->v[i].use == SEE_NONE || (!c->v[i].at_ns && !c->v[i].kept))
+		if (c->v[i].usage == MONITORING_NONE || (!c->v[i].at_ns && !c->v[i].restored))
 			continue;
-		in = &uses->v[c->v[i].use].in;
+		in = &uses->v[c->v[i].usage].in;
 		if (in->busy_from != ACCOUNT_FROM_SLICE && in->account)
-			c->v[i].lent_ns += in->account->delta.busy_ns;
+			c->v[i].estimated_ns += in->account->delta.busy_ns;
 	}
 }
 
-int see_charges_restore(struct see_charges *c, const char *id, const char *unit,
-	const struct see_charge *as, struct error *err)
+int monitoring_charges_restore(struct monitoring_charges *c, const char *id, const char *unit,
+	const struct monitoring_charge *as, struct error *err)
 {
-	struct see_charge *own = charge_of(c, id, unit);
+	struct monitoring_charge *own = charge_of(c, id, unit);
 
 	if (!own)
 		return error_nomem(err);
 	own->charged_ns = as->charged_ns;
 	own->at_wall_ns = as->at_wall_ns;
-	own->lent_ns = as->lent_ns;
-	own->kept = true;
+	own->estimated_ns = as->estimated_ns;
+	own->restored = true;
 	return 0;
 }
 
-void see_charges_fini(struct see_charges *c)
+void monitoring_charges_fini(struct monitoring_charges *c)
 {
 	for (size_t i = 0; i < c->n; i++)
-		free(c->v[i].holder);
+		free(c->v[i].usage_key);
 	free(c->v);
-	*c = (struct see_charges){ .n = 0 };
+	*c = (struct monitoring_charges){ .n = 0 };
 }

@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int by_device(const void *a, const void *b)
+static int compare_checkpoint_entries(const void *a, const void *b)
 {
-	const struct see_checkpoint_entry *x = a, *y = b;
+	const struct monitoring_checkpoint_entry *x = a, *y = b;
 	int r = strcmp(x->resource, y->resource);
 
 	if (!r)
@@ -15,20 +15,21 @@ static int by_device(const void *a, const void *b)
 }
 
 /* Adds the ids of a list. */
-static int add_ids(struct see_checkpoint *c, size_t *cap, const json_t *list,
-	struct see_checkpoint_entry e, struct error *err)
+static int add_ids(struct monitoring_checkpoint *c, size_t *cap, const json_t *list,
+	struct monitoring_checkpoint_entry e, struct error *err)
 {
 	for (size_t i = 0; i < json_array_size(list); i++) {
 		e.id = json_string_value(json_array_get(list, i));
 		if (!e.id)
 			continue;
-		if (c->n == SEE_CHECKPOINT_DEVICES_MAX)
+		if (c->n == MONITORING_CHECKPOINT_IDS_MAX)
 			return error_set(err, ERR_LIMIT,
 				"the kubelet's checkpoint has more than %u devices",
-				SEE_CHECKPOINT_DEVICES_MAX);
+				MONITORING_CHECKPOINT_IDS_MAX);
 		if (c->n == *cap) {
 			size_t more = *cap ? *cap * 2 : 64;
-			struct see_checkpoint_entry *v = reallocarray(c->v, more, sizeof(*v));
+			struct monitoring_checkpoint_entry *v =
+				reallocarray(c->v, more, sizeof(*v));
 
 			if (!v)
 				return error_nomem(err);
@@ -40,9 +41,10 @@ static int add_ids(struct see_checkpoint *c, size_t *cap, const json_t *list,
 	return 0;
 }
 
-static int add_entry(struct see_checkpoint *c, size_t *cap, json_t *entry, struct error *err)
+static int add_checkpoint_entry(struct monitoring_checkpoint *c, size_t *cap, json_t *entry,
+	struct error *err)
 {
-	const struct see_checkpoint_entry e = {
+	const struct monitoring_checkpoint_entry e = {
 		.uid = json_string_value(json_object_get(entry, "PodUID")),
 		.container = json_string_value(json_object_get(entry, "ContainerName")),
 		.resource = json_string_value(json_object_get(entry, "ResourceName")),
@@ -63,10 +65,10 @@ static int add_entry(struct see_checkpoint *c, size_t *cap, json_t *entry, struc
 	return 0;
 }
 
-int see_checkpoint_parse(struct see_checkpoint *ret, const char *text, size_t len,
+int monitoring_checkpoint_parse(struct monitoring_checkpoint *ret, const char *text, size_t len,
 	struct error *err)
 {
-	struct see_checkpoint c = { .v = NULL };
+	struct monitoring_checkpoint c = { .v = NULL };
 	json_error_t where;
 	json_t *entries;
 	size_t cap = 0;
@@ -76,33 +78,33 @@ int see_checkpoint_parse(struct see_checkpoint *ret, const char *text, size_t le
 	entries = json_object_get(json_object_get(c.root, "Data"), "PodDeviceEntries");
 	/* null: no pod has a device */
 	if (!json_is_array(entries) && !json_is_null(entries)) {
-		see_checkpoint_fini(&c);
+		monitoring_checkpoint_fini(&c);
 		return error_set(err, ERR_INVALID,
 			"the kubelet's checkpoint has no Data.PodDeviceEntries");
 	}
 	for (size_t i = 0; i < json_array_size(entries); i++) {
-		if (add_entry(&c, &cap, json_array_get(entries, i), err) < 0) {
-			see_checkpoint_fini(&c);
+		if (add_checkpoint_entry(&c, &cap, json_array_get(entries, i), err) < 0) {
+			monitoring_checkpoint_fini(&c);
 			return -1;
 		}
 	}
 	if (c.n)
-		qsort(c.v, c.n, sizeof(*c.v), by_device);
+		qsort(c.v, c.n, sizeof(*c.v), compare_checkpoint_entries);
 	*ret = c;
 	return 0;
 }
 
-void see_checkpoint_fini(struct see_checkpoint *c)
+void monitoring_checkpoint_fini(struct monitoring_checkpoint *c)
 {
 	json_decref(c->root);
 	free(c->v);
-	*c = (struct see_checkpoint){ .v = NULL };
+	*c = (struct monitoring_checkpoint){ .v = NULL };
 }
 
-const char *see_checkpoint_uid(const struct see_checkpoint *c, const char *container,
-	const char *resource, const char *id)
+const char *monitoring_checkpoint_find_uid(const struct monitoring_checkpoint *c,
+	const char *container, const char *resource, const char *id)
 {
-	const struct see_checkpoint_entry key = { .container = container,
+	const struct monitoring_checkpoint_entry key = { .container = container,
 		.resource = resource,
 		.id = id };
 	size_t low = 0, high = c->n;
@@ -111,12 +113,12 @@ const char *see_checkpoint_uid(const struct see_checkpoint *c, const char *conta
 	while (low < high) {
 		size_t mid = low + (high - low) / 2;
 
-		if (by_device(&c->v[mid], &key) < 0)
+		if (compare_checkpoint_entries(&c->v[mid], &key) < 0)
 			low = mid + 1;
 		else
 			high = mid;
 	}
-	for (; low < c->n && by_device(&c->v[low], &key) == 0; low++) {
+	for (; low < c->n && compare_checkpoint_entries(&c->v[low], &key) == 0; low++) {
 		if (*uid && strcmp(uid, c->v[low].uid) != 0)
 			return "";
 		uid = c->v[low].uid;

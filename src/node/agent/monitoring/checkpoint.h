@@ -18,23 +18,23 @@
 #include <jansson.h>
 #include <stddef.h>
 
-struct see_checkpoint_entry {
+struct monitoring_checkpoint_entry {
 	const char *uid, *container, *resource, *id; /* in .root */
 };
 
-struct see_checkpoint {
+struct monitoring_checkpoint {
 	json_t *root;
-	struct see_checkpoint_entry *v; /* by resource, id, container */
+	struct monitoring_checkpoint_entry *v; /* by resource, id, container */
 	size_t n;
 };
 
-#define SEE_CHECKPOINT_DEVICES_MAX 65536U
+#define MONITORING_CHECKPOINT_IDS_MAX 65536U
 
 /* ERR_INVALID: it is none. Entries that are not understood are left out. On an error *ret is empty. */
-int see_checkpoint_parse(struct see_checkpoint *ret, const char *text, size_t len,
+int monitoring_checkpoint_parse(struct monitoring_checkpoint *ret, const char *text, size_t len,
 	struct error *err) MUST_USE;
-void see_checkpoint_fini(struct see_checkpoint *c);
+void monitoring_checkpoint_fini(struct monitoring_checkpoint *c);
 
 /* Of the pod whose container has that device; "": it is not in it, or of more than one. Borrowed. */
-const char *see_checkpoint_uid(const struct see_checkpoint *c, const char *container,
-	const char *resource, const char *id);
+const char *monitoring_checkpoint_find_uid(const struct monitoring_checkpoint *c,
+	const char *container, const char *resource, const char *id);

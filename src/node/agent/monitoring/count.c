@@ -3,31 +3,33 @@
 
 #include <stdlib.h>
 
-void see_round_fini(struct see_round *r)
+void monitoring_round_fini(struct monitoring_round *r)
 {
-	see_slices_fini(&r->slices);
-	see_uses_fini(&r->uses);
-	see_holds_fini(&r->before);
-	see_seats_fini(&r->seats);
-	see_units_fini(&r->units);
-	free(r->in_units);
-	free(r->in_uses);
+	monitoring_slices_fini(&r->slices);
+	monitoring_usage_fini(&r->usage);
+	monitoring_allocations_fini(&r->allocations_before);
+	monitoring_replicas_fini(&r->replicas);
+	monitoring_devices_fini(&r->devices);
+	free(r->in_devices);
+	free(r->in_usage);
 	free(r->gpus);
 }
 
 /* The offer, unless positions in it may be of something else. */
-static const struct offer *offer_of(const struct monitoring *mon)
+static const struct offer *get_valid_offer(const struct monitoring *mon)
 {
 	return mon->c.facts->offer_error.code == ERR_NONE ? mon->c.facts->offered.offer : NULL;
 }
 
-static int make_places(struct monitoring *mon, struct see_round *r, struct error *err)
+static int make_places(struct monitoring *mon, struct monitoring_round *r, struct error *err)
 {
 	const struct inventory *inv = mon->c.facts->node.inv;
-	const struct offer *offer = offer_of(mon);
+	const struct offer *offer = get_valid_offer(mon);
 
-	if (see_units_make(&r->units, inv, offer, mon->c.facts->offered.inv, err) < 0 ||
-		see_seats_make(&r->seats, &r->units, offer, mon->c.facts->offered.inv, err) < 0)
+	if (monitoring_devices_make(&r->devices, inv, offer, mon->c.facts->offered.inv, err) <
+			0 ||
+		monitoring_replicas_make(&r->replicas, &r->devices, offer,
+			mon->c.facts->offered.inv, err) < 0)
 		return -1;
 	r->in.n_gpus = inv ? inv->n : 0;
 	r->gpus = calloc(r->in.n_gpus + 1, sizeof(*r->gpus));
@@ -39,47 +41,50 @@ static int make_places(struct monitoring *mon, struct see_round *r, struct error
 }
 
 /* Who held what in the round. */
-static int make_uses(struct monitoring *mon, struct see_round *r, struct error *err)
+static int build_round_usage(struct monitoring *mon, struct monitoring_round *r,
+	struct error *err)
 {
-	const struct see_span span = { .from_ns = r->now_ns - r->dt_ns, .to_ns = r->now_ns };
-	struct see_holds now;
+	const struct monitoring_span span = { .from_ns = r->now_ns - r->dt_ns,
+		.to_ns = r->now_ns };
+	struct monitoring_allocations now;
 	bool first = mon->list_ns == 0;
 
 	/* Of those who were there before a time that is not known, nobody knows when in it they ended. */
-	r->counted = mon->list ? first || see_holders_known(mon)
-			       : !first && mon->unknown_rounds < SEE_UNKNOWN_ROUNDS;
+	r->counted = mon->list ? first || monitoring_allocations_known(mon)
+			       : !first && mon->unknown_rounds < MONITORING_UNKNOWN_ROUNDS_MAX;
 	if (!mon->list) {
 		mon->unknown_rounds++;
-		see_holds_stay(&mon->holds, &r->seats);
-		return see_uses_make(&r->uses, &mon->holds, &mon->holds, &r->units, span,
-			r->counted, err);
+		monitoring_allocations_carry(&mon->allocation_list, &r->replicas);
+		return monitoring_usage_make(&r->usage, &mon->allocation_list,
+			&mon->allocation_list, &r->devices, span, r->counted, err);
 	}
-	if (see_holds_make(&now, &mon->holds, mon->list, &mon->checkpoint, &r->units, &r->seats,
-		    &mon->givens, span, err) < 0)
+	if (monitoring_allocations_make(&now, &mon->allocation_list, mon->list,
+		    &mon->checkpoint, &r->devices, &r->replicas, &mon->pending, span, err) < 0)
 		return -1;
-	r->before = mon->holds;
-	mon->holds = now;
+	r->allocations_before = mon->allocation_list;
+	mon->allocation_list = now;
 	mon->list_ns = r->now_ns;
 	mon->unknown_rounds = 0;
 	/* Those who were there before us held it before too. */
-	return see_uses_make(&r->uses, &mon->holds, first ? &mon->holds : &r->before, &r->units,
-		span, r->counted, err);
+	return monitoring_usage_make(&r->usage, &mon->allocation_list,
+		first ? &mon->allocation_list : &r->allocations_before, &r->devices, span,
+		r->counted, err);
 }
 
-static int make_input(struct see_round *r, struct error *err)
+static int make_input(struct monitoring_round *r, struct error *err)
 {
-	r->in_units = calloc(r->units.n + 1, sizeof(*r->in_units));
-	r->in_uses = calloc(r->uses.n + 1, sizeof(*r->in_uses));
-	if (!r->in_units || !r->in_uses)
+	r->in_devices = calloc(r->devices.n + 1, sizeof(*r->in_devices));
+	r->in_usage = calloc(r->usage.n + 1, sizeof(*r->in_usage));
+	if (!r->in_devices || !r->in_usage)
 		return error_nomem(err);
-	for (uint32_t i = 0; i < r->units.n; i++)
-		r->in_units[i] = (struct account_unit_round){ .uuid = r->units.v[i].uuid,
-			.gpu = r->units.v[i].at,
-			.part = r->units.v[i].part };
-	for (uint32_t i = 0; i < r->seats.n; i++)
-		r->in_units[r->seats.v[i].unit].priced = true;
-	for (uint32_t i = 0; i < r->uses.n; i++) {
-		struct account_unit_round *u = &r->in_units[r->uses.v[i].unit];
+	for (uint32_t i = 0; i < r->devices.n; i++)
+		r->in_devices[i] = (struct account_device_round){ .uuid = r->devices.v[i].uuid,
+			.gpu = r->devices.v[i].gpu_index,
+			.part = r->devices.v[i].part };
+	for (uint32_t i = 0; i < r->replicas.n; i++)
+		r->in_devices[r->replicas.v[i].device_index].priced = true;
+	for (uint32_t i = 0; i < r->usage.n; i++) {
+		struct account_device_round *u = &r->in_devices[r->usage.v[i].device_index];
 
 		u->priced = true;
 		if (!u->n_uses++)
@@ -88,42 +93,44 @@ static int make_input(struct see_round *r, struct error *err)
 	return 0;
 }
 
-static int count_round(struct monitoring *mon, struct see_round *r, struct error *err)
+static int count_round(struct monitoring *mon, struct monitoring_round *r, struct error *err)
 {
-	for (uint32_t i = 0; i < r->uses.n; i++)
-		r->in_uses[i] = r->uses.v[i].in;
+	for (uint32_t i = 0; i < r->usage.n; i++)
+		r->in_usage[i] = r->usage.v[i].in;
 	r->in.dt_ns = r->dt_ns;
 	r->in.wall_ns = r->wall_ns;
-	r->in.holders_unknown = !r->counted;
+	r->in.allocations_unknown = !r->counted;
 	r->in.price_nano_per_hour = (uint64_t)mon->price.nano_per_hour;
 	/* While NVML is not asked, or not there, devices are not gone. */
 	r->in.complete = mon->c.facts->nvml_answered &&
 			 mon->c.facts->nvml_down.code == ERR_NONE &&
 			 !mon->c.ops->are_gpus_released(mon->c.arg);
-	r->in.units = r->in_units;
-	r->in.n_units = r->units.n;
-	r->in.uses = r->in_uses;
-	r->in.n_uses = r->uses.n;
+	r->in.devices = r->in_devices;
+	r->in.n_devices = r->devices.n;
+	r->in.uses = r->in_usage;
+	r->in.n_uses = r->usage.n;
 	if (accounts_round(&mon->accounts, &r->in, err) < 0)
 		return -1;
-	for (uint32_t i = 0; i < r->uses.n; i++) {
-		r->uses.v[i].in.account = r->in_uses[i].account;
-		r->uses.v[i].in.busy_from = r->in_uses[i].busy_from;
+	for (uint32_t i = 0; i < r->usage.n; i++) {
+		r->usage.v[i].in.account = r->in_usage[i].account;
+		r->usage.v[i].in.busy_from = r->in_usage[i].busy_from;
 	}
-	see_charges_lend(&mon->charges, &r->uses);
+	monitoring_charges_add_estimate(&mon->charges, &r->usage);
 	return 0;
 }
 
-int see_count(struct monitoring *mon, struct see_round *r, struct error *err)
+int monitoring_count_round(struct monitoring *mon, struct monitoring_round *r,
+	struct error *err)
 {
-	if (make_places(mon, r, err) < 0 || make_uses(mon, r, err) < 0 ||
+	if (make_places(mon, r, err) < 0 || build_round_usage(mon, r, err) < 0 ||
 		make_input(r, err) < 0 ||
-		see_slices_make(&r->slices, mon->c.slices, &mon->holds, err) < 0)
+		monitoring_slices_make(&r->slices, mon->c.slices, &mon->allocation_list, err) <
+			0)
 		return -1;
-	see_assign(mon, r);
-	if (see_charges_round(&mon->charges, &r->slices, &r->uses, &r->units,
+	monitoring_assign_usage(mon, r);
+	if (monitoring_charges_count(&mon->charges, &r->slices, &r->usage, &r->devices,
 		    mon->c.started_wall_ns, r->wall_ns, r->now_ns, err) < 0)
 		return -1;
-	see_assign_sole(mon, r);
+	monitoring_assign_sole_usage(mon, r);
 	return count_round(mon, r, err);
 }

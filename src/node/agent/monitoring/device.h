@@ -17,32 +17,34 @@
 #include <stdbool.h>
 
 /* What can be divided: a GPU that is not in MIG mode or is offered as a whole, or a MIG device. */
-struct see_unit {
+struct monitoring_device {
 	const struct gpu *gpu;
 	const struct gpu_mig *mig; /* NULL: the GPU */
-	uint32_t at;               /* position of the GPU */
-	uint32_t mig_at;           /* of the MIG device, in the inventory */
+	uint32_t gpu_index;        /* position of the GPU */
+	uint32_t mig_index;        /* of the MIG device, in the inventory */
 	uint32_t part;             /* millionths of the GPU */
 	const char *uuid;
 };
 
-struct see_units {
-	struct see_unit *v; /* by GPU, then MIG index */
+struct monitoring_devices {
+	struct monitoring_device *v; /* by GPU, then MIG index */
 	uint32_t n;
 };
 
-#define SEE_NONE UINT32_MAX
+#define MONITORING_NONE UINT32_MAX
 
 /* The units of @inv. @offer, which may be of another inventory @of, says which GPUs are offered as a whole. */
-int see_units_make(struct see_units *ret, const struct inventory *inv,
+int monitoring_devices_make(struct monitoring_devices *ret, const struct inventory *inv,
 	const struct offer *offer, const struct inventory *of, struct error *err) MUST_USE;
-void see_units_fini(struct see_units *u);
+void monitoring_devices_fini(struct monitoring_devices *u);
 
-uint32_t see_unit_find(const struct see_units *u, const char *uuid); /* or SEE_NONE */
+uint32_t monitoring_devices_find_uuid(const struct monitoring_devices *u,
+	const char *uuid); /* or MONITORING_NONE */
 
-/* Position of the unit that @id means; @dynamic: it is a driver's, of a resource claim. SEE_NONE: none of ours. */
-uint32_t see_device_find(const struct see_units *u, const char *id, bool dynamic);
+/* Position of the unit that @id means; @dynamic: it is a driver's, of a resource claim. MONITORING_NONE: none of ours. */
+uint32_t monitoring_devices_find_id(const struct monitoring_devices *u, const char *id,
+	bool dynamic);
 
 /* Compute and memory slices that a GPU in MIG mode is drawn with; 0: the GPU has no MIG. */
-uint32_t see_mig_slices(const struct gpu *g);
-uint32_t see_mig_memory_slices(const struct gpu *g);
+uint32_t monitoring_mig_compute_slices(const struct gpu *g);
+uint32_t monitoring_mig_memory_slices(const struct gpu *g);

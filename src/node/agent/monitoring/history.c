@@ -9,7 +9,8 @@
 
 #define POINT_NS (VIEW_POINT_S * NS_PER_SEC)
 
-static struct see_track *find(const struct see_history *h, const char *uuid)
+static struct monitoring_history_track *find_history_track(const struct monitoring_history *h,
+	const char *uuid)
 {
 	for (size_t i = 0; i < h->n; i++)
 		if (!strcmp(h->v[i]->uuid, uuid))
@@ -17,13 +18,13 @@ static struct see_track *find(const struct see_history *h, const char *uuid)
 	return NULL;
 }
 
-static struct see_track *track_of(struct see_history *h, const char *uuid)
+static struct monitoring_history_track *track_of(struct monitoring_history *h, const char *uuid)
 {
-	struct see_track *t = find(h, uuid), **more;
+	struct monitoring_history_track *t = find_history_track(h, uuid), **more;
 
 	if (t)
 		return t;
-	more = reallocarray(h->v, h->n + 1, sizeof(struct see_track *));
+	more = reallocarray(h->v, h->n + 1, sizeof(struct monitoring_history_track *));
 	if (!more)
 		return NULL;
 	h->v = more;
@@ -36,20 +37,20 @@ static struct see_track *track_of(struct see_history *h, const char *uuid)
 	return t;
 }
 
-void see_history_begin(struct see_history *h)
+void monitoring_history_begin(struct monitoring_history *h)
 {
 	for (size_t i = 0; i < h->n; i++)
-		h->v[i]->here = false;
+		h->v[i]->present = false;
 }
 
-static uint32_t millionths(uint64_t part, uint64_t whole)
+static uint32_t compute_millionths(uint64_t part, uint64_t whole)
 {
 	double share = whole ? (double)part / (double)whole : 0;
 
 	return share >= 1 ? VIEW_MILLION : (uint32_t)(share * VIEW_MILLION + 0.5);
 }
 
-static void push(struct see_track *t, uint64_t wall_ns)
+static void push_history_point(struct monitoring_history_track *t, uint64_t wall_ns)
 {
 	struct view_point *p = &t->points[(t->first + t->n) % VIEW_POINTS_MAX];
 
@@ -58,24 +59,28 @@ static void push(struct see_track *t, uint64_t wall_ns)
 	else
 		t->n++;
 	*p = (struct view_point){ .wall_s = (uint32_t)(wall_ns / NS_PER_SEC),
-		.busy = t->busy_of_ns ? millionths(t->busy_ns, t->busy_of_ns) : VIEW_NONE,
-		.held = t->held_of_ns ? (uint32_t)(t->held_ns / t->held_of_ns) : VIEW_NONE,
+		.busy = t->busy_of_ns ? compute_millionths(t->busy_ns, t->busy_of_ns)
+				      : VIEW_NONE,
+		.allocated = t->allocated_of_ns
+				     ? (uint32_t)(t->allocated_ns / t->allocated_of_ns)
+				     : VIEW_NONE,
 		.memory_used = t->memory };
-	t->ns = t->held_ns = t->held_of_ns = t->busy_ns = t->busy_of_ns = 0;
+	t->ns = t->allocated_ns = t->allocated_of_ns = t->busy_ns = t->busy_of_ns = 0;
 	t->memory = UINT64_MAX;
 }
 
-void see_history_add(struct see_history *h, const char *uuid, const struct see_moment *m)
+void monitoring_history_add(struct monitoring_history *h, const char *uuid,
+	const struct monitoring_history_sample *m)
 {
-	struct see_track *t = track_of(h, uuid);
+	struct monitoring_history_track *t = track_of(h, uuid);
 
 	if (!t)
 		return;
-	t->here = true;
+	t->present = true;
 	t->ns += m->dt_ns;
-	if (m->held_known) {
-		t->held_ns += m->dt_ns * m->held;
-		t->held_of_ns += m->dt_ns;
+	if (m->allocated_known) {
+		t->allocated_ns += m->dt_ns * m->allocated;
+		t->allocated_of_ns += m->dt_ns;
 	}
 	if (m->busy_known) {
 		t->busy_ns += m->busy_ns;
@@ -86,15 +91,15 @@ void see_history_add(struct see_history *h, const char *uuid, const struct see_m
 	if (m->sampled_ns)
 		t->sampled_ns = m->sampled_ns;
 	if (t->ns >= POINT_NS)
-		push(t, m->wall_ns);
+		push_history_point(t, m->wall_ns);
 }
 
-void see_history_end(struct see_history *h)
+void monitoring_history_end(struct monitoring_history *h)
 {
 	size_t kept = 0;
 
 	for (size_t i = 0; i < h->n; i++) {
-		if (h->v[i]->here)
+		if (h->v[i]->present)
 			h->v[kept++] = h->v[i];
 		else
 			free(h->v[i]);
@@ -102,25 +107,25 @@ void see_history_end(struct see_history *h)
 	h->n = kept;
 }
 
-void see_history_fini(struct see_history *h)
+void monitoring_history_fini(struct monitoring_history *h)
 {
 	for (size_t i = 0; i < h->n; i++)
 		free(h->v[i]);
 	free(h->v);
-	*h = (struct see_history){ .n = 0 };
+	*h = (struct monitoring_history){ .n = 0 };
 }
 
-uint64_t see_history_sampled(const struct see_history *h, const char *uuid)
+uint64_t monitoring_history_sampled(const struct monitoring_history *h, const char *uuid)
 {
-	const struct see_track *t = find(h, uuid);
+	const struct monitoring_history_track *t = find_history_track(h, uuid);
 
 	return t ? t->sampled_ns : 0;
 }
 
-void see_history_copy(const struct see_history *h, struct view *v, const char *uuid,
-	uint32_t *ret_n, struct view_point **ret)
+void monitoring_history_copy(const struct monitoring_history *h, struct view *v,
+	const char *uuid, uint32_t *ret_n, struct view_point **ret)
 {
-	const struct see_track *t = find(h, uuid);
+	const struct monitoring_history_track *t = find_history_track(h, uuid);
 	struct view_point *points = t ? view_array(v, t->n, sizeof(*points)) : NULL;
 
 	*ret_n = 0;

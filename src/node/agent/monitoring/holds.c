@@ -7,7 +7,7 @@
 
 /* --- what was given out --- */
 
-static void given_free(struct see_givens *g, size_t i)
+static void free_pending_entry(struct monitoring_pending *g, size_t i)
 {
 	free(g->v[i].resource);
 	free(g->v[i].id);
@@ -15,7 +15,8 @@ static void given_free(struct see_givens *g, size_t i)
 	memmove(&g->v[i], &g->v[i + 1], (g->n - i) * sizeof(g->v[0]));
 }
 
-static size_t given_find(const struct see_givens *g, const char *resource, const char *id)
+static size_t find_pending_entry(const struct monitoring_pending *g, const char *resource,
+	const char *id)
 {
 	size_t i = 0;
 
@@ -25,43 +26,43 @@ static size_t given_find(const struct see_givens *g, const char *resource, const
 	return i;
 }
 
-int see_givens_add(struct see_givens *g, const char *resource, const char *id, uint64_t at_ns,
-	struct error *err)
+int monitoring_pending_add(struct monitoring_pending *g, const char *resource, const char *id,
+	uint64_t at_ns, struct error *err)
 {
-	size_t at = given_find(g, resource, id);
-	struct see_given *more;
+	size_t at = find_pending_entry(g, resource, id);
+	struct monitoring_pending_entry *more;
 
 	if (at < g->n) {
 		g->v[at].at_ns = at_ns;
 		return 0;
 	}
-	if (g->n == SEE_GIVEN_MAX)
-		given_free(g, 0);
+	if (g->n == MONITORING_PENDING_MAX)
+		free_pending_entry(g, 0);
 	more = reallocarray(g->v, g->n + 1, sizeof(*more));
 	if (!more)
 		return error_nomem(err);
 	g->v = more;
-	g->v[g->n] = (struct see_given){ .resource = strdup(resource),
+	g->v[g->n] = (struct monitoring_pending_entry){ .resource = strdup(resource),
 		.id = strdup(id),
 		.at_ns = at_ns };
 	g->n++;
 	if (g->v[g->n - 1].resource && g->v[g->n - 1].id)
 		return 0;
-	given_free(g, g->n - 1);
+	free_pending_entry(g, g->n - 1);
 	return error_nomem(err);
 }
 
-void see_givens_fini(struct see_givens *g)
+void monitoring_pending_fini(struct monitoring_pending *g)
 {
 	while (g->n)
-		given_free(g, g->n - 1);
+		free_pending_entry(g, g->n - 1);
 	free(g->v);
-	*g = (struct see_givens){ .n = 0 };
+	*g = (struct monitoring_pending){ .n = 0 };
 }
 
 /* --- holds --- */
 
-static void hold_fini(struct see_hold *h)
+static void fini_allocation(struct monitoring_allocation *h)
 {
 	free(h->namespace_);
 	free(h->pod);
@@ -71,22 +72,24 @@ static void hold_fini(struct see_hold *h)
 	free(h->uid);
 }
 
-void see_holds_fini(struct see_holds *h)
+void monitoring_allocations_fini(struct monitoring_allocations *h)
 {
 	for (size_t i = 0; i < h->n; i++)
-		hold_fini(&h->v[i]);
+		fini_allocation(&h->v[i]);
 	free(h->v);
-	*h = (struct see_holds){ .n = 0 };
+	*h = (struct monitoring_allocations){ .n = 0 };
 }
 
-static int by_seat(const struct see_hold *x, const struct see_hold *y)
+static int compare_allocation_devices(const struct monitoring_allocation *x,
+	const struct monitoring_allocation *y)
 {
 	int r = strcmp(x->resource, y->resource);
 
 	return r ? r : strcmp(x->id, y->id);
 }
 
-static int by_pod(const struct see_hold *x, const struct see_hold *y)
+static int compare_allocation_pods(const struct monitoring_allocation *x,
+	const struct monitoring_allocation *y)
 {
 	int r = strcmp(x->namespace_, y->namespace_);
 
@@ -95,16 +98,18 @@ static int by_pod(const struct see_hold *x, const struct see_hold *y)
 	return r ? r : strcmp(x->container, y->container);
 }
 
-static int in_order(const void *a, const void *b)
+static int compare_allocations(const void *a, const void *b)
 {
-	int r = by_seat(a, b);
+	int r = compare_allocation_devices(a, b);
 
-	return r ? r : by_pod(a, b);
+	return r ? r : compare_allocation_pods(a, b);
 }
 
 /* The first hold that is not before @key. */
-static size_t lower(const struct see_holds *h, const struct see_hold *key,
-	int (*order)(const struct see_hold *, const struct see_hold *))
+static size_t find_first_allocation(const struct monitoring_allocations *h,
+	const struct monitoring_allocation *key,
+	int (*order)(const struct monitoring_allocation *,
+		const struct monitoring_allocation *))
 {
 	size_t low = 0, high = h->n;
 
@@ -119,33 +124,35 @@ static size_t lower(const struct see_holds *h, const struct see_hold *key,
 	return low;
 }
 
-static int in_order_of(const struct see_hold *x, const struct see_hold *y)
+static int in_order_of(const struct monitoring_allocation *x,
+	const struct monitoring_allocation *y)
 {
-	return in_order(x, y);
+	return compare_allocations(x, y);
 }
 
 /* The same seat of the same pod's container; NULL: it was not held so. */
-static const struct see_hold *same_in(const struct see_holds *h, const struct see_hold *key)
+static const struct monitoring_allocation *same_in(const struct monitoring_allocations *h,
+	const struct monitoring_allocation *key)
 {
-	size_t at = lower(h, key, in_order_of);
+	size_t at = find_first_allocation(h, key, in_order_of);
 
-	return at < h->n && in_order(&h->v[at], key) == 0 ? &h->v[at] : NULL;
+	return at < h->n && compare_allocations(&h->v[at], key) == 0 ? &h->v[at] : NULL;
 }
 
-const struct see_hold *see_holds_find(const struct see_holds *h, const char *resource,
-	const char *id)
+const struct monitoring_allocation *monitoring_allocations_find(
+	const struct monitoring_allocations *h, const char *resource, const char *id)
 {
-	const struct see_hold key = { .resource = (char *)(uintptr_t)resource,
+	const struct monitoring_allocation key = { .resource = (char *)(uintptr_t)resource,
 		.id = (char *)(uintptr_t)id };
 
-	for (size_t at = lower(h, &key, by_seat); at < h->n && by_seat(&h->v[at], &key) == 0;
-		at++)
+	for (size_t at = find_first_allocation(h, &key, compare_allocation_devices);
+		at < h->n && compare_allocation_devices(&h->v[at], &key) == 0; at++)
 		if (!h->v[at].superseded)
 			return &h->v[at];
 	return NULL;
 }
 
-static bool copy_text(struct see_hold *to, const struct pod_device *d)
+static bool copy_allocation_text(struct monitoring_allocation *to, const struct pod_device *d)
 {
 	to->namespace_ = strdup(d->namespace_);
 	to->pod = strdup(d->pod);
@@ -157,14 +164,14 @@ static bool copy_text(struct see_hold *to, const struct pod_device *d)
 }
 
 /* As it is offered now; what is not stays what it was, and of what was never known the most is taken. */
-static void set_seat(struct see_hold *h, const struct see_hold *before,
-	const struct see_seats *seats)
+static void set_allocation_replica(struct monitoring_allocation *h,
+	const struct monitoring_allocation *before, const struct monitoring_replicas *seats)
 {
-	h->seat = see_seat_find(seats, h->resource, h->id);
-	if (h->seat != SEE_NONE) {
-		h->share = seats->v[h->seat].share;
-		h->mode = seats->v[h->seat].mode;
-		h->memory_limit = seats->v[h->seat].memory_limit;
+	h->replica = monitoring_replicas_find(seats, h->resource, h->id);
+	if (h->replica != MONITORING_NONE) {
+		h->share = seats->v[h->replica].share;
+		h->mode = seats->v[h->replica].mode;
+		h->memory_limit = seats->v[h->replica].memory_limit;
 	} else if (before) {
 		h->share = before->share;
 		h->mode = before->mode;
@@ -178,8 +185,8 @@ static void set_seat(struct see_hold *h, const struct see_hold *before,
 	}
 }
 
-static int fill(struct see_holds *ret, const struct pod_devices *list,
-	const struct see_units *units, struct error *err)
+static int fill_allocations(struct monitoring_allocations *ret, const struct pod_devices *list,
+	const struct monitoring_devices *units, struct error *err)
 {
 	size_t n = list ? list->n : 0, kept = 0;
 
@@ -188,21 +195,22 @@ static int fill(struct see_holds *ret, const struct pod_devices *list,
 		return error_nomem(err);
 	for (size_t i = 0; i < n; i++) {
 		const struct pod_device *d = &list->v[i];
-		uint32_t unit = see_device_find(units, d->id, d->dynamic);
-		struct see_hold *h = &ret->v[ret->n];
+		uint32_t unit = monitoring_devices_find_id(units, d->id, d->dynamic);
+		struct monitoring_allocation *h = &ret->v[ret->n];
 
-		if (unit == SEE_NONE)
+		if (unit == MONITORING_NONE)
 			continue;
 		ret->n++;
 		h->dynamic = d->dynamic;
-		if (!copy_text(h, d))
+		if (!copy_allocation_text(h, d))
 			return error_nomem(err);
-		(void)snprintf(h->unit, sizeof(h->unit), "%s", units->v[unit].uuid);
+		(void)snprintf(h->device_uuid, sizeof(h->device_uuid), "%s",
+			units->v[unit].uuid);
 	}
-	qsort(ret->v, ret->n, sizeof(*ret->v), in_order);
+	qsort(ret->v, ret->n, sizeof(*ret->v), compare_allocations);
 	for (size_t i = 0; i < ret->n; i++) { /* one is one */
-		if (kept && in_order(&ret->v[kept - 1], &ret->v[i]) == 0)
-			hold_fini(&ret->v[i]);
+		if (kept && compare_allocations(&ret->v[kept - 1], &ret->v[i]) == 0)
+			fini_allocation(&ret->v[i]);
 		else
 			ret->v[kept++] = ret->v[i];
 	}
@@ -211,12 +219,12 @@ static int fill(struct see_holds *ret, const struct pod_devices *list,
 }
 
 /* Whether that UID is of somebody who had this seat before, and so not of who has it now. */
-static bool is_of_another(const struct see_holds *before, const struct see_hold *h,
-	const char *uid)
+static bool is_previous_owner_uid(const struct monitoring_allocations *before,
+	const struct monitoring_allocation *h, const char *uid)
 {
-	size_t at = lower(before, h, by_seat);
+	size_t at = find_first_allocation(before, h, compare_allocation_devices);
 
-	for (; at < before->n && by_seat(&before->v[at], h) == 0; at++)
+	for (; at < before->n && compare_allocation_devices(&before->v[at], h) == 0; at++)
 		if (!strcmp(before->v[at].uid, uid) &&
 			(h->fresh || strcmp(before->v[at].pod, h->pod) != 0 ||
 				strcmp(before->v[at].namespace_, h->namespace_) != 0))
@@ -224,13 +232,15 @@ static bool is_of_another(const struct see_holds *before, const struct see_hold 
 	return false;
 }
 
-static int set_uid(struct see_hold *h, const struct see_holds *before,
-	const struct see_hold *same, const struct see_checkpoint *c, struct error *err)
+static int set_uid(struct monitoring_allocation *h, const struct monitoring_allocations *before,
+	const struct monitoring_allocation *same, const struct monitoring_checkpoint *c,
+	struct error *err)
 {
-	const char *uid = c ? see_checkpoint_uid(c, h->container, h->resource, h->id) : "";
+	const char *uid =
+		c ? monitoring_checkpoint_find_uid(c, h->container, h->resource, h->id) : "";
 	char *copy;
 
-	if (*uid && is_of_another(before, h, uid))
+	if (*uid && is_previous_owner_uid(before, h, uid))
 		uid = "";
 	if (!*uid && same && !h->fresh)
 		uid = same->uid;
@@ -245,9 +255,10 @@ static int set_uid(struct see_hold *h, const struct see_holds *before,
 }
 
 /* When it was given, if it was since the list before. */
-static void set_since(struct see_hold *h, const struct see_givens *g, struct see_span span)
+static void set_since(struct monitoring_allocation *h, const struct monitoring_pending *g,
+	struct monitoring_span span)
 {
-	size_t at = given_find(g, h->resource, h->id);
+	size_t at = find_pending_entry(g, h->resource, h->id);
 
 	if (at == g->n || g->v[at].at_ns > span.to_ns)
 		return;
@@ -255,31 +266,33 @@ static void set_since(struct see_hold *h, const struct see_givens *g, struct see
 	h->since_ns = g->v[at].at_ns > span.from_ns ? g->v[at].at_ns : span.from_ns;
 }
 
-static void drop_listed(struct see_givens *g, const struct see_holds *h, struct see_span span)
+static void drop_listed(struct monitoring_pending *g, const struct monitoring_allocations *h,
+	struct monitoring_span span)
 {
 	for (size_t i = 0; i < h->n; i++) {
-		size_t at = h->v[i].fresh ? given_find(g, h->v[i].resource, h->v[i].id) : g->n;
+		size_t at = h->v[i].fresh ? find_pending_entry(g, h->v[i].resource, h->v[i].id)
+					  : g->n;
 
 		if (at < g->n)
-			given_free(g, at);
+			free_pending_entry(g, at);
 	}
 	for (size_t i = g->n; i-- > 0;)
-		if (g->v[i].at_ns + SEE_GIVEN_KEEP_NS < span.to_ns)
-			given_free(g, i);
+		if (g->v[i].at_ns + MONITORING_PENDING_TIMEOUT_NS < span.to_ns)
+			free_pending_entry(g, i);
 }
 
 /*
  * Several pods with one seat, plugins' devices being one pod's each: it is whose it was not before; of several
  * of these, or none, the last listed one. Claims are shared by those who say so.
  */
-static void supersede(struct see_hold *v, size_t n, const struct see_holds *before,
-	const struct pod_devices *list)
+static void supersede_allocations(struct monitoring_allocation *v, size_t n,
+	const struct monitoring_allocations *before, const struct pod_devices *list)
 {
 	size_t keep = 0;
 	long best = -1;
 
 	for (size_t k = 0; k < n; k++) {
-		const struct see_hold *old = same_in(before, &v[k]);
+		const struct monitoring_allocation *old = same_in(before, &v[k]);
 		long rank = 0;
 
 		for (size_t i = 0; i < list->n; i++)
@@ -304,33 +317,35 @@ static void supersede(struct see_hold *v, size_t n, const struct see_holds *befo
 	}
 }
 
-static void supersede_all(struct see_holds *h, const struct see_holds *before,
-	const struct pod_devices *list)
+static void supersede_all(struct monitoring_allocations *h,
+	const struct monitoring_allocations *before, const struct pod_devices *list)
 {
 	for (size_t i = 0, k; i < h->n; i = k) {
-		for (k = i; k < h->n && by_seat(&h->v[i], &h->v[k]) == 0; k++)
+		for (k = i; k < h->n && compare_allocation_devices(&h->v[i], &h->v[k]) == 0;
+			k++)
 			;
 		if (k - i > 1 && !h->v[i].dynamic)
-			supersede(&h->v[i], k - i, before, list);
+			supersede_allocations(&h->v[i], k - i, before, list);
 	}
 }
 
-int see_holds_make(struct see_holds *ret, const struct see_holds *before,
-	const struct pod_devices *list, const struct see_checkpoint *checkpoint,
-	const struct see_units *units, const struct see_seats *seats, struct see_givens *givens,
-	struct see_span span, struct error *err)
+int monitoring_allocations_make(struct monitoring_allocations *ret,
+	const struct monitoring_allocations *before, const struct pod_devices *list,
+	const struct monitoring_checkpoint *checkpoint, const struct monitoring_devices *units,
+	const struct monitoring_replicas *seats, struct monitoring_pending *givens,
+	struct monitoring_span span, struct error *err)
 {
-	*ret = (struct see_holds){ .n = 0 };
-	if (fill(ret, list, units, err) < 0)
+	*ret = (struct monitoring_allocations){ .n = 0 };
+	if (fill_allocations(ret, list, units, err) < 0)
 		goto fail;
 	for (size_t i = 0; i < ret->n; i++)
 		set_since(&ret->v[i], givens, span);
 	supersede_all(ret, before, list);
 	for (size_t i = 0; i < ret->n; i++) {
-		struct see_hold *h = &ret->v[i];
-		const struct see_hold *same = same_in(before, h);
+		struct monitoring_allocation *h = &ret->v[i];
+		const struct monitoring_allocation *same = same_in(before, h);
 
-		set_seat(h, same, seats);
+		set_allocation_replica(h, same, seats);
 		if (!h->superseded && set_uid(h, before, same, checkpoint, err) < 0)
 			goto fail;
 	}
@@ -338,14 +353,15 @@ int see_holds_make(struct see_holds *ret, const struct see_holds *before,
 	return 0;
 
 fail:
-	see_holds_fini(ret);
+	monitoring_allocations_fini(ret);
 	return -1;
 }
 
-void see_holds_stay(struct see_holds *holds, const struct see_seats *seats)
+void monitoring_allocations_carry(struct monitoring_allocations *holds,
+	const struct monitoring_replicas *seats)
 {
 	for (size_t i = 0; i < holds->n; i++) {
 		holds->v[i].fresh = false;
-		set_seat(&holds->v[i], &holds->v[i], seats);
+		set_allocation_replica(&holds->v[i], &holds->v[i], seats);
 	}
 }

@@ -17,33 +17,33 @@
 #define UNREAD_PER_NS (60 * NS_PER_SEC)
 #define UNREAD_BURST  5
 
-static void on_timer(uv_timer_t *t);
+static void on_round_timer(uv_timer_t *t);
 
 /* --- the view for others --- */
 
-static void publish(struct monitoring *mon)
+static void publish_view(struct monitoring *mon)
 {
-	if (mon->made)
-		mon->c.ops->show(mon->c.arg, mon->made);
-	mon->made = view_unref(mon->made);
+	if (mon->unpublished_view)
+		mon->c.ops->publish(mon->c.arg, mon->unpublished_view);
+	mon->unpublished_view = view_unref(mon->unpublished_view);
 }
 
 /* --- the clock of rounds --- */
 
-static void arm(struct monitoring *mon, uint64_t ms)
+static void arm_round_timer(struct monitoring *mon, uint64_t ms)
 {
 	if (mon->stopped)
 		return;
 	/* The timer's own clock may be of long ago: Allocate comes from a socket. */
 	uv_update_time(mon->c.loop);
-	(void)uv_timer_start(&mon->timer, on_timer, ms, 0);
+	(void)uv_timer_start(&mon->timer, on_round_timer, ms, 0);
 }
 
 /* Something was given out a moment ago, and the kubelet has not listed it yet. */
 static bool waits_for_list(const struct monitoring *s, uint64_t now)
 {
-	for (size_t i = 0; i < s->givens.n; i++)
-		if (s->givens.v[i].at_ns + SEE_LISTED_NS > now)
+	for (size_t i = 0; i < s->pending.n; i++)
+		if (s->pending.v[i].at_ns + MONITORING_LIST_TIMEOUT_NS > now)
 			return true;
 	return false;
 }
@@ -53,13 +53,13 @@ static bool waits_for_list(const struct monitoring *s, uint64_t now)
 static void arm_next(struct monitoring *mon)
 {
 	uint64_t now = time_mono_ns(), due = mon->began_ns + mon->c.options.interval_ns;
-	uint64_t soon = mon->began_ns + SEE_SOON_MS * NS_PER_MS;
+	uint64_t soon = mon->began_ns + MONITORING_MIN_GAP_MS * NS_PER_MS;
 
-	if (soon < mon->given_ns + SEE_NOTED_MS * NS_PER_MS)
-		soon = mon->given_ns + SEE_NOTED_MS * NS_PER_MS;
+	if (soon < mon->allocated_ns + MONITORING_LIST_DELAY_MS * NS_PER_MS)
+		soon = mon->allocated_ns + MONITORING_LIST_DELAY_MS * NS_PER_MS;
 	if (due > soon && waits_for_list(mon, now))
 		due = soon;
-	arm(mon, due > now ? (due - now) / NS_PER_MS + 1 : 1);
+	arm_round_timer(mon, due > now ? (due - now) / NS_PER_MS + 1 : 1);
 }
 
 static void end_round(struct monitoring *mon)
@@ -77,28 +77,29 @@ static struct monitoring *monitoring_of(uv_work_t *w)
 	return w->data;
 }
 
-static void keep_work(uv_work_t *w)
+static void run_persist_work(uv_work_t *w)
 {
-	see_keep_write(&monitoring_of(w)->keep, time_mono_ns());
+	monitoring_persist_write(&monitoring_of(w)->persist, time_mono_ns());
 }
 
-static void kept(uv_work_t *w, int status)
+static void on_round_persisted(uv_work_t *w, int status)
 {
 	struct monitoring *mon = monitoring_of(w);
 
 	(void)status;
 	mon->working = false;
-	see_keep_written(&mon->keep);
+	monitoring_persist_written(&mon->persist);
 	if (!mon->stopped)
-		publish(mon);
+		publish_view(mon);
 	end_round(mon);
 }
 
-static int prepare(struct monitoring *mon, const struct see_round *r, struct error *err)
+static int prepare_persist_round(struct monitoring *mon, const struct monitoring_round *r,
+	struct error *err)
 {
-	const struct see_keep_node node = { .node = mon->c.link->node_name,
-		.instance_type = see_instance_type(mon),
-		.region = see_region(mon),
+	const struct monitoring_persist_node node = { .node = mon->c.link->node_name,
+		.instance_type = monitoring_instance_type(mon),
+		.region = monitoring_region(mon),
 		.currency = mon->price.currency,
 		.price_source = mon->price.source,
 		.price_nano_per_hour = mon->price.nano_per_hour,
@@ -107,7 +108,8 @@ static int prepare(struct monitoring *mon, const struct see_round *r, struct err
 		.wall_ns = r->wall_ns,
 		.dt_ns = r->dt_ns,
 		.since_wall_ns = mon->since_wall_ns };
-	CLEANUP(freep) struct see_kept_xid *xids = calloc(mon->n_xids + 1, sizeof(*xids));
+	CLEANUP(freep)
+	struct monitoring_persist_xid *xids = calloc(mon->n_xids + 1, sizeof(*xids));
 
 	if (!xids)
 		return error_nomem(err);
@@ -117,8 +119,8 @@ static int prepare(struct monitoring *mon, const struct see_round *r, struct err
 		xids[i].count = mon->xids[i].count;
 		xids[i].last_wall_ns = mon->xids[i].last_wall_ns;
 	}
-	return see_keep_prepare(&mon->keep, &mon->accounts, &r->in, &node, xids, mon->n_xids,
-		&mon->charges, err);
+	return monitoring_persist_prepare(&mon->persist, &mon->accounts, &r->in, &node, xids,
+		mon->n_xids, &mon->charges, err);
 }
 
 /* --- count --- */
@@ -127,12 +129,12 @@ static int prepare(struct monitoring *mon, const struct see_round *r, struct err
  * Of a GPU that several containers hold without slices, only PIDs tell which of them uses how much: the component is
  * degraded while there is such a GPU and the agent cannot see the node's processes.
  */
-static bool is_shared(const struct view *v)
+static bool has_shared_device(const struct view *v)
 {
-	for (uint32_t i = 0; i < v->n_units; i++) {
-		const struct view_unit *u = &v->units[i];
+	for (uint32_t i = 0; i < v->n_devices; i++) {
+		const struct view_device *u = &v->devices[i];
 
-		if (u->n_seats > 1 && (u->mode == VIEW_TIME_SLICING || u->mode == VIEW_MPS))
+		if (u->n_replicas > 1 && (u->mode == VIEW_TIME_SLICING || u->mode == VIEW_MPS))
 			return true;
 	}
 	return false;
@@ -142,7 +144,7 @@ static void report_pod_usage(struct monitoring *mon, const struct view *v)
 {
 	struct error why = ERROR_INIT;
 
-	if (mon->c.ops->holders_pids(mon->c.arg) == HOLDERS_PIDS_OWN && is_shared(v))
+	if (mon->c.ops->kubelet_pids(mon->c.arg) == KUBELET_PIDS_OWN && has_shared_device(v))
 		(void)error_set(&why, ERR_PERMISSION,
 			"use by pod of shared GPUs is not known: set metrics.hostPID: true in the chart's values "
 			"(hostPID: true in the pod); the agent has a PID namespace of its own and does not see the "
@@ -150,31 +152,32 @@ static void report_pod_usage(struct monitoring *mon, const struct view *v)
 	report_component(mon->c.reporter, COMPONENT_POD_USAGE, &why);
 }
 
-static void count(struct monitoring *mon)
+static void count_monitoring_round(struct monitoring *mon)
 {
-	struct see_round r = { .now_ns = mon->began_ns, .wall_ns = time_wall_ns() };
+	struct monitoring_round r = { .now_ns = mon->began_ns, .wall_ns = time_wall_ns() };
 	struct error err = ERROR_INIT;
 	uint64_t began = time_mono_ns();
 
 	r.dt_ns = r.now_ns > mon->last_count_ns ? r.now_ns - mon->last_count_ns : 0;
 	if (r.dt_ns > ACCOUNT_ROUND_MAX_NS)
 		r.dt_ns = ACCOUNT_ROUND_MAX_NS;
-	see_price_look(mon);
-	if (see_count(mon, &r, &err) == 0) {
-		see_pods_look(&mon->pods, &mon->holds, r.now_ns);
+	monitoring_price_update(mon);
+	if (monitoring_count_round(mon, &r, &err) == 0) {
+		monitoring_pods_sync(&mon->pods, &mon->allocation_list, r.now_ns);
 		mon->last_count_ns = r.now_ns;
-		mon->made = view_unref(mon->made);
-		mon->made = see_build(mon, &r, &err);
+		mon->unpublished_view = view_unref(mon->unpublished_view);
+		mon->unpublished_view = monitoring_build_view(mon, &r, &err);
 	}
-	if (mon->made)
-		report_pod_usage(mon, mon->made);
-	if (err.code == ERR_NONE && prepare(mon, &r, &err) == 0 &&
-		uv_queue_work(mon->c.loop, &mon->work, keep_work, kept) == 0)
+	if (mon->unpublished_view)
+		report_pod_usage(mon, mon->unpublished_view);
+	if (err.code == ERR_NONE && prepare_persist_round(mon, &r, &err) == 0 &&
+		uv_queue_work(mon->c.loop, &mon->work, run_persist_work, on_round_persisted) ==
+			0)
 		mon->working = true;
 	mon->round_ns = time_mono_ns() - began;
 	if (err.code != ERR_NONE)
 		log_error("this round is not shown", LOG_STR("reason", err.msg));
-	see_round_fini(&r);
+	monitoring_round_fini(&r);
 	if (!mon->working)
 		end_round(mon);
 }
@@ -192,25 +195,25 @@ static bool same_file(const struct stat *a, const struct stat *b)
 static void read_checkpoint(struct monitoring *s)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(SLICE_CHECKPOINT_MAX);
-	struct see_checkpoint c;
+	struct monitoring_checkpoint c;
 	struct stat st;
 
 	if (stat(s->checkpoint_path, &st) < 0 || same_file(&st, &s->checkpoint_stat) ||
 		file_read(s->checkpoint_path, &b, NULL) < 0 ||
-		see_checkpoint_parse(&c, buf_str(&b), b.len, NULL) < 0)
+		monitoring_checkpoint_parse(&c, buf_str(&b), b.len, NULL) < 0)
 		return;
-	see_checkpoint_fini(&s->checkpoint);
+	monitoring_checkpoint_fini(&s->checkpoint);
 	s->checkpoint = c;
 	s->checkpoint_stat = st;
 }
 
-static void look_at_processes(struct see_processes *p, const struct sample *s)
+static void read_usage_processes(struct monitoring_processes *p, const struct sample *s)
 {
-	see_processes_begin(p);
+	monitoring_processes_begin(p);
 	for (uint32_t i = 0; s && i < s->n; i++)
-		for (uint32_t k = 0; k < s->units[i].n_processes; k++)
-			(void)see_processes_look(p, s->units[i].processes[k].pid);
-	see_processes_end(p);
+		for (uint32_t k = 0; k < s->devices[i].n_processes; k++)
+			(void)monitoring_processes_read(p, s->devices[i].processes[k].pid);
+	monitoring_processes_end(p);
 }
 
 /* On the pool's thread, which has these while it works: how long it takes is the processes' choice. */
@@ -219,30 +222,30 @@ static void read_work(uv_work_t *w)
 	struct monitoring *mon = monitoring_of(w);
 
 	read_checkpoint(mon);
-	look_at_processes(&mon->processes, mon->sample);
+	read_usage_processes(&mon->processes, mon->sample);
 }
 
 /* Once for each process, while it is so. */
 static void report_unread(struct monitoring *s)
 {
-	struct see_processes *p = &s->processes;
+	struct monitoring_processes *p = &s->processes;
 
 	for (size_t i = 0; i < p->n; i++) {
-		struct see_process *e = &p->v[i];
-		bool unread = e->cut > 0 || e->late;
+		struct monitoring_process *e = &p->v[i];
+		bool unread = e->oversize_rounds > 0 || e->over_budget;
 
-		if (unread && !e->told &&
+		if (unread && !e->logged &&
 			log_limit_pass(&s->unread_limit, s->began_ns, UNREAD_PER_NS,
 				UNREAD_BURST))
 			log_warn(
 				"the pod of a process on a GPU is not fully known: /proc/PID/cgroup or mountinfo is "
 				"longer, or takes the kernel longer, than is read",
 				LOG_UINT("pid", e->pid), LOG_STR("pod_uid", e->uid));
-		e->told = unread;
+		e->logged = unread;
 	}
 }
 
-static void on_read(uv_work_t *w, int status)
+static void on_round_read(uv_work_t *w, int status)
 {
 	struct monitoring *mon = monitoring_of(w);
 
@@ -252,36 +255,36 @@ static void on_read(uv_work_t *w, int status)
 	if (mon->stopped)
 		end_round(mon);
 	else
-		count(mon);
+		count_monitoring_round(mon);
 }
 
 /* All have answered, or too late. */
-static void answered(struct monitoring *mon)
+static void check_round_answers(struct monitoring *mon)
 {
-	if (!mon->running || mon->working || mon->want_sample || mon->want_slices ||
-		mon->want_list)
+	if (!mon->running || mon->working || mon->awaiting_sample || mon->awaiting_slices ||
+		mon->awaiting_list)
 		return;
 	(void)uv_timer_stop(&mon->timer);
 	if (mon->stopped) {
 		end_round(mon);
 		return;
 	}
-	mon->working = uv_queue_work(mon->c.loop, &mon->work, read_work, on_read) == 0;
+	mon->working = uv_queue_work(mon->c.loop, &mon->work, read_work, on_round_read) == 0;
 	if (!mon->working)
-		count(mon);
+		count_monitoring_round(mon);
 }
 
 /* --- ask --- */
 
-static void on_sample(void *arg, struct sample *sample, const struct error *err)
+static void on_round_sample(void *arg, struct sample *sample, const struct error *err)
 {
 	struct monitoring *mon = arg;
 
-	if (!mon->want_sample || mon->stopped) { /* after its time */
+	if (!mon->awaiting_sample || mon->stopped) { /* after its time */
 		(void)sample_free(sample);
 		return;
 	}
-	mon->want_sample = false;
+	mon->awaiting_sample = false;
 	mon->sample = sample;
 	error_clear(&mon->sample_error);
 	if (sample) {
@@ -292,18 +295,18 @@ static void on_sample(void *arg, struct sample *sample, const struct error *err)
 		if (err)
 			mon->sample_error = *err;
 	}
-	answered(mon);
+	check_round_answers(mon);
 }
 
 static void on_slices(void *arg)
 {
 	struct monitoring *mon = arg;
 
-	mon->want_slices = false;
-	answered(mon);
+	mon->awaiting_slices = false;
+	check_round_answers(mon);
 }
 
-static char *copy(const char *text, bool *failed)
+static char *copy_list_text(const char *text, bool *failed)
 {
 	char *to = strdup(text);
 
@@ -322,18 +325,18 @@ static struct pod_devices *copy_list(const struct pod_devices *from)
 		return pod_devices_free(to);
 	for (size_t i = 0; i < from->n; i++)
 		to->v[to->n++] = (struct pod_device){
-			.namespace_ = copy(from->v[i].namespace_, &failed),
-			.pod = copy(from->v[i].pod, &failed),
-			.container = copy(from->v[i].container, &failed),
-			.resource = copy(from->v[i].resource, &failed),
-			.id = copy(from->v[i].id, &failed),
+			.namespace_ = copy_list_text(from->v[i].namespace_, &failed),
+			.pod = copy_list_text(from->v[i].pod, &failed),
+			.container = copy_list_text(from->v[i].container, &failed),
+			.resource = copy_list_text(from->v[i].resource, &failed),
+			.id = copy_list_text(from->v[i].id, &failed),
 			.dynamic = from->v[i].dynamic,
 		};
 	return failed ? pod_devices_free(to) : to;
 }
 
 /* Twice as long each time, to a minute: the socket is everybody's. */
-static void back_off(struct monitoring *s)
+static void back_off_pod_list(struct monitoring *s)
 {
 	uint64_t ns = s->c.options.interval_ns << (s->list_failures < 5 ? s->list_failures : 5);
 
@@ -342,33 +345,34 @@ static void back_off(struct monitoring *s)
 	s->list_not_before_ns = time_mono_ns() + (ns < LIST_AWAY_NS ? ns : LIST_AWAY_NS) / 2;
 }
 
-static void on_list(void *arg, const struct pod_devices *list, const struct error *err)
+static void on_round_pod_list(void *arg, const struct pod_devices *list,
+	const struct error *err)
 {
 	struct monitoring *mon = arg;
 
-	mon->want_list = false;
+	mon->awaiting_list = false;
 	mon->list = list && (!err || err->code == ERR_NONE) ? copy_list(list) : NULL;
 	error_clear(&mon->list_error);
 	if (mon->list) {
 		mon->list_failures = 0;
 		mon->lists++;
 	} else {
-		back_off(mon);
+		back_off_pod_list(mon);
 		if (err)
 			mon->list_error = *err;
 	}
-	answered(mon);
+	check_round_answers(mon);
 }
 
 /* Those that the counters file names, and what people look at first. */
-static void want_fields(struct monitoring *mon)
+static void request_sample_fields(struct monitoring *mon)
 {
 	static const char *const always[] = { "DCGM_FI_DEV_GPU_TEMP", "DCGM_FI_DEV_POWER_USAGE",
 		"DCGM_FI_DEV_POWER_MGMT_LIMIT", "DCGM_FI_DEV_FB_TOTAL", "DCGM_FI_DEV_FB_USED" };
 	bool wanted[FIELDS_MAX] = { false };
 	struct gpu_sample_request *rq = &mon->request;
 
-	mon->p2p = mon->c.ops->wanted(mon->c.arg, wanted);
+	mon->p2p = mon->c.ops->get_wanted_fields(mon->c.arg, wanted);
 	mon->c.ops->want_p2p(mon->c.arg, mon->p2p);
 	for (size_t i = 0; i < ARRAY_LEN(always); i++)
 		if (field_position(always[i]) >= 0)
@@ -379,23 +383,23 @@ static void want_fields(struct monitoring *mon)
 			gpu_sample_want(rq, i);
 }
 
-static void ask(struct monitoring *mon)
+static void request_round_inputs(struct monitoring *mon)
 {
 	struct error err = ERROR_INIT;
 
-	mon->want_sample = mon->want_slices = mon->want_list = true;
-	want_fields(mon);
+	mon->awaiting_sample = mon->awaiting_slices = mon->awaiting_list = true;
+	request_sample_fields(mon);
 	/* @done is never called before it returns. */
-	if (mon->c.ops->sample(mon->c.arg, &mon->request, on_sample, mon, &err) < 0) {
-		mon->want_sample = false;
+	if (mon->c.ops->sample(mon->c.arg, &mon->request, on_round_sample, mon, &err) < 0) {
+		mon->awaiting_sample = false;
 		mon->sample_error = err;
 	}
 	if (mon->began_ns >= mon->list_not_before_ns)
-		mon->c.ops->ask_holders(mon->c.arg, on_list, mon);
+		mon->c.ops->request_pod_devices(mon->c.arg, on_round_pod_list, mon);
 	else
-		mon->want_list = false;
+		mon->awaiting_list = false;
 	mon->c.ops->refresh_slices(mon->c.arg, on_slices, mon);
-	answered(mon);
+	check_round_answers(mon);
 }
 
 static void begin_round(struct monitoring *mon)
@@ -403,11 +407,11 @@ static void begin_round(struct monitoring *mon)
 	mon->running = true;
 	mon->began_ns = time_mono_ns();
 	mon->deadline_ns = mon->began_ns + PATIENCE_NS;
-	arm(mon, TICK_MS);
-	ask(mon);
+	arm_round_timer(mon, TICK_MS);
+	request_round_inputs(mon);
 }
 
-static void on_timer(uv_timer_t *t)
+static void on_round_timer(uv_timer_t *t)
 {
 	struct monitoring *mon = t->data;
 
@@ -417,11 +421,11 @@ static void on_timer(uv_timer_t *t)
 		begin_round(mon);
 	} else if (time_mono_ns() >= mon->deadline_ns) {
 		/* Only the sample may never come: the others have clocks of their own. */
-		mon->want_sample = false;
-		answered(mon);
+		mon->awaiting_sample = false;
+		check_round_answers(mon);
 	}
 	if (mon->running && !mon->working && !uv_is_active((uv_handle_t *)&mon->timer))
-		arm(mon, TICK_MS);
+		arm_round_timer(mon, TICK_MS);
 }
 
 /* --- from outside --- */
@@ -439,36 +443,37 @@ void monitoring_allocated(struct monitoring *mon, const char *resource, const ch
 	}
 	mon->allocations++;
 	for (size_t i = 0; i < n; i++)
-		if (see_givens_add(&mon->givens, resource, ids[i], now, NULL) < 0)
+		if (monitoring_pending_add(&mon->pending, resource, ids[i], now, NULL) < 0)
 			log_debug("an allocation is counted from when it is listed");
-	mon->given_ns = now;
+	mon->allocated_ns = now;
 	/* A kubelet that failed before is there now. */
 	mon->list_not_before_ns = 0;
 	if (mon->started && !mon->running)
 		arm_next(mon);
 }
 
-static struct see_xid *xid_of(struct monitoring *s, const char *uuid, uint32_t xid)
+static struct monitoring_xid_counter *xid_of(struct monitoring *s, const char *uuid,
+	uint32_t xid)
 {
-	struct see_xid *more;
+	struct monitoring_xid_counter *more;
 
 	for (size_t i = 0; i < s->n_xids; i++)
 		if (s->xids[i].xid == xid && !strcmp(s->xids[i].uuid, uuid))
 			return &s->xids[i];
-	if (s->n_xids == SEE_XIDS_MAX)
+	if (s->n_xids == MONITORING_XIDS_MAX)
 		return NULL;
 	more = reallocarray(s->xids, s->n_xids + 1, sizeof(*more));
 	if (!more)
 		return NULL;
 	s->xids = more;
-	s->xids[s->n_xids] = (struct see_xid){ .xid = xid };
+	s->xids[s->n_xids] = (struct monitoring_xid_counter){ .xid = xid };
 	(void)snprintf(s->xids[s->n_xids].uuid, sizeof(s->xids[0].uuid), "%s", uuid);
 	return &s->xids[s->n_xids++];
 }
 
-void monitoring_xid(struct monitoring *mon, const char *uuid, uint32_t xid)
+void monitoring_add_xid(struct monitoring *mon, const char *uuid, uint32_t xid)
 {
-	struct see_xid *x = *uuid ? xid_of(mon, uuid, xid) : NULL;
+	struct monitoring_xid_counter *x = *uuid ? xid_of(mon, uuid, xid) : NULL;
 
 	if (!x)
 		return;
@@ -479,7 +484,7 @@ void monitoring_xid(struct monitoring *mon, const char *uuid, uint32_t xid)
 bool monitoring_peak(const struct monitoring *mon, const char *uuid,
 	const struct pod_device *holder, uint64_t *ret)
 {
-	const struct account_unit *u = accounts_unit(&mon->accounts, uuid);
+	const struct account_device *u = accounts_find_device(&mon->accounts, uuid);
 
 	for (size_t i = 0; u && i < u->n_uses; i++) {
 		const struct account *use = u->uses[i];
@@ -497,9 +502,9 @@ bool monitoring_peak(const struct monitoring *mon, const char *uuid,
 
 /* --- life --- */
 
-static void restore_xid(void *arg, const struct see_kept_xid *x)
+static void restore_xid_count(void *arg, const struct monitoring_persist_xid *x)
 {
-	struct see_xid *to = xid_of(arg, x->uuid, x->xid);
+	struct monitoring_xid_counter *to = xid_of(arg, x->uuid, x->xid);
 
 	if (!to)
 		return;
@@ -510,10 +515,10 @@ static void restore_xid(void *arg, const struct see_kept_xid *x)
 
 static void open_work(uv_work_t *w)
 {
-	see_keep_open(&monitoring_of(w)->keep, time_mono_ns());
+	monitoring_persist_open(&monitoring_of(w)->persist, time_mono_ns());
 }
 
-static void opened(uv_work_t *w, int status)
+static void on_persist_opened(uv_work_t *w, int status)
 {
 	struct monitoring *mon = monitoring_of(w);
 	struct error err = ERROR_INIT;
@@ -522,9 +527,9 @@ static void opened(uv_work_t *w, int status)
 	mon->working = false;
 	if (mon->stopped)
 		return;
-	see_keep_written(&mon->keep);
-	if (see_keep_restore(&mon->keep, &mon->accounts, &mon->charges, &mon->since_wall_ns,
-		    restore_xid, mon, &err) < 0)
+	monitoring_persist_written(&mon->persist);
+	if (monitoring_persist_restore(&mon->persist, &mon->accounts, &mon->charges,
+		    &mon->since_wall_ns, restore_xid_count, mon, &err) < 0)
 		log_error("counters begin anew", LOG_STR("reason", err.msg));
 	mon->started = true;
 	begin_round(mon);
@@ -534,16 +539,16 @@ void monitoring_init(struct monitoring *mon, const struct monitoring_context *co
 {
 	mon->c = *context;
 	if (!mon->c.options.interval_ns)
-		mon->c.options.interval_ns = SEE_INTERVAL_NS;
+		mon->c.options.interval_ns = MONITORING_INTERVAL_NS;
 	(void)uv_timer_init(mon->c.loop, &mon->timer);
 	mon->timer.data = mon;
 	mon->work.data = mon;
 	mon->since_wall_ns = mon->c.started_wall_ns;
 	accounts_init(&mon->accounts);
-	see_pods_init(&mon->pods, mon->c.loop,
+	monitoring_pods_init(&mon->pods, mon->c.loop,
 		mon->c.options.enabled ? mon->c.options.pod_labels : NULL,
 		mon->c.link->node_name, mon->c.options.interval_ns);
-	see_processes_init(&mon->processes,
+	monitoring_processes_init(&mon->processes,
 		NULL); /* not --procfs: that is for MIG's capabilities */
 }
 
@@ -551,7 +556,7 @@ void monitoring_start(struct monitoring *mon)
 {
 	struct error err = ERROR_INIT;
 	const char *dir =
-		mon->c.options.ledger_dir ? mon->c.options.ledger_dir : mon->c.state_dir;
+		mon->c.options.usage_db_dir ? mon->c.options.usage_db_dir : mon->c.state_dir;
 
 	if (!mon->c.options.enabled)
 		return;
@@ -559,12 +564,13 @@ void monitoring_start(struct monitoring *mon)
 	if (mon->pods.filter && !mon->c.link->possible)
 		log_warn("labels of pods are left out",
 			LOG_STR("reason", mon->c.link->why.msg));
-	if (see_keep_init(&mon->keep, dir, &err) < 0)
+	if (monitoring_persist_init(&mon->persist, dir, &err) < 0)
 		log_error("nothing is kept", LOG_STR("reason", err.msg));
 	if (path_join(mon->checkpoint_path, sizeof(mon->checkpoint_path), mon->c.plugin_dir,
 		    SLICE_CHECKPOINT, &err) < 0)
 		log_error("UIDs of pods are not known", LOG_STR("reason", err.msg));
-	mon->working = uv_queue_work(mon->c.loop, &mon->work, open_work, opened) == 0;
+	mon->working =
+		uv_queue_work(mon->c.loop, &mon->work, open_work, on_persist_opened) == 0;
 }
 
 void monitoring_with_api(struct monitoring *mon, struct api *api)
@@ -578,23 +584,23 @@ void monitoring_stop(struct monitoring *mon)
 	mon->stopped = true;
 	(void)uv_timer_stop(&mon->timer);
 	uv_close((uv_handle_t *)&mon->timer, NULL);
-	see_pods_close(&mon->pods);
+	monitoring_pods_close(&mon->pods);
 }
 
 void monitoring_fini(struct monitoring *mon)
 {
 	mon->sample = sample_free(mon->sample);
 	mon->list = pod_devices_free(mon->list);
-	mon->made = view_unref(mon->made);
-	see_checkpoint_fini(&mon->checkpoint);
-	see_givens_fini(&mon->givens);
-	see_pods_fini(&mon->pods);
-	see_holds_fini(&mon->holds);
-	see_processes_fini(&mon->processes);
-	see_charges_fini(&mon->charges);
-	see_history_fini(&mon->history);
+	mon->unpublished_view = view_unref(mon->unpublished_view);
+	monitoring_checkpoint_fini(&mon->checkpoint);
+	monitoring_pending_fini(&mon->pending);
+	monitoring_pods_fini(&mon->pods);
+	monitoring_allocations_fini(&mon->allocation_list);
+	monitoring_processes_fini(&mon->processes);
+	monitoring_charges_fini(&mon->charges);
+	monitoring_history_fini(&mon->history);
 	accounts_fini(&mon->accounts);
-	see_keep_fini(&mon->keep);
-	see_price_fini(&mon->price);
+	monitoring_persist_fini(&mon->persist);
+	monitoring_price_fini(&mon->price);
 	free(mon->xids);
 }

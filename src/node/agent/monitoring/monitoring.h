@@ -11,7 +11,7 @@
  *	publish  the view, so that what was shown is never taken back by a restart
  *
  * Whoever does not answer is missing in the view, and the rest is shown. Time for which the kubelet has not said who
- * holds what belongs to those who were last known to, for SEE_UNKNOWN_ROUNDS intervals. Later time is not counted, up
+ * holds what belongs to those who were last known to, for MONITORING_UNKNOWN_ROUNDS_MAX intervals. Later time is not counted, up
  * to the kubelet's answer: the GPUs may be idle or not, and its cost is the node's other cost.
  * Nothing of it runs where the agent is to show nothing (not monitoring_options.enabled): then NVML is asked for nothing
  * more than health needs, and no ledger is written.
@@ -38,29 +38,30 @@
 
 #include <sys/stat.h>
 
-#define SEE_INTERVAL_NS    (UINT64_C(5) * 1000000000)
-#define SEE_INTERVAL_MIN   (UINT64_C(1) * 1000000000)
-#define SEE_SOON_MS        350 /* after an allocation: at most so often is looked besides */
-#define SEE_NOTED_MS       50  /* so long the kubelet may need to list it */
-#define SEE_LISTED_NS      (UINT64_C(3) * 1000000000) /* else it is no pod that we shall see */
-#define SEE_UNKNOWN_ROUNDS 3
-#define SEE_XIDS_MAX       1024
+#define MONITORING_INTERVAL_NS     (UINT64_C(5) * 1000000000)
+#define MONITORING_INTERVAL_MIN_NS (UINT64_C(1) * 1000000000)
+#define MONITORING_MIN_GAP_MS      350 /* after an allocation: at most so often is looked besides */
+#define MONITORING_LIST_DELAY_MS   50 /* so long the kubelet may need to list it */
+#define MONITORING_LIST_TIMEOUT_NS \
+	(UINT64_C(3) * 1000000000) /* else it is no pod that we shall see */
+#define MONITORING_UNKNOWN_ROUNDS_MAX 3
+#define MONITORING_XIDS_MAX           1024
 
-struct see_xid {
+struct monitoring_xid_counter {
 	char uuid[GPU_UUID_MAX];
 	uint32_t xid;
 	uint64_t count, last_wall_ns;
 };
 
-struct see_price {
+struct monitoring_price {
 	struct price_catalogue *catalogue;
-	bool tried;              /* to load it */
+	bool load_tried;         /* to load it */
 	struct error error;      /* why it is not loaded, or why the file is invalid now */
 	struct file_stamp stamp; /* of the file, when it was loaded last */
-	bool awaited;            /* the region, of the Node's labels */
+	bool region_awaited;     /* the region, of the Node's labels */
 	char type[PRICE_NAME_MAX], region[PRICE_NAME_MAX], currency[8];
 	char source[96]; /* "" without a price */
-	char told[ERROR_MSG_MAX];
+	char logged_error[ERROR_MSG_MAX];
 	int64_t nano_per_hour; /* 0: unknown */
 };
 
@@ -71,7 +72,7 @@ struct monitoring_options {
 	bool price_given;     /* else by the catalogue: */
 	int64_t price_nano;   /* of the node per hour */
 	const char *currency, *instance_type, *region, *price_file;
-	const char *ledger_dir; /* NULL: the state directory */
+	const char *usage_db_dir; /* NULL: the state directory */
 	const struct strv
 		*pod_labels; /* patterns of those that are shown; NULL: none are. Borrowed */
 };
@@ -86,18 +87,18 @@ struct monitoring_ops {
 	bool (*are_gpus_released)(void *arg);
 
 	/* The kubelet: who has which device now, @done is called once; and whose PIDs it sees. */
-	void (*ask_holders)(void *arg,
+	void (*request_pod_devices)(void *arg,
 		void (*done)(void *done_arg, const struct pod_devices *list,
 			const struct error *err),
 		void *done_arg);
-	enum holders_pids (*holders_pids)(void *arg);
+	enum kubelet_pids (*kubelet_pids)(void *arg);
 
 	/* The arbiter: .slices of the context is of now when @done is called. */
 	void (*refresh_slices)(void *arg, void (*done)(void *done_arg), void *done_arg);
 
 	/* What is served: the fields that somebody wants are set, and whether figures of links are; shows @v. */
-	bool (*wanted)(void *arg, bool fields[FIELDS_MAX]);
-	void (*show)(void *arg, struct view *v);
+	bool (*get_wanted_fields)(void *arg, bool fields[FIELDS_MAX]);
+	void (*publish)(void *arg, struct view *v);
 	struct view_web (*web)(void *arg);
 
 	/* What is offered, as offered.c has it; and the config in force, into @v. */
@@ -105,7 +106,7 @@ struct monitoring_ops {
 	const char *(*device_refusal)(void *arg, const char *uuid);
 	const char *(*resource_state)(void *arg, const char *name, const char **ret_why);
 	bool (*is_ready)(void *arg, struct buf *why);
-	void (*put_config)(void *arg, struct view *v);
+	void (*fill_view_config)(void *arg, struct view *v);
 };
 
 /* What it lives in. Borrowed, all of it. */
@@ -132,35 +133,36 @@ struct monitoring {
 
 	/* The round under way. */
 	bool running;
-	bool want_sample, want_slices, want_list; /* are still to come */
+	bool awaiting_sample, awaiting_slices, awaiting_list; /* are still to come */
 	uint64_t began_ns, deadline_ns;
-	uint64_t given_ns; /* the last allocation */
+	uint64_t allocated_ns; /* the last allocation */
 	struct sample *sample;
-	struct pod_devices *list; /* a copy; NULL: not this time */
-	struct view *made;        /* is published when it is kept */
+	struct pod_devices *list;      /* a copy; NULL: not this time */
+	struct view *unpublished_view; /* is published when it is kept */
 
 	struct gpu_sample_request request;
 	struct error sample_error, list_error;
-	bool listed;      /* in this round */
-	uint64_t list_ns; /* when the list was asked for that is in .holds; 0: never */
-	uint64_t ask_ns;  /* of the one under way */
+	bool listed; /* in this round */
+	uint64_t
+		list_ns; /* when the list was asked for that is in .allocation_list; 0: never */
+	uint64_t list_requested_ns; /* of the one under way */
 	uint64_t list_not_before_ns;
 	uint32_t list_failures, unknown_rounds;
 
-	struct see_checkpoint checkpoint;
+	struct monitoring_checkpoint checkpoint;
 	struct stat checkpoint_stat;
 	char checkpoint_path[PATH_MAX];
-	struct see_givens givens;
-	struct see_pods pods;
-	struct see_holds holds;
-	struct see_processes processes;
+	struct monitoring_pending pending;
+	struct monitoring_pods pods;
+	struct monitoring_allocations allocation_list;
+	struct monitoring_processes processes;
 	struct log_limit unread_limit;
-	struct see_charges charges;
-	struct see_history history;
+	struct monitoring_charges charges;
+	struct monitoring_history history;
 	struct accounts accounts;
-	struct see_keep keep;
-	struct see_price price;
-	struct see_xid *xids;
+	struct monitoring_persist persist;
+	struct monitoring_price price;
+	struct monitoring_xid_counter *xids;
 	size_t n_xids;
 	uint64_t since_wall_ns, last_count_ns, last_wall_ns;
 	uint64_t seq, round_ns;
@@ -180,7 +182,7 @@ void monitoring_fini(struct monitoring *mon);
 /* Devices were given out (@ok), or could not be: looked at soon. */
 void monitoring_allocated(struct monitoring *mon, const char *resource, const char *const *ids,
 	size_t n, bool ok);
-void monitoring_xid(struct monitoring *mon, const char *uuid, uint32_t xid);
+void monitoring_add_xid(struct monitoring *mon, const char *uuid, uint32_t xid);
 
 /* The most memory that the container has used on that GPU or MIG device; false: not known. */
 bool monitoring_peak(const struct monitoring *mon, const char *uuid,

@@ -14,7 +14,7 @@
 
 /* --- one list --- */
 
-static int by_name(const void *a, const void *b)
+static int compare_pod_labels(const void *a, const void *b)
 {
 	const struct view_label *x = a, *y = b;
 	int r = strcmp(x->name, y->name);
@@ -28,7 +28,8 @@ static void free_label(struct view_label *l)
 	free((char *)(uintptr_t)l->value);
 }
 
-static int add_label(struct see_pod *p, const char *key, const char *value, struct error *err)
+static int add_label(struct monitoring_pod *p, const char *key, const char *value,
+	struct error *err)
 {
 	struct view_label *l = &p->labels[p->n_labels++];
 	char name[VALUE_MAX];
@@ -39,16 +40,16 @@ static int add_label(struct see_pod *p, const char *key, const char *value, stru
 }
 
 /* By name; of two keys with one name the lesser value, so that it does not change from list to list. */
-static void sort_labels(struct see_pod *p)
+static void sort_labels(struct monitoring_pod *p)
 {
 	size_t bytes = 0;
 	uint32_t n = 0;
 
 	if (p->n_labels)
-		qsort(p->labels, p->n_labels, sizeof(*p->labels), by_name);
+		qsort(p->labels, p->n_labels, sizeof(*p->labels), compare_pod_labels);
 	for (uint32_t i = 0; i < p->n_labels; i++) {
 		bytes += strlen(p->labels[i].name) + strlen(p->labels[i].value);
-		if (n == SEE_POD_LABELS_MAX || bytes > SEE_POD_LABELS_BYTES ||
+		if (n == MONITORING_POD_LABELS_MAX || bytes > MONITORING_POD_LABELS_BYTES ||
 			(n && !strcmp(p->labels[n - 1].name, p->labels[i].name)))
 			free_label(&p->labels[i]);
 		else
@@ -57,7 +58,7 @@ static void sort_labels(struct see_pod *p)
 	p->n_labels = n;
 }
 
-static int take_labels(struct see_pod *p, json_t *labels,
+static int parse_pod_labels(struct monitoring_pod *p, json_t *labels,
 	const struct metrics_label_filter *filter, struct error *err)
 {
 	const char *key;
@@ -79,68 +80,70 @@ static int take_labels(struct see_pod *p, json_t *labels,
 	return 0;
 }
 
-static const char *string_at(const json_t *object, const char *key)
+static const char *get_pod_string(const json_t *object, const char *key)
 {
 	return json_string_value(json_object_get(object, key));
 }
 
-static int take_pod(struct see_pod_list *l, const json_t *pod,
+static int parse_listed_pod(struct monitoring_pod_list *l, const json_t *pod,
 	const struct metrics_label_filter *filter, struct error *err)
 {
 	const json_t *meta = json_object_get(pod, "metadata");
-	const char *namespace_ = string_at(meta, "namespace"), *name = string_at(meta, "name");
-	const char *uid = string_at(json_object_get(meta, "annotations"), STATIC_UID);
-	struct see_pod *p = &l->v[l->n];
+	const char *namespace_ = get_pod_string(meta, "namespace"),
+		   *name = get_pod_string(meta, "name");
+	const char *uid = get_pod_string(json_object_get(meta, "annotations"), STATIC_UID);
+	struct monitoring_pod *p = &l->v[l->n];
 
-	uid = uid ? uid : string_at(meta, "uid");
+	uid = uid ? uid : get_pod_string(meta, "uid");
 	if (!namespace_ || !name || !uid)
 		return 0;
 	l->n++;
-	*p = (struct see_pod){ .namespace_ = strdup(namespace_),
+	*p = (struct monitoring_pod){ .namespace_ = strdup(namespace_),
 		.name = strdup(name),
 		.uid = strdup(uid) };
 	if (!p->namespace_ || !p->name || !p->uid)
 		return error_nomem(err);
-	return take_labels(p, json_object_get(meta, "labels"), filter, err);
+	return parse_pod_labels(p, json_object_get(meta, "labels"), filter, err);
 }
 
-static int by_pod(const void *a, const void *b)
+static int compare_listed_pods(const void *a, const void *b)
 {
-	const struct see_pod *x = a, *y = b;
+	const struct monitoring_pod *x = a, *y = b;
 	int r = strcmp(x->namespace_, y->namespace_);
 
 	return r ? r : strcmp(x->name, y->name);
 }
 
-int see_pod_list_make(struct see_pod_list *ret, const json_t *list,
+int monitoring_pod_list_make(struct monitoring_pod_list *ret, const json_t *list,
 	const struct metrics_label_filter *filter, struct error *err)
 {
 	const json_t *items = json_object_get(list, "items");
 	size_t n = json_array_size(items);
-	struct see_pod_list l = { .v = NULL };
+	struct monitoring_pod_list l = { .v = NULL };
 	int r = 0;
 
-	if (n > SEE_PODS_MAX)
-		return error_set(err, ERR_LIMIT, "%zu pods, more than %d", n, SEE_PODS_MAX);
+	if (n > MONITORING_PODS_MAX)
+		return error_set(err, ERR_LIMIT, "%zu pods, more than %d", n,
+			MONITORING_PODS_MAX);
 	l.v = calloc(n + 1, sizeof(*l.v));
 	if (!l.v)
 		return error_nomem(err);
 	for (size_t i = 0; i < n && r == 0; i++)
-		r = take_pod(&l, json_array_get(items, i), filter, err);
+		r = parse_listed_pod(&l, json_array_get(items, i), filter, err);
 	if (r < 0) {
-		see_pod_list_fini(&l);
+		monitoring_pod_list_fini(&l);
 		return -1;
 	}
 	if (l.n)
-		qsort(l.v, l.n, sizeof(*l.v), by_pod);
+		qsort(l.v, l.n, sizeof(*l.v), compare_listed_pods);
 	*ret = l;
 	return 0;
 }
 
-void see_pod_list_fini(struct see_pod_list *l)
+void monitoring_pod_list_fini(struct monitoring_pod_list *l)
 {
 	for (size_t i = 0; i < l->n; i++) {
-		struct see_pod *p = &l->v[i];
+		struct monitoring_pod *p = &l->v[i];
 
 		for (uint32_t k = 0; k < p->n_labels; k++)
 			free_label(&p->labels[k]);
@@ -150,15 +153,16 @@ void see_pod_list_fini(struct see_pod_list *l)
 		free(p->uid);
 	}
 	free(l->v);
-	*l = (struct see_pod_list){ .v = NULL };
+	*l = (struct monitoring_pod_list){ .v = NULL };
 }
 
-const struct see_pod *see_pod_list_find(const struct see_pod_list *l, const char *namespace_,
-	const char *name, const char *uid)
+const struct monitoring_pod *monitoring_pod_list_find(const struct monitoring_pod_list *l,
+	const char *namespace_, const char *name, const char *uid)
 {
-	const struct see_pod key = { .namespace_ = (char *)(uintptr_t)namespace_,
+	const struct monitoring_pod key = { .namespace_ = (char *)(uintptr_t)namespace_,
 		.name = (char *)(uintptr_t)name };
-	const struct see_pod *p = l->n ? bsearch(&key, l->v, l->n, sizeof(key), by_pod) : NULL;
+	const struct monitoring_pod *p =
+		l->n ? bsearch(&key, l->v, l->n, sizeof(key), compare_listed_pods) : NULL;
 
 	return p && (!*uid || !strcmp(p->uid, uid)) ? p : NULL;
 }
@@ -166,9 +170,9 @@ const struct see_pod *see_pod_list_find(const struct see_pod_list *l, const char
 /* --- asking for it --- */
 
 /* Out of the server's cache: a pod that has just come is in the next list. */
-static void ask(struct task *t)
+static void request_pod_labels(struct task *t)
 {
-	struct see_pods *p = t->owner;
+	struct monitoring_pods *p = t->owner;
 	CLEANUP(buf_fini) struct buf path = BUF_INIT(2048);
 
 	buf_puts(&path, "/api/v1/pods?fieldSelector=spec.nodeName%3D");
@@ -178,69 +182,73 @@ static void ask(struct task *t)
 		task_send(t, &(struct api_request){ .method = "GET", .path = buf_str(&path) });
 }
 
-static void answered(struct task *t, const struct api_reply *reply, const struct error *err)
+static void on_pod_labels_reply(struct task *t, const struct api_reply *reply,
+	const struct error *err)
 {
-	struct see_pods *p = t->owner;
-	struct see_pod_list list;
+	struct monitoring_pods *p = t->owner;
+	struct monitoring_pod_list list;
 	struct error why = ERROR_INIT;
 
 	p->next_ns = time_mono_ns() + EVERY_NS;
-	if (!err && see_pod_list_make(&list, reply->body, p->filter, &why) == 0) {
+	if (!err && monitoring_pod_list_make(&list, reply->body, p->filter, &why) == 0) {
 		task_reached(t);
-		see_pod_list_fini(&p->list);
+		monitoring_pod_list_fini(&p->list);
 		p->list = list;
 		return;
 	}
 	if (!err)
-		t->trouble = why;
+		t->last_error = why;
 	task_complain(t);
 }
 
-static bool knows_all(const struct see_pods *p, const struct see_holds *holds)
+static bool knows_all(const struct monitoring_pods *p,
+	const struct monitoring_allocations *holds)
 {
 	for (size_t i = 0; i < holds->n; i++) {
-		const struct see_hold *h = &holds->v[i];
+		const struct monitoring_allocation *h = &holds->v[i];
 
-		if (!see_pod_list_find(&p->list, h->namespace_, h->pod, h->uid))
+		if (!monitoring_pod_list_find(&p->list, h->namespace_, h->pod, h->uid))
 			return false;
 	}
 	return true;
 }
 
 /* A pod that is in no list, as it is gone, is not asked for for ever. */
-static uint64_t patience(const struct see_pods *p)
+static uint64_t get_pod_retry_ns(const struct monitoring_pods *p)
 {
-	uint64_t ns = p->interval_ns << (p->in_vain < 8 ? p->in_vain : 8);
+	uint64_t ns = p->interval_ns << (p->incomplete_lists < 8 ? p->incomplete_lists : 8);
 
 	return ns < EVERY_NS ? ns : EVERY_NS;
 }
 
-void see_pods_look(struct see_pods *p, const struct see_holds *holds, uint64_t now_ns)
+void monitoring_pods_sync(struct monitoring_pods *p, const struct monitoring_allocations *holds,
+	uint64_t now_ns)
 {
 	bool knows = knows_all(p, holds);
 
 	if (!p->filter || !p->task.api || p->task.call || !holds->n)
 		return;
 	if (knows)
-		p->in_vain = 0;
+		p->incomplete_lists = 0;
 	if (now_ns < (knows ? p->next_ns : p->not_before_ns))
 		return;
-	p->not_before_ns = now_ns + patience(p);
+	p->not_before_ns = now_ns + get_pod_retry_ns(p);
 	if (!knows)
-		p->in_vain++;
+		p->incomplete_lists++;
 	task_poke(&p->task);
 }
 
 /* --- life --- */
 
-void see_pods_init(struct see_pods *p, uv_loop_t *loop, const struct strv *patterns,
-	const char *node, uint64_t interval_ns)
+void monitoring_pods_init(struct monitoring_pods *p, uv_loop_t *loop,
+	const struct strv *patterns, const char *node, uint64_t interval_ns)
 {
 	CLEANUP(strv_fini) struct strv warnings = STRV_INIT;
 	struct error err = ERROR_INIT;
 
-	*p = (struct see_pods){ .node = node, .interval_ns = interval_ns };
-	task_init(&p->task, loop, "labels of pods are not read", ask, answered);
+	*p = (struct monitoring_pods){ .node = node, .interval_ns = interval_ns };
+	task_init(&p->task, loop, "labels of pods are not read", request_pod_labels,
+		on_pod_labels_reply);
 	p->task.owner = p;
 	if (patterns && metrics_label_filter_new(&p->filter, patterns, &warnings, &err) < 0)
 		log_error("labels of pods are left out", LOG_STR("reason", err.msg));
@@ -248,13 +256,13 @@ void see_pods_init(struct see_pods *p, uv_loop_t *loop, const struct strv *patte
 		log_warn("metrics", LOG_STR("reason", warnings.v[i]));
 }
 
-void see_pods_close(struct see_pods *p)
+void monitoring_pods_close(struct monitoring_pods *p)
 {
 	task_close(&p->task);
 }
 
-void see_pods_fini(struct see_pods *p)
+void monitoring_pods_fini(struct monitoring_pods *p)
 {
-	see_pod_list_fini(&p->list);
+	monitoring_pod_list_fini(&p->list);
 	p->filter = metrics_label_filter_free(p->filter);
 }

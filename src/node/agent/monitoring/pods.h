@@ -12,12 +12,12 @@
 #include "node/metrics/label-filter.h"
 #include "node/view/view.h"
 
-#define SEE_PODS_MAX       4096 /* of a node; a list with more is refused */
-#define SEE_POD_LABELS_MAX 64   /* of a pod; by name */
-#define SEE_POD_LABELS_BYTES \
+#define MONITORING_PODS_MAX       4096 /* of a node; a list with more is refused */
+#define MONITORING_POD_LABELS_MAX 64   /* of a pod; by name */
+#define MONITORING_POD_LABELS_BYTES \
 	4096 /* of their names and values: each stands in each line of the pod's */
 
-struct see_pod {
+struct monitoring_pod {
 	char *namespace_, *name;
 	char *uid; /* as the kubelet has it: of a static pod, that of its file */
 	struct view_label *labels; /* by name, each name once; owned */
@@ -25,32 +25,33 @@ struct see_pod {
 };
 
 /* By namespace and name. */
-struct see_pod_list {
-	struct see_pod *v;
+struct monitoring_pod_list {
+	struct monitoring_pod *v;
 	size_t n;
 };
 
 /* The pods of a PodList, with the labels that @filter has. What is no pod is left out. ERR_LIMIT, ERR_NOMEM. */
-int see_pod_list_make(struct see_pod_list *ret, const json_t *list,
+int monitoring_pod_list_make(struct monitoring_pod_list *ret, const json_t *list,
 	const struct metrics_label_filter *filter, struct error *err) MUST_USE;
-void see_pod_list_fini(struct see_pod_list *l);
+void monitoring_pod_list_fini(struct monitoring_pod_list *l);
 /* NULL: it is not known. @uid "": not known. Borrowed. */
-const struct see_pod *see_pod_list_find(const struct see_pod_list *l, const char *namespace_,
-	const char *name, const char *uid);
+const struct monitoring_pod *monitoring_pod_list_find(const struct monitoring_pod_list *l,
+	const char *namespace_, const char *name, const char *uid);
 
-struct see_pods {
+struct monitoring_pods {
 	struct metrics_label_filter *filter; /* NULL: labels are not wanted */
 	struct task task;
 	const char *node; /* borrowed */
-	struct see_pod_list list;
+	struct monitoring_pod_list list;
 	uint64_t interval_ns, not_before_ns, next_ns;
-	uint32_t in_vain; /* lists in a row that had not all that was looked for */
+	uint32_t incomplete_lists; /* lists in a row that had not all that was looked for */
 };
 
 /* @patterns NULL: labels are not wanted. Logs what it does not understand of them. */
-void see_pods_init(struct see_pods *p, uv_loop_t *loop, const struct strv *patterns,
-	const char *node, uint64_t interval_ns);
+void monitoring_pods_init(struct monitoring_pods *p, uv_loop_t *loop,
+	const struct strv *patterns, const char *node, uint64_t interval_ns);
 /* Who holds devices now. */
-void see_pods_look(struct see_pods *p, const struct see_holds *holds, uint64_t now_ns);
-void see_pods_close(struct see_pods *p);
-void see_pods_fini(struct see_pods *p);
+void monitoring_pods_sync(struct monitoring_pods *p, const struct monitoring_allocations *holds,
+	uint64_t now_ns);
+void monitoring_pods_close(struct monitoring_pods *p);
+void monitoring_pods_fini(struct monitoring_pods *p);

@@ -19,57 +19,57 @@ static const struct procfs_budget whole_budget = {
 
 #define STAT_START 20 /* fields from the state, which is behind the name, on */
 
-void see_processes_init(struct see_processes *p, const char *procfs)
+void monitoring_processes_init(struct monitoring_processes *p, const char *procfs)
 {
-	*p = (struct see_processes){ .v = NULL };
+	*p = (struct monitoring_processes){ .v = NULL };
 	(void)snprintf(p->procfs, sizeof(p->procfs), "%s",
 		procfs && *procfs ? procfs : "/proc");
-	see_processes_begin(p);
+	monitoring_processes_begin(p);
 }
 
-void see_processes_fini(struct see_processes *p)
+void monitoring_processes_fini(struct monitoring_processes *p)
 {
 	free(p->v);
 	p->v = NULL;
 	p->n = 0;
 }
 
-void see_processes_begin(struct see_processes *p)
+void monitoring_processes_begin(struct monitoring_processes *p)
 {
 	p->budget = whole_budget;
 	p->budget.end_ns += time_mono_ns();
 	for (size_t i = 0; i < p->n; i++) {
-		p->v[i].looked = false;
-		if (p->v[i].cut > 0)
-			p->v[i].cut--;
+		p->v[i].read_this_round = false;
+		if (p->v[i].oversize_rounds > 0)
+			p->v[i].oversize_rounds--;
 	}
 }
 
-void see_processes_end(struct see_processes *p)
+void monitoring_processes_end(struct monitoring_processes *p)
 {
 	size_t kept = 0;
 
 	for (size_t i = 0; i < p->n; i++) {
-		struct see_process *e = &p->v[i];
+		struct monitoring_process *e = &p->v[i];
 
-		e->missed = e->looked ? 0 : e->missed + 1;
-		if (e->missed < SEE_PROCESS_ENDED_LOOKS)
+		e->missed_rounds = e->read_this_round ? 0 : e->missed_rounds + 1;
+		if (e->missed_rounds < MONITORING_ENDED_ROUNDS)
 			p->v[kept++] = *e;
 	}
 	p->n = kept;
 }
 
 /* True: all of it is in @b. */
-static bool read_file(struct see_processes *p, struct see_process *e, const char *name,
-	struct buf *b)
+static bool read_process_file(struct monitoring_processes *p, struct monitoring_process *e,
+	const char *name, struct buf *b)
 {
 	enum procfs_outcome o = procfs_read(b, p->procfs, e->pid, name, &p->budget);
 
-	if (o == PROCFS_CUT) {
-		e->cut = SEE_PROCESS_CUT_LOOKS;
-		e->in_part = true;
+	if (o == PROCFS_TRUNCATED) {
+		e->oversize_rounds = MONITORING_OVERSIZE_ROUNDS;
+		e->truncated = true;
 	}
-	e->late = e->late || o == PROCFS_SPENT;
+	e->over_budget = e->over_budget || o == PROCFS_SPENT;
 	return o == PROCFS_WHOLE;
 }
 
@@ -94,25 +94,26 @@ static bool in_root(const char *cgroup)
 	return !strcmp(cgroup, "0::/\n");
 }
 
-static void read_owner(struct see_processes *p, struct see_process *e, struct buf *b)
+static void read_owner(struct monitoring_processes *p, struct monitoring_process *e,
+	struct buf *b)
 {
 	bool has_group, known;
 
 	e->uid[0] = e->container[0] = '\0';
-	e->cut = 0;
-	e->in_part = e->late = false;
-	has_group = read_file(p, e, "cgroup", b);
+	e->oversize_rounds = 0;
+	e->truncated = e->over_budget = false;
+	has_group = read_process_file(p, e, "cgroup", b);
 	e->readable = has_group && !in_root(buf_str(b));
-	known = has_group && see_cgroup_pod(buf_str(b), b->len, e->uid);
-	if (!read_file(p, e, "mountinfo", b))
+	known = has_group && monitoring_cgroup_pod(buf_str(b), b->len, e->uid);
+	if (!read_process_file(p, e, "mountinfo", b))
 		return;
 	e->readable = true;
-	if (known || see_mounts_pod(buf_str(b), b->len, e->uid))
-		(void)see_mounts_container(buf_str(b), b->len, e->uid, e->container);
+	if (known || monitoring_mounts_pod(buf_str(b), b->len, e->uid))
+		(void)monitoring_mounts_container(buf_str(b), b->len, e->uid, e->container);
 }
 
 /* Where it is in the list, or belongs. */
-static size_t place_of(const struct see_processes *p, uint32_t pid)
+static size_t find_process_index(const struct monitoring_processes *p, uint32_t pid)
 {
 	size_t low = 0, high = p->n;
 
@@ -127,62 +128,67 @@ static size_t place_of(const struct see_processes *p, uint32_t pid)
 	return low;
 }
 
-static struct see_process *find(const struct see_processes *p, uint32_t pid)
+static struct monitoring_process *find_known_process(const struct monitoring_processes *p,
+	uint32_t pid)
 {
-	size_t i = place_of(p, pid);
+	size_t i = find_process_index(p, pid);
 
 	return i < p->n && p->v[i].pid == pid ? &p->v[i] : NULL;
 }
 
-static struct see_process *add(struct see_processes *p, uint32_t pid)
+static struct monitoring_process *add_known_process(struct monitoring_processes *p,
+	uint32_t pid)
 {
-	size_t i = place_of(p, pid);
-	struct see_process *more = reallocarray(p->v, p->n + 1, sizeof(*more));
+	size_t i = find_process_index(p, pid);
+	struct monitoring_process *more = reallocarray(p->v, p->n + 1, sizeof(*more));
 
 	if (!more)
 		return NULL;
 	p->v = more;
 	memmove(&p->v[i + 1], &p->v[i], (p->n - i) * sizeof(*more));
 	p->n++;
-	p->v[i] = (struct see_process){ .pid = pid };
+	p->v[i] = (struct monitoring_process){ .pid = pid };
 	return &p->v[i];
 }
 
-const struct see_process *see_processes_find(const struct see_processes *p, uint32_t pid)
+const struct monitoring_process *monitoring_processes_find(const struct monitoring_processes *p,
+	uint32_t pid)
 {
-	return find(p, pid);
+	return find_known_process(p, pid);
 }
 
 /* A new process, another one with its number, one that may be on its way into its container, or is known in part. */
-static bool must_read(const struct see_process *e, bool is_new, uint64_t start)
+static bool must_read(const struct monitoring_process *e, bool is_new, uint64_t start)
 {
 	if (is_new || e->start != start)
 		return true;
-	return e->cut == 0 && !e->looked && (!*e->uid || e->in_part || e->late);
+	return e->oversize_rounds == 0 && !e->read_this_round &&
+	       (!*e->uid || e->truncated || e->over_budget);
 }
 
-const struct see_process *see_processes_look(struct see_processes *p, uint32_t pid)
+const struct monitoring_process *monitoring_processes_read(struct monitoring_processes *p,
+	uint32_t pid)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(TEXT_MAX);
 	enum procfs_outcome o = procfs_read(&b, p->procfs, pid, "stat", &p->budget);
-	struct see_process *e = find(p, pid);
+	struct monitoring_process *e = find_known_process(p, pid);
 	bool is_new = !e;
 	uint64_t start = 0;
 
 	if (o == PROCFS_SPENT && e) { /* whether it runs is not known: as before */
-		e->looked = e->late = true;
+		e->read_this_round = e->over_budget = true;
 		return e;
 	}
 	if (o != PROCFS_SPENT && (o != PROCFS_WHOLE || !start_of(buf_str(&b), &start)))
 		return e;
-	e = is_new ? add(p, pid) : e;
+	e = is_new ? add_known_process(p, pid) : e;
 	if (!e)
 		return NULL;
 	if (o == PROCFS_SPENT)
-		e->late = true;
+		e->over_budget = true;
 	else if (must_read(e, is_new, start))
 		read_owner(p, e, &b);
 	e->start = start;
-	e->looked = true;
+	e->read_this_round = true;
 	return e;
 }

@@ -9,7 +9,7 @@
 
 #define ONE (UINT64_C(1) << 32) /* a whole unit */
 
-static enum account_mode mode_of(const struct resource *r, const struct offer_share *s)
+static enum account_mode get_replica_mode(const struct resource *r, const struct offer_share *s)
 {
 	if (r->strategy == SHARING_SLICES)
 		return ACCOUNT_SLICES;
@@ -18,7 +18,7 @@ static enum account_mode mode_of(const struct resource *r, const struct offer_sh
 	return s->strategy == SHARING_MPS ? ACCOUNT_MPS : ACCOUNT_TIME_SLICING;
 }
 
-static uint64_t memory_limit(const struct resource *r, const struct offer_device *d,
+static uint64_t get_replica_memory_limit(const struct resource *r, const struct offer_device *d,
 	const struct offer_share *s, const struct inventory *of)
 {
 	uint64_t limit;
@@ -31,13 +31,14 @@ static uint64_t memory_limit(const struct resource *r, const struct offer_device
 	return limit && limit != SLICE_NO_LIMIT ? limit : UINT64_MAX;
 }
 
-static const char *uuid_of(const struct offer_device *d, const struct inventory *of)
+static const char *get_replica_device_uuid(const struct offer_device *d,
+	const struct inventory *of)
 {
 	return d->mig == OFFER_WHOLE ? of->gpus[d->gpu].uuid : of->mig[d->mig].uuid;
 }
 
 /* Its part of the unit, of ONE. */
-static uint64_t part_of(const struct see_seat *seat)
+static uint64_t get_replica_share(const struct monitoring_replica *seat)
 {
 	const struct offer_share *s = resource_share(seat->resource, seat->device);
 
@@ -47,40 +48,40 @@ static uint64_t part_of(const struct see_seat *seat)
 }
 
 /* Shares of the @n seats of one unit. A sum that is a whole but for rounding is a whole. */
-static void set_shares(struct see_seat *seats, uint32_t n)
+static void set_shares(struct monitoring_replica *seats, uint32_t n)
 {
 	uint64_t all = 0, sum = 0, shared = 0;
 
 	for (uint32_t i = 0; i < n; i++)
-		all += part_of(&seats[i]);
+		all += get_replica_share(&seats[i]);
 	if (all + n < ONE)
 		all = ONE;
 	for (uint32_t i = 0; i < n; i++) {
 		uint64_t upto;
 
-		sum += part_of(&seats[i]);
+		sum += get_replica_share(&seats[i]);
 		upto = sum / all * ACCOUNT_MILLION + sum % all * ACCOUNT_MILLION / all;
 		seats[i].share = (uint32_t)(upto - shared);
 		shared = upto;
 	}
 }
 
-static int by_unit(const void *a, const void *b)
+static int compare_replicas(const void *a, const void *b)
 {
-	const struct see_seat *x = a, *y = b;
+	const struct monitoring_replica *x = a, *y = b;
 
-	if (x->unit != y->unit)
-		return x->unit < y->unit ? -1 : 1;
+	if (x->device_index != y->device_index)
+		return x->device_index < y->device_index ? -1 : 1;
 	if (x->resource != y->resource)
 		return x->resource < y->resource ? -1 : 1;
 	return x->device < y->device ? -1 : x->device > y->device;
 }
 
-static void add_all(struct see_seats *s, const struct see_units *units,
+static void add_all(struct monitoring_replicas *s, const struct monitoring_devices *units,
 	const struct inventory *of)
 {
 	const char *last = NULL;
-	uint32_t unit = SEE_NONE;
+	uint32_t unit = MONITORING_NONE;
 
 	for (uint32_t i = 0; of && i < s->offer->n; i++) {
 		const struct resource *r = &s->offer->resources[i];
@@ -88,51 +89,52 @@ static void add_all(struct see_seats *s, const struct see_units *units,
 		for (uint32_t k = 0; k < r->n_devices; k++) {
 			const struct offer_device *d = &r->devices[k];
 			const struct offer_share *share = resource_share(r, d);
-			const char *uuid = uuid_of(d, of);
+			const char *uuid = get_replica_device_uuid(d, of);
 
 			if (uuid != last)
-				unit = see_unit_find(units, uuid);
+				unit = monitoring_devices_find_uuid(units, uuid);
 			last = uuid;
-			if (unit == SEE_NONE)
+			if (unit == MONITORING_NONE)
 				continue;
-			s->v[s->n++] = (struct see_seat){ .unit = unit,
+			s->v[s->n++] = (struct monitoring_replica){ .device_index = unit,
 				.resource = r,
 				.device = d,
-				.mode = mode_of(r, share),
-				.memory_limit = memory_limit(r, d, share, of) };
+				.mode = get_replica_mode(r, share),
+				.memory_limit = get_replica_memory_limit(r, d, share, of) };
 		}
 	}
 }
 
-static int make_index(struct see_seats *s, uint32_t n, struct error *err)
+static int make_index(struct monitoring_replicas *s, uint32_t n, struct error *err)
 {
 	uint32_t at = 0;
 
 	s->first = calloc(s->offer->n + 1, sizeof(*s->first));
-	s->at = calloc(n + 1, sizeof(*s->at));
-	if (!s->first || !s->at)
+	s->by_resource = calloc(n + 1, sizeof(*s->by_resource));
+	if (!s->first || !s->by_resource)
 		return error_nomem(err);
 	for (uint32_t i = 0; i < s->offer->n; i++) {
 		s->first[i] = at;
 		at += s->offer->resources[i].n_devices;
 	}
 	for (uint32_t i = 0; i < n; i++)
-		s->at[i] = SEE_NONE;
+		s->by_resource[i] = MONITORING_NONE;
 	for (uint32_t i = 0; i < s->n; i++) {
 		const struct resource *r = s->v[i].resource;
 
-		s->at[s->first[r - s->offer->resources] +
-			(uint32_t)(s->v[i].device - r->devices)] = i;
+		s->by_resource[s->first[r - s->offer->resources] +
+			       (uint32_t)(s->v[i].device - r->devices)] = i;
 	}
 	return 0;
 }
 
-int see_seats_make(struct see_seats *ret, const struct see_units *units,
-	const struct offer *offer, const struct inventory *of, struct error *err)
+int monitoring_replicas_make(struct monitoring_replicas *ret,
+	const struct monitoring_devices *units, const struct offer *offer,
+	const struct inventory *of, struct error *err)
 {
 	uint32_t n = 0;
 
-	*ret = (struct see_seats){ .offer = of ? offer : NULL };
+	*ret = (struct monitoring_replicas){ .offer = of ? offer : NULL };
 	if (!ret->offer)
 		return 0;
 	for (uint32_t i = 0; i < offer->n; i++)
@@ -142,33 +144,34 @@ int see_seats_make(struct see_seats *ret, const struct see_units *units,
 		return error_nomem(err);
 	add_all(ret, units, of);
 	if (ret->n)
-		qsort(ret->v, ret->n, sizeof(*ret->v), by_unit);
+		qsort(ret->v, ret->n, sizeof(*ret->v), compare_replicas);
 	for (uint32_t i = 0, k; i < ret->n; i = k) {
-		for (k = i; k < ret->n && ret->v[k].unit == ret->v[i].unit; k++)
+		for (k = i; k < ret->n && ret->v[k].device_index == ret->v[i].device_index; k++)
 			;
 		set_shares(&ret->v[i], k - i);
 	}
 	if (make_index(ret, n, err) < 0) {
-		see_seats_fini(ret);
+		monitoring_replicas_fini(ret);
 		return -1;
 	}
 	return 0;
 }
 
-void see_seats_fini(struct see_seats *s)
+void monitoring_replicas_fini(struct monitoring_replicas *s)
 {
 	free(s->v);
 	free(s->first);
-	free(s->at);
-	*s = (struct see_seats){ .n = 0 };
+	free(s->by_resource);
+	*s = (struct monitoring_replicas){ .n = 0 };
 }
 
-uint32_t see_seat_find(const struct see_seats *s, const char *resource, const char *id)
+uint32_t monitoring_replicas_find(const struct monitoring_replicas *s, const char *resource,
+	const char *id)
 {
 	const struct resource *r = s->offer ? offer_find(s->offer, resource) : NULL;
 	const struct offer_device *d = r ? resource_find(r, id) : NULL;
 
 	if (!d)
-		return SEE_NONE;
-	return s->at[s->first[r - s->offer->resources] + (uint32_t)(d - r->devices)];
+		return MONITORING_NONE;
+	return s->by_resource[s->first[r - s->offer->resources] + (uint32_t)(d - r->devices)];
 }

@@ -10,8 +10,8 @@
 #include "node/agent/monitoring/device.h"
 #include "model/usage/usage.h"
 
-struct see_seat {
-	uint32_t unit;
+struct monitoring_replica {
+	uint32_t device_index;
 	const struct resource *resource; /* borrowed, as .device */
 	const struct offer_device *device;
 	enum account_mode mode;
@@ -19,18 +19,20 @@ struct see_seat {
 	uint64_t memory_limit; /* UINT64_MAX: none */
 };
 
-struct see_seats {
-	struct see_seat *v; /* by unit, resource, device */
+struct monitoring_replicas {
+	struct monitoring_replica *v; /* by unit, resource, device */
 	uint32_t n;
 	const struct offer *offer;
-	uint32_t *first; /* of each resource of the offer: where in .at its devices are */
-	uint32_t *at;    /* positions in .v; SEE_NONE: of no unit */
+	uint32_t *
+		first; /* of each resource of the offer: where in .by_resource its devices are */
+	uint32_t *by_resource; /* positions in .v; MONITORING_NONE: of no unit */
 };
 
 /* @offer (NULL: nothing is offered) was made from @of. */
-int see_seats_make(struct see_seats *ret, const struct see_units *units,
-	const struct offer *offer, const struct inventory *of, struct error *err) MUST_USE;
-void see_seats_fini(struct see_seats *s);
+int monitoring_replicas_make(struct monitoring_replicas *ret,
+	const struct monitoring_devices *units, const struct offer *offer,
+	const struct inventory *of, struct error *err) MUST_USE;
+void monitoring_replicas_fini(struct monitoring_replicas *s);
 
-uint32_t see_seat_find(const struct see_seats *s, const char *resource,
-	const char *id); /* or SEE_NONE */
+uint32_t monitoring_replicas_find(const struct monitoring_replicas *s, const char *resource,
+	const char *id); /* or MONITORING_NONE */

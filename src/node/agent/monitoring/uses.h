@@ -23,80 +23,82 @@
 #include "model/pods/pods.h"
 
 /* A seat that a container holds, as it was listed. */
-struct see_hold {
+struct monitoring_allocation {
 	char *namespace_, *pod, *container, *resource, *id; /* owned */
 	char *uid;                                          /* owned; "" */
-	char unit[GPU_UUID_MAX];                            /* UUID */
+	char device_uuid[GPU_UUID_MAX];                     /* UUID */
 	enum account_mode mode;
 	uint32_t share; /* millionths of the unit */
 	uint64_t memory_limit;
-	uint32_t seat;   /* SEE_NONE: it is not offered now */
-	uint32_t use;    /* position in the uses of the round; SEE_NONE */
-	bool dynamic;    /* of a resource claim, which several may share */
-	bool superseded; /* another pod has the seat now */
-	bool fresh;      /* was given out in this round, at: */
+	uint32_t replica; /* MONITORING_NONE: it is not offered now */
+	uint32_t usage;   /* position in the uses of the round; MONITORING_NONE */
+	bool dynamic;     /* of a resource claim, which several may share */
+	bool superseded;  /* another pod has the seat now */
+	bool fresh;       /* was given out in this round, at: */
 	uint64_t since_ns;
 };
 
-struct see_holds {
-	struct see_hold *v; /* by resource, id, namespace, pod, container */
+struct monitoring_allocations {
+	struct monitoring_allocation *v; /* by resource, id, namespace, pod, container */
 	size_t n;
 };
 
 /* Devices that were given out and are not yet listed. */
-#define SEE_GIVEN_MAX     4096
-#define SEE_GIVEN_KEEP_NS (UINT64_C(120) * 1000000000)
+#define MONITORING_PENDING_MAX        4096
+#define MONITORING_PENDING_TIMEOUT_NS (UINT64_C(120) * 1000000000)
 
-struct see_given {
+struct monitoring_pending_entry {
 	char *resource, *id; /* owned */
 	uint64_t at_ns;
 };
 
-struct see_givens {
-	struct see_given *v;
+struct monitoring_pending {
+	struct monitoring_pending_entry *v;
 	size_t n;
 };
 
-int see_givens_add(struct see_givens *g, const char *resource, const char *id, uint64_t at_ns,
-	struct error *err) MUST_USE;
-void see_givens_fini(struct see_givens *g);
+int monitoring_pending_add(struct monitoring_pending *g, const char *resource, const char *id,
+	uint64_t at_ns, struct error *err) MUST_USE;
+void monitoring_pending_fini(struct monitoring_pending *g);
 
 /* The round: from the moment of the list before to that of this one. */
-struct see_span {
+struct monitoring_span {
 	uint64_t from_ns, to_ns;
 };
 
 /* What is held now. @givens loses those that are listed, and those that waited too long. */
-int see_holds_make(struct see_holds *ret, const struct see_holds *before,
-	const struct pod_devices *list, const struct see_checkpoint *checkpoint,
-	const struct see_units *units, const struct see_seats *seats, struct see_givens *givens,
-	struct see_span span, struct error *err) MUST_USE;
+int monitoring_allocations_make(struct monitoring_allocations *ret,
+	const struct monitoring_allocations *before, const struct pod_devices *list,
+	const struct monitoring_checkpoint *checkpoint, const struct monitoring_devices *units,
+	const struct monitoring_replicas *seats, struct monitoring_pending *givens,
+	struct monitoring_span span, struct error *err) MUST_USE;
 /* Nobody has said what is held now: the same as before, where its seats are now. */
-void see_holds_stay(struct see_holds *holds, const struct see_seats *seats);
-void see_holds_fini(struct see_holds *h);
+void monitoring_allocations_carry(struct monitoring_allocations *holds,
+	const struct monitoring_replicas *seats);
+void monitoring_allocations_fini(struct monitoring_allocations *h);
 /* The one that has the seat; NULL: none. */
-const struct see_hold *see_holds_find(const struct see_holds *h, const char *resource,
-	const char *id);
+const struct monitoring_allocation *monitoring_allocations_find(
+	const struct monitoring_allocations *h, const char *resource, const char *id);
 
 /* One container on one unit. */
-struct see_use {
+struct monitoring_usage_entry {
 	struct account_use in; /* its texts are those of the holds */
-	uint32_t unit;
-	const struct see_hold *first; /* its first seat; borrowed */
-	uint32_t n_seats;             /* that it holds now, or held */
-	bool offered;                 /* all of them are offered now */
-	uint64_t memory_limit;        /* UINT64_MAX: none */
+	uint32_t device_index;
+	const struct monitoring_allocation *first_allocation; /* its first seat; borrowed */
+	uint32_t n_replicas;                                  /* that it holds now, or held */
+	bool offered;                                         /* all of them are offered now */
+	uint64_t memory_limit;                                /* UINT64_MAX: none */
 	bool processes_known;
 	uint32_t n_processes;
 };
 
-struct see_uses {
-	struct see_use *v; /* by unit */
+struct monitoring_usage {
+	struct monitoring_usage_entry *v; /* by unit */
 	uint32_t n;
 };
 
 /* @now and @before may be the same. @counted: else time passes for nobody, since it has been too long unknown who holds what. */
-int see_uses_make(struct see_uses *ret, struct see_holds *now, struct see_holds *before,
-	const struct see_units *units, struct see_span span, bool counted,
-	struct error *err) MUST_USE;
-void see_uses_fini(struct see_uses *u);
+int monitoring_usage_make(struct monitoring_usage *ret, struct monitoring_allocations *now,
+	struct monitoring_allocations *before, const struct monitoring_devices *units,
+	struct monitoring_span span, bool counted, struct error *err) MUST_USE;
+void monitoring_usage_fini(struct monitoring_usage *u);

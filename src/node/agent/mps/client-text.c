@@ -6,7 +6,7 @@
 
 #define UID_LEN 36
 
-const char *environ_find(const char *env, size_t len, const char *name)
+const char *mps_environ_find(const char *env, size_t len, const char *name)
 {
 	size_t n = strlen(name);
 
@@ -24,7 +24,7 @@ const char *environ_find(const char *env, size_t len, const char *name)
 }
 
 /* "-" may be written "_"; false: there is none at @at. */
-static bool take_uid(const char *at, char ret[64])
+static bool parse_pod_uid(const char *at, char ret[64])
 {
 	size_t n = 0;
 
@@ -39,17 +39,17 @@ static bool take_uid(const char *at, char ret[64])
 }
 
 /* "pod" comes before, with both drivers of the kubelet. */
-bool cgroup_pod_uid(const char *text, char ret[64])
+bool mps_cgroup_pod_uid(const char *text, char ret[64])
 {
 	for (const char *at = strstr(text, "pod"); at; at = strstr(at + 1, "pod"))
-		if (take_uid(at + 3, ret))
+		if (parse_pod_uid(at + 3, ret))
 			return true;
 	ret[0] = '\0';
 	return false;
 }
 
 /* Of the kubelet: "... /var/lib/kubelet/pods/UID/etc-hosts /etc/hosts ...". */
-bool mounts_pod_uid(const char *text, char ret[64])
+bool mps_mounts_pod_uid(const char *text, char ret[64])
 {
 	static const char pods[] = "/pods/", hosts[] = "/etc-hosts /etc/hosts ";
 	const size_t before = sizeof(pods) - 1 + UID_LEN;
@@ -57,5 +57,6 @@ bool mounts_pod_uid(const char *text, char ret[64])
 
 	ret[0] = '\0';
 	return at && (size_t)(at - text) >= before &&
-	       !strncmp(at - before, pods, sizeof(pods) - 1) && take_uid(at - UID_LEN, ret);
+	       !strncmp(at - before, pods, sizeof(pods) - 1) &&
+	       parse_pod_uid(at - UID_LEN, ret);
 }

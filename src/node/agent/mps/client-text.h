@@ -13,8 +13,8 @@
 #define MPS_POD_UID_MAX      64
 
 /* The value of NAME in an environment as /proc/PID/environ has it; NULL: not there. Borrowed. */
-const char *environ_find(const char *env, size_t len, const char *name);
+const char *mps_environ_find(const char *env, size_t len, const char *name);
 /* The UID of the pod in a text of /proc/PID/cgroup; false: none. */
-bool cgroup_pod_uid(const char *text, char ret[MPS_POD_UID_MAX]);
+bool mps_cgroup_pod_uid(const char *text, char ret[MPS_POD_UID_MAX]);
 /* The same from /proc/PID/mountinfo: a kubelet may make no control groups for pods, or a runtime none that tell. */
-bool mounts_pod_uid(const char *text, char ret[MPS_POD_UID_MAX]);
+bool mps_mounts_pod_uid(const char *text, char ret[MPS_POD_UID_MAX]);

@@ -17,7 +17,7 @@ void mps_clients_fini(struct mps_clients *c)
 }
 
 /* Constant work, so done at once: the client may be gone before anybody is asked. */
-static void read_name(struct mps_client *c)
+static void read_mps_client_name(struct mps_client *c)
 {
 	CLEANUP(buf_fini) struct buf comm = BUF_INIT(256);
 	char path[64];
@@ -38,12 +38,12 @@ struct mps_client *mps_clients_find(const struct mps_clients *c, uint32_t pid)
 	return NULL;
 }
 
-static struct mps_client *place(struct mps_clients *c)
+static struct mps_client *find_mps_client_slot(struct mps_clients *c)
 {
 	struct mps_client *more;
 
 	for (uint32_t i = 0; c->n >= MPS_CLIENTS_MAX && i < c->n; i++)
-		if (!c->v[i].here && !c->v[i].hit)
+		if (!c->v[i].connected && !c->v[i].faulted)
 			return &c->v[i];
 	if (c->n >= MPS_CLIENTS_MAX)
 		return NULL;
@@ -58,22 +58,22 @@ struct mps_client *mps_clients_add(struct mps_clients *c, uint32_t pid)
 {
 	struct mps_client *m = mps_clients_find(c, pid);
 
-	if (m && m->here)
+	if (m && m->connected)
 		return m;
 	if (!m)
-		m = place(c);
+		m = find_mps_client_slot(c);
 	if (!m)
 		return NULL;
-	*m = (struct mps_client){ .pid = pid, .here = true };
-	read_name(m);
+	*m = (struct mps_client){ .pid = pid, .connected = true };
+	read_mps_client_name(m);
 	return m;
 }
 
-static void leave(struct mps_client *m)
+static void set_mps_client_gone(struct mps_client *m)
 {
-	if (m->here)
-		m->gone_ns = time_mono_ns();
-	m->here = false;
+	if (m->connected)
+		m->disconnected_ns = time_mono_ns();
+	m->connected = false;
 }
 
 /* Those of which there is nothing to tell any more. */
@@ -82,7 +82,8 @@ static void forget_old(struct mps_clients *c)
 	uint64_t now = time_mono_ns();
 
 	for (uint32_t i = c->n; i-- > 0;)
-		if (!c->v[i].here && !c->v[i].hit && now - c->v[i].gone_ns >= MPS_GONE_NS)
+		if (!c->v[i].connected && !c->v[i].faulted &&
+			now - c->v[i].disconnected_ns >= MPS_DISCONNECTED_RETAIN_NS)
 			c->v[i] = c->v[--c->n];
 }
 
@@ -91,7 +92,7 @@ void mps_clients_remove(struct mps_clients *c, uint32_t pid)
 	struct mps_client *m = mps_clients_find(c, pid);
 
 	if (m)
-		leave(m);
+		set_mps_client_gone(m);
 	forget_old(c);
 }
 
@@ -103,22 +104,23 @@ void mps_clients_set(struct mps_clients *c, const uint32_t *pids, uint32_t n)
 		for (uint32_t k = 0; k < n && !found; k++)
 			found = pids[k] == c->v[i].pid;
 		if (!found)
-			leave(&c->v[i]);
+			set_mps_client_gone(&c->v[i]);
 	}
 	forget_old(c);
 	for (uint32_t k = 0; k < n; k++)
 		(void)mps_clients_add(c, pids[k]);
 }
 
-const struct mps_client *mps_clients_last_gone(const struct mps_clients *c, uint64_t since_ns)
+const struct mps_client *mps_clients_last_disconnected(const struct mps_clients *c,
+	uint64_t since_ns)
 {
 	const struct mps_client *last = NULL;
 
 	for (uint32_t i = 0; i < c->n; i++) {
 		const struct mps_client *m = &c->v[i];
 
-		if (!m->here && !m->hit && m->gone_ns >= since_ns &&
-			(!last || m->gone_ns > last->gone_ns))
+		if (!m->connected && !m->faulted && m->disconnected_ns >= since_ns &&
+			(!last || m->disconnected_ns > last->disconnected_ns))
 			last = m;
 	}
 	return last;
@@ -129,44 +131,44 @@ uint32_t mps_clients_count(const struct mps_clients *c)
 	uint32_t n = 0;
 
 	for (uint32_t i = 0; i < c->n; i++)
-		n += c->v[i].here;
+		n += c->v[i].connected;
 	return n;
 }
 
-uint32_t mps_clients_count_hit(const struct mps_clients *c)
+uint32_t mps_clients_count_faulted(const struct mps_clients *c)
 {
 	uint32_t n = 0;
 
 	for (uint32_t i = 0; i < c->n; i++)
-		n += c->v[i].here && c->v[i].hit;
+		n += c->v[i].connected && c->v[i].faulted;
 	return n;
 }
 
 /* --- who it is --- */
 
-bool mps_silence_may_ask(const struct mps_silence *s, uint64_t now_ns)
+bool mps_unanswered_may_query(const struct mps_unanswered *s, uint64_t now_ns)
 {
 	return s->until_ns <= now_ns ||
-	       s->until_ns - now_ns <= (MPS_SILENT_MAX - 1) * MPS_SILENT_AGAIN_NS;
+	       s->until_ns - now_ns <= (MPS_UNANSWERED_MAX - 1) * MPS_UNANSWERED_RETRY_NS;
 }
 
-void mps_silence_count(struct mps_silence *s, uint64_t now_ns)
+void mps_unanswered_count(struct mps_unanswered *s, uint64_t now_ns)
 {
 	if (s->until_ns < now_ns)
 		s->until_ns = now_ns;
-	s->until_ns += MPS_SILENT_AGAIN_NS;
+	s->until_ns += MPS_UNANSWERED_RETRY_NS;
 }
 
-struct mps_client *mps_clients_wanted(const struct mps_clients *c)
+struct mps_client *mps_clients_next_unidentified(const struct mps_clients *c)
 {
 	for (uint32_t i = 0; i < c->n; i++)
-		if (c->v[i].here && c->v[i].who == MPS_WHO_WANTED)
+		if (c->v[i].connected && c->v[i].identity == MPS_IDENTITY_NEEDED)
 			return &c->v[i];
 	return NULL;
 }
 
 /* Moves the word at *at into @ret; "-" is "". False: it is none, or too long. */
-static bool take_word(const char **at, const char *end, char *ret, size_t cap)
+static bool parse_client_word(const char **at, const char *end, char *ret, size_t cap)
 {
 	const char *stop = memchr(*at, ' ', (size_t)(end - *at));
 	size_t n = (size_t)((stop ? stop : end) - *at);
@@ -187,18 +189,18 @@ int mps_clients_answer(struct mps_clients *c, const char *line, size_t len, stru
 	struct mps_client got = { .pid = 0 }, *m;
 	char pid[16];
 
-	if (!take_word(&at, end, pid, sizeof(pid)) || !parse_u32(pid, &got.pid) ||
-		!take_word(&at, end, got.pod_uid, sizeof(got.pod_uid)) ||
-		!take_word(&at, end, got.devices, sizeof(got.devices)) || at != end)
+	if (!parse_client_word(&at, end, pid, sizeof(pid)) || !parse_u32(pid, &got.pid) ||
+		!parse_client_word(&at, end, got.pod_uid, sizeof(got.pod_uid)) ||
+		!parse_client_word(&at, end, got.devices, sizeof(got.devices)) || at != end)
 		return error_set(err, ERR_INVALID,
 			"expected \"PID POD-UID DEVICES\", found \"%.*s\"",
 			len < 80 ? (int)len : 80, line);
 	m = mps_clients_find(c, got.pid);
-	if (!m || m->who != MPS_WHO_ASKED)
+	if (!m || m->identity != MPS_IDENTITY_REQUESTED)
 		return 0;
 	memcpy(m->pod_uid, got.pod_uid, sizeof(m->pod_uid));
 	memcpy(m->devices, got.devices, sizeof(m->devices));
-	m->who = MPS_WHO_KNOWN;
+	m->identity = MPS_IDENTITY_KNOWN;
 	return 0;
 }
 

@@ -19,25 +19,26 @@
 #include <stdint.h>
 
 #define MPS_CLIENTS_MAX 1024
-#define MPS_GONE_NS     (UINT64_C(5) * 1000000000) /* for so long one that is gone is remembered */
-#define MPS_NAME_MAX    17
+#define MPS_DISCONNECTED_RETAIN_NS \
+	(UINT64_C(5) * 1000000000) /* for so long one that is gone is remembered */
+#define MPS_NAME_MAX 17
 
-enum mps_who {
-	MPS_WHO_WANTED, /* nobody has been asked yet */
-	MPS_WHO_ASKED,
-	MPS_WHO_KNOWN,   /* as far as /proc says */
-	MPS_WHO_UNKNOWN, /* /proc did not say within its bounds */
+enum mps_identity {
+	MPS_IDENTITY_NEEDED, /* nobody has been asked yet */
+	MPS_IDENTITY_REQUESTED,
+	MPS_IDENTITY_KNOWN,   /* as far as /proc says */
+	MPS_IDENTITY_UNKNOWN, /* /proc did not say within its bounds */
 };
 
 struct mps_client {
 	uint32_t pid;
 	char name[MPS_NAME_MAX];
-	enum mps_who who;              /* of: */
+	enum mps_identity identity;    /* of: */
 	char devices[MPS_DEVICES_MAX]; /* "": not known */
 	char pod_uid[MPS_POD_UID_MAX]; /* "": not known */
-	bool here;                     /* connected, as far as known */
-	uint64_t gone_ns;              /* not .here: since when, monotonic */
-	bool hit;                      /* by the last fault */
+	bool connected;                /* connected, as far as known */
+	uint64_t disconnected_ns;      /* not .connected: since when, monotonic */
+	bool faulted;                  /* by the last fault */
 };
 
 struct mps_clients {
@@ -54,31 +55,32 @@ void mps_clients_remove(struct mps_clients *c, uint32_t pid);
 /* Those that the daemon's servers have: others are gone, new ones are added. */
 void mps_clients_set(struct mps_clients *c, const uint32_t *pids, uint32_t n);
 uint32_t mps_clients_count(const struct mps_clients *c);
-uint32_t mps_clients_count_hit(const struct mps_clients *c);
+uint32_t mps_clients_count_faulted(const struct mps_clients *c);
 
 /* Of those that have gone at @since_ns or later, and that no fault has hit, the last; NULL: none. */
-const struct mps_client *mps_clients_last_gone(const struct mps_clients *c, uint64_t since_ns);
+const struct mps_client *mps_clients_last_disconnected(const struct mps_clients *c,
+	uint64_t since_ns);
 
 /* Who the client is, for an Event and for people; false: not known. @ret may be half filled then. */
 bool mps_client_pod(const struct mps_client *c, const struct pod_devices *holders,
 	struct event_about *ret);
 
 /*
- * How many questions about clients may stay without an answer: MPS_SILENT_MAX at once, as many as one daemon's clients
- * may cause, and then one more every MPS_SILENT_AGAIN_NS. {0}: none did. Pure.
+ * How many questions about clients may stay without an answer: MPS_UNANSWERED_MAX at once, as many as one daemon's clients
+ * may cause, and then one more every MPS_UNANSWERED_RETRY_NS. {0}: none did. Pure.
  */
-#define MPS_SILENT_MAX      8
-#define MPS_SILENT_AGAIN_NS (UINT64_C(60) * 1000000000)
+#define MPS_UNANSWERED_MAX      8
+#define MPS_UNANSWERED_RETRY_NS (UINT64_C(60) * 1000000000)
 
-struct mps_silence {
+struct mps_unanswered {
 	uint64_t until_ns; /* when all of them are forgotten, monotonic */
 };
 
-bool mps_silence_may_ask(const struct mps_silence *s, uint64_t now_ns);
-void mps_silence_count(struct mps_silence *s, uint64_t now_ns);
+bool mps_unanswered_may_query(const struct mps_unanswered *s, uint64_t now_ns);
+void mps_unanswered_count(struct mps_unanswered *s, uint64_t now_ns);
 
 /* The next that is here and that nobody has been asked about; NULL: none. */
-struct mps_client *mps_clients_wanted(const struct mps_clients *c);
+struct mps_client *mps_clients_next_unidentified(const struct mps_clients *c);
 /*
  * Takes the answer of `gpuslice-mps clients` about a client, "PID POD-UID DEVICES", with "-" for what is not known.
  * ERR_INVALID: it is none. An answer about a process that is no client any more is let go.

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static bool is_program(char ret[PATH_MAX], const char *dir, size_t len, const char *below)
+static bool has_mps_control(char ret[PATH_MAX], const char *dir, size_t len, const char *below)
 {
 	int n = snprintf(ret, PATH_MAX, "%.*s%s/%s", (int)len, dir, below, MPS_CONTROL);
 
@@ -22,7 +22,7 @@ static bool find_in_path(char ret[PATH_MAX])
 	for (const char *at = path ? path : "/usr/bin:/bin"; *at;) {
 		size_t len = strcspn(at, ":");
 
-		if (len > 0 && is_program(ret, at, len, ""))
+		if (len > 0 && has_mps_control(ret, at, len, ""))
 			return true;
 		at += len + (at[len] == ':');
 	}
@@ -44,7 +44,7 @@ int mps_control_find(char ret[PATH_MAX], const char *given, const char *driver_r
 	if (find_in_path(ret))
 		return 0;
 	for (size_t i = 0; driver_root && *driver_root && i < ARRAY_LEN(below); i++)
-		if (is_program(ret, driver_root, strlen(driver_root), below[i]))
+		if (has_mps_control(ret, driver_root, strlen(driver_root), below[i]))
 			return 0;
 	return error_set(err, ERR_NOT_FOUND,
 		"no program " MPS_CONTROL
@@ -52,7 +52,7 @@ int mps_control_find(char ret[PATH_MAX], const char *given, const char *driver_r
 		"driver; in a container NVIDIA_DRIVER_CAPABILITIES needs 'compute'");
 }
 
-static int on_line(void *arg, const char *line, size_t len, struct error *err)
+static int on_mps_command_line(void *arg, const char *line, size_t len, struct error *err)
 {
 	struct mps_command *c = arg;
 
@@ -63,13 +63,14 @@ static int on_line(void *arg, const char *line, size_t len, struct error *err)
 					    MPS_ANSWER_MAX);
 }
 
-static void describe(const struct mps_command *c, const struct child_end *e, struct error *err)
+static void set_mps_command_error(const struct mps_command *c, const struct child_end *e,
+	struct error *err)
 {
 	const char *said = *e->words ? e->words : buf_str(&c->answer);
 
 	if (!*said)
 		said = "the MPS control daemon cannot be asked";
-	if (e->silent)
+	if (e->was_silent)
 		(void)error_set(err, ERR_TIMEOUT, "the MPS control daemon does not answer");
 	else if (e->error.code != ERR_NONE)
 		error_copy(err, &e->error);
@@ -77,7 +78,7 @@ static void describe(const struct mps_command *c, const struct child_end *e, str
 		(void)error_set(err, ERR_UNAVAILABLE, "%.*s", (int)strcspn(said, "\n"), said);
 }
 
-static void on_ended(void *arg, const struct child_end *e)
+static void on_mps_command_ended(void *arg, const struct child_end *e)
 {
 	struct mps_command *c = arg;
 	CLEANUP(buf_fini) struct buf answer = c->answer;
@@ -85,17 +86,18 @@ static void on_ended(void *arg, const struct child_end *e)
 
 	c->child = NULL;
 	c->answer = (struct buf)BUF_INIT(MPS_ANSWER_MAX);
-	if (e->silent || e->error.code != ERR_NONE || e->status != 0 || e->signal != 0) {
+	if (e->was_silent || e->error.code != ERR_NONE || e->status != 0 || e->signal != 0) {
 		struct mps_command told = { .answer = answer };
 
-		describe(&told, e, &err);
+		set_mps_command_error(&told, e, &err);
 		c->done(c->arg, NULL, &err);
 	} else {
 		c->done(c->arg, buf_str(&answer), NULL);
 	}
 }
 
-static const struct child_ops ops = { .line = on_line, .ended = on_ended };
+static const struct child_ops ops = { .line = on_mps_command_line,
+	.ended = on_mps_command_ended };
 
 int mps_command_run(struct mps_command *c, uv_loop_t *loop, const char *program,
 	const char *const *env, const char *text,
@@ -103,7 +105,7 @@ int mps_command_run(struct mps_command *c, uv_loop_t *loop, const char *program,
 	struct error *err)
 {
 	const char *const argv[] = { program, NULL };
-	const struct child_what what = { .argv = argv,
+	const struct child_spec what = { .argv = argv,
 		.env = env,
 		.input = text,
 		.input_len = strlen(text),

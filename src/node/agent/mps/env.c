@@ -16,7 +16,7 @@ static bool is_of_mps(const char *v)
 	return !strncmp(v, "CUDA_MPS_", 9) || !strncmp(v, "CUDA_VISIBLE_DEVICES=", 21);
 }
 
-static bool put(char **env, size_t *n, const char *name, const char *value)
+static bool add_mps_env_variable(char **env, size_t *n, const char *name, const char *value)
 {
 	if (asprintf(&env[*n], "%s=%s", name, value) < 0) {
 		env[*n] = NULL;
@@ -26,7 +26,7 @@ static bool put(char **env, size_t *n, const char *name, const char *value)
 	return true;
 }
 
-void env_free(char **env)
+void mps_env_free(char **env)
 {
 	for (size_t i = 0; env && env[i]; i++)
 		free(env[i]);
@@ -34,7 +34,7 @@ void env_free(char **env)
 }
 
 /* Servers see the daemon's devices only, so a fault of one of another daemon is none of theirs. */
-static char *visible(const struct strv *uuids)
+static char *format_visible_devices(const struct strv *uuids)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(GPU_NODE_MAX * (GPU_UUID_MAX + 1));
 
@@ -43,9 +43,9 @@ static char *visible(const struct strv *uuids)
 	return buf_steal(&b);
 }
 
-char **unit_env(const struct mps_unit *u)
+char **mps_supervisor_env(const struct mps_supervisor *u)
 {
-	CLEANUP(freep) char *devices = visible(&u->place.devices);
+	CLEANUP(freep) char *devices = format_visible_devices(&u->dir.devices);
 	size_t n = 0, have = 0;
 	char **env;
 
@@ -59,14 +59,14 @@ char **unit_env(const struct mps_unit *u)
 			continue;
 		env[n] = strdup(environ[i]);
 		if (!env[n++]) {
-			env_free(env);
+			mps_env_free(env);
 			return NULL;
 		}
 	}
-	if (!put(env, &n, "CUDA_MPS_PIPE_DIRECTORY", u->place.pipe) ||
-		!put(env, &n, "CUDA_MPS_LOG_DIRECTORY", u->place.log_dir) ||
-		!put(env, &n, "CUDA_VISIBLE_DEVICES", devices)) {
-		env_free(env);
+	if (!add_mps_env_variable(env, &n, "CUDA_MPS_PIPE_DIRECTORY", u->dir.pipe) ||
+		!add_mps_env_variable(env, &n, "CUDA_MPS_LOG_DIRECTORY", u->dir.log_dir) ||
+		!add_mps_env_variable(env, &n, "CUDA_VISIBLE_DEVICES", devices)) {
+		mps_env_free(env);
 		return NULL;
 	}
 	return env;

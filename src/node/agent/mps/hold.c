@@ -24,7 +24,7 @@
 #define EMPTY_NS    (2 * NS_PER_SEC) /* somebody may make files as fast as we take them away */
 
 /* The digits at @text; where they end, or NULL: there are none. */
-static const char *take_number(const char *text, uint64_t *ret)
+static const char *parse_pid_digits(const char *text, uint64_t *ret)
 {
 	size_t n = strspn(text, "0123456789");
 	char digits[24];
@@ -36,7 +36,7 @@ static const char *take_number(const char *text, uint64_t *ret)
 	return parse_u64(digits, ret) ? text + n : NULL;
 }
 
-uint64_t process_start_ticks(pid_t pid)
+uint64_t mps_process_start_ticks(pid_t pid)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(STAT_MAX);
 	uint64_t ticks;
@@ -51,18 +51,18 @@ uint64_t process_start_ticks(pid_t pid)
 		return 0;
 	for (int field = 2; at && field < STAT_START; field++)
 		at = strchr(at + 1, ' ');
-	return at && take_number(at + 1, &ticks) ? ticks : 0;
+	return at && parse_pid_digits(at + 1, &ticks) ? ticks : 0;
 }
 
-bool hold_lives(const struct mps_holder *h)
+bool mps_lock_owner_is_alive(const struct mps_lock_owner *h)
 {
-	return h->pid > 0 && h->ticks != 0 && process_start_ticks(h->pid) == h->ticks;
+	return h->pid > 0 && h->ticks != 0 && mps_process_start_ticks(h->pid) == h->ticks;
 }
 
-struct mps_holder hold_who(const char *dir)
+struct mps_lock_owner mps_lock_find_owner(const char *dir)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(256);
-	struct mps_holder h = { .pid = 0 };
+	struct mps_lock_owner h = { .pid = 0 };
 	char path[PATH_MAX];
 	const char *at;
 	uint64_t pid;
@@ -70,11 +70,11 @@ struct mps_holder hold_who(const char *dir)
 	if (path_join(path, sizeof(path), dir, MPS_PID_FILE, NULL) < 0 ||
 		file_read(path, &b, NULL) < 0)
 		return h;
-	at = take_number(buf_str(&b), &pid);
-	if (!at || *at != ' ' || pid > INT32_MAX || !take_number(at + 1, &h.ticks))
-		return (struct mps_holder){ .pid = 0 };
+	at = parse_pid_digits(buf_str(&b), &pid);
+	if (!at || *at != ' ' || pid > INT32_MAX || !parse_pid_digits(at + 1, &h.ticks))
+		return (struct mps_lock_owner){ .pid = 0 };
 	h.pid = (pid_t)pid;
-	return hold_lives(&h) ? h : (struct mps_holder){ .pid = 0 };
+	return mps_lock_owner_is_alive(&h) ? h : (struct mps_lock_owner){ .pid = 0 };
 }
 
 /*
@@ -109,7 +109,7 @@ static void set_aside(struct emptying *x, int dir, const char *name)
 	x->progress |= r == 0;
 }
 
-static bool take_away(struct emptying *x, int dir, const char *name)
+static bool remove_dir_entry(struct emptying *x, int dir, const char *name)
 {
 	bool gone = unlinkat(dir, name, 0) == 0 || unlinkat(dir, name, AT_REMOVEDIR) == 0;
 
@@ -146,7 +146,7 @@ static void clear_top(struct emptying *x)
 	const char *name;
 
 	while ((name = next_name(x, d)))
-		if (!take_away(x, x->top, name) && !is_aside(name))
+		if (!remove_dir_entry(x, x->top, name) && !is_aside(name))
 			set_aside(x, x->top, name);
 }
 
@@ -160,9 +160,9 @@ static void clear_aside(struct emptying *x)
 			continue;
 		below = list_dir(x->top, name);
 		while ((inner = next_name(x, below)))
-			if (!take_away(x, dirfd(below), inner))
+			if (!remove_dir_entry(x, dirfd(below), inner))
 				set_aside(x, dirfd(below), inner);
-		(void)take_away(x, x->top, name);
+		(void)remove_dir_entry(x, x->top, name);
 	}
 }
 
@@ -180,7 +180,7 @@ void dir_empty(const char *path, uint64_t most_ns)
 }
 
 /* The descriptor is the lock; it does not pass to the daemon. */
-static int lock(const char *dir, int how, struct error *err)
+static int lock_mps_dir(const char *dir, int how, struct error *err)
 {
 	char path[PATH_MAX];
 	int fd;
@@ -197,7 +197,7 @@ static int lock(const char *dir, int how, struct error *err)
 	return fd;
 }
 
-static bool is_there(const char *dir, const char *name)
+static bool has_mps_dir_entry(const char *dir, const char *name)
 {
 	char path[PATH_MAX];
 
@@ -212,38 +212,38 @@ static void empty_below(const char *dir, const char *name)
 		dir_empty(path, EMPTY_NS);
 }
 
-int hold_take(const char *dir, struct error *err)
+int mps_lock_take(const char *dir, struct error *err)
 {
-	CLEANUP(closep) int fd = lock(dir, LOCK_EX, err);
-	struct mps_holder h;
+	CLEANUP(closep) int fd = lock_mps_dir(dir, LOCK_EX, err);
+	struct mps_lock_owner h;
 	char path[PATH_MAX], text[64];
 
 	if (fd < 0)
 		return -1;
-	h = hold_who(dir);
+	h = mps_lock_find_owner(dir);
 	if (h.pid > 0)
 		return error_set(err, ERR_EXISTS, "process %d runs in '%s' already", (int)h.pid,
 			dir);
-	if (!is_there(dir, MPS_STATE))
+	if (!has_mps_dir_entry(dir, MPS_STATE))
 		return error_set(err, ERR_NOT_FOUND, "nothing is to be started in '%s'", dir);
 	empty_below(dir, MPS_PIPE);
 	empty_below(dir, MPS_SHM);
 	(void)snprintf(text, sizeof(text), "%d %" PRIu64 "\n", (int)getpid(),
-		process_start_ticks(getpid()));
+		mps_process_start_ticks(getpid()));
 	if (path_join(path, sizeof(path), dir, MPS_PID_FILE, err) < 0)
 		return -1;
 	return file_write_atomic(path, text, strlen(text), 0644, err);
 }
 
-int hold_drop(const char *dir, struct error *err)
+int mps_lock_drop(const char *dir, struct error *err)
 {
-	CLEANUP(closep) int fd = lock(dir, LOCK_EX | LOCK_NB, err);
+	CLEANUP(closep) int fd = lock_mps_dir(dir, LOCK_EX | LOCK_NB, err);
 	static const char *const names[] = { MPS_PID_FILE, MPS_STATE, LOCK_FILE };
 	char path[PATH_MAX];
 
 	if (fd < 0)
 		return -1;
-	if (hold_who(dir).pid > 0)
+	if (mps_lock_find_owner(dir).pid > 0)
 		return error_set(err, ERR_EXISTS, "a daemon runs in '%s'", dir);
 	for (size_t i = 0; i < ARRAY_LEN(names); i++)
 		if (path_join(path, sizeof(path), dir, names[i], NULL) == 0)

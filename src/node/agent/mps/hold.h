@@ -23,28 +23,28 @@
 #define MPS_PIPE     "pipe"
 #define MPS_SHM      "shm"
 
-struct mps_holder {
+struct mps_lock_owner {
 	pid_t pid;      /* 0: nobody */
 	uint64_t ticks; /* as in /proc/PID/stat */
 };
 
 /* Who runs there now; nobody, if that is not known or it has ended. */
-struct mps_holder hold_who(const char *dir);
+struct mps_lock_owner mps_lock_find_owner(const char *dir);
 
 /*
  * Takes @dir for the calling process, and empties its pipe and shm. ERR_EXISTS: another one runs there;
  * ERR_NOT_FOUND: nothing is to be started here any more. Waits for the lock.
  */
-int hold_take(const char *dir, struct error *err) MUST_USE;
+int mps_lock_take(const char *dir, struct error *err) MUST_USE;
 
 /* Nothing is to be started there: takes daemon.json away, with pid. < 0: not now, somebody runs or has the lock. */
-int hold_drop(const char *dir, struct error *err) MUST_USE;
+int mps_lock_drop(const char *dir, struct error *err) MUST_USE;
 
 /* Whether @h still runs. */
-bool hold_lives(const struct mps_holder *h);
+bool mps_lock_owner_is_alive(const struct mps_lock_owner *h);
 
 /* When process @pid began; 0: there is none. */
-uint64_t process_start_ticks(pid_t pid);
+uint64_t mps_process_start_ticks(pid_t pid);
 
 /*
  * Removes all that is in @path, and follows no link. What takes longer than @most_ns stays, under names of ours: a daemon

@@ -9,15 +9,16 @@
 #define PID_DIGITS_MAX 10
 
 struct sink {
-	void (*tell)(void *arg, const struct mps_log_event *e);
+	void (*on_event)(void *arg, const struct mps_log_event *e);
 	void *arg;
 };
 
-static void tell(const struct sink *s, enum mps_log_kind kind, uint32_t pid, const char *text)
+static void notify_mps_log_event(const struct sink *s, enum mps_log_kind kind, uint32_t pid,
+	const char *text)
 {
 	const struct mps_log_event e = { .kind = kind, .pid = pid, .text = text };
 
-	s->tell(s->arg, &e);
+	s->on_event(s->arg, &e);
 }
 
 uint32_t mps_pid(const char *text, size_t len)
@@ -33,7 +34,7 @@ uint32_t mps_pid(const char *text, size_t len)
 }
 
 /* A number of a process at *text, which is moved behind it; 0: there is none. */
-static uint32_t take_pid(const char **text)
+static uint32_t parse_log_pid(const char **text)
 {
 	size_t n = strspn(*text, "0123456789");
 	uint32_t pid = mps_pid(*text, n);
@@ -42,7 +43,7 @@ static uint32_t take_pid(const char **text)
 	return pid;
 }
 
-static bool take_word(const char **text, const char *word)
+static bool skip_mps_log_word(const char **text, const char *word)
 {
 	size_t n = strlen(word);
 
@@ -61,7 +62,7 @@ static const struct pattern {
 	enum mps_log_kind kind;
 } patterns[] = {
 	{ "Client {PID: #, Context ID: 0} connected", MPS_LOG_CONNECTED },
-	{ "Client process # disconnected", MPS_LOG_GONE },
+	{ "Client process # disconnected", MPS_LOG_DISCONNECTED },
 	{ "Server is handling a fatal GPU error", MPS_LOG_FAULT },
 	{ "Client {PID: #, Context*encountered a fatal GPU error", MPS_LOG_NAMED },
 	{ "NEW SERVER #: Ready", MPS_LOG_SERVER_READY },
@@ -73,7 +74,7 @@ static const struct pattern {
 	{ "Server encountered a fatal exception", MPS_LOG_COMPLAINT },
 };
 
-static bool matches(const char *pattern, const char *text, uint32_t *ret_pid)
+static bool is_mps_log_match(const char *pattern, const char *text, uint32_t *ret_pid)
 {
 	char piece[MPS_LOG_LINE_MAX];
 
@@ -83,11 +84,11 @@ static bool matches(const char *pattern, const char *text, uint32_t *ret_pid)
 
 		memcpy(piece, pattern, n);
 		piece[n] = '\0';
-		if (!take_word(&text, piece))
+		if (!skip_mps_log_word(&text, piece))
 			return false;
 		pattern += n;
 		if (*pattern == '#') {
-			*ret_pid = take_pid(&text);
+			*ret_pid = parse_log_pid(&text);
 			if (!*ret_pid)
 				return false;
 			pattern++;
@@ -109,51 +110,51 @@ static const char *body_of(const char *line, uint32_t *ret_pid)
 		return NULL;
 	while (pid > line && pid[-1] >= '0' && pid[-1] <= '9')
 		pid--;
-	*ret_pid = take_pid(&pid);
+	*ret_pid = parse_log_pid(&pid);
 	return end + 2;
 }
 
-static void take_server_end(struct mps_log *l, uint32_t pid, const struct sink *s)
+static void parse_server_end(struct mps_log *l, uint32_t pid, const struct sink *s)
 {
 	bool asked = pid == l->ending_pid;
 
-	tell(s, asked ? MPS_LOG_SERVER_ENDED : MPS_LOG_SERVER_DIED, pid, NULL);
+	notify_mps_log_event(s, asked ? MPS_LOG_SERVER_ENDED : MPS_LOG_SERVER_DIED, pid, NULL);
 	l->ending_pid = 0;
 }
 
-static void take_body(struct mps_log *l, const char *text, uint32_t writer,
+static void parse_log_body(struct mps_log *l, const char *text, uint32_t writer,
 	const struct sink *s)
 {
 	uint32_t pid;
 
 	/* Inside the list of who is hit there are numbers alone. */
-	if (l->lists_hit && text[0] && text[strspn(text, "0123456789")] == '\0') {
-		pid = take_pid(&text);
+	if (l->lists_faulted && text[0] && text[strspn(text, "0123456789")] == '\0') {
+		pid = parse_log_pid(&text);
 		if (pid)
-			tell(s, MPS_LOG_HIT, pid, NULL);
+			notify_mps_log_event(s, MPS_LOG_CLIENT_FAULTED, pid, NULL);
 		return;
 	}
-	l->lists_hit = strstr(text, "have a sticky error set") != NULL;
+	l->lists_faulted = strstr(text, "have a sticky error set") != NULL;
 	if (!strcmp(text, "Exiting"))
 		l->ending_pid = writer;
 	for (size_t i = 0; i < ARRAY_LEN(patterns); i++) {
-		if (!matches(patterns[i].text, text, &pid))
+		if (!is_mps_log_match(patterns[i].text, text, &pid))
 			continue;
 		if (patterns[i].kind == MPS_LOG_SERVER_DIED)
-			take_server_end(l, pid, s);
+			parse_server_end(l, pid, s);
 		else
-			tell(s, patterns[i].kind, pid, text);
+			notify_mps_log_event(s, patterns[i].kind, pid, text);
 		return;
 	}
 }
 
-static void take_line(struct mps_log *l, const struct sink *s)
+static void parse_mps_log_line(struct mps_log *l, const struct sink *s)
 {
 	uint32_t writer = 0;
 	const char *text = buf_ok(&l->line) ? body_of(buf_str(&l->line), &writer) : NULL;
 
 	if (text)
-		take_body(l, text, writer, s);
+		parse_log_body(l, text, writer, s);
 	buf_clear(&l->line);
 }
 
@@ -170,7 +171,7 @@ void mps_log_fini(struct mps_log *l)
 void mps_log_feed(struct mps_log *l, const char *data, size_t len,
 	void (*tell_)(void *arg, const struct mps_log_event *e), void *arg)
 {
-	const struct sink s = { .tell = tell_, .arg = arg };
+	const struct sink s = { .on_event = tell_, .arg = arg };
 
 	while (len > 0) {
 		const char *end = memchr(data, '\n', len);
@@ -178,7 +179,7 @@ void mps_log_feed(struct mps_log *l, const char *data, size_t len,
 
 		buf_add(&l->line, data, part);
 		if (end)
-			take_line(l, &s);
+			parse_mps_log_line(l, &s);
 		part += end != NULL;
 		data += part;
 		len -= part;

@@ -21,15 +21,15 @@
 #define MPS_LOG_LINE_MAX 4096
 
 enum mps_log_kind {
-	MPS_LOG_CONNECTED,    /* .pid: a process's first connection */
-	MPS_LOG_GONE,         /* .pid: has disconnected */
-	MPS_LOG_FAULT,        /* a fatal fault is being handled */
-	MPS_LOG_NAMED,        /* .pid: "encountered" it; may come before MPS_LOG_FAULT */
-	MPS_LOG_HIT,          /* .pid: of the fault before, has an error set */
-	MPS_LOG_SERVER_READY, /* .pid */
-	MPS_LOG_SERVER_ENDED, /* .pid: of the server, which was asked to end */
-	MPS_LOG_SERVER_DIED,  /* .pid: it was not */
-	MPS_LOG_COMPLAINT,    /* .text: why something could not be done */
+	MPS_LOG_CONNECTED,      /* .pid: a process's first connection */
+	MPS_LOG_DISCONNECTED,   /* .pid: has disconnected */
+	MPS_LOG_FAULT,          /* a fatal fault is being handled */
+	MPS_LOG_NAMED,          /* .pid: "encountered" it; may come before MPS_LOG_FAULT */
+	MPS_LOG_CLIENT_FAULTED, /* .pid: of the fault before, has an error set */
+	MPS_LOG_SERVER_READY,   /* .pid */
+	MPS_LOG_SERVER_ENDED,   /* .pid: of the server, which was asked to end */
+	MPS_LOG_SERVER_DIED,    /* .pid: it was not */
+	MPS_LOG_COMPLAINT,      /* .text: why something could not be done */
 };
 
 struct mps_log_event {
@@ -40,7 +40,7 @@ struct mps_log_event {
 
 struct mps_log {
 	struct buf line;
-	bool lists_hit;      /* numbers that follow are PIDs of who is hit */
+	bool lists_faulted;  /* numbers that follow are PIDs of who is hit */
 	uint32_t ending_pid; /* a server that said it ends */
 };
 

@@ -18,30 +18,31 @@ static const char *root_of(const struct mps *m)
 }
 
 /* One below another root, of before a change of the config, is another one. */
-static bool is_below(const struct mps_unit *u, const char *root)
+static bool is_mps_daemon_below(const struct mps_supervisor *u, const char *root)
 {
 	size_t n = strlen(root);
 
 	while (n > 1 && root[n - 1] == '/')
 		n--;
-	return !strncmp(u->place.dir, root, n) && u->place.dir[n] == '/';
+	return !strncmp(u->dir.dir, root, n) && u->dir.dir[n] == '/';
 }
 
-static struct mps_unit *find(const struct mps *m, const char *key)
+static struct mps_supervisor *find_mps_daemon(const struct mps *m, const char *key)
 {
-	for (struct mps_unit *u = m->units; u; u = u->next)
-		if (!u->gone && !strcmp(u->key, key) && is_below(u, root_of(m)))
+	for (struct mps_supervisor *u = m->daemons; u; u = u->next)
+		if (!u->closed && !strcmp(u->key, key) && is_mps_daemon_below(u, root_of(m)))
 			return u;
 	return NULL;
 }
 
-static struct mps_unit *add(struct mps *m, const char *root, const char *key, struct error *err)
+static struct mps_supervisor *add_mps_daemon(struct mps *m, const char *root, const char *key,
+	struct error *err)
 {
-	struct mps_unit *u = unit_new(m, root, key, err);
+	struct mps_supervisor *u = mps_supervisor_new(m, root, key, err);
 
 	if (u) {
-		u->next = m->units;
-		m->units = u;
+		u->next = m->daemons;
+		m->daemons = u;
 	}
 	return u;
 }
@@ -60,11 +61,12 @@ static int want_devices(struct mps_spec *s, const struct mps_daemon *d, struct e
 	return 0;
 }
 
-static int want(struct mps_unit *u, const struct mps_daemon *d, struct error *err)
+static int set_mps_daemon_spec(struct mps_supervisor *u, const struct mps_daemon *d,
+	struct error *err)
 {
-	uint32_t before = u->want.percent;
+	uint32_t before = u->desired.percent;
 	uint64_t limits[GPU_NODE_MAX];
-	struct mps_spec *s = &u->want;
+	struct mps_spec *s = &u->desired;
 
 	memcpy(limits, s->limits, sizeof(limits));
 
@@ -80,7 +82,7 @@ static int want(struct mps_unit *u, const struct mps_daemon *d, struct error *er
 	return 0;
 }
 
-static bool is_planned(const struct mps_plan *p, const char *key)
+static bool is_mps_daemon_planned(const struct mps_plan *p, const char *key)
 {
 	for (uint32_t i = 0; i < p->n; i++)
 		if (!strcmp(p->daemons[i].key, key))
@@ -88,21 +90,22 @@ static bool is_planned(const struct mps_plan *p, const char *key)
 	return false;
 }
 
-static void follow(struct mps *m)
+static void apply_mps_plan(struct mps *m)
 {
 	const struct mps_plan *p = m->plan;
 	struct error err = ERROR_INIT;
 
-	for (struct mps_unit *u = m->units; u; u = u->next)
-		if (!u->gone && !(is_planned(p, u->key) && is_below(u, root_of(m))))
+	for (struct mps_supervisor *u = m->daemons; u; u = u->next)
+		if (!u->closed && !(is_mps_daemon_planned(p, u->key) &&
+					  is_mps_daemon_below(u, root_of(m))))
 			u->wanted = false;
 	for (uint32_t i = 0; i < p->n; i++) {
-		struct mps_unit *u = find(m, p->daemons[i].key);
+		struct mps_supervisor *u = find_mps_daemon(m, p->daemons[i].key);
 
-		if (!u && mps_root_keep(m->c.run_dir, root_of(m), &err) == 0)
-			u = add(m, root_of(m), p->daemons[i].key, &err);
+		if (!u && mps_root_save(m->c.run_dir, root_of(m), &err) == 0)
+			u = add_mps_daemon(m, root_of(m), p->daemons[i].key, &err);
 		/* One that has no place takes nothing from the others. */
-		if (u && want(u, &p->daemons[i], &err) < 0)
+		if (u && set_mps_daemon_spec(u, &p->daemons[i], &err) < 0)
 			u->wanted = false;
 	}
 	if (err.code != ERR_NONE && strcmp(m->error.msg, err.msg) != 0)
@@ -111,19 +114,19 @@ static void follow(struct mps *m)
 }
 
 /* Those that have gone, once nothing of them is open any more. */
-static void sweep(struct mps *m)
+static void free_gone_mps_daemons(struct mps *m)
 {
-	struct mps_unit **at = &m->units;
+	struct mps_supervisor **at = &m->daemons;
 
 	while (*at) {
-		struct mps_unit *u = *at;
+		struct mps_supervisor *u = *at;
 
-		if (!u->gone || u->handles > 0) {
+		if (!u->closed || u->handles > 0) {
 			at = &u->next;
 			continue;
 		}
 		*at = u->next;
-		unit_free(u);
+		mps_supervisor_free(u);
 	}
 }
 
@@ -144,10 +147,10 @@ void mps_sync(struct mps *m)
 	}
 	m->plan = mps_plan_free(m->plan);
 	m->plan = plan;
-	follow(m);
-	for (struct mps_unit *u = m->units; u; u = u->next)
-		unit_next(u);
-	sweep(m);
+	apply_mps_plan(m);
+	for (struct mps_supervisor *u = m->daemons; u; u = u->next)
+		mps_supervisor_step(u);
+	free_gone_mps_daemons(m);
 }
 
 /* --- containers --- */
@@ -159,16 +162,17 @@ bool mps_device_ok(const struct mps *m, const struct resource *r, const struct o
 		"its MPS daemon was started while this GPU was lost, and is restarted when its "
 		"clients have ended";
 	const struct mps_daemon *daemon;
-	const struct mps_unit *u;
+	const struct mps_supervisor *u;
 	bool lacking;
 
 	if (!mps_shares(r, d))
 		return true;
 	daemon = m->plan ? mps_plan_find(m->plan, d->gpu, d->mig) : NULL;
-	u = daemon ? find(m, daemon->key) : NULL;
-	lacking = u && unit_usable(u) &&
-		  !unit_has_device(u, mps_uuid(m->c.facts->offered.inv, d->gpu, d->mig));
-	if (u && unit_usable(u) && !lacking)
+	u = daemon ? find_mps_daemon(m, daemon->key) : NULL;
+	lacking = u && mps_supervisor_is_usable(u) &&
+		  !mps_supervisor_has_device(u,
+			  mps_uuid(m->c.facts->offered.inv, d->gpu, d->mig));
+	if (u && mps_supervisor_is_usable(u) && !lacking)
 		return true;
 	if (ret_why)
 		*ret_why = lacking         ? lost_then
@@ -195,7 +199,7 @@ static int add_limits(struct allocation *to, const struct mps_grant *g, struct e
 }
 
 /* Who it is, for Events after a fault (mps/clients.h). */
-static int add_devices(struct allocation *to, const char *const *ids, size_t n,
+static int add_mps_devices_env(struct allocation *to, const char *const *ids, size_t n,
 	struct error *err)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(OFFER_DEVICES_MAX * (size_t)DEVICE_ID_MAX);
@@ -228,7 +232,7 @@ int mps_allocate(struct mps *m, const struct resource *r, const char *const *ids
 	struct mps_grant g = { .daemon = NULL };
 	char pipe[PATH_MAX];
 	const struct offer_device *d;
-	const struct mps_unit *u;
+	const struct mps_supervisor *u;
 	const char *why;
 
 	if (!m->plan)
@@ -243,37 +247,37 @@ int mps_allocate(struct mps *m, const struct resource *r, const char *const *ids
 			return error_set(err, ERR_UNAVAILABLE,
 				"resource \"%s\" is shared by MPS, which cannot be used now: %s",
 				r->name, why);
-	u = find(m, g.daemon->key);
+	u = find_mps_daemon(m, g.daemon->key);
 	(void)snprintf(pipe, sizeof(pipe), "%s/%s/pipe", CONTAINER_ROOT, r->name);
 	if (allocation_add_env(to, "CUDA_MPS_PIPE_DIRECTORY", pipe, err) < 0 ||
-		add_limits(to, &g, err) < 0 || add_devices(to, ids, n_ids, err) < 0 ||
-		allocation_add_mount(to, u->place.pipe, pipe, /* read_only= */ false, err) < 0)
+		add_limits(to, &g, err) < 0 || add_mps_devices_env(to, ids, n_ids, err) < 0 ||
+		allocation_add_mount(to, u->dir.pipe, pipe, /* read_only= */ false, err) < 0)
 		return -1;
-	return mps_needs_shm(m) ? allocation_add_mount(to, u->place.shm, "/dev/shm", false, err)
+	return mps_needs_shm(m) ? allocation_add_mount(to, u->dir.shm, "/dev/shm", false, err)
 				: 0;
 }
 
 /* --- the MIG manager --- */
 
-static bool can_answer(const struct mps_unit *u)
+static bool can_answer(const struct mps_supervisor *u)
 {
-	return !u->gone && u->process && (u->state == MPS_READY || u->state == MPS_DRAINING);
+	return !u->closed && u->process && (u->state == MPS_READY || u->state == MPS_DRAINING);
 }
 
-void mps_ask(struct mps *m)
+void mps_query_clients(struct mps *m)
 {
-	for (struct mps_unit *u = m->units; u; u = u->next) {
+	for (struct mps_supervisor *u = m->daemons; u; u = u->next) {
 		if (!can_answer(u))
 			continue;
 		if (u->checked_ns)
 			u->checked_ns = 1; /* long ago */
-		unit_next(u);
+		mps_supervisor_step(u);
 	}
 }
 
-bool mps_answered(const struct mps *m, uint64_t since_ns)
+bool mps_has_answered(const struct mps *m, uint64_t since_ns)
 {
-	for (const struct mps_unit *u = m->units; u; u = u->next)
+	for (const struct mps_supervisor *u = m->daemons; u; u = u->next)
 		if (can_answer(u) && u->checked_ns < since_ns)
 			return false;
 	return true;
@@ -283,8 +287,8 @@ uint32_t mps_idle_servers(const struct mps *m, uint64_t since_ns, uint32_t *ret,
 {
 	uint32_t n = 0;
 
-	for (const struct mps_unit *u = m->units; u; u = u->next) {
-		if (!can_answer(u) || u->checked_ns < since_ns || !unit_has_no_client(u))
+	for (const struct mps_supervisor *u = m->daemons; u; u = u->next) {
+		if (!can_answer(u) || u->checked_ns < since_ns || !mps_supervisor_is_unused(u))
 			continue;
 		for (uint32_t i = 0; i < u->n_servers && n < max; i++)
 			ret[n++] = u->servers[i];
@@ -293,32 +297,32 @@ uint32_t mps_idle_servers(const struct mps *m, uint64_t since_ns, uint32_t *ret,
 }
 
 /* One whose devices nobody has named to this agent yet has its own in its key. */
-static bool is_leaving(const struct mps_unit *u, bool (*leaves)(void *arg, const char *uuid),
-	void *arg)
+static bool is_leaving(const struct mps_supervisor *u,
+	bool (*leaves)(void *arg, const char *uuid), void *arg)
 {
-	for (size_t i = 0; i < u->want.uuids.n; i++)
-		if (leaves(arg, u->want.uuids.v[i]))
+	for (size_t i = 0; i < u->desired.uuids.n; i++)
+		if (leaves(arg, u->desired.uuids.v[i]))
 			return true;
-	return u->want.uuids.n == 0 && leaves(arg, u->key);
+	return u->desired.uuids.n == 0 && leaves(arg, u->key);
 }
 
-static const struct mps_client *any_client(const struct mps_unit *u)
+static const struct mps_client *any_client(const struct mps_supervisor *u)
 {
 	for (uint32_t i = 0; u->checked_ns && i < u->clients.n; i++)
-		if (u->clients.v[i].here)
+		if (u->clients.v[i].connected)
 			return &u->clients.v[i];
 	return NULL;
 }
 
-int mps_left(const struct mps *m, bool (*leaves)(void *arg, const char *uuid), void *arg,
-	struct error *err)
+int mps_check_withdrawn(const struct mps *m, bool (*leaves)(void *arg, const char *uuid),
+	void *arg, struct error *err)
 {
 	int r = 0;
 
-	for (const struct mps_unit *u = m->units; u; u = u->next) {
+	for (const struct mps_supervisor *u = m->daemons; u; u = u->next) {
 		const struct mps_client *c;
 
-		if (u->gone || (u->state == MPS_DOWN && !u->process) ||
+		if (u->closed || (u->state == MPS_DOWN && !u->process) ||
 			!is_leaving(u, leaves, arg))
 			continue;
 		c = any_client(u);
@@ -326,7 +330,7 @@ int mps_left(const struct mps *m, bool (*leaves)(void *arg, const char *uuid), v
 			return error_set(err, ERR_UNAVAILABLE,
 				"in use by a client of MPS: %s (process %u) on %s",
 				*c->name ? c->name : "a program", c->pid,
-				u->want.uuids.n ? u->want.uuids.v[0] : u->key);
+				u->desired.uuids.n ? u->desired.uuids.v[0] : u->key);
 		r = 1;
 	}
 	return r;
@@ -342,39 +346,40 @@ static json_t *client_status(struct mps_client c)
 		c.devices);
 }
 
-static json_t *clients_status(const struct mps_unit *u)
+static json_t *clients_status(const struct mps_supervisor *u)
 {
 	json_t *list = json_array();
 
 	for (uint32_t i = 0; i < u->clients.n; i++) {
 		const struct mps_client *c = &u->clients.v[i];
 
-		if (c->here)
+		if (c->connected)
 			(void)json_array_append_new(list, client_status(*c));
 	}
 	return list;
 }
 
-static json_t *unit_status(const struct mps_unit *u)
+static json_t *format_mps_daemon_status(const struct mps_supervisor *u)
 {
 	json_t *o = json_object(), *uuids = json_array(), *limits = json_array();
 	char why[ERROR_MSG_MAX];
 
 	memcpy(why, u->why, sizeof(why));
 	utf8_make_valid(why);
-	for (size_t i = 0; i < u->want.uuids.n; i++) {
-		(void)json_array_append_new(uuids, json_string(u->want.uuids.v[i]));
+	for (size_t i = 0; i < u->desired.uuids.n; i++) {
+		(void)json_array_append_new(uuids, json_string(u->desired.uuids.v[i]));
 		(void)json_array_append_new(limits,
-			json_integer((json_int_t)u->want.limits[i]));
+			json_integer((json_int_t)u->desired.limits[i]));
 	}
 	(void)json_object_update_missing_new(o,
 		json_pack("{s:s, s:o, s:s, s:s, s:b, s:i, s:o, s:i, s:b, s:I, s:I, s:I, s:o}",
-			"key", u->key, "devices", uuids, "state", unit_state_name(u->state),
-			"why", why, "usable", unit_usable(u), "pid", (int)process_pid(u),
-			"memoryLimitsMib", limits, "activeThreadPercentage",
-			(int)u->want.percent, "exclusive", u->want.exclusive, "daemonDeaths",
-			(json_int_t)u->deaths, "faults", (json_int_t)u->faults, "serverDeaths",
-			(json_int_t)u->server_deaths, "clients", clients_status(u)));
+			"key", u->key, "devices", uuids, "state", mps_state_name(u->state),
+			"why", why, "usable", mps_supervisor_is_usable(u), "pid",
+			(int)mps_process_pid(u), "memoryLimitsMib", limits,
+			"activeThreadPercentage", (int)u->desired.percent, "exclusive",
+			u->desired.exclusive, "daemonDeaths", (json_int_t)u->deaths, "faults",
+			(json_int_t)u->faults, "serverDeaths", (json_int_t)u->server_deaths,
+			"clients", clients_status(u)));
 	return o;
 }
 
@@ -382,9 +387,9 @@ json_t *mps_status(const struct mps *m)
 {
 	json_t *list = json_array();
 
-	for (const struct mps_unit *u = m->units; u; u = u->next)
-		if (!u->gone)
-			(void)json_array_append_new(list, unit_status(u));
+	for (const struct mps_supervisor *u = m->daemons; u; u = u->next)
+		if (!u->closed)
+			(void)json_array_append_new(list, format_mps_daemon_status(u));
 	return list;
 }
 
@@ -395,16 +400,16 @@ void mps_init(struct mps *m, const struct mps_context *context)
 	*m = (struct mps){ .c = *context };
 }
 
-static void find_below(struct mps *m, const char *root)
+static void find_old_mps_daemons(struct mps *m, const char *root)
 {
 	CLEANUP(strv_fini) struct strv keys = STRV_INIT;
 	struct error err = ERROR_INIT;
 
-	if (mps_places_find(&keys, root, &err) < 0)
+	if (mps_daemon_dirs_find(&keys, root, &err) < 0)
 		log_warn("what MPS left behind cannot be seen", LOG_STR("reason", err.msg));
 	for (size_t i = 0; i < keys.n; i++) {
 		error_clear(&err);
-		if (!add(m, root, keys.v[i], &err))
+		if (!add_mps_daemon(m, root, keys.v[i], &err))
 			log_warn("what is left of an MPS daemon cannot be understood",
 				LOG_STR("daemon", keys.v[i]), LOG_STR("reason", err.msg));
 	}
@@ -419,25 +424,25 @@ void mps_start(struct mps *m)
 		log_warn("what MPS left behind is not known", LOG_STR("reason", err.msg));
 	/* The list may have been lost with the run directory. */
 	if (!strv_has(&roots, root_of(m)))
-		find_below(m, root_of(m));
+		find_old_mps_daemons(m, root_of(m));
 	for (size_t i = 0; i < roots.n; i++)
-		find_below(m, roots.v[i]);
+		find_old_mps_daemons(m, roots.v[i]);
 }
 
 void mps_stop(struct mps *m)
 {
 	m->stopped = true;
-	for (struct mps_unit *u = m->units; u; u = u->next)
-		unit_stop(u);
+	for (struct mps_supervisor *u = m->daemons; u; u = u->next)
+		mps_supervisor_stop(u);
 }
 
 void mps_fini(struct mps *m)
 {
-	while (m->units) {
-		struct mps_unit *u = m->units;
+	while (m->daemons) {
+		struct mps_supervisor *u = m->daemons;
 
-		m->units = u->next;
-		unit_free(u);
+		m->daemons = u->next;
+		mps_supervisor_free(u);
 	}
 	m->plan = mps_plan_free(m->plan);
 }

@@ -17,7 +17,7 @@
 #include <jansson.h>
 #include <uv.h>
 
-struct mps_unit;
+struct mps_supervisor;
 
 /* Borrowed: argv or environment. */
 struct mps_options {
@@ -27,7 +27,7 @@ struct mps_options {
 /* What MPS asks of the agent. */
 struct mps_ops {
 	/* Who has which device now: @done is called once, with NULL and why where nobody knows. */
-	void (*ask_holders)(void *arg,
+	void (*request_pod_devices)(void *arg,
 		void (*done)(void *done_arg, const struct pod_devices *list,
 			const struct error *err),
 		void *done_arg);
@@ -48,7 +48,7 @@ struct mps_context {
 struct mps {
 	struct mps_context c;
 	struct mps_plan *plan; /* of what is offered; NULL: none was made */
-	struct mps_unit *units;
+	struct mps_supervisor *daemons;
 	struct error error; /* the plan could not be made, or a daemon has no place */
 	bool stopped;
 };
@@ -69,8 +69,8 @@ int mps_allocate(struct mps *m, const struct resource *r, const char *const *ids
 	struct allocation *to, struct error *err) MUST_USE;
 
 /* Asks each daemon for its servers and their clients. Answered: all that can say so have, since @since_ns. */
-void mps_ask(struct mps *m);
-bool mps_answered(const struct mps *m, uint64_t since_ns);
+void mps_query_clients(struct mps *m);
+bool mps_has_answered(const struct mps *m, uint64_t since_ns);
 
 /*
  * Processes of servers that had no clients when they were asked since @since_ns: they are on their GPUs and use nothing.
@@ -82,8 +82,8 @@ uint32_t mps_idle_servers(const struct mps *m, uint64_t since_ns, uint32_t *ret,
  * Devices that @leaves knows are taken from the offer, as they are about to be changed, and by that their daemons
  * quit. 0: the daemons have ended; 1: not yet; < 0: ERR_UNAVAILABLE: one has a client, which @err names.
  */
-int mps_left(const struct mps *m, bool (*leaves)(void *arg, const char *uuid), void *arg,
-	struct error *err) MUST_USE;
+int mps_check_withdrawn(const struct mps *m, bool (*leaves)(void *arg, const char *uuid),
+	void *arg, struct error *err) MUST_USE;
 
 /* The part of /v1/status (docs/status.md). A new reference. */
 json_t *mps_status(const struct mps *m);

@@ -23,11 +23,12 @@
 #define ROOTS_FILE     "mps-roots"
 #define STATE_MAX      65536
 
-int mps_place_init(struct mps_place *p, const char *root, const char *key, struct error *err)
+int mps_daemon_dir_init(struct mps_daemon_dir *p, const char *root, const char *key,
+	struct error *err)
 {
 	char longest[PATH_MAX];
 
-	*p = (struct mps_place){ .n_modes = 0 };
+	*p = (struct mps_daemon_dir){ .n_modes = 0 };
 	if (path_join(p->dir, sizeof(p->dir), root, key, err) < 0 ||
 		path_join(p->pipe, sizeof(p->pipe), p->dir, "pipe", err) < 0 ||
 		path_join(p->log_dir, sizeof(p->log_dir), p->dir, "log", err) < 0 ||
@@ -40,7 +41,7 @@ int mps_place_init(struct mps_place *p, const char *root, const char *key, struc
 		       : 0;
 }
 
-void mps_place_fini(struct mps_place *p)
+void mps_daemon_dir_fini(struct mps_daemon_dir *p)
 {
 	strv_fini(&p->devices);
 	free(p->modes);
@@ -51,7 +52,7 @@ void mps_place_fini(struct mps_place *p)
 /* --- directories --- */
 
 /* Ours, and nobody else may put anything there. */
-static int check_owner(const char *path, struct error *err)
+static int check_mps_dir_owner(const char *path, struct error *err)
 {
 	struct stat st;
 
@@ -72,11 +73,11 @@ static int check_owner(const char *path, struct error *err)
 }
 
 /* Others may pass, whatever the umask is: clients have other users. */
-static int make_dir(const char *path, mode_t mode, struct error *err)
+static int make_mps_dir(const char *path, mode_t mode, struct error *err)
 {
 	if (mkdir(path, mode) < 0 && errno != EEXIST)
 		return error_sys(err, errno, "make directory '%s'", path);
-	if (check_owner(path, err) < 0)
+	if (check_mps_dir_owner(path, err) < 0)
 		return -1;
 	if (chmod(path, mode) < 0)
 		return error_sys(err, errno, "change the mode of '%s'", path);
@@ -98,7 +99,7 @@ static int retake_dir(const char *path, mode_t mode, struct error *err)
 	return 0;
 }
 
-static void relabel(const char *path)
+static void set_mps_selinux_label(const char *path)
 {
 	if (access(SELINUX_DIR, F_OK) == 0 &&
 		setxattr(path, "security.selinux", SELINUX_LABEL, sizeof(SELINUX_LABEL), 0) < 0)
@@ -107,19 +108,19 @@ static void relabel(const char *path)
 			LOG_STR("path", path), LOG_STR("reason", strerror(errno)));
 }
 
-int mps_place_make(struct mps_place *p, struct error *err)
+int mps_daemon_dir_make(struct mps_daemon_dir *p, struct error *err)
 {
 	char root[PATH_MAX], *slash;
 
 	memcpy(root, p->dir, sizeof(root));
 	slash = strrchr(root, '/');
 	*slash = '\0';
-	if (dir_make(root, 0755, err) < 0 || make_dir(p->dir, 0755, err) < 0 ||
-		retake_dir(p->pipe, 0755, err) < 0 || make_dir(p->log_dir, 0755, err) < 0 ||
+	if (dir_make(root, 0755, err) < 0 || make_mps_dir(p->dir, 0755, err) < 0 ||
+		retake_dir(p->pipe, 0755, err) < 0 || make_mps_dir(p->log_dir, 0755, err) < 0 ||
 		retake_dir(p->shm, 01777, err) < 0)
 		return -1;
-	relabel(p->pipe);
-	relabel(p->shm);
+	set_mps_selinux_label(p->pipe);
+	set_mps_selinux_label(p->shm);
 	return 0;
 }
 
@@ -136,13 +137,13 @@ static void drop_temporary(const char *dir)
 		(void)closedir(d);
 }
 
-int mps_place_clear(struct mps_place *p, struct error *err)
+int mps_daemon_dir_clear(struct mps_daemon_dir *p, struct error *err)
 {
 	if (p->n_modes > 0)
 		return error_set(err, ERR_UNAVAILABLE, "compute modes are not restored");
 	if (access(p->dir, F_OK) < 0 && errno == ENOENT)
 		return 0;
-	if (hold_drop(p->dir, err) < 0)
+	if (mps_lock_drop(p->dir, err) < 0)
 		return -1;
 	dir_empty(p->pipe, DIR_EMPTY_LOOP_NS);
 	dir_empty(p->shm, DIR_EMPTY_LOOP_NS);
@@ -155,7 +156,7 @@ int mps_place_clear(struct mps_place *p, struct error *err)
 
 /* --- daemon.json --- */
 
-static void load_modes(struct mps_place *p, const json_t *modes)
+static void load_modes(struct mps_daemon_dir *p, const json_t *modes)
 {
 	size_t n = json_object_size(modes);
 	const char *uuid;
@@ -164,7 +165,7 @@ static void load_modes(struct mps_place *p, const json_t *modes)
 	p->modes = n ? calloc(n, sizeof(*p->modes)) : NULL;
 	json_object_foreach((json_t *)(uintptr_t)modes, uuid, before)
 	{
-		struct mps_mode *m = p->modes ? &p->modes[p->n_modes] : NULL;
+		struct mps_saved_mode *m = p->modes ? &p->modes[p->n_modes] : NULL;
 
 		if (!m || strlen(uuid) >= sizeof(m->uuid) || !json_is_integer(before))
 			continue;
@@ -174,7 +175,7 @@ static void load_modes(struct mps_place *p, const json_t *modes)
 	}
 }
 
-static int load_devices(struct mps_place *p, const json_t *devices, struct error *err)
+static int load_devices(struct mps_daemon_dir *p, const json_t *devices, struct error *err)
 {
 	for (size_t i = 0; i < json_array_size(devices); i++) {
 		const char *uuid = json_string_value(json_array_get(devices, i));
@@ -185,7 +186,7 @@ static int load_devices(struct mps_place *p, const json_t *devices, struct error
 	return 0;
 }
 
-int mps_place_load(struct mps_place *p, struct error *err)
+int mps_daemon_dir_load(struct mps_daemon_dir *p, struct error *err)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(STATE_MAX);
 	struct error why = ERROR_INIT;
@@ -194,7 +195,7 @@ int mps_place_load(struct mps_place *p, struct error *err)
 	json_t *o;
 	int r;
 
-	mps_place_fini(p);
+	mps_daemon_dir_fini(p);
 	if (path_join(path, sizeof(path), p->dir, MPS_STATE, err) < 0)
 		return -1;
 	if (file_read(path, &b, &why) < 0) {
@@ -217,7 +218,7 @@ int mps_place_load(struct mps_place *p, struct error *err)
 	return r;
 }
 
-int mps_place_save(const struct mps_place *p, struct error *err)
+int mps_daemon_dir_save(const struct mps_daemon_dir *p, struct error *err)
 {
 	json_t *modes = json_object(), *devices = json_array();
 	json_t *o =
@@ -239,7 +240,7 @@ int mps_place_save(const struct mps_place *p, struct error *err)
 	return file_write_atomic(path, text, strlen(text), 0600, err);
 }
 
-int mps_places_find(struct strv *ret, const char *root, struct error *err)
+int mps_daemon_dirs_find(struct strv *ret, const char *root, struct error *err)
 {
 	char dir[PATH_MAX], path[PATH_MAX];
 	DIR *d = opendir(root);
@@ -287,7 +288,7 @@ int mps_roots_load(struct strv *ret, const char *run_dir, struct error *err)
 	return 0;
 }
 
-int mps_root_keep(const char *run_dir, const char *root, struct error *err)
+int mps_root_save(const char *run_dir, const char *root, struct error *err)
 {
 	CLEANUP(strv_fini) struct strv roots = STRV_INIT;
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(STATE_MAX);

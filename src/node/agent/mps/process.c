@@ -20,15 +20,15 @@ struct mps_process {
 	uv_poll_t poll; /* of .pidfd */
 	int pidfd;      /* -1: our child */
 	pid_t pid;
-	struct mps_unit *u; /* NULL: nobody asks */
+	struct mps_supervisor *supervisor; /* NULL: nobody asks */
 };
 
-pid_t process_pid(const struct mps_unit *u)
+pid_t mps_process_pid(const struct mps_supervisor *u)
 {
 	return u->process ? u->process->pid : 0;
 }
 
-static void on_closed(uv_handle_t *h)
+static void on_mps_process_closed(uv_handle_t *h)
 {
 	struct mps_process *p = h->data;
 
@@ -39,9 +39,9 @@ static void on_closed(uv_handle_t *h)
 static void close_it(struct mps_process *p)
 {
 	if (p->pidfd >= 0)
-		uv_close((uv_handle_t *)&p->poll, on_closed);
+		uv_close((uv_handle_t *)&p->poll, on_mps_process_closed);
 	else
-		uv_close((uv_handle_t *)&p->child, on_closed);
+		uv_close((uv_handle_t *)&p->child, on_mps_process_closed);
 }
 
 /* Servers end with their daemon, but one that is stopped. While the group has a member its number is not given
@@ -52,9 +52,9 @@ static void kill_group(pid_t pid)
 		(void)kill(-pid, SIGKILL);
 }
 
-static void ended(struct mps_process *p, const char *how)
+static void end_mps_process(struct mps_process *p, const char *how)
 {
-	struct mps_unit *u = p->u;
+	struct mps_supervisor *u = p->supervisor;
 
 	kill_group(p->pid);
 	close_it(p);
@@ -64,7 +64,7 @@ static void ended(struct mps_process *p, const char *how)
 	u->ended(u, how);
 }
 
-static void on_exit_(uv_process_t *c, int64_t status, int number)
+static void on_mps_process_exit(uv_process_t *c, int64_t status, int number)
 {
 	char how[64];
 
@@ -73,7 +73,7 @@ static void on_exit_(uv_process_t *c, int64_t status, int number)
 			strsignal(number));
 	else
 		(void)snprintf(how, sizeof(how), "with status %d", (int)status);
-	ended(c->data, how);
+	end_mps_process(c->data, how);
 }
 
 static void on_pidfd(uv_poll_t *h, int status, int events)
@@ -81,18 +81,18 @@ static void on_pidfd(uv_poll_t *h, int status, int events)
 	(void)status;
 	(void)events;
 	(void)uv_poll_stop(h);
-	ended(h->data, "(it was not this agent's child, so how is not known)");
+	end_mps_process(h->data, "(it was not this agent's child, so how is not known)");
 }
 
-static int spawn(struct mps_process *p, struct mps_unit *u, struct error *err)
+static int spawn_mps_control(struct mps_process *p, struct mps_supervisor *u, struct error *err)
 {
 	char helper[PATH_MAX], control[PATH_MAX], name[] = HELPER, run[] = "run";
 	char place[] = "--place", log[] = "--log", shm[] = "--shm", f[] = "-f";
 	char multi[] = "-multiuser-server";
-	char *argv[ARGS_MAX] = { name, place, u->place.dir, log, u->place.log };
+	char *argv[ARGS_MAX] = { name, place, u->dir.dir, log, u->dir.log };
 	uv_stdio_container_t io[] = { { .flags = UV_IGNORE }, { .flags = UV_IGNORE },
 		{ .flags = UV_INHERIT_FD, .data.fd = STDERR_FILENO } };
-	uv_process_options_t o = { .exit_cb = on_exit_,
+	uv_process_options_t o = { .exit_cb = on_mps_process_exit,
 		.file = helper,
 		.args = argv,
 		.flags = UV_PROCESS_DETACHED, /* the leader of a session: see kill_group() */
@@ -107,23 +107,23 @@ static int spawn(struct mps_process *p, struct mps_unit *u, struct error *err)
 		return -1;
 	if (mps_needs_shm(u->mps)) {
 		argv[n++] = shm;
-		argv[n++] = u->place.shm;
+		argv[n++] = u->dir.shm;
 	}
 	argv[n++] = run;
 	argv[n++] = control;
 	argv[n++] = f;
-	if (geteuid() == 0 && !u->single)
+	if (geteuid() == 0 && !u->no_multiuser)
 		argv[n++] = multi;
-	o.env = unit_env(u);
+	o.env = mps_supervisor_env(u);
 	if (!o.env)
 		return error_nomem(err);
 	r = uv_spawn(u->mps->c.loop, &p->child, &o);
-	env_free(o.env);
+	mps_env_free(o.env);
 	p->child.data = p;
 	return r < 0 ? error_set(err, ERR_IO, "start '%s': %s", helper, uv_strerror(r)) : 0;
 }
 
-int process_start(struct mps_unit *u, struct error *err)
+int mps_process_start(struct mps_supervisor *u, struct error *err)
 {
 	struct mps_process *p = calloc(1, sizeof(*p));
 
@@ -131,7 +131,7 @@ int process_start(struct mps_unit *u, struct error *err)
 		return error_nomem(err);
 	p->pidfd = -1;
 	p->child.data = p;
-	if (spawn(p, u, err) < 0) {
+	if (spawn_mps_control(p, u, err) < 0) {
 		/* uv_spawn() makes its handle one also when it fails. */
 		if (p->child.loop)
 			close_it(p);
@@ -140,26 +140,26 @@ int process_start(struct mps_unit *u, struct error *err)
 		return -1;
 	}
 	p->pid = p->child.pid;
-	p->u = u;
+	p->supervisor = u;
 	u->process = p;
 	return 0;
 }
 
-bool process_adopt(struct mps_unit *u)
+bool mps_process_adopt(struct mps_supervisor *u)
 {
-	struct mps_holder h = hold_who(u->place.dir);
+	struct mps_lock_owner h = mps_lock_find_owner(u->dir.dir);
 	CLEANUP(closep) int fd = h.pid > 0 ? (int)syscall(SYS_pidfd_open, h.pid, 0) : -1;
 	struct mps_process *p;
 
 	/* Looked at once more: behind the descriptor its number cannot become another process's. */
-	if (fd < 0 || !hold_lives(&h))
+	if (fd < 0 || !mps_lock_owner_is_alive(&h))
 		return false;
 	p = calloc(1, sizeof(*p));
 	if (!p)
 		return false;
 	p->pidfd = steal_fd(&fd);
 	p->pid = h.pid;
-	p->u = u;
+	p->supervisor = u;
 	(void)uv_poll_init(u->mps->c.loop, &p->poll, p->pidfd);
 	p->poll.data = p;
 	(void)uv_poll_start(&p->poll, UV_READABLE, on_pidfd);
@@ -167,19 +167,19 @@ bool process_adopt(struct mps_unit *u)
 	return true;
 }
 
-void process_kill(struct mps_unit *u)
+void mps_process_kill(struct mps_supervisor *u)
 {
 	if (u->process)
 		(void)kill(-u->process->pid, SIGKILL);
 }
 
-void process_leave(struct mps_unit *u)
+void mps_process_leave(struct mps_supervisor *u)
 {
 	struct mps_process *p = u->process;
 
 	u->process = NULL;
 	if (!p)
 		return;
-	p->u = NULL;
+	p->supervisor = NULL;
 	close_it(p);
 }

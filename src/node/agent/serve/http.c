@@ -10,14 +10,14 @@
 #include <string.h>
 #include <unistd.h>
 
-static void get_healthz(struct agent *a, struct http_exchange *x)
+static void reply_http_healthz(struct agent *a, struct http_exchange *x)
 {
 	/* That this runs is the answer: the loop turns. */
 	(void)a;
 	http_reply(x, 200, "text/plain", "ok\n", 3);
 }
 
-static void get_readyz(struct agent *a, struct http_exchange *x)
+static void reply_http_readyz(struct agent *a, struct http_exchange *x)
 {
 	CLEANUP(buf_fini) struct buf why = BUF_INIT(64 * 1024);
 
@@ -46,11 +46,11 @@ static void reply_status(void *arg, const struct pod_devices *list, const struct
 	}
 }
 
-static void ask_holders(void *arg)
+static void request_status_pod_devices(void *arg)
 {
 	struct status_request *r = arg;
 
-	holders_ask(r->agent->holders, reply_status, r);
+	pod_resources_cache_request(r->agent->pod_resources, reply_status, r);
 }
 
 static void get_status(struct agent *a, struct http_exchange *x)
@@ -64,7 +64,7 @@ static void get_status(struct agent *a, struct http_exchange *x)
 		return;
 	}
 	*r = (struct status_request){ .agent = a, .exchange = x };
-	slices_refresh(&a->slices, ask_holders, r);
+	slices_refresh(&a->slices, request_status_pod_devices, r);
 }
 
 static void reply_not_found(struct http_exchange *x, const char *text)
@@ -112,12 +112,13 @@ static const struct route {
 	const char *path;
 	void (*get)(struct agent *a, struct http_exchange *x);
 } routes[] = {
-	{ "/healthz", get_healthz },
-	{ "/readyz", get_readyz },
+	{ "/healthz", reply_http_healthz },
+	{ "/readyz", reply_http_readyz },
 	{ "/v1/status", get_status },
 };
 
-static void on_request(void *arg, struct http_exchange *x, const struct http_request *req)
+static void on_agent_http_request(void *arg, struct http_exchange *x,
+	const struct http_request *req)
 {
 	if (strcmp(req->method, "GET") != 0 && strcmp(req->method, "HEAD") != 0) {
 		http_reply(x, 405, "text/plain", "only GET is served\n", 19);
@@ -141,13 +142,14 @@ static void serve_socket(struct agent *a)
 
 	if (path_join(address + 5, sizeof(address) - 5, a->run_dir, AGENT_SOCKET, &err) < 0 ||
 		dir_make(a->run_dir, 0755, &err) < 0 ||
-		http_server_start(&a->local, a->loop, address, 0600, on_request, a, &err) < 0)
+		http_server_start(&a->local, a->loop, address, 0600, on_agent_http_request, a,
+			&err) < 0)
 		a->local = NULL;
 	report_component(&a->reporter, COMPONENT_STATUS_SOCKET, &err);
 }
 
 /* The run directory may have been emptied. */
-static bool socket_is_gone(const struct agent *a)
+static bool has_socket_vanished(const struct agent *a)
 {
 	char path[PATH_MAX];
 
@@ -159,9 +161,9 @@ static bool socket_is_gone(const struct agent *a)
  * Over TCP. Neither names nor errors of this node are in an answer: any pod of the cluster may ask, and there is no
  * token. --metrics-listen has the rest, with its token, in a process of its own.
  */
-static struct health_answer answer_probe(void *arg, const char *path)
+static struct health_response answer_probe(void *arg, const char *path)
 {
-	static const struct health_answer
+	static const struct health_response
 		ok = { 200, "ok\n" },
 		not_ready = { 503, "not ready; gpuslice status says why\n" },
 		not_here = { 404, "the status is served on the unix socket and at "
@@ -187,7 +189,7 @@ static void serve_tcp(struct agent *a)
 
 void agent_http_retry(struct agent *a)
 {
-	if (a->local && socket_is_gone(a))
+	if (a->local && has_socket_vanished(a))
 		a->local = http_server_stop(a->local);
 	if (!a->local)
 		serve_socket(a);

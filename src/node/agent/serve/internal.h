@@ -34,7 +34,7 @@ struct serve {
 	struct error
 		other_error; /* why those of serve_counters() are not in force; before the file's */
 	bool from_other;     /* the counters are not the file's: serve_counters() */
-	bool file_wanted; /* .. any more, and the file could not be read yet */
+	bool file_needed; /* .. any more, and the file could not be read yet */
 
 	pthread_mutex_t lock; /* of what follows; held for a rendering by the web thread */
 	struct view *view;

@@ -78,7 +78,7 @@ static enum web_status get_health(void *arg, const struct web_request *req,
 #define STALE_INTERVALS 3
 
 /* The loop turns, as it makes views. */
-static enum web_status get_healthz(void *arg, const struct web_request *req,
+static enum web_status serve_healthz(void *arg, const struct web_request *req,
 	struct web_reply *reply)
 {
 	CLEANUP(view_unrefp) struct view *v = serve_view(arg);
@@ -93,7 +93,7 @@ static enum web_status get_healthz(void *arg, const struct web_request *req,
 	return web_reply_copy(reply, WEB_UNAVAILABLE, NULL, text, strlen(text));
 }
 
-static enum web_status get_readyz(void *arg, const struct web_request *req,
+static enum web_status serve_readyz(void *arg, const struct web_request *req,
 	struct web_reply *reply)
 {
 	static const char text[] = "not ready; `gpuslice status` says why\n";
@@ -111,7 +111,7 @@ const struct web_route serve_routes[] = {
 	{ .path = "/", .open = true, .get = get_page },
 	{ .path = "/page/*", .open = true, .get = get_page },
 	{ .path = "/health", .open = true, .get = get_health },
-	{ .path = "/healthz", .open = true, .get = get_healthz },
-	{ .path = "/readyz", .open = true, .get = get_readyz },
+	{ .path = "/healthz", .open = true, .get = serve_healthz },
+	{ .path = "/readyz", .open = true, .get = serve_readyz },
 };
 const size_t serve_n_routes = ARRAY_LEN(serve_routes);

@@ -14,12 +14,12 @@ static int read_counters(struct serve *s, struct strv *warnings, struct error *e
 	if (metrics_counters_read(&s->counters, s->options.metrics.collectors, warnings,
 		    &why) == 0)
 		return 0;
-	s->file_wanted = true;
+	s->file_needed = true;
 	s->file_error = why;
 	return metrics_counters_read(&s->counters, NULL, warnings, err);
 }
 
-static void release(struct serve *s)
+static void free_serve_state(struct serve *s)
 {
 	web_config_fini(&s->web_config);
 	for (size_t i = 0; i < SERVE_TEXT_COUNT; i++)
@@ -134,7 +134,7 @@ static void check_web_config(struct serve *s)
 /* Of web_stop(), or later of a web thread that it left behind. */
 static void on_released(void *arg)
 {
-	release(arg);
+	free_serve_state(arg);
 }
 
 void serve_start(struct serve *s)
@@ -185,10 +185,11 @@ bool serve_counters_down(const struct serve *s, struct error *ret_why)
 }
 
 /* Only for who asks: what is kept for a window of hours is not little. */
-static void see_clocks(struct serve *s, const struct view *v)
+static void update_serve_clocks(struct serve *s, const struct view *v)
 {
-	if (serve_wants(s, METRICS_FROM_CLOCKS) || serve_wants(s, METRICS_FROM_CLOCKS_TOTAL))
-		metrics_clocks_see(s->clocks, v);
+	if (serve_has_source(s, METRICS_FROM_CLOCKS) ||
+		serve_has_source(s, METRICS_FROM_CLOCKS_TOTAL))
+		metrics_clocks_update(s->clocks, v);
 	else
 		metrics_clocks_forget(s->clocks);
 }
@@ -197,8 +198,8 @@ void serve_show(struct serve *s, struct view *v)
 {
 	struct view *old;
 
-	metrics_xids_see(s->xids, v);
-	see_clocks(s, v);
+	metrics_xids_update(s->xids, v);
+	update_serve_clocks(s, v);
 	(void)pthread_mutex_lock(&s->lock);
 	old = s->view;
 	s->view = view_ref(v);
@@ -216,27 +217,27 @@ struct view *serve_view(struct serve *s)
 	return v;
 }
 
-static void log_warnings(const struct strv *warnings)
+static void log_counters_warnings(const struct strv *warnings)
 {
 	for (size_t i = 0; i < warnings->n; i++)
 		log_warn("metrics", LOG_STR("reason", warnings->v[i]));
 }
 
 /* Logged once for each message. */
-static void refuse(struct error *last, const struct error *err)
+static void log_counters_refused(struct error *last, const struct error *err)
 {
 	if (strcmp(last->msg, err->msg) != 0)
 		log_warn("counters refused, the last ones stay", LOG_STR("reason", err->msg));
 	*last = *err;
 }
 
-static void replace(struct serve *s, struct metrics_counters *new, const struct strv *warnings,
-	const char *from)
+static void replace_counters(struct serve *s, struct metrics_counters *new,
+	const struct strv *warnings, const char *from)
 {
 	struct metrics_counters *old;
 
 	error_clear(&s->file_error);
-	log_warnings(warnings);
+	log_counters_warnings(warnings);
 	(void)pthread_mutex_lock(&s->lock);
 	old = s->counters;
 	s->counters = new;
@@ -246,20 +247,20 @@ static void replace(struct serve *s, struct metrics_counters *new, const struct 
 	log_info("counters read", LOG_STR("from", *from ? from : "the built-in set"));
 }
 
-static void read_file(struct serve *s)
+static void read_counters_file(struct serve *s)
 {
 	CLEANUP(strv_fini) struct strv warnings = { 0 };
 	struct metrics_counters *new = NULL;
 	struct error err = ERROR_INIT;
 
 	if (metrics_counters_read(&new, s->options.metrics.collectors, &warnings, &err) < 0) {
-		if (!s->file_wanted)
+		if (!s->file_needed)
 			error_suffix(&err, LAST_VALID "use the built-in counters");
-		refuse(&s->file_error, &err);
+		log_counters_refused(&s->file_error, &err);
 		return;
 	}
-	s->from_other = s->file_wanted = false;
-	replace(s, new, &warnings, s->options.metrics.collectors);
+	s->from_other = s->file_needed = false;
+	replace_counters(s, new, &warnings, s->options.metrics.collectors);
 }
 
 /* This thread alone changes .counters, so it may look without the lock. */
@@ -268,10 +269,10 @@ static bool file_is_news(const struct serve *s)
 	return s->file_error.code != ERR_NONE || metrics_counters_changed(s->counters);
 }
 
-void serve_look(struct serve *s)
+void serve_check_counters(struct serve *s)
 {
-	if (s->file_wanted || (!s->from_other && file_is_news(s)))
-		read_file(s);
+	if (s->file_needed || (!s->from_other && file_is_news(s)))
+		read_counters_file(s);
 }
 
 void serve_counters(struct serve *s, const char *name, const char *text, size_t len)
@@ -282,19 +283,19 @@ void serve_counters(struct serve *s, const char *name, const char *text, size_t 
 
 	if (!text) {
 		error_clear(&s->other_error);
-		s->file_wanted |= s->from_other;
-		if (s->file_wanted)
-			read_file(s);
+		s->file_needed |= s->from_other;
+		if (s->file_needed)
+			read_counters_file(s);
 		return;
 	}
 	if (metrics_counters_parse(&new, name, text, len, &warnings, &err) < 0) {
-		refuse(&s->other_error, &err);
+		log_counters_refused(&s->other_error, &err);
 		return;
 	}
 	error_clear(&s->other_error);
 	s->from_other = true;
-	s->file_wanted = false;
-	replace(s, new, &warnings, name);
+	s->file_needed = false;
+	replace_counters(s, new, &warnings, name);
 }
 
 void serve_fields(const struct serve *s, bool wanted[FIELDS_MAX])
@@ -302,7 +303,7 @@ void serve_fields(const struct serve *s, bool wanted[FIELDS_MAX])
 	metrics_counters_fields(s->counters, wanted);
 }
 
-bool serve_wants(const struct serve *s, enum metrics_source source)
+bool serve_has_source(const struct serve *s, enum metrics_source source)
 {
 	return metrics_counters_have(s->counters, source);
 }
@@ -327,6 +328,6 @@ struct serve *serve_free(struct serve *s)
 	if (s->web)
 		(void)web_stop(s->web);
 	else
-		release(s);
+		free_serve_state(s);
 	return NULL;
 }

@@ -25,7 +25,7 @@ struct serve_options {
 
 /*
  * Reads the counters file; rows that are left out are added to @warnings. Where it cannot be read the built-in
- * counters serve, and serve_look() retries. Does not listen yet. Errors: ERR_NOMEM.
+ * counters serve, and serve_check_counters() retries. Does not listen yet. Errors: ERR_NOMEM.
  */
 int serve_new(struct serve **ret, const struct serve_options *options, struct strv *warnings,
 	struct error *err) MUST_USE;
@@ -50,7 +50,7 @@ struct view *serve_view(struct serve *s);
 
 /* Call it now and then. Reads the counters file again if it has changed; the counters in force stay where it cannot
  * be read. */
-void serve_look(struct serve *s);
+void serve_check_counters(struct serve *s);
 
 /*
  * Counters from elsewhere, which go before the file; @name stands in messages. Those that are wrong are told in the log,
@@ -62,7 +62,7 @@ void serve_counters(struct serve *s, const char *name, const char *text, size_t 
 void serve_fields(const struct serve *s, bool wanted[FIELDS_MAX]);
 
 /* Whether the counters file has a row from this source. */
-bool serve_wants(const struct serve *s, enum metrics_source source);
+bool serve_has_source(const struct serve *s, enum metrics_source source);
 
 /* 0: nothing is served. */
 unsigned serve_port(const struct serve *s);

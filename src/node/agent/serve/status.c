@@ -13,7 +13,7 @@
 
 #define SET(object, key, value) (void)json_object_set_new((object), (key), (value))
 
-static json_t *wall_time(uint64_t wall_ns)
+static json_t *format_status_time(uint64_t wall_ns)
 {
 	char text[TIME_RFC3339_MAX];
 
@@ -28,10 +28,10 @@ static json_t *mono_time(uint64_t mono_ns)
 {
 	uint64_t now = time_mono_ns();
 
-	return wall_time(time_wall_ns() - (now > mono_ns ? now - mono_ns : 0));
+	return format_status_time(time_wall_ns() - (now > mono_ns ? now - mono_ns : 0));
 }
 
-static json_t *strings(const struct strv *v)
+static json_t *format_status_strings(const struct strv *v)
 {
 	json_t *list = json_array();
 
@@ -40,7 +40,7 @@ static json_t *strings(const struct strv *v)
 	return list;
 }
 
-static json_t *error_or_null(const struct error *err, uint64_t wall_ns)
+static json_t *format_status_error(const struct error *err, uint64_t wall_ns)
 {
 	json_t *o;
 
@@ -48,7 +48,7 @@ static json_t *error_or_null(const struct error *err, uint64_t wall_ns)
 		return json_null();
 	o = json_pack("{s:s, s:s}", "code", error_class(err->code)->name, "message", err->msg);
 	if (wall_ns)
-		SET(o, "at", wall_time(wall_ns));
+		SET(o, "at", format_status_time(wall_ns));
 	return o;
 }
 
@@ -69,17 +69,17 @@ static json_t *config_status(const struct agent *a)
 	SET(o, "source",
 		s->source ? json_any_text(config_source_text(s->source)) : json_null());
 	SET(o, "sourceError",
-		error_or_null(s->source ? config_source_trouble(s->source) : NULL, 0));
+		format_status_error(s->source ? config_source_error(s->source) : NULL, 0));
 	SET(o, "entry", s->chosen ? json_any_text(s->entry) : json_null());
 	SET(o, "chosenBy", s->chosen ? json_string(config_choice_by_text(s->by)) : json_null());
 	SET(o, "label", *s->label.value ? json_any_text(s->label.value) : json_null());
 	SET(o, "decided", json_boolean(a->facts.decided));
 	SET(o, "waiting", json_any_text(s->waiting));
-	SET(o, "since", wall_time(s->since_wall_ns));
+	SET(o, "since", format_status_time(s->since_wall_ns));
 	SET(o, "generation", json_integer((json_int_t)s->generation));
 	SET(o, "sharing", sharing_status(a->facts.config));
-	SET(o, "warnings", strings(&s->warnings));
-	SET(o, "lastError", error_or_null(&s->last_error, s->last_error_wall_ns));
+	SET(o, "warnings", format_status_strings(&s->warnings));
+	SET(o, "lastError", format_status_error(&s->last_error, s->last_error_wall_ns));
 	return o;
 }
 
@@ -94,14 +94,14 @@ static json_t *labels_status(const struct agent *a)
 	const struct label_writer *w = &a->cluster.labels;
 	const struct error *err = a->cluster.label_state.error.code
 					  ? &a->cluster.label_state.error
-					  : &w->task.trouble;
+					  : &w->task.last_error;
 	json_t *o = json_object();
 
 	SET(o, "where", json_string(labels_where_text(w->where)));
-	SET(o, "count", json_integer(w->want ? (json_int_t)w->want->n : 0));
+	SET(o, "count", json_integer(w->desired_labels ? (json_int_t)w->desired_labels->n : 0));
 	SET(o, "written", json_boolean(w->written));
-	SET(o, "at", wall_time(w->written_wall_ns));
-	SET(o, "error", error_or_null(err, 0));
+	SET(o, "at", format_status_time(w->written_wall_ns));
+	SET(o, "error", format_status_error(err, 0));
 	return o;
 }
 
@@ -119,8 +119,8 @@ static json_t *taint_status(const struct cluster *c)
 			    : !known                     ? "unknown"
 			    : there                      ? "waiting"
 							 : "none"));
-	SET(o, "removed", wall_time(c->taint_removed_wall_ns));
-	SET(o, "error", error_or_null(&c->taint.trouble, 0));
+	SET(o, "removed", format_status_time(c->taint_removed_wall_ns));
+	SET(o, "error", format_status_error(&c->taint.last_error, 0));
 	return o;
 }
 
@@ -133,7 +133,7 @@ static json_t *condition_status(const struct cluster *c)
 	SET(o, "status", json_incref(json_object_get(have, "status")) ?: json_null());
 	SET(o, "reason", json_incref(json_object_get(have, "reason")) ?: json_null());
 	SET(o, "message", json_incref(json_object_get(have, "message")) ?: json_null());
-	SET(o, "error", error_or_null(&c->condition.task.trouble, 0));
+	SET(o, "error", format_status_error(&c->condition.task.last_error, 0));
 	return o;
 }
 
@@ -141,7 +141,7 @@ static json_t *cluster_status(const struct agent *a)
 {
 	const struct cluster *c = &a->cluster;
 	const struct error *trouble =
-		c->link.node ? node_object_trouble(c->link.node) : &c->link.why;
+		c->link.node ? node_object_error(c->link.node) : &c->link.why;
 	json_t *o = json_object();
 
 	SET(o, "server", c->link.api ? json_any_text(api_server(c->link.api)) : json_null());
@@ -150,7 +150,7 @@ static json_t *cluster_status(const struct agent *a)
 			    : !c->link.node             ? "starting"
 			    : trouble->code == ERR_NONE ? "in touch"
 							: "away"));
-	SET(o, "error", error_or_null(trouble, 0));
+	SET(o, "error", format_status_error(trouble, 0));
 	SET(o, "node", json_any_text(c->c.options.node_name));
 	SET(o, "nodeState",
 		json_string(node_states[c->link.node ? node_object_state(c->link.node)
@@ -162,7 +162,7 @@ static json_t *cluster_status(const struct agent *a)
 	SET(o, "nodeCondition", condition_status(c));
 	SET(o, "events",
 		json_pack("{s:I, s:o}", "dropped", (json_int_t)c->events.dropped, "error",
-			error_or_null(&c->events.task.trouble, 0)));
+			format_status_error(&c->events.task.last_error, 0)));
 	return o;
 }
 
@@ -173,7 +173,7 @@ static json_t *nvml_status(const struct agent *a)
 	bool up = a->facts.nvml_answered && a->facts.nvml_down.code == ERR_NONE;
 
 	SET(o, "state", json_string(up ? "up" : a->facts.nvml_down.code ? "down" : "starting"));
-	SET(o, "error", error_or_null(&a->facts.nvml_down, 0));
+	SET(o, "error", format_status_error(&a->facts.nvml_down, 0));
 	SET(o, "driverVersion", inv ? json_any_text(inv->driver_version) : json_null());
 	SET(o, "nvmlVersion", inv ? json_any_text(inv->nvml_version) : json_null());
 	if (inv && inv->cuda_version)
@@ -200,7 +200,7 @@ static json_t *signals_status(const struct gpu *g)
 
 /* 0 is how an inventory says that NVML could not tell. */
 /* What NVML could not say is "". */
-static json_t *text_or_null(const char *text)
+static json_t *format_status_text(const char *text)
 {
 	return *text ? json_any_text(text) : json_null();
 }
@@ -235,9 +235,9 @@ static json_t *gpu_status(const struct node_gpu *g)
 	json_t *o = json_object();
 
 	SET(o, "index", index_status(&g->gpu));
-	SET(o, "uuid", text_or_null(g->gpu.uuid));
-	SET(o, "name", text_or_null(g->gpu.name));
-	SET(o, "busId", text_or_null(g->gpu.bus_id));
+	SET(o, "uuid", format_status_text(g->gpu.uuid));
+	SET(o, "name", format_status_text(g->gpu.name));
+	SET(o, "busId", format_status_text(g->gpu.bus_id));
 	SET(o, "numaNode", g->gpu.numa_node < 0 ? json_null() : json_integer(g->gpu.numa_node));
 	SET(o, "memoryTotalBytes", bytes_or_null(g->gpu.memory_total_bytes));
 	SET(o, "memoryUsedBytes",
@@ -260,7 +260,7 @@ static json_t *gpu_status(const struct node_gpu *g)
 }
 
 /* Order of the index of holders: by resource, then id. */
-static int by_device(const void *a, const void *b)
+static int compare_holders(const void *a, const void *b)
 {
 	const struct pod_device *const *x = a, *const *y = b;
 	int r = strcmp((*x)->resource, (*y)->resource);
@@ -286,11 +286,11 @@ static struct holder_index index_holders(const struct pod_devices *list)
 	for (size_t i = 0; i < list->n; i++)
 		index.v[i] = &list->v[i];
 	index.n = list->n;
-	qsort(index.v, index.n, sizeof(*index.v), by_device);
+	qsort(index.v, index.n, sizeof(*index.v), compare_holders);
 	return index;
 }
 
-static const struct pod_device *holder_of(const struct holder_index *index,
+static const struct pod_device *find_device_holder(const struct holder_index *index,
 	const char *resource, const char *id)
 {
 	struct pod_device key = { .resource = (char *)(uintptr_t)resource,
@@ -299,7 +299,7 @@ static const struct pod_device *holder_of(const struct holder_index *index,
 
 	if (index->n == 0)
 		return NULL;
-	found = bsearch(&k, index->v, index->n, sizeof(*index->v), by_device);
+	found = bsearch(&k, index->v, index->n, sizeof(*index->v), compare_holders);
 	return found ? *found : NULL;
 }
 
@@ -315,12 +315,12 @@ static void set_index(json_t *o, const char *key, const struct gpu *gpu,
 	SET(o, key, json_sprintf("%u:%u", gpu->index, mig->index));
 }
 
-static json_t *slice_status(const struct agent *a, const struct resource *r,
+static json_t *format_replica_status(const struct agent *a, const struct resource *r,
 	const struct offer_device *d, const struct holder_index *holders)
 {
 	const struct inventory *inv = a->facts.offered.inv;
 	const struct gpu *gpu = &inv->gpus[d->gpu];
-	const struct pod_device *h = holder_of(holders, r->name, d->id);
+	const struct pod_device *h = find_device_holder(holders, r->name, d->id);
 	json_t *o = json_object();
 	const char *why;
 	bool ok = agent_device_ok(a, r, d, &why);
@@ -397,7 +397,7 @@ static json_t *profiles_status(const struct agent *a, const char *uuid,
 		if (!d)
 			continue;
 		for (; d + n < r->devices + r->n_devices && d[n].share == d->share; n++)
-			used += holder_of(holders, r->name, d[n].id) != NULL;
+			used += find_device_holder(holders, r->name, d[n].id) != NULL;
 		(void)json_array_append_new(list,
 			profile_status(r, (uint32_t)(d - r->devices), n, used,
 				a->facts.offered.inv, holders));
@@ -434,7 +434,7 @@ static json_t *mig_device_status(const struct agent *a, const struct gpu_mig *m,
 	return o;
 }
 
-static json_t *gpus_status(const struct agent *a, const struct pod_devices *holders)
+static json_t *format_gpus_status(const struct agent *a, const struct pod_devices *holders)
 {
 	struct holder_index index = index_holders(holders);
 	const struct node *n = &a->facts.node;
@@ -468,8 +468,8 @@ static json_t *resource_status(const struct agent *a, const struct resource *r,
 		const struct offer_device *d = &r->devices[i];
 
 		healthy += agent_device_ok(a, r, d, NULL);
-		used += holder_of(holders, r->name, d->id) != NULL;
-		(void)json_array_append_new(slices, slice_status(a, r, d, holders));
+		used += find_device_holder(holders, r->name, d->id) != NULL;
+		(void)json_array_append_new(slices, format_replica_status(a, r, d, holders));
 	}
 	SET(o, "name", json_any_text(r->name));
 	SET(o, "sharing", json_string(sharing_strategy_name(r->strategy)));
@@ -503,7 +503,8 @@ static json_t *resources_status(const struct agent *a, const struct pod_devices 
 
 /* Whether @id is a GPU of this node, or a MIG device: those that are gone are of none any more, and
  * no other plugin calls a device so. *ret: the GPU; NULL: not known. */
-static bool is_ours(const struct inventory *inv, const char *id, const struct gpu **ret)
+static bool is_node_device_id(const struct inventory *inv, const char *id,
+	const struct gpu **ret)
 {
 	size_t len = device_id_physical_len(id);
 
@@ -534,7 +535,7 @@ static json_t *earlier_status(const struct agent *a, const struct pod_devices *h
 		const struct pod_device *d = &holders->v[i];
 		const struct gpu *gpu;
 
-		if (!d->dynamic && is_ours(a->facts.node.inv, d->id, &gpu) &&
+		if (!d->dynamic && is_node_device_id(a->facts.node.inv, d->id, &gpu) &&
 			!is_offered(a->facts.offered.offer, d))
 			(void)json_array_append_new(list,
 				json_pack("{s:s, s:s, s:o, s:o}", "resource", d->resource, "id",
@@ -555,7 +556,7 @@ static json_t *components_status(const struct agent *a)
 			json_pack("{s:s, s:b, s:o, s:o}", "name",
 				component_name((enum component)i), "degraded",
 				s->why.code != ERR_NONE, "reason", json_any_text(s->why.msg),
-				"since", wall_time(s->since_wall_ns)));
+				"since", format_status_time(s->since_wall_ns)));
 	}
 	return list;
 }
@@ -568,14 +569,14 @@ char *agent_status_json(const struct agent *a, const struct pod_devices *holders
 
 	SET(o, "version", json_string(GPUSLICE_VERSION));
 	SET(o, "pid", json_integer(getpid()));
-	SET(o, "started", wall_time(a->started_wall_ns));
-	SET(o, "now", wall_time(time_wall_ns()));
+	SET(o, "started", format_status_time(a->started_wall_ns));
+	SET(o, "now", format_status_time(time_wall_ns()));
 	SET(o, "kubeletDir", json_any_text(a->kubelet_dir));
 	SET(o, "config", config_status(a));
 	SET(o, "cluster", cluster_status(a));
 	SET(o, "mig", mig_status(&a->mig));
 	SET(o, "nvml", nvml_status(a));
-	SET(o, "gpus", gpus_status(a, holders));
+	SET(o, "gpus", format_gpus_status(a, holders));
 	SET(o, "resources", resources_status(a, holders));
 	SET(o, "earlier", earlier_status(a, holders));
 	SET(o, "slices", slices_status(&a->slices, holders));
@@ -583,14 +584,15 @@ char *agent_status_json(const struct agent *a, const struct pod_devices *holders
 	SET(o, "components", components_status(a));
 	SET(o, "holders",
 		json_pack("{s:b, s:o}", "known", holders != NULL, "error",
-			error_or_null(holders_error, 0)));
+			format_status_error(holders_error, 0)));
 	SET(o, "warnings",
-		a->facts.offered.offer ? strings(&a->facts.offered.offer->warnings)
-				       : json_array());
+		a->facts.offered.offer
+			? format_status_strings(&a->facts.offered.offer->warnings)
+			: json_array());
 	SET(o, "notes",
-		a->facts.offered.offer ? strings(&a->facts.offered.offer->notes)
+		a->facts.offered.offer ? format_status_strings(&a->facts.offered.offer->notes)
 				       : json_array());
-	SET(o, "error", error_or_null(&a->facts.offer_error, 0));
+	SET(o, "error", format_status_error(&a->facts.offer_error, 0));
 	text = json_dumps(o, JSON_COMPACT);
 	json_decref(o);
 	return text;

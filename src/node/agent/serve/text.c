@@ -31,7 +31,7 @@ static int make_metrics(struct serve *s, size_t kind, const struct view *v,
 	return t->data ? 0 : -1;
 }
 
-static int make(struct serve *s, size_t kind, const struct view *v,
+static int render_serve_text(struct serve *s, size_t kind, const struct view *v,
 	const struct metrics_counters *counters, struct serve_text *t)
 {
 	if (kind < SERVE_METRICS_COUNT)
@@ -41,7 +41,7 @@ static int make(struct serve *s, size_t kind, const struct view *v,
 }
 
 /* Makes the text of this kind anew, in place of the one of an earlier view. */
-static struct serve_text *renew(struct serve *s, size_t kind)
+static struct serve_text *replace_serve_text(struct serve *s, size_t kind)
 {
 	struct serve_text *t = calloc(1, sizeof(*t));
 
@@ -50,7 +50,7 @@ static struct serve_text *renew(struct serve *s, size_t kind)
 	t->refs = 1;
 	t->seq = s->view->seq;
 	t->counters = s->counters_seq;
-	if (make(s, kind, s->view, s->counters, t) < 0) {
+	if (render_serve_text(s, kind, s->view, s->counters, t) < 0) {
 		serve_text_unref(t);
 		return NULL;
 	}
@@ -70,7 +70,7 @@ struct serve_text *serve_text(struct serve *s, size_t kind, enum web_status *ret
 		t = NULL;
 	} else if (!t || t->seq != s->view->seq || t->counters != s->counters_seq) {
 		*ret_status = WEB_INTERNAL;
-		t = renew(s, kind);
+		t = replace_serve_text(s, kind);
 	}
 	(void)pthread_mutex_unlock(&s->lock);
 	if (t)

@@ -53,14 +53,14 @@ static const struct row {
 	{ "tls_server_config", "prefer_server_cipher_suites", TAKEN, NULL },
 };
 
-struct reading {
+struct web_config_reading {
 	struct web_config *c;
 	const struct yaml_source *src;
 	struct error *err;
 };
 
-static int fail(const struct reading *r, const struct yaml_node *n, const char *key,
-	const char *expected)
+static int set_web_config_error(const struct web_config_reading *r, const struct yaml_node *n,
+	const char *key, const char *expected)
 {
 	char found[YAML_SHOW_MAX];
 
@@ -69,7 +69,7 @@ static int fail(const struct reading *r, const struct yaml_node *n, const char *
 }
 
 /* Nothing, "", [], {}. */
-static bool is_empty(const struct yaml_node *n)
+static bool is_web_config_empty(const struct yaml_node *n)
 {
 	if (n->type == YAML_LIST || n->type == YAML_OBJECT)
 		return n->n == 0;
@@ -87,45 +87,47 @@ static bool has_word(const char *words, const char *word)
 }
 
 /* Relative to the file, as exporter-toolkit has it. */
-static int take_path(const struct reading *r, const struct yaml_node *n, const char *key,
-	char **ret)
+static int parse_web_config_path(const struct web_config_reading *r, const struct yaml_node *n,
+	const char *key, char **ret)
 {
 	const char *path = r->src->name, *slash = strrchr(path, '/');
 	char full[PATH_MAX];
 	int len;
 
 	if (n->type == YAML_LIST || n->type == YAML_OBJECT || strlen(n->text) != n->len)
-		return fail(r, n, key, "a path");
+		return set_web_config_error(r, n, key, "a path");
 	len = snprintf(full, sizeof(full), "%.*s%s",
 		*n->text == '/' || !slash ? 0 : (int)(slash + 1 - path), path, n->text);
 	if (len < 0 || (size_t)len >= sizeof(full))
-		return fail(r, n, key, "a shorter path");
+		return set_web_config_error(r, n, key, "a shorter path");
 	*ret = strdup(full);
 	return *ret ? 0 : error_nomem(r->err);
 }
 
-static int take_section(const struct reading *r, const struct yaml_node *n, const char *name);
+static int parse_web_config_section(const struct web_config_reading *r,
+	const struct yaml_node *n, const char *name);
 
-static int take(const struct reading *r, const struct yaml_node *n, const struct row *row)
+static int parse_web_config_value(const struct web_config_reading *r, const struct yaml_node *n,
+	const struct row *row)
 {
 	char expected[100];
 
-	if (is_empty(n))
+	if (is_web_config_empty(n))
 		return 0;
 	switch (row->what) {
 	case SECTION:
-		return take_section(r, n, row->key);
+		return parse_web_config_section(r, n, row->key);
 	case CERT:
-		return take_path(r, n, row->key, &r->c->cert_file);
+		return parse_web_config_path(r, n, row->key, &r->c->cert_file);
 	case KEY:
-		return take_path(r, n, row->key, &r->c->key_file);
+		return parse_web_config_path(r, n, row->key, &r->c->key_file);
 	case TAKEN:
 		return 0;
 	case ONLY:
 		(void)snprintf(expected, sizeof(expected), "%s or nothing", row->text);
 		if (n->type == YAML_LIST || n->type == YAML_OBJECT ||
 			!has_word(row->text, n->text))
-			return fail(r, n, row->key, expected);
+			return set_web_config_error(r, n, row->key, expected);
 		return 0;
 	case REFUSED:
 		break;
@@ -134,7 +136,7 @@ static int take(const struct reading *r, const struct yaml_node *n, const struct
 		row->key, row->text);
 }
 
-static const struct row *find(const char *section, const char *key)
+static const struct row *find_web_config_row(const char *section, const char *key)
 {
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
 		if (!strcmp(rows[i].section, section) && !strcmp(rows[i].key, key))
@@ -142,19 +144,21 @@ static const struct row *find(const char *section, const char *key)
 	return NULL;
 }
 
-static int take_section(const struct reading *r, const struct yaml_node *n, const char *name)
+static int parse_web_config_section(const struct web_config_reading *r,
+	const struct yaml_node *n, const char *name)
 {
 	if (n->type != YAML_OBJECT)
-		return fail(r, n, *name ? name : "the file", "keys with values");
+		return set_web_config_error(r, n, *name ? name : "the file",
+			"keys with values");
 	for (size_t i = 0; i < n->n; i++) {
 		const struct yaml_node *key = n->pairs[i].key;
-		const struct row *row = find(name, key->text);
+		const struct row *row = find_web_config_row(name, key->text);
 
 		if (!row)
 			return yaml_fail(r->src, key->line, key->column, ERR_INVALID, r->err,
 				"unknown key '%.80s'%s%s", key->text, *name ? " in " : "",
 				name);
-		if (take(r, n->pairs[i].value, row) < 0)
+		if (parse_web_config_value(r, n->pairs[i].value, row) < 0)
 			return -1;
 	}
 	if (!strcmp(name, "tls_server_config") && (!r->c->cert_file || !r->c->key_file))
@@ -169,14 +173,15 @@ int web_config_parse(struct web_config *ret, const char *path, const char *text,
 	const struct yaml_source src = { .name = path, .text = text, .len = len };
 	CLEANUP(yaml_freep) struct yaml *y = NULL;
 	struct web_config c = { .cert_file = NULL };
-	const struct reading r = { .c = &c, .src = &src, .err = err };
+	const struct web_config_reading r = { .c = &c, .src = &src, .err = err };
 
 	if (yaml_parse(&y, &src, err) < 0)
 		return -1;
 	if (y->n > 1)
 		return yaml_fail(&src, y->docs[1]->line, y->docs[1]->column, ERR_INVALID, err,
 			"expected one document, found %zu", y->n);
-	if (y->n && !is_empty(y->docs[0]) && take_section(&r, y->docs[0], "") < 0) {
+	if (y->n && !is_web_config_empty(y->docs[0]) &&
+		parse_web_config_section(&r, y->docs[0], "") < 0) {
 		web_config_fini(&c);
 		return -1;
 	}

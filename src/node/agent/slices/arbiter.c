@@ -37,11 +37,11 @@
 #define WATCH_QUESTION "{\"op\":\"status\",\"slice\":\"\"}\n"
 #define SUBSCRIBE      "{\"op\":\"readings\"}\n"
 
-struct waiter {
+struct status_waiter {
 	arbiter_status_done *done; /* NULL: has been answered, the answer is still to come */
 	void *arg;
 	uint64_t until_ns;
-	struct waiter *next;
+	struct status_waiter *next;
 };
 
 /* One connection. It outlives its end by a turn of the loop. */
@@ -71,29 +71,30 @@ struct arbiter_link {
 	char run_dir[PATH_MAX], state_dir[PATH_MAX], socket[PATH_MAX];
 	char *program;
 	bool wanted, stopped, replaced;
-	struct wire *wire;      /* NULL: not connected */
-	struct child *child;    /* NULL: none of ours runs */
-	int peer_pid, peer_fd;  /* a pidfd; -1: none */
-	uint32_t missed;        /* of .watch, since the last line */
-	struct waiter *waiters; /* in the order of the answers */
+	struct wire *wire;             /* NULL: not connected */
+	struct child *child;           /* NULL: none of ours runs */
+	int peer_pid, peer_fd;         /* a pidfd; -1: none */
+	uint32_t missed;               /* of .watch, since the last line */
+	struct status_waiter *waiters; /* in the order of the answers */
 	uint64_t started_ns, start_at_ns;
-	uint64_t away_ns; /* since when it is wanted and away */
+	uint64_t down_ns; /* since when it is wanted and away */
 	uint32_t failures;
-	char why[ERROR_MSG_MAX], told[ERROR_MSG_MAX];
+	char why[ERROR_MSG_MAX], logged_reason[ERROR_MSG_MAX];
 };
 
-static void tick(struct arbiter_link *l);
+static void sync_arbiter_link(struct arbiter_link *l);
 
-static void on_timer(uv_timer_t *t)
+static void on_arbiter_link_timer(uv_timer_t *t)
 {
-	tick(t->data);
+	sync_arbiter_link(t->data);
 }
 
 /* --- who waits for a status --- */
 
-static void answer(struct arbiter_link *l, const json_t *status, const struct error *err)
+static void notify_arbiter_waiter(struct arbiter_link *l, const json_t *status,
+	const struct error *err)
 {
-	struct waiter *w = l->waiters;
+	struct status_waiter *w = l->waiters;
 
 	if (!w)
 		return;
@@ -103,10 +104,10 @@ static void answer(struct arbiter_link *l, const json_t *status, const struct er
 	free(w);
 }
 
-static void answer_all(struct arbiter_link *l, const struct error *err)
+static void notify_arbiter_waiters(struct arbiter_link *l, const struct error *err)
 {
 	while (l->waiters)
-		answer(l, NULL, err);
+		notify_arbiter_waiter(l, NULL, err);
 }
 
 static void answer_late(struct arbiter_link *l, uint64_t now)
@@ -114,7 +115,7 @@ static void answer_late(struct arbiter_link *l, uint64_t now)
 	struct error err = ERROR_INIT;
 
 	(void)error_set(&err, ERR_TIMEOUT, "the arbiter did not answer in time");
-	for (struct waiter *w = l->waiters; w; w = w->next) {
+	for (struct status_waiter *w = l->waiters; w; w = w->next) {
 		arbiter_status_done *done = w->done;
 
 		if (!done || now < w->until_ns)
@@ -144,18 +145,18 @@ static void drop_wire(struct arbiter_link *l, const char *why)
 	w->l = NULL;
 	uv_close((uv_handle_t *)&w->pipe, on_pipe_closed);
 	(void)uv_timer_stop(&l->watch);
-	l->away_ns = time_mono_ns();
+	l->down_ns = time_mono_ns();
 	l->peer_pid = 0;
 	closep(&l->peer_fd);
 	(void)snprintf(l->why, sizeof(l->why), "%s", why);
 	(void)error_set(&err, ERR_UNAVAILABLE, "%s", why);
-	answer_all(l, &err);
+	notify_arbiter_waiters(l, &err);
 	/* Not at once: it may say the same again. */
 	if (l->wanted && !l->stopped)
-		(void)uv_timer_start(&l->timer, on_timer, TICK_MS, 0);
+		(void)uv_timer_start(&l->timer, on_arbiter_link_timer, TICK_MS, 0);
 }
 
-static void on_written(uv_write_t *req, int status)
+static void on_arbiter_text_written(uv_write_t *req, int status)
 {
 	struct message *m = (struct message *)req;
 
@@ -165,7 +166,7 @@ static void on_written(uv_write_t *req, int status)
 }
 
 /* Takes @text, which came from malloc(). */
-static void send_text(struct arbiter_link *l, char *text)
+static void send_arbiter_text(struct arbiter_link *l, char *text)
 {
 	struct message *m = text && l->wire ? calloc(1, sizeof(*m)) : NULL;
 	uv_buf_t b;
@@ -176,11 +177,12 @@ static void send_text(struct arbiter_link *l, char *text)
 	}
 	m->text = text;
 	b = uv_buf_init(text, (unsigned)strlen(text));
-	if (uv_write(&m->req, (uv_stream_t *)&l->wire->pipe, &b, 1, on_written) < 0)
-		on_written(&m->req, -1);
+	if (uv_write(&m->req, (uv_stream_t *)&l->wire->pipe, &b, 1, on_arbiter_text_written) <
+		0)
+		on_arbiter_text_written(&m->req, -1);
 }
 
-static void take_read(struct arbiter_link *l, const json_t *o)
+static void handle_arbiter_read(struct arbiter_link *l, const json_t *o)
 {
 	const json_t *gpus = json_object_get(o, "gpus");
 	const char *uuids[CONTROL_GPUS_MAX];
@@ -195,7 +197,7 @@ static void take_read(struct arbiter_link *l, const json_t *o)
 	l->ops.read(l->arg, json_integer_value(json_object_get(o, "seq")), uuids, n);
 }
 
-static void take_line(struct arbiter_link *l, const char *line, size_t len)
+static void parse_arbiter_line(struct arbiter_link *l, const char *line, size_t len)
 {
 	json_error_t where;
 	json_t *o = json_loadb(line, len, 0, &where);
@@ -205,9 +207,9 @@ static void take_line(struct arbiter_link *l, const char *line, size_t len)
 	if (!op)
 		drop_wire(l, "the arbiter said something that is not understood");
 	else if (!strcmp(op, "status"))
-		answer(l, o, NULL);
+		notify_arbiter_waiter(l, o, NULL);
 	else if (!strcmp(op, "read"))
-		take_read(l, o);
+		handle_arbiter_read(l, o);
 	else if (!strcmp(op, "error"))
 		log_warn("the arbiter did not understand",
 			LOG_STR("reason", json_string_value(json_object_get(o, "reason"))));
@@ -215,7 +217,7 @@ static void take_line(struct arbiter_link *l, const char *line, size_t len)
 }
 
 /* The first @seen bytes have no end of a line: an answer of megabytes comes in pieces. */
-static void take_lines(struct wire *w, size_t seen)
+static void parse_arbiter_lines(struct wire *w, size_t seen)
 {
 	size_t at = 0;
 
@@ -227,7 +229,7 @@ static void take_lines(struct wire *w, size_t seen)
 		if (!end)
 			break;
 		seen = at = (size_t)(end - w->in.data) + 1;
-		take_line(w->l, from, (size_t)(end - from));
+		parse_arbiter_line(w->l, from, (size_t)(end - from));
 	}
 	if (at > 0) {
 		memmove(w->in.data, w->in.data + at, w->in.len - at);
@@ -235,7 +237,7 @@ static void take_lines(struct wire *w, size_t seen)
 	}
 }
 
-static void on_alloc(uv_handle_t *h, size_t size, uv_buf_t *ret)
+static void on_arbiter_wire_alloc(uv_handle_t *h, size_t size, uv_buf_t *ret)
 {
 	struct wire *w = h->data;
 
@@ -243,7 +245,7 @@ static void on_alloc(uv_handle_t *h, size_t size, uv_buf_t *ret)
 	*ret = uv_buf_init(w->chunk, sizeof(w->chunk));
 }
 
-static void on_read(uv_stream_t *s, ssize_t n, const uv_buf_t *b)
+static void on_arbiter_wire_read(uv_stream_t *s, ssize_t n, const uv_buf_t *b)
 {
 	struct wire *w = s->data;
 	struct arbiter_link *l = w->l;
@@ -253,13 +255,13 @@ static void on_read(uv_stream_t *s, ssize_t n, const uv_buf_t *b)
 		return;
 	if (n < 0) {
 		drop_wire(l, "the arbiter closed its control connection");
-		tick(l);
+		sync_arbiter_link(l);
 		return;
 	}
 	seen = w->in.len;
 	buf_add(&w->in, b->base, (size_t)n);
 	if (buf_ok(&w->in))
-		take_lines(w, seen);
+		parse_arbiter_lines(w, seen);
 	else
 		drop_wire(l, "the arbiter's answer is too long");
 }
@@ -272,7 +274,8 @@ static int peer_pid(int fd)
 	return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &c, &len) == 0 ? (int)c.pid : 0;
 }
 
-static int find_program(const struct arbiter_link *l, char ret[PATH_MAX], struct error *err);
+static int find_arbiter_program(const struct arbiter_link *l, char ret[PATH_MAX],
+	struct error *err);
 
 static bool same_content(const char *one, const char *other)
 {
@@ -293,7 +296,7 @@ static bool is_other_build(const struct arbiter_link *l, int pid)
 
 	(void)snprintf(exe, sizeof(exe), "/proc/%d/exe", pid);
 	len = pid > 0 ? readlink(exe, name, sizeof(name) - 1) : -1;
-	if (len < 0 || find_program(l, own, NULL) < 0)
+	if (len < 0 || find_arbiter_program(l, own, NULL) < 0)
 		return false;
 	name[len] = '\0';
 	base = strrchr(name, '/');
@@ -306,7 +309,7 @@ static bool is_other_build(const struct arbiter_link *l, int pid)
 }
 
 /* True: the arbiter behind the socket is on its way out. */
-static bool replace(struct arbiter_link *l, int pid)
+static bool replace_other_arbiter(struct arbiter_link *l, int pid)
 {
 	if (l->replaced || (l->child && l->child->process.pid == pid) ||
 		!is_other_build(l, pid))
@@ -321,20 +324,20 @@ static bool replace(struct arbiter_link *l, int pid)
 }
 
 /* Asks, and has @done called with the answer; NULL: with nothing. False: no memory. */
-static bool ask(struct arbiter_link *l, const char *question, arbiter_status_done *done,
-	void *arg)
+static bool request_arbiter_status(struct arbiter_link *l, const char *question,
+	arbiter_status_done *done, void *arg)
 {
-	struct waiter *w = calloc(1, sizeof(*w)), **end = &l->waiters;
+	struct status_waiter *w = calloc(1, sizeof(*w)), **end = &l->waiters;
 
 	if (!w)
 		return false;
-	*w = (struct waiter){ .done = done,
+	*w = (struct status_waiter){ .done = done,
 		.arg = arg,
 		.until_ns = time_mono_ns() + ARBITER_PATIENCE_MS * NS_PER_MS };
 	while (*end)
 		end = &(*end)->next;
 	*end = w;
-	send_text(l, strdup(question));
+	send_arbiter_text(l, strdup(question));
 	return true;
 }
 
@@ -351,7 +354,7 @@ static void end_hung(struct arbiter_link *l)
 	if (l->ops.hung)
 		l->ops.hung(l->arg, why);
 	drop_wire(l, why);
-	tick(l);
+	sync_arbiter_link(l);
 }
 
 /* Counts its own calls, not seconds: an agent that was held up itself has not read the answers yet. */
@@ -365,11 +368,11 @@ static void on_watch(uv_timer_t *t)
 	}
 	if (!l->waiters) {
 		l->missed = 0;
-		(void)ask(l, WATCH_QUESTION, NULL, NULL);
+		(void)request_arbiter_status(l, WATCH_QUESTION, NULL, NULL);
 	}
 }
 
-static int dial(struct arbiter_link *l, struct error *err)
+static int connect_arbiter(struct arbiter_link *l, struct error *err)
 {
 	CLEANUP(closep) int fd = -1;
 	struct wire *w;
@@ -378,7 +381,7 @@ static int dial(struct arbiter_link *l, struct error *err)
 	if (unix_connect(l->socket, &fd, err) < 0)
 		return -1;
 	pid = peer_pid(fd);
-	if (replace(l, pid))
+	if (replace_other_arbiter(l, pid))
 		return error_set(err, ERR_UNAVAILABLE, "an arbiter of another build is ending");
 	w = calloc(1, sizeof(*w));
 	if (!w)
@@ -397,9 +400,10 @@ static int dial(struct arbiter_link *l, struct error *err)
 	l->peer_fd = pid > 0 ? (int)syscall(SYS_pidfd_open, pid, 0) : -1;
 	l->missed = 0;
 	(void)uv_timer_start(&l->watch, on_watch, WATCH_MS, WATCH_MS);
-	(void)uv_read_start((uv_stream_t *)&w->pipe, on_alloc, on_read);
-	send_text(l, strdup(SUBSCRIBE));
-	l->why[0] = l->told[0] = '\0';
+	(void)uv_read_start((uv_stream_t *)&w->pipe, on_arbiter_wire_alloc,
+		on_arbiter_wire_read);
+	send_arbiter_text(l, strdup(SUBSCRIBE));
+	l->why[0] = l->logged_reason[0] = '\0';
 	log_info(l->child && l->child->process.pid == pid ? "the arbiter serves the slices"
 							  : "an arbiter is there already",
 		LOG_INT("pid", pid));
@@ -438,10 +442,11 @@ static void on_exit_of_child(uv_process_t *p, int64_t status, int number)
 		(void)snprintf(l->why, sizeof(l->why), "the arbiter exited with status %d",
 			(int)status);
 	log_warn("the arbiter ended", LOG_STR("reason", l->why));
-	tick(l);
+	sync_arbiter_link(l);
 }
 
-static int find_program(const struct arbiter_link *l, char ret[PATH_MAX], struct error *err)
+static int find_arbiter_program(const struct arbiter_link *l, char ret[PATH_MAX],
+	struct error *err)
 {
 	if (!l->program)
 		return libexec_find(ret, PROGRAM, "node/arbiter", err);
@@ -449,7 +454,7 @@ static int find_program(const struct arbiter_link *l, char ret[PATH_MAX], struct
 	return 0;
 }
 
-static int start(struct arbiter_link *l, struct error *err)
+static int start_arbiter_process(struct arbiter_link *l, struct error *err)
 {
 	char path[PATH_MAX], name[] = PROGRAM, state[] = "--state-dir", run[] = "--run-dir";
 	char *argv[] = { name, state, l->state_dir, run, l->run_dir, NULL };
@@ -465,7 +470,7 @@ static int start(struct arbiter_link *l, struct error *err)
 	struct child *c;
 	int r;
 
-	if (find_program(l, path, err) < 0)
+	if (find_arbiter_program(l, path, err) < 0)
 		return -1;
 	c = calloc(1, sizeof(*c));
 	if (!c)
@@ -483,25 +488,25 @@ static int start(struct arbiter_link *l, struct error *err)
 
 /* --- the clock --- */
 
-static void tell(struct arbiter_link *l)
+static void log_arbiter_away(struct arbiter_link *l)
 {
-	if (!strcmp(l->why, l->told))
+	if (!strcmp(l->why, l->logged_reason))
 		return;
-	memcpy(l->told, l->why, sizeof(l->told));
+	memcpy(l->logged_reason, l->why, sizeof(l->logged_reason));
 	log_warn("the arbiter does not answer, slices have no room to grow meanwhile",
 		LOG_STR("reason", l->why));
 }
 
-static void look_for_it(struct arbiter_link *l, uint64_t now)
+static void probe_arbiter_socket(struct arbiter_link *l, uint64_t now)
 {
 	struct error err = ERROR_INIT;
 
-	if (dial(l, &err) == 0)
+	if (connect_arbiter(l, &err) == 0)
 		return;
 	if (l->child) { /* it is on its way */
 		if (now - l->started_ns >= START_NS) {
 			(void)snprintf(l->why, sizeof(l->why), "%s", err.msg);
-			tell(l);
+			log_arbiter_away(l);
 		}
 		return;
 	}
@@ -509,10 +514,10 @@ static void look_for_it(struct arbiter_link *l, uint64_t now)
 		return;
 	l->started_ns = now;
 	error_clear(&err);
-	if (start(l, &err) < 0) {
+	if (start_arbiter_process(l, &err) < 0) {
 		l->start_at_ns = now + BACKOFF_MAX_NS / 3;
 		(void)snprintf(l->why, sizeof(l->why), "%s", err.msg);
-		tell(l);
+		log_arbiter_away(l);
 	}
 }
 
@@ -524,7 +529,7 @@ static bool is_near(const struct arbiter_link *l, uint64_t now)
 	return l->child ? now - l->started_ns < START_NS : now + BACKOFF_NS >= l->start_at_ns;
 }
 
-static void tick(struct arbiter_link *l)
+static void sync_arbiter_link(struct arbiter_link *l)
 {
 	uint64_t now = time_mono_ns();
 
@@ -532,9 +537,9 @@ static void tick(struct arbiter_link *l)
 		return;
 	answer_late(l, now);
 	if (l->wanted && !l->wire)
-		look_for_it(l, now);
+		probe_arbiter_socket(l, now);
 	if ((l->wanted && !l->wire) || l->waiters)
-		(void)uv_timer_start(&l->timer, on_timer,
+		(void)uv_timer_start(&l->timer, on_arbiter_link_timer,
 			is_near(l, now) ? TICK_FAST_MS : TICK_MS, 0);
 	else
 		(void)uv_timer_stop(&l->timer);
@@ -575,12 +580,12 @@ int arbiter_link_new(struct arbiter_link **ret, uv_loop_t *loop,
 	return 0;
 }
 
-void arbiter_link_want(struct arbiter_link *l, bool wanted)
+void arbiter_link_set_wanted(struct arbiter_link *l, bool wanted)
 {
 	if (l->wanted == wanted)
 		return;
 	l->wanted = wanted;
-	l->away_ns = time_mono_ns();
+	l->down_ns = time_mono_ns();
 	if (!wanted) {
 		int pid = l->peer_pid || !l->child ? l->peer_pid : l->child->process.pid;
 
@@ -591,7 +596,7 @@ void arbiter_link_want(struct arbiter_link *l, bool wanted)
 		drop_wire(l, "there are no slices");
 		l->why[0] = '\0';
 	}
-	tick(l);
+	sync_arbiter_link(l);
 }
 
 void arbiter_link_status(struct arbiter_link *l, arbiter_status_done *done, void *arg)
@@ -604,12 +609,12 @@ void arbiter_link_status(struct arbiter_link *l, arbiter_status_done *done, void
 		done(arg, NULL, &err);
 		return;
 	}
-	if (!ask(l, STATUS_QUESTION, done, arg)) {
+	if (!request_arbiter_status(l, STATUS_QUESTION, done, arg)) {
 		(void)error_nomem(&err);
 		done(arg, NULL, &err);
 		return;
 	}
-	tick(l);
+	sync_arbiter_link(l);
 }
 
 void arbiter_link_reading(struct arbiter_link *l, json_t *line)
@@ -624,13 +629,13 @@ void arbiter_link_reading(struct arbiter_link *l, json_t *line)
 		return;
 	}
 	memcpy(whole + len, "\n", 2);
-	send_text(l, whole);
+	send_arbiter_text(l, whole);
 }
 
 bool arbiter_link_is_down(const struct arbiter_link *l, const char **ret_why)
 {
 	*ret_why = *l->why ? l->why : "it does not answer";
-	return l->wanted && !l->wire && time_mono_ns() - l->away_ns >= ARBITER_DOWN_NS;
+	return l->wanted && !l->wire && time_mono_ns() - l->down_ns >= ARBITER_DOWN_NS;
 }
 
 enum arbiter_state arbiter_link_state(const struct arbiter_link *l, int *ret_pid,
@@ -643,10 +648,10 @@ enum arbiter_state arbiter_link_state(const struct arbiter_link *l, int *ret_pid
 	if (!l->wanted)
 		return ARBITER_OFF;
 	*ret_why = *l->why ? l->why : "the arbiter is starting";
-	return ARBITER_AWAY;
+	return ARBITER_DOWN;
 }
 
-static void on_timer_closed(uv_handle_t *h)
+static void on_arbiter_timer_closed(uv_handle_t *h)
 {
 	struct arbiter_link *l = h->data;
 
@@ -667,7 +672,7 @@ struct arbiter_link *arbiter_link_stop(struct arbiter_link *l)
 		uv_close((uv_handle_t *)&l->child->process, on_child_closed);
 	}
 	l->n_timers = 2;
-	uv_close((uv_handle_t *)&l->timer, on_timer_closed);
-	uv_close((uv_handle_t *)&l->watch, on_timer_closed);
+	uv_close((uv_handle_t *)&l->timer, on_arbiter_timer_closed);
+	uv_close((uv_handle_t *)&l->watch, on_arbiter_timer_closed);
 	return NULL;
 }

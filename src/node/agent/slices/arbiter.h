@@ -27,7 +27,7 @@ struct arbiter_link;
 
 enum arbiter_state {
 	ARBITER_OFF,  /* not wanted, and none is there that we know of */
-	ARBITER_AWAY, /* wanted; .error says why it does not answer */
+	ARBITER_DOWN, /* wanted; .error says why it does not answer */
 	ARBITER_UP,
 };
 
@@ -51,7 +51,7 @@ int arbiter_link_new(struct arbiter_link **ret, uv_loop_t *loop,
 	struct error *err) MUST_USE;
 
 /* Begins at once. */
-void arbiter_link_want(struct arbiter_link *l, bool wanted);
+void arbiter_link_set_wanted(struct arbiter_link *l, bool wanted);
 
 /* Calls @done once, perhaps before it returns, at latest after ARBITER_PATIENCE_MS. */
 #define ARBITER_PATIENCE_MS 2000

@@ -21,7 +21,7 @@ static_assert(SLICE_NO_LIMIT == SLICE_NO_LIMIT, "one number means no limit");
 
 /* Of none there is no key. */
 static const char *const
-	compute_names[] = { [SLICE_COMPUTE_TURNS] = "turns", [SLICE_COMPUTE_MPS] = "mps" };
+	compute_names[] = { [SLICE_COMPUTE_FAIR_SHARE] = "turns", [SLICE_COMPUTE_MPS] = "mps" };
 static const char *const
 	class_names[] = { [SLICE_CLASS_BATCH] = "batch", [SLICE_CLASS_LATENCY] = "latency" };
 static const char
@@ -48,24 +48,24 @@ void slice_file_fini(struct slice_file *f)
 	strv_fini(&f->devices);
 }
 
-static int bad(struct error *err, const char *key, const char *expected)
+static int set_slice_file_error(struct error *err, const char *key, const char *expected)
 {
 	return error_set(err, ERR_INVALID, "%s: expected %s", key, expected);
 }
 
-static int take_text(char *to, size_t cap, const json_t *root, const char *key,
+static int parse_slice_text(char *to, size_t cap, const json_t *root, const char *key,
 	struct error *err)
 {
 	const char *text = json_string_value(json_object_get(root, key));
 
 	if (!text || strlen(text) >= cap)
-		return bad(err, key, "a text that is not too long");
+		return set_slice_file_error(err, key, "a text that is not too long");
 	memcpy(to, text, strlen(text) + 1);
 	return 0;
 }
 
 /* A whole number from 1 to @max; absent: *ret stays. */
-static int take_number(uint32_t *ret, const json_t *o, const char *key, const char *path,
+static int parse_slice_number(uint32_t *ret, const json_t *o, const char *key, const char *path,
 	uint32_t max, const char *expected, struct error *err)
 {
 	const json_t *v = json_object_get(o, key);
@@ -73,36 +73,36 @@ static int take_number(uint32_t *ret, const json_t *o, const char *key, const ch
 	if (!v)
 		return 0;
 	if (!json_is_integer(v) || json_integer_value(v) < 1 || json_integer_value(v) > max)
-		return bad(err, path, expected);
+		return set_slice_file_error(err, path, expected);
 	*ret = (uint32_t)json_integer_value(v);
 	return 0;
 }
 
-static int take_gpu(struct slice_gpu *g, const json_t *o, struct error *err)
+static int parse_slice_gpu(struct slice_gpu *g, const json_t *o, struct error *err)
 {
 	const json_t *memory = json_object_get(o, "memory");
 
-	if (take_text(g->uuid, sizeof(g->uuid), o, "uuid", err) < 0)
+	if (parse_slice_text(g->uuid, sizeof(g->uuid), o, "uuid", err) < 0)
 		return -1;
 	if (!*g->uuid || g->uuid[strspn(g->uuid, FILE_UUID_CHAR)])
-		return bad(err, "gpus[].uuid", "a UUID");
+		return set_slice_file_error(err, "gpus[].uuid", "a UUID");
 	g->memory = SLICE_NO_LIMIT;
 	g->weight = 1;
 	g->cap = 0;
-	if (take_number(&g->weight, o, "weight", "gpus[].weight", SLICE_WEIGHT_MAX,
+	if (parse_slice_number(&g->weight, o, "weight", "gpus[].weight", SLICE_WEIGHT_MAX,
 		    "from 1 to 10000", err) < 0 ||
-		take_number(&g->cap, o, "cap", "gpus[].cap", SLICE_CAP_ALL, "from 1 to 1000000",
-			err) < 0)
+		parse_slice_number(&g->cap, o, "cap", "gpus[].cap", SLICE_CAP_ALL,
+			"from 1 to 1000000", err) < 0)
 		return -1;
 	if (!memory)
 		return 0;
 	if (!json_is_integer(memory) || json_integer_value(memory) <= 0)
-		return bad(err, "gpus[].memory", "a number of bytes");
+		return set_slice_file_error(err, "gpus[].memory", "a number of bytes");
 	g->memory = (uint64_t)json_integer_value(memory);
 	return 0;
 }
 
-static int take_plan(struct slice_plan *plan, const json_t *root, struct error *err)
+static int parse_slice_plan(struct slice_plan *plan, const json_t *root, struct error *err)
 {
 	const json_t *gpus = json_object_get(root, "gpus");
 	const char *unhooked = json_string_value(json_object_get(root, "unhooked"));
@@ -111,12 +111,13 @@ static int take_plan(struct slice_plan *plan, const json_t *root, struct error *
 	size_t n = json_array_size(gpus);
 
 	if (n == 0 || n > SLICE_GPUS_MAX)
-		return bad(err, "gpus", "a list of 1 to 16 GPUs");
+		return set_slice_file_error(err, "gpus", "a list of 1 to 16 GPUs");
 	for (; plan->n < n; plan->n++)
-		if (take_gpu(&plan->gpus[plan->n], json_array_get(gpus, plan->n), err) < 0)
+		if (parse_slice_gpu(&plan->gpus[plan->n], json_array_get(gpus, plan->n), err) <
+			0)
 			return -1;
 	plan->wanted = true;
-	for (size_t i = SLICE_COMPUTE_TURNS; compute && i < ARRAY_LEN(compute_names); i++)
+	for (size_t i = SLICE_COMPUTE_FAIR_SHARE; compute && i < ARRAY_LEN(compute_names); i++)
 		if (!strcmp(compute, compute_names[i]))
 			plan->compute = (enum slice_compute)i;
 	plan->class_ = class && !strcmp(class, class_names[SLICE_CLASS_LATENCY])
@@ -128,44 +129,44 @@ static int take_plan(struct slice_plan *plan, const json_t *root, struct error *
 	return 0;
 }
 
-static int take_devices(struct strv *to, const json_t *list, struct error *err)
+static int parse_slice_devices(struct strv *to, const json_t *list, struct error *err)
 {
 	size_t n = json_array_size(list);
 
 	if (n == 0 || n > FILE_DEVICES)
-		return bad(err, "devices", "a list of device IDs");
+		return set_slice_file_error(err, "devices", "a list of device IDs");
 	for (size_t i = 0; i < n; i++) {
 		const char *id = json_string_value(json_array_get(list, i));
 
 		if (!id || !*id || strlen(id) >= DEVICE_ID_MAX)
-			return bad(err, "devices", "a list of device IDs");
+			return set_slice_file_error(err, "devices", "a list of device IDs");
 		if (strv_add(to, id, err) < 0)
 			return -1;
 	}
 	return 0;
 }
 
-static int take_all(struct slice_file *f, const json_t *root, struct error *err)
+static int parse_slice_fields(struct slice_file *f, const json_t *root, struct error *err)
 {
 	const json_t *created = json_object_get(root, "created");
 
 	if (json_integer_value(json_object_get(root, "version")) != FILE_VERSION)
-		return bad(err, "version", "1");
-	if (take_text(f->id, sizeof(f->id), root, "id", err) < 0 ||
-		take_text(f->resource, sizeof(f->resource), root, "resource", err) < 0)
+		return set_slice_file_error(err, "version", "1");
+	if (parse_slice_text(f->id, sizeof(f->id), root, "id", err) < 0 ||
+		parse_slice_text(f->resource, sizeof(f->resource), root, "resource", err) < 0)
 		return -1;
 	if (!slice_id_ok(f->id))
-		return bad(err, "id", "32 hexadecimal digits");
+		return set_slice_file_error(err, "id", "32 hexadecimal digits");
 	if (json_object_get(root, "lib") &&
-		take_text(f->lib, sizeof(f->lib), root, "lib", err) < 0)
+		parse_slice_text(f->lib, sizeof(f->lib), root, "lib", err) < 0)
 		return -1;
 	if (*f->lib && !slice_lib_name_ok(f->lib))
-		return bad(err, "lib", "the name of a directory");
+		return set_slice_file_error(err, "lib", "the name of a directory");
 	if (json_is_integer(created) && json_integer_value(created) > 0)
 		f->created_s = (uint64_t)json_integer_value(created);
-	if (take_devices(&f->devices, json_object_get(root, "devices"), err) < 0)
+	if (parse_slice_devices(&f->devices, json_object_get(root, "devices"), err) < 0)
 		return -1;
-	return take_plan(&f->plan, root, err);
+	return parse_slice_plan(&f->plan, root, err);
 }
 
 int slice_file_parse(struct slice_file *ret, const char *json, size_t len, struct error *err)
@@ -181,14 +182,14 @@ int slice_file_parse(struct slice_file *ret, const char *json, size_t len, struc
 	if (!root)
 		return error_set(err, ERR_INVALID, "no JSON: line %d, column %d: %s",
 			where.line, where.column, escape_line(where.text));
-	r = take_all(ret, root, err);
+	r = parse_slice_fields(ret, root, err);
 	json_decref(root);
 	if (r < 0)
 		slice_file_fini(ret);
 	return r;
 }
 
-static json_t *gpu_json(const struct slice_plan *plan, const struct slice_gpu *g)
+static json_t *format_slice_gpu(const struct slice_plan *plan, const struct slice_gpu *g)
 {
 	json_t *o = json_pack("{s:s}", "uuid", g->uuid);
 	size_t keys = 1;
@@ -215,7 +216,7 @@ char *slice_file_text(const struct slice_file *f)
 	for (size_t i = 0; i < f->devices.n; i++)
 		(void)json_array_append_new(devices, json_string(f->devices.v[i]));
 	for (uint32_t i = 0; i < plan->n; i++)
-		(void)json_array_append_new(gpus, gpu_json(plan, &plan->gpus[i]));
+		(void)json_array_append_new(gpus, format_slice_gpu(plan, &plan->gpus[i]));
 	(void)json_object_set_new(root, "version", json_integer(FILE_VERSION));
 	(void)json_object_set_new(root, "id", json_string(f->id));
 	(void)json_object_set_new(root, "resource", json_string(f->resource));

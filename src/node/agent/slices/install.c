@@ -56,21 +56,22 @@ int slice_libs_path(char *ret, const char *state_dir, const char *name, const ch
 
 /* --- what there is to install --- */
 
-static bool try_path(char ret[PATH_MAX], const char *dir, const char *below, const char *name)
+static bool find_readable_library(char ret[PATH_MAX], const char *dir, const char *below,
+	const char *name)
 {
 	int n = snprintf(ret, PATH_MAX, "%s/%s%s%s", dir, below, *below ? "/" : "", name);
 
 	return n > 0 && n < PATH_MAX && access(ret, R_OK) == 0;
 }
 
-static int find_library(size_t i, const char *runtime_dir, char ret[PATH_MAX],
+static int find_runtime_library(size_t i, const char *runtime_dir, char ret[PATH_MAX],
 	struct error *err)
 {
 	char exe[PATH_MAX], *slash;
 	ssize_t len;
 
 	if (runtime_dir && *runtime_dir) {
-		if (try_path(ret, runtime_dir, "", libraries[i]))
+		if (find_readable_library(ret, runtime_dir, "", libraries[i]))
 			return 0;
 		return error_set(err, ERR_NOT_FOUND, "no library %s in '%.200s'", libraries[i],
 			runtime_dir);
@@ -80,8 +81,8 @@ static int find_library(size_t i, const char *runtime_dir, char ret[PATH_MAX],
 	slash = strrchr(exe, '/');
 	if (slash)
 		*slash = '\0';
-	if (try_path(ret, exe, INSTALLED, libraries[i]) ||
-		try_path(ret, exe, BUILT, libraries[i]))
+	if (find_readable_library(ret, exe, INSTALLED, libraries[i]) ||
+		find_readable_library(ret, exe, BUILT, libraries[i]))
 		return 0;
 	return error_set(err, ERR_NOT_FOUND,
 		"no library %s in " INSTALLED
@@ -90,7 +91,7 @@ static int find_library(size_t i, const char *runtime_dir, char ret[PATH_MAX],
 }
 
 /* FNV-1a of 64 bits: it tells builds apart, nobody is kept from making two alike. */
-static uint64_t hash(uint64_t h, const void *data, size_t len)
+static uint64_t hash_library(uint64_t h, const void *data, size_t len)
 {
 	const unsigned char *p = data;
 
@@ -101,18 +102,19 @@ static uint64_t hash(uint64_t h, const void *data, size_t len)
 
 static int read_bundle(struct bundle *b, const char *runtime_dir, struct error *err)
 {
-	uint64_t h = hash(UINT64_C(0xcbf29ce484222325), preload_text, sizeof(preload_text));
+	uint64_t h =
+		hash_library(UINT64_C(0xcbf29ce484222325), preload_text, sizeof(preload_text));
 
 	for (size_t i = 0; i < ARRAY_LEN(libraries); i++) {
 		char path[PATH_MAX];
 
-		if (find_library(i, runtime_dir, path, err) < 0 ||
+		if (find_runtime_library(i, runtime_dir, path, err) < 0 ||
 			file_read(path, &b->content[i], err) < 0)
 			return -1;
 		if (b->content[i].len < 4 || memcmp(b->content[i].data, "\177ELF", 4) != 0)
 			return error_set(err, ERR_INVALID, "'%s' is no library", path);
-		h = hash(h, &b->content[i].len, sizeof(b->content[i].len));
-		h = hash(h, b->content[i].data, b->content[i].len);
+		h = hash_library(h, &b->content[i].len, sizeof(b->content[i].len));
+		h = hash_library(h, b->content[i].data, b->content[i].len);
 	}
 	(void)snprintf(b->name, sizeof(b->name), "%.40s-%016" PRIx64, GPUSLICE_VERSION, h);
 	return 0;
@@ -120,8 +122,8 @@ static int read_bundle(struct bundle *b, const char *runtime_dir, struct error *
 
 /* --- putting it in place --- */
 
-static int put_file(int dir, const char *name, const void *data, size_t len, mode_t mode,
-	struct error *err)
+static int write_library_file(int dir, const char *name, const void *data, size_t len,
+	mode_t mode, struct error *err)
 {
 	CLEANUP(closep)
 	int fd = openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode);
@@ -135,7 +137,7 @@ static int put_file(int dir, const char *name, const void *data, size_t len, mod
 	return 0;
 }
 
-static int fill_dir(const char *path, const struct bundle *b, struct error *err)
+static int fill_library_dir(const char *path, const struct bundle *b, struct error *err)
 {
 	CLEANUP(closep) int dir = -1;
 
@@ -145,16 +147,16 @@ static int fill_dir(const char *path, const struct bundle *b, struct error *err)
 	if (dir < 0 || fchmod(dir, DIR_MODE) < 0)
 		return error_sys(err, errno, "open '%s'", path);
 	for (size_t i = 0; i < ARRAY_LEN(libraries); i++)
-		if (put_file(dir, libraries[i], b->content[i].data, b->content[i].len, LIB_MODE,
-			    err) < 0)
+		if (write_library_file(dir, libraries[i], b->content[i].data, b->content[i].len,
+			    LIB_MODE, err) < 0)
 			return error_prefix(err, "%s", path);
-	if (put_file(dir, SLICE_LIBS_PRELOAD, preload_text, strlen(preload_text), TEXT_MODE,
-		    err) < 0)
+	if (write_library_file(dir, SLICE_LIBS_PRELOAD, preload_text, strlen(preload_text),
+		    TEXT_MODE, err) < 0)
 		return error_prefix(err, "%s", path);
 	return fsync(dir) < 0 ? error_sys(err, errno, "flush '%s'", path) : 0;
 }
 
-static void remove_dir(const char *path)
+static void remove_library_dir(const char *path)
 {
 	DIR *d = opendir(path);
 	struct dirent *e;
@@ -167,7 +169,7 @@ static void remove_dir(const char *path)
 	(void)rmdir(path);
 }
 
-static bool is_right(int dir, const char *name, size_t len)
+static bool is_library_file_valid(int dir, const char *name, size_t len)
 {
 	struct stat st;
 
@@ -181,12 +183,12 @@ static int repair_file(int dir, const char *name, const void *data, size_t len, 
 {
 	static const char temp[] = NEW_PREFIX "file";
 
-	if (is_right(dir, name, len))
+	if (is_library_file_valid(dir, name, len))
 		return 0;
 	(void)unlinkat(dir, temp, 0);
 	/* Container runtimes make directories of what is not there. */
 	(void)unlinkat(dir, name, AT_REMOVEDIR);
-	if (put_file(dir, temp, data, len, mode, err) < 0)
+	if (write_library_file(dir, temp, data, len, mode, err) < 0)
 		return -1;
 	if (renameat(dir, temp, dir, name) < 0)
 		return error_sys(err, errno, "rename '%s'", name);
@@ -197,7 +199,7 @@ static int repair_file(int dir, const char *name, const void *data, size_t len, 
  * A directory that is there keeps its place, whatever is wrong with it: containers that run have it mounted, and
  * what they start next is to find the libraries.
  */
-static int repair(int dir, const struct bundle *b, struct error *err)
+static int repair_library_dir(int dir, const struct bundle *b, struct error *err)
 {
 	for (size_t i = 0; i < ARRAY_LEN(libraries); i++)
 		if (repair_file(dir, libraries[i], b->content[i].data, b->content[i].len,
@@ -207,7 +209,7 @@ static int repair(int dir, const struct bundle *b, struct error *err)
 		TEXT_MODE, err);
 }
 
-static bool is_file(const char *state_dir, const char *name, const char *file)
+static bool is_library_file(const char *state_dir, const char *name, const char *file)
 {
 	char path[PATH_MAX];
 	struct stat st;
@@ -219,25 +221,25 @@ static bool is_file(const char *state_dir, const char *name, const char *file)
 bool slice_libs_there(const char *state_dir, const char *name)
 {
 	for (size_t i = 0; i < ARRAY_LEN(libraries); i++)
-		if (!is_file(state_dir, name, libraries[i]))
+		if (!is_library_file(state_dir, name, libraries[i]))
 			return false;
-	return is_file(state_dir, name, SLICE_LIBS_PRELOAD);
+	return is_library_file(state_dir, name, SLICE_LIBS_PRELOAD);
 }
 
 static int make_new(const char *path, const char *temp, const struct bundle *b,
 	struct error *err)
 {
-	remove_dir(temp);
-	if (fill_dir(temp, b, err) == 0) {
+	remove_library_dir(temp);
+	if (fill_library_dir(temp, b, err) == 0) {
 		if (rename(temp, path) == 0)
 			return 0;
 		(void)error_sys(err, errno, "rename '%s'", temp);
 	}
-	remove_dir(temp);
+	remove_library_dir(temp);
 	return -1;
 }
 
-static int install(const char *state_dir, const struct bundle *b, struct error *err)
+static int install_library_dir(const char *state_dir, const struct bundle *b, struct error *err)
 {
 	CLEANUP(closep) int dir = -1;
 	char parent[PATH_MAX], path[PATH_MAX], temp[PATH_MAX], name[64];
@@ -251,7 +253,7 @@ static int install(const char *state_dir, const struct bundle *b, struct error *
 	dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
 	if (dir < 0)
 		return make_new(path, temp, b, err);
-	return repair(dir, b, err) < 0 ? error_prefix(err, "%s", path) : 0;
+	return repair_library_dir(dir, b, err) < 0 ? error_prefix(err, "%s", path) : 0;
 }
 
 int slice_libs_install(char *ret_name, const char *state_dir, const char *runtime_dir,
@@ -262,7 +264,7 @@ int slice_libs_install(char *ret_name, const char *state_dir, const char *runtim
 
 	if (read_bundle(&b, runtime_dir, err) < 0)
 		return -1;
-	if (install(state_dir, &b, err) < 0)
+	if (install_library_dir(state_dir, &b, err) < 0)
 		return -1;
 	memcpy(ret_name, b.name, sizeof(b.name));
 	return 0;
@@ -279,7 +281,7 @@ void slice_libs_sweep(const char *state_dir, const struct strv *keep)
 			strv_has(keep, e->d_name))
 			continue;
 		if (slice_libs_path(path, state_dir, e->d_name, NULL, NULL) == 0)
-			remove_dir(path);
+			remove_library_dir(path);
 	}
 	if (d)
 		(void)closedir(d);

@@ -9,29 +9,30 @@
 
 #define RESPONSE_MAX (1 << 20) /* of one answer to Allocate */
 
-static bool over(uint64_t since_ns, uint64_t now_ns, uint64_t keep_ns, enum slice_known busy)
+static bool is_slice_wait_over(uint64_t since_ns, uint64_t now_ns, uint64_t keep_ns,
+	enum slice_life_answer busy)
 {
-	uint64_t wait = busy == SLICE_UNKNOWN ? 2 * keep_ns : keep_ns;
+	uint64_t wait = busy == SLICE_LIFE_UNKNOWN ? 2 * keep_ns : keep_ns;
 
 	return since_ns && now_ns >= since_ns && now_ns - since_ns >= wait;
 }
 
-bool slice_life_ends(struct slice *s, const struct slice_facts *f, uint64_t now_ns,
+bool slice_life_ends(struct stored_slice *s, const struct slice_life_facts *f, uint64_t now_ns,
 	uint64_t keep_ns)
 {
-	bool not_named = f->named == SLICE_NO;
+	bool not_named = f->named == SLICE_LIFE_NO;
 
-	if (f->named == SLICE_YES || f->held != SLICE_NO)
+	if (f->named == SLICE_LIFE_YES || f->allocated != SLICE_LIFE_NO)
 		s->free_since_ns = 0;
 	else if (!s->free_since_ns)
 		s->free_since_ns = now_ns;
-	if (f->busy == SLICE_YES || f->named == SLICE_YES)
+	if (f->busy == SLICE_LIFE_YES || f->named == SLICE_LIFE_YES)
 		return false;
-	if (s->superseded && not_named && f->busy == SLICE_NO)
+	if (s->superseded && not_named && f->busy == SLICE_LIFE_NO)
 		return true;
-	if (s->superseded && over(s->superseded_ns, now_ns, keep_ns, f->busy))
+	if (s->superseded && is_slice_wait_over(s->superseded_ns, now_ns, keep_ns, f->busy))
 		return true;
-	return over(s->free_since_ns, now_ns, keep_ns, f->busy);
+	return is_slice_wait_over(s->free_since_ns, now_ns, keep_ns, f->busy);
 }
 
 const struct pod_device *slice_holder(const struct slice_file *f,
@@ -46,7 +47,7 @@ const struct pod_device *slice_holder(const struct slice_file *f,
 
 /* --- the checkpoint --- */
 
-static int digit(char c)
+static int decode_base64_digit(char c)
 {
 	static const char all[] =
 		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -56,13 +57,13 @@ static int digit(char c)
 }
 
 /* Base64 with or without padding; stops at the first character that is none of it. */
-static void decode(struct buf *to, const char *text)
+static void decode_base64(struct buf *to, const char *text)
 {
 	uint32_t bits = 0;
 	int n = 0;
 
-	for (; digit(*text) >= 0; text++) {
-		bits = bits << 6 | (uint32_t)digit(*text);
+	for (; decode_base64_digit(*text) >= 0; text++) {
+		bits = bits << 6 | (uint32_t)decode_base64_digit(*text);
 		n += 6;
 		if (n >= 8) {
 			n -= 8;
@@ -113,7 +114,7 @@ int slice_checkpoint_ids(struct strv *ret, const char *text, size_t len, struct 
 				"the kubelet's checkpoint has an entry without AllocResp");
 			break;
 		}
-		decode(&b, answer);
+		decode_base64(&b, answer);
 		r = buf_ok(&b) ? slice_ids_in(ret, buf_str(&b), b.len, err) : error_nomem(err);
 	}
 	json_decref(root);

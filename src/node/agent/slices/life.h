@@ -22,16 +22,16 @@
 #include "node/agent/slices/store.h"
 #include "model/pods/pods.h"
 
-enum slice_known { SLICE_UNKNOWN, SLICE_NO, SLICE_YES };
+enum slice_life_answer { SLICE_LIFE_UNKNOWN, SLICE_LIFE_NO, SLICE_LIFE_YES };
 
-struct slice_facts {
-	enum slice_known named; /* in the kubelet's checkpoint */
-	enum slice_known held;  /* by a pod, says PodResources */
-	enum slice_known busy;  /* has a process, says the arbiter */
+struct slice_life_facts {
+	enum slice_life_answer named;     /* in the kubelet's checkpoint */
+	enum slice_life_answer allocated; /* by a pod, says PodResources */
+	enum slice_life_answer busy;      /* has a process, says the arbiter */
 };
 
 /* Keeps the slice's clock; true: it goes. */
-bool slice_life_ends(struct slice *s, const struct slice_facts *f, uint64_t now_ns,
+bool slice_life_ends(struct stored_slice *s, const struct slice_life_facts *f, uint64_t now_ns,
 	uint64_t keep_ns);
 
 /* The first device of the list that is one of the slice's; NULL: none. Borrowed. */

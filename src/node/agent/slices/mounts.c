@@ -21,11 +21,11 @@ struct search {
 	const char *procfs;
 	int proc;
 	struct procfs_budget budget;
-	bool cut;
+	bool truncated;
 };
 
 /* False: it is gone, or we may not look. */
-static bool read_namespace(char ret[NAMESPACE_MAX], int proc, const char *pid)
+static bool read_mount_namespace(char ret[NAMESPACE_MAX], int proc, const char *pid)
 {
 	char name[64];
 	ssize_t n;
@@ -38,14 +38,14 @@ static bool read_namespace(char ret[NAMESPACE_MAX], int proc, const char *pid)
 	return true;
 }
 
-static int look_at(struct search *s, const char *name, struct error *err)
+static int search_process_mounts(struct search *s, const char *name, struct error *err)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(MOUNTS_MAX);
 	char namespace[NAMESPACE_MAX];
 	enum procfs_outcome outcome;
 	uint32_t pid;
 
-	if (!parse_u32(name, &pid) || !read_namespace(namespace, s->proc, name) ||
+	if (!parse_u32(name, &pid) || !read_mount_namespace(namespace, s->proc, name) ||
 		strv_has(&s->seen, namespace))
 		return 0;
 	outcome = procfs_read(&b, s->procfs, pid, "mountinfo", &s->budget);
@@ -55,8 +55,8 @@ static int look_at(struct search *s, const char *name, struct error *err)
 	if (outcome == PROCFS_SPENT)
 		return error_set(err, ERR_TIMEOUT,
 			"the mounts of all processes on the node take longer than %d s to read",
-			(int)(MOUNTS_NS / NS_PER_SEC));
-	s->cut = s->cut || outcome == PROCFS_CUT;
+			(int)(SLICE_MOUNTS_NS / NS_PER_SEC));
+	s->truncated = s->truncated || outcome == PROCFS_TRUNCATED;
 	if (strv_add(&s->seen, namespace, err) < 0)
 		return -1;
 	return slice_ids_in(s->ret, buf_str(&b), b.len, err);
@@ -69,8 +69,8 @@ int slice_mounts_find(struct strv *ret, const char *procfs, struct error *err)
 		.procfs = procfs,
 		.budget = { .file_bytes = MOUNTS_MAX,
 			.file_cpu_ns = MOUNTS_CPU_NS,
-			.cpu_ns = MOUNTS_NS,
-			.end_ns = time_mono_ns() + MOUNTS_NS } };
+			.cpu_ns = SLICE_MOUNTS_NS,
+			.end_ns = time_mono_ns() + SLICE_MOUNTS_NS } };
 	const struct dirent *e;
 	DIR *d = opendir(procfs);
 	int r = 0;
@@ -80,8 +80,8 @@ int slice_mounts_find(struct strv *ret, const char *procfs, struct error *err)
 	s.proc = dirfd(d);
 	while (r == 0 && (e = readdir(d)))
 		if (e->d_name[0] >= '1' && e->d_name[0] <= '9')
-			r = look_at(&s, e->d_name, err);
+			r = search_process_mounts(&s, e->d_name, err);
 	(void)closedir(d);
 	strv_fini(&s.seen);
-	return r == 0 && s.cut ? MOUNTS_CUT : r;
+	return r == 0 && s.truncated ? SLICE_MOUNTS_PARTIAL : r;
 }

@@ -16,18 +16,18 @@
 #include <string.h>
 #include <unistd.h>
 
-#define LOOK_MAX_MS 30000 /* how often slices are looked at whether they may go */
-#define LOOK_MIN_MS 50
-#define SPARE_MS    20 /* after an allocation, since others mostly follow at once */
+#define SLICES_CHECK_MAX_MS 30000 /* how often slices are looked at whether they may go */
+#define SLICES_CHECK_MIN_MS 50
+#define SPARE_MS            20 /* after an allocation, since others mostly follow at once */
 
-const char *slices_trouble(const struct slices *s)
+const char *slices_get_error(const struct slices *s)
 {
 	return s->wanted && !*s->lib ? s->lib_error.msg : "";
 }
 
 /* --- flushed to the disk, where the kubelet's own notes of the mounts are --- */
 
-static void flush(const char *path)
+static void flush_slice_path(const char *path)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
 
@@ -43,7 +43,7 @@ static void save_work(uv_work_t *w)
 	const struct strv *paths = w->data;
 
 	for (size_t i = 0; i < paths->n; i++)
-		flush(paths->v[i]);
+		flush_slice_path(paths->v[i]);
 }
 
 static void save_next(struct slices *s);
@@ -71,7 +71,7 @@ static void save_next(struct slices *s)
 }
 
 /* A slice's file, its directory, and the one that holds it. */
-static void save_slice(struct slices *s, const struct slice *slice)
+static void save_slice(struct slices *s, const struct stored_slice *slice)
 {
 	char path[PATH_MAX], file[PATH_MAX];
 	struct error err = ERROR_INIT;
@@ -87,7 +87,7 @@ static void save_slice(struct slices *s, const struct slice *slice)
 
 /* --- what the arbiter asks --- */
 
-static json_t *processes_json(const struct gpu_processes *g)
+static json_t *format_gpu_processes(const struct gpu_processes *g)
 {
 	json_t *o = json_pack("{s:s}", "uuid", g->uuid), *list;
 
@@ -117,7 +117,7 @@ static void reply_reading(struct slices *s, json_int_t seq, const struct gpu_pro
 		return;
 	gpus = json_array();
 	for (uint32_t i = 0; i < n; i++)
-		(void)json_array_append_new(gpus, processes_json(&list[i]));
+		(void)json_array_append_new(gpus, format_gpu_processes(&list[i]));
 	arbiter_link_reading(s->arbiter,
 		json_pack("{s:s, s:I, s:o}", "op", "reading", "seq", seq, "gpus", gpus));
 }
@@ -131,7 +131,8 @@ static void on_processes(void *arg, const struct gpu_processes *list, uint32_t n
 	reply_reading(s, s->reading_seq, list, list ? n : 0);
 }
 
-static void on_read(void *arg, json_int_t seq, const char *const *uuids, uint32_t n)
+static void on_arbiter_read_request(void *arg, json_int_t seq, const char *const *uuids,
+	uint32_t n)
 {
 	struct slices *s = arg;
 
@@ -140,13 +141,14 @@ static void on_read(void *arg, json_int_t seq, const char *const *uuids, uint32_
 		reply_reading(s, seq, NULL, 0);
 }
 
-static void on_hung(void *arg, const char *why)
+static void on_arbiter_hung(void *arg, const char *why)
 {
 	report_event(((struct slices *)arg)->c.reporter, EVENT_WARNING, "ArbiterHung",
 		"%s; the agent restarts it", why);
 }
 
-static const struct arbiter_ops arbiter_ops = { .read = on_read, .hung = on_hung };
+static const struct arbiter_ops arbiter_ops = { .read = on_arbiter_read_request,
+	.hung = on_arbiter_hung };
 
 /* --- status --- */
 
@@ -156,18 +158,18 @@ struct refresh {
 	void *arg;
 };
 
-static void on_status(void *arg, const json_t *status, const struct error *err)
+static void on_arbiter_status(void *arg, const json_t *status, const struct error *err)
 {
 	CLEANUP(freep) struct refresh *r = arg;
 	struct slices *s = r->s;
 
-	json_decref(s->seen);
-	json_decref(s->seen_gpus);
-	s->seen = status ? json_incref(json_object_get(status, "slices")) : NULL;
-	s->seen_gpus = status ? json_incref(json_object_get(status, "gpus")) : NULL;
-	error_clear(&s->seen_error);
+	json_decref(s->arbiter_slices);
+	json_decref(s->arbiter_gpus);
+	s->arbiter_slices = status ? json_incref(json_object_get(status, "slices")) : NULL;
+	s->arbiter_gpus = status ? json_incref(json_object_get(status, "gpus")) : NULL;
+	error_clear(&s->arbiter_error);
 	if (err)
-		s->seen_error = *err;
+		s->arbiter_error = *err;
 	r->done(r->arg);
 }
 
@@ -181,24 +183,26 @@ void slices_refresh(struct slices *s, void (*done)(void *arg), void *arg)
 		return;
 	}
 	*r = (struct refresh){ .s = s, .done = done, .arg = arg };
-	arbiter_link_status(s->arbiter, on_status, r);
+	arbiter_link_status(s->arbiter, on_arbiter_status, r);
 }
 
 /* --- which may go --- */
 
-static void on_timer(uv_timer_t *t);
+static void on_slices_timer(uv_timer_t *t);
 
-static void arm(struct slices *s)
+static void arm_slices_timer(struct slices *s)
 {
-	uint64_t ms = s->c.options.keep_ns / 4 / NS_PER_MS;
+	uint64_t ms = s->c.options.retain_ns / 4 / NS_PER_MS;
 	bool due = s->store.n > 0 || (s->wanted && !*s->lib);
 
-	if (s->stopped || !due || s->looking || uv_is_active((uv_handle_t *)&s->timer))
+	if (s->stopped || !due || s->checking || uv_is_active((uv_handle_t *)&s->timer))
 		return;
-	ms = ms > LOOK_MAX_MS ? LOOK_MAX_MS : ms < LOOK_MIN_MS ? LOOK_MIN_MS : ms;
+	ms = ms > SLICES_CHECK_MAX_MS   ? SLICES_CHECK_MAX_MS
+	     : ms < SLICES_CHECK_MIN_MS ? SLICES_CHECK_MIN_MS
+					: ms;
 	/* The timer's own clock may be of long ago: Allocate comes from a socket. */
 	uv_update_time(s->c.loop);
-	(void)uv_timer_start(&s->timer, on_timer, ms, 0);
+	(void)uv_timer_start(&s->timer, on_slices_timer, ms, 0);
 }
 
 /* The slices that the kubelet's checkpoint names; false: it cannot be read. */
@@ -212,9 +216,9 @@ static bool named_slices(const struct slices *s, struct strv *ret)
 	       slice_checkpoint_ids(ret, buf_str(&b), b.len, NULL) == 0;
 }
 
-static enum slice_known yes_or_no(bool known, bool yes)
+static enum slice_life_answer yes_or_no(bool known, bool yes)
 {
-	return !known ? SLICE_UNKNOWN : yes ? SLICE_YES : SLICE_NO;
+	return !known ? SLICE_LIFE_UNKNOWN : yes ? SLICE_LIFE_YES : SLICE_LIFE_NO;
 }
 
 /* A set of texts. */
@@ -262,10 +266,10 @@ static void sweep_libs(struct slices *s)
 static void want_arbiter(struct slices *s)
 {
 	if (s->arbiter && !s->stopped)
-		arbiter_link_want(s->arbiter, s->wanted || s->store.n > 0);
+		arbiter_link_set_wanted(s->arbiter, s->wanted || s->store.n > 0);
 }
 
-static void remove_slice(struct slices *s, struct slice *slice)
+static void remove_slice(struct slices *s, struct stored_slice *slice)
 {
 	struct error err = ERROR_INIT;
 	char id[sizeof(slice->file.id)];
@@ -285,8 +289,8 @@ static void search_work(uv_work_t *w)
 {
 	struct slices *s = w->data;
 
-	s->mounted_in_part =
-		slice_mounts_find(&s->mounted, "/proc", &s->mounted_error) == MOUNTS_CUT;
+	s->mounts_partial = slice_mounts_find(&s->mounted, "/proc", &s->mounted_error) ==
+			    SLICE_MOUNTS_PARTIAL;
 }
 
 static void on_refreshed(void *arg);
@@ -299,7 +303,7 @@ static void search_done(uv_work_t *w, int status)
 	if (s->mounted_error.code != ERR_NONE)
 		log_warn("no slice is removed: which are mounted is not known",
 			LOG_STR("reason", s->mounted_error.msg));
-	else if (s->mounted_in_part)
+	else if (s->mounts_partial)
 		log_info(
 			"the mount list of a container is truncated: slices mounted after the first 1 MiB are not found");
 	s->searched = true;
@@ -343,22 +347,23 @@ static bool is_replaced(const struct slice_store *s, size_t at, const json_t *na
 }
 
 /* True: a slice ends, and it has to be known whether it is mounted. */
-static bool look_at_all(struct slices *s, const struct pod_devices *holders, bool held_known)
+static bool check_all_slices(struct slices *s, const struct pod_devices *holders,
+	bool held_known)
 {
 	CLEANUP(strv_fini) struct strv named = STRV_INIT;
 	uint64_t now = time_mono_ns();
 	bool named_known = named_slices(s, &named);
-	json_t *names = set_of(&named), *seen = json_by_id(s->seen);
+	json_t *names = set_of(&named), *seen = json_by_id(s->arbiter_slices);
 	size_t before = s->store.n;
 	bool wants_search = false;
 
 	for (size_t i = s->store.n; i-- > 0;) {
-		struct slice *slice = s->store.v[i];
+		struct stored_slice *slice = s->store.v[i];
 		const char *id = slice->file.id;
 		const json_t *one = json_object_get(seen, id);
-		const struct slice_facts facts = {
+		const struct slice_life_facts facts = {
 			.named = yes_or_no(named_known, json_object_get(names, id)),
-			.held = yes_or_no(held_known, slice_holder(&slice->file, holders)),
+			.allocated = yes_or_no(held_known, slice_holder(&slice->file, holders)),
 			.busy = yes_or_no(one != NULL, is_busy(one)),
 		};
 
@@ -366,7 +371,7 @@ static bool look_at_all(struct slices *s, const struct pod_devices *holders, boo
 			slice->superseded = true;
 			slice->superseded_ns = now;
 		}
-		if (!slice_life_ends(slice, &facts, now, s->c.options.keep_ns))
+		if (!slice_life_ends(slice, &facts, now, s->c.options.retain_ns))
 			continue;
 		if (!may_be_mounted(s, id))
 			remove_slice(s, slice);
@@ -382,25 +387,26 @@ static bool look_at_all(struct slices *s, const struct pod_devices *holders, boo
 	return wants_search;
 }
 
-static void on_holders(void *arg, const struct pod_devices *list, const struct error *err)
+static void on_slices_pod_devices(void *arg, const struct pod_devices *list,
+	const struct error *err)
 {
 	struct slices *s = arg;
 
-	if (!s->stopped && look_at_all(s, list, list && (!err || err->code == ERR_NONE)) &&
+	if (!s->stopped && check_all_slices(s, list, list && (!err || err->code == ERR_NONE)) &&
 		search_mounts(s))
 		return;
-	s->searched = s->looking = false;
-	arm(s);
+	s->searched = s->checking = false;
+	arm_slices_timer(s);
 }
 
 static void on_refreshed(void *arg)
 {
 	struct slices *s = arg;
 
-	if (!s->stopped && s->c.ops->ask_holders(s->c.arg, on_holders, s))
+	if (!s->stopped && s->c.ops->request_pod_devices(s->c.arg, on_slices_pod_devices, s))
 		return;
-	s->searched = s->looking = false;
-	arm(s);
+	s->searched = s->checking = false;
+	arm_slices_timer(s);
 }
 
 /* --- directories that lie ready --- */
@@ -417,10 +423,10 @@ static void on_spare(uv_timer_t *t)
 	}
 	/* Devices do not wait for the next look at NVML to be unhealthy: an Allocate may come before. */
 	if (slice_store_ready(&s->store, &err) < 0)
-		s->c.ops->short_of_room(s->c.arg);
+		s->c.ops->on_dir_unavailable(s->c.arg);
 }
 
-static void prepare(struct slices *s)
+static void arm_spare_timer(struct slices *s)
 {
 	uv_update_time(s->c.loop);
 	if (s->wanted && !s->stopped)
@@ -451,22 +457,23 @@ static void install_libs(struct slices *s)
 	s->lib_error = err;
 }
 
-static void on_timer(uv_timer_t *t)
+static void on_slices_timer(uv_timer_t *t)
 {
 	struct slices *s = t->data;
 
-	if (s->looking || s->stopped)
+	if (s->checking || s->stopped)
 		return;
 	if (s->wanted)
 		install_libs(s);
-	s->looking = true;
+	s->checking = true;
 	slices_refresh(s, on_refreshed, s);
 }
 
 /* --- limits --- */
 
 /* What the slice is to be by the config of now; false: there is no telling, it stays as it is. */
-static bool plan_now(const struct slices *s, const struct slice *slice, struct slice_plan *ret)
+static bool plan_now(const struct slices *s, const struct stored_slice *slice,
+	struct slice_plan *ret)
 {
 	const struct slice_file *f = &slice->file;
 	const struct resource *r = offer_find(s->c.facts->offered.offer, f->resource);
@@ -490,7 +497,7 @@ static bool plan_now(const struct slices *s, const struct slice *slice, struct s
 static void change_limits(struct slices *s)
 {
 	for (size_t i = 0; i < s->store.n; i++) {
-		struct slice *slice = s->store.v[i];
+		struct stored_slice *slice = s->store.v[i];
 		struct error err = ERROR_INIT;
 		struct slice_plan plan;
 
@@ -527,14 +534,14 @@ void slices_sync(struct slices *s)
 		s->c.facts->offer_error.code == ERR_NONE)
 		change_limits(s);
 	want_arbiter(s);
-	prepare(s);
-	arm(s);
+	arm_spare_timer(s);
+	arm_slices_timer(s);
 }
 
 /* --- allocate --- */
 
-static int add_mounts(const struct slices *s, const struct slice *slice, struct allocation *to,
-	struct error *err)
+static int add_slice_mounts(const struct slices *s, const struct stored_slice *slice,
+	struct allocation *to, struct error *err)
 {
 	char dir[PATH_MAX], lib[PATH_MAX], preload[PATH_MAX];
 
@@ -555,7 +562,7 @@ static int no_libs(const struct slices *s, const struct resource *r,
 	return error_set(err, ERR_UNAVAILABLE,
 		"resource \"%s\" isolates %s, and without its libraries a container would have "
 		"no limit: %s",
-		r->name, plan->compute == SLICE_COMPUTE_TURNS ? "compute" : "memory",
+		r->name, plan->compute == SLICE_COMPUTE_FAIR_SHARE ? "compute" : "memory",
 		s->lib_error.msg);
 }
 
@@ -598,7 +605,7 @@ int slices_allocate(struct slices *s, const struct resource *r, const char *cons
 	size_t n_ids, struct allocation *to, struct error *err)
 {
 	struct slice_plan plan;
-	struct slice *slice;
+	struct stored_slice *slice;
 
 	if (slice_plan_make(&plan, r, s->c.facts->offered.inv, ids, n_ids, err) < 0)
 		return -1;
@@ -618,17 +625,17 @@ int slices_allocate(struct slices *s, const struct resource *r, const char *cons
 		return no_libs(s, r, &plan, err);
 	if (slice_store_add(&s->store, &slice, r->name, ids, n_ids, &plan, s->lib,
 		    time_mono_ns(), time_wall_ns() / NS_PER_SEC, err) < 0) {
-		prepare(s); /* which cannot either, and then says so */
+		arm_spare_timer(s); /* which cannot either, and then says so */
 		return no_slice(r, err);
 	}
-	if (add_mounts(s, slice, to, err) < 0) {
+	if (add_slice_mounts(s, slice, to, err) < 0) {
 		remove_slice(s, slice);
 		return -1;
 	}
 	save_slice(s, slice);
 	want_arbiter(s);
-	prepare(s);
-	arm(s);
+	arm_spare_timer(s);
+	arm_slices_timer(s);
 	return 0;
 }
 
@@ -698,11 +705,11 @@ void slices_fini(struct slices *s)
 {
 	/* What the pool did not come to. */
 	for (size_t i = 0; i < s->unsaved.n; i++)
-		flush(s->unsaved.v[i]);
+		flush_slice_path(s->unsaved.v[i]);
 	slice_store_fini(&s->store);
 	strv_fini(&s->unsaved);
 	strv_fini(&s->saving);
 	strv_fini(&s->mounted);
-	json_decref(s->seen);
-	json_decref(s->seen_gpus);
+	json_decref(s->arbiter_slices);
+	json_decref(s->arbiter_gpus);
 }

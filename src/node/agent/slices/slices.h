@@ -18,13 +18,13 @@
 struct slices_options {
 	const char *state_dir;
 	const char *runtime_dir; /* of the libraries; NULL or "": beside this program */
-	uint64_t keep_ns;        /* a slice that no pod holds */
+	uint64_t retain_ns;      /* a slice that no pod holds */
 };
 
 /* What slices ask of the agent. */
 struct slices_ops {
 	/* Who has which device: @done is called once. False: nobody knows, and it is not. */
-	bool (*ask_holders)(void *arg,
+	bool (*request_pod_devices)(void *arg,
 		void (*done)(void *done_arg, const struct pod_devices *list,
 			const struct error *err),
 		void *done_arg);
@@ -32,7 +32,7 @@ struct slices_ops {
 	int (*read_processes)(void *arg, const char *const *uuids, uint32_t n,
 		gpu_processes_done *done, void *done_arg);
 	/* A directory that a new slice needs cannot be made: devices that need one cannot be allocated. */
-	void (*short_of_room)(void *arg);
+	void (*on_dir_unavailable)(void *arg);
 	/* The most memory that a container has used of a device, as the API and the metrics show it; false: not known. */
 	bool (*peak)(void *arg, const char *uuid, const struct pod_device *holder,
 		uint64_t *ret_bytes);
@@ -57,16 +57,16 @@ struct slices {
 	char lib[SLICE_LIB_NAME_MAX]; /* in place for new slices; "": see: */
 	struct error lib_error;
 	struct arbiter_link *arbiter;
-	json_t *seen;      /* what the arbiter said last; NULL: nothing, or it is away: */
-	json_t *seen_gpus; /* and of GPUs on which slices take turns; as .seen */
-	struct error seen_error;
+	json_t *arbiter_slices; /* what the arbiter said last; NULL: nothing, or it is away: */
+	json_t *arbiter_gpus;   /* and of GPUs on which slices take turns; as .arbiter_slices */
+	struct error arbiter_error;
 	uv_timer_t timer; /* looks whose slices may go */
-	bool looking;     /* that is under way */
+	bool checking;    /* that is under way */
 	uv_work_t mounts; /* finds: */
 	struct strv
 		mounted; /* slices that containers have mounted, as of the search just done */
 	struct error mounted_error; /* it failed: nobody knows */
-	bool mounted_in_part;       /* of a container only the beginning was read */
+	bool mounts_partial;        /* of a container only the beginning was read */
 	bool searched;              /* all three are of now */
 	uv_timer_t spare;           /* makes directories ready for new slices */
 	struct strv unsaved;        /* paths to flush to the disk */
@@ -98,14 +98,14 @@ int slices_check(struct slices *s, const struct resource *r, const char *const *
 int slices_allocate(struct slices *s, const struct resource *r, const char *const *ids,
 	size_t n_ids, struct allocation *to, struct error *err) MUST_USE;
 
-/* Asks the arbiter what slices use; .seen is of now when @done is called, or .seen_error says why not. */
+/* Asks the arbiter what slices use; .arbiter_slices is of now when @done is called, or .arbiter_error says why not. */
 void slices_refresh(struct slices *s, void (*done)(void *arg), void *arg);
 
 /* The part of /v1/status (docs/status.md). A new reference. */
 json_t *slices_status(const struct slices *s, const struct pod_devices *holders);
 
 /* Why pods cannot be given slices; "" if they can. Borrowed. */
-const char *slices_trouble(const struct slices *s);
+const char *slices_get_error(const struct slices *s);
 
 void slices_stop(struct slices *s);
 void slices_fini(struct slices *s);

@@ -11,9 +11,9 @@
 #define SET(object, key, value) (void)json_object_set_new((object), (key), (value))
 
 static const char *const arbiter_states
-	[] = { [ARBITER_OFF] = "off", [ARBITER_AWAY] = "away", [ARBITER_UP] = "up" };
+	[] = { [ARBITER_OFF] = "off", [ARBITER_DOWN] = "away", [ARBITER_UP] = "up" };
 
-static json_t *error_or_null(const struct error *err)
+static json_t *format_slices_error(const struct error *err)
 {
 	if (err->code == ERR_NONE)
 		return json_null();
@@ -31,12 +31,12 @@ static json_t *arbiter_status(const struct slices *s)
 
 	SET(o, "state", json_string(arbiter_states[state]));
 	SET(o, "pid", pid ? json_integer(pid) : json_null());
-	SET(o, "reason", json_any_text(state == ARBITER_UP ? s->seen_error.msg : why));
+	SET(o, "reason", json_any_text(state == ARBITER_UP ? s->arbiter_error.msg : why));
 	return o;
 }
 
 /* The index of the GPU or MIG device that is called so: 0 or "0:1"; null: it is not here now. */
-static json_t *index_of(const struct slices *s, const char *uuid)
+static json_t *format_slice_gpu_index(const struct slices *s, const char *uuid)
 {
 	const struct inventory *inv = s->c.facts->node.inv;
 
@@ -51,7 +51,7 @@ static json_t *index_of(const struct slices *s, const char *uuid)
 }
 
 /* A number of the arbiter's, or null where it said none. */
-static json_t *number(const json_t *from, const char *key)
+static json_t *copy_arbiter_number(const json_t *from, const char *key)
 {
 	json_t *v = json_object_get(from, key);
 
@@ -82,17 +82,17 @@ static json_t *time_status(const json_t *now)
 	o = json_object();
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
 		if (json_object_get(now, rows[i].from))
-			SET(o, rows[i].key, number(now, rows[i].from));
+			SET(o, rows[i].key, copy_arbiter_number(now, rows[i].from));
 	return o;
 }
 
 /* null: the arbiter has said nothing. */
-static json_t *flag(const json_t *from, const char *key)
+static json_t *format_arbiter_flag(const json_t *from, const char *key)
 {
 	return from ? json_boolean(json_is_true(json_object_get(from, key))) : json_null();
 }
 
-static const json_t *by_uuid(const json_t *list, const char *uuid)
+static const json_t *find_arbiter_gpu(const json_t *list, const char *uuid)
 {
 	for (size_t i = 0; i < json_array_size(list); i++) {
 		const json_t *o = json_array_get(list, i);
@@ -113,10 +113,10 @@ static json_t *peak_status(const struct slices *s, const char *uuid,
 
 	if (holder && s->c.ops->peak(s->c.arg, uuid, holder, &peak) && (json_int_t)peak >= said)
 		return json_integer((json_int_t)peak);
-	return number(now, "peak");
+	return copy_arbiter_number(now, "peak");
 }
 
-static json_t *gpus_status(const struct slices *s, const struct slice_file *f,
+static json_t *format_slice_gpus_status(const struct slices *s, const struct slice_file *f,
 	const struct pod_device *holder, const json_t *seen)
 {
 	const bool compute = f->plan.compute != SLICE_COMPUTE_NONE;
@@ -124,25 +124,25 @@ static json_t *gpus_status(const struct slices *s, const struct slice_file *f,
 
 	for (uint32_t i = 0; i < f->plan.n; i++) {
 		const struct slice_gpu *g = &f->plan.gpus[i];
-		const json_t *now = by_uuid(json_object_get(seen, "gpus"), g->uuid);
+		const json_t *now = find_arbiter_gpu(json_object_get(seen, "gpus"), g->uuid);
 		json_t *o = json_object();
 
 		SET(o, "uuid", json_any_text(g->uuid));
-		SET(o, "index", index_of(s, g->uuid));
+		SET(o, "index", format_slice_gpu_index(s, g->uuid));
 		SET(o, "limitBytes",
 			g->memory == SLICE_NO_LIMIT ? json_null()
 						    : json_integer((json_int_t)g->memory));
 		SET(o, "weight", compute ? json_integer(g->weight) : json_null());
 		SET(o, "capMillionths", compute && g->cap ? json_integer(g->cap) : json_null());
-		SET(o, "usedBytes", number(now, "used"));
+		SET(o, "usedBytes", copy_arbiter_number(now, "used"));
 		SET(o, "peakBytes", peak_status(s, g->uuid, holder, now));
-		SET(o, "unhookedBytes", number(now, "unhooked_used"));
-		SET(o, "refusals", number(now, "refusals"));
-		SET(o, "over", flag(now, "over"));
+		SET(o, "unhookedBytes", copy_arbiter_number(now, "unhooked_used"));
+		SET(o, "refusals", copy_arbiter_number(now, "refusals"));
+		SET(o, "over", format_arbiter_flag(now, "over"));
 		SET(o, "time", time_status(now));
-		SET(o, "turn", flag(now, "turn"));
-		SET(o, "demoted", flag(now, "demoted"));
-		SET(o, "stuck", flag(now, "stuck"));
+		SET(o, "turn", format_arbiter_flag(now, "turn"));
+		SET(o, "demoted", format_arbiter_flag(now, "demoted"));
+		SET(o, "stuck", format_arbiter_flag(now, "stuck"));
 		(void)json_array_append_new(list, o);
 	}
 	return list;
@@ -159,9 +159,10 @@ static json_t *used_status(const struct slices *s, const json_t *gpus)
 		if (uuid)
 			(void)json_array_append_new(list,
 				json_pack("{s:s, s:o, s:o, s:o, s:o, s:o}", "uuid", uuid,
-					"index", index_of(s, uuid), "usedBytes",
-					number(g, "used"), "peakBytes", number(g, "peak"),
-					"time", time_status(g), "stuck", flag(g, "stuck")));
+					"index", format_slice_gpu_index(s, uuid), "usedBytes",
+					copy_arbiter_number(g, "used"), "peakBytes",
+					copy_arbiter_number(g, "peak"), "time", time_status(g),
+					"stuck", format_arbiter_flag(g, "stuck")));
 	}
 	return list;
 }
@@ -177,21 +178,21 @@ static json_t *processes_status(const struct slices *s, const json_t *from)
 		const json_t *mps = json_object_get(p, "mps");
 		json_t *o = json_object();
 
-		SET(o, "pid", number(p, "host_pid"));
-		SET(o, "containerPid", number(p, "pid"));
+		SET(o, "pid", copy_arbiter_number(p, "host_pid"));
+		SET(o, "containerPid", copy_arbiter_number(p, "pid"));
 		SET(o, "name", json_any_text(name ? name : ""));
 		SET(o, "ended", json_boolean(json_is_true(json_object_get(p, "ended"))));
 		SET(o, "mps",
 			json_is_boolean(mps) ? json_boolean(json_is_true(mps)) : json_null());
-		SET(o, "usedBytes", number(p, "used"));
-		SET(o, "peakBytes", number(p, "peak"));
+		SET(o, "usedBytes", copy_arbiter_number(p, "used"));
+		SET(o, "peakBytes", copy_arbiter_number(p, "peak"));
 		SET(o, "gpus", used_status(s, json_object_get(p, "gpus")));
 		(void)json_array_append_new(list, o);
 	}
 	return list;
 }
 
-static json_t *created(uint64_t s)
+static json_t *format_slice_created(uint64_t s)
 {
 	char text[TIME_RFC3339_MAX];
 
@@ -204,7 +205,7 @@ static json_t *created(uint64_t s)
 /* As the config says it; "mps" where processes run side by side. */
 static const char *compute_of(const struct slice_plan *plan)
 {
-	if (plan->compute != SLICE_COMPUTE_TURNS)
+	if (plan->compute != SLICE_COMPUTE_FAIR_SHARE)
 		return plan->compute == SLICE_COMPUTE_MPS ? "mps" : "none";
 	for (uint32_t i = 0; i < plan->n; i++)
 		if (plan->gpus[i].cap)
@@ -212,7 +213,7 @@ static const char *compute_of(const struct slice_plan *plan)
 	return "fair";
 }
 
-static json_t *slice_status(const struct slices *s, const struct slice *slice,
+static json_t *format_slice_status(const struct slices *s, const struct stored_slice *slice,
 	const json_t *seen, const struct pod_devices *holders)
 {
 	const struct slice_file *f = &slice->file;
@@ -226,7 +227,7 @@ static json_t *slice_status(const struct slices *s, const struct slice *slice,
 	SET(o, "id", json_any_text(f->id));
 	SET(o, "resource", json_any_text(f->resource));
 	SET(o, "devices", devices);
-	SET(o, "created", created(f->created_s));
+	SET(o, "created", format_slice_created(f->created_s));
 	SET(o, "libraries", json_any_text(f->lib));
 	SET(o, "compute", json_string(compute_of(&f->plan)));
 	SET(o, "class",
@@ -240,11 +241,11 @@ static json_t *slice_status(const struct slices *s, const struct slice *slice,
 	SET(o, "known", json_boolean(seen != NULL));
 	SET(o, "error", error ? json_any_text(error) : json_null());
 	SET(o, "computeError", no_turns ? json_any_text(no_turns) : json_null());
-	SET(o, "gpus", gpus_status(s, f, h, seen));
+	SET(o, "gpus", format_slice_gpus_status(s, f, h, seen));
 	SET(o, "processes", processes_status(s, json_object_get(seen, "processes")));
 	SET(o, "unhookedProcesses",
 		processes_status(s, json_object_get(seen, "unhooked_processes")));
-	SET(o, "stopped", number(seen, "stopped"));
+	SET(o, "stopped", copy_arbiter_number(seen, "stopped"));
 	return o;
 }
 
@@ -253,7 +254,7 @@ static json_t *slice_status(const struct slices *s, const struct slice *slice,
 static bool in_a_slice(const struct slices *s, const struct pod_device *h)
 {
 	for (size_t i = 0; i < s->store.n; i++) {
-		const struct slice *slice = s->store.v[i];
+		const struct stored_slice *slice = s->store.v[i];
 
 		if (!slice->superseded && !strcmp(slice->file.resource, h->resource) &&
 			strv_has(&slice->file.devices, h->id))
@@ -300,7 +301,7 @@ static bool lacks_slice(const struct slices *s, const struct pod_device *h)
 					    : is_beside_slices(s, h->id);
 }
 
-static bool same_container(const struct pod_device *x, const struct pod_device *y)
+static bool is_same_slice_container(const struct pod_device *x, const struct pod_device *y)
 {
 	return !strcmp(x->pod, y->pod) && !strcmp(x->namespace_, y->namespace_) &&
 	       !strcmp(x->container, y->container) && !strcmp(x->resource, y->resource);
@@ -317,7 +318,7 @@ static json_t *unlimited_status(const struct slices *s, const struct pod_devices
 
 		if (!lacks_slice(s, h))
 			continue;
-		if (!last || !same_container(last, h)) {
+		if (!last || !is_same_slice_container(last, h)) {
 			json_t *o = json_pack("{s:s, s:s, s:s, s:s, s:[]}", "namespace",
 				h->namespace_, "pod", h->pod, "container", h->container,
 				"resource", h->resource, "devices");
@@ -336,15 +337,15 @@ static json_t *busy_status(const struct slices *s)
 {
 	json_t *list = json_array();
 
-	for (size_t i = 0; i < json_array_size(s->seen_gpus); i++) {
-		const json_t *g = json_array_get(s->seen_gpus, i);
+	for (size_t i = 0; i < json_array_size(s->arbiter_gpus); i++) {
+		const json_t *g = json_array_get(s->arbiter_gpus, i);
 		const char *uuid = json_string_value(json_object_get(g, "uuid"));
 
 		if (uuid)
 			(void)json_array_append_new(list,
 				json_pack("{s:s, s:o, s:o, s:b}", "uuid", uuid, "index",
-					index_of(s, uuid), "busyNs", number(g, "busy_ns"),
-					"together",
+					format_slice_gpu_index(s, uuid), "busyNs",
+					copy_arbiter_number(g, "busy_ns"), "together",
 					json_is_true(json_object_get(g, "together"))));
 	}
 	return list;
@@ -353,11 +354,11 @@ static json_t *busy_status(const struct slices *s)
 json_t *slices_status(const struct slices *s, const struct pod_devices *holders)
 {
 	json_t *o = json_object(), *list = json_array(), *broken = json_array();
-	json_t *seen = json_by_id(s->seen);
+	json_t *seen = json_by_id(s->arbiter_slices);
 
 	for (size_t i = 0; i < s->store.n; i++)
 		(void)json_array_append_new(list,
-			slice_status(s, s->store.v[i],
+			format_slice_status(s, s->store.v[i],
 				json_object_get(seen, s->store.v[i]->file.id), holders));
 	for (size_t i = 0; i < s->store.broken.n; i++)
 		(void)json_array_append_new(broken, json_any_text(s->store.broken.v[i]));
@@ -365,7 +366,7 @@ json_t *slices_status(const struct slices *s, const struct pod_devices *holders)
 	SET(o, "wanted", json_boolean(s->wanted));
 	SET(o, "stateDir", json_any_text(s->store.state_dir));
 	SET(o, "libraries", *s->lib ? json_any_text(s->lib) : json_null());
-	SET(o, "error", s->wanted ? error_or_null(&s->lib_error) : json_null());
+	SET(o, "error", s->wanted ? format_slices_error(&s->lib_error) : json_null());
 	SET(o, "arbiter", arbiter_status(s));
 	SET(o, "broken", broken);
 	SET(o, "gpus", busy_status(s));

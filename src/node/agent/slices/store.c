@@ -24,14 +24,14 @@
 #define PASSED \
 	".passed" /* in the directory of a slice whose devices went to a container without one */
 
-static struct slice *slice_free(struct slice *s)
+static struct stored_slice *free_stored_slice(struct stored_slice *s)
 {
 	if (s)
 		slice_file_fini(&s->file);
 	free(s);
 	return NULL;
 }
-DEFINE_CLEANUP(struct slice *, slice_free)
+DEFINE_CLEANUP(struct stored_slice *, free_stored_slice)
 
 static void drop_ready(struct slice_store *s);
 
@@ -39,7 +39,7 @@ void slice_store_fini(struct slice_store *s)
 {
 	drop_ready(s);
 	for (size_t i = 0; i < s->n; i++)
-		(void)slice_free(s->v[i]);
+		(void)free_stored_slice(s->v[i]);
 	free(s->v);
 	strv_fini(&s->broken);
 	*s = (struct slice_store){ .n = 0 };
@@ -48,7 +48,7 @@ void slice_store_fini(struct slice_store *s)
 /* --- directories --- */
 
 /* Removes a directory of the slices' directory with its files. None there is fine. */
-static int remove_dir(const struct slice_store *s, const char *name, struct error *err)
+static int remove_slice_dir(const struct slice_store *s, const char *name, struct error *err)
 {
 	CLEANUP(closep) int parent = open(s->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	int fd = parent < 0 ? -1
@@ -72,7 +72,7 @@ static int remove_dir(const struct slice_store *s, const char *name, struct erro
 	return 0;
 }
 
-static int open_file(int dir, const char *name, struct error *err)
+static int open_slice_file(int dir, const char *name, struct error *err)
 {
 	CLEANUP(closep)
 	int fd = openat(dir, name, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, FILE_MODE);
@@ -85,9 +85,9 @@ static int open_file(int dir, const char *name, struct error *err)
 }
 
 /* Over what is there, and cut off afterwards: it needs no room on the disk that reserve_file() has taken. */
-static int write_file(int dir, const char *name, const char *text, struct error *err)
+static int write_slice_file(int dir, const char *name, const char *text, struct error *err)
 {
-	CLEANUP(closep) int fd = open_file(dir, name, err);
+	CLEANUP(closep) int fd = open_slice_file(dir, name, err);
 	size_t len = strlen(text);
 
 	if (fd < 0 || fd_write_all(fd, text, len, err) < 0)
@@ -97,7 +97,7 @@ static int write_file(int dir, const char *name, const char *text, struct error 
 
 static int reserve_file(int dir, const char *name, off_t bytes, struct error *err)
 {
-	CLEANUP(closep) int fd = open_file(dir, name, err);
+	CLEANUP(closep) int fd = open_slice_file(dir, name, err);
 	int r;
 
 	if (fd < 0 || bytes == 0)
@@ -107,7 +107,7 @@ static int reserve_file(int dir, const char *name, off_t bytes, struct error *er
 }
 
 /* A directory in the making: with its file, which is still empty, and the inode of its socket. */
-static int make_dir(const struct slice_store *s, const char *temp, struct error *err)
+static int make_slice_temp_dir(const struct slice_store *s, const char *temp, struct error *err)
 {
 	CLEANUP(closep) int parent = open(s->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	CLEANUP(closep) int dir = -1;
@@ -147,8 +147,8 @@ static int make_ready(struct slice_store *s, struct error *err)
 	temp_name(temp, s->made);
 	if (make_parents(s, err) < 0)
 		return -1;
-	if (make_dir(s, temp, err) < 0) {
-		(void)remove_dir(s, temp, NULL);
+	if (make_slice_temp_dir(s, temp, err) < 0) {
+		(void)remove_slice_dir(s, temp, NULL);
 		return -1;
 	}
 	s->made++;
@@ -157,19 +157,19 @@ static int make_ready(struct slice_store *s, struct error *err)
 
 static void drop_ready(struct slice_store *s)
 {
-	for (; s->taken != s->made; s->taken++) {
+	for (; s->used != s->made; s->used++) {
 		char temp[TEMP_MAX];
 
-		temp_name(temp, s->taken);
-		(void)remove_dir(s, temp, NULL);
+		temp_name(temp, s->used);
+		(void)remove_slice_dir(s, temp, NULL);
 	}
 }
 
 bool slice_store_prepare(struct slice_store *s, struct error *err)
 {
-	if (s->made - s->taken >= SLICE_SPARES)
+	if (s->made - s->used >= SLICE_SPARES)
 		return false;
-	return make_ready(s, err) == 0 && s->made - s->taken < SLICE_SPARES;
+	return make_ready(s, err) == 0 && s->made - s->used < SLICE_SPARES;
 }
 
 /* Whether the next one that lies ready still does; somebody may have cleaned up. */
@@ -177,7 +177,7 @@ static bool spare_is_there(const struct slice_store *s)
 {
 	char temp[TEMP_MAX], path[PATH_MAX];
 
-	temp_name(temp, s->taken);
+	temp_name(temp, s->used);
 	return path_join(path, sizeof(path), s->dir, temp, NULL) == 0 &&
 	       access(path, F_OK) == 0;
 }
@@ -187,33 +187,34 @@ int slice_store_ready(struct slice_store *s, struct error *err)
 	if (s->n >= SLICES_MAX)
 		return error_set(err, ERR_LIMIT, "there are %d slices on this node already",
 			SLICES_MAX);
-	while (s->made != s->taken && !spare_is_there(s))
-		s->taken++;
-	if (s->made == s->taken)
+	while (s->made != s->used && !spare_is_there(s))
+		s->used++;
+	if (s->made == s->used)
 		return make_ready(s, err);
 	/* The file system may have become read-only since. */
 	return access(s->dir, W_OK) < 0 ? error_sys(err, errno, "write to '%s'", s->dir) : 0;
 }
 
 /* Fills the next one that lies ready, and gives it its name. */
-static int fill_dir(struct slice_store *s, const char *id, const char *text, struct error *err)
+static int fill_slice_dir(struct slice_store *s, const char *id, const char *text,
+	struct error *err)
 {
 	CLEANUP(closep) int parent = open(s->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	CLEANUP(closep) int dir = -1;
 	char temp[TEMP_MAX];
 
-	temp_name(temp, s->taken);
+	temp_name(temp, s->used);
 	dir = parent < 0
 		      ? -1
 		      : openat(parent, temp, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (dir < 0)
 		(void)error_sys(err, errno, "open '%s/%s'", s->dir, temp);
-	else if (write_file(dir, SLICE_FILE, text, err) < 0)
+	else if (write_slice_file(dir, SLICE_FILE, text, err) < 0)
 		(void)error_prefix(err, "%s/%s", s->dir, temp);
 	else if (renameat(parent, temp, parent, id) < 0)
 		(void)error_sys(err, errno, "rename '%s/%s'", s->dir, temp);
 	else {
-		s->taken++;
+		s->used++;
 		return 0;
 	}
 	/* The others would fail as well; slice_store_ready() finds out whether new ones can be made. */
@@ -221,7 +222,7 @@ static int fill_dir(struct slice_store *s, const char *id, const char *text, str
 	return -1;
 }
 
-int slice_store_path(const struct slice_store *s, const struct slice *slice, char *ret,
+int slice_store_path(const struct slice_store *s, const struct stored_slice *slice, char *ret,
 	struct error *err)
 {
 	return path_join(ret, PATH_MAX, s->dir, slice->file.id, err);
@@ -229,9 +230,9 @@ int slice_store_path(const struct slice_store *s, const struct slice *slice, cha
 
 /* --- load --- */
 
-static int append(struct slice_store *s, struct slice *slice, struct error *err)
+static int append_slice(struct slice_store *s, struct stored_slice *slice, struct error *err)
 {
-	struct slice **more;
+	struct stored_slice **more;
 
 	/* Doubling, from any number that came from a load. */
 	if ((s->n & (s->n - 1)) == 0) {
@@ -274,11 +275,11 @@ static bool is_passed(const struct slice_store *s, const char *id)
 
 static int load_one(struct slice_store *s, const char *name, struct error *err)
 {
-	CLEANUP(slice_freep) struct slice *slice = NULL;
+	CLEANUP(free_stored_slicep) struct stored_slice *slice = NULL;
 	struct error why = ERROR_INIT;
 
 	if (!strncmp(name, NEW_PREFIX, strlen(NEW_PREFIX))) {
-		(void)remove_dir(s, name, &why); /* the next start tries again */
+		(void)remove_slice_dir(s, name, &why); /* the next start tries again */
 		return 0;
 	}
 	if (!slice_id_ok(name))
@@ -295,7 +296,7 @@ static int load_one(struct slice_store *s, const char *name, struct error *err)
 		slice->superseded = true;
 		slice->superseded_ns = time_mono_ns();
 	}
-	if (append(s, slice, err) < 0)
+	if (append_slice(s, slice, err) < 0)
 		return -1;
 	(void)STEAL_PTR(slice);
 	return 0;
@@ -303,25 +304,26 @@ static int load_one(struct slice_store *s, const char *name, struct error *err)
 
 static int by_age(const void *a, const void *b)
 {
-	const struct slice_file *x = &(*(struct slice *const *)a)->file,
-				*y = &(*(struct slice *const *)b)->file;
+	const struct slice_file *x = &(*(struct stored_slice *const *)a)->file,
+				*y = &(*(struct stored_slice *const *)b)->file;
 
 	if (x->created_s != y->created_s)
 		return x->created_s < y->created_s ? -1 : 1;
 	return strcmp(x->id, y->id);
 }
 
-static void supersede(struct slice_store *s, const struct slice *by, uint64_t now_ns);
+static void supersede_slices(struct slice_store *s, const struct stored_slice *by,
+	uint64_t now_ns);
 
 /* The oldest first, and what the files say of each other. */
-static void order(struct slice_store *s)
+static void sort_slices(struct slice_store *s)
 {
 	uint64_t now = time_mono_ns();
 
 	if (s->n > 1)
-		qsort(s->v, s->n, sizeof(struct slice *), by_age);
+		qsort(s->v, s->n, sizeof(struct stored_slice *), by_age);
 	for (size_t i = 1; i < s->n; i++)
-		supersede(s, s->v[i], now);
+		supersede_slices(s, s->v[i], now);
 }
 
 int slice_store_load(struct slice_store *s, const char *state_dir, struct error *err)
@@ -352,7 +354,7 @@ int slice_store_load(struct slice_store *s, const char *state_dir, struct error 
 		r = error_sys(err, errno, "read '%s'", s->dir);
 	(void)closedir(d);
 	if (r == 0)
-		order(s);
+		sort_slices(s);
 	return r;
 }
 
@@ -374,7 +376,7 @@ static int new_id(char ret[SLICE_ID_DIGITS + 1], struct error *err)
 }
 
 /* Whether a slice that is not superseded yet has any of the devices. */
-static bool has_any(const struct slice *s, const char *resource, const char *const *ids,
+static bool has_any(const struct stored_slice *s, const char *resource, const char *const *ids,
 	size_t n)
 {
 	if (s->superseded || strcmp(s->file.resource, resource) != 0)
@@ -385,10 +387,11 @@ static bool has_any(const struct slice *s, const char *resource, const char *con
 	return false;
 }
 
-static void supersede(struct slice_store *s, const struct slice *by, uint64_t now_ns)
+static void supersede_slices(struct slice_store *s, const struct stored_slice *by,
+	uint64_t now_ns)
 {
 	for (size_t i = 0; i < s->n; i++) {
-		struct slice *old = s->v[i];
+		struct stored_slice *old = s->v[i];
 
 		if (old == by || by->file.created_s < old->file.created_s + SLICE_SIBLING_S ||
 			!has_any(old, by->file.resource,
@@ -403,7 +406,7 @@ void slice_store_pass(struct slice_store *s, const char *resource, const char *c
 	size_t n_ids, uint64_t now_ns)
 {
 	for (size_t i = 0; i < s->n; i++) {
-		struct slice *old = s->v[i];
+		struct stored_slice *old = s->v[i];
 		char path[PATH_MAX];
 
 		if (!has_any(old, resource, ids, n_ids))
@@ -415,12 +418,12 @@ void slice_store_pass(struct slice_store *s, const char *resource, const char *c
 			int dir = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
 			if (dir >= 0)
-				(void)write_file(dir, PASSED, "", NULL);
+				(void)write_slice_file(dir, PASSED, "", NULL);
 		}
 	}
 }
 
-static int fill(struct slice_file *f, const char *resource, const char *const *ids,
+static int fill_slice_file(struct slice_file *f, const char *resource, const char *const *ids,
 	size_t n_ids, const struct slice_plan *plan, const char *lib, uint64_t wall_s,
 	struct error *err)
 {
@@ -434,34 +437,34 @@ static int fill(struct slice_file *f, const char *resource, const char *const *i
 	return new_id(f->id, err);
 }
 
-int slice_store_add(struct slice_store *s, struct slice **ret, const char *resource,
+int slice_store_add(struct slice_store *s, struct stored_slice **ret, const char *resource,
 	const char *const *ids, size_t n_ids, const struct slice_plan *plan, const char *lib,
 	uint64_t now_ns, uint64_t wall_s, struct error *err)
 {
-	CLEANUP(slice_freep) struct slice *slice = calloc(1, sizeof(*slice));
+	CLEANUP(free_stored_slicep) struct stored_slice *slice = calloc(1, sizeof(*slice));
 	CLEANUP(freep) char *text = NULL;
 
 	if (!slice)
 		return error_nomem(err);
 	if (slice_store_ready(s, err) < 0)
 		return -1;
-	if (fill(&slice->file, resource, ids, n_ids, plan, lib, wall_s, err) < 0)
+	if (fill_slice_file(&slice->file, resource, ids, n_ids, plan, lib, wall_s, err) < 0)
 		return -1;
 	text = slice_file_text(&slice->file);
 	if (!text)
 		return error_nomem(err);
-	if (append(s, slice, err) < 0)
+	if (append_slice(s, slice, err) < 0)
 		return -1;
-	if (fill_dir(s, slice->file.id, text, err) < 0) {
+	if (fill_slice_dir(s, slice->file.id, text, err) < 0) {
 		s->n--;
 		return -1;
 	}
 	*ret = STEAL_PTR(slice);
-	supersede(s, *ret, now_ns);
+	supersede_slices(s, *ret, now_ns);
 	return 0;
 }
 
-int slice_store_change(struct slice_store *s, struct slice *slice,
+int slice_store_change(struct slice_store *s, struct stored_slice *slice,
 	const struct slice_plan *plan, struct error *err)
 {
 	struct slice_plan before = slice->file.plan;
@@ -479,7 +482,7 @@ int slice_store_change(struct slice_store *s, struct slice *slice,
 	dir = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (dir < 0)
 		return error_sys(err, errno, "open '%s'", path);
-	if (write_file(dir, "." SLICE_FILE, text, err) < 0)
+	if (write_slice_file(dir, "." SLICE_FILE, text, err) < 0)
 		return error_prefix(err, "%s", path);
 	if (renameat(dir, "." SLICE_FILE, dir, SLICE_FILE) < 0)
 		return error_sys(err, errno, "rename '%s/" SLICE_FILE "'", path);
@@ -487,7 +490,7 @@ int slice_store_change(struct slice_store *s, struct slice *slice,
 	return 0;
 }
 
-int slice_store_remove(struct slice_store *s, struct slice *slice, struct error *err)
+int slice_store_remove(struct slice_store *s, struct stored_slice *slice, struct error *err)
 {
 	char from[PATH_MAX], to[PATH_MAX], temp[TEMP_MAX];
 
@@ -498,7 +501,7 @@ int slice_store_remove(struct slice_store *s, struct slice *slice, struct error 
 	/* At once for the arbiter; what is left of it, if we are killed here, goes at the next start. */
 	if (rename(from, to) < 0 && errno != ENOENT)
 		return error_sys(err, errno, "rename '%s'", from);
-	(void)remove_dir(s, temp, NULL);
+	(void)remove_slice_dir(s, temp, NULL);
 	for (size_t i = 0; i < s->n; i++) {
 		if (s->v[i] != slice)
 			continue;
@@ -507,11 +510,11 @@ int slice_store_remove(struct slice_store *s, struct slice *slice, struct error 
 		s->n--;
 		break;
 	}
-	(void)slice_free(slice);
+	(void)free_stored_slice(slice);
 	return 0;
 }
 
-const struct slice *slice_store_find(const struct slice_store *s, const char *id)
+const struct stored_slice *slice_store_find(const struct slice_store *s, const char *id)
 {
 	for (size_t i = 0; i < s->n; i++)
 		if (!strcmp(s->v[i]->file.id, id))

@@ -16,7 +16,7 @@
 
 #include <limits.h>
 
-struct slice {
+struct stored_slice {
 	struct slice_file file;
 	bool superseded;        /* its devices were given away again */
 	uint64_t free_since_ns; /* monotonic; 0: held, or it is not known */
@@ -26,10 +26,10 @@ struct slice {
 struct slice_store {
 	char state_dir[PATH_MAX]; /* absolute; "" before slice_store_load() */
 	char dir[PATH_MAX];       /* SLICES_DIR in it */
-	struct slice **v;
+	struct stored_slice **v;
 	size_t n;
-	uint32_t made, taken; /* directories that lie ready: numbers taken to made - 1 */
-	struct strv broken;   /* "path: reason" of directories that could not be understood */
+	uint32_t made, used; /* directories that lie ready: numbers taken to made - 1 */
+	struct strv broken;  /* "path: reason" of directories that could not be understood */
 };
 
 /* Finds what is there; no directory is no slice. What was half made is removed. */
@@ -42,7 +42,7 @@ void slice_store_fini(struct slice_store *s);
  * one pod do whose init containers hand their devices on. *ret is borrowed. ERR_LIMIT: SLICES_MAX.
  */
 #define SLICE_SIBLING_S 60
-int slice_store_add(struct slice_store *s, struct slice **ret, const char *resource,
+int slice_store_add(struct slice_store *s, struct stored_slice **ret, const char *resource,
 	const char *const *ids, size_t n_ids, const struct slice_plan *plan, const char *lib,
 	uint64_t now_ns, uint64_t wall_s, struct error *err) MUST_USE;
 
@@ -64,14 +64,15 @@ int slice_store_ready(struct slice_store *s, struct error *err) MUST_USE;
 bool slice_store_prepare(struct slice_store *s, struct error *err);
 
 /* Writes the slice's file with another plan, at once for the arbiter. */
-int slice_store_change(struct slice_store *s, struct slice *slice,
+int slice_store_change(struct slice_store *s, struct stored_slice *slice,
 	const struct slice_plan *plan, struct error *err) MUST_USE;
 
 /* Takes the directory away and forgets the slice, which is freed. On an error it stays. */
-int slice_store_remove(struct slice_store *s, struct slice *slice, struct error *err) MUST_USE;
-
-/* STATE/slices/ID into @ret of PATH_MAX. */
-int slice_store_path(const struct slice_store *s, const struct slice *slice, char *ret,
+int slice_store_remove(struct slice_store *s, struct stored_slice *slice,
 	struct error *err) MUST_USE;
 
-const struct slice *slice_store_find(const struct slice_store *s, const char *id);
+/* STATE/slices/ID into @ret of PATH_MAX. */
+int slice_store_path(const struct slice_store *s, const struct stored_slice *slice, char *ret,
+	struct error *err) MUST_USE;
+
+const struct stored_slice *slice_store_find(const struct slice_store *s, const char *id);

@@ -29,59 +29,59 @@
 
 /* ---- ends ------------------------------------------------------------------------------------- */
 
-static void on_foreign_closed(struct slice *s, bool counted)
+static void on_passed_fds_closed(struct arbiter_slice *s, bool counted)
 {
-	s->n_parked--;
+	s->n_closing--;
 	if (counted)
-		room_give(&s->arbiter->room, s->n_conns--);
+		fair_quota_remove(&s->arbiter->conn_quota, s->n_conns--);
 }
 
 int conns_start(struct arbiter *a, struct error *err)
 {
-	a->foreign = foreign_new(a->loop, on_foreign_closed, err);
-	return a->foreign ? 0 : -1;
+	a->passed_fds = passed_fds_new(a->loop, on_passed_fds_closed, err);
+	return a->passed_fds ? 0 : -1;
 }
 
 /* Closes the socket of a connection, that @counted or not, and what came with it (-1: nothing). */
-static void close_socket(struct slice *s, bool counted, int sock, int came)
+static void close_socket(struct arbiter_slice *s, bool counted, int sock, int came)
 {
-	if (foreign_hang_up(&sock) && came < 0) {
+	if (passed_fds_hang_up(&sock) && came < 0) {
 		if (counted)
-			room_give(&s->arbiter->room, s->n_conns--);
+			fair_quota_remove(&s->arbiter->conn_quota, s->n_conns--);
 		return;
 	}
-	s->n_parked++;
-	foreign_close(s->arbiter->foreign, s, counted, sock, came);
+	s->n_closing++;
+	passed_fds_close(s->arbiter->passed_fds, s, counted, sock, came);
 }
 
 void conn_close(struct conn *c)
 {
 	struct arbiter *a = c->arbiter;
-	struct book_member *m = c->member;
-	struct side *side = m ? m->user : NULL;
+	struct grants_member *m = c->member;
+	struct member_state *side = m ? m->user : NULL;
 
 	a->n_closed++;
 	if (side)
 		side->conn = NULL;
-	if (c->turn)
-		turn_leave(a->turn, c->turn);
+	if (c->sched_conn)
+		scheduler_unregister(a->sched, c->sched_conn);
 	if (c->prev)
 		c->prev->next = c->next;
 	else
 		c->arbiter->conns = c->next;
 	if (c->next)
 		c->next->prev = c->prev;
-	close_socket(c->slice, true, watch_release(c->watch), c->came);
+	close_socket(c->slice, true, fd_watch_release(c->watch), c->passed_fd);
 	closep(&c->pidfd);
 	free(c);
 	/* Nothing to remember: should it come again, its page says so too. */
-	if (m && book_has_nothing(m))
-		book_member_drop(&a->book, m);
+	if (m && grants_member_is_empty(m))
+		grants_member_drop(&a->grants, m);
 }
 
-void conns_on_dropped(void *arbiter, struct book_member *m)
+void conns_on_dropped(void *arbiter, struct grants_member *m)
 {
-	struct side *side = m->user;
+	struct member_state *side = m->user;
 
 	(void)arbiter;
 	if (!side)
@@ -96,40 +96,40 @@ void conns_on_dropped(void *arbiter, struct book_member *m)
 	m->user = NULL;
 }
 
-void conns_stop_slice(struct slice *s)
+void conns_stop_slice(struct arbiter_slice *s)
 {
 	struct conn *next;
 
 	for (struct conn *c = s->arbiter->conns; c; c = next) {
 		next = c->next;
-		if (c->slice == s && !c->member && !c->turn)
+		if (c->slice == s && !c->member && !c->sched_conn)
 			conn_close(c);
 	}
 }
 
-void conns_stop_turns(struct slice *s)
+void conns_stop_sched(struct arbiter_slice *s)
 {
 	struct conn *next;
 
 	for (struct conn *c = s->arbiter->conns; c; c = next) {
 		next = c->next;
-		if (c->slice == s && c->turn)
+		if (c->slice == s && c->sched_conn)
 			conn_close(c);
 	}
 }
 
 void conns_stop(struct arbiter *a)
 {
-	for (unsigned int i = 0; i < BOOK_BUCKETS; i++) {
-		for (struct book_task *t = a->book.buckets[i]; t; t = t->next) {
-			for (struct book_member *m = t->members; m; m = m->next_of_task)
+	for (unsigned int i = 0; i < GRANTS_BUCKETS; i++) {
+		for (struct grants_task *t = a->grants.buckets[i]; t; t = t->next) {
+			for (struct grants_member *m = t->members; m; m = m->next_of_task)
 				conns_on_dropped(a, m);
 			task_on_ended(a, t);
 		}
 	}
 	while (a->conns)
 		conn_close(a->conns);
-	a->foreign = foreign_stop(a->foreign);
+	a->passed_fds = passed_fds_stop(a->passed_fds);
 	closep(&a->spare_fd);
 }
 
@@ -139,7 +139,7 @@ void conns_expire(struct arbiter *a, uint64_t now_ns)
 
 	for (struct conn *c = a->conns; c; c = next) {
 		next = c->next;
-		if (!c->greeted && now_ns - c->since_ns > CONN_HELLO_NS)
+		if (!c->hello_received && now_ns - c->since_ns > CONN_HELLO_NS)
 			conn_close(c);
 	}
 }
@@ -153,7 +153,7 @@ void conns_expire(struct arbiter *a, uint64_t now_ns)
  * seen here keeps pid 0, and so does one that is gone, which is .ended. False: there are no descriptors or memory
  * for it now.
  */
-static bool identify(struct conn *c, int fd)
+static bool read_peer_identity(struct conn *c, int fd)
 {
 	struct ucred cred = { 0 };
 	socklen_t len = sizeof(cred), fd_len = sizeof(c->pidfd);
@@ -215,26 +215,26 @@ static bool may_be_page(int fd)
 	return page_has_form(fd, SLICE_PAGE_BYTES) || page_has_form(fd, TURN_PAGE_BYTES);
 }
 
-/* The next packet, as foreign_receive(); a first one may have a page with it. */
+/* The next packet, as passed_fds_receive(); a first one may have a page with it. */
 static ssize_t receive_packet(struct conn *c, void *data, size_t cap, bool *cut, int *page_fd)
 {
-	ssize_t n = foreign_receive(c->watch->fd, data, cap, cut);
+	ssize_t n = passed_fds_receive(c->watch->fd, data, cap, cut);
 	bool more;
 
-	if (n != FOREIGN_CAME || c->greeted)
+	if (n != PASSED_FDS_PRESENT || c->hello_received)
 		return n;
-	n = foreign_peek(c->watch->fd, data, cap, page_fd, &more);
+	n = passed_fds_peek(c->watch->fd, data, cap, page_fd, &more);
 	if (more || !may_be_page(*page_fd)) {
-		c->came = steal_fd(page_fd);
-		return FOREIGN_CAME;
+		c->passed_fd = steal_fd(page_fd);
+		return PASSED_FDS_PRESENT;
 	}
-	foreign_take(c->watch->fd);
+	passed_fds_take_packet(c->watch->fd);
 	return n;
 }
 
 static void refuse_packet(struct conn *c, const char *reason)
 {
-	if (log_limit_pass(&c->slice->noise, time_mono_ns(), NS_PER_SEC * 10, 5))
+	if (log_limit_pass(&c->slice->log_limit, time_mono_ns(), NS_PER_SEC * 10, 5))
 		log_warn("connection ended", LOG_STR("slice", c->slice->id),
 			LOG_UINT("pid", c->pid), LOG_STR("reason", reason));
 	conn_close(c);
@@ -246,14 +246,14 @@ static void refuse_descriptors(struct conn *c, const void *data)
 	struct slice_hello h;
 
 	memcpy(&h, data, sizeof(h));
-	if (!c->greeted && h.head.op == SLICE_HELLO &&
-		!conn_welcome(c, &h, SLICE_REFUSED, page_trouble_text(PAGE_NOT_OURS), -1))
+	if (!c->hello_received && h.head.op == SLICE_HELLO &&
+		!conn_welcome(c, &h, SLICE_REFUSED, page_error_text(PAGE_NOT_OURS), -1))
 		return;
 	refuse_packet(c, "packet: descriptors that are no page");
 }
 
 /* One packet. False: there is none, or the connection is closed. */
-static bool receive(struct conn *c)
+static bool receive_client_packet(struct conn *c)
 {
 	char data[SLICE_PACKET_MAX] = { 0 };
 	struct arbiter *a = c->arbiter;
@@ -266,7 +266,7 @@ static bool receive(struct conn *c)
 
 	if (n == -1 && (errno == EAGAIN || errno == EINTR))
 		return false;
-	if (n == FOREIGN_CAME) {
+	if (n == PASSED_FDS_PRESENT) {
 		refuse_descriptors(c, data);
 		return false;
 	}
@@ -274,8 +274,8 @@ static bool receive(struct conn *c)
 		conn_close(c);
 		return false;
 	}
-	if (cut || packet_read(&p, data, (size_t)n, c->slice->book ? c->slice->book->n_gpus : 0,
-			   &err) < 0) {
+	if (cut || packet_read(&p, data, (size_t)n,
+			   c->slice->grants ? c->slice->grants->n_gpus : 0, &err) < 0) {
 		refuse_packet(c, err.code == ERR_NONE ? "packet too long" : err.msg);
 		return false;
 	}
@@ -288,20 +288,22 @@ static void on_packet(void *arg)
 	struct conn *c = arg;
 
 	/* Many that begin at once wake us at once. */
-	for (int i = 0; i < CONN_BATCH && receive(c) && !c->waits && !c->turn; i++)
+	for (int i = 0;
+		i < CONN_BATCH && receive_client_packet(c) && !c->waiting && !c->sched_conn;
+		i++)
 		;
 }
 
 /* ---- arrival ---------------------------------------------------------------------------------- */
 
-static void add_conn(struct slice *s, int fd)
+static void add_conn(struct arbiter_slice *s, int fd)
 {
 	struct arbiter *a = s->arbiter;
 	struct error err = ERROR_INIT;
 	struct conn *c;
 
-	if (s->n_conns >= SLICE_CONNS_MAX || !room_for(&a->room, s->n_conns)) {
-		if (log_limit_pass(&s->noise, time_mono_ns(), NS_PER_SEC * 10, 5))
+	if (s->n_conns >= SLICE_CONNS_MAX || !fair_quota_allows(&a->conn_quota, s->n_conns)) {
+		if (log_limit_pass(&s->log_limit, time_mono_ns(), NS_PER_SEC * 10, 5))
 			log_warn("too many connections", LOG_STR("slice", s->id));
 		close_socket(s, false, fd, -1);
 		return;
@@ -313,16 +315,16 @@ static void add_conn(struct slice *s, int fd)
 	}
 	c->arbiter = a;
 	c->slice = s;
-	c->pidfd = c->came = -1;
+	c->pidfd = c->passed_fd = -1;
 	c->since_ns = time_mono_ns();
 	(void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &(int){ SLICE_PACKET_MAX }, sizeof(int));
 	/* Unanswered it tries again, where a refusal would be for good. */
-	if (!identify(c, fd)) {
+	if (!read_peer_identity(c, fd)) {
 		close_socket(s, false, fd, -1);
 		free(c);
 		return;
 	}
-	if (watch_start(&c->watch, a->loop, fd, on_packet, c, &err) < 0) {
+	if (fd_watch_start(&c->watch, a->loop, fd, on_packet, c, &err) < 0) {
 		closep(&c->pidfd);
 		free(c);
 		return;
@@ -331,11 +333,11 @@ static void add_conn(struct slice *s, int fd)
 	if (a->conns)
 		a->conns->prev = c;
 	a->conns = c;
-	room_take(&a->room, s->n_conns++);
+	fair_quota_add(&a->conn_quota, s->n_conns++);
 }
 
 /* No descriptors left: take one connection all the same and end it, or it would wake us for ever. */
-static void refuse_one(struct slice *s)
+static void refuse_one(struct arbiter_slice *s)
 {
 	struct arbiter *a = s->arbiter;
 	int fd;
@@ -347,18 +349,18 @@ static void refuse_one(struct slice *s)
 	if (fd >= 0)
 		close_socket(s, false, fd, -1);
 	a->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
-	if (log_limit_pass(&a->noise, time_mono_ns(), NS_PER_SEC * 10, 1))
+	if (log_limit_pass(&a->log_limit, time_mono_ns(), NS_PER_SEC * 10, 1))
 		log_error("no descriptors left for connections", LOG_STR("slice", s->id));
 }
 
 void conns_accept(void *arg)
 {
-	struct slice *s = arg;
+	struct arbiter_slice *s = arg;
 
 	for (int i = 0; i < ACCEPT_BATCH; i++) {
 		int fd;
 
-		if (s->n_parked >= SLICE_PARKED_MAX) {
+		if (s->n_closing >= SLICE_CLOSING_MAX) {
 			errno = EBUSY;
 			slices_pause(s);
 			return;
@@ -380,9 +382,9 @@ void conns_accept(void *arg)
 }
 
 /* Those in its queue have sent what they like already. */
-void conns_stop_listening(struct slice *s)
+void conns_stop_listening(struct arbiter_slice *s)
 {
-	int fd = s->listener ? watch_release(s->listener) : -1, waiting;
+	int fd = s->listener ? fd_watch_release(s->listener) : -1, waiting;
 
 	s->listener = NULL;
 	if (fd < 0)

@@ -15,15 +15,15 @@
 #include <unistd.h>
 
 /* As many slices as have room for themselves (room.h): each holds up threads of its own and no other's. */
-#define THREADS_MAX (2 * ROOM_SLICES)
+#define THREADS_MAX (2 * FAIR_QUOTA_SLICES)
 #define STACK_BYTES (256 * 1024)
-/* Packets without descriptors that foreign_hang_up() takes from a queue; with more of them the socket is parked. */
+/* Packets without descriptors that passed_fds_hang_up() takes from a queue; with more of them the socket is parked. */
 #define DRAIN_MAX 64
 
 /* ---- packets ---------------------------------------------------------------------------------- */
 
-static ssize_t receive(int sock, void *data, size_t cap, void *control, size_t room, int flags,
-	struct msghdr *m)
+static ssize_t receive_passed_fds(int sock, void *data, size_t cap, void *control, size_t room,
+	int flags, struct msghdr *m)
 {
 	struct iovec part = { .iov_base = data, .iov_len = cap };
 	ssize_t n;
@@ -37,30 +37,31 @@ static ssize_t receive(int sock, void *data, size_t cap, void *control, size_t r
 	return n;
 }
 
-ssize_t foreign_receive(int sock, void *data, size_t cap, bool *cut)
+ssize_t passed_fds_receive(int sock, void *data, size_t cap, bool *cut)
 {
 	struct msghdr m;
-	ssize_t n = receive(sock, data, cap, NULL, 0, MSG_PEEK, &m);
+	ssize_t n = receive_passed_fds(sock, data, cap, NULL, 0, MSG_PEEK, &m);
 
 	if (n < 0)
 		return n;
 	if (m.msg_flags & MSG_CTRUNC)
-		return FOREIGN_CAME;
+		return PASSED_FDS_PRESENT;
 	if (n == 0)
 		return 0;
-	n = receive(sock, data, cap, NULL, 0, 0, &m);
+	n = receive_passed_fds(sock, data, cap, NULL, 0, 0, &m);
 	*cut = m.msg_flags & MSG_TRUNC;
 	return n;
 }
 
-ssize_t foreign_peek(int sock, void *data, size_t cap, int *fd, bool *more)
+ssize_t passed_fds_peek(int sock, void *data, size_t cap, int *fd, bool *more)
 {
 	union {
 		struct cmsghdr head;
 		char room[CMSG_LEN(sizeof(int))]; /* and none for a second one */
 	} control = { .room = { 0 } };
 	struct msghdr m;
-	ssize_t n = receive(sock, data, cap, control.room, sizeof(control.room), MSG_PEEK, &m);
+	ssize_t n = receive_passed_fds(sock, data, cap, control.room, sizeof(control.room),
+		MSG_PEEK, &m);
 
 	*fd = -1;
 	*more = false;
@@ -74,12 +75,12 @@ ssize_t foreign_peek(int sock, void *data, size_t cap, int *fd, bool *more)
 	return n;
 }
 
-void foreign_take(int sock)
+void passed_fds_take_packet(int sock)
 {
 	struct msghdr m;
 	char byte;
 
-	(void)receive(sock, &byte, sizeof(byte), NULL, 0, 0, &m);
+	(void)receive_passed_fds(sock, &byte, sizeof(byte), NULL, 0, 0, &m);
 }
 
 /* With SO_PASSCRED the kernel has something to say of each packet, also of one of no length. */
@@ -96,7 +97,7 @@ static bool set_passcred(int sock, int on)
 }
 
 /* The next packet of a socket that was shut down; where the kernel does not tell, it may have descriptors. */
-static enum next look_at_next(int sock)
+static enum next peek_next_packet(int sock)
 {
 	struct msghdr m;
 	char byte;
@@ -104,7 +105,7 @@ static enum next look_at_next(int sock)
 
 	if (!set_passcred(sock, 0))
 		return NEXT_HAS_DESCRIPTORS;
-	n = receive(sock, &byte, sizeof(byte), NULL, 0, MSG_PEEK, &m);
+	n = receive_passed_fds(sock, &byte, sizeof(byte), NULL, 0, MSG_PEEK, &m);
 	if (n >= 0 && (m.msg_flags & MSG_CTRUNC))
 		return NEXT_HAS_DESCRIPTORS;
 	if (n > 0)
@@ -112,16 +113,16 @@ static enum next look_at_next(int sock)
 	/* The end, or a packet of no length. */
 	if (!set_passcred(sock, 1))
 		return NEXT_HAS_DESCRIPTORS;
-	n = receive(sock, &byte, sizeof(byte), NULL, 0, MSG_PEEK, &m);
+	n = receive_passed_fds(sock, &byte, sizeof(byte), NULL, 0, MSG_PEEK, &m);
 	return was_packet(n, &m) ? NEXT_PLAIN : NEXT_NONE;
 }
 
-bool foreign_hang_up(int *sock)
+bool passed_fds_hang_up(int *sock)
 {
 	/* None comes after this. */
 	(void)shutdown(*sock, SHUT_RDWR);
 	for (int i = 0; i <= DRAIN_MAX; i++) {
-		enum next next = look_at_next(*sock);
+		enum next next = peek_next_packet(*sock);
 
 		if (next == NEXT_NONE) {
 			closep(sock);
@@ -129,14 +130,14 @@ bool foreign_hang_up(int *sock)
 		}
 		if (next == NEXT_HAS_DESCRIPTORS)
 			break;
-		foreign_take(*sock);
+		passed_fds_take_packet(*sock);
 	}
 	/* For drain_and_close(). */
 	(void)set_passcred(*sock, 1);
 	return false;
 }
 
-/* After foreign_hang_up(). A socket that is closed with packets in its queue would take answers from its peer that the
+/* After passed_fds_hang_up(). A socket that is closed with packets in its queue would take answers from its peer that the
  * peer has not read yet. */
 static void drain_and_close(int *sock)
 {
@@ -144,7 +145,7 @@ static void drain_and_close(int *sock)
 	char byte;
 
 	while (*sock >= 0 &&
-		was_packet(receive(*sock, &byte, sizeof(byte), NULL, 0, 0, &m), &m))
+		was_packet(receive_passed_fds(*sock, &byte, sizeof(byte), NULL, 0, 0, &m), &m))
 		;
 	closep(sock);
 }
@@ -156,7 +157,7 @@ struct job {
 	int sock, fd;
 	/* To close: */
 	bool counted;
-	struct slice *slice;
+	struct arbiter_slice *slice;
 	/* To empty: */
 	void (*emptied)(void *arg, int fd); /* NULL: to close */
 	void *arg;
@@ -172,7 +173,7 @@ struct queue {
 };
 
 /* Freed by who is last: the loop's side, or a thread that an owner holds up. */
-struct foreign {
+struct passed_fds {
 	pthread_mutex_t lock; /* guards what follows */
 	struct queue *queues; /* with a job each, or a thread that closes the last one */
 	struct job *done;
@@ -180,7 +181,7 @@ struct foreign {
 	bool stopped;
 	/* The loop's own. */
 	uv_async_t async;
-	void (*closed)(struct slice *s, bool counted);
+	void (*closed)(struct arbiter_slice *s, bool counted);
 };
 
 static void free_jobs(struct job *j)
@@ -193,7 +194,7 @@ static void free_jobs(struct job *j)
 	}
 }
 
-static void release(struct foreign *f)
+static void free_passed_fds(struct passed_fds *f)
 {
 	while (f->queues) {
 		struct queue *q = f->queues;
@@ -208,7 +209,7 @@ static void release(struct foreign *f)
 }
 
 /* NULL: no memory. The lock is held. */
-static struct queue *queue_of(struct foreign *f, const void *owner)
+static struct queue *get_owner_queue(struct passed_fds *f, const void *owner)
 {
 	struct queue *q = f->queues;
 
@@ -224,7 +225,7 @@ static struct queue *queue_of(struct foreign *f, const void *owner)
 	return q;
 }
 
-static void free_queue(struct foreign *f, struct queue *q)
+static void free_queue(struct passed_fds *f, struct queue *q)
 {
 	struct queue **at = &f->queues;
 
@@ -235,7 +236,7 @@ static void free_queue(struct foreign *f, struct queue *q)
 }
 
 /* NULL: each has its thread. The lock is held. */
-static struct queue *unserved(const struct foreign *f)
+static struct queue *find_unserved_queue(const struct passed_fds *f)
 {
 	struct queue *q = f->queues;
 
@@ -244,7 +245,7 @@ static struct queue *unserved(const struct foreign *f)
 	return q;
 }
 
-static void do_job(struct job *j)
+static void run_fd_job(struct job *j)
 {
 	const int flags = FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE;
 
@@ -254,7 +255,7 @@ static void do_job(struct job *j)
 }
 
 /* Until nothing of the owner is left to do. The lock is held before and after. */
-static void serve(struct foreign *f, struct queue *q)
+static void serve_owner_queue(struct passed_fds *f, struct queue *q)
 {
 	struct job *j;
 
@@ -264,7 +265,7 @@ static void serve(struct foreign *f, struct queue *q)
 		if (!q->jobs)
 			q->end = &q->jobs;
 		(void)pthread_mutex_unlock(&f->lock);
-		do_job(j);
+		run_fd_job(j);
 		(void)pthread_mutex_lock(&f->lock);
 		j->next = f->done;
 		f->done = j;
@@ -275,36 +276,37 @@ static void serve(struct foreign *f, struct queue *q)
 		free_queue(f, q);
 }
 
-static void *run(void *arg)
+static void *run_passed_fds_thread(void *arg)
 {
-	struct foreign *f = arg;
+	struct passed_fds *f = arg;
 	struct queue *q;
 	bool last;
 
 	(void)pthread_mutex_lock(&f->lock);
-	while (!f->stopped && (q = unserved(f)) != NULL)
-		serve(f, q);
+	while (!f->stopped && (q = find_unserved_queue(f)) != NULL)
+		serve_owner_queue(f, q);
 	last = --f->n_threads == 0 && f->stopped;
 	(void)pthread_mutex_unlock(&f->lock);
 	if (last)
-		release(f);
+		free_passed_fds(f);
 	return NULL;
 }
 
 /* For an owner that has none. Without one it waits for a thread that ends. The lock is held. */
-static void start_thread(struct foreign *f)
+static void start_passed_fds_thread(struct passed_fds *f)
 {
 	sigset_t all, before;
 	pthread_attr_t attr;
 	pthread_t t;
 
-	if (!unserved(f) || f->n_threads == THREADS_MAX || pthread_attr_init(&attr) != 0)
+	if (!find_unserved_queue(f) || f->n_threads == THREADS_MAX ||
+		pthread_attr_init(&attr) != 0)
 		return;
 	(void)pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
 	(void)pthread_attr_setstacksize(&attr, STACK_BYTES);
 	(void)sigfillset(&all);
 	(void)pthread_sigmask(SIG_SETMASK, &all, &before);
-	if (pthread_create(&t, &attr, run, f) == 0)
+	if (pthread_create(&t, &attr, run_passed_fds_thread, f) == 0)
 		f->n_threads++;
 	(void)pthread_sigmask(SIG_SETMASK, &before, NULL);
 	(void)pthread_attr_destroy(&attr);
@@ -312,9 +314,9 @@ static void start_thread(struct foreign *f)
 
 /* ---- the loop's side -------------------------------------------------------------------------- */
 
-static void on_done(uv_async_t *h)
+static void on_passed_fds_jobs_done(uv_async_t *h)
 {
-	struct foreign *f = h->data;
+	struct passed_fds *f = h->data;
 	struct job *done;
 
 	(void)pthread_mutex_lock(&f->lock);
@@ -329,17 +331,17 @@ static void on_done(uv_async_t *h)
 	free_jobs(done);
 }
 
-struct foreign *foreign_new(uv_loop_t *loop, void (*closed)(struct slice *s, bool counted),
-	struct error *err)
+struct passed_fds *passed_fds_new(uv_loop_t *loop,
+	void (*closed)(struct arbiter_slice *s, bool counted), struct error *err)
 {
-	struct foreign *f = calloc(1, sizeof(*f));
+	struct passed_fds *f = calloc(1, sizeof(*f));
 	int r;
 
 	if (!f) {
 		(void)error_nomem(err);
 		return NULL;
 	}
-	r = uv_async_init(loop, &f->async, on_done);
+	r = uv_async_init(loop, &f->async, on_passed_fds_jobs_done);
 	if (r < 0) {
 		free(f);
 		(void)error_sys(err, -r, "make an event");
@@ -351,19 +353,19 @@ struct foreign *foreign_new(uv_loop_t *loop, void (*closed)(struct slice *s, boo
 	return f;
 }
 
-static void on_closed(uv_handle_t *h)
+static void on_passed_fds_async_closed(uv_handle_t *h)
 {
-	struct foreign *f = h->data;
+	struct passed_fds *f = h->data;
 	bool last;
 
 	(void)pthread_mutex_lock(&f->lock);
 	last = --f->n_threads == 0;
 	(void)pthread_mutex_unlock(&f->lock);
 	if (last)
-		release(f);
+		free_passed_fds(f);
 }
 
-struct foreign *foreign_stop(struct foreign *f)
+struct passed_fds *passed_fds_stop(struct passed_fds *f)
 {
 	if (!f)
 		return NULL;
@@ -371,12 +373,13 @@ struct foreign *foreign_stop(struct foreign *f)
 	f->stopped = true;
 	f->n_threads++; /* the handle */
 	(void)pthread_mutex_unlock(&f->lock);
-	uv_close((uv_handle_t *)&f->async, on_closed);
+	uv_close((uv_handle_t *)&f->async, on_passed_fds_async_closed);
 	return NULL;
 }
 
 /* False: no memory. */
-static bool submit(struct foreign *f, const void *owner, const struct job *job)
+static bool submit_passed_fds_job(struct passed_fds *f, const void *owner,
+	const struct job *job)
 {
 	struct job *j = malloc(sizeof(*j));
 	struct queue *q;
@@ -385,11 +388,11 @@ static bool submit(struct foreign *f, const void *owner, const struct job *job)
 		return false;
 	*j = *job;
 	(void)pthread_mutex_lock(&f->lock);
-	q = queue_of(f, owner);
+	q = get_owner_queue(f, owner);
 	if (q) {
 		*q->end = j;
 		q->end = &j->next;
-		start_thread(f);
+		start_passed_fds_thread(f);
 	}
 	(void)pthread_mutex_unlock(&f->lock);
 	if (!q)
@@ -397,16 +400,17 @@ static bool submit(struct foreign *f, const void *owner, const struct job *job)
 	return q != NULL;
 }
 
-void foreign_close(struct foreign *f, struct slice *s, bool counted, int sock, int fd)
+void passed_fds_close(struct passed_fds *f, struct arbiter_slice *s, bool counted, int sock,
+	int fd)
 {
-	(void)submit(f, s,
+	(void)submit_passed_fds_job(f, s,
 		&(struct job){ .sock = sock, .fd = fd, .counted = counted, .slice = s });
 }
 
-bool foreign_empty(struct foreign *f, const void *owner, int fd, off_t bytes,
+bool passed_fds_empty_memfd(struct passed_fds *f, const void *owner, int fd, off_t bytes,
 	void (*emptied)(void *arg, int fd), void *arg)
 {
-	return submit(f, owner,
+	return submit_passed_fds_job(f, owner,
 		&(struct job){ .sock = -1,
 			.fd = fd,
 			.emptied = emptied,

@@ -13,7 +13,7 @@
 
 /* ---- pages (abi/turn-page.h): made, or taken in from a process that may not be trusted -------------- */
 
-static int new_page(const struct page_who *who, struct turn_page **ret, ino_t *ino)
+static int new_page(const struct page_owner *who, struct turn_page **ret, ino_t *ino)
 {
 	void *at = NULL;
 	int fd = page_make(who, NAME, TURN_PAGE_BYTES, &at, ino);
@@ -31,7 +31,7 @@ static int new_page(const struct page_who *who, struct turn_page **ret, ino_t *i
 }
 
 /* Arbiters before 1.0 left memory that no GPU of the slice needs to be made when it is touched. */
-static int accept_page(const struct page_who *who, int fd, struct turn_page **ret, ino_t *ino)
+static int accept_page(const struct page_owner *who, int fd, struct turn_page **ret, ino_t *ino)
 {
 	unsigned int n_gpus = who->slice->compute.n_gpus;
 	void *at = NULL;
@@ -53,38 +53,39 @@ static int accept_page(const struct page_who *who, int fd, struct turn_page **re
 
 /* ---- hello ------------------------------------------------------------------------------------ */
 
-static struct turn_refusal refused_page(struct conn *c, int trouble)
+static struct scheduler_refusal refuse_sched_page(struct conn *c, int trouble)
 {
 	if (trouble == PAGE_TOO_MANY)
-		turn_crowded(c->arbiter->turn, c->slice->compute.turn);
-	return (struct turn_refusal){
+		scheduler_report_crowded(c->arbiter->sched, c->slice->compute.sched_slice);
+	return (struct scheduler_refusal){
 		.status = trouble == PAGE_TOO_MANY ? SLICE_TOO_MANY : SLICE_REFUSED,
-		.reason = page_trouble_text(trouble),
+		.reason = page_error_text(trouble),
 	};
 }
 
 /* Those who just went may have left their records. */
-static struct turn_refusal join(struct conn *c, const struct turn_client *who)
+static struct scheduler_refusal join_scheduler(struct conn *c,
+	const struct scheduler_join_request *who)
 {
-	struct turn *t = c->arbiter->turn;
-	struct turn_slice *s = c->slice->compute.turn;
-	struct turn_refusal r = turn_join(t, s, who, &c->turn);
+	struct scheduler *t = c->arbiter->sched;
+	struct scheduler_slice *s = c->slice->compute.sched_slice;
+	struct scheduler_refusal r = scheduler_register(t, s, who, &c->sched_conn);
 
-	if (r.records && turn_sweep_slice(t, s))
-		r = turn_join(t, s, who, &c->turn);
+	if (r.records && scheduler_sweep_slice(t, s))
+		r = scheduler_register(t, s, who, &c->sched_conn);
 	if (r.records)
-		turn_crowded(t, s);
+		scheduler_report_crowded(t, s);
 	if (r.status == SLICE_OK)
-		watch_pause(c->watch, true); /* the thread reads it */
+		fd_watch_pause(c->watch, true); /* the thread reads it */
 	else
 		(void)munmap(who->page, TURN_PAGE_BYTES);
 	return r;
 }
 
-void conn_hello_turns(struct conn *c, const struct slice_hello *h, int fd)
+void conn_hello_sched(struct conn *c, const struct slice_hello *h, int fd)
 {
-	const struct page_who who = { c->arbiter, c->slice, c->pid, c->start };
-	struct turn_client client = { .conn = c,
+	const struct page_owner who = { c->arbiter, c->slice, c->pid, c->start };
+	struct scheduler_join_request client = { .user = c,
 		.fd = c->watch->fd,
 		.pidfd = c->pidfd,
 		.pid = c->pid,
@@ -92,13 +93,13 @@ void conn_hello_turns(struct conn *c, const struct slice_hello *h, int fd)
 		.start = c->start,
 		.image = c->image,
 		.name = h->name,
-		.again = h->flags & SLICE_HELLO_AGAIN };
+		.has_page = h->flags & SLICE_HELLO_AGAIN };
 	const struct slice_compute *compute = &c->slice->compute;
 	CLEANUP(closep) int made = -1;
-	struct turn_refusal r;
+	struct scheduler_refusal r;
 	int trouble;
 
-	mps_look_at_process(c);
+	mps_check_process(c);
 	if (compute->on == SLICE_TURNS_NONE) {
 		(void)conn_welcome(c, h, SLICE_REFUSED,
 			compute->error.code != ERR_NONE ? compute->error.msg
@@ -106,13 +107,13 @@ void conn_hello_turns(struct conn *c, const struct slice_hello *h, int fd)
 			-1);
 		return;
 	}
-	r = turn_room(c->arbiter->turn, compute->turn, &client);
+	r = scheduler_check_room(c->arbiter->sched, compute->sched_slice, &client);
 	if (r.status == SLICE_OK) {
-		if (client.again)
+		if (client.has_page)
 			trouble = accept_page(&who, fd, &client.page, &client.page_ino);
 		else
 			trouble = made = new_page(&who, &client.page, &client.page_ino);
-		r = trouble < 0 ? refused_page(c, trouble) : join(c, &client);
+		r = trouble < 0 ? refuse_sched_page(c, trouble) : join_scheduler(c, &client);
 	}
 	(void)conn_welcome(c, h, r.status, r.reason, r.status == SLICE_OK ? made : -1);
 }

@@ -16,7 +16,7 @@ static const struct {
 	[SLICE_STATE] = { "state", sizeof(struct slice_state) },
 };
 
-static int check_gpu(uint32_t gpu, unsigned int n_gpus, struct error *err)
+static int check_packet_gpu(uint32_t gpu, unsigned int n_gpus, struct error *err)
 {
 	if (gpu >= n_gpus)
 		return error_set(err, ERR_INVALID, "packet: expected a GPU below %u, found %u",
@@ -50,7 +50,7 @@ static int check_state(const struct slice_state *s, unsigned int n_gpus, struct 
 		return error_set(err, ERR_INVALID,
 			"packet 'state': expected a generation of 24 bits, found %#x",
 			s->generation);
-	return check_gpu(s->gpu, n_gpus, err);
+	return check_packet_gpu(s->gpu, n_gpus, err);
 }
 
 int packet_read(union packet *ret, const void *data, size_t len, unsigned int n_gpus,
@@ -73,8 +73,8 @@ int packet_read(union packet *ret, const void *data, size_t len, unsigned int n_
 	if (op == SLICE_STATE)
 		return check_state(&ret->state, n_gpus, err);
 	if (op == SLICE_WANT)
-		return check_gpu(ret->want.gpu, n_gpus, err);
+		return check_packet_gpu(ret->want.gpu, n_gpus, err);
 	if (op == SLICE_COMPARE)
-		return check_gpu(ret->compare.gpu, n_gpus, err);
+		return check_packet_gpu(ret->compare.gpu, n_gpus, err);
 	return 0;
 }

@@ -12,7 +12,7 @@
 
 #define PAGE_SEALS (F_SEAL_SHRINK | F_SEAL_GROW)
 
-const char *page_trouble_text(int trouble)
+const char *page_error_text(int trouble)
 {
 	switch (trouble) {
 	case PAGE_TOO_MANY:
@@ -24,14 +24,14 @@ const char *page_trouble_text(int trouble)
 	}
 }
 
-static void *map_page(int fd, size_t bytes)
+static void *map_client_page(int fd, size_t bytes)
 {
 	void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 
 	return at == MAP_FAILED ? NULL : at;
 }
 
-int page_make(const struct page_who *who, const char *name, size_t bytes, void **ret,
+int page_make(const struct page_owner *who, const char *name, size_t bytes, void **ret,
 	ino_t *ino)
 {
 	CLEANUP(closep) int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -41,13 +41,13 @@ int page_make(const struct page_who *who, const char *name, size_t bytes, void *
 	if (fd < 0 || ftruncate(fd, (off_t)bytes) < 0 ||
 		fcntl(fd, F_ADD_SEALS, PAGE_SEALS | F_SEAL_SEAL) < 0 || fstat(fd, &st) < 0)
 		return PAGE_NO_MEMORY;
-	r = pages_take(who, fd);
+	r = pages_count_page(who, fd);
 	if (r < 0)
 		return r;
 	/* Memory that is short is an error here, and a signal where it is first touched. */
 	if (fallocate(fd, 0, 0, (off_t)bytes) < 0)
 		return PAGE_NO_MEMORY;
-	*ret = map_page(fd, bytes);
+	*ret = map_client_page(fd, bytes);
 	*ino = st.st_ino;
 	return *ret ? steal_fd(&fd) : PAGE_NO_MEMORY;
 }
@@ -65,7 +65,7 @@ bool page_has_form(int fd, size_t bytes)
 	       st.st_size == (off_t)bytes;
 }
 
-int page_map(const struct page_who *who, int fd, size_t bytes, size_t used, void **ret,
+int page_map(const struct page_owner *who, int fd, size_t bytes, size_t used, void **ret,
 	ino_t *ino)
 {
 	struct stat st;
@@ -75,15 +75,15 @@ int page_map(const struct page_who *who, int fd, size_t bytes, size_t used, void
 	if (!page_has_form(fd, bytes) || fstat(fd, &st) < 0 ||
 		(uint64_t)st.st_blocks * S_BLKSIZE < used)
 		return PAGE_NOT_OURS;
-	r = pages_take(who, fd);
+	r = pages_count_page(who, fd);
 	if (r < 0)
 		return r;
 	*ino = st.st_ino;
-	*ret = map_page(fd, bytes);
+	*ret = map_client_page(fd, bytes);
 	return *ret ? 0 : PAGE_NOT_OURS;
 }
 
-int page_new(const struct page_who *who, struct slice_page **ret, ino_t *ino)
+int page_new(const struct page_owner *who, struct slice_page **ret, ino_t *ino)
 {
 	void *at = NULL;
 	int fd = page_make(who, PAGE_NAME, SLICE_PAGE_BYTES, &at, ino);
@@ -92,7 +92,7 @@ int page_new(const struct page_who *who, struct slice_page **ret, ino_t *ino)
 	return fd;
 }
 
-int page_accept(const struct page_who *who, int fd, struct slice_page **ret, ino_t *ino)
+int page_accept(const struct page_owner *who, int fd, struct slice_page **ret, ino_t *ino)
 {
 	void *at = NULL;
 	int r = page_map(who, fd, SLICE_PAGE_BYTES, SLICE_PAGE_BYTES, &at, ino);
@@ -109,7 +109,7 @@ int page_accept(const struct page_who *who, int fd, struct slice_page **ret, ino
 	return 0;
 }
 
-bool page_fits(const struct slice_page *page, const struct book_slice *s)
+bool page_fits(const struct slice_page *page, const struct grants_slice *s)
 {
 	if (page->gpu_count != s->n_gpus)
 		return false;

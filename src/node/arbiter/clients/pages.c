@@ -32,11 +32,11 @@
 #include <unistd.h>
 
 /* A slice's; outlives it while pages are out. */
-struct pages_of {
+struct slice_pages {
 	unsigned int n;
-	unsigned int n_blind;      /* of them */
-	const struct slice *slice; /* NULL: it has gone */
-	bool left;                 /* by its slice */
+	unsigned int n_blind;              /* of them */
+	const struct arbiter_slice *slice; /* NULL: it has gone */
+	bool detached;                     /* by its slice */
 };
 
 /* A process that has, or had, pages that are out. */
@@ -47,10 +47,10 @@ struct page_client {
 	unsigned int n;
 };
 
-struct page_out {
-	struct page_out *next;
+struct issued_page {
+	struct issued_page *next;
 	struct arbiter *arbiter;
-	struct pages_of *of;
+	struct slice_pages *pages;
 	struct page_client *client;
 	int watch; /* -1: blind */
 	/* Blind: */
@@ -59,9 +59,9 @@ struct page_out {
 	off_t bytes;
 };
 
-static void free_if_unused(struct pages_of *of)
+static void free_if_unused(struct slice_pages *of)
 {
-	if (of->left && !of->n)
+	if (of->detached && !of->n)
 		free(of);
 }
 
@@ -75,7 +75,7 @@ static struct page_client **find_client(struct pages *p, uint32_t pid, uint64_t 
 }
 
 /* NULL: no memory. */
-static struct page_client *client_of(struct pages *p, const struct page_who *who)
+static struct page_client *client_of(struct pages *p, const struct page_owner *who)
 {
 	struct page_client **at = find_client(p, who->pid, who->start);
 
@@ -89,7 +89,7 @@ static struct page_client *client_of(struct pages *p, const struct page_who *who
 	return *at;
 }
 
-static void client_give(struct pages *p, struct page_client *c)
+static void release_page_client(struct pages *p, struct page_client *c)
 {
 	if (--c->n)
 		return;
@@ -97,49 +97,49 @@ static void client_give(struct pages *p, struct page_client *c)
 	free(c);
 }
 
-static struct page_out **bucket_of(struct pages *p, int watch)
+static struct issued_page **get_watch_bucket(struct pages *p, int watch)
 {
 	return &p->buckets[(unsigned int)watch % PAGES_BUCKETS];
 }
 
-static bool is_blind(const struct page_out *o)
+static bool is_blind_page(const struct issued_page *o)
 {
 	return o->watch < 0;
 }
 
-static struct page_out **blind_bucket_of(struct pages *p, ino_t ino)
+static struct issued_page **get_blind_bucket(struct pages *p, ino_t ino)
 {
 	return &p->blind[ino % PAGES_BUCKETS];
 }
 
 /* Where the list says that there is @o. */
-static struct page_out **find_link(struct page_out **at, const struct page_out *o)
+static struct issued_page **find_link(struct issued_page **at, const struct issued_page *o)
 {
 	while (*at != o)
 		at = &(*at)->next;
 	return at;
 }
 
-static void come_back(struct pages *p, struct page_out **at)
+static void remove_unused_page(struct pages *p, struct issued_page **at)
 {
-	struct page_out *o = *at;
+	struct issued_page *o = *at;
 
 	*at = o->next;
-	if (is_blind(o)) {
-		room_give(&p->blind_room, o->of->n_blind--);
+	if (is_blind_page(o)) {
+		fair_quota_remove(&p->blind_quota, o->pages->n_blind--);
 		closep(&o->fd);
 	}
-	room_give(&p->room, o->of->n--);
-	client_give(p, o->client);
-	free_if_unused(o->of);
+	fair_quota_remove(&p->quota, o->pages->n--);
+	release_page_client(p, o->client);
+	free_if_unused(o->pages);
 	free(o);
 }
 
-static void forget_all(struct pages *p, struct page_out **buckets)
+static void forget_all(struct pages *p, struct issued_page **buckets)
 {
 	for (unsigned int i = 0; i < PAGES_BUCKETS; i++) {
 		while (buckets[i])
-			come_back(p, &buckets[i]);
+			remove_unused_page(p, &buckets[i]);
 	}
 }
 
@@ -156,16 +156,16 @@ static bool read_events(struct pages *p)
 		struct inotify_event e;
 
 		for (size_t at = 0; at + sizeof(e) <= (size_t)n; at += sizeof(e) + e.len) {
-			struct page_out **out;
+			struct issued_page **out;
 
 			memcpy(&e, data.room + at, sizeof(e));
 			if (e.mask & IN_Q_OVERFLOW)
 				return false;
-			out = bucket_of(p, e.wd);
+			out = get_watch_bucket(p, e.wd);
 			while (*out && (*out)->watch != e.wd)
 				out = &(*out)->next;
 			if (*out && (e.mask & IN_IGNORED))
-				come_back(p, out);
+				remove_unused_page(p, out);
 		}
 	}
 	return true;
@@ -179,7 +179,7 @@ static int start_watch(struct arbiter *a, struct error *err)
 
 	if (fd < 0)
 		return error_sys(err, errno, "watch pages");
-	return watch_start(&a->pages.watch, a->loop, fd, on_events, a, err);
+	return fd_watch_start(&a->pages.watch, a->loop, fd, on_events, a, err);
 }
 
 static void on_events(void *arg)
@@ -191,7 +191,7 @@ static void on_events(void *arg)
 		return;
 	/* Better to count anew than to count what nobody has for ever. */
 	log_warn("pages that processes have are counted anew");
-	a->pages.watch = watch_stop(a->pages.watch);
+	a->pages.watch = fd_watch_stop(a->pages.watch);
 	forget_all(&a->pages, a->pages.buckets);
 	(void)start_watch(a, &err);
 }
@@ -208,9 +208,9 @@ static int watch_page(struct pages *p, int fd)
 	return inotify_add_watch(p->watch->fd, path, IN_MOVE_SELF);
 }
 
-static bool is_out(struct pages *p, int watch)
+static bool is_page_watched(struct pages *p, int watch)
 {
-	const struct page_out *o = *bucket_of(p, watch);
+	const struct issued_page *o = *get_watch_bucket(p, watch);
 
 	while (o && o->watch != watch)
 		o = o->next;
@@ -221,39 +221,40 @@ static bool is_out(struct pages *p, int watch)
 
 static void on_emptied(void *arg, int fd)
 {
-	struct page_out *o = arg;
+	struct issued_page *o = arg;
 	struct pages *p = &o->arbiter->pages;
 
 	o->fd = fd;
 	if (fd < 0)
-		come_back(p, find_link(blind_bucket_of(p, o->ino), o));
+		remove_unused_page(p, find_link(get_blind_bucket(p, o->ino), o));
 }
 
 /*
- * Only the process that a blind page counts for may bring it: is_used() looks for that process, and a page that another
+ * Only the process that a blind page counts for may bring it: is_page_mapped() looks for that process, and a page that another
  * one brought would be emptied while the arbiter has it mapped. Where the slice has gone the process may bring it in
  * a new one.
  */
-static bool is_of(const struct page_out *o, const struct page_who *who)
+static bool is_page_of_process(const struct issued_page *o, const struct page_owner *who)
 {
 	const struct page_client *c = o->client;
 
 	return c->pid == who->pid && c->start == who->start &&
-	       (!o->of->slice || o->of->slice == who->slice);
+	       (!o->pages->slice || o->pages->slice == who->slice);
 }
 
 /* The arbiter has it mapped. */
-static bool is_used(const struct page_out *o)
+static bool is_page_mapped(const struct issued_page *o)
 {
 	const struct page_client *c = o->client;
-	const struct slice *s = o->of->slice;
+	const struct arbiter_slice *s = o->pages->slice;
 
-	return book_task_find(&o->arbiter->book, c->pid, c->start) ||
-	       (s && s->compute.turn &&
-		       turn_has_process(o->arbiter->turn, s->compute.turn, c->pid, c->start));
+	return grants_task_find(&o->arbiter->grants, c->pid, c->start) ||
+	       (s && s->compute.sched_slice &&
+		       scheduler_has_process(o->arbiter->sched, s->compute.sched_slice, c->pid,
+			       c->start));
 }
 
-static bool has_ended(const struct page_out *o)
+static bool has_page_client_ended(const struct issued_page *o)
 {
 	struct proc_stat st;
 
@@ -262,56 +263,57 @@ static bool has_ended(const struct page_out *o)
 }
 
 /* It counts on, as one with a watch. */
-static void see(struct pages *p, struct page_out *o, int watch)
+static void set_blind_page_watch(struct pages *p, struct issued_page *o, int watch)
 {
-	struct page_out **at = find_link(blind_bucket_of(p, o->ino), o);
+	struct issued_page **at = find_link(get_blind_bucket(p, o->ino), o);
 
 	*at = o->next;
-	room_give(&p->blind_room, o->of->n_blind--);
+	fair_quota_remove(&p->blind_quota, o->pages->n_blind--);
 	o->watch = watch;
-	o->next = *bucket_of(p, watch);
-	*bucket_of(p, watch) = o;
+	o->next = *get_watch_bucket(p, watch);
+	*get_watch_bucket(p, watch) = o;
 	closep(&o->fd);
 }
 
 /* False: there are no watches now. */
-static bool look_at(struct page_out *o, bool watches)
+static bool check_blind_page(struct issued_page *o, bool watches)
 {
 	struct arbiter *a = o->arbiter;
 	int watch = watches ? watch_page(&a->pages, o->fd) : -1;
 
 	if (watch >= 0)
-		see(&a->pages, o, watch);
-	else if (has_ended(o) && !is_used(o) &&
-		 foreign_empty(a->foreign, o->of, o->fd, o->bytes, on_emptied, o))
+		set_blind_page_watch(&a->pages, o, watch);
+	else if (has_page_client_ended(o) && !is_page_mapped(o) &&
+		 passed_fds_empty_memfd(a->passed_fds, o->pages, o->fd, o->bytes, on_emptied,
+			 o))
 		o->fd = -1;
 	return watch >= 0;
 }
 
-static void on_look(uv_timer_t *t)
+static void on_blind_pages_timer(uv_timer_t *t)
 {
 	struct arbiter *a = t->data;
 	struct pages *p = &a->pages;
 	struct error err = ERROR_INIT;
 	bool watches = p->watch || start_watch(a, &err) == 0;
 
-	for (unsigned int i = 0, n = 0; i < PAGES_BUCKETS && n < PAGES_LOOK; i++) {
-		struct page_out *next;
+	for (unsigned int i = 0, n = 0; i < PAGES_BUCKETS && n < PAGES_CHECK_BATCH; i++) {
+		struct issued_page *next;
 
-		for (struct page_out *o = p->blind[p->look_at]; o; o = next, n++) {
+		for (struct issued_page *o = p->blind[p->next_blind_bucket]; o; o = next, n++) {
 			next = o->next;
 			if (o->fd >= 0)
-				watches = look_at(o, watches);
+				watches = check_blind_page(o, watches);
 		}
-		p->look_at = (p->look_at + 1) % PAGES_BUCKETS;
+		p->next_blind_bucket = (p->next_blind_bucket + 1) % PAGES_BUCKETS;
 	}
-	if (!p->blind_room.n)
+	if (!p->blind_quota.n)
 		(void)uv_timer_stop(t);
 }
 
-static struct page_out *find_blind(struct pages *p, ino_t ino)
+static struct issued_page *find_blind_page(struct pages *p, ino_t ino)
 {
-	struct page_out *o = *blind_bucket_of(p, ino);
+	struct issued_page *o = *get_blind_bucket(p, ino);
 
 	while (o && o->ino != ino)
 		o = o->next;
@@ -326,12 +328,12 @@ void pages_start(struct arbiter *a)
 	struct error err = ERROR_INIT;
 	struct rlimit r;
 
-	p->room.most = p->blind_room.most = PAGES_MAX;
+	p->quota.capacity = p->blind_quota.capacity = PAGES_MAX;
 	/* Of the quarter that connections leave (arbiter.c) half. */
 	if (getrlimit(RLIMIT_NOFILE, &r) == 0 && r.rlim_cur / 8 < PAGES_MAX)
-		p->blind_room.most = (unsigned int)(r.rlim_cur / 8);
-	(void)uv_timer_init(a->loop, &p->look);
-	p->look.data = a;
+		p->blind_quota.capacity = (unsigned int)(r.rlim_cur / 8);
+	(void)uv_timer_init(a->loop, &p->blind_timer);
+	p->blind_timer.data = a;
 	if (start_watch(a, &err) < 0)
 		log_warn("pages count until their process has ended",
 			LOG_STR("reason", err.msg));
@@ -341,35 +343,37 @@ void pages_stop(struct arbiter *a)
 {
 	struct pages *p = &a->pages;
 
-	p->watch = watch_stop(p->watch);
-	uv_close((uv_handle_t *)&p->look, NULL);
+	p->watch = fd_watch_stop(p->watch);
+	uv_close((uv_handle_t *)&p->blind_timer, NULL);
 	forget_all(p, p->buckets);
 	forget_all(p, p->blind);
-	free(p->of_gone);
-	p->of_gone = NULL;
+	free(p->gone_slices);
+	p->gone_slices = NULL;
 }
 
-void pages_leave(struct slice *s)
+void pages_detach_slice(struct arbiter_slice *s)
 {
 	if (!s->pages)
 		return;
-	s->pages->left = true;
+	s->pages->detached = true;
 	s->pages->slice = NULL;
 	free_if_unused(s->pages);
 	s->pages = NULL;
 }
 
-static bool has_room(struct pages *p, const struct pages_of *of, const struct page_who *who)
+static bool has_page_capacity(struct pages *p, const struct slice_pages *of,
+	const struct page_owner *who)
 {
 	const struct page_client *c = *find_client(p, who->pid, who->start);
 
-	return room_for(&p->room, of->n) && (!c || c->n < PAGES_CLIENT_MAX);
+	return fair_quota_allows(&p->quota, of->n) && (!c || c->n < PAGES_CLIENT_MAX);
 }
 
 /* NULL: no memory. */
-static struct pages_of *pages_of(const struct page_who *who)
+static struct slice_pages *ensure_slice_pages(const struct page_owner *who)
 {
-	struct pages_of **of = who->slice ? &who->slice->pages : &who->arbiter->pages.of_gone;
+	struct slice_pages **of =
+		who->slice ? &who->slice->pages : &who->arbiter->pages.gone_slices;
 
 	if (!*of) {
 		*of = calloc(1, sizeof(**of));
@@ -380,10 +384,11 @@ static struct pages_of *pages_of(const struct page_who *who)
 }
 
 /* NULL: no memory. */
-static struct page_out *count(struct pages_of *of, const struct page_who *who, int watch)
+static struct issued_page *add_counted_page(struct slice_pages *of,
+	const struct page_owner *who, int watch)
 {
 	struct pages *p = &who->arbiter->pages;
-	struct page_out *o = calloc(1, sizeof(*o));
+	struct issued_page *o = calloc(1, sizeof(*o));
 	struct page_client *client = o ? client_of(p, who) : NULL;
 
 	if (!client) {
@@ -391,75 +396,76 @@ static struct page_out *count(struct pages_of *of, const struct page_who *who, i
 		return NULL;
 	}
 	client->n++;
-	room_take(&p->room, of->n++);
-	*o = (struct page_out){ .arbiter = who->arbiter,
-		.of = of,
+	fair_quota_add(&p->quota, of->n++);
+	*o = (struct issued_page){ .arbiter = who->arbiter,
+		.pages = of,
 		.client = client,
 		.watch = watch };
 	return o;
 }
 
-static bool count_blind(struct pages_of *of, const struct page_who *who, int fd,
+static bool count_blind_page(struct slice_pages *of, const struct page_owner *who, int fd,
 	const struct stat *st)
 {
 	struct pages *p = &who->arbiter->pages;
 	CLEANUP(closep) int own = -1;
-	struct page_out *o;
+	struct issued_page *o;
 
-	if (!room_for(&p->blind_room, of->n_blind))
+	if (!fair_quota_allows(&p->blind_quota, of->n_blind))
 		return false;
 	own = fcntl(fd, F_DUPFD_CLOEXEC, 0);
-	o = own >= 0 ? count(of, who, -1) : NULL;
+	o = own >= 0 ? add_counted_page(of, who, -1) : NULL;
 	if (!o)
 		return false;
 	o->fd = steal_fd(&own);
 	o->ino = st->st_ino;
 	o->bytes = st->st_size;
-	o->next = *blind_bucket_of(p, o->ino);
-	*blind_bucket_of(p, o->ino) = o;
-	room_take(&p->blind_room, of->n_blind++);
-	if (!uv_is_active((uv_handle_t *)&p->look))
-		(void)uv_timer_start(&p->look, on_look, PAGES_LOOK_MS, PAGES_LOOK_MS);
+	o->next = *get_blind_bucket(p, o->ino);
+	*get_blind_bucket(p, o->ino) = o;
+	fair_quota_add(&p->blind_quota, of->n_blind++);
+	if (!uv_is_active((uv_handle_t *)&p->blind_timer))
+		(void)uv_timer_start(&p->blind_timer, on_blind_pages_timer, PAGES_CHECK_MS,
+			PAGES_CHECK_MS);
 	return true;
 }
 
-static bool count_watched(struct pages_of *of, const struct page_who *who, int watch)
+static bool count_watched_page(struct slice_pages *of, const struct page_owner *who, int watch)
 {
 	struct pages *p = &who->arbiter->pages;
-	struct page_out *o = count(of, who, watch);
+	struct issued_page *o = add_counted_page(of, who, watch);
 
 	if (!o)
 		return false;
-	o->next = *bucket_of(p, watch);
-	*bucket_of(p, watch) = o;
+	o->next = *get_watch_bucket(p, watch);
+	*get_watch_bucket(p, watch) = o;
 	return true;
 }
 
-int pages_take(const struct page_who *who, int fd)
+int pages_count_page(const struct page_owner *who, int fd)
 {
 	struct pages *p = &who->arbiter->pages;
-	struct pages_of *of = pages_of(who);
-	const struct page_out *known;
+	struct slice_pages *of = ensure_slice_pages(who);
+	const struct issued_page *known;
 	struct stat st;
 	int watch;
 
 	if (fstat(fd, &st) < 0)
 		return PAGE_NOT_OURS;
-	known = find_blind(p, st.st_ino);
+	known = find_blind_page(p, st.st_ino);
 	if (known)
-		return known->fd >= 0 && is_of(known, who) ? 0 : PAGE_NOT_OURS;
+		return known->fd >= 0 && is_page_of_process(known, who) ? 0 : PAGE_NOT_OURS;
 	/* What has just come back may not have been read yet. */
-	if (of && !has_room(p, of, who)) {
+	if (of && !has_page_capacity(p, of, who)) {
 		on_events(who->arbiter);
-		of = pages_of(who);
+		of = ensure_slice_pages(who);
 	}
 	if (!of)
 		return PAGE_TOO_MANY;
 	watch = watch_page(p, fd);
-	if (watch >= 0 && is_out(p, watch))
+	if (watch >= 0 && is_page_watched(p, watch))
 		return 0;
-	if (has_room(p, of, who) &&
-		(watch < 0 ? count_blind(of, who, fd, &st) : count_watched(of, who, watch)))
+	if (has_page_capacity(p, of, who) && (watch < 0 ? count_blind_page(of, who, fd, &st)
+							: count_watched_page(of, who, watch)))
 		return 0;
 	if (watch >= 0)
 		(void)inotify_rm_watch(p->watch->fd, watch);

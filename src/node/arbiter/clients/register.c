@@ -17,7 +17,7 @@
 bool conn_welcome(struct conn *c, const struct slice_hello *h, enum slice_status status,
 	const char *reason, int page_fd)
 {
-	const struct book_slice *b = c->slice->book;
+	const struct grants_slice *b = c->slice->grants;
 	struct slice_welcome w = { .head = { .op = SLICE_WELCOME, .tag = h->head.tag },
 		.version = SLICE_WIRE_VERSION,
 		.status = status };
@@ -31,14 +31,15 @@ bool conn_welcome(struct conn *c, const struct slice_hello *h, enum slice_status
 		w.gpu_count = i + 1;
 	}
 	if (status != SLICE_OK &&
-		log_limit_pass(&c->slice->noise, time_mono_ns(), NS_PER_SEC * 10, 5))
+		log_limit_pass(&c->slice->log_limit, time_mono_ns(), NS_PER_SEC * 10, 5))
 		log_warn("process not admitted", LOG_STR("slice", c->slice->id),
 			LOG_UINT("pid", c->pid), LOG_UINT("status", status),
 			LOG_STR("reason", w.reason));
 	return conn_answer(c, &w, sizeof(w), page_fd);
 }
 
-static struct book_who who_is(const struct conn *c, const struct slice_hello *h, char *name)
+static struct grants_client read_registering_client(const struct conn *c,
+	const struct slice_hello *h, char *name)
 {
 	const char *procfs = c->arbiter->o.procfs;
 	uint32_t ns_pid = proc_ns_pid(procfs, c->pid);
@@ -48,7 +49,7 @@ static struct book_who who_is(const struct conn *c, const struct slice_hello *h,
 		memcpy(name, h->name, SLICE_NAME_MAX);
 		proc_printable(name);
 	}
-	return (struct book_who){ .pid = c->pid,
+	return (struct grants_client){ .pid = c->pid,
 		.ns_pid = ns_pid ? ns_pid : h->pid,
 		.start = c->start,
 		.image = c->image,
@@ -58,23 +59,24 @@ static struct book_who who_is(const struct conn *c, const struct slice_hello *h,
 /* Other registrations of this PID, left behind by a program that it executed over. */
 static void find_execed(struct conn *c)
 {
-	struct book_task *t = book_task_find(&c->arbiter->book, c->pid, c->start);
+	struct grants_task *t = grants_task_find(&c->arbiter->grants, c->pid, c->start);
 
-	for (struct book_member *m = t ? t->members : NULL; m; m = m->next_of_task) {
-		const struct side *side = m->user;
+	for (struct grants_member *m = t ? t->members : NULL; m; m = m->next_of_task) {
+		const struct member_state *side = m->user;
 
 		if (m->abandoned || (side && side->conn) || !m->rec->image || !c->image ||
 			m->rec->image == c->image)
 			continue;
-		book_abandon(m);
-		readings_soon(c->arbiter);
+		grants_member_abandon(m);
+		readings_request_soon(c->arbiter);
 	}
 }
 
-static int attach(struct conn *c, struct book_member *m, struct slice_page *page, ino_t ino)
+static int attach_member_conn(struct conn *c, struct grants_member *m, struct slice_page *page,
+	ino_t ino)
 {
 	struct error err = ERROR_INIT;
-	struct side *side = m->user;
+	struct member_state *side = m->user;
 
 	if (!side) {
 		side = calloc(1, sizeof(*side));
@@ -95,25 +97,25 @@ static int attach(struct conn *c, struct book_member *m, struct slice_page *page
 		atomic_store(&page->turns, c->slice->compute.on);
 	}
 	c->member = m;
-	mps_look(c->slice, m);
+	mps_check_member(c->slice, m);
 	return 0;
 }
 
 static void refuse_page(struct conn *c, const struct slice_hello *h, int trouble)
 {
 	(void)conn_welcome(c, h, trouble == PAGE_TOO_MANY ? SLICE_TOO_MANY : SLICE_REFUSED,
-		page_trouble_text(trouble), -1);
+		page_error_text(trouble), -1);
 }
 
 static void register_new(struct conn *c, const struct slice_hello *h)
 {
 	struct arbiter *a = c->arbiter;
 	CLEANUP(closep) int fd = -1;
-	struct book_record *rec = journal_record(&a->journal);
-	struct book_member *m = NULL;
+	struct grants_record *rec = journal_record(&a->journal);
+	struct grants_member *m = NULL;
 	struct slice_page *page = NULL;
 	char name[SLICE_NAME_MAX];
-	struct book_who who = who_is(c, h, name);
+	struct grants_client who = read_registering_client(c, h, name);
 	enum slice_status status;
 	ino_t ino;
 
@@ -121,29 +123,29 @@ static void register_new(struct conn *c, const struct slice_hello *h)
 		(void)conn_welcome(c, h, SLICE_TOO_MANY, "too many processes on this node", -1);
 		return;
 	}
-	fd = page_new(&(struct page_who){ a, c->slice, c->pid, c->start }, &page, &ino);
+	fd = page_new(&(struct page_owner){ a, c->slice, c->pid, c->start }, &page, &ino);
 	if (fd < 0) {
 		refuse_page(c, h, fd);
 		return;
 	}
 	who.serial = journal_serial(&a->journal);
 	find_execed(c);
-	status = book_register(&a->book, c->slice->book, &who, rec, page, &m);
+	status = grants_register(&a->grants, c->slice->grants, &who, rec, page, &m);
 	if (status != SLICE_OK) {
 		(void)munmap(page, SLICE_PAGE_BYTES);
 		(void)conn_welcome(c, h, status,
 			status == SLICE_TOO_MANY ? "too many processes" : "no such slice", -1);
 		return;
 	}
-	if (attach(c, m, page, ino) < 0) {
+	if (attach_member_conn(c, m, page, ino) < 0) {
 		/* The member never had anything; its page goes with it where it was attached. */
 		c->member = NULL;
 		m->page = NULL; /* the book looks at it once more when it drops the member */
-		if (!m->user || !((struct side *)m->user)->page)
+		if (!m->user || !((struct member_state *)m->user)->page)
 			(void)munmap(page, SLICE_PAGE_BYTES);
 		if (m->user)
-			((struct side *)m->user)->conn = NULL;
-		book_member_drop(&a->book, m);
+			((struct member_state *)m->user)->conn = NULL;
+		grants_member_drop(&a->grants, m);
 		(void)conn_welcome(c, h, SLICE_REFUSED, "no memory", -1);
 		return;
 	}
@@ -153,28 +155,28 @@ static void register_new(struct conn *c, const struct slice_hello *h)
 }
 
 /* Why the page is not taken; NULL: it is, and *adopted says whether its mapping is in use now. */
-static const char *take_again(struct conn *c, const struct slice_hello *h,
+static const char *adopt_client_page(struct conn *c, const struct slice_hello *h,
 	struct slice_page *page, ino_t ino, bool *adopted)
 {
-	struct book_slice *s = c->slice->book;
-	struct book_member *m = book_member_by_serial(s, page->serial);
-	const struct side *side;
+	struct grants_slice *s = c->slice->grants;
+	struct grants_member *m = grants_member_find_serial(s, page->serial);
+	const struct member_state *side;
 
 	if (!m) {
 		char name[SLICE_NAME_MAX];
-		struct book_who who = who_is(c, h, name);
+		struct grants_client who = read_registering_client(c, h, name);
 
 		m = restore_from_page(c->arbiter, s, &who, page);
 		/* It has somebody who looks after it from the first moment. */
-		if (m && attach(c, m, page, ino) < 0) {
-			book_member_drop(&c->arbiter->book, m);
+		if (m && attach_member_conn(c, m, page, ino) < 0) {
+			grants_member_drop(&c->arbiter->grants, m);
 			return "no memory";
 		}
 		if (!m)
 			return "the page does not fit the slice, or there is no room for one";
 		*adopted = true;
-		book_adopt(m, page);
-		book_unanswered(m, h->unanswered);
+		grants_adopt_page(m, page);
+		grants_return_unanswered(m, h->unanswered);
 		return NULL;
 	}
 	if (m->task->pid != c->pid || m->task->start != c->start)
@@ -182,24 +184,24 @@ static const char *take_again(struct conn *c, const struct slice_hello *h,
 	side = m->user;
 	if (side && side->page && side->page_ino != ino)
 		return "the page is not the one that was given";
-	if (!book_page_matches(m->rec, page))
+	if (!grants_page_matches(m->rec, page))
 		return "the page does not fit the book";
 	*adopted = !side || !side->page;
-	if (attach(c, m, *adopted ? page : NULL, ino) < 0) {
+	if (attach_member_conn(c, m, *adopted ? page : NULL, ino) < 0) {
 		*adopted = false;
 		return "no memory";
 	}
 	if (*adopted)
-		book_adopt(m, page);
+		grants_adopt_page(m, page);
 	m->abandoned = false; /* it is in use, as we see */
-	atomic_store_explicit(&m->rec->kept, 0, memory_order_seq_cst);
-	book_unanswered(m, h->unanswered);
+	atomic_store_explicit(&m->rec->retained, 0, memory_order_seq_cst);
+	grants_return_unanswered(m, h->unanswered);
 	return NULL;
 }
 
-static void register_again(struct conn *c, const struct slice_hello *h, int fd)
+static void register_returning_client(struct conn *c, const struct slice_hello *h, int fd)
 {
-	const struct page_who who = { c->arbiter, c->slice, c->pid, c->start };
+	const struct page_owner who = { c->arbiter, c->slice, c->pid, c->start };
 	struct slice_page *page = NULL;
 	const char *reason;
 	bool adopted = false;
@@ -210,7 +212,7 @@ static void register_again(struct conn *c, const struct slice_hello *h, int fd)
 		refuse_page(c, h, r);
 		return;
 	}
-	reason = take_again(c, h, page, ino, &adopted);
+	reason = adopt_client_page(c, h, page, ino, &adopted);
 	if (!adopted)
 		(void)munmap(page, SLICE_PAGE_BYTES);
 	(void)conn_welcome(c, h, reason ? SLICE_REFUSED : SLICE_OK, reason, -1);
@@ -220,7 +222,7 @@ static void register_again(struct conn *c, const struct slice_hello *h, int fd)
  * Who said hello was killed since, which is nobody's trouble and not to be logged as such. Of one that cannot be seen
  * here only its end of the socket tells that: while it has that it waits for an answer, and is told.
  */
-static bool nobody_is_there(const struct conn *c)
+static bool has_client_exited(const struct conn *c)
 {
 	struct pollfd p = { .fd = c->watch->fd };
 
@@ -236,12 +238,13 @@ static bool is_of_slice(const struct conn *c)
 {
 	struct proc_file_id dir;
 
-	switch (c->pid ? proc_slice_dir(c->arbiter->o.procfs, c->pid, &dir) : PROC_NOT_SEEN) {
-	case PROC_SEES_DIR:
+	switch (c->pid ? proc_slice_dir(c->arbiter->o.procfs, c->pid, &dir)
+		       : PROC_DIR_UNREADABLE) {
+	case PROC_DIR_FOUND:
 		return proc_file_id_equal(&dir, &c->slice->dir);
-	case PROC_SEES_NONE:
+	case PROC_DIR_ABSENT:
 		return c->uid == 0 || c->uid == geteuid();
-	case PROC_NOT_SEEN:
+	case PROC_DIR_UNREADABLE:
 		break;
 	}
 	return true;
@@ -249,15 +252,15 @@ static bool is_of_slice(const struct conn *c)
 
 void conn_hello(struct conn *c, const struct slice_hello *h, int fd)
 {
-	const struct book_slice *b = c->slice->book;
-	const struct book_task *t = book_task_find(&c->arbiter->book, c->pid, c->start);
+	const struct grants_slice *b = c->slice->grants;
+	const struct grants_task *t = grants_task_find(&c->arbiter->grants, c->pid, c->start);
 
 	/* A child that has its dead parent's connection is not the parent. */
-	if (c->greeted || (t && t->dead) || nobody_is_there(c)) {
+	if (c->hello_received || (t && t->dead) || has_client_exited(c)) {
 		conn_close(c);
 		return;
 	}
-	c->greeted = true;
+	c->hello_received = true;
 	if (!is_of_slice(c)) {
 		/* Its PID may be another process's by now. */
 		if (proc_ended(c->pidfd))
@@ -271,7 +274,7 @@ void conn_hello(struct conn *c, const struct slice_hello *h, int fd)
 	if (h->version != SLICE_WIRE_VERSION)
 		(void)conn_welcome(c, h, SLICE_BAD_VERSION, "this arbiter speaks version 1",
 			-1);
-	else if (!b || b->gone)
+	else if (!b || b->removed)
 		(void)conn_welcome(c, h, SLICE_GONE, "no such slice", -1);
 	else if (!(h->flags & (SLICE_HELLO_MEMORY | SLICE_HELLO_TURNS)))
 		(void)conn_welcome(c, h, SLICE_OK, NULL, -1);
@@ -280,9 +283,9 @@ void conn_hello(struct conn *c, const struct slice_hello *h, int fd)
 			"the arbiter cannot see this process: it needs the node's PID namespace",
 			-1);
 	else if (h->flags & SLICE_HELLO_TURNS)
-		conn_hello_turns(c, h, fd);
+		conn_hello_sched(c, h, fd);
 	else if (h->flags & SLICE_HELLO_AGAIN)
-		register_again(c, h, fd);
+		register_returning_client(c, h, fd);
 	else
 		register_new(c, h);
 }

@@ -17,53 +17,53 @@ static bool may_wait(struct conn *c, const struct slice_want *w)
 {
 	struct arbiter *a = c->arbiter;
 
-	return book_slice_awaits(c->slice->book, w->gpu) && readings_possible(a) &&
-	       time_mono_ns() - c->want_ns < CONTROL_READ_WAIT_MS * NS_PER_MS;
+	return grants_slice_needs_reading(c->slice->grants, w->gpu) && readings_possible(a) &&
+	       time_mono_ns() - c->request_ns < CONTROL_READ_WAIT_MS * NS_PER_MS;
 }
 
-static void on_want(struct conn *c, const struct slice_want *w, bool wait)
+static void on_want_packet(struct conn *c, const struct slice_want *w, bool wait)
 {
-	bool waited = c->waits;
+	bool waited = c->waiting;
 	struct slice_grant g = { .head = { .op = SLICE_GRANT, .tag = w->head.tag } };
 
 	if (!c->member) {
 		conn_close(c);
 		return;
 	}
-	g.status = book_want(c->member, w->gpu, w->bytes, w->head.tag, &g.free_bytes);
-	c->waits = wait && g.status == SLICE_NO_ROOM && may_wait(c, w);
-	if (c->waits != waited)
-		watch_pause(c->watch, c->waits);
-	if (!c->waits) {
+	g.status = grants_request(c->member, w->gpu, w->bytes, w->head.tag, &g.free_bytes);
+	c->waiting = wait && g.status == SLICE_NO_ROOM && may_wait(c, w);
+	if (c->waiting != waited)
+		fd_watch_pause(c->watch, c->waiting);
+	if (!c->waiting) {
 		(void)conn_answer(c, &g, sizeof(g), -1);
 		return;
 	}
-	c->want = *w;
-	readings_soon(c->arbiter);
+	c->request = *w;
+	readings_request_soon(c->arbiter);
 }
 
-void conns_go_on(struct arbiter *a, bool wait)
+void conns_retry_waiting(struct arbiter *a, bool wait)
 {
 	struct conn *next;
 
 	for (struct conn *c = a->conns; c; c = next) {
-		const struct slice_want w = c->want;
+		const struct slice_want w = c->request;
 
 		next = c->next;
-		if (c->waits)
-			on_want(c, &w, wait);
+		if (c->waiting)
+			on_want_packet(c, &w, wait);
 	}
 }
 
-static void add_to_view(struct slice_viewed *v, uint32_t first, const struct book_member *m,
+static void add_to_view(struct slice_viewed *v, uint32_t first, const struct grants_member *m,
 	unsigned int gpu)
 {
 	uint64_t used = 0, granted = 0;
 
-	for (const struct book_member *o = m->task->members; o; o = o->next_of_task) {
+	for (const struct grants_member *o = m->task->members; o; o = o->next_of_task) {
 		if (o->slice == m->slice) {
-			used += book_used(o, gpu);
-			granted += book_granted(o, gpu);
+			used += grants_get_used(o, gpu);
+			granted += grants_get_granted(o, gpu);
 		}
 	}
 	if (!granted)
@@ -80,16 +80,16 @@ static void add_to_view(struct slice_viewed *v, uint32_t first, const struct boo
 static void on_view(struct conn *c, const struct slice_view *w)
 {
 	struct slice_viewed v = { .head = { .op = SLICE_VIEWED, .tag = w->head.tag } };
-	struct book_slice *b = c->slice->book;
+	struct grants_slice *b = c->slice->grants;
 
 	for (unsigned int i = 0; b && i < b->n_gpus; i++) {
 		v.gpus[i].limit = b->gpus[i].limit;
-		v.gpus[i].used = book_slice_used(b, i);
+		v.gpus[i].used = grants_slice_used(b, i);
 		v.gpus[i].peak = b->gpus[i].peak;
 		v.gpu_count = i + 1;
 	}
-	for (const struct book_member *m = b ? b->members : NULL; m; m = m->next) {
-		bool first = book_member_is_first(m);
+	for (const struct grants_member *m = b ? b->members : NULL; m; m = m->next) {
+		bool first = grants_member_is_oldest(m);
 
 		for (unsigned int i = 0; i < b->n_gpus && first; i++)
 			add_to_view(&v, w->first, m, i);
@@ -104,14 +104,14 @@ static void on_compare(struct conn *c, const struct slice_compare *w)
 
 	/* It may have made its first context. */
 	if (c->member)
-		mps_look(c->slice, c->member);
-	readings_soon(c->arbiter);
+		mps_check_member(c->slice, c->member);
+	readings_request_soon(c->arbiter);
 	(void)conn_answer(c, &r, sizeof(r), -1);
 }
 
 void conn_request(struct conn *c, const union packet *p, int fd)
 {
-	if (p->head.op != SLICE_HELLO && !c->greeted) {
+	if (p->head.op != SLICE_HELLO && !c->hello_received) {
 		conn_close(c);
 		return;
 	}
@@ -120,8 +120,8 @@ void conn_request(struct conn *c, const union packet *p, int fd)
 		conn_hello(c, &p->hello, fd);
 		break;
 	case SLICE_WANT:
-		c->want_ns = time_mono_ns();
-		on_want(c, &p->want, true);
+		c->request_ns = time_mono_ns();
+		on_want_packet(c, &p->want, true);
 		break;
 	case SLICE_VIEW:
 		on_view(c, &p->view);

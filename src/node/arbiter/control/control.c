@@ -57,7 +57,7 @@ static void client_close(struct client *c)
 	c->closing = true;
 	if (k->subscriber == c) {
 		k->subscriber = NULL;
-		readings_lost(k->arbiter);
+		readings_unsubscribed(k->arbiter);
 		log_info("nobody reads NVML for the arbiter");
 	}
 	if (c->prev)
@@ -70,7 +70,7 @@ static void client_close(struct client *c)
 	uv_close((uv_handle_t *)&c->pipe, on_client_closed);
 }
 
-static void on_written(uv_write_t *w, int status)
+static void on_control_written(uv_write_t *w, int status)
 {
 	struct output *o = w->data;
 	struct client *c = w->handle->data;
@@ -82,7 +82,7 @@ static void on_written(uv_write_t *w, int status)
 }
 
 /* Takes @text, to which the end of the line is added. A client that does not read is closed. */
-static void send_text(struct client *c, char *text)
+static void send_control_text(struct client *c, char *text)
 {
 	struct output *o = text ? calloc(1, sizeof(*o)) : NULL;
 	size_t len = text ? strlen(text) : 0;
@@ -100,7 +100,7 @@ static void send_text(struct client *c, char *text)
 	o->text = text;
 	o->write.data = o;
 	b = uv_buf_init(text, (unsigned int)len + 1);
-	if (uv_write(&o->write, (uv_stream_t *)&c->pipe, &b, 1, on_written) < 0) {
+	if (uv_write(&o->write, (uv_stream_t *)&c->pipe, &b, 1, on_control_written) < 0) {
 		free(text);
 		free(o);
 		client_close(c);
@@ -115,10 +115,10 @@ static void send_error(struct client *c, const struct error *err)
 
 	json_decref(j);
 	if (text)
-		send_text(c, text);
+		send_control_text(c, text);
 }
 
-static void subscribe(struct client *c)
+static void subscribe_client(struct client *c)
 {
 	struct control *k = c->control;
 	char *text = strdup("{\"op\":\"subscribed\"}");
@@ -126,7 +126,7 @@ static void subscribe(struct client *c)
 	if (k->subscriber && k->subscriber != c)
 		client_close(k->subscriber);
 	k->subscriber = c;
-	send_text(c, text);
+	send_control_text(c, text);
 	if (k->subscriber == c) {
 		log_info("NVML is read for the arbiter");
 		readings_subscribed(k->arbiter);
@@ -134,28 +134,28 @@ static void subscribe(struct client *c)
 }
 
 /* False: the connection ends. */
-static bool on_line(struct client *c, const char *line, size_t len)
+static bool on_control_line(struct client *c, const char *line, size_t len)
 {
 	struct arbiter *a = c->control->arbiter;
 	struct error err = ERROR_INIT;
 	struct request r;
 
 	if (request_read(&r, line, len, &err) < 0) {
-		if (log_limit_pass(&a->noise, time_mono_ns(), NS_PER_SEC * 10, 5))
+		if (log_limit_pass(&a->log_limit, time_mono_ns(), NS_PER_SEC * 10, 5))
 			log_warn("control connection ended", LOG_STR("reason", err.msg));
 		send_error(c, &err);
 		return false;
 	}
 	switch (r.op) {
 	case REQUEST_STATUS:
-		send_text(c, status_text(a, r.has_slice ? r.slice : NULL));
+		send_control_text(c, status_render_json(a, r.has_slice ? r.slice : NULL));
 		break;
 	case REQUEST_READINGS:
-		subscribe(c);
+		subscribe_client(c);
 		break;
 	case REQUEST_READING:
 		if (c == c->control->subscriber)
-			readings_take(a, &r.reading);
+			readings_apply(a, &r.reading);
 		break;
 	}
 	request_fini(&r);
@@ -172,7 +172,7 @@ static void on_shutdown(uv_shutdown_t *s, int status)
 }
 
 /* Ends the connection behind what is still to be written. */
-static void finish(struct client *c)
+static void finish_control_client(struct client *c)
 {
 	uv_shutdown_t *s = c->closing ? NULL : calloc(1, sizeof(*s));
 
@@ -185,7 +185,7 @@ static void finish(struct client *c)
 	}
 }
 
-static void take(struct client *c, const char *part, size_t n)
+static void parse_control_input(struct client *c, const char *part, size_t n)
 {
 	const char *at, *end;
 	size_t begin = 0;
@@ -197,15 +197,15 @@ static void take(struct client *c, const char *part, size_t n)
 		(void)error_set(&err, ERR_LIMIT, "control: a line of more than %d bytes",
 			CONTROL_LINE_MAX);
 		send_error(c, &err);
-		finish(c);
+		finish_control_client(c);
 		return;
 	}
 	at = c->line.data;
 	while ((end = memchr(at + begin, '\n', c->line.len - begin))) {
 		size_t len = (size_t)(end - at) - begin;
 
-		if (len > 0 && !on_line(c, at + begin, len)) {
-			finish(c);
+		if (len > 0 && !on_control_line(c, at + begin, len)) {
+			finish_control_client(c);
 			return;
 		}
 		begin += len + 1;
@@ -217,7 +217,7 @@ static void take(struct client *c, const char *part, size_t n)
 	}
 }
 
-static void on_alloc(uv_handle_t *h, size_t size, uv_buf_t *b)
+static void on_control_read_alloc(uv_handle_t *h, size_t size, uv_buf_t *b)
 {
 	struct client *c = h->data;
 
@@ -225,14 +225,14 @@ static void on_alloc(uv_handle_t *h, size_t size, uv_buf_t *b)
 	*b = uv_buf_init(c->control->part, READ_BYTES);
 }
 
-static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *b)
+static void on_control_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *b)
 {
 	struct client *c = stream->data;
 
 	if (n < 0)
 		client_close(c);
 	else if (n > 0 && !c->closing)
-		take(c, b->base, (size_t)n);
+		parse_control_input(c, b->base, (size_t)n);
 }
 
 /* Mode 0600 keeps others out; the kernel's word besides. */
@@ -268,7 +268,8 @@ static void on_connection(uv_stream_t *listener, int status)
 	k->n_clients++;
 	if (uv_accept(listener, (uv_stream_t *)&c->pipe) < 0 ||
 		k->n_clients > CONTROL_CLIENTS_MAX || !is_welcome(&c->pipe) ||
-		uv_read_start((uv_stream_t *)&c->pipe, on_alloc, on_read) < 0)
+		uv_read_start((uv_stream_t *)&c->pipe, on_control_read_alloc, on_control_read) <
+			0)
 		client_close(c);
 }
 
@@ -277,7 +278,7 @@ bool control_subscribed(const struct arbiter *a)
 	return a->control && a->control->subscriber;
 }
 
-bool control_ask(struct arbiter *a, uint64_t seq, const char *gpus_json)
+bool control_request_reading(struct arbiter *a, uint64_t seq, const char *gpus_json)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(CONTROL_LINE_MAX);
 
@@ -285,16 +286,16 @@ bool control_ask(struct arbiter *a, uint64_t seq, const char *gpus_json)
 		gpus_json);
 	if (!control_subscribed(a) || !buf_ok(&b))
 		return false;
-	send_text(a->control->subscriber, buf_steal(&b));
+	send_control_text(a->control->subscriber, buf_steal(&b));
 	return control_subscribed(a);
 }
 
-static void on_listener_closed(uv_handle_t *h)
+static void on_control_listener_closed(uv_handle_t *h)
 {
 	free(h->data);
 }
 
-int control_start(struct arbiter *a, struct error *err)
+int arbiter_control_start(struct arbiter *a, struct error *err)
 {
 	struct control *k = calloc(1, sizeof(*k));
 	int fd, r;
@@ -318,7 +319,7 @@ int control_start(struct arbiter *a, struct error *err)
 	return r < 0 ? error_sys(err, -r, "listen on the control socket") : 0;
 }
 
-void control_stop(struct arbiter *a)
+void arbiter_control_stop(struct arbiter *a)
 {
 	struct control *k = a->control;
 
@@ -328,5 +329,5 @@ void control_stop(struct arbiter *a)
 	while (k->clients)
 		client_close(k->clients);
 	a->control = NULL;
-	uv_close((uv_handle_t *)&k->listener, on_listener_closed);
+	uv_close((uv_handle_t *)&k->listener, on_control_listener_closed);
 }

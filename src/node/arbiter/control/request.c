@@ -12,12 +12,12 @@
 
 #define SEQ_MAX (INT64_C(1) << 53)
 
-static int bad(struct error *err, const char *what)
+static int set_request_error(struct error *err, const char *what)
 {
 	return error_set(err, ERR_INVALID, "control: expected %s", what);
 }
 
-static int by_pid(const void *a, const void *b)
+static int compare_reading_pids(const void *a, const void *b)
 {
 	const struct reading_process *x = a, *y = b;
 
@@ -30,7 +30,7 @@ static void sort_processes(struct reading_gpu *g)
 	size_t n = 0;
 
 	if (g->n > 1)
-		qsort(g->processes, g->n, sizeof(g->processes[0]), by_pid);
+		qsort(g->processes, g->n, sizeof(g->processes[0]), compare_reading_pids);
 	for (size_t i = 0; i < g->n; i++) {
 		struct reading_process *last = n ? &g->processes[n - 1] : NULL;
 
@@ -45,13 +45,13 @@ static void sort_processes(struct reading_gpu *g)
 	g->n = n;
 }
 
-static int read_processes(struct reading_gpu *g, const json_t *list, struct error *err)
+static int parse_reading_processes(struct reading_gpu *g, const json_t *list, struct error *err)
 {
 	const json_t *one;
 	size_t i;
 
 	if (!json_is_array(list) || json_array_size(list) > CONTROL_PROCESSES_MAX)
-		return bad(err, "a list of processes");
+		return set_request_error(err, "a list of processes");
 	g->processes = calloc(json_array_size(list) + 1, sizeof(g->processes[0]));
 	if (!g->processes)
 		return error_nomem(err);
@@ -63,9 +63,9 @@ static int read_processes(struct reading_gpu *g, const json_t *list, struct erro
 
 		if (!json_is_integer(pid) || json_integer_value(pid) < 1 ||
 			json_integer_value(pid) > INT32_MAX)
-			return bad(err, "a PID");
+			return set_request_error(err, "a PID");
 		if (bytes && (!json_is_integer(bytes) || json_integer_value(bytes) < 0))
-			return bad(err, "bytes");
+			return set_request_error(err, "bytes");
 		p->pid = (uint32_t)json_integer_value(pid);
 		p->known = bytes != NULL;
 		p->bytes = bytes ? (uint64_t)json_integer_value(bytes) : 0;
@@ -83,10 +83,10 @@ static int read_reading(struct reading *r, const json_t *top, struct error *err)
 
 	if (!json_is_integer(seq) || json_integer_value(seq) < 1 ||
 		json_integer_value(seq) > SEQ_MAX)
-		return bad(err, "a number of the reading from 1 to 2^53");
+		return set_request_error(err, "a number of the reading from 1 to 2^53");
 	r->seq = (uint64_t)json_integer_value(seq);
 	if (!json_is_array(list) || json_array_size(list) > CONTROL_GPUS_MAX)
-		return bad(err, "a list of GPUs");
+		return set_request_error(err, "a list of GPUs");
 	r->gpus = calloc(json_array_size(list) + 1, sizeof(r->gpus[0]));
 	if (!r->gpus)
 		return error_nomem(err);
@@ -97,32 +97,32 @@ static int read_reading(struct reading *r, const json_t *top, struct error *err)
 		struct reading_gpu *g = &r->gpus[r->n];
 
 		if (!uuid || !slice_uuid_parse(uuid, g->uuid))
-			return bad(err, "the UUID of a GPU");
+			return set_request_error(err, "the UUID of a GPU");
 		for (size_t k = 0; k < r->n; k++) {
 			if (!memcmp(r->gpus[k].uuid, g->uuid, sizeof(g->uuid)))
-				return bad(err, "each GPU once");
+				return set_request_error(err, "each GPU once");
 		}
 		if (json_object_get(one, "error"))
 			continue;
 		r->n++;
-		if (read_processes(g, processes, err) < 0)
+		if (parse_reading_processes(g, processes, err) < 0)
 			return -1;
 	}
 	return 0;
 }
 
-static int read_top(struct request *r, const json_t *top, struct error *err)
+static int parse_request_object(struct request *r, const json_t *top, struct error *err)
 {
 	const char *op = json_string_value(json_object_get(top, "op"));
 	const json_t *slice = json_object_get(top, "slice");
 
 	if (!op)
-		return bad(err, "an object with 'op'");
+		return set_request_error(err, "an object with 'op'");
 	if (!strcmp(op, "status")) {
 		r->op = REQUEST_STATUS;
 		r->has_slice = slice != NULL;
 		if (slice && !json_is_string(slice))
-			return bad(err, "the ID of a slice");
+			return set_request_error(err, "the ID of a slice");
 		if (slice && slice_id_valid(json_string_value(slice)))
 			memcpy(r->slice, json_string_value(slice),
 				json_string_length(slice) + 1);
@@ -149,7 +149,7 @@ int request_read(struct request *ret, const char *line, size_t len, struct error
 	if (!top)
 		return error_set(err, ERR_INVALID, "control: column %d: %s", where.column,
 			escape_line(where.text));
-	result = read_top(ret, top, err);
+	result = parse_request_object(ret, top, err);
 	json_decref(top);
 	if (result < 0)
 		request_fini(ret);
@@ -168,5 +168,6 @@ const struct reading_process *reading_find(const struct reading_gpu *g, uint32_t
 {
 	const struct reading_process key = { .pid = pid };
 
-	return g->n ? bsearch(&key, g->processes, g->n, sizeof(key), by_pid) : NULL;
+	return g->n ? bsearch(&key, g->processes, g->n, sizeof(key), compare_reading_pids)
+		    : NULL;
 }

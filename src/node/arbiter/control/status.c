@@ -17,41 +17,42 @@
 #include <jansson.h>
 #include <string.h>
 
-static json_t *number(uint64_t v)
+static json_t *build_json_number(uint64_t v)
 {
 	return json_integer((json_int_t)(v > INT64_MAX ? INT64_MAX : v));
 }
 
 static json_t *number_or_null(uint64_t v, uint64_t null)
 {
-	return v == null ? json_null() : number(v);
+	return v == null ? json_null() : build_json_number(v);
 }
 
-static json_t *uuid_json(const struct slice *s, unsigned int gpu)
+static json_t *uuid_json(const struct arbiter_slice *s, unsigned int gpu)
 {
 	char text[SLICE_UUID_TEXT];
 
-	slice_gpu_text(s->book, gpu, text);
+	slice_gpu_text(s->grants, gpu, text);
 	return json_string(text);
 }
 
-static json_t *slice_gpus(struct slice *s, const struct compute_figures *f)
+static json_t *slice_gpus(struct arbiter_slice *s, const struct compute_figures *f)
 {
 	json_t *list = json_array();
 
 	/* First, as nobody is told more than an arbiter after this one will know. */
-	slice_keep_refused(s);
-	for (unsigned int i = 0; s->book && i < s->book->n_gpus; i++) {
-		const struct book_gpu *g = &s->book->gpus[i];
-		uint64_t used = book_slice_used(s->book, i);
+	slice_save_refusals(s);
+	for (unsigned int i = 0; s->grants && i < s->grants->n_gpus; i++) {
+		const struct grants_gpu *g = &s->grants->gpus[i];
+		uint64_t used = grants_slice_used(s->grants, i);
 		json_t *one;
 
 		one = json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:b}", "uuid",
 			uuid_json(s, i), "limit", number_or_null(g->limit, SLICE_NO_LIMIT),
-			"used", number(used), "peak", number(g->peak), "granted",
-			number(g->granted), "unhooked_used",
-			g->read ? number(g->unhooked) : json_null(), "refusals",
-			number(s->refusals[i]), "over", (int)book_slice_over(s->book, i));
+			"used", build_json_number(used), "peak", build_json_number(g->peak),
+			"granted", build_json_number(g->granted), "unhooked_used",
+			g->reading_known ? build_json_number(g->unhooked) : json_null(),
+			"refusals", build_json_number(s->refusals[i]), "over",
+			(int)grants_slice_is_over_limit(s->grants, i));
 
 		compute_gpu_json(f, g->uuid, one);
 		(void)json_array_append_new(list, one);
@@ -60,30 +61,31 @@ static json_t *slice_gpus(struct slice *s, const struct compute_figures *f)
 }
 
 /* One process's registrations in one slice, added up. */
-struct sums {
+struct status_sums {
 	uint64_t used, granted, peak, overhead, physical;
 };
 
-static void add_up(const struct book_member *first, unsigned int gpu, struct sums *ret)
+static void sum_member_memory(const struct grants_member *first, unsigned int gpu,
+	struct status_sums *ret)
 {
-	*ret = (struct sums){ .physical = BOOK_NOTHING };
-	for (struct book_member *m = first->task->members; m; m = m->next_of_task) {
+	*ret = (struct status_sums){ .physical = GRANTS_UNKNOWN };
+	for (struct grants_member *m = first->task->members; m; m = m->next_of_task) {
 		if (m->slice != first->slice)
 			continue;
-		ret->used += book_used(m, gpu);
-		ret->granted += book_granted(m, gpu);
-		ret->peak += book_peak(m, gpu);
-		ret->overhead += book_overhead(m, gpu);
+		ret->used += grants_get_used(m, gpu);
+		ret->granted += grants_get_granted(m, gpu);
+		ret->peak += grants_get_peak(m, gpu);
+		ret->overhead += grants_get_overhead(m, gpu);
 		/* Of the whole process, in each of them. */
-		if (m->gpus[gpu].physical != BOOK_NOTHING)
+		if (m->gpus[gpu].physical != GRANTS_UNKNOWN)
 			ret->physical = m->gpus[gpu].physical;
 	}
 }
 
-static bool connected(const struct book_member *first)
+static bool has_open_connection(const struct grants_member *first)
 {
-	for (const struct book_member *m = first->task->members; m; m = m->next_of_task) {
-		const struct side *side = m->user;
+	for (const struct grants_member *m = first->task->members; m; m = m->next_of_task) {
+		const struct member_state *side = m->user;
 
 		if (m->slice == first->slice && side && side->conn)
 			return true;
@@ -91,53 +93,54 @@ static bool connected(const struct book_member *first)
 	return false;
 }
 
-static json_t *mps_json(const struct book_member *m)
+static json_t *build_mps_json(const struct grants_member *m)
 {
-	uint32_t mps = mps_of(m);
+	uint32_t mps = mps_get_member_state(m);
 
 	return mps == SLICE_MPS_NOT_SAID ? json_null() : json_boolean(mps == SLICE_MPS_INSIDE);
 }
 
-static json_t *process(const struct slice *s, const struct compute_figures *f,
-	const struct book_member *m)
+static json_t *build_process_json(const struct arbiter_slice *s,
+	const struct compute_figures *f, const struct grants_member *m)
 {
-	const struct turn_process_figures *p =
+	const struct scheduler_process_figures *p =
 		compute_figures_find(f, m->task->pid, m->task->start);
 	json_t *gpus = json_array();
 	uint64_t used = 0, peak = 0;
-	struct sums sums;
+	struct status_sums sums;
 
-	for (unsigned int i = 0; i < s->book->n_gpus; i++) {
-		const uint8_t *uuid = s->book->gpus[i].uuid;
+	for (unsigned int i = 0; i < s->grants->n_gpus; i++) {
+		const uint8_t *uuid = s->grants->gpus[i].uuid;
 		json_t *one;
 
-		add_up(m, i, &sums);
+		sum_member_memory(m, i, &sums);
 		used += sums.used;
 		peak += sums.peak;
 		if (!sums.granted && !sums.peak && !(p && compute_has_gpu(f, uuid)))
 			continue;
 		one = json_pack("{s:o, s:o, s:o, s:o, s:o, s:o}", "uuid", uuid_json(s, i),
-			"used", number(sums.used), "granted", number(sums.granted), "peak",
-			number(sums.peak), "overhead", number(sums.overhead), "physical",
-			number_or_null(sums.physical, BOOK_NOTHING));
+			"used", build_json_number(sums.used), "granted",
+			build_json_number(sums.granted), "peak", build_json_number(sums.peak),
+			"overhead", build_json_number(sums.overhead), "physical",
+			number_or_null(sums.physical, GRANTS_UNKNOWN));
 		compute_process_json(f, p, uuid, one);
 		(void)json_array_append_new(gpus, one);
 	}
 	return json_pack("{s:I, s:I, s:s, s:b, s:b, s:o, s:o, s:o, s:o}", "pid",
 		(json_int_t)m->rec->ns_pid, "host_pid", (json_int_t)m->rec->pid, "name",
-		m->rec->name, "connected", (int)connected(m), "ended",
-		(int)(m->task->dead && book_is_kept(m)), "mps", mps_json(m), "used",
-		number(used), "peak", number(peak), "gpus", gpus);
+		m->rec->name, "connected", (int)has_open_connection(m), "ended",
+		(int)(m->task->dead && grants_member_is_retained(m)), "mps", build_mps_json(m),
+		"used", build_json_number(used), "peak", build_json_number(peak), "gpus", gpus);
 }
 
 /* One that takes turns, but has registered no memory. */
-static json_t *process_without(const struct slice *s, const struct compute_figures *f,
-	const struct turn_process_figures *p)
+static json_t *process_without(const struct arbiter_slice *s, const struct compute_figures *f,
+	const struct scheduler_process_figures *p)
 {
 	json_t *gpus = json_array();
 
-	for (unsigned int i = 0; i < s->book->n_gpus; i++) {
-		const uint8_t *uuid = s->book->gpus[i].uuid;
+	for (unsigned int i = 0; i < s->grants->n_gpus; i++) {
+		const uint8_t *uuid = s->grants->gpus[i].uuid;
 		json_t *one;
 
 		if (!compute_has_gpu(f, uuid))
@@ -152,19 +155,19 @@ static json_t *process_without(const struct slice *s, const struct compute_figur
 		"connected", 1, "ended", 0, "mps", "used", 0, "peak", 0, "gpus", gpus);
 }
 
-static bool has_member(const struct slice *s, const struct turn_process_figures *p)
+static bool has_member(const struct arbiter_slice *s, const struct scheduler_process_figures *p)
 {
-	const struct book_task *t = book_task_find(&s->arbiter->book, p->pid, p->start);
+	const struct grants_task *t = grants_task_find(&s->arbiter->grants, p->pid, p->start);
 
-	for (const struct book_member *m = t ? t->members : NULL; m; m = m->next_of_task) {
-		if (m->slice == s->book)
+	for (const struct grants_member *m = t ? t->members : NULL; m; m = m->next_of_task) {
+		if (m->slice == s->grants)
 			return true;
 	}
 	return false;
 }
 
 /* Takes @j. */
-static bool add_text(struct buf *b, json_t *j)
+static bool append_json_text(struct buf *b, json_t *j)
 {
 	char *text = j ? json_dumps(j, JSON_COMPACT) : NULL;
 
@@ -181,7 +184,7 @@ static bool add_one(struct buf *b, bool *some, json_t *j)
 	if (*some)
 		buf_puts(b, ",");
 	*some = true;
-	return add_text(b, j);
+	return append_json_text(b, j);
 }
 
 /* An object is there: one more key of it, the last, for a list that is written piece by piece. */
@@ -192,35 +195,36 @@ static void open_list(struct buf *b, const char *key)
 	buf_puts(b, key);
 }
 
-static bool add_processes(struct buf *b, const struct slice *s, const struct compute_figures *f)
+static bool add_processes(struct buf *b, const struct arbiter_slice *s,
+	const struct compute_figures *f)
 {
 	bool some = false, good = true;
 
-	for (const struct book_member *m = s->book ? s->book->members : NULL; m && good;
+	for (const struct grants_member *m = s->grants ? s->grants->members : NULL; m && good;
 		m = m->next) {
-		if (book_member_is_first(m))
-			good = add_one(b, &some, process(s, f, m));
+		if (grants_member_is_oldest(m))
+			good = add_one(b, &some, build_process_json(s, f, m));
 	}
-	for (size_t i = 0; s->book && i < f->n && good; i++) {
+	for (size_t i = 0; s->grants && i < f->n && good; i++) {
 		if (!has_member(s, &f->processes[i]))
 			good = add_one(b, &some, process_without(s, f, &f->processes[i]));
 	}
 	return good;
 }
 
-static bool was_read(const struct slice *s)
+static bool has_slice_reading(const struct arbiter_slice *s)
 {
-	for (unsigned int i = 0; s->book && i < s->book->n_gpus; i++)
-		if (s->book->gpus[i].read)
+	for (unsigned int i = 0; s->grants && i < s->grants->n_gpus; i++)
+		if (s->grants->gpus[i].reading_known)
 			return true;
 	return false;
 }
 
-static json_t *unhooked(const struct arbiter *a, const struct slice *s)
+static json_t *build_unhooked_json(const struct arbiter *a, const struct arbiter_slice *s)
 {
 	json_t *list = json_array();
 
-	if (!was_read(s)) {
+	if (!has_slice_reading(s)) {
 		json_decref(list);
 		return json_null();
 	}
@@ -230,11 +234,11 @@ static json_t *unhooked(const struct arbiter *a, const struct slice *s)
 		if (strcmp(u->slice, s->id) != 0)
 			continue;
 		gpus = json_array();
-		for (unsigned int i = 0; s->book && i < s->book->n_gpus; i++) {
+		for (unsigned int i = 0; s->grants && i < s->grants->n_gpus; i++) {
 			if (u->bytes[i])
 				(void)json_array_append_new(gpus,
 					json_pack("{s:o, s:o}", "uuid", uuid_json(s, i), "used",
-						number(u->bytes[i])));
+						build_json_number(u->bytes[i])));
 		}
 		(void)json_array_append_new(list,
 			json_pack("{s:I, s:s, s:o}", "host_pid", (json_int_t)u->pid, "name",
@@ -244,7 +248,7 @@ static json_t *unhooked(const struct arbiter *a, const struct slice *s)
 }
 
 /* But for its processes. */
-static json_t *slice_json(const struct arbiter *a, struct slice *s,
+static json_t *build_slice_status_json(const struct arbiter *a, struct arbiter_slice *s,
 	const struct compute_figures *f)
 {
 	json_t *devices = json_array(), *one;
@@ -254,18 +258,19 @@ static json_t *slice_json(const struct arbiter *a, struct slice *s,
 	one = json_pack("{s:s, s:s, s:o, s:s, s:b, s:s?, s:I, s:o, s:o}", "id", s->id,
 		"resource", s->def.resource, "devices", devices, "unhooked",
 		s->def.stop_unhooked ? "stop" : "report", "gone",
-		(int)(s->book && s->book->gone), "error",
+		(int)(s->grants && s->grants->removed), "error",
 		s->refused.code == ERR_NONE ? NULL : s->refused.msg, "stopped",
 		(json_int_t)s->n_stopped, "gpus", slice_gpus(s, f), "unhooked_processes",
-		unhooked(a, s));
+		build_unhooked_json(a, s));
 	compute_slice_json(f, s, one);
 	return one;
 }
 
-static bool add_slice(struct arbiter *a, struct buf *b, bool *some, struct slice *s)
+static bool add_slice(struct arbiter *a, struct buf *b, bool *some, struct arbiter_slice *s)
 {
 	struct compute_figures f;
-	bool good = compute_figures_read(&f, s) == 0 && add_one(b, some, slice_json(a, s, &f));
+	bool good = compute_figures_read(&f, s) == 0 &&
+		    add_one(b, some, build_slice_status_json(a, s, &f));
 
 	open_list(b, ",\"processes\":[");
 	good = good && add_processes(b, s, &f);
@@ -274,25 +279,25 @@ static bool add_slice(struct arbiter *a, struct buf *b, bool *some, struct slice
 	return good;
 }
 
-char *status_text(struct arbiter *a, const char *id)
+char *status_render_json(struct arbiter *a, const char *id)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(CONTROL_ANSWER_MAX);
 	json_t *age = json_null();
 	bool good, some = false;
 
-	turn_figures_begin(a->turn);
-	if (a->readings.taken_ns)
-		age = number((time_mono_ns() - a->readings.taken_ns) / NS_PER_MS);
-	good = add_text(&b,
+	scheduler_figures_begin(a->sched);
+	if (a->readings.applied_ns)
+		age = build_json_number((time_mono_ns() - a->readings.applied_ns) / NS_PER_MS);
+	good = append_json_text(&b,
 		json_pack("{s:s, s:i, s:{s:b, s:o}, s:o}", "op", "status", "version",
 			CONTROL_VERSION, "readings", "subscribed", (int)control_subscribed(a),
 			"age_ms", age, "gpus", compute_gpus_json(a)));
 	open_list(&b, ",\"slices\":[");
-	for (struct slice *s = a->slices; s && good; s = s->next) {
+	for (struct arbiter_slice *s = a->slices; s && good; s = s->next) {
 		if (!id || !strcmp(s->id, id))
 			good = add_slice(a, &b, &some, s);
 	}
-	turn_figures_end(a->turn);
+	scheduler_figures_end(a->sched);
 	buf_puts(&b, "]}");
 	return good && buf_ok(&b) ? buf_steal(&b) : NULL;
 }

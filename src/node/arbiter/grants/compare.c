@@ -5,35 +5,35 @@
 
 #include <string.h>
 
-/* The number of the operation after which nothing is under way; BOOK_NOTHING: something is. */
-static uint64_t quiet_at(const struct book_member *m, unsigned int gpu)
+/* The number of the operation after which nothing is under way; GRANTS_UNKNOWN: something is. */
+static uint64_t quiet_at(const struct grants_member *m, unsigned int gpu)
 {
 	const struct slice_gpu_page *p;
 	uint64_t done, begun;
 
 	if (!m->page)
-		return BOOK_NOTHING;
+		return GRANTS_UNKNOWN;
 	p = &m->page->gpus[gpu];
 	/* In this order: an operation that begins between the two is seen as under way. */
 	done = atomic_load_explicit(&p->done, memory_order_seq_cst);
 	begun = atomic_load_explicit(&p->begun, memory_order_seq_cst);
-	return done == begun ? begun : BOOK_NOTHING;
+	return done == begun ? begun : GRANTS_UNKNOWN;
 }
 
-void book_snapshot(struct book *b)
+void grants_snapshot(struct grants_table *b)
 {
-	for (struct book_slice *s = b->slices; s; s = s->next) {
-		for (struct book_member *m = s->members; m; m = m->next) {
+	for (struct grants_slice *s = b->slices; s; s = s->next) {
+		for (struct grants_member *m = s->members; m; m = m->next) {
 			for (unsigned int i = 0; i < s->n_gpus; i++) {
 				m->gpus[i].begun = quiet_at(m, i);
 				m->gpus[i].read = false;
 			}
-			m->asked = m->abandoned;
+			m->reading_requested = m->abandoned;
 		}
 	}
 }
 
-static int gpu_of(const struct book_slice *s, const uint8_t *uuid)
+static int find_grants_gpu(const struct grants_slice *s, const uint8_t *uuid)
 {
 	for (unsigned int i = 0; i < s->n_gpus; i++) {
 		if (!memcmp(s->gpus[i].uuid, uuid, SLICE_UUID_BYTES))
@@ -43,11 +43,11 @@ static int gpu_of(const struct book_slice *s, const uint8_t *uuid)
 }
 
 /* Of what hooks charged as seen: at most so much may not be there (abi/slice-page.h). */
-static uint64_t doubtful(const struct book_member *m, unsigned int gpu)
+static uint64_t get_doubtful_bytes(const struct grants_member *m, unsigned int gpu)
 {
 	const struct slice_gpu_page *p = &m->page->gpus[gpu];
 	uint64_t in = min_u64(atomic_load_explicit(&p->packed_in, memory_order_acquire),
-		book_charged(m, gpu, true));
+		grants_get_charged(m, gpu, true));
 	uint64_t least = min_u64(atomic_load_explicit(&p->packed, memory_order_acquire), in);
 
 	least = (least + SLICE_GRANULE - 1) / SLICE_GRANULE * SLICE_GRANULE;
@@ -55,27 +55,28 @@ static uint64_t doubtful(const struct book_member *m, unsigned int gpu)
 }
 
 /* What the driver has for a process, taken apart: by hooks of those members that go on, and else. */
-struct taken {
-	uint64_t used, charged, seen, doubtful;
-	struct book_member *first; /* a member that goes on */
+struct task_charges {
+	uint64_t used, charged, nvml_visible, doubtful;
+	struct grants_member *first; /* a member that goes on */
 };
 
 /* False: one of the members is at work, or was since the snapshot. */
-static bool add_up(struct book_task *t, const uint8_t *uuid, struct taken *ret)
+static bool sum_task_charges(struct grants_task *t, const uint8_t *uuid,
+	struct task_charges *ret)
 {
-	*ret = (struct taken){ .used = 0 };
-	for (struct book_member *m = t->members; m; m = m->next_of_task) {
-		int gpu = gpu_of(m->slice, uuid);
+	*ret = (struct task_charges){ .used = 0 };
+	for (struct grants_member *m = t->members; m; m = m->next_of_task) {
+		int gpu = find_grants_gpu(m->slice, uuid);
 
 		if (gpu < 0 || m->abandoned)
 			continue;
-		if (quiet_at(m, (unsigned int)gpu) == BOOK_NOTHING ||
+		if (quiet_at(m, (unsigned int)gpu) == GRANTS_UNKNOWN ||
 			quiet_at(m, (unsigned int)gpu) != m->gpus[gpu].begun)
 			return false;
-		ret->used += book_used(m, (unsigned int)gpu);
-		ret->charged += book_charged(m, (unsigned int)gpu, false);
-		ret->seen += book_charged(m, (unsigned int)gpu, true);
-		ret->doubtful += doubtful(m, (unsigned int)gpu);
+		ret->used += grants_get_used(m, (unsigned int)gpu);
+		ret->charged += grants_get_charged(m, (unsigned int)gpu, false);
+		ret->nvml_visible += grants_get_charged(m, (unsigned int)gpu, true);
+		ret->doubtful += get_doubtful_bytes(m, (unsigned int)gpu);
 		/* What was read is of the quiet time if it still is. */
 		if (quiet_at(m, (unsigned int)gpu) != m->gpus[gpu].begun)
 			return false;
@@ -85,51 +86,51 @@ static bool add_up(struct book_task *t, const uint8_t *uuid, struct taken *ret)
 }
 
 /* @bytes more are taken than is granted: from what is free, else beyond the limit. */
-static void raise_used(struct book_member *m, unsigned int gpu, uint64_t bytes)
+static void raise_used(struct grants_member *m, unsigned int gpu, uint64_t bytes)
 {
-	book_make_room(m->slice, gpu, bytes, m, true);
-	book_tell_alone(m->slice, gpu, m);
-	book_grant(m, gpu, bytes, 0);
-	(void)book_slice_used(m->slice, gpu);
+	grants_reclaim_credit(m->slice, gpu, bytes, m, true);
+	grants_publish_sole_member(m->slice, gpu, m);
+	grants_add_granted(m, gpu, bytes, 0);
+	(void)grants_slice_used(m->slice, gpu);
 }
 
-static bool lower_overhead(struct book_task *t, const uint8_t *uuid, uint64_t bytes)
+static bool lower_overhead(struct grants_task *t, const uint8_t *uuid, uint64_t bytes)
 {
 	uint64_t left = bytes;
 
-	for (struct book_member *m = t->members; m && left; m = m->next_of_task) {
-		int gpu = gpu_of(m->slice, uuid);
+	for (struct grants_member *m = t->members; m && left; m = m->next_of_task) {
+		int gpu = find_grants_gpu(m->slice, uuid);
 		uint64_t part;
 
 		if (gpu < 0 || m->abandoned)
 			continue;
-		part = min_u64(book_overhead(m, (unsigned int)gpu), left);
+		part = min_u64(grants_get_overhead(m, (unsigned int)gpu), left);
 		if (part)
-			book_give_back(m, (unsigned int)gpu, part);
+			grants_return(m, (unsigned int)gpu, part);
 		left -= part;
 	}
 	return left != bytes;
 }
 
 /* What members of a program that is no more have: all of the process that the others do not. */
-static bool compare_abandoned(struct book_task *t, const uint8_t *uuid, uint64_t bytes)
+static bool compare_abandoned(struct grants_task *t, const uint8_t *uuid, uint64_t bytes)
 {
-	struct book_member *last = NULL;
+	struct grants_member *last = NULL;
 	bool changed = false;
 
-	for (struct book_member *m = t->members; m; m = m->next_of_task) {
-		int gpu = gpu_of(m->slice, uuid);
+	for (struct grants_member *m = t->members; m; m = m->next_of_task) {
+		int gpu = find_grants_gpu(m->slice, uuid);
 		uint64_t granted;
 
 		/* What was asked before it was abandoned may be older than its last allocation. */
-		if (gpu < 0 || !m->abandoned || !m->asked)
+		if (gpu < 0 || !m->abandoned || !m->reading_requested)
 			continue;
 		m->gpus[gpu].read = true;
-		if (bytes == BOOK_NOTHING)
+		if (bytes == GRANTS_UNKNOWN)
 			continue;
-		granted = book_granted(m, (unsigned int)gpu);
+		granted = grants_get_granted(m, (unsigned int)gpu);
 		if (granted > bytes) {
-			book_give_back(m, (unsigned int)gpu, granted - bytes);
+			grants_return(m, (unsigned int)gpu, granted - bytes);
 			changed = true;
 		}
 		bytes -= min_u64(bytes, granted);
@@ -138,28 +139,28 @@ static bool compare_abandoned(struct book_task *t, const uint8_t *uuid, uint64_t
 	/* A living process is raised with the members that go on. */
 	if (!last || !t->dead || !bytes)
 		return changed;
-	raise_used(last, (unsigned int)gpu_of(last->slice, uuid), bytes);
+	raise_used(last, (unsigned int)find_grants_gpu(last->slice, uuid), bytes);
 	return true;
 }
 
-bool book_compare(struct book_task *t, const uint8_t *uuid, uint64_t bytes)
+bool grants_compare(struct grants_task *t, const uint8_t *uuid, uint64_t bytes)
 {
-	struct taken now;
+	struct task_charges now;
 	uint64_t overhead, least, most;
 	bool changed = false;
 	bool abandoned = false;
 
-	if (bytes == BOOK_NOTHING)
+	if (bytes == GRANTS_UNKNOWN)
 		return compare_abandoned(t, uuid, bytes);
-	bytes = min_u64(bytes, BOOK_GRANT_MAX);
-	for (struct book_member *m = t->members; m; m = m->next_of_task) {
-		int gpu = gpu_of(m->slice, uuid);
+	bytes = min_u64(bytes, GRANTS_BYTES_MAX);
+	for (struct grants_member *m = t->members; m; m = m->next_of_task) {
+		int gpu = find_grants_gpu(m->slice, uuid);
 
 		if (gpu >= 0)
 			m->gpus[gpu].physical = bytes;
 		abandoned |= gpu >= 0 && m->abandoned;
 	}
-	if (!add_up(t, uuid, &now))
+	if (!sum_task_charges(t, uuid, &now))
 		return false;
 	/* Of a replaced program first: what is left of it is not the new one's overhead. */
 	if (abandoned)
@@ -167,15 +168,16 @@ bool book_compare(struct book_task *t, const uint8_t *uuid, uint64_t bytes)
 	if (!now.first)
 		return false;
 	overhead = now.used > now.charged ? now.used - now.charged : 0;
-	least = bytes > now.seen ? bytes - now.seen : 0;
+	least = bytes > now.nvml_visible ? bytes - now.nvml_visible : 0;
 	/*
 	 * What is in doubt is in the overhead or not. As it was is best: were it taken off now, it would
 	 * be missing when the doubtful charges are released.
 	 */
-	most = bytes - min_u64(bytes, now.seen - min_u64(now.seen, now.doubtful));
+	most = bytes -
+	       min_u64(bytes, now.nvml_visible - min_u64(now.nvml_visible, now.doubtful));
 	if (least > overhead) {
 		/* More is charged than used where a page was spoiled: never count less than physical. */
-		raise_used(now.first, (unsigned int)gpu_of(now.first->slice, uuid),
+		raise_used(now.first, (unsigned int)find_grants_gpu(now.first->slice, uuid),
 			least - overhead);
 		changed = true;
 	} else if (most < overhead) {

@@ -5,49 +5,49 @@
 
 /* ---- figures ---------------------------------------------------------------------------------- */
 
-uint64_t book_granted(const struct book_member *m, unsigned int gpu)
+uint64_t grants_get_granted(const struct grants_member *m, unsigned int gpu)
 {
 	return atomic_load_explicit(&m->rec->granted[gpu], memory_order_relaxed);
 }
 
 /* Unused, and no more than was granted whatever the page says. */
-static uint64_t credit_of(const struct book_member *m, unsigned int gpu)
+static uint64_t get_usable_credit(const struct grants_member *m, unsigned int gpu)
 {
 	if (!m->page || m->abandoned)
 		return 0;
 	return min_u64(atomic_load_explicit(&m->page->gpus[gpu].credit, memory_order_acquire),
-		book_granted(m, gpu));
+		grants_get_granted(m, gpu));
 }
 
-uint64_t book_used(const struct book_member *m, unsigned int gpu)
+uint64_t grants_get_used(const struct grants_member *m, unsigned int gpu)
 {
-	return book_granted(m, gpu) - credit_of(m, gpu);
+	return grants_get_granted(m, gpu) - get_usable_credit(m, gpu);
 }
 
-uint64_t book_charged(const struct book_member *m, unsigned int gpu, bool seen_only)
+uint64_t grants_get_charged(const struct grants_member *m, unsigned int gpu, bool seen_only)
 {
 	const struct slice_gpu_page *p = &m->page->gpus[gpu];
 	uint64_t seen =
-		min_u64(atomic_load_explicit(&p->seen, memory_order_acquire), BOOK_GRANT_MAX);
-	uint64_t unseen =
-		min_u64(atomic_load_explicit(&p->unseen, memory_order_acquire), BOOK_GRANT_MAX);
+		min_u64(atomic_load_explicit(&p->seen, memory_order_acquire), GRANTS_BYTES_MAX);
+	uint64_t unseen = min_u64(atomic_load_explicit(&p->unseen, memory_order_acquire),
+		GRANTS_BYTES_MAX);
 
 	return seen_only ? seen : seen + unseen;
 }
 
-uint64_t book_overhead(const struct book_member *m, unsigned int gpu)
+uint64_t grants_get_overhead(const struct grants_member *m, unsigned int gpu)
 {
-	uint64_t used = book_used(m, gpu), charged;
+	uint64_t used = grants_get_used(m, gpu), charged;
 
 	if (!m->page || m->abandoned)
 		return 0;
-	charged = book_charged(m, gpu, false);
+	charged = grants_get_charged(m, gpu, false);
 	return used > charged ? used - charged : 0;
 }
 
-void book_note_peak(struct book_member *m, unsigned int gpu)
+void grants_update_peak(struct grants_member *m, unsigned int gpu)
 {
-	uint64_t peak = book_used(m, gpu);
+	uint64_t peak = grants_get_used(m, gpu);
 
 	if (m->page && !m->abandoned)
 		peak = max_u64(peak,
@@ -57,22 +57,22 @@ void book_note_peak(struct book_member *m, unsigned int gpu)
 	m->gpus[gpu].peak = max_u64(m->gpus[gpu].peak, peak);
 }
 
-uint64_t book_peak(struct book_member *m, unsigned int gpu)
+uint64_t grants_get_peak(struct grants_member *m, unsigned int gpu)
 {
-	book_note_peak(m, gpu);
+	grants_update_peak(m, gpu);
 	return m->gpus[gpu].peak;
 }
 
-uint64_t book_slice_used(struct book_slice *s, unsigned int gpu)
+uint64_t grants_slice_used(struct grants_slice *s, unsigned int gpu)
 {
 	uint64_t used = s->gpus[gpu].unhooked;
 	bool known = true;
 
-	for (struct book_member *m = s->members; m; m = m->next) {
-		used += book_used(m, gpu);
-		book_note_peak(m, gpu);
+	for (struct grants_member *m = s->members; m; m = m->next) {
+		used += grants_get_used(m, gpu);
+		grants_update_peak(m, gpu);
 		s->gpus[gpu].peak = max_u64(s->gpus[gpu].peak, m->gpus[gpu].peak);
-		known = known && (!m->abandoned || book_is_kept(m));
+		known = known && (!m->abandoned || grants_member_is_retained(m));
 	}
 	/* What is not known to be there is no peak. */
 	if (known)
@@ -80,23 +80,23 @@ uint64_t book_slice_used(struct book_slice *s, unsigned int gpu)
 	return used;
 }
 
-uint64_t book_slice_free(struct book_slice *s, unsigned int gpu)
+uint64_t grants_slice_free_bytes(struct grants_slice *s, unsigned int gpu)
 {
-	uint64_t limit = s->gpus[gpu].limit, used = book_slice_used(s, gpu);
+	uint64_t limit = s->gpus[gpu].limit, used = grants_slice_used(s, gpu);
 
 	if (limit == SLICE_NO_LIMIT)
 		return SLICE_NO_LIMIT;
 	return limit > used ? limit - used : 0;
 }
 
-bool book_slice_over(const struct book_slice *s, unsigned int gpu)
+bool grants_slice_is_over_limit(const struct grants_slice *s, unsigned int gpu)
 {
-	const struct book_gpu *g = &s->gpus[gpu];
+	const struct grants_gpu *g = &s->gpus[gpu];
 
 	return g->limit != SLICE_NO_LIMIT && g->granted + g->unhooked > g->limit;
 }
 
-void book_count_refused(const struct book_member *m, unsigned int gpu)
+void grants_count_refused(const struct grants_member *m, unsigned int gpu)
 {
 	struct slice_gpu_page *p = m->page ? &m->page->gpus[gpu] : NULL;
 	uint32_t refused, more;
@@ -113,29 +113,29 @@ void book_count_refused(const struct book_member *m, unsigned int gpu)
 	m->slice->gpus[gpu].refused += more;
 }
 
-uint64_t book_slice_refused(struct book_slice *s, unsigned int gpu)
+uint64_t grants_slice_refused(struct grants_slice *s, unsigned int gpu)
 {
-	for (const struct book_member *m = s->members; m; m = m->next)
-		book_count_refused(m, gpu);
+	for (const struct grants_member *m = s->members; m; m = m->next)
+		grants_count_refused(m, gpu);
 	return s->gpus[gpu].refused;
 }
 
 /* Of the limit, not granted to anyone. */
-static uint64_t room_of(const struct book_slice *s, unsigned int gpu)
+static uint64_t get_ungranted_bytes(const struct grants_slice *s, unsigned int gpu)
 {
-	const struct book_gpu *g = &s->gpus[gpu];
-	uint64_t limit = min_u64(g->limit, BOOK_GRANT_MAX), taken = g->granted + g->unhooked;
+	const struct grants_gpu *g = &s->gpus[gpu];
+	uint64_t limit = min_u64(g->limit, GRANTS_BYTES_MAX), taken = g->granted + g->unhooked;
 
 	return limit > taken ? limit - taken : 0;
 }
 
 /* ---- the only places that change what is granted ---------------------------------------------- */
 
-static void set_record(struct book_member *m, unsigned int gpu, uint64_t granted)
+static void set_record(struct grants_member *m, unsigned int gpu, uint64_t granted)
 {
-	struct book_gpu *g = &m->slice->gpus[gpu];
+	struct grants_gpu *g = &m->slice->gpus[gpu];
 
-	g->granted = g->granted - book_granted(m, gpu) + granted;
+	g->granted = g->granted - grants_get_granted(m, gpu) + granted;
 	/* Nobody reads it but an arbiter after this one. In this order to the page's stores. */
 	atomic_store_explicit(&m->rec->granted[gpu], granted, memory_order_seq_cst);
 	m->gpus[gpu].most = max_u64(m->gpus[gpu].most, granted);
@@ -157,9 +157,10 @@ static void page_end(struct slice_gpu_page *p, uint32_t odd)
 	atomic_store_explicit(&p->seq, odd + 1, memory_order_seq_cst);
 }
 
-void book_grant(struct book_member *m, unsigned int gpu, uint64_t used, uint64_t credit)
+void grants_add_granted(struct grants_member *m, unsigned int gpu, uint64_t used,
+	uint64_t credit)
 {
-	uint64_t granted = book_granted(m, gpu) + used + credit;
+	uint64_t granted = grants_get_granted(m, gpu) + used + credit;
 
 	set_record(m, gpu, granted);
 	if (m->page && !m->abandoned) {
@@ -174,20 +175,20 @@ void book_grant(struct book_member *m, unsigned int gpu, uint64_t used, uint64_t
 }
 
 /* Takes up to @bytes of unused credit. Returns how much it was. */
-static uint64_t reclaim(struct book_member *m, unsigned int gpu, uint64_t bytes)
+static uint64_t reclaim_credit(struct grants_member *m, unsigned int gpu, uint64_t bytes)
 {
 	struct slice_gpu_page *p;
 	uint64_t credit, take = 0, granted;
 	bool taken = false;
 	uint32_t odd;
 
-	if (!bytes || !credit_of(m, gpu))
+	if (!bytes || !get_usable_credit(m, gpu))
 		return 0;
 	p = &m->page->gpus[gpu];
-	granted = book_granted(m, gpu);
+	granted = grants_get_granted(m, gpu);
 	odd = page_begin(p);
 	credit = atomic_load_explicit(&p->credit, memory_order_acquire);
-	for (int i = 0; i < BOOK_CAS_TRIES && !taken; i++) {
+	for (int i = 0; i < GRANTS_CAS_TRIES && !taken; i++) {
 		take = min_u64(min_u64(credit, granted), bytes);
 		if (!take)
 			break;
@@ -205,9 +206,9 @@ static uint64_t reclaim(struct book_member *m, unsigned int gpu, uint64_t bytes)
 	return take;
 }
 
-void book_give_back(struct book_member *m, unsigned int gpu, uint64_t bytes)
+void grants_return(struct grants_member *m, unsigned int gpu, uint64_t bytes)
 {
-	uint64_t granted = book_granted(m, gpu);
+	uint64_t granted = grants_get_granted(m, gpu);
 
 	bytes = min_u64(bytes, granted);
 	if (m->page && !m->abandoned) {
@@ -221,14 +222,14 @@ void book_give_back(struct book_member *m, unsigned int gpu, uint64_t bytes)
 }
 
 /* The largest unused credit of the slice but for @not's, and whose it is. */
-static struct book_member *richest(struct book_slice *s, unsigned int gpu,
-	const struct book_member * not )
+static struct grants_member *find_largest_credit(struct grants_slice *s, unsigned int gpu,
+	const struct grants_member * not )
 {
-	struct book_member *best = NULL;
+	struct grants_member *best = NULL;
 	uint64_t most = 0;
 
-	for (struct book_member *m = s->members; m; m = m->next) {
-		uint64_t credit = m == not ? 0 : credit_of(m, gpu);
+	for (struct grants_member *m = s->members; m; m = m->next) {
+		uint64_t credit = m == not ? 0 : get_usable_credit(m, gpu);
 
 		if (credit > most) {
 			most = credit;
@@ -238,33 +239,35 @@ static struct book_member *richest(struct book_slice *s, unsigned int gpu,
 	return best;
 }
 
-void book_make_room(struct book_slice *s, unsigned int gpu, uint64_t bytes,
-	struct book_member *own, bool from_own)
+void grants_reclaim_credit(struct grants_slice *s, unsigned int gpu, uint64_t bytes,
+	struct grants_member *own, bool from_own)
 {
 	/* Each round empties one member or ends; a process that always has new credit ends it too. */
-	for (unsigned int i = 0; i < 2 * s->n_members && room_of(s, gpu) < bytes; i++) {
-		struct book_member *m = richest(s, gpu, own);
+	for (unsigned int i = 0; i < 2 * s->n_members && get_ungranted_bytes(s, gpu) < bytes;
+		i++) {
+		struct grants_member *m = find_largest_credit(s, gpu, own);
 
 		if (!m)
 			break;
-		(void)reclaim(m, gpu, bytes - room_of(s, gpu));
+		(void)reclaim_credit(m, gpu, bytes - get_ungranted_bytes(s, gpu));
 	}
-	if (own && from_own && room_of(s, gpu) < bytes)
-		(void)reclaim(own, gpu, bytes - room_of(s, gpu));
+	if (own && from_own && get_ungranted_bytes(s, gpu) < bytes)
+		(void)reclaim_credit(own, gpu, bytes - get_ungranted_bytes(s, gpu));
 }
 
-void book_tell_alone(struct book_slice *s, unsigned int gpu, const struct book_member *next)
+void grants_publish_sole_member(struct grants_slice *s, unsigned int gpu,
+	const struct grants_member *next)
 {
-	const struct book_member *one = next;
+	const struct grants_member *one = next;
 	unsigned int n = next ? 1 : 0;
 
-	for (const struct book_member *m = s->members; m; m = m->next) {
-		if (m != next && book_granted(m, gpu)) {
+	for (const struct grants_member *m = s->members; m; m = m->next) {
+		if (m != next && grants_get_granted(m, gpu)) {
 			n++;
 			one = m;
 		}
 	}
-	for (struct book_member *m = s->members; m; m = m->next) {
+	for (struct grants_member *m = s->members; m; m = m->next) {
 		/* Also one that has nothing yet: it is alone if all others have nothing either. */
 		bool alone = !s->gpus[gpu].unhooked && (n == 0 || (n == 1 && one == m));
 
@@ -277,54 +280,55 @@ void book_tell_alone(struct book_slice *s, unsigned int gpu, const struct book_m
 /* ---- limits ----------------------------------------------------------------------------------- */
 
 /* What is granted above the limit and not used is taken back. */
-static void shrink(struct book_slice *s, unsigned int gpu)
+static void reclaim_over_limit(struct grants_slice *s, unsigned int gpu)
 {
-	struct book_gpu *g = &s->gpus[gpu];
+	struct grants_gpu *g = &s->gpus[gpu];
 
-	for (unsigned int i = 0; i < 2 * s->n_members && book_slice_over(s, gpu); i++) {
-		struct book_member *m = richest(s, gpu, NULL);
+	for (unsigned int i = 0; i < 2 * s->n_members && grants_slice_is_over_limit(s, gpu);
+		i++) {
+		struct grants_member *m = find_largest_credit(s, gpu, NULL);
 
 		if (!m)
 			break;
-		(void)reclaim(m, gpu, g->granted + g->unhooked - g->limit);
+		(void)reclaim_credit(m, gpu, g->granted + g->unhooked - g->limit);
 	}
 }
 
-void book_shrink(struct book *b)
+void grants_reclaim_over_limit(struct grants_table *b)
 {
-	for (struct book_slice *s = b->slices; s; s = s->next) {
+	for (struct grants_slice *s = b->slices; s; s = s->next) {
 		for (unsigned int i = 0; i < s->n_gpus; i++)
-			shrink(s, i);
+			reclaim_over_limit(s, i);
 	}
 }
 
-void book_slice_limit(struct book_slice *s, unsigned int gpu, uint64_t limit)
+void grants_slice_set_limit(struct grants_slice *s, unsigned int gpu, uint64_t limit)
 {
 	s->gpus[gpu].limit = limit;
-	shrink(s, gpu);
-	for (struct book_member *m = s->members; m; m = m->next) {
+	reclaim_over_limit(s, gpu);
+	for (struct grants_member *m = s->members; m; m = m->next) {
 		if (m->page)
 			atomic_store_explicit(&m->page->gpus[gpu].limit, limit,
 				memory_order_seq_cst);
 	}
 }
 
-void book_slice_unhooked(struct book_slice *s, unsigned int gpu, uint64_t bytes)
+void grants_slice_set_unhooked(struct grants_slice *s, unsigned int gpu, uint64_t bytes)
 {
 	bool some = s->gpus[gpu].unhooked > 0;
 
-	s->gpus[gpu].unhooked = min_u64(bytes, BOOK_GRANT_MAX);
-	shrink(s, gpu);
+	s->gpus[gpu].unhooked = min_u64(bytes, GRANTS_BYTES_MAX);
+	reclaim_over_limit(s, gpu);
 	if (some != (bytes > 0))
-		book_tell_alone(s, gpu, NULL);
+		grants_publish_sole_member(s, gpu, NULL);
 }
 
 /* ---- requests --------------------------------------------------------------------------------- */
 
-void book_adopt(struct book_member *m, struct slice_page *page)
+void grants_adopt_page(struct grants_member *m, struct slice_page *page)
 {
-	struct book_slice *s = m->slice;
-	uint32_t want = atomic_load_explicit(&m->rec->want_state, memory_order_acquire);
+	struct grants_slice *s = m->slice;
+	uint32_t want = atomic_load_explicit(&m->rec->request_state, memory_order_acquire);
 
 	m->page = page;
 	for (unsigned int i = 0; i < s->n_gpus; i++) {
@@ -336,84 +340,88 @@ void book_adopt(struct book_member *m, struct slice_page *page)
 		 * The record is never behind, so a difference is a change that had not reached the
 		 * page, or had left it already. A page that says more was spoiled.
 		 */
-		if (granted < book_granted(m, i))
+		if (granted < grants_get_granted(m, i))
 			set_record(m, i, granted);
-		atomic_store_explicit(&p->granted, book_granted(m, i), memory_order_seq_cst);
+		atomic_store_explicit(&p->granted, grants_get_granted(m, i),
+			memory_order_seq_cst);
 		atomic_store_explicit(&p->limit, s->gpus[i].limit, memory_order_seq_cst);
 		page_end(p, odd);
-		m->gpus[i].begun = BOOK_NOTHING;
+		m->gpus[i].begun = GRANTS_UNKNOWN;
 	}
-	if (want == BOOK_WANT_BEGUN) {
-		unsigned int gpu = m->rec->want_gpu;
-		bool done = gpu < s->n_gpus && book_granted(m, gpu) != m->rec->want_before;
+	if (want == GRANTS_REQUEST_BEGUN) {
+		unsigned int gpu = m->rec->request_gpu;
+		bool done =
+			gpu < s->n_gpus && grants_get_granted(m, gpu) != m->rec->granted_before;
 
-		atomic_store_explicit(&m->rec->want_state,
-			done ? BOOK_WANT_DONE : BOOK_WANT_NONE, memory_order_seq_cst);
+		atomic_store_explicit(&m->rec->request_state,
+			done ? GRANTS_REQUEST_DONE : GRANTS_REQUEST_NONE, memory_order_seq_cst);
 	}
 	for (unsigned int i = 0; i < s->n_gpus; i++) {
-		shrink(s, i);
-		book_tell_alone(s, i, NULL);
+		reclaim_over_limit(s, i);
+		grants_publish_sole_member(s, i, NULL);
 	}
 }
 
-void book_unanswered(struct book_member *m, uint32_t tag)
+void grants_return_unanswered(struct grants_member *m, uint32_t tag)
 {
-	struct book_record *r = m->rec;
-	unsigned int gpu = r->want_gpu;
+	struct grants_record *r = m->rec;
+	unsigned int gpu = r->request_gpu;
 	struct slice_gpu_page *p;
 	uint64_t back;
 	uint32_t odd;
 
-	if (atomic_load_explicit(&r->want_state, memory_order_acquire) != BOOK_WANT_DONE ||
-		r->want_tag != tag || gpu >= m->slice->n_gpus || !m->page || m->abandoned)
+	if (atomic_load_explicit(&r->request_state, memory_order_acquire) !=
+			GRANTS_REQUEST_DONE ||
+		r->request_tag != tag || gpu >= m->slice->n_gpus || !m->page || m->abandoned)
 		return;
-	atomic_store_explicit(&r->want_state, BOOK_WANT_NONE, memory_order_seq_cst);
-	back = min_u64(r->want_bytes, book_used(m, gpu));
+	atomic_store_explicit(&r->request_state, GRANTS_REQUEST_NONE, memory_order_seq_cst);
+	back = min_u64(r->request_bytes, grants_get_used(m, gpu));
 	p = &m->page->gpus[gpu];
 	odd = page_begin(p);
 	atomic_fetch_add_explicit(&p->credit, back, memory_order_seq_cst);
 	page_end(p, odd);
-	shrink(m->slice, gpu);
+	reclaim_over_limit(m->slice, gpu);
 }
 
 /* Written before anything changes, so that an arbiter after this one knows what was under way. */
-static void want_begin(struct book_member *m, unsigned int gpu, uint64_t bytes, uint32_t tag)
+static void begin_request_record(struct grants_member *m, unsigned int gpu, uint64_t bytes,
+	uint32_t tag)
 {
-	struct book_record *r = m->rec;
+	struct grants_record *r = m->rec;
 
-	atomic_store_explicit(&r->want_state, BOOK_WANT_NONE, memory_order_seq_cst);
-	r->want_tag = tag;
-	r->want_gpu = gpu;
-	r->want_bytes = bytes;
-	r->want_before = book_granted(m, gpu);
-	atomic_store_explicit(&r->want_state, BOOK_WANT_BEGUN, memory_order_seq_cst);
+	atomic_store_explicit(&r->request_state, GRANTS_REQUEST_NONE, memory_order_seq_cst);
+	r->request_tag = tag;
+	r->request_gpu = gpu;
+	r->request_bytes = bytes;
+	r->granted_before = grants_get_granted(m, gpu);
+	atomic_store_explicit(&r->request_state, GRANTS_REQUEST_BEGUN, memory_order_seq_cst);
 }
 
-enum slice_status book_want(struct book_member *m, unsigned int gpu, uint64_t bytes,
+enum slice_status grants_request(struct grants_member *m, unsigned int gpu, uint64_t bytes,
 	uint32_t tag, uint64_t *ret_free)
 {
-	struct book_slice *s = m->slice;
+	struct grants_slice *s = m->slice;
 	enum slice_status status = SLICE_NO_ROOM;
-	uint64_t left = book_slice_free(s, gpu), extra;
+	uint64_t left = grants_slice_free_bytes(s, gpu), extra;
 
-	left = min_u64(left, BOOK_GRANT_MAX);
+	left = min_u64(left, GRANTS_BYTES_MAX);
 	/* Without a page there is nowhere to put it. An unhooked neighbour can use more than the limit. */
 	if (m->page && !m->abandoned && bytes <= left) {
-		extra = min_u64((left - bytes) / BOOK_EXTRA_PART, BOOK_EXTRA_MAX);
-		book_make_room(s, gpu, bytes + extra, m, false);
-		book_make_room(s, gpu, bytes, m, true);
-		if (room_of(s, gpu) >= bytes) {
-			extra = min_u64(extra, room_of(s, gpu) - bytes);
-			book_tell_alone(s, gpu, m);
-			want_begin(m, gpu, bytes, tag);
-			book_grant(m, gpu, bytes, extra);
-			atomic_store_explicit(&m->rec->want_state, BOOK_WANT_DONE,
+		extra = min_u64((left - bytes) / GRANTS_EXTRA_DIVISOR, GRANTS_EXTRA_MAX);
+		grants_reclaim_credit(s, gpu, bytes + extra, m, false);
+		grants_reclaim_credit(s, gpu, bytes, m, true);
+		if (get_ungranted_bytes(s, gpu) >= bytes) {
+			extra = min_u64(extra, get_ungranted_bytes(s, gpu) - bytes);
+			grants_publish_sole_member(s, gpu, m);
+			begin_request_record(m, gpu, bytes, tag);
+			grants_add_granted(m, gpu, bytes, extra);
+			atomic_store_explicit(&m->rec->request_state, GRANTS_REQUEST_DONE,
 				memory_order_seq_cst);
-			book_note_peak(m, gpu);
+			grants_update_peak(m, gpu);
 			status = SLICE_OK;
 		}
 	}
 	if (ret_free)
-		*ret_free = book_slice_free(s, gpu);
+		*ret_free = grants_slice_free_bytes(s, gpu);
 	return status;
 }

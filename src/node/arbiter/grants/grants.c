@@ -8,31 +8,31 @@
 #include <stdlib.h>
 #include <string.h>
 
-static struct book_task **bucket_of(struct book *b, uint32_t pid)
+static struct grants_task **get_task_bucket(struct grants_table *b, uint32_t pid)
 {
-	return &b->buckets[pid % BOOK_BUCKETS];
+	return &b->buckets[pid % GRANTS_BUCKETS];
 }
 
 /* ---- slices ----------------------------------------------------------------------------------- */
 
-void book_init(struct book *b)
+void grants_init(struct grants_table *b)
 {
-	*b = (struct book){ .members = { .most = BOOK_MEMBERS_MAX } };
+	*b = (struct grants_table){ .members = { .capacity = GRANTS_MEMBERS_MAX } };
 }
 
-struct book_slice *book_slice_find(const struct book *b, const char *id)
+struct grants_slice *grants_slice_find(const struct grants_table *b, const char *id)
 {
-	struct book_slice *s = b->slices;
+	struct grants_slice *s = b->slices;
 
 	while (s && strcmp(s->id, id) != 0)
 		s = s->next;
 	return s;
 }
 
-struct book_slice *book_slice_new(struct book *b, const char *id, unsigned int n_gpus,
-	const uint8_t uuids[][SLICE_UUID_BYTES], const uint64_t *limits)
+struct grants_slice *grants_slice_new(struct grants_table *b, const char *id,
+	unsigned int n_gpus, const uint8_t uuids[][SLICE_UUID_BYTES], const uint64_t *limits)
 {
-	struct book_slice *s;
+	struct grants_slice *s;
 
 	if (n_gpus > SLICE_GPUS_MAX || strlen(id) >= SLICE_ID_MAX)
 		return NULL;
@@ -52,9 +52,9 @@ struct book_slice *book_slice_new(struct book *b, const char *id, unsigned int n
 	return s;
 }
 
-static void slice_remove(struct book *b, struct book_slice *s)
+static void slice_remove(struct grants_table *b, struct grants_slice *s)
 {
-	struct book_slice **at = &b->slices;
+	struct grants_slice **at = &b->slices;
 
 	if (b->removed)
 		b->removed(b->arg, s);
@@ -65,47 +65,47 @@ static void slice_remove(struct book *b, struct book_slice *s)
 	free(s);
 }
 
-void book_slice_gone(struct book *b, struct book_slice *s)
+void grants_slice_remove(struct grants_table *b, struct grants_slice *s)
 {
-	s->gone = true;
+	s->removed = true;
 	if (!s->members)
 		slice_remove(b, s);
 }
 
 /* ---- members ---------------------------------------------------------------------------------- */
 
-struct book_task *book_task_find(const struct book *b, uint32_t pid, uint64_t start)
+struct grants_task *grants_task_find(const struct grants_table *b, uint32_t pid, uint64_t start)
 {
-	struct book_task *t = b->buckets[pid % BOOK_BUCKETS];
+	struct grants_task *t = b->buckets[pid % GRANTS_BUCKETS];
 
 	while (t && (t->pid != pid || t->start != start))
 		t = t->next;
 	return t;
 }
 
-struct book_member *book_member_by_serial(struct book_slice *s, uint64_t serial)
+struct grants_member *grants_member_find_serial(struct grants_slice *s, uint64_t serial)
 {
-	for (struct book_member *m = s->members; m; m = m->next) {
+	for (struct grants_member *m = s->members; m; m = m->next) {
 		if (m->rec->serial == serial)
 			return m;
 	}
 	return NULL;
 }
 
-bool book_member_is_first(const struct book_member *m)
+bool grants_member_is_oldest(const struct grants_member *m)
 {
-	for (const struct book_member *o = m->task->members; o; o = o->next_of_task) {
+	for (const struct grants_member *o = m->task->members; o; o = o->next_of_task) {
 		if (o != m && o->slice == m->slice && o->rec->serial < m->rec->serial)
 			return false;
 	}
 	return true;
 }
 
-struct book_task *book_task_by_pid(const struct book *b, uint32_t pid)
+struct grants_task *grants_task_find_pid(const struct grants_table *b, uint32_t pid)
 {
-	struct book_task *best = NULL;
+	struct grants_task *best = NULL;
 
-	for (struct book_task *t = b->buckets[pid % BOOK_BUCKETS]; t; t = t->next) {
+	for (struct grants_task *t = b->buckets[pid % GRANTS_BUCKETS]; t; t = t->next) {
 		if (t->pid == pid && (!best || t->start > best->start))
 			best = t;
 	}
@@ -113,11 +113,12 @@ struct book_task *book_task_by_pid(const struct book *b, uint32_t pid)
 }
 
 /* FNV-1a over the fields that do not change. */
-static uint64_t record_check(const struct book_record *r)
+static uint64_t record_check(const struct grants_record *r)
 {
-	const unsigned char *at = (const unsigned char *)r + offsetof(struct book_record, pid),
+	const unsigned char *at = (const unsigned char *)r +
+				  offsetof(struct grants_record, pid),
 			    *end = (const unsigned char *)r +
-				   offsetof(struct book_record, check);
+				   offsetof(struct grants_record, check);
 	uint64_t h = UINT64_C(14695981039346656037);
 
 	for (; at < end; at++)
@@ -125,9 +126,9 @@ static uint64_t record_check(const struct book_record *r)
 	return h;
 }
 
-bool book_record_valid(const struct book_record *r)
+bool grants_record_is_valid(const struct grants_record *r)
 {
-	if (atomic_load_explicit(&r->state, memory_order_acquire) != BOOK_USED ||
+	if (atomic_load_explicit(&r->state, memory_order_acquire) != GRANTS_RECORD_USED ||
 		r->check != record_check(r))
 		return false;
 	if (!r->pid || !r->serial || r->gpu_count > SLICE_GPUS_MAX ||
@@ -135,16 +136,17 @@ bool book_record_valid(const struct book_record *r)
 		!memchr(r->name, '\0', sizeof(r->name)))
 		return false;
 	for (unsigned int i = 0; i < r->gpu_count; i++) {
-		if (atomic_load_explicit(&r->granted[i], memory_order_relaxed) > BOOK_GRANT_MAX)
+		if (atomic_load_explicit(&r->granted[i], memory_order_relaxed) >
+			GRANTS_BYTES_MAX)
 			return false;
 	}
 	return true;
 }
 
-void book_record_fill(struct book_record *r, const struct book_slice *s,
-	const struct book_who *who, const struct slice_page *page)
+void grants_record_fill(struct grants_record *r, const struct grants_slice *s,
+	const struct grants_client *who, const struct slice_page *page)
 {
-	atomic_store_explicit(&r->state, BOOK_FREE, memory_order_seq_cst);
+	atomic_store_explicit(&r->state, GRANTS_RECORD_FREE, memory_order_seq_cst);
 	r->pid = who->pid;
 	r->start = who->start;
 	r->serial = who->serial;
@@ -164,25 +166,26 @@ void book_record_fill(struct book_record *r, const struct book_slice *s,
 		if (i < s->n_gpus && page)
 			granted = atomic_load_explicit(&page->gpus[i].granted,
 				memory_order_acquire);
-		atomic_store_explicit(&r->granted[i], min_u64(granted, BOOK_GRANT_MAX),
+		atomic_store_explicit(&r->granted[i], min_u64(granted, GRANTS_BYTES_MAX),
 			memory_order_relaxed);
 	}
-	atomic_store_explicit(&r->want_state, BOOK_WANT_NONE, memory_order_relaxed);
-	r->want_tag = r->want_gpu = 0;
-	atomic_store_explicit(&r->kept, 0, memory_order_relaxed);
-	r->want_bytes = r->want_before = 0;
+	atomic_store_explicit(&r->request_state, GRANTS_REQUEST_NONE, memory_order_relaxed);
+	r->request_tag = r->request_gpu = 0;
+	atomic_store_explicit(&r->retained, 0, memory_order_relaxed);
+	r->request_bytes = r->granted_before = 0;
 	r->check = record_check(r);
 	/* From here on an arbiter after this one would find it. */
-	atomic_store_explicit(&r->state, BOOK_USED, memory_order_seq_cst);
+	atomic_store_explicit(&r->state, GRANTS_RECORD_USED, memory_order_seq_cst);
 }
 
-struct book_member *book_restore(struct book *b, struct book_slice *s, struct book_record *rec)
+struct grants_member *grants_restore(struct grants_table *b, struct grants_slice *s,
+	struct grants_record *rec)
 {
-	struct book_task *t = book_task_find(b, rec->pid, rec->start);
-	struct book_member *m;
+	struct grants_task *t = grants_task_find(b, rec->pid, rec->start);
+	struct grants_member *m;
 
-	if (b->members.n >= b->members.most || s->n_members >= BOOK_SLICE_MAX ||
-		(t && t->n_members >= BOOK_TASK_MAX))
+	if (b->members.n >= b->members.capacity || s->n_members >= GRANTS_SLICE_MEMBERS_MAX ||
+		(t && t->n_members >= GRANTS_TASK_MEMBERS_MAX))
 		return NULL;
 	m = calloc(1, sizeof(*m));
 	if (!m)
@@ -195,8 +198,8 @@ struct book_member *book_restore(struct book *b, struct book_slice *s, struct bo
 		}
 		t->pid = rec->pid;
 		t->start = rec->start;
-		t->next = *bucket_of(b, rec->pid);
-		*bucket_of(b, rec->pid) = t;
+		t->next = *get_task_bucket(b, rec->pid);
+		*get_task_bucket(b, rec->pid) = t;
 		b->n_tasks++;
 	}
 	m->slice = s;
@@ -207,32 +210,33 @@ struct book_member *book_restore(struct book *b, struct book_slice *s, struct bo
 	t->n_members++;
 	*s->members_end = m;
 	s->members_end = &m->next;
-	room_take(&b->members, s->n_members++);
+	fair_quota_add(&b->members, s->n_members++);
 	for (unsigned int i = 0; i < s->n_gpus; i++) {
-		uint64_t granted = book_granted(m, i);
+		uint64_t granted = grants_get_granted(m, i);
 
-		m->gpus[i].physical = m->gpus[i].begun = BOOK_NOTHING;
+		m->gpus[i].physical = m->gpus[i].begun = GRANTS_UNKNOWN;
 		m->gpus[i].most = granted;
 		s->gpus[i].granted += granted;
-		book_tell_alone(s, i, NULL);
+		grants_publish_sole_member(s, i, NULL);
 	}
 	return m;
 }
 
-bool book_has_room(const struct book *b, const struct book_slice *s)
+bool grants_has_capacity(const struct grants_table *b, const struct grants_slice *s)
 {
-	return s->n_members < BOOK_SLICE_MAX && room_for(&b->members, s->n_members);
+	return s->n_members < GRANTS_SLICE_MEMBERS_MAX &&
+	       fair_quota_allows(&b->members, s->n_members);
 }
 
-enum slice_status book_register(struct book *b, struct book_slice *s,
-	const struct book_who *who, struct book_record *rec, struct slice_page *page,
-	struct book_member **ret)
+enum slice_status grants_register(struct grants_table *b, struct grants_slice *s,
+	const struct grants_client *who, struct grants_record *rec, struct slice_page *page,
+	struct grants_member **ret)
 {
-	struct book_member *m;
+	struct grants_member *m;
 
-	if (s->gone)
+	if (s->removed)
 		return SLICE_GONE;
-	if (!book_has_room(b, s))
+	if (!grants_has_capacity(b, s))
 		return SLICE_TOO_MANY;
 	memset(page, 0, sizeof(*page));
 	page->magic = SLICE_PAGE_MAGIC;
@@ -245,20 +249,20 @@ enum slice_status book_register(struct book *b, struct book_slice *s,
 		atomic_store_explicit(&page->gpus[i].limit, s->gpus[i].limit,
 			memory_order_relaxed);
 	}
-	book_record_fill(rec, s, who, NULL);
-	m = book_restore(b, s, rec);
+	grants_record_fill(rec, s, who, NULL);
+	m = grants_restore(b, s, rec);
 	if (!m) {
-		atomic_store_explicit(&rec->state, BOOK_FREE, memory_order_seq_cst);
+		atomic_store_explicit(&rec->state, GRANTS_RECORD_FREE, memory_order_seq_cst);
 		return SLICE_TOO_MANY;
 	}
 	m->page = page;
 	for (unsigned int i = 0; i < s->n_gpus; i++)
-		book_tell_alone(s, i, NULL);
+		grants_publish_sole_member(s, i, NULL);
 	*ret = m;
 	return SLICE_OK;
 }
 
-bool book_page_matches(const struct book_record *rec, const struct slice_page *page)
+bool grants_page_matches(const struct grants_record *rec, const struct slice_page *page)
 {
 	return page->magic == SLICE_PAGE_MAGIC && page->version == SLICE_PAGE_VERSION &&
 	       page->bytes == SLICE_PAGE_BYTES && page->serial == rec->serial &&
@@ -267,10 +271,10 @@ bool book_page_matches(const struct book_record *rec, const struct slice_page *p
 
 /* ---- ends ------------------------------------------------------------------------------------- */
 
-static void unlink_from_task(struct book *b, struct book_member *m)
+static void unlink_from_task(struct grants_table *b, struct grants_member *m)
 {
-	struct book_task *t = m->task, **at = bucket_of(b, t->pid);
-	struct book_member **link = &t->members;
+	struct grants_task *t = m->task, **at = get_task_bucket(b, t->pid);
+	struct grants_member **link = &t->members;
 
 	while (*link != m)
 		link = &(*link)->next_of_task;
@@ -286,10 +290,10 @@ static void unlink_from_task(struct book *b, struct book_member *m)
 	free(t);
 }
 
-static void unlink_from_slice(struct book_member *m)
+static void unlink_from_slice(struct grants_member *m)
 {
-	struct book_slice *s = m->slice;
-	struct book_member **link = &s->members;
+	struct grants_slice *s = m->slice;
+	struct grants_member **link = &s->members;
 
 	while (*link && *link != m)
 		link = &(*link)->next;
@@ -299,76 +303,77 @@ static void unlink_from_slice(struct book_member *m)
 	s->n_members--;
 }
 
-void book_member_drop(struct book *b, struct book_member *m)
+void grants_member_drop(struct grants_table *b, struct grants_member *m)
 {
-	struct book_slice *s = m->slice;
+	struct grants_slice *s = m->slice;
 
 	for (unsigned int i = 0; i < s->n_gpus; i++) {
-		(void)book_slice_used(s, i); /* the last look at its peak */
-		book_count_refused(m, i);
-		s->gpus[i].granted -= book_granted(m, i);
+		(void)grants_slice_used(s, i); /* the last look at its peak */
+		grants_count_refused(m, i);
+		s->gpus[i].granted -= grants_get_granted(m, i);
 	}
 	if (b->dropped)
 		b->dropped(b->arg, m);
-	atomic_store_explicit(&m->rec->state, BOOK_FREE, memory_order_seq_cst);
-	room_give(&b->members, s->n_members);
+	atomic_store_explicit(&m->rec->state, GRANTS_RECORD_FREE, memory_order_seq_cst);
+	fair_quota_remove(&b->members, s->n_members);
 	unlink_from_slice(m);
 	unlink_from_task(b, m);
 	free(m);
 	for (unsigned int i = 0; i < s->n_gpus; i++)
-		book_tell_alone(s, i, NULL);
-	if (s->gone && !s->members)
+		grants_publish_sole_member(s, i, NULL);
+	if (s->removed && !s->members)
 		slice_remove(b, s);
 }
 
-void book_task_gone(struct book *b, struct book_task *t)
+void grants_task_remove(struct grants_table *b, struct grants_task *t)
 {
 	/* The task goes with its last member. */
 	for (unsigned int n = t->n_members; n > 0; n--)
-		book_member_drop(b, t->members);
+		grants_member_drop(b, t->members);
 }
 
-void book_abandon(struct book_member *m)
+void grants_member_abandon(struct grants_member *m)
 {
 	for (unsigned int i = 0; i < m->slice->n_gpus; i++)
-		book_note_peak(m, i);
+		grants_update_peak(m, i);
 	m->abandoned = true;
-	m->asked = false;
+	m->reading_requested = false;
 	m->missed = 0;
-	atomic_store_explicit(&m->rec->kept, 0, memory_order_seq_cst);
+	atomic_store_explicit(&m->rec->retained, 0, memory_order_seq_cst);
 }
 
-bool book_has_nothing(const struct book_member *m)
+bool grants_member_is_empty(const struct grants_member *m)
 {
 	for (unsigned int i = 0; i < m->slice->n_gpus; i++) {
-		if (book_granted(m, i))
+		if (grants_get_granted(m, i))
 			return false;
 	}
 	return true;
 }
 
-void book_task_dead(struct book_task *t)
+void grants_task_abandon(struct grants_task *t)
 {
 	t->dead = true;
-	for (struct book_member *m = t->members; m; m = m->next_of_task)
-		book_abandon(m);
+	for (struct grants_member *m = t->members; m; m = m->next_of_task)
+		grants_member_abandon(m);
 }
 
-bool book_is_kept(const struct book_member *m)
+bool grants_member_is_retained(const struct grants_member *m)
 {
-	return atomic_load_explicit(&m->rec->kept, memory_order_relaxed) != 0;
+	return atomic_load_explicit(&m->rec->retained, memory_order_relaxed) != 0;
 }
 
-bool book_slice_awaits(const struct book_slice *s, unsigned int gpu)
+bool grants_slice_needs_reading(const struct grants_slice *s, unsigned int gpu)
 {
-	for (const struct book_member *m = s->members; m; m = m->next) {
-		if (m->abandoned && !book_is_kept(m) && !m->missed && book_granted(m, gpu))
+	for (const struct grants_member *m = s->members; m; m = m->next) {
+		if (m->abandoned && !grants_member_is_retained(m) && !m->missed &&
+			grants_get_granted(m, gpu))
 			return true;
 	}
 	return false;
 }
 
-static bool was_read(const struct book_member *m)
+static bool has_member_reading(const struct grants_member *m)
 {
 	for (unsigned int i = 0; i < m->slice->n_gpus; i++) {
 		if (!m->gpus[i].read)
@@ -378,80 +383,80 @@ static bool was_read(const struct book_member *m)
 }
 
 /* What a reading makes of an abandoned member. */
-static void judge(struct book *b, struct book_member *m)
+static void check_abandoned_member(struct grants_table *b, struct grants_member *m)
 {
-	if (!was_read(m)) {
-		if (++m->missed >= BOOK_MISSED_MAX && m->task->dead)
-			book_member_drop(b, m);
+	if (!has_member_reading(m)) {
+		if (++m->missed >= GRANTS_MISSED_MAX && m->task->dead)
+			grants_member_drop(b, m);
 		return;
 	}
 	m->missed = 0;
-	if (book_has_nothing(m))
-		book_member_drop(b, m);
+	if (grants_member_is_empty(m))
+		grants_member_drop(b, m);
 	else
-		atomic_store_explicit(&m->rec->kept, 1, memory_order_seq_cst);
+		atomic_store_explicit(&m->rec->retained, 1, memory_order_seq_cst);
 }
 
-void book_compared(struct book *b)
+void grants_compare_end(struct grants_table *b)
 {
-	struct book_slice *next_slice;
+	struct grants_slice *next_slice;
 
-	for (struct book_slice *s = b->slices; s; s = next_slice) {
-		struct book_member *next;
+	for (struct grants_slice *s = b->slices; s; s = next_slice) {
+		struct grants_member *next;
 
 		/* A slice that is gone goes with its last member. */
 		next_slice = s->next;
-		for (struct book_member *m = s->members; m; m = next) {
+		for (struct grants_member *m = s->members; m; m = next) {
 			next = m->next;
-			if (m->abandoned && m->asked)
-				judge(b, m);
+			if (m->abandoned && m->reading_requested)
+				check_abandoned_member(b, m);
 		}
 	}
 }
 
-static bool waits_for_reading(const struct book_task *t)
+static bool needs_member_reading(const struct grants_task *t)
 {
-	for (const struct book_member *m = t->members; t->dead && m; m = m->next_of_task) {
-		if (!book_is_kept(m))
+	for (const struct grants_member *m = t->members; t->dead && m; m = m->next_of_task) {
+		if (!grants_member_is_retained(m))
 			return true;
 	}
 	return false;
 }
 
-void book_give_up(struct book *b)
+void grants_drop_dead_tasks(struct grants_table *b)
 {
-	for (unsigned int i = 0; i < BOOK_BUCKETS; i++) {
-		struct book_task *next;
+	for (unsigned int i = 0; i < GRANTS_BUCKETS; i++) {
+		struct grants_task *next;
 
-		for (struct book_task *t = b->buckets[i]; t; t = next) {
+		for (struct grants_task *t = b->buckets[i]; t; t = next) {
 			next = t->next;
-			if (waits_for_reading(t))
-				book_task_gone(b, t);
+			if (needs_member_reading(t))
+				grants_task_remove(b, t);
 		}
 	}
 }
 
-void book_fini(struct book *b)
+void grants_fini(struct grants_table *b)
 {
-	for (unsigned int i = 0; i < BOOK_BUCKETS; i++) {
+	for (unsigned int i = 0; i < GRANTS_BUCKETS; i++) {
 		while (b->buckets[i]) {
-			struct book_task *t = b->buckets[i];
+			struct grants_task *t = b->buckets[i];
 
 			b->buckets[i] = t->next;
 			free(t);
 		}
 	}
 	while (b->slices) {
-		struct book_slice *s = b->slices;
+		struct grants_slice *s = b->slices;
 
 		b->slices = s->next;
 		while (s->members) {
-			struct book_member *m = s->members;
+			struct grants_member *m = s->members;
 
 			s->members = m->next;
 			free(m);
 		}
 		free(s);
 	}
-	book_init(b);
+	grants_init(b);
 }

@@ -16,23 +16,25 @@ static inline uint64_t max_u64(uint64_t a, uint64_t b)
 }
 
 /* Raises the peak of a member to what it uses now. */
-void book_note_peak(struct book_member *m, unsigned int gpu);
+void grants_update_peak(struct grants_member *m, unsigned int gpu);
 
 /* Adds to its slice's .refused what its page says since the last look. */
-void book_count_refused(const struct book_member *m, unsigned int gpu);
+void grants_count_refused(const struct grants_member *m, unsigned int gpu);
 
 /* Of what the hooks charged: all, or what NVML sees. */
-uint64_t book_charged(const struct book_member *m, unsigned int gpu, bool seen_only);
+uint64_t grants_get_charged(const struct grants_member *m, unsigned int gpu, bool seen_only);
 
 /* @used and @credit more for the member. */
-void book_grant(struct book_member *m, unsigned int gpu, uint64_t used, uint64_t credit);
+void grants_add_granted(struct grants_member *m, unsigned int gpu, uint64_t used,
+	uint64_t credit);
 
 /* Lowers what is granted by @bytes that are in use by the figures, but not in truth. */
-void book_give_back(struct book_member *m, unsigned int gpu, uint64_t bytes);
+void grants_return(struct grants_member *m, unsigned int gpu, uint64_t bytes);
 
 /* Until @bytes can be granted or nothing is left to be taken back. @own: may be taken from last. */
-void book_make_room(struct book_slice *s, unsigned int gpu, uint64_t bytes,
-	struct book_member *own, bool from_own);
+void grants_reclaim_credit(struct grants_slice *s, unsigned int gpu, uint64_t bytes,
+	struct grants_member *own, bool from_own);
 
 /* Tells each page whether its member has the GPU's slice for itself. @next will be granted more. */
-void book_tell_alone(struct book_slice *s, unsigned int gpu, const struct book_member *next);
+void grants_publish_sole_member(struct grants_slice *s, unsigned int gpu,
+	const struct grants_member *next);

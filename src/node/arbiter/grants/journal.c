@@ -22,19 +22,20 @@ struct journal_head {
 _Static_assert(sizeof(struct journal_head) == 4096, "records begin at a page");
 
 static const size_t journal_bytes =
-	sizeof(struct journal_head) + JOURNAL_RECORDS * sizeof(struct book_record);
+	sizeof(struct journal_head) + JOURNAL_RECORDS * sizeof(struct grants_record);
 
-static bool is_ours(const struct journal_head *h, const char *boot)
+static bool is_grants_journal_valid(const struct journal_head *h, const char *boot)
 {
 	return atomic_load_explicit(&h->magic, memory_order_acquire) == JOURNAL_MAGIC &&
-	       h->version == JOURNAL_VERSION && h->record_bytes == sizeof(struct book_record) &&
+	       h->version == JOURNAL_VERSION &&
+	       h->record_bytes == sizeof(struct grants_record) &&
 	       h->records == JOURNAL_RECORDS && !strncmp(h->boot, boot, sizeof(h->boot));
 }
 
-static void begin(struct journal_head *h, const char *boot, uint64_t wall_ns)
+static void init_grants_journal(struct journal_head *h, const char *boot, uint64_t wall_ns)
 {
 	h->version = JOURNAL_VERSION;
-	h->record_bytes = sizeof(struct book_record);
+	h->record_bytes = sizeof(struct grants_record);
 	h->records = JOURNAL_RECORDS;
 	(void)snprintf(h->boot, sizeof(h->boot), "%s", boot);
 	atomic_store_explicit(&h->serial, wall_ns, memory_order_relaxed);
@@ -46,25 +47,25 @@ int journal_open(struct journal *j, const char *path, const char *boot, uint64_t
 {
 	*j = (struct journal){ 0 };
 	(void)snprintf(j->path, sizeof(j->path), "%s", path);
-	if (kept_open(&j->file, path, journal_bytes, sizeof(struct journal_head), true, err) <
-		0)
+	if (persistent_file_open(&j->file, path, journal_bytes, sizeof(struct journal_head),
+		    true, err) < 0)
 		return -1;
-	j->head = j->file.at;
-	j->records = (struct book_record *)(j->head + 1);
-	if (is_ours(j->head, boot))
+	j->head = j->file.head;
+	j->records = (struct grants_record *)(j->head + 1);
+	if (is_grants_journal_valid(j->head, boot))
 		return 0;
 	atomic_store_explicit(&j->head->magic, 0, memory_order_seq_cst);
-	if (kept_clear(&j->file, path, err) < 0) {
+	if (persistent_file_clear(&j->file, path, err) < 0) {
 		journal_close(j);
 		return -1;
 	}
-	begin(j->head, boot, wall_ns ? wall_ns : 1);
+	init_grants_journal(j->head, boot, wall_ns ? wall_ns : 1);
 	return 0;
 }
 
 void journal_close(struct journal *j)
 {
-	kept_close(&j->file);
+	persistent_file_close(&j->file);
 }
 
 size_t journal_touched(const struct journal *j)
@@ -74,7 +75,7 @@ size_t journal_touched(const struct journal *j)
 	return n < JOURNAL_RECORDS ? n : JOURNAL_RECORDS;
 }
 
-bool journal_lost(const struct journal *j)
+bool journal_is_replaced(const struct journal *j)
 {
 	struct stat there, ours;
 
@@ -85,20 +86,20 @@ bool journal_lost(const struct journal *j)
 	return there.st_dev != ours.st_dev || there.st_ino != ours.st_ino;
 }
 
-struct book_record *journal_record(struct journal *j)
+struct grants_record *journal_record(struct journal *j)
 {
 	size_t n = journal_touched(j);
 
 	for (size_t i = 0; i < n; i++) {
-		struct book_record *r = &j->records[i];
+		struct grants_record *r = &j->records[i];
 
-		if (atomic_load_explicit(&r->state, memory_order_acquire) != BOOK_USED)
+		if (atomic_load_explicit(&r->state, memory_order_acquire) != GRANTS_RECORD_USED)
 			return r;
 	}
 	if (n == JOURNAL_RECORDS ||
-		!kept_room(&j->file,
-			sizeof(struct journal_head) + n * sizeof(struct book_record),
-			sizeof(struct book_record)))
+		!persistent_file_reserve(&j->file,
+			sizeof(struct journal_head) + n * sizeof(struct grants_record),
+			sizeof(struct grants_record)))
 		return NULL;
 	atomic_store_explicit(&j->head->touched, (uint32_t)n + 1, memory_order_seq_cst);
 	return &j->records[n];

@@ -14,13 +14,13 @@
 #include <limits.h>
 
 #define JOURNAL_FILE    "arbiter.book"
-#define JOURNAL_RECORDS BOOK_MEMBERS_MAX
+#define JOURNAL_RECORDS GRANTS_MEMBERS_MAX
 
 struct journal {
-	struct kept_file file;
+	struct persistent_file file;
 	char path[PATH_MAX];
-	struct journal_head *head;   /* in it, before the records */
-	struct book_record *records; /* [JOURNAL_RECORDS] */
+	struct journal_head *head;     /* in it, before the records */
+	struct grants_record *records; /* [JOURNAL_RECORDS] */
 };
 
 /*
@@ -32,11 +32,11 @@ int journal_open(struct journal *j, const char *path, const char *boot, uint64_t
 void journal_close(struct journal *j);
 
 /* The file's name leads to another file now, or to none. */
-bool journal_lost(const struct journal *j);
+bool journal_is_replaced(const struct journal *j);
 
 /* A free record, or NULL: all are in use, or there is no room for one more on the file system. It is in use
- * as soon as book_record_fill() was there. */
-struct book_record *journal_record(struct journal *j);
+ * as soon as grants_record_fill() was there. */
+struct grants_record *journal_record(struct journal *j);
 
 /* Records from this one on were never used: looking at them would only cost memory. */
 size_t journal_touched(const struct journal *j);

@@ -1,28 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "node/arbiter/grants/room.h"
 
-unsigned int room_part(const struct room *r)
+unsigned int fair_quota_per_slice(const struct fair_quota *r)
 {
-	return r->most / 2 / ROOM_SLICES;
+	return r->capacity / 2 / FAIR_QUOTA_SLICES;
 }
 
-bool room_for(const struct room *r, unsigned int own)
+bool fair_quota_allows(const struct fair_quota *r, unsigned int own)
 {
-	unsigned int part = room_part(r), all = r->most - part * ROOM_SLICES;
+	unsigned int part = fair_quota_per_slice(r),
+		     all = r->capacity - part * FAIR_QUOTA_SLICES;
 
-	if (r->n >= r->most)
+	if (r->n >= r->capacity)
 		return false;
-	return own < part || (r->common < all && own - part < all - r->common);
+	return own < part || (r->shared < all && own - part < all - r->shared);
 }
 
-void room_take(struct room *r, unsigned int own)
+void fair_quota_add(struct fair_quota *r, unsigned int own)
 {
 	r->n++;
-	r->common += own >= room_part(r);
+	r->shared += own >= fair_quota_per_slice(r);
 }
 
-void room_give(struct room *r, unsigned int own)
+void fair_quota_remove(struct fair_quota *r, unsigned int own)
 {
 	r->n--;
-	r->common -= own > room_part(r);
+	r->shared -= own > fair_quota_per_slice(r);
 }

@@ -11,7 +11,7 @@
 #include "lib/base/time.h"
 
 /* It is the process's word: any other value than the two says nothing. */
-static uint32_t of_registration(const struct book_member *m)
+static uint32_t get_registration_state(const struct grants_member *m)
 {
 	uint32_t all = SLICE_MPS_NOT_SAID;
 
@@ -27,12 +27,12 @@ static uint32_t of_registration(const struct book_member *m)
 	return all;
 }
 
-uint32_t mps_of(const struct book_member *m)
+uint32_t mps_get_member_state(const struct grants_member *m)
 {
 	uint32_t all = SLICE_MPS_NOT_SAID;
 
-	for (const struct book_member *o = m->task->members; o; o = o->next_of_task) {
-		uint32_t mps = o->slice == m->slice && !o->abandoned ? of_registration(o)
+	for (const struct grants_member *o = m->task->members; o; o = o->next_of_task) {
+		uint32_t mps = o->slice == m->slice && !o->abandoned ? get_registration_state(o)
 								     : SLICE_MPS_NOT_SAID;
 
 		if (mps == SLICE_MPS_OUTSIDE)
@@ -43,37 +43,37 @@ uint32_t mps_of(const struct book_member *m)
 	return all;
 }
 
-static bool was_said(const struct book_member *m)
+static bool was_mps_state_logged(const struct grants_member *m)
 {
-	for (const struct book_member *o = m->task->members; o; o = o->next_of_task) {
-		const struct side *side = o->user;
+	for (const struct grants_member *o = m->task->members; o; o = o->next_of_task) {
+		const struct member_state *side = o->user;
 
-		if (o->slice == m->slice && !o->abandoned && side && side->outside)
+		if (o->slice == m->slice && !o->abandoned && side && side->mps_outside_logged)
 			return true;
 	}
 	return false;
 }
 
-void mps_look(struct slice *s, struct book_member *m)
+void mps_check_member(struct arbiter_slice *s, struct grants_member *m)
 {
-	struct side *side = m->user;
+	struct member_state *side = m->user;
 
 	if (!s->def.mps || !side || m->abandoned || m->task->dead ||
-		of_registration(m) != SLICE_MPS_OUTSIDE || was_said(m) ||
-		!log_limit_pass(&s->noise, time_mono_ns(), NS_PER_SEC * 10, 5))
+		get_registration_state(m) != SLICE_MPS_OUTSIDE || was_mps_state_logged(m) ||
+		!log_limit_pass(&s->log_limit, time_mono_ns(), NS_PER_SEC * 10, 5))
 		return;
-	side->outside = true;
+	side->mps_outside_logged = true;
 	log_warn("process runs outside MPS, where none of its limits hold",
 		LOG_STR("slice", s->id), LOG_UINT("pid", m->task->pid),
 		LOG_STR("name", m->rec->name));
 }
 
-void mps_look_at_process(const struct conn *c)
+void mps_check_process(const struct conn *c)
 {
-	struct book_task *t = book_task_find(&c->arbiter->book, c->pid, c->start);
+	struct grants_task *t = grants_task_find(&c->arbiter->grants, c->pid, c->start);
 
-	for (struct book_member *m = t ? t->members : NULL; m; m = m->next_of_task) {
-		if (m->slice == c->slice->book)
-			mps_look(c->slice, m);
+	for (struct grants_member *m = t ? t->members : NULL; m; m = m->next_of_task) {
+		if (m->slice == c->slice->grants)
+			mps_check_member(c->slice, m);
 	}
 }

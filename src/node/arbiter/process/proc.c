@@ -28,7 +28,7 @@
 #define ROOT_TRIES 16
 
 /* file_read() wants a size; files of procfs have none, and may be shorter at each read. */
-static bool read_file(struct buf *b, const char *procfs, uint32_t pid, const char *name)
+static bool read_proc_file(struct buf *b, const char *procfs, uint32_t pid, const char *name)
 {
 	CLEANUP(closep) int fd = -1;
 	char path[PATH_MAX], part[4096];
@@ -90,7 +90,8 @@ bool proc_stat(const char *procfs, uint32_t pid, struct proc_stat *ret)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(8192);
 
-	return pid && read_file(&b, procfs, pid, "stat") && proc_stat_parse(buf_str(&b), ret);
+	return pid && read_proc_file(&b, procfs, pid, "stat") &&
+	       proc_stat_parse(buf_str(&b), ret);
 }
 
 bool proc_ended(int pidfd)
@@ -112,7 +113,7 @@ uint32_t proc_ns_pid(const char *procfs, uint32_t pid)
 	uint32_t ret = 0;
 	char word[16];
 
-	if (!read_file(&b, procfs, pid, "status"))
+	if (!read_proc_file(&b, procfs, pid, "status"))
 		return 0;
 	line = strstr(buf_str(&b), "\nNSpid:");
 	if (!line)
@@ -147,7 +148,7 @@ void proc_name(const char *procfs, uint32_t pid, char *ret)
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(4096);
 
 	ret[0] = '\0';
-	if (!read_file(&b, procfs, pid, "comm"))
+	if (!read_proc_file(&b, procfs, pid, "comm"))
 		return;
 	(void)snprintf(ret, SLICE_NAME_MAX, "%.*s", (int)strcspn(buf_str(&b), "\n"),
 		buf_str(&b));
@@ -192,7 +193,7 @@ bool proc_file_id_equal(const struct proc_file_id *a, const struct proc_file_id 
 	return a->dev == b->dev && a->ino == b->ino && a->type == b->type;
 }
 
-enum proc_look proc_slice_dir(const char *procfs, uint32_t pid, struct proc_file_id *ret)
+enum proc_dir_result proc_slice_dir(const char *procfs, uint32_t pid, struct proc_file_id *ret)
 {
 	CLEANUP(closep) int root = -1;
 	CLEANUP(closep) int dir = -1;
@@ -201,11 +202,13 @@ enum proc_look proc_slice_dir(const char *procfs, uint32_t pid, struct proc_file
 	(void)snprintf(path, sizeof(path), "%s/%u/root", procfs, pid);
 	root = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (root < 0)
-		return errno == ENOENT || errno == ESRCH ? PROC_SEES_NONE : PROC_NOT_SEEN;
+		return errno == ENOENT || errno == ESRCH ? PROC_DIR_ABSENT
+							 : PROC_DIR_UNREADABLE;
 	dir = open_in_root(root, SLICE_CONTAINER_DIR);
 	if (dir < 0)
-		return errno == ENOSYS || errno == EPERM ? PROC_NOT_SEEN : PROC_SEES_NONE;
-	return proc_file_id(dir, ret) ? PROC_SEES_DIR : PROC_NOT_SEEN;
+		return errno == ENOSYS || errno == EPERM ? PROC_DIR_UNREADABLE
+							 : PROC_DIR_ABSENT;
+	return proc_file_id(dir, ret) ? PROC_DIR_FOUND : PROC_DIR_UNREADABLE;
 }
 
 void *proc_nearest(const char *procfs, uint32_t pid,
@@ -218,7 +221,7 @@ void *proc_nearest(const char *procfs, uint32_t pid,
 	for (int i = 0; pid > 1 && i < PROC_ANCESTORS; i++) {
 		void *found = NULL;
 
-		if (proc_slice_dir(procfs, pid, &dir) == PROC_SEES_DIR)
+		if (proc_slice_dir(procfs, pid, &dir) == PROC_DIR_FOUND)
 			found = find(arg, &dir);
 		if (found)
 			/* cppcheck-suppress returnDanglingLifetime */

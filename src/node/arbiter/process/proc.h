@@ -45,15 +45,15 @@ struct proc_file_id {
 bool proc_file_id(int fd, struct proc_file_id *ret);
 bool proc_file_id_equal(const struct proc_file_id *a, const struct proc_file_id *b);
 
-enum proc_look {
-	PROC_NOT_SEEN,  /* we may not look there */
-	PROC_SEES_NONE, /* there is none, or no such process any more */
-	PROC_SEES_DIR,
+enum proc_dir_result {
+	PROC_DIR_UNREADABLE, /* we may not look there */
+	PROC_DIR_ABSENT,     /* there is none, or no such process any more */
+	PROC_DIR_FOUND,
 };
 
 /* The directory that the process sees at SLICE_CONTAINER_DIR. Who mounts another one there can choose only among
  * those that it reaches. */
-enum proc_look proc_slice_dir(const char *procfs, uint32_t pid, struct proc_file_id *ret);
+enum proc_dir_result proc_slice_dir(const char *procfs, uint32_t pid, struct proc_file_id *ret);
 
 /*
  * What @find knows of the directory that the process, or else its nearest ancestor of which anything is known, sees

@@ -17,29 +17,29 @@
 #include <unistd.h>
 
 /* For the descriptors of all processes together, before anybody is served. */
-#define RESTORE_LOOK_NS (2 * NS_PER_SEC)
+#define RESTORE_SCAN_NS (2 * NS_PER_SEC)
 
 /* ---- after a restart -------------------------------------------------------------------------- */
 
 struct adoption {
 	struct arbiter *arbiter;
-	struct book_member *member;
+	struct grants_member *member;
 };
 
 static bool adopt_fd(void *arg, int fd)
 {
 	const struct adoption *adoption = arg;
-	struct book_member *m = adoption->member;
+	struct grants_member *m = adoption->member;
 	CLEANUP(closep) int owned = fd;
-	struct side *side = m->user;
-	const struct page_who who = { adoption->arbiter, m->slice->user, m->task->pid,
+	struct member_state *side = m->user;
+	const struct page_owner who = { adoption->arbiter, m->slice->user, m->task->pid,
 		m->task->start };
 	struct slice_page *page = NULL;
 	ino_t ino = 0;
 
 	if (page_accept(&who, owned, &page, &ino) < 0)
 		return false;
-	if (!book_page_matches(m->rec, page)) {
+	if (!grants_page_matches(m->rec, page)) {
 		(void)munmap(page, SLICE_PAGE_BYTES);
 		return false;
 	}
@@ -47,28 +47,28 @@ static bool adopt_fd(void *arg, int fd)
 	side->page_ino = ino;
 	/* Of a slice whose file is not there, or wrong: what its processes were told holds. */
 	for (unsigned int i = 0; i < m->slice->n_gpus; i++) {
-		if (m->slice->gone || m->slice->gpus[i].limit == SLICE_LIMIT_NOT_KNOWN)
-			book_slice_limit(m->slice, i,
+		if (m->slice->removed || m->slice->gpus[i].limit == SLICE_LIMIT_NOT_KNOWN)
+			grants_slice_set_limit(m->slice, i,
 				atomic_load_explicit(&page->gpus[i].limit,
 					memory_order_relaxed));
 	}
-	book_adopt(m, page);
-	compute_tell(m);
+	grants_adopt_page(m, page);
+	compute_publish(m);
 	if (m->slice->user)
-		mps_look(m->slice->user, m);
+		mps_check_member(m->slice->user, m);
 	return true;
 }
 
 /* What a process left that is gone: a reading found it still there. False: nothing. */
-static bool restore_kept(struct arbiter *a, struct book_record *rec)
+static bool restore_retained(struct arbiter *a, struct grants_record *rec)
 {
-	struct book_slice *s;
-	struct book_member *m;
+	struct grants_slice *s;
+	struct grants_member *m;
 
-	if (!atomic_load_explicit(&rec->kept, memory_order_relaxed))
+	if (!atomic_load_explicit(&rec->retained, memory_order_relaxed))
 		return false;
-	s = slices_orphan(a, rec);
-	m = s ? book_restore(&a->book, s, rec) : NULL;
+	s = slices_restore_slice(a, rec);
+	m = s ? grants_restore(&a->grants, s, rec) : NULL;
 	if (m)
 		m->abandoned = m->task->dead = true;
 	return m != NULL;
@@ -76,7 +76,7 @@ static bool restore_kept(struct arbiter *a, struct book_record *rec)
 
 /* The pages of the member's process are found until @look_end_ns. One that is not found comes with its process, which
  * has lost its connection; until then all that the process was granted counts as used. */
-static void find_page(struct arbiter *a, struct book_member *m, uint64_t look_end_ns)
+static void find_member_page(struct arbiter *a, struct grants_member *m, uint64_t look_end_ns)
 {
 	struct adoption adoption = { .arbiter = a, .member = m };
 
@@ -86,12 +86,12 @@ static void find_page(struct arbiter *a, struct book_member *m, uint64_t look_en
 }
 
 /* False: there is nothing of it any more, or it cannot be known. */
-static bool restore_one(struct arbiter *a, struct book_record *rec, uint64_t look_end_ns)
+static bool restore_one(struct arbiter *a, struct grants_record *rec, uint64_t look_end_ns)
 {
 	CLEANUP(closep) int pidfd = (int)syscall(SYS_pidfd_open, rec->pid, 0);
 	struct error err = ERROR_INIT;
-	struct book_slice *s;
-	struct book_member *m;
+	struct grants_slice *s;
+	struct grants_member *m;
 	struct proc_stat st;
 
 	if (pidfd < 0 && errno != ESRCH) {
@@ -103,45 +103,47 @@ static bool restore_one(struct arbiter *a, struct book_record *rec, uint64_t loo
 	/* Of another start time: the PID came again. One that is dying is still counted. */
 	if (pidfd < 0 || !proc_stat(a->o.procfs, rec->pid, &st) || st.start != rec->start ||
 		proc_ended(pidfd))
-		return restore_kept(a, rec);
-	s = slices_orphan(a, rec);
+		return restore_retained(a, rec);
+	s = slices_restore_slice(a, rec);
 	if (!s) {
 		log_error("processes of one slice have different GPUs, one is not counted",
 			LOG_STR("slice", rec->slice), LOG_UINT("pid", rec->pid));
 		return false;
 	}
-	m = book_restore(&a->book, s, rec);
+	m = grants_restore(&a->grants, s, rec);
 	if (!m)
 		return false;
-	m->user = calloc(1, sizeof(struct side));
+	m->user = calloc(1, sizeof(struct member_state));
 	if (!m->user || task_watch(a, m->task, &pidfd, &err) < 0) {
-		book_member_drop(&a->book, m);
+		grants_member_drop(&a->grants, m);
 		return false;
 	}
 	if (rec->image && st.image && rec->image != st.image)
-		book_abandon(m);
+		grants_member_abandon(m);
 	else
-		find_page(a, m, look_end_ns);
+		find_member_page(a, m, look_end_ns);
 	return true;
 }
 
-void restore_book(struct arbiter *a)
+void restore_grants(struct arbiter *a)
 {
-	uint64_t look_end_ns = time_mono_ns() + RESTORE_LOOK_NS;
+	uint64_t look_end_ns = time_mono_ns() + RESTORE_SCAN_NS;
 	unsigned int kept = 0, pages = 0;
 
 	for (size_t i = 0; i < journal_touched(&a->journal); i++) {
-		struct book_record *rec = &a->journal.records[i];
+		struct grants_record *rec = &a->journal.records[i];
 
-		if (atomic_load_explicit(&rec->state, memory_order_acquire) != BOOK_USED)
+		if (atomic_load_explicit(&rec->state, memory_order_acquire) !=
+			GRANTS_RECORD_USED)
 			continue;
-		if (book_record_valid(rec) && restore_one(a, rec, look_end_ns))
+		if (grants_record_is_valid(rec) && restore_one(a, rec, look_end_ns))
 			kept++;
 		else
-			atomic_store_explicit(&rec->state, BOOK_FREE, memory_order_seq_cst);
+			atomic_store_explicit(&rec->state, GRANTS_RECORD_FREE,
+				memory_order_seq_cst);
 	}
-	for (const struct book_slice *s = a->book.slices; s; s = s->next) {
-		for (const struct book_member *m = s->members; m; m = m->next)
+	for (const struct grants_slice *s = a->grants.slices; s; s = s->next) {
+		for (const struct grants_member *m = s->members; m; m = m->next)
 			pages += m->page != NULL;
 	}
 	if (kept)
@@ -152,19 +154,19 @@ void restore_book(struct arbiter *a)
 /* ---- processes that the book lost ------------------------------------------------------------- */
 
 /* Anybody can bring a page that looks so: it has no more room than one who registers. */
-struct book_member *restore_from_page(struct arbiter *a, struct book_slice *s,
-	struct book_who *who, const struct slice_page *page)
+struct grants_member *restore_from_page(struct arbiter *a, struct grants_slice *s,
+	struct grants_client *who, const struct slice_page *page)
 {
-	struct book_record *rec = journal_record(&a->journal);
-	struct book_member *m;
+	struct grants_record *rec = journal_record(&a->journal);
+	struct grants_member *m;
 
-	if (!rec || !page_fits(page, s) || !book_has_room(&a->book, s))
+	if (!rec || !page_fits(page, s) || !grants_has_capacity(&a->grants, s))
 		return NULL;
 	who->serial = page->serial;
-	book_record_fill(rec, s, who, page);
-	m = book_restore(&a->book, s, rec);
+	grants_record_fill(rec, s, who, page);
+	m = grants_restore(&a->grants, s, rec);
 	if (!m) {
-		atomic_store_explicit(&rec->state, BOOK_FREE, memory_order_seq_cst);
+		atomic_store_explicit(&rec->state, GRANTS_RECORD_FREE, memory_order_seq_cst);
 		return NULL;
 	}
 	log_warn("process has a page that the book does not know, believing it",
@@ -172,24 +174,24 @@ struct book_member *restore_from_page(struct arbiter *a, struct book_slice *s,
 	return m;
 }
 
-struct lost {
-	struct page_who who;
-	struct book_slice *slice;
+struct lost_page {
+	struct page_owner client;
+	struct grants_slice *slice;
 	struct slice_page *page;
 	ino_t ino;
 };
 
 /* The newest of the process's own: a child has its parent's open too, and those are older. */
-static bool keep_newest(void *arg, int fd)
+static bool select_newest_page(void *arg, int fd)
 {
-	struct lost *l = arg;
+	struct lost_page *l = arg;
 	CLEANUP(closep) int owned = fd;
 	struct slice_page *page = NULL;
 	ino_t ino = 0;
 
-	if (page_accept(&l->who, owned, &page, &ino) < 0)
+	if (page_accept(&l->client, owned, &page, &ino) < 0)
 		return false;
-	if (!page_fits(page, l->slice) || book_member_by_serial(l->slice, page->serial) ||
+	if (!page_fits(page, l->slice) || grants_member_find_serial(l->slice, page->serial) ||
 		(l->page && page->serial <= l->page->serial)) {
 		(void)munmap(page, SLICE_PAGE_BYTES);
 		return false;
@@ -202,66 +204,67 @@ static bool keep_newest(void *arg, int fd)
 }
 
 /* Takes over the page, or unmaps it. */
-static bool take_in(struct arbiter *a, struct lost *l, struct book_who *who, int *pidfd)
+static bool adopt_lost_page(struct arbiter *a, struct lost_page *l, struct grants_client *who,
+	int *pidfd)
 {
-	struct book_member *m = restore_from_page(a, l->slice, who, l->page);
+	struct grants_member *m = restore_from_page(a, l->slice, who, l->page);
 	struct error err = ERROR_INIT;
-	struct side *side = m ? calloc(1, sizeof(*side)) : NULL;
+	struct member_state *side = m ? calloc(1, sizeof(*side)) : NULL;
 
 	if (side)
 		m->user = side;
 	if (!side || task_watch(a, m->task, pidfd, &err) < 0) {
 		if (m)
-			book_member_drop(&a->book, m);
+			grants_member_drop(&a->grants, m);
 		(void)munmap(l->page, SLICE_PAGE_BYTES);
 		return false;
 	}
 	side->page = l->page;
 	side->page_ino = l->ino;
-	book_adopt(m, l->page);
-	compute_tell(m);
+	grants_adopt_page(m, l->page);
+	compute_publish(m);
 	if (m->slice->user)
-		mps_look(m->slice->user, m);
+		mps_check_member(m->slice->user, m);
 	return true;
 }
 
-enum restore_lost restore_lost(struct arbiter *a, uint32_t pid, uint64_t start,
+enum restore_result restore_lost_process(struct arbiter *a, uint32_t pid, uint64_t start,
 	const char *slice, long *at)
 {
 	CLEANUP(closep) int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
-	struct lost l = { .who = { a, slices_find(a, slice), pid, start },
-		.slice = book_slice_find(&a->book, slice) };
+	struct lost_page l = { .client = { a, slices_find(a, slice), pid, start },
+		.slice = grants_slice_find(&a->grants, slice) };
 	char name[SLICE_NAME_MAX];
-	struct book_who who = { .pid = pid, .start = start, .name = name };
+	struct grants_client who = { .pid = pid, .start = start, .name = name };
 	struct proc_stat st;
 	bool all;
 
-	if (!l.slice || l.slice->gone || pidfd < 0 || !proc_stat(a->o.procfs, pid, &st) ||
+	if (!l.slice || l.slice->removed || pidfd < 0 || !proc_stat(a->o.procfs, pid, &st) ||
 		st.start != start)
 		return RESTORE_NO_PAGE;
-	all = proc_each_memfd(a->o.procfs, pid, PAGE_NAME, at, keep_newest, &l);
+	all = proc_each_memfd(a->o.procfs, pid, PAGE_NAME, at, select_newest_page, &l);
 	if (!l.page)
 		return all ? RESTORE_NO_PAGE : RESTORE_MORE;
 	who.image = st.image;
 	who.ns_pid = proc_ns_pid(a->o.procfs, pid);
 	proc_name(a->o.procfs, pid, name);
-	return take_in(a, &l, &who, &pidfd) ? RESTORE_TAKEN : RESTORE_NO_PAGE;
+	return adopt_lost_page(a, &l, &who, &pidfd) ? RESTORE_ADOPTED : RESTORE_NO_PAGE;
 }
 
 /* ---- exec ------------------------------------------------------------------------------------- */
 
-void restore_look_for_exec(struct arbiter *a)
+void restore_detect_exec(struct arbiter *a)
 {
-	for (struct book_slice *s = a->book.slices; s; s = s->next) {
-		for (struct book_member *m = s->members; m; m = m->next) {
-			const struct side *side = m->user;
+	for (struct grants_slice *s = a->grants.slices; s; s = s->next) {
+		for (struct grants_member *m = s->members; m; m = m->next) {
+			const struct member_state *side = m->user;
 			struct proc_stat st;
 
 			if (m->abandoned || !m->rec->image || (side && side->conn) ||
 				!proc_stat(a->o.procfs, m->task->pid, &st) || !st.image ||
 				st.image == m->rec->image || st.start != m->task->start)
 				continue;
-			book_abandon(m);
+			grants_member_abandon(m);
 		}
 	}
 }

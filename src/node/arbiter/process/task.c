@@ -9,41 +9,41 @@
 #include "lib/base/fd.h"
 
 /* A process that has memory: told when it is gone; in its task's .user. */
-struct death {
+struct task_death {
 	struct arbiter *arbiter;
-	struct book_task *task;
-	struct watch *watch;
+	struct grants_task *task;
+	struct fd_watch *watch;
 };
 
 static void on_death(void *arg)
 {
-	struct death *d = arg;
+	struct task_death *d = arg;
 	struct arbiter *a = d->arbiter;
 
 	log_debug("process is gone", LOG_UINT("pid", d->task->pid));
-	d->watch = watch_stop(d->watch);
+	d->watch = fd_watch_stop(d->watch);
 	if (readings_possible(a))
-		book_task_dead(d->task);
+		grants_task_abandon(d->task);
 	else
-		book_task_gone(&a->book, d->task);
+		grants_task_remove(&a->grants, d->task);
 	/* What others have open of its memory stays, and is theirs from now on. */
-	readings_soon(a);
+	readings_request_soon(a);
 }
 
-void task_on_ended(void *arbiter, struct book_task *t)
+void task_on_ended(void *arbiter, struct grants_task *t)
 {
-	struct death *d = t->user;
+	struct task_death *d = t->user;
 
 	(void)arbiter;
 	if (!d)
 		return;
-	d->watch = watch_stop(d->watch);
+	d->watch = fd_watch_stop(d->watch);
 	free(d);
 }
 
-int task_watch(struct arbiter *a, struct book_task *t, int *pidfd, struct error *err)
+int task_watch(struct arbiter *a, struct grants_task *t, int *pidfd, struct error *err)
 {
-	struct death *d;
+	struct task_death *d;
 
 	if (t->user)
 		return 0;
@@ -52,7 +52,7 @@ int task_watch(struct arbiter *a, struct book_task *t, int *pidfd, struct error 
 		return error_nomem(err);
 	d->arbiter = a;
 	d->task = t;
-	if (watch_start(&d->watch, a->loop, steal_fd(pidfd), on_death, d, err) < 0) {
+	if (fd_watch_start(&d->watch, a->loop, steal_fd(pidfd), on_death, d, err) < 0) {
 		free(d);
 		return -1;
 	}

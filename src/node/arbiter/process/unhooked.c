@@ -8,7 +8,7 @@
  * Which slice one belongs to is read once for each process; those of no slice are remembered as well.
  *
  * Only a registration makes a process one of ours. So one whose registration the book lost is registered again by its
- * page first. The look for that page has an end (UNHOOKED_LOOKS_MAX), and neither the number of a process's descriptors
+ * page first. The look for that page has an end (UNHOOKED_FD_SCANS_MAX), and neither the number of a process's descriptors
  * nor the name of one keeps it from being stopped: a process chooses both.
  */
 #include "node/arbiter/internal.h"
@@ -23,7 +23,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-static struct unhooked *find(struct arbiter *a, uint32_t pid, uint64_t start)
+static struct unhooked *find_unhooked(struct arbiter *a, uint32_t pid, uint64_t start)
 {
 	struct unhooked *u = a->unhooked;
 
@@ -32,7 +32,8 @@ static struct unhooked *find(struct arbiter *a, uint32_t pid, uint64_t start)
 	return u;
 }
 
-static struct unhooked *add(struct arbiter *a, uint32_t pid, uint64_t start, const char *slice)
+static struct unhooked *add_unhooked(struct arbiter *a, uint32_t pid, uint64_t start,
+	const char *slice)
 {
 	struct unhooked *u;
 
@@ -54,79 +55,80 @@ static struct unhooked *add(struct arbiter *a, uint32_t pid, uint64_t start, con
 /* Registered, by the program that it runs now. */
 static bool is_member(const struct arbiter *a, uint32_t pid, uint64_t start)
 {
-	const struct book_task *t = book_task_find(&a->book, pid, start);
+	const struct grants_task *t = grants_task_find(&a->grants, pid, start);
 
 	/* A zombie: what its child keeps is counted in the book. */
 	if (t && t->dead)
 		return true;
-	for (const struct book_member *m = t ? t->members : NULL; m; m = m->next_of_task) {
+	for (const struct grants_member *m = t ? t->members : NULL; m; m = m->next_of_task) {
 		if (!m->abandoned)
 			return true;
 	}
 	return false;
 }
 
-static int gpu_of(const struct slice *s, const uint8_t *uuid)
+static int find_slice_gpu(const struct arbiter_slice *s, const uint8_t *uuid)
 {
-	for (unsigned int i = 0; s->book && i < s->book->n_gpus; i++) {
-		if (!memcmp(s->book->gpus[i].uuid, uuid, SLICE_UUID_BYTES))
+	for (unsigned int i = 0; s->grants && i < s->grants->n_gpus; i++) {
+		if (!memcmp(s->grants->gpus[i].uuid, uuid, SLICE_UUID_BYTES))
 			return (int)i;
 	}
 	return -1;
 }
 
 /* NULL: it is of none, or of one that is no more. */
-static struct slice *slice_of(struct arbiter *a, const struct unhooked *u)
+static struct arbiter_slice *slice_of(struct arbiter *a, const struct unhooked *u)
 {
 	return *u->slice ? slices_find(a, u->slice) : NULL;
 }
 
 /* Reads the next part of its descriptors for a page that the book lost. True: it is registered again. */
-static bool find_lost(struct arbiter *a, struct unhooked *u)
+static bool find_lost_page(struct arbiter *a, struct unhooked *u)
 {
-	const struct slice *s = slice_of(a, u);
-	enum restore_lost r;
+	const struct arbiter_slice *s = slice_of(a, u);
+	enum restore_result r;
 
-	if (!s || !s->book || s->book->gone || u->looked || u->generation == a->readings.seq)
+	if (!s || !s->grants || s->grants->removed || u->fds_scanned ||
+		u->generation == a->readings.seq)
 		return false;
-	r = restore_lost(a, u->pid, u->start, u->slice, &u->fds_at);
-	u->looked = ++u->looks >= UNHOOKED_LOOKS_MAX || r == RESTORE_NO_PAGE;
-	return r == RESTORE_TAKEN;
+	r = restore_lost_process(a, u->pid, u->start, u->slice, &u->fds_offset);
+	u->fds_scanned = ++u->n_fd_scans >= UNHOOKED_FD_SCANS_MAX || r == RESTORE_NO_PAGE;
+	return r == RESTORE_ADOPTED;
 }
 
-static void take_process(struct arbiter *a, const struct reading_gpu *g,
+static void record_unhooked_process(struct arbiter *a, const struct reading_gpu *g,
 	const struct reading_process *p)
 {
 	struct proc_stat st;
 	struct unhooked *u;
-	const struct slice *s;
+	const struct arbiter_slice *s;
 	int gpu;
 
 	if (!proc_stat(a->o.procfs, p->pid, &st) || is_member(a, p->pid, st.start))
 		return;
-	u = find(a, p->pid, st.start);
+	u = find_unhooked(a, p->pid, st.start);
 	if (!u) {
-		const struct slice *of = slices_of_process(a, p->pid);
+		const struct arbiter_slice *of = slices_of_process(a, p->pid);
 
-		u = add(a, p->pid, st.start, of ? of->id : "");
+		u = add_unhooked(a, p->pid, st.start, of ? of->id : "");
 	}
-	if (!u || find_lost(a, u))
+	if (!u || find_lost_page(a, u))
 		return;
 	s = slice_of(a, u);
 	if (u->generation != a->readings.seq) {
 		u->generation = a->readings.seq;
-		u->times++;
+		u->n_readings++;
 	}
-	gpu = s ? gpu_of(s, g->uuid) : -1;
+	gpu = s ? find_slice_gpu(s, g->uuid) : -1;
 	if (gpu >= 0 && p->known)
 		u->bytes[gpu] = p->bytes;
 }
 
 /* Looked at a second time, through a descriptor that no other process can take over. */
-static bool stop_process(struct arbiter *a, const struct unhooked *u)
+static bool kill_unhooked_process(struct arbiter *a, const struct unhooked *u)
 {
 	CLEANUP(closep) int pidfd = (int)syscall(SYS_pidfd_open, u->pid, 0);
-	const struct slice *of;
+	const struct arbiter_slice *of;
 	struct proc_stat st;
 
 	if (pidfd < 0 || !proc_stat(a->o.procfs, u->pid, &st) || st.start != u->start)
@@ -145,24 +147,24 @@ static bool stop_process(struct arbiter *a, const struct unhooked *u)
 	return true;
 }
 
-static void judge(struct arbiter *a, struct unhooked *u)
+static void apply_unhooked_policy(struct arbiter *a, struct unhooked *u)
 {
-	struct slice *s = slice_of(a, u);
+	struct arbiter_slice *s = slice_of(a, u);
 
-	if (!s || !u->looked || u->times < UNHOOKED_STOP_SEEN)
+	if (!s || !u->fds_scanned || u->n_readings < UNHOOKED_STOP_READINGS)
 		return;
 	if (!u->reported)
 		log_warn("process uses the GPU past the libraries", LOG_STR("slice", u->slice),
 			LOG_UINT("pid", u->pid), LOG_STR("name", u->name));
 	u->reported = true;
-	if (s->def.stop_unhooked && !u->stopped && stop_process(a, u)) {
+	if (s->def.stop_unhooked && !u->stopped && kill_unhooked_process(a, u)) {
 		u->stopped = true;
 		s->n_stopped++;
 	}
 }
 
 /* Those that the reading does not have any more, and what they used. */
-static void sweep(struct arbiter *a)
+static void remove_stale_unhooked(struct arbiter *a)
 {
 	struct unhooked **at = &a->unhooked;
 
@@ -170,7 +172,7 @@ static void sweep(struct arbiter *a)
 		struct unhooked *u = *at;
 
 		if (u->generation == a->readings.seq) {
-			judge(a, u);
+			apply_unhooked_policy(a, u);
 			at = &u->next;
 			continue;
 		}
@@ -180,18 +182,18 @@ static void sweep(struct arbiter *a)
 	}
 }
 
-static void charge(struct arbiter *a)
+static void charge_unhooked_bytes(struct arbiter *a)
 {
-	for (struct slice *s = a->slices; s; s = s->next) {
-		for (unsigned int i = 0; s->book && i < s->book->n_gpus; i++) {
+	for (struct arbiter_slice *s = a->slices; s; s = s->next) {
+		for (unsigned int i = 0; s->grants && i < s->grants->n_gpus; i++) {
 			uint64_t sum = 0;
 
 			for (const struct unhooked *u = a->unhooked; u; u = u->next) {
-				if (!strcmp(u->slice, s->id) && u->bytes[i] < BOOK_GRANT_MAX)
+				if (!strcmp(u->slice, s->id) && u->bytes[i] < GRANTS_BYTES_MAX)
 					sum += u->bytes[i];
 			}
-			if (sum != s->book->gpus[i].unhooked)
-				book_slice_unhooked(s->book, i, sum);
+			if (sum != s->grants->gpus[i].unhooked)
+				grants_slice_set_unhooked(s->grants, i, sum);
 		}
 	}
 }
@@ -200,10 +202,10 @@ static void charge(struct arbiter *a)
 static void forget_read_gpus(struct arbiter *a, const struct reading *r)
 {
 	for (struct unhooked *u = a->unhooked; u; u = u->next) {
-		const struct slice *s = slice_of(a, u);
+		const struct arbiter_slice *s = slice_of(a, u);
 
 		for (size_t k = 0; s && k < r->n; k++) {
-			int gpu = gpu_of(s, r->gpus[k].uuid);
+			int gpu = find_slice_gpu(s, r->gpus[k].uuid);
 
 			if (gpu >= 0)
 				u->bytes[gpu] = 0;
@@ -212,7 +214,7 @@ static void forget_read_gpus(struct arbiter *a, const struct reading *r)
 }
 
 /* What is left of a GPU that could not be read keeps its process in the list. */
-static void keep_unread(struct arbiter *a)
+static void retain_unread_gpus(struct arbiter *a)
 {
 	for (struct unhooked *u = a->unhooked; u; u = u->next) {
 		struct proc_stat st;
@@ -228,29 +230,29 @@ static void keep_unread(struct arbiter *a)
 }
 
 /* From now on it is known what processes past the libraries use there. */
-static void note_read_gpus(struct arbiter *a, const struct reading *r)
+static void record_read_gpus(struct arbiter *a, const struct reading *r)
 {
-	for (struct slice *s = a->slices; s; s = s->next) {
-		for (size_t k = 0; s->book && k < r->n; k++) {
-			int gpu = gpu_of(s, r->gpus[k].uuid);
+	for (struct arbiter_slice *s = a->slices; s; s = s->next) {
+		for (size_t k = 0; s->grants && k < r->n; k++) {
+			int gpu = find_slice_gpu(s, r->gpus[k].uuid);
 
 			if (gpu >= 0)
-				s->book->gpus[gpu].read = true;
+				s->grants->gpus[gpu].reading_known = true;
 		}
 	}
 }
 
-void unhooked_take(struct arbiter *a, const struct reading *r)
+void unhooked_apply_reading(struct arbiter *a, const struct reading *r)
 {
-	note_read_gpus(a, r);
+	record_read_gpus(a, r);
 	forget_read_gpus(a, r);
 	for (size_t k = 0; k < r->n; k++) {
 		for (size_t i = 0; i < r->gpus[k].n; i++)
-			take_process(a, &r->gpus[k], &r->gpus[k].processes[i]);
+			record_unhooked_process(a, &r->gpus[k], &r->gpus[k].processes[i]);
 	}
-	keep_unread(a);
-	sweep(a);
-	charge(a);
+	retain_unread_gpus(a);
+	remove_stale_unhooked(a);
+	charge_unhooked_bytes(a);
 }
 
 void unhooked_stop(struct arbiter *a)

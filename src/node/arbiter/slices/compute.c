@@ -9,24 +9,25 @@
 
 /* ---- for processes, in their pages ------------------------------------------------------------- */
 
-void compute_tell(const struct book_member *m)
+void compute_publish(const struct grants_member *m)
 {
-	const struct slice *s = m->slice->user;
+	const struct arbiter_slice *s = m->slice->user;
 
 	if (m->page && s)
 		atomic_store(&m->page->turns, s->compute.on);
 }
 
-static void tell_all(struct slice *s, uint32_t on)
+static void publish_slice_compute(struct arbiter_slice *s, uint32_t on)
 {
 	s->compute.on = on;
-	for (const struct book_member *m = s->book ? s->book->members : NULL; m; m = m->next)
-		compute_tell(m);
+	for (const struct grants_member *m = s->grants ? s->grants->members : NULL; m;
+		m = m->next)
+		compute_publish(m);
 }
 
 /* ---- what is in force ------------------------------------------------------------------------- */
 
-static bool same_gpus(const struct slice_compute *c, const struct slice_def *d)
+static bool has_same_compute_gpus(const struct slice_compute *c, const struct slice_def *d)
 {
 	if (c->n_gpus != d->n_gpus)
 		return false;
@@ -37,27 +38,27 @@ static bool same_gpus(const struct slice_compute *c, const struct slice_def *d)
 	return true;
 }
 
-static void note_gpus(struct slice_compute *c, const struct slice_def *d)
+static void record_compute_gpus(struct slice_compute *c, const struct slice_def *d)
 {
 	c->n_gpus = d->n_gpus;
 	for (unsigned int i = 0; i < d->n_gpus; i++)
 		memcpy(c->uuids[i], d->gpus[i].uuid, SLICE_UUID_BYTES);
 }
 
-static void stop(struct slice *s)
+static void stop_slice_sched(struct arbiter_slice *s)
 {
-	struct turn *t = s->arbiter->turn;
+	struct scheduler *t = s->arbiter->sched;
 
 	log_info("slice takes no turns any more", LOG_STR("slice", s->id));
 	/* In this order: (1) who sees its connection end looks why; (2) who waits at a gate goes on, whether or not it
 	 * looks at its connection; (3) connections end; (4) the share. */
-	tell_all(s, SLICE_TURNS_NONE);
-	turn_slice_release(t, s->compute.turn);
-	s->arbiter->slices_ops->stop_turns(s);
-	turn_slice_stop(t, s->compute.turn);
+	publish_slice_compute(s, SLICE_TURNS_NONE);
+	scheduler_slice_release(t, s->compute.sched_slice);
+	s->arbiter->slices_ops->stop_sched(s);
+	scheduler_slice_stop(t, s->compute.sched_slice);
 }
 
-void compute_apply(struct slice *s)
+void compute_apply(struct arbiter_slice *s)
 {
 	struct slice_compute *c = &s->compute;
 	uint32_t on = SLICE_TURNS_NONE;
@@ -65,23 +66,25 @@ void compute_apply(struct slice *s)
 
 	memcpy(said, c->error.msg, sizeof(said));
 	error_clear(&c->error);
-	if (c->on != SLICE_TURNS_NONE && (!s->def.turns || !same_gpus(c, &s->def)))
-		stop(s);
-	if (s->def.turns)
-		on = turn_slice_share(s->arbiter->turn, &c->turn, &s->def, &c->error);
+	if (c->on != SLICE_TURNS_NONE &&
+		(!s->def.has_compute || !has_same_compute_gpus(c, &s->def)))
+		stop_slice_sched(s);
+	if (s->def.has_compute)
+		on = scheduler_slice_set_share(s->arbiter->sched, &c->sched_slice, &s->def,
+			&c->error);
 	if (on != SLICE_TURNS_NONE)
-		note_gpus(c, &s->def);
+		record_compute_gpus(c, &s->def);
 	/* Said once for each reason. */
 	if (c->error.code != ERR_NONE && strcmp(said, c->error.msg) != 0)
 		log_error("slice goes without turns", LOG_STR("slice", s->id),
 			LOG_STR("reason", c->error.msg));
-	tell_all(s, on);
+	publish_slice_compute(s, on);
 }
 
 void compute_retry(struct arbiter *a)
 {
-	for (struct slice *s = a->slices; s; s = s->next) {
-		if (s->def.turns && s->compute.error.code != ERR_NONE)
+	for (struct arbiter_slice *s = a->slices; s; s = s->next) {
+		if (s->def.has_compute && s->compute.error.code != ERR_NONE)
 			compute_apply(s);
 	}
 }

@@ -17,7 +17,7 @@ struct reader {
 	struct error *err;
 };
 
-static const char *type_name(const json_t *j)
+static const char *get_json_type_name(const json_t *j)
 {
 	static const char *const names[] = {
 		[JSON_OBJECT] = "an object",
@@ -33,7 +33,7 @@ static const char *type_name(const json_t *j)
 	return j ? names[json_typeof(j)] : "nothing";
 }
 
-static int expected(const struct reader *r, const char *key, const char *what,
+static int set_slice_def_error(const struct reader *r, const char *key, const char *what,
 	const json_t *found)
 {
 	if (json_is_integer(found))
@@ -43,7 +43,7 @@ static int expected(const struct reader *r, const char *key, const char *what,
 		return error_set(r->err, ERR_INVALID, "%s: %s: expected %s, found '%.64s'",
 			r->path, key, what, json_string_value(found));
 	return error_set(r->err, ERR_INVALID, "%s: %s: expected %s, found %s", r->path, key,
-		what, type_name(found));
+		what, get_json_type_name(found));
 }
 
 static int hex_digit(char c)
@@ -92,20 +92,21 @@ bool slice_uuid_parse(const char *text, uint8_t *ret)
 	return true;
 }
 
-static int read_text(const struct reader *r, const json_t *top, const char *key, char *ret,
-	size_t cap)
+static int parse_slice_def_text(const struct reader *r, const json_t *top, const char *key,
+	char *ret, size_t cap)
 {
 	const json_t *j = json_object_get(top, key);
 	char what[64];
 
 	(void)snprintf(what, sizeof(what), "a text of at most %zu bytes", cap - 1);
 	if (!json_is_string(j) || json_string_length(j) >= cap)
-		return expected(r, key, what, json_is_string(j) ? NULL : j);
+		return set_slice_def_error(r, key, what, json_is_string(j) ? NULL : j);
 	memcpy(ret, json_string_value(j), json_string_length(j) + 1);
 	return 0;
 }
 
-static int read_devices(const struct reader *r, struct slice_def *d, const json_t *top)
+static int parse_slice_def_devices(const struct reader *r, struct slice_def *d,
+	const json_t *top)
 {
 	const json_t *list = json_object_get(top, "devices"), *one;
 	size_t i;
@@ -113,14 +114,15 @@ static int read_devices(const struct reader *r, struct slice_def *d, const json_
 	if (!list)
 		return 0;
 	if (!json_is_array(list) || json_array_size(list) > SLICE_DEF_DEVICES_MAX)
-		return expected(r, "devices", "a list of at most 1024 device IDs", list);
+		return set_slice_def_error(r, "devices", "a list of at most 1024 device IDs",
+			list);
 	json_array_foreach(list, i, one)
 	{
 		char key[48];
 
 		(void)snprintf(key, sizeof(key), "devices[%zu]", i);
 		if (!json_is_string(one) || json_string_length(one) >= SLICE_DEF_RESOURCE_MAX)
-			return expected(r, key, "a device ID", one);
+			return set_slice_def_error(r, key, "a device ID", one);
 		if (strv_add(&d->devices, json_string_value(one), r->err) < 0)
 			return -1;
 	}
@@ -140,12 +142,13 @@ static int read_share(const struct reader *r, size_t i, const json_t *gpu, const
 	(void)snprintf(key, sizeof(key), "gpus[%zu].%s", i, name);
 	(void)snprintf(what, sizeof(what), "a number from 1 to %u", most);
 	if (!json_is_integer(j) || json_integer_value(j) < 1 || json_integer_value(j) > most)
-		return expected(r, key, what, j);
+		return set_slice_def_error(r, key, what, j);
 	*ret = (uint32_t)json_integer_value(j);
 	return 0;
 }
 
-static int read_gpu(const struct reader *r, struct slice_def *d, size_t i, const json_t *one)
+static int parse_slice_def_gpu(const struct reader *r, struct slice_def *d, size_t i,
+	const json_t *one)
 {
 	const json_t *uuid = json_object_get(one, "uuid"),
 		     *memory = json_object_get(one, "memory");
@@ -153,15 +156,15 @@ static int read_gpu(const struct reader *r, struct slice_def *d, size_t i, const
 
 	(void)snprintf(key, sizeof(key), "gpus[%zu]", i);
 	if (!json_is_object(one))
-		return expected(r, key, "an object", one);
+		return set_slice_def_error(r, key, "an object", one);
 	(void)snprintf(key, sizeof(key), "gpus[%zu].uuid", i);
 	if (!json_is_string(uuid) ||
 		!slice_uuid_parse(json_string_value(uuid), d->gpus[i].uuid))
-		return expected(r, key, "GPU- or MIG- and a UUID", uuid);
+		return set_slice_def_error(r, key, "GPU- or MIG- and a UUID", uuid);
 	memcpy(d->gpus[i].text, json_string_value(uuid), SLICE_UUID_TEXT);
 	for (size_t k = 0; k < i; k++) {
 		if (!memcmp(d->gpus[k].uuid, d->gpus[i].uuid, SLICE_UUID_BYTES))
-			return expected(r, key, "each GPU once", uuid);
+			return set_slice_def_error(r, key, "each GPU once", uuid);
 	}
 	if (read_share(r, i, one, "weight", SLICE_WEIGHT_MAX, 1, &d->gpus[i].weight) < 0 ||
 		read_share(r, i, one, "cap", SLICE_CAP_ALL, 0, &d->gpus[i].cap) < 0)
@@ -171,23 +174,23 @@ static int read_gpu(const struct reader *r, struct slice_def *d, size_t i, const
 		return 0;
 	(void)snprintf(key, sizeof(key), "gpus[%zu].memory", i);
 	if (!json_is_integer(memory) || json_integer_value(memory) < 1 ||
-		(uint64_t)json_integer_value(memory) > BOOK_GRANT_MAX)
-		return expected(r, key, "bytes, from 1 to 2^56", memory);
+		(uint64_t)json_integer_value(memory) > GRANTS_BYTES_MAX)
+		return set_slice_def_error(r, key, "bytes, from 1 to 2^56", memory);
 	d->gpus[i].limit = (uint64_t)json_integer_value(memory);
 	return 0;
 }
 
-static int read_gpus(const struct reader *r, struct slice_def *d, const json_t *top)
+static int parse_slice_def_gpus(const struct reader *r, struct slice_def *d, const json_t *top)
 {
 	const json_t *list = json_object_get(top, "gpus"), *one;
 	size_t i;
 
 	if (!json_is_array(list) || json_array_size(list) < 1 ||
 		json_array_size(list) > SLICE_GPUS_MAX)
-		return expected(r, "gpus", "a list of 1 to 16 GPUs", list);
+		return set_slice_def_error(r, "gpus", "a list of 1 to 16 GPUs", list);
 	json_array_foreach(list, i, one)
 	{
-		if (read_gpu(r, d, i, one) < 0)
+		if (parse_slice_def_gpu(r, d, i, one) < 0)
 			return -1;
 	}
 	d->n_gpus = (unsigned int)json_array_size(list);
@@ -204,7 +207,7 @@ static int read_choice(const struct reader *r, const json_t *top, const char *ke
 
 	(void)snprintf(what, sizeof(what), "%s or %s", first, second);
 	if (!word || (strcmp(word, first) != 0 && strcmp(word, second) != 0))
-		return expected(r, key, what, j);
+		return set_slice_def_error(r, key, what, j);
 	*ret = !strcmp(word, second);
 	return 0;
 }
@@ -214,29 +217,29 @@ static int read_compute(const struct reader *r, struct slice_def *d, const json_
 	const json_t *j = json_object_get(top, "compute");
 	const char *word = json_string_value(j);
 
-	d->turns = j != NULL;
+	d->has_compute = j != NULL;
 	d->mps = word && !strcmp(word, "mps");
 	if (j && !d->mps && (!word || strcmp(word, "turns") != 0))
-		return expected(r, "compute", "turns or mps, or no such key", j);
+		return set_slice_def_error(r, "compute", "turns or mps, or no such key", j);
 	return read_choice(r, top, "class", "batch", "latency", &d->latency);
 }
 
-static int read_top(const struct reader *r, struct slice_def *d, const char *id,
+static int parse_slice_def_object(const struct reader *r, struct slice_def *d, const char *id,
 	const json_t *top)
 {
 	const json_t *version = json_object_get(top, "version");
 
 	if (!json_is_object(top))
-		return expected(r, "the file", "an object", top);
+		return set_slice_def_error(r, "the file", "an object", top);
 	if (!json_is_integer(version) || json_integer_value(version) != 1)
-		return expected(r, "version", "1", version);
-	if (read_text(r, top, "id", d->id, sizeof(d->id)) < 0)
+		return set_slice_def_error(r, "version", "1", version);
+	if (parse_slice_def_text(r, top, "id", d->id, sizeof(d->id)) < 0)
 		return -1;
 	if (strcmp(d->id, id) != 0)
-		return expected(r, "id", "the name of its directory",
+		return set_slice_def_error(r, "id", "the name of its directory",
 			json_object_get(top, "id"));
-	if (read_text(r, top, "resource", d->resource, sizeof(d->resource)) < 0 ||
-		read_devices(r, d, top) < 0 || read_gpus(r, d, top) < 0 ||
+	if (parse_slice_def_text(r, top, "resource", d->resource, sizeof(d->resource)) < 0 ||
+		parse_slice_def_devices(r, d, top) < 0 || parse_slice_def_gpus(r, d, top) < 0 ||
 		read_compute(r, d, top) < 0)
 		return -1;
 	return read_choice(r, top, "unhooked", "report", "stop", &d->stop_unhooked);
@@ -258,7 +261,7 @@ int slice_def_read(struct slice_def *ret, const char *path, const char *id, cons
 	if (!top)
 		return error_set(err, ERR_INVALID, "%s:%d:%d: %s", path, where.line,
 			where.column, escape_line(where.text));
-	result = read_top(&r, ret, id, top);
+	result = parse_slice_def_object(&r, ret, id, top);
 	json_decref(top);
 	if (result < 0)
 		slice_def_fini(ret);

@@ -18,9 +18,9 @@ struct slice_def {
 	char resource[SLICE_DEF_RESOURCE_MAX];
 	struct strv devices;
 	bool stop_unhooked;
-	bool turns;   /* there is "compute" */
-	bool mps;     /* and it is "mps" */
-	bool latency; /* class is "latency" */
+	bool has_compute; /* there is "compute" */
+	bool mps;         /* and it is "mps" */
+	bool latency;     /* class is "latency" */
 	unsigned int n_gpus;
 	struct {
 		char text[SLICE_UUID_TEXT];

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-static bool has_gpus_of(const struct book_slice *b, const struct book_record *rec)
+static bool has_gpus_of(const struct grants_slice *b, const struct grants_record *rec)
 {
 	if (b->n_gpus != rec->gpu_count)
 		return false;
@@ -17,7 +17,7 @@ static bool has_gpus_of(const struct book_slice *b, const struct book_record *re
 }
 
 /* Limits of the file for those GPUs of the record that it has too. */
-static void limits_for(const struct book_slice *b, const struct book_record *rec,
+static void limits_for(const struct grants_slice *b, const struct grants_record *rec,
 	uint64_t *limits)
 {
 	for (unsigned int i = 0; i < rec->gpu_count; i++) {
@@ -28,11 +28,11 @@ static void limits_for(const struct book_slice *b, const struct book_record *rec
 	}
 }
 
-struct book_slice *slices_orphan(struct arbiter *a, const struct book_record *rec)
+struct grants_slice *slices_restore_slice(struct arbiter *a, const struct grants_record *rec)
 {
 	uint64_t limits[SLICE_GPUS_MAX] = { SLICE_LIMIT_NOT_KNOWN };
-	struct book_slice *b = book_slice_find(&a->book, rec->slice);
-	struct slice *s = b ? b->user : NULL;
+	struct grants_slice *b = grants_slice_find(&a->grants, rec->slice);
+	struct arbiter_slice *s = b ? b->user : NULL;
 
 	if (b && has_gpus_of(b, rec))
 		return b;
@@ -40,21 +40,21 @@ struct book_slice *slices_orphan(struct arbiter *a, const struct book_record *re
 		return NULL;
 	if (b) {
 		limits_for(b, rec, limits);
-		book_slice_gone(&a->book, b);
+		grants_slice_remove(&a->grants, b);
 	}
-	b = book_slice_new(&a->book, rec->slice, rec->gpu_count, rec->uuids, limits);
+	b = grants_slice_new(&a->grants, rec->slice, rec->gpu_count, rec->uuids, limits);
 	if (!b)
 		return NULL;
-	b->gone = !s;
+	b->removed = !s;
 	if (s) {
 		/* As if it had been told of the file after the processes. */
 		struct error err = ERROR_INIT;
 
-		slice_take_book(s, b);
+		slice_attach_grants(s, b);
 		(void)error_set(&err, ERR_INVALID,
 			"gpus: expected those that its processes have, found others");
 		slice_refuse(s, &err);
-		memset(&s->seen, 0, sizeof(s->seen));
+		memset(&s->file_stat, 0, sizeof(s->file_stat));
 	}
 	return b;
 }

@@ -16,7 +16,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-void slice_refuse(struct slice *s, const struct error *err)
+void slice_refuse(struct arbiter_slice *s, const struct error *err)
 {
 	/* Said once for each reason. */
 	if (strcmp(s->refused.msg, err->msg) != 0)
@@ -26,29 +26,31 @@ void slice_refuse(struct slice *s, const struct error *err)
 	s->refused = *err;
 }
 
-void slice_take_book(struct slice *s, struct book_slice *b)
+void slice_attach_grants(struct arbiter_slice *s, struct grants_slice *b)
 {
-	s->book = b;
+	s->grants = b;
 	b->user = s;
 	for (unsigned int i = 0; i < b->n_gpus; i++) {
-		s->refusals[i] = turn_refusals(s->arbiter->turn, s->id, b->gpus[i].uuid);
+		s->refusals[i] =
+			scheduler_read_refusals(s->arbiter->sched, s->id, b->gpus[i].uuid);
 		b->gpus[i].refused += s->refusals[i];
 	}
 }
 
-void slice_keep_refused(struct slice *s)
+void slice_save_refusals(struct arbiter_slice *s)
 {
-	for (unsigned int i = 0; s->book && i < s->book->n_gpus; i++) {
-		uint64_t refused = book_slice_refused(s->book, i);
+	for (unsigned int i = 0; s->grants && i < s->grants->n_gpus; i++) {
+		uint64_t refused = grants_slice_refused(s->grants, i);
 
 		/* Where there is no room it is for this arbiter's life only. */
-		if (refused != s->refusals[i] && turn_keep_refusals(s->arbiter->turn, s->id,
-							 s->book->gpus[i].uuid, refused))
+		if (refused != s->refusals[i] &&
+			scheduler_store_refusals(s->arbiter->sched, s->id,
+				s->grants->gpus[i].uuid, refused))
 			s->refusals[i] = refused;
 	}
 }
 
-static bool same_gpus(const struct book_slice *b, const struct slice_def *d)
+static bool has_same_grants_gpus(const struct grants_slice *b, const struct slice_def *d)
 {
 	if (b->n_gpus != d->n_gpus)
 		return false;
@@ -59,51 +61,53 @@ static bool same_gpus(const struct book_slice *b, const struct slice_def *d)
 	return true;
 }
 
-static int new_book_slice(struct slice *s, const struct slice_def *d, struct error *err)
+static int new_grants_slice(struct arbiter_slice *s, const struct slice_def *d,
+	struct error *err)
 {
 	uint8_t uuids[SLICE_GPUS_MAX][SLICE_UUID_BYTES];
 	uint64_t limits[SLICE_GPUS_MAX];
-	struct book_slice *b;
+	struct grants_slice *b;
 
 	for (unsigned int i = 0; i < d->n_gpus; i++) {
 		memcpy(uuids[i], d->gpus[i].uuid, SLICE_UUID_BYTES);
 		limits[i] = d->gpus[i].limit;
 	}
-	b = book_slice_new(&s->arbiter->book, s->id, d->n_gpus,
+	b = grants_slice_new(&s->arbiter->grants, s->id, d->n_gpus,
 		(const uint8_t(*)[SLICE_UUID_BYTES])uuids, limits);
 	if (!b)
 		return error_nomem(err);
-	slice_take_book(s, b);
+	slice_attach_grants(s, b);
 	log_info("slice served", LOG_STR("slice", s->id), LOG_STR("resource", d->resource),
 		LOG_UINT("gpus", d->n_gpus), LOG_UINT("memory", d->gpus[0].limit));
 	return 0;
 }
 
 /* Puts @d in force. */
-static int apply(struct slice *s, const struct slice_def *d, struct error *err)
+static int apply_slice_def(struct arbiter_slice *s, const struct slice_def *d,
+	struct error *err)
 {
 	struct arbiter *a = s->arbiter;
 
-	if (!s->book) {
-		struct book_slice *b = book_slice_find(&a->book, s->id);
+	if (!s->grants) {
+		struct grants_slice *b = grants_slice_find(&a->grants, s->id);
 
 		if (b) /* an earlier arbiter's members */
-			slice_take_book(s, b);
+			slice_attach_grants(s, b);
 	}
-	if (s->book && !same_gpus(s->book, d)) {
-		if (s->book->n_members)
+	if (s->grants && !has_same_grants_gpus(s->grants, d)) {
+		if (s->grants->n_members)
 			return error_set(err, ERR_INVALID,
 				"gpus: expected those that its %u processes have, found others",
-				s->book->n_members);
-		book_slice_gone(&a->book, s->book);
+				s->grants->n_members);
+		grants_slice_remove(&a->grants, s->grants);
 	}
-	if (!s->book)
-		return new_book_slice(s, d, err);
-	s->book->gone = false;
+	if (!s->grants)
+		return new_grants_slice(s, d, err);
+	s->grants->removed = false;
 	for (unsigned int i = 0; i < d->n_gpus; i++) {
-		if (s->book->gpus[i].limit == d->gpus[i].limit)
+		if (s->grants->gpus[i].limit == d->gpus[i].limit)
 			continue;
-		book_slice_limit(s->book, i, d->gpus[i].limit);
+		grants_slice_set_limit(s->grants, i, d->gpus[i].limit);
 		if (d->gpus[i].limit == SLICE_NO_LIMIT)
 			log_info("limit taken away", LOG_STR("slice", s->id),
 				LOG_STR("gpu", d->gpus[i].text));
@@ -115,7 +119,7 @@ static int apply(struct slice *s, const struct slice_def *d, struct error *err)
 	return 0;
 }
 
-static bool file_changed(const struct stat *a, const struct stat *b)
+static bool has_slice_file_changed(const struct stat *a, const struct stat *b)
 {
 	return a->st_ino != b->st_ino || a->st_dev != b->st_dev || a->st_size != b->st_size ||
 	       a->st_mtim.tv_sec != b->st_mtim.tv_sec ||
@@ -124,7 +128,8 @@ static bool file_changed(const struct stat *a, const struct stat *b)
 	       a->st_ctim.tv_nsec != b->st_ctim.tv_nsec;
 }
 
-static int read_def(struct slice *s, const char *path, struct slice_def *ret, struct error *err)
+static int read_def(struct arbiter_slice *s, const char *path, struct slice_def *ret,
+	struct error *err)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(SLICE_FILE_MAX);
 
@@ -134,34 +139,35 @@ static int read_def(struct slice *s, const char *path, struct slice_def *ret, st
 }
 
 /* Reads the file if it is another one than before. */
-static void look_at_file(struct slice *s, const char *path, const struct stat *st)
+static void sync_slice_file(struct arbiter_slice *s, const char *path, const struct stat *st)
 {
 	struct error err = ERROR_INIT;
 	struct slice_def d;
 
-	if (!file_changed(st, &s->seen))
+	if (!has_slice_file_changed(st, &s->file_stat))
 		return;
-	s->seen = *st;
+	s->file_stat = *st;
 	if (read_def(s, path, &d, &err) < 0) {
 		slice_refuse(s, &err);
 		return;
 	}
-	if (apply(s, &d, &err) < 0) {
+	if (apply_slice_def(s, &d, &err) < 0) {
 		(void)error_prefix(&err, "%s", path);
 		slice_refuse(s, &err);
 		slice_def_fini(&d);
-		memset(&s->seen, 0, sizeof(s->seen)); /* it may do later: look again */
+		memset(&s->file_stat, 0,
+			sizeof(s->file_stat)); /* it may do later: look again */
 		return;
 	}
 	error_clear(&s->refused);
 	slice_def_fini(&s->def);
 	s->def = d;
 	compute_apply(s);
-	for (struct book_member *m = s->book->members; m; m = m->next)
-		mps_look(s, m);
+	for (struct grants_member *m = s->grants->members; m; m = m->next)
+		mps_check_member(s, m);
 }
 
-static void look_at_socket(struct slice *s, const char *dir)
+static void sync_slice_socket(struct arbiter_slice *s, const char *dir)
 {
 	struct error err = ERROR_INIT;
 	char path[PATH_MAX];
@@ -174,36 +180,36 @@ static void look_at_socket(struct slice *s, const char *dir)
 	s->arbiter->slices_ops->stop_listening(s);
 	s->paused = false;
 	fd = socket_listen(dir, SLICE_SOCKET, SOCK_SEQPACKET, 0666, &err);
-	if (fd < 0 || watch_start(&s->listener, s->arbiter->loop, fd,
+	if (fd < 0 || fd_watch_start(&s->listener, s->arbiter->loop, fd,
 			      s->arbiter->slices_ops->accept, s, &err) < 0) {
 		slice_refuse(s, &err);
-		s->deaf = true;
+		s->no_socket = true;
 		return;
 	}
-	if (s->deaf)
+	if (s->no_socket)
 		error_clear(&s->refused);
-	s->deaf = false;
+	s->no_socket = false;
 	s->socket_ino = lstat(path, &st) == 0 ? st.st_ino : 0;
 }
 
-void slice_gone(struct slice *s)
+void slice_stop_serving(struct arbiter_slice *s)
 {
-	if (!s->listener && (!s->book || s->book->gone))
+	if (!s->listener && (!s->grants || s->grants->removed))
 		return;
 	log_info("slice is gone", LOG_STR("slice", s->id),
-		LOG_UINT("processes", s->book ? s->book->n_members : 0));
+		LOG_UINT("processes", s->grants ? s->grants->n_members : 0));
 	s->arbiter->slices_ops->stop_listening(s);
 	s->events = slices_events_stop(s->events);
-	memset(&s->seen, 0, sizeof(s->seen));
+	memset(&s->file_stat, 0, sizeof(s->file_stat));
 	s->arbiter->slices_ops->stop_slice(s);
-	if (s->book && s->book->n_members == 0)
+	if (s->grants && s->grants->n_members == 0)
 		slice_def_fini(&s->def);
-	if (s->book)
-		book_slice_gone(&s->arbiter->book, s->book);
+	if (s->grants)
+		grants_slice_remove(&s->arbiter->grants, s->grants);
 }
 
 /* Of another directory under the same name from now on. Without a call it keeps what it has. */
-static void look_at_dir(struct slice *s, const char *path)
+static void sync_slice_dir(struct arbiter_slice *s, const char *path)
 {
 	CLEANUP(closep) int fd = open(path, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
@@ -211,7 +217,7 @@ static void look_at_dir(struct slice *s, const char *path)
 		(void)proc_file_id(fd, &s->dir);
 }
 
-void slice_look(struct slice *s)
+void slice_sync_dir(struct arbiter_slice *s)
 {
 	char dir[PATH_MAX], path[PATH_MAX];
 	struct stat st;
@@ -222,45 +228,46 @@ void slice_look(struct slice *s)
 		return;
 	if (lstat(path, &st) < 0) {
 		if (errno == ENOENT || errno == ENOTDIR)
-			slice_gone(s);
+			slice_stop_serving(s);
 		return;
 	}
-	look_at_dir(s, dir);
+	sync_slice_dir(s, dir);
 	if (!s->events)
 		s->events = slices_events_start(s->arbiter, dir, s);
-	look_at_file(s, path, &st);
-	if (s->book && !s->book->gone)
-		look_at_socket(s, dir);
+	sync_slice_file(s, path, &st);
+	if (s->grants && !s->grants->removed)
+		sync_slice_socket(s, dir);
 }
 
-struct slice *slice_free(struct slice *s)
+struct arbiter_slice *slice_free(struct arbiter_slice *s)
 {
 	/* There is one only where the program ends, which closes what waits there. */
 	if (s->listener)
-		(void)watch_release(s->listener);
+		(void)fd_watch_release(s->listener);
 	s->events = slices_events_stop(s->events);
-	s->compute.turn = turn_slice_free(s->arbiter->turn, s->compute.turn);
-	pages_leave(s);
+	s->compute.sched_slice =
+		scheduler_slice_free(s->arbiter->sched, s->compute.sched_slice);
+	pages_detach_slice(s);
 	slice_def_fini(&s->def);
 	free(s);
 	return NULL;
 }
 
-void slices_on_removed(void *arg, struct book_slice *b)
+void slices_on_removed(void *arg, struct grants_slice *b)
 {
-	struct slice *s = b->user;
+	struct arbiter_slice *s = b->user;
 
 	(void)arg;
 	if (!s)
 		return;
-	slice_keep_refused(s);
-	s->book = NULL;
+	slice_save_refusals(s);
+	s->grants = NULL;
 }
 
-void slice_gpu_text(const struct book_slice *b, unsigned int gpu, char ret[SLICE_UUID_TEXT])
+void slice_gpu_text(const struct grants_slice *b, unsigned int gpu, char ret[SLICE_UUID_TEXT])
 {
 	const uint8_t *u = b->gpus[gpu].uuid;
-	const struct slice *s = b->user;
+	const struct arbiter_slice *s = b->user;
 
 	for (unsigned int i = 0; s && i < s->def.n_gpus; i++) {
 		if (!memcmp(s->def.gpus[i].uuid, u, SLICE_UUID_BYTES)) {

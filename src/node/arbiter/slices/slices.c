@@ -17,7 +17,7 @@
 
 /* ---- which there are -------------------------------------------------------------------------- */
 
-static struct slice **bucket_of(struct arbiter *a, const char *id)
+static struct arbiter_slice **get_slice_bucket(struct arbiter *a, const char *id)
 {
 	uint32_t hash = 0;
 
@@ -26,18 +26,18 @@ static struct slice **bucket_of(struct arbiter *a, const char *id)
 	return &a->buckets[hash % SLICE_BUCKETS];
 }
 
-struct slice *slices_find(struct arbiter *a, const char *id)
+struct arbiter_slice *slices_find(struct arbiter *a, const char *id)
 {
-	struct slice *s = *bucket_of(a, id);
+	struct arbiter_slice *s = *get_slice_bucket(a, id);
 
 	while (s && strcmp(s->id, id) != 0)
 		s = s->next_in_bucket;
 	return s;
 }
 
-struct slice *slices_find_dir(struct arbiter *a, const struct proc_file_id *dir)
+struct arbiter_slice *slices_find_dir(struct arbiter *a, const struct proc_file_id *dir)
 {
-	struct slice *s = a->slices;
+	struct arbiter_slice *s = a->slices;
 
 	while (s && !proc_file_id_equal(&s->dir, dir))
 		s = s->next;
@@ -49,19 +49,19 @@ static void *find_dir(void *arg, const struct proc_file_id *dir)
 	return slices_find_dir(arg, dir);
 }
 
-struct slice *slices_of_process(struct arbiter *a, uint32_t pid)
+struct arbiter_slice *slices_of_process(struct arbiter *a, uint32_t pid)
 {
 	return proc_nearest(a->o.procfs, pid, find_dir, a);
 }
 
 /* False: there is no room for it. */
-static bool add(struct arbiter *a, const char *id)
+static bool add_found_slice(struct arbiter *a, const char *id)
 {
-	struct slice *s = slices_find(a, id);
+	struct arbiter_slice *s = slices_find(a, id);
 
 	if (!s) {
 		if (a->n_slices >= SLICES_MAX) {
-			if (log_limit_pass(&a->noise, time_mono_ns(), NS_PER_SEC * 60, 1))
+			if (log_limit_pass(&a->log_limit, time_mono_ns(), NS_PER_SEC * 60, 1))
 				log_warn("too many slices", LOG_UINT("limit", SLICES_MAX));
 			return false;
 		}
@@ -72,18 +72,18 @@ static bool add(struct arbiter *a, const char *id)
 		memcpy(s->id, id, strlen(id) + 1);
 		s->next = a->slices;
 		a->slices = s;
-		s->next_in_bucket = *bucket_of(a, id);
-		*bucket_of(a, id) = s;
+		s->next_in_bucket = *get_slice_bucket(a, id);
+		*get_slice_bucket(a, id) = s;
 		a->n_slices++;
 	}
 	s->found = true;
-	slice_look(s);
+	slice_sync_dir(s);
 	return true;
 }
 
-static void take_out_of_bucket(struct arbiter *a, const struct slice *s)
+static void remove_from_slice_bucket(struct arbiter *a, const struct arbiter_slice *s)
 {
-	struct slice **at = bucket_of(a, s->id);
+	struct arbiter_slice **at = get_slice_bucket(a, s->id);
 
 	while (*at && *at != s)
 		at = &(*at)->next_in_bucket;
@@ -91,22 +91,22 @@ static void take_out_of_bucket(struct arbiter *a, const struct slice *s)
 }
 
 /* Those whose directory is away, once nobody needs them. */
-static void sweep(struct arbiter *a)
+static void remove_gone_slices(struct arbiter *a)
 {
-	struct slice **at = &a->slices;
+	struct arbiter_slice **at = &a->slices;
 	unsigned int before = a->n_slices;
 
 	while (*at) {
-		struct slice *s = *at;
+		struct arbiter_slice *s = *at;
 
 		if (!s->found)
-			slice_gone(s);
-		if (s->found || s->n_conns || s->n_parked || s->book) {
+			slice_stop_serving(s);
+		if (s->found || s->n_conns || s->n_closing || s->grants) {
 			at = &s->next;
 			continue;
 		}
 		*at = s->next;
-		take_out_of_bucket(a, s);
+		remove_from_slice_bucket(a, s);
 		a->n_slices--;
 		(void)slice_free(s);
 	}
@@ -142,63 +142,63 @@ bool slices_scan(struct arbiter *a)
 	/* A directory that cannot be read says nothing of its slices. */
 	if (!dir && errno != ENOENT)
 		return false;
-	for (struct slice *s = a->slices; s; s = s->next)
+	for (struct arbiter_slice *s = a->slices; s; s = s->next)
 		s->found = false;
 	while (dir && (errno = 0, e = readdir(dir))) {
 		if (slice_id_valid(e->d_name))
-			added &= add(a, e->d_name);
+			added &= add_found_slice(a, e->d_name);
 	}
 	if (dir) {
 		all = errno == 0;
 		(void)closedir(dir);
 	}
 	if (all)
-		sweep(a);
+		remove_gone_slices(a);
 	return all && added;
 }
 
-void slices_keep_refused(struct arbiter *a)
+void slices_save_refusals(struct arbiter *a)
 {
-	for (struct slice *s = a->slices; s; s = s->next)
-		slice_keep_refused(s);
+	for (struct arbiter_slice *s = a->slices; s; s = s->next)
+		slice_save_refusals(s);
 }
 
 /* ---- events ----------------------------------------------------------------------------------- */
 
-static void on_settled(uv_timer_t *t)
+static void on_slices_settle_timer(uv_timer_t *t)
 {
 	struct arbiter *a = t->data;
 
-	if (a->scan_wanted) {
-		a->scan_wanted = false;
+	if (a->scan_needed) {
+		a->scan_needed = false;
 		(void)slices_scan(a); /* it comes again */
 	}
-	for (struct slice *s = a->slices; s; s = s->next) {
+	for (struct arbiter_slice *s = a->slices; s; s = s->next) {
 		if (s->paused && s->listener) {
 			s->paused = false;
-			watch_pause(s->listener, false);
+			fd_watch_pause(s->listener, false);
 		}
 		if (s->dirty)
-			slice_look(s);
+			slice_sync_dir(s);
 	}
 }
 
-void slices_pause(struct slice *s)
+void slices_pause(struct arbiter_slice *s)
 {
 	struct arbiter *a = s->arbiter;
 
-	if (log_limit_pass(&a->noise, time_mono_ns(), NS_PER_SEC * 10, 1))
+	if (log_limit_pass(&a->log_limit, time_mono_ns(), NS_PER_SEC * 10, 1))
 		log_error("connections cannot be accepted, trying again",
 			LOG_STR("slice", s->id), LOG_STR("reason", strerror(errno)));
 	s->paused = true;
-	watch_pause(s->listener, true);
+	fd_watch_pause(s->listener, true);
 	if (!uv_is_active((uv_handle_t *)&a->settle))
-		(void)uv_timer_start(&a->settle, on_settled, PAUSE_MS, 0);
+		(void)uv_timer_start(&a->settle, on_slices_settle_timer, PAUSE_MS, 0);
 }
 
-static void on_event(uv_fs_event_t *h, const char *name, int events, int status)
+static void on_slices_fs_event(uv_fs_event_t *h, const char *name, int events, int status)
 {
-	struct slice *s = h->data;
+	struct arbiter_slice *s = h->data;
 	struct arbiter *a = h->loop->data;
 
 	(void)name;
@@ -207,9 +207,9 @@ static void on_event(uv_fs_event_t *h, const char *name, int events, int status)
 	if (s && status == 0)
 		s->dirty = true;
 	else
-		a->scan_wanted = true;
+		a->scan_needed = true;
 	if (!uv_is_active((uv_handle_t *)&a->settle))
-		(void)uv_timer_start(&a->settle, on_settled, SETTLE_MS, 0);
+		(void)uv_timer_start(&a->settle, on_slices_settle_timer, SETTLE_MS, 0);
 }
 
 static void free_handle(uv_handle_t *h)
@@ -217,7 +217,7 @@ static void free_handle(uv_handle_t *h)
 	free(h);
 }
 
-uv_fs_event_t *slices_events_start(struct arbiter *a, const char *dir, struct slice *s)
+uv_fs_event_t *slices_events_start(struct arbiter *a, const char *dir, struct arbiter_slice *s)
 {
 	uv_fs_event_t *h = calloc(1, sizeof(*h));
 
@@ -225,7 +225,7 @@ uv_fs_event_t *slices_events_start(struct arbiter *a, const char *dir, struct sl
 		return NULL;
 	(void)uv_fs_event_init(a->loop, h);
 	h->data = s;
-	if (uv_fs_event_start(h, on_event, dir, 0) < 0) {
+	if (uv_fs_event_start(h, on_slices_fs_event, dir, 0) < 0) {
 		uv_close((uv_handle_t *)h, free_handle);
 		return NULL;
 	}
@@ -244,11 +244,11 @@ uv_fs_event_t *slices_events_stop(uv_fs_event_t *h)
 /* ---- start, stop, and a scan now and then ----------------------------------------------------- */
 
 /* Whether a change could be missed until the next scan. */
-static bool is_blind(const struct arbiter *a)
+static bool has_unwatched_slice(const struct arbiter *a)
 {
 	bool blind = !a->slices_events;
 
-	for (const struct slice *s = a->slices; s && !blind; s = s->next)
+	for (const struct arbiter_slice *s = a->slices; s && !blind; s = s->next)
 		blind = !s->events && s->listener;
 	return blind;
 }
@@ -264,7 +264,7 @@ static void on_rescan(uv_timer_t *t)
 	bool all;
 
 	/* Whoever starts next begins another book, and the two would give out the memory twice. */
-	if (journal_lost(&a->journal)) {
+	if (journal_is_replaced(&a->journal)) {
 		log_error(
 			"the run directory was taken away, ending for an arbiter with a new one",
 			LOG_STR("run", a->o.run_dir));
@@ -274,15 +274,16 @@ static void on_rescan(uv_timer_t *t)
 	all = slices_scan(a);
 	compute_retry(a);
 	if (all)
-		turn_sweep(a->turn, is_slice, a);
+		scheduler_sweep(a->sched, is_slice, a);
 	a->slices_ops->expire(a, time_mono_ns());
-	(void)uv_timer_start(t, on_rescan, is_blind(a) ? RESCAN_BLIND_MS : RESCAN_MS, 0);
+	(void)uv_timer_start(t, on_rescan, has_unwatched_slice(a) ? RESCAN_BLIND_MS : RESCAN_MS,
+		0);
 }
 
-int slices_start(struct arbiter *a, const struct slices_ops *ops, struct error *err)
+int arbiter_slices_start(struct arbiter *a, const struct slices_ops *ops, struct error *err)
 {
 	a->slices_ops = ops;
-	/* First, as slices_stop() closes them. */
+	/* First, as arbiter_slices_stop() closes them. */
 	(void)uv_timer_init(a->loop, &a->rescan);
 	(void)uv_timer_init(a->loop, &a->settle);
 	a->rescan.data = a->settle.data = a;
@@ -293,18 +294,18 @@ int slices_start(struct arbiter *a, const struct slices_ops *ops, struct error *
 		dir_make_exact(a->slices_dir, SLICES_DIR_MODE, err) < 0)
 		return -1;
 	(void)slices_scan(a); /* it comes again */
-	(void)uv_timer_start(&a->rescan, on_rescan, is_blind(a) ? RESCAN_BLIND_MS : RESCAN_MS,
-		0);
+	(void)uv_timer_start(&a->rescan, on_rescan,
+		has_unwatched_slice(a) ? RESCAN_BLIND_MS : RESCAN_MS, 0);
 	return 0;
 }
 
-void slices_stop(struct arbiter *a)
+void arbiter_slices_stop(struct arbiter *a)
 {
 	a->slices_events = slices_events_stop(a->slices_events);
 	uv_close((uv_handle_t *)&a->rescan, NULL);
 	uv_close((uv_handle_t *)&a->settle, NULL);
 	while (a->slices) {
-		struct slice *s = a->slices;
+		struct arbiter_slice *s = a->slices;
 
 		a->slices = s->next;
 		(void)slice_free(s);

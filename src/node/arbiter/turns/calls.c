@@ -9,7 +9,7 @@
  * takes no lock.
  *
  * A registration that ends: (1) the thread puts it into .posted and rings .async; (2) the loop takes it out and calls
- * .ended(); (3) that calls turn_leave(), after which the thread has nothing of it. The loop may call turn_leave() of
+ * .ended(); (3) that calls scheduler_unregister(), after which the thread has nothing of it. The loop may call scheduler_unregister() of
  * itself before (2): that takes it out of .posted. Only the loop frees, so what it took out is there.
  */
 #include "node/arbiter/turns/internal.h"
@@ -18,18 +18,18 @@
 
 /* ---- calls ------------------------------------------------------------------------------------ */
 
-static void run_here(struct turn *t, turn_step *step, void *arg)
+static void run_sched_step_here(struct scheduler *t, scheduler_step *step, void *arg)
 {
 	while (!step(t, arg))
 		;
 }
 
-void turn_call(struct turn *t, turn_step *step, void *arg)
+void scheduler_call(struct scheduler *t, scheduler_step *step, void *arg)
 {
-	struct turn_call call = { .step = step, .arg = arg };
+	struct scheduler_call call = { .step = step, .arg = arg };
 
-	if (!t->runs) {
-		run_here(t, step, arg);
+	if (!t->is_running) {
+		run_sched_step_here(t, step, arg);
 		return;
 	}
 	atomic_store(&t->call, &call);
@@ -41,9 +41,9 @@ void turn_call(struct turn *t, turn_step *step, void *arg)
 	(void)pthread_mutex_unlock(&t->lock);
 }
 
-bool turn_step_call(struct turn *t)
+bool scheduler_step_call(struct scheduler *t)
 {
-	const struct turn_call *call = atomic_load(&t->call);
+	const struct scheduler_call *call = atomic_load(&t->call);
 
 	if (!call)
 		return false;
@@ -59,9 +59,9 @@ bool turn_step_call(struct turn *t)
 
 /* ---- what the loop is to close ---------------------------------------------------------------- */
 
-void turn_post(struct turn_conn *c)
+void scheduler_post_ended(struct scheduler_registration *c)
 {
-	struct turn *t = c->turn;
+	struct scheduler *t = c->scheduler;
 
 	(void)pthread_mutex_lock(&t->lock);
 	c->posted = true;
@@ -71,10 +71,10 @@ void turn_post(struct turn_conn *c)
 	(void)uv_async_send(&t->async);
 }
 
-void turn_take_back(struct turn_conn *c)
+void scheduler_unpost_ended(struct scheduler_registration *c)
 {
-	struct turn *t = c->turn;
-	struct turn_conn **at = &t->posted;
+	struct scheduler *t = c->scheduler;
+	struct scheduler_registration **at = &t->posted;
 
 	(void)pthread_mutex_lock(&t->lock);
 	while (c->posted && *at != c)
@@ -85,9 +85,9 @@ void turn_take_back(struct turn_conn *c)
 	(void)pthread_mutex_unlock(&t->lock);
 }
 
-struct turn_conn *turn_next_posted(struct turn *t)
+struct scheduler_registration *scheduler_next_posted(struct scheduler *t)
 {
-	struct turn_conn *c;
+	struct scheduler_registration *c;
 
 	(void)pthread_mutex_lock(&t->lock);
 	c = t->posted;

@@ -12,100 +12,104 @@
 
 #include <errno.h>
 
-struct turn_conn *turn_conns_of(const struct turn_slice *s, uint32_t pid)
+struct scheduler_registration *scheduler_registrations_of(const struct scheduler_slice *s,
+	uint32_t pid)
 {
-	return s->by_pid[pid % TURN_PIDS];
+	return s->by_pid[pid % SCHEDULER_PID_BUCKETS];
 }
 
-bool turn_conn_is_of(const struct turn_conn *c, uint32_t pid, uint64_t start)
+bool scheduler_registration_is_of(const struct scheduler_registration *c, uint32_t pid,
+	uint64_t start)
 {
 	return c->pid == pid && c->start == start;
 }
 
 /* ---- end -------------------------------------------------------------------------------------- */
 
-void turn_conn_end(struct turn_conn *c, uint64_t now)
+void scheduler_registration_end(struct scheduler_registration *c, uint64_t now)
 {
-	struct turn *t = c->turn;
+	struct scheduler *t = c->scheduler;
 	bool dead;
 
 	if (c->ended)
 		return;
 	dead = proc_ended(c->pidfd);
 	c->ended = true;
-	c->slice->n_conns--;
-	t->n_conns--;
-	turn_unwatch(c->slice->epoll, c->fd);
-	turn_unwatch(c->slice->epoll, c->pidfd);
-	turns_settle(t->turns, now);
+	c->slice->n_registrations--;
+	t->n_registrations--;
+	scheduler_unwatch_fd(c->slice->epoll, c->fd);
+	scheduler_unwatch_fd(c->slice->epoll, c->pidfd);
+	sched_update_charges(t->sched, now);
 	for (unsigned int i = 0; i < c->n_gpus; i++) {
-		struct turn_seat *seat = &c->seats[i];
-		struct turns_seat *there = seat->seat;
+		struct scheduler_client *seat = &c->clients[i];
+		struct sched_client *there = seat->client;
 
-		turn_count_seat(seat);
+		scheduler_count_client(seat);
 		/* It may come again. */
 		if (dead)
-			tally_seat_end(&t->tally, seat->record);
+			usage_client_end(&t->accounts, seat->record);
 		else
-			tally_seat_release(&t->tally, seat->record);
+			usage_client_detach(&t->accounts, seat->record);
 		seat->record = NULL;
-		seat->seat = NULL;
-		turn_look_at_seat(seat, now);
-		turns_seat_drop(t->turns, there, now);
+		seat->client = NULL;
+		scheduler_check_stuck(seat, now);
+		sched_client_free(t->sched, there, now);
 	}
-	turn_count_slice(t, c->slice, now);
-	turn_settled(t, now);
-	turn_post(c);
+	scheduler_count_slice(t, c->slice, now);
+	scheduler_settle(t, now);
+	scheduler_post_ended(c);
 }
 
 /* ---- states ----------------------------------------------------------------------------------- */
 
-static void on_state(struct turn_conn *c, const struct slice_state *s, uint64_t now)
+static void on_sched_state_packet(struct scheduler_registration *c, const struct slice_state *s,
+	uint64_t now)
 {
-	const struct turn_seat *seat = &c->seats[s->gpu];
+	const struct scheduler_client *seat = &c->clients[s->gpu];
 
 	/* It crossed a change of the gate, and another one follows. */
 	if (s->generation != seat->gate / TURN_GENERATION)
 		return;
-	turns_state(c->turn->turns, seat->seat, s->busy, s->wants,
+	sched_client_set_state(c->scheduler->sched, seat->client, s->busy, s->wants,
 		s->idle_ns < now ? s->idle_ns : now, now);
 }
 
-static void refuse(struct turn_conn *c, const struct error *err, uint64_t now)
+static void refuse_sched_packet(struct scheduler_registration *c, const struct error *err,
+	uint64_t now)
 {
-	struct turn_slice *s = c->slice;
+	struct scheduler_slice *s = c->slice;
 
-	if (log_limit_pass(&s->noise, now, UINT64_C(10000000000), 5))
+	if (log_limit_pass(&s->log_limit, now, UINT64_C(10000000000), 5))
 		log_warn("connection ended", LOG_STR("slice", s->id), LOG_UINT("pid", c->pid),
 			LOG_STR("reason", err->msg));
-	turn_conn_end(c, now);
+	scheduler_registration_end(c, now);
 }
 
-void turn_conn_read(struct turn_conn *c, uint64_t now)
+void scheduler_registration_read(struct scheduler_registration *c, uint64_t now)
 {
 	char data[sizeof(struct slice_state) + 1];
 	struct error err = ERROR_INIT;
 	union packet p;
 	bool cut;
-	ssize_t n = foreign_receive(c->fd, data, sizeof(data), &cut);
+	ssize_t n = passed_fds_receive(c->fd, data, sizeof(data), &cut);
 
 	if (n == -1 && (errno == EAGAIN || errno == EINTR))
 		return;
-	if (n == FOREIGN_CAME) {
+	if (n == PASSED_FDS_PRESENT) {
 		(void)error_set(&err, ERR_INVALID, "packet: expected no descriptors");
-		refuse(c, &err, now);
+		refuse_sched_packet(c, &err, now);
 		return;
 	}
 	if (n <= 0) {
-		turn_conn_end(c, now);
+		scheduler_registration_end(c, now);
 		return;
 	}
 	if (packet_read(&p, data, (size_t)n, c->n_gpus, &err) < 0 ||
 		(p.head.op != SLICE_STATE &&
 			error_set(&err, ERR_INVALID,
 				"packet: expected a state, found number %u", p.head.op) < 0)) {
-		refuse(c, &err, now);
+		refuse_sched_packet(c, &err, now);
 		return;
 	}
-	on_state(c, &p.state, now);
+	on_sched_state_packet(c, &p.state, now);
 }

@@ -3,65 +3,65 @@
 /* Charges and counters: from turns and pages to the accounts. */
 #include "node/arbiter/turns/internal.h"
 
-static uint64_t get(const _Atomic uint64_t *at)
+static uint64_t load_page_counter(const _Atomic uint64_t *at)
 {
 	return atomic_load_explicit(at, memory_order_acquire);
 }
 
-void turn_counters(const struct turn_gpu_page *p, uint64_t ret[TALLY_COUNTERS])
+void scheduler_read_counters(const struct turn_gpu_page *p, uint64_t ret[USAGE_COUNTERS])
 {
 	/* A copy counts .copies before .ended: read the other way round, none is taken for a launch. */
-	uint64_t ended = get(&p->ended), copies = get(&p->copies);
+	uint64_t ended = load_page_counter(&p->ended), copies = load_page_counter(&p->copies);
 
-	ret[TALLY_LAUNCHES] = ended > copies ? ended - copies : 0;
-	ret[TALLY_COPIES] = copies;
-	ret[TALLY_BYTES] = get(&p->bytes);
-	ret[TALLY_WAITS] = get(&p->waits);
-	ret[TALLY_WAIT_NS] = get(&p->wait_ns);
-	ret[TALLY_METER_NS] = get(&p->meter_ns);
+	ret[USAGE_LAUNCHES] = ended > copies ? ended - copies : 0;
+	ret[USAGE_COPIES] = copies;
+	ret[USAGE_BYTES] = load_page_counter(&p->bytes);
+	ret[USAGE_WAITS] = load_page_counter(&p->waits);
+	ret[USAGE_WAIT_NS] = load_page_counter(&p->wait_ns);
+	ret[USAGE_THROTTLE_NS] = load_page_counter(&p->meter_ns);
 }
 
-void turn_count_seat(struct turn_seat *seat)
+void scheduler_count_client(struct scheduler_client *seat)
 {
-	struct turn_gpu_page *p = &seat->conn->page->gpus[seat->gpu];
-	uint64_t now[TALLY_COUNTERS];
+	struct turn_gpu_page *p = &seat->registration->page->gpus[seat->gpu];
+	uint64_t now[USAGE_COUNTERS];
 
-	if (!seat->seat || !seat->record)
+	if (!seat->client || !seat->record)
 		return;
-	turn_counters(p, now);
-	tally_count(seat->record, now);
-	tally_raise(&seat->record->charged_ns, seat->charged_ns + seat->seat->charged_ns);
-	atomic_store_explicit(&p->charged_ns, tally_get(&seat->record->charged_ns),
+	scheduler_read_counters(p, now);
+	usage_client_count(seat->record, now);
+	usage_raise(&seat->record->charged_ns, seat->charged_ns + seat->client->charged_ns);
+	atomic_store_explicit(&p->charged_ns, usage_load(&seat->record->charged_ns),
 		memory_order_relaxed);
 }
 
-void turn_look_at_seat(struct turn_seat *seat, uint64_t now)
+void scheduler_check_stuck(struct scheduler_client *seat, uint64_t now)
 {
-	struct turn_share *g = &seat->conn->slice->gpus[seat->gpu];
-	uint64_t done = get(&seat->conn->page->gpus[seat->gpu].done);
+	struct scheduler_share *g = &seat->registration->slice->gpus[seat->gpu];
+	uint64_t done = load_page_counter(&seat->registration->page->gpus[seat->gpu].done);
 	bool closed = (seat->gate & TURN_STATE) == TURN_CLOSED, stuck;
 
-	if (!seat->seat || !seat->seat->busy || done != seat->done)
-		seat->still_ns = 0;
-	else if (!seat->still_ns && closed)
-		seat->still_ns = now;
+	if (!seat->client || !seat->client->busy || done != seat->done)
+		seat->stalled_since = 0;
+	else if (!seat->stalled_since && closed)
+		seat->stalled_since = now;
 	seat->done = done;
-	stuck = seat->still_ns && now - seat->still_ns >= TURNS_STUCK_NS;
+	stuck = seat->stalled_since && now - seat->stalled_since >= SCHED_STUCK_NS;
 	g->n_stuck = g->n_stuck - seat->stuck + stuck;
 	seat->stuck = stuck;
 }
 
 /* Whose work it is, as far as it can be told: of whom nothing has ended for longest. 0: no one's. */
-static uint32_t longest_still(const struct turn_slice *s, unsigned int gpu)
+static uint32_t find_longest_stalled(const struct scheduler_slice *s, unsigned int gpu)
 {
 	uint64_t since = UINT64_MAX;
 	uint32_t pid = 0;
 
-	for (const struct turn_conn *c = s->conns; c; c = c->next) {
-		const struct turn_seat *seat = &c->seats[gpu];
+	for (const struct scheduler_registration *c = s->registrations; c; c = c->next) {
+		const struct scheduler_client *seat = &c->clients[gpu];
 
-		if (seat->still_ns && seat->still_ns < since) {
-			since = seat->still_ns;
+		if (seat->stalled_since && seat->stalled_since < since) {
+			since = seat->stalled_since;
 			pid = c->pid;
 		}
 	}
@@ -69,10 +69,11 @@ static uint32_t longest_still(const struct turn_slice *s, unsigned int gpu)
 }
 
 /* Once for each time. */
-static void tell_stuck(struct turn_slice *s, unsigned int i, const char *gpu, uint64_t part_ns)
+static void log_stuck(struct scheduler_slice *s, unsigned int i, const char *gpu,
+	uint64_t part_ns)
 {
-	struct turn_share *g = &s->gpus[i];
-	bool stuck = part_ns >= TURN_STUCK_NS || g->n_stuck;
+	struct scheduler_share *g = &s->gpus[i];
+	bool stuck = part_ns >= SCHEDULER_STUCK_NS || g->n_stuck;
 
 	if (stuck == g->stuck)
 		return;
@@ -80,87 +81,87 @@ static void tell_stuck(struct turn_slice *s, unsigned int i, const char *gpu, ui
 	if (stuck)
 		log_warn("work on a GPU does not end, or its process is stopped",
 			LOG_STR("slice", s->id), LOG_STR("gpu", gpu),
-			LOG_UINT("pid", longest_still(s, i)));
+			LOG_UINT("pid", find_longest_stalled(s, i)));
 	else
 		log_info("work on a GPU that did not end is over", LOG_STR("slice", s->id),
 			LOG_STR("gpu", gpu));
 }
 
-void turn_count_slice(struct turn *t, struct turn_slice *s, uint64_t now)
+void scheduler_count_slice(struct scheduler *t, struct scheduler_slice *s, uint64_t now)
 {
-	for (unsigned int i = 0; s->turns && i < s->n_gpus; i++) {
-		struct turn_share *g = &s->gpus[i];
-		struct turns_account account;
+	for (unsigned int i = 0; s->sched && i < s->n_gpus; i++) {
+		struct scheduler_share *g = &s->gpus[i];
+		struct sched_account account;
 
-		turns_account(t->turns, s->turns, g->number, now, &account);
-		tally_raise(&g->account->charged_ns, g->charged_ns + account.charged_ns);
-		tally_raise(&g->account->queue_ns, g->queue_ns + account.waited_ns);
-		tally_raise(&g->account->turns, g->turns + account.turns);
-		tally_raise(&g->account->revocations, g->revocations + account.revoked);
-		tell_stuck(s, i, t->gpus[g->number].text, account.stuck_ns);
+		sched_account(t->sched, s->sched, g->number, now, &account);
+		usage_raise(&g->account->charged_ns, g->charged_ns + account.charged_ns);
+		usage_raise(&g->account->queue_ns, g->queue_ns + account.waited_ns);
+		usage_raise(&g->account->quanta, g->quanta + account.quanta);
+		usage_raise(&g->account->revocations, g->revocations + account.revoked);
+		log_stuck(s, i, t->gpus[g->number].text, account.stuck_ns);
 	}
 }
 
 /* ---- all of them, some registrations at a time -------------------------------------------------- */
 
-static void at_slice(struct turn_count *c, struct turn_slice *s)
+static void move_count_to_slice(struct scheduler_count *c, struct scheduler_slice *s)
 {
-	while (s && !s->turns)
+	while (s && !s->sched)
 		s = s->next;
 	c->slice = s;
-	c->conn = s ? s->conns : NULL;
+	c->registration = s ? s->registrations : NULL;
 }
 
-void turn_count_begin(struct turn *t, struct turn_count *c)
+void scheduler_count_begin(struct scheduler *t, struct scheduler_count *c)
 {
-	uint64_t now = turn_now(t);
+	uint64_t now = scheduler_now(t);
 
-	turns_settle(t->turns, now);
-	turn_settled(t, now);
-	at_slice(c, t->slices);
+	sched_update_charges(t->sched, now);
+	scheduler_settle(t, now);
+	move_count_to_slice(c, t->slices);
 }
 
-static void count_conn(struct turn_conn *c, uint64_t now)
+static void count_registration(struct scheduler_registration *c, uint64_t now)
 {
 	for (unsigned int i = 0; i < c->n_gpus; i++) {
-		turn_count_seat(&c->seats[i]);
-		turn_look_at_seat(&c->seats[i], now);
+		scheduler_count_client(&c->clients[i]);
+		scheduler_check_stuck(&c->clients[i], now);
 	}
 }
 
-static void end_slice(struct turn *t, struct turn_count *c, uint64_t now)
+static void end_slice_count(struct scheduler *t, struct scheduler_count *c, uint64_t now)
 {
-	struct turn_slice *s = c->slice;
+	struct scheduler_slice *s = c->slice;
 
-	turn_count_slice(t, s, now);
+	scheduler_count_slice(t, s, now);
 	/* Not where one leaves: that all do when the arbiter ends. */
 	for (unsigned int i = 0; i < s->n_gpus; i++)
-		turn_tell_cap(s, i);
-	at_slice(c, s->next);
+		scheduler_set_process_caps(s, i);
+	move_count_to_slice(c, s->next);
 }
 
-void turn_count_step(struct turn *t, struct turn_count *c)
+void scheduler_count_step(struct scheduler *t, struct scheduler_count *c)
 {
-	uint64_t now = turn_now(t);
+	uint64_t now = scheduler_now(t);
 
-	for (int i = 0; i < TURN_STEP && c->slice; i++) {
-		if (c->conn) {
-			count_conn(c->conn, now);
-			c->conn = c->conn->next;
+	for (int i = 0; i < SCHEDULER_STEP && c->slice; i++) {
+		if (c->registration) {
+			count_registration(c->registration, now);
+			c->registration = c->registration->next;
 		}
-		if (!c->conn)
-			end_slice(t, c, now);
+		if (!c->registration)
+			end_slice_count(t, c, now);
 	}
 }
 
-void turn_count_skip_conn(struct turn *t, const struct turn_conn *c)
+void scheduler_count_skip_process(struct scheduler *t, const struct scheduler_registration *c)
 {
-	if (t->count.conn == c)
-		t->count.conn = c->next;
+	if (t->count.registration == c)
+		t->count.registration = c->next;
 }
 
-void turn_count_skip_slice(struct turn *t, const struct turn_slice *s)
+void scheduler_count_skip_slice(struct scheduler *t, const struct scheduler_slice *s)
 {
 	if (t->count.slice == s)
-		at_slice(&t->count, s->next);
+		move_count_to_slice(&t->count, s->next);
 }

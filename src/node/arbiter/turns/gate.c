@@ -7,63 +7,64 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-static uint32_t word_of(enum turns_gate gate)
+static uint32_t get_gate_word(enum sched_gate gate)
 {
 	switch (gate) {
-	case TURNS_OPEN:
+	case SCHED_GATE_OPEN:
 		return TURN_OPEN;
-	case TURNS_METERED:
+	case SCHED_GATE_THROTTLED:
 		return TURN_METERED;
-	case TURNS_CLOSED:
+	case SCHED_GATE_CLOSED:
 		break;
 	}
 	return TURN_CLOSED;
 }
 
 /* The bell is the process's. One that rings it without end loses it, and who of it waits comes late. */
-static void put_gate(_Atomic uint32_t *at, uint32_t gate)
+static void store_gate_word(_Atomic uint32_t *at, uint32_t gate)
 {
 	uint32_t old = atomic_load(at);
 
-	for (int i = 0; i < TURN_GATE_TRIES; i++) {
+	for (int i = 0; i < SCHEDULER_GATE_TRIES; i++) {
 		if (atomic_compare_exchange_weak(at, &old, gate | (old & TURN_BELL)))
 			return;
 	}
 	atomic_store(at, gate);
 }
 
-void turn_set_gate(struct turn_seat *seat, enum turns_gate gate,
-	const struct turns_meter *meter)
+void scheduler_set_gate(struct scheduler_client *seat, enum sched_gate gate,
+	const struct sched_throttle *meter)
 {
-	struct turn_gpu_page *p = &seat->conn->page->gpus[seat->gpu];
+	struct turn_gpu_page *p = &seat->registration->page->gpus[seat->gpu];
 
 	atomic_store_explicit(&p->window_ns, meter->window_ns, memory_order_relaxed);
-	atomic_store_explicit(&p->tail_ns, meter->tail_ns, memory_order_relaxed);
-	atomic_store_explicit(&p->turn_ns, meter->turn_ns, memory_order_relaxed);
-	seat->gate = (seat->gate / TURN_GENERATION + 1) * TURN_GENERATION | word_of(gate);
-	put_gate(&p->gate, seat->gate);
-	if (gate != TURNS_CLOSED)
-		(void)syscall(SYS_futex, &p->gate, FUTEX_WAKE, TURN_WAKES_MAX, NULL, NULL, 0);
+	atomic_store_explicit(&p->tail_ns, meter->overrun_ns, memory_order_relaxed);
+	atomic_store_explicit(&p->turn_ns, meter->quantum_ns, memory_order_relaxed);
+	seat->gate = (seat->gate / TURN_GENERATION + 1) * TURN_GENERATION | get_gate_word(gate);
+	store_gate_word(&p->gate, seat->gate);
+	if (gate != SCHED_GATE_CLOSED)
+		(void)syscall(SYS_futex, &p->gate, FUTEX_WAKE, SCHEDULER_WAKES_MAX, NULL, NULL,
+			0);
 }
 
-void turn_tell_cap_of(struct turn_conn *c, unsigned int gpu)
+void scheduler_set_process_cap(struct scheduler_registration *c, unsigned int gpu)
 {
-	atomic_store_explicit(&c->page->gpus[gpu].cap, c->slice->gpus[gpu].told_cap,
+	atomic_store_explicit(&c->page->gpus[gpu].cap, c->slice->gpus[gpu].process_cap,
 		memory_order_relaxed);
 }
 
-void turn_tell_cap(struct turn_slice *s, unsigned int gpu)
+void scheduler_set_process_caps(struct scheduler_slice *s, unsigned int gpu)
 {
-	struct turn_share *g = &s->gpus[gpu];
-	uint32_t cap = g->share.mps ? 0 : g->share.cap;
+	struct scheduler_share *g = &s->gpus[gpu];
+	uint32_t cap = g->config.mps ? 0 : g->config.cap;
 
-	if (cap && s->n_conns)
-		cap = cap > s->n_conns ? cap / s->n_conns : 1;
-	if (cap == g->told_cap)
+	if (cap && s->n_registrations)
+		cap = cap > s->n_registrations ? cap / s->n_registrations : 1;
+	if (cap == g->process_cap)
 		return;
-	g->told_cap = cap;
-	for (struct turn_conn *c = s->conns; c; c = c->next) {
+	g->process_cap = cap;
+	for (struct scheduler_registration *c = s->registrations; c; c = c->next) {
 		if (!c->ended)
-			turn_tell_cap_of(c, gpu);
+			scheduler_set_process_cap(c, gpu);
 	}
 }

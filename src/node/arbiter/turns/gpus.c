@@ -5,9 +5,9 @@
 
 #include <string.h>
 
-struct turn_gpu *turn_gpu_find(struct turn *t, const uint8_t *uuid)
+struct scheduler_gpu *turn_gpu_find(struct scheduler *t, const uint8_t *uuid)
 {
-	for (unsigned int i = 0; i < TURNS_GPUS_MAX; i++) {
+	for (unsigned int i = 0; i < SCHED_GPUS_MAX; i++) {
 		if (t->gpus[i].users && !memcmp(t->gpus[i].uuid, uuid, SLICE_UUID_BYTES))
 			return &t->gpus[i];
 	}
@@ -19,18 +19,19 @@ static bool is_in_use(void *arg, const uint8_t *uuid)
 	return turn_gpu_find(arg, uuid) != NULL;
 }
 
-static struct turn_gpu *find_unused(struct turn *t)
+static struct scheduler_gpu *find_unused(struct scheduler *t)
 {
-	for (unsigned int i = 0; i < TURNS_GPUS_MAX; i++) {
+	for (unsigned int i = 0; i < SCHED_GPUS_MAX; i++) {
 		if (!t->gpus[i].users)
 			return &t->gpus[i];
 	}
 	return NULL;
 }
 
-int turn_gpu_get(struct turn *t, const uint8_t *uuid, const char *text, struct error *err)
+int scheduler_gpu_ref(struct scheduler *t, const uint8_t *uuid, const char *text,
+	struct error *err)
 {
-	struct turn_gpu *g = turn_gpu_find(t, uuid);
+	struct scheduler_gpu *g = turn_gpu_find(t, uuid);
 
 	if (g) {
 		g->users++;
@@ -41,8 +42,8 @@ int turn_gpu_get(struct turn *t, const uint8_t *uuid, const char *text, struct e
 		return error_set(err, ERR_LIMIT,
 			"compute: expected at most %d GPUs of the node whose slices take turns, "
 			"'%s' is one more",
-			TURNS_GPUS_MAX, text);
-	g->record = tally_busy(&t->tally, uuid, is_in_use, t);
+			SCHED_GPUS_MAX, text);
+	g->record = usage_gpu(&t->accounts, uuid, is_in_use, t);
 	if (!g->record)
 		return error_set(err, ERR_LIMIT, "compute: no room for the account of '%s'",
 			text);
@@ -52,7 +53,7 @@ int turn_gpu_get(struct turn *t, const uint8_t *uuid, const char *text, struct e
 	return (int)(g - t->gpus);
 }
 
-void turn_gpu_put(struct turn *t, unsigned int number)
+void scheduler_gpu_unref(struct scheduler *t, unsigned int number)
 {
 	t->gpus[number].users--;
 }

@@ -16,20 +16,20 @@
 
 /* ---- processes -------------------------------------------------------------------------------- */
 
-struct seat_name {
+struct client_record_name {
 	uint32_t index, pid;
-	uint64_t serial, start;
+	uint64_t page_serial, start;
 };
 
-struct seats_call {
-	const struct turn_slice *of; /* NULL: of all slices */
-	uint32_t from;               /* the next to look at */
+struct clients_call {
+	const struct scheduler_slice *of; /* NULL: of all slices */
+	uint32_t from;                    /* the next to look at */
 	bool over;
 	unsigned int n;
-	struct seat_name v[SOME];
+	struct client_record_name v[SOME];
 };
 
-static bool has_account(const struct turn_slice *s, const struct tally_account *account)
+static bool has_account(const struct scheduler_slice *s, const struct usage_account *account)
 {
 	for (unsigned int i = 0; i < s->n_gpus; i++) {
 		if (s->gpus[i].account == account)
@@ -38,25 +38,25 @@ static bool has_account(const struct turn_slice *s, const struct tally_account *
 	return false;
 }
 
-static bool may_be_gone(const struct tally *t, const struct tally_seat *r,
-	const struct turn_slice *of)
+static bool may_be_gone(const struct usage_accounts *t, const struct usage_client *r,
+	const struct scheduler_slice *of)
 {
-	return atomic_load(&r->state) == TALLY_USED && !tally_seat_held(t, r) &&
+	return atomic_load(&r->state) == USAGE_RECORD_USED && !usage_client_is_attached(t, r) &&
 	       (!of || has_account(of, &t->accounts[r->account]));
 }
 
-static bool list_seats_step(struct turn *t, void *arg)
+static bool list_clients_step(struct scheduler *t, void *arg)
 {
-	struct seats_call *c = arg;
-	uint32_t end = tally_seats_touched(&t->tally);
+	struct clients_call *c = arg;
+	uint32_t end = usage_clients_touched(&t->accounts);
 
 	for (unsigned int i = 0; i < SOME && c->from < end; i++, c->from++) {
-		const struct tally_seat *r = &t->tally.seats[c->from];
+		const struct usage_client *r = &t->accounts.clients[c->from];
 
-		if (may_be_gone(&t->tally, r, c->of))
-			c->v[c->n++] = (struct seat_name){ .index = c->from,
+		if (may_be_gone(&t->accounts, r, c->of))
+			c->v[c->n++] = (struct client_record_name){ .index = c->from,
 				.pid = r->pid,
-				.serial = r->serial,
+				.page_serial = r->serial,
 				.start = r->start };
 	}
 	c->over = c->from >= end;
@@ -64,36 +64,37 @@ static bool list_seats_step(struct turn *t, void *arg)
 }
 
 /* One at a time, as it is looked for in its account's list. */
-static bool end_seat_step(struct turn *t, void *arg)
+static bool end_client_step(struct scheduler *t, void *arg)
 {
-	struct seats_call *c = arg;
-	const struct seat_name *name = &c->v[--c->n];
-	struct tally_seat *r = &t->tally.seats[name->index];
+	struct clients_call *c = arg;
+	const struct client_record_name *name = &c->v[--c->n];
+	struct usage_client *r = &t->accounts.clients[name->index];
 
-	if (may_be_gone(&t->tally, r, c->of) && r->pid == name->pid &&
-		r->start == name->start && r->serial == name->serial)
-		tally_seat_end(&t->tally, r);
+	if (may_be_gone(&t->accounts, r, c->of) && r->pid == name->pid &&
+		r->start == name->start && r->serial == name->page_serial)
+		usage_client_end(&t->accounts, r);
 	return c->n == 0;
 }
 
-static bool is_there(const struct turn *t, const struct seat_name *s)
+static bool is_record_process_alive(const struct scheduler *t,
+	const struct client_record_name *s)
 {
 	struct proc_stat st;
 
-	return proc_stat(t->o.procfs, s->pid, &st) && st.start == s->start;
+	return proc_stat(t->options.procfs, s->pid, &st) && st.start == s->start;
 }
 
 /* A process's records mostly lie side by side: each is looked up once. */
-static void keep_gone(const struct turn *t, struct seats_call *c)
+static void filter_gone_records(const struct scheduler *t, struct clients_call *c)
 {
-	struct seat_name last = { .pid = 0 };
+	struct client_record_name last = { .pid = 0 };
 	bool there = false;
 	unsigned int n = 0;
 
 	for (unsigned int i = 0; i < c->n; i++) {
 		if (!last.pid || last.pid != c->v[i].pid || last.start != c->v[i].start) {
 			last = c->v[i];
-			there = is_there(t, &last);
+			there = is_record_process_alive(t, &last);
 		}
 		if (!there)
 			c->v[n++] = c->v[i];
@@ -101,27 +102,27 @@ static void keep_gone(const struct turn *t, struct seats_call *c)
 	c->n = n;
 }
 
-static void sweep_seats(struct turn *t, const struct turn_slice *of)
+static void sweep_clients(struct scheduler *t, const struct scheduler_slice *of)
 {
-	struct seats_call c = { .of = of };
+	struct clients_call c = { .of = of };
 
 	while (!c.over) {
 		c.n = 0;
-		turn_call(t, list_seats_step, &c);
-		keep_gone(t, &c);
+		scheduler_call(t, list_clients_step, &c);
+		filter_gone_records(t, &c);
 		if (c.n)
-			turn_call(t, end_seat_step, &c);
+			scheduler_call(t, end_client_step, &c);
 	}
 }
 
-bool turn_sweep_slice(struct turn *t, struct turn_slice *s)
+bool scheduler_sweep_slice(struct scheduler *t, struct scheduler_slice *s)
 {
 	uint64_t now = time_mono_ns();
 
-	if (now - t->swept_ns < TURN_SWEEP_NS)
+	if (now - t->swept_ns < SCHEDULER_SWEEP_NS)
 		return false;
 	t->swept_ns = now;
-	sweep_seats(t, s);
+	sweep_clients(t, s);
 	return true;
 }
 
@@ -137,15 +138,15 @@ struct accounts_call {
 	} v[SOME];
 };
 
-static bool list_accounts_step(struct turn *t, void *arg)
+static bool list_accounts_step(struct scheduler *t, void *arg)
 {
 	struct accounts_call *c = arg;
-	uint32_t end = tally_accounts_touched(&t->tally);
+	uint32_t end = usage_accounts_touched(&t->accounts);
 
 	for (unsigned int i = 0; i < SOME && c->from < end; i++, c->from++) {
-		const struct tally_account *a = &t->tally.accounts[c->from];
+		const struct usage_account *a = &t->accounts.accounts[c->from];
 
-		if (atomic_load(&a->state) != TALLY_USED)
+		if (atomic_load(&a->state) != USAGE_RECORD_USED)
 			continue;
 		c->v[c->n].index = c->from;
 		memcpy(c->v[c->n].slice, a->slice, sizeof(a->slice));
@@ -156,18 +157,19 @@ static bool list_accounts_step(struct turn *t, void *arg)
 }
 
 /* One at a time, as an account may have many seats. */
-static bool drop_account_step(struct turn *t, void *arg)
+static bool drop_account_step(struct scheduler *t, void *arg)
 {
 	struct accounts_call *c = arg;
-	struct tally_account *a = &t->tally.accounts[c->v[--c->n].index];
+	struct usage_account *a = &t->accounts.accounts[c->v[--c->n].index];
 
-	if (atomic_load(&a->state) == TALLY_USED &&
+	if (atomic_load(&a->state) == USAGE_RECORD_USED &&
 		!strncmp(a->slice, c->v[c->n].slice, sizeof(a->slice)))
-		tally_account_drop(&t->tally, a);
+		usage_account_drop(&t->accounts, a);
 	return c->n == 0;
 }
 
-void turn_sweep(struct turn *t, bool (*is_slice)(void *arg, const char *slice), void *arg)
+void scheduler_sweep(struct scheduler *t, bool (*is_slice)(void *arg, const char *slice),
+	void *arg)
 {
 	struct accounts_call c = { .from = 0 };
 
@@ -175,16 +177,16 @@ void turn_sweep(struct turn *t, bool (*is_slice)(void *arg, const char *slice), 
 		unsigned int n = 0;
 
 		c.n = 0;
-		turn_call(t, list_accounts_step, &c);
+		scheduler_call(t, list_accounts_step, &c);
 		for (unsigned int i = 0; i < c.n; i++) {
 			if (!is_slice(arg, c.v[i].slice))
 				c.v[n++] = c.v[i];
 		}
 		c.n = n;
 		if (n)
-			turn_call(t, drop_account_step, &c);
+			scheduler_call(t, drop_account_step, &c);
 	}
-	sweep_seats(t, NULL);
+	sweep_clients(t, NULL);
 }
 
 /* ---- memory that was refused ------------------------------------------------------------------ */
@@ -196,39 +198,39 @@ struct refusals_call {
 	bool good;
 };
 
-static bool read_refusals_step(struct turn *t, void *arg)
+static bool read_refusals_step(struct scheduler *t, void *arg)
 {
 	struct refusals_call *c = arg;
-	const struct tally_account *a = tally_account_find(&t->tally, c->slice, c->uuid);
+	const struct usage_account *a = usage_account_find(&t->accounts, c->slice, c->uuid);
 
-	c->n = a ? tally_get(&a->refusals) : 0;
+	c->n = a ? usage_load(&a->refusals) : 0;
 	return true;
 }
 
-uint64_t turn_refusals(struct turn *t, const char *slice, const uint8_t *uuid)
+uint64_t scheduler_read_refusals(struct scheduler *t, const char *slice, const uint8_t *uuid)
 {
 	struct refusals_call c = { .slice = slice, .uuid = uuid };
 
-	turn_call(t, read_refusals_step, &c);
+	scheduler_call(t, read_refusals_step, &c);
 	return c.n;
 }
 
-static bool keep_refusals_step(struct turn *t, void *arg)
+static bool store_refusals_step(struct scheduler *t, void *arg)
 {
 	struct refusals_call *c = arg;
-	struct tally_account *a = tally_account(&t->tally, c->slice, c->uuid);
+	struct usage_account *a = usage_account(&t->accounts, c->slice, c->uuid);
 
 	c->good = a != NULL;
 	if (a)
-		tally_raise(&a->refusals, c->n);
+		usage_raise(&a->refusals, c->n);
 	return true;
 }
 
-bool turn_keep_refusals(struct turn *t, const char *slice, const uint8_t *uuid,
+bool scheduler_store_refusals(struct scheduler *t, const char *slice, const uint8_t *uuid,
 	uint64_t refusals)
 {
 	struct refusals_call c = { .slice = slice, .uuid = uuid, .n = refusals };
 
-	turn_call(t, keep_refusals_step, &c);
+	scheduler_call(t, store_refusals_step, &c);
 	return c.good;
 }

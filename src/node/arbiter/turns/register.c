@@ -13,145 +13,151 @@
 #include <string.h>
 #include <sys/mman.h>
 
-static const struct turn_refusal admitted = { .status = SLICE_OK };
+static const struct scheduler_refusal admitted = { .status = SLICE_OK };
 
-static struct turn_refusal refused(const char *reason)
+static struct scheduler_refusal build_join_refusal(const char *reason)
 {
-	return (struct turn_refusal){ .status = SLICE_REFUSED, .reason = reason };
+	return (struct scheduler_refusal){ .status = SLICE_REFUSED, .reason = reason };
 }
 
 /* For this one there is no room, as the status is to say too. */
-static struct turn_refusal crowded(struct turn_slice *s, const char *reason)
+static struct scheduler_refusal build_crowded_refusal(struct scheduler_slice *s,
+	const char *reason)
 {
 	s->crowded_ns = time_mono_ns();
-	return (struct turn_refusal){ .status = SLICE_TOO_MANY, .reason = reason };
+	return (struct scheduler_refusal){ .status = SLICE_TOO_MANY, .reason = reason };
 }
 
-static bool crowded_step(struct turn *t, void *arg)
+static bool crowded_step(struct scheduler *t, void *arg)
 {
 	(void)t;
-	(void)crowded(arg, "");
+	(void)build_crowded_refusal(arg, "");
 	return true;
 }
 
-void turn_crowded(struct turn *t, struct turn_slice *s)
+void scheduler_report_crowded(struct scheduler *t, struct scheduler_slice *s)
 {
-	turn_call(t, crowded_step, s);
+	scheduler_call(t, crowded_step, s);
 }
 
 /* ---- room ------------------------------------------------------------------------------------- */
 
-static unsigned int count_pid(const struct turn_slice *s, uint32_t pid, uint64_t start)
+static unsigned int count_pid(const struct scheduler_slice *s, uint32_t pid, uint64_t start)
 {
 	unsigned int n = 0;
 
-	for (const struct turn_conn *c = turn_conns_of(s, pid); c; c = c->next_of_pid)
-		n += !c->ended && turn_conn_is_of(c, pid, start);
+	for (const struct scheduler_registration *c = scheduler_registrations_of(s, pid); c;
+		c = c->next_of_pid)
+		n += !c->ended && scheduler_registration_is_of(c, pid, start);
 	return n;
 }
 
 /* What a program had that this process has executed over: a child of it may have its connection open, so that
  * it never hangs up. */
-static void end_execed(struct turn *t, const struct turn_slice *s,
-	const struct turn_client *who)
+static void end_execed(struct scheduler *t, const struct scheduler_slice *s,
+	const struct scheduler_join_request *who)
 {
-	for (struct turn_conn *c = turn_conns_of(s, who->pid); c; c = c->next_of_pid) {
-		if (turn_conn_is_of(c, who->pid, who->start) && c->image && who->image &&
-			c->image != who->image)
-			turn_conn_end(c, turn_now(t));
+	for (struct scheduler_registration *c = scheduler_registrations_of(s, who->pid); c;
+		c = c->next_of_pid) {
+		if (scheduler_registration_is_of(c, who->pid, who->start) && c->image &&
+			who->image && c->image != who->image)
+			scheduler_registration_end(c, scheduler_now(t));
 	}
 }
 
 struct join_call {
-	struct turn_slice *slice;
-	const struct turn_client *who;
-	struct turn_conn *conn;
-	struct turn_refusal refusal;
+	struct scheduler_slice *slice;
+	const struct scheduler_join_request *request;
+	struct scheduler_registration *registration;
+	struct scheduler_refusal refusal;
 };
 
-static bool room_step(struct turn *t, void *arg)
+static bool check_join_room_step(struct scheduler *t, void *arg)
 {
 	struct join_call *j = arg;
 
-	end_execed(t, j->slice, j->who);
-	if (j->slice->n_conns >= TURN_CONNS_SLICE)
-		j->refusal = crowded(j->slice, "too many processes of this slice");
-	else if (count_pid(j->slice, j->who->pid, j->who->start) >= TURN_CONNS_PID)
-		j->refusal = crowded(j->slice, "too many registrations of this process");
+	end_execed(t, j->slice, j->request);
+	if (j->slice->n_registrations >= SCHEDULER_REGISTRATIONS_SLICE)
+		j->refusal =
+			build_crowded_refusal(j->slice, "too many processes of this slice");
+	else if (count_pid(j->slice, j->request->pid, j->request->start) >=
+		 SCHEDULER_REGISTRATIONS_PID)
+		j->refusal = build_crowded_refusal(j->slice,
+			"too many registrations of this process");
 	return true;
 }
 
-struct turn_refusal turn_room(struct turn *t, struct turn_slice *s,
-	const struct turn_client *who)
+struct scheduler_refusal scheduler_check_room(struct scheduler *t, struct scheduler_slice *s,
+	const struct scheduler_join_request *who)
 {
-	struct join_call j = { .slice = s, .who = who, .refusal = admitted };
+	struct join_call j = { .slice = s, .request = who, .refusal = admitted };
 
-	turn_call(t, room_step, &j);
+	scheduler_call(t, check_join_room_step, &j);
 	return j.refusal;
 }
 
 /* ---- records ---------------------------------------------------------------------------------- */
 
 /* Of the page those that are there. */
-static struct turn_refusal find_records(struct turn_conn *c)
+static struct scheduler_refusal find_records(struct scheduler_registration *c)
 {
-	struct tally *tally = &c->turn->tally;
+	struct usage_accounts *tally = &c->scheduler->accounts;
 
 	for (unsigned int i = 0; i < c->n_gpus; i++) {
-		struct tally_seat *r =
-			tally_seat_find(tally, c->slice->gpus[i].account, c->page->serial, i);
+		struct usage_client *r =
+			usage_client_find(tally, c->slice->gpus[i].account, c->page->serial, i);
 
 		if (r && (r->pid != c->pid || r->start != c->start))
-			return refused("the page is another process's");
-		if (r && tally_seat_held(tally, r))
-			return refused("the page is in use");
-		c->seats[i].record = r;
+			return build_join_refusal("the page is another process's");
+		if (r && usage_client_is_attached(tally, r))
+			return build_join_refusal("the page is in use");
+		c->clients[i].record = r;
 	}
 	return admitted;
 }
 
 /* And those that are not. A page that comes again counts from now on: what it says was counted before, or by an
  * arbiter whose file is lost. False: there is no room, and nothing was changed. */
-static bool make_records(struct turn_conn *c)
+static bool create_records(struct scheduler_registration *c)
 {
-	struct tally *tally = &c->turn->tally;
+	struct usage_accounts *tally = &c->scheduler->accounts;
 	bool made[SLICE_GPUS_MAX] = { false };
 	unsigned int n = 0;
 
 	for (; n < c->n_gpus; n++) {
-		struct turn_seat *seat = &c->seats[n];
-		uint64_t now[TALLY_COUNTERS];
+		struct scheduler_client *seat = &c->clients[n];
+		uint64_t now[USAGE_COUNTERS];
 
 		if (seat->record)
 			continue;
-		turn_counters(&c->page->gpus[n], now);
-		seat->record = tally_seat_new(tally, c->slice->gpus[n].account, c->page->serial,
-			n, c->pid, c->start, now);
+		scheduler_read_counters(&c->page->gpus[n], now);
+		seat->record = usage_client_new(tally, c->slice->gpus[n].account,
+			c->page->serial, n, c->pid, c->start, now);
 		if (!seat->record)
 			break;
 		made[n] = true;
 	}
 	for (unsigned int i = 0; n < c->n_gpus && i < n; i++) {
 		if (made[i])
-			tally_seat_end(tally, c->seats[i].record);
+			usage_client_end(tally, c->clients[i].record);
 	}
 	return n == c->n_gpus;
 }
 
-static struct turn_refusal take_records(struct turn_conn *c)
+static struct scheduler_refusal acquire_records(struct scheduler_registration *c)
 {
-	struct turn_refusal r = find_records(c);
+	struct scheduler_refusal r = find_records(c);
 
-	if (r.status == SLICE_OK && !make_records(c))
-		r = (struct turn_refusal){ .status = SLICE_TOO_MANY,
+	if (r.status == SLICE_OK && !create_records(c))
+		r = (struct scheduler_refusal){ .status = SLICE_TOO_MANY,
 			.reason = "too many processes have taken turns, of this slice or on "
 				  "this node",
 			.records = true };
 	for (unsigned int i = 0; i < c->n_gpus; i++) {
-		struct turn_seat *seat = &c->seats[i];
+		struct scheduler_client *seat = &c->clients[i];
 
 		if (r.status == SLICE_OK)
-			seat->charged_ns = tally_get(&seat->record->charged_ns);
+			seat->charged_ns = usage_load(&seat->record->charged_ns);
 		else
 			seat->record = NULL;
 	}
@@ -160,74 +166,74 @@ static struct turn_refusal take_records(struct turn_conn *c)
 
 /* ---- seats ------------------------------------------------------------------------------------ */
 
-static bool take_seats(struct turn_conn *c, bool again, uint64_t now)
+static bool add_sched_clients(struct scheduler_registration *c, bool again, uint64_t now)
 {
-	struct turn *t = c->turn;
+	struct scheduler *t = c->scheduler;
 
 	for (unsigned int i = 0; i < c->n_gpus; i++) {
-		struct turn_seat *seat = &c->seats[i];
+		struct scheduler_client *seat = &c->clients[i];
 		struct turn_gpu_page *p = &c->page->gpus[i];
 
-		seat->conn = c;
+		seat->registration = c;
 		seat->gpu = i;
 		/* A new one has nothing in flight, and is to say so when it begins. */
 		if (!again)
 			atomic_store(&p->gate, TURN_BELL | TURN_CLOSED);
 		seat->gate = atomic_load(&p->gate) & ~TURN_BELL;
-		seat->seat = turns_seat_new(t->turns, c->slice->turns, c->slice->gpus[i].number,
-			seat, now);
-		if (!seat->seat)
+		seat->client = sched_client_new(t->sched, c->slice->sched,
+			c->slice->gpus[i].number, seat, now);
+		if (!seat->client)
 			return false;
-		tally_seat_hold(&t->tally, seat->record);
-		turn_set_gate(seat, seat->seat->gate, &seat->seat->meter);
+		usage_client_attach(&t->accounts, seat->record);
+		scheduler_set_gate(seat, seat->client->gate, &seat->client->throttle);
 	}
 	return true;
 }
 
 /* Takes back what was done for it. */
-static void give_up(struct turn_conn *c, uint64_t now)
+static void undo_registration(struct scheduler_registration *c, uint64_t now)
 {
-	struct turn *t = c->turn;
+	struct scheduler *t = c->scheduler;
 
-	turn_unwatch(c->slice->epoll, c->fd);
-	turn_unwatch(c->slice->epoll, c->pidfd);
+	scheduler_unwatch_fd(c->slice->epoll, c->fd);
+	scheduler_unwatch_fd(c->slice->epoll, c->pidfd);
 	for (unsigned int i = 0; i < c->n_gpus; i++) {
-		struct turn_seat *seat = &c->seats[i];
+		struct scheduler_client *seat = &c->clients[i];
 
-		if (seat->seat)
-			turns_seat_drop(t->turns, seat->seat, now);
+		if (seat->client)
+			sched_client_free(t->sched, seat->client, now);
 		if (seat->record)
-			tally_seat_release(&t->tally, seat->record);
+			usage_client_detach(&t->accounts, seat->record);
 	}
-	turn_settled(t, now);
+	scheduler_settle(t, now);
 	free(c);
 }
 
-static void link_conn(struct turn_conn *c)
+static void link_registration(struct scheduler_registration *c)
 {
-	struct turn_slice *s = c->slice;
-	struct turn *t = c->turn;
+	struct scheduler_slice *s = c->slice;
+	struct scheduler *t = c->scheduler;
 
 	c->number = ++t->numbers;
-	c->next = s->conns;
-	if (s->conns)
-		s->conns->prev = c;
-	s->conns = c;
-	c->next_of_pid = turn_conns_of(s, c->pid);
-	s->by_pid[c->pid % TURN_PIDS] = c;
-	s->n_conns++;
-	if (t->n_conns++ == 0)
-		turn_count_start(t);
+	c->next = s->registrations;
+	if (s->registrations)
+		s->registrations->prev = c;
+	s->registrations = c;
+	c->next_of_pid = scheduler_registrations_of(s, c->pid);
+	s->by_pid[c->pid % SCHEDULER_PID_BUCKETS] = c;
+	s->n_registrations++;
+	if (t->n_registrations++ == 0)
+		scheduler_count_start(t);
 	for (unsigned int i = 0; i < c->n_gpus; i++) {
-		turn_tell_cap_of(c, i);
-		turn_tell_cap(s, i);
+		scheduler_set_process_cap(c, i);
+		scheduler_set_process_caps(s, i);
 	}
 }
 
-static void unlink_conn(struct turn_conn *c)
+static void unlink_registration(struct scheduler_registration *c)
 {
-	struct turn_slice *s = c->slice;
-	struct turn_conn **at = &s->by_pid[c->pid % TURN_PIDS];
+	struct scheduler_slice *s = c->slice;
+	struct scheduler_registration **at = &s->by_pid[c->pid % SCHEDULER_PID_BUCKETS];
 
 	while (*at != c)
 		at = &(*at)->next_of_pid;
@@ -235,21 +241,21 @@ static void unlink_conn(struct turn_conn *c)
 	if (c->prev)
 		c->prev->next = c->next;
 	else
-		s->conns = c->next;
+		s->registrations = c->next;
 	if (c->next)
 		c->next->prev = c->prev;
 }
 
-static struct turn_conn *conn_new(struct turn *t, struct turn_slice *s,
-	const struct turn_client *who)
+static struct scheduler_registration *new_registration(struct scheduler *t,
+	struct scheduler_slice *s, const struct scheduler_join_request *who)
 {
-	struct turn_conn *c = calloc(1, sizeof(*c));
+	struct scheduler_registration *c = calloc(1, sizeof(*c));
 
 	if (!c)
 		return NULL;
-	c->turn = t;
+	c->scheduler = t;
 	c->slice = s;
-	c->user = who->conn;
+	c->user = who->user;
 	c->fd = who->fd;
 	c->pidfd = who->pidfd;
 	c->pid = who->pid;
@@ -260,8 +266,8 @@ static struct turn_conn *conn_new(struct turn *t, struct turn_slice *s,
 	proc_printable(c->name);
 	c->page = who->page;
 	c->page_ino = who->page_ino;
-	c->packets = (struct turn_source){ .kind = TURN_PACKETS, .of = c };
-	c->death = (struct turn_source){ .kind = TURN_DEATH, .of = c };
+	c->packets = (struct scheduler_source){ .kind = SCHEDULER_SOURCE_PACKETS, .of = c };
+	c->death = (struct scheduler_source){ .kind = SCHEDULER_SOURCE_DEATH, .of = c };
 	c->n_gpus = s->n_gpus;
 	return c;
 }
@@ -269,76 +275,82 @@ static struct turn_conn *conn_new(struct turn *t, struct turn_slice *s,
 /* ---- join, leave ------------------------------------------------------------------------------ */
 
 /* A registration of this slice that has the page: its process has given it up, or it is another's. */
-static struct turn_conn *find_page(const struct turn_slice *s, ino_t ino)
+static struct scheduler_registration *find_registration_by_page(const struct scheduler_slice *s,
+	ino_t ino)
 {
-	struct turn_conn *c = s->conns;
+	struct scheduler_registration *c = s->registrations;
 
 	while (c && (c->ended || c->page_ino != ino))
 		c = c->next;
 	return c;
 }
 
-static struct turn_refusal join(struct turn *t, struct join_call *j)
+static struct scheduler_refusal register_process(struct scheduler *t, struct join_call *j)
 {
-	struct turn_slice *s = j->slice;
-	struct turn_conn *old = j->who->again ? find_page(s, j->who->page_ino) : NULL, *c;
-	struct turn_refusal r;
-	uint64_t now = turn_now(t);
+	struct scheduler_slice *s = j->slice;
+	struct scheduler_registration *old = j->request->has_page
+						     ? find_registration_by_page(s,
+							       j->request->page_ino)
+						     : NULL,
+				      *c;
+	struct scheduler_refusal r;
+	uint64_t now = scheduler_now(t);
 
-	if (old && !turn_conn_is_of(old, j->who->pid, j->who->start))
-		return refused("the page is another process's");
+	if (old && !scheduler_registration_is_of(old, j->request->pid, j->request->start))
+		return build_join_refusal("the page is another process's");
 	if (old)
-		turn_conn_end(old, now);
-	c = conn_new(t, s, j->who);
+		scheduler_registration_end(old, now);
+	c = new_registration(t, s, j->request);
 	if (!c)
-		return refused("no memory");
-	r = take_records(c);
-	if (r.status == SLICE_OK && (turn_watch(s->epoll, c->fd, &c->packets) < 0 ||
-					    turn_watch(s->epoll, c->pidfd, &c->death) < 0 ||
-					    !take_seats(c, j->who->again, now)))
-		r = refused("no memory");
+		return build_join_refusal("no memory");
+	r = acquire_records(c);
+	if (r.status == SLICE_OK &&
+		(scheduler_watch_fd(s->epoll, c->fd, &c->packets) < 0 ||
+			scheduler_watch_fd(s->epoll, c->pidfd, &c->death) < 0 ||
+			!add_sched_clients(c, j->request->has_page, now)))
+		r = build_join_refusal("no memory");
 	if (r.status != SLICE_OK) {
-		give_up(c, now);
+		undo_registration(c, now);
 		return r;
 	}
-	link_conn(c);
-	turn_settled(t, now);
-	j->conn = c;
+	link_registration(c);
+	scheduler_settle(t, now);
+	j->registration = c;
 	return r;
 }
 
-static bool join_step(struct turn *t, void *arg)
+static bool join_step(struct scheduler *t, void *arg)
 {
 	struct join_call *j = arg;
 
-	j->refusal = join(t, j);
+	j->refusal = register_process(t, j);
 	return true;
 }
 
-struct turn_refusal turn_join(struct turn *t, struct turn_slice *s,
-	const struct turn_client *who, struct turn_conn **ret)
+struct scheduler_refusal scheduler_register(struct scheduler *t, struct scheduler_slice *s,
+	const struct scheduler_join_request *who, struct scheduler_registration **ret)
 {
-	struct join_call j = { .slice = s, .who = who };
+	struct join_call j = { .slice = s, .request = who };
 
-	turn_call(t, join_step, &j);
-	*ret = j.conn;
+	scheduler_call(t, join_step, &j);
+	*ret = j.registration;
 	return j.refusal;
 }
 
-static bool leave_step(struct turn *t, void *arg)
+static bool leave_step(struct scheduler *t, void *arg)
 {
-	struct turn_conn *c = arg;
+	struct scheduler_registration *c = arg;
 
-	turn_conn_end(c, turn_now(t));
-	turn_take_back(c);
-	turn_count_skip_conn(t, c);
-	unlink_conn(c);
+	scheduler_registration_end(c, scheduler_now(t));
+	scheduler_unpost_ended(c);
+	scheduler_count_skip_process(t, c);
+	unlink_registration(c);
 	return true;
 }
 
-void turn_leave(struct turn *t, struct turn_conn *c)
+void scheduler_unregister(struct scheduler *t, struct scheduler_registration *c)
 {
-	turn_call(t, leave_step, c);
+	scheduler_call(t, leave_step, c);
 	(void)munmap(c->page, TURN_PAGE_BYTES);
 	free(c);
 }
@@ -346,28 +358,29 @@ void turn_leave(struct turn *t, struct turn_conn *c)
 /* ---- whose pages are mapped ------------------------------------------------------------------- */
 
 struct has_call {
-	const struct turn_slice *slice;
+	const struct scheduler_slice *slice;
 	uint32_t pid;
 	uint64_t start;
 	bool has;
 };
 
-static bool has_step(struct turn *t, void *arg)
+static bool has_step(struct scheduler *t, void *arg)
 {
 	struct has_call *h = arg;
-	const struct turn_conn *c = turn_conns_of(h->slice, h->pid);
+	const struct scheduler_registration *c = scheduler_registrations_of(h->slice, h->pid);
 
 	(void)t;
-	while (c && !turn_conn_is_of(c, h->pid, h->start))
+	while (c && !scheduler_registration_is_of(c, h->pid, h->start))
 		c = c->next_of_pid;
 	h->has = c != NULL;
 	return true;
 }
 
-bool turn_has_process(struct turn *t, struct turn_slice *s, uint32_t pid, uint64_t start)
+bool scheduler_has_process(struct scheduler *t, struct scheduler_slice *s, uint32_t pid,
+	uint64_t start)
 {
 	struct has_call h = { .slice = s, .pid = pid, .start = start };
 
-	turn_call(t, has_step, &h);
+	scheduler_call(t, has_step, &h);
 	return h.has;
 }

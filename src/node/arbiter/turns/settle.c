@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * What follows a change of turns: gates are set as the scheduler says; turn_settled() then stores what was charged
+ * What follows a change of turns: gates are set as the scheduler says; scheduler_settle() then stores what was charged
  * where a gate was set, and arms the timer for what is next.
  */
 #include "node/arbiter/turns/internal.h"
@@ -13,14 +13,14 @@
 /* ---- the scheduler's callbacks ---------------------------------------------------------------- */
 
 /* The scheduler changes a gate. What is charged to its slice is stored in the same event. */
-void turn_on_gate(void *arg, struct turns_seat *s)
+void scheduler_on_gate(void *arg, struct sched_client *s)
 {
-	struct turn *t = arg;
-	struct turn_seat *seat = s->user;
-	struct turn_slice *slice = seat->conn->slice;
+	struct scheduler *t = arg;
+	struct scheduler_client *seat = s->user;
+	struct scheduler_slice *slice = seat->registration->slice;
 
 	if (!t->frozen)
-		turn_set_gate(seat, s->gate, &s->meter);
+		scheduler_set_gate(seat, s->gate, &s->throttle);
 	if (slice->touched)
 		return;
 	slice->touched = true;
@@ -29,20 +29,20 @@ void turn_on_gate(void *arg, struct turns_seat *s)
 }
 
 /* How far its process says it is. Decides no more than whether there are turns (abi/turn-page.h). */
-uint64_t turn_on_done(void *arg, const struct turns_seat *s)
+uint64_t scheduler_on_done(void *arg, const struct sched_client *s)
 {
-	const struct turn_seat *seat = s->user;
+	const struct scheduler_client *seat = s->user;
 
 	(void)arg;
-	return atomic_load_explicit(&seat->conn->page->gpus[seat->gpu].done,
+	return atomic_load_explicit(&seat->registration->page->gpus[seat->gpu].done,
 		memory_order_relaxed);
 }
 
 /* ---- time ------------------------------------------------------------------------------------- */
 
-static void arm(struct turn *t)
+static void arm_sched_timer(struct scheduler *t)
 {
-	uint64_t next = turns_next(t->turns);
+	uint64_t next = sched_next_deadline(t->sched);
 	struct itimerspec at = { .it_value = { 0 } };
 
 	if (next == t->armed)
@@ -57,25 +57,25 @@ static void arm(struct turn *t)
 	(void)timerfd_settime(t->timer, TFD_TIMER_ABSTIME, &at, NULL);
 }
 
-void turn_settled(struct turn *t, uint64_t now)
+void scheduler_settle(struct scheduler *t, uint64_t now)
 {
 	while (t->touched) {
-		struct turn_slice *s = t->touched;
+		struct scheduler_slice *s = t->touched;
 
 		t->touched = s->next_touched;
 		s->touched = false;
-		turn_count_slice(t, s, now);
+		scheduler_count_slice(t, s, now);
 	}
-	arm(t);
+	arm_sched_timer(t);
 }
 
-uint64_t turn_now(struct turn *t)
+uint64_t scheduler_now(struct scheduler *t)
 {
 	uint64_t now = time_mono_ns();
 
-	if (turns_next(t->turns) <= now) {
-		turns_time(t->turns, now);
-		turn_settled(t, now);
+	if (sched_next_deadline(t->sched) <= now) {
+		sched_advance_time(t->sched, now);
+		scheduler_settle(t, now);
 	}
 	return now;
 }

@@ -19,21 +19,21 @@
 
 static void on_posted(uv_async_t *h)
 {
-	struct turn *t = h->data;
-	const struct turn_conn *c;
+	struct scheduler *t = h->data;
+	const struct scheduler_registration *c;
 
-	while ((c = turn_next_posted(t)))
-		t->o.ended(c->user);
+	while ((c = scheduler_next_posted(t)))
+		t->options.ended(c->user);
 }
 
 /* ---- start, halt, stop ------------------------------------------------------------------------ */
 
-static void *run(void *arg)
+static void *run_sched_thread(void *arg)
 {
-	struct turn *t = arg;
+	struct scheduler *t = arg;
 
-	while (!t->halts)
-		turn_round(t, true);
+	while (!t->is_halting)
+		scheduler_round(t, true);
 	return NULL;
 }
 
@@ -45,119 +45,121 @@ static void raise_priority(void)
 
 	errno = 0;
 	now = getpriority(PRIO_PROCESS, 0);
-	if ((now > TURN_NICE && !errno) && setpriority(PRIO_PROCESS, 0, TURN_NICE) < 0)
+	if ((now > SCHEDULER_NICE && !errno) &&
+		setpriority(PRIO_PROCESS, 0, SCHEDULER_NICE) < 0)
 		log_debug("the arbiter's priority stays as it is",
 			LOG_STR("reason", strerror(errno)));
 }
 
-static int open_tally(struct turn *t, struct error *err)
+static int open_usage_accounts(struct scheduler *t, struct error *err)
 {
 	char path[PATH_MAX], boot[40];
 
-	if (path_join(path, sizeof(path), t->o.run_dir, TALLY_FILE, err) < 0)
+	if (path_join(path, sizeof(path), t->options.run_dir, USAGE_ACCOUNTS_FILE, err) < 0)
 		return -1;
-	procfs_boot_id(t->o.procfs, boot, sizeof(boot));
-	return tally_open(&t->tally, path, boot, err);
+	procfs_boot_id(t->options.procfs, boot, sizeof(boot));
+	return usage_accounts_open(&t->accounts, path, boot, err);
 }
 
 /* Signals are for the loop. */
-static int start_thread(struct turn *t, struct error *err)
+static int start_sched_thread(struct scheduler *t, struct error *err)
 {
 	sigset_t all, before;
 	int r;
 
 	(void)sigfillset(&all);
 	(void)pthread_sigmask(SIG_SETMASK, &all, &before);
-	r = pthread_create(&t->thread, NULL, run, t);
+	r = pthread_create(&t->thread, NULL, run_sched_thread, t);
 	(void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-	t->runs = r == 0;
+	t->is_running = r == 0;
 	return r == 0 ? 0 : error_sys(err, r, "start the scheduler's thread");
 }
 
-static void close_turn(struct turn *t)
+static void close_scheduler(struct scheduler *t)
 {
-	turn_events_close(t);
-	tally_close(&t->tally);
-	t->turns = turns_free(t->turns);
+	scheduler_events_close(t);
+	usage_accounts_close(&t->accounts);
+	t->sched = sched_free(t->sched);
 }
 
-static void free_turn(struct turn *t)
+static void free_scheduler(struct scheduler *t)
 {
 	(void)pthread_cond_destroy(&t->answered);
 	(void)pthread_mutex_destroy(&t->lock);
 	free(t);
 }
 
-static void on_closed(uv_handle_t *h)
+static void on_sched_handle_closed(uv_handle_t *h)
 {
-	free_turn(h->data);
+	free_scheduler(h->data);
 }
 
-int turn_start(struct turn **ret, const struct turn_options *o, struct error *err)
+int scheduler_start(struct scheduler **ret, const struct scheduler_options *o,
+	struct error *err)
 {
-	struct turn *t = calloc(1, sizeof(*t));
+	struct scheduler *t = calloc(1, sizeof(*t));
 	int r;
 
 	if (!t)
 		return error_nomem(err);
-	t->o = *o;
+	t->options = *o;
 	t->epoll = t->timer = t->count_timer = t->wake = -1;
 	t->armed = UINT64_MAX;
 	(void)pthread_mutex_init(&t->lock, NULL);
 	(void)pthread_cond_init(&t->answered, NULL);
-	t->turns = turns_new(turn_on_gate, turn_on_done, t);
-	if (!t->turns)
+	t->sched = sched_new(scheduler_on_gate, scheduler_on_done, t);
+	if (!t->sched)
 		(void)error_nomem(err);
-	if (!t->turns || open_tally(t, err) < 0 || turn_events_open(t, err) < 0) {
-		close_turn(t);
-		free_turn(t);
+	if (!t->sched || open_usage_accounts(t, err) < 0 || scheduler_events_open(t, err) < 0) {
+		close_scheduler(t);
+		free_scheduler(t);
 		return -1;
 	}
 	r = uv_async_init(o->loop, &t->async, on_posted);
 	if (r < 0) {
-		close_turn(t);
-		free_turn(t);
+		close_scheduler(t);
+		free_scheduler(t);
 		return error_sys(err, -r, "make an event of the loop");
 	}
 	t->async.data = t;
 	raise_priority();
-	if (start_thread(t, err) < 0) {
-		close_turn(t);
-		uv_close((uv_handle_t *)&t->async, on_closed);
+	if (start_sched_thread(t, err) < 0) {
+		close_scheduler(t);
+		uv_close((uv_handle_t *)&t->async, on_sched_handle_closed);
 		return -1;
 	}
 	*ret = t;
 	return 0;
 }
 
-static bool end_thread(struct turn *t, void *arg)
+static bool end_thread(struct scheduler *t, void *arg)
 {
 	(void)arg;
-	t->halts = true;
+	t->is_halting = true;
 	return true;
 }
 
-void turn_halt(struct turn *t)
+void scheduler_halt(struct scheduler *t)
 {
-	if (!t->runs)
+	if (!t->is_running)
 		return;
-	turn_call(t, end_thread, NULL);
+	scheduler_call(t, end_thread, NULL);
 	(void)pthread_join(t->thread, NULL);
-	t->runs = false;
+	t->is_running = false;
 }
 
-void turn_freeze(struct turn *t)
+void scheduler_freeze(struct scheduler *t)
 {
-	turn_halt(t);
+	scheduler_halt(t);
 	t->frozen = true;
 }
 
-struct turn *turn_stop(struct turn *t)
+struct scheduler *scheduler_stop(struct scheduler *t)
 {
 	if (!t)
 		return NULL;
-	turn_halt(t);
-	close_turn(t);
-	uv_close((uv_handle_t *)&t->async, on_closed);
+	scheduler_halt(t);
+	close_scheduler(t);
+	uv_close((uv_handle_t *)&t->async, on_sched_handle_closed);
 	return NULL;
 }

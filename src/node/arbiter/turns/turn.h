@@ -40,26 +40,27 @@
 
 #include <uv.h>
 
-struct turn;
-struct turn_slice; /* a slice that takes turns or runs under MPS, or did */
-struct turn_conn;  /* a registration of a process */
+struct scheduler;
+struct scheduler_slice;        /* a slice that takes turns or runs under MPS, or did */
+struct scheduler_registration; /* a registration of a process */
 
-struct turn_options {
+struct scheduler_options {
 	uv_loop_t *loop;
 	const char *run_dir, *procfs;
-	/* On the loop: the registration of @conn has ended. turn_leave() is still to be called. */
+	/* On the loop: the registration of @conn has ended. scheduler_unregister() is still to be called. */
 	void (*ended)(void *conn);
 };
 
 /* Also on failure the loop is to run once more, for a handle that closes. */
-int turn_start(struct turn **ret, const struct turn_options *o, struct error *err) MUST_USE;
+int scheduler_start(struct scheduler **ret, const struct scheduler_options *o,
+	struct error *err) MUST_USE;
 
 /* Before the arbiter's end: gates stay as they are from now on, also when a process leaves. The thread ends; calls run
  * in the caller. */
-void turn_freeze(struct turn *t);
+void scheduler_freeze(struct scheduler *t);
 
 /* After all slices were freed. Its handle closes as the loop runs. NULL */
-struct turn *turn_stop(struct turn *t);
+struct scheduler *scheduler_stop(struct scheduler *t);
 
 /* ---- slices ----------------------------------------------------------------------------------- */
 
@@ -68,110 +69,113 @@ struct turn *turn_stop(struct turn *t);
  * slice that has a share has it on these GPUs: for others stop it first. On failure what was in force stays, and *err
  * is set. Returns what is in force: SLICE_TURNS_... of abi/slice-page.h.
  */
-uint32_t turn_slice_share(struct turn *t, struct turn_slice **slice, const struct slice_def *d,
-	struct error *err);
+uint32_t scheduler_slice_set_share(struct scheduler *t, struct scheduler_slice **slice,
+	const struct slice_def *d, struct error *err);
 
 /* Ends all registrations of the slice, and opens its gates for good: threads that wait there go on. */
-void turn_slice_release(struct turn *t, struct turn_slice *s);
+void scheduler_slice_release(struct scheduler *t, struct scheduler_slice *s);
 
 /* It has no share any more; nobody is registered. Its figures stay. */
-void turn_slice_stop(struct turn *t, struct turn_slice *s);
-struct turn_slice *turn_slice_free(struct turn *t,
-	struct turn_slice *s); /* stops it too. NULL */
+void scheduler_slice_stop(struct scheduler *t, struct scheduler_slice *s);
+struct scheduler_slice *scheduler_slice_free(struct scheduler *t,
+	struct scheduler_slice *s); /* stops it too. NULL */
 
 /* ---- registrations ---------------------------------------------------------------------------- */
 
 /* A process that comes for turns. */
-struct turn_client {
-	void *conn;    /* for .ended() */
-	int fd, pidfd; /* stay open until turn_leave() */
+struct scheduler_join_request {
+	void *user;    /* for .ended() */
+	int fd, pidfd; /* stay open until scheduler_unregister() */
 	uint32_t pid, ns_pid;
 	uint64_t start, image; /* of the process, as process/proc.h has them */
 	const char *name;
 	struct turn_page *page;
 	ino_t page_ino;
-	bool again; /* the page is one that it had */
+	bool has_page; /* the page is one that it had */
 };
 
 /* Why a process has no turns. */
-struct turn_refusal {
+struct scheduler_refusal {
 	enum slice_status status; /* SLICE_OK: it has */
 	const char *reason;       /* constant */
-	bool records; /* there is no room for records: turn_sweep_slice() may make some */
+	bool records; /* there is no room for records: scheduler_sweep_slice() may make some */
 };
 
 /* Whether there is room for one more registration of the process. Ends those of a program that it executed over. */
-struct turn_refusal turn_room(struct turn *t, struct turn_slice *s,
-	const struct turn_client *who);
-/* From now on it takes turns; *ret has the page until turn_leave(). Where it is refused the page stays the caller's. */
-struct turn_refusal turn_join(struct turn *t, struct turn_slice *s,
-	const struct turn_client *who, struct turn_conn **ret);
+struct scheduler_refusal scheduler_check_room(struct scheduler *t, struct scheduler_slice *s,
+	const struct scheduler_join_request *who);
+/* From now on it takes turns; *ret has the page until scheduler_unregister(). Where it is refused the page stays the caller's. */
+struct scheduler_refusal scheduler_register(struct scheduler *t, struct scheduler_slice *s,
+	const struct scheduler_join_request *who, struct scheduler_registration **ret);
 /* Status says for some seconds that there was no room for a process. */
-void turn_crowded(struct turn *t, struct turn_slice *s);
+void scheduler_report_crowded(struct scheduler *t, struct scheduler_slice *s);
 /* The connection is about to be closed. Unmaps the page. */
-void turn_leave(struct turn *t, struct turn_conn *c);
+void scheduler_unregister(struct scheduler *t, struct scheduler_registration *c);
 /* Whether the process has one in the slice: its page is mapped here. */
-bool turn_has_process(struct turn *t, struct turn_slice *s, uint32_t pid, uint64_t start);
+bool scheduler_has_process(struct scheduler *t, struct scheduler_slice *s, uint32_t pid,
+	uint64_t start);
 
 /* ---- records of those who are gone ------------------------------------------------------------ */
 
 /* Reads /proc, and so takes long. Of processes that are not there; and of slices that @is_slice does not know. */
-void turn_sweep(struct turn *t, bool (*is_slice)(void *arg, const char *slice), void *arg);
+void scheduler_sweep(struct scheduler *t, bool (*is_slice)(void *arg, const char *slice),
+	void *arg);
 /* Of this slice's processes; false: it was done a moment ago. A process that is refused asks each second. */
-bool turn_sweep_slice(struct turn *t, struct turn_slice *s);
+bool scheduler_sweep_slice(struct scheduler *t, struct scheduler_slice *s);
 
 /* ---- memory that was refused: in the same accounts, also of slices without turns ---------------- */
 
-uint64_t turn_refusals(struct turn *t, const char *slice, const uint8_t *uuid);
+uint64_t scheduler_read_refusals(struct scheduler *t, const char *slice, const uint8_t *uuid);
 /* False: there is no room for one more account. */
-bool turn_keep_refusals(struct turn *t, const char *slice, const uint8_t *uuid,
+bool scheduler_store_refusals(struct scheduler *t, const char *slice, const uint8_t *uuid,
 	uint64_t refusals);
 
 /* ---- status ----------------------------------------------------------------------------------- */
 
 /* A slice on one GPU. */
-struct turn_share_figures {
+struct scheduler_share_figures {
 	uint8_t uuid[SLICE_UUID_BYTES];
-	uint64_t charged_ns, counters[TALLY_COUNTERS];
-	uint64_t turns, revocations, queue_ns;
+	uint64_t charged_ns, counters[USAGE_COUNTERS];
+	uint64_t quanta, revocations, queue_ns;
 	uint32_t weight, cap;
-	bool latency, turn, demoted, stuck;
+	bool latency, has_quantum, demoted, stuck;
 };
 
-struct turn_slice_figures {
+struct scheduler_slice_figures {
 	bool crowded; /* there was no room for a process, some seconds ago at most */
 	unsigned int n_gpus;
-	struct turn_share_figures gpus[SLICE_GPUS_MAX];
+	struct scheduler_share_figures gpus[SLICE_GPUS_MAX];
 };
 
 /* A registration, with what it has had on each GPU of its slice. */
-struct turn_process_figures {
+struct scheduler_process_figures {
 	uint32_t pid, ns_pid;
 	uint64_t start, number; /* a younger registration has a larger number */
 	char name[SLICE_NAME_MAX];
 	struct {
-		uint64_t charged_ns, counters[TALLY_COUNTERS];
+		uint64_t charged_ns, counters[USAGE_COUNTERS];
 		bool stuck;
 	} gpus[SLICE_GPUS_MAX];
 };
 
-#define TURN_GPUS_MAX 64
-struct turn_gpu_figures {
+#define SCHEDULER_GPUS_MAX 64
+struct scheduler_gpu_figures {
 	char uuid[SLICE_UUID_TEXT];
 	uint64_t busy_ns;
-	bool together;
+	bool concurrent;
 };
 
 /*
  * Brings accounts up to date: a figure must be in them before status shows it, as no figure may become less. What is charged and how
- * long GPUs were busy is what it is at this call, in all figures until turn_figures_end(): turns go on meanwhile, and the
+ * long GPUs were busy is what it is at this call, in all figures until scheduler_figures_end(): turns go on meanwhile, and the
  * sums would not be those.
  */
-void turn_figures_begin(struct turn *t);
-void turn_figures_end(struct turn *t);
-void turn_figures_slice(struct turn *t, struct turn_slice *s, struct turn_slice_figures *ret);
+void scheduler_figures_begin(struct scheduler *t);
+void scheduler_figures_end(struct scheduler *t);
+void scheduler_figures_slice(struct scheduler *t, struct scheduler_slice *s,
+	struct scheduler_slice_figures *ret);
 /* *ret: to be freed, in any order. < 0: no memory. */
-int turn_figures_processes(struct turn *t, struct turn_slice *s,
-	struct turn_process_figures **ret, size_t *ret_n) MUST_USE;
-/* Into room for TURN_GPUS_MAX; how many. */
-unsigned int turn_figures_gpus(struct turn *t, struct turn_gpu_figures *ret);
+int scheduler_figures_processes(struct scheduler *t, struct scheduler_slice *s,
+	struct scheduler_process_figures **ret, size_t *ret_n) MUST_USE;
+/* Into room for SCHEDULER_GPUS_MAX; how many. */
+unsigned int scheduler_figures_gpus(struct scheduler *t, struct scheduler_gpu_figures *ret);

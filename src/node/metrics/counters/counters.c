@@ -29,7 +29,7 @@ struct reader {
 };
 
 /* "f.csv:3: 'DCGM_FI_DEV_X' is left out: ...". */
-static int warn(struct reader *r, const char *what, const char *why)
+static int warn_counter_row(struct reader *r, const char *what, const char *why)
 {
 	char text[512];
 
@@ -41,12 +41,12 @@ static int warn(struct reader *r, const char *what, const char *why)
 }
 
 /* One that no version of DCGM has: a file of such rows alone is none. */
-static int refuse(struct reader *r, const char *what, const char *why)
+static int refuse_counter_row(struct reader *r, const char *what, const char *why)
 {
 	if (!*r->malformed)
 		(void)snprintf(r->malformed, sizeof(r->malformed), "line %u: '%.60s' %.100s",
 			r->line, what, why);
-	return warn(r, what, why);
+	return warn_counter_row(r, what, why);
 }
 
 static int warn_of_the_rest(struct reader *r)
@@ -77,7 +77,8 @@ static const struct {
 };
 
 /* False: *ret_why says why the row is left out. */
-static bool identify(const char *name, struct metrics_counter *ret, const char **ret_why)
+static bool find_counter_field(const char *name, struct metrics_counter *ret,
+	const char **ret_why)
 {
 	int position = field_position(name);
 
@@ -125,7 +126,7 @@ static bool read_type(struct metrics_counter *c, const char *type, bool *ret_odd
 	return false;
 }
 
-static bool has(const struct metrics_counters *c, const char *name)
+static bool has_counter_name(const struct metrics_counters *c, const char *name)
 {
 	for (uint32_t i = 0; i < c->n; i++)
 		if (!strcmp(c->rows[i].name, name))
@@ -134,10 +135,10 @@ static bool has(const struct metrics_counters *c, const char *name)
 }
 
 /* Why a row that is right cannot be written as it says; NULL: it can. */
-static const char *unfit(const struct reader *r, const struct metrics_counter *c,
+static const char *check_counter_row(const struct reader *r, const struct metrics_counter *c,
 	const char *name)
 {
-	if (has(r->c, name))
+	if (has_counter_name(r->c, name))
 		return "is left out: it stands above already";
 	if (c->source != METRICS_FROM_FIELD)
 		return c->label ? "is left out: it cannot be a label" : NULL;
@@ -146,7 +147,7 @@ static const char *unfit(const struct reader *r, const struct metrics_counter *c
 	return NULL;
 }
 
-static int add(struct reader *r, struct metrics_counter *row, const char *name,
+static int add_counter_row(struct reader *r, struct metrics_counter *row, const char *name,
 	const char *help)
 {
 	struct metrics_counters *c = r->c;
@@ -166,33 +167,34 @@ static int add(struct reader *r, struct metrics_counter *row, const char *name,
 	return row->name && row->help ? 0 : error_nomem(r->err);
 }
 
-static int take_row(struct reader *r, char *const *column)
+static int parse_counter_row(struct reader *r, char *const *column)
 {
 	const char *name = column[0], *why = NULL;
 	struct metrics_counter row = { .source = METRICS_FROM_FIELD };
 	char text[200];
 	bool odd = false;
 
-	if (!identify(name, &row, &why))
-		return field_is_dcgm_only(name) ? warn(r, name, why) : refuse(r, name, why);
+	if (!find_counter_field(name, &row, &why))
+		return field_is_dcgm_only(name) ? warn_counter_row(r, name, why)
+						: refuse_counter_row(r, name, why);
 	if (!read_type(&row, column[1], &odd)) {
 		(void)snprintf(text, sizeof(text),
 			"is left out: expected the type gauge, counter, histogram, summary or label, "
 			"found '%.60s'",
 			column[1]);
-		return refuse(r, name, text);
+		return refuse_counter_row(r, name, text);
 	}
-	why = unfit(r, &row, name);
+	why = check_counter_row(r, &row, name);
 	if (why)
-		return warn(r, name, why);
-	if (odd && warn(r, name, "is written as untyped: it is one number") < 0)
+		return warn_counter_row(r, name, why);
+	if (odd && warn_counter_row(r, name, "is written as untyped: it is one number") < 0)
 		return -1;
-	return add(r, &row, name, column[2]);
+	return add_counter_row(r, &row, name, column[2]);
 }
 
 /* --- lines and columns --- */
 
-static char *trim(char *text)
+static char *trim_counter_text(char *text)
 {
 	size_t len;
 
@@ -204,7 +206,7 @@ static char *trim(char *text)
 }
 
 /* A column in quotes, with "" for one of them: takes them off in place. NULL: they do not end. */
-static char *unquote(char *text, char **ret_rest)
+static char *unquote_csv_column(char *text, char **ret_rest)
 {
 	char *to = text, *from = text + 1;
 
@@ -221,7 +223,7 @@ static char *unquote(char *text, char **ret_rest)
 
 /* Splits in place; returns how many columns there are, of which at most COLUMNS are in @column. 0: a quote
  * is wrong. */
-static size_t split(char *text, char **column)
+static size_t split_counter_columns(char *text, char **column)
 {
 	size_t n = 0;
 	char *rest = text;
@@ -230,7 +232,7 @@ static size_t split(char *text, char **column)
 		char *start = rest + strspn(rest, " \t\r"), *end;
 
 		if (*start == '"') {
-			start = unquote(start, &rest);
+			start = unquote_csv_column(start, &rest);
 			if (!start)
 				return 0;
 			end = *rest ? rest : NULL;
@@ -240,7 +242,7 @@ static size_t split(char *text, char **column)
 		if (end)
 			*end = '\0';
 		if (n < COLUMNS)
-			column[n] = trim(start);
+			column[n] = trim_counter_text(start);
 		n++;
 		if (!end)
 			return n;
@@ -248,32 +250,32 @@ static size_t split(char *text, char **column)
 	}
 }
 
-static int take_line(struct reader *r, char *text)
+static int parse_counter_line(struct reader *r, char *text)
 {
 	char *column[COLUMNS], shown[100], why[100];
 	size_t n;
 
-	text = trim(text);
+	text = trim_counter_text(text);
 	if (!*text || *text == '#')
 		return 0;
 	(void)snprintf(shown, sizeof(shown), "%s", text);
 	utf8_make_valid(shown);
-	n = split(text, column);
+	n = split_counter_columns(text, column);
 	if (n == COLUMNS)
-		return take_row(r, column);
+		return parse_counter_row(r, column);
 	if (n)
 		(void)snprintf(why, sizeof(why),
 			"is left out: expected %d fields with commas between them, found %zu",
 			COLUMNS, n);
 	else
 		(void)snprintf(why, sizeof(why), "is left out: malformed quotes");
-	return refuse(r, shown, why);
+	return refuse_counter_row(r, shown, why);
 }
 
 /* --- the whole --- */
 
 /* Families first, by number; those of one number (two names) as they stand. Then labels, by name. */
-static int compare(const void *a, const void *b)
+static int compare_counter_rows(const void *a, const void *b)
 {
 	const struct metrics_counter *x = a, *y = b;
 
@@ -285,10 +287,10 @@ static int compare(const void *a, const void *b)
 }
 
 /* A line of the file, of any bytes. */
-static int read_line(struct reader *r, const char *text, size_t len)
+static int read_counter_line(struct reader *r, const char *text, size_t len)
 {
 	CLEANUP(freep) char *copy = NULL;
-	struct utf8_place place;
+	struct utf8_position place;
 	char what[40], why[100];
 
 	r->line++;
@@ -298,10 +300,10 @@ static int read_line(struct reader *r, const char *text, size_t len)
 		(void)snprintf(why, sizeof(why),
 			"is left out: expected UTF-8 text, found the byte 0x%02x in column %u",
 			place.byte, place.column);
-		return refuse(r, what, why);
+		return refuse_counter_row(r, what, why);
 	}
 	copy = strndup(text, len);
-	return copy ? take_line(r, copy) : error_nomem(r->err);
+	return copy ? parse_counter_line(r, copy) : error_nomem(r->err);
 }
 
 int metrics_counters_parse(struct metrics_counters **ret, const char *name, const char *text,
@@ -323,7 +325,7 @@ int metrics_counters_parse(struct metrics_counters **ret, const char *name, cons
 		end = memchr(line, '\n', (size_t)(text + len - line));
 		if (!end)
 			end = text + len;
-		if (read_line(&r, line, (size_t)(end - line)) < 0)
+		if (read_counter_line(&r, line, (size_t)(end - line)) < 0)
 			return -1;
 	}
 	if (!c->n && *r.malformed)
@@ -332,24 +334,24 @@ int metrics_counters_parse(struct metrics_counters **ret, const char *name, cons
 	if (warn_of_the_rest(&r) < 0)
 		return -1;
 	if (c->n)
-		qsort(c->rows, c->n, sizeof(*c->rows), compare);
+		qsort(c->rows, c->n, sizeof(*c->rows), compare_counter_rows);
 	while (c->n_families < c->n && !c->rows[c->n_families].label)
 		c->n_families++;
 	*ret = STEAL_PTR(c);
 	return 0;
 }
 
-static bool look(struct metrics_counters *c, const char *path)
+static bool stat_counters_file(struct metrics_counters *c, const char *path)
 {
 	struct stat st;
 
 	if (stat(path, &st) < 0)
 		return false;
-	c->seen.device = st.st_dev;
-	c->seen.inode = st.st_ino;
-	c->seen.size = (uint64_t)st.st_size;
-	c->seen.s = st.st_mtim.tv_sec;
-	c->seen.ns = st.st_mtim.tv_nsec;
+	c->file_id.device = st.st_dev;
+	c->file_id.inode = st.st_ino;
+	c->file_id.size = (uint64_t)st.st_size;
+	c->file_id.s = st.st_mtim.tv_sec;
+	c->file_id.ns = st.st_mtim.tv_nsec;
 	return true;
 }
 
@@ -364,7 +366,7 @@ int metrics_counters_read(struct metrics_counters **ret, const char *path,
 		return metrics_counters_parse(ret, "the built-in counters",
 			metrics_counters_builtin, metrics_counters_builtin_len, warnings, err);
 	/* Looked at first: what changes while it is read is then seen as a change. */
-	(void)look(&before, path);
+	(void)stat_counters_file(&before, path);
 	if (file_read(path, &text, err) < 0)
 		return error_prefix(err, "counters file");
 	if (metrics_counters_parse(&c, path, buf_str(&text), text.len, warnings, err) < 0)
@@ -372,7 +374,7 @@ int metrics_counters_read(struct metrics_counters **ret, const char *path,
 	c->path = strdup(path);
 	if (!c->path)
 		return error_nomem(err);
-	c->seen = before.seen;
+	c->file_id = before.file_id;
 	*ret = STEAL_PTR(c);
 	return 0;
 }
@@ -397,9 +399,9 @@ bool metrics_counters_changed(const struct metrics_counters *c)
 
 	if (!c->path)
 		return false;
-	return !look(&now, c->path) || now.seen.device != c->seen.device ||
-	       now.seen.inode != c->seen.inode || now.seen.size != c->seen.size ||
-	       now.seen.s != c->seen.s || now.seen.ns != c->seen.ns;
+	return !stat_counters_file(&now, c->path) || now.file_id.device != c->file_id.device ||
+	       now.file_id.inode != c->file_id.inode || now.file_id.size != c->file_id.size ||
+	       now.file_id.s != c->file_id.s || now.file_id.ns != c->file_id.ns;
 }
 
 bool metrics_counters_have(const struct metrics_counters *c, enum metrics_source source)

@@ -50,7 +50,7 @@ struct metrics_counters {
 	struct {
 		uint64_t device, inode, size;
 		int64_t s, ns;
-	} seen;
+	} file_id;
 };
 
 /*

@@ -13,12 +13,14 @@ static void device_line(const struct dcgm_devices *all, const struct dcgm_device
 	const char *value, const struct dcgm_label *extra, size_t n_extra)
 {
 	struct metrics_writer *w = all->w;
-	uint32_t copies = w->o->virtual_gpus && d->n_parts && !d->alone ? d->n_parts : 1;
+	uint32_t copies =
+		w->o->virtual_gpus && d->n_containers && !d->alone ? d->n_containers : 1;
 
 	for (uint32_t i = 0; i < copies; i++) {
-		const struct dcgm_part *p = d->alone || (w->o->virtual_gpus && d->n_parts)
-						    ? &all->parts[d->first_part + i]
-						    : NULL;
+		const struct dcgm_container *p =
+			d->alone || (w->o->virtual_gpus && d->n_containers)
+				? &all->containers[d->first_container + i]
+				: NULL;
 		uint32_t start;
 
 		if (!n_extra) {
@@ -34,14 +36,14 @@ static void device_line(const struct dcgm_devices *all, const struct dcgm_device
 
 /* --- what containers have of it --- */
 
-static bool is_measured(uint16_t id)
+static bool is_part_measured_field(uint16_t id)
 {
 	return id == ID_GPU_UTIL || id == ID_FB_USED || id == ID_GR_ENGINE_ACTIVE;
 }
 
 /* In millionths of the field's unit; false: not known. */
-static bool measure(const struct dcgm_device *d, const struct dcgm_part *p, uint16_t id,
-	uint64_t *ret)
+static bool compute_part_value(const struct dcgm_device *d, const struct dcgm_container *p,
+	uint16_t id, uint64_t *ret)
 {
 	const uint64_t mib = 1048576;
 
@@ -55,14 +57,15 @@ static bool measure(const struct dcgm_device *d, const struct dcgm_part *p, uint
 	return p->busy_known && d->share;
 }
 
-static void part_lines(const struct dcgm_devices *all, const struct dcgm_device *d, uint16_t id)
+static void write_part_lines(const struct dcgm_devices *all, const struct dcgm_device *d,
+	uint16_t id)
 {
 	uint64_t value;
 
-	for (uint32_t i = 0; i < d->n_parts; i++) {
-		const struct dcgm_part *p = &all->parts[d->first_part + i];
+	for (uint32_t i = 0; i < d->n_containers; i++) {
+		const struct dcgm_container *p = &all->containers[d->first_container + i];
 
-		if (measure(d, p, id, &value))
+		if (compute_part_value(d, p, id, &value))
 			metrics_line(all->w, p->labels, METRICS_MICRO, value);
 	}
 }
@@ -76,7 +79,7 @@ static void write_field(const struct dcgm_devices *all, const struct metrics_cou
 
 	for (uint32_t i = 0; i < all->n; i++) {
 		const struct dcgm_device *d = &all->devices[i];
-		bool in_parts = is_measured(c->id) && d->n_parts && !d->alone;
+		bool in_parts = is_part_measured_field(c->id) && d->n_containers && !d->alone;
 
 		if (!dcgm_value(d, all->w->v, c->field, o->per_instance_board, o->gpm_raw_units,
 			    value))
@@ -84,14 +87,14 @@ static void write_field(const struct dcgm_devices *all, const struct metrics_cou
 		if (!in_parts || !o->virtual_gpus)
 			device_line(all, d, value, NULL, 0);
 		if (in_parts)
-			part_lines(all, d, c->id);
+			write_part_lines(all, d, c->id);
 	}
 }
 
 /* XIDs, clocks and health are the board's. */
 static bool is_board(const struct dcgm_devices *all, const struct dcgm_device *d)
 {
-	return !d->unit || all->w->o->per_instance_board;
+	return !d->mig_device || all->w->o->per_instance_board;
 }
 
 static void write_last_xid_of(const struct dcgm_devices *all, const struct dcgm_device *d)

@@ -21,7 +21,7 @@
 #include "node/metrics/write.h"
 
 /* A container on a device. */
-struct dcgm_part {
+struct dcgm_container {
 	const struct view_use *use;
 	bool memory_known, busy_known;
 	uint64_t memory;            /* bytes */
@@ -31,12 +31,13 @@ struct dcgm_part {
 
 struct dcgm_device {
 	const struct view_gpu *gpu;
-	const struct view_unit *unit; /* the first MIG device of an instance; NULL: a GPU */
-	const struct sample_unit *sample, *board; /* NULL: not known */
-	bool divided;                             /* a GPU whose instances stand beside it */
-	bool alone;                               /* its only part has it for itself */
-	uint32_t share;                           /* millionths of a whole GPU */
-	uint32_t first_part, n_parts;
+	const struct view_device
+		*mig_device; /* the first MIG device of an instance; NULL: a GPU */
+	const struct sample_device *sample, *board; /* NULL: not known */
+	bool divided;                               /* a GPU whose instances stand beside it */
+	bool alone;                                 /* its only part has it for itself */
+	uint32_t share;                             /* millionths of a whole GPU */
+	uint32_t first_container, n_containers;
 	struct metrics_text fixed;  /* labels without a pod */
 	struct metrics_text labels; /* of its series */
 };
@@ -44,8 +45,8 @@ struct dcgm_device {
 struct dcgm_devices {
 	struct metrics_writer *w;
 	struct dcgm_device *devices;
-	struct dcgm_part *parts;
-	uint32_t n, n_parts, n_instances;
+	struct dcgm_container *containers;
+	uint32_t n, n_containers, n_instances;
 };
 
 int dcgm_devices_make(struct dcgm_devices *ret, struct metrics_writer *w,

@@ -7,7 +7,7 @@
 /* --- labels --- */
 
 /* What a series may have of itself, now or later: a label of the pod with such a name would make the text wrong. */
-static bool is_taken(const struct metrics_writer *w, const char *name)
+static bool is_reserved_label(const struct metrics_writer *w, const char *name)
 {
 	static const char *const names[] = { "GPU_I_ID", "GPU_I_PROFILE", "Hostname", "UUID",
 		"clock_event", "container", "container_name", "device", "err_code", "err_msg",
@@ -46,7 +46,7 @@ void dcgm_labels_add(struct metrics_writer *w, uint32_t start, const struct view
 	}
 	for (uint32_t i = 0;
 		use && w->o->pod_labels && i < use->n_labels && n < ARRAY_LEN(all) - 1; i++)
-		if (!is_taken(w, use->labels[i].name))
+		if (!is_reserved_label(w, use->labels[i].name))
 			all[n++] = (struct dcgm_label){ use->labels[i].name,
 				use->labels[i].value };
 	if (use && w->o->virtual_gpus && use->mode != VIEW_EXCLUSIVE &&
@@ -112,44 +112,47 @@ static void make_labels(struct dcgm_devices *all, struct dcgm_device *d)
 		(void)snprintf(device, sizeof(device), "nvidia%u", d->gpu->minor);
 	metrics_label(w, start, "device", device);
 	label_model(w, start, d->gpu->name);
-	if (d->unit) {
-		metrics_label(w, start, "GPU_I_PROFILE", d->unit->profile);
-		metrics_label_u64(w, start, "GPU_I_ID", d->unit->gi);
+	if (d->mig_device) {
+		metrics_label(w, start, "GPU_I_PROFILE", d->mig_device->profile);
+		metrics_label_u64(w, start, "GPU_I_ID", d->mig_device->gi);
 	}
 	label_hostname(w, start);
 	label_counters(w, start, d);
 	d->fixed = d->labels = metrics_labels_end(w, start);
-	for (uint32_t i = 0; i < d->n_parts; i++) {
-		struct dcgm_part *p = &all->parts[d->first_part + i];
+	for (uint32_t i = 0; i < d->n_containers; i++) {
+		struct dcgm_container *p = &all->containers[d->first_container + i];
 
 		start = metrics_labels_from(w, d->fixed);
 		dcgm_labels_add(w, start, p->use, NULL, 0);
 		p->labels = metrics_labels_end(w, start);
 	}
 	if (d->alone)
-		d->labels = all->parts[d->first_part].labels;
+		d->labels = all->containers[d->first_container].labels;
 }
 
 /* --- which devices, and who is on them --- */
 
-static bool same_container(const struct view_use *a, const struct view_use *b)
+static bool is_same_use_container(const struct view_use *a, const struct view_use *b)
 {
 	return !strcmp(a->pod, b->pod) && !strcmp(a->namespace_, b->namespace_) &&
 	       !strcmp(a->container, b->container);
 }
 
 /* A container that is there already (with another MIG device of the instance) has one series: sums, where all is known. */
-static void add_use(struct dcgm_devices *all, struct dcgm_device *d, const struct view_use *use)
+static void add_device_use(struct dcgm_devices *all, struct dcgm_device *d,
+	const struct view_use *use)
 {
-	struct dcgm_part *p = NULL;
+	struct dcgm_container *p = NULL;
 
-	for (uint32_t i = 0; i < d->n_parts && !p; i++)
-		if (same_container(all->parts[d->first_part + i].use, use))
-			p = &all->parts[d->first_part + i];
+	for (uint32_t i = 0; i < d->n_containers && !p; i++)
+		if (is_same_use_container(all->containers[d->first_container + i].use, use))
+			p = &all->containers[d->first_container + i];
 	if (!p) {
-		p = &all->parts[all->n_parts++];
-		*p = (struct dcgm_part){ .use = use, .memory_known = true, .busy_known = true };
-		d->n_parts++;
+		p = &all->containers[all->n_containers++];
+		*p = (struct dcgm_container){ .use = use,
+			.memory_known = true,
+			.busy_known = true };
+		d->n_containers++;
 	}
 	p->memory_known = p->memory_known && use->memory_known;
 	p->memory += use->memory_known ? use->memory_used : 0;
@@ -158,21 +161,21 @@ static void add_use(struct dcgm_devices *all, struct dcgm_device *d, const struc
 }
 
 /* Whether @u is of the device: a whole GPU, or of the same instance. */
-static bool is_of(const struct dcgm_device *d, const struct view_unit *u)
+static bool is_part_of_dcgm_device(const struct dcgm_device *d, const struct view_device *u)
 {
-	return d->unit ? u->mig && u->gi == d->unit->gi : !u->mig;
+	return d->mig_device ? u->mig && u->gi == d->mig_device->gi : !u->mig;
 }
 
-static void add_uses(struct dcgm_devices *all, struct dcgm_device *d)
+static void add_device_containers(struct dcgm_devices *all, struct dcgm_device *d)
 {
 	const struct view *v = all->w->v;
 	bool shared = false;
 
-	d->first_part = all->n_parts;
-	for (uint32_t i = 0; i < d->gpu->n_units; i++) {
-		const struct view_unit *u = &v->units[d->gpu->first_unit + i];
+	d->first_container = all->n_containers;
+	for (uint32_t i = 0; i < d->gpu->n_devices; i++) {
+		const struct view_device *u = &v->devices[d->gpu->first_device + i];
 
-		if (!is_of(d, u))
+		if (!is_part_of_dcgm_device(d, u))
 			continue;
 		d->share += u->part;
 		for (uint32_t k = 0; k < u->n_uses; k++) {
@@ -181,64 +184,66 @@ static void add_uses(struct dcgm_devices *all, struct dcgm_device *d)
 			if (!use->live || !all->w->o->kubernetes)
 				continue;
 			shared |= use->mode != VIEW_EXCLUSIVE;
-			add_use(all, d, use);
+			add_device_use(all, d, use);
 		}
 	}
-	d->alone = d->n_parts == 1 && !shared;
+	d->alone = d->n_containers == 1 && !shared;
 }
 
-static void add_device(struct dcgm_devices *all, const struct view_gpu *g,
-	const struct view_unit *u, bool divided)
+static void add_dcgm_device(struct dcgm_devices *all, const struct view_gpu *g,
+	const struct view_device *u, bool divided)
 {
 	struct dcgm_device *d = &all->devices[all->n++];
 
 	*d = (struct dcgm_device){ .gpu = g,
-		.unit = u,
+		.mig_device = u,
 		.sample = u ? u->sample : g->sample,
 		.board = g->sample,
 		.divided = divided };
-	add_uses(all, d);
+	add_device_containers(all, d);
 	make_labels(all, d);
 }
 
 /* Whether an earlier MIG device of the GPU is of the same instance. */
-static bool again(const struct view *v, const struct view_gpu *g, uint32_t unit)
+static bool has_earlier_instance_device(const struct view *v, const struct view_gpu *g,
+	uint32_t unit)
 {
-	for (uint32_t i = g->first_unit; i < unit; i++)
-		if (v->units[i].mig && v->units[i].gi == v->units[unit].gi)
+	for (uint32_t i = g->first_device; i < unit; i++)
+		if (v->devices[i].mig && v->devices[i].gi == v->devices[unit].gi)
 			return true;
 	return false;
 }
 
-static void add_gpu(struct dcgm_devices *all, const struct view_gpu *g)
+static void add_gpu_dcgm_devices(struct dcgm_devices *all, const struct view_gpu *g)
 {
 	const struct view *v = all->w->v;
 	const struct metrics_options *o = all->w->o;
-	bool divided = g->n_units && v->units[g->first_unit].mig;
+	bool divided = g->n_devices && v->devices[g->first_device].mig;
 
 	if (!(divided && o->per_instance_board) &&
 		metrics_devices_have(&o->devices, false, g->index))
-		add_device(all, g, NULL, divided && o->devices.instances);
-	for (uint32_t i = g->first_unit; i < g->first_unit + g->n_units; i++)
-		if (v->units[i].mig && !again(v, g, i) &&
+		add_dcgm_device(all, g, NULL, divided && o->devices.instances);
+	for (uint32_t i = g->first_device; i < g->first_device + g->n_devices; i++)
+		if (v->devices[i].mig && !has_earlier_instance_device(v, g, i) &&
 			metrics_devices_have(&o->devices, true, all->n_instances++))
-			add_device(all, g, &v->units[i], false);
+			add_dcgm_device(all, g, &v->devices[i], false);
 }
 
 int dcgm_devices_make(struct dcgm_devices *ret, struct metrics_writer *w, struct error *err)
 {
 	*ret = (struct dcgm_devices){ .w = w };
-	ret->devices = calloc((size_t)w->v->n_gpus + w->v->n_units + 1, sizeof(*ret->devices));
-	ret->parts = calloc(w->v->n_uses + 1U, sizeof(*ret->parts));
-	if (!ret->devices || !ret->parts)
+	ret->devices =
+		calloc((size_t)w->v->n_gpus + w->v->n_devices + 1, sizeof(*ret->devices));
+	ret->containers = calloc(w->v->n_uses + 1U, sizeof(*ret->containers));
+	if (!ret->devices || !ret->containers)
 		return error_nomem(err);
 	for (uint32_t i = 0; i < w->v->n_gpus; i++)
-		add_gpu(ret, &w->v->gpus[i]);
+		add_gpu_dcgm_devices(ret, &w->v->gpus[i]);
 	return 0;
 }
 
 void dcgm_devices_fini(struct dcgm_devices *d)
 {
 	free(d->devices);
-	free(d->parts);
+	free(d->containers);
 }

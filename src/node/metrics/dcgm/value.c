@@ -14,7 +14,8 @@ static bool is_gpm_rate(uint16_t id)
 	return (id >= 1009 && id <= 1012) || (id >= 1040 && id <= 1075);
 }
 
-static bool sampled(const struct sample_unit *u, uint16_t field, bool raw_units, char *ret)
+static bool format_sampled_value(const struct sample_device *u, uint16_t field, bool raw_units,
+	char *ret)
 {
 	const struct sample_value *value;
 	const char *text;
@@ -56,14 +57,14 @@ bool dcgm_value(const struct dcgm_device *d, const struct view *v, uint16_t fiel
 {
 	bool of_instance = fields[field].of & (FIELD_OF_MIG | FIELD_OF_GI);
 
-	if (d->unit && of_instance)
-		return sampled(d->sample, field, raw_units, ret);
+	if (d->mig_device && of_instance)
+		return format_sampled_value(d->sample, field, raw_units, ret);
 	/* What only boards have: of an instance as a copy, if at all. */
-	if (d->unit && !copies)
+	if (d->mig_device && !copies)
 		return false;
 	/* What instances have, they have: once more for the board would count it twice. */
 	if (d->divided && of_instance && !copies)
 		return false;
-	return sampled(d->board, field, raw_units, ret) ||
+	return format_sampled_value(d->board, field, raw_units, ret) ||
 	       known_of_node(v, fields[field].id, ret);
 }

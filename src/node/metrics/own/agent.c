@@ -54,11 +54,11 @@ static const struct metrics_row rows[] = {
 		AGENT(allocation_errors, METRICS_COUNT) },
 	{ .family = { "gpuslice_agent_usage_records_bytes", "bytes",
 		  "Size of the file of usage records", METRICS_GAUGE, NULL },
-		AGENT(ledger_bytes, METRICS_COUNT),
-		METRICS_KNOWN(struct view_agent, ledger_known) },
+		AGENT(usage_db_bytes, METRICS_COUNT),
+		METRICS_KNOWN(struct view_agent, usage_db_known) },
 	{ .family = { "gpuslice_agent_usage_records_errors", NULL,
 		  "Times that the usage records could not be written", METRICS_COUNTER, NULL },
-		AGENT(ledger_errors, METRICS_COUNT) },
+		AGENT(usage_db_errors, METRICS_COUNT) },
 };
 
 enum { USAGE_RECORDS, COMPONENT, FAMILIES };
@@ -92,6 +92,6 @@ void metrics_own_agent(struct metrics_own *own)
 
 	metrics_own_rows(own, rows, ARRAY_LEN(rows), a, 0, 1, &own->node);
 	metrics_begin(own->w, &families[USAGE_RECORDS]);
-	metrics_line(own->w, own->node, METRICS_COUNT, *metrics_str(a->ledger_error) != '\0');
+	metrics_line(own->w, own->node, METRICS_COUNT, *metrics_str(a->usage_db_error) != '\0');
 	write_components(own, a);
 }

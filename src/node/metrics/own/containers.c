@@ -10,13 +10,13 @@
 static const struct metrics_row counters[] = {
 	{ .family = { "gpuslice_container_gpu_held_seconds", "seconds",
 		  "Time for which the container held its slices", METRICS_COUNTER, NULL },
-		USE(held_ns, METRICS_NANO),
-		USE_CURRENT(held_current) },
+		USE(allocated_ns, METRICS_NANO),
+		USE_CURRENT(allocation_current) },
 	{ .family = { "gpuslice_container_gpu_seconds", "seconds",
 		  "GPU seconds that it held: time times its share of a GPU", METRICS_COUNTER,
 		  NULL },
 		USE(gpu_ns, METRICS_NANO),
-		USE_CURRENT(held_current) },
+		USE_CURRENT(allocation_current) },
 	{ .family = { "gpuslice_container_gpu_busy_seconds", "seconds", "GPU time that it used",
 		  METRICS_COUNTER, NULL },
 		USE(busy_ns, METRICS_NANO),
@@ -30,7 +30,7 @@ static const struct metrics_row counters[] = {
 static const struct metrics_row gauges[] = {
 	{ .family = { "gpuslice_container_slices", NULL, "Slices that the container holds",
 		  METRICS_GAUGE, NULL },
-		USE(n_seats, METRICS_COUNT) },
+		USE(n_replicas, METRICS_COUNT) },
 	{ .family = { "gpuslice_container_share_ratio", "ratio",
 		  "Share of a whole GPU that it is counted for", METRICS_GAUGE, NULL },
 		USE(share, METRICS_MICRO) },
@@ -87,11 +87,11 @@ static void write_hourly(struct metrics_own *own)
 	metrics_begin(own->w, &costs[HOURLY]);
 	for (uint32_t i = 0; i < v->n_uses; i++) {
 		const struct view_use *use = &v->uses[i];
-		const struct view_gpu *g = &v->gpus[v->units[use->unit].gpu];
+		const struct view_gpu *g = &v->gpus[v->devices[use->device].gpu];
 
-		if (use->held_current)
+		if (use->allocation_current)
 			metrics_line(own->w, own->live[i], METRICS_NANO,
-				metrics_part(g->cost_nano_per_hour, use->share));
+				metrics_scale_cost(g->cost_nano_per_hour, use->share));
 	}
 }
 
@@ -101,7 +101,7 @@ static void write_cost(struct metrics_own *own)
 
 	metrics_begin(own->w, &costs[COST]);
 	for (uint32_t i = 0; i < v->n_uses; i++)
-		if (own->uses[i].len && v->uses[i].held_current)
+		if (own->uses[i].len && v->uses[i].allocation_current)
 			metrics_line_cost(own, own->uses[i], v->uses[i].cost_nano);
 }
 

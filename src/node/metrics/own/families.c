@@ -8,7 +8,7 @@ static const struct group {
 	{ metrics_node_tables, ARRAY_LEN(metrics_node_tables) },
 	{ metrics_resource_tables, ARRAY_LEN(metrics_resource_tables) },
 	{ metrics_gpu_tables, ARRAY_LEN(metrics_gpu_tables) },
-	{ metrics_unit_tables, ARRAY_LEN(metrics_unit_tables) },
+	{ metrics_device_tables, ARRAY_LEN(metrics_device_tables) },
 	{ metrics_container_tables, ARRAY_LEN(metrics_container_tables) },
 	{ metrics_slice_tables, ARRAY_LEN(metrics_slice_tables) },
 	{ metrics_opencost_tables, ARRAY_LEN(metrics_opencost_tables) },

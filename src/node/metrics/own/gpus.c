@@ -84,7 +84,7 @@ const struct metrics_table metrics_gpu_tables[2] = {
 	{ .families = families, .n = ARRAY_LEN(families) },
 };
 
-static void about(struct metrics_own *own, uint32_t i)
+static void write_gpu_info(struct metrics_own *own, uint32_t i)
 {
 	const struct view_gpu *g = &own->w->v->gpus[i];
 	struct metrics_writer *w = own->w;
@@ -103,7 +103,7 @@ static void about(struct metrics_own *own, uint32_t i)
 	metrics_labels_drop(w, start);
 }
 
-static void reason(struct metrics_own *own, uint32_t i)
+static void write_gpu_health_reason(struct metrics_own *own, uint32_t i)
 {
 	const struct view_gpu *g = &own->w->v->gpus[i];
 	uint32_t start;
@@ -117,7 +117,7 @@ static void reason(struct metrics_own *own, uint32_t i)
 	metrics_labels_drop(own->w, start);
 }
 
-static void health(struct metrics_own *own, uint32_t i)
+static void write_gpu_health_states(struct metrics_own *own, uint32_t i)
 {
 	for (int s = VIEW_HEALTHY; s <= VIEW_PROBATION; s++)
 		metrics_line_with(own->w, own->gpus[i], "state",
@@ -125,7 +125,7 @@ static void health(struct metrics_own *own, uint32_t i)
 			own->w->v->gpus[i].health == (enum view_health)s);
 }
 
-static void fault(struct metrics_own *own, uint32_t i)
+static void write_gpu_faults(struct metrics_own *own, uint32_t i)
 {
 	for (int f = GPU_FAULT_FIELD; f <= GPU_FAULT_GONE; f++) {
 		const char *name = gpu_fault_name((enum gpu_fault)f);
@@ -135,7 +135,7 @@ static void fault(struct metrics_own *own, uint32_t i)
 	}
 }
 
-static void warning(struct metrics_own *own, uint32_t i)
+static void write_gpu_warning(struct metrics_own *own, uint32_t i)
 {
 	const char *text = metrics_str(own->w->v->gpus[i].warning);
 
@@ -143,7 +143,7 @@ static void warning(struct metrics_own *own, uint32_t i)
 		metrics_line_with(own->w, own->gpus[i], "warning", text, METRICS_COUNT, 1);
 }
 
-static void signals(struct metrics_own *own, uint32_t i)
+static void write_gpu_signals(struct metrics_own *own, uint32_t i)
 {
 	const struct view_gpu *g = &own->w->v->gpus[i];
 
@@ -158,7 +158,7 @@ static void signals(struct metrics_own *own, uint32_t i)
 	}
 }
 
-static void reset(struct metrics_own *own, uint32_t i)
+static void write_gpu_reset_required(struct metrics_own *own, uint32_t i)
 {
 	const struct view_gpu *g = &own->w->v->gpus[i];
 
@@ -166,7 +166,7 @@ static void reset(struct metrics_own *own, uint32_t i)
 		metrics_line(own->w, own->gpus[i], METRICS_COUNT, g->reset_required);
 }
 
-static void recovery(struct metrics_own *own, uint32_t i)
+static void write_gpu_recovery_action(struct metrics_own *own, uint32_t i)
 {
 	const char *action = metrics_str(own->w->v->gpus[i].recovery);
 
@@ -174,7 +174,8 @@ static void recovery(struct metrics_own *own, uint32_t i)
 		metrics_line_with(own->w, own->gpus[i], "action", action, METRICS_COUNT, 1);
 }
 
-static void xid(struct metrics_own *own, uint32_t i, const struct view_xid *x, bool seen)
+static void write_gpu_xid(struct metrics_own *own, uint32_t i, const struct view_xid *x,
+	bool seen)
 {
 	struct metrics_writer *w = own->w;
 	uint32_t start = metrics_labels_from(w, own->gpus[i]);
@@ -188,24 +189,24 @@ static void xid(struct metrics_own *own, uint32_t i, const struct view_xid *x, b
 	metrics_labels_drop(w, start);
 }
 
-static void xids(struct metrics_own *own, uint32_t i)
+static void write_gpu_xid_counts(struct metrics_own *own, uint32_t i)
 {
 	const struct view_gpu *g = &own->w->v->gpus[i];
 
 	for (uint32_t k = 0; k < g->n_xids; k++)
-		xid(own, i, &g->xids[k], false);
+		write_gpu_xid(own, i, &g->xids[k], false);
 }
 
-static void xids_seen(struct metrics_own *own, uint32_t i)
+static void write_last_xids(struct metrics_own *own, uint32_t i)
 {
 	const struct view_gpu *g = &own->w->v->gpus[i];
 
 	for (uint32_t k = 0; k < g->n_xids; k++)
 		if (g->xids[k].last_wall_ns)
-			xid(own, i, &g->xids[k], true);
+			write_gpu_xid(own, i, &g->xids[k], true);
 }
 
-static void healthy(struct metrics_own *own, uint32_t i)
+static void write_gpu_healthy(struct metrics_own *own, uint32_t i)
 {
 	metrics_line(own->w, own->gpus[i], METRICS_COUNT,
 		own->w->v->gpus[i].health == VIEW_HEALTHY);
@@ -219,7 +220,7 @@ static void sample_age(struct metrics_own *own, uint32_t i)
 		metrics_line(own->w, own->gpus[i], METRICS_NANO, g->sample_age_ns);
 }
 
-static void price(struct metrics_own *own, uint32_t i)
+static void write_gpu_hourly_cost(struct metrics_own *own, uint32_t i)
 {
 	if (own->w->v->priced)
 		metrics_line(own->w, own->gpus[i], METRICS_NANO,
@@ -229,19 +230,19 @@ static void price(struct metrics_own *own, uint32_t i)
 void metrics_own_gpus(struct metrics_own *own)
 {
 	static void (*const write[])(struct metrics_own *, uint32_t) = {
-		[ABOUT] = about,
-		[HEALTHY] = healthy,
-		[HEALTH] = health,
-		[REASON] = reason,
-		[WARNING] = warning,
-		[SIGNAL] = signals,
-		[FAULT] = fault,
-		[RESET] = reset,
-		[RECOVERY] = recovery,
-		[XIDS] = xids,
-		[XID_SEEN] = xids_seen,
+		[ABOUT] = write_gpu_info,
+		[HEALTHY] = write_gpu_healthy,
+		[HEALTH] = write_gpu_health_states,
+		[REASON] = write_gpu_health_reason,
+		[WARNING] = write_gpu_warning,
+		[SIGNAL] = write_gpu_signals,
+		[FAULT] = write_gpu_faults,
+		[RESET] = write_gpu_reset_required,
+		[RECOVERY] = write_gpu_recovery_action,
+		[XIDS] = write_gpu_xid_counts,
+		[XID_SEEN] = write_last_xids,
 		[SAMPLE_AGE] = sample_age,
-		[PRICE] = price,
+		[PRICE] = write_gpu_hourly_cost,
 	};
 	const struct view *v = own->w->v;
 

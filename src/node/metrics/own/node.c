@@ -20,7 +20,7 @@ static const struct metrics_row rows[] = {
 	{ .family = { "gpuslice_holders_known", NULL,
 		  "Whether the kubelet has said which container holds which slice",
 		  METRICS_GAUGE, NULL },
-		METRICS_MEMBER(struct view, holders_known, METRICS_COUNT) },
+		METRICS_MEMBER(struct view, allocations_known, METRICS_COUNT) },
 	{ .family = { "gpuslice_ready", NULL, "Whether all resources are registered",
 		  METRICS_GAUGE, NULL },
 		METRICS_MEMBER(struct view, ready, METRICS_COUNT) },
@@ -74,7 +74,8 @@ struct pair {
 	const char *name, *value;
 };
 
-static void info(struct metrics_own *own, size_t family, const struct pair *pairs, size_t n)
+static void write_info_family(struct metrics_own *own, size_t family, const struct pair *pairs,
+	size_t n)
 {
 	struct metrics_writer *w = own->w;
 	uint32_t start = metrics_labels_from(w, own->node);
@@ -87,7 +88,7 @@ static void info(struct metrics_own *own, size_t family, const struct pair *pair
 }
 
 /* Without a price: what was counted under an earlier one. */
-static void cost(struct metrics_own *own, size_t family, uint64_t nano)
+static void write_node_cost(struct metrics_own *own, size_t family, uint64_t nano)
 {
 	metrics_begin(own->w, &families[family]);
 	if (own->w->v->priced || nano)
@@ -98,25 +99,25 @@ void metrics_own_node(struct metrics_own *own)
 {
 	const struct view *v = own->w->v;
 
-	info(own, BUILD, (struct pair[]){ { "version", v->agent.version } }, 1);
-	info(own, NODE,
+	write_info_family(own, BUILD, (struct pair[]){ { "version", v->agent.version } }, 1);
+	write_info_family(own, NODE,
 		(struct pair[]){ { "driver_version", v->driver_version },
 			{ "nvml_version", v->nvml_version },
 			{ "cuda_version", v->cuda_version },
 			{ "instance_type", v->instance_type }, { "region", v->region } },
 		5);
-	info(own, CONFIG,
+	write_info_family(own, CONFIG,
 		(struct pair[]){ { "source", v->config_source },
 			{ "sharing", v->config_sharing } },
 		2);
 	metrics_begin(own->w, &families[CONFIG_ERROR]);
 	metrics_line(own->w, own->node, METRICS_COUNT, *metrics_str(v->config_error) != '\0');
 	if (v->priced)
-		info(own, PRICE,
+		write_info_family(own, PRICE,
 			(struct pair[]){ { "currency", v->currency },
 				{ "source", v->price_source } },
 			2);
 	metrics_own_rows(own, rows, ARRAY_LEN(rows), v, 0, 1, &own->node);
-	cost(own, COST, v->cost_nano);
-	cost(own, OTHER_COST, v->other_cost_nano);
+	write_node_cost(own, COST, v->cost_nano);
+	write_node_cost(own, OTHER_COST, v->other_cost_nano);
 }

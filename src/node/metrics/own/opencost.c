@@ -31,7 +31,7 @@ const struct metrics_table metrics_opencost_tables[1] = {
 #	define ARCH ""
 #endif
 
-static void allocation(struct metrics_own *own, struct metrics_text node,
+static void write_container_allocation(struct metrics_own *own, struct metrics_text node,
 	const struct view_use *use, uint64_t share)
 {
 	struct metrics_writer *w = own->w;
@@ -45,7 +45,7 @@ static void allocation(struct metrics_own *own, struct metrics_text node,
 }
 
 /* One line for each container, over all its GPUs: in own->order its uses stand together. */
-static void allocations(struct metrics_own *own, struct metrics_text node)
+static void write_node_allocations(struct metrics_own *own, struct metrics_text node)
 {
 	const struct view *v = own->w->v;
 	uint64_t share = 0;
@@ -55,11 +55,11 @@ static void allocations(struct metrics_own *own, struct metrics_text node)
 		const struct view_use *next =
 			i + 1 < own->n_order ? &v->uses[own->order[i + 1]] : NULL;
 
-		share += use->live && use->held_current ? use->share : 0;
-		if (next && metrics_same_container(use, next))
+		share += use->live && use->allocation_current ? use->share : 0;
+		if (next && metrics_is_same_container(use, next))
 			continue;
 		if (share)
-			allocation(own, node, use, share);
+			write_container_allocation(own, node, use, share);
 		share = 0;
 	}
 }
@@ -89,5 +89,5 @@ void metrics_own_opencost(struct metrics_own *own)
 	if (view_gpus_known(v))
 		metrics_line(w, kind, METRICS_COUNT, v->n_gpus);
 	metrics_begin(w, &families[ALLOCATION]);
-	allocations(own, node);
+	write_node_allocations(own, node);
 }

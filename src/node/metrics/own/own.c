@@ -6,7 +6,7 @@
 
 /* --- helpers of all files --- */
 
-uint64_t metrics_part(uint64_t nano, uint64_t millionths)
+uint64_t metrics_scale_cost(uint64_t nano, uint64_t millionths)
 {
 	return nano / VIEW_MILLION * millionths +
 	       nano % VIEW_MILLION * millionths / VIEW_MILLION;
@@ -41,7 +41,7 @@ void metrics_line_cost(struct metrics_own *own, struct metrics_text base, uint64
 		metrics_line(own->w, base, METRICS_NANO, nano);
 }
 
-bool metrics_same_container(const struct view_use *a, const struct view_use *b)
+bool metrics_is_same_container(const struct view_use *a, const struct view_use *b)
 {
 	return !strcmp(a->pod, b->pod) && !strcmp(a->namespace_, b->namespace_) &&
 	       !strcmp(a->container, b->container);
@@ -49,7 +49,7 @@ bool metrics_same_container(const struct view_use *a, const struct view_use *b)
 
 /* --- which uses are listed --- */
 
-static int compare_texts(const char *a[], const char *b[], size_t n)
+static int compare_text_lists(const char *a[], const char *b[], size_t n)
 {
 	int r = 0;
 
@@ -60,20 +60,20 @@ static int compare_texts(const char *a[], const char *b[], size_t n)
 
 static int compare_series(const struct view_use *a, const struct view_use *b, bool uids)
 {
-	int r = compare_texts((const char *[]){ a->namespace_, a->pod, a->container },
+	int r = compare_text_lists((const char *[]){ a->namespace_, a->pod, a->container },
 		(const char *[]){ b->namespace_, b->pod, b->container }, 3);
 
 	if (!r && uids)
 		r = strcmp(a->uid, b->uid);
-	if (!r && a->unit != b->unit)
-		r = a->unit < b->unit ? -1 : 1;
+	if (!r && a->device != b->device)
+		r = a->device < b->device ? -1 : 1;
 	if (!r && a->mode != b->mode)
 		r = a->mode < b->mode ? -1 : 1;
 	return r ? r : strcmp(a->resource, b->resource);
 }
 
 /* Of what would be one series, the first is the one that is listed. */
-static int compare(const void *a, const void *b, void *arg)
+static int compare_use_order(const void *a, const void *b, void *arg)
 {
 	const struct metrics_own *own = arg;
 	const struct view_use *x = &own->w->v->uses[*(const uint32_t *)a],
@@ -96,7 +96,8 @@ static void add_ended(struct view_past *to, const struct view_use *use)
 
 /* --- label blocks --- */
 
-static void label_unit(struct metrics_writer *w, uint32_t start, const struct view_unit *u)
+static void add_device_labels(struct metrics_writer *w, uint32_t start,
+	const struct view_device *u)
 {
 	const struct view_gpu *g = &w->v->gpus[u->gpu];
 
@@ -109,7 +110,7 @@ static void label_unit(struct metrics_writer *w, uint32_t start, const struct vi
 	metrics_label_u64(w, start, "GPU_CI_ID", u->ci);
 }
 
-static struct metrics_text use_labels(struct metrics_own *own, const struct view_use *use)
+static struct metrics_text add_usage_labels(struct metrics_own *own, const struct view_use *use)
 {
 	struct metrics_writer *w = own->w;
 	uint32_t start = metrics_labels_from(w, own->node);
@@ -119,13 +120,13 @@ static struct metrics_text use_labels(struct metrics_own *own, const struct view
 	metrics_label(w, start, "container", use->container);
 	if (w->o->pod_uid)
 		metrics_label(w, start, "pod_uid", use->uid);
-	label_unit(w, start, &w->v->units[use->unit]);
+	add_device_labels(w, start, &w->v->devices[use->device]);
 	metrics_label(w, start, "mode", view_mode_name(use->mode));
 	metrics_label(w, start, "resource", use->resource);
 	return metrics_labels_end(w, start);
 }
 
-static void make_uses(struct metrics_own *own)
+static void build_use_labels(struct metrics_own *own)
 {
 	const struct view *v = own->w->v;
 	const struct view_use *last = NULL;
@@ -134,23 +135,23 @@ static void make_uses(struct metrics_own *own)
 		return;
 	for (uint32_t i = 0; i < v->n_uses; i++)
 		own->order[own->n_order++] = i;
-	qsort_r(own->order, own->n_order, sizeof(*own->order), compare, own);
+	qsort_r(own->order, own->n_order, sizeof(*own->order), compare_use_order, own);
 	for (uint32_t i = 0; i < own->n_order; i++) {
 		uint32_t at = own->order[i];
 		const struct view_use *use = &v->uses[at];
 
 		if (last && !compare_series(last, use, own->w->o->pod_uid)) {
-			add_ended(&own->ended[use->unit], use);
+			add_ended(&own->ended[use->device], use);
 			continue;
 		}
-		own->uses[at] = use_labels(own, use);
+		own->uses[at] = add_usage_labels(own, use);
 		if (use->live)
 			own->live[at] = own->uses[at];
 		last = use;
 	}
 }
 
-static void make_gpus(struct metrics_own *own)
+static void build_gpu_labels(struct metrics_own *own)
 {
 	struct metrics_writer *w = own->w;
 
@@ -163,23 +164,23 @@ static void make_gpus(struct metrics_own *own)
 	}
 }
 
-static void make_units(struct metrics_own *own)
+static void build_device_labels(struct metrics_own *own)
 {
 	struct metrics_writer *w = own->w;
 
-	for (uint32_t i = 0; i < w->v->n_units; i++) {
-		const struct view_unit *u = &w->v->units[i];
+	for (uint32_t i = 0; i < w->v->n_devices; i++) {
+		const struct view_device *u = &w->v->devices[i];
 		uint32_t start = metrics_labels_from(w, own->node);
 
-		label_unit(w, start, u);
+		add_device_labels(w, start, u);
 		metrics_label(w, start, "mode", view_mode_name(u->mode));
 		metrics_label(w, start, "resource", u->resource);
-		own->units[i] = metrics_labels_end(w, start);
+		own->devices[i] = metrics_labels_end(w, start);
 		own->ended[i] = u->past;
 	}
 }
 
-static void make_resources(struct metrics_own *own)
+static void build_resource_labels(struct metrics_own *own)
 {
 	struct metrics_writer *w = own->w;
 
@@ -192,9 +193,9 @@ static void make_resources(struct metrics_own *own)
 	}
 }
 
-static uint32_t largest(const struct view *v)
+static uint32_t get_largest_view_count(const struct view *v)
 {
-	const uint32_t counts[] = { v->n_gpus, v->n_units, v->n_uses, v->n_resources };
+	const uint32_t counts[] = { v->n_gpus, v->n_devices, v->n_uses, v->n_resources };
 	uint32_t n = 1;
 
 	for (size_t i = 0; i < ARRAY_LEN(counts); i++)
@@ -209,30 +210,30 @@ int metrics_own_init(struct metrics_own *own, struct metrics_writer *w, struct e
 
 	*own = (struct metrics_own){ .w = w };
 	own->gpus = calloc(v->n_gpus + 1U, sizeof(*own->gpus));
-	own->units = calloc(v->n_units + 1U, sizeof(*own->units));
+	own->devices = calloc(v->n_devices + 1U, sizeof(*own->devices));
 	own->resources = calloc(v->n_resources + 1U, sizeof(*own->resources));
 	own->uses = calloc(v->n_uses + 1U, sizeof(*own->uses));
 	own->live = calloc(v->n_uses + 1U, sizeof(*own->live));
 	own->order = calloc(v->n_uses + 1U, sizeof(*own->order));
-	own->ended = calloc(v->n_units + 1U, sizeof(*own->ended));
-	own->objects = calloc(largest(v), sizeof(*own->objects));
-	if (!own->gpus || !own->units || !own->resources || !own->uses || !own->live ||
+	own->ended = calloc(v->n_devices + 1U, sizeof(*own->ended));
+	own->objects = calloc(get_largest_view_count(v), sizeof(*own->objects));
+	if (!own->gpus || !own->devices || !own->resources || !own->uses || !own->live ||
 		!own->order || !own->ended || !own->objects)
 		return error_nomem(err);
 	start = metrics_labels(w);
 	metrics_label(w, start, "node", v->node);
 	own->node = metrics_labels_end(w, start);
-	make_gpus(own);
-	make_units(own);
-	make_resources(own);
-	make_uses(own);
+	build_gpu_labels(own);
+	build_device_labels(own);
+	build_resource_labels(own);
+	build_use_labels(own);
 	return 0;
 }
 
 void metrics_own_fini(struct metrics_own *own)
 {
 	free(own->gpus);
-	free(own->units);
+	free(own->devices);
 	free(own->resources);
 	free(own->uses);
 	free(own->live);

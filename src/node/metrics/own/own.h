@@ -15,7 +15,7 @@
 struct metrics_own {
 	struct metrics_writer *w;
 	struct metrics_text node;
-	struct metrics_text *gpus, *units,
+	struct metrics_text *gpus, *devices,
 		*resources;        /* label blocks, by position in the view */
 	struct metrics_text *uses; /* len 0: not listed */
 	struct metrics_text *live; /* the same of those that are live */
@@ -30,7 +30,7 @@ int metrics_own_init(struct metrics_own *own, struct metrics_writer *w,
 void metrics_own_fini(struct metrics_own *own);
 
 /* Both end in the same container's series but for the unit. */
-bool metrics_same_container(const struct view_use *a, const struct view_use *b);
+bool metrics_is_same_container(const struct view_use *a, const struct view_use *b);
 
 /* @n rows of objects in an array of @stride. */
 void metrics_own_rows(struct metrics_own *own, const struct metrics_row *rows, size_t n_rows,
@@ -44,12 +44,12 @@ void metrics_line_with(struct metrics_writer *w, struct metrics_text base, const
 void metrics_line_cost(struct metrics_own *own, struct metrics_text base, uint64_t nano);
 
 /* @nano times @millionths, rounded down. */
-uint64_t metrics_part(uint64_t nano, uint64_t millionths);
+uint64_t metrics_scale_cost(uint64_t nano, uint64_t millionths);
 
 void metrics_own_node(struct metrics_own *own);
 void metrics_own_resources(struct metrics_own *own);
 void metrics_own_gpus(struct metrics_own *own);
-void metrics_own_units(struct metrics_own *own);
+void metrics_own_devices(struct metrics_own *own);
 void metrics_own_containers(struct metrics_own *own);
 void metrics_own_slices(struct metrics_own *own);
 void metrics_own_opencost(struct metrics_own *own);
@@ -63,6 +63,6 @@ struct metrics_table {
 	size_t n;
 };
 extern const struct metrics_table metrics_node_tables[2], metrics_resource_tables[2],
-	metrics_gpu_tables[2], metrics_unit_tables[2], metrics_container_tables[3],
+	metrics_gpu_tables[2], metrics_device_tables[2], metrics_container_tables[3],
 	metrics_slice_tables[3], metrics_opencost_tables[1], metrics_agent_tables[2],
 	metrics_web_tables[1];

@@ -15,7 +15,7 @@ static const struct metrics_row rows[] = {
 	{ .family = { "gpuslice_slices_held", NULL, "Of these, those that containers hold",
 		  METRICS_GAUGE, NULL },
 		METRICS_MEMBER(struct view_resource, used, METRICS_COUNT),
-		METRICS_KNOWN(struct view_resource, held_known) },
+		METRICS_KNOWN(struct view_resource, allocated_known) },
 	{ .family = { "gpuslice_resource_replicas", NULL,
 		  "Into how many slices the config cuts each unit of the resource",
 		  METRICS_GAUGE, NULL },
@@ -23,7 +23,7 @@ static const struct metrics_row rows[] = {
 	{ .family = { "gpuslice_slices_idle", NULL, "Healthy slices that no container holds",
 		  METRICS_GAUGE, NULL },
 		METRICS_MEMBER(struct view_resource, idle, METRICS_COUNT),
-		METRICS_KNOWN(struct view_resource, held_known) },
+		METRICS_KNOWN(struct view_resource, allocated_known) },
 };
 
 enum { BUSY, REGISTERED, STATE };
@@ -47,7 +47,7 @@ const struct metrics_table metrics_resource_tables[2] = {
 static bool count_busy(const struct view *v, const struct view_resource *r, uint64_t *ret)
 {
 	*ret = 0;
-	if (!r->held_known)
+	if (!r->allocated_known)
 		return false;
 	for (uint32_t i = 0; i < v->n_uses; i++) {
 		const struct view_use *use = &v->uses[i];
@@ -56,12 +56,12 @@ static bool count_busy(const struct view *v, const struct view_resource *r, uint
 			continue;
 		if (use->received == VIEW_NONE)
 			return false;
-		*ret += use->received ? use->n_seats : 0;
+		*ret += use->received ? use->n_replicas : 0;
 	}
 	return true;
 }
 
-static void state(struct metrics_own *own, uint32_t i)
+static void write_resource_state(struct metrics_own *own, uint32_t i)
 {
 	const struct view_resource *r = &own->w->v->resources[i];
 	uint32_t start = metrics_labels_from(own->w, own->resources[i]);
@@ -90,5 +90,5 @@ void metrics_own_resources(struct metrics_own *own)
 			!strcmp(metrics_str(v->resources[i].state), "registered"));
 	metrics_begin(w, &families[STATE]);
 	for (uint32_t i = 0; i < v->n_resources; i++)
-		state(own, i);
+		write_resource_state(own, i);
 }

@@ -23,7 +23,7 @@ static const struct metrics_row counters[] = {
 		SLICE_KNOWN(time_known) },
 	{ .family = { "gpuslice_container_turns", NULL, "Turns on the GPU that the slice had",
 		  METRICS_COUNTER, NULL },
-		SLICE(turns, METRICS_COUNT),
+		SLICE(quanta, METRICS_COUNT),
 		SLICE_KNOWN(time_known) },
 	{ .family = { "gpuslice_container_waits", NULL, "Calls that waited for a turn",
 		  METRICS_COUNTER, NULL },
@@ -55,7 +55,7 @@ static const struct metrics_row counters[] = {
 		  "took",
 		  METRICS_COUNTER, NULL },
 		SLICE(stopped, METRICS_COUNT),
-		SLICE_KNOWN(seen) },
+		SLICE_KNOWN(reported) },
 };
 
 static const struct metrics_row gauges[] = {
@@ -65,21 +65,21 @@ static const struct metrics_row gauges[] = {
 		SLICE(weight, METRICS_COUNT) },
 	{ .family = { "gpuslice_container_turn", NULL, "Whether the slice has the turn now",
 		  METRICS_GAUGE, NULL },
-		SLICE(turn, METRICS_COUNT),
-		SLICE_KNOWN(seen) },
+		SLICE(has_quantum, METRICS_COUNT),
+		SLICE_KNOWN(reported) },
 	{ .family = { "gpuslice_container_demoted", NULL,
 		  "Whether a slice of class latency is served as batch, since it uses too much",
 		  METRICS_GAUGE, NULL },
 		SLICE(demoted, METRICS_COUNT),
-		SLICE_KNOWN(seen) },
+		SLICE_KNOWN(reported) },
 	{ .family = { "gpuslice_container_stuck", NULL,
 		  "Whether the slice does not end its turn", METRICS_GAUGE, NULL },
 		SLICE(stuck, METRICS_COUNT),
-		SLICE_KNOWN(seen) },
+		SLICE_KNOWN(reported) },
 	{ .family = { "gpuslice_container_over_limit", NULL,
 		  "Whether it uses more memory than its limit", METRICS_GAUGE, NULL },
-		SLICE(over, METRICS_COUNT),
-		SLICE_KNOWN(seen) },
+		SLICE(over_limit, METRICS_COUNT),
+		SLICE_KNOWN(reported) },
 	{ .family = { "gpuslice_container_unhooked_bytes", "bytes",
 		  "GPU memory of processes without the slice's libraries", METRICS_GAUGE,
 		  NULL },
@@ -103,7 +103,7 @@ const struct metrics_table metrics_slice_tables[3] = {
 	{ .families = families, .n = ARRAY_LEN(families) },
 };
 
-static void about(struct metrics_own *own, uint32_t i)
+static void write_slice_info(struct metrics_own *own, uint32_t i)
 {
 	const struct view_slice *s = own->w->v->uses[i].slice;
 	uint32_t start = metrics_labels_from(own->w, own->live[i]);
@@ -129,7 +129,7 @@ void metrics_own_slices(struct metrics_own *own)
 	metrics_begin(own->w, &families[ABOUT]);
 	for (uint32_t i = 0; i < v->n_uses; i++)
 		if (v->uses[i].slice && own->live[i].len)
-			about(own, i);
+			write_slice_info(own, i);
 	metrics_begin(own->w, &families[CAP]);
 	for (uint32_t i = 0; i < v->n_uses; i++)
 		if (v->uses[i].slice && v->uses[i].slice->cap)

@@ -3,9 +3,9 @@
 
 /* What can be divided: a GPU, or a MIG device. */
 
-#define UNIT(member, kind)   METRICS_MEMBER(struct view_unit, member, kind)
-#define UNIT_KNOWN(member)   METRICS_KNOWN(struct view_unit, member)
-#define UNIT_CURRENT(member) METRICS_CURRENT(struct view_unit, member)
+#define UNIT(member, kind)     METRICS_MEMBER(struct view_device, member, kind)
+#define DEVICE_KNOWN(member)   METRICS_KNOWN(struct view_device, member)
+#define DEVICE_CURRENT(member) METRICS_CURRENT(struct view_device, member)
 
 static const struct metrics_row rows[] = {
 	{ .family = { "gpuslice_gpu_offered", NULL, "Whether it is offered to the kubelet",
@@ -17,15 +17,15 @@ static const struct metrics_row rows[] = {
 		UNIT(part, METRICS_MICRO) },
 	{ .family = { "gpuslice_gpu_slices", NULL, "Slices that it is offered as",
 		  METRICS_GAUGE, NULL },
-		UNIT(n_seats, METRICS_COUNT) },
+		UNIT(n_replicas, METRICS_COUNT) },
 	{ .family = { "gpuslice_gpu_slices_held", NULL, "Of these, those that containers hold",
 		  METRICS_GAUGE, NULL },
 		UNIT(replicas_used, METRICS_COUNT),
-		UNIT_KNOWN(held_known) },
+		DEVICE_KNOWN(allocated_known) },
 	{ .family = { "gpuslice_gpu_held_ratio", "ratio", "Which part of it containers hold",
 		  METRICS_GAUGE, NULL },
-		UNIT(held, METRICS_MICRO),
-		UNIT_KNOWN(held_known) },
+		UNIT(allocated, METRICS_MICRO),
+		DEVICE_KNOWN(allocated_known) },
 	{ .family = { "gpuslice_gpu_busy_ratio", "ratio",
 		  "Part of the last interval in which it had work", METRICS_GAUGE, NULL },
 		UNIT(busy, METRICS_MICRO) },
@@ -33,36 +33,36 @@ static const struct metrics_row rows[] = {
 		  "Time in which it had work: of its containers, of ended ones and other",
 		  METRICS_COUNTER, NULL },
 		UNIT(busy_ns, METRICS_NANO),
-		UNIT_KNOWN(busy_known) },
+		DEVICE_KNOWN(busy_known) },
 	{ .family = { "gpuslice_gpu_other_busy_seconds", "seconds",
 		  "Of these, what no container is known for", METRICS_COUNTER, NULL },
 		UNIT(other_busy_ns, METRICS_NANO),
-		UNIT_KNOWN(busy_known) },
+		DEVICE_KNOWN(busy_known) },
 	{ .family = { "gpuslice_gpu_seconds", "seconds",
 		  "GPU seconds for which it is known who held it: time times its part of a GPU",
 		  METRICS_COUNTER, NULL },
 		UNIT(present_ns, METRICS_NANO),
-		UNIT_CURRENT(held_known) },
+		DEVICE_CURRENT(allocated_known) },
 	{ .family = { "gpuslice_gpu_idle_seconds", "seconds",
 		  "Of these GPU seconds, those that no container held", METRICS_COUNTER, NULL },
 		UNIT(idle_gpu_ns, METRICS_NANO),
-		UNIT_CURRENT(held_known) },
+		DEVICE_CURRENT(allocated_known) },
 	{ .family = { "gpuslice_gpu_memory_total_bytes", "bytes", "Memory that it has",
 		  METRICS_GAUGE, NULL },
 		UNIT(memory_total, METRICS_COUNT),
-		UNIT_KNOWN(memory_known) },
+		DEVICE_KNOWN(memory_known) },
 	{ .family = { "gpuslice_gpu_memory_used_bytes", "bytes",
 		  "Memory that is used: of its containers and other", METRICS_GAUGE, NULL },
 		UNIT(memory_used, METRICS_COUNT),
-		UNIT_KNOWN(memory_known) },
+		DEVICE_KNOWN(memory_known) },
 	{ .family = { "gpuslice_gpu_memory_other_bytes", "bytes",
 		  "Of this, what no container is known for", METRICS_GAUGE, NULL },
 		UNIT(other_memory, METRICS_COUNT),
-		UNIT_KNOWN(memory_known) },
+		DEVICE_KNOWN(memory_known) },
 	{ .family = { "gpuslice_gpu_memory_free_bytes", "bytes", "Memory that is free",
 		  METRICS_GAUGE, NULL },
 		UNIT(memory_free, METRICS_COUNT),
-		UNIT_KNOWN(memory_known) },
+		DEVICE_KNOWN(memory_known) },
 };
 
 enum {
@@ -99,22 +99,25 @@ static const struct metrics_family families[] = {
 		NULL },
 };
 
-const struct metrics_table metrics_unit_tables[2] = {
+const struct metrics_table metrics_device_tables[2] = {
 	{ .rows = rows, .n = ARRAY_LEN(rows) },
 	{ .families = families, .n = ARRAY_LEN(families) },
 };
 
-static uint64_t idle_hourly(const struct view *v, const struct view_unit *u)
+static uint64_t idle_hourly(const struct view *v, const struct view_device *u)
 {
-	uint64_t whole = metrics_part(v->gpus[u->gpu].cost_nano_per_hour, u->part);
+	uint64_t whole = metrics_scale_cost(v->gpus[u->gpu].cost_nano_per_hour, u->part);
 
-	return u->held < VIEW_MILLION ? metrics_part(whole, VIEW_MILLION - u->held) : 0;
+	return u->allocated < VIEW_MILLION
+		       ? metrics_scale_cost(whole, VIEW_MILLION - u->allocated)
+		       : 0;
 }
 
 /* The value of a family for a unit; false: none. */
-static bool read_value(const struct metrics_own *own, size_t family, uint32_t i, uint64_t *ret)
+static bool get_device_value(const struct metrics_own *own, size_t family, uint32_t i,
+	uint64_t *ret)
 {
-	const struct view_unit *u = &own->w->v->units[i];
+	const struct view_device *u = &own->w->v->devices[i];
 	bool priced = own->w->v->priced;
 
 	switch (family) {
@@ -126,40 +129,40 @@ static bool read_value(const struct metrics_own *own, size_t family, uint32_t i,
 		return u->busy_known || *ret;
 	case ENDED_SECONDS:
 		*ret = own->ended[i].gpu_ns;
-		return u->held_known;
+		return u->allocated_known;
 	case ENDED_COST:
 		*ret = own->ended[i].cost_nano;
-		return u->held_known && (priced || *ret);
+		return u->allocated_known && (priced || *ret);
 	case COST:
 		*ret = u->cost_nano;
-		return u->held_known && (priced || *ret);
+		return u->allocated_known && (priced || *ret);
 	case IDLE_COST:
 		*ret = u->idle_cost_nano;
-		return u->held_known && (priced || *ret);
+		return u->allocated_known && (priced || *ret);
 	case IDLE_HOURLY:
 		*ret = idle_hourly(own->w->v, u);
-		return priced && u->held_known;
+		return priced && u->allocated_known;
 	default:
 		return false;
 	}
 }
 
-void metrics_own_units(struct metrics_own *own)
+void metrics_own_devices(struct metrics_own *own)
 {
 	const struct view *v = own->w->v;
 	uint64_t value;
 
-	metrics_own_rows(own, rows, ARRAY_LEN(rows), v->units, sizeof(*v->units), v->n_units,
-		own->units);
+	metrics_own_rows(own, rows, ARRAY_LEN(rows), v->devices, sizeof(*v->devices),
+		v->n_devices, own->devices);
 	for (size_t f = 0; f < ARRAY_LEN(families); f++) {
 		metrics_begin(own->w, &families[f]);
-		for (uint32_t i = 0; i < v->n_units; i++)
-			if (!read_value(own, f, i, &value))
+		for (uint32_t i = 0; i < v->n_devices; i++)
+			if (!get_device_value(own, f, i, &value))
 				continue;
 			else if (f == ENDED_COST || f == COST || f == IDLE_COST)
-				metrics_line_cost(own, own->units[i], value);
+				metrics_line_cost(own, own->devices[i], value);
 			else
-				metrics_line(own->w, own->units[i],
+				metrics_line(own->w, own->devices[i],
 					f == MIG_HEALTHY ? METRICS_COUNT : METRICS_NANO, value);
 	}
 }

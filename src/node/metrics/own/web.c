@@ -50,7 +50,7 @@ static const struct row {
 #undef ROW
 };
 
-static void write_row(struct metrics_own *own, const struct row *r)
+static void write_web_row(struct metrics_own *own, const struct row *r)
 {
 	const char *web = (const char *)&own->w->v->agent.web;
 	uint64_t value = *(const uint64_t *)(const void *)(web + r->at);
@@ -73,6 +73,6 @@ void metrics_own_web(struct metrics_own *own)
 		metrics_begin(own->w, &families[f]);
 		for (size_t i = 0; i < ARRAY_LEN(rows); i++)
 			if (rows[i].family == f)
-				write_row(own, &rows[i]);
+				write_web_row(own, &rows[i]);
 	}
 }

@@ -16,17 +16,17 @@ struct json_maker {
 };
 
 /* Takes @value; NULL is lack of memory. */
-void json_put(struct json_maker *m, json_t *object, const char *key, json_t *value);
+void json_set_value(struct json_maker *m, json_t *object, const char *key, json_t *value);
 /* An empty array that is in @object now. Borrowed; NULL: no memory, and all may be called with it. */
-json_t *json_put_array(struct json_maker *m, json_t *object, const char *key);
+json_t *json_set_array(struct json_maker *m, json_t *object, const char *key);
 json_t *json_add_object(struct json_maker *m, json_t *array);
 void json_add(struct json_maker *m, json_t *array, json_t *value);
-void json_put_rows(struct json_maker *m, json_t *object, const struct json_row *rows,
+void json_set_rows(struct json_maker *m, json_t *object, const struct json_row *rows,
 	const void *of);
 /* Money: null without a price, and for: */
 #define JSON_COST_UNKNOWN UINT64_MAX
-void json_put_cost(struct json_maker *m, json_t *object, const char *key, uint64_t nano);
+void json_set_cost(struct json_maker *m, json_t *object, const char *key, uint64_t nano);
 json_t *json_u64(uint64_t n);
 
-void json_put_use(struct json_maker *m, json_t *object, const struct view_use *use);
-void json_put_pods(struct json_maker *m, json_t *root); /* pods.c */
+void json_set_use(struct json_maker *m, json_t *object, const struct view_use *use);
+void json_set_pods(struct json_maker *m, json_t *root); /* pods.c */

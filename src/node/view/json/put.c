@@ -3,7 +3,7 @@
 
 #include "lib/base/time.h"
 
-void json_put(struct json_maker *m, json_t *object, const char *key, json_t *value)
+void json_set_value(struct json_maker *m, json_t *object, const char *key, json_t *value)
 {
 	if (json_object_set_new_nocheck(object, key, value) != 0)
 		m->failed = true;
@@ -15,9 +15,9 @@ void json_add(struct json_maker *m, json_t *array, json_t *value)
 		m->failed = true;
 }
 
-json_t *json_put_array(struct json_maker *m, json_t *object, const char *key)
+json_t *json_set_array(struct json_maker *m, json_t *object, const char *key)
 {
-	json_put(m, object, key, json_array());
+	json_set_value(m, object, key, json_array());
 	return json_object_get(object, key);
 }
 
@@ -33,19 +33,19 @@ json_t *json_u64(uint64_t n)
 	return json_integer(n > INT64_MAX ? INT64_MAX : (json_int_t)n);
 }
 
-void json_put_cost(struct json_maker *m, json_t *object, const char *key, uint64_t nano)
+void json_set_cost(struct json_maker *m, json_t *object, const char *key, uint64_t nano)
 {
 	bool known = m->v->priced && nano != JSON_COST_UNKNOWN;
 
-	json_put(m, object, key, known ? json_u64(nano) : json_null());
+	json_set_value(m, object, key, known ? json_u64(nano) : json_null());
 }
 
-static json_t *text(const char *s, bool empty_is_unknown)
+static json_t *build_json_text(const char *s, bool empty_is_unknown)
 {
 	return s && (*s || !empty_is_unknown) ? json_string(s) : json_null();
 }
 
-static json_t *wall_time(uint64_t wall_ns)
+static json_t *build_json_time(uint64_t wall_ns)
 {
 	char s[TIME_RFC3339_MAX];
 
@@ -55,30 +55,30 @@ static json_t *wall_time(uint64_t wall_ns)
 	return json_string(s);
 }
 
-static json_t *u32(uint32_t n, uint32_t unknown)
+static json_t *build_json_u32(uint32_t n, uint32_t unknown)
 {
 	return n == unknown ? json_null() : json_integer(n);
 }
 
-static json_t *u64(uint64_t n, uint64_t unknown)
+static json_t *build_json_u64(uint64_t n, uint64_t unknown)
 {
 	return n == unknown ? json_null() : json_u64(n);
 }
 
-static json_t *value_of(enum json_kind kind, const void *at)
+static json_t *build_json_value(enum json_kind kind, const void *at)
 {
 	switch (kind) {
 	case JSON_KIND_TEXT:
 	case JSON_KIND_TEXT_KNOWN:
-		return text(*(const char *const *)at, kind == JSON_KIND_TEXT_KNOWN);
+		return build_json_text(*(const char *const *)at, kind == JSON_KIND_TEXT_KNOWN);
 	case JSON_KIND_BOOL:
 		return json_boolean(*(const bool *)at);
 	case JSON_KIND_U32:
 		return json_integer(*(const uint32_t *)at);
 	case JSON_KIND_U32_NONE:
-		return u32(*(const uint32_t *)at, VIEW_NONE);
+		return build_json_u32(*(const uint32_t *)at, VIEW_NONE);
 	case JSON_KIND_U32_ZERO:
-		return u32(*(const uint32_t *)at, 0);
+		return build_json_u32(*(const uint32_t *)at, 0);
 	case JSON_KIND_NUMA:
 		return *(const int32_t *)at < 0 ? json_null()
 						: json_integer(*(const int32_t *)at);
@@ -87,33 +87,33 @@ static json_t *value_of(enum json_kind kind, const void *at)
 	case JSON_KIND_U64:
 		return json_u64(*(const uint64_t *)at);
 	case JSON_KIND_U64_MAX:
-		return u64(*(const uint64_t *)at, UINT64_MAX);
+		return build_json_u64(*(const uint64_t *)at, UINT64_MAX);
 	case JSON_KIND_U64_ZERO:
-		return u64(*(const uint64_t *)at, 0);
+		return build_json_u64(*(const uint64_t *)at, 0);
 	case JSON_KIND_TIME:
-		return wall_time(*(const uint64_t *)at);
+		return build_json_time(*(const uint64_t *)at);
 	case JSON_KIND_MODE:
 		return json_string(view_mode_name(*(const enum view_mode *)at));
 	case JSON_KIND_HEALTH:
 		return json_string(view_health_name(*(const enum view_health *)at));
 	case JSON_KIND_SOURCE:
-		return text(view_source_name(*(const enum view_source *)at), true);
+		return build_json_text(view_source_name(*(const enum view_source *)at), true);
 	}
 	return NULL;
 }
 
-static bool is_known(const struct json_row *r, const unsigned char *of)
+static bool is_json_row_known(const struct json_row *r, const unsigned char *of)
 {
 	return r->known == JSON_ALWAYS || *(const bool *)(of + r->known);
 }
 
-void json_put_rows(struct json_maker *m, json_t *object, const struct json_row *rows,
+void json_set_rows(struct json_maker *m, json_t *object, const struct json_row *rows,
 	const void *of)
 {
 	for (const struct json_row *r = rows; r->key; r++) {
 		const void *at = (const unsigned char *)of + r->at;
 
-		json_put(m, object, r->key,
-			is_known(r, of) ? value_of(r->kind, at) : json_null());
+		json_set_value(m, object, r->key,
+			is_json_row_known(r, of) ? build_json_value(r->kind, at) : json_null());
 	}
 }

@@ -36,6 +36,6 @@ struct json_row {
 
 /* Each ends with a row without a key. */
 extern const struct json_row json_rows_head[], json_rows_node[], json_rows_gpu[],
-	json_rows_xid[], json_rows_signal[], json_rows_unit[], json_rows_place[],
-	json_rows_seat[], json_rows_use[], json_rows_slice[], json_rows_resource[],
+	json_rows_xid[], json_rows_signal[], json_rows_device[], json_rows_place[],
+	json_rows_replica[], json_rows_use[], json_rows_slice[], json_rows_resource[],
 	json_rows_agent[], json_rows_component[];

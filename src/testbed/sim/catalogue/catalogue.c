@@ -25,7 +25,7 @@ const struct sim_node_model *sim_node_model_find(const char *name)
 }
 
 /* splitmix64: a well-mixed word for each (state, step). */
-static uint64_t mix(uint64_t *state)
+static uint64_t next_splitmix64(uint64_t *state)
 {
 	uint64_t z = (*state += UINT64_C(0x9E3779B97F4A7C15));
 
@@ -34,7 +34,7 @@ static uint64_t mix(uint64_t *state)
 	return z ^ (z >> 31);
 }
 
-static uint64_t hash_text(const char *text)
+static uint64_t hash_catalogue_text(const char *text)
 {
 	uint64_t h = UINT64_C(0xCBF29CE484222325);
 
@@ -64,9 +64,10 @@ void sim_node_name_gpu(struct sim_node *node, uint32_t slot)
 {
 	struct sim_node_head *h = &node->head;
 	struct sim_keys *k = &node->gpus[slot].keys;
-	uint64_t state = hash_text(h->name) ^ (h->seed * UINT64_C(0xD1342543DE82EF95)) ^
-			 ((uint64_t)slot << 32) ^ h->slots[slot].epoch;
-	uint64_t a = mix(&state), b = mix(&state);
+	uint64_t state = hash_catalogue_text(h->name) ^
+			 (h->seed * UINT64_C(0xD1342543DE82EF95)) ^ ((uint64_t)slot << 32) ^
+			 h->slots[slot].epoch;
+	uint64_t a = next_splitmix64(&state), b = next_splitmix64(&state);
 
 	if (!k->uuid[0])
 		(void)snprintf(k->uuid, sizeof(k->uuid),
@@ -75,17 +76,17 @@ void sim_node_name_gpu(struct sim_node *node, uint32_t slot)
 			b & UINT64_C(0xFFFFFFFFFFFF));
 	if (!k->serial[0])
 		(void)snprintf(k->serial, sizeof(k->serial), "1%012" PRIu64,
-			mix(&state) % UINT64_C(1000000000000));
+			next_splitmix64(&state) % UINT64_C(1000000000000));
 }
 
-static void place(struct sim_keys *k, const struct sim_layout *layout, uint32_t i)
+static void set_layout_address(struct sim_keys *k, const struct sim_layout *layout, uint32_t i)
 {
 	if (i < layout->count) {
-		k->pci_domain = layout->places[i].domain;
-		k->pci_bus = layout->places[i].bus;
-		k->pci_device = layout->places[i].device;
-		k->pcie_switch = layout->places[i].pcie_switch;
-		k->numa_node = layout->places[i].numa;
+		k->pci_domain = layout->addresses[i].domain;
+		k->pci_bus = layout->addresses[i].bus;
+		k->pci_device = layout->addresses[i].device;
+		k->pcie_switch = layout->addresses[i].pcie_switch;
+		k->numa_node = layout->addresses[i].numa;
 		return;
 	}
 	/* Behind the layout: 16 GPUs a domain, on domains that no layout uses. */
@@ -93,11 +94,11 @@ static void place(struct sim_keys *k, const struct sim_layout *layout, uint32_t 
 	k->pci_bus = 0x10 + i % 16;
 	k->pci_device = 0;
 	k->pcie_switch = i % 256;
-	k->numa_node = layout->places[layout->count - 1].numa;
+	k->numa_node = layout->addresses[layout->count - 1].numa;
 }
 
 /* The place of a GPU that is added later: a PCI address that no other GPU has. */
-static void place_free(struct sim_node *node, uint32_t slot)
+static void set_unused_address(struct sim_node *node, uint32_t slot)
 {
 	struct sim_keys *k = &node->gpus[slot].keys;
 
@@ -108,7 +109,7 @@ static void place_free(struct sim_node *node, uint32_t slot)
 	k->numa_node = slot ? node->gpus[0].keys.numa_node : 0;
 }
 
-static bool minor_taken(const struct sim_node *node, uint32_t minor, uint32_t except)
+static bool is_minor_used(const struct sim_node *node, uint32_t minor, uint32_t except)
 {
 	for (uint32_t i = 0; i < node->head.info.slot_count; i++)
 		if (i != except && node->head.slots[i].present &&
@@ -138,8 +139,8 @@ int sim_node_add(struct sim_node *node, const struct sim_product *product, uint3
 	h->slots[slot].present = 1;
 	h->slots[slot].lost = 0;
 	h->slots[slot].epoch++;
-	place_free(node, slot);
-	while (minor_taken(node, g->keys.minor, slot))
+	set_unused_address(node, slot);
+	while (is_minor_used(node, g->keys.minor, slot))
 		g->keys.minor++;
 	g->keys.module_id = slot % 8;
 	sim_node_name_gpu(node, slot);
@@ -159,7 +160,7 @@ void sim_node_seal(struct sim_node *node)
 	}
 }
 
-static void add_link(struct sim_node *node, uint32_t from, uint32_t to)
+static void add_nvlink(struct sim_node *node, uint32_t from, uint32_t to)
 {
 	struct sim_gpu *g = &node->gpus[from];
 
@@ -177,8 +178,8 @@ static void connect_gpus(struct sim_node *node, const struct sim_nvlinks *nv, ui
 	for (uint32_t i = 0; i < nv->pair_count; i++)
 		for (uint32_t n = 0; n < nv->pairs[i].links; n++)
 			if (nv->pairs[i].a < count && nv->pairs[i].b < count) {
-				add_link(node, nv->pairs[i].a, nv->pairs[i].b);
-				add_link(node, nv->pairs[i].b, nv->pairs[i].a);
+				add_nvlink(node, nv->pairs[i].a, nv->pairs[i].b);
+				add_nvlink(node, nv->pairs[i].b, nv->pairs[i].a);
 			}
 	/* Links are spread over the switches of the baseboard: six with 12 links, four with 18. */
 	for (uint32_t g = 0; g < count && nv->switch_links; g++)
@@ -207,7 +208,7 @@ int sim_node_fill(struct sim_node *node, const struct sim_node_model *model, uin
 	for (uint32_t i = 0; i < count; i++) {
 		if (sim_node_add(node, &sim_products[model->product], &slot, err) < 0)
 			return -1;
-		place(&node->gpus[slot].keys, layout, i);
+		set_layout_address(&node->gpus[slot].keys, layout, i);
 		for (size_t g = 0; g < SIM_GROUP_COUNT; g++)
 			if (model->fail[g])
 				node->gpus[slot].fail[g] = model->fail[g];

@@ -25,7 +25,7 @@ struct sim_layout {
 		uint16_t domain;
 		uint8_t bus, device, pcie_switch;
 		int8_t numa;
-	} places[SIM_LAYOUT_MAX];
+	} addresses[SIM_LAYOUT_MAX];
 };
 
 struct sim_nvlinks {

@@ -78,7 +78,7 @@ def layout(name, row):
     numa, switches = repeat(row.get("numa", [-1]), n), repeat(row.get("switches", [0]), n)
     yield f'\t{{ .name = "{name}", .count = {n}, .level_switch = {row.get("same_switch", 10)},'
     yield f'\t\t.level_numa = {row.get("same_numa", 40)}, .level_far = {row.get("far", 50)},'
-    yield "\t\t.places = {"
+    yield "\t\t.addresses = {"
     for i, text in enumerate(ids):
         m = re.fullmatch(r"([0-9a-f]{4}):([0-9a-f]{2}):([0-9a-f]{2})\.0", text)
         if not m:

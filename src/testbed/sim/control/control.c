@@ -19,19 +19,21 @@
 
 /* Open and create. */
 
-static int locate(struct sim_place *place, const char *node, const char *dir, struct error *err)
+static int find_control_location(struct sim_location *place, const char *node, const char *dir,
+	struct error *err)
 {
 	if (!node && !dir)
-		return sim_place_from_env(place, NULL, err);
-	return sim_place_of(place, node ? node : getenv(SIM_ENV_NODE),
+		return sim_location_from_env(place, NULL, err);
+	return sim_location_resolve(place, node ? node : getenv(SIM_ENV_NODE),
 		dir ? dir : getenv(SIM_ENV_DIR), err);
 }
 
-static int open_place(struct sim_control *c, const struct sim_place *place, struct error *err)
+static int open_control_location(struct sim_control *c, const struct sim_location *place,
+	struct error *err)
 {
-	int r = sim_place_open(place, sim_node_file_load, &c->state, err);
+	int r = sim_location_open(place, sim_node_file_load, &c->state, err);
 
-	if (r == SIM_PLACE_E_NONE)
+	if (r == SIM_LOCATION_E_NONE)
 		return error_set(err, ERR_NOT_FOUND,
 			"no simulated node: set " SIM_ENV_NODE " or " SIM_ENV_DIR
 			", or run gpuslice sim create");
@@ -42,12 +44,12 @@ static int open_place(struct sim_control *c, const struct sim_place *place, stru
 int sim_control_open(struct sim_control *c, const char *node, const char *dir,
 	struct error *err)
 {
-	struct sim_place place;
+	struct sim_location place;
 
 	*c = (struct sim_control){ .state = NULL };
-	if (locate(&place, node, dir, err) < 0)
+	if (find_control_location(&place, node, dir, err) < 0)
 		return -1;
-	return open_place(c, &place, err);
+	return open_control_location(c, &place, err);
 }
 
 void sim_control_close(struct sim_control *c)
@@ -56,7 +58,8 @@ void sim_control_close(struct sim_control *c)
 }
 
 /* Puts a new node where another was; slots count on, so that old handles are stale. */
-static int recreate(struct sim_control *c, const struct sim_place *place, struct error *err)
+static int recreate_node(struct sim_control *c, const struct sim_location *place,
+	struct error *err)
 {
 	CLEANUP(sim_txn_end) struct sim_txn txn = SIM_TXN_INIT;
 	CLEANUP(freep) struct sim_node *node = malloc(sizeof(*node));
@@ -64,7 +67,7 @@ static int recreate(struct sim_control *c, const struct sim_place *place, struct
 
 	if (!node)
 		return error_nomem(err);
-	if (sim_place_build(place, sim_node_file_load, node, err) < 0 ||
+	if (sim_location_build(place, sim_node_file_load, node, err) < 0 ||
 		sim_txn_begin(c->state, &txn, err) < 0)
 		return -1;
 	old_count = txn.node->head.info.slot_count;
@@ -89,11 +92,11 @@ static int recreate(struct sim_control *c, const struct sim_place *place, struct
 int sim_control_create(struct sim_control *c, const char *node, const char *dir, bool force,
 	uint64_t seed, struct error *err)
 {
-	struct sim_place place;
+	struct sim_location place;
 	int r;
 
 	*c = (struct sim_control){ .state = NULL };
-	if (locate(&place, node, dir, err) < 0)
+	if (find_control_location(&place, node, dir, err) < 0)
 		return -1;
 	place.seed = seed ? seed : place.seed;
 	if (!place.node[0])
@@ -103,11 +106,11 @@ int sim_control_create(struct sim_control *c, const char *node, const char *dir,
 	if (r < 0)
 		return -1;
 	if (r == SIM_STATE_E_NONE)
-		return open_place(c, &place, err);
+		return open_control_location(c, &place, err);
 	if (!force)
 		return error_set(err, ERR_EXISTS,
 			"'%s' holds a node already (--force makes it anew)", place.dir);
-	return recreate(c, &place, err);
+	return recreate_node(c, &place, err);
 }
 
 /* Finding. */
@@ -148,7 +151,7 @@ int sim_control_find(const struct sim_control *c, const char *gpu, uint32_t *ret
 		"no GPU '%.60s': expected an index, UUID or PCI bus id", gpu);
 }
 
-static bool has_device(struct sim_gpu *g, uint32_t gi, uint32_t ci)
+static bool has_mig_instance(struct sim_gpu *g, uint32_t gi, uint32_t ci)
 {
 	struct sim_gi *in = sim_gi_find(g, gi);
 
@@ -201,7 +204,7 @@ int sim_control_find_device(const struct sim_control *c, const char *text, uint3
 		sim_state_read(c->state, &SIM_PART_GPU_ALL(*slot, &g), 1);
 		*gi = ids[1];
 		*ci = ids[2];
-		if (has_device(&g, *gi, *ci))
+		if (has_mig_instance(&g, *gi, *ci))
 			return 0;
 	} else if (strncmp(text, "MIG-", 4) != 0) {
 		*gi = *ci = SIM_NO_INSTANCE;
@@ -218,7 +221,7 @@ int sim_control_find_device(const struct sim_control *c, const char *text, uint3
 }
 
 /* Begins a transaction on one GPU, with its counters settled. */
-static int begin(struct sim_control *c, uint32_t slot, struct sim_txn *txn,
+static int begin_gpu_txn(struct sim_control *c, uint32_t slot, struct sim_txn *txn,
 	struct sim_gpu **ret, struct error *err)
 {
 	if (sim_txn_begin(c->state, txn, err) < 0)
@@ -243,7 +246,7 @@ static void post_on(struct sim_txn *txn, uint32_t slot, uint32_t gi, uint32_t ci
 				  .ci = ci });
 }
 
-static void post(struct sim_txn *txn, uint32_t slot, uint64_t type, uint64_t data)
+static void post_gpu_event(struct sim_txn *txn, uint32_t slot, uint64_t type, uint64_t data)
 {
 	post_on(txn, slot, SIM_NO_INSTANCE, SIM_NO_INSTANCE, type, data);
 }
@@ -256,7 +259,7 @@ int sim_control_xid_on(struct sim_control *c, uint32_t slot, uint32_t gi, uint32
 	CLEANUP(sim_txn_end) struct sim_txn txn = SIM_TXN_INIT;
 	struct sim_gpu *g = NULL;
 
-	if (begin(c, slot, &txn, &g, err) < 0)
+	if (begin_gpu_txn(c, slot, &txn, &g, err) < 0)
 		return -1;
 	post_on(&txn, slot, gi, ci, NVML_EVENT_XID_CRITICAL, xid);
 	sim_txn_commit(&txn);
@@ -273,11 +276,11 @@ int sim_control_lose(struct sim_control *c, uint32_t slot, struct error *err)
 	CLEANUP(sim_txn_end) struct sim_txn txn = SIM_TXN_INIT;
 	struct sim_gpu *g = NULL;
 
-	if (begin(c, slot, &txn, &g, err) < 0)
+	if (begin_gpu_txn(c, slot, &txn, &g, err) < 0)
 		return -1;
 	txn.node->head.slots[slot].lost = 1;
-	post(&txn, slot, NVML_EVENT_XID_CRITICAL, XID_OFF_THE_BUS);
-	post(&txn, slot, SIM_EVENT_LOST, 0);
+	post_gpu_event(&txn, slot, NVML_EVENT_XID_CRITICAL, XID_OFF_THE_BUS);
+	post_gpu_event(&txn, slot, SIM_EVENT_LOST, 0);
 	sim_txn_commit(&txn);
 	return 0;
 }
@@ -287,7 +290,7 @@ int sim_control_restore(struct sim_control *c, uint32_t slot, struct error *err)
 	CLEANUP(sim_txn_end) struct sim_txn txn = SIM_TXN_INIT;
 	struct sim_gpu *g = NULL;
 
-	if (begin(c, slot, &txn, &g, err) < 0)
+	if (begin_gpu_txn(c, slot, &txn, &g, err) < 0)
 		return -1;
 	txn.node->head.slots[slot].lost = 0;
 	sim_txn_commit(&txn);
@@ -300,7 +303,7 @@ int sim_control_fail(struct sim_control *c, uint32_t slot, enum sim_group group,
 	CLEANUP(sim_txn_end) struct sim_txn txn = SIM_TXN_INIT;
 	struct sim_gpu *g = NULL;
 
-	if (begin(c, slot, &txn, &g, err) < 0)
+	if (begin_gpu_txn(c, slot, &txn, &g, err) < 0)
 		return -1;
 	g->fail[group] = (uint16_t)code;
 	sim_txn_commit(&txn);
@@ -317,7 +320,7 @@ int sim_control_set(struct sim_control *c, uint32_t slot, const char *key, const
 	if (!k)
 		return error_set(err, ERR_INVALID,
 			"unknown key '%.60s' (gpuslice sim list keys)", key);
-	if (begin(c, slot, &txn, &g, err) < 0)
+	if (begin_gpu_txn(c, slot, &txn, &g, err) < 0)
 		return -1;
 	if (sim_key_set(&g->keys, k, value, err) < 0)
 		return error_prefix(err, "%s", k->name);
@@ -336,7 +339,7 @@ int sim_control_reset(struct sim_control *c, uint32_t slot, struct error *err)
 	CLEANUP(sim_txn_end) struct sim_txn txn = SIM_TXN_INIT;
 	struct sim_gpu *g = NULL;
 
-	if (begin(c, slot, &txn, &g, err) < 0)
+	if (begin_gpu_txn(c, slot, &txn, &g, err) < 0)
 		return -1;
 	g->keys = g->born;
 	memcpy(g->fail, g->born_fail, sizeof(g->fail));
@@ -405,10 +408,10 @@ int sim_control_remove(struct sim_control *c, uint32_t slot, struct error *err)
 	CLEANUP(sim_txn_end) struct sim_txn txn = SIM_TXN_INIT;
 	struct sim_gpu *g = NULL;
 
-	if (begin(c, slot, &txn, &g, err) < 0)
+	if (begin_gpu_txn(c, slot, &txn, &g, err) < 0)
 		return -1;
 	txn.node->head.slots[slot].present = 0;
-	post(&txn, slot, SIM_EVENT_LOST, 0);
+	post_gpu_event(&txn, slot, SIM_EVENT_LOST, 0);
 	sim_caps_remove(c->dir, txn.node);
 	sim_fake_root_remove(c->dir, &g->keys);
 	sim_hang_set(c->state, slot, 0, 0, 0);
@@ -450,7 +453,7 @@ int sim_control_driver(struct sim_control *c, enum sim_driver driver, struct err
 
 /* Processes. */
 
-static bool take_process(struct sim_gpu *g, uint32_t i)
+static bool remove_gpu_process(struct sim_gpu *g, uint32_t i)
 {
 	memmove(&g->processes[i], &g->processes[i + 1],
 		(g->process_count - i - 1) * sizeof(g->processes[0]));
@@ -517,12 +520,12 @@ int sim_control_process_start(struct sim_control *c, uint32_t slot, const struct
 	struct cuda_usage cuda = { .n = 0 };
 	uint64_t room = 0;
 
-	if (begin(c, slot, &txn, &g, err) < 0)
+	if (begin_gpu_txn(c, slot, &txn, &g, err) < 0)
 		return -1;
 	cuda.n = sim_usage_read(c->state, slot, cuda.rows, &cuda.total);
 	for (uint32_t i = 0; i < g->process_count; i++)
 		if (g->processes[i].pid == p->pid && g->processes[i].kind == p->kind &&
-			take_process(g, i))
+			remove_gpu_process(g, i))
 			break;
 	if (g->process_count == SIM_MAX_PROCESSES)
 		return error_set(err, ERR_LIMIT, "a GPU holds at most %d processes",
@@ -559,7 +562,7 @@ int sim_control_process_stop(struct sim_control *c, uint32_t pid, struct error *
 		sim_settle(g, time_wall_ns());
 		for (uint32_t i = g->process_count; i-- > 0;)
 			if (g->processes[i].pid == pid)
-				found = take_process(g, i);
+				found = remove_gpu_process(g, i);
 		sim_gpu_sum_processes(g);
 	}
 	if (!found)

@@ -14,7 +14,7 @@
 #include "testbed/sim/derive.h"
 #include "testbed/sim/mig.h"
 
-static struct sim_node *snapshot(const struct sim_control *c, struct error *err)
+static struct sim_node *read_node_snapshot(const struct sim_control *c, struct error *err)
 {
 	struct sim_node *n = calloc(1, sizeof(*n));
 	struct sim_part all = { 0, sizeof(*n), n };
@@ -66,7 +66,7 @@ static json_t *fail_json(const struct sim_gpu *g)
 	return o;
 }
 
-static json_t *processes_json(const struct sim_gpu *g)
+static json_t *render_sim_processes_json(const struct sim_gpu *g)
 {
 	static const char *const kinds[] = { "compute", "graphics", "mps" };
 	json_t *a = json_array();
@@ -168,7 +168,8 @@ static json_t *links_json(const struct sim_node *n, const struct sim_gpu *g)
 	return a;
 }
 
-static json_t *gpu_json(const struct sim_control *c, const struct sim_node *n, uint32_t slot)
+static json_t *render_sim_gpu_json(const struct sim_control *c, const struct sim_node *n,
+	uint32_t slot)
 {
 	const struct sim_gpu *g = &n->gpus[slot];
 	uint64_t hang_ns = sim_hang_ns(c->state, slot);
@@ -192,13 +193,13 @@ static json_t *gpu_json(const struct sim_control *c, const struct sim_node *n, u
 	(void)json_object_set_new(o, "cuda_faults", cuda_faults_json(c, slot));
 	(void)json_object_set_new(o, "links", links_json(n, g));
 	(void)json_object_set_new(o, "mig", mig_json(g));
-	(void)json_object_set_new(o, "processes", processes_json(g));
+	(void)json_object_set_new(o, "processes", render_sim_processes_json(g));
 	return o;
 }
 
 int sim_control_show_json(const struct sim_control *c, struct buf *b, struct error *err)
 {
-	CLEANUP(freep) struct sim_node *n = snapshot(c, err);
+	CLEANUP(freep) struct sim_node *n = read_node_snapshot(c, err);
 	CLEANUP(freep) char *text = NULL;
 	json_t *root, *gpus;
 
@@ -207,7 +208,7 @@ int sim_control_show_json(const struct sim_control *c, struct buf *b, struct err
 	gpus = json_array();
 	for (uint32_t i = 0; i < n->head.info.slot_count; i++)
 		if (n->head.slots[i].present)
-			(void)json_array_append_new(gpus, gpu_json(c, n, i));
+			(void)json_array_append_new(gpus, render_sim_gpu_json(c, n, i));
 	root = json_pack("{s:s s:s s:s s:s s:s s:I s:I s:I s:I s:o}", "name", n->head.name,
 		"node", n->head.spec, "directory", c->dir, "driver",
 		sim_driver_name(n->head.info.driver), "driver_version", n->head.driver_version,
@@ -274,7 +275,7 @@ static void describe_trouble(const struct sim_control *c, const struct sim_node 
 
 int sim_control_show(const struct sim_control *c, struct buf *b, struct error *err)
 {
-	CLEANUP(freep) struct sim_node *n = snapshot(c, err);
+	CLEANUP(freep) struct sim_node *n = read_node_snapshot(c, err);
 
 	if (!n)
 		return -1;

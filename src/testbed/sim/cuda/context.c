@@ -48,7 +48,7 @@ CUresult ctx_check(const struct context *c)
 		return CUDA_ERROR_CONTEXT_IS_DESTROYED;
 	if (c->error)
 		return c->error;
-	dead = atomic_load(&gpu_page()->contexts[c->daemon_id].error);
+	dead = atomic_load(&gpu_daemon_page()->contexts[c->daemon_id].error);
 	return dead;
 }
 
@@ -75,7 +75,7 @@ struct context *ctx_of(CUcontext h)
 	return obj_is(h, OBJ_CONTEXT) ? (struct context *)h : NULL;
 }
 
-static unsigned mps_percent(void)
+static unsigned read_mps_percent_env(void)
 {
 	const char *text = getenv("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE");
 	uint32_t v;
@@ -87,7 +87,7 @@ CUresult ctx_activate(struct context *c)
 {
 	struct sim_device_request q = { .op = SIM_DEVICE_CONTEXT_CREATE,
 		.slot = c->device->slot,
-		.percent = mps_percent() };
+		.percent = read_mps_percent_env() };
 	struct sim_device_reply r;
 	CUresult err;
 
@@ -132,7 +132,7 @@ static struct context *ctx_alloc(struct device *d)
 }
 
 /* Frees all that belongs to it. Work that runs is not waited for. */
-static void deactivate(struct context *c)
+static void deactivate_context(struct context *c)
 {
 	CUresult error;
 
@@ -156,7 +156,7 @@ static void deactivate(struct context *c)
 	c->legacy = NULL;
 }
 
-static void unlist(struct context *c)
+static void unlist_context(struct context *c)
 {
 	struct context **link = &lib.contexts;
 
@@ -166,7 +166,7 @@ static void unlist(struct context *c)
 		*link = c->next;
 }
 
-static CUresult push(struct context *c)
+static CUresult push_context(struct context *c)
 {
 	if (stack.count == DEPTH)
 		return CUDA_ERROR_OUT_OF_MEMORY;
@@ -211,7 +211,7 @@ EXPORT CUresult cuDevicePrimaryCtxRelease_v2(CUdevice dev)
 	if (!d->primary_refs)
 		return lib_leave(CUDA_ERROR_INVALID_CONTEXT);
 	if (--d->primary_refs == 0)
-		deactivate(d->primary);
+		deactivate_context(d->primary);
 	return lib_leave(CUDA_SUCCESS);
 }
 
@@ -228,7 +228,7 @@ EXPORT CUresult cuDevicePrimaryCtxReset_v2(CUdevice dev)
 	if (r)
 		return r;
 	if (d->primary)
-		deactivate(d->primary);
+		deactivate_context(d->primary);
 	d->primary_refs = 0;
 	return lib_leave(CUDA_SUCCESS);
 }
@@ -274,7 +274,7 @@ EXPORT CUresult cuDevicePrimaryCtxGetState(CUdevice dev, unsigned int *flags, in
 
 /* Created contexts. */
 
-static CUresult create(CUcontext *ret, unsigned flags, CUdevice dev, unsigned version)
+static CUresult create_context(CUcontext *ret, unsigned flags, CUdevice dev, unsigned version)
 {
 	struct context *c;
 	struct device *d;
@@ -291,10 +291,10 @@ static CUresult create(CUcontext *ret, unsigned flags, CUdevice dev, unsigned ve
 	c->api_version = version;
 	r = ctx_activate(c);
 	if (r == CUDA_SUCCESS)
-		r = push(c);
+		r = push_context(c);
 	if (r) {
-		deactivate(c);
-		unlist(c);
+		deactivate_context(c);
+		unlist_context(c);
 		obj_drop(c, OBJ_CONTEXT);
 	} else {
 		*ret = (CUcontext)c;
@@ -304,12 +304,12 @@ static CUresult create(CUcontext *ret, unsigned flags, CUdevice dev, unsigned ve
 
 EXPORT CUresult cuCtxCreate(CUcontext *ret, unsigned int flags, CUdevice dev)
 {
-	return create(ret, flags, dev, 3010);
+	return create_context(ret, flags, dev, 3010);
 }
 
 EXPORT CUresult cuCtxCreate_v2(CUcontext *ret, unsigned int flags, CUdevice dev)
 {
-	return create(ret, flags, dev, 3020);
+	return create_context(ret, flags, dev, 3020);
 }
 
 EXPORT CUresult cuCtxCreate_v3(CUcontext *ret, CUexecAffinityParam *params, int n,
@@ -317,7 +317,7 @@ EXPORT CUresult cuCtxCreate_v3(CUcontext *ret, CUexecAffinityParam *params, int 
 {
 	if (params || n)
 		return CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY; /* without MPS */
-	return create(ret, flags, dev, 3020);
+	return create_context(ret, flags, dev, 3020);
 }
 
 EXPORT CUresult cuCtxCreate_v4(CUcontext *ret, CUctxCreateParams *params, unsigned int flags,
@@ -325,17 +325,17 @@ EXPORT CUresult cuCtxCreate_v4(CUcontext *ret, CUctxCreateParams *params, unsign
 {
 	if (params && params->numExecAffinityParams)
 		return CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY;
-	return create(ret, flags, dev, 3020);
+	return create_context(ret, flags, dev, 3020);
 }
 
-static CUresult destroy(CUcontext h)
+static CUresult destroy_context(CUcontext h)
 {
 	struct context *c = ctx_of(h);
 
 	if (!c || c->primary)
 		return CUDA_ERROR_INVALID_CONTEXT;
-	deactivate(c);
-	unlist(c);
+	deactivate_context(c);
+	unlist_context(c);
 	obj_drop(c, OBJ_CONTEXT);
 	/* Of the calling thread's stack it leaves the top only. */
 	if (stack.count && stack.rows[stack.count - 1].ctx == c)
@@ -345,11 +345,11 @@ static CUresult destroy(CUcontext h)
 
 EXPORT CUresult cuCtxDestroy_v2(CUcontext h)
 {
-	CUresult r = lib_enter();
+	CUresult r = cuda_lib_enter();
 
 	if (r)
 		return r;
-	return lib_leave(h ? destroy(h) : CUDA_ERROR_INVALID_VALUE);
+	return lib_leave(h ? destroy_context(h) : CUDA_ERROR_INVALID_VALUE);
 }
 
 EXPORT CUresult cuCtxDestroy(CUcontext h)
@@ -374,7 +374,7 @@ EXPORT CUresult cuCtxAttach(CUcontext *ret, unsigned int flags)
 EXPORT CUresult cuCtxDetach(CUcontext h)
 {
 	struct context *c;
-	CUresult r = lib_enter();
+	CUresult r = cuda_lib_enter();
 
 	if (r)
 		return r;
@@ -385,20 +385,20 @@ EXPORT CUresult cuCtxDetach(CUcontext h)
 		c->attached--;
 		return lib_leave(CUDA_SUCCESS);
 	}
-	return lib_leave(destroy(h));
+	return lib_leave(destroy_context(h));
 }
 
 /* The thread's stack. */
 
 EXPORT CUresult cuCtxPushCurrent_v2(CUcontext h)
 {
-	CUresult r = lib_enter();
+	CUresult r = cuda_lib_enter();
 
 	if (r)
 		return r;
 	if (!ctx_of(h))
 		return lib_leave(h ? CUDA_ERROR_INVALID_CONTEXT : CUDA_ERROR_INVALID_VALUE);
-	return lib_leave(push(ctx_of(h)));
+	return lib_leave(push_context(ctx_of(h)));
 }
 
 EXPORT CUresult cuCtxPushCurrent(CUcontext h)
@@ -408,7 +408,7 @@ EXPORT CUresult cuCtxPushCurrent(CUcontext h)
 
 EXPORT CUresult cuCtxPopCurrent_v2(CUcontext *ret)
 {
-	CUresult r = lib_enter();
+	CUresult r = cuda_lib_enter();
 
 	if (r)
 		return r;
@@ -427,7 +427,7 @@ EXPORT CUresult cuCtxPopCurrent(CUcontext *ret)
 
 EXPORT CUresult cuCtxSetCurrent(CUcontext h)
 {
-	CUresult r = lib_enter();
+	CUresult r = cuda_lib_enter();
 
 	if (r)
 		return r;
@@ -436,13 +436,13 @@ EXPORT CUresult cuCtxSetCurrent(CUcontext h)
 	if (stack.count)
 		stack.count--;
 	if (h)
-		r = push(ctx_of(h));
+		r = push_context(ctx_of(h));
 	return lib_leave(r);
 }
 
 EXPORT CUresult cuCtxGetCurrent(CUcontext *ret)
 {
-	CUresult r = lib_enter();
+	CUresult r = cuda_lib_enter();
 
 	if (r)
 		return r;
@@ -453,9 +453,9 @@ EXPORT CUresult cuCtxGetCurrent(CUcontext *ret)
 }
 
 /* What a context tells. NULL: the current one. */
-static CUresult enter_any(CUcontext h, bool args_ok, struct context **ret)
+static CUresult enter_ctx_or_current(CUcontext h, bool args_ok, struct context **ret)
 {
-	CUresult r = h ? lib_enter() : lib_enter_ctx(ret);
+	CUresult r = h ? cuda_lib_enter() : lib_enter_ctx(ret);
 
 	if (r)
 		return r;
@@ -469,7 +469,7 @@ static CUresult enter_any(CUcontext h, bool args_ok, struct context **ret)
 EXPORT CUresult cuCtxGetDevice_v2(CUdevice *ret, CUcontext h)
 {
 	struct context *c;
-	CUresult r = enter_any(h, ret != NULL, &c);
+	CUresult r = enter_ctx_or_current(h, ret != NULL, &c);
 
 	if (r)
 		return r;
@@ -485,7 +485,7 @@ EXPORT CUresult cuCtxGetDevice(CUdevice *ret)
 EXPORT CUresult cuCtxGetApiVersion(CUcontext h, unsigned int *ret)
 {
 	struct context *c;
-	CUresult r = enter_any(h, ret != NULL, &c);
+	CUresult r = enter_ctx_or_current(h, ret != NULL, &c);
 
 	if (r)
 		return r;
@@ -496,7 +496,7 @@ EXPORT CUresult cuCtxGetApiVersion(CUcontext h, unsigned int *ret)
 EXPORT CUresult cuCtxGetId(CUcontext h, unsigned long long *ret)
 {
 	struct context *c;
-	CUresult r = enter_any(h, ret != NULL, &c);
+	CUresult r = enter_ctx_or_current(h, ret != NULL, &c);
 
 	if (r)
 		return r;
@@ -504,26 +504,26 @@ EXPORT CUresult cuCtxGetId(CUcontext h, unsigned long long *ret)
 	return lib_leave(CUDA_SUCCESS);
 }
 
-#define CTX_VALUE(get, set, member, most)                      \
-	EXPORT CUresult get(unsigned int *ret)                 \
-	{                                                      \
-		struct context *c;                             \
-		CUresult r = enter_any(NULL, ret != NULL, &c); \
-                                                               \
-		if (r)                                         \
-			return r;                              \
-		*ret = c->member;                              \
-		return lib_leave(CUDA_SUCCESS);                \
-	}                                                      \
-	EXPORT CUresult set(unsigned int v)                    \
-	{                                                      \
-		struct context *c;                             \
-		CUresult r = enter_any(NULL, v <= (most), &c); \
-                                                               \
-		if (r)                                         \
-			return r;                              \
-		c->member = v;                                 \
-		return lib_leave(CUDA_SUCCESS);                \
+#define CTX_VALUE(get, set, member, most)                                 \
+	EXPORT CUresult get(unsigned int *ret)                            \
+	{                                                                 \
+		struct context *c;                                        \
+		CUresult r = enter_ctx_or_current(NULL, ret != NULL, &c); \
+                                                                          \
+		if (r)                                                    \
+			return r;                                         \
+		*ret = c->member;                                         \
+		return lib_leave(CUDA_SUCCESS);                           \
+	}                                                                 \
+	EXPORT CUresult set(unsigned int v)                               \
+	{                                                                 \
+		struct context *c;                                        \
+		CUresult r = enter_ctx_or_current(NULL, v <= (most), &c); \
+                                                                          \
+		if (r)                                                    \
+			return r;                                         \
+		c->member = v;                                            \
+		return lib_leave(CUDA_SUCCESS);                           \
 	}
 
 CTX_VALUE(cuCtxGetFlags, cuCtxSetFlags, flags, FLAGS)
@@ -533,7 +533,7 @@ CTX_VALUE(cuCtxGetSharedMemConfig, cuCtxSetSharedMemConfig, shared_config, 2)
 EXPORT CUresult cuCtxGetLimit(size_t *ret, unsigned int limit)
 {
 	struct context *c;
-	CUresult r = enter_any(NULL, ret != NULL, &c);
+	CUresult r = enter_ctx_or_current(NULL, ret != NULL, &c);
 
 	if (r)
 		return r;
@@ -569,7 +569,7 @@ EXPORT CUresult cuCtxSetLimit(unsigned int limit, size_t v)
 EXPORT CUresult cuCtxSynchronize_v2(CUcontext h)
 {
 	struct context *c;
-	CUresult r = enter_any(h, true, &c);
+	CUresult r = enter_ctx_or_current(h, true, &c);
 
 	if (r)
 		return r;

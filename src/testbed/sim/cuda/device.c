@@ -57,7 +57,7 @@ static const struct {
 	{ 120, 1536, 24, 102400, 101376, 134217728, 64, true, true },
 };
 
-static size_t generation(const struct sim_keys *k)
+static size_t find_cc_generation(const struct sim_keys *k)
 {
 	size_t at = 0;
 
@@ -70,7 +70,7 @@ static size_t generation(const struct sim_keys *k)
 /* An attribute that the product decides; false: as on the H100. */
 static bool of_product(const struct sim_keys *k, unsigned attribute, int *ret)
 {
-	size_t g = generation(k);
+	size_t g = find_cc_generation(k);
 
 	switch (attribute) {
 	case 13:
@@ -156,7 +156,7 @@ int device_attribute(const struct device *d, unsigned attribute)
 
 EXPORT CUresult cuDeviceGetCount(int *ret)
 {
-	CUresult r = lib_enter();
+	CUresult r = cuda_lib_enter();
 
 	if (r)
 		return r;
@@ -168,7 +168,7 @@ EXPORT CUresult cuDeviceGetCount(int *ret)
 
 EXPORT CUresult cuDeviceGet(CUdevice *ret, int ordinal)
 {
-	CUresult r = lib_enter();
+	CUresult r = cuda_lib_enter();
 
 	if (r)
 		return r;
@@ -181,7 +181,7 @@ EXPORT CUresult cuDeviceGet(CUdevice *ret, int ordinal)
 }
 
 /* The device of a function with something to return. */
-static CUresult enter(CUdevice dev, bool args_ok, struct device **d)
+static CUresult enter_device_query(CUdevice dev, bool args_ok, struct device **d)
 {
 	CUresult r = lib_enter_device(dev, d);
 
@@ -193,7 +193,8 @@ static CUresult enter(CUdevice dev, bool args_ok, struct device **d)
 EXPORT CUresult cuDeviceGetAttribute(int *ret, unsigned int attribute, CUdevice dev)
 {
 	struct device *d;
-	CUresult r = enter(dev, ret && attribute > 0 && attribute < ARRAY_LEN(h100), &d);
+	CUresult r = enter_device_query(dev,
+		ret && attribute > 0 && attribute < ARRAY_LEN(h100), &d);
 
 	if (r)
 		return r;
@@ -204,7 +205,7 @@ EXPORT CUresult cuDeviceGetAttribute(int *ret, unsigned int attribute, CUdevice 
 EXPORT CUresult cuDeviceGetName(char *name, int len, CUdevice dev)
 {
 	struct device *d;
-	CUresult r = enter(dev, name && len > 0, &d);
+	CUresult r = enter_device_query(dev, name && len > 0, &d);
 
 	if (r)
 		return r;
@@ -215,7 +216,7 @@ EXPORT CUresult cuDeviceGetName(char *name, int len, CUdevice dev)
 EXPORT CUresult cuDeviceGetUuid_v2(CUuuid *ret, CUdevice dev)
 {
 	struct device *d;
-	CUresult r = enter(dev, ret != NULL, &d);
+	CUresult r = enter_device_query(dev, ret != NULL, &d);
 
 	if (r)
 		return r;
@@ -239,7 +240,7 @@ EXPORT CUresult cuDeviceGetLuid(char *luid, unsigned int *mask, CUdevice dev)
 EXPORT CUresult cuDeviceTotalMem_v2(size_t *ret, CUdevice dev)
 {
 	struct device *d;
-	CUresult r = enter(dev, ret != NULL, &d);
+	CUresult r = enter_device_query(dev, ret != NULL, &d);
 
 	if (r)
 		return r;
@@ -260,7 +261,7 @@ EXPORT CUresult cuDeviceTotalMem(unsigned int *ret, CUdevice dev)
 EXPORT CUresult cuDeviceComputeCapability(int *major, int *minor, CUdevice dev)
 {
 	struct device *d;
-	CUresult r = enter(dev, major && minor, &d);
+	CUresult r = enter_device_query(dev, major && minor, &d);
 
 	if (r)
 		return r;
@@ -272,7 +273,7 @@ EXPORT CUresult cuDeviceComputeCapability(int *major, int *minor, CUdevice dev)
 EXPORT CUresult cuDeviceGetPCIBusId(char *text, int len, CUdevice dev)
 {
 	struct device *d;
-	CUresult r = enter(dev, text && len > 0, &d);
+	CUresult r = enter_device_query(dev, text && len > 0, &d);
 
 	if (r)
 		return r;
@@ -284,7 +285,7 @@ EXPORT CUresult cuDeviceGetPCIBusId(char *text, int len, CUdevice dev)
 EXPORT CUresult cuDeviceGetByPCIBusId(CUdevice *ret, const char *text)
 {
 	unsigned domain = 0, bus, device;
-	CUresult r = lib_enter();
+	CUresult r = cuda_lib_enter();
 
 	if (r)
 		return r;
@@ -316,7 +317,7 @@ struct CUdevprop {
 EXPORT CUresult cuDeviceGetProperties(CUdevprop *ret, CUdevice dev)
 {
 	struct device *d;
-	CUresult r = enter(dev, ret != NULL, &d);
+	CUresult r = enter_device_query(dev, ret != NULL, &d);
 
 	if (r)
 		return r;
@@ -330,7 +331,7 @@ EXPORT CUresult cuDeviceGetProperties(CUdevprop *ret, CUdevice dev)
 EXPORT CUresult cuDeviceCanAccessPeer(int *ret, CUdevice a, CUdevice b)
 {
 	struct device *d;
-	CUresult r = enter(a, ret != NULL, &d);
+	CUresult r = enter_device_query(a, ret != NULL, &d);
 
 	if (r)
 		return r;
@@ -344,7 +345,7 @@ EXPORT CUresult cuDeviceGetP2PAttribute(int *ret, unsigned int attribute, CUdevi
 	CUdevice b)
 {
 	struct device *d;
-	CUresult r = enter(a, ret && attribute >= 1 && attribute <= 5, &d);
+	CUresult r = enter_device_query(a, ret && attribute >= 1 && attribute <= 5, &d);
 
 	if (r)
 		return r;
@@ -359,7 +360,7 @@ EXPORT CUresult cuDeviceGetP2PAttribute(int *ret, unsigned int attribute, CUdevi
 EXPORT CUresult cuDeviceGetExecAffinitySupport(int *ret, unsigned int type, CUdevice dev)
 {
 	struct device *d;
-	CUresult r = enter(dev, ret && type == 0, &d);
+	CUresult r = enter_device_query(dev, ret && type == 0, &d);
 
 	if (r)
 		return r;
@@ -371,7 +372,7 @@ EXPORT CUresult cuDeviceGetTexture1DLinearMaxWidth(size_t *ret, unsigned int for
 	unsigned channels, CUdevice dev)
 {
 	struct device *d;
-	CUresult r = enter(dev, ret && channels > 0, &d);
+	CUresult r = enter_device_query(dev, ret && channels > 0, &d);
 
 	(void)format;
 	if (r)

@@ -52,7 +52,7 @@ with open(sys.argv[3], "w", encoding="utf-8") as f:
     print(head, '#include "testbed/sim/cuda/stub.h"\n', sep="\n", file=f)
     for name in names:
         print(f"WEAK unsigned int {name}(void);\nWEAK unsigned int {name}(void)\n"
-              "{\n\treturn lib_stub();\n}", file=f)
+              "{\n\treturn cuda_lib_stub();\n}", file=f)
     for name, size in sorted(DATA.items()):
         if size and name not in names:
             print(f"EXPORT extern char {name}[{size}];\nEXPORT _Alignas(8) char {name}[{size}];", file=f)

@@ -7,7 +7,7 @@ static struct sim_device client = SIM_DEVICE_INIT;
 static bool connected;
 
 /* A MIG device is the only one that a process has. */
-static CUresult say_instance(void)
+static CUresult request_sim_instance(void)
 {
 	const struct device *d = &lib.devices[0];
 	struct sim_device_request q = { .op = SIM_DEVICE_INSTANCE,
@@ -30,7 +30,7 @@ CUresult gpu_connect(void)
 		return CUDA_SUCCESS;
 	if (sim_device_connect(&client, node_dir(), (const void *)gpu_connect, &err) < 0)
 		return CUDA_ERROR_DEVICE_UNAVAILABLE;
-	r = say_instance();
+	r = request_sim_instance();
 	if (r)
 		sim_device_close(&client);
 	connected = !r;
@@ -42,7 +42,7 @@ struct sim_device *gpu_client(void)
 	return &client;
 }
 
-struct sim_device_page *gpu_page(void)
+struct sim_device_page *gpu_daemon_page(void)
 {
 	return client.page;
 }

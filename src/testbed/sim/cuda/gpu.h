@@ -12,9 +12,9 @@
 /* Connects if that was not done yet. */
 CUresult gpu_connect(void);
 
-struct sim_device *gpu_client(void);    /* only after gpu_connect() */
-struct sim_device_page *gpu_page(void); /* the same */
-void gpu_forget(void);                  /* in the child of a fork */
+struct sim_device *gpu_client(void);           /* only after gpu_connect() */
+struct sim_device_page *gpu_daemon_page(void); /* the same */
+void gpu_forget(void);                         /* in the child of a fork */
 
 CUresult gpu_call(struct sim_device_request q, struct sim_device_reply *r, int send_fd,
 	int *recv_fd);

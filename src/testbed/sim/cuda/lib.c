@@ -34,7 +34,7 @@ static struct block {
 } * blocks;
 
 /* Cuts a fresh block into objects of one kind; it is never given back. */
-static bool refill(enum obj_kind kind, size_t size)
+static bool refill_unused_objects(enum obj_kind kind, size_t size)
 {
 	size_t n = size > BLOCK_BYTES / 4 ? 1 : BLOCK_BYTES / size;
 	struct block *block = calloc(1, sizeof(*block) + size * n);
@@ -58,7 +58,7 @@ void *obj_new(enum obj_kind kind, size_t size)
 	uint32_t serial;
 
 	size = (size + 15) & ~(size_t)15;
-	if (!unused[kind] && !refill(kind, size))
+	if (!unused[kind] && !refill_unused_objects(kind, size))
 		return NULL;
 	o = unused[kind];
 	unused[kind] = o->next;
@@ -102,7 +102,7 @@ static void on_exit_begun(void)
 	atomic_store(&ended, true);
 }
 
-CUresult lib_enter(void)
+CUresult cuda_lib_enter(void)
 {
 	if (lib_has_ended())
 		return CUDA_ERROR_DEINITIALIZED;
@@ -114,7 +114,7 @@ CUresult lib_enter(void)
 
 CUresult lib_enter_device(CUdevice d, struct device **ret)
 {
-	CUresult r = lib_enter();
+	CUresult r = cuda_lib_enter();
 
 	if (r)
 		return r;
@@ -126,7 +126,7 @@ CUresult lib_enter_device(CUdevice d, struct device **ret)
 
 CUresult lib_enter_ctx(struct context **ret)
 {
-	CUresult r = lib_enter();
+	CUresult r = cuda_lib_enter();
 
 	if (r)
 		return r;
@@ -134,9 +134,9 @@ CUresult lib_enter_ctx(struct context **ret)
 	return r ? lib_leave(r) : CUDA_SUCCESS;
 }
 
-unsigned int lib_stub(void)
+unsigned int cuda_lib_stub(void)
 {
-	CUresult r = lib_enter();
+	CUresult r = cuda_lib_enter();
 
 	return r ? r : lib_leave(CUDA_ERROR_NOT_SUPPORTED);
 }
@@ -181,7 +181,7 @@ static uint64_t env_ns(const char *name)
 	return text && parse_u64(text, &v) ? v : 0;
 }
 
-static void begin(void)
+static void init_cuda_lib_once(void)
 {
 	pthread_condattr_t attr;
 
@@ -207,7 +207,7 @@ EXPORT CUresult cuInit(unsigned int flags)
 		return CUDA_ERROR_DEINITIALIZED;
 	if (lib_is_orphan())
 		return CUDA_ERROR_NOT_INITIALIZED;
-	(void)pthread_once(&once, begin);
+	(void)pthread_once(&once, init_cuda_lib_once);
 	(void)pthread_mutex_lock(&lib.lock);
 	if (!atomic_load(&ready))
 		r = node_open();

@@ -143,7 +143,7 @@ enum work_kind {
 	WORK_CHILD, /* nodes only */
 };
 
-struct work {
+struct cuda_work {
 	enum work_kind kind;
 	union {
 		struct {
@@ -178,8 +178,8 @@ struct work {
 };
 
 /* Deep copies: arguments and child graphs. False: no memory. */
-bool work_copy(struct work *to, const struct work *from);
-void work_clear(struct work *w);
+bool work_copy(struct cuda_work *to, const struct cuda_work *from);
+void work_clear(struct cuda_work *w);
 
 /* The process. */
 
@@ -203,7 +203,7 @@ extern struct lib lib;
  * The start of a function: all but success leave the lock free. lib_enter_ctx(): the calling
  * thread's context too.
  */
-CUresult lib_enter(void);
+CUresult cuda_lib_enter(void);
 CUresult lib_enter_ctx(struct context **ret);
 CUresult lib_enter_device(CUdevice d, struct device **ret);
 

@@ -27,7 +27,7 @@ static size_t find_name(const char *name)
 	return low < lookup_count && !strcmp(lookups[low].name, name) ? low : lookup_count;
 }
 
-static unsigned int (*choose(size_t first, int version, bool per_thread))(void)
+static unsigned int (*choose_symbol_version(size_t first, int version, bool per_thread))(void)
 {
 	unsigned int (*plain)(void) = NULL, (*own)(void) = NULL;
 	bool has_own = false;
@@ -43,8 +43,8 @@ static unsigned int (*choose(size_t first, int version, bool per_thread))(void)
 	return per_thread && has_own ? own : plain;
 }
 
-static CUresult look_up(const char *name, void **function, int version, uint64_t flags,
-	unsigned int *status)
+static CUresult find_proc_address(const char *name, void **function, int version,
+	uint64_t flags, unsigned int *status)
 {
 	unsigned int (*found)(void);
 	size_t first;
@@ -59,7 +59,8 @@ static CUresult look_up(const char *name, void **function, int version, uint64_t
 		*status = CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
 		return CUDA_SUCCESS;
 	}
-	found = choose(first, version, flags >= CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM);
+	found = choose_symbol_version(first, version,
+		flags >= CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM);
 	*status = found ? CU_GET_PROC_ADDRESS_SUCCESS
 			: CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT;
 	memcpy(function, &found, sizeof(found));
@@ -70,7 +71,7 @@ EXPORT CUresult cuGetProcAddress_v2(const char *name, void **function, int versi
 	uint64_t flags, unsigned int *status)
 {
 	unsigned int own = CU_GET_PROC_ADDRESS_SUCCESS;
-	CUresult r = look_up(name, function, version, flags, &own);
+	CUresult r = find_proc_address(name, function, version, flags, &own);
 
 	if (r == CUDA_SUCCESS && status)
 		*status = own;
@@ -82,7 +83,7 @@ EXPORT CUresult cuGetProcAddress(const char *name, void **function, int version,
 {
 	unsigned status = CU_GET_PROC_ADDRESS_SUCCESS;
 	void *found;
-	CUresult r = look_up(name, function ? &found : NULL, version, flags, &status);
+	CUresult r = find_proc_address(name, function ? &found : NULL, version, flags, &status);
 
 	if (r != CUDA_SUCCESS)
 		return r;

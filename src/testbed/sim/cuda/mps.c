@@ -14,15 +14,15 @@ static int connection = -1;
 static CUresult sticky; /* a client of the server faulted while this was one */
 static bool on;
 
-static const char *env_of(const char *name)
+static const char *get_client_env(const char *name)
 {
 	return getenv(name);
 }
 
 /* Sends and waits: a server may be starting, or have another user. */
-static CUresult ask(int fd, struct mps_packet *p)
+static CUresult request_mps_server(int fd, struct mps_packet *p)
 {
-	if (!mps_send(fd, p, -1, 0) || mps_receive(fd, p, NULL, 0) != MPS_GOT ||
+	if (!mps_send(fd, p, -1, 0) || mps_receive(fd, p, NULL, 0) != MPS_RECEIVED ||
 		p->op != MPS_ANSWER)
 		return CUDA_ERROR_MPS_CONNECTION_FAILED;
 	return p->status;
@@ -44,8 +44,8 @@ CUresult mps_connect(void)
 	fd = mps_dial(mps_dir());
 	if (fd < 0)
 		return CUDA_SUCCESS;
-	mps_settings_from_env(&p.settings, env_of);
-	r = ask(fd, &p);
+	mps_settings_from_env(&p.settings, get_client_env);
+	r = request_mps_server(fd, &p);
 	if (r) {
 		(void)close(fd);
 		return r;
@@ -68,7 +68,7 @@ void mps_forget(void)
 	on = false;
 }
 
-static unsigned place_of(uint32_t slot)
+static unsigned find_server_slot(uint32_t slot)
 {
 	unsigned i = 0;
 
@@ -86,7 +86,7 @@ void mps_filter(struct device *all, unsigned *n)
 		return;
 	/* It lists each MIG device of a GPU, by the GPU. */
 	for (unsigned i = 0; i < server.count; i++)
-		for (unsigned k = 0; k < *n && place_of(server.slots[i]) == i; k++)
+		for (unsigned k = 0; k < *n && find_server_slot(server.slots[i]) == i; k++)
 			if (all[k].slot == server.slots[i] && count < MAX_DEVICES)
 				kept[count++] = all[k];
 	memcpy(all, kept, count * sizeof(*all));
@@ -99,7 +99,7 @@ uint32_t mps_width_of(const struct device *d)
 }
 
 /* The process is no client any more: it would be one of the next server, with its next context. */
-static CUresult again(void)
+static CUresult reconnect_mps(void)
 {
 	(void)close(connection);
 	connection = -1;
@@ -118,18 +118,18 @@ CUresult mps_context(const struct device *d, struct sim_device_request *q, int *
 	if (sticky)
 		return sticky;
 	if (!mps_is_alive(connection)) {
-		r = again();
+		r = reconnect_mps();
 		if (r || !on)
 			return r;
 	}
 	p.id = server.id;
-	p.device = place_of(d->slot);
+	p.device = find_server_slot(d->slot);
 	if (p.device == server.count)
 		return CUDA_ERROR_DEVICE_UNAVAILABLE;
 	*fd = mps_dial(mps_dir());
 	if (*fd < 0)
 		return CUDA_ERROR_MPS_CONNECTION_FAILED;
-	r = ask(*fd, &p);
+	r = request_mps_server(*fd, &p);
 	q->id = p.id;
 	q->cookie = p.cookie;
 	if (r)

@@ -28,7 +28,7 @@ static bool names_uuid(const char *text)
 }
 
 /* "GPU-8-4-4-4-12" or "MIG-…" as bytes. */
-static void read_uuid(const char *text, unsigned char *ret)
+static void parse_uuid_bytes(const char *text, unsigned char *ret)
 {
 	size_t n = 0;
 
@@ -47,7 +47,7 @@ static void read_uuid(const char *text, unsigned char *ret)
 }
 
 /* In a container: only what has a device node there. */
-static bool is_seen(const char *dev, const char *node, uint32_t minor)
+static bool is_device_visible(const char *dev, const char *node, uint32_t minor)
 {
 	char path[SIM_PATH_MAX + 64];
 
@@ -55,7 +55,7 @@ static bool is_seen(const char *dev, const char *node, uint32_t minor)
 	return !dev[0] || access(path, F_OK) == 0;
 }
 
-static struct device *add_device(struct device *table, unsigned *n, uint32_t slot,
+static struct device *add_cuda_device(struct device *table, unsigned *n, uint32_t slot,
 	const struct sim_keys *k)
 {
 	struct device *d = &table[*n];
@@ -67,17 +67,17 @@ static struct device *add_device(struct device *table, unsigned *n, uint32_t slo
 		.gi = SIM_NO_INSTANCE,
 		.ci = SIM_NO_INSTANCE };
 	memcpy(d->board, k->uuid, sizeof(d->board));
-	read_uuid(k->uuid, d->uuid);
+	parse_uuid_bytes(k->uuid, d->uuid);
 	(*n)++;
 	return d;
 }
 
-static void add_instance(struct device *table, unsigned *n, uint32_t slot,
+static void add_cuda_mig_device(struct device *table, unsigned *n, uint32_t slot,
 	const struct sim_gpu *g, const struct sim_gi *gi, const struct sim_ci *ci)
 {
 	const struct sim_mig_table *t = sim_mig_table(&g->keys);
 	const struct sim_mig_profile *p = sim_gi_profile(g, gi);
-	struct device *d = t ? add_device(table, n, slot, &g->keys) : NULL;
+	struct device *d = t ? add_cuda_device(table, n, slot, &g->keys) : NULL;
 	char profile[SIM_NAME_MAX], uuid[SIM_MIG_UUID_MAX];
 
 	if (!d)
@@ -85,7 +85,7 @@ static void add_instance(struct device *table, unsigned *n, uint32_t slot,
 	d->gi = gi->id;
 	d->ci = ci->id;
 	sim_mig_uuid(&g->keys, gi->id, ci->id, uuid);
-	read_uuid(uuid, d->uuid);
+	parse_uuid_bytes(uuid, d->uuid);
 	memcpy(d->keys.uuid, uuid, sizeof(d->keys.uuid));
 	sim_mig_name(p, ci->size, profile);
 	(void)snprintf(d->keys.name, sizeof(d->keys.name), "%.60s MIG %.30s", g->keys.name,
@@ -106,11 +106,11 @@ static void add_instances(struct device *table, unsigned *n, uint32_t slot, cons
 		const struct sim_gi *gi = &g.mig.gis[i];
 
 		for (uint32_t k = 0; k < gi->ci_count && k < SIM_MAX_CIS; k++)
-			if (is_seen(dev, "nvidia-caps/nvidia-cap",
+			if (is_device_visible(dev, "nvidia-caps/nvidia-cap",
 				    sim_cap_minor(g.keys.minor, gi->id, SIM_NO_INSTANCE)) &&
-				is_seen(dev, "nvidia-caps/nvidia-cap",
+				is_device_visible(dev, "nvidia-caps/nvidia-cap",
 					sim_cap_minor(g.keys.minor, gi->id, gi->cis[k].id)))
-				add_instance(table, n, slot, &g, gi, &gi->cis[k]);
+				add_cuda_mig_device(table, n, slot, &g, gi, &gi->cis[k]);
 	}
 }
 
@@ -193,7 +193,7 @@ static void choose_visible(const char *list, const struct device *all, unsigned 
 	}
 }
 
-static CUresult read_devices(const char *dev)
+static CUresult read_node_devices(const char *dev)
 {
 	static struct device all[MAX_DEVICES]; /* under the lock */
 	const char *visible = getenv("CUDA_VISIBLE_DEVICES");
@@ -212,12 +212,12 @@ static CUresult read_devices(const char *dev)
 		if (!head.slots[i].present || head.slots[i].lost)
 			continue;
 		sim_state_read(state, &SIM_PART_GPU(i, &g), 1);
-		if (!is_seen(dev, "nvidia", g.keys.minor))
+		if (!is_device_visible(dev, "nvidia", g.keys.minor))
 			continue;
 		if (g.mig.enabled)
 			add_instances(all, &n, i, dev);
 		else
-			(void)add_device(all, &n, i, &g.keys);
+			(void)add_cuda_device(all, &n, i, &g.keys);
 	}
 	mps_filter(all, &n);
 	if (visible) {
@@ -233,16 +233,16 @@ static CUresult read_devices(const char *dev)
 CUresult node_open(void)
 {
 	struct error err = ERROR_INIT;
-	struct sim_place place;
+	struct sim_location place;
 	CUresult r;
 
 	lib.driver_version = DRIVER_VERSION;
-	if (sim_place_from_env(&place, NULL, &err) < 0)
+	if (sim_location_from_env(&place, NULL, &err) < 0)
 		return CUDA_ERROR_NO_DEVICE;
-	if (!state && sim_place_open(&place, sim_node_plugin_load, &state, &err) != 0) {
+	if (!state && sim_location_open(&place, sim_node_plugin_load, &state, &err) != 0) {
 		state = NULL;
 		return CUDA_ERROR_NO_DEVICE;
 	}
 	r = mps_connect();
-	return r ? r : read_devices(place.dev);
+	return r ? r : read_node_devices(place.dev);
 }

@@ -6,4 +6,4 @@
 #define WEAK   __attribute__((visibility("default"), weak))
 
 /* The answer of a function that is not simulated: 3 before cuInit(), else 801. */
-unsigned int lib_stub(void);
+unsigned int cuda_lib_stub(void);

@@ -45,13 +45,13 @@ void account_end(struct device_client *c, uint32_t slot)
 			"{\"pid\":%u,\"name\":\"%s\",\"gpu\":%u,\"busyNs\":%llu,"
 			"\"byteSeconds\":%.0f,\"peakBytes\":%llu,\"gpuBusyNs\":%llu}\n",
 			c->pid, name, slot,
-			(unsigned long long)(usage_busy_ns(c, slot) - s->told_busy_ns),
+			(unsigned long long)(usage_busy_ns(c, slot) - s->reported_busy_ns),
 			s->byte_s, (unsigned long long)s->peak_bytes,
 			(unsigned long long)engine_gpu_counters(c->device->engine,
-				instance_unit(c, slot))
+				instance_index(c, slot))
 				.busy_ns);
 	/* It may come again. */
-	s->told_busy_ns = usage_busy_ns(c, slot);
+	s->reported_busy_ns = usage_busy_ns(c, slot);
 	s->byte_s = 0;
 	s->peak_bytes = 0;
 }

@@ -23,7 +23,7 @@ void device_publish(_Atomic uint64_t *completed, _Atomic uint32_t *waiters, uint
 }
 
 /* Fills in what the engine needs; false: a command that no library of ours makes. */
-static bool translate(struct device_client *c, const struct sim_device_command *in,
+static bool translate_command(struct device_client *c, const struct sim_device_command *in,
 	const struct stream *s, struct engine_command *out)
 {
 	struct device *d = c->device;
@@ -79,7 +79,7 @@ static void show_recorded(const struct view *w)
 			engine_event_recorded(w->event->engine));
 }
 
-static bool submit(struct device_client *c, const struct sim_device_command *in,
+static bool submit_client_command(struct device_client *c, const struct sim_device_command *in,
 	uint64_t now_ns)
 {
 	struct stream *s = request_stream(c, in->stream);
@@ -87,7 +87,7 @@ static bool submit(struct device_client *c, const struct sim_device_command *in,
 	struct context *x;
 
 	if (!s || in->seq != engine_stream_submitted(s->engine) + 1 ||
-		!translate(c, in, s, &out))
+		!translate_command(c, in, s, &out))
 		return false;
 	x = s->context;
 	if (!engine_submit(s->engine, &out, now_ns))
@@ -124,7 +124,7 @@ bool device_packet(struct device_client *c, const void *packet, size_t len, int 
 		len != SIM_DEVICE_SUBMIT_BYTES(many.count))
 		return false;
 	for (uint32_t i = 0; i < many.count; i++)
-		if (!submit(c, &many.commands[i], now_ns))
+		if (!submit_client_command(c, &many.commands[i], now_ns))
 			return false;
 	return true;
 }

@@ -68,7 +68,7 @@ uint64_t device_next_ns(const struct device *d); /* when to call it next; UINT64
  * The host woke this process @ns after device_next_ns(): for that time the GPUs were slower than they are to be. NVML
  * shows it as time below the base clocks, with the next measurement of load.
  */
-void device_late(struct device *d, uint64_t ns);
+void device_add_lateness(struct device *d, uint64_t ns);
 
 /* Clients, and memory that lives by exported descriptors only. */
 bool device_is_idle(const struct device *d);

@@ -10,7 +10,7 @@
 #include "testbed/sim/derive.h"
 #include "testbed/sim/mig.h"
 
-static uint32_t unit_of(const struct instance *in, const struct device *d)
+static uint32_t get_instance_index(const struct instance *in, const struct device *d)
 {
 	return SIM_MAX_GPUS + (uint32_t)(in - d->instances);
 }
@@ -20,15 +20,15 @@ const struct instance *instance_on(const struct device_client *c, uint32_t slot)
 	return c->instance && c->instance->slot == slot ? c->instance : NULL;
 }
 
-uint32_t instance_unit(const struct device_client *c, uint32_t slot)
+uint32_t instance_index(const struct device_client *c, uint32_t slot)
 {
 	const struct instance *in = instance_on(c, slot);
 
-	return in ? unit_of(in, c->device) : slot;
+	return in ? get_instance_index(in, c->device) : slot;
 }
 
 /* Looks at the node for it. False: it is not there, or not the same any more. */
-static bool look(struct device *d, struct instance *in)
+static bool read_instance_state(struct device *d, struct instance *in)
 {
 	const struct slot *s = &d->slots[in->slot];
 	const struct sim_mig_profile *p;
@@ -56,7 +56,7 @@ static bool look(struct device *d, struct instance *in)
 	taken = ((uint64_t)t->idle_mib << 20) +
 		sim_mig_process_bytes(&g, in->gi, SIM_NO_INSTANCE);
 	in->room = in->total > taken ? in->total - taken : 0;
-	engine_gpu_set(d->engine, unit_of(in, d),
+	engine_gpu_set(d->engine, get_instance_index(in, d),
 		&(struct engine_gpu_config){ .slice_ns = (uint64_t)k->cuda_slice_us * 1000,
 			.switch_ns = (uint64_t)k->cuda_switch_us * 1000,
 			.preempt_ns = (uint64_t)k->cuda_preempt_us * 1000,
@@ -106,8 +106,9 @@ uint32_t instance_use(struct device_client *c, const struct sim_device_request *
 			.gi = (uint32_t)q->id,
 			.ci = (uint32_t)q->cookie,
 			.seen_busy_ns =
-				engine_gpu_counters(d->engine, unit_of(in, d)).busy_ns };
-		in->usable = look(d, in);
+				engine_gpu_counters(d->engine, get_instance_index(in, d))
+					.busy_ns };
+		in->usable = read_instance_state(d, in);
 		if (!in->usable)
 			return BAD_DEVICE;
 	}
@@ -117,9 +118,9 @@ uint32_t instance_use(struct device_client *c, const struct sim_device_request *
 }
 
 /* How long it computed since this was last asked, as much of the GPU as its multiprocessors are. */
-static uint64_t measure(struct device *d, struct instance *in)
+static uint64_t measure_instance_busy(struct device *d, struct instance *in)
 {
-	uint64_t busy_ns = engine_gpu_counters(d->engine, unit_of(in, d)).busy_ns;
+	uint64_t busy_ns = engine_gpu_counters(d->engine, get_instance_index(in, d)).busy_ns;
 	uint64_t ns = busy_ns - in->seen_busy_ns;
 	uint32_t all = d->slots[in->slot].sm_count;
 
@@ -133,12 +134,12 @@ void instance_leave(struct device_client *c)
 	struct instance *in = c->instance;
 
 	if (in && --in->users == 0)
-		d->slots[in->slot].left_busy_ns += measure(d, in);
+		d->slots[in->slot].left_busy_ns += measure_instance_busy(d, in);
 	c->instance = NULL;
 }
 
 /* What ran on one that is gone is dead. */
-static void kill_contexts(struct device *d, const struct instance *in)
+static void fail_instance_contexts(struct device *d, const struct instance *in)
 {
 	for (struct device_client *c = d->clients; c; c = c->next)
 		for (uint32_t i = 0; c->instance == in && i < SIM_DEVICE_CONTEXTS_MAX; i++)
@@ -154,9 +155,9 @@ void instance_read(struct device *d)
 
 		if (!in->users)
 			continue;
-		in->usable = look(d, in);
+		in->usable = read_instance_state(d, in);
 		if (was && !in->usable)
-			kill_contexts(d, in);
+			fail_instance_contexts(d, in);
 	}
 }
 
@@ -182,6 +183,6 @@ uint64_t instance_measure(struct device *d, uint32_t slot)
 	d->slots[slot].left_busy_ns = 0;
 	for (size_t i = 0; i < DEVICE_INSTANCES_MAX; i++)
 		if (d->instances[i].users && d->instances[i].slot == slot)
-			sum += measure(d, &d->instances[i]);
+			sum += measure_instance_busy(d, &d->instances[i]);
 	return sum;
 }

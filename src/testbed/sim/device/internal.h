@@ -101,7 +101,7 @@ struct share {
 	/* account.c: */
 	uint64_t shown_bytes, shown_ns; /* .bytes as they were last shown, and when */
 	double byte_s;                  /* of memory, up to then */
-	uint64_t peak_bytes, told_busy_ns;
+	uint64_t peak_bytes, reported_busy_ns;
 };
 
 struct device_client {
@@ -156,7 +156,7 @@ struct device {
 	struct sim_state *state;
 	uint64_t generation;
 	struct engine *engine;
-	struct memory_book *memories;
+	struct memory_table *memories;
 	struct device_client *clients;
 	uint32_t client_count, gone_count;
 	struct event *events;
@@ -192,7 +192,7 @@ bool usage_list(struct device_client *c, uint32_t slot);
 void usage_unlist(struct device_client *c); /* where it has nothing any more */
 bool usage_remove_row(struct sim_gpu *g, uint32_t pid);
 uint64_t usage_free_bytes(const struct slot *s);
-uint64_t usage_room(const struct device_client *c, uint32_t slot); /* for this one */
+uint64_t usage_get_free(const struct device_client *c, uint32_t slot); /* for this one */
 /* Memory changed hands: of the memory book. */
 void usage_moved(void *arg, const struct memory_facts *m, struct memory_holder *from,
 	struct memory_holder *to, bool lives);
@@ -203,12 +203,12 @@ uint64_t usage_busy_ns(const struct device_client *c, uint32_t slot);
 
 /* load.c: @sim_ns of the simulated and @real_ns of the real clock have passed; a client leaves a GPU's list. */
 void load_measure(struct device *d, uint64_t sim_ns, uint64_t real_ns, uint64_t mono_ns);
-void load_end(struct device_client *c, uint32_t slot);
+void load_remove_client(struct device_client *c, uint32_t slot);
 
 /* instance.c: what the client has of the GPU; NULL: all of it, or nothing. */
 const struct instance *instance_on(const struct device_client *c, uint32_t slot);
 /* What its contexts there are on, as the engine counts GPUs. */
-uint32_t instance_unit(const struct device_client *c, uint32_t slot);
+uint32_t instance_index(const struct device_client *c, uint32_t slot);
 uint32_t instance_use(struct device_client *c, const struct sim_device_request *q,
 	struct device_answer *a);
 void instance_leave(struct device_client *c);

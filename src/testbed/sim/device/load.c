@@ -66,7 +66,7 @@ void load_measure(struct device *d, uint64_t sim_ns, uint64_t real_ns, uint64_t 
 	}
 }
 
-void load_end(struct device_client *c, uint32_t slot)
+void load_remove_client(struct device_client *c, uint32_t slot)
 {
 	struct slot *s = &c->device->slots[slot];
 

@@ -36,12 +36,12 @@
 #define LOG_FILE        "cuda.log"
 #define SCHEDSTAT       "/proc/self/schedstat"
 #define NEW_SOCKET      SIM_DEVICE_SOCKET ".new"
-#define LOCK_PATIENCE   (5 * NS_PER_SEC) /* for one that is just ending */
+#define LOCK_TIMEOUT_NS (5 * NS_PER_SEC) /* for one that is just ending */
 #define IDLE_DEFAULT_MS 10000
-#define LOOK_NS         (300 * NS_PER_MS) /* whether the node is still there, and who is busy */
+#define STATE_CHECK_NS  (300 * NS_PER_MS) /* whether the node is still there, and who is busy */
 #define LATE_NS \
 	NS_PER_MS /* so late a wake-up may be, as on any machine with nothing else to do */
-#define TELL_NS         (100 * NS_PER_MS)
+#define LATE_REPORT_NS  (100 * NS_PER_MS)
 #define EVENTS          64
 #define PACKETS_AT_ONCE 32 /* of one client, before others have their turn */
 #define BACKLOG         512
@@ -63,8 +63,8 @@ struct server {
 	struct conn *conns;
 	double speed;
 	uint64_t start_ns, idle_ns, idle_since_ns;
-	uint64_t missed_ns, told_ns,
-		seen_waited_ns; /* lateness that is not reported to the device yet */
+	uint64_t missed_ns, reported_ns,
+		last_waited_ns; /* lateness that is not reported to the device yet */
 	bool stop;
 };
 
@@ -79,7 +79,7 @@ static uint64_t now_ns(const struct server *s)
 }
 
 /* When the device has something to do, by the monotonic clock; UINT64_MAX: nothing. */
-static uint64_t due_ns(const struct server *s)
+static uint64_t get_next_due_ns(const struct server *s)
 {
 	uint64_t next = device_next_ns(s->device);
 	double real = (double)next / s->speed;
@@ -89,10 +89,10 @@ static uint64_t due_ns(const struct server *s)
 	return s->start_ns + (real < 1e18 ? (uint64_t)real : (uint64_t)1e18);
 }
 
-static void arm_timer(struct server *s)
+static void arm_engine_timer(struct server *s)
 {
-	uint64_t now = time_mono_ns(), due = due_ns(s);
-	uint64_t at = due < now + LOOK_NS ? due : now + LOOK_NS;
+	uint64_t now = time_mono_ns(), due = get_next_due_ns(s);
+	uint64_t at = due < now + STATE_CHECK_NS ? due : now + STATE_CHECK_NS;
 	struct itimerspec t = { .it_interval = { 0 } };
 
 	at = at > now ? at : now + 1;
@@ -104,9 +104,9 @@ static void arm_timer(struct server *s)
 /* Lateness. */
 
 /* Each advance compares, as this process may be stopped at any place, not only where it waits. */
-static void advance(struct server *s)
+static void advance_engine(struct server *s)
 {
-	uint64_t due = due_ns(s), now = time_mono_ns();
+	uint64_t due = get_next_due_ns(s), now = time_mono_ns();
 
 	if (now > due && now - due > LATE_NS)
 		s->missed_ns += now - due;
@@ -114,25 +114,25 @@ static void advance(struct server *s)
 }
 
 /* Deadlines tell of a process that was stopped, the scheduler of work that came to one that could not run. */
-static void tell_lateness(struct server *s)
+static void report_late_time(struct server *s)
 {
 	uint64_t now = time_mono_ns(), waited;
 
-	if (now - s->told_ns < TELL_NS)
+	if (now - s->reported_ns < LATE_REPORT_NS)
 		return;
-	s->told_ns = now;
+	s->reported_ns = now;
 	if (!schedstat_waited(SCHEDSTAT, &waited))
-		waited = s->seen_waited_ns; /* deadlines alone tell */
-	device_late(s->device, waited - s->seen_waited_ns > s->missed_ns
-				       ? waited - s->seen_waited_ns
-				       : s->missed_ns);
-	s->seen_waited_ns = waited;
+		waited = s->last_waited_ns; /* deadlines alone tell */
+	device_add_lateness(s->device, waited - s->last_waited_ns > s->missed_ns
+					       ? waited - s->last_waited_ns
+					       : s->missed_ns);
+	s->last_waited_ns = waited;
 	s->missed_ns = 0;
 }
 
 /* Connections. */
 
-static bool watch(int epoll, int fd, uint32_t events, const void *what)
+static bool watch_daemon_fd(int epoll, int fd, uint32_t events, const void *what)
 {
 	struct epoll_event ev = { .events = events };
 
@@ -151,7 +151,7 @@ static void conn_end(struct server *s, struct conn *c)
 }
 
 /* Connections are freed when no event can name them any more. */
-static void sweep(struct server *s)
+static void free_dead_conns(struct server *s)
 {
 	for (struct conn *c = s->conns, *next; c; c = next) {
 		next = c->next;
@@ -165,7 +165,7 @@ static void sweep(struct server *s)
 }
 
 /* Ends the connections of all who are gone by now. */
-static void reap(struct server *s)
+static void end_gone_peers(struct server *s)
 {
 	struct epoll_event ev[EVENTS];
 	int n;
@@ -196,7 +196,8 @@ static void accept_one(struct server *s, int fd)
 	c->at = &s->conns;
 	s->conns = c;
 	/* A child that inherited it keeps it open, and with it a dead parent's memory: so does the driver. */
-	if (!watch(s->epoll, fd, EPOLLIN, c) || !watch(s->gone_epoll, fd, EPOLLRDHUP, c))
+	if (!watch_daemon_fd(s->epoll, fd, EPOLLIN, c) ||
+		!watch_daemon_fd(s->gone_epoll, fd, EPOLLRDHUP, c))
 		conn_end(s, c);
 }
 
@@ -215,7 +216,7 @@ union control {
 	char room[CMSG_SPACE(FDS_MAX * sizeof(int))];
 };
 
-static void take_fds(struct msghdr *m, int *ret)
+static void read_passed_fd(struct msghdr *m, int *ret)
 {
 	for (struct cmsghdr *c = CMSG_FIRSTHDR(m); c; c = CMSG_NXTHDR(m, c)) {
 		size_t n = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
@@ -235,7 +236,7 @@ static void take_fds(struct msghdr *m, int *ret)
 }
 
 /* A peer that does not read its answers is not waited for. */
-static bool answer(int to, struct device_answer *a)
+static bool send_device_answer(int to, struct device_answer *a)
 {
 	union control control = { .room = { 0 } };
 	struct iovec iov = { .iov_base = &a->reply, .iov_len = sizeof(a->reply) };
@@ -253,7 +254,7 @@ static bool answer(int to, struct device_answer *a)
 }
 
 /* False: nothing more to read, or the connection has ended. */
-static bool serve_packet(struct server *s, struct conn *c)
+static bool handle_client_packet(struct server *s, struct conn *c)
 {
 	struct sim_device_submit packet;
 	union control control;
@@ -270,16 +271,16 @@ static bool serve_packet(struct server *s, struct conn *c)
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return false;
 	if (n > 0)
-		take_fds(&m, &fd);
+		read_passed_fd(&m, &fd);
 	/* Who is gone by now is gone before this one gets anything, and so is memory that nobody has. */
-	reap(s);
+	end_gone_peers(s);
 	device_exports(s->device);
 	if (c->dead)
 		return false;
 	ok = n > 0 && !(m.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) &&
 	     device_packet(c->client, &packet, (size_t)n, fd, now_ns(s), &a);
 	if (ok && a.send) {
-		ok = answer(c->fd, &a);
+		ok = send_device_answer(c->fd, &a);
 		if (a.close_fd)
 			closep(&a.fd);
 	}
@@ -290,7 +291,7 @@ static bool serve_packet(struct server *s, struct conn *c)
 
 /* Life. */
 
-static void look_around(struct server *s)
+static void check_daemon_idle(struct server *s)
 {
 	uint64_t now = time_mono_ns();
 
@@ -300,7 +301,7 @@ static void look_around(struct server *s)
 		s->stop = true;
 }
 
-static void handle(struct server *s, const struct epoll_event *ev)
+static void handle_server_event(struct server *s, const struct epoll_event *ev)
 {
 	const void *what = ev->data.ptr;
 	uint64_t count;
@@ -308,7 +309,7 @@ static void handle(struct server *s, const struct epoll_event *ev)
 	if (what == &on_listen) {
 		accept_all(s);
 	} else if (what == &on_gone) {
-		reap(s);
+		end_gone_peers(s);
 	} else if (what == &on_exports) {
 		device_exports(s->device);
 	} else if (what == &on_signal) {
@@ -318,12 +319,13 @@ static void handle(struct server *s, const struct epoll_event *ev)
 	} else {
 		struct conn *c = ev->data.ptr;
 
-		for (int i = 0; i < PACKETS_AT_ONCE && !c->dead && serve_packet(s, c); i++)
+		for (int i = 0; i < PACKETS_AT_ONCE && !c->dead && handle_client_packet(s, c);
+			i++)
 			;
 	}
 }
 
-static void loop(struct server *s)
+static void run_sim_daemon_loop(struct server *s)
 {
 	struct epoll_event ev[EVENTS];
 
@@ -331,15 +333,15 @@ static void loop(struct server *s)
 	while (!s->stop) {
 		int n;
 
-		arm_timer(s);
+		arm_engine_timer(s);
 		n = epoll_wait(s->epoll, ev, EVENTS, -1);
-		advance(s);
-		tell_lateness(s);
+		advance_engine(s);
+		report_late_time(s);
 		for (int i = 0; i < n; i++)
-			handle(s, &ev[i]);
-		advance(s);
-		sweep(s);
-		look_around(s);
+			handle_server_event(s, &ev[i]);
+		advance_engine(s);
+		free_dead_conns(s);
+		check_daemon_idle(s);
 	}
 }
 
@@ -348,7 +350,7 @@ static void loop(struct server *s)
 /* Only one serves a node. 1: another does. */
 static int lock_node(int *ret, struct error *err)
 {
-	uint64_t until = time_mono_ns() + LOCK_PATIENCE;
+	uint64_t until = time_mono_ns() + LOCK_TIMEOUT_NS;
 	CLEANUP(closep) int fd = open(LOCK_FILE, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 
 	if (fd < 0)
@@ -391,7 +393,7 @@ static void raise_limits(void)
 }
 
 /* The name appears when the socket serves: nobody is ever refused by a half-made one. */
-static int serve(struct server *s, struct error *err)
+static int listen_device_socket(struct server *s, struct error *err)
 {
 	struct sockaddr_un sa = { .sun_family = AF_UNIX, .sun_path = NEW_SOCKET };
 
@@ -404,7 +406,7 @@ static int serve(struct server *s, struct error *err)
 	return 0;
 }
 
-static int open_all(struct server *s, struct error *err)
+static int open_daemon_sources(struct server *s, struct error *err)
 {
 	sigset_t set;
 
@@ -417,16 +419,16 @@ static int open_all(struct server *s, struct error *err)
 	s->timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
 	s->signals = signalfd(-1, &set, SFD_CLOEXEC);
 	if (s->epoll < 0 || s->gone_epoll < 0 || s->timer < 0 || s->signals < 0 ||
-		!watch(s->epoll, s->gone_epoll, EPOLLIN, &on_gone) ||
-		!watch(s->epoll, s->listen_fd, EPOLLIN, &on_listen) ||
-		!watch(s->epoll, s->timer, EPOLLIN, &on_timer) ||
-		!watch(s->epoll, s->signals, EPOLLIN, &on_signal) ||
-		!watch(s->epoll, device_exports_fd(s->device), EPOLLIN, &on_exports))
+		!watch_daemon_fd(s->epoll, s->gone_epoll, EPOLLIN, &on_gone) ||
+		!watch_daemon_fd(s->epoll, s->listen_fd, EPOLLIN, &on_listen) ||
+		!watch_daemon_fd(s->epoll, s->timer, EPOLLIN, &on_timer) ||
+		!watch_daemon_fd(s->epoll, s->signals, EPOLLIN, &on_signal) ||
+		!watch_daemon_fd(s->epoll, device_exports_fd(s->device), EPOLLIN, &on_exports))
 		return error_sys(err, errno, "watch descriptors");
 	return 0;
 }
 
-static int run(struct server *s, int ready_fd, struct error *err)
+static int run_sim_daemon(struct server *s, int ready_fd, struct error *err)
 {
 	CLEANUP(closep) int lock = -1;
 	int r;
@@ -437,7 +439,7 @@ static int run(struct server *s, int ready_fd, struct error *err)
 	if (r != 0)
 		return r;
 	raise_limits();
-	(void)schedstat_waited(SCHEDSTAT, &s->seen_waited_ns);
+	(void)schedstat_waited(SCHEDSTAT, &s->last_waited_ns);
 	r = sim_state_open(s->dir, &s->state, err);
 	if (r == SIM_STATE_E_NONE)
 		return error_set(err, ERR_NOT_FOUND, "no simulated node in '%s'", s->dir);
@@ -445,18 +447,18 @@ static int run(struct server *s, int ready_fd, struct error *err)
 		return -1;
 	device_account(s->device, s->account_fd);
 	s->start_ns = time_mono_ns();
-	if (serve(s, err) < 0 || open_all(s, err) < 0)
+	if (listen_device_socket(s, err) < 0 || open_daemon_sources(s, err) < 0)
 		return -1;
 	if (ready_fd >= 0) {
 		(void)!write(ready_fd, "+", 1);
 		(void)close(ready_fd);
 	}
-	loop(s);
+	run_sim_daemon_loop(s);
 	(void)unlink(SIM_DEVICE_SOCKET);
 	(void)close(s->listen_fd);
 	for (struct conn *c = s->conns; c; c = c->next)
 		conn_end(s, c);
-	sweep(s);
+	free_dead_conns(s);
 	s->device = device_free(s->device);
 	s->state = sim_state_close(s->state);
 	return 0;
@@ -482,8 +484,8 @@ static const char usage[] =
 	"It ends by itself after N ms without work (default 10000), and with the node. To FILE it adds a\n"
 	"line of JSON for each process that leaves a GPU: how long it computed there, its memory.\n";
 
-static int read_args(char *const *argv, struct server *s, uint32_t *idle_ms, uint32_t *ready_fd,
-	struct error *err)
+static int parse_sim_daemon_args(char *const *argv, struct server *s, uint32_t *idle_ms,
+	uint32_t *ready_fd, struct error *err)
 {
 	for (int i = 1; argv[i]; i += 2) {
 		const char *value = argv[i + 1];
@@ -522,7 +524,7 @@ int main(int argc, char **argv)
 		(void)fputs(usage, stdout);
 		return 0;
 	}
-	r = read_args(argv, &s, &idle_ms, &ready_fd, &err);
+	r = parse_sim_daemon_args(argv, &s, &idle_ms, &ready_fd, &err);
 	if (r == 0 && s.account)
 		r = open_account(&s, &err);
 	if (r == 0) {
@@ -533,7 +535,7 @@ int main(int argc, char **argv)
 		s.dir = dir;
 	}
 	if (r == 0)
-		r = run(&s, ready_fd > INT32_MAX ? -1 : (int)ready_fd, &err);
+		r = run_sim_daemon(&s, ready_fd > INT32_MAX ? -1 : (int)ready_fd, &err);
 	if (r < 0)
 		(void)fprintf(stderr, "gpuslice-sim-gpu: %s\n", err.msg);
 	return r < 0 ? 1 : 0;

@@ -16,17 +16,17 @@
 #define BUCKETS    4096 /* a power of two; ids count up, so they spread by themselves */
 #define EPOLL_ROOM 16
 
-struct hold {
+struct memory_hold {
 	struct memory *memory;
 	struct memory_holder *holder;
 	uint32_t references;
-	struct hold *next_of_memory; /* younger */
-	struct hold *next, **at;     /* of the holder; *at is this one */
+	struct memory_hold *next_of_memory; /* younger */
+	struct memory_hold *next, **at;     /* of the holder; *at is this one */
 };
 
 struct memory {
 	struct memory_facts facts;
-	struct hold *holds; /* the oldest first */
+	struct memory_hold *holds; /* the oldest first */
 	uint32_t exports;
 	struct memory *next; /* in its bucket */
 };
@@ -41,7 +41,7 @@ struct export
 	struct export *next;
 };
 
-struct memory_book {
+struct memory_table {
 	memory_moved_fn *moved;
 	void *arg;
 	uint64_t last_id;
@@ -51,9 +51,9 @@ struct memory_book {
 	int epoll;
 };
 
-struct memory_book *memory_book_new(memory_moved_fn *moved, void *arg)
+struct memory_table *memory_table_new(memory_moved_fn *moved, void *arg)
 {
-	struct memory_book *b = calloc(1, sizeof(*b));
+	struct memory_table *b = calloc(1, sizeof(*b));
 
 	if (!b)
 		return NULL;
@@ -67,7 +67,7 @@ struct memory_book *memory_book_new(memory_moved_fn *moved, void *arg)
 	return b;
 }
 
-static struct memory **place_of(struct memory_book *b, uint64_t id)
+static struct memory **find_memory_link(struct memory_table *b, uint64_t id)
 {
 	struct memory **at = &b->buckets[id % BUCKETS];
 
@@ -76,19 +76,19 @@ static struct memory **place_of(struct memory_book *b, uint64_t id)
 	return at;
 }
 
-static struct memory_holder *owner_of(const struct memory *m)
+static struct memory_holder *find_memory_owner(const struct memory *m)
 {
 	return m->holds ? m->holds->holder : NULL;
 }
 
-static void memory_free(struct memory_book *b, struct memory *m)
+static void memory_free(struct memory_table *b, struct memory *m)
 {
-	*place_of(b, m->facts.id) = m->next;
+	*find_memory_link(b, m->facts.id) = m->next;
 	closep(&m->facts.fd);
 	free(m);
 }
 
-struct memory_book *memory_book_free(struct memory_book *b)
+struct memory_table *memory_table_free(struct memory_table *b)
 {
 	if (!b)
 		return NULL;
@@ -107,18 +107,20 @@ struct memory_book *memory_book_free(struct memory_book *b)
 
 /* Holding. */
 
-static struct hold *find_hold(const struct memory *m, const struct memory_holder *holder)
+static struct memory_hold *find_memory_hold(const struct memory *m,
+	const struct memory_holder *holder)
 {
-	struct hold *h = m->holds;
+	struct memory_hold *h = m->holds;
 
 	while (h && h->holder != holder)
 		h = h->next_of_memory;
 	return h;
 }
 
-static bool hold(struct memory_book *b, struct memory *m, struct memory_holder *holder)
+static bool add_memory_hold(struct memory_table *b, struct memory *m,
+	struct memory_holder *holder)
 {
-	struct hold *h = find_hold(m, holder), **end = &m->holds;
+	struct memory_hold *h = find_memory_hold(m, holder), **end = &m->holds;
 
 	if (h) {
 		if (h->references == UINT32_MAX)
@@ -131,7 +133,7 @@ static bool hold(struct memory_book *b, struct memory *m, struct memory_holder *
 	h = calloc(1, sizeof(*h));
 	if (!h)
 		return false;
-	*h = (struct hold){ .memory = m, .holder = holder, .references = 1 };
+	*h = (struct memory_hold){ .memory = m, .holder = holder, .references = 1 };
 	while (*end)
 		end = &(*end)->next_of_memory;
 	*end = h;
@@ -146,22 +148,22 @@ static bool hold(struct memory_book *b, struct memory *m, struct memory_holder *
 	return true;
 }
 
-static void memory_settle(struct memory_book *b, struct memory *m,
+static void memory_settle(struct memory_table *b, struct memory *m,
 	struct memory_holder *old_owner)
 {
 	bool lives = m->holds || m->exports;
 
-	if (!lives || owner_of(m) != old_owner)
-		b->moved(b->arg, &m->facts, old_owner, owner_of(m), lives);
+	if (!lives || find_memory_owner(m) != old_owner)
+		b->moved(b->arg, &m->facts, old_owner, find_memory_owner(m), lives);
 	if (!lives)
 		memory_free(b, m);
 }
 
-static void let_go(struct memory_book *b, struct hold *h)
+static void release_memory_hold(struct memory_table *b, struct memory_hold *h)
 {
 	struct memory *m = h->memory;
-	struct memory_holder *old_owner = owner_of(m);
-	struct hold **at = &m->holds;
+	struct memory_holder *old_owner = find_memory_owner(m);
+	struct memory_hold **at = &m->holds;
 
 	while (*at && *at != h)
 		at = &(*at)->next_of_memory;
@@ -174,27 +176,27 @@ static void let_go(struct memory_book *b, struct hold *h)
 	memory_settle(b, m, old_owner);
 }
 
-bool memory_release(struct memory_book *b, struct memory_holder *holder, uint64_t id)
+bool memory_release(struct memory_table *b, struct memory_holder *holder, uint64_t id)
 {
-	struct memory *m = *place_of(b, id);
-	struct hold *h = m ? find_hold(m, holder) : NULL;
+	struct memory *m = *find_memory_link(b, id);
+	struct memory_hold *h = m ? find_memory_hold(m, holder) : NULL;
 
 	if (!h)
 		return false;
 	if (--h->references == 0)
-		let_go(b, h);
+		release_memory_hold(b, h);
 	return true;
 }
 
-void memory_release_all(struct memory_book *b, struct memory_holder *holder)
+void memory_release_all(struct memory_table *b, struct memory_holder *holder)
 {
 	while (holder->holds)
-		let_go(b, holder->holds);
+		release_memory_hold(b, holder->holds);
 }
 
 /* Making. */
 
-static int contents(uint64_t bytes)
+static int create_contents_file(uint64_t bytes)
 {
 	CLEANUP(closep)
 	int fd = memfd_create("gpuslice-sim-memory", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -205,7 +207,7 @@ static int contents(uint64_t bytes)
 	return steal_fd(&fd);
 }
 
-const struct memory_facts *memory_new(struct memory_book *b, struct memory_holder *holder,
+const struct memory_facts *memory_new(struct memory_table *b, struct memory_holder *holder,
 	uint32_t slot, uint64_t bytes, uint32_t flags)
 {
 	struct memory *m = calloc(1, sizeof(*m)), **at;
@@ -216,36 +218,37 @@ const struct memory_facts *memory_new(struct memory_book *b, struct memory_holde
 		.bytes = bytes,
 		.slot = slot,
 		.flags = flags,
-		.fd = flags & SIM_DEVICE_MEM_NO_FD ? -1 : contents(bytes) };
+		.fd = flags & SIM_DEVICE_MEM_NO_FD ? -1 : create_contents_file(bytes) };
 	if ((m->facts.fd < 0 && !(flags & SIM_DEVICE_MEM_NO_FD)) ||
 		getrandom(&m->facts.cookie, sizeof(m->facts.cookie), GRND_NONBLOCK) < 0) {
 		closep(&m->facts.fd);
 		free(m);
 		return NULL;
 	}
-	at = place_of(b, m->facts.id);
+	at = find_memory_link(b, m->facts.id);
 	m->next = *at;
 	*at = m;
-	if (hold(b, m, holder))
+	if (add_memory_hold(b, m, holder))
 		return &m->facts;
 	memory_free(b, m);
 	return NULL;
 }
 
-const struct memory_facts *memory_open(struct memory_book *b, struct memory_holder *holder,
+const struct memory_facts *memory_open(struct memory_table *b, struct memory_holder *holder,
 	uint64_t id, uint64_t cookie)
 {
-	struct memory *m = *place_of(b, id);
+	struct memory *m = *find_memory_link(b, id);
 
-	return m && m->facts.cookie == cookie && hold(b, m, holder) ? &m->facts : NULL;
+	return m && m->facts.cookie == cookie && add_memory_hold(b, m, holder) ? &m->facts
+									       : NULL;
 }
 
 /* Exporting. */
 
-int memory_export(struct memory_book *b, struct memory_holder *holder, uint64_t id,
+int memory_export(struct memory_table *b, struct memory_holder *holder, uint64_t id,
 	uint32_t max)
 {
-	struct memory *m = *place_of(b, id);
+	struct memory *m = *find_memory_link(b, id);
 	CLEANUP(freep) struct export *x = NULL;
 	CLEANUP(closep) int read_end = -1;
 	CLEANUP(closep) int write_end = -1;
@@ -253,7 +256,8 @@ int memory_export(struct memory_book *b, struct memory_holder *holder, uint64_t 
 	struct stat st;
 	int ends[2];
 
-	if (!m || !find_hold(m, holder) || b->export_count >= max || pipe2(ends, O_CLOEXEC) < 0)
+	if (!m || !find_memory_hold(m, holder) || b->export_count >= max ||
+		pipe2(ends, O_CLOEXEC) < 0)
 		return -1;
 	read_end = ends[0];
 	write_end = ends[1];
@@ -274,7 +278,7 @@ int memory_export(struct memory_book *b, struct memory_holder *holder, uint64_t 
 	return steal_fd(&write_end);
 }
 
-const struct memory_facts *memory_import(struct memory_book *b, struct memory_holder *holder,
+const struct memory_facts *memory_import(struct memory_table *b, struct memory_holder *holder,
 	int fd)
 {
 	struct stat st;
@@ -283,25 +287,25 @@ const struct memory_facts *memory_import(struct memory_book *b, struct memory_ho
 		return NULL;
 	for (struct export *x = b->exports; x; x = x->next)
 		if (x->dev == st.st_dev && x->ino == st.st_ino)
-			return hold(b, x->memory, holder) ? &x->memory->facts : NULL;
+			return add_memory_hold(b, x->memory, holder) ? &x->memory->facts : NULL;
 	return NULL;
 }
 
-uint32_t memory_exports(const struct memory_book *b)
+uint32_t memory_exports(const struct memory_table *b)
 {
 	return b->export_count;
 }
 
-int memory_exports_fd(const struct memory_book *b)
+int memory_exports_fd(const struct memory_table *b)
 {
 	return b->epoll;
 }
 
-static void export_end(struct memory_book *b, struct export *x)
+static void export_end(struct memory_table *b, struct export *x)
 {
 	struct export **at = &b->exports;
 	struct memory *m = x->memory;
-	struct memory_holder *owner = owner_of(m);
+	struct memory_holder *owner = find_memory_owner(m);
 
 	while (*at != x)
 		at = &(*at)->next;
@@ -313,7 +317,7 @@ static void export_end(struct memory_book *b, struct export *x)
 	memory_settle(b, m, owner);
 }
 
-bool memory_exports_closed(struct memory_book *b)
+bool memory_exports_closed(struct memory_table *b)
 {
 	uint32_t before = b->export_count;
 	struct epoll_event ev[EPOLL_ROOM];

@@ -12,10 +12,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct memory_book;
+struct memory_table;
 struct memory;
 struct memory_holder { /* part of a client */
-	struct hold *holds;
+	struct memory_hold *holds;
 	uint32_t count;
 };
 
@@ -29,31 +29,31 @@ struct memory_facts {
 typedef void memory_moved_fn(void *arg, const struct memory_facts *m,
 	struct memory_holder *from, struct memory_holder *to, bool lives);
 
-struct memory_book *memory_book_new(memory_moved_fn *moved, void *arg); /* NULL: no memory */
-struct memory_book *memory_book_free(struct memory_book *b);
+struct memory_table *memory_table_new(memory_moved_fn *moved, void *arg); /* NULL: no memory */
+struct memory_table *memory_table_free(struct memory_table *b);
 
 /* Allocates, with one reference of @holder. NULL: no memory or descriptor on this machine. */
-const struct memory_facts *memory_new(struct memory_book *b, struct memory_holder *holder,
+const struct memory_facts *memory_new(struct memory_table *b, struct memory_holder *holder,
 	uint32_t slot, uint64_t bytes, uint32_t flags);
 
 /* One reference more of what @id names, with its cookie. NULL: no such. */
-const struct memory_facts *memory_open(struct memory_book *b, struct memory_holder *holder,
+const struct memory_facts *memory_open(struct memory_table *b, struct memory_holder *holder,
 	uint64_t id, uint64_t cookie);
 
 /* One less. False: @holder has none. */
-bool memory_release(struct memory_book *b, struct memory_holder *holder, uint64_t id);
-void memory_release_all(struct memory_book *b, struct memory_holder *holder);
+bool memory_release(struct memory_table *b, struct memory_holder *holder, uint64_t id);
+void memory_release_all(struct memory_table *b, struct memory_holder *holder);
 
 /*
  * A descriptor (yours) that keeps the memory while any copy of it is open, and can be handed to
  * memory_import(). -1: @holder has no such, or too many (@max in all).
  */
-int memory_export(struct memory_book *b, struct memory_holder *holder, uint64_t id,
+int memory_export(struct memory_table *b, struct memory_holder *holder, uint64_t id,
 	uint32_t max);
-const struct memory_facts *memory_import(struct memory_book *b, struct memory_holder *holder,
+const struct memory_facts *memory_import(struct memory_table *b, struct memory_holder *holder,
 	int fd);
-uint32_t memory_exports(const struct memory_book *b);
+uint32_t memory_exports(const struct memory_table *b);
 
 /* Readable when memory_exports_closed() has something to do. */
-int memory_exports_fd(const struct memory_book *b);
-bool memory_exports_closed(struct memory_book *b);
+int memory_exports_fd(const struct memory_table *b);
+bool memory_exports_closed(struct memory_table *b);

@@ -13,7 +13,7 @@
 
 #define LIMIT_MAX (UINT64_C(1) << 50)
 
-static struct context *find_server(struct device_client *c, uint32_t object)
+static struct context *find_mps_server(struct device_client *c, uint32_t object)
 {
 	struct context *x = object < SIM_DEVICE_CONTEXTS_MAX ? &c->contexts[object] : NULL;
 
@@ -33,7 +33,7 @@ uint32_t mps_serve(struct device_client *c, const struct sim_device_request *q,
 		return NOT_SUPPORTED;
 	if (!mps_mode_allows(c, q->slot, NULL))
 		return UNAVAILABLE;
-	if (SIM_DEVICE_MPS_SERVER_BYTES > usage_room(c, q->slot) || !usage_list(c, q->slot))
+	if (SIM_DEVICE_MPS_SERVER_BYTES > usage_get_free(c, q->slot) || !usage_list(c, q->slot))
 		return NO_MEMORY;
 	x->engine = engine_context_new(d->engine, q->slot, false, 0, x);
 	if (!x->engine)
@@ -49,7 +49,7 @@ uint32_t mps_serve(struct device_client *c, const struct sim_device_request *q,
 }
 
 /* Clients that died before they used theirs leave them: the oldest goes. */
-static void drop_oldest(struct context *x)
+static void drop_oldest_ticket(struct context *x)
 {
 	struct ticket **at = &x->tickets;
 
@@ -62,7 +62,7 @@ static void drop_oldest(struct context *x)
 uint32_t mps_ticket(struct device_client *c, const struct sim_device_request *q,
 	struct device_answer *a)
 {
-	struct context *x = find_server(c, q->object);
+	struct context *x = find_mps_server(c, q->object);
 	struct ticket *t;
 
 	if (!x)
@@ -84,13 +84,13 @@ uint32_t mps_ticket(struct device_client *c, const struct sim_device_request *q,
 	t->next = x->tickets;
 	x->tickets = t;
 	if (++x->ticket_count > SIM_DEVICE_TICKETS_MAX)
-		drop_oldest(x);
+		drop_oldest_ticket(x);
 	a->reply.id = t->id;
 	a->reply.cookie = t->cookie;
 	return OK;
 }
 
-static struct ticket *take(struct context *x, const struct sim_device_request *q)
+static struct ticket *claim_ticket(struct context *x, const struct sim_device_request *q)
 {
 	for (struct ticket **at = &x->tickets; *at; at = &(*at)->next) {
 		struct ticket *t = *at;
@@ -116,7 +116,7 @@ uint32_t mps_use_ticket(struct device *d, const struct sim_device_request *q,
 
 			if (!x->engine || !x->is_server || x->slot != q->slot)
 				continue;
-			*ret = take(x, q);
+			*ret = claim_ticket(x, q);
 			if (!*ret)
 				continue;
 			*server = x;
@@ -146,7 +146,7 @@ uint32_t mps_end(struct device_client *c, const struct sim_device_request *q,
 }
 
 /* The process that has the GPU by this context: its own, or the server. */
-static uint32_t owner_of(const struct context *x)
+static uint32_t get_context_owner_pid(const struct context *x)
 {
 	return x->server ? x->server->client->pid : x->client->pid;
 }
@@ -166,7 +166,7 @@ bool mps_mode_allows(const struct device_client *c, uint32_t slot, const struct 
 			const struct context *x = &o->contexts[i];
 
 			if (x->engine && x->slot == slot && o->instance == c->instance &&
-				owner_of(x) != owner)
+				get_context_owner_pid(x) != owner)
 				return false;
 		}
 	return true;

@@ -18,7 +18,7 @@ void node_show_busy(const struct context *c)
 		engine_context_busy_ns(c->engine), memory_order_relaxed);
 }
 
-static void on_completed(void *arg, void *user, uint64_t seq)
+static void on_stream_completed(void *arg, void *user, uint64_t seq)
 {
 	const struct stream *s = user;
 	struct sim_device_stream_cell *cell = &s->client->page->streams[s->index];
@@ -96,7 +96,7 @@ static void on_drained(void *arg, void *user)
 	free(s);
 }
 
-static const struct engine_hooks engine_hooks = { .completed = on_completed,
+static const struct engine_hooks engine_hooks = { .completed = on_stream_completed,
 	.host = on_host,
 	.recorded = on_recorded,
 	.failed = on_failed,
@@ -138,7 +138,7 @@ static void slot_read(struct device *d, const struct sim_node_head *head, uint32
 }
 
 /* A GPU that is lost, gone or another than it was kills what ran on it. */
-static void kill_contexts(struct device *d, uint32_t slot)
+static void fail_slot_contexts(struct device *d, uint32_t slot)
 {
 	for (struct device_client *c = d->clients; c; c = c->next)
 		for (uint32_t i = 0; i < SIM_DEVICE_CONTEXTS_MAX; i++)
@@ -163,7 +163,7 @@ void node_read(struct device *d, bool first)
 
 		slot_read(d, head, i);
 		if (!first && old.usable && (!s->usable || s->epoch != old.epoch))
-			kill_contexts(d, i);
+			fail_slot_contexts(d, i);
 	}
 	instance_read(d);
 }
@@ -201,7 +201,7 @@ int device_new(struct sim_state *state, struct device **ret, struct error *err)
 	d->state = state;
 	d->account_fd = -1;
 	d->engine = engine_new(SIM_MAX_GPUS + DEVICE_INSTANCES_MAX, &engine_hooks, d);
-	d->memories = memory_book_new(usage_moved, d);
+	d->memories = memory_table_new(usage_moved, d);
 	if (!d->engine || !d->memories) {
 		(void)device_free(d);
 		return error_nomem(err);
@@ -229,7 +229,7 @@ struct device *device_free(struct device *d)
 		else
 			device_advance(d, UINT64_MAX);
 	}
-	d->memories = memory_book_free(d->memories);
+	d->memories = memory_table_free(d->memories);
 	d->engine = d->engine ? engine_free(d->engine) : NULL;
 	free(d);
 	return NULL;

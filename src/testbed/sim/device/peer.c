@@ -11,7 +11,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-static void read_name(uint32_t pid, char *ret, size_t cap)
+static void read_peer_name(uint32_t pid, char *ret, size_t cap)
 {
 	char path[64];
 	CLEANUP(closep) int fd = -1;
@@ -36,7 +36,7 @@ struct device_client *device_client_new(struct device *d, uint32_t pid)
 	c->device = d;
 	c->pid = pid;
 	c->page_fd = -1;
-	read_name(pid, c->name, sizeof(c->name));
+	read_peer_name(pid, c->name, sizeof(c->name));
 	c->next = d->clients;
 	if (c->next)
 		c->next->at = &c->next;

@@ -15,14 +15,14 @@
 
 /* Contexts. */
 
-static uint64_t granules(uint64_t bytes)
+static uint64_t round_up_granules(uint64_t bytes)
 {
 	return (bytes + SIM_DEVICE_GRANULE - 1) / SIM_DEVICE_GRANULE * SIM_DEVICE_GRANULE;
 }
 
 static uint64_t stack_bytes(uint32_t width, uint64_t bytes)
 {
-	return granules(bytes * DEVICE_THREADS_SM * width);
+	return round_up_granules(bytes * DEVICE_THREADS_SM * width);
 }
 
 void request_charge(struct device_client *c, uint32_t slot, uint64_t bytes)
@@ -31,7 +31,7 @@ void request_charge(struct device_client *c, uint32_t slot, uint64_t bytes)
 	c->device->slots[slot].used += bytes;
 }
 
-static void uncharge(struct device_client *c, uint32_t slot, uint64_t bytes)
+static void uncharge_client(struct device_client *c, uint32_t slot, uint64_t bytes)
 {
 	if (c->gone)
 		return; /* peer_free() does it */
@@ -62,16 +62,16 @@ void request_context_end(struct context *c)
 		c->server->client->shares[c->slot].served_ns +=
 			engine_context_busy_ns(c->engine);
 	engine_context_free(c->engine);
-	uncharge(client, c->slot, c->bytes);
+	uncharge_client(client, c->slot, c->bytes);
 	*c = (struct context){ .engine = NULL };
 	if (--s->contexts == 0) {
-		uncharge(client, (uint32_t)(s - client->shares), s->base);
+		uncharge_client(client, (uint32_t)(s - client->shares), s->base);
 		s->base = 0;
 		s->limit = 0;
 	}
 }
 
-static uint32_t usable(const struct device_client *c, uint32_t slot)
+static uint32_t check_slot_usable(const struct device_client *c, uint32_t slot)
 {
 	const struct device *d = c->device;
 
@@ -86,7 +86,7 @@ static uint32_t usable(const struct device_client *c, uint32_t slot)
 
 uint32_t request_context_begin(struct device_client *c, uint32_t slot, struct context **ret)
 {
-	uint32_t r = usable(c, slot), i = 0;
+	uint32_t r = check_slot_usable(c, slot), i = 0;
 
 	while (i < SIM_DEVICE_CONTEXTS_MAX && c->contexts[i].engine)
 		i++;
@@ -104,7 +104,7 @@ static uint64_t base_bytes(const struct slot *s, uint32_t width)
 {
 	uint64_t scaled = DEVICE_CONTEXT_BASE - DEVICE_CONTEXT_FIXED;
 
-	return granules(
+	return round_up_granules(
 		DEVICE_CONTEXT_FIXED + scaled * width / (s->sm_count ? s->sm_count : 1));
 }
 
@@ -120,16 +120,17 @@ static uint32_t context_memory(struct device_client *c, struct context *x, uint6
 	x->more = share->contexts ? DEVICE_CONTEXT_MORE : 0;
 	x->bytes = stack + x->more;
 	if (!share->contexts)
-		all = s->context ? granules(s->context) : base_bytes(s, x->width) + stack;
+		all = s->context ? round_up_granules(s->context)
+				 : base_bytes(s, x->width) + stack;
 	*base = all > x->bytes ? all - x->bytes : 0;
 	if (sim_cuda_fault_hit(d->state, x->slot, SIM_CUDA_OOM, &value) ||
-		x->bytes + *base > usage_room(c, x->slot) || !usage_list(c, x->slot))
+		x->bytes + *base > usage_get_free(c, x->slot) || !usage_list(c, x->slot))
 		return NO_MEMORY;
 	return OK;
 }
 
-static uint32_t do_context_create(struct device_client *c, const struct sim_device_request *q,
-	struct device_answer *a)
+static uint32_t handle_context_create(struct device_client *c,
+	const struct sim_device_request *q, struct device_answer *a)
 {
 	CLEANUP(freep) struct ticket *t = NULL;
 	struct device *d = c->device;
@@ -155,7 +156,7 @@ static uint32_t do_context_create(struct device_client *c, const struct sim_devi
 	if (r)
 		return r;
 	x->engine = t ? engine_context_join(server->engine, t->width, t->priority, x)
-		      : engine_context_new(d->engine, instance_unit(c, q->slot),
+		      : engine_context_new(d->engine, instance_index(c, q->slot),
 				d->slots[q->slot].mps, q->percent, x);
 	if (!x->engine)
 		return NO_MEMORY;
@@ -177,8 +178,8 @@ static struct context *find_context(struct device_client *c, uint32_t object)
 		       : NULL;
 }
 
-static uint32_t do_context_destroy(struct device_client *c, const struct sim_device_request *q,
-	struct device_answer *a)
+static uint32_t handle_context_destroy(struct device_client *c,
+	const struct sim_device_request *q, struct device_answer *a)
 {
 	struct context *x = find_context(c, q->object);
 	uint32_t slot;
@@ -193,8 +194,8 @@ static uint32_t do_context_destroy(struct device_client *c, const struct sim_dev
 	return OK;
 }
 
-static uint32_t do_context_stack(struct device_client *c, const struct sim_device_request *q,
-	struct device_answer *a)
+static uint32_t handle_context_stack(struct device_client *c,
+	const struct sim_device_request *q, struct device_answer *a)
 {
 	struct context *x = find_context(c, q->object);
 	struct device *d = c->device;
@@ -206,9 +207,9 @@ static uint32_t do_context_stack(struct device_client *c, const struct sim_devic
 		return BAD_VALUE;
 	bytes = q->bytes < DEVICE_STACK_DEFAULT ? DEVICE_STACK_DEFAULT : q->bytes;
 	want = stack_bytes(x->width, bytes) + x->more;
-	if (want > x->bytes && want - x->bytes > usage_room(c, x->slot))
+	if (want > x->bytes && want - x->bytes > usage_get_free(c, x->slot))
 		return NO_MEMORY;
-	uncharge(c, x->slot, x->bytes);
+	uncharge_client(c, x->slot, x->bytes);
 	request_charge(c, x->slot, want);
 	x->bytes = want;
 	usage_show(d, x->slot);
@@ -216,8 +217,8 @@ static uint32_t do_context_stack(struct device_client *c, const struct sim_devic
 	return OK;
 }
 
-static uint32_t do_context_fault(struct device_client *c, const struct sim_device_request *q,
-	struct device_answer *a)
+static uint32_t handle_context_fault(struct device_client *c,
+	const struct sim_device_request *q, struct device_answer *a)
 {
 	struct context *x = find_context(c, q->object);
 
@@ -251,8 +252,8 @@ void request_view_end(struct view *w)
 	free(v);
 }
 
-static uint32_t do_stream_create(struct device_client *c, const struct sim_device_request *q,
-	struct device_answer *a)
+static uint32_t handle_stream_create(struct device_client *c,
+	const struct sim_device_request *q, struct device_answer *a)
 {
 	struct context *x = find_context(c, q->object);
 	struct stream *s;
@@ -292,8 +293,8 @@ struct stream *request_stream(struct device_client *c, uint32_t object)
 	return s && !s->dying ? s : NULL;
 }
 
-static uint32_t do_stream_destroy(struct device_client *c, const struct sim_device_request *q,
-	struct device_answer *a)
+static uint32_t handle_stream_destroy(struct device_client *c,
+	const struct sim_device_request *q, struct device_answer *a)
 {
 	struct stream *s = request_stream(c, q->object);
 
@@ -305,7 +306,7 @@ static uint32_t do_stream_destroy(struct device_client *c, const struct sim_devi
 	return OK;
 }
 
-static struct view *view_new(struct device_client *c, struct event *v)
+static struct view *event_view_new(struct device_client *c, struct event *v)
 {
 	struct view *w;
 	uint32_t i;
@@ -331,7 +332,7 @@ static struct view *view_new(struct device_client *c, struct event *v)
 	return w;
 }
 
-static uint32_t do_event_create(struct device_client *c, const struct sim_device_request *q,
+static uint32_t handle_event_create(struct device_client *c, const struct sim_device_request *q,
 	struct device_answer *a)
 {
 	struct device *d = c->device;
@@ -342,7 +343,7 @@ static uint32_t do_event_create(struct device_client *c, const struct sim_device
 	if (!v)
 		return OS_ERROR;
 	v->engine = engine_event_new(d->engine, v);
-	w = v->engine ? view_new(c, v) : NULL;
+	w = v->engine ? event_view_new(c, v) : NULL;
 	if (!w || getrandom(&v->cookie, sizeof(v->cookie), GRND_NONBLOCK) < 0) {
 		if (v->engine)
 			engine_event_free(v->engine);
@@ -364,7 +365,7 @@ static uint32_t do_event_create(struct device_client *c, const struct sim_device
 	return OK;
 }
 
-static uint32_t do_event_open(struct device_client *c, const struct sim_device_request *q,
+static uint32_t handle_event_open(struct device_client *c, const struct sim_device_request *q,
 	struct device_answer *a)
 {
 	struct event *v = c->device->events;
@@ -374,7 +375,7 @@ static uint32_t do_event_open(struct device_client *c, const struct sim_device_r
 		v = v->next;
 	if (!v)
 		return BAD_HANDLE;
-	w = view_new(c, v);
+	w = event_view_new(c, v);
 	if (!w)
 		return OS_ERROR;
 	a->reply.object = w->index;
@@ -386,8 +387,8 @@ struct view *request_event(const struct device_client *c, uint32_t object)
 	return object < SIM_DEVICE_EVENTS_MAX ? c->events[object] : NULL;
 }
 
-static uint32_t do_event_destroy(struct device_client *c, const struct sim_device_request *q,
-	struct device_answer *a)
+static uint32_t handle_event_destroy(struct device_client *c,
+	const struct sim_device_request *q, struct device_answer *a)
 {
 	struct view *w = request_event(c, q->object);
 
@@ -400,19 +401,19 @@ static uint32_t do_event_destroy(struct device_client *c, const struct sim_devic
 
 /* Memory. */
 
-static uint32_t do_mem_info(struct device_client *c, const struct sim_device_request *q,
+static uint32_t handle_mem_info(struct device_client *c, const struct sim_device_request *q,
 	struct device_answer *a)
 {
-	uint32_t r = usable(c, q->slot);
+	uint32_t r = check_slot_usable(c, q->slot);
 
 	if (r)
 		return r;
-	a->reply.bytes = usage_room(c, q->slot);
+	a->reply.bytes = usage_get_free(c, q->slot);
 	a->reply.total = c->instance ? c->instance->total : c->device->slots[q->slot].total;
 	return OK;
 }
 
-static void tell_memory(const struct memory_facts *m, struct device_answer *a)
+static void fill_memory_reply(const struct memory_facts *m, struct device_answer *a)
 {
 	a->reply.id = m->id;
 	a->reply.cookie = m->cookie;
@@ -422,13 +423,13 @@ static void tell_memory(const struct memory_facts *m, struct device_answer *a)
 	a->fd = m->fd;
 }
 
-static uint32_t do_mem_alloc(struct device_client *c, const struct sim_device_request *q,
+static uint32_t handle_mem_alloc(struct device_client *c, const struct sim_device_request *q,
 	struct device_answer *a)
 {
 	struct device *d = c->device;
 	bool managed = q->flags & SIM_DEVICE_MEM_MANAGED;
 	const struct memory_facts *m;
-	uint32_t r = usable(c, q->slot), value;
+	uint32_t r = check_slot_usable(c, q->slot), value;
 	uint64_t bytes;
 
 	if (r)
@@ -437,9 +438,9 @@ static uint32_t do_mem_alloc(struct device_client *c, const struct sim_device_re
 		return BAD_VALUE;
 	if (q->bytes > BYTES_MAX)
 		return NO_MEMORY;
-	bytes = granules(q->bytes);
+	bytes = round_up_granules(q->bytes);
 	if (sim_cuda_fault_hit(d->state, q->slot, SIM_CUDA_OOM, &value) ||
-		(!managed && bytes > usage_room(c, q->slot)) || !usage_list(c, q->slot))
+		(!managed && bytes > usage_get_free(c, q->slot)) || !usage_list(c, q->slot))
 		return NO_MEMORY;
 	m = memory_new(d->memories, &c->holder, q->slot, bytes, q->flags);
 	if (!m)
@@ -448,11 +449,11 @@ static uint32_t do_mem_alloc(struct device_client *c, const struct sim_device_re
 		d->slots[q->slot].used += bytes;
 		usage_show(d, q->slot);
 	}
-	tell_memory(m, a);
+	fill_memory_reply(m, a);
 	return OK;
 }
 
-static uint32_t do_mem_release(struct device_client *c, const struct sim_device_request *q,
+static uint32_t handle_mem_release(struct device_client *c, const struct sim_device_request *q,
 	struct device_answer *a)
 {
 	struct device *d = c->device;
@@ -467,7 +468,7 @@ static uint32_t do_mem_release(struct device_client *c, const struct sim_device_
 	return OK;
 }
 
-static uint32_t do_mem_export(struct device_client *c, const struct sim_device_request *q,
+static uint32_t handle_mem_export(struct device_client *c, const struct sim_device_request *q,
 	struct device_answer *a)
 {
 	a->fd = memory_export(c->device->memories, &c->holder, q->id, DEVICE_EXPORTS_MAX);
@@ -475,30 +476,31 @@ static uint32_t do_mem_export(struct device_client *c, const struct sim_device_r
 	return a->fd < 0 ? BAD_HANDLE : OK;
 }
 
-static uint32_t take_in(struct device_client *c, const struct memory_facts *m,
+static uint32_t answer_memory_facts(struct device_client *c, const struct memory_facts *m,
 	struct device_answer *a)
 {
 	if (!m)
 		return BAD_HANDLE;
 	usage_show_again(c->device, m->slot);
-	tell_memory(m, a);
+	fill_memory_reply(m, a);
 	return OK;
 }
 
-static uint32_t do_mem_open(struct device_client *c, const struct sim_device_request *q,
+static uint32_t handle_mem_open(struct device_client *c, const struct sim_device_request *q,
 	struct device_answer *a)
 {
-	return take_in(c, memory_open(c->device->memories, &c->holder, q->id, q->cookie), a);
+	return answer_memory_facts(c,
+		memory_open(c->device->memories, &c->holder, q->id, q->cookie), a);
 }
 
-static uint32_t do_counters(struct device_client *c, const struct sim_device_request *q,
+static uint32_t handle_counters(struct device_client *c, const struct sim_device_request *q,
 	struct device_answer *a)
 {
 	struct engine_counters n;
 
 	if (q->slot >= SIM_MAX_GPUS || (c->instance && !instance_on(c, q->slot)))
 		return BAD_DEVICE;
-	n = engine_gpu_counters(c->device->engine, instance_unit(c, q->slot));
+	n = engine_gpu_counters(c->device->engine, instance_index(c, q->slot));
 	a->reply.bytes = n.busy_ns;
 	a->reply.total = n.switch_ns;
 	a->reply.id = n.switches;
@@ -507,7 +509,7 @@ static uint32_t do_counters(struct device_client *c, const struct sim_device_req
 
 /* Packets. */
 
-static uint32_t do_hello(struct device_client *c, const struct sim_device_request *q,
+static uint32_t handle_hello(struct device_client *c, const struct sim_device_request *q,
 	struct device_answer *a)
 {
 	CLEANUP(closep) int fd = -1;
@@ -531,25 +533,25 @@ static uint32_t do_hello(struct device_client *c, const struct sim_device_reques
 	return OK;
 }
 
-typedef uint32_t do_fn(struct device_client *c, const struct sim_device_request *q,
+typedef uint32_t request_fn(struct device_client *c, const struct sim_device_request *q,
 	struct device_answer *a);
 
-static do_fn *const requests[SIM_DEVICE_OPS] = {
-	[SIM_DEVICE_MEM_INFO] = do_mem_info,
-	[SIM_DEVICE_CONTEXT_CREATE] = do_context_create,
-	[SIM_DEVICE_CONTEXT_DESTROY] = do_context_destroy,
-	[SIM_DEVICE_CONTEXT_STACK] = do_context_stack,
-	[SIM_DEVICE_STREAM_CREATE] = do_stream_create,
-	[SIM_DEVICE_STREAM_DESTROY] = do_stream_destroy,
-	[SIM_DEVICE_EVENT_CREATE] = do_event_create,
-	[SIM_DEVICE_EVENT_OPEN] = do_event_open,
-	[SIM_DEVICE_EVENT_DESTROY] = do_event_destroy,
-	[SIM_DEVICE_MEM_ALLOC] = do_mem_alloc,
-	[SIM_DEVICE_MEM_RELEASE] = do_mem_release,
-	[SIM_DEVICE_MEM_EXPORT] = do_mem_export,
-	[SIM_DEVICE_MEM_OPEN] = do_mem_open,
-	[SIM_DEVICE_COUNTERS] = do_counters,
-	[SIM_DEVICE_CONTEXT_FAULT] = do_context_fault,
+static request_fn *const requests[SIM_DEVICE_OPS] = {
+	[SIM_DEVICE_MEM_INFO] = handle_mem_info,
+	[SIM_DEVICE_CONTEXT_CREATE] = handle_context_create,
+	[SIM_DEVICE_CONTEXT_DESTROY] = handle_context_destroy,
+	[SIM_DEVICE_CONTEXT_STACK] = handle_context_stack,
+	[SIM_DEVICE_STREAM_CREATE] = handle_stream_create,
+	[SIM_DEVICE_STREAM_DESTROY] = handle_stream_destroy,
+	[SIM_DEVICE_EVENT_CREATE] = handle_event_create,
+	[SIM_DEVICE_EVENT_OPEN] = handle_event_open,
+	[SIM_DEVICE_EVENT_DESTROY] = handle_event_destroy,
+	[SIM_DEVICE_MEM_ALLOC] = handle_mem_alloc,
+	[SIM_DEVICE_MEM_RELEASE] = handle_mem_release,
+	[SIM_DEVICE_MEM_EXPORT] = handle_mem_export,
+	[SIM_DEVICE_MEM_OPEN] = handle_mem_open,
+	[SIM_DEVICE_COUNTERS] = handle_counters,
+	[SIM_DEVICE_CONTEXT_FAULT] = handle_context_fault,
 	[SIM_DEVICE_MPS_SERVE] = mps_serve,
 	[SIM_DEVICE_MPS_TICKET] = mps_ticket,
 	[SIM_DEVICE_MPS_END] = mps_end,
@@ -574,9 +576,10 @@ bool device_request(struct device_client *c, const struct sim_device_request *q,
 	*r = (struct sim_device_reply){ .op = q->op, .tag = q->tag };
 	a->send = true;
 	if (q->op == SIM_DEVICE_HELLO)
-		r->status = do_hello(c, q, a);
+		r->status = handle_hello(c, q, a);
 	else if (q->op == SIM_DEVICE_MEM_IMPORT)
-		r->status = take_in(c, memory_import(c->device->memories, &c->holder, fd), a);
+		r->status = answer_memory_facts(c,
+			memory_import(c->device->memories, &c->holder, fd), a);
 	else if (q->op < SIM_DEVICE_OPS && requests[q->op])
 		r->status = requests[q->op](c, q, a);
 	else

@@ -46,7 +46,7 @@ bool usage_remove_row(struct sim_gpu *g, uint32_t pid)
 	return found;
 }
 
-static void add_row(struct sim_gpu *g, const struct device_client *c,
+static void add_gpu_process_row(struct sim_gpu *g, const struct device_client *c,
 	enum sim_process_kind kind, const struct instance *in)
 {
 	struct sim_process *p = &g->processes[g->process_count++];
@@ -85,10 +85,10 @@ bool usage_list(struct device_client *c, uint32_t slot)
 			return false;
 		sim_settle(g, time_wall_ns());
 		(void)usage_remove_row(g, c->pid);
-		add_row(g, c, SIM_PROCESS_COMPUTE, instance_on(c, slot));
+		add_gpu_process_row(g, c, SIM_PROCESS_COMPUTE, instance_on(c, slot));
 		/* Of clients of MPS the driver has two, with the same memory. */
 		if (c->shares[slot].mps)
-			add_row(g, c, SIM_PROCESS_MPS, NULL);
+			add_gpu_process_row(g, c, SIM_PROCESS_MPS, NULL);
 		sim_gpu_sum_processes(g);
 		sim_txn_commit(&txn);
 	}
@@ -108,7 +108,7 @@ void usage_unlist(struct device_client *c)
 
 		if (!s->listed || s->bytes || s->contexts)
 			continue;
-		load_end(c, slot);
+		load_remove_client(c, slot);
 		account_end(c, slot);
 		s->listed = false;
 		if (listed_by_another(c, slot))
@@ -133,7 +133,7 @@ uint64_t usage_free_bytes(const struct slot *s)
 	return s->room > s->used ? s->room - s->used : 0;
 }
 
-uint64_t usage_room(const struct device_client *c, uint32_t slot)
+uint64_t usage_get_free(const struct device_client *c, uint32_t slot)
 {
 	const struct instance *in = instance_on(c, slot);
 	uint64_t room = in ? instance_free_bytes(c->device, in)
@@ -226,7 +226,7 @@ static void show_load(struct sim_gpu *g, const struct device *d, uint32_t slot)
 	sim_gpu_sum_processes(g);
 }
 
-void device_late(struct device *d, uint64_t ns)
+void device_add_lateness(struct device *d, uint64_t ns)
 {
 	d->late_ns += ns;
 }

@@ -111,7 +111,7 @@ static int make_link(const char *dir, const char *name, const char *target, stru
 }
 
 /* The name of the file, and of the directory below @dir that it is in. */
-static int place_of(const struct library *l, const char *dir, const char *version,
+static int format_library_path(const struct library *l, const char *dir, const char *version,
 	char *ret_dir, char *ret_name, size_t cap, struct error *err)
 {
 	const char *slash = strrchr(l->stem, '/');
@@ -129,7 +129,7 @@ static int write_library(const struct library *l, const char *dir, const char *v
 	char at[SIM_PATH_MAX], name[128], stem[64];
 	struct elf_file f;
 
-	if (place_of(l, dir, version, at, name, sizeof(name), err) < 0 ||
+	if (format_library_path(l, dir, version, at, name, sizeof(name), err) < 0 ||
 		dir_make(at, 0755, err) < 0)
 		return -1;
 	make_library(&f, l->soname ? l->soname : name);
@@ -224,7 +224,7 @@ void sim_fake_driver_remove(const char *dir, const char *version)
 	for (size_t i = 0; i < ARRAY_LEN(libraries); i++) {
 		const struct library *l = &libraries[i];
 
-		if (place_of(l, dir, version, at, name, sizeof(name), NULL) < 0)
+		if (format_library_path(l, dir, version, at, name, sizeof(name), NULL) < 0)
 			continue;
 		(void)snprintf(path, sizeof(path), "%s/%s", at, name);
 		(void)unlink(path);

@@ -42,7 +42,8 @@ int sim_fake_file(const char *dir, const char *name, const void *data, size_t le
 	return error_sys(err, errno, "write '%s'", path);
 }
 
-static int write_file(const char *dir, const char *name, const char *text, struct error *err)
+static int write_root_file(const char *dir, const char *name, const char *text,
+	struct error *err)
 {
 	return sim_fake_file(dir, name, text, strlen(text), 0644, err);
 }
@@ -108,10 +109,10 @@ static int write_gpu(const char *dir, const char *dev, const struct sim_keys *k,
 		return -1;
 	sys_files(k, files);
 	for (int i = 0; i < SYS_FILES; i++)
-		if (write_file(path, files[i].name, files[i].text, err) < 0)
+		if (write_root_file(path, files[i].name, files[i].text, err) < 0)
 			return -1;
 	(void)snprintf(name, sizeof(name), "nvidia%u", k->minor);
-	return write_file(dev, name, "", err) < 0 ? -1 : write_drm(path, dev, k, err);
+	return write_root_file(dev, name, "", err) < 0 ? -1 : write_drm(path, dev, k, err);
 }
 
 int sim_fake_root_write(const char *dir, const struct sim_node *node, struct error *err)
@@ -123,7 +124,7 @@ int sim_fake_root_write(const char *dir, const struct sim_node *node, struct err
 	if (path_join(dev, sizeof(dev), dir, "dev", err) < 0 || dir_make(dev, 0755, err) < 0)
 		return -1;
 	for (size_t i = 0; i < ARRAY_LEN(common); i++)
-		if (write_file(dev, common[i], "", err) < 0)
+		if (write_root_file(dev, common[i], "", err) < 0)
 			return -1;
 	for (uint32_t i = 0; i < node->head.info.slot_count; i++)
 		if (node->head.slots[i].present &&

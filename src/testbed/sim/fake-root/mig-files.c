@@ -65,7 +65,7 @@ static int access_dir(const char *dir, const struct cap *c, char *ret, struct er
 }
 
 /* Nobody looks for the file before the instance is visible: no temporary name is needed. */
-static int put(const char *dir, const char *name, const char *text, mode_t mode,
+static int write_cap_file(const char *dir, const char *name, const char *text, mode_t mode,
 	struct error *err)
 {
 	CLEANUP(closep) int fd = -1;
@@ -163,7 +163,7 @@ int sim_caps_write_static(const char *dir, const struct sim_node *node, struct e
 
 /* Instances. */
 
-static int add(const char *dir, const struct cap *c, bool anew, struct error *err)
+static int add_cap_files(const char *dir, const struct cap *c, bool anew, struct error *err)
 {
 	uint32_t minor = sim_cap_minor(c->gpu_minor, c->gi, c->ci);
 	char dev[SIM_PATH_MAX], path[SIM_PATH_MAX], proc[SIM_PATH_MAX];
@@ -176,23 +176,23 @@ static int add(const char *dir, const struct cap *c, bool anew, struct error *er
 		return -1;
 	if (!anew && access(path, F_OK) == 0)
 		return 0;
-	if (put(dev, name, "", MODE_INSTANCE, err) < 0 || access_dir(dir, c, proc, err) < 0 ||
-		dir_make(proc, 0755, err) < 0)
+	if (write_cap_file(dev, name, "", MODE_INSTANCE, err) < 0 ||
+		access_dir(dir, c, proc, err) < 0 || dir_make(proc, 0755, err) < 0)
 		return -1;
-	return put(proc, "access", text, 0444, err);
+	return write_cap_file(proc, "access", text, 0444, err);
 }
 
-static int add_gpu(const char *dir, const struct sim_gpu *g, bool anew, struct error *err)
+static int add_gpu_caps(const char *dir, const struct sim_gpu *g, bool anew, struct error *err)
 {
 	for (uint32_t i = 0; i < g->mig.gi_count; i++) {
 		const struct sim_gi *gi = &g->mig.gis[i];
 		struct cap c = { g->keys.minor, gi->id, SIM_NO_INSTANCE };
 
-		if (add(dir, &c, anew, err) < 0)
+		if (add_cap_files(dir, &c, anew, err) < 0)
 			return -1;
 		for (uint32_t k = 0; k < gi->ci_count; k++) {
 			c.ci = gi->cis[k].id;
-			if (add(dir, &c, anew, err) < 0)
+			if (add_cap_files(dir, &c, anew, err) < 0)
 				return -1;
 		}
 	}
@@ -204,7 +204,7 @@ int sim_caps_add(const char *dir, const struct sim_node *node, uint32_t slot, bo
 {
 	for (uint32_t i = 0; i < node->head.info.slot_count; i++)
 		if ((slot == SIM_ALL_SLOTS || i == slot) && node->head.slots[i].present &&
-			add_gpu(dir, &node->gpus[i], anew, err) < 0)
+			add_gpu_caps(dir, &node->gpus[i], anew, err) < 0)
 			return -1;
 	return 0;
 }
@@ -224,7 +224,7 @@ static bool gpu_has(const struct sim_gpu *g, const struct cap *c)
 	return false;
 }
 
-static bool node_has(const struct sim_node *node, const struct cap *c)
+static bool has_node_cap(const struct sim_node *node, const struct cap *c)
 {
 	for (uint32_t i = 0; i < node->head.info.slot_count; i++)
 		if (node->head.slots[i].present && node->gpus[i].keys.minor == c->gpu_minor)
@@ -232,7 +232,7 @@ static bool node_has(const struct sim_node *node, const struct cap *c)
 	return false;
 }
 
-static void take_away(const char *dir, const struct cap *c, const char *node)
+static void remove_cap_files(const char *dir, const struct cap *c, const char *node)
 {
 	char at[SIM_PATH_MAX], file[SIM_PATH_MAX + 16];
 
@@ -269,10 +269,10 @@ void sim_caps_remove(const char *dir, const struct sim_node *node)
 			minor < CAPS_FIRST)
 			continue;
 		c = cap_of_minor(minor);
-		if (node_has(node, &c))
+		if (has_node_cap(node, &c))
 			continue;
 		(void)snprintf(path, sizeof(path), "%s/%s", at, e->d_name);
-		take_away(dir, &c, path);
+		remove_cap_files(dir, &c, path);
 	}
 	(void)closedir(d);
 }

@@ -16,7 +16,7 @@ struct words {
 	size_t n;
 };
 
-static void split(struct words *w, const char *line)
+static void split_command_words(struct words *w, const char *line)
 {
 	w->n = 0;
 	for (line += strspn(line, SPACE); *line && w->n < WORDS_MAX;
@@ -29,7 +29,7 @@ static void split(struct words *w, const char *line)
 	}
 }
 
-static uint32_t number(const char *text)
+static uint32_t parse_command_number(const char *text)
 {
 	char digits[16];
 	uint32_t v = 0;
@@ -39,7 +39,7 @@ static uint32_t number(const char *text)
 }
 
 /* The word behind @option; NULL: it is not there. */
-static const char *option(const struct words *w, const char *name)
+static const char *find_command_option(const struct words *w, const char *name)
 {
 	for (size_t i = 1; i + 1 < w->n; i++)
 		if (!strcmp(w->at[i], name))
@@ -47,7 +47,7 @@ static const char *option(const struct words *w, const char *name)
 	return NULL;
 }
 
-static bool has(const struct words *w, const char *name)
+static bool has_command_word(const struct words *w, const char *name)
 {
 	for (size_t i = 1; i < w->n; i++)
 		if (!strcmp(w->at[i], name))
@@ -55,12 +55,12 @@ static bool has(const struct words *w, const char *name)
 	return false;
 }
 
-static void copy(char *to, const char *from)
+static void copy_command_word(char *to, const char *from)
 {
 	(void)snprintf(to, MPS_WORD_MAX, "%s", from);
 }
 
-static void read_words(struct mps_command *c, const struct words *w)
+static void parse_command_args(struct mps_command *c, const struct words *w)
 {
 	const char *first = w->n > 1 ? w->at[1] : "", *second = w->n > 2 ? w->at[2] : "";
 	const char *third = w->n > 3 ? w->at[3] : "", *text;
@@ -68,34 +68,34 @@ static void read_words(struct mps_command *c, const struct words *w)
 	switch ((int)c->id) {
 	case MPS_CMD_SET_DEF_LIMIT:
 	case MPS_CMD_GET_DEF_LIMIT:
-		c->device = number(first);
-		copy(c->device_text, first);
-		copy(c->value, second);
+		c->device = parse_command_number(first);
+		copy_command_word(c->device_text, first);
+		copy_command_word(c->value, second);
 		break;
 	case MPS_CMD_SET_DEF_PERCENT:
 	case MPS_CMD_SET_DEF_PRIORITY:
-		copy(c->value, first);
+		copy_command_word(c->value, first);
 		break;
 	case MPS_CMD_SET_LIMIT:
 	case MPS_CMD_GET_LIMIT:
-		c->pid = number(first);
-		c->device = number(second);
-		copy(c->value, third);
+		c->pid = parse_command_number(first);
+		c->device = parse_command_number(second);
+		copy_command_word(c->value, third);
 		break;
 	case MPS_CMD_START_SERVER:
-		text = option(w, "-uid");
+		text = find_command_option(w, "-uid");
 		c->has_uid = text != NULL;
-		c->uid = text ? number(text) : 0;
+		c->uid = text ? parse_command_number(text) : 0;
 		break;
 	case MPS_CMD_QUIT:
-		text = option(w, "-t");
-		c->timeout_s = text ? number(text) : 0;
+		text = find_command_option(w, "-t");
+		c->timeout_s = text ? parse_command_number(text) : 0;
 		break;
 	default:
-		c->pid = number(first);
-		c->client = number(second);
-		copy(c->value, second);
-		c->force = has(w, "-f");
+		c->pid = parse_command_number(first);
+		c->client = parse_command_number(second);
+		copy_command_word(c->value, second);
+		c->force = has_command_word(w, "-f");
 		break;
 	}
 }
@@ -113,7 +113,7 @@ void mps_command_parse(struct mps_command *ret, const char *line)
 	struct words w;
 
 	*ret = (struct mps_command){ .id = MPS_CMD_UNKNOWN };
-	split(&w, line);
+	split_command_words(&w, line);
 	line += strspn(line, SPACE);
 	(void)snprintf(ret->name, sizeof(ret->name), "%.*s", (int)strcspn(line, "\r\n"), line);
 	for (size_t i = 0; w.n && i < ARRAY_LEN(rows); i++)
@@ -122,6 +122,6 @@ void mps_command_parse(struct mps_command *ret, const char *line)
 			ret->changes = rows[i].changes;
 			ret->served = rows[i].served;
 			ret->short_of = w.n - 1 < rows[i].words;
-			read_words(ret, &w);
+			parse_command_args(ret, &w);
 		}
 }

@@ -26,7 +26,7 @@ void mps_percent_format(uint32_t percent, char *ret, size_t cap)
 	(void)snprintf(ret, cap, "%.1f", (double)percent / MPS_PERCENT_ONE);
 }
 
-static unsigned unit_bits(char c)
+static unsigned get_suffix_bits(char c)
 {
 	switch (c) {
 	case 'K':
@@ -47,7 +47,7 @@ static unsigned unit_bits(char c)
 static uint64_t bytes_at(const char *text, const char **end)
 {
 	size_t n = strspn(text, "0123456789");
-	unsigned bits = unit_bits(text[n]);
+	unsigned bits = get_suffix_bits(text[n]);
 	char digits[24];
 	uint64_t v = 0;
 

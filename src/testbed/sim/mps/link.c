@@ -63,14 +63,14 @@ bool mps_send(int fd, struct mps_packet *p, int send_fd, int flags)
 }
 
 /* A client's or server's numbers, as they are used as indexes and widths. */
-static bool in_range(const struct mps_packet *p)
+static bool is_packet_in_range(const struct mps_packet *p)
 {
 	return p->version == MPS_VERSION && p->count <= MPS_DEVICES_MAX &&
 	       p->device < MPS_DEVICES_MAX && p->settings.percent <= MPS_PERCENT_ALL &&
 	       p->settings.priority <= 1;
 }
 
-enum mps_got mps_receive(int fd, struct mps_packet *p, int *recv_fd, int flags)
+enum mps_receive_result mps_receive(int fd, struct mps_packet *p, int *recv_fd, int flags)
 {
 	union {
 		struct cmsghdr head;
@@ -91,18 +91,18 @@ enum mps_got mps_receive(int fd, struct mps_packet *p, int *recv_fd, int flags)
 		n = recvmsg(fd, &m, flags | MSG_CMSG_CLOEXEC);
 	while (n < 0 && errno == EINTR);
 	if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
-		return MPS_LATER;
+		return MPS_RETRY;
 	c = n > 0 ? CMSG_FIRSTHDR(&m) : NULL;
 	if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS &&
 		c->cmsg_len == CMSG_LEN(sizeof(int)))
 		memcpy(&got, CMSG_DATA(c), sizeof(int));
 	if (n != (ssize_t)sizeof(*p) || (m.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) ||
-		!in_range(p))
+		!is_packet_in_range(p))
 		return MPS_GONE;
 	p->text[sizeof(p->text) - 1] = '\0';
 	if (recv_fd)
 		*recv_fd = steal_fd(&got);
-	return MPS_GOT;
+	return MPS_RECEIVED;
 }
 
 bool mps_is_alive(int fd)

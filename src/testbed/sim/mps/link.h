@@ -13,13 +13,13 @@ const char *mps_dir(void);
 /* @send_fd goes along unless it is -1; @flags as of sendmsg(). False: the peer is gone, or does not read. */
 bool mps_send(int fd, struct mps_packet *p, int send_fd, int flags);
 
-enum mps_got { MPS_GOT, MPS_LATER, MPS_GONE };
+enum mps_receive_result { MPS_RECEIVED, MPS_RETRY, MPS_GONE };
 
 /*
  * One packet, with its text ended and its numbers in range; what came along is in *recv_fd (yours; NULL: it is
  * closed). GONE also where the peer sent what is none.
  */
-enum mps_got mps_receive(int fd, struct mps_packet *p, int *recv_fd, int flags);
+enum mps_receive_result mps_receive(int fd, struct mps_packet *p, int *recv_fd, int flags);
 
 /* Whether the peer has not hung up. */
 bool mps_is_alive(int fd);

@@ -37,7 +37,7 @@ void mps_log(int fd, const char *tag, const char *fmt, ...)
 		(void)!write(fd, line, n);
 }
 
-static bool find(const char *text, const char *word, char *value, size_t cap)
+static bool find_fault_word(const char *text, const char *word, char *value, size_t cap)
 {
 	size_t len = strlen(word);
 
@@ -59,14 +59,14 @@ bool mps_fault(const char *word, char *value, size_t cap)
 	const char *env = getenv(ENV_FAULT);
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(4096);
 	char path[SIM_PATH_MAX];
-	struct sim_place place;
+	struct sim_location place;
 
-	if (env && find(env, word, value, cap))
+	if (env && find_fault_word(env, word, value, cap))
 		return true;
-	return sim_place_from_env(&place, NULL, NULL) == 0 && place.dir[0] &&
+	return sim_location_from_env(&place, NULL, NULL) == 0 && place.dir[0] &&
 	       path_join(path, sizeof(path), place.dir, FAULT_FILE, NULL) == 0 &&
 	       access(path, F_OK) == 0 && file_read(path, &b, NULL) == 0 &&
-	       find(buf_str(&b), word, value, cap);
+	       find_fault_word(buf_str(&b), word, value, cap);
 }
 
 bool mps_fault_is(const char *word)

@@ -54,17 +54,17 @@ static bool is_null(struct fy_node *n)
  * Not an empty value, to which libfyaml 0.8 gives a token with an empty text and the end of the token
  * before it as place; libfyaml 0.7 gives none.
  */
-static bool is_scalar(struct fy_node *n)
+static bool is_nonnull_scalar(struct fy_node *n)
 {
 	return n && fy_node_is_scalar(n) && !is_null(n);
 }
 
 /* Puts "path:line:column: " before the text: the place of @value if it is a scalar, else of @key. */
-static int at(const struct parser *p, struct fy_node *key, struct fy_node *value,
+static int prefix_node_place(const struct parser *p, struct fy_node *key, struct fy_node *value,
 	struct error *err)
 {
-	struct fy_node *n = is_scalar(value) ? value : key;
-	struct fy_token *token = is_scalar(n) ? fy_node_get_scalar_token(n) : NULL;
+	struct fy_node *n = is_nonnull_scalar(value) ? value : key;
+	struct fy_token *token = is_nonnull_scalar(n) ? fy_node_get_scalar_token(n) : NULL;
 	const struct fy_mark *mark = token ? fy_token_start_mark(token) : NULL;
 
 	if (!mark)
@@ -72,10 +72,10 @@ static int at(const struct parser *p, struct fy_node *key, struct fy_node *value
 	return error_prefix(err, "%s:%d:%d", p->path, mark->line + 1, mark->column + 1);
 }
 
-static int fail(const struct parser *p, const struct pair *pair, struct error *err,
+static int set_pair_error(const struct parser *p, const struct pair *pair, struct error *err,
 	const char *fmt, ...) PRINTF(4, 5);
 
-static int fail(const struct parser *p, const struct pair *pair, struct error *err,
+static int set_pair_error(const struct parser *p, const struct pair *pair, struct error *err,
 	const char *fmt, ...)
 {
 	va_list ap;
@@ -84,20 +84,20 @@ static int fail(const struct parser *p, const struct pair *pair, struct error *e
 	(void)error_vset(err, ERR_INVALID, fmt, ap);
 	va_end(ap);
 	(void)error_prefix(err, "%s", pair->key);
-	return at(p, pair->key_node, pair->value, err);
+	return prefix_node_place(p, pair->key_node, pair->value, err);
 }
 
 /* The same for a key that is not expected there: it is the key's place that counts. */
-static int unknown(const struct parser *p, const struct pair *pair, struct error *err,
-	const char *text)
+static int set_unknown_key_error(const struct parser *p, const struct pair *pair,
+	struct error *err, const char *text)
 {
 	struct pair key = *pair;
 
 	key.value = NULL;
-	return fail(p, &key, err, "%s", text);
+	return set_pair_error(p, &key, err, "%s", text);
 }
 
-static const char *kind_of(struct fy_node *n)
+static const char *describe_node_kind(struct fy_node *n)
 {
 	if (is_null(n))
 		return "nothing";
@@ -109,44 +109,48 @@ static const char *kind_of(struct fy_node *n)
 }
 
 /* The scalar's text in @ret of @cap bytes; refuses what is longer, or holds a NUL. */
-static int scalar(const struct parser *p, const struct pair *pair, char *ret, size_t cap,
-	struct error *err)
+static int read_scalar_text(const struct parser *p, const struct pair *pair, char *ret,
+	size_t cap, struct error *err)
 {
 	size_t len = 0;
 	const char *text;
 
-	if (!is_scalar(pair->value) || fy_node_is_alias(pair->value))
-		return fail(p, pair, err, "expected a scalar, found %s", kind_of(pair->value));
+	if (!is_nonnull_scalar(pair->value) || fy_node_is_alias(pair->value))
+		return set_pair_error(p, pair, err, "expected a scalar, found %s",
+			describe_node_kind(pair->value));
 	text = fy_node_get_scalar(pair->value, &len);
 	if (!text || len >= cap || memchr(text, 0, len))
-		return fail(p, pair, err, "expected at most %zu bytes of text", cap - 1);
+		return set_pair_error(p, pair, err, "expected at most %zu bytes of text",
+			cap - 1);
 	memcpy(ret, text, len);
 	ret[len] = '\0';
 	return 0;
 }
 
-static int number(const struct parser *p, const struct pair *pair, uint64_t min, uint64_t max,
-	uint64_t *ret, struct error *err)
+static int read_scalar_number(const struct parser *p, const struct pair *pair, uint64_t min,
+	uint64_t max, uint64_t *ret, struct error *err)
 {
 	char text[32];
 
-	if (scalar(p, pair, text, sizeof(text), err) < 0)
+	if (read_scalar_text(p, pair, text, sizeof(text), err) < 0)
 		return -1;
 	if (!parse_u64(text, ret) || *ret < min || *ret > max)
-		return fail(p, pair, err, "expected a number from %llu to %llu, found '%s'",
+		return set_pair_error(p, pair, err,
+			"expected a number from %llu to %llu, found '%s'",
 			(unsigned long long)min, (unsigned long long)max, text);
 	return 0;
 }
 
 /* Calls @fn for each key of the mapping @of->value. */
-static int each(struct parser *p, const struct pair *of, pair_fn *fn, void *arg,
+static int iterate_mapping(struct parser *p, const struct pair *of, pair_fn *fn, void *arg,
 	struct error *err)
 {
 	struct fy_node_pair *np;
 	void *iter = NULL;
 
 	if (!of->value || !fy_node_is_mapping(of->value))
-		return fail(p, of, err, "expected a mapping, found %s", kind_of(of->value));
+		return set_pair_error(p, of, err, "expected a mapping, found %s",
+			describe_node_kind(of->value));
 	while ((np = fy_node_mapping_iterate(of->value, &iter)) != NULL) {
 		struct pair pair = { .key_node = fy_node_pair_key(np),
 			.value = fy_node_pair_value(np) };
@@ -155,10 +159,10 @@ static int each(struct parser *p, const struct pair *of, pair_fn *fn, void *arg,
 
 		if (!pair.key_node || !fy_node_is_scalar(pair.key_node) ||
 			fy_node_is_alias(pair.key_node))
-			return fail(p, of, err, "expected plain keys");
+			return set_pair_error(p, of, err, "expected plain keys");
 		text = fy_node_get_scalar(pair.key_node, &len);
 		if (!text || !len || len >= sizeof(pair.key) || memchr(text, 0, len))
-			return fail(p, of, err, "expected keys of 1 to %zu bytes",
+			return set_pair_error(p, of, err, "expected keys of 1 to %zu bytes",
 				sizeof(pair.key) - 1);
 		memcpy(pair.key, text, len);
 		if (fn(p, &pair, arg, err) < 0)
@@ -177,12 +181,12 @@ static int on_fail(struct parser *p, const struct pair *pair, void *arg, struct 
 	uint32_t code;
 
 	if (!sim_group_find(pair->key, &group))
-		return unknown(p, pair, err,
+		return set_unknown_key_error(p, pair, err,
 			"unknown group of functions (gpuslice sim list groups)");
-	if (scalar(p, pair, text, sizeof(text), err) < 0)
+	if (read_scalar_text(p, pair, text, sizeof(text), err) < 0)
 		return -1;
 	if (!sim_code_parse(text, &code))
-		return fail(p, pair, err,
+		return set_pair_error(p, pair, err,
 			"expected an NVML code like 3 or NOT_SUPPORTED, found '%s'", text);
 	g->fail[group] = (uint16_t)code;
 	return 0;
@@ -193,11 +197,11 @@ static int find_product(const struct parser *p, const struct pair *pair,
 {
 	char text[64];
 
-	if (scalar(p, pair, text, sizeof(text), err) < 0)
+	if (read_scalar_text(p, pair, text, sizeof(text), err) < 0)
 		return -1;
 	*ret = sim_product_find(text);
 	if (!*ret)
-		return fail(p, pair, err,
+		return set_pair_error(p, pair, err,
 			"expected a product (gpuslice sim list models), found '%s'", text);
 	return 0;
 }
@@ -244,19 +248,20 @@ static int on_gpu_key(struct parser *p, const struct pair *pair, void *arg, stru
 	if (!strcmp(pair->key, "mig"))
 		return 0; /* read behind */
 	if (!strcmp(pair->key, "fail"))
-		return each(p, pair, on_fail, g, err);
+		return iterate_mapping(p, pair, on_fail, g, err);
 	if (!key)
-		return unknown(p, pair, err, "unknown key (gpuslice sim list keys)");
-	if (scalar(p, pair, text, sizeof(text), err) < 0)
+		return set_unknown_key_error(p, pair, err,
+			"unknown key (gpuslice sim list keys)");
+	if (read_scalar_text(p, pair, text, sizeof(text), err) < 0)
 		return -1;
 	if (sim_key_set(&g->keys, key, text, err) == 0)
 		return 0;
 	(void)error_prefix(err, "%s", pair->key);
-	return at(p, pair->key_node, pair->value, err);
+	return prefix_node_place(p, pair->key_node, pair->value, err);
 }
 
 /* "3g.20gb" or "3g.20gb@4": a GPU instance with one compute instance, which is all of it. */
-static int add_instance(struct parser *p, const struct pair *pair, struct sim_gpu *g,
+static int add_file_mig_instance(struct parser *p, const struct pair *pair, struct sim_gpu *g,
 	struct error *err)
 {
 	const struct sim_mig_table *t = sim_mig_table(&g->keys);
@@ -264,24 +269,25 @@ static int add_instance(struct parser *p, const struct pair *pair, struct sim_gp
 	const struct sim_mig_profile *profile;
 	char text[SIM_NAME_MAX], *at;
 
-	if (scalar(p, pair, text, sizeof(text), err) < 0)
+	if (read_scalar_text(p, pair, text, sizeof(text), err) < 0)
 		return -1;
 	at = strchr(text, '@');
 	if (at)
 		*at++ = '\0';
 	if (at && (!parse_u32(at, &start) || start >= SIM_MIG_SLOTS_MAX))
-		return fail(p, pair, err, "expected a memory slot behind '@', found '%s'", at);
+		return set_pair_error(p, pair, err,
+			"expected a memory slot behind '@', found '%s'", at);
 	while (i < t->profile_count && strcmp(t->profiles[i].name, text) != 0)
 		i++;
 	if (i == t->profile_count)
-		return fail(p, pair, err,
+		return set_pair_error(p, pair, err,
 			"expected a MIG profile of %s (gpuslice sim list mig), found '%s'",
 			t->product, text);
 	profile = &t->profiles[i];
 	if (sim_gi_create(g, profile->id, start, profile->size, &gi))
-		return fail(p, pair, err, "no room for '%s'", text);
+		return set_pair_error(p, pair, err, "no room for '%s'", text);
 	if (sim_ci_create(g, gi, sim_ci_default(t, profile), SIM_MIG_ANY, 0, &ci))
-		return fail(p, pair, err, "no room in '%s'", text);
+		return set_pair_error(p, pair, err, "no room in '%s'", text);
 	return 0;
 }
 
@@ -295,16 +301,17 @@ static int on_mig(struct parser *p, const struct pair *pair, void *arg, struct e
 	if (strcmp(pair->key, "mig") != 0)
 		return 0;
 	if (!sim_mig_table(&g->keys))
-		return fail(p, pair, err, "the product has no MIG");
+		return set_pair_error(p, pair, err, "the product has no MIG");
 	if (!pair->value || !fy_node_is_sequence(pair->value))
-		return fail(p, pair, err, "expected a list, found %s", kind_of(pair->value));
+		return set_pair_error(p, pair, err, "expected a list, found %s",
+			describe_node_kind(pair->value));
 	g->mig.pending = NVML_DEVICE_MIG_ENABLE;
 	sim_mig_reset(g);
 	while ((item = fy_node_sequence_iterate(pair->value, &iter)) != NULL) {
 		struct pair one = *pair;
 
 		one.value = item;
-		if (add_instance(p, &one, g, err) < 0)
+		if (add_file_mig_instance(p, &one, g, err) < 0)
 			return -1;
 	}
 	sim_gpu_sum_processes(g);
@@ -315,9 +322,10 @@ static int on_mig(struct parser *p, const struct pair *pair, void *arg, struct e
 static int apply_gpu(struct parser *p, const struct pair *of, struct sim_gpu *g,
 	struct error *err)
 {
-	if (each(p, of, on_product, g, err) < 0 || each(p, of, on_gpu_key, g, err) < 0)
+	if (iterate_mapping(p, of, on_product, g, err) < 0 ||
+		iterate_mapping(p, of, on_gpu_key, g, err) < 0)
 		return -1;
-	return each(p, of, on_mig, g, err);
+	return iterate_mapping(p, of, on_mig, g, err);
 }
 
 static int on_index(struct parser *p, const struct pair *pair, void *arg, struct error *err)
@@ -326,7 +334,7 @@ static int on_index(struct parser *p, const struct pair *pair, void *arg, struct
 
 	if (strcmp(pair->key, "index") != 0)
 		return 0;
-	return number(p, pair, 0, p->node->head.info.slot_count - 1, index, err);
+	return read_scalar_number(p, pair, 0, p->node->head.info.slot_count - 1, index, err);
 }
 
 static int apply_gpus(struct parser *p, struct error *err)
@@ -337,18 +345,18 @@ static int apply_gpus(struct parser *p, struct error *err)
 	if (!p->gpus.value)
 		return 0;
 	if (!fy_node_is_sequence(p->gpus.value))
-		return fail(p, &p->gpus, err, "expected a list, found %s",
-			kind_of(p->gpus.value));
+		return set_pair_error(p, &p->gpus, err, "expected a list, found %s",
+			describe_node_kind(p->gpus.value));
 	while ((item = fy_node_sequence_iterate(p->gpus.value, &iter)) != NULL) {
 		struct pair pair = { .key_node = p->gpus.key_node,
 			.value = item,
 			.key = "gpus" };
 		uint64_t index = UINT64_MAX;
 
-		if (each(p, &pair, on_index, &index, err) < 0)
+		if (iterate_mapping(p, &pair, on_index, &index, err) < 0)
 			return -1;
 		if (index == UINT64_MAX)
-			return fail(p, &pair, err, "expected an index in each entry");
+			return set_pair_error(p, &pair, err, "expected an index in each entry");
 		if (apply_gpu(p, &pair, &p->node->gpus[index], err) < 0)
 			return -1;
 	}
@@ -361,16 +369,18 @@ static int on_driver(struct parser *p, const struct pair *pair, void *arg, struc
 	uint64_t n;
 
 	if (!strcmp(pair->key, "version"))
-		return scalar(p, pair, h->driver_version, sizeof(h->driver_version), err);
+		return read_scalar_text(p, pair, h->driver_version, sizeof(h->driver_version),
+			err);
 	if (!strcmp(pair->key, "cuda")) {
-		if (number(p, pair, 8000, 99990, &n, err) < 0)
+		if (read_scalar_number(p, pair, 8000, 99990, &n, err) < 0)
 			return -1;
 		h->info.cuda_version = (uint32_t)n;
 		return 0;
 	}
 	if (strcmp(pair->key, "nvml") != 0)
-		return unknown(p, pair, err, "unknown key, expected version, cuda or nvml");
-	if (number(p, pair, 11, 99, &n, err) < 0)
+		return set_unknown_key_error(p, pair, err,
+			"unknown key, expected version, cuda or nvml");
+	if (read_scalar_number(p, pair, 11, 99, &n, err) < 0)
 		return -1;
 	h->info.nvml_major = (uint32_t)n;
 	return 0;
@@ -380,10 +390,11 @@ static int top_name(struct parser *p, const struct pair *pair, struct error *err
 {
 	struct sim_node_head *h = &p->node->head;
 
-	if (scalar(p, pair, h->name, sizeof(h->name), err) < 0)
+	if (read_scalar_text(p, pair, h->name, sizeof(h->name), err) < 0)
 		return -1;
 	if (!h->name[0] || strchr(h->name, '/') || h->name[0] == '.')
-		return fail(p, pair, err, "expected a name without '/', found '%s'", h->name);
+		return set_pair_error(p, pair, err, "expected a name without '/', found '%s'",
+			h->name);
 	return 0;
 }
 
@@ -391,11 +402,11 @@ static int top_model(struct parser *p, const struct pair *pair, struct error *er
 {
 	char text[SIM_NAME_MAX];
 
-	if (scalar(p, pair, text, sizeof(text), err) < 0)
+	if (read_scalar_text(p, pair, text, sizeof(text), err) < 0)
 		return -1;
 	p->model = sim_node_model_find(text);
 	return p->model ? 0
-			: fail(p, pair, err,
+			: set_pair_error(p, pair, err,
 				  "expected a model (gpuslice sim list models), found '%s'",
 				  text);
 }
@@ -408,23 +419,24 @@ static int on_top(struct parser *p, const struct pair *pair, void *arg, struct e
 
 	(void)arg;
 	if (!strcmp(pair->key, "version")) {
-		if (scalar(p, pair, text, sizeof(text), err) < 0)
+		if (read_scalar_text(p, pair, text, sizeof(text), err) < 0)
 			return -1;
-		return strcmp(text, "v1") ? fail(p, pair, err, "expected v1, found '%s'", text)
-					  : 0;
+		return strcmp(text, "v1")
+			       ? set_pair_error(p, pair, err, "expected v1, found '%s'", text)
+			       : 0;
 	}
 	if (!strcmp(pair->key, "name"))
 		return top_name(p, pair, err);
 	if (!strcmp(pair->key, "seed"))
-		return number(p, pair, 0, INT64_MAX, &h->seed, err);
+		return read_scalar_number(p, pair, 0, INT64_MAX, &h->seed, err);
 	if (!strcmp(pair->key, "driver"))
-		return each(p, pair, on_driver, h, err);
+		return iterate_mapping(p, pair, on_driver, h, err);
 	if (!strcmp(pair->key, "model"))
 		return top_model(p, pair, err);
 	if (!strcmp(pair->key, "product"))
 		return find_product(p, pair, &p->product, err);
 	if (!strcmp(pair->key, "count")) {
-		if (number(p, pair, 1, SIM_MAX_GPUS, &n, err) < 0)
+		if (read_scalar_number(p, pair, 1, SIM_MAX_GPUS, &n, err) < 0)
 			return -1;
 		p->count = (uint32_t)n;
 		return 0;
@@ -434,13 +446,13 @@ static int on_top(struct parser *p, const struct pair *pair, void *arg, struct e
 		return 0;
 	}
 	if (strcmp(pair->key, "gpus") != 0)
-		return unknown(p, pair, err,
+		return set_unknown_key_error(p, pair, err,
 			"unknown key, expected version, name, seed, driver, model, product, count, gpu or gpus");
 	p->gpus = *pair;
 	return 0;
 }
 
-static int fill(struct parser *p, struct error *err)
+static int fill_file_node(struct parser *p, struct error *err)
 {
 	uint32_t slot, count = p->count ? p->count : 1;
 
@@ -471,22 +483,23 @@ static int syntax_error(const struct parser *p, struct error *err)
 	return error_set(err, ERR_INVALID, "%s:%d:%d: %s", p->path, e->line, e->column, e->msg);
 }
 
-static int check_text(const struct parser *p, const char *text, size_t len, struct error *err)
+static int check_node_file_text(const struct parser *p, const char *text, size_t len,
+	struct error *err)
 {
 	char why[YAML_TEXT_WHY_MAX];
-	struct utf8_place bad;
+	struct utf8_position bad;
 
 	if (yaml_text_is_safe(text, len, &bad, why))
 		return 0;
 	return error_set(err, ERR_INVALID, "%s:%u:%u: %s", p->path, bad.line, bad.column, why);
 }
 
-static int load(struct parser *p, const char *text, size_t len, struct error *err)
+static int load_node_document(struct parser *p, const char *text, size_t len, struct error *err)
 {
 	struct fy_diag_cfg diag_cfg;
 	struct fy_parse_cfg cfg = { .flags = FYPCF_QUIET | FYPCF_COLLECT_DIAG };
 
-	if (check_text(p, text, len, err) < 0)
+	if (check_node_file_text(p, text, len, err) < 0)
 		return -1;
 	fy_diag_cfg_default(&diag_cfg);
 	diag_cfg.fp = NULL;
@@ -530,10 +543,10 @@ int sim_node_parse(const char *text, size_t len, const char *path, struct sim_no
 			path, SIM_NODE_FILE_MAX_BYTES, len);
 	name_from_path(path, name, sizeof(name));
 	sim_node_init(node, name, path, 0);
-	if (load(&p, text, len, err) < 0)
+	if (load_node_document(&p, text, len, err) < 0)
 		return -1;
 	root.value = fy_document_root(p.doc);
-	if (each(&p, &root, on_top, NULL, err) < 0 || fill(&p, err) < 0)
+	if (iterate_mapping(&p, &root, on_top, NULL, err) < 0 || fill_file_node(&p, err) < 0)
 		return -1;
 	for (uint32_t i = 0; p.gpu.value && i < node->head.info.slot_count; i++)
 		if (apply_gpu(&p, &p.gpu, &node->gpus[i], err) < 0)

@@ -23,7 +23,7 @@ struct registration {
 	uint64_t types;
 	uint64_t from; /* number of the first event that counts */
 	uint32_t epoch;
-	bool lost_told;
+	bool lost_reported;
 };
 
 struct event_set {
@@ -53,32 +53,33 @@ static struct event_set *set_find(nvmlEventSet_t handle)
 									     : NULL;
 }
 
-static void fork_prepare(void)
+static void lock_events_before_fork(void)
 {
 	(void)pthread_mutex_lock(&lock);
 }
 
-static void fork_done(void)
+static void unlock_events_after_fork(void)
 {
 	(void)pthread_mutex_unlock(&lock);
 }
 
-static void fork_handlers(void)
+static void register_events_atfork(void)
 {
-	(void)pthread_atfork(fork_prepare, fork_done, fork_done);
+	(void)pthread_atfork(lock_events_before_fork, unlock_events_after_fork,
+		unlock_events_after_fork);
 }
 
 EXPORT nvmlReturn_t nvmlEventSetCreate(nvmlEventSet_t *set)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	const struct sim_state *s;
-	nvmlReturn_t r = lib_enter(&s);
+	nvmlReturn_t r = nvml_lib_enter(&s);
 
 	if (r)
 		return r;
 	if (!set)
 		return NVML_ERROR_INVALID_ARGUMENT;
-	(void)pthread_once(&once, fork_handlers);
+	(void)pthread_once(&once, register_events_atfork);
 	r = NVML_ERROR_MEMORY;
 	(void)pthread_mutex_lock(&lock);
 	for (uint32_t i = 0; i < SETS_MAX; i++) {
@@ -102,7 +103,7 @@ EXPORT nvmlReturn_t nvmlEventSetFree(nvmlEventSet_t handle)
 {
 	const struct sim_state *s;
 	struct event_set *set;
-	nvmlReturn_t r = lib_enter(&s);
+	nvmlReturn_t r = nvml_lib_enter(&s);
 
 	if (r)
 		return r;
@@ -149,26 +150,27 @@ EXPORT nvmlReturn_t nvmlDeviceRegisterEvents(nvmlDevice_t d, unsigned long long 
 
 		if (reg->epoch != h.epoch)
 			*reg = (struct registration){ .epoch = h.epoch };
-		if (!reg->types || reg->lost_told)
+		if (!reg->types || reg->lost_reported)
 			reg->from = sim_ring_head(s);
 		reg->types |= types;
-		reg->lost_told = false;
+		reg->lost_reported = false;
 	}
 	(void)pthread_mutex_unlock(&lock);
 	return r;
 }
 
 /* What an event means to a set: nothing (10), something to return (0), or a lost GPU (15). */
-static nvmlReturn_t judge(struct event_set *set, const struct sim_event *e, uint64_t number)
+static nvmlReturn_t check_set_event(struct event_set *set, const struct sim_event *e,
+	uint64_t number)
 {
 	struct registration *reg = &set->gpus[e->slot % SIM_MAX_GPUS];
 
 	if (!reg->types || reg->epoch != (e->epoch & 0xFFFF) || number < reg->from)
 		return NVML_ERROR_TIMEOUT;
 	if (e->type == SIM_EVENT_LOST) {
-		if (reg->lost_told)
+		if (reg->lost_reported)
 			return NVML_ERROR_TIMEOUT;
-		reg->lost_told = true;
+		reg->lost_reported = true;
 		return NVML_ERROR_GPU_IS_LOST;
 	}
 	return reg->types & e->type ? NVML_SUCCESS : NVML_ERROR_TIMEOUT;
@@ -178,8 +180,8 @@ static nvmlReturn_t judge(struct event_set *set, const struct sim_event *e, uint
  * The next event for the set; 10 with the ring's head in *head if there is none yet. *e is written
  * only on success.
  */
-static nvmlReturn_t take(const struct sim_state *s, nvmlEventSet_t handle, struct sim_event *e,
-	uint64_t *head)
+static nvmlReturn_t read_next_set_event(const struct sim_state *s, nvmlEventSet_t handle,
+	struct sim_event *e, uint64_t *head)
 {
 	nvmlReturn_t r = NVML_ERROR_TIMEOUT;
 	struct event_set *set;
@@ -189,7 +191,7 @@ static nvmlReturn_t take(const struct sim_state *s, nvmlEventSet_t handle, struc
 	if (!set)
 		r = NVML_ERROR_INVALID_ARGUMENT;
 	while (r == NVML_ERROR_TIMEOUT && sim_ring_next(s, &set->cursor, e))
-		r = judge(set, e, set->cursor - 1);
+		r = check_set_event(set, e, set->cursor - 1);
 	if (set)
 		*head = set->cursor;
 	(void)pthread_mutex_unlock(&lock);
@@ -200,7 +202,7 @@ static nvmlReturn_t wait_event(nvmlEventSet_t handle, struct sim_event *e,
 	unsigned int timeout_ms)
 {
 	const struct sim_state *s;
-	nvmlReturn_t r = lib_enter(&s);
+	nvmlReturn_t r = nvml_lib_enter(&s);
 	uint64_t deadline_ns, head = 0;
 
 	if (r)
@@ -209,7 +211,7 @@ static nvmlReturn_t wait_event(nvmlEventSet_t handle, struct sim_event *e,
 	for (;;) {
 		uint64_t now_ns = time_mono_ns();
 
-		r = take(s, handle, e, &head);
+		r = read_next_set_event(s, handle, e, &head);
 		if (r != NVML_ERROR_TIMEOUT || now_ns >= deadline_ns)
 			return r;
 		sim_ring_wait(s, head, deadline_ns);
@@ -225,13 +227,14 @@ EXPORT nvmlReturn_t nvmlEventSetWait_v2(nvmlEventSet_t handle, nvmlEventData_t *
 	if (!data) {
 		const struct sim_state *s;
 
-		r = lib_enter(&s);
+		r = nvml_lib_enter(&s);
 		return r ? r : NVML_ERROR_INVALID_ARGUMENT;
 	}
 	r = wait_event(handle, &e, timeout_ms);
 	if (r == NVML_SUCCESS)
-		*data = (nvmlEventData_t){ .device = handle_of((struct handle){ .slot = e.slot,
-						   .epoch = e.epoch }),
+		*data = (nvmlEventData_t){ .device = handle_encode(
+						   (struct handle){ .slot = e.slot,
+							   .epoch = e.epoch }),
 			.eventType = e.type,
 			.eventData = e.data,
 			.gpuInstanceId = e.gi,

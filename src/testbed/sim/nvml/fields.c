@@ -24,7 +24,7 @@ struct field {
 	uint32_t size;
 };
 
-static uint64_t energy(const struct sim_gpu *g, unsigned int scope, nvmlReturn_t *r)
+static uint64_t get_energy_field(const struct sim_gpu *g, unsigned int scope, nvmlReturn_t *r)
 {
 	(void)scope;
 	(void)r;
@@ -39,7 +39,7 @@ static uint64_t memory_temperature(const struct sim_gpu *g, unsigned int scope, 
 	return sim_temperature_c(g);
 }
 
-static uint64_t power(const struct sim_gpu *g, unsigned int scope, nvmlReturn_t *r)
+static uint64_t get_power_field(const struct sim_gpu *g, unsigned int scope, nvmlReturn_t *r)
 {
 	if (scope != 0)
 		*r = NVML_ERROR_NOT_SUPPORTED;
@@ -142,7 +142,8 @@ static uint64_t link_traffic(const struct sim_gpu *g, unsigned int link, nvmlRet
 	return 0;
 }
 
-static uint64_t zero(const struct sim_gpu *g, unsigned int scope, nvmlReturn_t *r)
+static uint64_t get_constant_zero_field(const struct sim_gpu *g, unsigned int scope,
+	nvmlReturn_t *r)
 {
 	(void)g;
 	(void)scope;
@@ -180,7 +181,7 @@ static uint64_t mig_query_any_time(const struct sim_gpu *g, unsigned int scope, 
 }
 
 /* Degrees from a threshold to the limit that the margin counts down to; none before Hopper. */
-static uint64_t tlimit(const struct sim_gpu *g, uint32_t threshold_c, nvmlReturn_t *r)
+static uint64_t compute_tlimit(const struct sim_gpu *g, uint32_t threshold_c, nvmlReturn_t *r)
 {
 	if (g->fail[SIM_GROUP_MARGIN])
 		*r = (nvmlReturn_t)g->fail[SIM_GROUP_MARGIN];
@@ -190,19 +191,19 @@ static uint64_t tlimit(const struct sim_gpu *g, uint32_t threshold_c, nvmlReturn
 static uint64_t tlimit_shutdown(const struct sim_gpu *g, unsigned int scope, nvmlReturn_t *r)
 {
 	(void)scope;
-	return tlimit(g, g->keys.temperature_shutdown_c, r);
+	return compute_tlimit(g, g->keys.temperature_shutdown_c, r);
 }
 
 static uint64_t tlimit_slowdown(const struct sim_gpu *g, unsigned int scope, nvmlReturn_t *r)
 {
 	(void)scope;
-	return tlimit(g, g->keys.temperature_slowdown_c, r);
+	return compute_tlimit(g, g->keys.temperature_slowdown_c, r);
 }
 
 static uint64_t tlimit_max(const struct sim_gpu *g, unsigned int scope, nvmlReturn_t *r)
 {
 	(void)scope;
-	return tlimit(g, g->keys.temperature_gpu_max_c, r);
+	return compute_tlimit(g, g->keys.temperature_gpu_max_c, r);
 }
 
 static uint64_t pcie_tx(const struct sim_gpu *g, unsigned int scope, nvmlReturn_t *r)
@@ -278,17 +279,17 @@ static const struct field fields[] = {
 	FN(59, ULL, NVLINK, link_errors),
 	KEY(74, ULL, VIOLATION, violation_power_ns),
 	KEY(75, ULL, VIOLATION, violation_thermal_ns),
-	FN(76, ULL, VIOLATION, zero),
-	FN(77, ULL, VIOLATION, zero),
-	FN(78, ULL, VIOLATION, zero),
-	FN(79, ULL, VIOLATION, zero),
-	FN(80, ULL, VIOLATION, zero),
+	FN(76, ULL, VIOLATION, get_constant_zero_field),
+	FN(77, ULL, VIOLATION, get_constant_zero_field),
+	FN(78, ULL, VIOLATION, get_constant_zero_field),
+	FN(79, ULL, VIOLATION, get_constant_zero_field),
+	FN(80, ULL, VIOLATION, get_constant_zero_field),
 	KEY(81, ULL, VIOLATION, violation_base_ns),
 	FN(82, U, TEMPERATURE, memory_temperature),
-	FN(83, ULL, ENERGY, energy),
+	FN(83, ULL, ENERGY, get_energy_field),
 	FN(91, U, NVLINK, link_count),
 	KEY(94, U, PCIE, pcie_replays),
-	FN(95, U, PCIE, zero),
+	FN(95, U, PCIE, get_constant_zero_field),
 	FN(138, ULL, NVLINK, link_traffic),
 	FN(139, ULL, NVLINK, link_traffic),
 	FN(140, ULL, NVLINK, link_traffic),
@@ -307,26 +308,26 @@ static const struct field fields[] = {
 	FN(166, U, NVLINK, link_version),
 	FN(167, U, NVLINK, link_power_state),
 	FN(168, U, NVLINK, link_power_threshold),
-	FN(169, U, PCIE, zero),
-	FN(173, U, PCIE, zero),
-	FN(174, U, PCIE, zero),
-	FN(175, U, PCIE, zero),
-	FN(176, U, PCIE, zero),
-	FN(177, U, PCIE, zero),
-	FN(178, U, PCIE, zero),
-	FN(179, U, PCIE, zero),
-	FN(180, U, PCIE, zero),
-	FN(181, U, PCIE, zero),
-	FN(182, U, PCIE, zero),
-	FN(183, U, PCIE, zero),
+	FN(169, U, PCIE, get_constant_zero_field),
+	FN(173, U, PCIE, get_constant_zero_field),
+	FN(174, U, PCIE, get_constant_zero_field),
+	FN(175, U, PCIE, get_constant_zero_field),
+	FN(176, U, PCIE, get_constant_zero_field),
+	FN(177, U, PCIE, get_constant_zero_field),
+	FN(178, U, PCIE, get_constant_zero_field),
+	FN(179, U, PCIE, get_constant_zero_field),
+	FN(180, U, PCIE, get_constant_zero_field),
+	FN(181, U, PCIE, get_constant_zero_field),
+	FN(182, U, PCIE, get_constant_zero_field),
+	FN(183, U, PCIE, get_constant_zero_field),
 	FN(184, U, FIELD_VALUES, mig_without_reset),
-	FN(185, U, POWER, power),
-	FN(186, U, POWER, power),
+	FN(185, U, POWER, get_power_field),
+	FN(186, U, POWER, get_power_field),
 	KEY(187, U, POWER_LIMIT, power_min_mw),
 	KEY(188, U, POWER_LIMIT, power_max_mw),
 	KEY(189, U, POWER_LIMIT, power_default_mw),
 	KEY(190, U, POWER_LIMIT, power_limit_mw),
-	FN(191, ULL, ENERGY, energy),
+	FN(191, ULL, ENERGY, get_energy_field),
 	KEY(192, U, POWER_LIMIT, power_limit_mw),
 	FN(193, I, THRESHOLDS, tlimit_shutdown),
 	FN(194, I, THRESHOLDS, tlimit_slowdown),
@@ -341,14 +342,14 @@ static const struct field fields[] = {
 	FN(225, U, NVLINK, link_power_threshold_supported),
 	FN(226, U, FIELD_VALUES, reset_status),
 	FN(227, U, FIELD_VALUES, drain_reset_status),
-	FN(228, U, FIELD_VALUES, zero),
-	FN(229, U, FIELD_VALUES, zero),
+	FN(228, U, FIELD_VALUES, get_constant_zero_field),
+	FN(229, U, FIELD_VALUES, get_constant_zero_field),
 	KEY(230, U, FIELD_VALUES, recovery_action),
-	FN(269, ULL, VIOLATION, zero),
-	FN(270, ULL, VIOLATION, zero),
-	FN(271, ULL, VIOLATION, zero),
-	FN(301, ULL, REMAPPED_ROWS, zero),
-	FN(302, ULL, REMAPPED_ROWS, zero),
+	FN(269, ULL, VIOLATION, get_constant_zero_field),
+	FN(270, ULL, VIOLATION, get_constant_zero_field),
+	FN(271, ULL, VIOLATION, get_constant_zero_field),
+	FN(301, ULL, REMAPPED_ROWS, get_constant_zero_field),
+	FN(302, ULL, REMAPPED_ROWS, get_constant_zero_field),
 };
 
 static const struct field *field_find(unsigned int id)
@@ -384,7 +385,7 @@ static unsigned int refused_type(unsigned int id)
 	return 0;
 }
 
-static void answer(const struct sim_gpu *g, nvmlFieldValue_t *v, uint64_t now_us)
+static void fill_field_value(const struct sim_gpu *g, nvmlFieldValue_t *v, uint64_t now_us)
 {
 	const struct field *f = field_find(v->fieldId);
 	uint64_t value = 0;
@@ -413,6 +414,6 @@ EXPORT nvmlReturn_t nvmlDeviceGetFieldValues(nvmlDevice_t d, int n, nvmlFieldVal
 	uint64_t now_us = time_wall_ns() / 1000;
 
 	for (int i = 0; r == NVML_SUCCESS && i < n; i++)
-		answer(&g, &values[i], now_us);
+		fill_field_value(&g, &values[i], now_us);
 	return r;
 }

@@ -26,7 +26,7 @@ with open(sys.argv[2], "w", encoding="utf-8") as f:
     for name, simulated in names.items():
         if not simulated:
             print(f"EXPORT int {name}(void);\nEXPORT int {name}(void)\n"
-                  "{\n\treturn lib_stub();\n}", file=f)
+                  "{\n\treturn nvml_lib_stub();\n}", file=f)
 
 with open(sys.argv[3], "w", encoding="utf-8") as f:
     print("{\n\tglobal:", file=f)

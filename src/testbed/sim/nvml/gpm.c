@@ -48,7 +48,7 @@ EXPORT nvmlReturn_t nvmlGpmQueryDeviceSupport(nvmlDevice_t d, nvmlGpmSupport_t *
 EXPORT nvmlReturn_t nvmlGpmSampleAlloc(nvmlGpmSample_t *sample)
 {
 	const struct sim_state *s;
-	nvmlReturn_t r = lib_enter(&s);
+	nvmlReturn_t r = nvml_lib_enter(&s);
 	struct nvmlGpmSample_st *new;
 
 	if (r)
@@ -66,7 +66,7 @@ EXPORT nvmlReturn_t nvmlGpmSampleAlloc(nvmlGpmSample_t *sample)
 EXPORT nvmlReturn_t nvmlGpmSampleFree(nvmlGpmSample_t sample)
 {
 	const struct sim_state *s;
-	nvmlReturn_t r = lib_enter(&s);
+	nvmlReturn_t r = nvml_lib_enter(&s);
 
 	if (r)
 		return r;
@@ -81,7 +81,7 @@ EXPORT nvmlReturn_t nvmlGpmSampleFree(nvmlGpmSample_t sample)
  * A sample of a GPU, or of one GPU instance: PCIe traffic is known only of the whole. @of is what
  * both samples of a metric must be of.
  */
-static nvmlReturn_t take(const struct sim_gpu *g, const struct target *t,
+static nvmlReturn_t read_gpm_sample(const struct sim_gpu *g, const struct target *t,
 	const struct sim_gi *gi, nvmlDevice_t of, nvmlGpmSample_t sample)
 {
 	const struct sim_state *node;
@@ -111,7 +111,7 @@ EXPORT nvmlReturn_t nvmlGpmSampleGet(nvmlDevice_t d, nvmlGpmSample_t sample)
 	struct target t;
 	nvmlReturn_t r = device_enter(d, SIM_GROUP_GPM, is_sample(sample), &g, &t);
 
-	return r ? r : take(&g, &t, t.gi, d, sample);
+	return r ? r : read_gpm_sample(&g, &t, t.gi, d, sample);
 }
 
 EXPORT nvmlReturn_t nvmlGpmMigSampleGet(nvmlDevice_t d, unsigned int id, nvmlGpmSample_t sample)
@@ -125,10 +125,10 @@ EXPORT nvmlReturn_t nvmlGpmMigSampleGet(nvmlDevice_t d, unsigned int id, nvmlGpm
 	if (r)
 		return r;
 	gi = sim_gi_find(&g, id);
-	if (!gi || !lib_sees_instance(&g.keys, id, SIM_NO_INSTANCE))
+	if (!gi || !lib_is_instance_visible(&g.keys, id, SIM_NO_INSTANCE))
 		return NVML_ERROR_INVALID_ARGUMENT; /* as a GPU without MIG says (measured) */
-	return take(&g, &t, gi,
-		handle_of((struct handle){ .slot = t.handle.slot,
+	return read_gpm_sample(&g, &t, gi,
+		handle_encode((struct handle){ .slot = t.handle.slot,
 			.epoch = t.handle.epoch,
 			.kind = HANDLE_GI,
 			.gi = id,
@@ -194,7 +194,7 @@ static double measured_percent(const struct nvmlGpmSample_st *a,
 		       : 100;
 }
 
-static double value_of(const nvmlGpmMetricsGet_t *get, enum source source)
+static double compute_gpm_value(const nvmlGpmMetricsGet_t *get, enum source source)
 {
 	const struct nvmlGpmSample_st *a = get->sample1, *b = get->sample2;
 
@@ -215,7 +215,7 @@ static double value_of(const nvmlGpmMetricsGet_t *get, enum source source)
 	return 0;
 }
 
-static void answer(const nvmlGpmMetricsGet_t *get, nvmlGpmMetric_t *m)
+static void fill_gpm_metric(const nvmlGpmMetricsGet_t *get, nvmlGpmMetric_t *m)
 {
 	m->value = 0;
 	memset(&m->metricInfo, 0, sizeof(m->metricInfo));
@@ -225,7 +225,7 @@ static void answer(const nvmlGpmMetricsGet_t *get, nvmlGpmMetric_t *m)
 	for (size_t i = 0; i < ARRAY_LEN(metrics); i++) {
 		if (metrics[i].id != m->metricId)
 			continue;
-		m->value = value_of(get, metrics[i].source) * metrics[i].share / 100;
+		m->value = compute_gpm_value(get, metrics[i].source) * metrics[i].share / 100;
 		/* The ABI has no const; nobody writes to them. */
 		memcpy(&m->metricInfo.shortName, &metrics[i].short_name, sizeof(char *));
 		memcpy(&m->metricInfo.longName, &metrics[i].long_name, sizeof(char *));
@@ -236,7 +236,7 @@ static void answer(const nvmlGpmMetricsGet_t *get, nvmlGpmMetric_t *m)
 EXPORT nvmlReturn_t nvmlGpmMetricsGet(nvmlGpmMetricsGet_t *get)
 {
 	const struct sim_state *s;
-	nvmlReturn_t r = lib_enter(&s);
+	nvmlReturn_t r = nvml_lib_enter(&s);
 
 	if (r)
 		return r;
@@ -250,8 +250,9 @@ EXPORT nvmlReturn_t nvmlGpmMetricsGet(nvmlGpmMetricsGet_t *get)
 		return NVML_ERROR_INVALID_ARGUMENT;
 	/* The array is as long as the caller's header says: numMetrics counts, not our type. */
 	for (unsigned int i = 0; i < get->numMetrics; i++)
-		answer(get, (nvmlGpmMetric_t *)((char *)get +
-						offsetof(nvmlGpmMetricsGet_t, metrics)) +
-				    i);
+		fill_gpm_metric(get,
+			(nvmlGpmMetric_t *)((char *)get +
+					    offsetof(nvmlGpmMetricsGet_t, metrics)) +
+				i);
 	return NVML_SUCCESS;
 }

@@ -80,7 +80,7 @@ EXPORT nvmlReturn_t nvmlDeviceGetIndex(nvmlDevice_t d, unsigned int *index)
 	if (r == NVML_SUCCESS && t.kind == HANDLE_MIG)
 		return mig_index(&g, &t, index);
 	if (r == NVML_SUCCESS)
-		r = lib_seen_head(&head);
+		r = lib_read_visible_head(&head);
 	if (r == NVML_SUCCESS)
 		*index = sim_node_index_of_slot(&head, gpu_slot(d));
 	return r;

@@ -14,7 +14,7 @@
 static void *instance_handle(const struct target *of, enum handle_kind kind,
 	const struct sim_gi *gi, const struct sim_ci *ci)
 {
-	return handle_of((struct handle){ .slot = of->handle.slot,
+	return handle_encode((struct handle){ .slot = of->handle.slot,
 		.epoch = of->handle.epoch,
 		.kind = kind,
 		.gi = gi->id,
@@ -24,7 +24,8 @@ static void *instance_handle(const struct target *of, enum handle_kind kind,
 
 static nvmlDevice_t gpu_handle(const struct target *of)
 {
-	return handle_of((struct handle){ .slot = of->handle.slot, .epoch = of->handle.epoch });
+	return handle_encode(
+		(struct handle){ .slot = of->handle.slot, .epoch = of->handle.epoch });
 }
 
 /*
@@ -62,8 +63,8 @@ static nvmlReturn_t change_end(nvmlReturn_t r, const struct target *t, struct si
 
 /* GPU instances. */
 
-static nvmlReturn_t create_gi(nvmlDevice_t d, unsigned int id, uint32_t start, uint32_t size,
-	nvmlGpuInstance_t *gi)
+static nvmlReturn_t create_nvml_gi(nvmlDevice_t d, unsigned int id, uint32_t start,
+	uint32_t size, nvmlGpuInstance_t *gi)
 {
 	CLEANUP(sim_txn_end) struct sim_txn txn = SIM_TXN_INIT;
 	struct target t;
@@ -86,7 +87,7 @@ static nvmlReturn_t create_gi(nvmlDevice_t d, unsigned int id, uint32_t start, u
 EXPORT nvmlReturn_t nvmlDeviceCreateGpuInstance(nvmlDevice_t d, unsigned int profile_id,
 	nvmlGpuInstance_t *gi)
 {
-	return create_gi(d, profile_id, SIM_MIG_ANY, 0, gi);
+	return create_nvml_gi(d, profile_id, SIM_MIG_ANY, 0, gi);
 }
 
 EXPORT nvmlReturn_t nvmlDeviceCreateGpuInstanceWithPlacement(nvmlDevice_t d,
@@ -95,8 +96,9 @@ EXPORT nvmlReturn_t nvmlDeviceCreateGpuInstanceWithPlacement(nvmlDevice_t d,
 {
 	/* A start beyond all slots is refused like any that is not in the list. */
 	if (!placement || placement->start == SIM_MIG_ANY)
-		return create_gi(d, profile_id, SIM_MIG_SLOTS_MAX, 0, placement ? gi : NULL);
-	return create_gi(d, profile_id, placement->start, placement->size, gi);
+		return create_nvml_gi(d, profile_id, SIM_MIG_SLOTS_MAX, 0,
+			placement ? gi : NULL);
+	return create_nvml_gi(d, profile_id, placement->start, placement->size, gi);
 }
 
 EXPORT nvmlReturn_t nvmlGpuInstanceDestroy(nvmlGpuInstance_t gi)
@@ -127,7 +129,7 @@ EXPORT nvmlReturn_t nvmlDeviceGetGpuInstances(nvmlDevice_t d, unsigned int profi
 	*n = 0;
 	for (uint32_t i = 0; i < g.mig.gi_count; i++)
 		if (sim_gi_profile(&g, &g.mig.gis[i])->id == profile_id &&
-			lib_sees_instance(&g.keys, g.mig.gis[i].id, SIM_NO_INSTANCE))
+			lib_is_instance_visible(&g.keys, g.mig.gis[i].id, SIM_NO_INSTANCE))
 			gis[(*n)++] = instance_handle(&t, HANDLE_GI, &g.mig.gis[i], NULL);
 	return NVML_SUCCESS;
 }
@@ -145,7 +147,7 @@ EXPORT nvmlReturn_t nvmlDeviceGetGpuInstanceById(nvmlDevice_t d, unsigned int id
 	if (!sim_mig_table(&g.keys))
 		return NVML_ERROR_NOT_SUPPORTED;
 	in = sim_gi_find(&g, id);
-	if (!in || !lib_sees_instance(&g.keys, id, SIM_NO_INSTANCE))
+	if (!in || !lib_is_instance_visible(&g.keys, id, SIM_NO_INSTANCE))
 		return NVML_ERROR_NOT_FOUND;
 	*gi = instance_handle(&t, HANDLE_GI, in, NULL);
 	return NVML_SUCCESS;
@@ -260,7 +262,7 @@ EXPORT nvmlReturn_t nvmlGpuInstanceGetComputeInstanceRemainingCapacity(nvmlGpuIn
 		&t, &shape);
 
 	if (r == NVML_SUCCESS)
-		*n = sim_ci_room(&g, t.gi, profile_id);
+		*n = sim_ci_count_free(&g, t.gi, profile_id);
 	return r;
 }
 
@@ -289,7 +291,7 @@ EXPORT nvmlReturn_t nvmlGpuInstanceGetComputeInstancePossiblePlacements(nvmlGpuI
 
 /* Compute instances. */
 
-static nvmlReturn_t create_ci(nvmlGpuInstance_t gi, unsigned int id, uint32_t start,
+static nvmlReturn_t create_nvml_ci(nvmlGpuInstance_t gi, unsigned int id, uint32_t start,
 	uint32_t size, nvmlComputeInstance_t *ci)
 {
 	CLEANUP(sim_txn_end) struct sim_txn txn = SIM_TXN_INIT;
@@ -316,7 +318,7 @@ static nvmlReturn_t create_ci(nvmlGpuInstance_t gi, unsigned int id, uint32_t st
 EXPORT nvmlReturn_t nvmlGpuInstanceCreateComputeInstance(nvmlGpuInstance_t gi,
 	unsigned int profile_id, nvmlComputeInstance_t *ci)
 {
-	return create_ci(gi, profile_id, SIM_MIG_ANY, 0, ci);
+	return create_nvml_ci(gi, profile_id, SIM_MIG_ANY, 0, ci);
 }
 
 EXPORT nvmlReturn_t nvmlGpuInstanceCreateComputeInstanceWithPlacement(nvmlGpuInstance_t gi,
@@ -324,8 +326,9 @@ EXPORT nvmlReturn_t nvmlGpuInstanceCreateComputeInstanceWithPlacement(nvmlGpuIns
 	nvmlComputeInstance_t *ci)
 {
 	if (!placement || placement->start == SIM_MIG_ANY)
-		return create_ci(gi, profile_id, SIM_MIG_SLOTS_MAX, 0, placement ? ci : NULL);
-	return create_ci(gi, profile_id, placement->start, placement->size, ci);
+		return create_nvml_ci(gi, profile_id, SIM_MIG_SLOTS_MAX, 0,
+			placement ? ci : NULL);
+	return create_nvml_ci(gi, profile_id, placement->start, placement->size, ci);
 }
 
 EXPORT nvmlReturn_t nvmlComputeInstanceDestroy(nvmlComputeInstance_t ci)
@@ -352,7 +355,7 @@ EXPORT nvmlReturn_t nvmlGpuInstanceGetComputeInstances(nvmlGpuInstance_t gi,
 	*n = 0;
 	for (uint32_t i = 0; i < t.gi->ci_count; i++)
 		if (t.gi->cis[i].number == profile_id &&
-			lib_sees_instance(&g.keys, t.gi->id, t.gi->cis[i].id))
+			lib_is_instance_visible(&g.keys, t.gi->id, t.gi->cis[i].id))
 			cis[(*n)++] = instance_handle(&t, HANDLE_CI, t.gi, &t.gi->cis[i]);
 	return NVML_SUCCESS;
 }
@@ -368,7 +371,7 @@ EXPORT nvmlReturn_t nvmlGpuInstanceGetComputeInstanceById(nvmlGpuInstance_t gi, 
 	if (r)
 		return r;
 	in = sim_ci_find(t.gi, id);
-	if (!in || !lib_sees_instance(&g.keys, t.gi->id, id))
+	if (!in || !lib_is_instance_visible(&g.keys, t.gi->id, id))
 		return NVML_ERROR_NOT_FOUND;
 	*ci = instance_handle(&t, HANDLE_CI, t.gi, in);
 	return NVML_SUCCESS;

@@ -30,7 +30,7 @@ static struct session *_Atomic current;
 
 /* Messages. */
 
-static void complain(const char *text)
+static void log_nvml_error(const char *text)
 {
 	static _Atomic uint32_t lines;
 	char line[ERROR_MSG_MAX + 64];
@@ -54,7 +54,7 @@ static void complain(const char *text)
 static_assert(SIM_MAX_GPUS <= 256 && SIM_MIG_GI_IDS <= 16 && SIM_MAX_CIS <= 16,
 	"bits of a handle");
 
-nvmlDevice_t handle_of(struct handle h)
+nvmlDevice_t handle_encode(struct handle h)
 {
 	return (nvmlDevice_t)(uintptr_t)((HANDLE_TAG + h.kind) << 48 |
 					 (uint64_t)(h.epoch & 0xFFFF) << 32 |
@@ -96,7 +96,7 @@ nvmlReturn_t lib_again(const struct sim_state **ret)
 	return NVML_SUCCESS;
 }
 
-nvmlReturn_t lib_enter(const struct sim_state **ret)
+nvmlReturn_t nvml_lib_enter(const struct sim_state **ret)
 {
 	nvmlReturn_t r = lib_again(ret);
 
@@ -105,10 +105,10 @@ nvmlReturn_t lib_enter(const struct sim_state **ret)
 	return r;
 }
 
-int lib_stub(void)
+int nvml_lib_stub(void)
 {
 	const struct sim_state *s;
-	nvmlReturn_t r = lib_enter(&s);
+	nvmlReturn_t r = nvml_lib_enter(&s);
 
 	return r ? r : NVML_ERROR_NOT_SUPPORTED;
 }
@@ -130,7 +130,7 @@ static bool in_container(void)
 	return atomic_load(&current)->dev[0];
 }
 
-static nvmlReturn_t read_head(const struct sim_state *s, struct sim_node_head *head)
+static nvmlReturn_t read_node_head(const struct sim_state *s, struct sim_node_head *head)
 {
 	struct sim_gpu g;
 
@@ -141,32 +141,32 @@ static nvmlReturn_t read_head(const struct sim_state *s, struct sim_node_head *h
 		if (!head->slots[i].present)
 			continue;
 		sim_state_read(s, &SIM_PART_GPU(i, &g), 1);
-		head->slots[i].present = lib_sees_gpu(&g.keys);
+		head->slots[i].present = lib_is_gpu_visible(&g.keys);
 	}
 	return head->info.driver == SIM_DRIVER_UNLOADED ? NVML_ERROR_DRIVER_NOT_LOADED
 							: NVML_SUCCESS;
 }
 
-nvmlReturn_t lib_seen_head(struct sim_node_head *head)
+nvmlReturn_t lib_read_visible_head(struct sim_node_head *head)
 {
 	const struct sim_state *s;
 	nvmlReturn_t r = lib_again(&s);
 
-	return r ? r : read_head(s, head);
+	return r ? r : read_node_head(s, head);
 }
 
 nvmlReturn_t lib_enter_node(bool args_ok, const struct sim_state **ret,
 	struct sim_node_head *head)
 {
-	nvmlReturn_t r = lib_enter(ret);
+	nvmlReturn_t r = nvml_lib_enter(ret);
 
 	if (r)
 		return r;
-	return args_ok ? read_head(*ret, head) : NVML_ERROR_INVALID_ARGUMENT;
+	return args_ok ? read_node_head(*ret, head) : NVML_ERROR_INVALID_ARGUMENT;
 }
 
 /* Reads the GPU of a handle; what is wrong with the handle comes out as a code. */
-static nvmlReturn_t read_gpu(const struct sim_state *s, struct handle h,
+static nvmlReturn_t read_handle_gpu(const struct sim_state *s, struct handle h,
 	struct sim_part gpu_part)
 {
 	struct sim_node_info info;
@@ -235,12 +235,12 @@ static nvmlReturn_t enter_gpu(const struct entry *e, struct sim_gpu *g)
 {
 	uint32_t slot = e->handle.slot;
 	struct sim_part part = e->all ? SIM_PART_GPU_ALL(slot, g) : SIM_PART_GPU(slot, g);
-	nvmlReturn_t r = read_gpu(e->state, e->handle, part);
+	nvmlReturn_t r = read_handle_gpu(e->state, e->handle, part);
 
 	if (r == NVML_SUCCESS && sim_hang_ns(e->state, slot)) {
 		sim_hang_wait(e->state, slot);
 		/* The world may have changed meanwhile. */
-		r = read_gpu(e->state, e->handle, part);
+		r = read_handle_gpu(e->state, e->handle, part);
 	}
 	if (r == NVML_SUCCESS && e->all)
 		lib_clamp(g);
@@ -248,12 +248,12 @@ static nvmlReturn_t enter_gpu(const struct entry *e, struct sim_gpu *g)
 }
 
 /* A handle of a GPU alone. Instances are looked up only to tell a live handle from a stale one. */
-static nvmlReturn_t enter(nvmlDevice_t d, enum sim_group group, bool args_ok, struct sim_gpu *g,
-	bool all, bool again)
+static nvmlReturn_t enter_gpu_handle(nvmlDevice_t d, enum sim_group group, bool args_ok,
+	struct sim_gpu *g, bool all, bool again)
 {
 	struct entry e = { .all = all };
 	struct target t;
-	nvmlReturn_t r = again ? lib_again(&e.state) : lib_enter(&e.state);
+	nvmlReturn_t r = again ? lib_again(&e.state) : nvml_lib_enter(&e.state);
 
 	if (r)
 		return r;
@@ -275,25 +275,25 @@ static nvmlReturn_t enter(nvmlDevice_t d, enum sim_group group, bool args_ok, st
 
 nvmlReturn_t gpu_enter(nvmlDevice_t d, enum sim_group group, bool args_ok, struct sim_gpu *g)
 {
-	return enter(d, group, args_ok, g, false, false);
+	return enter_gpu_handle(d, group, args_ok, g, false, false);
 }
 
 nvmlReturn_t gpu_enter_all(nvmlDevice_t d, enum sim_group group, bool args_ok,
 	struct sim_gpu *g)
 {
-	return enter(d, group, args_ok, g, true, false);
+	return enter_gpu_handle(d, group, args_ok, g, true, false);
 }
 
 nvmlReturn_t gpu_again(nvmlDevice_t d, enum sim_group group, struct sim_gpu *g)
 {
-	return enter(d, group, true, g, false, true);
+	return enter_gpu_handle(d, group, true, g, false, true);
 }
 
-static nvmlReturn_t enter_any(const void *handle, unsigned kinds, enum sim_group group,
+static nvmlReturn_t enter_any_handle(const void *handle, unsigned kinds, enum sim_group group,
 	bool args_ok, struct sim_gpu *g, struct target *t, bool again)
 {
 	struct entry e = { .all = true };
-	nvmlReturn_t r = again ? lib_again(&e.state) : lib_enter(&e.state);
+	nvmlReturn_t r = again ? lib_again(&e.state) : nvml_lib_enter(&e.state);
 
 	if (r)
 		return r;
@@ -310,13 +310,13 @@ static nvmlReturn_t enter_any(const void *handle, unsigned kinds, enum sim_group
 nvmlReturn_t any_enter(const void *handle, unsigned kinds, enum sim_group group, bool args_ok,
 	struct sim_gpu *g, struct target *t)
 {
-	return enter_any(handle, kinds, group, args_ok, g, t, false);
+	return enter_any_handle(handle, kinds, group, args_ok, g, t, false);
 }
 
 nvmlReturn_t any_again(const void *handle, unsigned kinds, enum sim_group group,
 	struct sim_gpu *g, struct target *t)
 {
-	return enter_any(handle, kinds, group, true, g, t, true);
+	return enter_any_handle(handle, kinds, group, true, g, t, true);
 }
 
 nvmlReturn_t device_enter(nvmlDevice_t d, enum sim_group group, bool args_ok, struct sim_gpu *g,
@@ -331,8 +331,8 @@ nvmlReturn_t slot_check(const struct sim_state *s, uint32_t slot, enum sim_group
 	struct sim_gpu g;
 
 	sim_state_read(s, &SIM_PART_SLOT(slot, &row), 1);
-	return gpu_again(handle_of((struct handle){ .slot = slot, .epoch = row.epoch }), group,
-		&g);
+	return gpu_again(handle_encode((struct handle){ .slot = slot, .epoch = row.epoch }),
+		group, &g);
 }
 
 /* What the process sees. */
@@ -354,7 +354,7 @@ static bool has_cap(uint32_t minor)
 	return has_node(rel);
 }
 
-bool lib_sees_gpu(const struct sim_keys *k)
+bool lib_is_gpu_visible(const struct sim_keys *k)
 {
 	char rel[32];
 
@@ -362,7 +362,7 @@ bool lib_sees_gpu(const struct sim_keys *k)
 	return !in_container() || has_node(rel);
 }
 
-bool lib_sees_instance(const struct sim_keys *k, uint32_t gi, uint32_t ci)
+bool lib_is_instance_visible(const struct sim_keys *k, uint32_t gi, uint32_t ci)
 {
 	return lib_may_monitor() ||
 	       (has_cap(sim_cap_minor(k->minor, gi, SIM_NO_INSTANCE)) &&
@@ -443,7 +443,7 @@ nvmlReturn_t gpu_set_u32(nvmlDevice_t d, enum sim_group group, bool value_ok, si
 /* Init. */
 
 /* Makes @s the state in use, unless it is the one in use already, seen from the same place. */
-static int use_state(struct sim_state *s, const struct sim_place *place, struct error *err)
+static int use_state(struct sim_state *s, const struct sim_location *place, struct error *err)
 {
 	struct session *old = atomic_load(&current), *new;
 
@@ -467,16 +467,16 @@ static nvmlReturn_t open_state(struct error *err)
 {
 	struct sim_state *s = NULL;
 	struct sim_node_info info;
-	struct sim_place place;
+	struct sim_location place;
 	int r;
 
-	if (sim_place_from_env(&place, NULL, err) < 0)
+	if (sim_location_from_env(&place, NULL, err) < 0)
 		return NVML_ERROR_UNKNOWN;
-	r = sim_place_open(&place, sim_node_plugin_load, &s, err);
-	if (r == SIM_PLACE_E_NONE && place.dir[0])
+	r = sim_location_open(&place, sim_node_plugin_load, &s, err);
+	if (r == SIM_LOCATION_E_NONE && place.dir[0])
 		(void)error_set(err, ERR_NOT_FOUND,
 			"no node in '%s', and " SIM_ENV_NODE " names none", place.dir);
-	if (r == SIM_PLACE_E_NONE)
+	if (r == SIM_LOCATION_E_NONE)
 		return NVML_ERROR_DRIVER_NOT_LOADED;
 	if (r < 0)
 		return NVML_ERROR_UNKNOWN;
@@ -486,19 +486,20 @@ static nvmlReturn_t open_state(struct error *err)
 	return driver_code(info.driver);
 }
 
-static void fork_prepare(void)
+static void lock_lib_before_fork(void)
 {
 	(void)pthread_mutex_lock(&lock);
 }
 
-static void fork_done(void)
+static void unlock_lib_after_fork(void)
 {
 	(void)pthread_mutex_unlock(&lock);
 }
 
-static void fork_handlers(void)
+static void register_lib_atfork(void)
 {
-	(void)pthread_atfork(fork_prepare, fork_done, fork_done);
+	(void)pthread_atfork(lock_lib_before_fork, unlock_lib_after_fork,
+		unlock_lib_after_fork);
 }
 
 EXPORT nvmlReturn_t nvmlInitWithFlags(unsigned int flags)
@@ -508,7 +509,7 @@ EXPORT nvmlReturn_t nvmlInitWithFlags(unsigned int flags)
 	nvmlReturn_t r = NVML_SUCCESS;
 
 	(void)flags; /* a node without GPUs is not an error here: flag 1 changes nothing */
-	(void)pthread_once(&once, fork_handlers);
+	(void)pthread_once(&once, register_lib_atfork);
 	(void)pthread_mutex_lock(&lock);
 	if (atomic_load(&init_count) == 0)
 		r = open_state(&err);
@@ -516,7 +517,7 @@ EXPORT nvmlReturn_t nvmlInitWithFlags(unsigned int flags)
 		atomic_fetch_add(&init_count, 1);
 	(void)pthread_mutex_unlock(&lock);
 	if (err.code != ERR_NONE)
-		complain(err.msg);
+		log_nvml_error(err.msg);
 	return r;
 }
 

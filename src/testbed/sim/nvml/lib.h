@@ -35,22 +35,22 @@ struct handle {
 	uint32_t serial; /* of the compute instance; of the GPU instance for HANDLE_GI */
 };
 
-nvmlDevice_t handle_of(struct handle h);
+nvmlDevice_t handle_encode(struct handle h);
 bool handle_read(nvmlDevice_t d, struct handle *ret); /* false: not one of ours */
 
 /*
  * NVML_SUCCESS once initialized, with the state in *ret, which stays mapped for good. Counts the
  * call: what a function does further begins with lib_again() and gpu_again().
  */
-nvmlReturn_t lib_enter(const struct sim_state **ret);
+nvmlReturn_t nvml_lib_enter(const struct sim_state **ret);
 nvmlReturn_t lib_again(const struct sim_state **ret);
 
 /*
  * The same, and reads the head of the node, with its slots. 9 if the driver is unloaded. In a
- * container, the slots of GPUs that it does not see are empty. lib_seen_head(): inside a function
+ * container, the slots of GPUs that it does not see are empty. lib_read_visible_head(): inside a function
  * that has begun already.
  */
-nvmlReturn_t lib_seen_head(struct sim_node_head *head);
+nvmlReturn_t lib_read_visible_head(struct sim_node_head *head);
 nvmlReturn_t lib_enter_node(bool args_ok, const struct sim_state **ret,
 	struct sim_node_head *head);
 
@@ -96,10 +96,10 @@ uint32_t gpu_slot(nvmlDevice_t d);
  * What a container sees: with GPUSLICE_SIM_DEV only GPUs and instances whose device nodes are there,
  * else all. lib_may_config(): may change MIG, which needs root; lib_may_monitor(): may look at all
  * instances, which anybody may (mode 0444): agents that list the MIG devices of a node have no other
- * capability. In a container both need the capability's node too. Only after lib_enter().
+ * capability. In a container both need the capability's node too. Only after nvml_lib_enter().
  */
-bool lib_sees_gpu(const struct sim_keys *k);
-bool lib_sees_instance(const struct sim_keys *k, uint32_t gi, uint32_t ci);
+bool lib_is_gpu_visible(const struct sim_keys *k);
+bool lib_is_instance_visible(const struct sim_keys *k, uint32_t gi, uint32_t ci);
 bool lib_may_config(void);
 bool lib_may_monitor(void);
 

@@ -16,7 +16,7 @@ struct amounts {
 	uint64_t total, reserved, used;
 };
 
-static struct amounts memory_of(const struct sim_gpu *g, const struct target *t)
+static struct amounts get_target_memory(const struct sim_gpu *g, const struct target *t)
 {
 	const struct sim_mig_table *table = sim_mig_table(&g->keys);
 	struct amounts m = { .total = g->keys.memory_total,
@@ -42,7 +42,7 @@ EXPORT nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t d, nvmlMemory_t *memory
 
 	if (r)
 		return r;
-	m = memory_of(&g, &t);
+	m = get_target_memory(&g, &t);
 	memory->total = m.total;
 	memory->used = m.used + m.reserved;
 	memory->free = memory->total - memory->used;
@@ -60,7 +60,7 @@ EXPORT nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t d, nvmlMemory_v2_t *
 		return r;
 	if (memory->version != NVML_STRUCT_VERSION(*memory, 2))
 		return NVML_ERROR_FUNCTION_NOT_FOUND; /* not 25 (measured) */
-	m = memory_of(&g, &t);
+	m = get_target_memory(&g, &t);
 	memory->total = m.total;
 	memory->reserved = m.reserved;
 	memory->used = m.used;

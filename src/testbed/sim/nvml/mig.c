@@ -86,7 +86,7 @@ bool mig_device_by_index(const struct sim_gpu *g, uint32_t index, uint32_t *gi, 
 		const struct sim_gi *in = &g->mig.gis[i];
 
 		for (uint32_t k = 0; k < in->ci_count; k++)
-			if (lib_sees_instance(&g->keys, in->id, in->cis[k].id) &&
+			if (lib_is_instance_visible(&g->keys, in->id, in->cis[k].id) &&
 				index-- == 0) {
 				*gi = i;
 				*ci = k;
@@ -101,7 +101,7 @@ nvmlDevice_t mig_device_handle(const struct sim_gpu *g, uint32_t slot, uint32_t 
 {
 	const struct sim_gi *in = &g->mig.gis[gi];
 
-	return handle_of((struct handle){ .slot = slot,
+	return handle_encode((struct handle){ .slot = slot,
 		.epoch = epoch,
 		.kind = HANDLE_MIG,
 		.gi = in->id,
@@ -132,7 +132,8 @@ EXPORT nvmlReturn_t nvmlDeviceGetMigDeviceHandleByIndex(nvmlDevice_t d, unsigned
 }
 
 /* Only for MIG devices: a whole GPU is an invalid argument (measured). */
-static nvmlReturn_t mig_enter(nvmlDevice_t d, bool args_ok, struct sim_gpu *g, struct target *t)
+static nvmlReturn_t enter_mig_device(nvmlDevice_t d, bool args_ok, struct sim_gpu *g,
+	struct target *t)
 {
 	return any_enter(d, 1U << HANDLE_MIG, SIM_GROUP_HANDLE, args_ok, g, t);
 }
@@ -142,10 +143,10 @@ EXPORT nvmlReturn_t nvmlDeviceGetDeviceHandleFromMigDeviceHandle(nvmlDevice_t mi
 {
 	struct sim_gpu g;
 	struct target t;
-	nvmlReturn_t r = mig_enter(mig, d != NULL, &g, &t);
+	nvmlReturn_t r = enter_mig_device(mig, d != NULL, &g, &t);
 
 	if (r == NVML_SUCCESS)
-		*d = handle_of(
+		*d = handle_encode(
 			(struct handle){ .slot = t.handle.slot, .epoch = t.handle.epoch });
 	return r;
 }
@@ -154,7 +155,7 @@ EXPORT nvmlReturn_t nvmlDeviceGetGpuInstanceId(nvmlDevice_t mig, unsigned int *i
 {
 	struct sim_gpu g;
 	struct target t;
-	nvmlReturn_t r = mig_enter(mig, id != NULL, &g, &t);
+	nvmlReturn_t r = enter_mig_device(mig, id != NULL, &g, &t);
 
 	if (r == NVML_SUCCESS)
 		*id = t.gi->id;
@@ -165,7 +166,7 @@ EXPORT nvmlReturn_t nvmlDeviceGetComputeInstanceId(nvmlDevice_t mig, unsigned in
 {
 	struct sim_gpu g;
 	struct target t;
-	nvmlReturn_t r = mig_enter(mig, id != NULL, &g, &t);
+	nvmlReturn_t r = enter_mig_device(mig, id != NULL, &g, &t);
 
 	if (r == NVML_SUCCESS)
 		*id = t.ci->id;
@@ -375,6 +376,6 @@ EXPORT nvmlReturn_t nvmlDeviceGetGpuInstanceRemainingCapacity(nvmlDevice_t d, un
 
 	if (r)
 		return r;
-	*n = sim_gi_room(&g, p);
+	*n = sim_gi_count_free(&g, p);
 	return NVML_SUCCESS;
 }

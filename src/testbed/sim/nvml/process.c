@@ -10,13 +10,13 @@
 /* Copies one process into entry @i of the caller's array. */
 typedef void put_fn(void *array, unsigned int i, const struct sim_process *p);
 
-static void put_v1(void *array, unsigned int i, const struct sim_process *p)
+static void write_process_v1(void *array, unsigned int i, const struct sim_process *p)
 {
 	((nvmlProcessInfo_v1_t *)array)[i] =
 		(nvmlProcessInfo_v1_t){ .pid = p->pid, .usedGpuMemory = p->memory_bytes };
 }
 
-static void put_v2(void *array, unsigned int i, const struct sim_process *p)
+static void write_process_v2(void *array, unsigned int i, const struct sim_process *p)
 {
 	((nvmlProcessInfo_t *)array)[i] = (nvmlProcessInfo_t){ .pid = p->pid,
 		.usedGpuMemory = p->memory_bytes,
@@ -24,7 +24,7 @@ static void put_v2(void *array, unsigned int i, const struct sim_process *p)
 		.computeInstanceId = p->ci };
 }
 
-static void put_detail(void *array, unsigned int i, const struct sim_process *p)
+static void write_process_detail(void *array, unsigned int i, const struct sim_process *p)
 {
 	((nvmlProcessDetail_v1_t *)array)[i] = (nvmlProcessDetail_v1_t){ .pid = p->pid,
 		.usedGpuMemory = p->memory_bytes,
@@ -33,14 +33,14 @@ static void put_detail(void *array, unsigned int i, const struct sim_process *p)
 }
 
 /* Whether a process belongs into the list: of a MIG device, those that run on it. */
-static bool listed(const struct sim_process *p, enum sim_process_kind kind,
+static bool is_process_listed(const struct sim_process *p, enum sim_process_kind kind,
 	const struct target *t)
 {
 	return p->kind == kind && (!t->ci || (p->gi == t->gi->id && p->ci == t->ci->id));
 }
 
 /* Too small: 7 and the number needed; nothing to report: 0, also with no array at all. */
-static nvmlReturn_t list_of(const struct sim_gpu *g, const struct target *t,
+static nvmlReturn_t list_target_processes(const struct sim_gpu *g, const struct target *t,
 	enum sim_process_kind kind, unsigned int *n, void *array, put_fn *put)
 {
 	unsigned int room = *n, have = 0;
@@ -49,42 +49,42 @@ static nvmlReturn_t list_of(const struct sim_gpu *g, const struct target *t,
 	if (t->kind == HANDLE_GPU && g->mig.enabled && !lib_may_monitor())
 		return NVML_ERROR_NO_PERMISSION;
 	for (uint32_t i = 0; i < g->process_count; i++)
-		have += listed(&g->processes[i], kind, t);
+		have += is_process_listed(&g->processes[i], kind, t);
 	*n = have;
 	if (have > room)
 		return NVML_ERROR_INSUFFICIENT_SIZE;
 	have = 0;
 	for (uint32_t i = 0; i < g->process_count; i++)
-		if (listed(&g->processes[i], kind, t))
+		if (is_process_listed(&g->processes[i], kind, t))
 			put(array, have++, &g->processes[i]);
 	return NVML_SUCCESS;
 }
 
-static nvmlReturn_t list(nvmlDevice_t d, enum sim_process_kind kind, unsigned int *n,
-	void *array, put_fn *put)
+static nvmlReturn_t list_nvml_processes(nvmlDevice_t d, enum sim_process_kind kind,
+	unsigned int *n, void *array, put_fn *put)
 {
 	struct sim_gpu g;
 	struct target t;
 	nvmlReturn_t r = device_enter(d, SIM_GROUP_PROCESSES, n && (array || *n == 0), &g, &t);
 
-	return r ? r : list_of(&g, &t, kind, n, array, put);
+	return r ? r : list_target_processes(&g, &t, kind, n, array, put);
 }
 
-#define LIST(name, kind)                                                             \
-	EXPORT nvmlReturn_t nvmlDeviceGet##name##RunningProcesses(nvmlDevice_t d,    \
-		unsigned int *n, nvmlProcessInfo_v1_t *infos)                        \
-	{                                                                            \
-		return list(d, SIM_PROCESS_##kind, n, infos, put_v1);                \
-	}                                                                            \
-	EXPORT nvmlReturn_t nvmlDeviceGet##name##RunningProcesses_v2(nvmlDevice_t d, \
-		unsigned int *n, nvmlProcessInfo_t *infos)                           \
-	{                                                                            \
-		return list(d, SIM_PROCESS_##kind, n, infos, put_v2);                \
-	}                                                                            \
-	EXPORT nvmlReturn_t nvmlDeviceGet##name##RunningProcesses_v3(nvmlDevice_t d, \
-		unsigned int *n, nvmlProcessInfo_t *infos)                           \
-	{                                                                            \
-		return list(d, SIM_PROCESS_##kind, n, infos, put_v2);                \
+#define LIST(name, kind)                                                                       \
+	EXPORT nvmlReturn_t nvmlDeviceGet##name##RunningProcesses(nvmlDevice_t d,              \
+		unsigned int *n, nvmlProcessInfo_v1_t *infos)                                  \
+	{                                                                                      \
+		return list_nvml_processes(d, SIM_PROCESS_##kind, n, infos, write_process_v1); \
+	}                                                                                      \
+	EXPORT nvmlReturn_t nvmlDeviceGet##name##RunningProcesses_v2(nvmlDevice_t d,           \
+		unsigned int *n, nvmlProcessInfo_t *infos)                                     \
+	{                                                                                      \
+		return list_nvml_processes(d, SIM_PROCESS_##kind, n, infos, write_process_v2); \
+	}                                                                                      \
+	EXPORT nvmlReturn_t nvmlDeviceGet##name##RunningProcesses_v3(nvmlDevice_t d,           \
+		unsigned int *n, nvmlProcessInfo_t *infos)                                     \
+	{                                                                                      \
+		return list_nvml_processes(d, SIM_PROCESS_##kind, n, infos, write_process_v2); \
 	}
 
 LIST(Compute, COMPUTE)
@@ -105,23 +105,23 @@ EXPORT nvmlReturn_t nvmlDeviceGetRunningProcessDetailList(nvmlDevice_t d,
 	if (detail->mode > SIM_PROCESS_MPS ||
 		(!detail->procArray && detail->numProcArrayEntries))
 		return NVML_ERROR_INVALID_ARGUMENT;
-	return list_of(&g, &t, (enum sim_process_kind)detail->mode,
-		&detail->numProcArrayEntries, detail->procArray, put_detail);
+	return list_target_processes(&g, &t, (enum sim_process_kind)detail->mode,
+		&detail->numProcArrayEntries, detail->procArray, write_process_detail);
 }
 
 struct samples {
 	nvmlProcessUtilizationSample_t *to;
-	unsigned int n, room;
+	unsigned int n, cap;
 	uint64_t after_us;
 	bool full;
 };
 
-static void put_sample(struct samples *s, uint32_t pid, uint64_t at_us,
+static void add_utilization_sample(struct samples *s, uint32_t pid, uint64_t at_us,
 	nvmlProcessUtilizationSample_t sample)
 {
 	if (at_us <= s->after_us)
 		return;
-	if (s->n == s->room) {
+	if (s->n == s->cap) {
 		s->full = true;
 		return;
 	}
@@ -131,18 +131,18 @@ static void put_sample(struct samples *s, uint32_t pid, uint64_t at_us,
 }
 
 /* Programs that run: what the device daemon has measured. */
-static void put_measured(struct samples *s, const struct sim_load *load)
+static void add_measured_samples(struct samples *s, const struct sim_load *load)
 {
 	struct sim_load_share shares[SIM_LOAD_ROOM];
 	uint32_t n = sim_load_shares(load, s->after_us, shares);
 
 	for (uint32_t i = 0; i < n; i++)
-		put_sample(s, shares[i].pid, shares[i].at_us,
+		add_utilization_sample(s, shares[i].pid, shares[i].at_us,
 			(nvmlProcessUtilizationSample_t){ .smUtil = shares[i].percent,
 				.memUtil = shares[i].percent / 2 });
 }
 
-static bool is_measured(const struct sim_usage *rows, size_t n, uint32_t pid)
+static bool has_measured_usage(const struct sim_usage *rows, size_t n, uint32_t pid)
 {
 	for (size_t i = 0; i < n; i++)
 		if (rows[i].pid == pid)
@@ -151,17 +151,17 @@ static bool is_measured(const struct sim_usage *rows, size_t n, uint32_t pid)
 }
 
 /* Processes that are only said to be there compute all the time. */
-static void put_told(struct samples *s, const struct sim_gpu *g, const struct sim_usage *rows,
-	size_t n)
+static void add_declared_samples(struct samples *s, const struct sim_gpu *g,
+	const struct sim_usage *rows, size_t n)
 {
 	uint64_t now_us = time_wall_ns() / 1000;
 
 	for (uint32_t i = 0; i < g->process_count; i++) {
 		const struct sim_process *p = &g->processes[i];
 
-		if (is_measured(rows, n, p->pid))
+		if (has_measured_usage(rows, n, p->pid))
 			continue;
-		put_sample(s, p->pid, now_us,
+		add_utilization_sample(s, p->pid, now_us,
 			(nvmlProcessUtilizationSample_t){ .smUtil = p->sm_percent,
 				.memUtil = p->mem_percent,
 				.encUtil = p->enc_percent,
@@ -194,10 +194,10 @@ EXPORT nvmlReturn_t nvmlDeviceGetProcessUtilization(nvmlDevice_t d,
 	r = lib_again(&node);
 	if (r)
 		return r;
-	s.room = *n;
+	s.cap = *n;
 	sim_load_read(node, t.handle.slot, &load);
-	put_measured(&s, &load);
-	put_told(&s, &g, rows, sim_usage_read(node, t.handle.slot, rows, &total));
+	add_measured_samples(&s, &load);
+	add_declared_samples(&s, &g, rows, sim_usage_read(node, t.handle.slot, rows, &total));
 	if (s.full)
 		return NVML_ERROR_INSUFFICIENT_SIZE;
 	if (!s.n)

@@ -5,4 +5,4 @@
 #define EXPORT __attribute__((visibility("default")))
 
 /* NVML's answer of a function that is not simulated: 1 before init, else 3. */
-int lib_stub(void);
+int nvml_lib_stub(void);

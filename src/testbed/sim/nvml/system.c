@@ -106,7 +106,7 @@ EXPORT nvmlReturn_t nvmlSystemGetProcessName(unsigned int pid, char *text, unsig
 EXPORT nvmlReturn_t nvmlGetExcludedDeviceCount(unsigned int *count)
 {
 	const struct sim_state *s;
-	nvmlReturn_t r = lib_enter(&s);
+	nvmlReturn_t r = nvml_lib_enter(&s);
 
 	if (r)
 		return r;
@@ -120,7 +120,7 @@ EXPORT nvmlReturn_t nvmlGetExcludedDeviceInfoByIndex(unsigned int index,
 	nvmlExcludedDeviceInfo_t *info)
 {
 	const struct sim_state *s;
-	nvmlReturn_t r = lib_enter(&s);
+	nvmlReturn_t r = nvml_lib_enter(&s);
 
 	(void)index;
 	(void)info;
@@ -157,13 +157,13 @@ EXPORT nvmlReturn_t nvmlDeviceGetCount(unsigned int *count)
 }
 
 /* The last step of each look-up: the GPU must be well, and then its handle goes out. */
-static nvmlReturn_t hand_out(const struct sim_state *s, const struct sim_node_head *head,
-	uint32_t slot, nvmlDevice_t *d)
+static nvmlReturn_t write_device_handle(const struct sim_state *s,
+	const struct sim_node_head *head, uint32_t slot, nvmlDevice_t *d)
 {
 	nvmlReturn_t r = slot_check(s, slot, SIM_GROUP_HANDLE);
 
 	if (r == NVML_SUCCESS)
-		*d = handle_of(
+		*d = handle_encode(
 			(struct handle){ .slot = slot, .epoch = head->slots[slot].epoch });
 	return r;
 }
@@ -179,7 +179,7 @@ EXPORT nvmlReturn_t nvmlDeviceGetHandleByIndex_v2(unsigned int index, nvmlDevice
 		return r;
 	if (!sim_node_slot_of_index(&head, index, &slot))
 		return NVML_ERROR_INVALID_ARGUMENT;
-	return hand_out(s, &head, slot, d);
+	return write_device_handle(s, &head, slot, d);
 }
 
 EXPORT nvmlReturn_t nvmlDeviceGetHandleByIndex(unsigned int index, nvmlDevice_t *d)
@@ -211,7 +211,7 @@ static bool match_pci(const struct sim_keys *k, const void *what)
 	return k->pci_domain == a->domain && k->pci_bus == a->bus && k->pci_device == a->device;
 }
 
-static nvmlReturn_t look_up(const struct sim_state *s, const struct sim_node_head *head,
+static nvmlReturn_t find_gpu_handle(const struct sim_state *s, const struct sim_node_head *head,
 	match_fn *match, const void *what, nvmlDevice_t *d)
 {
 	struct sim_gpu g;
@@ -221,7 +221,7 @@ static nvmlReturn_t look_up(const struct sim_state *s, const struct sim_node_hea
 			continue;
 		sim_state_read(s, &SIM_PART_GPU(slot, &g), 1);
 		if (match(&g.keys, what))
-			return hand_out(s, head, slot, d);
+			return write_device_handle(s, head, slot, d);
 	}
 	return NVML_ERROR_NOT_FOUND;
 }
@@ -230,7 +230,8 @@ static nvmlReturn_t look_up(const struct sim_state *s, const struct sim_node_hea
  * The MIG device of @g that @uuid names, by position in the tables: by its UUID, or in the form of old
  * drivers, "MIG-GPU-<uuid>/<gi>/<ci>".
  */
-static bool find_mig(const struct sim_gpu *g, const char *uuid, uint32_t *gi, uint32_t *ci)
+static bool find_mig_by_uuid(const struct sim_gpu *g, const char *uuid, uint32_t *gi,
+	uint32_t *ci)
 {
 	char text[SIM_MIG_UUID_MAX], old[96];
 
@@ -246,7 +247,7 @@ static bool find_mig(const struct sim_gpu *g, const char *uuid, uint32_t *gi, ui
 	return false;
 }
 
-static nvmlReturn_t look_up_mig(const struct sim_state *s, const struct sim_node_head *head,
+static nvmlReturn_t find_mig_handle(const struct sim_state *s, const struct sim_node_head *head,
 	const char *uuid, nvmlDevice_t *d)
 {
 	struct sim_gpu g;
@@ -260,7 +261,7 @@ static nvmlReturn_t look_up_mig(const struct sim_state *s, const struct sim_node
 		sim_state_read(s, &SIM_PART_GPU_MIG(slot, &g), 1);
 		g.process_count = 0; /* not read */
 		lib_clamp(&g);
-		if (!find_mig(&g, uuid, &gi, &ci))
+		if (!find_mig_by_uuid(&g, uuid, &gi, &ci))
 			continue;
 		r = slot_check(s, slot, SIM_GROUP_HANDLE);
 		if (r == NVML_SUCCESS)
@@ -278,8 +279,8 @@ EXPORT nvmlReturn_t nvmlDeviceGetHandleByUUID(const char *uuid, nvmlDevice_t *d)
 
 	if (r)
 		return r;
-	return strncmp(uuid, "MIG-", 4) ? look_up(s, &head, match_uuid, uuid, d)
-					: look_up_mig(s, &head, uuid, d);
+	return strncmp(uuid, "MIG-", 4) ? find_gpu_handle(s, &head, match_uuid, uuid, d)
+					: find_mig_handle(s, &head, uuid, d);
 }
 
 EXPORT nvmlReturn_t nvmlDeviceGetHandleBySerial(const char *serial, nvmlDevice_t *d)
@@ -288,7 +289,7 @@ EXPORT nvmlReturn_t nvmlDeviceGetHandleBySerial(const char *serial, nvmlDevice_t
 	struct sim_node_head head;
 	nvmlReturn_t r = lib_enter_node(serial && d, &s, &head);
 
-	return r ? r : look_up(s, &head, match_serial, serial, d);
+	return r ? r : find_gpu_handle(s, &head, match_serial, serial, d);
 }
 
 /* Hexadecimal digits up to @end, which is skipped. */
@@ -331,7 +332,7 @@ EXPORT nvmlReturn_t nvmlDeviceGetHandleByPciBusId_v2(const char *bus_id, nvmlDev
 		return r;
 	if (!pci_parse(bus_id, &address))
 		return NVML_ERROR_INVALID_ARGUMENT;
-	return look_up(s, &head, match_pci, &address, d);
+	return find_gpu_handle(s, &head, match_pci, &address, d);
 }
 
 EXPORT nvmlReturn_t nvmlDeviceGetHandleByPciBusId(const char *bus_id, nvmlDevice_t *d)

@@ -63,18 +63,18 @@ EXPORT nvmlReturn_t nvmlDeviceGetMemoryAffinity(nvmlDevice_t d, unsigned int wor
 
 /* Between two GPUs. */
 
-struct two {
+struct gpu_pair {
 	struct sim_gpu a, b;
 	struct sim_node_head head;
 };
 
-static nvmlReturn_t enter_two(nvmlDevice_t a, nvmlDevice_t b, bool args_ok, struct two *t)
+static nvmlReturn_t enter_two(nvmlDevice_t a, nvmlDevice_t b, bool args_ok, struct gpu_pair *t)
 {
 	nvmlReturn_t r = gpu_enter(a, SIM_GROUP_TOPOLOGY, args_ok, &t->a);
 
 	if (r == NVML_SUCCESS)
 		r = gpu_again(b, SIM_GROUP_TOPOLOGY, &t->b);
-	return r ? r : lib_seen_head(&t->head);
+	return r ? r : lib_read_visible_head(&t->head);
 }
 
 static unsigned int level_between(const struct sim_node_head *head, const struct sim_keys *a,
@@ -89,7 +89,7 @@ static unsigned int level_between(const struct sim_node_head *head, const struct
 EXPORT nvmlReturn_t nvmlDeviceGetTopologyCommonAncestor(nvmlDevice_t a, nvmlDevice_t b,
 	unsigned int *level)
 {
-	struct two t;
+	struct gpu_pair t;
 	nvmlReturn_t r = enter_two(a, b, level != NULL, &t);
 
 	if (r)
@@ -110,7 +110,7 @@ EXPORT nvmlReturn_t nvmlDeviceGetTopologyNearestGpus(nvmlDevice_t d, unsigned in
 	unsigned int room, have = 0;
 
 	if (r == NVML_SUCCESS)
-		r = lib_seen_head(&head);
+		r = lib_read_visible_head(&head);
 	if (r == NVML_SUCCESS)
 		r = lib_again(&s);
 	if (r)
@@ -123,7 +123,7 @@ EXPORT nvmlReturn_t nvmlDeviceGetTopologyNearestGpus(nvmlDevice_t d, unsigned in
 		if (level_between(&head, &g.keys, &other.keys) != level)
 			continue;
 		if (devices && have < room)
-			devices[have] = handle_of((struct handle){ .slot = slot,
+			devices[have] = handle_encode((struct handle){ .slot = slot,
 				.epoch = head.slots[slot].epoch });
 		have++;
 	}
@@ -133,7 +133,7 @@ EXPORT nvmlReturn_t nvmlDeviceGetTopologyNearestGpus(nvmlDevice_t d, unsigned in
 
 EXPORT nvmlReturn_t nvmlDeviceOnSameBoard(nvmlDevice_t a, nvmlDevice_t b, int *same)
 {
-	struct two t;
+	struct gpu_pair t;
 	nvmlReturn_t r = enter_two(a, b, same != NULL, &t);
 
 	if (r == NVML_SUCCESS)
@@ -141,7 +141,7 @@ EXPORT nvmlReturn_t nvmlDeviceOnSameBoard(nvmlDevice_t a, nvmlDevice_t b, int *s
 	return r;
 }
 
-static bool linked(const struct sim_gpu *g, uint32_t other_slot)
+static bool has_nvlink_to(const struct sim_gpu *g, uint32_t other_slot)
 {
 	for (uint32_t i = 0; i < SIM_MAX_LINKS; i++)
 		if (g->links[i].active &&
@@ -154,13 +154,13 @@ static bool linked(const struct sim_gpu *g, uint32_t other_slot)
 EXPORT nvmlReturn_t nvmlDeviceGetP2PStatus(nvmlDevice_t a, nvmlDevice_t b, unsigned int index,
 	unsigned int *status)
 {
-	struct two t;
+	struct gpu_pair t;
 	nvmlReturn_t r = enter_two(a, b, status && index <= 5, &t);
 	bool link;
 
 	if (r)
 		return r;
-	link = a != b && linked(&t.a, gpu_slot(b));
+	link = a != b && has_nvlink_to(&t.a, gpu_slot(b));
 	if (index == 5) /* not documented; OK even for a GPU and itself (measured) */
 		*status = NVML_P2P_STATUS_OK;
 	else if (a == b || index == 4) /* over PCIe alone: not on any board seen */

@@ -44,7 +44,7 @@ static void fail_pod(const struct admission *a, struct pod *p, const char *reaso
 }
 
 /* The end of an admission that has no call under way; @reason and @message of a failed one. */
-static void finish(struct admission *a, enum pod_phase phase, const char *reason,
+static void finish_admission(struct admission *a, enum pod_phase phase, const char *reason,
 	const char *message)
 {
 	struct kubelet *k = a->k;
@@ -62,14 +62,14 @@ static void finish(struct admission *a, enum pod_phase phase, const char *reason
 	kubelet_changed(k);
 }
 
-static void fail(struct admission *a, const struct error *err)
+static void fail_admission(struct admission *a, const struct error *err)
 {
 	char text[ERROR_MSG_MAX + 64];
 
 	a->k->counts.failed_allocations++;
 	(void)snprintf(text, sizeof(text), "Allocate failed due to %s, which is unexpected",
 		err->msg);
-	finish(a, POD_FAILED, "UnexpectedAdmissionError", text);
+	finish_admission(a, POD_FAILED, "UnexpectedAdmissionError", text);
 }
 
 /* True if the answer is not wanted any more; @a is gone then. */
@@ -81,10 +81,10 @@ static bool was_dropped(struct admission *a)
 	return true;
 }
 
-static void advance(struct admission *a);
+static void advance_admission(struct admission *a);
 
 /* Whether the answer of a call counts; else @a is gone, or its pod has failed. */
-static bool succeeded(struct admission *a, enum rpc_status status, const char *text)
+static bool check_call_status(struct admission *a, enum rpc_status status, const char *text)
 {
 	char full[ERROR_MSG_MAX];
 	struct error err = ERROR_INIT;
@@ -95,7 +95,7 @@ static bool succeeded(struct admission *a, enum rpc_status status, const char *t
 		return true;
 	kubelet_status_text(full, sizeof(full), status, text);
 	(void)error_set(&err, ERR_UNAVAILABLE, "%s", full);
-	fail(a, &err);
+	fail_admission(a, &err);
 	return false;
 }
 
@@ -120,24 +120,24 @@ static void on_allocated(void *arg, enum rpc_status status, const char *text,
 	struct admission *a = arg;
 	struct error err = ERROR_INIT;
 
-	if (!succeeded(a, status, text))
+	if (!check_call_status(a, status, text))
 		return;
 	if (allocate_response_decode(&response, reply, len, &err) < 0 ||
 		(response.n == 0 &&
 			error_set(&err, ERR_INVALID,
 				"no containers return in allocation response") < 0) ||
 		device_manager_commit(a->k->devices, &a->choice, reply, len, &err) < 0) {
-		fail(a, &err);
+		fail_admission(a, &err);
 		return;
 	}
 	a->k->counts.allocations++;
 	device_choice_fini(&a->choice);
 	a->want++;
-	advance(a);
+	advance_admission(a);
 }
 
 /* The devices are chosen: have them allocated. */
-static void allocate(struct admission *a)
+static void call_plugin_allocate(struct admission *a)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(MESSAGE_TO_KUBELET_MAX);
 	struct id_list ids = { .v = (const char *const *)a->choice.chosen.v,
@@ -147,7 +147,7 @@ static void allocate(struct admission *a)
 	/* No deadline: a plugin that does not answer blocks admission on the node. */
 	if (allocate_request_encode(&b, &ids, 1, &err) < 0 ||
 		call_plugin(a, METHOD_ALLOCATE, &b, UINT64_MAX, on_allocated, &err) < 0)
-		fail(a, &err);
+		fail_admission(a, &err);
 }
 
 static void on_preferred(void *arg, enum rpc_status status, const char *text,
@@ -157,25 +157,25 @@ static void on_preferred(void *arg, enum rpc_status status, const char *text,
 	struct admission *a = arg;
 	struct error err = ERROR_INIT;
 
-	if (!succeeded(a, status, text))
+	if (!check_call_status(a, status, text))
 		return;
 	if (prefer_response_decode(&lists, reply, len, &err) < 0 ||
 		device_manager_choose(a->k->devices, &a->choice, lists.n ? lists.v[0].v : NULL,
 			lists.n ? lists.v[0].n : 0, &err) < 0) {
-		fail(a, &err);
+		fail_admission(a, &err);
 		return;
 	}
 	a->k->counts.preferences++;
-	allocate(a);
+	call_plugin_allocate(a);
 }
 
-static void prefer(struct admission *a)
+static void call_preferred_allocation(struct admission *a)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(MESSAGE_TO_KUBELET_MAX);
 	struct device_choice *c = &a->choice;
 	struct prefer_request r = {
-		.available = (const char *const *)c->ask.v,
-		.n_available = c->ask.n,
+		.available = (const char *const *)c->queried.v,
+		.n_available = c->queried.n,
 		.required = (const char *const *)c->chosen.v,
 		.n_required = c->chosen.n,
 		.size = c->size,
@@ -184,7 +184,7 @@ static void prefer(struct admission *a)
 
 	if (prefer_request_encode(&b, &r, 1, &err) < 0 ||
 		call_plugin(a, METHOD_PREFER, &b, UINT64_MAX, on_preferred, &err) < 0)
-		fail(a, &err);
+		fail_admission(a, &err);
 }
 
 static void on_pre_started(void *arg, enum rpc_status status, const char *text,
@@ -200,11 +200,11 @@ static void on_pre_started(void *arg, enum rpc_status status, const char *text,
 	device_choice_fini(&a->choice);
 	if (status != RPC_OK) {
 		kubelet_status_text(full, sizeof(full), status, text);
-		finish(a, POD_FAILED, "PreStartContainerError", full);
+		finish_admission(a, POD_FAILED, "PreStartContainerError", full);
 		return;
 	}
 	a->want++;
-	advance(a);
+	advance_admission(a);
 }
 
 /* PreStartContainer for what the container holds, where the plugin wants it. True: a call is under
@@ -228,12 +228,13 @@ static bool pre_start(struct admission *a, const struct container *c, const char
 		 call_plugin(a, METHOD_PRE_START, &b, PRE_START_TIMEOUT_NS, on_pre_started,
 			 &err) == 0)
 		return true;
-	finish(a, POD_FAILED, "PreStartContainerError", err.msg);
+	finish_admission(a, POD_FAILED, "PreStartContainerError", err.msg);
 	return true;
 }
 
 /* Devices for one resource of one container. True: a call is under way, or it is over. */
-static bool grant(struct admission *a, const struct container *c, const struct quantity *q)
+static bool grant_container_devices(struct admission *a, const struct container *c,
+	const struct quantity *q)
 {
 	struct resource_count count;
 	struct error err = ERROR_INIT;
@@ -244,11 +245,11 @@ static bool grant(struct admission *a, const struct container *c, const struct q
 	rc = device_manager_begin(a->k->devices, a->uid, c->name, q->resource, q->n,
 		/* reusable= */ c->init && !c->sidecar, &a->choice, &err);
 	if (rc < 0)
-		fail(a, &err);
-	else if (rc == DEVICE_CHOICE_ASK)
-		prefer(a);
+		fail_admission(a, &err);
+	else if (rc == DEVICE_CHOICE_QUERY_PLUGIN)
+		call_preferred_allocation(a);
 	else if (a->choice.chosen.n > 0)
-		allocate(a);
+		call_plugin_allocate(a);
 	else {
 		device_choice_fini(&a->choice); /* has its devices already */
 		return false;
@@ -257,7 +258,7 @@ static bool grant(struct admission *a, const struct container *c, const struct q
 }
 
 /* Goes on until a call is under way or the pod runs. */
-static void advance(struct admission *a)
+static void advance_admission(struct admission *a)
 {
 	const struct pod *p = pod_of(a);
 
@@ -272,17 +273,17 @@ static void advance(struct admission *a)
 			continue;
 		}
 		c = &p->spec->containers[a->container];
-		if (a->want == c->n_wants) {
+		if (a->want == c->n_requests) {
 			a->container++;
 			a->want = 0;
 			continue;
 		}
-		if (a->starting ? pre_start(a, c, c->wants[a->want].resource)
-				: grant(a, c, &c->wants[a->want]))
+		if (a->starting ? pre_start(a, c, c->requests[a->want].resource)
+				: grant_container_devices(a, c, &c->requests[a->want]))
 			return;
 		a->want++;
 	}
-	finish(a, POD_RUNNING, NULL, NULL);
+	finish_admission(a, POD_RUNNING, NULL, NULL);
 }
 
 void kubelet_step(struct kubelet *k)
@@ -301,7 +302,7 @@ void kubelet_step(struct kubelet *k)
 		a->k = k;
 		k->admission = a;
 		(void)pod_set_status(p, POD_ADMITTING, NULL, NULL);
-		advance(a);
+		advance_admission(a);
 	}
 }
 

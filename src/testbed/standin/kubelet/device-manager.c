@@ -66,7 +66,8 @@ struct device_manager *device_manager_free(struct device_manager *m)
 	return NULL;
 }
 
-static struct managed_resource *find(const struct device_manager *m, const char *name)
+static struct managed_resource *find_managed_resource(const struct device_manager *m,
+	const char *name)
 {
 	for (size_t i = 0; i < m->n_resources; i++) {
 		if (strcmp(m->resources[i].name, name) == 0)
@@ -85,7 +86,7 @@ int device_manager_connect(struct device_manager *m, const char *resource, const
 	bool prefer, bool pre_start, struct error *err)
 {
 	CLEANUP(freep) char *path = strdup(endpoint);
-	struct managed_resource *r = find(m, resource), *grown;
+	struct managed_resource *r = find_managed_resource(m, resource), *grown;
 
 	if (!path)
 		return error_nomem(err);
@@ -105,7 +106,7 @@ int device_manager_connect(struct device_manager *m, const char *resource, const
 		}
 		m->resources[m->n_resources++] = (struct managed_resource){ .name = name };
 		qsort(m->resources, m->n_resources, sizeof(*m->resources), by_resource);
-		r = find(m, resource);
+		r = find_managed_resource(m, resource);
 	}
 	free(r->endpoint);
 	r->endpoint = STEAL_PTR(path);
@@ -126,7 +127,7 @@ static int by_id(const void *a, const void *b)
 int device_manager_update(struct device_manager *m, const char *resource,
 	const struct managed_device *devices, size_t n, struct error *err)
 {
-	struct managed_resource *r = find(m, resource);
+	struct managed_resource *r = find_managed_resource(m, resource);
 	struct managed_device *v;
 	size_t kept = 0;
 
@@ -162,7 +163,7 @@ int device_manager_update(struct device_manager *m, const char *resource,
 
 void device_manager_disconnect(struct device_manager *m, const char *resource, uint64_t now_ns)
 {
-	struct managed_resource *r = find(m, resource);
+	struct managed_resource *r = find_managed_resource(m, resource);
 
 	if (!r || !r->connected)
 		return;
@@ -226,7 +227,7 @@ void device_manager_restart(struct device_manager *m)
 bool device_manager_count(const struct device_manager *m, const char *resource,
 	struct resource_count *ret)
 {
-	const struct managed_resource *r = find(m, resource);
+	const struct managed_resource *r = find_managed_resource(m, resource);
 
 	*ret = (struct resource_count){ .endpoint = "" };
 	if (!r)
@@ -259,7 +260,7 @@ const char *device_manager_resource(const struct device_manager *m, size_t i)
 const struct managed_device *device_manager_devices(const struct device_manager *m,
 	const char *resource, size_t *ret_n)
 {
-	const struct managed_resource *r = find(m, resource);
+	const struct managed_resource *r = find_managed_resource(m, resource);
 
 	*ret_n = r ? r->n : 0;
 	return r ? r->devices : NULL;
@@ -310,7 +311,7 @@ void device_choice_fini(struct device_choice *c)
 	free(c->resource);
 	strv_fini(&c->chosen);
 	strv_fini(&c->pool);
-	strv_fini(&c->ask);
+	strv_fini(&c->queried);
 	*c = (struct device_choice){ 0 };
 }
 
@@ -321,7 +322,7 @@ struct candidate {
 	bool in_use, reusable, reserved, unaligned;
 };
 
-static uint64_t hash_of(const char *text)
+static uint64_t hash_managed_id(const char *text)
 {
 	uint64_t h = UINT64_C(0xcbf29ce484222325); /* FNV-1a */
 
@@ -351,7 +352,7 @@ static struct candidate *candidates_new(const struct device_manager *m,
 		return NULL;
 	for (size_t i = 0; i < r->n; i++) {
 		v[i].device = &r->devices[i];
-		v[i].hash = hash_of(r->devices[i].id);
+		v[i].hash = hash_managed_id(r->devices[i].id);
 	}
 	for (size_t g = 0; g < m->n_grants; g++) {
 		const struct device_grant *grant = &m->grants[g];
@@ -415,13 +416,13 @@ static uint32_t numa_hint(struct candidate *const *v, size_t n, uint32_t size)
 	return best;
 }
 
-static int take(struct device_choice *c, struct candidate *v, struct error *err)
+static int choose_candidate(struct device_choice *c, struct candidate *v, struct error *err)
 {
 	return strv_add(&c->chosen, v->device->id, err);
 }
 
 /* Sorts the free devices into chosen, pool and ask. */
-static int sort_out(const struct device_manager *m, struct device_choice *c,
+static int sort_free_devices(const struct device_manager *m, struct device_choice *c,
 	struct candidate **free_, size_t n_free, struct error *err)
 {
 	uint32_t hint = m->align_numa ? numa_hint(free_, n_free, c->size) : 0;
@@ -439,7 +440,7 @@ static int sort_out(const struct device_manager *m, struct device_choice *c,
 		last = aligned; /* only aligned ones are up for choice */
 	} else {
 		for (; first < aligned; first++) { /* all aligned ones are taken */
-			if (take(c, free_[first], err) < 0)
+			if (choose_candidate(c, free_[first], err) < 0)
 				return -1;
 		}
 		if (c->chosen.n == c->size)
@@ -468,7 +469,7 @@ static int fill_choice(struct device_manager *m, const struct managed_resource *
 	}
 	qsort(order, n, sizeof(*order), by_alignment_then_hash);
 	for (size_t i = 0; i < n && c->chosen.n < c->size; i++) {
-		if (take(c, order[i], err) < 0)
+		if (choose_candidate(c, order[i], err) < 0)
 			return -1;
 	}
 	if (c->chosen.n == c->size)
@@ -482,7 +483,7 @@ static int fill_choice(struct device_manager *m, const struct managed_resource *
 		return error_set(err, ERR_LIMIT,
 			"requested number of devices unavailable for %s. Requested: %zu, Available: %zu",
 			r->name, (size_t)c->size - c->chosen.n, n_free);
-	if (sort_out(m, c, order, n_free, err) < 0)
+	if (sort_free_devices(m, c, order, n_free, err) < 0)
 		return -1;
 	if (c->chosen.n == c->size)
 		return 0;
@@ -491,14 +492,14 @@ static int fill_choice(struct device_manager *m, const struct managed_resource *
 	for (size_t i = 0; i < c->chosen.n + c->pool.n; i++) {
 		const char *id = i < c->chosen.n ? c->chosen.v[i] : c->pool.v[i - c->chosen.n];
 
-		if (strv_add(&c->ask, id, err) < 0)
+		if (strv_add(&c->queried, id, err) < 0)
 			return -1;
 	}
-	return DEVICE_CHOICE_ASK;
+	return DEVICE_CHOICE_QUERY_PLUGIN;
 }
 
 /* The checks of devicesToAllocate() before it looks at single devices. */
-static int check_resource(const struct managed_resource *r, const char *resource,
+static int check_allocatable(const struct managed_resource *r, const char *resource,
 	const struct device_grant *held, struct error *err)
 {
 	size_t healthy = 0;
@@ -531,7 +532,7 @@ int device_manager_begin(struct device_manager *m, const char *pod_uid, const ch
 	struct error *err)
 {
 	const struct device_grant *held = device_manager_find(m, pod_uid, container, resource);
-	const struct managed_resource *r = find(m, resource);
+	const struct managed_resource *r = find_managed_resource(m, resource);
 	struct device_choice c = { .size = size, .reusable = reusable };
 	int rc;
 
@@ -539,7 +540,7 @@ int device_manager_begin(struct device_manager *m, const char *pod_uid, const ch
 		return error_set(err, ERR_INVALID,
 			"pod \"%s\" container \"%s\" changed request for resource \"%s\" from %zu to %u",
 			pod_uid, container, resource, held->ids.n, size);
-	if (check_resource(r, resource, held, err) < 0)
+	if (check_allocatable(r, resource, held, err) < 0)
 		return -1;
 	c.pod_uid = strdup(pod_uid);
 	c.container = strdup(container);
@@ -581,7 +582,7 @@ int device_manager_choose(struct device_manager *m, struct device_choice *c,
 int device_manager_commit(struct device_manager *m, const struct device_choice *c,
 	const uint8_t *response, size_t response_len, struct error *err)
 {
-	const struct managed_resource *r = find(m, c->resource);
+	const struct managed_resource *r = find_managed_resource(m, c->resource);
 	struct device_grant g = { .reusable = c->reusable }, *grown;
 
 	grown = reallocarray(m->grants, m->n_grants + 1, sizeof(*grown));

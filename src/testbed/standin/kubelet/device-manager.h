@@ -103,18 +103,18 @@ void device_manager_release(struct device_manager *m, const char *pod_uid);
 
 struct device_choice {
 	char *pod_uid, *container, *resource;
-	uint32_t size;      /* devices that the container gets in all */
-	bool reusable;      /* for an ordinary init container */
-	struct strv chosen; /* so far: reused and aligned ones */
-	struct strv pool;   /* the rest comes from here, best first */
-	struct strv ask;    /* what GetPreferredAllocation is told is available */
+	uint32_t size;       /* devices that the container gets in all */
+	bool reusable;       /* for an ordinary init container */
+	struct strv chosen;  /* so far: reused and aligned ones */
+	struct strv pool;    /* the rest comes from here, best first */
+	struct strv queried; /* what GetPreferredAllocation is told is available */
 };
 
-#define DEVICE_CHOICE_ASK 1 /* ask the plugin, then device_manager_choose() */
+#define DEVICE_CHOICE_QUERY_PLUGIN 1 /* ask the plugin, then device_manager_choose() */
 
 /*
  * First step: 0, the choice is made (with nothing in .chosen if the container has its devices
- * already); DEVICE_CHOICE_ASK; < 0 with the text that the kubelet fails the pod with. *ret needs
+ * already); DEVICE_CHOICE_QUERY_PLUGIN; < 0 with the text that the kubelet fails the pod with. *ret needs
  * device_choice_fini() in every case but < 0.
  */
 int device_manager_begin(struct device_manager *m, const char *pod_uid, const char *container,

@@ -11,7 +11,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-static bool hit(const struct plugin_conn *c, const char *resource)
+static bool is_live_resource_conn(const struct plugin_conn *c, const char *resource)
 {
 	return c->current && c->stream && (!resource || strcmp(c->resource, resource) == 0);
 }
@@ -23,7 +23,7 @@ unsigned kubelet_drop_streams(struct kubelet *k, const char *resource)
 
 	for (c = TAILQ_FIRST(&k->conns); c; c = next) {
 		next = TAILQ_NEXT(c, link);
-		if (!hit(c, resource))
+		if (!is_live_resource_conn(c, resource))
 			continue;
 		kubelet_conn_lost(c);
 		n++;
@@ -46,7 +46,7 @@ unsigned kubelet_duplicate_streams(struct kubelet *k, const char *resource)
 	unsigned n = 0;
 
 	TAILQ_FOREACH(c, &k->conns, link)
-	if (hit(c, resource) && !c->duplicate &&
+	if (is_live_resource_conn(c, resource) && !c->duplicate &&
 		rpc_stream_open(c->client, METHOD_LIST_AND_WATCH, "", 0, kubelet_on_devices,
 			on_duplicate_end, c, &c->duplicate, NULL) == 0)
 		n++;
@@ -63,7 +63,7 @@ static void add_frame(struct buf *b, uint8_t type, uint8_t flags, uint8_t stream
 	buf_add(b, data, len);
 }
 
-static void add_text(struct buf *b, const char *text)
+static void add_short_text(struct buf *b, const char *text)
 {
 	buf_putc(b, (char)strlen(text)); /* under 127: one byte */
 	buf_puts(b, text);
@@ -78,14 +78,14 @@ static void slow_call(struct buf *b)
 
 	buf_puts(&head,
 		"\x83\x86\x04"); /* :method POST, :scheme http, :path (RFC 7541 app. A) */
-	add_text(&head, METHOD_LIST_AND_WATCH);
+	add_short_text(&head, METHOD_LIST_AND_WATCH);
 	buf_putc(&head, 1); /* :authority */
-	add_text(&head, "localhost");
+	add_short_text(&head, "localhost");
 	buf_puts(&head, "\x0f\x10"); /* content-type */
-	add_text(&head, "application/grpc");
+	add_short_text(&head, "application/grpc");
 	buf_putc(&head, 0);
-	add_text(&head, "te");
-	add_text(&head, "trailers");
+	add_short_text(&head, "te");
+	add_short_text(&head, "trailers");
 
 	buf_puts(b, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
 	add_frame(b, /* SETTINGS */ 4, 0, 0, settings, sizeof(settings));
@@ -121,6 +121,6 @@ unsigned kubelet_slow_reader(struct kubelet *k, const char *resource)
 	unsigned n = 0;
 
 	TAILQ_FOREACH(c, &k->conns, link)
-	n += hit(c, resource) && open_slow(k, c);
+	n += is_live_resource_conn(c, resource) && open_slow(k, c);
 	return n;
 }

@@ -53,7 +53,7 @@ struct kubelet {
 	struct rpc_server *registration, *pods;
 	TAILQ_HEAD(, plugin_conn) conns;
 	struct admission *admission;
-	struct later *expiry, *notify;
+	struct once_timer *expiry, *notify;
 	struct token_bucket bucket;
 	struct kubelet_faults faults;
 	struct kubelet_counts counts;
@@ -66,7 +66,7 @@ struct kubelet {
 void kubelet_changed(struct kubelet *k);
 
 /* Runs @fn with the call after the fault's delay, at once without one. */
-void kubelet_answer_later(struct kubelet *k, struct rpc_call *call,
+void kubelet_delay_reply(struct kubelet *k, struct rpc_call *call,
 	void (*fn)(struct kubelet *k, struct rpc_call *call, const uint8_t *data, size_t len),
 	const uint8_t *data, size_t len);
 void kubelet_drop_delayed(struct kubelet *k);
@@ -84,7 +84,7 @@ void kubelet_abort_admission(struct kubelet *k, enum pod_phase phase);
 /* pods.c */
 extern const struct rpc_method kubelet_pod_methods[2];
 /* 100 requests a second, bursts of 10. Pure. */
-bool token_bucket_take(struct token_bucket *b, uint64_t now_ns);
+bool token_bucket_consume(struct token_bucket *b, uint64_t now_ns);
 
 /* "rpc error: code = Unknown desc = ...", as Go prints a status. */
 void kubelet_status_text(char *ret, size_t cap, enum rpc_status status, const char *text);

@@ -19,7 +19,7 @@ struct delayed_reply {
 	LIST_ENTRY(delayed_reply) link;
 	struct kubelet *k;
 	struct rpc_call *call;
-	struct later *later;
+	struct once_timer *timer;
 	void (*fn)(struct kubelet *k, struct rpc_call *call, const uint8_t *data, size_t len);
 	size_t len;
 	uint8_t data[];
@@ -33,7 +33,7 @@ static void on_delay_over(void *arg)
 	d->fn(d->k, d->call, d->data, d->len);
 }
 
-void kubelet_answer_later(struct kubelet *k, struct rpc_call *call,
+void kubelet_delay_reply(struct kubelet *k, struct rpc_call *call,
 	void (*fn)(struct kubelet *k, struct rpc_call *call, const uint8_t *data, size_t len),
 	const uint8_t *data, size_t len)
 {
@@ -51,9 +51,9 @@ void kubelet_answer_later(struct kubelet *k, struct rpc_call *call,
 		d->len = len;
 		if (len > 0)
 			memcpy(d->data, data, len);
-		d->later = later_start(k->loop, k->faults.delay_ns, on_delay_over, d);
+		d->timer = once_timer_start(k->loop, k->faults.delay_ns, on_delay_over, d);
 	}
-	if (!d || !d->later) {
+	if (!d || !d->timer) {
 		free(d);
 		fn(k, call, data, len);
 		return;
@@ -67,7 +67,7 @@ void kubelet_drop_delayed(struct kubelet *k)
 
 	while ((d = LIST_FIRST(&k->delayed))) {
 		LIST_REMOVE(d, link);
-		d->later = later_cancel(d->later);
+		d->timer = once_timer_cancel(d->timer);
 		rpc_reply_error(d->call, RPC_UNAVAILABLE, "the kubelet stops");
 		free(d);
 	}
@@ -88,9 +88,9 @@ static void plan_expiry(struct kubelet *k)
 {
 	uint64_t at = device_manager_next_expiry(k->devices), now = time_mono_ns();
 
-	k->expiry = later_cancel(k->expiry);
+	k->expiry = once_timer_cancel(k->expiry);
 	if (at != UINT64_MAX)
-		k->expiry = later_start(k->loop, at > now ? at - now : 0, on_expiry, k);
+		k->expiry = once_timer_start(k->loop, at > now ? at - now : 0, on_expiry, k);
 }
 
 static void on_expiry(void *arg)
@@ -108,7 +108,7 @@ void kubelet_changed(struct kubelet *k)
 {
 	plan_expiry(k);
 	if (!k->notify)
-		k->notify = later_start(k->loop, 0, on_notify, k);
+		k->notify = once_timer_start(k->loop, 0, on_notify, k);
 }
 
 void kubelet_status_text(char *ret, size_t cap, enum rpc_status status, const char *text)
@@ -160,7 +160,7 @@ fail:
 }
 
 /* Does anybody answer on that socket? */
-static bool answers(const char *path)
+static bool has_socket_listener(const char *path)
 {
 	struct sockaddr_un addr = { .sun_family = AF_UNIX };
 	CLEANUP(closep) int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -205,7 +205,8 @@ int kubelet_start(struct kubelet *k, struct error *err)
 	if (kubelet_runs(k))
 		return 0;
 	/* From the first start on, whoever is in our way is a plugin's or our own old socket. */
-	if (!k->started && (answers(k->register_path) || answers(k->pods_path)))
+	if (!k->started &&
+		(has_socket_listener(k->register_path) || has_socket_listener(k->pods_path)))
 		return error_set(err, ERR_EXISTS,
 			"a kubelet answers in '%s'; give another --kubelet-dir", k->dir);
 	if (dir_make(k->plugin_dir, 0750, err) < 0 || dir_make(k->pods_dir, 0750, err) < 0)
@@ -269,8 +270,8 @@ struct kubelet *kubelet_free(struct kubelet *k)
 		return NULL;
 	if (k->devices)
 		kubelet_stop(k, /* killed= */ false);
-	k->notify = later_cancel(k->notify);
-	k->expiry = later_cancel(k->expiry);
+	k->notify = once_timer_cancel(k->notify);
+	k->expiry = once_timer_cancel(k->expiry);
 	k->devices = device_manager_free(k->devices);
 	free(k->dir);
 	free(k);

@@ -30,7 +30,7 @@ static void conn_free(struct plugin_conn *c)
 }
 
 /* Closes the client, which ends its calls and streams (their callbacks find .client NULL). */
-static void conn_close(struct plugin_conn *c)
+static void close_plugin_conn(struct plugin_conn *c)
 {
 	struct rpc_client *client = STEAL_PTR(c->client);
 	struct rpc_call *registering = STEAL_PTR(c->registering);
@@ -58,9 +58,9 @@ void kubelet_conn_lost(struct plugin_conn *c)
 			LOG_STR("endpoint", victim->endpoint));
 		device_manager_disconnect(k->devices, victim->resource, time_mono_ns());
 		if (victim != c)
-			conn_close(victim);
+			close_plugin_conn(victim);
 	}
-	conn_close(c);
+	close_plugin_conn(c);
 	kubelet_changed(k);
 }
 
@@ -69,10 +69,10 @@ void kubelet_close_conns(struct kubelet *k)
 	struct plugin_conn *c;
 
 	while ((c = TAILQ_FIRST(&k->conns)))
-		conn_close(c);
+		close_plugin_conn(c);
 }
 
-static int take_devices(struct plugin_conn *c, const uint8_t *data, size_t len,
+static int apply_plugin_devices(struct plugin_conn *c, const uint8_t *data, size_t len,
 	struct error *err)
 {
 	CLEANUP(plugin_devices_fini) struct plugin_devices list = { 0 };
@@ -107,7 +107,7 @@ void kubelet_on_devices(void *arg, const uint8_t *data, size_t len)
 
 	if (!c->client)
 		return;
-	if (take_devices(c, data, len, &err) < 0) {
+	if (apply_plugin_devices(c, data, len, &err) < 0) {
 		log_warn("device list refused", LOG_STR("resource", c->resource),
 			LOG_STR("reason", err.msg));
 		kubelet_conn_lost(c);
@@ -134,7 +134,8 @@ static int open_stream(struct plugin_conn *c, struct error *err)
 }
 
 /* The plugin has told its options: the registration stands. */
-static int connected(struct plugin_conn *c, const uint8_t *reply, size_t len, struct error *err)
+static int complete_registration(struct plugin_conn *c, const uint8_t *reply, size_t len,
+	struct error *err)
 {
 	struct plugin_options options;
 	struct plugin_conn *old = kubelet_conn(c->k, c->resource);
@@ -168,7 +169,7 @@ static void on_options(void *arg, enum rpc_status status, const char *text,
 	if (!c->client) /* being closed, and answered */
 		return;
 	c->registering = NULL;
-	if (status == RPC_OK && connected(c, reply, len, &err) == 0) {
+	if (status == RPC_OK && complete_registration(c, reply, len, &err) == 0) {
 		rpc_reply(call, "", 0);
 		kubelet_changed(c->k);
 		return;
@@ -181,12 +182,12 @@ static void on_options(void *arg, enum rpc_status status, const char *text,
 	log_warn("registration refused", LOG_STR("resource", c->resource),
 		LOG_STR("reason", why));
 	c->k->counts.refused++;
-	conn_close(c);
+	close_plugin_conn(c);
 	rpc_reply_error(call, RPC_UNKNOWN, why);
 }
 
 /* Registers what was asked for; on success the call is answered from on_options(). */
-static int take_registration(struct kubelet *k, struct rpc_call *call,
+static int accept_registration(struct kubelet *k, struct rpc_call *call,
 	const struct register_request *r, struct error *err)
 {
 	char path[KUBELET_PATH_MAX];
@@ -217,7 +218,7 @@ static int take_registration(struct kubelet *k, struct rpc_call *call,
 		c->registering = call;
 		return 0;
 	}
-	conn_close(c);
+	close_plugin_conn(c);
 	return -1;
 }
 
@@ -232,7 +233,7 @@ static void register_now(struct kubelet *k, struct rpc_call *call, const uint8_t
 		k->faults.refuse--;
 		rc = error_set(&err, ERR_UNAVAILABLE, "refused on purpose (fault 'refuse')");
 	}
-	if (rc == 0 && take_registration(k, call, &r, &err) == 0)
+	if (rc == 0 && accept_registration(k, call, &r, &err) == 0)
 		return;
 	k->counts.refused++;
 	log_warn("registration refused",
@@ -247,7 +248,7 @@ static void on_register(struct rpc_call *call, const uint8_t *data, size_t len, 
 
 	if (k->faults.never_answer)
 		return; /* the server's end frees the call */
-	kubelet_answer_later(k, call, register_now, data, len);
+	kubelet_delay_reply(k, call, register_now, data, len);
 }
 
 const struct rpc_method kubelet_registration_methods[1] = {

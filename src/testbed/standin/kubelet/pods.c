@@ -11,7 +11,7 @@
 #define TOKEN_NS (NS_PER_SEC / 100)
 #define BURST    10
 
-bool token_bucket_take(struct token_bucket *b, uint64_t now_ns)
+bool token_bucket_consume(struct token_bucket *b, uint64_t now_ns)
 {
 	uint64_t gained = now_ns - b->last_ns;
 
@@ -32,7 +32,7 @@ struct entries {
 	size_t n, cap;
 };
 
-static int add_entry(struct entries *e, struct pod_entry entry, struct error *err)
+static int add_pod_list_entry(struct entries *e, struct pod_entry entry, struct error *err)
 {
 	if (e->n == e->cap) {
 		size_t cap = e->cap ? e->cap * 2 : 64;
@@ -62,14 +62,14 @@ static int add_grant(struct entries *e, struct pod_entry base, const struct devi
 				continue;
 			base.id = g->ids.v[i];
 			base.numa_node = g->numa_nodes[i];
-			if (add_entry(e, base, err) < 0)
+			if (add_pod_list_entry(e, base, err) < 0)
 				return -1;
 		}
 	}
 	return 0;
 }
 
-static int add_pod(const struct kubelet *k, const struct pod *p, struct entries *e,
+static int add_pod_list_entries(const struct kubelet *k, const struct pod *p, struct entries *e,
 	struct error *err)
 {
 	for (size_t i = 0; i < p->spec->n_containers; i++) {
@@ -82,20 +82,21 @@ static int add_pod(const struct kubelet *k, const struct pod *p, struct entries 
 
 		if (c->init && !c->sidecar)
 			continue; /* ordinary init containers never appear */
-		for (size_t w = 0; w < c->n_wants; w++) {
+		for (size_t w = 0; w < c->n_requests; w++) {
 			const struct device_grant *g = device_manager_find(k->devices, p->uid,
-				c->name, c->wants[w].resource);
+				c->name, c->requests[w].resource);
 
 			if (g && add_grant(e, base, g, err) < 0)
 				return -1;
 		}
-		if (e->n == before && add_entry(e, base, err) < 0)
+		if (e->n == before && add_pod_list_entry(e, base, err) < 0)
 			return -1;
 	}
 	return 0;
 }
 
-static void reply(struct rpc_call *call, int rc, const struct buf *b, const struct error *err)
+static void send_pods_reply(struct rpc_call *call, int rc, const struct buf *b,
+	const struct error *err)
 {
 	if (rc == 0 && buf_ok(b))
 		rpc_reply(call, buf_str(b), b->len);
@@ -116,11 +117,11 @@ static void list_now(struct kubelet *k, struct rpc_call *call, const uint8_t *da
 		const struct pod *p = k->cluster->pods[i];
 
 		if (p->phase == POD_RUNNING || p->phase == POD_ADMITTING)
-			rc = add_pod(k, p, &e, &err);
+			rc = add_pod_list_entries(k, p, &e, &err);
 	}
 	if (rc == 0)
 		rc = pod_list_encode(&b, e.v, e.n, &err);
-	reply(call, rc, &b, &err);
+	send_pods_reply(call, rc, &b, &err);
 	free(e.v);
 }
 
@@ -141,7 +142,7 @@ static void allocatable_now(struct kubelet *k, struct rpc_call *call, const uint
 
 		for (size_t i = 0; i < n && rc == 0; i++) {
 			if (v[i].healthy)
-				rc = add_entry(&e,
+				rc = add_pod_list_entry(&e,
 					(struct pod_entry){ .resource = name,
 						.id = v[i].id,
 						.numa_node = v[i].numa_node },
@@ -150,33 +151,34 @@ static void allocatable_now(struct kubelet *k, struct rpc_call *call, const uint
 	}
 	if (rc == 0)
 		rc = pod_allocatable_encode(&b, e.v, e.n, &err);
-	reply(call, rc, &b, &err);
+	send_pods_reply(call, rc, &b, &err);
 	free(e.v);
 }
 
-static bool rejected(struct kubelet *k, struct rpc_call *call)
+static bool reject_over_rate(struct kubelet *k, struct rpc_call *call)
 {
 	k->counts.lists++;
-	if (token_bucket_take(&k->bucket, time_mono_ns()))
+	if (token_bucket_consume(&k->bucket, time_mono_ns()))
 		return false;
 	k->counts.rejected_lists++;
 	rpc_reply_error(call, RPC_RESOURCE_EXHAUSTED, "rejected by rate limit");
 	return true;
 }
 
-static void on_list(struct rpc_call *call, const uint8_t *data, size_t len, void *arg)
+static void on_pod_list_request(struct rpc_call *call, const uint8_t *data, size_t len,
+	void *arg)
 {
-	if (!rejected(arg, call))
-		kubelet_answer_later(arg, call, list_now, data, len);
+	if (!reject_over_rate(arg, call))
+		kubelet_delay_reply(arg, call, list_now, data, len);
 }
 
 static void on_allocatable(struct rpc_call *call, const uint8_t *data, size_t len, void *arg)
 {
-	if (!rejected(arg, call))
-		kubelet_answer_later(arg, call, allocatable_now, data, len);
+	if (!reject_over_rate(arg, call))
+		kubelet_delay_reply(arg, call, allocatable_now, data, len);
 }
 
 const struct rpc_method kubelet_pod_methods[2] = {
-	{ .path = METHOD_POD_LIST, .streaming = false, .handle = on_list },
+	{ .path = METHOD_POD_LIST, .streaming = false, .handle = on_pod_list_request },
 	{ .path = METHOD_POD_ALLOCATABLE, .streaming = false, .handle = on_allocatable },
 };

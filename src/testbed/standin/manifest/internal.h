@@ -9,7 +9,7 @@
 #include "testbed/standin/object.h"
 
 /* Look-ups that take an absent node (NULL) as null, and what is no object as empty. */
-static inline enum yaml_type node_type(const struct yaml_node *n)
+static inline enum yaml_type node_yaml_type(const struct yaml_node *n)
 {
 	return n ? n->type : YAML_NULL;
 }
@@ -26,12 +26,12 @@ static inline const char *node_text(const struct yaml_node *n)
 
 static inline size_t node_pairs(const struct yaml_node *n)
 {
-	return node_type(n) == YAML_OBJECT ? n->n : 0;
+	return node_yaml_type(n) == YAML_OBJECT ? n->n : 0;
 }
 
 static inline size_t node_items(const struct yaml_node *n)
 {
-	return node_type(n) == YAML_LIST ? n->n : 0;
+	return node_yaml_type(n) == YAML_LIST ? n->n : 0;
 }
 
 /* The key node of @key in @n, to point at it; NULL if absent. */
@@ -39,7 +39,7 @@ const struct yaml_node *node_key(const struct yaml_node *n, const char *key);
 const char *node_type_name(enum yaml_type t); /* as the API server says it: "number" */
 
 /* The object that is being read, for messages. */
-struct reading {
+struct manifest_reader {
 	const char *file;
 	const char *kind;
 	char name[OBJECT_NAME_MAX + 1];
@@ -48,22 +48,22 @@ struct reading {
 };
 
 /* "<file>:<line>:<column>: <Kind> "<name>" is invalid: <fmt>"; returns -1. @at NULL: the object. */
-int invalid_at(const struct reading *r, const struct yaml_node *at, const char *fmt, ...)
-	PRINTF(3, 4);
+int invalid_at(const struct manifest_reader *r, const struct yaml_node *at, const char *fmt,
+	...) PRINTF(3, 4);
 
 /* The value is of type @want or absent; else says so at @path. */
-int expect_type(const struct reading *r, const struct yaml_node *value,
+int expect_type(const struct manifest_reader *r, const struct yaml_node *value,
 	const struct yaml_node *key, enum yaml_type want, const char *path);
 
 /* A map of strings, keys checked as label keys if @labels. Absent: empty. */
-int read_str_map(const struct reading *r, const struct yaml_node *parent, const char *key,
-	const char *path, bool labels, struct str_map *ret);
+int read_str_map(const struct manifest_reader *r, const struct yaml_node *parent,
+	const char *key, const char *path, bool labels, struct str_map *ret);
 
 /* A string at @path; absent: NULL. Yours. */
-int read_str(const struct reading *r, const struct yaml_node *parent, const char *key,
+int read_str(const struct manifest_reader *r, const struct yaml_node *parent, const char *key,
 	const char *path, char **ret);
 
 /* The pod spec under @parent's key "spec"; @path is its path ("spec.template.spec"). @labels are
  * taken over. */
-int read_pod_spec(const struct reading *r, const struct yaml_node *parent, const char *path,
-	struct str_map *labels, bool template, struct pod_spec **ret);
+int read_pod_spec(const struct manifest_reader *r, const struct yaml_node *parent,
+	const char *path, struct str_map *labels, bool template, struct pod_spec **ret);

@@ -37,10 +37,10 @@ const char *node_type_name(enum yaml_type t)
 }
 
 /* "<file>:<line>:<column>: <fmt>", with foreign text made fit for a terminal. Returns -1. */
-static int fail_at(const struct reading *r, const struct yaml_node *at, enum error_code code,
-	const char *fmt, ...) PRINTF(4, 5);
-static int fail_at(const struct reading *r, const struct yaml_node *at, enum error_code code,
-	const char *fmt, ...)
+static int fail_at(const struct manifest_reader *r, const struct yaml_node *at,
+	enum error_code code, const char *fmt, ...) PRINTF(4, 5);
+static int fail_at(const struct manifest_reader *r, const struct yaml_node *at,
+	enum error_code code, const char *fmt, ...)
 {
 	char text[ERROR_MSG_MAX];
 	va_list ap;
@@ -57,7 +57,8 @@ static int fail_at(const struct reading *r, const struct yaml_node *at, enum err
 	return error_set(r->err, code, "%s:%u:%u: %s", r->file, at->line, at->column, text);
 }
 
-int invalid_at(const struct reading *r, const struct yaml_node *at, const char *fmt, ...)
+int invalid_at(const struct manifest_reader *r, const struct yaml_node *at, const char *fmt,
+	...)
 {
 	char text[ERROR_MSG_MAX];
 	va_list ap;
@@ -68,10 +69,10 @@ int invalid_at(const struct reading *r, const struct yaml_node *at, const char *
 	return fail_at(r, at, ERR_INVALID, "%s \"%s\" is invalid: %s", r->kind, r->name, text);
 }
 
-int expect_type(const struct reading *r, const struct yaml_node *value,
+int expect_type(const struct manifest_reader *r, const struct yaml_node *value,
 	const struct yaml_node *key, enum yaml_type want, const char *path)
 {
-	enum yaml_type found = node_type(value);
+	enum yaml_type found = node_yaml_type(value);
 
 	if (found == YAML_STR && want == YAML_STR && strlen(value->text) != value->len)
 		return invalid_at(r, value, "%s: a NUL character in the text", path);
@@ -82,11 +83,11 @@ int expect_type(const struct reading *r, const struct yaml_node *value,
 		return invalid_at(r, value,
 			"%s: expected string, found %s %.64s; put it in quotes: \"%.64s\"",
 			path, node_type_name(found), node_text(value), node_text(value));
-	return invalid_at(r, node_type(value) == YAML_STR ? value : key,
+	return invalid_at(r, node_yaml_type(value) == YAML_STR ? value : key,
 		"%s: expected %s, found %s", path, node_type_name(want), node_type_name(found));
 }
 
-int read_str(const struct reading *r, const struct yaml_node *parent, const char *key,
+int read_str(const struct manifest_reader *r, const struct yaml_node *parent, const char *key,
 	const char *path, char **ret)
 {
 	const struct yaml_node *value = node_get(parent, key);
@@ -94,14 +95,14 @@ int read_str(const struct reading *r, const struct yaml_node *parent, const char
 	*ret = NULL;
 	if (expect_type(r, value, node_key(parent, key), YAML_STR, path) < 0)
 		return -1;
-	if (node_type(value) == YAML_NULL)
+	if (node_yaml_type(value) == YAML_NULL)
 		return 0;
 	*ret = strdup(node_text(value));
 	return *ret ? 0 : error_nomem(r->err);
 }
 
-int read_str_map(const struct reading *r, const struct yaml_node *parent, const char *key,
-	const char *path, bool labels, struct str_map *ret)
+int read_str_map(const struct manifest_reader *r, const struct yaml_node *parent,
+	const char *key, const char *path, bool labels, struct str_map *ret)
 {
 	const struct yaml_node *map = node_get(parent, key);
 	char at[160];
@@ -147,7 +148,7 @@ static const struct {
 	{ "karpenter", "", "needs Karpenter's CRDs" },
 };
 
-static int unknown_kind(const struct reading *r, const char *api_version)
+static int unknown_kind(const struct manifest_reader *r, const char *api_version)
 {
 	const char *hint = NULL;
 
@@ -177,14 +178,14 @@ static const struct {
 	{ "v1", "Namespace", OBJECT_NAMESPACE },
 };
 
-static int read_metadata(const struct reading *r, struct object *o)
+static int read_metadata(const struct manifest_reader *r, struct object *o)
 {
 	const struct yaml_node *meta = node_get(r->root, "metadata"), *name;
 
 	if (expect_type(r, meta, node_key(r->root, "metadata"), YAML_OBJECT, "metadata") < 0)
 		return -1;
 	name = node_get(meta, "name");
-	if (node_type(name) == YAML_NULL)
+	if (node_yaml_type(name) == YAML_NULL)
 		return invalid_at(r, node_key(r->root, "metadata"),
 			"metadata.name: Required value: name or generateName is required");
 	if (expect_type(r, name, node_key(meta, "name"), YAML_STR, "metadata.name") < 0)
@@ -213,7 +214,7 @@ static int read_metadata(const struct reading *r, struct object *o)
 		&o->labels);
 }
 
-static int read_pod(const struct reading *r, struct object *o)
+static int read_pod_object(const struct manifest_reader *r, struct object *o)
 {
 	struct str_map labels = { 0 };
 
@@ -227,14 +228,15 @@ static int read_pod(const struct reading *r, struct object *o)
 	return read_pod_spec(r, r->root, "spec", &labels, /* template= */ false, &o->spec);
 }
 
-static int read_replicas(const struct reading *r, const struct yaml_node *spec, uint32_t *ret)
+static int read_replica_count(const struct manifest_reader *r, const struct yaml_node *spec,
+	uint32_t *ret)
 {
 	const struct yaml_node *node = node_get(spec, "replicas");
 	int64_t n = 1;
 
 	if (expect_type(r, node, node_key(spec, "replicas"), YAML_INT, "spec.replicas") < 0)
 		return -1;
-	if (node_type(node) == YAML_INT && !parse_i64(node_text(node), &n))
+	if (node_yaml_type(node) == YAML_INT && !parse_i64(node_text(node), &n))
 		n = -1;
 	if (n < 0)
 		return invalid_at(r, node,
@@ -248,12 +250,12 @@ static int read_replicas(const struct reading *r, const struct yaml_node *spec, 
 	return 0;
 }
 
-static int read_selector(const struct reading *r, const struct yaml_node *spec,
+static int read_selector(const struct manifest_reader *r, const struct yaml_node *spec,
 	struct object *o)
 {
 	const struct yaml_node *selector = node_get(spec, "selector"), *node;
 
-	if (node_type(selector) == YAML_NULL)
+	if (node_yaml_type(selector) == YAML_NULL)
 		return invalid_at(r, node_key(r->root, "spec"),
 			"spec.selector: Required value (which pods belong to it: "
 			"spec.selector.matchLabels, the same as spec.template.metadata.labels)");
@@ -274,17 +276,17 @@ static int read_selector(const struct reading *r, const struct yaml_node *spec,
 	return 0;
 }
 
-static int read_deployment(const struct reading *r, struct object *o)
+static int read_deployment(const struct manifest_reader *r, struct object *o)
 {
 	const struct yaml_node *spec = node_get(r->root, "spec"), *template, *meta;
 	struct str_map labels = { 0 };
 	int rc;
 
 	if (expect_type(r, spec, node_key(r->root, "spec"), YAML_OBJECT, "spec") < 0 ||
-		read_replicas(r, spec, &o->replicas) < 0 || read_selector(r, spec, o) < 0)
+		read_replica_count(r, spec, &o->replicas) < 0 || read_selector(r, spec, o) < 0)
 		return -1;
 	template = node_get(spec, "template");
-	if (node_type(template) == YAML_NULL)
+	if (node_yaml_type(template) == YAML_NULL)
 		return invalid_at(r, node_key(r->root, "spec"),
 			"spec.template: Required value");
 	if (expect_type(r, template, node_key(spec, "template"), YAML_OBJECT, "spec.template") <
@@ -308,7 +310,7 @@ static int read_deployment(const struct reading *r, struct object *o)
 		&o->spec);
 }
 
-static int read_config_map(const struct reading *r, struct object *o)
+static int read_config_map(const struct manifest_reader *r, struct object *o)
 {
 	size_t total = 0;
 
@@ -335,7 +337,7 @@ static int read_config_map(const struct reading *r, struct object *o)
 	return 0;
 }
 
-static int read_kind(const struct reading *r, struct object *o)
+static int read_object_body(const struct manifest_reader *r, struct object *o)
 {
 	o->line = r->root->line;
 	o->column = r->root->column;
@@ -343,7 +345,7 @@ static int read_kind(const struct reading *r, struct object *o)
 		return -1;
 	switch (o->kind) {
 	case OBJECT_POD:
-		return read_pod(r, o);
+		return read_pod_object(r, o);
 	case OBJECT_DEPLOYMENT:
 		return read_deployment(r, o);
 	case OBJECT_CONFIG_MAP:
@@ -354,13 +356,13 @@ static int read_kind(const struct reading *r, struct object *o)
 	return error_set(r->err, ERR_INTERNAL, "kind %d", (int)o->kind);
 }
 
-struct collecting {
+struct manifest_collect {
 	const char *file;
 	struct manifest *m;
 	size_t cap;
 };
 
-static int add_object(struct collecting *c, struct object **ret, struct error *err)
+static int add_object(struct manifest_collect *c, struct object **ret, struct error *err)
 {
 	if (c->m->n == MANIFEST_OBJECTS_MAX)
 		return error_set(err, ERR_LIMIT, "%s: more than %d objects", c->file,
@@ -379,35 +381,35 @@ static int add_object(struct collecting *c, struct object **ret, struct error *e
 	return 0;
 }
 
-static int read_document(struct collecting *c, const struct yaml_node *root, int depth,
-	struct error *err);
+static int read_yaml_document(struct manifest_collect *c, const struct yaml_node *root,
+	int depth, struct error *err);
 
-static int read_list(struct collecting *c, const struct yaml_node *root, int depth,
+static int read_list_items(struct manifest_collect *c, const struct yaml_node *root, int depth,
 	struct error *err)
 {
 	const struct yaml_node *items = node_get(root, "items");
 
 	for (size_t i = 0; i < node_items(items); i++) {
-		if (read_document(c, items->items[i], depth + 1, err) < 0)
+		if (read_yaml_document(c, items->items[i], depth + 1, err) < 0)
 			return -1;
 	}
 	return 0;
 }
 
 /* kubectl's own checks, before any API server is asked. */
-static int read_type_meta(struct reading *r, const char **ret_api_version)
+static int read_type_meta(struct manifest_reader *r, const char **ret_api_version)
 {
 	const struct yaml_node *api_version = node_get(r->root, "apiVersion");
 	const struct yaml_node *kind = node_get(r->root, "kind");
 	const char *want = NULL;
 
-	if (node_type(r->root) != YAML_OBJECT)
+	if (node_yaml_type(r->root) != YAML_OBJECT)
 		return fail_at(r, NULL, ERR_INVALID, "expected a Kubernetes object, found %s",
-			node_type_name(node_type(r->root)));
-	if (node_type(kind) != YAML_STR)
+			node_type_name(node_yaml_type(r->root)));
+	if (node_yaml_type(kind) != YAML_STR)
 		return fail_at(r, NULL, ERR_INVALID, "Object 'Kind' is missing: kind not set");
 	r->kind = node_text(kind);
-	if (node_type(api_version) == YAML_STR) {
+	if (node_yaml_type(api_version) == YAML_STR) {
 		*ret_api_version = node_text(api_version);
 		return 0;
 	}
@@ -423,10 +425,10 @@ static int read_type_meta(struct reading *r, const char **ret_api_version)
 		r->kind, want);
 }
 
-static int read_document(struct collecting *c, const struct yaml_node *root, int depth,
-	struct error *err)
+static int read_yaml_document(struct manifest_collect *c, const struct yaml_node *root,
+	int depth, struct error *err)
 {
-	struct reading r = { .file = c->file, .root = root, .err = err };
+	struct manifest_reader r = { .file = c->file, .root = root, .err = err };
 	const char *api_version = "", *name;
 	struct object *o = NULL;
 
@@ -436,7 +438,7 @@ static int read_document(struct collecting *c, const struct yaml_node *root, int
 		if (depth >= 4)
 			return error_set(err, ERR_LIMIT, "%s: a List in a List in a List",
 				c->file);
-		return read_list(c, root, depth, err);
+		return read_list_items(c, root, depth, err);
 	}
 	name = node_text(node_get(node_get(root, "metadata"), "name"));
 	(void)snprintf(r.name, sizeof(r.name), "%s", name);
@@ -447,7 +449,7 @@ static int read_document(struct collecting *c, const struct yaml_node *root, int
 		if (add_object(c, &o, err) < 0)
 			return -1;
 		o->kind = known_kinds[i].value;
-		return read_kind(&r, o);
+		return read_object_body(&r, o);
 	}
 	return unknown_kind(&r, api_version);
 }
@@ -469,7 +471,7 @@ int manifest_parse(struct manifest **ret, const char *name, const char *text, si
 	CLEANUP(manifest_freep) struct manifest *m = calloc(1, sizeof(*m));
 	CLEANUP(yaml_freep) struct yaml *y = NULL;
 	const struct yaml_source source = { .name = name, .text = text, .len = len };
-	struct collecting c = { .file = name, .m = m };
+	struct manifest_collect c = { .file = name, .m = m };
 
 	if (!m)
 		return error_nomem(err);
@@ -480,7 +482,7 @@ int manifest_parse(struct manifest **ret, const char *name, const char *text, si
 		return -1;
 	for (size_t i = 0; i < y->n; i++) {
 		if (y->docs[i]->type != YAML_NULL &&
-			read_document(&c, y->docs[i], /* depth= */ 0, err) < 0)
+			read_yaml_document(&c, y->docs[i], /* depth= */ 0, err) < 0)
 			return -1;
 	}
 	if (m->n == 0)
@@ -489,7 +491,7 @@ int manifest_parse(struct manifest **ret, const char *name, const char *text, si
 	return 0;
 }
 
-static int read_stdin(struct buf *b, struct error *err)
+static int read_manifest_stdin(struct buf *b, struct error *err)
 {
 	char chunk[65536];
 
@@ -514,7 +516,7 @@ int manifest_load(struct manifest **ret, const char *path, struct error *err)
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(MANIFEST_FILE_MAX);
 	bool from_stdin = strcmp(path, "-") == 0;
 
-	if ((from_stdin ? read_stdin(&b, err) : file_read(path, &b, err)) < 0)
+	if ((from_stdin ? read_manifest_stdin(&b, err) : file_read(path, &b, err)) < 0)
 		return -1;
 	return manifest_parse(ret, from_stdin ? "STDIN" : path, buf_str(&b), b.len, err);
 }

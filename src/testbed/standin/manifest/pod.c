@@ -39,10 +39,10 @@ static bool read_milli(const char *text, uint64_t *ret)
 }
 
 /* A quantity of an extended resource: "1", 1, "2k"; whole and not negative. */
-static int read_quantity(const struct reading *r, const struct yaml_node *value,
+static int read_quantity(const struct manifest_reader *r, const struct yaml_node *value,
 	const struct yaml_node *key, const char *path, uint32_t *ret)
 {
-	enum yaml_type type = node_type(value);
+	enum yaml_type type = node_yaml_type(value);
 	const char *text = node_text(value);
 	uint64_t n;
 	double d;
@@ -74,23 +74,23 @@ static int read_quantity(const struct reading *r, const struct yaml_node *value,
 	return 0;
 }
 
-static int add_want(const struct reading *r, struct container *c, const char *resource,
+static int add_want(const struct manifest_reader *r, struct container *c, const char *resource,
 	uint32_t n)
 {
-	struct quantity *grown = reallocarray(c->wants, c->n_wants + 1, sizeof(*grown));
+	struct quantity *grown = reallocarray(c->requests, c->n_requests + 1, sizeof(*grown));
 	char *name = strdup(resource);
 
 	if (grown)
-		c->wants = grown;
+		c->requests = grown;
 	if (!grown || !name) {
 		free(name);
 		return error_nomem(r->err);
 	}
-	c->wants[c->n_wants++] = (struct quantity){ .resource = name, .n = n };
+	c->requests[c->n_requests++] = (struct quantity){ .resource = name, .n = n };
 	return 0;
 }
 
-static int read_limits(const struct reading *r, const struct yaml_node *limits,
+static int read_resource_limits(const struct manifest_reader *r, const struct yaml_node *limits,
 	const char *path, struct container *c)
 {
 	char at[2 * PATH_MAX_];
@@ -113,7 +113,7 @@ static int read_limits(const struct reading *r, const struct yaml_node *limits,
 				"%s: Invalid value: \"%.80s\": doesn't follow extended "
 				"resource name standard",
 				at, name);
-		if (c->n_wants == 64)
+		if (c->n_requests == 64)
 			return invalid_at(r, k, "%s: more than 64 extended resources", path);
 		if (read_quantity(r, v, k, at, &n) < 0 || add_want(r, c, name, n) < 0)
 			return -1;
@@ -122,7 +122,7 @@ static int read_limits(const struct reading *r, const struct yaml_node *limits,
 }
 
 /* Requests of an extended resource may be left out; if given, they equal the limit. */
-static int check_requests(const struct reading *r, const struct yaml_node *requests,
+static int check_requests(const struct manifest_reader *r, const struct yaml_node *requests,
 	const char *path, const struct container *c)
 {
 	char at[2 * PATH_MAX_];
@@ -139,9 +139,9 @@ static int check_requests(const struct reading *r, const struct yaml_node *reque
 		(void)snprintf(at, sizeof(at), "%s.requests[%.80s]", path, name);
 		if (read_quantity(r, v, k, at, &n) < 0)
 			return -1;
-		for (size_t i = 0; i < c->n_wants && !limit; i++) {
-			if (strcmp(c->wants[i].resource, name) == 0)
-				limit = &c->wants[i];
+		for (size_t i = 0; i < c->n_requests && !limit; i++) {
+			if (strcmp(c->requests[i].resource, name) == 0)
+				limit = &c->requests[i];
 		}
 		if (!limit)
 			return invalid_at(r, k,
@@ -158,8 +158,8 @@ static int check_requests(const struct reading *r, const struct yaml_node *reque
 }
 
 /* Variables with a value; those that come from elsewhere (valueFrom) are not looked at. */
-static int read_env(const struct reading *r, const struct yaml_node *node, const char *path,
-	struct str_map *ret)
+static int read_container_env(const struct manifest_reader *r, const struct yaml_node *node,
+	const char *path, struct str_map *ret)
 {
 	const struct yaml_node *list = node_get(node, "env");
 	char at[PATH_MAX_ + 32];
@@ -192,7 +192,7 @@ static int read_env(const struct reading *r, const struct yaml_node *node, const
 	return 0;
 }
 
-static int read_container(const struct reading *r, const struct yaml_node *node,
+static int read_pod_container(const struct manifest_reader *r, const struct yaml_node *node,
 	const char *path, bool init, struct container *ret)
 {
 	const struct yaml_node *resources, *limits, *requests;
@@ -226,12 +226,13 @@ static int read_container(const struct reading *r, const struct yaml_node *node,
 		expect_type(r, limits, node_key(resources, "limits"), YAML_OBJECT, at) < 0 ||
 		expect_type(r, requests, node_key(resources, "requests"), YAML_OBJECT, at) <
 			0 ||
-		read_limits(r, limits, at, ret) < 0 || check_requests(r, requests, at, ret) < 0)
+		read_resource_limits(r, limits, at, ret) < 0 ||
+		check_requests(r, requests, at, ret) < 0)
 		return -1;
-	return read_env(r, node, path, &ret->env);
+	return read_container_env(r, node, path, &ret->env);
 }
 
-static int read_containers(const struct reading *r, const struct yaml_node *spec,
+static int read_containers(const struct manifest_reader *r, const struct yaml_node *spec,
 	const char *key, const char *path, bool init, struct pod_spec *s)
 {
 	const struct yaml_node *list = node_get(spec, key);
@@ -257,7 +258,7 @@ static int read_containers(const struct reading *r, const struct yaml_node *spec
 
 		*c = (struct container){ 0 };
 		(void)snprintf(at, sizeof(at), "%s.%s[%zu]", path, key, i);
-		if (read_container(r, item, at, init, c) < 0)
+		if (read_pod_container(r, item, at, init, c) < 0)
 			return -1;
 		for (size_t k = 0; k + 1 < s->n_containers; k++) {
 			if (strcmp(s->containers[k].name, c->name) == 0)
@@ -268,7 +269,7 @@ static int read_containers(const struct reading *r, const struct yaml_node *spec
 	return 0;
 }
 
-static int read_toleration(const struct reading *r, const struct yaml_node *node,
+static int read_toleration(const struct manifest_reader *r, const struct yaml_node *node,
 	const char *path, struct toleration *t)
 {
 	CLEANUP(freep) char *op = NULL;
@@ -308,7 +309,7 @@ static int read_toleration(const struct reading *r, const struct yaml_node *node
 	return 0;
 }
 
-static int read_tolerations(const struct reading *r, const struct yaml_node *spec,
+static int read_tolerations(const struct manifest_reader *r, const struct yaml_node *spec,
 	const char *path, struct pod_spec *s)
 {
 	const struct yaml_node *list = node_get(spec, "tolerations");
@@ -333,7 +334,7 @@ static int read_tolerations(const struct reading *r, const struct yaml_node *spe
 	return 0;
 }
 
-static int read_restart_policy(const struct reading *r, const struct yaml_node *spec,
+static int read_restart_policy(const struct manifest_reader *r, const struct yaml_node *spec,
 	const char *path, bool template, struct pod_spec *s)
 {
 	CLEANUP(freep) char *policy = NULL;
@@ -357,8 +358,8 @@ static int read_restart_policy(const struct reading *r, const struct yaml_node *
 	return 0;
 }
 
-int read_pod_spec(const struct reading *r, const struct yaml_node *parent, const char *path,
-	struct str_map *labels, bool template, struct pod_spec **ret)
+int read_pod_spec(const struct manifest_reader *r, const struct yaml_node *parent,
+	const char *path, struct str_map *labels, bool template, struct pod_spec **ret)
 {
 	CLEANUP(pod_spec_unrefp) struct pod_spec *s = calloc(1, sizeof(*s));
 	const struct yaml_node *spec = node_get(parent, "spec");

@@ -16,42 +16,42 @@
 #define HALF   0.5
 
 /* Of a name's size there is one in a result: those of the suite's names have the suite's. */
-const struct suite_workload check_burn = { .name = "burn",
+const struct suite_workload isolation_load_burn = { .name = "burn",
 	.kernel = "burn",
 	.kernels = 1,
 	.kernel_ns = 400 * US,
 	.depth = 16 };
-const struct suite_workload check_small_hog = { .name = "small",
+const struct suite_workload isolation_load_small_hog = { .name = "small",
 	.kernel = "burn",
 	.kernels = 1,
 	.blocks = 16,
 	.kernel_ns = 90 * US,
 	.depth = DEEP };
-const struct suite_workload check_copy_hog = { .name = "bandwidth",
+const struct suite_workload isolation_load_copy_hog = { .name = "bandwidth",
 	.kernel = "stream",
 	.kernels = 1,
 	.depth = DEEP };
-const struct suite_workload check_short = { .name = "latency",
+const struct suite_workload isolation_load_short = { .name = "latency",
 	.kernel = "burn",
 	.kernels = 20,
 	.blocks = 16,
 	.kernel_ns = 8 * US,
 	.flow = SUITE_PERIODIC,
 	.every_ns = 10 * MS };
-const struct suite_workload check_nothing = { .name = "nothing",
+const struct suite_workload isolation_load_nothing = { .name = "nothing",
 	.kernel = "nop",
 	.kernels = 1,
 	.blocks = 1,
 	.depth = 1 };
-const struct suite_workload check_wrong = { .name = "wrong",
+const struct suite_workload isolation_load_wrong = { .name = "wrong",
 	.kernel = "bad_address",
 	.kernels = 1,
 	.blocks = 1,
 	.depth = 1 };
 
-bool case_parts(enum bench_mode m)
+bool case_is_for_sharing_mode(enum bench_mode m)
 {
-	return m == BENCH_TIME_SLICING || m == BENCH_TURNS || bench_mode_mps(m) ||
+	return m == BENCH_TIME_SLICING || m == BENCH_FAIR_SHARE || bench_mode_mps(m) ||
 	       m == BENCH_MIG;
 }
 
@@ -61,15 +61,15 @@ size_t case_once(enum bench_mode m)
 	return 1;
 }
 
-void case_halves(const struct check_case *c, struct trial_plan *ret)
+void case_halves(const struct isolation_case *c, struct trial_plan *ret)
 {
 	ret->mode = c->mode;
 	ret->n_places = HALVES;
 	for (size_t i = 0; i < HALVES; i++)
-		ret->places[i] = (struct place_pod){ .weight = 1,
-			.latency = c->mode == BENCH_LATENCY && i == 0,
+		ret->places[i] = (struct environment_pod){ .weight = 1,
+			.latency = c->mode == BENCH_FAIR_SHARE_LATENCY && i == 0,
 			.sm_share = HALF,
-			.memory = place_slice_memory(c->place, HALVES) };
+			.memory = environment_slice_memory(c->environment, HALVES) };
 }
 
 double case_share(enum bench_mode m)
@@ -82,7 +82,7 @@ double case_share_alone(enum bench_mode m)
 	return m == BENCH_MPS_LIMITED ? HALF : 1;
 }
 
-double case_rate(const struct trial_pod *pod, const struct check_pod_facts *f)
+double case_rate(const struct trial_pod *pod, const struct isolation_pod_facts *f)
 {
 	const json_t *counts = json_object_get(f->answer, "counts");
 	size_t n = json_array_size(counts);
@@ -107,7 +107,7 @@ static double p99_of(struct hist *all, struct hist *blocks, const json_t *answer
 	return all->n ? hist_quantile(all, P99) : NAN;
 }
 
-double case_p99(const struct check_pod_facts *f)
+double case_p99(const struct isolation_pod_facts *f)
 {
 	struct hist *all = calloc(1 + ARGS_PARTS, sizeof(*all));
 	double p99 = all && f->answer ? p99_of(all, all + 1, f->answer) : NAN;
@@ -116,8 +116,8 @@ double case_p99(const struct check_pod_facts *f)
 	return p99;
 }
 
-void case_blocks(struct check_case *c, const struct trial_pod *pod,
-	const struct check_pod_facts *f, struct judge_blocks *ret)
+void case_blocks(struct isolation_case *c, const struct trial_pod *pod,
+	const struct isolation_pod_facts *f, struct verdict_blocks *ret)
 {
 	const json_t *counts = json_object_get(f->answer, "counts");
 	size_t n = json_array_size(counts);
@@ -125,10 +125,10 @@ void case_blocks(struct check_case *c, const struct trial_pod *pod,
 	n = n < CASE_BLOCKS_MAX ? n : CASE_BLOCKS_MAX;
 	for (size_t i = 0; i < n; i++)
 		c->units[i] = (uint32_t)json_integer_value(json_array_get(counts, i));
-	*ret = (struct judge_blocks){ n, c->units, pod->block_ms };
+	*ret = (struct verdict_blocks){ n, c->units, pod->block_ms };
 }
 
-bool case_expect(struct check_case *c, const struct check_pod_facts *f, const char *who)
+bool case_expect(struct isolation_case *c, const struct isolation_pod_facts *f, const char *who)
 {
 	const char *what = !f->ready                 ? "could not begin"
 			   : f->answer || f->dies_ns ? NULL
@@ -144,12 +144,13 @@ bool case_expect(struct check_case *c, const struct check_pod_facts *f, const ch
 	return !f->hung && !what;
 }
 
-bool case_answers(struct check_case *c, const struct check_pod_facts *f, const char *who)
+bool case_expect_ready(struct isolation_case *c, const struct isolation_pod_facts *f,
+	const char *who)
 {
 	return (f->ready && !f->hung) || case_expect(c, f, who);
 }
 
-const char *case_why(char to[static ERROR_MSG_MAX], const struct check_pod_facts *f)
+const char *case_why(char to[static ERROR_MSG_MAX], const struct isolation_pod_facts *f)
 {
 	(void)snprintf(to, ERROR_MSG_MAX, "%s",
 		f->answer                   ? ""

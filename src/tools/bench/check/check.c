@@ -8,48 +8,48 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define SECONDS_LEAST 0.4
-#define SECONDS_MOST  1.5
+#define ISOLATION_SECONDS_MIN 0.4
+#define ISOLATION_SECONDS_MAX 1.5
 
-struct check_runner {
+struct isolation_runner {
 	uv_loop_t *loop;
-	struct check_runner_options o;
-	const struct check_runner_ops *ops;
+	struct isolation_runner_options o;
+	const struct isolation_runner_ops *ops;
 	void *arg;
 	struct bench_result *result;
 	struct strv *texts;
-	struct place *place;
-	struct task_list tasks;
+	struct environment *environment;
+	struct isolation_task_list tasks;
 	size_t at, trial;
 	struct case_alone alone;
-	struct check_case now;
+	struct isolation_case now;
 	struct trial_plan plan;
 	struct trial *running;
 	const struct trial_facts *facts; /* of .running, which has ended; NULL: it has not */
-	struct sampler *sampler;
-	bool looked, sampling; /* at the GPU during .running; the answer is awaited */
-	size_t pods;           /* that had the GPU when it began */
-	double busy;           /* of the GPU meanwhile; NaN */
+	struct bench_sampler *sampler;
+	bool sampled, sampling; /* at the GPU during .running; the answer is awaited */
+	size_t pods;            /* that had the GPU when it began */
+	double busy;            /* of the GPU meanwhile; NaN */
 	struct doubt_gaps gaps;
 	struct error dead[BENCH_MODES]; /* why there is no place of that mode */
 	bool stopping, finished;
 	struct error error;
 };
 
-static void next_trial(struct check_runner *r);
+static void next_trial(struct isolation_runner *r);
 
 /* ---- the end ------------------------------------------------------------------------------------------------ */
 
-static void on_all_ended(void *arg, const struct error *err)
+static void on_isolation_cleanup_done(void *arg, const struct error *err)
 {
-	struct check_runner *r = arg;
+	struct isolation_runner *r = arg;
 
 	(void)err; /* what does not end is killed with the place */
 	r->ops->ended(r->arg, &r->error);
 }
 
 /* An empty place is made, as what was there has to end in order. */
-static void finish(struct check_runner *r)
+static void finish_isolation_run(struct isolation_runner *r)
 {
 	char text[sizeof("Isolation tests: ") + DOUBT_GAPS_MAX], gaps[DOUBT_GAPS_MAX];
 	struct error err = ERROR_INIT;
@@ -60,24 +60,25 @@ static void finish(struct check_runner *r)
 	doubt_gaps_text(gaps, &r->gaps);
 	(void)snprintf(text, sizeof(text), "Isolation tests: %s", gaps);
 	if (*gaps)
-		bench_note(r->result, bench_keep(r->texts, text));
+		bench_add_note(r->result, bench_store_text(r->texts, text));
 	r->running = trial_free(r->running);
-	if (place_prepare(r->place, BENCH_EXCLUSIVE, NULL, 0, on_all_ended, r, &err) < 0)
-		on_all_ended(r, &err);
+	if (environment_prepare(r->environment, BENCH_EXCLUSIVE, NULL, 0,
+		    on_isolation_cleanup_done, r, &err) < 0)
+		on_isolation_cleanup_done(r, &err);
 }
 
-static void fail(struct check_runner *r, const struct error *err)
+static void fail_isolation_run(struct isolation_runner *r, const struct error *err)
 {
 	error_copy(&r->error, err);
-	finish(r);
+	finish_isolation_run(r);
 }
 
 /* ---- what comes out ----------------------------------------------------------------------------------------- */
 
-static int add_check(struct check_runner *r, const struct verdict *v, struct error *err)
+static int add_check(struct isolation_runner *r, const struct verdict *v, struct error *err)
 {
 	struct bench_result *b = r->result;
-	struct bench_check *checks;
+	struct bench_isolation *checks;
 
 	if (b->n_checks == BENCH_CHECKS_MAX)
 		return error_set(err, ERR_LIMIT, "expected at most %d checks",
@@ -86,9 +87,9 @@ static int add_check(struct check_runner *r, const struct verdict *v, struct err
 	if (!checks)
 		return error_nomem(err);
 	b->checks = checks;
-	checks[b->n_checks++] = (struct bench_check){ .name = r->now.kind->name,
+	checks[b->n_checks++] = (struct bench_isolation){ .name = r->now.kind->name,
 		.mode_name = bench_mode_names[r->now.mode],
-		.what = bench_keep(r->texts, v->what),
+		.what = bench_store_text(r->texts, v->text),
 		.passed = v->known && v->passed,
 		.known = v->known,
 		.value = v->value,
@@ -96,7 +97,7 @@ static int add_check(struct check_runner *r, const struct verdict *v, struct err
 	return 0;
 }
 
-static int add_size(struct check_runner *r, const struct suite_workload *w,
+static int add_kernel_size(struct isolation_runner *r, const struct suite_workload *w,
 	const json_t *answer, struct error *err)
 {
 	struct bench_result *b = r->result;
@@ -119,7 +120,8 @@ static int add_size(struct check_runner *r, const struct suite_workload *w,
 
 /* ---- one task ----------------------------------------------------------------------------------------------- */
 
-static struct args_size size_of(const struct check_runner *r, const struct suite_workload *w)
+static struct args_size find_kernel_size(const struct isolation_runner *r,
+	const struct suite_workload *w)
 {
 	const struct bench_size *s = bench_size_of(r->result, w->name);
 	uint32_t sms = r->result->n_sizes ? r->result->sizes[0].multiprocessors : 1;
@@ -128,51 +130,52 @@ static struct args_size size_of(const struct check_runner *r, const struct suite
 		 : (struct args_size){ 1, sms };
 }
 
-static void next_task(struct check_runner *r)
+static void next_task(struct isolation_runner *r)
 {
 	r->at++;
 	r->trial = 0;
 	next_trial(r);
 }
 
-static void on_renewed(void *arg, const struct error *err)
+static void on_isolation_reset_done(void *arg, const struct error *err)
 {
-	struct check_runner *r = arg;
+	struct isolation_runner *r = arg;
 
 	if (err)
-		fail(r, err);
+		fail_isolation_run(r, err);
 	else
 		next_task(r);
 }
 
 /* A server of MPS that was hit by something is not used for the next test. */
-static void renew(struct check_runner *r)
+static void reset_isolation_environment(struct isolation_runner *r)
 {
 	struct error err = ERROR_INIT;
 
-	if (place_prepare(r->place, BENCH_EXCLUSIVE, NULL, 0, on_renewed, r, &err) < 0)
-		fail(r, &err);
+	if (environment_prepare(r->environment, BENCH_EXCLUSIVE, NULL, 0,
+		    on_isolation_reset_done, r, &err) < 0)
+		fail_isolation_run(r, &err);
 }
 
 /* Other processes disturb every test, as they take memory too; the rest only those by time. */
-static const char *doubt_of(const struct check_runner *r)
+static const char *find_case_doubt(const struct isolation_runner *r)
 {
-	const struct check_case *c = &r->now;
+	const struct isolation_case *c = &r->now;
 
 	if (!c->kind->timed || !c->kind->timed(c))
-		return c->others;
+		return c->other_processes;
 	return *c->doubt ? c->doubt : r->alone.doubt;
 }
 
-static void add_doubt(struct check_runner *r, const struct trial_facts *f)
+static void add_doubt(struct isolation_runner *r, const struct trial_facts *f)
 {
 	char *text = r->now.kind->name ? r->now.doubt : r->alone.doubt;
-	struct sampler_processes seen = sampler_processes(r->sampler);
+	struct bench_sampler_processes seen = bench_sampler_processes(r->sampler);
 	struct doubt_facts facts = doubt_unknown(), only_others = facts;
 
-	if (!r->looked)
+	if (!r->sampled)
 		return; /* it never began, and says why */
-	sampler_doubt(r->sampler, &facts);
+	bench_sampler_doubt(r->sampler, &facts);
 	facts.waited = f->waited;
 	facts.busy = r->busy;
 	facts.others = doubt_others(seen.all, seen.earlier, r->pods, r->now.mode);
@@ -180,37 +183,37 @@ static void add_doubt(struct check_runner *r, const struct trial_facts *f)
 	only_others.others = facts.others;
 	if (!*text)
 		doubt_text(text, &facts);
-	if (!*r->now.others)
-		doubt_text(r->now.others, &only_others);
+	if (!*r->now.other_processes)
+		doubt_text(r->now.other_processes, &only_others);
 }
 
-static void end_case(struct check_runner *r)
+static void end_case(struct isolation_runner *r)
 {
-	struct check_case *c = &r->now;
+	struct isolation_case *c = &r->now;
 	bool mps = bench_mode_mps(c->mode);
 	struct verdict v = { .known = false };
 	struct error err = ERROR_INIT;
 
 	if (c->kind->name) {
 		if (*c->unknown)
-			judge_unknown(&v, "%s", c->unknown);
+			verdict_set_unknown(&v, "%s", c->unknown);
 		else
-			c->kind->judge(c, &v);
-		if (v.known && *doubt_of(r))
-			judge_doubt(&v, doubt_of(r));
+			c->kind->set_verdict(c, &v);
+		if (v.known && *find_case_doubt(r))
+			verdict_add_doubt(&v, find_case_doubt(r));
 		if (add_check(r, &v, &err) < 0) {
-			fail(r, &err);
+			fail_isolation_run(r, &err);
 			return;
 		}
 	}
 	if (mps && (c->kind->breaks || !v.known))
-		renew(r);
+		reset_isolation_environment(r);
 	else
 		next_task(r);
 }
 
 /* One that cannot begin says why; the others were ended then. */
-static bool all_began(struct check_case *c, const struct trial_plan *p,
+static bool all_began(struct isolation_case *c, const struct trial_plan *p,
 	const struct trial_facts *f)
 {
 	for (size_t i = 0; i < p->n; i++)
@@ -223,44 +226,44 @@ static bool all_began(struct check_case *c, const struct trial_plan *p,
 	return true;
 }
 
-static void take_size(struct check_runner *r, const struct trial_facts *f)
+static void save_kernel_size(struct isolation_runner *r, const struct trial_facts *f)
 {
 	struct error err = ERROR_INIT;
 
-	if (f->place.code != ERR_NONE)
-		error_copy(&err, &f->place);
+	if (f->environment.code != ERR_NONE)
+		error_copy(&err, &f->environment);
 	else if (f->pods[0].error.code != ERR_NONE)
 		error_copy(&err, &f->pods[0].error);
-	else if (add_size(r, r->tasks.v[r->at].sized, f->pods[0].answer, &err) == 0) {
+	else if (add_kernel_size(r, r->tasks.v[r->at].sized, f->pods[0].answer, &err) == 0) {
 		r->running = trial_free(r->running);
 		next_task(r);
 		return;
 	}
-	fail(r, &err);
+	fail_isolation_run(r, &err);
 }
 
 /* Once the trial has ended, and how the GPU was meanwhile is known. */
-static void look_at_end(struct check_runner *r)
+static void process_trial_end(struct isolation_runner *r)
 {
-	struct check_case *c = &r->now;
+	struct isolation_case *c = &r->now;
 	const struct trial_facts *f = r->facts;
 
 	if (!f || r->sampling)
 		return;
 	if (r->stopping) {
-		finish(r);
+		finish_isolation_run(r);
 		return;
 	}
 	if (!r->tasks.v[r->at].kind) {
-		take_size(r, f);
+		save_kernel_size(r, f);
 		return;
 	}
 	add_doubt(r, f);
-	if (f->place.code != ERR_NONE) {
-		error_copy(&r->dead[c->mode], &f->place);
-		(void)snprintf(c->unknown, sizeof(c->unknown), "%.200s", f->place.msg);
+	if (f->environment.code != ERR_NONE) {
+		error_copy(&r->dead[c->mode], &f->environment);
+		(void)snprintf(c->unknown, sizeof(c->unknown), "%.200s", f->environment.msg);
 	} else if (all_began(c, &r->plan, f)) {
-		c->kind->take(c, r->trial, &r->plan, f);
+		c->kind->collect(c, r->trial, &r->plan, f);
 	}
 	r->running = trial_free(r->running);
 	if (*c->unknown || ++r->trial == c->kind->trials(c->mode))
@@ -271,44 +274,44 @@ static void look_at_end(struct check_runner *r)
 
 static void on_sampled(void *arg, const struct bench_gpu *gpu)
 {
-	struct check_runner *r = arg;
+	struct isolation_runner *r = arg;
 
 	r->busy = gpu->busy;
 	r->sampling = false;
-	look_at_end(r);
+	process_trial_end(r);
 }
 
 static void on_began(void *arg, size_t pods)
 {
-	struct check_runner *r = arg;
+	struct isolation_runner *r = arg;
 
 	r->pods = pods;
-	sampler_begin(r->sampler);
+	bench_sampler_begin(r->sampler);
 }
 
 static void on_over(void *arg)
 {
-	struct check_runner *r = arg;
+	struct isolation_runner *r = arg;
 
-	r->looked = r->sampling = true;
-	sampler_end(r->sampler, on_sampled, r);
+	r->sampled = r->sampling = true;
+	bench_sampler_end(r->sampler, on_sampled, r);
 }
 
 static void on_trial(void *arg, const struct trial_facts *f)
 {
-	struct check_runner *r = arg;
+	struct isolation_runner *r = arg;
 
 	r->facts = f;
-	look_at_end(r);
+	process_trial_end(r);
 }
 
-static void begin_case(struct check_runner *r)
+static void begin_case(struct isolation_runner *r)
 {
 	const struct task *t = &r->tasks.v[r->at];
 
-	r->now = (struct check_case){ .kind = t->kind,
+	r->now = (struct isolation_case){ .kind = t->kind,
 		.mode = t->mode,
-		.place = r->o.place,
+		.environment = r->o.environment,
 		.ms = (uint32_t)lround(r->o.seconds * 10) * 100, /* blocks divide it */
 		.alone = &r->alone,
 		.figures = { NAN, NAN } };
@@ -316,7 +319,7 @@ static void begin_case(struct check_runner *r)
 		bench_mode_names[t->mode]);
 }
 
-static void plan_trial(struct check_runner *r)
+static void plan_trial(struct isolation_runner *r)
 {
 	const struct task *t = &r->tasks.v[r->at];
 
@@ -330,7 +333,7 @@ static void plan_trial(struct check_runner *r)
 			.pods = { { .workload = t->sized, .calibrates = true } } };
 }
 
-static void next_trial(struct check_runner *r)
+static void next_trial(struct isolation_runner *r)
 {
 	static const struct trial_ops ops = { .began = on_began,
 		.over = on_over,
@@ -339,23 +342,23 @@ static void next_trial(struct check_runner *r)
 	struct error err = ERROR_INIT;
 
 	if (r->at == r->tasks.n || r->stopping) {
-		finish(r);
+		finish_isolation_run(r);
 		return;
 	}
 	if (r->trial == 0)
 		begin_case(r);
 	plan_trial(r);
 	r->facts = NULL;
-	r->looked = r->sampling = false;
+	r->sampled = r->sampling = false;
 	for (size_t i = 0; i < r->plan.n; i++)
-		sizes[i] = size_of(r, r->plan.pods[i].workload);
+		sizes[i] = find_kernel_size(r, r->plan.pods[i].workload);
 	if (r->dead[r->now.mode].code != ERR_NONE)
 		error_copy(&err, &r->dead[r->now.mode]);
-	else if (trial_start(&r->running, r->loop, r->place, r->o.place->paths->load, &r->plan,
-			 sizes, &ops, r, &err) == 0)
+	else if (trial_start(&r->running, r->loop, r->environment,
+			 r->o.environment->paths->load, &r->plan, sizes, &ops, r, &err) == 0)
 		return;
 	if (!r->now.kind) {
-		fail(r, &err);
+		fail_isolation_run(r, &err);
 		return;
 	}
 	(void)snprintf(r->now.unknown, sizeof(r->now.unknown), "%.200s", err.msg);
@@ -364,65 +367,68 @@ static void next_trial(struct check_runner *r)
 
 /* ---- life --------------------------------------------------------------------------------------------------- */
 
-static void on_first_look(void *arg)
+static void on_isolation_first_sample(void *arg)
 {
 	next_trial(arg);
 }
 
-static void on_first_place(void *arg, const struct error *err)
+static void on_isolation_environment_ready(void *arg, const struct error *err)
 {
-	struct check_runner *r = arg;
+	struct isolation_runner *r = arg;
 
 	if (err)
-		fail(r, err);
+		fail_isolation_run(r, err);
 	else
-		sampler_look(r->sampler, on_first_look, r);
+		bench_sampler_request_first(r->sampler, on_isolation_first_sample, r);
 }
 
-int check_runner_start(struct check_runner **ret, uv_loop_t *loop,
-	const struct check_runner_options *options, struct bench_result *result,
-	struct strv *texts, const struct check_runner_ops *ops, void *arg, struct error *err)
+int isolation_runner_start(struct isolation_runner **ret, uv_loop_t *loop,
+	const struct isolation_runner_options *options, struct bench_result *result,
+	struct strv *texts, const struct isolation_runner_ops *ops, void *arg,
+	struct error *err)
 {
-	const struct place_pod first = { .weight = 1 };
-	struct check_runner *r = calloc(1, sizeof(*r));
+	const struct environment_pod first = { .weight = 1 };
+	struct isolation_runner *r = calloc(1, sizeof(*r));
 
 	if (!r)
 		return error_nomem(err);
 	r->loop = loop;
 	r->o = *options;
-	r->o.seconds = fmin(fmax(options->seconds, SECONDS_LEAST), SECONDS_MOST);
+	r->o.seconds =
+		fmin(fmax(options->seconds, ISOLATION_SECONDS_MIN), ISOLATION_SECONDS_MAX);
 	r->ops = ops;
 	r->arg = arg;
 	r->result = result;
 	r->texts = texts;
 	r->alone = (struct case_alone){ NAN, NAN, "" };
-	if (place_new(&r->place, loop, options->place, err) < 0 ||
-		sampler_new(&r->sampler, loop, options->monitor, options->place->uuid, err) <
-			0 ||
-		place_prepare(r->place, options->place->n_mig ? BENCH_MIG : BENCH_EXCLUSIVE,
-			&first, 1, on_first_place, r, err) < 0) {
-		(void)check_runner_free(r);
+	if (environment_new(&r->environment, loop, options->environment, err) < 0 ||
+		bench_sampler_new(&r->sampler, loop, options->monitor,
+			options->environment->uuid, err) < 0 ||
+		environment_prepare(r->environment,
+			options->environment->n_mig ? BENCH_MIG : BENCH_EXCLUSIVE, &first, 1,
+			on_isolation_environment_ready, r, err) < 0) {
+		(void)isolation_runner_free(r);
 		return -1;
 	}
-	tasks_make(&r->tasks, options, r->place, result);
+	isolation_tasks_make(&r->tasks, options, r->environment, result);
 	*ret = r;
 	return 0;
 }
 
-void check_runner_stop(struct check_runner *r)
+void isolation_runner_stop(struct isolation_runner *r)
 {
 	r->stopping = true;
 	if (r->running)
 		trial_stop(r->running);
 }
 
-struct check_runner *check_runner_free(struct check_runner *r)
+struct isolation_runner *isolation_runner_free(struct isolation_runner *r)
 {
 	if (!r)
 		return NULL;
 	r->running = trial_free(r->running);
-	r->sampler = sampler_free(r->sampler);
-	r->place = place_free(r->place);
+	r->sampler = bench_sampler_free(r->sampler);
+	r->environment = environment_free(r->environment);
 	free(r);
 	return NULL;
 }

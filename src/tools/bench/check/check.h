@@ -11,25 +11,32 @@
 #include "io/nvml/monitor/monitor.h"
 #include "tools/bench/suite/suite.h"
 
-enum check_name { CHECK_MEMORY, CHECK_NEIGHBOUR, CHECK_FAULT, CHECK_RECOVERY, CHECK_NAMES };
-#define CHECK_ALL ((1U << CHECK_NAMES) - 1)
+enum isolation_test {
+	ISOLATION_TEST_MEMORY,
+	ISOLATION_TEST_NEIGHBOR,
+	ISOLATION_TEST_FAULT,
+	ISOLATION_TEST_RECOVERY,
+	ISOLATION_TESTS
+};
+#define ISOLATION_TESTS_ALL ((1U << ISOLATION_TESTS) - 1)
 
-/* Bits of enum check_name; "none" is 0. ERR_INVALID. */
-int check_names_parse(unsigned int *ret, const struct strv *words, struct error *err) MUST_USE;
+/* Bits of enum isolation_test; "none" is 0. ERR_INVALID. */
+int isolation_tests_parse(unsigned int *ret, const struct strv *words,
+	struct error *err) MUST_USE;
 
-struct check_runner;
+struct isolation_runner;
 
-struct check_runner_options {
-	unsigned int checks, modes; /* bits: enum check_name, enum bench_mode */
+struct isolation_runner_options {
+	unsigned int tests, modes; /* bits: enum isolation_test, enum bench_mode */
 	double seconds; /* that something is measured for; 1.5 at most, 0.4 at least */
-	const struct place_options *place;
+	const struct environment_options *environment;
 	const struct gpu_monitor_options *monitor;
 };
 
-struct check_runner_ops {
+struct isolation_runner_ops {
 	/* Before each test; @title in words. */
 	void (*progress)(void *arg, const char *title, const char *mode);
-	/* Once. What was found is in the result, also with an error. Not from within check_runner_start(). */
+	/* Once. What was found is in the result, also with an error. Not from within isolation_runner_start(). */
 	void (*ended)(void *arg, const struct error *err);
 };
 
@@ -37,13 +44,13 @@ struct check_runner_ops {
  * @options, @result and @texts must outlive it. Sizes of kernels are taken from the result, those that are missing
  * measured and added.
  */
-int check_runner_start(struct check_runner **ret, uv_loop_t *loop,
-	const struct check_runner_options *options, struct bench_result *result,
-	struct strv *texts, const struct check_runner_ops *ops, void *arg,
+int isolation_runner_start(struct isolation_runner **ret, uv_loop_t *loop,
+	const struct isolation_runner_options *options, struct bench_result *result,
+	struct strv *texts, const struct isolation_runner_ops *ops, void *arg,
 	struct error *err) MUST_USE;
 
 /* Ends after what it has to end; .ended is still called. */
-void check_runner_stop(struct check_runner *r);
+void isolation_runner_stop(struct isolation_runner *r);
 
 /* After .ended. Handles close as the loop runs on. Returns NULL. */
-struct check_runner *check_runner_free(struct check_runner *r);
+struct isolation_runner *isolation_runner_free(struct isolation_runner *r);

@@ -7,20 +7,20 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define LEAD_NS  (20 * NS_PER_MS) /* until all pods have heard when it begins */
-#define SETUP_NS (30 * NS_PER_SEC)
-#define LOOK_NS  (30 * NS_PER_MS) /* before the end, while pods are still at work */
-#define RETRY_MS 100
+#define LEAD_NS        (20 * NS_PER_MS) /* until all pods have heard when it begins */
+#define SETUP_NS       (30 * NS_PER_SEC)
+#define REPORT_LEAD_NS (30 * NS_PER_MS) /* before the end, while pods are still at work */
+#define RETRY_MS       100
 
 struct slot {
 	struct trial *t;
-	struct check_pod *pod;
-	bool went, ended;
+	struct isolation_pod *pod;
+	bool started, ended;
 };
 
 struct trial {
 	uv_loop_t *loop;
-	struct place *place;
+	struct environment *place;
 	const char *load;
 	struct trial_plan plan;
 	struct args_size sizes[TRIAL_PODS_MAX];
@@ -31,12 +31,12 @@ struct trial {
 	struct slot slots[TRIAL_PODS_MAX];
 	uv_timer_t timer; /* ends the window; tries the late one again; tells the end */
 	uint64_t late_from_ns;
-	bool began, in_window, stopping, told;
+	bool began, in_window, stopping, report_timer_set;
 };
 
-static void look(struct trial *t);
+static void check_trial_progress(struct trial *t);
 
-static bool has_late(const struct trial *t)
+static bool has_late_pod(const struct trial *t)
 {
 	return t->plan.n && t->plan.pods[t->plan.n - 1].late;
 }
@@ -51,39 +51,39 @@ static void end_window(struct trial *t)
 	t->ops->over(t->arg);
 }
 
-static void on_look(uv_timer_t *timer)
+static void on_trial_window_timer(uv_timer_t *timer)
 {
 	end_window(timer->data);
 }
 
-static void on_told(uv_timer_t *timer)
+static void on_trial_report_timer(uv_timer_t *timer)
 {
 	struct trial *t = timer->data;
 
 	end_window(t);
 	for (size_t i = 0; i < t->plan.n; i++)
 		if (t->slots[i].pod)
-			t->facts.pods[i] = *check_pod_facts(t->slots[i].pod);
+			t->facts.pods[i] = *isolation_pod_facts(t->slots[i].pod);
 	t->ops->done(t->arg, &t->facts);
 }
 
 /* From the loop, as what calls this may be a pod's own callback. */
-static void tell(struct trial *t)
+static void schedule_trial_report(struct trial *t)
 {
-	if (t->told)
+	if (t->report_timer_set)
 		return;
-	t->told = true;
-	(void)uv_timer_start(&t->timer, on_told, 0, 0);
+	t->report_timer_set = true;
+	(void)uv_timer_start(&t->timer, on_trial_report_timer, 0, 0);
 }
 
 /* ---- one pod ------------------------------------------------------------------------------------------------ */
 
 static bool is_answered(const struct slot *s)
 {
-	return s->pod && check_pod_facts(s->pod)->answer;
+	return s->pod && isolation_pod_facts(s->pod)->answer;
 }
 
-static int add_number(struct strv *args, const char *name, uint64_t v, const char *unit,
+static int add_trial_argument(struct strv *args, const char *name, uint64_t v, const char *unit,
 	struct error *err)
 {
 	char text[32];
@@ -104,26 +104,26 @@ static int make_args(struct strv *args, const struct trial *t, size_t i, struct 
 		if (strv_add(args, p->words[k], err) < 0)
 			return -1;
 	if (p->block_ms && (strv_add(args, "--counts", err) < 0 ||
-				   add_number(args, "--parts",
+				   add_trial_argument(args, "--parts",
 					   (p->to_ms - p->from_ms) / p->block_ms, "", err) < 0))
 		return -1;
-	if (p->hold && add_number(args, "--hold", p->hold, "", err) < 0)
+	if (p->hold && add_trial_argument(args, "--hold", p->hold, "", err) < 0)
 		return -1;
-	return p->die_ms ? add_number(args, "--die", p->die_ms, "ms", err) : 0;
+	return p->die_ms ? add_trial_argument(args, "--die", p->die_ms, "ms", err) : 0;
 }
 
-static void go(struct trial *t, size_t i, uint64_t begin_ns)
+static void start_trial_pod_window(struct trial *t, size_t i, uint64_t begin_ns)
 {
 	const struct trial_pod *p = &t->plan.pods[i];
 
-	t->slots[i].went = true;
-	check_pod_go(t->slots[i].pod, begin_ns + p->begin_ms * NS_PER_MS,
+	t->slots[i].started = true;
+	isolation_pod_begin(t->slots[i].pod, begin_ns + p->begin_ms * NS_PER_MS,
 		begin_ns + p->from_ms * NS_PER_MS, begin_ns + p->to_ms * NS_PER_MS);
 }
 
-static void begin(struct trial *t)
+static void start_trial_window(struct trial *t)
 {
-	size_t pods = t->plan.n - has_late(t);
+	size_t pods = t->plan.n - has_late_pod(t);
 
 	t->began = true;
 	t->facts.begin_ns = time_mono_ns() + LEAD_NS;
@@ -131,29 +131,31 @@ static void begin(struct trial *t)
 	t->in_window = true;
 	t->ops->began(t->arg, pods);
 	/* A shorter one ends with its pods. */
-	if (t->plan.pods[0].to_ms * NS_PER_MS > LOOK_NS)
-		(void)uv_timer_start(&t->timer, on_look,
-			(LEAD_NS + t->plan.pods[0].to_ms * NS_PER_MS - LOOK_NS) / NS_PER_MS, 0);
+	if (t->plan.pods[0].to_ms * NS_PER_MS > REPORT_LEAD_NS)
+		(void)uv_timer_start(&t->timer, on_trial_window_timer,
+			(LEAD_NS + t->plan.pods[0].to_ms * NS_PER_MS - REPORT_LEAD_NS) /
+				NS_PER_MS,
+			0);
 	for (size_t i = 0; i < t->plan.n; i++)
 		if (!t->plan.pods[i].late && !t->plan.pods[i].after)
-			go(t, i, t->facts.begin_ns);
+			start_trial_pod_window(t, i, t->facts.begin_ns);
 }
 
-static void on_pod_ready(void *arg)
+static void on_trial_pod_ready(void *arg)
 {
 	struct slot *s = arg;
 	struct trial *t = s->t;
 
 	if (t->plan.pods[s - t->slots].late) {
-		go(t, (size_t)(s - t->slots), time_mono_ns() + LEAD_NS);
+		start_trial_pod_window(t, (size_t)(s - t->slots), time_mono_ns() + LEAD_NS);
 		return;
 	}
 	for (size_t i = 0; i < t->plan.n; i++)
 		if (!t->plan.pods[i].late &&
-			(!t->slots[i].pod || !check_pod_facts(t->slots[i].pod)->ready))
+			(!t->slots[i].pod || !isolation_pod_facts(t->slots[i].pod)->ready))
 			return;
 	if (!t->stopping)
-		begin(t);
+		start_trial_window(t);
 }
 
 static void on_pod_answered(void *arg)
@@ -166,81 +168,81 @@ static void on_pod_answered(void *arg)
 	t->facts.waited = fmax(t->facts.waited, host_watch_waited(&t->host));
 	if (next < t->plan.n && t->plan.pods[next].after && !t->stopping &&
 		!t->slots[next].ended)
-		go(t, next, time_mono_ns() + LEAD_NS);
-	look(t);
+		start_trial_pod_window(t, next, time_mono_ns() + LEAD_NS);
+	check_trial_progress(t);
 }
 
-static void on_pod_ended(void *arg)
+static void on_trial_pod_ended(void *arg)
 {
 	struct slot *s = arg;
 
 	s->ended = true;
-	look(s->t);
+	check_trial_progress(s->t);
 }
 
 static int start_pod(struct trial *t, size_t i, struct error *err)
 {
-	static const struct check_pod_ops ops = { .ready = on_pod_ready,
+	static const struct isolation_pod_ops ops = { .ready = on_trial_pod_ready,
 		.answered = on_pod_answered,
-		.ended = on_pod_ended };
+		.ended = on_trial_pod_ended };
 	CLEANUP(strv_fini) struct strv args = STRV_INIT;
 	const struct trial_pod *p = &t->plan.pods[i];
-	struct check_pod_what what = { .args = &args,
-		.env = place_env(t->place, p->place),
+	struct isolation_pod_options what = { .args = &args,
+		.env = environment_get_env(t->place, p->place),
 		.mps = bench_mode_mps(t->plan.mode),
 		.calibrates = p->calibrates,
-		.setup_ns = p->late ? CHECK_GRACE_S * NS_PER_SEC : SETUP_NS };
+		.setup_ns = p->late ? ISOLATION_GRACE_S * NS_PER_SEC : SETUP_NS };
 
 	if (make_args(&args, t, i, err) < 0)
 		return -1;
 	t->slots[i].t = t;
-	t->slots[i].went = t->slots[i].ended = false;
-	return check_pod_start(&t->slots[i].pod, t->loop, &what, &ops, &t->slots[i], err);
+	t->slots[i].started = t->slots[i].ended = false;
+	return isolation_pod_start(&t->slots[i].pod, t->loop, &what, &ops, &t->slots[i], err);
 }
 
 /* ---- what is next ------------------------------------------------------------------------------------------- */
 
-static void start_late(struct trial *t)
+static void start_late_pod(struct trial *t)
 {
 	size_t i = t->plan.n - 1;
 	struct error err = ERROR_INIT;
 
-	t->slots[i].pod = check_pod_free(t->slots[i].pod);
+	t->slots[i].pod = isolation_pod_free(t->slots[i].pod);
 	if (start_pod(t, i, &err) < 0) {
-		error_copy(&t->facts.place, &err);
-		tell(t);
+		error_copy(&t->facts.environment, &err);
+		schedule_trial_report(t);
 	}
 }
 
-static void on_retry(uv_timer_t *timer)
+static void on_trial_retry_timer(uv_timer_t *timer)
 {
 	struct trial *t = timer->data;
 
 	if (t->stopping)
-		tell(t);
+		schedule_trial_report(t);
 	else
-		start_late(t);
+		start_late_pod(t);
 }
 
 /* All others have ended. */
-static void look_at_late(struct trial *t)
+static void check_late_pod(struct trial *t)
 {
 	struct slot *s = &t->slots[t->plan.n - 1];
 
 	if (!t->late_from_ns) {
 		end_window(t);
 		t->late_from_ns = time_mono_ns();
-		start_late(t);
+		start_late_pod(t);
 		return;
 	}
 	if (!s->ended)
 		return;
 	t->facts.late_ns = time_mono_ns() - t->late_from_ns;
-	if (is_answered(s) || check_pod_facts(s->pod)->hung ||
+	if (is_answered(s) || isolation_pod_facts(s->pod)->hung ||
 		t->facts.late_ns > TRIAL_LATE_MS * NS_PER_MS)
-		tell(t);
+		schedule_trial_report(t);
 	else
-		(void)uv_timer_start(&t->timer, on_retry, RETRY_MS, 0);
+		(void)uv_timer_start(&t->timer, on_trial_retry_timer, RETRY_MS, 0);
 }
 
 /* Who stays is not needed once all have answered, nor who awaits one that did not; where one could not begin, nobody. */
@@ -252,19 +254,19 @@ static void end_unneeded(struct trial *t, size_t n)
 		all = all && (is_answered(&t->slots[i]) || t->slots[i].ended);
 	for (size_t i = 0; i < n; i++) {
 		const struct slot *s = &t->slots[i];
-		bool left = t->plan.pods[i].after && !s->went && i && s[-1].ended;
+		bool left = t->plan.pods[i].after && !s->started && i && s[-1].ended;
 
 		if (!s->ended && (!t->began || left || (t->plan.pods[i].stays && all)))
-			check_pod_end(s->pod);
+			isolation_pod_end(s->pod);
 	}
 }
 
 /* Something has changed. */
-static void look(struct trial *t)
+static void check_trial_progress(struct trial *t)
 {
-	size_t n = t->plan.n - has_late(t), ended = 0;
+	size_t n = t->plan.n - has_late_pod(t), ended = 0;
 
-	if (t->told)
+	if (t->report_timer_set)
 		return;
 	for (size_t i = 0; i < n; i++)
 		ended += t->slots[i].ended;
@@ -273,35 +275,35 @@ static void look(struct trial *t)
 			end_unneeded(t, n);
 		return;
 	}
-	if (has_late(t) && t->began && !t->stopping)
-		look_at_late(t);
-	else if (!has_late(t) || !t->late_from_ns || t->slots[n].ended)
-		tell(t);
+	if (has_late_pod(t) && t->began && !t->stopping)
+		check_late_pod(t);
+	else if (!has_late_pod(t) || !t->late_from_ns || t->slots[n].ended)
+		schedule_trial_report(t);
 }
 
 /* ---- life --------------------------------------------------------------------------------------------------- */
 
-static void on_place(void *arg, const struct error *err)
+static void on_trial_environment_ready(void *arg, const struct error *err)
 {
 	struct trial *t = arg;
 	struct error own = ERROR_INIT;
 
 	if (err || t->stopping) {
 		if (err)
-			error_copy(&t->facts.place, err);
-		tell(t);
+			error_copy(&t->facts.environment, err);
+		schedule_trial_report(t);
 		return;
 	}
 	for (size_t i = 0; i < t->plan.n; i++)
 		if (!t->plan.pods[i].late && start_pod(t, i, &own) < 0) {
-			error_copy(&t->facts.place, &own);
-			tell(t);
+			error_copy(&t->facts.environment, &own);
+			schedule_trial_report(t);
 			return;
 		}
 }
 
-int trial_start(struct trial **ret, uv_loop_t *loop, struct place *place, const char *load,
-	const struct trial_plan *plan, const struct args_size *sizes,
+int trial_start(struct trial **ret, uv_loop_t *loop, struct environment *place,
+	const char *load, const struct trial_plan *plan, const struct args_size *sizes,
 	const struct trial_ops *ops, void *arg, struct error *err)
 {
 	struct trial *t = calloc(1, sizeof(*t));
@@ -319,8 +321,8 @@ int trial_start(struct trial **ret, uv_loop_t *loop, struct place *place, const 
 	t->arg = arg;
 	(void)uv_timer_init(loop, &t->timer);
 	t->timer.data = t;
-	if (place_prepare(place, plan->mode, t->plan.places, plan->n_places, on_place, t, err) <
-		0) {
+	if (environment_prepare(place, plan->mode, t->plan.places, plan->n_places,
+		    on_trial_environment_ready, t, err) < 0) {
 		(void)trial_free(t);
 		return -1;
 	}
@@ -333,10 +335,10 @@ void trial_stop(struct trial *t)
 	t->stopping = true;
 	for (size_t i = 0; i < t->plan.n; i++)
 		if (t->slots[i].pod && !t->slots[i].ended)
-			check_pod_end(t->slots[i].pod);
+			isolation_pod_end(t->slots[i].pod);
 }
 
-static void on_closed(uv_handle_t *h)
+static void on_trial_timer_closed(uv_handle_t *h)
 {
 	free(h->data);
 }
@@ -346,7 +348,7 @@ struct trial *trial_free(struct trial *t)
 	if (!t)
 		return NULL;
 	for (size_t i = 0; i < t->plan.n; i++)
-		t->slots[i].pod = check_pod_free(t->slots[i].pod);
-	uv_close((uv_handle_t *)&t->timer, on_closed);
+		t->slots[i].pod = isolation_pod_free(t->slots[i].pod);
+	uv_close((uv_handle_t *)&t->timer, on_trial_timer_closed);
 	return NULL;
 }

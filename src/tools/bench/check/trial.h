@@ -32,16 +32,16 @@ struct trial_pod {
 struct trial_plan {
 	enum bench_mode mode;
 	size_t n_places, n;
-	struct place_pod places[TRIAL_PLACES_MAX];
+	struct environment_pod places[TRIAL_PLACES_MAX];
 	struct trial_pod pods[TRIAL_PODS_MAX];
 };
 
 struct trial_facts {
 	uint64_t begin_ns;
-	uint64_t late_ns;                            /* that it took until a late pod got on */
-	double waited;                               /* host_watch_waited() of the trial; NaN */
-	struct error place;                          /* ERR_NONE: there was one */
-	struct check_pod_facts pods[TRIAL_PODS_MAX]; /* .answer is borrowed */
+	uint64_t late_ns;         /* that it took until a late pod got on */
+	double waited;            /* host_watch_waited() of the trial; NaN */
+	struct error environment; /* ERR_NONE: there was one */
+	struct isolation_pod_facts pods[TRIAL_PODS_MAX]; /* .answer is borrowed */
 };
 
 struct trial;
@@ -55,8 +55,8 @@ struct trial_ops {
 };
 
 /* @sizes: of the pods' workloads, in their order. All but the place is copied. */
-int trial_start(struct trial **ret, uv_loop_t *loop, struct place *place, const char *load,
-	const struct trial_plan *plan, const struct args_size *sizes,
+int trial_start(struct trial **ret, uv_loop_t *loop, struct environment *place,
+	const char *load, const struct trial_plan *plan, const struct args_size *sizes,
 	const struct trial_ops *ops, void *arg, struct error *err) MUST_USE;
 
 /* It is not wanted any more, and ends soon. */

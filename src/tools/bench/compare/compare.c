@@ -8,7 +8,7 @@
 const char *const compare_verdict_names[3] = {
 	[COMPARE_PASS] = "pass",
 	[COMPARE_FAIL] = "fail",
-	[COMPARE_OPEN] = "inconclusive",
+	[COMPARE_INCONCLUSIVE] = "inconclusive",
 };
 
 static const enum estimate_of estimate_of_measure[COMPARE_MEASURES] = {
@@ -22,7 +22,7 @@ static const enum estimate_of estimate_of_measure[COMPARE_MEASURES] = {
 
 /* ---- which row is which ------------------------------------------------------------------------------------ */
 
-static bool is_same(const struct bench_row *a, const struct bench_row *b,
+static bool is_comparable_row(const struct bench_row *a, const struct bench_row *b,
 	const struct compare_options *o)
 {
 	bool modes = o->mode_a == BENCH_MODES ? a->mode == b->mode
@@ -39,12 +39,12 @@ static const struct bench_row *same_row(const struct bench_row *a, const struct 
 	const struct compare_options *o)
 {
 	for (size_t i = 0; i < b->n_rows; i++)
-		if (b->rows[i].n && is_same(a, &b->rows[i], o))
+		if (b->rows[i].n && is_comparable_row(a, &b->rows[i], o))
 			return &b->rows[i];
 	return NULL;
 }
 
-static uint64_t errors_of(const struct bench_row *row)
+static uint64_t count_row_errors(const struct bench_row *row)
 {
 	uint64_t sum = 0;
 
@@ -56,11 +56,11 @@ static uint64_t errors_of(const struct bench_row *row)
 /* ---- one limit --------------------------------------------------------------------------------------------- */
 
 /* 1: it cannot be said, as nobody measured one pod alone. */
-static int measure(struct estimate *ret, enum compare_measure m, const struct bench_row *row,
-	const struct bench_result *r, struct error *err)
+static int estimate_row_measure(struct estimate *ret, enum compare_measure m,
+	const struct bench_row *row, const struct bench_result *r, struct error *err)
 {
 	const struct bench_row *one =
-		m == COMPARE_SLOWDOWN ? bench_row_alone(r, row->workload) : NULL;
+		m == COMPARE_SLOWDOWN ? bench_row_find_exclusive(r, row->workload) : NULL;
 	struct estimate base;
 
 	if (m == COMPARE_SLOWDOWN && !one)
@@ -78,20 +78,22 @@ static int measure(struct estimate *ret, enum compare_measure m, const struct be
 }
 
 /* Of a number that is to be at most @limit. */
-static enum compare_verdict judge(struct interval i, double limit)
+static enum compare_verdict compare_interval_to_limit(struct interval i, double limit)
 {
 	if (!isfinite(i.low) || !isfinite(i.high))
-		return COMPARE_OPEN;
-	return i.high <= limit ? COMPARE_PASS : i.low > limit ? COMPARE_FAIL : COMPARE_OPEN;
+		return COMPARE_INCONCLUSIVE;
+	return i.high <= limit ? COMPARE_PASS
+	       : i.low > limit ? COMPARE_FAIL
+			       : COMPARE_INCONCLUSIVE;
 }
 
 /* What is to be at least something is its negative, which is to be at most that one's. */
-static struct interval negative(struct interval i)
+static struct interval negate_interval(struct interval i)
 {
 	return (struct interval){ -i.high, -i.low };
 }
 
-static enum compare_verdict judge_line(const struct compare_line *l)
+static enum compare_verdict decide_line_verdict(const struct compare_line *l)
 {
 	bool more = l->limit->measure == COMPARE_RATE;
 	struct interval i = l->limit->relative ? l->change_interval : estimate_interval(&l->is);
@@ -99,18 +101,20 @@ static enum compare_verdict judge_line(const struct compare_line *l)
 
 	if (l->limit->relative)
 		limit = more ? 1 - limit : 1 + limit;
-	return more ? judge(negative(i), -limit) : judge(i, limit);
+	return more ? compare_interval_to_limit(negate_interval(i), -limit)
+		    : compare_interval_to_limit(i, limit);
 }
 
-static int make_line(struct compare_line *l, const struct bench_result *a,
+static int make_compare_line(struct compare_line *l, const struct bench_result *a,
 	const struct bench_result *b, struct error *err)
 {
-	int of_a = measure(&l->was, l->limit->measure, l->a, a, err);
-	int of_b = of_a < 0 ? -1 : measure(&l->is, l->limit->measure, l->b, b, err);
+	int of_a = estimate_row_measure(&l->was, l->limit->measure, l->a, a, err);
+	int of_b =
+		of_a < 0 ? -1 : estimate_row_measure(&l->is, l->limit->measure, l->b, b, err);
 
 	if (of_a < 0 || of_b < 0)
 		return -1;
-	l->verdict = COMPARE_OPEN;
+	l->verdict = COMPARE_INCONCLUSIVE;
 	l->change = NAN;
 	l->change_interval = (struct interval){ NAN, NAN };
 	if (of_b)
@@ -120,29 +124,30 @@ static int make_line(struct compare_line *l, const struct bench_result *a,
 		l->change_interval = estimate_ratio_interval(&l->was, &l->is);
 	}
 	if (!*l->doubt)
-		l->verdict = judge_line(l);
+		l->verdict = decide_line_verdict(l);
 	return 0;
 }
 
 /* ---- all of them ------------------------------------------------------------------------------------------- */
 
-static enum compare_verdict worse(enum compare_verdict a, enum compare_verdict b)
+static enum compare_verdict pick_worse_verdict(enum compare_verdict a, enum compare_verdict b)
 {
 	if (a == COMPARE_FAIL || b == COMPARE_FAIL)
 		return COMPARE_FAIL;
-	return a == COMPARE_OPEN || b == COMPARE_OPEN ? COMPARE_OPEN : COMPARE_PASS;
+	return a == COMPARE_INCONCLUSIVE || b == COMPARE_INCONCLUSIVE ? COMPARE_INCONCLUSIVE
+								      : COMPARE_PASS;
 }
 
-static int add_row(struct compare *c, const struct bench_row *a, const struct bench_row *b,
-	const struct bench_result *of_a, const struct bench_result *of_b,
-	const struct compare_options *o, struct error *err)
+static int add_compared_row(struct compare *c, const struct bench_row *a,
+	const struct bench_row *b, const struct bench_result *of_a,
+	const struct bench_result *of_b, const struct compare_options *o, struct error *err)
 {
 	const char *doubt;
 
 	if (!bench_row_doubts(b, &doubt))
 		(void)bench_row_doubts(a, &doubt);
 	c->doubtful_rows += *doubt != '\0';
-	if (errors_of(b) && !errors_of(a) && !*doubt) {
+	if (count_row_errors(b) && !count_row_errors(a) && !*doubt) {
 		c->failed_rows++;
 		c->verdict = COMPARE_FAIL;
 	}
@@ -153,9 +158,9 @@ static int add_row(struct compare *c, const struct bench_row *a, const struct be
 			.b = b,
 			.limit = &o->limits[k],
 			.doubt = doubt };
-		if (make_line(l, of_a, of_b, err) < 0)
+		if (make_compare_line(l, of_a, of_b, err) < 0)
 			return -1;
-		c->verdict = worse(c->verdict, l->verdict);
+		c->verdict = pick_worse_verdict(c->verdict, l->verdict);
 		c->n++;
 	}
 	return 0;
@@ -172,13 +177,13 @@ static size_t rows_without(const struct bench_result *b, const struct bench_resu
 		bool found = !row->n || (o->mode_b != BENCH_MODES && row->mode != o->mode_b);
 
 		for (size_t k = 0; !found && k < a->n_rows; k++)
-			found = a->rows[k].n && is_same(&a->rows[k], row, o);
+			found = a->rows[k].n && is_comparable_row(&a->rows[k], row, o);
 		n += !found;
 	}
 	return n;
 }
 
-static int add_rows(struct compare *c, const struct bench_result *a,
+static int add_compared_rows(struct compare *c, const struct bench_result *a,
 	const struct bench_result *b, const struct compare_options *o, struct error *err)
 {
 	size_t both = 0;
@@ -193,7 +198,7 @@ static int add_rows(struct compare *c, const struct bench_result *a,
 			continue;
 		}
 		both++;
-		if (add_row(c, row, other, a, b, o, err) < 0)
+		if (add_compared_row(c, row, other, a, b, o, err) < 0)
 			return -1;
 	}
 	if (!both)
@@ -204,11 +209,11 @@ static int add_rows(struct compare *c, const struct bench_result *a,
 						 : "the modes that were named");
 	c->only_b = rows_without(b, a, o);
 	if (c->only_a && o->mode_a == BENCH_MODES)
-		c->verdict = worse(c->verdict, COMPARE_OPEN);
+		c->verdict = pick_worse_verdict(c->verdict, COMPARE_INCONCLUSIVE);
 	return 0;
 }
 
-const struct bench_row *compare_lost_row(const struct bench_result *a,
+const struct bench_row *compare_find_lost_row(const struct bench_result *a,
 	const struct bench_result *b, const struct bench_row *from)
 {
 	const struct compare_options o = { .mode_a = BENCH_MODES, .mode_b = BENCH_MODES };
@@ -220,11 +225,11 @@ const struct bench_row *compare_lost_row(const struct bench_result *a,
 }
 
 /* The known one of the same name and mode; NULL. */
-static const struct bench_check *known_check(const struct bench_result *r,
-	const struct bench_check *like)
+static const struct bench_isolation *known_check(const struct bench_result *r,
+	const struct bench_isolation *like)
 {
 	for (size_t i = 0; i < r->n_checks; i++) {
-		const struct bench_check *c = &r->checks[i];
+		const struct bench_isolation *c = &r->checks[i];
 
 		if (c->known && !strcmp(c->name, like->name) &&
 			!strcmp(c->mode_name, like->mode_name))
@@ -233,15 +238,15 @@ static const struct bench_check *known_check(const struct bench_result *r,
 	return NULL;
 }
 
-static bool passed(const struct bench_result *r, const struct bench_check *like)
+static bool has_check_passed(const struct bench_result *r, const struct bench_isolation *like)
 {
-	const struct bench_check *c = known_check(r, like);
+	const struct bench_isolation *c = known_check(r, like);
 
 	return c && c->passed;
 }
 
-const struct bench_check *compare_lost_check(const struct bench_result *a,
-	const struct bench_result *b, const struct bench_check *from)
+const struct bench_isolation *compare_find_lost_check(const struct bench_result *a,
+	const struct bench_result *b, const struct bench_isolation *from)
 {
 	for (size_t i = from ? (size_t)(from - a->checks) : 0; i < a->n_checks; i++)
 		if (a->checks[i].known && !known_check(b, &a->checks[i]))
@@ -249,11 +254,12 @@ const struct bench_check *compare_lost_check(const struct bench_result *a,
 	return NULL;
 }
 
-const struct bench_check *compare_failed_check(const struct bench_result *a,
-	const struct bench_result *b, const struct bench_check *from)
+const struct bench_isolation *compare_failed_check(const struct bench_result *a,
+	const struct bench_result *b, const struct bench_isolation *from)
 {
 	for (size_t i = from ? (size_t)(from - b->checks) : 0; i < b->n_checks; i++)
-		if (b->checks[i].known && !b->checks[i].passed && passed(a, &b->checks[i]))
+		if (b->checks[i].known && !b->checks[i].passed &&
+			has_check_passed(a, &b->checks[i]))
 			return &b->checks[i];
 	return NULL;
 }
@@ -261,17 +267,17 @@ const struct bench_check *compare_failed_check(const struct bench_result *a,
 static void add_checks(struct compare *c, const struct bench_result *a,
 	const struct bench_result *b)
 {
-	const struct bench_check *f = compare_failed_check(a, b, NULL);
-	const struct bench_check *l = compare_lost_check(a, b, NULL);
+	const struct bench_isolation *f = compare_failed_check(a, b, NULL);
+	const struct bench_isolation *l = compare_find_lost_check(a, b, NULL);
 
 	for (; f; f = compare_failed_check(a, b, f + 1))
 		c->failed_checks++;
-	for (; l; l = compare_lost_check(a, b, l + 1))
+	for (; l; l = compare_find_lost_check(a, b, l + 1))
 		c->lost_checks++;
 	if (c->failed_checks)
 		c->verdict = COMPARE_FAIL;
 	if (c->lost_checks)
-		c->verdict = worse(c->verdict, COMPARE_OPEN);
+		c->verdict = pick_worse_verdict(c->verdict, COMPARE_INCONCLUSIVE);
 }
 
 int compare_make(struct compare *ret, const struct bench_result *a,
@@ -287,7 +293,7 @@ int compare_make(struct compare *ret, const struct bench_result *a,
 	ret->lines = calloc(a->n_rows * all.n_limits + 1, sizeof(*ret->lines));
 	if (!ret->lines)
 		return error_nomem(err);
-	if (add_rows(ret, a, b, &all, err) < 0) {
+	if (add_compared_rows(ret, a, b, &all, err) < 0) {
 		compare_fini(ret);
 		return -1;
 	}

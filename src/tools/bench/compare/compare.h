@@ -37,7 +37,7 @@ extern const struct compare_limit compare_defaults[2];
 int compare_limit_parse(struct compare_limit *ret, const char *text,
 	struct error *err) MUST_USE;
 
-enum compare_verdict { COMPARE_PASS, COMPARE_FAIL, COMPARE_OPEN };
+enum compare_verdict { COMPARE_PASS, COMPARE_FAIL, COMPARE_INCONCLUSIVE };
 extern const char *const compare_verdict_names[3]; /* "pass", "fail", "inconclusive" */
 
 /* One limit for one row. */
@@ -49,7 +49,7 @@ struct compare_line {
 	struct interval change_interval; /* of that */
 	enum compare_verdict verdict;
 	const char *
-		doubt; /* what disturbed one of the rows, so that .verdict is COMPARE_OPEN; "" */
+		doubt; /* what disturbed one of the rows, so that .verdict is COMPARE_INCONCLUSIVE; "" */
 };
 
 struct compare_options {
@@ -62,24 +62,24 @@ struct compare_options {
 struct compare {
 	size_t n;
 	struct compare_line *lines;
-	/* Rows that the other has not, or not measured. Where no modes are named those of a make it COMPARE_OPEN: */
+	/* Rows that the other has not, or not measured. Where no modes are named those of a make it COMPARE_INCONCLUSIVE: */
 	size_t only_a, only_b;
 	size_t doubtful_rows; /* pairs of rows of which one was disturbed */
 	size_t failed_rows;   /* rows of b with errors where a has none: each is a failure */
-	/* That passed in a and fail in b, a failure; that were known in a alone, COMPARE_OPEN. Not where modes are named. */
+	/* That passed in a and fail in b, a failure; that were known in a alone, COMPARE_INCONCLUSIVE. Not where modes are named. */
 	size_t failed_checks, lost_checks;
 	enum compare_verdict verdict;
 };
 
 /* The first check of @b from @from on that passed in @a and fails in @b; NULL: there is none. */
-const struct bench_check *compare_failed_check(const struct bench_result *a,
-	const struct bench_result *b, const struct bench_check *from);
+const struct bench_isolation *compare_failed_check(const struct bench_result *a,
+	const struct bench_result *b, const struct bench_isolation *from);
 
 /* The first check of @a from @from on that was known there and is not in @b; NULL: there is none. */
-const struct bench_check *compare_lost_check(const struct bench_result *a,
-	const struct bench_result *b, const struct bench_check *from);
+const struct bench_isolation *compare_find_lost_check(const struct bench_result *a,
+	const struct bench_result *b, const struct bench_isolation *from);
 /* The first row of @a from @from on that was measured and has none like it in the same mode of @b; NULL. */
-const struct bench_row *compare_lost_row(const struct bench_result *a,
+const struct bench_row *compare_find_lost_row(const struct bench_result *a,
 	const struct bench_result *b, const struct bench_row *from);
 
 /* Both results and the limits must outlive *ret. ERR_INVALID: they have no row in common; ERR_NOMEM. */

@@ -44,7 +44,7 @@ static int not_a_limit(const char *text, struct error *err)
 		text);
 }
 
-static bool read_value(double *ret, const char *from, size_t len)
+static bool parse_limit_value(double *ret, const char *from, size_t len)
 {
 	char number[32];
 
@@ -56,7 +56,7 @@ static bool read_value(double *ret, const char *from, size_t len)
 }
 
 /* Whether the first @len bytes of @text are @word. */
-static bool is_word(const char *text, size_t len, const char *word)
+static bool is_limit_word(const char *text, size_t len, const char *word)
 {
 	return strlen(word) == len && !memcmp(text, word, len);
 }
@@ -71,8 +71,8 @@ int compare_limit_parse(struct compare_limit *ret, const char *text, struct erro
 		return not_a_limit(text, err);
 	if (value[len - 1] == '%') {
 		for (unsigned int m = 0; m < COMPARE_MEASURES; m++)
-			if (is_word(text, name, compare_measure_names[m]) &&
-				read_value(&v, value, len - 1)) {
+			if (is_limit_word(text, name, compare_measure_names[m]) &&
+				parse_limit_value(&v, value, len - 1)) {
 				*ret = (struct compare_limit){ (enum compare_measure)m, true,
 					v / 100 };
 				return 0;
@@ -80,8 +80,8 @@ int compare_limit_parse(struct compare_limit *ret, const char *text, struct erro
 		return not_a_limit(text, err);
 	}
 	for (size_t i = 0; i < ARRAY_LEN(absolute_words); i++)
-		if (is_word(text, name, absolute_words[i].name) && read_value(&v, value, len) &&
-			v > 0) {
+		if (is_limit_word(text, name, absolute_words[i].name) &&
+			parse_limit_value(&v, value, len) && v > 0) {
 			*ret = (struct compare_limit){ absolute_words[i].measure, false,
 				v * absolute_words[i].unit };
 			return 0;

@@ -12,7 +12,7 @@
 
 struct cuda_table cu;
 
-static void say_error(const char *text)
+static void print_load_error(const char *text)
 {
 	json_t *o = json_pack("{s:s}", "error", text);
 	char *line = o ? json_dumps(o, JSON_COMPACT) : NULL;
@@ -21,7 +21,7 @@ static void say_error(const char *text)
 	(void)fflush(stdout);
 }
 
-void die(const char *fmt, ...)
+void load_exit_with_error(const char *fmt, ...)
 {
 	char text[512];
 	va_list ap;
@@ -29,11 +29,11 @@ void die(const char *fmt, ...)
 	va_start(ap, fmt);
 	(void)vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
-	say_error(text);
+	print_load_error(text);
 	_exit(1);
 }
 
-void must(CUresult r, const char *what)
+void cuda_check_result(CUresult r, const char *what)
 {
 	const char *name = NULL;
 
@@ -41,7 +41,7 @@ void must(CUresult r, const char *what)
 		return;
 	if (!cu.cuGetErrorName || cu.cuGetErrorName(r, &name) != CUDA_SUCCESS)
 		name = NULL;
-	die("%s: %s (%u)", what, name ? name : "CUDA error", r);
+	load_exit_with_error("%s: %s (%u)", what, name ? name : "CUDA error", r);
 }
 
 void cuda_open(void)
@@ -49,13 +49,13 @@ void cuda_open(void)
 	void *lib = dlopen(CUDA_SONAME, RTLD_NOW);
 
 	if (!lib) {
-		say_error(dlerror());
+		print_load_error(dlerror());
 		_exit(LOAD_EXIT_NO_DRIVER);
 	}
 #define X(name, params) *(void **)&cu.name = dlsym(lib, #name);
 	CUDA_FUNCTIONS(X)
 #undef X
 	if (!cu.cuInit)
-		die("%s has no cuInit", CUDA_SONAME);
-	must(cu.cuInit(0), "cuInit");
+		load_exit_with_error("%s has no cuInit", CUDA_SONAME);
+	cuda_check_result(cu.cuInit(0), "cuInit");
 }

@@ -19,9 +19,9 @@ extern struct cuda_table {
 #undef X
 } cu;
 
-void die(const char *fmt, ...) PRINTF(1, 2) __attribute__((noreturn));
+void load_exit_with_error(const char *fmt, ...) PRINTF(1, 2) __attribute__((noreturn));
 /* @what was tried. */
-void must(CUresult r, const char *what);
+void cuda_check_result(CUresult r, const char *what);
 
 /* Loads libcuda.so.1 and initialises it. Without one it ends with LOAD_EXIT_NO_DRIVER. */
 void cuda_open(void);

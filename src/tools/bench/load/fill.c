@@ -3,16 +3,16 @@
 
 #include "lib/base/time.h"
 
-#define PIECE_FIRST (UINT64_C(64) << 20)
-#define PIECE_LAST  (UINT64_C(2) << 20) /* what GPUs give out at least */
-#define MOST        (UINT64_C(4) << 40)
+#define PIECE_FIRST    (UINT64_C(64) << 20)
+#define PIECE_LAST     (UINT64_C(2) << 20) /* what GPUs give out at least */
+#define FILL_BYTES_MAX (UINT64_C(4) << 40)
 
 void fill_run(struct fill *ret)
 {
 	uint64_t piece = PIECE_FIRST;
 
 	*ret = (struct fill){ .refusal = CUDA_SUCCESS };
-	while (piece >= PIECE_LAST && ret->bytes < MOST) {
+	while (piece >= PIECE_LAST && ret->bytes < FILL_BYTES_MAX) {
 		uint64_t from = time_mono_ns();
 		CUdeviceptr p;
 		CUresult r = cu.cuMemAlloc_v2(&p, piece);

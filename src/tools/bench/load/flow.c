@@ -19,7 +19,7 @@
 
 atomic_bool flow_stop;
 
-static bool goes_on(const struct count *c)
+static bool is_flow_running(const struct count *c)
 {
 	return !atomic_load_explicit(&flow_stop, memory_order_relaxed) &&
 	       time_mono_ns() < c->to_ns;
@@ -44,7 +44,7 @@ struct death {
 	unsigned int burst;
 };
 
-static void look_at_death(struct death *d, uint64_t now, uint64_t last)
+static void check_death_time(struct death *d, uint64_t now, uint64_t last)
 {
 	d->burst = now - last > GAP_NS ? 1 : d->burst + 1;
 	if (!d->at_ns || now < d->at_ns || (d->burst != INTO && now < d->at_ns + DELAY_NS))
@@ -54,7 +54,7 @@ static void look_at_death(struct death *d, uint64_t now, uint64_t last)
 	(void)kill(getpid(), SIGKILL);
 }
 
-static void run_pipeline(const struct flow_plan *p, const struct unit *u, struct count *c,
+static void run_pipeline(const struct flow_plan *p, const struct work_unit *u, struct count *c,
 	uint64_t begin_ns)
 {
 	CUevent events[FLOW_DEPTH_MAX] = { 0 };
@@ -63,43 +63,43 @@ static void run_pipeline(const struct flow_plan *p, const struct unit *u, struct
 	struct death death = { .at_ns = p->die_ns ? begin_ns + p->die_ns : 0 };
 
 	for (uint32_t i = 0; i < depth; i++)
-		must(cu.cuEventCreate(&events[i], NO_TIMING), "cuEventCreate");
-	while (goes_on(c)) {
+		cuda_check_result(cu.cuEventCreate(&events[i], NO_TIMING), "cuEventCreate");
+	while (is_flow_running(c)) {
 		CUevent e = events[begun % depth];
 
 		if (begun >= depth) {
 			uint64_t now;
 
-			must(cu.cuEventSynchronize(e), "cuEventSynchronize");
+			cuda_check_result(cu.cuEventSynchronize(e), "cuEventSynchronize");
 			now = time_mono_ns();
 			if (last)
-				count_unit(c, now, now - last);
-			look_at_death(&death, now, last);
+				count_add_unit(c, now, now - last);
+			check_death_time(&death, now, last);
 			last = now;
 		}
-		unit_launch(u, 1);
-		must(cu.cuEventRecord(e, u->stream), "cuEventRecord");
+		work_unit_launch(u, 1);
+		cuda_check_result(cu.cuEventRecord(e, u->stream), "cuEventRecord");
 		begun++;
 	}
-	unit_wait(u);
+	work_unit_wait(u);
 }
 
-static void run_closed(const struct flow_plan *p, const struct unit *u, struct count *c)
+static void run_closed(const struct flow_plan *p, const struct work_unit *u, struct count *c)
 {
-	while (goes_on(c)) {
+	while (is_flow_running(c)) {
 		uint64_t from = time_mono_ns(), now;
 
-		unit_launch(u, 1);
-		unit_wait(u);
+		work_unit_launch(u, 1);
+		work_unit_wait(u);
 		now = time_mono_ns();
-		count_unit(c, now, now - from);
+		count_add_unit(c, now, now - from);
 		if (p->pause_ns)
 			sleep_until(now + p->pause_ns);
 	}
 }
 
 /* Uniform in (0, 1). */
-static double draw(uint64_t *state)
+static double draw_uniform(uint64_t *state)
 {
 	uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
 
@@ -124,7 +124,7 @@ static void arrivals_next(struct arrivals *a)
 	if (p->kind == FLOW_PERIODIC) {
 		a->at_ns += p->period_ns;
 	} else if (p->kind == FLOW_POISSON) {
-		a->at_ns += (uint64_t)(-log(draw(&a->state)) * (double)p->period_ns);
+		a->at_ns += (uint64_t)(-log(draw_uniform(&a->state)) * (double)p->period_ns);
 	} else {
 		if (a->next == p->n) {
 			a->begin_ns = a->at_ns;
@@ -135,7 +135,7 @@ static void arrivals_next(struct arrivals *a)
 	}
 }
 
-static void run_open(const struct flow_plan *p, const struct unit *u, struct count *c,
+static void run_open(const struct flow_plan *p, const struct work_unit *u, struct count *c,
 	uint64_t begin_ns)
 {
 	struct arrivals a = { .plan = p,
@@ -145,24 +145,24 @@ static void run_open(const struct flow_plan *p, const struct unit *u, struct cou
 
 	/* Several do not all come at once. */
 	if (p->kind == FLOW_PERIODIC)
-		a.at_ns += (uint64_t)(draw(&a.state) * (double)p->period_ns);
+		a.at_ns += (uint64_t)(draw_uniform(&a.state) * (double)p->period_ns);
 	/* Nor do all begin with the same request. */
 	if (p->kind == FLOW_LIST) {
-		a.next = (size_t)(draw(&a.state) * (double)p->n);
+		a.next = (size_t)(draw_uniform(&a.state) * (double)p->n);
 		a.begin_ns -= p->list[a.next].at_ns;
 	}
-	for (arrivals_next(&a); a.at_ns < c->to_ns && goes_on(c); arrivals_next(&a)) {
+	for (arrivals_next(&a); a.at_ns < c->to_ns && is_flow_running(c); arrivals_next(&a)) {
 		uint64_t now;
 
 		sleep_until(a.at_ns);
-		unit_launch(u, a.units);
-		unit_wait(u);
+		work_unit_launch(u, a.units);
+		work_unit_wait(u);
 		now = time_mono_ns();
-		count_unit(c, now, now - a.at_ns);
+		count_add_unit(c, now, now - a.at_ns);
 	}
 }
 
-void flow_run(const struct flow_plan *p, const struct unit *u, struct count *c,
+void flow_run(const struct flow_plan *p, const struct work_unit *u, struct count *c,
 	uint64_t begin_ns)
 {
 	sleep_until(begin_ns);

@@ -40,5 +40,5 @@ struct flow_plan {
 extern atomic_bool flow_stop; /* set by who wants it to end */
 
 /* Begins at @begin_ns of the monotonic clock and goes on until the end of @c. Ends the program where the GPU fails. */
-void flow_run(const struct flow_plan *p, const struct unit *u, struct count *c,
+void flow_run(const struct flow_plan *p, const struct work_unit *u, struct count *c,
 	uint64_t begin_ns);

@@ -113,7 +113,7 @@ static const struct option_def options[] = {
 };
 
 struct load {
-	struct unit_plan unit;
+	struct work_unit_plan unit;
 	struct flow_plan flow;
 	struct flow_arrival *arrivals;
 	uint64_t parts, calibrate_ns;
@@ -135,34 +135,34 @@ static int read_size(uint32_t *ret, const struct options *o, const char *name, u
 	return 0;
 }
 
-static int read_kernel(struct load *l, const struct options *o, struct error *err)
+static int parse_kernel_option(struct load *l, const struct options *o, struct error *err)
 {
-	static const char *const names[] = { [UNIT_BURN] = "burn",
-		[UNIT_STREAM] = "stream",
-		[UNIT_NOP] = "nop",
-		[UNIT_BAD] = "bad_address" };
+	static const char *const names[] = { [WORK_UNIT_BURN] = "burn",
+		[WORK_UNIT_STREAM] = "stream",
+		[WORK_UNIT_NOP] = "nop",
+		[WORK_UNIT_BAD] = "bad_address" };
 	const char *name = option_str(o, "kernel", "burn");
 
 	for (size_t i = 0; i < ARRAY_LEN(names); i++)
 		if (!strcmp(name, names[i])) {
-			l->unit.kernel = (enum unit_kernel)i;
+			l->unit.kernel = (enum work_unit_kernel)i;
 			return 0;
 		}
 	return error_set(err, ERR_INVALID,
 		"--kernel: expected burn, stream, nop or bad_address, found '%.40s'", name);
 }
 
-static int read_unit(struct load *l, const struct options *o, struct error *err)
+static int parse_unit_options(struct load *l, const struct options *o, struct error *err)
 {
-	if (read_kernel(l, o, err) < 0 ||
+	if (parse_kernel_option(l, o, err) < 0 ||
 		read_size(&l->unit.kernels, o, "kernels", KERNELS, 1, 100000, err) < 0 ||
 		read_size(&l->unit.blocks, o, "blocks", 0, 0, 1 << 20, err) < 0 ||
-		read_size(&l->unit.hold, o, "hold", 0, 0, 100, err) < 0)
+		read_size(&l->unit.reserve_percent, o, "hold", 0, 0, 100, err) < 0)
 		return -1;
 	l->unit.rounds = option_uint(o, "rounds", 1000);
 	l->unit.bytes = option_uint(o, "bytes", UINT64_C(256) << 20);
 	l->unit.graph = option_bool(o, "graph", false);
-	if (l->unit.kernel == UNIT_STREAM && l->unit.bytes < 4096)
+	if (l->unit.kernel == WORK_UNIT_STREAM && l->unit.bytes < 4096)
 		return error_set(err, ERR_INVALID, "--bytes: expected 4096 or more");
 	return 0;
 }
@@ -223,13 +223,13 @@ static int read_flow(struct load *l, const struct options *o, struct error *err)
 	return 0;
 }
 
-static int read_options(struct load *l, const struct options *o, struct error *err)
+static int parse_load_options(struct load *l, const struct options *o, struct error *err)
 {
 	uint32_t parts;
 
 	if (o->args.n)
 		return error_set(err, ERR_INVALID, "unexpected argument '%s'", o->args.v[0]);
-	if (read_unit(l, o, err) < 0 || read_flow(l, o, err) < 0 ||
+	if (parse_unit_options(l, o, err) < 0 || read_flow(l, o, err) < 0 ||
 		read_size(&parts, o, "parts", BLOCKS, 1, COUNT_BLOCKS_MAX, err) < 0 ||
 		read_time(&l->calibrate_ns, o, "calibrate", err) < 0)
 		return -1;
@@ -241,12 +241,12 @@ static int read_options(struct load *l, const struct options *o, struct error *e
 
 /* ---- work --------------------------------------------------------------------------------------------------- */
 
-static void say(json_t *o)
+static void print_load_answer(json_t *o)
 {
 	char *line = o ? json_dumps(o, JSON_COMPACT) : NULL;
 
 	if (!line)
-		die("out of memory");
+		load_exit_with_error("out of memory");
 	(void)printf("%s\n", line);
 	if (fflush(stdout) != 0)
 		_exit(1);
@@ -254,7 +254,7 @@ static void say(json_t *o)
 	json_decref(o);
 }
 
-static void on_signal(int sig)
+static void on_load_sigterm(int sig)
 {
 	(void)sig;
 	atomic_store(&flow_stop, true);
@@ -273,7 +273,7 @@ static void *watch_input(void *arg)
 }
 
 /* False: standard input ended before. */
-static bool await_go(uint64_t times[static 3])
+static bool wait_go_line(uint64_t times[static 3])
 {
 	char line[LINE_MAX_], *at = line;
 	size_t n = 0;
@@ -285,7 +285,7 @@ static bool await_go(uint64_t times[static 3])
 	if (!n)
 		return false;
 	if (strncmp(line, "go ", 3) != 0)
-		die("expected a line 'go BEGIN FROM TO', found '%.40s'", line);
+		load_exit_with_error("expected a line 'go BEGIN FROM TO', found '%.40s'", line);
 	at = line + 3;
 	for (int i = 0; i < 3; i++) {
 		char *end = strchr(at, ' ');
@@ -293,88 +293,88 @@ static bool await_go(uint64_t times[static 3])
 		if (end)
 			*end = '\0';
 		if (!parse_u64(at, &times[i]) || (i < 2) != (end != NULL))
-			die("expected a line 'go BEGIN FROM TO'");
+			load_exit_with_error("expected a line 'go BEGIN FROM TO'");
 		at = end ? end + 1 : at;
 	}
 	if (times[1] >= times[2] || times[0] > times[1])
-		die("expected times in order");
+		load_exit_with_error("expected times in order");
 	return true;
 }
 
-static void say_ready(const struct unit *u)
+static void print_load_ready(const struct work_unit *u)
 {
-	int mps = unit_under_mps(u);
+	int mps = work_unit_is_under_mps(u);
 
-	say(json_pack("{s:b, s:i, s:I, s:o, s:I, s:I, s:I}", "ready", 1, "pid", (int)getpid(),
-		"multiprocessors", (json_int_t)u->multiprocessors, "mps",
+	print_load_answer(json_pack("{s:b, s:i, s:I, s:o, s:I, s:I, s:I}", "ready", 1, "pid",
+		(int)getpid(), "multiprocessors", (json_int_t)u->multiprocessors, "mps",
 		mps < 0 ? json_null() : json_boolean(mps), "free", (json_int_t)u->free, "total",
 		(json_int_t)u->total, "held", (json_int_t)u->held));
 }
 
 /* Ends by SIGTERM, or when standard input does. */
-static void take_memory(void)
+static void run_memory_fill(void)
 {
 	struct fill f;
 
 	fill_run(&f);
-	say(json_pack("{s:I, s:i, s:I}", "bytes", (json_int_t)f.bytes, "refusal",
+	print_load_answer(json_pack("{s:I, s:i, s:I}", "bytes", (json_int_t)f.bytes, "refusal",
 		(int)f.refusal, "refusal_ns", (json_int_t)f.refusal_ns));
 	(void)watch_input(NULL);
 	_exit(0);
 }
 
-static void work(const struct load *l, struct unit *u)
+static void run_workload(const struct load *l, struct work_unit *u)
 {
 	struct error err = ERROR_INIT;
 	uint64_t times[3];
 	struct count c;
 	pthread_t thread;
 
-	if (l->unit.kernel != UNIT_BAD) {
-		unit_launch(u, 1); /* what is done at the first time only */
-		unit_wait(u);
+	if (l->unit.kernel != WORK_UNIT_BAD) {
+		work_unit_launch(u, 1); /* what is done at the first time only */
+		work_unit_wait(u);
 	}
-	say_ready(u);
-	if (!await_go(times))
+	print_load_ready(u);
+	if (!wait_go_line(times))
 		return;
 	if (l->fill)
-		take_memory();
-	(void)signal(SIGTERM, on_signal); /* before that it ends at once */
+		run_memory_fill();
+	(void)signal(SIGTERM, on_load_sigterm); /* before that it ends at once */
 	if (count_init(&c, times[1], times[2], l->parts, &err) < 0)
-		die("%s", err.msg);
+		load_exit_with_error("%s", err.msg);
 	if (pthread_create(&thread, NULL, watch_input, NULL) != 0)
-		die("no thread can be started");
+		load_exit_with_error("no thread can be started");
 	flow_run(&l->flow, u, &c, times[0]);
-	say(l->counts ? count_short_json(&c) : count_json(&c));
+	print_load_answer(l->counts ? count_short_json(&c) : count_json(&c));
 	count_fini(&c);
 	(void)fflush(stdout);
 	_exit(0); /* the thread may still wait for input */
 }
 
-static int run(const struct options *o, struct error *err)
+static int run_load_command(const struct options *o, struct error *err)
 {
 	struct load l = { .unit.kernels = KERNELS };
-	struct unit u;
+	struct work_unit u;
 
-	if (read_options(&l, o, err) < 0)
+	if (parse_load_options(&l, o, err) < 0)
 		return -1;
 	(void)signal(SIGPIPE, SIG_IGN);
 	cuda_open();
-	unit_open(&u, &l.unit);
+	work_unit_open(&u, &l.unit);
 	if (l.calibrate_ns) {
-		uint64_t took = unit_calibrate(&u, l.calibrate_ns);
+		uint64_t took = work_unit_calibrate(&u, l.calibrate_ns);
 
-		say(json_pack("{s:I, s:I, s:I}", "rounds", (json_int_t)u.plan.rounds,
-			"kernel_ns", (json_int_t)took, "multiprocessors",
-			(json_int_t)u.multiprocessors));
+		print_load_answer(json_pack("{s:I, s:I, s:I}", "rounds",
+			(json_int_t)u.plan.rounds, "kernel_ns", (json_int_t)took,
+			"multiprocessors", (json_int_t)u.multiprocessors));
 	} else {
-		work(&l, &u);
+		run_workload(&l, &u);
 	}
 	free(l.arrivals);
 	return 0;
 }
 
-static int show_help(void)
+static int print_load_help(void)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(64 * 1024);
 
@@ -388,7 +388,7 @@ static int show_help(void)
  * gpuslice-load --tied PID PROGRAM [ARG]...: becomes the program, which gets SIGTERM when process PID ends, however that
  * ends: an arbiter, an MPS daemon or a user's program is not to outlive the benchmark.
  */
-static int become_tied(int argc, char **argv)
+static int exec_tied_program(int argc, char **argv)
 {
 	uint32_t parent;
 
@@ -410,14 +410,14 @@ int main(int argc, char **argv)
 	int r;
 
 	if (argc > 1 && !strcmp(argv[1], "--tied"))
-		return become_tied(argc, argv);
+		return exec_tied_program(argc, argv);
 	r = options_parse(&o, options, ARRAY_LEN(options), argc, argv, 0, NULL, &err);
 	if (r == OPTIONS_HELP)
-		r = show_help();
+		r = print_load_help();
 	else if (r == OPTIONS_VERSION)
 		r = printf("gpuslice-load %s\n", GPUSLICE_VERSION) < 0;
 	else if (r == 0)
-		r = run(&o, &err);
+		r = run_load_command(&o, &err);
 	options_fini(&o);
 	if (r < 0)
 		(void)fprintf(stderr, "gpuslice-load: %s\n", err.msg);

@@ -9,20 +9,26 @@
 
 #include <stdbool.h>
 
-enum unit_kernel { UNIT_BURN, UNIT_STREAM, UNIT_NOP, UNIT_BAD }; /* the last one faults */
+enum work_unit_kernel {
+	WORK_UNIT_BURN,
+	WORK_UNIT_STREAM,
+	WORK_UNIT_NOP,
+	WORK_UNIT_BAD
+}; /* the last one faults */
 
-struct unit_plan {
-	enum unit_kernel kernel;
+struct work_unit_plan {
+	enum work_unit_kernel kernel;
 	uint32_t kernels; /* of a unit, at least 1 */
 	uint32_t blocks;  /* of a kernel; 0: all multiprocessors are full */
-	uint64_t rounds;  /* UNIT_BURN: of each thread */
-	uint64_t bytes;   /* UNIT_STREAM: that a kernel copies within the GPU's memory */
-	uint32_t hold;    /* percent of the memory that is free at first, which it only holds */
+	uint64_t rounds;  /* WORK_UNIT_BURN: of each thread */
+	uint64_t bytes;   /* WORK_UNIT_STREAM: that a kernel copies within the GPU's memory */
+	uint32_t
+		reserve_percent; /* percent of the memory that is free at first, which it only holds */
 	bool graph;
 };
 
-struct unit {
-	struct unit_plan plan;
+struct work_unit {
+	struct work_unit_plan plan;
 	CUdevice device;
 	CUcontext context;
 	CUfunction function;
@@ -35,14 +41,14 @@ struct unit {
 };
 
 /* Takes device 0 of those that are visible; cuda_open() was called. Ends the program where that fails. */
-void unit_open(struct unit *u, const struct unit_plan *p);
+void work_unit_open(struct work_unit *u, const struct work_unit_plan *p);
 /* Launches the kernels of @units units, one after the other, and does not wait. */
-void unit_launch(const struct unit *u, uint32_t units);
-void unit_wait(const struct unit *u);
+void work_unit_launch(const struct work_unit *u, uint32_t units);
+void work_unit_wait(const struct work_unit *u);
 
 /* Whether the driver runs this program under MPS; -1: it does not say (before CUDA 12.1). */
-int unit_under_mps(const struct unit *u);
+int work_unit_is_under_mps(const struct work_unit *u);
 
-/* Of UNIT_BURN: .plan.rounds such that a kernel takes @kernel_ns; returns what one takes then. Wants nobody else
+/* Of WORK_UNIT_BURN: .plan.rounds such that a kernel takes @kernel_ns; returns what one takes then. Wants nobody else
  * on the GPU. */
-uint64_t unit_calibrate(struct unit *u, uint64_t kernel_ns);
+uint64_t work_unit_calibrate(struct work_unit *u, uint64_t kernel_ns);

@@ -15,7 +15,7 @@ int env_init(struct strv *env, struct error *err)
 	return 0;
 }
 
-static char **find(const struct strv *env, const char *name)
+static char **find_env_variable(const struct strv *env, const char *name)
 {
 	size_t len = strlen(name);
 
@@ -27,7 +27,7 @@ static char **find(const struct strv *env, const char *name)
 
 int env_set(struct strv *env, const char *name, const char *value, struct error *err)
 {
-	char **at = find(env, name), *text = NULL;
+	char **at = find_env_variable(env, name), *text = NULL;
 
 	if (at) {
 		free(*at);

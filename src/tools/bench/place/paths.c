@@ -12,8 +12,8 @@
 #define LIB "../lib/gpuslice"
 
 /* The first of two files, below the directory of this program, that is there. */
-static int find(char ret[PATH_MAX], const char *exe, const char *installed, const char *built,
-	struct error *err)
+static int find_installed_file(char ret[PATH_MAX], const char *exe, const char *installed,
+	const char *built, struct error *err)
 {
 	const char *const below[] = { installed, built };
 
@@ -28,7 +28,7 @@ static int find(char ret[PATH_MAX], const char *exe, const char *installed, cons
 		built);
 }
 
-static void cut_name(char *path)
+static void strip_file_name(char *path)
 {
 	char *slash = strrchr(path, '/');
 
@@ -37,40 +37,41 @@ static void cut_name(char *path)
 }
 
 /* The simulator's libraries lie together where they are installed. */
-static int find_simulator(struct place_paths *p, const char *exe, struct error *err)
+static int find_simulator_libraries(struct environment_paths *p, const char *exe,
+	struct error *err)
 {
 	char cuda[PATH_MAX], nvml[PATH_MAX];
 
-	if (find(cuda, exe, LIB "/sim/libcuda.so.1", "../../testbed/sim/cuda/libcuda.so.1",
-		    err) < 0 ||
-		find(nvml, exe, LIB "/sim/libnvidia-ml.so.1",
+	if (find_installed_file(cuda, exe, LIB "/sim/libcuda.so.1",
+		    "../../testbed/sim/cuda/libcuda.so.1", err) < 0 ||
+		find_installed_file(nvml, exe, LIB "/sim/libnvidia-ml.so.1",
 			"../../testbed/sim/nvml/libnvidia-ml.so.1", err) < 0 ||
-		find(p->sim_mps, exe, LIB "/sim/nvidia-cuda-mps-control",
+		find_installed_file(p->sim_mps, exe, LIB "/sim/nvidia-cuda-mps-control",
 			"../../testbed/sim/mps/nvidia-cuda-mps-control", err) < 0)
 		return -1;
-	cut_name(cuda);
-	cut_name(nvml);
+	strip_file_name(cuda);
+	strip_file_name(nvml);
 	(void)snprintf(p->sim, sizeof(p->sim), "%s%s%s", cuda, strcmp(cuda, nvml) ? ":" : "",
 		strcmp(cuda, nvml) ? nvml : "");
 	return 0;
 }
 
-int place_paths_find(struct place_paths *p, bool simulated, struct error *err)
+int environment_paths_find(struct environment_paths *p, bool simulated, struct error *err)
 {
 	char exe[PATH_MAX];
 	ssize_t len = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
 
-	*p = (struct place_paths){ .sim = "" };
+	*p = (struct environment_paths){ .sim = "" };
 	if (len < 0)
 		return error_sys(err, errno, "read '/proc/self/exe'");
 	exe[len] = '\0';
-	cut_name(exe);
+	strip_file_name(exe);
 	if (libexec_find(p->load, "gpuslice-load", "tools/bench/load", err) < 0 ||
 		libexec_find(p->arbiter, "gpuslice-arbiter", "node/arbiter", err) < 0 ||
-		find(p->cuda, exe, LIB "/libgpuslice-cuda.so",
+		find_installed_file(p->cuda, exe, LIB "/libgpuslice-cuda.so",
 			"../../container/libgpuslice-cuda.so", err) < 0 ||
-		find(p->nvml, exe, LIB "/libgpuslice-nvml.so",
+		find_installed_file(p->nvml, exe, LIB "/libgpuslice-nvml.so",
 			"../../container/libgpuslice-nvml.so", err) < 0)
 		return -1;
-	return simulated ? find_simulator(p, exe, err) : 0;
+	return simulated ? find_simulator_libraries(p, exe, err) : 0;
 }

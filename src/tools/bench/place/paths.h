@@ -7,7 +7,7 @@
 #include <limits.h>
 #include <stdbool.h>
 
-struct place_paths {
+struct environment_paths {
 	char load[PATH_MAX], arbiter[PATH_MAX];
 	char cuda[PATH_MAX], nvml[PATH_MAX]; /* the libraries of the slice runtime */
 	char sim[2 * PATH_MAX]; /* directories of the simulator, for LD_LIBRARY_PATH; "" */
@@ -15,4 +15,5 @@ struct place_paths {
 };
 
 /* ERR_NOT_FOUND. @simulated: the simulator must be there too. */
-int place_paths_find(struct place_paths *p, bool simulated, struct error *err) MUST_USE;
+int environment_paths_find(struct environment_paths *p, bool simulated,
+	struct error *err) MUST_USE;

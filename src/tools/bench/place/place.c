@@ -17,16 +17,16 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define LOOK_MS         2
-#define PATIENCE_NS     (30 * NS_PER_SEC)
-#define FOREVER_NS      (24 * 3600 * NS_PER_SEC)
-#define QUIT_NS         (5 * NS_PER_SEC) /* for what is to end by itself */
-#define SLICES          "slices"
-#define MPS_PERCENT_MAX 100
+#define READY_POLL_MS    2
+#define READY_TIMEOUT_NS (30 * NS_PER_SEC)
+#define FOREVER_NS       (24 * 3600 * NS_PER_SEC)
+#define QUIT_NS          (5 * NS_PER_SEC) /* for what is to end by itself */
+#define SLICES           "slices"
+#define MPS_PERCENT_MAX  100
 
-struct place {
+struct environment {
 	uv_loop_t *loop;
-	const struct place_options *o;
+	const struct environment_options *o;
 	char state[PATH_MAX], run[PATH_MAX], pipe[PATH_MAX], log[PATH_MAX];
 	struct child *arbiter, *mps, *quit;
 	struct error arbiter_end, mps_end; /* ERR_NONE: it runs */
@@ -37,34 +37,36 @@ struct place {
 	uint32_t next_id, first_id;
 	uv_timer_t timer;
 	uint64_t until_ns;
-	place_done *done;
+	environment_done_fn *done;
 	void *arg;
 };
 
-static bool has_slices(const struct place *p)
+static bool has_environment_slices(const struct environment *p)
 {
 	return bench_mode_slices(p->mode) || (bench_mode_mps(p->mode) && p->observed);
 }
 
 /* ---- files -------------------------------------------------------------------------------------------------- */
 
-static void slice_id(char ret[PLACE_ID_MAX], uint32_t id)
+static void slice_id(char ret[ENVIRONMENT_ID_MAX], uint32_t id)
 {
-	(void)snprintf(ret, PLACE_ID_MAX, "%032x", id);
+	(void)snprintf(ret, ENVIRONMENT_ID_MAX, "%032x", id);
 }
 
-static int slice_dir(char ret[PATH_MAX], const struct place *p, uint32_t id, struct error *err)
+static int slice_dir(char ret[PATH_MAX], const struct environment *p, uint32_t id,
+	struct error *err)
 {
-	char name[PLACE_ID_MAX + sizeof(SLICES)], number[PLACE_ID_MAX];
+	char name[ENVIRONMENT_ID_MAX + sizeof(SLICES)], number[ENVIRONMENT_ID_MAX];
 
 	slice_id(number, id);
 	(void)snprintf(name, sizeof(name), SLICES "/%s", number);
 	return path_join(ret, PATH_MAX, p->state, name, err);
 }
 
-static json_t *slice_json(const struct place *p, uint32_t id, const struct place_pod *pod)
+static json_t *build_slice_json(const struct environment *p, uint32_t id,
+	const struct environment_pod *pod)
 {
-	char number[PLACE_ID_MAX], device[128];
+	char number[ENVIRONMENT_ID_MAX], device[128];
 	json_t *o, *gpu;
 
 	slice_id(number, id);
@@ -76,7 +78,7 @@ static json_t *slice_json(const struct place *p, uint32_t id, const struct place
 		pod->latency ? "latency" : "batch", "unhooked", "report");
 	if (o && !pod->observed &&
 		json_object_set_new(gpu, "memory",
-			json_integer((json_int_t)place_slice_memory(p->o, p->n))) < 0) {
+			json_integer((json_int_t)environment_slice_memory(p->o, p->n))) < 0) {
 		json_decref(o);
 		return NULL;
 	}
@@ -103,11 +105,11 @@ static int make_log(const char *dir, struct error *err)
 }
 
 /* Whole from the first moment on that the arbiter can see it. */
-static int make_slice(const struct place *p, uint32_t id, const struct place_pod *pod,
-	struct error *err)
+static int make_slice(const struct environment *p, uint32_t id,
+	const struct environment_pod *pod, struct error *err)
 {
 	char new[PATH_MAX], file[PATH_MAX], dir[PATH_MAX];
-	json_t *o = slice_json(p, id, pod);
+	json_t *o = build_slice_json(p, id, pod);
 	int r = -1;
 
 	if (!o)
@@ -125,7 +127,7 @@ static int make_slice(const struct place *p, uint32_t id, const struct place_pod
 	return r;
 }
 
-static void remove_slices(struct place *p)
+static void remove_slices(struct environment *p)
 {
 	for (uint32_t id = p->first_id; id < p->next_id; id++) {
 		char dir[PATH_MAX];
@@ -139,7 +141,8 @@ static void remove_slices(struct place *p)
 
 /* ---- programs ----------------------------------------------------------------------------------------------- */
 
-static void ended(struct error *ret, const char *what, const struct child_end *end)
+static void set_child_end_error(struct error *ret, const char *what,
+	const struct child_end *end)
 {
 	if (end->signal)
 		(void)error_set(ret, ERR_UNAVAILABLE, "%s ended by signal %d: %s", what,
@@ -151,23 +154,23 @@ static void ended(struct error *ret, const char *what, const struct child_end *e
 
 static void on_arbiter_end(void *arg, const struct child_end *end)
 {
-	struct place *p = arg;
+	struct environment *p = arg;
 
 	p->arbiter = NULL;
-	ended(&p->arbiter_end, "gpuslice-arbiter", end);
+	set_child_end_error(&p->arbiter_end, "gpuslice-arbiter", end);
 }
 
 static void on_mps_end(void *arg, const struct child_end *end)
 {
-	struct place *p = arg;
+	struct environment *p = arg;
 
 	p->mps = NULL;
-	ended(&p->mps_end, "nvidia-cuda-mps-control", end);
+	set_child_end_error(&p->mps_end, "nvidia-cuda-mps-control", end);
 }
 
 static void on_quit_end(void *arg, const struct child_end *end)
 {
-	struct place *p = arg;
+	struct environment *p = arg;
 
 	(void)end;
 	p->quit = NULL;
@@ -175,9 +178,9 @@ static void on_quit_end(void *arg, const struct child_end *end)
 		proc_expect(p->mps, QUIT_NS);
 }
 
-/* @argv begins with TIED_ROOM words that this fills in: the program ends with us. */
-#define TIED_ROOM 3
-static int start_tied(const struct place *p, struct child **ret, const char **argv,
+/* @argv begins with TIED_ARGS_MAX words that this fills in: the program ends with us. */
+#define TIED_ARGS_MAX 3
+static int start_tied_child(const struct environment *p, struct child **ret, const char **argv,
 	const struct strv *env, const struct child_ops *ops, struct error *err)
 {
 	char self[16];
@@ -187,7 +190,7 @@ static int start_tied(const struct place *p, struct child **ret, const char **ar
 	argv[1] = "--tied";
 	argv[2] = self;
 	return proc_start(ret, p->loop,
-		&(struct child_what){ .argv = argv,
+		&(struct child_spec){ .argv = argv,
 			.env = (const char *const *)env->v,
 			.silence_ns = FOREVER_NS },
 		ops, (void *)(uintptr_t)p, err);
@@ -197,7 +200,7 @@ static const struct child_ops arbiter_ops = { .ended = on_arbiter_end };
 static const struct child_ops mps_ops = { .ended = on_mps_end };
 static const struct child_ops quit_ops = { .ended = on_quit_end };
 
-static int base_env(const struct place *p, struct strv *env, struct error *err)
+static int base_env(const struct environment *p, struct strv *env, struct error *err)
 {
 	if (env_init(env, err) < 0 || env_set(env, "LD_PRELOAD", NULL, err) < 0 ||
 		env_set(env, SLICE_DIR_VARIABLE, NULL, err) < 0 ||
@@ -208,10 +211,10 @@ static int base_env(const struct place *p, struct strv *env, struct error *err)
 	return p->o->simulated ? env_set(env, "LD_LIBRARY_PATH", p->o->paths->sim, err) : 0;
 }
 
-static int start_arbiter(struct place *p, struct error *err)
+static int start_arbiter(struct environment *p, struct error *err)
 {
 	CLEANUP(strv_fini) struct strv env = STRV_INIT;
-	const char *argv[TIED_ROOM + 2] = { [TIED_ROOM] = p->o->paths->arbiter };
+	const char *argv[TIED_ARGS_MAX + 2] = { [TIED_ARGS_MAX] = p->o->paths->arbiter };
 
 	if (p->arbiter)
 		return 0;
@@ -220,17 +223,17 @@ static int start_arbiter(struct place *p, struct error *err)
 		env_set(&env, "GPUSLICE_STATE_DIR", p->state, err) < 0 ||
 		env_set(&env, "GPUSLICE_RUN_DIR", p->run, err) < 0)
 		return -1;
-	return start_tied(p, &p->arbiter, argv, &env, &arbiter_ops, err);
+	return start_tied_child(p, &p->arbiter, argv, &env, &arbiter_ops, err);
 }
 
-static const char *mps_control(const struct place *p)
+static const char *mps_control(const struct environment *p)
 {
 	if (p->o->mps_control)
 		return p->o->mps_control;
 	return p->o->simulated ? p->o->paths->sim_mps : "nvidia-cuda-mps-control";
 }
 
-static int mps_env(const struct place *p, struct strv *env, struct error *err)
+static int mps_env(const struct environment *p, struct strv *env, struct error *err)
 {
 	return env_set(env, "CUDA_MPS_PIPE_DIRECTORY", p->pipe, err) < 0
 		       ? -1
@@ -238,10 +241,10 @@ static int mps_env(const struct place *p, struct strv *env, struct error *err)
 }
 
 /* In the foreground, so that it is ours. */
-static int start_mps(struct place *p, struct error *err)
+static int start_mps(struct environment *p, struct error *err)
 {
 	CLEANUP(strv_fini) struct strv env = STRV_INIT;
-	const char *argv[TIED_ROOM + 3] = { [TIED_ROOM] = mps_control(p), "-f" };
+	const char *argv[TIED_ARGS_MAX + 3] = { [TIED_ARGS_MAX] = mps_control(p), "-f" };
 
 	if (p->mps)
 		return 0;
@@ -252,11 +255,11 @@ static int start_mps(struct place *p, struct error *err)
 		mps_env(p, &env, err) < 0 ||
 		env_set(&env, "CUDA_VISIBLE_DEVICES", p->o->uuid, err) < 0)
 		return -1;
-	return start_tied(p, &p->mps, argv, &env, &mps_ops, err);
+	return start_tied_child(p, &p->mps, argv, &env, &mps_ops, err);
 }
 
 /* As NVIDIA says it is to be ended; what does not listen is ended by a signal later. */
-static void quit_mps(struct place *p)
+static void quit_mps(struct environment *p)
 {
 	CLEANUP(strv_fini) struct strv env = STRV_INIT;
 	const char *const argv[] = { mps_control(p), NULL };
@@ -266,7 +269,7 @@ static void quit_mps(struct place *p)
 		return;
 	if (base_env(p, &env, &err) < 0 || mps_env(p, &env, &err) < 0 ||
 		proc_start(&p->quit, p->loop,
-			&(struct child_what){ .argv = argv,
+			&(struct child_spec){ .argv = argv,
 				.env = (const char *const *)env.v,
 				.input = "quit\n",
 				.input_len = 5,
@@ -277,7 +280,7 @@ static void quit_mps(struct place *p)
 
 /* ---- what is prepared --------------------------------------------------------------------------------------- */
 
-static bool exists(const char *dir, const char *name)
+static bool has_dir_entry(const char *dir, const char *name)
 {
 	char path[PATH_MAX];
 	struct error err = ERROR_INIT;
@@ -286,7 +289,7 @@ static bool exists(const char *dir, const char *name)
 }
 
 /* 1: all is there. */
-static int is_there(struct place *p, struct error *err)
+static int check_environment_ready(struct environment *p, struct error *err)
 {
 	if (!bench_mode_mps(p->mode) && (p->mps || p->quit))
 		return 0; /* the one before goes first */
@@ -295,10 +298,10 @@ static int is_there(struct place *p, struct error *err)
 			error_copy(err, &p->mps_end);
 			return -1;
 		}
-		if (!exists(p->pipe, "control"))
+		if (!has_dir_entry(p->pipe, "control"))
 			return 0;
 	}
-	if (!has_slices(p))
+	if (!has_environment_slices(p))
 		return 1;
 	if (p->arbiter_end.code != ERR_NONE) {
 		error_copy(err, &p->arbiter_end);
@@ -309,35 +312,36 @@ static int is_there(struct place *p, struct error *err)
 
 		if (slice_dir(dir, p, id, err) < 0)
 			return -1;
-		if (!exists(dir, SLICE_SOCKET))
+		if (!has_dir_entry(dir, SLICE_SOCKET))
 			return 0;
 	}
 	return 1;
 }
 
-static void tell(struct place *p, const struct error *err)
+static void notify_environment_done(struct environment *p, const struct error *err)
 {
-	place_done *done = STEAL_PTR(p->done);
+	environment_done_fn *done = STEAL_PTR(p->done);
 
 	(void)uv_timer_stop(&p->timer);
 	if (done)
 		done(p->arg, err);
 }
 
-static void on_time(uv_timer_t *t)
+static void on_environment_timer(uv_timer_t *t)
 {
-	struct place *p = t->data;
+	struct environment *p = t->data;
 	struct error err = ERROR_INIT;
-	int r = is_there(p, &err);
+	int r = check_environment_ready(p, &err);
 
 	if (r == 0 && time_mono_ns() > p->until_ns)
 		r = error_set(&err, ERR_TIMEOUT, "mode %s was not ready in %d s",
-			bench_mode_names[p->mode], (int)(PATIENCE_NS / NS_PER_SEC));
+			bench_mode_names[p->mode], (int)(READY_TIMEOUT_NS / NS_PER_SEC));
 	if (r != 0)
-		tell(p, r < 0 ? &err : NULL);
+		notify_environment_done(p, r < 0 ? &err : NULL);
 }
 
-static int slice_env(const struct place *p, struct strv *env, uint32_t id, struct error *err)
+static int slice_env(const struct environment *p, struct strv *env, uint32_t id,
+	struct error *err)
 {
 	char dir[PATH_MAX], preload[2 * PATH_MAX];
 
@@ -347,7 +351,7 @@ static int slice_env(const struct place *p, struct strv *env, uint32_t id, struc
 		       : env_set(env, "LD_PRELOAD", preload, err);
 }
 
-static int limits_env(struct strv *env, const struct place_pod *pod, struct error *err)
+static int limits_env(struct strv *env, const struct environment_pod *pod, struct error *err)
 {
 	char text[32];
 
@@ -360,8 +364,8 @@ static int limits_env(struct strv *env, const struct place_pod *pod, struct erro
 	return pod->memory ? env_set(env, "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", text, err) : 0;
 }
 
-static int pod_env(const struct place *p, struct strv *env, size_t i,
-	const struct place_pod *pod, struct error *err)
+static int pod_env(const struct environment *p, struct strv *env, size_t i,
+	const struct environment_pod *pod, struct error *err)
 {
 	if (base_env(p, env, err) < 0)
 		return -1;
@@ -369,7 +373,7 @@ static int pod_env(const struct place *p, struct strv *env, size_t i,
 		return env_set(env, "CUDA_VISIBLE_DEVICES", p->o->mig_uuids[i], err);
 	if (env_set(env, "CUDA_VISIBLE_DEVICES", p->o->uuid, err) < 0)
 		return -1;
-	if (has_slices(p) && slice_env(p, env, p->first_id + (uint32_t)i, err) < 0)
+	if (has_environment_slices(p) && slice_env(p, env, p->first_id + (uint32_t)i, err) < 0)
 		return -1;
 	if (!bench_mode_mps(p->mode))
 		return 0;
@@ -378,7 +382,7 @@ static int pod_env(const struct place *p, struct strv *env, size_t i,
 	return p->mode == BENCH_MPS ? 0 : limits_env(env, pod, err);
 }
 
-static void drop_envs(struct place *p)
+static void drop_envs(struct environment *p)
 {
 	for (size_t i = 0; i < p->n; i++)
 		strv_fini(&p->envs[i]);
@@ -387,7 +391,8 @@ static void drop_envs(struct place *p)
 	p->n = 0;
 }
 
-int place_can(const struct place *p, enum bench_mode m, size_t pods, struct error *err)
+int environment_can_run(const struct environment *p, enum bench_mode m, size_t pods,
+	struct error *err)
 {
 	if (m == BENCH_MIG && p->o->n_mig < pods)
 		return error_set(err, ERR_UNSUPPORTED,
@@ -399,10 +404,11 @@ int place_can(const struct place *p, enum bench_mode m, size_t pods, struct erro
 	return 0;
 }
 
-int place_prepare(struct place *p, enum bench_mode m, const struct place_pod *pods, size_t n,
-	place_done *done, void *arg, struct error *err)
+int environment_prepare(struct environment *p, enum bench_mode m,
+	const struct environment_pod *pods, size_t n, environment_done_fn *done, void *arg,
+	struct error *err)
 {
-	if (place_can(p, m, n, err) < 0)
+	if (environment_can_run(p, m, n, err) < 0)
 		return -1;
 	remove_slices(p);
 	drop_envs(p);
@@ -414,50 +420,51 @@ int place_prepare(struct place *p, enum bench_mode m, const struct place_pod *po
 	p->n = n;
 	if (!bench_mode_mps(m))
 		quit_mps(p);
-	if ((has_slices(p) && start_arbiter(p, err) < 0) ||
+	if ((has_environment_slices(p) && start_arbiter(p, err) < 0) ||
 		(bench_mode_mps(m) && start_mps(p, err) < 0))
 		return -1;
 	for (size_t i = 0; i < n; i++) {
-		if (has_slices(p) && make_slice(p, p->next_id++, &pods[i], err) < 0)
+		if (has_environment_slices(p) && make_slice(p, p->next_id++, &pods[i], err) < 0)
 			return -1;
 		if (pod_env(p, &p->envs[i], i, &pods[i], err) < 0)
 			return -1;
 	}
 	p->done = done;
 	p->arg = arg;
-	p->until_ns = time_mono_ns() + PATIENCE_NS;
-	(void)uv_timer_start(&p->timer, on_time, 0, LOOK_MS);
+	p->until_ns = time_mono_ns() + READY_TIMEOUT_NS;
+	(void)uv_timer_start(&p->timer, on_environment_timer, 0, READY_POLL_MS);
 	return 0;
 }
 
-uint64_t place_slice_memory(const struct place_options *o, size_t n)
+uint64_t environment_slice_memory(const struct environment_options *o, size_t n)
 {
 	return n ? o->memory / n : o->memory;
 }
 
-const struct strv *place_env(const struct place *p, size_t i)
+const struct strv *environment_get_env(const struct environment *p, size_t i)
 {
 	return &p->envs[i];
 }
 
-int place_slice(const struct place *p, size_t i, char dir[static PATH_MAX],
-	char id[static PLACE_ID_MAX], struct error *err)
+int environment_get_slice(const struct environment *p, size_t i, char dir[static PATH_MAX],
+	char id[static ENVIRONMENT_ID_MAX], struct error *err)
 {
 	slice_id(id, p->first_id + (uint32_t)i);
 	return slice_dir(dir, p, p->first_id + (uint32_t)i, err);
 }
 
-int place_control(const struct place *p, char path[static PATH_MAX], struct error *err)
+int environment_get_control(const struct environment *p, char path[static PATH_MAX],
+	struct error *err)
 {
 	return path_join(path, PATH_MAX, p->run, CONTROL_SOCKET, err);
 }
 
 /* ---- life --------------------------------------------------------------------------------------------------- */
 
-int place_new(struct place **ret, uv_loop_t *loop, const struct place_options *options,
-	struct error *err)
+int environment_new(struct environment **ret, uv_loop_t *loop,
+	const struct environment_options *options, struct error *err)
 {
-	struct place *p = calloc(1, sizeof(*p));
+	struct environment *p = calloc(1, sizeof(*p));
 	char slices[PATH_MAX];
 
 	if (!p)
@@ -475,21 +482,21 @@ int place_new(struct place **ret, uv_loop_t *loop, const struct place_options *o
 		dir_make(p->state, 0755, err) < 0 || dir_make(slices, 0755, err) < 0 ||
 		dir_make(p->run, 0755, err) < 0 || dir_make(p->pipe, 0755, err) < 0 ||
 		dir_make(p->log, 0755, err) < 0) {
-		(void)place_free(p);
+		(void)environment_free(p);
 		return -1;
 	}
 	*ret = p;
 	return 0;
 }
 
-static void on_closed(uv_handle_t *h)
+static void on_environment_timer_closed(uv_handle_t *h)
 {
-	struct place *p = h->data;
+	struct environment *p = h->data;
 
 	free(p);
 }
 
-struct place *place_free(struct place *p)
+struct environment *environment_free(struct environment *p)
 {
 	if (!p)
 		return NULL;
@@ -499,6 +506,6 @@ struct place *place_free(struct place *p)
 	p->arbiter = proc_stop(p->arbiter);
 	p->mps = proc_stop(p->mps);
 	p->quit = proc_stop(p->quit);
-	uv_close((uv_handle_t *)&p->timer, on_closed);
+	uv_close((uv_handle_t *)&p->timer, on_environment_timer_closed);
 	return NULL;
 }

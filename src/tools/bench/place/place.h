@@ -14,22 +14,22 @@
 #include <limits.h>
 #include <uv.h>
 
-#define PLACE_ID_MAX 33
+#define ENVIRONMENT_ID_MAX 33
 
-struct place;
+struct environment;
 
-struct place_options {
+struct environment_options {
 	const char *dir;  /* for sockets: a short name; removed by who made it */
 	const char *uuid; /* of the GPU */
 	uint64_t memory;  /* bytes of it */
-	const struct place_paths *paths;
+	const struct environment_paths *paths;
 	const char *mps_control;      /* program; NULL: looked for in PATH */
 	const char *const *mig_uuids; /* of MIG devices */
 	size_t n_mig;
 	bool simulated; /* pods load the simulator's libraries */
 };
 
-struct place_pod {
+struct environment_pod {
 	double weight;   /* of its slice: 1 to 10000, whole */
 	bool latency;    /* class of its slice */
 	double sm_share; /* BENCH_MPS_LIMITED; 0: no limit */
@@ -41,33 +41,34 @@ struct place_pod {
 	bool observed;
 };
 
-/* Once for each place_prepare(); NULL: all is there. Not from within it. */
-typedef void place_done(void *arg, const struct error *err);
+/* Once for each environment_prepare(); NULL: all is there. Not from within it. */
+typedef void environment_done_fn(void *arg, const struct error *err);
 
 /* @options must outlive it. */
-int place_new(struct place **ret, uv_loop_t *loop, const struct place_options *options,
-	struct error *err) MUST_USE;
+int environment_new(struct environment **ret, uv_loop_t *loop,
+	const struct environment_options *options, struct error *err) MUST_USE;
 
 /* ERR_UNSUPPORTED says why this mode cannot be had here. */
-int place_can(const struct place *p, enum bench_mode m, size_t pods,
+int environment_can_run(const struct environment *p, enum bench_mode m, size_t pods,
 	struct error *err) MUST_USE;
 
 /* Makes the place for these pods, in which none runs any more. */
-int place_prepare(struct place *p, enum bench_mode m, const struct place_pod *pods, size_t n,
-	place_done *done, void *arg, struct error *err) MUST_USE;
+int environment_prepare(struct environment *p, enum bench_mode m,
+	const struct environment_pod *pods, size_t n, environment_done_fn *done, void *arg,
+	struct error *err) MUST_USE;
 
 /* A slice's part of the memory where @n of them are made, in bytes. */
-uint64_t place_slice_memory(const struct place_options *o, size_t n);
+uint64_t environment_slice_memory(const struct environment_options *o, size_t n);
 
-/* The environment of pod @i, until the next place_prepare(). */
-const struct strv *place_env(const struct place *p, size_t i);
+/* The environment of pod @i, until the next environment_prepare(). */
+const struct strv *environment_get_env(const struct environment *p, size_t i);
 
 /* Of an observed pod: its slice's directory, and the ID by which the arbiter knows it. ERR_LIMIT. */
-int place_slice(const struct place *p, size_t i, char dir[static PATH_MAX],
-	char id[static PLACE_ID_MAX], struct error *err) MUST_USE;
+int environment_get_slice(const struct environment *p, size_t i, char dir[static PATH_MAX],
+	char id[static ENVIRONMENT_ID_MAX], struct error *err) MUST_USE;
 /* The arbiter's control socket (abi/arbiter-control.h). ERR_LIMIT. */
-int place_control(const struct place *p, char path[static PATH_MAX],
+int environment_get_control(const struct environment *p, char path[static PATH_MAX],
 	struct error *err) MUST_USE;
 
 /* Ends what it has started; the memory goes as the loop runs, ten seconds at most. Returns NULL. */
-struct place *place_free(struct place *p);
+struct environment *environment_free(struct environment *p);

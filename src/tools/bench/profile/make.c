@@ -15,12 +15,13 @@
 #define DIGITS \
 	1000.0 /* of shares that must not come to more than 1 together, as they are written */
 
-static struct profile_value unknown(const char *how)
+static struct profile_value make_unknown_value(const char *how)
 {
 	return (struct profile_value){ NAN, NAN, PROFILE_DERIVED, how };
 }
 
-static struct profile_value known(double v, enum profile_origin origin, const char *how)
+static struct profile_value make_known_value(double v, enum profile_origin origin,
+	const char *how)
 {
 	return (struct profile_value){ v, NAN, origin, how };
 }
@@ -36,8 +37,8 @@ static struct profile_value with_interval(const struct estimate *e, const char *
 /* ---- times of a step ---------------------------------------------------------------------------------------- */
 
 /* The row of one mode and share; NULL: nothing came of it. */
-static const struct bench_row *find_row(const struct profile_facts *f, enum bench_mode m,
-	double share)
+static const struct bench_row *find_profile_row(const struct profile_facts *f,
+	enum bench_mode m, double share)
 {
 	for (size_t i = 0; i < f->result->n_rows; i++) {
 		const struct bench_row *row = &f->result->rows[i];
@@ -54,11 +55,11 @@ static const struct bench_row *find_row(const struct profile_facts *f, enum benc
 }
 
 /* Seconds of a unit, as it or the program says. */
-static int unit_time(struct estimate *ret, const struct profile_facts *f, enum bench_mode m,
-	double share, struct error *err)
+static int estimate_unit_time(struct estimate *ret, const struct profile_facts *f,
+	enum bench_mode m, double share, struct error *err)
 {
 	bool timed = !f->silent && !(f->open && f->intervals);
-	const struct bench_row *row = timed ? find_row(f, m, share) : NULL;
+	const struct bench_row *row = timed ? find_profile_row(f, m, share) : NULL;
 
 	*ret = (struct estimate){ .value = NAN };
 	if (!row)
@@ -78,12 +79,12 @@ static double time_of_launches(const struct profile_facts *f, enum bench_mode m,
 
 	for (size_t i = 0; i < f->n_windows; i++) {
 		const struct profile_window *w = &f->windows[i];
-		const struct profile_look *first, *last;
+		const struct profile_sample *first, *last;
 
-		if (w->mode != m || fabs(w->sm_share - share) > SHARE_EPS || w->n_looks < 2)
+		if (w->mode != m || fabs(w->sm_share - share) > SHARE_EPS || w->n_samples < 2)
 			continue;
-		first = &w->looks[0];
-		last = &w->looks[w->n_looks - 1];
+		first = &w->samples[0];
+		last = &w->samples[w->n_samples - 1];
 		seconds += (double)(last->at_ns - first->at_ns) / 1e9;
 		n += (double)(last->launches + last->copies - first->launches - first->copies);
 	}
@@ -107,13 +108,13 @@ double profile_fit_u(const struct profile_point *points, size_t n)
 }
 
 /* The stretch at @share, by units or by launches; NaN: not measured. */
-static int stretch_at(double *ret, const struct profile_facts *f, double share,
+static int get_stretch_at(double *ret, const struct profile_facts *f, double share,
 	struct error *err)
 {
 	struct estimate whole, part;
 
-	if (unit_time(&whole, f, BENCH_MPS_LIMITED, 1, err) < 0 ||
-		unit_time(&part, f, BENCH_MPS_LIMITED, share, err) < 0)
+	if (estimate_unit_time(&whole, f, BENCH_MPS_LIMITED, 1, err) < 0 ||
+		estimate_unit_time(&part, f, BENCH_MPS_LIMITED, share, err) < 0)
 		return -1;
 	*ret = part.value / whole.value;
 	if (isnan(*ret))
@@ -130,7 +131,7 @@ static int add_points(struct profile *p, const struct profile_facts *f, struct e
 
 		if (row->mode != BENCH_MPS_LIMITED || row->sm_share > 1 - SHARE_EPS)
 			continue;
-		if (stretch_at(&stretch, f, row->sm_share, err) < 0)
+		if (get_stretch_at(&stretch, f, row->sm_share, err) < 0)
 			return -1;
 		if (isfinite(stretch) && stretch > 0)
 			p->points[p->n_points++] =
@@ -145,13 +146,14 @@ static void set_u(struct profile *p, const struct profile_facts *f)
 	double u = round(profile_fit_u(p->points, p->n_points) * DIGITS) / DIGITS;
 
 	if (f->open && (f->silent || f->intervals)) {
-		p->u = unknown(
+		p->u = make_unknown_value(
 			"nothing says how long a request takes with less: drive it closed, with --kind batch");
 		p->n_points = 0; /* those are of how often requests come */
 	} else if (isnan(u))
-		p->u = unknown("needs MPS, with --shares");
+		p->u = make_unknown_value("needs MPS, with --shares");
 	else
-		p->u = known(u, PROFILE_MEASURED, "under MPS with fewer multiprocessors");
+		p->u = make_known_value(u, PROFILE_MEASURED,
+			"under MPS with fewer multiprocessors");
 	for (size_t i = 0; i < p->n_points; i++)
 		p->points[i].fitted = 1 - u + u / p->points[i].sm_share;
 }
@@ -159,18 +161,18 @@ static void set_u(struct profile *p, const struct profile_facts *f)
 /* ---- what the GPU does ---------------------------------------------------------------------------------------- */
 
 /* Share of the time in which it had work there, as the runtime counts it; NaN. */
-static double charged(const struct profile_facts *f)
+static double compute_charged_share(const struct profile_facts *f)
 {
 	double ns = 0, charged_ns = 0;
 
 	for (size_t i = 0; i < f->n_windows; i++) {
 		const struct profile_window *w = &f->windows[i];
 
-		if (w->mode != BENCH_TURNS || w->n_looks < 2)
+		if (w->mode != BENCH_FAIR_SHARE || w->n_samples < 2)
 			continue;
-		ns += (double)(w->looks[w->n_looks - 1].at_ns - w->looks[0].at_ns);
-		charged_ns +=
-			(double)(w->looks[w->n_looks - 1].charged_ns - w->looks[0].charged_ns);
+		ns += (double)(w->samples[w->n_samples - 1].at_ns - w->samples[0].at_ns);
+		charged_ns += (double)(w->samples[w->n_samples - 1].charged_ns -
+				       w->samples[0].charged_ns);
 	}
 	return ns > 0 ? fmin(1, charged_ns / ns) : NAN;
 }
@@ -178,54 +180,56 @@ static double charged(const struct profile_facts *f)
 /* The busiest second by the mean of all: with so few, the most stands for the 99th percentile. */
 static struct profile_value burst_of(const struct profile_facts *f)
 {
-	double most = 0, mean = charged(f);
+	double most = 0, mean = compute_charged_share(f);
 
 	for (size_t i = 0; i < f->n_windows; i++) {
 		const struct profile_window *w = &f->windows[i];
 		size_t from = 0;
 
-		for (size_t k = 1; w->mode == BENCH_TURNS && k < w->n_looks; k++) {
-			uint64_t ns = w->looks[k].at_ns - w->looks[from].at_ns;
+		for (size_t k = 1; w->mode == BENCH_FAIR_SHARE && k < w->n_samples; k++) {
+			uint64_t ns = w->samples[k].at_ns - w->samples[from].at_ns;
 
 			if (ns < BURST_NS)
 				continue;
-			most = fmax(most,
-				(double)(w->looks[k].charged_ns - w->looks[from].charged_ns) /
-					(double)ns);
+			most = fmax(most, (double)(w->samples[k].charged_ns -
+						   w->samples[from].charged_ns) /
+						  (double)ns);
 			from = k;
 		}
 	}
 	if (!(mean > 0) || !(most > 0))
-		return unknown("needs --seconds of 2 or more");
-	return known(fmax(1, fmin(1, most) / mean), PROFILE_DERIVED,
+		return make_unknown_value("needs --seconds of 2 or more");
+	return make_known_value(fmax(1, fmin(1, most) / mean), PROFILE_DERIVED,
 		"busiest second by the mean, not minutes");
 }
 
 static int set_gpu(struct profile *p, const struct profile_facts *f, struct error *err)
 {
-	const struct bench_row *row = find_row(f, BENCH_EXCLUSIVE, 1);
+	const struct bench_row *row = find_profile_row(f, BENCH_EXCLUSIVE, 1);
 	struct bench_figures figures;
-	double counted = charged(f);
+	double counted = compute_charged_share(f);
 
-	p->busy = unknown("neither NVML nor the runtime says");
-	p->sm_active = p->dram = unknown("this GPU does not say (GPM: Hopper or newer)");
+	p->busy = make_unknown_value("neither NVML nor the runtime says");
+	p->sm_active = p->dram =
+		make_unknown_value("this GPU does not say (GPM: Hopper or newer)");
 	if (!row)
-		row = find_row(f, BENCH_TURNS, 1);
+		row = find_profile_row(f, BENCH_FAIR_SHARE, 1);
 	if (row) {
 		if (bench_figures_make(&figures, f->result, row, err) < 0)
 			return -1;
 		if (figures.gpu.busy >= 0)
-			p->busy = known(fmin(1, figures.gpu.busy), PROFILE_MEASURED,
+			p->busy = make_known_value(fmin(1, figures.gpu.busy), PROFILE_MEASURED,
 				"NVML: a kernel was there");
 		if (figures.gpu.sm_active >= 0)
-			p->sm_active =
-				known(fmin(1, figures.gpu.sm_active), PROFILE_MEASURED, "GPM");
+			p->sm_active = make_known_value(fmin(1, figures.gpu.sm_active),
+				PROFILE_MEASURED, "GPM");
 		if (figures.gpu.dram_active >= 0)
-			p->dram = known(fmin(1, figures.gpu.dram_active), PROFILE_MEASURED,
-				"GPM");
+			p->dram = make_known_value(fmin(1, figures.gpu.dram_active),
+				PROFILE_MEASURED, "GPM");
 	}
 	if (!(p->busy.v >= 0) && counted >= 0)
-		p->busy = known(counted, PROFILE_MEASURED, "the runtime: work was in flight");
+		p->busy = make_known_value(counted, PROFILE_MEASURED,
+			"the runtime: work was in flight");
 	p->burst = burst_of(f);
 	return 0;
 }
@@ -236,11 +240,11 @@ static void set_u_bw(struct profile *p)
 	double rest = 1 - p->u.v, share = p->dram.v / p->busy.v;
 
 	if (!isfinite(p->u.v) || !isfinite(share))
-		p->u_bw = unknown("needs u, and DRAM activity");
+		p->u_bw = make_unknown_value("needs u, and DRAM activity");
 	else
-		p->u_bw =
-			known(share < U_BW_MIN ? 0 : floor(fmin(rest, share) * DIGITS) / DIGITS,
-				PROFILE_DERIVED, "DRAM activity by busy, of what u leaves");
+		p->u_bw = make_known_value(
+			share < U_BW_MIN ? 0 : floor(fmin(rest, share) * DIGITS) / DIGITS,
+			PROFILE_DERIVED, "DRAM activity by busy, of what u leaves");
 }
 
 static void set_memory(struct profile *p, const struct profile_facts *f)
@@ -251,23 +255,23 @@ static void set_memory(struct profile *p, const struct profile_facts *f)
 	for (size_t i = 0; i < f->n_windows; i++) {
 		const struct profile_window *w = &f->windows[i];
 
-		for (size_t k = 0; k < w->n_looks; k++) {
-			if (w->looks[k].peak > peak)
-				peak = w->looks[k].peak;
-			if (w->looks[k].overhead_known && w->looks[k].overhead > overhead)
-				overhead = w->looks[k].overhead;
-			known_overhead = known_overhead || w->looks[k].overhead_known;
+		for (size_t k = 0; k < w->n_samples; k++) {
+			if (w->samples[k].peak > peak)
+				peak = w->samples[k].peak;
+			if (w->samples[k].overhead_known && w->samples[k].overhead > overhead)
+				overhead = w->samples[k].overhead;
+			known_overhead = known_overhead || w->samples[k].overhead_known;
 		}
 	}
-	p->mem_peak_mib = p->context_mib = unknown("the runtime saw no allocation");
+	p->mem_peak_mib = p->context_mib = make_unknown_value("the runtime saw no allocation");
 	if (!peak)
 		return;
 	if (overhead > peak)
 		overhead = peak;
-	p->mem_peak_mib = known((double)(peak - overhead) / MIB, PROFILE_MEASURED,
+	p->mem_peak_mib = make_known_value((double)(peak - overhead) / MIB, PROFILE_MEASURED,
 		"the runtime: peak, without contexts");
 	if (known_overhead)
-		p->context_mib = known((double)overhead / MIB, PROFILE_MEASURED,
+		p->context_mib = make_known_value((double)overhead / MIB, PROFILE_MEASURED,
 			"the runtime: contexts and code");
 }
 
@@ -291,7 +295,7 @@ static void find_steps(struct profile *p, const struct profile_facts *f)
 		const struct profile_window *w = &f->windows[i];
 		struct profile_steps s;
 
-		if (w->mode != BENCH_TURNS)
+		if (w->mode != BENCH_FAIR_SHARE)
 			continue;
 		s = profile_steps_find(w->launches, w->n_launches);
 		if (covers_more(&s, &p->steps))
@@ -304,16 +308,16 @@ static int set_solo(struct profile *p, const struct profile_facts *f, struct err
 	struct estimate bare, seen;
 	struct interval i;
 
-	if (unit_time(&bare, f, BENCH_EXCLUSIVE, 1, err) < 0 ||
-		unit_time(&seen, f, BENCH_TURNS, 1, err) < 0)
+	if (estimate_unit_time(&bare, f, BENCH_EXCLUSIVE, 1, err) < 0 ||
+		estimate_unit_time(&seen, f, BENCH_FAIR_SHARE, 1, err) < 0)
 		return -1;
-	p->overhead = unknown(
+	p->overhead = make_unknown_value(
 		"only what prints a line for each step (--pattern) has a time without the runtime");
 	if (bare.value > 0 && seen.value > 0) {
 		struct estimate ratio = estimate_ratio(&bare, &seen);
 
 		i = estimate_ratio_interval(&bare, &seen);
-		p->overhead = known(ratio.value - 1, PROFILE_MEASURED,
+		p->overhead = make_known_value(ratio.value - 1, PROFILE_MEASURED,
 			"steps with the runtime and its log, by steps without");
 		p->overhead.half = isfinite(i.high) ? (i.high - i.low) / 2 : NAN;
 	}
@@ -322,32 +326,35 @@ static int set_solo(struct profile *p, const struct profile_facts *f, struct err
 	else if (seen.value > 0)
 		p->t_solo = with_interval(&seen, "alone, under the runtime");
 	else if (!p->steps.launches)
-		p->t_solo = unknown("no steps were found in what it launches: give --pattern");
+		p->t_solo = make_unknown_value(
+			"no steps were found in what it launches: give --pattern");
 	else if (f->open)
-		p->t_solo = known(
+		p->t_solo = make_known_value(
 			fmax(p->steps.span_s, p->busy.v >= 0 ? p->busy.v * p->steps.mean_s : 0),
 			PROFILE_DERIVED, "a step's launches and GPU time, by what repeats");
 	else
-		p->t_solo = known(
-			time_of_launches(f, BENCH_TURNS, 1, (double)p->steps.launches),
+		p->t_solo = make_known_value(
+			time_of_launches(f, BENCH_FAIR_SHARE, 1, (double)p->steps.launches),
 			PROFILE_MEASURED, "from step to step, by what repeats in its launches");
 	return 0;
 }
 
 static void set_arrivals(struct profile *p, const struct profile_facts *f)
 {
-	const struct bench_row *row = find_row(f, BENCH_EXCLUSIVE, 1);
+	const struct bench_row *row = find_profile_row(f, BENCH_EXCLUSIVE, 1);
 	double rate = 0;
 
-	p->rate = p->arrival_cv = unknown("only requests arrive: --kind inference-open");
+	p->rate = p->arrival_cv =
+		make_unknown_value("only requests arrive: --kind inference-open");
 	if (!f->open)
 		return;
-	p->rate = p->arrival_cv = unknown("no requests were found in what it launches");
+	p->rate = p->arrival_cv =
+		make_unknown_value("no requests were found in what it launches");
 	if (p->steps.launches && p->steps.mean_s > 0) {
-		p->rate = known(1 / p->steps.mean_s, PROFILE_MEASURED,
+		p->rate = make_known_value(1 / p->steps.mean_s, PROFILE_MEASURED,
 			"by what repeats in its launches");
-		p->arrival_cv =
-			known(p->steps.cv, PROFILE_MEASURED, "of what comes between two");
+		p->arrival_cv = make_known_value(p->steps.cv, PROFILE_MEASURED,
+			"of what comes between two");
 	}
 	if (f->silent)
 		row = NULL;
@@ -356,7 +363,8 @@ static void set_arrivals(struct profile *p, const struct profile_facts *f)
 			rate += (double)row->runs[i].blocks[k].times.n / row->runs[i].seconds /
 				(double)row->n;
 	if (rate > 0)
-		p->rate = known(rate, PROFILE_MEASURED, "alone, without the runtime");
+		p->rate =
+			make_known_value(rate, PROFILE_MEASURED, "alone, without the runtime");
 }
 
 static const char *problem_of(const struct bench_result *r)
@@ -385,9 +393,9 @@ int profile_make(struct profile *ret, const struct profile_facts *f, struct erro
 	set_u_bw(ret);
 	set_memory(ret, f);
 	set_arrivals(ret, f);
-	launches = 1 / time_of_launches(f, BENCH_TURNS, 1, 1);
-	ret->launches = isfinite(launches) ? known(launches, PROFILE_MEASURED,
+	launches = 1 / time_of_launches(f, BENCH_FAIR_SHARE, 1, 1);
+	ret->launches = isfinite(launches) ? make_known_value(launches, PROFILE_MEASURED,
 						     "kernels, graphs, copies: the runtime")
-					   : unknown("the runtime saw none");
+					   : make_unknown_value("the runtime saw none");
 	return 0;
 }

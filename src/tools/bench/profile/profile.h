@@ -16,7 +16,7 @@
 #define PROFILE_POINTS_MAX  8
 
 /* The slice at one moment, as the arbiter said; what it counts is since the slice began. */
-struct profile_look {
+struct profile_sample {
 	uint64_t at_ns;
 	uint64_t charged_ns, launches, copies, bytes;
 	uint64_t used, peak,
@@ -26,10 +26,10 @@ struct profile_look {
 
 /* One repetition in which it was looked at. */
 struct profile_window {
-	enum bench_mode mode; /* BENCH_TURNS or BENCH_MPS_LIMITED */
+	enum bench_mode mode; /* BENCH_FAIR_SHARE or BENCH_MPS_LIMITED */
 	double sm_share;      /* 1 where there is no limit */
-	size_t n_looks, n_launches;
-	struct profile_look *looks;
+	size_t n_samples, n_launches;
+	struct profile_sample *samples;
 	struct profile_launch *launches; /* the last ones of it, in order */
 };
 

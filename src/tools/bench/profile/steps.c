@@ -6,26 +6,26 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LOOK_MAX       PROFILE_LAUNCHES_MAX
-#define STEPS_MIN      4   /* of a period, for it to be one */
-#define ALIKE_MIN      0.9 /* of the launches that find their like one period on */
-#define PROBES         64
-#define GROUP_MAX      128 /* periods of a step */
-#define GROUP_LOOKS    2048
-#define DIFFER_MIN     0.05 /* that times vary, relatively: else all of them are alike */
-#define LOOKS_MIN      32
-#define EXPLAINED_MIN  0.5 /* of the variance of their times, by the place in the step */
-#define EXPLAINED_NEAR 0.9
-#define PROBE_MISS     24 /* of the probes: no need to look at the rest */
+#define STEP_SEARCH_MAX PROFILE_LAUNCHES_MAX
+#define STEPS_MIN       4   /* of a period, for it to be one */
+#define ALIKE_MIN       0.9 /* of the launches that find their like one period on */
+#define PROBES          64
+#define GROUP_MAX       128 /* periods of a step */
+#define GROUP_SAMPLES   2048
+#define DIFFER_MIN      0.05 /* that times vary, relatively: else all of them are alike */
+#define SAMPLES_MIN     32
+#define EXPLAINED_MIN   0.5 /* of the variance of their times, by the place in the step */
+#define EXPLAINED_NEAR  0.9
+#define PROBE_MISS      24 /* of the probes: no need to look at the rest */
 
 /* Threads may write their entries in another order than they read the clock. */
-static double seconds(uint64_t from, uint64_t to)
+static double compute_elapsed_seconds(uint64_t from, uint64_t to)
 {
 	return (double)(int64_t)(to - from) / 1e9;
 }
 
 /* How many launches do not find their like @period on. */
-static size_t misses(const struct profile_launch *l, size_t n, size_t period)
+static size_t count_period_misses(const struct profile_launch *l, size_t n, size_t period)
 {
 	size_t missed = 0;
 
@@ -57,7 +57,7 @@ static size_t find_period(const struct profile_launch *l, size_t n)
 
 		if (!may_repeat(l, n, p))
 			continue;
-		missed = misses(l, n, p);
+		missed = count_period_misses(l, n, p);
 		/* As if all periods had been looked for in as many launches. */
 		scaled = missed * n / (n - p);
 		if (scaled < best) {
@@ -68,8 +68,8 @@ static size_t find_period(const struct profile_launch *l, size_t n)
 	if (!best_at || (double)best > (1 - ALIKE_MIN) * (double)n)
 		return 0;
 	for (size_t p = 1; p < best_at; p++)
-		if (may_repeat(l, n, p) &&
-			misses(l, n, p) * n / (n - p) <= best + best / 2 + n / 4096)
+		if (may_repeat(l, n, p) && count_period_misses(l, n, p) * n / (n - p) <=
+						   best + best / 2 + n / 4096)
 			return p;
 	return best_at;
 }
@@ -80,7 +80,7 @@ static size_t find_period(const struct profile_launch *l, size_t n)
  * repetition to the next it is asked which number of them explains most of how they differ: the share of the
  * variance that lies between places in a group of @k. Times are cut off, so that no single long one decides.
  */
-static double explained(const double *took, size_t n, size_t k)
+static double compute_explained_variance(const double *took, size_t n, size_t k)
 {
 	double mean = 0, all = 0, between = 0;
 
@@ -104,7 +104,7 @@ static double explained(const double *took, size_t n, size_t k)
 		       : 0;
 }
 
-static int by_value(const void *a, const void *b)
+static int compare_step_times(const void *a, const void *b)
 {
 	const double *x = a, *y = b;
 
@@ -112,27 +112,28 @@ static int by_value(const void *a, const void *b)
 }
 
 /* The number of periods in a step; 1: times say nothing else. */
-static size_t group_of(const struct profile_launch *l, size_t n, size_t period)
+static size_t find_periods_per_step(const struct profile_launch *l, size_t n, size_t period)
 {
-	double took[GROUP_LOOKS], sorted[GROUP_LOOKS], best = 0;
+	double took[GROUP_SAMPLES], sorted[GROUP_SAMPLES], best = 0;
 	size_t looks = (n - 1) / period, ret = 1;
 
-	if (looks > GROUP_LOOKS)
-		looks = GROUP_LOOKS;
-	if (looks < LOOKS_MIN)
+	if (looks > GROUP_SAMPLES)
+		looks = GROUP_SAMPLES;
+	if (looks < SAMPLES_MIN)
 		return 1;
 	for (size_t i = 0; i < looks; i++)
-		took[i] = seconds(l[i * period].at_ns, l[(i + 1) * period].at_ns);
+		took[i] =
+			compute_elapsed_seconds(l[i * period].at_ns, l[(i + 1) * period].at_ns);
 	memcpy(sorted, took, looks * sizeof(*took));
-	qsort(sorted, looks, sizeof(*sorted), by_value);
+	qsort(sorted, looks, sizeof(*sorted), compare_step_times);
 	/* Steps are at least so many that a long one in each is below the cut. */
 	for (size_t i = 0; i < looks; i++)
 		took[i] = fmin(took[i], sorted[looks - looks / (2 * GROUP_MAX) - 1]);
 	for (size_t k = 2; k <= GROUP_MAX && k <= looks / STEPS_MIN; k++)
-		best = fmax(best, explained(took, looks, k));
+		best = fmax(best, compute_explained_variance(took, looks, k));
 	for (size_t k = 2; best >= EXPLAINED_MIN && k <= GROUP_MAX && k <= looks / STEPS_MIN;
 		k++)
-		if (explained(took, looks, k) >= EXPLAINED_NEAR * best) {
+		if (compute_explained_variance(took, looks, k) >= EXPLAINED_NEAR * best) {
 			ret = k;
 			break;
 		}
@@ -152,7 +153,7 @@ static size_t find_begin(const struct profile_launch *l, size_t n, size_t period
 		for (size_t i = p; i < n; i += period) {
 			if (!i)
 				continue;
-			sum += seconds(l[i - 1].at_ns, l[i].at_ns);
+			sum += compute_elapsed_seconds(l[i - 1].at_ns, l[i].at_ns);
 			k++;
 		}
 		if (k && sum / (double)k > longest) {
@@ -165,7 +166,7 @@ static size_t find_begin(const struct profile_launch *l, size_t n, size_t period
 
 struct profile_steps profile_steps_find(const struct profile_launch *l, size_t n)
 {
-	size_t skip = n > LOOK_MAX ? n - LOOK_MAX : 0, period;
+	size_t skip = n > STEP_SEARCH_MAX ? n - STEP_SEARCH_MAX : 0, period;
 	struct profile_steps ret = { 0 };
 	double sum = 0, squares = 0, spans = 0;
 
@@ -176,13 +177,13 @@ struct profile_steps profile_steps_find(const struct profile_launch *l, size_t n
 	period = find_period(l, n);
 	if (!period)
 		return ret;
-	period *= group_of(l, n, period);
+	period *= find_periods_per_step(l, n, period);
 	for (size_t i = find_begin(l, n, period); i + period < n; i += period) {
-		double took = seconds(l[i].at_ns, l[i + period].at_ns);
+		double took = compute_elapsed_seconds(l[i].at_ns, l[i + period].at_ns);
 
 		sum += took;
 		squares += took * took;
-		spans += seconds(l[i].at_ns, l[i + period - 1].at_ns);
+		spans += compute_elapsed_seconds(l[i].at_ns, l[i + period - 1].at_ns);
 		ret.n++;
 	}
 	if (!ret.n)

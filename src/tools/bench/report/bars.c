@@ -22,7 +22,7 @@ struct bars {
 	struct plot plot;
 	struct plot_scale x;
 	double step, bar, bottom;
-	const struct report_mode *was[BENCH_MODES]; /* before, of each mode; NULL */
+	const struct report_mode *earlier[BENCH_MODES]; /* before, of each mode; NULL */
 	const char *line_name;
 	double line; /* what bars are held against; NaN */
 };
@@ -47,12 +47,12 @@ static void choose_line(struct bars *d, const struct report_kind *k)
 		d->line = NAN;
 }
 
-static double largest(const struct bars *d, const struct report_kind *k)
+static double find_largest_rate(const struct bars *d, const struct report_kind *k)
 {
 	double max = finite_max(0, d->line);
 
 	for (size_t i = 0; i < k->n; i++) {
-		const struct report_mode *was = d->was[k->modes[i].mode];
+		const struct report_mode *was = d->earlier[k->modes[i].mode];
 
 		max = finite_max(max, was ? was->f.rate.value : 0);
 		max = finite_max(max, k->modes[i].f.rate.value);
@@ -79,7 +79,7 @@ static void draw_axis(struct bars *d)
 		"units per second, all pods of the kind");
 }
 
-static void draw_parts(struct bars *d, const struct report_mode *m, double y)
+static void draw_bar_parts(struct bars *d, const struct report_mode *m, double y)
 {
 	double from = 0;
 	char class[32];
@@ -110,7 +110,7 @@ static void draw_interval(struct bars *d, const struct estimate *e, double middl
 }
 
 /* A pale bar above, and its figure. */
-static void draw_was(struct bars *d, const struct report_mode *was, double y)
+static void draw_earlier_bar(struct bars *d, const struct report_mode *was, double y)
 {
 	char class[32], rate[BENCH_NUMBER_MAX];
 
@@ -121,13 +121,13 @@ static void draw_was(struct bars *d, const struct report_mode *was, double y)
 		bench_print_number(was->f.rate.value, rate));
 }
 
-static void draw_mode(struct bars *d, const struct report_mode *m, size_t at)
+static void draw_mode_bar(struct bars *d, const struct report_mode *m, size_t at)
 {
 	double y = TOP + (double)at * d->step + (d->step - d->bar) / 2, middle = y + d->bar / 2;
 	char rate[BENCH_NUMBER_MAX], error[REPORT_CELL_MAX];
 
 	plot_text(&d->plot, "label end", LEFT - 8, middle + 4, "%s", m->name);
-	draw_parts(d, m, y);
+	draw_bar_parts(d, m, y);
 	if (m->f.rate.value > 0)
 		draw_interval(d, &m->f.rate, middle);
 	if (isfinite(m->all->planned_rate)) {
@@ -135,8 +135,8 @@ static void draw_mode(struct bars *d, const struct report_mode *m, size_t at)
 
 		plot_line(&d->plot, "planned", x, y - 3, x, y + d->bar + 3);
 	}
-	if (d->was[m->mode])
-		draw_was(d, d->was[m->mode], y);
+	if (d->earlier[m->mode])
+		draw_earlier_bar(d, d->earlier[m->mode], y);
 	plot_text(&d->plot, "label start", RIGHT + 8, middle + 4, "%s %s%s",
 		bench_print_number(m->f.rate.value, rate), report_error(&m->f.rate, error),
 		m->f.errors ? " errors!" : "");
@@ -163,9 +163,11 @@ void report_bars(struct report_page *p, const struct report_scenario *s,
 	char title[REPORT_CELL_MAX + REPORT_CELL_MAX], name[REPORT_CELL_MAX];
 
 	for (unsigned int m = 0; m < BENCH_MODES; m++)
-		d.was[m] = report_find(p->before, s->name, k->workload, (enum bench_mode)m);
+		d.earlier[m] =
+			report_find(p->earlier, s->name, k->workload, (enum bench_mode)m);
 	choose_line(&d, k);
-	d.x = (struct plot_scale){ 0, plot_round_up(largest(&d, k)), LEFT, RIGHT, false };
+	d.x = (struct plot_scale){ 0, plot_round_up(find_largest_rate(&d, k)), LEFT, RIGHT,
+		false };
 	d.plot = report_plot(p, WIDTH, d.bottom + BOTTOM);
 	(void)snprintf(title, sizeof(title), "Throughput of %s in %.100s",
 		report_kind_name(k, name), s->name);
@@ -173,7 +175,7 @@ void report_bars(struct report_page *p, const struct report_scenario *s,
 		"A bar for each mode with its 95 % interval, in units per second. The table has the figures.");
 	draw_axis(&d);
 	for (size_t i = 0; i < k->n; i++)
-		draw_mode(&d, &k->modes[i], i);
+		draw_mode_bar(&d, &k->modes[i], i);
 	draw_line(&d);
 	plot_end(&d.plot);
 }

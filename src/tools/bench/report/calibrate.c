@@ -10,10 +10,10 @@
 	0.9 /* of the GPU, alone: else others fill its gaps, and nothing can be told of what is lost */
 
 /* Several alike, always with work, that keep the GPU busy even alone. */
-static int counts(bool *ret, const struct bench_result *r, const struct bench_row *row,
-	struct error *err)
+static int check_calibration_row(bool *ret, const struct bench_result *r,
+	const struct bench_row *row, struct error *err)
 {
-	const struct bench_row *one = bench_row_alone(r, row->workload);
+	const struct bench_row *one = bench_row_find_exclusive(r, row->workload);
 	struct bench_figures f;
 	const char *why;
 
@@ -44,8 +44,8 @@ static int cost_of_row(struct bench_cost *ret, const struct bench_result *r,
 	struct estimate alone, all, ratio;
 	struct interval i;
 
-	if (bench_row_estimate(&alone, bench_row_alone(r, row->workload), ESTIMATE_RATE, err) <
-			0 ||
+	if (bench_row_estimate(&alone, bench_row_find_exclusive(r, row->workload),
+		    ESTIMATE_RATE, err) < 0 ||
 		bench_row_estimate(&all, row, ESTIMATE_RATE, err) < 0)
 		return -1;
 	*ret = (struct bench_cost){ NAN, NAN, 1, row->scenario };
@@ -72,7 +72,7 @@ int bench_cost_of(struct bench_cost *ret, const struct bench_result *r, enum ben
 
 		if (r->rows[i].mode != m)
 			continue;
-		if (counts(&is, r, &r->rows[i], err) < 0)
+		if (check_calibration_row(&is, r, &r->rows[i], err) < 0)
 			return -1;
 		if (!is)
 			continue;

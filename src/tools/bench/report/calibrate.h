@@ -14,6 +14,6 @@ struct bench_cost {
 	const char *row; /* the scenario of the middle one */
 };
 
-/* Of BENCH_TIME_SLICING or BENCH_TURNS. ERR_NOMEM. */
+/* Of BENCH_TIME_SLICING or BENCH_FAIR_SHARE. ERR_NOMEM. */
 int bench_cost_of(struct bench_cost *ret, const struct bench_result *r, enum bench_mode m,
 	struct error *err) MUST_USE;

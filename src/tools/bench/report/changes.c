@@ -16,7 +16,7 @@ enum change { BETTER, WORSE, OPEN, CHANGES };
 static const struct compare_limit measures[] = { { COMPARE_RATE, true, 0 },
 	{ COMPARE_P99, true, 0 } };
 
-static enum change judge(const struct compare_line *l)
+static enum change classify_change(const struct compare_line *l)
 {
 	bool more = l->limit->measure == COMPARE_RATE;
 
@@ -27,7 +27,8 @@ static enum change judge(const struct compare_line *l)
 	return OPEN; /* also where there is no interval */
 }
 
-static void put_value(struct buf *b, const struct compare_line *l, const struct estimate *e)
+static void render_change_value(struct buf *b, const struct compare_line *l,
+	const struct estimate *e)
 {
 	char text[BENCH_NUMBER_MAX];
 
@@ -37,7 +38,7 @@ static void put_value(struct buf *b, const struct compare_line *l, const struct 
 	buf_puts(b, "</td>");
 }
 
-static void put_line(struct buf *b, const struct compare_line *l)
+static void render_change_line(struct buf *b, const struct compare_line *l)
 {
 	static const struct {
 		const char *class, *word;
@@ -46,10 +47,10 @@ static void put_line(struct buf *b, const struct compare_line *l)
 		[OPEN] = { "open", "cannot be told" } };
 	double low = 100 * (l->change_interval.low - 1),
 	       high = 100 * (l->change_interval.high - 1);
-	enum change c = judge(l);
+	enum change c = classify_change(l);
 
-	put_value(b, l, &l->was);
-	put_value(b, l, &l->is);
+	render_change_value(b, l, &l->was);
+	render_change_value(b, l, &l->is);
 	buf_puts(b, "<td>");
 	if (!isfinite(l->change))
 		buf_puts(b, "-");
@@ -70,7 +71,8 @@ static const struct compare_line *lines_of(const struct compare *c, const struct
 	return NULL;
 }
 
-static void put_row(struct buf *b, const struct compare *c, const struct bench_row *row)
+static void render_change_row(struct buf *b, const struct compare *c,
+	const struct bench_row *row)
 {
 	const struct compare_line *l = lines_of(c, row);
 
@@ -88,11 +90,11 @@ static void put_row(struct buf *b, const struct compare *c, const struct bench_r
 	html_text(b, row->mode_name);
 	buf_puts(b, "</td>");
 	for (size_t i = 0; i < ARRAY_LEN(measures); i++)
-		put_line(b, &l[i]);
+		render_change_line(b, &l[i]);
 	buf_puts(b, "</tr>\n");
 }
 
-static void put_table(struct report_page *p, const struct compare *c)
+static void render_change_table(struct report_page *p, const struct compare *c)
 {
 	buf_puts(p->b,
 		"<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Changes\"><table "
@@ -103,26 +105,26 @@ static void put_table(struct report_page *p, const struct compare *c)
 		"<th scope=\"col\">p99 before</th><th scope=\"col\">after</th><th scope=\"col\">change</th>"
 		"<th scope=\"col\">which is</th></tr></thead>\n<tbody>\n");
 	for (size_t i = 0; i < p->report->n_rows; i++)
-		put_row(p->b, c, p->report->rows[i].row);
+		render_change_row(p->b, c, p->report->rows[i].row);
 	buf_puts(p->b, "</tbody></table></div>\n");
 }
 
-static void say_counts(struct buf *b, const struct compare *c, enum compare_measure m,
+static void render_change_counts(struct buf *b, const struct compare *c, enum compare_measure m,
 	const char *name)
 {
 	size_t n[CHANGES] = { 0 };
 
 	for (size_t i = 0; i < c->n; i++)
 		if (c->lines[i].limit->measure == m)
-			n[judge(&c->lines[i])]++;
+			n[classify_change(&c->lines[i])]++;
 	buf_printf(b, "<li>%s: %zu better, %zu worse, %zu that cannot be told.</li>\n", name,
 		n[BETTER], n[WORSE], n[OPEN]);
 }
 
 /* What makes a comparison worth less. */
-static void say_doubts(struct report_page *p, const struct compare *c)
+static void render_change_doubts(struct report_page *p, const struct compare *c)
 {
-	const struct bench_result *is = p->report->r, *was = p->before->r;
+	const struct bench_result *is = p->report->r, *was = p->earlier->r;
 
 	if (is->head.gpu && was->head.gpu && strcmp(is->head.gpu, was->head.gpu) != 0)
 		buf_puts(p->b,
@@ -144,14 +146,14 @@ static void say_doubts(struct report_page *p, const struct compare *c)
 		buf_printf(p->b,
 			"<li>Rows that only one of both has: %zu before, %zu after.</li>\n",
 			c->only_a, c->only_b);
-	for (const struct bench_check *k = compare_failed_check(was, is, is->checks); k;
+	for (const struct bench_isolation *k = compare_failed_check(was, is, is->checks); k;
 		k = compare_failed_check(was, is, k + 1)) {
 		buf_puts(p->b, "<li><strong>Passed before and fails now</strong>: ");
 		html_textf(p->b, "%.100s under %.100s.", k->name, k->mode_name);
 		buf_puts(p->b, "</li>\n");
 	}
-	for (const struct bench_check *k = compare_lost_check(was, is, was->checks); k;
-		k = compare_lost_check(was, is, k + 1)) {
+	for (const struct bench_isolation *k = compare_find_lost_check(was, is, was->checks); k;
+		k = compare_find_lost_check(was, is, k + 1)) {
 		buf_puts(p->b, "<li><strong>Known before and not now</strong>: ");
 		html_textf(p->b, "%.100s under %.100s.", k->name, k->mode_name);
 		buf_puts(p->b, "</li>\n");
@@ -170,19 +172,19 @@ int report_changes(struct report_page *p, struct error *err)
 		.mode_b = BENCH_MODES };
 	CLEANUP(compare_fini) struct compare c = { .n = 0 };
 
-	if (!p->before)
+	if (!p->earlier)
 		return 0;
-	if (compare_make(&c, p->before->r, p->report->r, &o, err) < 0)
+	if (compare_make(&c, p->earlier->r, p->report->r, &o, err) < 0)
 		return -1;
 	buf_puts(p->b, "<section>\n<h2>What changed</h2>\n<ul>\n");
-	say_counts(p->b, &c, COMPARE_RATE, "Throughput");
-	say_counts(p->b, &c, COMPARE_P99, "p99");
-	say_doubts(p, &c);
+	render_change_counts(p->b, &c, COMPARE_RATE, "Throughput");
+	render_change_counts(p->b, &c, COMPARE_P99, "p99");
+	render_change_doubts(p, &c);
 	buf_puts(p->b,
 		"</ul>\n<p class=\"quiet\">A change is told where its interval has no 0 in it. Of a hundred figures "
 		"that did not change, five look as if they had: what counts is size, and what several rows "
 		"agree in.</p>\n");
-	put_table(p, &c);
+	render_change_table(p, &c);
 	buf_puts(p->b, "</section>\n");
 	return 0;
 }

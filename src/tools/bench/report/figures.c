@@ -54,7 +54,7 @@ static void of_runs(struct bench_figures *f, const struct bench_row *row)
 }
 
 /* Nothing was measured, which is not 0. */
-static void forget(struct bench_figures *f)
+static void set_figures_unknown(struct bench_figures *f)
 {
 	f->rate = f->mean = f->p50 = f->p95 = f->p99 =
 		(struct estimate){ .value = NAN, .error = NAN };
@@ -64,7 +64,7 @@ static void forget(struct bench_figures *f)
 int bench_figures_make(struct bench_figures *ret, const struct bench_result *r,
 	const struct bench_row *row, struct error *err)
 {
-	const struct bench_row *one = bench_row_alone(r, row->workload);
+	const struct bench_row *one = bench_row_find_exclusive(r, row->workload);
 	struct bench_figures f = { .slowdown = NAN, .kept = NAN, .usd_per_million = NAN };
 	struct estimate rate, mean;
 
@@ -76,7 +76,7 @@ int bench_figures_make(struct bench_figures *ret, const struct bench_result *r,
 		return -1;
 	of_runs(&f, row);
 	if (bench_row_failed(row))
-		forget(&f);
+		set_figures_unknown(&f);
 	f.doubts = bench_row_doubts(row, &f.doubt);
 	if (one) {
 		if (bench_row_estimate(&rate, one, ESTIMATE_RATE, err) < 0 ||

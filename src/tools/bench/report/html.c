@@ -14,7 +14,7 @@ void html_text(struct buf *b, const char *text)
 }
 
 /* A character that was cut in the middle goes as a whole. */
-static void cut_at_character(char *text, size_t len)
+static void truncate_at_character(char *text, size_t len)
 {
 	while (len > 0 && ((unsigned char)text[len - 1] & 0xC0) == 0x80)
 		len--;
@@ -33,7 +33,7 @@ void html_textf(struct buf *b, const char *fmt, ...)
 	n = vsnprintf(line, sizeof(line), fmt, ap);
 	va_end(ap);
 	if (n >= (int)sizeof(line))
-		cut_at_character(line, sizeof(line) - 1);
+		truncate_at_character(line, sizeof(line) - 1);
 	html_text(b, line);
 }
 

@@ -33,23 +33,24 @@ static int compare_keys(const void *pa, const void *pb)
 	return 0;
 }
 
-static bool is_of(const struct bench_row *a, const struct bench_row *b, bool workload)
+static bool is_row_of_group(const struct bench_row *a, const struct bench_row *b, bool workload)
 {
 	return a->n && !strcmp(a->scenario, b->scenario) &&
 	       (!workload || !strcmp(a->workload, b->workload));
 }
 
-static struct key key_of(const struct bench_result *r, size_t index)
+static struct key make_row_key(const struct bench_result *r, size_t index)
 {
 	const struct bench_row *row = &r->rows[index];
 	struct key k = { .last = true, .index = index, .mode = row->mode };
 
-	while (!is_of(&r->rows[k.scenario], row, false))
+	while (!is_row_of_group(&r->rows[k.scenario], row, false))
 		k.scenario++;
-	while (!is_of(&r->rows[k.workload], row, true))
+	while (!is_row_of_group(&r->rows[k.workload], row, true))
 		k.workload++;
 	for (size_t i = k.scenario; i < r->n_rows && k.last; i++)
-		k.last = r->rows[i].mode == BENCH_EXCLUSIVE || !is_of(&r->rows[i], row, false);
+		k.last = r->rows[i].mode == BENCH_EXCLUSIVE ||
+			 !is_row_of_group(&r->rows[i], row, false);
 	return k;
 }
 
@@ -62,7 +63,7 @@ static int make_rows(struct report *p, struct error *err)
 		return error_nomem(err);
 	for (size_t i = 0; i < r->n_rows; i++)
 		if (r->rows[i].n)
-			keys[p->n_rows++] = key_of(r, i);
+			keys[p->n_rows++] = make_row_key(r, i);
 	qsort(keys, p->n_rows, sizeof(*keys), compare_keys);
 	for (size_t i = 0; i < p->n_rows; i++) {
 		p->rows[i].row = &r->rows[keys[i].index];
@@ -127,7 +128,7 @@ static int join_run(struct bench_run *to, struct hist *h, const struct report_mo
 	return 0;
 }
 
-static int join(struct report_mode *m, struct error *err)
+static int join_mode_rows(struct report_mode *m, struct error *err)
 {
 	CLEANUP(freep) struct hist *h = calloc(1, sizeof(*h));
 	struct bench_row *to = &m->joined;
@@ -185,15 +186,15 @@ static int make_mode(struct report *p, size_t from, size_t end, struct error *er
 		.f = p->rows[from].f };
 	if (m->n == 1)
 		return 0;
-	if (join(m, err) < 0)
+	if (join_mode_rows(m, err) < 0)
 		return -1;
 	m->all = &m->joined;
 	return bench_figures_make(&m->f, p->r, m->all, err);
 }
 
-static const struct report_row *find_alone(const struct report *p, const char *workload)
+static const struct report_row *find_exclusive_row(const struct report *p, const char *workload)
 {
-	const struct bench_row *alone = bench_row_alone(p->r, workload);
+	const struct bench_row *alone = bench_row_find_exclusive(p->r, workload);
 
 	for (size_t i = 0; alone && i < p->n_rows; i++)
 		if (p->rows[i].row == alone)
@@ -207,7 +208,7 @@ static int make_kind(struct report *p, size_t from, size_t end, struct error *er
 	const char *workload = p->rows[from].row->workload;
 
 	*k = (struct report_kind){ .workload = workload,
-		.alone = find_alone(p, workload),
+		.alone = find_exclusive_row(p, workload),
 		.modes = &p->modes[p->n_modes] };
 	for (size_t i = from, next; i < end; i = next, k->n++) {
 		for (next = i + 1; next < end; next++)
@@ -241,7 +242,7 @@ static int make_scenario(struct report *p, size_t from, size_t end, struct error
 	return 0;
 }
 
-static int make_all(struct report *p, struct error *err)
+static int make_report_scenarios(struct report *p, struct error *err)
 {
 	if (make_rows(p, err) < 0)
 		return -1;
@@ -265,7 +266,7 @@ int report_make(struct report *ret, const struct bench_result *r, struct error *
 		.modes = calloc(n, sizeof(*ret->modes)),
 		.rows = calloc(n, sizeof(*ret->rows)) };
 	if (ret->scenarios && ret->kinds && ret->modes && ret->rows) {
-		if (make_all(ret, err) == 0)
+		if (make_report_scenarios(ret, err) == 0)
 			return 0;
 	} else {
 		(void)error_nomem(err);

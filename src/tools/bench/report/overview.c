@@ -8,7 +8,7 @@
 
 /* Every kind of pods by every mode, at a glance: how much of the work, and how long the slowest of a hundred. */
 
-static bool is_used(const struct report *r, enum bench_mode mode)
+static bool is_mode_used(const struct report *r, enum bench_mode mode)
 {
 	if (mode == BENCH_EXCLUSIVE)
 		return false;
@@ -18,7 +18,8 @@ static bool is_used(const struct report *r, enum bench_mode mode)
 	return false;
 }
 
-static const struct report_mode *mode_of(const struct report_kind *k, enum bench_mode mode)
+static const struct report_mode *find_kind_mode(const struct report_kind *k,
+	enum bench_mode mode)
 {
 	for (size_t i = 0; i < k->n; i++)
 		if (k->modes[i].mode == mode)
@@ -27,13 +28,13 @@ static const struct report_mode *mode_of(const struct report_kind *k, enum bench
 }
 
 /* Of what is asked for, or of one alone. */
-static double part(const struct report_kind *k, const struct report_mode *m)
+static double compute_work_share(const struct report_kind *k, const struct report_mode *m)
 {
 	return isfinite(k->offered) ? m->f.rate.value / k->offered : m->f.kept;
 }
 
 /* Bold is the best, and what cannot be told from it; of pods that are asked for a rate, who keeps up. */
-static const char *weight(const struct report_kind *k, const struct report_mode *m,
+static const char *get_best_class(const struct report_kind *k, const struct report_mode *m,
 	enum rank_by by)
 {
 	const struct report_mode *best = rank_best(k, by);
@@ -47,7 +48,8 @@ static const char *weight(const struct report_kind *k, const struct report_mode 
 		       : "";
 }
 
-static void put_cell(struct buf *b, const struct report_kind *k, const struct report_mode *m)
+static void render_overview_cell(struct buf *b, const struct report_kind *k,
+	const struct report_mode *m)
 {
 	char text[BENCH_NUMBER_MAX];
 	double work;
@@ -61,17 +63,17 @@ static void put_cell(struct buf *b, const struct report_kind *k, const struct re
 					: "<td class=\"open\">inconclusive</td>");
 		return;
 	}
-	work = part(k, m);
-	buf_printf(b, "<td><span%s>", weight(k, m, RANK_WORK));
+	work = compute_work_share(k, m);
+	buf_printf(b, "<td><span%s>", get_best_class(k, m, RANK_WORK));
 	if (isfinite(work))
 		buf_printf(b, "%s%%", report_percent(work, text));
 	else
 		buf_printf(b, "%s/s", bench_print_number(m->f.rate.value, text));
-	buf_printf(b, "</span><br/><small%s>p99 %s</small></td>", weight(k, m, RANK_TAIL),
-		bench_print_ns(m->f.p99.value, text));
+	buf_printf(b, "</span><br/><small%s>p99 %s</small></td>",
+		get_best_class(k, m, RANK_LATENCY), bench_print_ns(m->f.p99.value, text));
 }
 
-static void put_kind(struct buf *b, const struct report_scenario *s, size_t at,
+static void render_overview_kind(struct buf *b, const struct report_scenario *s, size_t at,
 	const bool *used)
 {
 	const struct report_kind *k = &s->kinds[at];
@@ -89,11 +91,11 @@ static void put_kind(struct buf *b, const struct report_scenario *s, size_t at,
 					 : "<br/><small>of one alone</small></th>");
 	for (unsigned int m = 0; m < BENCH_MODES; m++)
 		if (used[m])
-			put_cell(b, k, mode_of(k, (enum bench_mode)m));
+			render_overview_cell(b, k, find_kind_mode(k, (enum bench_mode)m));
 	buf_puts(b, "</tr>\n");
 }
 
-static void put_heads(struct buf *b, const bool *used)
+static void render_overview_header(struct buf *b, const bool *used)
 {
 	buf_puts(b, "<thead><tr><th scope=\"col\">scenario</th><th scope=\"col\">pods</th>");
 	for (unsigned int m = 0; m < BENCH_MODES; m++) {
@@ -111,7 +113,7 @@ void report_overview(struct report_page *p)
 	bool used[BENCH_MODES], any = false;
 
 	for (unsigned int m = 0; m < BENCH_MODES; m++) {
-		used[m] = is_used(r, (enum bench_mode)m);
+		used[m] = is_mode_used(r, (enum bench_mode)m);
 		any |= used[m];
 	}
 	if (!any)
@@ -120,13 +122,13 @@ void report_overview(struct report_page *p)
 		"<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Overview\">\n"
 		"<table class=\"overview\">\n<caption>Throughput of all pods of a kind, and the time "
 		"that 99 of 100 units do not pass. Bold: the best, and what cannot be told from it</caption>\n");
-	put_heads(p->b, used);
+	render_overview_header(p->b, used);
 	for (size_t i = 0; i < r->n_scenarios; i++) {
 		if (!r->scenarios[i].compares)
 			continue;
 		buf_puts(p->b, "<tbody>\n");
 		for (size_t k = 0; k < r->scenarios[i].n; k++)
-			put_kind(p->b, &r->scenarios[i], k, used);
+			render_overview_kind(p->b, &r->scenarios[i], k, used);
 		buf_puts(p->b, "</tbody>\n");
 	}
 	buf_puts(p->b, "</table></div>\n");

@@ -10,8 +10,8 @@
 
 struct report_page {
 	struct buf *b;
-	const struct report *report, *before; /* .before NULL: there is one result */
-	unsigned int plots;                   /* so far */
+	const struct report *report, *earlier; /* .earlier NULL: there is one result */
+	unsigned int plots;                    /* so far */
 };
 
 /* What differs from before, if there is a before. ERR_INVALID, ERR_NOMEM. */
@@ -20,14 +20,14 @@ void report_summary(struct report_page *p);
 void report_overview(struct report_page *p);
 void report_checks(struct report_page *p);
 /* In a sentence: which modes have walls. */
-void report_say_checks(struct report_page *p);
+void report_render_checks(struct report_page *p);
 void report_table(struct report_page *p, const struct report_scenario *s);
 
 /* Throughput of a kind by mode. */
 void report_bars(struct report_page *p, const struct report_scenario *s,
 	const struct report_kind *k);
 /* How many units take longer than what, by mode. ERR_NOMEM. */
-int report_tails(struct report_page *p, const struct report_scenario *s,
+int report_latency_plot(struct report_page *p, const struct report_scenario *s,
 	const struct report_kind *k, struct error *err) MUST_USE;
 /* What each pod of a kind had of its work over time: a plot for each mode with several pods. ERR_NOMEM. */
 int report_shares(struct report_page *p, const struct report_scenario *s,

@@ -11,7 +11,7 @@
 #define FAR            1e4 /* no plot is so large */
 
 /* Never "nan" or "inf", which a browser refuses. */
-static double safe(double v)
+static double clamp_coordinate(double v)
 {
 	return !isfinite(v) ? 0 : v > FAR ? FAR : v < -FAR ? -FAR : v;
 }
@@ -23,7 +23,7 @@ void plot_begin(struct plot *p, const char *title, const char *what)
 	buf_printf(p->b,
 		"<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"plot\" role=\"img\" "
 		"viewBox=\"0 0 %.0f %.0f\" aria-labelledby=\"t%u d%u\">\n<title id=\"t%u\">",
-		safe(p->width), safe(p->height), id, id, id);
+		clamp_coordinate(p->width), clamp_coordinate(p->height), id, id, id);
 	html_text(p->b, title);
 	if (p->simulated)
 		buf_puts(p->b, " (SIMULATED)");
@@ -38,8 +38,9 @@ void plot_end(struct plot *p)
 		buf_printf(p->b,
 			"<text class=\"watermark mid\" aria-hidden=\"true\" x=\"%.0f\" y=\"%.0f\" "
 			"font-size=\"%.0f\" transform=\"rotate(-14 %.0f %.0f)\">SIMULATED</text>\n",
-			safe(p->width / 2), safe(p->height / 2), safe(p->width / 9),
-			safe(p->width / 2), safe(p->height / 2));
+			clamp_coordinate(p->width / 2), clamp_coordinate(p->height / 2),
+			clamp_coordinate(p->width / 9), clamp_coordinate(p->width / 2),
+			clamp_coordinate(p->height / 2));
 	buf_puts(p->b, "</svg>\n");
 }
 
@@ -47,7 +48,8 @@ void plot_line(struct plot *p, const char *class, double x1, double y1, double x
 {
 	buf_printf(p->b,
 		"<line class=\"%s\" x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\"/>\n", class,
-		safe(x1), safe(y1), safe(x2), safe(y2));
+		clamp_coordinate(x1), clamp_coordinate(y1), clamp_coordinate(x2),
+		clamp_coordinate(y2));
 }
 
 void plot_rect(struct plot *p, const char *class, double x, double y, double width,
@@ -55,8 +57,9 @@ void plot_rect(struct plot *p, const char *class, double x, double y, double wid
 {
 	buf_printf(p->b,
 		"<rect class=\"%s\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\"/>\n",
-		class, safe(x), safe(y), width > 0 ? safe(width) : 0,
-		height > 0 ? safe(height) : 0);
+		class, clamp_coordinate(x), clamp_coordinate(y),
+		width > 0 ? clamp_coordinate(width) : 0,
+		height > 0 ? clamp_coordinate(height) : 0);
 }
 
 void plot_text(struct plot *p, const char *class, double x, double y, const char *fmt, ...)
@@ -67,7 +70,8 @@ void plot_text(struct plot *p, const char *class, double x, double y, const char
 	va_start(ap, fmt);
 	(void)vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
-	buf_printf(p->b, "<text class=\"%s\" x=\"%.1f\" y=\"%.1f\">", class, safe(x), safe(y));
+	buf_printf(p->b, "<text class=\"%s\" x=\"%.1f\" y=\"%.1f\">", class,
+		clamp_coordinate(x), clamp_coordinate(y));
 	html_text(p->b, text);
 	buf_puts(p->b, "</text>\n");
 }
@@ -79,12 +83,12 @@ void plot_path_begin(struct plot *p, const char *class)
 
 void plot_move(struct plot *p, double x, double y)
 {
-	buf_printf(p->b, "M%.1f %.1f", safe(x), safe(y));
+	buf_printf(p->b, "M%.1f %.1f", clamp_coordinate(x), clamp_coordinate(y));
 }
 
 void plot_to(struct plot *p, double x, double y)
 {
-	buf_printf(p->b, "L%.1f %.1f", safe(x), safe(y));
+	buf_printf(p->b, "L%.1f %.1f", clamp_coordinate(x), clamp_coordinate(y));
 }
 
 void plot_path_end(struct plot *p)

@@ -27,7 +27,8 @@ size_t rank_count(const struct report_kind *k, enum rank_by by)
 	return n;
 }
 
-static const struct report_mode *find(const struct report_kind *k, enum rank_by by, bool most)
+static const struct report_mode *find_extreme_mode(const struct report_kind *k, enum rank_by by,
+	bool most)
 {
 	const struct report_mode *found = NULL;
 
@@ -44,12 +45,12 @@ static const struct report_mode *find(const struct report_kind *k, enum rank_by 
 
 const struct report_mode *rank_best(const struct report_kind *k, enum rank_by by)
 {
-	return find(k, by, by == RANK_WORK);
+	return find_extreme_mode(k, by, by == RANK_WORK);
 }
 
 const struct report_mode *rank_worst(const struct report_kind *k, enum rank_by by)
 {
-	return find(k, by, by != RANK_WORK);
+	return find_extreme_mode(k, by, by != RANK_WORK);
 }
 
 bool rank_is_served(const struct report_kind *k, const struct report_mode *m)

@@ -6,8 +6,8 @@
 #include "tools/bench/report/model.h"
 
 enum rank_by {
-	RANK_WORK, /* units per second */
-	RANK_TAIL, /* p99; only of modes where all pods are to get the same */
+	RANK_WORK,    /* units per second */
+	RANK_LATENCY, /* p99; only of modes where all pods are to get the same */
 };
 
 const struct estimate *rank_value(const struct report_mode *m, enum rank_by by);

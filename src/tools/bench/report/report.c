@@ -14,7 +14,7 @@
 
 static bool is_simulated(const struct report_page *p)
 {
-	return p->report->r->head.simulated || (p->before && p->before->r->head.simulated);
+	return p->report->r->head.simulated || (p->earlier && p->earlier->r->head.simulated);
 }
 
 struct plot report_plot(struct report_page *p, double width, double height)
@@ -51,12 +51,12 @@ const char *report_percent(double share, char *buf)
 
 /* ---- head --------------------------------------------------------------------------------------------------- */
 
-static const char *text_of(const char *text)
+static const char *get_head_text(const char *text)
 {
 	return text ? text : "";
 }
 
-static void put_begin(struct report_page *p)
+static void render_page_begin(struct report_page *p)
 {
 	const struct bench_head *h = &p->report->r->head;
 
@@ -66,7 +66,7 @@ static void put_begin(struct report_page *p)
 		"<meta http-equiv=\"Content-Security-Policy\" "
 		"content=\"default-src 'none'; style-src 'unsafe-inline'\"/>\n<title>");
 	html_textf(p->b, "%sGPU sharing benchmark: %.200s",
-		is_simulated(p) ? "SIMULATED - " : "", text_of(h->gpu));
+		is_simulated(p) ? "SIMULATED - " : "", get_head_text(h->gpu));
 	buf_printf(p->b, "</title>\n<style>\n%s</style>\n</head>\n<body>\n", report_style);
 	if (is_simulated(p))
 		buf_puts(p->b,
@@ -75,13 +75,13 @@ static void put_begin(struct report_page *p)
 			"<div class=\"paper\" aria-hidden=\"true\">SIMULATED</div>\n");
 	buf_puts(p->b, "<main>\n");
 	html_element(p->b, "h1",
-		p->before ? "GPU sharing benchmark: before and after"
-			  : "GPU sharing benchmark");
+		p->earlier ? "GPU sharing benchmark: before and after"
+			   : "GPU sharing benchmark");
 }
 
-static void put_fact(struct buf *b, const char *name, const char *text)
+static void render_fact(struct buf *b, const char *name, const char *text)
 {
-	if (!*text_of(text))
+	if (!*get_head_text(text))
 		return;
 	buf_printf(b, "<div><dt>%s</dt><dd>", name);
 	html_text(b, text);
@@ -89,7 +89,7 @@ static void put_fact(struct buf *b, const char *name, const char *text)
 }
 
 /* A number in words, "" if it is not known. */
-static const char *amount(char *buf, const char *before, double v, const char *unit)
+static const char *format_head_amount(char *buf, const char *before, double v, const char *unit)
 {
 	*buf = '\0';
 	if (isfinite(v) && v > 0)
@@ -97,7 +97,7 @@ static const char *amount(char *buf, const char *before, double v, const char *u
 	return buf;
 }
 
-static void put_facts(struct report_page *p, const struct bench_head *h)
+static void render_head_facts(struct report_page *p, const struct bench_head *h)
 {
 	char text[REPORT_CELL_MAX], run[REPORT_CELL_MAX], seed[REPORT_CELL_MAX];
 
@@ -106,24 +106,26 @@ static void put_facts(struct report_page *p, const struct bench_head *h)
 		isfinite(h->warmup_s) ? h->warmup_s : 0);
 	(void)snprintf(seed, sizeof(seed), "%llu", (unsigned long long)h->seed);
 	buf_puts(p->b, "<dl class=\"facts\">\n");
-	put_fact(p->b, "GPU", h->gpu);
-	put_fact(p->b, "driver", h->driver);
-	put_fact(p->b, "CUDA", h->cuda);
-	put_fact(p->b, "measured", h->made);
-	put_fact(p->b, "length", run);
-	put_fact(p->b, "multiprocessors", amount(text, "", h->multiprocessors, ""));
-	put_fact(p->b, "memory", amount(text, "", h->memory_mib, " MiB"));
-	put_fact(p->b, "power limit", amount(text, "", h->power_limit_w, " W"));
-	put_fact(p->b, "compute mode", h->compute_mode);
-	put_fact(p->b, "MIG", h->mig ? "on" : "");
-	put_fact(p->b, "UUID", h->uuid);
-	put_fact(p->b, "kernel", h->kernel);
-	put_fact(p->b, "CPU", h->cpu);
-	put_fact(p->b, "gpuslice", h->version);
-	put_fact(p->b, "seed", seed);
-	put_fact(p->b, "price an hour", amount(text, "USD ", h->usd_per_hour, ""));
-	put_fact(p->b, "price from", h->price_source);
-	put_fact(p->b, "command", h->command);
+	render_fact(p->b, "GPU", h->gpu);
+	render_fact(p->b, "driver", h->driver);
+	render_fact(p->b, "CUDA", h->cuda);
+	render_fact(p->b, "measured", h->made);
+	render_fact(p->b, "length", run);
+	render_fact(p->b, "multiprocessors",
+		format_head_amount(text, "", h->multiprocessors, ""));
+	render_fact(p->b, "memory", format_head_amount(text, "", h->memory_mib, " MiB"));
+	render_fact(p->b, "power limit", format_head_amount(text, "", h->power_limit_w, " W"));
+	render_fact(p->b, "compute mode", h->compute_mode);
+	render_fact(p->b, "MIG", h->mig ? "on" : "");
+	render_fact(p->b, "UUID", h->uuid);
+	render_fact(p->b, "kernel", h->kernel);
+	render_fact(p->b, "CPU", h->cpu);
+	render_fact(p->b, "gpuslice", h->version);
+	render_fact(p->b, "seed", seed);
+	render_fact(p->b, "price an hour",
+		format_head_amount(text, "USD ", h->usd_per_hour, ""));
+	render_fact(p->b, "price from", h->price_source);
+	render_fact(p->b, "command", h->command);
 	buf_puts(p->b, "</dl>\n");
 	if (h->interrupted)
 		buf_puts(p->b,
@@ -133,7 +135,7 @@ static void put_facts(struct report_page *p, const struct bench_head *h)
 
 /* ---- scenarios ---------------------------------------------------------------------------------------------- */
 
-static bool is_planned(const struct report_kind *k)
+static bool has_planned_rate(const struct report_kind *k)
 {
 	for (size_t i = 0; i < k->n; i++)
 		if (isfinite(k->modes[i].all->planned_rate))
@@ -141,7 +143,7 @@ static bool is_planned(const struct report_kind *k)
 	return false;
 }
 
-static int put_plots(struct report_page *p, const struct report_scenario *s,
+static int render_kind_plots(struct report_page *p, const struct report_scenario *s,
 	const struct report_kind *k, struct error *err)
 {
 	char name[REPORT_CELL_MAX];
@@ -152,18 +154,18 @@ static int put_plots(struct report_page *p, const struct report_scenario *s,
 	report_bars(p, s, k);
 	buf_printf(p->b,
 		"<figcaption>Throughput by mode, with the 95 %% interval%s%s</figcaption></figure>\n<figure>",
-		is_planned(k) ? "; the thick line is what the planner says" : "",
-		p->before ? "; pale: before" : "");
-	if (report_tails(p, s, k, err) < 0)
+		has_planned_rate(k) ? "; the thick line is what the planner says" : "",
+		p->earlier ? "; pale: before" : "");
+	if (report_latency_plot(p, s, k, err) < 0)
 		return -1;
 	buf_printf(p->b,
 		"<figcaption>Times of units: further left is better; the square is the longest%s"
 		"</figcaption></figure>\n</div>\n",
-		p->before ? "; pale: before" : "");
+		p->earlier ? "; pale: before" : "");
 	return report_shares(p, s, k, err);
 }
 
-static int put_scenario(struct report_page *p, const struct report_scenario *s,
+static int render_report_scenario(struct report_page *p, const struct report_scenario *s,
 	struct error *err)
 {
 	buf_puts(p->b, "<section class=\"scenario\">\n");
@@ -173,7 +175,7 @@ static int put_scenario(struct report_page *p, const struct report_scenario *s,
 		buf_puts(p->b, "<h2>One pod alone, which the others are held against</h2>\n");
 	report_table(p, s);
 	for (size_t k = 0; s->compares && k < s->n; k++)
-		if (put_plots(p, s, &s->kinds[k], err) < 0)
+		if (render_kind_plots(p, s, &s->kinds[k], err) < 0)
 			return -1;
 	buf_puts(p->b, "</section>\n");
 	return 0;
@@ -181,7 +183,7 @@ static int put_scenario(struct report_page *p, const struct report_scenario *s,
 
 /* ---- end ---------------------------------------------------------------------------------------------------- */
 
-static void put_notes(struct report_page *p)
+static void render_report_notes(struct report_page *p)
 {
 	const struct bench_result *r = p->report->r;
 
@@ -189,11 +191,11 @@ static void put_notes(struct report_page *p)
 		return;
 	buf_puts(p->b, "<section>\n<h2>Notes</h2>\n<ul>\n");
 	for (size_t i = 0; i < r->n_notes; i++)
-		html_element(p->b, "li", text_of(r->notes[i]));
+		html_element(p->b, "li", get_head_text(r->notes[i]));
 	buf_puts(p->b, "</ul>\n</section>\n");
 }
 
-static void put_how(struct report_page *p)
+static void render_method(struct report_page *p)
 {
 	const struct bench_head *h = &p->report->r->head;
 
@@ -220,29 +222,29 @@ static void put_how(struct report_page *p)
 		"differ.</p>\n</section>\n");
 }
 
-static int put_page(struct report_page *p, struct error *err)
+static int render_report_page(struct report_page *p, struct error *err)
 {
 	const struct report *r = p->report;
 
-	put_begin(p);
-	if (p->before) {
+	render_page_begin(p);
+	if (p->earlier) {
 		buf_puts(p->b, "<h2>Before</h2>\n");
-		put_facts(p, &p->before->r->head);
+		render_head_facts(p, &p->earlier->r->head);
 		buf_puts(p->b, "<h2>After</h2>\n");
 	}
-	put_facts(p, &r->r->head);
+	render_head_facts(p, &r->r->head);
 	if (report_changes(p, err) < 0)
 		return -1;
 	report_summary(p);
 	report_overview(p);
 	report_checks(p);
 	for (size_t i = 0; i < r->n_scenarios; i++)
-		if (put_scenario(p, &r->scenarios[i], err) < 0)
+		if (render_report_scenario(p, &r->scenarios[i], err) < 0)
 			return -1;
 	if (!r->n_rows && !r->r->n_checks)
 		buf_puts(p->b, "<p class=\"warning\">Nothing was measured.</p>\n");
-	put_notes(p);
-	put_how(p);
+	render_report_notes(p);
+	render_method(p);
 	buf_puts(p->b, "</main>\n</body>\n</html>\n");
 	return 0;
 }
@@ -252,13 +254,15 @@ int bench_report(struct buf *b, const struct bench_result *r, const struct bench
 {
 	CLEANUP(report_fini) struct report report = { .n_rows = 0 };
 	CLEANUP(report_fini) struct report was = { .n_rows = 0 };
-	struct report_page page = { .b = b, .report = &report, .before = before ? &was : NULL };
+	struct report_page page = { .b = b,
+		.report = &report,
+		.earlier = before ? &was : NULL };
 
 	if (report_make(&report, r, err) < 0)
 		return -1;
 	if (before && report_make(&was, before, err) < 0)
 		return -1;
-	if (put_page(&page, err) < 0)
+	if (render_report_page(&page, err) < 0)
 		return -1;
 	if (!buf_ok(b))
 		return error_set(err, ERR_LIMIT, "the report: expected at most %zu MiB",

@@ -47,7 +47,7 @@ static size_t pods_of(const struct bench_row *row)
 	return n;
 }
 
-static size_t band_of(const struct shares *s, size_t pod)
+static size_t get_pod_band(const struct shares *s, size_t pod)
 {
 	return pod < s->bands ? pod : s->bands - 1;
 }
@@ -58,7 +58,7 @@ static void make_bands(struct shares *s, size_t pods)
 	for (size_t i = 0; i < pods; i++) {
 		double w = report_weight(s->mode, i);
 
-		s->weights[band_of(s, i)] += w;
+		s->weights[get_pod_band(s, i)] += w;
 		s->sum_weights += w;
 	}
 	s->runs = s->mode->all->n < COLUMNS ? s->mode->all->n : COLUMNS;
@@ -74,7 +74,7 @@ static void fill_column(struct column *c, const struct shares *s, const struct b
 		for (size_t i = from; i < end; i++) {
 			double units = (double)run->units[pod * run->n_blocks + i];
 
-			c->units[band_of(s, pod)] += units;
+			c->units[get_pod_band(s, pod)] += units;
 			c->all += units;
 		}
 }
@@ -96,7 +96,7 @@ static size_t make_columns(struct column *ret, const struct shares *s,
 }
 
 /* The share of all that bands below @band had. */
-static double below(const struct column *c, size_t band)
+static double compute_share_below(const struct column *c, size_t band)
 {
 	double sum = 0;
 
@@ -114,7 +114,7 @@ static void draw_band(struct shares *s, const struct column *c, size_t n, size_t
 		plot_mode_class(s->mode->mode));
 	plot_path_begin(&s->plot, class);
 	for (size_t i = 0; i < n; i++) {
-		double y = plot_at(&s->y, below(&c[i], band + 1));
+		double y = plot_at(&s->y, compute_share_below(&c[i], band + 1));
 
 		if (i)
 			plot_to(&s->plot, c[i].x, y);
@@ -123,7 +123,7 @@ static void draw_band(struct shares *s, const struct column *c, size_t n, size_t
 		plot_to(&s->plot, c[i].x + c[i].width, y);
 	}
 	for (size_t i = n; i-- > 0;) {
-		double y = plot_at(&s->y, below(&c[i], band));
+		double y = plot_at(&s->y, compute_share_below(&c[i], band));
 
 		plot_to(&s->plot, c[i].x + c[i].width, y);
 		plot_to(&s->plot, c[i].x, y);
@@ -157,7 +157,7 @@ static int draw_runs(struct shares *s, struct error *err)
 	return 0;
 }
 
-static void draw_axes(struct shares *s)
+static void draw_shares_axes(struct shares *s)
 {
 	for (int percent = 0; percent <= 100; percent += 25) {
 		double y = plot_at(&s->y, percent / 100.0);
@@ -193,7 +193,7 @@ static void draw_targets(struct shares *s)
 	}
 }
 
-static int draw_mode(struct report_page *p, const struct report_scenario *sc,
+static int draw_mode_shares(struct report_page *p, const struct report_scenario *sc,
 	const struct report_kind *k, const struct report_mode *m, struct error *err)
 {
 	struct shares s = { .plot = report_plot(p, WIDTH, HEIGHT),
@@ -207,7 +207,7 @@ static int draw_mode(struct report_page *p, const struct report_scenario *sc,
 	buf_puts(p->b, "<figure>");
 	plot_begin(&s.plot, title,
 		"The share of the kind's units that each pod ended, block by block, on top of each other.");
-	draw_axes(&s);
+	draw_shares_axes(&s);
 	if (draw_runs(&s, err) < 0)
 		return -1;
 	draw_targets(&s);
@@ -221,7 +221,7 @@ static int draw_mode(struct report_page *p, const struct report_scenario *sc,
 	return 0;
 }
 
-static bool is_shared(const struct report_mode *m)
+static bool is_mode_shared(const struct report_mode *m)
 {
 	return m->f.rate.value > 0 && pods_of(m->all) > 1;
 }
@@ -232,12 +232,12 @@ int report_shares(struct report_page *p, const struct report_scenario *s,
 	bool any = false;
 
 	for (size_t i = 0; i < k->n; i++) {
-		if (!is_shared(&k->modes[i]))
+		if (!is_mode_shared(&k->modes[i]))
 			continue;
 		if (!any)
 			buf_puts(p->b, "<div class=\"shares\">\n");
 		any = true;
-		if (draw_mode(p, s, k, &k->modes[i], err) < 0)
+		if (draw_mode_shares(p, s, k, &k->modes[i], err) < 0)
 			return -1;
 	}
 	if (any)

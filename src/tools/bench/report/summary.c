@@ -13,8 +13,8 @@
  */
 
 /* " (not to be told from turns and mps)" */
-static void say_same(struct buf *b, const struct report_kind *k, const struct report_mode *best,
-	enum rank_by by)
+static void render_tied_modes(struct buf *b, const struct report_kind *k,
+	const struct report_mode *best, enum rank_by by)
 {
 	const struct report_mode *same[BENCH_MODES];
 	size_t n = 0;
@@ -33,7 +33,7 @@ static void say_same(struct buf *b, const struct report_kind *k, const struct re
 		buf_puts(b, ")");
 }
 
-static void say_mode(struct buf *b, const struct report_mode *m)
+static void render_mode_name(struct buf *b, const struct report_mode *m)
 {
 	buf_printf(b, "<span class=\"whole\"><span class=\"key %s\"></span><b>",
 		plot_mode_class(m->mode));
@@ -42,14 +42,14 @@ static void say_mode(struct buf *b, const struct report_mode *m)
 }
 
 /* Never broken at the end of a line. */
-static void say_ns(struct buf *b, double ns)
+static void render_unbroken_ns(struct buf *b, double ns)
 {
 	char text[BENCH_NUMBER_MAX];
 
 	buf_printf(b, "<span class=\"whole\">%s</span>", bench_print_ns(ns, text));
 }
 
-static void say_rate(struct buf *b, const struct report_mode *m)
+static void render_mode_rate(struct buf *b, const struct report_mode *m)
 {
 	char rate[BENCH_NUMBER_MAX], error[REPORT_CELL_MAX], kept[BENCH_NUMBER_MAX];
 
@@ -61,28 +61,28 @@ static void say_rate(struct buf *b, const struct report_mode *m)
 }
 
 /* Of pods that do as much as they can. */
-static void say_work(struct buf *b, const struct report_kind *k)
+static void render_work_ranking(struct buf *b, const struct report_kind *k)
 {
 	const struct report_mode *best = rank_best(k, RANK_WORK),
 				 *worst = rank_worst(k, RANK_WORK);
 
 	buf_puts(b, best != worst ? "Most work under " : "Work under ");
-	say_mode(b, best);
+	render_mode_name(b, best);
 	buf_puts(b, ": ");
-	say_rate(b, best);
-	say_same(b, k, best, RANK_WORK);
+	render_mode_rate(b, best);
+	render_tied_modes(b, k, best, RANK_WORK);
 	if (worst != best &&
 		!(rank_is_sure(best, RANK_WORK) && rank_is_same(best, worst, RANK_WORK))) {
 		buf_puts(b, "; least under ");
-		say_mode(b, worst);
+		render_mode_name(b, worst);
 		buf_puts(b, ": ");
-		say_rate(b, worst);
+		render_mode_rate(b, worst);
 	}
 	buf_puts(b, ". ");
 }
 
 /* Of pods that are asked for a rate: who does not keep up. */
-static void say_served(struct buf *b, const struct report_kind *k)
+static void render_unserved_modes(struct buf *b, const struct report_kind *k)
 {
 	char rate[BENCH_NUMBER_MAX], asked[BENCH_NUMBER_MAX];
 	size_t n = 0, errors = 0, doubts = 0;
@@ -96,7 +96,7 @@ static void say_served(struct buf *b, const struct report_kind *k)
 		if (!rank_has(m, RANK_WORK) || rank_is_served(k, m))
 			continue;
 		buf_puts(b, n++ ? ", " : "Does not keep up under ");
-		say_mode(b, m);
+		render_mode_name(b, m);
 		buf_printf(b, ": %s", bench_print_number(m->f.rate.value, rate));
 	}
 	if (n)
@@ -109,25 +109,25 @@ static void say_served(struct buf *b, const struct report_kind *k)
 				 : "");
 }
 
-static void say_tail(struct buf *b, const struct report_kind *k)
+static void render_latency_ranking(struct buf *b, const struct report_kind *k)
 {
-	const struct report_mode *best = rank_best(k, RANK_TAIL),
-				 *worst = rank_worst(k, RANK_TAIL);
+	const struct report_mode *best = rank_best(k, RANK_LATENCY),
+				 *worst = rank_worst(k, RANK_LATENCY);
 	char times[BENCH_NUMBER_MAX];
 
 	if (!best)
 		return;
 	buf_puts(b, best != worst ? "Shortest p99 under " : "p99 under ");
-	say_mode(b, best);
+	render_mode_name(b, best);
 	buf_puts(b, ": ");
-	say_ns(b, best->f.p99.value);
-	say_same(b, k, best, RANK_TAIL);
-	if (worst != best &&
-		!(rank_is_sure(best, RANK_TAIL) && rank_is_same(best, worst, RANK_TAIL))) {
+	render_unbroken_ns(b, best->f.p99.value);
+	render_tied_modes(b, k, best, RANK_LATENCY);
+	if (worst != best && !(rank_is_sure(best, RANK_LATENCY) &&
+				     rank_is_same(best, worst, RANK_LATENCY))) {
 		buf_puts(b, "; longest under ");
-		say_mode(b, worst);
+		render_mode_name(b, worst);
 		buf_puts(b, ": ");
-		say_ns(b, worst->f.p99.value);
+		render_unbroken_ns(b, worst->f.p99.value);
 		buf_printf(b, ", %s times that",
 			bench_print_number(worst->f.p99.value / best->f.p99.value, times));
 	}
@@ -135,7 +135,7 @@ static void say_tail(struct buf *b, const struct report_kind *k)
 }
 
 /* Where shares are by weight: what they were. */
-static void say_weights(struct buf *b, const struct report_kind *k)
+static void render_weighted_shares(struct buf *b, const struct report_kind *k)
 {
 	char percent[BENCH_NUMBER_MAX];
 
@@ -145,7 +145,7 @@ static void say_weights(struct buf *b, const struct report_kind *k)
 		if (m->n < 2 || !report_counts(m))
 			continue;
 		buf_puts(b, " Under ");
-		say_mode(b, m);
+		render_mode_name(b, m);
 		for (size_t w = 0; w < m->n; w++)
 			buf_printf(b, "%s%g", w ? ", " : " weights ", report_weight(m, w));
 		buf_puts(b, " gave ");
@@ -157,7 +157,7 @@ static void say_weights(struct buf *b, const struct report_kind *k)
 	}
 }
 
-static void say_errors(struct buf *b, const struct report_kind *k)
+static void render_kind_errors(struct buf *b, const struct report_kind *k)
 {
 	size_t n = 0;
 
@@ -165,14 +165,14 @@ static void say_errors(struct buf *b, const struct report_kind *k)
 		if (!k->modes[i].f.errors)
 			continue;
 		buf_puts(b, n++ ? ", " : " <strong>Errors</strong> under ");
-		say_mode(b, &k->modes[i]);
+		render_mode_name(b, &k->modes[i]);
 	}
 	if (n)
 		buf_puts(b, ", which is not held against the others.");
 }
 
 /* Modes without a verdict, as something else was measured with them. */
-static void say_doubts(struct buf *b, const struct report_kind *k)
+static void render_inconclusive_modes(struct buf *b, const struct report_kind *k)
 {
 	const char *why = NULL;
 
@@ -182,7 +182,7 @@ static void say_doubts(struct buf *b, const struct report_kind *k)
 		if (!m->f.doubts || m->f.errors)
 			continue;
 		buf_puts(b, why ? ", " : " <strong>Inconclusive</strong> under ");
-		say_mode(b, m);
+		render_mode_name(b, m);
 		why = why ? why : m->f.doubt;
 	}
 	if (!why)
@@ -192,7 +192,7 @@ static void say_doubts(struct buf *b, const struct report_kind *k)
 	buf_puts(b, ".");
 }
 
-static void say_kind(struct buf *b, const struct report_kind *k)
+static void render_kind_summary(struct buf *b, const struct report_kind *k)
 {
 	char name[REPORT_CELL_MAX];
 
@@ -202,13 +202,13 @@ static void say_kind(struct buf *b, const struct report_kind *k)
 	if (!rank_best(k, RANK_WORK))
 		buf_puts(b, "nothing was measured without errors or disturbance.");
 	else if (isfinite(k->offered))
-		say_served(b, k);
+		render_unserved_modes(b, k);
 	else
-		say_work(b, k);
-	say_tail(b, k);
-	say_weights(b, k);
-	say_errors(b, k);
-	say_doubts(b, k);
+		render_work_ranking(b, k);
+	render_latency_ranking(b, k);
+	render_weighted_shares(b, k);
+	render_kind_errors(b, k);
+	render_inconclusive_modes(b, k);
 	buf_puts(b, "</li>\n");
 }
 
@@ -226,10 +226,10 @@ void report_summary(struct report_page *p)
 		html_element(p->b, "h3", s->name);
 		buf_puts(p->b, "<ul>\n");
 		for (size_t k = 0; k < s->n; k++)
-			say_kind(p->b, &s->kinds[k]);
+			render_kind_summary(p->b, &s->kinds[k]);
 		buf_puts(p->b, "</ul>\n");
 	}
-	report_say_checks(p);
+	report_render_checks(p);
 	if (!n)
 		buf_puts(p->b, "<p>No pods shared the GPU in this result.</p>\n");
 	buf_puts(p->b, "</section>\n");

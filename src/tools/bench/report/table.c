@@ -61,7 +61,7 @@ static const struct {
 	[ERRORS] = { "errors", "units or pods that failed" },
 };
 
-static void number(char *buf, double v, const char *unit)
+static void format_number_cell(char *buf, double v, const char *unit)
 {
 	char text[BENCH_NUMBER_MAX];
 
@@ -69,7 +69,7 @@ static void number(char *buf, double v, const char *unit)
 		isfinite(v) ? unit : "");
 }
 
-static void share(char *buf, double v)
+static void format_percent_cell(char *buf, double v)
 {
 	char text[BENCH_NUMBER_MAX];
 
@@ -77,7 +77,7 @@ static void share(char *buf, double v)
 		isfinite(v) ? "%" : "");
 }
 
-static void pods(char *buf, const struct bench_row *row)
+static void format_pods_cell(char *buf, const struct bench_row *row)
 {
 	if (!isfinite(row->weight))
 		(void)snprintf(buf, REPORT_CELL_MAX, "%u", row->replicas);
@@ -91,20 +91,21 @@ static void rate_cell(char *buf, enum column c, const struct report_row *r)
 	const struct bench_figures *f = &r->f;
 
 	if (c == RATE)
-		number(buf, f->rate.value, "");
+		format_number_cell(buf, f->rate.value, "");
 	else if (c == RATE_ERROR)
 		report_error(&f->rate, buf);
 	else if (c == KEPT)
-		share(buf, isfinite(r->row->offered)
-				   ? f->rate.value / (r->row->offered * r->row->replicas)
-				   : f->kept);
+		format_percent_cell(buf,
+			isfinite(r->row->offered)
+				? f->rate.value / (r->row->offered * r->row->replicas)
+				: f->kept);
 	else if (c == SLOWDOWN)
-		number(buf, f->slowdown, "x");
+		format_number_cell(buf, f->slowdown, "x");
 	else
-		number(buf, r->row->replicas > 1 ? f->jain : NAN, "");
+		format_number_cell(buf, r->row->replicas > 1 ? f->jain : NAN, "");
 }
 
-static void time_cell(char *buf, enum column c, const struct report_row *r)
+static void format_time_cell(char *buf, enum column c, const struct report_row *r)
 {
 	const struct bench_figures *f = &r->f;
 	double ns = c == MEAN  ? f->mean.value
@@ -121,9 +122,11 @@ static void time_cell(char *buf, enum column c, const struct report_row *r)
 static void gpu_cell(char *buf, enum column c, const struct bench_gpu *g)
 {
 	if (c == BUSY || c == SM || c == DRAM)
-		share(buf, c == BUSY ? g->busy : c == SM ? g->sm_active : g->dram_active);
+		format_percent_cell(buf, c == BUSY ? g->busy
+					 : c == SM ? g->sm_active
+						   : g->dram_active);
 	else
-		number(buf, c == POWER ? g->power_w : g->sm_clock_mhz, "");
+		format_number_cell(buf, c == POWER ? g->power_w : g->sm_clock_mhz, "");
 }
 
 static void planned_error(char *buf, const struct report_row *r)
@@ -135,12 +138,12 @@ static void planned_error(char *buf, const struct report_row *r)
 }
 
 /* "-" or "": not known. */
-static void cell(char *buf, enum column c, const struct report_row *r)
+static void format_table_cell(char *buf, enum column c, const struct report_row *r)
 {
 	*buf = '\0';
 	switch (c) {
 	case PODS:
-		pods(buf, r->row);
+		format_pods_cell(buf, r->row);
 		break;
 	case RATE:
 	case RATE_ERROR:
@@ -154,7 +157,7 @@ static void cell(char *buf, enum column c, const struct report_row *r)
 	case P95:
 	case P99:
 	case P99_ERROR:
-		time_cell(buf, c, r);
+		format_time_cell(buf, c, r);
 		break;
 	case BUSY:
 	case SM:
@@ -164,7 +167,8 @@ static void cell(char *buf, enum column c, const struct report_row *r)
 		gpu_cell(buf, c, &r->f.gpu);
 		break;
 	case USD:
-		number(buf, isfinite(r->row->offered) ? NAN : r->f.usd_per_million, "");
+		format_number_cell(buf, isfinite(r->row->offered) ? NAN : r->f.usd_per_million,
+			"");
 		break;
 	case PLANNED:
 		(void)bench_print_ns(r->row->planned_s * 1e9, buf);
@@ -182,14 +186,14 @@ static void cell(char *buf, enum column c, const struct report_row *r)
 	}
 }
 
-static bool is_known(const struct report_scenario *s, enum column c)
+static bool has_column_values(const struct report_scenario *s, enum column c)
 {
 	char text[REPORT_CELL_MAX];
 
 	if (c == RATE || c == PODS)
 		return true;
 	for (size_t i = 0; i < s->n_rows; i++) {
-		cell(text, c, &s->rows[i]);
+		format_table_cell(text, c, &s->rows[i]);
 		if (*text && strcmp(text, "-") != 0)
 			return true;
 	}
@@ -205,7 +209,7 @@ static bool is_new(const struct bench_row *row, size_t run)
 }
 
 /* What failed said, each text once. */
-static void put_errors(struct buf *b, const struct report_row *r, size_t width)
+static void render_row_errors(struct buf *b, const struct report_row *r, size_t width)
 {
 	size_t n = 0;
 
@@ -224,7 +228,8 @@ static void put_errors(struct buf *b, const struct report_row *r, size_t width)
 	buf_puts(b, "</td></tr>\n");
 }
 
-static void put_row(struct buf *b, const struct report_row *r, const bool *shown, size_t width)
+static void render_table_row(struct buf *b, const struct report_row *r, const bool *shown,
+	size_t width)
 {
 	char text[REPORT_CELL_MAX];
 
@@ -235,16 +240,16 @@ static void put_row(struct buf *b, const struct report_row *r, const bool *shown
 	for (unsigned int c = 0; c < COLUMNS; c++) {
 		if (!shown[c])
 			continue;
-		cell(text, (enum column)c, r);
+		format_table_cell(text, (enum column)c, r);
 		buf_puts(b, c == ERRORS && r->f.errors ? "<td class=\"failed\">" : "<td>");
 		html_text(b, text);
 		buf_puts(b, "</td>");
 	}
 	buf_puts(b, "</tr>\n");
-	put_errors(b, r, width);
+	render_row_errors(b, r, width);
 }
 
-static void put_kind(struct buf *b, const struct report_kind *k, size_t width)
+static void render_table_kind(struct buf *b, const struct report_kind *k, size_t width)
 {
 	char name[REPORT_CELL_MAX], asked[BENCH_NUMBER_MAX];
 
@@ -256,7 +261,7 @@ static void put_kind(struct buf *b, const struct report_kind *k, size_t width)
 	buf_puts(b, "</th></tr>\n");
 }
 
-static void put_heads(struct buf *b, const bool *shown)
+static void render_table_header(struct buf *b, const bool *shown)
 {
 	buf_puts(b, "<thead><tr><th scope=\"col\">mode</th>");
 	for (unsigned int c = 0; c < COLUMNS; c++) {
@@ -271,17 +276,17 @@ static void put_heads(struct buf *b, const bool *shown)
 	buf_puts(b, "</tr></thead>\n");
 }
 
-static void put_body(struct buf *b, const struct report_scenario *s, const bool *shown,
+static void render_table_body(struct buf *b, const struct report_scenario *s, const bool *shown,
 	size_t width)
 {
 	for (size_t k = 0; k < s->n; k++) {
 		const struct report_kind *kind = &s->kinds[k];
 
 		buf_puts(b, "<tbody>\n");
-		put_kind(b, kind, width);
+		render_table_kind(b, kind, width);
 		for (size_t m = 0; m < kind->n; m++)
 			for (size_t i = 0; i < kind->modes[m].n; i++)
-				put_row(b, &kind->modes[m].rows[i], shown, width);
+				render_table_row(b, &kind->modes[m].rows[i], shown, width);
 		buf_puts(b, "</tbody>\n");
 	}
 }
@@ -292,7 +297,7 @@ void report_table(struct report_page *p, const struct report_scenario *s)
 	size_t width = 1;
 
 	for (unsigned int c = 0; c < COLUMNS; c++) {
-		shown[c] = is_known(s, (enum column)c);
+		shown[c] = has_column_values(s, (enum column)c);
 		width += shown[c];
 	}
 	buf_puts(p->b,
@@ -301,7 +306,7 @@ void report_table(struct report_page *p, const struct report_scenario *s)
 	buf_puts(p->b, "\">\n<table class=\"figures\">\n<caption>");
 	html_textf(p->b, "%.200s: what was measured", s->name);
 	buf_puts(p->b, "</caption>\n");
-	put_heads(p->b, shown);
-	put_body(p->b, s, shown, width);
+	render_table_header(p->b, shown);
+	render_table_body(p->b, s, shown, width);
 	buf_puts(p->b, "</table></div>\n");
 }

@@ -11,38 +11,38 @@
  * see as the middle, which a histogram or the usual curve from 0 to 1 would squeeze into a corner.
  */
 
-#define WIDTH    560
-#define HEIGHT   320
-#define LEFT     58
-#define RIGHT    346 /* the legend stands behind it */
-#define TOP      14
-#define BOTTOM   274
-#define LEAST    1e-5 /* less than one in so many is not drawn */
-#define STEP     34   /* of the legend */
-#define LABEL    46   /* as wide as a time on the axis, and some room */
-#define SEEN     1.2  /* a step on the plot that can be seen */
-#define CURVES   (2 * BENCH_MODES + 1)
-#define QUANTILE 0.99
-#define FIRST    0.2 /* of the fastest there is little to see where the axis is logarithmic */
+#define WIDTH             560
+#define HEIGHT            320
+#define LEFT              58
+#define RIGHT             346 /* the legend stands behind it */
+#define TOP               14
+#define BOTTOM            274
+#define PLOTTED_SHARE_MIN 1e-5 /* less than one in so many is not drawn */
+#define STEP              34   /* of the legend */
+#define LABEL             46   /* as wide as a time on the axis, and some room */
+#define SEEN              1.2  /* a step on the plot that can be seen */
+#define CURVES            (2 * BENCH_MODES + 1)
+#define QUANTILE          0.99
+#define FIRST             0.2 /* of the fastest there is little to see where the axis is logarithmic */
 
-struct curve {
+struct latency_curve {
 	const char *name;
 	enum bench_mode mode;
-	bool was; /* before: not in the legend */
+	bool earlier; /* before: not in the legend */
 	struct hist times;
 };
 
-struct tails {
+struct latency_plot {
 	struct plot plot;
 	struct plot_scale x, y;
 	size_t n;
-	struct curve curves[CURVES];
+	struct latency_curve curves[CURVES];
 };
 
-static void add_curve(struct tails *t, const char *name, enum bench_mode mode,
+static void add_curve(struct latency_plot *t, const char *name, enum bench_mode mode,
 	const struct bench_row *row)
 {
-	struct curve *c = &t->curves[t->n];
+	struct latency_curve *c = &t->curves[t->n];
 
 	for (size_t r = 0; r < row->n; r++)
 		for (size_t i = 0; i < row->runs[r].n_blocks; i++)
@@ -52,11 +52,11 @@ static void add_curve(struct tails *t, const char *name, enum bench_mode mode,
 	if (c->times.n > 0)
 		t->n++;
 	else
-		c->was = false;
+		c->earlier = false;
 }
 
 /* Below the others, as it is added first. */
-static void add_before(struct tails *t, const struct report *before,
+static void add_earlier_curves(struct latency_plot *t, const struct report *before,
 	const struct report_scenario *s, const struct report_kind *k)
 {
 	for (size_t i = 0; i < k->n; i++) {
@@ -65,12 +65,12 @@ static void add_before(struct tails *t, const struct report *before,
 
 		if (!was)
 			continue;
-		t->curves[t->n].was = true;
+		t->curves[t->n].earlier = true;
 		add_curve(t, was->name, was->mode, was->all);
 	}
 }
 
-static void make_scales(struct tails *t)
+static void make_scales(struct latency_plot *t)
 {
 	double first = INFINITY, last = 0, most = 0, least;
 
@@ -89,7 +89,7 @@ static void make_scales(struct tails *t)
 	}
 	least = pow(10, floor(-log10(fmax(most, 1000))));
 	t->x = (struct plot_scale){ first, last, LEFT, RIGHT, true };
-	t->y = (struct plot_scale){ fmax(least, LEAST), 1, BOTTOM, TOP, true };
+	t->y = (struct plot_scale){ fmax(least, PLOTTED_SHARE_MIN), 1, BOTTOM, TOP, true };
 }
 
 static void short_ns(char *buf, double ns)
@@ -104,9 +104,9 @@ static void short_ns(char *buf, double ns)
 		(void)snprintf(buf, BENCH_NUMBER_MAX, "%g s", ns / 1e9);
 }
 
-static void draw_axes(struct tails *t)
+static void draw_tails_axes(struct latency_plot *t)
 {
-	static const double shares[] = { 1, 1e-1, 1e-2, 1e-3, 1e-4, LEAST };
+	static const double shares[] = { 1, 1e-1, 1e-2, 1e-3, 1e-4, PLOTTED_SHARE_MIN };
 	double ticks[PLOT_TICKS_MAX];
 	char text[BENCH_NUMBER_MAX];
 	size_t n = plot_ticks(ticks, &t->x);
@@ -136,14 +136,14 @@ static void draw_axes(struct tails *t)
 }
 
 /* Steps that nobody can see are left out; the last one, to the longest time, never. */
-static void draw_curve(struct tails *t, const struct curve *c)
+static void draw_curve(struct latency_plot *t, const struct latency_curve *c)
 {
 	const struct hist *h = &c->times;
 	double x = t->x.from, y = t->y.to, at = x;
 	uint64_t so_far = 0;
 	char class[32];
 
-	(void)snprintf(class, sizeof(class), "curve%s %s", c->was ? " was" : "",
+	(void)snprintf(class, sizeof(class), "curve%s %s", c->earlier ? " was" : "",
 		plot_mode_class(c->mode));
 	plot_path_begin(&t->plot, class);
 	plot_move(&t->plot, x, y);
@@ -166,21 +166,21 @@ static void draw_curve(struct tails *t, const struct curve *c)
 	}
 	plot_to(&t->plot, at, y);
 	plot_path_end(&t->plot);
-	(void)snprintf(class, sizeof(class), "dot%s %s", c->was ? " was" : "",
+	(void)snprintf(class, sizeof(class), "dot%s %s", c->earlier ? " was" : "",
 		plot_mode_class(c->mode));
 	plot_rect(&t->plot, class, at - 3, y - 3, 6, 6);
 }
 
-static void draw_legend(struct tails *t)
+static void draw_legend(struct latency_plot *t)
 {
 	size_t line = 0;
 
 	for (size_t i = 0; i < t->n; i++) {
-		const struct curve *c = &t->curves[i];
+		const struct latency_curve *c = &t->curves[i];
 		double y = TOP + 10 + (double)line * STEP;
 		char class[32], p99[BENCH_NUMBER_MAX], longest[BENCH_NUMBER_MAX];
 
-		if (c->was)
+		if (c->earlier)
 			continue;
 		line++;
 		(void)snprintf(class, sizeof(class), "curve %s", plot_mode_class(c->mode));
@@ -192,10 +192,10 @@ static void draw_legend(struct tails *t)
 	}
 }
 
-int report_tails(struct report_page *p, const struct report_scenario *s,
+int report_latency_plot(struct report_page *p, const struct report_scenario *s,
 	const struct report_kind *k, struct error *err)
 {
-	CLEANUP(freep) struct tails *t = calloc(1, sizeof(*t));
+	CLEANUP(freep) struct latency_plot *t = calloc(1, sizeof(*t));
 	char title[REPORT_CELL_MAX + REPORT_CELL_MAX], name[REPORT_CELL_MAX];
 
 	if (!t)
@@ -203,7 +203,7 @@ int report_tails(struct report_page *p, const struct report_scenario *s,
 	t->plot = report_plot(p, WIDTH, HEIGHT);
 	if (k->alone && k->modes[0].mode != BENCH_EXCLUSIVE)
 		add_curve(t, "one alone", BENCH_EXCLUSIVE, k->alone->row);
-	add_before(t, p->before, s, k);
+	add_earlier_curves(t, p->earlier, s, k);
 	for (size_t i = 0; i < k->n && t->n < CURVES; i++)
 		add_curve(t, k->modes[i].name, k->modes[i].mode, k->modes[i].all);
 	if (!t->n)
@@ -214,7 +214,7 @@ int report_tails(struct report_page *p, const struct report_scenario *s,
 	plot_begin(&t->plot, title,
 		"A curve for each mode: the share of units that take longer than a time, on logarithmic axes. "
 		"The legend says p99 and the longest time; the table has other figures.");
-	draw_axes(t);
+	draw_tails_axes(t);
 	for (size_t i = 0; i < t->n; i++)
 		draw_curve(t, &t->curves[i]);
 	draw_legend(t);

@@ -5,7 +5,7 @@
 #define ROW(member)   RECORD(struct bench_row, member, #member)
 #define RUN(member)   RECORD(struct bench_run, member, #member)
 #define GPU(member)   RECORD(struct bench_gpu, member, #member)
-#define CHECK(member) RECORD(struct bench_check, member, #member)
+#define CHECK(member) RECORD(struct bench_isolation, member, #member)
 #define SIZE(member)  RECORD(struct bench_size, member, #member)
 
 #define FIELDS(name)                                                       \
@@ -75,7 +75,7 @@ FIELDS(gpu);
 
 static const struct record_field check_fields[] = {
 	CHECK(name),
-	RECORD(struct bench_check, mode_name, "mode"),
+	RECORD(struct bench_isolation, mode_name, "mode"),
 	CHECK(passed),
 	CHECK(known),
 	CHECK(value),

@@ -17,7 +17,7 @@ static int read_record(void *to, const json_t *object, const struct bench_fields
 	return record_read(to, object, f->fields, f->n, where, err);
 }
 
-static int wrong(const char *where, const char *expected, struct error *err)
+static int set_expected_error(const char *where, const char *expected, struct error *err)
 {
 	return error_set(err, ERR_INVALID, "%s: expected %s", where, expected);
 }
@@ -43,12 +43,13 @@ static int read_class(struct hist_class_count *ret, const json_t *class, const j
 			"%s: expected classes in order, %" PRIu32 " to %d next", where, least,
 			HIST_CLASSES - 1);
 	if (!json_is_integer(count) || n < 1 || n > UINT32_MAX)
-		return wrong(where, "a count of at least 1 behind each class", err);
+		return set_expected_error(where, "a count of at least 1 behind each class",
+			err);
 	*ret = (struct hist_class_count){ (uint32_t)c, (uint32_t)n };
 	return 0;
 }
 
-static int read_times(struct hist_packed *ret, const json_t *block, const char *where,
+static int read_block_times(struct hist_packed *ret, const json_t *block, const char *where,
 	struct error *err)
 {
 	const json_t *list;
@@ -58,7 +59,7 @@ static int read_times(struct hist_packed *ret, const json_t *block, const char *
 		return -1;
 	n = json_array_size(list);
 	if (n % 2)
-		return wrong(where, "times: a count behind each class", err);
+		return set_expected_error(where, "times: a count behind each class", err);
 	ret->class = calloc(n / 2 + 1, sizeof(*ret->class));
 	if (!ret->class)
 		return error_nomem(err);
@@ -75,7 +76,7 @@ static int read_times(struct hist_packed *ret, const json_t *block, const char *
 }
 
 /* A number that is at least 0. */
-static int read_number(double *ret, const json_t *o, const char *key, const char *where,
+static int read_result_number(double *ret, const json_t *o, const char *key, const char *where,
 	struct error *err)
 {
 	const json_t *j = json_object_get(o, key);
@@ -103,15 +104,15 @@ static int read_blocks(struct bench_run *run, const json_t *o, const char *where
 		char here[WHERE_MAX];
 
 		(void)snprintf(here, sizeof(here), "%.80s.blocks[%zu]", where, i);
-		if (read_number(&b->seconds, block, "seconds", here, err) < 0 ||
-			read_number(&b->times.sum_ns, block, "sum_ns", here, err) < 0 ||
-			read_times(&b->times, block, here, err) < 0)
+		if (read_result_number(&b->seconds, block, "seconds", here, err) < 0 ||
+			read_result_number(&b->times.sum_ns, block, "sum_ns", here, err) < 0 ||
+			read_block_times(&b->times, block, here, err) < 0)
 			return -1;
 	}
 	return 0;
 }
 
-static int read_pod(uint64_t *units, size_t n, const json_t *list, const char *where,
+static int read_pod_units(uint64_t *units, size_t n, const json_t *list, const char *where,
 	struct error *err)
 {
 	if (!json_is_array(list) || json_array_size(list) != n)
@@ -143,7 +144,7 @@ static int read_pods(struct bench_run *run, const json_t *o, const char *where,
 		char here[WHERE_MAX];
 
 		(void)snprintf(here, sizeof(here), "%.80s.pods[%zu]", where, i);
-		if (read_pod(run->units + i * run->n_blocks, run->n_blocks,
+		if (read_pod_units(run->units + i * run->n_blocks, run->n_blocks,
 			    json_array_get(list, i), here, err) < 0)
 			return -1;
 	}
@@ -196,7 +197,7 @@ static int read_row(struct bench_row *row, const json_t *o, const char *where,
 			"%s.mode: expected exclusive, time-slicing, turns, ..., found '%.40s'",
 			where, row->mode_name);
 	if (!*row->scenario || !*row->workload)
-		return wrong(where, "the keys scenario and workload", err);
+		return set_expected_error(where, "the keys scenario and workload", err);
 	if (row->pods > BENCH_PODS_MAX || row->replicas > row->pods || !row->replicas)
 		return error_set(err, ERR_INVALID,
 			"%s: expected pods and replicas, 1 to %d, and no more replicas than pods",
@@ -204,7 +205,7 @@ static int read_row(struct bench_row *row, const json_t *o, const char *where,
 	return read_runs(row, o, where, err);
 }
 
-static int read_rows(struct bench_result *r, struct error *err)
+static int read_result_rows(struct bench_result *r, struct error *err)
 {
 	const json_t *list;
 
@@ -223,7 +224,7 @@ static int read_rows(struct bench_result *r, struct error *err)
 	return 0;
 }
 
-static int read_checks(struct bench_result *r, struct error *err)
+static int read_result_checks(struct bench_result *r, struct error *err)
 {
 	const json_t *list;
 
@@ -261,8 +262,8 @@ static int read_sizes(struct bench_result *r, struct error *err)
 			return -1;
 		if (!*s->workload || !s->rounds || s->rounds > INT64_MAX ||
 			!s->multiprocessors || s->multiprocessors > UINT16_MAX)
-			return wrong(here, "workload, rounds and multiprocessors, all above 0",
-				err);
+			return set_expected_error(here,
+				"workload, rounds and multiprocessors, all above 0", err);
 	}
 	return 0;
 }
@@ -284,7 +285,7 @@ static int read_notes(struct bench_result *r, struct error *err)
 	return 0;
 }
 
-static int read_all(struct bench_result *r, struct error *err)
+static int read_result_document(struct bench_result *r, struct error *err)
 {
 	const char *format = json_string_value(json_object_get(r->document, "format"));
 
@@ -293,7 +294,8 @@ static int read_all(struct bench_result *r, struct error *err)
 			"format: expected '" BENCH_FORMAT "', found '%.40s'",
 			format ? format : "nothing");
 	if (read_record(&r->head, r->document, &bench_head_fields, "", err) < 0 ||
-		read_sizes(r, err) < 0 || read_rows(r, err) < 0 || read_checks(r, err) < 0)
+		read_sizes(r, err) < 0 || read_result_rows(r, err) < 0 ||
+		read_result_checks(r, err) < 0)
 		return -1;
 	return read_notes(r, err);
 }
@@ -311,7 +313,7 @@ int bench_result_read(struct bench_result *ret, const char *json, size_t len, co
 	if (!ret->document)
 		return error_set(err, ERR_INVALID, "%s:%d:%d: %s", path, at.line, at.column,
 			at.text);
-	if (read_all(ret, err) < 0) {
+	if (read_result_document(ret, err) < 0) {
 		bench_result_fini(ret);
 		return error_prefix(err, "%s", path);
 	}

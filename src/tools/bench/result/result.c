@@ -9,9 +9,9 @@
 const char *const bench_mode_names[BENCH_MODES] = {
 	[BENCH_EXCLUSIVE] = "exclusive",
 	[BENCH_TIME_SLICING] = "time-slicing",
-	[BENCH_TURNS] = "turns",
-	[BENCH_WEIGHTS] = "turns-weighted",
-	[BENCH_LATENCY] = "turns-latency",
+	[BENCH_FAIR_SHARE] = "turns",
+	[BENCH_FAIR_SHARE_WEIGHTED] = "turns-weighted",
+	[BENCH_FAIR_SHARE_LATENCY] = "turns-latency",
 	[BENCH_MPS] = "mps",
 	[BENCH_MPS_LIMITED] = "mps-limited",
 	[BENCH_MIG] = "mig",
@@ -24,7 +24,8 @@ bool bench_mode_mps(enum bench_mode m)
 
 bool bench_mode_slices(enum bench_mode m)
 {
-	return m == BENCH_TURNS || m == BENCH_WEIGHTS || m == BENCH_LATENCY;
+	return m == BENCH_FAIR_SHARE || m == BENCH_FAIR_SHARE_WEIGHTED ||
+	       m == BENCH_FAIR_SHARE_LATENCY;
 }
 
 enum bench_mode bench_mode_of(const char *name)
@@ -36,7 +37,7 @@ enum bench_mode bench_mode_of(const char *name)
 	return (enum bench_mode)i;
 }
 
-static void run_fini(struct bench_run *r)
+static void bench_run_fini(struct bench_run *r)
 {
 	for (size_t i = 0; i < r->n_blocks; i++)
 		hist_packed_fini(&r->blocks[i].times);
@@ -48,7 +49,7 @@ void bench_result_fini(struct bench_result *r)
 {
 	for (size_t i = 0; i < r->n_rows; i++) {
 		for (size_t k = 0; k < r->rows[i].n; k++)
-			run_fini(&r->rows[i].runs[k]);
+			bench_run_fini(&r->rows[i].runs[k]);
 		free(r->rows[i].runs);
 	}
 	free(r->rows);
@@ -59,7 +60,7 @@ void bench_result_fini(struct bench_result *r)
 	*r = (struct bench_result){ 0 };
 }
 
-const char *bench_keep(struct strv *texts, const char *text)
+const char *bench_store_text(struct strv *texts, const char *text)
 {
 	struct error err = ERROR_INIT;
 	char *kept;
@@ -74,7 +75,7 @@ const char *bench_keep(struct strv *texts, const char *text)
 	return kept;
 }
 
-void bench_note(struct bench_result *r, const char *text)
+void bench_add_note(struct bench_result *r, const char *text)
 {
 	const char **notes;
 
@@ -98,7 +99,8 @@ const struct bench_size *bench_size_of(const struct bench_result *r, const char 
 	return NULL;
 }
 
-const struct bench_row *bench_row_alone(const struct bench_result *r, const char *workload)
+const struct bench_row *bench_row_find_exclusive(const struct bench_result *r,
+	const char *workload)
 {
 	for (size_t i = 0; i < r->n_rows; i++)
 		if (r->rows[i].n && r->rows[i].mode == BENCH_EXCLUSIVE &&

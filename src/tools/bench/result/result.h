@@ -28,12 +28,12 @@
 
 /* How pods share the GPU. The names of bench_mode_names are part of the format. */
 enum bench_mode {
-	BENCH_EXCLUSIVE,    /* one pod alone */
-	BENCH_TIME_SLICING, /* the driver's own */
-	BENCH_TURNS,        /* enforced slices, of equal weights */
-	BENCH_WEIGHTS,      /* the same with weights 1, 2, 3, ... */
-	BENCH_LATENCY, /* the same, of which those that wait for answers are of the class latency */
-	BENCH_MPS,     /* without limits */
+	BENCH_EXCLUSIVE,           /* one pod alone */
+	BENCH_TIME_SLICING,        /* the driver's own */
+	BENCH_FAIR_SHARE,          /* enforced slices, of equal weights */
+	BENCH_FAIR_SHARE_WEIGHTED, /* the same with weights 1, 2, 3, ... */
+	BENCH_FAIR_SHARE_LATENCY, /* the same, of which those that wait for answers are of the class latency */
+	BENCH_MPS,                /* without limits */
 	BENCH_MPS_LIMITED, /* with an equal share of the multiprocessors each */
 	BENCH_MIG,         /* each on a MIG device of its own */
 	BENCH_MODES
@@ -80,7 +80,7 @@ struct bench_row {
 };
 
 /* A property that holds or does not: a limit, a neighbour, a fault, a recovery. */
-struct bench_check {
+struct bench_isolation {
 	const char *name, *mode_name;
 	const char *what;   /* in words, with figures */
 	bool passed, known; /* .known false: it could not be found out, .what says why */
@@ -116,7 +116,7 @@ struct bench_result {
 	struct bench_head head;
 	size_t n_rows, n_checks, n_notes, n_sizes;
 	struct bench_row *rows;
-	struct bench_check *checks;
+	struct bench_isolation *checks;
 	const char **notes;
 	struct bench_size *sizes;
 	json_t *document; /* has the texts of what was read; NULL: they are the maker's */
@@ -136,16 +136,17 @@ int bench_result_write(json_t **ret, const struct bench_result *r, struct error 
  * A copy of a text, kept in @texts: as programs and drivers say what they like, what is no UTF-8 or a control character
  * becomes '?'. Without memory "out of memory".
  */
-const char *bench_keep(struct strv *texts, const char *text);
+const char *bench_store_text(struct strv *texts, const char *text);
 
 /* Adds a note, once, if there is room and memory for one. @text must outlive the result. */
-void bench_note(struct bench_result *r, const char *text);
+void bench_add_note(struct bench_result *r, const char *text);
 
 /* NULL: it is not said. */
 const struct bench_size *bench_size_of(const struct bench_result *r, const char *workload);
 
 /* One pod of that workload alone, measured; NULL: nobody did. */
-const struct bench_row *bench_row_alone(const struct bench_result *r, const char *workload);
+const struct bench_row *bench_row_find_exclusive(const struct bench_result *r,
+	const char *workload);
 
 /* Whether all that came of @row is errors: no pod of it did a unit of work, so there is no figure. */
 bool bench_row_failed(const struct bench_row *row);

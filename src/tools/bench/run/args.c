@@ -6,7 +6,7 @@
 
 #define BLOCKS_PER_SM 8 /* of 256 threads: the most that one holds at a time */
 
-static int add_number(struct strv *a, const char *name, uint64_t v, const char *unit,
+static int add_number_argument(struct strv *a, const char *name, uint64_t v, const char *unit,
 	struct error *err)
 {
 	char text[32];
@@ -15,27 +15,27 @@ static int add_number(struct strv *a, const char *name, uint64_t v, const char *
 	return strv_add(a, name, err) < 0 ? -1 : strv_add(a, text, err);
 }
 
-static int add_unit(struct strv *a, const char *program, const struct suite_workload *w,
-	uint32_t blocks, struct error *err)
+static int add_unit_arguments(struct strv *a, const char *program,
+	const struct suite_workload *w, uint32_t blocks, struct error *err)
 {
 	if (strv_add(a, program, err) < 0 || strv_add(a, "--kernel", err) < 0 ||
 		strv_add(a, w->kernel, err) < 0 ||
-		add_number(a, "--kernels", w->kernels, "", err) < 0)
+		add_number_argument(a, "--kernels", w->kernels, "", err) < 0)
 		return -1;
-	return add_number(a, "--blocks", blocks, "", err);
+	return add_number_argument(a, "--blocks", blocks, "", err);
 }
 
 static int add_flow(struct strv *a, const struct suite_workload *w, struct error *err)
 {
 	switch (w->flow) {
 	case SUITE_PIPELINE:
-		return add_number(a, "--depth", w->depth, "", err);
+		return add_number_argument(a, "--depth", w->depth, "", err);
 	case SUITE_CLOSED:
-		return add_number(a, "--pause", w->every_ns, "ns", err);
+		return add_number_argument(a, "--pause", w->every_ns, "ns", err);
 	case SUITE_PERIODIC:
-		return add_number(a, "--every", w->every_ns, "ns", err);
+		return add_number_argument(a, "--every", w->every_ns, "ns", err);
 	case SUITE_POISSON:
-		return add_number(a, "--poisson", w->every_ns, "ns", err);
+		return add_number_argument(a, "--poisson", w->every_ns, "ns", err);
 	case SUITE_LIST:
 		break;
 	}
@@ -47,10 +47,10 @@ int args_run(struct strv *ret, const char *program, const struct suite_workload 
 {
 	uint32_t blocks = w->blocks ? w->blocks : size->multiprocessors * BLOCKS_PER_SM;
 
-	if (add_unit(ret, program, w, blocks, err) < 0 || add_flow(ret, w, err) < 0 ||
-		add_number(ret, "--rounds", size->rounds, "", err) < 0 ||
-		add_number(ret, "--seed", seed, "", err) < 0 ||
-		add_number(ret, "--parts", ARGS_PARTS, "", err) < 0)
+	if (add_unit_arguments(ret, program, w, blocks, err) < 0 || add_flow(ret, w, err) < 0 ||
+		add_number_argument(ret, "--rounds", size->rounds, "", err) < 0 ||
+		add_number_argument(ret, "--seed", seed, "", err) < 0 ||
+		add_number_argument(ret, "--parts", ARGS_PARTS, "", err) < 0)
 		return -1;
 	return w->graph ? strv_add(ret, "--graph", err) : 0;
 }
@@ -58,10 +58,10 @@ int args_run(struct strv *ret, const char *program, const struct suite_workload 
 int args_calibrate(struct strv *ret, const char *program, const struct suite_workload *w,
 	struct error *err)
 {
-	return add_unit(ret, program, w, w->blocks, err) < 0
+	return add_unit_arguments(ret, program, w, w->blocks, err) < 0
 		       ? -1
-		       : add_number(ret, "--calibrate", w->kernel_ns ? w->kernel_ns : 1, "ns",
-				 err);
+		       : add_number_argument(ret, "--calibrate",
+				 w->kernel_ns ? w->kernel_ns : 1, "ns", err);
 }
 
 int args_command(struct strv *ret, const char *program, const struct suite_workload *w,

@@ -72,12 +72,12 @@ const char *collect_scenario(const struct suite *s, const struct suite_step *ste
 }
 
 /* Whether a pod is of a row: one kind, and one weight where weights differ. */
-static bool is_of(const struct collect_pod *p, uint32_t tenants, double weight)
+static bool is_tenant_of_row(const struct collect_pod *p, uint32_t tenants, double weight)
 {
 	return p->tenants == tenants && (isnan(weight) || fabs(p->weight - weight) < 1e-9);
 }
 
-static struct bench_row *find_row(struct bench_result *r, const char *scenario,
+static struct bench_row *find_result_row(struct bench_result *r, const char *scenario,
 	const char *workload, enum bench_mode m, double weight)
 {
 	for (size_t i = 0; i < r->n_rows; i++) {
@@ -91,7 +91,7 @@ static struct bench_row *find_row(struct bench_result *r, const char *scenario,
 	return NULL;
 }
 
-static struct bench_row *add_row(struct bench_result *r, const struct bench_row *row,
+static struct bench_row *add_result_row(struct bench_result *r, const struct bench_row *row,
 	struct error *err)
 {
 	struct bench_row *rows;
@@ -123,7 +123,7 @@ static int make_run(struct bench_run *run, const struct collect_step *s, uint32_
 		.error = "",
 		.doubt = s->doubt ? s->doubt : "" };
 	for (size_t i = 0; i < s->n; i++)
-		if (is_of(&s->pods[i], tenants, weight)) {
+		if (is_tenant_of_row(&s->pods[i], tenants, weight)) {
 			n_blocks = s->pods[i].n_blocks;
 			run->n_pods++;
 		}
@@ -135,7 +135,7 @@ static int make_run(struct bench_run *run, const struct collect_step *s, uint32_
 	for (size_t i = 0; i < s->n; i++) {
 		const struct collect_pod *p = &s->pods[i];
 
-		if (!is_of(p, tenants, weight))
+		if (!is_tenant_of_row(p, tenants, weight))
 			continue;
 		if (!p->blocks && run->errors++ == 0)
 			run->error = p->error;
@@ -147,7 +147,7 @@ static int make_run(struct bench_run *run, const struct collect_step *s, uint32_
 	for (size_t b = 0; b < n_blocks; b++) {
 		hist_clear(sum);
 		for (size_t i = 0; i < s->n; i++)
-			if (is_of(&s->pods[i], tenants, weight) && s->pods[i].blocks)
+			if (is_tenant_of_row(&s->pods[i], tenants, weight) && s->pods[i].blocks)
 				hist_join(sum, &s->pods[i].blocks[b]);
 		run->blocks[b].seconds = s->seconds / (double)n_blocks;
 		if (hist_pack(&run->blocks[b].times, sum, err) < 0)
@@ -163,11 +163,11 @@ static int add_run(struct bench_result *r, const struct collect_step *s, uint32_
 	const struct suite_tenants *t = tenants_of(s->suite, s->step, tenants, &alone);
 	const struct suite_workload *w = &s->suite->workloads[t->workload];
 	const char *scenario = collect_scenario(s->suite, s->step);
-	struct bench_row *row = find_row(r, scenario, w->name, s->step->mode, weight);
+	struct bench_row *row = find_result_row(r, scenario, w->name, s->step->mode, weight);
 	struct bench_run *runs;
 
 	if (!row)
-		row = add_row(r,
+		row = add_result_row(r,
 			&(struct bench_row){ .scenario = scenario,
 				.workload = w->name,
 				.mode_name = bench_mode_names[s->step->mode],
@@ -202,8 +202,8 @@ int collect_add(struct bench_result *r, const struct collect_step *s, struct err
 		bool seen = false;
 
 		for (size_t k = 0; k < i; k++)
-			seen = seen ||
-			       is_of(&s->pods[k], s->pods[i].tenants, s->pods[i].weight);
+			seen = seen || is_tenant_of_row(&s->pods[k], s->pods[i].tenants,
+					       s->pods[i].weight);
 		if (!seen && add_run(r, s, s->pods[i].tenants, s->pods[i].weight, err) < 0)
 			return -1;
 	}

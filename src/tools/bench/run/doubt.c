@@ -48,10 +48,10 @@ struct doubt_facts doubt_unknown(void)
 	return f;
 }
 
-static void add(char *text, const char *fmt, ...) PRINTF(2, 3);
+static void append_doubt_text(char *text, const char *fmt, ...) PRINTF(2, 3);
 
 /* What has no place any more is left out. */
-static void add(char *text, const char *fmt, ...)
+static void append_doubt_text(char *text, const char *fmt, ...)
 {
 	char one[DOUBT_TEXT_MAX];
 	size_t len = strlen(text);
@@ -67,27 +67,28 @@ static void add(char *text, const char *fmt, ...)
 void doubt_text(char ret[static DOUBT_TEXT_MAX], const struct doubt_facts *f)
 {
 	ret[0] = '\0';
-	if (f->waited > DOUBT_WAITED_MOST)
-		add(ret,
+	if (f->waited > DOUBT_WAITED_MAX)
+		append_doubt_text(ret,
 			"host too busy: a thread waited for a CPU for %.*f %% of the time "
 			"(limit %.0f %%)",
-			digits_beside(100 * f->waited, 100 * DOUBT_WAITED_MOST, 0),
-			100 * f->waited, 100 * DOUBT_WAITED_MOST);
+			digits_to_differ(100 * f->waited, 100 * DOUBT_WAITED_MAX, 0),
+			100 * f->waited, 100 * DOUBT_WAITED_MAX);
 	for (size_t i = 0; i < DOUBT_SLOWED; i++)
-		if (f->slowed[i] > DOUBT_SLOWED_MOST)
-			add(ret, "the GPU was %s for %.*f %% of the time (limit %.0f %%)",
+		if (f->slowed[i] > DOUBT_SLOWED_MAX)
+			append_doubt_text(ret,
+				"the GPU was %s for %.*f %% of the time (limit %.0f %%)",
 				slowed_words[i],
-				digits_beside(100 * f->slowed[i], 100 * DOUBT_SLOWED_MOST, 0),
-				100 * fmin(1, f->slowed[i]), 100 * DOUBT_SLOWED_MOST);
+				digits_to_differ(100 * f->slowed[i], 100 * DOUBT_SLOWED_MAX, 0),
+				100 * fmin(1, f->slowed[i]), 100 * DOUBT_SLOWED_MAX);
 	for (size_t i = 0; i < ARRAY_LEN(slowdowns); i++)
 		if (f->reasons & slowdowns[i].bit)
-			add(ret, "the GPU reports %s", slowdowns[i].word);
-	if (f->busy > DOUBT_BUSY_LEAST && f->clock_from_mhz > 0 &&
-		fabs(f->clock_to_mhz / f->clock_from_mhz - 1) > DOUBT_CLOCK_MOST)
-		add(ret, "the GPU's clock changed from %.0f to %.0f MHz", f->clock_from_mhz,
-			f->clock_to_mhz);
+			append_doubt_text(ret, "the GPU reports %s", slowdowns[i].word);
+	if (f->busy > DOUBT_BUSY_MIN && f->clock_from_mhz > 0 &&
+		fabs(f->clock_to_mhz / f->clock_from_mhz - 1) > DOUBT_CLOCK_MAX)
+		append_doubt_text(ret, "the GPU's clock changed from %.0f to %.0f MHz",
+			f->clock_from_mhz, f->clock_to_mhz);
 	if (f->others > 0)
-		add(ret, "%.0f other process%s used the GPU", f->others,
+		append_doubt_text(ret, "%.0f other process%s used the GPU", f->others,
 			f->others > 1 ? "es" : "");
 }
 
@@ -127,7 +128,7 @@ void doubt_gaps_add(struct doubt_gaps *g, enum bench_mode m, const struct doubt_
 	g->all |= 1U << m;
 }
 
-static size_t put(char *to, size_t at, const char *word)
+static size_t append_gap_word(char *to, size_t at, const char *word)
 {
 	size_t left = DOUBT_GAPS_MAX - at;
 	int n = snprintf(to + at, left, "%s", word);
@@ -145,18 +146,19 @@ void doubt_gaps_text(char ret[static DOUBT_GAPS_MAX], const struct doubt_gaps *g
 
 		if (!g->modes[i])
 			continue;
-		at = put(ret, at, at ? "; " : "Not known, so no doubt could come of it: ");
-		at = put(ret, at, gap_words[i]);
+		at = append_gap_word(ret, at,
+			at ? "; " : "Not known, so no doubt could come of it: ");
+		at = append_gap_word(ret, at, gap_words[i]);
 		if (g->modes[i] == g->all)
 			continue;
 		for (unsigned int m = 0; m < BENCH_MODES; m++)
 			if (g->modes[i] & 1U << m) {
-				at = put(ret, at, before);
-				at = put(ret, at, bench_mode_names[m]);
+				at = append_gap_word(ret, at, before);
+				at = append_gap_word(ret, at, bench_mode_names[m]);
 				before = ", ";
 			}
-		at = put(ret, at, ")");
+		at = append_gap_word(ret, at, ")");
 	}
 	if (at)
-		(void)put(ret, at, ".");
+		(void)append_gap_word(ret, at, ".");
 }

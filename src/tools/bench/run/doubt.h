@@ -16,10 +16,10 @@
  * Measured on a simulated H100 and 2 cores: 3 % and 5 % at most with the cores for itself, 8 to 20 % and 7 to 53 % beside
  * ten programs that compute.
  */
-#define DOUBT_WAITED_MOST 0.05 /* of the time that one thread may wait for a CPU */
-#define DOUBT_SLOWED_MOST 0.10 /* of the time that the GPU may be slowed down for one reason */
-#define DOUBT_CLOCK_MOST  0.10 /* by which the clock of the multiprocessors may change */
-#define DOUBT_BUSY_LEAST  0.80 /* of the time, else clocks fall as it rests */
+#define DOUBT_WAITED_MAX 0.05 /* of the time that one thread may wait for a CPU */
+#define DOUBT_SLOWED_MAX 0.10 /* of the time that the GPU may be slowed down for one reason */
+#define DOUBT_CLOCK_MAX  0.10 /* by which the clock of the multiprocessors may change */
+#define DOUBT_BUSY_MIN   0.80 /* of the time, else clocks fall as it rests */
 
 /* Why a GPU runs slower than it could: NVML's counters of the time under each. */
 enum doubt_slowed {

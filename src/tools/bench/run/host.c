@@ -51,7 +51,8 @@ static bool read_waited(uint64_t *ret, int32_t pid, int32_t tid)
 }
 
 /* Adds the threads of @pid to @ret, unless that is this process itself, and its children to @w. */
-static void look_at(struct walk *w, struct host_watch *ret, int32_t pid, bool is_self)
+static void read_process_threads(struct walk *w, struct host_watch *ret, int32_t pid,
+	bool is_self)
 {
 	char path[PATH_BYTES];
 	const struct dirent *e;
@@ -82,7 +83,7 @@ void host_watch_begin(struct host_watch *w)
 	w->since_ns = time_mono_ns();
 	w->n = 0;
 	for (size_t i = 0; i < walk.n; i++)
-		look_at(&walk, w, walk.pids[i], i == 0);
+		read_process_threads(&walk, w, walk.pids[i], i == 0);
 }
 
 /* 0 of one that was not there: all of its time is since then. */

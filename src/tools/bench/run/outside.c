@@ -18,7 +18,7 @@
 #define MIB         1048576.0
 
 struct state {
-	const struct outside_options *o;
+	const struct observation_options *o;
 	uv_loop_t loop;
 	uv_timer_t timer;
 	uv_signal_t signals[2];
@@ -26,7 +26,7 @@ struct state {
 	struct gpu_sample_request rq;
 	int sm, dram; /* positions of fields */
 	uint64_t until_ns;
-	struct outside *ret;
+	struct bench_observation *ret;
 	double busy_s, seconds, sm_sum, dram_sum;
 	size_t n_sm, n_dram;
 	struct error why; /* the last look failed */
@@ -48,7 +48,7 @@ static bool read_proc(uint32_t pid, const char *file, char *to, size_t room)
 }
 
 /* The name may hold anything, so what follows its last bracket counts. */
-static uint32_t parent_of(uint32_t pid)
+static uint32_t read_parent_pid(uint32_t pid)
 {
 	char stat[1024], *end;
 	unsigned int parent = 0;
@@ -64,17 +64,17 @@ static uint32_t parent_of(uint32_t pid)
 	return parent;
 }
 
-static bool is_below(uint32_t pid, uint32_t root)
+static bool is_descendant_process(uint32_t pid, uint32_t root)
 {
 	for (unsigned int i = 0; pid && i < PARENTS_MAX; i++) {
 		if (pid == root)
 			return true;
-		pid = parent_of(pid);
+		pid = read_parent_pid(pid);
 	}
 	return false;
 }
 
-bool outside_is_pod(const char *cgroup, const char *uid)
+bool observation_is_pod(const char *cgroup, const char *uid)
 {
 	char other[UID_LEN + 1];
 
@@ -85,19 +85,19 @@ bool outside_is_pod(const char *cgroup, const char *uid)
 	return strstr(cgroup, uid) || strstr(cgroup, other);
 }
 
-static bool is_ours(const struct state *s, uint32_t pid)
+static bool is_observed_process(const struct state *s, uint32_t pid)
 {
 	char cgroup[4096];
 
 	if (s->o->pid)
-		return is_below(pid, (uint32_t)s->o->pid);
+		return is_descendant_process(pid, (uint32_t)s->o->pid);
 	return read_proc(pid, "cgroup", cgroup, sizeof(cgroup)) &&
-	       outside_is_pod(cgroup, s->o->pod);
+	       observation_is_pod(cgroup, s->o->pod);
 }
 
 /* ---- looks ------------------------------------------------------------------------------------------------------ */
 
-static void add_real(double *sum, size_t *n, const struct sample_unit *u, int field)
+static void add_real(double *sum, size_t *n, const struct sample_device *u, int field)
 {
 	const struct sample_value *v = field < 0 ? NULL : sample_value(u, (uint16_t)field);
 
@@ -107,7 +107,7 @@ static void add_real(double *sum, size_t *n, const struct sample_unit *u, int fi
 	(*n)++;
 }
 
-static void add_unit(struct state *s, const struct sample_unit *u)
+static void add_observed_device(struct state *s, const struct sample_device *u)
 {
 	double busy_s = 0, seconds = (double)u->interval_ns / 1e9;
 	uint64_t bytes = 0;
@@ -117,7 +117,7 @@ static void add_unit(struct state *s, const struct sample_unit *u)
 	for (uint32_t i = 0; i < u->n_processes; i++) {
 		const struct sample_process *p = &u->processes[i];
 
-		if (!is_ours(s, p->pid)) {
+		if (!is_observed_process(s, p->pid)) {
 			s->ret->alone = false;
 			continue;
 		}
@@ -132,8 +132,8 @@ static void add_unit(struct state *s, const struct sample_unit *u)
 	s->ret->n++;
 	if (n > s->ret->processes)
 		s->ret->processes = n;
-	if (bytes_known && bytes > s->ret->peak)
-		s->ret->peak = bytes;
+	if (bytes_known && bytes > s->ret->peak_bytes)
+		s->ret->peak_bytes = bytes;
 	add_real(&s->sm_sum, &s->n_sm, u, s->sm);
 	add_real(&s->dram_sum, &s->n_dram, u, s->dram);
 	if (!known || seconds <= 0)
@@ -143,7 +143,7 @@ static void add_unit(struct state *s, const struct sample_unit *u)
 	s->ret->busiest = fmax(s->ret->busiest, busy_s / seconds);
 }
 
-static void end(struct state *s)
+static void stop_observation(struct state *s)
 {
 	if (!s->monitor)
 		return;
@@ -153,76 +153,77 @@ static void end(struct state *s)
 		uv_close((uv_handle_t *)&s->signals[i], NULL);
 }
 
-static bool is_on(const struct state *s, const struct sample_unit *u)
+static bool has_observed_process(const struct state *s, const struct sample_device *u)
 {
 	for (uint32_t i = 0; i < u->n_processes; i++)
-		if (is_ours(s, u->processes[i].pid))
+		if (is_observed_process(s, u->processes[i].pid))
 			return true;
 	return false;
 }
 
 /* The one that was asked for, else the first that it was seen on; NULL: none yet. */
-static const struct sample_unit *find_unit(struct state *s, const struct sample *sample)
+static const struct sample_device *find_observed_device(struct state *s,
+	const struct sample *sample)
 {
 	if (s->ret->gpu[0])
 		return sample_find(sample, s->ret->gpu);
 	for (uint32_t i = 0; i < sample->n; i++)
-		if (is_on(s, &sample->units[i])) {
-			memcpy(s->ret->gpu, sample->units[i].uuid, sizeof(s->ret->gpu));
-			return &sample->units[i];
+		if (has_observed_process(s, &sample->devices[i])) {
+			memcpy(s->ret->gpu, sample->devices[i].uuid, sizeof(s->ret->gpu));
+			return &sample->devices[i];
 		}
 	return NULL;
 }
 
-static void on_sample(void *arg, struct sample *sample, const struct error *err)
+static void on_outside_sample(void *arg, struct sample *sample, const struct error *err)
 {
 	struct state *s = arg;
-	const struct sample_unit *u = sample ? find_unit(s, sample) : NULL;
+	const struct sample_device *u = sample ? find_observed_device(s, sample) : NULL;
 
 	error_clear(&s->why);
 	if (!sample)
 		error_copy(&s->why, err);
 	if (u)
-		add_unit(s, u);
+		add_observed_device(s, u);
 	(void)sample_free(sample);
 	if (time_mono_ns() >= s->until_ns)
-		end(s);
+		stop_observation(s);
 }
 
-static void on_time(uv_timer_t *t)
+static void on_outside_timer(uv_timer_t *t)
 {
 	struct state *s = t->data;
 	struct error err = ERROR_INIT;
 
 	/* Not known yet, or one is under way. */
-	if (gpu_monitor_sample(s->monitor, &s->rq, on_sample, s, &err) < 0 &&
+	if (gpu_monitor_sample(s->monitor, &s->rq, on_outside_sample, s, &err) < 0 &&
 		time_mono_ns() >= s->until_ns)
-		end(s);
+		stop_observation(s);
 }
 
-static void on_signal(uv_signal_t *signal, int number)
+static void on_outside_signal(uv_signal_t *signal, int number)
 {
 	struct state *s = signal->data;
 
 	(void)number;
 	s->ret->stopped = true;
-	end(s);
+	stop_observation(s);
 }
 
-static void on_inventory(void *arg, const struct inventory *inv)
+static void on_outside_inventory(void *arg, const struct inventory *inv)
 {
 	(void)arg;
 	(void)inv;
 }
 
-static void on_down(void *arg, const struct error *why)
+static void on_outside_monitor_down(void *arg, const struct error *why)
 {
 	struct state *s = arg;
 
 	error_copy(&s->why, why);
 }
 
-static void on_xid(void *arg, const char *uuid, uint32_t xid, uint32_t gi, uint32_t ci)
+static void on_outside_xid(void *arg, const char *uuid, uint32_t xid, uint32_t gi, uint32_t ci)
 {
 	(void)arg;
 	(void)uuid;
@@ -231,11 +232,11 @@ static void on_xid(void *arg, const char *uuid, uint32_t xid, uint32_t gi, uint3
 	(void)ci;
 }
 
-static int start(struct state *s, struct error *err)
+static int start_observation(struct state *s, struct error *err)
 {
-	static const struct gpu_monitor_ops ops = { .inventory = on_inventory,
-		.down = on_down,
-		.xid = on_xid };
+	static const struct gpu_monitor_ops ops = { .inventory = on_outside_inventory,
+		.down = on_outside_monitor_down,
+		.xid = on_outside_xid };
 	static const int numbers[] = { SIGINT, SIGTERM };
 
 	s->sm = field_position("DCGM_FI_PROF_SM_ACTIVE");
@@ -244,32 +245,37 @@ static int start(struct state *s, struct error *err)
 		gpu_sample_want(&s->rq, (size_t)s->sm);
 	if (s->dram >= 0)
 		gpu_sample_want(&s->rq, (size_t)s->dram);
-	s->rq.interval_ns = OUTSIDE_LOOK_MS * NS_PER_MS;
+	s->rq.interval_ns = OBSERVATION_POLL_MS * NS_PER_MS;
 	if (gpu_monitor_start(&s->monitor, &s->loop, s->o->monitor, &ops, s, err) < 0)
 		return -1;
 	s->until_ns = time_mono_ns() + (uint64_t)(s->o->seconds * 1e9);
 	(void)uv_timer_init(&s->loop, &s->timer);
 	s->timer.data = s;
-	(void)uv_timer_start(&s->timer, on_time, OUTSIDE_LOOK_MS, OUTSIDE_LOOK_MS);
+	(void)uv_timer_start(&s->timer, on_outside_timer, OBSERVATION_POLL_MS,
+		OBSERVATION_POLL_MS);
 	for (size_t i = 0; i < ARRAY_LEN(numbers); i++) {
 		(void)uv_signal_init(&s->loop, &s->signals[i]);
 		s->signals[i].data = s;
-		(void)uv_signal_start(&s->signals[i], on_signal, numbers[i]);
+		(void)uv_signal_start(&s->signals[i], on_outside_signal, numbers[i]);
 	}
 	return 0;
 }
 
-int outside_look(struct outside *ret, const struct outside_options *o, struct error *err)
+int observation_run(struct bench_observation *ret, const struct observation_options *o,
+	struct error *err)
 {
 	struct state s = { .o = o, .ret = ret };
 	int r;
 
-	*ret = (struct outside){ .alone = true, .busy = NAN, .sm_active = NAN, .dram = NAN };
+	*ret = (struct bench_observation){ .alone = true,
+		.busy = NAN,
+		.sm_active = NAN,
+		.dram = NAN };
 	(void)snprintf(ret->gpu, sizeof(ret->gpu), "%s", o->gpu ? o->gpu : "");
 	r = uv_loop_init(&s.loop);
 	if (r != 0)
 		return error_set(err, ERR_INTERNAL, "event loop: %s", uv_strerror(r));
-	r = start(&s, err);
+	r = start_observation(&s, err);
 	(void)uv_run(&s.loop, UV_RUN_DEFAULT);
 	(void)uv_loop_close(&s.loop);
 	if (r < 0)
@@ -296,14 +302,14 @@ int outside_look(struct outside *ret, const struct outside_options *o, struct er
 
 /* ---- as a profile ------------------------------------------------------------------------------------------------- */
 
-static struct profile_value value(double v, bool known, enum profile_origin origin,
-	const char *how, const char *why)
+static struct profile_value make_observed_value(double v, bool known,
+	enum profile_origin origin, const char *how, const char *why)
 {
 	return (struct profile_value){ known ? v : NAN, NAN, origin, known ? how : why };
 }
 
-void outside_profile(struct profile *ret, const struct outside *o, const char *name,
-	const char *kind)
+void observation_write_profile(struct profile *ret, const struct bench_observation *o,
+	const char *name, const char *kind)
 {
 	static const char shared[] = "others were on the GPU, and this figure is of all of it";
 	static const char started[] =
@@ -322,16 +328,18 @@ void outside_profile(struct profile *ret, const struct outside *o, const char *n
 		.u_bw = unknown,
 		.launches = unknown,
 		.overhead = { NAN, NAN, PROFILE_DERIVED, "it was only looked at" } };
-	ret->busy = value(o->busy, o->busy >= 0, o->alone ? PROFILE_MEASURED : PROFILE_DERIVED,
+	ret->busy = make_observed_value(o->busy, o->busy >= 0,
+		o->alone ? PROFILE_MEASURED : PROFILE_DERIVED,
 		"NVML: its processes' part of the GPU's time", "NVML does not say");
-	ret->sm_active = value(o->sm_active, o->alone && o->sm_active >= 0, PROFILE_MEASURED,
-		"GPM", o->alone ? "this GPU does not say (GPM: Hopper or newer)" : shared);
-	ret->dram = value(o->dram, o->alone && o->dram >= 0, PROFILE_MEASURED, "GPM",
+	ret->sm_active = make_observed_value(o->sm_active, o->alone && o->sm_active >= 0,
+		PROFILE_MEASURED, "GPM",
 		o->alone ? "this GPU does not say (GPM: Hopper or newer)" : shared);
-	ret->mem_peak_mib = value((double)o->peak / MIB, o->peak > 0, PROFILE_DERIVED,
-		"NVML: most at a look, with contexts", "NVML does not say");
-	ret->context_mib = value(0, o->peak > 0, PROFILE_DERIVED, "counted in mem_peak_mib",
-		"NVML does not say");
-	ret->burst = value(o->busiest / o->busy, o->busy > 0 && o->busiest > 0, PROFILE_DERIVED,
-		"busiest look by the mean, not minutes", "it had no work");
+	ret->dram = make_observed_value(o->dram, o->alone && o->dram >= 0, PROFILE_MEASURED,
+		"GPM", o->alone ? "this GPU does not say (GPM: Hopper or newer)" : shared);
+	ret->mem_peak_mib = make_observed_value((double)o->peak_bytes / MIB, o->peak_bytes > 0,
+		PROFILE_DERIVED, "NVML: most at a look, with contexts", "NVML does not say");
+	ret->context_mib = make_observed_value(0, o->peak_bytes > 0, PROFILE_DERIVED,
+		"counted in mem_peak_mib", "NVML does not say");
+	ret->burst = make_observed_value(o->busiest / o->busy, o->busy > 0 && o->busiest > 0,
+		PROFILE_DERIVED, "busiest look by the mean, not minutes", "it had no work");
 }

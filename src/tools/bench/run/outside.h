@@ -7,9 +7,9 @@
 
 #include <sys/types.h>
 
-#define OUTSIDE_LOOK_MS 500
+#define OBSERVATION_POLL_MS 500
 
-struct outside_options {
+struct observation_options {
 	const struct gpu_monitor_options *monitor;
 	const char *gpu; /* UUID; NULL: the first one on which it is seen */
 	pid_t pid;       /* it and what it has started; 0: */
@@ -17,23 +17,23 @@ struct outside_options {
 	double seconds;
 };
 
-struct outside {
+struct bench_observation {
 	char gpu[GPU_UUID_MAX];
 	size_t n;                              /* looks in which it had the GPU */
 	size_t processes;                      /* of it there, most at a time */
 	bool alone;                            /* nobody else was there */
 	double busy, busiest, sm_active, dram; /* of the time; NaN: not known */
-	uint64_t peak;                         /* bytes, with contexts; 0: not known */
+	uint64_t peak_bytes;                   /* bytes, with contexts; 0: not known */
 	bool stopped;                          /* before its time, by a signal */
 };
 
 /* Blocks for .seconds. ERR_CANCELLED: SIGINT or SIGTERM; ERR_NOT_FOUND: it was on no GPU. Thread: one. */
-int outside_look(struct outside *ret, const struct outside_options *o,
+int observation_run(struct bench_observation *ret, const struct observation_options *o,
 	struct error *err) MUST_USE;
 
 /* Whether the text of /proc/PID/cgroup is of the pod with this UID: cgroup drivers write its '-' as '_' or as it is. */
-bool outside_is_pod(const char *cgroup, const char *uid);
+bool observation_is_pod(const char *cgroup, const char *uid);
 
 /* Of what was seen; the rest of the profile is not known. */
-void outside_profile(struct profile *ret, const struct outside *o, const char *name,
-	const char *kind);
+void observation_write_profile(struct profile *ret, const struct bench_observation *o,
+	const char *name, const char *kind);

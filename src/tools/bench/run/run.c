@@ -13,7 +13,7 @@
 
 #define LEAD_NS      (20 * NS_PER_MS) /* until all pods have heard when it begins */
 #define CALIBRATE_NS (120 * NS_PER_SEC)
-#define LOOK_NS \
+#define HOST_SAMPLE_LEAD_NS \
 	(30 * NS_PER_MS) /* before the end, while pods that end by themselves are there */
 #define MIB 1048576.0
 
@@ -32,8 +32,8 @@ struct bench_runner {
 	void *arg;
 	struct bench_result *result;
 	struct strv *texts;
-	struct place *place;
-	struct sampler *sampler;
+	struct environment *environment;
+	struct bench_sampler *sampler;
 	struct suite_step *steps;
 	size_t n, at;
 	struct args_size sizes[SUITE_WORKLOADS_MAX];
@@ -42,17 +42,17 @@ struct bench_runner {
 	unsigned int refused; /* bit: enum bench_mode, which cannot be had */
 	size_t n_slots, n_ready, n_ended;
 	struct slot slots[BENCH_PODS_MAX];
-	struct place_pod places[BENCH_PODS_MAX];
+	struct environment_pod places[BENCH_PODS_MAX];
 	uv_timer_t timer;
 	uint64_t from_ns, to_ns;
 	struct host_watch host;
 	double waited; /* host_watch_waited() of this step; NaN */
 	struct bench_gpu gpu;
 	const char *doubt;
-	bool gpu_known, went, window, over, stopping, finished, closing;
-	bool noted_others;
+	bool gpu_known, started, window, over, stopping, finished, closing;
+	bool others_noted;
 	struct doubt_gaps gaps;
-	bool spoilt; /* the place: a client of MPS was ended in its work */
+	bool disturbed; /* the place: a client of MPS was ended in its work */
 	struct error error;
 };
 
@@ -66,7 +66,7 @@ static const struct suite_step *step_of(const struct bench_runner *r)
 
 /* ---- the end ------------------------------------------------------------------------------------------------ */
 
-static void on_all_ended(void *arg, const struct error *err)
+static void on_bench_cleanup_done(void *arg, const struct error *err)
 {
 	struct bench_runner *r = arg;
 
@@ -82,7 +82,7 @@ static void drop_pods(struct bench_runner *r)
 }
 
 /* An empty place is made, as what was there for the last step has to end in order. */
-static void finish(struct bench_runner *r)
+static void finish_bench_run(struct bench_runner *r)
 {
 	char gaps[DOUBT_GAPS_MAX];
 	struct error err = ERROR_INIT;
@@ -92,38 +92,39 @@ static void finish(struct bench_runner *r)
 	r->finished = true;
 	doubt_gaps_text(gaps, &r->gaps);
 	if (*gaps)
-		bench_note(r->result, bench_keep(r->texts, gaps));
+		bench_add_note(r->result, bench_store_text(r->texts, gaps));
 	(void)uv_timer_stop(&r->timer);
 	drop_pods(r);
-	if (place_prepare(r->place, BENCH_EXCLUSIVE, NULL, 0, on_all_ended, r, &err) < 0)
-		on_all_ended(r, &err);
+	if (environment_prepare(r->environment, BENCH_EXCLUSIVE, NULL, 0, on_bench_cleanup_done,
+		    r, &err) < 0)
+		on_bench_cleanup_done(r, &err);
 }
 
-static void fail(struct bench_runner *r, const struct error *err)
+static void fail_bench_run(struct bench_runner *r, const struct error *err)
 {
 	error_copy(&r->error, err);
-	finish(r);
+	finish_bench_run(r);
 }
 
 /* ---- one step ----------------------------------------------------------------------------------------------- */
 
-static double memory_limit(const struct bench_runner *r)
+static double get_step_memory_limit(const struct bench_runner *r)
 {
 	if (!bench_mode_slices(step_of(r)->mode) || r->o.observe)
 		return NAN;
-	return (double)place_slice_memory(r->o.place, r->n_slots) / MIB;
+	return (double)environment_slice_memory(r->o.environment, r->n_slots) / MIB;
 }
 
-static int collect(struct bench_runner *r, struct error *err)
+static int collect_step_result(struct bench_runner *r, struct error *err)
 {
 	struct collect_pod pods[BENCH_PODS_MAX];
 	struct collect_step s = { .suite = r->o.suite,
 		.step = step_of(r),
 		/* Of one that never went, as it was asked for: a result has no repetition of no time. */
-		.seconds =
-			r->went ? (double)(r->to_ns - r->from_ns) / 1e9 : r->o.suite->seconds,
+		.seconds = r->started ? (double)(r->to_ns - r->from_ns) / 1e9
+				      : r->o.suite->seconds,
 		.sm_share = step_of(r)->mode == BENCH_MPS_LIMITED ? r->places[0].sm_share : NAN,
-		.mem_limit_mib = memory_limit(r),
+		.mem_limit_mib = get_step_memory_limit(r),
 		.gpu = r->gpu,
 		.n = r->n_slots,
 		.pods = pods,
@@ -136,24 +137,24 @@ static int collect(struct bench_runner *r, struct error *err)
 		pods[i] = (struct collect_pod){ .tenants = slot->tenants,
 			.weight = slot->weight,
 			.n_blocks = ARGS_PARTS,
-			.blocks = r->went ? tenant_blocks(slot->pod) : NULL,
-			.error = why->code != ERR_NONE ? bench_keep(r->texts, why->msg)
+			.blocks = r->started ? tenant_blocks(slot->pod) : NULL,
+			.error = why->code != ERR_NONE ? bench_store_text(r->texts, why->msg)
 						       : "another pod could not begin" };
 	}
 	return collect_add(r->result, &s, err);
 }
 
 /* All pods have ended, and the GPU's figures are there. */
-static void look_at_end(struct bench_runner *r)
+static void check_step_end(struct bench_runner *r)
 {
 	struct error err = ERROR_INIT;
 
-	if (r->n_ended < r->n_slots || (r->went && !r->gpu_known) || r->finished)
+	if (r->n_ended < r->n_slots || (r->started && !r->gpu_known) || r->finished)
 		return;
 	(void)uv_timer_stop(&r->timer);
 	/* What was broken off says nothing. */
-	if (!(r->stopping && !r->over) && collect(r, &err) < 0) {
-		fail(r, &err);
+	if (!(r->stopping && !r->over) && collect_step_result(r, &err) < 0) {
+		fail_bench_run(r, &err);
 		return;
 	}
 	drop_pods(r);
@@ -172,54 +173,54 @@ static bool ends_programs(const struct bench_runner *r)
 
 static double others_of(const struct bench_runner *r)
 {
-	struct sampler_processes seen = sampler_processes(r->sampler);
+	struct bench_sampler_processes seen = bench_sampler_processes(r->sampler);
 
 	return doubt_others(seen.all, seen.earlier,
 		ends_programs(r) ? DOUBT_UNCOUNTED : r->n_slots, step_of(r)->mode);
 }
 
-static void note_others(struct bench_runner *r, double others)
+static void add_others_note(struct bench_runner *r, double others)
 {
 	char text[160];
 
-	if (r->noted_others || !(others > 0))
+	if (r->others_noted || !(others > 0))
 		return;
-	r->noted_others = true;
+	r->others_noted = true;
 	(void)snprintf(text, sizeof(text),
 		"The GPU is not free: %.0f other process%s on it during the benchmark.", others,
 		others > 1 ? "es were" : " was");
-	bench_note(r->result, bench_keep(r->texts, text));
+	bench_add_note(r->result, bench_store_text(r->texts, text));
 }
 
-static const char *doubt_of(struct bench_runner *r, const struct bench_gpu *gpu)
+static const char *find_step_doubt(struct bench_runner *r, const struct bench_gpu *gpu)
 {
 	struct doubt_facts f = doubt_unknown();
 	char text[DOUBT_TEXT_MAX];
 
-	sampler_doubt(r->sampler, &f);
+	bench_sampler_doubt(r->sampler, &f);
 	f.waited = r->waited;
 	f.busy = gpu->busy;
 	f.others = others_of(r);
-	note_others(r, f.others);
+	add_others_note(r, f.others);
 	doubt_gaps_add(&r->gaps, step_of(r)->mode, &f);
 	doubt_text(text, &f);
-	return *text ? bench_keep(r->texts, text) : "";
+	return *text ? bench_store_text(r->texts, text) : "";
 }
 
-static void on_gpu(void *arg, const struct bench_gpu *gpu)
+static void on_step_gpu_figures(void *arg, const struct bench_gpu *gpu)
 {
 	struct bench_runner *r = arg;
 
-	r->doubt = doubt_of(r, gpu);
+	r->doubt = find_step_doubt(r, gpu);
 	r->gpu = *gpu;
 	r->gpu_known = true;
-	look_at_end(r);
+	check_step_end(r);
 }
 
-static void tell_window(struct bench_runner *r, bool begins)
+static void notify_window(struct bench_runner *r, bool begins)
 {
 	if (r->ops->window)
-		r->ops->window(r->arg, step_of(r), r->place, begins, r->n_ended == 0);
+		r->ops->window(r->arg, step_of(r), r->environment, begins, r->n_ended == 0);
 }
 
 static void on_to(uv_timer_t *t)
@@ -227,11 +228,11 @@ static void on_to(uv_timer_t *t)
 	struct bench_runner *r = t->data;
 
 	r->over = true;
-	tell_window(r, false);
+	notify_window(r, false);
 	for (size_t i = 0; i < r->n_slots; i++)
 		tenant_over(r->slots[i].pod);
-	r->spoilt = bench_mode_mps(step_of(r)->mode) && ends_programs(r);
-	sampler_end(r->sampler, on_gpu, r);
+	r->disturbed = bench_mode_mps(step_of(r)->mode) && ends_programs(r);
+	bench_sampler_end(r->sampler, on_step_gpu_figures, r);
 }
 
 static void start_timer(struct bench_runner *r, uv_timer_cb cb, uint64_t at_ns)
@@ -242,14 +243,14 @@ static void start_timer(struct bench_runner *r, uv_timer_cb cb, uint64_t at_ns)
 }
 
 /* Pods end soon. If they have already, it is this process that waited for a CPU. */
-static void on_look(uv_timer_t *t)
+static void on_step_host_timer(uv_timer_t *t)
 {
 	struct bench_runner *r = t->data;
 	uint64_t now = time_mono_ns();
 
-	r->waited = now < r->to_ns
-			    ? host_watch_waited(&r->host)
-			    : (double)(now - r->to_ns + LOOK_NS) / (double)(now - r->from_ns);
+	r->waited = now < r->to_ns ? host_watch_waited(&r->host)
+				   : (double)(now - r->to_ns + HOST_SAMPLE_LEAD_NS) /
+					     (double)(now - r->from_ns);
 	start_timer(r, on_to, r->to_ns);
 }
 
@@ -258,37 +259,37 @@ static void on_from(uv_timer_t *t)
 	struct bench_runner *r = t->data;
 
 	r->window = true;
-	sampler_begin(r->sampler);
+	bench_sampler_begin(r->sampler);
 	host_watch_begin(&r->host);
-	tell_window(r, true);
-	start_timer(r, on_look, r->to_ns - LOOK_NS);
+	notify_window(r, true);
+	start_timer(r, on_step_host_timer, r->to_ns - HOST_SAMPLE_LEAD_NS);
 }
 
-static uint64_t ns_of(double seconds)
+static uint64_t convert_seconds_to_ns(double seconds)
 {
 	return (uint64_t)(seconds * 1e9);
 }
 
-static void go(struct bench_runner *r)
+static void start_step_window(struct bench_runner *r)
 {
 	uint64_t begin = time_mono_ns() + LEAD_NS;
 
-	r->went = true;
-	r->from_ns = begin + ns_of(r->o.suite->warmup_s);
-	r->to_ns = r->from_ns + ns_of(r->o.suite->seconds);
+	r->started = true;
+	r->from_ns = begin + convert_seconds_to_ns(r->o.suite->warmup_s);
+	r->to_ns = r->from_ns + convert_seconds_to_ns(r->o.suite->seconds);
 	for (size_t i = 0; i < r->n_slots; i++)
-		tenant_go(r->slots[i].pod, begin, r->from_ns, r->to_ns);
+		tenant_begin(r->slots[i].pod, begin, r->from_ns, r->to_ns);
 	start_timer(r, on_from, r->from_ns);
 }
 
-static void on_pod_ready(void *arg)
+static void on_step_pod_ready(void *arg)
 {
 	struct slot *s = arg;
 	struct bench_runner *r = s->r;
 
 	s->ready = true;
 	if (++r->n_ready == r->n_slots && !r->stopping)
-		go(r);
+		start_step_window(r);
 }
 
 static void on_kill(uv_timer_t *t);
@@ -303,19 +304,20 @@ static bool ended_too_soon(const struct bench_runner *r)
 }
 
 /* One that cannot begin is waited for by nobody. */
-static void on_pod_ended(void *arg)
+static void on_step_pod_ended(void *arg)
 {
 	struct slot *s = arg;
 	struct bench_runner *r = s->r;
 
 	s->ended = true;
 	r->n_ended++;
-	if (!r->went || ended_too_soon(r))
+	if (!r->started || ended_too_soon(r))
 		(void)uv_timer_start(&r->timer, r->window ? on_to : on_kill, 0, 0);
-	look_at_end(r);
+	check_step_end(r);
 }
 
-static const struct tenant_ops tenant_ops = { .ready = on_pod_ready, .ended = on_pod_ended };
+static const struct tenant_ops tenant_ops = { .ready = on_step_pod_ready,
+	.ended = on_step_pod_ended };
 
 /* The others of a step that cannot be, or is not wanted any more; it may be that all have ended before. */
 static void on_kill(uv_timer_t *t)
@@ -325,11 +327,11 @@ static void on_kill(uv_timer_t *t)
 	r->gpu_known = true; /* nobody asks it any more */
 	for (size_t i = 0; i < r->n_slots; i++)
 		tenant_kill(r->slots[i].pod);
-	look_at_end(r);
+	check_step_end(r);
 }
 
 /* It may talk all the time, and do nothing that counts. */
-static void on_late(uv_timer_t *t)
+static void on_startup_deadline(uv_timer_t *t)
 {
 	struct bench_runner *r = t->data;
 
@@ -341,39 +343,41 @@ static void start_pods(struct bench_runner *r)
 {
 	struct error err = ERROR_INIT;
 
-	r->went = r->window = r->over = r->gpu_known = false;
-	r->gpu = sampler_unknown();
+	r->started = r->window = r->over = r->gpu_known = false;
+	r->gpu = bench_sampler_unknown();
 	r->waited = NAN;
 	r->doubt = "";
 	for (size_t i = 0; i < r->n_slots; i++) {
 		struct slot *s = &r->slots[i];
-		const struct tenant_what what = { .workload =
-							  &r->o.suite->workloads[s->workload],
-			.load = r->o.place->paths->load,
-			.env = place_env(r->place, i),
+		const struct tenant_options what = {
+			.workload = &r->o.suite->workloads[s->workload],
+			.load = r->o.environment->paths->load,
+			.env = environment_get_env(r->environment, i),
 			.size = &r->sizes[s->workload],
 			.mps = bench_mode_mps(step_of(r)->mode),
-			.seed = r->o.suite->seed + step_of(r)->repetition * 1000 + i };
+			.seed = r->o.suite->seed + step_of(r)->repetition * 1000 + i
+		};
 
 		if (tenant_start(&s->pod, r->loop, &what, &tenant_ops, s, &err) < 0) {
-			fail(r, &err);
+			fail_bench_run(r, &err);
 			return;
 		}
 	}
-	(void)uv_timer_start(&r->timer, on_late, (uint64_t)(r->o.suite->startup_s * 1000), 0);
+	(void)uv_timer_start(&r->timer, on_startup_deadline,
+		(uint64_t)(r->o.suite->startup_s * 1000), 0);
 	for (size_t i = 0; i < r->n_slots; i++)
 		if (r->o.suite->workloads[r->slots[i].workload].silent)
-			on_pod_ready(&r->slots[i]);
+			on_step_pod_ready(&r->slots[i]);
 }
 
-static void on_place(void *arg, const struct error *err)
+static void on_step_environment_ready(void *arg, const struct error *err)
 {
 	struct bench_runner *r = arg;
 
 	if (r->stopping)
-		finish(r);
+		finish_bench_run(r);
 	else if (err)
-		fail(r, err);
+		fail_bench_run(r, err);
 	else
 		start_pods(r);
 }
@@ -386,14 +390,14 @@ static void add_slots(struct bench_runner *r, uint32_t tenants, uint32_t workloa
 
 	for (uint32_t k = 0; k < replicas; k++) {
 		size_t i = r->n_slots++;
-		double weight = m == BENCH_WEIGHTS ? suite_weight((uint32_t)i) : 1;
+		double weight = m == BENCH_FAIR_SHARE_WEIGHTED ? suite_weight((uint32_t)i) : 1;
 
 		r->slots[i] = (struct slot){ .r = r,
 			.tenants = tenants,
 			.workload = workload,
-			.weight = m == BENCH_WEIGHTS ? weight : NAN };
-		r->places[i] = (struct place_pod){ .weight = weight,
-			.latency = m == BENCH_LATENCY && w->waits,
+			.weight = m == BENCH_FAIR_SHARE_WEIGHTED ? weight : NAN };
+		r->places[i] = (struct environment_pod){ .weight = weight,
+			.latency = m == BENCH_FAIR_SHARE_LATENCY && w->waits,
 			.observed = r->o.observe && m != BENCH_EXCLUSIVE };
 	}
 }
@@ -415,7 +419,7 @@ static void fill_slots(struct bench_runner *r)
 						: 1.0 / (double)r->n_slots;
 }
 
-static void refuse(struct bench_runner *r, const struct error *err)
+static void record_refused_mode(struct bench_runner *r, const struct error *err)
 {
 	enum bench_mode m = step_of(r)->mode;
 	char text[ERROR_MSG_MAX + 64];
@@ -423,28 +427,29 @@ static void refuse(struct bench_runner *r, const struct error *err)
 	if (!(r->refused & 1U << m)) {
 		(void)snprintf(text, sizeof(text), "%s was left out: %s", bench_mode_names[m],
 			err->msg);
-		bench_note(r->result, bench_keep(r->texts, text));
+		bench_add_note(r->result, bench_store_text(r->texts, text));
 	}
 	r->refused |= 1U << m;
 }
 
-static void on_renewed(void *arg, const struct error *err)
+static void on_bench_reset_done(void *arg, const struct error *err)
 {
 	struct bench_runner *r = arg;
 
 	if (err)
-		fail(r, err);
+		fail_bench_run(r, err);
 	else
 		next_step(r);
 }
 
 /* A server of MPS of which a client ended in its work fails those that come soon after; the next one has a daemon of its own. */
-static void renew(struct bench_runner *r)
+static void reset_bench_environment(struct bench_runner *r)
 {
 	struct error err = ERROR_INIT;
 
-	if (place_prepare(r->place, BENCH_EXCLUSIVE, NULL, 0, on_renewed, r, &err) < 0)
-		fail(r, &err);
+	if (environment_prepare(r->environment, BENCH_EXCLUSIVE, NULL, 0, on_bench_reset_done,
+		    r, &err) < 0)
+		fail_bench_run(r, &err);
 }
 
 static void next_step(struct bench_runner *r)
@@ -453,24 +458,25 @@ static void next_step(struct bench_runner *r)
 
 	for (; r->at < r->n && !r->stopping; r->at++) {
 		fill_slots(r);
-		if (place_can(r->place, step_of(r)->mode, r->n_slots, &err) == 0)
+		if (environment_can_run(r->environment, step_of(r)->mode, r->n_slots, &err) ==
+			0)
 			break;
-		refuse(r, &err);
+		record_refused_mode(r, &err);
 		r->n_slots = 0;
 	}
 	if (r->at == r->n || r->stopping) {
-		finish(r);
+		finish_bench_run(r);
 		return;
 	}
-	if (r->spoilt) {
-		r->spoilt = false;
-		renew(r);
+	if (r->disturbed) {
+		r->disturbed = false;
+		reset_bench_environment(r);
 		return;
 	}
 	r->ops->progress(r->arg, r->at, r->n, step_of(r));
-	if (place_prepare(r->place, step_of(r)->mode, r->places, r->n_slots, on_place, r,
-		    &err) < 0)
-		fail(r, &err);
+	if (environment_prepare(r->environment, step_of(r)->mode, r->places, r->n_slots,
+		    on_step_environment_ready, r, &err) < 0)
+		fail_bench_run(r, &err);
 }
 
 /* ---- how much work a kernel is ------------------------------------------------------------------------------- */
@@ -496,7 +502,7 @@ static int set_size(struct bench_runner *r, uint32_t workload, const struct args
 }
 
 /* What another result has is not measured anew; that may be our own, whose sizes then stay where they are. */
-static int take_sizes(struct bench_runner *r, struct error *err)
+static int copy_kernel_sizes(struct bench_runner *r, struct error *err)
 {
 	const struct suite *s = r->o.suite;
 
@@ -535,7 +541,7 @@ static void on_calibration_end(void *arg, const struct child_end *end)
 
 	r->calibration = NULL;
 	if (r->stopping) {
-		finish(r);
+		finish_bench_run(r);
 		return;
 	}
 	if (r->sizes[r->calibrating].rounds) {
@@ -549,20 +555,21 @@ static void on_calibration_end(void *arg, const struct child_end *end)
 		(void)error_set(&err, ERR_UNAVAILABLE,
 			"gpuslice-load ended with status %d: %.200s", end->status, end->words);
 	(void)error_prefix(&err, "calibrate '%s'", r->o.suite->workloads[r->calibrating].name);
-	fail(r, &err);
+	fail_bench_run(r, &err);
 }
 
-static int calibrate(struct bench_runner *r, const struct suite_workload *w, struct error *err)
+static int start_calibration(struct bench_runner *r, const struct suite_workload *w,
+	struct error *err)
 {
 	static const struct child_ops ops = { .line = on_calibrated,
 		.ended = on_calibration_end };
 	CLEANUP(strv_fini) struct strv args = STRV_INIT;
 
-	if (args_calibrate(&args, r->o.place->paths->load, w, err) < 0)
+	if (args_calibrate(&args, r->o.environment->paths->load, w, err) < 0)
 		return -1;
 	return proc_start(&r->calibration, r->loop,
-		&(struct child_what){ .argv = (const char *const *)args.v,
-			.env = (const char *const *)place_env(r->place, 0)->v,
+		&(struct child_spec){ .argv = (const char *const *)args.v,
+			.env = (const char *const *)environment_get_env(r->environment, 0)->v,
 			.silence_ns = CALIBRATE_NS },
 		&ops, r, err);
 }
@@ -581,28 +588,28 @@ static void next_calibration(struct bench_runner *r)
 		return;
 	}
 	r->ops->progress(r->arg, 0, r->n, NULL);
-	if (calibrate(r, &s->workloads[r->calibrating], &err) < 0)
-		fail(r, &err);
+	if (start_calibration(r, &s->workloads[r->calibrating], &err) < 0)
+		fail_bench_run(r, &err);
 }
 
-static void on_first_look(void *arg)
+static void on_bench_first_sample(void *arg)
 {
 	struct bench_runner *r = arg;
 
 	if (r->stopping)
-		finish(r);
+		finish_bench_run(r);
 	else
 		next_calibration(r);
 }
 
-static void on_first_place(void *arg, const struct error *err)
+static void on_bench_environment_ready(void *arg, const struct error *err)
 {
 	struct bench_runner *r = arg;
 
 	if (err)
-		fail(r, err);
+		fail_bench_run(r, err);
 	else
-		sampler_look(r->sampler, on_first_look, r);
+		bench_sampler_request_first(r->sampler, on_bench_first_sample, r);
 }
 
 /* ---- life --------------------------------------------------------------------------------------------------- */
@@ -623,13 +630,15 @@ int bench_runner_start(struct bench_runner **ret, uv_loop_t *loop,
 	r->texts = texts;
 	(void)uv_timer_init(loop, &r->timer);
 	r->timer.data = r;
-	r->places[0] = (struct place_pod){ .weight = 1 };
-	if (suite_steps(&r->steps, &r->n, options->suite, err) < 0 || take_sizes(r, err) < 0 ||
-		place_new(&r->place, loop, options->place, err) < 0 ||
-		sampler_new(&r->sampler, loop, options->monitor, options->place->uuid, err) <
-			0 ||
-		place_prepare(r->place, options->place->n_mig ? BENCH_MIG : BENCH_EXCLUSIVE,
-			r->places, 1, on_first_place, r, err) < 0) {
+	r->places[0] = (struct environment_pod){ .weight = 1 };
+	if (suite_steps(&r->steps, &r->n, options->suite, err) < 0 ||
+		copy_kernel_sizes(r, err) < 0 ||
+		environment_new(&r->environment, loop, options->environment, err) < 0 ||
+		bench_sampler_new(&r->sampler, loop, options->monitor,
+			options->environment->uuid, err) < 0 ||
+		environment_prepare(r->environment,
+			options->environment->n_mig ? BENCH_MIG : BENCH_EXCLUSIVE, r->places, 1,
+			on_bench_environment_ready, r, err) < 0) {
 		(void)bench_runner_free(r);
 		return -1;
 	}
@@ -648,7 +657,7 @@ void bench_runner_stop(struct bench_runner *r)
 		(void)uv_timer_start(&r->timer, on_kill, 0, 0);
 }
 
-static void on_closed(uv_handle_t *h)
+static void on_bench_timer_closed(uv_handle_t *h)
 {
 	free(h->data);
 }
@@ -659,10 +668,10 @@ struct bench_runner *bench_runner_free(struct bench_runner *r)
 		return NULL;
 	drop_pods(r);
 	r->calibration = proc_stop(r->calibration);
-	r->sampler = sampler_free(r->sampler);
-	r->place = place_free(r->place);
+	r->sampler = bench_sampler_free(r->sampler);
+	r->environment = environment_free(r->environment);
 	free(r->steps);
 	r->steps = NULL;
-	uv_close((uv_handle_t *)&r->timer, on_closed);
+	uv_close((uv_handle_t *)&r->timer, on_bench_timer_closed);
 	return NULL;
 }

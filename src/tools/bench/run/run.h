@@ -14,7 +14,7 @@ struct bench_runner;
 
 struct bench_runner_options {
 	const struct suite *suite;
-	const struct place_options *place;
+	const struct environment_options *environment;
 	const struct gpu_monitor_options *monitor;
 	const struct bench_result
 		*like; /* its kernels' sizes are taken; NULL: all are measured */
@@ -25,8 +25,8 @@ struct bench_runner_ops {
 	/* Before each step; .step NULL: something is calibrated. */
 	void (*progress)(void *arg, size_t done, size_t all, const struct suite_step *step);
 	/* When units begin to count, and when they do no more; .whole: all pods are there. NULL: nobody looks. */
-	void (*window)(void *arg, const struct suite_step *step, const struct place *place,
-		bool begins, bool whole);
+	void (*window)(void *arg, const struct suite_step *step,
+		const struct environment *place, bool begins, bool whole);
 	/* Once. What was measured is in the result, also with an error. Not from within bench_runner_start(). */
 	void (*ended)(void *arg, const struct error *err);
 };

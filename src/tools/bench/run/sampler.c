@@ -14,22 +14,22 @@
 /* Counters and states that doubt.h judges; of what is not known NaN. */
 struct speed {
 	double slowed_ns[DOUBT_SLOWED], reasons, clock_mhz;
-	struct sampler_processes processes;
+	struct bench_sampler_processes processes;
 	uint64_t at_ns; /* monotonic clock */
 };
 
-struct sampler {
+struct bench_sampler {
 	struct gpu_monitor *monitor;
 	struct gpu_sample_request rq;
 	char uuid[GPU_UUID_MAX];
 	bool ready;            /* NVML has answered, or cannot */
-	bool under_way, ended; /* a sample; sampler_end() came */
-	bool asked_end;        /* the sample is of the end */
+	bool under_way, ended; /* a sample; bench_sampler_end() came */
+	bool end_requested;    /* the sample is of the end */
 	struct speed from, to;
 	uint32_t earlier[EARLIER_MAX]; /* process ids, as NVML has them */
 	uint32_t n_earlier;
-	void (*looked)(void *arg); /* the sample is of sampler_look() */
-	sampler_done *done;
+	void (*looked)(void *arg); /* the sample is of bench_sampler_request_first() */
+	bench_sampler_done_fn *done;
 	void *arg;
 };
 
@@ -55,14 +55,14 @@ static const struct figure speeds[] = {
 	{ "DCGM_FI_DEV_SM_CLOCK", offsetof(struct speed, clock_mhz) },
 };
 
-struct bench_gpu sampler_unknown(void)
+struct bench_gpu bench_sampler_unknown(void)
 {
 	return (struct bench_gpu){ NAN, NAN, NAN, NAN, NAN, NAN };
 }
 
 /* Into the doubles of *to. */
 static void read_figures(void *to, const struct figure *list, size_t n,
-	const struct sample_unit *u)
+	const struct sample_device *u)
 {
 	for (size_t i = 0; i < n; i++) {
 		int at = field_position(list[i].field);
@@ -74,9 +74,9 @@ static void read_figures(void *to, const struct figure *list, size_t n,
 	}
 }
 
-static struct bench_gpu read_unit(const struct sample_unit *u)
+static struct bench_gpu read_device_figures(const struct sample_device *u)
 {
-	struct bench_gpu g = sampler_unknown();
+	struct bench_gpu g = bench_sampler_unknown();
 
 	if (u->busy_known && u->interval_ns)
 		g.busy = (double)u->busy_ns / (double)u->interval_ns;
@@ -86,9 +86,9 @@ static struct bench_gpu read_unit(const struct sample_unit *u)
 	return g;
 }
 
-static const struct sampler_processes not_known = { NAN, NAN };
+static const struct bench_sampler_processes not_known = { NAN, NAN };
 
-static bool is_earlier(const struct sampler *s, uint32_t pid)
+static bool is_earlier(const struct bench_sampler *s, uint32_t pid)
 {
 	for (uint32_t i = 0; i < s->n_earlier; i++) {
 		if (s->earlier[i] == pid)
@@ -103,10 +103,10 @@ static bool is_present(const struct sample_process *p)
 	return p->bytes > 0;
 }
 
-static struct sampler_processes count_present(const struct sampler *s,
-	const struct sample_unit *u)
+static struct bench_sampler_processes count_present_processes(const struct bench_sampler *s,
+	const struct sample_device *u)
 {
-	struct sampler_processes n = { 0, 0 };
+	struct bench_sampler_processes n = { 0, 0 };
 
 	for (uint32_t i = 0; i < u->n_processes; i++) {
 		n.all += is_present(&u->processes[i]);
@@ -116,42 +116,43 @@ static struct sampler_processes count_present(const struct sampler *s,
 }
 
 /* The GPU, or its MIG devices where it has some: then it has no processes of its own. */
-static bool has_processes(const struct sample *sample, const struct sample_unit *gpu,
-	const struct sample_unit *u)
+static bool has_processes(const struct sample *sample, const struct sample_device *gpu,
+	const struct sample_device *u)
 {
 	bool is_mig = u->gi != GPU_NO_INSTANCE;
 
 	if (u->gpu != gpu->gpu)
 		return false;
 	for (uint32_t i = 0; !is_mig && i < sample->n; i++) {
-		if (sample->units[i].gpu == gpu->gpu && sample->units[i].gi != GPU_NO_INSTANCE)
+		if (sample->devices[i].gpu == gpu->gpu &&
+			sample->devices[i].gi != GPU_NO_INSTANCE)
 			return false;
 	}
 	return true;
 }
 
-static struct sampler_processes count_processes(const struct sampler *s,
-	const struct sample *sample, const struct sample_unit *gpu)
+static struct bench_sampler_processes count_processes(const struct bench_sampler *s,
+	const struct sample *sample, const struct sample_device *gpu)
 {
-	struct sampler_processes sum = { 0, 0 };
+	struct bench_sampler_processes sum = { 0, 0 };
 
 	for (uint32_t i = 0; i < sample->n; i++) {
-		struct sampler_processes n;
+		struct bench_sampler_processes n;
 
-		if (!has_processes(sample, gpu, &sample->units[i]))
+		if (!has_processes(sample, gpu, &sample->devices[i]))
 			continue;
-		n = count_present(s, &sample->units[i]);
+		n = count_present_processes(s, &sample->devices[i]);
 		sum.all += n.all;
 		sum.earlier += n.earlier;
 	}
 	return sum;
 }
 
-static void keep_earlier(struct sampler *s, const struct sample *sample,
-	const struct sample_unit *gpu)
+static void save_earlier_processes(struct bench_sampler *s, const struct sample *sample,
+	const struct sample_device *gpu)
 {
 	for (uint32_t i = 0; i < sample->n; i++) {
-		const struct sample_unit *u = &sample->units[i];
+		const struct sample_device *u = &sample->devices[i];
 
 		for (uint32_t k = 0; has_processes(sample, gpu, u) && k < u->n_processes &&
 				     s->n_earlier < EARLIER_MAX;
@@ -162,15 +163,15 @@ static void keep_earlier(struct sampler *s, const struct sample *sample,
 	}
 }
 
-static void ask_end(struct sampler *s);
+static void request_end_sample(struct bench_sampler *s);
 
-static void on_sample(void *arg, struct sample *sample, const struct error *err)
+static void on_sampler_sample(void *arg, struct sample *sample, const struct error *err)
 {
-	struct sampler *s = arg;
-	const struct sample_unit *u = sample ? sample_find(sample, s->uuid) : NULL;
-	struct bench_gpu g = u ? read_unit(u) : sampler_unknown();
-	sampler_done *done = s->asked_end ? STEAL_PTR(s->done) : NULL;
-	struct speed *speed = s->asked_end ? &s->to : &s->from;
+	struct bench_sampler *s = arg;
+	const struct sample_device *u = sample ? sample_find(sample, s->uuid) : NULL;
+	struct bench_gpu g = u ? read_device_figures(u) : bench_sampler_unknown();
+	bench_sampler_done_fn *done = s->end_requested ? STEAL_PTR(s->done) : NULL;
+	struct speed *speed = s->end_requested ? &s->to : &s->from;
 
 	(void)err;
 	s->under_way = false;
@@ -178,7 +179,7 @@ static void on_sample(void *arg, struct sample *sample, const struct error *err)
 		void (*looked)(void *) = STEAL_PTR(s->looked);
 
 		if (u)
-			keep_earlier(s, sample, u);
+			save_earlier_processes(s, sample, u);
 		(void)sample_free(sample);
 		looked(s->arg);
 		return;
@@ -189,56 +190,56 @@ static void on_sample(void *arg, struct sample *sample, const struct error *err)
 	(void)sample_free(sample);
 	if (done)
 		done(s->arg, &g);
-	else if (s->ended && !s->asked_end)
-		ask_end(s);
+	else if (s->ended && !s->end_requested)
+		request_end_sample(s);
 }
 
-static bool ask(struct sampler *s)
+static bool request_sampler_sample(struct bench_sampler *s)
 {
 	struct error err = ERROR_INIT;
 
-	s->under_way = gpu_monitor_sample(s->monitor, &s->rq, on_sample, s, &err) == 0;
+	s->under_way = gpu_monitor_sample(s->monitor, &s->rq, on_sampler_sample, s, &err) == 0;
 	return s->under_way;
 }
 
-static void ask_end(struct sampler *s)
+static void request_end_sample(struct bench_sampler *s)
 {
-	const struct bench_gpu unknown = sampler_unknown();
-	sampler_done *done;
+	const struct bench_gpu unknown = bench_sampler_unknown();
+	bench_sampler_done_fn *done;
 
-	s->asked_end = true;
-	if (ask(s))
+	s->end_requested = true;
+	if (request_sampler_sample(s))
 		return;
 	done = STEAL_PTR(s->done);
 	done(s->arg, &unknown);
 }
 
-static void ask_first(struct sampler *s)
+static void request_first_sample(struct bench_sampler *s)
 {
 	void (*looked)(void *arg);
 
-	if (!s->ready || !s->looked || s->under_way || ask(s))
+	if (!s->ready || !s->looked || s->under_way || request_sampler_sample(s))
 		return;
 	looked = STEAL_PTR(s->looked);
 	looked(s->arg);
 }
 
-static void on_inventory(void *arg, const struct inventory *inv)
+static void on_sampler_inventory(void *arg, const struct inventory *inv)
 {
-	struct sampler *s = arg;
+	struct bench_sampler *s = arg;
 
 	(void)inv;
 	s->ready = true;
-	ask_first(s);
+	request_first_sample(s);
 }
 
-static void on_down(void *arg, const struct error *why)
+static void on_sampler_monitor_down(void *arg, const struct error *why)
 {
-	on_inventory(arg, NULL);
+	on_sampler_inventory(arg, NULL);
 	(void)why;
 }
 
-static void on_xid(void *arg, const char *uuid, uint32_t xid, uint32_t gi, uint32_t ci)
+static void on_sampler_xid(void *arg, const char *uuid, uint32_t xid, uint32_t gi, uint32_t ci)
 {
 	(void)arg;
 	(void)uuid;
@@ -247,7 +248,8 @@ static void on_xid(void *arg, const char *uuid, uint32_t xid, uint32_t gi, uint3
 	(void)ci;
 }
 
-static void want(struct gpu_sample_request *rq, const struct figure *list, size_t n)
+static void request_figure_fields(struct gpu_sample_request *rq, const struct figure *list,
+	size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
 		int at = field_position(list[i].field);
@@ -258,27 +260,27 @@ static void want(struct gpu_sample_request *rq, const struct figure *list, size_
 }
 
 /* What is not sampled is not known. */
-static void forget(struct sampler *s)
+static void reset_sampler_speeds(struct bench_sampler *s)
 {
 	read_figures(&s->from, speeds, ARRAY_LEN(speeds), NULL);
 	s->from.processes = not_known;
 	s->to = s->from;
 }
 
-int sampler_new(struct sampler **ret, uv_loop_t *loop,
+int bench_sampler_new(struct bench_sampler **ret, uv_loop_t *loop,
 	const struct gpu_monitor_options *options, const char *uuid, struct error *err)
 {
-	static const struct gpu_monitor_ops ops = { .inventory = on_inventory,
-		.down = on_down,
-		.xid = on_xid };
-	struct sampler *s = calloc(1, sizeof(*s));
+	static const struct gpu_monitor_ops ops = { .inventory = on_sampler_inventory,
+		.down = on_sampler_monitor_down,
+		.xid = on_sampler_xid };
+	struct bench_sampler *s = calloc(1, sizeof(*s));
 
 	if (!s)
 		return error_nomem(err);
 	(void)snprintf(s->uuid, sizeof(s->uuid), "%s", uuid);
-	want(&s->rq, figures, ARRAY_LEN(figures));
-	want(&s->rq, speeds, ARRAY_LEN(speeds));
-	forget(s);
+	request_figure_fields(&s->rq, figures, ARRAY_LEN(figures));
+	request_figure_fields(&s->rq, speeds, ARRAY_LEN(speeds));
+	reset_sampler_speeds(s);
 	s->rq.interval_ns = 1;
 	if (gpu_monitor_start(&s->monitor, loop, options, &ops, s, err) < 0) {
 		free(s);
@@ -288,32 +290,32 @@ int sampler_new(struct sampler **ret, uv_loop_t *loop,
 	return 0;
 }
 
-void sampler_look(struct sampler *s, void (*done)(void *arg), void *arg)
+void bench_sampler_request_first(struct bench_sampler *s, void (*done)(void *arg), void *arg)
 {
 	s->looked = done;
 	s->arg = arg;
-	ask_first(s);
+	request_first_sample(s);
 }
 
-void sampler_begin(struct sampler *s)
+void bench_sampler_begin(struct bench_sampler *s)
 {
-	s->ended = s->asked_end = false;
-	forget(s);
+	s->ended = s->end_requested = false;
+	reset_sampler_speeds(s);
 	/* Else nothing of this step is known, and its end says so. */
 	if (!s->under_way)
-		(void)!ask(s);
+		(void)!request_sampler_sample(s);
 }
 
-void sampler_end(struct sampler *s, sampler_done *done, void *arg)
+void bench_sampler_end(struct bench_sampler *s, bench_sampler_done_fn *done, void *arg)
 {
 	s->ended = true;
 	s->done = done;
 	s->arg = arg;
 	if (!s->under_way)
-		ask_end(s);
+		request_end_sample(s);
 }
 
-void sampler_doubt(const struct sampler *s, struct doubt_facts *ret)
+void bench_sampler_doubt(const struct bench_sampler *s, struct doubt_facts *ret)
 {
 	double span = (double)(s->to.at_ns - s->from.at_ns);
 
@@ -326,15 +328,15 @@ void sampler_doubt(const struct sampler *s, struct doubt_facts *ret)
 	ret->clock_to_mhz = doubt_clock(s->to.clock_mhz, s->to.reasons);
 }
 
-struct sampler_processes sampler_processes(const struct sampler *s)
+struct bench_sampler_processes bench_sampler_processes(const struct bench_sampler *s)
 {
-	const struct sampler_processes *from = &s->from.processes, *to = &s->to.processes;
+	const struct bench_sampler_processes *from = &s->from.processes, *to = &s->to.processes;
 
-	return (struct sampler_processes){ fmax(from->all, to->all),
+	return (struct bench_sampler_processes){ fmax(from->all, to->all),
 		fmax(from->earlier, to->earlier) };
 }
 
-struct sampler *sampler_free(struct sampler *s)
+struct bench_sampler *bench_sampler_free(struct bench_sampler *s)
 {
 	if (s) {
 		s->monitor = gpu_monitor_stop(s->monitor);

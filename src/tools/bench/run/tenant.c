@@ -29,12 +29,12 @@ struct tenant {
 
 /* ---- a program of the user's: its lines are its units ---------------------------------------------------------- */
 
-static void take_unit(struct tenant *p)
+static void count_tenant_unit(struct tenant *p)
 {
 	uint64_t now = time_mono_ns();
 
 	if (p->count.blocks && p->last_ns)
-		count_unit(&p->count, now, now - p->last_ns);
+		count_add_unit(&p->count, now, now - p->last_ns);
 	p->last_ns = now;
 	if (!p->is_ready) {
 		p->is_ready = true;
@@ -62,7 +62,7 @@ static int check_ready(const struct tenant *p, const char *line, size_t len, str
 	return 0;
 }
 
-static void take_answer(struct tenant *p, const char *line, size_t len)
+static void parse_tenant_answer(struct tenant *p, const char *line, size_t len)
 {
 	if (!p->is_ready) {
 		p->is_ready = check_ready(p, line, len, &p->error) == 0;
@@ -77,22 +77,22 @@ static void take_answer(struct tenant *p, const char *line, size_t len)
 			collect_read(p->count.blocks, p->count.n, line, len, &p->error) == 0;
 }
 
-static int on_line(void *arg, const char *line, size_t len, struct error *err)
+static int on_tenant_line(void *arg, const char *line, size_t len, struct error *err)
 {
 	struct tenant *p = arg;
 
 	(void)err;
 	if (!p->workload->command)
-		take_answer(p, line, len);
+		parse_tenant_answer(p, line, len);
 	else if (!p->has_regex || regexec(&p->pattern, line, 0, NULL, 0) == 0)
-		take_unit(p);
+		count_tenant_unit(p);
 	else
 		(void)snprintf(p->last, sizeof(p->last), "%s", line);
 	return 0;
 }
 
 /* What it said last is what there is to go by: the wrong pattern, or its own error. */
-static void say_given_up(struct tenant *p, const struct child_end *end)
+static void set_given_up_error(struct tenant *p, const struct child_end *end)
 {
 	const char *said = *p->last ? p->last : end->words;
 
@@ -101,17 +101,17 @@ static void say_given_up(struct tenant *p, const struct child_end *end)
 		*said ? "it said last: " : "it said nothing (python3 wants -u)", said);
 }
 
-static void on_ended(void *arg, const struct child_end *end)
+static void on_tenant_ended(void *arg, const struct child_end *end)
 {
 	struct tenant *p = arg;
 
 	p->child = NULL;
 	if (p->gave_up_s > 0)
-		say_given_up(p, end);
+		set_given_up_error(p, end);
 	if (p->workload->command && p->is_over)
 		p->counted = true; /* it was ended by us */
 	if (!p->counted && p->error.code == ERR_NONE) {
-		if (end->silent)
+		if (end->was_silent)
 			(void)error_set(&p->error, ERR_TIMEOUT, "no answer: %.200s",
 				end->words);
 		else if (end->signal)
@@ -126,7 +126,7 @@ static void on_ended(void *arg, const struct child_end *end)
 	p->ops->ended(p->arg);
 }
 
-static const struct child_ops child_ops = { .line = on_line, .ended = on_ended };
+static const struct child_ops child_ops = { .line = on_tenant_line, .ended = on_tenant_ended };
 
 static int make_pattern(struct tenant *p, struct error *err)
 {
@@ -145,7 +145,7 @@ static int make_pattern(struct tenant *p, struct error *err)
 	return 0;
 }
 
-static int run_child(struct tenant *p, uv_loop_t *loop, const struct tenant_what *what,
+static int run_child(struct tenant *p, uv_loop_t *loop, const struct tenant_options *what,
 	struct error *err)
 {
 	CLEANUP(strv_fini) struct strv args = STRV_INIT;
@@ -155,14 +155,14 @@ static int run_child(struct tenant *p, uv_loop_t *loop, const struct tenant_what
 			: args_run(&args, what->load, w, what->size, what->seed, err)) < 0)
 		return -1;
 	return proc_start(&p->child, loop,
-		&(struct child_what){ .argv = (const char *const *)args.v,
+		&(struct child_spec){ .argv = (const char *const *)args.v,
 			.env = (const char *const *)what->env->v,
-			.keep_input = !w->command,
+			.keep_stdin_open = !w->command,
 			.silence_ns = w->command ? SILENT_NS : SETUP_NS },
 		&child_ops, p, err);
 }
 
-int tenant_start(struct tenant **ret, uv_loop_t *loop, const struct tenant_what *what,
+int tenant_start(struct tenant **ret, uv_loop_t *loop, const struct tenant_options *what,
 	const struct tenant_ops *ops, void *arg, struct error *err)
 {
 	struct tenant *p = calloc(1, sizeof(*p));
@@ -181,7 +181,7 @@ int tenant_start(struct tenant **ret, uv_loop_t *loop, const struct tenant_what 
 	return 0;
 }
 
-void tenant_go(struct tenant *p, uint64_t begin_ns, uint64_t from_ns, uint64_t to_ns)
+void tenant_begin(struct tenant *p, uint64_t begin_ns, uint64_t from_ns, uint64_t to_ns)
 {
 	char line[128];
 	int len = snprintf(line, sizeof(line), "go %llu %llu %llu\n",

@@ -11,12 +11,12 @@
 struct tenant;
 
 struct tenant_ops {
-	void (*ready)(void *arg); /* it waits for tenant_go() */
+	void (*ready)(void *arg); /* it waits for tenant_begin() */
 	/* It has ended; tenant_blocks() says what it did, or tenant_error() why not. */
 	void (*ended)(void *arg);
 };
 
-struct tenant_what {
+struct tenant_options {
 	const struct suite_workload *workload;
 	const char *load; /* gpuslice-load */
 	const struct strv *env;
@@ -25,10 +25,10 @@ struct tenant_what {
 	bool mps; /* the driver is to run it under MPS, or is not to */
 };
 
-int tenant_start(struct tenant **ret, uv_loop_t *loop, const struct tenant_what *what,
+int tenant_start(struct tenant **ret, uv_loop_t *loop, const struct tenant_options *what,
 	const struct tenant_ops *ops, void *arg, struct error *err) MUST_USE;
 /* When it begins, and from when to when units count; monotonic clock. */
-void tenant_go(struct tenant *p, uint64_t begin_ns, uint64_t from_ns, uint64_t to_ns);
+void tenant_begin(struct tenant *p, uint64_t begin_ns, uint64_t from_ns, uint64_t to_ns);
 /* The time is over: a program of the user's is ended now. */
 void tenant_over(struct tenant *p);
 

@@ -13,8 +13,8 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-#define LOOK_MS   100
-#define LINE_MAX_ (1U << 20)
+#define STATUS_POLL_MS 100
+#define LINE_MAX_      (1U << 20)
 
 /* The connection, which outlives the watch until it is closed. */
 struct line {
@@ -35,27 +35,27 @@ struct watch {
 	struct launch_log *log;
 	uint64_t from_ns;
 	size_t n, room;
-	struct profile_look *looks;
+	struct profile_sample *looks;
 	bool failed; /* out of memory */
 };
 
 void profile_window_fini(struct profile_window *w)
 {
-	free(w->looks);
+	free(w->samples);
 	free(w->launches);
-	*w = (struct profile_window){ .n_looks = 0 };
+	*w = (struct profile_window){ .n_samples = 0 };
 }
 
 /* ---- what the arbiter says ------------------------------------------------------------------------------------ */
 
-static uint64_t number(const json_t *o, const char *key)
+static uint64_t get_status_number(const json_t *o, const char *key)
 {
 	json_int_t v = json_integer_value(json_object_get(o, key));
 
 	return v > 0 ? (uint64_t)v : 0;
 }
 
-static void add_overheads(struct profile_look *ret, const json_t *processes)
+static void add_overheads(struct profile_sample *ret, const json_t *processes)
 {
 	const json_t *process, *gpu;
 	size_t i, k;
@@ -65,12 +65,12 @@ static void add_overheads(struct profile_look *ret, const json_t *processes)
 	{
 		if (!json_is_integer(json_object_get(gpu, "overhead")))
 			continue;
-		ret->overhead += number(gpu, "overhead");
+		ret->overhead += get_status_number(gpu, "overhead");
 		ret->overhead_known = true;
 	}
 }
 
-bool watch_read(struct profile_look *ret, const char *line, size_t len)
+bool watch_parse_status(struct profile_sample *ret, const char *line, size_t len)
 {
 	json_auto_t *o = json_loadb(line, len, 0, NULL);
 	const json_t *slice = json_array_get(json_object_get(o, "slices"), 0);
@@ -78,21 +78,21 @@ bool watch_read(struct profile_look *ret, const char *line, size_t len)
 
 	if (!json_is_object(gpu))
 		return false;
-	*ret = (struct profile_look){ .charged_ns = number(gpu, "charged_ns"),
-		.launches = number(gpu, "launches"),
-		.copies = number(gpu, "copies"),
-		.bytes = number(gpu, "bytes"),
-		.used = number(gpu, "used"),
-		.peak = number(gpu, "peak") };
+	*ret = (struct profile_sample){ .charged_ns = get_status_number(gpu, "charged_ns"),
+		.launches = get_status_number(gpu, "launches"),
+		.copies = get_status_number(gpu, "copies"),
+		.bytes = get_status_number(gpu, "bytes"),
+		.used = get_status_number(gpu, "used"),
+		.peak = get_status_number(gpu, "peak") };
 	add_overheads(ret, json_object_get(slice, "processes"));
 	return true;
 }
 
-static void add_look(struct watch *w, const struct profile_look *look)
+static void add_status_sample(struct watch *w, const struct profile_sample *look)
 {
 	if (w->n == w->room) {
 		size_t room = w->room ? 2 * w->room : 64;
-		struct profile_look *looks = realloc(w->looks, room * sizeof(*looks));
+		struct profile_sample *looks = realloc(w->looks, room * sizeof(*looks));
 
 		if (!looks) {
 			w->failed = true;
@@ -104,14 +104,14 @@ static void add_look(struct watch *w, const struct profile_look *look)
 	w->looks[w->n++] = *look;
 }
 
-static void take_line(struct watch *w, const char *line, size_t len)
+static void add_status_line(struct watch *w, const char *line, size_t len)
 {
-	struct profile_look look;
+	struct profile_sample look;
 
-	if (!watch_read(&look, line, len))
+	if (!watch_parse_status(&look, line, len))
 		return;
 	look.at_ns = time_mono_ns();
-	add_look(w, &look);
+	add_status_sample(w, &look);
 }
 
 /* ---- the connection --------------------------------------------------------------------------------------------- */
@@ -142,7 +142,7 @@ static void on_room(uv_handle_t *h, size_t suggested, uv_buf_t *ret)
 	*ret = uv_buf_init(l->room, sizeof(l->room));
 }
 
-static void on_read(uv_stream_t *s, ssize_t n, const uv_buf_t *b)
+static void on_status_read(uv_stream_t *s, ssize_t n, const uv_buf_t *b)
 {
 	struct line *l = s->data;
 	char *end;
@@ -157,7 +157,7 @@ static void on_read(uv_stream_t *s, ssize_t n, const uv_buf_t *b)
 	}
 	end = memchr(buf_str(&l->got), '\n', l->got.len);
 	if (end) {
-		take_line(l->w, buf_str(&l->got), (size_t)(end - buf_str(&l->got)));
+		add_status_line(l->w, buf_str(&l->got), (size_t)(end - buf_str(&l->got)));
 		buf_clear(
 			&l->got); /* it answers what it was asked, and is asked one thing at a time */
 		l->asked = false;
@@ -170,17 +170,19 @@ static void on_connected(uv_connect_t *c, int status)
 
 	if (!l->w)
 		return;
-	l->up = status == 0 && uv_read_start((uv_stream_t *)&l->pipe, on_room, on_read) == 0;
+	l->up = status == 0 &&
+		uv_read_start((uv_stream_t *)&l->pipe, on_room, on_status_read) == 0;
 	if (!l->up)
 		l->w->line = hang_up(l);
 }
 
-static int dial(struct watch *w, const struct place *place, const char *id, struct error *err)
+static int connect_arbiter_control(struct watch *w, const struct environment *place,
+	const char *id, struct error *err)
 {
 	char path[PATH_MAX];
 	struct line *l;
 
-	if (place_control(place, path, err) < 0)
+	if (environment_get_control(place, path, err) < 0)
 		return -1;
 	l = calloc(1, sizeof(*l));
 	if (!l)
@@ -196,7 +198,7 @@ static int dial(struct watch *w, const struct place *place, const char *id, stru
 	return 0;
 }
 
-static void on_time(uv_timer_t *t)
+static void on_status_poll_timer(uv_timer_t *t)
 {
 	struct watch *w = t->data;
 	struct line *l = w->line;
@@ -212,7 +214,7 @@ static void on_time(uv_timer_t *t)
 
 /* ---- the log of launches ---------------------------------------------------------------------------------------- */
 
-static struct launch_log *map_log(const char *dir)
+static struct launch_log *map_launch_log(const char *dir)
 {
 	char path[PATH_MAX];
 	struct error err = ERROR_INIT;
@@ -230,7 +232,7 @@ static struct launch_log *map_log(const char *dir)
 }
 
 /* False: it is being written, or not of this round of the ring. */
-static bool read_entry(struct profile_launch *ret, struct launch_log *log, uint64_t n)
+static bool read_launch_entry(struct profile_launch *ret, struct launch_log *log, uint64_t n)
 {
 	struct launch_log_entry *e = &log->entries[n % LAUNCH_LOG_ENTRIES];
 	uint64_t number = atomic_load_explicit(&e->number, memory_order_acquire);
@@ -243,7 +245,7 @@ static bool read_entry(struct profile_launch *ret, struct launch_log *log, uint6
 }
 
 /* Entries are overwritten while they are read: what went by meanwhile is left out. */
-static int read_log(struct watch *w, struct profile_window *ret, struct error *err)
+static int read_launch_log(struct watch *w, struct profile_window *ret, struct error *err)
 {
 	uint64_t to = atomic_load(&w->log->next), from;
 
@@ -254,7 +256,7 @@ static int read_log(struct watch *w, struct profile_window *ret, struct error *e
 	for (uint64_t n = from; n < to; n++) {
 		struct profile_launch l;
 
-		if (!read_entry(&l, w->log, n))
+		if (!read_launch_entry(&l, w->log, n))
 			ret->n_launches = 0; /* only what is without a gap says what repeats */
 		else if (l.at_ns >= w->from_ns)
 			ret->launches[ret->n_launches++] = l;
@@ -271,7 +273,7 @@ static void drop_log(struct watch *w)
 
 /* ---- life --------------------------------------------------------------------------------------------------------- */
 
-static void forget(struct watch *w)
+static void reset_slice_watch(struct watch *w)
 {
 	(void)uv_timer_stop(&w->timer);
 	w->line = hang_up(w->line);
@@ -295,39 +297,39 @@ int watch_new(struct watch **ret, uv_loop_t *loop, struct error *err)
 	return 0;
 }
 
-void watch_begin(struct watch *w, const struct place *place, bool launches)
+void watch_begin_window(struct watch *w, const struct environment *place, bool launches)
 {
-	char dir[PATH_MAX], id[PLACE_ID_MAX];
+	char dir[PATH_MAX], id[ENVIRONMENT_ID_MAX];
 	struct error err = ERROR_INIT;
 
-	forget(w);
+	reset_slice_watch(w);
 	w->from_ns = time_mono_ns();
-	if (place_slice(place, 0, dir, id, &err) < 0)
+	if (environment_get_slice(place, 0, dir, id, &err) < 0)
 		return;
-	w->log = launches ? map_log(dir) : NULL;
-	if (dial(w, place, id, &err) < 0)
+	w->log = launches ? map_launch_log(dir) : NULL;
+	if (connect_arbiter_control(w, place, id, &err) < 0)
 		return;
-	(void)uv_timer_start(&w->timer, on_time, 0, LOOK_MS);
+	(void)uv_timer_start(&w->timer, on_status_poll_timer, 0, STATUS_POLL_MS);
 }
 
-int watch_end(struct watch *w, struct profile_window *ret, struct error *err)
+int watch_end_window(struct watch *w, struct profile_window *ret, struct error *err)
 {
 	int r = 0;
 
-	*ret = (struct profile_window){ .n_looks = 0 };
+	*ret = (struct profile_window){ .n_samples = 0 };
 	if (w->failed)
 		r = error_nomem(err);
 	if (r == 0 && w->log)
-		r = read_log(w, ret, err);
-	ret->n_looks = w->n;
-	ret->looks = STEAL_PTR(w->looks);
-	forget(w);
+		r = read_launch_log(w, ret, err);
+	ret->n_samples = w->n;
+	ret->samples = STEAL_PTR(w->looks);
+	reset_slice_watch(w);
 	if (r < 0)
 		profile_window_fini(ret);
 	return r;
 }
 
-static void on_closed(uv_handle_t *h)
+static void on_slice_watch_timer_closed(uv_handle_t *h)
 {
 	free(h->data);
 }
@@ -336,7 +338,7 @@ struct watch *watch_free(struct watch *w)
 {
 	if (!w)
 		return NULL;
-	forget(w);
-	uv_close((uv_handle_t *)&w->timer, on_closed);
+	reset_slice_watch(w);
+	uv_close((uv_handle_t *)&w->timer, on_slice_watch_timer_closed);
 	return NULL;
 }

@@ -71,7 +71,7 @@ static bool read_trace_line(struct flow_arrival *ret, char *line)
 	return units && units <= UNITS_MAX;
 }
 
-static bool read_line(struct flow_arrival *ret, char *line)
+static bool parse_arrival_line(struct flow_arrival *ret, char *line)
 {
 	char *space = strchr(line, ' '), *end = strchr(line, '\n');
 	struct flow_arrival a = { 0 };
@@ -86,7 +86,7 @@ static bool read_line(struct flow_arrival *ret, char *line)
 	return true;
 }
 
-static int add(struct flow_arrival **list, size_t *n, size_t *room,
+static int add_arrival(struct flow_arrival **list, size_t *n, size_t *room,
 	const struct flow_arrival *a, struct error *err)
 {
 	if (*n == *room) {
@@ -123,7 +123,7 @@ int arrivals_read(struct flow_arrival **ret, size_t *n, const char *path, struct
 			trace = true;
 			continue;
 		}
-		if (!(trace ? read_trace_line(&a, line) : read_line(&a, line)) ||
+		if (!(trace ? read_trace_line(&a, line) : parse_arrival_line(&a, line)) ||
 			(*n && a.at_ns - first_ns < list[*n - 1].at_ns) || a.at_ns < first_ns)
 			return error_set(err, ERR_INVALID,
 				"%s:%zu: expected %s, not before that of the line above, and 1 to %d units",
@@ -135,7 +135,7 @@ int arrivals_read(struct flow_arrival **ret, size_t *n, const char *path, struct
 		if (trace && !*n)
 			first_ns = a.at_ns;
 		a.at_ns -= first_ns;
-		if (add(&list, n, &room, &a, err) < 0)
+		if (add_arrival(&list, n, &room, &a, err) < 0)
 			return -1;
 	}
 	if (ferror(f))

@@ -17,7 +17,7 @@ void count_fini(struct count *c)
 	*c = (struct count){ 0 };
 }
 
-void count_unit(struct count *c, uint64_t at_ns, uint64_t took_ns)
+void count_add_unit(struct count *c, uint64_t at_ns, uint64_t took_ns)
 {
 	uint64_t all = c->to_ns - c->from_ns;
 

@@ -24,7 +24,7 @@ int count_init(struct count *c, uint64_t from_ns, uint64_t to_ns, size_t blocks,
 void count_fini(struct count *c);
 
 /* A unit ended at @at_ns, and took @took_ns. */
-void count_unit(struct count *c, uint64_t at_ns, uint64_t took_ns);
+void count_add_unit(struct count *c, uint64_t at_ns, uint64_t took_ns);
 
 /* {"blocks": [{"times": [class, count, ...], "sum_ns": ...}, ...]}; new reference, NULL: no memory. */
 json_t *count_json(const struct count *c);

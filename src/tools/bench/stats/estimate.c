@@ -24,13 +24,13 @@ struct group {
 	size_t first, end;
 };
 
-struct part {
+struct estimate_groups {
 	const struct estimate_run *run;
 	size_t n;
 	struct group *groups;
 };
 
-static uint64_t draw(uint64_t *state)
+static uint64_t draw_random_bits(uint64_t *state)
 {
 	uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
 
@@ -41,10 +41,10 @@ static uint64_t draw(uint64_t *state)
 
 static size_t draw_below(uint64_t *state, size_t n)
 {
-	return (size_t)(((unsigned __int128)draw(state) * n) >> 64);
+	return (size_t)(((unsigned __int128)draw_random_bits(state) * n) >> 64);
 }
 
-static void sum_add(struct sum *s, const struct part *p, size_t group)
+static void add_group_to_sum(struct sum *s, const struct estimate_groups *p, size_t group)
 {
 	for (size_t i = p->groups[group].first; i < p->groups[group].end; i++) {
 		s->seconds += p->run->blocks[i].seconds;
@@ -64,7 +64,7 @@ static void sum_clear(struct sum *s)
 	hist_clear(&s->times);
 }
 
-static double statistic(enum estimate_of what, const struct sum *s)
+static double compute_statistic(enum estimate_of what, const struct sum *s)
 {
 	switch (what) {
 	case ESTIMATE_RATE:
@@ -83,7 +83,7 @@ static double statistic(enum estimate_of what, const struct sum *s)
 }
 
 /* Joins blocks; what is left over at the end goes to the last group. */
-static void make_groups(struct part *p)
+static void make_groups(struct estimate_groups *p)
 {
 	size_t first = 0, least = (p->run->n + GROUPS - 1) / GROUPS;
 	uint64_t units = 0;
@@ -126,37 +126,38 @@ struct within {
 	double all, each;
 };
 
-struct work {
+struct estimate_state {
 	enum estimate_of what;
 	size_t n;
-	struct part *parts;
+	struct estimate_groups *parts;
 	struct moments *moments; /* of each */
 	struct sum one, all;     /* one replicate's */
 };
 
-static void replicate(struct work *w, uint64_t *seed, struct moments *all)
+static void add_bootstrap_replicate(struct estimate_state *w, uint64_t *seed,
+	struct moments *all)
 {
 	sum_clear(&w->all);
 	for (size_t r = 0; r < w->n; r++) {
-		const struct part *p = &w->parts[r];
+		const struct estimate_groups *p = &w->parts[r];
 
 		sum_clear(&w->one);
 		for (size_t i = 0; i < p->n; i++)
-			sum_add(&w->one, p, draw_below(seed, p->n));
-		moments_add(&w->moments[r], statistic(w->what, &w->one));
+			add_group_to_sum(&w->one, p, draw_below(seed, p->n));
+		moments_add(&w->moments[r], compute_statistic(w->what, &w->one));
 		sum_join(&w->all, &w->one);
 	}
-	moments_add(all, statistic(w->what, &w->all));
+	moments_add(all, compute_statistic(w->what, &w->all));
 }
 
-static struct within bootstrap(struct work *w)
+static struct within compute_bootstrap_variance(struct estimate_state *w)
 {
 	struct moments all = { 0 };
 	struct within ret = { 0 };
 	uint64_t seed = SEED;
 
 	for (unsigned int i = 0; i < REPLICATES; i++)
-		replicate(w, &seed, &all);
+		add_bootstrap_replicate(w, &seed, &all);
 	ret.all = moments_variance(&all);
 	for (size_t r = 0; r < w->n; r++)
 		ret.each += moments_variance(&w->moments[r]) / (double)w->n;
@@ -164,27 +165,27 @@ static struct within bootstrap(struct work *w)
 }
 
 /* The value, and how repetitions differ. */
-static double measured(struct work *w, struct moments *between)
+static double compute_measured_value(struct estimate_state *w, struct moments *between)
 {
 	sum_clear(&w->all);
 	for (size_t r = 0; r < w->n; r++) {
 		sum_clear(&w->one);
 		for (size_t i = 0; i < w->parts[r].n; i++)
-			sum_add(&w->one, &w->parts[r], i);
-		moments_add(between, statistic(w->what, &w->one));
+			add_group_to_sum(&w->one, &w->parts[r], i);
+		moments_add(between, compute_statistic(w->what, &w->one));
 		sum_join(&w->all, &w->one);
 	}
-	return statistic(w->what, &w->all);
+	return compute_statistic(w->what, &w->all);
 }
 
-static void estimate(struct estimate *ret, struct work *w)
+static void compute_estimate(struct estimate *ret, struct estimate_state *w)
 {
 	struct moments between = { 0 };
 	double freedom = 0, n = (double)w->n, extra;
 	struct within in;
 
-	ret->value = measured(w, &between);
-	in = bootstrap(w);
+	ret->value = compute_measured_value(w, &between);
+	in = compute_bootstrap_variance(w);
 	for (size_t r = 0; r < w->n; r++)
 		freedom += w->parts[r].n ? (double)w->parts[r].n - 1 : 0;
 	/* Blocks that are few say nothing of the error within; then that between has all of it. */
@@ -209,8 +210,8 @@ static void estimate(struct estimate *ret, struct work *w)
 int estimate_make(struct estimate *ret, enum estimate_of what, const struct estimate_run *runs,
 	size_t n, struct error *err)
 {
-	CLEANUP(freep) struct work *w = calloc(1, sizeof(*w));
-	CLEANUP(freep) struct part *parts = calloc(n, sizeof(*parts));
+	CLEANUP(freep) struct estimate_state *w = calloc(1, sizeof(*w));
+	CLEANUP(freep) struct estimate_groups *parts = calloc(n, sizeof(*parts));
 	CLEANUP(freep) struct moments *moments = calloc(n, sizeof(*moments));
 	CLEANUP(freep) struct group *groups = NULL;
 	size_t blocks = 0, at = 0;
@@ -222,7 +223,7 @@ int estimate_make(struct estimate *ret, enum estimate_of what, const struct esti
 	if (!w || !parts || !moments || !groups)
 		return error_nomem(err);
 	for (size_t r = 0; r < n; r++) {
-		parts[r] = (struct part){ .run = &runs[r], .groups = groups + at };
+		parts[r] = (struct estimate_groups){ .run = &runs[r], .groups = groups + at };
 		make_groups(&parts[r]);
 		at += runs[r].n;
 	}
@@ -230,7 +231,7 @@ int estimate_make(struct estimate *ret, enum estimate_of what, const struct esti
 	w->n = n;
 	w->parts = parts;
 	w->moments = moments;
-	estimate(ret, w);
+	compute_estimate(ret, w);
 	return 0;
 }
 
@@ -258,7 +259,7 @@ double estimate_t(double freedom)
 							       92160)));
 }
 
-static struct interval around(double value, double error, double freedom)
+static struct interval make_t_interval(double value, double error, double freedom)
 {
 	double half = freedom >= 1 ? error * estimate_t(freedom) : INFINITY;
 
@@ -267,7 +268,7 @@ static struct interval around(double value, double error, double freedom)
 
 struct interval estimate_interval(const struct estimate *e)
 {
-	return around(e->value, e->error, e->freedom);
+	return make_t_interval(e->value, e->error, e->freedom);
 }
 
 /* Degrees of freedom of a sum of two variances. */
@@ -304,7 +305,7 @@ struct interval estimate_ratio_interval(const struct estimate *a, const struct e
 
 	if (!(r.value > 0))
 		return (struct interval){ 0, r.freedom > 0 ? 0 : INFINITY };
-	of_log = around(log(r.value), r.error / r.value, r.freedom);
+	of_log = make_t_interval(log(r.value), r.error / r.value, r.freedom);
 	return (struct interval){ exp(of_log.low), exp(of_log.high) };
 }
 

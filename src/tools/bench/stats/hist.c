@@ -42,7 +42,7 @@ void hist_clear(struct hist *h)
 }
 
 /* Classes from @from to before @to are in use. */
-static void widen(struct hist *h, uint32_t from, uint32_t to)
+static void widen_class_range(struct hist *h, uint32_t from, uint32_t to)
 {
 	if (h->from == h->to) {
 		h->from = from;
@@ -57,7 +57,7 @@ void hist_add(struct hist *h, uint64_t ns)
 {
 	unsigned int class = hist_class(ns);
 
-	widen(h, class, class + 1);
+	widen_class_range(h, class, class + 1);
 	h->n++;
 	h->sum_ns += (double)ns;
 	h->counts[class]++;
@@ -113,7 +113,7 @@ void hist_join(struct hist *h, const struct hist *more)
 {
 	if (more->from == more->to)
 		return;
-	widen(h, more->from, more->to);
+	widen_class_range(h, more->from, more->to);
 	h->n += more->n;
 	h->sum_ns += more->sum_ns;
 	for (unsigned int i = more->from; i < more->to; i++)
@@ -124,7 +124,7 @@ void hist_merge(struct hist *h, const struct hist_packed *p)
 {
 	if (!p->classes)
 		return;
-	widen(h, p->class[0].class, p->class[p->classes - 1].class + 1);
+	widen_class_range(h, p->class[0].class, p->class[p->classes - 1].class + 1);
 	h->n += p->n;
 	h->sum_ns += p->sum_ns;
 	for (uint32_t i = 0; i < p->classes; i++)

@@ -10,10 +10,10 @@
 #define MS UINT64_C(1000000)
 #define US UINT64_C(1000)
 
-#define MODES_DEFAULT                                                           \
-	(1U << BENCH_EXCLUSIVE | 1U << BENCH_TIME_SLICING | 1U << BENCH_TURNS | \
-		1U << BENCH_WEIGHTS | 1U << BENCH_LATENCY | 1U << BENCH_MPS |   \
-		1U << BENCH_MPS_LIMITED)
+#define MODES_DEFAULT                                                                \
+	(1U << BENCH_EXCLUSIVE | 1U << BENCH_TIME_SLICING | 1U << BENCH_FAIR_SHARE | \
+		1U << BENCH_FAIR_SHARE_WEIGHTED | 1U << BENCH_FAIR_SHARE_LATENCY |   \
+		1U << BENCH_MPS | 1U << BENCH_MPS_LIMITED)
 
 const struct suite_workload suite_builtin[SUITE_BUILTIN] = {
 	{ .name = "burn",
@@ -128,7 +128,7 @@ void suite_trace(struct suite *s, struct suite_workload room[static SUITE_BUILTI
 
 /* ---- scenarios from words ----------------------------------------------------------------------------------- */
 
-static int find_workload(const struct suite *s, const char *name, struct error *err)
+static int find_workload_by_name(const struct suite *s, const char *name, struct error *err)
 {
 	char known[256] = "";
 	size_t at = 0;
@@ -161,7 +161,7 @@ static int add_tenants(struct suite_scenario *sc, const struct suite *s, char *w
 				BENCH_PODS_MAX, name);
 		name = space + 1 + strspn(space + 1, " ");
 	}
-	w = find_workload(s, name, err);
+	w = find_workload_by_name(s, name, err);
 	if (w < 0)
 		return -1;
 	t.workload = (uint32_t)w;
@@ -230,8 +230,8 @@ int suite_profile(struct suite *s, uint32_t workload, const double *shares, size
 		return error_set(err, ERR_LIMIT, "expected at most %d shares",
 			SUITE_SCENARIOS_MAX - 1);
 	s->profile = true;
-	s->modes =
-		1U << BENCH_EXCLUSIVE | 1U << BENCH_TURNS | (n ? 1U << BENCH_MPS_LIMITED : 0);
+	s->modes = 1U << BENCH_EXCLUSIVE | 1U << BENCH_FAIR_SHARE |
+		   (n ? 1U << BENCH_MPS_LIMITED : 0);
 	s->n_scenarios = 0;
 	for (size_t i = 0; i <= n; i++) {
 		struct suite_scenario *sc = &s->scenarios[s->n_scenarios++];
@@ -265,17 +265,17 @@ bool suite_has(const struct suite *s, const struct suite_scenario *sc, enum benc
 	if (sc->sm_share > 0)
 		return m == BENCH_MPS_LIMITED;
 	if (sc->pods < 2)
-		return m == BENCH_EXCLUSIVE || (s->profile && m == BENCH_TURNS);
+		return m == BENCH_EXCLUSIVE || (s->profile && m == BENCH_FAIR_SHARE);
 	for (uint32_t i = 0; i < sc->n; i++) {
 		const struct suite_workload *w = &s->workloads[sc->tenants[i].workload];
 
 		waits = waits || w->waits;
 		fills = fills || !w->waits;
 	}
-	if (m == BENCH_LATENCY)
+	if (m == BENCH_FAIR_SHARE_LATENCY)
 		return waits && fills;
 	/* Who waits asks for a share that has nothing to do with its weight. */
-	return m == BENCH_WEIGHTS ? !waits : m != BENCH_EXCLUSIVE;
+	return m == BENCH_FAIR_SHARE_WEIGHTED ? !waits : m != BENCH_EXCLUSIVE;
 }
 
 bool suite_uses(const struct suite *s, uint32_t workload)
@@ -287,17 +287,18 @@ bool suite_uses(const struct suite *s, uint32_t workload)
 	return false;
 }
 
-static uint64_t mix(uint64_t z)
+static uint64_t hash_shuffle_seed(uint64_t z)
 {
 	z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
 	z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
 	return z ^ (z >> 31);
 }
 
-static void shuffle(struct suite_step *steps, size_t n, uint64_t seed)
+static void shuffle_steps(struct suite_step *steps, size_t n, uint64_t seed)
 {
 	for (size_t i = n; i > 1; i--) {
-		size_t k = (size_t)(mix(seed + i * UINT64_C(0x9e3779b97f4a7c15)) % i);
+		size_t k = (size_t)(hash_shuffle_seed(seed + i * UINT64_C(0x9e3779b97f4a7c15)) %
+				    i);
 		struct suite_step t = steps[i - 1];
 
 		steps[i - 1] = steps[k];
@@ -314,7 +315,7 @@ static size_t add_steps(struct suite_step *to, const struct suite *s, enum bench
 	for (uint32_t i = 0; i < all; i++)
 		if (m == BENCH_EXCLUSIVE ? suite_uses(s, i) : suite_has(s, &s->scenarios[i], m))
 			to[n++] = (struct suite_step){ m, repetition, i };
-	shuffle(to, n, s->seed + repetition * BENCH_MODES + m);
+	shuffle_steps(to, n, s->seed + repetition * BENCH_MODES + m);
 	return n;
 }
 

@@ -72,7 +72,7 @@ static int read_side(struct side *s, const char *word, struct error *err)
 	return bench_file_read(&s->result, s->path, err);
 }
 
-static int read_limits(struct compare_limit *ret, size_t *n, const struct strv *words,
+static int parse_slo_limits(struct compare_limit *ret, size_t *n, const struct strv *words,
 	struct error *err)
 {
 	if (words->n > LIMITS_MAX)
@@ -99,7 +99,7 @@ static void value_text(char *buf, enum compare_measure m, double v)
 }
 
 /* The same, with more digits if it would read as the limit that it misses. */
-static void value_beside(char *buf, const struct compare_limit *l, double v)
+static void format_distinct_value(char *buf, const struct compare_limit *l, double v)
 {
 	static const char *const
 		units[COMPARE_MEASURES] = { [COMPARE_RATE] = "/s", [COMPARE_SLOWDOWN] = "x" };
@@ -142,12 +142,12 @@ static void add_change(struct table *t, const struct compare_line *l)
 	if (isnan(l->change))
 		table_add(t, "-");
 	else if (!isfinite(i.low) || !isfinite(i.high))
-		table_addf(t, "%+.*f%% (one repetition)", digits_beside(change, limit, 1),
+		table_addf(t, "%+.*f%% (one repetition)", digits_to_differ(change, limit, 1),
 			change);
 	else
-		table_addf(t, "%+.*f%% (%+.*f to %+.*f)", digits_beside(change, limit, 1),
-			change, digits_beside(low, limit, 1), low,
-			digits_beside(high, limit, 1), high);
+		table_addf(t, "%+.*f%% (%+.*f to %+.*f)", digits_to_differ(change, limit, 1),
+			change, digits_to_differ(low, limit, 1), low,
+			digits_to_differ(high, limit, 1), high);
 }
 
 static void add_row_names(struct table *t, const struct compare_line *l)
@@ -163,7 +163,7 @@ static void add_row_names(struct table *t, const struct compare_line *l)
 		table_addf(t, "%s, weight %g", l->b->workload, l->b->weight);
 }
 
-static void add_line(struct table *t, const struct compare_line *l)
+static void add_compare_line(struct table *t, const struct compare_line *l)
 {
 	char cell[CELL_MAX];
 
@@ -171,7 +171,7 @@ static void add_line(struct table *t, const struct compare_line *l)
 	table_add(t, compare_measure_names[l->limit->measure]);
 	value_text(cell, l->limit->measure, l->was.value);
 	table_add(t, cell);
-	value_beside(cell, l->limit, l->is.value);
+	format_distinct_value(cell, l->limit, l->is.value);
 	table_add(t, cell);
 	add_change(t, l);
 	limit_text(cell, l->limit);
@@ -179,7 +179,7 @@ static void add_line(struct table *t, const struct compare_line *l)
 	table_add(t, compare_verdict_names[l->verdict]);
 }
 
-static size_t count(const struct compare *c, enum compare_verdict v)
+static size_t count_compare_verdicts(const struct compare *c, enum compare_verdict v)
 {
 	size_t n = 0;
 
@@ -219,7 +219,7 @@ static void print_sizes(struct buf *b, const struct bench_result *before,
 }
 
 /* Of a million units, if these pods pay for the whole GPU; NaN: no price is known. */
-static double cost_of(const struct compare_line *l, const struct estimate *rate,
+static double get_cost_per_million(const struct compare_line *l, const struct estimate *rate,
 	const struct side *s)
 {
 	double usd = s->result.head.usd_per_hour;
@@ -239,7 +239,8 @@ static void print_costs(struct buf *b, const struct compare *c, const struct sid
 	table_init(&t, heads);
 	for (size_t i = 0; i < c->n; i++) {
 		const struct compare_line *l = &c->lines[i];
-		double was = cost_of(l, &l->was, before), is = cost_of(l, &l->is, after);
+		double was = get_cost_per_million(l, &l->was, before),
+		       is = get_cost_per_million(l, &l->is, after);
 
 		if (isnan(was) || isnan(is))
 			continue;
@@ -255,10 +256,10 @@ static void print_costs(struct buf *b, const struct compare *c, const struct sid
 	table_fini(&t);
 }
 
-static void print_checks(struct buf *b, const struct bench_result *before,
+static void print_failed_checks(struct buf *b, const struct bench_result *before,
 	const struct bench_result *after)
 {
-	const struct bench_check *c = compare_failed_check(before, after, NULL);
+	const struct bench_isolation *c = compare_failed_check(before, after, NULL);
 
 	for (; c; c = compare_failed_check(before, after, c + 1))
 		buf_printf(b, "Isolation: %s, %s passed before and fails now: %s\n", c->name,
@@ -269,21 +270,21 @@ static void print_checks(struct buf *b, const struct bench_result *before,
 static void print_lost(struct buf *b, const struct bench_result *before,
 	const struct bench_result *after)
 {
-	const struct bench_row *row = compare_lost_row(before, after, NULL);
-	const struct bench_check *c = compare_lost_check(before, after, NULL);
+	const struct bench_row *row = compare_find_lost_row(before, after, NULL);
+	const struct bench_isolation *c = compare_find_lost_check(before, after, NULL);
 
 	buf_putc(b, '\n');
-	for (; row; row = compare_lost_row(before, after, row + 1))
+	for (; row; row = compare_find_lost_row(before, after, row + 1))
 		buf_printf(b, "Inconclusive: %s, %s, %s was measured before and is not now\n",
 			row->scenario, row->mode_name, row->workload);
-	for (; c; c = compare_lost_check(before, after, c + 1))
+	for (; c; c = compare_find_lost_check(before, after, c + 1))
 		buf_printf(b,
 			"Inconclusive: isolation test %s, %s %s before and is not known now\n",
 			c->name, c->mode_name, c->passed ? "passed" : "failed");
 }
 
 /* Once for each pair of rows. */
-static void print_doubts(struct buf *b, const struct compare *c)
+static void print_compare_doubts(struct buf *b, const struct compare *c)
 {
 	buf_putc(b, '\n');
 	for (size_t i = 0; i < c->n; i++) {
@@ -295,8 +296,8 @@ static void print_doubts(struct buf *b, const struct compare *c)
 	}
 }
 
-static void print_text(struct buf *b, const struct compare *c, const struct side *before,
-	const struct side *after)
+static void print_compare_text(struct buf *b, const struct compare *c,
+	const struct side *before, const struct side *after)
 {
 	bool lost = before->mode == BENCH_MODES && c->only_a + c->lost_checks;
 	static const char *const heads[] = { "SCENARIO", "MODE", "PODS", "MEASURE", "BEFORE",
@@ -311,21 +312,22 @@ static void print_text(struct buf *b, const struct compare *c, const struct side
 	buf_putc(b, '\n');
 	table_init(&t, heads);
 	for (size_t i = 0; i < c->n; i++)
-		add_line(&t, &c->lines[i]);
+		add_compare_line(&t, &c->lines[i]);
 	table_print(&t, b);
 	table_fini(&t);
 	print_costs(b, c, before, after);
 	if (c->failed_checks) {
 		buf_putc(b, '\n');
-		print_checks(b, &before->result, &after->result);
+		print_failed_checks(b, &before->result, &after->result);
 	}
 	if (lost)
 		print_lost(b, &before->result, &after->result);
 	if (c->doubtful_rows)
-		print_doubts(b, c);
+		print_compare_doubts(b, c);
 	buf_printf(b, "\n%s: %zu pass, %zu fail, %zu inconclusive",
-		compare_verdict_names[c->verdict], count(c, COMPARE_PASS),
-		count(c, COMPARE_FAIL), count(c, COMPARE_OPEN));
+		compare_verdict_names[c->verdict], count_compare_verdicts(c, COMPARE_PASS),
+		count_compare_verdicts(c, COMPARE_FAIL),
+		count_compare_verdicts(c, COMPARE_INCONCLUSIVE));
 	if (c->failed_rows)
 		buf_printf(b, "; %zu row%s with errors that were not there before",
 			c->failed_rows, c->failed_rows == 1 ? "" : "s");
@@ -339,7 +341,7 @@ static void print_text(struct buf *b, const struct compare *c, const struct side
 		buf_printf(b, "; %zu row%s only before, %zu only after", c->only_a,
 			c->only_a == 1 ? "" : "s", c->only_b);
 	buf_putc(b, '\n');
-	if (c->verdict == COMPARE_OPEN)
+	if (c->verdict == COMPARE_INCONCLUSIVE)
 		buf_puts(b,
 			c->doubtful_rows ? "Measure again without what disturbed it.\n"
 			: lost           ? "Measure again, with all that was measured before.\n"
@@ -348,37 +350,42 @@ static void print_text(struct buf *b, const struct compare *c, const struct side
 
 /* ---- for programs ------------------------------------------------------------------------------------------- */
 
-static json_t *number(double v)
+static json_t *render_compare_number(double v)
 {
 	return isfinite(v) ? json_real(v) : json_null();
 }
 
-static json_t *line_json(const struct compare_line *l, const struct side *before,
+static json_t *render_compare_line_json(const struct compare_line *l, const struct side *before,
 	const struct side *after)
 {
 	return json_pack(
 		"{s:s, s:s, s:s, s:s, s:i, s:o, s:s, s:b, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:s, s:o}",
 		"scenario", l->a->scenario, "mode", l->a->mode_name, "modeAfter",
 		l->b->mode_name, "workload", l->a->workload, "replicas", (int)l->b->replicas,
-		"weight", number(l->b->weight), "measure",
+		"weight", render_compare_number(l->b->weight), "measure",
 		compare_measure_names[l->limit->measure], "relative", (int)l->limit->relative,
-		"limit", number(l->limit->value), "before", number(l->was.value), "after",
-		number(l->is.value), "change", number(l->change - 1), "changeLow",
-		number(l->change_interval.low - 1), "changeHigh",
-		number(l->change_interval.high - 1), "usdPerMillionBefore",
-		number(cost_of(l, &l->was, before)), "usdPerMillionAfter",
-		number(cost_of(l, &l->is, after)), "verdict", compare_verdict_names[l->verdict],
-		"doubt", *l->doubt ? json_string(l->doubt) : json_null());
+		"limit", render_compare_number(l->limit->value), "before",
+		render_compare_number(l->was.value), "after",
+		render_compare_number(l->is.value), "change",
+		render_compare_number(l->change - 1), "changeLow",
+		render_compare_number(l->change_interval.low - 1), "changeHigh",
+		render_compare_number(l->change_interval.high - 1), "usdPerMillionBefore",
+		render_compare_number(get_cost_per_million(l, &l->was, before)),
+		"usdPerMillionAfter",
+		render_compare_number(get_cost_per_million(l, &l->is, after)), "verdict",
+		compare_verdict_names[l->verdict], "doubt",
+		*l->doubt ? json_string(l->doubt) : json_null());
 }
 
-static int print_json(struct buf *b, const struct compare *c, const struct side *before,
+static int print_compare_json(struct buf *b, const struct compare *c, const struct side *before,
 	const struct side *after, struct error *err)
 {
 	json_auto_t *lines = json_array(), *o = NULL;
 	char *text;
 
 	for (size_t i = 0; lines && i < c->n; i++)
-		(void)json_array_append_new(lines, line_json(&c->lines[i], before, after));
+		(void)json_array_append_new(lines,
+			render_compare_line_json(&c->lines[i], before, after));
 	o = json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:O}", "verdict",
 		compare_verdict_names[c->verdict], "rowsInDoubt", (json_int_t)c->doubtful_rows,
 		"rowsWithErrors", (json_int_t)c->failed_rows, "checksFailed",
@@ -394,7 +401,7 @@ static int print_json(struct buf *b, const struct compare *c, const struct side 
 	return 0;
 }
 
-static int run(const struct cmd *cmd, const struct options *o, struct error *err)
+static int run_bench_compare(const struct cmd *cmd, const struct options *o, struct error *err)
 {
 	CLEANUP(side_fini) struct side before = { .mode = BENCH_MODES };
 	CLEANUP(side_fini) struct side after = { .mode = BENCH_MODES };
@@ -412,7 +419,7 @@ static int run(const struct cmd *cmd, const struct options *o, struct error *err
 	if (o->args.n != 2)
 		return error_set(err, ERR_INVALID,
 			"expected two results, before and after, found %zu", o->args.n);
-	if (read_limits(limits, &how.n_limits, &option_get(o, "slo")->list, err) < 0 ||
+	if (parse_slo_limits(limits, &how.n_limits, &option_get(o, "slo")->list, err) < 0 ||
 		read_side(&before, o->args.v[0], err) < 0 ||
 		read_side(&after, o->args.v[1], err) < 0)
 		return -1;
@@ -423,17 +430,17 @@ static int run(const struct cmd *cmd, const struct options *o, struct error *err
 			"expected a mode behind '#' of both results, or of none");
 	if (compare_make(&c, &before.result, &after.result, &how, err) < 0)
 		return -1;
-	if (json && print_json(&b, &c, &before, &after, err) < 0)
+	if (json && print_compare_json(&b, &c, &before, &after, err) < 0)
 		return -1;
 	if (!json)
-		print_text(&b, &c, &before, &after);
+		print_compare_text(&b, &c, &before, &after);
 	if (!buf_ok(&b))
 		return error_nomem(err);
 	if (output_write(NULL, buf_str(&b), b.len, err) < 0)
 		return -1;
-	return c.verdict == COMPARE_FAIL   ? EXIT_FINDING
-	       : c.verdict == COMPARE_OPEN ? EXIT_INCONCLUSIVE
-					   : 0;
+	return c.verdict == COMPARE_FAIL           ? EXIT_FINDING
+	       : c.verdict == COMPARE_INCONCLUSIVE ? EXIT_INCONCLUSIVE
+						   : 0;
 }
 
 const struct cmd cmd_bench_compare = {
@@ -451,5 +458,5 @@ const struct cmd cmd_bench_compare = {
 		"  gpuslice bench compare bench.json#time-slicing bench.json#turns-latency --slo p99_ms=2\n",
 	.options = options,
 	.n_options = ARRAY_LEN(options),
-	.run = run,
+	.run = run_bench_compare,
 };

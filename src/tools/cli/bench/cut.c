@@ -17,19 +17,19 @@
 #include <string.h>
 #include <unistd.h>
 
-#define LOCK_WAIT_NS (10 * NS_PER_SEC)
-#define IN_USE_NS    (30 * NS_PER_SEC) /* programs end, and drivers clean up behind them */
-#define LOOK_US      (500 * 1000)
+#define LOCK_WAIT_NS   (10 * NS_PER_SEC)
+#define IN_USE_NS      (30 * NS_PER_SEC) /* programs end, and drivers clean up behind them */
+#define IN_USE_POLL_US (500 * 1000)
 
-enum cut_goal { CUT_OFF, CUT_EQUAL, CUT_BACK };
+enum mig_partition_goal { PARTITION_OFF, PARTITION_EQUAL, PARTITION_RESTORED };
 
-struct bench_cut {
-	struct bench_cut_options o;
+struct bench_mig_partition {
+	struct bench_mig_partition_options o;
 	char nvml[PATH_MAX], saved[PATH_MAX], uuid[96];
 	int lock;
 	struct mig_checkpoint *before; /* of this GPU only */
 	/* Of the change that is being made. */
-	enum cut_goal goal;
+	enum mig_partition_goal goal;
 	uint32_t n;
 	char *profile;
 	volatile sig_atomic_t stop;
@@ -57,8 +57,8 @@ static int choose_profile(const struct mig_layout *l, uint32_t n)
 	return best;
 }
 
-static int want_equal(const struct bench_cut *c, const struct mig_layout *l,
-	struct mig_want *ret, struct error *err)
+static int set_equal_devices(const struct bench_mig_partition *c, const struct mig_layout *l,
+	struct mig_desired *ret, struct error *err)
 {
 	int at = choose_profile(l, c->n);
 
@@ -68,7 +68,7 @@ static int want_equal(const struct bench_cut *c, const struct mig_layout *l,
 	mig_layout_name(l, (uint32_t)at, 0, c->profile);
 	ret->n = c->n;
 	for (uint32_t i = 0; i < c->n; i++)
-		ret->gi[i] = (struct mig_want_gi){ .profile = (uint32_t)at,
+		ret->gi[i] = (struct mig_desired_gi){ .profile = (uint32_t)at,
 			.start = MIG_START_ANY,
 			.n_ci = 1,
 			.ci = { l->profiles[at].slices } };
@@ -76,12 +76,13 @@ static int want_equal(const struct bench_cut *c, const struct mig_layout *l,
 }
 
 /* 1: of others' GPUs nothing is wanted. */
-static int want(void *arg, const struct mig_node_gpu *g, struct mig_want *ret,
-	struct error *err)
+static int get_bench_desired_mig(void *arg, const struct mig_node_gpu *g,
+	struct mig_desired *ret, struct error *err)
 {
-	const struct bench_cut *c = arg;
+	const struct bench_mig_partition *c = arg;
 	const struct mig_saved_gpu *saved = &c->before->gpus[0];
-	bool enabled = c->goal == CUT_EQUAL || (c->goal == CUT_BACK && saved->enabled);
+	bool enabled =
+		c->goal == PARTITION_EQUAL || (c->goal == PARTITION_RESTORED && saved->enabled);
 
 	if (strcmp(g->uuid, c->uuid) != 0) {
 		(void)error_set(err, ERR_NOT_FOUND, "the benchmark is not about it");
@@ -91,36 +92,37 @@ static int want(void *arg, const struct mig_node_gpu *g, struct mig_want *ret,
 		error_copy(err, &g->fault);
 		return -1;
 	}
-	*ret = (struct mig_want){ .enabled = enabled };
+	*ret = (struct mig_desired){ .enabled = enabled };
 	/* Some products say nothing of their profiles before MIG is on; then this is asked again. */
 	if (!enabled || !g->layout.n)
 		return 0;
-	return c->goal == CUT_EQUAL ? want_equal(c, &g->layout, ret, err)
-				    : mig_checkpoint_want(saved, g, ret, err);
+	return c->goal == PARTITION_EQUAL ? set_equal_devices(c, &g->layout, ret, err)
+					  : mig_checkpoint_want(saved, g, ret, err);
 }
 
-static int reset(void *arg, const char *const *bus_ids, uint32_t n, struct error *err)
+static int reset_bench_gpus(void *arg, const char *const *bus_ids, uint32_t n,
+	struct error *err)
 {
 	(void)arg;
 	return mig_reset_gpus("/", bus_ids, n, /* show= */ false, err);
 }
 
-static void on_step(void *arg, const struct mig_node_gpu *g, const struct mig_step *step,
-	uint32_t n, uint32_t of, bool undo)
+static void on_bench_mig_step(void *arg, const struct mig_node_gpu *g,
+	const struct mig_step *step, uint32_t n, uint32_t of, bool undo)
 {
-	struct bench_cut *c = arg;
+	struct bench_mig_partition *c = arg;
 
 	(void)g, (void)step, (void)n, (void)of, (void)undo;
-	c->stop = c->goal != CUT_BACK && c->o.stopped(c->o.arg);
+	c->stop = c->goal != PARTITION_RESTORED && c->o.stopped(c->o.arg);
 }
 
 /* NVML is open no longer than this: an open one may be in the way of the next change. */
-static int change_once(struct bench_cut *c, struct error *err)
+static int change_once(struct bench_mig_partition *c, struct error *err)
 {
 	CLEANUP(mig_editor_closep) struct mig_editor *e = NULL;
-	const struct mig_apply a = { .want = want,
-		.reset = reset,
-		.step = on_step,
+	const struct mig_apply a = { .get_desired = get_bench_desired_mig,
+		.reset = reset_bench_gpus,
+		.step = on_bench_mig_step,
 		.arg = c,
 		.stop = &c->stop };
 	const struct mig_node *node;
@@ -134,7 +136,8 @@ static int change_once(struct bench_cut *c, struct error *err)
 	return r == MIG_APPLY_PENDING ? error_prefix(err, "reset required") : r;
 }
 
-static int change(struct bench_cut *c, enum cut_goal goal, struct error *err)
+static int apply_bench_mig_goal(struct bench_mig_partition *c, enum mig_partition_goal goal,
+	struct error *err)
 {
 	uint64_t until = time_mono_ns() + IN_USE_NS;
 	bool told = false;
@@ -142,22 +145,24 @@ static int change(struct bench_cut *c, enum cut_goal goal, struct error *err)
 
 	c->goal = goal;
 	while ((r = change_once(c, err)) < 0 && err->code == ERR_UNAVAILABLE &&
-		time_mono_ns() < until && (goal == CUT_BACK || !c->o.stopped(c->o.arg))) {
+		time_mono_ns() < until &&
+		(goal == PARTITION_RESTORED || !c->o.stopped(c->o.arg))) {
 		if (!told)
 			(void)fprintf(stderr, "the GPU cannot be changed yet, waiting: %s\n",
 				err->msg);
 		told = true;
-		(void)usleep(LOOK_US);
+		(void)usleep(IN_USE_POLL_US);
 		error_clear(err);
 	}
-	if (r == 0 && goal != CUT_BACK && c->o.stopped(c->o.arg))
+	if (r == 0 && goal != PARTITION_RESTORED && c->o.stopped(c->o.arg))
 		return error_set(err, ERR_CANCELLED, "interrupted");
 	return r;
 }
 
 /* ---- what it was ---------------------------------------------------------------------------------------------- */
 
-static const struct mig_node_gpu *find(const struct mig_node *node, const char *uuid)
+static const struct mig_node_gpu *find_bench_mig_gpu(const struct mig_node *node,
+	const char *uuid)
 {
 	for (uint32_t i = 0; i < node->n; i++)
 		if (!strcmp(node->gpus[i].uuid, uuid))
@@ -166,7 +171,8 @@ static const struct mig_node_gpu *find(const struct mig_node *node, const char *
 }
 
 /* Of this GPU alone: others are nobody's business here. */
-static int take_only(struct mig_checkpoint *c, const char *uuid, struct error *err)
+static int reduce_checkpoint_to_gpu(struct mig_checkpoint *c, const char *uuid,
+	struct error *err)
 {
 	const struct mig_saved_gpu *found = mig_checkpoint_find(c, uuid);
 
@@ -178,9 +184,10 @@ static int take_only(struct mig_checkpoint *c, const char *uuid, struct error *e
 }
 
 /* What cannot be given back is not taken. */
-static int check_gpu(const struct bench_cut *c, const struct mig_node_gpu *g, struct error *err)
+static int check_gpu_restorable(const struct bench_mig_partition *c,
+	const struct mig_node_gpu *g, struct error *err)
 {
-	struct mig_want want;
+	struct mig_desired want;
 
 	if (!g)
 		return error_set(err, ERR_NOT_FOUND, "no GPU %s", c->uuid);
@@ -199,7 +206,7 @@ static int check_gpu(const struct bench_cut *c, const struct mig_node_gpu *g, st
 		       : 0;
 }
 
-static int look(struct bench_cut *c, struct error *err)
+static int checkpoint_bench_gpu(struct bench_mig_partition *c, struct error *err)
 {
 	CLEANUP(mig_editor_closep) struct mig_editor *e = NULL;
 	const struct mig_node_gpu *g;
@@ -208,16 +215,16 @@ static int look(struct bench_cut *c, struct error *err)
 	if (mig_editor_open(&e, c->nvml, err) < 0 ||
 		mig_editor_read(e, /* clients= */ false, &node, err) < 0)
 		return -1;
-	g = find(node, c->uuid);
+	g = find_bench_mig_gpu(node, c->uuid);
 	if (!g || g->fault.code != ERR_NONE || !g->state.capable)
-		return check_gpu(c, g, err);
+		return check_gpu_restorable(c, g, err);
 	if (mig_checkpoint_make(&c->before, node, err) < 0 ||
-		take_only(c->before, c->uuid, err) < 0)
+		reduce_checkpoint_to_gpu(c->before, c->uuid, err) < 0)
 		return -1;
-	return check_gpu(c, g, err);
+	return check_gpu_restorable(c, g, err);
 }
 
-static int save(const struct bench_cut *c, struct error *err)
+static int save_bench_checkpoint(const struct bench_mig_partition *c, struct error *err)
 {
 	char *text;
 	int r;
@@ -237,7 +244,7 @@ static int save(const struct bench_cut *c, struct error *err)
 
 /* ---- life ----------------------------------------------------------------------------------------------------- */
 
-static struct bench_cut *cut_free(struct bench_cut *c)
+static struct bench_mig_partition *free_mig_partition(struct bench_mig_partition *c)
 {
 	mig_checkpoint_free(c->before);
 	if (c->lock >= 0)
@@ -246,10 +253,10 @@ static struct bench_cut *cut_free(struct bench_cut *c)
 	return NULL;
 }
 
-int bench_cut_begin(struct bench_cut **ret, const struct bench_cut_options *o,
-	struct error *err)
+int bench_mig_partition_begin(struct bench_mig_partition **ret,
+	const struct bench_mig_partition_options *o, struct error *err)
 {
-	struct bench_cut *c;
+	struct bench_mig_partition *c;
 	char name[128];
 
 	if (geteuid() != 0)
@@ -260,33 +267,33 @@ int bench_cut_begin(struct bench_cut **ret, const struct bench_cut_options *o,
 	c->o = *o;
 	(void)snprintf(c->uuid, sizeof(c->uuid), "%s", o->uuid);
 	(void)snprintf(name, sizeof(name), "bench-mig-%s.json", c->uuid);
-	c->lock = mig_lock_take(o->run_dir, LOCK_WAIT_NS, NULL, err);
+	c->lock = mig_lock_acquire(o->run_dir, LOCK_WAIT_NS, NULL, err);
 	if (c->lock < 0 || nvml_find(c->nvml, o->nvml, "/", err) < 0 ||
 		path_join(c->saved, sizeof(c->saved), o->run_dir, name, err) < 0 ||
-		look(c, err) < 0 || save(c, err) < 0) {
-		(void)cut_free(c);
+		checkpoint_bench_gpu(c, err) < 0 || save_bench_checkpoint(c, err) < 0) {
+		(void)free_mig_partition(c);
 		return -1;
 	}
 	*ret = c;
 	return 0;
 }
 
-int bench_cut_off(struct bench_cut *c, struct error *err)
+int bench_mig_partition_disable(struct bench_mig_partition *c, struct error *err)
 {
-	return change(c, CUT_OFF, err);
+	return apply_bench_mig_goal(c, PARTITION_OFF, err);
 }
 
-int bench_cut_into(struct bench_cut *c, uint32_t n, char profile[MIG_PROFILE_NAME_MAX],
-	struct error *err)
+int bench_mig_partition_create(struct bench_mig_partition *c, uint32_t n,
+	char profile[MIG_PROFILE_NAME_MAX], struct error *err)
 {
 	c->n = n;
 	c->profile = profile;
-	return change(c, CUT_EQUAL, err);
+	return apply_bench_mig_goal(c, PARTITION_EQUAL, err);
 }
 
-int bench_cut_end(struct bench_cut *c, struct error *err)
+int bench_mig_partition_restore(struct bench_mig_partition *c, struct error *err)
 {
-	int r = change(c, CUT_BACK, err);
+	int r = apply_bench_mig_goal(c, PARTITION_RESTORED, err);
 
 	if (r == 0 && unlink(c->saved) < 0)
 		r = error_sys(err, errno, "the GPU is as it was; remove '%s'", c->saved);
@@ -294,6 +301,6 @@ int bench_cut_end(struct bench_cut *c, struct error *err)
 		(void)error_prefix(err,
 			"the GPU could not be given back; 'gpuslice mig restore -f %s' does it",
 			c->saved);
-	(void)cut_free(c);
+	(void)free_mig_partition(c);
 	return r;
 }

@@ -12,9 +12,9 @@
 
 #include <stdbool.h>
 
-struct bench_cut;
+struct bench_mig_partition;
 
-struct bench_cut_options {
+struct bench_mig_partition_options {
 	const char *nvml;    /* NULL: the driver's */
 	const char *run_dir; /* for the lock and the file */
 	const char *uuid;    /* of the GPU */
@@ -27,18 +27,18 @@ struct bench_cut_options {
  * Nothing is changed yet. ERR_UNSUPPORTED: the GPU has no MIG; ERR_PERMISSION: we are not root; ERR_EXISTS: somebody else
  * edits, or a benchmark that was killed has left its file, and the text says what to do.
  */
-int bench_cut_begin(struct bench_cut **ret, const struct bench_cut_options *o,
-	struct error *err) MUST_USE;
+int bench_mig_partition_begin(struct bench_mig_partition **ret,
+	const struct bench_mig_partition_options *o, struct error *err) MUST_USE;
 
-/* Switches MIG off, where it is on. Errors as of bench_cut_into(). */
-int bench_cut_off(struct bench_cut *c, struct error *err) MUST_USE;
+/* Switches MIG off, where it is on. Errors as of bench_mig_partition_create(). */
+int bench_mig_partition_disable(struct bench_mig_partition *c, struct error *err) MUST_USE;
 
 /*
  * Into @n equal devices, as large as they can be; @profile: what they are. ERR_LIMIT: there is no room for so many;
- * ERR_UNAVAILABLE: the GPU is in use; ERR_CANCELLED. What the GPU is then only bench_cut_end() makes good.
+ * ERR_UNAVAILABLE: the GPU is in use; ERR_CANCELLED. What the GPU is then only bench_mig_partition_restore() makes good.
  */
-int bench_cut_into(struct bench_cut *c, uint32_t n, char profile[MIG_PROFILE_NAME_MAX],
-	struct error *err) MUST_USE;
+int bench_mig_partition_create(struct bench_mig_partition *c, uint32_t n,
+	char profile[MIG_PROFILE_NAME_MAX], struct error *err) MUST_USE;
 
 /* Gives the GPU back, and frees @c, also on an error, which says how to do it by hand. */
-int bench_cut_end(struct bench_cut *c, struct error *err) MUST_USE;
+int bench_mig_partition_restore(struct bench_mig_partition *c, struct error *err) MUST_USE;

@@ -44,7 +44,7 @@ int bench_price(struct bench_head *h, struct strv *texts, const char *price,
 	h->usd_per_hour = (double)p.nano_per_hour / (double)PRICE_NANO / p.gpus;
 	(void)snprintf(text, sizeof(text), "%s by its %u GPU%s, %s, %s%s%s", p.type, p.gpus,
 		p.gpus == 1 ? "" : "s", p.region, p.source, *p.stamp ? ", " : "", p.stamp);
-	h->price_source = bench_keep(texts, text);
+	h->price_source = bench_store_text(texts, text);
 	return 0;
 }
 
@@ -85,7 +85,7 @@ struct bench_profiles *bench_profiles_free(struct bench_profiles *p)
 	return NULL;
 }
 
-static bool find_profile(uint32_t *ret, const struct bench_profiles *p,
+static bool find_workload_profile(uint32_t *ret, const struct bench_profiles *p,
 	const struct suite_workload *w)
 {
 	for (uint32_t i = 0; i < p->in->n_workloads; i++)
@@ -97,7 +97,7 @@ static bool find_profile(uint32_t *ret, const struct bench_profiles *p,
 	return w->command && p->in->n_workloads == 1;
 }
 
-static bool way_of(enum bench_mode m, enum predict_way *ret)
+static bool get_predict_way(enum bench_mode m, enum predict_way *ret)
 {
 	static const struct {
 		bool known;
@@ -105,9 +105,9 @@ static bool way_of(enum bench_mode m, enum predict_way *ret)
 	} ways[BENCH_MODES] = {
 		[BENCH_EXCLUSIVE] = { true, PREDICT_ALONE },
 		[BENCH_TIME_SLICING] = { true, PREDICT_TIME_SLICING },
-		[BENCH_TURNS] = { true, PREDICT_SLICES },
-		[BENCH_WEIGHTS] = { true, PREDICT_SLICES_WEIGHTED },
-		[BENCH_LATENCY] = { true, PREDICT_SLICES_LATENCY },
+		[BENCH_FAIR_SHARE] = { true, PREDICT_SLICES },
+		[BENCH_FAIR_SHARE_WEIGHTED] = { true, PREDICT_SLICES_WEIGHTED },
+		[BENCH_FAIR_SHARE_LATENCY] = { true, PREDICT_SLICES_LATENCY },
 		[BENCH_MPS] = { true, PREDICT_MPS },
 		[BENCH_MPS_LIMITED] = { true, PREDICT_MPS_LIMITED },
 		[BENCH_MIG] = { false, PREDICT_ALONE },
@@ -125,7 +125,7 @@ static const struct suite_scenario *find_scenario(const struct suite *s, const c
 	return NULL;
 }
 
-static const struct suite_workload *find_workload(const struct suite *s, const char *name)
+static const struct suite_workload *find_suite_workload(const struct suite *s, const char *name)
 {
 	for (size_t i = 0; i < s->n_workloads; i++)
 		if (!strcmp(s->workloads[i].name, name))
@@ -141,16 +141,16 @@ static size_t fill_pods(struct predict_pod *pods, const struct bench_profiles *p
 	size_t n = 0;
 
 	if (row->mode == BENCH_EXCLUSIVE) {
-		const struct suite_workload *w = find_workload(s, row->workload);
+		const struct suite_workload *w = find_suite_workload(s, row->workload);
 
 		pods[0] = (struct predict_pod){ 0, 1, false };
-		return w && find_profile(&pods[0].workload, p, w);
+		return w && find_workload_profile(&pods[0].workload, p, w);
 	}
 	for (uint32_t i = 0; sc && i < sc->n; i++) {
 		const struct suite_workload *w = &s->workloads[sc->tenants[i].workload];
 		uint32_t at;
 
-		if (!find_profile(&at, p, w))
+		if (!find_workload_profile(&at, p, w))
 			return 0;
 		for (uint32_t k = 0; k < sc->tenants[i].replicas && n < PLAN_PODS_MAX; k++) {
 			pods[n] =
@@ -162,13 +162,13 @@ static size_t fill_pods(struct predict_pod *pods, const struct bench_profiles *p
 }
 
 /* The row's pods among all: of its workload, and of its weight where it has one. */
-static bool is_of(const struct bench_row *row, const struct suite *s,
+static bool is_pod_of_row(const struct bench_row *row, const struct suite *s,
 	const struct bench_profiles *p, const struct predict_pod *pod)
 {
-	const struct suite_workload *w = find_workload(s, row->workload);
+	const struct suite_workload *w = find_suite_workload(s, row->workload);
 	uint32_t at = 0;
 
-	return w && find_profile(&at, p, w) && at == pod->workload &&
+	return w && find_workload_profile(&at, p, w) && at == pod->workload &&
 	       (isnan(row->weight) || fabs(row->weight - pod->weight) < 1e-9);
 }
 
@@ -181,12 +181,12 @@ static int predict_row(struct bench_row *row, const struct plan_gpu *gpu, const 
 	size_t n = fill_pods(pods, p, s, row), of = 0;
 	double sum_s = 0, rate = 0;
 
-	if (!n || !way_of(row->mode, &way))
+	if (!n || !get_predict_way(row->mode, &way))
 		return 0;
 	if (fit_predict(times, p->fit, gpu, way, pods, n, 1.0 / (double)n, err) < 0)
 		return error_prefix(err, "%s, %s", row->scenario, row->mode_name);
 	for (size_t i = 0; i < n; i++) {
-		if (!is_of(row, s, p, &pods[i]))
+		if (!is_pod_of_row(row, s, p, &pods[i]))
 			continue;
 		if (!times[i].known)
 			return error_set(err, ERR_UNAVAILABLE, "%s, %s: the profile has no %s",
@@ -223,7 +223,7 @@ int bench_predict(struct bench_result *r, const struct suite *s, const struct be
 
 /* ---- how far off -------------------------------------------------------------------------------------------------- */
 
-static int by_value(const void *a, const void *b)
+static int compare_error_values(const void *a, const void *b)
 {
 	const double *x = a, *y = b;
 
@@ -231,7 +231,7 @@ static int by_value(const void *a, const void *b)
 }
 
 /* Of one mode: sorted errors in percent, regardless of the sign, and the worst row. */
-static int errors_of(double *ret, size_t *n, const struct bench_row **worst,
+static int get_mode_errors(double *ret, size_t *n, const struct bench_row **worst,
 	const struct bench_result *r, enum bench_mode m, struct error *err)
 {
 	double most = -1;
@@ -256,7 +256,7 @@ static int errors_of(double *ret, size_t *n, const struct bench_row **worst,
 			*worst = row;
 		}
 	}
-	qsort(ret, *n, sizeof(*ret), by_value);
+	qsort(ret, *n, sizeof(*ret), compare_error_values);
 	return 0;
 }
 
@@ -275,7 +275,7 @@ int bench_print_errors(struct buf *b, const struct bench_result *r, struct error
 		const struct bench_row *worst;
 		size_t n;
 
-		result = errors_of(off, &n, &worst, r, (enum bench_mode)m, err);
+		result = get_mode_errors(off, &n, &worst, r, (enum bench_mode)m, err);
 		if (result < 0 || !worst)
 			continue;
 		table_add(&t, bench_mode_names[m]);
@@ -299,7 +299,7 @@ int bench_write_calibration(struct buf *b, const struct bench_result *r, struct 
 	static const struct {
 		enum bench_mode mode;
 		const char *key;
-	} keys[] = { { BENCH_TIME_SLICING, "time_slicing" }, { BENCH_TURNS, "slices" } };
+	} keys[] = { { BENCH_TIME_SLICING, "time_slicing" }, { BENCH_FAIR_SHARE, "slices" } };
 	const char *gpu = profile_gpu(r->head.gpu);
 	size_t n = 0;
 

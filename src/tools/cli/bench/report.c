@@ -26,7 +26,7 @@ int bench_report_write(const char *path, const struct bench_result *r,
 	return output_write(path, buf_str(&b), b.len, err);
 }
 
-static int run(const struct cmd *cmd, const struct options *o, struct error *err)
+static int run_bench_report(const struct cmd *cmd, const struct options *o, struct error *err)
 {
 	CLEANUP(bench_result_fini) struct bench_result r = { .n_rows = 0 };
 	CLEANUP(bench_result_fini) struct bench_result before = { .n_rows = 0 };
@@ -58,5 +58,5 @@ const struct cmd cmd_bench_report = {
 		"  gpuslice bench report before.json after.json --save change.html\n",
 	.options = options,
 	.n_options = ARRAY_LEN(options),
-	.run = run,
+	.run = run_bench_report,
 };

@@ -29,7 +29,7 @@
 
 static const int signal_numbers[N_SIGNALS] = { SIGINT, SIGTERM, SIGHUP };
 
-struct run {
+struct session_state {
 	const struct bench_session *s;
 	uv_loop_t loop;
 	uv_signal_t signals[N_SIGNALS];
@@ -38,10 +38,10 @@ struct run {
 	uv_signal_t guards[N_SIGNALS];
 	struct bench_runner *runner;
 	struct watch *watch; /* NULL: pods are not looked at */
-	struct check_runner *checker;
-	struct check_runner_options checks;
+	struct isolation_runner *checker;
+	struct isolation_runner_options checks;
 	/* In a directory of its own, as the programs of the suite may still be on their way out. */
-	struct place_options check_place;
+	struct environment_options check_place;
 	char check_dir[PATH_MAX];
 	struct strv *texts;
 	struct bench_result *result;
@@ -53,14 +53,14 @@ struct run {
 
 /* ---- progress ----------------------------------------------------------------------------------------------- */
 
-static void clear_line(const struct run *run)
+static void clear_line(const struct session_state *run)
 {
 	if (run->terminal)
 		(void)fputs("\r\033[K", stderr);
 }
 
 /* By what was needed so far; before that by what is asked for. */
-static double seconds_left(const struct run *run, size_t done, size_t all)
+static double seconds_left(const struct session_state *run, size_t done, size_t all)
 {
 	double each = run->s->suite->warmup_s + run->s->suite->seconds + SETUP_S;
 
@@ -71,7 +71,7 @@ static double seconds_left(const struct run *run, size_t done, size_t all)
 
 static void on_progress(void *arg, size_t done, size_t all, const struct suite_step *step)
 {
-	struct run *run = arg;
+	struct session_state *run = arg;
 	char left[TIME_AGE_MAX];
 
 	if (!step) {
@@ -100,10 +100,10 @@ void bench_windows_fini(struct bench_windows *w)
 }
 
 /* What there is no memory for was not seen. */
-static void on_window(void *arg, const struct suite_step *step, const struct place *place,
+static void on_window(void *arg, const struct suite_step *step, const struct environment *place,
 	bool begins, bool whole)
 {
-	struct run *run = arg;
+	struct session_state *run = arg;
 	struct bench_windows *to = run->s->windows;
 	const struct suite_scenario *sc = &run->s->suite->scenarios[step->scenario];
 	struct profile_window *w;
@@ -112,11 +112,11 @@ static void on_window(void *arg, const struct suite_step *step, const struct pla
 	if (!run->watch || step->mode == BENCH_EXCLUSIVE || to->n == PROFILE_WINDOWS_MAX)
 		return;
 	if (begins) {
-		watch_begin(run->watch, place, step->mode == BENCH_TURNS);
+		watch_begin_window(run->watch, place, step->mode == BENCH_FAIR_SHARE);
 		return;
 	}
 	w = &to->window[to->n];
-	if (watch_end(run->watch, w, &err) < 0)
+	if (watch_end_window(run->watch, w, &err) < 0)
 		return;
 	if (!whole) {
 		profile_window_fini(w);
@@ -129,52 +129,52 @@ static void on_window(void *arg, const struct suite_step *step, const struct pla
 
 static void on_check(void *arg, const char *title, const char *mode)
 {
-	const struct run *run = arg;
+	const struct session_state *run = arg;
 
 	clear_line(run);
 	(void)fprintf(stderr, "isolation: %s, %s%s", title, mode, run->terminal ? "" : "\n");
 }
 
-static void on_all_ended(void *arg, const struct error *err)
+static void on_bench_checks_ended(void *arg, const struct error *err)
 {
-	struct run *run = arg;
+	struct session_state *run = arg;
 
 	clear_line(run);
 	error_copy(&run->error, err);
 	for (size_t i = 0; i < ARRAY_LEN(run->signals); i++)
 		uv_close((uv_handle_t *)&run->signals[i], NULL);
-	run->checker = check_runner_free(run->checker);
+	run->checker = isolation_runner_free(run->checker);
 }
 
 /* The suite; isolation tests are next. */
-static void on_ended(void *arg, const struct error *err)
+static void on_bench_suite_ended(void *arg, const struct error *err)
 {
-	static const struct check_runner_ops ops = { .progress = on_check,
-		.ended = on_all_ended };
-	struct run *run = arg;
+	static const struct isolation_runner_ops ops = { .progress = on_check,
+		.ended = on_bench_checks_ended };
+	struct session_state *run = arg;
 	struct error own = ERROR_INIT;
 
 	error_copy(&own, err);
 	run->runner = bench_runner_free(run->runner);
 	run->watch = watch_free(run->watch);
-	if (own.code == ERR_NONE && !run->stopped && run->checks.checks &&
-		check_runner_start(&run->checker, &run->loop, &run->checks, run->result,
+	if (own.code == ERR_NONE && !run->stopped && run->checks.tests &&
+		isolation_runner_start(&run->checker, &run->loop, &run->checks, run->result,
 			run->texts, &ops, run, &own) == 0)
 		return;
-	on_all_ended(run, &own);
+	on_bench_checks_ended(run, &own);
 }
 
-static void stop_part(struct run *run)
+static void stop_bench_stage(struct session_state *run)
 {
 	if (run->runner)
 		bench_runner_stop(run->runner);
 	else if (run->checker)
-		check_runner_stop(run->checker);
+		isolation_runner_stop(run->checker);
 }
 
-static void on_signal(uv_signal_t *s, int number)
+static void on_bench_signal(uv_signal_t *s, int number)
 {
-	struct run *run = s->data;
+	struct session_state *run = s->data;
 
 	(void)number;
 	if (run->stopped)
@@ -182,18 +182,18 @@ static void on_signal(uv_signal_t *s, int number)
 	run->stopped = true;
 	clear_line(run);
 	(void)fputs("stopping; what was measured is kept\n", stderr);
-	stop_part(run);
+	stop_bench_stage(run);
 }
 
 static bool is_stopped(void *arg)
 {
-	struct run *run = arg;
+	struct session_state *run = arg;
 
 	(void)uv_run(&run->guard, UV_RUN_NOWAIT);
 	return run->stopped;
 }
 
-static int guard_begin(struct run *run, struct error *err)
+static int guard_begin(struct session_state *run, struct error *err)
 {
 	int r = uv_loop_init(&run->guard);
 
@@ -202,12 +202,12 @@ static int guard_begin(struct run *run, struct error *err)
 	for (size_t i = 0; i < N_SIGNALS; i++) {
 		(void)uv_signal_init(&run->guard, &run->guards[i]);
 		run->guards[i].data = run;
-		(void)uv_signal_start(&run->guards[i], on_signal, signal_numbers[i]);
+		(void)uv_signal_start(&run->guards[i], on_bench_signal, signal_numbers[i]);
 	}
 	return 0;
 }
 
-static void guard_end(struct run *run)
+static void guard_end(struct session_state *run)
 {
 	for (size_t i = 0; i < N_SIGNALS; i++)
 		uv_close((uv_handle_t *)&run->guards[i], NULL);
@@ -217,7 +217,7 @@ static void guard_end(struct run *run)
 
 /* ---- where it was measured ------------------------------------------------------------------------------------ */
 
-static void fill_head(struct bench_head *h, struct strv *texts, const struct run *run,
+static void fill_head(struct bench_head *h, struct strv *texts, const struct session_state *run,
 	const struct inventory *inv, const struct gpu *g)
 {
 	const struct suite *s = run->s->suite;
@@ -227,13 +227,13 @@ static void fill_head(struct bench_head *h, struct strv *texts, const struct run
 	time_rfc3339(time_wall_ns(), made);
 	(void)snprintf(cuda, sizeof(cuda), "%u.%u", (unsigned int)inv->cuda_version / 1000,
 		(unsigned int)inv->cuda_version % 1000 / 10);
-	*h = (struct bench_head){ .made = bench_keep(texts, made),
+	*h = (struct bench_head){ .made = bench_store_text(texts, made),
 		.version = GPUSLICE_VERSION,
-		.kernel = uname(&u) == 0 ? bench_keep(texts, u.release) : "",
-		.driver = bench_keep(texts, inv->driver_version),
-		.cuda = bench_keep(texts, cuda),
-		.gpu = bench_keep(texts, g->name),
-		.uuid = bench_keep(texts, g->uuid),
+		.kernel = uname(&u) == 0 ? bench_store_text(texts, u.release) : "",
+		.driver = bench_store_text(texts, inv->driver_version),
+		.cuda = bench_store_text(texts, cuda),
+		.gpu = bench_store_text(texts, g->name),
+		.uuid = bench_store_text(texts, g->uuid),
 		.simulated = run->s->model || getenv("GPUSLICE_SIM_NODE"),
 		.mig = g->mig_enabled,
 		.power_limit_w = NAN,
@@ -269,12 +269,12 @@ int bench_find_gpu(const struct gpu **ret, const struct inventory *inv, const ch
 
 /* ---- the run ------------------------------------------------------------------------------------------------- */
 
-static int start(struct run *run, const struct bench_runner_options *o, struct strv *texts,
-	struct error *err)
+static int start_bench_run(struct session_state *run, const struct bench_runner_options *o,
+	struct strv *texts, struct error *err)
 {
 	static const struct bench_runner_ops ops = { .progress = on_progress,
 		.window = on_window,
-		.ended = on_ended };
+		.ended = on_bench_suite_ended };
 
 	if (run->s->windows && watch_new(&run->watch, &run->loop, err) < 0)
 		return -1;
@@ -286,10 +286,10 @@ static int start(struct run *run, const struct bench_runner_options *o, struct s
 	for (size_t i = 0; i < N_SIGNALS; i++) {
 		(void)uv_signal_init(&run->loop, &run->signals[i]);
 		run->signals[i].data = run;
-		(void)uv_signal_start(&run->signals[i], on_signal, signal_numbers[i]);
+		(void)uv_signal_start(&run->signals[i], on_bench_signal, signal_numbers[i]);
 	}
 	if (is_stopped(run))
-		stop_part(run);
+		stop_bench_stage(run);
 	return 0;
 }
 
@@ -301,17 +301,17 @@ struct stage {
 	bool sized;      /* how much work a kernel is the result says already */
 };
 
-static int run_suite(struct run *run, const struct stage *st, const struct inventory *inv,
-	struct error *err)
+static int run_suite(struct session_state *run, const struct stage *st,
+	const struct inventory *inv, struct error *err)
 {
 	const struct gpu *g = NULL;
-	struct place_paths paths;
-	struct place_options place = { .dir = st->dir,
+	struct environment_paths paths;
+	struct environment_options place = { .dir = st->dir,
 		.paths = &paths,
 		.mps_control = run->s->mps_control,
 		.simulated = run->s->model != NULL };
 	const struct bench_runner_options o = { .suite = run->s->suite,
-		.place = &place,
+		.environment = &place,
 		.monitor = st->monitor,
 		.like = st->sized ? run->result : run->s->like,
 		.observe = run->s->windows != NULL };
@@ -319,7 +319,7 @@ static int run_suite(struct run *run, const struct stage *st, const struct inven
 	int r;
 
 	if (bench_find_gpu(&g, inv, run->s->gpu, err) < 0 ||
-		place_paths_find(&paths, place.simulated, err) < 0)
+		environment_paths_find(&paths, place.simulated, err) < 0)
 		return -1;
 	if (!run->result->head.made)
 		fill_head(&run->result->head, st->texts, run, inv, g);
@@ -331,10 +331,10 @@ static int run_suite(struct run *run, const struct stage *st, const struct inven
 	place.mig_uuids = mig;
 	run->check_place = place;
 	run->check_place.dir = run->check_dir;
-	run->checks = (struct check_runner_options){ .checks = run->check_names,
+	run->checks = (struct isolation_runner_options){ .tests = run->check_names,
 		.modes = run->s->suite->modes,
 		.seconds = run->s->suite->seconds,
-		.place = &run->check_place,
+		.environment = &run->check_place,
 		.monitor = st->monitor };
 	if (path_join(run->check_dir, sizeof(run->check_dir), st->dir, "c", err) < 0)
 		return -1;
@@ -342,7 +342,7 @@ static int run_suite(struct run *run, const struct stage *st, const struct inven
 	r = uv_loop_init(&run->loop);
 	if (r != 0)
 		return error_set(err, ERR_INTERNAL, "event loop: %s", uv_strerror(r));
-	r = start(run, &o, st->texts, err);
+	r = start_bench_run(run, &o, st->texts, err);
 	(void)uv_run(&run->loop, UV_RUN_DEFAULT);
 	if (uv_loop_close(&run->loop) != 0 && r == 0)
 		r = error_set(err, ERR_INTERNAL, "event loop: something is left on it");
@@ -357,7 +357,7 @@ static int run_suite(struct run *run, const struct stage *st, const struct inven
 /* ---- with MIG devices of our own ------------------------------------------------------------------------------ */
 
 /* One run of what .modes and .mig_pods of the suite say, on the GPU as it is now. */
-static int run_part(struct run *run, const struct stage *st, const char *name,
+static int run_bench_stage(struct session_state *run, const struct stage *st, const char *name,
 	struct error *err)
 {
 	CLEANUP(inventory_freep) struct inventory *inv = NULL;
@@ -381,7 +381,8 @@ static bool has_scenario(const struct suite *s, uint32_t pods)
 	return false;
 }
 
-static void PRINTF(3, 4) note(struct run *run, const struct stage *st, const char *fmt, ...)
+static void PRINTF(3, 4) add_session_note(struct session_state *run, const struct stage *st,
+	const char *fmt, ...)
 {
 	char text[ERROR_MSG_MAX + 64];
 	va_list args;
@@ -389,12 +390,12 @@ static void PRINTF(3, 4) note(struct run *run, const struct stage *st, const cha
 	va_start(args, fmt);
 	(void)vsnprintf(text, sizeof(text), fmt, args);
 	va_end(args);
-	bench_note(run->result, bench_keep(st->texts, text));
+	bench_add_note(run->result, bench_store_text(st->texts, text));
 }
 
 /* Scenarios of one number of pods after the other, each pod on a device of the same size. */
-static int run_cut(struct run *run, const struct stage *st, struct bench_cut *cut,
-	struct error *err)
+static int run_mig_partitions(struct session_state *run, const struct stage *st,
+	struct bench_mig_partition *cut, struct error *err)
 {
 	struct suite *s = run->s->suite;
 
@@ -407,18 +408,19 @@ static int run_cut(struct run *run, const struct stage *st, struct bench_cut *cu
 		s->mig_pods = pods;
 		if (!has_scenario(s, pods))
 			continue;
-		r = is_stopped(run) ? 0 : bench_cut_into(cut, pods, profile, &why);
+		r = is_stopped(run) ? 0 : bench_mig_partition_create(cut, pods, profile, &why);
 		if (is_stopped(run))
 			return 0;
 		if (r < 0) { /* there may be room for fewer, or it is free again later */
-			note(run, st, "mig was left out for %u pods: %s", pods, why.msg);
+			add_session_note(run, st, "mig was left out for %u pods: %s", pods,
+				why.msg);
 			continue;
 		}
-		note(run, st, "mig, %u pods: each had a device %s.", pods, profile);
+		add_session_note(run, st, "mig, %u pods: each had a device %s.", pods, profile);
 		clear_line(run);
 		(void)fprintf(stderr, "the GPU is %u MIG devices %s now\n", pods, profile);
 		(void)snprintf(name, sizeof(name), "m%u", pods);
-		if (run_part(run, st, name, err) < 0)
+		if (run_bench_stage(run, st, name, err) < 0)
 			return -1;
 		run->check_names = 0; /* they say the same of all sizes */
 	}
@@ -426,48 +428,48 @@ static int run_cut(struct run *run, const struct stage *st, struct bench_cut *cu
 }
 
 /* All that needs the whole GPU, which is also where kernels are sized; then MIG. */
-static int run_parts(struct run *run, const struct stage *st, struct bench_cut *cut,
-	struct error *err)
+static int run_bench_stages(struct session_state *run, const struct stage *st,
+	struct bench_mig_partition *cut, struct error *err)
 {
 	struct suite *s = run->s->suite;
 	unsigned int modes = s->modes;
 	int r;
 
-	if (bench_cut_off(cut, err) < 0) {
+	if (bench_mig_partition_disable(cut, err) < 0) {
 		if (is_stopped(run))
 			return error_set(err, ERR_CANCELLED, "interrupted");
 		return error_prefix(err, "switch MIG off");
 	}
 	s->modes = modes & ~(1U << BENCH_MIG);
-	r = run_part(run, st, "w", err);
+	r = run_bench_stage(run, st, "w", err);
 	s->modes = 1U << BENCH_MIG;
 	if (r == 0)
-		r = run_cut(run, st, cut, err);
+		r = run_mig_partitions(run, st, cut, err);
 	s->modes = modes;
 	s->mig_pods = 0;
 	run->result->head.interrupted = run->stopped || r < 0;
 	return r;
 }
 
-static int run_with_mig(struct run *run, const struct stage *st, const struct inventory *inv,
-	struct error *err)
+static int run_with_mig(struct session_state *run, const struct stage *st,
+	const struct inventory *inv, struct error *err)
 {
-	struct bench_cut_options o = { .nvml = st->monitor->nvml_path,
+	struct bench_mig_partition_options o = { .nvml = st->monitor->nvml_path,
 		.run_dir = run->s->model ? st->dir : run->s->run_dir,
 		.stopped = is_stopped,
 		.arg = run };
 	struct error back = ERROR_INIT;
 	const struct gpu *g = NULL;
-	struct bench_cut *cut;
+	struct bench_mig_partition *cut;
 	int r;
 
 	if (bench_find_gpu(&g, inv, run->s->gpu, err) < 0)
 		return -1;
 	o.uuid = g->uuid;
-	if (bench_cut_begin(&cut, &o, err) < 0)
+	if (bench_mig_partition_begin(&cut, &o, err) < 0)
 		return error_prefix(err, "--allow-mig");
-	r = run_parts(run, st, cut, err);
-	if (bench_cut_end(cut, &back) == 0)
+	r = run_bench_stages(run, st, cut, err);
+	if (bench_mig_partition_restore(cut, &back) == 0)
 		return r;
 	if (r < 0)
 		(void)fprintf(stderr, "%s\n", back.msg);
@@ -477,7 +479,7 @@ static int run_with_mig(struct run *run, const struct stage *st, const struct in
 }
 
 /* A node that lives as long as the session. */
-static int make_node(struct sim_control *node, const char *model, const char *dir,
+static int create_bench_sim_node(struct sim_control *node, const char *model, const char *dir,
 	struct error *err)
 {
 	if (dir_make(dir, 0700, err) < 0)
@@ -487,7 +489,7 @@ static int make_node(struct sim_control *node, const char *model, const char *di
 	return sim_control_create(node, model, dir, /* force= */ false, /* seed= */ 0, err);
 }
 
-static int run_here(struct run *run, struct strv *texts, struct error *err)
+static int run_bench_on_node(struct session_state *run, struct strv *texts, struct error *err)
 {
 	const struct bench_session *s = run->s;
 	CLEANUP(temp_dir_remove) struct temp_dir tmp = TEMP_DIR_INIT;
@@ -495,7 +497,7 @@ static int run_here(struct run *run, struct strv *texts, struct error *err)
 	CLEANUP(inventory_freep) struct inventory *inv = NULL;
 	struct gpu_monitor_options monitor = { .nvml_path = s->nvml, .procfs_root = s->procfs };
 	char dir[PATH_MAX], procfs[PATH_MAX], nvml[2 * PATH_MAX + sizeof(LIBRARY)];
-	struct place_paths paths;
+	struct environment_paths paths;
 	struct stage stage;
 
 	if (temp_dir_make(&tmp, "gpuslice-bench.", TMPDIR_MAX, err) < 0)
@@ -503,9 +505,9 @@ static int run_here(struct run *run, struct strv *texts, struct error *err)
 	if (s->model) {
 		if (path_join(dir, sizeof(dir), tmp.path, "node", err) < 0 ||
 			path_join(procfs, sizeof(procfs), dir, "proc", err) < 0 ||
-			place_paths_find(&paths, true, err) < 0)
+			environment_paths_find(&paths, true, err) < 0)
 			return -1;
-		if (make_node(&node, s->model, dir, err) < 0)
+		if (create_bench_sim_node(&node, s->model, dir, err) < 0)
 			return error_prefix(err, "--node %s", s->model);
 		monitor.procfs_root = procfs;
 		if (!s->nvml) {
@@ -531,7 +533,7 @@ static int run_here(struct run *run, struct strv *texts, struct error *err)
 int bench_session_run(struct bench_result *ret, struct strv *texts,
 	const struct bench_session *s, struct error *err)
 {
-	struct run run = { .s = s,
+	struct session_state run = { .s = s,
 		.result = ret,
 		.check_names = s->checks,
 		.terminal = isatty(STDERR_FILENO) };
@@ -539,7 +541,7 @@ int bench_session_run(struct bench_result *ret, struct strv *texts,
 
 	if (guard_begin(&run, err) < 0)
 		return -1;
-	r = run_here(&run, texts, err);
+	r = run_bench_on_node(&run, texts, err);
 	guard_end(&run);
 	return r;
 }

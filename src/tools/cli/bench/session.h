@@ -28,7 +28,7 @@ struct bench_session {
 	const struct bench_result *like; /* whose kernels are taken; NULL */
 	struct bench_windows
 		*windows;    /* pods are looked at, but in mode exclusive; NULL: they are not */
-	unsigned int checks; /* bits: enum check_name, after the suite */
+	unsigned int checks; /* bits: enum isolation_test, after the suite */
 	bool allow_mig; /* for BENCH_MIG the GPU is cut as each scenario wants, and given back as it was */
 };
 

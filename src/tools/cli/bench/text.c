@@ -13,7 +13,7 @@
 #define HEADS_MAX 20
 
 /* Three digits or so. */
-static void add_number(struct table *t, double v, double scale, const char *unit)
+static void add_bench_number(struct table *t, double v, double scale, const char *unit)
 {
 	char cell[BENCH_NUMBER_MAX];
 
@@ -39,12 +39,12 @@ static void add_error(struct table *t, const struct estimate *e)
 }
 
 /* Columns that not every result has. */
-struct more {
+struct row_extras {
 	bool cost, planned;
 };
 
-static void add_row(struct table *t, const struct bench_row *row, const struct bench_figures *f,
-	const struct more *more)
+static void add_bench_row(struct table *t, const struct bench_row *row,
+	const struct bench_figures *f, const struct row_extras *more)
 {
 	table_add(t, row->scenario);
 	table_add(t, row->mode_name);
@@ -52,22 +52,22 @@ static void add_row(struct table *t, const struct bench_row *row, const struct b
 		table_addf(t, "%u %s", row->replicas, row->workload);
 	else
 		table_addf(t, "%s, weight %g", row->workload, row->weight);
-	add_number(t, f->rate.value, 1, "");
+	add_bench_number(t, f->rate.value, 1, "");
 	add_error(t, &f->rate);
-	add_number(t, f->kept, 100, "%");
+	add_bench_number(t, f->kept, 100, "%");
 	add_ns(t, f->mean.value);
 	add_ns(t, f->p50.value);
 	add_ns(t, f->p99.value);
 	add_error(t, &f->p99);
 	if (row->replicas > 1)
-		add_number(t, f->jain, 1, "");
+		add_bench_number(t, f->jain, 1, "");
 	else
 		table_add(t, "-");
-	add_number(t, f->gpu.busy, 100, "%");
-	add_number(t, f->gpu.sm_active, 100, "%");
-	add_number(t, f->gpu.power_w, 1, " W");
+	add_bench_number(t, f->gpu.busy, 100, "%");
+	add_bench_number(t, f->gpu.sm_active, 100, "%");
+	add_bench_number(t, f->gpu.power_w, 1, " W");
 	if (more->cost)
-		add_number(t, f->usd_per_million, 1, "");
+		add_bench_number(t, f->usd_per_million, 1, "");
 	if (more->planned) {
 		add_ns(t, row->planned_s * 1e9);
 		if (row->planned_s > 0 && f->mean.value > 0)
@@ -82,7 +82,7 @@ static void add_row(struct table *t, const struct bench_row *row, const struct b
 		table_add(t, "");
 }
 
-static void print_head(struct buf *b, const struct bench_head *h)
+static void print_bench_head(struct buf *b, const struct bench_head *h)
 {
 	if (h->simulated)
 		buf_puts(b, "SIMULATED: no GPU was measured.\n");
@@ -108,7 +108,7 @@ static bool is_first_of_scenario(const struct bench_result *r, size_t i)
 }
 
 static int add_scenario(struct table *t, const struct bench_result *r, const char *scenario,
-	const struct more *more, struct error *err)
+	const struct row_extras *more, struct error *err)
 {
 	for (unsigned int m = 0; m < BENCH_MODES; m++)
 		for (size_t i = 0; i < r->n_rows; i++) {
@@ -120,13 +120,13 @@ static int add_scenario(struct table *t, const struct bench_result *r, const cha
 				continue;
 			if (bench_figures_make(&f, r, row, err) < 0)
 				return -1;
-			add_row(t, row, &f, more);
+			add_bench_row(t, row, &f, more);
 		}
 	return 0;
 }
 
 /* "98.7%", "412 ms". */
-static void add_figure(struct table *t, const struct bench_check *c)
+static void add_figure(struct table *t, const struct bench_isolation *c)
 {
 	char value[BENCH_NUMBER_MAX];
 
@@ -137,7 +137,7 @@ static void add_figure(struct table *t, const struct bench_check *c)
 			strcmp(c->unit, "%") != 0 ? " " : "", c->unit);
 }
 
-static void print_checks(struct buf *b, const struct bench_result *r)
+static void print_bench_checks(struct buf *b, const struct bench_result *r)
 {
 	static const char *const heads[] = { "ISOLATION", "MODE", "RESULT", "FIGURE", "WHAT",
 		NULL };
@@ -145,7 +145,7 @@ static void print_checks(struct buf *b, const struct bench_result *r)
 
 	table_init(&t, heads);
 	for (size_t i = 0; i < r->n_checks; i++) {
-		const struct bench_check *c = &r->checks[i];
+		const struct bench_isolation *c = &r->checks[i];
 
 		table_add(&t, c->name);
 		table_add(&t, c->mode_name);
@@ -161,7 +161,7 @@ static void print_checks(struct buf *b, const struct bench_result *r)
 }
 
 /* Rows that nothing can be concluded from, and why. */
-static void print_doubts(struct buf *b, const struct bench_result *r)
+static void print_bench_doubts(struct buf *b, const struct bench_result *r)
 {
 	bool any = false;
 
@@ -186,7 +186,7 @@ int bench_print_text(struct buf *b, const struct bench_result *r, struct error *
 {
 	const char *heads[HEADS_MAX] = { "SCENARIO", "MODE", "PODS", "UNITS/S", "+-", "OF ONE",
 		"MEAN", "P50", "P99", "+-", "JAIN", "BUSY", "SM", "POWER" };
-	struct more more = { .cost = r->head.usd_per_hour > 0 };
+	struct row_extras more = { .cost = r->head.usd_per_hour > 0 };
 	size_t n = HEADS;
 	struct table t;
 	int result = 0;
@@ -200,7 +200,7 @@ int bench_print_text(struct buf *b, const struct bench_result *r, struct error *
 		heads[n++] = "OFF BY";
 	}
 	heads[n] = "ERRORS";
-	print_head(b, &r->head);
+	print_bench_head(b, &r->head);
 	table_init(&t, heads);
 	for (size_t i = 0; i < r->n_rows && result == 0; i++)
 		if (is_first_of_scenario(r, i))
@@ -210,8 +210,8 @@ int bench_print_text(struct buf *b, const struct bench_result *r, struct error *
 	table_fini(&t);
 	if (result == 0 && more.planned)
 		result = bench_print_errors(b, r, err);
-	print_checks(b, r);
-	print_doubts(b, r);
+	print_bench_checks(b, r);
+	print_bench_doubts(b, r);
 	for (size_t i = 0; i < r->n_notes; i++)
 		buf_printf(b, "%s%s\n", i ? "" : "\n", r->notes[i]);
 	return result;
@@ -219,7 +219,7 @@ int bench_print_text(struct buf *b, const struct bench_result *r, struct error *
 
 /* ---- csv ---------------------------------------------------------------------------------------------------- */
 
-static void put_number(struct buf *b, double v)
+static void write_csv_number(struct buf *b, double v)
 {
 	if (isnan(v))
 		buf_puts(b, ",");
@@ -242,7 +242,7 @@ static void csv_row(struct buf *b, const struct bench_result *r, const struct be
 	buf_putc(b, ',');
 	escape_csv(b, row->workload);
 	for (size_t i = 0; i < ARRAY_LEN(figures); i++)
-		put_number(b, figures[i]);
+		write_csv_number(b, figures[i]);
 	buf_printf(b, ",%llu,%zu,%s,%zu\n", (unsigned long long)f->errors, row->n,
 		r->head.simulated ? "true" : "false", f->doubts);
 }

@@ -18,7 +18,7 @@ struct reader {
 	struct error *err;
 };
 
-static int refuse(const struct reader *r, const struct yaml_node *at, const char *key,
+static int reject_cdi_value(const struct reader *r, const struct yaml_node *at, const char *key,
 	const char *expected)
 {
 	char found[YAML_SHOW_MAX];
@@ -28,11 +28,11 @@ static int refuse(const struct reader *r, const struct yaml_node *at, const char
 		yaml_show(at, found, sizeof(found)));
 }
 
-static int check_keys(const struct reader *r, const struct yaml_node *o, const char *what,
+static int check_cdi_keys(const struct reader *r, const struct yaml_node *o, const char *what,
 	const char *const *keys)
 {
 	if (o->type != YAML_OBJECT)
-		return refuse(r, o, what, "an object");
+		return reject_cdi_value(r, o, what, "an object");
 	for (size_t i = 0; i < o->n; i++) {
 		const struct yaml_node *key = o->pairs[i].key;
 		bool known = false;
@@ -54,7 +54,7 @@ static int check_list(const struct reader *r, const struct yaml_node *o, const c
 
 	if (!n || n->type == YAML_NULL)
 		return 0;
-	return n->type == YAML_LIST ? n->n > 0 : refuse(r, n, key, "a list");
+	return n->type == YAML_LIST ? n->n > 0 : reject_cdi_value(r, n, key, "a list");
 }
 
 /* Returns > 0 if there is anything to edit. */
@@ -64,7 +64,7 @@ static int check_edits(const struct reader *r, const struct yaml_node *o)
 		"mounts", "additionalGids" };
 	int any = yaml_get(o, "intelRdt", false) != NULL;
 
-	if (check_keys(r, o, "containerEdits", edit_keys) < 0)
+	if (check_cdi_keys(r, o, "containerEdits", edit_keys) < 0)
 		return -1;
 	for (size_t i = 0; i < ARRAY_LEN(lists); i++) {
 		int n = check_list(r, o, lists[i]);
@@ -76,7 +76,7 @@ static int check_edits(const struct reader *r, const struct yaml_node *o)
 	return any;
 }
 
-static bool letter(char c)
+static bool is_cdi_letter(char c)
 {
 	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
@@ -90,56 +90,57 @@ static bool name_good(const char *text, size_t len)
 		return false;
 	memcpy(name, text, len);
 	name[len] = '\0';
-	return letter(name[0]) && cdi_device_name_valid(name) && !strchr(name, ':');
+	return is_cdi_letter(name[0]) && cdi_device_name_valid(name) && !strchr(name, ':');
 }
 
-static int read_kind(const struct reader *r, const struct yaml_node *top,
+static int read_cdi_kind(const struct reader *r, const struct yaml_node *top,
 	struct cdi_listed *ret)
 {
 	const struct yaml_node *n = yaml_get(top, "kind", false);
 	const char *slash;
 
 	if (!n || n->type != YAML_STR)
-		return refuse(r, n ? n : top, "kind", "a text \"vendor/class\"");
+		return reject_cdi_value(r, n ? n : top, "kind", "a text \"vendor/class\"");
 	slash = strchr(n->text, '/');
 	if (!slash || strlen(n->text) != n->len ||
 		!name_good(n->text, (size_t)(slash - n->text)) ||
 		!name_good(slash + 1, strlen(slash + 1)))
-		return refuse(r, n, "kind", "\"vendor/class\"");
+		return reject_cdi_value(r, n, "kind", "\"vendor/class\"");
 	ret->kind = strdup(n->text);
 	return ret->kind ? 0 : error_nomem(r->err);
 }
 
-static int check_version(const struct reader *r, const struct yaml_node *top)
+static int check_cdi_version(const struct reader *r, const struct yaml_node *top)
 {
 	const struct yaml_node *n = yaml_get(top, "cdiVersion", false);
 	const char *digits = "0123456789", *s;
 
 	if (!n || n->type != YAML_STR)
-		return refuse(r, n ? n : top, "cdiVersion", "a text such as \"0.5.0\"");
+		return reject_cdi_value(r, n ? n : top, "cdiVersion",
+			"a text such as \"0.5.0\"");
 	s = n->text;
 	for (int part = 0; part < 3; part++) {
 		size_t len = strspn(s, digits);
 
 		if (len == 0 || s[len] != (part < 2 ? '.' : '\0'))
-			return refuse(r, n, "cdiVersion", "a text such as \"0.5.0\"");
+			return reject_cdi_value(r, n, "cdiVersion", "a text such as \"0.5.0\"");
 		s += len + 1;
 	}
 	return 0;
 }
 
-static int read_device(const struct reader *r, const struct yaml_node *n,
+static int read_cdi_device(const struct reader *r, const struct yaml_node *n,
 	struct cdi_listed *ret)
 {
 	const struct yaml_node *name, *edits;
 	int any;
 
-	if (check_keys(r, n, "devices[]", device_keys) < 0)
+	if (check_cdi_keys(r, n, "devices[]", device_keys) < 0)
 		return -1;
 	name = yaml_get(n, "name", false);
 	if (!name || name->type != YAML_STR || strlen(name->text) != name->len ||
 		!cdi_device_name_valid(name->text))
-		return refuse(r, name ? name : n, "name",
+		return reject_cdi_value(r, name ? name : n, "name",
 			"a text of letters, digits and \"_-.:\"");
 	edits = yaml_get(n, "containerEdits", false);
 	any = edits ? check_edits(r, edits) : 0;
@@ -167,19 +168,20 @@ static int check_unique(const struct reader *r, const struct yaml_node *at,
 	return 0;
 }
 
-static int read_devices(const struct reader *r, const struct yaml_node *top,
+static int read_cdi_devices(const struct reader *r, const struct yaml_node *top,
 	struct cdi_listed *ret)
 {
 	const struct yaml_node *list = yaml_get(top, "devices", false);
 
 	if (!list || list->type != YAML_LIST || list->n == 0)
-		return refuse(r, list ? list : top, "devices", "a list of at least one device");
+		return reject_cdi_value(r, list ? list : top, "devices",
+			"a list of at least one device");
 	if (list->n > CDI_LIST_DEVICES_MAX)
 		return yaml_fail(r->src, list->line, list->column, ERR_LIMIT, r->err,
 			"devices: expected at most %d, found %zu", CDI_LIST_DEVICES_MAX,
 			list->n);
 	for (size_t i = 0; i < list->n; i++)
-		if (read_device(r, list->items[i], ret) < 0)
+		if (read_cdi_device(r, list->items[i], ret) < 0)
 			return -1;
 	return check_unique(r, list, &ret->devices);
 }
@@ -199,13 +201,13 @@ int cdi_list_parse(struct cdi_listed *ret, const char *name, const char *text, s
 		return yaml_fail(&src, 1, 1, ERR_INVALID, err,
 			"expected one CDI specification, found %zu documents", y->n);
 	top = y->docs[0];
-	if (check_keys(&r, top, "specification", top_keys) < 0 || check_version(&r, top) < 0 ||
-		read_kind(&r, top, ret) < 0)
+	if (check_cdi_keys(&r, top, "specification", top_keys) < 0 ||
+		check_cdi_version(&r, top) < 0 || read_cdi_kind(&r, top, ret) < 0)
 		return -1;
 	common = yaml_get(top, "containerEdits", false);
 	if (common && common->type != YAML_NULL && check_edits(&r, common) < 0)
 		return -1;
-	return read_devices(&r, top, ret);
+	return read_cdi_devices(&r, top, ret);
 }
 
 void cdi_listed_fini(struct cdi_listed *l)

@@ -29,7 +29,7 @@ static void curl_urlp(CURLU **u)
 	curl_url_cleanup(*u);
 }
 
-static size_t on_data(char *data, size_t size, size_t n, void *arg)
+static size_t on_cost_fetch_data(char *data, size_t size, size_t n, void *arg)
 {
 	struct buf *b = arg;
 
@@ -75,7 +75,7 @@ static int make_urls(const struct fetch *f, const char *query, uint64_t time_s, 
 	return 0;
 }
 
-static int read_token(const char *path, struct buf *token, struct error *err)
+static int read_bearer_token(const char *path, struct buf *token, struct error *err)
 {
 	if (file_read(path, token, err) < 0)
 		return error_prefix(err, "--bearer-token-file");
@@ -92,7 +92,8 @@ static int read_token(const char *path, struct buf *token, struct error *err)
 	return 0;
 }
 
-static int perform(CURL *c, const char *place, const struct buf *body, struct error *err)
+static int perform_cost_fetch(CURL *c, const char *place, const struct buf *body,
+	struct error *err)
 {
 	CURLcode r = curl_easy_perform(c);
 	long status = 0;
@@ -130,7 +131,7 @@ int fetch_query(const struct fetch *f, const char *query, uint64_t time_s, struc
 	if (make_urls(f, query, time_s, &url, place, err) < 0)
 		return -1;
 	if (f->token_file) {
-		if (read_token(f->token_file, &token, err) < 0)
+		if (read_bearer_token(f->token_file, &token, err) < 0)
 			return -1;
 		(void)curl_easy_setopt(c, CURLOPT_HTTPAUTH, (long)CURLAUTH_BEARER);
 		(void)curl_easy_setopt(c, CURLOPT_XOAUTH2_BEARER, buf_str(&token));
@@ -143,7 +144,7 @@ int fetch_query(const struct fetch *f, const char *query, uint64_t time_s, struc
 	(void)curl_easy_setopt(c, CURLOPT_NOSIGNAL, 1L);
 	(void)curl_easy_setopt(c, CURLOPT_TIMEOUT_MS, (long)(f->timeout_ns / NS_PER_MS));
 	(void)curl_easy_setopt(c, CURLOPT_USERAGENT, "gpuslice/" GPUSLICE_VERSION);
-	(void)curl_easy_setopt(c, CURLOPT_WRITEFUNCTION, on_data);
+	(void)curl_easy_setopt(c, CURLOPT_WRITEFUNCTION, on_cost_fetch_data);
 	(void)curl_easy_setopt(c, CURLOPT_WRITEDATA, ret);
-	return perform(c, place, ret, err);
+	return perform_cost_fetch(c, place, ret, err);
 }

@@ -33,7 +33,7 @@
 /* --- places --- */
 
 /* The first of @candidates (relative to @base) that is there. */
-static int find(char *ret, const char *base, const char *const *candidates, size_t n,
+static int find_demo_place(char *ret, const char *base, const char *const *candidates, size_t n,
 	const char *what, struct error *err)
 {
 	for (size_t i = 0; i < n; i++) {
@@ -50,7 +50,7 @@ static int find(char *ret, const char *base, const char *const *candidates, size
 		base);
 }
 
-int demo_places_find(struct demo_places *p, const char *examples, struct error *err)
+int demo_paths_find(struct demo_paths *p, const char *examples, struct error *err)
 {
 	static const char *const agents[] = { "gpusliced", "../../node/agent/gpusliced" };
 	static const char *const libraries[] = { "../" GPUSLICE_LIBDIR
@@ -69,14 +69,17 @@ int demo_places_find(struct demo_places *p, const char *examples, struct error *
 	slash = strrchr(exe, '/');
 	if (slash)
 		*slash = '\0';
-	if (find(p->gpusliced, exe, agents, ARRAY_LEN(agents), "gpusliced", err) < 0 ||
-		find(p->nvml, exe, libraries, ARRAY_LEN(libraries), "the simulator", err) < 0)
+	if (find_demo_place(p->gpusliced, exe, agents, ARRAY_LEN(agents), "gpusliced", err) <
+			0 ||
+		find_demo_place(p->nvml, exe, libraries, ARRAY_LEN(libraries), "the simulator",
+			err) < 0)
 		return -1;
 	if (examples) {
 		(void)snprintf(p->examples, sizeof(p->examples), "%s", examples);
 		return 0;
 	}
-	return find(p->examples, exe, manifests, ARRAY_LEN(manifests), "examples/", err);
+	return find_demo_place(p->examples, exe, manifests, ARRAY_LEN(manifests), "examples/",
+		err);
 }
 
 /* --- files --- */
@@ -124,7 +127,7 @@ int demo_real_gpus(struct inventory **ret, struct error *err)
 
 static int find_gpus(struct demo_node *n, const struct demo_node_options *o, struct error *err)
 {
-	struct gpu_monitor_options options = { .nvml_path = o->places->nvml };
+	struct gpu_monitor_options options = { .nvml_path = o->paths->nvml };
 	CLEANUP(sim_control_close) struct sim_control node = { .state = NULL };
 
 	if (!o->model)
@@ -166,14 +169,14 @@ int demo_node_start(struct demo_node *n, uv_loop_t *loop,
 	if (rc == 0)
 		rc = standin_start(&n->standin, loop, &node, ops, arg, err);
 	if (rc == 0)
-		rc = control_start(&n->control, loop, n->standin, err);
+		rc = standin_control_start(&n->control, loop, n->standin, err);
 	str_map_fini(&labels);
 	return rc;
 }
 
 /* The agent's settings come from its command line alone: a variable that means something to it must
  * not slip in from the user's shell. */
-static int make_env(struct strv *env, struct error *err)
+static int make_demo_agent_env(struct strv *env, struct error *err)
 {
 	static const char *const kept[] = { "PATH=", "HOME=", "TMPDIR=", "LD_LIBRARY_PATH=",
 		"ASAN_OPTIONS=", "UBSAN_OPTIONS=", "LSAN_OPTIONS=", "GPUSLICE_LIBEXEC=",
@@ -213,7 +216,7 @@ int demo_node_start_agent(struct demo_node *n, const struct demo_node_options *o
 	char config[NAME_MAX + 96], log_path[96], state_dir[96];
 	CLEANUP(closep) int log_fd = -1;
 	CLEANUP(strv_fini) struct strv env = STRV_INIT;
-	const char *argv[16] = { options->places->gpusliced, "--kubelet-dir", n->kubelet_dir,
+	const char *argv[16] = { options->paths->gpusliced, "--kubelet-dir", n->kubelet_dir,
 		"--run-dir", n->run_dir, "--config-file", config, "--state-dir", state_dir };
 	size_t argc = 9;
 	pid_t parent = getpid();
@@ -223,12 +226,12 @@ int demo_node_start_agent(struct demo_node *n, const struct demo_node_options *o
 	(void)snprintf(state_dir, sizeof(state_dir), "%s/state", n->dir);
 	if (n->simulated) {
 		argv[argc++] = "--nvml";
-		argv[argc++] = options->places->nvml;
+		argv[argc++] = options->paths->nvml;
 	}
 	log_fd = open(log_path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
 	if (log_fd < 0)
 		return error_sys(err, errno, "open '%s'", log_path);
-	if (make_env(&env, err) < 0)
+	if (make_demo_agent_env(&env, err) < 0)
 		return -1;
 	n->agent = fork();
 	if (n->agent < 0) {
@@ -241,7 +244,7 @@ int demo_node_start_agent(struct demo_node *n, const struct demo_node_options *o
 	return 0;
 }
 
-static void read_log(const struct demo_node *n, struct buf *b)
+static void read_demo_agent_log(const struct demo_node *n, struct buf *b)
 {
 	char path[96];
 
@@ -256,7 +259,7 @@ static void read_tail(const struct demo_node *n, struct buf *b)
 	CLEANUP(buf_fini) struct buf all = BUF_INIT(1U << 20);
 	const char *text;
 
-	read_log(n, &all);
+	read_demo_agent_log(n, &all);
 	text = buf_str(&all);
 	if (all.len > LOG_TAIL_BYTES)
 		text += all.len - LOG_TAIL_BYTES;
@@ -270,7 +273,7 @@ unsigned demo_node_page_port(const struct demo_node *n)
 	uint32_t port = 0;
 	const char *at;
 
-	read_log(n, &all);
+	read_demo_agent_log(n, &all);
 	at = strstr(buf_str(&all), "the status page address=");
 	at = at ? strstr(at, " port=") : NULL;
 	if (!at)
@@ -323,7 +326,7 @@ void demo_node_stop(struct demo_node *n)
 	struct standin *standin = STEAL_PTR(n->standin);
 
 	stop_agent(n);
-	control = control_stop(control);
+	control = standin_control_stop(control);
 	standin = standin_stop(standin);
 	n->gpus = inventory_free(n->gpus);
 	if (*n->dir)

@@ -13,7 +13,7 @@
 #include <sys/types.h>
 
 /* What the demo is made of, found beside the running program. */
-struct demo_places {
+struct demo_paths {
 	char gpusliced[PATH_MAX];
 	char nvml[PATH_MAX]; /* the simulated libnvidia-ml.so.1 */
 	char examples[PATH_MAX];
@@ -21,10 +21,10 @@ struct demo_places {
 };
 
 /* @examples NULL: look for them. */
-int demo_places_find(struct demo_places *p, const char *examples, struct error *err) MUST_USE;
+int demo_paths_find(struct demo_paths *p, const char *examples, struct error *err) MUST_USE;
 
 struct demo_node_options {
-	const struct demo_places *places;
+	const struct demo_paths *paths;
 	const char *dir;   /* made here; short, for sockets are in it */
 	const char *model; /* of the simulated node; NULL: the machine's own GPUs */
 	const char *config_map_namespace,

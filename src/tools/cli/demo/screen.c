@@ -29,14 +29,14 @@ struct frame {
 	bool colour;
 };
 
-static void paint(struct frame *f, const char *escape)
+static void add_demo_colour(struct frame *f, const char *escape)
 {
 	if (f->colour)
 		buf_puts(f->b, escape);
 }
 
 /* Adds text of one column a character (UTF-8), cut at the width. */
-static void put(struct frame *f, const char *text)
+static void add_demo_text(struct frame *f, const char *text)
 {
 	for (; *text; text++) {
 		bool first = ((unsigned char)*text & 0xc0) != 0x80;
@@ -48,8 +48,8 @@ static void put(struct frame *f, const char *text)
 	}
 }
 
-static void putf(struct frame *f, const char *fmt, ...) PRINTF(2, 3);
-static void putf(struct frame *f, const char *fmt, ...)
+static void add_demo_textf(struct frame *f, const char *fmt, ...) PRINTF(2, 3);
+static void add_demo_textf(struct frame *f, const char *fmt, ...)
 {
 	char text[1024];
 	va_list ap;
@@ -57,7 +57,7 @@ static void putf(struct frame *f, const char *fmt, ...)
 	va_start(ap, fmt);
 	(void)vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
-	put(f, text);
+	add_demo_text(f, text);
 }
 
 static void end_line(struct frame *f)
@@ -67,7 +67,7 @@ static void end_line(struct frame *f)
 	f->column = 0;
 }
 
-static bool full(const struct frame *f, unsigned reserve)
+static bool is_demo_frame_full(const struct frame *f, unsigned reserve)
 {
 	return f->height && f->lines + reserve >= f->height;
 }
@@ -75,7 +75,7 @@ static bool full(const struct frame *f, unsigned reserve)
 /* --- GPUs --- */
 
 /* The letters by which a pod is known: after the last dash, at most five. */
-static const char *short_name(const char *pod, char ret[8])
+static const char *get_pod_short_name(const char *pod, char ret[8])
 {
 	const char *dash = strrchr(pod, '-');
 
@@ -83,7 +83,7 @@ static const char *short_name(const char *pod, char ret[8])
 	return ret;
 }
 
-static bool on_gpu(const char *id, const char *uuid)
+static bool is_replica_on_gpu(const char *id, const char *uuid)
 {
 	size_t len = strlen(uuid);
 
@@ -110,8 +110,8 @@ static int by_replica(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-static const struct device_grant *holder(const struct device_manager *m, const char *resource,
-	const char *id)
+static const struct device_grant *find_replica_grant(const struct device_manager *m,
+	const char *resource, const char *id)
 {
 	for (size_t i = 0; i < device_manager_n_grants(m); i++) {
 		const struct device_grant *g = device_manager_grant(m, i);
@@ -138,28 +138,29 @@ static const char *pod_colour(const char *name)
 static void draw_cell(struct frame *f, const struct demo_picture *p,
 	const struct managed_device *d, unsigned *used)
 {
-	const struct device_grant *g =
-		holder(kubelet_devices(standin_kubelet(p->node->standin)), p->resource, d->id);
+	const struct device_grant *g = find_replica_grant(
+		kubelet_devices(standin_kubelet(p->node->standin)), p->resource, d->id);
 	const struct pod *pod =
 		g ? cluster_pod_by_uid(standin_cluster(p->node->standin), g->pod_uid) : NULL;
 	char name[8];
 
 	if (pod) {
-		paint(f, pod_colour(pod->name));
-		putf(f, "%-5s", short_name(pod->name, name));
+		add_demo_colour(f, pod_colour(pod->name));
+		add_demo_textf(f, "%-5s", get_pod_short_name(pod->name, name));
 		(*used)++;
 	} else if (d->healthy) {
-		paint(f, DIM);
-		put(f, "·····");
+		add_demo_colour(f, DIM);
+		add_demo_text(f, "·····");
 	} else {
-		paint(f, RED);
-		put(f, "sick ");
+		add_demo_colour(f, RED);
+		add_demo_text(f, "sick ");
 	}
-	paint(f, RESET);
-	put(f, " ");
+	add_demo_colour(f, RESET);
+	add_demo_text(f, " ");
 }
 
-static bool offered(const struct device_manager *m, const char *resource, const char *id)
+static bool is_device_offered(const struct device_manager *m, const char *resource,
+	const char *id)
 {
 	size_t n;
 	const struct managed_device *v = device_manager_devices(m, resource, &n);
@@ -172,7 +173,7 @@ static bool offered(const struct device_manager *m, const char *resource, const 
 }
 
 /* Pods with a device that is not offered any more: they run on all the same. */
-static void draw_leftovers(struct frame *f, const struct demo_picture *p)
+static void draw_unadvertised_pods(struct frame *f, const struct demo_picture *p)
 {
 	const struct device_manager *m = kubelet_devices(standin_kubelet(p->node->standin));
 	bool any = false;
@@ -183,20 +184,20 @@ static void draw_leftovers(struct frame *f, const struct demo_picture *p)
 		const struct pod *pod =
 			cluster_pod_by_uid(standin_cluster(p->node->standin), g->pod_uid);
 
-		if (!pod || g->ids.n == 0 || offered(m, p->resource, g->ids.v[0]))
+		if (!pod || g->ids.n == 0 || is_device_offered(m, p->resource, g->ids.v[0]))
 			continue;
-		put(f, any ? "" : "  Kept   ");
+		add_demo_text(f, any ? "" : "  Kept   ");
 		any = true;
-		paint(f, pod_colour(pod->name));
-		putf(f, "%-5s", short_name(pod->name, name));
-		paint(f, RESET);
-		put(f, " ");
+		add_demo_colour(f, pod_colour(pod->name));
+		add_demo_textf(f, "%-5s", get_pod_short_name(pod->name, name));
+		add_demo_colour(f, RESET);
+		add_demo_text(f, " ");
 	}
 	if (!any)
 		return;
-	paint(f, DIM);
-	put(f, "run on with the whole GPU they had");
-	paint(f, RESET);
+	add_demo_colour(f, DIM);
+	add_demo_text(f, "run on with the whole GPU they had");
+	add_demo_colour(f, RESET);
 	end_line(f);
 }
 
@@ -210,27 +211,27 @@ static void draw_gpu(struct frame *f, const struct demo_picture *p, const struct
 	unsigned per_line = room / CELL;
 
 	for (size_t i = 0; order && i < n; i++) {
-		if (on_gpu(v[i].id, gpu->uuid))
+		if (is_replica_on_gpu(v[i].id, gpu->uuid))
 			order[mine++] = &v[i];
 	}
 	if (mine > 1)
 		qsort(order, mine, sizeof(*order), by_replica);
-	paint(f, BOLD);
-	putf(f, "  GPU %-3u", gpu->index);
-	paint(f, RESET);
+	add_demo_colour(f, BOLD);
+	add_demo_textf(f, "  GPU %-3u", gpu->index);
+	add_demo_colour(f, RESET);
 	for (size_t i = 0; i < mine; i++) {
 		if (i > 0 && per_line > 0 && i % per_line == 0) {
 			end_line(f);
-			put(f, "         ");
+			add_demo_text(f, "         ");
 		}
 		draw_cell(f, p, order[i], &used);
 	}
 	if (mine > 1)
-		putf(f, "%u/%zu", used, mine);
+		add_demo_textf(f, "%u/%zu", used, mine);
 	if (mine == 0) {
-		paint(f, DIM);
-		put(f, "nothing offered yet");
-		paint(f, RESET);
+		add_demo_colour(f, DIM);
+		add_demo_text(f, "nothing offered yet");
+		add_demo_colour(f, RESET);
 	}
 	end_line(f);
 }
@@ -240,55 +241,56 @@ static void draw_gpu(struct frame *f, const struct demo_picture *p, const struct
 static void draw_waiting(struct frame *f, const struct demo_picture *p)
 {
 	const struct cluster *c = standin_cluster(p->node->standin);
-	struct pod_tally t = cluster_tally(c, NULL);
+	struct pod_counts t = cluster_count_pods(c, NULL);
 	const char *why = NULL;
 	char name[8];
 
-	put(f, "  Pods   ");
-	paint(f, GREEN);
-	putf(f, "%u running", t.running);
-	paint(f, RESET);
+	add_demo_text(f, "  Pods   ");
+	add_demo_colour(f, GREEN);
+	add_demo_textf(f, "%u running", t.running);
+	add_demo_colour(f, RESET);
 	if (t.pending + t.starting > 0) {
-		put(f, ", ");
-		paint(f, YELLOW);
-		putf(f, "%u pending:", t.pending + t.starting);
-		paint(f, RESET);
+		add_demo_text(f, ", ");
+		add_demo_colour(f, YELLOW);
+		add_demo_textf(f, "%u pending:", t.pending + t.starting);
+		add_demo_colour(f, RESET);
 	}
 	for (size_t i = 0; i < c->n_pods; i++) {
 		if (c->pods[i]->phase != POD_PENDING)
 			continue;
-		putf(f, " %s", short_name(c->pods[i]->name, name));
+		add_demo_textf(f, " %s", get_pod_short_name(c->pods[i]->name, name));
 		why = c->pods[i]->message;
 	}
 	if (t.failed > 0) {
-		paint(f, RED);
-		putf(f, ", %u failed", t.failed);
-		paint(f, RESET);
+		add_demo_colour(f, RED);
+		add_demo_textf(f, ", %u failed", t.failed);
+		add_demo_colour(f, RESET);
 	}
 	end_line(f);
 	if (why) {
 		const char *end = strstr(why, ". " SCHEDULER_PREEMPTION);
 
-		paint(f, DIM);
-		putf(f, "         %.*s", (int)(end ? end - why : (ptrdiff_t)strlen(why)), why);
-		paint(f, RESET);
+		add_demo_colour(f, DIM);
+		add_demo_textf(f, "         %.*s",
+			(int)(end ? end - why : (ptrdiff_t)strlen(why)), why);
+		add_demo_colour(f, RESET);
 		end_line(f);
 	}
 }
 
-static void draw_node(struct frame *f, const struct demo_picture *p, unsigned reserve)
+static void draw_demo_node(struct frame *f, const struct demo_picture *p, unsigned reserve)
 {
 	const struct inventory *gpus = p->node->gpus;
 
 	for (uint32_t i = 0; gpus && i < gpus->n; i++) {
-		if (full(f, reserve) && i + 1 < gpus->n) {
-			putf(f, "  and %u more GPUs", gpus->n - i);
+		if (is_demo_frame_full(f, reserve) && i + 1 < gpus->n) {
+			add_demo_textf(f, "  and %u more GPUs", gpus->n - i);
 			end_line(f);
 			break;
 		}
 		draw_gpu(f, p, &gpus->gpus[i]);
 	}
-	draw_leftovers(f, p);
+	draw_unadvertised_pods(f, p);
 	draw_waiting(f, p);
 }
 
@@ -297,7 +299,7 @@ void demo_draw_node(struct buf *b, const struct demo_picture *p, unsigned width,
 	struct frame f = { .b = b, .width = width, .colour = colour };
 
 	if (p->node && p->node->standin)
-		draw_node(&f, p, 0);
+		draw_demo_node(&f, p, 0);
 }
 
 /* --- the picture --- */
@@ -315,15 +317,15 @@ static void draw_steps(struct frame *f, const struct demo_picture *p)
 	for (size_t i = 0; i < p->n_steps; i++) {
 		const struct demo_step_line *s = &p->steps[i];
 
-		paint(f, marks[s->mark].colour);
-		putf(f, "  %s ", marks[s->mark].sign);
-		paint(f, RESET);
-		putf(f, "%zu  %s", i + 1, s->title);
+		add_demo_colour(f, marks[s->mark].colour);
+		add_demo_textf(f, "  %s ", marks[s->mark].sign);
+		add_demo_colour(f, RESET);
+		add_demo_textf(f, "%zu  %s", i + 1, s->title);
 		while (f->column < TITLE_COLUMNS)
-			put(f, " ");
-		paint(f, s->mark == DEMO_FAILED ? RED : DIM);
-		putf(f, " %s", s->said);
-		paint(f, RESET);
+			add_demo_text(f, " ");
+		add_demo_colour(f, s->mark == DEMO_FAILED ? RED : DIM);
+		add_demo_textf(f, " %s", s->result);
+		add_demo_colour(f, RESET);
 		end_line(f);
 	}
 }
@@ -333,7 +335,7 @@ static void draw_footer(struct frame *f, const char *text)
 	while (*text) {
 		size_t len = strcspn(text, "\n");
 
-		putf(f, "%.*s", (int)len, text);
+		add_demo_textf(f, "%.*s", (int)len, text);
 		end_line(f);
 		text += len + (text[len] == '\n');
 	}
@@ -354,21 +356,21 @@ void demo_draw(struct buf *b, const struct demo_picture *p, unsigned width, unsi
 	struct frame f = { .b = b, .width = width, .height = height, .colour = colour };
 	unsigned below = (unsigned)p->n_steps + count_lines(p->footer) + 4;
 
-	paint(&f, BOLD);
-	putf(&f, "gpuslice demo");
-	paint(&f, RESET);
-	putf(&f, "  %s", p->headline);
+	add_demo_colour(&f, BOLD);
+	add_demo_textf(&f, "gpuslice demo");
+	add_demo_colour(&f, RESET);
+	add_demo_textf(&f, "  %s", p->headline);
 	end_line(&f);
 	end_line(&f);
 	if (p->command) {
-		paint(&f, CYAN);
-		putf(&f, "$ %s", p->command); /* the longest fits 80 columns */
-		paint(&f, RESET);
+		add_demo_colour(&f, CYAN);
+		add_demo_textf(&f, "$ %s", p->command); /* the longest fits 80 columns */
+		add_demo_colour(&f, RESET);
 		end_line(&f);
 		end_line(&f);
 	}
 	if (p->node && p->node->standin)
-		draw_node(&f, p, below);
+		draw_demo_node(&f, p, below);
 	end_line(&f);
 	draw_steps(&f, p);
 	if (p->footer) {
@@ -391,7 +393,7 @@ void demo_screen_init(struct demo_screen *s, bool plain)
 }
 
 /* Writes the frame over the last one in a single piece, line by line without a clear between. */
-static void show(struct demo_screen *s, const char *frame)
+static void write_demo_frame(struct demo_screen *s, const char *frame)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(FRAME_MAX * 2);
 
@@ -424,7 +426,7 @@ void demo_screen_update(struct demo_screen *s, const struct demo_picture *p)
 		size.ws_row > 8 ? size.ws_row - 1U : 23U, s->colour);
 	if (!buf_ok(&b) || (s->last && strcmp(s->last, buf_str(&b)) == 0))
 		return;
-	show(s, buf_str(&b));
+	write_demo_frame(s, buf_str(&b));
 	free(s->last);
 	s->last = buf_steal(&b);
 }

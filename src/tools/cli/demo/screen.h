@@ -18,7 +18,7 @@ enum demo_mark { DEMO_RUNNING, DEMO_DONE, DEMO_FAILED };
 struct demo_step_line {
 	enum demo_mark mark;
 	char title[96];
-	char said[320]; /* what was expected and found */
+	char result[320]; /* what was expected and found */
 };
 
 #define DEMO_STEPS_MAX 16

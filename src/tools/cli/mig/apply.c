@@ -18,12 +18,12 @@
 #define LOCK_WAIT_NS (10 * NS_PER_SEC)
 #define IGNORED_MAX  1024 /* processes */
 
-static volatile sig_atomic_t stop_asked;
+static volatile sig_atomic_t mig_stop_requested;
 
-static void ask_stop(int signal)
+static void request_mig_stop(int signal)
 {
 	(void)signal;
-	stop_asked = 1;
+	mig_stop_requested = 1;
 }
 
 struct change {
@@ -41,7 +41,7 @@ struct change {
 
 /* What is wanted. */
 
-static void tell_notes(struct change *c, const struct strv *notes)
+static void print_new_mig_notes(struct change *c, const struct strv *notes)
 {
 	for (size_t i = 0; i < notes->n; i++) {
 		if (!strv_has(&c->notes, notes->v[i])) {
@@ -51,18 +51,19 @@ static void tell_notes(struct change *c, const struct strv *notes)
 	}
 }
 
-static int leave(struct error *err, const char *why)
+static int skip_mig_gpu(struct error *err, const char *why)
 {
 	(void)error_set(err, ERR_NOT_FOUND, "%s", why);
 	return 1;
 }
 
 /* Drivers that tell the profiles only while MIG is on: the rest is asked again then. */
-static bool blind(const struct mig_node_gpu *g, bool enabled, struct mig_want *ret)
+static bool is_mig_layout_unknown(const struct mig_node_gpu *g, bool enabled,
+	struct mig_desired *ret)
 {
 	if (!enabled || g->state.enabled || !g->state.capable || g->layout.n)
 		return false;
-	*ret = (struct mig_want){ .enabled = true };
+	*ret = (struct mig_desired){ .enabled = true };
 	return true;
 }
 
@@ -82,7 +83,7 @@ static void without_gpu(const struct mig_node_gpu *g, struct error *err)
 	}
 }
 
-static int want_config(struct change *c, const struct mig_node_gpu *g, struct mig_want *ret,
+static int want_config(struct change *c, const struct mig_node_gpu *g, struct mig_desired *ret,
 	struct error *err)
 {
 	const struct mig_entry *e = mig_config_entry(c->config, g);
@@ -91,12 +92,12 @@ static int want_config(struct change *c, const struct mig_node_gpu *g, struct mi
 	int r;
 
 	if (!e)
-		return leave(err, "the config is not about it");
+		return skip_mig_gpu(err, "the config is not about it");
 	if (g->fault.code) {
 		error_copy(err, &g->fault);
 		return error_prefix(err, "it cannot be read");
 	}
-	if (blind(g, e->enabled, ret))
+	if (is_mig_layout_unknown(g, e->enabled, ret))
 		return 0;
 	r = mig_entry_want(e, g, ret, &notes, err);
 	if (r < 0)
@@ -107,22 +108,22 @@ static int want_config(struct change *c, const struct mig_node_gpu *g, struct mi
 		(void)!strv_add(&notes, text, NULL);
 	}
 	if (r >= 0)
-		tell_notes(c, &notes);
-	return r > 0 ? leave(err, "it has no MIG") : r;
+		print_new_mig_notes(c, &notes);
+	return r > 0 ? skip_mig_gpu(err, "it has no MIG") : r;
 }
 
-static int want_saved(struct change *c, const struct mig_node_gpu *g, struct mig_want *ret,
+static int want_saved(struct change *c, const struct mig_node_gpu *g, struct mig_desired *ret,
 	struct error *err)
 {
 	const struct mig_saved_gpu *s = mig_checkpoint_find(c->checkpoint, g->uuid);
 
 	if (!s)
-		return leave(err, "the checkpoint does not have it");
+		return skip_mig_gpu(err, "the checkpoint does not have it");
 	if (g->fault.code) {
 		error_copy(err, &g->fault);
 		return error_prefix(err, "it cannot be read");
 	}
-	if (blind(g, s->enabled, ret))
+	if (is_mig_layout_unknown(g, s->enabled, ret))
 		return 0;
 	if (mig_checkpoint_want(s, g, ret, err) == 0)
 		return 0;
@@ -130,7 +131,7 @@ static int want_saved(struct change *c, const struct mig_node_gpu *g, struct mig
 	return -1;
 }
 
-static int want(void *arg, const struct mig_node_gpu *g, struct mig_want *ret,
+static int get_desired_mig(void *arg, const struct mig_node_gpu *g, struct mig_desired *ret,
 	struct error *err)
 {
 	struct change *c = arg;
@@ -140,14 +141,14 @@ static int want(void *arg, const struct mig_node_gpu *g, struct mig_want *ret,
 
 /* Hooks and resets. */
 
-static bool has_hook(void *arg, enum mig_hook_point p)
+static bool has_mig_change_hook(void *arg, enum mig_hook_point p)
 {
 	struct change *c = arg;
 
 	return c->hooks && mig_hooks_find(c->hooks, mig_hook_point_name(p));
 }
 
-static int hook(void *arg, enum mig_hook_point p, struct error *err)
+static int run_mig_change_hooks(void *arg, enum mig_hook_point p, struct error *err)
 {
 	struct change *c = arg;
 	const struct mig_hook_list *list = mig_hooks_find(c->hooks, mig_hook_point_name(p));
@@ -157,7 +158,8 @@ static int hook(void *arg, enum mig_hook_point p, struct error *err)
 	return mig_hook_run(list, &c->env, c->debug, err);
 }
 
-static int reset(void *arg, const char *const *bus_ids, uint32_t n, struct error *err)
+static int reset_changed_gpus(void *arg, const char *const *bus_ids, uint32_t n,
+	struct error *err)
 {
 	struct change *c = arg;
 
@@ -165,7 +167,7 @@ static int reset(void *arg, const char *const *bus_ids, uint32_t n, struct error
 }
 
 /* A hook sees mig-parted's variables with the values that this run has. */
-static int hook_env(struct change *c, struct error *err)
+static int make_mig_hook_env(struct change *c, struct error *err)
 {
 	static const char prefix[] = "MIG_PARTED_";
 
@@ -191,18 +193,19 @@ static int hook_env(struct change *c, struct error *err)
 
 /* What is told. */
 
-static void planned(void *arg, const struct mig_node_gpu *g, const struct mig_plan *plan)
+static void on_mig_change_planned(void *arg, const struct mig_node_gpu *g,
+	const struct mig_plan *plan)
 {
 	mig_progress_planned(&((struct change *)arg)->progress, g, plan);
 }
 
-static void step(void *arg, const struct mig_node_gpu *g, const struct mig_step *s, uint32_t n,
-	uint32_t of, bool undo)
+static void on_mig_change_step(void *arg, const struct mig_node_gpu *g,
+	const struct mig_step *s, uint32_t n, uint32_t of, bool undo)
 {
 	mig_progress_step(&((struct change *)arg)->progress, g, s, n, of, undo);
 }
 
-static void resetting(void *arg, const struct mig_node_gpu *g)
+static void on_mig_change_reset(void *arg, const struct mig_node_gpu *g)
 {
 	mig_progress_resetting(&((struct change *)arg)->progress, g);
 }
@@ -215,23 +218,23 @@ static void gpu_done(void *arg, const struct mig_node_gpu *g, enum mig_result re
 
 /* The change. */
 
-static int take_lock(const struct change *c, bool dry_run, struct error *err)
+static int lock_mig_changes(const struct change *c, bool dry_run, struct error *err)
 {
 	if (dry_run)
 		return -1;
-	return mig_lock_take(option_str(c->o, "run-dir", DEFAULT_RUN_DIR), LOCK_WAIT_NS,
-		&stop_asked, err);
+	return mig_lock_acquire(option_str(c->o, "run-dir", DEFAULT_RUN_DIR), LOCK_WAIT_NS,
+		&mig_stop_requested, err);
 }
 
 static void catch_signals(void)
 {
-	struct sigaction sa = { .sa_handler = ask_stop, .sa_flags = SA_RESTART };
+	struct sigaction sa = { .sa_handler = request_mig_stop, .sa_flags = SA_RESTART };
 
 	(void)sigaction(SIGINT, &sa, NULL);
 	(void)sigaction(SIGTERM, &sa, NULL);
 }
 
-static bool flag(const struct options *o, const char *name)
+static bool get_mig_flag(const struct options *o, const char *name)
 {
 	for (size_t i = 0; i < o->n_defs; i++) {
 		if (!strcmp(o->defs[i].name, name))
@@ -264,7 +267,7 @@ static int check_node(struct change *c, const struct mig_node *node, struct erro
 		return check_saved(c, node, err);
 	if (mig_config_notes(c->config, node, &notes, err) < 0)
 		return -1;
-	tell_notes(c, &notes);
+	print_new_mig_notes(c, &notes);
 	return 0;
 }
 
@@ -300,23 +303,23 @@ static int ignore_processes(struct change *c, struct error *err)
 	return 0;
 }
 
-static int change_node(struct change *c, struct error *err)
+static int apply_mig_change(struct change *c, struct error *err)
 {
 	CLEANUP(mig_configs_freep) struct mig_configs *builtin = NULL;
 	CLEANUP(closep) int lock = -1;
 	struct mig_apply a = {
-		.mode_only = flag(c->o, "mode-only"),
-		.skip_reset = flag(c->o, "skip-reset"),
-		.force = flag(c->o, "force"),
-		.dry_run = flag(c->o, "dry-run"),
-		.stop = &stop_asked,
-		.want = want,
-		.has_hook = has_hook,
-		.hook = hook,
-		.reset = reset,
-		.planned = planned,
-		.step = step,
-		.resetting = resetting,
+		.mode_only = get_mig_flag(c->o, "mode-only"),
+		.skip_reset = get_mig_flag(c->o, "skip-reset"),
+		.force = get_mig_flag(c->o, "force"),
+		.dry_run = get_mig_flag(c->o, "dry-run"),
+		.stop = &mig_stop_requested,
+		.get_desired = get_desired_mig,
+		.has_hook = has_mig_change_hook,
+		.hook = run_mig_change_hooks,
+		.reset = reset_changed_gpus,
+		.planned = on_mig_change_planned,
+		.step = on_mig_change_step,
+		.resetting = on_mig_change_reset,
 		.gpu = gpu_done,
 		.arg = c,
 	};
@@ -324,11 +327,11 @@ static int change_node(struct change *c, struct error *err)
 	int r;
 
 	catch_signals();
-	lock = take_lock(c, a.dry_run, err);
+	lock = lock_mig_changes(c, a.dry_run, err);
 	if (lock < 0 && !a.dry_run)
 		return -1;
 	c->progress.dry_run = a.dry_run;
-	if (hook_env(c, err) < 0 || mig_tool_open(&c->editor, c->o, err) < 0 ||
+	if (make_mig_hook_env(c, err) < 0 || mig_tool_open(&c->editor, c->o, err) < 0 ||
 		ignore_processes(c, err) < 0 ||
 		mig_editor_read(c->editor, /* clients= */ false, &node, err) < 0 ||
 		(!c->config && !c->checkpoint && choose_builtin(&builtin, c, node, err) < 0) ||
@@ -350,7 +353,7 @@ static void change_fini(struct change *c)
 }
 
 /* Says the end in both forms; text errors are main's to print. */
-static int finish(struct change *c, int r, const char *done, struct error *err)
+static int report_mig_change_end(struct change *c, int r, const char *done, struct error *err)
 {
 	uint64_t calls = c->editor ? mig_editor_calls(c->editor) : 0;
 	bool waits = r == MIG_APPLY_PENDING || !strncmp(err->msg, "reset required: ", 16);
@@ -379,7 +382,7 @@ static int load_hooks(struct mig_hooks **ret, struct change *c, struct error *er
 		return 0;
 	if (mig_hooks_load(ret, path, &warnings, err) < 0)
 		return error_prefix(err, "error parsing hooks file");
-	tell_notes(c, &warnings);
+	print_new_mig_notes(c, &warnings);
 	c->hooks = *ret;
 	return 0;
 }
@@ -388,18 +391,18 @@ static int load_config(struct mig_configs **ret, struct change *c, struct error 
 {
 	CLEANUP(strv_fini) struct strv warnings = STRV_INIT;
 
-	if (flag(c->o, "builtin"))
+	if (get_mig_flag(c->o, "builtin"))
 		return 0;
 	if (mig_configs_load(ret, option_str(c->o, "config-file", ""), &warnings, err) < 0)
 		return error_prefix(err, "error parsing config file");
-	tell_notes(c, &warnings);
+	print_new_mig_notes(c, &warnings);
 	if (mig_configs_select(*ret, option_str(c->o, "selected-config", NULL), &c->config,
 		    err) < 0)
 		return error_prefix(err, "error selecting MIG config");
 	return 0;
 }
 
-static int start(struct change *c, const struct options *o, struct error *err)
+static int init_mig_change(struct change *c, const struct options *o, struct error *err)
 {
 	*c = (struct change){ .o = o, .debug = option_bool(o, "debug", false) };
 	c->progress.to = stdout;
@@ -415,22 +418,22 @@ static int run_apply(const struct cmd *cmd, const struct options *o, struct erro
 	bool builtin = option_bool(o, "builtin", false);
 	int r;
 
-	if (start(&c, o, err) < 0)
+	if (init_mig_change(&c, o, err) < 0)
 		return -1;
 	if (builtin && option_get(o, "config-file")->source == OPTION_FROM_ARGS)
 		return error_set(err, ERR_INVALID,
 			"--builtin and --config-file exclude each other");
-	if (!builtin && mig_tool_need(cmd, o, needed, err) < 0)
+	if (!builtin && mig_tool_require(cmd, o, needed, err) < 0)
 		return -1;
 	r = load_config(&configs, &c, err);
 	if (r == 0)
 		r = load_hooks(&hooks, &c, err);
 	if (r == 0) {
-		r = change_node(&c, err);
+		r = apply_mig_change(&c, err);
 		if (r < 0 && !c.progress.json && strncmp(err->msg, "error selecting", 15) != 0)
 			(void)error_prefix(err, "error applying MIG configuration with hooks");
 	}
-	return finish(&c, r, "MIG configuration applied successfully", err);
+	return report_mig_change_end(&c, r, "MIG configuration applied successfully", err);
 }
 
 static int run_restore(const struct cmd *cmd, const struct options *o, struct error *err)
@@ -441,7 +444,7 @@ static int run_restore(const struct cmd *cmd, const struct options *o, struct er
 	CLEANUP(change_fini) struct change c = { .o = o };
 	int r;
 
-	if (start(&c, o, err) < 0 || mig_tool_need(cmd, o, needed, err) < 0)
+	if (init_mig_change(&c, o, err) < 0 || mig_tool_require(cmd, o, needed, err) < 0)
 		return -1;
 	r = mig_checkpoint_load(&checkpoint, option_str(o, "checkpoint-file", ""), err);
 	if (r < 0)
@@ -450,11 +453,11 @@ static int run_restore(const struct cmd *cmd, const struct options *o, struct er
 	if (r == 0)
 		r = load_hooks(&hooks, &c, err);
 	if (r == 0) {
-		r = change_node(&c, err);
+		r = apply_mig_change(&c, err);
 		if (r < 0 && !c.progress.json)
 			(void)error_prefix(err, "error restoring MIG configuration");
 	}
-	return finish(&c, r, "MIG configuration restored successfully", err);
+	return report_mig_change_end(&c, r, "MIG configuration restored successfully", err);
 }
 
 #define OPTION_CHANGE_HOOKS                                              \

@@ -37,7 +37,7 @@ static int check_faults(const struct mig_node *node, struct error *err)
 
 /* assert */
 
-static int load(struct mig_configs **ret, const struct mig_config **config,
+static int load_selected_config(struct mig_configs **ret, const struct mig_config **config,
 	const struct options *o, struct error *err)
 {
 	CLEANUP(strv_fini) struct strv warnings = STRV_INIT;
@@ -60,7 +60,8 @@ static int run_assert(const struct cmd *cmd, const struct options *o, struct err
 	struct error why = ERROR_INIT;
 	const struct mig_node *node;
 
-	if (mig_tool_need(cmd, o, needed, err) < 0 || load(&configs, &config, o, err) < 0)
+	if (mig_tool_require(cmd, o, needed, err) < 0 ||
+		load_selected_config(&configs, &config, o, err) < 0)
 		return -1;
 	if (option_bool(o, "valid-config", false)) {
 		puts("Selected MIG configuration is valid");
@@ -162,7 +163,7 @@ const struct cmd mig_cmd_export = {
 	.run = run_export,
 };
 
-static int run_generate(const struct cmd *cmd, const struct options *o, struct error *err)
+static int run_mig_generate(const struct cmd *cmd, const struct options *o, struct error *err)
 {
 	CLEANUP(mig_configs_freep) struct mig_configs *configs = NULL;
 	CLEANUP(mig_editor_closep) struct mig_editor *e = NULL;
@@ -200,7 +201,7 @@ const struct cmd mig_cmd_generate_config = {
 	.options = generate_options,
 	.n_options = ARRAY_LEN(generate_options),
 	.exit_code = EXIT_FAILURE,
-	.run = run_generate,
+	.run = run_mig_generate,
 };
 
 /* checkpoint */
@@ -213,7 +214,7 @@ static int run_checkpoint(const struct cmd *cmd, const struct options *o, struct
 	CLEANUP(freep) char *text = NULL;
 	const struct mig_node *node;
 
-	if (mig_tool_need(cmd, o, needed, err) < 0 || open_and_read(&e, o, &node, err) < 0 ||
+	if (mig_tool_require(cmd, o, needed, err) < 0 || open_and_read(&e, o, &node, err) < 0 ||
 		check_faults(node, err) < 0 || mig_checkpoint_make(&checkpoint, node, err) < 0)
 		return -1;
 	text = mig_checkpoint_to_json(checkpoint);

@@ -20,17 +20,17 @@
 		.def = "text", .help = "text or json"                                        \
 	}
 
-static const struct option_def look_options[] = { MIG_OPTION_DEBUG(MIG_UNUSED),
+static const struct option_def mig_query_options[] = { MIG_OPTION_DEBUG(MIG_UNUSED),
 	MIG_OPTION_DRIVER_ROOT("where the driver's files are"), MIG_OPTION_NVML,
 	OPTION_FORMAT };
 
 /* Of a GPU that could not be read; its other facts may be known. */
-static const char *or_unknown(const char *text)
+static const char *get_mig_text_or_unknown(const char *text)
 {
 	return *text ? text : "unknown";
 }
 
-static json_t *text_or_null(const char *text)
+static json_t *render_mig_text_or_null(const char *text)
 {
 	return *text ? json_any_text(text) : json_null();
 }
@@ -45,7 +45,7 @@ static const char *mode_text(const struct mig_state *s)
 }
 
 /* "{0,2,4}:2" */
-static void places_text(const struct mig_gi_profile *p, char *ret, size_t cap)
+static void format_placements(const struct mig_gi_profile *p, char *ret, size_t cap)
 {
 	size_t len = (size_t)snprintf(ret, cap, "{");
 
@@ -58,29 +58,31 @@ static void places_text(const struct mig_gi_profile *p, char *ret, size_t cap)
 		(void)snprintf(ret + len, cap - len, "}:%u", p->size);
 }
 
-static json_t *gpu_json(const struct mig_node_gpu *g, const char *name)
+static json_t *render_mig_gpu_json(const struct mig_node_gpu *g, const char *name)
 {
 	char filter[16];
 	json_t *j;
 
 	(void)snprintf(filter, sizeof(filter), "0x%08X", g->pci.device);
 	j = json_pack("{s:I, s:o, s:o, s:o, s:o, s:o}", "index", (json_int_t)g->index, "uuid",
-		text_or_null(g->uuid), "busId", text_or_null(g->bus_id), "deviceFilter",
-		text_or_null(g->pci.device ? filter : ""), "name", text_or_null(name), "mig",
-		text_or_null(g->fault.code ? "" : mode_text(&g->state)));
+		render_mig_text_or_null(g->uuid), "busId", render_mig_text_or_null(g->bus_id),
+		"deviceFilter", render_mig_text_or_null(g->pci.device ? filter : ""), "name",
+		render_mig_text_or_null(name), "mig",
+		render_mig_text_or_null(g->fault.code ? "" : mode_text(&g->state)));
 	if (g->fault.code)
 		(void)json_object_set_new(j, "fault", json_any_text(g->fault.msg));
 	return j;
 }
 
-static uint32_t room(const struct mig_node_gpu *g, uint32_t profile)
+static uint32_t count_free_mig_profile(const struct mig_node_gpu *g, uint32_t profile)
 {
-	return mig_geometry_room(&g->layout, g->state.enabled ? &g->state : NULL, profile);
+	return mig_geometry_count_free(&g->layout, g->state.enabled ? &g->state : NULL,
+		profile);
 }
 
 /* list */
 
-static json_t *list_json(const struct mig_node_gpu *g)
+static json_t *render_mig_profiles_json(const struct mig_node_gpu *g)
 {
 	json_t *profiles = json_array();
 
@@ -96,8 +98,8 @@ static json_t *list_json(const struct mig_node_gpu *g)
 		}
 		j = json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:I}", "name",
 			name, "number", (json_int_t)p->number, "id", (json_int_t)p->id, "free",
-			(json_int_t)room(g, i), "max", (json_int_t)p->max, "slices",
-			(json_int_t)p->slices, "memoryMiB", (json_int_t)p->memory_mib,
+			(json_int_t)count_free_mig_profile(g, i), "max", (json_int_t)p->max,
+			"slices", (json_int_t)p->slices, "memoryMiB", (json_int_t)p->memory_mib,
 			"multiprocessors", (json_int_t)p->multiprocessors, "starts", starts,
 			"size", (json_int_t)p->size);
 		(void)json_object_update_new(j,
@@ -128,10 +130,10 @@ static void list_text(const struct mig_node_gpu *g, struct buf *b)
 		char name[MIG_PROFILE_NAME_MAX], places[160];
 
 		mig_layout_name(&g->layout, i, p->slices, name);
-		places_text(p, places, sizeof(places));
+		format_placements(p, places, sizeof(places));
 		table_add(&t, name);
 		table_addf(&t, "%u", p->id);
-		table_addf(&t, "%u", room(g, i));
+		table_addf(&t, "%u", count_free_mig_profile(g, i));
 		table_addf(&t, "%u", p->max);
 		table_addf(&t, "%u", p->slices);
 		table_addf(&t, "%llu MiB", (unsigned long long)p->memory_mib);
@@ -168,8 +170,8 @@ static void add_pid(void *arg, uint32_t gi, uint32_t ci, uint32_t pid)
 			p->len ? "," : "", pid);
 }
 
-static const char *uuid_of(const struct mig_device_id *ids, uint32_t n, uint32_t gi,
-	uint32_t ci)
+static const char *find_mig_device_uuid(const struct mig_device_id *ids, uint32_t n,
+	uint32_t gi, uint32_t ci)
 {
 	for (uint32_t i = 0; i < n; i++) {
 		if (ids[i].gi == gi && ids[i].ci == ci)
@@ -178,14 +180,15 @@ static const char *uuid_of(const struct mig_device_id *ids, uint32_t n, uint32_t
 	return "";
 }
 
-struct look {
+struct mig_query {
 	struct mig_editor *e;
 	const struct mig_node_gpu *g;
 	struct mig_device_id ids[MIG_GIS_MAX * MIG_CIS_MAX];
 	uint32_t n;
 };
 
-static json_t *ci_json(const struct look *l, const struct mig_gi *gi, const struct mig_ci *ci)
+static json_t *ci_json(const struct mig_query *l, const struct mig_gi *gi,
+	const struct mig_ci *ci)
 {
 	struct pids pids = { .gi = gi->id, .ci = ci->id, .list = json_array() };
 	char name[MIG_PROFILE_NAME_MAX];
@@ -193,17 +196,18 @@ static json_t *ci_json(const struct look *l, const struct mig_gi *gi, const stru
 	mig_layout_name(&l->g->layout, gi->profile, ci->slices, name);
 	mig_editor_each_client(l->e, l->g->index, add_pid, &pids);
 	return json_pack("{s:I, s:s, s:o, s:b, s:o}", "ci", (json_int_t)ci->id, "profile", name,
-		"uuid", text_or_null(uuid_of(l->ids, l->n, gi->id, ci->id)), "busy", ci->busy,
-		"processes", pids.list);
+		"uuid",
+		render_mig_text_or_null(find_mig_device_uuid(l->ids, l->n, gi->id, ci->id)),
+		"busy", ci->busy, "processes", pids.list);
 }
 
-static json_t *room_json(const struct mig_node_gpu *g)
+static json_t *render_free_profiles(const struct mig_node_gpu *g)
 {
 	json_t *j = json_object();
 
 	for (uint32_t i = 0; i < g->layout.n && g->state.enabled; i++) {
 		char name[MIG_PROFILE_NAME_MAX];
-		uint32_t n = room(g, i);
+		uint32_t n = count_free_mig_profile(g, i);
 
 		mig_layout_name(&g->layout, i, g->layout.profiles[i].slices, name);
 		if (n)
@@ -212,7 +216,7 @@ static json_t *room_json(const struct mig_node_gpu *g)
 	return j;
 }
 
-static json_t *status_json(const struct look *l)
+static json_t *render_mig_status_json(const struct mig_query *l)
 {
 	const struct mig_state *s = &l->g->state;
 	json_t *list = json_array();
@@ -235,7 +239,7 @@ static json_t *status_json(const struct look *l)
 	return list;
 }
 
-static void status_rows(const struct look *l, const struct mig_gi *gi, struct table *t)
+static void status_rows(const struct mig_query *l, const struct mig_gi *gi, struct table *t)
 {
 	for (uint32_t k = 0; k < gi->n_ci || (!k && !gi->n_ci); k++) {
 		const struct mig_ci *ci = gi->n_ci ? &gi->ci[k] : NULL;
@@ -253,12 +257,13 @@ static void status_rows(const struct look *l, const struct mig_gi *gi, struct ta
 		else
 			table_add(t, "-");
 		table_add(t, pids.len ? pids.text : ci && ci->busy ? "in use" : "-");
-		table_add(t, ci ? or_unknown(uuid_of(l->ids, l->n, gi->id, ci->id))
+		table_add(t, ci ? get_mig_text_or_unknown(
+					  find_mig_device_uuid(l->ids, l->n, gi->id, ci->id))
 				: "no compute instance");
 	}
 }
 
-static void status_text(const struct look *l, struct buf *b)
+static void print_mig_status_text(const struct mig_query *l, struct buf *b)
 {
 	static const char *const heads[] = { "MIG DEVICE", "PLACE", "GI", "CI", "PROCESSES",
 		"UUID", NULL };
@@ -278,7 +283,7 @@ static void status_text(const struct look *l, struct buf *b)
 		table_print(&t, b);
 	for (uint32_t i = 0; i < l->g->layout.n; i++) {
 		char name[MIG_PROFILE_NAME_MAX];
-		uint32_t n = room(l->g, i);
+		uint32_t n = count_free_mig_profile(l->g, i);
 
 		if (!n)
 			continue;
@@ -291,7 +296,8 @@ static void status_text(const struct look *l, struct buf *b)
 
 /* Both */
 
-static int look(struct look *l, bool status, struct buf *b, json_t *list, struct error *err)
+static int show_mig_gpu(struct mig_query *l, bool status, struct buf *b, json_t *list,
+	struct error *err)
 {
 	const struct mig_node_gpu *g = l->g;
 	char name[96] = "";
@@ -303,16 +309,16 @@ static int look(struct look *l, bool status, struct buf *b, json_t *list, struct
 		mig_editor_device_ids(l->e, g->index, l->ids, &l->n, err) < 0)
 		return error_prefix(err, "GPU %u", g->index);
 	if (list) {
-		j = gpu_json(g, name);
+		j = render_mig_gpu_json(g, name);
 		(void)json_object_set_new(j, status ? "instances" : "profiles",
-			status ? status_json(l) : list_json(g));
+			status ? render_mig_status_json(l) : render_mig_profiles_json(g));
 		if (status)
-			(void)json_object_set_new(j, "room", room_json(g));
+			(void)json_object_set_new(j, "room", render_free_profiles(g));
 		(void)json_array_append_new(list, j);
 		return 0;
 	}
 	buf_printf(b, "%sGPU %u %s %s: MIG ", g->index ? "\n" : "", g->index,
-		or_unknown(g->uuid), or_unknown(name));
+		get_mig_text_or_unknown(g->uuid), get_mig_text_or_unknown(name));
 	if (g->fault.code) {
 		buf_printf(b, "cannot be read: %s\n", g->fault.msg);
 		return 0;
@@ -322,13 +328,13 @@ static int look(struct look *l, bool status, struct buf *b, json_t *list, struct
 		buf_printf(b, ", device-filter 0x%08X", g->pci.device);
 	buf_puts(b, "\n");
 	if (status)
-		status_text(l, b);
+		print_mig_status_text(l, b);
 	else
 		list_text(g, b);
 	return 0;
 }
 
-static int run_look(const struct options *o, bool status, struct error *err)
+static int run_mig_query(const struct options *o, bool status, struct error *err)
 {
 	CLEANUP(mig_editor_closep) struct mig_editor *e = NULL;
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(OUTPUT_MAX);
@@ -343,9 +349,9 @@ static int run_look(const struct options *o, bool status, struct error *err)
 		return -1;
 	list = json ? json_array() : NULL;
 	for (uint32_t i = 0; i < node->n && r == 0; i++) {
-		struct look l = { .e = e, .g = &node->gpus[i] };
+		struct mig_query l = { .e = e, .g = &node->gpus[i] };
 
-		r = look(&l, status, &b, list, err);
+		r = show_mig_gpu(&l, status, &b, list, err);
 	}
 	if (!node->n && !json)
 		buf_puts(&b, "no GPU\n");
@@ -361,34 +367,34 @@ static int run_look(const struct options *o, bool status, struct error *err)
 	return r;
 }
 
-static int run_list(const struct cmd *cmd, const struct options *o, struct error *err)
+static int run_mig_list(const struct cmd *cmd, const struct options *o, struct error *err)
 {
 	(void)cmd;
-	return run_look(o, /* status= */ false, err);
+	return run_mig_query(o, /* status= */ false, err);
 }
 
 static int run_status(const struct cmd *cmd, const struct options *o, struct error *err)
 {
 	(void)cmd;
-	return run_look(o, /* status= */ true, err);
+	return run_mig_query(o, /* status= */ true, err);
 }
 
 const struct cmd mig_cmd_list = {
 	.name = "mig list",
 	.usage = "[-o text|json]",
 	.summary = "show the profiles of the GPUs, where they may lie, and room for them",
-	.options = look_options,
-	.n_options = ARRAY_LEN(look_options),
+	.options = mig_query_options,
+	.n_options = ARRAY_LEN(mig_query_options),
 	.exit_code = EXIT_FAILURE,
-	.run = run_list,
+	.run = run_mig_list,
 };
 
 const struct cmd mig_cmd_status = {
 	.name = "mig status",
 	.usage = "[-o text|json]",
 	.summary = "show how each GPU is cut, who uses it, and what room is left",
-	.options = look_options,
-	.n_options = ARRAY_LEN(look_options),
+	.options = mig_query_options,
+	.n_options = ARRAY_LEN(mig_query_options),
 	.exit_code = EXIT_FAILURE,
 	.run = run_status,
 };

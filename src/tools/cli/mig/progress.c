@@ -7,7 +7,7 @@
 #include "io/config/json.h"
 
 /* Takes @j; each line is out before the next thing is done, so that a reader can have a deadline. */
-static void say_json(struct mig_progress *p, json_t *j)
+static void write_json_event(struct mig_progress *p, json_t *j)
 {
 	char *text = j ? json_dumps(j, JSON_COMPACT) : NULL;
 
@@ -24,7 +24,7 @@ static json_t *gpu_event(const char *event, const struct mig_node_gpu *g)
 		json_any_text(g->uuid));
 }
 
-static bool destroys(const struct mig_plan *plan, uint32_t gi, uint32_t ci)
+static bool is_ci_destroyed(const struct mig_plan *plan, uint32_t gi, uint32_t ci)
 {
 	for (uint32_t i = 0; i < plan->n; i++) {
 		if (plan->steps[i].action == MIG_DESTROY_CI && plan->steps[i].gi == gi &&
@@ -34,35 +34,35 @@ static bool destroys(const struct mig_plan *plan, uint32_t gi, uint32_t ci)
 	return false;
 }
 
-typedef void stay_fn(void *arg, uint32_t gi, uint32_t ci);
+typedef void kept_ci_fn(void *arg, uint32_t gi, uint32_t ci);
 
-static void each_that_stays(const struct mig_node_gpu *g, const struct mig_plan *plan,
-	stay_fn *see, void *arg)
+static void visit_kept_cis(const struct mig_node_gpu *g, const struct mig_plan *plan,
+	kept_ci_fn *see, void *arg)
 {
 	for (uint32_t i = 0; i < g->state.n; i++) {
 		const struct mig_gi *gi = &g->state.gi[i];
 
 		for (uint32_t k = 0; k < gi->n_ci; k++) {
-			if (!destroys(plan, gi->id, gi->ci[k].id))
+			if (!is_ci_destroyed(plan, gi->id, gi->ci[k].id))
 				see(arg, gi->id, gi->ci[k].id);
 		}
 	}
 }
 
-static void count(void *arg, uint32_t gi, uint32_t ci)
+static void count_kept_ci(void *arg, uint32_t gi, uint32_t ci)
 {
 	(void)gi;
 	(void)ci;
 	++*(uint32_t *)arg;
 }
 
-static void list(void *arg, uint32_t gi, uint32_t ci)
+static void list_kept_ci(void *arg, uint32_t gi, uint32_t ci)
 {
 	(void)json_array_append_new(arg,
 		json_pack("{s:I, s:I}", "gi", (json_int_t)gi, "ci", (json_int_t)ci));
 }
 
-static const char *mode_of(const struct mig_plan *plan)
+static const char *get_plan_mig_mode(const struct mig_plan *plan)
 {
 	for (uint32_t i = 0; i < plan->n; i++) {
 		if (plan->steps[i].action == MIG_SET_MODE)
@@ -71,14 +71,14 @@ static const char *mode_of(const struct mig_plan *plan)
 	return NULL;
 }
 
-static void plan_json(struct mig_progress *p, const struct mig_node_gpu *g,
+static void write_mig_plan_event(struct mig_progress *p, const struct mig_node_gpu *g,
 	const struct mig_plan *plan)
 {
 	json_t *j = gpu_event("planned", g), *stay = json_array(), *steps = json_array();
-	const char *mode = mode_of(plan);
+	const char *mode = get_plan_mig_mode(plan);
 	char text[128];
 
-	each_that_stays(g, plan, list, stay);
+	visit_kept_cis(g, plan, list_kept_ci, stay);
 	(void)json_object_set_new(j, "steps", json_integer(plan->n));
 	(void)json_object_set_new(j, "mode", mode ? json_string(mode) : json_null());
 	(void)json_object_set_new(j, "stay", stay);
@@ -89,7 +89,7 @@ static void plan_json(struct mig_progress *p, const struct mig_node_gpu *g,
 	if (p->dry_run)
 		(void)json_object_set(j, "plan", steps);
 	json_decref(steps);
-	say_json(p, j);
+	write_json_event(p, j);
 }
 
 void mig_progress_planned(struct mig_progress *p, const struct mig_node_gpu *g,
@@ -101,10 +101,10 @@ void mig_progress_planned(struct mig_progress *p, const struct mig_node_gpu *g,
 	if (!p->to)
 		return;
 	if (p->json) {
-		plan_json(p, g, plan);
+		write_mig_plan_event(p, g, plan);
 		return;
 	}
-	each_that_stays(g, plan, count, &stay);
+	visit_kept_cis(g, plan, count_kept_ci, &stay);
 	(void)fprintf(p->to, "GPU %u %s: ", g->index, g->uuid);
 	if (plan->n)
 		(void)fprintf(p->to, "%u step%s, %u MIG device%s stay%s\n", plan->n,
@@ -135,7 +135,7 @@ void mig_progress_step(struct mig_progress *p, const struct mig_node_gpu *g,
 		(void)json_object_set_new(j, "text", json_any_text(text));
 		if (undo)
 			(void)json_object_set_new(j, "undo", json_true());
-		say_json(p, j);
+		write_json_event(p, j);
 		return;
 	}
 	(void)fprintf(p->to, "GPU %u [%u/%u] %s%s\n", g->index, n, of, undo ? "back: " : "",
@@ -148,7 +148,7 @@ void mig_progress_resetting(struct mig_progress *p, const struct mig_node_gpu *g
 	if (!p->to)
 		return;
 	if (p->json) {
-		say_json(p, gpu_event("reset", g));
+		write_json_event(p, gpu_event("reset", g));
 		return;
 	}
 	(void)fprintf(p->to, "GPU %u reset (%s)\n", g->index, g->bus_id);
@@ -167,7 +167,7 @@ void mig_progress_gpu(struct mig_progress *p, const struct mig_node_gpu *g,
 
 		(void)json_object_set_new(j, "result", json_string(name));
 		(void)json_object_set_new(j, "reason", json_any_text(reason));
-		say_json(p, j);
+		write_json_event(p, j);
 		return;
 	}
 	/* That all is well was said with the plan, and of what is left alone there is a note. */
@@ -182,8 +182,8 @@ void mig_progress_hook(struct mig_progress *p, const char *name, const char *com
 	if (!p->to)
 		return;
 	if (p->json) {
-		say_json(p, json_pack("{s:s, s:s, s:o}", "event", "hook", "name", name,
-				    "command", json_any_text(command)));
+		write_json_event(p, json_pack("{s:s, s:s, s:o}", "event", "hook", "name", name,
+					    "command", json_any_text(command)));
 		return;
 	}
 	(void)fprintf(p->to, "hook %s: %s\n", name, command);
@@ -193,7 +193,7 @@ void mig_progress_hook(struct mig_progress *p, const char *name, const char *com
 void mig_progress_note(struct mig_progress *p, const char *text)
 {
 	if (p->json)
-		say_json(p,
+		write_json_event(p,
 			json_pack("{s:s, s:o}", "event", "note", "text", json_any_text(text)));
 	else
 		(void)fprintf(stderr, "note: %s\n", text);
@@ -203,7 +203,7 @@ void mig_progress_end(struct mig_progress *p, bool ok, const char *code, const c
 	uint64_t nvml_calls)
 {
 	if (p->json)
-		say_json(p, json_pack("{s:s, s:b, s:s, s:o, s:I}", "event", "end", "ok", ok,
-				    "code", code, "reason", json_any_text(reason), "nvml_calls",
-				    (json_int_t)nvml_calls));
+		write_json_event(p, json_pack("{s:s, s:b, s:s, s:o, s:I}", "event", "end", "ok",
+					    ok, "code", code, "reason", json_any_text(reason),
+					    "nvml_calls", (json_int_t)nvml_calls));
 }

@@ -8,7 +8,7 @@
 
 #include "io/nvml/nvml.h"
 
-int mig_tool_need(const struct cmd *cmd, const struct options *o, const char *const *names,
+int mig_tool_require(const struct cmd *cmd, const struct options *o, const char *const *names,
 	struct error *err)
 {
 	char list[256] = "";

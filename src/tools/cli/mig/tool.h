@@ -38,7 +38,7 @@ extern const struct cmd mig_cmd_status;
  * Checks that the options @names (NULL-terminated) have a value; else prints the command's help, as
  * mig-parted does, and returns -1 with its text.
  */
-int mig_tool_need(const struct cmd *cmd, const struct options *o, const char *const *names,
+int mig_tool_require(const struct cmd *cmd, const struct options *o, const char *const *names,
 	struct error *err) MUST_USE;
 
 /* Opens the NVML that the options --nvml and --driver-root name. */

@@ -16,7 +16,7 @@ struct proof {
 	struct error broken; /* no memory: nothing is proved */
 };
 
-static const char *no_env(const char *name)
+static const char *ignore_proof_env(const char *name)
 {
 	(void)name;
 	return NULL;
@@ -47,7 +47,7 @@ static int inventory_of(struct inventory **ret, const struct plan_offer *o, stru
 	return 0;
 }
 
-static void complain(struct proof *p, const char *name, const char *text)
+static void report_proof_error(struct proof *p, const char *name, const char *text)
 {
 	p->complaints++;
 	if (name)
@@ -59,11 +59,11 @@ static void complain(struct proof *p, const char *name, const char *text)
 static void complain_all(struct proof *p, const char *name, const struct strv *texts)
 {
 	for (size_t i = 0; i < texts->n; i++)
-		complain(p, name, texts->v[i]);
+		report_proof_error(p, name, texts->v[i]);
 }
 
 /* The pool is the ConfigMap's key, behind the last '#'; NULL: a key that is no pool. */
-static const struct pool *pool_of(const struct pools *pools, const char *name)
+static const struct pool *find_config_pool(const struct pools *pools, const char *name)
 {
 	const char *key = strrchr(name, '#');
 
@@ -77,7 +77,7 @@ static void prove_one(void *arg, const char *name, const char *text, struct conf
 	const struct strv *warnings, const struct error *err, const struct strv *more)
 {
 	struct proof *p = arg;
-	const struct pool *pool = pool_of(p->pools, name);
+	const struct pool *pool = find_config_pool(p->pools, name);
 	CLEANUP(inventory_freep) struct inventory *inv = NULL;
 	CLEANUP(config_offer_fini) struct config_offer of = { .offer = NULL };
 	struct error why = ERROR_INIT;
@@ -85,7 +85,7 @@ static void prove_one(void *arg, const char *name, const char *text, struct conf
 	(void)text;
 	complain_all(p, NULL, warnings);
 	if (err) {
-		complain(p, NULL, err->msg);
+		report_proof_error(p, NULL, err->msg);
 		complain_all(p, NULL, more);
 		return;
 	}
@@ -94,7 +94,7 @@ static void prove_one(void *arg, const char *name, const char *text, struct conf
 	if (inventory_of(&inv, pool->offer, &p->broken) < 0)
 		return;
 	if (config_offer_make(&of, name, config, inv, &why) < 0) {
-		complain(p, NULL, why.msg);
+		report_proof_error(p, NULL, why.msg);
 		return;
 	}
 	complain_all(p, name, &of.offer->warnings);
@@ -103,7 +103,7 @@ static void prove_one(void *arg, const char *name, const char *text, struct conf
 
 int plan_prove(const struct make_files *files, const struct pools *pools, struct error *err)
 {
-	const struct config_sources sources = { .env = no_env };
+	const struct config_sources sources = { .env = ignore_proof_env };
 	struct proof p = { .pools = pools, .broken = ERROR_INIT };
 
 	for (size_t i = 0; i < files->n; i++) {

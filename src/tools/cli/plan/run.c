@@ -20,7 +20,7 @@
 
 static volatile sig_atomic_t stopped;
 
-static void stop(int signal)
+static void on_plan_signal(int signal)
 {
 	(void)signal;
 	stopped = 1;
@@ -31,7 +31,7 @@ struct progress {
 	uint64_t shown_ns;
 };
 
-static bool go_on(void *arg, double done, int64_t nano_per_hour)
+static bool on_plan_progress(void *arg, double done, int64_t nano_per_hour)
 {
 	struct progress *p = arg;
 	uint64_t now = time_mono_ns();
@@ -54,7 +54,7 @@ static bool is_unknown(const struct plan_answer *a)
 	return false;
 }
 
-static int read_all(struct plan_input *in, const struct strv *files, struct error *err)
+static int read_plan_inputs(struct plan_input *in, const struct strv *files, struct error *err)
 {
 	for (size_t i = 0; i < files->n; i++)
 		if (plan_input_read(in, files->v[i], err) < 0)
@@ -112,10 +112,11 @@ int plan_run(const struct plan_run *r, struct error *err)
 	CLEANUP(buf_fini) struct buf text = BUF_INIT(TEXT_MAX);
 	CLEANUP(strv_fini) struct strv warnings = { .v = NULL };
 	struct progress p = { .terminal = isatty(STDERR_FILENO) == 1 };
-	struct answer_setting s = { PACK_BUDGET, PACK_BUDGET_EACH, r->seed, go_on, &p };
-	struct sigaction sa = { .sa_handler = stop };
+	struct answer_setting s = { PACK_BUDGET, PACK_BUDGET_EACH, r->seed, on_plan_progress,
+		&p };
+	struct sigaction sa = { .sa_handler = on_plan_signal };
 
-	if (plan_input_new(&in, err) < 0 || read_all(in, r->files, err) < 0 ||
+	if (plan_input_new(&in, err) < 0 || read_plan_inputs(in, r->files, err) < 0 ||
 		price_catalogue_load_all(&prices, r->prices, r->amounts, &warnings, err) < 0)
 		return -1;
 	for (size_t i = 0; i < warnings.n; i++)
@@ -136,7 +137,7 @@ int plan_run(const struct plan_run *r, struct error *err)
 		return -1;
 	if (a->plan.stopped)
 		return error_class(ERR_CANCELLED)->exit_code;
-	if (a->plan.n_left)
+	if (a->plan.n_unplaced)
 		return EXIT_FINDING;
 	return is_unknown(a) ? EXIT_INCONCLUSIVE : 0;
 }

@@ -39,7 +39,7 @@ struct job {
 
 static volatile sig_atomic_t stopped;
 
-static void stop(int signal)
+static void on_trace_signal(int signal)
 {
 	(void)signal;
 	stopped = 1;
@@ -56,7 +56,7 @@ static uint32_t full_point(void)
 
 /* ---- running ------------------------------------------------------------------------------------ */
 
-static bool go_on(void *arg)
+static bool on_trace_progress(void *arg)
 {
 	struct job *j = arg;
 	uint64_t now = time_mono_ns();
@@ -69,13 +69,13 @@ static bool go_on(void *arg)
 	return !stopped;
 }
 
-static int run_one(struct job *j, struct line *l, uint64_t seed, struct error *err)
+static int run_trace_replay(struct job *j, struct line *l, uint64_t seed, struct error *err)
 {
 	struct replay_setting s = { .policy = l->policy,
 		.seed = seed,
 		.mix = j->t->mix,
 		.now_ns = time_mono_ns,
-		.go_on = go_on,
+		.go_on = on_trace_progress,
 		.arg = j };
 	struct replay_result r;
 	double full;
@@ -102,55 +102,56 @@ static int run_one(struct job *j, struct line *l, uint64_t seed, struct error *e
 }
 
 /* Seeds outside, so that what is interrupted has as many runs of each policy. */
-static int run_all(struct job *j, struct error *err)
+static int run_trace_replays(struct job *j, struct error *err)
 {
 	for (uint64_t k = 0; k < j->t->seeds; k++)
 		for (size_t i = 0; i < j->n_lines && !stopped; i++)
-			if (run_one(j, &j->lines[i], j->t->first_seed + k, err) < 0)
+			if (run_trace_replay(j, &j->lines[i], j->t->first_seed + k, err) < 0)
 				return -1;
 	if (j->terminal)
 		(void)fprintf(stderr, "\r\033[K");
 	return 0;
 }
 
-static double mean(const struct line *l, uint32_t point)
+static double get_policy_mean(const struct line *l, uint32_t point)
 {
 	return l->sum[point] / (double)l->runs;
 }
 
 /* Of a sample. */
-static double deviation(const struct line *l, uint32_t point)
+static double get_policy_deviation(const struct line *l, uint32_t point)
 {
-	double n = (double)l->runs, m = mean(l, point);
+	double n = (double)l->runs, m = get_policy_mean(l, point);
 
 	return n < 2 ? 0 : sqrt(fmax(0, (l->squares[point] - n * m * m) / (n - 1)));
 }
 
 /* ---- parts of GPUs, whatever the nodes -------------------------------------------------------------- */
 
-struct parts {
+struct trace_packing {
 	uint64_t pods, l2, first_fit, packed;
 	double gpus, bound;
 };
 
-static int pack_parts(struct parts *p, const struct place_trace *t, struct error *err)
+static int pack_gpu_fractions(struct trace_packing *p, const struct place_trace *t,
+	struct error *err)
 {
-	CLEANUP(freep) struct cuts_demand *demand = calloc(t->n_pods + 1, sizeof(*demand));
-	struct cuts c;
+	CLEANUP(freep) struct cutting_demand *demand = calloc(t->n_pods + 1, sizeof(*demand));
+	struct cutting_stock c;
 
-	*p = (struct parts){ 0 };
+	*p = (struct trace_packing){ 0 };
 	if (!demand)
 		return error_nomem(err);
 	for (size_t i = 0; i < t->n_pods; i++) {
 		if (t->pods[i].gpus != 1 || t->pods[i].gpu_milli >= PLACE_WHOLE)
 			continue;
-		demand[p->pods++] = (struct cuts_demand){ t->pods[i].gpu_milli, 1 };
+		demand[p->pods++] = (struct cutting_demand){ t->pods[i].gpu_milli, 1 };
 		p->gpus += t->pods[i].gpu_milli / (double)PLACE_WHOLE;
 	}
-	p->l2 = cuts_l2(demand, p->pods);
-	if (cuts_solve(&c, demand, p->pods, err) < 0 ||
-		cuts_first_fit(&p->first_fit, demand, p->pods, err) < 0 ||
-		cuts_pack(&p->packed, demand, p->pods, err) < 0)
+	p->l2 = cutting_stock_l2(demand, p->pods);
+	if (cutting_stock_solve(&c, demand, p->pods, err) < 0 ||
+		cutting_stock_first_fit(&p->first_fit, demand, p->pods, err) < 0 ||
+		cutting_stock_pack(&p->packed, demand, p->pods, err) < 0)
 		return -1;
 	p->bound = ceil(c.bound - 1e-6); /* the prices have as many digits */
 	return 0;
@@ -158,7 +159,7 @@ static int pack_parts(struct parts *p, const struct place_trace *t, struct error
 
 /* ---- showing ------------------------------------------------------------------------------------------ */
 
-static void show_text(struct buf *b, const struct job *j, const struct parts *p)
+static void print_trace_text(struct buf *b, const struct job *j, const struct trace_packing *p)
 {
 	static const char *const heads[] = { "POLICY", "AT 80 %", "90 %", "95 %", "100 %", "SD",
 		"110 %", "120 %", "RUNS", "A DECISION", "SLOWEST", NULL };
@@ -178,9 +179,9 @@ static void show_text(struct buf *b, const struct job *j, const struct parts *p)
 			continue;
 		table_add(&table, l->policy);
 		for (size_t k = 0; k < ARRAY_LEN(columns); k++) {
-			table_addf(&table, "%.2f", mean(l, columns[k]));
+			table_addf(&table, "%.2f", get_policy_mean(l, columns[k]));
 			if (replay_points[columns[k]] == 100)
-				table_addf(&table, "%.2f", deviation(l, columns[k]));
+				table_addf(&table, "%.2f", get_policy_deviation(l, columns[k]));
 		}
 		table_addf(&table, "%llu", (unsigned long long)l->runs);
 		table_addf(&table, "%.0f us", (double)l->ns / 1e3 / (double)l->decisions);
@@ -196,21 +197,22 @@ static void show_text(struct buf *b, const struct job *j, const struct parts *p)
 		(unsigned long long)p->first_fit, (unsigned long long)p->packed);
 }
 
-static json_t *line_json(const struct line *l)
+static json_t *render_policy_json(const struct line *l)
 {
 	json_t *points = json_array();
 
 	for (uint32_t i = 0; i < REPLAY_POINTS; i++)
 		(void)json_array_append_new(points,
 			json_pack("{s:i, s:f, s:f}", "askedPct", (int)replay_points[i],
-				"allocatedPct", mean(l, i), "sd", deviation(l, i)));
+				"allocatedPct", get_policy_mean(l, i), "sd",
+				get_policy_deviation(l, i)));
 	return json_pack("{s:s, s:I, s:o, s:f, s:f, s:f, s:f}", "policy", l->policy, "runs",
 		(json_int_t)l->runs, "points", points, "leastPct", l->least, "mostPct", l->most,
 		"decisionUs", (double)l->ns / 1e3 / (double)l->decisions, "slowestUs",
 		(double)l->max_ns / 1e3);
 }
 
-static int show_json(struct buf *b, const struct job *j, const struct parts *p,
+static int print_trace_json(struct buf *b, const struct job *j, const struct trace_packing *p,
 	struct error *err)
 {
 	json_t *lines = json_array(), *root;
@@ -218,7 +220,7 @@ static int show_json(struct buf *b, const struct job *j, const struct parts *p,
 
 	for (size_t i = 0; i < j->n_lines; i++)
 		if (j->lines[i].runs)
-			(void)json_array_append_new(lines, line_json(&j->lines[i]));
+			(void)json_array_append_new(lines, render_policy_json(&j->lines[i]));
 	root = json_pack(
 		"{s:s, s:I, s:I, s:I, s:s, s:b, s:{s:I, s:f, s:f, s:I, s:I, s:I}, s:o}",
 		"schema", "gpuslice/placement/v1", "nodes", (json_int_t)j->trace.n_nodes,
@@ -236,16 +238,16 @@ static int show_json(struct buf *b, const struct job *j, const struct parts *p,
 	return 0;
 }
 
-static void fini(struct job *j)
+static void trace_job_fini(struct job *j)
 {
 	place_trace_fini(&j->trace);
 	free(j->lines);
 }
 
-static int set_up(struct job *j, struct error *err)
+static int trace_job_init(struct job *j, struct error *err)
 {
 	const struct strv *asked = j->t->policies;
-	struct sigaction sa = { .sa_handler = stop };
+	struct sigaction sa = { .sa_handler = on_trace_signal };
 
 	j->n_lines = asked->n ? asked->n : place_n_policies;
 	j->lines = calloc(j->n_lines, sizeof(*j->lines));
@@ -264,17 +266,17 @@ static int set_up(struct job *j, struct error *err)
 
 int plan_trace_run(const struct plan_trace *t, struct error *err)
 {
-	CLEANUP(fini) struct job j = { .t = t };
+	CLEANUP(trace_job_fini) struct job j = { .t = t };
 	CLEANUP(buf_fini) struct buf text = BUF_INIT(TEXT_MAX);
-	struct parts parts;
+	struct trace_packing parts;
 
-	if (set_up(&j, err) < 0 || run_all(&j, err) < 0 ||
-		pack_parts(&parts, &j.trace, err) < 0)
+	if (trace_job_init(&j, err) < 0 || run_trace_replays(&j, err) < 0 ||
+		pack_gpu_fractions(&parts, &j.trace, err) < 0)
 		return -1;
-	if (t->json && show_json(&text, &j, &parts, err) < 0)
+	if (t->json && print_trace_json(&text, &j, &parts, err) < 0)
 		return -1;
 	if (!t->json)
-		show_text(&text, &j, &parts);
+		print_trace_text(&text, &j, &parts);
 	if (output_write(NULL, buf_str(&text), text.len, err) < 0)
 		return -1;
 	if (!stopped)

@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 /* Nobody sees the directory before all is in it, so nothing has to be on the disk before that. */
-static int put_file(const char *path, const struct buf *text, struct error *err)
+static int write_plan_file(const char *path, const struct buf *text, struct error *err)
 {
 	CLEANUP(closep)
 	int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
@@ -28,7 +28,7 @@ static int put_file(const char *path, const struct buf *text, struct error *err)
 	return 0;
 }
 
-static int put_files(const struct make_files *files, const char *dir, struct error *err)
+static int write_plan_files(const struct make_files *files, const char *dir, struct error *err)
 {
 	char path[PATH_MAX];
 
@@ -39,14 +39,14 @@ static int put_files(const struct make_files *files, const char *dir, struct err
 		const struct make_file *f = &files->v[i];
 
 		if (path_join(path, sizeof(path), dir, f->path, err) < 0 ||
-			put_file(path, &f->text, err) < 0)
+			write_plan_file(path, &f->text, err) < 0)
 			return -1;
 	}
 	return 0;
 }
 
 /* The new directory takes the place of the old one, if that is empty or not there. */
-static int put_in_place(const char *temp, const char *dir, struct error *err)
+static int replace_plan_dir(const char *temp, const char *dir, struct error *err)
 {
 	if (rename(temp, dir) == 0)
 		return 0;
@@ -78,9 +78,9 @@ static int write_dir(const struct make_files *files, const char *dir, struct err
 	if (!mkdtemp(temp))
 		return error_sys(err, errno, "--write: %s", temp);
 	got = chmod(temp, 0755) < 0 ? error_sys(err, errno, "--write: %s", temp)
-				    : put_files(files, temp, err);
+				    : write_plan_files(files, temp, err);
 	if (got == 0)
-		got = put_in_place(temp, dir, err);
+		got = replace_plan_dir(temp, dir, err);
 	if (got < 0)
 		tree_remove(temp);
 	return got;
@@ -92,12 +92,12 @@ int plan_write(const struct plan_answer *a, const char *dir, struct error *err)
 	CLEANUP(make_files_fini) struct make_files files = { .v = NULL };
 
 	/* A finding, as it is without --write: the exit status is the plan's. */
-	if (a->plan.n_left) {
+	if (a->plan.n_unplaced) {
 		(void)fputs("--write: not all workloads have a place, so nothing is written\n",
 			stderr);
 		return 0;
 	}
-	if (pools_new(&pools, a, err) < 0 || make_all(&files, pools, err) < 0)
+	if (pools_new(&pools, a, err) < 0 || make_plan_files(&files, pools, err) < 0)
 		return -1;
 	if (plan_prove(&files, pools, err) < 0 || write_dir(&files, dir, err) < 0)
 		return -1;

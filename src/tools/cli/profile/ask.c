@@ -14,7 +14,8 @@
 static const char *const kinds[] = { "inference-open", "inference-closed", "batch", "train" };
 
 /* Letters, digits, '.', '_' and '-', so that it is a name everywhere. */
-static int set_name(struct asked *a, const char *name, bool given, struct error *err)
+static int set_profile_name(struct profile_request *a, const char *name, bool given,
+	struct error *err)
 {
 	const char *slash = strrchr(name, '/'), *whole = name;
 	size_t n = 0;
@@ -40,7 +41,8 @@ static int set_name(struct asked *a, const char *name, bool given, struct error 
 }
 
 /* What runs already: then nothing is started. */
-static int read_outside(struct asked *a, const struct options *o, struct error *err)
+static int read_observation_form(struct profile_request *a, const struct options *o,
+	struct error *err)
 {
 	static const char *const of_starts[] = { "node", "pattern", "shares", "repetitions",
 		"warmup", "startup", "mps-control" };
@@ -67,36 +69,36 @@ static int read_outside(struct asked *a, const struct options *o, struct error *
 	if (!a->pod && (!pid || pid > INT32_MAX))
 		return error_set(err, ERR_INVALID, "--pid: expected the number of a process");
 	a->pid = (pid_t)pid;
-	a->outside_s = 30;
+	a->observe_s = 30;
 	if (a->pod)
 		(void)snprintf(a->shown, sizeof(a->shown), "pod %.200s", a->pod);
 	else
 		(void)snprintf(a->shown, sizeof(a->shown), "process %d", (int)pid);
-	return bench_read_seconds(&a->outside_s, o, "seconds", 1, err) < 0
+	return bench_read_seconds(&a->observe_s, o, "seconds", 1, err) < 0
 		       ? -1
-		       : set_name(a,
+		       : set_profile_name(a,
 				 name     ? name
 				 : a->pod ? slash + 1
 					  : "program",
 				 name != NULL, err);
 }
 
-int profile_read_words(struct asked *a, const struct options *o, struct error *err)
+int profile_read_words(struct profile_request *a, const struct options *o, struct error *err)
 {
 	bool known = false;
 
 	a->kind = option_str(o, "kind", "inference-closed");
-	a->save = option_str(o, "save", NULL);
+	a->save_path = option_str(o, "save", NULL);
 	for (size_t i = 0; i < ARRAY_LEN(kinds); i++)
 		known = known || !strcmp(a->kind, kinds[i]);
 	if (!known)
 		return error_set(err, ERR_INVALID,
 			"--kind: expected inference-open, inference-closed, batch or train, found '%.40s'",
 			a->kind);
-	return read_outside(a, o, err);
+	return read_observation_form(a, o, err);
 }
 
-int profile_read_form(struct asked *a, const struct options *o, struct error *err)
+int profile_read_form(struct profile_request *a, const struct options *o, struct error *err)
 {
 	const char *form = option_str(o, "output", "text");
 
@@ -142,7 +144,7 @@ static int find_builtin(struct suite *s, const char *name, uint32_t *ret, struct
 		name);
 }
 
-static int read_program(struct asked *a, struct suite *s, struct suite_workload *room,
+static int read_program(struct profile_request *a, struct suite *s, struct suite_workload *room,
 	uint32_t *ret, const struct options *o, struct error *err)
 {
 	const char *builtin = option_str(o, "workload", NULL),
@@ -157,14 +159,14 @@ static int read_program(struct asked *a, struct suite *s, struct suite_workload 
 			return -1;
 		if (!option_get(o, "kind")->source && s->workloads[*ret].flow >= SUITE_PERIODIC)
 			a->kind = kinds[0];
-		return set_name(a, name ? name : builtin, name != NULL, err);
+		return set_profile_name(a, name ? name : builtin, name != NULL, err);
 	}
 	if (!o->args.n)
 		return error_set(err, ERR_INVALID,
 			"expected a program, as in gpuslice profile -- python3 infer.py, or --workload");
 	if (join_words(a->command, sizeof(a->command), &o->args, true, err) < 0 ||
 		join_words(a->shown, sizeof(a->shown), &o->args, false, err) < 0 ||
-		set_name(a, name ? name : o->args.v[0], name != NULL, err) < 0)
+		set_profile_name(a, name ? name : o->args.v[0], name != NULL, err) < 0)
 		return -1;
 	suite_command(s, room, a->command, pattern);
 	*ret = (uint32_t)s->n_workloads - 1;
@@ -207,7 +209,7 @@ static int read_shares(double *shares, size_t *n, const struct options *o, struc
 	return 0;
 }
 
-int profile_read_suite(struct suite *s, struct suite_workload *room, struct asked *a,
+int profile_read_suite(struct suite *s, struct suite_workload *room, struct profile_request *a,
 	const struct options *o, struct error *err)
 {
 	uint64_t repetitions = option_uint(o, "repetitions", 2);

@@ -12,8 +12,8 @@
 
 /* What runs already is looked at. */
 
-static int show_outside(const struct outside *seen, const struct inventory *inv,
-	const struct asked *a, struct error *err)
+static int show_observation(const struct bench_observation *seen, const struct inventory *inv,
+	const struct profile_request *a, struct error *err)
 {
 	CLEANUP(buf_fini) struct buf yaml = BUF_INIT(PROFILE_OUTPUT_MAX);
 	CLEANUP(buf_fini) struct buf text = BUF_INIT(PROFILE_OUTPUT_MAX);
@@ -23,12 +23,12 @@ static int show_outside(const struct outside *seen, const struct inventory *inv,
 	struct profile p;
 
 	time_rfc3339(time_wall_ns(), now);
-	outside_profile(&p, seen, a->name, a->kind);
+	observation_write_profile(&p, seen, a->name, a->kind);
 	p.gpu = g ? profile_gpu(g->name) : "";
 	buf_printf(&head,
 		"gpuslice profile, of %s\n%s%s, driver %s, %s, %zu looks in %g s, %zu process%s%s\n",
 		a->shown, getenv("GPUSLICE_SIM_NODE") ? "SIMULATED: " : "",
-		g ? g->name : "a MIG device", inv->driver_version, now, seen->n, a->outside_s,
+		g ? g->name : "a MIG device", inv->driver_version, now, seen->n, a->observe_s,
 		seen->processes, seen->processes == 1 ? "" : "es",
 		seen->alone ? "" : ", beside others");
 	profile_write(&yaml, &p, buf_str(&head));
@@ -39,16 +39,17 @@ static int show_outside(const struct outside *seen, const struct inventory *inv,
 	return profile_out(a, &yaml, &text, err);
 }
 
-int profile_run_outside(const struct asked *a, const struct options *o, struct error *err)
+int profile_run_observation(const struct profile_request *a, const struct options *o,
+	struct error *err)
 {
 	CLEANUP(inventory_freep) struct inventory *inv = NULL;
 	const struct gpu_monitor_options monitor = { .nvml_path = option_str(o, "nvml", NULL) };
-	struct outside_options how = { .monitor = &monitor,
+	struct observation_options how = { .monitor = &monitor,
 		.pid = a->pid,
-		.seconds = a->outside_s };
+		.seconds = a->observe_s };
 	char uid[PROFILE_UID_MAX];
 	const struct gpu *g = NULL;
-	struct outside seen;
+	struct bench_observation seen;
 
 	if (a->pod && profile_pod_uid(uid, a->pod, option_str(o, "run-dir", DEFAULT_RUN_DIR),
 			      err) < 0)
@@ -61,8 +62,8 @@ int profile_run_outside(const struct asked *a, const struct options *o, struct e
 		how.gpu = g->uuid;
 	}
 	how.pod = a->pod ? uid : NULL;
-	(void)fprintf(stderr, "looking at %s for %g s\n", a->shown, a->outside_s);
-	if (outside_look(&seen, &how, err) < 0)
+	(void)fprintf(stderr, "looking at %s for %g s\n", a->shown, a->observe_s);
+	if (observation_run(&seen, &how, err) < 0)
 		return error_prefix(err, "%s", a->shown);
-	return show_outside(&seen, inv, a, err);
+	return show_observation(&seen, inv, a, err);
 }

@@ -13,20 +13,20 @@
 
 #define TIMEOUT_NS (10 * NS_PER_SEC)
 
-static const char *text_of(const json_t *o, const char *key)
+static const char *get_pod_text(const json_t *o, const char *key)
 {
 	const char *text = json_string_value(json_object_get(o, key));
 
 	return text ? text : "";
 }
 
-static bool is_named(const json_t *pod, const char *name)
+static bool is_pod_named(const json_t *pod, const char *name)
 {
-	const char *namespace = text_of(pod, "namespace");
+	const char *namespace = get_pod_text(pod, "namespace");
 	size_t n = strlen(namespace);
 
 	return !strncmp(name, namespace, n) && name[n] == '/' &&
-	       !strcmp(name + n + 1, text_of(pod, "pod"));
+	       !strcmp(name + n + 1, get_pod_text(pod, "pod"));
 }
 
 int profile_pod_uid(char ret[static PROFILE_UID_MAX], const char *pod, const char *run_dir,
@@ -47,9 +47,9 @@ int profile_pod_uid(char ret[static PROFILE_UID_MAX], const char *pod, const cha
 	o = json_loadb(buf_str(&body), body.len, 0, NULL);
 	json_array_foreach(json_object_get(o, "pods"), i, each)
 	{
-		const char *uid = text_of(each, "uid");
+		const char *uid = get_pod_text(each, "uid");
 
-		if (is_named(each, pod) && *uid && strlen(uid) < PROFILE_UID_MAX &&
+		if (is_pod_named(each, pod) && *uid && strlen(uid) < PROFILE_UID_MAX &&
 			json_is_true(json_object_get(each, "live"))) {
 			(void)snprintf(ret, PROFILE_UID_MAX, "%s", uid);
 			return 0;

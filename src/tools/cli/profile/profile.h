@@ -14,35 +14,37 @@
 #define PROFILE_COMMAND_MAX 4096
 #define PROFILE_UID_MAX     37
 
-struct asked {
-	const char *kind, *save;
+struct profile_request {
+	const char *kind, *save_path;
 	char name[PROFILE_NAME_MAX + 1], command[PROFILE_COMMAND_MAX],
 		shown[PROFILE_COMMAND_MAX];
 	const char *pod; /* NULL */
 	pid_t pid;       /* 0 */
-	double outside_s;
+	double observe_s;
 	size_t n_shares; /* parts of the multiprocessors to run it with */
 	bool yaml, silent;
 };
 
 /* ERR_INVALID, ERR_LIMIT. Words are borrowed from @o. First this, */
-int profile_read_words(struct asked *a, const struct options *o, struct error *err) MUST_USE;
-int profile_read_form(struct asked *a, const struct options *o, struct error *err) MUST_USE;
+int profile_read_words(struct profile_request *a, const struct options *o,
+	struct error *err) MUST_USE;
+int profile_read_form(struct profile_request *a, const struct options *o,
+	struct error *err) MUST_USE;
 /* and if nothing that runs is to be looked at, the suite. @room must outlive it. */
-int profile_read_suite(struct suite *s, struct suite_workload *room, struct asked *a,
+int profile_read_suite(struct suite *s, struct suite_workload *room, struct profile_request *a,
 	const struct options *o, struct error *err) MUST_USE;
 
 /* Looks at what .pid or .pod say, and shows it. */
-int profile_run_outside(const struct asked *a, const struct options *o,
+int profile_run_observation(const struct profile_request *a, const struct options *o,
 	struct error *err) MUST_USE;
 
 /* Prints what was measured, and saves it if asked to. EXIT_INCONCLUSIVE: some of it could not be measured, or was
  * disturbed. */
 int profile_show(const struct bench_result *r, const struct bench_windows *w,
-	const struct asked *a, const struct suite *s, struct error *err) MUST_USE;
+	const struct profile_request *a, const struct suite *s, struct error *err) MUST_USE;
 
 /* Keeps @yaml if asked to, and prints one of both. */
-int profile_out(const struct asked *a, const struct buf *yaml, const struct buf *text,
+int profile_out(const struct profile_request *a, const struct buf *yaml, const struct buf *text,
 	struct error *err) MUST_USE;
 
 /* The figures, and how each was found. */

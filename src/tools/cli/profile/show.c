@@ -12,8 +12,8 @@
 
 /* What comes out. */
 
-static void print_head(struct buf *b, const struct bench_result *r, const struct asked *a,
-	const struct suite *s)
+static void print_profile_head(struct buf *b, const struct bench_result *r,
+	const struct profile_request *a, const struct suite *s)
 {
 	buf_printf(b, "gpuslice profile -- %s\n", a->shown);
 	buf_printf(b, "%s%s, driver %s, CUDA %s, %s, %u x %g s\n",
@@ -42,7 +42,8 @@ static void print_steps(struct buf *b, const struct profile *p)
  * What of it was asked for and is missing, one clause each; nothing where the profile is whole. Figures that few GPUs
  * have (multiprocessors active, memory bandwidth) are not counted: the planner has defaults for them.
  */
-static void list_missing(struct buf *b, const struct profile *p, const struct asked *a)
+static void list_missing(struct buf *b, const struct profile *p,
+	const struct profile_request *a)
 {
 	const struct {
 		const char *key;
@@ -61,10 +62,11 @@ static void list_missing(struct buf *b, const struct profile *p, const struct as
 		buf_printf(b, "%s%s", b->len ? "; " : "", p->problem);
 }
 
-static void print_text(struct buf *b, const struct profile *p, const struct bench_result *r,
-	const struct asked *a, const struct suite *s, const char *missing)
+static void print_profile_text(struct buf *b, const struct profile *p,
+	const struct bench_result *r, const struct profile_request *a, const struct suite *s,
+	const char *missing)
 {
-	print_head(b, r, a, s);
+	print_profile_head(b, r, a, s);
 	profile_table(b, p);
 	print_steps(b, p);
 	for (size_t i = 0; i < r->n_notes; i++)
@@ -73,16 +75,17 @@ static void print_text(struct buf *b, const struct profile *p, const struct benc
 		buf_printf(b, "\nNot all could be measured: %s\n", missing);
 	if (*p->doubt)
 		buf_printf(b, "\nInconclusive, measure again: %s\n", p->doubt);
-	if (a->save)
-		buf_printf(b, "\nThe profile is in %s: gpuslice plan %s\n", a->save, a->save);
+	if (a->save_path)
+		buf_printf(b, "\nThe profile is in %s: gpuslice plan %s\n", a->save_path,
+			a->save_path);
 }
 
 static int write_yaml(struct buf *b, const struct profile *p, const struct bench_result *r,
-	const struct asked *a, const struct suite *s, struct error *err)
+	const struct profile_request *a, const struct suite *s, struct error *err)
 {
 	CLEANUP(buf_fini) struct buf head = BUF_INIT(PROFILE_OUTPUT_MAX);
 
-	print_head(&head, r, a, s);
+	print_profile_head(&head, r, a, s);
 	if (!buf_ok(&head))
 		return error_nomem(err);
 	profile_write(b, p, buf_str(&head));
@@ -103,20 +106,20 @@ const char *profile_gpu(const char *gpu)
 }
 
 /* One that fails does not keep the other from being written. */
-int profile_out(const struct asked *a, const struct buf *yaml, const struct buf *text,
+int profile_out(const struct profile_request *a, const struct buf *yaml, const struct buf *text,
 	struct error *err)
 {
 	const struct buf *shown = a->yaml ? yaml : text;
 	int kept = 0;
 
-	if (a->save && output_write(a->save, buf_str(yaml), yaml->len, err) < 0)
+	if (a->save_path && output_write(a->save_path, buf_str(yaml), yaml->len, err) < 0)
 		kept = error_prefix(err, "--save");
 	return output_write(NULL, buf_str(shown), shown->len, kept < 0 ? NULL : err) < 0 ? -1
 											 : kept;
 }
 
 int profile_show(const struct bench_result *r, const struct bench_windows *w,
-	const struct asked *a, const struct suite *s, struct error *err)
+	const struct profile_request *a, const struct suite *s, struct error *err)
 {
 	CLEANUP(buf_fini) struct buf yaml = BUF_INIT(PROFILE_OUTPUT_MAX);
 	CLEANUP(buf_fini) struct buf text = BUF_INIT(PROFILE_OUTPUT_MAX);
@@ -142,7 +145,7 @@ int profile_show(const struct bench_result *r, const struct bench_windows *w,
 	if (write_yaml(&yaml, &p, r, a, s, err) < 0)
 		return -1;
 	list_missing(&missing, &p, a);
-	print_text(&text, &p, r, a, s, buf_str(&missing));
+	print_profile_text(&text, &p, r, a, s, buf_str(&missing));
 	if (!buf_ok(&missing) || !buf_ok(&text))
 		return error_nomem(err);
 	if (profile_out(a, &yaml, &text, err) < 0)

@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-static void add_value(struct table *t, const struct profile_figure *f,
+static void add_profile_value(struct table *t, const struct profile_figure *f,
 	const struct profile_value *v)
 {
 	char cell[BENCH_NUMBER_MAX];
@@ -40,7 +40,7 @@ void profile_table(struct buf *b, const struct profile *p)
 		if (f->only_open && strcmp(p->kind, "inference-open") != 0)
 			continue;
 		table_add(&t, f->words);
-		add_value(&t, f, v);
+		add_profile_value(&t, f, v);
 		table_add(&t, f->key ? f->key : "");
 		table_add(&t, v->how);
 	}

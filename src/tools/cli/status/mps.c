@@ -21,11 +21,11 @@ enum {
 
 static bool has_uuid(const json_t *o, const char *uuid)
 {
-	return *uuid && !strcmp(status_text(o, "uuid"), uuid);
+	return *uuid && !strcmp(status_get_text(o, "uuid"), uuid);
 }
 
 /* "2", "0:1": the index of a device among @gpus, as other tables say it; else its UUID. */
-static void put_device(char *cell, const char *uuid, const json_t *gpus)
+static void format_mps_device(char *cell, const char *uuid, const json_t *gpus)
 {
 	for (size_t i = 0; i < json_array_size(gpus); i++) {
 		const json_t *g = json_array_get(gpus, i);
@@ -39,14 +39,14 @@ static void put_device(char *cell, const char *uuid, const json_t *gpus)
 		for (size_t k = 0; k < json_array_size(migs); k++)
 			if (has_uuid(json_array_get(migs, k), uuid)) {
 				status_clean(cell, STATUS_CELL_MAX,
-					status_text(json_array_get(migs, k), "index"));
+					status_get_text(json_array_get(migs, k), "index"));
 				return;
 			}
 	}
 	status_clean(cell, STATUS_CELL_MAX, uuid);
 }
 
-static void put_devices(char *cell, const json_t *o, const json_t *gpus)
+static void format_mps_devices(char *cell, const json_t *o, const json_t *gpus)
 {
 	const json_t *uuids = json_object_get(o, "devices");
 	char one[STATUS_CELL_MAX];
@@ -55,15 +55,15 @@ static void put_devices(char *cell, const json_t *o, const json_t *gpus)
 	for (size_t i = 0; i < json_array_size(uuids) && at < STATUS_CELL_MAX; i++) {
 		const char *uuid = json_string_value(json_array_get(uuids, i));
 
-		put_device(one, uuid ? uuid : "", gpus);
+		format_mps_device(one, uuid ? uuid : "", gpus);
 		at += (size_t)snprintf(cell + at, STATUS_CELL_MAX - at, "%s%s", i ? "," : "",
 			one);
 	}
 	if (json_array_size(uuids) == 0)
-		status_clean(cell, STATUS_CELL_MAX, status_text(o, "key"));
+		status_clean(cell, STATUS_CELL_MAX, status_get_text(o, "key"));
 }
 
-static void put_memory(char *cell, const json_t *o)
+static void format_mps_memory(char *cell, const json_t *o)
 {
 	const json_t *first = json_array_get(json_object_get(o, "memoryLimitsMib"), 0);
 	int64_t mib = json_is_integer(first) ? (int64_t)json_integer_value(first) : 0;
@@ -74,11 +74,11 @@ static void put_memory(char *cell, const json_t *o)
 		(void)snprintf(cell, STATUS_CELL_MAX, "-");
 }
 
-static void put_daemon(struct status_row *r, const json_t *o, const json_t *gpus)
+static void fill_mps_row(struct status_row *r, const json_t *o, const json_t *gpus)
 {
-	put_devices(r->cells[MPS_DEVICE], o, gpus);
-	status_clean(r->cells[MPS_STATE], STATUS_CELL_MAX, status_text(o, "state"));
-	put_memory(r->cells[MPS_MEMORY], o);
+	format_mps_devices(r->cells[MPS_DEVICE], o, gpus);
+	status_clean(r->cells[MPS_STATE], STATUS_CELL_MAX, status_get_text(o, "state"));
+	format_mps_memory(r->cells[MPS_MEMORY], o);
 	(void)snprintf(r->cells[MPS_THREADS], STATUS_CELL_MAX, "%" PRId64 "%%",
 		status_number(o, "activeThreadPercentage"));
 	(void)snprintf(r->cells[MPS_CLIENTS], STATUS_CELL_MAX, "%zu",
@@ -87,12 +87,12 @@ static void put_daemon(struct status_row *r, const json_t *o, const json_t *gpus
 		status_number(o, "faults"));
 	(void)snprintf(r->cells[MPS_DEATHS], STATUS_CELL_MAX, "%" PRId64,
 		status_number(o, "daemonDeaths") + status_number(o, "serverDeaths"));
-	status_clean(r->cells[MPS_WHY], STATUS_CELL_MAX, status_text(o, "why"));
+	status_clean(r->cells[MPS_WHY], STATUS_CELL_MAX, status_get_text(o, "why"));
 	if (!json_is_true(json_object_get(o, "usable")))
 		r->colour = RED;
 }
 
-int status_put_mps(struct buf *b, const json_t *mps, const json_t *gpus, bool colour,
+int status_render_mps(struct buf *b, const json_t *mps, const json_t *gpus, bool colour,
 	struct error *err)
 {
 	static const char *const headers[MPS_COLUMNS] = { "MPS OF GPU", "STATE",
@@ -106,8 +106,8 @@ int status_put_mps(struct buf *b, const json_t *mps, const json_t *gpus, bool co
 	if (!rows)
 		return -1;
 	for (size_t i = 0; i < n; i++)
-		put_daemon(&rows[i], json_array_get(mps, i), gpus);
+		fill_mps_row(&rows[i], json_array_get(mps, i), gpus);
 	buf_putc(b, '\n');
-	status_put_table(b, headers, MPS_COLUMNS, rows, n, colour);
+	status_render_table(b, headers, MPS_COLUMNS, rows, n, colour);
 	return 0;
 }

@@ -9,13 +9,13 @@
 #include <stdbool.h>
 
 /* What the GPUs of the list are cut into. Nothing at all where none is. */
-int status_put_profiles(struct buf *b, const json_t *gpus, bool colour,
+int status_render_profiles(struct buf *b, const json_t *gpus, bool colour,
 	struct error *err) MUST_USE;
 
 /* The slices of running containers. Nothing at all where there are none. */
-int status_put_walls(struct buf *b, const json_t *slices, bool colour,
+int status_render_limits(struct buf *b, const json_t *slices, bool colour,
 	struct error *err) MUST_USE;
 
 /* The MPS daemons, of which @gpus has the devices. Nothing at all where there are none. */
-int status_put_mps(struct buf *b, const json_t *mps, const json_t *gpus, bool colour,
+int status_render_mps(struct buf *b, const json_t *mps, const json_t *gpus, bool colour,
 	struct error *err) MUST_USE;

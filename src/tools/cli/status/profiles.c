@@ -18,7 +18,8 @@ enum {
 	PROFILE_COLUMNS
 };
 
-static void put_number(char *cell, const json_t *o, const char *key, const char *none)
+static void format_profile_number(char *cell, const json_t *o, const char *key,
+	const char *none)
 {
 	const json_t *v = json_object_get(o, key);
 
@@ -29,7 +30,7 @@ static void put_number(char *cell, const json_t *o, const char *key, const char 
 		(void)snprintf(cell, STATUS_CELL_MAX, "%s", none);
 }
 
-static void put_profile(struct status_row *r, const json_t *device, const json_t *p)
+static void fill_profile_row(struct status_row *r, const json_t *device, const json_t *p)
 {
 	const json_t *index = json_object_get(device, "index");
 	const json_t *memory = json_object_get(p, "memoryBytes");
@@ -39,27 +40,27 @@ static void put_profile(struct status_row *r, const json_t *device, const json_t
 	if (json_is_string(index))
 		status_clean(r->cells[PROFILE_GPU], STATUS_CELL_MAX, json_string_value(index));
 	else
-		put_number(r->cells[PROFILE_GPU], device, "index", "-");
-	status_clean(r->cells[PROFILE_NAME], STATUS_CELL_MAX, status_text(p, "resource"));
-	put_number(r->cells[PROFILE_REPLICAS], p, "slices", "?");
-	put_number(r->cells[PROFILE_USED], p, "used", "?");
+		format_profile_number(r->cells[PROFILE_GPU], device, "index", "-");
+	status_clean(r->cells[PROFILE_NAME], STATUS_CELL_MAX, status_get_text(p, "resource"));
+	format_profile_number(r->cells[PROFILE_REPLICAS], p, "slices", "?");
+	format_profile_number(r->cells[PROFILE_USED], p, "used", "?");
 	if (json_is_integer(memory))
 		(void)snprintf(r->cells[PROFILE_MEMORY], STATUS_CELL_MAX, "%" PRId64 " MiB",
 			(int64_t)json_integer_value(memory) >> 20);
 	else
 		(void)snprintf(r->cells[PROFILE_MEMORY], STATUS_CELL_MAX, "-");
-	put_number(r->cells[PROFILE_WEIGHT], p, "weight", "-");
-	status_clean(compute, sizeof(compute), status_text(p, "compute"));
+	format_profile_number(r->cells[PROFILE_WEIGHT], p, "weight", "-");
+	status_clean(compute, sizeof(compute), status_get_text(p, "compute"));
 	if (cap > 0)
 		(void)snprintf(r->cells[PROFILE_COMPUTE], STATUS_CELL_MAX, "%s at %.1f%%",
 			compute, (double)cap / 1e4);
 	else
 		(void)snprintf(r->cells[PROFILE_COMPUTE], STATUS_CELL_MAX, "%s", compute);
-	status_clean(r->cells[PROFILE_CLASS], STATUS_CELL_MAX, status_text(p, "class"));
+	status_clean(r->cells[PROFILE_CLASS], STATUS_CELL_MAX, status_get_text(p, "class"));
 }
 
 /* Of GPUs, and of their MIG devices behind each. With NULL it counts only. */
-static size_t put_rows(struct status_row *rows, size_t room, const json_t *devices)
+static size_t fill_profile_rows(struct status_row *rows, size_t room, const json_t *devices)
 {
 	size_t n = 0;
 
@@ -70,24 +71,25 @@ static size_t put_rows(struct status_row *rows, size_t room, const json_t *devic
 
 		for (size_t k = 0; k < json_array_size(list); k++, n++)
 			if (rows && n < room)
-				put_profile(&rows[n], d, json_array_get(list, k));
+				fill_profile_row(&rows[n], d, json_array_get(list, k));
 		for (size_t m = 0; m < json_array_size(migs); m++) {
 			const json_t *mig = json_array_get(migs, m);
 
 			list = json_object_get(mig, "profiles");
 			for (size_t k = 0; k < json_array_size(list); k++, n++)
 				if (rows && n < room)
-					put_profile(&rows[n], mig, json_array_get(list, k));
+					fill_profile_row(&rows[n], mig,
+						json_array_get(list, k));
 		}
 	}
 	return n;
 }
 
-int status_put_profiles(struct buf *b, const json_t *gpus, bool colour, struct error *err)
+int status_render_profiles(struct buf *b, const json_t *gpus, bool colour, struct error *err)
 {
 	static const char *const headers[PROFILE_COLUMNS] = { "GPU", "PROFILE", "REPLICAS",
 		"USED", "MEMORY EACH", "WEIGHT", "COMPUTE", "CLASS" };
-	size_t n = put_rows(NULL, 0, gpus);
+	size_t n = fill_profile_rows(NULL, 0, gpus);
 	struct status_row *rows;
 
 	if (n == 0)
@@ -98,9 +100,9 @@ int status_put_profiles(struct buf *b, const json_t *gpus, bool colour, struct e
 	rows = calloc(n, sizeof(*rows));
 	if (!rows)
 		return error_nomem(err);
-	(void)put_rows(rows, n, gpus);
+	(void)fill_profile_rows(rows, n, gpus);
 	buf_putc(b, '\n');
-	status_put_table(b, headers, PROFILE_COLUMNS, rows, n, colour);
+	status_render_table(b, headers, PROFILE_COLUMNS, rows, n, colour);
 	free(rows);
 	return 0;
 }

@@ -11,7 +11,7 @@
 /* --- reading a peer's JSON --- */
 
 /* Text of a key, "" if absent or of another type. */
-const char *status_text(const json_t *o, const char *key)
+const char *status_get_text(const json_t *o, const char *key)
 {
 	const char *s = json_string_value(json_object_get(o, key));
 
@@ -23,7 +23,7 @@ int64_t status_number(const json_t *o, const char *key)
 	return json_integer_value(json_object_get(o, key));
 }
 
-void status_put_mib(char cell[STATUS_CELL_MAX], const json_t *bytes, const char *none)
+void status_format_mib(char cell[STATUS_CELL_MAX], const json_t *bytes, const char *none)
 {
 	if (json_is_integer(bytes))
 		(void)snprintf(cell, STATUS_CELL_MAX, "%" PRId64 " MiB",
@@ -55,16 +55,16 @@ static void clean_name(char *to, size_t cap, const char *from)
 	status_clean(to + strlen(to), tail + 1, from + len - tail);
 }
 
-void status_put_pod(char cell[STATUS_CELL_MAX], const json_t *h)
+void status_format_pod(char cell[STATUS_CELL_MAX], const json_t *h)
 {
 	char ns[40], pod[70], container[32];
 
 	static_assert(sizeof(ns) + sizeof(pod) + sizeof(container) + sizeof(" and 65535 more") <
 			      STATUS_CELL_MAX,
 		"a cell has room for all parts");
-	clean_name(ns, sizeof(ns), status_text(h, "namespace"));
-	clean_name(pod, sizeof(pod), status_text(h, "pod"));
-	clean_name(container, sizeof(container), status_text(h, "container"));
+	clean_name(ns, sizeof(ns), status_get_text(h, "namespace"));
+	clean_name(pod, sizeof(pod), status_get_text(h, "pod"));
+	clean_name(container, sizeof(container), status_get_text(h, "container"));
 	(void)snprintf(cell, STATUS_CELL_MAX, "%s/%s (%s)", ns, pod, container);
 }
 
@@ -77,7 +77,7 @@ struct table {
 	struct buf *out;
 };
 
-static void measure(struct table *t, const struct status_row *r)
+static void measure_status_row(struct table *t, const struct status_row *r)
 {
 	for (size_t i = 0; i < t->columns; i++) {
 		size_t w = strlen(r->cells[i]);
@@ -87,7 +87,7 @@ static void measure(struct table *t, const struct status_row *r)
 	}
 }
 
-static void put_row(struct table *t, const struct status_row *r, bool colour)
+static void print_status_row(struct table *t, const struct status_row *r, bool colour)
 {
 	if (colour && r->colour)
 		buf_puts(t->out, r->colour);
@@ -102,7 +102,7 @@ static void put_row(struct table *t, const struct status_row *r, bool colour)
 	buf_putc(t->out, '\n');
 }
 
-void status_put_table(struct buf *b, const char *const *headers, size_t columns,
+void status_render_table(struct buf *b, const char *const *headers, size_t columns,
 	const struct status_row *rows, size_t n, bool colour)
 {
 	struct table t = { .headers = headers, .columns = columns, .out = b };
@@ -110,12 +110,12 @@ void status_put_table(struct buf *b, const char *const *headers, size_t columns,
 
 	for (size_t i = 0; i < columns; i++)
 		status_clean(head.cells[i], STATUS_CELL_MAX, headers[i]);
-	measure(&t, &head);
+	measure_status_row(&t, &head);
 	for (size_t i = 0; i < n; i++)
-		measure(&t, &rows[i]);
-	put_row(&t, &head, colour);
+		measure_status_row(&t, &rows[i]);
+	print_status_row(&t, &head, colour);
 	for (size_t i = 0; i < n; i++)
-		put_row(&t, &rows[i], colour);
+		print_status_row(&t, &rows[i], colour);
 }
 
 struct status_row *status_new_rows(const json_t *list, size_t *ret_n, struct error *err)
@@ -135,7 +135,7 @@ struct status_row *status_new_rows(const json_t *list, size_t *ret_n, struct err
 	return rows;
 }
 
-void status_put_list(struct buf *b, const char *title, const json_t *list)
+void status_render_list(struct buf *b, const char *title, const json_t *list)
 {
 	char line[STATUS_CELL_MAX * 4];
 

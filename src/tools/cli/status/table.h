@@ -28,11 +28,11 @@ struct status_row {
 };
 
 /* Text of a key, "" if absent or of another type. */
-const char *status_text(const json_t *o, const char *key);
+const char *status_get_text(const json_t *o, const char *key);
 /* 0 if absent or of another type. */
 int64_t status_number(const json_t *o, const char *key);
 /* "512 MiB" into a cell; @none where @bytes is no number, as it is not known or there is none. */
-void status_put_mib(char cell[STATUS_CELL_MAX], const json_t *bytes, const char *none);
+void status_format_mib(char cell[STATUS_CELL_MAX], const json_t *bytes, const char *none);
 
 /* Copies with every control character replaced, so that no name can drive the terminal. */
 void status_clean(char *to, size_t cap, const char *from);
@@ -41,13 +41,13 @@ void status_clean(char *to, size_t cap, const char *from);
  * "team/pod (container)" of the holder @h. Names that are too long for the cell are cut in their middle: the end is
  * what tells the pods of a Deployment apart. Leaves room for " and 65535 more".
  */
-void status_put_pod(char cell[STATUS_CELL_MAX], const json_t *h);
+void status_format_pod(char cell[STATUS_CELL_MAX], const json_t *h);
 
-void status_put_table(struct buf *b, const char *const *headers, size_t columns,
+void status_render_table(struct buf *b, const char *const *headers, size_t columns,
 	const struct status_row *rows, size_t n, bool colour);
 
 /* Empty ones for each element of @list; yours, free(). NULL: ERR_LIMIT or ERR_NOMEM. */
 struct status_row *status_new_rows(const json_t *list, size_t *ret_n, struct error *err);
 
 /* One line for each text, the first behind the title. */
-void status_put_list(struct buf *b, const char *title, const json_t *list);
+void status_render_list(struct buf *b, const char *title, const json_t *list);

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static void put_index(char *cell, const json_t *o)
+static void format_gpu_index(char *cell, const json_t *o)
 {
 	const json_t *index = json_object_get(o, "index");
 
@@ -21,12 +21,12 @@ static void put_index(char *cell, const json_t *o)
 		(void)snprintf(cell, STATUS_CELL_MAX, "-");
 }
 
-static void put_holder(char *cell, const json_t *slice)
+static void format_slice_pod(char *cell, const json_t *slice)
 {
 	const json_t *h = json_object_get(slice, "holder");
 
 	if (json_is_object(h))
-		status_put_pod(cell, h);
+		status_format_pod(cell, h);
 	else
 		(void)snprintf(cell, STATUS_CELL_MAX, "-");
 }
@@ -35,16 +35,16 @@ static void put_holder(char *cell, const json_t *slice)
 static const char stuck_note[] = "STUCK: its work does not end";
 
 /* What is wrong with a slice, in a word. */
-static const char *slice_note(const json_t *slice, const json_t *gpu)
+static const char *get_slice_note(const json_t *slice, const json_t *gpu)
 {
 	if (json_is_true(json_object_get(gpu, "over")))
 		return "OVER ITS LIMIT";
-	if (*status_text(slice, "error"))
-		return status_text(slice, "error");
+	if (*status_get_text(slice, "error"))
+		return status_get_text(slice, "error");
 	if (json_is_true(json_object_get(gpu, "stuck")))
 		return stuck_note;
-	if (*status_text(slice, "computeError"))
-		return status_text(slice, "computeError");
+	if (*status_get_text(slice, "computeError"))
+		return status_get_text(slice, "computeError");
 	if (json_array_size(json_object_get(slice, "unhookedProcesses")) > 0)
 		return "has processes past the libraries";
 	if (json_is_true(json_object_get(gpu, "demoted")))
@@ -53,20 +53,20 @@ static const char *slice_note(const json_t *slice, const json_t *gpu)
 }
 
 enum {
-	WALL_SLICE,
-	WALL_GPU,
-	WALL_SHARE,
-	WALL_TIME,
-	WALL_LIMIT,
-	WALL_USED,
-	WALL_PEAK,
-	WALL_WHO,
-	WALL_NOTE,
-	WALL_COLUMNS
+	LIMITS_SLICE,
+	LIMITS_GPU,
+	LIMITS_SHARE,
+	LIMITS_TIME,
+	LIMITS_LIMIT,
+	LIMITS_USED,
+	LIMITS_PEAK,
+	LIMITS_POD,
+	LIMITS_NOTE,
+	LIMITS_COLUMNS
 };
 
 /* "weight 4, at most 25.0%, latency"; "-": the hardware divides it. */
-static void put_share(char *cell, const json_t *slice, const json_t *gpu)
+static void format_slice_share(char *cell, const json_t *slice, const json_t *gpu)
 {
 	int64_t cap = status_number(gpu, "capMillionths");
 	char most[32] = "";
@@ -78,11 +78,11 @@ static void put_share(char *cell, const json_t *slice, const json_t *gpu)
 		(void)snprintf(most, sizeof(most), ", at most %.1f%%", (double)cap / 1e4);
 	(void)snprintf(cell, STATUS_CELL_MAX, "weight %" PRId64 "%s%s",
 		status_number(gpu, "weight"), most,
-		strcmp(status_text(slice, "class"), "latency") ? "" : ", latency");
+		strcmp(status_get_text(slice, "class"), "latency") ? "" : ", latency");
 }
 
 /* Of the GPU that it has had so far. */
-static void put_time(char *cell, const json_t *gpu, const char *none)
+static void format_slice_time(char *cell, const json_t *gpu, const char *none)
 {
 	const json_t *ns = json_object_get(json_object_get(gpu, "time"), "chargedNs");
 
@@ -93,50 +93,50 @@ static void put_time(char *cell, const json_t *gpu, const char *none)
 		(void)snprintf(cell, STATUS_CELL_MAX, "%s", none);
 }
 
-static void wall_row(struct status_row *r, const json_t *slice, const json_t *gpu)
+static void fill_limits_row(struct status_row *r, const json_t *slice, const json_t *gpu)
 {
 	char id[STATUS_CELL_MAX];
 
-	status_clean(id, sizeof(id), status_text(slice, "id"));
-	(void)snprintf(r->cells[WALL_SLICE], STATUS_CELL_MAX, "%.8s", id);
-	put_index(r->cells[WALL_GPU], gpu);
-	put_share(r->cells[WALL_SHARE], slice, gpu);
-	put_time(r->cells[WALL_TIME], gpu, "-");
-	status_put_mib(r->cells[WALL_LIMIT], json_object_get(gpu, "limitBytes"), "none");
-	status_put_mib(r->cells[WALL_USED], json_object_get(gpu, "usedBytes"), "?");
-	status_put_mib(r->cells[WALL_PEAK], json_object_get(gpu, "peakBytes"), "?");
-	put_holder(r->cells[WALL_WHO], slice);
-	status_clean(r->cells[WALL_NOTE], STATUS_CELL_MAX, slice_note(slice, gpu));
-	if (!r->cells[WALL_NOTE][0] && status_number(slice, "stopped") > 0)
-		(void)snprintf(r->cells[WALL_NOTE], STATUS_CELL_MAX,
+	status_clean(id, sizeof(id), status_get_text(slice, "id"));
+	(void)snprintf(r->cells[LIMITS_SLICE], STATUS_CELL_MAX, "%.8s", id);
+	format_gpu_index(r->cells[LIMITS_GPU], gpu);
+	format_slice_share(r->cells[LIMITS_SHARE], slice, gpu);
+	format_slice_time(r->cells[LIMITS_TIME], gpu, "-");
+	status_format_mib(r->cells[LIMITS_LIMIT], json_object_get(gpu, "limitBytes"), "none");
+	status_format_mib(r->cells[LIMITS_USED], json_object_get(gpu, "usedBytes"), "?");
+	status_format_mib(r->cells[LIMITS_PEAK], json_object_get(gpu, "peakBytes"), "?");
+	format_slice_pod(r->cells[LIMITS_POD], slice);
+	status_clean(r->cells[LIMITS_NOTE], STATUS_CELL_MAX, get_slice_note(slice, gpu));
+	if (!r->cells[LIMITS_NOTE][0] && status_number(slice, "stopped") > 0)
+		(void)snprintf(r->cells[LIMITS_NOTE], STATUS_CELL_MAX,
 			"%" PRId64 " past the libraries stopped",
 			status_number(slice, "stopped"));
 	r->colour = json_is_true(json_object_get(gpu, "over")) ? RED
-		    : r->cells[WALL_NOTE][0]                   ? YELLOW
+		    : r->cells[LIMITS_NOTE][0]                 ? YELLOW
 							       : NULL;
 }
 
-static void process_row(struct status_row *r, const json_t *process, const json_t *gpu,
+static void fill_process_row(struct status_row *r, const json_t *process, const json_t *gpu,
 	bool unhooked)
 {
 	char name[STATUS_CELL_MAX / 2];
 
-	status_clean(name, sizeof(name), status_text(process, "name"));
-	put_index(r->cells[WALL_GPU], gpu);
-	put_time(r->cells[WALL_TIME], gpu, "");
-	status_put_mib(r->cells[WALL_USED], json_object_get(gpu, "usedBytes"), "?");
-	status_put_mib(r->cells[WALL_PEAK], json_object_get(gpu, "peakBytes"),
+	status_clean(name, sizeof(name), status_get_text(process, "name"));
+	format_gpu_index(r->cells[LIMITS_GPU], gpu);
+	format_slice_time(r->cells[LIMITS_TIME], gpu, "");
+	status_format_mib(r->cells[LIMITS_USED], json_object_get(gpu, "usedBytes"), "?");
+	status_format_mib(r->cells[LIMITS_PEAK], json_object_get(gpu, "peakBytes"),
 		unhooked ? "-" : "?");
-	(void)snprintf(r->cells[WALL_WHO], STATUS_CELL_MAX, "  %s (pid %" PRId64 ")", name,
+	(void)snprintf(r->cells[LIMITS_POD], STATUS_CELL_MAX, "  %s (pid %" PRId64 ")", name,
 		status_number(process, "pid"));
 	if (unhooked)
-		(void)snprintf(r->cells[WALL_NOTE], STATUS_CELL_MAX, "past the libraries");
+		(void)snprintf(r->cells[LIMITS_NOTE], STATUS_CELL_MAX, "past the libraries");
 	else if (json_is_true(json_object_get(gpu, "stuck")))
-		(void)snprintf(r->cells[WALL_NOTE], STATUS_CELL_MAX, "%s", stuck_note);
+		(void)snprintf(r->cells[LIMITS_NOTE], STATUS_CELL_MAX, "%s", stuck_note);
 	else if (json_is_true(json_object_get(process, "ended")))
-		(void)snprintf(r->cells[WALL_NOTE], STATUS_CELL_MAX,
+		(void)snprintf(r->cells[LIMITS_NOTE], STATUS_CELL_MAX,
 			"has ended, a child keeps its memory");
-	r->colour = r->cells[WALL_NOTE][0] ? YELLOW : NULL;
+	r->colour = r->cells[LIMITS_NOTE][0] ? YELLOW : NULL;
 }
 
 static size_t count_rows(const json_t *slice)
@@ -169,21 +169,23 @@ static bool has_time(const json_t *list)
 static void drop_time(struct status_row *rows, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
-		memmove(rows[i].cells[WALL_SHARE], rows[i].cells[WALL_LIMIT],
-			(WALL_COLUMNS - WALL_LIMIT) * sizeof(rows[i].cells[0]));
+		memmove(rows[i].cells[LIMITS_SHARE], rows[i].cells[LIMITS_LIMIT],
+			(LIMITS_COLUMNS - LIMITS_LIMIT) * sizeof(rows[i].cells[0]));
 }
 
-static void put_processes(struct status_row *rows, size_t *n, const json_t *list, bool unhooked)
+static void fill_process_rows(struct status_row *rows, size_t *n, const json_t *list,
+	bool unhooked)
 {
 	for (size_t i = 0; i < json_array_size(list); i++) {
 		const json_t *p = json_array_get(list, i), *gpus = json_object_get(p, "gpus");
 
 		for (size_t k = 0; k < json_array_size(gpus); k++)
-			process_row(&rows[(*n)++], p, json_array_get(gpus, k), unhooked);
+			fill_process_row(&rows[(*n)++], p, json_array_get(gpus, k), unhooked);
 	}
 }
 
-static int put_wall_table(struct buf *b, const json_t *list, bool colour, struct error *err)
+static int render_limits_table(struct buf *b, const json_t *list, bool colour,
+	struct error *err)
 {
 	static const char *const headers[] = { "SLICE", "GPU", "SHARE", "TIME", "LIMIT", "USED",
 		"PEAK", "HELD BY, PROCESSES", "NOTE" };
@@ -192,8 +194,8 @@ static int put_wall_table(struct buf *b, const json_t *list, bool colour, struct
 	size_t room = 0, n = 0;
 	struct status_row *rows;
 
-	static_assert(ARRAY_LEN(headers) == WALL_COLUMNS, "a header for each column");
-	static_assert(ARRAY_LEN(no_time) == WALL_COLUMNS - 2, "but for the two of time");
+	static_assert(ARRAY_LEN(headers) == LIMITS_COLUMNS, "a header for each column");
+	static_assert(ARRAY_LEN(no_time) == LIMITS_COLUMNS - 2, "but for the two of time");
 	for (size_t i = 0; i < json_array_size(list); i++)
 		room += count_rows(json_array_get(list, i));
 	if (room == 0)
@@ -208,51 +210,51 @@ static int put_wall_table(struct buf *b, const json_t *list, bool colour, struct
 		const json_t *s = json_array_get(list, i), *gpus = json_object_get(s, "gpus");
 
 		for (size_t k = 0; k < json_array_size(gpus); k++)
-			wall_row(&rows[n++], s, json_array_get(gpus, k));
-		put_processes(rows, &n, json_object_get(s, "processes"), false);
-		put_processes(rows, &n, json_object_get(s, "unhookedProcesses"), true);
+			fill_limits_row(&rows[n++], s, json_array_get(gpus, k));
+		fill_process_rows(rows, &n, json_object_get(s, "processes"), false);
+		fill_process_rows(rows, &n, json_object_get(s, "unhookedProcesses"), true);
 	}
 	buf_putc(b, '\n');
 	if (has_time(list)) {
-		status_put_table(b, headers, WALL_COLUMNS, rows, n, colour);
+		status_render_table(b, headers, LIMITS_COLUMNS, rows, n, colour);
 	} else {
 		drop_time(rows, n);
-		status_put_table(b, no_time, ARRAY_LEN(no_time), rows, n, colour);
+		status_render_table(b, no_time, ARRAY_LEN(no_time), rows, n, colour);
 	}
 	free(rows);
 	return 0;
 }
 
-static void put_unlimited(struct buf *b, const json_t *list)
+static void render_unlimited_pods(struct buf *b, const json_t *list)
 {
 	char holder[STATUS_CELL_MAX], resource[STATUS_CELL_MAX];
 
 	for (size_t i = 0; i < json_array_size(list); i++) {
 		const json_t *o = json_array_get(list, i);
 
-		status_put_pod(holder, o);
-		status_clean(resource, sizeof(resource), status_text(o, "resource"));
+		status_format_pod(holder, o);
+		status_clean(resource, sizeof(resource), status_get_text(o, "resource"));
 		buf_printf(b,
 			"%s%-9s %s, %s: started before the config isolated it; create it anew\n",
 			i ? "" : "\n", i ? "" : "No slice", holder, resource);
 	}
 }
 
-int status_put_walls(struct buf *b, const json_t *slices, bool colour, struct error *err)
+int status_render_limits(struct buf *b, const json_t *slices, bool colour, struct error *err)
 {
 	const json_t *arbiter = json_object_get(slices, "arbiter");
 	const json_t *broken = json_object_get(slices, "broken");
 	char line[STATUS_CELL_MAX * 4];
 
 	status_clean(line, sizeof(line),
-		status_text(json_object_get(slices, "error"), "message"));
+		status_get_text(json_object_get(slices, "error"), "message"));
 	if (*line)
 		buf_printf(b, "\nSlices    cannot be given: %s\n", line);
-	status_clean(line, sizeof(line), status_text(arbiter, "reason"));
-	if (!strcmp(status_text(arbiter, "state"), "away") ||
-		(!strcmp(status_text(arbiter, "state"), "up") && *line))
+	status_clean(line, sizeof(line), status_get_text(arbiter, "reason"));
+	if (!strcmp(status_get_text(arbiter, "state"), "away") ||
+		(!strcmp(status_get_text(arbiter, "state"), "up") && *line))
 		buf_printf(b, "\nArbiter   away, slices keep what they have: %s\n", line);
-	status_put_list(b, "Broken", broken);
-	put_unlimited(b, json_object_get(slices, "unlimited"));
-	return put_wall_table(b, json_object_get(slices, "list"), colour, err);
+	status_render_list(b, "Broken", broken);
+	render_unlimited_pods(b, json_object_get(slices, "unlimited"));
+	return render_limits_table(b, json_object_get(slices, "list"), colour, err);
 }

@@ -39,7 +39,7 @@ bool table_has_rows(const struct table *t)
 	return t->cells.n > t->columns;
 }
 
-static size_t width_of(const struct table *t, size_t column)
+static size_t measure_table_column(const struct table *t, size_t column)
 {
 	size_t width = 0;
 
@@ -60,6 +60,7 @@ void table_print(const struct table *t, struct buf *b)
 		if (column + 1 == t->columns)
 			buf_printf(b, "%s\n", t->cells.v[i]);
 		else
-			buf_printf(b, "%-*s", (int)width_of(t, column) + 3, t->cells.v[i]);
+			buf_printf(b, "%-*s", (int)measure_table_column(t, column) + 3,
+				t->cells.v[i]);
 	}
 }

@@ -40,7 +40,7 @@ static void ending_signals(sigset_t *ret)
 		(void)sigaddset(ret, list[i]);
 }
 
-static void ask_size(struct terminal *t)
+static void read_terminal_size(struct terminal *t)
 {
 	struct winsize w;
 
@@ -91,7 +91,7 @@ int terminal_open(struct terminal *t, bool colour, struct error *err)
 	(void)keypad(stdscr, TRUE);
 	(void)nodelay(stdscr, TRUE);
 	(void)leaveok(stdscr, TRUE);
-	ask_size(t);
+	read_terminal_size(t);
 	return 0;
 }
 
@@ -117,7 +117,7 @@ void terminal_fds(const struct terminal *t, int ret[TERMINAL_FDS])
 	ret[1] = t->signals;
 }
 
-static int meaning(int key)
+static int translate_curses_key(int key)
 {
 	switch (key) {
 	case KEY_UP:
@@ -142,7 +142,7 @@ static int meaning(int key)
 }
 
 /* Nobody is at the other end any more: else a read that never has anything would be repeated forever. */
-static bool is_gone(void)
+static bool is_terminal_closed(void)
 {
 	struct pollfd p = { .fd = STDIN_FILENO, .events = POLLIN };
 
@@ -157,7 +157,7 @@ int terminal_read(struct terminal *t, int *ret_signal)
 	*ret_signal = 0;
 	if (read(t->signals, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
 		if (info.ssi_signo == SIGWINCH) {
-			ask_size(t);
+			read_terminal_size(t);
 			return TERMINAL_RESIZED;
 		}
 		*ret_signal = (int)info.ssi_signo;
@@ -165,8 +165,8 @@ int terminal_read(struct terminal *t, int *ret_signal)
 	}
 	key = getch();
 	if (key == ERR)
-		return is_gone() ? TERMINAL_ENDED : TERMINAL_NONE;
-	return meaning(key);
+		return is_terminal_closed() ? TERMINAL_ENDED : TERMINAL_NONE;
+	return translate_curses_key(key);
 }
 
 static void draw_run(const struct terminal *t, const struct canvas *c,

@@ -23,15 +23,15 @@ struct live {
 
 /* --- the agent --- */
 
-static void note_away(struct live *l, const struct error *why)
+static void set_agent_unavailable(struct live *l, const struct error *why)
 {
-	if (!l->state.away)
-		l->state.away_since_wall_ns = time_wall_ns();
-	l->state.away = true;
+	if (!l->state.unavailable)
+		l->state.unavailable_since_wall_ns = time_wall_ns();
+	l->state.unavailable = true;
 	l->state.why = *why;
 }
 
-static void take_answer(struct live *l)
+static void read_agent_answer(struct live *l)
 {
 	const struct buf *body = http_get_body(l->agent);
 	struct top_model *model = NULL;
@@ -39,15 +39,15 @@ static void take_answer(struct live *l)
 
 	if (top_model_read(&model, buf_str(body), body->len, &why) < 0) {
 		(void)error_prefix(&why, "answer of the agent");
-		note_away(l, &why);
+		set_agent_unavailable(l, &why);
 		return;
 	}
 	(void)top_model_free(l->model);
 	l->model = model;
-	l->state.away = false;
+	l->state.unavailable = false;
 }
 
-static void ask(struct live *l, uint64_t now)
+static void request_live_sample(struct live *l, uint64_t now)
 {
 	struct error why = ERROR_INIT;
 
@@ -55,14 +55,14 @@ static void ask(struct live *l, uint64_t now)
 		return;
 	l->next_ns = now + l->state.interval_ns;
 	if (http_get_begin(l->agent, &why) < 0) {
-		note_away(l, &why);
+		set_agent_unavailable(l, &why);
 		l->changed = true;
 	}
 }
 
 /* --- the terminal --- */
 
-static int draw(struct live *l, struct error *err)
+static int draw_live_screen(struct live *l, struct error *err)
 {
 	struct canvas c;
 	int r;
@@ -78,7 +78,7 @@ static int draw(struct live *l, struct error *err)
 	return r;
 }
 
-static void press(struct live *l, int key)
+static void apply_live_key(struct live *l, int key)
 {
 	uint64_t interval = l->state.interval_ns;
 	bool paused = l->state.paused;
@@ -112,19 +112,19 @@ static void read_keys(struct live *l)
 		if (key == TERMINAL_RESIZED)
 			l->changed = true;
 		else
-			press(l, key);
+			apply_live_key(l, key);
 	}
 }
 
 /* --- together --- */
 
-static uint64_t patience(const struct live *l, uint64_t now)
+static uint64_t get_live_wait_ns(const struct live *l, uint64_t now)
 {
 	uint64_t until = l->next_ns > now ? l->next_ns - now : 0;
 
 	if (l->state.paused || http_get_is_busy(l->agent))
 		until = l->state.interval_ns;
-	return l->state.away && until > AGE_NS ? AGE_NS : until;
+	return l->state.unavailable && until > AGE_NS ? AGE_NS : until;
 }
 
 static void round_once(struct live *l)
@@ -133,23 +133,23 @@ static void round_once(struct live *l)
 	uint64_t now = time_mono_ns();
 	int fds[TERMINAL_FDS], r;
 
-	ask(l, now);
+	request_live_sample(l, now);
 	terminal_fds(&l->terminal, fds);
-	r = http_get_wait(l->agent, fds, TERMINAL_FDS, patience(l, now), &why);
+	r = http_get_wait(l->agent, fds, TERMINAL_FDS, get_live_wait_ns(l, now), &why);
 	if (r < 0)
-		note_away(l, &why);
+		set_agent_unavailable(l, &why);
 	else if (r == HTTP_GET_DONE && !l->state.paused)
-		take_answer(l);
-	if (r != 0 || l->state.away)
+		read_agent_answer(l);
+	if (r != 0 || l->state.unavailable)
 		l->changed = true;
 	read_keys(l);
 }
 
-static int show(struct live *l, struct error *err)
+static int run_live_loop(struct live *l, struct error *err)
 {
 	l->changed = true;
 	while (!l->ended) {
-		if (l->changed && draw(l, err) < 0)
+		if (l->changed && draw_live_screen(l, err) < 0)
 			return -1;
 		l->changed = false;
 		round_once(l);
@@ -164,7 +164,7 @@ int top_live(struct http_get *agent, const struct top_plan *plan, struct error *
 
 	if (terminal_open(&l.terminal, plan->colour, err) < 0)
 		return -1;
-	r = show(&l, err);
+	r = run_live_loop(&l, err);
 	terminal_close(&l.terminal);
 	(void)top_model_free(l.model);
 	if (r < 0 || l.signal == 0 || l.signal == SIGINT)

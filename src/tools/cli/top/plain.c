@@ -5,7 +5,7 @@
 
 #include <stdio.h>
 
-static int ask(struct http_get *agent, struct error *err)
+static int request_plain_sample(struct http_get *agent, struct error *err)
 {
 	int r = http_get_begin(agent, err);
 
@@ -14,8 +14,8 @@ static int ask(struct http_get *agent, struct error *err)
 	return r < 0 ? -1 : 0;
 }
 
-static int put_picture(struct buf *out, const struct top_plan *plan, const struct buf *json,
-	struct error *err)
+static int add_plain_screen(struct buf *out, const struct top_plan *plan,
+	const struct buf *json, struct error *err)
 {
 	CLEANUP(top_model_freep) struct top_model *m = NULL;
 	struct top_state state = plan->state;
@@ -32,7 +32,7 @@ static int put_picture(struct buf *out, const struct top_plan *plan, const struc
 	return r;
 }
 
-static int put_json(struct buf *out, const struct buf *json, struct error *err)
+static int add_plain_json(struct buf *out, const struct buf *json, struct error *err)
 {
 	buf_add(out, buf_str(json), json->len);
 	if (json->len == 0 || json->data[json->len - 1] != '\n')
@@ -49,10 +49,10 @@ int top_plain(struct http_get *agent, const struct top_plan *plan, struct error 
 
 		if (i > 0 && !plan->json)
 			buf_putc(&out, '\n');
-		if (ask(agent, err) < 0)
+		if (request_plain_sample(agent, err) < 0)
 			return -1;
-		r = plan->json ? put_json(&out, http_get_body(agent), err)
-			       : put_picture(&out, plan, http_get_body(agent), err);
+		r = plan->json ? add_plain_json(&out, http_get_body(agent), err)
+			       : add_plain_screen(&out, plan, http_get_body(agent), err);
 		if (r < 0)
 			return -1;
 		/* who reads a pipe wants it now; that it did not arrive is told at the end */

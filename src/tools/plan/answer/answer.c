@@ -17,13 +17,13 @@ uint64_t answer_nodes(uint64_t replicas, uint32_t slices, uint32_t gpus)
 
 /* ---- offers ------------------------------------------------------------------------------------------------ */
 
-struct adding {
+struct offer_import {
 	struct plan_answer *a;
 	struct error *err;
 };
 
-static int append(struct plan_offer **list, size_t *n, size_t *room, const struct plan_offer *o,
-	struct error *err)
+static int append_offer(struct plan_offer **list, size_t *n, size_t *room,
+	const struct plan_offer *o, struct error *err)
 {
 	if (*n == *room) {
 		size_t more = *room ? 2 * *room : 64;
@@ -48,9 +48,9 @@ static bool may_buy(const struct plan_input *in, const struct plan_offer *o)
 }
 
 /* Workloads are for amd64 unless somebody says otherwise. */
-static int see_offer(void *arg, const struct price_offer *p)
+static int add_price_offer(void *arg, const struct price_offer *p)
 {
-	struct adding *s = arg;
+	struct offer_import *s = arg;
 	struct plan_answer *a = s->a;
 	const struct plan_gpu *gpu = plan_gpu_find(p->price.gpu);
 	struct plan_offer o = { .type = p->price.type,
@@ -60,7 +60,7 @@ static int see_offer(void *arg, const struct price_offer *p)
 		.capacity = p->spot ? PLAN_SPOT : PLAN_ON_DEMAND,
 		.gpu = gpu,
 		.gpus = p->price.gpus,
-		.part_milli = p->part_milli,
+		.gpu_milli = p->gpu_milli,
 		.gpu_memory_mib = p->price.gpu_memory_mib,
 		.cpu_milli = p->allocatable_cpu_milli,
 		.memory_mib = p->allocatable_memory_mib,
@@ -73,10 +73,10 @@ static int see_offer(void *arg, const struct price_offer *p)
 		.stamp = p->price.stamp,
 		.vcpus = p->price.vcpus,
 		.node_memory_mib = p->price.memory_mib,
-		.has_mig = gpu && gpu->mig && p->part_milli == MILLI };
+		.has_mig = gpu && gpu->mig && p->gpu_milli == MILLI };
 
 	/* Providers say what is on the board, some of which nobody can have. */
-	if (gpu && gpu->memory_mib && o.part_milli == MILLI &&
+	if (gpu && gpu->memory_mib && o.gpu_milli == MILLI &&
 		o.gpu_memory_mib > gpu->memory_mib)
 		o.gpu_memory_mib = gpu->memory_mib;
 	if (!gpu || !o.gpus || o.gpus > PLAN_NODE_GPUS_MAX || !o.gpu_memory_mib ||
@@ -89,8 +89,8 @@ static int see_offer(void *arg, const struct price_offer *p)
 			"%s: '%s' is in %s, other prices are in %s; a plan is in one currency",
 			o.source, o.type, o.currency, a->currency);
 	if (may_buy(a->in, &o))
-		return append(&a->offers, &a->n_offers, &a->room, &o, s->err);
-	return append(&a->others, &a->n_others, &a->others_room, &o, s->err);
+		return append_offer(&a->offers, &a->n_offers, &a->offers_cap, &o, s->err);
+	return append_offer(&a->others, &a->n_others, &a->others_cap, &o, s->err);
 }
 
 static const struct plan_offer *find_offer(const struct plan_answer *a, const char *type,
@@ -131,7 +131,7 @@ static int add_have(struct plan_answer *a, struct error *err)
 			return no_offer(a, in->have[i].instance, "nodes", err);
 		o = *known;
 		o.nano_per_hour = 0;
-		if (append(&a->offers, &a->n_offers, &a->room, &o, err) < 0)
+		if (append_offer(&a->offers, &a->n_offers, &a->offers_cap, &o, err) < 0)
 			return -1;
 	}
 	if (!in->n_have)
@@ -144,12 +144,12 @@ static int add_have(struct plan_answer *a, struct error *err)
 	return 0;
 }
 
-static int collect(struct plan_answer *a, struct error *err)
+static int collect_offers(struct plan_answer *a, struct error *err)
 {
-	struct adding s = { a, err };
+	struct offer_import s = { a, err };
 
 	for (size_t i = 0; i < a->in->regions.n; i++)
-		if (price_each(a->prices, a->in->regions.v[i], see_offer, &s) < 0)
+		if (price_each(a->prices, a->in->regions.v[i], add_price_offer, &s) < 0)
 			return -1;
 	for (size_t i = 0; i < a->in->instances.n; i++)
 		if (!find_offer(a, a->in->instances.v[i], PLAN_ON_DEMAND) &&
@@ -168,45 +168,46 @@ static int collect(struct plan_answer *a, struct error *err)
 /* ---- lines ---------------------------------------------------------------------------------------------------- */
 
 /* A node of the line while replicas are put on it in the order of the file. */
-struct filling {
+struct line_fill {
 	const struct plan_answer *a;
 	struct answer_line *l;
-	uint32_t who[PLAN_PODS_MAX], n; /* on the GPU */
-	uint32_t gpus;                  /* that are full */
-	uint32_t last, alike;           /* replicas of the last one on the node */
-	uint64_t cpu_milli, memory_mib; /* of the host */
+	uint32_t workloads[PLAN_PODS_MAX], n; /* on the GPU */
+	uint32_t gpus;                        /* that are full */
+	uint32_t last, alike;                 /* replicas of the last one on the node */
+	uint64_t cpu_milli, memory_mib;       /* of the host */
 };
 
-static double asked_time(const struct filling *f)
+static double compute_gpu_demand(const struct line_fill *f)
 {
 	double sigma = fit_rotation(f->a->fit, f->l->offer->gpu, f->l->mode, f->n).sigma;
 	double sum = 0;
 
 	for (uint32_t i = 0; i < f->n; i++)
-		sum += fit_pod(f->a->fit, f->who[i], f->l->offer->gpu)->busy * (1 + sigma);
+		sum += fit_pod(f->a->fit, f->workloads[i], f->l->offer->gpu)->busy *
+		       (1 + sigma);
 	return sum;
 }
 
 /* The GPU is full, or there is nobody left. */
-static bool close_gpu(struct filling *f)
+static bool close_gpu(struct line_fill *f)
 {
 	struct answer_line *l = f->l;
-	struct fit_gpu g = { l->offer, l->mode, l->slices, f->who, f->n };
+	struct fit_gpu g = { l->offer, l->mode, l->slices, f->workloads, f->n };
 	uint32_t culprit = 0;
 
 	if (l->mode != PLAN_TIME_SLICING && l->mode != PLAN_MPS)
 		g.slots = 0;
 	l->reason = fit_check(f->a->fit, &g, NULL, NULL, &culprit);
-	l->culprit = f->n ? f->who[culprit] : 0;
+	l->culprit = f->n ? f->workloads[culprit] : 0;
 	if (l->reason == PLAN_RHO && l->mode != PLAN_MPS && l->mode != PLAN_MIG)
-		l->rho = asked_time(f);
+		l->rho = compute_gpu_demand(f);
 	f->n = 0;
 	if (++f->gpus == l->offer->gpus)
 		f->gpus = 0, f->alike = 0, f->cpu_milli = f->memory_mib = 0;
 	return l->reason == PLAN_FITS;
 }
 
-static bool put_replica(struct filling *f, uint32_t workload)
+static bool add_line_replica(struct line_fill *f, uint32_t workload)
 {
 	const struct plan_workload *w = &f->a->in->workloads[workload];
 	struct answer_line *l = f->l;
@@ -217,7 +218,7 @@ static bool put_replica(struct filling *f, uint32_t workload)
 	f->alike = f->last == workload ? f->alike : 0;
 	f->last = workload;
 	if (w->anti_affinity && f->alike)
-		l->reason = PLAN_NO_ISOLATION_THERE;
+		l->reason = PLAN_NO_ISOLATION_IN_MODE;
 	else if (f->cpu_milli > l->offer->cpu_milli)
 		l->reason = PLAN_HOST_CPU;
 	else if (f->memory_mib > l->offer->memory_mib)
@@ -227,19 +228,19 @@ static bool put_replica(struct filling *f, uint32_t workload)
 	if (l->reason != PLAN_FITS)
 		return false;
 	f->alike++;
-	f->who[f->n++] = workload;
+	f->workloads[f->n++] = workload;
 	return f->n < l->slices || close_gpu(f);
 }
 
 /* Replicas in the order of the file, so many to a GPU: whether all is as it must be. */
-static void check_line(const struct plan_answer *a, struct answer_line *l)
+static void check_answer_line(const struct plan_answer *a, struct answer_line *l)
 {
-	struct filling f = { .a = a, .l = l };
+	struct line_fill f = { .a = a, .l = l };
 
 	l->reason = PLAN_FITS;
 	for (uint32_t w = 0; w < a->in->n_workloads; w++)
 		for (uint32_t i = 0; i < a->in->workloads[w].replicas; i++)
-			if (!put_replica(&f, w))
+			if (!add_line_replica(&f, w))
 				return;
 	if (f.n)
 		(void)close_gpu(&f);
@@ -266,8 +267,8 @@ static uint64_t nodes_for(const struct plan_answer *a, uint32_t slices, uint32_t
 	return nodes > apart ? nodes : apart;
 }
 
-static struct answer_line line_of(const struct plan_answer *a, const struct plan_offer *o,
-	enum plan_mode mode, uint32_t slices)
+static struct answer_line make_answer_line(const struct plan_answer *a,
+	const struct plan_offer *o, enum plan_mode mode, uint32_t slices)
 {
 	struct answer_line l = { .offer = o,
 		.mode = slices > 1 ? mode : PLAN_EXCLUSIVE,
@@ -275,7 +276,7 @@ static struct answer_line line_of(const struct plan_answer *a, const struct plan
 
 	l.nodes = nodes_for(a, slices, o->gpus);
 	l.nano_per_hour = price_times(o->nano_per_hour, l.nodes);
-	check_line(a, &l);
+	check_answer_line(a, &l);
 	return l;
 }
 
@@ -289,9 +290,9 @@ static const struct plan_offer *cheapest_whole_of(const struct plan_answer *a,
 		const struct plan_offer *o = &offers[i];
 		struct answer_line l;
 
-		if (o->part_milli < MILLI || o->capacity != PLAN_ON_DEMAND || !o->nano_per_hour)
+		if (o->gpu_milli < MILLI || o->capacity != PLAN_ON_DEMAND || !o->nano_per_hour)
 			continue;
-		l = line_of(a, o, PLAN_EXCLUSIVE, 1);
+		l = make_answer_line(a, o, PLAN_EXCLUSIVE, 1);
 		if (l.reason == PLAN_FITS && l.nano_per_hour < least) {
 			least = l.nano_per_hour;
 			best = o;
@@ -321,7 +322,7 @@ static int cheaper_first(const void *x, const void *y)
 	return strcmp(a->offer->type, b->offer->type);
 }
 
-static void add_line(struct plan_answer *a, const struct answer_line *l)
+static void add_answer_line(struct plan_answer *a, const struct answer_line *l)
 {
 	if (a->n_lines < ANSWER_LINES_MAX && l->nano_per_hour < a->baseline.nano_per_hour)
 		a->lines[a->n_lines++] = *l;
@@ -340,7 +341,7 @@ static const struct plan_offer *cheapest_of(const struct plan_answer *a,
 			const struct plan_offer *o = &lists[k][i];
 			int64_t price;
 
-			if (o->gpu != gpu || o->part_milli < MILLI ||
+			if (o->gpu != gpu || o->gpu_milli < MILLI ||
 				o->capacity != PLAN_ON_DEMAND || !o->nano_per_hour)
 				continue;
 			price = price_times(o->nano_per_hour, nodes_for(a, slices, o->gpus));
@@ -363,9 +364,9 @@ static void compare_layout(struct plan_answer *a)
 		uint32_t slices = whole ? 1 : want->slices;
 
 		if (spot && want->capacity != PLAN_SPOT) {
-			struct answer_line l = line_of(a, spot, want->mode, slices);
+			struct answer_line l = make_answer_line(a, spot, want->mode, slices);
 
-			add_line(a, &l);
+			add_answer_line(a, &l);
 		}
 		for (size_t g = 0; g < plan_n_gpus; g++) {
 			const struct plan_offer *o = cheapest_of(a, &plan_gpus[g], slices);
@@ -375,15 +376,15 @@ static void compare_layout(struct plan_answer *a)
 				continue;
 			if (want->mode == PLAN_MIG && !whole && !o->has_mig)
 				continue;
-			l = line_of(a, o, want->mode, slices);
-			add_line(a, &l);
+			l = make_answer_line(a, o, want->mode, slices);
+			add_answer_line(a, &l);
 		}
 	}
 	qsort(a->lines, a->n_lines, sizeof(*a->lines), cheaper_first);
 }
 
 /* Manifests are also of machines that have no GPU: those are nothing to compare with. */
-static int compare(struct plan_answer *a, struct error *err)
+static int make_baseline_lines(struct plan_answer *a, struct error *err)
 {
 	const struct plan_input *in = a->in;
 	const struct plan_offer *o =
@@ -395,20 +396,20 @@ static int compare(struct plan_answer *a, struct error *err)
 	if (!o)
 		o = cheapest_whole(a);
 	if (o)
-		a->baseline = line_of(a, o, PLAN_EXCLUSIVE, 1);
+		a->baseline = make_answer_line(a, o, PLAN_EXCLUSIVE, 1);
 	if (!in->layout.instance || !o)
 		return 0;
 	o = find_offer(a, in->layout.instance, in->layout.capacity);
 	if (!o)
 		return in->layout_found ? 0 : no_offer(a, in->layout.instance, "layout", err);
-	a->layout = line_of(a, o, in->layout.mode, in->layout.slices);
+	a->layout = make_answer_line(a, o, in->layout.mode, in->layout.slices);
 	compare_layout(a);
 	return 0;
 }
 
 /* ---- all of it -------------------------------------------------------------------------------------------------- */
 
-static int solve(struct plan_answer *a, const struct answer_setting *s, struct error *err)
+static int solve_plan(struct plan_answer *a, const struct answer_setting *s, struct error *err)
 {
 	struct pack_setting p = { .fit = a->fit,
 		.offers = a->offers,
@@ -464,11 +465,11 @@ int plan_answer_new(struct plan_answer **ret, struct plan_input *in,
 	a->prices = prices;
 	for (size_t i = 0; i < in->n_workloads; i++)
 		a->replicas += in->workloads[i].replicas;
-	if (collect(a, err) < 0 ||
+	if (collect_offers(a, err) < 0 ||
 		fit_new(&a->fit, &in->policy, in->workloads, in->n_workloads, plan_gpus,
 			plan_n_gpus, err) < 0 ||
-		compare(a, err) < 0 || solve(a, s, err) < 0 || check_sums(a, err) < 0 ||
-		make_outcomes(a, err) < 0)
+		make_baseline_lines(a, err) < 0 || solve_plan(a, s, err) < 0 ||
+		check_sums(a, err) < 0 || make_outcomes(a, err) < 0)
 		return -1;
 	*ret = STEAL_PTR(a);
 	return 0;

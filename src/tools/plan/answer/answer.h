@@ -30,9 +30,9 @@ struct plan_answer {
 	struct plan_input *in;                /* borrowed */
 	const struct price_catalogue *prices; /* borrowed */
 	struct plan_offer *offers;            /* that may be had by the policy */
-	size_t n_offers, room;
+	size_t n_offers, offers_cap;
 	struct plan_offer *others; /* that may not, but are worth a look */
-	size_t n_others, others_room;
+	size_t n_others, others_cap;
 	uint32_t *limits; /* of each offer; NULL: none has one */
 	struct fit *fit;
 	uint64_t replicas;

@@ -9,7 +9,7 @@ bool extras_any(const struct plan_answer *a)
 }
 
 /* The share of one node of @o: of its price on demand, also where it is bought on the spot market. */
-static int64_t share_of(const struct plan_answer *a, const struct plan_offer *o)
+static int64_t compute_extras_share(const struct plan_answer *a, const struct plan_offer *o)
 {
 	struct error ignored = ERROR_INIT;
 	int64_t nano = o->nano_per_hour;
@@ -23,15 +23,15 @@ static int64_t share_of(const struct plan_answer *a, const struct plan_offer *o)
 	return (int64_t)((double)nano * a->in->extras.on_demand_share + 0.5);
 }
 
-static void add_nodes(const struct plan_answer *a, const struct plan_offer *o, uint64_t n,
-	struct extras *e)
+static void add_extras_nodes(const struct plan_answer *a, const struct plan_offer *o,
+	uint64_t n, struct extras *e)
 {
 	e->nodes += n;
 	e->each_node = price_plus(e->each_node, price_times(a->in->extras.node_nano, n));
-	e->share = price_plus(e->share, price_times(share_of(a, o), n));
+	e->share = price_plus(e->share, price_times(compute_extras_share(a, o), n));
 }
 
-static void sum_up(const struct plan_answer *a, int64_t instances, struct extras *e)
+static void sum_extras(const struct plan_answer *a, int64_t instances, struct extras *e)
 {
 	e->cluster = a->in->extras.cluster_nano;
 	e->all = price_plus(price_plus(instances, e->cluster),
@@ -43,14 +43,14 @@ void extras_of_plan(const struct plan_answer *a, const struct pack_result *plan,
 {
 	*ret = (struct extras){ .nodes = 0 };
 	for (size_t i = 0; i < plan->n_nodes; i++)
-		add_nodes(a, plan->nodes[i].offer, 1, ret);
-	sum_up(a, plan->nano_per_hour, ret);
+		add_extras_nodes(a, plan->nodes[i].offer, 1, ret);
+	sum_extras(a, plan->nano_per_hour, ret);
 }
 
 void extras_of_line(const struct plan_answer *a, const struct answer_line *l,
 	struct extras *ret)
 {
 	*ret = (struct extras){ .nodes = 0 };
-	add_nodes(a, l->offer, l->nodes, ret);
-	sum_up(a, l->nano_per_hour, ret);
+	add_extras_nodes(a, l->offer, l->nodes, ret);
+	sum_extras(a, l->nano_per_hour, ret);
 }

@@ -18,7 +18,7 @@ int64_t outcome_million(int64_t nano_per_hour, double rate)
 }
 
 /* One pass over the plan. */
-struct tally {
+struct outcome_sums {
 	const struct plan_answer *a;
 	struct outcome *of;
 	struct outcome_money *money;
@@ -28,7 +28,8 @@ struct tally {
 /* ---- money ---------------------------------------------------------------------------------------------- */
 
 /* Part of a GPU that a tenant has, as a weight; the weights of a whole GPU are *whole. */
-static int64_t weight_of(const struct plan_node *n, const struct plan_tenant *t, int64_t *whole)
+static int64_t get_tenant_weight(const struct plan_node *n, const struct plan_tenant *t,
+	int64_t *whole)
 {
 	switch (n->mode) {
 	case PLAN_TIME_SLICING:
@@ -51,20 +52,20 @@ static int64_t weight_of(const struct plan_node *n, const struct plan_tenant *t,
 
 double outcome_share(const struct plan_node *n, const struct plan_tenant *t)
 {
-	int64_t whole, weight = weight_of(n, t, &whole);
+	int64_t whole, weight = get_tenant_weight(n, t, &whole);
 
 	return whole > 0 ? fmin(1, (double)weight / (double)whole) : 0;
 }
 
 /* Splits the price of a GPU, @nano, among the tenants @at of it; what they have not is idle. */
-static void pay(struct tally *s, const struct plan_node *n, const uint32_t *at, uint32_t n_at,
-	int64_t nano)
+static void split_gpu_price(struct outcome_sums *s, const struct plan_node *n,
+	const uint32_t *at, uint32_t n_at, int64_t nano)
 {
 	int64_t weights[PLAN_PODS_MAX + 1] = { 0 }, parts[PLAN_PODS_MAX + 1];
 	int64_t whole = 1, given = 0;
 
 	for (uint32_t i = 0; i < n_at; i++)
-		given += weights[i] = weight_of(n, &n->tenants[at[i]], &whole);
+		given += weights[i] = get_tenant_weight(n, &n->tenants[at[i]], &whole);
 	weights[n_at] = whole > given ? whole - given : 0;
 	price_split(nano, weights, parts, n_at + 1);
 	for (uint32_t i = 0; i < n_at; i++)
@@ -81,7 +82,8 @@ static bool is_slower(const struct fit_times *t, const struct outcome *than)
 	return t->known && than->times.known && t->times.mean_s > than->times.times.mean_s;
 }
 
-static void feel(struct tally *s, const struct plan_node *n, const uint32_t *at, uint32_t n_at)
+static void add_predicted_times(struct outcome_sums *s, const struct plan_node *n,
+	const uint32_t *at, uint32_t n_at)
 {
 	struct fit_times times[PLAN_PODS_MAX];
 	uint32_t who[PLAN_PODS_MAX];
@@ -103,7 +105,7 @@ static void feel(struct tally *s, const struct plan_node *n, const uint32_t *at,
 }
 
 /* On a GPU of its own of the baseline's type. */
-static void feel_before(struct tally *s, uint32_t w)
+static void predict_baseline_times(struct outcome_sums *s, uint32_t w)
 {
 	const struct plan_offer *offer = s->a->baseline.offer;
 	const struct plan_workload *workload = &s->a->in->workloads[w];
@@ -122,13 +124,13 @@ static void feel_before(struct tally *s, uint32_t w)
 /* ---- interruptions ------------------------------------------------------------------------------------------ */
 
 /* Share of the time that is lost with so many interruptions of a node in a month. */
-static double lost(const struct plan_workload *w, uint32_t milli_a_month)
+static double compute_lost_share(const struct plan_workload *w, uint32_t milli_a_month)
 {
 	return milli_a_month / 1000.0 * (w->restart_s + w->warmup_s) /
 	       (ANSWER_HOURS_A_MONTH * SECONDS_AN_HOUR);
 }
 
-static void interrupt(struct tally *s, const struct plan_node *n)
+static void add_node_interruptions(struct outcome_sums *s, const struct plan_node *n)
 {
 	uint32_t workloads = 0;
 
@@ -148,8 +150,10 @@ static void interrupt(struct tally *s, const struct plan_node *n)
 			o->lost_low = o->lost_high = -1;
 		if (o->lost_high < 0)
 			continue;
-		o->lost_low = fmax(o->lost_low, lost(w, n->offer->interrupt_low_milli));
-		o->lost_high = fmax(o->lost_high, lost(w, n->offer->interrupt_high_milli));
+		o->lost_low =
+			fmax(o->lost_low, compute_lost_share(w, n->offer->interrupt_low_milli));
+		o->lost_high = fmax(o->lost_high,
+			compute_lost_share(w, n->offer->interrupt_high_milli));
 	}
 	if (n->offer->capacity != PLAN_SPOT)
 		return;
@@ -170,7 +174,7 @@ bool outcome_has_gpu(const struct plan_answer *a, const struct plan_tenant *t, u
 	return t->gpu <= gpu && gpu < t->gpu + (gpus > 1 ? gpus : 1);
 }
 
-static void see_node(struct tally *s, const struct plan_node *n)
+static void add_node_outcome(struct outcome_sums *s, const struct plan_node *n)
 {
 	int64_t weights[PLAN_NODE_GPUS_MAX], parts[PLAN_NODE_GPUS_MAX];
 
@@ -188,15 +192,15 @@ static void see_node(struct tally *s, const struct plan_node *n)
 			if (n->tenants[i].gpu == g)
 				first[n_first++] = i;
 		}
-		pay(s, n, at, n_at, parts[g]);
-		feel(s, n, first, n_first);
+		split_gpu_price(s, n, at, n_at, parts[g]);
+		add_predicted_times(s, n, first, n_first);
 	}
 	for (uint32_t i = 0; i < n->n; i++)
 		s->of[n->tenants[i].workload].replicas++;
-	interrupt(s, n);
+	add_node_interruptions(s, n);
 }
 
-static void sum_up(struct tally *s)
+static void sum_outcome_rates(struct outcome_sums *s)
 {
 	bool known = true, before_known = true;
 
@@ -240,17 +244,17 @@ int outcome_make(const struct plan_answer *a, struct outcome *ret, struct outcom
 	size_t n = a->in->n_workloads;
 	CLEANUP(freep)
 	const struct plan_node **last = calloc(n + 1, sizeof(const struct plan_node *));
-	struct tally s = { a, ret, money, last };
+	struct outcome_sums s = { a, ret, money, last };
 
 	if (!last)
 		return error_nomem(err);
 	*money = (struct outcome_money){ 0 };
 	for (uint32_t w = 0; w < n; w++) {
 		ret[w] = (struct outcome){ 0 };
-		feel_before(&s, w);
+		predict_baseline_times(&s, w);
 	}
 	for (size_t i = 0; i < a->plan.n_nodes; i++)
-		see_node(&s, &a->plan.nodes[i]);
-	sum_up(&s);
+		add_node_outcome(&s, &a->plan.nodes[i]);
+	sum_outcome_rates(&s);
 	return 0;
 }

@@ -2,7 +2,7 @@
 #include "tools/plan/answer/reject.h"
 
 /* The first offer of each GPU, on demand rather than on the spot market, whole ones before parts. */
-static const struct plan_offer *offer_of(const struct plan_answer *a,
+static const struct plan_offer *find_gpu_offer(const struct plan_answer *a,
 	const struct plan_gpu *gpu)
 {
 	const struct plan_offer *best = NULL;
@@ -12,14 +12,14 @@ static const struct plan_offer *offer_of(const struct plan_answer *a,
 
 		if (o->gpu != gpu)
 			continue;
-		if (!best || o->part_milli > best->part_milli ||
-			(o->part_milli == best->part_milli && o->capacity < best->capacity))
+		if (!best || o->gpu_milli > best->gpu_milli ||
+			(o->gpu_milli == best->gpu_milli && o->capacity < best->capacity))
 			best = o;
 	}
 	return best;
 }
 
-static enum plan_reason try(const struct plan_answer *a, const struct plan_offer *o,
+static enum plan_reason check_mode_fit(const struct plan_answer *a, const struct plan_offer *o,
 	enum plan_mode mode, uint32_t workload)
 {
 	/* Two to a GPU: fewer is not sharing. */
@@ -35,7 +35,7 @@ size_t reject_list(const struct plan_answer *a, struct rejection *ret, size_t ro
 	size_t n_offers = 0, n = 0;
 
 	for (size_t g = 0; g < a->fit->n_gpus && n_offers < PLAN_GPUS_MAX; g++) {
-		offers[n_offers] = offer_of(a, &a->fit->gpus[g]);
+		offers[n_offers] = find_gpu_offer(a, &a->fit->gpus[g]);
 		n_offers += offers[n_offers] != NULL;
 	}
 	for (uint32_t w = 0; w < a->in->n_workloads; w++) {
@@ -45,7 +45,7 @@ size_t reject_list(const struct plan_answer *a, struct rejection *ret, size_t ro
 
 				if (!(a->in->policy.modes >> m & 1))
 					continue;
-				r = try(a, offers[i], (enum plan_mode)m, w);
+				r = check_mode_fit(a, offers[i], (enum plan_mode)m, w);
 				if (r == PLAN_FITS)
 					continue;
 				if (n < room)

@@ -10,7 +10,7 @@
 
 #define NOT_WANTED SIZE_MAX
 
-struct reading {
+struct columns_reader {
 	struct columns_row row;
 	size_t n; /* columns that the reader knows */
 	int (*see)(void *arg, const struct columns_row *row);
@@ -24,7 +24,7 @@ struct reading {
 	int status;
 };
 
-static int fail(struct reading *r, enum error_code code, const char *text)
+static int set_columns_error(struct columns_reader *r, enum error_code code, const char *text)
 {
 	if (r->status == 0)
 		r->status = error_set(r->row.err, code, "%s:%" PRIu64 ": %s", r->row.name,
@@ -32,7 +32,7 @@ static int fail(struct reading *r, enum error_code code, const char *text)
 	return -1;
 }
 
-static size_t known(const struct reading *r, const char *text, size_t len)
+static size_t find_named_column(const struct columns_reader *r, const char *text, size_t len)
 {
 	for (size_t i = 0; i < r->n; i++)
 		if (strlen(r->row.columns[i].name) == len &&
@@ -41,12 +41,12 @@ static size_t known(const struct reading *r, const char *text, size_t len)
 	return NOT_WANTED;
 }
 
-static void see_heading(struct reading *r, const char *text, size_t len)
+static void add_csv_heading(struct columns_reader *r, const char *text, size_t len)
 {
-	size_t column = known(r, text, len);
+	size_t column = find_named_column(r, text, len);
 
 	if (r->width == COLUMNS_WIDTH_MAX) {
-		(void)fail(r, ERR_LIMIT, "more than 1024 columns");
+		(void)set_columns_error(r, ERR_LIMIT, "more than 1024 columns");
 		return;
 	}
 	for (size_t i = 0; column != NOT_WANTED && i < r->width; i++) {
@@ -60,16 +60,16 @@ static void see_heading(struct reading *r, const char *text, size_t len)
 	r->column_of[r->width++] = column;
 }
 
-static void see_cell(void *cell, size_t len, void *arg)
+static void on_csv_cell(void *cell, size_t len, void *arg)
 {
-	struct reading *r = arg;
+	struct columns_reader *r = arg;
 	const char *text = cell ? cell : "";
 	size_t column;
 
 	if (r->status < 0)
 		return;
 	if (!r->has_head) {
-		see_heading(r, text, len);
+		add_csv_heading(r, text, len);
 		return;
 	}
 	if (!r->in_row) {
@@ -78,25 +78,26 @@ static void see_cell(void *cell, size_t len, void *arg)
 		r->at = 0;
 	}
 	if (r->at == r->width) {
-		(void)fail(r, ERR_INVALID, "more cells than the first line has columns");
+		(void)set_columns_error(r, ERR_INVALID,
+			"more cells than the first line has columns");
 		return;
 	}
 	column = r->column_of[r->at++];
 	if (column == NOT_WANTED)
 		return;
 	if (len > COLUMNS_CELL_MAX) {
-		(void)fail(r, ERR_LIMIT, "a cell of more than 4096 bytes");
+		(void)set_columns_error(r, ERR_LIMIT, "a cell of more than 4096 bytes");
 		return;
 	}
 	if (memchr(text, 0, len)) {
-		(void)fail(r, ERR_INVALID, "a cell with a NUL byte");
+		(void)set_columns_error(r, ERR_INVALID, "a cell with a NUL byte");
 		return;
 	}
 	memcpy(r->cells[column], text, len);
 	r->cells[column][len] = 0;
 }
 
-static void see_head(struct reading *r)
+static void check_csv_header(struct columns_reader *r)
 {
 	r->has_head = true;
 	for (size_t i = 0; i < r->n; i++) {
@@ -113,15 +114,15 @@ static void see_head(struct reading *r)
 	}
 }
 
-static void see_end(int end, void *arg)
+static void on_csv_row_end(int end, void *arg)
 {
-	struct reading *r = arg;
+	struct columns_reader *r = arg;
 
 	(void)end;
 	if (r->status < 0)
 		return;
 	if (!r->has_head) {
-		see_head(r);
+		check_csv_header(r);
 		return;
 	}
 	/* A short row lacks its last cells. */
@@ -134,25 +135,27 @@ static void see_end(int end, void *arg)
 }
 
 /* Line by line, so that it is known which one a row began in. */
-static int parse(struct reading *r, struct csv_parser *p, const char *text, size_t len)
+static int parse_columns_text(struct columns_reader *r, struct csv_parser *p, const char *text,
+	size_t len)
 {
 	while (len && r->status == 0) {
 		const char *end = memchr(text, '\n', len);
 		size_t n = end ? (size_t)(end - text) + 1 : len;
 
 		r->line++;
-		if (csv_parse(p, text, n, see_cell, see_end, r) != n)
+		if (csv_parse(p, text, n, on_csv_cell, on_csv_row_end, r) != n)
 			return csv_error(p) == CSV_ENOMEM
 				       ? (r->status = error_nomem(r->row.err))
-				       : fail(r, ERR_INVALID,
+				       : set_columns_error(r, ERR_INVALID,
 						 "quotes within a cell that is not quoted, or behind its end");
 		text += n;
 		len -= n;
 	}
-	if (r->status == 0 && csv_fini(p, see_cell, see_end, r) != 0)
-		return fail(r, ERR_INVALID, "a quoted cell without an end");
+	if (r->status == 0 && csv_fini(p, on_csv_cell, on_csv_row_end, r) != 0)
+		return set_columns_error(r, ERR_INVALID, "a quoted cell without an end");
 	if (r->status == 0 && !r->has_head)
-		return fail(r, ERR_INVALID, "expected a first line with the names of columns");
+		return set_columns_error(r, ERR_INVALID,
+			"expected a first line with the names of columns");
 	return r->status;
 }
 
@@ -160,7 +163,7 @@ int columns_read(const char *name, const char *text, size_t len, const struct co
 	size_t n, int (*see)(void *arg, const struct columns_row *row), void *arg,
 	struct error *err)
 {
-	CLEANUP(freep) struct reading *r = calloc(1, sizeof(*r));
+	CLEANUP(freep) struct columns_reader *r = calloc(1, sizeof(*r));
 	struct csv_parser p;
 	int status;
 
@@ -172,7 +175,7 @@ int columns_read(const char *name, const char *text, size_t len, const struct co
 	r->n = n;
 	r->see = see;
 	r->arg = arg;
-	status = parse(r, &p, text, len);
+	status = parse_columns_text(r, &p, text, len);
 	csv_free(&p);
 	return status;
 }

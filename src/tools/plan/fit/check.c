@@ -10,7 +10,7 @@
 #define BANDWIDTH_MAX 0.9
 
 /* One question and what is made for it. */
-struct look {
+struct fit_check_state {
 	const struct fit *f;
 	const struct fit_gpu *g;
 	const struct fit_pod *pod[PLAN_PODS_MAX];
@@ -43,7 +43,7 @@ const enum plan_isolation fit_isolation_of[PLAN_MODES] = {
 	[PLAN_MIG] = PLAN_HARDWARE,
 };
 
-static enum plan_reason check_each(struct look *l)
+static enum plan_reason check_each(struct fit_check_state *l)
 {
 	const struct fit_gpu *g = l->g;
 
@@ -54,7 +54,7 @@ static enum plan_reason check_each(struct look *l)
 		if (l->pod[i]->reason != PLAN_FITS)
 			return l->pod[i]->reason;
 		if (w->isolation > fit_isolation_of[g->mode])
-			return PLAN_NO_ISOLATION_THERE;
+			return PLAN_NO_ISOLATION_IN_MODE;
 		if (g->offer->capacity == PLAN_SPOT && !w->spot_ok)
 			return PLAN_PRICE_UNKNOWN;
 		if (l->part < 1 && !w->mem_peak_mib.known) /* others have the rest of the GPU */
@@ -65,12 +65,12 @@ static enum plan_reason check_each(struct look *l)
 			continue;
 		for (uint32_t j = 0; j < i; j++)
 			if (g->workloads[j] == g->workloads[i])
-				return PLAN_NO_ISOLATION_THERE;
+				return PLAN_NO_ISOLATION_IN_MODE;
 	}
 	return PLAN_FITS;
 }
 
-static enum plan_reason check_memory(struct look *l)
+static enum plan_reason check_gpu_memory(struct fit_check_state *l)
 {
 	const struct fit_gpu *g = l->g;
 	uint32_t usable = fit_usable_mib(l->f, g->offer);
@@ -121,11 +121,11 @@ static uint32_t profiles_for(const struct mig_layout *m, const struct fit_pod *p
 	return n;
 }
 
-static enum plan_reason time_mig(struct look *l, uint32_t i);
-static enum plan_reason meets(const struct look *l, uint32_t i);
+static enum plan_reason time_mig(struct fit_check_state *l, uint32_t i);
+static enum plan_reason check_pod_slo(const struct fit_check_state *l, uint32_t i);
 
 /* The smallest profile for each alone; devices are apart, so that nothing else matters but that all fit. */
-static enum plan_reason place_mig(struct look *l)
+static enum plan_reason place_mig_profiles(struct fit_check_state *l)
 {
 	const struct mig_layout *m = l->g->offer->gpu->mig;
 	uint32_t counts[MIG_PROFILES_MAX] = { 0 };
@@ -146,7 +146,7 @@ static enum plan_reason place_mig(struct look *l)
 			l->profile[i] = can[at];
 			r = time_mig(l, i);
 			if (r == PLAN_FITS)
-				r = meets(l, i);
+				r = check_pod_slo(l, i);
 			if (r == PLAN_FITS)
 				break;
 		}
@@ -158,19 +158,19 @@ static enum plan_reason place_mig(struct look *l)
 }
 
 /* Alone with less than a GPU: whether it gets along with that, and leaves what the policy wants left over. */
-static enum plan_reason time_less(struct look *l, uint32_t i, double stretch)
+static enum plan_reason time_with_share(struct fit_check_state *l, uint32_t i, double stretch)
 {
 	struct error ignored;
 	double used;
 
-	if (model_alone(&l->pods[i], stretch, &l->got[i], &used, &ignored) < 0 ||
+	if (model_exclusive(&l->pods[i], stretch, &l->got[i], &used, &ignored) < 0 ||
 		used > l->f->policy->rho_max)
 		return PLAN_RHO;
 	return PLAN_FITS;
 }
 
 /* Without a split nothing can be said, and nothing is. */
-static enum plan_reason time_mig(struct look *l, uint32_t i)
+static enum plan_reason time_mig(struct fit_check_state *l, uint32_t i)
 {
 	const struct plan_gpu *gpu = l->g->offer->gpu;
 	const struct mig_gi_profile *p = &gpu->mig->profiles[l->profile[i]];
@@ -178,8 +178,8 @@ static enum plan_reason time_mig(struct look *l, uint32_t i)
 	l->model = "mig";
 	if (!l->pod[i]->splits)
 		return PLAN_FITS;
-	return time_less(l, i,
-		model_apart(l->pod[i]->u_sm, l->pod[i]->u_bw,
+	return time_with_share(l, i,
+		model_split_stretch(l->pod[i]->u_sm, l->pod[i]->u_bw,
 			(double)p->multiprocessors / gpu->multiprocessors,
 			(double)p->size / gpu->mig->slots));
 }
@@ -187,17 +187,17 @@ static enum plan_reason time_mig(struct look *l, uint32_t i)
 /* ---- times -------------------------------------------------------------------------------------------------- */
 
 /* MPS and MIG give less of the GPU itself: what that does to a pod only its split says. */
-static bool split_known(const struct look *l, uint32_t i)
+static bool split_known(const struct fit_check_state *l, uint32_t i)
 {
 	return (l->g->mode != PLAN_MPS && l->g->mode != PLAN_MIG) || l->pod[i]->splits;
 }
 
-static bool stretch_known(const struct look *l, uint32_t i)
+static bool stretch_known(const struct fit_check_state *l, uint32_t i)
 {
 	return l->pod[i]->timed && split_known(l, i);
 }
 
-static enum plan_reason time_rotation(struct look *l)
+static enum plan_reason time_rotation(struct fit_check_state *l)
 {
 	struct model_rotation r = fit_rotation(l->f, l->g->offer->gpu, l->g->mode, l->g->n);
 	struct error ignored;
@@ -210,7 +210,7 @@ static enum plan_reason time_rotation(struct look *l)
 	return PLAN_FITS;
 }
 
-static enum plan_reason time_beside(struct look *l)
+static enum plan_reason time_mps_limited(struct fit_check_state *l)
 {
 	struct model_side sides[PLAN_PODS_MAX];
 	double stretch[PLAN_PODS_MAX], bandwidth = 0;
@@ -230,25 +230,25 @@ static enum plan_reason time_beside(struct look *l)
 	}
 	if (bandwidth > BANDWIDTH_MAX && l->g->n > 1)
 		return PLAN_MISSES_SLO;
-	if (model_beside(l->pods, sides, l->g->n, stretch, &ignored) < 0)
+	if (model_side_by_side(l->pods, sides, l->g->n, stretch, &ignored) < 0)
 		return PLAN_MISSES_SLO;
 	for (uint32_t i = 0; i < l->g->n; i++) {
 		l->culprit = i;
-		if (time_less(l, i, stretch[i]) != PLAN_FITS)
+		if (time_with_share(l, i, stretch[i]) != PLAN_FITS)
 			return PLAN_RHO;
 	}
 	return PLAN_FITS;
 }
 
 /* On its own GPU it gets along as it did when it was measured, whatever else is known of it. */
-static bool as_measured(const struct look *l)
+static bool as_measured(const struct fit_check_state *l)
 {
 	const struct plan_workload *w = &l->f->workloads[l->g->workloads[0]];
 
 	return l->part >= 1 && (w->ref == l->g->offer->gpu || !w->ref);
 }
 
-static enum plan_reason time_alone(struct look *l)
+static enum plan_reason time_alone(struct fit_check_state *l)
 {
 	struct model_pod p = l->pods[0];
 	struct error ignored;
@@ -256,14 +256,14 @@ static enum plan_reason time_alone(struct look *l)
 
 	l->model = "exclusive";
 	if (!as_measured(l))
-		return time_less(l, 0, 1);
+		return time_with_share(l, 0, 1);
 	/* Its time is known, and how long its requests wait for each other is part of it. */
 	p.rate = 0;
-	if (model_alone(&l->pods[0], 1, &l->got[0], &used, &ignored) == 0)
+	if (model_exclusive(&l->pods[0], 1, &l->got[0], &used, &ignored) == 0)
 		return PLAN_FITS;
 	/* Busy all the time it was measured, and did what it had to; where that is not known, it asks for too much. */
 	if ((l->pod[0]->timed && !l->f->workloads[l->g->workloads[0]].busy.known) ||
-		model_alone(&p, 1, &l->got[0], &used, &ignored) < 0)
+		model_exclusive(&p, 1, &l->got[0], &used, &ignored) < 0)
 		return PLAN_RHO;
 	if (l->pod[0]->timed && l->pods[0].rate > 0)
 		l->got[0].rate = l->pods[0].rate;
@@ -273,7 +273,7 @@ static enum plan_reason time_alone(struct look *l)
 /* ---- demands ---------------------------------------------------------------------------------------------------- */
 
 /* Under MPS others' bandwidth costs what no figure says where theirs is not known. */
-static enum plan_origin origin_of(const struct look *l, uint32_t i)
+static enum plan_origin origin_of(const struct fit_check_state *l, uint32_t i)
 {
 	bool guessed = l->part < 1;
 
@@ -282,23 +282,23 @@ static enum plan_origin origin_of(const struct look *l, uint32_t i)
 	return guessed ? PLAN_DEFAULT : l->pod[i]->origin;
 }
 
-static double band_of(const struct look *l, uint32_t i)
+static double get_pod_error_band(const struct fit_check_state *l, uint32_t i)
 {
 	return plan_band(origin_of(l, i));
 }
 
-static bool over(double limit, double value)
+static bool is_over_limit(double limit, double value)
 {
 	return limit > 0 && value > limit;
 }
 
-static enum plan_reason meets(const struct look *l, uint32_t i)
+static enum plan_reason check_pod_slo(const struct fit_check_state *l, uint32_t i)
 {
 	const struct plan_workload *w = &l->f->workloads[l->g->workloads[i]];
 	const struct plan_slo *s = &w->slo;
 	const struct model_times *t = &l->got[i];
-	double most = plan_most_slowdown(l->f->policy, s);
-	double upper = 1 + band_of(l, i);
+	double most = plan_get_max_slowdown(l->f->policy, s);
+	double upper = 1 + get_pod_error_band(l, i);
 	bool asked = s->p50_s > 0 || s->p95_s > 0 || s->p99_s > 0 || s->min_rate > 0;
 
 	if (!split_known(l, i))
@@ -306,30 +306,31 @@ static enum plan_reason meets(const struct look *l, uint32_t i)
 	if (l->g->mode == PLAN_EXCLUSIVE && as_measured(l))
 		most = 0; /* nothing is slower than where it was measured */
 	/* Of one in flight all the time it is known by what it is slower, if not what that is. */
-	if (l->pod[i]->ref_s > 0 && over(most, t->mean_s / l->pod[i]->ref_s * upper))
+	if (l->pod[i]->ref_s > 0 && is_over_limit(most, t->mean_s / l->pod[i]->ref_s * upper))
 		return PLAN_MISSES_SLO;
 	if (!l->pod[i]->timed) /* nobody can say more; the plan will */
 		return PLAN_FITS;
-	if (over(s->p50_s, t->p50_s * upper) || over(s->p95_s, t->p95_s * upper) ||
-		over(s->p99_s, t->p99_s * upper) ||
+	if (is_over_limit(s->p50_s, t->p50_s * upper) ||
+		is_over_limit(s->p95_s, t->p95_s * upper) ||
+		is_over_limit(s->p99_s, t->p99_s * upper) ||
 		t->rate / (l->pods[i].rate > 0 ? 1 : upper) < s->min_rate)
 		return PLAN_MISSES_SLO;
 	return PLAN_FITS;
 }
 
 /* On a part of a GPU all that is done on it takes longer, by as much as its split says or else by all. */
-static void cut_down(struct look *l, uint32_t i)
+static void stretch_to_share(struct fit_check_state *l, uint32_t i)
 {
 	const struct fit_pod *p = l->pod[i];
-	double stretch =
-		p->splits ? model_apart(p->u_sm, p->u_bw, l->part, l->part) : 1 / l->part;
+	double stretch = p->splits ? model_split_stretch(p->u_sm, p->u_bw, l->part, l->part)
+				   : 1 / l->part;
 
 	l->pods[i].demand_s += (p->pod.demand_s + p->pod.rest_s) * (stretch - 1);
 }
 
 /* ---- all together ------------------------------------------------------------------------------------------------ */
 
-static enum plan_reason time_all(struct look *l)
+static enum plan_reason time_all(struct fit_check_state *l)
 {
 	enum plan_reason r = PLAN_FITS;
 
@@ -339,10 +340,10 @@ static enum plan_reason time_all(struct look *l)
 		r = l->g->n > 1 ? time_rotation(l) : time_alone(l);
 		break;
 	case PLAN_MPS:
-		r = time_beside(l);
+		r = time_mps_limited(l);
 		break;
 	case PLAN_MIG: /* has looked at each by itself */
-		return place_mig(l);
+		return place_mig_profiles(l);
 	case PLAN_EXCLUSIVE:
 	case PLAN_MODES:
 		r = time_alone(l);
@@ -350,12 +351,12 @@ static enum plan_reason time_all(struct look *l)
 	}
 	for (uint32_t i = 0; i < l->g->n && r == PLAN_FITS; i++) {
 		l->culprit = i;
-		r = meets(l, i);
+		r = check_pod_slo(l, i);
 	}
 	return r;
 }
 
-static void say_tenants(const struct look *l, struct plan_tenant *ret)
+static void fill_fit_tenants(const struct fit_check_state *l, struct plan_tenant *ret)
 {
 	const struct fit_gpu *g = l->g;
 
@@ -374,7 +375,7 @@ static void say_tenants(const struct look *l, struct plan_tenant *ret)
 }
 
 /* The figure that is wanted most. */
-static const char *missing(const struct look *l, uint32_t i)
+static const char *find_missing_figure(const struct fit_check_state *l, uint32_t i)
 {
 	const struct plan_workload *w = &l->f->workloads[l->g->workloads[i]];
 
@@ -395,22 +396,23 @@ static const char *missing(const struct look *l, uint32_t i)
 	return NULL;
 }
 
-static void say_times(const struct look *l, struct fit_times *ret)
+static void fill_fit_times(const struct fit_check_state *l, struct fit_times *ret)
 {
 	for (uint32_t i = 0; i < l->g->n; i++) {
 		ret[i] = (struct fit_times){ .known = stretch_known(l, i),
 			.times = l->got[i],
-			.band = band_of(l, i),
+			.band = get_pod_error_band(l, i),
 			.origin = origin_of(l, i),
 			.model = l->model,
-			.missing = missing(l, i) };
+			.missing = find_missing_figure(l, i) };
 		if (ret[i].known)
 			ret[i].slowdown = l->got[i].mean_s / l->pod[i]->ref_s;
 	}
 }
 
 /* Only what is there: the search asks a million times, and all of it is 9 KiB. */
-static void begin(struct look *l, const struct fit *f, const struct fit_gpu *g)
+static void init_fit_check(struct fit_check_state *l, const struct fit *f,
+	const struct fit_gpu *g)
 {
 	static const struct fit_pod nobody;
 
@@ -419,7 +421,7 @@ static void begin(struct look *l, const struct fit *f, const struct fit_gpu *g)
 	l->model = "exclusive";
 	l->culprit = 0;
 	l->alike = false;
-	l->part = g->offer->part_milli / 1000.0;
+	l->part = g->offer->gpu_milli / 1000.0;
 	for (uint32_t i = 0; i < PLAN_PODS_MAX; i++)
 		l->pod[i] = &nobody;
 	for (uint32_t i = 0; i < g->n; i++) {
@@ -428,23 +430,23 @@ static void begin(struct look *l, const struct fit *f, const struct fit_gpu *g)
 		l->got[i] = (struct model_times){ 0 };
 		l->profile[i] = 0;
 		if (l->part < 1)
-			cut_down(l, i);
+			stretch_to_share(l, i);
 	}
 }
 
 /* Not more of them than may be there at all. */
-static bool has_room(const struct fit *f, const struct fit_gpu *g)
+static bool has_pod_room(const struct fit *f, const struct fit_gpu *g)
 {
 	return g->n <= PLAN_PODS_MAX && g->n <= f->policy->pods_per_gpu &&
 	       (!g->slots || g->n <= g->slots) && (g->mode != PLAN_EXCLUSIVE || g->n <= 1);
 }
 
-static enum plan_reason check(struct look *l)
+static enum plan_reason check_gpu_fit(struct fit_check_state *l)
 {
 	enum plan_reason r = check_each(l);
 
 	if (r == PLAN_FITS && l->g->mode != PLAN_MIG)
-		r = check_memory(l);
+		r = check_gpu_memory(l);
 	if (r == PLAN_FITS && l->g->n)
 		r = time_all(l);
 	return r;
@@ -452,34 +454,34 @@ static enum plan_reason check(struct look *l)
 
 bool fit_alike(const struct fit *f, const struct fit_gpu *g)
 {
-	struct look l;
+	struct fit_check_state l;
 
-	if (!has_room(f, g))
+	if (!has_pod_room(f, g))
 		return false;
-	begin(&l, f, g);
+	init_fit_check(&l, f, g);
 	l.alike = true;
-	return check(&l) == PLAN_FITS;
+	return check_gpu_fit(&l) == PLAN_FITS;
 }
 
 enum plan_reason fit_check(const struct fit *f, const struct fit_gpu *g,
 	struct plan_tenant *tenants, struct fit_times *times, uint32_t *culprit)
 {
-	struct look l;
+	struct fit_check_state l;
 	enum plan_reason r;
 
 	if (culprit)
 		*culprit = 0;
-	if (!has_room(f, g))
+	if (!has_pod_room(f, g))
 		return PLAN_NO_MEMORY;
-	begin(&l, f, g);
-	r = check(&l);
+	init_fit_check(&l, f, g);
+	r = check_gpu_fit(&l);
 	if (culprit)
 		*culprit = l.culprit;
 	if (r != PLAN_FITS)
 		return r;
 	if (tenants)
-		say_tenants(&l, tenants);
+		fill_fit_tenants(&l, tenants);
 	if (times)
-		say_times(&l, times);
+		fill_fit_times(&l, times);
 	return r;
 }

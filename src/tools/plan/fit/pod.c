@@ -14,46 +14,46 @@
 /* What others' use of bandwidth costs a pod under MPS: +5 to +13 % of two at half the bandwidth each, on a V100. */
 #define KAPPA 0.15
 
-static void worsen(enum plan_origin *o, enum plan_origin with)
+static void worsen_origin(enum plan_origin *o, enum plan_origin with)
 {
 	if (with > *o)
 		*o = with;
 }
 
 /* Shares of its time that stretch with fewer multiprocessors and with less bandwidth. */
-static void split(struct fit_pod *p, const struct plan_workload *w)
+static void set_pod_sensitivity(struct fit_pod *p, const struct plan_workload *w)
 {
 	if (w->u.known) {
 		p->splits = true;
 		p->u_sm = p->u_share = w->u.v;
-		worsen(&p->origin, w->u.origin);
+		worsen_origin(&p->origin, w->u.origin);
 	} else if ((w->sm_active.known || w->dram.known) && w->busy.known && w->busy.v > 0) {
 		double most = fmax(w->sm_active.known ? w->sm_active.v : 0,
 			w->dram.known ? w->dram.v : 0);
 
 		p->splits = true;
 		p->u_sm = p->u_share = fmin(1, fmax(U_MIN, most / w->busy.v));
-		worsen(&p->origin, PLAN_DERIVED);
+		worsen_origin(&p->origin, PLAN_DERIVED);
 	}
 	if (w->u_bw.known) {
 		p->u_bw = w->u_bw.v;
-		worsen(&p->origin, w->u_bw.origin);
+		worsen_origin(&p->origin, w->u_bw.origin);
 		if (!w->u.known) /* what u is derived from counts bandwidth too */
 			p->u_sm = fmax(0, p->u_sm - p->u_bw);
 	}
 }
 
 /* GPU time of a request, the rest of it, and how often one comes. */
-static void load(struct fit_pod *p, const struct plan_workload *w)
+static void set_pod_demand(struct fit_pod *p, const struct plan_workload *w)
 {
 	double busy = w->busy.known ? w->busy.v : 1;
 
-	worsen(&p->origin, w->busy.known ? w->busy.origin : PLAN_DEFAULT);
+	worsen_origin(&p->origin, w->busy.known ? w->busy.origin : PLAN_DEFAULT);
 	p->busy = busy;
 	p->timed = w->solo_s.known && w->solo_s.v > 0;
 	if (p->timed) {
 		p->ref_s = w->solo_s.v;
-		worsen(&p->origin, w->solo_s.origin);
+		worsen_origin(&p->origin, w->solo_s.origin);
 	}
 	if (w->kind != PLAN_OPEN) {
 		if (!p->timed) /* in units of itself: by what it is slower can be said all the same */
@@ -69,7 +69,7 @@ static void load(struct fit_pod *p, const struct plan_workload *w)
 		return;
 	}
 	/* By the utilization law; not more than the request takes. */
-	worsen(&p->origin, w->rate.origin);
+	worsen_origin(&p->origin, w->rate.origin);
 	p->pod.rate = w->rate.v;
 	p->pod.demand_s = w->busy.known ? fmin(busy / w->rate.v, p->ref_s) : p->ref_s;
 	p->pod.rest_s = p->ref_s - p->pod.demand_s;
@@ -77,7 +77,8 @@ static void load(struct fit_pod *p, const struct plan_workload *w)
 }
 
 /* Another GPU than the one it was measured on: what is more or less of the time is so on the GPU. */
-static void translate(struct fit_pod *p, const struct plan_gpu *from, const struct plan_gpu *to)
+static void translate_pod_to_gpu(struct fit_pod *p, const struct plan_gpu *from,
+	const struct plan_gpu *to)
 {
 	double compute = from->tflops > 0 && to->tflops > 0 ? from->tflops / to->tflops : 0;
 	double bandwidth = from->bandwidth_gb_s / to->bandwidth_gb_s;
@@ -86,7 +87,7 @@ static void translate(struct fit_pod *p, const struct plan_gpu *from, const stru
 
 	if (from == to)
 		return;
-	worsen(&p->origin, PLAN_DEFAULT);
+	worsen_origin(&p->origin, PLAN_DEFAULT);
 	if (compute <=
 		0) /* by what they have most of in common; a gain nobody has published is none */
 		compute = fmax(1, (double)from->multiprocessors / to->multiprocessors);
@@ -108,14 +109,16 @@ static void translate(struct fit_pod *p, const struct plan_gpu *from, const stru
  * The peak and the contexts, these as they were measured or as the policy says; and room for the first context, of
  * which the interception libraries ask for the whole bound.
  */
-static uint32_t memory_of(const struct plan_workload *w, const struct plan_policy *policy)
+static uint32_t compute_pod_memory(const struct plan_workload *w,
+	const struct plan_policy *policy)
 {
 	double context = w->context_mib.known ? w->context_mib.v : policy->context_mib;
 
 	return (uint32_t)ceil(fmax(w->mem_peak_mib.v + context, CUDA_CONTEXT_MIB));
 }
 
-static void prepare(struct fit_pod *p, const struct fit *f, uint32_t workload, size_t gpu)
+static void prepare_fit_pod(struct fit_pod *p, const struct fit *f, uint32_t workload,
+	size_t gpu)
 {
 	const struct plan_workload *w = &f->workloads[workload];
 	const struct plan_gpu *g = &f->gpus[gpu];
@@ -124,14 +127,14 @@ static void prepare(struct fit_pod *p, const struct fit *f, uint32_t workload, s
 	if (!(w->gpus_allowed >> gpu & 1))
 		p->reason = PLAN_MODEL_NOT_ALLOWED;
 	if (w->mem_peak_mib.known)
-		p->memory_mib = memory_of(w, f->policy);
-	split(p, w);
-	load(p, w);
+		p->memory_mib = compute_pod_memory(w, f->policy);
+	set_pod_sensitivity(p, w);
+	set_pod_demand(p, w);
 	p->dram = w->dram.known ? w->dram.v : 0;
 	if (w->ref)
-		translate(p, w->ref, g);
+		translate_pod_to_gpu(p, w->ref, g);
 	else if (p->timed)
-		worsen(&p->origin, PLAN_DEFAULT); /* as if it had been measured here */
+		worsen_origin(&p->origin, PLAN_DEFAULT); /* as if it had been measured here */
 	p->solo_s = p->timed ? p->pod.demand_s + p->pod.rest_s : 0;
 }
 
@@ -149,7 +152,7 @@ int fit_new(struct fit **ret, const struct plan_policy *policy,
 		return error_nomem(err);
 	for (size_t g = 0; g < n_gpus; g++)
 		for (size_t w = 0; w < n_workloads; w++)
-			prepare(&f->pods[g * n_workloads + w], f, (uint32_t)w, g);
+			prepare_fit_pod(&f->pods[g * n_workloads + w], f, (uint32_t)w, g);
 	*ret = STEAL_PTR(f);
 	return 0;
 }
@@ -170,7 +173,8 @@ const struct fit_pod *fit_pod(const struct fit *f, uint32_t workload,
 }
 
 /* What was measured of @gpu last, of one member; NaN: nothing. */
-static double calibrated(const struct fit *f, const struct plan_gpu *gpu, size_t member)
+static double find_calibrated_value(const struct fit *f, const struct plan_gpu *gpu,
+	size_t member)
 {
 	double ret = NAN;
 
@@ -189,10 +193,10 @@ struct model_rotation fit_rotation(const struct fit *f, const struct plan_gpu *g
 	enum plan_mode mode, size_t n)
 {
 	bool turns = mode == PLAN_SLICES;
-	struct model_rotation r = turns ? model_turns(n) : model_stock();
-	double sigma = calibrated(f, gpu,
-		turns ? offsetof(struct plan_calibration, sigma_turns)
-		      : offsetof(struct plan_calibration, sigma_stock));
+	struct model_rotation r = turns ? model_fair_share(n) : model_time_slicing();
+	double sigma = find_calibrated_value(f, gpu,
+		turns ? offsetof(struct plan_calibration, sigma_fair_share)
+		      : offsetof(struct plan_calibration, sigma_time_slicing));
 
 	if (!turns && mode != PLAN_TIME_SLICING)
 		return (struct model_rotation){ 0, 0, 0 };
@@ -203,7 +207,7 @@ struct model_rotation fit_rotation(const struct fit *f, const struct plan_gpu *g
 
 double fit_kappa(const struct fit *f, const struct plan_gpu *gpu)
 {
-	double kappa = calibrated(f, gpu, offsetof(struct plan_calibration, kappa));
+	double kappa = find_calibrated_value(f, gpu, offsetof(struct plan_calibration, kappa));
 
 	return isnan(kappa) ? KAPPA : kappa;
 }

@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-struct meeting {
+struct fit_prediction {
 	const struct fit *f;
 	const struct plan_gpu *gpu;
 	const struct predict_pod *pods;
@@ -14,12 +14,12 @@ struct meeting {
 };
 
 /* What one that is not held back takes of the GPU. */
-static double wanted(const struct fit_pod *p)
+static double get_gpu_demand(const struct fit_pod *p)
 {
 	return fmin(1, p->busy);
 }
 
-static int rotate(struct meeting *m, enum plan_mode mode, struct error *err)
+static int predict_rotation(struct fit_prediction *m, enum plan_mode mode, struct error *err)
 {
 	struct model_rotation r = fit_rotation(m->f, m->gpu, mode, m->n);
 	double rho;
@@ -27,15 +27,16 @@ static int rotate(struct meeting *m, enum plan_mode mode, struct error *err)
 	return model_rotate(m->model, m->n, &r, m->got, &rho, err);
 }
 
-static int alone(struct meeting *m, size_t i, double stretch, struct error *err)
+static int predict_pod_alone(struct fit_prediction *m, size_t i, double stretch,
+	struct error *err)
 {
 	double used;
 
-	return model_alone(&m->model[i], stretch, &m->got[i], &used, err);
+	return model_exclusive(&m->model[i], stretch, &m->got[i], &used, err);
 }
 
 /* Each has its share, and what the others leave of theirs. */
-static int by_weights(struct meeting *m, struct error *err)
+static int by_weights(struct fit_prediction *m, struct error *err)
 {
 	double sigma = fit_rotation(m->f, m->gpu, PLAN_SLICES, m->n).sigma, sum = 0;
 
@@ -46,17 +47,18 @@ static int by_weights(struct meeting *m, struct error *err)
 
 		for (size_t k = 0; k < m->n; k++)
 			if (k != i)
-				used += fmin(m->pods[k].weight / sum, wanted(m->pod[k]));
+				used += fmin(m->pods[k].weight / sum,
+					get_gpu_demand(m->pod[k]));
 		has = model_conserving(m->pods[i].weight / sum, used);
 		m->model[i].demand_s = demand * (1 + sigma) / has;
-		if (alone(m, i, 1, err) < 0)
+		if (predict_pod_alone(m, i, 1, err) < 0)
 			return -1;
 	}
 	return 0;
 }
 
 /* Those of class latency take the GPU when they want it; the others share what they leave, as before. */
-static int by_classes(struct meeting *m, struct error *err)
+static int by_classes(struct fit_prediction *m, struct error *err)
 {
 	double taken = 0, batch = 0;
 	struct model_pod rest[PLAN_PODS_MAX];
@@ -66,9 +68,9 @@ static int by_classes(struct meeting *m, struct error *err)
 
 	for (size_t i = 0; i < m->n; i++) {
 		if (m->pods[i].latency)
-			taken += wanted(m->pod[i]);
+			taken += get_gpu_demand(m->pod[i]);
 		else
-			batch += wanted(m->pod[i]);
+			batch += get_gpu_demand(m->pod[i]);
 	}
 	if (taken >= 1)
 		return error_set(err, ERR_UNAVAILABLE,
@@ -91,13 +93,13 @@ static int by_classes(struct meeting *m, struct error *err)
 			continue;
 		}
 		m->model[i].rest_s += MODEL_REVOKE_S * fmin(1, batch);
-		if (alone(m, i, 1, err) < 0)
+		if (predict_pod_alone(m, i, 1, err) < 0)
 			return -1;
 	}
 	return 0;
 }
 
-static int beside(struct meeting *m, double limit, struct error *err)
+static int predict_mps(struct fit_prediction *m, double limit, struct error *err)
 {
 	struct model_side sides[PLAN_PODS_MAX];
 	double stretch[PLAN_PODS_MAX];
@@ -113,10 +115,10 @@ static int beside(struct meeting *m, double limit, struct error *err)
 			.bw = p->u_bw,
 			.limit = limit };
 	}
-	if (model_beside(m->model, sides, m->n, stretch, err) < 0)
+	if (model_side_by_side(m->model, sides, m->n, stretch, err) < 0)
 		return -1;
 	for (size_t i = 0; i < m->n; i++)
-		if (alone(m, i, stretch[i], err) < 0)
+		if (predict_pod_alone(m, i, stretch[i], err) < 0)
 			return -1;
 	return 0;
 }
@@ -131,7 +133,8 @@ static const char *const models[] = {
 	[PREDICT_MPS] = "mps-additive",
 };
 
-static int predict(struct meeting *m, enum predict_way way, double share, struct error *err)
+static int predict_way_times(struct fit_prediction *m, enum predict_way way, double share,
+	struct error *err)
 {
 	switch (way) {
 	case PREDICT_ALONE:
@@ -142,23 +145,23 @@ static int predict(struct meeting *m, enum predict_way way, double share, struct
 						     : 1 / m->pod[i]->solo_s };
 		return 0;
 	case PREDICT_TIME_SLICING:
-		return rotate(m, PLAN_TIME_SLICING, err);
+		return predict_rotation(m, PLAN_TIME_SLICING, err);
 	case PREDICT_SLICES:
-		return rotate(m, PLAN_SLICES, err);
+		return predict_rotation(m, PLAN_SLICES, err);
 	case PREDICT_SLICES_WEIGHTED:
 		return by_weights(m, err);
 	case PREDICT_SLICES_LATENCY:
 		return by_classes(m, err);
 	case PREDICT_MPS:
-		return beside(m, 1, err);
+		return predict_mps(m, 1, err);
 	case PREDICT_MPS_LIMITED:
-		return beside(m, share, err);
+		return predict_mps(m, share, err);
 	}
 	return error_set(err, ERR_INTERNAL, "no such way to meet");
 }
 
 /* What has to be known of a pod for this way; NULL: it is. */
-static const char *missing(const struct fit_pod *p, enum predict_way way)
+static const char *find_missing_input(const struct fit_pod *p, enum predict_way way)
 {
 	if (!p->timed)
 		return "t_solo";
@@ -171,7 +174,7 @@ int fit_predict(struct fit_times *ret, const struct fit *f, const struct plan_gp
 	enum predict_way way, const struct predict_pod *pods, size_t n, double share,
 	struct error *err)
 {
-	struct meeting m = { .f = f, .gpu = gpu, .pods = pods, .n = n };
+	struct fit_prediction m = { .f = f, .gpu = gpu, .pods = pods, .n = n };
 	const char *lacks = NULL;
 
 	if (n > PLAN_PODS_MAX)
@@ -181,9 +184,9 @@ int fit_predict(struct fit_times *ret, const struct fit *f, const struct plan_gp
 		m.pod[i] = fit_pod(f, pods[i].workload, gpu);
 		m.model[i] = m.pod[i]->pod;
 		if (!lacks)
-			lacks = missing(m.pod[i], way);
+			lacks = find_missing_input(m.pod[i], way);
 	}
-	if (!lacks && predict(&m, way, share, err) < 0)
+	if (!lacks && predict_way_times(&m, way, share, err) < 0)
 		return -1;
 	for (size_t i = 0; i < n; i++) {
 		ret[i] = (struct fit_times){ .known = !lacks,

@@ -7,8 +7,8 @@
 
 /* GPUs by name, and what was measured of them. */
 
-int input_gpu(const struct reading *r, const struct yaml_node *n, const struct input_key *key,
-	void *to)
+int input_gpu(const struct input_reader *r, const struct yaml_node *n,
+	const struct input_key *key, void *to)
 {
 	const struct plan_gpu *g = NULL;
 
@@ -25,12 +25,12 @@ int input_gpu(const struct reading *r, const struct yaml_node *n, const struct i
 
 static const struct input_key keys[] = {
 	{ "gpu", input_gpu, AT(gpu), 0, 0, NULL, false },
-	{ "time_slicing", input_real, AT(sigma_stock), 0, 10, NULL, false },
-	{ "slices", input_real, AT(sigma_turns), 0, 10, NULL, false },
+	{ "time_slicing", input_real, AT(sigma_time_slicing), 0, 10, NULL, false },
+	{ "slices", input_real, AT(sigma_fair_share), 0, 10, NULL, false },
 	{ "mps_bandwidth", input_real, AT(kappa), 0, 10, NULL, false },
 };
 
-int input_calibration(const struct reading *r, const struct yaml_node *n,
+int input_calibration(const struct input_reader *r, const struct yaml_node *n,
 	const struct input_key *key, void *to)
 {
 	struct plan_input *in = r->in;

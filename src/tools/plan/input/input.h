@@ -67,7 +67,7 @@ struct plan_extras {
 struct plan_input {
 	struct strv pool;
 	struct plan_workload *workloads;
-	size_t n_workloads, room;
+	size_t n_workloads, cap;
 	struct plan_policy policy;
 	struct plan_calibration *calibrations; /* of .policy */
 	struct strv regions;                   /* at least one once all is read */

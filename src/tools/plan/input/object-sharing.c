@@ -8,8 +8,8 @@
 
 /* Sharing configs, in ConfigMaps or as files of their own: how GPUs are shared today. */
 
-static int add(const struct reading *r, const struct yaml_node *n, const char *key,
-	enum plan_mode mode, uint32_t slices)
+static int add_sharing_config(const struct input_reader *r, const struct yaml_node *n,
+	const char *key, enum plan_mode mode, uint32_t slices)
 {
 	struct plan_input *in = r->in;
 	struct plan_sharing s = { .line = n->line, .mode = mode, .slices = slices }, *more;
@@ -17,8 +17,8 @@ static int add(const struct reading *r, const struct yaml_node *n, const char *k
 	if (in->n_sharings == PLAN_FOUND_MAX)
 		return yaml_fail(r->src, n->line, n->column, ERR_LIMIT, r->err,
 			"expected at most %d sharing configs", PLAN_FOUND_MAX);
-	s.key = input_keep(r, key);
-	s.file = input_keep(r, r->src->name);
+	s.key = input_store_text(r, key);
+	s.file = input_store_text(r, r->src->name);
 	more = reallocarray(in->sharings, in->n_sharings + 1, sizeof(*more));
 	if (!s.key || !s.file || !more)
 		return error_nomem(r->err);
@@ -28,8 +28,8 @@ static int add(const struct reading *r, const struct yaml_node *n, const char *k
 }
 
 /* Its first entry: what most of the node's GPUs are, as one layout has one way to share. */
-static int see_config(const struct reading *r, const struct yaml_node *n, const char *key,
-	const struct config *c)
+static int read_sharing_config(const struct input_reader *r, const struct yaml_node *n,
+	const char *key, const struct config *c)
 {
 	const struct replicated *e = c->sharing.n_entries ? &c->sharing.entries[0] : NULL;
 	const struct sharing_kind *k;
@@ -42,25 +42,26 @@ static int see_config(const struct reading *r, const struct yaml_node *n, const 
 	       : e->isolation.present     ? PLAN_SLICES
 					  : PLAN_TIME_SLICING;
 	if (e->replicas > PLAN_PODS_MAX)
-		return input_note(r, n, "many-replicas",
+		return input_add_note(r, n, "many-replicas",
 			"'%s' has %u replicas of each GPU; at most %d are planned with", key,
 			e->replicas, PLAN_PODS_MAX);
 	if (!k->rename_by_default && !*e->rename &&
-		input_note(r, n, "no-rename",
+		input_add_note(r, n, "no-rename",
 			"'%s': slots are called nvidia.com/gpu like whole GPUs, so pods that want a whole "
 			"one get a slot: set renameByDefault",
 			key) < 0)
 		return -1;
 	if (!k->fail_requests_greater_than_one &&
-		input_note(r, n, "more-than-one",
+		input_add_note(r, n, "more-than-one",
 			"'%s': a pod that asks for two slots gets no more of a GPU than with one: set "
 			"failRequestsGreaterThanOne",
 			key) < 0)
 		return -1;
-	return add(r, n, key, mode, e->replicas);
+	return add_sharing_config(r, n, key, mode, e->replicas);
 }
 
-static int read_entry(const struct reading *r, const struct yaml_node *n, const char *key)
+static int read_config_map_entry(const struct input_reader *r, const struct yaml_node *n,
+	const char *key)
 {
 	const struct config_sources none = { 0 };
 	CLEANUP(config_freep) struct config *c = NULL;
@@ -72,13 +73,13 @@ static int read_entry(const struct reading *r, const struct yaml_node *n, const 
 		return 0;
 	if (config_parse_any(&c, r->src->name, n->line ? n->line - 1 : 0, n->text, n->len,
 		    &none, NULL, &err) < 0)
-		return input_note(r, n, "bad-config", "'%s' is no sharing config: %s",
+		return input_add_note(r, n, "bad-config", "'%s' is no sharing config: %s",
 			object_clean(key, clean, sizeof(clean)), err.msg);
-	return see_config(r, n, object_clean(key, clean, sizeof(clean)), c);
+	return read_sharing_config(r, n, object_clean(key, clean, sizeof(clean)), c);
 }
 
 /* "dir/shared.yaml" is what a node calls "shared". */
-static void base_name(const char *path, char ret[static PLAN_NAME_MAX])
+static void format_config_name(const char *path, char ret[static PLAN_NAME_MAX])
 {
 	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
 	const char *dot = strrchr(name, '.');
@@ -97,23 +98,23 @@ bool sharing_is_file(const struct yaml_node *doc)
 		       yaml_get(doc, "mig-configs", false));
 }
 
-int sharing_read_file(const struct reading *r, const struct yaml_node *doc)
+int sharing_read_file(const struct input_reader *r, const struct yaml_node *doc)
 {
 	const struct config_sources none = { 0 };
 	CLEANUP(config_freep) struct config *c = NULL;
 	char name[PLAN_NAME_MAX], clean[PLAN_NAME_MAX];
 
 	if (yaml_get(doc, "mig-configs", false))
-		return input_note(r, doc, "not-read",
+		return input_add_note(r, doc, "not-read",
 			"a config of MIG devices: the plan chooses its own, see policy.modes");
 	if (config_parse_any(&c, r->src->name, 0, r->src->text, r->src->len, &none, NULL,
 		    r->err) < 0)
 		return -1;
-	base_name(r->src->name, name);
-	return see_config(r, doc, object_clean(name, clean, sizeof(clean)), c);
+	format_config_name(r->src->name, name);
+	return read_sharing_config(r, doc, object_clean(name, clean, sizeof(clean)), c);
 }
 
-int object_config_map(const struct reading *r, const struct yaml_node *o, const char *kind)
+int object_config_map(const struct input_reader *r, const struct yaml_node *o, const char *kind)
 {
 	const struct yaml_node *data = object_at(o, "data");
 
@@ -121,7 +122,8 @@ int object_config_map(const struct reading *r, const struct yaml_node *o, const 
 	if (!data || data->type != YAML_OBJECT)
 		return 0;
 	for (size_t i = 0; i < data->n; i++)
-		if (read_entry(r, data->pairs[i].value, yaml_as_text(data->pairs[i].key)) < 0)
+		if (read_config_map_entry(r, data->pairs[i].value,
+			    yaml_as_text(data->pairs[i].key)) < 0)
 			return -1;
 	return 0;
 }

@@ -33,7 +33,8 @@ static const struct {
 /* ---- requests ------------------------------------------------------------------------------------------------- */
 
 /* What a container asks for of @key: its requests, else its limits, as Kubernetes fills them in. */
-static const struct yaml_node *ask(const struct yaml_node *container, const char *key)
+static const struct yaml_node *find_container_resource(const struct yaml_node *container,
+	const char *key)
 {
 	static const char *const where[] = { "resources.requests", "resources.limits" };
 
@@ -51,34 +52,34 @@ struct request {
 	uint32_t cpu_milli, memory_mib;
 };
 
-static int read_request(const struct reading *r, const struct yaml_node *container,
-	struct request *ret)
+static int read_container_request(const struct input_reader *r,
+	const struct yaml_node *container, struct request *ret)
 {
 	static const struct input_key cpu = { .key = "cpu", .max = 1e4 };
 	static const struct input_key memory = { .key = "memory", .max = 1e8 };
-	const struct yaml_node *n = ask(container, "cpu");
+	const struct yaml_node *n = find_container_resource(container, "cpu");
 
 	*ret = (struct request){ 0, 0 };
 	if (n && input_cpu(r, n, &cpu, &ret->cpu_milli) < 0)
 		return -1;
-	n = ask(container, "memory");
+	n = find_container_resource(container, "memory");
 	return n ? input_mib(r, n, &memory, &ret->memory_mib) : 0;
 }
 
-static uint32_t plus(uint32_t a, uint32_t b)
+static uint32_t add_request_saturating(uint32_t a, uint32_t b)
 {
 	return a > UINT32_MAX - 1 - b ? UINT32_MAX - 1 : a + b;
 }
 
 static bool is_sidecar(const struct yaml_node *container)
 {
-	const char *policy = object_text(container, "restartPolicy");
+	const char *policy = object_get_text(container, "restartPolicy");
 
 	return policy && !strcmp(policy, "Always");
 }
 
 /* Containers run together; those that only begin run before, one by one. */
-static int read_requests(const struct reading *r, const struct yaml_node *spec,
+static int read_requests(const struct input_reader *r, const struct yaml_node *spec,
 	struct plan_workload *w)
 {
 	static const char *const lists[] = { "containers", "initContainers" };
@@ -91,11 +92,13 @@ static int read_requests(const struct reading *r, const struct yaml_node *spec,
 		for (size_t i = 0; i < n; i++) {
 			struct request one;
 
-			if (read_request(r, items[i], &one) < 0)
+			if (read_container_request(r, items[i], &one) < 0)
 				return -1;
 			if (!k || is_sidecar(items[i])) {
-				sum.cpu_milli = plus(sum.cpu_milli, one.cpu_milli);
-				sum.memory_mib = plus(sum.memory_mib, one.memory_mib);
+				sum.cpu_milli =
+					add_request_saturating(sum.cpu_milli, one.cpu_milli);
+				sum.memory_mib =
+					add_request_saturating(sum.memory_mib, one.memory_mib);
 				continue;
 			}
 			if (one.cpu_milli > most.cpu_milli)
@@ -111,8 +114,8 @@ static int read_requests(const struct reading *r, const struct yaml_node *spec,
 
 /* ---- GPUs --------------------------------------------------------------------------------------------------------- */
 
-static int read_count(const struct reading *r, const struct yaml_node *n, const char *key,
-	uint32_t *ret)
+static int read_resource_count(const struct input_reader *r, const struct yaml_node *n,
+	const char *key, uint32_t *ret)
 {
 	int64_t v;
 	uint32_t from_text;
@@ -160,8 +163,8 @@ static bool profile_of_resource(const char *text, struct mig_profile *ret)
 }
 
 /* The workload needs the profile's memory, less what is kept free, and the process' own. */
-static int read_mig(const struct reading *r, const struct yaml_node *n, const char *key,
-	struct plan_workload *w)
+static int read_mig_resource(const struct input_reader *r, const struct yaml_node *n,
+	const char *key, struct plan_workload *w)
 {
 	const struct plan_policy *p = &r->in->policy;
 	struct mig_profile profile;
@@ -202,7 +205,7 @@ static const char *foreign_gpu(const struct yaml_node *spec)
 	return NULL;
 }
 
-static int read_resource(const struct reading *r, const struct yaml_node *key_node,
+static int read_resource(const struct input_reader *r, const struct yaml_node *key_node,
 	const struct yaml_node *value, struct plan_workload *w)
 {
 	const char *key = yaml_as_text(key_node);
@@ -210,7 +213,7 @@ static int read_resource(const struct reading *r, const struct yaml_node *key_no
 
 	if (strncmp(key, "nvidia.com/", sizeof("nvidia.com/") - 1) != 0)
 		return 0;
-	if (value->type == YAML_NULL || read_count(r, value, key, &count) < 0)
+	if (value->type == YAML_NULL || read_resource_count(r, value, key, &count) < 0)
 		return value->type == YAML_NULL ? 0 : -1;
 	if (!strcmp(key, GPUMEM)) {
 		w->mem_peak_mib = (struct plan_number){ count, PLAN_DERIVED, true };
@@ -221,19 +224,19 @@ static int read_resource(const struct reading *r, const struct yaml_node *key_no
 	if (!count)
 		return 0;
 	if (!w->object_resource) {
-		w->object_resource = input_keep(r, key);
+		w->object_resource = input_store_text(r, key);
 		if (!w->object_resource)
 			return -1;
 	}
 	if (!strncmp(key, OFFER_MIG, sizeof(OFFER_MIG) - 1))
-		return read_mig(r, value, key, w);
+		return read_mig_resource(r, value, key, w);
 	/* Slots are no more than one: two of them are no two GPUs. */
 	if (!strcmp(key, OFFER_GPU))
-		w->gpus = plus(w->gpus, count);
+		w->gpus = add_request_saturating(w->gpus, count);
 	return 0;
 }
 
-static int read_gpus(const struct reading *r, const struct yaml_node *spec,
+static int read_gpu_resources(const struct input_reader *r, const struct yaml_node *spec,
 	struct plan_workload *w)
 {
 	struct yaml_node **items = NULL;
@@ -242,7 +245,7 @@ static int read_gpus(const struct reading *r, const struct yaml_node *spec,
 	w->gpus = 0;
 	for (size_t i = 0; i < n; i++) {
 		const struct yaml_node *limits = object_at(items[i], "resources.limits");
-		const char *name = object_text(items[i], "name");
+		const char *name = object_get_text(items[i], "name");
 		bool had = w->object_resource != NULL;
 
 		if (!limits || limits->type != YAML_OBJECT)
@@ -255,7 +258,7 @@ static int read_gpus(const struct reading *r, const struct yaml_node *spec,
 				return -1;
 		if (had || !w->object_resource || !name)
 			continue;
-		w->object_container = input_keep(r, name);
+		w->object_container = input_store_text(r, name);
 		if (!w->object_container)
 			return -1;
 	}
@@ -268,7 +271,7 @@ static int read_gpus(const struct reading *r, const struct yaml_node *spec,
 
 /* ---- where it may be -------------------------------------------------------------------------------------------------- */
 
-static int read_place(const struct reading *r, const struct yaml_node *spec,
+static int read_node_placement(const struct input_reader *r, const struct yaml_node *spec,
 	struct plan_workload *w)
 {
 	const struct yaml_node *selector = object_at(spec, "nodeSelector");
@@ -288,13 +291,13 @@ static int read_place(const struct reading *r, const struct yaml_node *spec,
 		g = plan_gpu_find(product->text);
 		if (g)
 			w->gpus_allowed = UINT64_C(1) << (g - plan_gpus);
-		else if (input_note(r, product, "unknown-gpu",
+		else if (input_add_note(r, product, "unknown-gpu",
 				 "'%.60s' is no GPU that is known here: any is taken",
 				 product->text) < 0)
 			return -1;
 	}
 	if (type && type->type == YAML_STR)
-		return input_note(r, type, "tied-to-type",
+		return input_add_note(r, type, "tied-to-type",
 			"it may only be on %.60s: the plan looks further, so take that away or say "
 			"policy.instances",
 			type->text);
@@ -303,7 +306,7 @@ static int read_place(const struct reading *r, const struct yaml_node *spec,
 
 /* ---- the object ------------------------------------------------------------------------------------------------------- */
 
-static bool is_taken(const struct plan_input *in, const char *name)
+static bool is_object_name_taken(const struct plan_input *in, const char *name)
 {
 	for (size_t i = 0; i < in->n_objects; i++)
 		if (!strcmp(in->objects[i].name, name))
@@ -312,44 +315,46 @@ static bool is_taken(const struct plan_input *in, const char *name)
 }
 
 /* Its name, with the namespace where another one has the same. */
-static int read_name(const struct reading *r, const struct yaml_node *o, const char **ret)
+static int read_object_name(const struct input_reader *r, const struct yaml_node *o,
+	const char **ret)
 {
 	static const struct input_key key = { .key = "metadata.name" };
 	const struct yaml_node *name = object_at(o, "metadata.name");
-	const char *space = object_text(o, "metadata.namespace");
+	const char *space = object_get_text(o, "metadata.namespace");
 	char both[PLAN_NAME_MAX], clean[PLAN_NAME_MAX];
 
 	if (!name)
 		return input_fail(r, o, "metadata", "an object with a name");
 	if (input_text(r, name, &key, ret) < 0)
 		return -1;
-	if (!is_taken(r->in, *ret))
+	if (!is_object_name_taken(r->in, *ret))
 		return 0;
 	if ((size_t)snprintf(both, sizeof(both), "%s/%s",
 		    object_clean(space ? space : "default", clean, sizeof(clean)),
 		    *ret) >= sizeof(both) ||
-		is_taken(r->in, both))
+		is_object_name_taken(r->in, both))
 		return yaml_fail(r->src, name->line, name->column, ERR_INVALID, r->err,
 			"'%s': another object here has that name and namespace", *ret);
-	*ret = input_keep(r, both);
+	*ret = input_store_text(r, both);
 	return *ret ? 0 : -1;
 }
 
-static int read_space(const struct reading *r, const struct yaml_node *o, const char **ret)
+static int read_space(const struct input_reader *r, const struct yaml_node *o, const char **ret)
 {
-	const char *space = object_text(o, "metadata.namespace");
+	const char *space = object_get_text(o, "metadata.namespace");
 	char clean[PLAN_NAME_MAX];
 
-	*ret = space ? input_keep(r, object_clean(space, clean, sizeof(clean))) : NULL;
+	*ret = space ? input_store_text(r, object_clean(space, clean, sizeof(clean))) : NULL;
 	return space && !*ret ? -1 : 0;
 }
 
-static int add(const struct reading *r, const struct yaml_node *o, struct plan_workload *w)
+static int add_workload_object(const struct input_reader *r, const struct yaml_node *o,
+	struct plan_workload *w)
 {
 	struct plan_workload *more;
 
 	w->line = o->line;
-	w->file = input_keep(r, r->src->name);
+	w->file = input_store_text(r, r->src->name);
 	if (!w->file)
 		return -1;
 	if (r->in->n_objects == PLAN_WORKLOADS_MAX)
@@ -363,19 +368,19 @@ static int add(const struct reading *r, const struct yaml_node *o, struct plan_w
 	return 0;
 }
 
-static int note_no_gpu(const struct reading *r, const struct yaml_node *o,
+static int add_no_gpu_note(const struct input_reader *r, const struct yaml_node *o,
 	const struct yaml_node *spec, const char *name)
 {
 	const char *foreign = foreign_gpu(spec);
 
 	if (foreign)
-		return input_note(r, o, "no-gpu",
+		return input_add_note(r, o, "no-gpu",
 			"'%s' asks for %.80s, which is no GPU that is known here: left out",
 			name, foreign);
-	return input_note(r, o, "no-gpu", "'%s' asks for no GPU: left out", name);
+	return input_add_note(r, o, "no-gpu", "'%s' asks for no GPU: left out", name);
 }
 
-int object_workload(const struct reading *r, const struct yaml_node *o, const char *kind)
+int object_workload(const struct input_reader *r, const struct yaml_node *o, const char *kind)
 {
 	static const struct input_key replicas = { .key = "replicas",
 		.max = PLAN_REPLICAS_MAX };
@@ -387,10 +392,10 @@ int object_workload(const struct reading *r, const struct yaml_node *o, const ch
 		k++;
 	w.kind = kinds[k].runs;
 	w.object_kind = kinds[k].word;
-	if (read_name(r, o, &w.name) < 0 || read_space(r, o, &w.object_space) < 0)
+	if (read_object_name(r, o, &w.name) < 0 || read_space(r, o, &w.object_space) < 0)
 		return -1;
 	if (!strcmp(kind, "DaemonSet"))
-		return input_note(r, o, "daemon-set",
+		return input_add_note(r, o, "daemon-set",
 			"'%s' is on each node, so how many there are is not known: left out",
 			w.name);
 	spec = object_at(o, kinds[k].spec);
@@ -400,17 +405,17 @@ int object_workload(const struct reading *r, const struct yaml_node *o, const ch
 	if (count && count->type != YAML_NULL &&
 		input_count(r, count, &replicas, &w.replicas) < 0)
 		return -1;
-	if (read_requests(r, spec, &w) < 0 || read_gpus(r, spec, &w) < 0 ||
-		read_place(r, spec, &w) < 0)
+	if (read_requests(r, spec, &w) < 0 || read_gpu_resources(r, spec, &w) < 0 ||
+		read_node_placement(r, spec, &w) < 0)
 		return -1;
 	if (!w.object_resource && !w.mem_peak_mib.known)
-		return note_no_gpu(r, o, spec, w.name);
+		return add_no_gpu_note(r, o, spec, w.name);
 	if ((k == KIND_OTHER || !strcmp(kind, "ReplicaSet") || !strcmp(kind, "StatefulSet")) &&
 		!object_at(o, "spec.selector") &&
-		input_note(r, o, "no-selector",
+		input_add_note(r, o, "no-selector",
 			"'%s' has no spec.selector: every API server refuses it ('spec.selector: Required "
 			"value')",
 			w.name) < 0)
 		return -1;
-	return add(r, o, &w);
+	return add_workload_object(r, o, &w);
 }

@@ -22,7 +22,7 @@ const char *object_clean(const char *text, char *buf, size_t size)
 	return buf;
 }
 
-int input_note(const struct reading *r, const struct yaml_node *n, const char *code,
+int input_add_note(const struct input_reader *r, const struct yaml_node *n, const char *code,
 	const char *fmt, ...)
 {
 	struct plan_input *in = r->in;
@@ -35,8 +35,8 @@ int input_note(const struct reading *r, const struct yaml_node *n, const char *c
 	va_start(ap, fmt);
 	(void)vsnprintf(line, sizeof(line), fmt, ap);
 	va_end(ap);
-	note.text = input_keep(r, object_clean(line, clean, sizeof(clean)));
-	note.file = input_keep(r, r->src->name);
+	note.text = input_store_text(r, object_clean(line, clean, sizeof(clean)));
+	note.file = input_store_text(r, r->src->name);
 	more = reallocarray(in->notes, in->n_notes + 1, sizeof(*more));
 	if (!note.text || !note.file || !more)
 		return error_nomem(r->err);
@@ -63,7 +63,7 @@ const struct yaml_node *object_at(const struct yaml_node *n, const char *path)
 	return n;
 }
 
-const char *object_text(const struct yaml_node *n, const char *path)
+const char *object_get_text(const struct yaml_node *n, const char *path)
 {
 	const struct yaml_node *at = object_at(n, path);
 
@@ -86,7 +86,7 @@ size_t object_list(const struct yaml_node *n, const char *path, struct yaml_node
 
 static const struct {
 	const char *kind;
-	int (*read)(const struct reading *r, const struct yaml_node *o, const char *kind);
+	int (*read)(const struct input_reader *r, const struct yaml_node *o, const char *kind);
 } kinds[] = {
 	{ "Pod", object_workload },
 	{ "Deployment", object_workload },
@@ -103,16 +103,16 @@ static const struct {
 	{ "ClusterConfig", object_eksctl },
 };
 
-int objects_read(const struct reading *r, const struct yaml_node *doc)
+int objects_read(const struct input_reader *r, const struct yaml_node *doc)
 {
-	const char *kind = object_text(doc, "kind");
+	const char *kind = object_get_text(doc, "kind");
 	struct yaml_node **items = NULL;
 	char clean[64];
 
 	if (!kind)
-		return input_note(r, doc, "no-kind", "no kind: no API server takes it");
-	if (!object_text(doc, "apiVersion") &&
-		input_note(r, doc, "no-api-version",
+		return input_add_note(r, doc, "no-kind", "no kind: no API server takes it");
+	if (!object_get_text(doc, "apiVersion") &&
+		input_add_note(r, doc, "no-api-version",
 			"%s without apiVersion: every API server refuses it ('apiVersion not set')",
 			object_clean(kind, clean, sizeof(clean))) < 0)
 		return -1;
@@ -121,8 +121,8 @@ int objects_read(const struct reading *r, const struct yaml_node *doc)
 
 		for (size_t i = 0; i < n; i++)
 			if (items[i]->type == YAML_OBJECT &&
-				strcmp(object_text(items[i], "kind")
-						? object_text(items[i], "kind")
+				strcmp(object_get_text(items[i], "kind")
+						? object_get_text(items[i], "kind")
 						: "",
 					"List") != 0 &&
 				objects_read(r, items[i]) < 0)
@@ -134,7 +134,7 @@ int objects_read(const struct reading *r, const struct yaml_node *doc)
 			return kinds[i].read(r, doc, kind);
 	if (object_at(doc, "spec.template.spec.containers"))
 		return object_workload(r, doc, kind);
-	return input_note(r, doc, "not-read", "%s: nothing that a plan needs, not read",
+	return input_add_note(r, doc, "not-read", "%s: nothing that a plan needs, not read",
 		object_clean(kind, clean, sizeof(clean)));
 }
 
@@ -149,15 +149,15 @@ static struct plan_workload *workload_named(struct plan_input *in, const char *n
 }
 
 /* What the plan file does not say of it, the manifest does. */
-static void join(struct plan_workload *w, const struct plan_workload *o)
+static void merge_workload_object(struct plan_workload *w, const struct plan_workload *o)
 {
-	if (w->replicas == INPUT_UNSAID)
+	if (w->replicas == INPUT_UNSET)
 		w->replicas = o->replicas;
-	if (w->cpu_milli == INPUT_UNSAID)
+	if (w->cpu_milli == INPUT_UNSET)
 		w->cpu_milli = o->cpu_milli;
-	if (w->memory_mib == INPUT_UNSAID)
+	if (w->memory_mib == INPUT_UNSET)
 		w->memory_mib = o->memory_mib;
-	if (w->gpus == INPUT_UNSAID)
+	if (w->gpus == INPUT_UNSET)
 		w->gpus = o->gpus;
 	if (!w->mem_peak_mib.known)
 		w->mem_peak_mib = o->mem_peak_mib;
@@ -181,21 +181,21 @@ static int join_all(struct plan_input *in, struct error *err)
 		struct plan_workload *w = workload_named(in, in->objects[i].name);
 
 		if (w) {
-			join(w, &in->objects[i]);
+			merge_workload_object(w, &in->objects[i]);
 			continue;
 		}
 		if (in->n_workloads == PLAN_WORKLOADS_MAX)
 			return error_set(err, ERR_LIMIT, "expected at most %d workloads",
 				PLAN_WORKLOADS_MAX);
-		if (in->n_workloads == in->room) {
-			size_t room = in->room ? 2 * in->room : 64;
+		if (in->n_workloads == in->cap) {
+			size_t room = in->cap ? 2 * in->cap : 64;
 			struct plan_workload *more =
 				reallocarray(in->workloads, room, sizeof(*more));
 
 			if (!more)
 				return error_nomem(err);
 			in->workloads = more;
-			in->room = room;
+			in->cap = room;
 		}
 		in->workloads[in->n_workloads++] = in->objects[i];
 	}
@@ -205,13 +205,13 @@ static int join_all(struct plan_input *in, struct error *err)
 
 static void set_defaults(struct plan_workload *w)
 {
-	if (w->replicas == INPUT_UNSAID)
+	if (w->replicas == INPUT_UNSET)
 		w->replicas = 1;
-	if (w->cpu_milli == INPUT_UNSAID)
+	if (w->cpu_milli == INPUT_UNSET)
 		w->cpu_milli = 0;
-	if (w->memory_mib == INPUT_UNSAID)
+	if (w->memory_mib == INPUT_UNSET)
 		w->memory_mib = 0;
-	if (w->gpus == INPUT_UNSAID)
+	if (w->gpus == INPUT_UNSET)
 		w->gpus = 1;
 }
 
@@ -231,24 +231,24 @@ static bool is_instance_type(const char *key)
 	return dot && dot > key && (strstr(dot, "large") || strstr(dot, "metal"));
 }
 
-static int note_no_config(struct plan_input *in, const struct plan_machine *m,
+static int add_no_config_note(struct plan_input *in, const struct plan_machine *m,
 	struct error *err)
 {
 	const struct yaml_source src = { .name = m->file };
-	const struct reading r = { in, &src, err };
+	const struct input_reader r = { in, &src, err };
 	const struct yaml_node at = { .line = m->line };
 
-	return input_note(&r, &at, "no-such-config",
+	return input_add_note(&r, &at, "no-such-config",
 		"nodes choose the sharing config '%s', and no ConfigMap here has that key",
 		m->sharing);
 }
 
 /* A layout that there is beside the one that is costed, or it. */
-static int see_layout(struct plan_input *in, const struct plan_layout *l, const char *file,
-	uint32_t line, struct error *err)
+static int add_found_layout(struct plan_input *in, const struct plan_layout *l,
+	const char *file, uint32_t line, struct error *err)
 {
 	const struct yaml_source src = { .name = file };
-	const struct reading r = { in, &src, err };
+	const struct input_reader r = { in, &src, err };
 	const struct yaml_node at = { .line = line };
 
 	if (!in->layout.instance) {
@@ -257,7 +257,7 @@ static int see_layout(struct plan_input *in, const struct plan_layout *l, const 
 	}
 	if (!strcmp(in->layout.instance, l->instance))
 		return 0;
-	return input_note(&r, &at, "other-layout",
+	return input_add_note(&r, &at, "other-layout",
 		"one layout is costed at a time; for the one on %s write layout: into a plan file",
 		l->instance);
 }
@@ -269,9 +269,9 @@ static int find_layout(struct plan_input *in, struct error *err)
 		const struct plan_machine *m = &in->machines[i];
 		const struct plan_sharing *s = sharing_named(in, m->sharing);
 
-		if (m->sharing && !s && in->n_sharings && note_no_config(in, m, err) < 0)
+		if (m->sharing && !s && in->n_sharings && add_no_config_note(in, m, err) < 0)
 			return -1;
-		if (s && see_layout(in,
+		if (s && add_found_layout(in,
 				 &(struct plan_layout){ m->instance, m->capacity, s->mode,
 					 s->slices },
 				 m->file, m->line, err) < 0)
@@ -281,7 +281,7 @@ static int find_layout(struct plan_input *in, struct error *err)
 		const struct plan_sharing *s = &in->sharings[i];
 
 		if (is_instance_type(s->key) &&
-			see_layout(in,
+			add_found_layout(in,
 				&(struct plan_layout){ s->key, PLAN_ON_DEMAND, s->mode,
 					s->slices },
 				s->file, s->line, err) < 0)
@@ -296,37 +296,38 @@ static int find_layout(struct plan_input *in, struct error *err)
 }
 
 /* How large the part of a GPU is that it asks for is not known: it is planned as if it had all of one. */
-static int note_no_profile(struct plan_input *in, const struct plan_workload *w,
+static int add_no_profile_note(struct plan_input *in, const struct plan_workload *w,
 	struct error *err)
 {
 	const struct yaml_source src = { .name = w->file };
-	const struct reading r = { in, &src, err };
+	const struct input_reader r = { in, &src, err };
 	const struct yaml_node at = { .line = w->line };
 
 	if (!w->object_resource || !strcmp(w->object_resource, OFFER_GPU) ||
 		w->mem_peak_mib.known)
 		return 0;
-	return input_note(&r, &at, "no-profile",
+	return input_add_note(&r, &at, "no-profile",
 		"'%s' asks for %.80s, and no profile says how much memory it needs (mem_peak_mib): it is "
 		"planned with a GPU of its own",
 		w->name, w->object_resource);
 }
 
 /* What a plan does not reckon with, though somebody may think so. */
-static int note_unused(struct plan_input *in, const struct plan_workload *w, struct error *err)
+static int add_unused_notes(struct plan_input *in, const struct plan_workload *w,
+	struct error *err)
 {
 	const struct yaml_source src = { .name = w->file };
-	const struct reading r = { in, &src, err };
+	const struct input_reader r = { in, &src, err };
 	const struct yaml_node at = { .line = w->line };
 
 	if ((w->burst.known || w->arrival_cv.known || w->power_w.known) &&
-		input_note(&r, &at, "field-not-used",
+		input_add_note(&r, &at, "field-not-used",
 			"'%s': burst, cv_arrival and power_w are not reckoned with yet",
 			w->name) < 0)
 		return -1;
 	if (w->spot_ok && !w->checkpointable &&
 		(w->kind == PLAN_TRAIN || w->kind == PLAN_BATCH))
-		return input_note(&r, &at, "no-checkpoint",
+		return input_add_note(&r, &at, "no-checkpoint",
 			"'%s' may be on spot instances and is not checkpointable: an interruption takes all "
 			"that it has done since its start, which no figure here has",
 			w->name);
@@ -340,8 +341,8 @@ int objects_end(struct plan_input *in, struct error *err)
 	for (size_t i = 0; i < in->n_workloads; i++)
 		set_defaults(&in->workloads[i]);
 	for (size_t i = 0; i < in->n_workloads; i++)
-		if (note_no_profile(in, &in->workloads[i], err) < 0 ||
-			note_unused(in, &in->workloads[i], err) < 0)
+		if (add_no_profile_note(in, &in->workloads[i], err) < 0 ||
+			add_unused_notes(in, &in->workloads[i], err) < 0)
 			return -1;
 	return find_layout(in, err);
 }

@@ -30,7 +30,7 @@ static const char *const mode_words[] = { "exclusive", "time-slicing", "slices",
 	NULL };
 static const char *const capacity_words[] = { "on-demand", "spot", "mixed", NULL };
 
-static int read_capacity(const struct reading *r, const struct yaml_node *n,
+static int read_capacity_types(const struct input_reader *r, const struct yaml_node *n,
 	const struct input_key *key, void *to)
 {
 	unsigned at;
@@ -41,7 +41,7 @@ static int read_capacity(const struct reading *r, const struct yaml_node *n,
 	return 0;
 }
 
-static int read_slowdown(const struct reading *r, const struct yaml_node *n,
+static int read_slowdown(const struct input_reader *r, const struct yaml_node *n,
 	const struct input_key *key, void *to)
 {
 	if (n->type == YAML_STR && !strcmp(n->text, "any")) {
@@ -54,7 +54,7 @@ static int read_slowdown(const struct reading *r, const struct yaml_node *n,
 #define AT(field) offsetof(struct plan_input, field)
 
 /* An amount an hour, exactly as it is written. For each of PLAN_REPLICAS_MAX nodes it stays below what sums can be. */
-static int read_amount(const struct reading *r, const struct yaml_node *n,
+static int read_amount(const struct input_reader *r, const struct yaml_node *n,
 	const struct input_key *key, void *to)
 {
 	int64_t *nano = to;
@@ -75,7 +75,7 @@ static const struct input_key extras_keys[] = {
 		NULL, false },
 };
 
-static int read_extras(const struct reading *r, const struct yaml_node *n,
+static int read_extras(const struct input_reader *r, const struct yaml_node *n,
 	const struct input_key *key, void *to)
 {
 	return input_object(r, n, key->key, extras_keys, ARRAY_LEN(extras_keys), to);
@@ -83,7 +83,7 @@ static int read_extras(const struct reading *r, const struct yaml_node *n,
 
 static const struct input_key policy_keys[] = {
 	{ "regions", input_texts, AT(regions), 0, 0, NULL, false },
-	{ "capacity", read_capacity, AT(policy.capacities), 0, 0, capacity_words, false },
+	{ "capacity", read_capacity_types, AT(policy.capacities), 0, 0, capacity_words, false },
 	{ "modes", input_words, AT(policy.modes), 0, 0, mode_words, false },
 	{ "headroom", input_real, AT(policy.headroom), 0, 0.9, NULL, false },
 	{ "rho_max", input_real, AT(policy.rho_max), 0, 0.99, NULL, true },
@@ -98,7 +98,7 @@ static const struct input_key policy_keys[] = {
 	{ "only_nodes", input_bool, AT(only_have), 0, 0, NULL, false },
 };
 
-static int read_policy(const struct reading *r, const struct yaml_node *n,
+static int read_policy(const struct input_reader *r, const struct yaml_node *n,
 	const struct input_key *key, void *to)
 {
 	(void)to;
@@ -114,7 +114,7 @@ static const struct input_key layout_keys[] = {
 		false },
 };
 
-static int read_layout(const struct reading *r, const struct yaml_node *n,
+static int read_layout(const struct input_reader *r, const struct yaml_node *n,
 	const struct input_key *key, void *to)
 {
 	struct plan_layout *l = to;
@@ -132,7 +132,7 @@ static const struct input_key node_keys[] = {
 	{ "count", input_count, offsetof(struct plan_have, count), 0, 100000, NULL, false },
 };
 
-static int read_nodes(const struct reading *r, const struct yaml_node *n,
+static int read_nodes(const struct input_reader *r, const struct yaml_node *n,
 	const struct input_key *key, void *to)
 {
 	struct plan_input *in = r->in;
@@ -174,7 +174,7 @@ int plan_input_parse(struct plan_input *in, const char *name, const char *text, 
 		.text = text,
 		.len = len,
 		.values_max = VALUES_MAX };
-	const struct reading r = { in, &src, err };
+	const struct input_reader r = { in, &src, err };
 	CLEANUP(yaml_freep) struct yaml *y = NULL;
 
 	if (yaml_parse(&y, &src, err) < 0)

@@ -15,7 +15,7 @@
 #define EXPECTED_MAX 256
 #define TEXTS_MAX    1024
 
-int input_fail(const struct reading *r, const struct yaml_node *n, const char *key,
+int input_fail(const struct input_reader *r, const struct yaml_node *n, const char *key,
 	const char *expected)
 {
 	char found[YAML_SHOW_MAX];
@@ -24,14 +24,14 @@ int input_fail(const struct reading *r, const struct yaml_node *n, const char *k
 		"%s: expected %s, found %s", key, expected, yaml_show(n, found, sizeof(found)));
 }
 
-const char *input_keep(const struct reading *r, const char *text)
+const char *input_store_text(const struct input_reader *r, const char *text)
 {
 	if (strv_add(&r->in->pool, text, r->err) < 0)
 		return NULL;
 	return r->in->pool.v[r->in->pool.n - 1];
 }
 
-static bool is_scalar(const struct yaml_node *n)
+static bool is_scalar_value(const struct yaml_node *n)
 {
 	return n->type != YAML_LIST && n->type != YAML_OBJECT && n->type != YAML_NULL;
 }
@@ -46,9 +46,9 @@ bool input_is_control(const char *text)
 }
 
 /* Names are shown on terminals. */
-static bool is_name(const struct yaml_node *n)
+static bool is_printable_name(const struct yaml_node *n)
 {
-	if (!is_scalar(n) || !n->len || n->len >= PLAN_NAME_MAX)
+	if (!is_scalar_value(n) || !n->len || n->len >= PLAN_NAME_MAX)
 		return false;
 	for (size_t i = 0; i < n->len; i++)
 		if (input_is_control(&n->text[i]))
@@ -56,7 +56,7 @@ static bool is_name(const struct yaml_node *n)
 	return true;
 }
 
-int input_object(const struct reading *r, const struct yaml_node *n, const char *what,
+int input_object(const struct input_reader *r, const struct yaml_node *n, const char *what,
 	const struct input_key *keys, size_t n_keys, void *to)
 {
 	CLEANUP(buf_fini) struct buf list = BUF_INIT(1024);
@@ -84,17 +84,17 @@ int input_object(const struct reading *r, const struct yaml_node *n, const char 
 	return 0;
 }
 
-int input_text(const struct reading *r, const struct yaml_node *n, const struct input_key *key,
-	void *to)
+int input_text(const struct input_reader *r, const struct yaml_node *n,
+	const struct input_key *key, void *to)
 {
-	if (!is_name(n))
+	if (!is_printable_name(n))
 		return input_fail(r, n, key->key, NAME_EXPECTED);
-	*(const char **)to = input_keep(r, n->text);
+	*(const char **)to = input_store_text(r, n->text);
 	return *(const char **)to ? 0 : -1;
 }
 
-int input_texts(const struct reading *r, const struct yaml_node *n, const struct input_key *key,
-	void *to)
+int input_texts(const struct input_reader *r, const struct yaml_node *n,
+	const struct input_key *key, void *to)
 {
 	struct strv *list = to;
 
@@ -102,7 +102,7 @@ int input_texts(const struct reading *r, const struct yaml_node *n, const struct
 		return input_fail(r, n, key->key, "a list of texts");
 	strv_clear(list);
 	for (size_t i = 0; i < n->n; i++) {
-		if (!is_scalar(n->items[i]) || !n->items[i]->len ||
+		if (!is_scalar_value(n->items[i]) || !n->items[i]->len ||
 			n->items[i]->len >= PLAN_NAME_MAX)
 			return input_fail(r, n->items[i], key->key,
 				"a text of 1 to 127 characters");
@@ -112,8 +112,8 @@ int input_texts(const struct reading *r, const struct yaml_node *n, const struct
 	return 0;
 }
 
-int input_bool(const struct reading *r, const struct yaml_node *n, const struct input_key *key,
-	void *to)
+int input_bool(const struct input_reader *r, const struct yaml_node *n,
+	const struct input_key *key, void *to)
 {
 	if (n->type != YAML_BOOL)
 		return input_fail(r, n, key->key, "true or false");
@@ -122,13 +122,13 @@ int input_bool(const struct reading *r, const struct yaml_node *n, const struct 
 }
 
 /* Position of the word, or -1 with the error that lists them. */
-static int find_word(const struct reading *r, const struct yaml_node *n,
+static int find_word(const struct input_reader *r, const struct yaml_node *n,
 	const struct input_key *key)
 {
 	CLEANUP(buf_fini) struct buf list = BUF_INIT(EXPECTED_MAX);
 	size_t count = 0;
 
-	for (size_t i = 0; is_scalar(n) && key->words[i]; i++)
+	for (size_t i = 0; is_scalar_value(n) && key->words[i]; i++)
 		if (!strcmp(key->words[i], n->text))
 			return (int)i;
 	while (key->words[count])
@@ -142,8 +142,8 @@ static int find_word(const struct reading *r, const struct yaml_node *n,
 	return input_fail(r, n, key->key, buf_str(&list));
 }
 
-int input_word(const struct reading *r, const struct yaml_node *n, const struct input_key *key,
-	void *to)
+int input_word(const struct input_reader *r, const struct yaml_node *n,
+	const struct input_key *key, void *to)
 {
 	int at = find_word(r, n, key);
 
@@ -153,8 +153,8 @@ int input_word(const struct reading *r, const struct yaml_node *n, const struct 
 	return 0;
 }
 
-int input_words(const struct reading *r, const struct yaml_node *n, const struct input_key *key,
-	void *to)
+int input_words(const struct input_reader *r, const struct yaml_node *n,
+	const struct input_key *key, void *to)
 {
 	unsigned set = 0;
 
@@ -171,7 +171,7 @@ int input_words(const struct reading *r, const struct yaml_node *n, const struct
 	return 0;
 }
 
-static int out_of_range(const struct reading *r, const struct yaml_node *n,
+static int out_of_range(const struct input_reader *r, const struct yaml_node *n,
 	const struct input_key *key, const char *what)
 {
 	char expected[EXPECTED_MAX];
@@ -181,17 +181,17 @@ static int out_of_range(const struct reading *r, const struct yaml_node *n,
 	return input_fail(r, n, key->key, expected);
 }
 
-static bool in_range(const struct input_key *key, double v)
+static bool is_key_in_range(const struct input_key *key, double v)
 {
 	return (key->open ? v > key->min : v >= key->min) && v <= key->max;
 }
 
-int input_count(const struct reading *r, const struct yaml_node *n, const struct input_key *key,
-	void *to)
+int input_count(const struct input_reader *r, const struct yaml_node *n,
+	const struct input_key *key, void *to)
 {
 	int64_t v;
 
-	if (!yaml_integer(n, &v) || !in_range(key, (double)v))
+	if (!yaml_integer(n, &v) || !is_key_in_range(key, (double)v))
 		return out_of_range(r, n, key, "a whole number");
 	*(uint32_t *)to = (uint32_t)v;
 	return 0;
@@ -205,19 +205,19 @@ static bool is_real(const struct yaml_node *n, double *ret)
 	return isfinite(n->f);
 }
 
-int input_real(const struct reading *r, const struct yaml_node *n, const struct input_key *key,
-	void *to)
+int input_real(const struct input_reader *r, const struct yaml_node *n,
+	const struct input_key *key, void *to)
 {
 	double v;
 
-	if (!is_real(n, &v) || !in_range(key, v))
+	if (!is_real(n, &v) || !is_key_in_range(key, v))
 		return out_of_range(r, n, key, "a number");
 	*(double *)to = v;
 	return 0;
 }
 
 /* Seconds as a number, or a text with a unit: 0.05, 50ms. */
-static bool is_time(const struct yaml_node *n, double *ret)
+static bool is_seconds_value(const struct yaml_node *n, double *ret)
 {
 	int64_t ns;
 
@@ -229,23 +229,23 @@ static bool is_time(const struct yaml_node *n, double *ret)
 	return true;
 }
 
-int input_seconds(const struct reading *r, const struct yaml_node *n,
+int input_seconds(const struct input_reader *r, const struct yaml_node *n,
 	const struct input_key *key, void *to)
 {
 	double v;
 
-	if (!is_time(n, &v) || !in_range(key, v))
+	if (!is_seconds_value(n, &v) || !is_key_in_range(key, v))
 		return out_of_range(r, n, key, "seconds, or a time such as 50ms,");
 	*(double *)to = v;
 	return 0;
 }
 
-int input_milliseconds(const struct reading *r, const struct yaml_node *n,
+int input_milliseconds(const struct input_reader *r, const struct yaml_node *n,
 	const struct input_key *key, void *to)
 {
 	double v;
 
-	if (!is_real(n, &v) || !in_range(key, v))
+	if (!is_real(n, &v) || !is_key_in_range(key, v))
 		return out_of_range(r, n, key, "milliseconds");
 	*(double *)to = v / 1000;
 	return 0;
@@ -260,7 +260,7 @@ struct origin_value {
 	unsigned origin;
 };
 
-static int keep_node(const struct reading *r, const struct yaml_node *n,
+static int store_node(const struct input_reader *r, const struct yaml_node *n,
 	const struct input_key *key, void *to)
 {
 	(void)r;
@@ -270,13 +270,13 @@ static int keep_node(const struct reading *r, const struct yaml_node *n,
 }
 
 /* 0.25, or {value: 0.25, origin: derived}. What stands alone is as its workload says: see workload.c. */
-static int with_origin(const struct reading *r, const struct yaml_node *n,
+static int with_origin(const struct input_reader *r, const struct yaml_node *n,
 	const struct input_key *key, bool (*is)(const struct yaml_node *n, double *ret),
 	const char *what, struct plan_number *to)
 {
 	static const struct input_key keys[] = {
 		{ .key = "value",
-			.read = keep_node,
+			.read = store_node,
 			.offset = offsetof(struct origin_value, value) },
 		{ .key = "origin",
 			.read = input_word,
@@ -292,48 +292,49 @@ static int with_origin(const struct reading *r, const struct yaml_node *n,
 		if (!v.value)
 			return input_fail(r, n, key->key, "a value beside the origin");
 	}
-	if (!is(v.value, &to->v) || !in_range(key, to->v))
+	if (!is(v.value, &to->v) || !is_key_in_range(key, to->v))
 		return out_of_range(r, v.value, key, what);
 	to->origin = (enum plan_origin)v.origin;
 	to->known = true;
 	return 0;
 }
 
-int input_number(const struct reading *r, const struct yaml_node *n,
+int input_number(const struct input_reader *r, const struct yaml_node *n,
 	const struct input_key *key, void *to)
 {
 	return with_origin(r, n, key, is_real, "a number", to);
 }
 
-int input_time(const struct reading *r, const struct yaml_node *n, const struct input_key *key,
-	void *to)
+int input_time(const struct input_reader *r, const struct yaml_node *n,
+	const struct input_key *key, void *to)
 {
-	return with_origin(r, n, key, is_time, "seconds, or a time such as 50ms,", to);
+	return with_origin(r, n, key, is_seconds_value, "seconds, or a time such as 50ms,", to);
 }
 
 /* ---- quantities of the host ------------------------------------------------------------------------------- */
 
 /* Kubernetes' form, as a number or as a text: 2, "0.5", 500m. */
-int input_cpu(const struct reading *r, const struct yaml_node *n, const struct input_key *key,
-	void *to)
+int input_cpu(const struct input_reader *r, const struct yaml_node *n,
+	const struct input_key *key, void *to)
 {
 	double v;
 
-	if (!is_scalar(n) || !parse_quantity(n->text, &v))
+	if (!is_scalar_value(n) || !parse_quantity(n->text, &v))
 		return input_fail(r, n, key->key, "processors, such as 2, 0.5 or 500m");
-	if (!in_range(key, v))
+	if (!is_key_in_range(key, v))
 		return out_of_range(r, n, key, "processors");
 	*(uint32_t *)to = (uint32_t)ceil(v * 1000 - 1e-6);
 	return 0;
 }
 
 /* Kubernetes' form, in bytes: 4Gi, 512Mi. */
-int input_mib(const struct reading *r, const struct yaml_node *n, const struct input_key *key,
-	void *to)
+int input_mib(const struct input_reader *r, const struct yaml_node *n,
+	const struct input_key *key, void *to)
 {
 	double bytes;
 
-	if (!is_scalar(n) || !parse_quantity(n->text, &bytes) || !in_range(key, bytes / MIB))
+	if (!is_scalar_value(n) || !parse_quantity(n->text, &bytes) ||
+		!is_key_in_range(key, bytes / MIB))
 		return input_fail(r, n, key->key, "an amount of memory, such as 4Gi or 512Mi");
 	*(uint32_t *)to = (uint32_t)ceil(bytes / MIB);
 	return 0;

@@ -23,13 +23,13 @@ static const struct input_key slo_keys[] = {
 		false },
 };
 
-static int read_slo(const struct reading *r, const struct yaml_node *n,
+static int read_slo(const struct input_reader *r, const struct yaml_node *n,
 	const struct input_key *key, void *to)
 {
 	return input_object(r, n, key->key, slo_keys, ARRAY_LEN(slo_keys), to);
 }
 
-static int read_models(const struct reading *r, const struct yaml_node *n,
+static int read_models(const struct input_reader *r, const struct yaml_node *n,
 	const struct input_key *key, void *to)
 {
 	uint64_t models = 0;
@@ -48,14 +48,14 @@ static int read_models(const struct reading *r, const struct yaml_node *n,
 }
 
 /* Words of gpuslice profile, longer than a name. */
-static int read_disturbed(const struct reading *r, const struct yaml_node *n,
+static int read_disturbed(const struct input_reader *r, const struct yaml_node *n,
 	const struct input_key *key, void *to)
 {
 	char clean[DISTURBED_MAX];
 
 	if (n->type != YAML_STR || !n->len || n->len >= sizeof(clean))
 		return input_fail(r, n, key->key, "a text of 1 to 999 characters");
-	*(const char **)to = input_keep(r, object_clean(n->text, clean, sizeof(clean)));
+	*(const char **)to = input_store_text(r, object_clean(n->text, clean, sizeof(clean)));
 	return *(const char **)to ? 0 : -1;
 }
 
@@ -99,13 +99,13 @@ static const size_t numbers[] = { AT(solo_s), AT(busy), AT(sm_active), AT(sm_occ
 	AT(dram), AT(u), AT(u_bw), AT(mem_peak_mib), AT(context_mib), AT(rate), AT(arrival_cv),
 	AT(burst), AT(power_w) };
 
-static struct plan_number *number_of(struct plan_workload *w, size_t i)
+static struct plan_number *get_workload_number(struct plan_workload *w, size_t i)
 {
 	return (struct plan_number *)((char *)w + numbers[i]);
 }
 
 /* "origin: derived" of a workload holds for all its numbers that say nothing else. */
-static int set_origins(const struct reading *r, const struct yaml_node *n,
+static int set_origins(const struct input_reader *r, const struct yaml_node *n,
 	struct plan_workload *w)
 {
 	static const struct input_key key = { .key = "origin", .words = origins };
@@ -115,7 +115,7 @@ static int set_origins(const struct reading *r, const struct yaml_node *n,
 	if (origin && input_word(r, origin, &key, &which) < 0)
 		return -1;
 	for (size_t i = 0; i < ARRAY_LEN(numbers); i++)
-		number_of(w, i)->origin = (enum plan_origin)which;
+		get_workload_number(w, i)->origin = (enum plan_origin)which;
 	return 0;
 }
 
@@ -123,12 +123,12 @@ static int set_origins(const struct reading *r, const struct yaml_node *n,
 static void lower_origins(struct plan_workload *w)
 {
 	for (size_t i = 0; w->disturbed && i < ARRAY_LEN(numbers); i++)
-		if (number_of(w, i)->origin == PLAN_MEASURED)
-			number_of(w, i)->origin = PLAN_DERIVED;
+		if (get_workload_number(w, i)->origin == PLAN_MEASURED)
+			get_workload_number(w, i)->origin = PLAN_DERIVED;
 }
 
 /* What no single value shows. */
-static int check(const struct reading *r, const struct yaml_node *n,
+static int check_workload(const struct input_reader *r, const struct yaml_node *n,
 	const struct plan_workload *w)
 {
 	if (!w->name)
@@ -145,43 +145,43 @@ static int check(const struct reading *r, const struct yaml_node *n,
 	return 0;
 }
 
-static int read_one(const struct reading *r, const struct yaml_node *n)
+static int read_one(const struct input_reader *r, const struct yaml_node *n)
 {
 	struct plan_input *in = r->in;
-	struct plan_workload w = { .replicas = INPUT_UNSAID,
-		.cpu_milli = INPUT_UNSAID,
-		.memory_mib = INPUT_UNSAID,
-		.gpus = INPUT_UNSAID,
+	struct plan_workload w = { .replicas = INPUT_UNSET,
+		.cpu_milli = INPUT_UNSET,
+		.memory_mib = INPUT_UNSET,
+		.gpus = INPUT_UNSET,
 		.gpus_allowed = UINT64_MAX };
 
 	if (n->type != YAML_OBJECT)
 		return input_fail(r, n, "workloads", "an object with a name");
 	if (set_origins(r, n, &w) < 0 ||
 		input_object(r, n, "workload", keys, ARRAY_LEN(keys), &w) < 0 ||
-		check(r, n, &w) < 0)
+		check_workload(r, n, &w) < 0)
 		return -1;
 	lower_origins(&w);
 	w.line = n->line;
-	w.file = input_keep(r, r->src->name);
+	w.file = input_store_text(r, r->src->name);
 	if (!w.file)
 		return -1;
 	if (in->n_workloads == PLAN_WORKLOADS_MAX)
 		return yaml_fail(r->src, n->line, n->column, ERR_LIMIT, r->err,
 			"expected at most %d workloads", PLAN_WORKLOADS_MAX);
-	if (in->n_workloads == in->room) {
-		size_t room = in->room ? 2 * in->room : 64;
+	if (in->n_workloads == in->cap) {
+		size_t room = in->cap ? 2 * in->cap : 64;
 		struct plan_workload *more = reallocarray(in->workloads, room, sizeof(*more));
 
 		if (!more)
 			return error_nomem(r->err);
 		in->workloads = more;
-		in->room = room;
+		in->cap = room;
 	}
 	in->workloads[in->n_workloads++] = w;
 	return 0;
 }
 
-int input_workloads(const struct reading *r, const struct yaml_node *n,
+int input_workloads(const struct input_reader *r, const struct yaml_node *n,
 	const struct input_key *key, void *to)
 {
 	(void)to;

@@ -17,7 +17,7 @@ static void map_head(struct buf *b, const struct pools *p, const char *what, con
  * Renamed, so that nobody who asks for a whole GPU gets a slot, or the other way round; and one that asks for two
  * slots is refused, as they would be no more than one.
  */
-static void replicas(struct buf *b, const struct pool *p, const char *key)
+static void render_pool_replicas(struct buf *b, const struct pool *p, const char *key)
 {
 	buf_printf(b,
 		"    sharing:\n      %s:\n        renameByDefault: true\n"
@@ -26,7 +26,7 @@ static void replicas(struct buf *b, const struct pool *p, const char *key)
 		key, p->slots);
 }
 
-static void devices(struct buf *b, uint32_t from, uint32_t to)
+static void render_device_list(struct buf *b, uint32_t from, uint32_t to)
 {
 	buf_puts(b, "[");
 	for (uint32_t g = from; g < to; g++)
@@ -34,11 +34,11 @@ static void devices(struct buf *b, uint32_t from, uint32_t to)
 	buf_puts(b, "]\n");
 }
 
-static void slices(struct buf *b, const struct pool *p)
+static void render_pool_slices(struct buf *b, const struct pool *p)
 {
 	buf_puts(b, "    sharing:\n      slices:\n");
 	for (uint32_t g = 0, to; g < p->offer->gpus; g = to) {
-		const struct pool_cut *c = &p->cuts[g];
+		const struct pool_partition *c = &p->partitions[g];
 
 		to = make_alike(p, g);
 		if (!c->n)
@@ -46,7 +46,7 @@ static void slices(struct buf *b, const struct pool *p)
 		buf_puts(b, "      - name: " POOL_RESOURCE_WHOLE "\n");
 		if (g || to < p->offer->gpus) {
 			buf_puts(b, "        devices: ");
-			devices(b, g, to);
+			render_device_list(b, g, to);
 		}
 		buf_puts(b, "        profiles:\n");
 		for (uint32_t i = 0, next; i < c->n; i = next) {
@@ -64,13 +64,13 @@ static void pool_config(struct buf *b, const struct pool *p)
 	buf_printf(b, "  %s: |\n    version: v1\n", p->name);
 	switch (p->mode) {
 	case PLAN_TIME_SLICING:
-		replicas(b, p, "timeSlicing");
+		render_pool_replicas(b, p, "timeSlicing");
 		break;
 	case PLAN_MPS:
-		replicas(b, p, "mps");
+		render_pool_replicas(b, p, "mps");
 		break;
 	case PLAN_SLICES:
-		slices(b, p);
+		render_pool_slices(b, p);
 		break;
 	case PLAN_MIG:
 		buf_puts(b, "    flags:\n      migStrategy: mixed\n");
@@ -81,7 +81,7 @@ static void pool_config(struct buf *b, const struct pool *p)
 	}
 }
 
-void make_config(struct buf *b, const struct pools *p)
+void make_sharing_config(struct buf *b, const struct pools *p)
 {
 	map_head(b, p, "How the GPUs of each pool are shared.", MAKE_CONFIG_MAP);
 	for (size_t i = 0; i < p->n; i++)
@@ -96,14 +96,14 @@ static void mig_pool(struct buf *b, const struct pool *p)
 
 	buf_printf(b, "      %s:\n", p->name);
 	for (uint32_t g = 0, to; g < p->offer->gpus; g = to) {
-		const struct pool_cut *c = &p->cuts[g];
+		const struct pool_partition *c = &p->partitions[g];
 
 		to = make_alike(p, g);
 		buf_puts(b, "      - devices: ");
 		if (!g && to == p->offer->gpus)
 			buf_puts(b, "all\n");
 		else
-			devices(b, g, to);
+			render_device_list(b, g, to);
 		buf_printf(b, "        mig-enabled: %s\n", c->n ? "true" : "false");
 		if (c->n)
 			buf_puts(b, "        mig-devices:\n");

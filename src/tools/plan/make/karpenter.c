@@ -11,7 +11,7 @@
 	"5m" /* many pods are on such nodes: they are not moved for every gap */
 #define FIRST_WEIGHT 10
 
-static bool is_bought(const struct pools *p)
+static bool has_bought_pool(const struct pools *p)
 {
 	for (size_t i = 0; i < p->n; i++)
 		if (!p->v[i].have)
@@ -21,7 +21,7 @@ static bool is_bought(const struct pools *p)
 
 void make_node_class(struct buf *b, const struct pools *p)
 {
-	if (!is_bought(p))
+	if (!has_bought_pool(p))
 		return;
 	make_head(b, p,
 		"The machines of all pools. Put your cluster's name for CLUSTER_NAME, and a version for latest.");
@@ -34,7 +34,7 @@ void make_node_class(struct buf *b, const struct pools *p)
 		"  securityGroupSelectorTerms:\n  - tags:\n      karpenter.sh/discovery: CLUSTER_NAME\n");
 }
 
-static void requirement(struct buf *b, const char *key, const char *value)
+static void render_requirement(struct buf *b, const char *key, const char *value)
 {
 	buf_printf(b, "      - key: %s\n        operator: In\n        values: [", key);
 	make_quoted(b, value);
@@ -42,7 +42,7 @@ static void requirement(struct buf *b, const char *key, const char *value)
 }
 
 /* One node more than planned may be, so that one can be replaced before it goes. */
-static void node_pool(struct buf *b, const struct pools *s, const struct pool *p)
+static void render_node_pool(struct buf *b, const struct pools *s, const struct pool *p)
 {
 	buf_printf(b,
 		"apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata:\n  name: %s\nspec:\n"
@@ -55,12 +55,12 @@ static void node_pool(struct buf *b, const struct pools *s, const struct pool *p
 	buf_puts(b, "    spec:\n      nodeClassRef:\n        group: karpenter.k8s.aws\n"
 		    "        kind: EC2NodeClass\n        name: " MAKE_NODE_CLASS "\n"
 		    "      requirements:\n");
-	requirement(b, "node.kubernetes.io/instance-type", p->offer->type);
-	requirement(b, "karpenter.sh/capacity-type",
+	render_requirement(b, "node.kubernetes.io/instance-type", p->offer->type);
+	render_requirement(b, "karpenter.sh/capacity-type",
 		p->offer->capacity == PLAN_SPOT ? "spot" : "on-demand");
-	requirement(b, "kubernetes.io/arch", p->offer->arch);
+	render_requirement(b, "kubernetes.io/arch", p->offer->arch);
 	if (s->a->in->regions.n > 1)
-		requirement(b, "topology.kubernetes.io/region", p->offer->region);
+		render_requirement(b, "topology.kubernetes.io/region", p->offer->region);
 	buf_printf(b,
 		"      taints:\n      - key: nvidia.com/gpu\n        effect: NoSchedule\n"
 		"      startupTaints:\n      - key: gpuslice.io/not-ready\n        effect: NoSchedule\n"
@@ -82,11 +82,11 @@ void make_node_pools(struct buf *b, const struct pools *p)
 		else
 			buf_puts(b, "---\n");
 		any = true;
-		node_pool(b, p, &p->v[i]);
+		render_node_pool(b, p, &p->v[i]);
 	}
 }
 
-static void overlay(struct buf *b, const struct pool *p, unsigned weight)
+static void render_node_overlay(struct buf *b, const struct pool *p, unsigned weight)
 {
 	bool whole = false;
 
@@ -119,13 +119,14 @@ void make_overlays(struct buf *b, const struct pools *p)
 				"What these nodes will offer; needs Karpenter's feature gate NodeOverlay=true.");
 		else
 			buf_puts(b, "---\n");
-		overlay(b, &p->v[i], FIRST_WEIGHT + n++);
+		render_node_overlay(b, &p->v[i], FIRST_WEIGHT + n++);
 	}
 }
 
 /* ---- cluster-autoscaler ------------------------------------------------------------------------------------------- */
 
-static void tag(struct buf *b, const char *key, const char *name, const char *value, bool last)
+static void render_autoscaler_tag(struct buf *b, const char *key, const char *name,
+	const char *value, bool last)
 {
 	buf_printf(b,
 		"  \"ResourceId=ASG_NAME,ResourceType=auto-scaling-group,PropagateAtLaunch=true,"
@@ -146,20 +147,20 @@ static void pool_tags(struct buf *b, const struct pool *p)
 
 		whole |= !strcmp(p->resources[i].name, POOL_RESOURCE_WHOLE);
 		(void)snprintf(count, sizeof(count), "%u", p->resources[i].count);
-		tag(b, "resources", p->resources[i].name, count, false);
+		render_autoscaler_tag(b, "resources", p->resources[i].name, count, false);
 	}
 	if (!whole) /* as in the overlay */
-		tag(b, "resources", POOL_RESOURCE_WHOLE, "0", false);
-	tag(b, "label", "nvidia.com/gpu.present", "true", false);
-	tag(b, "label", CONFIG_NODE_LABEL, p->name, false);
+		render_autoscaler_tag(b, "resources", POOL_RESOURCE_WHOLE, "0", false);
+	render_autoscaler_tag(b, "label", "nvidia.com/gpu.present", "true", false);
+	render_autoscaler_tag(b, "label", CONFIG_NODE_LABEL, p->name, false);
 	if (p->mode == PLAN_MIG)
-		tag(b, "label", "nvidia.com/mig.config", p->name, false);
-	tag(b, "taint", POOL_RESOURCE_WHOLE, ":NoSchedule", true);
+		render_autoscaler_tag(b, "label", "nvidia.com/mig.config", p->name, false);
+	render_autoscaler_tag(b, "taint", POOL_RESOURCE_WHOLE, ":NoSchedule", true);
 }
 
 void make_tags(struct buf *b, const struct pools *p)
 {
-	if (!is_bought(p))
+	if (!has_bought_pool(p))
 		return;
 	make_head(b, p,
 		"Instead of Karpenter's objects: for node groups under cluster-autoscaler.");

@@ -12,7 +12,7 @@ static const struct {
 	void (*make)(struct buf *b, const struct pools *p);
 } kinds[] = {
 	{ "00-README.md", make_readme },
-	{ MAKE_CONFIG_PATH, make_config },
+	{ MAKE_CONFIG_PATH, make_sharing_config },
 	{ MAKE_MIG_PATH, make_mig },
 	{ "20-nodeclass.yaml", make_node_class },
 	{ "30-nodepools.yaml", make_node_pools },
@@ -29,10 +29,10 @@ void make_files_fini(struct make_files *f)
 }
 
 /* The next one, empty; NULL: no memory. */
-static struct make_file *next(struct make_files *f, struct error *err)
+static struct make_file *add_make_file(struct make_files *f, struct error *err)
 {
-	if (f->n == f->room) {
-		size_t room = f->room ? 2 * f->room : 16;
+	if (f->n == f->cap) {
+		size_t room = f->cap ? 2 * f->cap : 16;
 		struct make_file *v = reallocarray(f->v, room, sizeof(*v));
 
 		if (!v) {
@@ -40,7 +40,7 @@ static struct make_file *next(struct make_files *f, struct error *err)
 			return NULL;
 		}
 		f->v = v;
-		f->room = room;
+		f->cap = room;
 	}
 	f->v[f->n] = (struct make_file){ .text = BUF_INIT(MAKE_FILE_MAX) };
 	return &f->v[f->n++];
@@ -97,7 +97,7 @@ static int patches_of(struct make_files *f, const struct pools *p, uint32_t work
 	uint32_t n = resources_of(p, workload, resources);
 
 	for (uint32_t i = 0; i < n; i++) {
-		struct make_file *file = next(f, err);
+		struct make_file *file = add_make_file(f, err);
 
 		if (!file)
 			return -1;
@@ -113,7 +113,7 @@ static int by_path(const void *a, const void *b)
 }
 
 /* Names that came to be the same get a number more; the list is in order. */
-static void tell_apart(struct make_files *f)
+static void make_paths_unique(struct make_files *f)
 {
 	for (size_t i = 0, to; i < f->n; i = to) {
 		for (to = i + 1; to < f->n && !strcmp(f->v[to].path, f->v[i].path);)
@@ -127,11 +127,11 @@ static void tell_apart(struct make_files *f)
 	}
 }
 
-int make_all(struct make_files *ret, const struct pools *p, struct error *err)
+int make_plan_files(struct make_files *ret, const struct pools *p, struct error *err)
 {
 	*ret = (struct make_files){ 0 };
 	for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
-		struct make_file *file = next(ret, err);
+		struct make_file *file = add_make_file(ret, err);
 
 		if (!file)
 			return -1;
@@ -144,7 +144,7 @@ int make_all(struct make_files *ret, const struct pools *p, struct error *err)
 		if (patches_of(ret, p, w, err) < 0)
 			return -1;
 	qsort(ret->v, ret->n, sizeof(*ret->v), by_path);
-	tell_apart(ret);
+	make_paths_unique(ret);
 	for (size_t i = 0; i < ret->n; i++)
 		if (!buf_ok(&ret->v[i].text))
 			return error_nomem(err);

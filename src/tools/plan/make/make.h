@@ -31,15 +31,15 @@ struct make_file {
 
 struct make_files {
 	struct make_file *v;
-	size_t n, room;
+	size_t n, cap;
 };
 
-int make_all(struct make_files *ret, const struct pools *p, struct error *err) MUST_USE;
+int make_plan_files(struct make_files *ret, const struct pools *p, struct error *err) MUST_USE;
 void make_files_fini(struct make_files *f);
 
 /* ---- one kind of object each; nothing where the plan needs none ------------------------------------------------ */
 
-void make_config(struct buf *b, const struct pools *p);
+void make_sharing_config(struct buf *b, const struct pools *p);
 void make_mig(struct buf *b, const struct pools *p);
 void make_node_class(struct buf *b, const struct pools *p);
 void make_node_pools(struct buf *b, const struct pools *p);

@@ -8,7 +8,7 @@
  * The EC2NodeClass @name of today: @spec is the provider or the template's, @kubelet the Provisioner's configuration
  * of the kubelet; NULL: none.
  */
-void old_class(struct buf *b, const char *name, const struct yaml_node *spec,
+void karpenter_render_class(struct buf *b, const char *name, const struct yaml_node *spec,
 	const struct yaml_node *kubelet);
 
-bool old_is_karpenters(const char *key); /* labels and tags that nobody else may set */
+bool karpenter_is_own_key(const char *key); /* labels and tags that nobody else may set */

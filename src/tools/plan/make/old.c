@@ -3,30 +3,30 @@
 
 #include "tools/plan/make/make.h"
 
-const struct yaml_node *old_get(const struct yaml_node *n, const char *key)
+const struct yaml_node *karpenter_old_get(const struct yaml_node *n, const char *key)
 {
 	return n && n->type == YAML_OBJECT ? yaml_get(n, key, false) : NULL;
 }
 
-bool old_is_scalar(const struct yaml_node *n)
+bool karpenter_old_is_scalar(const struct yaml_node *n)
 {
 	return n && n->type != YAML_LIST && n->type != YAML_OBJECT && n->type != YAML_NULL;
 }
 
-const char *old_text(const struct yaml_node *n, const char *otherwise)
+const char *karpenter_old_text(const struct yaml_node *n, const char *otherwise)
 {
-	return old_is_scalar(n) ? n->text : otherwise;
+	return karpenter_old_is_scalar(n) ? n->text : otherwise;
 }
 
-void old_map(struct buf *b, const struct yaml_node *map, const char *head, const char *indent,
-	bool (*leave)(const char *key))
+void karpenter_old_render_map(struct buf *b, const struct yaml_node *map, const char *head,
+	const char *indent, bool (*leave)(const char *key))
 {
 	bool any = false;
 
 	for (size_t i = 0; map && map->type == YAML_OBJECT && i < map->n; i++) {
 		const char *key = yaml_as_text(map->pairs[i].key);
 
-		if (!old_is_scalar(map->pairs[i].value) || (leave && leave(key)))
+		if (!karpenter_old_is_scalar(map->pairs[i].value) || (leave && leave(key)))
 			continue;
 		if (!any)
 			buf_puts(b, head);
@@ -39,7 +39,7 @@ void old_map(struct buf *b, const struct yaml_node *map, const char *head, const
 	}
 }
 
-static void scalar(struct buf *b, const struct yaml_node *n)
+static void render_yaml_scalar(struct buf *b, const struct yaml_node *n)
 {
 	if (n->type == YAML_NULL)
 		buf_puts(b, "null");
@@ -54,12 +54,12 @@ static void scalar(struct buf *b, const struct yaml_node *n)
 }
 
 /* In one line, as JSON. The tree is no deeper than YAML_DEPTH_MAX. */
-static void flow(struct buf *b, const struct yaml_node *n)
+static void render_yaml_flow(struct buf *b, const struct yaml_node *n)
 {
 	bool list = n->type == YAML_LIST;
 
 	if (!list && n->type != YAML_OBJECT) {
-		scalar(b, n);
+		render_yaml_scalar(b, n);
 		return;
 	}
 	buf_putc(b, list ? '[' : '{');
@@ -69,26 +69,27 @@ static void flow(struct buf *b, const struct yaml_node *n)
 			make_quoted(b, yaml_as_text(n->pairs[i].key));
 			buf_puts(b, ": ");
 		}
-		flow(b, list ? n->items[i] : n->pairs[i].value);
+		render_yaml_flow(b, list ? n->items[i] : n->pairs[i].value);
 	}
 	buf_putc(b, list ? ']' : '}');
 }
 
-void old_tree(struct buf *b, const char *key, const struct yaml_node *n, int indent)
+void karpenter_old_render_tree(struct buf *b, const char *key, const struct yaml_node *n,
+	int indent)
 {
 	if (!n)
 		return;
 	buf_printf(b, "%*s%s:", indent, "", key);
 	if (n->type != YAML_LIST || !n->n) {
 		buf_putc(b, ' ');
-		flow(b, n);
+		render_yaml_flow(b, n);
 		buf_putc(b, '\n');
 		return;
 	}
 	buf_putc(b, '\n');
 	for (size_t i = 0; i < n->n; i++) {
 		buf_printf(b, "%*s- ", indent, "");
-		flow(b, n->items[i]);
+		render_yaml_flow(b, n->items[i]);
 		buf_putc(b, '\n');
 	}
 }

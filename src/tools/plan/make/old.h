@@ -6,17 +6,18 @@
 #include "lib/yaml/yaml.h"
 
 /* The value of @key; NULL: none, or @n is no object. */
-const struct yaml_node *old_get(const struct yaml_node *n, const char *key);
+const struct yaml_node *karpenter_old_get(const struct yaml_node *n, const char *key);
 
 /* Neither a list nor an object, and not null. */
-bool old_is_scalar(const struct yaml_node *n);
+bool karpenter_old_is_scalar(const struct yaml_node *n);
 
 /* The text of a scalar, else @otherwise. */
-const char *old_text(const struct yaml_node *n, const char *otherwise);
+const char *karpenter_old_text(const struct yaml_node *n, const char *otherwise);
 
 /* Copies a map of scalars as texts, below @head, which is left out with an empty one; so is what @leave says, if any. */
-void old_map(struct buf *b, const struct yaml_node *map, const char *head, const char *indent,
-	bool (*leave)(const char *key));
+void karpenter_old_render_map(struct buf *b, const struct yaml_node *map, const char *head,
+	const char *indent, bool (*leave)(const char *key));
 
 /* Copies "key: value" at @indent spaces, whatever the value is; nothing for NULL. */
-void old_tree(struct buf *b, const char *key, const struct yaml_node *n, int indent);
+void karpenter_old_render_tree(struct buf *b, const char *key, const struct yaml_node *n,
+	int indent);

@@ -67,15 +67,16 @@ void make_head(struct buf *b, const struct pools *p, const char *what)
 bool make_differs(const struct pool *p)
 {
 	return p->n_resources != 1 || strcmp(p->resources[0].name, POOL_RESOURCE_WHOLE) != 0 ||
-	       p->resources[0].count != p->offer->gpus || p->offer->part_milli < 1000;
+	       p->resources[0].count != p->offer->gpus || p->offer->gpu_milli < 1000;
 }
 
 uint32_t make_alike(const struct pool *p, uint32_t g)
 {
 	uint32_t to = g + 1;
 
-	while (to < p->offer->gpus && p->cuts[to].n == p->cuts[g].n &&
-		!memcmp(p->cuts[to].v, p->cuts[g].v, p->cuts[g].n * sizeof(*p->cuts[g].v)))
+	while (to < p->offer->gpus && p->partitions[to].n == p->partitions[g].n &&
+		!memcmp(p->partitions[to].v, p->partitions[g].v,
+			p->partitions[g].n * sizeof(*p->partitions[g].v)))
 		to++;
 	return to;
 }

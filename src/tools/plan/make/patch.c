@@ -25,18 +25,18 @@ static size_t pools_with(struct buf *b, const struct pools *p, uint32_t workload
 	return n;
 }
 
-static bool wants_apart(const struct plan_workload *w)
+static bool needs_anti_affinity(const struct plan_workload *w)
 {
 	return w->anti_affinity && !w->object_apart;
 }
 
-static void where(struct buf *b, const struct plan_workload *w, const struct buf *names,
-	size_t n)
+static void render_node_affinity(struct buf *b, const struct plan_workload *w,
+	const struct buf *names, size_t n)
 {
 	if (n == 1)
 		buf_printf(b, "  nodeSelector:\n    nvidia.com/device-plugin.config: %s\n",
 			buf_str(names));
-	if (n > 1 || wants_apart(w))
+	if (n > 1 || needs_anti_affinity(w))
 		buf_puts(b, "  affinity:\n");
 	if (n > 1)
 		buf_printf(b,
@@ -46,7 +46,7 @@ static void where(struct buf *b, const struct plan_workload *w, const struct buf
 			"          - key: nvidia.com/device-plugin.config\n            operator: In\n"
 			"            values: [%s]\n",
 			buf_str(names));
-	if (wants_apart(w))
+	if (needs_anti_affinity(w))
 		buf_puts(b,
 			"    podAntiAffinity:\n"
 			"      requiredDuringSchedulingIgnoredDuringExecution:\n"
@@ -54,13 +54,14 @@ static void where(struct buf *b, const struct plan_workload *w, const struct buf
 			"          matchLabels:\n            LABEL: VALUE\n");
 }
 
-static bool must_stay(const struct plan_workload *w)
+static bool is_uninterruptible(const struct plan_workload *w)
 {
 	return !w->checkpointable && (w->kind == PLAN_BATCH || w->kind == PLAN_TRAIN);
 }
 
 /* What changes in metadata and spec of the pods. */
-static void pod(struct buf *b, const struct pools *p, uint32_t workload, const char *resource)
+static void render_pod_patch(struct buf *b, const struct pools *p, uint32_t workload,
+	const char *resource)
 {
 	const struct plan_workload *w = &p->a->in->workloads[workload];
 	const char *was = w->object_resource ? w->object_resource : POOL_RESOURCE_WHOLE;
@@ -68,11 +69,11 @@ static void pod(struct buf *b, const struct pools *p, uint32_t workload, const c
 	uint32_t each = 1;
 	size_t n = pools_with(&names, p, workload, resource, &each);
 
-	if (must_stay(w))
+	if (is_uninterruptible(w))
 		buf_puts(b, "metadata:\n  annotations:\n"
 			    "    karpenter.sh/do-not-disrupt: \"true\"\n");
 	buf_puts(b, "spec:\n");
-	where(b, w, &names, n);
+	render_node_affinity(b, w, &names, n);
 	buf_puts(b, "  tolerations:\n  - key: nvidia.com/gpu\n    operator: Exists\n"
 		    "    effect: NoSchedule\n  containers:\n  - name: ");
 	make_quoted(b, w->object_container ? w->object_container : "CONTAINER");
@@ -83,15 +84,15 @@ static void pod(struct buf *b, const struct pools *p, uint32_t workload, const c
 }
 
 /* Where an object has its pods, and whether they can be changed there. */
-struct place {
+struct patch_template {
 	const char *kind, *head;
 	int indent;
 	bool fixed, replicas;
 };
 
-static const struct place *place_of(const char *kind)
+static const struct patch_template *find_pod_template(const char *kind)
 {
-	static const struct place places[] = {
+	static const struct patch_template places[] = {
 		{ "pod", "", 0, true, false },
 		{ "job", "spec:\n  template:\n", 4, true, false },
 		{ "cronjob", "spec:\n  jobTemplate:\n    spec:\n      template:\n", 8, false,
@@ -106,7 +107,7 @@ static const struct place *place_of(const char *kind)
 }
 
 /* What no shell and no reader of YAML takes for anything but a name. */
-static bool is_plain(const char *text, size_t len)
+static bool is_plain_name(const char *text, size_t len)
 {
 	for (size_t i = 0; i < len; i++)
 		if (!(text[i] >= 'a' && text[i] <= 'z') &&
@@ -118,8 +119,8 @@ static bool is_plain(const char *text, size_t len)
 }
 
 /* "NAMESPACE/NAME" is what an object is called whose name another one has too. */
-static void command(struct buf *b, const struct plan_workload *w, const struct place *at,
-	uint32_t part)
+static void render_patch_command(struct buf *b, const struct plan_workload *w,
+	const struct patch_template *at, uint32_t part)
 {
 	const char *slash = strchr(w->name, '/'), *name = slash ? slash + 1 : w->name;
 	const char *space = w->object_space ? w->object_space : slash ? w->name : "";
@@ -133,7 +134,7 @@ static void command(struct buf *b, const struct plan_workload *w, const struct p
 		return;
 	}
 	buf_printf(b, "# kubectl patch %s ", w->object_kind ? w->object_kind : "deployment");
-	if (!is_plain(name, strlen(name)) || (len && !is_plain(space, len)))
+	if (!is_plain_name(name, strlen(name)) || (len && !is_plain_name(space, len)))
 		buf_puts(b, "NAME");
 	else if (len)
 		buf_printf(b, "--namespace %.*s %s", (int)len, space, name);
@@ -161,7 +162,7 @@ static uint32_t replicas_with(const struct pools *p, uint32_t workload, const ch
 }
 
 /* Pods of one object all ask for the same. */
-static void say_part(struct buf *b, uint32_t n, uint32_t part, uint32_t parts)
+static void render_part_comment(struct buf *b, uint32_t n, uint32_t part, uint32_t parts)
 {
 	if (parts < 2)
 		return;
@@ -176,25 +177,26 @@ void make_patch(struct buf *b, const struct pools *p, uint32_t workload, const c
 	uint32_t part, uint32_t parts)
 {
 	const struct plan_workload *w = &p->a->in->workloads[workload];
-	const struct place *at = place_of(w->object_kind ? w->object_kind : "");
+	const struct patch_template *at =
+		find_pod_template(w->object_kind ? w->object_kind : "");
 	CLEANUP(buf_fini) struct buf text = BUF_INIT(1U << 17);
 	uint32_t n = replicas_with(p, workload, resource);
 
 	make_head(b, p, "What changes in a workload.");
-	say_part(b, n, part, parts);
-	command(b, w, at, part);
+	render_part_comment(b, n, part, parts);
+	render_patch_command(b, w, at, part);
 	buf_puts(b, "# Tolerations are a list that this replaces: add yours.\n");
 	if (!w->object_container)
 		buf_puts(b,
 			"# Put the name of the container that uses the GPU for CONTAINER.\n");
-	if (wants_apart(w))
+	if (needs_anti_affinity(w))
 		buf_puts(b, "# Put a label that only its pods have for LABEL: VALUE.\n");
 	if (at->replicas)
 		buf_puts(b, "spec:\n");
 	if (at->replicas && parts > 1)
 		buf_printf(b, "  replicas: %u\n", n);
 	buf_puts(b, at->head);
-	pod(&text, p, workload, resource);
+	render_pod_patch(&text, p, workload, resource);
 	if (!buf_ok(&text))
 		b->failed = true;
 	for (const char *line = buf_str(&text), *end; *line; line = end + 1) {

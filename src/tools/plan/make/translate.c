@@ -24,10 +24,11 @@ static void capacity_word(const char *text, char ret[static VALUE_MAX_LEN])
 
 /* ---- parts of a NodePool --------------------------------------------------------------------------------------------- */
 
-static bool has_key(const struct yaml_node *list, const char *key)
+static bool has_requirement_key(const struct yaml_node *list, const char *key)
 {
 	for (size_t i = 0; list && list->type == YAML_LIST && i < list->n; i++)
-		if (!strcmp(old_text(old_get(list->items[i], "key"), ""), key))
+		if (!strcmp(karpenter_old_text(karpenter_old_get(list->items[i], "key"), ""),
+			    key))
 			return true;
 	return false;
 }
@@ -41,52 +42,53 @@ static void one_value(struct buf *b, const char *key, const char *value)
 	buf_puts(b, "]\n");
 }
 
-static void requirement(struct buf *b, const struct yaml_node *q)
+static void translate_requirement(struct buf *b, const struct yaml_node *q)
 {
-	const struct yaml_node *values = old_get(q, "values");
+	const struct yaml_node *values = karpenter_old_get(q, "values");
 
-	if (!old_is_scalar(old_get(q, "key")))
+	if (!karpenter_old_is_scalar(karpenter_old_get(q, "key")))
 		return;
 	buf_puts(b, "      - key: ");
-	make_quoted(b, old_get(q, "key")->text);
+	make_quoted(b, karpenter_old_get(q, "key")->text);
 	buf_puts(b, "\n        operator: ");
-	make_quoted(b, old_text(old_get(q, "operator"), "In"));
+	make_quoted(b, karpenter_old_text(karpenter_old_get(q, "operator"), "In"));
 	buf_putc(b, '\n');
 	if (!values || values->type != YAML_LIST || !values->n)
 		return;
 	buf_puts(b, "        values: [");
 	for (size_t i = 0; i < values->n; i++) {
 		buf_puts(b, i ? ", " : "");
-		make_quoted(b, old_text(values->items[i], ""));
+		make_quoted(b, karpenter_old_text(values->items[i], ""));
 	}
 	buf_puts(b, "]\n");
 }
 
 /* What v1alpha5 took for granted is written out. */
-static void requirements(struct buf *b, const struct yaml_node *spec)
+static void translate_requirements(struct buf *b, const struct yaml_node *spec)
 {
-	const struct yaml_node *list = old_get(spec, "requirements");
-	const struct yaml_node *capacity = old_get(old_get(spec, "labels"), CAPACITY);
+	const struct yaml_node *list = karpenter_old_get(spec, "requirements");
+	const struct yaml_node *capacity =
+		karpenter_old_get(karpenter_old_get(spec, "labels"), CAPACITY);
 	char word[VALUE_MAX_LEN];
 
 	if (!list)
-		list = old_get(spec, "constraints");
+		list = karpenter_old_get(spec, "constraints");
 	buf_puts(b, "      requirements:\n");
 	for (size_t i = 0; list && list->type == YAML_LIST && i < list->n; i++)
-		requirement(b, list->items[i]);
-	capacity_word(old_text(capacity, "on-demand"), word);
-	if (!has_key(list, CAPACITY))
+		translate_requirement(b, list->items[i]);
+	capacity_word(karpenter_old_text(capacity, "on-demand"), word);
+	if (!has_requirement_key(list, CAPACITY))
 		one_value(b, CAPACITY, word);
-	if (!has_key(list, "kubernetes.io/arch"))
+	if (!has_requirement_key(list, "kubernetes.io/arch"))
 		one_value(b, "kubernetes.io/arch", "amd64");
-	if (!has_key(list, "kubernetes.io/os"))
+	if (!has_requirement_key(list, "kubernetes.io/os"))
 		one_value(b, "kubernetes.io/os", "linux");
 }
 
-static void taints(struct buf *b, const struct yaml_node *spec, const char *name)
+static void translate_taints(struct buf *b, const struct yaml_node *spec, const char *name)
 {
 	static const char *const keys[] = { "key", "value", "effect" };
-	const struct yaml_node *list = old_get(spec, name);
+	const struct yaml_node *list = karpenter_old_get(spec, name);
 
 	if (!list || list->type != YAML_LIST || !list->n)
 		return;
@@ -95,10 +97,11 @@ static void taints(struct buf *b, const struct yaml_node *spec, const char *name
 		bool first = true;
 
 		for (size_t k = 0; k < ARRAY_LEN(keys); k++) {
-			if (!old_is_scalar(old_get(list->items[i], keys[k])))
+			if (!karpenter_old_is_scalar(
+				    karpenter_old_get(list->items[i], keys[k])))
 				continue;
 			buf_printf(b, "      %s %s: ", first ? "-" : " ", keys[k]);
-			make_quoted(b, old_get(list->items[i], keys[k])->text);
+			make_quoted(b, karpenter_old_get(list->items[i], keys[k])->text);
 			buf_putc(b, '\n');
 			first = false;
 		}
@@ -106,10 +109,11 @@ static void taints(struct buf *b, const struct yaml_node *spec, const char *name
 }
 
 /* Karpenter took no node that was in use away, unless it was asked to; today it does unless it is asked not to. */
-static void disruption(struct buf *b, const struct yaml_node *spec)
+static void translate_disruption(struct buf *b, const struct yaml_node *spec)
 {
-	const struct yaml_node *empty = old_get(spec, "ttlSecondsAfterEmpty");
-	const struct yaml_node *on = old_get(old_get(spec, "consolidation"), "enabled");
+	const struct yaml_node *empty = karpenter_old_get(spec, "ttlSecondsAfterEmpty");
+	const struct yaml_node *on =
+		karpenter_old_get(karpenter_old_get(spec, "consolidation"), "enabled");
 	int64_t seconds;
 
 	buf_puts(b, "  disruption:\n");
@@ -125,9 +129,9 @@ static void disruption(struct buf *b, const struct yaml_node *spec)
 			"    consolidationPolicy: WhenEmpty\n    consolidateAfter: Never\n");
 }
 
-static void expiry(struct buf *b, const struct yaml_node *spec)
+static void translate_expiry(struct buf *b, const struct yaml_node *spec)
 {
-	const struct yaml_node *expires = old_get(spec, "ttlSecondsUntilExpired");
+	const struct yaml_node *expires = karpenter_old_get(spec, "ttlSecondsUntilExpired");
 	int64_t seconds;
 
 	if (expires && yaml_integer(expires, &seconds) && seconds > 0)
@@ -136,40 +140,42 @@ static void expiry(struct buf *b, const struct yaml_node *spec)
 		buf_puts(b, "      expireAfter: Never\n");
 }
 
-static void metadata(struct buf *b, const struct yaml_node *spec)
+static void translate_metadata(struct buf *b, const struct yaml_node *spec)
 {
 	CLEANUP(buf_fini) struct buf text = BUF_INIT(MAKE_FILE_MAX);
 
-	old_map(&text, old_get(spec, "labels"), "      labels:\n", "        ",
-		old_is_karpenters);
-	old_map(&text, old_get(spec, "annotations"), "      annotations:\n", "        ",
-		old_is_karpenters);
+	karpenter_old_render_map(&text, karpenter_old_get(spec, "labels"), "      labels:\n",
+		"        ", karpenter_is_own_key);
+	karpenter_old_render_map(&text, karpenter_old_get(spec, "annotations"),
+		"      annotations:\n", "        ", karpenter_is_own_key);
 	if (text.len) {
 		buf_puts(b, "    metadata:\n");
 		buf_puts(b, buf_str(&text));
 	}
 }
 
-static void node_pool(struct buf *b, const struct yaml_node *spec, const char *name,
+static void translate_node_pool(struct buf *b, const struct yaml_node *spec, const char *name,
 	const char *class)
 {
-	const struct yaml_node *weight = old_get(spec, "weight");
+	const struct yaml_node *weight = karpenter_old_get(spec, "weight");
 	int64_t number;
 
 	buf_puts(b, "apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata:\n  name: ");
 	make_quoted(b, name);
 	buf_puts(b, "\nspec:\n  template:\n");
-	metadata(b, spec);
+	translate_metadata(b, spec);
 	buf_puts(b, "    spec:\n      nodeClassRef:\n        group: karpenter.k8s.aws\n"
 		    "        kind: EC2NodeClass\n        name: ");
 	make_quoted(b, class);
 	buf_putc(b, '\n');
-	requirements(b, spec);
-	taints(b, spec, "taints");
-	taints(b, spec, "startupTaints");
-	expiry(b, spec);
-	disruption(b, spec);
-	old_map(b, old_get(old_get(spec, "limits"), "resources"), "  limits:\n", "    ", NULL);
+	translate_requirements(b, spec);
+	translate_taints(b, spec, "taints");
+	translate_taints(b, spec, "startupTaints");
+	translate_expiry(b, spec);
+	translate_disruption(b, spec);
+	karpenter_old_render_map(b,
+		karpenter_old_get(karpenter_old_get(spec, "limits"), "resources"),
+		"  limits:\n", "    ", NULL);
 	if (weight && yaml_integer(weight, &number) && number > 0)
 		buf_printf(b, "  weight: %lld\n", (long long)number);
 }
@@ -189,33 +195,38 @@ static void objects_fini(struct objects *l)
 
 static bool is_a(const struct yaml_node *o, const char *kind)
 {
-	return !strcmp(old_text(old_get(o, "kind"), ""), kind);
+	return !strcmp(karpenter_old_text(karpenter_old_get(o, "kind"), ""), kind);
 }
 
-static const char *name_of(const struct yaml_node *o)
+static const char *get_object_name(const struct yaml_node *o)
 {
-	return old_text(old_get(old_get(o, "metadata"), "name"), NULL);
+	return karpenter_old_text(karpenter_old_get(karpenter_old_get(o, "metadata"), "name"),
+		NULL);
 }
 
 /* The template of the machines of Provisioner @o; NULL: it says itself what they are. */
 static const char *template_of(const struct yaml_node *o)
 {
-	return old_text(old_get(old_get(old_get(o, "spec"), "providerRef"), "name"), NULL);
+	return karpenter_old_text(
+		karpenter_old_get(
+			karpenter_old_get(karpenter_old_get(o, "spec"), "providerRef"), "name"),
+		NULL);
 }
 
-static const struct yaml_node *kubelet_of(const struct yaml_node *provisioner)
+static const struct yaml_node *get_kubelet_config(const struct yaml_node *provisioner)
 {
-	return old_get(old_get(provisioner, "spec"), "kubeletConfiguration");
+	return karpenter_old_get(karpenter_old_get(provisioner, "spec"),
+		"kubeletConfiguration");
 }
 
 /* The kubelet is configured with the machines today: as the first Provisioner says that has these. */
-static const struct yaml_node *kubelet_there(const struct objects *l, const char *template)
+static const struct yaml_node *has_kubelet_config(const struct objects *l, const char *template)
 {
 	for (size_t i = 0; i < l->n; i++) {
 		const char *ref = is_a(l->v[i], "Provisioner") ? template_of(l->v[i]) : NULL;
 
-		if (ref && !strcmp(ref, template) && kubelet_of(l->v[i]))
-			return kubelet_of(l->v[i]);
+		if (ref && !strcmp(ref, template) && get_kubelet_config(l->v[i]))
+			return get_kubelet_config(l->v[i]);
 	}
 	return NULL;
 }
@@ -223,28 +234,29 @@ static const struct yaml_node *kubelet_there(const struct objects *l, const char
 static bool has_template(const struct objects *l, const char *name)
 {
 	for (size_t i = 0; i < l->n; i++)
-		if (is_a(l->v[i], "AWSNodeTemplate") && name_of(l->v[i]) &&
-			!strcmp(name_of(l->v[i]), name))
+		if (is_a(l->v[i], "AWSNodeTemplate") && get_object_name(l->v[i]) &&
+			!strcmp(get_object_name(l->v[i]), name))
 			return true;
 	return false;
 }
 
-static void provisioner(struct buf *b, const struct objects *l, const struct yaml_node *o,
-	size_t *n)
+static void translate_provisioner(struct buf *b, const struct objects *l,
+	const struct yaml_node *o, size_t *n)
 {
-	const char *name = name_of(o), *template = template_of(o);
-	const struct yaml_node *spec = old_get(o, "spec");
+	const char *name = get_object_name(o), *template = template_of(o);
+	const struct yaml_node *spec = karpenter_old_get(o, "spec");
 
-	node_pool(b, spec, name, template ? template : name);
+	translate_node_pool(b, spec, name, template ? template : name);
 	(*n)++;
 	if (template) {
-		if (kubelet_of(o) && !has_template(l, template))
+		if (get_kubelet_config(o) && !has_template(l, template))
 			buf_puts(b,
 				"# kubeletConfiguration is spec.kubelet of that EC2NodeClass now.\n");
 		return;
 	}
 	buf_puts(b, "---\n");
-	old_class(b, name, old_get(spec, "provider"), kubelet_of(o));
+	karpenter_render_class(b, name, karpenter_old_get(spec, "provider"),
+		get_kubelet_config(o));
 	(*n)++;
 }
 
@@ -266,8 +278,9 @@ static int objects_add(struct objects *l, const struct yaml_node *o, struct erro
 static int objects_find(struct objects *l, const struct yaml *y, struct error *err)
 {
 	for (size_t i = 0; i < y->n; i++) {
-		const struct yaml_node *items =
-			is_a(y->docs[i], "List") ? old_get(y->docs[i], "items") : NULL;
+		const struct yaml_node *items = is_a(y->docs[i], "List")
+							? karpenter_old_get(y->docs[i], "items")
+							: NULL;
 
 		if (objects_add(l, y->docs[i], err) < 0)
 			return -1;
@@ -290,15 +303,16 @@ int make_translation(struct buf *ret, const char *name, const char *text, size_t
 	for (size_t i = 0; i < l.n; i++) {
 		const struct yaml_node *o = l.v[i];
 
-		if (!name_of(o))
+		if (!get_object_name(o))
 			return yaml_fail(&src, o->line, o->column, ERR_INVALID, err,
 				"metadata.name: expected a name, found none");
 		buf_puts(ret, *n ? "---\n" : "");
 		if (is_a(o, "Provisioner")) {
-			provisioner(ret, &l, o, n);
+			translate_provisioner(ret, &l, o, n);
 			continue;
 		}
-		old_class(ret, name_of(o), old_get(o, "spec"), kubelet_there(&l, name_of(o)));
+		karpenter_render_class(ret, get_object_name(o), karpenter_old_get(o, "spec"),
+			has_kubelet_config(&l, get_object_name(o)));
 		(*n)++;
 	}
 	return 0;

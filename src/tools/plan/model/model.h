@@ -21,17 +21,17 @@
 #define MODEL_PODS_MAX 128 /* on one GPU */
 
 /* What stock time-slicing loses while two or more contexts have work: A100, driver 525. */
-#define MODEL_SIGMA_STOCK 0.11
+#define MODEL_SIGMA_TIME_SLICING 0.11
 
 /* How long one context runs before the next one: NVIDIA's default time slice. */
-#define MODEL_SLICE_STOCK_S (TURNS_SLICE_NS / 1e9)
+#define MODEL_TIME_SLICE_S (SCHED_TIME_SLICE_NS / 1e9)
 
 /* What turns of our runtime lose: 98.7 to 99.3 % of one alone on an H100, 2026-11-23. */
-#define MODEL_SIGMA_TURNS  0.01
-#define MODEL_TURN_S       (TURNS_NS / 1e9)       /* a turn at most */
-#define MODEL_TURN_ROUND_S (TURNS_ROUND_NS / 1e9) /* of many, all of them together */
-#define MODEL_TURN_MIN_S   (TURNS_LEAST_NS / 1e9)
-#define MODEL_TURN_SHORT_S \
+#define MODEL_SIGMA_FAIR_SHARE 0.01
+#define MODEL_QUANTUM_S        (SCHED_QUANTUM_NS / 1e9) /* a turn at most */
+#define MODEL_QUANTUM_ROUND_S  (SCHED_ROUND_NS / 1e9)   /* of many, all of them together */
+#define MODEL_QUANTUM_MIN_S    (SCHED_QUANTUM_MIN_NS / 1e9)
+#define MODEL_QUANTUM_SHORT_S \
 	0.0025 /* that the holder goes on when one that has had less than its share wants the GPU: p99 of
 		* a burst of 0.2 ms beside three saturating ones is 2.7 ms on an H100, 2026-11-27 */
 #define MODEL_KEEP_S 0.0005 /* one that has no work for longer loses the GPU to the next */
@@ -80,8 +80,8 @@ int model_rotate(const struct model_pod *pods, size_t n, const struct model_rota
 	struct model_times *ret, double *rho, struct error *err) MUST_USE;
 
 /* Stock time-slicing, and turns of n pods. */
-struct model_rotation model_stock(void);
-struct model_rotation model_turns(size_t n);
+struct model_rotation model_time_slicing(void);
+struct model_rotation model_fair_share(size_t n);
 
 /* ---- side by side: MPS --------------------------------------------------------------------------------- */
 
@@ -95,7 +95,7 @@ struct model_side {
 };
 
 /* What a side-by-side pod's time is stretched by: its own limit times its neighbours. */
-int model_beside(const struct model_pod *pods, const struct model_side *sides, size_t n,
+int model_side_by_side(const struct model_pod *pods, const struct model_side *sides, size_t n,
 	double *stretch, struct error *err) MUST_USE;
 
 /* (1 - u) + u / share, Amdahl's law with a share of a processor. */
@@ -104,7 +104,7 @@ double model_amdahl(double u, double share);
 /* ---- apart: MIG ---------------------------------------------------------------------------------------- */
 
 /* By what a MIG device of these shares of the GPU's multiprocessors and bandwidth stretches. */
-double model_apart(double u_sm, double u_bw, double sm_share, double bw_share);
+double model_split_stretch(double u_sm, double u_bw, double sm_share, double bw_share);
 
 /* ---- in a share ---------------------------------------------------------------------------------------- */
 
@@ -125,7 +125,7 @@ double model_conserving(double a, double used);
  * of what it has that it asks for, 0 of a closed one; its own requests wait for each other as that grows.
  * ERR_UNAVAILABLE: *used is 1 or more.
  */
-int model_alone(const struct model_pod *p, double stretch, struct model_times *ret,
+int model_exclusive(const struct model_pod *p, double stretch, struct model_times *ret,
 	double *used, struct error *err) MUST_USE;
 
 /* ---- another GPU ------------------------------------------------------------------------------------------ */

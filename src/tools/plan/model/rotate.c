@@ -10,17 +10,18 @@
 #define SCHWEITZER_ROUNDS 2000
 #define SCHWEITZER_CLOSE  1e-10
 
-struct model_rotation model_stock(void)
+struct model_rotation model_time_slicing(void)
 {
-	return (struct model_rotation){ MODEL_SIGMA_STOCK, MODEL_SLICE_STOCK_S, 0 };
+	return (struct model_rotation){ MODEL_SIGMA_TIME_SLICING, MODEL_TIME_SLICE_S, 0 };
 }
 
-struct model_rotation model_turns(size_t n)
+struct model_rotation model_fair_share(size_t n)
 {
-	double turn = fmin(MODEL_TURN_S, MODEL_TURN_ROUND_S / fmax(1, (double)n));
+	double turn = fmin(MODEL_QUANTUM_S, MODEL_QUANTUM_ROUND_S / fmax(1, (double)n));
 
-	return (struct model_rotation){ MODEL_SIGMA_TURNS,
-		turn > MODEL_TURN_MIN_S ? turn : MODEL_TURN_MIN_S, MODEL_TURN_SHORT_S };
+	return (struct model_rotation){ MODEL_SIGMA_FAIR_SHARE,
+		turn > MODEL_QUANTUM_MIN_S ? turn : MODEL_QUANTUM_MIN_S,
+		MODEL_QUANTUM_SHORT_S };
 }
 
 /* Closed pods that are alike. */
@@ -37,7 +38,7 @@ struct closed {
 	uint16_t of[MODEL_PODS_MAX]; /* the class of each pod */
 };
 
-static void classify(struct closed *c, const struct model_pod *pods, size_t n)
+static void classify_closed_pods(struct closed *c, const struct model_pod *pods, size_t n)
 {
 	c->n = 0;
 	for (size_t i = 0; i < n; i++) {
@@ -70,7 +71,7 @@ static size_t states_of(const struct closed *c)
  * Exact mean-value analysis: the queue with some pods follows from those with one less of each class.
  * Populations are counted with the last class fastest; one less of class k is .step[k] before.
  */
-static void exact(struct closed *c, double stretch, size_t states)
+static void solve_exact_mva(struct closed *c, double stretch, size_t states)
 {
 	double queue[STATES_MAX];
 	size_t step[MODEL_PODS_MAX], left = states;
@@ -96,7 +97,7 @@ static void exact(struct closed *c, double stretch, size_t states)
 }
 
 /* Schweitzer: one that comes finds what is there on average, but for its own part of that. */
-static void approximate(struct closed *c, double stretch)
+static void solve_approximate_mva(struct closed *c, double stretch)
 {
 	double queue[MODEL_PODS_MAX], sum = 0;
 
@@ -134,7 +135,7 @@ struct others {
  * queue that is in use for @used of the time, but, beside closed ones that leave little over, no more than so many times
  * as many as these make of each.
  */
-static double crowd(double beyond, struct others o)
+static double compute_queue_quantile(double beyond, struct others o)
 {
 	double most;
 
@@ -147,18 +148,18 @@ static double crowd(double beyond, struct others o)
 	return o.used < 1 ? fmin(most, 1 + log(beyond) / log(o.used)) : most;
 }
 
-static void set_tail(struct model_times *t, const struct model_pod *p, double sigma,
+static void set_tail_times(struct model_times *t, const struct model_pod *p, double sigma,
 	struct others o)
 {
 	double served = p->demand_s * (1 + sigma);
 
-	t->p50_s = p->rest_s + served * crowd(MODEL_BEYOND_P50, o);
-	t->p95_s = p->rest_s + served * crowd(MODEL_BEYOND_P95, o);
-	t->p99_s = p->rest_s + served * crowd(MODEL_BEYOND_P99, o);
+	t->p50_s = p->rest_s + served * compute_queue_quantile(MODEL_BEYOND_P50, o);
+	t->p95_s = p->rest_s + served * compute_queue_quantile(MODEL_BEYOND_P95, o);
+	t->p99_s = p->rest_s + served * compute_queue_quantile(MODEL_BEYOND_P99, o);
 }
 
 /* Times lean to the long side, so half of the requests are no slower than the mean. */
-static void order(struct model_times *t)
+static void order_time_quantiles(struct model_times *t)
 {
 	t->p50_s = fmin(t->p50_s, t->mean_s);
 	t->p95_s = fmax(t->p95_s, t->mean_s);
@@ -166,7 +167,8 @@ static void order(struct model_times *t)
 }
 
 /* Somebody else's whole stretch, for one that needs less of the GPU than that: now and then it comes just too late. */
-static void add_tail(struct model_times *t, const struct model_pod *p, double slice_s, size_t n)
+static void add_waiting_tail(struct model_times *t, const struct model_pod *p, double slice_s,
+	size_t n)
 {
 	if (n < 2 || p->demand_s >= slice_s)
 		return;
@@ -193,7 +195,7 @@ static double stretch_of_others(const struct model_pod *pods, size_t n, size_t i
 
 /* One request that comes anew: @served_s of the GPU, where @queue others have work on average. Whether it has had less
  * than an equal share, and so waits for the end of one short stretch only. */
-static bool set_anew(struct model_times *t, const struct model_pod *pods, size_t i,
+static bool set_request_times(struct model_times *t, const struct model_pod *pods, size_t i,
 	const struct model_rotation *r, double served_s, double queue, struct others o)
 {
 	const struct model_pod *p = &pods[i];
@@ -204,7 +206,7 @@ static bool set_anew(struct model_times *t, const struct model_pod *pods, size_t
 	if (r->short_s > 0 && stretch > r->short_s &&
 		per_s * p->demand_s * (1 + r->sigma) < 1 / (double)o.n) {
 		t->mean_s = mean;
-		set_tail(t, p, r->sigma, (struct others){ o.rho, o.rho, o.n, 0 });
+		set_tail_times(t, p, r->sigma, (struct others){ o.rho, o.rho, o.n, 0 });
 		t->p50_s += wait / 2;
 		t->p95_s += wait;
 		t->p99_s += wait;
@@ -222,16 +224,16 @@ static void set_times(struct model_times *t, const struct model_pod *pods, size_
 	bool anew = p->rate > 0 || (o.n > 1 && p->rest_s >= MODEL_KEEP_S), within = false;
 
 	if (anew) {
-		within = set_anew(t, pods, i, r, p->demand_s * stretch, seen, o);
+		within = set_request_times(t, pods, i, r, p->demand_s * stretch, seen, o);
 		t->rate = p->rate > 0 ? p->rate : 1 / t->mean_s;
 	}
 	if (!within) {
-		set_tail(t, p, o.n > 1 ? r->sigma : 0, o);
-		add_tail(t, p, r->slice_s, o.n);
+		set_tail_times(t, p, o.n > 1 ? r->sigma : 0, o);
+		add_waiting_tail(t, p, r->slice_s, o.n);
 		if (anew)
 			t->p50_s = fmax(t->p50_s, t->mean_s);
 	}
-	order(t);
+	order_time_quantiles(t);
 }
 
 int model_rotate(const struct model_pod *pods, size_t n, const struct model_rotation *r,
@@ -251,15 +253,15 @@ int model_rotate(const struct model_pod *pods, size_t n, const struct model_rota
 	}
 	if (*rho >= 1)
 		return error_set(err, ERR_UNAVAILABLE, "they ask for %.*f %% of the GPU's time",
-			digits_beside(*rho * 100, 100, 0), *rho * 100);
+			digits_to_differ(*rho * 100, 100, 0), *rho * 100);
 	/* To closed pods the GPU is slower by what open ones take of it. */
 	stretch = (1 + sigma) / (1 - *rho);
-	classify(&c, pods, n);
+	classify_closed_pods(&c, pods, n);
 	states = states_of(&c);
 	if (states <= STATES_MAX)
-		exact(&c, stretch, states);
+		solve_exact_mva(&c, stretch, states);
 	else
-		approximate(&c, stretch);
+		solve_approximate_mva(&c, stretch);
 	used = *rho;
 	for (size_t i = 0; i < n; i++) {
 		double here;

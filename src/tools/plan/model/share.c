@@ -14,12 +14,12 @@ double model_amdahl(double u, double share)
 }
 
 /* The GPU time of a request: all that it takes longer is spent there. */
-static double stretched(const struct model_pod *p, double stretch)
+static double compute_stretched_time(const struct model_pod *p, double stretch)
 {
 	return p->demand_s + (p->demand_s + p->rest_s) * (stretch - 1);
 }
 
-int model_beside(const struct model_pod *pods, const struct model_side *sides, size_t n,
+int model_side_by_side(const struct model_pod *pods, const struct model_side *sides, size_t n,
 	double *stretch, struct error *err)
 {
 	double busy[MODEL_PODS_MAX];
@@ -52,13 +52,13 @@ int model_beside(const struct model_pod *pods, const struct model_side *sides, s
 		/* An open one has as many requests as before, each of them longer. */
 		for (size_t i = 0; i < n; i++)
 			if (pods[i].rate > 0)
-				busy[i] =
-					fmin(1, pods[i].rate * stretched(&pods[i], stretch[i]));
+				busy[i] = fmin(1, pods[i].rate * compute_stretched_time(
+									 &pods[i], stretch[i]));
 	}
 	return 0;
 }
 
-double model_apart(double u_sm, double u_bw, double sm_share, double bw_share)
+double model_split_stretch(double u_sm, double u_bw, double sm_share, double bw_share)
 {
 	return 1 - u_sm - u_bw + u_sm / sm_share + u_bw / bw_share;
 }
@@ -84,15 +84,15 @@ double model_conserving(double a, double used)
 	return fmax(a, 1 - used);
 }
 
-int model_alone(const struct model_pod *p, double stretch, struct model_times *ret,
+int model_exclusive(const struct model_pod *p, double stretch, struct model_times *ret,
 	double *used, struct error *err)
 {
-	double demand = stretched(p, stretch), before = p->rate * p->demand_s;
+	double demand = compute_stretched_time(p, stretch), before = p->rate * p->demand_s;
 
 	*used = p->rate * demand;
 	if (*used >= 1)
 		return error_set(err, ERR_UNAVAILABLE, "it asks for %.*f %% of what it has",
-			digits_beside(*used * 100, 100, 0), *used * 100);
+			digits_to_differ(*used * 100, 100, 0), *used * 100);
 	/* In the time that was measured its requests had waited for each other as much as then. */
 	ret->mean_s = p->rest_s + demand * (1 - fmin(before, *used)) / (1 - *used);
 	ret->p50_s = ret->p95_s = ret->p99_s = ret->mean_s;

@@ -27,13 +27,13 @@ static const double weights[][SHARES] = {
 	{ 0.25, 0.25, 0.25, 0.25 },
 };
 
-int64_t bound(const struct packer *p)
+int64_t pack_compute_bound(const struct packer *p)
 {
 	double sums[ARRAY_LEN(weights)] = { 0 }, best = 0;
 
 	for (uint32_t w = 0; w < p->fit->n_workloads; w++) {
 		double least[ARRAY_LEN(weights)];
-		uint32_t placed = p->fit->workloads[w].replicas - p->left[w];
+		uint32_t placed = p->fit->workloads[w].replicas - p->unplaced[w];
 
 		for (size_t k = 0; k < ARRAY_LEN(weights); k++)
 			least[k] = INFINITY;
@@ -41,7 +41,7 @@ int64_t bound(const struct packer *p)
 			const struct plan_offer *o = &p->s->offers[i];
 			double share[SHARES];
 
-			if (!shares_of(p, w, i, share))
+			if (!pack_compute_shares(p, w, i, share))
 				continue;
 			for (size_t k = 0; k < ARRAY_LEN(weights); k++) {
 				double sum = 0;

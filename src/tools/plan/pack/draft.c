@@ -10,23 +10,23 @@
 #define LOAD_MAX \
 	1.25F /* sum of sizes on a GPU beyond which nobody asks: mixes can take more than equals */
 
-void draft_begin(struct draft *d, const struct shape *shape)
+void node_plan_begin(struct node_plan *d, const struct pack_shape *shape)
 {
 	d->shape = shape;
 	d->cpu_milli = shape->offer->cpu_milli;
 	d->memory_mib = shape->offer->memory_mib;
 	d->n = 0;
 	d->worth = 0;
-	memset(d->on, 0, sizeof(d->on));
+	memset(d->n_on_gpu, 0, sizeof(d->n_on_gpu));
 	memset(d->load, 0, sizeof(d->load));
 }
 
-static bool holds(struct packer *p, const struct draft *d, uint32_t gpu)
+static bool is_gpu_plan_feasible(struct packer *p, const struct node_plan *d, uint32_t gpu)
 {
-	return ask(p, d->shape, d->who[gpu], d->on[gpu]);
+	return memo_check_fit(p, d->shape, d->workloads[gpu], d->n_on_gpu[gpu]);
 }
 
-static void put(struct packer *p, struct draft *d, uint32_t workload)
+static void allocate_node_capacity(struct packer *p, struct node_plan *d, uint32_t workload)
 {
 	const struct plan_workload *w = &p->fit->workloads[workload];
 
@@ -37,7 +37,8 @@ static void put(struct packer *p, struct draft *d, uint32_t workload)
 }
 
 /* Whole GPUs for one replica: it is on the first of them, the others are full. */
-static bool add_whole(struct packer *p, struct draft *d, uint32_t workload, uint32_t gpus)
+static bool add_whole_gpus(struct packer *p, struct node_plan *d, uint32_t workload,
+	uint32_t gpus)
 {
 	uint32_t n = d->shape->offer->gpus, empty = 0, first = n;
 
@@ -51,10 +52,10 @@ static bool add_whole(struct packer *p, struct draft *d, uint32_t workload, uint
 	}
 	if (empty < gpus)
 		return false;
-	d->who[first][0] = workload;
-	d->on[first] = 1;
-	if (!holds(p, d, first)) {
-		d->on[first] = 0;
+	d->workloads[first][0] = workload;
+	d->n_on_gpu[first] = 1;
+	if (!is_gpu_plan_feasible(p, d, first)) {
+		d->n_on_gpu[first] = 0;
 		return false;
 	}
 	for (uint32_t g = first; gpus; g++) {
@@ -63,35 +64,36 @@ static bool add_whole(struct packer *p, struct draft *d, uint32_t workload, uint
 		d->load[g] = 1;
 		gpus--;
 	}
-	put(p, d, workload);
+	allocate_node_capacity(p, d, workload);
 	return true;
 }
 
 /* Anti-affinity is between nodes, as Kubernetes has it. */
-static bool is_there(const struct draft *d, uint32_t workload)
+static bool has_node_workload(const struct node_plan *d, uint32_t workload)
 {
 	for (uint32_t g = 0; g < d->shape->offer->gpus; g++)
-		for (uint32_t i = 0; i < d->on[g]; i++)
-			if (d->who[g][i] == workload)
+		for (uint32_t i = 0; i < d->n_on_gpu[g]; i++)
+			if (d->workloads[g][i] == workload)
 				return true;
 	return false;
 }
 
 /* The fullest GPU that may have room for @size more and is not @tried; of empty ones, which are alike, only one. The
  * number of GPUs: none. */
-static uint32_t fullest(const struct draft *d, float size, uint32_t tried)
+static uint32_t find_fullest_gpu(const struct node_plan *d, float size, uint32_t tried)
 {
 	uint32_t n = d->shape->offer->gpus, best = n;
 	bool empty_tried = false;
 
 	for (uint32_t g = 0; g < n; g++)
-		empty_tried |= tried >> g & 1 && !d->on[g];
+		empty_tried |= tried >> g & 1 && !d->n_on_gpu[g];
 	for (uint32_t g = 0; g < n; g++) {
-		bool full = d->shape->mode == PLAN_EXCLUSIVE || d->on[g] >= PLAN_PODS_MAX ||
-			    (d->shape->slots && d->on[g] >= d->shape->slots);
+		bool full = d->shape->mode == PLAN_EXCLUSIVE ||
+			    d->n_on_gpu[g] >= PLAN_PODS_MAX ||
+			    (d->shape->slots && d->n_on_gpu[g] >= d->shape->slots);
 
-		if (tried >> g & 1 || d->load[g] + size > (d->on[g] ? LOAD_MAX : 1) ||
-			(d->on[g] ? full : empty_tried || d->load[g] > 0))
+		if (tried >> g & 1 || d->load[g] + size > (d->n_on_gpu[g] ? LOAD_MAX : 1) ||
+			(d->n_on_gpu[g] ? full : empty_tried || d->load[g] > 0))
 			continue;
 		if (best == n || d->load[g] > d->load[best])
 			best = g;
@@ -99,46 +101,46 @@ static uint32_t fullest(const struct draft *d, float size, uint32_t tried)
 	return best;
 }
 
-bool draft_add(struct packer *p, struct draft *d, uint32_t workload)
+bool node_plan_add(struct packer *p, struct node_plan *d, uint32_t workload)
 {
 	const struct plan_workload *w = &p->fit->workloads[workload];
 	uint32_t tried = 0, g; /* bits: GPUs that were asked */
 	float size = p->size[d->shape->config * p->fit->n_workloads + workload];
 
 	if (size > 1 || w->cpu_milli > d->cpu_milli || w->memory_mib > d->memory_mib ||
-		(w->anti_affinity && is_there(d, workload)))
+		(w->anti_affinity && has_node_workload(d, workload)))
 		return false;
 	if (w->gpus > 1)
-		return add_whole(p, d, workload, w->gpus);
-	while ((g = fullest(d, size, tried)) < d->shape->offer->gpus) {
-		d->who[g][d->on[g]++] = workload;
-		if (holds(p, d, g)) {
+		return add_whole_gpus(p, d, workload, w->gpus);
+	while ((g = find_fullest_gpu(d, size, tried)) < d->shape->offer->gpus) {
+		d->workloads[g][d->n_on_gpu[g]++] = workload;
+		if (is_gpu_plan_feasible(p, d, g)) {
 			d->load[g] += size;
-			put(p, d, workload);
+			allocate_node_capacity(p, d, workload);
 			return true;
 		}
-		d->on[g]--;
+		d->n_on_gpu[g]--;
 		tried |= UINT32_C(1) << g;
 	}
 	return false;
 }
 
-void draft_fill(struct packer *p, struct draft *d)
+void node_plan_fill(struct packer *p, struct node_plan *d)
 {
 	const uint32_t *order = p->fill[d->shape->config];
 	size_t n = p->n_fill[d->shape->config];
 	uint32_t misses = 0;
 
 	for (size_t i = 0; i < n && misses < MISSES_MAX; i++) {
-		uint32_t w = order[i], left = p->left[w], had = d->n;
-		uint64_t before = p->asked;
+		uint32_t w = order[i], left = p->unplaced[w], had = d->n;
+		uint64_t before = p->fit_cost;
 
-		double cost = left ? cost_of(p, d->shape, w) : INFINITY;
+		double cost = left ? pack_compute_cost(p, d->shape, w) : INFINITY;
 
-		if (!isfinite(cost) || cost > p->dear * p->worth[w])
+		if (!isfinite(cost) || cost > p->max_cost_ratio * p->worth[w])
 			continue;
-		while (left && draft_add(p, d, w))
+		while (left && node_plan_add(p, d, w))
 			left--;
-		misses += d->n == had && p->asked != before;
+		misses += d->n == had && p->fit_cost != before;
 	}
 }

@@ -12,19 +12,19 @@
 
 struct table {
 	struct packer *p;
-	uint32_t n;                   /* replicas */
-	uint32_t who[PACK_EXACT_MAX]; /* workload of each */
-	uint32_t sets;                /* 1 << n */
-	uint8_t *fits;                /* of a set, on the kind of GPU that is looked at */
-	uint8_t *gpus;                /* how many of those it needs; UINT8_MAX: cannot be */
-	uint16_t *last;               /* the subset on one of them */
-	uint32_t *shape;              /* the cheapest for it on one node; UINT32_MAX: none */
-	int64_t *price;               /* of that */
-	int64_t *total;               /* the cheapest nodes for it */
-	uint16_t *node;               /* the subset on one of those */
+	uint32_t n;                         /* replicas */
+	uint32_t workloads[PACK_EXACT_MAX]; /* workload of each */
+	uint32_t sets;                      /* 1 << n */
+	uint8_t *fits;                      /* of a set, on the kind of GPU that is looked at */
+	uint8_t *gpus;   /* how many of those it needs; UINT8_MAX: cannot be */
+	uint16_t *last;  /* the subset on one of them */
+	uint32_t *shape; /* the cheapest for it on one node; UINT32_MAX: none */
+	int64_t *price;  /* of that */
+	int64_t *total;  /* the cheapest nodes for it */
+	uint16_t *node;  /* the subset on one of those */
 };
 
-static void table_fini(struct table *t)
+static void exact_table_fini(struct table *t)
 {
 	free(t->fits);
 	free(t->gpus);
@@ -35,7 +35,7 @@ static void table_fini(struct table *t)
 	free(t->node);
 }
 
-static bool fits(struct table *t, const struct shape *s, uint32_t set)
+static bool is_set_feasible(struct table *t, const struct pack_shape *s, uint32_t set)
 {
 	uint32_t who[PACK_EXACT_MAX];
 	uint32_t n = 0;
@@ -45,19 +45,19 @@ static bool fits(struct table *t, const struct shape *s, uint32_t set)
 			continue;
 		if (set != UINT32_C(1) << i && !t->fits[set & ~(UINT32_C(1) << i)])
 			return false;
-		who[n++] = t->who[i];
+		who[n++] = t->workloads[i];
 	}
-	return ask(t->p, s, who, n);
+	return memo_check_fit(t->p, s, who, n);
 }
 
 /* For all sets: how few GPUs as those of @s they need. */
-static void count_gpus(struct table *t, const struct shape *s)
+static void count_gpus(struct table *t, const struct pack_shape *s)
 {
 	t->gpus[0] = 0;
 	for (uint32_t set = 1; set < t->sets; set++) {
 		uint32_t first = set & -set;
 
-		t->fits[set] = fits(t, s, set);
+		t->fits[set] = is_set_feasible(t, s, set);
 		t->gpus[set] = UINT8_MAX;
 		/* The subsets with the first replica. */
 		for (uint32_t rest = set ^ first, sub = rest;; sub = (sub - 1) & rest) {
@@ -79,7 +79,7 @@ static bool host_fits(const struct table *t, const struct plan_offer *o, uint32_
 	uint64_t cpu = 0, memory = 0;
 
 	for (uint32_t i = 0; i < t->n; i++) {
-		const struct plan_workload *w = &t->p->fit->workloads[t->who[i]];
+		const struct plan_workload *w = &t->p->fit->workloads[t->workloads[i]];
 
 		cpu += set >> i & 1 ? w->cpu_milli : 0;
 		memory += set >> i & 1 ? w->memory_mib : 0;
@@ -91,14 +91,14 @@ static bool host_fits(const struct table *t, const struct plan_offer *o, uint32_
 static bool are_apart(const struct table *t, uint32_t set)
 {
 	for (uint32_t i = 0; i + 1 < t->n; i++)
-		for (uint32_t k = i + 1; k < t->n && t->who[k] == t->who[i]; k++)
-			if (t->p->fit->workloads[t->who[i]].anti_affinity && set >> i & 1 &&
-				set >> k & 1)
+		for (uint32_t k = i + 1; k < t->n && t->workloads[k] == t->workloads[i]; k++)
+			if (t->p->fit->workloads[t->workloads[i]].anti_affinity &&
+				set >> i & 1 && set >> k & 1)
 				return false;
 	return true;
 }
 
-static bool same_kind(const struct shape *a, const struct shape *b)
+static bool same_kind(const struct pack_shape *a, const struct pack_shape *b)
 {
 	return a->config == b->config && a->offer->capacity == b->offer->capacity;
 }
@@ -146,33 +146,34 @@ static void total_up(struct table *t)
 
 static int open_node(struct table *t, uint32_t set, struct error *err)
 {
-	const struct shape *s = &t->p->shapes[t->shape[set]];
-	CLEANUP(freep) struct draft *d = malloc(sizeof(*d));
+	const struct pack_shape *s = &t->p->shapes[t->shape[set]];
+	CLEANUP(freep) struct node_plan *d = malloc(sizeof(*d));
 	uint32_t gpu = 0;
 
 	if (!d)
 		return error_nomem(err);
-	draft_begin(d, s);
+	node_plan_begin(d, s);
 	count_gpus(t, s);
 	for (uint32_t left = set; left; left ^= t->last[left], gpu++) {
 		for (uint32_t i = 0; i < t->n; i++) {
 			if (!(t->last[left] >> i & 1))
 				continue;
-			d->who[gpu][d->on[gpu]++] = t->who[i];
+			d->workloads[gpu][d->n_on_gpu[gpu]++] = t->workloads[i];
 			d->n++;
-			t->p->left[t->who[i]]--;
+			t->p->unplaced[t->workloads[i]]--;
 		}
 	}
-	return open_add(t->p, d, err);
+	return pack_open_add(t->p, d, err);
 }
 
-static bool has_place(struct table *t, const uint32_t *use, size_t n_use, uint32_t workload)
+static bool can_place_workload(struct table *t, const uint32_t *use, size_t n_use,
+	uint32_t workload)
 {
 	const struct packer *p = t->p;
 	const struct plan_workload *w = &p->fit->workloads[workload];
 
 	for (size_t i = 0; i < n_use; i++) {
-		const struct shape *s = &p->shapes[use[i]];
+		const struct pack_shape *s = &p->shapes[use[i]];
 		struct fit_gpu g = { s->offer, s->mode, s->slots, &workload, 1 };
 
 		if (w->cpu_milli <= s->offer->cpu_milli &&
@@ -189,15 +190,15 @@ static void list_items(struct table *t, const uint32_t *use, size_t n_use)
 	const struct packer *p = t->p;
 
 	for (uint32_t w = 0; w < p->fit->n_workloads; w++) {
-		if (!p->left[w] || !has_place(t, use, n_use, w))
+		if (!p->unplaced[w] || !can_place_workload(t, use, n_use, w))
 			continue;
-		for (uint32_t i = 0; i < p->left[w]; i++)
-			t->who[t->n++] = w;
+		for (uint32_t i = 0; i < p->unplaced[w]; i++)
+			t->workloads[t->n++] = w;
 	}
 	t->sets = UINT32_C(1) << t->n;
 }
 
-static int make_room(struct table *t, struct error *err)
+static int allocate_exact_table(struct table *t, struct error *err)
 {
 	t->fits = calloc(t->sets, sizeof(*t->fits));
 	t->gpus = calloc(t->sets, sizeof(*t->gpus));
@@ -213,12 +214,13 @@ static int make_room(struct table *t, struct error *err)
 	return 0;
 }
 
-int exact(struct packer *p, const uint32_t *use, size_t n_use, bool ask, struct error *err)
+int pack_solve_exact(struct packer *p, const uint32_t *use, size_t n_use, bool ask,
+	struct error *err)
 {
-	CLEANUP(table_fini) struct table t = { .p = p };
+	CLEANUP(exact_table_fini) struct table t = { .p = p };
 
 	list_items(&t, use, n_use);
-	if (make_room(&t, err) < 0)
+	if (allocate_exact_table(&t, err) < 0)
 		return -1;
 	for (size_t i = 0; i < n_use; i++) {
 		bool seen = false;
@@ -227,7 +229,7 @@ int exact(struct packer *p, const uint32_t *use, size_t n_use, bool ask, struct 
 			seen = same_kind(&p->shapes[use[k]], &p->shapes[use[i]]);
 		if (seen)
 			continue;
-		if (ask && !go_on(p, (double)i / (double)n_use, 0))
+		if (ask && !pack_may_continue(p, (double)i / (double)n_use, 0))
 			return 0;
 		count_gpus(&t, &p->shapes[use[i]]);
 		price_nodes(&t, use + i, n_use - i);

@@ -26,29 +26,29 @@
 
 struct round {
 	struct packer *p;
-	struct kinds kinds;
+	struct pack_kinds kinds;
 	uint64_t state;
 	uint32_t **fill; /* of each config: what is being placed, the largest first */
 	size_t *n_fill;
-	uint32_t *who; /* the same in any order */
-	size_t n_who;
-	struct open *closed;
+	uint32_t *unplaced; /* the same in any order */
+	size_t n_unplaced;
+	struct pack_open *closed;
 	size_t n_closed;
-	int64_t price;     /* of those that are closed */
-	bool whole;        /* something of it needs several GPUs */
-	bool limited;      /* there are only so many of one of them */
-	int64_t total;     /* of all nodes now */
-	double heat;       /* nano: a round that costs so much more stays in one of e cases */
-	struct open *best; /* the best plan so far, where it is not the one that is open */
+	int64_t price; /* of those that are closed */
+	bool whole;    /* something of it needs several GPUs */
+	bool limited;  /* there are only so many of one of them */
+	int64_t total; /* of all nodes now */
+	double heat;   /* nano: a round that costs so much more stays in one of e cases */
+	struct pack_open *best; /* the best plan so far, where it is not the one that is open */
 	size_t n_best;
 	int64_t best_total;
 	int64_t least; /* no plan costs less, but for what a float cannot tell */
 };
 
-static void free_nodes(struct open *nodes, size_t n)
+static void free_nodes(struct pack_open *nodes, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
-		free(nodes[i].who);
+		free(nodes[i].workloads);
 	free(nodes);
 }
 
@@ -59,14 +59,14 @@ static void round_fini(struct round *r)
 	free(r->fill);
 	free(r->n_fill);
 	for (size_t i = 0; i < r->n_closed; i++) /* a round that failed */
-		free(r->closed[i].who);
+		free(r->closed[i].workloads);
 	free_nodes(r->best, r->n_best);
-	kinds_fini(&r->kinds);
-	free(r->who);
+	pack_kinds_fini(&r->kinds);
+	free(r->unplaced);
 	free(r->closed);
 }
 
-uint64_t draw(uint64_t *state, uint64_t below)
+uint64_t pack_draw_random(uint64_t *state, uint64_t below)
 {
 	uint64_t z = *state += UINT64_C(0x9E3779B97F4A7C15); /* SplitMix64 */
 
@@ -80,16 +80,16 @@ uint64_t draw(uint64_t *state, uint64_t below)
 static void close_one(struct round *r, size_t i)
 {
 	struct packer *p = r->p;
-	const struct shape *s = &p->shapes[p->open[i].shape];
-	uint32_t *left = &p->left_nodes[s->offer - p->s->offers];
+	const struct pack_shape *s = &p->shapes[p->open[i].shape];
+	uint32_t *left = &p->unused_nodes[s->offer - p->s->offers];
 
 	r->price += s->offer->nano_per_hour;
 	r->limited |= *left != UINT32_MAX;
 	for (uint32_t k = 0; k < p->open[i].n; k++) {
-		uint32_t w = p->open[i].who[k] >> 8;
+		uint32_t w = p->open[i].workloads[k] >> 8;
 
-		if (!p->left[w]++)
-			r->who[r->n_who++] = w;
+		if (!p->unplaced[w]++)
+			r->unplaced[r->n_unplaced++] = w;
 		r->whole |= p->fit->workloads[w].gpus > 1;
 	}
 	*left += *left == UINT32_MAX ? 0 : 1;
@@ -98,26 +98,27 @@ static void close_one(struct round *r, size_t i)
 }
 
 /* Who is on a node that costs nothing was put there first, and somebody else may be dearer elsewhere: 0. */
-static double fullness(const struct packer *p, const struct open *o)
+static double compute_node_fullness(const struct packer *p, const struct pack_open *o)
 {
 	double worth = 0;
 
 	if (!p->shapes[o->shape].offer->nano_per_hour)
 		return 0;
 	for (uint32_t k = 0; k < o->n; k++)
-		worth += p->worth[o->who[k] >> 8];
+		worth += p->worth[o->workloads[k] >> 8];
 	return worth / (1 + (double)p->shapes[o->shape].offer->nano_per_hour);
 }
 
 /* Of three drawn ones the emptiest, so that full nodes are mostly left alone. */
 static size_t pick_node(struct round *r)
 {
-	size_t best = draw(&r->state, r->p->n_open);
+	size_t best = pack_draw_random(&r->state, r->p->n_open);
 
 	for (int k = 0; k < 2; k++) {
-		size_t other = draw(&r->state, r->p->n_open);
+		size_t other = pack_draw_random(&r->state, r->p->n_open);
 
-		if (fullness(r->p, &r->p->open[other]) < fullness(r->p, &r->p->open[best]))
+		if (compute_node_fullness(r->p, &r->p->open[other]) <
+			compute_node_fullness(r->p, &r->p->open[best]))
 			best = other;
 	}
 	return best;
@@ -128,7 +129,7 @@ struct sizes {
 	const float *size;
 };
 
-static int larger_first(const void *a, const void *b, void *arg)
+static int compare_workload_sizes(const void *a, const void *b, void *arg)
 {
 	const struct sizes *s = arg;
 	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
@@ -153,41 +154,43 @@ static void set_fill(struct round *r)
 
 		if (r->n_fill[c] != SIZE_MAX)
 			continue;
-		memcpy(r->fill[c], r->who, r->n_who * sizeof(*r->who));
-		r->n_fill[c] = r->n_who;
-		qsort_r(r->fill[c], r->n_who, sizeof(*r->who), larger_first, &s);
+		memcpy(r->fill[c], r->unplaced, r->n_unplaced * sizeof(*r->unplaced));
+		r->n_fill[c] = r->n_unplaced;
+		qsort_r(r->fill[c], r->n_unplaced, sizeof(*r->unplaced), compare_workload_sizes,
+			&s);
 	}
 	p->fill = r->fill;
 	p->n_fill = r->n_fill;
 }
 
-static uint64_t unplaced(const struct round *r)
+static uint64_t count_unplaced_replicas(const struct round *r)
 {
 	uint64_t n = 0;
 
-	for (size_t i = 0; i < r->n_who; i++)
-		n += r->p->left[r->who[i]];
+	for (size_t i = 0; i < r->n_unplaced; i++)
+		n += r->p->unplaced[r->unplaced[i]];
 	return n;
 }
 
 /* The cheapest single node that takes all that is left, below @limit; opens it. */
-static int cover(struct round *r, int64_t limit, bool *done, struct error *err)
+static int open_covering_node(struct round *r, int64_t limit, bool *done, struct error *err)
 {
 	struct packer *p = r->p;
-	CLEANUP(freep) struct draft *d = malloc(sizeof(*d));
-	uint64_t wanted = unplaced(r);
+	CLEANUP(freep) struct node_plan *d = malloc(sizeof(*d));
+	uint64_t wanted = count_unplaced_replicas(r);
 	uint32_t best = UINT32_MAX;
 
 	*done = false;
 	if (!d)
 		return error_nomem(err);
 	for (size_t k = 0; k < r->kinds.n_use; k++) {
-		const struct shape *s = &p->shapes[r->kinds.use[k]];
+		const struct pack_shape *s = &p->shapes[r->kinds.use[k]];
 
-		if (s->offer->nano_per_hour >= limit || !p->left_nodes[s->offer - p->s->offers])
+		if (s->offer->nano_per_hour >= limit ||
+			!p->unused_nodes[s->offer - p->s->offers])
 			continue;
-		draft_begin(d, s);
-		draft_fill(p, d);
+		node_plan_begin(d, s);
+		node_plan_fill(p, d);
 		if (d->n < wanted)
 			continue;
 		best = r->kinds.use[k];
@@ -195,37 +198,37 @@ static int cover(struct round *r, int64_t limit, bool *done, struct error *err)
 	}
 	if (best == UINT32_MAX)
 		return 0;
-	draft_begin(d, &p->shapes[best]);
-	draft_fill(p, d);
-	for (size_t i = 0; i < r->n_who; i++)
-		p->left[r->who[i]] = 0;
-	p->left_nodes[p->shapes[best].offer - p->s->offers] -=
-		p->left_nodes[p->shapes[best].offer - p->s->offers] == UINT32_MAX ? 0 : 1;
+	node_plan_begin(d, &p->shapes[best]);
+	node_plan_fill(p, d);
+	for (size_t i = 0; i < r->n_unplaced; i++)
+		p->unplaced[r->unplaced[i]] = 0;
+	p->unused_nodes[p->shapes[best].offer - p->s->offers] -=
+		p->unused_nodes[p->shapes[best].offer - p->s->offers] == UINT32_MAX ? 0 : 1;
 	*done = true;
-	return open_add(p, d, err);
+	return pack_open_add(p, d, err);
 }
 
 /* Puts back what was closed, instead of all nodes from @from on. */
-static int undo(struct round *r, size_t from)
+static int undo_round(struct round *r, size_t from)
 {
 	struct packer *p = r->p;
 
 	while (p->n_open > from) {
-		struct open *o = &p->open[--p->n_open];
-		uint32_t *left = &p->left_nodes[p->shapes[o->shape].offer - p->s->offers];
+		struct pack_open *o = &p->open[--p->n_open];
+		uint32_t *left = &p->unused_nodes[p->shapes[o->shape].offer - p->s->offers];
 
 		*left += *left == UINT32_MAX ? 0 : 1;
-		free(o->who);
+		free(o->workloads);
 	}
 	for (size_t i = 0; i < r->n_closed; i++) {
 		uint32_t *left =
-			&p->left_nodes[p->shapes[r->closed[i].shape].offer - p->s->offers];
+			&p->unused_nodes[p->shapes[r->closed[i].shape].offer - p->s->offers];
 
 		*left -= *left == UINT32_MAX ? 0 : 1;
 		p->open[p->n_open++] = r->closed[i]; /* there was room for them before */
 	}
-	for (size_t i = 0; i < r->n_who; i++)
-		p->left[r->who[i]] = 0;
+	for (size_t i = 0; i < r->n_unplaced; i++)
+		p->unplaced[r->unplaced[i]] = 0;
 	r->n_closed = 0;
 	return 0;
 }
@@ -235,53 +238,53 @@ static void set_kinds(struct round *r)
 {
 	r->kinds.n_use = 0;
 	for (size_t i = 0; i < r->n_closed; i++)
-		kinds_add(&r->kinds, r->closed[i].shape);
-	kinds_draw(&r->kinds, KINDS_MAX, &r->state);
+		pack_kinds_add(&r->kinds, r->closed[i].shape);
+	pack_kinds_draw(&r->kinds, KINDS_MAX, &r->state);
 }
 
 /* Only kinds that there are any number of. */
 static void drop_limited(struct round *r)
 {
 	const struct packer *p = r->p;
-	struct kinds *k = &r->kinds;
+	struct pack_kinds *k = &r->kinds;
 	size_t n = 0;
 
 	for (size_t i = 0; i < k->n_use; i++)
-		if (p->left_nodes[p->shapes[k->use[i]].offer - p->s->offers] == UINT32_MAX)
+		if (p->unused_nodes[p->shapes[k->use[i]].offer - p->s->offers] == UINT32_MAX)
 			k->use[n++] = k->use[i];
 	k->n_use = n;
 }
 
-static int place_anew(struct round *r, struct error *err)
+static int repack_round(struct round *r, struct error *err)
 {
 	struct packer *p = r->p;
 	bool done = false;
 
 	set_kinds(r);
-	if (unplaced(r) <= EXACT_MAX && !r->limited && !r->whole) {
+	if (count_unplaced_replicas(r) <= EXACT_MAX && !r->limited && !r->whole) {
 		drop_limited(r);
 		set_fill(r);
-		return exact(p, r->kinds.use, r->kinds.n_use, false, err);
+		return pack_solve_exact(p, r->kinds.use, r->kinds.n_use, false, err);
 	}
 	set_fill(r);
-	if (cover(r, r->price, &done, err) < 0)
+	if (open_covering_node(r, r->price, &done, err) < 0)
 		return -1;
-	return done ? 0 : greedy(p, r->kinds.use, r->kinds.n_use, err);
+	return done ? 0 : pack_solve_greedy(p, r->kinds.use, r->kinds.n_use, err);
 }
 
 /* Simulated annealing: what is dearer is taken the less likely, the more it costs and the later. */
-static bool may_stay(struct round *r, int64_t more, bool more_nodes)
+static bool is_change_accepted(struct round *r, int64_t more, bool more_nodes)
 {
 	static const uint64_t certain = UINT64_C(1) << 53;
 
 	if (more <= 0)
 		return more < 0 || !more_nodes;
-	return r->heat > 0 && (double)draw(&r->state, certain) <
+	return r->heat > 0 && (double)pack_draw_random(&r->state, certain) <
 				      (double)certain * exp(-(double)more / r->heat);
 }
 
 /* What is open before a round that makes it dearer, of which the nodes from @from on are. */
-static int keep(struct round *r, size_t from, struct error *err)
+static int save_best_plan(struct round *r, size_t from, struct error *err)
 {
 	const struct packer *p = r->p;
 	size_t n = from + r->n_closed;
@@ -293,14 +296,14 @@ static int keep(struct round *r, size_t from, struct error *err)
 		return error_nomem(err);
 	r->best_total = r->total;
 	while (r->n_best < n) {
-		const struct open *o =
+		const struct pack_open *o =
 			r->n_best < from ? &p->open[r->n_best] : &r->closed[r->n_best - from];
 		uint32_t *who = malloc((o->n + 1) * sizeof(*who));
 
 		if (!who)
 			return error_nomem(err);
-		memcpy(who, o->who, o->n * sizeof(*who));
-		r->best[r->n_best++] = (struct open){ o->shape, o->n, who };
+		memcpy(who, o->workloads, o->n * sizeof(*who));
+		r->best[r->n_best++] = (struct pack_open){ o->shape, o->n, who };
 	}
 	return 0;
 }
@@ -308,70 +311,71 @@ static int keep(struct round *r, size_t from, struct error *err)
 static int one_round(struct round *r, struct error *err)
 {
 	struct packer *p = r->p;
-	size_t n = 1 + draw(&r->state, CLOSE_MAX), from;
+	size_t n = 1 + pack_draw_random(&r->state, CLOSE_MAX), from;
 	int64_t more = 0;
 
-	r->n_closed = r->n_who = 0;
+	r->n_closed = r->n_unplaced = 0;
 	r->price = 0;
 	r->whole = r->limited = false;
 	for (size_t i = 0; i < n && p->n_open; i++) {
 		size_t node = pick_node(r);
 
-		if (r->n_who + p->open[node].n > CLOSED_TENANTS_MAX)
+		if (r->n_unplaced + p->open[node].n > CLOSED_TENANTS_MAX)
 			break;
 		close_one(r, node);
 	}
 	from = p->n_open;
-	if (place_anew(r, err) < 0)
+	if (repack_round(r, err) < 0)
 		return -1;
 	for (size_t i = from; i < p->n_open; i++)
 		more += p->shapes[p->open[i].shape].offer->nano_per_hour;
 	more -= r->price;
-	if (unplaced(r) || !may_stay(r, more, p->n_open - from > r->n_closed))
-		return undo(r, from);
-	if (more > 0 && r->total < r->best_total && keep(r, from, err) < 0)
+	if (count_unplaced_replicas(r) ||
+		!is_change_accepted(r, more, p->n_open - from > r->n_closed))
+		return undo_round(r, from);
+	if (more > 0 && r->total < r->best_total && save_best_plan(r, from, err) < 0)
 		return -1;
 	r->total += more;
 	for (size_t i = 0; i < r->n_closed; i++)
-		free(r->closed[i].who);
+		free(r->closed[i].workloads);
 	r->n_closed = 0;
 	return 0;
 }
 
-static int begin(struct round *r, struct error *err)
+static int init_search_rounds(struct round *r, struct error *err)
 {
 	struct packer *p = r->p;
-	int64_t least = bound(p);
+	int64_t least = pack_compute_bound(p);
 
-	r->who = calloc(CLOSED_TENANTS_MAX + 1, sizeof(*r->who));
+	r->unplaced = calloc(CLOSED_TENANTS_MAX + 1, sizeof(*r->unplaced));
 	r->closed = calloc(CLOSE_MAX + 1, sizeof(*r->closed));
 	r->fill = calloc(p->n_configs + 1, sizeof(*r->fill));
 	r->n_fill = calloc(p->n_configs + 1, sizeof(*r->n_fill));
-	if (!r->who || !r->closed || !r->fill || !r->n_fill)
+	if (!r->unplaced || !r->closed || !r->fill || !r->n_fill)
 		return error_nomem(err);
 	for (size_t c = 0; c < p->n_configs; c++) {
 		r->fill[c] = calloc(CLOSED_TENANTS_MAX + 1, sizeof(**r->fill));
 		if (!r->fill[c])
 			return error_nomem(err);
 	}
-	r->total = open_price(p);
+	r->total = pack_open_price(p);
 	r->best_total = INT64_MAX;
 	r->least = price_plus(least, least / BOUND_ERROR);
-	return kinds_choose(&r->kinds, p, err);
+	return pack_kinds_choose(&r->kinds, p, err);
 }
 
 static int first_plan(struct packer *p, struct error *err)
 {
-	CLEANUP(freep) uint32_t *all = shapes_all(p, err);
-	CLEANUP(freep) struct draft *d = malloc(sizeof(*d));
+	CLEANUP(freep) uint32_t *all = pack_shapes_all(p, err);
+	CLEANUP(freep) struct node_plan *d = malloc(sizeof(*d));
 
 	if (!all || !d)
 		return error_nomem(err);
 	for (uint32_t i = 0; i < p->n_shapes; i++) {
-		look(p, i, d);
+		pack_rate_shape(p, i, d);
 		p->first_ratio[i] = p->shapes[i].ratio;
 	}
-	return greedy(p, all, p->n_shapes, err);
+	return pack_solve_greedy(p, all, p->n_shapes, err);
 }
 
 /* From a plan of few nodes there are few ways out, and one of many takes long to cool down. */
@@ -389,22 +393,22 @@ static double heat_of(const struct packer *p, int64_t total)
 static int all_rounds(struct round *r, struct error *err)
 {
 	struct packer *p = r->p;
-	uint64_t budget = p->stopped ? 0 : p->s->budget, until = p->asked + budget;
+	uint64_t budget = p->stopped ? 0 : p->s->budget, until = p->fit_cost + budget;
 	double hottest = heat_of(p, r->total);
 
-	for (uint64_t k = 0; p->n_open > 0 && p->asked < until; k++) {
-		double left = (double)(until - p->asked) / (double)budget;
+	for (uint64_t k = 0; p->n_open > 0 && p->fit_cost < until; k++) {
+		double left = (double)(until - p->fit_cost) / (double)budget;
 
 		if (hottest > 0 && r->total <= r->least) {
 			hottest = 0;
-			until = p->asked + (until - p->asked) / FEWER_NODES;
+			until = p->fit_cost + (until - p->fit_cost) / FEWER_NODES;
 		}
 		if (k % ASK_EVERY == 0 &&
-			!go_on(p, 1 - left,
+			!pack_may_continue(p, 1 - left,
 				r->total < r->best_total ? r->total : r->best_total))
 			break;
 		r->heat = hottest * left * left;
-		p->asked++;
+		p->fit_cost++;
 		if (one_round(r, err) < 0)
 			return -1;
 	}
@@ -419,30 +423,30 @@ static void back_to_best(struct round *r)
 		return;
 	free_nodes(p->open, p->n_open);
 	p->open = STEAL_PTR(r->best);
-	p->n_open = p->room_open = r->n_best;
+	p->n_open = p->cap_open = r->n_best;
 	r->n_best = 0;
 }
 
-int improve(struct packer *p, struct error *err)
+int pack_improve_plan(struct packer *p, struct error *err)
 {
 	CLEANUP(round_fini) struct round r = { .p = p, .state = p->s->seed };
 	CLEANUP(freep) uint32_t *nowhere = NULL;
 	int got;
 
-	if (first_plan(p, err) < 0 || begin(&r, err) < 0)
+	if (first_plan(p, err) < 0 || init_search_rounds(&r, err) < 0)
 		return -1;
 	/* What has no place at all is not there while the rest is improved. */
-	nowhere = p->left;
-	p->left = calloc(p->fit->n_workloads + 1, sizeof(*p->left));
-	if (!p->left) {
-		p->left = STEAL_PTR(nowhere);
+	nowhere = p->unplaced;
+	p->unplaced = calloc(p->fit->n_workloads + 1, sizeof(*p->unplaced));
+	if (!p->unplaced) {
+		p->unplaced = STEAL_PTR(nowhere);
 		return error_nomem(err);
 	}
 	got = all_rounds(&r, err);
 	back_to_best(&r);
 	p->fill = p->order;
 	p->n_fill = p->n_order;
-	free(p->left);
-	p->left = STEAL_PTR(nowhere);
+	free(p->unplaced);
+	p->unplaced = STEAL_PTR(nowhere);
 	return got;
 }

@@ -7,7 +7,7 @@
 #define LOW  24 /* and the cheapest ones */
 
 /* Takes the @n best by @key, which is a score; those that are taken have a key of -1 then. */
-static void pick(struct kinds *k, double *key, size_t n_keys, size_t n)
+static void pick_best_kinds(struct pack_kinds *k, double *key, size_t n_keys, size_t n)
 {
 	while (n-- && k->n < n_keys) {
 		size_t best = n_keys;
@@ -23,7 +23,7 @@ static void pick(struct kinds *k, double *key, size_t n_keys, size_t n)
 }
 
 /* The best of each mode on each model of GPU: something may be allowed nowhere else. */
-static int pick_one_of_each(struct kinds *k, const struct packer *p, double *key,
+static int pick_one_of_each(struct pack_kinds *k, const struct packer *p, double *key,
 	struct error *err)
 {
 	size_t n = p->fit->n_gpus * PLAN_MODES * 2;
@@ -33,7 +33,7 @@ static int pick_one_of_each(struct kinds *k, const struct packer *p, double *key
 	if (!best || !of)
 		return error_nomem(err);
 	for (uint32_t i = 0; i < p->n_shapes; i++) {
-		const struct shape *s = &p->shapes[i];
+		const struct pack_shape *s = &p->shapes[i];
 		size_t at =
 			((size_t)(s->offer->gpu - p->fit->gpus) * PLAN_MODES + s->mode) * 2 +
 			s->offer->capacity;
@@ -52,7 +52,7 @@ static int pick_one_of_each(struct kinds *k, const struct packer *p, double *key
 	return 0;
 }
 
-int kinds_choose(struct kinds *k, const struct packer *p, struct error *err)
+int pack_kinds_choose(struct pack_kinds *k, const struct packer *p, struct error *err)
 {
 	size_t n = p->n_shapes;
 	CLEANUP(freep) double *key = calloc(n + 1, sizeof(*key));
@@ -65,21 +65,21 @@ int kinds_choose(struct kinds *k, const struct packer *p, struct error *err)
 		key[i] = p->first_ratio[i];
 	if (pick_one_of_each(k, p, key, err) < 0)
 		return -1;
-	pick(k, key, n, BEST);
+	pick_best_kinds(k, key, n, BEST);
 	for (size_t i = 0; i < n; i++)
 		if (key[i] > 0)
 			key[i] = 1 / (1 + (double)p->shapes[i].offer->nano_per_hour);
-	pick(k, key, n, LOW);
+	pick_best_kinds(k, key, n, LOW);
 	return 0;
 }
 
-void kinds_fini(struct kinds *k)
+void pack_kinds_fini(struct pack_kinds *k)
 {
 	free(k->all);
 	free(k->use);
 }
 
-void kinds_add(struct kinds *k, uint32_t shape)
+void pack_kinds_add(struct pack_kinds *k, uint32_t shape)
 {
 	for (size_t i = 0; i < k->n_use; i++)
 		if (k->use[i] == shape)
@@ -88,14 +88,14 @@ void kinds_add(struct kinds *k, uint32_t shape)
 }
 
 /* The first of a shuffle that is broken off. */
-void kinds_draw(struct kinds *k, size_t n, uint64_t *state)
+void pack_kinds_draw(struct pack_kinds *k, size_t n, uint64_t *state)
 {
 	for (size_t i = 0; i < n && i < k->n; i++) {
-		size_t at = i + draw(state, k->n - i);
+		size_t at = i + pack_draw_random(state, k->n - i);
 		uint32_t drawn = k->all[at];
 
 		k->all[at] = k->all[i];
 		k->all[i] = drawn;
-		kinds_add(k, drawn);
+		pack_kinds_add(k, drawn);
 	}
 }

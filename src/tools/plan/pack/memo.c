@@ -13,7 +13,7 @@
 #define COST_NEW \
 	12 /* of a question that has to be worked out, where one that is remembered costs 1 */
 
-static uint64_t mix(uint64_t z)
+static uint64_t hash_memo_key(uint64_t z)
 {
 	z += UINT64_C(0x9E3779B97F4A7C15); /* SplitMix64 */
 	z = (z ^ z >> 30) * UINT64_C(0xBF58476D1CE4E5B9);
@@ -28,22 +28,23 @@ int memo_new(struct packer *p, struct error *err)
 }
 
 /* The order of tenants does not matter, so their hashes are summed. */
-bool ask(struct packer *p, const struct shape *s, const uint32_t *workloads, uint32_t n)
+bool memo_check_fit(struct packer *p, const struct pack_shape *s, const uint32_t *workloads,
+	uint32_t n)
 {
 	struct fit_gpu g = { s->offer, s->mode, s->slots, workloads, n };
-	uint64_t hash = mix((uint64_t)s->config << 8 | s->offer->capacity), *entry;
+	uint64_t hash = hash_memo_key((uint64_t)s->config << 8 | s->offer->capacity), *entry;
 	bool fits;
 
 	for (uint32_t i = 0; i < n; i++)
-		hash += mix(~(uint64_t)workloads[i]);
-	hash = mix(hash) | 1;
+		hash += hash_memo_key(~(uint64_t)workloads[i]);
+	hash = hash_memo_key(hash) | 1;
 	entry = &p->memo[hash >> (64 - BITS)];
 	if ((*entry | 1) == hash) {
-		p->asked++;
+		p->fit_cost++;
 		return *entry & 1;
 	}
 	fits = fit_check(p->fit, &g, NULL, NULL, NULL) == PLAN_FITS;
 	*entry = fits ? hash : hash - 1;
-	p->asked += COST_NEW;
+	p->fit_cost += COST_NEW;
 	return fits;
 }

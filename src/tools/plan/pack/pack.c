@@ -8,39 +8,39 @@
 
 /* ---- open nodes --------------------------------------------------------------------------------------------- */
 
-int open_add(struct packer *p, const struct draft *d, struct error *err)
+int pack_open_add(struct packer *p, const struct node_plan *d, struct error *err)
 {
-	struct open *o;
+	struct pack_open *o;
 
-	if (p->n_open == p->room_open) {
-		size_t room = p->room_open ? 2 * p->room_open : 64;
-		struct open *more = realloc(p->open, room * sizeof(*more));
+	if (p->n_open == p->cap_open) {
+		size_t room = p->cap_open ? 2 * p->cap_open : 64;
+		struct pack_open *more = realloc(p->open, room * sizeof(*more));
 
 		if (!more)
 			return error_nomem(err);
 		p->open = more;
-		p->room_open = room;
+		p->cap_open = room;
 	}
 	o = &p->open[p->n_open];
-	*o = (struct open){ .shape = (uint32_t)(d->shape - p->shapes) };
-	o->who = malloc((d->n + 1) * sizeof(*o->who));
-	if (!o->who)
+	*o = (struct pack_open){ .shape = (uint32_t)(d->shape - p->shapes) };
+	o->workloads = malloc((d->n + 1) * sizeof(*o->workloads));
+	if (!o->workloads)
 		return error_nomem(err);
 	for (uint32_t g = 0; g < d->shape->offer->gpus; g++)
-		for (uint32_t i = 0; i < d->on[g]; i++)
-			o->who[o->n++] = d->who[g][i] << 8 | g;
+		for (uint32_t i = 0; i < d->n_on_gpu[g]; i++)
+			o->workloads[o->n++] = d->workloads[g][i] << 8 | g;
 	p->n_open++;
 	return 0;
 }
 
-bool go_on(struct packer *p, double done, int64_t nano_per_hour)
+bool pack_may_continue(struct packer *p, double done, int64_t nano_per_hour)
 {
 	if (!p->stopped && p->s->go_on && !p->s->go_on(p->s->arg, done, nano_per_hour))
 		p->stopped = true;
 	return !p->stopped;
 }
 
-int64_t open_price(const struct packer *p)
+int64_t pack_open_price(const struct packer *p)
 {
 	int64_t sum = 0;
 
@@ -52,7 +52,7 @@ int64_t open_price(const struct packer *p)
 static void packer_fini(struct packer *p)
 {
 	for (size_t i = 0; i < p->n_open; i++)
-		free(p->open[i].who);
+		free(p->open[i].workloads);
 	for (size_t c = 0; p->order && c < p->n_configs; c++)
 		free(p->order[c]);
 	free(p->open);
@@ -64,8 +64,8 @@ static void packer_fini(struct packer *p)
 	free(p->class);
 	free(p->slot);
 	free(p->worth);
-	free(p->left);
-	free(p->left_nodes);
+	free(p->unplaced);
+	free(p->unused_nodes);
 	free(p->memo);
 }
 
@@ -76,15 +76,15 @@ void pack_result_fini(struct pack_result *r)
 	for (size_t i = 0; i < r->n_nodes; i++)
 		free(r->nodes[i].tenants);
 	free(r->nodes);
-	free(r->left);
+	free(r->unplaced);
 	*r = (struct pack_result){ 0 };
 }
 
 /* The tenants of one node, by GPU, with what they get. */
-static int say_node(const struct packer *p, const struct open *o, struct plan_node *ret,
-	struct error *err)
+static int fill_plan_node(const struct packer *p, const struct pack_open *o,
+	struct plan_node *ret, struct error *err)
 {
-	const struct shape *s = &p->shapes[o->shape];
+	const struct pack_shape *s = &p->shapes[o->shape];
 	uint32_t n = 0;
 
 	*ret = (struct plan_node){ .offer = s->offer, .mode = s->mode, .slots = s->slots };
@@ -99,8 +99,8 @@ static int say_node(const struct packer *p, const struct open *o, struct plan_no
 			.workloads = who };
 
 		for (uint32_t i = 0; i < o->n; i++)
-			if ((o->who[i] & 0xFF) == g)
-				who[there++] = o->who[i] >> 8;
+			if ((o->workloads[i] & 0xFF) == g)
+				who[there++] = o->workloads[i] >> 8;
 		look.n = there;
 		if (there &&
 			fit_check(p->fit, &look, ret->tenants + n, NULL, NULL) != PLAN_FITS)
@@ -121,20 +121,20 @@ static int say_node(const struct packer *p, const struct open *o, struct plan_no
 }
 
 /* Of all offers and modes the reason that is nearest to a fit. */
-static enum plan_reason why(const struct packer *p, uint32_t workload)
+static enum plan_reason find_reject_reason(const struct packer *p, uint32_t workload)
 {
 	static const enum plan_reason nearest[] = { PLAN_MISSES_SLO, PLAN_RHO,
 		PLAN_PROFILE_INCOMPLETE, PLAN_HOST_CPU, PLAN_HOST_MEMORY, PLAN_NO_MEMORY,
-		PLAN_MIG_GEOMETRY, PLAN_NO_ISOLATION_THERE, PLAN_MODEL_NOT_ALLOWED };
+		PLAN_MIG_GEOMETRY, PLAN_NO_ISOLATION_IN_MODE, PLAN_MODEL_NOT_ALLOWED };
 	const struct plan_workload *w = &p->fit->workloads[workload];
 	bool seen[PLAN_REASONS] = { false };
 
 	for (size_t i = 0; i < p->n_shapes; i++) {
-		const struct shape *s = &p->shapes[i];
+		const struct pack_shape *s = &p->shapes[i];
 		struct fit_gpu g = { s->offer, s->mode, s->slots, &workload, 1 };
 		enum plan_reason r;
 
-		if (s->slots > mps_least) /* asks for more than its first does */
+		if (s->slots > mps_min_replicas) /* asks for more than its first does */
 			continue;
 		r = fit_check(p->fit, &g, NULL, NULL, NULL);
 		if (r == PLAN_FITS && w->cpu_milli > s->offer->cpu_milli)
@@ -153,46 +153,47 @@ static enum plan_reason why(const struct packer *p, uint32_t workload)
 	return p->n_shapes ? PLAN_PRICE_UNKNOWN : PLAN_MIG_UNSUPPORTED;
 }
 
-static int say(struct packer *p, struct pack_result *ret, struct error *err)
+static int fill_pack_result(struct packer *p, struct pack_result *ret, struct error *err)
 {
 	ret->nodes = calloc(p->n_open + 1, sizeof(*ret->nodes));
-	ret->left = calloc(p->fit->n_workloads + 1, sizeof(*ret->left));
-	if (!ret->nodes || !ret->left)
+	ret->unplaced = calloc(p->fit->n_workloads + 1, sizeof(*ret->unplaced));
+	if (!ret->nodes || !ret->unplaced)
 		return error_nomem(err);
 	for (; ret->n_nodes < p->n_open; ret->n_nodes++)
-		if (say_node(p, &p->open[ret->n_nodes], &ret->nodes[ret->n_nodes], err) < 0) {
+		if (fill_plan_node(p, &p->open[ret->n_nodes], &ret->nodes[ret->n_nodes], err) <
+			0) {
 			free(ret->nodes[ret->n_nodes].tenants);
 			return -1;
 		}
 	for (uint32_t w = 0; w < p->fit->n_workloads; w++)
-		if (p->left[w])
-			ret->left[ret->n_left++] =
-				(struct pack_left){ w, p->left[w], why(p, w) };
-	ret->nano_per_hour = open_price(p);
-	ret->bound_nano = ret->exact ? ret->nano_per_hour : bound(p);
+		if (p->unplaced[w])
+			ret->unplaced[ret->n_unplaced++] = (struct pack_unplaced){ w,
+				p->unplaced[w], find_reject_reason(p, w) };
+	ret->nano_per_hour = pack_open_price(p);
+	ret->bound_nano = ret->exact ? ret->nano_per_hour : pack_compute_bound(p);
 	ret->stopped = p->stopped;
 	return 0;
 }
 
 /* ---- all of it ---------------------------------------------------------------------------------------------- */
 
-static bool few(const struct packer *p)
+static bool can_solve_exactly(const struct packer *p)
 {
 	uint64_t sum = 0;
 
 	for (size_t i = 0; i < p->fit->n_workloads; i++) {
 		if (p->fit->workloads[i].gpus > 1)
 			return false;
-		sum += p->left[i];
+		sum += p->unplaced[i];
 	}
 	return sum <= PACK_EXACT_MAX && !p->s->limits && !p->s->never_exact;
 }
 
 static int all_at_once(struct packer *p, struct error *err)
 {
-	CLEANUP(freep) uint32_t *all = shapes_all(p, err);
+	CLEANUP(freep) uint32_t *all = pack_shapes_all(p, err);
 
-	return all ? exact(p, all, p->n_shapes, true, err) : -1;
+	return all ? pack_solve_exact(p, all, p->n_shapes, true, err) : -1;
 }
 
 int pack_solve(struct pack_result *ret, const struct pack_setting *s, struct error *err)
@@ -201,24 +202,24 @@ int pack_solve(struct pack_result *ret, const struct pack_setting *s, struct err
 	size_t n = s->fit->n_workloads;
 
 	*ret = (struct pack_result){ 0 };
-	p.left = calloc(n + 1, sizeof(*p.left));
-	p.left_nodes = calloc(s->n_offers + 1, sizeof(*p.left_nodes));
-	if (!p.left || !p.left_nodes)
+	p.unplaced = calloc(n + 1, sizeof(*p.unplaced));
+	p.unused_nodes = calloc(s->n_offers + 1, sizeof(*p.unused_nodes));
+	if (!p.unplaced || !p.unused_nodes)
 		return error_nomem(err);
 	for (size_t i = 0; i < n; i++)
-		p.left[i] = s->fit->workloads[i].replicas;
+		p.unplaced[i] = s->fit->workloads[i].replicas;
 	for (size_t i = 0; i < s->n_offers; i++)
-		p.left_nodes[i] = s->limits ? s->limits[i] : UINT32_MAX;
-	if (memo_new(&p, err) < 0 || shapes_make(&p, err) < 0)
+		p.unused_nodes[i] = s->limits ? s->limits[i] : UINT32_MAX;
+	if (memo_new(&p, err) < 0 || pack_shapes_make(&p, err) < 0)
 		return -1;
-	if (few(&p)) {
+	if (can_solve_exactly(&p)) {
 		if (all_at_once(&p, err) < 0)
 			return -1;
 		ret->exact = !p.stopped;
 	}
-	if (!ret->exact && improve(&p, err) < 0)
+	if (!ret->exact && pack_improve_plan(&p, err) < 0)
 		return -1;
-	if (say(&p, ret, err) < 0) {
+	if (fill_pack_result(&p, ret, err) < 0) {
 		pack_result_fini(ret);
 		return -1;
 	}

@@ -30,7 +30,7 @@ struct pack_setting {
 };
 
 /* Why workload .workload has no place: the best of the reasons of all offers and modes. */
-struct pack_left {
+struct pack_unplaced {
 	uint32_t workload, replicas;
 	enum plan_reason reason;
 };
@@ -41,8 +41,8 @@ struct pack_result {
 	int64_t nano_per_hour;
 	int64_t bound_nano; /* nothing that has place for the same costs less */
 	bool exact, stopped;
-	struct pack_left *left;
-	size_t n_left;
+	struct pack_unplaced *unplaced;
+	size_t n_unplaced;
 };
 
 int pack_solve(struct pack_result *ret, const struct pack_setting *s,

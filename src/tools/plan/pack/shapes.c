@@ -11,25 +11,26 @@
 static const uint32_t mps_slots[] = { 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 20,
 	24, 32, 48 };
 
-const uint32_t mps_least = 2;
+const uint32_t mps_min_replicas = 2;
 
-static bool same_config(const struct packer *p, const struct shape *a, const struct shape *b)
+static bool same_config(const struct packer *p, const struct pack_shape *a,
+	const struct pack_shape *b)
 {
 	return p->class[a->offer - p->s->offers] == p->class[b->offer - p->s->offers] &&
 	       a->mode == b->mode && a->slots == b->slots;
 }
 
-static int add(struct packer *p, const struct plan_offer *o, enum plan_mode mode,
+static int add_shape(struct packer *p, const struct plan_offer *o, enum plan_mode mode,
 	uint32_t slots, struct error *err)
 {
-	struct shape *s = &p->shapes[p->n_shapes];
+	struct pack_shape *s = &p->shapes[p->n_shapes];
 	/* What costs nothing costs next to nothing, so that what has no room there is still told. */
 	double price = fmax((double)o->nano_per_hour, 1);
 
 	if (p->n_shapes == PACK_SHAPES_MAX)
 		return error_set(err, ERR_LIMIT, "more than %d kinds of nodes",
 			PACK_SHAPES_MAX);
-	*s = (struct shape){ .offer = o,
+	*s = (struct pack_shape){ .offer = o,
 		.mode = mode,
 		.slots = slots,
 		.price = price,
@@ -56,12 +57,12 @@ static int add_offer(struct packer *p, const struct plan_offer *o, struct error 
 			(m == PLAN_MIG && (!o->has_mig || !o->gpu->mig)))
 			continue;
 		/* What the provider cut off is shared no further by MIG or MPS. */
-		if (o->part_milli < 1000 && (m == PLAN_MIG || m == PLAN_MPS))
+		if (o->gpu_milli < 1000 && (m == PLAN_MIG || m == PLAN_MPS))
 			continue;
 		for (size_t k = 0; k < n; k++) {
 			if (m == PLAN_MPS && mps_slots[k] > policy->pods_per_gpu)
 				break;
-			if (add(p, o, (enum plan_mode)m, m == PLAN_MPS ? mps_slots[k] : 0,
+			if (add_shape(p, o, (enum plan_mode)m, m == PLAN_MPS ? mps_slots[k] : 0,
 				    err) < 0)
 				return -1;
 		}
@@ -70,12 +71,12 @@ static int add_offer(struct packer *p, const struct plan_offer *o, struct error 
 }
 
 /* The GPU's time that it takes at least where pods take turns: as slowly as it may get on. */
-static double least_time(const struct packer *p, uint32_t workload, const struct plan_offer *o,
-	double sigma)
+static double get_min_time(const struct packer *p, uint32_t workload,
+	const struct plan_offer *o, double sigma)
 {
 	const struct plan_workload *w = &p->fit->workloads[workload];
 	const struct fit_pod *pod = fit_pod(p->fit, workload, o->gpu);
-	double most = plan_most_slowdown(p->fit->policy, &w->slo);
+	double most = plan_get_max_slowdown(p->fit->policy, &w->slo);
 
 	if (pod->pod.rate > 0)
 		return pod->pod.rate * pod->pod.demand_s * (1 + sigma);
@@ -88,7 +89,8 @@ static double least_time(const struct packer *p, uint32_t workload, const struct
  * The least of a GPU that @workload can have in any mode; 2: it can be on none. Whatever is on a GPU beside it,
  * these shares sum to 1 at most.
  */
-static double least_slot(const struct packer *p, uint32_t workload, const struct plan_offer *o)
+static double get_min_slot(const struct packer *p, uint32_t workload,
+	const struct plan_offer *o)
 {
 	const struct plan_policy *policy = p->fit->policy;
 	struct fit_gpu g = { .offer = o, .workloads = &workload, .n = 1 };
@@ -107,7 +109,7 @@ static double least_slot(const struct packer *p, uint32_t workload, const struct
 			continue;
 		if (m == PLAN_TIME_SLICING || m == PLAN_SLICES)
 			share = fmax(1.0 / policy->pods_per_gpu,
-				least_time(p, workload, o,
+				get_min_time(p, workload, o,
 					fit_rotation(p->fit, o->gpu, (enum plan_mode)m, 2)
 						.sigma));
 		else if (m == PLAN_MIG)
@@ -125,9 +127,9 @@ static double least_slot(const struct packer *p, uint32_t workload, const struct
 	return least;
 }
 
-static bool same_gpus(const struct plan_offer *a, const struct plan_offer *b)
+static bool is_same_gpu_offer(const struct plan_offer *a, const struct plan_offer *b)
 {
-	return a->gpu == b->gpu && a->part_milli == b->part_milli &&
+	return a->gpu == b->gpu && a->gpu_milli == b->gpu_milli &&
 	       a->gpu_memory_mib == b->gpu_memory_mib && a->has_mig == b->has_mig;
 }
 
@@ -142,7 +144,8 @@ static int make_classes(struct packer *p, struct error *err)
 	for (size_t i = 0; i < p->s->n_offers; i++) {
 		size_t c = 0;
 
-		while (c < n_classes && !same_gpus(&p->s->offers[first[c]], &p->s->offers[i]))
+		while (c < n_classes &&
+			!is_same_gpu_offer(&p->s->offers[first[c]], &p->s->offers[i]))
 			c++;
 		if (c == n_classes)
 			first[n_classes++] = i;
@@ -156,12 +159,13 @@ static int make_classes(struct packer *p, struct error *err)
 
 		o.capacity = PLAN_ON_DEMAND;
 		for (uint32_t w = 0; w < n; w++)
-			p->slot[c * n + w] = least_slot(p, w, &o);
+			p->slot[c * n + w] = get_min_slot(p, w, &o);
 	}
 	return 0;
 }
 
-bool shares_of(const struct packer *p, uint32_t workload, size_t offer, double ret[SHARES])
+bool pack_compute_shares(const struct packer *p, uint32_t workload, size_t offer,
+	double ret[SHARES])
 {
 	const struct plan_workload *w = &p->fit->workloads[workload];
 	const struct plan_offer *o = &p->s->offers[offer];
@@ -182,7 +186,8 @@ bool shares_of(const struct packer *p, uint32_t workload, size_t offer, double r
 
 /* ---- sizes ---------------------------------------------------------------------------------------------- */
 
-static bool takes(const struct packer *p, const struct shape *s, uint32_t workload, uint32_t n)
+static bool can_fit_equal_replicas(const struct packer *p, const struct pack_shape *s,
+	uint32_t workload, uint32_t n)
 {
 	uint32_t who[PLAN_PODS_MAX];
 	struct plan_offer o = *s->offer;
@@ -195,7 +200,8 @@ static bool takes(const struct packer *p, const struct shape *s, uint32_t worklo
 }
 
 /* How many replicas of it alone a GPU takes, also where they have to be apart: beside others each is so large. */
-static uint32_t most_of(const struct packer *p, const struct shape *s, uint32_t workload)
+static uint32_t get_max_replicas(const struct packer *p, const struct pack_shape *s,
+	uint32_t workload)
 {
 	uint32_t most = p->fit->policy->pods_per_gpu, low = 1, high;
 
@@ -203,14 +209,14 @@ static uint32_t most_of(const struct packer *p, const struct shape *s, uint32_t 
 		most = PLAN_PODS_MAX;
 	if (s->slots && most > s->slots)
 		most = s->slots;
-	for (high = 2; high <= most && takes(p, s, workload, high); high *= 2)
+	for (high = 2; high <= most && can_fit_equal_replicas(p, s, workload, high); high *= 2)
 		low = high;
 	if (high > most)
 		high = most + 1;
 	while (low + 1 < high) {
 		uint32_t middle = (low + high) / 2;
 
-		if (takes(p, s, workload, middle))
+		if (can_fit_equal_replicas(p, s, workload, middle))
 			low = middle;
 		else
 			high = middle;
@@ -218,7 +224,8 @@ static uint32_t most_of(const struct packer *p, const struct shape *s, uint32_t 
 	return low;
 }
 
-static float size_of(const struct packer *p, const struct shape *s, uint32_t workload)
+static float compute_replica_size(const struct packer *p, const struct pack_shape *s,
+	uint32_t workload)
 {
 	assert(s->offer); /* no shape without */
 
@@ -233,9 +240,9 @@ static float size_of(const struct packer *p, const struct shape *s, uint32_t wor
 	case PLAN_TIME_SLICING:
 	case PLAN_SLICES:
 		/* Alone on a GPU that is shared is exclusive. */
-		return (float)(1.0 / most_of(p, s, workload));
+		return (float)(1.0 / get_max_replicas(p, s, workload));
 	case PLAN_MPS:
-		return (float)fmax(1.0 / s->slots, 1.0 / most_of(p, s, workload));
+		return (float)fmax(1.0 / s->slots, 1.0 / get_max_replicas(p, s, workload));
 	case PLAN_MIG: {
 		const struct mig_layout *m = o.gpu->mig;
 
@@ -254,7 +261,7 @@ struct sized {
 	float size;
 };
 
-static int larger_first(const void *a, const void *b)
+static int compare_sized_workloads(const void *a, const void *b)
 {
 	const struct sized *x = a, *y = b;
 
@@ -263,7 +270,7 @@ static int larger_first(const void *a, const void *b)
 	return x->workload < y->workload ? -1 : x->workload > y->workload;
 }
 
-static int order_for(struct packer *p, const struct shape *s, struct error *err)
+static int order_for(struct packer *p, const struct pack_shape *s, struct error *err)
 {
 	size_t n = p->fit->n_workloads, kept = 0;
 	CLEANUP(freep) struct sized *sized = calloc(n + 1, sizeof(*sized));
@@ -273,12 +280,12 @@ static int order_for(struct packer *p, const struct shape *s, struct error *err)
 	if (!sized || !p->order[s->config])
 		return error_nomem(err);
 	for (uint32_t w = 0; w < n; w++) {
-		size[w] = size_of(p, s, w);
+		size[w] = compute_replica_size(p, s, w);
 		if (size[w] <= 1)
 			sized[kept++] =
 				(struct sized){ w, size[w] + (float)p->fit->workloads[w].gpus };
 	}
-	qsort(sized, kept, sizeof(*sized), larger_first);
+	qsort(sized, kept, sizeof(*sized), compare_sized_workloads);
 	for (size_t i = 0; i < kept; i++)
 		p->order[s->config][i] = sized[i].workload;
 	p->n_order[s->config] = kept;
@@ -286,7 +293,7 @@ static int order_for(struct packer *p, const struct shape *s, struct error *err)
 }
 
 /* Asked for each workload and each kind of node that is looked at. */
-double cost_of(const struct packer *p, const struct shape *s, uint32_t workload)
+double pack_compute_cost(const struct packer *p, const struct pack_shape *s, uint32_t workload)
 {
 	const struct plan_workload *w = &p->fit->workloads[workload];
 	double size = (double)p->size[s->config * p->fit->n_workloads + workload];
@@ -308,10 +315,10 @@ static double worth_of(const struct packer *p, uint32_t workload)
 	double best = INFINITY, limited = INFINITY;
 
 	for (size_t i = 0; i < p->n_shapes; i++) {
-		const struct shape *s = &p->shapes[i];
-		double cost = cost_of(p, s, workload);
+		const struct pack_shape *s = &p->shapes[i];
+		double cost = pack_compute_cost(p, s, workload);
 
-		if (p->left_nodes[s->offer - p->s->offers] == UINT32_MAX)
+		if (p->unused_nodes[s->offer - p->s->offers] == UINT32_MAX)
 			best = fmin(best, cost);
 		else
 			limited = fmin(limited, cost);
@@ -321,7 +328,7 @@ static double worth_of(const struct packer *p, uint32_t workload)
 	return isfinite(best) ? fmax(best, 1) : 0;
 }
 
-int shapes_make(struct packer *p, struct error *err)
+int pack_shapes_make(struct packer *p, struct error *err)
 {
 	size_t n = p->fit->n_workloads;
 
@@ -345,25 +352,25 @@ int shapes_make(struct packer *p, struct error *err)
 			return -1;
 	p->fill = p->order;
 	p->n_fill = p->n_order;
-	p->dear = INFINITY;
+	p->max_cost_ratio = INFINITY;
 	for (uint32_t w = 0; w < n; w++)
 		p->worth[w] = worth_of(p, w);
 	return 0;
 }
 
-void shapes_compact(struct packer *p)
+void pack_shapes_compact(struct packer *p)
 {
 	for (size_t c = 0; c < p->n_configs; c++) {
 		size_t kept = 0;
 
 		for (size_t i = 0; i < p->n_order[c]; i++)
-			if (p->left[p->order[c][i]])
+			if (p->unplaced[p->order[c][i]])
 				p->order[c][kept++] = p->order[c][i];
 		p->n_order[c] = kept;
 	}
 }
 
-uint32_t *shapes_all(const struct packer *p, struct error *err)
+uint32_t *pack_shapes_all(const struct packer *p, struct error *err)
 {
 	uint32_t *all = malloc((p->n_shapes + 1) * sizeof(*all));
 

@@ -7,7 +7,7 @@
 
 /*
  * The revised simplex method with the inverse of the basis as a dense matrix: there are at most
- * CUTS_SIZES_MAX rows, and each column is priced by a knapsack over all levels of one GPU.
+ * CUTTING_SIZES_MAX rows, and each column is priced by a knapsack over all levels of one GPU.
  */
 
 #define TOLERANCE 1e-7 /* by how much a GPU's cuts may be worth more than the GPU */
@@ -16,18 +16,18 @@
 struct tableau {
 	uint32_t n;
 	uint32_t unit; /* greatest common divisor of all sizes and of PLACE_WHOLE */
-	uint32_t size[CUTS_SIZES_MAX];
-	double demand[CUTS_SIZES_MAX];
-	double price[CUTS_SIZES_MAX];
-	double x[CUTS_SIZES_MAX]; /* GPUs cut by each pattern of the basis */
-	double inverse[CUTS_SIZES_MAX][CUTS_SIZES_MAX];
+	uint32_t size[CUTTING_SIZES_MAX];
+	double demand[CUTTING_SIZES_MAX];
+	double price[CUTTING_SIZES_MAX];
+	double x[CUTTING_SIZES_MAX]; /* GPUs cut by each pattern of the basis */
+	double inverse[CUTTING_SIZES_MAX][CUTTING_SIZES_MAX];
 	double value[PLACE_WHOLE + 1]; /* at multiples of .unit */
-	uint16_t pattern[CUTS_SIZES_MAX];
-	uint16_t basis[CUTS_SIZES_MAX]
-		      [CUTS_SIZES_MAX]; /* the pattern of each row of the inverse */
+	uint16_t pattern[CUTTING_SIZES_MAX];
+	uint16_t basis[CUTTING_SIZES_MAX]
+		      [CUTTING_SIZES_MAX]; /* the pattern of each row of the inverse */
 };
 
-static uint32_t gcd(uint32_t a, uint32_t b)
+static uint32_t find_common_divisor(uint32_t a, uint32_t b)
 {
 	while (b) {
 		uint32_t rest = a % b;
@@ -39,8 +39,8 @@ static uint32_t gcd(uint32_t a, uint32_t b)
 }
 
 /* Sums of equal sizes, each rounded up to a multiple of @grain; how many different ones there are. */
-static uint32_t collect(const struct cuts_demand *demand, size_t n, uint32_t grain,
-	double by_size[PLACE_WHOLE + 1])
+static uint32_t sum_demand_by_size(const struct cutting_demand *demand, size_t n,
+	uint32_t grain, double by_size[PLACE_WHOLE + 1])
 {
 	uint32_t sizes = 0;
 
@@ -59,12 +59,12 @@ static uint32_t collect(const struct cuts_demand *demand, size_t n, uint32_t gra
 }
 
 /* Returns to a multiple of what sizes were rounded up. */
-static uint32_t set_up(struct tableau *t, const struct cuts_demand *demand, size_t n)
+static uint32_t init_tableau(struct tableau *t, const struct cutting_demand *demand, size_t n)
 {
 	double by_size[PLACE_WHOLE + 1];
 	uint32_t grain = 1;
 
-	while (collect(demand, n, grain, by_size) > CUTS_SIZES_MAX)
+	while (sum_demand_by_size(demand, n, grain, by_size) > CUTTING_SIZES_MAX)
 		grain++;
 	*t = (struct tableau){ .unit = PLACE_WHOLE };
 	for (uint32_t s = 1; s <= PLACE_WHOLE; s++) {
@@ -72,7 +72,7 @@ static uint32_t set_up(struct tableau *t, const struct cuts_demand *demand, size
 			continue;
 		t->size[t->n] = s;
 		t->demand[t->n] = by_size[s];
-		t->unit = gcd(t->unit, s);
+		t->unit = find_common_divisor(t->unit, s);
 		t->n++;
 	}
 	/* The first basis: each size alone, as often as it fits. */
@@ -86,7 +86,7 @@ static uint32_t set_up(struct tableau *t, const struct cuts_demand *demand, size
 	return grain;
 }
 
-static void price(struct tableau *t)
+static void compute_dual_prices(struct tableau *t)
 {
 	for (uint32_t j = 0; j < t->n; j++) {
 		t->price[j] = 0;
@@ -128,9 +128,9 @@ static void best_pattern(struct tableau *t)
 }
 
 /* Brings .pattern into the basis. False: it cannot be, which rounding errors alone do. */
-static bool pivot(struct tableau *t)
+static bool pivot_pattern(struct tableau *t)
 {
-	double column[CUTS_SIZES_MAX], step = INFINITY;
+	double column[CUTTING_SIZES_MAX], step = INFINITY;
 	uint32_t out = t->n;
 
 	for (uint32_t i = 0; i < t->n; i++) {
@@ -159,18 +159,19 @@ static bool pivot(struct tableau *t)
 	return true;
 }
 
-static void solve(struct tableau *t)
+static void solve_cutting_stock(struct tableau *t)
 {
 	/* Some forty rounds for a trace, a thousand for random sizes; the limit is for demand that makes it cycle. */
 	for (uint32_t round = 0; round < 100 + 20 * t->n; round++) {
-		price(t);
+		compute_dual_prices(t);
 		best_pattern(t);
-		if (t->value[PLACE_WHOLE] <= 1 + TOLERANCE || !pivot(t))
+		if (t->value[PLACE_WHOLE] <= 1 + TOLERANCE || !pivot_pattern(t))
 			return;
 	}
 }
 
-int cuts_solve(struct cuts *ret, const struct cuts_demand *demand, size_t n, struct error *err)
+int cutting_stock_solve(struct cutting_stock *ret, const struct cutting_demand *demand,
+	size_t n, struct error *err)
 {
 	CLEANUP(freep) struct tableau *t = malloc(sizeof(*t));
 	uint32_t grain;
@@ -178,11 +179,11 @@ int cuts_solve(struct cuts *ret, const struct cuts_demand *demand, size_t n, str
 
 	if (!t)
 		return error_nomem(err);
-	*ret = (struct cuts){ .value[PLACE_WHOLE] = 1 };
-	grain = set_up(t, demand, n);
+	*ret = (struct cutting_stock){ .value[PLACE_WHOLE] = 1 };
+	grain = init_tableau(t, demand, n);
 	if (!t->n)
 		return 0;
-	solve(t);
+	solve_cutting_stock(t);
 	/* Wherever it ended, prices by which no GPU is worth more than one are a solution, and a bound. */
 	most = t->value[PLACE_WHOLE] > 1 ? t->value[PLACE_WHOLE] : 1;
 	for (uint32_t level = 0; level < PLACE_WHOLE; level++)
@@ -190,18 +191,18 @@ int cuts_solve(struct cuts *ret, const struct cuts_demand *demand, size_t n, str
 	for (uint32_t i = 0; i < t->n; i++)
 		ret->bound += t->demand[i] * t->price[i] / most;
 	if (grain > 1) /* that is one of larger sizes than there are */
-		ret->bound = (double)cuts_l2(demand, n);
+		ret->bound = (double)cutting_stock_l2(demand, n);
 	return 0;
 }
 
 /* ---- bounds and packings of whole counts ------------------------------------------------------- */
 
-uint64_t cuts_l2(const struct cuts_demand *demand, size_t n)
+uint64_t cutting_stock_l2(const struct cutting_demand *demand, size_t n)
 {
 	double by_size[PLACE_WHOLE + 1];
 	uint64_t best = 0;
 
-	(void)collect(demand, n, 1, by_size);
+	(void)sum_demand_by_size(demand, n, 1, by_size);
 	/* Items above 1000 - k are alone but for those below k, those above a half each in a bin. */
 	for (uint32_t k = 0; k <= PLACE_WHOLE / 2; k++) {
 		double alone = 0, large = 0, large_sum = 0, small_sum = 0, rest;
@@ -222,7 +223,8 @@ uint64_t cuts_l2(const struct cuts_demand *demand, size_t n)
 }
 
 /* First-fit decreasing of counts[size]. */
-static int first_fit(uint64_t *ret, const uint64_t counts[PLACE_WHOLE + 1], struct error *err)
+static int count_first_fit_gpus(uint64_t *ret, const uint64_t counts[PLACE_WHOLE + 1],
+	struct error *err)
 {
 	CLEANUP(freep) uint16_t *free_milli = NULL;
 	uint64_t bins = 0, items = 0;
@@ -248,36 +250,39 @@ static int first_fit(uint64_t *ret, const uint64_t counts[PLACE_WHOLE + 1], stru
 	return 0;
 }
 
-static void count(uint64_t counts[PLACE_WHOLE + 1], const struct cuts_demand *demand, size_t n)
+static void count_demand_by_size(uint64_t counts[PLACE_WHOLE + 1],
+	const struct cutting_demand *demand, size_t n)
 {
 	double by_size[PLACE_WHOLE + 1];
 
-	(void)collect(demand, n, 1, by_size);
+	(void)sum_demand_by_size(demand, n, 1, by_size);
 	for (uint32_t s = 0; s <= PLACE_WHOLE; s++)
 		counts[s] = (uint64_t)by_size[s];
 }
 
-int cuts_first_fit(uint64_t *ret, const struct cuts_demand *demand, size_t n, struct error *err)
+int cutting_stock_first_fit(uint64_t *ret, const struct cutting_demand *demand, size_t n,
+	struct error *err)
 {
 	uint64_t counts[PLACE_WHOLE + 1];
 
-	count(counts, demand, n);
-	return first_fit(ret, counts, err);
+	count_demand_by_size(counts, demand, n);
+	return count_first_fit_gpus(ret, counts, err);
 }
 
 /* The patterns of the relaxed problem as often as they are wanted whole, first-fit decreasing for the rest. */
-int cuts_pack(uint64_t *ret, const struct cuts_demand *demand, size_t n, struct error *err)
+int cutting_stock_pack(uint64_t *ret, const struct cutting_demand *demand, size_t n,
+	struct error *err)
 {
 	CLEANUP(freep) struct tableau *t = malloc(sizeof(*t));
 	uint64_t counts[PLACE_WHOLE + 1], whole = 0, all;
 
 	if (!t)
 		return error_nomem(err);
-	count(counts, demand, n);
-	if (first_fit(&all, counts, err) < 0)
+	count_demand_by_size(counts, demand, n);
+	if (count_first_fit_gpus(&all, counts, err) < 0)
 		return -1;
-	(void)set_up(t, demand, n);
-	solve(t);
+	(void)init_tableau(t, demand, n);
+	solve_cutting_stock(t);
 	for (uint32_t row = 0; row < t->n; row++) {
 		uint64_t often = (uint64_t)(t->x[row] + 1e-6);
 
@@ -289,7 +294,7 @@ int cuts_pack(uint64_t *ret, const struct cuts_demand *demand, size_t n, struct 
 			counts[t->size[i]] -= often * t->basis[row][i];
 		whole += often;
 	}
-	if (first_fit(ret, counts, err) < 0)
+	if (count_first_fit_gpus(ret, counts, err) < 0)
 		return -1;
 	*ret = *ret + whole < all ? *ret + whole : all;
 	return 0;

@@ -15,35 +15,35 @@
  */
 #include "tools/plan/place/place.h"
 
-#define CUTS_SIZES_MAX \
+#define CUTTING_SIZES_MAX \
 	128 /* different ones; with more, sizes are rounded up until they are as few */
 
-struct cuts {
+struct cutting_stock {
 	double value[PLACE_WHOLE + 1]; /* of what is free, in GPUs */
 	double bound; /* no packing of the demand needs fewer GPUs than this; not rounded up */
 };
 
 /* One size of parts: below PLACE_WHOLE, above 0, and how many there are. */
-struct cuts_demand {
+struct cutting_demand {
 	uint32_t milli;
 	double count;
 };
 
 /* @demand in any order, sizes may come more than once. Without any, only whole GPUs are worth something. */
-int cuts_solve(struct cuts *ret, const struct cuts_demand *demand, size_t n,
-	struct error *err) MUST_USE;
+int cutting_stock_solve(struct cutting_stock *ret, const struct cutting_demand *demand,
+	size_t n, struct error *err) MUST_USE;
 
 /*
  * Lower bound of bins for @demand by Martello and Toth's L2 (Knapsack Problems, 1990, section 8.3); counts are
  * whole there.
  */
-uint64_t cuts_l2(const struct cuts_demand *demand, size_t n);
+uint64_t cutting_stock_l2(const struct cutting_demand *demand, size_t n);
 
 /* Bins that first-fit decreasing needs. Counts are whole here and below. */
-int cuts_first_fit(uint64_t *ret, const struct cuts_demand *demand, size_t n,
+int cutting_stock_first_fit(uint64_t *ret, const struct cutting_demand *demand, size_t n,
 	struct error *err) MUST_USE;
 
 /* Bins of the best packing that is known here: at most those of first-fit decreasing, mostly very few above the
  * bound. */
-int cuts_pack(uint64_t *ret, const struct cuts_demand *demand, size_t n,
+int cutting_stock_pack(uint64_t *ret, const struct cutting_demand *demand, size_t n,
 	struct error *err) MUST_USE;

@@ -17,9 +17,9 @@ struct fgd {
 	double *fragment;         /* of each node, < 0: not known */
 };
 
-static double fragment(const struct fgd *f, const struct place_node *n)
+static double compute_fragment(const struct fgd *f, const struct place_node *n)
 {
-	uint32_t idle = place_idle(n);
+	uint32_t idle = place_get_free(n);
 	double sum = 0;
 
 	if (!idle)
@@ -40,7 +40,7 @@ static double fragment(const struct fgd *f, const struct place_node *n)
 	return sum;
 }
 
-static void stop(struct place_policy *p)
+static void stop_fgd_policy(struct place_policy *p)
 {
 	struct fgd *f = p->own;
 
@@ -52,7 +52,8 @@ static void stop(struct place_policy *p)
 	p->own = NULL;
 }
 
-static int start(struct place_policy *p, const struct place_setting *s, struct error *err)
+static int start_fgd_policy(struct place_policy *p, const struct place_setting *s,
+	struct error *err)
 {
 	struct fgd *f = p->own = calloc(1, sizeof(*f));
 	double sum = 0;
@@ -76,21 +77,21 @@ static int start(struct place_policy *p, const struct place_setting *s, struct e
 	return 0;
 }
 
-static void changed(struct place_policy *p, size_t i)
+static void on_fgd_node_changed(struct place_policy *p, size_t i)
 {
 	((struct fgd *)p->own)->fragment[i] = -1;
 }
 
-static int score(const struct fgd *f, const struct place_node *n, const struct place_pod *pod,
-	uint32_t gpu, double before)
+static int score_fgd_placement(const struct fgd *f, const struct place_node *n,
+	const struct place_pod *pod, uint32_t gpu, double before)
 {
 	struct place_node after = *n;
 
-	place_take(&after, pod, gpu);
-	return (int)(100 / (1 + exp((fragment(f, &after) - before) / PLACE_WHOLE)));
+	place_allocate(&after, pod, gpu);
+	return (int)(100 / (1 + exp((compute_fragment(f, &after) - before) / PLACE_WHOLE)));
 }
 
-static bool decide(struct place_policy *p, const struct place_pod *pod,
+static bool decide_fgd_placement(struct place_policy *p, const struct place_pod *pod,
 	struct place_choice *ret)
 {
 	struct fgd *f = p->own;
@@ -103,13 +104,14 @@ static bool decide(struct place_policy *p, const struct place_pod *pod,
 		if (!place_fits(n, pod))
 			continue;
 		if (f->fragment[i] < 0)
-			f->fragment[i] = fragment(f, n);
+			f->fragment[i] = compute_fragment(f, n);
 		for (uint32_t g = 0; g < (part ? n->gpus : 1); g++) {
 			int s;
 
 			if (part && n->free_milli[g] < pod->gpu_milli)
 				continue;
-			s = score(f, n, pod, part ? g : PLACE_NO_GPU, f->fragment[i]);
+			s = score_fgd_placement(f, n, pod, part ? g : PLACE_NO_GPU,
+				f->fragment[i]);
 			if (s > best) {
 				best = s;
 				*ret = (struct place_choice){ .node = i,
@@ -121,8 +123,8 @@ static bool decide(struct place_policy *p, const struct place_pod *pod,
 }
 
 const struct place_method place_fgd = {
-	.start = start,
-	.stop = stop,
-	.decide = decide,
-	.changed = changed,
+	.start = start_fgd_policy,
+	.stop = stop_fgd_policy,
+	.decide = decide_fgd_placement,
+	.changed = on_fgd_node_changed,
 };

@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-static bool is_part(const struct place_pod *p)
+static bool is_fractional_pod(const struct place_pod *p)
 {
 	return p->gpus == 1 && p->gpu_milli < PLACE_WHOLE;
 }
@@ -23,7 +23,7 @@ bool place_fits(const struct place_node *n, const struct place_pod *p)
 	return with_room >= p->gpus;
 }
 
-void place_take(struct place_node *n, const struct place_pod *p, uint32_t gpu)
+void place_allocate(struct place_node *n, const struct place_pod *p, uint32_t gpu)
 {
 	uint32_t left = p->gpus;
 
@@ -41,12 +41,12 @@ void place_take(struct place_node *n, const struct place_pod *p, uint32_t gpu)
 	}
 }
 
-uint32_t place_asked(const struct place_pod *p)
+uint32_t place_get_demand(const struct place_pod *p)
 {
 	return p->gpus * p->gpu_milli;
 }
 
-uint32_t place_idle(const struct place_node *n)
+uint32_t place_get_free(const struct place_node *n)
 {
 	uint32_t sum = 0;
 
@@ -59,7 +59,7 @@ uint32_t place_tightest(const struct place_node *n, const struct place_pod *p)
 {
 	uint32_t best = PLACE_NO_GPU;
 
-	if (!is_part(p))
+	if (!is_fractional_pod(p))
 		return PLACE_NO_GPU;
 	for (uint32_t g = 0; g < n->gpus; g++)
 		if (n->free_milli[g] >= p->gpu_milli &&

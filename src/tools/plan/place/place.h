@@ -49,11 +49,11 @@ struct place_choice {
 bool place_fits(const struct place_node *n, const struct place_pod *p);
 
 /* Takes what @p asks for, which fits. */
-void place_take(struct place_node *n, const struct place_pod *p, uint32_t gpu);
+void place_allocate(struct place_node *n, const struct place_pod *p, uint32_t gpu);
 
 /* What of one node's GPUs is asked for or free, in thousandths. */
-uint32_t place_asked(const struct place_pod *p);
-uint32_t place_idle(const struct place_node *n);
+uint32_t place_get_demand(const struct place_pod *p);
+uint32_t place_get_free(const struct place_node *n);
 
 /* The GPU with the least free that has room for @p; PLACE_NO_GPU for pods that ask for no part. */
 uint32_t place_tightest(const struct place_node *n, const struct place_pod *p);
@@ -96,9 +96,9 @@ int place_policy_new(struct place_policy **ret, const char *name, const struct p
 struct place_policy *place_policy_free(struct place_policy *p); /* returns NULL */
 DEFINE_CLEANUP(struct place_policy *, place_policy_free)
 
-/* False: @pod fits on no node. The caller takes it with place_take() and says so. */
+/* False: @pod fits on no node. The caller takes it with place_allocate() and says so. */
 bool place_decide(struct place_policy *p, const struct place_pod *pod,
 	struct place_choice *ret);
 
 /* Node @i is not what it was when the policy last looked. */
-void place_changed(struct place_policy *p, size_t i);
+void place_notify_change(struct place_policy *p, size_t i);

@@ -18,7 +18,7 @@ const size_t place_n_policies = ARRAY_LEN(place_policies);
 static const struct place_method *const methods[ARRAY_LEN(place_policies)] = { &place_value,
 	&place_fgd, &place_best_fit, &place_first_fit, &place_random };
 
-static int unknown(const char *name, struct error *err)
+static int set_unknown_policy_error(const char *name, struct error *err)
 {
 	CLEANUP(buf_fini) struct buf names = BUF_INIT(1024);
 
@@ -37,7 +37,7 @@ int place_policy_new(struct place_policy **ret, const char *name, const struct p
 	while (i < place_n_policies && strcmp(place_policies[i].name, name) != 0)
 		i++;
 	if (i == place_n_policies)
-		return unknown(name, err);
+		return set_unknown_policy_error(name, err);
 	p = calloc(1, sizeof(*p));
 	if (!p)
 		return error_nomem(err);
@@ -66,7 +66,7 @@ bool place_decide(struct place_policy *p, const struct place_pod *pod, struct pl
 	return p->method->decide(p, pod, ret);
 }
 
-void place_changed(struct place_policy *p, size_t i)
+void place_notify_change(struct place_policy *p, size_t i)
 {
 	if (p->method->changed)
 		p->method->changed(p, i);

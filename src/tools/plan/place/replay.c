@@ -19,21 +19,22 @@ struct replay {
 	struct place_policy *policy;
 	uint32_t *order; /* of the trace's pods */
 	struct place_type
-		*came; /* REPLAY_LEARNED: one for each pod that came, room for .room */
-	size_t n_came, room, learn_at;
+		*arrived; /* REPLAY_LEARNED: one for each pod that came, room for .room */
+	size_t n_arrived, room, learn_at;
 	uint64_t draws;
 };
 
-static void fini(struct replay *r)
+static void fini_replay_state(struct replay *r)
 {
 	r->policy = place_policy_free(r->policy);
 	free(r->nodes);
 	free(r->order);
-	free(r->came);
+	free(r->arrived);
 }
 
 /* A policy for the mix of @types, which it may reorder. */
-static int renew(struct replay *r, struct place_type *types, size_t n, struct error *err)
+static int replace_replay_policy(struct replay *r, struct place_type *types, size_t n,
+	struct error *err)
 {
 	struct place_policy *next;
 	struct place_setting s = { .nodes = r->nodes,
@@ -61,31 +62,31 @@ static int know_mix(struct replay *r, struct error *err)
 		return error_nomem(err);
 	for (size_t i = 0; i < n; i++)
 		types[i] = (struct place_type){ r->trace->pods[i], 1 };
-	return renew(r, types, r->setting->mix == REPLAY_KNOWN ? n : 0, err);
+	return replace_replay_policy(r, types, r->setting->mix == REPLAY_KNOWN ? n : 0, err);
 }
 
-static int learn(struct replay *r, const struct place_pod *p, struct error *err)
+static int learn_pod_mix(struct replay *r, const struct place_pod *p, struct error *err)
 {
 	if (r->setting->mix != REPLAY_LEARNED)
 		return 0;
-	if (r->n_came == r->room) {
+	if (r->n_arrived == r->room) {
 		size_t room = r->room ? 2 * r->room : LEARN_FIRST;
-		struct place_type *more = realloc(r->came, room * sizeof(*more));
+		struct place_type *more = realloc(r->arrived, room * sizeof(*more));
 
 		if (!more)
 			return error_nomem(err);
-		r->came = more;
+		r->arrived = more;
 		r->room = room;
 	}
-	r->came[r->n_came++] = (struct place_type){ *p, 1 };
+	r->arrived[r->n_arrived++] = (struct place_type){ *p, 1 };
 	if (r->draws < r->learn_at)
 		return 0;
 	r->learn_at *= 2;
-	r->n_came = place_types_merge(r->came, r->n_came);
-	return renew(r, r->came, r->n_came, err);
+	r->n_arrived = place_types_merge(r->arrived, r->n_arrived);
+	return replace_replay_policy(r, r->arrived, r->n_arrived, err);
 }
 
-static int set_up(struct replay *r, struct error *err)
+static int init_replay(struct replay *r, struct error *err)
 {
 	const struct place_trace *t = r->trace;
 	uint64_t state = r->setting->seed;
@@ -113,13 +114,14 @@ static int set_up(struct replay *r, struct error *err)
 static bool has_demand(const struct place_trace *t)
 {
 	for (size_t i = 0; i < t->n_pods; i++)
-		if (place_asked(&t->pods[i]))
+		if (place_get_demand(&t->pods[i]))
 			return t->gpus > 0;
 	return false;
 }
 
 /* Returns what of the cluster's GPUs @p has then. */
-static uint32_t one(struct replay *r, const struct place_pod *p, struct replay_result *ret)
+static uint32_t replay_pod(struct replay *r, const struct place_pod *p,
+	struct replay_result *ret)
 {
 	uint64_t (*now_ns)(void) = r->setting->now_ns;
 	uint64_t begun = now_ns ? now_ns() : 0, took;
@@ -135,15 +137,15 @@ static uint32_t one(struct replay *r, const struct place_pod *p, struct replay_r
 		ret->refused++;
 		return 0;
 	}
-	place_take(&r->nodes[c.node], p, c.gpu);
-	place_changed(r->policy, c.node);
-	return place_asked(p);
+	place_allocate(&r->nodes[c.node], p, c.gpu);
+	place_notify_change(r->policy, c.node);
+	return place_get_demand(p);
 }
 
 int place_replay(struct replay_result *ret, const struct place_trace *t,
 	const struct replay_setting *s, struct error *err)
 {
-	CLEANUP(fini) struct replay r = { .trace = t, .setting = s };
+	CLEANUP(fini_replay_state) struct replay r = { .trace = t, .setting = s };
 	uint64_t asked = 0, had = 0, all = t->gpus * PLACE_WHOLE, state = ~s->seed;
 	uint32_t point = 0, last = 0;
 
@@ -156,7 +158,7 @@ int place_replay(struct replay_result *ret, const struct place_trace *t,
 		return error_set(err, ERR_INVALID,
 			"expected nodes with GPUs and pods that ask for some, found %llu GPUs",
 			(unsigned long long)t->gpus);
-	if (set_up(&r, err) < 0)
+	if (init_replay(&r, err) < 0)
 		return -1;
 	while (true) {
 		const struct place_pod *p;
@@ -172,9 +174,9 @@ int place_replay(struct replay_result *ret, const struct place_trace *t,
 		p = &t->pods[r.draws < t->n_pods ? r.order[r.draws]
 						 : place_draw(&state, t->n_pods)];
 		r.draws++;
-		asked += place_asked(p);
-		had += one(&r, p, ret);
-		if (learn(&r, p, err) < 0)
+		asked += place_get_demand(p);
+		had += replay_pod(&r, p, ret);
+		if (learn_pod_mix(&r, p, err) < 0)
 			return -1;
 	}
 }

@@ -7,26 +7,26 @@
 #define BEST_FIT_CPU_MILLI 128000.0
 #define BEST_FIT_GPU_MILLI 8000.0
 
-static void choose(const struct place_policy *p, const struct place_pod *pod, size_t node,
-	struct place_choice *ret)
+static void choose_tightest_gpu(const struct place_policy *p, const struct place_pod *pod,
+	size_t node, struct place_choice *ret)
 {
 	*ret = (struct place_choice){ .node = node,
 		.gpu = place_tightest(&p->nodes[node], pod) };
 }
 
-static bool first_fit(struct place_policy *p, const struct place_pod *pod,
+static bool decide_first_fit(struct place_policy *p, const struct place_pod *pod,
 	struct place_choice *ret)
 {
 	for (size_t i = 0; i < p->n_nodes; i++) {
 		if (!place_fits(&p->nodes[i], pod))
 			continue;
-		choose(p, pod, i, ret);
+		choose_tightest_gpu(p, pod, i, ret);
 		return true;
 	}
 	return false;
 }
 
-const struct place_method place_first_fit = { .decide = first_fit };
+const struct place_method place_first_fit = { .decide = decide_first_fit };
 
 /* As published with FGD: half the processors that would be left and half the GPUs, in whole hundredths. */
 static bool best_fit(struct place_policy *p, const struct place_pod *pod,
@@ -42,13 +42,13 @@ static bool best_fit(struct place_policy *p, const struct place_pod *pod,
 		if (!place_fits(n, pod))
 			continue;
 		left = (n->cpu_milli - pod->cpu_milli) / BEST_FIT_CPU_MILLI +
-		       (place_idle(n) - place_asked(pod)) / BEST_FIT_GPU_MILLI;
+		       (place_get_free(n) - place_get_demand(pod)) / BEST_FIT_GPU_MILLI;
 		score = (int)((1 - left / 2) * 100);
 		if (score < 0)
 			score = 0;
 		if (score > best) {
 			best = score;
-			choose(p, pod, i, ret);
+			choose_tightest_gpu(p, pod, i, ret);
 		}
 	}
 	return best >= 0;
@@ -64,7 +64,7 @@ static bool random_fit(struct place_policy *p, const struct place_pod *pod,
 	/* The n-th that fits takes the place of those before with a chance of 1/n. */
 	for (size_t i = 0; i < p->n_nodes; i++) {
 		if (place_fits(&p->nodes[i], pod) && place_draw(&p->state, ++fits) == 0)
-			choose(p, pod, i, ret);
+			choose_tightest_gpu(p, pod, i, ret);
 	}
 	if (!fits)
 		return false;

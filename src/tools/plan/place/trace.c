@@ -28,13 +28,13 @@ static const struct column pod_columns[POD_COLUMNS] = {
 	[POD_SPEC] = { .name = "gpu_spec", .optional = true },
 };
 
-struct reading {
+struct trace_reader {
 	struct place_trace *t;
 	size_t room;
 };
 
 /* Room for one more of @size bytes in *list, which has @n. */
-static int grow(void **list, size_t n, size_t size, size_t *room, struct error *err)
+static int grow_trace_list(void **list, size_t n, size_t size, size_t *room, struct error *err)
 {
 	size_t more = *room ? 2 * *room : 1024;
 	void *v;
@@ -65,9 +65,9 @@ static int model_of(struct place_trace *t, const struct columns_row *row, uint16
 	return strv_add(&t->models, row->cell[NODE_MODEL], row->err);
 }
 
-static int see_node(void *arg, const struct columns_row *row)
+static int add_trace_node(void *arg, const struct columns_row *row)
 {
-	struct reading *r = arg;
+	struct trace_reader *r = arg;
 	struct place_trace *t = r->t;
 	struct place_node n = { 0 };
 	uint64_t cpu, memory, gpus;
@@ -79,7 +79,8 @@ static int see_node(void *arg, const struct columns_row *row)
 		columns_uint(row, NODE_MEMORY, 0, MEMORY_MIB_MAX, &memory) < 0 ||
 		columns_uint(row, NODE_GPUS, 0, PLACE_GPUS_MAX, &gpus) < 0 ||
 		(gpus && model_of(t, row, &n.model) < 0) ||
-		grow((void **)&t->nodes, t->n_nodes, sizeof(n), &r->room, row->err) < 0)
+		grow_trace_list((void **)&t->nodes, t->n_nodes, sizeof(n), &r->room, row->err) <
+			0)
 		return -1;
 	n.cpu_milli = (uint32_t)cpu;
 	n.memory_mib = (uint32_t)memory;
@@ -94,9 +95,10 @@ static int see_node(void *arg, const struct columns_row *row)
 int place_trace_parse_nodes(struct place_trace *t, const char *name, const char *text,
 	size_t len, struct error *err)
 {
-	struct reading r = { .t = t, .room = t->n_nodes };
+	struct trace_reader r = { .t = t, .room = t->n_nodes };
 
-	return columns_read(name, text, len, node_columns, NODE_COLUMNS, see_node, &r, err);
+	return columns_read(name, text, len, node_columns, NODE_COLUMNS, add_trace_node, &r,
+		err);
 }
 
 /* ---- pods -------------------------------------------------------------------------------------- */
@@ -120,9 +122,9 @@ static uint64_t models_of(const struct place_trace *t, const char *spec)
 	}
 }
 
-static int see_pod(void *arg, const struct columns_row *row)
+static int add_trace_pod(void *arg, const struct columns_row *row)
 {
-	struct reading *r = arg;
+	struct trace_reader *r = arg;
 	struct place_trace *t = r->t;
 	uint64_t cpu, memory, gpus, milli = 0;
 
@@ -137,7 +139,8 @@ static int see_pod(void *arg, const struct columns_row *row)
 	if (gpus && columns_uint(row, POD_MILLI, gpus == 1 ? 1 : PLACE_WHOLE, PLACE_WHOLE,
 			    &milli) < 0)
 		return -1;
-	if (grow((void **)&t->pods, t->n_pods, sizeof(*t->pods), &r->room, row->err) < 0)
+	if (grow_trace_list((void **)&t->pods, t->n_pods, sizeof(*t->pods), &r->room,
+		    row->err) < 0)
 		return -1;
 	t->pods[t->n_pods++] = (struct place_pod){ .models = models_of(t, row->cell[POD_SPEC]),
 		.cpu_milli = (uint32_t)cpu,
@@ -150,9 +153,9 @@ static int see_pod(void *arg, const struct columns_row *row)
 int place_trace_parse_pods(struct place_trace *t, const char *name, const char *text,
 	size_t len, struct error *err)
 {
-	struct reading r = { .t = t, .room = t->n_pods };
+	struct trace_reader r = { .t = t, .room = t->n_pods };
 
-	return columns_read(name, text, len, pod_columns, POD_COLUMNS, see_pod, &r, err);
+	return columns_read(name, text, len, pod_columns, POD_COLUMNS, add_trace_pod, &r, err);
 }
 
 /* ---- files ------------------------------------------------------------------------------------- */

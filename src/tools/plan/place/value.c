@@ -24,7 +24,7 @@
 #define TIGHT 0.05
 
 /* One kind of pod as the inner loop wants it. */
-struct kinds {
+struct pod_kinds {
 	size_t n;
 	double *weight;
 	double *per_cpu, *per_memory; /* GPUs that one thousandth, one MiB last for */
@@ -32,8 +32,8 @@ struct kinds {
 };
 
 struct value {
-	struct cuts cuts;
-	struct kinds of_model[PLACE_MODELS_MAX];
+	struct cutting_stock cutting_stock;
+	struct pod_kinds of_model[PLACE_MODELS_MAX];
 	double weight;    /* of all kinds, also those that a model is not for */
 	double *stranded; /* of each node; < 0: not known */
 	double *loss;     /* of each node, in this decision; INFINITY: the pod does not fit */
@@ -48,14 +48,14 @@ struct rest {
 	uint32_t cpu_milli, memory_mib;
 };
 
-static double least(double a, double b)
+static double pick_smaller_bound(double a, double b)
 {
 	return b < a ? b : a; /* also where b is 0 times infinity */
 }
 
-static double stranded(const struct value *v, uint32_t model, const struct rest *r)
+static double compute_stranded_gpus(const struct value *v, uint32_t model, const struct rest *r)
 {
-	const struct kinds *k = &v->of_model[model];
+	const struct pod_kinds *k = &v->of_model[model];
 	double used = 0;
 
 	if (r->worth <= 0)
@@ -64,20 +64,21 @@ static double stranded(const struct value *v, uint32_t model, const struct rest 
 		double can = r->worth;
 
 		if (k->group[i] > 1)
-			can = least(can, floor(r->whole / k->group[i]) * k->group[i]);
-		can = least(can, r->cpu_milli * k->per_cpu[i]);
-		can = least(can, r->memory_mib * k->per_memory[i]);
+			can = pick_smaller_bound(can,
+				floor(r->whole / k->group[i]) * k->group[i]);
+		can = pick_smaller_bound(can, r->cpu_milli * k->per_cpu[i]);
+		can = pick_smaller_bound(can, r->memory_mib * k->per_memory[i]);
 		used += k->weight[i] * can;
 	}
 	return v->weight * r->worth - used;
 }
 
-static struct rest rest_of(const struct value *v, const struct place_node *n)
+static struct rest compute_node_rest(const struct value *v, const struct place_node *n)
 {
 	struct rest r = { .cpu_milli = n->cpu_milli, .memory_mib = n->memory_mib };
 
 	for (uint32_t g = 0; g < n->gpus; g++) {
-		r.worth += v->cuts.value[n->free_milli[g]];
+		r.worth += v->cutting_stock.value[n->free_milli[g]];
 		r.whole += n->free_milli[g] == PLACE_WHOLE;
 	}
 	return r;
@@ -85,7 +86,7 @@ static struct rest rest_of(const struct value *v, const struct place_node *n)
 
 /* ---- from the mix -------------------------------------------------------------------------------- */
 
-static void stop(struct place_policy *p)
+static void stop_value_policy(struct place_policy *p)
 {
 	struct value *v = p->own;
 
@@ -99,9 +100,9 @@ static void stop(struct place_policy *p)
 	p->own = NULL;
 }
 
-static int solve_cuts(struct value *v, const struct place_setting *s, struct error *err)
+static int solve_rest_values(struct value *v, const struct place_setting *s, struct error *err)
 {
-	CLEANUP(freep) struct cuts_demand *demand = calloc(s->n_types + 1, sizeof(*demand));
+	CLEANUP(freep) struct cutting_demand *demand = calloc(s->n_types + 1, sizeof(*demand));
 	size_t n = 0;
 
 	if (!demand)
@@ -110,32 +111,34 @@ static int solve_cuts(struct value *v, const struct place_setting *s, struct err
 		const struct place_pod *p = &s->types[i].pod;
 
 		if (p->gpus == 1 && p->gpu_milli < PLACE_WHOLE)
-			demand[n++] = (struct cuts_demand){ p->gpu_milli, s->types[i].weight };
+			demand[n++] =
+				(struct cutting_demand){ p->gpu_milli, s->types[i].weight };
 	}
-	return cuts_solve(&v->cuts, demand, n, err);
+	return cutting_stock_solve(&v->cutting_stock, demand, n, err);
 }
 
 /*
  * Between each pod, which would have those of eight GPUs refused first, and each GPU that is asked for, which would
  * keep so much for them that it stays idle.
  */
-static double weight_of(const struct place_type *t)
+static double compute_type_weight(const struct place_type *t)
 {
 	return t->weight * sqrt(t->pod.gpus);
 }
 
-static void add_kind(struct kinds *k, const struct place_type *t, double all)
+static void add_pod_kind(struct pod_kinds *k, const struct place_type *t, double all)
 {
-	double gpus = place_asked(&t->pod) / (double)PLACE_WHOLE;
+	double gpus = place_get_demand(&t->pod) / (double)PLACE_WHOLE;
 
-	k->weight[k->n] = weight_of(t) / all;
+	k->weight[k->n] = compute_type_weight(t) / all;
 	k->per_cpu[k->n] = t->pod.cpu_milli ? gpus / t->pod.cpu_milli : INFINITY;
 	k->per_memory[k->n] = t->pod.memory_mib ? gpus / t->pod.memory_mib : INFINITY;
 	k->group[k->n] = t->pod.gpus;
 	k->n++;
 }
 
-static int start(struct place_policy *p, const struct place_setting *s, struct error *err)
+static int start_value_policy(struct place_policy *p, const struct place_setting *s,
+	struct error *err)
 {
 	struct value *v = p->own = calloc(1, sizeof(*v));
 	size_t rows = 0;
@@ -147,7 +150,7 @@ static int start(struct place_policy *p, const struct place_setting *s, struct e
 	for (size_t i = 0; i < s->n_nodes; i++)
 		models |= UINT64_C(1) << s->nodes[i].model;
 	for (size_t i = 0; i < s->n_types; i++)
-		all += weight_of(&s->types[i]);
+		all += compute_type_weight(&s->types[i]);
 	for (uint64_t m = models; m; m &= m - 1)
 		rows += s->n_types;
 	v->weight = all > 0;
@@ -161,9 +164,9 @@ static int start(struct place_policy *p, const struct place_setting *s, struct e
 		v->stranded[i] = -1;
 	for (uint64_t left = models; left; left &= left - 1) {
 		uint32_t m = (uint32_t)__builtin_ctzll(left);
-		struct kinds *k = &v->of_model[m];
+		struct pod_kinds *k = &v->of_model[m];
 
-		*k = (struct kinds){ .weight = at,
+		*k = (struct pod_kinds){ .weight = at,
 			.per_cpu = at + s->n_types,
 			.per_memory = at + 2 * s->n_types,
 			.group = at + 3 * s->n_types };
@@ -172,15 +175,15 @@ static int start(struct place_policy *p, const struct place_setting *s, struct e
 			const struct place_pod *pod = &s->types[i].pod;
 
 			if (pod->gpus && pod->models >> m & 1)
-				add_kind(k, &s->types[i], all);
+				add_pod_kind(k, &s->types[i], all);
 		}
 	}
-	return solve_cuts(v, s, err);
+	return solve_rest_values(v, s, err);
 }
 
 /* ---- a decision ---------------------------------------------------------------------------------- */
 
-static void changed(struct place_policy *p, size_t i)
+static void on_value_node_changed(struct place_policy *p, size_t i)
 {
 	((struct value *)p->own)->stranded[i] = -1;
 }
@@ -195,9 +198,9 @@ struct search {
 };
 
 /* The loss if @gpu of the node has the pod's part, or whole GPUs have it. */
-static void weigh(struct search *s, size_t node, uint32_t gpu)
+static void weigh_placement(struct search *s, size_t node, uint32_t gpu)
 {
-	const double *value = s->v->cuts.value;
+	const double *value = s->v->cutting_stock.value;
 	struct rest after = s->before;
 	double loss = 0;
 
@@ -215,7 +218,7 @@ static void weigh(struct search *s, size_t node, uint32_t gpu)
 		after.worth -= s->pod->gpus;
 		after.whole -= s->pod->gpus;
 	}
-	loss += stranded(s->v, s->node->model, &after) - s->stranded;
+	loss += compute_stranded_gpus(s->v, s->node->model, &after) - s->stranded;
 	if (loss < s->v->loss[node]) {
 		s->v->loss[node] = loss;
 		s->v->gpu[node] = gpu;
@@ -223,7 +226,7 @@ static void weigh(struct search *s, size_t node, uint32_t gpu)
 	s->least = fmin(s->least, loss);
 }
 
-static bool seen(const struct place_node *n, uint32_t gpu)
+static bool has_equal_gpu_before(const struct place_node *n, uint32_t gpu)
 {
 	for (uint32_t g = 0; g < gpu; g++)
 		if (n->free_milli[g] == n->free_milli[gpu])
@@ -231,7 +234,7 @@ static bool seen(const struct place_node *n, uint32_t gpu)
 	return false;
 }
 
-static bool decide(struct place_policy *p, const struct place_pod *pod,
+static bool decide_value_placement(struct place_policy *p, const struct place_pod *pod,
 	struct place_choice *ret)
 {
 	struct value *v = p->own;
@@ -244,15 +247,16 @@ static bool decide(struct place_policy *p, const struct place_pod *pod,
 		v->loss[i] = INFINITY;
 		if (!place_fits(s.node, pod))
 			continue;
-		s.before = rest_of(v, s.node);
+		s.before = compute_node_rest(v, s.node);
 		if (v->stranded[i] < 0)
-			v->stranded[i] = stranded(v, s.node->model, &s.before);
+			v->stranded[i] = compute_stranded_gpus(v, s.node->model, &s.before);
 		s.stranded = v->stranded[i];
 		if (!part)
-			weigh(&s, i, PLACE_NO_GPU);
+			weigh_placement(&s, i, PLACE_NO_GPU);
 		for (uint32_t g = 0; part && g < s.node->gpus; g++)
-			if (s.node->free_milli[g] >= pod->gpu_milli && !seen(s.node, g))
-				weigh(&s, i, g);
+			if (s.node->free_milli[g] >= pod->gpu_milli &&
+				!has_equal_gpu_before(s.node, g))
+				weigh_placement(&s, i, g);
 	}
 	if (!isfinite(s.least))
 		return false;
@@ -263,8 +267,8 @@ static bool decide(struct place_policy *p, const struct place_pod *pod,
 }
 
 const struct place_method place_value = {
-	.start = start,
-	.stop = stop,
-	.decide = decide,
-	.changed = changed,
+	.start = start_value_policy,
+	.stop = stop_value_policy,
+	.decide = decide_value_placement,
+	.changed = on_value_node_changed,
 };

@@ -6,12 +6,12 @@
 #include <string.h>
 
 /* What a tenant has of its GPU, as a number: a MIG profile, or a size. */
-static uint32_t cut_of(const struct plan_node *n, const struct plan_tenant *t)
+static uint32_t get_tenant_partition(const struct plan_node *n, const struct plan_tenant *t)
 {
 	return n->mode == PLAN_MIG ? t->profile : t->memory_mib;
 }
 
-static int ascending(const void *a, const void *b)
+static int compare_partition_values(const void *a, const void *b)
 {
 	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
 
@@ -19,9 +19,9 @@ static int ascending(const void *a, const void *b)
 }
 
 /* GPUs with more parts first, so that those that nobody has are the last ones. */
-static int by_parts(const void *a, const void *b)
+static int compare_partitions(const void *a, const void *b)
 {
-	const struct pool_cut *x = a, *y = b;
+	const struct pool_partition *x = a, *y = b;
 
 	if (x->n != y->n)
 		return x->n > y->n ? -1 : 1;
@@ -31,9 +31,10 @@ static int by_parts(const void *a, const void *b)
 	return 0;
 }
 
-int cuts_of(const struct plan_node *n, struct pool_cut **ret, struct error *err)
+int pool_partitions_new(const struct plan_node *n, struct pool_partition **ret,
+	struct error *err)
 {
-	struct pool_cut *cuts;
+	struct pool_partition *cuts;
 
 	*ret = NULL;
 	if (n->mode != PLAN_MIG && n->mode != PLAN_SLICES)
@@ -42,24 +43,25 @@ int cuts_of(const struct plan_node *n, struct pool_cut **ret, struct error *err)
 	if (!cuts)
 		return error_nomem(err);
 	for (uint32_t i = 0; i < n->n; i++) {
-		struct pool_cut *c = &cuts[n->tenants[i].gpu];
+		struct pool_partition *c = &cuts[n->tenants[i].gpu];
 
 		if (c->n < PLAN_PODS_MAX)
-			c->v[c->n++] = cut_of(n, &n->tenants[i]);
+			c->v[c->n++] = get_tenant_partition(n, &n->tenants[i]);
 	}
 	for (uint32_t g = 0; g < n->offer->gpus; g++)
-		qsort(cuts[g].v, cuts[g].n, sizeof(*cuts[g].v), ascending);
-	qsort(cuts, n->offer->gpus, sizeof(*cuts), by_parts);
+		qsort(cuts[g].v, cuts[g].n, sizeof(*cuts[g].v), compare_partition_values);
+	qsort(cuts, n->offer->gpus, sizeof(*cuts), compare_partitions);
 	*ret = cuts;
 	return 0;
 }
 
-int cuts_compare(const struct pool_cut *a, const struct pool_cut *b, uint32_t gpus)
+int pool_partitions_compare(const struct pool_partition *a, const struct pool_partition *b,
+	uint32_t gpus)
 {
 	if (!a || !b)
 		return (a != NULL) - (b != NULL);
 	for (uint32_t g = 0; g < gpus; g++) {
-		int order = by_parts(&a[g], &b[g]);
+		int order = compare_partitions(&a[g], &b[g]);
 
 		if (order)
 			return order;
@@ -67,7 +69,7 @@ int cuts_compare(const struct pool_cut *a, const struct pool_cut *b, uint32_t gp
 	return 0;
 }
 
-void resource_of(const struct plan_node *n, const struct plan_tenant *t,
+void pool_format_resource(const struct plan_node *n, const struct plan_tenant *t,
 	char ret[static POOL_KEY_MAX])
 {
 	char profile[MIG_PROFILE_NAME_MAX];

@@ -8,9 +8,10 @@
 /* A node, and what makes it one of a kind. */
 struct pooled {
 	const struct plan_node *node;
-	struct pool_cut *cuts; /* of its GPUs, in the order of a pool; NULL: not cut */
-	uint32_t *who;         /* workloads on it, ascending; .node->n */
-	bool alone;            /* only nodes with the same workloads may be in its pool */
+	struct pool_partition
+		*partitions; /* of its GPUs, in the order of a pool; NULL: not cut */
+	uint32_t *workloads; /* workloads on it, ascending; .node->n */
+	bool alone;          /* only nodes with the same workloads may be in its pool */
 };
 
 /* One slot is no sharing. */
@@ -25,15 +26,17 @@ static inline uint32_t pool_slots(const struct plan_node *n)
 }
 
 /* How the GPUs of @n are cut; NULL without an error: they are not. */
-int cuts_of(const struct plan_node *n, struct pool_cut **ret, struct error *err) MUST_USE;
-int cuts_compare(const struct pool_cut *a, const struct pool_cut *b, uint32_t gpus);
+int pool_partitions_new(const struct plan_node *n, struct pool_partition **ret,
+	struct error *err) MUST_USE;
+int pool_partitions_compare(const struct pool_partition *a, const struct pool_partition *b,
+	uint32_t gpus);
 
 /* Name of the resource that tenant @t of a node asks for. */
-void resource_of(const struct plan_node *n, const struct plan_tenant *t,
+void pool_format_resource(const struct plan_node *n, const struct plan_tenant *t,
 	char ret[static POOL_KEY_MAX]);
 
 /* Sets how many replicas of each tenant may come to each pool. */
-int pools_reach(struct pools *s, struct error *err) MUST_USE;
+int pools_set_reachable(struct pools *s, struct error *err) MUST_USE;
 
 /* Whether whoever may meet on a GPU of @p is well there. If not, who with whom stands in @say. */
-bool pool_holds(const struct plan_answer *a, const struct pool *p, struct buf *say);
+bool pool_is_feasible(const struct plan_answer *a, const struct pool *p, struct buf *say);

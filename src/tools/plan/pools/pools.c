@@ -28,18 +28,18 @@ static int by_kind(const void *x, const void *y)
 	if (!order)
 		order = compare_uint(pool_slots(m), pool_slots(n));
 	if (!order)
-		order = cuts_compare(a->cuts, b->cuts, m->offer->gpus);
+		order = pool_partitions_compare(a->partitions, b->partitions, m->offer->gpus);
 	if (!order)
 		order = compare_uint(a->alone, b->alone);
 	if (order || !a->alone)
 		return order;
 	order = compare_uint(m->n, n->n);
 	for (uint32_t i = 0; i < m->n && !order; i++)
-		order = compare_uint(a->who[i], b->who[i]);
+		order = compare_uint(a->workloads[i], b->workloads[i]);
 	return order;
 }
 
-static int ascending(const void *a, const void *b)
+static int compare_workload_indexes(const void *a, const void *b)
 {
 	return compare_uint(*(const uint32_t *)a, *(const uint32_t *)b);
 }
@@ -47,8 +47,8 @@ static int ascending(const void *a, const void *b)
 static void pooled_free(struct pooled *list, size_t n)
 {
 	for (size_t i = 0; list && i < n; i++) {
-		free(list[i].cuts);
-		free(list[i].who);
+		free(list[i].partitions);
+		free(list[i].workloads);
 	}
 	free(list);
 }
@@ -63,12 +63,14 @@ static int pooled_new(struct pooled **ret, const struct plan_answer *a, struct e
 		const struct plan_node *node = &a->plan.nodes[i];
 
 		list[i].node = node;
-		list[i].who = calloc(node->n + 1, sizeof(*list[i].who));
-		failed = !list[i].who || cuts_of(node, &list[i].cuts, err) < 0;
+		list[i].workloads = calloc(node->n + 1, sizeof(*list[i].workloads));
+		failed = !list[i].workloads ||
+			 pool_partitions_new(node, &list[i].partitions, err) < 0;
 		for (uint32_t k = 0; k < node->n && !failed; k++)
-			list[i].who[k] = node->tenants[k].workload;
+			list[i].workloads[k] = node->tenants[k].workload;
 		if (!failed)
-			qsort(list[i].who, node->n, sizeof(*list[i].who), ascending);
+			qsort(list[i].workloads, node->n, sizeof(*list[i].workloads),
+				compare_workload_indexes);
 	}
 	if (failed) {
 		pooled_free(list, list ? n : 0);
@@ -97,25 +99,25 @@ static void set_resources(struct pool *p)
 	const struct plan_node like = { .offer = p->offer, .mode = p->mode, .slots = p->slots };
 	uint32_t gpus = p->offer->gpus;
 
-	if (!p->cuts) {
+	if (!p->partitions) {
 		struct plan_tenant any = { 0 };
 		char name[POOL_KEY_MAX];
 
-		resource_of(&like, &any, name);
+		pool_format_resource(&like, &any, name);
 		p->resources[resource_at(p, name)].count = gpus * (p->slots ? p->slots : 1);
 		return;
 	}
 	for (uint32_t g = 0; g < gpus; g++) {
-		for (uint32_t i = 0; i < p->cuts[g].n; i++) {
-			struct plan_tenant t = { .profile = (uint16_t)p->cuts[g].v[i],
-				.memory_mib = p->cuts[g].v[i] };
+		for (uint32_t i = 0; i < p->partitions[g].n; i++) {
+			struct plan_tenant t = { .profile = (uint16_t)p->partitions[g].v[i],
+				.memory_mib = p->partitions[g].v[i] };
 			char name[POOL_KEY_MAX];
 
-			resource_of(&like, &t, name);
+			pool_format_resource(&like, &t, name);
 			p->resources[resource_at(p, name)].count++;
 		}
 		/* One that is not cut stays whole. */
-		if (!p->cuts[g].n)
+		if (!p->partitions[g].n)
 			p->resources[resource_at(p, POOL_RESOURCE_WHOLE)].count++;
 	}
 }
@@ -127,7 +129,7 @@ static void add_tenant(const struct plan_answer *a, struct pool *p, const struct
 	char name[POOL_KEY_MAX];
 	size_t i = 0;
 
-	resource_of(n, t, name);
+	pool_format_resource(n, t, name);
 	resource = resource_at(p, name);
 	while (i < p->n_tenants &&
 		(p->tenants[i].workload != t->workload || p->tenants[i].resource != resource))
@@ -141,7 +143,7 @@ static void add_tenant(const struct plan_answer *a, struct pool *p, const struct
 
 static void pool_fini(struct pool *p)
 {
-	free(p->cuts);
+	free(p->partitions);
 	free(p->resources);
 	free(p->tenants);
 }
@@ -161,14 +163,14 @@ static int pool_make(struct pool *ret, const struct plan_answer *a, const struct
 
 	for (size_t i = 0; i < n; i++)
 		tenants += list[i].node->n;
-	if (list[0].cuts) {
-		p.cuts = calloc(gpus, sizeof(*p.cuts));
-		if (p.cuts)
-			memcpy(p.cuts, list[0].cuts, gpus * sizeof(*p.cuts));
+	if (list[0].partitions) {
+		p.partitions = calloc(gpus, sizeof(*p.partitions));
+		if (p.partitions)
+			memcpy(p.partitions, list[0].partitions, gpus * sizeof(*p.partitions));
 	}
 	p.resources = calloc((size_t)gpus * PLAN_PODS_MAX + 2, sizeof(*p.resources));
 	p.tenants = calloc(tenants, sizeof(*p.tenants));
-	if (!p.resources || !p.tenants || (list[0].cuts && !p.cuts)) {
+	if (!p.resources || !p.tenants || (list[0].partitions && !p.partitions)) {
 		pool_fini(&p);
 		return error_nomem(err);
 	}
@@ -182,7 +184,8 @@ static int pool_make(struct pool *ret, const struct plan_answer *a, const struct
 
 /* ---- notes ---------------------------------------------------------------------------------------------------------- */
 
-static int note(struct pools *p, const char *code, const struct buf *text, struct error *err)
+static int add_pool_note(struct pools *p, const char *code, const struct buf *text,
+	struct error *err)
 {
 	struct pool_note *more;
 
@@ -199,7 +202,7 @@ static int note(struct pools *p, const char *code, const struct buf *text, struc
 	return 0;
 }
 
-static int note_arrangement(struct pools *s, const struct pool *p, const struct buf *who,
+static int add_arrangement_note(struct pools *s, const struct pool *p, const struct buf *who,
 	struct error *err)
 {
 	CLEANUP(buf_fini) struct buf text = BUF_INIT(TEXT_MAX);
@@ -208,11 +211,11 @@ static int note_arrangement(struct pools *s, const struct pool *p, const struct 
 		"pool %s: the scheduler may put together what the plan does not: %s. Keep them "
 		"apart, or measure more exactly",
 		p->name, buf_str(who));
-	return note(s, "arrangement", &text, err);
+	return add_pool_note(s, "arrangement", &text, err);
 }
 
 /* One that asks for different resources in different places is more than one object to Kubernetes. */
-static int note_split(struct pools *s, struct error *err)
+static int add_split_note(struct pools *s, struct error *err)
 {
 	size_t n = s->a->in->n_workloads;
 	CLEANUP(freep) uint64_t *first = calloc(n + 1, sizeof(*first));
@@ -241,7 +244,7 @@ static int note_split(struct pools *s, struct error *err)
 				other->resources[was->resource].name, other->name,
 				was->replicas, s->v[i].resources[t->resource].name,
 				s->v[i].name, t->replicas);
-			if (note(s, "split-workload", &text, err) < 0)
+			if (add_pool_note(s, "split-workload", &text, err) < 0)
 				return -1;
 		}
 	}
@@ -250,7 +253,7 @@ static int note_split(struct pools *s, struct error *err)
 
 /* ---- all of it -------------------------------------------------------------------------------------------------------- */
 
-static void set_name(struct pools *s, struct pool *p)
+static void set_pool_name(struct pools *s, struct pool *p)
 {
 	char base[POOL_NAME_MAX - 8];
 	unsigned again = 1;
@@ -281,7 +284,7 @@ static void set_name(struct pools *s, struct pool *p)
 }
 
 /* Kinds of nodes in @list, which is in order. */
-static size_t kinds_of(const struct pooled *list, size_t n)
+static size_t count_node_kinds(const struct pooled *list, size_t n)
 {
 	size_t kinds = n > 0;
 
@@ -291,7 +294,8 @@ static size_t kinds_of(const struct pooled *list, size_t n)
 }
 
 /* Pools of the nodes in @list, which is in order and has POOLS_MAX kinds at most. */
-static int make_all(struct pools *s, const struct pooled *list, size_t n, struct error *err)
+static int make_kind_pools(struct pools *s, const struct pooled *list, size_t n,
+	struct error *err)
 {
 	for (size_t i = 0, to; i < n; i = to) {
 		struct pool *p = &s->v[s->n];
@@ -301,9 +305,9 @@ static int make_all(struct pools *s, const struct pooled *list, size_t n, struct
 		if (pool_make(p, s->a, list + i, to - i, err) < 0)
 			return -1;
 		s->n++;
-		set_name(s, p);
+		set_pool_name(s, p);
 	}
-	return pools_reach(s, err);
+	return pools_set_reachable(s, err);
 }
 
 /*
@@ -318,10 +322,10 @@ static int check_all(struct pools *s, struct pooled *list, bool wide, bool *agai
 		const struct pool *p = &s->v[i];
 		CLEANUP(buf_fini) struct buf say = BUF_INIT(TEXT_MAX);
 
-		if (pool_holds(s->a, p, &say))
+		if (pool_is_feasible(s->a, p, &say))
 			continue;
 		if (wide || list[0].alone) {
-			if (note_arrangement(s, p, &say, err) < 0)
+			if (add_arrangement_note(s, p, &say, err) < 0)
 				return -1;
 			continue;
 		}
@@ -332,7 +336,7 @@ static int check_all(struct pools *s, struct pooled *list, bool wide, bool *agai
 	return 0;
 }
 
-static void forget(struct pools *s)
+static void clear_pools(struct pools *s)
 {
 	for (size_t i = 0; i < s->n; i++)
 		pool_fini(&s->v[i]);
@@ -341,7 +345,7 @@ static void forget(struct pools *s)
 	s->n = s->n_notes = 0;
 }
 
-static int note_wide(struct pools *s, struct error *err)
+static int add_wide_note(struct pools *s, struct error *err)
 {
 	CLEANUP(buf_fini) struct buf text = BUF_INIT(TEXT_MAX);
 
@@ -349,7 +353,7 @@ static int note_wide(struct pools *s, struct error *err)
 		"to keep apart what should not meet takes more than %d pools, so none was split: see the others here, or "
 		"plan fewer workloads at a time",
 		POOLS_MAX);
-	return note(s, "many-pools", &text, err);
+	return add_pool_note(s, "many-pools", &text, err);
 }
 
 /* The nodes of @list in order, none .alone if that makes too many pools of them: *wide. */
@@ -357,13 +361,13 @@ static int sort_all(struct pooled *list, size_t n, bool *wide, struct error *err
 {
 	if (n)
 		qsort(list, n, sizeof(*list), by_kind);
-	if (kinds_of(list, n) <= POOLS_MAX)
+	if (count_node_kinds(list, n) <= POOLS_MAX)
 		return 0;
 	*wide = true;
 	for (size_t i = 0; i < n; i++)
 		list[i].alone = false;
 	qsort(list, n, sizeof(*list), by_kind);
-	if (kinds_of(list, n) <= POOLS_MAX)
+	if (count_node_kinds(list, n) <= POOLS_MAX)
 		return 0;
 	return error_set(err, ERR_LIMIT,
 		"more than %d kinds of nodes: that many pools nobody can keep; plan fewer "
@@ -377,14 +381,14 @@ static int pools_fill(struct pools *s, struct pooled *list, struct error *err)
 	bool again = true, wide = false;
 
 	while (again) {
-		forget(s);
-		if (sort_all(list, n, &wide, err) < 0 || make_all(s, list, n, err) < 0 ||
+		clear_pools(s);
+		if (sort_all(list, n, &wide, err) < 0 || make_kind_pools(s, list, n, err) < 0 ||
 			check_all(s, list, wide, &again, err) < 0)
 			return -1;
 	}
-	if (wide && note_wide(s, err) < 0)
+	if (wide && add_wide_note(s, err) < 0)
 		return -1;
-	return note_split(s, err);
+	return add_split_note(s, err);
 }
 
 int pools_new(struct pools **ret, const struct plan_answer *a, struct error *err)
@@ -411,7 +415,7 @@ struct pools *pools_free(struct pools *p)
 {
 	if (!p)
 		return NULL;
-	forget(p);
+	clear_pools(p);
 	free(p->v);
 	free(p->notes);
 	free(p);

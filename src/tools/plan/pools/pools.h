@@ -26,13 +26,13 @@ struct pool_resource {
 /* Replicas of a workload in a pool. */
 struct pool_tenant {
 	uint32_t workload, replicas;
-	uint32_t resource; /* position in the pool's .resources */
-	uint32_t each;     /* how many of it a replica asks for */
-	uint32_t reach;    /* replicas, here and elsewhere, that ask for the same */
+	uint32_t resource;  /* position in the pool's .resources */
+	uint32_t each;      /* how many of it a replica asks for */
+	uint32_t reachable; /* replicas, here and elsewhere, that ask for the same */
 };
 
 /* How one GPU is cut: MIG profiles by position in the model's layout, or sizes in MiB; ascending. */
-struct pool_cut {
+struct pool_partition {
 	uint32_t n;
 	uint32_t v[PLAN_PODS_MAX];
 };
@@ -43,8 +43,8 @@ struct pool {
 	enum plan_mode mode;
 	uint32_t slots; /* of each GPU; 0: not by slots */
 	uint32_t nodes;
-	bool have;             /* nodes that are there already */
-	struct pool_cut *cuts; /* of each GPU of a node; NULL: not cut */
+	bool have;                         /* nodes that are there already */
+	struct pool_partition *partitions; /* of each GPU of a node; NULL: not cut */
 	struct pool_resource *resources;
 	size_t n_resources;
 	struct pool_tenant *tenants;

@@ -7,7 +7,7 @@
 /* A patched workload may be in each pool where it asks for the same, so any number of its replicas may be in one. */
 
 /* Position of resource @name in @p; .n_resources: it has none of that name. */
-static uint32_t position(const struct pool *p, const char *name)
+static uint32_t find_resource_position(const struct pool *p, const char *name)
 {
 	uint32_t i = 0;
 
@@ -19,18 +19,18 @@ static uint32_t position(const struct pool *p, const char *name)
 static bool is_first(const struct pools *s, size_t pool, const char *name)
 {
 	for (size_t i = 0; i < pool; i++)
-		if (position(&s->v[i], name) < s->v[i].n_resources)
+		if (find_resource_position(&s->v[i], name) < s->v[i].n_resources)
 			return false;
 	return true;
 }
 
 /* Of @name in all pools; @sum has room for each workload. */
-static void reach_of(struct pools *s, const char *name, uint32_t *sum)
+static void count_reachable(struct pools *s, const char *name, uint32_t *sum)
 {
 	memset(sum, 0, s->a->in->n_workloads * sizeof(*sum));
 	for (int set = 0; set <= 1; set++) {
 		for (size_t i = 0; i < s->n; i++) {
-			uint32_t resource = position(&s->v[i], name);
+			uint32_t resource = find_resource_position(&s->v[i], name);
 
 			for (size_t k = 0; k < s->v[i].n_tenants; k++) {
 				struct pool_tenant *t = &s->v[i].tenants[k];
@@ -38,7 +38,7 @@ static void reach_of(struct pools *s, const char *name, uint32_t *sum)
 				if (t->resource != resource)
 					continue;
 				if (set)
-					t->reach = sum[t->workload];
+					t->reachable = sum[t->workload];
 				else
 					sum[t->workload] += t->replicas;
 			}
@@ -46,7 +46,7 @@ static void reach_of(struct pools *s, const char *name, uint32_t *sum)
 	}
 }
 
-int pools_reach(struct pools *s, struct error *err)
+int pools_set_reachable(struct pools *s, struct error *err)
 {
 	CLEANUP(freep) uint32_t *sum = calloc(s->a->in->n_workloads + 1, sizeof(*sum));
 
@@ -55,6 +55,6 @@ int pools_reach(struct pools *s, struct error *err)
 	for (size_t i = 0; i < s->n; i++)
 		for (size_t k = 0; k < s->v[i].n_resources; k++)
 			if (is_first(s, i, s->v[i].resources[k].name))
-				reach_of(s, s->v[i].resources[k].name, sum);
+				count_reachable(s, s->v[i].resources[k].name, sum);
 	return 0;
 }

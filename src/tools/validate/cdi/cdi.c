@@ -40,7 +40,7 @@ static bool may_be_ours(const char *name)
 	       (strstr(name, "nvidia") || strstr(name, "gpuslice"));
 }
 
-static int take_spec(struct found *f, const char *path, struct error *err)
+static int add_found_spec(struct found *f, const char *path, struct error *err)
 {
 	CLEANUP(buf_fini) struct buf text = BUF_INIT(CDI_SPEC_MAX);
 	CLEANUP(cdi_spec_fini) struct cdi_spec spec = { .kind = "" };
@@ -64,7 +64,7 @@ static void closedirp(DIR **d)
 		(void)closedir(*d);
 }
 
-static void read_dir(struct found *f, const char *dir)
+static void read_cdi_spec_dir(struct found *f, const char *dir)
 {
 	CLEANUP(closedirp) DIR *d = opendir(dir);
 	struct error err = ERROR_INIT;
@@ -75,19 +75,19 @@ static void read_dir(struct found *f, const char *dir)
 		if (!may_be_ours(e->d_name))
 			continue;
 		if (path_join(path, sizeof(path), dir, e->d_name, &err) < 0 ||
-			take_spec(f, path, &err) < 0) {
+			add_found_spec(f, path, &err) < 0) {
 			if (f->err.code == ERR_NONE)
 				error_copy(&f->err, &err);
 		}
 	}
 }
 
-static void read_all(struct found *f, const struct validate_settings *s)
+static void read_cdi_spec_dirs(struct found *f, const struct validate_settings *s)
 {
 	for (size_t i = 0; i < s->cdi_dirs.n; i++)
-		read_dir(f, s->cdi_dirs.v[i]);
+		read_cdi_spec_dir(f, s->cdi_dirs.v[i]);
 	for (size_t i = 0; s->cdi_dirs.n == 0 && default_dirs[i]; i++)
-		read_dir(f, default_dirs[i]);
+		read_cdi_spec_dir(f, default_dirs[i]);
 }
 
 bool validate_cdi_has_spec(const struct validate_settings *s)
@@ -95,7 +95,7 @@ bool validate_cdi_has_spec(const struct validate_settings *s)
 	struct found f = { .err = ERROR_INIT };
 	bool any;
 
-	read_all(&f, s);
+	read_cdi_spec_dirs(&f, s);
 	any = f.specs > 0 || f.err.code != ERR_NONE;
 	strv_fini(&f.names);
 	return any;
@@ -114,8 +114,8 @@ static void dirs_text(const struct validate_settings *s, char *ret, size_t cap)
 	}
 }
 
-static void miss(struct validate_report *r, struct validate_item *item, const char *kind,
-	const char *index, const char *uuid)
+static void report_missing_device(struct validate_report *r, struct validate_item *item,
+	const char *kind, const char *index, const char *uuid)
 {
 	if (item) {
 		item->result = VALIDATE_FAIL;
@@ -127,8 +127,8 @@ static void miss(struct validate_report *r, struct validate_item *item, const ch
 }
 
 /* A MIG device of which NVML could not read something is left out of specs for that. */
-static void judge_mig(const struct found *f, const struct gpu *g, const struct gpu_mig *m,
-	struct validate_report *r)
+static void check_cdi_mig_device(const struct found *f, const struct gpu *g,
+	const struct gpu_mig *m, struct validate_report *r)
 {
 	struct validate_item *item = report_item(r, m->uuid[0] ? m->uuid : "MIG device");
 	char index[32];
@@ -146,12 +146,13 @@ static void judge_mig(const struct found *f, const struct gpu *g, const struct g
 			report_set(r, VALIDATE_CONDITION, VALIDATE_CODE_UNHEALTHY,
 				"MIG device %s cannot be given: %s", index, m->reason);
 	} else if (!strv_has(&f->names, m->uuid) && !strv_has(&f->names, index)) {
-		miss(r, item, "MIG device", index, m->uuid);
+		report_missing_device(r, item, "MIG device", index, m->uuid);
 	}
 }
 
 /* Devices are named by UUID or index. A GPU in MIG mode is there as its MIG devices. */
-static void judge(const struct found *f, const struct inventory *inv, struct validate_report *r)
+static void check_cdi_devices(const struct found *f, const struct inventory *inv,
+	struct validate_report *r)
 {
 	for (uint32_t i = 0; i < inv->n && i < r->n_items; i++) {
 		const struct gpu *g = &inv->gpus[i];
@@ -160,13 +161,13 @@ static void judge(const struct found *f, const struct inventory *inv, struct val
 		(void)snprintf(index, sizeof(index), "%u", (unsigned)g->index);
 		if (!g->mig_enabled && !strv_has(&f->names, g->uuid) &&
 			!strv_has(&f->names, index))
-			miss(r, &r->items[i], "GPU", index, g->uuid);
+			report_missing_device(r, &r->items[i], "GPU", index, g->uuid);
 	}
 	for (uint32_t i = 0; i < inv->n_mig; i++) {
 		const struct gpu_mig *m = &inv->mig[i];
 
 		if (m->gpu < inv->n && inv->gpus[m->gpu].mig_enabled)
-			judge_mig(f, &inv->gpus[m->gpu], m, r);
+			check_cdi_mig_device(f, &inv->gpus[m->gpu], m, r);
 	}
 	if (r->result == VALIDATE_PASS)
 		report_set(r, VALIDATE_PASS, VALIDATE_CODE_OK,
@@ -181,7 +182,7 @@ void validate_cdi(const struct validate_settings *s, struct validate_report *r)
 	struct found f = { .err = ERROR_INIT };
 	char dirs[256];
 
-	read_all(&f, s);
+	read_cdi_spec_dirs(&f, s);
 	dirs_text(s, dirs, sizeof(dirs));
 	if (f.err.code != ERR_NONE)
 		report_set(r, VALIDATE_FAIL, VALIDATE_CODE_SPEC_BAD, "%s", f.err.msg);
@@ -189,6 +190,6 @@ void validate_cdi(const struct validate_settings *s, struct validate_report *r)
 		report_set(r, VALIDATE_FAIL, VALIDATE_CODE_NO_SPEC,
 			"no CDI spec of NVIDIA GPUs in %s", dirs);
 	else if (report_gpus(r, s, or_default(s->host_ctr, "/"), &inv) == 0)
-		judge(&f, inv, r);
+		check_cdi_devices(&f, inv, r);
 	strv_fini(&f.names);
 }

@@ -6,7 +6,7 @@
 
 #include "lib/yaml/yaml.h"
 
-static int read_kind(struct cdi_spec *s, const struct yaml_node *root,
+static int read_spec_kind(struct cdi_spec *s, const struct yaml_node *root,
 	const struct yaml_source *src, struct error *err)
 {
 	const struct yaml_node *kind = yaml_get(root, "kind", false);
@@ -25,7 +25,7 @@ static int read_kind(struct cdi_spec *s, const struct yaml_node *root,
 	return 0;
 }
 
-static int read_devices(struct cdi_spec *s, const struct yaml_node *root,
+static int read_spec_devices(struct cdi_spec *s, const struct yaml_node *root,
 	const struct yaml_source *src, struct error *err)
 {
 	const struct yaml_node *list = yaml_get(root, "devices", false);
@@ -63,8 +63,8 @@ int cdi_spec_read(struct cdi_spec *ret, const char *name, const char *text, size
 	if (y->n != 1 || y->docs[0]->type != YAML_OBJECT)
 		return error_set(err, ERR_INVALID, "'%s' is no CDI spec: expected one object",
 			name);
-	if (read_kind(&s, y->docs[0], &src, err) < 0 ||
-		read_devices(&s, y->docs[0], &src, err) < 0) {
+	if (read_spec_kind(&s, y->docs[0], &src, err) < 0 ||
+		read_spec_devices(&s, y->docs[0], &src, err) < 0) {
 		cdi_spec_fini(&s);
 		return -1;
 	}

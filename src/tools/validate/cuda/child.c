@@ -27,7 +27,7 @@ struct session {
 };
 
 /* What is held on one device; zero is nothing. */
-struct work {
+struct vector_add {
 	CUdevice device;
 	CUcontext context;
 	CUmodule module;
@@ -35,7 +35,7 @@ struct work {
 	float *host;
 };
 
-static void send_note(struct cuda_note *n)
+static void send_cuda_note(struct cuda_note *n)
 {
 	n->magic = CUDA_NOTE_MAGIC;
 	n->size = sizeof(*n);
@@ -44,18 +44,18 @@ static void send_note(struct cuda_note *n)
 		_exit(1);
 }
 
-static void say_step(struct session *s, enum cuda_step step)
+static void send_cuda_step(struct session *s, enum cuda_step step)
 {
 	struct cuda_note n = { .type = CUDA_NOTE_STEP, .device = s->device, .step = step };
 
 	s->step = step;
-	send_note(&n);
+	send_cuda_note(&n);
 }
 
-#define CALL(s, name, ...) (say_step((s), CUDA_STEP_##name), (s)->api.name(__VA_ARGS__))
+#define CALL(s, name, ...) (send_cuda_step((s), CUDA_STEP_##name), (s)->api.name(__VA_ARGS__))
 
 /* What the driver has to say about an error of its own. */
-static void explain(struct session *s, CUresult value, struct cuda_note *n)
+static void describe_cuda_error(struct session *s, CUresult value, struct cuda_note *n)
 {
 	const char *name = NULL, *text = NULL;
 
@@ -67,19 +67,19 @@ static void explain(struct session *s, CUresult value, struct cuda_note *n)
 		name && text ? ", " : "", text ? text : "");
 }
 
-static int end(struct session *s, int value, const char *text)
+static int send_end_note(struct session *s, int value, const char *text)
 {
 	struct cuda_note n = { .type = CUDA_NOTE_END, .step = s->step, .value = value };
 
 	if (value > 0)
-		explain(s, (CUresult)value, &n);
+		describe_cuda_error(s, (CUresult)value, &n);
 	else if (text)
 		(void)snprintf(n.text, sizeof(n.text), "%s", text);
-	send_note(&n);
+	send_cuda_note(&n);
 	return 0;
 }
 
-static void *look_up(void *lib, const char *name)
+static void *find_cuda_symbol(void *lib, const char *name)
 {
 	static const struct {
 		const char *name, *older;
@@ -98,12 +98,12 @@ static void *look_up(void *lib, const char *name)
 }
 
 /* The name of a function that is missing; NULL: all are there. */
-static const char *fill(struct cuda *api, void *lib)
+static const char *load_cuda_functions(struct cuda *api, void *lib)
 {
 	/* POSIX promises that an object pointer can hold a function's address. */
 #define X(name, params)                                                                   \
 	do {                                                                              \
-		void *sym_ = look_up(lib, #name);                                         \
+		void *sym_ = find_cuda_symbol(lib, #name);                                \
 		static_assert(sizeof(api->name) == sizeof(sym_), "pointers of one size"); \
 		if (!sym_)                                                                \
 			return #name;                                                     \
@@ -124,7 +124,7 @@ static void uuid_text(const CUuuid *u, char *ret, size_t cap)
 			(unsigned char)u->bytes[i]);
 }
 
-static CUresult describe(struct session *s, CUdevice device, struct cuda_note *n)
+static CUresult describe_cuda_device(struct session *s, CUdevice device, struct cuda_note *n)
 {
 	CUuuid uuid = { { 0 } };
 	CUresult r = CALL(s, cuDeviceGetName, n->name, (int)sizeof(n->name), device);
@@ -141,7 +141,7 @@ static CUresult describe(struct session *s, CUdevice device, struct cuda_note *n
 }
 
 /* Context, memory and the operands. */
-static CUresult prepare(struct session *s, struct work *w)
+static CUresult prepare_vector_add(struct session *s, struct vector_add *w)
 {
 	CUresult r = CALL(s, cuDevicePrimaryCtxRetain, &w->context, w->device);
 
@@ -157,7 +157,7 @@ static CUresult prepare(struct session *s, struct work *w)
 	return r;
 }
 
-static CUresult compute(struct session *s, struct work *w)
+static CUresult run_vector_add(struct session *s, struct vector_add *w)
 {
 	unsigned n = VECTOR_LEN;
 	void *params[] = { &w->v[0], &w->v[1], &w->v[2], &n };
@@ -179,7 +179,7 @@ static CUresult compute(struct session *s, struct work *w)
 }
 
 /* CUDA_NOTE_WRONG_SUM, and which, or 0. The sums are exact, so they are compared as such. */
-static int compare(const struct work *w, struct cuda_note *n)
+static int check_vector_sums(const struct vector_add *w, struct cuda_note *n)
 {
 	unsigned wrong = 0, first = 0, unset = 0;
 
@@ -208,7 +208,7 @@ static int compare(const struct work *w, struct cuda_note *n)
 }
 
 /* After an error of the device every call says the same error; there is nothing to add. */
-static void release(struct session *s, struct work *w)
+static void release_vector_add(struct session *s, struct vector_add *w)
 {
 	if (w->module)
 		(void)CALL(s, cuModuleUnload, w->module);
@@ -220,31 +220,31 @@ static void release(struct session *s, struct work *w)
 		(void)CALL(s, cuDevicePrimaryCtxRelease_v2, w->device);
 }
 
-static void do_device(struct session *s, int ordinal, float *host)
+static void test_cuda_device(struct session *s, int ordinal, float *host)
 {
 	struct cuda_note n = { .type = CUDA_NOTE_RESULT, .device = (uint32_t)ordinal };
-	struct work w = { .host = host };
+	struct vector_add w = { .host = host };
 	uint64_t start = time_mono_ns();
 	CUresult r;
 
 	s->device = (uint32_t)ordinal;
 	r = CALL(s, cuDeviceGet, &w.device, ordinal);
 	if (r == CUDA_SUCCESS)
-		r = describe(s, w.device, &n);
+		r = describe_cuda_device(s, w.device, &n);
 	if (r == CUDA_SUCCESS)
-		r = prepare(s, &w);
+		r = prepare_vector_add(s, &w);
 	if (r == CUDA_SUCCESS)
-		r = compute(s, &w);
+		r = run_vector_add(s, &w);
 	n.step = s->step;
-	n.value = r == CUDA_SUCCESS ? compare(&w, &n) : (int32_t)r;
+	n.value = r == CUDA_SUCCESS ? check_vector_sums(&w, &n) : (int32_t)r;
 	if (r != CUDA_SUCCESS)
-		explain(s, r, &n);
+		describe_cuda_error(s, r, &n);
 	n.took_ns = time_mono_ns() - start;
-	release(s, &w);
-	send_note(&n);
+	release_vector_add(s, &w);
+	send_cuda_note(&n);
 }
 
-static int do_all(struct session *s)
+static int test_cuda_devices(struct session *s)
 {
 	CLEANUP(freep) float *host = malloc(BYTES);
 	struct cuda_note n = { .type = CUDA_NOTE_COUNT };
@@ -254,12 +254,12 @@ static int do_all(struct session *s)
 	if (r == CUDA_SUCCESS)
 		r = CALL(s, cuDeviceGetCount, &count);
 	if (r != CUDA_SUCCESS || !host)
-		return end(s, host ? r : CUDA_ERROR_OUT_OF_MEMORY, NULL);
+		return send_end_note(s, host ? r : CUDA_ERROR_OUT_OF_MEMORY, NULL);
 	n.value = count < 0 ? 0 : count > CUDA_DEVICES_MAX ? CUDA_DEVICES_MAX : count;
-	send_note(&n);
+	send_cuda_note(&n);
 	for (int i = 0; i < n.value; i++)
-		do_device(s, i, host);
-	return end(s, CUDA_SUCCESS, NULL);
+		test_cuda_device(s, i, host);
+	return send_end_note(s, CUDA_SUCCESS, NULL);
 }
 
 int cuda_child(const char *library)
@@ -269,19 +269,19 @@ int cuda_child(const char *library)
 	const char *missing;
 	void *lib;
 
-	say_step(&s, CUDA_STEP_OPEN);
+	send_cuda_step(&s, CUDA_STEP_OPEN);
 	lib = dlopen(path, RTLD_NOW | RTLD_LOCAL);
 	if (!lib) {
 		const char *why = dlerror();
 
-		return end(&s, CUDA_NOTE_NO_LIBRARY, why ? why : path);
+		return send_end_note(&s, CUDA_NOTE_NO_LIBRARY, why ? why : path);
 	}
-	missing = fill(&s.api, lib);
+	missing = load_cuda_functions(&s.api, lib);
 	if (missing) {
 		char text[96];
 
 		(void)snprintf(text, sizeof(text), "it has no %s", missing);
-		return end(&s, CUDA_NOTE_BAD_LIBRARY, text);
+		return send_end_note(&s, CUDA_NOTE_BAD_LIBRARY, text);
 	}
-	return do_all(&s);
+	return test_cuda_devices(&s);
 }

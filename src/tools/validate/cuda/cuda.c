@@ -31,7 +31,7 @@ struct check {
 	struct validate_report *r;
 };
 
-static enum validate_code code_of(int value)
+static enum validate_code get_cuda_code(int value)
 {
 	static const struct {
 		int value;
@@ -64,7 +64,7 @@ static enum validate_code code_of(int value)
 }
 
 /* "cuInit: CUDA_ERROR_NO_DEVICE, no CUDA-capable device is detected (100)". */
-static void note_text(const struct cuda_note *n, char *ret, size_t cap)
+static void format_cuda_note(const struct cuda_note *n, char *ret, size_t cap)
 {
 	char text[256];
 
@@ -83,7 +83,7 @@ static void fail_item(struct validate_item *item, enum validate_code code, const
 	report_text(item->text, sizeof(item->text), text);
 }
 
-static void item_of_note(struct validate_item *item, const struct cuda_note *n)
+static void fill_item_from_note(struct validate_item *item, const struct cuda_note *n)
 {
 	char text[256];
 
@@ -95,12 +95,12 @@ static void item_of_note(struct validate_item *item, const struct cuda_note *n)
 		item->code = VALIDATE_CODE_OK;
 		return;
 	}
-	note_text(n, text, sizeof(text));
-	fail_item(item, code_of(n->value), text);
+	format_cuda_note(n, text, sizeof(text));
+	fail_item(item, get_cuda_code(n->value), text);
 }
 
 /* How a run ended that did not tell it: "cuLaunchKernel did not come back in time". */
-static enum validate_code ending(const struct cuda_run *run, char *ret, size_t cap)
+static enum validate_code describe_run_end(const struct cuda_run *run, char *ret, size_t cap)
 {
 	if (run->end == CUDA_END_HUNG) {
 		(void)snprintf(ret, cap, "%s did not come back in time",
@@ -112,8 +112,8 @@ static enum validate_code ending(const struct cuda_run *run, char *ret, size_t c
 			cuda_step_name(run->last.step));
 		return VALIDATE_CODE_CRASHED;
 	}
-	note_text(&run->last, ret, cap);
-	return code_of(run->last.value);
+	format_cuda_note(&run->last, ret, cap);
+	return get_cuda_code(run->last.value);
 }
 
 /* --- GPUs that NVML has named --- */
@@ -134,14 +134,14 @@ static int run_rows(const struct check *c, struct validate_item *const *items, s
 		for (size_t i = 0; i < n; i++) {
 			/* Alone, there is no doubt: a MIG device has a UUID of its own form. */
 			if (n == 1 || strcmp(items[i]->name, ret->results[k].uuid) == 0)
-				item_of_note(items[i], &ret->results[k]);
+				fill_item_from_note(items[i], &ret->results[k]);
 		}
 	}
 	/* CUDA numbers its devices as the list does. */
-	if (ret->end != CUDA_END_TOLD && ret->count > 0 && ret->last.device < n &&
+	if (ret->end != CUDA_END_REPORTED && ret->count > 0 && ret->last.device < n &&
 		ret->last.type != CUDA_NOTE_COUNT && !items[ret->last.device]->took_ns) {
 		char text[256];
-		enum validate_code code = ending(ret, text, sizeof(text));
+		enum validate_code code = describe_run_end(ret, text, sizeof(text));
 
 		fail_item(items[ret->last.device], code, text);
 		items[ret->last.device]->took_ns = 1;
@@ -149,19 +149,19 @@ static int run_rows(const struct check *c, struct validate_item *const *items, s
 	return 0;
 }
 
-static bool sees_nothing(const struct cuda_run *run)
+static bool has_no_devices(const struct cuda_run *run)
 {
-	return run->end == CUDA_END_TOLD &&
+	return run->end == CUDA_END_REPORTED &&
 	       (run->count == 0 || run->last.value == CUDA_ERROR_NO_DEVICE);
 }
 
 /* Whether the run has found out about single GPUs, or about all of them at once. */
 static bool is_general(const struct cuda_run *run)
 {
-	return run->count < 0 && !sees_nothing(run);
+	return run->count < 0 && !has_no_devices(run);
 }
 
-static void settle_alone(const struct check *c, struct validate_item *item)
+static void retest_single_gpu(const struct check *c, struct validate_item *item)
 {
 	CLEANUP(cuda_run_fini) struct cuda_run run = { .count = -1 };
 	struct error err = ERROR_INIT;
@@ -169,17 +169,17 @@ static void settle_alone(const struct check *c, struct validate_item *item)
 
 	if (run_rows(c, &item, 1, &run, &err) < 0)
 		fail_item(item, VALIDATE_CODE_INTERNAL, err.msg);
-	else if (!item->took_ns && sees_nothing(&run))
+	else if (!item->took_ns && has_no_devices(&run))
 		fail_item(item, VALIDATE_CODE_CUDA_HIDDEN, "CUDA does not see it");
 	else if (!item->took_ns) {
-		enum validate_code code = ending(&run, text, sizeof(text));
+		enum validate_code code = describe_run_end(&run, text, sizeof(text));
 
 		fail_item(item, code, text);
 	}
 }
 
 /* All at once, and what that leaves open alone. < 0: the report says what is wrong with all. */
-static int check_whole(const struct check *c, struct validate_item *const *items, size_t n)
+static int check_whole_gpus(const struct check *c, struct validate_item *const *items, size_t n)
 {
 	CLEANUP(cuda_run_fini) struct cuda_run run = { .count = -1 };
 	struct error err = ERROR_INIT;
@@ -192,14 +192,14 @@ static int check_whole(const struct check *c, struct validate_item *const *items
 		return -1;
 	}
 	if (is_general(&run)) {
-		enum validate_code code = ending(&run, text, sizeof(text));
+		enum validate_code code = describe_run_end(&run, text, sizeof(text));
 
 		report_set(c->r, VALIDATE_FAIL, code, "%s", text);
 		return -1;
 	}
 	for (size_t i = 0; i < n; i++) {
 		if (!items[i]->took_ns)
-			settle_alone(c, items[i]);
+			retest_single_gpu(c, items[i]);
 	}
 	return 0;
 }
@@ -222,7 +222,7 @@ static bool has_instances(const struct validate_settings *s, const struct gpu *g
 }
 
 /* What NVML could not read of it is for the plugin to mind; only without a name there is no trial. */
-static void check_mig_device(const struct check *c, const struct gpu *g,
+static void check_cuda_mig_device(const struct check *c, const struct gpu *g,
 	const struct gpu_mig *m)
 {
 	struct validate_item *item;
@@ -235,12 +235,13 @@ static void check_mig_device(const struct check *c, const struct gpu *g,
 		return;
 	(void)snprintf(item->detail, sizeof(item->detail), "%s %s", g->bus_id, m->profile);
 	if (m->uuid[0])
-		settle_alone(c, item);
+		retest_single_gpu(c, item);
 	else
 		fail_item(item, VALIDATE_CODE_NVML_ERROR, m->reason);
 }
 
-static void check_mig(const struct check *c, const struct inventory *inv, uint32_t position)
+static void check_cuda_mig_gpu(const struct check *c, const struct inventory *inv,
+	uint32_t position)
 {
 	const struct gpu *g = &inv->gpus[position];
 	struct validate_item *item = &c->r->items[position];
@@ -249,7 +250,7 @@ static void check_mig(const struct check *c, const struct inventory *inv, uint32
 	for (uint32_t i = 0; i < inv->n_mig; i++) {
 		if (inv->mig[i].gpu != position)
 			continue;
-		check_mig_device(c, g, &inv->mig[i]);
+		check_cuda_mig_device(c, g, &inv->mig[i]);
 		n++;
 	}
 	if (n > 0) { /* they speak for it */
@@ -257,7 +258,7 @@ static void check_mig(const struct check *c, const struct inventory *inv, uint32
 			n, n == 1 ? "" : "s");
 		return;
 	}
-	settle_alone(c, item);
+	retest_single_gpu(c, item);
 	if (item->code == VALIDATE_CODE_CUDA_HIDDEN && !has_instances(c->s, g)) {
 		item->result = VALIDATE_CONDITION;
 		item->code = VALIDATE_CODE_NO_COMPUTE;
@@ -268,7 +269,7 @@ static void check_mig(const struct check *c, const struct inventory *inv, uint32
 
 /* --- the verdict --- */
 
-static void conclude(struct validate_report *r)
+static void conclude_cuda_report(struct validate_report *r)
 {
 	const struct validate_item *bad = NULL;
 	size_t passed = 0, empty = 0;
@@ -317,13 +318,13 @@ void validate_cuda_gpus(const struct validate_settings *s, const struct inventor
 		if (!inv->gpus[i].mig_enabled)
 			whole[n++] = &r->items[i];
 	}
-	if (check_whole(&c, whole, n) < 0)
+	if (check_whole_gpus(&c, whole, n) < 0)
 		return;
 	for (uint32_t i = 0; i < inv->n; i++) {
 		if (inv->gpus[i].mig_enabled)
-			check_mig(&c, inv, i);
+			check_cuda_mig_gpu(&c, inv, i);
 	}
-	conclude(r);
+	conclude_cuda_report(r);
 }
 
 /* What CUDA shows, without NVML's list, or where somebody has chosen already. */
@@ -341,17 +342,17 @@ static void check_unknown(const struct check *c)
 	for (size_t i = 0; i < run.n_results; i++) {
 		item = report_item(c->r, run.results[i].uuid);
 		if (item)
-			item_of_note(item, &run.results[i]);
+			fill_item_from_note(item, &run.results[i]);
 	}
-	if (run.end != CUDA_END_TOLD || run.last.value != CUDA_SUCCESS) {
-		enum validate_code code = ending(&run, text, sizeof(text));
+	if (run.end != CUDA_END_REPORTED || run.last.value != CUDA_SUCCESS) {
+		enum validate_code code = describe_run_end(&run, text, sizeof(text));
 
 		report_set(c->r, VALIDATE_FAIL, code, "%s", text);
 	} else if (run.n_results == 0) {
 		report_set(c->r, VALIDATE_FAIL, VALIDATE_CODE_CUDA_NO_DEVICE,
 			"CUDA sees no device");
 	} else {
-		conclude(c->r);
+		conclude_cuda_report(c->r);
 	}
 }
 

@@ -15,7 +15,7 @@ const char *cuda_step_name(unsigned step)
 	return step < CUDA_STEP_COUNT_ ? names[step] : "?";
 }
 
-static bool ends(const char *text, size_t cap)
+static bool is_note_text_terminated(const char *text, size_t cap)
 {
 	return memchr(text, '\0', cap) != NULL;
 }
@@ -30,8 +30,10 @@ int cuda_note_check(const struct cuda_note *n, size_t len, struct error *err)
 		(n->type == CUDA_NOTE_COUNT && (n->value < 0 || n->value > CUDA_DEVICES_MAX)))
 		return error_set(err, ERR_INVALID,
 			"the CUDA process sent a number that is out of range");
-	if (!ends(n->uuid, sizeof(n->uuid)) || !ends(n->bus_id, sizeof(n->bus_id)) ||
-		!ends(n->name, sizeof(n->name)) || !ends(n->text, sizeof(n->text)))
+	if (!is_note_text_terminated(n->uuid, sizeof(n->uuid)) ||
+		!is_note_text_terminated(n->bus_id, sizeof(n->bus_id)) ||
+		!is_note_text_terminated(n->name, sizeof(n->name)) ||
+		!is_note_text_terminated(n->text, sizeof(n->text)))
 		return error_set(err, ERR_INVALID,
 			"the CUDA process sent a text that does not end");
 	return 0;

@@ -27,7 +27,8 @@ static uint64_t allowed_ns(uint32_t step, uint64_t timeout_ns)
 }
 
 /* 1: a note; 0: the deadline has passed; -1: the other end is closed; -2: *err. */
-static int receive(int fd, uint64_t deadline_ns, struct cuda_note *ret, struct error *err)
+static int receive_cuda_note(int fd, uint64_t deadline_ns, struct cuda_note *ret,
+	struct error *err)
 {
 	for (;;) {
 		uint64_t now = time_mono_ns();
@@ -51,14 +52,14 @@ static int receive(int fd, uint64_t deadline_ns, struct cuda_note *ret, struct e
 }
 
 /* False: it is over, and r->end says how. */
-static bool take(struct cuda_run *r, const struct cuda_note *n)
+static bool apply_cuda_note(struct cuda_run *r, const struct cuda_note *n)
 {
 	r->last = *n;
 	if (n->type == CUDA_NOTE_COUNT)
 		r->count = n->value;
 	if (n->type == CUDA_NOTE_RESULT && r->n_results < CUDA_DEVICES_MAX)
 		r->results[r->n_results++] = *n;
-	r->end = CUDA_END_TOLD;
+	r->end = CUDA_END_REPORTED;
 	return n->type != CUDA_NOTE_END;
 }
 
@@ -71,7 +72,8 @@ static int listen_to(struct cuda_run *r, struct child *c, uint64_t timeout_ns,
 	do {
 		uint64_t now = time_mono_ns();
 
-		got = receive(c->fd, now + allowed_ns(r->last.step, timeout_ns), &n, err);
+		got = receive_cuda_note(c->fd, now + allowed_ns(r->last.step, timeout_ns), &n,
+			err);
 		if (got == -2)
 			return -1;
 		if (got <= 0) {
@@ -80,7 +82,7 @@ static int listen_to(struct cuda_run *r, struct child *c, uint64_t timeout_ns,
 				(void)child_end(c, now + ENDING_NS, r->how, sizeof(r->how));
 			return 0;
 		}
-	} while (take(r, &n));
+	} while (apply_cuda_note(r, &n));
 	/* It has said all; the driver's clean-up at exit may still take a moment, or crash. */
 	(void)child_end(c, time_mono_ns() + ENDING_NS, r->how, sizeof(r->how));
 	return 0;

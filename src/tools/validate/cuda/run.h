@@ -11,9 +11,9 @@
 #include <stdbool.h>
 
 enum cuda_end {
-	CUDA_END_TOLD,    /* .last is its END note: all devices were tried, or why none */
-	CUDA_END_HUNG,    /* in .last's step */
-	CUDA_END_CRASHED, /* in .last's step; .how says by what */
+	CUDA_END_REPORTED, /* .last is its END note: all devices were tried, or why none */
+	CUDA_END_HUNG,     /* in .last's step */
+	CUDA_END_CRASHED,  /* in .last's step; .how says by what */
 };
 
 struct cuda_run {

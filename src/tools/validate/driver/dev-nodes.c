@@ -47,8 +47,8 @@ static unsigned find_major(const char *devices, const char *name)
 	return 0;
 }
 
-static int need_node(const char *dev_dir, const char *devices, const struct node *n, bool make,
-	struct error *err)
+static int require_dev_node(const char *dev_dir, const char *devices, const struct node *n,
+	bool make, struct error *err)
 {
 	char path[PATH_MAX];
 	unsigned major = 0;
@@ -87,7 +87,8 @@ int dev_nodes_check(const char *dev_dir, const char *proc_devices, const struct 
 	for (size_t i = 0; i < ARRAY_LEN(control_nodes); i++) {
 		if (control_nodes[i].cuda_only && !all)
 			continue;
-		if (need_node(dev_dir, buf_str(&devices), &control_nodes[i], make, err) < 0)
+		if (require_dev_node(dev_dir, buf_str(&devices), &control_nodes[i], make, err) <
+			0)
 			return -1;
 	}
 	for (uint32_t i = 0; inv && i < inv->n; i++) {
@@ -97,7 +98,7 @@ int dev_nodes_check(const char *dev_dir, const char *proc_devices, const struct 
 
 		(void)snprintf(name, sizeof(name), "nvidia%u", (unsigned)inv->gpus[i].minor);
 		if (inv->gpus[i].has_minor &&
-			need_node(dev_dir, buf_str(&devices), &gpu, make, err) < 0)
+			require_dev_node(dev_dir, buf_str(&devices), &gpu, make, err) < 0)
 			return -1;
 	}
 	return 0;
@@ -111,7 +112,7 @@ struct links {
 };
 
 /* udev writes its links relative to /dev/char. */
-static bool is_right(const char *found, const char *target, const char *name)
+static bool is_correct_link(const char *found, const char *target, const char *name)
 {
 	return strcmp(found, target) == 0 ||
 	       (strncmp(found, "../", 3) == 0 && strcmp(found + 3, name) == 0);
@@ -132,7 +133,7 @@ static int link_one(struct links *l, const char *name, dev_t rdev, struct error 
 		return 0;
 	len = readlink(path, found, sizeof(found) - 1);
 	found[len < 0 ? 0 : len] = '\0';
-	if (len > 0 && is_right(found, target, name))
+	if (len > 0 && is_correct_link(found, target, name))
 		return 0;
 	(void)snprintf(temporary, sizeof(temporary), "%s.new", path);
 	if (unlink(temporary) < 0 && errno != ENOENT)

@@ -111,8 +111,8 @@ static bool check_dev(const struct validate_settings *s, const struct inventory 
 	return true;
 }
 
-static void conclude(const struct validate_settings *s, const struct driver_root *root,
-	const struct inventory *inv, struct validate_report *r)
+static void conclude_driver_report(const struct validate_settings *s,
+	const struct driver_root *root, const struct inventory *inv, struct validate_report *r)
 {
 	const char *where =
 		root->kind == DRIVER_ROOT_CONTAINER ? "in a driver container" : "on the node";
@@ -147,7 +147,7 @@ void validate_driver(const struct validate_settings *s, struct validate_report *
 	if (!s->keep_dev && !root.wsl && !s->skip_gpu_init &&
 		!check_dev(s, inv, dev_node, dev_here, r))
 		return;
-	conclude(s, &root, inv, r);
+	conclude_driver_report(s, &root, inv, r);
 	files_assign(&r->ready, "IS_HOST_DRIVER",
 		root.kind == DRIVER_ROOT_CONTAINER ? "false" : "true");
 	files_assign(&r->ready, "NVIDIA_DRIVER_ROOT", root.node);

@@ -71,7 +71,7 @@ static enum validate_code fault_code(const struct gpu *g)
 	return g->fault == GPU_FAULT_STUCK ? VALIDATE_CODE_HANGS : VALIDATE_CODE_GPU_FAULT;
 }
 
-static void add_gpu(struct validate_report *r, const struct gpu *g)
+static void add_gpu_item(struct validate_report *r, const struct gpu *g)
 {
 	char name[32];
 	struct validate_item *item;
@@ -110,7 +110,7 @@ int report_gpus(struct validate_report *r, const struct validate_settings *s,
 	}
 	report_text(r->driver_version, sizeof(r->driver_version), inv->driver_version);
 	for (uint32_t i = 0; i < inv->n; i++)
-		add_gpu(r, &inv->gpus[i]);
+		add_gpu_item(r, &inv->gpus[i]);
 	if (inv->n == 0)
 		report_set(r, VALIDATE_FAIL, VALIDATE_CODE_NO_GPU,
 			"driver %s works and has no GPU", r->driver_version);

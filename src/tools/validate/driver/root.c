@@ -56,7 +56,7 @@ static bool stat_in_root(const char *root, const char *path, struct stat *ret)
 }
 
 /* Whether it can be run; what is there and is no program is noted. */
-static bool is_program(struct driver_root *r, const char *path)
+static bool is_runnable_program(struct driver_root *r, const char *path)
 {
 	const char *why = NULL;
 	struct stat st;
@@ -78,7 +78,7 @@ static bool is_program(struct driver_root *r, const char *path)
 static bool find_smi(struct driver_root *r)
 {
 	for (size_t i = 0; i < ARRAY_LEN(smi_paths); i++) {
-		if (is_program(r, smi_paths[i])) {
+		if (is_runnable_program(r, smi_paths[i])) {
 			(void)snprintf(r->smi, sizeof(r->smi), "/%s", smi_paths[i]);
 			return true;
 		}
@@ -86,7 +86,7 @@ static bool find_smi(struct driver_root *r)
 	return false;
 }
 
-static bool find_library(struct driver_root *r)
+static bool find_nvml_library(struct driver_root *r)
 {
 	struct stat st;
 
@@ -117,7 +117,7 @@ void driver_root_find(const struct validate_settings *s, struct driver_root *ret
 		const char *host = ret->here;
 
 		ret->here = s->driver_ctr;
-		if (find_library(ret)) {
+		if (find_nvml_library(ret)) {
 			ret->kind = DRIVER_ROOT_CONTAINER;
 			ret->node = or_default(s->driver_dir, s->driver_ctr);
 			(void)find_smi(ret);

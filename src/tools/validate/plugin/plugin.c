@@ -52,7 +52,7 @@ static uint64_t healthy_of(const struct offers *o, const char *name)
 	return 0;
 }
 
-static void add_rows(const struct offers *o, struct validate_report *r)
+static void add_resource_items(const struct offers *o, struct validate_report *r)
 {
 	for (size_t i = 0; i < o->n; i++) {
 		const struct offered *f = &o->v[i];
@@ -100,7 +100,8 @@ static bool check_required(const struct validate_settings *s, const struct offer
 	return true;
 }
 
-static void conclude(const struct offers *o, bool from_agent, struct validate_report *r)
+static void conclude_plugin_report(const struct offers *o, bool from_agent,
+	struct validate_report *r)
 {
 	uint64_t devices = 0, healthy = 0;
 	char text[160];
@@ -147,7 +148,7 @@ void validate_plugin(const struct validate_settings *s, struct validate_report *
 			"no agent (%.180s) and no kubelet (%.180s) answers", err.msg, why.msg);
 		return;
 	}
-	add_rows(o, r);
+	add_resource_items(o, r);
 	if (r->result != VALIDATE_FAIL && check_required(s, o, r))
-		conclude(o, from_agent, r);
+		conclude_plugin_report(o, from_agent, r);
 }

@@ -18,14 +18,14 @@
 
 #define TIMEOUT_NS (10 * NS_PER_SEC)
 
-static uint64_t number_of(const json_t *o, const char *key)
+static uint64_t get_offer_number(const json_t *o, const char *key)
 {
 	json_int_t v = json_integer_value(json_object_get(o, key));
 
 	return v < 0 ? 0 : (uint64_t)v;
 }
 
-static void text_of(const json_t *o, const char *key, char *ret, size_t cap)
+static void copy_offer_text(const json_t *o, const char *key, char *ret, size_t cap)
 {
 	const char *s = json_string_value(json_object_get(o, key));
 
@@ -52,11 +52,11 @@ int offers_read_status(struct offers *ret, const char *json, size_t len, struct 
 		const json_t *o = json_array_get(list, i);
 		struct offered *to = &ret->v[ret->n++];
 
-		text_of(o, "name", to->name, sizeof(to->name));
-		text_of(o, "state", to->state, sizeof(to->state));
-		text_of(o, "reason", to->reason, sizeof(to->reason));
-		to->devices = number_of(o, "capacity");
-		to->healthy = number_of(o, "allocatable");
+		copy_offer_text(o, "name", to->name, sizeof(to->name));
+		copy_offer_text(o, "state", to->state, sizeof(to->state));
+		copy_offer_text(o, "reason", to->reason, sizeof(to->reason));
+		to->devices = get_offer_number(o, "capacity");
+		to->healthy = get_offer_number(o, "allocatable");
 	}
 	return 0;
 }
@@ -84,7 +84,7 @@ struct query {
 	int result;
 };
 
-static bool is_ours(const struct query *q, const struct pod_entry *e)
+static bool is_gpu_resource(const struct query *q, const struct pod_entry *e)
 {
 	return strncmp(e->resource, "nvidia.com/", 11) == 0 || strncmp(e->id, "GPU-", 4) == 0 ||
 	       strncmp(e->id, "MIG-", 4) == 0 || q->wanted(q->arg, e->resource);
@@ -108,8 +108,8 @@ static int count_device(struct offers *o, const char *resource, struct error *er
 	return 0;
 }
 
-static void on_answer(void *arg, enum rpc_status status, const char *text, const uint8_t *reply,
-	size_t len)
+static void on_allocatable_answer(void *arg, enum rpc_status status, const char *text,
+	const uint8_t *reply, size_t len)
 {
 	struct query *q = arg;
 	struct pod_entries e = { .n = 0 };
@@ -122,21 +122,22 @@ static void on_answer(void *arg, enum rpc_status status, const char *text, const
 	}
 	q->result = pod_allocatable_decode(&e, reply, len, q->err);
 	for (size_t i = 0; i < e.n && q->result == 0; i++) {
-		if (e.v[i].resource && e.v[i].id && is_ours(q, &e.v[i]))
+		if (e.v[i].resource && e.v[i].id && is_gpu_resource(q, &e.v[i]))
 			q->result = count_device(q->to, e.v[i].resource, q->err);
 	}
 	pod_entries_fini(&e);
 }
 
-static int ask(struct query *q, struct rpc *rpc, uv_loop_t *loop, const char *path,
-	struct error *err)
+static int request_allocatable(struct query *q, struct rpc *rpc, uv_loop_t *loop,
+	const char *path, struct error *err)
 {
 	struct rpc_client *client = NULL;
 	int r;
 
 	if (rpc_dial(rpc, path, &client, err) < 0)
 		return -1;
-	r = rpc_invoke(client, METHOD_POD_ALLOCATABLE, "", 0, TIMEOUT_NS, on_answer, q, err);
+	r = rpc_invoke(client, METHOD_POD_ALLOCATABLE, "", 0, TIMEOUT_NS, on_allocatable_answer,
+		q, err);
 	if (r == 0) {
 		(void)uv_run(loop, UV_RUN_DEFAULT);
 		r = q->result;
@@ -166,7 +167,7 @@ int offers_of_kubelet(struct offers *ret, const char *kubelet_dir,
 		return error_sys(err, -r, "make a loop");
 	r = rpc_new(&rpc, &loop, err);
 	if (r == 0)
-		r = ask(&q, rpc, &loop, path, err);
+		r = request_allocatable(&q, rpc, &loop, path, err);
 	(void)rpc_free(rpc);
 	(void)uv_run(&loop, UV_RUN_DEFAULT);
 	(void)uv_loop_close(&loop);

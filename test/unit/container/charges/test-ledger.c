@@ -59,7 +59,7 @@ static void charge_and_release(void)
 {
 	struct charge c;
 
-	CHECK(ledger_active());
+	CHECK(charges_active());
 	CHECK(!charge_begin(&c, GPU, 100 * MIB, CHARGE_SEEN));
 	CHECK(page()->begun == 1 && page()->done == 0);
 	CHECK(used() == 100 * MIB && page()->seen == 0);
@@ -106,7 +106,7 @@ static void at_the_limit(void)
 {
 	struct charge c;
 
-	CHECK(ledger_active());
+	CHECK(charges_active());
 	CHECK(!charge_begin(&c, GPU, LIMIT - 100 * MIB, CHARGE_SEEN));
 	charge_end(&c, LIMIT - 100 * MIB);
 	CHECK(charge_begin(&c, GPU, 100 * MIB + 1, CHARGE_SEEN) == CUDA_ERROR_OUT_OF_MEMORY);
@@ -119,7 +119,7 @@ static void at_the_limit(void)
 	CHECK(arbiter->wants == 3 && page()->refused == 2);
 	CHECK(charge_try(&c, GPU, 101 * MIB, CHARGE_SEEN) == CUDA_ERROR_OUT_OF_MEMORY);
 	CHECK(page()->refused == 2);
-	ledger_on_full = on_full;
+	charges_on_full = on_full;
 	cached = 50 * MIB;
 	CHECK(!charge_begin(&c, GPU, 150 * MIB, CHARGE_SEEN));
 	CHECK(on_full_calls == 1 && page()->refused == 2);
@@ -167,7 +167,7 @@ static void bounds_in_the_way(void)
 	struct charge other, c;
 	int wants, tries = 1;
 
-	CHECK(ledger_active());
+	CHECK(charges_active());
 	/* On a busy machine the other thread may come too late. */
 	while (charge_beside(&other, &c)) {
 		CHECK(++tries < 20);
@@ -215,7 +215,7 @@ static void beyond_the_bound(void)
 	uint64_t limit, in_use;
 	struct charge c;
 
-	CHECK(ledger_active());
+	CHECK(charges_active());
 	CHECK(!charge_begin(&c, GPU, 10 * MIB, CHARGE_SEEN));
 	charge_end(&c, 30 * MIB); /* asks for the rest */
 	CHECK(used() == 30 * MIB && page()->seen == 30 * MIB);
@@ -223,7 +223,7 @@ static void beyond_the_bound(void)
 	charge_end(&c, LIMIT - 20 * MIB); /* 10 MiB above the limit: a debt */
 	CHECK(used() <= LIMIT && page()->seen == LIMIT + 10 * MIB);
 	atomic_store(&page()->alone, 1);
-	CHECK(ledger_view(GPU, &limit, &in_use) && limit == LIMIT);
+	CHECK(charges_read_usage(GPU, &limit, &in_use) && limit == LIMIT);
 	CHECK(in_use >= LIMIT + 10 * MIB);
 	CHECK(charge_begin(&c, GPU, 1, CHARGE_SEEN) == CUDA_ERROR_OUT_OF_MEMORY);
 	charge_release(GPU, 30 * MIB, CHARGE_SEEN);
@@ -243,11 +243,11 @@ static void hidden(void)
 {
 	struct charge c;
 
-	CHECK(ledger_active());
+	CHECK(charges_active());
 	CHECK(!charge_begin(&c, GPU, 600 * MIB, CHARGE_HIDDEN));
 	charge_end(&c, 600 * MIB);
 	CHECK(used() == 600 * MIB && page()->seen == 0 && arbiter->compares == 1);
-	CHECK(ledger_overhead(GPU) == 600 * MIB);
+	CHECK(charges_read_overhead(GPU) == 600 * MIB);
 	/* Not ours to give back. */
 	charge_release(GPU, 600 * MIB, CHARGE_HIDDEN);
 	CHECK(used() == 600 * MIB && arbiter->compares == 2);
@@ -271,10 +271,10 @@ static void no_gpu(void)
 	struct charge c;
 
 	CHECK(!unsetenv("GPUSLICE_SLICE_DIR"));
-	CHECK(!ledger_active() && link_open(true) == LINK_NO_SLICE && !link_page());
-	CHECK(!charge_begin(&c, LEDGER_NONE, UINT64_MAX, CHARGE_SEEN));
+	CHECK(!charges_active() && link_open(true) == LINK_NO_SLICE && !link_page());
+	CHECK(!charge_begin(&c, CHARGES_NO_GPU, UINT64_MAX, CHARGE_SEEN));
 	charge_end(&c, 5 * MIB);
-	charge_release(LEDGER_NONE, 5 * MIB, CHARGE_SEEN);
+	charge_release(CHARGES_NO_GPU, 5 * MIB, CHARGE_SEEN);
 	CHECK(arbiter->hellos == 0);
 }
 
@@ -289,9 +289,10 @@ static void refused(void)
 	struct charge c;
 
 	atomic_store(&arbiter->status, SLICE_REFUSED);
-	CHECK(ledger_active() && !link_page());
-	CHECK(charge_begin(&c, LEDGER_UNKNOWN, 1, CHARGE_SEEN) == CUDA_ERROR_OUT_OF_MEMORY);
-	CHECK(!charge_begin(&c, LEDGER_UNKNOWN, 0, CHARGE_SEEN));
+	CHECK(charges_active() && !link_page());
+	CHECK(charge_begin(&c, CHARGES_GPU_UNKNOWN, 1, CHARGE_SEEN) ==
+		CUDA_ERROR_OUT_OF_MEMORY);
+	CHECK(!charge_begin(&c, CHARGES_GPU_UNKNOWN, 0, CHARGE_SEEN));
 	charge_end(&c, 0);
 }
 
@@ -300,7 +301,7 @@ static void not_answered(void)
 {
 	struct charge c;
 
-	CHECK(ledger_active());
+	CHECK(charges_active());
 	CHECK(!charge_begin(&c, GPU, MIB, CHARGE_SEEN));
 	charge_end(&c, MIB);
 	ta_mute(arbiter);
@@ -320,7 +321,7 @@ static void no_limit(void)
 {
 	struct charge c;
 
-	CHECK(ledger_active());
+	CHECK(charges_active());
 	atomic_store(&page()->limit, SLICE_NO_LIMIT);
 	CHECK(charge_begin(&c, GPU, UINT64_MAX, CHARGE_SEEN) == CUDA_ERROR_OUT_OF_MEMORY);
 	CHECK(page()->refused == 0);
@@ -420,7 +421,7 @@ static void charge__holds_the_limit_with_many_threads(void **state)
 	driver_new();
 	ta_start(arbiter, dir, LIMIT);
 	atomic_store(&arbiter->unkind, true);
-	assert_true(ledger_active());
+	assert_true(charges_active());
 	for (uintptr_t i = 0; i < 8; i++)
 		assert_int_equal(pthread_create(&threads[i], NULL, race, (void *)(i + 1)), 0);
 	(void)usleep(700 * 1000);
@@ -452,7 +453,7 @@ static void run_racers(int go)
 	alarm(30);
 	while (read(go, &byte, 1) > 0) /* until it is closed */
 		;
-	CHECK(ledger_active());
+	CHECK(charges_active());
 	for (uintptr_t i = 0; i < 4; i++)
 		(void)pthread_create(&threads[i], NULL, race,
 			(void *)(i + 10 * (uintptr_t)me + 1));
@@ -531,7 +532,7 @@ static void fork_anew(void)
 	uint64_t serial;
 	pid_t pid;
 
-	CHECK(ledger_active());
+	CHECK(charges_active());
 	CHECK(!charge_begin(&c, GPU, 100 * MIB, CHARGE_SEEN));
 	charge_end(&c, 100 * MIB);
 	/* An operation is under way. */
@@ -544,7 +545,7 @@ static void fork_anew(void)
 		charge_end(&c, 50 * MIB); /* of the parent: not ours */
 		charge_release(GPU, 100 * MIB, CHARGE_SEEN);
 		CHECK(!link_page());
-		CHECK(ledger_active() && link_page());
+		CHECK(charges_active() && link_page());
 		CHECK(link_page()->serial != serial && used() == 0);
 		CHECK(!charge_begin(&c, GPU, 10 * MIB, CHARGE_SEEN));
 		charge_end(&c, 10 * MIB);
@@ -574,7 +575,7 @@ static void *fork_often(void *arg)
 
 		if (!pid) {
 			alarm(20);
-			if (!ledger_active() || !link_page())
+			if (!charges_active() || !link_page())
 				_exit(2);
 			if (!charge_begin(&c, GPU, 2 * MIB, CHARGE_SEEN))
 				charge_end(&c, 2 * MIB);
@@ -603,7 +604,7 @@ static void fork__does_not_hang_amid_charges(void **state)
 			MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 		ta_start(arbiter, dir, LIMIT);
 		atomic_store(&arbiter->unkind, true);
-		CHECK(ledger_active());
+		CHECK(charges_active());
 		for (uintptr_t i = 0; i < 4; i++)
 			CHECK(!pthread_create(&threads[i], NULL, race, (void *)(i + 1)));
 		CHECK(!pthread_create(&forker, NULL, fork_often, &bad));

@@ -61,9 +61,9 @@ static void registers(void)
 	CHECK(!memcmp(w->gpus[0].uuid, ta_uuid, sizeof(ta_uuid)));
 	CHECK(link_open(true) == LINK_UP && link_open(false) == LINK_UP &&
 		arbiter->hellos == 1);
-	CHECK(link_want(0, 10 * MIB, &left) == SLICE_OK && left == LIMIT - 10 * MIB);
+	CHECK(link_request_bytes(0, 10 * MIB, &left) == SLICE_OK && left == LIMIT - 10 * MIB);
 	CHECK(used() == 10 * MIB);
-	CHECK(link_want(0, LIMIT, &left) == SLICE_NO_ROOM && used() == 10 * MIB);
+	CHECK(link_request_bytes(0, LIMIT, &left) == SLICE_NO_ROOM && used() == 10 * MIB);
 	CHECK(!link_view(0, &v) && v.gpu_count == 1 && v.gpus[0].used == 10 * MIB);
 	link_compare(0);
 	CHECK(arbiter->compares == 1 && errno == 1234);
@@ -94,7 +94,7 @@ static void bad(void)
 {
 	atomic_store(&arbiter->page, bad_page);
 	CHECK(link_open(true) == LINK_DOWN && !link_page());
-	CHECK(link_want(0, 1, NULL) == -1);
+	CHECK(link_request_bytes(0, 1, NULL) == -1);
 	/* It is tried again, but not at once. */
 	CHECK(link_open(true) == LINK_DOWN && arbiter->hellos == 1);
 	atomic_store(&arbiter->page, TA_PAGE_GOOD);
@@ -153,7 +153,7 @@ static bool comes_up(void)
 static bool is_granted(uint64_t bytes)
 {
 	for (int i = 0; i < 2000; i++) {
-		if (link_want(0, bytes, NULL) == SLICE_OK)
+		if (link_request_bytes(0, bytes, NULL) == SLICE_OK)
 			return true;
 		(void)usleep(10 * 1000);
 	}
@@ -170,7 +170,7 @@ static void mute(void)
 	CHECK(sys_now() - began >= LINK_DEADLINE_MS - 10);
 	for (int i = 0; i < 1000; i++) {
 		began = sys_now();
-		CHECK(link_open(true) == LINK_DOWN && link_want(0, 1, NULL) == -1);
+		CHECK(link_open(true) == LINK_DOWN && link_request_bytes(0, 1, NULL) == -1);
 		tries += sys_now() - began >= TRIED_MS;
 	}
 	CHECK(tries < 5);
@@ -179,7 +179,7 @@ static void mute(void)
 	CHECK(comes_up());
 	ta_mute(arbiter);
 	began = sys_now();
-	CHECK(link_want(0, MIB, NULL) == -1);
+	CHECK(link_request_bytes(0, MIB, NULL) == -1);
 	CHECK(sys_now() - began >= LINK_DEADLINE_MS - 10); /* as it was up */
 	CHECK(link_page() && link_open(true) == LINK_DOWN);
 	atomic_store(&arbiter->mute, false);
@@ -198,20 +198,20 @@ static void restart(void)
 	struct slice_page *page;
 
 	CHECK(link_open(true) == LINK_UP);
-	CHECK(link_want(0, 10 * MIB, NULL) == SLICE_OK);
+	CHECK(link_request_bytes(0, 10 * MIB, NULL) == SLICE_OK);
 	page = link_page();
 	atomic_store(&arbiter->restart_ms, 200);
 	while (atomic_load(&arbiter->restart_ms))
 		(void)usleep(1000);
-	CHECK(link_want(0, 10 * MIB, NULL) == SLICE_OK);
+	CHECK(link_request_bytes(0, 10 * MIB, NULL) == SLICE_OK);
 	CHECK(link_page() == page && used() == 20 * MIB && arbiter->again == 1);
 	/* While it is away. */
 	atomic_store(&arbiter->restart_ms, 200);
 	(void)usleep(50 * 1000);
-	CHECK(link_want(0, 10 * MIB, NULL) == SLICE_OK && used() == 30 * MIB);
+	CHECK(link_request_bytes(0, 10 * MIB, NULL) == SLICE_OK && used() == 30 * MIB);
 	/* Granted, and then nobody is told: it is asked for again, and had once. */
 	atomic_store(&arbiter->hang_up_at, 1);
-	CHECK(link_want(0, 10 * MIB, NULL) == SLICE_OK);
+	CHECK(link_request_bytes(0, 10 * MIB, NULL) == SLICE_OK);
 	CHECK(used() == 40 * MIB && arbiter->again == 3);
 }
 
@@ -261,7 +261,7 @@ static void descriptors(void)
 		(void)close(fd);
 	for (int i = 0; i < 8; i++)
 		CHECK((fds[i] = open("/dev/null", O_RDONLY)) >= 0);
-	CHECK(link_want(0, MIB, NULL) == -1);
+	CHECK(link_request_bytes(0, MIB, NULL) == -1);
 	for (int i = 0; i < 8; i++)
 		CHECK(fcntl(fds[i], F_GETFD) >= 0);
 }
@@ -294,7 +294,7 @@ static void no_slice(void)
 {
 	CHECK(!unsetenv(SLICE_DIR_VARIABLE));
 	CHECK(link_open(true) == LINK_NO_SLICE && atomic_load(&link_off));
-	CHECK(link_want(0, 1, NULL) == -1);
+	CHECK(link_request_bytes(0, 1, NULL) == -1);
 	link_compare(0);
 }
 

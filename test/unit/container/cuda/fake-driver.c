@@ -117,7 +117,7 @@ enum link_state link_open(bool memory)
 	return fake.state;
 }
 
-int link_want(unsigned int gpu, uint64_t bytes, uint64_t *free_bytes)
+int link_request_bytes(unsigned int gpu, uint64_t bytes, uint64_t *free_bytes)
 {
 	(void)gpu, (void)bytes, (void)free_bytes;
 
@@ -147,12 +147,12 @@ void link_compare(unsigned int gpu)
 	compare();
 }
 
-int ledger_device_gpu(CUdevice device)
+int charges_device_gpu(CUdevice device)
 {
-	return device == 0 ? 0 : LEDGER_NONE;
+	return device == 0 ? 0 : CHARGES_NO_GPU;
 }
 
-int ledger_current_gpu(void)
+int charges_current_gpu(void)
 {
 	return 0;
 }

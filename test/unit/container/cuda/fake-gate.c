@@ -37,22 +37,23 @@ struct turn_gpu_page *gate_begin_slow(struct gate *g, CUstream stream, unsigned 
 		return NULL;
 	(void)atomic_fetch_add(&fake_turn_page.gpus[0].begun, 1);
 	return (struct turn_gpu_page *)((uintptr_t)&fake_turn_page.gpus[0] |
-					(fake_gate.mark && !(flags & GATE_SEVERAL) ? GATE_BEHIND
-										   : 0));
+					(fake_gate.place_fence && !(flags & GATE_SEVERAL)
+							? GATE_OWN_FENCE
+							: 0));
 }
 
-void gate_park_slow(struct gate_park *k, CUstream stream, unsigned int flags)
+void gate_block_slow(struct gate_block *k, CUstream stream, unsigned int flags)
 {
-	fake_gate.parks++;
-	fake_gate.park_stream = stream;
-	fake_gate.park_flags = flags;
-	k->place = fake_gate.refuse ? 0 : fake_gate.parks;
+	fake_gate.blocks++;
+	fake_gate.block_stream = stream;
+	fake_gate.block_flags = flags;
+	k->slot = fake_gate.refuse ? 0 : fake_gate.blocks;
 }
 
-void gate_parked_slow(const struct gate_park *k, bool given)
+void gate_blocked_slow(const struct gate_block *k, bool given)
 {
-	assert_int_equal(k->place, fake_gate.parks);
-	fake_gate.parked += given;
+	assert_int_equal(k->slot, fake_gate.blocks);
+	fake_gate.blocked += given;
 }
 
 void gate_capture_begins(void)
@@ -90,7 +91,7 @@ bool fake_gate_knows(CUcontext context)
 	return place_of(context) >= 0;
 }
 
-void keeper_context(CUcontext ctx, unsigned int gpu)
+void gate_thread_add_context(CUcontext ctx, unsigned int gpu)
 {
 	int i;
 
@@ -107,7 +108,7 @@ void keeper_context(CUcontext ctx, unsigned int gpu)
 	assert_true(i >= 0);
 }
 
-void keeper_context_gone(CUcontext ctx)
+void gate_thread_context_gone(CUcontext ctx)
 {
 	int i;
 
@@ -121,7 +122,7 @@ void keeper_context_gone(CUcontext ctx)
 	(void)pthread_mutex_unlock(&lock);
 }
 
-void keeper_context_leaves(CUcontext ctx)
+void gate_thread_context_leaves(CUcontext ctx)
 {
 	(void)pthread_mutex_lock(&lock);
 	fake_gate.leaves++;
@@ -129,7 +130,7 @@ void keeper_context_leaves(CUcontext ctx)
 	(void)pthread_mutex_unlock(&lock);
 }
 
-void keeper_context_stays(CUcontext ctx)
+void gate_thread_context_stays(CUcontext ctx)
 {
 	(void)pthread_mutex_lock(&lock);
 	fake_gate.stays++;
@@ -140,7 +141,7 @@ void keeper_context_stays(CUcontext ctx)
 
 void gate_end_tagged(struct turn_gpu_page *p)
 {
-	fake_gate.behind++;
+	fake_gate.own_fence++;
 	(void)atomic_fetch_add(&((struct turn_gpu_page *)((uintptr_t)p & ~GATE_TAGS))->ended,
 		1);
 }

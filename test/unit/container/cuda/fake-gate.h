@@ -14,14 +14,14 @@ struct fake_gate {
 	CUstream stream;   /* of the last one */
 	unsigned int flags;
 	uintptr_t kind;
-	CUstream streams[8]; /* of all, the first eight */
-	bool mark;           /* it asks for an event behind the submission */
-	unsigned int behind; /* such events */
-	bool refuse;         /* it counts nothing, as of what goes into a capture */
+	CUstream streams[8];    /* of all, the first eight */
+	bool place_fence;       /* it asks for an event behind the submission */
+	unsigned int own_fence; /* such events */
+	bool refuse;            /* it counts nothing, as of what goes into a capture */
 	/* What may park a stream: asked before the driver is called, and noted after it; of the last one. */
-	unsigned int parks, parked;
-	CUstream park_stream;
-	unsigned int park_flags;
+	unsigned int blocks, blocked;
+	CUstream block_stream;
+	unsigned int block_flags;
 	/* Captures: that began and failed or ended; never below 0. */
 	unsigned int begins, failed, ended;
 	/* Contexts that the keeper knows; it is told of one twice at times, and forgets it once. */

@@ -101,7 +101,7 @@ static uint64_t place_small(void)
 
 static uint64_t place_large(uint64_t bytes)
 {
-	uint32_t n = (uint32_t)(granules(bytes) / G);
+	uint32_t n = (uint32_t)(round_up_to_granule(bytes) / G);
 	int at = find_span(n);
 
 	for (uint32_t k = 0; k < n; k++)
@@ -165,7 +165,7 @@ static CUresult d_managed(CUdeviceptr *ret, size_t bytes, unsigned int flags)
 	static _Atomic uint64_t next = UINT64_C(0x10) << 40;
 
 	(void)flags;
-	*ret = atomic_fetch_add(&next, granules(bytes));
+	*ret = atomic_fetch_add(&next, round_up_to_granule(bytes));
 	return CUDA_SUCCESS;
 }
 
@@ -195,7 +195,7 @@ static CUresult d_alloc_low(CUdeviceptr_v1 *ret, unsigned int bytes)
 	for (unsigned int i = 1; i < LOW_MAX && !r; i++) {
 		if (md.low[i])
 			continue;
-		md.low[i] = granules(bytes);
+		md.low[i] = round_up_to_granule(bytes);
 		hold(md.low[i]);
 		*ret = i * (unsigned int)LOW;
 		return CUDA_SUCCESS;

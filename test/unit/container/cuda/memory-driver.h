@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #define MIB     (UINT64_C(1) << 20)
-#define G       LEDGER_GRANULE
+#define G       CHARGES_GRANULE
 #define LIMIT   (1024 * MIB)
 #define PRIMARY (518 * MIB)
 

@@ -30,7 +30,7 @@ void mt_in_child(void (*fn)(void))
 			;
 		if (!mt_no_slice)
 			CHECK(!setenv("GPUSLICE_SLICE_DIR", mt_dir, 1));
-		md.strict = ledger_active() && link_page();
+		md.strict = charges_active() && link_page();
 		fn();
 		CHECK(!md_shared->over);
 		CHECK(!link_page() || page()->begun == page()->done);
@@ -47,13 +47,14 @@ void mt_in_child(void (*fn)(void))
 
 void mt_make_pool(uint64_t bytes)
 {
-	struct lump *l = lump_of(LUMP_POOL, IN_POOL, 3, 0, CHARGE_SEEN);
-	struct lump_op op;
+	struct pool_reservation *l =
+		pool_reservation_get(POOL_RESERVATION_POOL, IN_POOL, 3, 0, CHARGE_SEEN);
+	struct pool_reservation_op op;
 
-	CHECK(l && !lump_begin(&op, l, bytes));
+	CHECK(l && !pool_reservation_begin(&op, l, bytes));
 	hold(bytes);
 	md.pool = bytes;
-	lump_end(&op);
+	pool_reservation_end(&op);
 	CHECK(page()->seen >= bytes);
 }
 

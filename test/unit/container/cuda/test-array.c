@@ -132,7 +132,7 @@ static void array_bytes__of_nonsense_is_a_number(void **state)
 
 	(void)state;
 	assert_true(array_bytes(&d, UINT32_MAX) == UINT64_MAX);
-	assert_true(granules(array_bytes(&d, 1)) == UINT64_MAX);
+	assert_true(round_up_to_granule(array_bytes(&d, 1)) == UINT64_MAX);
 	/* NV12: a plane of a byte, and half of that; unknown formats are taken for the largest. */
 	d = (CUDA_ARRAY3D_DESCRIPTOR){ 1024, 1024, 0, 0xb0, 3, 0 };
 	assert_true(array_bytes(&d, 1) >= 3 * MIB / 2);

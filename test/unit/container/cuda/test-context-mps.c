@@ -52,7 +52,7 @@ static void outside(void)
 	CUcontext context;
 
 	catch_warnings();
-	CHECK(ledger_active() && said() == SLICE_MPS_NOT_SAID);
+	CHECK(charges_active() && said() == SLICE_MPS_NOT_SAID);
 	compute(SLICE_TURNS_MPS);
 	CHECK(!cuDevicePrimaryCtxRetain(&context, 3));
 	CHECK(said() == SLICE_MPS_OUTSIDE && md.attributes == 1);
@@ -78,7 +78,7 @@ static void inside(void)
 	CUcontext context;
 
 	catch_warnings();
-	CHECK(ledger_active());
+	CHECK(charges_active());
 	compute(SLICE_TURNS_MPS);
 	md.mps = 1;
 	CHECK(!cuCtxCreate_v2(&context, 0, 3));
@@ -104,7 +104,7 @@ static void turns(void)
 	CUcontext context;
 
 	catch_warnings();
-	CHECK(ledger_active());
+	CHECK(charges_active());
 	compute(SLICE_TURNS_ON);
 	CHECK(!cuCtxCreate_v2(&context, 0, 3) && said() == SLICE_MPS_OUTSIDE);
 	assert_warned("");
@@ -127,16 +127,16 @@ static void old_driver(void)
 	CUcontext context;
 
 	catch_warnings();
-	CHECK(ledger_active());
+	CHECK(charges_active());
 	compute(SLICE_TURNS_MPS);
 	md.mps = -1;
 	CHECK(!cuCtxCreate_v2(&context, 0, 3) && said() == SLICE_MPS_NOT_SAID);
 	/* A context that fails says nothing, nor does one of a GPU that is not of the slice. */
 	md.mps = 0;
 	md.attributes = 0;
-	mps_look(3, LEDGER_NONE, true);
-	mps_look(3, LEDGER_UNKNOWN, true);
-	mps_look(3, SLICE_GPUS_MAX, true);
+	mps_probe_mode(3, CHARGES_NO_GPU, true);
+	mps_probe_mode(3, CHARGES_GPU_UNKNOWN, true);
+	mps_probe_mode(3, SLICE_GPUS_MAX, true);
 	CHECK(said() == SLICE_MPS_NOT_SAID && !md.attributes);
 	assert_warned("");
 }
@@ -151,12 +151,12 @@ static void mps__is_left_open_where_the_driver_does_not_know(void **state)
 static void first_submission(void)
 {
 	catch_warnings();
-	CHECK(ledger_active());
+	CHECK(charges_active());
 	compute(SLICE_TURNS_MPS);
-	mps_look_current();
+	mps_probe_current();
 	CHECK(said() == SLICE_MPS_OUTSIDE && md.attributes == 1);
 	assert_warned("gpuslice: this slice is to run under MPS");
-	mps_look_current();
+	mps_probe_current();
 	CHECK(md.attributes == 1);
 }
 

@@ -93,7 +93,7 @@ static void own_context(void)
 	CHECK(cuCtxSetLimit(CU_LIMIT_STACK_SIZE, 16384) == CUDA_ERROR_OUT_OF_MEMORY);
 	CHECK(md.stack == 1024);
 	CHECK(!cuCtxSetLimit(CU_LIMIT_STACK_SIZE, 1024 + 512));
-	CHECK(used() == 700 * MIB + granules(UINT64_C(512) * 132 * 2048));
+	CHECK(used() == 700 * MIB + round_up_to_granule(UINT64_C(512) * 132 * 2048));
 	CHECK(cuCtxCreate_v2(&c, 0, 3) == CUDA_ERROR_OUT_OF_MEMORY);
 	md.fail = CUDA_ERROR_ILLEGAL_ADDRESS;
 	CHECK(fake_gate_knows(c));

@@ -252,7 +252,7 @@ static void full__takes_the_graphs_memory_back(void **state)
 
 static void others_trim(void)
 {
-	lumps_trim(0);
+	pool_reservations_trim(0);
 }
 
 static void launch__again_is_not_trimmed_under_its_hands(void **state)

@@ -173,7 +173,7 @@ static void hooks__hold_the_limit_with_many_threads(void **state)
 	assert_true(md_shared->done > 100 && md_shared->refused > 10);
 	pthread_mutex_lock(&arbiter->lock);
 	assert_int_equal(held(), 0);
-	assert_int_equal(used(), atomic_load(&page()->seen) + ledger_overhead(0));
+	assert_int_equal(used(), atomic_load(&page()->seen) + charges_read_overhead(0));
 	assert_int_equal(atomic_load(&page()->begun), atomic_load(&page()->done));
 	/* Handles given again before the last reference was counted out are disowned. */
 	assert_int_equal(atomic_load(&page()->seen), 0);

@@ -59,7 +59,7 @@ static int empty(void **state)
 {
 	(void)state;
 	assert_int_equal(cuCtxSynchronize(), 0);
-	lumps_trim(0);
+	pool_reservations_trim(0);
 	assert_exact();
 	assert_int_equal(fake_used(), 0);
 	return 0;
@@ -75,14 +75,14 @@ static void pool_max__is_the_limit_in_pieces(void **state)
 	assert_int_equal(pool_max(0, SLICE_NO_LIMIT), 0);
 }
 
-static void lump_growth__is_in_pieces(void **state)
+static void pool_reservation_growth__is_in_pieces(void **state)
 {
 	(void)state;
-	assert_int_equal(lump_growth(0), 0);
-	assert_int_equal(lump_growth(1), 32 * MIB);
-	assert_int_equal(lump_growth(32 * MIB), 32 * MIB);
-	assert_int_equal(lump_growth(32 * MIB + 1), 64 * MIB);
-	assert_true(lump_growth(UINT64_MAX) == UINT64_MAX);
+	assert_int_equal(pool_reservation_growth(0), 0);
+	assert_int_equal(pool_reservation_growth(1), 32 * MIB);
+	assert_int_equal(pool_reservation_growth(32 * MIB), 32 * MIB);
+	assert_int_equal(pool_reservation_growth(32 * MIB + 1), 64 * MIB);
+	assert_true(pool_reservation_growth(UINT64_MAX) == UINT64_MAX);
 }
 
 static void alloc__charges_what_the_pool_reserves(void **state)
@@ -190,7 +190,7 @@ static void capture__takes_nothing_and_is_not_spoiled(void **state)
 		assert_int_equal(cuMemAllocAsync(&b, 200 * MIB, fake_stream(2)), 0);
 		assert_int_equal(fake_used(), 224 * MIB);
 		/* What a charge of any kind at the limit does. */
-		lumps_trim(0);
+		pool_reservations_trim(0);
 		assert_int_equal(fake.spoiled, 0);
 		assert_int_equal(fake_thread_mode(), 0);
 		fake_capture_end(fake_stream(2));
@@ -354,10 +354,10 @@ static void shrunk_unseen__is_left_to_the_comparison(void **state)
 
 static void free__of_plain_memory_is_plain(void **state)
 {
-	struct row row = { .bytes = 1, .count = 1 };
+	struct alloc_row row = { .bytes = 1, .count = 1 };
 
 	(void)state;
-	assert_true(row_put(ROW_POINTER, 0x7000, &row));
+	assert_true(alloc_table_put(ALLOC_POINTER, 0x7000, &row));
 	assert_int_equal(cuMemFreeAsync(0x7000, fake_stream(1)), 0);
 	assert_int_equal(fake.own_calls, 1);
 }
@@ -383,7 +383,7 @@ static void others_wait(void)
 {
 	assert_int_equal(cuStreamSynchronize(fake_stream(2)), 0);
 	assert_int_equal(fake_used(), 64 * MIB);
-	lumps_trim(0);
+	pool_reservations_trim(0);
 	assert_int_equal(fake_used(), 64 * MIB);
 }
 
@@ -430,7 +430,7 @@ static void *racer(void *arg)
 		if (rand_r(&seed) % 16 == 0)
 			assert_int_equal(cuStreamSynchronize(fake_stream(1)), 0);
 		if (rand_r(&seed) % 64 == 0)
-			lumps_trim(0);
+			pool_reservations_trim(0);
 	}
 	for (int i = 0; i < 4; i++)
 		if (have[i])
@@ -452,7 +452,7 @@ static void threads__lose_and_double_nothing(void **state)
 	assert_int_equal(fake.over, 0);
 	/* A shrink that another thread's wait made while this one began is left to the arbiter. */
 	assert_int_equal(cuCtxSynchronize(), 0);
-	lumps_trim(0);
+	pool_reservations_trim(0);
 	link_compare(0);
 	threshold(fake_default_pool(), 0);
 }
@@ -461,7 +461,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(pool_max__is_the_limit_in_pieces),
-		cmocka_unit_test(lump_growth__is_in_pieces),
+		cmocka_unit_test(pool_reservation_growth__is_in_pieces),
 #define T(name) cmocka_unit_test_setup_teardown(name, start, empty)
 		T(alloc__charges_what_the_pool_reserves),
 		T(alloc__is_refused_at_the_limit),

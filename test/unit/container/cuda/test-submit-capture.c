@@ -30,12 +30,12 @@ uint64_t current_context(void)
 	return (uintptr_t)CONTEXT;
 }
 
-void lump_wait_begin(struct lump_wait *w)
+void pool_reservation_wait_begin(struct pool_reservation_wait *w)
 {
 	(void)w;
 }
 
-void lump_wait_end(struct lump_wait *w)
+void pool_reservation_wait_end(struct pool_reservation_wait *w)
 {
 	(void)w;
 }
@@ -310,10 +310,10 @@ static void capture__ends_with_its_stream(void **state)
 	}
 }
 
-static void gone(enum row_kind kind, uint64_t key, const struct row *row, void *arg)
+static void gone(enum alloc_kind kind, uint64_t key, const struct alloc_row *row, void *arg)
 {
 	(void)key, (void)arg;
-	assert_int_equal(kind, ROW_CAPTURE);
+	assert_int_equal(kind, ALLOC_CAPTURE);
 	capture_row_gone(row);
 }
 
@@ -323,9 +323,9 @@ static void capture__ends_with_its_context(void **state)
 	assert_int_equal(begin_by(2, stream(3)), 0);
 	assert_int_equal(begin_by(2, stream(4)), 0);
 	assert_int_equal(begin_by(2, stream(7)), 0);
-	rows_drop_context((uintptr_t)CONTEXT, gone, NULL);
+	alloc_table_drop_context((uintptr_t)CONTEXT, gone, NULL);
 	assert_int_equal(captures(), 1);
-	rows_drop_context((uintptr_t)GREEN, gone, NULL);
+	alloc_table_drop_context((uintptr_t)GREEN, gone, NULL);
 	assert_int_equal(captures(), 0);
 }
 

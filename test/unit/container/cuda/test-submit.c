@@ -70,8 +70,8 @@ CUresult submit_called(void)
 	driver.calls++;
 	driver.begun = atomic_load(&fake_turn_page.gpus[0].begun);
 	driver.ended = atomic_load(&fake_turn_page.gpus[0].ended);
-	driver.parks = fake_gate.parks;
-	driver.parked = fake_gate.parked;
+	driver.parks = fake_gate.blocks;
+	driver.parked = fake_gate.blocked;
 	return driver.succeeds ? CUDA_SUCCESS : ANSWER;
 }
 
@@ -147,7 +147,7 @@ static void hook__tells_the_gate_what_it_is(void **state)
 		unsigned int flags;
 
 		fake_gate_new(false);
-		fake_gate.mark = true;
+		fake_gate.place_fence = true;
 		row->stream = NULL;
 		call(row);
 		flags = flags_of(row);
@@ -155,7 +155,7 @@ static void hook__tells_the_gate_what_it_is(void **state)
 			fail_msg("%s: it is no work", row->name);
 		if (row->kind == SUBMIT_NONE)
 			continue;
-		if (fake_gate.slow != 1 || fake_gate.behind != 1 ||
+		if (fake_gate.slow != 1 || fake_gate.own_fence != 1 ||
 			fake_turn_page.gpus[0].ended != 1 || fake_gate.stream != row->stream ||
 			fake_gate.flags != flags)
 			fail_msg("%s: asked %u times, stream %p of %p, flags %u of %u",
@@ -191,21 +191,21 @@ static void hook__notes_what_makes_its_stream_wait(void **state)
 
 		fake_gate_new(true);
 		call_to(row, true);
-		if (fake_gate.parks != row->parks || fake_gate.parked != row->parks)
+		if (fake_gate.blocks != row->parks || fake_gate.blocked != row->parks)
 			fail_msg("%s: asked %u times, noted %u times", row->name,
-				fake_gate.parks, fake_gate.parked);
+				fake_gate.blocks, fake_gate.blocked);
 		if (driver.parks != row->parks || driver.parked)
 			fail_msg("%s: not around the call of the driver", row->name);
-		if (row->parks &&
-			(fake_gate.park_stream != row->stream || fake_gate.park_flags != flags))
+		if (row->parks && (fake_gate.block_stream != row->stream ||
+					  fake_gate.block_flags != flags))
 			fail_msg("%s: another stream", row->name);
 		call(row); /* the driver does not take it */
-		if (fake_gate.parks != 2 * row->parks || fake_gate.parked != row->parks)
+		if (fake_gate.blocks != 2 * row->parks || fake_gate.blocked != row->parks)
 			fail_msg("%s: noted, though it failed", row->name);
 		fake_gate_new(true);
 		fake_gate.refuse = true;
 		call_to(row, true);
-		if (fake_gate.parked)
+		if (fake_gate.blocked)
 			fail_msg("%s: noted, though it is captured", row->name);
 	}
 }
@@ -216,7 +216,7 @@ static void hook__in_no_slice_asks_nothing(void **state)
 	atomic_store(&link_off, true);
 	for (size_t i = 0; i < submit_row_count; i++) {
 		call(&submit_rows[i]);
-		assert_int_equal(fake_gate.slow + fake_gate.parks, 0);
+		assert_int_equal(fake_gate.slow + fake_gate.blocks, 0);
 		assert_int_equal(fake_turn_page.gpus[0].begun, 0);
 	}
 }
@@ -462,9 +462,9 @@ static void launch_on_several__opens_the_gate_of_each(void **state)
 	assert_int_equal(fake_turn_page.gpus[0].ended, 3);
 	assert_int_equal(cuLaunchCooperativeKernelMultiDevice(NULL, 3, 5), ANSWER);
 	assert_int_equal(fake_gate.slow, 3);
-	fake_gate.mark = true;
+	fake_gate.place_fence = true;
 	assert_int_equal(cuLaunchCooperativeKernelMultiDevice(devices, 3, 5), ANSWER);
-	assert_int_equal(fake_gate.behind, 0);
+	assert_int_equal(fake_gate.own_fence, 0);
 	assert_int_equal(fake_turn_page.gpus[0].ended, 6);
 }
 
@@ -503,22 +503,22 @@ static void memory_operations__count_unless_one_waits(void **state)
 			i & 1 ? CU_STREAM_MEM_OP_WAIT_VALUE_32 : CU_STREAM_MEM_OP_WAIT_VALUE_64;
 		assert_int_equal(hooks[i](STREAM(4), 3, ops, 6), ANSWER);
 		assert_int_equal(fake_gate.slow, 1);
-		assert_int_equal(fake_gate.parks, 1);
-		assert_int_equal(fake_gate.parked, 0);
+		assert_int_equal(fake_gate.blocks, 1);
+		assert_int_equal(fake_gate.blocked, 0);
 		assert_int_equal(hooks[i](STREAM(4), 1, ops, 6), ANSWER);
 		assert_int_equal(fake_gate.slow, 2);
-		assert_int_equal(fake_gate.parks, 1);
+		assert_int_equal(fake_gate.blocks, 1);
 		/* It may make the stream wait for others, once the driver has taken it. */
 		memset(&driver, 0, sizeof(driver));
 		driver.succeeds = true;
 		assert_int_equal(hooks[i](STREAM(4), 3, ops, 6), CUDA_SUCCESS);
 		assert_int_equal(fake_gate.slow, 2);
-		assert_int_equal(fake_gate.parks, 2);
-		assert_int_equal(fake_gate.parked, 1);
+		assert_int_equal(fake_gate.blocks, 2);
+		assert_int_equal(fake_gate.blocked, 1);
 		assert_int_equal(driver.parks, 2);
 		assert_int_equal(driver.parked, 0);
-		assert_ptr_equal(fake_gate.park_stream, STREAM(4));
-		assert_int_equal(fake_gate.park_flags, i & 1 ? GATE_OWN : 0);
+		assert_ptr_equal(fake_gate.block_stream, STREAM(4));
+		assert_int_equal(fake_gate.block_flags, i & 1 ? GATE_OWN : 0);
 		driver.succeeds = false;
 	}
 }

@@ -5,12 +5,12 @@
 
 bool rests(uint32_t gpu)
 {
-	struct turn_seat s = tu_seat(A, gpu);
+	struct gate_client_state s = ga_client_state(A, gpu);
 
-	return !s.busy && !s.wants && in_flight(gpu) == 0 && bell(gpu);
+	return !s.busy && !s.wants && in_flight(gpu) == 0 && doorbell(gpu);
 }
 
-void submit_aside(void)
+void submit_beside_stream(void)
 {
 	struct turn_gpu_page *g = gate_begin(TD_ASIDE, 0);
 
@@ -24,22 +24,22 @@ void aside_ends(void)
 	atomic_store(&td.aside_done, atomic_load(&td.aside_submitted));
 }
 
-void park_nothing(void)
+void block_no_work(void)
 {
-	struct gate_park k = gate_park(TD_ASIDE, 0);
+	struct gate_block k = gate_block(TD_ASIDE, 0);
 
 	td_submit_to(TD_ASIDE);
-	gate_parked(&k, CUDA_SUCCESS);
+	gate_blocked(&k, CUDA_SUCCESS);
 }
 
-void park(void)
+void block_stream(void)
 {
-	park_nothing();
+	block_no_work();
 	for (int i = 0; i < 3; i++)
-		submit_aside();
+		submit_beside_stream();
 }
 
-bool is_parked(void)
+bool is_stream_blocked(void)
 {
-	return marks_parked(&process()->marks, 0);
+	return fences_is_blocked(&process()->fences, 0);
 }

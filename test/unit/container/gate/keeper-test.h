@@ -8,11 +8,11 @@
 bool rests(uint32_t gpu);
 
 /* In the stream TD_ASIDE: a submission; a wait for what another thread does; the same with work behind it. */
-void submit_aside(void);
-void park_nothing(void);
-void park(void);
+void submit_beside_stream(void);
+void block_no_work(void);
+void block_stream(void);
 /* All that is in it is done. */
 void aside_ends(void);
 
 /* It is known that the stream waits. */
-bool is_parked(void);
+bool is_stream_blocked(void);

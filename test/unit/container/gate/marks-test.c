@@ -5,20 +5,20 @@
 
 bool idle(void)
 {
-	return in_flight(0) == 0 && !tu_seat(A, 0).busy;
+	return in_flight(0) == 0 && !ga_client_state(A, 0).busy;
 }
 
 bool is_stuck(void)
 {
-	return marks_stuck(&process()->marks, 0);
+	return fences_is_stuck(&process()->fences, 0);
 }
 
-void looks(void)
+void wait_fence_polls(void)
 {
 	int queries =
 		atomic_load(&td.queries) + atomic_load(&td.records) + atomic_load(&td.creates);
 
-	turn_test_waits = "looks of the keeper";
+	gate_test_waits = "looks of the keeper";
 	for (int i = 0; i < 20; i++)
 		(void)usleep(1000);
 	while (atomic_load(&td.queries) + atomic_load(&td.records) + atomic_load(&td.creates) ==

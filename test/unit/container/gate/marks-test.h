@@ -10,7 +10,7 @@ bool idle(void);
 bool is_stuck(void);
 
 /* The keeper has looked again and again since. */
-void looks(void);
+void wait_fence_polls(void);
 
 /* One submission to @stream. Whether it was counted. */
 bool submit_to(CUstream stream, unsigned int flags);

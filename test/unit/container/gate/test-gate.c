@@ -28,50 +28,50 @@ static void registers(void)
 	errno = 1234;
 	CHECK(submit(0));
 	CHECK(errno == 1234 && atomic_load(&A->hellos) == 1);
-	CHECK(atomic_load(&td.mps_looks) == 1);
-	CHECK(atomic_load(&tu_page(A, 0)->begun) == 1);
-	CHECK(atomic_load(&tu_page(A, 0)->ended) == 1);
-	WAIT_FOR(tu_seat(A, 0).busy);
-	CHECK(!bell(0));
+	CHECK(atomic_load(&td.mps_probes) == 1);
+	CHECK(atomic_load(&ga_page(A, 0)->begun) == 1);
+	CHECK(atomic_load(&ga_page(A, 0)->ended) == 1);
+	WAIT_FOR(ga_client_state(A, 0).busy);
+	CHECK(!doorbell(0));
 	for (int i = 0; i < 99; i++)
 		CHECK(submit(0));
 	td_finish(0);
-	WAIT_FOR(!tu_seat(A, 0).busy && bell(0));
-	CHECK(!tu_seat(A, 0).wants && in_flight(0) == 0);
+	WAIT_FOR(!ga_client_state(A, 0).busy && doorbell(0));
+	CHECK(!ga_client_state(A, 0).wants && in_flight(0) == 0);
 	/* And again. */
 	CHECK(submit(0));
-	WAIT_FOR(tu_seat(A, 0).busy && !bell(0));
+	WAIT_FOR(ga_client_state(A, 0).busy && !doorbell(0));
 	td_finish(0);
-	WAIT_FOR(!tu_seat(A, 0).busy && bell(0));
+	WAIT_FOR(!ga_client_state(A, 0).busy && doorbell(0));
 	CHECK(errno == 1234 && atomic_load(&A->hellos) == 1);
-	CHECK(atomic_load(&td.mps_looks) == 1);
-	CHECK(atomic_load(&tu_page(A, 0)->done) == 101);
+	CHECK(atomic_load(&td.mps_probes) == 1);
+	CHECK(atomic_load(&ga_page(A, 0)->done) == 101);
 	gate_end_copy(gate_begin(NULL, 0), 4096);
-	CHECK(atomic_load(&tu_page(A, 0)->copies) == 1);
-	CHECK(atomic_load(&tu_page(A, 0)->bytes) == 4096);
+	CHECK(atomic_load(&ga_page(A, 0)->copies) == 1);
+	CHECK(atomic_load(&ga_page(A, 0)->bytes) == 4096);
 }
 
 static void gate__says_when_work_begins_and_ends(void **state)
 {
 	(void)state;
-	turn_test(registers, 1);
+	gate_test(registers, 1);
 }
 
 static void outside(void)
 {
 	CHECK(!unsetenv("GPUSLICE_SLICE_DIR"));
 	CHECK(!gate_begin(NULL, 0) && atomic_load(&link_off));
-	CHECK(!gate_park(NULL, 0).place);
+	CHECK(!gate_block(NULL, 0).slot);
 	gate_capture_begins();
 	gate_capture_ended();
-	keeper_context(td_context(0), 0);
+	gate_thread_add_context(td_context(0), 0);
 	CHECK(!gate_root && !atomic_load(&A->hellos));
 }
 
 static void gate__is_nothing_outside_of_slices(void **state)
 {
 	(void)state;
-	turn_test(outside, 1);
+	gate_test(outside, 1);
 }
 
 static void switched(void)
@@ -79,23 +79,23 @@ static void switched(void)
 	struct submitter s = { 0 };
 
 	CHECK(link_open(true) == LINK_UP);
-	tu_turns(A, false);
+	ga_set_scheduled(A, false);
 	CHECK(!submit(0) && !atomic_load(&A->hellos));
-	tu_turns(A, true);
+	ga_set_scheduled(A, true);
 	CHECK(submit(0) && atomic_load(&A->hellos) == 1);
 	td_finish(0);
-	WAIT_FOR(bell(0));
-	tu_gate(A, 0, TURN_CLOSED);
+	WAIT_FOR(doorbell(0));
+	ga_set_gate(A, 0, TURN_CLOSED);
 	submit_on_thread(&s);
-	WAIT_FOR(tu_seat(A, 0).wants);
+	WAIT_FOR(ga_client_state(A, 0).wants);
 	CHECK(!atomic_load(&s.passed));
-	tu_turns(A, false);
+	ga_set_scheduled(A, false);
 	WAIT_FOR(atomic_load(&s.passed));
 	CHECK(!atomic_load(&s.counted));
 	WAIT_FOR(atomic_load(&A->lost) == 1); /* its seat is given up */
 	CHECK(!submit(0));
 	/* On again: with the same page. Asked once more if the arbiter takes its time. */
-	tu_turns(A, true);
+	ga_set_scheduled(A, true);
 	WAIT_FOR(submit(GATE_PASS));
 	CHECK(atomic_load(&A->again) && atomic_load(&A->hellos) == 1 + atomic_load(&A->again));
 	td_finish(0);
@@ -105,7 +105,7 @@ static void switched(void)
 static void gate__follows_the_switch(void **state)
 {
 	(void)state;
-	turn_test(switched, 1);
+	gate_test(switched, 1);
 }
 
 static void refused(void)
@@ -122,7 +122,7 @@ static void refused(void)
 static void gate__lets_pass_who_is_refused(void **state)
 {
 	(void)state;
-	turn_test(refused, 1);
+	gate_test(refused, 1);
 }
 
 static int bad;
@@ -139,7 +139,7 @@ static void gate__takes_no_bad_page(void **state)
 {
 	(void)state;
 	for (bad = 1; bad <= 3; bad++)
-		turn_test(bad_page, 1);
+		gate_test(bad_page, 1);
 }
 
 static void closed(void)
@@ -150,9 +150,9 @@ static void closed(void)
 
 	atomic_store(&A->start_state, TURN_CLOSED);
 	submit_on_thread(&s[0]);
-	WAIT_FOR(tu_here(A) && tu_seat(A, 0).wants);
-	p = tu_page(A, 0);
-	WAIT_FOR(atomic_load(&p->begun) == 0 && !tu_seat(A, 0).busy);
+	WAIT_FOR(ga_is_connected(A) && ga_client_state(A, 0).wants);
+	p = ga_page(A, 0);
+	WAIT_FOR(atomic_load(&p->begun) == 0 && !ga_client_state(A, 0).busy);
 	for (int i = 1; i < 8; i++)
 		submit_on_thread(&s[i]);
 	WAIT_FOR(atomic_load(&p->waits) == 8);
@@ -160,11 +160,11 @@ static void closed(void)
 		CHECK(!atomic_load(&s[i].passed));
 	/* Not held, but counted. */
 	CHECK(submit(GATE_PASS));
-	WAIT_FOR(tu_seat(A, 0).busy && tu_seat(A, 0).wants);
+	WAIT_FOR(ga_client_state(A, 0).busy && ga_client_state(A, 0).wants);
 	td_finish(0);
-	WAIT_FOR(!tu_seat(A, 0).busy);
-	CHECK(tu_seat(A, 0).wants && !atomic_load(&s[0].passed));
-	tu_gate(A, 0, TURN_OPEN);
+	WAIT_FOR(!ga_client_state(A, 0).busy);
+	CHECK(ga_client_state(A, 0).wants && !atomic_load(&s[0].passed));
+	ga_set_gate(A, 0, TURN_OPEN);
 	for (int i = 0; i < 8; i++) {
 		WAIT_FOR(atomic_load(&s[i].passed));
 		passed += atomic_load(&s[i].counted);
@@ -172,14 +172,14 @@ static void closed(void)
 	CHECK(passed == 8 && atomic_load(&p->wait_ns) > 0);
 	CHECK(atomic_load(&p->ended) == 9 && atomic_load(&p->waits) == 8);
 	td_finish(0);
-	WAIT_FOR(!tu_seat(A, 0).busy && bell(0));
-	CHECK(!tu_seat(A, 0).wants && in_flight(0) == 0);
+	WAIT_FOR(!ga_client_state(A, 0).busy && doorbell(0));
+	CHECK(!ga_client_state(A, 0).wants && in_flight(0) == 0);
 }
 
 static void gate__holds_while_it_is_closed(void **state)
 {
 	(void)state;
-	turn_test(closed, 1);
+	gate_test(closed, 1);
 }
 
 static void programmatic(void)
@@ -187,26 +187,26 @@ static void programmatic(void)
 	struct submitter s = { .flags = GATE_PROGRAMMATIC };
 
 	CHECK(submit(0));
-	tu_gate(A, 0, TURN_CLOSED);
-	for (int i = 0; i < GATE_PROGRAMMATIC_MOST; i++) {
+	ga_set_gate(A, 0, TURN_CLOSED);
+	for (int i = 0; i < GATE_PROGRAMMATIC_MAX; i++) {
 		CHECK(submit(GATE_PROGRAMMATIC));
 		CHECK(submit(GATE_PASS)); /* ends no row */
 	}
 	submit_on_thread(&s);
-	WAIT_FOR(tu_seat(A, 0).wants);
+	WAIT_FOR(ga_client_state(A, 0).wants);
 	CHECK(!atomic_load(&s.passed));
-	tu_gate(A, 0, TURN_OPEN);
+	ga_set_gate(A, 0, TURN_OPEN);
 	WAIT_FOR(atomic_load(&s.passed));
 }
 
 static void gate__does_not_part_programmatic_launches(void **state)
 {
 	(void)state;
-	turn_test(programmatic, 1);
+	gate_test(programmatic, 1);
 }
 
 /* Six threads at a window of two: whether they kept to it. All of them pass. */
-static bool keep_to_window(struct turn_gpu_page *p)
+static bool limit_to_window(struct turn_gpu_page *p)
 {
 	struct submitter s[6] = { 0 };
 	uint64_t begun = atomic_load(&p->begun);
@@ -236,7 +236,7 @@ static bool keep_to_window(struct turn_gpu_page *p)
 	return kept;
 }
 
-static void metered(void)
+static void is_throttled_to_window(void)
 {
 	struct submitter s[6] = { 0 };
 	struct turn_gpu_page *p;
@@ -244,49 +244,50 @@ static void metered(void)
 
 	atomic_store(&A->start_state, TURN_METERED);
 	CHECK(submit(0));
-	p = tu_page(A, 0);
-	tu_meter(A, 0, 1, 1,
+	p = ga_page(A, 0);
+	ga_set_throttle(A, 0, 1, 1,
 		20000000); /* a window of nothing: two, so that it never runs dry */
-	WAIT_FOR(!atomic_load(&((struct gate *)gate_root)->captures) && tu_seat(A, 0).busy);
+	WAIT_FOR(!atomic_load(&((struct gate *)gate_root)->captures) &&
+		 ga_client_state(A, 0).busy);
 	td_finish(0);
 	WAIT_FOR(in_flight(0) == 0);
 	/* Who is held for PACE_STALL_NS passes, as what is in flight may wait for it: where the keeper gets no
 	 * processor for so long, all do. */
-	while (!keep_to_window(p))
+	while (!limit_to_window(p))
 		CHECK(tries++ < 20);
 	CHECK(atomic_load(&p->meter_ns) > 0 && !atomic_load(&p->waits));
-	WAIT_FOR(!tu_seat(A, 0).busy);
+	WAIT_FOR(!ga_client_state(A, 0).busy);
 	/* Whom it holds when the gate is opened passes. */
 	for (int i = 0; i < 6; i++) {
 		s[i] = (struct submitter){ 0 };
 		submit_on_thread(&s[i]);
 	}
 	WAIT_FOR(in_flight(0) >= 2);
-	tu_gate(A, 0, TURN_OPEN);
+	ga_set_gate(A, 0, TURN_OPEN);
 	for (int i = 0; i < 6; i++)
 		WAIT_FOR(atomic_load(&s[i].passed));
 	/* And when it is closed, waits for the next. */
 	td_finish(0);
 	WAIT_FOR(in_flight(0) == 0);
-	tu_gate(A, 0, TURN_METERED);
+	ga_set_gate(A, 0, TURN_METERED);
 	for (int i = 0; i < 6; i++) {
 		s[i] = (struct submitter){ 0 };
 		submit_on_thread(&s[i]);
 	}
 	WAIT_FOR(in_flight(0) >= 2);
-	tu_gate(A, 0, TURN_CLOSED);
-	WAIT_FOR(tu_seat(A, 0).busy && tu_seat(A, 0).wants);
+	ga_set_gate(A, 0, TURN_CLOSED);
+	WAIT_FOR(ga_client_state(A, 0).busy && ga_client_state(A, 0).wants);
 	td_finish(0);
-	WAIT_FOR(!tu_seat(A, 0).busy && tu_seat(A, 0).wants);
-	tu_gate(A, 0, TURN_OPEN);
+	WAIT_FOR(!ga_client_state(A, 0).busy && ga_client_state(A, 0).wants);
+	ga_set_gate(A, 0, TURN_OPEN);
 	for (int i = 0; i < 6; i++)
 		WAIT_FOR(atomic_load(&s[i].passed));
 }
 
-static void gate__lets_a_window_through_while_it_is_metered(void **state)
+static void gate__lets_a_window_through_while_it_is_throttled(void **state)
 {
 	(void)state;
-	turn_test(metered, 1);
+	gate_test(is_throttled_to_window, 1);
 }
 
 static _Atomic bool saturates;
@@ -302,7 +303,8 @@ static void *saturate(void *arg)
 
 static uint32_t cost_of_one(void)
 {
-	return kinds_cost(turn_kinds(turn_process_if(), 0), kinds_of(0));
+	return cost_model_cost_ns(gate_cost_model(gate_process_if_any(), 0),
+		cost_model_find_kind(0));
 }
 
 /* However late the keeper looks: a little window holds from the moment that the gate opens. */
@@ -314,21 +316,21 @@ static void opens_tightly(void)
 	do { /* until it is known for a short one */
 		CHECK(submit(0));
 		td_finish(0);
-		p = tu_page(A, 0);
+		p = ga_page(A, 0);
 		WAIT_FOR(in_flight(0) == 0);
 	} while (cost_of_one() > 150000);
-	tu_gate(A, 0, TURN_CLOSED);
+	ga_set_gate(A, 0, TURN_CLOSED);
 	atomic_store(&saturates, true);
 	CHECK(!pthread_create(&thread, NULL, saturate, NULL));
 	for (int kept = 0; kept < 20;) {
 		uint64_t ended, work, from;
 
-		WAIT_FOR(tu_seat(A, 0).wants);
+		WAIT_FOR(ga_client_state(A, 0).wants);
 		ended = atomic_load(&p->ended);
 		from = sys_now_ns();
 		/* As the arbiter does it. */
-		tu_meter(A, 0, 300000, 300000, UINT64_MAX);
-		tu_gate(A, 0, TURN_METERED);
+		ga_set_throttle(A, 0, 300000, 300000, UINT64_MAX);
+		ga_set_gate(A, 0, TURN_METERED);
 		WAIT_FOR(atomic_load(&p->ended) > ended);
 		(void)usleep(2000);
 		work = (atomic_load(&p->ended) - ended) * cost_of_one();
@@ -338,20 +340,20 @@ static void opens_tightly(void)
 			CHECK(work <= 500000);
 			kept++;
 		}
-		tu_meter(A, 0, 0, 0, 0);
-		tu_gate(A, 0, TURN_CLOSED);
+		ga_set_throttle(A, 0, 0, 0, 0);
+		ga_set_gate(A, 0, TURN_CLOSED);
 		td_finish(0);
 		WAIT_FOR(in_flight(0) == 0);
 	}
 	atomic_store(&saturates, false);
-	tu_gate(A, 0, TURN_OPEN);
+	ga_set_gate(A, 0, TURN_OPEN);
 	CHECK(!pthread_join(thread, NULL));
 }
 
 static void gate__keeps_to_a_little_window_from_its_opening(void **state)
 {
 	(void)state;
-	turn_test(opens_tightly, 1);
+	gate_test(opens_tightly, 1);
 }
 
 static void captures(void)
@@ -363,13 +365,13 @@ static void captures(void)
 
 	CHECK(submit(0));
 	td_finish(0);
-	WAIT_FOR(bell(0));
+	WAIT_FOR(doorbell(0));
 	gate_capture_begins();
 	atomic_store(&td.capturing, 1);
 	records = atomic_load(&td.records);
-	begun = atomic_load(&tu_page(A, 0)->begun);
+	begun = atomic_load(&ga_page(A, 0)->begun);
 	CHECK(!gate_begin(stream, 0)); /* it is no work */
-	CHECK(atomic_load(&tu_page(A, 0)->begun) == begun);
+	CHECK(atomic_load(&ga_page(A, 0)->begun) == begun);
 	/* Other work goes on beside it, and is known to be done. */
 	for (int i = 0; i < 200; i++) {
 		g = gate_begin(TD_STREAM, i % 2 ? GATE_OWN : 0);
@@ -381,7 +383,7 @@ static void captures(void)
 			WAIT_FOR(in_flight(0) == 0);
 		}
 	}
-	WAIT_FOR(!tu_seat(A, 0).busy);
+	WAIT_FOR(!ga_client_state(A, 0).busy);
 	CHECK(atomic_load(&td.own_records) == 200);
 	/* In more streams than there is room for. */
 	for (uintptr_t i = 0; i < 200; i++) {
@@ -395,67 +397,68 @@ static void captures(void)
 	CHECK(atomic_load(&td.records) == records && !atomic_load(&td.spoiled));
 	atomic_store(&td.capturing, 0);
 	gate_capture_ended();
-	WAIT_FOR(in_flight(0) == 0 && bell(0));
+	WAIT_FOR(in_flight(0) == 0 && doorbell(0));
 	CHECK(!atomic_load(&td.spoiled) && !atomic_load(&td.blocked_calls));
 	gate_capture_ended(); /* of none */
 	CHECK(submit(0));
 	atomic_store(&td.at_once, true);
-	WAIT_FOR(bell(0));
+	WAIT_FOR(doorbell(0));
 }
 
 static void gate__spoils_no_capture(void **state)
 {
 	(void)state;
-	turn_test(captures, 1);
+	gate_test(captures, 1);
 }
 
-static bool is_noted(const struct gate_park *k)
+static bool is_noted(const struct gate_block *k)
 {
-	return slot_look(&turn_process_if()->marks.waits[k->place - 1].slot) == SLOT_SET;
+	return gate_slot_read_state(&gate_process_if_any()->fences.waits[k->slot - 1].slot) ==
+	       GATE_SLOT_SET;
 }
 
 /* What waits for others is no work, and is noted. */
-static void parks(void)
+static void blocks_stream(void)
 {
 	CUstream second = (CUstream)((uintptr_t)TD_STREAM + 1);
-	struct gate_park k;
+	struct gate_block k;
 
 	errno = 1234;
-	k = gate_park(TD_STREAM, 0); /* before any work */
-	CHECK(k.place && k.gpu == 0 && errno == 1234);
-	gate_parked(&k, CUDA_SUCCESS);
-	CHECK(!atomic_load(&tu_page(A, 0)->begun) && atomic_load(&A->hellos) == 1);
+	k = gate_block(TD_STREAM, 0); /* before any work */
+	CHECK(k.slot && k.gpu == 0 && errno == 1234);
+	gate_blocked(&k, CUDA_SUCCESS);
+	CHECK(!atomic_load(&ga_page(A, 0)->begun) && atomic_load(&A->hellos) == 1);
 	CHECK(is_noted(&k) && atomic_load(&td.own_records) == 2);
-	k = gate_park(second, GATE_OWN);
-	CHECK(k.place && k.gpu == 1);
+	k = gate_block(second, GATE_OWN);
+	CHECK(k.slot && k.gpu == 1);
 	/* The driver did not take it. */
-	gate_parked(&k, CUDA_ERROR_INVALID_VALUE);
+	gate_blocked(&k, CUDA_ERROR_INVALID_VALUE);
 	CHECK(!is_noted(&k));
-	k = gate_park(second, GATE_OWN);
-	gate_parked(&k, CUDA_SUCCESS);
+	k = gate_block(second, GATE_OWN);
+	gate_blocked(&k, CUDA_SUCCESS);
 	CHECK(is_noted(&k));
 	/* Of no GPU of the slice. */
-	k = gate_park((CUstream)((uintptr_t)TD_STREAM + 2), 0);
-	CHECK(!k.place);
+	k = gate_block((CUstream)((uintptr_t)TD_STREAM + 2), 0);
+	CHECK(!k.slot);
 	/* Into a capture, and beside it. */
 	gate_capture_begins();
 	atomic_store(&td.capturing, 1);
-	CHECK(!gate_park((CUstream)0x1100, 0).place);
-	CHECK(gate_park(TD_STREAM, 0).place);
+	CHECK(!gate_block((CUstream)0x1100, 0).slot);
+	CHECK(gate_block(TD_STREAM, 0).slot);
 	atomic_store(&td.capturing, 0);
 	gate_capture_ended();
 	/* At a closed gate, too. */
-	tu_gate(A, 0, TURN_CLOSED);
-	CHECK(gate_park(TD_STREAM, 0).place);
+	ga_set_gate(A, 0, TURN_CLOSED);
+	CHECK(gate_block(TD_STREAM, 0).slot);
 	CHECK(!atomic_load(&td.blocked_calls) && !atomic_load(&td.spoiled));
-	tu_turns(A, false);
-	CHECK(!gate_park(TD_STREAM, 0).place);
+	ga_set_scheduled(A, false);
+	CHECK(!gate_block(TD_STREAM, 0).slot);
 }
 
 static void gate__notes_what_waits_for_others(void **state)
 {
 	(void)state;
-	turn_test(parks, 2);
+	gate_test(blocks_stream, 2);
 }
 
 static void gpus(void)
@@ -468,23 +471,24 @@ static void gpus(void)
 
 	td_current(1);
 	g = gate_begin(NULL, GATE_NO_STREAM);
-	CHECK(g && atomic_load(&tu_page(A, 1)->begun) == 1);
+	CHECK(g && atomic_load(&ga_page(A, 1)->begun) == 1);
 	gate_end(g);
 	for (int i = 0; i < 3; i++)
-		keeper_context(td_context(i), (unsigned int)i);
+		gate_thread_add_context(td_context(i), (unsigned int)i);
 	atomic_store(&td.at_once, true);
-	tu_gate(A, 2, TURN_CLOSED);
+	ga_set_gate(A, 2, TURN_CLOSED);
 	for (int i = 0; i < 3; i++)
 		submit_on_thread(&s[i]);
 	WAIT_FOR(atomic_load(&s[0].passed) && atomic_load(&s[1].passed));
-	WAIT_FOR(tu_seat(A, 2).wants);
-	CHECK(!atomic_load(&s[2].passed) && !tu_seat(A, 0).wants && !tu_seat(A, 1).wants);
-	CHECK(atomic_load(&tu_page(A, 0)->begun) == 1);
-	CHECK(atomic_load(&tu_page(A, 1)->begun) == 2);
-	tu_gate(A, 2, TURN_METERED);
+	WAIT_FOR(ga_client_state(A, 2).wants);
+	CHECK(!atomic_load(&s[2].passed) && !ga_client_state(A, 0).wants &&
+		!ga_client_state(A, 1).wants);
+	CHECK(atomic_load(&ga_page(A, 0)->begun) == 1);
+	CHECK(atomic_load(&ga_page(A, 1)->begun) == 2);
+	ga_set_gate(A, 2, TURN_METERED);
 	WAIT_FOR(atomic_load(&s[2].passed));
 	for (uint32_t i = 0; i < 3; i++)
-		WAIT_FOR(in_flight(i) == 0 && bell(i) && !tu_seat(A, i).busy);
+		WAIT_FOR(in_flight(i) == 0 && doorbell(i) && !ga_client_state(A, i).busy);
 	/* One that is not the slice's. */
 	CHECK(!gate_begin((CUstream)((uintptr_t)TD_STREAM + 3), 0));
 }
@@ -492,7 +496,7 @@ static void gpus(void)
 static void gate__is_one_for_each_gpu(void **state)
 {
 	(void)state;
-	turn_test(gpus, 3);
+	gate_test(gpus, 3);
 }
 
 static void forks(void)
@@ -502,9 +506,9 @@ static void forks(void)
 	pid_t pid;
 
 	CHECK(submit(0));
-	p = tu_page(A, 0);
+	p = ga_page(A, 0);
 	td_finish(0);
-	WAIT_FOR(bell(0));
+	WAIT_FOR(doorbell(0));
 	pid = fork();
 	if (!pid) {
 		alarm(PATIENCE_S);
@@ -517,8 +521,8 @@ static void forks(void)
 		_exit(0);
 	}
 	CHECK(waitpid(pid, &status, 0) == pid && !status);
-	CHECK(atomic_load(&A->hellos) == 2 && tu_page(A, 0) != p);
-	CHECK(atomic_load(&tu_page(A, 0)->ended) == 2);
+	CHECK(atomic_load(&A->hellos) == 2 && ga_page(A, 0) != p);
+	CHECK(atomic_load(&ga_page(A, 0)->ended) == 2);
 	CHECK(atomic_load(&p->ended) == 1 && submit(0) && atomic_load(&p->ended) == 2);
 }
 
@@ -526,10 +530,10 @@ static void gate__begins_anew_in_a_child(void **state)
 {
 	(void)state;
 	SKIP_UNLESS(!THREAD_SANITIZER, "the sanitizer allows no threads after such a fork");
-	turn_test(forks, 1);
+	gate_test(forks, 1);
 }
 
-static int keepers(void)
+static int count_gate_threads(void)
 {
 	DIR *d = opendir("/proc/self/task");
 	struct dirent *e;
@@ -570,22 +574,22 @@ static int keepers(void)
 	return n;
 }
 
-static void one_keeper(void)
+static void one_gate_thread(void)
 {
-	CHECK(keepers() == 0);
+	CHECK(count_gate_threads() == 0);
 	CHECK(submit(0));
-	WAIT_FOR(keepers() == 1);
-	tu_turns(A, false);
+	WAIT_FOR(count_gate_threads() == 1);
+	ga_set_scheduled(A, false);
 	WAIT_FOR(!submit(0));
-	tu_turns(A, true);
+	ga_set_scheduled(A, true);
 	WAIT_FOR(submit(0));
-	CHECK(keepers() == 1);
+	CHECK(count_gate_threads() == 1);
 }
 
-static void gate__has_one_keeper_without_signals(void **state)
+static void gate__has_one_thread_without_signals(void **state)
 {
 	(void)state;
-	turn_test(one_keeper, 1);
+	gate_test(one_gate_thread, 1);
 }
 
 static void descriptors(void)
@@ -594,13 +598,13 @@ static void descriptors(void)
 
 	CHECK(submit(0));
 	td_finish(0);
-	WAIT_FOR(bell(0));
+	WAIT_FOR(doorbell(0));
 	/* A program that closes what it does not know, and opens others there. Not the arbiter's. */
 	pthread_mutex_lock(&A->lock);
 	for (int fd = 3; fd < 64; fd++) {
 		bool keep = fd == A->listener || fd == A->stop_fd;
 
-		for (int i = 0; i < TU_CONNECTIONS; i++)
+		for (int i = 0; i < GA_CONNECTIONS; i++)
 			keep = keep || fd == A->connections[i].fd;
 		if (!keep)
 			(void)close(fd);
@@ -621,7 +625,7 @@ static void descriptors(void)
 static void gate__leaves_the_descriptors_of_others_alone(void **state)
 {
 	(void)state;
-	turn_test(descriptors, 1);
+	gate_test(descriptors, 1);
 }
 
 int main(void)
@@ -634,15 +638,15 @@ int main(void)
 		cmocka_unit_test(gate__takes_no_bad_page),
 		cmocka_unit_test(gate__holds_while_it_is_closed),
 		cmocka_unit_test(gate__does_not_part_programmatic_launches),
-		cmocka_unit_test(gate__lets_a_window_through_while_it_is_metered),
+		cmocka_unit_test(gate__lets_a_window_through_while_it_is_throttled),
 		cmocka_unit_test(gate__keeps_to_a_little_window_from_its_opening),
 		cmocka_unit_test(gate__spoils_no_capture),
 		cmocka_unit_test(gate__notes_what_waits_for_others),
 		cmocka_unit_test(gate__is_one_for_each_gpu),
 		cmocka_unit_test(gate__begins_anew_in_a_child),
-		cmocka_unit_test(gate__has_one_keeper_without_signals),
+		cmocka_unit_test(gate__has_one_thread_without_signals),
 		cmocka_unit_test(gate__leaves_the_descriptors_of_others_alone),
 	};
 
-	return cmocka_run_group_tests_name("gate", tests, turn_test_setup, turn_test_teardown);
+	return cmocka_run_group_tests_name("gate", tests, gate_test_setup, gate_test_teardown);
 }

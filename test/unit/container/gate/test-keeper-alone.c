@@ -14,21 +14,22 @@ static void not_woken(void)
 
 	atomic_store(&A->start_state, TURN_CLOSED);
 	submit_on_thread(&s);
-	WAIT_FOR(tu_here(A) && tu_seat(A, 0).wants && !tu_seat(A, 0).busy);
-	idles = tu_seat(A, 0).idles;
-	tu_gate_only(A, 0, TURN_METERED);
+	WAIT_FOR(ga_is_connected(A) && ga_client_state(A, 0).wants &&
+		 !ga_client_state(A, 0).busy);
+	idles = ga_client_state(A, 0).idles;
+	ga_set_gate_only(A, 0, TURN_METERED);
 	WAIT_FOR(atomic_load(&s.passed));
 	CHECK(sys_now() - began < 15000); /* sooner than it would look by itself here */
 	(void)usleep(20000);
-	CHECK(tu_seat(A, 0).busy && tu_seat(A, 0).idles == idles);
+	CHECK(ga_client_state(A, 0).busy && ga_client_state(A, 0).idles == idles);
 	td_finish(0);
 	WAIT_FOR(rests(0));
 }
 
-static void keeper__wakes_whom_the_arbiter_did_not(void **state)
+static void gate_thread__wakes_whom_the_arbiter_did_not(void **state)
 {
 	(void)state;
-	turn_test(not_woken, 1);
+	gate_test(not_woken, 1);
 }
 
 static void killed(void)
@@ -39,10 +40,10 @@ static void killed(void)
 	atomic_store(&A->start_state, TURN_CLOSED);
 	for (int i = 0; i < 4; i++)
 		submit_on_thread(&s[i]);
-	WAIT_FOR(tu_here(A) && tu_seat(A, 0).wants);
-	p = tu_page(A, 0);
+	WAIT_FOR(ga_is_connected(A) && ga_client_state(A, 0).wants);
+	p = ga_page(A, 0);
 	WAIT_FOR(atomic_load(&p->waits) == 4);
-	tu_kill(A);
+	ga_kill(A);
 	for (int i = 0; i < 4; i++) {
 		WAIT_FOR(atomic_load(&s[i].passed));
 		CHECK(atomic_load(&s[i].counted));
@@ -53,33 +54,33 @@ static void killed(void)
 	td_finish(0);
 	WAIT_FOR(in_flight(0) == 0);
 	CHECK(submit(0));
-	tu_again(A);
-	WAIT_FOR(tu_here(A) && tu_seat(A, 0).busy);
+	ga_again(A);
+	WAIT_FOR(ga_is_connected(A) && ga_client_state(A, 0).busy);
 	CHECK(atomic_load(&A->again)); /* once more if the arbiter takes its time */
-	CHECK(atomic_load(&tu_page(A, 0)->ended) == 105);
+	CHECK(atomic_load(&ga_page(A, 0)->ended) == 105);
 	/* It is held again. */
 	s[0] = (struct submitter){ 0 };
 	submit_on_thread(&s[0]);
-	WAIT_FOR(tu_seat(A, 0).wants);
+	WAIT_FOR(ga_client_state(A, 0).wants);
 	CHECK(!atomic_load(&s[0].passed));
 	td_finish(0);
-	WAIT_FOR(!tu_seat(A, 0).busy && tu_seat(A, 0).wants);
-	tu_gate(A, 0, TURN_METERED);
+	WAIT_FOR(!ga_client_state(A, 0).busy && ga_client_state(A, 0).wants);
+	ga_set_gate(A, 0, TURN_METERED);
 	WAIT_FOR(atomic_load(&s[0].passed));
 	td_finish(0);
 	WAIT_FOR(rests(0));
 	/* While it has nothing to do: at its next work at the latest. */
-	tu_kill(A);
+	ga_kill(A);
 	atomic_store(&td.at_once, true);
 	CHECK(submit(0));
-	tu_again(A);
-	WAIT_FOR(tu_here(A) && rests(0));
+	ga_again(A);
+	WAIT_FOR(ga_is_connected(A) && rests(0));
 }
 
-static void keeper__goes_on_without_an_arbiter_and_finds_it_again(void **state)
+static void gate_thread__goes_on_without_an_arbiter_and_finds_it_again(void **state)
 {
 	(void)state;
-	turn_test(killed, 1);
+	gate_test(killed, 1);
 }
 
 /* It stands still: connections are there, and nothing is read any more. */
@@ -92,11 +93,11 @@ static void hangs(void)
 	atomic_store(&A->start_state, TURN_CLOSED);
 	for (int i = 0; i < 4; i++)
 		submit_on_thread(&s[i]);
-	WAIT_FOR(tu_here(A) && tu_seat(A, 0).wants);
-	p = tu_page(A, 0);
+	WAIT_FOR(ga_is_connected(A) && ga_client_state(A, 0).wants);
+	p = ga_page(A, 0);
 	WAIT_FOR(atomic_load(&p->waits) == 4 && in_flight(0) == 0);
 	/* All that was said it has read. */
-	WAIT_FOR(tu_seat(A, 0).told >= 2); /* it is said again, now and then */
+	WAIT_FOR(ga_client_state(A, 0).reports >= 2); /* it is said again, now and then */
 	atomic_store(&A->mute, true);
 	for (int i = 0; i < 4; i++) {
 		WAIT_FOR(atomic_load(&s[i].passed));
@@ -111,47 +112,47 @@ static void hangs(void)
 	/* It goes on with what it had to read, sees who has gone, and that he comes again. */
 	again = atomic_load(&A->again);
 	atomic_store(&A->mute, false);
-	WAIT_FOR(atomic_load(&A->again) > again && tu_here(A));
-	WAIT_FOR(atomic_load(&A->lost) > 0 && atomic_load(&process()->mode) == TURN_UP);
+	WAIT_FOR(atomic_load(&A->again) > again && ga_is_connected(A));
+	WAIT_FOR(atomic_load(&A->lost) > 0 && atomic_load(&process()->mode) == GATE_MODE_UP);
 	s[0] = (struct submitter){ 0 };
 	submit_on_thread(&s[0]);
-	WAIT_FOR(tu_seat(A, 0).wants);
+	WAIT_FOR(ga_client_state(A, 0).wants);
 	CHECK(!atomic_load(&s[0].passed));
-	tu_gate(A, 0, TURN_OPEN);
+	ga_set_gate(A, 0, TURN_OPEN);
 	WAIT_FOR(atomic_load(&s[0].passed));
 	td_finish(0);
 	WAIT_FOR(rests(0));
 }
 
-static void keeper__goes_on_without_an_arbiter_that_hangs(void **state)
+static void gate_thread__goes_on_without_an_arbiter_that_hangs(void **state)
 {
 	(void)state;
-	turn_test(hangs, 1);
+	gate_test(hangs, 1);
 }
 
 /* The same while it holds nobody, and says much that nobody reads. */
 static void hangs_open(void)
 {
 	CHECK(submit(0));
-	WAIT_FOR(tu_seat(A, 0).busy);
+	WAIT_FOR(ga_client_state(A, 0).busy);
 	atomic_store(&A->mute, true);
-	for (uint32_t i = 0; atomic_load(&process()->mode) == TURN_UP; i++) {
-		tu_gate(A, 0, i % 2);
+	for (uint32_t i = 0; atomic_load(&process()->mode) == GATE_MODE_UP; i++) {
+		ga_set_gate(A, 0, i % 2);
 		CHECK(submit(0));
 		td_finish(0);
 		(void)usleep(300);
 	}
-	CHECK(atomic_load(&process()->mode) == TURN_AWAY);
+	CHECK(atomic_load(&process()->mode) == GATE_MODE_STANDALONE);
 	atomic_store(&A->mute, false);
-	WAIT_FOR(atomic_load(&A->again) && tu_here(A));
+	WAIT_FOR(atomic_load(&A->again) && ga_is_connected(A));
 	td_finish(0);
 	WAIT_FOR(rests(0));
 }
 
-static void keeper__sees_that_an_arbiter_reads_nothing(void **state)
+static void gate_thread__sees_that_an_arbiter_reads_nothing(void **state)
 {
 	(void)state;
-	turn_test(hangs_open, 1);
+	gate_test(hangs_open, 1);
 }
 
 /* It always has something left to read, and is not fast, but goes on. */
@@ -160,12 +161,12 @@ static void slow(void)
 	int64_t until = sys_now() + 4000;
 
 	CHECK(submit(0));
-	WAIT_FOR(tu_seat(A, 0).busy);
+	WAIT_FOR(ga_client_state(A, 0).busy);
 	for (uint32_t i = 0; sys_now() < until; i++) {
 		int64_t began = sys_now();
 
 		atomic_store(&A->mute, i % 8 != 0);
-		tu_gate(A, 0, i % 2);
+		ga_set_gate(A, 0, i % 2);
 		CHECK(submit(0));
 		(void)usleep(10000);
 		if (sys_now() - began > 200)
@@ -177,45 +178,45 @@ static void slow(void)
 	WAIT_FOR(rests(0));
 }
 
-static void keeper__stays_with_an_arbiter_that_is_slow(void **state)
+static void gate_thread__stays_with_an_arbiter_that_is_slow(void **state)
 {
 	(void)state;
-	turn_test(slow, 1);
+	gate_test(slow, 1);
 }
 
 /* Asked and not answered: nobody waits. */
 static void asks(void)
 {
-	static struct turn_link l;
+	static struct gate_link l;
 	struct own_fd fd = { 0 };
 
-	tu_mute(A);
-	CHECK(turn_link_ask(&l) == TURN_LINK_ASKED);
+	ga_mute(A);
+	CHECK(gate_link_request(&l) == GATE_LINK_PENDING);
 	for (int i = 0; i < 10; i++)
-		CHECK(turn_link_answered(&l, &fd) == TURN_LINK_ASKED);
+		CHECK(gate_link_poll_answer(&l, &fd) == GATE_LINK_PENDING);
 	atomic_store(&A->mute, false);
-	WAIT_FOR(turn_link_answered(&l, &fd) != TURN_LINK_ASKED);
-	CHECK(fd.have && l.page && !l.asking.have);
+	WAIT_FOR(gate_link_poll_answer(&l, &fd) != GATE_LINK_PENDING);
+	CHECK(fd.have && l.page && !l.pending.have);
 	l.socket = fd;
-	WAIT_FOR(tu_here(A));
+	WAIT_FOR(ga_is_connected(A));
 	/* Another connection, with the page; and one that is given up. */
-	CHECK(turn_link_ask(&l) == TURN_LINK_ASKED);
-	turn_link_close(&l);
-	CHECK(!l.asking.have && !l.socket.have);
-	CHECK(turn_link_answered(&l, &fd) == TURN_LINK_AWAY);
-	CHECK(turn_link_register(&l, sys_now() + 50000, &fd) == TURN_LINK_UP && fd.have);
+	CHECK(gate_link_request(&l) == GATE_LINK_PENDING);
+	gate_link_close(&l);
+	CHECK(!l.pending.have && !l.socket.have);
+	CHECK(gate_link_poll_answer(&l, &fd) == GATE_LINK_DOWN);
+	CHECK(gate_link_register(&l, sys_now() + 50000, &fd) == GATE_LINK_UP && fd.have);
 	/* It goes before it has answered. */
-	tu_mute(A);
-	CHECK(turn_link_ask(&l) == TURN_LINK_ASKED);
-	tu_kill(A);
-	WAIT_FOR(turn_link_answered(&l, &fd) == TURN_LINK_AWAY);
-	CHECK(turn_link_ask(&l) == TURN_LINK_AWAY && !l.asking.have);
+	ga_mute(A);
+	CHECK(gate_link_request(&l) == GATE_LINK_PENDING);
+	ga_kill(A);
+	WAIT_FOR(gate_link_poll_answer(&l, &fd) == GATE_LINK_DOWN);
+	CHECK(gate_link_request(&l) == GATE_LINK_DOWN && !l.pending.have);
 }
 
-static void keeper__asks_without_waiting(void **state)
+static void gate_thread__asks_without_waiting(void **state)
 {
 	(void)state;
-	turn_test(asks, 1);
+	gate_test(asks, 1);
 }
 
 static _Atomic bool stop;
@@ -240,11 +241,11 @@ static void capped(void)
 	pthread_t thread;
 
 	CHECK(submit(0));
-	p = tu_page(A, 0);
+	p = ga_page(A, 0);
 	atomic_store(&p->cap, 100000);
-	tu_meter(A, 0, 100000, 100000, 0);
-	tu_gate(A, 0, TURN_METERED);
-	tu_kill(A);
+	ga_set_throttle(A, 0, 100000, 100000, 0);
+	ga_set_gate(A, 0, TURN_METERED);
+	ga_kill(A);
 	td_finish(0);
 	CHECK(!pthread_create(&thread, NULL, submits_all_the_time, &n));
 	/* Again and again it has used what it had, waits, and goes on. */
@@ -260,19 +261,19 @@ static void capped(void)
 }
 
 /* What it has used it waits for, with a stream that waits for it: else that would be so for ever. */
-static void capped_parked(void)
+static void capped_blocked(void)
 {
 	_Atomic uint64_t n = 0;
 	struct turn_gpu_page *p;
 	uint64_t waits, was;
 	pthread_t thread;
 
-	park();
-	WAIT_FOR(is_parked());
-	p = tu_page(A, 0);
+	block_stream();
+	WAIT_FOR(is_stream_blocked());
+	p = ga_page(A, 0);
 	atomic_store(&p->cap, 100000);
-	tu_kill(A);
-	WAIT_FOR(atomic_load(&process()->mode) == TURN_AWAY);
+	ga_kill(A);
+	WAIT_FOR(atomic_load(&process()->mode) == GATE_MODE_STANDALONE);
 	waits = atomic_load(&p->waits);
 	CHECK(!pthread_create(&thread, NULL, submits_all_the_time, &n));
 	WAIT_FOR(atomic_load(&p->waits) > waits);
@@ -284,31 +285,31 @@ static void capped_parked(void)
 	CHECK(!pthread_join(thread, NULL));
 }
 
-static void keeper__waits_for_its_cap_with_what_is_parked(void **state)
+static void gate_thread__waits_for_its_cap_with_what_is_blocked(void **state)
 {
 	(void)state;
-	turn_test(capped_parked, 1);
+	gate_test(capped_blocked, 1);
 }
 
-static void keeper__holds_itself_to_the_cap_without_an_arbiter(void **state)
+static void gate_thread__holds_itself_to_the_cap_without_an_arbiter(void **state)
 {
 	(void)state;
-	turn_test(capped, 1);
+	gate_test(capped, 1);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(keeper__wakes_whom_the_arbiter_did_not),
-		cmocka_unit_test(keeper__goes_on_without_an_arbiter_and_finds_it_again),
-		cmocka_unit_test(keeper__goes_on_without_an_arbiter_that_hangs),
-		cmocka_unit_test(keeper__sees_that_an_arbiter_reads_nothing),
-		cmocka_unit_test(keeper__stays_with_an_arbiter_that_is_slow),
-		cmocka_unit_test(keeper__asks_without_waiting),
-		cmocka_unit_test(keeper__holds_itself_to_the_cap_without_an_arbiter),
-		cmocka_unit_test(keeper__waits_for_its_cap_with_what_is_parked),
+		cmocka_unit_test(gate_thread__wakes_whom_the_arbiter_did_not),
+		cmocka_unit_test(gate_thread__goes_on_without_an_arbiter_and_finds_it_again),
+		cmocka_unit_test(gate_thread__goes_on_without_an_arbiter_that_hangs),
+		cmocka_unit_test(gate_thread__sees_that_an_arbiter_reads_nothing),
+		cmocka_unit_test(gate_thread__stays_with_an_arbiter_that_is_slow),
+		cmocka_unit_test(gate_thread__asks_without_waiting),
+		cmocka_unit_test(gate_thread__holds_itself_to_the_cap_without_an_arbiter),
+		cmocka_unit_test(gate_thread__waits_for_its_cap_with_what_is_blocked),
 	};
 
-	return cmocka_run_group_tests_name("keeper-alone", tests, turn_test_setup,
-		turn_test_teardown);
+	return cmocka_run_group_tests_name("keeper-alone", tests, gate_test_setup,
+		gate_test_teardown);
 }

@@ -13,60 +13,60 @@
 /* ---- what it says ------------------------------------------------------------------------------- */
 
 /* Whatever the gate does. */
-static bool nothing_is_said(void)
+static bool reports_nothing(void)
 {
-	uint64_t told = tu_seat(A, 0).told + tu_seat(A, 0).ignored;
+	uint64_t told = ga_client_state(A, 0).reports + ga_client_state(A, 0).ignored;
 
 	for (int i = 0; i < 30; i++)
-		tu_gate(A, 0, (uint32_t)i % 3);
+		ga_set_gate(A, 0, (uint32_t)i % 3);
 	(void)usleep(20000);
-	return told == tu_seat(A, 0).told + tu_seat(A, 0).ignored;
+	return told == ga_client_state(A, 0).reports + ga_client_state(A, 0).ignored;
 }
 
-static void says_idle(void)
+static void reports_idle(void)
 {
 	for (uint32_t state = TURN_OPEN; state <= TURN_CLOSED; state++) {
 		CHECK(state == TURN_CLOSED || submit(0));
 		if (state == TURN_CLOSED)
 			CHECK(submit(GATE_PASS));
-		tu_gate(A, 0, state);
-		WAIT_FOR(tu_seat(A, 0).busy);
+		ga_set_gate(A, 0, state);
+		WAIT_FOR(ga_client_state(A, 0).busy);
 		td_finish(0);
 		WAIT_FOR(rests(0));
-		CHECK(tu_seat(A, 0).idle_ns < UINT64_C(60000000000));
+		CHECK(ga_client_state(A, 0).idle_ns < UINT64_C(60000000000));
 		/* It rests once that was read. */
-		WAIT_FOR(nothing_is_said());
-		tu_gate(A, 0, TURN_OPEN);
+		WAIT_FOR(reports_nothing());
+		ga_set_gate(A, 0, TURN_OPEN);
 	}
 }
 
-static void keeper__says_when_nothing_is_left(void **state)
+static void gate_thread__says_when_nothing_is_left(void **state)
 {
 	(void)state;
-	turn_test(says_idle, 1);
+	gate_test(reports_idle, 1);
 }
 
 /* The arbiter reads nothing for a while, and the gate changes meanwhile: what was said is lost. */
-static void says_anew(void)
+static void reports_again(void)
 {
 	CHECK(submit(0));
-	WAIT_FOR(tu_seat(A, 0).busy);
+	WAIT_FOR(ga_client_state(A, 0).busy);
 	for (uint32_t i = 0; i < 20; i++) {
-		tu_mute(A);
+		ga_mute(A);
 		td_finish(0);
-		WAIT_FOR(bell(0)); /* said, and not read */
-		tu_gate(A, 0, i % 2 ? TURN_OPEN : TURN_METERED);
+		WAIT_FOR(doorbell(0)); /* said, and not read */
+		ga_set_gate(A, 0, i % 2 ? TURN_OPEN : TURN_METERED);
 		atomic_store(&A->mute, false);
 		WAIT_FOR(rests(0));
 		CHECK(submit(0));
-		WAIT_FOR(tu_seat(A, 0).busy);
+		WAIT_FOR(ga_client_state(A, 0).busy);
 	}
 }
 
-static void keeper__says_anew_what_crossed_a_change_of_the_gate(void **state)
+static void gate_thread__says_anew_what_crossed_a_change_of_the_gate(void **state)
 {
 	(void)state;
-	turn_test(says_anew, 1);
+	gate_test(reports_again, 1);
 }
 
 /* The gate opens for one who wants, and the seat counts as busy; what it does then takes no time. */
@@ -78,77 +78,77 @@ static void nothing_comes(void)
 		struct submitter s = { 0 };
 
 		submit_on_thread(&s);
-		WAIT_FOR(tu_here(A) && tu_seat(A, 0).wants);
-		tu_gate(A, 0, i % 2 ? TURN_OPEN : TURN_METERED);
+		WAIT_FOR(ga_is_connected(A) && ga_client_state(A, 0).wants);
+		ga_set_gate(A, 0, i % 2 ? TURN_OPEN : TURN_METERED);
 		if (i % 3 == 0)
-			tu_gate(A, 0, TURN_CLOSED);
+			ga_set_gate(A, 0, TURN_CLOSED);
 		if (i % 3 == 0) {
-			WAIT_FOR(tu_seat(A, 0).wants || atomic_load(&s.passed));
-			tu_gate(A, 0, TURN_METERED);
+			WAIT_FOR(ga_client_state(A, 0).wants || atomic_load(&s.passed));
+			ga_set_gate(A, 0, TURN_METERED);
 		}
 		WAIT_FOR(atomic_load(&s.passed));
 		WAIT_FOR(rests(0));
-		tu_gate(A, 0, TURN_CLOSED);
+		ga_set_gate(A, 0, TURN_CLOSED);
 	}
 }
 
-static void keeper__says_idle_after_each_opening(void **state)
+static void gate_thread__says_idle_after_each_opening(void **state)
 {
 	(void)state;
-	turn_test(nothing_comes, 1);
+	gate_test(nothing_comes, 1);
 }
 
 /* Work that comes while the keeper is about to rest. */
-static void bells(void)
+static void doorbell_rings(void)
 {
 	unsigned int seed = 3;
 
 	CHECK(submit(0));
 	atomic_store(&td.at_once, true);
-	tu_gate(A, 0, TURN_METERED);
-	WAIT_FOR(bell(0));
+	ga_set_gate(A, 0, TURN_METERED);
+	WAIT_FOR(doorbell(0));
 	for (int i = 0; i < 3000; i++) {
 		uint64_t begin = sys_now_ns(),
 			 pause = 250000 + (uint64_t)rand_r(&seed) % 200000;
 
 		CHECK(submit(0));
-		while (sys_now_ns() - begin < pause && !bell(0))
+		while (sys_now_ns() - begin < pause && !doorbell(0))
 			;
 		CHECK(submit(0));
-		turn_test_waits = "the bell, with all done";
-		while (!bell(0) || in_flight(0))
+		gate_test_waits = "the bell, with all done";
+		while (!doorbell(0) || in_flight(0))
 			(void)sched_yield();
 	}
 	WAIT_FOR(rests(0));
 }
 
-static void keeper__misses_nothing_when_it_comes_to_rest(void **state)
+static void gate_thread__misses_nothing_when_it_comes_to_rest(void **state)
 {
 	(void)state;
-	turn_test(bells, 1);
+	gate_test(doorbell_rings, 1);
 }
 
 static void full(void)
 {
 	CHECK(submit(0));
-	WAIT_FOR(tu_seat(A, 0).busy);
-	tu_mute(A);
+	WAIT_FOR(ga_client_state(A, 0).busy);
+	ga_mute(A);
 	/* Many changes, each said, until there is no room for more. */
 	for (uint32_t i = 0; i < 2000; i++) {
-		tu_gate(A, 0, i % 2);
+		ga_set_gate(A, 0, i % 2);
 		(void)usleep(100);
 	}
 	td_finish(0);
 	(void)usleep(10000);
-	tu_gate(A, 0, TURN_METERED);
+	ga_set_gate(A, 0, TURN_METERED);
 	atomic_store(&A->mute, false);
 	WAIT_FOR(rests(0));
 }
 
-static void keeper__loses_no_word_where_there_is_no_room(void **state)
+static void gate_thread__loses_no_word_where_there_is_no_room(void **state)
 {
 	(void)state;
-	turn_test(full, 1);
+	gate_test(full, 1);
 }
 
 /* ---- what goes wrong ---------------------------------------------------------------------------- */
@@ -156,27 +156,27 @@ static void keeper__loses_no_word_where_there_is_no_room(void **state)
 static void sticky(void)
 {
 	CHECK(submit(0));
-	WAIT_FOR(tu_seat(A, 0).busy && atomic_load(&td.records));
+	WAIT_FOR(ga_client_state(A, 0).busy && atomic_load(&td.records));
 	atomic_store(&td.error, CUDA_ERROR_ILLEGAL_ADDRESS);
 	WAIT_FOR(rests(0)); /* what was in flight is over */
 	CHECK(submit(0));
 	WAIT_FOR(rests(0));
 	/* A reset, and a new context. */
-	keeper_context_leaves(td_context(0));
-	keeper_context_gone(td_context(0));
+	gate_thread_context_leaves(td_context(0));
+	gate_thread_context_gone(td_context(0));
 	atomic_store(&td.error, 0);
-	keeper_context(td_context(0), 0);
+	gate_thread_add_context(td_context(0), 0);
 	CHECK(submit(0));
-	WAIT_FOR(tu_seat(A, 0).busy);
+	WAIT_FOR(ga_client_state(A, 0).busy);
 	td_finish(0);
 	WAIT_FOR(rests(0));
 	CHECK(!atomic_load(&td.strangers));
 }
 
-static void keeper__takes_work_for_over_after_an_error_that_stays(void **state)
+static void gate_thread__takes_work_for_over_after_an_error_that_stays(void **state)
 {
 	(void)state;
-	turn_test(sticky, 1);
+	gate_test(sticky, 1);
 }
 
 static void shuts_down(void)
@@ -184,20 +184,20 @@ static void shuts_down(void)
 	struct submitter s = { 0 };
 
 	CHECK(submit(0));
-	tu_gate(A, 0, TURN_CLOSED);
+	ga_set_gate(A, 0, TURN_CLOSED);
 	submit_on_thread(&s);
-	WAIT_FOR(tu_seat(A, 0).wants);
+	WAIT_FOR(ga_client_state(A, 0).wants);
 	atomic_store(&td.error, CUDA_ERROR_DEINITIALIZED);
 	WAIT_FOR(atomic_load(&s.passed));
 	CHECK(!submit(0));
-	WAIT_FOR(!tu_here(A));
+	WAIT_FOR(!ga_is_connected(A));
 	CHECK(!submit(0) && atomic_load(&A->hellos) == 1);
 }
 
-static void keeper__ends_with_the_driver(void **state)
+static void gate_thread__ends_with_the_driver(void **state)
 {
 	(void)state;
-	turn_test(shuts_down, 1);
+	gate_test(shuts_down, 1);
 }
 
 static void old_driver(void)
@@ -205,13 +205,13 @@ static void old_driver(void)
 	atomic_store(&td.error, CUDA_ERROR_NOT_FOUND);
 	CHECK(submit(0));
 	WAIT_FOR(!submit(0));
-	WAIT_FOR(!tu_here(A));
+	WAIT_FOR(!ga_is_connected(A));
 }
 
-static void keeper__holds_nothing_where_the_driver_cannot_say(void **state)
+static void gate_thread__holds_nothing_where_the_driver_cannot_say(void **state)
 {
 	(void)state;
-	turn_test(old_driver, 1);
+	gate_test(old_driver, 1);
 }
 
 static void contexts(void)
@@ -219,12 +219,12 @@ static void contexts(void)
 	CHECK(submit(0));
 	td_finish(0);
 	for (int i = 1; i < 4; i++)
-		keeper_context(td_context(i), 0);
+		gate_thread_add_context(td_context(i), 0);
 	for (int i = 0; i < 4; i++) {
 		CHECK(submit(0));
 		td_finish(0);
 		td_submit(i); /* as part of the same */
-		WAIT_FOR(tu_seat(A, 0).busy && atomic_load(&td.records) > i);
+		WAIT_FOR(ga_client_state(A, 0).busy && atomic_load(&td.records) > i);
 	}
 	/* All of them count. */
 	for (int i = 0; i < 3; i++)
@@ -233,18 +233,18 @@ static void contexts(void)
 	td_finish(0);
 	(void)usleep(20000);
 	CHECK(in_flight(0) > 0);
-	keeper_context_leaves(td_context(3));
+	gate_thread_context_leaves(td_context(3));
 	td_destroy(3);
 	CHECK(in_flight(0) > 0);
-	keeper_context_gone(td_context(3));
+	gate_thread_context_gone(td_context(3));
 	WAIT_FOR(rests(0));
 	CHECK(!atomic_load(&td.strangers));
 }
 
-static void keeper__looks_at_all_contexts_that_there_are(void **state)
+static void gate_thread__looks_at_all_contexts_that_there_are(void **state)
 {
 	(void)state;
-	turn_test(contexts, 1);
+	gate_test(contexts, 1);
 }
 
 /* ---- storms ------------------------------------------------------------------------------------- */
@@ -293,7 +293,7 @@ static uint64_t all_entered(void)
 
 static void check_counters(void)
 {
-	struct turn_gpu_page *p = tu_page(A, 0);
+	struct turn_gpu_page *p = ga_page(A, 0);
 	uint64_t done = atomic_load(&p->done), ended = atomic_load(&p->ended),
 		 begun = atomic_load(&p->begun);
 
@@ -324,9 +324,9 @@ static void storm(void)
 		uint32_t state = (uint32_t)rand_r(&seed) % 3;
 		uint64_t was;
 
-		tu_meter(A, 0, (uint64_t)rand_r(&seed) % 1000000,
+		ga_set_throttle(A, 0, (uint64_t)rand_r(&seed) % 1000000,
 			(uint64_t)rand_r(&seed) % 500000, 20000000);
-		tu_gate(A, 0, state);
+		ga_set_gate(A, 0, state);
 		/* Those who were past it may go on, one submission each. */
 		was = all_entered();
 		(void)usleep((unsigned int)rand_r(&seed) % 4000);
@@ -334,28 +334,29 @@ static void storm(void)
 			CHECK(all_entered() <= was + THREADS);
 		check_counters();
 		if (i % 20 == 19) {
-			tu_gate(A, 0, (uint32_t)rand_r(&seed) % 2);
+			ga_set_gate(A, 0, (uint32_t)rand_r(&seed) % 2);
 			check_all_pass();
 		}
 	}
 	/* Closed for good: all stand before it, and the arbiter knows. */
-	tu_gate(A, 0, TURN_CLOSED);
-	WAIT_FOR(in_flight(0) == 0 && tu_seat(A, 0).wants && !tu_seat(A, 0).busy);
+	ga_set_gate(A, 0, TURN_CLOSED);
+	WAIT_FOR(in_flight(0) == 0 && ga_client_state(A, 0).wants &&
+		 !ga_client_state(A, 0).busy);
 	check_counters();
 	atomic_store(&storm_over, true);
-	tu_gate(A, 0, TURN_METERED);
+	ga_set_gate(A, 0, TURN_METERED);
 	for (int i = 0; i < THREADS; i++)
 		CHECK(!pthread_join(threads[i], NULL));
 	CHECK(!pthread_join(gpu, NULL));
 	td_finish(0);
 	WAIT_FOR(rests(0));
-	CHECK(atomic_load(&tu_page(A, 0)->ended) == all_entered() + 1);
+	CHECK(atomic_load(&ga_page(A, 0)->ended) == all_entered() + 1);
 }
 
-static void keeper__holds_in_a_storm_of_gates(void **state)
+static void gate_thread__holds_in_a_storm_of_gates(void **state)
 {
 	(void)state;
-	turn_test(storm, 1);
+	gate_test(storm, 1);
 }
 
 /* The same with an arbiter that is killed, with captures, contexts that come and go. */
@@ -371,23 +372,23 @@ static void worse_storm(void)
 	for (int i = 0; i < 60; i++) {
 		bool capture = rand_r(&seed) % 2;
 
-		tu_gate(A, 0, (uint32_t)rand_r(&seed) % 3);
+		ga_set_gate(A, 0, (uint32_t)rand_r(&seed) % 3);
 		if (capture) {
 			gate_capture_begins();
 			atomic_store(&td.capturing, 1);
 		}
-		keeper_context(td_context(1), 0);
+		gate_thread_add_context(td_context(1), 0);
 		(void)usleep((unsigned int)rand_r(&seed) % 4000);
-		keeper_context_leaves(td_context(1));
+		gate_thread_context_leaves(td_context(1));
 		td_destroy(1);
-		keeper_context_gone(td_context(1));
+		gate_thread_context_gone(td_context(1));
 		td_create(1);
 		check_counters();
 		if (i % 10 == 9) {
-			tu_kill(A);
+			ga_kill(A);
 			check_all_pass(); /* of no cap: it goes on */
-			tu_again(A);
-			WAIT_FOR(tu_here(A));
+			ga_again(A);
+			WAIT_FOR(ga_is_connected(A));
 		}
 		if (capture) {
 			atomic_store(&td.capturing, 0);
@@ -397,37 +398,37 @@ static void worse_storm(void)
 			!atomic_load(&td.strangers));
 	}
 	atomic_store(&storm_over, true);
-	tu_gate(A, 0, TURN_OPEN);
+	ga_set_gate(A, 0, TURN_OPEN);
 	for (int i = 0; i < THREADS; i++)
 		CHECK(!pthread_join(threads[i], NULL));
 	CHECK(!pthread_join(gpu, NULL));
 	td_finish(0);
 	WAIT_FOR(rests(0));
-	CHECK(atomic_load(&tu_page(A, 0)->ended) == all_entered() + 1);
+	CHECK(atomic_load(&ga_page(A, 0)->ended) == all_entered() + 1);
 }
 
-static void keeper__holds_in_a_storm_of_everything(void **state)
+static void gate_thread__holds_in_a_storm_of_everything(void **state)
 {
 	(void)state;
-	turn_test(worse_storm, 1);
+	gate_test(worse_storm, 1);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(keeper__says_when_nothing_is_left),
-		cmocka_unit_test(keeper__says_anew_what_crossed_a_change_of_the_gate),
-		cmocka_unit_test(keeper__says_idle_after_each_opening),
-		cmocka_unit_test(keeper__misses_nothing_when_it_comes_to_rest),
-		cmocka_unit_test(keeper__loses_no_word_where_there_is_no_room),
-		cmocka_unit_test(keeper__takes_work_for_over_after_an_error_that_stays),
-		cmocka_unit_test(keeper__ends_with_the_driver),
-		cmocka_unit_test(keeper__holds_nothing_where_the_driver_cannot_say),
-		cmocka_unit_test(keeper__looks_at_all_contexts_that_there_are),
-		cmocka_unit_test(keeper__holds_in_a_storm_of_gates),
-		cmocka_unit_test(keeper__holds_in_a_storm_of_everything),
+		cmocka_unit_test(gate_thread__says_when_nothing_is_left),
+		cmocka_unit_test(gate_thread__says_anew_what_crossed_a_change_of_the_gate),
+		cmocka_unit_test(gate_thread__says_idle_after_each_opening),
+		cmocka_unit_test(gate_thread__misses_nothing_when_it_comes_to_rest),
+		cmocka_unit_test(gate_thread__loses_no_word_where_there_is_no_room),
+		cmocka_unit_test(gate_thread__takes_work_for_over_after_an_error_that_stays),
+		cmocka_unit_test(gate_thread__ends_with_the_driver),
+		cmocka_unit_test(gate_thread__holds_nothing_where_the_driver_cannot_say),
+		cmocka_unit_test(gate_thread__looks_at_all_contexts_that_there_are),
+		cmocka_unit_test(gate_thread__holds_in_a_storm_of_gates),
+		cmocka_unit_test(gate_thread__holds_in_a_storm_of_everything),
 	};
 
-	return cmocka_run_group_tests_name("keeper", tests, turn_test_setup,
-		turn_test_teardown);
+	return cmocka_run_group_tests_name("keeper", tests, gate_test_setup,
+		gate_test_teardown);
 }

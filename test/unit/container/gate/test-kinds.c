@@ -11,77 +11,78 @@
 #define MS UINT64_C(1000000)
 
 /* One submission of that kind, with a marker behind it that passes: it took so long. */
-static void one(struct kinds *k, unsigned int kind, uint64_t ns)
+static void one(struct cost_model *k, unsigned int kind, uint64_t ns)
 {
-	struct kinds_note note;
-	uint32_t cost = kinds_cost(k, kind);
+	struct cost_model_snapshot note;
+	uint32_t cost = cost_model_cost_ns(k, kind);
 
-	(void)kinds_begin(k, cost);
-	kinds_end(k, kind, cost);
-	kinds_note(k, &note);
-	kinds_passed(k, &note);
-	kinds_learn(k, 1, ns, ns);
+	(void)cost_model_begin(k, cost);
+	cost_model_end(k, kind, cost);
+	cost_model_snapshot(k, &note);
+	cost_model_fence_passed(k, &note);
+	cost_model_learn(k, 1, ns, ns);
 }
 
-static void kinds_learn__knows_one_that_was_alone(void **state)
+static void cost_model_learn__knows_one_that_was_alone(void **state)
 {
-	struct kinds k = { .count = 0 };
+	struct cost_model k = { .count = 0 };
 
 	(void)state;
-	assert_int_equal(kinds_cost(&k, 7), KINDS_FIRST_NS);
-	assert_true(kinds_alone(&k, 7));
+	assert_int_equal(cost_model_cost_ns(&k, 7), COST_MODEL_DEFAULT_NS);
+	assert_true(cost_model_needs_fences(&k, 7));
 	one(&k, 7, 3 * MS);
-	assert_int_equal(kinds_cost(&k, 7), 3 * MS);
-	assert_true(kinds_alone(&k, 7));             /* it is long */
-	assert_int_equal(kinds_cost(&k, 8), 3 * MS); /* the mean */
+	assert_int_equal(cost_model_cost_ns(&k, 7), 3 * MS);
+	assert_true(cost_model_needs_fences(&k, 7));         /* it is long */
+	assert_int_equal(cost_model_cost_ns(&k, 8), 3 * MS); /* the mean */
 	one(&k, 8, 5 * US);
-	assert_int_equal(kinds_cost(&k, 8), 5 * US);
-	assert_false(kinds_alone(&k, 8));
+	assert_int_equal(cost_model_cost_ns(&k, 8), 5 * US);
+	assert_false(cost_model_needs_fences(&k, 8));
 	one(&k, 8, 0); /* nobody knows */
-	assert_int_equal(kinds_cost(&k, 8), 5 * US);
+	assert_int_equal(cost_model_cost_ns(&k, 8), 5 * US);
 	one(&k, 8, 1);
-	assert_int_equal(kinds_cost(&k, 8), KINDS_LEAST_NS);
+	assert_int_equal(cost_model_cost_ns(&k, 8), COST_MODEL_MIN_NS);
 	one(&k, 8, UINT64_MAX);
-	assert_int_equal(kinds_cost(&k, 8), KINDS_MOST_NS);
+	assert_int_equal(cost_model_cost_ns(&k, 8), COST_MODEL_MAX_NS);
 }
 
-static void kinds_in_flight__is_what_was_begun_and_is_not_done(void **state)
+static void cost_model_in_flight_ns__is_what_was_begun_and_is_not_done(void **state)
 {
-	struct kinds k = { .count = 0 };
-	struct kinds_note first, second;
+	struct cost_model k = { .count = 0 };
+	struct cost_model_snapshot first, second;
 	uint64_t begun = 0;
 
 	(void)state;
 	for (unsigned int i = 0; i < 4; i++) {
-		begun = kinds_begin(&k, 10 * US);
-		kinds_end(&k, 1, 10 * US);
+		begun = cost_model_begin(&k, 10 * US);
+		cost_model_end(&k, 1, 10 * US);
 		if (i == 1)
-			kinds_note(&k, &first);
+			cost_model_snapshot(&k, &first);
 	}
-	assert_int_equal(kinds_unmarked(&k), 20 * US);
-	kinds_note(&k, &second);
-	assert_int_equal(kinds_in_flight(&k, begun), 40 * US);
-	kinds_passed(&k, &first);
-	assert_int_equal(kinds_in_flight(&k, begun), 20 * US);
-	kinds_passed(&k, &second);
-	assert_int_equal(kinds_in_flight(&k, begun), 0);
-	begun = kinds_begin(&k, 10 * US);
-	kinds_take_back(&k, 10 * US);
-	kinds_idle(&k);
-	assert_int_equal(kinds_in_flight(&k, atomic_load(&k.begun_ns)), 0);
+	assert_int_equal(cost_model_unfenced_ns(&k), 20 * US);
+	cost_model_snapshot(&k, &second);
+	assert_int_equal(cost_model_in_flight_ns(&k, begun), 40 * US);
+	cost_model_fence_passed(&k, &first);
+	assert_int_equal(cost_model_in_flight_ns(&k, begun), 20 * US);
+	cost_model_fence_passed(&k, &second);
+	assert_int_equal(cost_model_in_flight_ns(&k, begun), 0);
+	begun = cost_model_begin(&k, 10 * US);
+	cost_model_uncount(&k, 10 * US);
+	cost_model_set_idle(&k);
+	assert_int_equal(cost_model_in_flight_ns(&k, atomic_load(&k.begun_ns)), 0);
 }
 
-static void kinds_learn__learns_nothing_from_what_it_has_not_seen(void **state)
+static void cost_model_learn__learns_nothing_from_what_it_has_not_seen(void **state)
 {
-	struct kinds k = { .count = 0 };
+	struct cost_model k = { .count = 0 };
 
 	(void)state;
 	one(&k, 1, 10 * US);
-	(void)kinds_begin(&k, 10 * US);
-	kinds_end(&k, 1, 10 * US);
-	kinds_passed(&k, &(struct kinds_note){ .work_ns = 20 * US, .count = 2 });
-	kinds_learn(&k, 100, 5 * MS, 50 * US); /* 99 others */
-	assert_int_equal(kinds_cost(&k, 1), 10 * US);
+	(void)cost_model_begin(&k, 10 * US);
+	cost_model_end(&k, 1, 10 * US);
+	cost_model_fence_passed(&k,
+		&(struct cost_model_snapshot){ .work_ns = 20 * US, .count = 2 });
+	cost_model_learn(&k, 100, 5 * MS, 50 * US); /* 99 others */
+	assert_int_equal(cost_model_cost_ns(&k, 1), 10 * US);
 }
 
 /* ---- a thread that METERED holds, a GPU, and a keeper --------------------------------------------- */
@@ -100,7 +101,7 @@ struct row {
 
 struct rig {
 	struct pace pace;
-	struct kinds kinds;
+	struct cost_model kinds;
 	uint64_t now, random, window_ns, submit_ns;
 	const struct row *rows;
 	unsigned int n_rows;
@@ -108,7 +109,7 @@ struct rig {
 	uint64_t submitted, ended, done, total;
 	struct marker {
 		uint64_t target;
-		struct kinds_note note;
+		struct cost_model_snapshot note;
 	} markers[PENDING];
 	unsigned int first, pending;
 	uint64_t last; /* target of the last marker */
@@ -139,7 +140,7 @@ static void mark(struct rig *r)
 	if (r->last == r->submitted || r->pending == PENDING / 2)
 		return;
 	m->target = r->last = r->submitted;
-	kinds_note(&r->kinds, &m->note);
+	cost_model_snapshot(&r->kinds, &m->note);
 	r->pending++;
 	r->submit_at += LOST;
 }
@@ -154,23 +155,24 @@ static void run_on_gpu(struct rig *r, uint64_t ns)
 	}
 	r->ends[r->submitted++] = free_at + ns;
 	in_flight = free_at + ns - r->now;
-	if (in_flight > (pace_is_tight(r->window_ns) ? 3 * r->window_ns / 2 + ns
-						     : 2 * r->window_ns + PACE_LEAST * ns))
+	if (in_flight > (pace_is_tight(r->window_ns)
+					? 3 * r->window_ns / 2 + ns
+					: 2 * r->window_ns + PACE_IN_FLIGHT_MIN * ns))
 		r->over_ns += ns;
 }
 
 static void submit(struct rig *r)
 {
 	const struct row *row = &r->rows[r->submitted % r->n_rows];
-	uint32_t cost = kinds_cost(&r->kinds, row->kind);
-	bool alone = kinds_alone(&r->kinds, row->kind);
-	uint64_t work = kinds_begin(&r->kinds, cost);
+	uint32_t cost = cost_model_cost_ns(&r->kinds, row->kind);
+	bool alone = cost_model_needs_fences(&r->kinds, row->kind);
+	uint64_t work = cost_model_begin(&r->kinds, cost);
 
 	if (!pace_fits(&(struct pace_flight){ r->submitted - r->done,
-			       kinds_in_flight(&r->kinds, work - cost), r->front_ns,
+			       cost_model_in_flight_ns(&r->kinds, work - cost), r->front_ns,
 			       r->pace.from_ns },
 		    cost, r->window_ns, pace_is_tight(r->window_ns), r->now)) {
-		kinds_take_back(&r->kinds, cost);
+		cost_model_uncount(&r->kinds, cost);
 		r->submit_at = UINT64_MAX;
 		if (!r->held && r->look_at > r->now + 10 * US)
 			r->look_at = r->now + 10 * US;
@@ -182,10 +184,10 @@ static void submit(struct rig *r)
 	if (alone)
 		mark(r);
 	run_on_gpu(r, row->ns);
-	kinds_end(&r->kinds, row->kind, cost);
-	if (alone ||
-		kinds_unmarked(&r->kinds) >=
-			(pace_is_tight(r->window_ns) ? PACE_APART_TIGHT_NS : PACE_APART_NS))
+	cost_model_end(&r->kinds, row->kind, cost);
+	if (alone || cost_model_unfenced_ns(&r->kinds) >=
+			     (pace_is_tight(r->window_ns) ? PACE_FENCE_GAP_TIGHT_NS
+							  : PACE_FENCE_GAP_NS))
 		mark(r);
 }
 
@@ -195,14 +197,15 @@ static void wake(struct rig *r)
 }
 
 /* The one that is held is let in by the clock. */
-static void meter_tightly(struct rig *r, struct pace_sight *sight)
+static void throttle_tightly(struct rig *r, struct pace_state *sight)
 {
 	struct pace_flight f = { r->submitted - r->done,
-		kinds_in_flight(&r->kinds, r->kinds.begun_ns), 0, r->pace.from_ns };
-	uint64_t cost = kinds_mean(&r->kinds);
+		cost_model_in_flight_ns(&r->kinds, r->kinds.begun_ns), 0, r->pace.from_ns };
+	uint64_t cost = cost_model_mean_ns(&r->kinds);
 
 	if (r->pending)
-		f.front_ns = kinds_in_flight(&r->kinds, r->markers[r->first].note.work_ns);
+		f.front_ns =
+			cost_model_in_flight_ns(&r->kinds, r->markers[r->first].note.work_ns);
 	r->front_ns = f.front_ns;
 	if (!r->held)
 		return;
@@ -213,28 +216,28 @@ static void meter_tightly(struct rig *r, struct pace_sight *sight)
 
 static void look(struct rig *r)
 {
-	struct pace_sight sight = { .near = true };
+	struct pace_state sight = { .is_awaited = true };
 	uint64_t done = r->done;
 	bool busy;
 
 	while (r->pending && r->ends[r->markers[r->first].target - 1] <= r->now) {
 		done = r->markers[r->first].target;
-		kinds_passed(&r->kinds, &r->markers[r->first].note);
+		cost_model_fence_passed(&r->kinds, &r->markers[r->first].note);
 		r->first = (r->first + 1) % PENDING;
 		r->pending--;
 	}
 	if (done > r->done) {
 		uint64_t took = pace_done(&r->pace, r->now, done - r->done);
 
-		kinds_learn(&r->kinds, done - r->done, took, r->pace.each_ns);
+		cost_model_learn(&r->kinds, done - r->done, took, r->pace.each_ns);
 		if (r->held)
 			wake(r);
 	}
 	r->done = done;
 	busy = r->submitted != done;
 	if (!busy) {
-		pace_quiet(&r->pace, r->now);
-		kinds_idle(&r->kinds);
+		pace_idle(&r->pace, r->now);
+		cost_model_set_idle(&r->kinds);
 	} else if (!r->was_busy) {
 		pace_begins(&r->pace, r->now);
 	} else {
@@ -244,10 +247,10 @@ static void look(struct rig *r)
 	if (!r->pending || r->held)
 		mark(r);
 	sight.ahead = r->pending ? r->markers[r->first].target - done : 0;
-	sight.held = r->held;
-	sight.unmarked = r->submitted - r->last;
+	sight.throttled = r->held;
+	sight.unfenced = r->submitted - r->last;
 	if (pace_is_tight(r->window_ns))
-		meter_tightly(r, &sight);
+		throttle_tightly(r, &sight);
 	r->look_at = r->now + 8 * US + pace_sleep(&r->pace, r->now, &sight) + some(r, 20 * US);
 }
 
@@ -347,9 +350,9 @@ static void metered_work__is_little_and_never_none(void **state)
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(kinds_learn__knows_one_that_was_alone),
-		cmocka_unit_test(kinds_in_flight__is_what_was_begun_and_is_not_done),
-		cmocka_unit_test(kinds_learn__learns_nothing_from_what_it_has_not_seen),
+		cmocka_unit_test(cost_model_learn__knows_one_that_was_alone),
+		cmocka_unit_test(cost_model_in_flight_ns__is_what_was_begun_and_is_not_done),
+		cmocka_unit_test(cost_model_learn__learns_nothing_from_what_it_has_not_seen),
 		cmocka_unit_test(metered_work__is_little_and_never_none),
 	};
 

@@ -15,12 +15,12 @@ static void submit_beside(void)
 
 	CHECK(g);
 	td_submit_to(TD_STREAM);
-	if (is_stuck() && !((uintptr_t)g & GATE_BEHIND))
-		marks_behind(&process()->marks, 0, TD_STREAM, false);
+	if (is_stuck() && !((uintptr_t)g & GATE_OWN_FENCE))
+		fences_record_own(&process()->fences, 0, TD_STREAM, false);
 	gate_end(g);
 }
 
-static void parked(void)
+static void blocked_beside_others(void)
 {
 	struct turn_gpu_page *p;
 	uint64_t done;
@@ -28,15 +28,15 @@ static void parked(void)
 	CHECK(submit(0));
 	td_finish(0);
 	WAIT_FOR(idle());
-	p = tu_page(A, 0);
+	p = ga_page(A, 0);
 	CHECK(submit_to(TD_ASIDE, 0)); /* never ends */
 	for (int i = 0; i < 3; i++)
 		submit_beside();
 	WAIT_FOR(is_stuck());
 	CHECK(in_flight(0) == 4);
-	WAIT_FOR(marks_blind(&process()->marks, 0) == 4);
+	WAIT_FOR(fences_count_unseen(&process()->fences, 0) == 4);
 	td_finish(0);
-	looks();
+	wait_fence_polls();
 	CHECK(in_flight(0) == 4); /* nobody can know */
 	done = atomic_load(&p->done);
 	for (int i = 0; i < 200; i++) {
@@ -46,16 +46,16 @@ static void parked(void)
 		CHECK(in_flight(0) > 4);
 		td_finish(0);
 		WAIT_FOR(in_flight(0) == 4);
-		CHECK(tu_seat(A, 0).busy && is_stuck());
+		CHECK(ga_client_state(A, 0).busy && is_stuck());
 		CHECK(atomic_load(&p->done) == done + (uint64_t)i + 1);
 	}
-	CHECK(marks_passes_by(&process()->marks, 0));
-	WAIT_FOR(marks_blind(&process()->marks, 0) == 4);
+	CHECK(fences_others_progress(&process()->fences, 0));
+	WAIT_FOR(fences_count_unseen(&process()->fences, 0) == 4);
 	/* It ends, with some behind that do not. */
 	submit_beside();
 	atomic_store(&td.aside_done, 1);
 	WAIT_FOR(!is_stuck());
-	looks();
+	wait_fence_polls();
 	CHECK(in_flight(0) >=
 		1); /* and of those that had no event of their own a marker is to tell */
 	td_finish(0);
@@ -63,10 +63,10 @@ static void parked(void)
 	CHECK(atomic_load(&p->done) == atomic_load(&p->ended));
 }
 
-static void marks__see_others_pass_by_a_stream_that_stands_still(void **state)
+static void fences__see_others_pass_by_a_stream_that_stands_still(void **state)
 {
 	(void)state;
-	turn_test(parked, 1);
+	gate_test(blocked_beside_others, 1);
 }
 
 static _Atomic uint64_t rounds; /* of work that ends */
@@ -82,10 +82,10 @@ static void *works(void *arg)
 	return NULL;
 }
 
-static uint64_t metered_window;
+static uint64_t throttled_window;
 
 /* Who is metered gets on beside it, by the gate alone. */
-static void metered_beside(void)
+static void throttled_beside(void)
 {
 	pthread_t gpu;
 	struct turn_gpu_page *p;
@@ -93,22 +93,22 @@ static void metered_beside(void)
 
 	atomic_store(&A->start_state, TURN_METERED);
 	CHECK(submit(0));
-	p = tu_page(A, 0);
-	tu_meter(A, 0, metered_window, 250000, UINT64_MAX);
+	p = ga_page(A, 0);
+	ga_set_throttle(A, 0, throttled_window, 250000, UINT64_MAX);
 	CHECK(!pthread_create(&gpu, NULL, works, NULL));
 	for (int i = 0; i < 100; i++)
 		CHECK(submit_to(TD_STREAM, 0));
 	CHECK(submit_to(TD_ASIDE, 0)); /* never ends */
-	while (!marks_passes_by(&process()->marks, 0))
+	while (!fences_others_progress(&process()->fences, 0))
 		CHECK(submit_to(TD_STREAM, 0));
 	atomic_store(&rounds, 0);
-	turn_test_waits = "those who are metered";
+	gate_test_waits = "those who are metered";
 	for (; n < 2000; n++)
 		CHECK(submit_to(TD_STREAM, 0));
 	/* Held until something ends, each second round. Else each would be until nothing has ended for a while, a
 	 * kernel of seconds as long as that: for 30 rounds. */
 	CHECK(atomic_load(&rounds) < 4 * n);
-	CHECK(in_flight(0) > 0 && tu_seat(A, 0).busy);
+	CHECK(in_flight(0) > 0 && ga_client_state(A, 0).busy);
 	atomic_store(&td.aside_done, 1);
 	WAIT_FOR(idle());
 	CHECK(atomic_load(&p->done) == atomic_load(&p->ended));
@@ -116,14 +116,14 @@ static void metered_beside(void)
 	CHECK(!pthread_join(gpu, NULL));
 }
 
-static void marks__let_the_metered_pass_by_a_stream_that_stands_still(void **state)
+static void fences__let_the_throttled_pass_by_a_stream_that_stands_still(void **state)
 {
 	(void)state;
-	metered_window = 2000000;
-	turn_test(metered_beside, 1);
+	throttled_window = 2000000;
+	gate_test(throttled_beside, 1);
 	/* It is full at once. */
-	metered_window = 1;
-	turn_test(metered_beside, 1);
+	throttled_window = 1;
+	gate_test(throttled_beside, 1);
 }
 
 static void seldom(void)
@@ -140,10 +140,10 @@ static void seldom(void)
 	WAIT_FOR(idle());
 }
 
-static void marks__are_looked_at_seldom_where_nothing_ends(void **state)
+static void fences__are_looked_at_seldom_where_nothing_ends(void **state)
 {
 	(void)state;
-	turn_test(seldom, 1);
+	gate_test(seldom, 1);
 }
 
 /* ---- storm -------------------------------------------------------------------------------------- */
@@ -165,8 +165,8 @@ static void *storms(void *arg)
 		/* Before the driver has it: so what is done is never more than the truth. */
 		(void)atomic_fetch_add(&counted, 1);
 		td_submit_to(s);
-		if (is_stuck() && !((uintptr_t)g & GATE_BEHIND))
-			marks_behind(&process()->marks, 0, s, false);
+		if (is_stuck() && !((uintptr_t)g & GATE_OWN_FENCE))
+			fences_record_own(&process()->fences, 0, s, false);
 		gate_end(g);
 		if (rand_r(&seed) % 16 == 0)
 			(void)usleep((unsigned int)rand_r(&seed) % 1000);
@@ -182,7 +182,7 @@ static void storm(void)
 	struct turn_gpu_page *p;
 
 	CHECK(submit(0));
-	p = tu_page(A, 0);
+	p = ga_page(A, 0);
 	atomic_store(&counted, 1);
 	for (uintptr_t i = 0; i < THREADS; i++)
 		CHECK(!pthread_create(&threads[i], NULL, storms, (void *)i));
@@ -207,7 +207,7 @@ static void storm(void)
 		CHECK(!pthread_join(threads[i], NULL));
 	CHECK(submit_to(TD_ASIDE, GATE_PASS));
 	td_finish(0);
-	looks();
+	wait_fence_polls();
 	CHECK(in_flight(0) > 0);
 	atomic_store(&td.aside_done, atomic_load(&td.aside_submitted));
 	WAIT_FOR(idle());
@@ -215,21 +215,21 @@ static void storm(void)
 		!atomic_load(&td.strangers));
 }
 
-static void marks__hold_in_a_storm_of_captures_and_stuck_streams(void **state)
+static void fences__hold_in_a_storm_of_captures_and_stuck_streams(void **state)
 {
 	(void)state;
-	turn_test(storm, 1);
+	gate_test(storm, 1);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(marks__see_others_pass_by_a_stream_that_stands_still),
-		cmocka_unit_test(marks__let_the_metered_pass_by_a_stream_that_stands_still),
-		cmocka_unit_test(marks__are_looked_at_seldom_where_nothing_ends),
-		cmocka_unit_test(marks__hold_in_a_storm_of_captures_and_stuck_streams),
+		cmocka_unit_test(fences__see_others_pass_by_a_stream_that_stands_still),
+		cmocka_unit_test(fences__let_the_throttled_pass_by_a_stream_that_stands_still),
+		cmocka_unit_test(fences__are_looked_at_seldom_where_nothing_ends),
+		cmocka_unit_test(fences__hold_in_a_storm_of_captures_and_stuck_streams),
 	};
 
-	return cmocka_run_group_tests_name("marks-stuck", tests, turn_test_setup,
-		turn_test_teardown);
+	return cmocka_run_group_tests_name("marks-stuck", tests, gate_test_setup,
+		gate_test_teardown);
 }

@@ -9,7 +9,7 @@
 
 /* Without a keeper: markers of one GPU, whose time is what the test says. */
 static struct {
-	struct marks marks;
+	struct fences marks;
 	struct turn_gpu_page page;
 	_Atomic uint32_t captures;
 	uint64_t now, done;
@@ -19,7 +19,7 @@ static void lone_begins(void)
 {
 	memset(&lone, 0, sizeof(lone));
 	lone.now = 1;
-	marks_add(&lone.marks, td_context(0), 0, &lone.captures, true);
+	fences_add_context(&lone.marks, td_context(0), 0, &lone.captures, true);
 }
 
 /* A kernel in the stream of all that follows. */
@@ -38,41 +38,41 @@ static void lone_ends(uint64_t n)
 /* A wait; it is one of what lone_ends() ends. False: it was not noted. */
 static bool lone_waits(unsigned int gpu, bool given)
 {
-	unsigned int place = marks_wait_begins(&lone.marks, gpu, TD_ASIDE, false);
+	unsigned int place = fences_wait_begin(&lone.marks, gpu, TD_ASIDE, false);
 
 	if (given)
 		td_submit_to(TD_ASIDE);
 	if (place)
-		marks_wait_given(&lone.marks, place, TD_ASIDE, false, given);
+		fences_wait_end(&lone.marks, place, TD_ASIDE, false, given);
 	return place;
 }
 
 static void lone_looks(uint64_t after_ns)
 {
 	lone.now += after_ns;
-	CHECK(marks_look(&lone.marks, 0, &lone.page, lone.now, 1000, &lone.done) == MARKS_OK);
+	CHECK(fences_poll(&lone.marks, 0, &lone.page, lone.now, 1000, &lone.done) == FENCE_OK);
 }
 
 static void lone_places(void)
 {
-	CHECK(marks_place(&lone.marks, 0, &lone.page.ended, &lone.captures, &lone.done) ==
-		MARKS_OK);
+	CHECK(fences_place(&lone.marks, 0, &lone.page.ended, &lone.captures, &lone.done) ==
+		FENCE_OK);
 	lone_looks(1);
-	CHECK(!marks_stuck(&lone.marks, 0) && !marks_parked(&lone.marks, 0));
+	CHECK(!fences_is_stuck(&lone.marks, 0) && !fences_is_blocked(&lone.marks, 0));
 	lone_looks(UINT64_C(1000000000));
 }
 
 static void lone_is_stuck(bool parked)
 {
 	lone_looks(1000);
-	CHECK(marks_stuck(&lone.marks, 0) && marks_parked(&lone.marks, 0) == parked);
+	CHECK(fences_is_stuck(&lone.marks, 0) && fences_is_blocked(&lone.marks, 0) == parked);
 }
 
 static void lone_goes_on(void)
 {
 	atomic_store(&td.aside_done, atomic_load(&td.aside_submitted));
 	lone_looks(1);
-	CHECK(!marks_stuck(&lone.marks, 0) && !marks_parked(&lone.marks, 0));
+	CHECK(!fences_is_stuck(&lone.marks, 0) && !fences_is_blocked(&lone.marks, 0));
 	CHECK(lone.done == atomic_load(&lone.page.ended));
 }
 
@@ -123,10 +123,10 @@ static void waits_for_others(void)
 	lone_goes_on();
 }
 
-static void marks__know_a_stream_that_waits_for_others_from_one_that_is_busy(void **state)
+static void fences__know_a_stream_that_waits_for_others_from_one_that_is_busy(void **state)
 {
 	(void)state;
-	turn_test(waits_for_others, 1);
+	gate_test(waits_for_others, 1);
 }
 
 static void waits_places(void)
@@ -135,18 +135,18 @@ static void waits_places(void)
 
 	lone_begins();
 	/* Places are used again when they are over, though nobody looks. */
-	for (int i = 0; i < 3 * MARKS_WAITS; i++) {
+	for (int i = 0; i < 3 * FENCE_WAITS; i++) {
 		CHECK(lone_waits(0, true));
 		lone_ends(1);
 	}
 	creates = atomic_load(&td.creates);
-	for (int i = 0; i < 3 * MARKS_WAITS; i++) {
+	for (int i = 0; i < 3 * FENCE_WAITS; i++) {
 		CHECK(lone_waits(0, true));
 		lone_ends(1);
 	}
 	CHECK(atomic_load(&td.creates) == creates);
 	/* More that stand than there are places for: those that are first in the stream are noted. */
-	for (int i = 0; i < MARKS_WAITS; i++)
+	for (int i = 0; i < FENCE_WAITS; i++)
 		CHECK(lone_waits(0, true));
 	CHECK(!lone_waits(0, true));
 	lone_submits();
@@ -164,56 +164,56 @@ static void waits_places(void)
 	CHECK(lone_waits(0, true));
 	/* Into a capture. */
 	atomic_store(&td.capturing, 1);
-	CHECK(!marks_wait_begins(&lone.marks, 0, (CUstream)0x1100, false));
+	CHECK(!fences_wait_begin(&lone.marks, 0, (CUstream)0x1100, false));
 	atomic_store(&td.capturing, 0);
 	CHECK(!atomic_load(&td.spoiled) && !atomic_load(&td.strangers));
 }
 
-static void marks__note_waits_as_far_as_there_are_places(void **state)
+static void fences__note_waits_as_far_as_there_are_places(void **state)
 {
 	(void)state;
-	turn_test(waits_places, 1);
+	gate_test(waits_places, 1);
 }
 
 /* Its events go with the context. */
 static void waits_context(void)
 {
 	lone_begins();
-	marks_add(&lone.marks, td_context(1), 0, &lone.captures, true);
+	fences_add_context(&lone.marks, td_context(1), 0, &lone.captures, true);
 	CHECK(lone_waits(0, true));
 	lone_submits();
 	lone_places();
 	lone_is_stuck(true);
-	marks_leaves(&lone.marks, td_context(0));
+	fences_context_leaves(&lone.marks, td_context(0));
 	lone_looks(1);
-	CHECK(!marks_parked(&lone.marks, 0));
+	CHECK(!fences_is_blocked(&lone.marks, 0));
 	td_destroy(0);
-	marks_gone(&lone.marks, td_context(0));
+	fences_context_gone(&lone.marks, td_context(0));
 	td_current(1);
 	lone_goes_on();
-	for (int i = 0; i < 2 * MARKS_WAITS; i++) {
+	for (int i = 0; i < 2 * FENCE_WAITS; i++) {
 		CHECK(lone_waits(0, true));
 		lone_ends(1);
 	}
 	CHECK(!atomic_load(&td.strangers));
 }
 
-static void marks__forget_waits_of_a_context_that_has_gone(void **state)
+static void fences__forget_waits_of_a_context_that_has_gone(void **state)
 {
 	(void)state;
-	turn_test(waits_context, 1);
+	gate_test(waits_context, 1);
 }
 
 /* Waits that are over, of one GPU, take no place from those of another. */
 static void waits_elsewhere(void)
 {
 	lone_begins();
-	marks_add(&lone.marks, td_context(1), 1, &lone.captures, true);
-	for (int i = 0; i < MARKS_WAITS; i++)
+	fences_add_context(&lone.marks, td_context(1), 1, &lone.captures, true);
+	for (int i = 0; i < FENCE_WAITS; i++)
 		CHECK(lone_waits(0, true));
-	lone_ends(MARKS_WAITS);
+	lone_ends(FENCE_WAITS);
 	td_current(1);
-	for (int i = 0; i < 3 * MARKS_WAITS; i++) {
+	for (int i = 0; i < 3 * FENCE_WAITS; i++) {
 		CHECK(lone_waits(1, true));
 		lone_ends(1);
 	}
@@ -221,12 +221,12 @@ static void waits_elsewhere(void)
 	CHECK(atomic_load(&td.destroys) == 2);
 	/* Nothing in a context that is being destroyed is touched, nor while somebody else may. */
 	td_current(0);
-	marks_leaves(&lone.marks, td_context(1));
-	for (int i = 0; i < MARKS_WAITS - 1; i++)
+	fences_context_leaves(&lone.marks, td_context(1));
+	for (int i = 0; i < FENCE_WAITS - 1; i++)
 		CHECK(lone_waits(0, true));
 	CHECK(!lone_waits(0, true));
 	CHECK(atomic_load(&td.destroys) == 2);
-	marks_stays(&lone.marks, td_context(1));
+	fences_context_stays(&lone.marks, td_context(1));
 	sys_lock(&lone.marks.lock);
 	CHECK(!lone_waits(0, true));
 	sys_unlock(&lone.marks.lock);
@@ -234,10 +234,10 @@ static void waits_elsewhere(void)
 	CHECK(atomic_load(&td.destroys) == 4 && !atomic_load(&td.strangers));
 }
 
-static void marks__use_places_of_waits_that_are_over_elsewhere(void **state)
+static void fences__use_places_of_waits_that_are_over_elsewhere(void **state)
 {
 	(void)state;
-	turn_test(waits_elsewhere, 1);
+	gate_test(waits_elsewhere, 1);
 }
 
 /* The same of events behind single submissions. */
@@ -246,42 +246,42 @@ static void own_elsewhere(void)
 	bool pending = true;
 
 	lone_begins();
-	marks_add(&lone.marks, td_context(1), 0, &lone.captures, true);
-	for (uintptr_t i = 0; i < MARKS_OWN; i++)
-		marks_behind(&lone.marks, 0, (CUstream)((uintptr_t)TD_STREAM + (i << 16)),
+	fences_add_context(&lone.marks, td_context(1), 0, &lone.captures, true);
+	for (uintptr_t i = 0; i < OWN_FENCES; i++)
+		fences_record_own(&lone.marks, 0, (CUstream)((uintptr_t)TD_STREAM + (i << 16)),
 			false);
 	lone_looks(1);
 	sys_lock(&lone.marks.lock);
-	CHECK(marks_look_at_own(&lone.marks, 0, &pending) == PASSED && !pending);
+	CHECK(fences_poll_own(&lone.marks, 0, &pending) == FENCE_PASSED && !pending);
 	sys_unlock(&lone.marks.lock);
-	CHECK(atomic_load(&td.own_records) == MARKS_OWN);
+	CHECK(atomic_load(&td.own_records) == OWN_FENCES);
 	td_current(1);
-	marks_leaves(&lone.marks, td_context(0));
-	marks_behind(&lone.marks, 0, (CUstream)((uintptr_t)TD_STREAM + 1), false);
-	CHECK(!atomic_load(&td.destroys) && atomic_load(&td.own_records) == MARKS_OWN);
-	marks_stays(&lone.marks, td_context(0));
-	marks_behind(&lone.marks, 0, (CUstream)((uintptr_t)TD_STREAM + 1), false);
-	CHECK(atomic_load(&td.destroys) == 1 && atomic_load(&td.own_records) == MARKS_OWN + 1);
+	fences_context_leaves(&lone.marks, td_context(0));
+	fences_record_own(&lone.marks, 0, (CUstream)((uintptr_t)TD_STREAM + 1), false);
+	CHECK(!atomic_load(&td.destroys) && atomic_load(&td.own_records) == OWN_FENCES);
+	fences_context_stays(&lone.marks, td_context(0));
+	fences_record_own(&lone.marks, 0, (CUstream)((uintptr_t)TD_STREAM + 1), false);
+	CHECK(atomic_load(&td.destroys) == 1 && atomic_load(&td.own_records) == OWN_FENCES + 1);
 	CHECK(!atomic_load(&td.strangers));
 }
 
-static void marks__destroy_no_events_of_a_context_that_leaves(void **state)
+static void fences__destroy_no_events_of_a_context_that_leaves(void **state)
 {
 	(void)state;
-	turn_test(own_elsewhere, 1);
+	gate_test(own_elsewhere, 1);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(
-			marks__know_a_stream_that_waits_for_others_from_one_that_is_busy),
-		cmocka_unit_test(marks__note_waits_as_far_as_there_are_places),
-		cmocka_unit_test(marks__use_places_of_waits_that_are_over_elsewhere),
-		cmocka_unit_test(marks__destroy_no_events_of_a_context_that_leaves),
-		cmocka_unit_test(marks__forget_waits_of_a_context_that_has_gone),
+			fences__know_a_stream_that_waits_for_others_from_one_that_is_busy),
+		cmocka_unit_test(fences__note_waits_as_far_as_there_are_places),
+		cmocka_unit_test(fences__use_places_of_waits_that_are_over_elsewhere),
+		cmocka_unit_test(fences__destroy_no_events_of_a_context_that_leaves),
+		cmocka_unit_test(fences__forget_waits_of_a_context_that_has_gone),
 	};
 
-	return cmocka_run_group_tests_name("marks-wait", tests, turn_test_setup,
-		turn_test_teardown);
+	return cmocka_run_group_tests_name("marks-wait", tests, gate_test_setup,
+		gate_test_teardown);
 }

@@ -6,7 +6,7 @@
 #define US UINT64_C(1000)
 #define MS UINT64_C(1000000)
 
-static void pace_window__is_what_the_turn_has_left(void **state)
+static void pace_window__is_what_the_quantum_has_left(void **state)
 {
 	static const struct {
 		uint64_t window, tail, turn, age, is;
@@ -59,7 +59,7 @@ static void pace_done__learns_what_a_submission_takes(void **state)
 	assert_true(p.each_ns < 2 * US && p.each_ns > 0);
 	/* A pause is no work. */
 	now += 10000 * MS;
-	pace_quiet(&p, now);
+	pace_idle(&p, now);
 	pace_begins(&p, now);
 	now += 1 * US;
 	pace_done(&p, now, 1);
@@ -91,9 +91,9 @@ static void pace_done__takes_no_rest_for_work(void **state)
 	pace_pending(&p, MS + 100 * US);
 	assert_int_equal(pace_done(&p, MS + 100 * US, 1), 100 * US);
 	for (uint64_t now = MS + 100 * US; now <= 3 * MS; now += 50 * US)
-		pace_quiet(&p, now);
+		pace_idle(&p, now);
 	assert_int_equal(pace_done(&p, 3 * MS + 40 * US, 1), 40 * US);
-	pace_quiet(&p, 3 * MS + 50 * US);
+	pace_idle(&p, 3 * MS + 50 * US);
 	/* How much of that it took nobody knows. */
 	assert_int_equal(pace_done(&p, 9 * MS, 1), 0);
 	assert_in_range(p.each_ns, 40 * US, 100 * US);
@@ -161,7 +161,7 @@ static void pace_fits__keeps_the_gpu_from_running_dry(void **state)
 
 	(void)state;
 	assert_true(pace_fits(&f, 20 * MS, MS, false, 0)); /* however long they are */
-	f.n = PACE_LEAST;
+	f.n = PACE_IN_FLIGHT_MIN;
 	assert_false(pace_fits(&f, 20 * MS, MS, false, 0));
 	f.work_ns = 600 * US;
 	assert_true(pace_fits(&f, 400 * US, MS, false, 0));
@@ -245,18 +245,18 @@ static void pace_stall__is_of_what_has_ended(void **state)
 	assert_int_equal(pace_stall(&p), PACE_STALL_NS);
 }
 
-static void pace_marker_due__keeps_them_apart(void **state)
+static void pace_fence_due__keeps_them_apart(void **state)
 {
 	struct pace p = { .each_ns = 10 * US };
 
 	(void)state;
-	assert_false(pace_marker_due(&p, 0, false, true));
-	assert_true(pace_marker_due(&p, 1, false, false)); /* none is there */
-	assert_false(pace_marker_due(&p, 24, true, false));
-	assert_true(pace_marker_due(&p, 25, true, false));
-	assert_true(pace_marker_due(&p, 1, true, true)); /* one waits for its end */
+	assert_false(pace_fence_due(&p, 0, false, true));
+	assert_true(pace_fence_due(&p, 1, false, false)); /* none is there */
+	assert_false(pace_fence_due(&p, 24, true, false));
+	assert_true(pace_fence_due(&p, 25, true, false));
+	assert_true(pace_fence_due(&p, 1, true, true)); /* one waits for its end */
 	p.each_ns = 1 * MS;
-	assert_true(pace_marker_due(&p, 1, true, false));
+	assert_true(pace_fence_due(&p, 1, true, false));
 }
 
 static void pace_sleep__ends_before_the_end_that_is_expected(void **state)
@@ -268,59 +268,61 @@ static void pace_sleep__ends_before_the_end_that_is_expected(void **state)
 	pace_begins(&p, now);
 	assert_int_equal(
 		pace_sleep(&p, now,
-			&(struct pace_sight){ .near = true, .ahead = 5, .unmarked = 0 }),
+			&(struct pace_state){ .is_awaited = true, .ahead = 5, .unfenced = 0 }),
 		470 * US);
 	assert_int_equal(
 		pace_sleep(&p, now,
-			&(struct pace_sight){ .near = true, .ahead = 5, .unmarked = 1 }),
-		PACE_APART_NS); /* a marker is due */
+			&(struct pace_state){ .is_awaited = true, .ahead = 5, .unfenced = 1 }),
+		PACE_FENCE_GAP_NS); /* a marker is due */
 	assert_int_equal(
 		pace_sleep(&p, now + 470 * US,
-			&(struct pace_sight){ .near = true, .ahead = 5, .unmarked = 0 }),
-		PACE_CLOSE_NS);
+			&(struct pace_state){ .is_awaited = true, .ahead = 5, .unfenced = 0 }),
+		PACE_POLL_CLOSE_NS);
 	assert_int_equal(
 		pace_sleep(&p, now + 520 * US,
-			&(struct pace_sight){ .near = true, .ahead = 5, .unmarked = 0 }),
-		PACE_CLOSE_NS);
+			&(struct pace_state){ .is_awaited = true, .ahead = 5, .unfenced = 0 }),
+		PACE_POLL_CLOSE_NS);
 	/* It takes longer than it seemed: less often, but never much less. */
 	assert_int_equal(
 		pace_sleep(&p, now + 4800 * US,
-			&(struct pace_sight){ .near = true, .ahead = 5, .unmarked = 0 }),
+			&(struct pace_state){ .is_awaited = true, .ahead = 5, .unfenced = 0 }),
 		300 * US);
 	assert_int_equal(
 		pace_sleep(&p, now + 1000 * MS,
-			&(struct pace_sight){ .near = true, .ahead = 5, .unmarked = 0 }),
-		PACE_OVERDUE_NS);
+			&(struct pace_state){ .is_awaited = true, .ahead = 5, .unfenced = 0 }),
+		PACE_POLL_OVERDUE_MAX_NS);
 	/* Being submitted. */
 	assert_int_equal(
 		pace_sleep(&p, now,
-			&(struct pace_sight){ .near = true, .ahead = 0, .unmarked = 0 }),
-		PACE_CLOSE_NS);
+			&(struct pace_state){ .is_awaited = true, .ahead = 0, .unfenced = 0 }),
+		PACE_POLL_CLOSE_NS);
 	/* The longest there is. */
 	p.each_ns = UINT64_MAX / 2;
 	assert_int_equal(
 		pace_sleep(&p, now,
-			&(struct pace_sight){ .near = true, .ahead = 5, .unmarked = 0 }),
-		PACE_OPEN_MAX_NS);
+			&(struct pace_state){ .is_awaited = true, .ahead = 5, .unfenced = 0 }),
+		PACE_POLL_OPEN_MAX_NS);
 }
 
 /* What is in flight may be much shorter than it seems, and nothing comes after it while they are held. */
 static void pace_sleep__is_short_while_threads_are_held(void **state)
 {
-	static const struct pace_sight held = { .near = true, .held = true, .ahead = 5 };
-	struct pace_sight soon = held;
+	static const struct pace_state held = { .is_awaited = true,
+		.throttled = true,
+		.ahead = 5 };
+	struct pace_state soon = held;
 	struct pace p = { .each_ns = 1 * MS };
 	uint64_t now = 1000 * MS;
 
 	(void)state;
 	pace_begins(&p, now);
-	assert_int_equal(pace_sleep(&p, now, &held), PACE_HELD_NS);
+	assert_int_equal(pace_sleep(&p, now, &held), PACE_POLL_THROTTLED_NS);
 	assert_int_equal(pace_sleep(&p, now + 200 * US, &held), 100 * US);
 	assert_int_equal(pace_sleep(&p, now + 1000 * US, &held), 500 * US);
 	/* By the clock there will be room before that. */
 	soon.fits_ns = now + 130 * US;
 	assert_int_equal(pace_sleep(&p, now + 100 * US, &soon), 30 * US);
-	assert_int_equal(pace_sleep(&p, now + 129 * US, &soon), PACE_CLOSE_NS);
+	assert_int_equal(pace_sleep(&p, now + 129 * US, &soon), PACE_POLL_CLOSE_NS);
 }
 
 static void pace_sleep__grows_where_nobody_waits(void **state)
@@ -330,21 +332,21 @@ static void pace_sleep__grows_where_nobody_waits(void **state)
 
 	(void)state;
 	for (int round = 0; round < 2; round++) {
-		pace_bell(&p);
+		pace_doorbell_rang(&p);
 		for (size_t i = 0; i < sizeof(us) / sizeof(us[0]); i++)
 			assert_int_equal(pace_sleep(&p, i,
-						 &(struct pace_sight){ .near = false,
+						 &(struct pace_state){ .is_awaited = false,
 							 .ahead = 1,
-							 .unmarked = 0 }),
+							 .unfenced = 0 }),
 				us[i] * US);
 	}
 	/* Somebody waits for a while, then not. */
 	(void)pace_sleep(&p, 1,
-		&(struct pace_sight){ .near = true, .ahead = 1, .unmarked = 0 });
+		&(struct pace_state){ .is_awaited = true, .ahead = 1, .unfenced = 0 });
 	assert_int_equal(
 		pace_sleep(&p, 1,
-			&(struct pace_sight){ .near = false, .ahead = 1, .unmarked = 0 }),
-		PACE_OPEN_MIN_NS);
+			&(struct pace_state){ .is_awaited = false, .ahead = 1, .unfenced = 0 }),
+		PACE_POLL_OPEN_MIN_NS);
 }
 
 static void pace_rest__tells_at_once_where_somebody_waits(void **state)
@@ -353,27 +355,27 @@ static void pace_rest__tells_at_once_where_somebody_waits(void **state)
 	uint64_t now = 1000 * MS;
 
 	(void)state;
-	pace_bell(&p);
-	pace_quiet(&p, now);
+	pace_doorbell_rang(&p);
+	pace_idle(&p, now);
 	assert_int_equal(pace_rest(&p, now, true, true), PACE_REST);
-	assert_int_equal(pace_rest(&p, now, true, false), PACE_SAY);
+	assert_int_equal(pace_rest(&p, now, true, false), PACE_REPORT);
 	assert_int_equal(pace_rest(&p, now + PACE_LINGER_NS, true, false), PACE_REST);
 	assert_int_equal(pace_rest(&p, now, false, false), PACE_STAY);
 	now += pace_sleep(&p, now,
-		&(struct pace_sight){ .near = false, .ahead = 0, .unmarked = 0 });
-	pace_quiet(&p, now);
+		&(struct pace_state){ .is_awaited = false, .ahead = 0, .unfenced = 0 });
+	pace_idle(&p, now);
 	assert_int_equal(pace_rest(&p, now, false, false), PACE_REST);
 	/* Looks have become rare: so has what is taken for an end. */
-	pace_bell(&p);
+	pace_doorbell_rang(&p);
 	for (int i = 0; i < 10; i++)
 		(void)pace_sleep(&p, now,
-			&(struct pace_sight){ .near = false, .ahead = 1, .unmarked = 0 });
-	pace_quiet(&p, now);
+			&(struct pace_state){ .is_awaited = false, .ahead = 1, .unfenced = 0 });
+	pace_idle(&p, now);
 	assert_int_equal(pace_rest(&p, now + 100 * US, false, false), PACE_STAY);
 	assert_int_equal(pace_rest(&p, now + 2 * MS, false, false), PACE_REST);
 	/* It goes on in between. */
 	pace_begins(&p, now + 1 * MS);
-	pace_quiet(&p, now + 2 * MS);
+	pace_idle(&p, now + 2 * MS);
 	assert_int_equal(pace_rest(&p, now + 2 * MS, false, false), PACE_STAY);
 }
 
@@ -427,7 +429,7 @@ static void pace_bucket__saves_up_no_more_than_a_burst(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(pace_window__is_what_the_turn_has_left),
+		cmocka_unit_test(pace_window__is_what_the_quantum_has_left),
 		cmocka_unit_test(pace_done__learns_what_a_submission_takes),
 		cmocka_unit_test(pace_done__takes_the_middle_for_the_end),
 		cmocka_unit_test(pace_done__takes_no_rest_for_work),
@@ -436,7 +438,7 @@ int main(void)
 		cmocka_unit_test(pace_fits__keeps_the_gpu_from_running_dry),
 		cmocka_unit_test(pace_fits__goes_by_the_clock_where_it_is_tight),
 		cmocka_unit_test(pace_stall__is_of_what_has_ended),
-		cmocka_unit_test(pace_marker_due__keeps_them_apart),
+		cmocka_unit_test(pace_fence_due__keeps_them_apart),
 		cmocka_unit_test(pace_sleep__ends_before_the_end_that_is_expected),
 		cmocka_unit_test(pace_sleep__is_short_while_threads_are_held),
 		cmocka_unit_test(pace_sleep__grows_where_nobody_waits),

@@ -10,54 +10,54 @@
 
 static void slot__is_free_where_memory_is_zero(void **state)
 {
-	struct slot s = { 0 };
+	struct gate_slot s = { 0 };
 
 	(void)state;
-	assert_int_equal(slot_look(&s), SLOT_FREE);
-	assert_null(slot_context(&s));
-	assert_true(slot_take(&s, SLOT_FREE));
+	assert_int_equal(gate_slot_read_state(&s), GATE_SLOT_FREE);
+	assert_null(gate_slot_context(&s));
+	assert_true(gate_slot_claim(&s, GATE_SLOT_FREE));
 }
 
 static void slot__is_claimed_by_one(void **state)
 {
-	struct slot s = { 0 };
+	struct gate_slot s = { 0 };
 
 	(void)state;
-	assert_false(slot_take(&s, SLOT_SET));
-	assert_int_equal(slot_look(&s), SLOT_FREE);
-	assert_true(slot_take(&s, SLOT_FREE));
-	assert_int_equal(slot_look(&s), SLOT_CLAIMED);
-	assert_false(slot_take(&s, SLOT_FREE));
-	assert_false(slot_take(&s, SLOT_SET));
-	slot_set_gpu(&s, 3);
-	slot_set_context(&s, CONTEXT(1));
-	slot_give(&s, SLOT_SET);
-	assert_int_equal(slot_look(&s), SLOT_SET);
-	assert_int_equal(slot_gpu(&s), 3);
-	assert_ptr_equal(slot_context(&s), CONTEXT(1));
-	assert_false(slot_take(&s, SLOT_FREE));
-	assert_true(slot_take(&s, SLOT_SET));
+	assert_false(gate_slot_claim(&s, GATE_SLOT_SET));
+	assert_int_equal(gate_slot_read_state(&s), GATE_SLOT_FREE);
+	assert_true(gate_slot_claim(&s, GATE_SLOT_FREE));
+	assert_int_equal(gate_slot_read_state(&s), GATE_SLOT_CLAIMED);
+	assert_false(gate_slot_claim(&s, GATE_SLOT_FREE));
+	assert_false(gate_slot_claim(&s, GATE_SLOT_SET));
+	gate_slot_set_gpu(&s, 3);
+	gate_slot_set_context(&s, CONTEXT(1));
+	gate_slot_release(&s, GATE_SLOT_SET);
+	assert_int_equal(gate_slot_read_state(&s), GATE_SLOT_SET);
+	assert_int_equal(gate_slot_gpu(&s), 3);
+	assert_ptr_equal(gate_slot_context(&s), CONTEXT(1));
+	assert_false(gate_slot_claim(&s, GATE_SLOT_FREE));
+	assert_true(gate_slot_claim(&s, GATE_SLOT_SET));
 }
 
 static void slot__is_taken_from_a_context_that_has_gone(void **state)
 {
-	static const enum slot_state states[] = { SLOT_FREE, SLOT_SET };
+	static const enum gate_slot_state states[] = { GATE_SLOT_FREE, GATE_SLOT_SET };
 
 	(void)state;
 	for (size_t i = 0; i < 2; i++) {
-		struct slot s = { 0 };
-		enum slot_state was;
+		struct gate_slot s = { 0 };
+		enum gate_slot_state was;
 
-		assert_true(slot_take(&s, SLOT_FREE));
-		slot_set_context(&s, CONTEXT(1));
+		assert_true(gate_slot_claim(&s, GATE_SLOT_FREE));
+		gate_slot_set_context(&s, CONTEXT(1));
 		/* Who has it uses the context. */
-		assert_false(slot_take_gone(&s, CONTEXT(1), &was));
-		slot_give(&s, states[i]);
-		assert_false(slot_take_gone(&s, CONTEXT(2), &was));
-		assert_int_equal(slot_look(&s), states[i]);
-		assert_true(slot_take_gone(&s, CONTEXT(1), &was));
+		assert_false(gate_slot_claim_gone(&s, CONTEXT(1), &was));
+		gate_slot_release(&s, states[i]);
+		assert_false(gate_slot_claim_gone(&s, CONTEXT(2), &was));
+		assert_int_equal(gate_slot_read_state(&s), states[i]);
+		assert_true(gate_slot_claim_gone(&s, CONTEXT(1), &was));
 		assert_int_equal(was, states[i]);
-		assert_int_equal(slot_look(&s), SLOT_CLAIMED);
+		assert_int_equal(gate_slot_read_state(&s), GATE_SLOT_CLAIMED);
 	}
 }
 
@@ -68,7 +68,7 @@ static void slot__is_taken_from_a_context_that_has_gone(void **state)
 #define ROUNDS  20000
 
 static struct {
-	struct slot slot;
+	struct gate_slot slot;
 	uint64_t uses, again; /* not atomic: who has the slot is alone with them */
 } table[SLOTS];
 
@@ -79,16 +79,16 @@ static void *uses(void *arg)
 	uintptr_t n = 0;
 
 	for (unsigned int i = 0; i < ROUNDS; i++) {
-		struct slot *s = &table[i % SLOTS].slot;
-		enum slot_state was = slot_look(s);
+		struct gate_slot *s = &table[i % SLOTS].slot;
+		enum gate_slot_state was = gate_slot_read_state(s);
 
-		if (i % 7 == 0 ? !slot_take_gone(s, mine, &was)
-			       : was == SLOT_CLAIMED || !slot_take(s, was))
+		if (i % 7 == 0 ? !gate_slot_claim_gone(s, mine, &was)
+			       : was == GATE_SLOT_CLAIMED || !gate_slot_claim(s, was))
 			continue;
 		table[i % SLOTS].uses++;
-		slot_set_context(s, mine);
+		gate_slot_set_context(s, mine);
 		table[i % SLOTS].again++;
-		slot_give(s, i % 2 ? SLOT_SET : SLOT_FREE);
+		gate_slot_release(s, i % 2 ? GATE_SLOT_SET : GATE_SLOT_FREE);
 		n++;
 	}
 	return (void *)n;

@@ -53,7 +53,7 @@ static void answer(int fd, const void *packet, size_t len, int pass)
 	(void)sendmsg(fd, &m, MSG_NOSIGNAL);
 }
 
-static int memory_page(struct turn_arbiter *a)
+static int memory_page(struct gate_arbiter *a)
 {
 	int fd;
 	struct slice_page *p = sealed(SLICE_PAGE_BYTES, &fd);
@@ -68,7 +68,7 @@ static int memory_page(struct turn_arbiter *a)
 	return fd;
 }
 
-static int turn_page(struct turn_arbiter *a)
+static int new_process_page(struct gate_arbiter *a)
 {
 	int bad = atomic_load(&a->bad_page), fd;
 	struct turn_page *p;
@@ -89,7 +89,7 @@ static int turn_page(struct turn_arbiter *a)
 	return fd;
 }
 
-static void on_hello(struct turn_arbiter *a, int n, const struct slice_hello *h, int passed)
+static void on_hello(struct gate_arbiter *a, int n, const struct slice_hello *h, int passed)
 {
 	struct slice_welcome w = {
 		.head = { SLICE_WELCOME, h->head.tag },
@@ -125,12 +125,12 @@ static void on_hello(struct turn_arbiter *a, int n, const struct slice_hello *h,
 				;
 		}
 	} else if (!w.status) {
-		page = turn_page(a);
+		page = new_process_page(a);
 	}
 	if (!w.status) {
-		memset(a->seats, 0, sizeof(a->seats));
+		memset(a->clients, 0, sizeof(a->clients));
 		a->connections[n].turns = true;
-		a->here = true;
+		a->connected = true;
 		a->last = n;
 	}
 	answer(fd, &w, sizeof(w), page);
@@ -138,9 +138,9 @@ static void on_hello(struct turn_arbiter *a, int n, const struct slice_hello *h,
 		(void)close(page);
 }
 
-static void on_state(struct turn_arbiter *a, const struct slice_state *s)
+static void on_state(struct gate_arbiter *a, const struct slice_state *s)
 {
-	struct turn_seat *seat = &a->seats[s->gpu];
+	struct gate_client_state *seat = &a->clients[s->gpu];
 	uint32_t gate = atomic_load(&a->page->gpus[s->gpu].gate);
 
 	must(s->gpu < a->gpu_count && s->busy <= 1 && s->wants <= 1, "a state");
@@ -148,14 +148,14 @@ static void on_state(struct turn_arbiter *a, const struct slice_state *s)
 		seat->ignored++;
 		return;
 	}
-	seat->told++;
+	seat->reports++;
 	seat->idles += !s->busy && !s->wants;
 	seat->busy = s->busy;
 	seat->wants = s->wants;
 	seat->idle_ns = s->idle_ns;
 }
 
-static void on_packet(struct turn_arbiter *a, int n)
+static void on_packet(struct gate_arbiter *a, int n)
 {
 	union {
 		struct slice_head head;
@@ -179,7 +179,7 @@ static void on_packet(struct turn_arbiter *a, int n)
 		(void)close(a->connections[n].fd);
 		a->connections[n].fd = -1;
 		if (a->connections[n].turns) {
-			a->here = a->here && n != a->last;
+			a->connected = a->connected && n != a->last;
 			atomic_fetch_add(&a->lost, 1);
 		}
 		return;
@@ -196,11 +196,11 @@ static void on_packet(struct turn_arbiter *a, int n)
 		(void)close(fd);
 }
 
-static void on_connect(struct turn_arbiter *a)
+static void on_connect(struct gate_arbiter *a)
 {
 	int fd = accept4(a->listener, NULL, NULL, SOCK_CLOEXEC);
 
-	for (int i = 0; fd >= 0 && i < TU_CONNECTIONS; i++)
+	for (int i = 0; fd >= 0 && i < GA_CONNECTIONS; i++)
 		if (a->connections[i].fd < 0) {
 			a->connections[i].fd = fd;
 			a->connections[i].turns = false;
@@ -211,27 +211,27 @@ static void on_connect(struct turn_arbiter *a)
 
 static void *serve(void *arg)
 {
-	struct turn_arbiter *a = arg;
+	struct gate_arbiter *a = arg;
 
 	for (;;) {
-		struct pollfd fds[TU_CONNECTIONS + 2];
+		struct pollfd fds[GA_CONNECTIONS + 2];
 		bool mute = atomic_load(&a->mute);
 
 		atomic_fetch_add(&a->rounds, 1);
 		pthread_mutex_lock(&a->lock);
 		fds[0] = (struct pollfd){ .fd = a->stop_fd, .events = POLLIN };
 		fds[1] = (struct pollfd){ .fd = mute ? -1 : a->listener, .events = POLLIN };
-		for (int i = 0; i < TU_CONNECTIONS; i++)
+		for (int i = 0; i < GA_CONNECTIONS; i++)
 			fds[i + 2] = (struct pollfd){
 				.fd = mute ? -1 : a->connections[i].fd,
 				.events = POLLIN,
 			};
 		pthread_mutex_unlock(&a->lock);
-		(void)poll(fds, TU_CONNECTIONS + 2, 5);
+		(void)poll(fds, GA_CONNECTIONS + 2, 5);
 		if (fds[0].revents)
 			return NULL;
 		pthread_mutex_lock(&a->lock);
-		for (int i = 0; i < TU_CONNECTIONS; i++)
+		for (int i = 0; i < GA_CONNECTIONS; i++)
 			if (fds[i + 2].fd >= 0 && fds[i + 2].revents)
 				on_packet(a, i);
 		if (fds[1].revents)
@@ -240,13 +240,13 @@ static void *serve(void *arg)
 	}
 }
 
-void tu_again(struct turn_arbiter *a)
+void ga_again(struct gate_arbiter *a)
 {
 	struct sockaddr_un sun = { .sun_family = AF_UNIX };
 
-	for (int i = 0; i < TU_CONNECTIONS; i++)
+	for (int i = 0; i < GA_CONNECTIONS; i++)
 		a->connections[i].fd = -1;
-	a->here = false;
+	a->connected = false;
 	(void)snprintf(sun.sun_path, sizeof(sun.sun_path), "%s/" SLICE_SOCKET, a->dir);
 	(void)unlink(sun.sun_path);
 	a->stop_fd = eventfd(0, EFD_CLOEXEC);
@@ -257,16 +257,16 @@ void tu_again(struct turn_arbiter *a)
 	must(!pthread_create(&a->thread, NULL, serve, a), "thread");
 }
 
-void tu_start(struct turn_arbiter *a, const char *dir, uint32_t gpus)
+void ga_start(struct gate_arbiter *a, const char *dir, uint32_t gpus)
 {
 	(void)snprintf(a->dir, sizeof(a->dir), "%s", dir);
 	a->gpu_count = gpus;
 	must(!pthread_mutex_init(&a->lock, NULL), "mutex");
 	must(!setenv(SLICE_DIR_VARIABLE, dir, 1), "setenv");
-	tu_again(a);
+	ga_again(a);
 }
 
-void tu_mute(struct turn_arbiter *a)
+void ga_mute(struct gate_arbiter *a)
 {
 	unsigned int rounds;
 
@@ -276,21 +276,21 @@ void tu_mute(struct turn_arbiter *a)
 		(void)poll(NULL, 0, 1);
 }
 
-void tu_kill(struct turn_arbiter *a)
+void ga_kill(struct gate_arbiter *a)
 {
 	must(!eventfd_write(a->stop_fd, 1), "eventfd");
 	must(!pthread_join(a->thread, NULL), "join");
 	(void)close(a->stop_fd);
 	(void)close(a->listener);
-	for (int i = 0; i < TU_CONNECTIONS; i++)
+	for (int i = 0; i < GA_CONNECTIONS; i++)
 		if (a->connections[i].fd >= 0)
 			(void)close(a->connections[i].fd);
 }
 
-void tu_gate_only(struct turn_arbiter *a, uint32_t gpu, uint32_t state)
+void ga_set_gate_only(struct gate_arbiter *a, uint32_t gpu, uint32_t state)
 {
 	_Atomic uint32_t *gate;
-	struct turn_seat *seat = &a->seats[gpu];
+	struct gate_client_state *seat = &a->clients[gpu];
 	uint32_t was, now;
 
 	pthread_mutex_lock(&a->lock);
@@ -307,41 +307,41 @@ void tu_gate_only(struct turn_arbiter *a, uint32_t gpu, uint32_t state)
 	pthread_mutex_unlock(&a->lock);
 }
 
-void tu_gate(struct turn_arbiter *a, uint32_t gpu, uint32_t state)
+void ga_set_gate(struct gate_arbiter *a, uint32_t gpu, uint32_t state)
 {
-	tu_gate_only(a, gpu, state);
+	ga_set_gate_only(a, gpu, state);
 	if (state != TURN_CLOSED)
-		sys_futex_wake(&tu_page(a, gpu)->gate, true);
+		sys_futex_wake(&ga_page(a, gpu)->gate, true);
 }
 
-void tu_meter(struct turn_arbiter *a, uint32_t gpu, uint64_t window_ns, uint64_t tail_ns,
+void ga_set_throttle(struct gate_arbiter *a, uint32_t gpu, uint64_t window_ns, uint64_t tail_ns,
 	uint64_t turn_ns)
 {
-	struct turn_gpu_page *p = tu_page(a, gpu);
+	struct turn_gpu_page *p = ga_page(a, gpu);
 
 	atomic_store(&p->window_ns, window_ns);
 	atomic_store(&p->tail_ns, tail_ns);
 	atomic_store(&p->turn_ns, turn_ns);
 }
 
-void tu_turns(struct turn_arbiter *a, bool on)
+void ga_set_scheduled(struct gate_arbiter *a, bool on)
 {
 	pthread_mutex_lock(&a->lock);
 	atomic_store(&a->memory->turns, on);
 	pthread_mutex_unlock(&a->lock);
 }
 
-struct turn_seat tu_seat(struct turn_arbiter *a, uint32_t gpu)
+struct gate_client_state ga_client_state(struct gate_arbiter *a, uint32_t gpu)
 {
-	struct turn_seat s;
+	struct gate_client_state s;
 
 	pthread_mutex_lock(&a->lock);
-	s = a->seats[gpu];
+	s = a->clients[gpu];
 	pthread_mutex_unlock(&a->lock);
 	return s;
 }
 
-struct turn_gpu_page *tu_page(struct turn_arbiter *a, uint32_t gpu)
+struct turn_gpu_page *ga_page(struct gate_arbiter *a, uint32_t gpu)
 {
 	struct turn_page *p;
 
@@ -355,12 +355,12 @@ struct turn_gpu_page *tu_page(struct turn_arbiter *a, uint32_t gpu)
 	}
 }
 
-bool tu_here(struct turn_arbiter *a)
+bool ga_is_connected(struct gate_arbiter *a)
 {
 	bool r;
 
 	pthread_mutex_lock(&a->lock);
-	r = a->here;
+	r = a->connected;
 	pthread_mutex_unlock(&a->lock);
 	return r;
 }

@@ -11,19 +11,19 @@
 #include <pthread.h>
 #include <stdbool.h>
 
-#define TU_CONNECTIONS 32
+#define GA_CONNECTIONS 32
 
-struct turn_seat {
+struct gate_client_state {
 	bool busy, wants;
 	uint64_t idle_ns; /* as it was last told */
-	uint64_t told, ignored;
-	uint64_t idles; /* of .told: neither busy nor wanting */
+	uint64_t reports, ignored;
+	uint64_t idles; /* of .reports: neither busy nor wanting */
 };
 
-struct turn_arbiter {
+struct gate_arbiter {
 	char dir[64];
 	uint32_t gpu_count;
-	_Atomic bool mute;               /* reads nothing; tu_mute() waits until it is so */
+	_Atomic bool mute;               /* reads nothing; ga_mute() waits until it is so */
 	_Atomic unsigned int rounds;     /* of its thread */
 	_Atomic uint32_t start_state;    /* of the gates of a process that registers */
 	_Atomic uint32_t refuse;         /* enum slice_status of welcomes for turns; 0: none */
@@ -33,36 +33,36 @@ struct turn_arbiter {
 	pthread_mutex_t lock;      /* guards what follows */
 	struct slice_page *memory; /* of the last process that registered */
 	struct turn_page *page;    /* the same. NULL: there was none */
-	bool here;                 /* its connection is there, */
+	bool connected;            /* its connection is there, */
 	int last;                  /* this one */
-	struct turn_seat seats[SLICE_GPUS_MAX];
+	struct gate_client_state clients[SLICE_GPUS_MAX];
 
 	struct {
 		int fd;
 		bool turns;
-	} connections[TU_CONNECTIONS];
+	} connections[GA_CONNECTIONS];
 	int listener, stop_fd;
 	pthread_t thread;
 	uint64_t serial;
 };
 
 /* Zeroed. Serves at @dir, and sets GPUSLICE_SLICE_DIR. Slices take turns. */
-void tu_start(struct turn_arbiter *a, const char *dir, uint32_t gpus);
+void ga_start(struct gate_arbiter *a, const char *dir, uint32_t gpus);
 /* As a kill: connections end, the page stays with the process. */
-void tu_kill(struct turn_arbiter *a);
+void ga_kill(struct gate_arbiter *a);
 
 /* Returns when nothing more is read. */
-void tu_mute(struct turn_arbiter *a);
-void tu_again(struct turn_arbiter *a);
+void ga_mute(struct gate_arbiter *a);
+void ga_again(struct gate_arbiter *a);
 
 /* Sets the gate, with a new generation if the state changes, and wakes who waits. */
-void tu_gate(struct turn_arbiter *a, uint32_t gpu, uint32_t state);
+void ga_set_gate(struct gate_arbiter *a, uint32_t gpu, uint32_t state);
 /* The same, but it is killed before it wakes them. */
-void tu_gate_only(struct turn_arbiter *a, uint32_t gpu, uint32_t state);
-void tu_meter(struct turn_arbiter *a, uint32_t gpu, uint64_t window_ns, uint64_t tail_ns,
+void ga_set_gate_only(struct gate_arbiter *a, uint32_t gpu, uint32_t state);
+void ga_set_throttle(struct gate_arbiter *a, uint32_t gpu, uint64_t window_ns, uint64_t tail_ns,
 	uint64_t turn_ns);
-void tu_turns(struct turn_arbiter *a, bool on);
+void ga_set_scheduled(struct gate_arbiter *a, bool on);
 
-struct turn_seat tu_seat(struct turn_arbiter *a, uint32_t gpu);
-struct turn_gpu_page *tu_page(struct turn_arbiter *a, uint32_t gpu); /* waits for it */
-bool tu_here(struct turn_arbiter *a);
+struct gate_client_state ga_client_state(struct gate_arbiter *a, uint32_t gpu);
+struct turn_gpu_page *ga_page(struct gate_arbiter *a, uint32_t gpu); /* waits for it */
+bool ga_is_connected(struct gate_arbiter *a);

@@ -12,7 +12,7 @@
 #define EVENTS  4096
 #define RELAXED 2U
 
-struct turn_driver td;
+struct gate_driver td;
 void *forward_slots[2048];
 
 static struct event {
@@ -279,19 +279,19 @@ CUresult stream_device(CUstream stream, bool own, CUdevice *ret)
 	return CUDA_SUCCESS;
 }
 
-int ledger_device_gpu(CUdevice device)
+int charges_device_gpu(CUdevice device)
 {
-	return device < TD_CONTEXTS ? device : LEDGER_NONE;
+	return device < TD_CONTEXTS ? device : CHARGES_NO_GPU;
 }
 
-void mps_look_current(void)
+void mps_probe_current(void)
 {
-	(void)atomic_fetch_add(&td.mps_looks, 1);
+	(void)atomic_fetch_add(&td.mps_probes, 1);
 }
 
-int ledger_current_gpu(void)
+int charges_current_gpu(void)
 {
-	return current > 0 ? current - 1 : LEDGER_NONE;
+	return current > 0 ? current - 1 : CHARGES_NO_GPU;
 }
 
 #define REALS(X)                                 \

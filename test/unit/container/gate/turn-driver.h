@@ -17,7 +17,7 @@
 #define TD_ASIDE \
 	((CUstream)0x2100) /* of context 0: beside what td_submit() and td_finish() are about */
 
-struct turn_driver {
+struct gate_driver {
 	_Atomic bool at_once; /* all that is submitted is done */
 	_Atomic int
 		error; /* what queries of events and records of contexts answer; 0: the truth */
@@ -28,12 +28,12 @@ struct turn_driver {
 	/* What happened. */
 	_Atomic int records, queries, own_records, creates, destroys;
 	_Atomic int spoiled;       /* captures */
-	_Atomic int mps_looks;     /* whether it is under MPS */
+	_Atomic int mps_probes;    /* whether it is under MPS */
 	_Atomic int strangers;     /* calls with a context or an event that is gone */
 	_Atomic int blocked_calls; /* in a mode that is not relaxed while somebody captures */
 };
 
-extern struct turn_driver td;
+extern struct gate_driver td;
 
 /* A driver with context 0 current, on GPU 0. Context n is of GPU n of the slice. */
 void td_new(void);

@@ -5,20 +5,20 @@
 
 #include <signal.h>
 
-const char *turn_test_waits = "nothing";
-struct turn_arbiter turn_arbiter;
+const char *gate_test_waits = "nothing";
+struct gate_arbiter gate_arbiter;
 static char *dir;
 
 static void too_late(int signal)
 {
 	(void)signal;
 	(void)!write(STDERR_FILENO, "# waited for ", 13);
-	(void)!write(STDERR_FILENO, turn_test_waits, strlen(turn_test_waits));
+	(void)!write(STDERR_FILENO, gate_test_waits, strlen(gate_test_waits));
 	(void)!write(STDERR_FILENO, "\n", 1);
 	_exit(1);
 }
 
-void turn_test(void (*fn)(void), uint32_t gpus)
+void gate_test(void (*fn)(void), uint32_t gpus)
 {
 	int status = -1;
 	pid_t pid = fork();
@@ -27,7 +27,7 @@ void turn_test(void (*fn)(void), uint32_t gpus)
 		(void)signal(SIGALRM, too_late);
 		alarm(PATIENCE_S);
 		td_new();
-		tu_start(&turn_arbiter, dir, gpus);
+		ga_start(&gate_arbiter, dir, gpus);
 		fn();
 		_exit(0);
 	}
@@ -35,21 +35,21 @@ void turn_test(void (*fn)(void), uint32_t gpus)
 	assert_int_equal(status, 0);
 }
 
-uint32_t bell(uint32_t gpu)
+uint32_t doorbell(uint32_t gpu)
 {
-	return atomic_load(&tu_page(A, gpu)->gate) & TURN_BELL;
+	return atomic_load(&ga_page(A, gpu)->gate) & TURN_BELL;
 }
 
 uint64_t in_flight(uint32_t gpu)
 {
-	struct turn_gpu_page *p = tu_page(A, gpu);
+	struct turn_gpu_page *p = ga_page(A, gpu);
 
 	return atomic_load(&p->begun) - atomic_load(&p->done);
 }
 
-struct turn_process *process(void)
+struct gate_process *process(void)
 {
-	return turn_process_if();
+	return gate_process_if_any();
 }
 
 bool submit(unsigned int flags)
@@ -86,14 +86,14 @@ void submit_on_thread(struct submitter *s)
 	CHECK(!pthread_create(&thread, &attr, submits, s));
 }
 
-int turn_test_setup(void **state)
+int gate_test_setup(void **state)
 {
 	(void)state;
 	dir = test_tmpdir();
 	return 0;
 }
 
-int turn_test_teardown(void **state)
+int gate_test_teardown(void **state)
 {
 	(void)state;
 	test_rmdir(dir);

@@ -25,25 +25,25 @@
 /* However slow the machine is: what ends it is the alarm. */
 #define WAIT_FOR(condition)                                 \
 	do {                                                \
-		turn_test_waits = __FILE__ ": " #condition; \
+		gate_test_waits = __FILE__ ": " #condition; \
 		while (!(condition))                        \
 			(void)usleep(200);                  \
 	} while (0)
 
-extern const char *turn_test_waits;
-extern struct turn_arbiter turn_arbiter;
+extern const char *gate_test_waits;
+extern struct gate_arbiter gate_arbiter;
 
-#define A (&turn_arbiter)
+#define A (&gate_arbiter)
 
 /* Runs @fn in a child, with an arbiter of @gpus GPUs. */
-void turn_test(void (*fn)(void), uint32_t gpus);
+void gate_test(void (*fn)(void), uint32_t gpus);
 
 /* The gate's bell: the next submission is to say so. */
-uint32_t bell(uint32_t gpu);
+uint32_t doorbell(uint32_t gpu);
 uint64_t in_flight(uint32_t gpu);
 
 /* What the library knows of this process; NULL: nothing yet. */
-struct turn_process *process(void);
+struct gate_process *process(void);
 
 /* A thread that submits once and then ends. */
 struct submitter {
@@ -56,5 +56,5 @@ void submit_on_thread(struct submitter *s);
 /* A submission by the calling thread to context 0. Whether it was counted. */
 bool submit(unsigned int flags);
 
-int turn_test_setup(void **state);
-int turn_test_teardown(void **state);
+int gate_test_setup(void **state);
+int gate_test_teardown(void **state);

@@ -37,12 +37,13 @@ static char *path_of(const struct fixture *f, const char *path)
 	return text;
 }
 
-static void put(const struct fixture *f, const char *path, const char *text, mode_t mode)
+static void write_root_text(const struct fixture *f, const char *path, const char *text,
+	mode_t mode)
 {
 	test_write(f->root, path, text, strlen(text), mode);
 }
 
-static void put_dir(const struct fixture *f, const char *path)
+static void make_root_dir(const struct fixture *f, const char *path)
 {
 	struct error err = ERROR_INIT;
 
@@ -60,10 +61,10 @@ static void setup(struct fixture *f)
 {
 	*f = (struct fixture){ .root = test_tmpdir() };
 	assert_ok(sim_fake_driver_write(f->root, VERSION, &f->err), &f->err);
-	put(f, "/dev/nvidiactl", "", 0666);
-	put(f, "/dev/nvidia-uvm", "", 0666);
-	put(f, "/dev/nvidia0", "", 0666);
-	put(f, "/dev/nvidia1", "", 0666);
+	write_root_text(f, "/dev/nvidiactl", "", 0666);
+	write_root_text(f, "/dev/nvidia-uvm", "", 0666);
+	write_root_text(f, "/dev/nvidia0", "", 0666);
+	write_root_text(f, "/dev/nvidia1", "", 0666);
 	assert_ok(config_new(&f->config, &f->err), &f->err);
 	set_text(&f->config->container_driver_root, f->root);
 	assert_ok(inventory_new(&f->inv, 2, &f->err), &f->err);
@@ -171,8 +172,8 @@ static void cdi_search__follows_links_inside_the_root(void **state)
 	(void)state;
 	setup(&f);
 	set_text(&f.config->driver_root, "/run/nvidia/driver");
-	put(&f, "/usr/lib/nvidia/current/nvidia-smi", "x", 0755);
-	put_dir(&f, "/etc/alternatives");
+	write_root_text(&f, "/usr/lib/nvidia/current/nvidia-smi", "x", 0755);
+	make_root_dir(&f, "/etc/alternatives");
 	assert_int_equal(unlink(path_of(&f, "/usr/bin/nvidia-smi")), 0);
 	assert_int_equal(symlink("/etc/alternatives/smi", path_of(&f, "/usr/bin/nvidia-smi")),
 		0);
@@ -200,13 +201,13 @@ static void cdi_search__passes_over_what_is_no_library(void **state)
 
 	(void)state;
 	setup(&f);
-	put(&f, LIBS "/libtext.so." VERSION, "not ELF", 0644);
-	put(&f, LIBS "/libempty.so." VERSION, "", 0644);
-	put(&f, LIBS "/lib\xff.so." VERSION, "", 0644);
-	put_dir(&f, LIBS "/libdir.so." VERSION);
-	put(&f, LIBS "/libother.so.1", "", 0644);
+	write_root_text(&f, LIBS "/libtext.so." VERSION, "not ELF", 0644);
+	write_root_text(&f, LIBS "/libempty.so." VERSION, "", 0644);
+	write_root_text(&f, LIBS "/lib\xff.so." VERSION, "", 0644);
+	make_root_dir(&f, LIBS "/libdir.so." VERSION);
+	write_root_text(&f, LIBS "/libother.so.1", "", 0644);
 	/* the same library in a later directory */
-	put_dir(&f, "/usr/lib64");
+	make_root_dir(&f, "/usr/lib64");
 	assert_int_equal(symlink(LIBS "/libcuda.so." VERSION,
 				 path_of(&f, "/usr/lib64/libcuda.so." VERSION)),
 		0);
@@ -270,18 +271,18 @@ static void cdi_search__adds_nodes_for_graphics(void **state)
 
 	(void)state;
 	setup(&f);
-	put_dir(&f, "/sys/devices/pci/0000:02:1e.0/drm/card1");
-	put_dir(&f, "/sys/devices/pci/0000:02:1e.0/drm/renderD128");
-	put_dir(&f, "/sys/devices/pci/0000:02:1e.0/drm/renderD129"); /* has no node */
-	put_dir(&f, "/sys/bus/pci/devices");
+	make_root_dir(&f, "/sys/devices/pci/0000:02:1e.0/drm/card1");
+	make_root_dir(&f, "/sys/devices/pci/0000:02:1e.0/drm/renderD128");
+	make_root_dir(&f, "/sys/devices/pci/0000:02:1e.0/drm/renderD129"); /* has no node */
+	make_root_dir(&f, "/sys/bus/pci/devices");
 	/* as sysfs has it */
 	assert_int_equal(symlink("../../../devices/pci/0000:02:1e.0",
 				 path_of(&f, "/sys/bus/pci/devices/0000:02:1e.0")),
 		0);
-	put(&f, "/dev/dri/card1", "", 0660);
-	put(&f, "/dev/dri/renderD128", "", 0666);
+	write_root_text(&f, "/dev/dri/card1", "", 0660);
+	write_root_text(&f, "/dev/dri/renderD128", "", 0666);
 	assert_int_equal(chown(path_of(&f, "/dev/dri/card1"), (uid_t)-1, getegid()), 0);
-	put_dir(&f, "/dev/dri/by-path");
+	make_root_dir(&f, "/dev/dri/by-path");
 	assert_int_equal(
 		symlink("../card1", path_of(&f, "/dev/dri/by-path/pci-0000:02:1e.0-card")), 0);
 	assert_int_equal(symlink("../renderD129",
@@ -333,10 +334,10 @@ static void cdi_search__has_mig_devices_with_their_capabilities(void **state)
 
 	(void)state;
 	setup(&f);
-	put_dir(&f, "/sys/bus/pci/devices/0000:01:1e.0/drm/card1");
-	put_dir(&f, "/sys/bus/pci/devices/0000:02:1e.0/drm/card2");
-	put(&f, "/dev/dri/card1", "", 0666);
-	put(&f, "/dev/dri/card2", "", 0666);
+	make_root_dir(&f, "/sys/bus/pci/devices/0000:01:1e.0/drm/card1");
+	make_root_dir(&f, "/sys/bus/pci/devices/0000:02:1e.0/drm/card2");
+	write_root_text(&f, "/dev/dri/card1", "", 0666);
+	write_root_text(&f, "/dev/dri/card2", "", 0666);
 	f.inv->gpus[1].minor = 5;
 	add_mig(&f, 1, 0, "1g.5gb");
 	add_mig(&f, 1, 1, "1c.2g.48gb+gfx,me"); /* graphics */
@@ -428,15 +429,15 @@ static void cdi_search__finds_the_other_classes(void **state)
 	for (size_t c = CDI_GPU + 1; c < CDI_CLASSES; c++)
 		assert_int_equal(found->n_devices[c], 0);
 	(void)cdi_found_free(found);
-	put(&f, "/dev/nvidia-fs0", "", 0666);
-	put(&f, "/dev/nvidia-fs1", "", 0666);
-	put(&f, "/dev/infiniband/uverbs0", "", 0666);
-	put(&f, "/dev/infiniband/rdma_cm", "", 0666);
-	put(&f, "/dev/gdrdrv", "", 0666);
-	put(&f, "/dev/nvidia-caps-imex-channels/channel0", "", 0666);
-	put(&f, "/dev/nvidia-caps-imex-channels/channel1", "", 0666);
-	put_dir(&f, "/run/udev");
-	put(&f, "/etc/cufile.json", "{}", 0644);
+	write_root_text(&f, "/dev/nvidia-fs0", "", 0666);
+	write_root_text(&f, "/dev/nvidia-fs1", "", 0666);
+	write_root_text(&f, "/dev/infiniband/uverbs0", "", 0666);
+	write_root_text(&f, "/dev/infiniband/rdma_cm", "", 0666);
+	write_root_text(&f, "/dev/gdrdrv", "", 0666);
+	write_root_text(&f, "/dev/nvidia-caps-imex-channels/channel0", "", 0666);
+	write_root_text(&f, "/dev/nvidia-caps-imex-channels/channel1", "", 0666);
+	make_root_dir(&f, "/run/udev");
+	write_root_text(&f, "/etc/cufile.json", "{}", 0644);
 	found = search(&f);
 	for (size_t c = CDI_GPU + 1; c < CDI_CLASSES; c++)
 		assert_int_equal(found->n_devices[c], 1);
@@ -450,7 +451,7 @@ static void cdi_search__finds_the_other_classes(void **state)
 	teardown(&f);
 }
 
-static void put_socket(const struct fixture *f, const char *path)
+static void make_root_socket(const struct fixture *f, const char *path)
 {
 	struct sockaddr_un a = { .sun_family = AF_UNIX };
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -471,8 +472,8 @@ static void cdi_search__obeys_the_feature_flags(void **state)
 
 	(void)state;
 	setup(&f);
-	put_dir(&f, "/run/nvidia-persistenced");
-	put_socket(&f, "/run/nvidia-persistenced/socket");
+	make_root_dir(&f, "/run/nvidia-persistenced");
+	make_root_socket(&f, "/run/nvidia-persistenced/socket");
 	found = search(&f);
 	n = found->n_libraries;
 	assert_true(has_file(&found->common, "/run/nvidia-persistenced/socket",
@@ -511,7 +512,7 @@ static void elf_soname__reads_only_good_files(void **state)
 		"program headers are cut off");
 	assert_error(elf_file_soname(soname, path_of(&f, "/dev/nvidia0"), &f.err), &f.err,
 		"too short");
-	put(&f, "/text",
+	write_root_text(&f, "/text",
 		"as long as the header of an ELF file, which has sixty-four bytes in it", 0644);
 	assert_error(elf_file_soname(soname, path_of(&f, "/text"), &f.err), &f.err,
 		"expected 7f 'ELF'");

@@ -216,7 +216,7 @@ static void config__validates_in_nvidias_order(void **state)
 			i <= 5 ? "X" : "none", i > 3 ? "/mps" : "mps", i <= 4 ? "X" : "auto",
 			i == 0 ? "X" : "envvar", i <= 1 ? "X" : "uuid",
 			i <= 2 ? "X" : "packed");
-		read_bad(text, texts[i]);
+		read_expect_error(text, texts[i]);
 	}
 }
 
@@ -471,7 +471,7 @@ static void read_texts(const char *name, bool good)
 		if (good)
 			(void)config_free(read_good(line, NULL));
 		else
-			read_bad(line, "");
+			read_expect_error(line, "");
 		n++;
 	}
 	assert_true(n > 20);

@@ -61,18 +61,18 @@ static void config_parse__warns_of_those_that_take_no_turns(void **state)
 	"sharing:\n  timeSlicing:\n    resources:\n"       \
 	"    - {name: gpu, replicas: 2, rename: a" a "}\n" \
 	"    - {name: gpu, replicas: 2, " b "}\n"
-#define FAIR ", isolation: {compute: fair}"
-#define TOLD "].isolation.compute: expected fair or capped, as in line "
+#define FAIR             ", isolation: {compute: fair}"
+#define EXPECTED_COMPUTE "].isolation.compute: expected fair or capped, as in line "
 	static const struct row rows[] = {
 		{ TWO("", "rename: b" FAIR),
-			"c.yaml:4:7: sharing.timeSlicing.resources[0" TOLD
+			"c.yaml:4:7: sharing.timeSlicing.resources[0" EXPECTED_COMPUTE
 			"5 for the same GPUs, found none: who has these replicas takes no turns" },
 		{ TWO(FAIR, "isolation: {memory: equal}"),
-			"c.yaml:5:43: sharing.timeSlicing.resources[1" TOLD "4" },
+			"c.yaml:5:43: sharing.timeSlicing.resources[1" EXPECTED_COMPUTE "4" },
 		{ TWO(FAIR, "rename: b, isolation: {compute: none}"),
-			"c.yaml:5:64: sharing.timeSlicing.resources[1" TOLD "4" },
-		{ TWO(FAIR, "devices: [0]"), "resources[1" TOLD "4" },
-		{ TWO(", devices: 2" FAIR, "devices: 1"), "resources[1" TOLD "4" },
+			"c.yaml:5:64: sharing.timeSlicing.resources[1" EXPECTED_COMPUTE "4" },
+		{ TWO(FAIR, "devices: [0]"), "resources[1" EXPECTED_COMPUTE "4" },
+		{ TWO(", devices: 2" FAIR, "devices: 1"), "resources[1" EXPECTED_COMPUTE "4" },
 		/* only the node can tell, or there is nothing to tell */
 		{ TWO(", devices: [0]" FAIR, "devices: [0]"), NULL },
 		{ TWO(", devices: 1" FAIR, "devices: [0]"), NULL },
@@ -129,7 +129,7 @@ static void config_parse__refuses_bad_isolation(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
-		read_bad(rows[i].text, rows[i].want);
+		read_expect_error(rows[i].text, rows[i].want);
 }
 
 int main(void)

@@ -9,7 +9,7 @@
 /* Whole files: manifests with ConfigMaps, the user's own ones, and hostile ones. */
 
 /* What config_each() told, one line each. */
-static void note(void *arg, const char *name, const char *text, struct config *c,
+static void add_config_report(void *arg, const char *name, const char *text, struct config *c,
 	const struct strv *warnings, const struct error *err, const struct strv *more)
 {
 	struct buf *b = arg;
@@ -32,7 +32,7 @@ static int each_text(const char *text, size_t len, struct buf *b, struct error *
 	struct config_sources sources = { .env = no_env };
 
 	buf_clear(b);
-	return config_each_text("m.yaml", text, len, &sources, note, b, err);
+	return config_each_text("m.yaml", text, len, &sources, add_config_report, b, err);
 }
 
 static void config_each__finds_the_configs_of_a_file(void **state)
@@ -318,7 +318,7 @@ static void config_each__reads_the_users_manifests(void **state)
 		int n;
 
 		(void)snprintf(path, sizeof(path), "%s/%s", TEST_FIXTURES, rows[i].file);
-		n = config_each(path, &sources, note, &b, &err);
+		n = config_each(path, &sources, add_config_report, &b, &err);
 		if (rows[i].error ? n >= 0 || !strstr(err.msg, rows[i].error)
 				  : n < 1 || !strstr(buf_str(&b), rows[i].want))
 			fail_msg("%s: %d %s\n%s", path, n, err.msg, buf_str(&b));

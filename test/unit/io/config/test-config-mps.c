@@ -102,7 +102,7 @@ static void config_parse__refuses_wrong_mps(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
-		read_bad(rows[i].text, rows[i].want);
+		read_expect_error(rows[i].text, rows[i].want);
 	/* a root that nothing uses is not looked at */
 	c = read_good("flags: {mpsRoot: run/mps}", NULL);
 	assert_false(config_wants_mps(c));

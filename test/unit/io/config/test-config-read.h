@@ -26,7 +26,7 @@ static inline struct config *read_good(const char *text, struct strv *warnings)
 }
 
 /* The text is refused, and the message begins with "c.yaml:line:column:" and contains @want. */
-static inline void read_bad(const char *text, const char *want)
+static inline void read_expect_error(const char *text, const char *want)
 {
 	struct config_sources sources = { .env = no_env };
 	struct config *c = NULL;

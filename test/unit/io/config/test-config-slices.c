@@ -90,7 +90,7 @@ static void config_parse__refuses_bad_profiles(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
-		read_bad(rows[i].text, rows[i].want);
+		read_expect_error(rows[i].text, rows[i].want);
 }
 
 /* Of sets: SET(name, devices, profile); of sharing entries: ENTRY(name, devices). */
@@ -148,7 +148,7 @@ static void config_parse__refuses_devices_that_are_meant_twice(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(bad); i++)
-		read_bad(bad[i].text, bad[i].want);
+		read_expect_error(bad[i].text, bad[i].want);
 	for (size_t i = 0; i < ARRAY_LEN(good); i++)
 		(void)config_free(read_good(good[i], NULL));
 }
@@ -196,7 +196,7 @@ static void config_parse__refuses_names_that_mean_two_things(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(bad); i++)
-		read_bad(bad[i].text, bad[i].want);
+		read_expect_error(bad[i].text, bad[i].want);
 	/* One size on GPUs of two kinds, of which one has room for more. */
 	(void)config_free(read_good(
 		TWO("name: a, memory: 1Gi, count: 3", "name: a, memory: 1024Mi"), NULL));

@@ -196,17 +196,20 @@ static void config_parse__reads_durations_as_go_does(void **state)
 			assert_non_null(strstr(warnings.v[0], "nanoseconds"));
 		(void)config_free(c);
 	}
-	read_bad("flags: {gfd: {sleepInterval: \"60\"}}",
+	read_expect_error("flags: {gfd: {sleepInterval: \"60\"}}",
 		"time: missing unit in duration \"60\"");
-	read_bad("flags: {gfd: {sleepInterval: \"-5s\"}}",
+	read_expect_error("flags: {gfd: {sleepInterval: \"-5s\"}}",
 		"flags.gfd.sleepInterval: expected a duration such as \"60s\", \"1m30s\" or "
 		"\"infinite\" that is not negative, found \"-5s\"");
-	read_bad("flags: {gfd: {sleepInterval: -5}}", "that is not negative, found -5");
-	read_bad("flags: {gfd: {sleepInterval: -1.5}}", "that is not negative, found -1.5");
-	read_bad("flags: {gfd: {sleepInterval: soon}}", "time: invalid duration \"soon\"");
-	read_bad("flags: {gfd: {sleepInterval: yes}}", "invalid duration");
-	read_bad("flags: {gfd: {sleepInterval: []}}", "invalid duration");
-	read_bad("flags: {gfd: {sleepInterval: {}}}", "invalid duration");
+	read_expect_error("flags: {gfd: {sleepInterval: -5}}",
+		"that is not negative, found -5");
+	read_expect_error("flags: {gfd: {sleepInterval: -1.5}}",
+		"that is not negative, found -1.5");
+	read_expect_error("flags: {gfd: {sleepInterval: soon}}",
+		"time: invalid duration \"soon\"");
+	read_expect_error("flags: {gfd: {sleepInterval: yes}}", "invalid duration");
+	read_expect_error("flags: {gfd: {sleepInterval: []}}", "invalid duration");
+	read_expect_error("flags: {gfd: {sleepInterval: {}}}", "invalid duration");
 }
 
 static void config_parse__refuses_with_nvidias_text(void **state)
@@ -322,7 +325,7 @@ static void config_parse__refuses_with_nvidias_text(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
-		read_bad(rows[i].text, rows[i].want);
+		read_expect_error(rows[i].text, rows[i].want);
 }
 
 static void config_parse__says_where_and_what(void **state)
@@ -342,7 +345,7 @@ static void config_parse__says_where_and_what(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
-		read_bad(rows[i].text, rows[i].want);
+		read_expect_error(rows[i].text, rows[i].want);
 }
 
 static void config_parse__names_the_key_that_was_meant(void **state)
@@ -378,7 +381,7 @@ static void config_parse__names_the_key_that_was_meant(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
-		read_bad(rows[i].text, rows[i].want);
+		read_expect_error(rows[i].text, rows[i].want);
 }
 
 static void config_parse__reads_device_lists(void **state)
@@ -486,11 +489,11 @@ static void config_parse__applies_anchors_and_merges(void **state)
 	assert_string_equal(c->driver_root, "'''x'");
 	assert_string_equal(c->dev_root, "a'b");
 	(void)config_free(c);
-	read_bad("a: *b", "alias '*b' names no anchor");
-	read_bad("flags: &a [*a]", "alias '*a' names no anchor");
-	read_bad("flags: {<<: 5}", "<<: expected an object");
-	read_bad("? [a]\n: b", "expected a text as key");
-	read_bad("version: !mine v1", "expected a value without a tag");
+	read_expect_error("a: *b", "alias '*b' names no anchor");
+	read_expect_error("flags: &a [*a]", "alias '*a' names no anchor");
+	read_expect_error("flags: {<<: 5}", "<<: expected an object");
+	read_expect_error("? [a]\n: b", "expected a text as key");
+	read_expect_error("version: !mine v1", "expected a value without a tag");
 	c = read_good("version: !!str v1\nflags: {failOnInitError: !!bool yes}", NULL);
 	(void)config_free(c);
 	c = read_good(TS("name: gpu, replicas: 0x10"), NULL);
@@ -612,7 +615,7 @@ static void config_parse__reads_health(void **state)
 	assert_true(health_policy_acts(&c->health, 13));
 	(void)config_free(c);
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
-		read_bad(rows[i].text, rows[i].want);
+		read_expect_error(rows[i].text, rows[i].want);
 }
 
 static void config_parse__reads_rules_that_count(void **state)
@@ -682,7 +685,7 @@ static void config_parse__reads_rules_that_count(void **state)
 	assert_int_equal(c->health.n_rates, 0);
 	(void)config_free(c);
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
-		read_bad(rows[i].text, rows[i].want);
+		read_expect_error(rows[i].text, rows[i].want);
 }
 
 /* The table of keys says the defaults too, for `config check` and the documentation. */
@@ -719,7 +722,7 @@ static void config_parse__reads_policies_of_signals(void **state)
 		}
 	}
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
-		read_bad(rows[i].text, rows[i].want);
+		read_expect_error(rows[i].text, rows[i].want);
 }
 
 static void config_parse__refuses_what_is_for_later(void **state)

@@ -18,11 +18,11 @@ static struct mig_node_gpu gpu_of(uint32_t index, enum product_id id, uint32_t p
 }
 
 /* Whether the config fits an empty GPU: 1 yes, 0 it has no profile of that very name, -1 no. */
-static int fits(const struct mig_config *c, const struct mig_node_gpu *g, struct mig_want *w,
+static int fits(const struct mig_config *c, const struct mig_node_gpu *g, struct mig_desired *w,
 	struct error *err)
 {
 	const struct mig_entry *e = mig_config_entry(c, g);
-	struct mig_place places[MIG_GIS_MAX];
+	struct mig_placement places[MIG_GIS_MAX];
 	CLEANUP(strv_fini) struct strv guesses = STRV_INIT;
 
 	if (!e || mig_entry_want(e, g, w, &guesses, err) < 0 || guesses.n)
@@ -57,7 +57,7 @@ static void mig_default_configs__fit_each_product(void **state)
 {
 	struct mig_configs *c = NULL;
 	struct error err = ERROR_INIT;
-	struct mig_want w;
+	struct mig_desired w;
 
 	(void)state;
 	assert_ok(mig_default_configs(&c, &err), &err);
@@ -104,7 +104,7 @@ static void mig_default_configs__have_the_counts_of_the_profiles(void **state)
 		for (size_t k = 0; k < made->n; k++) {
 			const struct mig_config *same =
 				mig_configs_find(c, made->configs[k].name);
-			struct mig_want w1 = { 0 }, w2 = { 0 };
+			struct mig_desired w1 = { 0 }, w2 = { 0 };
 
 			if (!same || !mig_config_entry(same, &g))
 				continue;
@@ -145,7 +145,7 @@ static void mig_configs__of_the_user_fit_what_they_are_for(void **state)
 {
 	struct mig_node_gpu g = gpu_of(0, A100_40, 0x20B0);
 	struct mig_configs *c = NULL;
-	struct mig_want w = { 0 };
+	struct mig_desired w = { 0 };
 	struct error err = ERROR_INIT;
 
 	(void)state;

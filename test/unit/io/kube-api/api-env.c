@@ -64,7 +64,7 @@ static void conn_write(struct stub_conn *c, const char *data, size_t len)
 	}
 }
 
-static void on_rest(uv_timer_t *t)
+static void on_rest_timer(uv_timer_t *t)
 {
 	struct stub_conn *c = t->data;
 	char *rest = STEAL_PTR(c->rest);
@@ -72,12 +72,12 @@ static void on_rest(uv_timer_t *t)
 	conn_write(c, rest, c->rest_len);
 	free(rest);
 	if (c->rest)
-		(void)uv_timer_start(&c->timer, on_rest, 1, 0);
+		(void)uv_timer_start(&c->timer, on_rest_timer, 1, 0);
 	else if (c->hang_up_then)
 		conn_close(c);
 }
 
-static void take_step(struct stub_conn *c)
+static void run_next_step(struct stub_conn *c)
 {
 	struct env *e = c->env;
 	const struct step *s;
@@ -115,7 +115,7 @@ static void take_step(struct stub_conn *c)
 		memcpy(c->rest, s->answer + first, c->rest_len);
 	}
 	if (c->rest)
-		(void)uv_timer_start(&c->timer, on_rest, 1, 0);
+		(void)uv_timer_start(&c->timer, on_rest_timer, 1, 0);
 	else if (s->hang_up)
 		conn_close(c);
 }
@@ -153,7 +153,7 @@ static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *b)
 	buf_add(&c->in, b->base, (size_t)n);
 	assert_true(buf_ok(&c->in));
 	if (is_whole(buf_str(&c->in), c->in.len))
-		take_step(c);
+		run_next_step(c);
 }
 
 static void on_connection(uv_stream_t *listener, int status)
@@ -318,7 +318,7 @@ char *write_file(struct env *e, const char *name, const char *text)
 
 void on_answer(void *arg, const struct api_reply *reply, const struct error *err)
 {
-	struct answer *a = arg;
+	struct api_answer *a = arg;
 	char *text = reply->body ? json_dumps(reply->body, JSON_COMPACT) : NULL;
 
 	a->n++;
@@ -333,7 +333,7 @@ void on_answer(void *arg, const struct api_reply *reply, const struct error *err
 		a->inside(a);
 }
 
-void get(struct env *e, const char *path, struct answer *a)
+void get(struct env *e, const char *path, struct api_answer *a)
 {
 	struct api_request req = { .method = "GET", .path = path };
 	struct error err = ERROR_INIT;
@@ -341,7 +341,7 @@ void get(struct env *e, const char *path, struct answer *a)
 	assert_ok(api_send(e->api, &req, on_answer, a, &a->call, &err), &err);
 }
 
-void fetch(struct env *e, const char *path, struct answer *a)
+void fetch(struct env *e, const char *path, struct api_answer *a)
 {
 	unsigned before = a->n;
 

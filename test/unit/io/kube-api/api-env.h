@@ -74,21 +74,21 @@ void run_for_ms(struct env *e, unsigned ms);
 char *write_file(struct env *e, const char *name, const char *text);
 
 /* One call and its end. */
-struct answer {
+struct api_answer {
 	unsigned n;
 	int status;
 	uint64_t retry_after_ns;
 	char body[256]; /* as compact JSON */
 	bool has_error;
 	struct error err;
-	void (*inside)(struct answer *a); /* called in the callback */
+	void (*inside)(struct api_answer *a); /* called in the callback */
 	struct env *env;
 	struct api_call *call, *other;
 };
 
 void on_answer(void *arg, const struct api_reply *reply, const struct error *err);
-void get(struct env *e, const char *path, struct answer *a);   /* sends */
-void fetch(struct env *e, const char *path, struct answer *a); /* and waits */
+void get(struct env *e, const char *path, struct api_answer *a);   /* sends */
+void fetch(struct env *e, const char *path, struct api_answer *a); /* and waits */
 
 /* A whole answer with a length of its own; yours. */
 char *http_answer(const char *status, const char *headers, const char *body);

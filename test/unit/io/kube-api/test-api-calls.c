@@ -12,7 +12,7 @@
 static void api_send__sends_what_is_asked(void **state)
 {
 	struct env *e = *state;
-	struct answer a = { .n = 0 };
+	struct api_answer a = { .n = 0 };
 	struct error err = ERROR_INIT;
 	struct api_request req = {
 		.method = "PATCH",
@@ -43,7 +43,7 @@ static void api_send__sends_what_is_asked(void **state)
 static void api_send__keeps_connection(void **state)
 {
 	struct env *e = *state;
-	struct answer a = { .n = 0 };
+	struct api_answer a = { .n = 0 };
 
 	api_open(e, NULL, NULL);
 	SCRIPT(e, { .expects = "GET /x HTTP/1.1",
@@ -87,7 +87,7 @@ static void api_send__maps_status(void **state)
 		{ "504 Gateway Timeout", ERR_TIMEOUT },
 	};
 	struct env *e = *state;
-	struct answer a = { .n = 0 };
+	struct api_answer a = { .n = 0 };
 
 	api_open(e, "secret", NULL);
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
@@ -112,7 +112,7 @@ static void api_send__maps_status(void **state)
 static void api_send__cuts_message_of_server(void **state)
 {
 	struct env *e = *state;
-	struct answer a = { .n = 0 };
+	struct api_answer a = { .n = 0 };
 	char body[4096];
 	CLEANUP(freep) char *text = NULL;
 
@@ -140,7 +140,7 @@ static void api_send__retry_after(void **state)
 		{ "Retry-After: soon\r\n", 0 },
 	};
 	struct env *e = *state;
-	struct answer a = { .n = 0 };
+	struct api_answer a = { .n = 0 };
 
 	api_open(e, NULL, NULL);
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
@@ -158,7 +158,7 @@ static void api_send__retry_after(void **state)
 static void api_send__no_answer(void **state)
 {
 	struct env *e = *state;
-	struct answer a = { .n = 0 };
+	struct api_answer a = { .n = 0 };
 	struct error err = ERROR_INIT;
 	struct api_request req = { .method = "GET",
 		.path = "/slow",
@@ -195,7 +195,7 @@ static void api_send__no_answer(void **state)
 static void api_send__odd_bodies(void **state)
 {
 	struct env *e = *state;
-	struct answer a = { .n = 0 };
+	struct api_answer a = { .n = 0 };
 	char *big = malloc(API_BODY_MAX + 2);
 	CLEANUP(freep) char *text = NULL;
 
@@ -246,7 +246,7 @@ static void swap_token(void *arg)
 static void api_send__repeats_with_new_token(void **state)
 {
 	struct env *e = *state;
-	struct answer a = { .n = 0 };
+	struct api_answer a = { .n = 0 };
 
 	token_path = write_file(e, "token", "  old\n");
 	e->arg = e;
@@ -280,7 +280,7 @@ static void spoil_token(void *arg)
 static void api_send__repeats_once(void **state)
 {
 	struct env *e = *state;
-	struct answer a = { .n = 0 };
+	struct api_answer a = { .n = 0 };
 
 	token_path = write_file(e, "token", "old");
 	e->arg = e;
@@ -295,7 +295,7 @@ static void api_send__repeats_once(void **state)
 static void api_send__reads_token_again(void **state)
 {
 	struct env *e = *state;
-	struct answer a = { .n = 0 };
+	struct api_answer a = { .n = 0 };
 
 	token_path = write_file(e, "token", "old");
 	api_open(e, NULL, token_path);
@@ -346,18 +346,18 @@ static void api_send__bad_token(void **state)
 
 /* --- ends --- */
 
-static void cancel_other(struct answer *a)
+static void cancel_other(struct api_answer *a)
 {
 	assert_null(api_cancel(a->other));
 	assert_null(api_cancel(a->call)); /* itself: nothing to do */
 }
 
-static void free_api(struct answer *a)
+static void free_api(struct api_answer *a)
 {
 	a->env->api = api_free(a->env->api);
 }
 
-static void send_another(struct answer *a)
+static void send_another(struct api_answer *a)
 {
 	a->inside = NULL;
 	get(a->env, "/y", a);
@@ -366,7 +366,7 @@ static void send_another(struct answer *a)
 static void api_cancel__anywhere(void **state)
 {
 	struct env *e = *state;
-	struct answer a = { .env = e }, b = { .env = e };
+	struct api_answer a = { .env = e }, b = { .env = e };
 
 	assert_null(api_cancel(NULL));
 	api_open(e, NULL, NULL);
@@ -395,7 +395,7 @@ static void api_cancel__anywhere(void **state)
 static void api_send__inside_callback(void **state)
 {
 	struct env *e = *state;
-	struct answer a = { .env = e, .inside = send_another };
+	struct api_answer a = { .env = e, .inside = send_another };
 
 	api_open(e, NULL, NULL);
 	SCRIPT(e, { .answer = OK_ANSWER });
@@ -407,7 +407,7 @@ static void api_send__inside_callback(void **state)
 static void api_free__with_calls_under_way(void **state)
 {
 	struct env *e = *state;
-	struct answer a = { .env = e }, b = { .env = e };
+	struct api_answer a = { .env = e }, b = { .env = e };
 
 	assert_null(api_free(NULL));
 	api_open(e, NULL, NULL);
@@ -423,7 +423,7 @@ static void api_free__with_calls_under_way(void **state)
 static void api_free__inside_callback(void **state)
 {
 	struct env *e = *state;
-	struct answer a = { .env = e }, b = { .env = e, .inside = free_api };
+	struct api_answer a = { .env = e }, b = { .env = e, .inside = free_api };
 
 	api_open(e, NULL, NULL);
 	SCRIPT(e, { .silent = true }, { .answer = OK_ANSWER });

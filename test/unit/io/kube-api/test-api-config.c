@@ -24,7 +24,7 @@ static const char *env(const char *name)
 	return !strcmp(name, "KUBERNETES_SERVICE_PORT_HTTPS") ? env_port_https : NULL;
 }
 
-static void put(const char *dir, const char *name, const char *text)
+static void write_api_file(const char *dir, const char *name, const char *text)
 {
 	test_write(dir, name, text, strlen(text), 0600);
 }
@@ -45,8 +45,8 @@ static void api_config_in_cluster__reads_all(void **state)
 	struct api_config c;
 
 	(void)state;
-	put(dir, "token", "abc\n");
-	put(dir, "namespace", "gpu-system\n");
+	write_api_file(dir, "token", "abc\n");
+	write_api_file(dir, "namespace", "gpu-system\n");
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		env_host = rows[i].host;
 		env_port = rows[i].port;
@@ -95,9 +95,9 @@ static void api_config_in_cluster__refuses(void **state)
 		env_port = rows[i].port;
 		env_port_https = NULL;
 		if (rows[i].token)
-			put(dir, "token", rows[i].token);
+			write_api_file(dir, "token", rows[i].token);
 		if (rows[i].ns)
-			put(dir, "namespace", rows[i].ns);
+			write_api_file(dir, "namespace", rows[i].ns);
 		assert_error(api_config_in_cluster(&c, dir, env, &err), &err, rows[i].text);
 		assert_int_equal(err.code, rows[i].code);
 		assert_int_equal(api_config_in_cluster(&c, dir, env, NULL), -1);
@@ -278,7 +278,8 @@ static void kubeconfig__file(void **state)
 	struct api_config c;
 
 	(void)state;
-	put(dir, "k", KUBECONFIG("server: 'http://[::1]:80/k8s/c-1'", "tokenFile: t"));
+	write_api_file(dir, "k",
+		KUBECONFIG("server: 'http://[::1]:80/k8s/c-1'", "tokenFile: t"));
 	(void)snprintf(path, sizeof(path), "%s/k", dir);
 	assert_ok(api_config_kubeconfig(&c, path, &err), &err);
 	assert_string_equal(c.server, "http://[::1]:80/k8s/c-1");
@@ -390,7 +391,7 @@ static void stream_next__cuts_lines(void **state)
 		assert_int_equal(s.bytes.len, 4); /* what was taken is not kept */
 		buf_add(&s.bytes, "xx", 2);
 		assert_error(stream_next(&s, &line, &len, &err), &err, "longer than 5 bytes");
-		stream_fini(&s);
+		api_stream_fini(&s);
 	}
 }
 

@@ -81,7 +81,7 @@ static void stop_server(struct tls *t)
 	t->server = -1;
 }
 
-static bool answers(unsigned port)
+static bool is_port_open(unsigned port)
 {
 	struct sockaddr_in at = { .sin_family = AF_INET,
 		.sin_port = htons((uint16_t)port),
@@ -108,7 +108,7 @@ static void start_server(struct tls *t, const char *name, const char *ca)
 			accept, "-cert", cert, "-key", key, ca ? "-CAfile" : NULL, ca,
 			"-Verify", "1", "-verify_return_error", NULL });
 	assert_true(t->server > 0);
-	for (int i = 0; i < 500 && !answers(e->port); i++)
+	for (int i = 0; i < 500 && !is_port_open(e->port); i++)
 		run_for_ms(e, 10);
 }
 
@@ -145,7 +145,7 @@ static int teardown(void **state)
 	return 0;
 }
 
-static void need_openssl(const struct tls *t)
+static void skip_without_openssl(const struct tls *t)
 {
 	if (OPENSSL(t, "version") != 0)
 		skip();
@@ -185,9 +185,9 @@ static void copy_file(const struct tls *t, const char *from, const char *to)
 static void api_tls__verifies_server(void **state)
 {
 	struct tls *t = *state;
-	struct answer a = { .n = 0 };
+	struct api_answer a = { .n = 0 };
 
-	need_openssl(t);
+	skip_without_openssl(t);
 	start_server(t, "one", NULL);
 	open_client(t, (struct api_config){ .ca_file = path_of(t, "one.crt") });
 	fetch(t->env, "/node", &a);
@@ -213,9 +213,9 @@ static void api_tls__verifies_server(void **state)
 static void api_tls__server_name(void **state)
 {
 	struct tls *t = *state;
-	struct answer a = { .n = 0 };
+	struct api_answer a = { .n = 0 };
 
-	need_openssl(t);
+	skip_without_openssl(t);
 	start_server(t, "one", NULL);
 	open_client(t, (struct api_config){ .ca_file = path_of(t, "one.crt"),
 			       .tls_server_name = strdup("kubernetes.test") });
@@ -231,9 +231,9 @@ static void api_tls__server_name(void **state)
 static void api_tls__client_certificate(void **state)
 {
 	struct tls *t = *state;
-	struct answer a = { .n = 0 };
+	struct api_answer a = { .n = 0 };
 
-	need_openssl(t);
+	skip_without_openssl(t);
 	start_server(t, "one", "two.crt");
 	open_client(t, (struct api_config){ .ca_file = path_of(t, "one.crt") });
 	fetch(t->env, "/node", &a);
@@ -258,9 +258,9 @@ static void api_tls__client_certificate(void **state)
 static void api_tls__reads_ca_again(void **state)
 {
 	struct tls *t = *state;
-	struct answer a = { .n = 0 };
+	struct api_answer a = { .n = 0 };
 
-	need_openssl(t);
+	skip_without_openssl(t);
 	copy_file(t, "one.crt", "ca.crt");
 	start_server(t, "one", NULL);
 	open_client(t, (struct api_config){ .ca_file = path_of(t, "ca.crt") });

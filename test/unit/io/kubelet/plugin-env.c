@@ -263,10 +263,10 @@ int plugin_env_teardown(void **state)
 	return 0;
 }
 
-struct got got = { .reply = BUF_INIT(1 << 20) };
+struct plugin_reply got = { .reply = BUF_INIT(1 << 20) };
 
-static void on_got(void *arg, enum rpc_status status, const char *text, const uint8_t *reply,
-	size_t len)
+static void on_plugin_reply(void *arg, enum rpc_status status, const char *text,
+	const uint8_t *reply, size_t len)
 {
 	(void)arg;
 	got.status = status;
@@ -282,7 +282,7 @@ void call(const char *method, struct buf *request)
 
 	got.answered = false;
 	assert_ok(rpc_invoke(env.kubelet.client, method, buf_str(request), request->len,
-			  10 * NS_PER_SEC, on_got, NULL, &err),
+			  10 * NS_PER_SEC, on_plugin_reply, NULL, &err),
 		&err);
 	run_until(got.answered, 10000);
 	buf_fini(request);

@@ -74,12 +74,12 @@ void set_devices(bool healthy); /* GPU-1 */
 bool is_up(void);               /* registered, watched and listed */
 
 /* Calls a method of the plugin as the kubelet would, and waits. Takes the request's memory. */
-struct got {
+struct plugin_reply {
 	enum rpc_status status;
 	char text[512];
 	struct buf reply;
 	bool answered;
 };
 
-extern struct got got;
+extern struct plugin_reply got;
 void call(const char *method, struct buf *request);

@@ -44,7 +44,7 @@ static void plugin__waits_for_kubelet(void **state)
 	assert_int_equal(plugin_state(env.plugin, &why), PLUGIN_WAITING);
 	assert_non_null(strstr(why, "waiting for the kubelet's socket"));
 	kubelet_start(&env.kubelet); /* which deletes our socket */
-	plugin_look(env.plugin);     /* what inotify would do */
+	plugin_sync(env.plugin);     /* what inotify would do */
 	run_until(is_up(), 1000);
 }
 
@@ -98,7 +98,7 @@ static void plugin__outlives_kubelet_that_dies_in_register(void **state)
 	run_until(plugin_state(env.plugin, NULL) == PLUGIN_WAITING, 2000);
 	env.kubelet.mode = KUBELET_GOOD;
 	kubelet_start(&env.kubelet);
-	plugin_look(env.plugin);
+	plugin_sync(env.plugin);
 	run_until(is_up(), 1000);
 }
 
@@ -120,7 +120,7 @@ static void plugin__follows_restarts(void **state)
 		k->lists = 0;
 		kubelet_start(k);
 		begin = time_mono_ns();
-		plugin_look(env.plugin);
+		plugin_sync(env.plugin);
 		run_until(is_up(), 2000);
 		assert_true(time_mono_ns() - begin < 1500 * NS_PER_MS);
 		assert_int_equal(k->registers, i);
@@ -142,7 +142,7 @@ static void plugin__follows_new_kubelet_while_the_old_one_hangs(void **state)
 	env.kubelet.client = NULL;
 	env.kubelet.lists = env.kubelet.registers = 0;
 	kubelet_start(&env.kubelet);
-	plugin_look(env.plugin);
+	plugin_sync(env.plugin);
 	run_until(is_up(), 4000);
 	assert_int_equal(env.kubelet.registers, 1);
 	rpc_client_close(old.client);
@@ -216,7 +216,7 @@ static void plugin__brings_back_its_socket_and_stays_registered(void **state)
 	start_plugin();
 	run_until(is_up(), 2000);
 	assert_int_equal(unlink(env.plugin_path), 0);
-	plugin_look(env.plugin);
+	plugin_sync(env.plugin);
 	assert_int_equal(access(env.plugin_path, F_OK), 0);
 	run_for_ms(300);
 	assert_true(is_up());

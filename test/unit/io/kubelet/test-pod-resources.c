@@ -157,7 +157,7 @@ static void handle_list(struct rpc_call *call, const uint8_t *data, size_t len, 
 	rpc_reply(call, buf_str(&b), b.len);
 }
 
-static void on_answer(void *arg, struct pod_devices *list, const struct error *err)
+static void on_pod_list(void *arg, struct pod_devices *list, const struct error *err)
 {
 	(void)arg;
 	n_answers++;
@@ -167,12 +167,12 @@ static void on_answer(void *arg, struct pod_devices *list, const struct error *e
 		answer_err = *err;
 }
 
-static void ask(uv_loop_t *loop, struct rpc_client *c)
+static void request_pod_list(uv_loop_t *loop, struct rpc_client *c)
 {
 	unsigned before = n_answers;
 	struct error err = ERROR_INIT;
 
-	assert_ok(pod_resources_list(c, 5 * NS_PER_SEC, on_answer, NULL, &err), &err);
+	assert_ok(pod_resources_list(c, 5 * NS_PER_SEC, on_pod_list, NULL, &err), &err);
 	while (n_answers == before)
 		(void)uv_run(loop, UV_RUN_ONCE);
 }
@@ -195,22 +195,22 @@ static void pod_resources_list__asks_the_kubelet(void **state)
 	assert_ok(path_join(path, sizeof(path), dir, "kubelet.sock", &err), &err);
 	assert_ok(rpc_dial(rpc, path, &c, &err), &err);
 
-	ask(&loop, c); /* no kubelet yet */
+	request_pod_list(&loop, c); /* no kubelet yet */
 	assert_null(answer);
 	assert_int_equal(answer_err.code, ERR_UNAVAILABLE);
 	assert_ok(rpc_serve(rpc, path, methods, 1, NULL, &server, &err), &err);
-	ask(&loop, c);
+	request_pod_list(&loop, c);
 	assert_non_null(answer);
 	assert_int_equal(answer->n, ARRAY_LEN(entries) - 1);
 	assert_string_equal(answer->v[0].id, "GPU-0::0");
 	assert_string_equal(answer->v[8].namespace_, "team-b");
 	answer = pod_devices_free(answer);
-	ask(&loop, c);
+	request_pod_list(&loop, c);
 	assert_null(answer);
 	assert_int_equal(answer_err.code, ERR_LIMIT); /* ask later */
 	assert_non_null(strstr(answer_err.msg, "rejected by rate limit"));
 	rpc_server_close(server);
-	ask(&loop, c);
+	request_pod_list(&loop, c);
 	assert_int_equal(answer_err.code, ERR_UNAVAILABLE);
 	assert_null(rpc_free(rpc));
 	assert_int_equal(uv_loop_close(&loop), 0);

@@ -26,7 +26,7 @@ struct offer {
 	bool found;
 };
 
-static int see(void *arg, const struct price_offer *p)
+static int save_matching_offer(void *arg, const struct price_offer *p)
 {
 	struct offer *o = arg;
 
@@ -42,7 +42,7 @@ static struct price_offer offer(const struct price_catalogue *c, const char *typ
 {
 	struct offer o = { type, spot, { .spot = false }, false };
 
-	assert_int_equal(price_each(c, region, see, &o), 0);
+	assert_int_equal(price_each(c, region, save_matching_offer, &o), 0);
 	if (!o.found)
 		fail_msg("no %s in %s", type, region);
 	return o.is;

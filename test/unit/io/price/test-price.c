@@ -204,14 +204,14 @@ static void price_catalogue__takes_types_of_the_user(void **state)
 	test_rmdir(dir);
 }
 
-struct seen {
+struct type_offers {
 	const char *type;
 	struct price_offer on_demand, spot;
 };
 
-static int see_one(void *arg, const struct price_offer *o)
+static int save_type_offer(void *arg, const struct price_offer *o)
 {
-	struct seen *s = arg;
+	struct type_offers *s = arg;
 
 	if (!strcmp(o->price.type, s->type))
 		*(o->spot ? &s->spot : &s->on_demand) = *o;
@@ -229,17 +229,17 @@ static void price_catalogue__keeps_what_the_user_does_not_say(void **state)
 	CLEANUP(price_catalogue_freep) struct price_catalogue *c = NULL;
 	struct error err = ERROR_INIT;
 	char *dir = test_tmpdir(), path[4096];
-	struct seen p3 = { .type = "p3.2xlarge" }, g6 = { .type = "g6.xlarge" },
-		    g5 = { .type = "g5.xlarge" };
+	struct type_offers p3 = { .type = "p3.2xlarge" }, g6 = { .type = "g6.xlarge" },
+			   g5 = { .type = "g5.xlarge" };
 
 	(void)state;
 	test_write(dir, "prices.yaml", text, sizeof(text) - 1, 0600);
 	(void)snprintf(path, sizeof(path), "%s/prices.yaml", dir);
 	assert_ok(price_catalogue_load(&c, path, &err), &err);
 	test_rmdir(dir);
-	(void)price_each(c, "us-east-1", see_one, &p3);
-	(void)price_each(c, "us-east-1", see_one, &g6);
-	(void)price_each(c, "us-east-1", see_one, &g5);
+	(void)price_each(c, "us-east-1", save_type_offer, &p3);
+	(void)price_each(c, "us-east-1", save_type_offer, &g6);
+	(void)price_each(c, "us-east-1", save_type_offer, &g5);
 	assert_int_equal(p3.on_demand.price.nano_per_hour, 2000000000);
 	assert_string_equal(p3.on_demand.price.gpu, "V100-SXM2-16GB");
 	assert_int_equal(p3.on_demand.price.vcpus, 8);
@@ -250,8 +250,8 @@ static void price_catalogue__keeps_what_the_user_does_not_say(void **state)
 	assert_int_equal(g6.on_demand.price.vcpus, 0);
 	assert_false(g6.spot.spot);
 	assert_string_equal(g5.on_demand.price.gpu, "A10G");
-	assert_int_equal(g5.on_demand.part_milli, 500);
-	assert_int_equal(p3.on_demand.part_milli, 1000);
+	assert_int_equal(g5.on_demand.gpu_milli, 500);
+	assert_int_equal(p3.on_demand.gpu_milli, 1000);
 	assert_false(g5.spot.spot);
 }
 
@@ -349,7 +349,7 @@ struct offers {
 	int calls;
 };
 
-static int see_offer(void *arg, const struct price_offer *o)
+static int append_offer_text(void *arg, const struct price_offer *o)
 {
 	struct offers *f = arg;
 	size_t at = strlen(f->text);
@@ -357,7 +357,7 @@ static int see_offer(void *arg, const struct price_offer *o)
 
 	(void)snprintf(f->text + at, sizeof(f->text) - at, "%s %s %s %u %u %u;", o->price.type,
 		o->spot ? "spot" : "od", price_text(o->price.nano_per_hour, 0, price),
-		o->part_milli, o->allocatable_cpu_milli, o->allocatable_memory_mib);
+		o->gpu_milli, o->allocatable_cpu_milli, o->allocatable_memory_mib);
 	return ++f->calls == f->stop_at ? -7 : 0;
 }
 
@@ -380,19 +380,19 @@ static void price_each__offers_what_a_region_has(void **state)
 	(void)state;
 	if (price_catalogue_parse(&c, "f", text, strlen(text), &err) < 0)
 		fail_msg("%s", err.msg);
-	assert_int_equal(price_each(c, "r", see_offer, &f), 0);
+	assert_int_equal(price_each(c, "r", append_offer_text, &f), 0);
 	assert_string_equal(f.text,
 		"a od 2 1000 7000 1500;b od 1.5 125 3690 900;b spot 0.3 125 3690 900;d od 5 1000 0 0;");
 	f = (struct offers){ 0 };
-	assert_int_equal(price_each(c, "s", see_offer, &f), 0);
+	assert_int_equal(price_each(c, "s", append_offer_text, &f), 0);
 	assert_string_equal(f.text,
 		"a od 2 1000 7000 1500;b spot 0.3 125 3690 900;c spot 9 1000 0 0;d od 5 1000 0 0;");
 	/* One way to have it in the region, the other everywhere. */
 	f = (struct offers){ 0 };
-	assert_int_equal(price_each(c, "u", see_offer, &f), 0);
+	assert_int_equal(price_each(c, "u", append_offer_text, &f), 0);
 	assert_string_equal(f.text, "a od 2 1000 7000 1500;d od 5 1000 0 0;d spot 1 1000 0 0;");
 	f = (struct offers){ .stop_at = 2 };
-	assert_int_equal(price_each(c, "r", see_offer, &f), -7);
+	assert_int_equal(price_each(c, "r", append_offer_text, &f), -7);
 	/* What is sold on the spot market alone has no price on demand. */
 	assert_int_equal(price_find(c, "b", "s", &p, &err), -1);
 	assert_int_equal(price_find(c, "c", "", &p, &err), -1);

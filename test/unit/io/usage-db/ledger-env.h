@@ -7,7 +7,7 @@
 #define T0 UINT64_C(1767225600) /* 2026-01-01T00:00:00Z */
 
 /* What a range of a ledger comes to. */
-struct sums {
+struct usage_db_sums {
 	uint64_t periods, rows;
 	uint64_t first_s, last_s; /* start and end */
 	int64_t covered_ns, period_cost, held_ns, gpu_ns, busy_ns, byte_seconds, peak, cost;
@@ -15,13 +15,13 @@ struct sums {
 	bool busy_unknown, memory_unknown;
 };
 
-void ledger_env_setup(void);
-void ledger_env_teardown(void);
-const char *ledger_env_path(void); /* of the ledger */
-const char *ledger_env_dir(void);
+void usage_db_env_setup(void);
+void usage_db_env_teardown(void);
+const char *usage_db_env_path(void); /* of the ledger */
+const char *usage_db_env_dir(void);
 
 /* The bucket @start_s with @n rows, of which the last is idle; the node costs 3.06 an hour. */
-int ledger_env_add(struct ledger *l, uint64_t start_s, unsigned n, uint64_t now_s,
+int usage_db_env_add(struct usage_db *l, uint64_t start_s, unsigned n, uint64_t now_s,
 	struct error *err);
 
-void ledger_env_sum(uint64_t from_s, uint64_t to_s, struct sums *s);
+void usage_db_env_sum(uint64_t from_s, uint64_t to_s, struct usage_db_sums *s);

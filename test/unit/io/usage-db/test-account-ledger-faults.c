@@ -15,14 +15,14 @@
 static int setup(void **state)
 {
 	(void)state;
-	ledger_env_setup();
+	usage_db_env_setup();
 	return 0;
 }
 
 static int teardown(void **state)
 {
 	(void)state;
-	ledger_env_teardown();
+	usage_db_env_teardown();
 	return 0;
 }
 
@@ -33,20 +33,20 @@ static int teardown(void **state)
 static void write_until_killed(uint64_t first, volatile uint64_t *done, useconds_t pause_us)
 {
 	struct error err = ERROR_INIT;
-	struct ledger *l = NULL;
+	struct usage_db *l = NULL;
 
-	if (ledger_open(&l, ledger_env_path(), LEDGER_BYTES, &err) != 0)
+	if (usage_db_open(&l, usage_db_env_path(), USAGE_DB_BYTES, &err) != 0)
 		_exit(3);
 	for (uint64_t i = first;; i++) {
-		const struct ledger_total total = { "last", { (int64_t)i } };
-		const struct ledger_batch b = { .set_totals = true,
+		const struct usage_db_total total = { "last", { (int64_t)i } };
+		const struct usage_db_batch b = { .set_totals = true,
 			.totals = &total,
 			.n_totals = 1 };
 
 		/* Old enough to be merged as well. */
-		if (ledger_env_add(l, T0 + i * LEDGER_BUCKET_S, PER_BUCKET,
-			    T0 + LEDGER_HOURS_AFTER + i * LEDGER_BUCKET_S, &err) != 0 ||
-			ledger_add(l, &b, T0, &err) != 0)
+		if (usage_db_env_add(l, T0 + i * USAGE_DB_BUCKET_S, PER_BUCKET,
+			    T0 + USAGE_DB_HOURS_AFTER_S + i * USAGE_DB_BUCKET_S, &err) != 0 ||
+			usage_db_add(l, &b, T0, &err) != 0)
 			_exit(4);
 		*done = i + 1;
 		if (pause_us)
@@ -54,7 +54,7 @@ static void write_until_killed(uint64_t first, volatile uint64_t *done, useconds
 	}
 }
 
-static void ledger__survives_kill_at_any_point(void **state)
+static void usage_db__survives_kill_at_any_point(void **state)
 {
 	const unsigned rounds = getenv("GPUSLICE_TEST_LONG") ? 300 : 12;
 	volatile uint64_t *done =
@@ -64,7 +64,7 @@ static void ledger__survives_kill_at_any_point(void **state)
 	assert_true(done != MAP_FAILED);
 	for (unsigned round = 0; round < rounds; round++) {
 		uint64_t before = *done;
-		struct sums s;
+		struct usage_db_sums s;
 		int status = 0;
 		pid_t pid = fork();
 
@@ -80,8 +80,8 @@ static void ledger__survives_kill_at_any_point(void **state)
 		if (WIFEXITED(status))
 			fail_msg("the writer ended with %d", WEXITSTATUS(status));
 		/* The reader first: it finds what the writer left behind. Every bucket is there as
-		 * a whole or not at all (ledger_env_sum() compares the costs). */
-		ledger_env_sum(0, UINT64_MAX, &s);
+		 * a whole or not at all (usage_db_env_sum() compares the costs). */
+		usage_db_env_sum(0, UINT64_MAX, &s);
 		assert_int_equal(s.cost % 255000000, 0);
 		assert_true((uint64_t)(s.cost / 255000000) + round >= *done - 1);
 	}
@@ -91,17 +91,17 @@ static void ledger__survives_kill_at_any_point(void **state)
 static void fill(unsigned n)
 {
 	struct error err = ERROR_INIT;
-	struct ledger *l = NULL;
+	struct usage_db *l = NULL;
 
-	assert_ok(ledger_open(&l, ledger_env_path(), LEDGER_BYTES, &err), &err);
+	assert_ok(usage_db_open(&l, usage_db_env_path(), USAGE_DB_BYTES, &err), &err);
 	for (unsigned i = 0; i < n; i++)
-		assert_ok(ledger_env_add(l, T0 + i * LEDGER_BUCKET_S, 30, T0, &err), &err);
-	(void)ledger_close(l);
+		assert_ok(usage_db_env_add(l, T0 + i * USAGE_DB_BUCKET_S, 30, T0, &err), &err);
+	(void)usage_db_close(l);
 }
 
 static void scribble(off_t at, size_t len)
 {
-	int fd = open(ledger_env_path(), O_WRONLY | O_CLOEXEC);
+	int fd = open(usage_db_env_path(), O_WRONLY | O_CLOEXEC);
 	char *junk = malloc(len);
 
 	assert_true(fd >= 0);
@@ -114,7 +114,7 @@ static void scribble(off_t at, size_t len)
 
 static unsigned count_damaged(void)
 {
-	DIR *d = opendir(ledger_env_dir());
+	DIR *d = opendir(usage_db_env_dir());
 	struct dirent *e;
 	unsigned n = 0;
 
@@ -125,7 +125,7 @@ static unsigned count_damaged(void)
 	return n;
 }
 
-static void ledger_open__renames_what_is_damaged(void **state)
+static void usage_db_open__renames_what_is_damaged(void **state)
 {
 	static const struct {
 		off_t at;
@@ -135,111 +135,111 @@ static void ledger_open__renames_what_is_damaged(void **state)
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		struct error err = ERROR_INIT;
-		struct ledger *l = NULL;
-		struct sums s;
+		struct usage_db *l = NULL;
+		struct usage_db_sums s;
 
 		fill(60);
-		test_write(ledger_env_dir(), LEDGER_FILE ".damaged-1", "older", 5, 0600);
+		test_write(usage_db_env_dir(), USAGE_DB_FILE ".damaged-1", "older", 5, 0600);
 		scribble(rows[i].at, rows[i].len);
-		assert_int_equal(ledger_open(&l, ledger_env_path(), LEDGER_BYTES, &err),
-			LEDGER_RENEWED);
+		assert_int_equal(usage_db_open(&l, usage_db_env_path(), USAGE_DB_BYTES, &err),
+			USAGE_DB_RECREATED);
 		assert_non_null(strstr(err.msg, "it is now '"));
 		assert_non_null(l);
 		assert_int_equal(count_damaged(), 1);
-		ledger_env_sum(0, UINT64_MAX, &s);
+		usage_db_env_sum(0, UINT64_MAX, &s);
 		assert_int_equal(s.periods, 0);
-		assert_ok(ledger_env_add(l, T0, 3, T0, &err), &err);
-		(void)ledger_close(l);
-		assert_int_equal(unlink(ledger_env_path()), 0);
+		assert_ok(usage_db_env_add(l, T0, 3, T0, &err), &err);
+		(void)usage_db_close(l);
+		assert_int_equal(unlink(usage_db_env_path()), 0);
 	}
 }
 
-static void ledger_add__begins_anew_when_the_file_is_damaged_meanwhile(void **state)
+static void usage_db_add__begins_anew_when_the_file_is_damaged_meanwhile(void **state)
 {
 	struct error err = ERROR_INIT;
-	struct ledger *l = NULL;
-	struct sums s;
+	struct usage_db *l = NULL;
+	struct usage_db_sums s;
 
 	(void)state;
 	fill(60);
-	assert_ok(ledger_open(&l, ledger_env_path(), LEDGER_BYTES, &err), &err);
+	assert_ok(usage_db_open(&l, usage_db_env_path(), USAGE_DB_BYTES, &err), &err);
 	scribble(0, 65536);
-	assert_int_equal(ledger_env_add(l, T0 + 30000, 3, T0, &err), LEDGER_RENEWED);
-	ledger_env_sum(0, UINT64_MAX, &s);
+	assert_int_equal(usage_db_env_add(l, T0 + 30000, 3, T0, &err), USAGE_DB_RECREATED);
+	usage_db_env_sum(0, UINT64_MAX, &s);
 	assert_int_equal(s.periods, 1);
 	assert_int_equal(s.rows, 3);
 	assert_int_equal(count_damaged(), 1);
-	(void)ledger_close(l);
+	(void)usage_db_close(l);
 }
 
-static void ledger_open__renames_a_database_of_others(void **state)
+static void usage_db_open__renames_a_database_of_others(void **state)
 {
 	struct error err = ERROR_INIT;
-	struct ledger *l = NULL;
+	struct usage_db *l = NULL;
 
 	(void)state;
 	fill(1);
 	scribble(68, 4); /* the application id */
-	assert_int_equal(ledger_open(&l, ledger_env_path(), LEDGER_BYTES, &err),
-		LEDGER_RENEWED);
-	(void)ledger_close(l);
+	assert_int_equal(usage_db_open(&l, usage_db_env_path(), USAGE_DB_BYTES, &err),
+		USAGE_DB_RECREATED);
+	(void)usage_db_close(l);
 }
 
-static void ledger_add__says_that_the_disk_is_full(void **state)
+static void usage_db_add__says_that_the_disk_is_full(void **state)
 {
 	struct rlimit old, low = { .rlim_cur = 64 << 10 };
 	struct error err = ERROR_INIT;
-	struct ledger *l = NULL;
-	struct sums s;
+	struct usage_db *l = NULL;
+	struct usage_db_sums s;
 	unsigned n = 0;
 
 	(void)state;
 	fill(1);
 	(void)signal(SIGXFSZ, SIG_IGN);
 	assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
-	assert_ok(ledger_open(&l, ledger_env_path(), LEDGER_BYTES, &err), &err);
+	assert_ok(usage_db_open(&l, usage_db_env_path(), USAGE_DB_BYTES, &err), &err);
 	low.rlim_max = old.rlim_max;
 	assert_int_equal(setrlimit(RLIMIT_FSIZE, &low), 0);
-	while (n < 1000 && ledger_env_add(l, T0 + (n + 1) * 300, 30, T0, &err) == 0)
+	while (n < 1000 && usage_db_env_add(l, T0 + (n + 1) * 300, 30, T0, &err) == 0)
 		n++;
 	assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
 	assert_in_range(n, 1, 999);
 	assert_int_equal(err.code, ERR_IO);
-	ledger_env_sum(0, UINT64_MAX, &s);
+	usage_db_env_sum(0, UINT64_MAX, &s);
 	assert_int_equal(s.periods, n + 1);
 	/* Given again when there is room. */
-	assert_ok(ledger_env_add(l, T0 + (n + 1) * 300, 30, T0, &err), &err);
-	ledger_env_sum(0, UINT64_MAX, &s);
+	assert_ok(usage_db_env_add(l, T0 + (n + 1) * 300, 30, T0, &err), &err);
+	usage_db_env_sum(0, UINT64_MAX, &s);
 	assert_int_equal(s.periods, n + 2);
-	(void)ledger_close(l);
+	(void)usage_db_close(l);
 }
 
-static void ledger_add__goes_on_when_no_new_file_could_be_made(void **state)
+static void usage_db_add__goes_on_when_no_new_file_could_be_made(void **state)
 {
 	struct rlimit old, low = { .rlim_cur = 1024 };
 	struct error err = ERROR_INIT;
-	struct ledger *l = NULL;
-	struct sums s;
+	struct usage_db *l = NULL;
+	struct usage_db_sums s;
 
 	(void)state;
 	fill(60);
 	(void)signal(SIGXFSZ, SIG_IGN);
 	assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
 	low.rlim_max = old.rlim_max;
-	assert_ok(ledger_open(&l, ledger_env_path(), LEDGER_BYTES, &err), &err);
+	assert_ok(usage_db_open(&l, usage_db_env_path(), USAGE_DB_BYTES, &err), &err);
 	scribble(0, 65536);
 	assert_int_equal(setrlimit(RLIMIT_FSIZE, &low), 0);
 	for (unsigned i = 0; i < 3; i++)
-		assert_true(ledger_env_add(l, T0 + 30000, 3, T0, &err) < 0);
+		assert_true(usage_db_env_add(l, T0 + 30000, 3, T0, &err) < 0);
 	assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
-	assert_ok(ledger_env_add(l, T0 + 30000, 3, T0, &err), &err);
-	ledger_env_sum(0, UINT64_MAX, &s);
+	assert_ok(usage_db_env_add(l, T0 + 30000, 3, T0, &err), &err);
+	usage_db_env_sum(0, UINT64_MAX, &s);
 	assert_int_equal(s.periods, 1);
 	assert_int_equal(count_damaged(), 1);
-	(void)ledger_close(l);
+	(void)usage_db_close(l);
 }
 
-static void ledger_read__sees_whole_writes_beside_a_writer(void **state)
+static void usage_db_read__sees_whole_writes_beside_a_writer(void **state)
 {
 	volatile uint64_t *done =
 		mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -254,9 +254,9 @@ static void ledger_read__sees_whole_writes_beside_a_writer(void **state)
 		write_until_killed(1, done, 2000);
 	assert_true(pid > 0);
 	for (unsigned i = 0; i < 30; i++) {
-		struct sums s;
+		struct usage_db_sums s;
 
-		ledger_env_sum(0, UINT64_MAX, &s);
+		usage_db_env_sum(0, UINT64_MAX, &s);
 		assert_int_equal(s.cost % 255000000, 0);
 		assert_true(s.cost >= last);
 		last = s.cost;
@@ -270,13 +270,13 @@ int main(void)
 {
 #define ROW(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
-		ROW(ledger__survives_kill_at_any_point),
-		ROW(ledger_open__renames_what_is_damaged),
-		ROW(ledger_add__begins_anew_when_the_file_is_damaged_meanwhile),
-		ROW(ledger_open__renames_a_database_of_others),
-		ROW(ledger_add__says_that_the_disk_is_full),
-		ROW(ledger_add__goes_on_when_no_new_file_could_be_made),
-		ROW(ledger_read__sees_whole_writes_beside_a_writer),
+		ROW(usage_db__survives_kill_at_any_point),
+		ROW(usage_db_open__renames_what_is_damaged),
+		ROW(usage_db_add__begins_anew_when_the_file_is_damaged_meanwhile),
+		ROW(usage_db_open__renames_a_database_of_others),
+		ROW(usage_db_add__says_that_the_disk_is_full),
+		ROW(usage_db_add__goes_on_when_no_new_file_could_be_made),
+		ROW(usage_db_read__sees_whole_writes_beside_a_writer),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -95,7 +95,7 @@ static int first_possible(void)
 	TRY(syscall(SYS_renameat2, AT_FDCWD, "/nonexistent", AT_FDCWD, "/nonexistent", 0));
 	TRY(syscall(SYS_mkdirat, AT_FDCWD, "/", 0));
 	TRY(syscall(SYS_fchmodat, AT_FDCWD, "/nonexistent", 0));
-	TRY(syscall(SYS_ftruncate, WEB_FD_PAGE, 0));
+	TRY(syscall(SYS_ftruncate, WEB_FD_SHM, 0));
 	TRY(syscall(SYS_execve, "/nonexistent", NULL, NULL));
 	TRY(syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0));
 	TRY(syscall(SYS_unshare, 0));
@@ -107,7 +107,7 @@ static int first_possible(void)
 		-1, 0));
 	TRY(syscall(SYS_mmap, NULL, 4096, PROT_READ | PROT_WRITE,
 		MAP_SHARED_VALIDATE | MAP_ANONYMOUS, -1, 0));
-	TRY(syscall(SYS_mmap, NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, WEB_FD_PAGE, 0));
+	TRY(syscall(SYS_mmap, NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, WEB_FD_SHM, 0));
 	TRY(syscall(SYS_mmap, NULL, 4096, PROT_READ | PROT_WRITE,
 		MAP_PRIVATE | MAP_ANONYMOUS | MAP_GROWSDOWN, -1, 0));
 	TRY(syscall(SYS_mmap, NULL, 1 << 21, PROT_READ | PROT_WRITE,

@@ -128,7 +128,7 @@ static void web__closes_who_takes_too_long_to_ask(void **state)
 	web_env_start(e);
 	for (size_t i = 0; i < ARRAY_LEN(begun); i++) {
 		fds[i] = web_connect(e);
-		web_say(fds[i], begun[i]);
+		web_send_text(fds[i], begun[i]);
 	}
 	for (size_t i = 0; i < ARRAY_LEN(begun); i++) {
 		web_wait_closed(fds[i]);
@@ -146,10 +146,10 @@ static void web__gives_no_more_time_to_who_sends_slowly(void **state)
 	e->options.limits.request_ns = 50 * NS_PER_MS;
 	web_env_start(e);
 	fd = web_connect(e);
-	web_say(fd, "GET /metrics HTTP/1.1\r\n");
+	web_send_text(fd, "GET /metrics HTTP/1.1\r\n");
 	/* A header that goes on until the other end has had enough. */
 	while (web_counts(e->web).timeouts == 0) {
-		web_say(fd, "X");
+		web_send_text(fd, "X");
 		web_nap();
 	}
 	web_wait_closed(fd);
@@ -164,7 +164,7 @@ static void web__closes_who_does_not_read(void **state)
 	e->options.limits.reply_ns = 50 * NS_PER_MS;
 	web_env_start(e);
 	fd = web_connect(e);
-	web_say(fd, request);
+	web_send_text(fd, request);
 	web_wait_count(e, timeouts, 1);
 	web_wait_count(e, open, 0);
 	assert_int_equal(atomic_load(&e->released), 1);
@@ -180,7 +180,7 @@ static void web__closes_idle_connections(void **state)
 	e->options.limits.idle_ns = 30 * NS_PER_MS;
 	web_env_start(e);
 	fd = web_connect(e);
-	web_say(fd, request);
+	web_send_text(fd, request);
 	web_read_reply(fd, false, &b);
 	web_wait_closed(fd);
 	web_wait_count(e, open, 0);
@@ -199,7 +199,7 @@ static void web__makes_room_for_who_asks(void **state)
 	for (int round = 0; round < 3; round++) {
 		for (int i = 0; i < FEW; i++) {
 			fds[i] = web_connect(e);
-			web_say(fds[i], "GET /metrics HT");
+			web_send_text(fds[i], "GET /metrics HT");
 			web_wait_count(e, open, (unsigned)i + 1);
 		}
 		/* The five that came first make room. */
@@ -214,8 +214,8 @@ static void web__makes_room_for_who_asks(void **state)
 		for (int i = 0; i < FEW; i++) {
 			CLEANUP(buf_fini) struct buf b = BUF_INIT(REPLY_MAX);
 
-			web_say(fds[i], i < FEW / 2 ? "GET /metrics HT" : "");
-			web_say(fds[i], "TP/1.1\r\nHost: localhost\r\n\r\n");
+			web_send_text(fds[i], i < FEW / 2 ? "GET /metrics HT" : "");
+			web_send_text(fds[i], "TP/1.1\r\nHost: localhost\r\n\r\n");
 			web_read_reply(fds[i], false, &b);
 			assert_int_equal(web_status_of(&b), 200);
 			closep(&fds[i]);
@@ -237,7 +237,7 @@ static void web__refuses_more_than_it_can_answer_and_recovers(void **state)
 	for (unsigned round = 1; round <= 2; round++) {
 		for (unsigned i = 0; i < FEW; i++) {
 			fds[i] = web_connect(e);
-			web_say(fds[i], request);
+			web_send_text(fds[i], request);
 		}
 		web_wait_count(e, requests[1], (uint64_t)round * FEW);
 		for (int i = 0; i < 2 * FEW; i++) {
@@ -355,7 +355,7 @@ static void web_stop__ends_connections_of_all_kinds(void **state)
 	web_env_start(e);
 	for (size_t i = 0; i < ARRAY_LEN(begun); i++) {
 		fds[i] = web_connect(e);
-		web_say(fds[i], begun[i]);
+		web_send_text(fds[i], begun[i]);
 	}
 	web_wait_count(e, requests[1], 3);
 	e->web = web_stop(e->web);

@@ -45,7 +45,7 @@ static void web__serves_whenever_libmicrohttpd_begins(void **state)
 		start(e, rows[i]);
 		kept = web_connect(e);
 		for (int n = 0; n < 3; n++) {
-			web_say(kept, request);
+			web_send_text(kept, request);
 			web_read_reply(kept, false, &b);
 			assert_int_equal(web_status_of(&b), 200);
 			web_expect(e, GET("/healthz"), 200);

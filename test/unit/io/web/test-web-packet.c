@@ -9,7 +9,7 @@
 
 /* Packets between the agent and its web server: what is written is read, and nothing else is. */
 
-static void put_request(struct buf *b)
+static void pack_test_request(struct buf *b)
 {
 	const struct web_request req = { .path = "/a b",
 		.accept = "text/plain",
@@ -17,13 +17,13 @@ static void put_request(struct buf *b)
 		.n_query = 2,
 		.query = { { "x", "1" }, { "y", "" } } };
 
-	web_put_request(b, &req);
+	web_pack_request(b, &req);
 	assert_true(buf_ok(b));
 }
 
-static void put_answer(struct buf *b)
+static void pack_test_reply(struct buf *b)
 {
-	const struct web_answer a = { .status = 404,
+	const struct web_packed_reply a = { .status = 404,
 		.cpu_ns = 5,
 		.len = 4,
 		.body = "a\0b",
@@ -32,21 +32,21 @@ static void put_answer(struct buf *b)
 		.n_extra = 1,
 		.extra = { { "X-Item", "yes" } } };
 
-	web_put_answer(b, &a);
+	web_pack_reply(b, &a);
 	assert_true(buf_ok(b));
 }
 
-static void put_start(struct buf *b)
+static void pack_test_start(struct buf *b)
 {
 	const struct web_setup s = {
-		.limits = { .connections = 1, .hang_ns = 2, .again_ns = 3 },
+		.limits = { .connections = 1, .hang_ns = 2, .restart_ns = 3 },
 		.host = "h",
 		.key_file = "/k",
 		.n_routes = 2,
 		.routes = { { "/a", false }, { "/b/*", true } }
 	};
 
-	web_put_start(b, &s);
+	web_pack_start(b, &s);
 	assert_true(buf_ok(b));
 }
 
@@ -55,20 +55,20 @@ static void web_packet__is_read_as_it_was_written(void **state)
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(WEB_PACKET_MAX);
 	struct error err = ERROR_INIT;
 	struct web_request q;
-	struct web_answer a;
+	struct web_packed_reply a;
 	struct web_setup s;
 
 	(void)state;
-	put_request(&b);
-	assert_ok(web_get_request(b.data, b.len, &q, &err), &err);
+	pack_test_request(&b);
+	assert_ok(web_unpack_request(b.data, b.len, &q, &err), &err);
 	assert_string_equal(q.path, "/a b");
 	assert_string_equal(q.accept, "text/plain");
 	assert_true(q.head);
 	assert_string_equal(web_query(&q, "x"), "1");
 	assert_string_equal(web_query(&q, "y"), "");
 	buf_clear(&b);
-	put_answer(&b);
-	assert_ok(web_get_answer(b.data, b.len, &a, &err), &err);
+	pack_test_reply(&b);
+	assert_ok(web_unpack_reply(b.data, b.len, &a, &err), &err);
 	assert_int_equal(a.status, 404);
 	assert_int_equal(a.len, 4);
 	assert_memory_equal(a.body, "a\0b", 4);
@@ -76,8 +76,8 @@ static void web_packet__is_read_as_it_was_written(void **state)
 	assert_string_equal(a.etag, "v1");
 	assert_string_equal(a.extra[0].value, "yes");
 	buf_clear(&b);
-	put_start(&b);
-	assert_ok(web_get_start(b.data, b.len, &s, &err), &err);
+	pack_test_start(&b);
+	assert_ok(web_unpack_start(b.data, b.len, &s, &err), &err);
 	assert_int_equal(s.limits.hang_ns, 2);
 	assert_null(s.token_file);
 	assert_string_equal(s.key_file, "/k");
@@ -90,20 +90,21 @@ static bool is_any(const struct buf *b, size_t len)
 {
 	CLEANUP(freep) char *copy = malloc(len ? len : 1);
 	struct web_request q;
-	struct web_answer a;
+	struct web_packed_reply a;
 	struct web_setup s;
 
 	assert_non_null(copy);
 	if (len)
 		memcpy(copy, b->data, len);
-	return web_get_request(copy, len, &q, NULL) == 0 ||
-	       web_get_answer(copy, len, &a, NULL) == 0 ||
-	       web_get_start(copy, len, &s, NULL) == 0;
+	return web_unpack_request(copy, len, &q, NULL) == 0 ||
+	       web_unpack_reply(copy, len, &a, NULL) == 0 ||
+	       web_unpack_start(copy, len, &s, NULL) == 0;
 }
 
 static void web_packet__that_is_cut_is_refused(void **state)
 {
-	static void (*const puts[])(struct buf *) = { put_request, put_answer, put_start };
+	static void (*const puts[])(
+		struct buf *) = { pack_test_request, pack_test_reply, pack_test_start };
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(puts); i++) {
@@ -128,24 +129,24 @@ static void web_packet__with_a_field_out_of_range_is_refused(void **state)
 		size_t at;
 		uint32_t value;
 	} rows[] = {
-		{ put_request, 0, 1 },                  /* magic */
-		{ put_request, 4, 1 },                  /* version */
-		{ put_request, 8, 99 },                 /* type */
-		{ put_request, 8, WEB_PACKET_LISTEN },  /* of another */
-		{ put_request, 12, 1 },                 /* length */
-		{ put_request, 16, WEB_QUERY_MAX + 1 }, /* arguments */
-		{ put_request, 16, 1 },                 /* fewer than there are */
-		{ put_request, 16, 3 },                 /* more */
-		{ put_request, 20, 2 },                 /* HEAD? */
-		{ put_answer, 16, 99 },                 /* status */
-		{ put_answer, 16, 600 },                /* status */
-		{ put_answer, 20, 1 },                  /* the body is shared, and here */
-		{ put_answer, 24, WEB_EXTRA_MAX + 1 },  /* headers */
-		{ put_answer, 24, 2 },                  /* a header that is the body */
-		{ put_answer, 40, 3 },                  /* a body of another length */
-		{ put_answer, 44, 1 },                  /* a body of 4 GiB */
-		{ put_start, 28, WEB_ROUTES_MAX + 1 },  /* routes */
-		{ put_start, 28, 3 },                   /* one more */
+		{ pack_test_request, 0, 1 },                  /* magic */
+		{ pack_test_request, 4, 1 },                  /* version */
+		{ pack_test_request, 8, 99 },                 /* type */
+		{ pack_test_request, 8, WEB_PACKET_LISTEN },  /* of another */
+		{ pack_test_request, 12, 1 },                 /* length */
+		{ pack_test_request, 16, WEB_QUERY_MAX + 1 }, /* arguments */
+		{ pack_test_request, 16, 1 },                 /* fewer than there are */
+		{ pack_test_request, 16, 3 },                 /* more */
+		{ pack_test_request, 20, 2 },                 /* HEAD? */
+		{ pack_test_reply, 16, 99 },                  /* status */
+		{ pack_test_reply, 16, 600 },                 /* status */
+		{ pack_test_reply, 20, 1 },                   /* the body is shared, and here */
+		{ pack_test_reply, 24, WEB_EXTRA_MAX + 1 },   /* headers */
+		{ pack_test_reply, 24, 2 },                   /* a header that is the body */
+		{ pack_test_reply, 40, 3 },                   /* a body of another length */
+		{ pack_test_reply, 44, 1 },                   /* a body of 4 GiB */
+		{ pack_test_start, 28, WEB_ROUTES_MAX + 1 },  /* routes */
+		{ pack_test_start, 28, 3 },                   /* one more */
 	};
 
 	(void)state;
@@ -169,7 +170,7 @@ static void web_packet__with_too_many_arguments_is_refused(void **state)
 	(void)state;
 	for (size_t i = 0; i < WEB_QUERY_MAX; i++)
 		req.query[i] = (struct web_argument){ .name = "a", .value = "" };
-	web_put_request(&b, &req);
+	web_pack_request(&b, &req);
 	assert_true(is_any(&b, b.len));
 	buf_add(&b, "a\0", 3);
 	len = (uint32_t)b.len;
@@ -182,40 +183,40 @@ static void web_put__refuses_what_is_too_much(void **state)
 {
 	static char text[WEB_TEXTS_MAX], body[WEB_INLINE_MAX];
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(WEB_PACKET_MAX);
-	struct web_answer a = { .status = 200,
+	struct web_packed_reply a = { .status = 200,
 		.type = text,
 		.body = body,
 		.len = sizeof(body) };
-	struct web_answer ret;
+	struct web_packed_reply ret;
 
 	(void)state;
 	memset(text, 'a', sizeof(text) - 1);
-	web_put_answer(&b, &a);
+	web_pack_reply(&b, &a);
 	assert_true(buf_ok(&b));
-	assert_int_equal(web_get_answer(b.data, b.len, &ret, NULL), 0);
+	assert_int_equal(web_unpack_reply(b.data, b.len, &ret, NULL), 0);
 	assert_int_equal(ret.len, sizeof(body));
 	buf_clear(&b);
 	a.n_extra = 1;
 	a.extra[0].name = a.extra[0].value = "";
-	web_put_answer(&b, &a);
+	web_pack_reply(&b, &a);
 	assert_false(buf_ok(&b));
 }
 
-static void web_word__is_bounded(void **state)
+static void web_message__is_bounded(void **state)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(WEB_PACKET_MAX);
-	struct web_word w = { .type = WEB_PACKET_NOTICE,
+	struct web_message w = { .type = WEB_PACKET_NOTICE,
 		.error = { .code = ERR_IO, .sys = 5, .msg = "no" } };
 	uint32_t code = ERR_COUNT_;
-	struct web_word ret;
+	struct web_message ret;
 
 	(void)state;
-	web_put_word(&b, &w);
-	assert_int_equal(web_get_word(b.data, b.len, &ret, NULL), 0);
+	web_pack_message(&b, &w);
+	assert_int_equal(web_unpack_message(b.data, b.len, &ret, NULL), 0);
 	assert_int_equal(ret.error.sys, 5);
 	assert_string_equal(ret.error.msg, "no");
 	memcpy(b.data + 16, &code, sizeof(code));
-	assert_int_equal(web_get_word(b.data, b.len, &ret, NULL), -1);
+	assert_int_equal(web_unpack_message(b.data, b.len, &ret, NULL), -1);
 }
 
 static void web_packet__comes_with_one_descriptor_at_most(void **state)
@@ -228,7 +229,7 @@ static void web_packet__comes_with_one_descriptor_at_most(void **state)
 
 	(void)state;
 	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
-	put_request(&b);
+	pack_test_request(&b);
 	for (int i = 0; i < 2; i++) {
 		assert_int_equal(web_packet_receive(pair[1], packet, &len, &fd, &err), 1);
 		assert_ok(web_packet_send(pair[0], &b, pair[0], &err), &err);
@@ -257,7 +258,7 @@ int main(void)
 		cmocka_unit_test(web_packet__with_a_field_out_of_range_is_refused),
 		cmocka_unit_test(web_packet__with_too_many_arguments_is_refused),
 		cmocka_unit_test(web_put__refuses_what_is_too_much),
-		cmocka_unit_test(web_word__is_bounded),
+		cmocka_unit_test(web_message__is_bounded),
 		cmocka_unit_test(web_packet__comes_with_one_descriptor_at_most),
 	};
 

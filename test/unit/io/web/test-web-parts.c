@@ -104,9 +104,9 @@ static struct in6_addr address(const char *text)
 	return web_address(&s);
 }
 
-static void web_book_admit__counts_addresses_in_both_forms(void **state)
+static void web_conn_list_admit__counts_addresses_in_both_forms(void **state)
 {
-	struct web_book b = { .connections = 4, .per_address = 2 };
+	struct web_conn_list b = { .connections = 4, .per_address = 2 };
 	struct web_conn c[4] = { { .fd = 0 } };
 	static const char *const from[] = { "10.0.0.1", "::ffff:10.0.0.1", "fd00::1",
 		"10.0.0.2" };
@@ -115,47 +115,47 @@ static void web_book_admit__counts_addresses_in_both_forms(void **state)
 	(void)state;
 	for (size_t i = 0; i < 4; i++) {
 		c[i].addr = address(from[i]);
-		assert_int_equal(web_book_admit(&b, &c[i].addr), WEB_ADMITTED);
-		web_book_add(&b, &c[i], i);
-		assert_int_equal(web_book_admit(&b, &a),
+		assert_int_equal(web_conn_list_admit(&b, &c[i].addr), WEB_ADMITTED);
+		web_conn_list_add(&b, &c[i], i);
+		assert_int_equal(web_conn_list_admit(&b, &a),
 			i == 0 ? WEB_ADMITTED : WEB_ADDRESS_FULL);
 	}
-	assert_int_equal(web_book_admit(&b, &other), WEB_FULL);
-	web_book_enter(&b, &c[3], WEB_CONN_CUT, 9);
-	assert_int_equal(web_book_admit(&b, &other), WEB_ADMITTED);
-	web_book_remove(&b, &c[1]);
-	assert_int_equal(web_book_admit(&b, &a), WEB_ADMITTED);
+	assert_int_equal(web_conn_list_admit(&b, &other), WEB_FULL);
+	web_conn_list_set_state(&b, &c[3], WEB_CONN_CUT, 9);
+	assert_int_equal(web_conn_list_admit(&b, &other), WEB_ADMITTED);
+	web_conn_list_remove(&b, &c[1]);
+	assert_int_equal(web_conn_list_admit(&b, &a), WEB_ADMITTED);
 	assert_int_equal(b.open, 3);
 	assert_int_equal(b.cut, 1);
-	assert_int_equal(web_book_oldest(&b), 1);
-	web_book_remove(&b, &c[0]);
-	assert_int_equal(web_book_oldest(&b), 3);
+	assert_int_equal(web_conn_list_oldest_serial(&b), 1);
+	web_conn_list_remove(&b, &c[0]);
+	assert_int_equal(web_conn_list_oldest_serial(&b), 3);
 }
 
-static void web_book_arriving__is_who_has_not_begun(void **state)
+static void web_conn_list_find_new__is_who_has_not_begun(void **state)
 {
-	struct web_book b = { .connections = 9, .per_address = 9 };
+	struct web_conn_list b = { .connections = 9, .per_address = 9 };
 	struct web_conn c[3] = { { .fd = 7 }, { .fd = 8 }, { .fd = 7 } };
 
 	(void)state;
-	assert_null(web_book_arriving(&b, 7));
-	web_book_add(&b, &c[0], 1);
-	web_book_add(&b, &c[1], 2);
-	assert_ptr_equal(web_book_arriving(&b, 7), &c[0]);
-	assert_ptr_equal(web_book_arriving(&b, 8), &c[1]);
-	assert_null(web_book_arriving(&b, 9));
-	c[0].begun = true;
-	assert_null(web_book_arriving(&b, 7));
+	assert_null(web_conn_list_find_new(&b, 7));
+	web_conn_list_add(&b, &c[0], 1);
+	web_conn_list_add(&b, &c[1], 2);
+	assert_ptr_equal(web_conn_list_find_new(&b, 7), &c[0]);
+	assert_ptr_equal(web_conn_list_find_new(&b, 8), &c[1]);
+	assert_null(web_conn_list_find_new(&b, 9));
+	c[0].has_request = true;
+	assert_null(web_conn_list_find_new(&b, 7));
 	/* The number comes again before the end of the first is noticed. */
-	web_book_add(&b, &c[2], 3);
-	assert_ptr_equal(web_book_arriving(&b, 7), &c[2]);
-	web_book_remove(&b, &c[2]);
-	assert_null(web_book_arriving(&b, 7));
+	web_conn_list_add(&b, &c[2], 3);
+	assert_ptr_equal(web_conn_list_find_new(&b, 7), &c[2]);
+	web_conn_list_remove(&b, &c[2]);
+	assert_null(web_conn_list_find_new(&b, 7));
 }
 
-static void web_book_due__goes_by_the_time_in_each_state(void **state)
+static void web_conn_list_find_due__goes_by_the_time_in_each_state(void **state)
 {
-	struct web_book b = { .connections = 9,
+	struct web_conn_list b = { .connections = 9,
 		.per_address = 9,
 		.lasts_ns = { [WEB_CONN_REQUEST] = 10,
 			[WEB_CONN_REPLY] = 30,
@@ -163,53 +163,53 @@ static void web_book_due__goes_by_the_time_in_each_state(void **state)
 	struct web_conn c[3] = { { .fd = 0 } };
 
 	(void)state;
-	assert_true(web_book_deadline(&b) == UINT64_MAX);
-	web_book_add(&b, &c[0], 100);
-	web_book_add(&b, &c[1], 101);
-	web_book_add(&b, &c[2], 102);
-	assert_int_equal(web_book_deadline(&b), 110);
-	web_book_enter(&b, &c[0], WEB_CONN_REPLY, 105);
-	assert_int_equal(web_book_deadline(&b), 111);
-	assert_null(web_book_due(&b, 110));
-	assert_ptr_equal(web_book_due(&b, 111), &c[1]);
-	web_book_enter(&b, &c[1], WEB_CONN_CUT, 111);
-	assert_ptr_equal(web_book_due(&b, 200), &c[2]);
-	web_book_remove(&b, &c[2]);
-	assert_int_equal(web_book_deadline(&b), 135);
-	web_book_enter(&b, &c[0], WEB_CONN_IDLE, 130);
-	assert_int_equal(web_book_deadline(&b), 150);
-	assert_ptr_equal(web_book_due(&b, 150), &c[0]);
-	web_book_enter(&b, &c[0], WEB_CONN_CUT, 150);
-	assert_null(web_book_due(&b, 10000));
+	assert_true(web_conn_list_deadline(&b) == UINT64_MAX);
+	web_conn_list_add(&b, &c[0], 100);
+	web_conn_list_add(&b, &c[1], 101);
+	web_conn_list_add(&b, &c[2], 102);
+	assert_int_equal(web_conn_list_deadline(&b), 110);
+	web_conn_list_set_state(&b, &c[0], WEB_CONN_REPLY, 105);
+	assert_int_equal(web_conn_list_deadline(&b), 111);
+	assert_null(web_conn_list_find_due(&b, 110));
+	assert_ptr_equal(web_conn_list_find_due(&b, 111), &c[1]);
+	web_conn_list_set_state(&b, &c[1], WEB_CONN_CUT, 111);
+	assert_ptr_equal(web_conn_list_find_due(&b, 200), &c[2]);
+	web_conn_list_remove(&b, &c[2]);
+	assert_int_equal(web_conn_list_deadline(&b), 135);
+	web_conn_list_set_state(&b, &c[0], WEB_CONN_IDLE, 130);
+	assert_int_equal(web_conn_list_deadline(&b), 150);
+	assert_ptr_equal(web_conn_list_find_due(&b, 150), &c[0]);
+	web_conn_list_set_state(&b, &c[0], WEB_CONN_CUT, 150);
+	assert_null(web_conn_list_find_due(&b, 10000));
 	assert_int_equal(b.open, 2);
 }
 
-static void web_book_victim__is_who_waits_for_nothing(void **state)
+static void web_conn_list_find_victim__is_who_waits_for_nothing(void **state)
 {
-	struct web_book b = { .connections = 9, .per_address = 9 };
+	struct web_conn_list b = { .connections = 9, .per_address = 9 };
 	struct web_conn c[4] = { { .fd = 0 } };
 
 	(void)state;
 	for (size_t i = 0; i < 4; i++)
-		web_book_add(&b, &c[i], i);
-	web_book_enter(&b, &c[1], WEB_CONN_REPLY, 5);
-	web_book_enter(&b, &c[2], WEB_CONN_IDLE, 6);
-	assert_ptr_equal(web_book_victim(&b), &c[2]);
-	web_book_enter(&b, &c[2], WEB_CONN_CUT, 7);
-	assert_ptr_equal(web_book_victim(&b), &c[0]);
-	web_book_enter(&b, &c[0], WEB_CONN_CUT, 7);
-	assert_ptr_equal(web_book_victim(&b), &c[3]);
-	web_book_enter(&b, &c[3], WEB_CONN_CUT, 7);
-	assert_null(web_book_victim(&b));
+		web_conn_list_add(&b, &c[i], i);
+	web_conn_list_set_state(&b, &c[1], WEB_CONN_REPLY, 5);
+	web_conn_list_set_state(&b, &c[2], WEB_CONN_IDLE, 6);
+	assert_ptr_equal(web_conn_list_find_victim(&b), &c[2]);
+	web_conn_list_set_state(&b, &c[2], WEB_CONN_CUT, 7);
+	assert_ptr_equal(web_conn_list_find_victim(&b), &c[0]);
+	web_conn_list_set_state(&b, &c[0], WEB_CONN_CUT, 7);
+	assert_ptr_equal(web_conn_list_find_victim(&b), &c[3]);
+	web_conn_list_set_state(&b, &c[3], WEB_CONN_CUT, 7);
+	assert_null(web_conn_list_find_victim(&b));
 }
 
-static void web_pace__holds_the_thread_to_its_part(void **state)
+static void web_throttle__holds_the_thread_to_its_part(void **state)
 {
-	struct web_pace p;
+	struct web_throttle p;
 	uint64_t wall = 1000, cpu = 0, began;
 
 	(void)state;
-	web_pace_begin(&p, 250, wall, cpu);
+	web_throttle_init(&p, 250, wall, cpu);
 	/* Work without end: what it gets over a long time is its part, and the burst once. */
 	began = wall;
 	for (int i = 0; i < 100000; i++) {
@@ -217,18 +217,18 @@ static void web_pace__holds_the_thread_to_its_part(void **state)
 
 		wall += 37500;
 		cpu += 37500;
-		rest = web_pace_rest_ns(&p, wall, cpu);
+		rest = web_throttle_get_pause_ns(&p, wall, cpu);
 		wall += rest;
 	}
-	assert_in_range(cpu - WEB_PACE_BURST_NS, (wall - began) / 1000 * 249,
+	assert_in_range(cpu - WEB_THROTTLE_BURST_NS, (wall - began) / 1000 * 249,
 		(wall - began) / 1000 * 251);
 	/* A long sleep earns one burst and no more. */
 	wall += 3600 * NS_PER_SEC;
-	assert_int_equal(web_pace_rest_ns(&p, wall, cpu), 0);
-	cpu += WEB_PACE_BURST_NS;
-	assert_int_equal(web_pace_rest_ns(&p, wall, cpu), 0);
+	assert_int_equal(web_throttle_get_pause_ns(&p, wall, cpu), 0);
+	cpu += WEB_THROTTLE_BURST_NS;
+	assert_int_equal(web_throttle_get_pause_ns(&p, wall, cpu), 0);
 	cpu += 1000;
-	assert_int_equal(web_pace_rest_ns(&p, wall, cpu), 4000);
+	assert_int_equal(web_throttle_get_pause_ns(&p, wall, cpu), 4000);
 }
 
 static void web_spin_wait__grows_to_its_end(void **state)
@@ -256,11 +256,11 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(web_accept_permille__takes_the_closest_range),
 		cmocka_unit_test(web_host_is__looks_at_the_whole_name),
-		cmocka_unit_test(web_book_admit__counts_addresses_in_both_forms),
-		cmocka_unit_test(web_book_arriving__is_who_has_not_begun),
-		cmocka_unit_test(web_book_due__goes_by_the_time_in_each_state),
-		cmocka_unit_test(web_book_victim__is_who_waits_for_nothing),
-		cmocka_unit_test(web_pace__holds_the_thread_to_its_part),
+		cmocka_unit_test(web_conn_list_admit__counts_addresses_in_both_forms),
+		cmocka_unit_test(web_conn_list_find_new__is_who_has_not_begun),
+		cmocka_unit_test(web_conn_list_find_due__goes_by_the_time_in_each_state),
+		cmocka_unit_test(web_conn_list_find_victim__is_who_waits_for_nothing),
+		cmocka_unit_test(web_throttle__holds_the_thread_to_its_part),
 		cmocka_unit_test(web_spin_wait__grows_to_its_end),
 		cmocka_unit_test(web_is_starved__where_it_waits_for_most_of_the_time),
 	};

@@ -29,7 +29,7 @@ static int setup(void **state)
 	leave_signals("ASAN_OPTIONS");
 	leave_signals("TSAN_OPTIONS");
 	web_env_init(e);
-	e->options.limits.again_ns = 10 * NS_PER_MS;
+	e->options.limits.restart_ns = 10 * NS_PER_MS;
 	*state = e;
 	return 0;
 }
@@ -46,7 +46,7 @@ static int teardown(void **state)
 static void wait_fds(pid_t pid, unsigned n)
 {
 	for (unsigned i = 0; web_count_fds(pid) != n; i++) {
-		if (i > PATIENCE_S * 1000)
+		if (i > WEB_TIMEOUT_S * 1000)
 			fail_msg("waited in vain for %u descriptors, there are %u", n,
 				web_count_fds(pid));
 		web_nap();
@@ -95,7 +95,7 @@ static void web__waits_longer_each_time(void **state)
 	struct web_env *e = *state;
 	pid_t pid = 0;
 
-	e->options.limits.again_ns = 200 * NS_PER_MS;
+	e->options.limits.restart_ns = 200 * NS_PER_MS;
 	web_env_start(e);
 	for (unsigned i = 0; i < ARRAY_LEN(delays); i++) {
 		pid = web_wait_process(pid);
@@ -178,7 +178,7 @@ static pid_t start_in_child(struct web_env *e, pid_t *ret_process)
 static void wait_end(pid_t pid)
 {
 	for (unsigned i = 0; waitpid(pid, NULL, WNOHANG) != pid; i++) {
-		if (i > PATIENCE_S * 1000)
+		if (i > WEB_TIMEOUT_S * 1000)
 			fail_msg("waited in vain for the end of the process");
 		web_nap();
 	}
@@ -264,7 +264,7 @@ static void web__kills_a_process_that_lies(void **state)
 		/* A hang cannot be distinguished from starvation by other processes. */
 		e->options.limits.hang_ns = !strcmp(rows[i].lie, "silent")
 						    ? 300 * NS_PER_MS
-						    : PATIENCE_S * NS_PER_SEC;
+						    : WEB_TIMEOUT_S * NS_PER_SEC;
 		assert_int_equal(setenv("TEST_WEB_LIE", rows[i].lie, 1), 0);
 		atomic_store(&e->notices, 0);
 		web_env_start(e);
@@ -296,15 +296,15 @@ static void web_stop__waits_for_no_descriptor(void **state)
 	(void)close(fd);
 }
 
-struct held {
+struct blocked_route {
 	pthread_mutex_t lock; /* holds the web thread up, as the kernel may */
 	atomic_uint in_route, released;
 };
 
-static enum web_status get_held(void *arg, const struct web_request *req,
+static enum web_status get_blocked_route(void *arg, const struct web_request *req,
 	struct web_reply *reply)
 {
-	struct held *h = arg;
+	struct blocked_route *h = arg;
 
 	(void)req;
 	atomic_store(&h->in_route, 1);
@@ -315,7 +315,7 @@ static enum web_status get_held(void *arg, const struct web_request *req,
 
 static void on_released(void *arg)
 {
-	struct held *h = arg;
+	struct blocked_route *h = arg;
 
 	atomic_fetch_add(&h->released, 1);
 }
@@ -323,7 +323,7 @@ static void on_released(void *arg)
 static void wait_for(atomic_uint *n)
 {
 	for (unsigned i = 0; !atomic_load(n); i++) {
-		assert_true(i < PATIENCE_S * 1000);
+		assert_true(i < WEB_TIMEOUT_S * 1000);
 		web_nap();
 	}
 }
@@ -331,8 +331,9 @@ static void wait_for(atomic_uint *n)
 /* What routes use is theirs until the last one has returned. */
 static void web_stop__releases_what_a_route_uses_after_it(void **state)
 {
-	static const struct web_route routes[] = { { .path = "/metrics", .get = get_held } };
-	static struct held h = { .lock = PTHREAD_MUTEX_INITIALIZER };
+	static const struct web_route routes[] = { { .path = "/metrics",
+		.get = get_blocked_route } };
+	static struct blocked_route h = { .lock = PTHREAD_MUTEX_INITIALIZER };
 	const struct web_ops ops = { .routes = routes, .n_routes = 1, .released = on_released };
 	struct web_env *e = *state;
 	struct error err = ERROR_INIT;
@@ -348,7 +349,7 @@ static void web_stop__releases_what_a_route_uses_after_it(void **state)
 	web_wait_serving(e);
 	(void)pthread_mutex_lock(&h.lock);
 	fd = web_connect(e);
-	web_say(fd, GET("/metrics"));
+	web_send_text(fd, GET("/metrics"));
 	wait_for(&h.in_route);
 	e->web = web_stop(e->web);
 	assert_int_equal(atomic_load(&h.released), 0);
@@ -374,7 +375,7 @@ static void web__makes_a_spoiled_socket_again(void **state)
 		web_wait_notices(e, 1);
 		web_assert_notice(e, "exited with status 0");
 		port = web_port(e->web);
-		web_expect_soon(e, GET("/metrics"), 200);
+		web_expect_when_serving(e, GET("/metrics"), 200);
 		assert_int_equal(web_port(e->web), port);
 		/* For longer than one that waits in accept() is let live. */
 		for (uint64_t end_ns = time_mono_ns() + 4 * NS_PER_SEC;
@@ -391,7 +392,7 @@ static void web__relays_a_few_notices_only(void **state)
 
 	e->options.worker_path = TEST_WEB_LIAR;
 	e->options.limits.hang_ns = 500 * NS_PER_MS;
-	e->options.limits.again_ns =
+	e->options.limits.restart_ns =
 		60 * NS_PER_SEC; /* the next process would send notices too */
 	assert_int_equal(setenv("TEST_WEB_LIE", "notices", 1), 0);
 	web_env_start(e);

@@ -54,7 +54,7 @@ static void make_certificate(const struct web_env *e, const char *name)
 }
 
 /* What stands at once under another name, as a kubelet does it. */
-static void put(const struct web_env *e, const char *from, const char *to)
+static void replace_tls_file(const struct web_env *e, const char *from, const char *to)
 {
 	char old[512], new[512];
 	struct error err = ERROR_INIT;
@@ -67,7 +67,8 @@ static void put(const struct web_env *e, const char *from, const char *to)
 }
 
 /* GET /metrics by TLS; what openssl says, and the answer. 0: it went well. */
-static int ask(struct web_env *e, const char *version, const char *authority, struct buf *b)
+static int get_metrics_by_tls(struct web_env *e, const char *version, const char *authority,
+	struct buf *b)
 {
 	char to[32], out[512];
 	struct error err = ERROR_INIT;
@@ -94,8 +95,8 @@ static int setup(void **state)
 		return 0;
 	make_certificate(e, "one");
 	make_certificate(e, "two");
-	put(e, "one.crt", "tls.crt");
-	put(e, "one.key", "tls.key");
+	replace_tls_file(e, "one.crt", "tls.crt");
+	replace_tls_file(e, "one.key", "tls.key");
 	return 0;
 }
 
@@ -128,11 +129,11 @@ static void web_tls__serves_tls_1_2_and_later_only(void **state)
 
 	NEED_OPENSSL(e);
 	start(e, &cert, &key);
-	assert_int_equal(ask(e, "-tls1_3", "one.crt", &b), 0);
-	assert_int_equal(ask(e, "-tls1_2", "one.crt", &b), 0);
-	assert_int_equal(ask(e, "-tls1_1", "one.crt", &b), -1);
-	assert_int_equal(ask(e, "-tls1", "one.crt", &b), -1);
-	assert_int_equal(ask(e, "-tls1_3", "two.crt", &b), -1);
+	assert_int_equal(get_metrics_by_tls(e, "-tls1_3", "one.crt", &b), 0);
+	assert_int_equal(get_metrics_by_tls(e, "-tls1_2", "one.crt", &b), 0);
+	assert_int_equal(get_metrics_by_tls(e, "-tls1_1", "one.crt", &b), -1);
+	assert_int_equal(get_metrics_by_tls(e, "-tls1", "one.crt", &b), -1);
+	assert_int_equal(get_metrics_by_tls(e, "-tls1_3", "two.crt", &b), -1);
 	/* In clear text there is no answer. */
 	web_talk(e, GET("/metrics"), &b);
 	assert_int_equal(web_status_of(&b), 0);
@@ -148,28 +149,28 @@ static void web_tls__follows_its_files(void **state)
 
 	NEED_OPENSSL(e);
 	start(e, &cert, &key);
-	assert_int_equal(ask(e, "-tls1_3", "one.crt", &b), 0);
+	assert_int_equal(get_metrics_by_tls(e, "-tls1_3", "one.crt", &b), 0);
 	/* Half of a change: the pair that fits stays, and it is told once. */
-	put(e, "two.crt", "tls.crt");
-	assert_int_equal(ask(e, "-tls1_3", "one.crt", &b), 0);
-	assert_int_equal(ask(e, "-tls1_2", "one.crt", &b), 0);
+	replace_tls_file(e, "two.crt", "tls.crt");
+	assert_int_equal(get_metrics_by_tls(e, "-tls1_3", "one.crt", &b), 0);
+	assert_int_equal(get_metrics_by_tls(e, "-tls1_2", "one.crt", &b), 0);
 	assert_int_equal(atomic_load(&e->notices), 1);
 	web_assert_notice(e, "tls.crt");
-	put(e, "two.key", "tls.key");
-	assert_int_equal(ask(e, "-tls1_3", "two.crt", &b), 0);
-	assert_int_equal(ask(e, "-tls1_3", "one.crt", &b), -1);
+	replace_tls_file(e, "two.key", "tls.key");
+	assert_int_equal(get_metrics_by_tls(e, "-tls1_3", "two.crt", &b), 0);
+	assert_int_equal(get_metrics_by_tls(e, "-tls1_3", "one.crt", &b), -1);
 	for (int i = 0; i < 3; i++) {
-		put(e, "one.crt", "tls.crt");
-		put(e, "one.key", "tls.key");
-		assert_int_equal(ask(e, "-tls1_3", "one.crt", &b), 0);
-		put(e, "two.crt", "tls.crt");
-		put(e, "two.key", "tls.key");
-		assert_int_equal(ask(e, "-tls1_3", "two.crt", &b), 0);
+		replace_tls_file(e, "one.crt", "tls.crt");
+		replace_tls_file(e, "one.key", "tls.key");
+		assert_int_equal(get_metrics_by_tls(e, "-tls1_3", "one.crt", &b), 0);
+		replace_tls_file(e, "two.crt", "tls.crt");
+		replace_tls_file(e, "two.key", "tls.key");
+		assert_int_equal(get_metrics_by_tls(e, "-tls1_3", "two.crt", &b), 0);
 	}
 	free(web_env_file(e, "tls.crt", "nonsense"));
-	assert_int_equal(ask(e, "-tls1_3", "two.crt", &b), 0);
+	assert_int_equal(get_metrics_by_tls(e, "-tls1_3", "two.crt", &b), 0);
 	assert_int_equal(unlink(cert), 0);
-	assert_int_equal(ask(e, "-tls1_3", "two.crt", &b), 0);
+	assert_int_equal(get_metrics_by_tls(e, "-tls1_3", "two.crt", &b), 0);
 }
 
 /* The first message of a handshake, cut; GnuTLS waits for the rest of it. */
@@ -204,7 +205,7 @@ static void web_tls__cuts_off_half_a_handshake(void **state)
 		web_send(fds[i], half_hello, sizeof(half_hello) - 1);
 	}
 	/* Beside them, others are served; and a stop waits for none of them. */
-	assert_int_equal(ask(e, "-tls1_3", "one.crt", &b), 0);
+	assert_int_equal(get_metrics_by_tls(e, "-tls1_3", "one.crt", &b), 0);
 	e->web = web_stop(e->web);
 	for (size_t i = 0; i < ARRAY_LEN(fds); i++)
 		closep(&fds[i]);

@@ -128,14 +128,14 @@ static void web__keeps_connections_alive(void **state)
 	web_env_start(e);
 	fd = web_connect(e);
 	for (int i = 0; i < 5; i++) {
-		web_say(fd, request);
+		web_send_text(fd, request);
 		web_read_reply(fd, false, &b);
 		assert_int_equal(web_status_of(&b), 200);
 		web_wait_count(e, open, 1);
 	}
 	/* Two at once, and the first byte of a third. */
-	web_say(fd, request);
-	web_say(fd, GET("/healthz") "G");
+	web_send_text(fd, request);
+	web_send_text(fd, GET("/healthz") "G");
 	buf_clear(&b);
 	web_read_all(fd, &b);
 	assert_has(&b, "gpus 8\n");
@@ -359,7 +359,7 @@ static void web__follows_the_token_file(void **state)
 	assert_int_equal(atomic_load(&e->notices), 2);
 	for (unsigned i = 0; web_state(e->web, &why) == WEB_SERVING && why.code != ERR_NONE;
 		i++) {
-		if (i > PATIENCE_S * 1000)
+		if (i > WEB_TIMEOUT_S * 1000)
 			fail_msg("waited in vain for a state without '%s'", why.msg);
 		web_nap();
 	}
@@ -383,7 +383,7 @@ static void web_start__refuses_what_is_no_address(void **state)
 	}
 }
 
-static const char *place(const struct web_env *e, const char *name, char path[512])
+static const char *make_web_path(const struct web_env *e, const char *name, char path[512])
 {
 	if (!name)
 		return NULL;
@@ -407,14 +407,14 @@ static void web__says_what_is_in_the_way(void **state)
 
 	free(web_env_file(e, "empty", " \n"));
 	free(web_env_file(e, "blank", "a b"));
-	e->options.limits.again_ns = 10 * NS_PER_MS;
+	e->options.limits.restart_ns = 10 * NS_PER_MS;
 	for (unsigned i = 0; i < ARRAY_LEN(rows); i++) {
 		char paths[3][512];
 		struct error why = ERROR_INIT;
 
-		e->options.token_file = place(e, rows[i].token, paths[0]);
-		e->options.cert_file = place(e, rows[i].cert, paths[1]);
-		e->options.key_file = place(e, rows[i].key, paths[2]);
+		e->options.token_file = make_web_path(e, rows[i].token, paths[0]);
+		e->options.cert_file = make_web_path(e, rows[i].cert, paths[1]);
+		e->options.key_file = make_web_path(e, rows[i].key, paths[2]);
 		web_env_begin(e);
 		web_wait_notices(e, i + 1);
 		web_assert_notice(e, rows[i].text);
@@ -423,7 +423,7 @@ static void web__says_what_is_in_the_way(void **state)
 		assert_int_equal(web_port(e->web), 0);
 		if (rows[i].token) {
 			free(web_env_file(e, rows[i].token, "one"));
-			web_expect_soon(e, AUTH("/metrics", "Bearer one"), 200);
+			web_expect_when_serving(e, AUTH("/metrics", "Bearer one"), 200);
 			assert_int_equal(web_state(e->web, &why), WEB_SERVING);
 			assert_int_equal(atomic_load(&e->notices), i + 1);
 		}
@@ -442,12 +442,12 @@ static void web__waits_for_an_address_that_another_has(void **state)
 	assert_ok(http_listen_tcp("127.0.0.1:0", &other, &port, &err), &err);
 	(void)snprintf(address, sizeof(address), "127.0.0.1:%u", port);
 	e->options.listen = address;
-	e->options.limits.again_ns = 10 * NS_PER_MS;
+	e->options.limits.restart_ns = 10 * NS_PER_MS;
 	web_env_begin(e);
 	web_wait_notices(e, 1);
 	web_assert_notice(e, "Address already in use");
 	closep(&other);
-	web_expect_soon(e, GET("/metrics"), 200);
+	web_expect_when_serving(e, GET("/metrics"), 200);
 	assert_int_equal(web_port(e->web), port);
 	assert_int_equal(atomic_load(&e->notices), 1);
 }

@@ -21,7 +21,8 @@ static void release_body(void *owner)
 }
 
 /* A body that tells when it is let go of; the env's address stands before it. */
-static void give(struct web_env *e, struct web_reply *r, const char *text, size_t len)
+static void set_counted_reply(struct web_env *e, struct web_reply *r, const char *text,
+	size_t len)
 {
 	struct web_env **owner = malloc(sizeof(struct web_env *) + len);
 
@@ -40,7 +41,7 @@ static enum web_status get_metrics(void *arg, const struct web_request *q, struc
 	r->type = web_accept_permille(q->accept, "application/openmetrics-text")
 			  ? "application/openmetrics-text"
 			  : "text/plain";
-	give(arg, r, "gpus 8\n", 7);
+	set_counted_reply(arg, r, "gpus 8\n", 7);
 	return WEB_OK;
 }
 
@@ -73,7 +74,7 @@ static enum web_status get_query(void *arg, const struct web_request *q, struct 
 static enum web_status get_etag(void *arg, const struct web_request *q, struct web_reply *r)
 {
 	(void)q;
-	give(arg, r, "version 7\n", 10);
+	set_counted_reply(arg, r, "version 7\n", 10);
 	(void)snprintf(r->etag, sizeof(r->etag), "v7");
 	return WEB_OK;
 }
@@ -84,12 +85,13 @@ static enum web_status get_big(void *arg, const struct web_request *q, struct we
 
 	(void)q;
 	memset(big, 'b', sizeof(big));
-	give(arg, r, big, sizeof(big));
+	set_counted_reply(arg, r, big, sizeof(big));
 	return WEB_OK;
 }
 
 /* Holds up the web thread as long as the test has the gate. */
-static enum web_status get_held(void *arg, const struct web_request *q, struct web_reply *r)
+static enum web_status get_gated_route(void *arg, const struct web_request *q,
+	struct web_reply *r)
 {
 	struct web_env *e = arg;
 
@@ -113,7 +115,7 @@ static const struct web_route routes[] = {
 	{ "/big", false, get_big },
 	{ "/etag", false, get_etag },
 	{ "/healthz", true, get_healthz },
-	{ "/held", false, get_held },
+	{ "/held", false, get_gated_route },
 	{ "/items/*", false, get_item },
 	{ "/metrics", false, get_metrics },
 	{ "/query", false, get_query },
@@ -165,7 +167,7 @@ void web_wait_serving(const struct web_env *e)
 	struct error why = ERROR_INIT;
 
 	for (unsigned i = 0; web_state(e->web, &why) != WEB_SERVING; i++) {
-		if (i > PATIENCE_S * 1000)
+		if (i > WEB_TIMEOUT_S * 1000)
 			fail_msg("waited in vain for the web server: %s", why.msg);
 		web_nap();
 	}
@@ -174,7 +176,7 @@ void web_wait_serving(const struct web_env *e)
 void web_wait_notices(struct web_env *e, unsigned n)
 {
 	for (unsigned i = 0; atomic_load(&e->notices) < n; i++) {
-		if (i > PATIENCE_S * 1000)
+		if (i > WEB_TIMEOUT_S * 1000)
 			fail_msg("waited in vain for notice %u", n);
 		web_nap();
 	}
@@ -232,7 +234,7 @@ static pid_t find_process(pid_t other)
 
 pid_t web_wait_process(pid_t other)
 {
-	for (unsigned i = 0; i < PATIENCE_S * 1000; i++) {
+	for (unsigned i = 0; i < WEB_TIMEOUT_S * 1000; i++) {
 		pid_t pid = find_process(other);
 
 		if (pid)
@@ -287,7 +289,7 @@ static int connect_fully(int fd, const struct sockaddr_in *to)
 	if (errno != EINTR)
 		return -1;
 	do
-		ready = poll(&p, 1, PATIENCE_S * 1000);
+		ready = poll(&p, 1, WEB_TIMEOUT_S * 1000);
 	while (ready < 0 && errno == EINTR);
 	errno = ETIMEDOUT;
 	if (ready > 0 && getsockopt(fd, SOL_SOCKET, SO_ERROR, &failed, &len) == 0)
@@ -298,7 +300,7 @@ static int connect_fully(int fd, const struct sockaddr_in *to)
 int web_connect_from(const struct web_env *e, const char *source)
 {
 	struct sockaddr_in from = { .sin_family = AF_INET }, to = { .sin_family = AF_INET };
-	const struct timeval patience = { .tv_sec = PATIENCE_S };
+	const struct timeval patience = { .tv_sec = WEB_TIMEOUT_S };
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
 	assert_true(fd >= 0);
@@ -339,7 +341,7 @@ void web_send(int fd, const void *bytes, size_t len)
 	}
 }
 
-void web_say(int fd, const char *text)
+void web_send_text(int fd, const char *text)
 {
 	web_send(fd, text, strlen(text));
 }
@@ -403,7 +405,7 @@ void web_talk(const struct web_env *e, const char *request, struct buf *b)
 	CLEANUP(closep) int fd = web_connect(e);
 
 	buf_clear(b);
-	web_say(fd, request);
+	web_send_text(fd, request);
 	web_read_all(fd, b);
 }
 
@@ -429,7 +431,7 @@ void web_expect(const struct web_env *e, const char *request, unsigned status)
 			status);
 }
 
-void web_expect_soon(const struct web_env *e, const char *request, unsigned status)
+void web_expect_when_serving(const struct web_env *e, const char *request, unsigned status)
 {
 	web_wait_serving(e);
 	web_expect(e, request, status);

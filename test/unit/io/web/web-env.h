@@ -3,7 +3,7 @@
 
 /*
  * A web server on a loopback port and what remote clients do to it, by bytes on sockets. Each read ends
- * the test after PATIENCE_S without an end; nothing here depends on how fast the machine is.
+ * the test after WEB_TIMEOUT_S without an end; nothing here depends on how fast the machine is.
  */
 #include "support/test.h"
 
@@ -15,7 +15,7 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-#define PATIENCE_S    20
+#define WEB_TIMEOUT_S 20
 #define REPLY_MAX     (16U << 20)
 #define BIG_BODY      (8U << 20) /* of /big: more than the buffers of a socket take */
 #define BIG_BODY_TEXT "8388608"
@@ -56,7 +56,7 @@ char *web_env_file(struct web_env *e, const char *name, const char *text);
 int web_connect_from(const struct web_env *e, const char *source);
 int web_connect(const struct web_env *e);
 void web_send(int fd, const void *bytes, size_t len);
-void web_say(int fd, const char *text);
+void web_send_text(int fd, const char *text);
 
 /* All that comes until the other end closes. */
 void web_read_all(int fd, struct buf *b);
@@ -70,7 +70,7 @@ void web_talk(const struct web_env *e, const char *request, struct buf *b);
 /* web_talk(), and the answer must have this status. */
 void web_expect(const struct web_env *e, const char *request, unsigned status);
 /* The same, as soon as the server is there. */
-void web_expect_soon(const struct web_env *e, const char *request, unsigned status);
+void web_expect_when_serving(const struct web_env *e, const char *request, unsigned status);
 unsigned web_status_of(const struct buf *b);
 
 /* Waits until @field of the counts has come to @value. */
@@ -78,7 +78,7 @@ unsigned web_status_of(const struct buf *b);
 	do {                                                                             \
 		unsigned wait_i_ = 0;                                                    \
 		while (web_counts((e)->web).field != (value)) {                          \
-			if (++wait_i_ > PATIENCE_S * 1000)                               \
+			if (++wait_i_ > WEB_TIMEOUT_S * 1000)                            \
 				fail_msg("waited in vain for %s to be %llu, it is %llu", \
 					#field, (unsigned long long)(value),             \
 					(unsigned long long)web_counts((e)->web).field); \

@@ -31,10 +31,10 @@ static int wait_packet(void)
 	return fd;
 }
 
-static struct web_page *map_page(void)
+static struct web_shm *map_web_shm(void)
 {
-	struct web_page *page =
-		mmap(NULL, sizeof(*page), PROT_READ | PROT_WRITE, MAP_SHARED, WEB_FD_PAGE, 0);
+	struct web_shm *page =
+		mmap(NULL, sizeof(*page), PROT_READ | PROT_WRITE, MAP_SHARED, WEB_FD_SHM, 0);
 
 	return page == MAP_FAILED ? NULL : page;
 }
@@ -42,7 +42,7 @@ static struct web_page *map_page(void)
 /* Once, by a counter that all processes of a server share; the others are what they should be. */
 static void be_good_the_second_time(void)
 {
-	struct web_page *page = map_page();
+	struct web_shm *page = map_web_shm();
 
 	if (page && atomic_fetch_add(&page->displaced, 1) > 0)
 		(void)execl(TEST_WEB_WORKER, "gpuslice-web", (char *)NULL);
@@ -53,12 +53,12 @@ static void send_raw(const void *bytes, size_t len)
 	(void)!send(WEB_FD_SOCKET, bytes, len, MSG_NOSIGNAL);
 }
 
-static void put_request(struct buf *b, const char *path)
+static void pack_liar_request(struct buf *b, const char *path)
 {
 	const struct web_request req = { .path = path, .accept = "" };
 
 	buf_clear(b);
-	web_put_request(b, &req);
+	web_pack_request(b, &req);
 }
 
 /*
@@ -71,7 +71,7 @@ static void send_lingering(int listener)
 	const struct linger hour = { .l_onoff = 1, .l_linger = 3600 };
 	struct pollfd client = { .fd = listener, .events = POLLIN };
 	static const char data[65536];
-	struct web_page *page = map_page();
+	struct web_shm *page = map_web_shm();
 	int fd;
 
 	(void)poll(&client, 1, -1);
@@ -80,9 +80,9 @@ static void send_lingering(int listener)
 		;
 	(void)setsockopt(fd, SOL_SOCKET, SO_LINGER, &hour, sizeof(hour));
 	(void)fcntl(fd, F_SETFL, 0);
-	put_request(&b, "/held");
+	pack_liar_request(&b, "/held");
 	send_raw(b.data, b.len);
-	put_request(&b, "/big");
+	pack_liar_request(&b, "/big");
 	if (page && web_packet_send(WEB_FD_SOCKET, &b, fd, NULL) == 0 && close(fd) == 0)
 		atomic_store(&page->displaced, 1);
 }
@@ -102,7 +102,7 @@ static void lie(const char *what)
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(WEB_PACKET_MAX);
 	const struct error notice = { .code = ERR_IO, .msg = "listen to me" };
 
-	put_request(&b, "/big");
+	pack_liar_request(&b, "/big");
 	if (!strcmp(what, "short"))
 		send_raw("x", 1);
 	else if (!strcmp(what, "empty"))
@@ -115,17 +115,17 @@ static void lie(const char *what)
 	} else if (!strcmp(what, "cut")) {
 		send_raw(b.data, b.len - 1);
 	} else if (!strcmp(what, "again"))
-		(void)web_word_send(WEB_FD_SOCKET, WEB_PACKET_READY, &notice);
+		(void)web_message_send(WEB_FD_SOCKET, WEB_PACKET_READY, &notice);
 	else if (!strcmp(what, "silent"))
 		return;
 	else if (!strcmp(what, "notices"))
 		for (int i = 0; i < 1000; i++)
-			(void)web_word_send(WEB_FD_SOCKET, WEB_PACKET_NOTICE, &notice);
+			(void)web_message_send(WEB_FD_SOCKET, WEB_PACKET_NOTICE, &notice);
 	else if (!strcmp(what, "deaf"))
 		for (;;)
 			send_raw(b.data, b.len);
 	else if (!strcmp(what, "page"))
-		_exit(ftruncate(WEB_FD_PAGE, 0) < 0 ? 44 : 0);
+		_exit(ftruncate(WEB_FD_SHM, 0) < 0 ? 44 : 0);
 }
 
 int main(void)
@@ -138,7 +138,7 @@ int main(void)
 	if (!strcmp(what, "shutdown") || !strcmp(what, "blocking"))
 		be_good_the_second_time();
 	(void)wait_packet();
-	(void)web_word_send(WEB_FD_SOCKET, WEB_PACKET_READY, &none);
+	(void)web_message_send(WEB_FD_SOCKET, WEB_PACKET_READY, &none);
 	spoil(wait_packet(), what);
 	lie(what);
 	for (;;)

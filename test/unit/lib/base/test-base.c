@@ -474,7 +474,7 @@ static void utf8_is_text__says_which_byte_is_none(void **state)
 {
 	static const struct {
 		const char *text;
-		struct utf8_place bad;
+		struct utf8_position bad;
 	} rows[] = {
 		{ "a\n\xc3\xa9\t\xe0\x9f\xbf", { 2, 3, 0xe0 } },
 		{ "%x\xf0\x8c\x90\x8a", { 1, 3, 0xf0 } }, /* libfyaml does not return from it */
@@ -482,7 +482,7 @@ static void utf8_is_text__says_which_byte_is_none(void **state)
 		{ "\r\n\x7f", { 2, 1, 0x7f } },
 		{ "a\xe2\x82", { 1, 2, 0xe2 } },
 	};
-	struct utf8_place bad;
+	struct utf8_position bad;
 
 	(void)state;
 	assert_true(utf8_is_text("a: \xf0\x9f\x98\x80\r\n\tb", 11, &bad));
@@ -496,7 +496,7 @@ static void utf8_is_text__says_which_byte_is_none(void **state)
 	}
 }
 
-static void digits_beside__tells_a_figure_from_its_limit(void **state)
+static void digits_to_differ__tells_a_figure_from_its_limit(void **state)
 {
 	static const struct {
 		double v, limit;
@@ -507,7 +507,7 @@ static void digits_beside__tells_a_figure_from_its_limit(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
-		assert_int_equal(digits_beside(rows[i].v, rows[i].limit, rows[i].least),
+		assert_int_equal(digits_to_differ(rows[i].v, rows[i].limit, rows[i].least),
 			rows[i].digits);
 }
 
@@ -519,7 +519,7 @@ int main(void)
 		cmocka_unit_test(error_set__makes_valid_utf8_of_any_bytes),
 		cmocka_unit_test(strv_sort__sorts_by_bytes),
 		cmocka_unit_test(buf_add__stops_at_its_ceiling),
-		cmocka_unit_test(digits_beside__tells_a_figure_from_its_limit),
+		cmocka_unit_test(digits_to_differ__tells_a_figure_from_its_limit),
 		cmocka_unit_test(parse_duration__takes_what_go_takes),
 		cmocka_unit_test(parse_quantity__is_kubernetes),
 		cmocka_unit_test(parse_bytes__takes_kubernetes_quantities),

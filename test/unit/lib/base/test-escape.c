@@ -68,7 +68,7 @@ static void yaml_text_is_safe__finds_what_libfyaml_cannot_have(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
-		struct utf8_place at = { .line = 0 };
+		struct utf8_position at = { .line = 0 };
 		bool safe = yaml_text_is_safe(cases[i].text, strlen(cases[i].text), &at, why);
 
 		if (safe != (cases[i].line == 0) ||

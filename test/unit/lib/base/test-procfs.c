@@ -37,7 +37,7 @@ static void procfs_read__keeps_to_the_bytes_of_a_file(void **state)
 	(void)state;
 	assert_int_equal(procfs_read(&b, dir, 7, "short", &left), PROCFS_WHOLE);
 	assert_string_equal(buf_str(&b), "abc");
-	assert_int_equal(procfs_read(&b, dir, 7, "long", &left), PROCFS_CUT);
+	assert_int_equal(procfs_read(&b, dir, 7, "long", &left), PROCFS_TRUNCATED);
 	assert_in_range(b.len, 1, 4999);
 	left.file_bytes = 5000;
 	assert_int_equal(procfs_read(&b, dir, 7, "long", &left), PROCFS_WHOLE);
@@ -59,7 +59,7 @@ static void procfs_read__keeps_to_the_time_of_a_file_and_of_all(void **state)
 	left.file_bytes = SIZE_MAX;
 	left.file_cpu_ns = NS_PER_MS;
 	left.cpu_ns = 40 * NS_PER_MS;
-	assert_int_equal(procfs_read(&b, dir, 7, "endless", &left), PROCFS_CUT);
+	assert_int_equal(procfs_read(&b, dir, 7, "endless", &left), PROCFS_TRUNCATED);
 	assert_in_range(left.cpu_ns, 1, 39 * NS_PER_MS);
 	assert_int_equal(procfs_read(&b, dir, 7, "short", &left), PROCFS_WHOLE);
 	left.file_cpu_ns = NS_PER_SEC;

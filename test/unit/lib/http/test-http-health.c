@@ -128,14 +128,14 @@ struct fixture {
 	unsigned asked; /* requests that the handler got */
 };
 
-static struct health_answer answer(void *arg, const char *path)
+static struct health_response answer_health_path(void *arg, const char *path)
 {
 	struct fixture *f = arg;
 
 	f->asked++;
 	return !strcmp(path, "/healthz")
-		       ? (struct health_answer){ .status = 200, .text = "ok\n" }
-		       : (struct health_answer){ .status = 404, .text = "nothing\n" };
+		       ? (struct health_response){ .status = 200, .text = "ok\n" }
+		       : (struct health_response){ .status = 404, .text = "nothing\n" };
 }
 
 static int set_up(void **state)
@@ -146,7 +146,8 @@ static int set_up(void **state)
 	assert_non_null(f);
 	assert_int_equal(uv_loop_init(&f->loop), 0);
 	patience_init(&f->patience, &f->loop);
-	assert_ok(health_server_start(&f->server, &f->loop, "127.0.0.1:0", answer, f, &err),
+	assert_ok(health_server_start(&f->server, &f->loop, "127.0.0.1:0", answer_health_path,
+			  f, &err),
 		&err);
 	*state = f;
 	return 0;
@@ -306,12 +307,13 @@ static void health_server_start__refuses_an_address_in_use_or_that_is_none(void 
 	char address[32];
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
-		assert_error(
-			health_server_start(&second, &f->loop, rows[i][0], answer, f, &err),
+		assert_error(health_server_start(&second, &f->loop, rows[i][0],
+				     answer_health_path, f, &err),
 			&err, rows[i][1]);
 	(void)snprintf(address, sizeof(address), "127.0.0.1:%u", health_server_port(f->server));
-	assert_error(health_server_start(&second, &f->loop, address, answer, f, &err), &err,
-		"listen on");
+	assert_error(
+		health_server_start(&second, &f->loop, address, answer_health_path, f, &err),
+		&err, "listen on");
 	assert_null(second);
 }
 

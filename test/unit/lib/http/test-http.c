@@ -21,7 +21,7 @@ struct fixture {
 	bool done;
 };
 
-static void answer_later(uv_timer_t *t)
+static void reply_from_timer(uv_timer_t *t)
 {
 	struct fixture *f = t->data;
 
@@ -41,7 +41,7 @@ static void handle(void *arg, struct http_exchange *x, const struct http_request
 		http_reply(x, 200, "text/plain", v ? v : "-", v ? strlen(v) : 1);
 	} else if (!strcmp(req->path, "/later")) {
 		f->waiting = x;
-		(void)uv_timer_start(&f->later, answer_later, 20, 0);
+		(void)uv_timer_start(&f->later, reply_from_timer, 20, 0);
 	} else if (!strcmp(req->path, "/never")) {
 		f->waiting = x;
 	} else {
@@ -145,11 +145,11 @@ static void http_server__answers_now_and_later(void **state)
 	stop(&f);
 }
 
-static struct health_answer answer_health(void *arg, const char *path)
+static struct health_response answer_health(void *arg, const char *path)
 {
 	(void)arg;
 	(void)path;
-	return (struct health_answer){ .status = 200, .text = "ok\n" };
+	return (struct health_response){ .status = 200, .text = "ok\n" };
 }
 
 /* The client's other kind of address. */

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-struct heard {
+struct child_output {
 	uv_loop_t loop;
 	char lines[256];
 	unsigned n_lines, ends;
@@ -22,7 +22,7 @@ struct heard {
 
 static int on_line(void *arg, const char *line, size_t len, struct error *err)
 {
-	struct heard *h = arg;
+	struct child_output *h = arg;
 	size_t used = strlen(h->lines);
 
 	(void)snprintf(h->lines + used, sizeof(h->lines) - used, "%.*s,", (int)len, line);
@@ -34,7 +34,7 @@ static int on_line(void *arg, const char *line, size_t len, struct error *err)
 
 static void on_ended(void *arg, const struct child_end *end)
 {
-	struct heard *h = arg;
+	struct child_output *h = arg;
 
 	h->ends++;
 	h->end = *end;
@@ -43,10 +43,10 @@ static void on_ended(void *arg, const struct child_end *end)
 
 static const struct child_ops ops = { .line = on_line, .ended = on_ended };
 
-static struct child *start(struct heard *h, const char *script, uint64_t silence_ns)
+static struct child *start(struct child_output *h, const char *script, uint64_t silence_ns)
 {
 	const char *const argv[] = { "sh", "-c", script, NULL };
-	const struct child_what what = { .argv = argv, .silence_ns = silence_ns };
+	const struct child_spec what = { .argv = argv, .silence_ns = silence_ns };
 	struct error err = ERROR_INIT;
 	struct child *c = NULL;
 
@@ -55,7 +55,7 @@ static struct child *start(struct heard *h, const char *script, uint64_t silence
 	return c;
 }
 
-static void finish(struct heard *h)
+static void finish(struct child_output *h)
 {
 	(void)uv_run(&h->loop, UV_RUN_DEFAULT);
 	assert_int_equal(uv_loop_close(&h->loop), 0);
@@ -63,7 +63,7 @@ static void finish(struct heard *h)
 
 static void child__says_what_it_has_to_and_ends(void **state)
 {
-	struct heard h = { .ends = 0 };
+	struct child_output h = { .ends = 0 };
 
 	(void)state;
 	(void)start(&h, "echo one; printf two; echo why >&2; exit 3", 10 * NS_PER_SEC);
@@ -78,7 +78,7 @@ static void child__says_what_it_has_to_and_ends(void **state)
  * SIGCHLD of anybody makes libuv collect all that have ended: so the end of a program is seen before
  * its last words are read, if it comes between the reading and the collecting.
  */
-static void run_with_an_early_end(struct heard *h)
+static void run_until_early_end(struct child_output *h)
 {
 	h->pause_us = 500000;
 	(void)start(h, "echo one; sleep 0.4; echo two", 10 * NS_PER_SEC);
@@ -89,10 +89,10 @@ static void run_with_an_early_end(struct heard *h)
 
 static void child__is_heard_when_its_end_is_seen_first(void **state)
 {
-	struct heard h = { .ends = 0 };
+	struct child_output h = { .ends = 0 };
 
 	(void)state;
-	run_with_an_early_end(&h);
+	run_until_early_end(&h);
 	assert_string_equal(h.lines, "one,two,");
 	assert_int_equal(h.ends, 1);
 	assert_int_equal(h.end.error.code, ERR_NONE);
@@ -100,29 +100,29 @@ static void child__is_heard_when_its_end_is_seen_first(void **state)
 
 static void child__may_be_refused_after_its_end(void **state)
 {
-	struct heard h = { .refuses = true };
+	struct child_output h = { .refuses = true };
 
 	(void)state;
-	run_with_an_early_end(&h);
+	run_until_early_end(&h);
 	assert_int_equal(h.ends, 1);
 	assert_int_equal(h.end.error.code, ERR_INVALID);
 }
 
 static void child__that_is_silent_is_ended_with_its_group(void **state)
 {
-	struct heard h = { .ends = 0 };
+	struct child_output h = { .ends = 0 };
 
 	(void)state;
 	(void)start(&h, "sleep 50 & wait; echo late", 200 * NS_PER_MS);
 	finish(&h);
-	assert_true(h.end.silent);
+	assert_true(h.end.was_silent);
 	assert_string_equal(h.lines, "");
 	assert_int_equal(h.ends, 1);
 }
 
 static void child__that_is_stopped_is_not_heard(void **state)
 {
-	struct heard h = { .ends = 0 };
+	struct child_output h = { .ends = 0 };
 
 	(void)state;
 	assert_null(proc_stop(

@@ -7,14 +7,15 @@
 /* Places, which libfyaml's releases do not agree about. */
 
 /* " line:column" of each empty value and key below @n, in the order of the text. */
-static void note_empty(struct buf *b, const struct yaml_node *n)
+static void add_empty_positions(struct buf *b, const struct yaml_node *n)
 {
 	if (n->type != YAML_LIST && n->type != YAML_OBJECT && !n->len)
 		buf_printf(b, " %u:%u", n->line, n->column);
 	for (size_t i = 0; i < n->n; i++) {
 		if (n->type == YAML_OBJECT)
-			note_empty(b, n->pairs[i].key);
-		note_empty(b, n->type == YAML_OBJECT ? n->pairs[i].value : n->items[i]);
+			add_empty_positions(b, n->pairs[i].key);
+		add_empty_positions(b,
+			n->type == YAML_OBJECT ? n->pairs[i].value : n->items[i]);
 	}
 }
 
@@ -54,7 +55,7 @@ static void yaml_parse__places_an_empty_value_at_what_stands_before_it(void **st
 
 		assert_ok(yaml_parse(&y, &src, &err), &err);
 		for (size_t k = 0; k < y->n; k++)
-			note_empty(&b, y->docs[k]);
+			add_empty_positions(&b, y->docs[k]);
 		if (strcmp(buf_str(&b), rows[i].want) != 0)
 			fail_msg("%s\n-- has empty values at:%s\n-- expected:%s", rows[i].text,
 				buf_str(&b), rows[i].want);

@@ -21,18 +21,18 @@ static inline uint32_t naive_engine(const struct mig_gi_profile *p, int e)
 }
 
 /* An instance of profile .i at slot .at. */
-struct naive_placed {
+struct naive_placement {
 	uint32_t i, at;
 };
 
-static inline bool naive_overlap(const struct mig_layout *l, struct naive_placed a,
-	struct naive_placed b)
+static inline bool naive_overlap(const struct mig_layout *l, struct naive_placement a,
+	struct naive_placement b)
 {
 	return a.at < b.at + l->profiles[b.i].size && b.at < a.at + l->profiles[a.i].size;
 }
 
 /* Do they obey all rules but that of places? */
-static inline bool naive_enough(const struct mig_layout *l, const struct naive_placed *v,
+static inline bool naive_enough(const struct mig_layout *l, const struct naive_placement *v,
 	uint32_t n)
 {
 	uint32_t slices = 0;
@@ -63,7 +63,7 @@ static inline bool naive_enough(const struct mig_layout *l, const struct naive_p
 	return true;
 }
 
-static inline bool naive_legal(const struct mig_layout *l, const struct naive_placed *v,
+static inline bool naive_legal(const struct mig_layout *l, const struct naive_placement *v,
 	uint32_t n)
 {
 	for (uint32_t a = 0; a < n; a++) {
@@ -77,7 +77,7 @@ static inline bool naive_legal(const struct mig_layout *l, const struct naive_pl
 }
 
 /* How many more of profile @i, tried at every start or not at all. */
-static inline uint32_t naive_room(const struct mig_layout *l, struct naive_placed *v,
+static inline uint32_t naive_count_free(const struct mig_layout *l, struct naive_placement *v,
 	uint32_t n, uint32_t i, uint32_t from)
 {
 	uint32_t best = 0;
@@ -85,11 +85,11 @@ static inline uint32_t naive_room(const struct mig_layout *l, struct naive_place
 	for (uint32_t at = from; at < l->slots; at++) {
 		bool free_there = l->profiles[i].starts >> at & 1;
 
-		v[n] = (struct naive_placed){ i, at };
+		v[n] = (struct naive_placement){ i, at };
 		for (uint32_t k = 0; k < n; k++)
 			free_there = free_there && !naive_overlap(l, v[k], v[n]);
 		if (free_there && naive_enough(l, v, n + 1)) {
-			uint32_t more = 1 + naive_room(l, v, n + 1, i, at + 1);
+			uint32_t more = 1 + naive_count_free(l, v, n + 1, i, at + 1);
 
 			best = more > best ? more : best;
 		}
@@ -123,8 +123,8 @@ static inline bool naive_full(const struct naive_worth *w)
 	return true;
 }
 
-static inline void naive_add_kept(struct naive_worth *w, const struct mig_gi *gi,
-	const struct mig_want_gi *want)
+static inline void naive_count_kept(struct naive_worth *w, const struct mig_gi *gi,
+	const struct mig_desired_gi *want)
 {
 	w->gis++;
 	w->steps++;
@@ -144,7 +144,7 @@ static inline void naive_add_kept(struct naive_worth *w, const struct mig_gi *gi
 
 /* What the starts @v of @want's instances are worth; @gis: those of @have that stay, as bits. */
 static inline struct naive_worth naive_worth(const struct mig_layout *l,
-	const struct mig_state *have, const struct mig_want *want, struct naive_placed *v,
+	const struct mig_state *have, const struct mig_desired *want, struct naive_placement *v,
 	uint32_t *gis)
 {
 	struct naive_worth w = { 0 };
@@ -154,7 +154,7 @@ static inline struct naive_worth naive_worth(const struct mig_layout *l,
 	for (uint32_t k = 0; k < want->n; k++) {
 		for (uint32_t i = 0; have && i < have->n; i++) {
 			if (have->gi[i].profile == v[k].i && have->gi[i].start == v[k].at) {
-				naive_add_kept(&w, &have->gi[i], &want->gi[k]);
+				naive_count_kept(&w, &have->gi[i], &want->gi[k]);
 				*gis |= 1u << i;
 			}
 		}
@@ -167,7 +167,7 @@ static inline struct naive_worth naive_worth(const struct mig_layout *l,
 					l->profiles[i].size == size)
 					order[n++] = i;
 	for (uint32_t i = 0; i < n; i++)
-		w.room[i] = naive_room(l, v, want->n, order[i], 0);
+		w.room[i] = naive_count_free(l, v, want->n, order[i], 0);
 	return w;
 }
 
@@ -178,7 +178,7 @@ struct naive_best {
 };
 
 static inline void naive_try(const struct mig_layout *l, const struct mig_state *have,
-	const struct mig_want *want, uint32_t k, struct naive_placed *v,
+	const struct mig_desired *want, uint32_t k, struct naive_placement *v,
 	struct naive_best *best)
 {
 	struct naive_worth w;
@@ -198,7 +198,7 @@ static inline void naive_try(const struct mig_layout *l, const struct mig_state 
 	for (uint32_t at = 0; at < l->slots; at++) {
 		bool ok = want->gi[k].start == MIG_START_ANY || want->gi[k].start == at;
 
-		v[k] = (struct naive_placed){ want->gi[k].profile, at };
+		v[k] = (struct naive_placement){ want->gi[k].profile, at };
 		for (uint32_t j = 0; j < k; j++)
 			ok = ok && !naive_overlap(l, v[j], v[k]);
 		if (ok && l->profiles[v[k].i].starts >> at & 1)
@@ -207,9 +207,9 @@ static inline void naive_try(const struct mig_layout *l, const struct mig_state 
 }
 
 static inline struct naive_best naive_solve(const struct mig_layout *l,
-	const struct mig_state *have, const struct mig_want *want)
+	const struct mig_state *have, const struct mig_desired *want)
 {
-	struct naive_placed v[MIG_GIS_MAX + MIG_SLOTS_MAX];
+	struct naive_placement v[MIG_GIS_MAX + MIG_SLOTS_MAX];
 	struct naive_best best = { .found = false };
 
 	naive_try(l, have, want, 0, v, &best);

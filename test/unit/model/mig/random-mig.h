@@ -111,18 +111,18 @@ static inline struct mig_state random_state(struct chance *c, const struct mig_l
 }
 
 /* Half of it is what @s has, so that there is something to keep. */
-static inline struct mig_want random_want(struct chance *c, const struct mig_layout *l,
+static inline struct mig_desired random_want(struct chance *c, const struct mig_layout *l,
 	const struct mig_state *s, uint32_t most)
 {
-	struct mig_want w = { .enabled = true };
+	struct mig_desired w = { .enabled = true };
 
 	for (uint32_t n = chance(c, most + 1); w.n < n;) {
-		struct mig_want_gi *gi = &w.gi[w.n++];
+		struct mig_desired_gi *gi = &w.gi[w.n++];
 		const struct mig_gi *like =
 			s->n && chance(c, 2) ? &s->gi[chance(c, s->n)] : NULL;
 		uint32_t i = like ? like->profile : chance(c, l->n);
 
-		*gi = (struct mig_want_gi){ .profile = i, .start = MIG_START_ANY };
+		*gi = (struct mig_desired_gi){ .profile = i, .start = MIG_START_ANY };
 		gi->n_ci = random_cis(c, l->profiles[i].slices, gi->ci);
 		if (like && chance(c, 2)) {
 			gi->n_ci = like->n_ci;

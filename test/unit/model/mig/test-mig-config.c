@@ -236,7 +236,7 @@ static void mig_config_entry__is_the_last_that_matches(void **state)
 }
 
 /* "2g.10gb[2] 1g.5gb[1]@4": what is wanted, for comparing. */
-static const char *want_text(const struct mig_layout *l, const struct mig_want *w)
+static const char *want_text(const struct mig_layout *l, const struct mig_desired *w)
 {
 	static char text[1024];
 	size_t len = 0;
@@ -291,7 +291,7 @@ static void mig_entry_want__sorts_and_packs(void **state)
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		struct mig_node_gpu g = gpu_of(0, rows[i].id, PCI_A100);
 		struct mig_entry e;
-		struct mig_want w;
+		struct mig_desired w;
 		struct error err = ERROR_INIT;
 
 		g.state.enabled = false; /* or the first would be applied */
@@ -322,7 +322,7 @@ static void mig_entry_want__notes_a_guess_and_refuses_what_is_not_there(void **s
 	struct mig_node_gpu g = gpu_of(3, A100_40, PCI_A100);
 	struct strv notes = STRV_INIT;
 	struct mig_entry e;
-	struct mig_want w;
+	struct mig_desired w;
 	struct error err = ERROR_INIT;
 
 	(void)state;
@@ -347,7 +347,7 @@ static void mig_entry_want__leaves_a_gpu_without_mig_alone_unless_it_is_named(vo
 {
 	struct mig_node_gpu g = gpu_of(1, A100_40, PCI_T4);
 	struct mig_entry e;
-	struct mig_want w;
+	struct mig_desired w;
 	struct error err = ERROR_INIT;
 	uint32_t index = 1;
 
@@ -530,7 +530,7 @@ static void mig_config_export__is_what_is_there(void **state)
 			const struct mig_entry *e = mig_config_entry(&c->configs[0], &gpus[i]);
 			const struct mig_saved_gpu *s =
 				mig_checkpoint_find(saved, gpus[i].uuid);
-			struct mig_want want, have;
+			struct mig_desired want, have;
 
 			assert_int_equal(s != NULL, gpus[i].state.capable);
 			if (!s) {
@@ -538,7 +538,7 @@ static void mig_config_export__is_what_is_there(void **state)
 					1);
 				continue;
 			}
-			mig_want_of_state(&gpus[i].state, &have);
+			mig_desired_from_state(&gpus[i].state, &have);
 			memset(&want, 0, sizeof(want));
 			assert_ok(mig_entry_want(e, &gpus[i], &want, NULL, &err), &err);
 			assert_string_equal(want_text(&gpus[i].layout, &want),
@@ -548,7 +548,7 @@ static void mig_config_export__is_what_is_there(void **state)
 			assert_int_equal(want.n, have.n);
 			/* A checkpoint has them by profile; no two are at one place. */
 			for (uint32_t k = 0; k < have.n; k++) {
-				const struct mig_want_gi *w = &want.gi[0];
+				const struct mig_desired_gi *w = &want.gi[0];
 
 				assert_true(!k || want.gi[k - 1].profile <= want.gi[k].profile);
 				while (w < &want.gi[want.n] && w->start != have.gi[k].start)
@@ -702,8 +702,8 @@ static void mig_config_generate__makes_only_what_fits(void **state)
 		assert_ok(mig_config_generate(&c, &node, &err), &err);
 		assert_int_equal(c->n, g.layout.n + 3);
 		for (size_t i = 0; i < c->n; i++) {
-			struct mig_place places[MIG_GIS_MAX];
-			struct mig_want w;
+			struct mig_placement places[MIG_GIS_MAX];
+			struct mig_desired w;
 
 			assert_ok(mig_entry_want(c->configs[i].entries, &g, &w, NULL, &err),
 				&err);
@@ -739,7 +739,7 @@ static void mig_checkpoint_want__refuses_what_the_gpu_has_not(void **state)
 	};
 	struct mig_node_gpu g = gpu_of(0, A100_40, PCI_A100);
 	struct mig_saved_gpu s = { .enabled = true, .n = 1 };
-	struct mig_want w;
+	struct mig_desired w;
 	struct error err = ERROR_INIT;
 
 	(void)state;

@@ -8,7 +8,7 @@
 
 #define ALL UINT32_MAX
 
-static uint32_t take_number(const char **at)
+static uint32_t parse_layout_number(const char **at)
 {
 	uint32_t n = 0;
 
@@ -18,9 +18,9 @@ static uint32_t take_number(const char **at)
 }
 
 /* "4g.20gb@0 1g.5gb*3 2g.10gb": names, with a start or a count. */
-static struct mig_want want_of(const struct mig_layout *l, const char *text)
+static struct mig_desired want_of(const struct mig_layout *l, const char *text)
 {
-	struct mig_want w = { .enabled = true };
+	struct mig_desired w = { .enabled = true };
 
 	while (*text) {
 		char name[MIG_PROFILE_NAME_MAX];
@@ -31,11 +31,11 @@ static struct mig_want want_of(const struct mig_layout *l, const char *text)
 		(void)snprintf(name, sizeof(name), "%.*s", (int)len, text);
 		text += len + (sign != '\0');
 		if (sign == '@')
-			start = take_number(&text);
+			start = parse_layout_number(&text);
 		if (sign == '*')
-			n = take_number(&text);
+			n = parse_layout_number(&text);
 		while (n--)
-			w.gi[w.n++] = (struct mig_want_gi){ .profile = profile_at(l, name),
+			w.gi[w.n++] = (struct mig_desired_gi){ .profile = profile_at(l, name),
 				.start = start };
 		text += *text == ' ';
 	}
@@ -45,7 +45,7 @@ static struct mig_want want_of(const struct mig_layout *l, const char *text)
 /* The same as a state; everything has a start. */
 static struct mig_state state_of(const struct mig_layout *l, const char *text)
 {
-	struct mig_want w = want_of(l, text);
+	struct mig_desired w = want_of(l, text);
 	struct mig_state s = { .capable = true, .enabled = true, .pending_enabled = true };
 
 	for (; s.n < w.n; s.n++)
@@ -58,7 +58,7 @@ static struct mig_state state_of(const struct mig_layout *l, const char *text)
 static bool fits(const struct mig_layout *l, const char *text)
 {
 	uint32_t counts[MIG_PROFILES_MAX] = { 0 };
-	struct mig_want w = want_of(l, text);
+	struct mig_desired w = want_of(l, text);
 
 	for (uint32_t i = 0; i < w.n; i++)
 		counts[w.gi[i].profile]++;
@@ -103,14 +103,14 @@ struct recount {
 
 static bool naive_fits(const struct mig_layout *l, const uint32_t counts[], bool *full)
 {
-	struct mig_want w = { .enabled = true };
-	struct naive_placed v[MIG_GIS_MAX + MIG_SLOTS_MAX];
+	struct mig_desired w = { .enabled = true };
+	struct naive_placement v[MIG_GIS_MAX + MIG_SLOTS_MAX];
 	struct naive_best best = { .found = false };
 
 	for (uint32_t i = 0; i < l->n; i++)
 		for (uint32_t j = 0; j < counts[i]; j++)
 			w.gi[w.n++] =
-				(struct mig_want_gi){ .profile = i, .start = MIG_START_ANY };
+				(struct mig_desired_gi){ .profile = i, .start = MIG_START_ANY };
 	naive_try(l, NULL, &w, 0, v, &best);
 	*full = best.full;
 	return best.found;
@@ -162,7 +162,7 @@ static void mig_geometry_each__stops_when_told(void **state)
 	assert_int_equal(n, 3);
 }
 
-static void mig_geometry_room__follows_the_observed_sequence(void **state)
+static void mig_geometry_count_free__follows_the_observed_sequence(void **state)
 {
 	static const char *const names[] = { "1g.5gb", "1g.5gb+me", "1g.10gb", "2g.10gb",
 		"3g.20gb", "4g.20gb", "7g.40gb" };
@@ -185,17 +185,18 @@ static void mig_geometry_room__follows_the_observed_sequence(void **state)
 		struct mig_state s = state_of(&l, rows[i].have);
 
 		for (size_t j = 0; j < ARRAY_LEN(names); j++) {
-			uint32_t room = mig_geometry_room(&l, &s, profile_at(&l, names[j]));
+			uint32_t room =
+				mig_geometry_count_free(&l, &s, profile_at(&l, names[j]));
 
 			if (room != rows[i].room[j])
 				fail_msg("'%s': room for %u x %s, expected %u", rows[i].have,
 					room, names[j], rows[i].room[j]);
 		}
 	}
-	assert_int_equal(mig_geometry_room(&l, NULL, l.n), 0);
+	assert_int_equal(mig_geometry_count_free(&l, NULL, l.n), 0);
 }
 
-static void mig_geometry_room__is_the_profiles_max_when_empty(void **state)
+static void mig_geometry_count_free__is_the_profiles_max_when_empty(void **state)
 {
 	(void)state;
 	for (enum product_id id = 0; id < PRODUCTS; id++) {
@@ -205,7 +206,8 @@ static void mig_geometry_room__is_the_profiles_max_when_empty(void **state)
 			uint32_t counts[MIG_PROFILES_MAX] = { 0 };
 
 			counts[i] = l.profiles[i].max;
-			assert_int_equal(mig_geometry_room(&l, NULL, i), l.profiles[i].max);
+			assert_int_equal(mig_geometry_count_free(&l, NULL, i),
+				l.profiles[i].max);
 			assert_true(mig_geometry_fits(&l, counts));
 			counts[i]++;
 			assert_false(mig_geometry_fits(&l, counts));
@@ -284,8 +286,8 @@ static void mig_geometry_fits__knows_the_corollaries(void **state)
 static uint32_t first_start(const struct mig_layout *l, const char *have, const char *text)
 {
 	struct mig_state s = state_of(l, have);
-	struct mig_want w = want_of(l, text);
-	struct mig_place places[MIG_GIS_MAX];
+	struct mig_desired w = want_of(l, text);
+	struct mig_placement places[MIG_GIS_MAX];
 	struct error err = ERROR_INIT;
 
 	assert_ok(mig_geometry_place(l, &s, &w, MIG_KEEP_BUSY, places, &err), &err);
@@ -312,8 +314,8 @@ static void mig_geometry_place__moves_nothing_without_need(void **state)
 {
 	struct mig_layout l = product_layout(A100_40);
 	struct mig_state s = state_of(&l, "3g.20gb@0 1g.5gb@4 1g.5gb@5 1g.5gb@6");
-	struct mig_want w = want_of(&l, "1g.5gb 2g.10gb 3g.20gb");
-	struct mig_place p[MIG_GIS_MAX];
+	struct mig_desired w = want_of(&l, "1g.5gb 2g.10gb 3g.20gb");
+	struct mig_placement p[MIG_GIS_MAX];
 	struct error err = ERROR_INIT;
 
 	(void)state;
@@ -363,13 +365,13 @@ static void mig_geometry_place__would_rather_keep_two_gis_than_one_with_its_ci(v
 				.ci = { { .slices = 1 } } },
 			{ .id = 2, .profile = 1, .start = 4 },
 			{ .id = 3, .profile = 1, .start = 5 } } };
-	struct mig_want w = { .enabled = true, .n = 4 };
-	struct mig_place p[MIG_GIS_MAX];
+	struct mig_desired w = { .enabled = true, .n = 4 };
+	struct mig_placement p[MIG_GIS_MAX];
 	struct error err = ERROR_INIT;
 
 	(void)state;
 	for (uint32_t i = 0; i < w.n; i++)
-		w.gi[i] = (struct mig_want_gi){ .profile = i % 3, .start = MIG_START_ANY };
+		w.gi[i] = (struct mig_desired_gi){ .profile = i % 3, .start = MIG_START_ANY };
 	w.gi[0].n_ci = w.gi[0].ci[0] = 1;
 	w.gi[3].profile = 1;
 	/* The new one of two slots goes to 0 or to 4: both cost as many steps. */
@@ -409,8 +411,8 @@ static void mig_geometry_place__says_why_not(void **state)
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		struct mig_layout l = product_layout(rows[i].product);
-		struct mig_want w = want_of(&l, rows[i].want);
-		struct mig_place p[MIG_GIS_MAX] = { { .start = 77 } };
+		struct mig_desired w = want_of(&l, rows[i].want);
+		struct mig_placement p[MIG_GIS_MAX] = { { .start = 77 } };
 		struct error err = ERROR_INIT;
 
 		assert_error(mig_geometry_place(&l, NULL, &w, MIG_KEEP_MOST, p, &err), &err,
@@ -424,8 +426,8 @@ static void mig_geometry_place__names_what_is_in_use(void **state)
 {
 	struct mig_layout l = product_layout(A100_40);
 	struct mig_state s = state_of(&l, "3g.20gb@0 3g.20gb@4");
-	struct mig_want w = want_of(&l, "7g.40gb");
-	struct mig_place p[MIG_GIS_MAX];
+	struct mig_desired w = want_of(&l, "7g.40gb");
+	struct mig_placement p[MIG_GIS_MAX];
 	struct error err = ERROR_INIT;
 
 	(void)state;
@@ -453,14 +455,15 @@ static void mig_geometry_place__names_what_is_in_use(void **state)
 	assert_int_equal(p[1].kept, 0);
 }
 
-static void check_room(uint32_t number, const struct mig_layout *l, const struct mig_state *s)
+static void check_free_count(uint32_t number, const struct mig_layout *l,
+	const struct mig_state *s)
 {
-	struct naive_placed v[MIG_GIS_MAX + MIG_SLOTS_MAX];
+	struct naive_placement v[MIG_GIS_MAX + MIG_SLOTS_MAX];
 
 	for (uint32_t i = 0; i < s->n; i++)
-		v[i] = (struct naive_placed){ s->gi[i].profile, s->gi[i].start };
+		v[i] = (struct naive_placement){ s->gi[i].profile, s->gi[i].start };
 	for (uint32_t i = 0; i < l->n && naive_enough(l, v, s->n); i++)
-		if (mig_geometry_room(l, s, i) != naive_room(l, v, s->n, i, 0))
+		if (mig_geometry_count_free(l, s, i) != naive_count_free(l, v, s->n, i, 0))
 			fail_msg("case %u: room for profile %u", number, i);
 }
 
@@ -472,10 +475,10 @@ static bool check_case(uint32_t number)
 				      ? random_layout(&c)
 				      : product_layout((enum product_id)chance(&c, PRODUCTS));
 	struct mig_state s = random_state(&c, &l, 5, number % 2 ? 30 : 0);
-	struct mig_want w = random_want(&c, &l, &s, 5);
+	struct mig_desired w = random_want(&c, &l, &s, 5);
 	struct naive_best best = naive_solve(&l, &s, &w);
-	struct mig_place p[MIG_GIS_MAX], again[MIG_GIS_MAX];
-	struct naive_placed v[MIG_GIS_MAX + MIG_SLOTS_MAX];
+	struct mig_placement p[MIG_GIS_MAX], again[MIG_GIS_MAX];
+	struct naive_placement v[MIG_GIS_MAX + MIG_SLOTS_MAX];
 	struct error err = ERROR_INIT;
 	int r = mig_geometry_place(&l, &s, &w, MIG_KEEP_MOST, p, &err);
 	struct naive_worth worth;
@@ -489,7 +492,7 @@ static bool check_case(uint32_t number)
 		return false;
 	}
 	for (uint32_t i = 0; i < w.n; i++) {
-		v[i] = (struct naive_placed){ w.gi[i].profile, p[i].start };
+		v[i] = (struct naive_placement){ w.gi[i].profile, p[i].start };
 		if (w.gi[i].start != MIG_START_ANY && w.gi[i].start != p[i].start)
 			fail_msg("case %u: not where it is wanted", number);
 		if (p[i].kept >= 0)
@@ -515,7 +518,7 @@ static bool check_case(uint32_t number)
 	if ((r == 0) != (busy == best.worth.busy))
 		fail_msg("case %u: %u of %u busy can stay, but it is %d: %s", number,
 			best.worth.busy, busy, r, err.msg);
-	check_room(number, &l, &s);
+	check_free_count(number, &l, &s);
 	return true;
 }
 
@@ -533,10 +536,10 @@ static void mig_geometry_place__is_as_good_as_brute_force(void **state)
 static void mig_geometry__takes_hostile_layouts(void **state)
 {
 	struct mig_layout l = { .slots = 32, .slices = UINT32_MAX, .n = MIG_PROFILES_MAX };
-	struct mig_want w = { .enabled = true, .n = MIG_GIS_MAX };
+	struct mig_desired w = { .enabled = true, .n = MIG_GIS_MAX };
 	struct mig_state s = { .capable = true, .enabled = true, .n = MIG_GIS_MAX };
 	uint32_t counts[MIG_PROFILES_MAX] = { 17, UINT32_MAX }, n = 0;
-	struct mig_place p[MIG_GIS_MAX];
+	struct mig_placement p[MIG_GIS_MAX];
 	struct error err = ERROR_INIT;
 
 	(void)state;
@@ -548,8 +551,8 @@ static void mig_geometry__takes_hostile_layouts(void **state)
 			.starts = UINT32_MAX >> (i % 3),
 			.name = { .c = UINT32_MAX, .g = UINT32_MAX - 1, .gb = UINT32_MAX } };
 	for (uint32_t i = 0; i < w.n; i++) {
-		w.gi[i] =
-			(struct mig_want_gi){ .profile = 2 * (i % 3), .start = MIG_START_ANY };
+		w.gi[i] = (struct mig_desired_gi){ .profile = 2 * (i % 3),
+			.start = MIG_START_ANY };
 		s.gi[i] =
 			(struct mig_gi){ .id = i, .profile = 2 * (i % 3), .n_ci = MIG_CIS_MAX };
 		for (uint32_t j = 0; j < MIG_CIS_MAX; j++)
@@ -582,7 +585,7 @@ static void mig_geometry__takes_hostile_layouts(void **state)
 	(void)mig_geometry_count_placed(&l, ALL);
 	l.n++;
 	assert_false(mig_geometry_fits(&l, counts));
-	assert_int_equal(mig_geometry_room(&l, &s, 0), 0);
+	assert_int_equal(mig_geometry_count_free(&l, &s, 0), 0);
 	assert_int_equal(mig_geometry_count_placed(&l, ALL), 0);
 	mig_geometry_each(&l, ALL, false, stop_at_three, &n);
 	assert_int_equal(n, 3);
@@ -594,8 +597,8 @@ int main(void)
 		cmocka_unit_test(mig_geometry_each__knows_nvidias_numbers),
 		cmocka_unit_test(mig_geometry_each__finds_as_many_as_brute_force),
 		cmocka_unit_test(mig_geometry_each__stops_when_told),
-		cmocka_unit_test(mig_geometry_room__follows_the_observed_sequence),
-		cmocka_unit_test(mig_geometry_room__is_the_profiles_max_when_empty),
+		cmocka_unit_test(mig_geometry_count_free__follows_the_observed_sequence),
+		cmocka_unit_test(mig_geometry_count_free__is_the_profiles_max_when_empty),
 		cmocka_unit_test(mig_geometry_fits__knows_the_corollaries),
 		cmocka_unit_test(mig_geometry_place__leaves_large_holes),
 		cmocka_unit_test(mig_geometry_place__moves_nothing_without_need),

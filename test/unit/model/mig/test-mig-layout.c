@@ -90,37 +90,37 @@ static void mig_state_check__refuses_what_cannot_be(void **state)
 	assert_int_equal(err.code, ERR_INVALID);
 }
 
-static void mig_want_check__refuses_what_cannot_be(void **state)
+static void mig_desired_check__refuses_what_cannot_be(void **state)
 {
 	struct mig_layout l = product_layout(A100_40);
-	struct mig_want w = { .enabled = true, .n = 1 };
+	struct mig_desired w = { .enabled = true, .n = 1 };
 	struct error err = ERROR_INIT;
 
 	(void)state;
-	w.gi[0] = (struct mig_want_gi){ .profile = profile_at(&l, "3g.20gb"),
+	w.gi[0] = (struct mig_desired_gi){ .profile = profile_at(&l, "3g.20gb"),
 		.n_ci = 2,
 		.ci = { 1, 2 } };
-	assert_ok(mig_want_check(&l, &w, &err), &err);
+	assert_ok(mig_desired_check(&l, &w, &err), &err);
 	w.gi[0].ci[0] = 2;
-	assert_error(mig_want_check(&l, &w, &err), &err,
+	assert_error(mig_desired_check(&l, &w, &err), &err,
 		"compute instances of 4 slices wanted in one 3g.20gb, it has 3");
 	assert_int_equal(err.code, ERR_LIMIT);
 	w.gi[0].ci[0] = UINT32_MAX;
-	assert_error(mig_want_check(&l, &w, &err), &err, "4294967297 slices");
+	assert_error(mig_desired_check(&l, &w, &err), &err, "4294967297 slices");
 	w.gi[0].ci[0] = 0;
-	assert_error(mig_want_check(&l, &w, &err), &err, "of 0 slices");
+	assert_error(mig_desired_check(&l, &w, &err), &err, "of 0 slices");
 	w.gi[0].n_ci = MIG_CIS_MAX + 1;
-	assert_error(mig_want_check(&l, &w, &err), &err, "9 compute instances");
-	w.gi[0] = (struct mig_want_gi){ .profile = l.n };
-	assert_error(mig_want_check(&l, &w, &err), &err, "profile 7, the GPU has 7");
+	assert_error(mig_desired_check(&l, &w, &err), &err, "9 compute instances");
+	w.gi[0] = (struct mig_desired_gi){ .profile = l.n };
+	assert_error(mig_desired_check(&l, &w, &err), &err, "profile 7, the GPU has 7");
 	w.gi[0].profile = 0;
 	w.enabled = false;
-	assert_error(mig_want_check(&l, &w, &err), &err, "with MIG disabled");
+	assert_error(mig_desired_check(&l, &w, &err), &err, "with MIG disabled");
 	w.n = 0;
-	assert_ok(mig_want_check(&l, &w, &err), &err);
+	assert_ok(mig_desired_check(&l, &w, &err), &err);
 	w.enabled = true;
 	w.n = MIG_GIS_MAX + 1;
-	assert_error(mig_want_check(&l, &w, &err), &err, "17 GPU instances");
+	assert_error(mig_desired_check(&l, &w, &err), &err, "17 GPU instances");
 }
 
 static void mig_layout_find__goes_by_text_then_by_share(void **state)
@@ -215,17 +215,17 @@ static void mig_layout_name__names_cis_and_gis(void **state)
 	assert_string_equal(text, "profile 7");
 }
 
-static void mig_want_of_state__wants_the_same(void **state)
+static void mig_desired_from_state__wants_the_same(void **state)
 {
 	struct mig_state s = { .capable = true, .enabled = true, .n = 2 };
-	struct mig_want w;
+	struct mig_desired w;
 
 	(void)state;
 	s.gi[0] = (struct mig_gi){ .id = 2, .profile = 3, .start = 0 };
 	s.gi[1] = (struct mig_gi){ .id = 1, .profile = 2, .start = 4, .n_ci = 2 };
 	s.gi[1].ci[0] = (struct mig_ci){ .id = 0, .slices = 2 };
 	s.gi[1].ci[1] = (struct mig_ci){ .id = 3, .slices = 1 };
-	mig_want_of_state(&s, &w);
+	mig_desired_from_state(&s, &w);
 	assert_true(w.enabled);
 	assert_int_equal(w.n, 2);
 	assert_int_equal(w.gi[0].profile, 3);
@@ -236,12 +236,12 @@ static void mig_want_of_state__wants_the_same(void **state)
 	assert_int_equal(w.gi[1].ci[0], 2);
 	assert_int_equal(w.gi[1].ci[1], 1);
 	s.enabled = false;
-	mig_want_of_state(&s, &w);
+	mig_desired_from_state(&s, &w);
 	assert_false(w.enabled);
 	assert_int_equal(w.n, 0);
 	s = (struct mig_state){ .capable = true, .enabled = true, .n = UINT32_MAX };
 	s.gi[0].n_ci = UINT32_MAX;
-	mig_want_of_state(&s, &w);
+	mig_desired_from_state(&s, &w);
 	assert_int_equal(w.n, MIG_GIS_MAX);
 	assert_int_equal(w.gi[0].n_ci, MIG_CIS_MAX);
 }
@@ -251,15 +251,15 @@ static void mig_match_cis__keeps_busy_ones_first(void **state)
 	struct mig_gi gi = { .n_ci = 4,
 		.ci = { { .slices = 1 }, { .slices = 2 }, { .slices = 1, .busy = true },
 			{ .slices = 1 } } };
-	struct mig_want_gi w = { .n_ci = 3, .ci = { 1, 3, 1 } };
+	struct mig_desired_gi w = { .n_ci = 3, .ci = { 1, 3, 1 } };
 	struct mig_ci_match m = mig_match_cis(&gi, &w);
 
 	(void)state;
 	assert_int_equal(m.kept, 1 << 2 | 1 << 3);
 	assert_int_equal(m.served, 1 << 0 | 1 << 2);
-	w = (struct mig_want_gi){ .n_ci = 1, .ci = { 1 } };
+	w = (struct mig_desired_gi){ .n_ci = 1, .ci = { 1 } };
 	assert_int_equal(mig_match_cis(&gi, &w).kept, 1 << 2);
-	w = (struct mig_want_gi){ .n_ci = 4, .ci = { 1, 1, 1, 2 } };
+	w = (struct mig_desired_gi){ .n_ci = 4, .ci = { 1, 1, 1, 2 } };
 	m = mig_match_cis(&gi, &w);
 	assert_int_equal(m.kept, 0xf);
 	assert_int_equal(m.served, 0xf);
@@ -273,11 +273,11 @@ int main(void)
 		cmocka_unit_test(mig_layout_check__takes_every_product),
 		cmocka_unit_test(mig_layout_check__refuses_what_cannot_be),
 		cmocka_unit_test(mig_state_check__refuses_what_cannot_be),
-		cmocka_unit_test(mig_want_check__refuses_what_cannot_be),
+		cmocka_unit_test(mig_desired_check__refuses_what_cannot_be),
 		cmocka_unit_test(mig_layout_find__goes_by_text_then_by_share),
 		cmocka_unit_test(mig_layout_find__takes_the_text_before_a_nearer_share),
 		cmocka_unit_test(mig_layout_name__names_cis_and_gis),
-		cmocka_unit_test(mig_want_of_state__wants_the_same),
+		cmocka_unit_test(mig_desired_from_state__wants_the_same),
 		cmocka_unit_test(mig_match_cis__keeps_busy_ones_first),
 	};
 

@@ -68,7 +68,7 @@ static void destroy_gi(struct model *m, const struct mig_step *step)
 
 static uint32_t create_gi(struct model *m, const struct mig_step *step)
 {
-	struct naive_placed v[MIG_GIS_MAX + 1];
+	struct naive_placement v[MIG_GIS_MAX + 1];
 	uint32_t n = 0;
 
 	if (!m->state.enabled)
@@ -76,8 +76,8 @@ static uint32_t create_gi(struct model *m, const struct mig_step *step)
 	if (m->state.n == MIG_GIS_MAX)
 		refuse(m, step, "too many");
 	for (; n < m->state.n; n++)
-		v[n] = (struct naive_placed){ m->state.gi[n].profile, m->state.gi[n].start };
-	v[n] = (struct naive_placed){ step->profile, step->start };
+		v[n] = (struct naive_placement){ m->state.gi[n].profile, m->state.gi[n].start };
+	v[n] = (struct naive_placement){ step->profile, step->start };
 	if (!naive_legal(m->layout, v, n + 1))
 		refuse(m, step, "no room there");
 	m->state.gi[m->state.n++] = (struct mig_gi){ .id = m->next_id++,
@@ -128,7 +128,7 @@ static void run(struct model *m, const struct mig_plan *p, uint32_t from, uint32
 	}
 }
 
-static bool same_cis(const struct mig_gi *gi, const struct mig_want_gi *w)
+static bool same_cis(const struct mig_gi *gi, const struct mig_desired_gi *w)
 {
 	uint32_t counts[16] = { 0 };
 
@@ -143,7 +143,7 @@ static bool same_cis(const struct mig_gi *gi, const struct mig_want_gi *w)
 }
 
 /* Is the GPU as @w wants it? What has a given place is looked for first. */
-static bool is_as_wanted(const struct mig_state *s, const struct mig_want *w)
+static bool is_as_wanted(const struct mig_state *s, const struct mig_desired *w)
 {
 	uint32_t taken = 0;
 
@@ -168,7 +168,7 @@ static bool is_as_wanted(const struct mig_state *s, const struct mig_want *w)
 	return true;
 }
 
-static struct mig_plan plan(const struct model *m, const struct mig_want *w, unsigned flags)
+static struct mig_plan plan(const struct model *m, const struct mig_desired *w, unsigned flags)
 {
 	struct error err = ERROR_INIT;
 	struct mig_plan p;
@@ -204,7 +204,7 @@ static void check_kept(const struct model *m, const struct mig_plan *p, unsigned
 }
 
 /* Number of instances, of both kinds. */
-static uint32_t instances(const struct mig_state *s, const struct mig_want *w)
+static uint32_t instances(const struct mig_state *s, const struct mig_desired *w)
 {
 	uint32_t n = 0;
 
@@ -217,13 +217,13 @@ static uint32_t instances(const struct mig_state *s, const struct mig_want *w)
 
 /* Killed after each step: going on, and going back. */
 static void check_prefixes(const struct model *start, const struct mig_plan *p,
-	const struct mig_want *w)
+	const struct mig_desired *w)
 {
 	/* A mode that was about to change cannot be wished back: undoing then sets it. */
 	bool pending = start->state.pending_enabled != start->state.enabled;
-	struct mig_want before;
+	struct mig_desired before;
 
-	mig_want_of_state(&start->state, &before);
+	mig_desired_from_state(&start->state, &before);
 	for (uint32_t k = 0; k <= p->n; k++) {
 		struct model on = *start, back;
 		struct mig_plan rest;
@@ -253,11 +253,11 @@ static void check_prefixes(const struct model *start, const struct mig_plan *p,
 static struct model random_model(struct chance *c, const struct mig_layout *l, uint32_t number)
 {
 	struct model m = { .layout = l, .next_id = 1000, .number = number };
-	struct naive_placed v[MIG_GIS_MAX];
+	struct naive_placement v[MIG_GIS_MAX];
 
 	m.state = random_state(c, l, 5, number % 2 ? 20 : 0);
 	for (uint32_t i = 0; i < m.state.n; i++)
-		v[i] = (struct naive_placed){ m.state.gi[i].profile, m.state.gi[i].start };
+		v[i] = (struct naive_placement){ m.state.gi[i].profile, m.state.gi[i].start };
 	while (!naive_legal(l, v, m.state.n))
 		m.state.n--;
 	if (chance(c, 8) == 0)
@@ -276,7 +276,7 @@ static bool check_case(uint32_t number)
 				      ? random_layout(&c)
 				      : product_layout((enum product_id)chance(&c, PRODUCTS));
 	struct model m = random_model(&c, &l, number), done;
-	struct mig_want w = random_want(&c, &l, &m.state, 5);
+	struct mig_desired w = random_want(&c, &l, &m.state, 5);
 	struct naive_best best;
 	struct mig_plan p = { .n = 777 };
 	struct error err = ERROR_INIT;
@@ -284,7 +284,7 @@ static bool check_case(uint32_t number)
 	int r;
 
 	if (chance(&c, 12) == 0)
-		w = (struct mig_want){ .enabled = false };
+		w = (struct mig_desired){ .enabled = false };
 	best = naive_solve(&l, &m.state, &w);
 	for (uint32_t i = 0; i < m.state.n; i++)
 		for (uint32_t j = 0; j < m.state.gi[i].n_ci; j++)
@@ -338,12 +338,12 @@ struct tour {
 static bool next_stop(void *arg, const uint32_t counts[])
 {
 	struct tour *t = arg;
-	struct mig_want w = { .enabled = true };
+	struct mig_desired w = { .enabled = true };
 	struct mig_plan p;
 
 	for (uint32_t i = 0; i < t->m->layout->n; i++)
 		for (uint32_t j = 0; j < counts[i]; j++)
-			w.gi[w.n++] = (struct mig_want_gi){ .profile = i,
+			w.gi[w.n++] = (struct mig_desired_gi){ .profile = i,
 				.start = MIG_START_ANY,
 				.n_ci = 1,
 				.ci = { t->m->layout->profiles[i].slices } };
@@ -370,7 +370,7 @@ static void mig_plan_make__tours_every_product(void **state)
 }
 
 /* 3g.20gb at 0 with two CIs, of which the second is busy, and 1g.5gb at 4 and 5. */
-static struct model cut_gpu(struct mig_layout *l)
+static struct model make_partitioned_gpu(struct mig_layout *l)
 {
 	struct model m = { .layout = l, .next_id = 20 };
 	uint32_t small, large;
@@ -411,8 +411,8 @@ static void mig_plan_make__says_each_step(void **state)
 		"create compute instance 1c.3g.20gb in GPU instance 2 (3g.20gb at 0)",
 	};
 	struct mig_layout l;
-	struct model m = cut_gpu(&l);
-	struct mig_want w = { .enabled = true,
+	struct model m = make_partitioned_gpu(&l);
+	struct mig_desired w = { .enabled = true,
 		.n = 2,
 		.gi = { { .profile = profile_at(&l, "2g.10gb"),
 				.start = MIG_START_ANY,
@@ -442,12 +442,12 @@ static void mig_plan_make__says_each_step(void **state)
 static void mig_plan_make__does_nothing_without_need(void **state)
 {
 	struct mig_layout l;
-	struct model m = cut_gpu(&l);
-	struct mig_want w;
+	struct model m = make_partitioned_gpu(&l);
+	struct mig_desired w;
 	struct mig_plan p;
 
 	(void)state;
-	mig_want_of_state(&m.state, &w);
+	mig_desired_from_state(&m.state, &w);
 	p = plan(&m, &w, 0);
 	assert_int_equal(p.n, 0);
 	assert_int_equal(p.kept, 7);
@@ -458,7 +458,7 @@ static void mig_plan_make__does_nothing_without_need(void **state)
 	w.gi[0].ci[1] = 2; /* another order is no difference */
 	assert_int_equal(plan(&m, &w, 0).n, 0);
 	m.state = (struct mig_state){ .capable = false };
-	w = (struct mig_want){ .enabled = false };
+	w = (struct mig_desired){ .enabled = false };
 	assert_int_equal(plan(&m, &w, 0).n, 0);
 	assert_int_equal(plan(&m, &w, MIG_PLAN_MODE_ONLY).n, 0);
 }
@@ -466,8 +466,8 @@ static void mig_plan_make__does_nothing_without_need(void **state)
 static void mig_plan_make__sets_the_mode_first_or_last(void **state)
 {
 	struct mig_layout l;
-	struct model m = cut_gpu(&l);
-	struct mig_want w = { .enabled = false }, same;
+	struct model m = make_partitioned_gpu(&l);
+	struct mig_desired w = { .enabled = false }, same;
 	struct mig_plan p = plan(&m, &w, MIG_PLAN_FORCE);
 	char text[64];
 
@@ -479,7 +479,7 @@ static void mig_plan_make__sets_the_mode_first_or_last(void **state)
 	assert_string_equal(text, "disable MIG");
 	p = plan(&m, &w, MIG_PLAN_FORCE | MIG_PLAN_MODE_ONLY);
 	assert_int_equal(p.n, 7);
-	mig_want_of_state(&m.state, &same);
+	mig_desired_from_state(&m.state, &same);
 	m.state.pending_enabled =
 		false; /* somebody asked for it to be off after the next reset */
 	p = plan(&m, &same, 0);
@@ -499,8 +499,8 @@ static void mig_plan_make__sets_the_mode_first_or_last(void **state)
 static void mig_plan_make__only_the_mode_if_told(void **state)
 {
 	struct mig_layout l;
-	struct model m = cut_gpu(&l);
-	struct mig_want w = { .enabled = true, .n = UINT32_MAX }; /* not looked at */
+	struct model m = make_partitioned_gpu(&l);
+	struct mig_desired w = { .enabled = true, .n = UINT32_MAX }; /* not looked at */
 	struct mig_plan p = plan(&m, &w, MIG_PLAN_MODE_ONLY);
 
 	(void)state;
@@ -517,8 +517,8 @@ static void mig_plan_make__only_the_mode_if_told(void **state)
 static void mig_plan_make__refuses_before_anything(void **state)
 {
 	struct mig_layout l;
-	struct model m = cut_gpu(&l);
-	struct mig_want w = { .enabled = false };
+	struct model m = make_partitioned_gpu(&l);
+	struct mig_desired w = { .enabled = false };
 	struct error err = ERROR_INIT;
 	struct mig_plan p = { .n = 777 };
 
@@ -528,7 +528,7 @@ static void mig_plan_make__refuses_before_anything(void **state)
 	assert_int_equal(err.code, ERR_UNAVAILABLE);
 	assert_error(mig_plan_make(&p, &l, &m.state, &w, MIG_PLAN_MODE_ONLY, &err), &err,
 		"GPU instance 2");
-	w = (struct mig_want){ .enabled = true,
+	w = (struct mig_desired){ .enabled = true,
 		.n = 1,
 		.gi = { { .profile = profile_at(&l, "7g.40gb"), .start = MIG_START_ANY } } };
 	assert_error(mig_plan_make(&p, &l, &m.state, &w, 0, &err), &err, "in use");
@@ -556,7 +556,7 @@ static void mig_plan_make__has_room_for_the_longest_plan(void **state)
 {
 	struct mig_layout l = { .slots = 32, .slices = 999, .n = 2 };
 	struct model m = { .layout = &l, .next_id = 100 };
-	struct mig_want w = { .enabled = true, .n = MIG_GIS_MAX };
+	struct mig_desired w = { .enabled = true, .n = MIG_GIS_MAX };
 	struct mig_plan p;
 
 	(void)state;
@@ -571,7 +571,9 @@ static void mig_plan_make__has_room_for_the_longest_plan(void **state)
 			.profile = 0,
 			.start = i,
 			.n_ci = MIG_CIS_MAX };
-		w.gi[i] = (struct mig_want_gi){ .profile = 1, .start = i, .n_ci = MIG_CIS_MAX };
+		w.gi[i] = (struct mig_desired_gi){ .profile = 1,
+			.start = i,
+			.n_ci = MIG_CIS_MAX };
 		for (uint32_t j = 0; j < MIG_CIS_MAX; j++) {
 			m.state.gi[i].ci[j] = (struct mig_ci){ .id = j, .slices = 1 };
 			w.gi[i].ci[j] = 1;

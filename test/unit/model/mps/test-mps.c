@@ -219,7 +219,7 @@ static void offer_new__counts_clients_of_all_resources(void **state)
 	assert_plan(&f, "GPU-0 4% GPU-0=1780M");
 	teardown(&f);
 	setup(&f, 1, 40);
-	s = fixture_cut(f.c, GPU, NULL);
+	s = fixture_add_slices(f.c, GPU, NULL);
 	fixture_profile(s, "nvidia.com/gpu.a", 24, 0);
 	fixture_profile(s, "nvidia.com/gpu.b", 25, 0);
 	plan(&f);
@@ -378,7 +378,7 @@ static void mps_plan_new__is_exclusive_for_whole_gpus_only(void **state)
 	(void)state;
 	setup(&f, 2, 40);
 	share(&f, GPU, 2, LIST("0"));
-	fixture_profile(fixture_cut(f.c, GPU, LIST("1")), "nvidia.com/gpu.a", 2, 0);
+	fixture_profile(fixture_add_slices(f.c, GPU, LIST("1")), "nvidia.com/gpu.a", 2, 0);
 	f.c->slices[0].mps = true;
 	assert_plan(&f, "GPU-0 50% GPU-0=20480M; GPU-1 100% GPU-1=0M");
 	f.c->sharing.mps_exclusive = true;
@@ -428,7 +428,7 @@ static void mps_grant__of_slices(void **state)
 
 	(void)state;
 	setup(&f, 1, 40);
-	s = fixture_cut(f.c, GPU, NULL);
+	s = fixture_add_slices(f.c, GPU, NULL);
 	s->mps = true;
 	fixture_profile(s, "nvidia.com/gpu.a", 1, 8192)->weight = 3;
 	s->profiles[0].isolation.class_ = SLICE_CLASS_LATENCY;
@@ -464,7 +464,7 @@ static void mps_plan_new__joins_no_slices(void **state)
 
 	(void)state;
 	setup(&f, 2, 40);
-	fixture_profile(fixture_cut(f.c, GPU, NULL), "nvidia.com/gpu.a", 2, 2048);
+	fixture_profile(fixture_add_slices(f.c, GPU, NULL), "nvidia.com/gpu.a", 2, 2048);
 	f.c->slices[0].mps = true;
 	assert_plan(&f, "GPU-0 100% GPU-0=4096M; GPU-1 100% GPU-1=4096M");
 	assert_error(refused(&f, "nvidia.com/gpu.a", IDS("GPU-0::gpu.a::0", "GPU-1::gpu.a::0")),
@@ -492,7 +492,7 @@ static void random_config(struct fixture *f, uint64_t *seed)
 	}
 	if (fixture_random(seed) % 2) {
 		struct slice_set *s =
-			fixture_cut(f->c, GPU, LIST(refs[fixture_random(seed) % 4]));
+			fixture_add_slices(f->c, GPU, LIST(refs[fixture_random(seed) % 4]));
 
 		s->mps = fixture_random(seed) % 4 > 0;
 		for (uint32_t n = 1 + fixture_random(seed) % 2; n; n--)

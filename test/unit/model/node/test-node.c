@@ -39,7 +39,7 @@ static const struct node_gpu *by_uuid(const struct fixture *f, const char *uuid)
 }
 
 /* Takes GPU @i out of @inv. */
-static void take_out(struct inventory *inv, uint32_t i)
+static void remove_inventory_gpu(struct inventory *inv, uint32_t i)
 {
 	memmove(&inv->gpus[i], &inv->gpus[i + 1], (inv->n - i - 1) * sizeof(*inv->gpus));
 	inv->n--;
@@ -119,7 +119,7 @@ static void node_observe__keeps_a_gone_gpu_and_its_neighbours(void **state)
 	all->links[0 * 3 + 2].nvlinks = all->links[2 * 3 + 0].nvlinks = 2;
 	all->links[0 * 3 + 1].nvlinks = all->links[1 * 3 + 0].nvlinks = 3;
 	observe(&f, all, 0);
-	take_out(less, 1);
+	remove_inventory_gpu(less, 1);
 	less->gpus[1].index = 1; /* NVML counts the rest again */
 	assert_true(observe(&f, less, 10));
 	assert_int_equal(f.node.inv->n, 3);
@@ -157,7 +157,7 @@ static void node_tick__forgets_what_is_gone_for_long(void **state)
 	setup(&f);
 	all->links[0 * 3 + 2].nvlinks = 2;
 	observe(&f, all, 0);
-	take_out(less, 1);
+	remove_inventory_gpu(less, 1);
 	observe(&f, less, 10);
 	assert_true(node_due(&f.node, &f.policy) == 20 * S);
 	observe(&f, less, 595);
@@ -190,7 +190,7 @@ static void node_due__is_never_past_after_a_look_in_vain(void **state)
 	(void)state;
 	setup(&f);
 	observe(&f, all, 0);
-	take_out(less, 1);
+	remove_inventory_gpu(less, 1);
 	observe(&f, less, 10);
 	assert_true(node_observe(&f.node, &f.policy, NULL, &why, 100 * S, NULL) >= 0);
 	assert_true(node_due(&f.node, &f.policy) == 110 * S);
@@ -371,7 +371,7 @@ static void node_observe__holds_its_invariants(void **state)
 			uint32_t r = fixture_random(&seed) % 10;
 
 			if (r == 0) {
-				take_out(seen, i);
+				remove_inventory_gpu(seen, i);
 			} else if (r == 1) {
 				seen->gpus[i].fault = GPU_FAULT_LOST;
 				seen->gpus[i].uuid[0] = '\0';

@@ -94,7 +94,7 @@ static struct slice_plan plan_of(const struct node *n, const char *resource,
 static void offer__cuts_gpus_that_are_named_and_leaves_the_rest(void **state)
 {
 	struct node n = node_of(3, (uint64_t[]){ 16384, 16384, 16384 });
-	struct slice_set *s = fixture_cut(n.config, GPU, LIST("1", "GPU-1"));
+	struct slice_set *s = fixture_add_slices(n.config, GPU, LIST("1", "GPU-1"));
 	const struct resource *r;
 
 	(void)state;
@@ -117,7 +117,7 @@ static void offer__cuts_gpus_that_are_named_and_leaves_the_rest(void **state)
 static void offer__honours_counts_as_far_as_memory_goes(void **state)
 {
 	struct node n = node_of(2, (uint64_t[]){ 16384, 6144 });
-	struct slice_set *s = fixture_cut(n.config, GPU, NULL);
+	struct slice_set *s = fixture_add_slices(n.config, GPU, NULL);
 
 	(void)state;
 	/* The one without a count stands first, and comes last. */
@@ -140,7 +140,7 @@ static void offer__honours_counts_as_far_as_memory_goes(void **state)
 static void offer__leaves_whole_what_no_profile_fits_on(void **state)
 {
 	struct node n = node_of(3, (uint64_t[]){ 1000, 16384, 1000 });
-	struct slice_set *s = fixture_cut(n.config, GPU, NULL);
+	struct slice_set *s = fixture_add_slices(n.config, GPU, NULL);
 
 	(void)state;
 	(void)fixture_profile(s, GPU ".large", 1, 2048);
@@ -165,7 +165,7 @@ static void offer__gathers_notes(void **state)
 	for (size_t i = 0; i < ARRAY_LEN(mib); i++)
 		mib[i] = 4096;
 	n = node_of(ARRAY_LEN(mib), mib);
-	s = fixture_cut(n.config, GPU, NULL);
+	s = fixture_add_slices(n.config, GPU, NULL);
 	(void)fixture_profile(s, GPU ".a", 5, 1024);
 	n.offer = fixture_offer(n.inv, n.config);
 	EXPECT_NOTES(&n,
@@ -177,7 +177,7 @@ static void offer__gathers_notes(void **state)
 static void offer__takes_parts_and_no_limit(void **state)
 {
 	struct node n = node_of(1, (uint64_t[]){ 16383 });
-	struct slice_set *s = fixture_cut(n.config, GPU, NULL);
+	struct slice_set *s = fixture_add_slices(n.config, GPU, NULL);
 	struct slice_plan plan;
 
 	(void)state;
@@ -197,7 +197,7 @@ static void offer__takes_parts_and_no_limit(void **state)
 static void offer__does_with_counts_where_memory_is_not_known(void **state)
 {
 	struct node n = node_of(2, (uint64_t[]){ 0, 8192 });
-	struct slice_set *s = fixture_cut(n.config, GPU, NULL);
+	struct slice_set *s = fixture_add_slices(n.config, GPU, NULL);
 
 	(void)state;
 	(void)fixture_profile(s, GPU ".a", 2, 2048);
@@ -213,7 +213,7 @@ static void offer__does_with_counts_where_memory_is_not_known(void **state)
 static void offer__goes_by_product(void **state)
 {
 	struct node n = node_of(3, (uint64_t[]){ 16384, 81920, 16384 });
-	struct slice_set *s = fixture_cut(n.config, GPU, NULL);
+	struct slice_set *s = fixture_add_slices(n.config, GPU, NULL);
 
 	(void)state;
 	s->product = strdup("NVIDIA H100*");
@@ -233,7 +233,7 @@ static void offer__goes_by_product(void **state)
 static void offer__warns_of_profiles_that_fit_nowhere(void **state)
 {
 	struct node n = node_of(3, (uint64_t[]){ 6144, 16384, 16384 });
-	struct slice_set *s = fixture_cut(n.config, GPU, LIST("0", "1"));
+	struct slice_set *s = fixture_add_slices(n.config, GPU, LIST("0", "1"));
 	struct slice_profile *p;
 
 	(void)state;
@@ -249,7 +249,7 @@ static void offer__warns_of_profiles_that_fit_nowhere(void **state)
 	assert_non_null(strstr(n.offer->warnings.v[1], "gpu.rest' (line 13): fits nowhere"));
 	n.offer = offer_free(n.offer);
 	/* It is on another GPU, by another set. */
-	s = fixture_cut(n.config, GPU, LIST("2"));
+	s = fixture_add_slices(n.config, GPU, LIST("2"));
 	(void)fixture_profile(s, GPU ".rest", 0, 6146);
 	n.offer = fixture_offer(n.inv, n.config);
 	assert_int_equal(n.offer->warnings.n, 1);
@@ -288,7 +288,7 @@ static void offer__warns_of_profiles_that_fit_nowhere(void **state)
 static void offer__warns_of_caps_that_are_next_to_nothing(void **state)
 {
 	struct node n = node_of(2, (uint64_t[]){ 16384, 16384 });
-	struct slice_set *s = fixture_cut(n.config, GPU, NULL);
+	struct slice_set *s = fixture_add_slices(n.config, GPU, NULL);
 
 	(void)state;
 	(void)fixture_profile(s, GPU ".small", 1, 0);
@@ -312,9 +312,10 @@ static void offer__cuts_by_the_first_set_that_means_a_gpu(void **state)
 	struct node n = node_of(2, (uint64_t[]){ 16384, 16384 });
 
 	(void)state;
-	(void)fixture_profile(fixture_cut(n.config, GPU, LIST("0", "7")), GPU ".a", 1, 2048);
-	(void)fixture_profile(fixture_cut(n.config, GPU, LIST("GPU-0", "GPU-9")), GPU ".b", 1,
+	(void)fixture_profile(fixture_add_slices(n.config, GPU, LIST("0", "7")), GPU ".a", 1,
 		2048);
+	(void)fixture_profile(fixture_add_slices(n.config, GPU, LIST("GPU-0", "GPU-9")),
+		GPU ".b", 1, 2048);
 	(void)fixture_share(n.config, GPU, NULL, 2, LIST("GPU-0", "GPU-1"));
 	EXPECT(&n, "gpu=GPU-1::0,GPU-1::1 gpu.a=GPU-0::gpu.a::0");
 	EXPECT_NOTES(&n, "slices of 'nvidia.com/gpu' (line 1): no matching device at index: 7",
@@ -327,7 +328,8 @@ static void offer__cuts_by_the_first_set_that_means_a_gpu(void **state)
 static void offer__cuts_mig_devices(void **state)
 {
 	struct node n = node_of(1, (uint64_t[]){ 40960 });
-	struct slice_set *s = fixture_cut(n.config, "nvidia.com/mig-3g.20gb", LIST("0:1"));
+	struct slice_set *s =
+		fixture_add_slices(n.config, "nvidia.com/mig-3g.20gb", LIST("0:1"));
 	struct slice_plan plan;
 
 	(void)state;
@@ -349,7 +351,7 @@ static void offer__cuts_mig_devices(void **state)
 static void slice_plan__divides_time_by_weight(void **state)
 {
 	struct node n = node_of(2, (uint64_t[]){ 16384, 6144 });
-	struct slice_set *s = fixture_cut(n.config, GPU, NULL);
+	struct slice_set *s = fixture_add_slices(n.config, GPU, NULL);
 	struct slice_profile *p;
 	struct slice_plan plan;
 
@@ -362,7 +364,7 @@ static void slice_plan__divides_time_by_weight(void **state)
 	p->isolation.class_ = SLICE_CLASS_LATENCY;
 	n.offer = fixture_offer(n.inv, n.config);
 	plan = plan_of(&n, GPU ".large", LIST("GPU-0::gpu.large::0"), 1);
-	assert_true(plan.wanted && plan.compute == SLICE_COMPUTE_TURNS);
+	assert_true(plan.wanted && plan.compute == SLICE_COMPUTE_FAIR_SHARE);
 	assert_int_equal(plan.class_, SLICE_CLASS_BATCH);
 	assert_int_equal(plan.gpus[0].weight, 4);
 	assert_int_equal(plan.gpus[0].cap, 500000);
@@ -389,7 +391,7 @@ static void slice_plan__divides_time_of_replicas(void **state)
 	e->isolation = (struct isolation){ .present = true, .compute = ISOLATION_COMPUTE_FAIR };
 	n.offer = fixture_offer(n.inv, n.config);
 	plan = plan_of(&n, GPU, LIST("GPU-0::0", "GPU-0::2"), 2);
-	assert_true(plan.wanted && plan.compute == SLICE_COMPUTE_TURNS);
+	assert_true(plan.wanted && plan.compute == SLICE_COMPUTE_FAIR_SHARE);
 	assert_true(plan.gpus[0].memory == SLICE_NO_LIMIT);
 	assert_int_equal(plan.gpus[0].weight, 2);
 	assert_int_equal(plan.gpus[0].cap, 0);
@@ -426,12 +428,12 @@ static void slice_plan__is_latency_if_all_of_it_is(void **state)
 	n.offer = fixture_offer(n.inv, n.config);
 	for (size_t i = 0; i < 2; i++) {
 		plan = plan_of(&n, GPU, both[i], 2);
-		assert_int_equal(plan.compute, SLICE_COMPUTE_TURNS);
+		assert_int_equal(plan.compute, SLICE_COMPUTE_FAIR_SHARE);
 		assert_int_equal(plan.class_, SLICE_CLASS_BATCH);
 	}
 	/* One that does not divide time has no say. */
 	plan = plan_of(&n, GPU, LIST("GPU-0::0", "GPU-2::0"), 2);
-	assert_int_equal(plan.compute, SLICE_COMPUTE_TURNS);
+	assert_int_equal(plan.compute, SLICE_COMPUTE_FAIR_SHARE);
 	assert_int_equal(plan.class_, SLICE_CLASS_LATENCY);
 	plan = plan_of(&n, GPU, LIST("GPU-2::0"), 1);
 	assert_false(plan.wanted);
@@ -463,7 +465,7 @@ static void slice_time__stays_in_its_bounds(void **state)
 static void slice_plan_equal__sees_each_field(void **state)
 {
 	const struct slice_plan a = { .wanted = true,
-		.compute = SLICE_COMPUTE_TURNS,
+		.compute = SLICE_COMPUTE_FAIR_SHARE,
 		.n = 1,
 		.gpus = { { .uuid = "GPU-0", .memory = MIB, .weight = 2, .cap = 3 } } };
 	struct slice_plan b;
@@ -511,7 +513,7 @@ static void prefer__takes_slices_of_one_gpu(void **state)
 			"GPU-0::a::0 GPU-1::a::0 GPU-1::a::1 GPU-2::a::0" },
 	};
 	struct node n = node_of(3, (uint64_t[]){ 8192, 8192, 8192 });
-	struct slice_set *s = fixture_cut(n.config, GPU, NULL);
+	struct slice_set *s = fixture_add_slices(n.config, GPU, NULL);
 
 	(void)state;
 	(void)fixture_profile(s, "nvidia.com/a", 4, 2048);
@@ -568,7 +570,7 @@ static void labels__describe_profiles(void **state)
 		{ "gpu.huge.count", "(none)" },
 	};
 	struct node n = node_of(3, (uint64_t[]){ 6144, 16384, 6144 });
-	struct slice_set *s = fixture_cut(n.config, GPU, LIST("1", "0"));
+	struct slice_set *s = fixture_add_slices(n.config, GPU, LIST("1", "0"));
 	const struct label_facts facts = { .machine = "x" };
 	struct error err = ERROR_INIT;
 	struct labels *l = NULL;
@@ -609,7 +611,7 @@ static void random_config(struct node *n, uint64_t *seed)
 
 		for (size_t i = 0; i < 3; i++)
 			list[i] = refs[fixture_random(seed) % ARRAY_LEN(refs)];
-		s = fixture_cut(n->config, GPU, fixture_random(seed) % 3 ? list : NULL);
+		s = fixture_add_slices(n->config, GPU, fixture_random(seed) % 3 ? list : NULL);
 		for (size_t i = 0; i < PROFILES; i++) {
 			struct slice_profile *p;
 

@@ -303,7 +303,7 @@ static void offer_new__time_slices_what_mps_leaves(void **state)
 	/* what is cut stays cut */
 	CASE(1, "gpu.a=0::gpu.a::0",
 		"sharing of 'nvidia.com/gpu': GPU 0 is cut into slices, and is left so",
-		fixture_profile(fixture_cut(c, GPU, NULL), "nvidia.com/gpu.a", 1, 0);
+		fixture_profile(fixture_add_slices(c, GPU, NULL), "nvidia.com/gpu.a", 1, 0);
 		fixture_share_by(c, SHARING_MPS, GPU, NULL, 2, LIST("0")));
 }
 
@@ -471,7 +471,8 @@ static void offer_new__names_the_line_of_what_is_too_much(void **state)
 		"node");
 	c = config_free(c);
 	c = fixture_config();
-	(void)fixture_profile(fixture_cut(c, GPU, NULL), "nvidia.com/x", OFFER_DEVICES_MAX, 0);
+	(void)fixture_profile(fixture_add_slices(c, GPU, NULL), "nvidia.com/x",
+		OFFER_DEVICES_MAX, 0);
 	assert_error(offer_new(&o, inv, c, &err), &err,
 		"resource 'nvidia.com/x' (line 11): 80000 devices make more than 40000 on this "
 		"node");

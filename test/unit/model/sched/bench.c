@@ -11,7 +11,7 @@ void assert_sound(const struct model *m)
 	if (m->failure[0])
 		fail_msg("%s", m->failure);
 	for (unsigned int g = 0; g < m->n_gpus; g++) {
-		uint64_t said = turns_busy_ns(m->turns, g);
+		uint64_t said = sched_gpu_busy_ns(m->sched, g);
 		uint64_t off = said > m->busy[g] ? said - m->busy[g] : m->busy[g] - said;
 
 		if (off > m->wrong[g] + m->n_events)
@@ -94,8 +94,8 @@ void assert_share(const struct bench *b, unsigned int i, double percent)
 
 void assert_capped(const struct bench *b, unsigned int i, double percent, unsigned int others)
 {
-	double waited = percent / PERCENT * (double)(others * TURNS_NS);
-	double most = (double)(TURNS_PORTION_NS + 3 * KERNEL_NS + MODEL_CHANGE_NS) + waited;
+	double waited = percent / PERCENT * (double)(others * SCHED_QUANTUM_NS);
+	double most = (double)(SCHED_CAP_PORTION_NS + 3 * KERNEL_NS + MODEL_CHANGE_NS) + waited;
 
 	assert_share_within(b, i, percent, PERCENT * most / (double)S);
 }

@@ -12,8 +12,8 @@
 #define KERNEL_NS (378 * US)
 
 struct row {
-	struct turns_share share; /* .weight 0: the end */
-	unsigned int gpus;        /* a bit each */
+	struct sched_share_config share; /* .weight 0: the end */
+	unsigned int gpus;               /* a bit each */
 	struct model_task task;
 };
 

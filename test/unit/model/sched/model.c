@@ -10,7 +10,7 @@
 #define START     S
 #define SUBMIT_NS (10 * US) /* from the end of a wait to the next submission */
 
-static void keep(struct model *m, const char *failure)
+static void record_failure(struct model *m, const char *failure)
 {
 	if (!m->failure[0])
 		(void)snprintf(m->failure, sizeof(m->failure), "at %.3f ms: %s",
@@ -22,7 +22,7 @@ static void keep(struct model *m, const char *failure)
 		char text[160];                                  \
                                                                  \
 		(void)snprintf(text, sizeof(text), __VA_ARGS__); \
-		keep(m, text);                                   \
+		record_failure(m, text);                         \
 	} while (0)
 
 uint64_t model_random(struct model *m, uint64_t below)
@@ -46,7 +46,7 @@ static bool liar(const struct model_proc *p)
 }
 
 /* A gate of a seat has changed: the page says so at once. */
-static void on_gate(void *arg, struct turns_seat *seat)
+static void on_gate(void *arg, struct sched_client *seat)
 {
 	struct model *m = arg;
 	struct model_proc *p = seat->user;
@@ -56,19 +56,19 @@ static void on_gate(void *arg, struct turns_seat *seat)
 	p->generation++;
 	p->gate_at = m->now;
 	m->n_gates++;
-	if (seat->gate == TURNS_CLOSED)
+	if (seat->gate == SCHED_GATE_CLOSED)
 		s->closed_at[p->gpu] = model_charged(m, s, p->gpu);
-	if (seat->gate != TURNS_CLOSED && p->blocked)
+	if (seat->gate != SCHED_GATE_CLOSED && p->blocked)
 		p->woken_at = m->now + between(m, 5 * US, 50 * US);
 	/* Where all it knows of stands at the gate, who is woken there is to say what it sees. */
 	if (p->in_flight || !p->blocked)
-		p->look_at = turns_min(p->look_at, keeper);
-	if (seat->gate == TURNS_METERED && seat->meter.turn_ns != UINT64_MAX &&
-		seat->meter.turn_ns > TURNS_NS * 5 / 4)
-		fail(m, "a turn of %.3f ms", (double)seat->meter.turn_ns / 1e6);
+		p->poll_at = sched_min(p->poll_at, keeper);
+	if (seat->gate == SCHED_GATE_THROTTLED && seat->throttle.quantum_ns != UINT64_MAX &&
+		seat->throttle.quantum_ns > SCHED_QUANTUM_NS * 5 / 4)
+		fail(m, "a turn of %.3f ms", (double)seat->throttle.quantum_ns / 1e6);
 }
 
-static uint64_t done_of(void *arg, const struct turns_seat *seat)
+static uint64_t done_of(void *arg, const struct sched_client *seat)
 {
 	const struct model_proc *p = seat->user;
 
@@ -79,21 +79,21 @@ static uint64_t done_of(void *arg, const struct turns_seat *seat)
 static void check_gates(struct model *m, unsigned int gpu)
 {
 	const struct model_slice *holder = NULL;
-	bool together = m->turns->gpus[gpu].stretch.together;
+	bool together = m->sched->gpus[gpu].period.concurrent;
 
 	for (size_t i = 0; i < m->n_procs; i++) {
 		const struct model_proc *p = &m->procs[i];
 
-		if (!p->slice || p->gpu != gpu || !p->seat)
+		if (!p->slice || p->gpu != gpu || !p->client)
 			continue;
-		if (together && p->seat->gate != TURNS_OPEN)
+		if (together && p->client->gate != SCHED_GATE_OPEN)
 			fail(m, "process %zu has a closed gate though all go together", i);
-		if (p->seat->wants && p->seat->gate != TURNS_CLOSED)
+		if (p->client->wants && p->client->gate != SCHED_GATE_CLOSED)
 			fail(m, "process %zu wants before an open gate", i);
-		if (p->seat->part->share.mps && p->seat->gate != TURNS_OPEN)
+		if (p->client->share->config.mps && p->client->gate != SCHED_GATE_OPEN)
 			fail(m, "process %zu is under MPS and its gate is not open", i);
-		if (p->seat->gate == TURNS_CLOSED || !turns_has_turns(p->seat->part) ||
-			together)
+		if (p->client->gate == SCHED_GATE_CLOSED ||
+			!sched_is_time_shared(p->client->share) || together)
 			continue;
 		if (holder && holder != p->slice)
 			fail(m, "GPU %u has two holders", gpu);
@@ -103,16 +103,16 @@ static void check_gates(struct model *m, unsigned int gpu)
 
 static void check_slice(struct model *m, struct model_slice *s, unsigned int gpu)
 {
-	struct turns_account a;
+	struct sched_account a;
 
-	turns_account(m->turns, s->slice, gpu, m->now, &a);
+	sched_account(m->sched, s->slice, gpu, m->now, &a);
 	if (a.charged_ns < s->charged[gpu])
 		fail(m, "slice %td was charged less than before", s - m->slices);
 	s->charged[gpu] = a.charged_ns;
-	if (s->share[gpu].mps && a.turn)
+	if (s->config[gpu].mps && a.has_quantum)
 		fail(m, "slice %td is under MPS and has the turn", s - m->slices);
-	if (!s->share[gpu].mps && (a.stuck_ns || !a.turn))
-		s->tail[gpu] = turns_max(s->tail[gpu], a.charged_ns - s->closed_at[gpu]);
+	if (!s->config[gpu].mps && (a.stuck_ns || !a.has_quantum))
+		s->overrun[gpu] = sched_max(s->overrun[gpu], a.charged_ns - s->closed_at[gpu]);
 }
 
 static void check_sum(struct model *m, unsigned int gpu)
@@ -127,15 +127,15 @@ static void check_sum(struct model *m, unsigned int gpu)
 		check_slice(m, s, gpu);
 		sum += s->charged[gpu];
 	}
-	if (sum != turns_busy_ns(m->turns, gpu))
+	if (sum != sched_gpu_busy_ns(m->sched, gpu))
 		fail(m, "GPU %u: charges %llu, busy %llu", gpu, (unsigned long long)sum,
-			(unsigned long long)turns_busy_ns(m->turns, gpu));
+			(unsigned long long)sched_gpu_busy_ns(m->sched, gpu));
 }
 
-static struct turns_part *part_of(struct model *m, const struct model_slice *s,
+static struct sched_share *find_model_share(struct model *m, const struct model_slice *s,
 	unsigned int gpu)
 {
-	struct turns_part *p = m->turns->gpus[gpu].parts;
+	struct sched_share *p = m->sched->gpus[gpu].shares;
 
 	while (p && p->slice != s->slice)
 		p = p->next;
@@ -144,27 +144,28 @@ static struct turns_part *part_of(struct model *m, const struct model_slice *s,
 
 static bool wants_now(struct model *m, const struct model_slice *s)
 {
-	return s->slice && s->steady && !s->share[0].mps && !turns_is_quiet(part_of(m, s, 0));
+	return s->slice && s->steady && !s->config[0].mps &&
+	       !sched_is_idle(find_model_share(m, s, 0));
 }
 
 /* The bound that turns.h proves: once a part that goes on to want was level with another one. */
 static void check_pair(struct model *m, struct model_slice *a, const struct model_slice *b,
 	double quantum)
 {
-	const struct turns_part *p = part_of(m, a, 0), *q = part_of(m, b, 0);
-	double weight = p->share.weight, turn = quantum * 5 / 4, bound;
-	double lag = (double)p->v - (double)q->v;
+	const struct sched_share *p = find_model_share(m, a, 0), *q = find_model_share(m, b, 0);
+	double weight = p->config.weight, turn = quantum * 5 / 4, bound;
+	double lag = (double)p->vtime - (double)q->vtime;
 	uint32_t bit = UINT32_C(1) << (b - m->slices);
 
-	if (p->gpu->stretch.together || p->slice->trying) {
+	if (p->gpu->period.concurrent || p->slice->boost_running) {
 		a->level = 0;
 		return;
 	}
-	if (turn < (double)TURNS_LEAST_NS / weight)
-		turn = (double)TURNS_LEAST_NS / weight;
+	if (turn < (double)SCHED_QUANTUM_MIN_NS / weight)
+		turn = (double)SCHED_QUANTUM_MIN_NS / weight;
 	/* And the remainders of divisions. */
-	bound = quantum / 4 + turn + (double)a->tail[0] / weight + 4;
-	if (p->turns != a->turns && !q->n_wants)
+	bound = quantum / 4 + turn + (double)a->overrun[0] / weight + 4;
+	if (p->quanta != a->quanta && !q->n_wants)
 		a->level &= ~bit;
 	if (lag <= quantum / 4)
 		a->level |= bit;
@@ -183,8 +184,8 @@ static void check_lag(struct model *m)
 	for (size_t i = 0; i < m->n_slices; i++) {
 		const struct model_slice *s = &m->slices[i];
 
-		if (s->slice && s->steady && !s->share[0].mps)
-			most = s->share[0].weight > most ? s->share[0].weight : most;
+		if (s->slice && s->steady && !s->config[0].mps)
+			most = s->config[0].weight > most ? s->config[0].weight : most;
 	}
 	for (size_t i = 0; i < m->n_slices; i++) {
 		if (!wants_now(m, &m->slices[i]))
@@ -192,18 +193,18 @@ static void check_lag(struct model *m)
 		for (size_t j = 0; j < m->n_slices; j++) {
 			if (j != i && wants_now(m, &m->slices[j]))
 				check_pair(m, &m->slices[i], &m->slices[j],
-					(double)(TURNS_NS / most));
+					(double)(SCHED_QUANTUM_NS / most));
 		}
-		m->slices[i].turns = part_of(m, &m->slices[i], 0)->turns;
+		m->slices[i].quanta = find_model_share(m, &m->slices[i], 0)->quanta;
 	}
 }
 
 /* After each call of the scheduler. */
 static void called(struct model *m)
 {
-	if (m->turns->dirty)
+	if (m->sched->dirty)
 		fail(m, "not settled");
-	if (turns_next(m->turns) <= m->now)
+	if (sched_next_deadline(m->sched) <= m->now)
 		fail(m, "wants to be called at once again");
 	for (unsigned int g = 0; g < m->n_gpus; g++) {
 		check_gates(m, g);
@@ -213,9 +214,9 @@ static void called(struct model *m)
 	for (size_t i = 0; i < m->n_procs; i++) {
 		struct model_proc *p = &m->procs[i];
 
-		if (!p->slice || !p->seat)
+		if (!p->slice || !p->client)
 			continue;
-		if (!p->seat->wants)
+		if (!p->client->wants)
 			p->wanted_at = 0;
 		else if (!p->wanted_at)
 			p->wanted_at = m->now;
@@ -225,14 +226,14 @@ static void called(struct model *m)
 /* ---- what a process does ----------------------------------------------------------------------- */
 
 /* What is in flight waits for the process to submit the rest. */
-static bool stands(const struct model_proc *p)
+static bool is_at_closed_gate(const struct model_proc *p)
 {
-	return p->task.kind == MODEL_PARKED && p->in_flight && p->todo;
+	return p->task.kind == MODEL_BLOCKED && p->in_flight && p->todo;
 }
 
 static bool works(const struct model_proc *p)
 {
-	return p->in_flight && !stands(p);
+	return p->in_flight && !is_at_closed_gate(p);
 }
 
 static bool has_more(const struct model_proc *p)
@@ -248,18 +249,18 @@ static bool has_more(const struct model_proc *p)
 		return !p->in_flight && p->todo;
 	case MODEL_PACED:
 		return p->todo && p->m->now >= p->think_at;
-	case MODEL_PARKED:
+	case MODEL_BLOCKED:
 		return (!p->in_flight || p->todo) && p->m->now >= p->think_at;
 	case MODEL_GROUP:
 		for (size_t i = 0; i < p->m->n_procs; i++) {
 			const struct model_proc *q = &p->m->procs[i];
 
 			if (q->slice == p->slice)
-				least = turns_min(least, q->steps);
+				least = sched_min(least, q->steps);
 		}
 		return p->steps + p->in_flight < least + p->task.ahead;
-	case MODEL_LIAR:
-		return !p->blocked && !p->seat->busy && !p->n_packets;
+	case MODEL_FALSE_BUSY:
+		return !p->blocked && !p->client->busy && !p->n_packets;
 	case MODEL_SHY:
 		return p->m->now >= p->think_at;
 	case MODEL_FLAPPER:
@@ -271,26 +272,27 @@ static bool has_more(const struct model_proc *p)
 
 static bool is_tight(const struct model_proc *p)
 {
-	return p->seat && p->seat->gate == TURNS_METERED &&
-	       p->seat->meter.window_ns < MODEL_TIGHT_NS;
+	return p->client && p->client->gate == SCHED_GATE_THROTTLED &&
+	       p->client->throttle.window_ns < MODEL_TIGHT_NS;
 }
 
 /* METERED: as much as the process thinks is enough. */
-static bool is_metered_out(const struct model_proc *p)
+static bool is_throttled_out(const struct model_proc *p)
 {
-	const struct turns_meter *meter = &p->seat->meter;
+	const struct sched_throttle *meter = &p->client->throttle;
 	uint64_t guess =
 		(p->in_flight + 1) * p->task.kernel_ns * p->task.estimate_permille / 1000;
 	uint64_t left = UINT64_MAX, gone = p->m->now - p->gate_at;
 
 	/* What stands is passed by, after a while. */
-	if (p->seat->gate != TURNS_METERED || !p->in_flight || stands(p))
+	if (p->client->gate != SCHED_GATE_THROTTLED || !p->in_flight || is_at_closed_gate(p))
 		return false;
 	if (p->in_flight == 1 && is_tight(p))
 		return p->head_ns > MODEL_LEAD_NS;
-	if (meter->turn_ns != UINT64_MAX)
-		left = (meter->turn_ns > gone ? meter->turn_ns - gone : 0) + meter->tail_ns;
-	return guess > turns_min(meter->window_ns, left);
+	if (meter->quantum_ns != UINT64_MAX)
+		left = (meter->quantum_ns > gone ? meter->quantum_ns - gone : 0) +
+		       meter->overrun_ns;
+	return guess > sched_min(meter->window_ns, left);
 }
 
 static void send(struct model_proc *p, bool busy, bool wants)
@@ -303,32 +305,32 @@ static void send(struct model_proc *p, bool busy, bool wants)
 		fail(m, "process %td sends without end", p - m->procs);
 		return;
 	}
-	p->said = busy || wants;
+	p->reported = busy || wants;
 	p->packets[p->n_packets++] = (struct model_packet){ .busy = busy,
 		.wants = wants,
 		.generation = p->generation,
 		.idle_ns = busy ? 0 : m->now - p->idle_at,
-		.at = last ? turns_max(at, last->at) : at };
+		.at = last ? sched_max(at, last->at) : at };
 }
 
 static bool counts_as_busy(const struct model_proc *p)
 {
-	if (stands(p) && p->seat->gate == TURNS_CLOSED)
+	if (is_at_closed_gate(p) && p->client->gate == SCHED_GATE_CLOSED)
 		return false;
-	return p->in_flight || p->task.kind == MODEL_LIAR;
+	return p->in_flight || p->task.kind == MODEL_FALSE_BUSY;
 }
 
-static void say(struct model_proc *p)
+static void report_process_state(struct model_proc *p)
 {
 	send(p, counts_as_busy(p), p->blocked);
 }
 
 /* It stands at the closed gate. */
-static void tell(struct model_proc *p)
+static void report_blocked(struct model_proc *p)
 {
 	p->blocked = true;
-	p->told = p->generation;
-	say(p);
+	p->reported_generation = p->generation;
+	report_process_state(p);
 }
 
 /* What its task says of the next one. */
@@ -336,11 +338,11 @@ static void submitted(struct model_proc *p)
 {
 	const struct model_task *t = &p->task;
 
-	if (t->kind == MODEL_PARKED)
+	if (t->kind == MODEL_BLOCKED)
 		p->todo = p->todo ? p->todo - 1 : t->burst - 1;
 	else if (t->kind == MODEL_BURST || t->kind == MODEL_PACED)
 		p->todo--;
-	if (t->kind == MODEL_PARKED || t->kind == MODEL_PACED)
+	if (t->kind == MODEL_BLOCKED || t->kind == MODEL_PACED)
 		p->think_at = p->m->now + t->think_ns;
 }
 
@@ -349,27 +351,27 @@ static void submit(struct model_proc *p)
 	struct model *m = p->m;
 
 	while (has_more(p) && m->now >= p->woken_at) {
-		if (p->seat->gate == TURNS_CLOSED) {
+		if (p->client->gate == SCHED_GATE_CLOSED) {
 			/* Anew, if it has been open meanwhile. */
-			if (!p->blocked || p->told != p->generation)
-				tell(p);
+			if (!p->blocked || p->reported_generation != p->generation)
+				report_blocked(p);
 			return;
 		}
 		p->blocked = false;
-		if (is_metered_out(p))
+		if (is_throttled_out(p))
 			return;
 		if (p->task.kind == MODEL_SHY) {
 			p->think_at = m->now + p->task.think_ns;
 			return;
 		}
-		if (p->task.kind == MODEL_LIAR) {
-			say(p);
+		if (p->task.kind == MODEL_FALSE_BUSY) {
+			report_process_state(p);
 			return;
 		}
 		if (p->in_flight++ == 0) {
 			p->head_ns = p->task.kernel_ns;
-			if (!p->seat->busy || p->n_packets)
-				say(p); /* the bell */
+			if (!p->client->busy || p->n_packets)
+				report_process_state(p); /* the bell */
 		}
 		submitted(p);
 	}
@@ -397,27 +399,28 @@ static void end_kernel(struct model_proc *p)
 			p->lat[p->n_lat++] = m->now - p->burst_at;
 		p->burst_at = 0;
 	}
-	p->look_at = turns_min(p->look_at,
-		m->now + (p->seat->gate == TURNS_OPEN ? between(m, 10 * US, 2 * MS)
-						      : between(m, 10 * US, 100 * US)));
+	p->poll_at = sched_min(p->poll_at,
+		m->now + (p->client->gate == SCHED_GATE_OPEN ? between(m, 10 * US, 2 * MS)
+							     : between(m, 10 * US, 100 * US)));
 }
 
 /* The keeper looks how things are, and says so if the arbiter thinks otherwise or may have missed it. */
-static void look(struct model_proc *p)
+static void poll_process(struct model_proc *p)
 {
 	struct model *m = p->m;
 
-	p->look_at = UINT64_MAX;
+	p->poll_at = UINT64_MAX;
 	if (p->task.kind == MODEL_FLAPPER) {
 		bool wants = model_random(m, 2), busy = model_random(m, 2);
 
-		p->look_at = m->now + between(m, 20 * US, 2 * MS);
+		p->poll_at = m->now + between(m, 20 * US, 2 * MS);
 		send(p, busy, wants);
 		return;
 	}
 	/* Without the bell the arbiter thinks that there is something. */
-	if (p->seat->busy || p->seat->wants || p->said || counts_as_busy(p) || p->blocked)
-		say(p);
+	if (p->client->busy || p->client->wants || p->reported || counts_as_busy(p) ||
+		p->blocked)
+		report_process_state(p);
 }
 
 static void arrive(struct model_proc *p)
@@ -429,7 +432,8 @@ static void arrive(struct model_proc *p)
 	memmove(p->packets, p->packets + 1, p->n_packets * sizeof(p->packets[0]));
 	if (packet.generation != p->generation)
 		return;
-	turns_state(m->turns, p->seat, packet.busy, packet.wants, packet.idle_ns, m->now);
+	sched_client_set_state(m->sched, p->client, packet.busy, packet.wants, packet.idle_ns,
+		m->now);
 	called(m);
 }
 
@@ -437,7 +441,7 @@ static void arrive(struct model_proc *p)
 
 static bool is_mps(const struct model_proc *p)
 {
-	return p->slice->share[p->gpu].mps;
+	return p->slice->config[p->gpu].mps;
 }
 
 /* It gets on now: it has the GPU's context, or shares that. */
@@ -478,7 +482,7 @@ static void rotate(struct model *m, unsigned int gpu)
 	struct model_gpu *g = &m->gpus[gpu];
 	struct model_proc *next = rival(m, gpu);
 	bool changes = next && (!is_busy(m, gpu) || g->ends <= m->now);
-	uint64_t slice = TURNS_SLICE_NS;
+	uint64_t slice = SCHED_TIME_SLICE_NS;
 
 	if (changes) {
 		g->runs = next;
@@ -504,7 +508,7 @@ static uint64_t next_step(const struct model *m, uint64_t until)
 {
 	uint64_t step = until - m->now;
 
-	step = sooner(step, m->now, turns_next(m->turns));
+	step = sooner(step, m->now, sched_next_deadline(m->sched));
 	for (unsigned int g = 0; g < m->n_gpus; g++)
 		step = sooner(step, m->now, m->gpus[g].ends);
 	for (size_t i = 0; i < m->n_procs; i++) {
@@ -514,9 +518,9 @@ static uint64_t next_step(const struct model *m, uint64_t until)
 		if (!gets_on(m, p))
 			continue;
 		left = m->gpus[p->gpu].change_ns + p->head_ns;
-		step = turns_min(step, left);
+		step = sched_min(step, left);
 		if (left > MODEL_LEAD_NS && is_tight(p))
-			step = turns_min(step, left - MODEL_LEAD_NS);
+			step = sched_min(step, left - MODEL_LEAD_NS);
 	}
 	for (size_t i = 0; i < m->n_procs; i++) {
 		const struct model_proc *p = &m->procs[i];
@@ -525,14 +529,14 @@ static uint64_t next_step(const struct model *m, uint64_t until)
 			continue;
 		step = sooner(step, m->now, p->woken_at);
 		step = sooner(step, m->now, p->think_at);
-		step = sooner(step, m->now, p->look_at);
+		step = sooner(step, m->now, p->poll_at);
 		if (p->n_packets)
 			step = sooner(step, m->now, p->packets[0].at);
 	}
 	return step ? step : 1;
 }
 
-static void note_use(struct model *m, unsigned int gpu, uint64_t step)
+static void record_gpu_use(struct model *m, unsigned int gpu, uint64_t step)
 {
 	bool wrong = false;
 
@@ -543,7 +547,7 @@ static void note_use(struct model *m, unsigned int gpu, uint64_t step)
 		if (!p->slice || p->gpu != gpu)
 			continue;
 		p->slice->used[gpu] += gets_on(m, p) ? step : 0;
-		wrong |= p->seat->busy != works(p);
+		wrong |= p->client->busy != works(p);
 	}
 	if (wrong)
 		m->wrong[gpu] += step;
@@ -551,7 +555,7 @@ static void note_use(struct model *m, unsigned int gpu, uint64_t step)
 
 static void get_on(struct model *m, unsigned int gpu, uint64_t step)
 {
-	uint64_t change = turns_min(m->gpus[gpu].change_ns, step);
+	uint64_t change = sched_min(m->gpus[gpu].change_ns, step);
 
 	if (!is_busy(m, gpu))
 		return;
@@ -565,13 +569,13 @@ static void get_on(struct model *m, unsigned int gpu, uint64_t step)
 static void pass(struct model *m, uint64_t step)
 {
 	for (unsigned int g = 0; g < m->n_gpus; g++) {
-		note_use(m, g, step);
-		m->together[g] += m->turns->gpus[g].stretch.together ? step : 0;
+		record_gpu_use(m, g, step);
+		m->concurrent[g] += m->sched->gpus[g].period.concurrent ? step : 0;
 		get_on(m, g, step);
 	}
 	for (size_t i = 0; i < m->n_slices; i++)
 		m->slices[i].allowed +=
-			(double)m->slices[i].share[0].cap * (double)step / SLICE_CAP_ALL;
+			(double)m->slices[i].config[0].cap * (double)step / SLICE_CAP_ALL;
 	m->now += step;
 }
 
@@ -588,8 +592,8 @@ static void happen(struct model *m, struct model_proc *p)
 		p->todo = p->task.burst;
 	while (p->n_packets && p->packets[0].at <= m->now)
 		arrive(p);
-	if (p->look_at <= m->now)
-		look(p);
+	if (p->poll_at <= m->now)
+		poll_process(p);
 	submit(p);
 }
 
@@ -597,18 +601,18 @@ static void happen(struct model *m, struct model_proc *p)
 
 static void check_cap(struct model *m, struct model_slice *s, size_t i)
 {
-	const struct turns_share *share = &s->share[0];
-	double burst = (double)TURNS_BURST_NS, over = (double)s->charged[0] - s->allowed;
+	const struct sched_share_config *share = &s->config[0];
+	double burst = (double)SCHED_CAP_BURST_NS, over = (double)s->charged[0] - s->allowed;
 
 	if (!s->slice || s->lies || share->mps || !share->cap || share->cap >= SLICE_CAP_ALL)
 		return;
 	/* Charges are as of the last settlement; between two it is on a straight line. */
-	if (m->turns->gpus[0].accrued != m->now)
+	if (m->sched->gpus[0].accrued != m->now)
 		return;
 	if (over < s->over_least)
 		s->over_least = over;
 	/* What is in flight when the bucket is empty, and what was when the gate closed. */
-	burst += (double)(s->in_flight + s->tail[0]);
+	burst += (double)(s->in_flight + s->overrun[0]);
 	if (over - s->over_least > burst)
 		fail(m, "slice %zu is %.3f ms over its cap", i, (over - s->over_least) / 1e6);
 }
@@ -620,20 +624,20 @@ static void check_time(struct model *m)
 	for (unsigned int g = 0; g < m->n_gpus; g++) {
 		bool could = false;
 
-		for (const struct turns_part *p = m->turns->gpus[g].parts; p; p = p->next)
-			could |= p->n_wants && turns_is_ready(p) && !turns_is_gang(p->slice);
+		for (const struct sched_share *p = m->sched->gpus[g].shares; p; p = p->next)
+			could |= p->n_wants && sched_is_ready(p) && !sched_is_gang(p->slice);
 		if (is_busy(m, g) || !could)
 			m->dry[g] = 0;
 		else if (!m->dry[g])
 			m->dry[g] = m->now;
 		else
-			m->dry_most = turns_max(m->dry_most, m->now - m->dry[g]);
+			m->dry_most = sched_max(m->dry_most, m->now - m->dry[g]);
 	}
 	for (size_t i = 0; i < m->n_procs; i++) {
 		struct model_proc *p = &m->procs[i];
 
 		if (p->slice && p->wanted_at)
-			p->waited_most = turns_max(p->waited_most, m->now - p->wanted_at);
+			p->waited_most = sched_max(p->waited_most, m->now - p->wanted_at);
 	}
 }
 
@@ -658,8 +662,8 @@ void model_run(struct model *m, uint64_t ns)
 			rotate(m, g);
 		check_time(m);
 		pass(m, next_step(m, until));
-		if (turns_next(m->turns) <= m->now) {
-			turns_time(m->turns, m->now);
+		if (sched_next_deadline(m->sched) <= m->now) {
+			sched_advance_time(m->sched, m->now);
 			called(m);
 		}
 		for (size_t i = 0; i < m->n_procs; i++) {
@@ -667,15 +671,15 @@ void model_run(struct model *m, uint64_t ns)
 				happen(m, &m->procs[i]);
 		}
 	}
-	turns_settle(m->turns, m->now);
+	sched_update_charges(m->sched, m->now);
 	called(m);
 }
 
 uint64_t model_charged(struct model *m, const struct model_slice *s, unsigned int gpu)
 {
-	struct turns_account a;
+	struct sched_account a;
 
-	turns_account(m->turns, s->slice, gpu, m->now, &a);
+	sched_account(m->sched, s->slice, gpu, m->now, &a);
 	return a.charged_ns;
 }
 
@@ -690,10 +694,10 @@ struct model *model_new(uint64_t seed, unsigned int n_gpus)
 	m->seed = seed * UINT64_C(0x9e3779b97f4a7c15) | 1;
 	m->now = START;
 	m->n_gpus = n_gpus;
-	m->turns = turns_new(on_gate, done_of, m);
-	if (!m->turns)
+	m->sched = sched_new(on_gate, done_of, m);
+	if (!m->sched)
 		abort();
-	turns_settle(m->turns, m->now);
+	sched_update_charges(m->sched, m->now);
 	for (unsigned int g = 0; g < n_gpus; g++)
 		m->gpus[g].ends = UINT64_MAX;
 	return m;
@@ -701,12 +705,12 @@ struct model *model_new(uint64_t seed, unsigned int n_gpus)
 
 struct model *model_free(struct model *m)
 {
-	turns_free(m->turns);
+	sched_free(m->sched);
 	free(m);
 	return NULL;
 }
 
-struct model_slice *model_slice(struct model *m, const struct turns_share *share)
+struct model_slice *model_slice(struct model *m, const struct sched_share_config *share)
 {
 	struct model_slice *s = m->slices;
 
@@ -716,18 +720,18 @@ struct model_slice *model_slice(struct model *m, const struct turns_share *share
 		abort();
 	if (s == m->slices + m->n_slices)
 		m->n_slices++;
-	*s = (struct model_slice){ .slice = turns_slice_new(m->turns, s) };
+	*s = (struct model_slice){ .slice = sched_slice_new(m->sched, s) };
 	if (!s->slice)
 		abort();
 	model_share(m, s, share);
 	return s;
 }
 
-void model_share(struct model *m, struct model_slice *s, const struct turns_share *share)
+void model_share(struct model *m, struct model_slice *s, const struct sched_share_config *share)
 {
 	for (unsigned int g = 0; g < m->n_gpus; g++) {
-		s->share[g] = *share;
-		if (turns_slice_share(m->turns, s->slice, g, share, m->now) < 0)
+		s->config[g] = *share;
+		if (sched_slice_set_share(m->sched, s->slice, g, share, m->now) < 0)
 			abort();
 	}
 	called(m);
@@ -741,11 +745,11 @@ void model_slice_drop(struct model *m, struct model_slice *s)
 		if (m->procs[i].slice == s)
 			model_kill(&m->procs[i]);
 	}
-	turns_settle(m->turns, m->now);
+	sched_update_charges(m->sched, m->now);
 	called(m);
 	for (unsigned int g = 0; g < m->n_gpus; g++)
 		m->gone[g] += s->charged[g];
-	turns_slice_drop(m->turns, s->slice);
+	sched_slice_free(m->sched, s->slice);
 	s->slice = NULL;
 	called(m);
 }
@@ -766,15 +770,14 @@ struct model_proc *model_proc(struct model *m, struct model_slice *s, unsigned i
 		.gpu = gpu,
 		.task = *task,
 		.think_at = m->now + 1,
-		.look_at = task->kind == MODEL_FLAPPER ? m->now + 1 : UINT64_MAX,
+		.poll_at = task->kind == MODEL_FLAPPER ? m->now + 1 : UINT64_MAX,
 		.idle_at = m->now };
 	p->task.estimate_permille = task->estimate_permille ? task->estimate_permille : 1000;
-	s->in_flight +=
-		TURNS_WINDOW_FULL_NS * 1000 / turns_min(p->task.estimate_permille, 1000) +
-		2 * task->kernel_ns;
+	s->in_flight += SCHED_WINDOW_NS * 1000 / sched_min(p->task.estimate_permille, 1000) +
+			2 * task->kernel_ns;
 	s->lies |= liar(p);
-	p->seat = turns_seat_new(m->turns, s->slice, gpu, p, m->now);
-	if (!p->seat)
+	p->client = sched_client_new(m->sched, s->slice, gpu, p, m->now);
+	if (!p->client)
 		abort();
 	called(m);
 	return p;
@@ -784,7 +787,7 @@ void model_kill(struct model_proc *p)
 {
 	struct model *m = p->m;
 
-	turns_seat_drop(m->turns, p->seat, m->now);
+	sched_client_free(m->sched, p->client, m->now);
 	if (m->gpus[p->gpu].runs == p)
 		m->gpus[p->gpu].runs = NULL;
 	*p = (struct model_proc){ .slice = NULL };

@@ -7,7 +7,7 @@
  * that is random comes from it.
  *
  * GPU: the context of one process has it until it has no more work, or until another one has had some
- * for TURNS_SLICE_NS, or less if its slice had begun before (as for 6 % of the tails on an H100); then it is
+ * for SCHED_TIME_SLICE_NS, or less if its slice had begun before (as for 6 % of the tails on an H100); then it is
  * the next one's, after MODEL_CHANGE_NS in which nobody gets on. Those under MPS share a context, in which all of
  * them get on side by side, each as if alone. Process: submits as its task says, past its gate as it is in its page;
  * one that waits at a closed gate is woken some time after that opens. A keeper beside it finds out
@@ -42,11 +42,11 @@ enum model_kind {
 	MODEL_PACED, /* .burst kernels, one submitted each .think_ns, as its CPU gets on; then waits for all,
 			* and does something else for .rest_ns */
 	MODEL_GROUP, /* saturates, at most .ahead steps before the slowest of its slice */
-	MODEL_PARKED, /* .burst kernels, submitted one each .think_ns, behind a wait that ends with the last:
+	MODEL_BLOCKED, /* .burst kernels, submitted one each .think_ns, behind a wait that ends with the last:
 			 * parked behind a closed gate (abi/slice-wire.h) */
-	MODEL_FLAPPER, /* says that it wants, is busy, is idle, as it comes */
-	MODEL_LIAR,    /* wants, and is busy for ever once it may */
-	MODEL_SHY,     /* wants, and when it may it does nothing, and soon wants again */
+	MODEL_FLAPPER,    /* says that it wants, is busy, is idle, as it comes */
+	MODEL_FALSE_BUSY, /* wants, and is busy for ever once it may */
+	MODEL_SHY,        /* wants, and when it may it does nothing, and soon wants again */
 	MODEL_KINDS,
 };
 
@@ -58,43 +58,43 @@ struct model_task {
 };
 
 struct model_slice {
-	struct turns_slice *slice; /* NULL: unused */
-	struct turns_share share[MODEL_GPUS_MAX];
+	struct sched_slice *slice; /* NULL: unused */
+	struct sched_share_config config[MODEL_GPUS_MAX];
 	uint64_t charged[MODEL_GPUS_MAX]; /* at the last look */
 	uint64_t used[MODEL_GPUS_MAX];    /* time of the GPU in truth */
 	double allowed;                   /* of a capped one on GPU 0: cap * time */
 	double over_least;                /* the least that charged - allowed has been */
 	/* Most that was charged after its gates were closed. */
-	uint64_t closed_at[MODEL_GPUS_MAX], tail[MODEL_GPUS_MAX];
+	uint64_t closed_at[MODEL_GPUS_MAX], overrun[MODEL_GPUS_MAX];
 	uint64_t
 		in_flight; /* may be at most, its processes together, with what they take it for */
 	/* With whom it was level, who wanted GPU 0 at each start of a turn of it since. */
 	uint32_t level;
-	uint64_t turns; /* it has had so many */
-	bool lies;      /* one of its processes does */
-	bool steady;    /* always wants GPU 0, and nothing about that changes */
+	uint64_t quanta; /* it has had so many */
+	bool lies;       /* one of its processes does */
+	bool steady;     /* always wants GPU 0, and nothing about that changes */
 };
 
 struct model_proc {
 	struct model *m;
 	struct model_slice *slice; /* NULL: unused */
-	struct turns_seat *seat;
+	struct sched_client *client;
 	unsigned int gpu;
 	struct model_task task;
 	uint32_t generation; /* of the gate */
 	uint64_t gate_at;    /* when it was set */
 
 	unsigned int in_flight, todo;
-	uint64_t head_ns;   /* left of the kernel at the head, once it gets on */
-	uint64_t think_at;  /* has more to do then */
-	uint64_t burst_at;  /* the burst under way began then; 0: none */
-	bool blocked;       /* at the closed gate */
-	uint32_t told;      /* that it is, in this generation of it */
-	uint64_t woken_at;  /* it has opened, but it sees that only then */
-	uint64_t look_at;   /* the keeper looks */
-	uint64_t steps;     /* kernels done */
-	uint64_t work_ns;   /* of kernels done */
-	uint64_t wanted_at; /* the arbiter knows that it waits, since then */
+	uint64_t head_ns;             /* left of the kernel at the head, once it gets on */
+	uint64_t think_at;            /* has more to do then */
+	uint64_t burst_at;            /* the burst under way began then; 0: none */
+	bool blocked;                 /* at the closed gate */
+	uint32_t reported_generation; /* that it is, in this generation of it */
+	uint64_t woken_at;            /* it has opened, but it sees that only then */
+	uint64_t poll_at;             /* the keeper looks */
+	uint64_t steps;               /* kernels done */
+	uint64_t work_ns;             /* of kernels done */
+	uint64_t wanted_at;           /* the arbiter knows that it waits, since then */
 	uint64_t waited_most;
 	struct model_packet {
 		bool busy, wants;
@@ -102,7 +102,7 @@ struct model_proc {
 		uint64_t idle_ns, at;
 	} packets[MODEL_PACKETS_MAX]; /* under way, the first is the next to arrive */
 	unsigned int n_packets;
-	bool said;        /* that it has, or wants, something: the last one sent */
+	bool reported;    /* that it has, or wants, something: the last one sent */
 	uint64_t idle_at; /* in truth */
 	uint64_t lat[4096];
 	unsigned int n_lat;
@@ -115,17 +115,17 @@ struct model_gpu {
 };
 
 struct model {
-	struct turns *turns;
+	struct sched *sched;
 	struct model_gpu gpus[MODEL_GPUS_MAX];
 	uint64_t now, seed, n_events;
 	unsigned int n_gpus, n_procs, n_slices; /* places that were ever used */
 	struct model_slice slices[MODEL_SLICES_MAX];
 	struct model_proc procs[MODEL_PROCS_MAX];
-	uint64_t busy[MODEL_GPUS_MAX];     /* in truth */
-	uint64_t together[MODEL_GPUS_MAX]; /* ns in which there were no turns */
-	uint64_t wrong[MODEL_GPUS_MAX];    /* so long was the arbiter wrong about somebody */
-	uint64_t gone[MODEL_GPUS_MAX];     /* charged to slices that are gone */
-	uint64_t dry[MODEL_GPUS_MAX];      /* idle since, though somebody wants; 0: is not */
+	uint64_t busy[MODEL_GPUS_MAX];       /* in truth */
+	uint64_t concurrent[MODEL_GPUS_MAX]; /* ns in which there were no turns */
+	uint64_t wrong[MODEL_GPUS_MAX];      /* so long was the arbiter wrong about somebody */
+	uint64_t gone[MODEL_GPUS_MAX];       /* charged to slices that are gone */
+	uint64_t dry[MODEL_GPUS_MAX];        /* idle since, though somebody wants; 0: is not */
 	uint64_t dry_most;
 	uint64_t stood_at, stood; /* so many events within 100 us of that */
 	uint64_t n_gates;         /* changes */
@@ -137,8 +137,9 @@ struct model *model_new(uint64_t seed, unsigned int n_gpus);
 struct model *model_free(struct model *m);
 uint64_t model_random(struct model *m, uint64_t below);
 
-struct model_slice *model_slice(struct model *m, const struct turns_share *share);
-void model_share(struct model *m, struct model_slice *s, const struct turns_share *share);
+struct model_slice *model_slice(struct model *m, const struct sched_share_config *share);
+void model_share(struct model *m, struct model_slice *s,
+	const struct sched_share_config *share);
 void model_slice_drop(struct model *m, struct model_slice *s); /* kills its processes */
 struct model_proc *model_proc(struct model *m, struct model_slice *s, unsigned int gpu,
 	const struct model_task *task);

@@ -30,10 +30,12 @@ static bool chance(struct model *m, unsigned int percent)
 	return model_random(m, 100) < percent;
 }
 
-static struct turns_share random_share(struct model *m, bool plain)
+static struct sched_share_config random_share(struct model *m, bool plain)
 {
 	static const uint32_t weights[] = { 1, 1, 1, 2, 3, 10, 40, 99, 10000 };
-	struct turns_share share = { .weight = weights[model_random(m, ARRAY_LEN(weights))] };
+	struct sched_share_config share = {
+		.weight = weights[model_random(m, ARRAY_LEN(weights))]
+	};
 
 	if (!plain && chance(m, 20))
 		share.cap = (uint32_t)(10000 + model_random(m, 990000));
@@ -62,7 +64,7 @@ static const struct {
 	{ MODEL_PACED, 15, 10 },
 	{ MODEL_BURST, 0, 20 },
 	{ MODEL_FLAPPER, 0, 5 },
-	{ MODEL_LIAR, 0, 5 },
+	{ MODEL_FALSE_BUSY, 0, 5 },
 	{ MODEL_SHY, 0, 5 },
 };
 
@@ -91,7 +93,7 @@ static struct model_task random_task(struct model *m, bool plain)
 /* One slice with its processes: on one GPU, or a gang. */
 static struct model_slice *random_slice(struct model *m, bool plain)
 {
-	struct turns_share share = random_share(m, plain);
+	struct sched_share_config share = random_share(m, plain);
 	struct model_slice *s = model_slice(m, &share);
 	struct model_task task = random_task(m, plain);
 	unsigned int first = (unsigned int)model_random(m, m->n_gpus), width = 1;
@@ -157,7 +159,7 @@ static void random_event(struct model *m)
 {
 	struct model_slice *s = any_slice(m);
 	struct model_proc *p = any_proc(m);
-	struct turns_share share = random_share(m, false);
+	struct sched_share_config share = random_share(m, false);
 	struct model_task task = random_task(m, false);
 
 	switch (model_random(m, 6)) {
@@ -190,30 +192,32 @@ static void random_event(struct model *m)
  */
 static double wait_bound(const struct model *m, const struct model_proc *p)
 {
-	const struct turns_share *mine = &p->slice->share[p->gpu];
-	double tail = (double)p->slice->tail[p->gpu], bound = tail;
-	double credit = (double)TURNS_LEAST_NS + tail;
+	const struct sched_share_config *mine = &p->slice->config[p->gpu];
+	double tail = (double)p->slice->overrun[p->gpu], bound = tail;
+	double credit = (double)SCHED_QUANTUM_MIN_NS + tail;
 	unsigned int liars = 0, beside = 0;
 
 	for (size_t i = 0; i < m->n_slices; i++) {
 		if (m->slices[i].slice && !m->slices[i].steady)
-			credit = (double)(TURNS_NS * 3 / 2) + tail;
+			credit = (double)(SCHED_QUANTUM_NS * 3 / 2) + tail;
 	}
 	for (size_t i = 0; i < m->n_procs; i++)
 		liars += m->procs[i].slice && m->procs[i].task.kind >= MODEL_FLAPPER;
 	/* With those that are always there a turn costs its holder only a part of its time. */
 	for (size_t i = 0; i < m->n_slices; i++)
-		beside += m->slices[i].slice && m->slices[i].share[p->gpu].mps;
+		beside += m->slices[i].slice && m->slices[i].config[p->gpu].mps;
 	if (mine->latency)
-		credit += (double)TURNS_LEAD_NS;
+		credit += (double)SCHED_LATENCY_LEAD_NS;
 	for (size_t i = 0; i < m->n_slices; i++) {
 		const struct model_slice *s = &m->slices[i];
 
-		if (!s->slice || s == p->slice || s->share[p->gpu].mps)
+		if (!s->slice || s == p->slice || s->config[p->gpu].mps)
 			continue;
-		bound += (double)s->share[p->gpu].weight / mine->weight * credit;
-		bound += 4 * (double)TURNS_NS + (double)s->tail[p->gpu];
-		bound += s->share[p->gpu].latency ? (double)(TURNS_LEAD_NS + TURNS_NS) : 0;
+		bound += (double)s->config[p->gpu].weight / mine->weight * credit;
+		bound += 4 * (double)SCHED_QUANTUM_NS + (double)s->overrun[p->gpu];
+		bound += s->config[p->gpu].latency
+				 ? (double)(SCHED_LATENCY_LEAD_NS + SCHED_QUANTUM_NS)
+				 : 0;
 	}
 	return bound * (1 + liars + beside);
 }
@@ -224,7 +228,7 @@ static void assert_nobody_starves(const struct model *m, bool plain)
 		const struct model_proc *p = &m->procs[i];
 		double bound;
 
-		if (!p->slice || p->slice->share[p->gpu].cap)
+		if (!p->slice || p->slice->config[p->gpu].cap)
 			continue;
 		/* Gangs wait for each GPU in turn; and those that have come, gone or changed are not
 		 * seen any more. */
@@ -248,7 +252,7 @@ static void run_plain(struct model *m)
 /* An idle holder is waited for, and then it takes its time until news of it have come. */
 static void assert_never_dry(const struct model *m)
 {
-	if (m->dry_most > TURNS_GRACE_MAX + 300 * US)
+	if (m->dry_most > SCHED_GRACE_MAX_NS + 300 * US)
 		fail_msg("idle for %.3f ms", (double)m->dry_most / 1e6);
 }
 
@@ -267,11 +271,12 @@ static void run_wild(struct model *m)
 static void run_loose(struct model *m)
 {
 	for (uint64_t n = 2 + model_random(m, 4); n; n--) {
-		struct turns_share share = { .weight = 1 + (uint32_t)model_random(m, 3) };
+		struct sched_share_config share = { .weight =
+							    1 + (uint32_t)model_random(m, 3) };
 		struct model_task task = random_task(m, true);
 
 		task.kind = MODEL_PACED;
-		task.kernel_ns = turns_min(turns_max(task.kernel_ns, 20 * US), MS);
+		task.kernel_ns = sched_min(sched_max(task.kernel_ns, 20 * US), MS);
 		task.think_ns = task.kernel_ns * (100 + model_random(m, 200)) / 100;
 		(void)model_proc(m, model_slice(m, &share), 0, &task);
 	}
@@ -285,7 +290,7 @@ static void run_loose(struct model *m)
 /* Those that take turns, as above, and beside them some under MPS that come, go, and change to turns and back. */
 static void run_beside_mps(struct model *m)
 {
-	const struct turns_share under = { .weight = 3, .cap = 100000, .mps = true };
+	const struct sched_share_config under = { .weight = 3, .cap = 100000, .mps = true };
 
 	for (uint64_t n = 2 + model_random(m, 4); n; n--)
 		(void)random_slice(m, true);
@@ -310,11 +315,11 @@ static void clear(struct model *m)
 			model_slice_drop(m, &m->slices[i]);
 	}
 	for (unsigned int g = 0; g < m->n_gpus; g++)
-		busy[g] = turns_busy_ns(m->turns, g);
+		busy[g] = sched_gpu_busy_ns(m->sched, g);
 	model_run(m, 2 * S);
 	for (unsigned int g = 0; g < m->n_gpus; g++)
-		assert_int_equal(turns_busy_ns(m->turns, g), busy[g]);
-	assert_true(turns_next(m->turns) == UINT64_MAX);
+		assert_int_equal(sched_gpu_busy_ns(m->sched, g), busy[g]);
+	assert_true(sched_next_deadline(m->sched) == UINT64_MAX);
 }
 
 static void run_scenario(uint64_t seed, uint64_t *n_events, uint64_t *n_lags,
@@ -342,7 +347,7 @@ static void run_scenario(uint64_t seed, uint64_t *n_events, uint64_t *n_lags,
 	*n_events += m->n_events;
 	*n_lags += m->n_lags;
 	for (unsigned int g = 0; g < m->n_gpus; g++)
-		*together += m->together[g];
+		*together += m->concurrent[g];
 	(void)model_free(m);
 }
 
@@ -356,7 +361,7 @@ static uint64_t number_of(const char *variable, uint64_t otherwise)
 	return n;
 }
 
-static void turns__random_scenarios_hold_all_that_is_promised(void **state)
+static void sched__random_scenarios_hold_all_that_is_promised(void **state)
 {
 	uint64_t first = number_of("TURNS_SEED", 1), n = number_of("TURNS_SCENARIOS", 100);
 	uint64_t n_events = 0, n_lags = 0, together = 0;
@@ -377,7 +382,7 @@ static void turns__random_scenarios_hold_all_that_is_promised(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(turns__random_scenarios_hold_all_that_is_promised),
+		cmocka_unit_test(sched__random_scenarios_hold_all_that_is_promised),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -8,78 +8,78 @@
 #define N_MAX 4
 
 static struct {
-	struct turns *t;
-	struct turns_slice *slices[N_MAX];
-	struct turns_seat *seats[N_MAX];
+	struct sched *t;
+	struct sched_slice *slices[N_MAX];
+	struct sched_client *seats[N_MAX];
 	uint64_t now;
 } e;
 
-static const struct turns_share equal = { .weight = 1 };
-static const struct turns_share mps = { .weight = 1, .mps = true };
-static const struct turns_share mps_all = { .weight = 40,
+static const struct sched_share_config equal = { .weight = 1 };
+static const struct sched_share_config mps = { .weight = 1, .mps = true };
+static const struct sched_share_config mps_all = { .weight = 40,
 	.cap = 10000,
 	.latency = true,
 	.mps = true };
 
-static void on_gate(void *arg, struct turns_seat *seat)
+static void on_gate(void *arg, struct sched_client *seat)
 {
 	(void)arg;
-	assert_true(seat->gate == TURNS_CLOSED || !seat->wants);
+	assert_true(seat->gate == SCHED_GATE_CLOSED || !seat->wants);
 }
 
-static void share(unsigned int i, unsigned int gpu, const struct turns_share *s)
+static void share(unsigned int i, unsigned int gpu, const struct sched_share_config *s)
 {
-	assert_int_equal(turns_slice_share(e.t, e.slices[i], gpu, s, e.now), 0);
+	assert_int_equal(sched_slice_set_share(e.t, e.slices[i], gpu, s, e.now), 0);
 }
 
-static void begin(unsigned int n, const struct turns_share *s)
+static void begin(unsigned int n, const struct sched_share_config *s)
 {
 	memset(&e, 0, sizeof(e));
 	e.now = START;
-	e.t = turns_new(on_gate, NULL, NULL);
+	e.t = sched_new(on_gate, NULL, NULL);
 	assert_non_null(e.t);
 	for (unsigned int i = 0; i < n; i++) {
-		e.slices[i] = turns_slice_new(e.t, NULL);
+		e.slices[i] = sched_slice_new(e.t, NULL);
 		assert_non_null(e.slices[i]);
 		share(i, 0, s);
-		e.seats[i] = turns_seat_new(e.t, e.slices[i], 0, NULL, e.now);
+		e.seats[i] = sched_client_new(e.t, e.slices[i], 0, NULL, e.now);
 		assert_non_null(e.seats[i]);
 	}
 }
 
 static void end(void)
 {
-	assert_null(turns_free(e.t));
+	assert_null(sched_free(e.t));
 }
 
 static void pass(uint64_t ns)
 {
 	uint64_t until = e.now + ns;
 
-	while (turns_next(e.t) <= until) {
-		assert_true(turns_next(e.t) > e.now);
-		e.now = turns_next(e.t);
-		turns_time(e.t, e.now);
+	while (sched_next_deadline(e.t) <= until) {
+		assert_true(sched_next_deadline(e.t) > e.now);
+		e.now = sched_next_deadline(e.t);
+		sched_advance_time(e.t, e.now);
 	}
 	e.now = until;
-	turns_settle(e.t, e.now);
+	sched_update_charges(e.t, e.now);
 }
 
 static void wants(unsigned int i)
 {
-	turns_state(e.t, e.seats[i], e.seats[i]->busy, true, 0, e.now);
+	sched_client_set_state(e.t, e.seats[i], e.seats[i]->busy, true, 0, e.now);
 }
 
 static void is_idle(unsigned int i)
 {
-	turns_state(e.t, e.seats[i], false, false, 0, e.now);
+	sched_client_set_state(e.t, e.seats[i], false, false, 0, e.now);
 }
 
-static struct turns_account account(unsigned int i)
+static struct sched_account account(unsigned int i)
 {
-	struct turns_account a;
+	struct sched_account a;
 
-	turns_account(e.t, e.slices[i], 0, e.now, &a);
+	sched_account(e.t, e.slices[i], 0, e.now, &a);
 	return a;
 }
 
@@ -89,40 +89,41 @@ static void saturate(unsigned int n, unsigned int ms)
 	while (ms--) {
 		pass(MS);
 		for (unsigned int i = 0; i < n; i++)
-			turns_state(e.t, e.seats[i], e.seats[i]->gate != TURNS_CLOSED,
-				e.seats[i]->gate == TURNS_CLOSED, 0, e.now);
+			sched_client_set_state(e.t, e.seats[i],
+				e.seats[i]->gate != SCHED_GATE_CLOSED,
+				e.seats[i]->gate == SCHED_GATE_CLOSED, 0, e.now);
 	}
 }
 
 /* ---- under MPS --------------------------------------------------------------------------------- */
 
-static void turns_seat_new__under_mps_opens_its_gate_at_once_and_for_good(void **state)
+static void sched_client_new__under_mps_opens_its_gate_at_once_and_for_good(void **state)
 {
 	(void)state;
 	begin(3, &mps_all);
 	for (unsigned int i = 0; i < 3; i++)
-		assert_int_equal(e.seats[i]->gate, TURNS_OPEN);
+		assert_int_equal(e.seats[i]->gate, SCHED_GATE_OPEN);
 	for (unsigned int ms = 0; ms < 3000; ms++) {
 		for (unsigned int i = 0; i < 3; i++) {
 			wants(i);
-			assert_int_equal(e.seats[i]->gate, TURNS_OPEN);
+			assert_int_equal(e.seats[i]->gate, SCHED_GATE_OPEN);
 			/* Nobody is to watch closely. */
-			assert_int_equal(e.seats[i]->meter.window_ns, 0);
+			assert_int_equal(e.seats[i]->throttle.window_ns, 0);
 			assert_true(e.seats[i]->busy && !e.seats[i]->wants);
 		}
 		pass(MS);
 	}
 	for (unsigned int i = 0; i < 3; i++) {
-		struct turns_account a = account(i);
+		struct sched_account a = account(i);
 
-		assert_false(a.turn || a.demoted);
-		assert_int_equal(a.turns + a.waited_ns + a.stuck_ns, 0);
+		assert_false(a.has_quantum || a.demoted);
+		assert_int_equal(a.quanta + a.waited_ns + a.stuck_ns, 0);
 	}
-	assert_false(turns_are_together(e.t, 0));
+	assert_false(sched_is_concurrent(e.t, 0));
 	end();
 }
 
-static void turns_account__under_mps_divides_the_time_in_which_there_was_work(void **state)
+static void sched_account__under_mps_divides_the_time_in_which_there_was_work(void **state)
 {
 	(void)state;
 	begin(3, &mps_all);
@@ -140,24 +141,24 @@ static void turns_account__under_mps_divides_the_time_in_which_there_was_work(vo
 	assert_int_equal(account(0).charged_ns, 11 * MS);
 	assert_int_equal(account(1).charged_ns, 5 * MS);
 	assert_int_equal(account(2).charged_ns, 8 * MS);
-	assert_int_equal(turns_busy_ns(e.t, 0), 24 * MS);
+	assert_int_equal(sched_gpu_busy_ns(e.t, 0), 24 * MS);
 	end();
 }
 
 /* Nothing is to be decided about them: nobody need wake the arbiter for that. */
-static void turns_next__under_mps_is_never(void **state)
+static void sched_next_deadline__under_mps_is_never(void **state)
 {
 	(void)state;
 	begin(3, &mps);
 	for (unsigned int i = 0; i < 3; i++)
 		wants(i);
-	assert_true(turns_next(e.t) == UINT64_MAX);
+	assert_true(sched_next_deadline(e.t) == UINT64_MAX);
 	is_idle(1);
-	assert_true(turns_next(e.t) == UINT64_MAX);
+	assert_true(sched_next_deadline(e.t) == UINT64_MAX);
 	end();
 }
 
-static void turns__under_mps_all_get_on_side_by_side(void **state)
+static void sched__under_mps_all_get_on_side_by_side(void **state)
 {
 	static const struct row rows[] = {
 		{ { .weight = 1, .mps = true }, 1, SATURATE(KERNEL_NS) },
@@ -186,57 +187,59 @@ static void turns__under_mps_all_get_on_side_by_side(void **state)
 
 /* ---- from turns to MPS and back ---------------------------------------------------------------- */
 
-static void turns_slice_share__to_mps_lets_in_who_waits(void **state)
+static void sched_slice_set_share__to_mps_lets_in_who_waits(void **state)
 {
 	(void)state;
 	begin(2, &equal);
 	wants(0);
 	wants(1);
-	assert_int_equal(e.seats[1]->gate, TURNS_CLOSED);
+	assert_int_equal(e.seats[1]->gate, SCHED_GATE_CLOSED);
 	share(1, 0, &mps);
-	assert_int_equal(e.seats[1]->gate, TURNS_OPEN);
+	assert_int_equal(e.seats[1]->gate, SCHED_GATE_OPEN);
 	assert_true(e.seats[1]->busy && !e.seats[1]->wants);
 	/* The other one's turn goes on. */
-	assert_int_equal(e.seats[0]->gate, TURNS_METERED);
-	assert_true(account(0).turn);
+	assert_int_equal(e.seats[0]->gate, SCHED_GATE_THROTTLED);
+	assert_true(account(0).has_quantum);
 	/* And it has the GPU to itself, as far as turns go. */
-	pass(TURNS_QUIET_NS + MS);
-	assert_int_equal(e.seats[0]->gate, TURNS_OPEN);
+	pass(SCHED_IDLE_NS + MS);
+	assert_int_equal(e.seats[0]->gate, SCHED_GATE_OPEN);
 	end();
 }
 
-static void turns_slice_share__to_mps_ends_the_turn(void **state)
+static void sched_slice_set_share__to_mps_ends_the_quantum(void **state)
 {
 	(void)state;
 	begin(3, &equal);
 	for (unsigned int i = 0; i < 3; i++)
 		wants(i);
 	pass(MS);
-	assert_true(account(0).turn);
+	assert_true(account(0).has_quantum);
 	share(0, 0, &mps);
-	assert_int_equal(e.seats[0]->gate, TURNS_OPEN);
-	assert_false(account(0).turn);
-	assert_true(account(1).turn != account(2).turn);
+	assert_int_equal(e.seats[0]->gate, SCHED_GATE_OPEN);
+	assert_false(account(0).has_quantum);
+	assert_true(account(1).has_quantum != account(2).has_quantum);
 	end();
 }
 
 /* Also of one that was to have its turn back, and of one that is urged to have it. */
-static void turns_slice_share__to_mps_forgets_what_it_was_to_have(void **state)
+static void sched_slice_set_share__to_mps_forgets_what_it_was_to_have(void **state)
 {
-	static const struct turns_share cap = { .weight = 1, .cap = 50000 };
-	static const struct turns_share capped_mps = { .weight = 1, .cap = 50000, .mps = true };
+	static const struct sched_share_config cap = { .weight = 1, .cap = 50000 };
+	static const struct sched_share_config capped_mps = { .weight = 1,
+		.cap = 50000,
+		.mps = true };
 
 	(void)state;
 	begin(2, &cap);
 	wants(0);
 	saturate(2, 500);
 	/* Its bucket is empty. */
-	assert_int_equal(e.seats[0]->gate, TURNS_CLOSED);
+	assert_int_equal(e.seats[0]->gate, SCHED_GATE_CLOSED);
 	wants(0);
 	share(0, 0, &capped_mps);
-	assert_int_equal(e.seats[0]->gate, TURNS_OPEN);
+	assert_int_equal(e.seats[0]->gate, SCHED_GATE_OPEN);
 	saturate(1, 500);
-	assert_int_equal(e.seats[0]->gate, TURNS_OPEN);
+	assert_int_equal(e.seats[0]->gate, SCHED_GATE_OPEN);
 	share(0, 0, &cap);
 	saturate(2, 4000);
 	/* And it has no more than its cap again. */
@@ -244,7 +247,7 @@ static void turns_slice_share__to_mps_forgets_what_it_was_to_have(void **state)
 	end();
 }
 
-static void turns_slice_share__from_mps_takes_turns_at_once(void **state)
+static void sched_slice_set_share__from_mps_takes_turns_at_once(void **state)
 {
 	uint64_t before[2];
 
@@ -255,9 +258,9 @@ static void turns_slice_share__from_mps_takes_turns_at_once(void **state)
 	saturate(3, 20000);
 	assert_true(account(2).charged_ns > 9000 * MS);
 	share(2, 0, &equal);
-	assert_int_equal((e.seats[0]->gate != TURNS_CLOSED) +
-				 (e.seats[1]->gate != TURNS_CLOSED) +
-				 (e.seats[2]->gate != TURNS_CLOSED),
+	assert_int_equal((e.seats[0]->gate != SCHED_GATE_CLOSED) +
+				 (e.seats[1]->gate != SCHED_GATE_CLOSED) +
+				 (e.seats[2]->gate != SCHED_GATE_CLOSED),
 		1);
 	before[0] = account(0).charged_ns;
 	before[1] = account(2).charged_ns;
@@ -267,38 +270,39 @@ static void turns_slice_share__from_mps_takes_turns_at_once(void **state)
 	end();
 }
 
-static void turns_slice_share__of_a_gang_changes_one_gpu_after_the_other(void **state)
+static void sched_slice_set_share__of_a_gang_changes_one_gpu_after_the_other(void **state)
 {
-	struct turns_seat *second;
+	struct sched_client *second;
 
 	(void)state;
 	begin(2, &equal);
-	second = turns_seat_new(e.t, e.slices[0], 1, NULL, e.now);
+	second = sched_client_new(e.t, e.slices[0], 1, NULL, e.now);
 	wants(0);
-	turns_state(e.t, second, false, true, 0, e.now);
+	sched_client_set_state(e.t, second, false, true, 0, e.now);
 	wants(1);
-	assert_true(account(0).turn);
+	assert_true(account(0).has_quantum);
 	share(0, 0, &mps);
-	assert_int_equal(e.seats[0]->gate, TURNS_OPEN);
-	assert_int_equal(e.seats[1]->gate, TURNS_METERED);
+	assert_int_equal(e.seats[0]->gate, SCHED_GATE_OPEN);
+	assert_int_equal(e.seats[1]->gate, SCHED_GATE_THROTTLED);
 	/* The other one of it waits for nobody. */
-	turns_state(e.t, second, true, true, 0, e.now);
-	assert_true(second->gate != TURNS_CLOSED);
+	sched_client_set_state(e.t, second, true, true, 0, e.now);
+	assert_true(second->gate != SCHED_GATE_CLOSED);
 	share(0, 1, &mps);
-	assert_int_equal(second->gate, TURNS_OPEN);
+	assert_int_equal(second->gate, SCHED_GATE_OPEN);
 	share(0, 0, &equal);
 	share(0, 1, &equal);
 	pass(MS);
-	turns_state(e.t, second, true, true, 0, e.now);
+	sched_client_set_state(e.t, second, true, true, 0, e.now);
 	saturate(2, 500);
 	/* On both again, or on none. */
-	assert_int_equal(e.seats[0]->gate == TURNS_CLOSED, second->gate == TURNS_CLOSED);
+	assert_int_equal(e.seats[0]->gate == SCHED_GATE_CLOSED,
+		second->gate == SCHED_GATE_CLOSED);
 	end();
 }
 
 /* ---- those that take turns beside it ----------------------------------------------------------- */
 
-static void turns__beside_mps_weights_hold(void **state)
+static void sched__beside_mps_weights_hold(void **state)
 {
 	static const struct row rows[] = {
 		{ { .weight = 1 }, 1, SATURATE(KERNEL_NS) },
@@ -314,24 +318,24 @@ static void turns__beside_mps_weights_hold(void **state)
 	(void)state;
 	if (three < 2.85 * one || three > 3.15 * one)
 		fail_msg("%.2f %% and %.2f %%", one, three);
-	assert_int_equal(b->procs[2][0]->seat->gate, TURNS_OPEN);
-	assert_int_equal(b->procs[3][0]->seat->gate, TURNS_OPEN);
+	assert_int_equal(b->procs[2][0]->client->gate, SCHED_GATE_OPEN);
+	assert_int_equal(b->procs[3][0]->client->gate, SCHED_GATE_OPEN);
 	bench_free(b);
 }
 
-static void turns__beside_mps_one_that_is_alone_is_not_metered(void **state)
+static void sched__beside_mps_one_that_is_alone_is_not_throttled(void **state)
 {
 	(void)state;
 	begin(2, &equal);
 	share(1, 0, &mps);
 	saturate(2, 3000);
-	assert_int_equal(e.seats[0]->gate, TURNS_OPEN);
+	assert_int_equal(e.seats[0]->gate, SCHED_GATE_OPEN);
 	assert_int_equal(account(0).waited_ns, 0);
 	end();
 }
 
 /* Their processors leave gaps, so without MPS they go together. Beside it the gaps are filled already. */
-static void turns__beside_mps_nobody_goes_together(void **state)
+static void sched__beside_mps_nobody_goes_together(void **state)
 {
 	static const struct model_task half = { .kind = MODEL_PACED,
 		.kernel_ns = 25 * US,
@@ -349,42 +353,44 @@ static void turns__beside_mps_nobody_goes_together(void **state)
 		};
 		struct bench *b = bench_run(rows, 1);
 
-		assert_int_equal(b->m->together[0] > 0, !beside);
+		assert_int_equal(b->m->concurrent[0] > 0, !beside);
 		bench_free(b);
 	}
 }
 
 /* One of class latency is within its share: those under MPS are not who it is held against. */
-static void turns__beside_mps_latency_is_not_demoted(void **state)
+static void sched__beside_mps_latency_is_not_demoted(void **state)
 {
-	static const struct turns_share latency = { .weight = 1, .latency = true };
+	static const struct sched_share_config latency = { .weight = 1, .latency = true };
 
 	(void)state;
 	begin(2, &latency);
 	share(1, 0, &mps);
 	saturate(2, 1000);
 	assert_false(account(0).demoted);
-	assert_int_equal(e.seats[0]->gate, TURNS_OPEN);
+	assert_int_equal(e.seats[0]->gate, SCHED_GATE_OPEN);
 	end();
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(turns_seat_new__under_mps_opens_its_gate_at_once_and_for_good),
 		cmocka_unit_test(
-			turns_account__under_mps_divides_the_time_in_which_there_was_work),
-		cmocka_unit_test(turns_next__under_mps_is_never),
-		cmocka_unit_test(turns__under_mps_all_get_on_side_by_side),
-		cmocka_unit_test(turns_slice_share__to_mps_lets_in_who_waits),
-		cmocka_unit_test(turns_slice_share__to_mps_ends_the_turn),
-		cmocka_unit_test(turns_slice_share__to_mps_forgets_what_it_was_to_have),
-		cmocka_unit_test(turns_slice_share__from_mps_takes_turns_at_once),
-		cmocka_unit_test(turns_slice_share__of_a_gang_changes_one_gpu_after_the_other),
-		cmocka_unit_test(turns__beside_mps_weights_hold),
-		cmocka_unit_test(turns__beside_mps_one_that_is_alone_is_not_metered),
-		cmocka_unit_test(turns__beside_mps_nobody_goes_together),
-		cmocka_unit_test(turns__beside_mps_latency_is_not_demoted),
+			sched_client_new__under_mps_opens_its_gate_at_once_and_for_good),
+		cmocka_unit_test(
+			sched_account__under_mps_divides_the_time_in_which_there_was_work),
+		cmocka_unit_test(sched_next_deadline__under_mps_is_never),
+		cmocka_unit_test(sched__under_mps_all_get_on_side_by_side),
+		cmocka_unit_test(sched_slice_set_share__to_mps_lets_in_who_waits),
+		cmocka_unit_test(sched_slice_set_share__to_mps_ends_the_quantum),
+		cmocka_unit_test(sched_slice_set_share__to_mps_forgets_what_it_was_to_have),
+		cmocka_unit_test(sched_slice_set_share__from_mps_takes_turns_at_once),
+		cmocka_unit_test(
+			sched_slice_set_share__of_a_gang_changes_one_gpu_after_the_other),
+		cmocka_unit_test(sched__beside_mps_weights_hold),
+		cmocka_unit_test(sched__beside_mps_one_that_is_alone_is_not_throttled),
+		cmocka_unit_test(sched__beside_mps_nobody_goes_together),
+		cmocka_unit_test(sched__beside_mps_latency_is_not_demoted),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -7,7 +7,7 @@
 
 /* Who gets how much, of slices that do one thing each; test-turns-model.c says what is checked besides. */
 
-static void turns__four_equal_slices_get_the_same_and_lose_nothing(void **state)
+static void sched__four_equal_slices_get_the_same_and_lose_nothing(void **state)
 {
 	static const struct row rows[] = {
 		{ { .weight = 1 }, 1, SATURATE(KERNEL_NS) },
@@ -26,7 +26,7 @@ static void turns__four_equal_slices_get_the_same_and_lose_nothing(void **state)
 	bench_free(b);
 }
 
-static void turns__weights_mean_what_they_say(void **state)
+static void sched__weights_mean_what_they_say(void **state)
 {
 	static const uint64_t kernels[] = { 50 * US, KERNEL_NS, 900 * US };
 
@@ -49,7 +49,7 @@ static void turns__weights_mean_what_they_say(void **state)
 
 /* A tail that had to wait for the hardware's slice of another one is not charged as if it had run: a little of
  * that is a quarter of the turn of the least. */
-static void turns__tails_that_wait_are_not_charged(void **state)
+static void sched__overruns_that_wait_are_not_charged(void **state)
 {
 	static const struct row rows[] = {
 		{ { .weight = 10 }, 1, SATURATE(100 * US) },
@@ -66,7 +66,7 @@ static void turns__tails_that_wait_are_not_charged(void **state)
 	bench_free(b);
 }
 
-static void turns__one_of_a_hundred_is_not_forgotten(void **state)
+static void sched__one_of_a_hundred_is_not_forgotten(void **state)
 {
 	static const struct row rows[] = {
 		{ { .weight = 1 }, 1, SATURATE(KERNEL_NS) },
@@ -81,7 +81,7 @@ static void turns__one_of_a_hundred_is_not_forgotten(void **state)
 	bench_free(b);
 }
 
-static void turns__caps_hold_alone_and_together(void **state)
+static void sched__caps_hold_alone_and_together(void **state)
 {
 	static const uint32_t caps[] = { 250000, 500000, 750000 };
 	static const struct row together[] = {
@@ -108,7 +108,7 @@ static void turns__caps_hold_alone_and_together(void **state)
 	}
 }
 
-static void turns__a_cap_is_reached_beside_one_that_takes_the_rest(void **state)
+static void sched__a_cap_is_reached_beside_one_that_takes_the_rest(void **state)
 {
 	static const struct row rows[] = {
 		{ { .weight = 1, .cap = 100000 }, 1, SATURATE(KERNEL_NS) },
@@ -126,7 +126,7 @@ static void turns__a_cap_is_reached_beside_one_that_takes_the_rest(void **state)
 	bench_free(b);
 }
 
-static void turns__a_cap_holds_for_class_latency_too(void **state)
+static void sched__a_cap_holds_for_class_latency_too(void **state)
 {
 	for (unsigned int others = 0; others < 3; others++) {
 		struct row rows[] = {
@@ -151,7 +151,7 @@ static int compare(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-static void turns__latency_goes_first_and_batch_keeps_the_rest(void **state)
+static void sched__latency_goes_first_and_batch_keeps_the_rest(void **state)
 {
 	static const struct row rows[] = {
 		{ { .weight = 1 }, 1, SATURATE(KERNEL_NS) },
@@ -172,7 +172,7 @@ static void turns__latency_goes_first_and_batch_keeps_the_rest(void **state)
 	bench_free(b);
 }
 
-static void turns__latency_beyond_its_share_takes_turns(void **state)
+static void sched__latency_beyond_its_share_takes_turns(void **state)
 {
 	static const struct row rows[] = {
 		{ { .weight = 1 }, 1, SATURATE(KERNEL_NS) },
@@ -186,15 +186,17 @@ static void turns__latency_beyond_its_share_takes_turns(void **state)
 	(void)state;
 	/* A second may begin and end within its lead. */
 	for (unsigned int i = 0; i < 4; i++)
-		assert_share_within(b, i, 25, PERCENT * (double)TURNS_LEAD_NS / (double)S);
+		assert_share_within(b, i, 25,
+			PERCENT * (double)SCHED_LATENCY_LEAD_NS / (double)S);
 	/* The floor: it waits for no longer than the lead, the others' turns and their tails. */
 	for (unsigned int i = 0; i < 3; i++)
-		assert_true(b->procs[i][0]->waited_most < TURNS_LEAD_NS + 5 * TURNS_NS);
+		assert_true(b->procs[i][0]->waited_most <
+			    SCHED_LATENCY_LEAD_NS + 5 * SCHED_QUANTUM_NS);
 	bench_free(b);
 }
 
 /* When it is within its share again it must not have the GPU together with the holder. */
-static void turns__latency_beyond_its_share_has_half_beside_one(void **state)
+static void sched__latency_beyond_its_share_has_half_beside_one(void **state)
 {
 	static const struct row rows[] = {
 		{ { .weight = 1 }, 1, SATURATE(KERNEL_NS) },
@@ -206,13 +208,14 @@ static void turns__latency_beyond_its_share_has_half_beside_one(void **state)
 	(void)state;
 	/* A second may begin and end within its lead. */
 	for (unsigned int i = 0; i < 2; i++)
-		assert_share_within(b, i, 50, PERCENT * (double)TURNS_LEAD_NS / (double)S);
+		assert_share_within(b, i, 50,
+			PERCENT * (double)SCHED_LATENCY_LEAD_NS / (double)S);
 	if (b->work < 99)
 		fail_msg("%.2f %% of the GPU's time was of use", b->work);
 	bench_free(b);
 }
 
-static void turns__a_launch_and_wait_loop_keeps_its_turn(void **state)
+static void sched__a_launch_and_wait_loop_keeps_its_quantum(void **state)
 {
 	static const struct row rows[] = {
 		{ { .weight = 1 }, 1, SATURATE(KERNEL_NS) },
@@ -230,7 +233,7 @@ static void turns__a_launch_and_wait_loop_keeps_its_turn(void **state)
 }
 
 /* It loses its turn each time it rests, and has not had what is its own: so it goes in between soon. */
-static void turns__a_loop_that_rests_now_and_then_has_most_of_its_share(void **state)
+static void sched__a_loop_that_rests_now_and_then_has_most_of_its_share(void **state)
 {
 	static const struct row rows[] = {
 		{ { .weight = 1 }, 1, SATURATE(KERNEL_NS) },
@@ -255,7 +258,7 @@ static void turns__a_loop_that_rests_now_and_then_has_most_of_its_share(void **s
 	bench_free(b);
 }
 
-static void turns__a_little_work_now_and_then_gets_in_between(void **state)
+static void sched__a_little_work_now_and_then_gets_in_between(void **state)
 {
 	static const struct row rows[] = {
 		{ { .weight = 1 }, 1, SATURATE(KERNEL_NS) },
@@ -270,7 +273,7 @@ static void turns__a_little_work_now_and_then_gets_in_between(void **state)
 	assert_true(b->procs[2][0]->steps > 280);
 	/* But for a change at the end of each turn, and the two of one that goes in between, and until
 	 * it is known that this one is idle. */
-	lost = PERCENT * ((double)MODEL_CHANGE_NS / (double)TURNS_NS +
+	lost = PERCENT * ((double)MODEL_CHANGE_NS / (double)SCHED_QUANTUM_NS +
 				 (double)(2 * MODEL_CHANGE_NS + 150 * US) /
 					 (double)(rows[2].task.think_ns));
 	if (b->work < PERCENT - lost - 0.1)
@@ -278,7 +281,7 @@ static void turns__a_little_work_now_and_then_gets_in_between(void **state)
 	bench_free(b);
 }
 
-static void turns__long_kernels_are_repaid(void **state)
+static void sched__long_kernels_are_repaid(void **state)
 {
 	static const struct row rows[] = {
 		{ { .weight = 1 }, 1, SATURATE(KERNEL_NS) },
@@ -299,7 +302,7 @@ static void turns__long_kernels_are_repaid(void **state)
 	bench_free(b);
 }
 
-static void turns__gangs_run_on_all_their_gpus_at_once(void **state)
+static void sched__gangs_run_on_all_their_gpus_at_once(void **state)
 {
 	static const struct row rows[] = {
 		{ { .weight = 1 }, 0xff, GROUP(300 * US) },
@@ -323,9 +326,9 @@ static void turns__gangs_run_on_all_their_gpus_at_once(void **state)
 	bench_free(b);
 }
 
-static void turns__liars_get_no_more_than_their_share(void **state)
+static void sched__liars_get_no_more_than_their_share(void **state)
 {
-	static const enum model_kind kinds[] = { MODEL_FLAPPER, MODEL_LIAR, MODEL_SHY };
+	static const enum model_kind kinds[] = { MODEL_FLAPPER, MODEL_FALSE_BUSY, MODEL_SHY };
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
@@ -348,13 +351,13 @@ static void turns__liars_get_no_more_than_their_share(void **state)
 }
 
 /* What waits for its own process, which waits for its turn, is no work that others are to be level with first. */
-static void turns__who_is_parked_comes_to_its_turn(void **state)
+static void sched__who_is_blocked_comes_to_its_quantum(void **state)
 {
 	static const struct row rows[] = {
 		{ { .weight = 1 }, 1, SATURATE(KERNEL_NS) },
 		{ { .weight = 1 }, 1, SATURATE(KERNEL_NS) },
 		{ { .weight = 1 }, 1,
-			{ .kind = MODEL_PARKED,
+			{ .kind = MODEL_BLOCKED,
 				.kernel_ns = 100 * US,
 				.think_ns = MS,
 				.burst = 20 } },
@@ -365,7 +368,7 @@ static void turns__who_is_parked_comes_to_its_turn(void **state)
 
 	(void)state;
 	/* A round is three turns. */
-	if (p->waited_most > 10 * TURNS_NS)
+	if (p->waited_most > 10 * SCHED_QUANTUM_NS)
 		fail_msg("waited for %.3f ms", (double)p->waited_most / 1e6);
 	/* It gets on for one turn in three. */
 	if (p->steps * MS < SECONDS * S / 6)
@@ -380,7 +383,7 @@ static void turns__who_is_parked_comes_to_its_turn(void **state)
 }
 
 /* A batch slice that is idle for a moment again and again has a floor all the same. */
-static void turns__latency_leaves_a_loop_its_share(void **state)
+static void sched__latency_leaves_a_loop_its_share(void **state)
 {
 	static const struct row rows[][3] = {
 		{ { { .weight = 1, .latency = true }, 1, SATURATE(KERNEL_NS) },
@@ -403,14 +406,14 @@ static void turns__latency_leaves_a_loop_its_share(void **state)
 }
 
 /* Both are of class latency: they go first, but not before each other, and owe nothing to who comes later. */
-static void turns__latency_slices_share_by_weight(void **state)
+static void sched__latency_slices_share_by_weight(void **state)
 {
 	static const struct row rows[] = {
 		{ { .weight = 1, .latency = true }, 1, SATURATE(KERNEL_NS) },
 		{ { .weight = 3, .latency = true }, 1, SATURATE(KERNEL_NS) },
 		{ .gpus = 0 },
 	};
-	static const struct turns_share batch = { .weight = 1 };
+	static const struct sched_share_config batch = { .weight = 1 };
 	static const struct model_task task = SATURATE(KERNEL_NS);
 	struct bench *b = bench_run(rows, 1);
 	struct model_slice *late;
@@ -435,9 +438,9 @@ static void turns__latency_slices_share_by_weight(void **state)
 }
 
 /* Whatever its lead was on the GPU where its rival has gone. */
-static void turns__a_gang_goes_on_when_its_rival_has_gone(void **state)
+static void sched__a_gang_goes_on_when_its_rival_has_gone(void **state)
 {
-	static const struct turns_share share = { .weight = 1 };
+	static const struct sched_share_config share = { .weight = 1 };
 	static const struct model_task saturate = SATURATE(200 * US), group = GROUP(200 * US);
 
 	(void)state;
@@ -465,9 +468,9 @@ static void turns__a_gang_goes_on_when_its_rival_has_gone(void **state)
 }
 
 /* A process has seats on all GPUs of its slice; what it does not use is for others. */
-static void turns__a_gpu_that_its_slice_does_not_use_is_free(void **state)
+static void sched__a_gpu_that_its_slice_does_not_use_is_free(void **state)
 {
-	static const struct turns_share share = { .weight = 1 };
+	static const struct sched_share_config share = { .weight = 1 };
 	static const struct model_task saturate = SATURATE(KERNEL_NS);
 	static const struct model_task once = BURST(1, 200 * US, 3600 * S);
 	struct model *m = model_new(1, 2);
@@ -492,10 +495,10 @@ static void turns__a_gpu_that_its_slice_does_not_use_is_free(void **state)
 	(void)model_free(m);
 }
 
-/* Who was in flight for a minute owes no more than TURNS_DEBT_NS. */
-static void turns__debts_have_an_end(void **state)
+/* Who was in flight for a minute owes no more than SCHED_DEBT_MAX_NS. */
+static void sched__debts_have_an_end(void **state)
 {
-	static const struct turns_share one = { .weight = 1 }, nine = { .weight = 9 };
+	static const struct sched_share_config one = { .weight = 1 }, nine = { .weight = 9 };
 	static const struct model_task endless = { .kind = MODEL_SATURATE,
 		.kernel_ns = 60 * S,
 		.ahead = 2 };
@@ -513,35 +516,35 @@ static void turns__debts_have_an_end(void **state)
 		model_run(m, S);
 	assert_sound(m);
 	/* The debt is paid at a ninth of the GPU's time. */
-	assert_true(m->now - since < 9 * TURNS_DEBT_NS + 5 * S);
+	assert_true(m->now - since < 9 * SCHED_DEBT_MAX_NS + 5 * S);
 	(void)model_free(m);
 }
 
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(turns__four_equal_slices_get_the_same_and_lose_nothing),
-		cmocka_unit_test(turns__weights_mean_what_they_say),
-		cmocka_unit_test(turns__tails_that_wait_are_not_charged),
-		cmocka_unit_test(turns__one_of_a_hundred_is_not_forgotten),
-		cmocka_unit_test(turns__caps_hold_alone_and_together),
-		cmocka_unit_test(turns__a_cap_is_reached_beside_one_that_takes_the_rest),
-		cmocka_unit_test(turns__a_cap_holds_for_class_latency_too),
-		cmocka_unit_test(turns__latency_goes_first_and_batch_keeps_the_rest),
-		cmocka_unit_test(turns__latency_beyond_its_share_takes_turns),
-		cmocka_unit_test(turns__latency_beyond_its_share_has_half_beside_one),
-		cmocka_unit_test(turns__a_launch_and_wait_loop_keeps_its_turn),
-		cmocka_unit_test(turns__a_loop_that_rests_now_and_then_has_most_of_its_share),
-		cmocka_unit_test(turns__a_little_work_now_and_then_gets_in_between),
-		cmocka_unit_test(turns__long_kernels_are_repaid),
-		cmocka_unit_test(turns__gangs_run_on_all_their_gpus_at_once),
-		cmocka_unit_test(turns__latency_leaves_a_loop_its_share),
-		cmocka_unit_test(turns__latency_slices_share_by_weight),
-		cmocka_unit_test(turns__a_gang_goes_on_when_its_rival_has_gone),
-		cmocka_unit_test(turns__a_gpu_that_its_slice_does_not_use_is_free),
-		cmocka_unit_test(turns__debts_have_an_end),
-		cmocka_unit_test(turns__liars_get_no_more_than_their_share),
-		cmocka_unit_test(turns__who_is_parked_comes_to_its_turn),
+		cmocka_unit_test(sched__four_equal_slices_get_the_same_and_lose_nothing),
+		cmocka_unit_test(sched__weights_mean_what_they_say),
+		cmocka_unit_test(sched__overruns_that_wait_are_not_charged),
+		cmocka_unit_test(sched__one_of_a_hundred_is_not_forgotten),
+		cmocka_unit_test(sched__caps_hold_alone_and_together),
+		cmocka_unit_test(sched__a_cap_is_reached_beside_one_that_takes_the_rest),
+		cmocka_unit_test(sched__a_cap_holds_for_class_latency_too),
+		cmocka_unit_test(sched__latency_goes_first_and_batch_keeps_the_rest),
+		cmocka_unit_test(sched__latency_beyond_its_share_takes_turns),
+		cmocka_unit_test(sched__latency_beyond_its_share_has_half_beside_one),
+		cmocka_unit_test(sched__a_launch_and_wait_loop_keeps_its_quantum),
+		cmocka_unit_test(sched__a_loop_that_rests_now_and_then_has_most_of_its_share),
+		cmocka_unit_test(sched__a_little_work_now_and_then_gets_in_between),
+		cmocka_unit_test(sched__long_kernels_are_repaid),
+		cmocka_unit_test(sched__gangs_run_on_all_their_gpus_at_once),
+		cmocka_unit_test(sched__latency_leaves_a_loop_its_share),
+		cmocka_unit_test(sched__latency_slices_share_by_weight),
+		cmocka_unit_test(sched__a_gang_goes_on_when_its_rival_has_gone),
+		cmocka_unit_test(sched__a_gpu_that_its_slice_does_not_use_is_free),
+		cmocka_unit_test(sched__debts_have_an_end),
+		cmocka_unit_test(sched__liars_get_no_more_than_their_share),
+		cmocka_unit_test(sched__who_is_blocked_comes_to_its_quantum),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

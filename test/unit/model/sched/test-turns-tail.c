@@ -11,31 +11,31 @@
 /* What a part knows then whose tails took @tail so far, and now one @took. */
 static uint64_t learns(uint64_t tail, uint64_t took)
 {
-	struct turns_part p = { .tail = tail, .closed = NOW };
+	struct sched_share p = { .overrun = tail, .closed_since = NOW };
 
-	turns_learn_tail(&p, NOW + took);
-	assert_int_equal(p.closed, NOW);
-	return p.tail;
+	sched_learn_overrun(&p, NOW + took);
+	assert_int_equal(p.closed_since, NOW);
+	return p.overrun;
 }
 
-static void turns_learn_tail__learns_an_eighth_of_each(void **state)
+static void sched_learn_overrun__learns_an_eighth_of_each(void **state)
 {
 	(void)state;
 	assert_int_equal(learns(400 * US, 400 * US), 400 * US);
 	assert_int_equal(learns(400 * US, 320 * US), 390 * US);
 	assert_int_equal(learns(400 * US, 480 * US), 410 * US);
-	assert_int_equal(learns(TURNS_SLICE_NS, 400 * US), 1800 * US);
+	assert_int_equal(learns(SCHED_TIME_SLICE_NS, 400 * US), 1800 * US);
 	assert_int_equal(learns(0, 80 * US), 10 * US);
 }
 
 /* One that takes much longer than those before it has waited for the hardware's slice of another part. */
-static void turns_learn_tail__takes_one_for_twice_those_before_it_at_most(void **state)
+static void sched_learn_overrun__takes_one_for_twice_those_before_it_at_most(void **state)
 {
 	static const uint64_t tails[] = { 0, 80 * US, 400 * US, 900 * US };
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(tails) / sizeof(tails[0]); i++) {
-		uint64_t tail = tails[i], most = 2 * tail + TURNS_GRACE_MIN;
+		uint64_t tail = tails[i], most = 2 * tail + SCHED_GRACE_MIN_NS;
 
 		assert_int_equal(learns(tail, most), (7 * tail + most) / 8);
 		assert_int_equal(learns(tail, most - 8), (7 * tail + most) / 8 - 1);
@@ -45,44 +45,45 @@ static void turns_learn_tail__takes_one_for_twice_those_before_it_at_most(void *
 }
 
 /* Beyond that all with work in flight are charged, however long it is. */
-static void turns_learn_tail__takes_none_for_longer_than_a_slice(void **state)
+static void sched_learn_overrun__takes_none_for_longer_than_a_slice(void **state)
 {
 	uint64_t tail = 0;
 
 	(void)state;
-	assert_int_equal(learns(TURNS_SLICE_NS, 10000 * MS), TURNS_SLICE_NS);
-	assert_int_equal(learns(1200 * US, TURNS_SLICE_NS), 1300 * US);
-	assert_int_equal(learns(1200 * US, TURNS_SLICE_NS + MS), 1300 * US);
+	assert_int_equal(learns(SCHED_TIME_SLICE_NS, 10000 * MS), SCHED_TIME_SLICE_NS);
+	assert_int_equal(learns(1200 * US, SCHED_TIME_SLICE_NS), 1300 * US);
+	assert_int_equal(learns(1200 * US, SCHED_TIME_SLICE_NS + MS), 1300 * US);
 	for (int i = 0; i < 200; i++) {
 		uint64_t next = learns(tail, 10000 * MS);
 
-		assert_true(next >= tail && next <= TURNS_SLICE_NS);
+		assert_true(next >= tail && next <= SCHED_TIME_SLICE_NS);
 		tail = next;
 	}
 	/* But for what is lost by the division: those who are always long are known as such. */
-	assert_in_range(tail, TURNS_SLICE_NS - 8, TURNS_SLICE_NS);
+	assert_in_range(tail, SCHED_TIME_SLICE_NS - 8, SCHED_TIME_SLICE_NS);
 }
 
-static void turns_learn_tail__learns_nothing_where_nothing_ran_on(void **state)
+static void sched_learn_overrun__learns_nothing_where_nothing_ran_on(void **state)
 {
-	struct turns_part p = { .tail = 400 * US, .closed = TURNS_NEVER };
+	struct sched_share p = { .overrun = 400 * US, .closed_since = SCHED_NEVER };
 
 	(void)state;
-	turns_learn_tail(&p, NOW); /* its gates are open */
-	assert_int_equal(p.tail, 400 * US);
+	sched_learn_overrun(&p, NOW); /* its gates are open */
+	assert_int_equal(p.overrun, 400 * US);
 	assert_int_equal(learns(400 * US, 0), 400 * US);
-	p.closed = NOW; /* it had ended before that */
-	turns_learn_tail(&p, NOW - MS);
-	assert_int_equal(p.tail, 400 * US);
+	p.closed_since = NOW; /* it had ended before that */
+	sched_learn_overrun(&p, NOW - MS);
+	assert_int_equal(p.overrun, 400 * US);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(turns_learn_tail__learns_an_eighth_of_each),
-		cmocka_unit_test(turns_learn_tail__takes_one_for_twice_those_before_it_at_most),
-		cmocka_unit_test(turns_learn_tail__takes_none_for_longer_than_a_slice),
-		cmocka_unit_test(turns_learn_tail__learns_nothing_where_nothing_ran_on),
+		cmocka_unit_test(sched_learn_overrun__learns_an_eighth_of_each),
+		cmocka_unit_test(
+			sched_learn_overrun__takes_one_for_twice_those_before_it_at_most),
+		cmocka_unit_test(sched_learn_overrun__takes_none_for_longer_than_a_slice),
+		cmocka_unit_test(sched_learn_overrun__learns_nothing_where_nothing_ran_on),
 	};
 
 	return cmocka_run_group_tests_name("turns-tail", tests, NULL, NULL);

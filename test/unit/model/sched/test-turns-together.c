@@ -29,7 +29,7 @@ static const struct model_task decode = LOOP(118 * US, 8 * US);
 static const struct model_task saturate = SATURATE(250 * US);
 
 struct tenant {
-	struct turns_share share;
+	struct sched_share_config share;
 	struct model_task task;
 };
 
@@ -53,18 +53,18 @@ static struct outcome run(uint64_t seed, const struct tenant *tenants, unsigned 
 	uint64_t before[ROWS_MAX];
 
 	if (turns)
-		m->turns->done = NULL;
+		m->sched->done = NULL;
 	for (unsigned int i = 0; i < n; i++)
 		procs[i] =
 			model_proc(m, model_slice(m, &tenants[i].share), 0, &tenants[i].task);
 	model_run(m, 2 * S);
-	m->together[0] = 0;
+	m->concurrent[0] = 0;
 	for (unsigned int i = 0; i < n; i++)
 		before[i] = procs[i]->steps;
 	model_run(m, ns);
 	for (unsigned int i = 0; i < n; i++)
 		r.did[i] = (double)(procs[i]->steps - before[i]) * (double)S / (double)ns;
-	r.together = (double)m->together[0] / (double)ns;
+	r.together = (double)m->concurrent[0] / (double)ns;
 	assert_sound(m);
 	(void)model_free(m);
 	return r;
@@ -84,7 +84,7 @@ static void assert_gets_on(const struct tenant *tenants, unsigned int n, double 
 	}
 }
 
-static void turns__fill_what_two_leave_idle(void **state)
+static void sched__fill_what_two_leave_idle(void **state)
 {
 	const struct tenant halves[] = { { SHARE(1), half }, { SHARE(1), half } };
 	const struct tenant inferers[] = { { SHARE(1), infer }, { SHARE(1), infer } };
@@ -95,7 +95,7 @@ static void turns__fill_what_two_leave_idle(void **state)
 	assert_gets_on(inferers, 2, 0.85);
 }
 
-static void turns__fill_what_many_leave_idle(void **state)
+static void sched__fill_what_many_leave_idle(void **state)
 {
 	const struct tenant four[] = { { SHARE(1), infer }, { SHARE(1), infer },
 		{ SHARE(1), infer }, { SHARE(1), infer } };
@@ -105,7 +105,7 @@ static void turns__fill_what_many_leave_idle(void **state)
 	assert_gets_on(four, 4, 0.52);
 }
 
-static void turns__are_as_they_were_where_the_gpu_is_full(void **state)
+static void sched__are_as_they_were_where_the_gpu_is_full(void **state)
 {
 	const struct tenant rows[][2] = {
 		{ { SHARE(1), saturate }, { SHARE(1), saturate } },
@@ -119,7 +119,7 @@ static void turns__are_as_they_were_where_the_gpu_is_full(void **state)
 }
 
 /* What the hardware's rotation would do to the one of a larger weight is seen, and not tried often. */
-static void turns__go_on_where_one_would_lose(void **state)
+static void sched__go_on_where_one_would_lose(void **state)
 {
 	const struct tenant rows[] = { { SHARE(3), train }, { SHARE(1), infer } };
 	struct outcome with = run(1, rows, 2, 20 * S, true),
@@ -131,7 +131,7 @@ static void turns__go_on_where_one_would_lose(void **state)
 	assert_true(got.together < 0.15);
 }
 
-static void turns__are_kept_where_more_is_promised(void **state)
+static void sched__are_kept_where_more_is_promised(void **state)
 {
 	const struct tenant rows[][2] = {
 		{ { { .weight = 1, .cap = 900000 }, half }, { SHARE(1), half } },
@@ -145,7 +145,7 @@ static void turns__are_kept_where_more_is_promised(void **state)
 
 static struct model *begin_two(struct model_slice **ret)
 {
-	static const struct turns_share share = SHARE(1);
+	static const struct sched_share_config share = SHARE(1);
 	struct model *m = model_new(1, 2);
 
 	for (unsigned int i = 0; i < 2; i++) {
@@ -153,45 +153,45 @@ static struct model *begin_two(struct model_slice **ret)
 		(void)model_proc(m, ret[i], 0, &half);
 	}
 	model_run(m, 2 * S);
-	assert_true(turns_are_together(m->turns, 0));
+	assert_true(sched_is_concurrent(m->sched, 0));
 	return m;
 }
 
-static void turns__come_back_with_who_is_promised_more(void **state)
+static void sched__come_back_with_who_is_promised_more(void **state)
 {
-	static const struct turns_share plain = SHARE(1),
-					capped = { .weight = 1, .cap = 500000 },
-					latency = { .weight = 1, .latency = true };
+	static const struct sched_share_config plain = SHARE(1),
+					       capped = { .weight = 1, .cap = 500000 },
+					       latency = { .weight = 1, .latency = true };
 	struct model_slice *slices[2], *other;
 	struct model *m = begin_two(slices);
 
 	(void)state;
 	model_share(m, slices[0], &capped);
-	assert_false(turns_are_together(m->turns, 0));
+	assert_false(sched_is_concurrent(m->sched, 0));
 	model_share(m, slices[0], &plain);
 	model_run(m, 2 * S);
-	assert_true(turns_are_together(m->turns, 0));
+	assert_true(sched_is_concurrent(m->sched, 0));
 	/* Of class latency, and at work at once. */
 	other = model_slice(m, &latency);
 	(void)model_proc(m, other, 0, &half);
 	model_run(m, 10 * MS);
-	assert_false(turns_are_together(m->turns, 0));
+	assert_false(sched_is_concurrent(m->sched, 0));
 	model_slice_drop(m, other);
 	model_run(m, 2 * S);
-	assert_true(turns_are_together(m->turns, 0));
+	assert_true(sched_is_concurrent(m->sched, 0));
 	/* A gang, as soon as it has work on both its GPUs. */
 	other = model_slice(m, &plain);
 	(void)model_proc(m, other, 0, &half);
 	(void)model_proc(m, other, 1, &half);
 	model_run(m, 10 * MS);
-	assert_false(turns_are_together(m->turns, 0));
+	assert_false(sched_is_concurrent(m->sched, 0));
 	assert_sound(m);
 	(void)model_free(m);
 }
 
-static void turns__come_back_with_a_newcomer_and_go_when_one_is_left(void **state)
+static void sched__come_back_with_a_newcomer_and_go_when_one_is_left(void **state)
 {
-	static const struct turns_share share = SHARE(1);
+	static const struct sched_share_config share = SHARE(1);
 	struct model_slice *slices[2], *other;
 	struct model *m = begin_two(slices);
 
@@ -199,11 +199,11 @@ static void turns__come_back_with_a_newcomer_and_go_when_one_is_left(void **stat
 	other = model_slice(m, &share);
 	(void)model_proc(m, other, 0, &saturate);
 	model_run(m, 300 * MS);
-	assert_false(turns_are_together(m->turns, 0));
+	assert_false(sched_is_concurrent(m->sched, 0));
 	model_slice_drop(m, other);
 	model_slice_drop(m, slices[0]);
 	model_run(m, 2 * S);
-	assert_false(turns_are_together(m->turns, 0));
+	assert_false(sched_is_concurrent(m->sched, 0));
 	assert_sound(m);
 	(void)model_free(m);
 }
@@ -228,7 +228,7 @@ static double of_turns(const struct tenant *tenants, unsigned int n, uint64_t ns
 		uint64_t before;
 
 		if (turns)
-			s.m->turns->done = NULL;
+			s.m->sched->done = NULL;
 		for (unsigned int i = 0; i < n; i++) {
 			s.slices[i] = model_slice(s.m, &tenants[i].share);
 			s.procs[i] = model_proc(s.m, s.slices[i], 0, &tenants[i].task);
@@ -250,7 +250,7 @@ static void last_leaves(struct scene *s)
 	model_kill(s->procs[2]);
 }
 
-static void turns__are_seen_anew_when_a_rival_leaves(void **state)
+static void sched__are_seen_anew_when_a_rival_leaves(void **state)
 {
 	const struct tenant rows[] = { { SHARE(10), saturate }, { SHARE(1), saturate },
 		{ SHARE(20), half } };
@@ -265,7 +265,7 @@ static void last_rests(struct scene *s)
 	s->procs[2]->task.rest_ns = 1000 * S;
 }
 
-static void turns__are_seen_anew_when_a_rival_rests(void **state)
+static void sched__are_seen_anew_when_a_rival_rests(void **state)
 {
 	const struct tenant rows[] = { { SHARE(10), saturate }, { SHARE(1), saturate },
 		{ SHARE(20), half } };
@@ -276,12 +276,12 @@ static void turns__are_seen_anew_when_a_rival_rests(void **state)
 
 static void first_weighs_more(struct scene *s)
 {
-	static const struct turns_share share = SHARE(10);
+	static const struct sched_share_config share = SHARE(10);
 
 	model_share(s->m, s->slices[0], &share);
 }
 
-static void turns__are_seen_anew_with_another_weight(void **state)
+static void sched__are_seen_anew_with_another_weight(void **state)
 {
 	const struct tenant rows[] = { { SHARE(1), half }, { SHARE(1), infer },
 		{ SHARE(1), saturate } };
@@ -298,7 +298,7 @@ static void first_is_another_program(struct scene *s)
 	s->procs[0] = model_proc(s->m, s->slices[0], 0, &decode);
 }
 
-static void turns__are_seen_anew_with_another_program_of_a_slice(void **state)
+static void sched__are_seen_anew_with_another_program_of_a_slice(void **state)
 {
 	const struct tenant rows[] = { { SHARE(1), { .kind = MODEL_PACED,
 							   .kernel_ns = MS,
@@ -312,7 +312,7 @@ static void turns__are_seen_anew_with_another_program_of_a_slice(void **state)
 }
 
 /* It wants the GPU for a twentieth of the time. */
-static void turns__go_on_where_one_that_wants_little_would_lose(void **state)
+static void sched__go_on_where_one_that_wants_little_would_lose(void **state)
 {
 	const struct tenant rows[] = { { SHARE(1), { .kind = MODEL_LOOP,
 							   .kernel_ns = 118 * US,
@@ -325,18 +325,18 @@ static void turns__go_on_where_one_that_wants_little_would_lose(void **state)
 }
 
 /* A thousand processes of a slice that say that they have done a thousand million each since the last look. */
-static void turns__take_no_boast_for_a_loss(void **state)
+static void sched__take_no_boast_for_a_loss(void **state)
 {
 	struct model_slice *slices[2];
 	struct model *m = begin_two(slices);
-	struct turns_part *p = m->turns->gpus[0].parts;
+	struct sched_share *p = m->sched->gpus[0].shares;
 
 	(void)state;
 	p->pace.done = UINT64_C(1000) * 1000000000;
 	p->pace.each_ns = 31 * MS;
 	model_run(m, 60 * MS);
 	assert_true(p->pace.lost < 0);
-	assert_true(turns_are_together(m->turns, 0));
+	assert_true(sched_is_concurrent(m->sched, 0));
 	(void)model_free(m);
 }
 
@@ -365,7 +365,7 @@ static struct model_task random_task(struct model *m)
 	return task;
 }
 
-static void turns__nobody_loses_and_most_gain(void **state)
+static void sched__nobody_loses_and_most_gain(void **state)
 {
 	double sum = 0;
 	unsigned int n_all = 0;
@@ -378,7 +378,7 @@ static void turns__nobody_loses_and_most_gain(void **state)
 		struct outcome with, got;
 
 		for (unsigned int i = 0; i < n; i++) {
-			tenants[i].share = (struct turns_share)SHARE(
+			tenants[i].share = (struct sched_share_config)SHARE(
 				1 +
 				(model_random(dice, 3) ? 0 : (uint32_t)model_random(dice, 4)));
 			tenants[i].task = random_task(dice);
@@ -400,20 +400,20 @@ static void turns__nobody_loses_and_most_gain(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(turns__fill_what_two_leave_idle),
-		cmocka_unit_test(turns__fill_what_many_leave_idle),
-		cmocka_unit_test(turns__are_as_they_were_where_the_gpu_is_full),
-		cmocka_unit_test(turns__go_on_where_one_would_lose),
-		cmocka_unit_test(turns__are_kept_where_more_is_promised),
-		cmocka_unit_test(turns__come_back_with_who_is_promised_more),
-		cmocka_unit_test(turns__come_back_with_a_newcomer_and_go_when_one_is_left),
-		cmocka_unit_test(turns__are_seen_anew_when_a_rival_leaves),
-		cmocka_unit_test(turns__are_seen_anew_when_a_rival_rests),
-		cmocka_unit_test(turns__are_seen_anew_with_another_weight),
-		cmocka_unit_test(turns__are_seen_anew_with_another_program_of_a_slice),
-		cmocka_unit_test(turns__go_on_where_one_that_wants_little_would_lose),
-		cmocka_unit_test(turns__take_no_boast_for_a_loss),
-		cmocka_unit_test(turns__nobody_loses_and_most_gain),
+		cmocka_unit_test(sched__fill_what_two_leave_idle),
+		cmocka_unit_test(sched__fill_what_many_leave_idle),
+		cmocka_unit_test(sched__are_as_they_were_where_the_gpu_is_full),
+		cmocka_unit_test(sched__go_on_where_one_would_lose),
+		cmocka_unit_test(sched__are_kept_where_more_is_promised),
+		cmocka_unit_test(sched__come_back_with_who_is_promised_more),
+		cmocka_unit_test(sched__come_back_with_a_newcomer_and_go_when_one_is_left),
+		cmocka_unit_test(sched__are_seen_anew_when_a_rival_leaves),
+		cmocka_unit_test(sched__are_seen_anew_when_a_rival_rests),
+		cmocka_unit_test(sched__are_seen_anew_with_another_weight),
+		cmocka_unit_test(sched__are_seen_anew_with_another_program_of_a_slice),
+		cmocka_unit_test(sched__go_on_where_one_that_wants_little_would_lose),
+		cmocka_unit_test(sched__take_no_boast_for_a_loss),
+		cmocka_unit_test(sched__nobody_loses_and_most_gain),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

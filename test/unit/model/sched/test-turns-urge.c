@@ -25,11 +25,11 @@ enum kind {
 struct program {
 	enum kind kind;
 	unsigned int gpu, n_gpus; /* from that one on */
-	struct turns_share share;
+	struct sched_share_config share;
 	uint64_t busy, period, from; /* PINGS; comes so much later */
 	uint64_t least;              /* ns of ten seconds in which its gates are to be open */
-	struct turns_slice *slice;
-	struct turns_seat *seats[2];
+	struct sched_slice *slice;
+	struct sched_client *clients[2];
 	uint64_t done;   /* pieces of work */
 	uint64_t opened; /* ns in which its gates were open */
 	uint64_t shut, shut_most;
@@ -37,19 +37,19 @@ struct program {
 };
 
 struct world {
-	struct turns *t;
+	struct sched *t;
 	struct program *programs;
 	unsigned int n;
 	uint64_t now;
 };
 
-static void on_gate(void *arg, struct turns_seat *seat)
+static void on_gate(void *arg, struct sched_client *seat)
 {
 	(void)arg;
 	(void)seat;
 }
 
-static uint64_t done_of(void *arg, const struct turns_seat *seat)
+static uint64_t done_of(void *arg, const struct sched_client *seat)
 {
 	const struct program *p = seat->user;
 
@@ -60,7 +60,7 @@ static uint64_t done_of(void *arg, const struct turns_seat *seat)
 static bool is_open(const struct program *p)
 {
 	for (unsigned int i = 0; i < p->n_gpus; i++) {
-		if (p->seats[i]->gate == TURNS_CLOSED)
+		if (p->clients[i]->gate == SCHED_GATE_CLOSED)
 			return false;
 	}
 	return true;
@@ -69,17 +69,17 @@ static bool is_open(const struct program *p)
 static void begin(struct world *w)
 {
 	w->now = START;
-	w->t = turns_new(on_gate, done_of, w);
+	w->t = sched_new(on_gate, done_of, w);
 	assert_non_null(w->t);
 	for (struct program *p = w->programs; p < w->programs + w->n; p++) {
-		p->slice = turns_slice_new(w->t, NULL);
+		p->slice = sched_slice_new(w->t, NULL);
 		assert_non_null(p->slice);
 		for (unsigned int i = 0; i < p->n_gpus; i++) {
-			assert_int_equal(turns_slice_share(w->t, p->slice, p->gpu + i,
+			assert_int_equal(sched_slice_set_share(w->t, p->slice, p->gpu + i,
 						 &p->share, w->now),
 				0);
-			p->seats[i] = turns_seat_new(w->t, p->slice, p->gpu + i, p, w->now);
-			assert_non_null(p->seats[i]);
+			p->clients[i] = sched_client_new(w->t, p->slice, p->gpu + i, p, w->now);
+			assert_non_null(p->clients[i]);
 		}
 	}
 }
@@ -90,24 +90,24 @@ static void close_gates(struct world *w, const struct program *p)
 		bool busy = p->kind != SATURATES && p->done && (i == 0 || p->kind == WAITS_ALL);
 		bool wants = !p->done || p->kind == SATURATES || i == p->n_gpus - 1;
 
-		if (p->seats[i]->gate == TURNS_CLOSED)
-			turns_state(w->t, p->seats[i], busy, wants, 0, w->now);
+		if (p->clients[i]->gate == SCHED_GATE_CLOSED)
+			sched_client_set_state(w->t, p->clients[i], busy, wants, 0, w->now);
 	}
 }
 
 static void ping(struct world *w, const struct program *p)
 {
 	bool work = (w->now - START) % p->period < p->busy;
-	bool closed = p->seats[0]->gate == TURNS_CLOSED;
+	bool closed = p->clients[0]->gate == SCHED_GATE_CLOSED;
 
-	turns_state(w->t, p->seats[0], work && !closed, work && closed, 0, w->now);
+	sched_client_set_state(w->t, p->clients[0], work && !closed, work && closed, 0, w->now);
 }
 
 /* The first piece of work of one whose gates never closed. */
 static void begin_work(struct world *w, const struct program *p)
 {
 	for (unsigned int i = 0; !p->done && i < p->n_gpus; i++)
-		turns_state(w->t, p->seats[i], true, false, 0, w->now);
+		sched_client_set_state(w->t, p->clients[i], true, false, 0, w->now);
 }
 
 static void step(struct world *w, struct program *p)
@@ -139,24 +139,24 @@ static void go(struct world *w, uint64_t ns)
 	while (w->now < until) {
 		uint64_t next = w->now + STEP;
 
-		while (turns_next(w->t) < next) {
-			w->now = turns_next(w->t);
-			turns_time(w->t, w->now);
+		while (sched_next_deadline(w->t) < next) {
+			w->now = sched_next_deadline(w->t);
+			sched_advance_time(w->t, w->now);
 		}
 		w->now = next;
-		turns_time(w->t, w->now);
+		sched_advance_time(w->t, w->now);
 		for (struct program *p = w->programs; p < w->programs + w->n; p++)
 			step(w, p);
 	}
-	turns_settle(w->t, w->now);
+	sched_update_charges(w->t, w->now);
 }
 
 static void end(struct world *w)
 {
-	assert_null(turns_free(w->t));
+	assert_null(sched_free(w->t));
 }
 
-static void turns__a_launch_that_others_wait_for_comes(void **state)
+static void sched__a_launch_that_others_wait_for_comes(void **state)
 {
 	struct program programs[] = {
 		{ .kind = WAITS, .n_gpus = 1, .share = { .weight = 1 } },
@@ -173,7 +173,7 @@ static void turns__a_launch_that_others_wait_for_comes(void **state)
 	end(&w);
 }
 
-static void turns__collectives_of_a_gang_get_on(void **state)
+static void sched__collectives_of_a_gang_get_on(void **state)
 {
 	struct program programs[] = {
 		{ .kind = WAITS, .n_gpus = 2, .share = { .weight = 1 } },
@@ -192,7 +192,7 @@ static void turns__collectives_of_a_gang_get_on(void **state)
 }
 
 /* Its bucket would never fill. */
-static void turns__a_capped_program_that_waits_for_itself_gets_on(void **state)
+static void sched__a_capped_program_that_waits_for_itself_gets_on(void **state)
 {
 	struct program programs[] = {
 		{ .kind = WAITS, .n_gpus = 1, .share = { .weight = 1, .cap = 100000 } },
@@ -209,7 +209,7 @@ static void turns__a_capped_program_that_waits_for_itself_gets_on(void **state)
 }
 
 /* Nothing that comes out of its waiting for itself lets it have what is others'. */
-static void turns__one_that_never_ends_takes_little(void **state)
+static void sched__one_that_never_ends_takes_little(void **state)
 {
 	struct program programs[] = {
 		{ .kind = HANGS, .n_gpus = 1, .share = { .weight = 1 } },
@@ -225,7 +225,7 @@ static void turns__one_that_never_ends_takes_little(void **state)
 	end(&w);
 }
 
-static void turns__one_that_is_stuck_takes_next_to_nothing(void **state)
+static void sched__one_that_is_stuck_takes_next_to_nothing(void **state)
 {
 	struct program programs[] = {
 		{ .kind = STUCK, .n_gpus = 1, .share = { .weight = 1 } },
@@ -241,7 +241,7 @@ static void turns__one_that_is_stuck_takes_next_to_nothing(void **state)
 	end(&w);
 }
 
-static void turns__collectives_get_on_beside_one_of_class_latency(void **state)
+static void sched__collectives_get_on_beside_one_of_class_latency(void **state)
 {
 	struct program programs[] = {
 		{ .kind = WAITS, .n_gpus = 2, .share = { .weight = 1 } },
@@ -263,7 +263,7 @@ static void turns__collectives_get_on_beside_one_of_class_latency(void **state)
 }
 
 /* What it was lent it owes: it has used the GPU all along. */
-static void turns__what_was_lent_is_given_back(void **state)
+static void sched__what_was_lent_is_given_back(void **state)
 {
 	struct program programs[] = {
 		{ .kind = WAITS, .n_gpus = 1, .share = { .weight = 1, .cap = 500000 } },
@@ -286,7 +286,7 @@ static void turns__what_was_lent_is_given_back(void **state)
 #define SHARE(...)   .share = { .weight = 1, __VA_ARGS__ }
 
 /* Each gets on, whoever is beside it. */
-static void turns__urged_or_not_all_get_on(void **state)
+static void sched__boosted_or_not_all_get_on(void **state)
 {
 	struct program rows[][4] = {
 		/* The one that is interrupted is urged. */
@@ -354,14 +354,14 @@ static void turns__urged_or_not_all_get_on(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(turns__a_launch_that_others_wait_for_comes),
-		cmocka_unit_test(turns__collectives_of_a_gang_get_on),
-		cmocka_unit_test(turns__a_capped_program_that_waits_for_itself_gets_on),
-		cmocka_unit_test(turns__one_that_never_ends_takes_little),
-		cmocka_unit_test(turns__one_that_is_stuck_takes_next_to_nothing),
-		cmocka_unit_test(turns__collectives_get_on_beside_one_of_class_latency),
-		cmocka_unit_test(turns__what_was_lent_is_given_back),
-		cmocka_unit_test(turns__urged_or_not_all_get_on),
+		cmocka_unit_test(sched__a_launch_that_others_wait_for_comes),
+		cmocka_unit_test(sched__collectives_of_a_gang_get_on),
+		cmocka_unit_test(sched__a_capped_program_that_waits_for_itself_gets_on),
+		cmocka_unit_test(sched__one_that_never_ends_takes_little),
+		cmocka_unit_test(sched__one_that_is_stuck_takes_next_to_nothing),
+		cmocka_unit_test(sched__collectives_get_on_beside_one_of_class_latency),
+		cmocka_unit_test(sched__what_was_lent_is_given_back),
+		cmocka_unit_test(sched__boosted_or_not_all_get_on),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -10,16 +10,16 @@
 #define N_MAX 4
 
 static struct {
-	struct turns *t;
-	struct turns_slice *slices[N_MAX];
-	struct turns_seat *seats[N_MAX];
+	struct sched *t;
+	struct sched_slice *slices[N_MAX];
+	struct sched_client *seats[N_MAX];
 	uint64_t now;
 	unsigned int gates; /* changes */
 } e;
 
-static const struct turns_share equal = { .weight = 1 };
+static const struct sched_share_config equal = { .weight = 1 };
 
-static void on_gate(void *arg, struct turns_seat *seat)
+static void on_gate(void *arg, struct sched_client *seat)
 {
 	(void)arg;
 	(void)seat;
@@ -27,24 +27,24 @@ static void on_gate(void *arg, struct turns_seat *seat)
 }
 
 /* @n slices of that share, with a seat each on GPU 0. */
-static void begin(unsigned int n, const struct turns_share *share)
+static void begin(unsigned int n, const struct sched_share_config *share)
 {
 	memset(&e, 0, sizeof(e));
 	e.now = START;
-	e.t = turns_new(on_gate, NULL, NULL);
+	e.t = sched_new(on_gate, NULL, NULL);
 	assert_non_null(e.t);
 	for (unsigned int i = 0; i < n; i++) {
-		e.slices[i] = turns_slice_new(e.t, NULL);
+		e.slices[i] = sched_slice_new(e.t, NULL);
 		assert_non_null(e.slices[i]);
-		assert_int_equal(turns_slice_share(e.t, e.slices[i], 0, share, e.now), 0);
-		e.seats[i] = turns_seat_new(e.t, e.slices[i], 0, NULL, e.now);
+		assert_int_equal(sched_slice_set_share(e.t, e.slices[i], 0, share, e.now), 0);
+		e.seats[i] = sched_client_new(e.t, e.slices[i], 0, NULL, e.now);
 		assert_non_null(e.seats[i]);
 	}
 }
 
 static void end(void)
 {
-	assert_null(turns_free(e.t));
+	assert_null(sched_free(e.t));
 }
 
 /* Time passes, and the scheduler is called when it wants to be. */
@@ -52,46 +52,46 @@ static void pass(uint64_t ns)
 {
 	uint64_t until = e.now + ns;
 
-	while (turns_next(e.t) <= until) {
-		assert_true(turns_next(e.t) > e.now);
-		e.now = turns_next(e.t);
-		turns_time(e.t, e.now);
+	while (sched_next_deadline(e.t) <= until) {
+		assert_true(sched_next_deadline(e.t) > e.now);
+		e.now = sched_next_deadline(e.t);
+		sched_advance_time(e.t, e.now);
 	}
 	e.now = until;
-	turns_settle(e.t, e.now);
+	sched_update_charges(e.t, e.now);
 }
 
 static void wants(unsigned int i)
 {
-	turns_state(e.t, e.seats[i], e.seats[i]->busy, true, 0, e.now);
+	sched_client_set_state(e.t, e.seats[i], e.seats[i]->busy, true, 0, e.now);
 }
 
 static void idle_since(unsigned int i, uint64_t ns)
 {
-	turns_state(e.t, e.seats[i], false, false, ns, e.now);
+	sched_client_set_state(e.t, e.seats[i], false, false, ns, e.now);
 }
 
-static struct turns_account account(unsigned int i)
+static struct sched_account account(unsigned int i)
 {
-	struct turns_account a;
+	struct sched_account a;
 
-	turns_account(e.t, e.slices[i], 0, e.now, &a);
+	sched_account(e.t, e.slices[i], 0, e.now, &a);
 	return a;
 }
 
-static void turns_state__opens_the_gate_of_one_that_wants(void **state)
+static void sched_client_set_state__opens_the_gate_of_one_that_wants(void **state)
 {
 	(void)state;
 	begin(2, &equal);
-	assert_int_equal(e.seats[0]->gate, TURNS_CLOSED);
+	assert_int_equal(e.seats[0]->gate, SCHED_GATE_CLOSED);
 	wants(0);
-	assert_int_equal(e.seats[0]->gate, TURNS_OPEN); /* it is alone */
+	assert_int_equal(e.seats[0]->gate, SCHED_GATE_OPEN); /* it is alone */
 	assert_true(e.seats[0]->busy && !e.seats[0]->wants);
-	assert_int_equal(e.seats[1]->gate, TURNS_CLOSED);
+	assert_int_equal(e.seats[1]->gate, SCHED_GATE_CLOSED);
 	end();
 }
 
-static void turns_state__that_wants_before_an_open_gate_is_busy(void **state)
+static void sched_client_set_state__that_wants_before_an_open_gate_is_busy(void **state)
 {
 	(void)state;
 	begin(1, &equal);
@@ -102,44 +102,44 @@ static void turns_state__that_wants_before_an_open_gate_is_busy(void **state)
 	end();
 }
 
-static void turns_time__hands_over_at_the_end_of_a_turn(void **state)
+static void sched_advance_time__hands_over_at_the_end_of_a_quantum(void **state)
 {
 	(void)state;
 	begin(2, &equal);
 	wants(0);
 	wants(1);
-	assert_int_equal(e.seats[0]->gate, TURNS_METERED);
-	assert_int_equal(e.seats[0]->meter.window_ns, TURNS_WINDOW_FULL_NS);
-	assert_int_equal(e.seats[0]->meter.tail_ns, TURNS_TAIL_NS);
-	assert_int_equal(e.seats[0]->meter.turn_ns, TURNS_NS);
-	pass(TURNS_NS - 1);
-	assert_int_equal(e.seats[0]->gate, TURNS_METERED);
+	assert_int_equal(e.seats[0]->gate, SCHED_GATE_THROTTLED);
+	assert_int_equal(e.seats[0]->throttle.window_ns, SCHED_WINDOW_NS);
+	assert_int_equal(e.seats[0]->throttle.overrun_ns, SCHED_OVERRUN_NS);
+	assert_int_equal(e.seats[0]->throttle.quantum_ns, SCHED_QUANTUM_NS);
+	pass(SCHED_QUANTUM_NS - 1);
+	assert_int_equal(e.seats[0]->gate, SCHED_GATE_THROTTLED);
 	pass(1);
-	assert_int_equal(e.seats[0]->gate, TURNS_CLOSED);
-	assert_int_equal(e.seats[1]->gate, TURNS_METERED);
+	assert_int_equal(e.seats[0]->gate, SCHED_GATE_CLOSED);
+	assert_int_equal(e.seats[1]->gate, SCHED_GATE_THROTTLED);
 	end();
 }
 
-static void turns_time__does_not_wait_for_what_is_in_flight(void **state)
+static void sched_advance_time__does_not_wait_for_what_is_in_flight(void **state)
 {
 	(void)state;
 	begin(2, &equal);
 	wants(0);
 	wants(1);
-	pass(TURNS_NS);
+	pass(SCHED_QUANTUM_NS);
 	/* The first never says anything again: its process hangs. */
 	for (unsigned int i = 0; i < 100; i++) {
 		wants(1);
 		pass(10 * MS);
-		assert_int_equal(e.seats[1]->gate, TURNS_METERED);
+		assert_int_equal(e.seats[1]->gate, SCHED_GATE_THROTTLED);
 	}
-	pass(TURNS_STUCK_NS);
-	assert_true(account(0).stuck_ns > TURNS_STUCK_NS);
+	pass(SCHED_STUCK_NS);
+	assert_true(account(0).stuck_ns > SCHED_STUCK_NS);
 	assert_int_equal(account(1).stuck_ns, 0);
 	end();
 }
 
-static void turns_state__gives_the_turn_of_an_idle_one_away(void **state)
+static void sched_client_set_state__gives_the_quantum_of_an_idle_one_away(void **state)
 {
 	(void)state;
 	begin(2, &equal);
@@ -147,11 +147,11 @@ static void turns_state__gives_the_turn_of_an_idle_one_away(void **state)
 	wants(1);
 	pass(MS);
 	idle_since(0, 0);
-	assert_int_equal(e.seats[1]->gate, TURNS_METERED);
+	assert_int_equal(e.seats[1]->gate, SCHED_GATE_THROTTLED);
 	end();
 }
 
-static void turns_time__opens_the_gate_of_one_that_is_alone_for_long(void **state)
+static void sched_advance_time__opens_the_gate_of_one_that_is_alone_for_long(void **state)
 {
 	(void)state;
 	begin(2, &equal);
@@ -159,102 +159,104 @@ static void turns_time__opens_the_gate_of_one_that_is_alone_for_long(void **stat
 	wants(1);
 	pass(MS);
 	idle_since(0, 0);
-	pass(TURNS_QUIET_NS - MS - 1); /* there were two at START */
-	assert_int_equal(e.seats[1]->gate, TURNS_METERED);
-	assert_true(e.seats[1]->meter.turn_ns == UINT64_MAX); /* nobody waits for its end */
+	pass(SCHED_IDLE_NS - MS - 1); /* there were two at START */
+	assert_int_equal(e.seats[1]->gate, SCHED_GATE_THROTTLED);
+	assert_true(
+		e.seats[1]->throttle.quantum_ns == UINT64_MAX); /* nobody waits for its end */
 	pass(1);
-	assert_int_equal(e.seats[1]->gate, TURNS_OPEN);
+	assert_int_equal(e.seats[1]->gate, SCHED_GATE_OPEN);
 	wants(0);
-	assert_int_equal(e.seats[1]->gate, TURNS_CLOSED); /* it has had its turn by far */
-	assert_int_equal(e.seats[0]->gate, TURNS_METERED);
+	assert_int_equal(e.seats[1]->gate, SCHED_GATE_CLOSED); /* it has had its turn by far */
+	assert_int_equal(e.seats[0]->gate, SCHED_GATE_THROTTLED);
 	end();
 }
 
 /* What is in flight in 0 runs out, as far as anybody knows, while 1 has the turn. */
-static void begin_tail(void)
+static void begin_overrun(void)
 {
 	begin(3, &equal);
 	wants(0);
 	wants(1);
-	pass(TURNS_NS);
-	assert_int_equal(e.seats[0]->gate, TURNS_CLOSED);
+	pass(SCHED_QUANTUM_NS);
+	assert_int_equal(e.seats[0]->gate, SCHED_GATE_CLOSED);
 	assert_true(e.seats[0]->busy && e.seats[1]->busy);
-	assert_int_equal(account(0).charged_ns, TURNS_NS);
+	assert_int_equal(account(0).charged_ns, SCHED_QUANTUM_NS);
 }
 
-static void turns_account__charges_what_runs_out_to_whom_it_belongs(void **state)
+static void sched_account__charges_what_runs_out_to_whom_it_belongs(void **state)
 {
 	(void)state;
-	begin_tail();
+	begin_overrun();
 	pass(MS);
-	assert_int_equal(account(0).charged_ns, TURNS_NS + MS);
+	assert_int_equal(account(0).charged_ns, SCHED_QUANTUM_NS + MS);
 	assert_int_equal(account(1).charged_ns, 0);
 	pass(MS);
 	idle_since(0, MS / 2);
 	pass(MS); /* what was charged before that was known stays */
-	assert_int_equal(account(0).charged_ns, TURNS_NS + 2 * MS);
+	assert_int_equal(account(0).charged_ns, SCHED_QUANTUM_NS + 2 * MS);
 	assert_int_equal(account(1).charged_ns, MS);
-	assert_int_equal(turns_busy_ns(e.t, 0), TURNS_NS + 3 * MS);
+	assert_int_equal(sched_gpu_busy_ns(e.t, 0), SCHED_QUANTUM_NS + 3 * MS);
 	end();
 }
 
-static void turns_account__charges_a_tail_beyond_a_slice_to_all(void **state)
+static void sched_account__charges_an_overrun_beyond_a_slice_to_all(void **state)
 {
 	(void)state;
-	begin_tail();
+	begin_overrun();
 	/* The slice ends in the midst of the time that is charged. */
-	e.now += TURNS_SLICE_NS - US;
-	turns_settle(e.t, e.now);
+	e.now += SCHED_TIME_SLICE_NS - US;
+	sched_update_charges(e.t, e.now);
 	e.now += US + 2 * MS;
-	turns_settle(e.t, e.now);
-	assert_int_equal(account(0).charged_ns, TURNS_NS + TURNS_SLICE_NS + MS);
+	sched_update_charges(e.t, e.now);
+	assert_int_equal(account(0).charged_ns, SCHED_QUANTUM_NS + SCHED_TIME_SLICE_NS + MS);
 	assert_int_equal(account(1).charged_ns, MS);
-	assert_int_equal(turns_busy_ns(e.t, 0), TURNS_NS + TURNS_SLICE_NS + 2 * MS);
+	assert_int_equal(sched_gpu_busy_ns(e.t, 0),
+		SCHED_QUANTUM_NS + SCHED_TIME_SLICE_NS + 2 * MS);
 	end();
 	/* And exactly where it does. */
-	begin_tail();
-	pass(TURNS_SLICE_NS);
+	begin_overrun();
+	pass(SCHED_TIME_SLICE_NS);
 	assert_int_equal(account(1).charged_ns, 0);
 	pass(2);
-	assert_int_equal(account(0).charged_ns, TURNS_NS + TURNS_SLICE_NS + 1);
+	assert_int_equal(account(0).charged_ns, SCHED_QUANTUM_NS + SCHED_TIME_SLICE_NS + 1);
 	assert_int_equal(account(1).charged_ns, 1);
 	end();
 }
 
-static void turns_account__charges_no_tail_alone_where_the_hardware_rotates(void **state)
+static void sched_account__charges_no_overrun_alone_where_the_hardware_rotates(void **state)
 {
 	(void)state;
-	begin_tail(); /* 0 has a kernel that is long */
+	begin_overrun(); /* 0 has a kernel that is long */
 	pass(10 * MS);
 	wants(2);
-	pass(TURNS_NS - 10 * MS);
-	assert_int_equal(e.seats[1]->gate, TURNS_CLOSED);
-	assert_int_equal(e.seats[2]->gate, TURNS_METERED);
+	pass(SCHED_QUANTUM_NS - 10 * MS);
+	assert_int_equal(e.seats[1]->gate, SCHED_GATE_CLOSED);
+	assert_int_equal(e.seats[2]->gate, SCHED_GATE_THROTTLED);
 	assert_int_equal(account(2).charged_ns, 0);
 	pass(3 * 100 * US);
 	assert_int_equal(account(2).charged_ns, 100 * US);
 	end();
 }
 
-static void turns_account__charges_those_with_work_in_flight_alike(void **state)
+static void sched_account__charges_those_with_work_in_flight_alike(void **state)
 {
 	(void)state;
 	begin(2, &equal);
 	wants(0);
 	pass(4 * MS);
-	turns_state(e.t, e.seats[1], true, false, 0, e.now);
+	sched_client_set_state(e.t, e.seats[1], true, false, 0, e.now);
 	pass(2 * MS + 1);
 	assert_int_equal(account(0).charged_ns + account(1).charged_ns, 6 * MS + 1);
 	assert_int_equal(account(1).charged_ns, MS);
-	assert_int_equal(turns_busy_ns(e.t, 0), 6 * MS + 1);
+	assert_int_equal(sched_gpu_busy_ns(e.t, 0), 6 * MS + 1);
 	idle_since(0, 0);
 	idle_since(1, 0);
 	pass(MS);
-	assert_int_equal(turns_busy_ns(e.t, 0), 6 * MS + 1);
+	assert_int_equal(sched_gpu_busy_ns(e.t, 0), 6 * MS + 1);
 	end();
 }
 
-static void turns_account__charges_no_time_in_which_it_was_idle(void **state)
+static void sched_account__charges_no_time_in_which_it_was_idle(void **state)
 {
 	(void)state;
 	begin(1, &equal);
@@ -270,16 +272,16 @@ static void turns_account__charges_no_time_in_which_it_was_idle(void **state)
 	end();
 }
 
-static void turns_seat__shares_the_charge_with_its_siblings(void **state)
+static void sched_client__shares_the_charge_with_its_siblings(void **state)
 {
-	struct turns_seat *other;
+	struct sched_client *other;
 
 	(void)state;
 	begin(1, &equal);
-	other = turns_seat_new(e.t, e.slices[0], 0, NULL, e.now);
+	other = sched_client_new(e.t, e.slices[0], 0, NULL, e.now);
 	wants(0);
 	pass(2 * MS);
-	turns_state(e.t, other, true, false, 0, e.now);
+	sched_client_set_state(e.t, other, true, false, 0, e.now);
 	pass(2 * MS + 1);
 	assert_int_equal(e.seats[0]->charged_ns + other->charged_ns, 4 * MS + 1);
 	assert_in_range(other->charged_ns, MS, MS + 1);
@@ -287,308 +289,312 @@ static void turns_seat__shares_the_charge_with_its_siblings(void **state)
 	end();
 }
 
-static void turns_state__of_one_that_comes_back_brings_no_old_credit(void **state)
+static void sched_client_set_state__of_one_that_comes_back_brings_no_old_credit(void **state)
 {
 	(void)state;
 	begin(2, &equal);
 	wants(0);
 	pass(1000 * MS);
-	turns_state(e.t, e.seats[0], true, true, 0, e.now);
+	sched_client_set_state(e.t, e.seats[0], true, true, 0, e.now);
 	wants(1);
-	turns_state(e.t, e.seats[0], true, true, 0, e.now);
-	assert_int_equal(e.seats[1]->gate, TURNS_METERED);
+	sched_client_set_state(e.t, e.seats[0], true, true, 0, e.now);
+	assert_int_equal(e.seats[1]->gate, SCHED_GATE_THROTTLED);
 	for (unsigned int i = 0; i < 1000; i++) {
 		pass(MS);
 		for (unsigned int j = 0; j < 2; j++)
-			turns_state(e.t, e.seats[j], e.seats[j]->gate != TURNS_CLOSED,
-				e.seats[j]->gate == TURNS_CLOSED, 0, e.now);
+			sched_client_set_state(e.t, e.seats[j],
+				e.seats[j]->gate != SCHED_GATE_CLOSED,
+				e.seats[j]->gate == SCHED_GATE_CLOSED, 0, e.now);
 	}
 	/* Half of the second in which both wanted, and one turn of credit. */
 	assert_in_range(account(1).charged_ns, 480 * MS, 520 * MS);
 	end();
 }
 
-static void turns_seat_drop__hands_over_at_once_and_keeps_the_account(void **state)
+static void sched_client_free__hands_over_at_once_and_keeps_the_account(void **state)
 {
 	(void)state;
 	begin(2, &equal);
 	wants(0);
 	wants(1);
 	pass(3 * MS);
-	turns_seat_drop(e.t, e.seats[0], e.now);
-	assert_int_equal(e.seats[1]->gate, TURNS_METERED);
+	sched_client_free(e.t, e.seats[0], e.now);
+	assert_int_equal(e.seats[1]->gate, SCHED_GATE_THROTTLED);
 	assert_int_equal(account(0).charged_ns, 3 * MS);
 	pass(MS);
-	turns_slice_drop(e.t, e.slices[0]);
-	assert_int_equal(turns_busy_ns(e.t, 0), 4 * MS);
+	sched_slice_free(e.t, e.slices[0]);
+	assert_int_equal(sched_gpu_busy_ns(e.t, 0), 4 * MS);
 	end();
 }
 
-static void turns_slice_share__holds_from_now_on(void **state)
+static void sched_slice_set_share__holds_from_now_on(void **state)
 {
-	static const struct turns_share heavy = { .weight = 3 };
+	static const struct sched_share_config heavy = { .weight = 3 };
 
 	(void)state;
 	begin(2, &equal);
 	wants(0);
 	wants(1);
-	assert_int_equal(turns_slice_share(e.t, e.slices[1], 0, &heavy, e.now), 0);
+	assert_int_equal(sched_slice_set_share(e.t, e.slices[1], 0, &heavy, e.now), 0);
 	for (unsigned int i = 0; i < 4000; i++) {
 		pass(MS);
 		/* What is in flight is done within a millisecond, and both want more. */
 		for (unsigned int j = 0; j < 2; j++)
-			turns_state(e.t, e.seats[j], e.seats[j]->gate != TURNS_CLOSED,
-				e.seats[j]->gate == TURNS_CLOSED, 0, e.now);
+			sched_client_set_state(e.t, e.seats[j],
+				e.seats[j]->gate != SCHED_GATE_CLOSED,
+				e.seats[j]->gate == SCHED_GATE_CLOSED, 0, e.now);
 	}
 	assert_in_range(account(1).charged_ns, 2950 * MS, 3050 * MS);
 	end();
 }
 
-static void turns_slice_share__caps(void **state)
+static void sched_slice_set_share__caps(void **state)
 {
-	static const struct turns_share capped = { .weight = 1, .cap = 250000 };
+	static const struct sched_share_config capped = { .weight = 1, .cap = 250000 };
 	uint64_t before;
 
 	(void)state;
 	begin(1, &equal);
 	wants(0);
 	pass(MS);
-	assert_int_equal(turns_slice_share(e.t, e.slices[0], 0, &capped, e.now), 0);
-	assert_int_equal(e.seats[0]->gate, TURNS_CLOSED); /* its bucket is empty */
+	assert_int_equal(sched_slice_set_share(e.t, e.slices[0], 0, &capped, e.now), 0);
+	assert_int_equal(e.seats[0]->gate, SCHED_GATE_CLOSED); /* its bucket is empty */
 	idle_since(0, 0);
 	before = account(0).charged_ns;
 	for (unsigned int i = 0; i < 40000; i++) {
 		pass(100 * US);
-		turns_state(e.t, e.seats[0], e.seats[0]->gate != TURNS_CLOSED,
-			e.seats[0]->gate == TURNS_CLOSED, 0, e.now);
+		sched_client_set_state(e.t, e.seats[0], e.seats[0]->gate != SCHED_GATE_CLOSED,
+			e.seats[0]->gate == SCHED_GATE_CLOSED, 0, e.now);
 	}
 	assert_in_range(account(0).charged_ns - before, 990 * MS, 1010 * MS);
 	end();
 }
 
 /* The bucket is full, and fills while it is charged: none of that is lost, however rare events are. */
-static void turns_slice_share__caps_no_more_than_it_says(void **state)
+static void sched_slice_set_share__caps_no_more_than_it_says(void **state)
 {
-	static const struct turns_share capped = { .weight = 1, .cap = 900000 };
+	static const struct sched_share_config capped = { .weight = 1, .cap = 900000 };
 
 	(void)state;
 	begin(1, &capped);
 	pass(1000 * MS);
 	wants(0);
-	pass(10 * TURNS_BURST_NS - MS);
-	assert_int_equal(e.seats[0]->gate, TURNS_METERED);
+	pass(10 * SCHED_CAP_BURST_NS - MS);
+	assert_int_equal(e.seats[0]->gate, SCHED_GATE_THROTTLED);
 	pass(MS);
-	assert_int_equal(e.seats[0]->gate, TURNS_CLOSED);
+	assert_int_equal(e.seats[0]->gate, SCHED_GATE_CLOSED);
 	end();
 }
 
 /* It waits for the bucket of a GPU on which it wants nothing itself, and is woken when that is full. */
-static void turns_slice_share__caps_a_gang_and_wakes_it(void **state)
+static void sched_slice_set_share__caps_a_gang_and_wakes_it(void **state)
 {
-	static const struct turns_share capped = { .weight = 1, .cap = 200000 };
-	struct turns_seat *other;
+	static const struct sched_share_config capped = { .weight = 1, .cap = 200000 };
+	struct sched_client *other;
 
 	(void)state;
 	begin(1, &capped);
-	assert_int_equal(turns_slice_share(e.t, e.slices[0], 1, &capped, e.now), 0);
-	other = turns_seat_new(e.t, e.slices[0], 1, NULL, e.now);
+	assert_int_equal(sched_slice_set_share(e.t, e.slices[0], 1, &capped, e.now), 0);
+	other = sched_client_new(e.t, e.slices[0], 1, NULL, e.now);
 	assert_non_null(other);
-	pass(10 * TURNS_QUIET_NS);
-	turns_state(e.t, other, false, true, 0, e.now);
-	while (other->gate != TURNS_CLOSED)
+	pass(10 * SCHED_IDLE_NS);
+	sched_client_set_state(e.t, other, false, true, 0, e.now);
+	while (other->gate != SCHED_GATE_CLOSED)
 		pass(MS);
-	turns_state(e.t, other, false, false, 0, e.now);
+	sched_client_set_state(e.t, other, false, false, 0, e.now);
 	pass(MS);
 	wants(0);
-	assert_int_equal(e.seats[0]->gate, TURNS_CLOSED);
-	pass(5 * TURNS_PORTION_NS + MS);
-	assert_int_equal(e.seats[0]->gate, TURNS_METERED);
+	assert_int_equal(e.seats[0]->gate, SCHED_GATE_CLOSED);
+	pass(5 * SCHED_CAP_PORTION_NS + MS);
+	assert_int_equal(e.seats[0]->gate, SCHED_GATE_THROTTLED);
 	end();
 }
 
-static void turns_state__of_class_latency_pauses_the_holder(void **state)
+static void sched_client_set_state__of_class_latency_pauses_the_holder(void **state)
 {
-	static const struct turns_share latency = { .weight = 1, .latency = true };
+	static const struct sched_share_config latency = { .weight = 1, .latency = true };
 
 	(void)state;
 	begin(2, &equal);
-	assert_int_equal(turns_slice_share(e.t, e.slices[1], 0, &latency, e.now), 0);
-	assert_int_equal(e.seats[1]->gate, TURNS_OPEN);
+	assert_int_equal(sched_slice_set_share(e.t, e.slices[1], 0, &latency, e.now), 0);
+	assert_int_equal(e.seats[1]->gate, SCHED_GATE_OPEN);
 	wants(0);
-	assert_int_equal(e.seats[0]->gate, TURNS_METERED);
-	assert_int_equal(e.seats[0]->meter.window_ns, TURNS_WINDOW_LATENCY_NS);
+	assert_int_equal(e.seats[0]->gate, SCHED_GATE_THROTTLED);
+	assert_int_equal(e.seats[0]->throttle.window_ns, SCHED_WINDOW_LATENCY_NS);
 	pass(5 * MS);
-	turns_state(e.t, e.seats[1], true, false, 0, e.now);
-	assert_int_equal(e.seats[0]->gate, TURNS_CLOSED);
-	assert_int_equal(e.seats[1]->gate, TURNS_METERED);
-	assert_true(e.seats[1]->meter.window_ns == UINT64_MAX);
+	sched_client_set_state(e.t, e.seats[1], true, false, 0, e.now);
+	assert_int_equal(e.seats[0]->gate, SCHED_GATE_CLOSED);
+	assert_int_equal(e.seats[1]->gate, SCHED_GATE_THROTTLED);
+	assert_true(e.seats[1]->throttle.window_ns == UINT64_MAX);
 	wants(0);
 	pass(MS);
 	idle_since(1, 0);
-	assert_int_equal(e.seats[0]->gate, TURNS_METERED);
+	assert_int_equal(e.seats[0]->gate, SCHED_GATE_THROTTLED);
 	end();
 }
 
-static void turns_state__of_greedy_latency_gives_way(void **state)
+static void sched_client_set_state__of_greedy_latency_gives_way(void **state)
 {
-	static const struct turns_share latency = { .weight = 1, .latency = true };
+	static const struct sched_share_config latency = { .weight = 1, .latency = true };
 
 	(void)state;
 	begin(2, &equal);
-	assert_int_equal(turns_slice_share(e.t, e.slices[1], 0, &latency, e.now), 0);
-	turns_state(e.t, e.seats[1], true, false, 0, e.now);
+	assert_int_equal(sched_slice_set_share(e.t, e.slices[1], 0, &latency, e.now), 0);
+	sched_client_set_state(e.t, e.seats[1], true, false, 0, e.now);
 	wants(0);
-	assert_int_equal(e.seats[0]->gate, TURNS_CLOSED);
-	pass(TURNS_LEAD_NS + TURNS_NS);
+	assert_int_equal(e.seats[0]->gate, SCHED_GATE_CLOSED);
+	pass(SCHED_LATENCY_LEAD_NS + SCHED_QUANTUM_NS);
 	assert_true(account(1).demoted);
-	assert_int_equal(e.seats[0]->gate, TURNS_METERED);
-	assert_int_equal(e.seats[1]->gate, TURNS_CLOSED);
+	assert_int_equal(e.seats[0]->gate, SCHED_GATE_THROTTLED);
+	assert_int_equal(e.seats[1]->gate, SCHED_GATE_CLOSED);
 	end();
 }
 
-static void turns_state__of_a_gang_opens_all_its_gates_or_none(void **state)
+static void sched_client_set_state__of_a_gang_opens_all_its_gates_or_none(void **state)
 {
-	struct turns_seat *here, *there;
-	struct turns_slice *gang;
+	struct sched_client *here, *there;
+	struct sched_slice *gang;
 
 	(void)state;
 	begin(1, &equal);
-	gang = turns_slice_new(e.t, NULL);
-	here = turns_seat_new(e.t, gang, 0, NULL, e.now);
-	there = turns_seat_new(e.t, gang, 1, NULL, e.now);
+	gang = sched_slice_new(e.t, NULL);
+	here = sched_client_new(e.t, gang, 0, NULL, e.now);
+	there = sched_client_new(e.t, gang, 1, NULL, e.now);
 	wants(0);
 	for (unsigned int i = 0; i < 400; i++) {
-		bool has = here->gate != TURNS_CLOSED;
+		bool has = here->gate != SCHED_GATE_CLOSED;
 
-		assert_int_equal(has, there->gate != TURNS_CLOSED);
-		assert_int_equal(has, e.seats[0]->gate == TURNS_CLOSED);
-		turns_state(e.t, here, has, !has, 0, e.now);
-		has = here->gate != TURNS_CLOSED;
-		turns_state(e.t, there, has, !has, 0, e.now);
-		turns_state(e.t, e.seats[0], e.seats[0]->gate != TURNS_CLOSED,
-			e.seats[0]->gate == TURNS_CLOSED, 0, e.now);
+		assert_int_equal(has, there->gate != SCHED_GATE_CLOSED);
+		assert_int_equal(has, e.seats[0]->gate == SCHED_GATE_CLOSED);
+		sched_client_set_state(e.t, here, has, !has, 0, e.now);
+		has = here->gate != SCHED_GATE_CLOSED;
+		sched_client_set_state(e.t, there, has, !has, 0, e.now);
+		sched_client_set_state(e.t, e.seats[0], e.seats[0]->gate != SCHED_GATE_CLOSED,
+			e.seats[0]->gate == SCHED_GATE_CLOSED, 0, e.now);
 		pass(5 * MS);
 	}
 	assert_in_range(account(0).charged_ns, 950 * MS, 1050 * MS);
 	end();
 }
 
-static void turns_time__says_so_where_one_turn_follows_another(void **state)
+static void sched_advance_time__says_so_where_one_quantum_follows_another(void **state)
 {
-	static const struct turns_share heavy = { .weight = 100 };
+	static const struct sched_share_config heavy = { .weight = 100 };
 	unsigned int before;
 
 	(void)state;
 	begin(2, &equal);
-	assert_int_equal(turns_slice_share(e.t, e.slices[0], 0, &heavy, e.now), 0);
+	assert_int_equal(sched_slice_set_share(e.t, e.slices[0], 0, &heavy, e.now), 0);
 	wants(0);
 	wants(1);
-	pass(TURNS_NS);
-	assert_int_equal(e.seats[1]->gate, TURNS_METERED);
-	turns_state(e.t, e.seats[0], false, true, 0, e.now);
-	pass(TURNS_LEAST_NS); /* ten turns of the other one are as much */
-	turns_state(e.t, e.seats[1], false, true, 0, e.now);
-	assert_int_equal(e.seats[0]->gate, TURNS_METERED);
+	pass(SCHED_QUANTUM_NS);
+	assert_int_equal(e.seats[1]->gate, SCHED_GATE_THROTTLED);
+	sched_client_set_state(e.t, e.seats[0], false, true, 0, e.now);
+	pass(SCHED_QUANTUM_MIN_NS); /* ten turns of the other one are as much */
+	sched_client_set_state(e.t, e.seats[1], false, true, 0, e.now);
+	assert_int_equal(e.seats[0]->gate, SCHED_GATE_THROTTLED);
 	before = e.gates;
-	pass(TURNS_NS);
-	assert_int_equal(e.seats[0]->gate, TURNS_METERED);
+	pass(SCHED_QUANTUM_NS);
+	assert_int_equal(e.seats[0]->gate, SCHED_GATE_THROTTLED);
 	assert_int_equal(e.gates, before + 1);
-	assert_in_range(e.seats[0]->meter.turn_ns, TURNS_LEAST_NS, TURNS_NS * 5 / 4);
+	assert_in_range(e.seats[0]->throttle.quantum_ns, SCHED_QUANTUM_MIN_NS,
+		SCHED_QUANTUM_NS * 5 / 4);
 	end();
 }
 
-static void turns_account__is_zero_where_a_slice_never_was(void **state)
+static void sched_account__is_zero_where_a_slice_never_was(void **state)
 {
-	struct turns_account a;
+	struct sched_account a;
 
 	(void)state;
 	begin(1, &equal);
-	turns_account(e.t, e.slices[0], TURNS_GPUS_MAX - 1, e.now, &a);
-	assert_int_equal(a.charged_ns | a.turns | a.waited_ns | a.stuck_ns, 0);
-	assert_false(a.turn || a.demoted);
+	sched_account(e.t, e.slices[0], SCHED_GPUS_MAX - 1, e.now, &a);
+	assert_int_equal(a.charged_ns | a.quanta | a.waited_ns | a.stuck_ns, 0);
+	assert_false(a.has_quantum || a.demoted);
 	end();
 }
 
 /* Says that it was idle all along when its turn is over: that counts as if it had been waited for. */
-static void turns_state__holds_no_turn_for_nothing(void **state)
+static void sched_client_set_state__holds_no_quantum_for_nothing(void **state)
 {
 	(void)state;
 	begin(2, &equal);
 	wants(0);
 	wants(1);
 	for (uint64_t until = e.now + 2000 * MS; e.now < until;) {
-		uint64_t from = e.now, next = turns_next(e.t);
+		uint64_t from = e.now, next = sched_next_deadline(e.t);
 
 		/* Nobody asks for the charges meanwhile. */
 		e.now = from + 20 * MS < next ? from + 20 * MS : next;
 		if (e.now == next)
-			turns_time(e.t, e.now);
-		if (e.seats[0]->busy && e.seats[0]->gate != TURNS_CLOSED) {
+			sched_advance_time(e.t, e.now);
+		if (e.seats[0]->busy && e.seats[0]->gate != SCHED_GATE_CLOSED) {
 			idle_since(0, e.now - from);
 			wants(0);
 		}
-		if (e.seats[0]->gate == TURNS_CLOSED)
-			turns_state(e.t, e.seats[0], false, true, e.now - from, e.now);
-		if (e.seats[1]->gate == TURNS_CLOSED)
-			turns_state(e.t, e.seats[1], false, true, 0, e.now);
+		if (e.seats[0]->gate == SCHED_GATE_CLOSED)
+			sched_client_set_state(e.t, e.seats[0], false, true, e.now - from,
+				e.now);
+		if (e.seats[1]->gate == SCHED_GATE_CLOSED)
+			sched_client_set_state(e.t, e.seats[1], false, true, 0, e.now);
 	}
-	turns_settle(e.t, e.now);
+	sched_update_charges(e.t, e.now);
 	/* Half of two seconds. */
 	assert_true(account(1).charged_ns > 800 * MS);
 	end();
 }
 
 /* One of class latency that is never idle is beyond its share beside a gang, too. */
-static void turns__latency_does_not_starve_a_gang(void **state)
+static void sched__latency_does_not_starve_a_gang(void **state)
 {
-	const struct turns_share latency = { .weight = 1, .latency = true };
-	struct turns_seat *other;
-	struct turns_account a;
+	const struct sched_share_config latency = { .weight = 1, .latency = true };
+	struct sched_client *other;
+	struct sched_account a;
 
 	(void)state;
 	begin(2, &equal);
-	assert_int_equal(turns_slice_share(e.t, e.slices[0], 0, &latency, e.now), 0);
-	assert_int_equal(turns_slice_share(e.t, e.slices[1], 1, &equal, e.now), 0);
-	other = turns_seat_new(e.t, e.slices[1], 1, NULL, e.now);
+	assert_int_equal(sched_slice_set_share(e.t, e.slices[0], 0, &latency, e.now), 0);
+	assert_int_equal(sched_slice_set_share(e.t, e.slices[1], 1, &equal, e.now), 0);
+	other = sched_client_new(e.t, e.slices[1], 1, NULL, e.now);
 	assert_non_null(other);
-	turns_state(e.t, e.seats[0], true, false, 0, e.now);
+	sched_client_set_state(e.t, e.seats[0], true, false, 0, e.now);
 	wants(1);
-	turns_state(e.t, other, false, true, 0, e.now);
+	sched_client_set_state(e.t, other, false, true, 0, e.now);
 	for (int i = 0; i < 4000; i++) {
 		pass(MS);
 		/* Each has something to do, and nothing beyond its turn. */
 		for (unsigned int k = 0; k < 2; k++) {
-			if (e.seats[k]->gate == TURNS_CLOSED)
-				turns_state(e.t, e.seats[k], false, true, 0, e.now);
+			if (e.seats[k]->gate == SCHED_GATE_CLOSED)
+				sched_client_set_state(e.t, e.seats[k], false, true, 0, e.now);
 		}
-		if (other->gate == TURNS_CLOSED)
-			turns_state(e.t, other, false, true, 0, e.now);
+		if (other->gate == SCHED_GATE_CLOSED)
+			sched_client_set_state(e.t, other, false, true, 0, e.now);
 	}
-	turns_account(e.t, e.slices[1], 0, e.now, &a);
+	sched_account(e.t, e.slices[1], 0, e.now, &a);
 	assert_true(a.charged_ns > 1600 * MS);
 	end();
 }
 
-static void turns_account__counts_turns_that_were_taken_from_one_at_work(void **state)
+static void sched_account__counts_turns_that_were_taken_from_one_at_work(void **state)
 {
 	(void)state;
 	begin(3, &equal);
 	wants(0);
 	wants(1);
 	/* By the clock. */
-	pass(TURNS_NS);
-	assert_int_equal(e.seats[0]->gate, TURNS_CLOSED);
+	pass(SCHED_QUANTUM_NS);
+	assert_int_equal(e.seats[0]->gate, SCHED_GATE_CLOSED);
 	assert_int_equal(account(0).revoked, 1);
 	/* Given away, the other one having nothing any more; and what it had in flight ends behind its gate. */
 	idle_since(0, 0);
 	wants(0);
 	idle_since(1, 0);
-	assert_int_equal(e.seats[0]->gate, TURNS_METERED);
+	assert_int_equal(e.seats[0]->gate, SCHED_GATE_THROTTLED);
 	assert_int_equal(account(1).revoked, 0);
 	assert_int_equal(account(0).revoked, 1);
 	/* One turn behind the other takes nothing. */
-	pass(2 * TURNS_NS);
-	assert_int_not_equal(e.seats[0]->gate, TURNS_CLOSED);
+	pass(2 * SCHED_QUANTUM_NS);
+	assert_int_not_equal(e.seats[0]->gate, SCHED_GATE_CLOSED);
 	assert_int_equal(account(0).revoked, 1);
 	/* It had more than a turn when another one came. */
 	wants(1);
@@ -596,38 +602,38 @@ static void turns_account__counts_turns_that_were_taken_from_one_at_work(void **
 	/* Those that want before their gates have nothing to lose when another one's closes. */
 	wants(0);
 	wants(2);
-	pass(TURNS_NS);
+	pass(SCHED_QUANTUM_NS);
 	assert_int_equal(account(0).revoked, 2);
 	assert_int_equal(account(1).revoked, 1);
 	assert_int_equal(account(2).revoked, 0);
 	end();
 }
 
-static void turns_account__counts_what_latency_takes_once_for_all_seats(void **state)
+static void sched_account__counts_what_latency_takes_once_for_all_clients(void **state)
 {
-	const struct turns_share latency = { .weight = 1, .latency = true };
-	struct turns_seat *more;
+	const struct sched_share_config latency = { .weight = 1, .latency = true };
+	struct sched_client *more;
 
 	(void)state;
 	begin(2, &equal);
-	assert_int_equal(turns_slice_share(e.t, e.slices[1], 0, &latency, e.now), 0);
-	more = turns_seat_new(e.t, e.slices[0], 0, NULL, e.now);
+	assert_int_equal(sched_slice_set_share(e.t, e.slices[1], 0, &latency, e.now), 0);
+	more = sched_client_new(e.t, e.slices[0], 0, NULL, e.now);
 	assert_non_null(more);
 	wants(0);
-	turns_state(e.t, more, true, false, 0, e.now);
+	sched_client_set_state(e.t, more, true, false, 0, e.now);
 	for (unsigned int i = 1; i <= 3; i++) {
-		turns_state(e.t, e.seats[1], true, false, 0, e.now);
-		assert_int_equal(e.seats[0]->gate, TURNS_CLOSED);
+		sched_client_set_state(e.t, e.seats[1], true, false, 0, e.now);
+		assert_int_equal(e.seats[0]->gate, SCHED_GATE_CLOSED);
 		assert_int_equal(account(0).revoked, i);
 		pass(MS);
 		idle_since(1, 0);
 		pass(MS);
-		assert_int_equal(e.seats[0]->gate, TURNS_METERED);
+		assert_int_equal(e.seats[0]->gate, SCHED_GATE_THROTTLED);
 	}
 	/* And from an idle one nothing is taken. */
-	turns_state(e.t, more, false, false, 0, e.now);
+	sched_client_set_state(e.t, more, false, false, 0, e.now);
 	idle_since(0, 0);
-	turns_state(e.t, e.seats[1], true, false, 0, e.now);
+	sched_client_set_state(e.t, e.seats[1], true, false, 0, e.now);
 	assert_int_equal(account(0).revoked, 3);
 	assert_int_equal(account(1).revoked, 0);
 	end();
@@ -636,34 +642,37 @@ static void turns_account__counts_what_latency_takes_once_for_all_seats(void **s
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(turns_state__opens_the_gate_of_one_that_wants),
-		cmocka_unit_test(turns_state__that_wants_before_an_open_gate_is_busy),
-		cmocka_unit_test(turns_time__hands_over_at_the_end_of_a_turn),
-		cmocka_unit_test(turns_time__does_not_wait_for_what_is_in_flight),
-		cmocka_unit_test(turns_state__gives_the_turn_of_an_idle_one_away),
-		cmocka_unit_test(turns_time__opens_the_gate_of_one_that_is_alone_for_long),
-		cmocka_unit_test(turns_account__charges_what_runs_out_to_whom_it_belongs),
-		cmocka_unit_test(turns_account__charges_a_tail_beyond_a_slice_to_all),
+		cmocka_unit_test(sched_client_set_state__opens_the_gate_of_one_that_wants),
 		cmocka_unit_test(
-			turns_account__charges_no_tail_alone_where_the_hardware_rotates),
-		cmocka_unit_test(turns_account__charges_those_with_work_in_flight_alike),
-		cmocka_unit_test(turns_account__charges_no_time_in_which_it_was_idle),
-		cmocka_unit_test(turns_seat__shares_the_charge_with_its_siblings),
-		cmocka_unit_test(turns_state__of_one_that_comes_back_brings_no_old_credit),
-		cmocka_unit_test(turns_seat_drop__hands_over_at_once_and_keeps_the_account),
-		cmocka_unit_test(turns_slice_share__holds_from_now_on),
-		cmocka_unit_test(turns_slice_share__caps),
-		cmocka_unit_test(turns_slice_share__caps_no_more_than_it_says),
-		cmocka_unit_test(turns_slice_share__caps_a_gang_and_wakes_it),
-		cmocka_unit_test(turns_state__of_class_latency_pauses_the_holder),
-		cmocka_unit_test(turns_state__of_greedy_latency_gives_way),
-		cmocka_unit_test(turns_state__of_a_gang_opens_all_its_gates_or_none),
-		cmocka_unit_test(turns_time__says_so_where_one_turn_follows_another),
-		cmocka_unit_test(turns_account__is_zero_where_a_slice_never_was),
-		cmocka_unit_test(turns_state__holds_no_turn_for_nothing),
-		cmocka_unit_test(turns__latency_does_not_starve_a_gang),
-		cmocka_unit_test(turns_account__counts_turns_that_were_taken_from_one_at_work),
-		cmocka_unit_test(turns_account__counts_what_latency_takes_once_for_all_seats),
+			sched_client_set_state__that_wants_before_an_open_gate_is_busy),
+		cmocka_unit_test(sched_advance_time__hands_over_at_the_end_of_a_quantum),
+		cmocka_unit_test(sched_advance_time__does_not_wait_for_what_is_in_flight),
+		cmocka_unit_test(sched_client_set_state__gives_the_quantum_of_an_idle_one_away),
+		cmocka_unit_test(
+			sched_advance_time__opens_the_gate_of_one_that_is_alone_for_long),
+		cmocka_unit_test(sched_account__charges_what_runs_out_to_whom_it_belongs),
+		cmocka_unit_test(sched_account__charges_an_overrun_beyond_a_slice_to_all),
+		cmocka_unit_test(
+			sched_account__charges_no_overrun_alone_where_the_hardware_rotates),
+		cmocka_unit_test(sched_account__charges_those_with_work_in_flight_alike),
+		cmocka_unit_test(sched_account__charges_no_time_in_which_it_was_idle),
+		cmocka_unit_test(sched_client__shares_the_charge_with_its_siblings),
+		cmocka_unit_test(
+			sched_client_set_state__of_one_that_comes_back_brings_no_old_credit),
+		cmocka_unit_test(sched_client_free__hands_over_at_once_and_keeps_the_account),
+		cmocka_unit_test(sched_slice_set_share__holds_from_now_on),
+		cmocka_unit_test(sched_slice_set_share__caps),
+		cmocka_unit_test(sched_slice_set_share__caps_no_more_than_it_says),
+		cmocka_unit_test(sched_slice_set_share__caps_a_gang_and_wakes_it),
+		cmocka_unit_test(sched_client_set_state__of_class_latency_pauses_the_holder),
+		cmocka_unit_test(sched_client_set_state__of_greedy_latency_gives_way),
+		cmocka_unit_test(sched_client_set_state__of_a_gang_opens_all_its_gates_or_none),
+		cmocka_unit_test(sched_advance_time__says_so_where_one_quantum_follows_another),
+		cmocka_unit_test(sched_account__is_zero_where_a_slice_never_was),
+		cmocka_unit_test(sched_client_set_state__holds_no_quantum_for_nothing),
+		cmocka_unit_test(sched__latency_does_not_starve_a_gang),
+		cmocka_unit_test(sched_account__counts_turns_that_were_taken_from_one_at_work),
+		cmocka_unit_test(sched_account__counts_what_latency_takes_once_for_all_clients),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -234,8 +234,9 @@ static void slice_plan__of_mps(void **state)
 		{ { .memory = EQUAL }, true, SLICE_COMPUTE_NONE, SLICE_COMPUTE_MPS,
 			SLICE_CLASS_BATCH, 2, 0 },
 		{ { .compute = ISOLATION_COMPUTE_FAIR, .class_ = SLICE_CLASS_LATENCY }, true,
-			SLICE_COMPUTE_TURNS, SLICE_COMPUTE_MPS, SLICE_CLASS_LATENCY, 2, 0 },
-		{ { .compute = ISOLATION_COMPUTE_CAPPED }, true, SLICE_COMPUTE_TURNS,
+			SLICE_COMPUTE_FAIR_SHARE, SLICE_COMPUTE_MPS, SLICE_CLASS_LATENCY, 2,
+			0 },
+		{ { .compute = ISOLATION_COMPUTE_CAPPED }, true, SLICE_COMPUTE_FAIR_SHARE,
 			SLICE_COMPUTE_MPS, SLICE_CLASS_BATCH, 2, 500000 },
 	};
 	static const char *const ids[] = { "GPU-0::0", "GPU-0::1" };

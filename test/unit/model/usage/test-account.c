@@ -11,7 +11,7 @@
 
 struct scene {
 	struct accounts a;
-	struct account_unit_round unit;
+	struct account_device_round unit;
 	struct account_use uses[8];
 	struct account_round r;
 };
@@ -23,11 +23,11 @@ static void scene_init(struct scene *s, uint32_t n_uses)
 		.r = { .dt_ns = SEC,
 			.wall_ns = 100 * SEC,
 			.n_gpus = 1,
-			.n_units = 1,
+			.n_devices = 1,
 			.complete = true },
 	};
 	accounts_init(&s->a);
-	s->r.units = &s->unit;
+	s->r.devices = &s->unit;
 	s->r.uses = s->uses;
 	s->r.n_uses = n_uses;
 	for (uint32_t i = 0; i < n_uses; i++)
@@ -37,7 +37,7 @@ static void scene_init(struct scene *s, uint32_t n_uses)
 			.container = "main",
 			.resource = "nvidia.com/gpu",
 			.live = true,
-			.held_ns = SEC,
+			.allocated_ns = SEC,
 			.share = MILLION / n_uses,
 			.share_ns = SEC * (MILLION / n_uses) };
 }
@@ -52,9 +52,9 @@ static void count(struct scene *s)
 
 static struct account *only(const struct scene *s, size_t n, size_t i)
 {
-	assert_int_equal(s->a.n_units, 1);
-	assert_int_equal(s->a.units[0]->n_uses, n);
-	return s->a.units[0]->uses[i];
+	assert_int_equal(s->a.n_devices, 1);
+	assert_int_equal(s->a.devices[0]->n_uses, n);
+	return s->a.devices[0]->uses[i];
 }
 
 static void account__takes_the_uid_when_it_is_known(void **state)
@@ -69,13 +69,13 @@ static void account__takes_the_uid_when_it_is_known(void **state)
 	count(&s);
 	a = only(&s, 1, 0);
 	assert_string_equal(a->uid, "uid-1");
-	assert_int_equal(a->total.held_ns, 2 * SEC);
+	assert_int_equal(a->total.allocated_ns, 2 * SEC);
 	/* The kubelet's notes cannot be read for a while: it is the same pod all the same. */
 	s.uses[0].uid = "";
 	count(&s);
 	a = only(&s, 1, 0);
 	assert_string_equal(a->uid, "uid-1");
-	assert_int_equal(a->total.held_ns, 3 * SEC);
+	assert_int_equal(a->total.allocated_ns, 3 * SEC);
 	accounts_fini(&s.a);
 }
 
@@ -116,8 +116,8 @@ static void account__is_not_continued_by_a_later_pod_of_the_name(void **state)
 		assert_true(only(&s, 2, 1)->live);
 		assert_string_equal(only(&s, 2, 0)->uid, rows[i].first);
 		assert_string_equal(only(&s, 2, 1)->uid, rows[i].second);
-		assert_int_equal(only(&s, 2, 0)->total.held_ns, SEC);
-		assert_int_equal(only(&s, 2, 1)->total.held_ns, 2 * SEC);
+		assert_int_equal(only(&s, 2, 0)->total.allocated_ns, SEC);
+		assert_int_equal(only(&s, 2, 1)->total.allocated_ns, 2 * SEC);
 		accounts_fini(&s.a);
 	}
 }
@@ -125,7 +125,7 @@ static void account__is_not_continued_by_a_later_pod_of_the_name(void **state)
 static void account__goes_to_the_past_when_it_has_long_ended(void **state)
 {
 	struct scene s;
-	uint64_t rounds = ACCOUNT_ENDED_KEEP_NS / SEC;
+	uint64_t rounds = ACCOUNT_ENDED_RETAIN_NS / SEC;
 
 	(void)state;
 	scene_init(&s, 1);
@@ -136,9 +136,9 @@ static void account__goes_to_the_past_when_it_has_long_ended(void **state)
 		count(&s);
 	assert_int_equal(only(&s, 1, 0)->total.cost_nano, DOLLAR);
 	count(&s);
-	assert_int_equal(s.a.units[0]->n_uses, 0);
-	assert_int_equal(s.a.units[0]->past.cost_nano, DOLLAR);
-	assert_int_equal(s.a.units[0]->past.gpu_ns, SEC);
+	assert_int_equal(s.a.devices[0]->n_uses, 0);
+	assert_int_equal(s.a.devices[0]->past.cost_nano, DOLLAR);
+	assert_int_equal(s.a.devices[0]->past.gpu_ns, SEC);
 	accounts_fini(&s.a);
 }
 
@@ -150,14 +150,14 @@ static void account__one_that_comes_and_goes_in_a_round_has_what_it_had(void **s
 	scene_init(&s, 1);
 	s.r.price_nano_per_hour = 3600 * DOLLAR;
 	s.uses[0].live = false;
-	s.uses[0].held_ns = SEC / 4;
+	s.uses[0].allocated_ns = SEC / 4;
 	s.uses[0].share_ns = SEC / 4 * MILLION;
 	count(&s);
 	assert_false(only(&s, 1, 0)->live);
 	assert_int_equal(only(&s, 1, 0)->ended_wall_ns, 100 * SEC);
-	assert_int_equal(only(&s, 1, 0)->total.held_ns, SEC / 4);
+	assert_int_equal(only(&s, 1, 0)->total.allocated_ns, SEC / 4);
 	assert_int_equal(only(&s, 1, 0)->total.cost_nano, DOLLAR / 4);
-	assert_int_equal(s.a.units[0]->idle_cost_nano, DOLLAR - DOLLAR / 4);
+	assert_int_equal(s.a.devices[0]->idle_cost_nano, DOLLAR - DOLLAR / 4);
 	accounts_fini(&s.a);
 }
 
@@ -169,27 +169,27 @@ static void account__nothing_is_idle_while_it_is_not_known_who_holds_what(void *
 	(void)state;
 	scene_init(&s, 1);
 	s.r.price_nano_per_hour = 3600 * DOLLAR;
-	s.r.holders_unknown = true;
+	s.r.allocations_unknown = true;
 	count(&s);
 	s.unit.n_uses = 0;
 	count(&s);
-	assert_int_equal(s.a.units[0]->present_ns, 0);
-	assert_int_equal(s.a.units[0]->idle_gpu_ns, 0);
-	assert_int_equal(s.a.units[0]->idle_cost_nano, 0);
-	assert_int_equal(s.a.units[0]->cost_nano, 0);
+	assert_int_equal(s.a.devices[0]->present_ns, 0);
+	assert_int_equal(s.a.devices[0]->idle_gpu_ns, 0);
+	assert_int_equal(s.a.devices[0]->idle_cost_nano, 0);
+	assert_int_equal(s.a.devices[0]->cost_nano, 0);
 	assert_int_equal(s.a.other_cost_nano, 2 * DOLLAR);
-	s.r.holders_unknown = false;
+	s.r.allocations_unknown = false;
 	count(&s);
-	assert_int_equal(s.a.units[0]->present_ns, SEC);
-	assert_int_equal(s.a.units[0]->idle_gpu_ns, SEC);
-	assert_int_equal(s.a.units[0]->idle_cost_nano, DOLLAR);
+	assert_int_equal(s.a.devices[0]->present_ns, SEC);
+	assert_int_equal(s.a.devices[0]->idle_gpu_ns, SEC);
+	assert_int_equal(s.a.devices[0]->idle_cost_nano, DOLLAR);
 	assert_int_equal(s.a.cost_nano, 3 * DOLLAR);
 	accounts_fini(&s.a);
 }
 
 #define NONE UINT64_MAX /* not known */
 
-static void account__busy_time_fits_into_the_units(void **state)
+static void account__busy_time_fits_into_the_devices(void **state)
 {
 	static const enum account_source U = ACCOUNT_FROM_NOTHING, N = ACCOUNT_FROM_PROCESSES,
 					 X = ACCOUNT_FROM_SLICE;
@@ -223,21 +223,21 @@ static void account__busy_time_fits_into_the_units(void **state)
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		struct scene s;
-		const struct account_unit *u;
+		const struct account_device *u;
 
 		scene_init(&s, rows[i].n);
 		s.r.dt_ns = 1000;
 		s.unit.busy_known = rows[i].known;
 		s.unit.busy_ns = rows[i].unit;
 		s.unit.busy_of_ns = 1000;
-		s.unit.foreign = rows[i].foreign;
+		s.unit.has_other_users = rows[i].foreign;
 		s.uses[1].container = "second";
 		for (uint32_t k = 0; k < rows[i].n; k++) {
 			s.uses[k].busy_from = rows[i].kind[k];
 			s.uses[k].busy_ns = rows[i].ns[k];
 		}
 		count(&s);
-		u = s.a.units[0];
+		u = s.a.devices[0];
 		for (uint32_t k = 0; k < rows[i].n; k++) {
 			const struct account *a = u->uses[k];
 			uint64_t want = rows[i].want[k] == NONE ? 0 : rows[i].want[k];
@@ -281,7 +281,7 @@ static void account__memory_is_counted_over_time(void **state)
 	scene_init(&s, 1);
 	s.uses[0].memory_from = ACCOUNT_FROM_PROCESSES;
 	s.uses[0].memory = 3;
-	s.uses[0].held_ns = s.r.dt_ns = SEC / 2;
+	s.uses[0].allocated_ns = s.r.dt_ns = SEC / 2;
 	count(&s);
 	assert_int_equal(only(&s, 1, 0)->total.memory_byte_s, 1);
 	s.uses[0].memory = 1;
@@ -361,7 +361,7 @@ static void account__says_where_its_figures_are_from(void **state)
 
 	(void)state;
 	scene_init(&s, 1);
-	s.r.dt_ns = s.uses[0].held_ns = SEC;
+	s.r.dt_ns = s.uses[0].allocated_ns = SEC;
 	count(&s);
 	a = only(&s, 1, 0);
 	assert_int_equal(a->busy_from, ACCOUNT_FROM_NOTHING);
@@ -394,11 +394,11 @@ static void account__says_where_its_figures_are_from(void **state)
 static void account__the_price_is_exact_over_time(void **state)
 {
 	static const char *const names[] = { "GPU-0", "GPU-1", "GPU-2" };
-	struct account_unit_round units[3];
+	struct account_device_round units[3];
 	struct account_round r = { .price_nano_per_hour = 1000000007,
 		.n_gpus = 3,
-		.units = units,
-		.n_units = 3,
+		.devices = units,
+		.n_devices = 3,
 		.complete = true };
 	struct error err = ERROR_INIT;
 	struct accounts a;
@@ -407,7 +407,7 @@ static void account__the_price_is_exact_over_time(void **state)
 	(void)state;
 	accounts_init(&a);
 	for (uint32_t i = 0; i < 3; i++)
-		units[i] = (struct account_unit_round){ .uuid = names[i],
+		units[i] = (struct account_device_round){ .uuid = names[i],
 			.gpu = i,
 			.part = MILLION,
 			.priced = i < 2 };
@@ -418,17 +418,17 @@ static void account__the_price_is_exact_over_time(void **state)
 	}
 	assert_int_equal(a.cost_nano, 1000000007);
 	for (uint32_t i = 0; i < 2; i++) {
-		uint64_t cost = a.units[i]->cost_nano;
+		uint64_t cost = a.devices[i]->cost_nano;
 
 		assert_in_range(cost, 333333335, 333333336);
-		assert_int_equal(a.units[i]->idle_cost_nano, cost);
+		assert_int_equal(a.devices[i]->idle_cost_nano, cost);
 		sum += cost;
 	}
 	assert_int_equal(sum + a.other_cost_nano, a.cost_nano);
 	accounts_fini(&a);
 }
 
-static void account__a_unit_that_is_gone_leaves_its_cost_to_the_node(void **state)
+static void account__a_device_that_is_gone_leaves_its_cost_to_the_node(void **state)
 {
 	struct scene s;
 
@@ -436,13 +436,13 @@ static void account__a_unit_that_is_gone_leaves_its_cost_to_the_node(void **stat
 	scene_init(&s, 1);
 	s.r.price_nano_per_hour = 3600 * DOLLAR;
 	count(&s);
-	s.r.n_units = 0;
+	s.r.n_devices = 0;
 	s.r.complete = false; /* it may still be there */
 	count(&s);
 	assert_int_equal(only(&s, 1, 0)->total.cost_nano, DOLLAR);
 	s.r.complete = true;
 	count(&s);
-	assert_int_equal(s.a.n_units, 0);
+	assert_int_equal(s.a.n_devices, 0);
 	assert_int_equal(s.a.cost_nano, 3 * DOLLAR);
 	assert_int_equal(s.a.other_cost_nano, 3 * DOLLAR);
 	accounts_fini(&s.a);
@@ -465,7 +465,7 @@ struct world {
 	struct accounts a;
 	struct pod pods[UNITS * SEATS]; /* by place; .unit < 0: free */
 	uint32_t serial;
-	struct account_unit_round units[UNITS];
+	struct account_device_round units[UNITS];
 	struct account_use uses[UNITS * SEATS * 2];
 	char uids[UNITS * SEATS * 2][16];
 	uint64_t wall_ns, cost_ns, last[UNITS];
@@ -485,8 +485,8 @@ static void check_sums(const struct accounts *a)
 {
 	uint64_t cost = a->other_cost_nano;
 
-	for (size_t i = 0; i < a->n_units; i++) {
-		const struct account_unit *u = a->units[i];
+	for (size_t i = 0; i < a->n_devices; i++) {
+		const struct account_device *u = a->devices[i];
 		struct account_counts sum = u->past;
 
 		for (size_t k = 0; k < u->n_uses; k++) {
@@ -517,7 +517,7 @@ static void add_use(struct world *w, struct account_round *r, const struct pod *
 		.resource = "gpu",
 		.live = live,
 		.fresh = fresh,
-		.held_ns = held_ns,
+		.allocated_ns = held_ns,
 		.share = MILLION / SEATS,
 		.share_ns = held_ns * (MILLION / SEATS),
 		.busy_from = (enum account_source)below(4),
@@ -528,7 +528,7 @@ static void add_use(struct world *w, struct account_round *r, const struct pod *
 }
 
 /* What happens on one seat in a round: who was there goes or stays, somebody may come. */
-static void play_seat(struct world *w, struct account_round *r, int unit, int seat)
+static void play_replica(struct world *w, struct account_round *r, int unit, int seat)
 {
 	struct pod *p = &w->pods[unit * SEATS + seat];
 	uint64_t at = below(1000) * (r->dt_ns / 1000);
@@ -563,7 +563,7 @@ static void check_truth(const struct world *w, const struct account_round *r)
 		for (size_t k = 0; k < ARRAY_LEN(w->pods); k++)
 			if (w->pods[k].unit >= 0 && w->pods[k].known &&
 				!strcmp(w->pods[k].uid, a->uid))
-				assert_int_equal(a->total.held_ns, w->pods[k].truth_ns);
+				assert_int_equal(a->total.allocated_ns, w->pods[k].truth_ns);
 	}
 }
 
@@ -571,9 +571,9 @@ static void play_round(struct world *w)
 {
 	static const char *const names[] = { "GPU-0", "GPU-1", "MIG-a", "MIG-b", "MIG-c" };
 	struct account_round r = { .n_gpus = GPUS,
-		.units = w->units,
+		.devices = w->units,
 		.uses = w->uses,
-		.n_units = UNITS,
+		.n_devices = UNITS,
 		.complete = true };
 	struct error err = ERROR_INIT;
 
@@ -584,7 +584,7 @@ static void play_round(struct world *w)
 	r.wall_ns = w->wall_ns;
 	r.price_nano_per_hour = 98 * DOLLAR + 1;
 	for (int i = 0; i < UNITS; i++) {
-		w->units[i] = (struct account_unit_round){ .uuid = names[i],
+		w->units[i] = (struct account_device_round){ .uuid = names[i],
 			.gpu = i < 2 ? (uint32_t)i : 2,
 			.part = i < 2   ? MILLION
 				: i < 4 ? MILLION / 7 * 2
@@ -593,10 +593,10 @@ static void play_round(struct world *w)
 			.busy_known = below(4) != 0,
 			.busy_ns = r.dt_ns / 1000 * below(1001),
 			.busy_of_ns = r.dt_ns,
-			.foreign = below(2),
+			.has_other_users = below(2),
 			.first_use = r.n_uses };
 		for (int k = 0; k < SEATS; k++)
-			play_seat(w, &r, i, k);
+			play_replica(w, &r, i, k);
 	}
 	w->cost_ns += r.dt_ns;
 	assert_ok(accounts_round(&w->a, &r, &err), &err);
@@ -616,7 +616,7 @@ static void account__sums_hold_whatever_happens(void **state)
 	for (int i = 0; i < 5000; i++) {
 		play_round(&w);
 		for (uint32_t k = 0; k < UNITS; k++) {
-			const struct account_unit *u = w.a.units[k];
+			const struct account_device *u = w.a.devices[k];
 
 			assert_true(u->busy_ns + u->cost_nano + u->present_ns >= w.last[k]);
 			w.last[k] = u->busy_ns + u->cost_nano + u->present_ns;
@@ -638,21 +638,21 @@ static void account__what_was_kept_goes_on(void **state)
 		.container = "main",
 		.resource = "nvidia.com/gpu" };
 	struct error err = ERROR_INIT;
-	struct account_unit *u;
+	struct account_device *u;
 	struct account *a;
 	struct scene s;
 
 	(void)state;
 	scene_init(&s, 1);
-	assert_ok(accounts_restore_unit(&s.a, "GPU-0", &u, &err), &err);
+	assert_ok(accounts_restore_device(&s.a, "GPU-0", &u, &err), &err);
 	u->present_ns = 100;
 	u->idle_gpu_ns = 30;
 	u->busy_ns = 50;
 	u->cost_nano = 7;
 	s.a.cost_nano = 9;
-	assert_ok(accounts_restore_use(u, &use, &a, &err), &err);
+	assert_ok(accounts_restore_account(u, &use, &a, &err), &err);
 	a->live = true;
-	a->total = (struct account_counts){ .held_ns = 80,
+	a->total = (struct account_counts){ .allocated_ns = 80,
 		.gpu_ns = 60,
 		.busy_ns = 55,
 		.cost_nano = 6 };
@@ -665,11 +665,11 @@ static void account__what_was_kept_goes_on(void **state)
 	s.uses[0].uid = "uid-1";
 	count(&s);
 	check_sums(&s.a);
-	assert_int_equal(only(&s, 1, 0)->total.held_ns, 80 + SEC);
+	assert_int_equal(only(&s, 1, 0)->total.allocated_ns, 80 + SEC);
 	accounts_fini(&s.a);
 }
 
-static void account__seats_of_an_earlier_layout_do_not_count_twice(void **state)
+static void account__replicas_of_an_earlier_layout_do_not_count_twice(void **state)
 {
 	struct scene s;
 
@@ -684,8 +684,8 @@ static void account__seats_of_an_earlier_layout_do_not_count_twice(void **state)
 	check_sums(&s.a);
 	assert_int_equal(only(&s, 2, 0)->total.gpu_ns, SEC / 2);
 	assert_int_equal(only(&s, 2, 0)->share, MILLION / 2);
-	assert_int_equal(s.a.units[0]->idle_gpu_ns, 0);
-	assert_int_equal(s.a.units[0]->held, MILLION);
+	assert_int_equal(s.a.devices[0]->idle_gpu_ns, 0);
+	assert_int_equal(s.a.devices[0]->allocated, MILLION);
 	accounts_fini(&s.a);
 }
 
@@ -697,17 +697,17 @@ int main(void)
 		cmocka_unit_test(account__goes_to_the_past_when_it_has_long_ended),
 		cmocka_unit_test(account__one_that_comes_and_goes_in_a_round_has_what_it_had),
 		cmocka_unit_test(account__nothing_is_idle_while_it_is_not_known_who_holds_what),
-		cmocka_unit_test(account__busy_time_fits_into_the_units),
+		cmocka_unit_test(account__busy_time_fits_into_the_devices),
 		cmocka_unit_test(account__counters_that_were_away_are_of_longer_than_the_round),
 		cmocka_unit_test(account__memory_is_counted_over_time),
 		cmocka_unit_test(account__a_peak_outlives_its_arbiter),
 		cmocka_unit_test(account__memory_that_was_never_seen_is_not_known),
 		cmocka_unit_test(account__says_where_its_figures_are_from),
 		cmocka_unit_test(account__the_price_is_exact_over_time),
-		cmocka_unit_test(account__a_unit_that_is_gone_leaves_its_cost_to_the_node),
+		cmocka_unit_test(account__a_device_that_is_gone_leaves_its_cost_to_the_node),
 		cmocka_unit_test(account__sums_hold_whatever_happens),
 		cmocka_unit_test(account__what_was_kept_goes_on),
-		cmocka_unit_test(account__seats_of_an_earlier_layout_do_not_count_twice),
+		cmocka_unit_test(account__replicas_of_an_earlier_layout_do_not_count_twice),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

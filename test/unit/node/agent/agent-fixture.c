@@ -109,7 +109,7 @@ const struct fixture_event *agent_fixture_last(const struct agent_fixture *f,
 	return NULL;
 }
 
-void agent_fixture_turn(struct agent_fixture *f)
+void agent_fixture_run_once(struct agent_fixture *f)
 {
 	while (uv_run(&f->loop, UV_RUN_NOWAIT) && uv_is_active((uv_handle_t *)&f->wake.idle))
 		;

@@ -67,7 +67,7 @@ const struct fixture_event *agent_fixture_last(const struct agent_fixture *f,
 	} while (0)
 
 /* Runs what is due now, and all that follows from it without waiting. */
-void agent_fixture_turn(struct agent_fixture *f);
+void agent_fixture_run_once(struct agent_fixture *f);
 
 #define AGENT_TEST(f) \
 	cmocka_unit_test_setup_teardown(f, agent_fixture_setup, agent_fixture_teardown)

@@ -8,7 +8,7 @@
 
 /* --- the kept config --- */
 
-static void config_kept_parse__refuses_what_it_did_not_write(void **state)
+static void saved_config_parse__refuses_what_it_did_not_write(void **state)
 {
 	static const struct {
 		const char *json, *says; /* NULL: it is good */
@@ -31,15 +31,15 @@ static void config_kept_parse__refuses_what_it_did_not_write(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		struct config_kept k = { .text = BUF_INIT(0) };
+		struct saved_config k = { .text = BUF_INIT(0) };
 		struct error err = ERROR_INIT;
 		size_t len = strlen(rows[i].json);
 
 		if (rows[i].says)
-			assert_error(config_kept_parse(&k, rows[i].json, len, "/c", &err), &err,
-				rows[i].says);
+			assert_error(saved_config_parse(&k, rows[i].json, len, "/c", &err),
+				&err, rows[i].says);
 		else
-			assert_ok(config_kept_parse(&k, rows[i].json, len, "/c", &err), &err);
+			assert_ok(saved_config_parse(&k, rows[i].json, len, "/c", &err), &err);
 		buf_fini(&k.text);
 	}
 }
@@ -136,7 +136,7 @@ static void agent_options_read__lets_one_option_name_the_config(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(config_kept_parse__refuses_what_it_did_not_write),
+		cmocka_unit_test(saved_config_parse__refuses_what_it_did_not_write),
 		cmocka_unit_test(agent_options_read__ignores_an_invalid_secondary_option),
 		cmocka_unit_test(agent_options_read__lets_one_option_name_the_config),
 	};

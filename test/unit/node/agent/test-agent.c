@@ -73,7 +73,7 @@ static void host_has_node__looks_below_the_driver_root_and_in_our_own_dev(void *
 	assert_true(host_has_node(c, "/dev/null"));
 }
 
-static void alloc_host_look__requires_the_imex_channel_that_is_required(void **state)
+static void alloc_host_probe__requires_the_imex_channel_that_is_required(void **state)
 {
 	static const struct {
 		const char *config;
@@ -101,10 +101,10 @@ static void alloc_host_look__requires_the_imex_channel_that_is_required(void **s
 				continue;
 			c = config_of(rows[i].config);
 			if (rows[i].fails)
-				assert_error(alloc_host_look(&host, c, &err), &err,
+				assert_error(alloc_host_probe(&host, c, &err), &err,
 					"requested IMEX channel channel0 does not exist");
 			else
-				assert_ok(alloc_host_look(&host, c, &err), &err);
+				assert_ok(alloc_host_probe(&host, c, &err), &err);
 			assert_int_equal(host.imex_channel0, rows[i].channel);
 			alloc_host_fini(&host);
 		}
@@ -250,7 +250,7 @@ int main(void)
 			host_has_node__looks_below_the_driver_root_and_in_our_own_dev, set_up,
 			tear_down),
 		cmocka_unit_test_setup_teardown(
-			alloc_host_look__requires_the_imex_channel_that_is_required, set_up,
+			alloc_host_probe__requires_the_imex_channel_that_is_required, set_up,
 			tear_down),
 		cmocka_unit_test_setup_teardown(
 			agent_stop__answers_a_status_request_that_waits_for_the_kubelet, set_up,

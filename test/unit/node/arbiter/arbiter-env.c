@@ -165,7 +165,7 @@ int open_control(struct env *e)
 	return connect(e->control, (const struct sockaddr *)&at, sizeof(at));
 }
 
-void say(struct env *e, const char *text)
+void send_control_line(struct env *e, const char *text)
 {
 	assert_int_equal(write(e->control, text, strlen(text)), strlen(text));
 }

@@ -60,7 +60,7 @@ unsigned int log_lines(const struct env *e, const char *text, const char *also);
 
 /* A new connection in place of the one there is. < 0: nobody answers. */
 int open_control(struct env *e);
-void say(struct env *e, const char *text);
+void send_control_line(struct env *e, const char *text);
 /* The next line within @ms, without its end, as an object to be released; NULL: none came. */
 json_t *next_line(struct env *e, int ms);
 

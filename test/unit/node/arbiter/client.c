@@ -105,7 +105,7 @@ int client_hello(struct slice_client *c, uint32_t flags)
 	return (int)c->welcome.status;
 }
 
-int client_again(struct slice_client *c, int tries)
+int client_reconnect(struct slice_client *c, int tries)
 {
 	const struct timespec ms = { .tv_nsec = 1000000 };
 
@@ -133,7 +133,8 @@ int client_call(struct slice_client *c, void *request, size_t len, void *ret, si
 	return receive_packet(c, ret, cap, NULL);
 }
 
-int client_want(struct slice_client *c, unsigned int gpu, uint64_t bytes, uint64_t *free_bytes)
+int client_request(struct slice_client *c, unsigned int gpu, uint64_t bytes,
+	uint64_t *free_bytes)
 {
 	struct slice_want w = { .head = { .op = SLICE_WANT }, .gpu = gpu, .bytes = bytes };
 	struct slice_grant g;
@@ -162,7 +163,7 @@ int client_compare(struct slice_client *c, unsigned int gpu)
 	return client_call(c, &q, sizeof(q), &r, sizeof(r)) == sizeof(r) ? 0 : -1;
 }
 
-bool client_take(struct slice_client *c, unsigned int gpu, uint64_t bytes)
+bool client_allocate(struct slice_client *c, unsigned int gpu, uint64_t bytes)
 {
 	struct slice_gpu_page *p = &c->page->gpus[gpu];
 	uint64_t credit = atomic_load(&p->credit);
@@ -176,8 +177,8 @@ bool client_take(struct slice_client *c, unsigned int gpu, uint64_t bytes)
 			return true;
 		}
 	}
-	while ((r = client_want(c, gpu, bytes, NULL)) < 0) {
-		if (client_again(c, 10000) != SLICE_OK)
+	while ((r = client_request(c, gpu, bytes, NULL)) < 0) {
+		if (client_reconnect(c, 10000) != SLICE_OK)
 			break;
 	}
 	if (r == SLICE_OK)
@@ -186,7 +187,7 @@ bool client_take(struct slice_client *c, unsigned int gpu, uint64_t bytes)
 	return r == SLICE_OK;
 }
 
-void client_give(struct slice_client *c, unsigned int gpu, uint64_t bytes)
+void client_free_bytes(struct slice_client *c, unsigned int gpu, uint64_t bytes)
 {
 	struct slice_gpu_page *p = &c->page->gpus[gpu];
 
@@ -196,7 +197,7 @@ void client_give(struct slice_client *c, unsigned int gpu, uint64_t bytes)
 	atomic_fetch_add(&p->done, 1);
 }
 
-int client_say(struct slice_client *c, unsigned int gpu, bool busy, bool wants)
+int client_report_state(struct slice_client *c, unsigned int gpu, bool busy, bool wants)
 {
 	struct slice_state s = { .head = { .op = SLICE_STATE },
 		.gpu = gpu,

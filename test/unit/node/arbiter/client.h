@@ -28,10 +28,11 @@ int client_hello(struct slice_client *c, uint32_t flags);
 
 /* Connects again and tells its page, until the arbiter answers or @tries of 1 ms are over. For turns: where it
  * has such a page. */
-int client_again(struct slice_client *c, int tries);
+int client_reconnect(struct slice_client *c, int tries);
 
 /* The status, or -1: the connection ended. */
-int client_want(struct slice_client *c, unsigned int gpu, uint64_t bytes, uint64_t *free_bytes);
+int client_request(struct slice_client *c, unsigned int gpu, uint64_t bytes,
+	uint64_t *free_bytes);
 int client_view(struct slice_client *c, unsigned int first, struct slice_viewed *ret);
 int client_compare(struct slice_client *c, unsigned int gpu);
 
@@ -39,11 +40,11 @@ int client_compare(struct slice_client *c, unsigned int gpu);
 int client_call(struct slice_client *c, void *request, size_t len, void *ret, size_t cap);
 
 /* From the credit, or by asking, also across a restart of the arbiter. Then it is used. */
-bool client_take(struct slice_client *c, unsigned int gpu, uint64_t bytes);
-void client_give(struct slice_client *c, unsigned int gpu, uint64_t bytes);
+bool client_allocate(struct slice_client *c, unsigned int gpu, uint64_t bytes);
+void client_free_bytes(struct slice_client *c, unsigned int gpu, uint64_t bytes);
 
 /* For turns: SLICE_STATE, with the generation that the gate has now. -1: the connection ended. */
-int client_say(struct slice_client *c, unsigned int gpu, bool busy, bool wants);
+int client_report_state(struct slice_client *c, unsigned int gpu, bool busy, bool wants);
 /* TURN_OPEN, TURN_METERED, TURN_CLOSED. */
 uint32_t client_gate(const struct slice_client *c, unsigned int gpu);
 /* Sleeps until the gate lets work through, or, if not @open, until it does not. False: @ms are over. */

@@ -75,8 +75,8 @@ void answer_reading(struct env *e, const json_t *read)
 		json_object_get(read, "seq"), "gpus", "uuid", UUID, "processes", list);
 	text = json_dumps(top, JSON_COMPACT);
 	assert_non_null(text);
-	say(e, text);
-	say(e, "\n");
+	send_control_line(e, text);
+	send_control_line(e, "\n");
 	free(text);
 	json_decref(top);
 }
@@ -85,7 +85,7 @@ void subscribe(struct env *e)
 {
 	json_t *j;
 
-	say(e, "{\"op\": \"readings\"}\n");
+	send_control_line(e, "{\"op\": \"readings\"}\n");
 	j = next_line(e, 20000);
 	assert_string_equal(op_of(j), "subscribed");
 	json_decref(j);
@@ -93,7 +93,7 @@ void subscribe(struct env *e)
 
 json_t *status(struct env *e)
 {
-	say(e, "{\"op\": \"status\"}\n");
+	send_control_line(e, "{\"op\": \"status\"}\n");
 	for (;;) {
 		json_t *j = next_line(e, 20000);
 
@@ -142,7 +142,7 @@ pid_t holder(struct env *e, uint64_t bytes, bool hang_up)
 	if (pid == 0) {
 		if (client_connect(&c, e->slice) < 0 ||
 			client_hello(&c, SLICE_HELLO_MEMORY) != SLICE_OK ||
-			!client_take(&c, 0, bytes))
+			!client_allocate(&c, 0, bytes))
 			_exit(1);
 		if (hang_up)
 			client_hang_up(&c);

@@ -23,7 +23,7 @@ static pid_t asker(struct env *e, uint64_t bytes)
 			_exit(100);
 		atomic_fetch_add(&e->shared->ready, 1);
 		wait_for(&e->shared->go, 1);
-		_exit(client_want(&c, 0, bytes, NULL));
+		_exit(client_request(&c, 0, bytes, NULL));
 	}
 	wait_for(&e->shared->ready, ready + 1);
 	return pid;
@@ -118,7 +118,8 @@ static void death__lets_nobody_register_in_its_name(void **state)
 	if (pid == 0) {
 		if (client_connect(&has, e->slice) < 0 ||
 			client_hello(&has, SLICE_HELLO_MEMORY) != SLICE_OK ||
-			!client_take(&has, 0, 300 * MIB) || client_connect(&late, e->slice) < 0)
+			!client_allocate(&has, 0, 300 * MIB) ||
+			client_connect(&late, e->slice) < 0)
 			_exit(1);
 		if (fork() == 0) {
 			wait_for(&e->shared->go, 1);
@@ -159,7 +160,7 @@ static bool send_hello(const struct slice_client *c)
 /* One that has said hello and is gone before the arbiter, which is held up, has come to it. @reaped: else it is a
  * zombie until the next one that came after it was heard. @heir: a child of it has its connection, until that ends.
  * @other: the next one's client. */
-static void come_and_go(struct env *e, pid_t arbiter, bool reaped, bool heir,
+static void start_and_end_client(struct env *e, pid_t arbiter, bool reaped, bool heir,
 	struct slice_client *other)
 {
 	siginfo_t info;
@@ -199,7 +200,7 @@ static void death__before_a_process_is_admitted_is_nobodys_trouble(void **state)
 	e->keep_log = true;
 	start_arbiter(e);
 	for (unsigned int i = 0; i < 4; i++) {
-		come_and_go(e, e->arbiter, i & 1, i & 2, &c);
+		start_and_end_client(e, e->arbiter, i & 1, i & 2, &c);
 		assert_int_equal(c.welcome.status, SLICE_OK);
 		client_close(&c);
 	}
@@ -220,7 +221,7 @@ static void process__that_the_arbiter_cannot_see_is_told(void **state)
 	arbiter = (pid_t)atomic_load(&e->shared->arbiter);
 	/* Who is gone is not told, and not seen either. */
 	for (unsigned int i = 0; i < 2; i++) {
-		come_and_go(e, arbiter, i > 0, false, &c);
+		start_and_end_client(e, arbiter, i > 0, false, &c);
 		assert_int_equal(c.welcome.status, SLICE_REFUSED);
 		assert_non_null(strstr(c.welcome.reason, "cannot see this process"));
 		assert_int_equal(log_lines(e, "process not admitted", "cannot see"), i + 1);
@@ -274,7 +275,7 @@ static void process__that_executes_is_counted_until_nvml_shows_it_gone(void **st
 	if (pid == 0) {
 		if (client_connect(&c, e->slice) < 0 ||
 			client_hello(&c, SLICE_HELLO_MEMORY) != SLICE_OK ||
-			!client_take(&c, 0, 100 * MIB))
+			!client_allocate(&c, 0, 100 * MIB))
 			_exit(1);
 		(void)execl("/bin/sleep", "sleep", "60", (char *)NULL);
 		_exit(1);

@@ -67,17 +67,17 @@ static void slice_def_read__takes_shares(void **state)
 
 	(void)state;
 	assert_ok(slice_def_read(&d, "f", ID, text, strlen(text), &err), &err);
-	assert_true(d.turns && d.latency && !d.mps);
+	assert_true(d.has_compute && d.latency && !d.mps);
 	assert_int_equal(d.gpus[0].weight, 10000);
 	assert_int_equal(d.gpus[0].cap, 1000000);
 	assert_int_equal(d.gpus[1].weight, 1);
 	assert_int_equal(d.gpus[1].cap, 0);
 	slice_def_fini(&d);
 	assert_ok(slice_def_read(&d, "f", ID, plain, strlen(plain), &err), &err);
-	assert_false(d.turns || d.latency || d.mps);
+	assert_false(d.has_compute || d.latency || d.mps);
 	slice_def_fini(&d);
 	assert_ok(slice_def_read(&d, "f", ID, mps, strlen(mps), &err), &err);
-	assert_true(d.turns && d.mps && !d.latency);
+	assert_true(d.has_compute && d.mps && !d.latency);
 	assert_int_equal(d.gpus[0].cap, 250000);
 	slice_def_fini(&d);
 }
@@ -340,7 +340,8 @@ static void proc_stat_parse__is_not_misled_by_names(void **state)
 	assert_false(proc_stat_parse("", &b));
 }
 
-static void put(const char *dir, const char *pid, const char *name, const char *text)
+static void write_proc_entry(const char *dir, const char *pid, const char *name,
+	const char *text)
 {
 	char path[4096];
 	struct error err = ERROR_INIT;
@@ -377,17 +378,17 @@ static void proc_nearest__asks_the_ancestors(void **state)
 		(void)snprintf(pid, sizeof(pid), "%u", rows[i].pid);
 		(void)snprintf(stat, sizeof(stat), "%u (x) S %u %s", rows[i].pid,
 			rows[i].parent, rest);
-		put(dir, pid, "stat", stat);
+		write_proc_entry(dir, pid, "stat", stat);
 		(void)snprintf(path, sizeof(path), "%s/%u/root%s", dir, rows[i].pid,
 			rows[i].sees ? SLICE_CONTAINER_DIR : "");
 		assert_ok(dir_make(path, 0755, &err), &err);
 	}
-	assert_int_equal(proc_slice_dir(dir, 10, &slice), PROC_SEES_DIR);
+	assert_int_equal(proc_slice_dir(dir, 10, &slice), PROC_DIR_FOUND);
 	assert_int_equal(slice.type, S_IFDIR);
-	assert_int_equal(proc_slice_dir(dir, 60, &other), PROC_SEES_DIR);
+	assert_int_equal(proc_slice_dir(dir, 60, &other), PROC_DIR_FOUND);
 	assert_false(proc_file_id_equal(&slice, &other));
-	assert_int_equal(proc_slice_dir(dir, 30, &other), PROC_SEES_NONE);
-	assert_int_equal(proc_slice_dir(dir, 70, &other), PROC_SEES_NONE);
+	assert_int_equal(proc_slice_dir(dir, 30, &other), PROC_DIR_ABSENT);
+	assert_int_equal(proc_slice_dir(dir, 70, &other), PROC_DIR_ABSENT);
 	assert_ptr_equal(proc_nearest(dir, 10, is_it, &slice), &slice);
 	assert_ptr_equal(proc_nearest(dir, 30, is_it, &slice), &slice);
 	assert_ptr_equal(proc_nearest(dir, 60, is_it, &slice), &slice);
@@ -412,10 +413,10 @@ static void proc_slice_dir__stays_in_the_root_of_the_process(void **state)
 	(void)snprintf(path, sizeof(path), "%s/10/root" SLICE_CONTAINER_DIR, dir);
 	assert_int_equal(symlink(slice, path), 0);
 	assert_int_equal(access(path, F_OK), 0);
-	assert_int_equal(proc_slice_dir(dir, 10, &id), PROC_SEES_NONE);
+	assert_int_equal(proc_slice_dir(dir, 10, &id), PROC_DIR_ABSENT);
 	assert_int_equal(unlink(path), 0);
 	assert_int_equal(symlink("/proc/self/cwd", path), 0);
-	assert_int_equal(proc_slice_dir(dir, 10, &id), PROC_SEES_NONE);
+	assert_int_equal(proc_slice_dir(dir, 10, &id), PROC_DIR_ABSENT);
 	test_rmdir(dir);
 }
 
@@ -546,7 +547,7 @@ static void journal__is_kept_for_this_boot_and_one_owner(void **state)
 	char *dir = test_tmpdir(), path[300];
 	struct error err = ERROR_INIT;
 	struct journal j, other;
-	struct book_record *r;
+	struct grants_record *r;
 	uint64_t serial;
 
 	(void)state;
@@ -555,7 +556,7 @@ static void journal__is_kept_for_this_boot_and_one_owner(void **state)
 	assert_int_equal(journal_touched(&j), 0);
 	r = journal_record(&j);
 	assert_non_null(r);
-	atomic_store(&r->state, BOOK_USED);
+	atomic_store(&r->state, GRANTS_RECORD_USED);
 	assert_ptr_not_equal(journal_record(&j), r);
 	serial = journal_serial(&j);
 	assert_true(serial > 1000);
@@ -563,12 +564,12 @@ static void journal__is_kept_for_this_boot_and_one_owner(void **state)
 	journal_close(&j);
 	assert_ok(journal_open(&j, path, "boot-1", 1, &err), &err);
 	assert_int_equal(journal_touched(&j), 2);
-	assert_int_equal(atomic_load(&j.records[0].state), BOOK_USED);
+	assert_int_equal(atomic_load(&j.records[0].state), GRANTS_RECORD_USED);
 	assert_true(journal_serial(&j) > serial);
 	journal_close(&j);
 	assert_ok(journal_open(&j, path, "boot-2", 5000000, &err), &err);
 	assert_int_equal(journal_touched(&j), 0);
-	assert_int_equal(atomic_load(&j.records[0].state), BOOK_FREE);
+	assert_int_equal(atomic_load(&j.records[0].state), GRANTS_RECORD_FREE);
 	journal_close(&j);
 	/* Anything at all in its place. */
 	assert_ok(file_write_atomic(path, "short", 5, 0600, &err), &err);
@@ -576,7 +577,7 @@ static void journal__is_kept_for_this_boot_and_one_owner(void **state)
 	for (size_t i = 0; i < JOURNAL_RECORDS; i++) {
 		r = journal_record(&j);
 		assert_non_null(r);
-		atomic_store(&r->state, BOOK_USED);
+		atomic_store(&r->state, GRANTS_RECORD_USED);
 	}
 	assert_null(journal_record(&j));
 	journal_close(&j);

@@ -28,14 +28,14 @@ static void restart__counts_what_is_held_and_finds_the_pages(void **state)
 	assert_int_equal(gpu_figure(e, "used"), 300 * MIB);
 	assert_int_equal(client_connect(&c, e->slice), 0);
 	assert_int_equal(client_hello(&c, SLICE_HELLO_MEMORY), SLICE_OK);
-	assert_true(client_take(&c, 0, 724 * MIB));
-	assert_false(client_take(&c, 0, 1));
+	assert_true(client_allocate(&c, 0, 724 * MIB));
+	assert_false(client_allocate(&c, 0, 1));
 	end_arbiter(e, SIGTERM);
 	start_arbiter(e);
-	assert_int_equal(client_again(&c, 5000), SLICE_OK);
-	client_give(&c, 0, 700 * MIB);
-	assert_true(client_take(&c, 0, 700 * MIB));
-	assert_false(client_take(&c, 0, 1));
+	assert_int_equal(client_reconnect(&c, 5000), SLICE_OK);
+	client_free_bytes(&c, 0, 700 * MIB);
+	assert_true(client_allocate(&c, 0, 700 * MIB));
+	assert_false(client_allocate(&c, 0, 1));
 	assert_int_equal(gpu_figure(e, "used"), GIB);
 	(void)kill(one, SIGKILL);
 	(void)waitpid(one, NULL, 0);
@@ -57,7 +57,7 @@ static void restart__makes_no_memory_for_pages_with_holes(void **state)
 
 		if (client_connect(&c, e->slice) < 0 ||
 			client_hello(&c, SLICE_HELLO_MEMORY) != SLICE_OK ||
-			!client_take(&c, 0, 100 * MIB))
+			!client_allocate(&c, 0, 100 * MIB))
 			_exit(1);
 		for (size_t i = 0; i < HOLES; i++) {
 			fds[i] = memfd_create("gpuslice-page", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -95,14 +95,14 @@ static void restart__knows_what_was_refused(void **state)
 	assert_int_equal(client_hello(&c, SLICE_HELLO_MEMORY), SLICE_OK);
 	assert_int_equal(gpu_figure(e, "refusals"), 0);
 	/* That it asked and was told no is its own business, as it may try again. */
-	assert_int_equal(client_want(&c, 0, 2 * GIB, NULL), SLICE_NO_ROOM);
+	assert_int_equal(client_request(&c, 0, 2 * GIB, NULL), SLICE_NO_ROOM);
 	assert_int_equal(gpu_figure(e, "refusals"), 0);
 	atomic_store(&c.page->gpus[0].refused, 5);
 	assert_int_equal(gpu_figure(e, "refusals"), 5);
 	end_arbiter(e, SIGKILL);
 	atomic_store(&c.page->gpus[0].refused, 6);
 	start_arbiter(e);
-	assert_int_equal(client_again(&c, 5000), SLICE_OK);
+	assert_int_equal(client_reconnect(&c, 5000), SLICE_OK);
 	assert_int_equal(gpu_figure(e, "refusals"), 6);
 	client_close(&c);
 	/* One that ends, as does the arbiter. */
@@ -121,7 +121,7 @@ static void restart__knows_what_was_refused(void **state)
 	assert_int_equal(gpu_figure(e, "refusals"), 10);
 }
 
-static void restart__believes_pages_when_the_book_is_lost(void **state)
+static void restart__believes_pages_when_the_journal_is_lost(void **state)
 {
 	struct env *e = *state;
 	struct slice_client c;
@@ -129,15 +129,15 @@ static void restart__believes_pages_when_the_book_is_lost(void **state)
 
 	assert_int_equal(client_connect(&c, e->slice), 0);
 	assert_int_equal(client_hello(&c, SLICE_HELLO_MEMORY), SLICE_OK);
-	assert_true(client_take(&c, 0, 700 * MIB));
+	assert_true(client_allocate(&c, 0, 700 * MIB));
 	end_arbiter(e, SIGKILL);
 	(void)snprintf(path, sizeof(path), "%s/arbiter.book", e->run);
 	assert_int_equal(unlink(path), 0);
 	start_arbiter(e);
 	assert_int_equal(gpu_figure(e, "used"), 0);
-	assert_int_equal(client_again(&c, 5000), SLICE_OK);
+	assert_int_equal(client_reconnect(&c, 5000), SLICE_OK);
 	assert_int_equal(gpu_figure(e, "used"), 700 * MIB);
-	assert_false(client_take(&c, 0, 400 * MIB));
+	assert_false(client_allocate(&c, 0, 400 * MIB));
 	client_close(&c);
 }
 
@@ -148,17 +148,17 @@ static void restart__with_a_wrong_file_drops_no_limit(void **state)
 
 	assert_int_equal(client_connect(&c, e->slice), 0);
 	assert_int_equal(client_hello(&c, SLICE_HELLO_MEMORY), SLICE_OK);
-	assert_true(client_take(&c, 0, 700 * MIB));
+	assert_true(client_allocate(&c, 0, 700 * MIB));
 	end_arbiter(e, SIGKILL);
 	write_slice(e, "{");
 	start_arbiter(e);
-	assert_int_equal(client_again(&c, 50), -1);
+	assert_int_equal(client_reconnect(&c, 50), -1);
 	assert_int_equal(atomic_load(&c.page->gpus[0].limit), GIB);
 	write_limit(e, GIB, "report");
-	assert_int_equal(client_again(&c, 20000), SLICE_OK);
+	assert_int_equal(client_reconnect(&c, 20000), SLICE_OK);
 	assert_int_equal(gpu_figure(e, "used"), 700 * MIB);
-	assert_true(client_take(&c, 0, 324 * MIB));
-	assert_false(client_take(&c, 0, 1));
+	assert_true(client_allocate(&c, 0, 324 * MIB));
+	assert_false(client_allocate(&c, 0, 1));
 	client_close(&c);
 }
 
@@ -188,7 +188,7 @@ static void restart__with_other_gpus_in_the_file_keeps_those_of_the_processes(vo
 
 	assert_int_equal(client_connect(&c, e->slice), 0);
 	assert_int_equal(client_hello(&c, SLICE_HELLO_MEMORY), SLICE_OK);
-	assert_true(client_take(&c, 0, 300 * MIB));
+	assert_true(client_allocate(&c, 0, 300 * MIB));
 	end_arbiter(e, SIGKILL);
 	write_other_gpus(e);
 	start_arbiter(e);
@@ -202,11 +202,11 @@ static void restart__with_other_gpus_in_the_file_keeps_those_of_the_processes(vo
 	assert_int_equal(gpu_figure(e, "used"), 300 * MIB);
 	/* The file's limit of that GPU. */
 	assert_int_equal(gpu_figure(e, "limit"), 512 * MIB);
-	assert_true(client_take(&c, 0, 100 * MIB));
+	assert_true(client_allocate(&c, 0, 100 * MIB));
 	assert_int_equal(client_connect(&other, e->slice), 0);
 	assert_int_equal(client_hello(&other, SLICE_HELLO_MEMORY), SLICE_OK);
-	assert_false(client_take(&other, 0, 200 * MIB));
-	client_give(&c, 0, 400 * MIB);
+	assert_false(client_allocate(&other, 0, 200 * MIB));
+	client_free_bytes(&c, 0, 400 * MIB);
 	client_close(&c);
 	client_close(&other);
 	/* Those processes are this one, which does not end: as if it had executed another program. */
@@ -222,7 +222,7 @@ static void restart__with_other_gpus_in_the_file_keeps_those_of_the_processes(vo
 }
 
 /* So that its page is behind more descriptors than one look of the arbiter reads. */
-static bool put_page_last(struct slice_client *c)
+static bool move_page_fd_last(struct slice_client *c)
 {
 	struct rlimit r;
 	int fd;
@@ -252,7 +252,8 @@ static void find_process_by_its_page(struct env *e, bool page_last)
 
 		if (!enter_slice(e) || client_connect(&c, e->slice) < 0 ||
 			client_hello(&c, SLICE_HELLO_MEMORY) != SLICE_OK ||
-			!client_take(&c, 0, 700 * MIB) || (page_last && !put_page_last(&c)))
+			!client_allocate(&c, 0, 700 * MIB) ||
+			(page_last && !move_page_fd_last(&c)))
 			atomic_store(&e->shared->failed, 1);
 		atomic_store(&e->shared->ready, 1);
 		for (;;)
@@ -284,7 +285,7 @@ static void find_process_by_its_page(struct env *e, bool page_last)
 	assert_true(eventually(e, "granted", 0));
 }
 
-static void lost__process_of_a_lost_book_is_found_by_its_page(void **state)
+static void lost__process_of_a_lost_journal_is_found_by_its_page(void **state)
 {
 	find_process_by_its_page(*state, false);
 }
@@ -318,7 +319,7 @@ static uint64_t next_random(uint64_t *r)
 }
 
 /* The memory is there from here on: no more than the limit at any instant. */
-static void really_take(struct shared *s, size_t i, uint64_t bytes)
+static void allocate_really(struct shared *s, size_t i, uint64_t bytes)
 {
 	uint64_t sum = atomic_fetch_add(&s->truth, bytes) + bytes;
 	uint64_t most = atomic_load(&s->most);
@@ -345,17 +346,17 @@ static _Noreturn void race(struct env *e, size_t i)
 		if (*slot) {
 			atomic_fetch_sub(&s->bytes[i], *slot);
 			atomic_fetch_sub(&s->truth, *slot);
-			client_give(&c, 0, *slot);
+			client_free_bytes(&c, 0, *slot);
 			*slot = 0;
-		} else if (client_take(&c, 0, bytes)) {
-			really_take(s, i, bytes);
+		} else if (client_allocate(&c, 0, bytes)) {
+			allocate_really(s, i, bytes);
 			*slot = bytes;
 			atomic_fetch_add(&s->taken, 1);
 		} else {
 			atomic_fetch_add(&s->refused, 1);
 		}
 	}
-	if (client_again(&c, 20000) != SLICE_OK)
+	if (client_reconnect(&c, 20000) != SLICE_OK)
 		atomic_store(&s->failed, 1);
 	atomic_fetch_add(&s->ready, 1);
 	while (atomic_load(&s->go) < 2)
@@ -423,10 +424,10 @@ int main(void)
 		TEST(restart__counts_what_is_held_and_finds_the_pages),
 		TEST(restart__makes_no_memory_for_pages_with_holes),
 		TEST(restart__knows_what_was_refused),
-		TEST(restart__believes_pages_when_the_book_is_lost),
+		TEST(restart__believes_pages_when_the_journal_is_lost),
 		TEST(restart__with_a_wrong_file_drops_no_limit),
 		TEST(restart__with_other_gpus_in_the_file_keeps_those_of_the_processes),
-		TEST(lost__process_of_a_lost_book_is_found_by_its_page),
+		TEST(lost__process_of_a_lost_journal_is_found_by_its_page),
 		TEST(lost__process_is_found_by_a_page_behind_many_descriptors),
 		TEST(lost__run_directory_ends_the_arbiter),
 		TEST(load__with_the_arbiter_killed_never_passes_the_limit),

@@ -29,7 +29,7 @@ static int setup(void **state)
 	(void)snprintf(o.run_dir, sizeof(o.run_dir), "%s", s->e->run);
 	assert_int_equal(uv_loop_init(&s->loop), 0);
 	assert_ok(arbiter_start(&s->a, &s->loop, &o, &err), &err);
-	turn_halt(s->a->turn); /* its accounts are read here */
+	scheduler_halt(s->a->sched); /* its accounts are read here */
 	*state = s;
 	return 0;
 }
@@ -60,12 +60,12 @@ static void rescan(struct scan *s)
 	}
 }
 
-static struct tally_account *account(const struct scan *s, unsigned int slice)
+static struct usage_account *account(const struct scan *s, unsigned int slice)
 {
 	char id[40];
 
 	(void)snprintf(id, sizeof(id), ID_HEAD "%u", slice);
-	return tally_account_find(&s->a->turn->tally, id, s->a->turn->gpus[0].uuid);
+	return usage_account_find(&s->a->sched->accounts, id, s->a->sched->gpus[0].uuid);
 }
 
 static void scan__that_failed_ends_no_account(void **state)
@@ -76,7 +76,7 @@ static void scan__that_failed_ends_no_account(void **state)
 	assert_non_null(account(s, 0));
 	/* Of an earlier arbiter: this one has not seen its slice. */
 	assert_non_null(
-		tally_account(&s->a->turn->tally, ID_HEAD "1", s->a->turn->gpus[0].uuid));
+		usage_account(&s->a->sched->accounts, ID_HEAD "1", s->a->sched->gpus[0].uuid));
 	(void)snprintf(dir, sizeof(dir), "%s/" SLICES_DIR, s->e->dir);
 	(void)snprintf(away, sizeof(away), "%s/away", s->e->dir);
 	assert_int_equal(rename(dir, away), 0);

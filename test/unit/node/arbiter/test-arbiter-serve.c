@@ -44,9 +44,9 @@ static void process__registers_takes_and_is_seen(void **state)
 	assert_int_equal(atomic_load(&c.page->gpus[0].alone), 1);
 	assert_int_equal(fcntl(c.page_fd, F_GET_SEALS) & (F_SEAL_SHRINK | F_SEAL_GROW),
 		F_SEAL_SHRINK | F_SEAL_GROW);
-	assert_int_equal(client_want(&c, 0, 2 * GIB, &left), SLICE_NO_ROOM);
+	assert_int_equal(client_request(&c, 0, 2 * GIB, &left), SLICE_NO_ROOM);
 	assert_int_equal(left, GIB);
-	assert_true(client_take(&c, 0, 100 * MIB));
+	assert_true(client_allocate(&c, 0, 100 * MIB));
 	assert_int_equal(client_view(&c, 0, &v), 0);
 	assert_int_equal(v.gpus[0].used, 100 * MIB);
 	assert_int_equal(v.gpus[0].limit, GIB);
@@ -81,7 +81,7 @@ static void process__that_only_looks_has_no_page(void **state)
 	assert_int_equal(client_view(&c, 0, &v), 0);
 	assert_int_equal(v.gpu_count, 1);
 	/* It has no memory to ask for. */
-	assert_int_equal(client_want(&c, 0, 1, NULL), -1);
+	assert_int_equal(client_request(&c, 0, 1, NULL), -1);
 	client_close(&c);
 }
 
@@ -106,7 +106,7 @@ static void reading__sets_what_no_hook_charged(void **state)
 
 	assert_int_equal(client_connect(&c, e->slice), 0);
 	assert_int_equal(client_hello(&c, SLICE_HELLO_MEMORY), SLICE_OK);
-	assert_true(client_take(&c, 0, 100 * MIB));
+	assert_true(client_allocate(&c, 0, 100 * MIB));
 	atomic_store(&e->shared->pid[0], (uint32_t)getpid());
 	atomic_store(&e->shared->bytes[0], 618 * MIB);
 	subscribe(e);
@@ -114,7 +114,7 @@ static void reading__sets_what_no_hook_charged(void **state)
 	assert_true(eventually(e, "used", 618 * MIB));
 	atomic_store(&e->shared->bytes[0], 2 * GIB);
 	assert_true(eventually(e, "used", 2 * GIB));
-	assert_int_equal(client_want(&c, 0, 1, NULL), SLICE_NO_ROOM);
+	assert_int_equal(client_request(&c, 0, 1, NULL), SLICE_NO_ROOM);
 	atomic_store(&e->shared->bytes[0], 100 * MIB);
 	assert_true(eventually(e, "used", 100 * MIB));
 	client_close(&c);
@@ -129,11 +129,11 @@ static void limit__changes_while_processes_run(void **state)
 
 	assert_int_equal(client_connect(&c, e->slice), 0);
 	assert_int_equal(client_hello(&c, SLICE_HELLO_MEMORY), SLICE_OK);
-	assert_true(client_take(&c, 0, 100 * MIB));
+	assert_true(client_allocate(&c, 0, 100 * MIB));
 	write_limit(e, 4 * GIB, "report");
 	assert_true(eventually(e, "limit", 4 * GIB));
 	assert_int_equal(atomic_load(&c.page->gpus[0].limit), 4 * GIB);
-	assert_true(client_take(&c, 0, 3 * GIB));
+	assert_true(client_allocate(&c, 0, 3 * GIB));
 	/* What is wrong changes nothing. */
 	write_slice(e, "{\"version\": 1, \"id\": \"" ID "\", \"resource\": \"x\", \"gpus\": "
 		       "[{\"uuid\": \"" UUID "\", \"memory\": \"4Gi\"}]}");
@@ -152,7 +152,7 @@ static void limit__changes_while_processes_run(void **state)
 	assert_int_equal(gpu_figure(e, "limit"), 4 * GIB);
 	write_limit(e, GIB, "report");
 	assert_true(eventually(e, "limit", GIB));
-	assert_int_equal(client_want(&c, 0, 1, NULL), SLICE_NO_ROOM);
+	assert_int_equal(client_request(&c, 0, 1, NULL), SLICE_NO_ROOM);
 	client_close(&c);
 }
 
@@ -165,7 +165,7 @@ static void slice__comes_and_goes(void **state)
 
 	assert_int_equal(client_connect(&c, e->slice), 0);
 	assert_int_equal(client_hello(&c, SLICE_HELLO_MEMORY), SLICE_OK);
-	assert_true(client_take(&c, 0, 100 * MIB));
+	assert_true(client_allocate(&c, 0, 100 * MIB));
 	(void)snprintf(away, sizeof(away), "%s/away", e->dir);
 	assert_int_equal(rename(e->slice, away), 0);
 	(void)snprintf(path, sizeof(path), "%s/slices", e->dir);
@@ -176,7 +176,7 @@ static void slice__comes_and_goes(void **state)
 	}
 	assert_int_equal(r, SLICE_GONE);
 	/* Those that are in it go on. */
-	assert_true(client_take(&c, 0, 200 * MIB));
+	assert_true(client_allocate(&c, 0, 200 * MIB));
 	assert_int_equal(rename(away, e->slice), 0);
 	for (int i = 0; i < 5000 && r != SLICE_OK; i++) {
 		r = client_connect(&late, e->slice) == 0 ? client_hello(&late, 0) : -1;
@@ -215,7 +215,7 @@ static void garbage__ends_the_connection_and_no_other(void **state)
 	assert_int_equal(client_hello(&bad, 0), SLICE_OK);
 	assert_int_equal(client_hello(&bad, 0), -1);
 	client_close(&bad);
-	assert_true(client_take(&good, 0, MIB));
+	assert_true(client_allocate(&good, 0, MIB));
 	client_close(&good);
 }
 
@@ -237,7 +237,7 @@ static void client__that_does_not_read_is_cut_off(void **state)
 	/* What lies there is charged to the arbiter. */
 	assert_int_equal(ioctl(bad.fd, FIONREAD, &unread), 0);
 	assert_in_range(unread, 1, 4 * SLICE_PACKET_MAX);
-	assert_true(client_take(&good, 0, MIB));
+	assert_true(client_allocate(&good, 0, MIB));
 	client_close(&bad);
 	client_close(&good);
 }
@@ -321,7 +321,7 @@ static void page__that_is_not_the_given_one_is_refused(void **state)
 
 	assert_int_equal(client_connect(&c, e->slice), 0);
 	assert_int_equal(client_hello(&c, SLICE_HELLO_MEMORY), SLICE_OK);
-	assert_true(client_take(&c, 0, 100 * MIB));
+	assert_true(client_allocate(&c, 0, 100 * MIB));
 	/* No page at all, one that is not sealed, one that is a copy. */
 	assert_int_equal(client_connect(&forged, e->slice), 0);
 	assert_int_equal(client_hello(&forged, SLICE_HELLO_MEMORY | SLICE_HELLO_AGAIN),
@@ -332,13 +332,13 @@ static void page__that_is_not_the_given_one_is_refused(void **state)
 	assert_ptr_not_equal(page, MAP_FAILED);
 	memcpy(page, c.page, SLICE_PAGE_BYTES);
 	forged.page_fd = fd;
-	assert_int_equal(client_again(&forged, 1), SLICE_REFUSED);
+	assert_int_equal(client_reconnect(&forged, 1), SLICE_REFUSED);
 	assert_int_equal(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW), 0);
-	assert_int_equal(client_again(&forged, 1), SLICE_REFUSED);
+	assert_int_equal(client_reconnect(&forged, 1), SLICE_REFUSED);
 	assert_non_null(strstr(forged.welcome.reason, "not the one"));
 	/* The true one is taken again. */
-	assert_int_equal(client_again(&c, 1), SLICE_OK);
-	assert_true(client_take(&c, 0, 100 * MIB));
+	assert_int_equal(client_reconnect(&c, 1), SLICE_OK);
+	assert_true(client_allocate(&c, 0, 100 * MIB));
 	assert_int_equal(gpu_figure(e, "used"), 200 * MIB);
 	(void)munmap(page, SLICE_PAGE_BYTES);
 	client_close(&forged);
@@ -383,7 +383,7 @@ static void control__answers_garbage_once_and_ends(void **state)
 	struct env *e = *state;
 	json_t *j;
 
-	say(e, "{\"op\": \"dance\"}\n{\"op\": \"status\"}\n");
+	send_control_line(e, "{\"op\": \"dance\"}\n{\"op\": \"status\"}\n");
 	j = next_line(e, 20000);
 	assert_string_equal(op_of(j), "error");
 	assert_non_null(strstr(json_string_value(json_object_get(j, "reason")), "dance"));
@@ -548,7 +548,7 @@ static void descriptors__that_are_slow_to_close_hold_nobody_up(void **state)
 		(void)close(fd);
 		assert_int_equal(kill(e->arbiter, SIGCONT), 0);
 		/* The arbiter has it: what it says of that is not waited for. */
-		assert_true(client_take(&good, 0, MIB));
+		assert_true(client_allocate(&good, 0, MIB));
 		assert_int_equal(gpu_figure(e, "used"), (i + 1) * MIB);
 		assert_true(time_mono_ns() - began < 30 * NS_PER_SEC);
 	}
@@ -652,7 +652,7 @@ static void hang_up__takes_what_has_no_descriptors(void **state)
 		assert_int_equal(send(c.fd, "y", 1, 0), 1);
 		if (with)
 			send_with_descriptors(&c, NULL, 0, 1, fd);
-		assert_int_equal(foreign_hang_up(&pair[0]), !with);
+		assert_int_equal(passed_fds_hang_up(&pair[0]), !with);
 		assert_int_equal(pair[0] >= 0, with);
 		/* What was answered can be read still. */
 		assert_int_equal(recv(c.fd, &byte, 1, 0), 1);
@@ -676,7 +676,7 @@ static void processes__register_at_the_same_time(void **state)
 			wait_for(&e->shared->go, 1);
 			_exit(client_connect(&c, e->slice) < 0 ||
 				client_hello(&c, SLICE_HELLO_MEMORY) != SLICE_OK ||
-				!client_take(&c, 0, MIB));
+				!client_allocate(&c, 0, MIB));
 		}
 	}
 	atomic_store(&e->shared->go, 1);

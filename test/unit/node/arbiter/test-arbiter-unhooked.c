@@ -87,8 +87,8 @@ static void unhooked__process_is_counted_and_reported(void **state)
 		json_decref(j);
 		assert_int_equal(client_connect(&c, e->slice), 0);
 		assert_int_equal(client_hello(&c, SLICE_HELLO_MEMORY), SLICE_OK);
-		assert_false(client_take(&c, 0, 725 * MIB));
-		assert_true(client_take(&c, 0, 700 * MIB));
+		assert_false(client_allocate(&c, 0, 725 * MIB));
+		assert_true(client_allocate(&c, 0, 700 * MIB));
 		client_close(&c);
 		wait_ms(1200);
 		assert_int_equal(gpu_figure(e, "unhooked_used"), 300 * MIB);

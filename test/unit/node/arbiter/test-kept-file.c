@@ -42,31 +42,31 @@ static int teardown(void **state)
 	return 0;
 }
 
-static struct kept_file open_kept(const struct env *e, size_t bytes)
+static struct persistent_file open_persistent_file(const struct env *e, size_t bytes)
 {
 	struct error err = ERROR_INIT;
-	struct kept_file f;
+	struct persistent_file f;
 
-	assert_ok(kept_open(&f, e->path, bytes, HEAD, false, &err), &err);
+	assert_ok(persistent_file_open(&f, e->path, bytes, HEAD, false, &err), &err);
 	return f;
 }
 
-static void kept__is_there_again(void **state)
+static void persistent_file__is_there_again(void **state)
 {
 	struct env *e = *state;
-	struct kept_file f = open_kept(e, BYTES);
+	struct persistent_file f = open_persistent_file(e, BYTES);
 	struct error err = ERROR_INIT;
 	struct stat st;
-	char *at = f.at;
+	char *at = f.head;
 
 	assert_int_equal(at[0], 0);
-	assert_true(kept_room(&f, BYTES / 2, 1));
+	assert_true(persistent_file_reserve(&f, BYTES / 2, 1));
 	at[1] = 'a';
 	at[BYTES / 2] = 'b';
-	kept_close(&f);
-	kept_close(&f); /* nothing */
-	f = open_kept(e, BYTES);
-	at = f.at;
+	persistent_file_close(&f);
+	persistent_file_close(&f); /* nothing */
+	f = open_persistent_file(e, BYTES);
+	at = f.head;
 	assert_int_equal(at[1], 'a');
 	assert_int_equal(at[BYTES / 2], 'b');
 	/* What was never used takes no memory. */
@@ -74,58 +74,60 @@ static void kept__is_there_again(void **state)
 	assert_int_equal(st.st_size, BYTES);
 	assert_true(st.st_blocks * 512 < BYTES / 4);
 	assert_int_equal(st.st_mode & 0777, 0600);
-	assert_ok(kept_clear(&f, e->path, &err), &err);
+	assert_ok(persistent_file_clear(&f, e->path, &err), &err);
 	assert_int_equal(at[1], 0);
 	assert_int_equal(at[BYTES / 2], 0);
-	kept_close(&f);
+	persistent_file_close(&f);
 }
 
-static void kept__is_zero_in_another_size(void **state)
+static void persistent_file__is_zero_in_another_size(void **state)
 {
 	struct env *e = *state;
-	struct kept_file f = open_kept(e, BYTES);
+	struct persistent_file f = open_persistent_file(e, BYTES);
 
-	memset(f.at, 'x', HEAD);
-	kept_close(&f);
-	f = open_kept(e, BYTES / 2);
-	assert_int_equal(*(char *)f.at, 0);
-	kept_close(&f);
+	memset(f.head, 'x', HEAD);
+	persistent_file_close(&f);
+	f = open_persistent_file(e, BYTES / 2);
+	assert_int_equal(*(char *)f.head, 0);
+	persistent_file_close(&f);
 }
 
-static void kept__belongs_to_one(void **state)
+static void persistent_file__belongs_to_one(void **state)
 {
 	struct env *e = *state;
 	struct error err = ERROR_INIT;
-	struct kept_file f, other;
+	struct persistent_file f, other;
 
-	assert_ok(kept_open(&f, e->path, BYTES, HEAD, true, &err), &err);
-	memset(f.at, 'x', HEAD);
+	assert_ok(persistent_file_open(&f, e->path, BYTES, HEAD, true, &err), &err);
+	memset(f.head, 'x', HEAD);
 	/* Not even where it would be of another size. */
-	assert_error(kept_open(&other, e->path, HEAD, HEAD, true, &err), &err,
+	assert_error(persistent_file_open(&other, e->path, HEAD, HEAD, true, &err), &err,
 		"another arbiter has this directory");
 	assert_int_equal(err.code, ERR_EXISTS);
-	assert_null(other.at);
-	assert_int_equal(*(char *)f.at, 'x');
-	kept_close(&f);
+	assert_null(other.head);
+	assert_int_equal(*(char *)f.head, 'x');
+	persistent_file_close(&f);
 	error_clear(&err);
-	assert_ok(kept_open(&other, e->path, BYTES, HEAD, true, &err), &err);
-	kept_close(&other);
+	assert_ok(persistent_file_open(&other, e->path, BYTES, HEAD, true, &err), &err);
+	persistent_file_close(&other);
 }
 
-static void kept__says_what_cannot_be(void **state)
+static void persistent_file__says_what_cannot_be(void **state)
 {
 	struct env *e = *state;
 	struct error err = ERROR_INIT;
-	struct kept_file f;
+	struct persistent_file f;
 	char path[160];
 
 	(void)snprintf(path, sizeof(path), "%s/none/kept", e->dir);
-	assert_error(kept_open(&f, path, BYTES, HEAD, true, &err), &err, "none/kept");
+	assert_error(persistent_file_open(&f, path, BYTES, HEAD, true, &err), &err,
+		"none/kept");
 	/* Never through a link. */
 	test_write(e->dir, "other", "keep", 4, 0600);
 	(void)snprintf(path, sizeof(path), "%s/other", e->dir);
 	assert_int_equal(symlink(path, e->path), 0);
-	assert_error(kept_open(&f, e->path, BYTES, HEAD, true, &err), &err, "/kept'");
+	assert_error(persistent_file_open(&f, e->path, BYTES, HEAD, true, &err), &err,
+		"/kept'");
 	assert_int_equal(unlink(e->path), 0);
 }
 
@@ -158,30 +160,30 @@ static bool own_mounts(void)
 static int fill(const struct env *e)
 {
 	struct error err = ERROR_INIT;
-	struct kept_file f;
+	struct persistent_file f;
 	size_t at = HEAD, step = 65536;
 	char more[160];
 
 	if (!own_mounts() || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
 		mount("none", e->dir, "tmpfs", 0, "size=1m") < 0)
 		return 77;
-	if (kept_open(&f, e->path, BYTES, HEAD, true, &err) < 0)
+	if (persistent_file_open(&f, e->path, BYTES, HEAD, true, &err) < 0)
 		return 1;
-	for (; kept_room(&f, at, step); at += step)
-		memset((char *)f.at + at, 'x', step);
+	for (; persistent_file_reserve(&f, at, step); at += step)
+		memset((char *)f.head + at, 'x', step);
 	if (at == HEAD || at > 1 << 20)
 		return 2;
-	*(char *)f.at = 'y'; /* the head has its room */
-	kept_close(&f);
+	*(char *)f.head = 'y'; /* the head has its room */
+	persistent_file_close(&f);
 	/* A head that finds none is an error and not a signal. */
 	(void)snprintf(more, sizeof(more), "%s/more", e->dir);
-	if (kept_open(&f, more, BYTES, 4 * step, true, &err) == 0 ||
+	if (persistent_file_open(&f, more, BYTES, 4 * step, true, &err) == 0 ||
 		!strstr(err.msg, "room for"))
 		return 3;
 	return 0;
 }
 
-static void kept__stands_a_full_file_system(void **state)
+static void persistent_file__stands_a_full_file_system(void **state)
 {
 	const struct env *e = *state;
 	int status = -1;
@@ -198,12 +200,16 @@ static void kept__stands_a_full_file_system(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(kept__is_there_again, setup, teardown),
-		cmocka_unit_test_setup_teardown(kept__is_zero_in_another_size, setup, teardown),
-		cmocka_unit_test_setup_teardown(kept__belongs_to_one, setup, teardown),
-		cmocka_unit_test_setup_teardown(kept__says_what_cannot_be, setup, teardown),
-		cmocka_unit_test_setup_teardown(kept__stands_a_full_file_system, setup,
+		cmocka_unit_test_setup_teardown(persistent_file__is_there_again, setup,
 			teardown),
+		cmocka_unit_test_setup_teardown(persistent_file__is_zero_in_another_size, setup,
+			teardown),
+		cmocka_unit_test_setup_teardown(persistent_file__belongs_to_one, setup,
+			teardown),
+		cmocka_unit_test_setup_teardown(persistent_file__says_what_cannot_be, setup,
+			teardown),
+		cmocka_unit_test_setup_teardown(persistent_file__stands_a_full_file_system,
+			setup, teardown),
 	};
 
 	return cmocka_run_group_tests_name("kept-file", tests, NULL, NULL);

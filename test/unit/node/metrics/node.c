@@ -56,7 +56,7 @@ static const struct figure old_gpu[] = {
 };
 
 /* Adds to what there is, by position as the contract of a sample has it. */
-static void add(struct sample_unit *s, const struct figure *figures, size_t n)
+static void add(struct sample_device *s, const struct figure *figures, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
 		int field = field_position(figures[i].name);
@@ -73,7 +73,7 @@ static void add(struct sample_unit *s, const struct figure *figures, size_t n)
 	}
 }
 
-void node_add(struct sample_unit *s, const char *field, double value)
+void node_add(struct sample_device *s, const char *field, double value)
 {
 	add(s, &(struct figure){ field, value }, 1);
 }
@@ -109,8 +109,8 @@ static void make_node(struct view *v)
 	v->cuda_version = text(v, "13.0");
 	v->instance_type = text(v, "p5.4xlarge");
 	v->region = text(v, "us-east-1");
-	v->nvml_up = v->holders_known = v->ready = v->config_decided = true;
-	v->nvml_error = v->holders_error = v->config_error = text(v, "");
+	v->nvml_up = v->allocations_known = v->ready = v->config_decided = true;
+	v->nvml_error = v->allocations_error = v->config_error = text(v, "");
 	v->priced = true;
 	v->price_nano_per_hour = 6880000000;
 	v->currency = text(v, "USD");
@@ -128,7 +128,7 @@ static void make_node(struct view *v)
 	v->agent.proc_known = true;
 	v->agent.rounds = 1600;
 	v->agent.round_ns = 1500000;
-	v->agent.ledger_error = text(v, "");
+	v->agent.usage_db_error = text(v, "");
 	v->agent.web = (struct view_web){ .known = true,
 		.requests = { 0, 4711, 12, 3, 1 },
 		.refused_full = 5,
@@ -165,7 +165,7 @@ static void make_gpu(struct view *v, bool old)
 			    : "a remapped memory row takes effect with the next GPU reset"),
 		.mig_known = true,
 		.mig_capable = !old,
-		.sample = &v->sample->units[0],
+		.sample = &v->sample->devices[0],
 		.sampled = true,
 		.cost_nano_per_hour = 6880000000 };
 	if (!old) { /* what an old driver cannot say has no line */
@@ -175,16 +175,16 @@ static void make_gpu(struct view *v, bool old)
 		g->signals[1] = (struct view_signal){ "rowRemapPending", "warning", 1 };
 		g->reset_required = true;
 	}
-	(void)snprintf(v->sample->units[0].uuid, sizeof(v->sample->units[0].uuid), "%s",
+	(void)snprintf(v->sample->devices[0].uuid, sizeof(v->sample->devices[0].uuid), "%s",
 		g->uuid);
 }
 
-static struct view_unit *make_unit(struct view *v, const struct sample_unit *s)
+static struct view_device *make_device(struct view *v, const struct sample_device *s)
 {
-	struct view_unit *u = &v->units[v->n_units++];
+	struct view_device *u = &v->devices[v->n_devices++];
 
-	v->gpus[0].n_units = v->n_units;
-	*u = (struct view_unit){ .uuid = v->gpus[0].uuid,
+	v->gpus[0].n_devices = v->n_devices;
+	*u = (struct view_device){ .uuid = v->gpus[0].uuid,
 		.label = text(v, "0"),
 		.gi = GPU_NO_INSTANCE,
 		.ci = GPU_NO_INSTANCE,
@@ -195,7 +195,7 @@ static struct view_unit *make_unit(struct view *v, const struct sample_unit *s)
 		.offered = true,
 		.sample = s,
 		.memory_known = true,
-		.held_known = true,
+		.allocated_known = true,
 		.counted = true,
 		.memory_total = 81559 * MIB,
 		.memory_used = 10000 * MIB,
@@ -210,18 +210,18 @@ static struct view_unit *make_unit(struct view *v, const struct sample_unit *s)
 		.cost_nano = 1911111111,
 		.idle_cost_nano = 1911111111,
 		.first_use = v->n_uses,
-		.n_seats = 1 };
+		.n_replicas = 1 };
 	v->cost_nano += u->cost_nano;
 	return u;
 }
 
 /* Moves from what is other and idle to the use, so that the sums go on to hold. */
-static struct view_use *make_use(struct view *v, struct view_unit *u, const char *pod,
+static struct view_use *make_use(struct view *v, struct view_device *u, const char *pod,
 	uint32_t share, uint32_t received)
 {
 	struct view_use *use = &v->uses[v->n_uses++];
 
-	*use = (struct view_use){ .unit = (uint32_t)(u - v->units),
+	*use = (struct view_use){ .device = (uint32_t)(u - v->devices),
 		.namespace_ = text(v, "ml"),
 		.pod = text(v, pod),
 		.container = text(v, "main"),
@@ -231,8 +231,8 @@ static struct view_use *make_use(struct view *v, struct view_unit *u, const char
 		.live = true,
 		.began_wall_ns = 1795607000 * S,
 		.offered_now = true,
-		.n_seats = 1,
-		.seat = text(v, "seat"),
+		.n_replicas = 1,
+		.replica_id = text(v, "seat"),
 		.share = share,
 		.received = received,
 		.memory_known = true,
@@ -241,20 +241,20 @@ static struct view_use *make_use(struct view *v, struct view_unit *u, const char
 		.memory_current = true,
 		.processes_known = true,
 		.busy_current = true,
-		.held_current = true,
+		.allocation_current = true,
 		.memory_used = u->memory_used / 4,
 		.memory_peak = u->memory_used / 2,
 		.memory_limit = UINT64_MAX,
 		.n_processes = 1,
 		.busy_known = true,
-		.held_ns = 500 * S,
+		.allocated_ns = 500 * S,
 		.gpu_ns = 500 * S / VIEW_MILLION * share,
 		.busy_ns = 100 * S + 1,
 		.memory_byte_s = 1000 * MIB,
 		.cost_nano = 100000001 };
 	u->n_uses++;
 	u->replicas_used++;
-	u->held += share;
+	u->allocated += share;
 	u->other_memory -= use->memory_used;
 	u->other_busy_ns -= use->busy_ns;
 	u->idle_gpu_ns -= use->gpu_ns;
@@ -266,7 +266,7 @@ static void make_resource(struct view *v, const char *name, enum view_mode mode,
 {
 	struct view_resource *r = &v->resources[v->n_resources++];
 
-	*r = (struct view_resource){ .held_known = true,
+	*r = (struct view_resource){ .allocated_known = true,
 		.name = text(v, name),
 		.mode = mode,
 		.replicas = mode == VIEW_EXCLUSIVE ? 1 : n,
@@ -282,11 +282,11 @@ static void make_resource(struct view *v, const char *name, enum view_mode mode,
 
 static void make_whole(struct view *v, bool held)
 {
-	struct view_unit *u = make_unit(v, &v->sample->units[0]);
+	struct view_device *u = make_device(v, &v->sample->devices[0]);
 
-	add(&v->sample->units[0], board, ARRAY_LEN(board));
-	add(&v->sample->units[0], not_under_mig, ARRAY_LEN(not_under_mig));
-	add(&v->sample->units[0], instance, ARRAY_LEN(instance));
+	add(&v->sample->devices[0], board, ARRAY_LEN(board));
+	add(&v->sample->devices[0], not_under_mig, ARRAY_LEN(not_under_mig));
+	add(&v->sample->devices[0], instance, ARRAY_LEN(instance));
 	if (held)
 		(void)make_use(v, u, "train-0", VIEW_MILLION, 600000);
 	make_resource(v, "nvidia.com/gpu", VIEW_EXCLUSIVE, 1);
@@ -294,22 +294,22 @@ static void make_whole(struct view *v, bool held)
 
 static void make_shared(struct view *v)
 {
-	struct view_unit *u;
+	struct view_device *u;
 
 	make_whole(v, false);
-	u = &v->units[0];
+	u = &v->devices[0];
 	u->mode = VIEW_TIME_SLICING;
-	u->n_seats = 4;
+	u->n_replicas = 4;
 	(void)make_use(v, u, "a\"quoted\\pod", 250000, 300001);
 	make_use(v, u, "notebook", 250000, 200000)->replica = 3;
 	v->n_resources = 0;
 	make_resource(v, "nvidia.com/gpu", VIEW_TIME_SLICING, 4);
 }
 
-static struct view_unit *make_mig(struct view *v, uint32_t at, uint32_t gi, uint32_t ci,
+static struct view_device *make_mig(struct view *v, uint32_t at, uint32_t gi, uint32_t ci,
 	const char *profile, uint32_t part)
 {
-	struct view_unit *u = make_unit(v, &v->sample->units[at]);
+	struct view_device *u = make_device(v, &v->sample->devices[at]);
 
 	u->mig = true;
 	u->uuid = view_printf(v, "MIG-%u", at);
@@ -318,19 +318,19 @@ static struct view_unit *make_mig(struct view *v, uint32_t at, uint32_t gi, uint
 	u->gi = gi;
 	u->ci = ci;
 	u->part = part;
-	add(&v->sample->units[at], instance, ARRAY_LEN(instance));
+	add(&v->sample->devices[at], instance, ARRAY_LEN(instance));
 	return u;
 }
 
-static void make_cut(struct view *v)
+static void make_mig_node(struct view *v)
 {
-	struct view_unit *half;
+	struct view_device *half;
 
 	v->gpus[0].mig_enabled = true;
 	v->gpus[0].mig_slices = 7;
-	add(&v->sample->units[0], board, ARRAY_LEN(board));
+	add(&v->sample->devices[0], board, ARRAY_LEN(board));
 	/* The board has these as well, and they must not be counted twice. */
-	add(&v->sample->units[0], instance, ARRAY_LEN(instance));
+	add(&v->sample->devices[0], instance, ARRAY_LEN(instance));
 	(void)make_use(v, make_mig(v, 1, 2, 0, "3g.40gb", 428571), "train-0", 428571, 257143);
 	(void)make_mig(v, 2, 9, 0, "1g.10gb", 142857);
 	half = make_mig(v, 3, 10, 0, "1c.2g.20gb", 142857);
@@ -343,9 +343,9 @@ static void make_cut(struct view *v)
 static void make_old(struct view *v)
 {
 	struct view_gpu *g = &v->gpus[0];
-	struct view_unit *u = make_unit(v, &v->sample->units[0]);
+	struct view_device *u = make_device(v, &v->sample->devices[0]);
 
-	add(&v->sample->units[0], old_gpu, ARRAY_LEN(old_gpu));
+	add(&v->sample->devices[0], old_gpu, ARRAY_LEN(old_gpu));
 	g->health = u->health = VIEW_UNHEALTHY;
 	g->reason = text(v, "XID 48: double bit ECC error");
 	g->last_xid = 48;
@@ -360,18 +360,18 @@ static void make_old(struct view *v)
 	make_resource(v, "nvidia.com/gpu", VIEW_EXCLUSIVE, 1);
 }
 
-static void make_seats(struct view *v)
+static void make_replicas(struct view *v)
 {
-	for (uint32_t i = 0; i < v->n_units; i++) {
-		struct view_unit *u = &v->units[i];
+	for (uint32_t i = 0; i < v->n_devices; i++) {
+		struct view_device *u = &v->devices[i];
 
-		u->first_seat = v->n_seats;
-		for (uint32_t k = 0; k < u->n_seats; k++)
-			v->seats[v->n_seats++] = (struct view_seat){ .unit = i,
+		u->first_replica = v->n_replicas;
+		for (uint32_t k = 0; k < u->n_replicas; k++)
+			v->replicas[v->n_replicas++] = (struct view_replica){ .device = i,
 				.id = view_printf(v, "%s::%u", u->uuid, k),
 				.resource = u->resource,
 				.replica = k,
-				.share = VIEW_MILLION / u->n_seats,
+				.share = VIEW_MILLION / u->n_replicas,
 				.memory_limit = UINT64_MAX,
 				.healthy = true,
 				.use = k < u->n_uses ? u->first_use + k : VIEW_NONE };
@@ -385,10 +385,10 @@ int node_view(struct view **ret, enum node_kind kind, struct error *err)
 	if (view_new(&v, err) < 0 || sample_new(&v->sample, kind == NODE_MIG ? 5 : 1, err) < 0)
 		return -1;
 	make_node(v);
-	v->units = array(v, 4, sizeof(*v->units));
+	v->devices = array(v, 4, sizeof(*v->devices));
 	v->uses = array(v, 4, sizeof(*v->uses));
 	v->resources = array(v, 1, sizeof(*v->resources));
-	v->seats = array(v, 4, sizeof(*v->seats));
+	v->replicas = array(v, 4, sizeof(*v->replicas));
 	make_gpu(v, kind == NODE_OLD);
 	v->agent.web.known = kind != NODE_OLD; /* which serves nobody */
 	if (kind == NODE_WHOLE || kind == NODE_IDLE)
@@ -396,10 +396,10 @@ int node_view(struct view **ret, enum node_kind kind, struct error *err)
 	else if (kind == NODE_SHARED)
 		make_shared(v);
 	else if (kind == NODE_MIG)
-		make_cut(v);
+		make_mig_node(v);
 	else
 		make_old(v);
-	make_seats(v);
+	make_replicas(v);
 	if (view_failed(v))
 		return error_nomem(err);
 	*ret = STEAL_PTR(v);

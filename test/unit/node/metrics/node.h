@@ -16,7 +16,7 @@ enum node_kind {
 };
 
 /* A figure more, of a unit of the view's sample. */
-void node_add(struct sample_unit *s, const char *field, double value);
+void node_add(struct sample_device *s, const char *field, double value);
 
 int node_view(struct view **ret, enum node_kind kind, struct error *err) MUST_USE;
 

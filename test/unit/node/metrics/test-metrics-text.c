@@ -27,7 +27,7 @@ static void compare(const char *name, const char *text)
 }
 
 /* What is in front of our own families. */
-static void cut_dcgm(char *text)
+static void extract_dcgm(char *text)
 {
 	char *own = strstr(text, "# HELP gpuslice_");
 
@@ -55,7 +55,7 @@ static void check(const char *name, enum node_kind kind, const struct metrics_op
 	text = node_text(v, o, csv, format);
 	(void)strict_read(text, format);
 	if (dcgm_only)
-		cut_dcgm(text);
+		extract_dcgm(text);
 	compare(name, text);
 }
 
@@ -137,7 +137,7 @@ static void metrics_render__keeps_the_series_of_a_shared_gpu(void **state)
 
 	(void)state;
 	assert_ok(node_view(&v, NODE_SHARED, &err), &err);
-	v->n_uses = v->units[0].n_uses = 1;
+	v->n_uses = v->devices[0].n_uses = 1;
 	text = node_text(v, NULL, NULL, METRICS_PROMETHEUS);
 	assert_null(strict_find(text, "DCGM_FI_DEV_GPU_TEMP", pod));
 	assert_string_equal(strict_find(text, "DCGM_FI_DEV_GPU_UTIL", NULL), "60");
@@ -175,8 +175,8 @@ static void metrics_render__rests_where_nothing_is_measured(void **state)
 		for (uint32_t i = 0; i < v->n_uses; i++)
 			v->uses[i].busy_current = v->uses[i].memory_current =
 				v->uses[i].processes_known = v->uses[i].peak_known =
-					v->uses[i].held_current = known;
-		v->units[0].held_known = v->resources[0].held_known = known;
+					v->uses[i].allocation_current = known;
+		v->devices[0].allocated_known = v->resources[0].allocated_known = known;
 		text = node_text(v, NULL, NULL, METRICS_PROMETHEUS);
 		for (size_t i = 0; i < ARRAY_LEN(names); i++)
 			if ((strict_find(text, names[i], NULL) != NULL) != known)
@@ -199,13 +199,13 @@ static void metrics_render__counts_no_gpus_that_are_not_known(void **state)
 	(void)state;
 	assert_ok(node_view(&v, NODE_WHOLE, &err), &err);
 	o.opencost = true;
-	v->n_units = v->n_uses = v->n_seats = 0;
+	v->n_devices = v->n_uses = v->n_replicas = 0;
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		CLEANUP(freep) char *text = NULL;
 
 		v->nvml_up = rows[i].nvml_up;
 		v->n_gpus = rows[i].n_gpus;
-		v->gpus[0].n_units = 0;
+		v->gpus[0].n_devices = 0;
 		text = node_text(v, &o, NULL, METRICS_PROMETHEUS);
 		assert_int_equal(strict_find(text, "node_gpu_count", NULL) != NULL,
 			rows[i].counted);
@@ -224,7 +224,7 @@ static void metrics_render__has_no_sum_of_what_is_not_known(void **state)
 	(void)state;
 	assert_ok(node_view(&v, NODE_SHARED, &err), &err);
 	v->uses[1].pod = v->uses[0].pod;
-	v->n_uses = v->units[0].n_uses = 2;
+	v->n_uses = v->devices[0].n_uses = 2;
 	for (int known = 1; known >= 0; known--) {
 		CLEANUP(freep) char *text = NULL;
 
@@ -368,13 +368,13 @@ static void metrics_render__has_one_series_for_a_pod_made_again(void **state)
 	(void)state;
 	assert_ok(node_view(&v, NODE_WHOLE, &err), &err);
 	v->uses[1] = v->uses[0];
-	v->n_uses = v->units[0].n_uses = 2;
+	v->n_uses = v->devices[0].n_uses = 2;
 	v->uses[1].live = false;
 	v->uses[1].busy_ns = 7 * UINT64_C(1000000000);
-	v->units[0].other_busy_ns -= v->uses[1].busy_ns;
-	v->units[0].present_ns += v->uses[1].gpu_ns;
-	v->units[0].idle_cost_nano -= v->uses[1].cost_nano;
-	v->units[0].other_memory = v->units[0].memory_used - v->uses[0].memory_used;
+	v->devices[0].other_busy_ns -= v->uses[1].busy_ns;
+	v->devices[0].present_ns += v->uses[1].gpu_ns;
+	v->devices[0].idle_cost_nano -= v->uses[1].cost_nano;
+	v->devices[0].other_memory = v->devices[0].memory_used - v->uses[0].memory_used;
 	assert_ok(view_check(v, &err), &err);
 	text = node_text(v, NULL, NULL, METRICS_PROMETHEUS);
 	(void)strict_read(text, METRICS_PROMETHEUS);
@@ -415,7 +415,7 @@ static void metrics_render__adds_labels_of_pods(void **state)
 	o.pod_labels = true;
 	text = node_text(v, &o, NULL, METRICS_PROMETHEUS);
 	(void)strict_read(text, METRICS_PROMETHEUS);
-	cut_dcgm(text);
+	extract_dcgm(text);
 	compare("h100-shared-pod-labels", text);
 }
 
@@ -459,11 +459,11 @@ static void metrics_xids__counts_those_of_the_window(void **state)
 	assert_ok(node_view(&v, NODE_OLD, &err), &err);
 	assert_ok(node_view(&later, NODE_OLD, &err), &err);
 	assert_ok(metrics_xids_new(&x, &err), &err);
-	metrics_xids_see(x, v);
+	metrics_xids_update(x, v);
 	later->gpus[0].xids[0].count += 5;
 	later->mono_ns += 1000;
-	metrics_xids_see(x, later);
-	metrics_xids_see(x, later);
+	metrics_xids_update(x, later);
+	metrics_xids_update(x, later);
 	assert_int_equal(metrics_xids_within(x, v->gpus[0].uuid, later->mono_ns, 1, got, 4), 1);
 	assert_int_equal(got[0].xid, 13);
 	assert_int_equal(got[0].count, 5);
@@ -510,19 +510,19 @@ static struct view *clock_view(enum node_kind kind, uint64_t second, int64_t rea
 
 	assert_ok(node_view(&v, kind, &err), &err);
 	v->mono_ns = second * S;
-	v->sample->units[0].at_ns = second * S + US;
+	v->sample->devices[0].at_ns = second * S + US;
 	if (reasons >= 0)
-		node_add(&v->sample->units[0], "DCGM_FI_DEV_CLOCK_THROTTLE_REASONS",
+		node_add(&v->sample->devices[0], "DCGM_FI_DEV_CLOCK_THROTTLE_REASONS",
 			(double)reasons);
 	return v;
 }
 
-static void see_reasons(struct metrics_clocks *c, uint64_t second, int64_t reasons)
+static void update_clock_reasons(struct metrics_clocks *c, uint64_t second, int64_t reasons)
 {
 	CLEANUP(view_unrefp) struct view *v = clock_view(NODE_IDLE, second, reasons);
 
-	metrics_clocks_see(c, v);
-	metrics_clocks_see(c, v);
+	metrics_clocks_update(c, v);
+	metrics_clocks_update(c, v);
 }
 
 static void metrics_clocks__counts_looks_of_the_window(void **state)
@@ -535,11 +535,11 @@ static void metrics_clocks__counts_looks_of_the_window(void **state)
 
 	(void)state;
 	assert_ok(metrics_clocks_new(&c, &err), &err);
-	see_reasons(c, 10, 0x1);
-	see_reasons(c, 11, 0x104);
-	see_reasons(c, 12, -1);
-	see_reasons(c, 13, 0x4);
-	see_reasons(c, 14, 0);
+	update_clock_reasons(c, 10, 0x1);
+	update_clock_reasons(c, 11, 0x104);
+	update_clock_reasons(c, 12, -1);
+	update_clock_reasons(c, 13, 0x4);
+	update_clock_reasons(c, 14, 0);
 	metrics_clocks_within(c, uuid, 14 * S, 4 * S, got);
 	assert_int_equal(got[0], 1);
 	assert_int_equal(got[2], 2);
@@ -569,7 +569,7 @@ static void metrics_clocks__counts_what_begins(void **state)
 	(void)state;
 	assert_ok(metrics_clocks_new(&c, &err), &err);
 	for (size_t i = 0; i < ARRAY_LEN(reasons); i++)
-		see_reasons(c, 1 + i, reasons[i]);
+		update_clock_reasons(c, 1 + i, reasons[i]);
 	metrics_clocks_total(c, v->gpus[0].uuid, got);
 	assert_int_equal(got[0], 1);
 	assert_int_equal(got[2], 1);
@@ -580,7 +580,7 @@ static void metrics_clocks__counts_what_begins(void **state)
 /* The looks of a day at one a second do not fit: the last ones are there. */
 static void metrics_clocks__drops_the_oldest(void **state)
 {
-	const uint64_t n = 2 * METRICS_CLOCK_LOOKS + 100;
+	const uint64_t n = 2 * METRICS_CLOCK_SAMPLES + 100;
 	CLEANUP(view_unrefp) struct view *v = clock_view(NODE_IDLE, 0, 0x20);
 	CLEANUP(metrics_clocks_freep) struct metrics_clocks *c = NULL;
 	struct error err = ERROR_INIT;
@@ -589,13 +589,13 @@ static void metrics_clocks__drops_the_oldest(void **state)
 	(void)state;
 	assert_ok(metrics_clocks_new(&c, &err), &err);
 	for (uint64_t i = 1; i <= n; i++) {
-		v->mono_ns = v->sample->units[0].at_ns = i * S;
-		metrics_clocks_see(c, v);
+		v->mono_ns = v->sample->devices[0].at_ns = i * S;
+		metrics_clocks_update(c, v);
 		metrics_clocks_within(c, v->gpus[0].uuid, i * S, 3 * S, got);
 		assert_int_equal(got[5], i < 4 ? i : 4);
 	}
 	metrics_clocks_within(c, v->gpus[0].uuid, n * S, UINT64_MAX, got);
-	assert_int_equal(got[5], METRICS_CLOCK_LOOKS);
+	assert_int_equal(got[5], METRICS_CLOCK_SAMPLES);
 }
 
 /* GPUs that went long ago make room for new ones. */
@@ -610,8 +610,8 @@ static void metrics_clocks__has_room_for_new_gpus(void **state)
 	assert_ok(metrics_clocks_new(&c, &err), &err);
 	for (uint64_t i = 0; i < METRICS_CLOCK_GPUS + 3; i++) {
 		v->gpus[0].uuid = view_printf(v, "GPU-%02u", (unsigned)i);
-		v->mono_ns = v->sample->units[0].at_ns = (100 + i) * S;
-		metrics_clocks_see(c, v);
+		v->mono_ns = v->sample->devices[0].at_ns = (100 + i) * S;
+		metrics_clocks_update(c, v);
 	}
 	for (uint64_t i = 0; i < METRICS_CLOCK_GPUS + 3; i++) {
 		metrics_clocks_within(c, view_printf(v, "GPU-%02u", (unsigned)i), 1000 * S,
@@ -643,7 +643,7 @@ static char *clock_text(struct view *v, struct metrics_clocks *c, bool copies)
 	text = buf_steal(&out);
 	assert_non_null(text);
 	(void)strict_read(text, METRICS_PROMETHEUS);
-	cut_dcgm(text);
+	extract_dcgm(text);
 	return text;
 }
 
@@ -659,7 +659,7 @@ static void check_clocks(const char *name, enum node_kind kind, bool copies)
 	for (size_t i = 0; i < ARRAY_LEN(reasons); i++) {
 		v = view_unref(v);
 		v = clock_view(kind, 1000 + 20 * i, reasons[i]);
-		metrics_clocks_see(c, v);
+		metrics_clocks_update(c, v);
 	}
 	text = clock_text(v, c, copies);
 	compare(name, text);
@@ -699,7 +699,7 @@ static void metrics_render__says_who_reaches_whom(void **state)
 	for (uint32_t i = 0; i < ARRAY_LEN(p2p); i++) {
 		gpus[i] = v->gpus[0];
 		gpus[i].index = i;
-		gpus[i].n_units = i ? 0 : 1;
+		gpus[i].n_devices = i ? 0 : 1;
 		gpus[i].uuid = view_printf(v, "GPU-%u", i);
 	}
 	v->gpus = gpus;
@@ -707,7 +707,7 @@ static void metrics_render__says_who_reaches_whom(void **state)
 	gpus[0].p2p = p2p;
 	text = node_text(v, NULL, csv, METRICS_PROMETHEUS);
 	(void)strict_read(text, METRICS_PROMETHEUS);
-	cut_dcgm(text);
+	extract_dcgm(text);
 	compare("h100-p2p", text);
 }
 

@@ -163,9 +163,9 @@ static void view_json__what_nobody_counted_is_null(void **state)
 
 	(void)state;
 	assert_ok(view_sample(&v, VIEW_SAMPLE_ONE, &err), &err);
-	assert_true(v->n_gpus && v->n_units && v->units[0].n_uses);
-	v->gpus[0].xids_known = v->units[0].counted = v->units[0].placed = false;
-	v->uses[v->units[0].first_use].peak_known = false;
+	assert_true(v->n_gpus && v->n_devices && v->devices[0].n_uses);
+	v->gpus[0].xids_known = v->devices[0].counted = v->devices[0].placed = false;
+	v->uses[v->devices[0].first_use].peak_known = false;
 	text = view_json(v, VIEW_PART_GPUS, &len);
 	root = json_loads(text, 0, NULL);
 	gpu = at(json_object_get(root, "gpus"), 0);
@@ -195,7 +195,7 @@ static void view_json__a_figure_beyond_int64_is_not_negative(void **state)
 
 /* --- who --- */
 
-static void view_json__a_seat_names_its_use_in_the_unit(void **state)
+static void view_json__a_replica_names_its_use_in_the_device(void **state)
 {
 	json_t *root, *unit, *seat, *use;
 
@@ -227,7 +227,7 @@ static json_t *pod_named(json_t *root, const char *name)
 	return NULL;
 }
 
-static void view_json__sums_a_pod_over_units(void **state)
+static void view_json__sums_a_pod_over_devices(void **state)
 {
 	CLEANUP(view_unrefp) struct view *v = NULL;
 	CLEANUP(freep) char *text = NULL;
@@ -388,8 +388,8 @@ int main(void)
 		cmocka_unit_test(view_json__unknown_is_null),
 		cmocka_unit_test(view_json__what_nobody_counted_is_null),
 		cmocka_unit_test(view_json__a_figure_beyond_int64_is_not_negative),
-		cmocka_unit_test(view_json__a_seat_names_its_use_in_the_unit),
-		cmocka_unit_test(view_json__sums_a_pod_over_units),
+		cmocka_unit_test(view_json__a_replica_names_its_use_in_the_device),
+		cmocka_unit_test(view_json__sums_a_pod_over_devices),
 		cmocka_unit_test(view_json__says_so_when_memory_runs_out),
 		cmocka_unit_test(view_json__is_what_the_documentation_says),
 	};

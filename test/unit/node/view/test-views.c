@@ -65,7 +65,7 @@ static void view__gives_zeroed_aligned_arrays(void **state)
 	}
 }
 
-static void *let_go(void *v)
+static void *release_view(void *v)
 {
 	return view_unref(v);
 }
@@ -78,7 +78,8 @@ static void view__lives_until_the_last_reference_goes(void **state)
 	(void)state;
 	v->node = view_text(v, "node");
 	for (size_t i = 0; i < ARRAY_LEN(threads); i++)
-		assert_int_equal(pthread_create(&threads[i], NULL, let_go, view_ref(v)), 0);
+		assert_int_equal(pthread_create(&threads[i], NULL, release_view, view_ref(v)),
+			0);
 	assert_string_equal(v->node, "node");
 	assert_null(view_unref(v));
 	for (size_t i = 0; i < ARRAY_LEN(threads); i++)
@@ -90,14 +91,14 @@ static struct view *with_a_use(void)
 {
 	struct view *v = fresh();
 
-	v->n_gpus = v->n_units = v->n_uses = v->n_seats = 1;
+	v->n_gpus = v->n_devices = v->n_uses = v->n_replicas = 1;
 	v->gpus = view_array(v, 1, sizeof(*v->gpus));
-	v->units = view_array(v, 1, sizeof(*v->units));
+	v->devices = view_array(v, 1, sizeof(*v->devices));
 	v->uses = view_array(v, 1, sizeof(*v->uses));
-	v->seats = view_array(v, 1, sizeof(*v->seats));
-	v->units[0] = (struct view_unit){ .uuid = "GPU-1",
+	v->replicas = view_array(v, 1, sizeof(*v->replicas));
+	v->devices[0] = (struct view_device){ .uuid = "GPU-1",
 		.n_uses = 1,
-		.n_seats = 1,
+		.n_replicas = 1,
 		.memory_known = true,
 		.memory_used = 70,
 		.other_memory = 20,
@@ -114,7 +115,7 @@ static struct view *with_a_use(void)
 		.busy_ns = 5,
 		.gpu_ns = 40,
 		.cost_nano = 4 };
-	v->seats[0].id = "GPU-1::0";
+	v->replicas[0].id = "GPU-1::0";
 	v->cost_nano = 12;
 	v->other_cost_nano = 3;
 	return v;
@@ -137,18 +138,18 @@ static void view_check__names_the_sum_that_does_not(void **state)
 		uint64_t *figure;
 		const char *name;
 	} rows[] = {
-		{ &v->units[0].busy_ns, "busy time" },
-		{ &v->units[0].other_busy_ns, "busy time" },
-		{ &v->units[0].past.busy_ns, "busy time" },
+		{ &v->devices[0].busy_ns, "busy time" },
+		{ &v->devices[0].other_busy_ns, "busy time" },
+		{ &v->devices[0].past.busy_ns, "busy time" },
 		{ &v->uses[0].busy_ns, "busy time" },
-		{ &v->units[0].memory_used, "memory" },
+		{ &v->devices[0].memory_used, "memory" },
 		{ &v->uses[0].memory_used, "memory" },
-		{ &v->units[0].other_memory, "memory" },
+		{ &v->devices[0].other_memory, "memory" },
 		{ &v->uses[0].gpu_ns, "time" },
-		{ &v->units[0].idle_gpu_ns, "time" },
-		{ &v->units[0].past.gpu_ns, "time" },
+		{ &v->devices[0].idle_gpu_ns, "time" },
+		{ &v->devices[0].past.gpu_ns, "time" },
 		{ &v->uses[0].cost_nano, "cost" },
-		{ &v->units[0].past.cost_nano, "cost" },
+		{ &v->devices[0].past.cost_nano, "cost" },
 		{ &v->cost_nano, "cost" },
 		{ &v->other_cost_nano, "cost" },
 	};
@@ -171,18 +172,18 @@ static void view_check__finds_indexes_out_of_range(void **state)
 	CLEANUP(view_unrefp) struct view *v = with_a_use();
 
 	(void)state;
-	v->units[0].n_uses = 2;
+	v->devices[0].n_uses = 2;
 	assert_int_equal(view_check(v, NULL), -1);
-	v->units[0].n_uses = 1;
-	v->units[0].first_seat = 2;
+	v->devices[0].n_uses = 1;
+	v->devices[0].first_replica = 2;
 	assert_int_equal(view_check(v, NULL), -1);
-	v->units[0].first_seat = 0;
-	v->seats[0].use = 1;
+	v->devices[0].first_replica = 0;
+	v->replicas[0].use = 1;
 	assert_int_equal(view_check(v, NULL), -1);
-	v->seats[0].use = VIEW_NONE;
-	v->units[0].gpu = 1;
+	v->replicas[0].use = VIEW_NONE;
+	v->devices[0].gpu = 1;
 	assert_int_equal(view_check(v, NULL), -1);
-	v->units[0].gpu = 0;
+	v->devices[0].gpu = 0;
 	assert_int_equal(view_check(v, NULL), 0);
 }
 

@@ -140,7 +140,7 @@ static struct sim_node *build(const char *model, uint32_t count, uint64_t seed)
 	return n;
 }
 
-static bool same_place(const struct sim_keys *a, const struct sim_keys *b)
+static bool is_same_pci_address(const struct sim_keys *a, const struct sim_keys *b)
 {
 	return a->pci_domain == b->pci_domain && a->pci_bus == b->pci_bus &&
 	       a->pci_device == b->pci_device;
@@ -167,7 +167,7 @@ static void every_model__is_sound(void **state)
 			assert_true(links <= k->nvlink_links);
 			for (uint32_t b = 0; b < a; b++) {
 				assert_string_not_equal(k->uuid, n->gpus[b].keys.uuid);
-				assert_false(same_place(k, &n->gpus[b].keys));
+				assert_false(is_same_pci_address(k, &n->gpus[b].keys));
 			}
 		}
 	}
@@ -217,7 +217,7 @@ static void build__depends_on_model_and_seed_only(void **state)
 		assert_string_not_equal(a->gpus[i].keys.uuid, c->gpus[i].keys.uuid);
 	}
 	assert_int_equal(many->head.info.slot_count, 256);
-	assert_false(same_place(&many->gpus[254].keys, &many->gpus[255].keys));
+	assert_false(is_same_pci_address(&many->gpus[254].keys, &many->gpus[255].keys));
 	assert_error(sim_node_add(many, sim_product_find("T4"), &slot, &err), &err,
 		"at most 256 GPUs");
 }

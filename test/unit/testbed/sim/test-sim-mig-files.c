@@ -154,7 +154,7 @@ static void assert_files_agree(void)
 	assert_int_equal(have, want + 2); /* config and monitor */
 }
 
-_Noreturn static void cut_for_ever(void)
+_Noreturn static void repartition_forever(void)
 {
 	nvmlComputeInstance_t cis[7];
 	nvmlGpuInstance_t gis[7];
@@ -184,7 +184,7 @@ static void writer__killed_anywhere_is_made_up_for_by_the_next(void **state)
 		pid_t pid = fork();
 
 		if (pid == 0)
-			cut_for_ever();
+			repartition_forever();
 		while (sim_state_generation(f.control.state) < before + 3)
 			usleep(50);
 		usleep(round * 61 % 900);
@@ -216,7 +216,7 @@ static void random__changes_keep_the_rules(void **state)
 		word ^= word >> 7;
 		word ^= word << 17;
 		id = ids[word % ARRAY_LEN(ids)];
-		room = gi_room(gpu, id);
+		room = gi_count_free(gpu, id);
 		r = nvmlDeviceCreateGpuInstance(gpu, id, &gi);
 		assert_int_equal(r, room ? NVML_SUCCESS : NVML_ERROR_INSUFFICIENT_RESOURCES);
 		if (r == NVML_SUCCESS && word >> 20 & 1)

@@ -327,7 +327,7 @@ struct call {
 	_Atomic bool done;
 };
 
-static void *ask_index(void *arg)
+static void *read_index_in_thread(void *arg)
 {
 	struct call *c = arg;
 	uint64_t start_ns = time_mono_ns();
@@ -350,7 +350,7 @@ static void hang__blocks_one_gpu_and_no_other(void **state)
 
 	(void)state;
 	sim_hang_set(f.control.state, 3, SIM_HANG_FOREVER, SIM_HANG_CALLS, UINT64_MAX);
-	assert_int_equal(pthread_create(&thread, NULL, ask_index, &stuck), 0);
+	assert_int_equal(pthread_create(&thread, NULL, read_index_in_thread, &stuck), 0);
 	usleep(20000);
 	start_ns = time_mono_ns();
 	for (unsigned int i = 0; i < 8; i++)
@@ -383,7 +383,7 @@ static void hang__lasts_as_long_as_said_in_spite_of_signals(void **state)
 	(void)state;
 	assert_int_equal(sigaction(SIGUSR1, &act, &old), 0);
 	sim_hang_set(f.control.state, 0, 80 * NS_PER_MS, SIM_HANG_CALLS, UINT64_MAX);
-	assert_int_equal(pthread_create(&thread, NULL, ask_index, &slow), 0);
+	assert_int_equal(pthread_create(&thread, NULL, read_index_in_thread, &slow), 0);
 	for (int i = 0; i < 3; i++) {
 		usleep(10000);
 		assert_int_equal(pthread_kill(thread, SIGUSR1), 0);
@@ -400,7 +400,7 @@ static void hang__ends_after_its_calls_or_its_time(void **state)
 	(void)state;
 	sim_hang_set(f.control.state, 0, 100 * NS_PER_MS, /* calls= */ 2, UINT64_MAX);
 	for (int i = 0; i < 3; i++) {
-		(void)ask_index(&c);
+		(void)read_index_in_thread(&c);
 		if (i < 2)
 			assert_true(c.took_ns >= 100 * NS_PER_MS);
 		else
@@ -409,7 +409,7 @@ static void hang__ends_after_its_calls_or_its_time(void **state)
 	sim_hang_set(f.control.state, 0, 100 * NS_PER_MS, SIM_HANG_CALLS,
 		/* for_ns= */ 10 * NS_PER_MS);
 	usleep(15000);
-	(void)ask_index(&c);
+	(void)read_index_in_thread(&c);
 	assert_true(c.took_ns < 100 * NS_PER_MS);
 }
 
@@ -421,7 +421,7 @@ static void hang__then_lost_says_lost(void **state)
 
 	(void)state;
 	sim_hang_set(f.control.state, 2, SIM_HANG_FOREVER, SIM_HANG_CALLS, UINT64_MAX);
-	assert_int_equal(pthread_create(&thread, NULL, ask_index, &stuck), 0);
+	assert_int_equal(pthread_create(&thread, NULL, read_index_in_thread, &stuck), 0);
 	usleep(10000);
 	assert_ok(sim_control_lose(&f.control, 2, &err), &err);
 	sim_hang_set(f.control.state, 2, 0, 0, 0);
@@ -543,25 +543,26 @@ static const char *runtime_env(const char *name)
 static void place__has_a_default_of_ones_own(void **state)
 {
 	struct error err = ERROR_INIT;
-	struct sim_place place;
+	struct sim_location place;
 	char want[128];
 
 	(void)state;
-	assert_ok(sim_place_from_env(&place, empty_env, &err), &err);
+	assert_ok(sim_location_from_env(&place, empty_env, &err), &err);
 	(void)snprintf(want, sizeof(want), "/tmp/gpuslice-sim-%u/p3.2xlarge",
 		(unsigned)geteuid());
 	assert_string_equal(place.dir, want);
-	assert_ok(sim_place_from_env(&place, runtime_env, &err), &err);
+	assert_ok(sim_location_from_env(&place, runtime_env, &err), &err);
 	assert_string_equal(place.dir, "/run/user/7/gpuslice-sim/p3.2xlarge");
-	assert_error(sim_place_of(&place, "p3.9xlarge", NULL, &err), &err,
+	assert_error(sim_location_resolve(&place, "p3.9xlarge", NULL, &err), &err,
 		"unknown node model");
-	assert_error(sim_place_of(&place, "./no.yaml", NULL, &err), &err, "No such file");
+	assert_error(sim_location_resolve(&place, "./no.yaml", NULL, &err), &err,
+		"No such file");
 }
 
 /* Somebody else's directory in the shared /tmp, at the place of ours. */
 static void place__refuses_a_directory_of_others(void **state)
 {
-	struct sim_place place = { .node = "p3.2xlarge" };
+	struct sim_location place = { .node = "p3.2xlarge" };
 	struct error err = ERROR_INIT;
 	struct sim_state *s = NULL;
 	char parent[64];
@@ -572,7 +573,8 @@ static void place__refuses_a_directory_of_others(void **state)
 	assert_int_equal(mkdir(parent, 0777), 0);
 	assert_int_equal(chmod(parent, 0777), 0);
 	assert_int_equal(mkdir(place.dir, 0700), 0);
-	assert_error(sim_place_open(&place, NULL, &s, &err), &err, "belongs to somebody else");
+	assert_error(sim_location_open(&place, NULL, &s, &err), &err,
+		"belongs to somebody else");
 	assert_int_equal(rmdir(place.dir), 0);
 	assert_int_equal(rmdir(parent), 0);
 }

@@ -32,7 +32,7 @@ static struct fixture *fixture_new(uint32_t gpus)
 
 static void fixture_free(struct fixture *f)
 {
-	cluster_fini(&f->c);
+	cluster_free_objects(&f->c);
 	str_map_fini(&f->labels);
 	free(f);
 }
@@ -89,7 +89,7 @@ static void settle(struct fixture *f)
 
 static void expect_pods(const struct fixture *f, unsigned running, unsigned pending)
 {
-	struct pod_tally t = cluster_tally(&f->c, NULL);
+	struct pod_counts t = cluster_count_pods(&f->c, NULL);
 
 	assert_int_equal(t.running, running);
 	assert_int_equal(t.pending, pending);
@@ -185,7 +185,7 @@ static void cluster_step__replaces_failed_pods_with_growing_pauses(void **state)
 		f->now = f->next;
 		assert_true(step(f));
 	}
-	assert_true(cluster_tally(&f->c, NULL).failed <= CLUSTER_FAILED_KEPT + 1);
+	assert_true(cluster_count_pods(&f->c, NULL).failed <= CLUSTER_FAILED_KEPT + 1);
 	fixture_free(f);
 }
 
@@ -199,10 +199,10 @@ static void cluster_step__rolls_out_a_new_template(void **state)
 	expect_pods(f, 4, 0);
 	apply_deployment(f, "d", 4, "two");
 	for (int i = 0; i < 10; i++) {
-		struct pod_tally t;
+		struct pod_counts t;
 
 		settle(f);
-		t = cluster_tally(&f->c, NULL);
+		t = cluster_count_pods(&f->c, NULL);
 		assert_true(t.running >= 3); /* 25 % may be away */
 		assert_true(t.total <= 5);   /* 25 % may be too many */
 	}

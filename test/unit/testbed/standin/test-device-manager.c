@@ -73,8 +73,8 @@ static int begin(struct fixture *f, const char *pod, uint32_t n, struct device_c
 }
 
 /* Takes n devices without asking the plugin. */
-static void take(struct fixture *f, const char *pod, const char *container, uint32_t n,
-	bool init)
+static void allocate_devices(struct fixture *f, const char *pod, const char *container,
+	uint32_t n, bool init)
 {
 	struct device_choice c;
 
@@ -145,7 +145,7 @@ static void device_manager_begin__refuses_in_the_kubelets_words(void **state)
 	update(f, GPU, "a !b c");
 	assert_error(begin(f, "p", 3, &c), &f->err,
 		"requested number of devices unavailable for nvidia.com/gpu. Requested: 3, Available: 2");
-	take(f, "p", "c", 2, false);
+	allocate_devices(f, "p", "c", 2, false);
 	assert_error(begin(f, "p", 1, &c), &f->err, "changed request");
 	update(f, GPU, "!a b c");
 	assert_error(begin(f, "p", 2, &c), &f->err,
@@ -161,7 +161,7 @@ static void device_manager_begin__does_nothing_for_a_container_that_has_its_devi
 
 	(void)state;
 	plug(f, GPU, true, "a b");
-	assert_int_equal(begin(f, "p", 1, &c), DEVICE_CHOICE_ASK);
+	assert_int_equal(begin(f, "p", 1, &c), DEVICE_CHOICE_QUERY_PLUGIN);
 	assert_ok(device_manager_choose(f->m, &c, NULL, 0, &f->err), &f->err);
 	assert_ok(device_manager_commit(f->m, &c, NULL, 0, &f->err), &f->err);
 	device_choice_fini(&c);
@@ -191,8 +191,8 @@ static void device_manager_choose__takes_a_preference_as_a_wish(void **state)
 		struct device_choice c;
 
 		plug(f, GPU, true, "a b c d !e");
-		assert_int_equal(begin(f, "p", 2, &c), DEVICE_CHOICE_ASK);
-		assert_int_equal(c.ask.n, 4); /* healthy and free */
+		assert_int_equal(begin(f, "p", 2, &c), DEVICE_CHOICE_QUERY_PLUGIN);
+		assert_int_equal(c.queried.n, 4); /* healthy and free */
 		assert_ok(device_manager_choose(f->m, &c, rows[i].wish, rows[i].n, &f->err),
 			&f->err);
 		assert_int_equal(c.chosen.n, 2);
@@ -212,10 +212,10 @@ static void device_manager_begin__reuses_devices_of_init_containers(void **state
 
 	(void)state;
 	plug(f, GPU, false, "a b c d");
-	take(f, "p", "init", 2, true);
-	take(f, "q", "c", 2, false); /* all are in use now */
-	take(f, "p", "one", 1, false);
-	take(f, "p", "two", 1, false);
+	allocate_devices(f, "p", "init", 2, true);
+	allocate_devices(f, "q", "c", 2, false); /* all are in use now */
+	allocate_devices(f, "p", "one", 1, false);
+	allocate_devices(f, "p", "two", 1, false);
 	g = device_manager_find(f->m, "p", "init", GPU);
 	assert_true(strv_has(&g->ids, device_manager_find(f->m, "p", "one", GPU)->ids.v[0]));
 	assert_true(strv_has(&g->ids, device_manager_find(f->m, "p", "two", GPU)->ids.v[0]));
@@ -223,7 +223,7 @@ static void device_manager_begin__reuses_devices_of_init_containers(void **state
 		device_manager_find(f->m, "p", "two", GPU)->ids.v[0]);
 	assert_error(begin(f, "p", 1, &c), &f->err, "Available: 0");
 	device_manager_release(f->m, "q");
-	take(f, "p", "c", 1, false);
+	allocate_devices(f, "p", "c", 1, false);
 	fixture_free(f);
 }
 
@@ -240,20 +240,20 @@ static void device_manager_begin__prefers_one_numa_node(void **state)
 		    strv_has(&c.chosen, "e"));
 	device_choice_fini(&c);
 	/* One of node 0's two: asked, and only about those. */
-	assert_int_equal(begin(f, "p", 1, &c), DEVICE_CHOICE_ASK);
-	assert_int_equal(c.ask.n, 2);
-	assert_true(strv_has(&c.ask, "a") && strv_has(&c.ask, "d"));
+	assert_int_equal(begin(f, "p", 1, &c), DEVICE_CHOICE_QUERY_PLUGIN);
+	assert_int_equal(c.queried.n, 2);
+	assert_true(strv_has(&c.queried, "a") && strv_has(&c.queried, "d"));
 	device_choice_fini(&c);
 	/* Four need both nodes. */
-	assert_int_equal(begin(f, "p", 4, &c), DEVICE_CHOICE_ASK);
+	assert_int_equal(begin(f, "p", 4, &c), DEVICE_CHOICE_QUERY_PLUGIN);
 	device_choice_fini(&c);
 	fixture_free(f);
 
 	/* Without alignment the hint of the devices means nothing. */
 	f = fixture_new(false);
 	plug(f, GPU, true, "a@0 b@1 c@1 d@0 e@1");
-	assert_int_equal(begin(f, "p", 3, &c), DEVICE_CHOICE_ASK);
-	assert_int_equal(c.ask.n, 5);
+	assert_int_equal(begin(f, "p", 3, &c), DEVICE_CHOICE_QUERY_PLUGIN);
+	assert_int_equal(c.queried.n, 5);
 	device_choice_fini(&c);
 	fixture_free(f);
 }
@@ -265,13 +265,13 @@ static void device_manager_update__leaves_vanished_devices_with_their_pod(void *
 
 	(void)state;
 	plug(f, GPU, false, "a b");
-	take(f, "p", "c", 2, false);
+	allocate_devices(f, "p", "c", 2, false);
 	update(f, GPU, "c d");
 	assert_true(device_manager_count(f->m, GPU, &c));
 	assert_int_equal(c.capacity, 2);
 	assert_int_equal(c.granted, 2);
 	assert_int_equal(device_manager_find(f->m, "p", "c", GPU)->ids.n, 2);
-	take(f, "q", "c", 2, false); /* c and d are free all the same */
+	allocate_devices(f, "q", "c", 2, false); /* c and d are free all the same */
 	fixture_free(f);
 }
 
@@ -282,7 +282,7 @@ static void device_manager_restart__keeps_grants_and_forgets_devices(void **stat
 
 	(void)state;
 	plug(f, GPU, false, "a b");
-	take(f, "p", "c", 1, false);
+	allocate_devices(f, "p", "c", 1, false);
 	device_manager_restart(f->m);
 	expect_count(f, 0, 0);
 	assert_non_null(device_manager_find(f->m, "p", "c", GPU));

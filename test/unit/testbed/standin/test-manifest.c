@@ -117,7 +117,7 @@ static void manifest_parse__takes_variables_and_thousandths(void **state)
 			&err),
 		&err);
 	c = &m->objects[0].spec->containers[0];
-	assert_int_equal(c->wants[0].n, 3);
+	assert_int_equal(c->requests[0].n, 3);
 	assert_int_equal(c->env.n, 2);
 	assert_string_equal(str_map_get(&c->env, "A"), "z"); /* the last one */
 	assert_string_equal(str_map_get(&c->env, "B"), "");

@@ -121,8 +121,8 @@ static void *call(void *arg)
 }
 
 /* One request from another thread while the loop runs here. */
-static void ask(struct fixture *f, struct request *r, const char *method, const char *path,
-	const char *body)
+static void request_in_thread(struct fixture *f, struct request *r, const char *method,
+	const char *path, const char *body)
 {
 	pthread_t thread;
 
@@ -175,10 +175,10 @@ static void control__answers_as_documented(void **state)
 	struct control *c;
 
 	(void)state;
-	assert_ok(control_start(&c, &f->loop, f->s, &f->err), &f->err);
+	assert_ok(standin_control_start(&c, &f->loop, f->s, &f->err), &f->err);
 	assert_ok(control_address(r.address, sizeof(r.address), f->dir, &f->err), &f->err);
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		ask(f, &r, rows[i].method, rows[i].path, rows[i].body);
+		request_in_thread(f, &r, rows[i].method, rows[i].path, rows[i].body);
 		if ((r.rc < 0) != rows[i].fails)
 			fail_msg("%s %s: %d %s", rows[i].method, rows[i].path, r.rc, r.err.msg);
 		if (!strstr(rows[i].fails ? r.err.msg : buf_str(&r.answer), rows[i].says))
@@ -186,7 +186,7 @@ static void control__answers_as_documented(void **state)
 				rows[i].fails ? r.err.msg : buf_str(&r.answer), rows[i].says);
 	}
 	buf_fini(&r.answer);
-	c = control_stop(c);
+	c = standin_control_stop(c);
 	fixture_free(f);
 }
 

@@ -134,7 +134,7 @@ static void set_devices(struct plugin *p, const char *devices)
 	}
 }
 
-static void answer_options(struct plugin *p, struct rpc_call *call)
+static void send_plugin_options(struct plugin *p, struct rpc_call *call)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(4096);
 	struct plugin_options o = { .preferred_allocation = p->prefer != NULL,
@@ -155,7 +155,7 @@ static void on_options(struct rpc_call *call, const uint8_t *data, size_t len, v
 	if (p->hold_options)
 		p->held = call;
 	else
-		answer_options(p, call);
+		send_plugin_options(p, call);
 }
 
 static void on_stream_end(struct rpc_call *call, void *arg)
@@ -252,7 +252,7 @@ static const struct rpc_method methods[] = {
 	{ METHOD_PRE_START, false, on_pre_start },
 };
 
-static void plugin_serve(struct fixture *f, struct plugin *p, const char *endpoint)
+static void start_test_plugin(struct fixture *f, struct plugin *p, const char *endpoint)
 {
 	(void)snprintf(p->path, sizeof(p->path), "%s/device-plugins/%s", f->dir, endpoint);
 	assert_ok(
@@ -297,7 +297,7 @@ static void plugin_start(struct fixture *f, struct plugin *p, const char *endpoi
 {
 	unsigned before = p->register_answers;
 
-	plugin_serve(f, p, endpoint);
+	start_test_plugin(f, p, endpoint);
 	register_as(f, p, "v1beta1", endpoint, GPU, TIMEOUT_NS);
 	WAIT_FOR(f, p->register_answers > before);
 	if (!p->registered)
@@ -327,9 +327,9 @@ static void apply_pods(struct fixture *f, unsigned n, unsigned gpus)
 	assert_ok(standin_apply(f->s, m, NULL, &f->err), &f->err);
 }
 
-static struct pod_tally tally(struct fixture *f)
+static struct pod_counts count_standin_pods(struct fixture *f)
 {
-	return cluster_tally(standin_cluster(f->s), NULL);
+	return cluster_count_pods(standin_cluster(f->s), NULL);
 }
 
 /* --- tests --- */
@@ -394,7 +394,7 @@ static void kubelet_register__checks_what_the_kubelet_checks(void **state)
 	struct plugin p = { .devices = "a" };
 
 	(void)state;
-	plugin_serve(f, &p, "p.sock");
+	start_test_plugin(f, &p, "p.sock");
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		register_as(f, &p, rows[i].version, rows[i].endpoint, rows[i].resource,
 			TIMEOUT_NS);
@@ -424,11 +424,11 @@ static void kubelet__counts_what_the_plugin_lists(void **state)
 	WAIT_FOR(f, count(f).allocatable == 4);
 	/* The plugin goes away: capacity stays, allocatable is 0, pods run on. */
 	apply_pods(f, 2, 1);
-	WAIT_FOR(f, tally(f).running == 2);
+	WAIT_FOR(f, count_standin_pods(f).running == 2);
 	rpc_server_close(p.server);
 	WAIT_FOR(f, count(f).allocatable == 0);
 	assert_int_equal(count(f).capacity, 4);
-	assert_int_equal(tally(f).running, 2);
+	assert_int_equal(count_standin_pods(f).running, 2);
 	/* And comes back. */
 	plugin_start(f, &p, "p.sock");
 	WAIT_FOR(f, count(f).allocatable == 4);
@@ -446,13 +446,13 @@ static void kubelet__admits_pods_and_leaves_the_rest_pending(void **state)
 	plugin_start(f, &p, "p.sock");
 	WAIT_FOR(f, count(f).allocatable == 4);
 	apply_pods(f, 3, 2);
-	WAIT_FOR(f, tally(f).running == 2 && tally(f).pending == 1);
+	WAIT_FOR(f, count_standin_pods(f).running == 2 && count_standin_pods(f).pending == 1);
 	assert_int_equal(p.allocations, 2);
 	assert_int_equal(p.preferences, 2);
 	g = device_manager_grant(kubelet_devices(standin_kubelet(f->s)), 0);
 	assert_true(strv_has(&g->ids, "c") && strv_has(&g->ids, "d"));
 	assert_ok(standin_delete(f->s, OBJECT_DEPLOYMENT, NULL, "d", &f->err), &f->err);
-	WAIT_FOR(f, tally(f).total == 0);
+	WAIT_FOR(f, count_standin_pods(f).total == 0);
 	assert_int_equal(count(f).granted, 0);
 	fixture_free(f);
 }
@@ -467,7 +467,7 @@ static void kubelet__fails_a_pod_whose_allocation_fails(void **state)
 	plugin_start(f, &p, "p.sock");
 	WAIT_FOR(f, count(f).allocatable == 1);
 	apply_pods(f, 1, 1);
-	WAIT_FOR(f, tally(f).failed == 1);
+	WAIT_FOR(f, count_standin_pods(f).failed == 1);
 	pod = standin_cluster(f->s)->pods[0];
 	assert_string_equal(pod->reason, "UnexpectedAdmissionError");
 	assert_string_equal(pod->message,
@@ -478,7 +478,7 @@ static void kubelet__fails_a_pod_whose_allocation_fails(void **state)
 		"which is unexpected");
 	assert_int_equal(count(f).granted, 0);
 	p.allocate_error = NULL;
-	WAIT_FOR(f, tally(f).running == 1); /* the controller makes another */
+	WAIT_FOR(f, count_standin_pods(f).running == 1); /* the controller makes another */
 	fixture_free(f);
 }
 
@@ -491,7 +491,7 @@ static void kubelet__calls_pre_start_where_it_is_wanted(void **state)
 	plugin_start(f, &p, "p.sock");
 	WAIT_FOR(f, count(f).allocatable == 2);
 	apply_pods(f, 2, 1);
-	WAIT_FOR(f, tally(f).running == 2);
+	WAIT_FOR(f, count_standin_pods(f).running == 2);
 	assert_int_equal(p.pre_starts, 2);
 	fixture_free(f);
 }
@@ -506,17 +506,17 @@ static void kubelet__restarts_with_its_pods_and_without_its_devices(void **state
 	plugin_start(f, &p, "p.sock");
 	WAIT_FOR(f, count(f).allocatable == 2);
 	apply_pods(f, 1, 1);
-	WAIT_FOR(f, tally(f).running == 1);
+	WAIT_FOR(f, count_standin_pods(f).running == 1);
 	assert_ok(standin_restart(f->s, 0, false, &f->err), &f->err);
 	WAIT_FOR(f, p.ended == 1);
 	assert_int_equal(count(f).capacity, 0);
-	assert_int_equal(tally(f).running, 1);
+	assert_int_equal(count_standin_pods(f).running, 1);
 	assert_int_equal(lstat(p.path, &st), -1); /* our socket too is deleted */
 	rpc_server_close(p.server);
 	plugin_start(f, &p, "p.sock");
 	WAIT_FOR(f, count(f).allocatable == 2);
 	assert_int_equal(count(f).granted, 1);
-	assert_int_equal(tally(f).running, 1);
+	assert_int_equal(count_standin_pods(f).running, 1);
 	fixture_free(f);
 }
 
@@ -534,11 +534,12 @@ static void standin_node__stays_while_the_kubelet_is_away(void **state)
 	assert_int_equal(standin_node(f->s)->resources[0].capacity, 2);
 	assert_int_equal(standin_node(f->s)->resources[0].allocatable, 2);
 	apply_pods(f, 1, 1);
-	WAIT_FOR(f, tally(f).starting == 1);
+	WAIT_FOR(f, count_standin_pods(f).starting == 1);
 	rpc_server_close(p.server);
 	assert_ok(standin_revive(f->s, &f->err), &f->err);
 	assert_int_equal(standin_node(f->s)->resources[0].capacity, 0);
-	WAIT_FOR(f, tally(f).failed == 1); /* bound, and its devices are not there yet */
+	WAIT_FOR(f, count_standin_pods(f).failed ==
+			    1); /* bound, and its devices are not there yet */
 	fixture_free(f);
 }
 
@@ -576,7 +577,7 @@ static void standin_fault__makes_registration_fail_as_asked(void **state)
 	uint64_t start;
 
 	(void)state;
-	plugin_serve(f, &p, "p.sock");
+	start_test_plugin(f, &p, "p.sock");
 	assert_ok(standin_fault(f->s, "refuse", &two, 1, &said, &f->err), &f->err);
 	for (unsigned i = 1; i <= 2; i++) {
 		register_as(f, &p, "v1beta1", "p.sock", GPU, TIMEOUT_NS);
@@ -631,13 +632,13 @@ static void kubelet_register__waits_for_the_options(void **state)
 	struct plugin p = { .devices = "a", .hold_options = true };
 
 	(void)state;
-	plugin_serve(f, &p, "p.sock");
+	start_test_plugin(f, &p, "p.sock");
 	register_as(f, &p, "v1beta1", "p.sock", GPU, TIMEOUT_NS);
 	WAIT_FOR(f, p.held);
 	run_for(f, 30 * NS_PER_MS);
 	assert_int_equal(p.register_answers, 0);
 	assert_int_equal(p.n_streams, 0); /* ListAndWatch comes after it */
-	answer_options(&p, p.held);
+	send_plugin_options(&p, p.held);
 	WAIT_FOR(f, p.registered && p.n_streams == 1);
 	fixture_free(f);
 }
@@ -652,15 +653,15 @@ static void kubelet__drops_the_admission_of_a_deleted_pod(void **state)
 	WAIT_FOR(f, count(f).allocatable == 1);
 	apply_pods(f, 1, 1);
 	WAIT_FOR(f, p.held);
-	assert_int_equal(tally(f).starting, 1);
+	assert_int_equal(count_standin_pods(f).starting, 1);
 	standin_clear(f->s);
-	assert_int_equal(tally(f).total, 0);
+	assert_int_equal(count_standin_pods(f).total, 0);
 	rpc_reply_error(p.held, RPC_UNKNOWN, "too late");
 	run_for(f, 30 * NS_PER_MS);
 	assert_int_equal(count(f).granted, 0);
 	p.hold_allocate = false;
 	apply_pods(f, 1, 1);
-	WAIT_FOR(f, tally(f).running == 1);
+	WAIT_FOR(f, count_standin_pods(f).running == 1);
 	fixture_free(f);
 }
 
@@ -675,19 +676,19 @@ static void kubelet__admits_again_what_a_restart_has_interrupted(void **state)
 	apply_pods(f, 1, 1);
 	WAIT_FOR(f, p.held);
 	standin_kill(f->s, /* killed= */ false);
-	assert_int_equal(tally(f).starting, 1);
+	assert_int_equal(count_standin_pods(f).starting, 1);
 	assert_int_equal(count(f).granted, 0);
 	rpc_server_close(p.server);
 	rpc_reply_error(p.held, RPC_UNKNOWN, "too late");
 	p.hold_allocate = false;
 	/* Before the plugin is back a pod that was bound cannot be admitted, as on a real node. */
 	assert_ok(standin_revive(f->s, &f->err), &f->err);
-	WAIT_FOR(f, tally(f).failed == 1);
+	WAIT_FOR(f, count_standin_pods(f).failed == 1);
 	assert_string_equal(standin_cluster(f->s)->pods[0]->message,
 		"Pod was rejected: Allocate failed due to no healthy devices present; cannot allocate "
 		"unhealthy devices nvidia.com/gpu, which is unexpected");
 	plugin_start(f, &p, "p.sock");
-	WAIT_FOR(f, tally(f).running == 1);
+	WAIT_FOR(f, count_standin_pods(f).running == 1);
 	fixture_free(f);
 }
 
@@ -732,7 +733,7 @@ static void kubelet__lists_who_holds_what_at_most_a_hundred_times_a_second(void 
 	plugin_start(f, &p, "p.sock");
 	WAIT_FOR(f, count(f).allocatable == 1);
 	apply_pods(f, 1, 1);
-	WAIT_FOR(f, tally(f).running == 1);
+	WAIT_FOR(f, count_standin_pods(f).running == 1);
 	(void)snprintf(path, sizeof(path), "%s/pod-resources/kubelet.sock", f->dir);
 	assert_ok(rpc_dial(f->rpc, path, &c, &f->err), &f->err);
 	for (int i = 0; i < 40; i++)
@@ -746,7 +747,7 @@ static void kubelet__lists_who_holds_what_at_most_a_hundred_times_a_second(void 
 	fixture_free(f);
 }
 
-static void token_bucket_take__allows_bursts_of_ten(void **state)
+static void token_bucket_consume__allows_bursts_of_ten(void **state)
 {
 	struct token_bucket b = { 0 };
 	uint64_t now = 5 * NS_PER_SEC;
@@ -754,14 +755,14 @@ static void token_bucket_take__allows_bursts_of_ten(void **state)
 
 	(void)state;
 	for (int i = 0; i < 40; i++)
-		n += token_bucket_take(&b, now);
+		n += token_bucket_consume(&b, now);
 	assert_int_equal(n, 10);
-	assert_false(token_bucket_take(&b, now + 9 * NS_PER_MS));
+	assert_false(token_bucket_consume(&b, now + 9 * NS_PER_MS));
 	now += 10 * NS_PER_MS;
-	assert_true(token_bucket_take(&b, now));
+	assert_true(token_bucket_consume(&b, now));
 	for (int i = 0; i < 1000; i++) {
 		now += NS_PER_MS;
-		n += token_bucket_take(&b, now);
+		n += token_bucket_consume(&b, now);
 	}
 	assert_in_range(n, 105, 112); /* 100 a second */
 }
@@ -786,7 +787,7 @@ int main(void)
 		cmocka_unit_test(kubelet__admits_again_what_a_restart_has_interrupted),
 		cmocka_unit_test(
 			kubelet__lists_who_holds_what_at_most_a_hundred_times_a_second),
-		cmocka_unit_test(token_bucket_take__allows_bursts_of_ten),
+		cmocka_unit_test(token_bucket_consume__allows_bursts_of_ten),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -9,16 +9,16 @@
 
 #define GIB 1073741824.0
 
-static const struct check_kind *const kinds[] = { &check_memory, &check_neighbour, &check_fault,
-	&check_recovery };
+static const struct isolation_test_kind *const kinds[] = { &isolation_test_memory,
+	&isolation_test_neighbor, &isolation_test_fault, &isolation_test_recovery };
 
 static void expect(const struct verdict *v, bool passed, double value, const char *words)
 {
-	if (!v->known || v->passed != passed || !strstr(v->what, words))
+	if (!v->known || v->passed != passed || !strstr(v->text, words))
 		fail_msg("known %d, passed %d, '%s', expected '%s'", v->known, v->passed,
-			v->what, words);
+			v->text, words);
 	if (isnan(value) ? !isnan(v->value) : !(fabs(v->value - value) < 0.01))
-		fail_msg("%s: %g, expected %g", v->what, v->value, value);
+		fail_msg("%s: %g, expected %g", v->text, v->value, value);
 }
 
 static void memory__is_held_to_the_limit_with_the_context(void **state)
@@ -48,18 +48,18 @@ static void memory__is_held_to_the_limit_with_the_context(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		const struct judge_memory m = { .limit = rows[i].limit * GIB,
+		const struct verdict_memory m = { .limit = rows[i].limit * GIB,
 			.found = rows[i].found * GIB,
-			.taken = rows[i].taken * GIB,
+			.obtained = rows[i].taken * GIB,
 			.gpu = 80 * GIB,
 			.refusal = rows[i].refusal,
 			.refusal_ns = 25000,
-			.neighbour_limit = 20 * GIB,
-			.neighbour_found = 20 * GIB,
-			.neighbour_taken = rows[i].neighbour * GIB };
+			.neighbor_limit = 20 * GIB,
+			.neighbor_found = 20 * GIB,
+			.neighbor_taken = rows[i].neighbour * GIB };
 		struct verdict v;
 
-		judge_memory(&v, &m);
+		verdict_memory(&v, &m);
 		expect(&v, rows[i].passed, rows[i].value, rows[i].words);
 		assert_string_equal(v.unit, "%");
 	}
@@ -76,18 +76,18 @@ static void doubt__is_said_whole_before_what_was_measured(void **state)
 		f.slowed[i] = i < 3 ? 0.41 : 0;
 	doubt_text(doubt, &f);
 	assert_true(strlen(doubt) > 200);
-	judge_memory(&v, &(struct judge_memory){ .limit = 20 * GIB,
-				 .taken = 20 * GIB,
-				 .gpu = 80 * GIB,
-				 .refusal = 2,
-				 .neighbour_limit = 20 * GIB,
-				 .neighbour_taken = 20 * GIB });
-	judge_doubt(&v, doubt);
+	verdict_memory(&v, &(struct verdict_memory){ .limit = 20 * GIB,
+				   .obtained = 20 * GIB,
+				   .gpu = 80 * GIB,
+				   .refusal = 2,
+				   .neighbor_limit = 20 * GIB,
+				   .neighbor_taken = 20 * GIB });
+	verdict_add_doubt(&v, doubt);
 	assert_false(v.known || v.passed);
-	assert_ptr_equal(strstr(v.what, doubt), v.what);
+	assert_ptr_equal(strstr(v.text, doubt), v.text);
 	assert_non_null(
-		strstr(v.what, "2 other processes used the GPU (measured: a pod got 20.00"));
-	assert_int_equal(v.what[strlen(v.what) - 1], ')');
+		strstr(v.text, "2 other processes used the GPU (measured: a pod got 20.00"));
+	assert_int_equal(v.text[strlen(v.text) - 1], ')');
 }
 
 static const char *const hogs[] = { "these", "those" };
@@ -112,15 +112,15 @@ static void neighbour__counts_the_worse_of_both(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		judge_loss(&v, &(struct judge_loss){ rows[i].alone, rows[i].share, 2,
-				       rows[i].rates, hogs });
+		verdict_loss(&v, &(struct verdict_loss){ rows[i].alone, rows[i].share, 2,
+					 rows[i].rates, hogs });
 		expect(&v, rows[i].passed, rows[i].value, "alone 1000 units/s");
 	}
-	judge_loss(&v, &(struct judge_loss){ 1000, 0.5, 2, rows[0].rates, hogs });
+	verdict_loss(&v, &(struct verdict_loss){ 1000, 0.5, 2, rows[0].rates, hogs });
 	expect(&v, true, 10, "600 beside these, 450 beside those; alone");
-	judge_loss(&v, &(struct judge_loss){ NAN, 0.5, 2, rows[0].rates, hogs });
+	verdict_loss(&v, &(struct verdict_loss){ NAN, 0.5, 2, rows[0].rates, hogs });
 	assert_false(v.known);
-	judge_loss(&v, &(struct judge_loss){ 1000, 0.5, 2, (double[]){ 500, NAN }, hogs });
+	verdict_loss(&v, &(struct verdict_loss){ 1000, 0.5, 2, (double[]){ 500, NAN }, hogs });
 	assert_false(v.known);
 }
 
@@ -129,11 +129,13 @@ static void neighbour__may_make_answers_a_little_slower(void **state)
 	struct verdict v;
 
 	(void)state;
-	judge_late(&v, &(struct judge_late){ 0.5e6, 2, (double[]){ 2.4e6, 1e6 }, hogs });
+	verdict_latency(&v,
+		&(struct verdict_latency){ 0.5e6, 2, (double[]){ 2.4e6, 1e6 }, hogs });
 	expect(&v, true, 1.9, "2.40 beside these, 1.00 beside those; alone 0.50");
-	judge_late(&v, &(struct judge_late){ 0.5e6, 2, (double[]){ 1e6, 2.6e6 }, hogs });
+	verdict_latency(&v,
+		&(struct verdict_latency){ 0.5e6, 2, (double[]){ 1e6, 2.6e6 }, hogs });
 	expect(&v, false, 2.1, "alone 0.50");
-	judge_late(&v, &(struct judge_late){ NAN, 2, (double[]){ 1e6, 2e6 }, hogs });
+	verdict_latency(&v, &(struct verdict_latency){ NAN, 2, (double[]){ 1e6, 2e6 }, hogs });
 	assert_false(v.known);
 }
 
@@ -143,9 +145,9 @@ struct piece {
 	uint32_t units;
 };
 
-static struct judge_blocks blocks_of(uint32_t *room, const struct piece *pieces, size_t n)
+static struct verdict_blocks blocks_of(uint32_t *room, const struct piece *pieces, size_t n)
 {
-	struct judge_blocks b = { 0, room, 10 };
+	struct verdict_blocks b = { 0, room, 10 };
 
 	for (size_t i = 0; i < n; i++)
 		for (size_t k = 0; k < pieces[i].n; k++)
@@ -156,8 +158,8 @@ static struct judge_blocks blocks_of(uint32_t *room, const struct piece *pieces,
 static void fault__is_of_its_pod_alone(void **state)
 {
 	uint32_t room[100];
-	struct judge_fault f = { .fault = "cuEventSynchronize: (700)",
-		.neighbour = "",
+	struct verdict_fault f = { .fault = "cuEventSynchronize: (700)",
+		.neighbor = "",
 		.blocks = blocks_of(room, (struct piece[]){ { 10, 12 }, { 7, 0 }, { 20, 12 } },
 			3),
 		.at_ms = 95,
@@ -166,25 +168,25 @@ static void fault__is_of_its_pod_alone(void **state)
 	struct verdict v;
 
 	(void)state;
-	judge_fault(&v, &f);
+	verdict_fault(&v, &f);
 	expect(&v, true, 70,
 		"went on, its longest pause about 70 ms; a new pod ran after 300 ms");
 	f.next = "cuInit: (807)";
-	judge_fault(&v, &f);
+	verdict_fault(&v, &f);
 	expect(&v, false, 70, "no new pod could begin: cuInit: (807)");
 	f.next = "";
 	f.blocks.n = 17;
-	judge_fault(&v, &f);
+	verdict_fault(&v, &f);
 	expect(&v, false, 70, "did nothing any more");
 	f.blocks.n = 10;
 	f.at_ms = 50;
-	judge_fault(&v, &f);
+	verdict_fault(&v, &f);
 	expect(&v, true, 0, "went on, no pause of 20 ms");
-	f.neighbour = "cuLaunchKernel: (719)";
-	judge_fault(&v, &f);
+	f.neighbor = "cuLaunchKernel: (719)";
+	verdict_fault(&v, &f);
 	expect(&v, false, NAN, "its neighbour too (cuLaunchKernel: (719))");
 	f.fault = "";
-	judge_fault(&v, &f);
+	verdict_fault(&v, &f);
 	assert_false(v.known);
 }
 
@@ -194,7 +196,7 @@ static void recovery__ends_when_all_of_the_gpu_is_back(void **state)
 	static const struct piece turns[] = { { 2, 24 }, { 3, 0 }, { 3, 24 }, { 2, 0 },
 		{ 4, 0 }, { 20, 23 } };
 	uint32_t room[100];
-	struct judge_recovery r = { .neighbour = "",
+	struct verdict_recovery r = { .neighbor = "",
 		.blocks = blocks_of(room, turns, 6),
 		.at_ms = 97,
 		.whole = 2400,
@@ -205,29 +207,29 @@ static void recovery__ends_when_all_of_the_gpu_is_back(void **state)
 	struct verdict v;
 
 	(void)state;
-	judge_recovery(&v, &r);
+	verdict_recovery(&v, &r);
 	expect(&v, true, 43,
 		"was back at 90% of 2400 units/s after 43 ms; a new pod ran after 80 ms");
 	r.next_found = 41 * GIB;
-	judge_recovery(&v, &r);
+	verdict_recovery(&v, &r);
 	expect(&v, true, 43, "a new pod ran after 80 ms, and found all of 41.0 GiB free");
 	r.next_found = 30 * GIB;
-	judge_recovery(&v, &r);
+	verdict_recovery(&v, &r);
 	expect(&v, false, 43, "found 30.0 of 40.0 GiB free: less than there was");
 	r.next_found = 40 * GIB;
 	r.next = "cuMemAlloc: (2)";
-	judge_recovery(&v, &r);
+	verdict_recovery(&v, &r);
 	expect(&v, false, 43, "no new pod could begin: cuMemAlloc: (2)");
 	r.next = "";
 	r.whole = 2600; /* which it never does */
-	judge_recovery(&v, &r);
+	verdict_recovery(&v, &r);
 	expect(&v, false, NAN, "in 0.2 s its neighbour was not back");
-	r.neighbour = "ended by signal 11";
-	judge_recovery(&v, &r);
+	r.neighbor = "ended by signal 11";
+	verdict_recovery(&v, &r);
 	expect(&v, false, NAN, "ended too (ended by signal 11)");
-	r.neighbour = "";
+	r.neighbor = "";
 	r.whole = NAN;
-	judge_recovery(&v, &r);
+	verdict_recovery(&v, &r);
 	assert_false(v.known);
 }
 
@@ -235,19 +237,19 @@ static void recovery__ends_when_all_of_the_gpu_is_back(void **state)
 static void recovery__is_never_before_the_kill(void **state)
 {
 	uint32_t room[20];
-	struct judge_blocks b = blocks_of(room, (struct piece[]){ { 20, 24 } }, 1);
+	struct verdict_blocks b = blocks_of(room, (struct piece[]){ { 20, 24 } }, 1);
 
 	(void)state;
-	assert_true(fabs(judge_back_ms(&b, 97, 2400) - 3) < 1e-9);
-	assert_true(fabs(judge_back_ms(&b, 100, 2400) - 10) < 1e-9);
-	assert_true(isnan(judge_back_ms(&b, 151, 2400))); /* not known for long enough */
-	assert_true(isnan(judge_back_ms(&b, 1e6, 2400)));
+	assert_true(fabs(verdict_recovered_ms(&b, 97, 2400) - 3) < 1e-9);
+	assert_true(fabs(verdict_recovered_ms(&b, 100, 2400) - 10) < 1e-9);
+	assert_true(isnan(verdict_recovered_ms(&b, 151, 2400))); /* not known for long enough */
+	assert_true(isnan(verdict_recovered_ms(&b, 1e6, 2400)));
 }
 
 static void recovery__later_than_a_second_is_none(void **state)
 {
 	uint32_t room[200];
-	struct judge_recovery r = { .neighbour = "",
+	struct verdict_recovery r = { .neighbor = "",
 		.blocks = blocks_of(room, (struct piece[]){ { 120, 12 }, { 30, 24 } }, 2),
 		.at_ms = 100,
 		.whole = 2400,
@@ -255,7 +257,7 @@ static void recovery__later_than_a_second_is_none(void **state)
 	struct verdict v;
 
 	(void)state;
-	judge_recovery(&v, &r);
+	verdict_recovery(&v, &r);
 	expect(&v, false, 1090, "after 1090 ms");
 }
 
@@ -267,8 +269,8 @@ static void names__are_of_one_list(void **state)
 		unsigned int set;
 	} rows[] = {
 		{ "none", 0, 0 },
-		{ "fault", 0, 1U << CHECK_FAULT },
-		{ "memory,neighbour,fault,recovery", 0, CHECK_ALL },
+		{ "fault", 0, 1U << ISOLATION_TEST_FAULT },
+		{ "memory,neighbour,fault,recovery", 0, ISOLATION_TESTS_ALL },
 		{ "none,fault", -1, 0 },
 		{ "memroy", -1, 0 },
 		{ "", -1, 0 },
@@ -281,12 +283,12 @@ static void names__are_of_one_list(void **state)
 		unsigned int set = 0;
 
 		assert_int_equal(strv_split(&words, rows[i].words, ',', &err), 0);
-		assert_int_equal(check_names_parse(&set, &words, &err), rows[i].result);
+		assert_int_equal(isolation_tests_parse(&set, &words, &err), rows[i].result);
 		assert_int_equal(set, rows[i].set);
 	}
 }
 
-static void check_plan(const struct check_case *c, const struct trial_plan *p)
+static void check_plan(const struct isolation_case *c, const struct trial_plan *p)
 {
 	assert_int_equal(p->mode, c->mode);
 	assert_in_range(p->n, 1, TRIAL_PODS_MAX);
@@ -312,7 +314,7 @@ static void check_plan(const struct check_case *c, const struct trial_plan *p)
 static void plans__are_possible(void **state)
 {
 	static const uint32_t times[] = { 400, 700, 1100, 1500 };
-	const struct place_options place = { .memory = UINT64_C(80) << 30 };
+	const struct environment_options place = { .memory = UINT64_C(80) << 30 };
 	struct case_alone alone = { 1, 1, "" };
 	size_t n = 0;
 
@@ -320,9 +322,9 @@ static void plans__are_possible(void **state)
 	for (unsigned int m = 0; m < BENCH_MODES; m++)
 		for (size_t k = 0; k < ARRAY_LEN(kinds); k++)
 			for (size_t t = 0; t < ARRAY_LEN(times); t++) {
-				struct check_case c = { .kind = kinds[k],
+				struct isolation_case c = { .kind = kinds[k],
 					.mode = (enum bench_mode)m,
-					.place = &place,
+					.environment = &place,
 					.ms = times[t],
 					.alone = &alone };
 
@@ -341,21 +343,21 @@ static void plans__are_possible(void **state)
 /* One that could not be started, one that hangs, one that ended too early. */
 static void pods__that_do_not_answer_make_nothing_known(void **state)
 {
-	struct check_case c = { .mode = BENCH_TURNS };
-	struct check_pod_facts f = { .ready = false };
+	struct isolation_case c = { .mode = BENCH_FAIR_SHARE };
+	struct isolation_pod_facts f = { .ready = false };
 	json_auto_t *answer = json_pack("{s:[i,i]}", "counts", 30, 50);
 	const struct trial_pod pod = { .from_ms = 100, .to_ms = 300, .block_ms = 100 };
-	struct judge_blocks b;
+	struct verdict_blocks b;
 
 	(void)state;
 	(void)error_set(&f.error, ERR_UNAVAILABLE, "cuInit: no device");
 	assert_false(case_expect(&c, &f, "the pod"));
 	assert_string_equal(c.unknown, "the pod could not begin: cuInit: no device");
 	f.ready = f.hung = true;
-	assert_false(case_answers(&c, &f, "the pod"));
+	assert_false(case_expect_ready(&c, &f, "the pod"));
 	assert_string_equal(c.unknown, "the pod did not answer in time, and was ended");
 	f.hung = false;
-	assert_true(case_answers(&c, &f, "the pod"));
+	assert_true(case_expect_ready(&c, &f, "the pod"));
 	assert_false(case_expect(&c, &f, "the pod"));
 	assert_true(isnan(case_rate(&pod, &f)) && isnan(case_p99(&f)));
 	f.answer = answer;

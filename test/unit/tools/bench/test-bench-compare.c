@@ -7,7 +7,8 @@
 #include <math.h>
 #include <string.h>
 
-static const enum bench_mode modes[] = { BENCH_EXCLUSIVE, BENCH_TIME_SLICING, BENCH_TURNS };
+static const enum bench_mode modes[] = { BENCH_EXCLUSIVE, BENCH_TIME_SLICING,
+	BENCH_FAIR_SHARE };
 
 /* What a benchmark on a quiet machine looks like: 2 % from one unit to the next, 0.5 % between repetitions. */
 static struct noise quiet(uint64_t seed)
@@ -69,9 +70,9 @@ static void compare__does_not_guess(void **state)
 
 		before.between = after.between = 0.05;
 		after.mean_ns *= 1.06;
-		open += verdict(before, after, &o) == COMPARE_OPEN;
+		open += verdict(before, after, &o) == COMPARE_INCONCLUSIVE;
 		before.runs = after.runs = 1;
-		assert_int_equal(verdict(before, after, &o), COMPARE_OPEN);
+		assert_int_equal(verdict(before, after, &o), COMPARE_INCONCLUSIVE);
 	}
 	assert_true(open >= 15);
 }
@@ -118,7 +119,7 @@ static void limits__are_kept_or_not(void **state)
 		const char *text;
 		enum compare_verdict verdict;
 	} rows[] = { { "p99_ms=5", COMPARE_PASS }, { "p99_ms=3", COMPARE_FAIL },
-		{ "mean_ms=4.0", COMPARE_OPEN }, { "min_rate=240", COMPARE_PASS },
+		{ "mean_ms=4.0", COMPARE_INCONCLUSIVE }, { "min_rate=240", COMPARE_PASS },
 		{ "min_rate=1500", COMPARE_FAIL }, { "max_slowdown=1.5", COMPARE_PASS },
 		{ "max_slowdown=0.5", COMPARE_FAIL } };
 
@@ -142,10 +143,10 @@ static void limits__are_kept_or_not(void **state)
 /* The modes of one result with each other; a slowdown of what nobody measured alone; errors. */
 static void compare__of_modes_and_of_what_failed(void **state)
 {
-	static const enum bench_mode two[] = { BENCH_TIME_SLICING, BENCH_TURNS };
+	static const enum bench_mode two[] = { BENCH_TIME_SLICING, BENCH_FAIR_SHARE };
 	struct noise n = quiet(9);
 	struct compare_limit slow = { COMPARE_SLOWDOWN, false, 1.3 };
-	struct compare_options o = { .mode_a = BENCH_TIME_SLICING, .mode_b = BENCH_TURNS };
+	struct compare_options o = { .mode_a = BENCH_TIME_SLICING, .mode_b = BENCH_FAIR_SHARE };
 	struct bench_result r;
 	struct error err = ERROR_INIT;
 	struct compare c;
@@ -161,9 +162,10 @@ static void compare__of_modes_and_of_what_failed(void **state)
 	compare_fini(&c);
 	o = (struct compare_options){ &slow, 1, BENCH_MODES, BENCH_MODES };
 	assert_int_equal(compare_make(&c, &r, &r, &o, &err), 0);
-	assert_int_equal(c.verdict, COMPARE_OPEN);
+	assert_int_equal(c.verdict, COMPARE_INCONCLUSIVE);
 	compare_fini(&c);
-	o = (struct compare_options){ .mode_a = BENCH_TIME_SLICING, .mode_b = BENCH_TURNS };
+	o = (struct compare_options){ .mode_a = BENCH_TIME_SLICING,
+		.mode_b = BENCH_FAIR_SHARE };
 	r.rows[1].runs[2].errors = 1;
 	assert_int_equal(compare_make(&c, &r, &r, &o, &err), 0);
 	assert_int_equal(c.failed_rows, 1);
@@ -178,7 +180,7 @@ static void compare__of_modes_and_of_what_failed(void **state)
 /* What passed and does not any more fails; what is not known any more, or is missing, is inconclusive. */
 static void compare__of_isolation(void **state)
 {
-	static const enum bench_mode one[] = { BENCH_TURNS };
+	static const enum bench_mode one[] = { BENCH_FAIR_SHARE };
 	static const struct {
 		const char *mode;
 		bool passed, known;
@@ -186,9 +188,9 @@ static void compare__of_isolation(void **state)
 		enum compare_verdict verdict;
 	} rows[] = { { "turns", true, true, 0, 0, COMPARE_PASS },
 		{ "turns", false, true, 1, 0, COMPARE_FAIL },
-		{ "turns", false, false, 0, 1, COMPARE_OPEN },
-		{ "mps", false, true, 0, 1, COMPARE_OPEN } };
-	struct bench_check before = { "memory", "turns", "", true, true, 99, "%" };
+		{ "turns", false, false, 0, 1, COMPARE_INCONCLUSIVE },
+		{ "mps", false, true, 0, 1, COMPARE_INCONCLUSIVE } };
+	struct bench_isolation before = { "memory", "turns", "", true, true, 99, "%" };
 	struct compare_options o = { .mode_a = BENCH_MODES, .mode_b = BENCH_MODES };
 	struct noise n = quiet(9);
 	struct error err = ERROR_INIT;
@@ -201,7 +203,7 @@ static void compare__of_isolation(void **state)
 	a.checks = &before;
 	a.n_checks = b.n_checks = 1;
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		struct bench_check after = { "memory", rows[i].mode, "", rows[i].passed,
+		struct bench_isolation after = { "memory", rows[i].mode, "", rows[i].passed,
 			rows[i].known, 99, "%" };
 
 		b.checks = &after;
@@ -217,9 +219,9 @@ static void compare__of_isolation(void **state)
 	assert_int_equal(compare_make(&c, &a, &b, &o, &err), 0);
 	assert_int_equal(c.verdict, COMPARE_PASS);
 	compare_fini(&c);
-	before = (struct bench_check){ "memory", "turns", "", false, true, 99, "%" };
+	before = (struct bench_isolation){ "memory", "turns", "", false, true, 99, "%" };
 	assert_int_equal(compare_make(&c, &a, &b, &o, &err), 0);
-	assert_int_equal(c.verdict, COMPARE_OPEN);
+	assert_int_equal(c.verdict, COMPARE_INCONCLUSIVE);
 	compare_fini(&c);
 	a.checks = NULL;
 	a.n_checks = 0;
@@ -229,7 +231,7 @@ static void compare__of_isolation(void **state)
 /* A row that is not measured any more, or only in name, is inconclusive; a new one is not. */
 static void compare__of_lost_rows(void **state)
 {
-	static const enum bench_mode two[] = { BENCH_TIME_SLICING, BENCH_TURNS };
+	static const enum bench_mode two[] = { BENCH_TIME_SLICING, BENCH_FAIR_SHARE };
 	struct compare_options o = { .mode_a = BENCH_MODES, .mode_b = BENCH_MODES };
 	struct noise n = quiet(9);
 	struct error err = ERROR_INIT;
@@ -242,9 +244,9 @@ static void compare__of_lost_rows(void **state)
 	less.n_rows = 1;
 	assert_int_equal(compare_make(&c, &all, &less, &o, &err), 0);
 	assert_int_equal(c.only_a, 1);
-	assert_int_equal(c.verdict, COMPARE_OPEN);
-	assert_ptr_equal(compare_lost_row(&all, &less, NULL), &all.rows[1]);
-	assert_null(compare_lost_row(&all, &less, &all.rows[2]));
+	assert_int_equal(c.verdict, COMPARE_INCONCLUSIVE);
+	assert_ptr_equal(compare_find_lost_row(&all, &less, NULL), &all.rows[1]);
+	assert_null(compare_find_lost_row(&all, &less, &all.rows[2]));
 	compare_fini(&c);
 	assert_int_equal(compare_make(&c, &less, &all, &o, &err), 0);
 	assert_int_equal(c.only_b, 1);
@@ -275,7 +277,7 @@ static void assert_same_rows(const struct bench_result *a, const struct bench_re
 static void result__survives_its_file(void **state)
 {
 	struct noise n = quiet(9);
-	struct bench_check check = { "memory-limit", "turns", "8 MiB short of 20 GiB", true,
+	struct bench_isolation check = { "memory-limit", "turns", "8 MiB short of 20 GiB", true,
 		true, 0, "bytes" };
 	const char *note = "clocks were not fixed";
 	struct error err = ERROR_INIT;
@@ -384,7 +386,7 @@ static void compare__is_inconclusive_where_a_run_was_disturbed(void **state)
 			r[side].rows[i].runs[1].doubt = "host too busy";
 		r[side].rows[0].runs[0].errors = side;
 		assert_int_equal(compare_make(&c, &r[0], &r[1], &o, &err), 0);
-		assert_int_equal(c.verdict, COMPARE_OPEN);
+		assert_int_equal(c.verdict, COMPARE_INCONCLUSIVE);
 		assert_int_equal(c.failed_rows, 0);
 		assert_int_equal(c.doubtful_rows, ARRAY_LEN(modes));
 		assert_string_equal(c.lines[0].doubt, "host too busy");

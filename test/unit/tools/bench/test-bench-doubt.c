@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define PATIENCE_NS (20 * NS_PER_SEC)
+#define DOUBT_TIMEOUT_NS (20 * NS_PER_SEC)
 
 static void doubt_text__says_nothing_of_what_is_not_known_or_within_its_bound(void **state)
 {
@@ -23,8 +23,8 @@ static void doubt_text__says_nothing_of_what_is_not_known_or_within_its_bound(vo
 	(void)state;
 	doubt_text(text, &f);
 	assert_string_equal(text, "");
-	f.waited = DOUBT_WAITED_MOST;
-	f.slowed[DOUBT_BASE] = DOUBT_SLOWED_MOST;
+	f.waited = DOUBT_WAITED_MAX;
+	f.slowed[DOUBT_BASE] = DOUBT_SLOWED_MAX;
 	f.reasons = 0x1 | 0x2 |
 		    0x4; /* idle, application clocks, the power limit, which has a counter */
 	f.busy = 1;
@@ -66,21 +66,22 @@ static void doubt_text__names_each_disturbance_with_its_figure(void **state)
 static void doubt_others__are_not_known_where_nvml_does_not_say_or_lists_more(void **state)
 {
 	(void)state;
-	assert_true(doubt_others(3, 0, 2, BENCH_TURNS) == 1);
-	assert_true(doubt_others(2, 0, 2, BENCH_TURNS) == 0);
-	assert_true(doubt_others(1, 0, 2, BENCH_TURNS) == 0); /* one has ended */
-	assert_true(isnan(doubt_others(NAN, NAN, 2, BENCH_TURNS)));
+	assert_true(doubt_others(3, 0, 2, BENCH_FAIR_SHARE) == 1);
+	assert_true(doubt_others(2, 0, 2, BENCH_FAIR_SHARE) == 0);
+	assert_true(doubt_others(1, 0, 2, BENCH_FAIR_SHARE) == 0); /* one has ended */
+	assert_true(isnan(doubt_others(NAN, NAN, 2, BENCH_FAIR_SHARE)));
 	assert_true(isnan(doubt_others(3, 0, 2, BENCH_MPS)));
-	assert_true(isnan(doubt_others(3, 0, DOUBT_UNCOUNTED, BENCH_TURNS)));
+	assert_true(isnan(doubt_others(3, 0, DOUBT_UNCOUNTED, BENCH_FAIR_SHARE)));
 }
 
 static void doubt_others__are_those_that_were_there_before_where_ours_cannot_be_counted(
 	void **state)
 {
 	(void)state;
-	assert_true(doubt_others(4, 1, DOUBT_UNCOUNTED, BENCH_TURNS) == 1);
+	assert_true(doubt_others(4, 1, DOUBT_UNCOUNTED, BENCH_FAIR_SHARE) == 1);
 	assert_true(doubt_others(4, 2, 2, BENCH_MPS) == 2);
-	assert_true(doubt_others(2, 1, 2, BENCH_TURNS) == 1); /* and one of ours has ended */
+	assert_true(
+		doubt_others(2, 1, 2, BENCH_FAIR_SHARE) == 1); /* and one of ours has ended */
 	assert_true(isnan(doubt_others(NAN, NAN, DOUBT_UNCOUNTED, BENCH_MPS)));
 }
 
@@ -93,7 +94,7 @@ static void doubt_gaps__name_what_was_not_known_and_where(void **state)
 	(void)state;
 	doubt_gaps_text(text, &g);
 	assert_string_equal(text, "");
-	doubt_gaps_add(&g, BENCH_TURNS, &f);
+	doubt_gaps_add(&g, BENCH_FAIR_SHARE, &f);
 	doubt_gaps_text(text, &g);
 	assert_string_equal(text, "");
 	f.others = NAN;
@@ -103,7 +104,7 @@ static void doubt_gaps__name_what_was_not_known_and_where(void **state)
 		"Not known, so no doubt could come of it: whether other processes used the GPU (mps).");
 	f.slowed[DOUBT_POWER] = NAN;
 	doubt_gaps_add(&g, BENCH_MPS, &f);
-	doubt_gaps_add(&g, BENCH_TURNS, &f);
+	doubt_gaps_add(&g, BENCH_FAIR_SHARE, &f);
 	doubt_gaps_text(text, &g);
 	assert_string_equal(text,
 		"Not known, so no doubt could come of it: how long its power limit slowed down the GPU; "
@@ -185,7 +186,7 @@ static void host_watch__sees_children_wait_for_a_cpu(void **state)
 	int cpu = some_cpu();
 	pid_t pids[] = { start_loop(cpu), start_loop(cpu) };
 	struct host_watch *w = calloc(1, sizeof(*w));
-	uint64_t until = time_mono_ns() + PATIENCE_NS;
+	uint64_t until = time_mono_ns() + DOUBT_TIMEOUT_NS;
 	double waited;
 
 	(void)state;
@@ -194,7 +195,7 @@ static void host_watch__sees_children_wait_for_a_cpu(void **state)
 	host_watch_begin(w);
 	do
 		waited = host_watch_waited(w);
-	while (!(waited > DOUBT_WAITED_MOST) && time_mono_ns() < until && !isnan(waited));
+	while (!(waited > DOUBT_WAITED_MAX) && time_mono_ns() < until && !isnan(waited));
 	for (size_t i = 0; i < ARRAY_LEN(pids); i++) {
 		(void)kill(pids[i], SIGKILL);
 		(void)waitpid(pids[i], NULL, 0);
@@ -203,7 +204,7 @@ static void host_watch__sees_children_wait_for_a_cpu(void **state)
 		free(w);
 		skip(); /* a kernel without schedstat */
 	}
-	assert_true(waited > DOUBT_WAITED_MOST && waited <= 1);
+	assert_true(waited > DOUBT_WAITED_MAX && waited <= 1);
 	free(w);
 }
 

@@ -127,7 +127,7 @@ static void u__is_amdahls(void **state)
 
 /* ---- a profile from what was measured ------------------------------------------------------------------------------ */
 
-#define LOOKS 21
+#define PROFILE_SAMPLE_COUNT 21
 
 struct world {
 	struct bench_result r;
@@ -139,11 +139,13 @@ struct world {
 static void fill_window(struct profile_window *w, enum bench_mode m, double share,
 	double stretch)
 {
-	*w = (struct profile_window){ .mode = m, .sm_share = share, .n_looks = LOOKS };
-	w->looks = calloc(LOOKS, sizeof(*w->looks));
-	assert_non_null(w->looks);
-	for (unsigned int i = 0; i < LOOKS; i++)
-		w->looks[i] = (struct profile_look){ .at_ns = i * 100 * MS,
+	*w = (struct profile_window){ .mode = m,
+		.sm_share = share,
+		.n_samples = PROFILE_SAMPLE_COUNT };
+	w->samples = calloc(PROFILE_SAMPLE_COUNT, sizeof(*w->samples));
+	assert_non_null(w->samples);
+	for (unsigned int i = 0; i < PROFILE_SAMPLE_COUNT; i++)
+		w->samples[i] = (struct profile_sample){ .at_ns = i * 100 * MS,
 			.charged_ns = i * 80 * MS,
 			.launches = (uint64_t)(i * 900 / stretch),
 			.copies = (uint64_t)(i * 100 / stretch),
@@ -182,11 +184,11 @@ static void world_init(struct world *w)
 	w->r.n_rows = 5;
 	w->r.head.gpu = "NVIDIA H100 80GB HBM3";
 	row(w, 0, BENCH_EXCLUSIVE, NAN, 10e6);
-	row(w, 1, BENCH_TURNS, NAN, 10.2e6);
+	row(w, 1, BENCH_FAIR_SHARE, NAN, 10.2e6);
 	row(w, 2, BENCH_MPS_LIMITED, 1, 10e6);
 	row(w, 3, BENCH_MPS_LIMITED, 0.5, 13e6);
 	row(w, 4, BENCH_MPS_LIMITED, 0.25, 19e6);
-	fill_window(&w->w[0], BENCH_TURNS, 1, 1);
+	fill_window(&w->w[0], BENCH_FAIR_SHARE, 1, 1);
 	fill_window(&w->w[1], BENCH_MPS_LIMITED, 1, 1);
 	fill_window(&w->w[2], BENCH_MPS_LIMITED, 0.5, 1.3);
 	fill_window(&w->w[3], BENCH_MPS_LIMITED, 0.25, 1.9);
@@ -286,7 +288,7 @@ static void profile__says_what_could_not_be_measured(void **state)
 			w.r.rows[i].runs[k].error = "no MPS here";
 		}
 	for (size_t i = 1; i < 4; i++)
-		w.w[i].n_looks = 0;
+		w.w[i].n_samples = 0;
 	for (size_t k = 0; k < w.r.rows[0].n; k++)
 		w.r.rows[0].runs[k].gpu = (struct bench_gpu){ NAN, NAN, NAN, NAN, NAN, NAN };
 	p = make(&w, false, false);
@@ -334,17 +336,17 @@ static void status__of_the_arbiter_is_read(void **state)
 	static const char *const none[] = { "", "{}", "[]", "{\"slices\": []}",
 		"{\"slices\": [{\"gpus\": []}]}", "{\"slices\": 1}",
 		"{\"slices\": [{\"gpus\": [1]}]}" };
-	struct profile_look look;
+	struct profile_sample look;
 
 	(void)state;
-	assert_true(watch_read(&look, text, strlen(text)));
+	assert_true(watch_parse_status(&look, text, strlen(text)));
 	assert_int_equal(look.charged_ns, 5);
 	assert_int_equal(look.launches + look.copies, 9);
 	assert_int_equal(look.peak, 200);
 	assert_int_equal(look.overhead, 42);
 	assert_true(look.overhead_known);
 	for (size_t i = 0; i < ARRAY_LEN(none); i++)
-		assert_false(watch_read(&look, none[i], strlen(none[i])));
+		assert_false(watch_parse_status(&look, none[i], strlen(none[i])));
 }
 
 static void pods__are_found_by_their_cgroups(void **state)
@@ -352,37 +354,37 @@ static void pods__are_found_by_their_cgroups(void **state)
 	static const char uid[] = "0bf4ee08-9f4b-4a1c-a0b1-3e0d6c6a2f11";
 
 	(void)state;
-	assert_true(outside_is_pod(
+	assert_true(observation_is_pod(
 		"0::/kubepods/burstable/pod0bf4ee08-9f4b-4a1c-a0b1-3e0d6c6a2f11/abc\n", uid));
-	assert_true(outside_is_pod(
+	assert_true(observation_is_pod(
 		"0::/kubepods.slice/kubepods-pod0bf4ee08_9f4b_4a1c_a0b1_3e0d6c6a2f11.slice\n",
 		uid));
-	assert_false(outside_is_pod("0::/user.slice\n", uid));
-	assert_false(outside_is_pod("0::/\n", ""));
-	assert_false(outside_is_pod("0::/short\n", "short"));
+	assert_false(observation_is_pod("0::/user.slice\n", uid));
+	assert_false(observation_is_pod("0::/\n", ""));
+	assert_false(observation_is_pod("0::/short\n", "short"));
 }
 
 static void outside__shares_are_told_only_of_one_alone(void **state)
 {
-	struct outside o = { .n = 4,
+	struct bench_observation o = { .n = 4,
 		.processes = 1,
 		.alone = true,
 		.busy = 0.5,
 		.busiest = 0.8,
 		.sm_active = 0.3,
 		.dram = 0.1,
-		.peak = UINT64_C(1) << 30 };
+		.peak_bytes = UINT64_C(1) << 30 };
 	struct profile p;
 
 	(void)state;
-	outside_profile(&p, &o, "server", "inference-open");
+	observation_write_profile(&p, &o, "server", "inference-open");
 	CLOSE(p.busy.v, 0.5, 1e-9);
 	CLOSE(p.sm_active.v, 0.3, 1e-9);
 	CLOSE(p.mem_peak_mib.v, 1024, 1e-9);
 	CLOSE(p.burst.v, 1.6, 1e-9);
 	assert_true(isnan(p.t_solo.v));
 	o.alone = false;
-	outside_profile(&p, &o, "server", "inference-open");
+	observation_write_profile(&p, &o, "server", "inference-open");
 	assert_true(isnan(p.sm_active.v) && isnan(p.dram.v));
 	assert_int_equal(p.busy.origin, PROFILE_DERIVED);
 }

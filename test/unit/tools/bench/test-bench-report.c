@@ -15,7 +15,7 @@
 #define TAGS_MAX       64
 #define NAME_MAX_BYTES 32
 
-static const enum bench_mode modes[] = { BENCH_EXCLUSIVE, BENCH_TIME_SLICING, BENCH_TURNS,
+static const enum bench_mode modes[] = { BENCH_EXCLUSIVE, BENCH_TIME_SLICING, BENCH_FAIR_SHARE,
 	BENCH_MPS };
 
 struct world {
@@ -218,7 +218,8 @@ static void table__has_only_columns_of_which_something_is_known(void **state)
 
 static const char hostile[] = "<b onclick=\"x\">&'\x01</b></title></svg></style>\xc3\xa4";
 
-static void put_hostile(struct bench_result *r, struct bench_check *check, const char **note)
+static void set_hostile_texts(struct bench_result *r, struct bench_isolation *check,
+	const char **note)
 {
 	struct bench_head *h = &r->head;
 	const char **texts[] = { &h->made, &h->version, &h->command, &h->kernel, &h->driver,
@@ -243,12 +244,12 @@ static void put_hostile(struct bench_result *r, struct bench_check *check, const
 static void page__has_nothing_of_a_text_as_markup(void **state)
 {
 	CLEANUP(world_fini) struct world w;
-	struct bench_check check = { .known = true, .value = 1 };
+	struct bench_isolation check = { .known = true, .value = 1 };
 	const char *note;
 
 	(void)state;
 	world_init(&w, 2);
-	put_hostile(&w.r, &check, &note);
+	set_hostile_texts(&w.r, &check, &note);
 	make(&w);
 	assert_false(has(&w, "<b onclick"));
 	assert_true(
@@ -276,7 +277,7 @@ static void page__says_simulated_wherever_one_may_look(void **state)
 
 static void checks__pass_fail_or_are_not_known(void **state)
 {
-	static const struct bench_check checks[] = {
+	static const struct bench_isolation checks[] = {
 		{ "memory limit", "turns", "refused at 1024 MiB", true, true, 1.5, "MiB over" },
 		{ "noisy neighbour", "mps", "p99 is 9 times", false, true, NAN, "" },
 		{ "fault", "mig", "no MIG here", false, false, INFINITY, "" },
@@ -422,7 +423,7 @@ static void make_weights(struct bench_result *r)
 		/* Blocks are equally long, as they are when pods share a GPU. */
 		n.mean_ns = i ? 12e6 / (double)i : 2e6;
 		n.units = i ? 10 * (unsigned int)i : 60;
-		noise_row(&r->rows[i], &n, i ? BENCH_WEIGHTS : BENCH_EXCLUSIVE, 1);
+		noise_row(&r->rows[i], &n, i ? BENCH_FAIR_SHARE_WEIGHTED : BENCH_EXCLUSIVE, 1);
 		r->rows[i].scenario = i ? "3 burn" : "alone";
 		r->rows[i].pods = i ? 3 : 1;
 		if (i)
@@ -456,7 +457,7 @@ static bool is_near(double a, double b)
 }
 
 /* One bar of parts that stand on each other, as wide as they are heavy. */
-static void check_parts(const char *page)
+static void check_bar_parts(const char *page)
 {
 	double all = 0, end = 0, v[4], first = 0;
 
@@ -500,7 +501,7 @@ static void pods_of_different_weights__are_joined(void **state)
 	assert_true(has(&w, "<td>weight 3</td>"));
 	assert_true(has(&w, "Shares of 3 burn in 3 burn, turns-weighted"));
 	assert_true(has(&w, ">w2<"));
-	check_parts(buf_str(&w.page));
+	check_bar_parts(buf_str(&w.page));
 }
 
 static void add_times(struct hist *h, uint64_t ns, unsigned int n)
@@ -580,11 +581,11 @@ static void summary__says_who_does_not_keep_up(void **state)
 	assert_true(has(&w, " of the 4000 units/s that are asked for."));
 }
 
-static void put_check_of(struct bench_result *r, bool passed)
+static void add_one_check(struct bench_result *r, bool passed)
 {
 	r->checks = calloc(1, sizeof(*r->checks));
 	assert_non_null(r->checks);
-	r->checks[0] = (struct bench_check){ "memory", "turns", "", passed, true, 1, "%" };
+	r->checks[0] = (struct bench_isolation){ "memory", "turns", "", passed, true, 1, "%" };
 	r->n_checks = 1;
 }
 
@@ -606,8 +607,8 @@ static void changes__are_told_where_they_can_be(void **state)
 	after.r.rows[3].runs[0].errors = 1;
 	after.before = &before.r;
 	after.r.head.simulated = false; /* one that is, is enough */
-	put_check_of(&before.r, true);
-	put_check_of(&after.r, false);
+	add_one_check(&before.r, true);
+	add_one_check(&after.r, false);
 	make(&after);
 	assert_true(has(&after, "<h2>What changed</h2>"));
 	assert_true(
@@ -640,10 +641,10 @@ static void page__of_hundreds_of_rows_has_a_limit(void **state)
 	for (; w.r.n_rows < ARRAY_LEN(names); w.r.n_rows++) {
 		struct bench_row *row = &w.r.rows[w.r.n_rows];
 
-		noise_row(row, &n, BENCH_TURNS, 4);
+		noise_row(row, &n, BENCH_FAIR_SHARE, 4);
 		(void)snprintf(names[w.r.n_rows], sizeof(names[0]), "s%zu", w.r.n_rows / 2);
 		row->scenario = names[w.r.n_rows];
-		row->mode = w.r.n_rows % 2 ? BENCH_MPS : BENCH_TURNS;
+		row->mode = w.r.n_rows % 2 ? BENCH_MPS : BENCH_FAIR_SHARE;
 		row->mode_name = bench_mode_names[row->mode];
 	}
 	make(&w);

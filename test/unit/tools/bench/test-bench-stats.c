@@ -104,7 +104,7 @@ static double covered(double within, double between, enum estimate_of what, doub
 		struct interval in;
 
 		assert_non_null(r.rows);
-		noise_row(r.rows, &n, BENCH_TURNS, 1);
+		noise_row(r.rows, &n, BENCH_FAIR_SHARE, 1);
 		assert_int_equal(bench_row_estimate(&e, r.rows, what, &err), 0);
 		in = estimate_interval(&e);
 		hits += in.low <= truth && truth <= in.high;
@@ -139,7 +139,7 @@ static void intervals__are_narrow_where_there_is_little_noise(void **state)
 
 	(void)state;
 	assert_non_null(r.rows);
-	noise_row(r.rows, &n, BENCH_TURNS, 1);
+	noise_row(r.rows, &n, BENCH_FAIR_SHARE, 1);
 	assert_int_equal(bench_row_estimate(&e, r.rows, ESTIMATE_MEAN, &err), 0);
 	in = estimate_interval(&e);
 	/* 0.1 / sqrt(6000) * 2 */
@@ -163,12 +163,12 @@ static void intervals__have_no_bounds_without_repetitions(void **state)
 
 	(void)state;
 	assert_non_null(r.rows);
-	noise_row(&r.rows[0], &n, BENCH_TURNS, 1);
+	noise_row(&r.rows[0], &n, BENCH_FAIR_SHARE, 1);
 	assert_int_equal(bench_row_estimate(&e, &r.rows[0], ESTIMATE_MEAN, &err), 0);
 	assert_true(isinf(estimate_interval(&e).high));
 	n.runs = 2;
 	n.blocks = n.units = 1;
-	noise_row(&r.rows[1], &n, BENCH_TURNS, 1);
+	noise_row(&r.rows[1], &n, BENCH_FAIR_SHARE, 1);
 	assert_int_equal(bench_row_estimate(&e, &r.rows[1], ESTIMATE_P99, &err), 0);
 	assert_true(isfinite(estimate_interval(&e).high));
 	assert_true(estimate_interval(&e).high > 1.2 * e.value);
@@ -193,7 +193,7 @@ static void intervals__know_of_bursts(void **state)
 		struct estimate e;
 
 		assert_non_null(r.rows);
-		noise_row(r.rows, &n, BENCH_TURNS, 1);
+		noise_row(r.rows, &n, BENCH_FAIR_SHARE, 1);
 		for (size_t k = 0; slow && k < 2; k++)
 			for (size_t b = 0; b < 5; b++)
 				r.rows->runs[k].blocks[b].times.sum_ns *= 2;

@@ -115,16 +115,16 @@ static void steps__are_those_that_say_something(void **state)
 	add(&s, "4 burn");
 	add(&s, "latency + 3 burn");
 	add(&s, "burn");
-	assert_true(suite_has(&s, &s.scenarios[0], BENCH_WEIGHTS));
-	assert_false(suite_has(&s, &s.scenarios[0], BENCH_LATENCY));
-	assert_false(suite_has(&s, &s.scenarios[1], BENCH_WEIGHTS));
-	assert_true(suite_has(&s, &s.scenarios[1], BENCH_LATENCY));
+	assert_true(suite_has(&s, &s.scenarios[0], BENCH_FAIR_SHARE_WEIGHTED));
+	assert_false(suite_has(&s, &s.scenarios[0], BENCH_FAIR_SHARE_LATENCY));
+	assert_false(suite_has(&s, &s.scenarios[1], BENCH_FAIR_SHARE_WEIGHTED));
+	assert_true(suite_has(&s, &s.scenarios[1], BENCH_FAIR_SHARE_LATENCY));
 	assert_false(suite_has(&s, &s.scenarios[2], BENCH_TIME_SLICING));
 	/* Where MIG devices are made for so many pods, for those only. */
 	assert_true(suite_has(&s, &s.scenarios[0], BENCH_MIG));
 	s.mig_pods = 2;
 	assert_false(suite_has(&s, &s.scenarios[0], BENCH_MIG));
-	assert_true(suite_has(&s, &s.scenarios[0], BENCH_WEIGHTS));
+	assert_true(suite_has(&s, &s.scenarios[0], BENCH_FAIR_SHARE_WEIGHTED));
 	s.mig_pods = 4;
 	assert_true(suite_has(&s, &s.scenarios[0], BENCH_MIG));
 }
@@ -145,7 +145,7 @@ static void args__are_of_one_size_in_all_modes(void **state)
 static void collect__puts_pods_together(void **state)
 {
 	struct suite s;
-	struct suite_step step = { BENCH_TURNS, 1, 0 };
+	struct suite_step step = { BENCH_FAIR_SHARE, 1, 0 };
 	struct hist *blocks = calloc(4, sizeof(*blocks));
 	struct collect_pod pods[3] = { { 0, NAN, 2, blocks, NULL },
 		{ 0, NAN, 2, NULL, "cuInit: no device" }, { 1, NAN, 2, blocks + 2, NULL } };

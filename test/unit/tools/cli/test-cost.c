@@ -66,7 +66,7 @@ static void cost_time__is_what_people_write(void **state)
 }
 
 /* Two buckets: one with a price that does not divide, one without rows for some GPUs. */
-static const struct ledger_period buckets[] = {
+static const struct usage_db_period buckets[] = {
 	{ NOW, NOW + 300, "node-1", "p3.8xlarge", "us-east-1", "USD", "test", 12240000000, 4,
 		INT64_C(300000000000), 1020000000 },
 	{ NOW + 300, NOW + 600, "node-1", "p3.8xlarge", "us-east-1", "USD", "test", 12240000000,
@@ -75,32 +75,32 @@ static const struct ledger_period buckets[] = {
 
 static const struct {
 	size_t bucket;
-	struct ledger_row row;
+	struct usage_db_row row;
 } rows[] = {
-	{ 0, { .kind = LEDGER_IDLE,
+	{ 0, { .kind = USAGE_DB_UNALLOCATED,
 		     .gpu = "GPU-1",
 		     .gpu_ns = INT64_C(1100000000000),
 		     .cost_nano = 935000001 } },
-	{ 0, { LEDGER_HELD, "team", "web", "u1", "main", "GPU-0", "GPU-0",
+	{ 0, { USAGE_DB_ALLOCATED, "team", "web", "u1", "main", "GPU-0", "GPU-0",
 		     "nvidia.com/gpu.shared", "time-slicing", INT64_C(300000000000),
 		     INT64_C(50000000000), INT64_C(25000000000), false, 1, 2, 42500000,
 		     false } },
-	{ 0, { LEDGER_HELD, "team", "job", "u2", "main", "GPU-0", "GPU-0",
+	{ 0, { USAGE_DB_ALLOCATED, "team", "job", "u2", "main", "GPU-0", "GPU-0",
 		     "nvidia.com/gpu.shared", "time-slicing", INT64_C(300000000000),
 		     INT64_C(50000000000), 0, true, 0, 0, 42499999, true } },
-	{ 1, { LEDGER_HELD, "=x", "a\tb", "u3", "c\"d", "GPU-0", "MIG-0", "nvidia.com/mig-1g",
-		     "mig", INT64_C(300000000000), INT64_C(1200000000000),
+	{ 1, { USAGE_DB_ALLOCATED, "=x", "a\tb", "u3", "c\"d", "GPU-0", "MIG-0",
+		     "nvidia.com/mig-1g", "mig", INT64_C(300000000000), INT64_C(1200000000000),
 		     INT64_C(1200000000000), false, 1, 2, 1020000000, false } },
 };
 
-static struct cost_book *make_book(enum cost_by by, int64_t price)
+static struct cost_summary *make_cost_summary(enum cost_by by, int64_t price)
 {
-	struct cost_book *b = NULL;
+	struct cost_summary *b = NULL;
 	struct error err = ERROR_INIT;
 	struct cost_reprice r = { .price_nano = price, .currency = "EUR" };
 
-	assert_ok(cost_book_new(&b, by, &err), &err);
-	r.book = b;
+	assert_ok(cost_summary_new(&b, by, &err), &err);
+	r.summary = b;
 	for (size_t i = 0; i < ARRAY_LEN(buckets); i++) {
 		assert_ok(cost_reprice_each(&r, &buckets[i], NULL, &err), &err);
 		for (size_t j = 0; j < ARRAY_LEN(rows); j++) {
@@ -128,9 +128,9 @@ static void cost_table__shows_idle_apart_and_the_whole(void **state)
 		"team        web   0.08         0.01        0.01             50.0%     0.0425        USD\n"
 		"(idle)            -            0.31        -                -         0.935000001   USD\n"
 		"total             0.25         0.67        >=0.34           >=51.0%   2.0400        USD\n";
-	CLEANUP(cost_book_freep) struct cost_book *b = make_book(COST_BY_POD, -1);
+	CLEANUP(cost_summary_freep) struct cost_summary *b = make_cost_summary(COST_BY_POD, -1);
 	CLEANUP(buf_fini) struct buf text = BUF_INIT(COST_TEXT_MAX);
-	const struct cost_print p = { .book = b,
+	const struct cost_print p = { .summary = b,
 		.by = COST_BY_POD,
 		.from_s = NOW,
 		.to_s = NOW + 86400 };
@@ -143,37 +143,38 @@ static void cost_table__shows_idle_apart_and_the_whole(void **state)
 
 static void cost_table__says_when_there_is_nothing(void **state)
 {
-	CLEANUP(cost_book_freep) struct cost_book *b = NULL;
+	CLEANUP(cost_summary_freep) struct cost_summary *b = NULL;
 	CLEANUP(buf_fini) struct buf text = BUF_INIT(COST_TEXT_MAX);
 	struct cost_print p = { .by = COST_BY_POD, .from_s = NOW, .to_s = NOW + 86400 };
 	struct error err = ERROR_INIT;
 
 	(void)state;
-	assert_ok(cost_book_new(&b, COST_BY_POD, &err), &err);
-	p.book = b;
+	assert_ok(cost_summary_new(&b, COST_BY_POD, &err), &err);
+	p.summary = b;
 	assert_ok(cost_print_table(&text, &p, &err), &err);
 	assert_non_null(strstr(buf_str(&text), "Nothing was accounted in that time.\n"));
 }
 
 static void cost_reprice__splits_a_given_price_exactly(void **state)
 {
-	CLEANUP(cost_book_freep) struct cost_book *b = make_book(COST_BY_GPU, 7000000001);
-	struct cost_line total = cost_book_total(b, "EUR");
+	CLEANUP(cost_summary_freep)
+	struct cost_summary *b = make_cost_summary(COST_BY_GPU, 7000000001);
+	struct cost_line total = cost_summary_total(b, "EUR");
 	const struct cost_node *nodes;
 	const struct cost_line *const *lines;
 	size_t n;
 
 	(void)state;
-	nodes = cost_book_nodes(b, &n);
+	nodes = cost_summary_nodes(b, &n);
 	assert_int_equal(n, 1);
 	/* 300 s of 7.000000001 an hour, twice, each rounded down. */
 	assert_int_equal(nodes[0].period.cost_nano, 2 * 583333333);
 	assert_int_equal(total.row.cost_nano, 2 * 583333333);
-	assert_string_equal(cost_book_currency(b, 0), "EUR");
-	assert_null(cost_book_currency(b, 1));
-	lines = cost_book_lines(b, &n);
+	assert_string_equal(cost_summary_currency(b, 0), "EUR");
+	assert_null(cost_summary_currency(b, 1));
+	lines = cost_summary_lines(b, &n);
 	assert_int_equal(n, 2);
-	assert_int_equal(lines[1]->row.kind, LEDGER_IDLE);
+	assert_int_equal(lines[1]->row.kind, USAGE_DB_UNALLOCATED);
 	assert_string_equal(lines[1]->row.gpu, "GPU-1");
 	/* 2 x 24305555 to those who held a part in the first bucket; the rest there is idle. */
 	assert_int_equal(lines[1]->row.cost_nano, 583333333 - 2 * 24305555);
@@ -181,20 +182,20 @@ static void cost_reprice__splits_a_given_price_exactly(void **state)
 
 static void cost_reprice__never_splits_more_than_there_is(void **state)
 {
-	CLEANUP(cost_book_freep) struct cost_book *b = NULL;
-	struct ledger_row row = { .kind = LEDGER_HELD, .namespace_ = "a" };
+	CLEANUP(cost_summary_freep) struct cost_summary *b = NULL;
+	struct usage_db_row row = { .kind = USAGE_DB_ALLOCATED, .namespace_ = "a" };
 	struct error err = ERROR_INIT;
 	struct cost_reprice r = { .price_nano = 3600, .currency = "USD" };
 
 	(void)state;
-	assert_ok(cost_book_new(&b, COST_BY_NAMESPACE, &err), &err);
-	r.book = b;
+	assert_ok(cost_summary_new(&b, COST_BY_NAMESPACE, &err), &err);
+	r.summary = b;
 	assert_ok(cost_reprice_each(&r, &buckets[0], NULL, &err), &err);
 	row.gpu_ns = INT64_MAX / 4; /* clocks that disagree */
 	assert_ok(cost_reprice_each(&r, &buckets[0], &row, &err), &err);
 	assert_ok(cost_reprice_each(&r, &buckets[0], &row, &err), &err);
 	assert_ok(cost_reprice_end(&r, &err), &err);
-	assert_int_equal(cost_book_total(b, "USD").row.cost_nano, 300);
+	assert_int_equal(cost_summary_total(b, "USD").row.cost_nano, 300);
 }
 
 /* Reads the CSV cell at *p into @cell of 2048 bytes, and goes behind it and its comma. */
@@ -239,9 +240,10 @@ static int64_t sum_column(const char *csv, const char *name)
 
 static void cost_csv__sums_to_the_origin_charge(void **state)
 {
-	CLEANUP(cost_book_freep) struct cost_book *b = make_book(COST_BY_CHARGE, -1);
+	CLEANUP(cost_summary_freep)
+	struct cost_summary *b = make_cost_summary(COST_BY_CHARGE, -1);
 	CLEANUP(buf_fini) struct buf text = BUF_INIT(COST_TEXT_MAX);
-	const struct cost_print p = { .book = b,
+	const struct cost_print p = { .summary = b,
 		.by = COST_BY_CHARGE,
 		.from_s = NOW,
 		.to_s = NOW + 86400,
@@ -309,9 +311,10 @@ static void cost_hours__round(void **state)
 
 static void cost_json__has_exact_texts(void **state)
 {
-	CLEANUP(cost_book_freep) struct cost_book *b = make_book(COST_BY_MODE, -1);
+	CLEANUP(cost_summary_freep)
+	struct cost_summary *b = make_cost_summary(COST_BY_MODE, -1);
 	CLEANUP(buf_fini) struct buf text = BUF_INIT(COST_TEXT_MAX);
-	const struct cost_print p = { .book = b,
+	const struct cost_print p = { .summary = b,
 		.by = COST_BY_MODE,
 		.from_s = NOW,
 		.to_s = NOW + 300 };
@@ -328,9 +331,9 @@ static void cost_json__has_exact_texts(void **state)
 /* Of 'job' neither time nor memory was known. */
 static void cost_json__leaves_out_what_was_not_measured(void **state)
 {
-	CLEANUP(cost_book_freep) struct cost_book *b = make_book(COST_BY_POD, -1);
+	CLEANUP(cost_summary_freep) struct cost_summary *b = make_cost_summary(COST_BY_POD, -1);
 	CLEANUP(buf_fini) struct buf text = BUF_INIT(COST_TEXT_MAX);
-	const struct cost_print p = { .book = b,
+	const struct cost_print p = { .summary = b,
 		.by = COST_BY_POD,
 		.from_s = NOW,
 		.to_s = NOW + 300 };
@@ -362,7 +365,7 @@ static void cost_json__leaves_out_what_was_not_measured(void **state)
 #define VECTOR(series) \
 	"{\"status\":\"success\",\"data\":{\"resultType\":\"vector\",\"result\":[" series "]}}"
 
-static int read_reply(struct cost_book *b, size_t query, const char *json, struct error *err)
+static int read_reply(struct cost_summary *b, size_t query, const char *json, struct error *err)
 {
 	return cost_query_read(b, &cost_queries[query], json, strlen(json), NOW, NOW + 3600,
 		err);
@@ -373,8 +376,8 @@ static void cost_query__adds_what_a_server_says(void **state)
 #define WEB(value)                                                                                    \
 	"{\"metric\":{\"namespace\":\"team\",\"pod\":\"web\",\"node\":\"n\"},\"value\":[1.5,\"" value \
 	"\"]}"
-	CLEANUP(cost_book_freep) struct cost_book *b = NULL;
-	CLEANUP(cost_book_freep) struct cost_book *answers = NULL;
+	CLEANUP(cost_summary_freep) struct cost_summary *b = NULL;
+	CLEANUP(cost_summary_freep) struct cost_summary *answers = NULL;
 	CLEANUP(buf_fini) struct buf query = BUF_INIT(4096);
 	struct error err = ERROR_INIT;
 	const struct cost_line *const *lines;
@@ -385,8 +388,8 @@ static void cost_query__adds_what_a_server_says(void **state)
 	assert_string_equal(buf_str(&query),
 		"sum by (namespace,pod,container,gpu,UUID,mode,node,currency) "
 		"(increase(gpuslice_container_gpu_cost_total[3600s]))");
-	assert_ok(cost_book_new(&b, COST_BY_POD, &err), &err);
-	assert_ok(cost_book_new(&answers, COST_BY_CHARGE, &err), &err);
+	assert_ok(cost_summary_new(&b, COST_BY_POD, &err), &err);
+	assert_ok(cost_summary_new(&answers, COST_BY_CHARGE, &err), &err);
 	assert_ok(read_reply(answers, 0, VECTOR(WEB("3600")), &err), &err);
 	assert_ok(read_reply(answers, 1, VECTOR(WEB("9.00e+02")), &err), &err);
 	assert_ok(read_reply(answers, 3, VECTOR(WEB("0.765") "," WEB("NaN") "," WEB("+Inf")),
@@ -396,16 +399,16 @@ static void cost_query__adds_what_a_server_says(void **state)
 			  VECTOR("{\"metric\":{\"UUID\":\"GPU-0\"},\"value\":[1,\"2.295\"]}"),
 			  &err),
 		&err);
-	assert_ok(cost_book_fold(b, answers, &err), &err);
-	lines = cost_book_lines(b, &n);
+	assert_ok(cost_summary_merge(b, answers, &err), &err);
+	lines = cost_summary_lines(b, &n);
 	assert_int_equal(n, 2);
-	assert_int_equal(lines[0]->row.held_ns, INT64_C(3600000000000));
+	assert_int_equal(lines[0]->row.allocated_ns, INT64_C(3600000000000));
 	assert_int_equal(lines[0]->row.gpu_ns, INT64_C(900000000000));
 	assert_int_equal(lines[0]->row.cost_nano, 765000000);
-	assert_int_equal(lines[0]->parts, COST_HELD | COST_GPU | COST_MONEY);
+	assert_int_equal(lines[0]->parts, COST_ALLOCATED | COST_GPU | COST_MONEY);
 	assert_string_equal(lines[0]->period.currency, "USD");
 	assert_int_equal(lines[1]->row.cost_nano, 2295000000);
-	assert_int_equal(cost_book_total(b, "USD").row.cost_nano, 3060000000);
+	assert_int_equal(cost_summary_total(b, "USD").row.cost_nano, 3060000000);
 }
 
 #define POD(pod, more, value)                                                         \
@@ -428,32 +431,33 @@ static void cost_query__knows_no_sum_of_which_a_part_is_missing(void **state)
 		unsigned known;
 		bool busy_unknown;
 	} sums[] = {
-		{ COST_BY_POD, 2, COST_HELD | COST_GPU | COST_BUSY | COST_MONEY, false },
-		{ COST_BY_NAMESPACE, 1, COST_HELD | COST_BUSY | COST_MONEY, true },
+		{ COST_BY_POD, 2, COST_ALLOCATED | COST_GPU | COST_BUSY | COST_MONEY, false },
+		{ COST_BY_NAMESPACE, 1, COST_ALLOCATED | COST_BUSY | COST_MONEY, true },
 	};
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(sums); i++) {
-		CLEANUP(cost_book_freep) struct cost_book *b = NULL;
-		CLEANUP(cost_book_freep) struct cost_book *answers = NULL;
+		CLEANUP(cost_summary_freep) struct cost_summary *b = NULL;
+		CLEANUP(cost_summary_freep) struct cost_summary *answers = NULL;
 		struct error err = ERROR_INIT;
 		const struct cost_line *const *lines;
 		struct cost_line total;
 		size_t n;
 
-		assert_ok(cost_book_new(&b, sums[i].by, &err), &err);
-		assert_ok(cost_book_new(&answers, COST_BY_CHARGE, &err), &err);
+		assert_ok(cost_summary_new(&b, sums[i].by, &err), &err);
+		assert_ok(cost_summary_new(&answers, COST_BY_CHARGE, &err), &err);
 		for (size_t k = 0; k < ARRAY_LEN(replies); k++)
 			assert_ok(read_reply(answers, k, replies[k], &err), &err);
-		assert_ok(cost_book_fold(b, answers, &err), &err);
-		lines = cost_book_lines(b, &n);
+		assert_ok(cost_summary_merge(b, answers, &err), &err);
+		lines = cost_summary_lines(b, &n);
 		assert_int_equal(n, sums[i].n);
-		assert_int_equal(cost_line_knows(lines[0]), sums[i].known);
+		assert_int_equal(cost_line_is_known(lines[0]), sums[i].known);
 		assert_int_equal(lines[0]->row.busy_unknown, sums[i].busy_unknown);
 		assert_string_equal(lines[0]->period.currency, "EUR");
-		total = cost_book_total(b, "EUR");
-		assert_int_equal(cost_line_knows(&total), COST_HELD | COST_BUSY | COST_MONEY);
-		assert_int_equal(total.row.held_ns, INT64_C(7200000000000));
+		total = cost_summary_total(b, "EUR");
+		assert_int_equal(cost_line_is_known(&total),
+			COST_ALLOCATED | COST_BUSY | COST_MONEY);
+		assert_int_equal(total.row.allocated_ns, INT64_C(7200000000000));
 	}
 }
 
@@ -474,9 +478,9 @@ static void cost_csv__is_refused_without_a_price(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
-		CLEANUP(cost_book_freep) struct cost_book *b = NULL;
+		CLEANUP(cost_summary_freep) struct cost_summary *b = NULL;
 		CLEANUP(buf_fini) struct buf text = BUF_INIT(COST_TEXT_MAX);
-		struct ledger_period period = buckets[0];
+		struct usage_db_period period = buckets[0];
 		struct error err = ERROR_INIT;
 		struct cost_print p = { .by = COST_BY_CHARGE,
 			.estimated = cases[i].estimated,
@@ -484,9 +488,9 @@ static void cost_csv__is_refused_without_a_price(void **state)
 			.account = "" };
 
 		period.currency = cases[i].currency;
-		assert_ok(cost_book_new(&b, COST_BY_CHARGE, &err), &err);
-		assert_ok(cost_book_add(b, &period, &rows[0].row, COST_ALL, &err), &err);
-		p.book = b;
+		assert_ok(cost_summary_new(&b, COST_BY_CHARGE, &err), &err);
+		assert_ok(cost_summary_add(b, &period, &rows[0].row, COST_ALL, &err), &err);
+		p.summary = b;
 		if (cases[i].says)
 			assert_error(cost_print_csv(&text, &p, &err), &err, cases[i].says);
 		else
@@ -514,26 +518,26 @@ static void cost_query__refuses_what_is_no_answer(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(replies); i++) {
-		CLEANUP(cost_book_freep) struct cost_book *b = NULL;
+		CLEANUP(cost_summary_freep) struct cost_summary *b = NULL;
 		struct error err = ERROR_INIT;
 
-		assert_ok(cost_book_new(&b, COST_BY_POD, &err), &err);
+		assert_ok(cost_summary_new(&b, COST_BY_POD, &err), &err);
 		assert_error(read_reply(b, 0, replies[i].json, &err), &err, replies[i].says);
 		assert_non_null(
 			strstr(err.msg, "about gpuslice_container_gpu_held_seconds_total"));
 	}
 }
 
-static void cost_book__refuses_a_sum_that_is_too_large(void **state)
+static void cost_summary__refuses_a_sum_that_is_too_large(void **state)
 {
-	CLEANUP(cost_book_freep) struct cost_book *b = NULL;
-	const struct ledger_row row = { .held_ns = INT64_MAX };
+	CLEANUP(cost_summary_freep) struct cost_summary *b = NULL;
+	const struct usage_db_row row = { .allocated_ns = INT64_MAX };
 	struct error err = ERROR_INIT;
 
 	(void)state;
-	assert_ok(cost_book_new(&b, COST_BY_POD, &err), &err);
-	assert_ok(cost_book_add(b, &buckets[0], &row, COST_ALL, &err), &err);
-	assert_error(cost_book_add(b, &buckets[0], &row, COST_ALL, &err), &err,
+	assert_ok(cost_summary_new(&b, COST_BY_POD, &err), &err);
+	assert_ok(cost_summary_add(b, &buckets[0], &row, COST_ALL, &err), &err);
+	assert_error(cost_summary_add(b, &buckets[0], &row, COST_ALL, &err), &err,
 		"larger than 2^63");
 }
 
@@ -554,7 +558,7 @@ int main(void)
 		cmocka_unit_test(cost_query__knows_no_sum_of_which_a_part_is_missing),
 		cmocka_unit_test(cost_csv__is_refused_without_a_price),
 		cmocka_unit_test(cost_query__refuses_what_is_no_answer),
-		cmocka_unit_test(cost_book__refuses_a_sum_that_is_too_large),
+		cmocka_unit_test(cost_summary__refuses_a_sum_that_is_too_large),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

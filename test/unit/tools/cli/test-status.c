@@ -104,7 +104,7 @@ static void status_view__names_who_holds_what_is_not_offered_any_more(void **sta
 
 #define POD(pod) "{\"namespace\":\"ns\",\"pod\":\"" pod "\",\"container\":\"c\"}"
 
-static const char cut_up[] = HEAD
+static const char partitioned_status[] = HEAD
 	"\"gpus\":[{\"index\":0,\"uuid\":\"GPU-a\",\"name\":\"A100\",\"mig\":\"on\",\"migPending\":false,"
 	"\"health\":\"healthy\",\"refused\":\"\",\"xids\":0,\"migDevices\":[" MIG(0, "healthy",
 		"", "", "[" POD("p") "," POD("q") "]") "," MIG(1, "unhealthy", "XID 48",
@@ -174,7 +174,9 @@ static void status_view__shows_mig_devices(void **state)
 	struct error err = ERROR_INIT;
 
 	(void)state;
-	assert_ok(status_view(&b, cut_up, sizeof(cut_up) - 1, &options, &err), &err);
+	assert_ok(status_view(&b, partitioned_status, sizeof(partitioned_status) - 1, &options,
+			  &err),
+		&err);
 	for (size_t i = 0; i < ARRAY_LEN(wanted); i++) {
 		if (!strstr(buf_str(&b), wanted[i]))
 			fail_msg("'%s' is missing in:\n%s", wanted[i], buf_str(&b));
@@ -386,7 +388,7 @@ static void status_view__shows_mps_daemons(void **state)
 }
 
 /* What tells the pods of one Deployment apart is the end of their names. */
-static void status_put_pod__keeps_the_end_of_a_name(void **state)
+static void status_format_pod__keeps_the_end_of_a_name(void **state)
 {
 	char cell[STATUS_CELL_MAX], ns[254], pod[254], container[254], want[STATUS_CELL_MAX];
 	json_t *h;
@@ -394,7 +396,7 @@ static void status_put_pod__keeps_the_end_of_a_name(void **state)
 	(void)state;
 	h = json_pack("{s:s, s:s, s:s}", "namespace", "team", "pod", "web-7d9f8b6c5d-x9k2p",
 		"container", "main");
-	status_put_pod(cell, h);
+	status_format_pod(cell, h);
 	assert_string_equal(cell, "team/web-7d9f8b6c5d-x9k2p (main)");
 	json_decref(h);
 	memset(ns, 'n', sizeof(ns));
@@ -403,7 +405,7 @@ static void status_put_pod__keeps_the_end_of_a_name(void **state)
 	ns[63] = container[63] = pod[253] = '\0';
 	memcpy(pod + 248, "x9k2p", 5);
 	h = json_pack("{s:s, s:s, s:s}", "namespace", ns, "pod", pod, "container", container);
-	status_put_pod(cell, h);
+	status_format_pod(cell, h);
 	(void)snprintf(want, sizeof(want), "%.18s...%.18s/%.33s...%.28sx9k2p (%.14s...%.14s)",
 		ns, ns, pod, pod, container, container);
 	assert_string_equal(cell, want);
@@ -457,7 +459,7 @@ int main(void)
 		cmocka_unit_test(status_view__says_of_one_that_goes_first_when_it_does_not),
 		cmocka_unit_test(status_view__shows_what_gpus_are_cut_into),
 		cmocka_unit_test(status_view__shows_mps_daemons),
-		cmocka_unit_test(status_put_pod__keeps_the_end_of_a_name),
+		cmocka_unit_test(status_format_pod__keeps_the_end_of_a_name),
 		cmocka_unit_test(status_view__lets_no_control_character_through),
 		cmocka_unit_test(status_view__refuses_what_is_no_status),
 	};

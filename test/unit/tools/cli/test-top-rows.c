@@ -15,7 +15,7 @@
 	"{\"index\":0,\"uuid\":\"GPU-aa\",\"health\":\"healthy\",\"present\":true," \
 	"\"costNanoPerHour\":8000000000,\"sample\":{\"DCGM_FI_DEV_GPU_TEMP\":41,"   \
 	"\"DCGM_FI_DEV_POWER_USAGE\":118.5},\"units\":[" units "]}"
-#define UNIT(uuid, busy, uses, seats)                                                                \
+#define DEVICE_JSON(uuid, busy, uses, seats)                                                         \
 	"{\"uuid\":\"" uuid "\",\"label\":\"0\",\"part\":500000,\"busy\":" busy                      \
 	",\"held\":500000,\"memoryTotal\":1000,\"memoryUsed\":400,\"replicasUsed\":1,"               \
 	"\"health\":\"healthy\",\"mode\":\"slices\",\"resource\":\"nvidia.com/gpu\",\"uses\":[" uses \
@@ -23,15 +23,16 @@
 #define USE(ns, pod, more)                                                                \
 	"{\"namespace\":\"" ns "\",\"pod\":\"" pod "\",\"container\":\"c\",\"resource\":" \
 	"\"nvidia.com/gpu.x\",\"live\":true,\"offeredNow\":true," more "}"
-#define SEAT(use)  "{\"id\":\"s\",\"share\":500000,\"healthy\":true,\"use\":" use "}"
-#define NODE(gpus) "{\"node\":\"n\",\"priced\":true,\"gpus\":[" gpus "],\"new\":{\"a\":[1]}}"
+#define REPLICA_JSON(use) "{\"id\":\"s\",\"share\":500000,\"healthy\":true,\"use\":" use "}"
+#define NODE(gpus)        "{\"node\":\"n\",\"priced\":true,\"gpus\":[" gpus "],\"new\":{\"a\":[1]}}"
 
-static const char two_units[] = NODE(GPU(UNIT("MIG-bb", "800000",
+static const char two_devices[] = NODE(GPU(DEVICE_JSON("MIG-bb", "800000",
 	USE("ns", "zoe",
 		"\"share\":250000,\"received\":100000,\"memoryUsed\":300") "," USE("ns", "Amy",
 		"\"share\":125000,\"received\":0,\"memoryUsed\":null,\"slice\":{\"turns\":7,"
 		"\"waits\":3,\"turn\":true}"),
-	SEAT("0") "," SEAT("0") "," SEAT("null")) "," UNIT("MIG-cc", "200000",
+	REPLICA_JSON("0") "," REPLICA_JSON("0") "," REPLICA_JSON(
+		"null")) "," DEVICE_JSON("MIG-cc", "200000",
 	USE("other", "bob", "\"share\":500000,\"received\":90000,\"memoryUsed\":100"), "")));
 
 static struct top_model *read_node(const char *json)
@@ -55,30 +56,30 @@ static const char *order(const struct top_model *m, const struct top_choice *c)
 	text[0] = '\0';
 	for (size_t i = 0; i < rows.n; i++)
 		len += (size_t)snprintf(text + len, sizeof(text) - len, "%s%s", i ? " " : "",
-			rows.v[i].use ? rows.v[i].use->pod : "-");
+			rows.v[i].usage ? rows.v[i].usage->pod : "-");
 	top_rows_fini(&rows);
 	return text;
 }
 
 static void top_model__adds_up_the_units_of_a_gpu(void **state)
 {
-	CLEANUP(top_model_freep) struct top_model *m = read_node(two_units);
+	CLEANUP(top_model_freep) struct top_model *m = read_node(two_devices);
 
 	(void)state;
 	assert_int_equal(m->n_gpus, 1);
-	assert_int_equal(m->n_units, 2);
-	assert_int_equal(m->n_uses, 3);
-	assert_int_equal(m->n_seats, 3);
+	assert_int_equal(m->n_devices, 2);
+	assert_int_equal(m->n_usages, 3);
+	assert_int_equal(m->n_replicas, 3);
 	assert_int_equal(m->gpus[0].memory_total, 2000);
 	assert_int_equal(m->gpus[0].memory_used, 800);
 	assert_int_equal(m->gpus[0].busy, 500000);
-	assert_int_equal(m->gpus[0].held, 500000);
+	assert_int_equal(m->gpus[0].allocated, 500000);
 	assert_true(m->gpus[0].power_watts > 118.4 && m->gpus[0].power_watts < 118.6);
 	assert_true(isnan(m->gpus[0].power_limit_watts));
-	assert_true(m->uses[1].turn);
-	assert_int_equal(m->uses[0].turns, TOP_UNKNOWN);
-	assert_int_equal(m->uses[1].memory_used, TOP_UNKNOWN);
-	assert_int_equal(m->seats[2].use, TOP_NONE);
+	assert_true(m->usages[1].has_quantum);
+	assert_int_equal(m->usages[0].quanta, TOP_UNKNOWN);
+	assert_int_equal(m->usages[1].memory_used, TOP_UNKNOWN);
+	assert_int_equal(m->replicas[2].usage, TOP_NONE);
 }
 
 static void top_model__has_no_sum_of_what_is_not_known(void **state)
@@ -91,7 +92,7 @@ static void top_model__has_no_sum_of_what_is_not_known(void **state)
 		"{\"part\": 500000, \"held\": null, \"busy\": null, \"memoryTotal\": 1, \"memoryUsed\": null}]}]}");
 
 	(void)state;
-	assert_int_equal(m->gpus[0].held, TOP_NONE);
+	assert_int_equal(m->gpus[0].allocated, TOP_NONE);
 	assert_int_equal(m->gpus[0].busy, TOP_NONE);
 	assert_int_equal(m->gpus[0].memory_used, TOP_UNKNOWN);
 	assert_int_equal(m->n_degraded, 1);
@@ -140,9 +141,9 @@ static void top_model__takes_nothing_unknown_for_false(void **state)
 			     "\"seats\":[{\"healthy\":%s}]}]}"),
 			flags[i].flag, flags[i].flag, flags[i].flag);
 		m = read_node(json);
-		assert_int_equal(m->uses[0].live, flags[i].want);
-		assert_int_equal(m->uses[0].offered_now, flags[i].want);
-		assert_int_equal(m->seats[0].healthy, flags[i].want);
+		assert_int_equal(m->usages[0].live, flags[i].want);
+		assert_int_equal(m->usages[0].offered_now, flags[i].want);
+		assert_int_equal(m->replicas[0].healthy, flags[i].want);
 	}
 }
 
@@ -164,13 +165,15 @@ static void top_model__says_what_is_wrong_and_where(void **state)
 			"gpus[1].index: expected 0 to 4294967295, found -1" },
 		{ "{\"gpus\":[{\"sample\":{\"DCGM_FI_DEV_GPU_TEMP\":\"x\"}}]}",
 			"gpus[0].sample.DCGM_FI_DEV_GPU_TEMP: expected a number, found a text" },
-		{ NODE(GPU(UNIT("u", "1.5", "", ""))),
+		{ NODE(GPU(DEVICE_JSON("u", "1.5", "", ""))),
 			"gpus[0].units[0].busy: expected an integer, found a fraction" },
-		{ NODE(GPU(UNIT("u", "1", USE("n", "p", "\"share\":true"), ""))),
+		{ NODE(GPU(DEVICE_JSON("u", "1", USE("n", "p", "\"share\":true"), ""))),
 			"gpus[0].units[0].uses[0].share: expected an integer, found true or false" },
-		{ NODE(GPU(UNIT("u", "1", USE("n", "p", "\"slice\":{\"turns\":\"1\"}"), ""))),
+		{ NODE(GPU(DEVICE_JSON("u", "1", USE("n", "p", "\"slice\":{\"turns\":\"1\"}"),
+			  ""))),
 			"gpus[0].units[0].uses[0].slice.turns: expected an integer, found a text" },
-		{ NODE(GPU(UNIT("u", "1", USE("n", "p", "\"share\":1"), SEAT("1")))),
+		{ NODE(GPU(DEVICE_JSON("u", "1", USE("n", "p", "\"share\":1"),
+			  REPLICA_JSON("1")))),
 			"gpus[0].units[0].seats[0].use: expected less than the 1 uses" },
 	};
 
@@ -201,12 +204,12 @@ static void top_rows__sort_by_each_column_and_what_is_not_known_last(void **stat
 		{ TOP_BY_RECEIVED, true, "Amy bob zoe" },
 		{ TOP_BY_MEMORY, false, "zoe bob Amy" },
 		{ TOP_BY_MEMORY, true, "bob zoe Amy" },
-		{ TOP_BY_TURNS, false, "Amy zoe bob" },
-		{ TOP_BY_TURNS, true, "Amy zoe bob" },
+		{ TOP_BY_QUANTA, false, "Amy zoe bob" },
+		{ TOP_BY_QUANTA, true, "Amy zoe bob" },
 		{ TOP_BY_COST, false, "bob zoe Amy" },
 		{ TOP_BY_COST, true, "Amy zoe bob" },
 	};
-	CLEANUP(top_model_freep) struct top_model *m = read_node(two_units);
+	CLEANUP(top_model_freep) struct top_model *m = read_node(two_devices);
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
@@ -236,7 +239,7 @@ static void top_rows__keep_what_has_the_filter(void **state)
 		{ "", "zoe zoe", TOP_SLICES, true },
 		{ "zoe", "zoe zoe", TOP_SLICES, false },
 	};
-	CLEANUP(top_model_freep) struct top_model *m = read_node(two_units);
+	CLEANUP(top_model_freep) struct top_model *m = read_node(two_devices);
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
@@ -251,7 +254,7 @@ static void top_rows__keep_what_has_the_filter(void **state)
 /* Else the sum over the rows would be more than there is. */
 static void top_rows__count_a_container_with_two_seats_once(void **state)
 {
-	CLEANUP(top_model_freep) struct top_model *m = read_node(two_units);
+	CLEANUP(top_model_freep) struct top_model *m = read_node(two_devices);
 	const struct top_choice c = { .table = TOP_SLICES };
 	struct top_rows rows;
 	struct error err = ERROR_INIT;
@@ -283,7 +286,8 @@ static void top_rows__know_no_free_seat_while_holders_are_unknown(void **state)
 		char json[512];
 
 		(void)snprintf(json, sizeof(json),
-			NODE("{\"units\":[{\"held\":%s,\"seats\":[" SEAT("null") "]}]}"),
+			NODE("{\"units\":[{\"held\":%s,\"seats\":[" REPLICA_JSON(
+				"null") "]}]}"),
 			rows[i].held);
 		m = read_node(json);
 		assert_ok(top_rows_make(&found, m, &c, &err), &err);
@@ -297,8 +301,8 @@ static void top_rows__know_no_free_seat_while_holders_are_unknown(void **state)
 static void top_rows__show_a_gpu_in_mig_mode_without_devices(void **state)
 {
 	CLEANUP(top_model_freep)
-	struct top_model *m = read_node(NODE(
-		"{\"index\":0,\"units\":[]}," GPU(UNIT("u", "1", "", "")) ",{\"index\":2}"));
+	struct top_model *m = read_node(NODE("{\"index\":0,\"units\":[]}," GPU(
+		DEVICE_JSON("u", "1", "", "")) ",{\"index\":2}"));
 	const struct top_choice c = { .table = TOP_GPUS };
 	struct top_rows rows;
 	struct error err = ERROR_INIT;
@@ -308,8 +312,8 @@ static void top_rows__show_a_gpu_in_mig_mode_without_devices(void **state)
 	assert_int_equal(rows.n, 3);
 	for (size_t i = 0; i < rows.n; i++)
 		assert_ptr_equal(rows.v[i].gpu, &m->gpus[i]);
-	assert_null(rows.v[0].unit);
-	assert_non_null(rows.v[1].unit);
+	assert_null(rows.v[0].device);
+	assert_non_null(rows.v[1].device);
 	top_rows_fini(&rows);
 }
 
@@ -387,7 +391,7 @@ static void top_press__types_a_filter_and_takes_it_back(void **state)
 
 static void top_press__steps_through_the_columns_that_the_table_has(void **state)
 {
-	struct top_state s = { .choice = { .sort = TOP_BY_TURNS } };
+	struct top_state s = { .choice = { .sort = TOP_BY_QUANTA } };
 
 	(void)state;
 	(void)top_press(&s, 's');

@@ -60,7 +60,7 @@ static void width_fit__fills_and_cuts_by_columns(void **state)
 			width_fit(&b, rows[i].text, rows[i].width, rows[i].side, rows[i].utf8);
 
 		assert_string_equal(buf_str(&b), rows[i].fitted);
-		assert_int_equal(columns, width_of(rows[i].fitted, true));
+		assert_int_equal(columns, width_measure_text(rows[i].fitted, true));
 	}
 }
 

@@ -29,9 +29,9 @@ static struct top_model *model_of(enum view_sample_kind kind)
 
 /* --- golden screens --- */
 
-#define AWAY                                                     \
-	.away = true, .away_since_wall_ns = VIEW_SAMPLE_WALL_NS, \
-	.now_wall_ns = VIEW_SAMPLE_WALL_NS + 95 * SEC,           \
+#define UNAVAILABLE_SINCE                                                      \
+	.unavailable = true, .unavailable_since_wall_ns = VIEW_SAMPLE_WALL_NS, \
+	.now_wall_ns = VIEW_SAMPLE_WALL_NS + 95 * SEC,                         \
 	.why = { .msg = "connect to '/run/gpuslice/gpusliced.sock': gone" }
 
 static const struct golden {
@@ -66,10 +66,10 @@ static const struct golden {
 	{ "mixed-slices-busy", VIEW_SAMPLE_MIXED,
 		{ .width = 100, .choice = { .table = TOP_SLICES, .hide_idle = true } } },
 	{ "mixed-gpus", VIEW_SAMPLE_MIXED, { .width = 100, .choice = { .table = TOP_GPUS } } },
-	{ "mixed-stale", VIEW_SAMPLE_MIXED, { .width = 80, .height = 24, AWAY } },
+	{ "mixed-stale", VIEW_SAMPLE_MIXED, { .width = 80, .height = 24, UNAVAILABLE_SINCE } },
 	{ "mixed-paused", VIEW_SAMPLE_MIXED, { .width = 60, .height = 16, .paused = true } },
 	{ "mixed-help", VIEW_SAMPLE_MIXED, { .width = 80, .height = 24, .help = true } },
-	{ "no-answer", -1, { .width = 80, .height = 10, AWAY } },
+	{ "no-answer", -1, { .width = 80, .height = 10, UNAVAILABLE_SINCE } },
 	{ "empty", VIEW_SAMPLE_EMPTY, { .width = 80, .height = 24 } },
 	{ "one", VIEW_SAMPLE_ONE, { .width = 80, .height = 24 } },
 	{ "unpriced", VIEW_SAMPLE_UNPRICED, { .width = 120 } },
@@ -78,7 +78,7 @@ static const struct golden {
 		{ .width = 80, .height = 24, .choice = { .table = TOP_GPUS } } },
 };
 
-static void draw(struct buf *text, const struct top_model *m, struct top_state *s)
+static void draw_top_text(struct buf *text, const struct top_model *m, struct top_state *s)
 {
 	struct error err = ERROR_INIT;
 	struct canvas c;
@@ -100,7 +100,7 @@ static void check_golden(const struct golden *g)
 
 	s.utf8 = !strstr(g->file, "ascii");
 	s.interval_ns = 2 * SEC;
-	draw(&text, m, &s);
+	draw_top_text(&text, m, &s);
 	(void)snprintf(path, sizeof(path), "%s/test/data/top/%s.txt", TEST_SOURCE, g->file);
 	if (getenv("TOP_GOLDEN_UPDATE"))
 		assert_ok(file_write_atomic(path, buf_str(&text), text.len, 0644, &err), &err);
@@ -210,11 +210,11 @@ static void check_style(const struct top_model *m, bool away, const char *text, 
 	struct top_state s = { .width = 120,
 		.utf8 = true,
 		.choice = { .sort = TOP_BY_MEMORY },
-		AWAY };
+		UNAVAILABLE_SINCE };
 	struct error err = ERROR_INIT;
 	struct canvas c;
 
-	s.away = away;
+	s.unavailable = away;
 	canvas_init(&c, s.width, s.utf8);
 	assert_ok(top_screen(&c, m, &s, &err), &err);
 	if (style_of(&c, text) != style)

@@ -22,7 +22,7 @@ static const char prices[] =
 	"  g5g.xlarge: {gpu: T4G, gpus: 1, gpuMemoryMiB: 16384, vcpus: 4, memoryMiB: 8192, arch: arm64, pricePerHour: {r: 0.42}}\n"
 	"  odd: {gpu: Nobody, gpus: 1, gpuMemoryMiB: 1000, pricePerHour: {r: 0.01}}\n";
 
-static int answer(struct plan_world *w, const char *text, struct error *err)
+static int init_answer_world(struct plan_world *w, const char *text, struct error *err)
 {
 	return plan_world_init(w, prices, text, err);
 }
@@ -51,7 +51,7 @@ static void answer__of_four_quarters_is_honest(void **state)
 	struct error err = ERROR_INIT;
 
 	(void)state;
-	if (answer(&w, FOUR(""), &err) < 0)
+	if (init_answer_world(&w, FOUR(""), &err) < 0)
 		fail_msg("%s", err.msg);
 	assert_int_equal(w.a->baseline.nano_per_hour, 12240000000);
 	assert_int_equal(w.a->baseline.nodes, 4);
@@ -70,7 +70,7 @@ static void answer__of_four_quarters_is_honest(void **state)
 		assert_true(w.a->plan.nodes[i].mode != PLAN_MPS &&
 			    w.a->plan.nodes[i].mode != PLAN_MIG);
 	assert_true(w.a->plan.exact);
-	assert_int_equal(w.a->plan.n_left, 0);
+	assert_int_equal(w.a->plan.n_unplaced, 0);
 	assert_true(w.a->plan.nano_per_hour <= w.a->unsliced.nano_per_hour);
 }
 
@@ -80,7 +80,7 @@ static void answer__says_when_it_holds(void **state)
 	struct error err = ERROR_INIT;
 
 	(void)state;
-	if (answer(&w,
+	if (init_answer_world(&w,
 		    HEAD
 		    "workloads: [{name: s, replicas: 4, kind: inference-open, gpu_ref: V100-SXM2-16GB, "
 		    "busy: 0.15, mem_peak_mib: 2000, spot_ok: true}]\n"
@@ -125,7 +125,7 @@ static void answer__errors_say_what_is_missing(void **state)
 		CLEANUP(plan_world_fini) struct plan_world w;
 		struct error err = ERROR_INIT;
 
-		assert_int_equal(answer(&w, rows[i].text, &err), -1);
+		assert_int_equal(init_answer_world(&w, rows[i].text, &err), -1);
 		if (!strstr(err.msg, rows[i].msg))
 			fail_msg("%s", err.msg);
 	}
@@ -139,7 +139,7 @@ static void answer__sums_what_comes_beside(void **state)
 	struct extras e;
 
 	(void)state;
-	if (answer(&w,
+	if (init_answer_world(&w,
 		    "version: gpuslice/plan/v1\n"
 		    "policy: {regions: [r], capacity: spot, modes: [exclusive], instances: [p3.2xlarge],\n"
 		    "  extras: {cluster_per_hour: 0.10, node_per_hour: 0.01, on_demand_share: 0.12}}\n"
@@ -162,7 +162,7 @@ static void answer__compares_spot_with_on_demand(void **state)
 	struct error err = ERROR_INIT;
 
 	(void)state;
-	if (answer(&w,
+	if (init_answer_world(&w,
 		    "version: gpuslice/plan/v1\n"
 		    "policy: {regions: [r], capacity: spot, modes: [exclusive]}\n"
 		    "workloads: [{name: s, replicas: 2, spot_ok: true}]\n",
@@ -179,7 +179,7 @@ static void answer__uses_nodes_that_are_there(void **state)
 	struct error err = ERROR_INIT;
 
 	(void)state;
-	if (answer(&w,
+	if (init_answer_world(&w,
 		    "version: gpuslice/plan/v1\n"
 		    "policy: {regions: [r], only_nodes: true, modes: [exclusive]}\n"
 		    "workloads: [{name: s, replicas: 3}]\n"
@@ -188,9 +188,9 @@ static void answer__uses_nodes_that_are_there(void **state)
 		fail_msg("%s", err.msg);
 	assert_int_equal(w.a->plan.n_nodes, 2);
 	assert_int_equal(w.a->plan.nano_per_hour, 0);
-	assert_int_equal(w.a->plan.n_left, 1);
-	assert_int_equal(w.a->plan.left[0].replicas, 1);
-	assert_int_equal(w.a->plan.left[0].reason, PLAN_PRICE_UNKNOWN);
+	assert_int_equal(w.a->plan.n_unplaced, 1);
+	assert_int_equal(w.a->plan.unplaced[0].replicas, 1);
+	assert_int_equal(w.a->plan.unplaced[0].reason, PLAN_PRICE_UNKNOWN);
 }
 
 static enum plan_reason layout_reason(const char *text)
@@ -198,7 +198,7 @@ static enum plan_reason layout_reason(const char *text)
 	CLEANUP(plan_world_fini) struct plan_world w;
 	struct error err = ERROR_INIT;
 
-	if (answer(&w, text, &err) < 0)
+	if (init_answer_world(&w, text, &err) < 0)
 		fail_msg("%s", err.msg);
 	return w.a->layout.reason;
 }
@@ -233,13 +233,13 @@ static void answer__counts_whole_gpus(void **state)
 	struct error err = ERROR_INIT;
 
 	(void)state;
-	if (answer(&w,
+	if (init_answer_world(&w,
 		    HEAD
 		    "workloads: [{name: s, gpus: 3, replicas: 2}, {name: t, replicas: 5}]\nbaseline: g5.12xlarge\n",
 		    &err) < 0)
 		fail_msg("%s", err.msg);
 	assert_int_equal(w.a->baseline.nodes, 4);
-	assert_int_equal(w.a->plan.n_left, 0);
+	assert_int_equal(w.a->plan.n_unplaced, 0);
 }
 
 static void answer__is_in_one_currency(void **state)
@@ -283,7 +283,7 @@ static void outcome__splits_the_price_exactly(void **state)
 		(void)snprintf(text, sizeof(text), "%s%s",
 			"version: gpuslice/plan/v1\npolicy: {regions: [r], capacity: mixed}\n",
 			texts[i]);
-		if (answer(&w, text, &err) < 0)
+		if (init_answer_world(&w, text, &err) < 0)
 			fail_msg("%s", err.msg);
 		sum = w.a->money.idle_nano;
 		for (size_t k = 0; k < w.in->n_workloads; k++) {
@@ -307,7 +307,7 @@ static void outcome__says_what_a_million_costs(void **state)
 	assert_int_equal(outcome_million(3060000000, 8.5), 100000000000);
 	assert_int_equal(outcome_million(3060000000, 0), -1);
 	assert_int_equal(outcome_million(INT64_C(1) << 60, 1e-9), -1);
-	if (answer(&w,
+	if (init_answer_world(&w,
 		    HEAD
 		    "workloads: [{name: s, replicas: 2, kind: inference-closed, gpu_ref: T4,\n"
 		    "  t_solo: 0.1, busy: 1, mem_peak_mib: 3000, gpu_models_allowed: [T4],\n"
@@ -332,7 +332,7 @@ static void outcome__counts_interruptions(void **state)
 	struct error err = ERROR_INIT;
 
 	(void)state;
-	if (answer(&w,
+	if (init_answer_world(&w,
 		    "version: gpuslice/plan/v1\npolicy: {regions: [r], capacity: spot}\n"
 		    "workloads: [{name: s, replicas: 4, gpu_ref: V100-SXM2-16GB, busy: 0.1,\n"
 		    "  mem_peak_mib: 2800, spot_ok: true, t_restart: 100, t_warmup: 44},\n"
@@ -366,7 +366,7 @@ static void reject__lists_each_gpu_and_mode(void **state)
 	size_t n, mig = 0, memory = 0, isolation = 0;
 
 	(void)state;
-	if (answer(&w,
+	if (init_answer_world(&w,
 		    HEAD
 		    "workloads: [{name: s, gpu_ref: A10G, busy: 0.1, mem_peak_mib: 18000,\n"
 		    "  isolation: memory, slo: {max_slowdown: 50}}]\n",
@@ -377,7 +377,7 @@ static void reject__lists_each_gpu_and_mode(void **state)
 	for (size_t i = 0; i < n; i++) {
 		mig += list[i].reason == PLAN_MIG_UNSUPPORTED || list[i].mode == PLAN_MIG;
 		memory += list[i].reason == PLAN_NO_MEMORY && list[i].mode == PLAN_EXCLUSIVE;
-		isolation += list[i].reason == PLAN_NO_ISOLATION_THERE;
+		isolation += list[i].reason == PLAN_NO_ISOLATION_IN_MODE;
 	}
 	assert_int_equal(mig, 4);    /* V100, T4, L4, A10G have none */
 	assert_int_equal(memory, 2); /* 16 GiB of V100 and T4 */
@@ -393,7 +393,7 @@ static void answer__passes_over_machines_of_manifests(void **state)
 	struct error err = ERROR_INIT;
 
 	(void)state;
-	if (answer(&w,
+	if (init_answer_world(&w,
 		    HEAD
 		    "workloads: [{name: s, gpu_ref: T4}]\n---\n"
 		    "apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {name: p}\nspec: {template: {spec: "
@@ -406,7 +406,7 @@ static void answer__passes_over_machines_of_manifests(void **state)
 	assert_null(w.a->layout.offer);
 	/* Who asks for it himself is told. */
 	assert_error(
-		answer(&asked,
+		init_answer_world(&asked,
 			HEAD
 			"workloads: [{name: s, gpu_ref: T4}]\nlayout: {instance: p9.2xlarge, slices: 4}\n",
 			&err),

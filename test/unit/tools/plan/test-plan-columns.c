@@ -13,14 +13,14 @@ static const struct column columns[COLUMNS] = {
 	[NOTE] = { .name = "note", .optional = true },
 };
 
-struct got {
+struct columns_result {
 	char text[1024];
 	uint64_t sum;
 };
 
-static int see(void *arg, const struct columns_row *row)
+static int add_row_text(void *arg, const struct columns_row *row)
 {
-	struct got *g = arg;
+	struct columns_result *g = arg;
 	size_t at = strlen(g->text);
 	uint64_t n;
 
@@ -32,10 +32,10 @@ static int see(void *arg, const struct columns_row *row)
 	return 0;
 }
 
-static int read_text(struct got *g, const char *text, size_t len, struct error *err)
+static int read_text(struct columns_result *g, const char *text, size_t len, struct error *err)
 {
-	*g = (struct got){ 0 };
-	return columns_read("t", text, len, columns, COLUMNS, see, g, err);
+	*g = (struct columns_result){ 0 };
+	return columns_read("t", text, len, columns, COLUMNS, add_row_text, g, err);
 }
 
 static void columns__reads_columns_in_any_order(void **state)
@@ -57,7 +57,7 @@ static void columns__reads_columns_in_any_order(void **state)
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		struct error err = ERROR_INIT;
-		struct got g;
+		struct columns_result g;
 
 		if (read_text(&g, rows[i].text, strlen(rows[i].text), &err) < 0)
 			fail_msg("%s", err.msg);
@@ -89,7 +89,7 @@ static void columns__errors_name_the_line(void **state)
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		struct error err = ERROR_INIT;
-		struct got g;
+		struct columns_result g;
 
 		assert_int_equal(read_text(&g, rows[i].text,
 					 rows[i].len ? rows[i].len : strlen(rows[i].text),
@@ -103,7 +103,7 @@ static void columns__has_limits(void **state)
 {
 	static char text[8192];
 	struct error err = ERROR_INIT;
-	struct got g;
+	struct columns_result g;
 	size_t len = (size_t)snprintf(text, sizeof(text), "name,count,other\n");
 
 	(void)state;

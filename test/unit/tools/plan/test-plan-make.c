@@ -45,9 +45,9 @@ static void world_init(struct world *w, const char *text)
 
 	*w = (struct world){ .pools = NULL };
 	assert_ok(plan_world_init(&w->plan, prices, text, &err), &err);
-	assert_int_equal(w->plan.a->plan.n_left, 0);
+	assert_int_equal(w->plan.a->plan.n_unplaced, 0);
 	assert_ok(pools_new(&w->pools, w->plan.a, &err), &err);
-	assert_ok(make_all(&w->files, w->pools, &err), &err);
+	assert_ok(make_plan_files(&w->files, w->pools, &err), &err);
 }
 
 static const char *file(const struct world *w, const char *path)
@@ -200,7 +200,7 @@ static void set_nodes(struct world *w, const char *const *nodes, size_t n)
 	assert_ok(pools_new(&w->pools, w->plan.a, &err), &err);
 }
 
-static size_t notes_of(const struct pools *p, const char *code)
+static size_t count_pool_notes(const struct pools *p, const char *code)
 {
 	size_t n = 0;
 
@@ -231,7 +231,7 @@ static void pools__count_who_may_come_from_other_pools(void **state)
 				     "  slo: {max_slowdown: 9}}\n");
 	set_nodes(&w, apart, 2);
 	assert_int_equal(w.pools->n, 2);
-	assert_int_equal(notes_of(w.pools, "arrangement"), 1);
+	assert_int_equal(count_pool_notes(w.pools, "arrangement"), 1);
 	assert_non_null(strstr(w.pools->notes[0].text, "'t' (slo) beside 'b' 'b'"));
 	set_nodes(&w, alone, 2);
 	assert_int_equal(w.pools->n, 2);
@@ -254,13 +254,13 @@ static void pools__stay_whole_rather_than_be_too_many(void **state)
 	world_init(&w, buf_str(&text));
 	assert_true(w.plan.a->plan.n_nodes > POOLS_MAX);
 	assert_in_range(w.pools->n, 1, POOLS_MAX);
-	assert_int_equal(notes_of(w.pools, "many-pools"), 1);
-	assert_in_range(notes_of(w.pools, "arrangement"), 1, w.pools->n);
+	assert_int_equal(count_pool_notes(w.pools, "many-pools"), 1);
+	assert_in_range(count_pool_notes(w.pools, "arrangement"), 1, w.pools->n);
 }
 
 /* K1: EC2 says that an instance with a part of a GPU has none. */
 /* Two that use all of the bandwidth for half of the time each, though others want more of its time. */
-static void pool_holds__looks_at_bandwidth(void **state)
+static void pool_is_feasible__looks_at_bandwidth(void **state)
 {
 	static struct pool_resource slots = { "nvidia.com/gpu.shared", 2 };
 	struct pool_tenant who[] = { { 0, 1, 0, 1, 1 }, { 1, 2, 0, 1, 2 } };
@@ -287,10 +287,10 @@ static void pool_holds__looks_at_bandwidth(void **state)
 	p.offer = &w.a->offers[0];
 	while (strcmp(p.offer->type, "g6.xlarge") != 0)
 		p.offer++;
-	assert_false(pool_holds(w.a, &p, &say));
+	assert_false(pool_is_feasible(w.a, &p, &say));
 	assert_non_null(strstr(buf_str(&say), "'copies'"));
-	who[1].reach = 1;
-	assert_true(pool_holds(w.a, &p, &say));
+	who[1].reachable = 1;
+	assert_true(pool_is_feasible(w.a, &p, &say));
 }
 
 static void make_overlays__say_parts_of_gpus(void **state)
@@ -493,7 +493,7 @@ int main(void)
 		cmocka_unit_test(pools__are_split_where_arrangements_differ),
 		cmocka_unit_test(pools__count_who_may_come_from_other_pools),
 		cmocka_unit_test(pools__stay_whole_rather_than_be_too_many),
-		cmocka_unit_test(pool_holds__looks_at_bandwidth),
+		cmocka_unit_test(pool_is_feasible__looks_at_bandwidth),
 		cmocka_unit_test(make_overlays__say_parts_of_gpus),
 		cmocka_unit_test(make_mig__tells_gpus_apart),
 		cmocka_unit_test(make_quoted__leaves_nothing_outside),

@@ -107,7 +107,7 @@ static void rotation__of_mixes_is_consistent(void **state)
 static void rotation__that_cannot_be_is_refused(void **state)
 {
 	struct model_pod pods[4];
-	struct model_rotation r = model_stock();
+	struct model_rotation r = model_time_slicing();
 	struct model_times t[4];
 	struct error err = ERROR_INIT;
 	double rho;
@@ -132,7 +132,7 @@ static void rotation__makes_short_requests_wait_for_whole_slices(void **state)
 {
 	struct model_pod pods[4] = { { 0.000247, 0.0098, 0 }, { 0.000378, 0, 0 },
 		{ 0.000378, 0, 0 }, { 0.000378, 0, 0 } };
-	struct model_rotation r = model_stock();
+	struct model_rotation r = model_time_slicing();
 	struct error err = ERROR_INIT;
 	struct model_times t[4];
 	double rho;
@@ -151,7 +151,7 @@ static void rotation__orders_the_percentiles(void **state)
 	for (unsigned i = 0; i < 400; i++) {
 		struct model_pod pods[4];
 		size_t n = 1 + i % 4;
-		struct model_rotation r = i % 3 ? model_stock() : model_turns(n);
+		struct model_rotation r = i % 3 ? model_time_slicing() : model_fair_share(n);
 		struct error err = ERROR_INIT;
 		struct model_times t[4];
 		double rho;
@@ -189,13 +189,15 @@ static void models__give_the_public_a100_table(void **state)
 		equals(pods, rows[i].pods, (struct model_pod){ solo_s, 0, 0 });
 		for (size_t k = 0; k < rows[i].pods; k++)
 			sides[k] = (struct model_side){ .u = u, .busy = 1, .limit = 1 };
-		(void)rotate(pods, rows[i].pods, MODEL_SIGMA_STOCK, t);
+		(void)rotate(pods, rows[i].pods, MODEL_SIGMA_TIME_SLICING, t);
 		CLOSE(t[0].mean_s / rows[i].slicing_s, 1, 0.02);
-		assert_int_equal(model_beside(pods, sides, rows[i].pods, stretch, &err), 0);
+		assert_int_equal(model_side_by_side(pods, sides, rows[i].pods, stretch, &err),
+			0);
 		CLOSE(solo_s * stretch[0] / rows[i].mps_s, 1, 0.02);
-		CLOSE(solo_s * model_apart(u, 0, 14.0 / 108, 1) / rows[i].mig_s, 1, 0.02);
+		CLOSE(solo_s * model_split_stretch(u, 0, 14.0 / 108, 1) / rows[i].mig_s, 1,
+			0.02);
 	}
-	CLOSE(0.0881 * model_apart(u, 0, 14.0 / 108, 1), 0.3463, 0.0004); /* P7 */
+	CLOSE(0.0881 * model_split_stretch(u, 0, 14.0 / 108, 1), 0.3463, 0.0004); /* P7 */
 }
 
 static void beside__open_pods_are_there_longer_when_slow(void **state)
@@ -207,7 +209,7 @@ static void beside__open_pods_are_there_longer_when_slow(void **state)
 	double stretch[2];
 
 	(void)state;
-	assert_int_equal(model_beside(pods, sides, 2, stretch, &err), 0);
+	assert_int_equal(model_side_by_side(pods, sides, 2, stretch, &err), 0);
 	CLOSE(stretch[0], 1.25, 0.01); /* 1 / (1 - 0.2), in the limit */
 	/* Limits: Amdahl, and bandwidth of others. */
 	sides[0] = (struct model_side){ .u = 0.5,
@@ -217,9 +219,10 @@ static void beside__open_pods_are_there_longer_when_slow(void **state)
 		.kappa = 0.1 };
 	sides[1] = sides[0];
 	pods[0].rate = pods[1].rate = 0;
-	assert_int_equal(model_beside(pods, sides, 2, stretch, &err), 0);
+	assert_int_equal(model_side_by_side(pods, sides, 2, stretch, &err), 0);
 	CLOSE(stretch[0], 1.5 * 1.04, 1e-9);
-	assert_int_equal(model_beside(pods, sides, MODEL_PODS_MAX + 1, stretch, &err), -1);
+	assert_int_equal(model_side_by_side(pods, sides, MODEL_PODS_MAX + 1, stretch, &err),
+		-1);
 }
 
 static void bucket__lets_through_what_it_holds(void **state)
@@ -246,18 +249,18 @@ static void alone__open_pods_queue_behind_themselves(void **state)
 	double used;
 
 	(void)state;
-	assert_int_equal(model_alone(&p, 1, &t, &used, &err), 0);
+	assert_int_equal(model_exclusive(&p, 1, &t, &used, &err), 0);
 	CLOSE(t.mean_s, 0.1, 1e-9);
 	CLOSE(used, 0.5, 1e-9);
 	CLOSE(t.p99_s, 0.1 + 0.05 * log(0.01) / log(0.5), 1e-9);
 	/* All that a request takes longer is GPU time: 0.05 + 0.1 * 0.4, and its own queue grows. */
-	assert_int_equal(model_alone(&p, 1.4, &t, &used, &err), 0);
+	assert_int_equal(model_exclusive(&p, 1.4, &t, &used, &err), 0);
 	CLOSE(used, 0.9, 1e-9);
 	CLOSE(t.mean_s, 0.05 + 0.09 * (1 - 0.5) / (1 - 0.9), 1e-9);
-	assert_int_equal(model_alone(&p, 1.5, &t, &used, &err), -1);
+	assert_int_equal(model_exclusive(&p, 1.5, &t, &used, &err), -1);
 	assert_string_equal(err.msg, "it asks for 100 % of what it has");
 	p.rate = 0;
-	assert_int_equal(model_alone(&p, 2, &t, &used, &err), 0);
+	assert_int_equal(model_exclusive(&p, 2, &t, &used, &err), 0);
 	CLOSE(t.rate, 5, 1e-9);
 	CLOSE(used, 0, 1e-9);
 }
@@ -290,9 +293,9 @@ static void translation__weighs_compute_and_bandwidth(void **state)
 	CLOSE(model_translate(0.4, 0.4, 125.0 / 121, 900.0 / 300), 0.2 + 0.4 * 125 / 121 + 1.2,
 		1e-9);
 	CLOSE(model_translate(0, 0, 9, 9), 1, 1e-9);
-	CLOSE(model_turns(4).slice_s, 0.025, 1e-9);
-	CLOSE(model_turns(10).slice_s, 0.010, 1e-9);
-	CLOSE(model_turns(100).slice_s, 0.002, 1e-9);
+	CLOSE(model_fair_share(4).slice_s, 0.025, 1e-9);
+	CLOSE(model_fair_share(10).slice_s, 0.010, 1e-9);
+	CLOSE(model_fair_share(100).slice_s, 0.002, 1e-9);
 }
 
 int main(void)

@@ -367,7 +367,7 @@ static void objects__may_ask_for_each_mig_profile(void **state)
 	}
 }
 
-static void ask_for(const struct mig_profile *p)
+static void check_mig_request(const struct mig_profile *p)
 {
 	CLEANUP(input_fini) struct plan_input *in = NULL;
 	char text[512], word[MIG_PROFILE_NAME_MAX];
@@ -391,7 +391,7 @@ static void objects__may_ask_for_each_profile_of_the_default_map(void **state)
 	for (size_t i = 0; i < c->n; i++)
 		for (size_t e = 0; e < c->configs[i].n; e++)
 			for (size_t k = 0; k < c->configs[i].entries[e].n_rows; k++, n++)
-				ask_for(&c->configs[i].entries[e].rows[k].profile);
+				check_mig_request(&c->configs[i].entries[e].rows[k].profile);
 	assert_true(n > 50);
 }
 

@@ -58,7 +58,7 @@ static const struct plan_offer offers[] = {
 static uint64_t random_state;
 
 /* Below @below; the same in every run of the test. */
-static uint32_t draw(uint32_t below)
+static uint32_t draw_pack_random(uint32_t below)
 {
 	random_state =
 		random_state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
@@ -155,8 +155,8 @@ static void check(const struct pack_result *r, const struct plan_policy *p,
 		assert_true(node->n > 0 && cpu <= node->offer->cpu_milli &&
 			    memory <= node->offer->memory_mib);
 	}
-	for (size_t i = 0; i < r->n_left; i++)
-		placed[r->left[i].workload] += r->left[i].replicas;
+	for (size_t i = 0; i < r->n_unplaced; i++)
+		placed[r->unplaced[i].workload] += r->unplaced[i].replicas;
 	for (size_t i = 0; i < n; i++)
 		assert_int_equal(placed[i], w[i].replicas);
 	assert_int_equal(price, r->nano_per_hour);
@@ -193,10 +193,10 @@ static void fit__says_why_not(void **state)
 	assert_int_equal(fits(&w, 1, 2, PLAN_EXCLUSIVE, 0, 1, NULL), PLAN_PRICE_UNKNOWN);
 	w.isolation = PLAN_MEMORY;
 	assert_int_equal(fits(&w, 1, 0, PLAN_TIME_SLICING, 0, 2, NULL),
-		PLAN_NO_ISOLATION_THERE);
+		PLAN_NO_ISOLATION_IN_MODE);
 	assert_int_equal(fits(&w, 1, 0, PLAN_SLICES, 0, 2, NULL), PLAN_FITS);
 	w.isolation = PLAN_FAULT;
-	assert_int_equal(fits(&w, 1, 0, PLAN_MPS, 2, 2, NULL), PLAN_NO_ISOLATION_THERE);
+	assert_int_equal(fits(&w, 1, 0, PLAN_MPS, 2, 2, NULL), PLAN_NO_ISOLATION_IN_MODE);
 	w.isolation = PLAN_NO_ISOLATION;
 	w.slo.p99_s = 0.12;
 	assert_int_equal(fits(&w, 1, 0, PLAN_TIME_SLICING, 0, 2, NULL), PLAN_MISSES_SLO);
@@ -211,7 +211,7 @@ static void fit__says_why_not(void **state)
 	assert_int_equal(fits(&w, 1, 0, PLAN_MPS, 2, 2, NULL), PLAN_NO_MEMORY);
 	w.anti_affinity = true;
 	w.mem_peak_mib = measured(100);
-	assert_int_equal(fits(&w, 1, 0, PLAN_SLICES, 0, 2, NULL), PLAN_NO_ISOLATION_THERE);
+	assert_int_equal(fits(&w, 1, 0, PLAN_SLICES, 0, 2, NULL), PLAN_NO_ISOLATION_IN_MODE);
 }
 
 /* Four that are a quarter busy do not fit stock time-slicing: 1.11. A little less does. */
@@ -316,7 +316,7 @@ static void fit__a_part_of_a_gpu_needs_the_memory_known(void **state)
 	struct fit_gpu g = { &part, PLAN_EXCLUSIVE, 0, &who, 1 };
 
 	(void)state;
-	part.part_milli = 125;
+	part.gpu_milli = 125;
 	part.gpu_memory_mib = 2861;
 	w.ref = &gpus[L4];
 	w.slo.max_slowdown = 20;
@@ -434,9 +434,9 @@ static void pack__finds_the_cheapest_of_few(void **state)
 	/* Nothing has place for it. */
 	w.mem_peak_mib = measured(90000);
 	solve_with(&r, &p, &w, 1, false);
-	assert_int_equal(r.n_left, 1);
-	assert_int_equal(r.left[0].reason, PLAN_NO_MEMORY);
-	assert_int_equal(r.left[0].replicas, 4);
+	assert_int_equal(r.n_unplaced, 1);
+	assert_int_equal(r.unplaced[0].reason, PLAN_NO_MEMORY);
+	assert_int_equal(r.unplaced[0].replicas, 4);
 	check(&r, &p, &w, 1);
 	pack_result_fini(&r);
 }
@@ -444,18 +444,19 @@ static void pack__finds_the_cheapest_of_few(void **state)
 static void random_workloads(struct plan_workload *w, size_t n, uint32_t replicas)
 {
 	for (size_t i = 0; i < n; i++) {
-		w[i] = workload(1 + draw(replicas), 0.02 + 0.4 * draw(1000) / 1000,
-			500 + 9000.0 * draw(1000) / 1000);
-		w[i].u = measured(0.1 + 0.6 * draw(1000) / 1000);
-		w[i].solo_s = measured(0.01 + 0.1 * draw(1000) / 1000);
-		w[i].spot_ok = draw(3) == 0;
-		w[i].isolation = draw(3) == 0 ? PLAN_MEMORY : PLAN_NO_ISOLATION;
-		w[i].ref = &gpus[draw(GPUS)];
-		if (draw(2)) {
+		w[i] = workload(1 + draw_pack_random(replicas),
+			0.02 + 0.4 * draw_pack_random(1000) / 1000,
+			500 + 9000.0 * draw_pack_random(1000) / 1000);
+		w[i].u = measured(0.1 + 0.6 * draw_pack_random(1000) / 1000);
+		w[i].solo_s = measured(0.01 + 0.1 * draw_pack_random(1000) / 1000);
+		w[i].spot_ok = draw_pack_random(3) == 0;
+		w[i].isolation = draw_pack_random(3) == 0 ? PLAN_MEMORY : PLAN_NO_ISOLATION;
+		w[i].ref = &gpus[draw_pack_random(GPUS)];
+		if (draw_pack_random(2)) {
 			w[i].kind = PLAN_OPEN;
 			w[i].rate = measured(w[i].busy.v / w[i].solo_s.v);
 		}
-		if (draw(8) == 0)
+		if (draw_pack_random(8) == 0)
 			w[i].slo.p99_s = 5 * w[i].solo_s.v;
 	}
 }
@@ -541,7 +542,7 @@ static void pack__keeps_replicas_apart(void **state)
 
 		assert_int_equal(pack_solve(&r, &s, &err), 0);
 		check(&r, &p, w, 2);
-		assert_int_equal(r.n_left, 0);
+		assert_int_equal(r.n_unplaced, 0);
 		assert_int_equal(r.n_nodes, 3);
 		pack_result_fini(&r);
 	}
@@ -600,7 +601,7 @@ static void pack__uses_what_is_there_first(void **state)
 	for (size_t i = 0; i < r.n_nodes; i++)
 		there += r.nodes[i].offer == &have[0];
 	assert_int_equal(there, 2);
-	assert_int_equal(r.n_left, 0);
+	assert_int_equal(r.n_unplaced, 0);
 	check(&r, &p, &w, 1);
 	pack_result_fini(&r);
 }
@@ -627,7 +628,7 @@ static void pack__tries_every_number_of_slots(void **state)
 	w.u = measured(0.4);
 	w.dram = measured(0.6);
 	solve_with(&r, &p, &w, 1, false);
-	assert_int_equal(r.n_left, 0);
+	assert_int_equal(r.n_unplaced, 0);
 	pack_result_fini(&r);
 }
 

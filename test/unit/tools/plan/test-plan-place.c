@@ -13,7 +13,7 @@
 static uint64_t random_state;
 
 /* Below @below; the same in every run of the test. */
-static uint32_t draw(uint32_t below)
+static uint32_t draw_place_random(uint32_t below)
 {
 	random_state =
 		random_state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
@@ -44,7 +44,7 @@ static void load_small(struct place_trace *t)
 	load(t, "openb_small_nodes.csv", "openb_small_pods.csv");
 }
 
-static size_t parts_of(const struct place_trace *t, struct cuts_demand **ret)
+static size_t make_demand_of_trace(const struct place_trace *t, struct cutting_demand **ret)
 {
 	size_t n = 0;
 
@@ -52,7 +52,7 @@ static size_t parts_of(const struct place_trace *t, struct cuts_demand **ret)
 	assert_non_null(*ret);
 	for (size_t i = 0; i < t->n_pods; i++)
 		if (t->pods[i].gpus == 1 && t->pods[i].gpu_milli < PLACE_WHOLE)
-			(*ret)[n++] = (struct cuts_demand){ t->pods[i].gpu_milli, 1 };
+			(*ret)[n++] = (struct cutting_demand){ t->pods[i].gpu_milli, 1 };
 	return n;
 }
 
@@ -74,8 +74,8 @@ static void node__takes_what_fits_and_no_more(void **state)
 	part.models = ~(UINT64_C(1) << 3);
 	assert_false(place_fits(&n, &part));
 	part.models = UINT64_C(1) << 3;
-	place_take(&n, &part, 0);
-	assert_int_equal(place_idle(&n), 599 + 400);
+	place_allocate(&n, &part, 0);
+	assert_int_equal(place_get_free(&n), 599 + 400);
 	assert_int_equal(n.cpu_milli, 7000);
 	assert_int_equal(n.memory_mib, 900);
 	assert_false(place_fits(&n, &none));
@@ -83,8 +83,8 @@ static void node__takes_what_fits_and_no_more(void **state)
 	assert_true(place_fits(&n, &none));
 	n = (struct place_node){ 8000, 1000, 3, 3, { 1000, 400, 1000 } };
 	assert_int_equal(place_tightest(&n, &two), PLACE_NO_GPU);
-	place_take(&n, &two, PLACE_NO_GPU);
-	assert_int_equal(place_idle(&n), 400);
+	place_allocate(&n, &two, PLACE_NO_GPU);
+	assert_int_equal(place_get_free(&n), 400);
 }
 
 static void mix__adds_up_equal_pods(void **state)
@@ -105,12 +105,12 @@ static void mix__adds_up_equal_pods(void **state)
 static void cuts__know_what_a_rest_is_worth(void **state)
 {
 	/* Halves and thirds alone: a third is worth a third, and the half's rest takes one half or one third. */
-	static const struct cuts_demand mix[] = { { 500, 10 }, { 330, 30 } };
+	static const struct cutting_demand mix[] = { { 500, 10 }, { 330, 30 } };
 	struct error err = ERROR_INIT;
-	struct cuts c;
+	struct cutting_stock c;
 
 	(void)state;
-	assert_int_equal(cuts_solve(&c, mix, 2, &err), 0);
+	assert_int_equal(cutting_stock_solve(&c, mix, 2, &err), 0);
 	assert_true(fabs(c.value[500] - 0.5) < 1e-6);
 	assert_true(fabs(c.value[330] - 1.0 / 3) < 1e-6);
 	assert_true(fabs(c.value[660] - 2.0 / 3) < 1e-6);
@@ -118,7 +118,7 @@ static void cuts__know_what_a_rest_is_worth(void **state)
 	assert_true(c.value[1000] == 1);
 	assert_true(fabs(c.bound - 15) < 1e-6);
 	/* Nothing: only a whole GPU is worth something. */
-	assert_int_equal(cuts_solve(&c, NULL, 0, &err), 0);
+	assert_int_equal(cutting_stock_solve(&c, NULL, 0, &err), 0);
 	assert_true(c.value[999] == 0 && c.value[1000] == 1 && c.bound == 0);
 }
 
@@ -130,18 +130,19 @@ static void cuts__are_a_bound_of_random_demand(void **state)
 	(void)state;
 	random_state = 7;
 	for (unsigned round = 0; round < 8; round++) {
-		struct cuts_demand mix[300];
-		size_t n = 1 + draw(ARRAY_LEN(mix));
+		struct cutting_demand mix[300];
+		size_t n = 1 + draw_place_random(ARRAY_LEN(mix));
 		uint64_t l2, ffd, best;
-		struct cuts c;
+		struct cutting_stock c;
 
 		for (size_t i = 0; i < n; i++)
-			mix[i] = (struct cuts_demand){ 1 + draw(round % 2 ? 1000 : 400),
-				1 + draw(20) };
-		assert_int_equal(cuts_solve(&c, mix, n, &err), 0);
-		l2 = cuts_l2(mix, n);
-		assert_int_equal(cuts_first_fit(&ffd, mix, n, &err), 0);
-		assert_int_equal(cuts_pack(&best, mix, n, &err), 0);
+			mix[i] = (struct cutting_demand){ 1 + draw_place_random(
+								      round % 2 ? 1000 : 400),
+				1 + draw_place_random(20) };
+		assert_int_equal(cutting_stock_solve(&c, mix, n, &err), 0);
+		l2 = cutting_stock_l2(mix, n);
+		assert_int_equal(cutting_stock_first_fit(&ffd, mix, n, &err), 0);
+		assert_int_equal(cutting_stock_pack(&best, mix, n, &err), 0);
 		assert_true(l2 <= best && best <= ffd);
 		assert_true(c.bound <= (double)best + 1e-6);
 		for (uint32_t level = 1; level <= PLACE_WHOLE; level++)
@@ -150,25 +151,25 @@ static void cuts__are_a_bound_of_random_demand(void **state)
 	}
 }
 
-static void check_parts(void (*get)(struct place_trace *), uint64_t parts, uint64_t l2,
+static void check_trace_packing(void (*get)(struct place_trace *), uint64_t parts, uint64_t l2,
 	uint64_t ffd, uint64_t best)
 {
 	struct error err = ERROR_INIT;
-	struct cuts_demand *demand;
+	struct cutting_demand *demand;
 	struct place_trace t;
-	struct cuts c;
+	struct cutting_stock c;
 	uint64_t got;
 	size_t n;
 
 	get(&t);
-	n = parts_of(&t, &demand);
+	n = make_demand_of_trace(&t, &demand);
 	assert_int_equal(n, parts);
-	assert_int_equal(cuts_l2(demand, n), l2);
-	assert_int_equal(cuts_first_fit(&got, demand, n, &err), 0);
+	assert_int_equal(cutting_stock_l2(demand, n), l2);
+	assert_int_equal(cutting_stock_first_fit(&got, demand, n, &err), 0);
 	assert_int_equal(got, ffd);
-	assert_int_equal(cuts_pack(&got, demand, n, &err), 0);
+	assert_int_equal(cutting_stock_pack(&got, demand, n, &err), 0);
 	assert_true(got <= best);
-	assert_int_equal(cuts_solve(&c, demand, n, &err), 0);
+	assert_int_equal(cutting_stock_solve(&c, demand, n, &err), 0);
 	assert_true(c.bound > (double)l2 && ceil(c.bound - 1e-6) <= (double)got);
 	free(demand);
 	place_trace_fini(&t);
@@ -178,8 +179,8 @@ static void check_parts(void (*get)(struct place_trace *), uint64_t parts, uint6
 static void parts__of_the_traces_are_packed(void **state)
 {
 	(void)state;
-	check_parts(load_default, 3078, 1922, 1975, 1968);
-	check_parts(load_small, 154, 102, 104, 104);
+	check_trace_packing(load_default, 3078, 1922, 1975, 1968);
+	check_trace_packing(load_small, 154, 102, 104, 104);
 }
 
 /* ---- policies ------------------------------------------------------------------------------------ */
@@ -251,24 +252,27 @@ static void policies__choose_what_fits(void **state)
 	for (unsigned round = 0; round < 40; round++) {
 		struct place_type types[30];
 		struct place_node nodes[20];
-		size_t n_types = draw(ARRAY_LEN(types));
+		size_t n_types = draw_place_random(ARRAY_LEN(types));
 		struct place_setting s = { nodes, ARRAY_LEN(nodes), types, 0, round };
 		struct place_policy *p;
 
 		for (size_t i = 0; i < n_types; i++) {
-			uint32_t gpus = draw(4);
+			uint32_t gpus = draw_place_random(4);
 
-			types[i] = (struct place_type){ { draw(3) ? PLACE_ANY_MODEL : draw(4),
-								draw(9000), draw(90), gpus,
-								gpus == 1 ? 1 + draw(1000)
-								: gpus    ? 1000
-									  : 0 },
-				1 + draw(5) };
+			types[i] = (struct place_type){
+				{ draw_place_random(3) ? PLACE_ANY_MODEL : draw_place_random(4),
+					draw_place_random(9000), draw_place_random(90), gpus,
+					gpus == 1 ? 1 + draw_place_random(1000)
+					: gpus    ? 1000
+						  : 0 },
+				1 + draw_place_random(5)
+			};
 		}
 		s.n_types = place_types_merge(types, n_types);
 		for (size_t i = 0; i < ARRAY_LEN(nodes); i++) {
-			nodes[i] = (struct place_node){ draw(64000), draw(900),
-				(uint16_t)draw(2), (uint16_t)draw(5), { 0 } };
+			nodes[i] = (struct place_node){ draw_place_random(64000),
+				draw_place_random(900), (uint16_t)draw_place_random(2),
+				(uint16_t)draw_place_random(5), { 0 } };
 			for (uint32_t g = 0; g < nodes[i].gpus; g++)
 				nodes[i].free_milli[g] = 1000;
 		}
@@ -277,7 +281,8 @@ static void policies__choose_what_fits(void **state)
 					 &err),
 			0);
 		for (unsigned k = 0; k < 300 && s.n_types; k++) {
-			const struct place_pod *pod = &types[draw((uint32_t)s.n_types)].pod;
+			const struct place_pod *pod =
+				&types[draw_place_random((uint32_t)s.n_types)].pod;
 			bool fits = false;
 			struct place_choice c;
 
@@ -291,8 +296,8 @@ static void policies__choose_what_fits(void **state)
 				assert_true(nodes[c.node].free_milli[c.gpu] >= pod->gpu_milli);
 			else
 				assert_int_equal(c.gpu, PLACE_NO_GPU);
-			place_take(&nodes[c.node], pod, c.gpu);
-			place_changed(p, c.node);
+			place_allocate(&nodes[c.node], pod, c.gpu);
+			place_notify_change(p, c.node);
 		}
 		place_policy_free(p);
 	}

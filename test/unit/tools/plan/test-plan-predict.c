@@ -174,10 +174,10 @@ static void calibration__is_used(void **state)
 	assert_true(fabs(fit_rotation(w.fit, w.gpu, PLAN_SLICES, 2).sigma - 0.5) < 1e-9);
 	assert_true(fabs(fit_kappa(w.fit, w.gpu) - 0.7) < 1e-9);
 	assert_true(fabs(fit_rotation(w.fit, l4, PLAN_TIME_SLICING, 2).sigma - 0.9) < 1e-9);
-	assert_true(
-		fabs(fit_rotation(w.fit, l4, PLAN_SLICES, 2).sigma - MODEL_SIGMA_TURNS) < 1e-9);
+	assert_true(fabs(fit_rotation(w.fit, l4, PLAN_SLICES, 2).sigma -
+			    MODEL_SIGMA_FAIR_SHARE) < 1e-9);
 	assert_true(fabs(fit_rotation(w.fit, t4, PLAN_TIME_SLICING, 2).sigma -
-			    MODEL_SIGMA_STOCK) < 1e-9);
+			    MODEL_SIGMA_TIME_SLICING) < 1e-9);
 	assert_true(fit_rotation(w.fit, t4, PLAN_MPS, 2).sigma <= 0);
 	world_fini(&w);
 }

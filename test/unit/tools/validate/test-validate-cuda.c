@@ -43,7 +43,7 @@ static void run__adds_vectors_on_each_device_of_the_list(void **state)
 	(void)state;
 	behave("");
 	r = run_on(B "," A, 10 * SEC);
-	assert_int_equal(r.end, CUDA_END_TOLD);
+	assert_int_equal(r.end, CUDA_END_REPORTED);
 	assert_int_equal(r.last.value, CUDA_SUCCESS);
 	assert_int_equal(r.count, 2);
 	assert_int_equal(r.n_results, 2);
@@ -102,7 +102,7 @@ static void run__says_where_all_devices_fail(void **state)
 
 		behave(rows[i].words);
 		r = run_on(A, 10 * SEC);
-		assert_int_equal(r.end, CUDA_END_TOLD);
+		assert_int_equal(r.end, CUDA_END_REPORTED);
 		assert_int_equal(r.count, -1);
 		assert_int_equal(r.last.value, rows[i].value);
 		assert_int_equal(strncmp(r.last.text, rows[i].text, strlen(rows[i].text)), 0);
@@ -309,7 +309,7 @@ static void cuda__tries_each_mig_device(void **state)
 	validate_report_fini(&r);
 }
 
-static struct cuda_note note(void)
+static struct cuda_note make_result_note(void)
 {
 	return (struct cuda_note){ .magic = CUDA_NOTE_MAGIC,
 		.size = sizeof(struct cuda_note),
@@ -319,7 +319,7 @@ static struct cuda_note note(void)
 static void note__from_a_broken_process_is_refused(void **state)
 {
 	struct error err = ERROR_INIT;
-	struct cuda_note n = note();
+	struct cuda_note n = make_result_note();
 
 	(void)state;
 	assert_ok(cuda_note_check(&n, sizeof(n), &err), &err);
@@ -328,7 +328,7 @@ static void note__from_a_broken_process_is_refused(void **state)
 	assert_error(cuda_note_check(&n, sizeof(n), &err), &err, "unknown bytes");
 #define REFUSED(field, value)                                                             \
 	do {                                                                              \
-		n = note();                                                               \
+		n = make_result_note();                                                   \
 		n.field = (value);                                                        \
 		assert_error(cuda_note_check(&n, sizeof(n), &err), &err, "out of range"); \
 	} while (0)
@@ -338,11 +338,11 @@ static void note__from_a_broken_process_is_refused(void **state)
 	REFUSED(device, CUDA_DEVICES_MAX);
 	REFUSED(value, -4);
 #undef REFUSED
-	n = note();
+	n = make_result_note();
 	n.type = CUDA_NOTE_COUNT;
 	n.value = CUDA_DEVICES_MAX + 1;
 	assert_error(cuda_note_check(&n, sizeof(n), &err), &err, "out of range");
-	n = note();
+	n = make_result_note();
 	memset(n.name, 'x', sizeof(n.name));
 	assert_error(cuda_note_check(&n, sizeof(n), &err), &err, "does not end");
 }

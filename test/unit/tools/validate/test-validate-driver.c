@@ -36,7 +36,7 @@ static const char *at(const char *name)
 	return path;
 }
 
-static void put(const char *name, const char *text, mode_t mode)
+static void write_driver_file(const char *name, const char *text, mode_t mode)
 {
 	test_write(dir, name, text, strlen(text), mode);
 }
@@ -69,7 +69,7 @@ static void root__is_the_node_where_nvidia_smi_can_be_run(void **state)
 
 		(void)snprintf(name, sizeof(name), "host/%s/nvidia-smi", places[i]);
 		(void)snprintf(want, sizeof(want), "/%s/nvidia-smi", places[i]);
-		put(name, "#!/bin/sh\n", 0755);
+		write_driver_file(name, "#!/bin/sh\n", 0755);
 		r = find();
 		assert_int_equal(r.kind, DRIVER_ROOT_HOST);
 		assert_string_equal(r.smi, want);
@@ -83,11 +83,11 @@ static void root__is_not_the_node_where_nvidia_smi_is_empty_or_no_program(void *
 	struct driver_root r;
 
 	(void)state;
-	put("host/usr/bin/nvidia-smi", "", 0755);
+	write_driver_file("host/usr/bin/nvidia-smi", "", 0755);
 	r = find();
 	assert_int_equal(r.kind, DRIVER_ROOT_NONE);
 	assert_non_null(strstr(r.note, "usr/bin/nvidia-smi is empty"));
-	put("host/usr/bin/nvidia-smi", "x", 0644);
+	write_driver_file("host/usr/bin/nvidia-smi", "x", 0644);
 	r = find();
 	assert_int_equal(r.kind, DRIVER_ROOT_NONE);
 	assert_non_null(strstr(r.note, "is not executable"));
@@ -101,11 +101,11 @@ static void root__is_not_the_node_where_nvidia_smi_is_empty_or_no_program(void *
 static void root__follows_links_as_the_node_does(void **state)
 {
 	(void)state;
-	put("host/usr/bin/x", "", 0755);
+	write_driver_file("host/usr/bin/x", "", 0755);
 	assert_int_equal(symlink("/etc/alternatives/smi", at("host/usr/bin/nvidia-smi")), 0);
 	assert_int_equal(find().kind, DRIVER_ROOT_NONE);
 	/* Not ours: below the node's root. */
-	put("host/etc/alternatives/smi", "#!/bin/sh\n", 0755);
+	write_driver_file("host/etc/alternatives/smi", "#!/bin/sh\n", 0755);
 	assert_int_equal(find().kind, DRIVER_ROOT_HOST);
 }
 
@@ -116,9 +116,9 @@ static void root__of_a_driver_container_needs_the_library(void **state)
 	struct driver_root r;
 
 	(void)state;
-	put("driver/usr/bin/nvidia-smi", "#!/bin/sh\n", 0755);
+	write_driver_file("driver/usr/bin/nvidia-smi", "#!/bin/sh\n", 0755);
 	assert_int_equal(find().kind, DRIVER_ROOT_NONE);
-	put("driver/usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1", "x", 0644);
+	write_driver_file("driver/usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1", "x", 0644);
 	r = find();
 	assert_int_equal(r.kind, DRIVER_ROOT_CONTAINER);
 	assert_string_equal(r.node, "/run/nvidia/driver");
@@ -136,7 +136,7 @@ static void root__of_a_driver_container_needs_the_library(void **state)
 	driver_root_dev(&s, &r, &node, &here);
 	assert_string_equal(node, "/run/nvidia/driver");
 	/* The node comes first. */
-	put("host/usr/bin/nvidia-smi", "#!/bin/sh\n", 0755);
+	write_driver_file("host/usr/bin/nvidia-smi", "#!/bin/sh\n", 0755);
 	assert_int_equal(find().kind, DRIVER_ROOT_HOST);
 }
 
@@ -146,8 +146,8 @@ static void smi__of_a_container_runs_with_its_library_in_front(void **state)
 	struct driver_root r;
 
 	(void)state;
-	put("driver/usr/lib64/libnvidia-ml.so.1", "x", 0644);
-	put("driver/usr/bin/nvidia-smi",
+	write_driver_file("driver/usr/lib64/libnvidia-ml.so.1", "x", 0644);
+	write_driver_file("driver/usr/bin/nvidia-smi",
 		"#!/bin/sh\ncase $LD_PRELOAD in */driver/usr/lib64/libnvidia-ml.so.1) exit ${1:+3};; esac\nexit 9\n",
 		0755);
 	r = find();
@@ -211,8 +211,8 @@ static void dev_char__links_each_node_and_puts_wrong_links_right(void **state)
 	make_node("dev/nvidia-uvm", 510, 0);
 	make_node("dev/nvidia-caps/nvidia-cap1", 511, 1);
 	make_node("dev/null", 1, 3);
-	put("dev/nvidia-file", "x", 0644);
-	put("char/195:1", "no link", 0644);
+	write_driver_file("dev/nvidia-file", "x", 0644);
+	write_driver_file("char/195:1", "no link", 0644);
 	assert_int_equal(symlink("../nvidia0", at("char/195:0")),
 		0); /* right, as udev has it */
 	assert_int_equal(symlink("/dev/nvidia7", at("char/195:255")), 0); /* wrong */
@@ -255,7 +255,7 @@ static void nodes__missing_are_made_with_the_kernels_numbers(void **state)
 	assert_ok(inventory_new(&inv, 1, &err), &err);
 	inv->gpus[0].minor = 3;
 	inv->gpus[0].has_minor = true;
-	put("devices",
+	write_driver_file("devices",
 		"Character devices:\n  1 mem\n195 nvidia\n195 nvidiactl\n510 nvidia-uvm\n\nBlock devices:\n  7 loop\n",
 		0644);
 	assert_ok(dir_make(at("dev"), 0755, &err), &err);
@@ -277,14 +277,14 @@ static void nodes__without_the_kernel_module_are_missing(void **state)
 
 	(void)state;
 	SKIP_UNLESS(geteuid() == 0, "only root may make device nodes");
-	put("devices", "Character devices:\n195 nvidia\n\nBlock devices:\n510 nvidia-uvm\n",
-		0644);
+	write_driver_file("devices",
+		"Character devices:\n195 nvidia\n\nBlock devices:\n510 nvidia-uvm\n", 0644);
 	assert_ok(dir_make(at("dev"), 0755, &err), &err);
 	make_node("dev/nvidiactl", 195, 255);
 	assert_error(dev_nodes_check(at("dev"), at("devices"), NULL, true, true, &err), &err,
 		"no loaded kernel module has the device 'nvidia-uvm'");
 	assert_ok(dev_nodes_check(at("dev"), NULL, NULL, false, false, &err), &err);
-	put("dev/nvidia-uvm", "x", 0644);
+	write_driver_file("dev/nvidia-uvm", "x", 0644);
 	assert_error(dev_nodes_check(at("dev"), NULL, NULL, false, true, &err), &err,
 		"is not a character device");
 }

@@ -38,7 +38,7 @@ struct dir_source {
 	int closing;
 };
 
-static bool is_file(const char *dir, const char *name)
+static bool is_config_dir_entry(const char *dir, const char *name)
 {
 	char path[PATH_MAX];
 	struct stat st;
@@ -47,12 +47,14 @@ static bool is_file(const char *dir, const char *name)
 	       !S_ISDIR(st.st_mode);
 }
 
-static int list(const struct dir_source *d, DIR *dir, struct strv *names, struct error *err)
+static int list_config_dir(const struct dir_source *d, DIR *dir, struct strv *names,
+	struct error *err)
 {
 	const struct dirent *e;
 
 	while ((e = readdir(dir))) {
-		if (!config_entry_name_ok(e->d_name) || !is_file(d->path, e->d_name))
+		if (!config_entry_name_ok(e->d_name) ||
+			!is_config_dir_entry(d->path, e->d_name))
 			continue;
 		if (names->n >= CONFIG_ENTRIES_MAX)
 			return error_set(err, ERR_LIMIT,
@@ -80,7 +82,7 @@ static int dir_names(struct config_source *s, struct strv *names, struct error *
 	if (!dir)
 		return error_sys(err, errno,
 			"error getting list of configuration files: open '%s'", d->path);
-	r = list(d, dir, names, err);
+	r = list_config_dir(d, dir, names, err);
 	(void)closedir(dir);
 	return r;
 }
@@ -98,13 +100,13 @@ static int dir_read(struct config_source *s, const char *name, struct buf *text,
 
 /* --- noticing changes --- */
 
-static void on_settled(uv_timer_t *t)
+static void on_config_dir_settled(uv_timer_t *t)
 {
 	config_source_changed(t->data);
 }
 
 /* Not before @ms from now have passed. */
-static void look_in(struct dir_source *d, uint64_t ms)
+static void arm_config_dir_settle(struct dir_source *d, uint64_t ms)
 {
 	bool active = uv_is_active((uv_handle_t *)&d->settle);
 	uint64_t now = uv_now(d->settle.loop), left;
@@ -114,19 +116,19 @@ static void look_in(struct dir_source *d, uint64_t ms)
 	left = d->unsettled_ms + SETTLED_MS > now ? d->unsettled_ms + SETTLED_MS - now : 0;
 	if (active && uv_timer_get_due_in(&d->settle) >= ms)
 		return;
-	(void)uv_timer_start(&d->settle, on_settled, ms < left ? ms : left, 0);
+	(void)uv_timer_start(&d->settle, on_config_dir_settled, ms < left ? ms : left, 0);
 }
 
-static void on_event(uv_fs_event_t *h, const char *name, int events, int status)
+static void on_config_dir_event(uv_fs_event_t *h, const char *name, int events, int status)
 {
 	bool written = name && (events & UV_CHANGE) && config_entry_name_ok(name);
 
 	(void)status; /* the poll watches anew what has gone */
-	look_in(h->data, written ? WRITTEN_MS : SETTLE_MS);
+	arm_config_dir_settle(h->data, written ? WRITTEN_MS : SETTLE_MS);
 }
 
 /* Watches the directory that has the name now. */
-static void rewatch(struct dir_source *d)
+static void restart_config_dir_watch(struct dir_source *d)
 {
 	struct file_id id = { 0 };
 	bool there = file_id_get(d->self, &id);
@@ -134,22 +136,23 @@ static void rewatch(struct dir_source *d)
 	if (there && d->watching && file_id_equal(&id, &d->id))
 		return;
 	(void)uv_fs_event_stop(&d->event);
-	d->watching = there && uv_fs_event_start(&d->event, on_event, d->path, 0) == 0;
+	d->watching =
+		there && uv_fs_event_start(&d->event, on_config_dir_event, d->path, 0) == 0;
 	d->id = id;
 	uv_timer_set_repeat(&d->poll, d->watching ? POLL_MS : MISSING_MS);
 }
 
-static void dir_look(struct config_source *s)
+static void check_config_dir(struct config_source *s)
 {
-	rewatch((struct dir_source *)s);
+	restart_config_dir_watch((struct dir_source *)s);
 	config_source_changed(s);
 }
 
 /* What the poll finds may be half written as well. */
-static void on_poll(uv_timer_t *t)
+static void on_config_dir_poll(uv_timer_t *t)
 {
-	rewatch(t->data);
-	look_in(t->data, SETTLE_MS);
+	restart_config_dir_watch(t->data);
+	arm_config_dir_settle(t->data, SETTLE_MS);
 }
 
 static void dir_release(struct dir_source *d)
@@ -159,7 +162,7 @@ static void dir_release(struct dir_source *d)
 	free(d);
 }
 
-static void on_closed(uv_handle_t *h)
+static void on_config_dir_closed(uv_handle_t *h)
 {
 	struct dir_source *d = h->data;
 
@@ -172,15 +175,15 @@ static void dir_stop(struct config_source *s)
 	struct dir_source *d = (struct dir_source *)s;
 
 	d->closing = 3;
-	uv_close((uv_handle_t *)&d->event, on_closed);
-	uv_close((uv_handle_t *)&d->settle, on_closed);
-	uv_close((uv_handle_t *)&d->poll, on_closed);
+	uv_close((uv_handle_t *)&d->event, on_config_dir_closed);
+	uv_close((uv_handle_t *)&d->settle, on_config_dir_closed);
+	uv_close((uv_handle_t *)&d->poll, on_config_dir_closed);
 }
 
 static const struct config_source_kind dir_kind = {
 	.names = dir_names,
 	.read = dir_read,
-	.look = dir_look,
+	.check = check_config_dir,
 	.stop = dir_stop,
 };
 
@@ -212,8 +215,8 @@ int config_source_dir(struct config_source **ret, uv_loop_t *loop, const char *p
 	(void)uv_timer_init(loop, &d->settle);
 	(void)uv_timer_init(loop, &d->poll);
 	d->event.data = d->settle.data = d->poll.data = d;
-	(void)uv_timer_start(&d->poll, on_poll, MISSING_MS, POLL_MS);
-	rewatch(d);
+	(void)uv_timer_start(&d->poll, on_config_dir_poll, MISSING_MS, POLL_MS);
+	restart_config_dir_watch(d);
 	*ret = &d->source;
 	return 0;
 }

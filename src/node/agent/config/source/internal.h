@@ -8,8 +8,8 @@ struct config_source_kind {
 	int (*names)(struct config_source *s, struct strv *names, struct error *err);
 	int (*read)(struct config_source *s, const char *name, struct buf *text,
 		struct error *err);
-	void (*look)(struct config_source *s);
-	const struct error *(*trouble)(const struct config_source *s); /* may be NULL */
+	void (*check)(struct config_source *s);
+	const struct error *(*get_error)(const struct config_source *s); /* may be NULL */
 	void (*stop)(struct config_source *s); /* frees all but .text, at once or by the loop */
 	bool single;                           /* one text without a name */
 };

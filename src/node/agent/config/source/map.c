@@ -12,8 +12,8 @@ struct map_source {
 	struct config_source source;
 	struct api_watch *watch;
 	enum { MAP_UNKNOWN, MAP_ABSENT, MAP_PRESENT } state;
-	json_t *data;         /* MAP_PRESENT: object of strings, or NULL: it has none */
-	struct error trouble; /* why the server is not in touch */
+	json_t *data;       /* MAP_PRESENT: object of strings, or NULL: it has none */
+	struct error error; /* why the server is not in touch */
 };
 
 static int map_names(struct config_source *s, struct strv *names, struct error *err)
@@ -23,7 +23,7 @@ static int map_names(struct config_source *s, struct strv *names, struct error *
 	json_t *value;
 
 	if (m->state == MAP_UNKNOWN) {
-		(void)error_set(err, ERR_UNAVAILABLE, "%s: %s", s->text, m->trouble.msg);
+		(void)error_set(err, ERR_UNAVAILABLE, "%s: %s", s->text, m->error.msg);
 		return CONFIG_SOURCE_WAIT;
 	}
 	if (m->state == MAP_ABSENT)
@@ -55,7 +55,7 @@ static int map_read(struct config_source *s, const char *name, struct buf *text,
 	return 0;
 }
 
-static void on_object(void *arg, json_t *object)
+static void on_config_map_object(void *arg, json_t *object)
 {
 	struct map_source *m = arg;
 
@@ -65,27 +65,27 @@ static void on_object(void *arg, json_t *object)
 	config_source_changed(&m->source);
 }
 
-static void on_state(void *arg, const struct error *why)
+static void on_config_map_state(void *arg, const struct error *why)
 {
 	struct map_source *m = arg;
 
 	/* That the server is away is said for all who need it; a right is missing for this alone. */
-	if (why && why->code == ERR_PERMISSION && strcmp(why->msg, m->trouble.msg) != 0)
+	if (why && why->code == ERR_PERMISSION && strcmp(why->msg, m->error.msg) != 0)
 		log_warn("changes of the configs are not seen",
 			LOG_STR("source", m->source.text), LOG_STR("reason", why->msg));
-	error_clear(&m->trouble);
-	error_copy(&m->trouble, why);
+	error_clear(&m->error);
+	error_copy(&m->error, why);
 	/* When all is well again the object follows. */
 	if (why && m->state == MAP_UNKNOWN)
 		config_source_changed(&m->source);
 }
 
-static const struct error *map_trouble(const struct config_source *s)
+static const struct error *get_config_map_error(const struct config_source *s)
 {
-	return &((const struct map_source *)s)->trouble;
+	return &((const struct map_source *)s)->error;
 }
 
-static void map_look(struct config_source *s)
+static void check_config_map(struct config_source *s)
 {
 	config_source_changed(s);
 }
@@ -102,12 +102,13 @@ static void map_stop(struct config_source *s)
 static const struct config_source_kind map_kind = {
 	.names = map_names,
 	.read = map_read,
-	.look = map_look,
-	.trouble = map_trouble,
+	.check = check_config_map,
+	.get_error = get_config_map_error,
 	.stop = map_stop,
 };
 
-static const struct api_watch_ops watch_ops = { .object = on_object, .state = on_state };
+static const struct api_watch_ops watch_ops = { .object = on_config_map_object,
+	.state = on_config_map_state };
 
 int config_map_name(const char *option, const char *text, const char *own, char namespace_[64],
 	char name[CONFIG_ENTRY_NAME_MAX], struct error *err)
@@ -138,7 +139,7 @@ int config_source_map(struct config_source **ret, struct api *api, const char *n
 		free(m);
 		return error_nomem(err);
 	}
-	(void)error_set(&m->trouble, ERR_UNAVAILABLE, "the API server has not answered yet");
+	(void)error_set(&m->error, ERR_UNAVAILABLE, "the API server has not answered yet");
 	if (config_source_init(&m->source, &map_kind, ops, arg, buf_str(&text), err) < 0) {
 		free(m);
 		return -1;

@@ -44,9 +44,9 @@ int config_source_read(struct config_source *s, const char *name, struct buf *te
 	return s->kind->read(s, name, text, err);
 }
 
-void config_source_look(struct config_source *s)
+void config_source_check(struct config_source *s)
 {
-	s->kind->look(s);
+	s->kind->check(s);
 }
 
 bool config_source_is_file(const struct config_source *s)
@@ -54,9 +54,9 @@ bool config_source_is_file(const struct config_source *s)
 	return s->kind->single;
 }
 
-const struct error *config_source_trouble(const struct config_source *s)
+const struct error *config_source_error(const struct config_source *s)
 {
-	return s->kind->trouble ? s->kind->trouble(s) : NULL;
+	return s->kind->get_error ? s->kind->get_error(s) : NULL;
 }
 
 const char *config_source_text(const struct config_source *s)
@@ -93,9 +93,9 @@ static int file_text(struct config_source *s, const char *name, struct buf *text
 	return 0;
 }
 
-static void file_look(struct config_source *s)
+static void check_config_source_file(struct config_source *s)
 {
-	config_watch_look(((struct file_source *)s)->watch, /* force= */ true);
+	config_watch_check(((struct file_source *)s)->watch, /* force= */ true);
 }
 
 static void file_stop(struct config_source *s)
@@ -106,7 +106,7 @@ static void file_stop(struct config_source *s)
 	free(f);
 }
 
-static void file_changed(void *arg)
+static void on_config_file_changed(void *arg)
 {
 	config_source_changed(arg);
 }
@@ -114,12 +114,12 @@ static void file_changed(void *arg)
 static const struct config_source_kind file_kind = {
 	.names = file_names,
 	.read = file_text,
-	.look = file_look,
+	.check = check_config_source_file,
 	.stop = file_stop,
 	.single = true,
 };
 
-static const struct config_watch_ops file_ops = { .changed = file_changed };
+static const struct config_watch_ops file_ops = { .changed = on_config_file_changed };
 
 int config_source_file(struct config_source **ret, uv_loop_t *loop, const char *path,
 	const struct buf *text, const struct config_source_ops *ops, void *arg,

@@ -58,11 +58,11 @@ int config_source_read(struct config_source *s, const char *name, struct buf *te
 	struct error *err) MUST_USE;
 
 /* Look now, whatever was noticed. */
-void config_source_look(struct config_source *s);
+void config_source_check(struct config_source *s);
 
 /* Why changes do not arrive at present, while what is known stays; NULL or ERR_NONE: they do.
  * Borrowed. */
-const struct error *config_source_trouble(const struct config_source *s);
+const struct error *config_source_error(const struct config_source *s);
 
 bool config_source_is_file(const struct config_source *s);
 const char *config_source_text(const struct config_source *s); /* for people; borrowed */

@@ -35,7 +35,7 @@ struct config_watch {
 	int closing;
 };
 
-static void on_event(uv_fs_event_t *h, const char *name, int events, int status);
+static void on_config_watch_event(uv_fs_event_t *h, const char *name, int events, int status);
 
 /* Watches @dir in the given slot, unless it does already; a watch stays with the directory that it
  * was made for, whatever has the name now. One that is away is tried again with each poll. */
@@ -52,7 +52,7 @@ static void watch_dir(struct config_watch *w, int slot, const char *dir)
 	(void)uv_fs_event_stop(&w->dirs[slot]);
 	w->watched[slot][0] = '\0';
 	if (strlen(dir) < sizeof(w->watched[slot]) &&
-		uv_fs_event_start(&w->dirs[slot], on_event, dir, 0) == 0)
+		uv_fs_event_start(&w->dirs[slot], on_config_watch_event, dir, 0) == 0)
 		memcpy(w->watched[slot], dir, strlen(dir) + 1);
 }
 
@@ -73,7 +73,7 @@ static void set_poll(struct config_watch *w, uint64_t ms)
 	(void)uv_timer_again(&w->poll);
 }
 
-static void watch_dirs(struct config_watch *w)
+static void watch_config_dirs(struct config_watch *w)
 {
 	char name[PATH_MAX], target[PATH_MAX];
 
@@ -86,7 +86,7 @@ static void watch_dirs(struct config_watch *w)
 		watch_dir_of(w, DIR_OF_TARGET, target);
 }
 
-static int remember(struct config_watch *w, const char *text, size_t len)
+static int save_watched_text(struct config_watch *w, const char *text, size_t len)
 {
 	char *copy = malloc(len + 1);
 
@@ -100,13 +100,13 @@ static int remember(struct config_watch *w, const char *text, size_t len)
 	return 0;
 }
 
-void config_watch_look(struct config_watch *w, bool force)
+void config_watch_check(struct config_watch *w, bool force)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(CONFIG_FILE_MAX);
 	struct error err = ERROR_INIT;
 	bool was_unreadable = w->unreadable.code != ERR_NONE;
 
-	watch_dirs(w);
+	watch_config_dirs(w);
 	if (file_read(w->path, &b, &err) < 0) {
 		if (strcmp(w->unreadable.msg, err.msg) != 0) {
 			w->unreadable = err;
@@ -118,7 +118,7 @@ void config_watch_look(struct config_watch *w, bool force)
 	if (!force && !was_unreadable && b.len == w->len &&
 		!memcmp(buf_str(&b), w->text, b.len))
 		return;
-	if (remember(w, buf_str(&b), b.len) == 0)
+	if (save_watched_text(w, buf_str(&b), b.len) == 0)
 		w->ops->changed(w->arg);
 }
 
@@ -134,12 +134,12 @@ int config_watch_text(const struct config_watch *w, const char **ret_text, size_
 	return 0;
 }
 
-static void on_settled(uv_timer_t *t)
+static void on_config_watch_settled(uv_timer_t *t)
 {
-	config_watch_look(t->data, false);
+	config_watch_check(t->data, false);
 }
 
-static void on_event(uv_fs_event_t *h, const char *name, int events, int status)
+static void on_config_watch_event(uv_fs_event_t *h, const char *name, int events, int status)
 {
 	struct config_watch *w = h->data;
 	ptrdiff_t slot = h - w->dirs;
@@ -151,17 +151,17 @@ static void on_event(uv_fs_event_t *h, const char *name, int events, int status)
 		w->watched[slot][0] = '\0';
 	if (!uv_is_active((uv_handle_t *)&w->settle) ||
 		uv_timer_get_due_in(&w->settle) < wait_ms)
-		(void)uv_timer_start(&w->settle, on_settled, wait_ms, 0);
+		(void)uv_timer_start(&w->settle, on_config_watch_settled, wait_ms, 0);
 }
 
-static void on_poll(uv_timer_t *t)
+static void on_config_watch_poll(uv_timer_t *t)
 {
 	struct config_watch *w = t->data;
 
 	/* A replaced directory leaves a dead watch behind that says nothing: start over. */
 	for (int i = 0; i < N_DIRS; i++)
 		w->watched[i][0] = '\0';
-	config_watch_look(w, false);
+	config_watch_check(w, false);
 }
 
 int config_watch_start(struct config_watch **ret, uv_loop_t *loop, const char *path,
@@ -175,7 +175,7 @@ int config_watch_start(struct config_watch **ret, uv_loop_t *loop, const char *p
 	w->ops = ops;
 	w->arg = arg;
 	w->path = strdup(path);
-	if (!w->path || remember(w, text, len) < 0) {
+	if (!w->path || save_watched_text(w, text, len) < 0) {
 		free(w->path);
 		free(w);
 		return error_nomem(err);
@@ -187,15 +187,15 @@ int config_watch_start(struct config_watch **ret, uv_loop_t *loop, const char *p
 	(void)uv_timer_init(loop, &w->settle);
 	(void)uv_timer_init(loop, &w->poll);
 	w->settle.data = w->poll.data = w;
-	(void)uv_timer_start(&w->poll, on_poll, POLL_MS, POLL_MS);
-	watch_dirs(w);
+	(void)uv_timer_start(&w->poll, on_config_watch_poll, POLL_MS, POLL_MS);
+	watch_config_dirs(w);
 	*ret = w;
 	/* The file may have changed between the caller's reading and our watching. */
-	(void)uv_timer_start(&w->settle, on_settled, 0, 0);
+	(void)uv_timer_start(&w->settle, on_config_watch_settled, 0, 0);
 	return 0;
 }
 
-static void on_closed(uv_handle_t *h)
+static void on_config_watch_closed(uv_handle_t *h)
 {
 	struct config_watch *w = h->data;
 
@@ -212,8 +212,8 @@ struct config_watch *config_watch_stop(struct config_watch *w)
 		return NULL;
 	w->closing = N_DIRS + 2;
 	for (int i = 0; i < N_DIRS; i++)
-		uv_close((uv_handle_t *)&w->dirs[i], on_closed);
-	uv_close((uv_handle_t *)&w->settle, on_closed);
-	uv_close((uv_handle_t *)&w->poll, on_closed);
+		uv_close((uv_handle_t *)&w->dirs[i], on_config_watch_closed);
+	uv_close((uv_handle_t *)&w->settle, on_config_watch_closed);
+	uv_close((uv_handle_t *)&w->poll, on_config_watch_closed);
 	return NULL;
 }

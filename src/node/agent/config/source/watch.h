@@ -28,7 +28,7 @@ int config_watch_start(struct config_watch **ret, uv_loop_t *loop, const char *p
 	struct error *err) MUST_USE;
 
 /* Look now; with @force also when the content is the same (SIGHUP). */
-void config_watch_look(struct config_watch *w, bool force);
+void config_watch_check(struct config_watch *w, bool force);
 
 /* The text as last reported, borrowed until the next look; < 0: why the file cannot be read. */
 int config_watch_text(const struct config_watch *w, const char **ret_text, size_t *ret_len,

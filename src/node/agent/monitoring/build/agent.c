@@ -37,7 +37,7 @@ static uint64_t number_behind(const char *text, const char *key)
 	return n;
 }
 
-static uint64_t cpu_ns(void)
+static uint64_t read_agent_cpu_ns(void)
 {
 	struct rusage u;
 
@@ -64,10 +64,10 @@ static void build_components(const struct monitoring *mon, struct view *v)
 	}
 }
 
-void see_build_agent(const struct monitoring *mon, struct view *v)
+void monitoring_build_agent(const struct monitoring *mon, struct view *v)
 {
 	CLEANUP(buf_fini) struct buf status = BUF_INIT(64 * 1024);
-	const struct see_keep *k = &mon->keep;
+	const struct monitoring_persist *k = &mon->persist;
 
 	if (file_read("/proc/self/status", &status, NULL) < 0)
 		buf_clear(&status);
@@ -75,7 +75,7 @@ void see_build_agent(const struct monitoring *mon, struct view *v)
 		.version = GPUSLICE_VERSION,
 		.pid = (int)getpid(),
 		.started_wall_ns = mon->c.started_wall_ns,
-		.cpu_ns = cpu_ns(),
+		.cpu_ns = read_agent_cpu_ns(),
 		.rss_bytes = number_behind(buf_str(&status), "VmRSS:") << 10,
 		.threads = (uint32_t)number_behind(buf_str(&status), "Threads:"),
 		.fds = count_fds(),
@@ -89,10 +89,10 @@ void see_build_agent(const struct monitoring *mon, struct view *v)
 		.kubelet_errors = mon->list_errors,
 		.allocations = mon->allocations,
 		.allocation_errors = mon->allocation_errors,
-		.ledger_errors = k->errors,
-		.ledger_known = k->bytes > 0,
-		.ledger_bytes = k->bytes,
-		.ledger_error = view_text(v, k->error.msg),
+		.usage_db_errors = k->errors,
+		.usage_db_known = k->bytes > 0,
+		.usage_db_bytes = k->bytes,
+		.usage_db_error = view_text(v, k->error.msg),
 		.web = mon->c.ops->web(mon->c.arg),
 	};
 	build_components(mon, v);

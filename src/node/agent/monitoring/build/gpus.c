@@ -33,21 +33,21 @@ static enum view_health health_of(const struct health *h)
 	}
 }
 
-static uint64_t wall_of(const struct see_round *r, uint64_t mono_ns)
+static uint64_t to_wall_time(const struct monitoring_round *r, uint64_t mono_ns)
 {
 	uint64_t age = r->now_ns > mono_ns ? r->now_ns - mono_ns : 0;
 
 	return r->wall_ns > age ? r->wall_ns - age : 0;
 }
 
-static void put_xids(const struct monitoring *mon, const struct gpu *g, struct view *v,
-	struct view_gpu *to)
+static void fill_view_gpu_xids(const struct monitoring *mon, const struct gpu *g,
+	struct view *v, struct view_gpu *to)
 {
 	uint64_t last = 0;
 
 	to->xids = view_array(v, mon->n_xids, sizeof(*to->xids));
 	for (size_t i = 0; to->xids && i < mon->n_xids; i++) {
-		const struct see_xid *x = &mon->xids[i];
+		const struct monitoring_xid_counter *x = &mon->xids[i];
 
 		if (strcmp(x->uuid, to->uuid) != 0)
 			continue;
@@ -63,8 +63,8 @@ static void put_xids(const struct monitoring *mon, const struct gpu *g, struct v
 	to->xids_known = gpu_xids_known(g, to->xid_count);
 }
 
-static void put_signals(const struct monitoring *mon, const struct gpu *g, struct view *v,
-	struct view_gpu *to)
+static void fill_view_gpu_signals(const struct monitoring *mon, const struct gpu *g,
+	struct view *v, struct view_gpu *to)
 {
 	static const char *const policies[] = { [HEALTH_IGNORE] = "ignore",
 		[HEALTH_WARN] = "warning",
@@ -92,10 +92,10 @@ static void put_signals(const struct monitoring *mon, const struct gpu *g, struc
 }
 
 /* The age goes on where this round has no sample. */
-static void put_sample(const struct monitoring *s, const struct see_round *r,
+static void fill_view_gpu_sample(const struct monitoring *s, const struct monitoring_round *r,
 	const struct view *v, struct view_gpu *to)
 {
-	uint64_t last = see_history_sampled(&s->history, to->uuid);
+	uint64_t last = monitoring_history_sampled(&s->history, to->uuid);
 
 	to->sample = sample_find(v->sample, to->uuid);
 	if (to->sample && *to->sample->reason)
@@ -106,7 +106,7 @@ static void put_sample(const struct monitoring *s, const struct see_round *r,
 }
 
 /* What NVML was asked only where the counters file has the row. */
-static void put_p2p(const struct monitoring *mon, uint32_t i, struct view *v,
+static void fill_view_gpu_p2p(const struct monitoring *mon, uint32_t i, struct view *v,
 	struct view_gpu *to)
 {
 	uint8_t *p2p;
@@ -118,8 +118,8 @@ static void put_p2p(const struct monitoring *mon, uint32_t i, struct view *v,
 		p2p[k] = inventory_link(mon->c.facts->node.inv, i, k).p2p;
 }
 
-static void put_gpu(const struct monitoring *mon, const struct see_round *r, uint32_t i,
-	struct view *v)
+static void fill_view_gpu(const struct monitoring *mon, const struct monitoring_round *r,
+	uint32_t i, struct view *v)
 {
 	const struct node_gpu *n = &mon->c.facts->node.gpus[i];
 	const struct gpu *g = &n->gpu;
@@ -140,7 +140,7 @@ static void put_gpu(const struct monitoring *mon, const struct see_round *r, uin
 		.reason = view_text(v, n->health.reason),
 		.warning = view_text(v, n->health.warning),
 		.refused = view_text(v, mon->c.ops->device_refusal(mon->c.arg, g->uuid)),
-		.health_since_wall_ns = wall_of(r, n->health.since_ns),
+		.health_since_wall_ns = to_wall_time(r, n->health.since_ns),
 		.present = n->present,
 		.fault = view_text(v, gpu_fault_name(n->present ? g->fault : GPU_FAULT_GONE)),
 		.recovery = recovery_name(g->recovery),
@@ -148,25 +148,26 @@ static void put_gpu(const struct monitoring *mon, const struct see_round *r, uin
 		.mig_capable = g->mig_capable,
 		.mig_enabled = g->mig_enabled,
 		.mig_pending = g->mig_pending,
-		.mig_slices = see_mig_slices(g),
-		.mig_memory_slices = see_mig_memory_slices(g),
+		.mig_slices = monitoring_mig_compute_slices(g),
+		.mig_memory_slices = monitoring_mig_memory_slices(g),
 		.cost_nano_per_hour = price / v->n_gpus + (i < price % v->n_gpus),
 	};
 	if (!to->uuid)
 		return;
-	put_sample(mon, r, v, to);
-	put_signals(mon, g, v, to);
-	put_xids(mon, g, v, to);
-	put_p2p(mon, i, v, to);
-	see_history_copy(&mon->history, v, to->uuid, &to->n_points, &to->points);
-	while (to->first_unit < v->n_units && v->units[to->first_unit].gpu < i)
-		to->first_unit++;
-	while (to->first_unit + to->n_units < v->n_units &&
-		v->units[to->first_unit + to->n_units].gpu == i)
-		to->n_units++;
+	fill_view_gpu_sample(mon, r, v, to);
+	fill_view_gpu_signals(mon, g, v, to);
+	fill_view_gpu_xids(mon, g, v, to);
+	fill_view_gpu_p2p(mon, i, v, to);
+	monitoring_history_copy(&mon->history, v, to->uuid, &to->n_points, &to->points);
+	while (to->first_device < v->n_devices && v->devices[to->first_device].gpu < i)
+		to->first_device++;
+	while (to->first_device + to->n_devices < v->n_devices &&
+		v->devices[to->first_device + to->n_devices].gpu == i)
+		to->n_devices++;
 }
 
-void see_build_gpus(const struct monitoring *mon, const struct see_round *r, struct view *v)
+void monitoring_build_gpus(const struct monitoring *mon, const struct monitoring_round *r,
+	struct view *v)
 {
 	uint32_t n = mon->c.facts->node.inv ? mon->c.facts->node.inv->n : 0;
 
@@ -175,5 +176,5 @@ void see_build_gpus(const struct monitoring *mon, const struct see_round *r, str
 		return;
 	v->n_gpus = n;
 	for (uint32_t i = 0; i < n; i++)
-		put_gpu(mon, r, i, v);
+		fill_view_gpu(mon, r, i, v);
 }

@@ -5,15 +5,16 @@
 #include <string.h>
 
 /* Position in the view of the live use that a use of the round became. */
-static uint32_t view_use(const struct see_round *r, const struct view *v, uint32_t use)
+static uint32_t find_view_use(const struct monitoring_round *r, const struct view *v,
+	uint32_t use)
 {
 	const struct account *a;
-	const struct view_unit *u;
+	const struct view_device *u;
 
-	if (use >= r->uses.n)
+	if (use >= r->usage.n)
 		return VIEW_NONE;
-	a = r->uses.v[use].in.account;
-	u = &v->units[r->uses.v[use].unit];
+	a = r->usage.v[use].in.account;
+	u = &v->devices[r->usage.v[use].device_index];
 	for (uint32_t i = 0; i < u->n_uses; i++) {
 		const struct view_use *x = &v->uses[u->first_use + i];
 
@@ -26,30 +27,32 @@ static uint32_t view_use(const struct see_round *r, const struct view *v, uint32
 	return VIEW_NONE;
 }
 
-static void put_holders(const struct monitoring *s, const struct see_round *r, struct view *v)
+static void fill_replica_usage(const struct monitoring *s, const struct monitoring_round *r,
+	struct view *v)
 {
-	for (size_t i = 0; i < s->holds.n; i++) {
-		const struct see_hold *h = &s->holds.v[i];
+	for (size_t i = 0; i < s->allocation_list.n; i++) {
+		const struct monitoring_allocation *h = &s->allocation_list.v[i];
 
-		if (h->superseded || h->seat == SEE_NONE || h->seat >= v->n_seats ||
-			h->use == SEE_NONE)
+		if (h->superseded || h->replica == MONITORING_NONE ||
+			h->replica >= v->n_replicas || h->usage == MONITORING_NONE)
 			continue;
-		v->seats[h->seat].use = view_use(r, v, h->use);
-		if (v->seats[h->seat].use != VIEW_NONE)
-			v->units[v->seats[h->seat].unit].replicas_used++;
+		v->replicas[h->replica].use = find_view_use(r, v, h->usage);
+		if (v->replicas[h->replica].use != VIEW_NONE)
+			v->devices[v->replicas[h->replica].device].replicas_used++;
 	}
 }
 
-void see_build_seats(const struct monitoring *mon, const struct see_round *r, struct view *v)
+void monitoring_build_replicas(const struct monitoring *mon, const struct monitoring_round *r,
+	struct view *v)
 {
-	v->seats = view_array(v, r->seats.n, sizeof(*v->seats));
-	if (!v->seats)
+	v->replicas = view_array(v, r->replicas.n, sizeof(*v->replicas));
+	if (!v->replicas)
 		return;
-	for (uint32_t i = 0; i < r->seats.n; i++) {
-		const struct see_seat *s = &r->seats.v[i];
-		struct view_unit *u = &v->units[s->unit];
+	for (uint32_t i = 0; i < r->replicas.n; i++) {
+		const struct monitoring_replica *s = &r->replicas.v[i];
+		struct view_device *u = &v->devices[s->device_index];
 
-		v->seats[i] = (struct view_seat){ .unit = s->unit,
+		v->replicas[i] = (struct view_replica){ .device = s->device_index,
 			.id = view_text(v, s->device->id),
 			.resource = view_text(v, s->resource->name),
 			.replica = s->device->replica,
@@ -57,28 +60,28 @@ void see_build_seats(const struct monitoring *mon, const struct see_round *r, st
 			.memory_limit = s->memory_limit,
 			.healthy = mon->c.ops->device_ok(mon->c.arg, s->resource, s->device),
 			.use = VIEW_NONE };
-		if (!u->n_seats++)
-			u->first_seat = i;
+		if (!u->n_replicas++)
+			u->first_replica = i;
 	}
-	v->n_seats = r->seats.n;
-	put_holders(mon, r, v);
+	v->n_replicas = r->replicas.n;
+	fill_replica_usage(mon, r, v);
 }
 
-static void count_devices(const struct view *v, const struct see_round *r,
+static void count_devices(const struct view *v, const struct monitoring_round *r,
 	const struct resource *resource, const struct monitoring *mon, struct view_resource *to)
 {
 	for (uint32_t i = 0; i < resource->n_devices; i++)
 		to->allocatable +=
 			mon->c.ops->device_ok(mon->c.arg, resource, &resource->devices[i]);
-	for (uint32_t i = 0; i < v->n_seats; i++) {
-		if (r->seats.v[i].resource != resource)
+	for (uint32_t i = 0; i < v->n_replicas; i++) {
+		if (r->replicas.v[i].resource != resource)
 			continue;
-		to->used += v->seats[i].use != VIEW_NONE;
-		to->idle += v->seats[i].use == VIEW_NONE && v->seats[i].healthy;
+		to->used += v->replicas[i].use != VIEW_NONE;
+		to->idle += v->replicas[i].use == VIEW_NONE && v->replicas[i].healthy;
 	}
 }
 
-static enum view_mode mode_of(const struct resource *resource)
+static enum view_mode get_view_sharing_mode(const struct resource *resource)
 {
 	switch (resource->strategy) {
 	case SHARING_TIME_SLICING:
@@ -93,10 +96,10 @@ static enum view_mode mode_of(const struct resource *resource)
 	}
 }
 
-void see_build_resources(const struct monitoring *mon, const struct see_round *r,
+void monitoring_build_resources(const struct monitoring *mon, const struct monitoring_round *r,
 	struct view *v)
 {
-	const struct offer *o = r->seats.offer;
+	const struct offer *o = r->replicas.offer;
 	uint32_t n = o ? o->n : 0;
 
 	v->resources = view_array(v, n, sizeof(*v->resources));
@@ -108,10 +111,10 @@ void see_build_resources(const struct monitoring *mon, const struct see_round *r
 		const char *why = "";
 
 		to->name = view_text(v, from->name);
-		to->mode = mode_of(from);
+		to->mode = get_view_sharing_mode(from);
 		to->replicas = from->replicas;
 		to->capacity = from->n_devices;
-		to->held_known = see_holders_known(mon);
+		to->allocated_known = monitoring_allocations_known(mon);
 		count_devices(v, r, from, mon, to);
 		to->state = mon->c.ops->resource_state(mon->c.arg, from->name, &why);
 		to->reason = view_text(v, why);

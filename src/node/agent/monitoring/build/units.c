@@ -3,13 +3,13 @@
 
 #include <string.h>
 
-static void put_health(const struct monitoring *mon, const struct see_unit *u, struct view *v,
-	struct view_unit *to)
+static void fill_device_health(const struct monitoring *mon, const struct monitoring_device *u,
+	struct view *v, struct view_device *to)
 {
-	const struct health *gpu = &mon->c.facts->node.gpus[u->at].health;
+	const struct health *gpu = &mon->c.facts->node.gpus[u->gpu_index].health;
 	/* A MIG device is never better than its GPU. */
 	const struct health *h =
-		u->mig && health_ok(gpu) ? &mon->c.facts->node.migs[u->mig_at] : gpu;
+		u->mig && health_ok(gpu) ? &mon->c.facts->node.migs[u->mig_index] : gpu;
 
 	to->health = h->state == HEALTH_HEALTHY     ? VIEW_HEALTHY
 		     : h->state == HEALTH_PROBATION ? VIEW_PROBATION
@@ -18,16 +18,17 @@ static void put_health(const struct monitoring *mon, const struct see_unit *u, s
 	to->refused = view_text(v, mon->c.ops->device_refusal(mon->c.arg, u->uuid));
 }
 
-static void put_place(const struct see_unit *u, struct view *v, struct view_unit *to)
+static void fill_device_placement(const struct monitoring_device *u, struct view *v,
+	struct view_device *to)
 {
 	uint32_t memory, slices;
 
 	if (!u->mig) {
 		to->label = view_printf(v, "%u", u->gpu->index);
 		to->gi = to->ci = GPU_NO_INSTANCE;
-		to->placed = see_mig_slices(u->gpu) > 0;
-		to->size = see_mig_slices(u->gpu);
-		to->memory_size = see_mig_memory_slices(u->gpu);
+		to->placed = monitoring_mig_compute_slices(u->gpu) > 0;
+		to->size = monitoring_mig_compute_slices(u->gpu);
+		to->memory_size = monitoring_mig_memory_slices(u->gpu);
 		return;
 	}
 	to->mig = true;
@@ -36,8 +37,8 @@ static void put_place(const struct see_unit *u, struct view *v, struct view_unit
 	to->gi = u->mig->gi;
 	to->ci = u->mig->ci;
 	to->size = u->mig->ci_slices;
-	memory = see_mig_memory_slices(u->gpu);
-	slices = see_mig_slices(u->gpu);
+	memory = monitoring_mig_memory_slices(u->gpu);
+	slices = monitoring_mig_compute_slices(u->gpu);
 	/* Where a compute instance lies in its GPU instance is the driver's secret. */
 	if (!u->mig->placed || u->mig->gi_slices != u->mig->ci_slices || !memory ||
 		u->mig->start + (uint64_t)u->mig->size > memory)
@@ -49,9 +50,9 @@ static void put_place(const struct see_unit *u, struct view *v, struct view_unit
 	to->placed = to->start + to->size <= slices;
 }
 
-static void put_sample(const struct sample *sample, struct view_unit *to)
+static void fill_device_sample(const struct sample *sample, struct view_device *to)
 {
-	const struct sample_unit *s = sample_find(sample, to->uuid);
+	const struct sample_device *s = sample_find(sample, to->uuid);
 
 	to->busy = VIEW_NONE;
 	if (!s || *s->reason)
@@ -69,9 +70,9 @@ static void put_sample(const struct sample *sample, struct view_unit *to)
 	to->memory_reserved = s->memory_reserved;
 }
 
-static void put_account(const struct monitoring *mon, struct view_unit *to)
+static void fill_device_account(const struct monitoring *mon, struct view_device *to)
 {
-	const struct account_unit *u = accounts_unit(&mon->accounts, to->uuid);
+	const struct account_device *u = accounts_find_device(&mon->accounts, to->uuid);
 
 	if (!u)
 		return;
@@ -84,20 +85,20 @@ static void put_account(const struct monitoring *mon, struct view_unit *to)
 	to->past = (struct view_past){ .busy_ns = u->past.busy_ns,
 		.gpu_ns = u->past.gpu_ns,
 		.cost_nano = u->past.cost_nano };
-	to->held_known = see_holders_known(mon);
-	to->held = u->held;
-	to->counted = to->held_known || u->present_ns > 0;
+	to->allocated_known = monitoring_allocations_known(mon);
+	to->allocated = u->allocated;
+	to->counted = to->allocated_known || u->present_ns > 0;
 }
 
 /* How it is shared and what it is called: as its first seat. */
-static void put_offer(const struct see_round *r, uint32_t unit, struct view *v,
-	struct view_unit *to)
+static void fill_device_offer(const struct monitoring_round *r, uint32_t unit, struct view *v,
+	struct view_device *to)
 {
 	to->resource = "";
-	for (uint32_t i = 0; i < r->seats.n; i++) {
-		const struct see_seat *s = &r->seats.v[i];
+	for (uint32_t i = 0; i < r->replicas.n; i++) {
+		const struct monitoring_replica *s = &r->replicas.v[i];
 
-		if (s->unit != unit)
+		if (s->device_index != unit)
 			continue;
 		to->offered = true;
 		to->mode = (enum view_mode)s->mode;
@@ -106,15 +107,15 @@ static void put_offer(const struct see_round *r, uint32_t unit, struct view *v,
 	}
 }
 
-static void note(struct monitoring *s, const struct see_round *r, const struct view_unit *u,
-	const char *uuid)
+static void add_device_history(struct monitoring *s, const struct monitoring_round *r,
+	const struct view_device *u, const char *uuid)
 {
-	const struct account_unit *a = accounts_unit(&s->accounts, u->uuid);
-	const struct sample_unit *sample = u->sample;
-	struct see_moment m = { .dt_ns = r->dt_ns,
+	const struct account_device *a = accounts_find_device(&s->accounts, u->uuid);
+	const struct sample_device *sample = u->sample;
+	struct monitoring_history_sample m = { .dt_ns = r->dt_ns,
 		.wall_ns = r->wall_ns,
-		.held_known = u->held_known,
-		.held = u->held,
+		.allocated_known = u->allocated_known,
+		.allocated = u->allocated,
 		.memory = u->memory_known ? u->memory_used : UINT64_MAX,
 		.sampled_ns = sample ? sample->at_ns : 0 };
 
@@ -127,24 +128,25 @@ static void note(struct monitoring *s, const struct see_round *r, const struct v
 		if (m.busy_ns > m.busy_of_ns)
 			m.busy_ns = m.busy_of_ns;
 	}
-	see_history_add(&s->history, uuid, &m);
+	monitoring_history_add(&s->history, uuid, &m);
 }
 
 /* A GPU in MIG mode, of which its units are parts. */
-static void note_board(struct monitoring *s, const struct see_round *r, const struct view *v,
-	uint32_t gpu)
+static void add_board_history(struct monitoring *s, const struct monitoring_round *r,
+	const struct view *v, uint32_t gpu)
 {
-	const struct sample_unit *sample = sample_find(v->sample, r->gpus[gpu]);
-	struct see_moment m = { .dt_ns = r->dt_ns,
+	const struct sample_device *sample = sample_find(v->sample, r->gpus[gpu]);
+	struct monitoring_history_sample m = { .dt_ns = r->dt_ns,
 		.wall_ns = r->wall_ns,
 		.memory = UINT64_MAX };
 	uint64_t held = 0;
 
-	for (uint32_t i = 0; i < v->n_units; i++)
-		if (v->units[i].gpu == gpu)
-			held += (uint64_t)v->units[i].held * v->units[i].part / VIEW_MILLION;
-	m.held_known = see_holders_known(s);
-	m.held = (uint32_t)held;
+	for (uint32_t i = 0; i < v->n_devices; i++)
+		if (v->devices[i].gpu == gpu)
+			held += (uint64_t)v->devices[i].allocated * v->devices[i].part /
+				VIEW_MILLION;
+	m.allocated_known = monitoring_allocations_known(s);
+	m.allocated = (uint32_t)held;
 	if (sample && !*sample->reason)
 		m.sampled_ns = sample->at_ns;
 	if (sample && sample->memory_known)
@@ -154,48 +156,50 @@ static void note_board(struct monitoring *s, const struct see_round *r, const st
 		m.busy_ns = sample->busy_ns;
 		m.busy_of_ns = sample->interval_ns;
 	}
-	see_history_add(&s->history, r->gpus[gpu], &m);
+	monitoring_history_add(&s->history, r->gpus[gpu], &m);
 }
 
-static bool is_unit(const struct see_round *r, uint32_t gpu)
+static bool is_device_history(const struct monitoring_round *r, uint32_t gpu)
 {
-	return see_unit_find(&r->units, r->gpus[gpu]) != SEE_NONE;
+	return monitoring_devices_find_uuid(&r->devices, r->gpus[gpu]) != MONITORING_NONE;
 }
 
-static void note_all(struct monitoring *s, const struct see_round *r, const struct view *v)
+static void add_all_history(struct monitoring *s, const struct monitoring_round *r,
+	const struct view *v)
 {
-	see_history_begin(&s->history);
-	for (uint32_t i = 0; i < v->n_units; i++)
-		note(s, r, &v->units[i], v->units[i].uuid);
+	monitoring_history_begin(&s->history);
+	for (uint32_t i = 0; i < v->n_devices; i++)
+		add_device_history(s, r, &v->devices[i], v->devices[i].uuid);
 	for (uint32_t i = 0; i < r->in.n_gpus; i++)
-		if (!is_unit(r, i))
-			note_board(s, r, v, i);
-	see_history_end(&s->history);
+		if (!is_device_history(r, i))
+			add_board_history(s, r, v, i);
+	monitoring_history_end(&s->history);
 }
 
-void see_build_units(struct monitoring *mon, const struct see_round *r, struct view *v)
+void monitoring_build_devices(struct monitoring *mon, const struct monitoring_round *r,
+	struct view *v)
 {
-	v->units = view_array(v, r->units.n, sizeof(*v->units));
-	if (!v->units)
+	v->devices = view_array(v, r->devices.n, sizeof(*v->devices));
+	if (!v->devices)
 		return;
-	for (uint32_t i = 0; i < r->units.n; i++) {
-		const struct see_unit *u = &r->units.v[i];
-		struct view_unit *to = &v->units[i];
+	for (uint32_t i = 0; i < r->devices.n; i++) {
+		const struct monitoring_device *u = &r->devices.v[i];
+		struct view_device *to = &v->devices[i];
 
-		to->gpu = u->at;
+		to->gpu = u->gpu_index;
 		to->uuid = view_text(v, u->uuid);
 		to->part = u->part;
 		if (!to->uuid)
 			return;
-		put_place(u, v, to);
-		put_health(mon, u, v, to);
-		put_sample(v->sample, to);
-		put_account(mon, to);
-		put_offer(r, i, v, to);
+		fill_device_placement(u, v, to);
+		fill_device_health(mon, u, v, to);
+		fill_device_sample(v->sample, to);
+		fill_device_account(mon, to);
+		fill_device_offer(r, i, v, to);
 	}
-	v->n_units = r->units.n;
-	note_all(mon, r, v);
-	for (uint32_t i = 0; i < v->n_units; i++)
-		see_history_copy(&mon->history, v, v->units[i].uuid, &v->units[i].n_points,
-			&v->units[i].points);
+	v->n_devices = r->devices.n;
+	add_all_history(mon, r, v);
+	for (uint32_t i = 0; i < v->n_devices; i++)
+		monitoring_history_copy(&mon->history, v, v->devices[i].uuid,
+			&v->devices[i].n_points, &v->devices[i].points);
 }

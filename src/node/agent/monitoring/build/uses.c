@@ -7,17 +7,17 @@
 /* An account, and of those of now the use it is of. */
 struct entry {
 	const struct account *account;
-	uint32_t use; /* SEE_NONE: it has ended */
-	uint32_t unit;
+	uint32_t use; /* MONITORING_NONE: it has ended */
+	uint32_t device;
 };
 
-static int by_unit(const void *a, const void *b)
+static int compare_usage_entries(const void *a, const void *b)
 {
 	const struct entry *x = a, *y = b;
 	int r;
 
-	if (x->unit != y->unit)
-		return x->unit < y->unit ? -1 : 1;
+	if (x->device != y->device)
+		return x->device < y->device ? -1 : 1;
 	if (x->account->live != y->account->live)
 		return x->account->live ? -1 : 1;
 	r = strcmp(x->account->namespace_, y->account->namespace_);
@@ -32,26 +32,29 @@ static int by_unit(const void *a, const void *b)
 	return r ? r : strcmp(x->account->uid, y->account->uid);
 }
 
-static uint32_t use_of(const struct see_round *r, const struct account *account)
+static uint32_t find_account_usage(const struct monitoring_round *r,
+	const struct account *account)
 {
-	for (uint32_t i = 0; i < r->uses.n; i++)
-		if (r->uses.v[i].in.account == account)
+	for (uint32_t i = 0; i < r->usage.n; i++)
+		if (r->usage.v[i].in.account == account)
 			return i;
-	return SEE_NONE;
+	return MONITORING_NONE;
 }
 
-static uint32_t collect(const struct monitoring *s, const struct see_round *r, struct entry *to)
+static uint32_t collect_usage_entries(const struct monitoring *s,
+	const struct monitoring_round *r, struct entry *to)
 {
 	uint32_t n = 0;
 
-	for (uint32_t i = 0; i < r->units.n; i++) {
-		const struct account_unit *u = accounts_unit(&s->accounts, r->units.v[i].uuid);
+	for (uint32_t i = 0; i < r->devices.n; i++) {
+		const struct account_device *u =
+			accounts_find_device(&s->accounts, r->devices.v[i].uuid);
 
 		for (size_t k = 0; u && k < u->n_uses; k++) {
 			if (to)
 				to[n] = (struct entry){ .account = u->uses[k],
-					.use = use_of(r, u->uses[k]),
-					.unit = i };
+					.use = find_account_usage(r, u->uses[k]),
+					.device = i };
 			n++;
 		}
 	}
@@ -65,7 +68,7 @@ static bool is_true(const json_t *o, const char *key)
 	return json_is_true(json_object_get(o, key));
 }
 
-static void put_counters(struct view_slice *to, const json_t *gpu)
+static void fill_usage_counters(struct view_slice *to, const json_t *gpu)
 {
 	const struct {
 		const char *key;
@@ -74,8 +77,8 @@ static void put_counters(struct view_slice *to, const json_t *gpu)
 		{ "charged_ns", &to->charged_ns },
 		{ "queue_ns", &to->queue_ns },
 		{ "wait_ns", &to->wait_ns },
-		{ "meter_ns", &to->meter_ns },
-		{ "turns", &to->turns },
+		{ "meter_ns", &to->throttled_ns },
+		{ "turns", &to->quanta },
 		{ "waits", &to->waits },
 		{ "launches", &to->launches },
 		{ "copies", &to->copies },
@@ -83,21 +86,21 @@ static void put_counters(struct view_slice *to, const json_t *gpu)
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
-		(void)see_number(gpu, rows[i].key, rows[i].to);
+		(void)monitoring_read_number(gpu, rows[i].key, rows[i].to);
 	to->time_known = json_is_integer(json_object_get(gpu, "charged_ns"));
-	to->revocations_known = see_number(gpu, "revocations", &to->revocations);
-	to->refusals_known = see_number(gpu, "refusals", &to->refusals);
-	to->unhooked_known = see_number(gpu, "unhooked_used", &to->unhooked);
-	to->turn = is_true(gpu, "turn");
+	to->revocations_known = monitoring_read_number(gpu, "revocations", &to->revocations);
+	to->refusals_known = monitoring_read_number(gpu, "refusals", &to->refusals);
+	to->unhooked_known = monitoring_read_number(gpu, "unhooked_used", &to->unhooked);
+	to->has_quantum = is_true(gpu, "turn");
 	to->demoted = is_true(gpu, "demoted");
 	to->stuck = is_true(gpu, "stuck");
-	to->over = is_true(gpu, "over");
-	to->seen = gpu != NULL;
+	to->over_limit = is_true(gpu, "over");
+	to->reported = gpu != NULL;
 }
 
 static const char *compute_name(const struct slice_plan *plan)
 {
-	if (plan->compute != SLICE_COMPUTE_TURNS)
+	if (plan->compute != SLICE_COMPUTE_FAIR_SHARE)
 		return plan->compute == SLICE_COMPUTE_MPS ? "mps" : "none";
 	for (uint32_t i = 0; i < plan->n; i++)
 		if (plan->gpus[i].cap)
@@ -105,10 +108,11 @@ static const char *compute_name(const struct slice_plan *plan)
 	return "fair";
 }
 
-static void put_slice(const struct see_slice *s, struct view *v, struct view_use *to)
+static void fill_usage_slice(const struct monitoring_slice *s, struct view *v,
+	struct view_use *to)
 {
 	const struct slice_file *f = &s->slice->file;
-	const struct slice_gpu *g = &f->plan.gpus[s->place];
+	const struct slice_gpu *g = &f->plan.gpus[s->plan_gpu];
 	bool compute = f->plan.compute != SLICE_COMPUTE_NONE;
 	struct view_slice *slice = view_array(v, 1, sizeof(*slice));
 	uint64_t stopped = 0;
@@ -120,8 +124,8 @@ static void put_slice(const struct see_slice *s, struct view *v, struct view_use
 	slice->class_ = f->plan.class_ == SLICE_CLASS_LATENCY ? "latency" : "batch";
 	slice->weight = compute ? g->weight : 0;
 	slice->cap = compute ? g->cap : 0;
-	put_counters(slice, s->gpu);
-	(void)see_number(s->seen, "stopped", &stopped);
+	fill_usage_counters(slice, s->gpu_status);
+	(void)monitoring_read_number(s->status, "stopped", &stopped);
 	slice->stopped = (uint32_t)stopped;
 	if (g->memory != SLICE_NO_LIMIT)
 		to->memory_limit = g->memory;
@@ -131,7 +135,7 @@ static void put_slice(const struct see_slice *s, struct view *v, struct view_use
 /* --- uses --- */
 
 /* What it had of the GPU in the last round, where that is known. */
-static uint32_t received(const struct see_round *r, const struct account *a)
+static uint32_t compute_usage_share(const struct monitoring_round *r, const struct account *a)
 {
 	double part;
 
@@ -141,10 +145,11 @@ static uint32_t received(const struct see_round *r, const struct account *a)
 	return part >= 1 ? VIEW_MILLION : (uint32_t)(part * VIEW_MILLION);
 }
 
-static void put_labels(const struct see_pods *pods, struct view *v, struct view_use *to)
+static void fill_usage_labels(const struct monitoring_pods *pods, struct view *v,
+	struct view_use *to)
 {
-	const struct see_pod *p =
-		see_pod_list_find(&pods->list, to->namespace_, to->pod, to->uid);
+	const struct monitoring_pod *p =
+		monitoring_pod_list_find(&pods->list, to->namespace_, to->pod, to->uid);
 	struct view_label *labels = p ? view_array(v, p->n_labels, sizeof(*labels)) : NULL;
 
 	if (!labels)
@@ -156,35 +161,36 @@ static void put_labels(const struct see_pods *pods, struct view *v, struct view_
 	to->n_labels = p->n_labels;
 }
 
-static void put_live(const struct see_round *r, const struct entry *e, struct view *v,
-	struct view_use *to)
+static void fill_usage_allocation(const struct monitoring_round *r, const struct entry *e,
+	struct view *v, struct view_use *to)
 {
-	const struct see_use *u = &r->uses.v[e->use];
-	const struct see_slice *slice = see_slices_of(&r->slices, e->use);
+	const struct monitoring_usage_entry *u = &r->usage.v[e->use];
+	const struct monitoring_slice *slice = monitoring_slices_find(&r->slices, e->use);
 
-	to->n_seats = u->n_seats;
+	to->n_replicas = u->n_replicas;
 	to->offered_now = u->offered;
-	to->seat = view_text(v, u->first->id);
-	to->replica = u->first->seat == SEE_NONE ? VIEW_NONE
-						 : r->seats.v[u->first->seat].device->replica;
+	to->replica_id = view_text(v, u->first_allocation->id);
+	to->replica = u->first_allocation->replica == MONITORING_NONE
+			      ? VIEW_NONE
+			      : r->replicas.v[u->first_allocation->replica].device->replica;
 	to->memory_limit = u->memory_limit;
 	to->processes_known = u->processes_known;
 	to->n_processes = u->n_processes;
-	to->received = received(r, e->account);
+	to->received = compute_usage_share(r, e->account);
 	if (to->received != VIEW_NONE)
-		to->received = (uint32_t)((uint64_t)to->received * r->units.v[e->unit].part /
-					  VIEW_MILLION);
+		to->received = (uint32_t)((uint64_t)to->received *
+					  r->devices.v[e->device].part / VIEW_MILLION);
 	if (slice)
-		put_slice(slice, v, to);
+		fill_usage_slice(slice, v, to);
 }
 
-static void put_use(const struct see_round *r, const struct entry *e, bool held_known,
-	struct view *v, struct view_use *to)
+static void add_use_counters(const struct monitoring_round *r, const struct entry *e,
+	bool held_known, struct view *v, struct view_use *to)
 {
 	const struct account *a = e->account;
 
 	*to = (struct view_use){
-		.unit = e->unit,
+		.device = e->device,
 		.namespace_ = view_text(v, a->namespace_),
 		.pod = view_text(v, a->pod),
 		.container = view_text(v, a->container),
@@ -195,8 +201,8 @@ static void put_use(const struct see_round *r, const struct entry *e, bool held_
 		.began_wall_ns = a->began_wall_ns,
 		.ended_wall_ns = a->live ? 0 : a->ended_wall_ns,
 		.replica = VIEW_NONE,
-		.seat = "",
-		.share = (uint32_t)((uint64_t)a->share * r->units.v[e->unit].part /
+		.replica_id = "",
+		.share = (uint32_t)((uint64_t)a->share * r->devices.v[e->device].part /
 				    VIEW_MILLION),
 		.received = VIEW_NONE,
 		.memory_from =
@@ -213,19 +219,19 @@ static void put_use(const struct see_round *r, const struct entry *e, bool held_
 		.busy_current =
 			a->busy_ever && (a->busy_from || (!a->live && !a->busy_unknown)),
 		.busy_exact = a->busy_from == ACCOUNT_FROM_SLICE,
-		.held_current = !a->live || held_known,
-		.held_ns = a->total.held_ns,
+		.allocation_current = !a->live || held_known,
+		.allocated_ns = a->total.allocated_ns,
 		.gpu_ns = a->total.gpu_ns,
 		.busy_ns = a->total.busy_ns,
 		.memory_byte_s = a->total.memory_byte_s,
 		.cost_nano = a->total.cost_nano,
 	};
-	if (e->use != SEE_NONE && a->live)
-		put_live(r, e, v, to);
+	if (e->use != MONITORING_NONE && a->live)
+		fill_usage_allocation(r, e, v, to);
 }
 
 /* NVML and the arbiter are not asked in the same moment: what containers have is used. */
-static void fit_memory(struct view_unit *u, const struct view_use *uses)
+static void fit_memory(struct view_device *u, const struct view_use *uses)
 {
 	uint64_t sum = 0;
 
@@ -241,27 +247,29 @@ static void fit_memory(struct view_unit *u, const struct view_use *uses)
 	u->other_memory = u->memory_used - sum;
 }
 
-void see_build_uses(const struct monitoring *mon, const struct see_round *r, struct view *v)
+void monitoring_build_usage(const struct monitoring *mon, const struct monitoring_round *r,
+	struct view *v)
 {
-	uint32_t n = collect(mon, r, NULL);
+	uint32_t n = collect_usage_entries(mon, r, NULL);
 	CLEANUP(freep) struct entry *entries = calloc(n + 1, sizeof(*entries));
 
 	v->uses = view_array(v, n, sizeof(*v->uses));
 	if (!v->uses || !entries)
 		return;
-	(void)collect(mon, r, entries);
+	(void)collect_usage_entries(mon, r, entries);
 	if (n)
-		qsort(entries, n, sizeof(*entries), by_unit);
+		qsort(entries, n, sizeof(*entries), compare_usage_entries);
 	for (uint32_t i = 0; i < n; i++) {
-		struct view_unit *u = &v->units[entries[i].unit];
+		struct view_device *u = &v->devices[entries[i].device];
 
-		put_use(r, &entries[i], see_holders_known(mon), v, &v->uses[i]);
+		add_use_counters(r, &entries[i], monitoring_allocations_known(mon), v,
+			&v->uses[i]);
 		if (v->uses[i].live && !view_failed(v))
-			put_labels(&mon->pods, v, &v->uses[i]);
+			fill_usage_labels(&mon->pods, v, &v->uses[i]);
 		if (!u->n_uses++)
 			u->first_use = i;
 	}
 	v->n_uses = n;
-	for (uint32_t i = 0; i < v->n_units; i++)
-		fit_memory(&v->units[i], v->uses + v->units[i].first_use);
+	for (uint32_t i = 0; i < v->n_devices; i++)
+		fit_memory(&v->devices[i], v->uses + v->devices[i].first_use);
 }

@@ -14,57 +14,59 @@
 
 #define RETRY_NS (60 * NS_PER_SEC)
 
-int see_keep_init(struct see_keep *k, const char *state_dir, struct error *err)
+int monitoring_persist_init(struct monitoring_persist *k, const char *state_dir,
+	struct error *err)
 {
-	*k = (struct see_keep){ .ledger = NULL };
-	return path_join(k->path, sizeof(k->path), state_dir, LEDGER_FILE, err);
+	*k = (struct monitoring_persist){ .db = NULL };
+	return path_join(k->path, sizeof(k->path), state_dir, USAGE_DB_FILE, err);
 }
 
-void see_totals_free(struct ledger_total *v, size_t n)
+void monitoring_totals_free(struct usage_db_total *v, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
 		free((char *)(uintptr_t)v[i].key);
 	free(v);
 }
 
-void see_keep_fini(struct see_keep *k)
+void monitoring_persist_fini(struct monitoring_persist *k)
 {
-	k->ledger = ledger_close(k->ledger);
+	k->db = usage_db_close(k->db);
 	for (size_t i = 0; i < k->n_rows; i++)
 		free(k->rows[i].text);
 	free(k->rows);
-	see_totals_free(k->totals, k->n_totals);
-	see_totals_free(k->found, k->n_found);
+	monitoring_totals_free(k->totals, k->n_totals);
+	monitoring_totals_free(k->loaded_totals, k->n_loaded_totals);
 	free(k->period_text);
-	*k = (struct see_keep){ .ledger = NULL };
+	*k = (struct monitoring_persist){ .db = NULL };
 }
 
 /* --- on the pool's thread --- */
 
-static int take_total(void *arg, const struct ledger_total *total, struct error *err)
+static int restore_usage_total(void *arg, const struct usage_db_total *total, struct error *err)
 {
-	struct see_keep *k = arg;
-	struct ledger_total *more = reallocarray(k->found, k->n_found + 1, sizeof(*more));
+	struct monitoring_persist *k = arg;
+	struct usage_db_total *more =
+		reallocarray(k->loaded_totals, k->n_loaded_totals + 1, sizeof(*more));
 
 	if (!more)
 		return error_nomem(err);
-	k->found = more;
-	k->found[k->n_found] = *total;
-	k->found[k->n_found].key = strdup(total->key);
-	if (!k->found[k->n_found].key)
+	k->loaded_totals = more;
+	k->loaded_totals[k->n_loaded_totals] = *total;
+	k->loaded_totals[k->n_loaded_totals].key = strdup(total->key);
+	if (!k->loaded_totals[k->n_loaded_totals].key)
 		return error_nomem(err);
-	k->n_found++;
+	k->n_loaded_totals++;
 	return 0;
 }
 
-static void look_size(struct see_keep *k)
+static void read_usage_db_size(struct monitoring_persist *k)
 {
 	struct stat st;
 
-	k->bytes = k->ledger && stat(k->path, &st) == 0 ? (uint64_t)st.st_size : 0;
+	k->bytes = k->db && stat(k->path, &st) == 0 ? (uint64_t)st.st_size : 0;
 }
 
-static int make_dir(const struct see_keep *k, struct error *err)
+static int make_persist_dir(const struct monitoring_persist *k, struct error *err)
 {
 	char dir[PATH_MAX];
 	char *slash;
@@ -77,17 +79,17 @@ static int make_dir(const struct see_keep *k, struct error *err)
 	return dir_make(dir, 0755, err);
 }
 
-static void open_ledger(struct see_keep *k, uint64_t now_ns)
+static void open_persist_db(struct monitoring_persist *k, uint64_t now_ns)
 {
 	int r;
 
 	error_clear(&k->error);
 	k->retry_ns = now_ns + RETRY_NS;
-	if (make_dir(k, &k->error) < 0)
+	if (make_persist_dir(k, &k->error) < 0)
 		return;
 	error_clear(&k->error);
-	r = ledger_open(&k->ledger, k->path, LEDGER_BYTES, &k->error);
-	if (r == LEDGER_RENEWED) {
+	r = usage_db_open(&k->db, k->path, USAGE_DB_BYTES, &k->error);
+	if (r == USAGE_DB_RECREATED) {
 		k->note = k->error;
 		error_clear(&k->error);
 	}
@@ -95,29 +97,29 @@ static void open_ledger(struct see_keep *k, uint64_t now_ns)
 }
 
 /* What is written to a file that was removed, or that another has replaced, is lost. */
-static bool is_lost(const struct see_keep *k)
+static bool is_persist_file_replaced(const struct monitoring_persist *k)
 {
 	struct file_stamp now = file_stamp_of(k->path);
 
 	return now.dev != k->file.dev || now.ino != k->file.ino;
 }
 
-void see_keep_open(struct see_keep *k, uint64_t now_ns)
+void monitoring_persist_open(struct monitoring_persist *k, uint64_t now_ns)
 {
-	open_ledger(k, now_ns);
-	if (k->ledger && ledger_totals_load(k->ledger, take_total, k, &k->error) < 0) {
+	open_persist_db(k, now_ns);
+	if (k->db && usage_db_totals_load(k->db, restore_usage_total, k, &k->error) < 0) {
 		/* Half of it would make counters that do not fit together. */
-		see_totals_free(k->found, k->n_found);
-		k->found = NULL;
-		k->n_found = 0;
+		monitoring_totals_free(k->loaded_totals, k->n_loaded_totals);
+		k->loaded_totals = NULL;
+		k->n_loaded_totals = 0;
 	}
-	look_size(k);
+	read_usage_db_size(k);
 }
 
-static int write_batch(struct see_keep *k, uint64_t now_ns)
+static int write_batch(struct monitoring_persist *k, uint64_t now_ns)
 {
-	CLEANUP(freep) struct ledger_row *rows = calloc(k->n_rows + 1, sizeof(*rows));
-	struct ledger_batch b = { .period = &k->period,
+	CLEANUP(freep) struct usage_db_row *rows = calloc(k->n_rows + 1, sizeof(*rows));
+	struct usage_db_batch b = { .period = &k->period,
 		.deltas = rows,
 		.n_deltas = k->n_rows,
 		.set_totals = true,
@@ -127,13 +129,13 @@ static int write_batch(struct see_keep *k, uint64_t now_ns)
 
 	if (!rows)
 		return error_nomem(&k->error);
-	if (k->ledger && is_lost(k)) {
-		k->ledger = ledger_close(k->ledger);
+	if (k->db && is_persist_file_replaced(k)) {
+		k->db = usage_db_close(k->db);
 		k->retry_ns = now_ns;
 	}
-	if (!k->ledger && now_ns >= k->retry_ns)
-		open_ledger(k, now_ns);
-	if (!k->ledger)
+	if (!k->db && now_ns >= k->retry_ns)
+		open_persist_db(k, now_ns);
+	if (!k->db)
 		return -1;
 	k->period.cost_nano = 0;
 	for (size_t i = 0; i < k->n_rows; i++) {
@@ -141,26 +143,26 @@ static int write_batch(struct see_keep *k, uint64_t now_ns)
 		k->period.cost_nano += rows[i].cost_nano;
 	}
 	error_clear(&k->error);
-	r = ledger_add(k->ledger, &b, k->now_s, &k->error);
-	if (r == LEDGER_RENEWED) {
+	r = usage_db_add(k->db, &b, k->now_s, &k->error);
+	if (r == USAGE_DB_RECREATED) {
 		k->note = k->error;
 		error_clear(&k->error);
 	}
 	return r < 0 ? -1 : 0;
 }
 
-void see_keep_write(struct see_keep *k, uint64_t now_ns)
+void monitoring_persist_write(struct monitoring_persist *k, uint64_t now_ns)
 {
 	if (write_batch(k, now_ns) == 0)
 		error_clear(&k->error);
 	else if (k->error.code == ERR_NONE)
 		(void)error_set(&k->error, ERR_UNAVAILABLE, "'%s' is not open", k->path);
-	look_size(k);
+	read_usage_db_size(k);
 }
 
 /* --- on the loop --- */
 
-void see_keep_written(struct see_keep *k)
+void monitoring_persist_written(struct monitoring_persist *k)
 {
 	if (k->note.code != ERR_NONE)
 		log_error("the ledger was begun anew", LOG_STR("file", k->path),
@@ -168,9 +170,9 @@ void see_keep_written(struct see_keep *k)
 	error_clear(&k->note);
 	k->failure = k->error;
 	if (k->error.code == ERR_NONE) {
-		if (*k->told)
+		if (*k->logged_error)
 			log_info("the ledger is written again", LOG_STR("file", k->path));
-		k->told[0] = '\0';
+		k->logged_error[0] = '\0';
 		for (size_t i = 0; i < k->n_rows; i++)
 			free(k->rows[i].text);
 		k->n_rows = 0;
@@ -178,8 +180,8 @@ void see_keep_written(struct see_keep *k)
 		return;
 	}
 	k->errors++;
-	if (strcmp(k->told, k->error.msg) != 0)
+	if (strcmp(k->logged_error, k->error.msg) != 0)
 		log_error("the ledger cannot be written, counting goes on in memory",
 			LOG_STR("file", k->path), LOG_STR("reason", k->error.msg));
-	memcpy(k->told, k->error.msg, sizeof(k->told));
+	memcpy(k->logged_error, k->error.msg, sizeof(k->logged_error));
 }

@@ -18,7 +18,7 @@ struct text {
 };
 
 /* Copies them one behind the other; what is too long, or no UTF-8, is made to fit. NULL: out of memory. */
-static char *copy_texts(const struct text *from, size_t n, const char **to)
+static char *copy_row_texts(const struct text *from, size_t n, const char **to)
 {
 	size_t size = 0, at = 0;
 	char *block;
@@ -40,25 +40,27 @@ static char *copy_texts(const struct text *from, size_t n, const char **to)
 	return block;
 }
 
-static int add(struct see_keep *k, const struct ledger_row *row, struct error *err)
+static int add_persist_row(struct monitoring_persist *k, const struct usage_db_row *row,
+	struct error *err)
 {
 	const struct text from[TEXTS] = {
-		{ row->namespace_, LEDGER_NAME_MAX },
-		{ row->pod, LEDGER_NAME_MAX },
-		{ row->pod_uid, LEDGER_DEVICE_MAX },
-		{ row->container, LEDGER_WORD_MAX },
-		{ row->gpu, LEDGER_DEVICE_MAX },
-		{ row->device, LEDGER_DEVICE_MAX },
-		{ row->resource, LEDGER_NAME_MAX },
-		{ row->mode, LEDGER_WORD_MAX },
+		{ row->namespace_, USAGE_DB_NAME_MAX },
+		{ row->pod, USAGE_DB_NAME_MAX },
+		{ row->pod_uid, USAGE_DB_DEVICE_MAX },
+		{ row->container, USAGE_DB_WORD_MAX },
+		{ row->gpu, USAGE_DB_DEVICE_MAX },
+		{ row->device, USAGE_DB_DEVICE_MAX },
+		{ row->resource, USAGE_DB_NAME_MAX },
+		{ row->mode, USAGE_DB_WORD_MAX },
 	};
 	const char *to[TEXTS];
-	struct see_row *more = reallocarray(k->rows, k->n_rows + 1, sizeof(*more));
+	struct monitoring_persist_row *more =
+		reallocarray(k->rows, k->n_rows + 1, sizeof(*more));
 	char *text;
 
 	if (more)
 		k->rows = more;
-	text = more ? copy_texts(from, TEXTS, to) : NULL;
+	text = more ? copy_row_texts(from, TEXTS, to) : NULL;
 	if (!text)
 		return error_nomem(err);
 	k->rows[k->n_rows].row = *row;
@@ -76,7 +78,8 @@ static int add(struct see_keep *k, const struct ledger_row *row, struct error *e
 
 /* --- what a round added --- */
 
-static const char *mode_of(const struct account *a, const char *gpu, const char *device)
+static const char *get_persist_mode_name(const struct account *a, const char *gpu,
+	const char *device)
 {
 	static const char *const names[] = {
 		[ACCOUNT_EXCLUSIVE] = "exclusive",
@@ -93,13 +96,14 @@ static const char *mode_of(const struct account *a, const char *gpu, const char 
 
 static bool is_nothing(const struct account_counts *c)
 {
-	return !c->held_ns && !c->gpu_ns && !c->busy_ns && !c->memory_byte_s && !c->cost_nano;
+	return !c->allocated_ns && !c->gpu_ns && !c->busy_ns && !c->memory_byte_s &&
+	       !c->cost_nano;
 }
 
-static int add_use(struct see_keep *k, const struct account *a, const char *gpu,
+static int add_usage_row(struct monitoring_persist *k, const struct account *a, const char *gpu,
 	const char *device, struct error *err)
 {
-	const struct ledger_row row = { .kind = LEDGER_HELD,
+	const struct usage_db_row row = { .kind = USAGE_DB_ALLOCATED,
 		.namespace_ = a->namespace_,
 		.pod = a->pod,
 		.pod_uid = a->uid,
@@ -107,8 +111,8 @@ static int add_use(struct see_keep *k, const struct account *a, const char *gpu,
 		.gpu = gpu,
 		.device = device,
 		.resource = a->resource,
-		.mode = mode_of(a, gpu, device),
-		.held_ns = (int64_t)a->delta.held_ns,
+		.mode = get_persist_mode_name(a, gpu, device),
+		.allocated_ns = (int64_t)a->delta.allocated_ns,
 		.gpu_ns = (int64_t)a->delta.gpu_ns,
 		.busy_ns = (int64_t)a->delta.busy_ns,
 		.busy_unknown = !a->busy_from,
@@ -117,13 +121,13 @@ static int add_use(struct see_keep *k, const struct account *a, const char *gpu,
 		.memory_peak_bytes = (int64_t)a->memory_high,
 		.cost_nano = (int64_t)a->delta.cost_nano };
 
-	return is_nothing(&a->delta) ? 0 : add(k, &row, err);
+	return is_nothing(&a->delta) ? 0 : add_persist_row(k, &row, err);
 }
 
-static int add_idle(struct see_keep *k, const char *gpu, uint64_t gpu_ns, uint64_t cost_nano,
-	struct error *err)
+static int add_idle(struct monitoring_persist *k, const char *gpu, uint64_t gpu_ns,
+	uint64_t cost_nano, struct error *err)
 {
-	const struct ledger_row row = { .kind = LEDGER_IDLE,
+	const struct usage_db_row row = { .kind = USAGE_DB_UNALLOCATED,
 		.namespace_ = "",
 		.pod = "",
 		.pod_uid = "",
@@ -135,35 +139,35 @@ static int add_idle(struct see_keep *k, const char *gpu, uint64_t gpu_ns, uint64
 		.gpu_ns = (int64_t)gpu_ns,
 		.cost_nano = (int64_t)cost_nano };
 
-	return gpu_ns || cost_nano ? add(k, &row, err) : 0;
+	return gpu_ns || cost_nano ? add_persist_row(k, &row, err) : 0;
 }
 
-static int add_gpu(struct see_keep *k, const struct accounts *a, const struct account_round *r,
-	uint32_t gpu, const char *uuid, struct error *err)
+static int add_gpu_rows(struct monitoring_persist *k, const struct accounts *a,
+	const struct account_round *r, uint32_t gpu, const char *uuid, struct error *err)
 {
 	uint64_t idle = 0, cost = gpu < a->n_gpu_other ? a->gpu_other[gpu] : 0;
 
-	for (uint32_t i = 0; i < r->n_units; i++) {
-		const struct account_unit *u = accounts_unit(a, r->units[i].uuid);
+	for (uint32_t i = 0; i < r->n_devices; i++) {
+		const struct account_device *u = accounts_find_device(a, r->devices[i].uuid);
 
-		if (!u || r->units[i].gpu != gpu)
+		if (!u || r->devices[i].gpu != gpu)
 			continue;
 		idle += u->delta.idle_gpu_ns;
 		cost += u->delta.idle_cost_nano;
 		for (size_t k2 = 0; k2 < u->n_uses; k2++)
-			if (add_use(k, u->uses[k2], uuid, u->uuid, err) < 0)
+			if (add_usage_row(k, u->uses[k2], uuid, u->uuid, err) < 0)
 				return -1;
 	}
 	/* What is not known to be idle is no record. */
-	return r->holders_unknown ? 0 : add_idle(k, uuid, idle, cost, err);
+	return r->allocations_unknown ? 0 : add_idle(k, uuid, idle, cost, err);
 }
 
 /* --- rows of a batch that could not be written are added up --- */
 
 static int by_key(const void *a, const void *b)
 {
-	const struct ledger_row *x = &((const struct see_row *)a)->row;
-	const struct ledger_row *y = &((const struct see_row *)b)->row;
+	const struct usage_db_row *x = &((const struct monitoring_persist_row *)a)->row;
+	const struct usage_db_row *y = &((const struct monitoring_persist_row *)b)->row;
 	const char *const left[TEXTS] = { x->namespace_, x->pod, x->pod_uid, x->container,
 		x->gpu, x->device, x->resource, x->mode };
 	const char *const right[TEXTS] = { y->namespace_, y->pod, y->pod_uid, y->container,
@@ -180,25 +184,26 @@ static int by_key(const void *a, const void *b)
 	return 0;
 }
 
-static int64_t sum(int64_t a, int64_t b)
+static int64_t add_row_values(int64_t a, int64_t b)
 {
-	return a + b > LEDGER_VALUE_MAX ? LEDGER_VALUE_MAX : a + b;
+	return a + b > USAGE_DB_VALUE_MAX ? USAGE_DB_VALUE_MAX : a + b;
 }
 
-static void add_to(struct ledger_row *to, const struct ledger_row *from)
+static void add_to(struct usage_db_row *to, const struct usage_db_row *from)
 {
-	to->held_ns = sum(to->held_ns, from->held_ns);
-	to->gpu_ns = sum(to->gpu_ns, from->gpu_ns);
-	to->busy_ns = sum(to->busy_ns, from->busy_ns);
+	to->allocated_ns = add_row_values(to->allocated_ns, from->allocated_ns);
+	to->gpu_ns = add_row_values(to->gpu_ns, from->gpu_ns);
+	to->busy_ns = add_row_values(to->busy_ns, from->busy_ns);
 	to->busy_unknown = to->busy_unknown || from->busy_unknown;
 	to->memory_unknown = to->memory_unknown || from->memory_unknown;
-	to->memory_byte_seconds = sum(to->memory_byte_seconds, from->memory_byte_seconds);
+	to->memory_byte_seconds =
+		add_row_values(to->memory_byte_seconds, from->memory_byte_seconds);
 	if (from->memory_peak_bytes > to->memory_peak_bytes)
 		to->memory_peak_bytes = from->memory_peak_bytes;
-	to->cost_nano = sum(to->cost_nano, from->cost_nano);
+	to->cost_nano = add_row_values(to->cost_nano, from->cost_nano);
 }
 
-static void merge(struct see_keep *k)
+static void merge_persist_rows(struct monitoring_persist *k)
 {
 	size_t kept = 0;
 
@@ -213,58 +218,59 @@ static void merge(struct see_keep *k)
 		free(k->rows[i].text);
 	}
 	k->n_rows = kept;
-	while (k->n_rows > LEDGER_DELTAS_MAX) /* for days: what is too much is lost */
+	while (k->n_rows > USAGE_DB_DELTAS_MAX) /* for days: what is too much is lost */
 		free(k->rows[--k->n_rows].text);
 }
 
 /* @dt_ns: of the round, as far as it is accounted. */
-static int set_period(struct see_keep *k, const struct see_keep_node *node, uint64_t dt_ns,
-	struct error *err)
+static int set_period(struct monitoring_persist *k, const struct monitoring_persist_node *node,
+	uint64_t dt_ns, struct error *err)
 {
 	const struct text from[] = {
-		{ node->node, LEDGER_NAME_MAX },
-		{ node->instance_type, LEDGER_WORD_MAX },
-		{ node->region, LEDGER_WORD_MAX },
-		{ node->currency, LEDGER_WORD_MAX },
-		{ node->price_source, LEDGER_WORD_MAX },
+		{ node->node, USAGE_DB_NAME_MAX },
+		{ node->instance_type, USAGE_DB_WORD_MAX },
+		{ node->region, USAGE_DB_WORD_MAX },
+		{ node->currency, USAGE_DB_WORD_MAX },
+		{ node->price_source, USAGE_DB_WORD_MAX },
 	};
 	const char *to[ARRAY_LEN(from)];
-	char *text = copy_texts(from, ARRAY_LEN(from), to);
+	char *text = copy_row_texts(from, ARRAY_LEN(from), to);
 
 	if (!text)
 		return error_nomem(err);
 	free(k->period_text);
 	k->period_text = text;
 	k->now_s = node->wall_ns / NS_PER_SEC;
-	k->covered_ns = sum(k->covered_ns, (int64_t)dt_ns);
-	k->period = (struct ledger_period){ .start_s = k->now_s - k->now_s % LEDGER_BUCKET_S,
-		.node = to[0],
-		.instance_type = to[1],
-		.region = to[2],
-		.currency = to[3],
-		.price_source = to[4],
-		.price_nano_per_hour = node->price_nano_per_hour,
-		.gpus = node->n_gpus,
-		.covered_ns = k->covered_ns };
+	k->covered_ns = add_row_values(k->covered_ns, (int64_t)dt_ns);
+	k->period =
+		(struct usage_db_period){ .start_s = k->now_s - k->now_s % USAGE_DB_BUCKET_S,
+			.node = to[0],
+			.instance_type = to[1],
+			.region = to[2],
+			.currency = to[3],
+			.price_source = to[4],
+			.price_nano_per_hour = node->price_nano_per_hour,
+			.gpus = node->n_gpus,
+			.covered_ns = k->covered_ns };
 	return 0;
 }
 
-int see_keep_prepare(struct see_keep *k, const struct accounts *a,
-	const struct account_round *r, const struct see_keep_node *node,
-	const struct see_kept_xid *xids, size_t n_xids, const struct see_charges *charges,
-	struct error *err)
+int monitoring_persist_prepare(struct monitoring_persist *k, const struct accounts *a,
+	const struct account_round *r, const struct monitoring_persist_node *node,
+	const struct monitoring_persist_xid *xids, size_t n_xids,
+	const struct monitoring_charges *charges, struct error *err)
 {
 	bool left_over = k->n_rows > 0;
 
-	if (set_period(k, node, r->holders_unknown ? 0 : node->dt_ns, err) < 0)
+	if (set_period(k, node, r->allocations_unknown ? 0 : node->dt_ns, err) < 0)
 		return -1;
 	for (uint32_t i = 0; i < node->n_gpus; i++)
-		if (add_gpu(k, a, r, i, node->gpus[i], err) < 0)
+		if (add_gpu_rows(k, a, r, i, node->gpus[i], err) < 0)
 			return -1;
-	if (!node->n_gpus && !r->holders_unknown &&
+	if (!node->n_gpus && !r->allocations_unknown &&
 		add_idle(k, "", 0, a->delta.other_cost_nano, err) < 0)
 		return -1;
-	if (left_over || k->n_rows > LEDGER_DELTAS_MAX)
-		merge(k);
-	return see_totals_make(k, a, node->since_wall_ns, xids, n_xids, charges, err);
+	if (left_over || k->n_rows > USAGE_DB_DELTAS_MAX)
+		merge_persist_rows(k);
+	return monitoring_totals_make(k, a, node->since_wall_ns, xids, n_xids, charges, err);
 }

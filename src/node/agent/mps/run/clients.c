@@ -22,7 +22,8 @@ static const struct procfs_budget whole_budget = {
 };
 
 /* The beginning of a file that is longer than its bounds counts as all of it. */
-static bool read_text(struct buf *b, uint32_t pid, const char *file, struct procfs_budget *left)
+static bool read_client_proc_file(struct buf *b, uint32_t pid, const char *file,
+	struct procfs_budget *left)
 {
 	return procfs_read(b, "/proc", pid, file, left) != PROCFS_GONE && b->len > 0;
 }
@@ -31,10 +32,11 @@ static void find_pod(struct buf *b, uint32_t pid, struct procfs_budget *left,
 	char ret[MPS_POD_UID_MAX])
 {
 	ret[0] = '\0';
-	if (read_text(b, pid, "cgroup", left) && cgroup_pod_uid(buf_str(b), ret))
+	if (read_client_proc_file(b, pid, "cgroup", left) &&
+		mps_cgroup_pod_uid(buf_str(b), ret))
 		return;
-	if (read_text(b, pid, "mountinfo", left))
-		(void)mounts_pod_uid(buf_str(b), ret);
+	if (read_client_proc_file(b, pid, "mountinfo", left))
+		(void)mps_mounts_pod_uid(buf_str(b), ret);
 }
 
 static bool is_printable(const char *text)
@@ -46,26 +48,26 @@ static bool is_printable(const char *text)
 }
 
 /* The process can have put anything there: what can be no device IDs is nothing. */
-static void find_devices(struct buf *b, uint32_t pid, struct procfs_budget *left,
+static void find_client_devices(struct buf *b, uint32_t pid, struct procfs_budget *left,
 	char ret[MPS_DEVICES_MAX])
 {
 	const char *value = NULL;
 
-	if (read_text(b, pid, "environ", left))
-		value = environ_find(buf_str(b), b->len, MPS_DEVICES_VARIABLE);
+	if (read_client_proc_file(b, pid, "environ", left))
+		value = mps_environ_find(buf_str(b), b->len, MPS_DEVICES_VARIABLE);
 	if (!value || strlen(value) >= MPS_DEVICES_MAX || !is_printable(value))
 		value = "";
 	(void)snprintf(ret, MPS_DEVICES_MAX, "%s", value);
 }
 
-static int answer(struct buf *b, uint32_t pid, struct error *err)
+static int print_client_pod(struct buf *b, uint32_t pid, struct error *err)
 {
 	struct procfs_budget left = whole_budget;
 	char pod[MPS_POD_UID_MAX], devices[MPS_DEVICES_MAX];
 
 	left.end_ns += time_mono_ns();
 	find_pod(b, pid, &left, pod);
-	find_devices(b, pid, &left, devices);
+	find_client_devices(b, pid, &left, devices);
 	if (printf("%u %s %s\n", (unsigned)pid, *pod ? pod : "-", *devices ? devices : "-") <
 			0 ||
 		fflush(stdout) != 0)
@@ -84,7 +86,7 @@ int clients_serve(struct error *err)
 		if (!parse_u32(line, &pid))
 			return error_set(err, ERR_INVALID,
 				"standard input: expected a PID, found \"%s\"", line);
-		if (answer(&b, pid, err) < 0)
+		if (print_client_pod(&b, pid, err) < 0)
 			return -1;
 	}
 	return 0;

@@ -54,8 +54,8 @@ static const struct option_def option_defs[] = {
 
 /* --- mode --- */
 
-static int change_mode(const struct nvml *n, const char *uuid, const struct option_value *set,
-	struct error *err)
+static int set_gpu_compute_mode(const struct nvml *n, const char *uuid,
+	const struct option_value *set, struct error *err)
 {
 	nvmlDevice_t device;
 	unsigned mode = 0;
@@ -75,7 +75,7 @@ static int change_mode(const struct nvml *n, const char *uuid, const struct opti
 				 : nvml_error(err, n, NVML_CALL_nvmlDeviceSetComputeMode, r);
 }
 
-static int do_mode(const struct options *o, struct error *err)
+static int run_mode_command(const struct options *o, struct error *err)
 {
 	struct nvml n;
 	char path[PATH_MAX];
@@ -89,7 +89,7 @@ static int do_mode(const struct options *o, struct error *err)
 	for (size_t i = 1; i < o->args.n; i++) {
 		struct error one = ERROR_INIT;
 
-		if (change_mode(&n, o->args.v[i], option_get(o, "set"), &one) == 0)
+		if (set_gpu_compute_mode(&n, o->args.v[i], option_get(o, "set"), &one) == 0)
 			continue;
 		error_copy(err, &one);
 		r = error_prefix(err, "GPU %s", o->args.v[i]);
@@ -110,7 +110,7 @@ static int mount_shm(const char *dir, struct error *err)
 }
 
 /* At its end, wherever that is: whoever reads it may cut it off. */
-static int open_log(const char *path, struct error *err)
+static int open_mps_run_log(const char *path, struct error *err)
 {
 	CLEANUP(closep)
 	int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0644);
@@ -133,14 +133,15 @@ static void reset_signals(void)
 	(void)sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
-static int do_run(const struct options *o, struct error *err)
+static int run_daemon_command(const struct options *o, struct error *err)
 {
 	const char *shm = option_get(o, "shm")->str, *log = option_get(o, "log")->str;
 	const char *place = option_get(o, "place")->str;
 
-	if (place && *place && hold_take(place, err) < 0)
+	if (place && *place && mps_lock_take(place, err) < 0)
 		return -1;
-	if ((shm && *shm && mount_shm(shm, err) < 0) || (log && *log && open_log(log, err) < 0))
+	if ((shm && *shm && mount_shm(shm, err) < 0) ||
+		(log && *log && open_mps_run_log(log, err) < 0))
 		return -1;
 	reset_signals();
 	(void)execvp(o->args.v[1], &o->args.v[1]);
@@ -149,7 +150,7 @@ static int do_run(const struct options *o, struct error *err)
 
 /* --- main --- */
 
-static int usage(void)
+static int print_mps_run_help(void)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(16384);
 
@@ -162,7 +163,7 @@ static int usage(void)
 	return fputs(buf_str(&b), stdout) < 0 || fflush(stdout) != 0;
 }
 
-static int start(const struct options *o, struct error *err)
+static int start_mps_run(const struct options *o, struct error *err)
 {
 	const char *what = o->args.n ? o->args.v[0] : "";
 
@@ -171,7 +172,7 @@ static int start(const struct options *o, struct error *err)
 	if (o->args.n < 2 || (strcmp(what, "mode") != 0 && strcmp(what, "run") != 0))
 		return error_set(err, ERR_INVALID,
 			"expected 'mode UUID...', 'clients' or 'run PROGRAM', see --help");
-	return !strcmp(what, "mode") ? do_mode(o, err) : do_run(o, err);
+	return !strcmp(what, "mode") ? run_mode_command(o, err) : run_daemon_command(o, err);
 }
 
 int main(int argc, char **argv)
@@ -182,10 +183,10 @@ int main(int argc, char **argv)
 		OPTIONS_STOP_AT_ARG, NULL, &err);
 
 	if (r == OPTIONS_HELP) {
-		r = usage();
+		r = print_mps_run_help();
 	} else if (r == OPTIONS_VERSION) {
 		r = printf("gpuslice-mps %s\n", GPUSLICE_VERSION) < 0;
-	} else if (r < 0 || start(&o, &err) < 0) {
+	} else if (r < 0 || start_mps_run(&o, &err) < 0) {
 		(void)fprintf(stderr, "gpuslice-mps: %s\n", err.msg);
 		r = r < 0 ? 2 : 1;
 	}

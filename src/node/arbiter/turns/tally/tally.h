@@ -19,11 +19,11 @@
  * .base: what it said when it came.
  *
  * Room. A seat is held by a connection, or it waits for its process to come again; that may be for as long as
- * the process lives. So that nobody's seats are in others' way, a process has TALLY_SPARE at most that wait in
+ * the process lives. So that nobody's seats are in others' way, a process has USAGE_CLIENTS_SPARE at most that wait in
  * an account (more than it has pages: a program that it executed over leaves one): the oldest ends before there
- * is one more. An account has TALLY_PART seats for itself, and with up to TALLY_ACCOUNTS_FAIR accounts
- * nobody can take them from it. All beyond that come from TALLY_SHARED, of which one slice has
- * TALLY_SHARED_SLICE at most.
+ * is one more. An account has USAGE_CLIENTS_RESERVED seats for itself, and with up to USAGE_ACCOUNTS_FAIR accounts
+ * nobody can take them from it. All beyond that come from USAGE_CLIENTS_SHARED, of which one slice has
+ * USAGE_CLIENTS_SHARED_SLICE at most.
  *
  * No figure ever becomes less: of a page that says less than before, or nonsense, the most that it said
  * counts, and sums stop at UINT64_MAX.
@@ -39,128 +39,136 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define TALLY_FILE     "arbiter.turns"
-#define TALLY_ACCOUNTS 8192
-#define TALLY_SEATS    16384
-#define TALLY_GPUS     256
-#define TALLY_NONE     UINT32_MAX
+#define USAGE_ACCOUNTS_FILE "arbiter.turns"
+#define USAGE_ACCOUNTS_MAX  8192
+#define USAGE_CLIENTS_MAX   16384
+#define USAGE_GPUS_MAX      256
+#define USAGE_NONE          UINT32_MAX
 
-#define TALLY_SPARE         16
-#define TALLY_ACCOUNTS_FAIR 256
-#define TALLY_SHARED        (TALLY_SEATS / 2)
-#define TALLY_PART          ((TALLY_SEATS - TALLY_SHARED) / TALLY_ACCOUNTS_FAIR)
-#define TALLY_SHARED_SLICE  (TALLY_SHARED / 4)
+#define USAGE_CLIENTS_SPARE  16
+#define USAGE_ACCOUNTS_FAIR  256
+#define USAGE_CLIENTS_SHARED (USAGE_CLIENTS_MAX / 2)
+#define USAGE_CLIENTS_RESERVED \
+	((USAGE_CLIENTS_MAX - USAGE_CLIENTS_SHARED) / USAGE_ACCOUNTS_FAIR)
+#define USAGE_CLIENTS_SHARED_SLICE (USAGE_CLIENTS_SHARED / 4)
 
-enum tally_counter {
-	TALLY_LAUNCHES,
-	TALLY_COPIES,
-	TALLY_BYTES,
-	TALLY_WAITS,
-	TALLY_WAIT_NS,
-	TALLY_METER_NS,
-	TALLY_COUNTERS
+enum usage_counter {
+	USAGE_LAUNCHES,
+	USAGE_COPIES,
+	USAGE_BYTES,
+	USAGE_WAITS,
+	USAGE_WAIT_NS,
+	USAGE_THROTTLE_NS,
+	USAGE_COUNTERS
 };
 
-/* Of all records: those fields that .check is over do not change while .state is not TALLY_FREE. */
-enum tally_state { TALLY_FREE = 0, TALLY_USED = 0x4c4c4154, TALLY_ENDING = 0x474e4445 };
+/* Of all records: those fields that .check is over do not change while .state is not USAGE_RECORD_FREE. */
+enum usage_record_state {
+	USAGE_RECORD_FREE = 0,
+	USAGE_RECORD_USED = 0x4c4c4154,
+	USAGE_RECORD_ENDING = 0x474e4445
+};
 
-struct tally_account {
+struct usage_account {
 	_Atomic uint32_t state;
 	uint32_t unused;
 	char slice[SLICE_ID_MAX];
 	uint8_t uuid[SLICE_UUID_BYTES];
 	uint64_t check;
-	_Atomic uint64_t charged_ns, queue_ns, turns, revocations;
+	_Atomic uint64_t charged_ns, queue_ns, quanta, revocations;
 	_Atomic uint64_t
 		refusals; /* of memory: also of a slice without turns, from its first one on */
-	_Atomic uint64_t ended[TALLY_COUNTERS];
-	uint64_t before; /* TALLY_ENDING: .ns of the GPU is to be .before + .charged_ns */
+	_Atomic uint64_t ended[USAGE_COUNTERS];
+	uint64_t
+		before; /* USAGE_RECORD_ENDING: .ns of the GPU is to be .before + .charged_ns */
 };
 
-struct tally_seat {
+struct usage_client {
 	_Atomic uint32_t
-		state; /* TALLY_ENDING: .ended of the account is to be .before + .counted */
+		state; /* USAGE_RECORD_ENDING: .ended of the account is to be .before + .counted */
 	uint32_t account;
 	uint64_t serial, start; /* of the page; of the process */
 	uint32_t pid, gpu;      /* place in the page */
 	uint64_t check;
 	_Atomic uint64_t charged_ns;
-	_Atomic uint64_t counted[TALLY_COUNTERS];
-	uint64_t before[TALLY_COUNTERS];
-	uint64_t base[TALLY_COUNTERS]; /* of the page: that is no part of .counted */
+	_Atomic uint64_t counted[USAGE_COUNTERS];
+	uint64_t before[USAGE_COUNTERS];
+	uint64_t base[USAGE_COUNTERS]; /* of the page: that is no part of .counted */
 };
 
-struct tally_busy {
+struct usage_gpu {
 	_Atomic uint32_t state;
 	uint8_t uuid[SLICE_UUID_BYTES];
 	uint64_t check;
 	_Atomic uint64_t ns;
 };
 
-struct tally {
-	struct kept_file file;
-	struct tally_head *head;        /* in it, before the records */
-	struct tally_busy *busy;        /* [TALLY_GPUS] */
-	struct tally_account *accounts; /* [TALLY_ACCOUNTS] */
-	struct tally_seat *seats;       /* [TALLY_SEATS] */
+struct usage_accounts {
+	struct persistent_file file;
+	struct usage_accounts_head *head; /* in it, before the records */
+	struct usage_gpu *gpus;           /* [USAGE_GPUS_MAX] */
+	struct usage_account *accounts;   /* [USAGE_ACCOUNTS_MAX] */
+	struct usage_client *clients;     /* [USAGE_CLIENTS_MAX] */
 	/* Not in the file. Seats of each account, as a list of indices. */
 	uint32_t *first, *next;
-	uint32_t *count;                  /* of each account: its seats */
-	uint32_t shared;                  /* seats beyond the parts of their accounts */
-	bool *held;                       /* seats that somebody looks after */
-	uint32_t free_account, free_seat; /* no free one is before it */
+	uint32_t *count;                    /* of each account: its seats */
+	uint32_t shared;                    /* seats beyond the parts of their accounts */
+	bool *attached;                     /* seats that somebody looks after */
+	uint32_t free_account, free_client; /* no free one is before it */
 };
 
 /* @boot: the kernel's boot ID. */
-int tally_open(struct tally *t, const char *path, const char *boot, struct error *err) MUST_USE;
-void tally_close(struct tally *t);
+int usage_accounts_open(struct usage_accounts *t, const char *path, const char *boot,
+	struct error *err) MUST_USE;
+void usage_accounts_close(struct usage_accounts *t);
 
 /* The account, found or begun; NULL: there is no room for one more. */
-struct tally_account *tally_account(struct tally *t, const char *slice, const uint8_t *uuid);
+struct usage_account *usage_account(struct usage_accounts *t, const char *slice,
+	const uint8_t *uuid);
 /* NULL: there is none. */
-struct tally_account *tally_account_find(const struct tally *t, const char *slice,
+struct usage_account *usage_account_find(const struct usage_accounts *t, const char *slice,
 	const uint8_t *uuid);
 /* It and its seats are forgotten: there is no such slice any more. */
-void tally_account_drop(struct tally *t, struct tally_account *a);
+void usage_account_drop(struct usage_accounts *t, struct usage_account *a);
 
 /* Records from these on were never used. */
-uint32_t tally_accounts_touched(const struct tally *t);
-uint32_t tally_seats_touched(const struct tally *t);
+uint32_t usage_accounts_touched(const struct usage_accounts *t);
+uint32_t usage_clients_touched(const struct usage_accounts *t);
 
 /* Nobody holds it yet. @base: NULL is zero. NULL: there is no room for one more. */
-struct tally_seat *tally_seat_new(struct tally *t, struct tally_account *a, uint64_t serial,
-	uint32_t gpu, uint32_t pid, uint64_t start, const uint64_t *base);
+struct usage_client *usage_client_new(struct usage_accounts *t, struct usage_account *a,
+	uint64_t serial, uint32_t gpu, uint32_t pid, uint64_t start, const uint64_t *base);
 /* That of a page, of this account only: what one slice's process says does not reach another's. NULL: none. */
-struct tally_seat *tally_seat_find(const struct tally *t, const struct tally_account *a,
-	uint64_t serial, uint32_t gpu);
-void tally_seat_hold(struct tally *t, const struct tally_seat *s);
-bool tally_seat_held(const struct tally *t, const struct tally_seat *s);
+struct usage_client *usage_client_find(const struct usage_accounts *t,
+	const struct usage_account *a, uint64_t serial, uint32_t gpu);
+void usage_client_attach(struct usage_accounts *t, const struct usage_client *s);
+bool usage_client_is_attached(const struct usage_accounts *t, const struct usage_client *s);
 /* Its connection is gone. Ends the oldest seats of its process that nobody holds, this one too, if there are more
- * than TALLY_SPARE. */
-void tally_seat_release(struct tally *t, const struct tally_seat *s);
+ * than USAGE_CLIENTS_SPARE. */
+void usage_client_detach(struct usage_accounts *t, const struct usage_client *s);
 /* The process is gone, or will not come again. */
-void tally_seat_end(struct tally *t, struct tally_seat *s);
+void usage_client_end(struct usage_accounts *t, struct usage_client *s);
 
 /* What its page says now. */
-void tally_count(struct tally_seat *s, const uint64_t now[TALLY_COUNTERS]);
+void usage_client_count(struct usage_client *s, const uint64_t now[USAGE_COUNTERS]);
 
 /* Of all seats of the account, of those that ended too. */
-void tally_total(const struct tally *t, const struct tally_account *a,
-	uint64_t ret[TALLY_COUNTERS]);
+void usage_account_total(const struct usage_accounts *t, const struct usage_account *a,
+	uint64_t ret[USAGE_COUNTERS]);
 
 /* Found or begun; where all are in use one of no GPU of @keep is given up. NULL: no room. */
-struct tally_busy *tally_busy(struct tally *t, const uint8_t *uuid,
+struct usage_gpu *usage_gpu(struct usage_accounts *t, const uint8_t *uuid,
 	bool (*keep)(void *arg, const uint8_t *uuid), void *arg);
 
 /* The time in which anybody had work on the GPU. */
-uint64_t tally_busy_ns(const struct tally *t, const struct tally_busy *b);
+uint64_t usage_gpu_busy_ns(const struct usage_accounts *t, const struct usage_gpu *b);
 
 /* Stores what is not less than what is there. */
-void tally_raise(_Atomic uint64_t *at, uint64_t to);
-uint64_t tally_get(const _Atomic uint64_t *at);
+void usage_raise(_Atomic uint64_t *at, uint64_t to);
+uint64_t usage_load(const _Atomic uint64_t *at);
 
 /* Sums stop at UINT64_MAX. */
-static inline uint64_t tally_add(uint64_t a, uint64_t b)
+static inline uint64_t usage_add(uint64_t a, uint64_t b)
 {
 	return a > UINT64_MAX - b ? UINT64_MAX : a + b;
 }

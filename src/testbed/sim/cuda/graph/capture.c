@@ -22,20 +22,20 @@ static void drop_some(struct capture *c, unsigned refs)
 		free(c);
 }
 
-static void drop(struct capture *c)
+static void drop_capture_ref(struct capture *c)
 {
 	if (c)
 		drop_some(c, 1);
 }
 
-static CUresult state_of(const struct capture *c)
+static CUresult check_capture_intact(const struct capture *c)
 {
 	return c->broken ? CUDA_ERROR_STREAM_CAPTURE_INVALIDATED : CUDA_SUCCESS;
 }
 
 static CUresult break_it(struct capture *c, CUresult r)
 {
-	CUresult before = state_of(c);
+	CUresult before = check_capture_intact(c);
 
 	c->broken = true;
 	return before ? before : r;
@@ -91,23 +91,23 @@ static bool are_nodes_of(const CUgraphNode *nodes, size_t n, const struct graph 
 }
 
 /* The stream has nothing to do with a capture any more. */
-static void leave(struct stream *s)
+static void detach_capture_stream(struct stream *s)
 {
 	struct capture *c = s->capture;
 
 	(void)set_deps(s, NULL, 0);
 	s->capture = NULL;
-	drop(c);
+	drop_capture_ref(c);
 }
 
-static void join(struct stream *s, struct capture *c)
+static void attach_capture_stream(struct stream *s, struct capture *c)
 {
 	s->capture = c;
 	c->refs++;
 }
 
 /* Ends it: all streams that took part are free again. */
-static void end(struct capture *c)
+static void close_capture(struct capture *c)
 {
 	struct capture **link = &captures;
 
@@ -120,7 +120,7 @@ static void end(struct capture *c)
 	for (struct context *ctx = lib.contexts; ctx; ctx = ctx->next)
 		for (struct stream *s = ctx->streams; s; s = s->next)
 			if (s->capture == c)
-				leave(s);
+				detach_capture_stream(s);
 	drop_some(c, 2); /* the list's, and its own */
 }
 
@@ -131,17 +131,17 @@ void capture_forget(struct stream *s)
 	struct graph *g = c->to_graph ? NULL : c->graph;
 	bool began = s == c->origin;
 
-	leave(s); /* by itself: it is in its context's list no more */
+	detach_capture_stream(s); /* by itself: it is in its context's list no more */
 	if (!began)
 		return;
-	end(c);
+	close_capture(c);
 	if (g)
 		graph_drop(g);
 }
 
-CUresult capture_put(struct stream *s, struct work *w)
+CUresult capture_add_work(struct stream *s, struct cuda_work *w)
 {
-	CUresult r = state_of(s->capture);
+	CUresult r = check_capture_intact(s->capture);
 	struct graph_node *n;
 
 	if (!r && w->kind == WORK_CALLBACK)
@@ -167,7 +167,7 @@ CUresult capture_alloc(struct stream *s, const CUmemPoolProps *props, uint64_t b
 {
 	CUDA_MEM_ALLOC_NODE_PARAMS p = { .poolProps = *props, .bytesize = bytes };
 	struct graph_node *n;
-	CUresult r = state_of(s->capture);
+	CUresult r = check_capture_intact(s->capture);
 
 	if (r == CUDA_SUCCESS)
 		r = node_alloc(s->capture->graph, s->deps, s->dep_count, &p, &n);
@@ -230,7 +230,7 @@ CUresult capture_legacy(struct context *ctx)
 
 void capture_event_forget(struct event *e)
 {
-	drop(e->capture);
+	drop_capture_ref(e->capture);
 	free(e->nodes);
 	e->capture = NULL;
 	e->nodes = NULL;
@@ -246,7 +246,7 @@ CUresult capture_event_touched(struct event *e)
 
 CUresult capture_record(struct stream *s, struct event *e)
 {
-	CUresult r = state_of(s->capture);
+	CUresult r = check_capture_intact(s->capture);
 	struct graph_node **nodes;
 
 	if (r)
@@ -273,7 +273,7 @@ CUresult capture_wait(struct stream *s, struct event *e)
 		return e->capture ? CUDA_ERROR_CAPTURED_EVENT : CUDA_SUCCESS;
 	if (!c)
 		return break_it(s->capture, CUDA_ERROR_STREAM_CAPTURE_ISOLATION);
-	r = state_of(c);
+	r = check_capture_intact(c);
 	if (r)
 		return r;
 	if (s->capture && s->capture != c) {
@@ -283,13 +283,13 @@ CUresult capture_wait(struct stream *s, struct event *e)
 	if (s->kind == STREAM_LEGACY)
 		return break_it(c, CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
 	if (!s->capture)
-		join(s, c);
+		attach_capture_stream(s, c);
 	return add_deps(s, e->nodes, e->node_count) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 /* Begin and end. */
 
-static CUresult begin(struct stream *s, struct graph *g, unsigned mode)
+static CUresult begin_stream_capture(struct stream *s, struct graph *g, unsigned mode)
 {
 	struct capture *c;
 	CUresult r = CUDA_SUCCESS;
@@ -317,18 +317,18 @@ static CUresult begin(struct stream *s, struct graph *g, unsigned mode)
 		.origin = s,
 		.next = captures };
 	captures = c;
-	join(s, c);
+	attach_capture_stream(s, c);
 	return CUDA_SUCCESS;
 }
 
 /* Whether @n is one of, or lies before one of, the nodes of the stream that began. */
-static void mark_before(struct graph_node *n)
+static void mark_ancestors(struct graph_node *n)
 {
 	if (n->mark)
 		return;
 	n->mark = 1;
 	for (size_t i = 0; i < n->dep_count; i++)
-		mark_before(n->deps[i]);
+		mark_ancestors(n->deps[i]);
 }
 
 static bool all_joined(struct capture *c)
@@ -336,7 +336,7 @@ static bool all_joined(struct capture *c)
 	for (struct graph_node *n = c->graph->nodes; n; n = n->next)
 		n->mark = 0;
 	for (size_t i = 0; i < c->origin->dep_count; i++)
-		mark_before(c->origin->deps[i]);
+		mark_ancestors(c->origin->deps[i]);
 	for (struct context *ctx = lib.contexts; ctx; ctx = ctx->next)
 		for (struct stream *s = ctx->streams; s; s = s->next)
 			for (size_t i = 0; s->capture == c && i < s->dep_count; i++)
@@ -345,7 +345,7 @@ static bool all_joined(struct capture *c)
 	return true;
 }
 
-static CUresult finish(struct stream *s, CUgraph *ret)
+static CUresult end_stream_capture(struct stream *s, CUgraph *ret)
 {
 	struct capture *c = s->capture;
 	struct graph *g;
@@ -360,10 +360,10 @@ static CUresult finish(struct stream *s, CUgraph *ret)
 		return break_it(c, CUDA_ERROR_STREAM_CAPTURE_UNMATCHED);
 	g = c->graph;
 	keep = c->to_graph;
-	r = state_of(c);
+	r = check_capture_intact(c);
 	if (r == CUDA_SUCCESS && !all_joined(c))
 		r = CUDA_ERROR_STREAM_CAPTURE_UNJOINED;
-	end(c);
+	close_capture(c);
 	*ret = r ? NULL : (CUgraph)g;
 	if (r && !keep)
 		graph_drop(g);
@@ -372,9 +372,9 @@ static CUresult finish(struct stream *s, CUgraph *ret)
 
 /* Functions. */
 
-static CUresult enter(CUstream h, bool args_ok, struct stream **s)
+static CUresult enter_capture_stream(CUstream h, bool args_ok, struct stream **s)
 {
-	CUresult r = lib_enter();
+	CUresult r = cuda_lib_enter();
 
 	if (r)
 		return r;
@@ -387,9 +387,9 @@ static CUresult enter(CUstream h, bool args_ok, struct stream **s)
 EXPORT CUresult cuStreamBeginCapture_v2(CUstream h, unsigned int mode)
 {
 	struct stream *s;
-	CUresult r = enter(h, true, &s);
+	CUresult r = enter_capture_stream(h, true, &s);
 
-	return r ? r : lib_leave(begin(s, NULL, mode));
+	return r ? r : lib_leave(begin_stream_capture(s, NULL, mode));
 }
 
 EXPORT CUresult cuStreamBeginCapture(CUstream h)
@@ -411,19 +411,19 @@ EXPORT CUresult cuStreamBeginCaptureToGraph(CUstream h, CUgraph g, const CUgraph
 	const CUgraphEdgeData *data, size_t n, unsigned int mode)
 {
 	struct stream *s;
-	CUresult r = enter(h, deps || !n, &s);
+	CUresult r = enter_capture_stream(h, deps || !n, &s);
 
 	(void)data;
 	if (r)
 		return r;
 	if (!obj_is(g, OBJ_GRAPH) || !are_nodes_of(deps, n, (struct graph *)g))
 		return lib_leave(CUDA_ERROR_INVALID_VALUE);
-	r = begin(s, (struct graph *)g, mode);
+	r = begin_stream_capture(s, (struct graph *)g, mode);
 	if (r)
 		return lib_leave(r);
 	s->capture->to_graph = true;
 	if (!set_deps(s, (struct graph_node *const *)deps, n)) {
-		end(s->capture);
+		close_capture(s->capture);
 		r = CUDA_ERROR_OUT_OF_MEMORY;
 	}
 	return lib_leave(r);
@@ -438,9 +438,9 @@ EXPORT CUresult cuStreamBeginCaptureToGraph_ptsz(CUstream h, CUgraph g, const CU
 EXPORT CUresult cuStreamEndCapture(CUstream h, CUgraph *ret)
 {
 	struct stream *s;
-	CUresult r = enter(h, ret != NULL, &s);
+	CUresult r = enter_capture_stream(h, ret != NULL, &s);
 
-	return r ? r : lib_leave(finish(s, ret));
+	return r ? r : lib_leave(end_stream_capture(s, ret));
 }
 
 EXPORT CUresult cuStreamEndCapture_ptsz(CUstream h, CUgraph *ret)
@@ -468,7 +468,7 @@ static CUresult legacy_status(const struct stream *s)
 EXPORT CUresult cuStreamIsCapturing(CUstream h, unsigned int *ret)
 {
 	struct stream *s;
-	CUresult r = enter(h, ret != NULL, &s);
+	CUresult r = enter_capture_stream(h, ret != NULL, &s);
 
 	if (r)
 		return r;
@@ -487,7 +487,7 @@ EXPORT CUresult cuStreamGetCaptureInfo_v2(CUstream h, unsigned int *status, uint
 	CUgraph *graph, const CUgraphNode **deps, size_t *n)
 {
 	struct stream *s;
-	CUresult r = enter(h, status != NULL, &s);
+	CUresult r = enter_capture_stream(h, status != NULL, &s);
 
 	if (r)
 		return r;
@@ -540,7 +540,7 @@ EXPORT CUresult cuStreamUpdateCaptureDependencies(CUstream h, CUgraphNode *deps,
 	unsigned int flags)
 {
 	struct stream *s;
-	CUresult r = enter(h, (deps || !n) && flags <= 1, &s);
+	CUresult r = enter_capture_stream(h, (deps || !n) && flags <= 1, &s);
 	bool ok;
 
 	if (r)
@@ -577,7 +577,7 @@ EXPORT CUresult cuStreamUpdateCaptureDependencies_v2_ptsz(CUstream h, CUgraphNod
 EXPORT CUresult cuThreadExchangeStreamCaptureMode(unsigned int *mode)
 {
 	unsigned before = thread_mode;
-	CUresult r = lib_enter();
+	CUresult r = cuda_lib_enter();
 
 	if (r)
 		return r;

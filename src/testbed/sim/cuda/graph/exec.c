@@ -8,18 +8,18 @@
 
 enum { AUTO_FREE = 1, UPLOAD = 2, DEVICE_LAUNCH = 4, NODE_PRIORITY = 8, FLAGS = 15 };
 
-static CUresult add_entry(struct exec *e, struct graph_node *n)
+static CUresult add_exec_entry(struct exec *e, struct graph_node *n)
 {
 	struct entry_of_exec *at;
 
-	if (e->count == e->room) {
-		size_t room = e->room ? e->room * 2 : 16;
+	if (e->count == e->cap) {
+		size_t room = e->cap ? e->cap * 2 : 16;
 		struct entry_of_exec *more = realloc(e->entries, room * sizeof(*more));
 
 		if (!more)
 			return CUDA_ERROR_OUT_OF_MEMORY;
 		e->entries = more;
-		e->room = room;
+		e->cap = room;
 	}
 	at = &e->entries[e->count];
 	*at = (struct entry_of_exec){ .node = n, .alloc = n->alloc, .enabled = true };
@@ -32,14 +32,14 @@ static CUresult add_entry(struct exec *e, struct graph_node *n)
 }
 
 /* All nodes, with those of child graphs in their places. */
-static CUresult flatten(struct exec *e, struct graph *g)
+static CUresult flatten_graph(struct exec *e, struct graph *g)
 {
 	struct graph_node **list = graph_sort(g);
 	CUresult r = list ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 
 	for (size_t i = 0; !r && i < g->count; i++)
-		r = list[i]->work.kind == WORK_CHILD ? flatten(e, list[i]->work.child)
-						     : add_entry(e, list[i]);
+		r = list[i]->work.kind == WORK_CHILD ? flatten_graph(e, list[i]->work.child)
+						     : add_exec_entry(e, list[i]);
 	free(list);
 	return r;
 }
@@ -52,7 +52,7 @@ static void exec_clear(struct exec *e)
 	}
 	free(e->entries);
 	e->entries = NULL;
-	e->count = e->room = 0;
+	e->count = e->cap = 0;
 }
 
 static void exec_drop(struct exec *e)
@@ -66,7 +66,7 @@ static void exec_drop(struct exec *e)
 	obj_drop(e, OBJ_EXEC);
 }
 
-static CUresult instantiate(CUgraph h, uint64_t flags, struct exec **ret)
+static CUresult instantiate_graph(CUgraph h, uint64_t flags, struct exec **ret)
 {
 	struct graph *g = (struct graph *)h;
 	struct exec *e;
@@ -80,7 +80,7 @@ static CUresult instantiate(CUgraph h, uint64_t flags, struct exec **ret)
 	if (!e)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	e->flags = flags & ~(uint64_t)UPLOAD;
-	r = flatten(e, g);
+	r = flatten_graph(e, g);
 	if (r) {
 		exec_drop(e);
 		return r;
@@ -95,7 +95,7 @@ static CUresult instantiate(CUgraph h, uint64_t flags, struct exec **ret)
 }
 
 /* Takes the memory that a launch needs. */
-static CUresult upload(struct exec *e)
+static CUresult reserve_exec_memory(struct exec *e)
 {
 	uint64_t total = 0;
 	struct device *d = NULL;
@@ -112,11 +112,12 @@ EXPORT CUresult cuGraphInstantiateWithFlags(CUgraphExec *ret, CUgraph h,
 	unsigned long long flags)
 {
 	struct exec *e;
-	CUresult r = lib_enter();
+	CUresult r = cuda_lib_enter();
 
 	if (r)
 		return r;
-	r = ret && !(flags & UPLOAD) ? instantiate(h, flags, &e) : CUDA_ERROR_INVALID_VALUE;
+	r = ret && !(flags & UPLOAD) ? instantiate_graph(h, flags, &e)
+				     : CUDA_ERROR_INVALID_VALUE;
 	if (r == CUDA_SUCCESS)
 		*ret = (CUgraphExec)e;
 	return lib_leave(r);
@@ -142,13 +143,13 @@ EXPORT CUresult cuGraphInstantiateWithParams(CUgraphExec *ret, CUgraph h,
 	CUDA_GRAPH_INSTANTIATE_PARAMS *p)
 {
 	struct exec *e;
-	CUresult r = lib_enter();
+	CUresult r = cuda_lib_enter();
 
 	if (r)
 		return r;
-	r = ret && p ? instantiate(h, p->flags, &e) : CUDA_ERROR_INVALID_VALUE;
+	r = ret && p ? instantiate_graph(h, p->flags, &e) : CUDA_ERROR_INVALID_VALUE;
 	if (r == CUDA_SUCCESS && p->flags & UPLOAD) {
-		r = upload(e);
+		r = reserve_exec_memory(e);
 		if (r)
 			exec_drop(e);
 	}
@@ -168,9 +169,10 @@ EXPORT CUresult cuGraphInstantiateWithParams_ptsz(CUgraphExec *ret, CUgraph h,
 }
 
 /* The exec of a handle and a stream; the lock is taken on success. */
-static CUresult enter(CUgraphExec h, CUstream stream, struct exec **e, struct stream **s)
+static CUresult enter_exec_stream(CUgraphExec h, CUstream stream, struct exec **e,
+	struct stream **s)
 {
-	CUresult r = lib_enter();
+	CUresult r = cuda_lib_enter();
 
 	if (r)
 		return r;
@@ -183,9 +185,9 @@ EXPORT CUresult cuGraphUpload(CUgraphExec h, CUstream stream)
 {
 	struct stream *s;
 	struct exec *e;
-	CUresult r = enter(h, stream, &e, &s);
+	CUresult r = enter_exec_stream(h, stream, &e, &s);
 
-	return r ? r : lib_leave(upload(e));
+	return r ? r : lib_leave(reserve_exec_memory(e));
 }
 
 EXPORT CUresult cuGraphUpload_ptsz(CUgraphExec h, CUstream stream)
@@ -194,19 +196,19 @@ EXPORT CUresult cuGraphUpload_ptsz(CUgraphExec h, CUstream stream)
 }
 
 /* A launch waits for the one before, wherever that was. */
-static CUresult follow(struct exec *e, struct stream *s)
+static CUresult queue_launch_wait(struct exec *e, struct stream *s)
 {
 	if (!e->queue || e->queue == s->queue || queue_done(e->queue, e->seq))
 		return CUDA_SUCCESS;
-	return queue_put(s->queue, (struct sim_device_command){ .kind = SIM_DEVICE_WAIT_STREAM,
-					   .object = e->queue->id,
-					   .amount = e->seq });
+	return queue_push(s->queue, (struct sim_device_command){ .kind = SIM_DEVICE_WAIT_STREAM,
+					    .object = e->queue->id,
+					    .amount = e->seq });
 }
 
-static CUresult put_entry(struct exec *e, struct entry_of_exec *at, struct stream *s,
+static CUresult enqueue_exec_entry(struct exec *e, struct entry_of_exec *at, struct stream *s,
 	uint64_t *offset)
 {
-	struct work w = { .kind = WORK_EMPTY };
+	struct cuda_work w = { .kind = WORK_EMPTY };
 	struct range *range;
 	CUresult r;
 
@@ -229,16 +231,17 @@ static CUresult put_entry(struct exec *e, struct entry_of_exec *at, struct strea
 	case WORK_WAIT_EVENT:
 		w = at->work;
 		w.event.generation = w.event.event->recorded;
-		return w.event.generation ? stream_put(s, &w) : CUDA_SUCCESS;
+		return w.event.generation ? stream_add_work(s, &w) : CUDA_SUCCESS;
 	default:
-		return work_copy(&w, &at->work) ? stream_put(s, &w) : CUDA_ERROR_OUT_OF_MEMORY;
+		return work_copy(&w, &at->work) ? stream_add_work(s, &w)
+						: CUDA_ERROR_OUT_OF_MEMORY;
 	}
 }
 
-static CUresult launch(struct exec *e, struct stream *s)
+static CUresult launch_graph_exec(struct exec *e, struct stream *s)
 {
 	uint64_t offset = 0;
-	CUresult r = upload(e);
+	CUresult r = reserve_exec_memory(e);
 
 	for (size_t i = 0; !r && i < e->count; i++) {
 		struct graph_alloc *a = e->entries[i].alloc;
@@ -249,9 +252,9 @@ static CUresult launch(struct exec *e, struct stream *s)
 			r = CUDA_ERROR_INVALID_VALUE;
 	}
 	if (r == CUDA_SUCCESS)
-		r = follow(e, s);
+		r = queue_launch_wait(e, s);
 	for (size_t i = 0; !r && i < e->count; i++)
-		r = put_entry(e, &e->entries[i], s, &offset);
+		r = enqueue_exec_entry(e, &e->entries[i], s, &offset);
 	if (e->queue)
 		queue_drop(e->queue);
 	e->queue = queue_ref(s->queue);
@@ -260,14 +263,14 @@ static CUresult launch(struct exec *e, struct stream *s)
 }
 
 /* While @s captures, what would be launched becomes nodes. */
-static CUresult capture(struct exec *e, struct stream *s)
+static CUresult capture_exec(struct exec *e, struct stream *s)
 {
 	CUresult r = e->graph ? CUDA_ERROR_NOT_SUPPORTED : CUDA_SUCCESS;
 
 	for (size_t i = 0; !r && i < e->count; i++) {
-		struct work w;
+		struct cuda_work w;
 
-		r = work_copy(&w, &e->entries[i].work) ? capture_put(s, &w)
+		r = work_copy(&w, &e->entries[i].work) ? capture_add_work(s, &w)
 						       : CUDA_ERROR_OUT_OF_MEMORY;
 	}
 	return r;
@@ -282,10 +285,10 @@ EXPORT CUresult cuGraphLaunch(CUgraphExec h, CUstream stream)
 	lib_spin(lib.launch_ns);
 	for (bool waited = true; waited;) {
 		waited = false;
-		r = enter(h, stream, &e, &s);
+		r = enter_exec_stream(h, stream, &e, &s);
 		if (r)
 			return r;
-		r = s->capture ? CUDA_SUCCESS : queue_launch_room(s->queue, &waited);
+		r = s->capture ? CUDA_SUCCESS : queue_wait_launch_slot(s->queue, &waited);
 		/* What they were may have changed while nobody had the lock. */
 		if (r || waited)
 			(void)lib_leave(r);
@@ -293,8 +296,8 @@ EXPORT CUresult cuGraphLaunch(CUgraphExec h, CUstream stream)
 			return r;
 	}
 	if (s->capture)
-		return lib_leave(capture(e, s));
-	r = launch(e, s);
+		return lib_leave(capture_exec(e, s));
+	r = launch_graph_exec(e, s);
 	if (r == CUDA_SUCCESS)
 		queue_launched(s->queue);
 	return lib_leave(r);
@@ -308,7 +311,7 @@ EXPORT CUresult cuGraphLaunch_ptsz(CUgraphExec h, CUstream stream)
 EXPORT CUresult cuGraphExecDestroy(CUgraphExec h)
 {
 	struct exec *e = (struct exec *)h;
-	CUresult r = lib_enter();
+	CUresult r = cuda_lib_enter();
 
 	if (r)
 		return r;
@@ -322,7 +325,7 @@ EXPORT CUresult cuGraphExecDestroy(CUgraphExec h)
 
 EXPORT CUresult cuGraphExecGetFlags(CUgraphExec h, uint64_t *ret)
 {
-	CUresult r = lib_enter();
+	CUresult r = cuda_lib_enter();
 
 	if (r)
 		return r;
@@ -341,10 +344,11 @@ struct CUgraphExecUpdateResultInfo {
 
 enum { UPDATE_SUCCESS = 0, UPDATE_ERROR = 1, UPDATE_TOPOLOGY = 2, UPDATE_NODE_TYPE = 3 };
 
-static CUresult update(struct exec *e, struct graph *g, unsigned *why, CUgraphNode *node)
+static CUresult update_graph_exec(struct exec *e, struct graph *g, unsigned *why,
+	CUgraphNode *node)
 {
 	struct exec fresh = { .flags = e->flags };
-	CUresult r = g->has_memory ? CUDA_ERROR_NOT_SUPPORTED : flatten(&fresh, g);
+	CUresult r = g->has_memory ? CUDA_ERROR_NOT_SUPPORTED : flatten_graph(&fresh, g);
 
 	*why = r ? UPDATE_ERROR : UPDATE_SUCCESS;
 	if (!r && fresh.count != e->count)
@@ -357,7 +361,7 @@ static CUresult update(struct exec *e, struct graph *g, unsigned *why, CUgraphNo
 	for (size_t i = 0; !*why && i < e->count; i++) {
 		work_clear(&e->entries[i].work);
 		e->entries[i].work = fresh.entries[i].work;
-		fresh.entries[i].work = (struct work){ .kind = WORK_EMPTY };
+		fresh.entries[i].work = (struct cuda_work){ .kind = WORK_EMPTY };
 	}
 	exec_clear(&fresh);
 	if (r)
@@ -367,7 +371,7 @@ static CUresult update(struct exec *e, struct graph *g, unsigned *why, CUgraphNo
 
 static CUresult exec_update(CUgraphExec h, CUgraph graph, CUgraphNode *node, unsigned *why)
 {
-	CUresult r = lib_enter();
+	CUresult r = cuda_lib_enter();
 
 	if (r)
 		return r;
@@ -375,7 +379,7 @@ static CUresult exec_update(CUgraphExec h, CUgraph graph, CUgraphNode *node, uns
 	*why = UPDATE_ERROR;
 	if (!obj_is(h, OBJ_EXEC) || !obj_is(graph, OBJ_GRAPH))
 		return lib_leave(CUDA_ERROR_INVALID_VALUE);
-	return lib_leave(update((struct exec *)h, (struct graph *)graph, why, node));
+	return lib_leave(update_graph_exec((struct exec *)h, (struct graph *)graph, why, node));
 }
 
 EXPORT CUresult cuGraphExecUpdate(CUgraphExec h, CUgraph g, CUgraphNode *node,

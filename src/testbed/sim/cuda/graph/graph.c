@@ -55,7 +55,7 @@ CUresult node_link(struct graph_node *to, struct graph_node *from)
 	return CUDA_SUCCESS;
 }
 
-static void drop_work(struct work *w)
+static void drop_work(struct cuda_work *w)
 {
 	if (w->kind == WORK_CHILD)
 		graph_drop(w->child);
@@ -63,8 +63,8 @@ static void drop_work(struct work *w)
 		work_clear(w);
 }
 
-CUresult node_add(struct graph *g, struct graph_node *const *deps, size_t count, struct work *w,
-	struct graph_node **ret)
+CUresult node_add(struct graph *g, struct graph_node *const *deps, size_t count,
+	struct cuda_work *w, struct graph_node **ret)
 {
 	struct graph_node *n;
 	CUresult r = count && !deps ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
@@ -79,7 +79,7 @@ CUresult node_add(struct graph *g, struct graph_node *const *deps, size_t count,
 	}
 	n->graph = g;
 	n->work = *w;
-	*w = (struct work){ .kind = WORK_EMPTY };
+	*w = (struct cuda_work){ .kind = WORK_EMPTY };
 	for (size_t i = 0; i < count && !r; i++)
 		r = node_link(n, deps[i]);
 	if (r) {
@@ -98,7 +98,7 @@ CUresult node_add(struct graph *g, struct graph_node *const *deps, size_t count,
 CUresult node_alloc(struct graph *g, struct graph_node *const *deps, size_t n,
 	CUDA_MEM_ALLOC_NODE_PARAMS *p, struct graph_node **ret)
 {
-	struct work w = { .kind = WORK_ALLOC, .alloc = *p };
+	struct cuda_work w = { .kind = WORK_ALLOC, .alloc = *p };
 	struct graph_alloc *a;
 	int id = p->poolProps.location.id;
 	CUresult r;
@@ -123,16 +123,16 @@ CUresult node_alloc(struct graph *g, struct graph_node *const *deps, size_t n,
 	return CUDA_SUCCESS;
 }
 
-void node_set(struct graph_node *n, struct work *w)
+void node_set(struct graph_node *n, struct cuda_work *w)
 {
 	drop_work(&n->work);
 	free(n->params);
 	n->params = NULL;
 	n->work = *w;
-	*w = (struct work){ .kind = WORK_EMPTY };
+	*w = (struct cuda_work){ .kind = WORK_EMPTY };
 }
 
-unsigned node_type(const struct work *w)
+unsigned graph_node_type(const struct cuda_work *w)
 {
 	static const unsigned types[] = {
 		[WORK_EMPTY] = CU_GRAPH_NODE_TYPE_EMPTY,
@@ -155,13 +155,13 @@ unsigned node_type(const struct work *w)
 
 /* Sorting. */
 
-static bool visit(struct graph_node *n, struct graph_node **list, size_t *count)
+static bool visit_graph_node(struct graph_node *n, struct graph_node **list, size_t *count)
 {
 	if (n->mark)
 		return n->mark == 2; /* 1: a circle */
 	n->mark = 1;
 	for (size_t i = 0; i < n->dep_count; i++)
-		if (!visit(n->deps[i], list, count))
+		if (!visit_graph_node(n->deps[i], list, count))
 			return false;
 	n->mark = 2;
 	list[(*count)++] = n;
@@ -176,7 +176,7 @@ struct graph_node **graph_sort(struct graph *g)
 	for (struct graph_node *n = g->nodes; n; n = n->next)
 		n->mark = 0;
 	for (struct graph_node *n = list ? g->nodes : NULL; n; n = n->next)
-		if (!visit(n, list, &count)) {
+		if (!visit_graph_node(n, list, &count)) {
 			free(list);
 			return NULL;
 		}
@@ -203,7 +203,7 @@ CUresult graph_clone(const struct graph *g, struct graph **ret)
 		return r;
 	for (struct graph_node *n = g->nodes; n && !r; n = n->next) {
 		struct graph_node *copy;
-		struct work w = { .kind = WORK_CHILD };
+		struct cuda_work w = { .kind = WORK_CHILD };
 
 		if (n->work.kind == WORK_CHILD)
 			r = graph_clone(n->work.child, &w.child);
@@ -231,9 +231,9 @@ CUresult graph_clone(const struct graph *g, struct graph **ret)
 /* Functions. */
 
 /* The graph of a handle; the lock is taken on success. */
-static CUresult enter(const void *h, bool args_ok, struct graph **ret)
+static CUresult enter_graph(const void *h, bool args_ok, struct graph **ret)
 {
-	CUresult r = lib_enter();
+	CUresult r = cuda_lib_enter();
 
 	if (r)
 		return r;
@@ -243,9 +243,9 @@ static CUresult enter(const void *h, bool args_ok, struct graph **ret)
 	return CUDA_SUCCESS;
 }
 
-static CUresult enter_node(const void *h, bool args_ok, struct graph_node **ret)
+static CUresult enter_graph_node(const void *h, bool args_ok, struct graph_node **ret)
 {
-	CUresult r = lib_enter();
+	CUresult r = cuda_lib_enter();
 
 	if (r)
 		return r;
@@ -258,7 +258,7 @@ static CUresult enter_node(const void *h, bool args_ok, struct graph_node **ret)
 EXPORT CUresult cuGraphCreate(CUgraph *ret, unsigned int flags)
 {
 	struct graph *g;
-	CUresult r = lib_enter();
+	CUresult r = cuda_lib_enter();
 
 	if (r)
 		return r;
@@ -273,7 +273,7 @@ EXPORT CUresult cuGraphCreate(CUgraph *ret, unsigned int flags)
 EXPORT CUresult cuGraphDestroy(CUgraph h)
 {
 	struct graph *g = NULL;
-	CUresult r = enter(h, true, &g);
+	CUresult r = enter_graph(h, true, &g);
 
 	if (r)
 		return r;
@@ -286,7 +286,7 @@ EXPORT CUresult cuGraphDestroy(CUgraph h)
 EXPORT CUresult cuGraphClone(CUgraph *ret, CUgraph h)
 {
 	struct graph *g = NULL, *new;
-	CUresult r = enter(h, ret != NULL, &g);
+	CUresult r = enter_graph(h, ret != NULL, &g);
 
 	if (r)
 		return r;
@@ -299,7 +299,7 @@ EXPORT CUresult cuGraphClone(CUgraph *ret, CUgraph h)
 EXPORT CUresult cuGraphNodeFindInClone(CUgraphNode *ret, CUgraphNode original, CUgraph h)
 {
 	struct graph *g = NULL;
-	CUresult r = enter(h, ret && obj_is(original, OBJ_NODE), &g);
+	CUresult r = enter_graph(h, ret && obj_is(original, OBJ_NODE), &g);
 
 	if (r)
 		return r;
@@ -310,18 +310,18 @@ EXPORT CUresult cuGraphNodeFindInClone(CUgraphNode *ret, CUgraphNode original, C
 EXPORT CUresult cuGraphNodeGetType(CUgraphNode h, unsigned int *ret)
 {
 	struct graph_node *n = NULL;
-	CUresult r = enter_node(h, ret != NULL, &n);
+	CUresult r = enter_graph_node(h, ret != NULL, &n);
 
 	if (r)
 		return r;
-	*ret = node_type(&n->work);
+	*ret = graph_node_type(&n->work);
 	return lib_leave(CUDA_SUCCESS);
 }
 
 EXPORT CUresult cuGraphDestroyNode(CUgraphNode h)
 {
 	struct graph_node *n = NULL, **link;
-	CUresult r = enter_node(h, true, &n);
+	CUresult r = enter_graph_node(h, true, &n);
 
 	if (r)
 		return r;
@@ -342,7 +342,8 @@ EXPORT CUresult cuGraphDestroyNode(CUgraphNode h)
 }
 
 /* Puts one more node into a list of the caller's: *have counts all. */
-static void put_node(CUgraphNode *list, size_t room, size_t *have, struct graph_node *n)
+static void append_node_handle(CUgraphNode *list, size_t room, size_t *have,
+	struct graph_node *n)
 {
 	if (list && *have < room)
 		list[*have] = (CUgraphNode)n;
@@ -362,13 +363,13 @@ static CUresult list_nodes(CUgraph h, CUgraphNode *list, size_t *room, bool root
 {
 	struct graph *g = NULL;
 	size_t have = 0;
-	CUresult r = enter(h, room != NULL, &g);
+	CUresult r = enter_graph(h, room != NULL, &g);
 
 	if (r)
 		return r;
 	for (struct graph_node *n = g->nodes; n; n = n->next)
 		if (!roots || !n->dep_count)
-			put_node(list, *room, &have, n);
+			append_node_handle(list, *room, &have, n);
 	end_list(list, room, have);
 	return lib_leave(CUDA_SUCCESS);
 }
@@ -387,15 +388,15 @@ EXPORT CUresult cuGraphGetEdges(CUgraph h, CUgraphNode *from, CUgraphNode *to, s
 {
 	struct graph *g = NULL;
 	size_t have = 0, count;
-	CUresult r = enter(h, n && !from == !to, &g);
+	CUresult r = enter_graph(h, n && !from == !to, &g);
 
 	if (r)
 		return r;
 	for (struct graph_node *o = g->nodes; o; o = o->next)
 		for (size_t i = 0; i < o->dep_count; i++) {
 			count = have;
-			put_node(from, *n, &have, o->deps[i]);
-			put_node(to, *n, &count, o);
+			append_node_handle(from, *n, &have, o->deps[i]);
+			append_node_handle(to, *n, &count, o);
 		}
 	count = *n;
 	end_list(from, &count, have);
@@ -407,12 +408,12 @@ EXPORT CUresult cuGraphNodeGetDependencies(CUgraphNode h, CUgraphNode *list, siz
 {
 	struct graph_node *node = NULL;
 	size_t have = 0;
-	CUresult r = enter_node(h, n != NULL, &node);
+	CUresult r = enter_graph_node(h, n != NULL, &node);
 
 	if (r)
 		return r;
 	for (size_t i = 0; i < node->dep_count; i++)
-		put_node(list, *n, &have, node->deps[i]);
+		append_node_handle(list, *n, &have, node->deps[i]);
 	end_list(list, n, have);
 	return lib_leave(CUDA_SUCCESS);
 }
@@ -421,14 +422,14 @@ EXPORT CUresult cuGraphNodeGetDependentNodes(CUgraphNode h, CUgraphNode *list, s
 {
 	struct graph_node *node = NULL;
 	size_t have = 0;
-	CUresult r = enter_node(h, n != NULL, &node);
+	CUresult r = enter_graph_node(h, n != NULL, &node);
 
 	if (r)
 		return r;
 	for (struct graph_node *o = node->graph->nodes; o; o = o->next)
 		for (size_t i = 0; i < o->dep_count; i++)
 			if (o->deps[i] == node)
-				put_node(list, *n, &have, o);
+				append_node_handle(list, *n, &have, o);
 	end_list(list, n, have);
 	return lib_leave(CUDA_SUCCESS);
 }
@@ -471,7 +472,7 @@ EXPORT CUresult cuGraphAddDependencies(CUgraph h, const CUgraphNode *from,
 	const CUgraphNode *to, size_t n)
 {
 	struct graph *g = NULL;
-	CUresult r = enter(h, !n || (from && to), &g);
+	CUresult r = enter_graph(h, !n || (from && to), &g);
 
 	if (r)
 		return r;
@@ -491,7 +492,7 @@ EXPORT CUresult cuGraphRemoveDependencies(CUgraph h, const CUgraphNode *from,
 	const CUgraphNode *to, size_t n)
 {
 	struct graph *g;
-	CUresult r = enter(h, !n || (from && to), &g);
+	CUresult r = enter_graph(h, !n || (from && to), &g);
 
 	if (r)
 		return r;

@@ -27,7 +27,7 @@ struct graph_node {
 	struct graph_node *next; /* of the graph, as they were made */
 	struct graph_node **deps;
 	size_t dep_count;
-	struct work work;
+	struct cuda_work work;
 	struct graph_alloc *alloc;   /* of WORK_ALLOC */
 	struct graph_node *original; /* of a clone */
 	uint32_t original_serial;
@@ -45,7 +45,7 @@ struct graph {
 
 struct entry_of_exec {
 	struct graph_node *node;
-	struct work work;
+	struct cuda_work work;
 	struct graph_alloc *alloc;
 	bool enabled;
 };
@@ -55,7 +55,7 @@ struct exec {
 	struct graph *graph; /* where it has memory nodes, and as long as it is there */
 	uint32_t graph_serial;
 	struct entry_of_exec *entries;
-	size_t count, room;
+	size_t count, cap;
 	uint64_t flags;
 	struct graph_block *block;
 	struct queue *queue; /* of the last launch */
@@ -67,13 +67,13 @@ void graph_drop(struct graph *g);
 CUresult graph_clone(const struct graph *g, struct graph **ret);
 
 /* Moves @w into a new node; clears it on failure. */
-CUresult node_add(struct graph *g, struct graph_node *const *deps, size_t n, struct work *w,
-	struct graph_node **ret);
+CUresult node_add(struct graph *g, struct graph_node *const *deps, size_t n,
+	struct cuda_work *w, struct graph_node **ret);
 CUresult node_link(struct graph_node *to, struct graph_node *from);
 CUresult node_alloc(struct graph *g, struct graph_node *const *deps, size_t n,
 	CUDA_MEM_ALLOC_NODE_PARAMS *p, struct graph_node **ret);
-void node_set(struct graph_node *n, struct work *w); /* moves it in */
-unsigned node_type(const struct work *w);
+void node_set(struct graph_node *n, struct cuda_work *w); /* moves it in */
+unsigned graph_node_type(const struct cuda_work *w);
 
 /* The nodes so that each comes behind what it depends on; a malloc'd list. NULL: no memory. */
 struct graph_node **graph_sort(struct graph *g);

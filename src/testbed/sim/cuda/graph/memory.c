@@ -19,17 +19,17 @@ static struct {
 	uint64_t used, used_high, reserved, reserved_high;
 } memory[MAX_DEVICES];
 
-static uint64_t up(uint64_t v, uint64_t to)
+static uint64_t round_up_graph_bytes(uint64_t v, uint64_t to)
 {
 	return (v + to - 1) / to * to;
 }
 
-CUresult graph_memory_take(struct device *d, uint64_t bytes, struct phys **ret)
+CUresult graph_memory_acquire(struct device *d, uint64_t bytes, struct phys **ret)
 {
 	size_t at = (size_t)(d - lib.devices);
 	CUresult r;
 
-	bytes = up(bytes, POOL_GROWTH);
+	bytes = round_up_graph_bytes(bytes, POOL_GROWTH);
 	for (struct cached **link = &memory[at].cached; *link; link = &(*link)->next)
 		if ((*link)->phys->bytes == bytes) {
 			struct cached *c = *link;
@@ -50,18 +50,18 @@ CUresult graph_memory_take(struct device *d, uint64_t bytes, struct phys **ret)
 	return CUDA_SUCCESS;
 }
 
-static void forget(struct device *d, struct phys *p)
+static void release_graph_phys(struct device *d, struct phys *p)
 {
 	memory[d - lib.devices].reserved -= p->bytes;
 	phys_drop(p);
 }
 
-void graph_memory_give(struct device *d, struct phys *p)
+void graph_memory_release(struct device *d, struct phys *p)
 {
 	struct cached *c = malloc(sizeof(*c));
 
 	if (!c) {
-		forget(d, p);
+		release_graph_phys(d, p);
 		return;
 	}
 	*c = (struct cached){ .next = memory[d - lib.devices].cached, .phys = p };
@@ -75,7 +75,7 @@ bool graph_memory_trim(struct device *d)
 
 	while ((c = *link)) {
 		*link = c->next;
-		forget(d, c->phys);
+		release_graph_phys(d, c->phys);
 		free(c);
 		some = true;
 	}
@@ -101,7 +101,7 @@ CUresult graph_block_new(struct device *d, uint64_t bytes, struct graph_block **
 	if (!b)
 		return r;
 	*b = (struct graph_block){ .refs = 1, .device = d };
-	r = graph_memory_take(d, bytes, &b->phys);
+	r = graph_memory_acquire(d, bytes, &b->phys);
 	if (r) {
 		free(b);
 		return r;
@@ -116,15 +116,15 @@ void graph_block_drop(struct graph_block *b)
 	if (!b || --b->refs)
 		return;
 	graph_memory_used(b->device, -(int64_t)b->phys->bytes);
-	graph_memory_give(b->device, b->phys);
+	graph_memory_release(b->device, b->phys);
 	free(b);
 }
 
 CUresult graph_alloc_new(struct device *d, uint64_t bytes, struct graph_alloc **ret)
 {
-	uint64_t span = up(bytes, GRANULE);
+	uint64_t span = round_up_graph_bytes(bytes, GRANULE);
 	struct graph_alloc *a = calloc(1, sizeof(*a));
-	CUdeviceptr at = a && bytes < UINT64_MAX / 4 ? space_take(span, GRANULE, 0) : 0;
+	CUdeviceptr at = a && bytes < UINT64_MAX / 4 ? space_reserve(span, GRANULE, 0) : 0;
 
 	if (!at) {
 		free(a);
@@ -140,7 +140,7 @@ CUresult graph_alloc_new(struct device *d, uint64_t bytes, struct graph_alloc **
 		.device = d,
 		.owner = a });
 	if (!a->range) {
-		space_give(at);
+		space_release(at);
 		free(a);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
@@ -155,7 +155,7 @@ static void maybe_free(struct graph_alloc *a)
 	if (a->refs || a->live)
 		return;
 	range_remove(a->range);
-	space_give(at);
+	space_release(at);
 	graph_block_drop(a->block);
 	free(a);
 }

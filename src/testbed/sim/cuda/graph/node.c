@@ -9,7 +9,7 @@
 
 /* Work from the parameters of a node. */
 
-static CUresult from_kernel(const CUDA_KERNEL_NODE_PARAMS *p, struct work *w)
+static CUresult from_kernel(const CUDA_KERNEL_NODE_PARAMS *p, struct cuda_work *w)
 {
 	const void *f = p->func ? (const void *)p->func : (const void *)p->kern;
 
@@ -18,7 +18,7 @@ static CUresult from_kernel(const CUDA_KERNEL_NODE_PARAMS *p, struct work *w)
 		p->kernelParams, p->extra, w);
 }
 
-static CUDA_KERNEL_NODE_PARAMS widen(const CUDA_KERNEL_NODE_PARAMS_v1 *p)
+static CUDA_KERNEL_NODE_PARAMS convert_kernel_params_v1(const CUDA_KERNEL_NODE_PARAMS_v1 *p)
 {
 	return (CUDA_KERNEL_NODE_PARAMS){ .func = p->func,
 		.gridDimX = p->gridDimX,
@@ -32,40 +32,40 @@ static CUDA_KERNEL_NODE_PARAMS widen(const CUDA_KERNEL_NODE_PARAMS_v1 *p)
 		.extra = p->extra };
 }
 
-static CUresult from_copy(const CUDA_MEMCPY3D *c, struct work *w)
+static CUresult from_copy(const CUDA_MEMCPY3D *c, struct cuda_work *w)
 {
-	*w = (struct work){ .kind = WORK_COPY, .copy = *c };
+	*w = (struct cuda_work){ .kind = WORK_COPY, .copy = *c };
 	return CUDA_SUCCESS;
 }
 
-static CUresult from_set(const CUDA_MEMSET_NODE_PARAMS *s, struct work *w)
+static CUresult from_set(const CUDA_MEMSET_NODE_PARAMS *s, struct cuda_work *w)
 {
-	*w = (struct work){ .kind = WORK_SET, .set = *s };
+	*w = (struct cuda_work){ .kind = WORK_SET, .set = *s };
 	return s->elementSize == 1 || s->elementSize == 2 || s->elementSize == 4
 		       ? CUDA_SUCCESS
 		       : CUDA_ERROR_INVALID_VALUE;
 }
 
-static CUresult from_host(const CUDA_HOST_NODE_PARAMS *h, struct work *w)
+static CUresult from_host(const CUDA_HOST_NODE_PARAMS *h, struct cuda_work *w)
 {
-	*w = (struct work){ .kind = WORK_HOST, .host = *h };
+	*w = (struct cuda_work){ .kind = WORK_HOST, .host = *h };
 	return h->fn ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-static CUresult from_event(CUevent e, enum work_kind kind, struct work *w)
+static CUresult from_event(CUevent e, enum work_kind kind, struct cuda_work *w)
 {
-	*w = (struct work){ .kind = kind };
+	*w = (struct cuda_work){ .kind = kind };
 	w->event.event = (struct event *)e;
 	return obj_is(e, OBJ_EVENT) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 
-static CUresult from_child(CUgraph h, struct work *w)
+static CUresult from_child(CUgraph h, struct cuda_work *w)
 {
 	CUresult r;
 
 	if (!obj_is(h, OBJ_GRAPH))
 		return CUDA_ERROR_INVALID_VALUE;
-	*w = (struct work){ .kind = WORK_CHILD };
+	*w = (struct cuda_work){ .kind = WORK_CHILD };
 	r = graph_clone((struct graph *)h, &w->child);
 	if (r == CUDA_SUCCESS)
 		w->child->is_child = true;
@@ -74,9 +74,9 @@ static CUresult from_child(CUgraph h, struct work *w)
 
 /* Adds. */
 
-static CUresult enter(CUgraph h, bool args_ok)
+static CUresult enter_graph_for_add(CUgraph h, bool args_ok)
 {
-	CUresult r = lib_enter();
+	CUresult r = cuda_lib_enter();
 
 	if (r)
 		return r;
@@ -85,8 +85,8 @@ static CUresult enter(CUgraph h, bool args_ok)
 }
 
 /* The end of an add: frees the lock. */
-static CUresult add(CUresult r, CUgraph h, const CUgraphNode *deps, size_t n, struct work *w,
-	CUgraphNode *ret)
+static CUresult finish_node_add(CUresult r, CUgraph h, const CUgraphNode *deps, size_t n,
+	struct cuda_work *w, CUgraphNode *ret)
 {
 	struct graph_node *node;
 
@@ -97,13 +97,13 @@ static CUresult add(CUresult r, CUgraph h, const CUgraphNode *deps, size_t n, st
 	return lib_leave(r);
 }
 
-#define ADD(name, params, args_ok, make)                       \
-	EXPORT CUresult name params                            \
-	{                                                      \
-		struct work w = { .kind = WORK_EMPTY };        \
-		CUresult r = enter(h, ret && (args_ok));       \
-                                                               \
-		return r ? r : add(make, h, deps, n, &w, ret); \
+#define ADD(name, params, args_ok, make)                                   \
+	EXPORT CUresult name params                                        \
+	{                                                                  \
+		struct cuda_work w = { .kind = WORK_EMPTY };               \
+		CUresult r = enter_graph_for_add(h, ret && (args_ok));     \
+                                                                           \
+		return r ? r : finish_node_add(make, h, deps, n, &w, ret); \
 	}
 
 ADD(cuGraphAddEmptyNode, (CUgraphNode * ret, CUgraph h, const CUgraphNode *deps, size_t n),
@@ -141,7 +141,7 @@ EXPORT CUresult cuGraphAddKernelNode(CUgraphNode *ret, CUgraph h, const CUgraphN
 
 	if (!p)
 		return CUDA_ERROR_INVALID_VALUE;
-	wide = widen(p);
+	wide = convert_kernel_params_v1(p);
 	return cuGraphAddKernelNode_v2(ret, h, deps, n, &wide);
 }
 
@@ -149,7 +149,7 @@ EXPORT CUresult cuGraphAddMemAllocNode(CUgraphNode *ret, CUgraph h, const CUgrap
 	size_t n, CUDA_MEM_ALLOC_NODE_PARAMS *p)
 {
 	struct graph_node *node;
-	CUresult r = enter(h, ret && p);
+	CUresult r = enter_graph_for_add(h, ret && p);
 
 	if (r)
 		return r;
@@ -162,16 +162,16 @@ EXPORT CUresult cuGraphAddMemAllocNode(CUgraphNode *ret, CUgraph h, const CUgrap
 EXPORT CUresult cuGraphAddMemFreeNode(CUgraphNode *ret, CUgraph h, const CUgraphNode *deps,
 	size_t n, CUdeviceptr p)
 {
-	struct work w = { .kind = WORK_FREE, .free = p };
+	struct cuda_work w = { .kind = WORK_FREE, .free = p };
 	const struct range *range;
-	CUresult r = enter(h, ret != NULL);
+	CUresult r = enter_graph_for_add(h, ret != NULL);
 
 	if (r)
 		return r;
 	range = range_at(p);
 	r = range && range->start == p && range->kind == RANGE_GRAPH ? CUDA_SUCCESS
 								     : CUDA_ERROR_INVALID_VALUE;
-	return add(r, h, deps, n, &w, ret);
+	return finish_node_add(r, h, deps, n, &w, ret);
 }
 
 /* The union of cuGraphAddNode(): structs that differ from those above by what is around them. */
@@ -233,10 +233,10 @@ EXPORT CUresult cuGraphAddNode_v2(CUgraphNode *ret, CUgraph h, const CUgraphNode
 
 /* Asks. */
 
-static CUresult enter_node(CUgraphNode h, enum work_kind kind, bool args_ok,
+static CUresult enter_node_of_kind(CUgraphNode h, enum work_kind kind, bool args_ok,
 	struct graph_node **ret)
 {
-	CUresult r = lib_enter();
+	CUresult r = cuda_lib_enter();
 
 	if (r)
 		return r;
@@ -261,7 +261,7 @@ static void **params_of(struct graph_node *n)
 EXPORT CUresult cuGraphKernelNodeGetParams_v2(CUgraphNode h, CUDA_KERNEL_NODE_PARAMS *ret)
 {
 	struct graph_node *n;
-	CUresult r = enter_node(h, WORK_KERNEL, ret != NULL, &n);
+	CUresult r = enter_node_of_kind(h, WORK_KERNEL, ret != NULL, &n);
 
 	if (r)
 		return r;
@@ -288,16 +288,16 @@ EXPORT CUresult cuGraphKernelNodeGetParams(CUgraphNode h, CUDA_KERNEL_NODE_PARAM
 	return r;
 }
 
-#define GET(name, work_kind, type, expression)                          \
-	EXPORT CUresult name(CUgraphNode h, type *ret)                  \
-	{                                                               \
-		struct graph_node *n;                                   \
-		CUresult r = enter_node(h, work_kind, ret != NULL, &n); \
-                                                                        \
-		if (r)                                                  \
-			return r;                                       \
-		*ret = (expression);                                    \
-		return lib_leave(CUDA_SUCCESS);                         \
+#define GET(name, work_kind, type, expression)                                  \
+	EXPORT CUresult name(CUgraphNode h, type *ret)                          \
+	{                                                                       \
+		struct graph_node *n;                                           \
+		CUresult r = enter_node_of_kind(h, work_kind, ret != NULL, &n); \
+                                                                                \
+		if (r)                                                          \
+			return r;                                               \
+		*ret = (expression);                                            \
+		return lib_leave(CUDA_SUCCESS);                                 \
 	}
 
 GET(cuGraphMemcpyNodeGetParams, WORK_COPY, CUDA_MEMCPY3D, n->work.copy)
@@ -311,7 +311,7 @@ GET(cuGraphMemFreeNodeGetParams, WORK_FREE, CUdeviceptr, n->work.free)
 
 /* Changes: of a node, and of what an exec does for it. */
 
-static CUresult set(CUresult r, struct graph_node *n, struct work *w)
+static CUresult finish_node_set(CUresult r, struct graph_node *n, struct cuda_work *w)
 {
 	if (r == CUDA_SUCCESS)
 		node_set(n, w);
@@ -324,7 +324,7 @@ static CUresult enter_exec(CUgraphExec h, CUgraphNode node, enum work_kind kind,
 	struct entry_of_exec **ret)
 {
 	struct exec *e = (struct exec *)h;
-	CUresult r = lib_enter();
+	CUresult r = cuda_lib_enter();
 
 	if (r)
 		return r;
@@ -337,7 +337,7 @@ static CUresult enter_exec(CUgraphExec h, CUgraphNode node, enum work_kind kind,
 	return lib_leave(CUDA_ERROR_INVALID_VALUE);
 }
 
-static CUresult set_exec(CUresult r, struct entry_of_exec *e, struct work *w)
+static CUresult set_exec(CUresult r, struct entry_of_exec *e, struct cuda_work *w)
 {
 	if (r == CUDA_SUCCESS) {
 		work_clear(&e->work);
@@ -351,15 +351,15 @@ static CUresult set_exec(CUresult r, struct entry_of_exec *e, struct work *w)
 #define SET(name, exec_name, work_kind, node_params, exec_params, args_ok, make) \
 	EXPORT CUresult name node_params                                         \
 	{                                                                        \
-		struct work w = { .kind = WORK_EMPTY };                          \
+		struct cuda_work w = { .kind = WORK_EMPTY };                     \
 		struct graph_node *n;                                            \
-		CUresult r = enter_node(h, work_kind, args_ok, &n);              \
+		CUresult r = enter_node_of_kind(h, work_kind, args_ok, &n);      \
                                                                                  \
-		return r ? r : set(make, n, &w);                                 \
+		return r ? r : finish_node_set(make, n, &w);                     \
 	}                                                                        \
 	EXPORT CUresult exec_name exec_params                                    \
 	{                                                                        \
-		struct work w = { .kind = WORK_EMPTY };                          \
+		struct cuda_work w = { .kind = WORK_EMPTY };                     \
 		struct entry_of_exec *e = NULL;                                  \
 		CUresult r = enter_exec(x, h, work_kind, args_ok, &e);           \
                                                                                  \
@@ -395,7 +395,7 @@ EXPORT CUresult cuGraphKernelNodeSetParams(CUgraphNode h, const CUDA_KERNEL_NODE
 
 	if (!p)
 		return CUDA_ERROR_INVALID_VALUE;
-	wide = widen(p);
+	wide = convert_kernel_params_v1(p);
 	return cuGraphKernelNodeSetParams_v2(h, &wide);
 }
 
@@ -406,7 +406,7 @@ EXPORT CUresult cuGraphExecKernelNodeSetParams(CUgraphExec x, CUgraphNode h,
 
 	if (!p)
 		return CUDA_ERROR_INVALID_VALUE;
-	wide = widen(p);
+	wide = convert_kernel_params_v1(p);
 	return cuGraphExecKernelNodeSetParams_v2(x, h, &wide);
 }
 
@@ -445,7 +445,7 @@ static CUresult find_any(CUgraphExec x, CUgraphNode h, struct entry_of_exec **re
 EXPORT CUresult cuGraphNodeSetEnabled(CUgraphExec x, CUgraphNode h, unsigned int enabled)
 {
 	struct entry_of_exec *e;
-	CUresult r = lib_enter();
+	CUresult r = cuda_lib_enter();
 
 	if (r)
 		return r;
@@ -461,7 +461,7 @@ EXPORT CUresult cuGraphNodeSetEnabled(CUgraphExec x, CUgraphNode h, unsigned int
 EXPORT CUresult cuGraphNodeGetEnabled(CUgraphExec x, CUgraphNode h, unsigned int *ret)
 {
 	struct entry_of_exec *e;
-	CUresult r = lib_enter();
+	CUresult r = cuda_lib_enter();
 
 	if (r)
 		return r;

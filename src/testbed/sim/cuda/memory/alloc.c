@@ -12,7 +12,7 @@
 #define PITCH UINT64_C(512)
 
 /* The lock is taken on success, and nothing captures. */
-static CUresult enter(bool args_ok, struct context **c)
+static CUresult enter_alloc_context(bool args_ok, struct context **c)
 {
 	CUresult r = lib_enter_ctx(c);
 
@@ -25,7 +25,7 @@ static CUresult enter(bool args_ok, struct context **c)
 }
 
 /* Memory that pools keep unused makes room before the device is full. */
-static CUresult plain(struct context *c, uint64_t bytes, struct range **ret)
+static CUresult alloc_plain_range(struct context *c, uint64_t bytes, struct range **ret)
 {
 	CUresult r = plain_new(c, bytes, RANGE_PLAIN, ret);
 
@@ -38,11 +38,11 @@ EXPORT CUresult cuMemAlloc_v2(CUdeviceptr *ret, size_t bytes)
 {
 	struct context *c;
 	struct range *range;
-	CUresult r = enter(ret && bytes, &c);
+	CUresult r = enter_alloc_context(ret && bytes, &c);
 
 	if (r)
 		return r;
-	r = plain(c, bytes, &range);
+	r = alloc_plain_range(c, bytes, &range);
 	if (r == CUDA_SUCCESS)
 		*ret = range->start;
 	return lib_leave(r);
@@ -54,16 +54,17 @@ EXPORT CUresult cuMemAllocPitch_v2(CUdeviceptr *ret, size_t *pitch, size_t width
 	struct context *c;
 	struct range *range;
 	uint64_t row;
-	CUresult r = enter(ret && pitch && width && height &&
-				   (element == 4 || element == 8 || element == 16),
-		&c);
+	CUresult r =
+		enter_alloc_context(ret && pitch && width && height &&
+					    (element == 4 || element == 8 || element == 16),
+			&c);
 
 	if (r)
 		return r;
 	row = (width + PITCH - 1) & ~(PITCH - 1);
 	if (width > UINT32_MAX || height > UINT64_MAX / 4 / row)
 		return lib_leave(CUDA_ERROR_INVALID_VALUE);
-	r = plain(c, row * height, &range);
+	r = alloc_plain_range(c, row * height, &range);
 	if (r == CUDA_SUCCESS) {
 		*ret = range->start;
 		*pitch = row;
@@ -74,7 +75,7 @@ EXPORT CUresult cuMemAllocPitch_v2(CUdeviceptr *ret, size_t *pitch, size_t width
 /* The first interface has 32 bits for an address, which no address of ours fits into. */
 EXPORT CUresult cuMemAlloc(CUdeviceptr_v1 *ret, unsigned int bytes)
 {
-	CUresult r = lib_enter();
+	CUresult r = cuda_lib_enter();
 
 	if (r)
 		return r;
@@ -98,13 +99,13 @@ EXPORT CUresult cuMemAllocManaged(CUdeviceptr *ret, size_t bytes, unsigned int f
 	uint64_t span = (bytes + GRANULE - 1) & ~(GRANULE - 1);
 	struct context *c;
 	CUdeviceptr at;
-	CUresult r = enter(
+	CUresult r = enter_alloc_context(
 		ret && bytes && (flags == CU_MEM_ATTACH_GLOBAL || flags == CU_MEM_ATTACH_HOST),
 		&c);
 
 	if (r)
 		return r;
-	at = bytes < UINT64_MAX / 4 ? space_take(span, GRANULE, 0) : 0;
+	at = bytes < UINT64_MAX / 4 ? space_reserve(span, GRANULE, 0) : 0;
 	if (!at)
 		return lib_leave(CUDA_ERROR_OUT_OF_MEMORY);
 	if (!map_at(at, span, PROT_READ | PROT_WRITE) ||
@@ -116,7 +117,7 @@ EXPORT CUresult cuMemAllocManaged(CUdeviceptr *ret, size_t bytes, unsigned int f
 			.device = c->device,
 			.cpu = (unsigned char *)(uintptr_t)at,
 			.flags = flags })) {
-		space_give(at);
+		space_release(at);
 		return lib_leave(CUDA_ERROR_OUT_OF_MEMORY);
 	}
 	*ret = at;
@@ -129,7 +130,7 @@ static void managed_drop(struct range *r)
 
 	(void)map_at(at, r->span, PROT_NONE);
 	range_remove(r);
-	space_give(at);
+	space_release(at);
 }
 
 static void host_drop(struct range *r)
@@ -144,7 +145,7 @@ static void foreign_drop(struct range *r)
 	CUdeviceptr at = r->kind == RANGE_IPC ? r->start - r->offset : r->start;
 
 	range_remove(r);
-	space_give(at);
+	space_release(at);
 }
 
 static CUresult free_range(struct range *r)
@@ -174,7 +175,7 @@ EXPORT CUresult cuMemFree_v2(CUdeviceptr p)
 	struct range *r;
 	CUresult err;
 
-	err = lib_enter();
+	err = cuda_lib_enter();
 	if (err)
 		return err;
 	err = capture_unsafe();
@@ -216,7 +217,7 @@ EXPORT CUresult cuMemGetInfo_v2(size_t *free_bytes, size_t *total)
 	return lib_leave(r);
 }
 
-static unsigned clip(size_t v)
+static unsigned clamp_bytes_u32(size_t v)
 {
 	return v > UINT32_MAX ? UINT32_MAX : (unsigned)v;
 }
@@ -227,9 +228,9 @@ EXPORT CUresult cuMemGetInfo(unsigned int *free_bytes, unsigned int *total)
 	CUresult r = cuMemGetInfo_v2(&left, &all);
 
 	if (r == CUDA_SUCCESS && free_bytes)
-		*free_bytes = clip(left);
+		*free_bytes = clamp_bytes_u32(left);
 	if (r == CUDA_SUCCESS && total)
-		*total = clip(all);
+		*total = clamp_bytes_u32(all);
 	return r;
 }
 
@@ -242,7 +243,7 @@ EXPORT CUresult cuMemHostAlloc(void **ret, size_t bytes, unsigned int flags)
 	uint64_t span = (bytes + PAGE - 1) & ~(PAGE - 1);
 	struct context *c;
 	void *p;
-	CUresult r = enter(ret && bytes && flags <= 7, &c);
+	CUresult r = enter_alloc_context(ret && bytes && flags <= 7, &c);
 
 	if (r)
 		return r;
@@ -279,7 +280,7 @@ EXPORT CUresult cuMemAllocHost(void **ret, unsigned int bytes)
 EXPORT CUresult cuMemFreeHost(void *p)
 {
 	struct range *r;
-	CUresult err = lib_enter();
+	CUresult err = cuda_lib_enter();
 
 	if (err)
 		return err;
@@ -299,19 +300,19 @@ EXPORT CUresult cuMemFreeHost(void *p)
 EXPORT CUresult cuMemHostRegister_v2(void *p, size_t bytes, unsigned int flags)
 {
 	struct context *c;
-	CUresult r = enter(p && bytes && flags <= 15, &c);
+	CUresult r = enter_alloc_context(p && bytes && flags <= 15, &c);
 
 	if (r)
 		return r;
 	if (!range_clear((uintptr_t)p, bytes))
 		return lib_leave(CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED);
-	if (space_holds((uintptr_t)p) || !range_add((struct range){ .start = (uintptr_t)p,
-						 .bytes = bytes,
-						 .kind = RANGE_REGISTERED,
-						 .ctx = c,
-						 .device = c->device,
-						 .cpu = p,
-						 .flags = flags }))
+	if (space_contains((uintptr_t)p) || !range_add((struct range){ .start = (uintptr_t)p,
+						    .bytes = bytes,
+						    .kind = RANGE_REGISTERED,
+						    .ctx = c,
+						    .device = c->device,
+						    .cpu = p,
+						    .flags = flags }))
 		return lib_leave(CUDA_ERROR_INVALID_VALUE);
 	return lib_leave(CUDA_SUCCESS);
 }
@@ -324,7 +325,7 @@ EXPORT CUresult cuMemHostRegister(void *p, size_t bytes, unsigned int flags)
 EXPORT CUresult cuMemHostUnregister(void *p)
 {
 	struct range *r;
-	CUresult err = lib_enter();
+	CUresult err = cuda_lib_enter();
 
 	if (err)
 		return err;
@@ -345,7 +346,7 @@ static const struct range *host_at(const void *p)
 
 EXPORT CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr *ret, void *p, unsigned int flags)
 {
-	CUresult r = lib_enter();
+	CUresult r = cuda_lib_enter();
 
 	if (r)
 		return r;
@@ -357,7 +358,7 @@ EXPORT CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr *ret, void *p, unsigned
 
 EXPORT CUresult cuMemHostGetFlags(unsigned int *ret, void *p)
 {
-	CUresult r = lib_enter();
+	CUresult r = cuda_lib_enter();
 
 	if (r)
 		return r;
@@ -371,7 +372,7 @@ EXPORT CUresult cuMemHostGetFlags(unsigned int *ret, void *p)
 
 EXPORT CUresult cuMemAdvise(CUdeviceptr p, size_t bytes, unsigned int advice, CUdevice dev)
 {
-	CUresult r = lib_enter();
+	CUresult r = cuda_lib_enter();
 
 	(void)dev;
 	if (r)
@@ -387,11 +388,11 @@ EXPORT CUresult cuMemAdvise_v2(CUdeviceptr p, size_t bytes, unsigned int advice,
 	return cuMemAdvise(p, bytes, advice, at.id);
 }
 
-static CUresult prefetch(CUdeviceptr p, size_t bytes, CUstream h)
+static CUresult check_managed_prefetch(CUdeviceptr p, size_t bytes, CUstream h)
 {
 	struct stream *s;
 	const struct range *range;
-	CUresult r = lib_enter();
+	CUresult r = cuda_lib_enter();
 
 	if (r)
 		return r;
@@ -405,20 +406,20 @@ static CUresult prefetch(CUdeviceptr p, size_t bytes, CUstream h)
 EXPORT CUresult cuMemPrefetchAsync(CUdeviceptr p, size_t bytes, CUdevice dev, CUstream h)
 {
 	(void)dev;
-	return prefetch(p, bytes, h);
+	return check_managed_prefetch(p, bytes, h);
 }
 
 EXPORT CUresult cuMemPrefetchAsync_ptsz(CUdeviceptr p, size_t bytes, CUdevice dev, CUstream h)
 {
 	(void)dev;
-	return prefetch(p, bytes, PER_THREAD(h));
+	return check_managed_prefetch(p, bytes, PER_THREAD(h));
 }
 
 EXPORT CUresult cuMemPrefetchAsync_v2(CUdeviceptr p, size_t bytes, CUmemLocation at,
 	unsigned int flags, CUstream h)
 {
 	(void)at;
-	return flags ? CUDA_ERROR_INVALID_VALUE : prefetch(p, bytes, h);
+	return flags ? CUDA_ERROR_INVALID_VALUE : check_managed_prefetch(p, bytes, h);
 }
 
 EXPORT CUresult cuMemPrefetchAsync_v2_ptsz(CUdeviceptr p, size_t bytes, CUmemLocation at,

@@ -33,7 +33,7 @@ static unsigned channel_bytes(unsigned format)
 }
 
 /* Fills rows and slices; bytes of the whole, 0: not a shape. */
-static uint64_t shape(struct array *a)
+static uint64_t compute_array_layout(struct array *a)
 {
 	const CUDA_ARRAY3D_DESCRIPTOR *d = &a->desc;
 	uint64_t width = d->Width * channel_bytes(d->Format) * d->NumChannels;
@@ -73,7 +73,7 @@ EXPORT CUresult cuArray3DCreate_v2(CUarray *ret, const CUDA_ARRAY3D_DESCRIPTOR *
 		return lib_leave(CUDA_ERROR_OUT_OF_MEMORY);
 	a->desc = *desc;
 	a->ctx = c;
-	bytes = shape(a);
+	bytes = compute_array_layout(a);
 	r = bytes ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 	if (r == CUDA_SUCCESS && !(desc->Flags & FLAG_DEFERRED)) {
 		r = plain_new(c, bytes, RANGE_ARRAY, &a->range);
@@ -133,9 +133,9 @@ EXPORT CUresult cuArrayCreate(CUarray *ret, const CUDA_ARRAY_DESCRIPTOR_v1 *desc
 }
 
 /* The array of a handle; the lock is taken on success. */
-static CUresult enter(CUarray h, bool args_ok, struct array **ret)
+static CUresult enter_array(CUarray h, bool args_ok, struct array **ret)
 {
-	CUresult r = lib_enter();
+	CUresult r = cuda_lib_enter();
 
 	if (r)
 		return r;
@@ -148,7 +148,7 @@ static CUresult enter(CUarray h, bool args_ok, struct array **ret)
 	return obj_is(h, OBJ_ARRAY) ? CUDA_SUCCESS : lib_leave(CUDA_ERROR_CONTEXT_IS_DESTROYED);
 }
 
-static void unlist(struct array *a)
+static void unlist_array(struct array *a)
 {
 	struct array **link = &a->ctx->arrays;
 
@@ -161,13 +161,13 @@ static void unlist(struct array *a)
 EXPORT CUresult cuArrayDestroy(CUarray h)
 {
 	struct array *a;
-	CUresult r = enter(h, true, &a);
+	CUresult r = enter_array(h, true, &a);
 
 	if (r)
 		return r;
 	if (a->of_mipmap)
 		return lib_leave(CUDA_ERROR_INVALID_HANDLE);
-	unlist(a);
+	unlist_array(a);
 	if (a->ctx->active)
 		(void)device_wait_free(a->ctx);
 	array_drop(a);
@@ -177,7 +177,7 @@ EXPORT CUresult cuArrayDestroy(CUarray h)
 EXPORT CUresult cuArray3DGetDescriptor_v2(CUDA_ARRAY3D_DESCRIPTOR *ret, CUarray h)
 {
 	struct array *a;
-	CUresult r = enter(h, ret != NULL, &a);
+	CUresult r = enter_array(h, ret != NULL, &a);
 
 	if (r)
 		return r;
@@ -188,7 +188,7 @@ EXPORT CUresult cuArray3DGetDescriptor_v2(CUDA_ARRAY3D_DESCRIPTOR *ret, CUarray 
 EXPORT CUresult cuArrayGetDescriptor_v2(CUDA_ARRAY_DESCRIPTOR *ret, CUarray h)
 {
 	struct array *a;
-	CUresult r = enter(h, ret != NULL, &a);
+	CUresult r = enter_array(h, ret != NULL, &a);
 
 	if (r)
 		return r;
@@ -206,12 +206,13 @@ EXPORT CUresult cuArrayGetMemoryRequirements(CUDA_ARRAY_MEMORY_REQUIREMENTS *ret
 	CUdevice dev)
 {
 	struct array *a;
-	CUresult r = enter(h, ret != NULL, &a);
+	CUresult r = enter_array(h, ret != NULL, &a);
 
 	(void)dev;
 	if (r)
 		return r;
-	*ret = (CUDA_ARRAY_MEMORY_REQUIREMENTS){ .size = (shape(a) + 65535) & ~UINT64_C(65535),
+	*ret = (CUDA_ARRAY_MEMORY_REQUIREMENTS){ .size = (compute_array_layout(a) + 65535) &
+							 ~UINT64_C(65535),
 		.alignment = 65536 };
 	return lib_leave(CUDA_SUCCESS);
 }
@@ -237,7 +238,7 @@ static void mipmap_drop(struct mipmap *m)
 	obj_drop(m, OBJ_MIPMAP);
 }
 
-static size_t half(size_t v, unsigned times)
+static size_t halve_mipmap_extent(size_t v, unsigned times)
 {
 	return v && !(v >> times) ? 1 : v >> times;
 }
@@ -256,13 +257,13 @@ static CUresult mipmap_fill(struct mipmap *m, const CUDA_ARRAY3D_DESCRIPTOR *des
 			return CUDA_ERROR_OUT_OF_MEMORY;
 		m->arrays[m->levels++] = a;
 		a->desc = *desc;
-		a->desc.Width = half(desc->Width, i);
-		a->desc.Height = half(desc->Height, i);
+		a->desc.Width = halve_mipmap_extent(desc->Width, i);
+		a->desc.Height = halve_mipmap_extent(desc->Height, i);
 		if (!(desc->Flags & FLAG_LAYERED))
-			a->desc.Depth = half(desc->Depth, i);
+			a->desc.Depth = halve_mipmap_extent(desc->Depth, i);
 		a->ctx = m->ctx;
 		a->of_mipmap = true;
-		bytes = shape(a);
+		bytes = compute_array_layout(a);
 		if (!bytes)
 			return CUDA_ERROR_INVALID_VALUE;
 		at[i] = total;
@@ -303,7 +304,7 @@ EXPORT CUresult cuMipmappedArrayCreate(CUmipmappedArray *ret,
 EXPORT CUresult cuMipmappedArrayGetLevel(CUarray *ret, CUmipmappedArray h, unsigned int level)
 {
 	struct mipmap *m = (struct mipmap *)h;
-	CUresult r = lib_enter();
+	CUresult r = cuda_lib_enter();
 
 	if (r)
 		return r;
@@ -318,7 +319,7 @@ EXPORT CUresult cuMipmappedArrayGetLevel(CUarray *ret, CUmipmappedArray h, unsig
 EXPORT CUresult cuMipmappedArrayDestroy(CUmipmappedArray h)
 {
 	struct mipmap *m = (struct mipmap *)h, **link;
-	CUresult r = lib_enter();
+	CUresult r = cuda_lib_enter();
 
 	if (r)
 		return r;

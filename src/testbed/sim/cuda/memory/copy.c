@@ -57,7 +57,7 @@ static bool sides_of(const CUDA_MEMCPY3D *c, struct side *src, struct side *dst)
 		       (const struct array *)c->dstArray, c->dstPitch, c->dstHeight, c, false);
 }
 
-bool place_is_host(unsigned type, const void *host, CUdeviceptr device)
+bool copy_is_host_side(unsigned type, const void *host, CUdeviceptr device)
 {
 	CUdeviceptr p = type == TYPE_HOST ? (uintptr_t)host : device;
 	const struct range *r;
@@ -65,7 +65,7 @@ bool place_is_host(unsigned type, const void *host, CUdeviceptr device)
 	if (type == TYPE_ARRAY)
 		return false;
 	if (type == TYPE_HOST)
-		return !space_holds(p);
+		return !space_contains(p);
 	r = range_at(p);
 	return !r || r->kind == RANGE_HOST || r->kind == RANGE_REGISTERED;
 }
@@ -75,10 +75,10 @@ static bool is_pageable(unsigned type, const void *host, CUdeviceptr device)
 {
 	CUdeviceptr p = type == TYPE_HOST ? (uintptr_t)host : device;
 
-	return type != TYPE_ARRAY && !space_holds(p) && !range_at(p);
+	return type != TYPE_ARRAY && !space_contains(p) && !range_at(p);
 }
 
-static CUresult check_row(CUdeviceptr p, uint64_t bytes)
+static CUresult check_row_mapped(CUdeviceptr p, uint64_t bytes)
 {
 	struct piece piece;
 	CUresult r;
@@ -107,15 +107,16 @@ CUresult copy_check(const CUDA_MEMCPY3D *c)
 	for (unsigned i = 0; i < 2 && !r; i++) {
 		uint64_t y = i ? c->Height - 1 : 0, z = i ? c->Depth - 1 : 0;
 
-		r = check_row(src.at + y * src.pitch + z * src.slice, c->WidthInBytes);
+		r = check_row_mapped(src.at + y * src.pitch + z * src.slice, c->WidthInBytes);
 		if (!r)
-			r = check_row(dst.at + y * dst.pitch + z * dst.slice, c->WidthInBytes);
+			r = check_row_mapped(dst.at + y * dst.pitch + z * dst.slice,
+				c->WidthInBytes);
 	}
 	return r;
 }
 
 /* A word where a word may lie is stored whole: another may look for its value meanwhile. */
-static void store(unsigned char *to, const void *from, uint64_t bytes)
+static void store_word_whole(unsigned char *to, const void *from, uint64_t bytes)
 {
 	uint64_t word = 0;
 
@@ -158,7 +159,7 @@ static CUresult copy_row(CUdeviceptr dst, CUdeviceptr src, uint64_t bytes)
 		if (r)
 			return r;
 		n = from.bytes < to.bytes ? from.bytes : to.bytes;
-		store(to.cpu, from.cpu, n);
+		store_word_whole(to.cpu, from.cpu, n);
 		(void)pthread_mutex_lock(&lib.lock);
 		phys_drop(from.pin);
 		phys_drop(to.pin);
@@ -220,7 +221,7 @@ CUresult mem_write(CUdeviceptr p, const void *from, uint64_t bytes)
 	(void)pthread_mutex_lock(&lib.lock);
 	r = piece_at(p, bytes, &piece);
 	if (r == CUDA_SUCCESS && piece.bytes >= bytes)
-		store(piece.cpu, from, bytes);
+		store_word_whole(piece.cpu, from, bytes);
 	if (r == CUDA_SUCCESS)
 		phys_drop(piece.pin);
 	return lib_leave(r);
@@ -240,14 +241,15 @@ CUresult set_check(const CUDA_MEMSET_NODE_PARAMS *s)
 		return CUDA_SUCCESS;
 	if (!range_at(s->dst))
 		return CUDA_ERROR_INVALID_VALUE;
-	return check_row(s->dst + (s->height - 1) * s->pitch, row);
+	return check_row_mapped(s->dst + (s->height - 1) * s->pitch, row);
 }
 
 /*
  * @phase: bytes of the row before @to. Elements are stored whole, as by a GPU: somebody may wait for the
  * value of one.
  */
-static void fill(unsigned char *to, uint64_t bytes, uint64_t phase, unsigned v, unsigned size)
+static void fill_elements(unsigned char *to, uint64_t bytes, uint64_t phase, unsigned v,
+	unsigned size)
 {
 	unsigned char pattern[4];
 
@@ -261,7 +263,7 @@ static void fill(unsigned char *to, uint64_t bytes, uint64_t phase, unsigned v, 
 
 		if (phase % size == 0 && bytes >= size) {
 			n = size;
-			store(to, pattern, n);
+			store_word_whole(to, pattern, n);
 		} else { /* an element that lies in two pieces */
 			*to = pattern[phase % size];
 		}
@@ -286,7 +288,7 @@ CUresult set_run(const CUDA_MEMSET_NODE_PARAMS *s)
 			(void)pthread_mutex_unlock(&lib.lock);
 			if (r)
 				return r;
-			fill(piece.cpu, piece.bytes, done, s->value, s->elementSize);
+			fill_elements(piece.cpu, piece.bytes, done, s->value, s->elementSize);
 			(void)pthread_mutex_lock(&lib.lock);
 			phys_drop(piece.pin);
 			(void)pthread_mutex_unlock(&lib.lock);
@@ -301,11 +303,11 @@ CUresult set_run(const CUDA_MEMSET_NODE_PARAMS *s)
 /* The functions. */
 
 /* @wait: returns when it is done; so do asynchronous ones with pageable memory. */
-static CUresult copy(CUDA_MEMCPY3D c, CUstream h, bool wait)
+static CUresult submit_memcpy(CUDA_MEMCPY3D c, CUstream h, bool wait)
 {
-	struct work w = { .kind = WORK_COPY, .copy = c };
+	struct cuda_work w = { .kind = WORK_COPY, .copy = c };
 	struct stream *s;
-	CUresult r = lib_enter();
+	CUresult r = cuda_lib_enter();
 
 	if (r)
 		return r;
@@ -314,7 +316,7 @@ static CUresult copy(CUDA_MEMCPY3D c, CUstream h, bool wait)
 		return lib_leave(r);
 	if (s->capture) {
 		if (!wait)
-			return lib_leave(capture_put(s, &w));
+			return lib_leave(capture_add_work(s, &w));
 		return lib_leave(capture_unsafe_in(s));
 	}
 	r = s->kind == STREAM_LEGACY ? capture_legacy(s->ctx) : CUDA_SUCCESS;
@@ -326,10 +328,10 @@ static CUresult copy(CUDA_MEMCPY3D c, CUstream h, bool wait)
 	(void)lib_leave(r);
 	if (r)
 		return r;
-	return wait ? submit_wait(h, &w) : submit(h, &w);
+	return wait ? submit_wait(h, &w) : stream_submit_work(h, &w);
 }
 
-static CUDA_MEMCPY3D flat(unsigned dst_type, CUdeviceptr dst, unsigned src_type,
+static CUDA_MEMCPY3D build_linear_copy(unsigned dst_type, CUdeviceptr dst, unsigned src_type,
 	CUdeviceptr src, size_t bytes)
 {
 	return (CUDA_MEMCPY3D){ .srcMemoryType = src_type,
@@ -353,23 +355,29 @@ static CUDA_MEMCPY3D flat(unsigned dst_type, CUdeviceptr dst, unsigned src_type,
 #define FLAT(name, suffix, dst_arg, dst_type, src_arg, src_type)                              \
 	EXPORT CUresult cuMemcpy##name##suffix(dst_arg dst, src_arg src, size_t bytes)        \
 	{                                                                                     \
-		return copy(flat(dst_type, AT(dst), src_type, AT(src), bytes), NULL, true);   \
+		return submit_memcpy(                                                         \
+			build_linear_copy(dst_type, AT(dst), src_type, AT(src), bytes), NULL, \
+			true);                                                                \
 	}                                                                                     \
 	EXPORT CUresult cuMemcpy##name##suffix##_ptds(dst_arg dst, src_arg src, size_t bytes) \
 	{                                                                                     \
-		return copy(flat(dst_type, AT(dst), src_type, AT(src), bytes),                \
+		return submit_memcpy(                                                         \
+			build_linear_copy(dst_type, AT(dst), src_type, AT(src), bytes),       \
 			CU_STREAM_PER_THREAD, true);                                          \
 	}                                                                                     \
 	EXPORT CUresult cuMemcpy##name##Async##suffix(dst_arg dst, src_arg src, size_t bytes, \
 		CUstream h)                                                                   \
 	{                                                                                     \
-		return copy(flat(dst_type, AT(dst), src_type, AT(src), bytes), h, false);     \
+		return submit_memcpy(                                                         \
+			build_linear_copy(dst_type, AT(dst), src_type, AT(src), bytes), h,    \
+			false);                                                               \
 	}                                                                                     \
 	EXPORT CUresult cuMemcpy##name##Async##suffix##_ptsz(dst_arg dst, src_arg src,        \
 		size_t bytes, CUstream h)                                                     \
 	{                                                                                     \
-		return copy(flat(dst_type, AT(dst), src_type, AT(src), bytes), PER_THREAD(h), \
-			false);                                                               \
+		return submit_memcpy(                                                         \
+			build_linear_copy(dst_type, AT(dst), src_type, AT(src), bytes),       \
+			PER_THREAD(h), false);                                                \
 	}
 
 FLAT(HtoD, _v2, CUdeviceptr, TYPE_DEVICE, const void *, TYPE_HOST)
@@ -430,12 +438,13 @@ static CUDA_MEMCPY3D from_2d(const CUDA_MEMCPY2D *c)
 
 EXPORT CUresult cuMemcpy2D_v2(const CUDA_MEMCPY2D *c)
 {
-	return c ? copy(from_2d(c), NULL, true) : CUDA_ERROR_INVALID_VALUE;
+	return c ? submit_memcpy(from_2d(c), NULL, true) : CUDA_ERROR_INVALID_VALUE;
 }
 
 EXPORT CUresult cuMemcpy2D_v2_ptds(const CUDA_MEMCPY2D *c)
 {
-	return c ? copy(from_2d(c), CU_STREAM_PER_THREAD, true) : CUDA_ERROR_INVALID_VALUE;
+	return c ? submit_memcpy(from_2d(c), CU_STREAM_PER_THREAD, true)
+		 : CUDA_ERROR_INVALID_VALUE;
 }
 
 EXPORT CUresult cuMemcpy2DUnaligned_v2(const CUDA_MEMCPY2D *c)
@@ -450,7 +459,7 @@ EXPORT CUresult cuMemcpy2DUnaligned_v2_ptds(const CUDA_MEMCPY2D *c)
 
 EXPORT CUresult cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D *c, CUstream h)
 {
-	return c ? copy(from_2d(c), h, false) : CUDA_ERROR_INVALID_VALUE;
+	return c ? submit_memcpy(from_2d(c), h, false) : CUDA_ERROR_INVALID_VALUE;
 }
 
 EXPORT CUresult cuMemcpy2DAsync_v2_ptsz(const CUDA_MEMCPY2D *c, CUstream h)
@@ -460,17 +469,17 @@ EXPORT CUresult cuMemcpy2DAsync_v2_ptsz(const CUDA_MEMCPY2D *c, CUstream h)
 
 EXPORT CUresult cuMemcpy3D_v2(const CUDA_MEMCPY3D *c)
 {
-	return c ? copy(*c, NULL, true) : CUDA_ERROR_INVALID_VALUE;
+	return c ? submit_memcpy(*c, NULL, true) : CUDA_ERROR_INVALID_VALUE;
 }
 
 EXPORT CUresult cuMemcpy3D_v2_ptds(const CUDA_MEMCPY3D *c)
 {
-	return c ? copy(*c, CU_STREAM_PER_THREAD, true) : CUDA_ERROR_INVALID_VALUE;
+	return c ? submit_memcpy(*c, CU_STREAM_PER_THREAD, true) : CUDA_ERROR_INVALID_VALUE;
 }
 
 EXPORT CUresult cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D *c, CUstream h)
 {
-	return c ? copy(*c, h, false) : CUDA_ERROR_INVALID_VALUE;
+	return c ? submit_memcpy(*c, h, false) : CUDA_ERROR_INVALID_VALUE;
 }
 
 EXPORT CUresult cuMemcpy3DAsync_v2_ptsz(const CUDA_MEMCPY3D *c, CUstream h)
@@ -484,14 +493,14 @@ static CUresult array_copy(CUarray dst_array, CUdeviceptr dst, CUarray src_array
 	CUdeviceptr src, size_t offset_dst, size_t offset_src, size_t bytes, CUstream h,
 	bool wait)
 {
-	CUDA_MEMCPY3D c = flat(dst_array ? TYPE_ARRAY : TYPE_UNIFIED, dst,
+	CUDA_MEMCPY3D c = build_linear_copy(dst_array ? TYPE_ARRAY : TYPE_UNIFIED, dst,
 		src_array ? TYPE_ARRAY : TYPE_UNIFIED, src, bytes);
 
 	c.dstArray = dst_array;
 	c.srcArray = src_array;
 	c.dstXInBytes = offset_dst;
 	c.srcXInBytes = offset_src;
-	return copy(c, h, wait);
+	return submit_memcpy(c, h, wait);
 }
 
 #define ARRAY_PAIR(name, params, ...)                                       \
@@ -541,11 +550,11 @@ EXPORT CUresult cuMemcpyHtoAAsync_v2_ptsz(CUarray dst, size_t to, const void *sr
 
 /* Memset. */
 
-static CUresult set(CUDA_MEMSET_NODE_PARAMS p, CUstream h, bool wait)
+static CUresult submit_memset(CUDA_MEMSET_NODE_PARAMS p, CUstream h, bool wait)
 {
-	struct work w = { .kind = WORK_SET, .set = p };
+	struct cuda_work w = { .kind = WORK_SET, .set = p };
 	struct stream *s;
-	CUresult r = lib_enter();
+	CUresult r = cuda_lib_enter();
 
 	if (r)
 		return r;
@@ -555,10 +564,11 @@ static CUresult set(CUDA_MEMSET_NODE_PARAMS p, CUstream h, bool wait)
 	(void)lib_leave(r);
 	if (r || !p.width || !p.height)
 		return r;
-	return wait ? submit_wait(h, &w) : submit(h, &w);
+	return wait ? submit_wait(h, &w) : stream_submit_work(h, &w);
 }
 
-static CUDA_MEMSET_NODE_PARAMS row(CUdeviceptr p, unsigned v, unsigned size, size_t n)
+static CUDA_MEMSET_NODE_PARAMS build_memset_row(CUdeviceptr p, unsigned v, unsigned size,
+	size_t n)
 {
 	return (CUDA_MEMSET_NODE_PARAMS){ .dst = p,
 		.value = v,
@@ -567,8 +577,8 @@ static CUDA_MEMSET_NODE_PARAMS row(CUdeviceptr p, unsigned v, unsigned size, siz
 		.height = 1 };
 }
 
-static CUDA_MEMSET_NODE_PARAMS rows(CUdeviceptr p, size_t pitch, unsigned v, unsigned size,
-	size_t width, size_t height)
+static CUDA_MEMSET_NODE_PARAMS build_memset_rows(CUdeviceptr p, size_t pitch, unsigned v,
+	unsigned size, size_t width, size_t height)
 {
 	return (CUDA_MEMSET_NODE_PARAMS){ .dst = p,
 		.pitch = pitch,
@@ -578,44 +588,49 @@ static CUDA_MEMSET_NODE_PARAMS rows(CUdeviceptr p, size_t pitch, unsigned v, uns
 		.height = height };
 }
 
-#define MEMSET(bits, type)                                                                    \
-	EXPORT CUresult cuMemsetD##bits##_v2(CUdeviceptr p, type v, size_t n)                 \
-	{                                                                                     \
-		return set(row(p, v, (bits) / 8, n), NULL, true);                             \
-	}                                                                                     \
-	EXPORT CUresult cuMemsetD##bits##_v2_ptds(CUdeviceptr p, type v, size_t n)            \
-	{                                                                                     \
-		return set(row(p, v, (bits) / 8, n), CU_STREAM_PER_THREAD, true);             \
-	}                                                                                     \
-	EXPORT CUresult cuMemsetD##bits##Async(CUdeviceptr p, type v, size_t n, CUstream h)   \
-	{                                                                                     \
-		return set(row(p, v, (bits) / 8, n), h, false);                               \
-	}                                                                                     \
-	EXPORT CUresult cuMemsetD##bits##Async_ptsz(CUdeviceptr p, type v, size_t n,          \
-		CUstream h)                                                                   \
-	{                                                                                     \
-		return set(row(p, v, (bits) / 8, n), PER_THREAD(h), false);                   \
-	}                                                                                     \
-	EXPORT CUresult cuMemsetD2D##bits##_v2(CUdeviceptr p, size_t pitch, type v, size_t w, \
-		size_t height)                                                                \
-	{                                                                                     \
-		return set(rows(p, pitch, v, (bits) / 8, w, height), NULL, true);             \
-	}                                                                                     \
-	EXPORT CUresult cuMemsetD2D##bits##_v2_ptds(CUdeviceptr p, size_t pitch, type v,      \
-		size_t w, size_t height)                                                      \
-	{                                                                                     \
-		return set(rows(p, pitch, v, (bits) / 8, w, height), CU_STREAM_PER_THREAD,    \
-			true);                                                                \
-	}                                                                                     \
-	EXPORT CUresult cuMemsetD2D##bits##Async(CUdeviceptr p, size_t pitch, type v,         \
-		size_t w, size_t height, CUstream h)                                          \
-	{                                                                                     \
-		return set(rows(p, pitch, v, (bits) / 8, w, height), h, false);               \
-	}                                                                                     \
-	EXPORT CUresult cuMemsetD2D##bits##Async_ptsz(CUdeviceptr p, size_t pitch, type v,    \
-		size_t w, size_t height, CUstream h)                                          \
-	{                                                                                     \
-		return set(rows(p, pitch, v, (bits) / 8, w, height), PER_THREAD(h), false);   \
+#define MEMSET(bits, type)                                                                     \
+	EXPORT CUresult cuMemsetD##bits##_v2(CUdeviceptr p, type v, size_t n)                  \
+	{                                                                                      \
+		return submit_memset(build_memset_row(p, v, (bits) / 8, n), NULL, true);       \
+	}                                                                                      \
+	EXPORT CUresult cuMemsetD##bits##_v2_ptds(CUdeviceptr p, type v, size_t n)             \
+	{                                                                                      \
+		return submit_memset(build_memset_row(p, v, (bits) / 8, n),                    \
+			CU_STREAM_PER_THREAD, true);                                           \
+	}                                                                                      \
+	EXPORT CUresult cuMemsetD##bits##Async(CUdeviceptr p, type v, size_t n, CUstream h)    \
+	{                                                                                      \
+		return submit_memset(build_memset_row(p, v, (bits) / 8, n), h, false);         \
+	}                                                                                      \
+	EXPORT CUresult cuMemsetD##bits##Async_ptsz(CUdeviceptr p, type v, size_t n,           \
+		CUstream h)                                                                    \
+	{                                                                                      \
+		return submit_memset(build_memset_row(p, v, (bits) / 8, n), PER_THREAD(h),     \
+			false);                                                                \
+	}                                                                                      \
+	EXPORT CUresult cuMemsetD2D##bits##_v2(CUdeviceptr p, size_t pitch, type v, size_t w,  \
+		size_t height)                                                                 \
+	{                                                                                      \
+		return submit_memset(build_memset_rows(p, pitch, v, (bits) / 8, w, height),    \
+			NULL, true);                                                           \
+	}                                                                                      \
+	EXPORT CUresult cuMemsetD2D##bits##_v2_ptds(CUdeviceptr p, size_t pitch, type v,       \
+		size_t w, size_t height)                                                       \
+	{                                                                                      \
+		return submit_memset(build_memset_rows(p, pitch, v, (bits) / 8, w, height),    \
+			CU_STREAM_PER_THREAD, true);                                           \
+	}                                                                                      \
+	EXPORT CUresult cuMemsetD2D##bits##Async(CUdeviceptr p, size_t pitch, type v,          \
+		size_t w, size_t height, CUstream h)                                           \
+	{                                                                                      \
+		return submit_memset(build_memset_rows(p, pitch, v, (bits) / 8, w, height), h, \
+			false);                                                                \
+	}                                                                                      \
+	EXPORT CUresult cuMemsetD2D##bits##Async_ptsz(CUdeviceptr p, size_t pitch, type v,     \
+		size_t w, size_t height, CUstream h)                                           \
+	{                                                                                      \
+		return submit_memset(build_memset_rows(p, pitch, v, (bits) / 8, w, height),    \
+			PER_THREAD(h), false);                                                 \
 	}
 
 MEMSET(8, unsigned char)

@@ -8,8 +8,8 @@
 #include "testbed/sim/cuda/memory/memory.h"
 
 /* Addresses of devices: as much as can be had, at least room for all memory of some GPUs. */
-#define ARENA_MOST  (UINT64_C(1) << 44)
-#define ARENA_LEAST (UINT64_C(1) << 36)
+#define ARENA_BYTES_MAX (UINT64_C(1) << 44)
+#define ARENA_BYTES_MIN (UINT64_C(1) << 36)
 
 static CUdeviceptr arena_start, arena_end;
 
@@ -30,7 +30,8 @@ static struct {
 
 static bool arena_open(void)
 {
-	for (uint64_t bytes = ARENA_MOST; !arena_start && bytes >= ARENA_LEAST; bytes /= 2) {
+	for (uint64_t bytes = ARENA_BYTES_MAX; !arena_start && bytes >= ARENA_BYTES_MIN;
+		bytes /= 2) {
 		void *p = mmap(NULL, bytes + GRANULE, PROT_NONE,
 			MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
@@ -42,7 +43,7 @@ static bool arena_open(void)
 	return arena_start;
 }
 
-static bool grow(void **rows, size_t *room, size_t count, size_t size)
+static bool grow_map_rows(void **rows, size_t *room, size_t count, size_t size)
 {
 	size_t more = *room ? *room * 2 : 64;
 	void *p;
@@ -73,14 +74,15 @@ static size_t space_index(CUdeviceptr p)
 	return low;
 }
 
-static uint64_t up(uint64_t v, uint64_t to)
+static uint64_t round_up_map_address(uint64_t v, uint64_t to)
 {
 	return (v + to - 1) & ~(to - 1);
 }
 
 static CUdeviceptr space_insert(size_t at, CUdeviceptr start, uint64_t bytes)
 {
-	if (!grow((void **)&spaces.rows, &spaces.room, spaces.count, sizeof(*spaces.rows)))
+	if (!grow_map_rows((void **)&spaces.rows, &spaces.room, spaces.count,
+		    sizeof(*spaces.rows)))
 		return 0;
 	memmove(&spaces.rows[at + 1], &spaces.rows[at],
 		(spaces.count - at) * sizeof(*spaces.rows));
@@ -89,30 +91,30 @@ static CUdeviceptr space_insert(size_t at, CUdeviceptr start, uint64_t bytes)
 	return start;
 }
 
-CUdeviceptr space_take(uint64_t bytes, uint64_t align, CUdeviceptr hint)
+CUdeviceptr space_reserve(uint64_t bytes, uint64_t align, CUdeviceptr hint)
 {
 	CUdeviceptr from;
 	size_t i;
 
 	if (!arena_open() || !bytes || bytes > arena_end - arena_start)
 		return 0;
-	bytes = up(bytes, GRANULE);
+	bytes = round_up_map_address(bytes, GRANULE);
 	align = align < GRANULE ? GRANULE : align;
 	if (hint && hint % align == 0 && hint >= arena_start && hint + bytes <= arena_end) {
 		i = space_index(hint);
 		if (i == spaces.count || spaces.rows[i].start >= hint + bytes)
 			return space_insert(i, hint, bytes);
 	}
-	from = up(arena_start, align);
+	from = round_up_map_address(arena_start, align);
 	for (i = 0; i < spaces.count; i++) {
 		if (spaces.rows[i].start >= from && spaces.rows[i].start - from >= bytes)
 			break;
-		from = up(spaces.rows[i].start + spaces.rows[i].bytes, align);
+		from = round_up_map_address(spaces.rows[i].start + spaces.rows[i].bytes, align);
 	}
 	return from + bytes <= arena_end ? space_insert(i, from, bytes) : 0;
 }
 
-void space_give(CUdeviceptr start)
+void space_release(CUdeviceptr start)
 {
 	size_t i = space_index(start);
 
@@ -138,7 +140,7 @@ bool space_covers(CUdeviceptr start, uint64_t bytes)
 	       start + bytes <= spaces.rows[i].start + spaces.rows[i].bytes;
 }
 
-bool space_holds(CUdeviceptr p)
+bool space_contains(CUdeviceptr p)
 {
 	return arena_start && p >= arena_start && p < arena_end;
 }
@@ -171,7 +173,8 @@ struct range *range_add(struct range r)
 	size_t i = range_index(r.start);
 	struct range *new;
 
-	if (!grow((void **)&ranges.rows, &ranges.room, ranges.count, sizeof(*ranges.rows)))
+	if (!grow_map_rows((void **)&ranges.rows, &ranges.room, ranges.count,
+		    sizeof(*ranges.rows)))
 		return NULL;
 	new = malloc(sizeof(*new));
 	if (!new)
@@ -251,7 +254,7 @@ CUresult piece_at(CUdeviceptr p, uint64_t bytes, struct piece *ret)
 	uint64_t in;
 
 	if ((!r || r->start > p || (r->kind == RANGE_POOL && p - r->start >= r->bytes)) &&
-		space_holds(p))
+		space_contains(p))
 		return ghost_piece(p, bytes, ret);
 	if (!r || r->start > p) {
 		/* Memory of the program that the driver does not know. */

@@ -65,11 +65,11 @@ void range_remove(struct range *r);                  /* with its reference */
 bool range_clear(CUdeviceptr start, uint64_t bytes); /* nothing there */
 
 /* Addresses. */
-CUdeviceptr space_take(uint64_t bytes, uint64_t align, CUdeviceptr hint); /* 0: none */
-void space_give(CUdeviceptr start);
-uint64_t space_size(CUdeviceptr start);               /* 0: not what space_take() returned */
+CUdeviceptr space_reserve(uint64_t bytes, uint64_t align, CUdeviceptr hint); /* 0: none */
+void space_release(CUdeviceptr start);
+uint64_t space_size(CUdeviceptr start);               /* 0: not what space_reserve() returned */
 bool space_covers(CUdeviceptr start, uint64_t bytes); /* all in one that was taken */
-bool space_holds(CUdeviceptr p);                      /* a device address, taken or not */
+bool space_contains(CUdeviceptr p);                   /* a device address, taken or not */
 
 /* The bytes from @p on that lie together: at most @bytes. With a reference in *pin. */
 struct piece {

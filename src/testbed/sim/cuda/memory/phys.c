@@ -142,12 +142,12 @@ static CUresult chunk_new(struct context *ctx, enum range_kind kind, struct chun
 
 	if (!c)
 		return err;
-	c->start = space_take(GRANULE, GRANULE, 0);
+	c->start = space_reserve(GRANULE, GRANULE, 0);
 	if (c->start)
 		err = phys_new(ctx->device, GRANULE, 0, &c->phys);
 	if (err) {
 		if (c->start)
-			space_give(c->start);
+			space_release(c->start);
 		free(c);
 		return err;
 	}
@@ -168,7 +168,7 @@ static void chunk_drop(struct chunk *c)
 	else
 		chunks_end = c->link;
 	phys_drop(c->phys);
-	space_give(c->start);
+	space_release(c->start);
 	free(c);
 }
 
@@ -212,7 +212,7 @@ static CUresult big_new(struct context *ctx, uint64_t bytes, enum range_kind kin
 	struct range **ret)
 {
 	uint64_t span = (bytes + GRANULE - 1) & ~(GRANULE - 1);
-	CUdeviceptr at = space_take(span, GRANULE, 0);
+	CUdeviceptr at = space_reserve(span, GRANULE, 0);
 	struct phys *p;
 	CUresult err;
 
@@ -232,7 +232,7 @@ static CUresult big_new(struct context *ctx, uint64_t bytes, enum range_kind kin
 		phys_drop(p);
 		err = CUDA_ERROR_OUT_OF_MEMORY;
 	}
-	space_give(at);
+	space_release(at);
 	return err;
 }
 
@@ -258,7 +258,7 @@ void plain_drop(struct range *r)
 	}
 	range_remove(r);
 	if (!c)
-		space_give(start);
+		space_release(start);
 	else if (!c->used)
 		chunk_drop(c);
 }

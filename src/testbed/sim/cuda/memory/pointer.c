@@ -32,7 +32,8 @@ static void mapping_of(const struct range *r, CUdeviceptr *start, uint64_t *byte
 		return CUDA_SUCCESS;                  \
 	} while (0)
 
-static CUresult get(void *ret, unsigned attribute, CUdeviceptr p, const struct range *r)
+static CUresult get_range_attribute(void *ret, unsigned attribute, CUdeviceptr p,
+	const struct range *r)
 {
 	CUdeviceptr start;
 	uint64_t bytes;
@@ -103,7 +104,7 @@ static void get_unknown(void *ret, unsigned attribute)
 	memset(ret, 0, attribute == 5 ? 16 : 8);
 }
 
-static const struct range *live(CUdeviceptr p)
+static const struct range *find_live_range(CUdeviceptr p)
 {
 	const struct range *r = range_at(p);
 
@@ -118,10 +119,10 @@ EXPORT CUresult cuPointerGetAttribute(void *ret, unsigned int attribute, CUdevic
 
 	if (r)
 		return r;
-	range = live(p);
+	range = find_live_range(p);
 	if (!ret || !range)
 		return lib_leave(CUDA_ERROR_INVALID_VALUE);
-	return lib_leave(get(ret, attribute, p, range));
+	return lib_leave(get_range_attribute(ret, attribute, p, range));
 }
 
 EXPORT CUresult cuPointerGetAttributes(unsigned int n, unsigned int *attributes, void **values,
@@ -135,21 +136,22 @@ EXPORT CUresult cuPointerGetAttributes(unsigned int n, unsigned int *attributes,
 		return r;
 	if (!n || !attributes || !values)
 		return lib_leave(CUDA_ERROR_INVALID_VALUE);
-	range = live(p);
+	range = find_live_range(p);
 	for (unsigned i = 0; i < n; i++)
-		if (!range || get(values[i], attributes[i], p, range))
+		if (!range || get_range_attribute(values[i], attributes[i], p, range))
 			get_unknown(values[i], attributes[i]);
 	return lib_leave(CUDA_SUCCESS);
 }
 
 EXPORT CUresult cuPointerSetAttribute(const void *from, unsigned int attribute, CUdeviceptr p)
 {
-	CUresult r = lib_enter();
+	CUresult r = cuda_lib_enter();
 
 	if (r)
 		return r;
-	return lib_leave(
-		from && attribute == 6 && live(p) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE);
+	return lib_leave(from && attribute == 6 && find_live_range(p)
+				 ? CUDA_SUCCESS
+				 : CUDA_ERROR_INVALID_VALUE);
 }
 
 EXPORT CUresult cuMemGetAddressRange_v2(CUdeviceptr *start, size_t *bytes, CUdeviceptr p)
@@ -160,7 +162,7 @@ EXPORT CUresult cuMemGetAddressRange_v2(CUdeviceptr *start, size_t *bytes, CUdev
 
 	if (r)
 		return r;
-	range = live(p);
+	range = find_live_range(p);
 	if (!range)
 		return lib_leave(CUDA_ERROR_NOT_FOUND);
 	if (start)
@@ -174,11 +176,11 @@ EXPORT CUresult cuMemRangeGetAttribute(void *ret, size_t len, unsigned int attri
 	CUdeviceptr p, size_t bytes)
 {
 	const struct range *range;
-	CUresult r = lib_enter();
+	CUresult r = cuda_lib_enter();
 
 	if (r)
 		return r;
-	range = live(p);
+	range = find_live_range(p);
 	if (!ret || !bytes || len < 4 || !attribute || !range || range->kind != RANGE_MANAGED)
 		return lib_leave(CUDA_ERROR_INVALID_VALUE);
 	memset(ret, 0, len);

@@ -29,7 +29,7 @@ bool ghost_add(struct ghost **list, CUdeviceptr start, CUdeviceptr end, struct q
 	return true;
 }
 
-void ghosts_go(struct ghost **list)
+void ghosts_expire(struct ghost **list)
 {
 	for (struct ghost **link = list, *g; (g = *link);) {
 		if (!queue_done(g->queue, g->seq)) {

@@ -48,12 +48,12 @@ static CUresult pool_new(struct device *d, const CUmemPoolProps *props, struct p
 
 	if (!p)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	p->start = space_take(bytes, GRANULE, 0);
+	p->start = space_reserve(bytes, GRANULE, 0);
 	p->slot_count = bytes / POOL_GROWTH;
 	p->slots = p->start ? calloc(p->slot_count, sizeof(struct phys *)) : NULL;
 	if (!p->slots) {
 		if (p->start)
-			space_give(p->start);
+			space_release(p->start);
 		obj_drop(p, OBJ_POOL);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
@@ -84,7 +84,7 @@ struct pool *pool_current(struct device *d)
 }
 
 /* Whether the memory of a freed block may be used again, by work of @by or (NULL) of anybody. */
-static bool is_over(const struct block *b, const struct queue *by)
+static bool is_block_reusable(const struct block *b, const struct queue *by)
 {
 	return b->queue && (b->queue == by || queue_done(b->queue, b->seq));
 }
@@ -100,7 +100,7 @@ static void block_drop(struct block **link)
 	free(b);
 }
 
-static bool leave_ghost(const struct block *b)
+static bool add_block_ghost(const struct block *b)
 {
 	CUdeviceptr start = b->range->start;
 
@@ -122,12 +122,12 @@ bool pool_ghost_at(CUdeviceptr at, uint64_t *bytes, struct phys **slot, uint64_t
 	return false;
 }
 
-static void reclaim(struct pool *p, const struct queue *by)
+static void reclaim_freed_blocks(struct pool *p, const struct queue *by)
 {
-	ghosts_go(&p->ghosts);
+	ghosts_expire(&p->ghosts);
 	for (struct block **link = &p->blocks; *link;) {
-		if (is_over(*link, by) &&
-			(queue_done((*link)->queue, (*link)->seq) || leave_ghost(*link)))
+		if (is_block_reusable(*link, by) &&
+			(queue_done((*link)->queue, (*link)->seq) || add_block_ghost(*link)))
 			block_drop(link);
 		else
 			link = &(*link)->next;
@@ -142,7 +142,7 @@ static void pool_drop(struct pool *p)
 		link = &(*link)->next;
 	if (*link)
 		*link = p->next;
-	space_give(p->start);
+	space_release(p->start);
 	free(p->slots);
 	obj_drop(p, OBJ_POOL);
 }
@@ -155,13 +155,13 @@ static void slot_drop(struct pool *p, size_t i)
 }
 
 /* Gives memory back that nobody uses, down to @keep bytes. */
-static bool trim(struct pool *p, uint64_t keep)
+static bool trim_pool(struct pool *p, uint64_t keep)
 {
 	CUdeviceptr free_from = p->start; /* behind the block before */
 	const struct block *b;
 	bool some = false;
 
-	reclaim(p, NULL);
+	reclaim_freed_blocks(p, NULL);
 	b = p->blocks;
 	for (size_t i = 0; i < p->slot_count && p->reserved > keep; i++) {
 		CUdeviceptr from = p->start + i * POOL_GROWTH, to = from + POOL_GROWTH;
@@ -188,7 +188,7 @@ void pools_trim_all(void)
 	for (struct pool *p = pools; p; p = next) {
 		next = p->next;
 		if (p->reserved > p->threshold || p->destroyed)
-			(void)trim(p, p->threshold);
+			(void)trim_pool(p, p->threshold);
 	}
 }
 
@@ -200,7 +200,7 @@ bool pools_release(struct device *d)
 	for (struct pool *p = pools; p; p = next) {
 		next = p->next;
 		if (p->device == d)
-			some = trim(p, 0) || some;
+			some = trim_pool(p, 0) || some;
 	}
 	return some;
 }
@@ -220,7 +220,7 @@ static struct block **find_gap(struct pool *p, uint64_t bytes, CUdeviceptr *at)
 }
 
 /* Memory for all slots of a piece; all or nothing. */
-static CUresult back(struct pool *p, CUdeviceptr at, uint64_t bytes)
+static CUresult populate_pool_slots(struct pool *p, CUdeviceptr at, uint64_t bytes)
 {
 	size_t first = (at - p->start) / POOL_GROWTH;
 	size_t last = (at + bytes - 1 - p->start) / POOL_GROWTH;
@@ -241,7 +241,7 @@ static CUresult back(struct pool *p, CUdeviceptr at, uint64_t bytes)
 			p->reserved += POOL_GROWTH;
 	}
 	if (r)
-		(void)trim(p, before);
+		(void)trim_pool(p, before);
 	else if (p->reserved > p->reserved_high)
 		p->reserved_high = p->reserved;
 	return r;
@@ -265,14 +265,14 @@ static CUresult pool_alloc(struct pool *p, struct stream *stream, uint64_t bytes
 
 	if (bytes > UINT64_MAX / 4)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	reclaim(p, stream->queue);
+	reclaim_freed_blocks(p, stream->queue);
 	link = find_gap(p, span, &at);
 	if (!link)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	r = back(p, at, span);
+	r = populate_pool_slots(p, at, span);
 	if (r == CUDA_ERROR_OUT_OF_MEMORY && pools_release(p->device)) {
 		link = find_gap(p, span, &at); /* blocks may have gone */
-		r = back(p, at, span);
+		r = populate_pool_slots(p, at, span);
 	}
 	if (r)
 		return r;
@@ -301,7 +301,7 @@ static CUresult pool_alloc(struct pool *p, struct stream *stream, uint64_t bytes
 	return CUDA_SUCCESS;
 }
 
-static void mark_freed(struct range *r)
+static void set_range_freeing(struct range *r)
 {
 	struct block *b = r->owner;
 
@@ -325,7 +325,7 @@ CUresult memory_free_in(struct stream *s, CUdeviceptr p)
 	if (r->kind != RANGE_POOL)
 		return CUDA_ERROR_INVALID_VALUE;
 	b = r->owner;
-	mark_freed(r);
+	set_range_freeing(r);
 	b->queue = queue_ref(s->queue);
 	b->seq = s->queue->last;
 	return CUDA_SUCCESS;
@@ -338,13 +338,13 @@ CUresult pool_free_now(struct range *r)
 
 	if (r->kind == RANGE_GRAPH)
 		return graph_free(r);
-	mark_freed(r);
+	set_range_freeing(r);
 	p = b->pool;
 	for (link = &p->blocks; *link != b;)
 		link = &(*link)->next;
 	block_drop(link);
 	if (p->reserved > p->threshold || p->destroyed)
-		(void)trim(p, p->threshold);
+		(void)trim_pool(p, p->threshold);
 	return CUDA_SUCCESS;
 }
 
@@ -377,7 +377,7 @@ static CUresult alloc_async(CUdeviceptr *ret, size_t bytes, struct pool *p, CUst
 
 EXPORT CUresult cuMemAllocAsync(CUdeviceptr *ret, size_t bytes, CUstream h)
 {
-	CUresult r = lib_enter();
+	CUresult r = cuda_lib_enter();
 
 	return r ? r : lib_leave(alloc_async(ret, bytes, NULL, h));
 }
@@ -390,7 +390,7 @@ EXPORT CUresult cuMemAllocAsync_ptsz(CUdeviceptr *ret, size_t bytes, CUstream h)
 EXPORT CUresult cuMemAllocFromPoolAsync(CUdeviceptr *ret, size_t bytes, CUmemoryPool pool,
 	CUstream h)
 {
-	CUresult r = lib_enter();
+	CUresult r = cuda_lib_enter();
 
 	if (r)
 		return r;
@@ -407,10 +407,10 @@ EXPORT CUresult cuMemAllocFromPoolAsync_ptsz(CUdeviceptr *ret, size_t bytes, CUm
 
 EXPORT CUresult cuMemFreeAsync(CUdeviceptr p, CUstream h)
 {
-	struct work w = { .kind = WORK_FREE, .free = p };
+	struct cuda_work w = { .kind = WORK_FREE, .free = p };
 	struct stream *s;
 	struct range *range;
-	CUresult r = lib_enter();
+	CUresult r = cuda_lib_enter();
 
 	if (r)
 		return r;
@@ -426,7 +426,7 @@ EXPORT CUresult cuMemFreeAsync(CUdeviceptr p, CUstream h)
 		r = cuStreamSynchronize(h);
 		return r ? r : cuMemFree_v2(p);
 	}
-	return lib_leave(stream_put(s, &w));
+	return lib_leave(stream_add_work(s, &w));
 }
 
 EXPORT CUresult cuMemFreeAsync_ptsz(CUdeviceptr p, CUstream h)
@@ -437,7 +437,7 @@ EXPORT CUresult cuMemFreeAsync_ptsz(CUdeviceptr p, CUstream h)
 EXPORT CUresult cuMemPoolCreate(CUmemoryPool *ret, const CUmemPoolProps *props)
 {
 	struct pool *p;
-	CUresult r = lib_enter();
+	CUresult r = cuda_lib_enter();
 
 	if (r)
 		return r;
@@ -453,9 +453,9 @@ EXPORT CUresult cuMemPoolCreate(CUmemoryPool *ret, const CUmemPoolProps *props)
 }
 
 /* The pool of a handle; the lock is taken on success. */
-static CUresult enter(CUmemoryPool h, bool args_ok, struct pool **p)
+static CUresult enter_pool(CUmemoryPool h, bool args_ok, struct pool **p)
 {
-	CUresult r = lib_enter();
+	CUresult r = cuda_lib_enter();
 
 	if (r)
 		return r;
@@ -468,7 +468,7 @@ static CUresult enter(CUmemoryPool h, bool args_ok, struct pool **p)
 EXPORT CUresult cuMemPoolDestroy(CUmemoryPool h)
 {
 	struct pool *p;
-	CUresult r = enter(h, true, &p);
+	CUresult r = enter_pool(h, true, &p);
 
 	if (r)
 		return r;
@@ -478,18 +478,18 @@ EXPORT CUresult cuMemPoolDestroy(CUmemoryPool h)
 		p->device->current_pool = NULL;
 	p->destroyed = true; /* what is in use stays until it is freed */
 	p->threshold = 0;
-	(void)trim(p, 0);
+	(void)trim_pool(p, 0);
 	return lib_leave(CUDA_SUCCESS);
 }
 
 EXPORT CUresult cuMemPoolTrimTo(CUmemoryPool h, size_t keep)
 {
 	struct pool *p;
-	CUresult r = enter(h, true, &p);
+	CUresult r = enter_pool(h, true, &p);
 
 	if (r)
 		return r;
-	(void)trim(p, keep);
+	(void)trim_pool(p, keep);
 	return lib_leave(CUDA_SUCCESS);
 }
 
@@ -514,7 +514,7 @@ static uint64_t *attribute_of(struct pool *p, unsigned attribute)
 EXPORT CUresult cuMemPoolGetAttribute(CUmemoryPool h, unsigned int attribute, void *ret)
 {
 	struct pool *p;
-	CUresult r = enter(h, ret && attribute >= 1 && attribute <= 8, &p);
+	CUresult r = enter_pool(h, ret && attribute >= 1 && attribute <= 8, &p);
 
 	if (r)
 		return r;
@@ -529,7 +529,7 @@ EXPORT CUresult cuMemPoolSetAttribute(CUmemoryPool h, unsigned int attribute, vo
 {
 	struct pool *p;
 	uint64_t v;
-	CUresult r = enter(h, from && attribute >= 1 && attribute <= 8, &p);
+	CUresult r = enter_pool(h, from && attribute >= 1 && attribute <= 8, &p);
 
 	if (r)
 		return r;
@@ -552,7 +552,7 @@ EXPORT CUresult cuMemPoolSetAttribute(CUmemoryPool h, unsigned int attribute, vo
 EXPORT CUresult cuMemPoolSetAccess(CUmemoryPool h, const CUmemAccessDesc *access, size_t n)
 {
 	struct pool *p;
-	CUresult r = enter(h, access || !n, &p);
+	CUresult r = enter_pool(h, access || !n, &p);
 
 	if (r)
 		return r;
@@ -571,7 +571,7 @@ EXPORT CUresult cuMemPoolSetAccess(CUmemoryPool h, const CUmemAccessDesc *access
 EXPORT CUresult cuMemPoolGetAccess(unsigned int *ret, CUmemoryPool h, CUmemLocation *at)
 {
 	struct pool *p;
-	CUresult r = enter(h, ret && at && at->type == CU_MEM_LOCATION_TYPE_DEVICE, &p);
+	CUresult r = enter_pool(h, ret && at && at->type == CU_MEM_LOCATION_TYPE_DEVICE, &p);
 
 	if (r)
 		return r;
@@ -596,7 +596,7 @@ EXPORT CUresult cuMemPoolExportToShareableHandle(void *ret, CUmemoryPool h, unsi
 	unsigned long long flags)
 {
 	struct pool *p;
-	CUresult r = enter(h, ret && !flags, &p);
+	CUresult r = enter_pool(h, ret && !flags, &p);
 	int fd;
 
 	if (r)
@@ -617,7 +617,7 @@ EXPORT CUresult cuMemPoolImportFromShareableHandle(CUmemoryPool *ret, void *os_h
 		.handleTypes = type,
 		.location = { CU_MEM_LOCATION_TYPE_DEVICE, 0 } };
 	struct pool *p;
-	CUresult r = lib_enter();
+	CUresult r = cuda_lib_enter();
 
 	if (r)
 		return r;
@@ -638,7 +638,7 @@ EXPORT CUresult cuMemPoolExportPointer(CUmemPoolPtrExportData *ret, CUdeviceptr 
 	struct phys *first, *last;
 	struct pool_data data = { 0 };
 	uint64_t end;
-	CUresult r = lib_enter();
+	CUresult r = cuda_lib_enter();
 
 	if (r)
 		return r;
@@ -668,7 +668,7 @@ EXPORT CUresult cuMemPoolImportPointer(CUdeviceptr *ret, CUmemoryPool h,
 	struct pool *p;
 	CUdeviceptr at;
 	int fd = -1;
-	CUresult r = enter(h, ret && from, &p);
+	CUresult r = enter_pool(h, ret && from, &p);
 
 	if (r)
 		return r;
@@ -686,7 +686,7 @@ EXPORT CUresult cuMemPoolImportPointer(CUdeviceptr *ret, CUmemoryPool h,
 	if (r)
 		return lib_leave(r);
 	at = data.offset < phys->bytes && data.bytes <= phys->bytes - data.offset
-		     ? space_take(data.bytes, GRANULE, 0)
+		     ? space_reserve(data.bytes, GRANULE, 0)
 		     : 0;
 	if (at && range_add((struct range){ .start = at,
 			  .bytes = data.bytes,
@@ -699,7 +699,7 @@ EXPORT CUresult cuMemPoolImportPointer(CUdeviceptr *ret, CUmemoryPool h,
 		return lib_leave(CUDA_SUCCESS);
 	}
 	if (at)
-		space_give(at);
+		space_release(at);
 	phys_drop(phys);
 	return lib_leave(CUDA_ERROR_INVALID_VALUE);
 }
@@ -733,7 +733,7 @@ EXPORT CUresult cuDeviceGetMemPool(CUmemoryPool *ret, CUdevice dev)
 EXPORT CUresult cuDeviceSetMemPool(CUdevice dev, CUmemoryPool h)
 {
 	struct pool *p;
-	CUresult r = enter(h, dev >= 0, &p);
+	CUresult r = enter_pool(h, dev >= 0, &p);
 
 	if (r)
 		return r;

@@ -16,8 +16,8 @@ bool pools_release(struct device *d);
 struct pool *pool_current(struct device *d); /* NULL: no memory */
 
 /* Memory of graphs: kept for the next one that needs as much, until it is trimmed. */
-CUresult graph_memory_take(struct device *d, uint64_t bytes, struct phys **ret);
-void graph_memory_give(struct device *d, struct phys *p);
+CUresult graph_memory_acquire(struct device *d, uint64_t bytes, struct phys **ret);
+void graph_memory_release(struct device *d, struct phys *p);
 bool graph_memory_trim(struct device *d); /* true: something was given back */
 void graph_memory_used(struct device *d, int64_t change);
 
@@ -35,6 +35,6 @@ struct ghost;
 /* Until @seq of @queue is done. False: no memory. */
 bool ghost_add(struct ghost **list, CUdeviceptr start, CUdeviceptr end, struct queue *queue,
 	uint64_t seq);
-void ghosts_go(struct ghost **list); /* those that are over */
+void ghosts_expire(struct ghost **list); /* those that are over */
 /* The end of one that has something of @from to @to, or 0. */
 CUdeviceptr ghost_end(const struct ghost *list, CUdeviceptr from, CUdeviceptr to);

@@ -46,7 +46,7 @@ EXPORT CUresult cuIpcGetMemHandle(CUipcMemHandle *ret, CUdeviceptr p)
 static CUresult map_foreign(struct context *c, const struct ipc *ipc, struct phys *p,
 	CUdeviceptr *ret)
 {
-	CUdeviceptr at = space_take(p->bytes, GRANULE, 0);
+	CUdeviceptr at = space_reserve(p->bytes, GRANULE, 0);
 
 	if (at && range_add((struct range){ .start = at + ipc->offset,
 			  .bytes = ipc->bytes,
@@ -60,7 +60,7 @@ static CUresult map_foreign(struct context *c, const struct ipc *ipc, struct phy
 		return CUDA_SUCCESS;
 	}
 	if (at)
-		space_give(at);
+		space_release(at);
 	phys_drop(p);
 	return CUDA_ERROR_OUT_OF_MEMORY;
 }
@@ -115,7 +115,7 @@ EXPORT CUresult cuIpcCloseMemHandle(CUdeviceptr p)
 {
 	struct range *range;
 	CUdeviceptr at;
-	CUresult r = lib_enter();
+	CUresult r = cuda_lib_enter();
 
 	if (r)
 		return r;
@@ -126,7 +126,7 @@ EXPORT CUresult cuIpcCloseMemHandle(CUdeviceptr p)
 		return lib_leave(CUDA_SUCCESS);
 	at = range->start - range->offset;
 	range_remove(range);
-	space_give(at);
+	space_release(at);
 	return lib_leave(CUDA_SUCCESS);
 }
 
@@ -186,7 +186,7 @@ EXPORT CUresult cuExternalMemoryGetMappedBuffer(CUdeviceptr *ret, CUexternalMemo
 	if (!ret || !desc || !desc->size || desc->size > e->bytes ||
 		desc->offset > e->bytes - desc->size)
 		return lib_leave(CUDA_ERROR_INVALID_VALUE);
-	at = space_take(desc->size, GRANULE, 0);
+	at = space_reserve(desc->size, GRANULE, 0);
 	/* A plain one to all that free: cuMemFree() ends the mapping. */
 	if (at && range_add((struct range){ .start = at,
 			  .bytes = desc->size,
@@ -199,7 +199,7 @@ EXPORT CUresult cuExternalMemoryGetMappedBuffer(CUdeviceptr *ret, CUexternalMemo
 		return lib_leave(CUDA_SUCCESS);
 	}
 	if (at) {
-		space_give(at);
+		space_release(at);
 		phys_drop(e->phys);
 	}
 	return lib_leave(CUDA_ERROR_OUT_OF_MEMORY);
@@ -207,7 +207,7 @@ EXPORT CUresult cuExternalMemoryGetMappedBuffer(CUdeviceptr *ret, CUexternalMemo
 
 EXPORT CUresult cuDestroyExternalMemory(CUexternalMemory h)
 {
-	CUresult r = lib_enter();
+	CUresult r = cuda_lib_enter();
 
 	if (r)
 		return r;

@@ -41,14 +41,14 @@ CUresult export_fd(const struct phys *p, int *ret)
 	return err || *ret >= 0 ? err : CUDA_ERROR_UNKNOWN;
 }
 
-static struct memory *memory_of(CUmemGenericAllocationHandle h)
+static struct memory *find_vmm_memory(CUmemGenericAllocationHandle h)
 {
 	struct memory *m = (struct memory *)(uintptr_t)h;
 
 	return obj_is(m, OBJ_MEMORY) && m->handles ? m : NULL;
 }
 
-static CUmemGenericAllocationHandle handle_of(struct memory *m)
+static CUmemGenericAllocationHandle encode_vmm_handle(struct memory *m)
 {
 	return (uintptr_t)m;
 }
@@ -85,7 +85,7 @@ static CUresult check_prop(const CUmemAllocationProp *p)
 EXPORT CUresult cuMemGetAllocationGranularity(size_t *ret, const CUmemAllocationProp *prop,
 	unsigned int option)
 {
-	CUresult r = lib_enter();
+	CUresult r = cuda_lib_enter();
 
 	if (r)
 		return r;
@@ -102,7 +102,7 @@ EXPORT CUresult cuMemCreate(CUmemGenericAllocationHandle *ret, size_t bytes,
 {
 	struct device *d;
 	struct memory *m;
-	CUresult r = lib_enter();
+	CUresult r = cuda_lib_enter();
 
 	if (r)
 		return r;
@@ -124,18 +124,18 @@ EXPORT CUresult cuMemCreate(CUmemGenericAllocationHandle *ret, size_t bytes,
 	}
 	m->prop = *prop;
 	m->handles = 1;
-	*ret = handle_of(m);
+	*ret = encode_vmm_handle(m);
 	return lib_leave(CUDA_SUCCESS);
 }
 
 EXPORT CUresult cuMemRelease(CUmemGenericAllocationHandle h)
 {
 	struct memory *m;
-	CUresult r = lib_enter();
+	CUresult r = cuda_lib_enter();
 
 	if (r)
 		return r;
-	m = memory_of(h);
+	m = find_vmm_memory(h);
 	if (!m)
 		return lib_leave(CUDA_ERROR_INVALID_VALUE);
 	m->handles--;
@@ -147,7 +147,7 @@ EXPORT CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *ret, v
 {
 	struct range *range;
 	struct memory *m;
-	CUresult r = lib_enter();
+	CUresult r = cuda_lib_enter();
 
 	if (r)
 		return r;
@@ -156,20 +156,20 @@ EXPORT CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *ret, v
 		return lib_leave(CUDA_ERROR_INVALID_VALUE);
 	m = range->owner;
 	m->handles++;
-	*ret = handle_of(m);
+	*ret = encode_vmm_handle(m);
 	return lib_leave(CUDA_SUCCESS);
 }
 
 EXPORT CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *ret,
 	CUmemGenericAllocationHandle h)
 {
-	CUresult r = lib_enter();
+	CUresult r = cuda_lib_enter();
 
 	if (r)
 		return r;
-	if (!ret || !memory_of(h))
+	if (!ret || !find_vmm_memory(h))
 		return lib_leave(CUDA_ERROR_INVALID_VALUE);
-	*ret = memory_of(h)->prop;
+	*ret = find_vmm_memory(h)->prop;
 	return lib_leave(CUDA_SUCCESS);
 }
 
@@ -178,25 +178,25 @@ EXPORT CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *ret,
 EXPORT CUresult cuMemAddressReserve(CUdeviceptr *ret, size_t bytes, size_t align,
 	CUdeviceptr hint, unsigned long long flags)
 {
-	CUresult r = lib_enter();
+	CUresult r = cuda_lib_enter();
 
 	if (r)
 		return r;
 	if (!ret || !bytes || bytes % GRANULE || (align & (align - 1)) || flags)
 		return lib_leave(CUDA_ERROR_INVALID_VALUE);
-	*ret = space_take(bytes, align, hint);
+	*ret = space_reserve(bytes, align, hint);
 	return lib_leave(*ret ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY);
 }
 
 EXPORT CUresult cuMemAddressFree(CUdeviceptr p, size_t bytes)
 {
-	CUresult r = lib_enter();
+	CUresult r = cuda_lib_enter();
 
 	if (r)
 		return r;
 	if (!bytes || space_size(p) != bytes || !range_clear(p, bytes))
 		return lib_leave(CUDA_ERROR_INVALID_VALUE);
-	space_give(p);
+	space_release(p);
 	return lib_leave(CUDA_SUCCESS);
 }
 
@@ -204,11 +204,11 @@ EXPORT CUresult cuMemMap(CUdeviceptr p, size_t bytes, size_t offset,
 	CUmemGenericAllocationHandle h, unsigned long long flags)
 {
 	struct memory *m;
-	CUresult r = lib_enter();
+	CUresult r = cuda_lib_enter();
 
 	if (r)
 		return r;
-	m = memory_of(h);
+	m = find_vmm_memory(h);
 	if (!m || !bytes || p % GRANULE || flags)
 		return lib_leave(CUDA_ERROR_INVALID_VALUE);
 	if (offset || bytes % GRANULE)
@@ -258,7 +258,7 @@ static bool whole_mapped(CUdeviceptr p, uint64_t bytes)
 EXPORT CUresult cuMemUnmap(CUdeviceptr p, size_t bytes)
 {
 	struct range *range;
-	CUresult r = lib_enter();
+	CUresult r = cuda_lib_enter();
 
 	if (r)
 		return r;
@@ -277,7 +277,7 @@ EXPORT CUresult cuMemUnmap(CUdeviceptr p, size_t bytes)
 EXPORT CUresult cuMemSetAccess(CUdeviceptr p, size_t bytes, const CUmemAccessDesc *access,
 	size_t n)
 {
-	CUresult r = lib_enter();
+	CUresult r = cuda_lib_enter();
 
 	if (r)
 		return r;
@@ -301,7 +301,7 @@ EXPORT CUresult cuMemSetAccess(CUdeviceptr p, size_t bytes, const CUmemAccessDes
 EXPORT CUresult cuMemGetAccess(unsigned long long *ret, const CUmemLocation *at, CUdeviceptr p)
 {
 	const struct range *range;
-	CUresult r = lib_enter();
+	CUresult r = cuda_lib_enter();
 
 	if (r)
 		return r;
@@ -318,11 +318,11 @@ EXPORT CUresult cuMemExportToShareableHandle(void *ret, CUmemGenericAllocationHa
 	unsigned int type, unsigned long long flags)
 {
 	struct memory *m;
-	CUresult r = lib_enter();
+	CUresult r = cuda_lib_enter();
 
 	if (r)
 		return r;
-	m = memory_of(h);
+	m = find_vmm_memory(h);
 	if (!ret || !m || flags || type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR ||
 		!(m->prop.requestedHandleTypes & type))
 		return lib_leave(CUDA_ERROR_INVALID_VALUE);
@@ -333,7 +333,7 @@ EXPORT CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *ret
 	void *os_handle, unsigned int type)
 {
 	struct memory *m;
-	CUresult r = lib_enter();
+	CUresult r = cuda_lib_enter();
 
 	if (r)
 		return r;
@@ -352,6 +352,6 @@ EXPORT CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *ret
 		.requestedHandleTypes = type,
 		.location = { CU_MEM_LOCATION_TYPE_DEVICE,
 			(int)(m->phys->device - lib.devices) } };
-	*ret = handle_of(m);
+	*ret = encode_vmm_handle(m);
 	return lib_leave(CUDA_SUCCESS);
 }

@@ -32,7 +32,7 @@ struct param {
 };
 
 /* The tables need not be aligned. */
-static bool copy(const struct cubin *c, void *to, size_t from, size_t bytes)
+static bool copy_from_image(const struct cubin *c, void *to, size_t from, size_t bytes)
 {
 	if (from > c->bytes || bytes > c->bytes - from)
 		return false;
@@ -40,14 +40,14 @@ static bool copy(const struct cubin *c, void *to, size_t from, size_t bytes)
 	return true;
 }
 
-static bool section(const struct cubin *c, size_t i, Elf64_Shdr *ret)
+static bool read_section_header(const struct cubin *c, size_t i, Elf64_Shdr *ret)
 {
 	return i < c->section_count &&
-	       copy(c, ret, c->sections + i * sizeof(*ret), sizeof(*ret));
+	       copy_from_image(c, ret, c->sections + i * sizeof(*ret), sizeof(*ret));
 }
 
 /* A text that ends within its table; NULL: it does not. */
-static const char *text_at(const struct cubin *c, size_t table, size_t bytes, size_t at)
+static const char *get_table_text(const struct cubin *c, size_t table, size_t bytes, size_t at)
 {
 	const char *p = (const char *)c->image + table + at;
 
@@ -75,16 +75,16 @@ static bool find_tables(struct cubin *c, size_t names)
 {
 	Elf64_Shdr s, strings;
 
-	if (!section(c, names, &s) || !is_within(c, &s))
+	if (!read_section_header(c, names, &s) || !is_within(c, &s))
 		return false;
 	c->names = s.sh_offset;
 	c->names_bytes = s.sh_size;
 	for (size_t i = 0; i < c->section_count; i++) {
-		if (!section(c, i, &s))
+		if (!read_section_header(c, i, &s))
 			return false;
 		if (s.sh_type != SHT_SYMTAB)
 			continue;
-		if (!section(c, s.sh_link, &strings) || !is_within(c, &s) ||
+		if (!read_section_header(c, s.sh_link, &strings) || !is_within(c, &s) ||
 			!is_within(c, &strings))
 			return false;
 		c->symbols = s.sh_offset;
@@ -96,14 +96,14 @@ static bool find_tables(struct cubin *c, size_t names)
 }
 
 /* The end of what the sections have in the file. */
-static bool measure(struct cubin *c, size_t most)
+static bool measure_cubin(struct cubin *c, size_t most)
 {
 	size_t end = c->sections + c->section_count * sizeof(Elf64_Shdr);
 	Elf64_Shdr s;
 
 	c->bytes = most;
 	for (size_t i = 0; i < c->section_count; i++) {
-		if (!section(c, i, &s))
+		if (!read_section_header(c, i, &s))
 			return false;
 		if (s.sh_type == SHT_NOBITS || s.sh_type == SHT_NULL)
 			continue;
@@ -120,7 +120,7 @@ bool cubin_open(struct cubin *ret, const void *image, size_t most)
 	Elf64_Ehdr h;
 
 	*ret = (struct cubin){ .image = image, .bytes = most };
-	if (!copy(ret, &h, 0, sizeof(h)) || !cubin_is(image) ||
+	if (!copy_from_image(ret, &h, 0, sizeof(h)) || !cubin_is(image) ||
 		h.e_ident[EI_CLASS] != ELFCLASS64 || h.e_ident[EI_DATA] != ELFDATA2LSB ||
 		h.e_machine != MACHINE_CUDA || h.e_shentsize != sizeof(Elf64_Shdr) ||
 		h.e_shoff > most || h.e_shnum > (most - h.e_shoff) / sizeof(Elf64_Shdr))
@@ -128,12 +128,12 @@ bool cubin_open(struct cubin *ret, const void *image, size_t most)
 	ret->arch = arch_of(&h);
 	ret->sections = h.e_shoff;
 	ret->section_count = h.e_shnum;
-	return measure(ret, most) && find_tables(ret, h.e_shstrndx);
+	return measure_cubin(ret, most) && find_tables(ret, h.e_shstrndx);
 }
 
 static const char *section_name(const struct cubin *c, const Elf64_Shdr *s)
 {
-	return text_at(c, c->names, c->names_bytes, s->sh_name);
+	return get_table_text(c, c->names, c->names_bytes, s->sh_name);
 }
 
 static bool add_param(struct ptx_entry *e, const struct param *p)
@@ -149,13 +149,14 @@ static bool add_param(struct ptx_entry *e, const struct param *p)
 	return e->bytes <= PARAMS_BYTES_MAX;
 }
 
-static bool read_attributes(const struct cubin *c, const Elf64_Shdr *s, struct ptx_entry *e)
+static bool read_kernel_attributes(const struct cubin *c, const Elf64_Shdr *s,
+	struct ptx_entry *e)
 {
 	struct attribute a;
 	struct param p;
 
 	for (size_t at = s->sh_offset, end = s->sh_offset + s->sh_size; at < end;) {
-		if (end - at < sizeof(a) || !copy(c, &a, at, sizeof(a)))
+		if (end - at < sizeof(a) || !copy_from_image(c, &a, at, sizeof(a)))
 			return false;
 		at += sizeof(a);
 		if (a.number == ATTR_PARAM_BYTES && a.format != FORMAT_SIZED &&
@@ -166,7 +167,7 @@ static bool read_attributes(const struct cubin *c, const Elf64_Shdr *s, struct p
 		if (a.value > end - at)
 			return false;
 		if (a.number == ATTR_PARAM &&
-			(a.value < sizeof(p) || !copy(c, &p, at, sizeof(p)) ||
+			(a.value < sizeof(p) || !copy_from_image(c, &p, at, sizeof(p)) ||
 				!add_param(e, &p)))
 			return false;
 		at += a.value;
@@ -175,16 +176,16 @@ static bool read_attributes(const struct cubin *c, const Elf64_Shdr *s, struct p
 }
 
 /* A kernel without parameters may have no attributes. */
-static bool read_kernel(const struct cubin *c, struct ptx_entry *e)
+static bool read_cubin_kernel(const struct cubin *c, struct ptx_entry *e)
 {
 	Elf64_Shdr s;
 
-	for (size_t i = 0; section(c, i, &s); i++) {
+	for (size_t i = 0; read_section_header(c, i, &s); i++) {
 		const char *name = section_name(c, &s);
 
 		if (name && !strncmp(name, INFO_PREFIX, PREFIX_LEN(INFO_PREFIX)) &&
 			!strcmp(name + PREFIX_LEN(INFO_PREFIX), e->name))
-			return read_attributes(c, &s, e);
+			return read_kernel_attributes(c, &s, e);
 	}
 	return true;
 }
@@ -195,7 +196,7 @@ static bool is_variable(const struct cubin *c, const Elf64_Sym *sym, enum ptx_ki
 	const char *name;
 	Elf64_Shdr s;
 
-	if (!section(c, sym->st_shndx, &s))
+	if (!read_section_header(c, sym->st_shndx, &s))
 		return false;
 	name = section_name(c, &s);
 	if (!name)
@@ -212,7 +213,7 @@ int cubin_next(struct cubin *c, struct ptx_entry *ret)
 		const char *name;
 		Elf64_Sym s;
 
-		if (!copy(c, &s, c->symbols + c->at * sizeof(s), sizeof(s)))
+		if (!copy_from_image(c, &s, c->symbols + c->at * sizeof(s), sizeof(s)))
 			return -1;
 		c->at++;
 		if (ELF64_ST_TYPE(s.st_info) == STT_FUNC
@@ -220,14 +221,14 @@ int cubin_next(struct cubin *c, struct ptx_entry *ret)
 				: ELF64_ST_TYPE(s.st_info) != STT_OBJECT ||
 					  !is_variable(c, &s, &kind))
 			continue;
-		name = text_at(c, c->strings, c->strings_bytes, s.st_name);
+		name = get_table_text(c, c->strings, c->strings_bytes, s.st_name);
 		if (!name || strlen(name) >= PTX_NAME_MAX)
 			return -1;
 		*ret = (struct ptx_entry){ .kind = kind };
 		memcpy(ret->name, name, strlen(name) + 1);
 		if (kind != PTX_KERNEL)
 			ret->bytes = s.st_size < CUBIN_MAX_BYTES ? s.st_size : CUBIN_MAX_BYTES;
-		else if (!read_kernel(c, ret))
+		else if (!read_cubin_kernel(c, ret))
 			return -1;
 		return 1;
 	}

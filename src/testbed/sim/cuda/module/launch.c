@@ -14,7 +14,7 @@
 
 enum { LAUNCH_END = 0, LAUNCH_BUFFER = 1, LAUNCH_SIZE = 2 };
 
-static uint64_t arg64(const struct work *w, unsigned i)
+static uint64_t get_kernel_arg64(const struct cuda_work *w, unsigned i)
 {
 	const struct function *f = w->kernel.function;
 	uint64_t v = 0;
@@ -25,29 +25,29 @@ static uint64_t arg64(const struct work *w, unsigned i)
 }
 
 /* So much work for each thread, as many at once as the multiprocessors hold: 1 ns is one round of the loop. */
-static uint64_t burn_ns(const struct work *w, unsigned sm_count)
+static uint64_t burn_ns(const struct cuda_work *w, unsigned sm_count)
 {
 	const unsigned *g = w->kernel.grid, *b = w->kernel.block;
 	double threads = (double)g[0] * g[1] * g[2] * b[0] * b[1] * b[2];
 	double waves = threads / ((double)THREADS_SM * (sm_count ? sm_count : 1));
-	double ns = (double)arg64(w, 0) * (waves > 1 ? waves : 1);
+	double ns = (double)get_kernel_arg64(w, 0) * (waves > 1 ? waves : 1);
 
 	return ns < 1e18 ? (uint64_t)ns : UINT64_MAX;
 }
 
-uint64_t kernel_ns(const struct work *w, unsigned sm_count)
+uint64_t kernel_ns(const struct cuda_work *w, unsigned sm_count)
 {
 	switch ((int)w->kernel.function->kernel) {
 	case KERNEL_SPIN:
-		return arg64(w, 0);
+		return get_kernel_arg64(w, 0);
 	case KERNEL_BURN:
 		return NOP_NS + burn_ns(w, sm_count);
 	case KERNEL_FILL32:
 	case KERNEL_ADD32:
 	case KERNEL_STEP32:
-		return NOP_NS + arg64(w, 1) / WORDS_IN_A_NS;
+		return NOP_NS + get_kernel_arg64(w, 1) / WORDS_IN_A_NS;
 	case KERNEL_STREAM: /* 16 bytes are read and written */
-		return NOP_NS + arg64(w, 2) * 8 / WORDS_IN_A_NS;
+		return NOP_NS + get_kernel_arg64(w, 2) * 8 / WORDS_IN_A_NS;
 	case KERNEL_NOP:
 	case KERNEL_BAD:
 	case KERNEL_TRAP:
@@ -57,7 +57,7 @@ uint64_t kernel_ns(const struct work *w, unsigned sm_count)
 	}
 }
 
-CUresult kernel_error(const struct work *w)
+CUresult kernel_error(const struct cuda_work *w)
 {
 	switch ((int)w->kernel.function->kernel) {
 	case KERNEL_BAD:
@@ -69,7 +69,7 @@ CUresult kernel_error(const struct work *w)
 	}
 }
 
-bool kernel_has_effect(const struct work *w)
+bool kernel_has_effect(const struct cuda_work *w)
 {
 	enum kernel k = w->kernel.function->kernel;
 
@@ -88,11 +88,11 @@ static uint32_t effect_on(enum kernel k, uint32_t before, uint32_t v)
 	}
 }
 
-void kernel_effect(const struct work *w)
+void kernel_effect(const struct cuda_work *w)
 {
-	CUdeviceptr at = arg64(w, 0);
-	uint64_t words = arg64(w, 1);
-	uint32_t v = (uint32_t)arg64(w, 2);
+	CUdeviceptr at = get_kernel_arg64(w, 0);
+	uint64_t words = get_kernel_arg64(w, 1);
+	uint32_t v = (uint32_t)get_kernel_arg64(w, 2);
 
 	while (words) {
 		struct piece piece;
@@ -100,7 +100,8 @@ void kernel_effect(const struct work *w)
 		uint64_t n;
 
 		(void)pthread_mutex_lock(&lib.lock);
-		if (words > UINT64_MAX / 8 || at % 4 || (!range_at(at) && !space_holds(at)) ||
+		if (words > UINT64_MAX / 8 || at % 4 ||
+			(!range_at(at) && !space_contains(at)) ||
 			piece_at(at, words * 4, &piece)) {
 			ctx_fault(w->kernel.function->module->ctx, CUDA_ERROR_ILLEGAL_ADDRESS);
 			(void)pthread_mutex_unlock(&lib.lock);
@@ -121,7 +122,7 @@ void kernel_effect(const struct work *w)
 
 /* Work. */
 
-bool work_copy(struct work *to, const struct work *from)
+bool work_copy(struct cuda_work *to, const struct cuda_work *from)
 {
 	*to = *from;
 	if (from->kind == WORK_KERNEL && from->kernel.args_len) {
@@ -133,15 +134,15 @@ bool work_copy(struct work *to, const struct work *from)
 	return true;
 }
 
-void work_clear(struct work *w)
+void work_clear(struct cuda_work *w)
 {
 	if (w->kind == WORK_KERNEL)
 		free(w->kernel.args);
-	*w = (struct work){ .kind = WORK_EMPTY };
+	*w = (struct cuda_work){ .kind = WORK_EMPTY };
 }
 
 /* The arguments as one block; from pointers to each, or from a block of the program. */
-static CUresult take_args(struct work *w, void **params, void **extra)
+static CUresult copy_launch_args(struct cuda_work *w, void **params, void **extra)
 {
 	const struct function *f = w->kernel.function;
 	const void *block = NULL;
@@ -174,13 +175,13 @@ static CUresult take_args(struct work *w, void **params, void **extra)
 }
 
 CUresult kernel_work(const void *function, const unsigned *grid, const unsigned *block,
-	unsigned shared, void **params, void **extra, struct work *ret)
+	unsigned shared, void **params, void **extra, struct cuda_work *ret)
 {
 	CUresult r;
 
 	if (!obj_is(function, OBJ_FUNCTION))
 		return CUDA_ERROR_INVALID_HANDLE;
-	*ret = (struct work){ .kind = WORK_KERNEL };
+	*ret = (struct cuda_work){ .kind = WORK_KERNEL };
 	memcpy(&ret->kernel.function, &function, sizeof(function));
 	for (int i = 0; i < 3; i++) {
 		if (!grid[i] || !block[i] || block[i] > (i == 2 ? 64 : 1024))
@@ -194,7 +195,7 @@ CUresult kernel_work(const void *function, const unsigned *grid, const unsigned 
 		(int64_t)shared > ret->kernel.function->attributes[8])
 		return CUDA_ERROR_INVALID_VALUE;
 	ret->kernel.shared = shared;
-	r = take_args(ret, params, extra);
+	r = copy_launch_args(ret, params, extra);
 	if (r)
 		work_clear(ret);
 	return r;
@@ -205,7 +206,7 @@ static CUresult launch_with(CUfunction h, const unsigned *grid, const unsigned *
 {
 	struct context *c;
 	struct stream *s;
-	struct work w;
+	struct cuda_work w;
 	CUresult r;
 
 	lib_spin(lib.launch_ns);
@@ -218,7 +219,7 @@ static CUresult launch_with(CUfunction h, const unsigned *grid, const unsigned *
 		if (r == CUDA_SUCCESS && s->ctx != c)
 			r = CUDA_ERROR_INVALID_HANDLE;
 		if (r == CUDA_SUCCESS && !s->capture)
-			r = queue_launch_room(s->queue, &waited);
+			r = queue_wait_launch_slot(s->queue, &waited);
 		/* What they were may have changed while nobody had the lock. */
 		if (waited && r == CUDA_SUCCESS)
 			(void)lib_leave(r);
@@ -236,14 +237,14 @@ static CUresult launch_with(CUfunction h, const unsigned *grid, const unsigned *
 		return lib_leave(r);
 	}
 	if (s->capture)
-		return lib_leave(stream_put(s, &w));
-	r = stream_put(s, &w);
+		return lib_leave(stream_add_work(s, &w));
+	r = stream_add_work(s, &w);
 	if (r == CUDA_SUCCESS)
 		queue_launched(s->queue);
 	return lib_leave(r);
 }
 
-static CUresult launch(CUfunction h, const unsigned *grid, const unsigned *block,
+static CUresult launch_function(CUfunction h, const unsigned *grid, const unsigned *block,
 	unsigned shared, CUstream stream, void **params, void **extra)
 {
 	return launch_with(h, grid, block, shared, stream, params, extra, false);
@@ -253,32 +254,32 @@ EXPORT CUresult cuLaunchKernel(CUfunction f, unsigned int gx, unsigned int gy, u
 	unsigned int bx, unsigned int by, unsigned int bz, unsigned int shared, CUstream h,
 	void **params, void **extra)
 {
-	return launch(f, (unsigned[]){ gx, gy, gz }, (unsigned[]){ bx, by, bz }, shared, h,
-		params, extra);
+	return launch_function(f, (unsigned[]){ gx, gy, gz }, (unsigned[]){ bx, by, bz },
+		shared, h, params, extra);
 }
 
 EXPORT CUresult cuLaunchKernel_ptsz(CUfunction f, unsigned int gx, unsigned int gy,
 	unsigned int gz, unsigned int bx, unsigned int by, unsigned int bz, unsigned int shared,
 	CUstream h, void **params, void **extra)
 {
-	return launch(f, (unsigned[]){ gx, gy, gz }, (unsigned[]){ bx, by, bz }, shared,
-		PER_THREAD(h), params, extra);
+	return launch_function(f, (unsigned[]){ gx, gy, gz }, (unsigned[]){ bx, by, bz },
+		shared, PER_THREAD(h), params, extra);
 }
 
 EXPORT CUresult cuLaunchCooperativeKernel(CUfunction f, unsigned int gx, unsigned int gy,
 	unsigned int gz, unsigned int bx, unsigned int by, unsigned int bz, unsigned int shared,
 	CUstream h, void **params)
 {
-	return launch(f, (unsigned[]){ gx, gy, gz }, (unsigned[]){ bx, by, bz }, shared, h,
-		params, NULL);
+	return launch_function(f, (unsigned[]){ gx, gy, gz }, (unsigned[]){ bx, by, bz },
+		shared, h, params, NULL);
 }
 
 EXPORT CUresult cuLaunchCooperativeKernel_ptsz(CUfunction f, unsigned int gx, unsigned int gy,
 	unsigned int gz, unsigned int bx, unsigned int by, unsigned int bz, unsigned int shared,
 	CUstream h, void **params)
 {
-	return launch(f, (unsigned[]){ gx, gy, gz }, (unsigned[]){ bx, by, bz }, shared,
-		PER_THREAD(h), params, NULL);
+	return launch_function(f, (unsigned[]){ gx, gy, gz }, (unsigned[]){ bx, by, bz },
+		shared, PER_THREAD(h), params, NULL);
 }
 
 static CUresult launch_ex(const CUlaunchConfig *c, CUfunction f, void **params, void **extra,
@@ -313,9 +314,9 @@ EXPORT CUresult cuLaunchKernelEx_ptsz(const CUlaunchConfig *c, CUfunction f, voi
 
 /* The first interface: what to launch with is set beforehand. */
 
-static CUresult function_of(CUfunction h, struct function **ret)
+static CUresult enter_launch_function(CUfunction h, struct function **ret)
 {
-	CUresult r = lib_enter();
+	CUresult r = cuda_lib_enter();
 
 	if (r)
 		return r;
@@ -326,7 +327,7 @@ static CUresult function_of(CUfunction h, struct function **ret)
 EXPORT CUresult cuFuncSetBlockShape(CUfunction h, int x, int y, int z)
 {
 	struct function *f;
-	CUresult r = function_of(h, &f);
+	CUresult r = enter_launch_function(h, &f);
 
 	if (r)
 		return r;
@@ -340,7 +341,7 @@ EXPORT CUresult cuFuncSetBlockShape(CUfunction h, int x, int y, int z)
 EXPORT CUresult cuFuncSetSharedSize(CUfunction h, unsigned int bytes)
 {
 	struct function *f;
-	CUresult r = function_of(h, &f);
+	CUresult r = enter_launch_function(h, &f);
 
 	if (r)
 		return r;
@@ -351,7 +352,7 @@ EXPORT CUresult cuFuncSetSharedSize(CUfunction h, unsigned int bytes)
 EXPORT CUresult cuParamSetSize(CUfunction h, unsigned int bytes)
 {
 	struct function *f;
-	CUresult r = function_of(h, &f);
+	CUresult r = enter_launch_function(h, &f);
 
 	return r ? r
 		 : lib_leave(bytes <= sizeof(f->legacy_args) ? CUDA_SUCCESS
@@ -361,7 +362,7 @@ EXPORT CUresult cuParamSetSize(CUfunction h, unsigned int bytes)
 EXPORT CUresult cuParamSetv(CUfunction h, int offset, void *from, unsigned int bytes)
 {
 	struct function *f;
-	CUresult r = function_of(h, &f);
+	CUresult r = enter_launch_function(h, &f);
 
 	if (r)
 		return r;
@@ -387,7 +388,7 @@ EXPORT CUresult cuLaunchGridAsync(CUfunction h, int width, int height, CUstream 
 	size_t len = sizeof(args);
 	unsigned block[3], shared;
 	struct function *f;
-	CUresult r = function_of(h, &f);
+	CUresult r = enter_launch_function(h, &f);
 
 	if (r)
 		return r;
@@ -397,8 +398,8 @@ EXPORT CUresult cuLaunchGridAsync(CUfunction h, int width, int height, CUstream 
 	(void)lib_leave(r);
 	if (width <= 0 || height <= 0)
 		return CUDA_ERROR_INVALID_VALUE;
-	return launch(h, (unsigned[]){ (unsigned)width, (unsigned)height, 1 }, block, shared,
-		stream, NULL,
+	return launch_function(h, (unsigned[]){ (unsigned)width, (unsigned)height, 1 }, block,
+		shared, stream, NULL,
 		(void *[]){ (void *)LAUNCH_BUFFER, args, (void *)LAUNCH_SIZE, &len, NULL });
 }
 

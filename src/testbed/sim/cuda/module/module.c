@@ -114,7 +114,7 @@ void modules_drop_all(struct context *c)
 }
 
 /* Code lies in memory of the context that is not given back before the context is. */
-static CUresult take_code(struct context *c, size_t bytes)
+static CUresult reserve_code_memory(struct context *c, size_t bytes)
 {
 	size_t used = c->code_used + ((bytes + 4095) & ~(size_t)4095);
 
@@ -167,7 +167,8 @@ static int next_entry(struct image *from, struct ptx_entry *ret)
 	return from->ptx ? ptx_next(&from->ptx, ret) : cubin_next(&from->cubin, ret);
 }
 
-static CUresult load(struct context *c, const void *image, bool library, struct module **ret)
+static CUresult load_cuda_module(struct context *c, const void *image, bool library,
+	struct module **ret)
 {
 	struct module *m;
 	struct image from;
@@ -176,7 +177,7 @@ static CUresult load(struct context *c, const void *image, bool library, struct 
 	int found;
 
 	if (r == CUDA_SUCCESS)
-		r = take_code(c, from.bytes);
+		r = reserve_code_memory(c, from.bytes);
 	m = r ? NULL : obj_new(OBJ_MODULE, sizeof(struct module));
 	if (!m)
 		return r ? r : CUDA_ERROR_OUT_OF_MEMORY;
@@ -199,7 +200,7 @@ static CUresult load(struct context *c, const void *image, bool library, struct 
 }
 
 /* A whole file as text; NULL: cannot be read. */
-static char *read_file(const char *path)
+static char *read_image_file(const char *path)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
 	struct stat st;
@@ -233,7 +234,7 @@ EXPORT CUresult cuModuleLoadData(CUmodule *ret, const void *image)
 		return r;
 	if (!ret || !image)
 		return lib_leave(CUDA_ERROR_INVALID_VALUE);
-	r = load(c, image, false, &m);
+	r = load_cuda_module(c, image, false, &m);
 	if (r == CUDA_SUCCESS)
 		*ret = (CUmodule)m;
 	return lib_leave(r);
@@ -260,16 +261,16 @@ EXPORT CUresult cuModuleLoad(CUmodule *ret, const char *path)
 
 	if (!ret || !path)
 		return CUDA_ERROR_INVALID_VALUE;
-	text = read_file(path);
+	text = read_image_file(path);
 	r = text ? cuModuleLoadData(ret, text) : CUDA_ERROR_FILE_NOT_FOUND;
 	free(text);
 	return r;
 }
 
 /* The module of a handle; the lock is taken on success. */
-static CUresult enter(const void *h, bool args_ok, struct module **ret)
+static CUresult enter_module(const void *h, bool args_ok, struct module **ret)
 {
-	CUresult r = lib_enter();
+	CUresult r = cuda_lib_enter();
 
 	if (r)
 		return r;
@@ -284,7 +285,7 @@ static CUresult enter(const void *h, bool args_ok, struct module **ret)
 EXPORT CUresult cuModuleUnload(CUmodule h)
 {
 	struct module *m = NULL;
-	CUresult r = enter(h, true, &m);
+	CUresult r = enter_module(h, true, &m);
 
 	if (r)
 		return r;
@@ -295,7 +296,7 @@ EXPORT CUresult cuModuleUnload(CUmodule h)
 static CUresult find_function(const void *h, const char *name, void *ret)
 {
 	struct module *m = NULL;
-	CUresult r = enter(h, ret && name, &m);
+	CUresult r = enter_module(h, ret && name, &m);
 
 	if (r)
 		return r;
@@ -310,7 +311,7 @@ static CUresult find_function(const void *h, const char *name, void *ret)
 static CUresult find_variable(const void *h, const char *name, CUdeviceptr *ret, size_t *bytes)
 {
 	struct module *m = NULL;
-	CUresult r = enter(h, name && (ret || bytes), &m);
+	CUresult r = enter_module(h, name && (ret || bytes), &m);
 
 	if (r)
 		return r;
@@ -325,10 +326,10 @@ static CUresult find_variable(const void *h, const char *name, CUdeviceptr *ret,
 	return lib_leave(CUDA_ERROR_NOT_FOUND);
 }
 
-static CUresult count(const void *h, unsigned *ret)
+static CUresult count_module_functions(const void *h, unsigned *ret)
 {
 	struct module *m = NULL;
-	CUresult r = enter(h, ret != NULL, &m);
+	CUresult r = enter_module(h, ret != NULL, &m);
 
 	if (r)
 		return r;
@@ -338,10 +339,10 @@ static CUresult count(const void *h, unsigned *ret)
 	return lib_leave(CUDA_SUCCESS);
 }
 
-static CUresult enumerate(const void *h, void **ret, unsigned n)
+static CUresult list_module_functions(const void *h, void **ret, unsigned n)
 {
 	struct module *m = NULL;
-	CUresult r = enter(h, ret != NULL, &m);
+	CUresult r = enter_module(h, ret != NULL, &m);
 
 	if (r)
 		return r;
@@ -363,17 +364,17 @@ EXPORT CUresult cuModuleGetGlobal_v2(CUdeviceptr *ret, size_t *bytes, CUmodule h
 
 EXPORT CUresult cuModuleGetFunctionCount(unsigned int *ret, CUmodule h)
 {
-	return count(h, ret);
+	return count_module_functions(h, ret);
 }
 
 EXPORT CUresult cuModuleEnumerateFunctions(CUfunction *ret, unsigned int n, CUmodule h)
 {
-	return enumerate(h, (void **)ret, n);
+	return list_module_functions(h, (void **)ret, n);
 }
 
 EXPORT CUresult cuModuleGetLoadingMode(unsigned int *ret)
 {
-	CUresult r = lib_enter();
+	CUresult r = cuda_lib_enter();
 
 	if (r)
 		return r;
@@ -406,7 +407,7 @@ EXPORT CUresult cuLibraryLoadData(CUlibrary *ret, const void *code, unsigned int
 {
 	struct context *c;
 	struct module *m;
-	CUresult r = lib_enter();
+	CUresult r = cuda_lib_enter();
 
 	(void)jit;
 	(void)jit_values;
@@ -420,7 +421,7 @@ EXPORT CUresult cuLibraryLoadData(CUlibrary *ret, const void *code, unsigned int
 		return lib_leave(CUDA_ERROR_INVALID_VALUE);
 	r = library_context(&c);
 	if (r == CUDA_SUCCESS)
-		r = load(c, code, true, &m);
+		r = load_cuda_module(c, code, true, &m);
 	if (r == CUDA_SUCCESS)
 		*ret = (CUlibrary)m;
 	return lib_leave(r);
@@ -435,7 +436,7 @@ EXPORT CUresult cuLibraryLoadFromFile(CUlibrary *ret, const char *path, unsigned
 
 	if (!ret || !path)
 		return CUDA_ERROR_INVALID_VALUE;
-	text = read_file(path);
+	text = read_image_file(path);
 	r = text ? cuLibraryLoadData(ret, text, jit, jit_values, jit_n, options, values, n)
 		 : CUDA_ERROR_FILE_NOT_FOUND;
 	free(text);
@@ -445,7 +446,7 @@ EXPORT CUresult cuLibraryLoadFromFile(CUlibrary *ret, const char *path, unsigned
 EXPORT CUresult cuLibraryUnload(CUlibrary h)
 {
 	struct module *m = NULL;
-	CUresult r = enter(h, true, &m);
+	CUresult r = enter_module(h, true, &m);
 
 	if (r)
 		return r;
@@ -460,18 +461,18 @@ EXPORT CUresult cuLibraryGetKernel(CUkernel *ret, CUlibrary h, const char *name)
 
 EXPORT CUresult cuLibraryGetKernelCount(unsigned int *ret, CUlibrary h)
 {
-	return count(h, ret);
+	return count_module_functions(h, ret);
 }
 
 EXPORT CUresult cuLibraryEnumerateKernels(CUkernel *ret, unsigned int n, CUlibrary h)
 {
-	return enumerate(h, (void **)ret, n);
+	return list_module_functions(h, (void **)ret, n);
 }
 
 EXPORT CUresult cuLibraryGetModule(CUmodule *ret, CUlibrary h)
 {
 	struct module *m = NULL;
-	CUresult r = enter(h, ret != NULL, &m);
+	CUresult r = enter_module(h, ret != NULL, &m);
 
 	if (r)
 		return r;
@@ -487,9 +488,9 @@ EXPORT CUresult cuLibraryGetGlobal(CUdeviceptr *ret, size_t *bytes, CUlibrary h,
 
 /* Functions. A kernel of a library is the function of its only module. */
 
-static CUresult function_of(const void *h, bool args_ok, struct function **ret)
+static CUresult enter_function(const void *h, bool args_ok, struct function **ret)
 {
-	CUresult r = lib_enter();
+	CUresult r = cuda_lib_enter();
 
 	if (r)
 		return r;
@@ -504,7 +505,7 @@ static CUresult function_of(const void *h, bool args_ok, struct function **ret)
 static CUresult get_attribute(int *ret, unsigned attribute, const void *h)
 {
 	struct function *f = NULL;
-	CUresult r = function_of(h, ret && attribute < FUNC_ATTRIBUTES, &f);
+	CUresult r = enter_function(h, ret && attribute < FUNC_ATTRIBUTES, &f);
 
 	if (r)
 		return r;
@@ -515,7 +516,7 @@ static CUresult get_attribute(int *ret, unsigned attribute, const void *h)
 static CUresult set_attribute(unsigned attribute, int v, const void *h)
 {
 	struct function *f = NULL;
-	CUresult r = function_of(h, attribute >= 8 && attribute < FUNC_ATTRIBUTES, &f);
+	CUresult r = enter_function(h, attribute >= 8 && attribute < FUNC_ATTRIBUTES, &f);
 
 	if (r)
 		return r;
@@ -528,7 +529,7 @@ static CUresult set_attribute(unsigned attribute, int v, const void *h)
 static CUresult param_info(const void *h, size_t i, size_t *offset, size_t *size)
 {
 	struct function *f = NULL;
-	CUresult r = function_of(h, offset != NULL, &f);
+	CUresult r = enter_function(h, offset != NULL, &f);
 
 	if (r)
 		return r;
@@ -540,10 +541,10 @@ static CUresult param_info(const void *h, size_t i, size_t *offset, size_t *size
 	return lib_leave(CUDA_SUCCESS);
 }
 
-static CUresult name_of(const void *h, const char **ret)
+static CUresult get_function_name(const void *h, const char **ret)
 {
 	struct function *f = NULL;
-	CUresult r = function_of(h, ret != NULL, &f);
+	CUresult r = enter_function(h, ret != NULL, &f);
 
 	if (r)
 		return r;
@@ -554,7 +555,7 @@ static CUresult name_of(const void *h, const char **ret)
 static CUresult module_of(const void *h, void *ret)
 {
 	struct function *f = NULL;
-	CUresult r = function_of(h, ret != NULL, &f);
+	CUresult r = enter_function(h, ret != NULL, &f);
 
 	if (r)
 		return r;
@@ -562,10 +563,10 @@ static CUresult module_of(const void *h, void *ret)
 	return lib_leave(CUDA_SUCCESS);
 }
 
-static CUresult accept(const void *h)
+static CUresult check_function_handle(const void *h)
 {
 	struct function *f;
-	CUresult r = function_of(h, true, &f);
+	CUresult r = enter_function(h, true, &f);
 
 	return r ? r : lib_leave(CUDA_SUCCESS);
 }
@@ -604,12 +605,12 @@ EXPORT CUresult cuKernelGetParamInfo(CUkernel h, size_t i, size_t *offset, size_
 
 EXPORT CUresult cuFuncGetName(const char **ret, CUfunction h)
 {
-	return name_of(h, ret);
+	return get_function_name(h, ret);
 }
 
 EXPORT CUresult cuKernelGetName(const char **ret, CUkernel h)
 {
-	return name_of(h, ret);
+	return get_function_name(h, ret);
 }
 
 EXPORT CUresult cuFuncGetModule(CUmodule *ret, CUfunction h)
@@ -624,7 +625,7 @@ EXPORT CUresult cuKernelGetLibrary(CUlibrary *ret, CUkernel h)
 
 EXPORT CUresult cuKernelGetFunction(CUfunction *ret, CUkernel h)
 {
-	CUresult r = ret ? accept(h) : CUDA_ERROR_INVALID_VALUE;
+	CUresult r = ret ? check_function_handle(h) : CUDA_ERROR_INVALID_VALUE;
 
 	if (r == CUDA_SUCCESS)
 		*ret = (CUfunction)(void *)h;
@@ -633,7 +634,7 @@ EXPORT CUresult cuKernelGetFunction(CUfunction *ret, CUkernel h)
 
 EXPORT CUresult cuFuncIsLoaded(unsigned int *ret, CUfunction h)
 {
-	CUresult r = ret ? accept(h) : CUDA_ERROR_INVALID_VALUE;
+	CUresult r = ret ? check_function_handle(h) : CUDA_ERROR_INVALID_VALUE;
 
 	if (r == CUDA_SUCCESS)
 		*ret = 1;
@@ -642,23 +643,23 @@ EXPORT CUresult cuFuncIsLoaded(unsigned int *ret, CUfunction h)
 
 EXPORT CUresult cuFuncLoad(CUfunction h)
 {
-	return accept(h);
+	return check_function_handle(h);
 }
 
 EXPORT CUresult cuFuncSetCacheConfig(CUfunction h, unsigned int config)
 {
-	return config <= 3 ? accept(h) : CUDA_ERROR_INVALID_VALUE;
+	return config <= 3 ? check_function_handle(h) : CUDA_ERROR_INVALID_VALUE;
 }
 
 EXPORT CUresult cuKernelSetCacheConfig(CUkernel h, unsigned int config, CUdevice dev)
 {
 	(void)dev;
-	return config <= 3 ? accept(h) : CUDA_ERROR_INVALID_VALUE;
+	return config <= 3 ? check_function_handle(h) : CUDA_ERROR_INVALID_VALUE;
 }
 
 EXPORT CUresult cuFuncSetSharedMemConfig(CUfunction h, unsigned int config)
 {
-	return config <= 2 ? accept(h) : CUDA_ERROR_INVALID_VALUE;
+	return config <= 2 ? check_function_handle(h) : CUDA_ERROR_INVALID_VALUE;
 }
 
 /* Occupancy, by threads and blocks alone. */
@@ -669,7 +670,7 @@ EXPORT CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *ret, C
 	int block, size_t shared, unsigned int flags)
 {
 	struct function *f = NULL;
-	CUresult r = function_of(h, ret && block > 0 && block <= 1024 && flags <= 1, &f);
+	CUresult r = enter_function(h, ret && block > 0 && block <= 1024 && flags <= 1, &f);
 	int by_threads, by_shared, most;
 	const struct device *d;
 	size_t per_sm;
@@ -696,7 +697,7 @@ EXPORT CUresult cuOccupancyMaxPotentialBlockSizeWithFlags(int *grid, int *block,
 	CUoccupancyB2DSize dynamic, size_t shared, int limit, unsigned int flags)
 {
 	struct function *f = NULL;
-	CUresult r = function_of(h, grid && block && flags <= 1, &f);
+	CUresult r = enter_function(h, grid && block && flags <= 1, &f);
 	int per_sm, size = limit > 0 && limit < 1024 ? limit / 32 * 32 : 1024;
 
 	(void)dynamic;
@@ -721,7 +722,7 @@ EXPORT CUresult cuOccupancyAvailableDynamicSMemPerBlock(size_t *ret, CUfunction 
 	int block)
 {
 	struct function *f = NULL;
-	CUresult r = function_of(h, ret && blocks > 0 && block > 0, &f);
+	CUresult r = enter_function(h, ret && blocks > 0 && block > 0, &f);
 	int each;
 
 	if (r)

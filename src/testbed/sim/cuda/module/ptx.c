@@ -8,7 +8,7 @@
 #define TOKEN_MAX PTX_NAME_MAX
 #define BYTES_MAX (UINT64_C(1) << 40)
 
-static const char *skip(const char *p)
+static const char *skip_ptx_space(const char *p)
 {
 	while (true) {
 		if (isspace((unsigned char)*p)) {
@@ -25,21 +25,21 @@ static const char *skip(const char *p)
 	}
 }
 
-static bool is_word(char c)
+static bool is_ptx_word_char(char c)
 {
 	return isalnum((unsigned char)c) || c == '_' || c == '$' || c == '%' || c == '.';
 }
 
 /* A word (with the dots in it) or one other character; "": the end. */
-static const char *token(const char *p, char *ret)
+static const char *read_ptx_token(const char *p, char *ret)
 {
 	size_t n = 0;
 
-	p = skip(p);
-	if (*p && !is_word(*p))
+	p = skip_ptx_space(p);
+	if (*p && !is_ptx_word_char(*p))
 		ret[n++] = *p++;
 	else
-		for (; is_word(*p); p++)
+		for (; is_ptx_word_char(*p); p++)
 			if (n + 1 < TOKEN_MAX)
 				ret[n++] = *p;
 	ret[n] = '\0';
@@ -48,11 +48,11 @@ static const char *token(const char *p, char *ret)
 
 bool ptx_is(const char *text)
 {
-	return strncmp(skip(text), ".version", 8) == 0;
+	return strncmp(skip_ptx_space(text), ".version", 8) == 0;
 }
 
 /* What a decimal or hexadecimal digit stands for; 16: none of them. */
-static unsigned digit(char c)
+static unsigned parse_ptx_digit(char c)
 {
 	if (c >= '0' && c <= '9')
 		return (unsigned)(c - '0');
@@ -62,13 +62,13 @@ static unsigned digit(char c)
 
 /* The number at the head of @p, decimal or 0x hexadecimal; more than BYTES_MAX stays just that.
  * *end, unless NULL: what follows it. */
-static size_t number(const char *p, const char **end)
+static size_t parse_ptx_number(const char *p, const char **end)
 {
 	unsigned base = p[0] == '0' && (p[1] == 'x' || p[1] == 'X') ? 16 : 10;
 	size_t n = 0;
 
-	for (p += base == 16 ? 2 : 0; *p && digit(*p) < base; p++)
-		n = n > BYTES_MAX ? n : n * base + digit(*p);
+	for (p += base == 16 ? 2 : 0; *p && parse_ptx_digit(*p) < base; p++)
+		n = n > BYTES_MAX ? n : n * base + parse_ptx_digit(*p);
 	if (end)
 		*end = p;
 	return n;
@@ -77,8 +77,8 @@ static size_t number(const char *p, const char **end)
 bool ptx_is_too_new(const char *text, unsigned newest)
 {
 	const char *end;
-	size_t major = number(skip(skip(text) + 8), &end);
-	size_t minor = *end == '.' ? number(end + 1, NULL) : 0;
+	size_t major = parse_ptx_number(skip_ptx_space(skip_ptx_space(text) + 8), &end);
+	size_t minor = *end == '.' ? parse_ptx_number(end + 1, NULL) : 0;
 
 	return major > newest / 10 || major * 10 + minor > newest;
 }
@@ -117,7 +117,7 @@ static size_t type_bytes(const char *t)
 }
 
 /* ".align 8 .b8 name[16]" up to, not with, what ends it. NULL: none. */
-static const char *variable(const char *p, char *name, size_t *align, size_t *bytes)
+static const char *parse_ptx_variable(const char *p, char *name, size_t *align, size_t *bytes)
 {
 	char t[TOKEN_MAX];
 	size_t count = 1, vector = 1, size = 0, times;
@@ -125,7 +125,7 @@ static const char *variable(const char *p, char *name, size_t *align, size_t *by
 	*align = 0;
 	name[0] = '\0';
 	while (true) {
-		const char *next = token(p, t);
+		const char *next = read_ptx_token(p, t);
 
 		if (!t[0])
 			return NULL;
@@ -133,21 +133,21 @@ static const char *variable(const char *p, char *name, size_t *align, size_t *by
 			break;
 		p = next;
 		if (!strcmp(t, ".align")) {
-			p = token(p, t);
-			*align = number(t, NULL);
+			p = read_ptx_token(p, t);
+			*align = parse_ptx_number(t, NULL);
 		} else if (!strcmp(t, ".v2") || !strcmp(t, ".v4")) {
 			vector = !strcmp(t, ".v2") ? 2 : 4;
 		} else if (type_bytes(t)) {
 			size = type_bytes(t);
 		} else if (t[0] == '[') {
-			p = token(p, t);
+			p = read_ptx_token(p, t);
 			if (!strcmp(t, "]"))
 				continue;
-			times = number(t, NULL);
+			times = parse_ptx_number(t, NULL);
 			if (times > BYTES_MAX || count > BYTES_MAX / 32 / (times ? times : 1))
 				return NULL;
 			count *= times;
-		} else if (t[0] != '.' && t[0] != ']' && is_word(t[0]) &&
+		} else if (t[0] != '.' && t[0] != ']' && is_ptx_word_char(t[0]) &&
 			   !isdigit((unsigned char)t[0])) {
 			memcpy(name, t, sizeof(t));
 		}
@@ -158,21 +158,21 @@ static const char *variable(const char *p, char *name, size_t *align, size_t *by
 	return size && name[0] ? p : NULL;
 }
 
-static const char *parameters(const char *p, struct ptx_entry *e)
+static const char *parse_ptx_params(const char *p, struct ptx_entry *e)
 {
 	char t[TOKEN_MAX], name[TOKEN_MAX];
 
 	while (true) {
 		size_t align, bytes;
 
-		p = token(p, t);
+		p = read_ptx_token(p, t);
 		if (t[0] == ')')
 			return p;
 		if (t[0] == ',')
 			continue;
 		if (strcmp(t, ".param") != 0 || e->param_count == PTX_PARAMS_MAX)
 			return NULL;
-		p = variable(p, name, &align, &bytes);
+		p = parse_ptx_variable(p, name, &align, &bytes);
 		if (!p || bytes > 32768)
 			return NULL;
 		e->bytes = (e->bytes + align - 1) / align * align;
@@ -182,28 +182,28 @@ static const char *parameters(const char *p, struct ptx_entry *e)
 	}
 }
 
-static const char *kernel(const char *p, struct ptx_entry *e)
+static const char *parse_ptx_kernel(const char *p, struct ptx_entry *e)
 {
 	char t[TOKEN_MAX];
 	const char *next;
 
 	*e = (struct ptx_entry){ .kind = PTX_KERNEL };
-	p = token(p, t);
-	if (!is_word(t[0]))
+	p = read_ptx_token(p, t);
+	if (!is_ptx_word_char(t[0]))
 		return NULL;
 	memcpy(e->name, t, sizeof(t));
-	next = token(p, t);
-	return t[0] == '(' ? parameters(next, e) : p;
+	next = read_ptx_token(p, t);
+	return t[0] == '(' ? parse_ptx_params(next, e) : p;
 }
 
 /* Over a body: strings and comments have no braces that count. */
-static const char *body(const char *p)
+static const char *skip_ptx_body(const char *p)
 {
 	char t[TOKEN_MAX];
 	unsigned depth = 1;
 
 	while (depth) {
-		p = token(p, t);
+		p = read_ptx_token(p, t);
 		if (!t[0])
 			return NULL;
 		if (t[0] == '"') {
@@ -225,25 +225,25 @@ int ptx_next(const char **at, struct ptx_entry *ret)
 	while (true) {
 		bool begins_line;
 
-		p = skip(p);
+		p = skip_ptx_space(p);
 		begins_line = p > *at && p[-1] == '\n';
-		p = token(p, t);
+		p = read_ptx_token(p, t);
 		if (!t[0])
 			return 0;
 		/* A line of its own begins with a directive. */
-		if (begins_line && !declares && t[0] != '.' && is_word(t[0]))
+		if (begins_line && !declares && t[0] != '.' && is_ptx_word_char(t[0]))
 			return -1;
 		declares = (declares || !strcmp(t, ".func") || !strcmp(t, ".extern")) &&
 			   t[0] != ';' && t[0] != '{';
 		if (t[0] == '{') {
-			p = body(p);
+			p = skip_ptx_body(p);
 			if (!p)
 				return -1;
 		} else if (t[0] == '"') {
 			p += strcspn(p, "\"");
 			p += *p == '"';
 		} else if (!strcmp(t, ".entry")) {
-			p = kernel(p, ret);
+			p = parse_ptx_kernel(p, ret);
 			break;
 		} else if (!strcmp(t, ".attribute")) {
 			const char *end = strchr(p, ')');
@@ -252,7 +252,7 @@ int ptx_next(const char **at, struct ptx_entry *ret)
 			p = end ? end + 1 : p;
 		} else if (!strcmp(t, ".global") || !strcmp(t, ".const")) {
 			size_t align;
-			const char *attr = skip(p);
+			const char *attr = skip_ptx_space(p);
 
 			*ret = (struct ptx_entry){ .kind = !strcmp(t, ".const") ? PTX_CONSTANT
 										: PTX_GLOBAL };
@@ -267,7 +267,7 @@ int ptx_next(const char **at, struct ptx_entry *ret)
 			}
 			if (managed)
 				ret->kind = PTX_MANAGED;
-			p = variable(p, ret->name, &align, &ret->bytes);
+			p = parse_ptx_variable(p, ret->name, &align, &ret->bytes);
 			break;
 		}
 	}

@@ -9,12 +9,12 @@ enum { TYPE_ARRAY = 3, TYPE_UNIFIED = 4 };
 
 /* Values in memory. */
 
-static bool to_work(const CUstreamBatchMemOpParams *p, struct work *w)
+static bool to_work(const CUstreamBatchMemOpParams *p, struct cuda_work *w)
 {
 	bool wide = p->operation == CU_STREAM_MEM_OP_WAIT_VALUE_64 ||
 		    p->operation == CU_STREAM_MEM_OP_WRITE_VALUE_64;
 
-	*w = (struct work){ .kind = WORK_EMPTY };
+	*w = (struct cuda_work){ .kind = WORK_EMPTY };
 	switch (p->operation) {
 	case CU_STREAM_MEM_OP_WAIT_VALUE_32:
 	case CU_STREAM_MEM_OP_WAIT_VALUE_64:
@@ -37,9 +37,9 @@ static bool to_work(const CUstreamBatchMemOpParams *p, struct work *w)
 EXPORT CUresult cuStreamBatchMemOp_v2(CUstream h, unsigned int n, CUstreamBatchMemOpParams *ops,
 	unsigned int flags)
 {
-	CUresult r = lib_enter();
+	CUresult r = cuda_lib_enter();
 	struct stream *s;
-	struct work w;
+	struct cuda_work w;
 
 	if (r)
 		return r;
@@ -53,7 +53,7 @@ EXPORT CUresult cuStreamBatchMemOp_v2(CUstream h, unsigned int n, CUstreamBatchM
 	for (unsigned i = 0; i < n && !r; i++) {
 		(void)to_work(&ops[i], &w);
 		if (w.kind != WORK_EMPTY)
-			r = stream_put(s, &w);
+			r = stream_add_work(s, &w);
 	}
 	return lib_leave(r);
 }
@@ -69,7 +69,7 @@ EXPORT CUresult cuStreamBatchMemOp_v2_ptsz(CUstream h, unsigned int n,
 static CUresult batch_stream(CUstream h, bool args_ok)
 {
 	struct stream *s;
-	CUresult r = lib_enter();
+	CUresult r = cuda_lib_enter();
 
 	if (r)
 		return r;
@@ -204,10 +204,11 @@ EXPORT CUresult cuMemcpy3DPeerAsync_ptsz(const CUDA_MEMCPY3D_PEER *p, CUstream h
 
 /* Managed memory lies with the host all the time: moving it does nothing. */
 
-static CUresult advise(CUdeviceptr *at, const size_t *bytes, size_t n, bool args_ok, CUstream h)
+static CUresult check_managed_batch(CUdeviceptr *at, const size_t *bytes, size_t n,
+	bool args_ok, CUstream h)
 {
 	struct stream *s;
-	CUresult r = lib_enter();
+	CUresult r = cuda_lib_enter();
 
 	if (r)
 		return r;
@@ -227,7 +228,8 @@ static CUresult advise(CUdeviceptr *at, const size_t *bytes, size_t n, bool args
 	EXPORT CUresult name(CUdeviceptr *at, size_t *bytes, size_t n, CUmemLocation *to,     \
 		size_t *first, size_t locations, unsigned long long flags, CUstream h)        \
 	{                                                                                     \
-		return advise(at, bytes, n, to && first && locations && !flags, h);           \
+		return check_managed_batch(at, bytes, n, to && first && locations && !flags,  \
+			h);                                                                   \
 	}                                                                                     \
 	EXPORT CUresult name##_ptsz(CUdeviceptr *at, size_t *bytes, size_t n,                 \
 		CUmemLocation *to, size_t *first, size_t locations, unsigned long long flags, \
@@ -242,7 +244,7 @@ ADVISE(cuMemDiscardAndPrefetchBatchAsync)
 EXPORT CUresult cuMemDiscardBatchAsync(CUdeviceptr *at, size_t *bytes, size_t n,
 	unsigned long long flags, CUstream h)
 {
-	return advise(at, bytes, n, !flags, h);
+	return check_managed_batch(at, bytes, n, !flags, h);
 }
 
 EXPORT CUresult cuMemDiscardBatchAsync_ptsz(CUdeviceptr *at, size_t *bytes, size_t n,
@@ -256,7 +258,7 @@ EXPORT CUresult cuMemDiscardBatchAsync_ptsz(CUdeviceptr *at, size_t *bytes, size
 EXPORT CUresult cuLaunchCooperativeKernelMultiDevice(CUDA_LAUNCH_PARAMS *list, unsigned int n,
 	unsigned int flags)
 {
-	CUresult r = lib_enter();
+	CUresult r = cuda_lib_enter();
 
 	if (r)
 		return r;

@@ -11,9 +11,9 @@ enum {
 	FLAGS = BLOCKING_SYNC | NO_TIMING | INTERPROCESS
 };
 
-static struct sim_device_event_cell *cell(const struct event *e)
+static struct sim_device_event_cell *get_event_cell(const struct event *e)
 {
-	return &gpu_page()->events[e->id];
+	return &gpu_daemon_page()->events[e->id];
 }
 
 bool event_is_shared(const struct event *e)
@@ -23,13 +23,13 @@ bool event_is_shared(const struct event *e)
 
 uint64_t event_target(const struct event *e)
 {
-	return event_is_shared(e) ? atomic_load(&cell(e)->recorded) : e->recorded;
+	return event_is_shared(e) ? atomic_load(&get_event_cell(e)->recorded) : e->recorded;
 }
 
 /* The event of a handle; the lock is taken on success. */
-static CUresult enter(CUevent h, struct event **ret)
+static CUresult enter_event(CUevent h, struct event **ret)
 {
-	CUresult r = lib_enter();
+	CUresult r = cuda_lib_enter();
 
 	if (r)
 		return r;
@@ -72,7 +72,7 @@ EXPORT CUresult cuEventCreate(CUevent *ret, unsigned int flags)
 EXPORT CUresult cuEventDestroy_v2(CUevent h)
 {
 	struct event *e;
-	CUresult r = lib_enter();
+	CUresult r = cuda_lib_enter();
 
 	if (r)
 		return r;
@@ -94,7 +94,7 @@ EXPORT CUresult cuEventDestroy(CUevent h)
 
 CUresult event_record(struct stream *s, struct event *e, bool node)
 {
-	struct work w = { .kind = WORK_RECORD, .event = { .event = e } };
+	struct cuda_work w = { .kind = WORK_RECORD, .event = { .event = e } };
 	CUresult r;
 
 	if (s->capture && !node)
@@ -102,7 +102,7 @@ CUresult event_record(struct stream *s, struct event *e, bool node)
 	capture_event_forget(e);
 	if (!event_is_shared(e))
 		w.event.generation = e->recorded + 1;
-	r = stream_put(s, &w);
+	r = stream_add_work(s, &w);
 	if (r == CUDA_SUCCESS)
 		e->recorded++;
 	return r;
@@ -115,7 +115,7 @@ EXPORT CUresult cuEventRecord(CUevent h, CUstream stream)
 	CUresult r;
 
 	lib_spin(lib.event_ns);
-	r = enter(h, &e);
+	r = enter_event(h, &e);
 	if (r)
 		return r;
 	r = stream_of(stream, &s);
@@ -145,7 +145,7 @@ EXPORT CUresult cuStreamWaitEvent(CUstream stream, CUevent h, unsigned int flags
 {
 	struct event *e = NULL;
 	struct stream *s;
-	CUresult r = enter(h, &e);
+	CUresult r = enter_event(h, &e);
 
 	if (r)
 		return r;
@@ -155,10 +155,10 @@ EXPORT CUresult cuStreamWaitEvent(CUstream stream, CUevent h, unsigned int flags
 	if (r == CUDA_SUCCESS && (s->capture || e->capture)) {
 		r = capture_wait(s, e);
 	} else if (r == CUDA_SUCCESS && event_target(e)) {
-		struct work w = { .kind = WORK_WAIT_EVENT,
+		struct cuda_work w = { .kind = WORK_WAIT_EVENT,
 			.event = { .event = e, .generation = event_target(e) } };
 
-		r = stream_put(s, &w);
+		r = stream_add_work(s, &w);
 	}
 	return lib_leave(r);
 }
@@ -171,14 +171,14 @@ EXPORT CUresult cuStreamWaitEvent_ptsz(CUstream stream, CUevent h, unsigned int 
 EXPORT CUresult cuEventQuery(CUevent h)
 {
 	struct event *e = NULL;
-	CUresult r = enter(h, &e);
+	CUresult r = enter_event(h, &e);
 
 	if (r)
 		return r;
 	if (e->capture)
 		return lib_leave(capture_event_touched(e));
 	r = capture_unsafe();
-	if (r == CUDA_SUCCESS && atomic_load(&cell(e)->completed) < event_target(e))
+	if (r == CUDA_SUCCESS && atomic_load(&get_event_cell(e)->completed) < event_target(e))
 		r = CUDA_ERROR_NOT_READY;
 	if (r == CUDA_SUCCESS || r == CUDA_ERROR_NOT_READY) {
 		CUresult broken = ctx_check(e->ctx);
@@ -194,7 +194,7 @@ EXPORT CUresult cuEventSynchronize(CUevent h)
 	struct context *c;
 	struct event *e = NULL;
 	uint64_t until;
-	CUresult r = enter(h, &e);
+	CUresult r = enter_event(h, &e);
 
 	if (r)
 		return r;
@@ -203,7 +203,7 @@ EXPORT CUresult cuEventSynchronize(CUevent h)
 	r = capture_unsafe();
 	if (r)
 		return lib_leave(r);
-	at = cell(e);
+	at = get_event_cell(e);
 	until = event_target(e);
 	c = e->ctx;
 	if (atomic_load(&at->completed) < until) {
@@ -226,7 +226,7 @@ EXPORT CUresult cuEventSynchronize(CUevent h)
 EXPORT CUresult cuEventElapsedTime(float *ms, CUevent from, CUevent to)
 {
 	struct event *e = NULL, *f;
-	CUresult r = enter(to, &e);
+	CUresult r = enter_event(to, &e);
 
 	if (r)
 		return r;
@@ -240,11 +240,11 @@ EXPORT CUresult cuEventElapsedTime(float *ms, CUevent from, CUevent to)
 		return lib_leave(CUDA_ERROR_INVALID_HANDLE);
 	if (e->capture || f->capture)
 		return lib_leave(CUDA_ERROR_CAPTURED_EVENT);
-	if (atomic_load(&cell(e)->completed) < event_target(e) ||
-		atomic_load(&cell(f)->completed) < event_target(f))
+	if (atomic_load(&get_event_cell(e)->completed) < event_target(e) ||
+		atomic_load(&get_event_cell(f)->completed) < event_target(f))
 		return lib_leave(CUDA_ERROR_NOT_READY);
-	*ms = (float)((double)(int64_t)(atomic_load(&cell(e)->time_ns) -
-					atomic_load(&cell(f)->time_ns)) /
+	*ms = (float)((double)(int64_t)(atomic_load(&get_event_cell(e)->time_ns) -
+					atomic_load(&get_event_cell(f)->time_ns)) /
 		      1e6);
 	return lib_leave(CUDA_SUCCESS);
 }
@@ -259,7 +259,7 @@ EXPORT CUresult cuEventElapsedTime_v2(float *ms, CUevent from, CUevent to)
 EXPORT CUresult cuIpcGetEventHandle(CUipcEventHandle *ret, CUevent h)
 {
 	struct event *e = NULL;
-	CUresult r = enter(h, &e);
+	CUresult r = enter_event(h, &e);
 
 	if (r)
 		return r;

@@ -10,24 +10,24 @@
 
 #define WAITS_MAX SIM_DEVICE_BATCH_MAX /* in one packet */
 
-static CUresult queue_of(struct context *c, struct queue **at)
+static CUresult ensure_fence_queue(struct context *c, struct queue **at)
 {
 	return *at ? CUDA_SUCCESS : queue_new(c, 0, at);
 }
 
-static bool in_the_way(const struct context *c, const struct queue *q)
+static bool is_blocking_fence(const struct context *c, const struct queue *q)
 {
 	return q->ctx == c && !q->gone && q != c->fence && q != c->gate &&
 	       q->fenced != q->last && !queue_done(q, q->last);
 }
 
 /* The next so many that are in the way. */
-static size_t take(const struct context *c, struct sim_device_command *ret)
+static size_t collect_fence_waits(const struct context *c, struct sim_device_command *ret)
 {
 	size_t n = 0;
 
 	for (struct queue *q = queues_all(); q && n < WAITS_MAX; q = q->next)
-		if (in_the_way(c, q)) {
+		if (is_blocking_fence(c, q)) {
 			ret[n++] = (struct sim_device_command){
 				.kind = SIM_DEVICE_WAIT_STREAM,
 				.object = q->id,
@@ -50,16 +50,17 @@ static CUresult wait_for_all(const struct context *c, struct queue *fence)
 		r = queue_reserve(fence, WAITS_MAX + 1);
 		if (r)
 			return r;
-		n = take(c, commands);
-		r = n ? queue_put_many(fence, commands, n) : CUDA_SUCCESS;
+		n = collect_fence_waits(c, commands);
+		r = n ? queue_push_many(fence, commands, n) : CUDA_SUCCESS;
 	} while (r == CUDA_SUCCESS && n == WAITS_MAX);
 	return r;
 }
 
 /* The context and the event of two handles; the lock is taken on success. */
-static CUresult enter(CUcontext ch, CUevent eh, struct context **c, struct event **e)
+static CUresult enter_fence_event(CUcontext ch, CUevent eh, struct context **c,
+	struct event **e)
 {
-	CUresult r = lib_enter();
+	CUresult r = cuda_lib_enter();
 
 	if (r)
 		return r;
@@ -76,11 +77,11 @@ static CUresult enter(CUcontext ch, CUevent eh, struct context **c, struct event
 	return r ? lib_leave(r) : CUDA_SUCCESS;
 }
 
-static CUresult record(struct context *c, struct event *e)
+static CUresult record_fence_event(struct context *c, struct event *e)
 {
 	struct sim_device_command command = { .kind = SIM_DEVICE_RECORD, .object = e->id };
 	struct queue *fence;
-	CUresult r = queue_of(c, &c->fence);
+	CUresult r = ensure_fence_queue(c, &c->fence);
 
 	if (r)
 		return r;
@@ -90,7 +91,7 @@ static CUresult record(struct context *c, struct event *e)
 		capture_event_forget(e);
 		if (!event_is_shared(e))
 			command.amount = e->recorded + 1;
-		r = queue_put_many(fence, &command, 1);
+		r = queue_push_many(fence, &command, 1);
 	}
 	if (r == CUDA_SUCCESS)
 		e->recorded++;
@@ -105,17 +106,17 @@ EXPORT CUresult cuCtxRecordEvent(CUcontext ch, CUevent eh)
 	CUresult r;
 
 	lib_spin(lib.event_ns);
-	r = enter(ch, eh, &c, &e);
+	r = enter_fence_event(ch, eh, &c, &e);
 	if (r)
 		return r;
-	return lib_leave(e->ctx == c ? record(c, e) : CUDA_ERROR_INVALID_HANDLE);
+	return lib_leave(e->ctx == c ? record_fence_event(c, e) : CUDA_ERROR_INVALID_HANDLE);
 }
 
 EXPORT CUresult cuCtxWaitEvent(CUcontext ch, CUevent eh)
 {
 	struct context *c;
 	struct event *e;
-	CUresult r = enter(ch, eh, &c, &e);
+	CUresult r = enter_fence_event(ch, eh, &c, &e);
 
 	if (r)
 		return r;
@@ -123,9 +124,9 @@ EXPORT CUresult cuCtxWaitEvent(CUcontext ch, CUevent eh)
 		return lib_leave(CUDA_ERROR_CAPTURED_EVENT);
 	if (!event_target(e))
 		return lib_leave(CUDA_SUCCESS);
-	r = queue_of(c, &c->gate);
+	r = ensure_fence_queue(c, &c->gate);
 	if (r == CUDA_SUCCESS)
-		r = queue_put(c->gate,
+		r = queue_push(c->gate,
 			(struct sim_device_command){ .kind = SIM_DEVICE_WAIT_EVENT,
 				.object = e->id,
 				.amount = event_target(e) });
@@ -141,9 +142,9 @@ CUresult gate_wait(struct stream *s)
 	s->gate_seen = gate->last;
 	if (queue_done(gate, gate->last))
 		return CUDA_SUCCESS;
-	return queue_put(s->queue, (struct sim_device_command){ .kind = SIM_DEVICE_WAIT_STREAM,
-					   .object = gate->id,
-					   .amount = gate->last });
+	return queue_push(s->queue, (struct sim_device_command){ .kind = SIM_DEVICE_WAIT_STREAM,
+					    .object = gate->id,
+					    .amount = gate->last });
 }
 
 void fence_drop(struct context *c)

@@ -19,14 +19,14 @@ struct queue *queues_all(void)
 	return queues;
 }
 
-static struct sim_device_stream_cell *cell(const struct queue *q)
+static struct sim_device_stream_cell *get_stream_cell(const struct queue *q)
 {
-	return &gpu_page()->streams[q->id];
+	return &gpu_daemon_page()->streams[q->id];
 }
 
 bool queue_done(const struct queue *q, uint64_t seq)
 {
-	return q->gone || seq == 0 || atomic_load(&cell(q)->completed) >= seq;
+	return q->gone || seq == 0 || atomic_load(&get_stream_cell(q)->completed) >= seq;
 }
 
 CUresult queue_new(struct context *c, int priority, struct queue **ret)
@@ -71,7 +71,7 @@ static void drop_items(struct queue *q)
 }
 
 /* Queues that nobody has any more go when they are empty. */
-static void sweep(void)
+static void free_unused_queues(void)
 {
 	struct queue **link = &queues, *q;
 
@@ -95,7 +95,7 @@ static void sweep(void)
 void queue_drop(struct queue *q)
 {
 	if (!--q->refs)
-		sweep();
+		free_unused_queues();
 }
 
 void queue_forget(struct context *c)
@@ -105,7 +105,7 @@ void queue_forget(struct context *c)
 			q->gone = true;
 			drop_items(q);
 		}
-	sweep();
+	free_unused_queues();
 }
 
 CUresult queue_wait(struct queue *q, uint64_t seq)
@@ -115,8 +115,8 @@ CUresult queue_wait(struct queue *q, uint64_t seq)
 	if (!queue_done(q, seq)) {
 		queue_ref(q);
 		(void)pthread_mutex_unlock(&lib.lock);
-		if (!sim_device_wait(gpu_client(), &cell(q)->completed, &cell(q)->waiters, seq,
-			    UINT64_MAX)) {
+		if (!sim_device_wait(gpu_client(), &get_stream_cell(q)->completed,
+			    &get_stream_cell(q)->waiters, seq, UINT64_MAX)) {
 			(void)pthread_mutex_lock(&lib.lock);
 			queue_drop(q);
 			return CUDA_ERROR_UNKNOWN;
@@ -138,7 +138,7 @@ CUresult queue_reserve(struct queue *q, uint64_t n)
 	return err;
 }
 
-CUresult queue_put_many(struct queue *q, struct sim_device_command *c, size_t n)
+CUresult queue_push_many(struct queue *q, struct sim_device_command *c, size_t n)
 {
 	if (q->gone)
 		return CUDA_ERROR_CONTEXT_IS_DESTROYED;
@@ -152,19 +152,19 @@ CUresult queue_put_many(struct queue *q, struct sim_device_command *c, size_t n)
 	return CUDA_SUCCESS;
 }
 
-CUresult queue_put(struct queue *q, struct sim_device_command c)
+CUresult queue_push(struct queue *q, struct sim_device_command c)
 {
 	CUresult err;
 
 	queue_ref(q);
 	err = queue_reserve(q, 1);
 	if (err == CUDA_SUCCESS)
-		err = queue_put_many(q, &c, 1);
+		err = queue_push_many(q, &c, 1);
 	queue_drop(q);
 	return err;
 }
 
-CUresult queue_launch_room(struct queue *q, bool *waited)
+CUresult queue_wait_launch_slot(struct queue *q, bool *waited)
 {
 	CUresult err = CUDA_SUCCESS;
 
@@ -188,7 +188,7 @@ void queue_launched(struct queue *q)
 	q->launch_at = (q->launch_at + 1) % LAUNCHES_MAX;
 }
 
-CUresult queue_put_host(struct queue *q, struct work *w)
+CUresult queue_push_host(struct queue *q, struct cuda_work *w)
 {
 	struct item *i;
 	CUresult err = queue_reserve(q, 1);
@@ -201,21 +201,21 @@ CUresult queue_put_host(struct queue *q, struct work *w)
 	if (!i)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	*i = (struct item){ .seq = q->last + 1, .work = *w };
-	*w = (struct work){ .kind = WORK_EMPTY };
+	*w = (struct cuda_work){ .kind = WORK_EMPTY };
 	*q->items_end = i;
 	q->items_end = &i->next;
 	/* If this fails the context or the daemon is gone, and the item goes with the queue. */
-	return queue_put(q, (struct sim_device_command){ .kind = SIM_DEVICE_HOST });
+	return queue_push(q, (struct sim_device_command){ .kind = SIM_DEVICE_HOST });
 }
 
 /* The threads. */
 
-static bool is_callback(const struct work *w)
+static bool is_callback(const struct cuda_work *w)
 {
 	return w->kind == WORK_HOST || w->kind == WORK_CALLBACK;
 }
 
-static bool value_reached(const struct work *w)
+static bool value_reached(const struct cuda_work *w)
 {
 	uint64_t now = 0, want = w->value.value;
 
@@ -249,7 +249,7 @@ static struct item *next_item(bool callbacks, struct queue **from, bool *poll)
 			i = q->items;
 		}
 		if (!i || is_callback(&i->work) != callbacks ||
-			atomic_load(&cell(q)->host_seq) != i->seq)
+			atomic_load(&get_stream_cell(q)->host_seq) != i->seq)
 			continue;
 		if (i->work.kind == WORK_WAIT_VALUE && !value_reached(&i->work)) {
 			*poll = true;
@@ -266,7 +266,7 @@ static struct item *next_item(bool callbacks, struct queue **from, bool *poll)
 
 static void run_item(struct queue *q, struct item *i)
 {
-	struct work *w = &i->work;
+	struct cuda_work *w = &i->work;
 
 	switch ((int)w->kind) {
 	case WORK_KERNEL:
@@ -300,7 +300,7 @@ static void *host_main(void *arg)
 
 	(void)pthread_mutex_lock(&lib.lock);
 	while (true) {
-		uint32_t seen = atomic_load(&gpu_page()->host_word);
+		uint32_t seen = atomic_load(&gpu_daemon_page()->host_word);
 		struct queue *q = NULL;
 		bool poll = false;
 		struct item *i = next_item(callbacks, &q, &poll);

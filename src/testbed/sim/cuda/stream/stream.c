@@ -33,7 +33,7 @@ CUresult stream_new(struct context *c, enum stream_kind kind, unsigned flags, in
 	return CUDA_SUCCESS;
 }
 
-void stream_drop(struct stream *s)
+void cuda_stream_drop(struct stream *s)
 {
 	struct stream **link = &s->ctx->streams;
 
@@ -51,7 +51,7 @@ void stream_drop(struct stream *s)
 void stream_drop_all(struct context *c)
 {
 	while (c->streams)
-		stream_drop(c->streams);
+		cuda_stream_drop(c->streams);
 }
 
 static CUresult legacy_of(struct context *c, struct stream **ret)
@@ -96,20 +96,20 @@ CUresult stream_of(CUstream h, struct stream **ret)
 	return h == CU_STREAM_PER_THREAD ? thread_stream(c, ret) : legacy_of(c, ret);
 }
 
-static bool blocking(const struct stream *s)
+static bool is_blocking_nonlegacy(const struct stream *s)
 {
 	return s->kind != STREAM_LEGACY && !(s->flags & NON_BLOCKING);
 }
 
-static CUresult wait_for(struct stream *s, const struct stream *other)
+static CUresult queue_stream_wait(struct stream *s, const struct stream *other)
 {
-	return queue_put(s->queue, (struct sim_device_command){ .kind = SIM_DEVICE_WAIT_STREAM,
-					   .object = other->queue->id,
-					   .amount = other->queue->last });
+	return queue_push(s->queue, (struct sim_device_command){ .kind = SIM_DEVICE_WAIT_STREAM,
+					    .object = other->queue->id,
+					    .amount = other->queue->last });
 }
 
 /* The default stream waits for all blocking ones, and they for it. */
-static CUresult order(struct stream *s)
+static CUresult order_with_legacy(struct stream *s)
 {
 	struct stream *legacy = s->ctx->legacy;
 	CUresult err = gate_wait(s);
@@ -118,21 +118,22 @@ static CUresult order(struct stream *s)
 		return err;
 	if (s->kind == STREAM_LEGACY) {
 		for (struct stream *o = s->ctx->streams; o && !err; o = o->next) {
-			if (!blocking(o) || o->joined == o->queue->last)
+			if (!is_blocking_nonlegacy(o) || o->joined == o->queue->last)
 				continue;
 			o->joined = o->queue->last;
 			if (!queue_done(o->queue, o->queue->last))
-				err = wait_for(s, o);
+				err = queue_stream_wait(s, o);
 		}
-	} else if (blocking(s) && legacy && s->legacy_seen != legacy->queue->last) {
+	} else if (is_blocking_nonlegacy(s) && legacy &&
+		   s->legacy_seen != legacy->queue->last) {
 		s->legacy_seen = legacy->queue->last;
 		if (!queue_done(legacy->queue, legacy->queue->last))
-			err = wait_for(s, legacy);
+			err = queue_stream_wait(s, legacy);
 	}
 	return err;
 }
 
-static CUresult put_copy(struct stream *s, const struct work *w)
+static CUresult enqueue_copy(struct stream *s, const struct cuda_work *w)
 {
 	uint64_t bytes = w->kind == WORK_COPY
 				 ? w->copy.WidthInBytes * w->copy.Height * w->copy.Depth
@@ -140,20 +141,20 @@ static CUresult put_copy(struct stream *s, const struct work *w)
 	uint32_t way = SIM_DEVICE_ON_GPU;
 
 	if (w->kind == WORK_COPY &&
-		place_is_host(w->copy.srcMemoryType, w->copy.srcHost, w->copy.srcDevice))
+		copy_is_host_side(w->copy.srcMemoryType, w->copy.srcHost, w->copy.srcDevice))
 		way = SIM_DEVICE_TO_GPU;
 	else if (w->kind == WORK_COPY &&
-		 place_is_host(w->copy.dstMemoryType, w->copy.dstHost, w->copy.dstDevice))
+		 copy_is_host_side(w->copy.dstMemoryType, w->copy.dstHost, w->copy.dstDevice))
 		way = SIM_DEVICE_FROM_GPU;
-	return queue_put(s->queue, (struct sim_device_command){ .kind = SIM_DEVICE_COPY,
-					   .amount = bytes,
-					   .object = way });
+	return queue_push(s->queue, (struct sim_device_command){ .kind = SIM_DEVICE_COPY,
+					    .amount = bytes,
+					    .object = way });
 }
 
 /* The commands of one piece of work. */
-static CUresult put(struct stream *s, struct work *w)
+static CUresult enqueue_work(struct stream *s, struct cuda_work *w)
 {
-	CUresult err = order(s);
+	CUresult err = order_with_legacy(s);
 
 	if (err)
 		return err;
@@ -166,53 +167,53 @@ static CUresult put(struct stream *s, struct work *w)
 		uint64_t blocks =
 			(uint64_t)w->kernel.grid[0] * w->kernel.grid[1] * w->kernel.grid[2];
 
-		err = queue_put(s->queue,
+		err = queue_push(s->queue,
 			(struct sim_device_command){ .kind = SIM_DEVICE_KERNEL,
 				.amount = kernel_ns(w, s->ctx->device->keys.sm_count),
 				.object = kernel_error(w),
 				.width = blocks < s->ctx->device->keys.sm_count
 						 ? (uint32_t)blocks
 						 : SIM_DEVICE_WIDTH_ALL });
-		return err || !kernel_has_effect(w) ? err : queue_put_host(s->queue, w);
+		return err || !kernel_has_effect(w) ? err : queue_push_host(s->queue, w);
 	}
 	case WORK_COPY:
 	case WORK_SET:
-		err = put_copy(s, w);
-		return err ? err : queue_put_host(s->queue, w);
+		err = enqueue_copy(s, w);
+		return err ? err : queue_push_host(s->queue, w);
 	case WORK_RECORD:
-		return queue_put(s->queue,
+		return queue_push(s->queue,
 			(struct sim_device_command){ .kind = SIM_DEVICE_RECORD,
 				.object = w->event.event->id,
 				.amount = w->event.generation });
 	case WORK_WAIT_EVENT:
-		return queue_put(s->queue,
+		return queue_push(s->queue,
 			(struct sim_device_command){ .kind = SIM_DEVICE_WAIT_EVENT,
 				.object = w->event.event->id,
 				.amount = w->event.generation });
 	case WORK_FREE:
 		return memory_free_in(s, w->free);
 	default:
-		return queue_put_host(s->queue, w);
+		return queue_push_host(s->queue, w);
 	}
 }
 
-CUresult stream_put(struct stream *s, struct work *w)
+CUresult stream_add_work(struct stream *s, struct cuda_work *w)
 {
 	CUresult err;
 
 	if (s->capture)
-		return capture_put(s, w);
+		return capture_add_work(s, w);
 	err = s->kind == STREAM_LEGACY ? capture_legacy(s->ctx) : CUDA_SUCCESS;
 	if (err == CUDA_SUCCESS)
-		err = put(s, w);
+		err = enqueue_work(s, w);
 	work_clear(w);
 	return err;
 }
 
-CUresult submit(CUstream h, struct work *w)
+CUresult stream_submit_work(CUstream h, struct cuda_work *w)
 {
 	struct stream *s;
-	CUresult r = lib_enter();
+	CUresult r = cuda_lib_enter();
 
 	if (r) {
 		work_clear(w);
@@ -220,31 +221,31 @@ CUresult submit(CUstream h, struct work *w)
 	}
 	r = stream_of(h, &s);
 	if (r == CUDA_SUCCESS)
-		r = stream_put(s, w);
+		r = stream_add_work(s, w);
 	else
 		work_clear(w);
 	return lib_leave(r);
 }
 
 /* With the lock; frees it while the bytes move. */
-CUresult submit_wait(CUstream h, struct work *w)
+CUresult submit_wait(CUstream h, struct cuda_work *w)
 {
 	struct stream *s;
-	CUresult r = lib_enter();
+	CUresult r = cuda_lib_enter();
 
 	if (r)
 		return r;
 	r = stream_of(h, &s);
 	if (r == CUDA_SUCCESS && s->capture)
-		return lib_leave(capture_put(s, w));
+		return lib_leave(capture_add_work(s, w));
 	if (r == CUDA_SUCCESS && s->kind == STREAM_LEGACY)
 		r = capture_legacy(s->ctx);
 	if (r == CUDA_SUCCESS)
 		r = w->kind == WORK_COPY ? copy_check(&w->copy) : set_check(&w->set);
 	if (r == CUDA_SUCCESS)
-		r = order(s);
+		r = order_with_legacy(s);
 	if (r == CUDA_SUCCESS)
-		r = put_copy(s, w);
+		r = enqueue_copy(s, w);
 	if (r == CUDA_SUCCESS)
 		r = queue_wait(s->queue, s->queue->last);
 	(void)lib_leave(r);
@@ -261,7 +262,7 @@ bool stream_idle(const struct stream *s)
 		return false;
 	for (const struct stream *o = s->ctx->streams; s->kind == STREAM_LEGACY && o;
 		o = o->next)
-		if (blocking(o) && !queue_done(o->queue, o->queue->last))
+		if (is_blocking_nonlegacy(o) && !queue_done(o->queue, o->queue->last))
 			return false;
 	return true;
 }
@@ -287,7 +288,7 @@ static CUresult wait_all(struct context *c, bool (*wanted)(const struct stream *
 	return err ? err : ctx_check(c);
 }
 
-static bool any(const struct stream *s)
+static bool is_any_stream(const struct stream *s)
 {
 	(void)s;
 	return true;
@@ -295,14 +296,14 @@ static bool any(const struct stream *s)
 
 static bool is_blocking(const struct stream *s)
 {
-	return s->kind == STREAM_LEGACY || blocking(s);
+	return s->kind == STREAM_LEGACY || is_blocking_nonlegacy(s);
 }
 
 CUresult ctx_wait(struct context *c)
 {
 	struct queue *fence = c->fence;
 	uint64_t until = fence ? fence->last : 0;
-	CUresult err = wait_all(c, any);
+	CUresult err = wait_all(c, is_any_stream);
 
 	/* Its events have happened too. */
 	return err || !fence || fence != c->fence ? err : queue_wait(fence, until);
@@ -310,10 +311,10 @@ CUresult ctx_wait(struct context *c)
 
 CUresult device_wait_free(struct context *c)
 {
-	return wait_all(c, any);
+	return wait_all(c, is_any_stream);
 }
 
-CUresult stream_wait(struct stream *s)
+CUresult stream_wait_submitted(struct stream *s)
 {
 	if (s->kind == STREAM_LEGACY)
 		return wait_all(s->ctx, is_blocking);
@@ -349,13 +350,13 @@ EXPORT CUresult cuStreamCreate(CUstream *ret, unsigned int flags)
 
 EXPORT CUresult cuStreamDestroy_v2(CUstream h)
 {
-	CUresult r = lib_enter();
+	CUresult r = cuda_lib_enter();
 
 	if (r)
 		return r;
 	if (!obj_is(h, OBJ_STREAM) || ((struct stream *)h)->kind != STREAM_OWN)
 		return lib_leave(CUDA_ERROR_INVALID_HANDLE);
-	stream_drop((struct stream *)h);
+	cuda_stream_drop((struct stream *)h);
 	return lib_leave(CUDA_SUCCESS);
 }
 
@@ -367,7 +368,7 @@ EXPORT CUresult cuStreamDestroy(CUstream h)
 EXPORT CUresult cuStreamSynchronize(CUstream h)
 {
 	struct stream *s;
-	CUresult r = lib_enter();
+	CUresult r = cuda_lib_enter();
 
 	if (r)
 		return r;
@@ -375,7 +376,7 @@ EXPORT CUresult cuStreamSynchronize(CUstream h)
 	if (r == CUDA_SUCCESS && s->capture)
 		r = capture_unsafe_in(s);
 	if (r == CUDA_SUCCESS)
-		r = stream_wait(s);
+		r = stream_wait_submitted(s);
 	if (r == CUDA_SUCCESS)
 		pools_trim_all();
 	return lib_leave(r);
@@ -384,7 +385,7 @@ EXPORT CUresult cuStreamSynchronize(CUstream h)
 EXPORT CUresult cuStreamQuery(CUstream h)
 {
 	struct stream *s;
-	CUresult r = lib_enter();
+	CUresult r = cuda_lib_enter();
 
 	if (r)
 		return r;
@@ -414,7 +415,7 @@ EXPORT CUresult cuCtxGetStreamPriorityRange(int *least, int *greatest)
 
 static CUresult stream_enter(CUstream h, bool args_ok, struct stream **s)
 {
-	CUresult r = lib_enter();
+	CUresult r = cuda_lib_enter();
 
 	if (r)
 		return r;
@@ -494,9 +495,9 @@ EXPORT CUresult cuStreamAttachMemAsync_ptsz(CUstream h, CUdeviceptr p, size_t by
 
 EXPORT CUresult cuLaunchHostFunc(CUstream h, CUhostFn fn, void *data)
 {
-	struct work w = { .kind = WORK_HOST, .host = { fn, data } };
+	struct cuda_work w = { .kind = WORK_HOST, .host = { fn, data } };
 
-	return fn ? submit(h, &w) : CUDA_ERROR_INVALID_VALUE;
+	return fn ? stream_submit_work(h, &w) : CUDA_ERROR_INVALID_VALUE;
 }
 
 EXPORT CUresult cuLaunchHostFunc_ptsz(CUstream h, CUhostFn fn, void *data)
@@ -507,9 +508,9 @@ EXPORT CUresult cuLaunchHostFunc_ptsz(CUstream h, CUhostFn fn, void *data)
 EXPORT CUresult cuStreamAddCallback(CUstream h, CUstreamCallback fn, void *data,
 	unsigned int flags)
 {
-	struct work w = { .kind = WORK_CALLBACK, .callback = { fn, h, data } };
+	struct cuda_work w = { .kind = WORK_CALLBACK, .callback = { fn, h, data } };
 
-	return fn && !flags ? submit(h, &w) : CUDA_ERROR_INVALID_VALUE;
+	return fn && !flags ? stream_submit_work(h, &w) : CUDA_ERROR_INVALID_VALUE;
 }
 
 EXPORT CUresult cuStreamAddCallback_ptsz(CUstream h, CUstreamCallback fn, void *data,
@@ -524,24 +525,25 @@ bool value_ok(enum work_kind kind, CUdeviceptr at, unsigned flags, bool wide)
 	return at && at % (wide ? 8 : 4) == 0 && (kind == WORK_WAIT_VALUE || !flags);
 }
 
-static CUresult value(CUstream h, enum work_kind kind, CUdeviceptr at, uint64_t v,
+static CUresult submit_value_op(CUstream h, enum work_kind kind, CUdeviceptr at, uint64_t v,
 	unsigned flags, bool wide)
 {
-	struct work w = { .kind = kind,
+	struct cuda_work w = { .kind = kind,
 		.value = { .at = at, .value = v, .flags = flags, .wide = wide } };
 
-	return value_ok(kind, at, flags, wide) ? submit(h, &w) : CUDA_ERROR_INVALID_VALUE;
+	return value_ok(kind, at, flags, wide) ? stream_submit_work(h, &w)
+					       : CUDA_ERROR_INVALID_VALUE;
 }
 
 /* The first versions are not supported by drivers of this age (measured): they stay stubs. */
 #define VALUE(name, kind, type, wide)                                                       \
 	EXPORT CUresult name(CUstream h, CUdeviceptr at, type v, unsigned int flags)        \
 	{                                                                                   \
-		return value(h, kind, at, v, flags, wide);                                  \
+		return submit_value_op(h, kind, at, v, flags, wide);                        \
 	}                                                                                   \
 	EXPORT CUresult name##_ptsz(CUstream h, CUdeviceptr at, type v, unsigned int flags) \
 	{                                                                                   \
-		return value(PER_THREAD(h), kind, at, v, flags, wide);                      \
+		return submit_value_op(PER_THREAD(h), kind, at, v, flags, wide);            \
 	}
 
 VALUE(cuStreamWaitValue32_v2, WORK_WAIT_VALUE, uint32_t, false)

@@ -15,7 +15,7 @@
 struct item {
 	struct item *next;
 	uint64_t seq;
-	struct work work;
+	struct cuda_work work;
 };
 
 /* The daemon's stream. Outlives the stream of the program while there is work in it. */
@@ -73,19 +73,19 @@ struct event {
 CUresult stream_of(CUstream h, struct stream **ret);
 CUresult stream_new(struct context *c, enum stream_kind kind, unsigned flags, int priority,
 	struct stream **ret);
-void stream_drop(struct stream *s);
+void cuda_stream_drop(struct stream *s);
 void stream_drop_all(struct context *c);
 
 /* Puts @w into the stream or into what captures it. @w is moved or cleared. */
-CUresult stream_put(struct stream *s, struct work *w);
+CUresult stream_add_work(struct stream *s, struct cuda_work *w);
 
 /* The same for a function that does nothing else: takes the lock itself. */
-CUresult submit(CUstream h, struct work *w);
+CUresult stream_submit_work(CUstream h, struct cuda_work *w);
 
 /* Runs @w as a function that returns when it is done. Takes the lock itself. */
-CUresult submit_wait(CUstream h, struct work *w);
+CUresult submit_wait(CUstream h, struct cuda_work *w);
 
-CUresult stream_wait(struct stream *s); /* for all that is in it now */
+CUresult stream_wait_submitted(struct stream *s); /* for all that is in it now */
 bool stream_idle(const struct stream *s);
 CUresult ctx_wait(struct context *c); /* for all its streams */
 /* What the context waits for, its next command waits for (fence.c). */
@@ -98,15 +98,15 @@ CUresult queue_wait(struct queue *q, uint64_t seq);
 struct queue *queue_ref(struct queue *q);
 void queue_drop(struct queue *q);
 CUresult queue_new(struct context *c, int priority, struct queue **ret);
-CUresult queue_put(struct queue *q, struct sim_device_command c);
+CUresult queue_push(struct queue *q, struct sim_device_command c);
 /* The same, one behind the other; @n is at most what queue_reserve() was asked for. */
-CUresult queue_put_many(struct queue *q, struct sim_device_command *c, size_t n);
+CUresult queue_push_many(struct queue *q, struct sim_device_command *c, size_t n);
 /* Waits until so many more commands have room; at most SIM_DEVICE_QUEUE_MAX / 2. */
 CUresult queue_reserve(struct queue *q, uint64_t n);
 /* Before a launch: waits while too many are on the way. *waited: the lock was free meanwhile. */
-CUresult queue_launch_room(struct queue *q, bool *waited);
+CUresult queue_wait_launch_slot(struct queue *q, bool *waited);
 void queue_launched(struct queue *q);
-CUresult queue_put_host(struct queue *q, struct work *w);
+CUresult queue_push_host(struct queue *q, struct cuda_work *w);
 void queue_forget(struct context *c); /* it is gone, with all its streams in the daemon */
 struct queue *queues_all(void);
 
@@ -114,7 +114,7 @@ struct queue *queues_all(void);
 bool host_start(void);
 
 /* Capture (capture.c). */
-CUresult capture_put(struct stream *s, struct work *w);
+CUresult capture_add_work(struct stream *s, struct cuda_work *w);
 CUresult capture_unsafe(void); /* a call that captures forbid: 900, and they are broken */
 CUresult capture_unsafe_in(struct stream *s);   /* the same on a stream that captures */
 CUresult capture_unsafe_ctx(struct context *c); /* when a stream of it captures */
@@ -140,7 +140,7 @@ CUresult memory_free_in(struct stream *s, CUdeviceptr p);
 void pools_trim_all(void); /* after something was waited for */
 
 /* Memory of the host, as far as copies go. */
-bool place_is_host(unsigned type, const void *host, CUdeviceptr device);
+bool copy_is_host_side(unsigned type, const void *host, CUdeviceptr device);
 
 /* What a context has, when it goes. */
 void modules_drop_all(struct context *c);
@@ -149,10 +149,10 @@ void memory_drop_all(struct context *c);
 
 /* A launch as work; moves nothing on failure. */
 CUresult kernel_work(const void *function, const unsigned *grid, const unsigned *block,
-	unsigned shared, void **params, void **extra, struct work *ret);
+	unsigned shared, void **params, void **extra, struct cuda_work *ret);
 
 /* How long a kernel runs, and what it does. */
-uint64_t kernel_ns(const struct work *w, unsigned sm_count);
-CUresult kernel_error(const struct work *w); /* what its context fails with at its end */
-bool kernel_has_effect(const struct work *w);
-void kernel_effect(const struct work *w);
+uint64_t kernel_ns(const struct cuda_work *w, unsigned sm_count);
+CUresult kernel_error(const struct cuda_work *w); /* what its context fails with at its end */
+bool kernel_has_effect(const struct cuda_work *w);
+void kernel_effect(const struct cuda_work *w);

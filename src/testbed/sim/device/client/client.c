@@ -22,20 +22,20 @@
 #include "lib/base/time.h"
 #include "testbed/sim/model.h"
 
-#define STATUS_GONE    999 /* CUDA_ERROR_UNKNOWN */
-#define PROGRAM        "gpuslice-sim-gpu"
-#define START_LOCK     "cuda.start"
-#define START_TRIES    8
-#define ENV_MAX        4096
-#define LOOK_NS        (100 * NS_PER_MS) /* a sleeper looks whether the daemon still lives */
-#define CALL_STATUS_OK 0
+#define STATUS_GONE     999 /* CUDA_ERROR_UNKNOWN */
+#define PROGRAM         "gpuslice-sim-gpu"
+#define START_LOCK      "cuda.start"
+#define START_TRIES     8
+#define ENV_MAX         4096
+#define DAEMON_CHECK_NS (100 * NS_PER_MS) /* a sleeper looks whether the daemon still lives */
+#define CALL_STATUS_OK  0
 
 /* Connecting. */
 
 /*
  * Through a descriptor of the directory, as a socket's path has at most 107 bytes. Returns 0, or an errno.
  */
-static int dial(const char *dir, int *ret)
+static int connect_daemon_socket(const char *dir, int *ret)
 {
 	struct sockaddr_un sa = { .sun_family = AF_UNIX };
 	CLEANUP(closep) int dir_fd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -65,7 +65,7 @@ static const char *own_file(const void *beside, char exe[SIM_PATH_MAX])
 	return exe;
 }
 
-static int find_program(const void *beside, char *ret, struct error *err)
+static int find_sim_daemon_program(const void *beside, char *ret, struct error *err)
 {
 	static const char *const places[] = { "../../../libexec/gpuslice/" PROGRAM,
 		"../device/" PROGRAM };
@@ -135,7 +135,7 @@ static _Noreturn void become_daemon(char *const *argv, char *const *env)
 }
 
 /* Starts the daemon and waits until it serves, or until it has given up. */
-static int start(const char *dir, const void *beside, struct error *err)
+static int start_sim_daemon(const char *dir, const void *beside, struct error *err)
 {
 	CLEANUP(freep) char **env = calloc(ENV_MAX + 1, sizeof(*env));
 	CLEANUP(closep) int read_end = -1;
@@ -149,7 +149,7 @@ static int start(const char *dir, const void *beside, struct error *err)
 
 	if (!env)
 		return error_nomem(err);
-	if (find_program(beside, program, err) < 0)
+	if (find_sim_daemon_program(beside, program, err) < 0)
 		return -1;
 	(void)snprintf(where, sizeof(where), "%s", dir);
 	if (pipe2(ends, O_CLOEXEC) < 0)
@@ -195,10 +195,11 @@ static int lock_start(const char *dir, int *ret, struct error *err)
 }
 
 /* A connection, whoever starts the daemon. */
-static int reach(const char *dir, const void *beside, int *ret, struct error *err)
+static int connect_or_start_daemon(const char *dir, const void *beside, int *ret,
+	struct error *err)
 {
 	CLEANUP(closep) int lock = -1;
-	int sys = dial(dir, ret);
+	int sys = connect_daemon_socket(dir, ret);
 
 	if (sys == 0)
 		return 0;
@@ -206,16 +207,16 @@ static int reach(const char *dir, const void *beside, int *ret, struct error *er
 		return error_sys(err, sys, "connect '%s/" SIM_DEVICE_SOCKET "'", dir);
 	if (lock_start(dir, &lock, err) < 0)
 		return -1;
-	sys = dial(dir, ret);
+	sys = connect_daemon_socket(dir, ret);
 	if (sys == 0)
 		return 0;
-	if (start(dir, beside, err) < 0)
+	if (start_sim_daemon(dir, beside, err) < 0)
 		return -1;
-	sys = dial(dir, ret);
+	sys = connect_daemon_socket(dir, ret);
 	return sys == 0 ? 0 : error_sys(err, sys, "connect '%s/" SIM_DEVICE_SOCKET "'", dir);
 }
 
-static int map_page(struct sim_device *d, int fd, struct error *err)
+static int map_daemon_page(struct sim_device *d, int fd, struct error *err)
 {
 	void *page = mmap(NULL, sizeof(struct sim_device_page), PROT_READ | PROT_WRITE,
 		MAP_SHARED, fd, 0);
@@ -236,11 +237,11 @@ int sim_device_connect(struct sim_device *d, const char *dir, const void *beside
 		CLEANUP(closep) int page_fd = -1;
 		uint32_t status;
 
-		if (reach(dir, beside, &d->fd, err) < 0)
+		if (connect_or_start_daemon(dir, beside, &d->fd, err) < 0)
 			return -1;
 		status = sim_device_call(d, &q, &r, -1, &page_fd);
 		if (status == CALL_STATUS_OK && page_fd >= 0) {
-			if (map_page(d, page_fd, err) == 0)
+			if (map_daemon_page(d, page_fd, err) == 0)
 				return 0;
 			sim_device_close(d);
 			return -1;
@@ -257,7 +258,7 @@ int sim_device_connect(struct sim_device *d, const char *dir, const void *beside
 		dir);
 }
 
-static void drop(struct sim_device *d)
+static void close_sim_device(struct sim_device *d)
 {
 	if (d->page)
 		(void)munmap(d->page, sizeof(*d->page));
@@ -268,14 +269,14 @@ static void drop(struct sim_device *d)
 
 void sim_device_close(struct sim_device *d)
 {
-	drop(d);
+	close_sim_device(d);
 }
 
 void sim_device_forget(struct sim_device *d)
 {
 	/* Open it stays: until this process ends too the parent's death frees nothing, as with the real files. */
 	d->fd = -1;
-	drop(d);
+	close_sim_device(d);
 	d->mutex = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
 }
 
@@ -393,7 +394,7 @@ static void sleep_on(const void *word, uint32_t seen, uint64_t deadline_ns)
 
 	if (now >= deadline_ns)
 		return;
-	left = deadline_ns - now < LOOK_NS ? deadline_ns - now : LOOK_NS;
+	left = deadline_ns - now < DAEMON_CHECK_NS ? deadline_ns - now : DAEMON_CHECK_NS;
 	t = (struct timespec){ .tv_nsec = (long)left };
 	(void)syscall(SYS_futex, word, FUTEX_WAIT, seen, &t, NULL, 0);
 }
@@ -418,7 +419,7 @@ bool sim_device_wait(struct sim_device *d, _Atomic uint64_t *completed,
 			break;
 		/* The futex is the low half: this machine is little-endian. */
 		sleep_on(completed, (uint32_t)seen, deadline_ns);
-		if (time_mono_ns() - now >= LOOK_NS && !daemon_lives(d) &&
+		if (time_mono_ns() - now >= DAEMON_CHECK_NS && !daemon_lives(d) &&
 			atomic_load(completed) < value)
 			break;
 	}

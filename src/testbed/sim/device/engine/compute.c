@@ -38,7 +38,7 @@ void compute_group_free(struct group *q)
 	free(q);
 }
 
-static bool has_work(const struct group *q)
+static bool has_group_work(const struct group *q)
 {
 	return !list_empty(&q->ready) || !list_empty(&q->running);
 }
@@ -53,7 +53,7 @@ static struct group *next_busy(const struct gpu *g, const struct group *after)
 		if (l == &g->round)
 			continue;
 		q = OWNER(struct group, in_round, l);
-		if (has_work(q))
+		if (has_group_work(q))
 			return q;
 	}
 	return NULL;
@@ -64,12 +64,13 @@ static void insert_running(struct group *q, struct engine_stream *s)
 	struct link *at = q->running.prev;
 
 	while (at != &q->running &&
-		OWNER(struct engine_stream, in_place, at)->end_ns > s->end_ns)
+		OWNER(struct engine_stream, in_list, at)->end_ns > s->end_ns)
 		at = at->prev;
-	link_before(at->next, &s->in_place);
+	link_before(at->next, &s->in_list);
 }
 
-static bool goes_before(const struct engine_stream *s, const struct engine_stream *other)
+static bool has_higher_priority(const struct engine_stream *s,
+	const struct engine_stream *other)
 {
 	if (s->context->priority != other->context->priority)
 		return s->context->priority > other->context->priority;
@@ -80,10 +81,11 @@ void compute_insert(struct group *q, struct engine_stream *s)
 {
 	struct link *at = q->ready.prev;
 
-	while (at != &q->ready && goes_before(s, OWNER(struct engine_stream, in_place, at)))
+	while (at != &q->ready &&
+		has_higher_priority(s, OWNER(struct engine_stream, in_list, at)))
 		at = at->prev;
-	link_before(at->next, &s->in_place);
-	s->place = PLACE_READY;
+	link_before(at->next, &s->in_list);
+	s->list = ENGINE_LIST_READY;
 }
 
 static void start_kernel(struct group *q, struct engine_stream *s, uint32_t width)
@@ -97,11 +99,11 @@ static void start_kernel(struct group *q, struct engine_stream *s, uint32_t widt
 		asked = q->gpu->config.width;
 	/* On fewer multiprocessors than it could fill it takes longer. */
 	if (ns != ENGINE_NEVER && asked > width)
-		ns = ns_of((double)ns * asked / width);
-	link_out(&s->in_place);
-	s->place = PLACE_RUNNING;
+		ns = convert_double_ns((double)ns * asked / width);
+	link_out(&s->in_list);
+	s->list = ENGINE_LIST_RUNNING;
 	s->width = width;
-	s->end_ns = add_sat(q->ran_ns, ns);
+	s->end_ns = add_saturated_ns(q->ran_ns, ns);
 	q->used += width;
 	c->used += width;
 	if (c->running++ == 0)
@@ -117,16 +119,16 @@ void compute_remove(struct engine_stream *s)
 	c->used -= s->width;
 	if (--c->running == 0)
 		c->busy_ns += c->group->ran_ns - c->busy_from_ns;
-	link_out(&s->in_place);
+	link_out(&s->in_list);
 }
 
 /* Starts what fits, in the order of the queue. */
-static void fill(struct group *q)
+static void start_ready_kernels(struct group *q)
 {
 	uint32_t all = q->gpu->config.width;
 
 	for (struct link *l = q->ready.next, *next; l != &q->ready; l = next) {
-		struct engine_stream *s = OWNER(struct engine_stream, in_place, l);
+		struct engine_stream *s = OWNER(struct engine_stream, in_list, l);
 		const struct engine_command *k = head_of(s);
 		uint32_t share = s->context->share < all ? s->context->share : all;
 		uint32_t width = k->width && k->width < share ? k->width : share;
@@ -140,7 +142,7 @@ static void fill(struct group *q)
 	}
 }
 
-static void give_engine(struct gpu *g, struct group *q)
+static void switch_gpu_group(struct gpu *g, struct group *q)
 {
 	uint64_t now = g->engine->now_ns, cost = g->config.switch_ns;
 
@@ -148,17 +150,17 @@ static void give_engine(struct gpu *g, struct group *q)
 	if (!q)
 		return;
 	if (g->resident && !list_empty(&g->resident->running))
-		cost = add_sat(cost, g->config.preempt_ns);
+		cost = add_saturated_ns(cost, g->config.preempt_ns);
 	/* The very first user finds it empty; one after a context that has gone pays. */
 	if (q == g->resident || !g->was_used || !cost) {
 		g->resident = q;
 		g->was_used = true;
 		g->switching = false;
-		g->slice_end_ns = add_sat(now, g->config.slice_ns);
+		g->slice_end_ns = add_saturated_ns(now, g->config.slice_ns);
 		return;
 	}
 	g->switching = true;
-	g->switch_end_ns = add_sat(now, cost);
+	g->switch_end_ns = add_saturated_ns(now, cost);
 }
 
 void compute_settle(struct gpu *g)
@@ -171,21 +173,21 @@ void compute_settle(struct gpu *g)
 		g->switching = false;
 		g->resident = g->current;
 		g->was_used = true;
-		g->slice_end_ns = add_sat(now, g->config.slice_ns);
+		g->slice_end_ns = add_saturated_ns(now, g->config.slice_ns);
 		g->counters.switches++;
 	}
-	if (!g->current || !has_work(g->current))
-		give_engine(g, next_busy(g, g->current));
+	if (!g->current || !has_group_work(g->current))
+		switch_gpu_group(g, next_busy(g, g->current));
 	else if (now >= g->slice_end_ns) {
 		struct group *next = next_busy(g, g->current);
 
 		if (next)
-			give_engine(g, next);
+			switch_gpu_group(g, next);
 		else
-			g->slice_end_ns = add_sat(now, g->config.slice_ns);
+			g->slice_end_ns = add_saturated_ns(now, g->config.slice_ns);
 	}
 	if (g->current && !g->switching)
-		fill(g->current);
+		start_ready_kernels(g->current);
 }
 
 uint64_t compute_next(const struct gpu *g)
@@ -199,10 +201,10 @@ uint64_t compute_next(const struct gpu *g)
 		return g->switch_end_ns;
 	if (!list_empty(&q->running)) {
 		const struct engine_stream *s =
-			OWNER(const struct engine_stream, in_place, q->running.next);
+			OWNER(const struct engine_stream, in_list, q->running.next);
 
 		if (s->end_ns != ENGINE_NEVER)
-			next = add_sat(g->engine->now_ns, s->end_ns - q->ran_ns);
+			next = add_saturated_ns(g->engine->now_ns, s->end_ns - q->ran_ns);
 	}
 	if (g->slice_end_ns < next && next_busy(g, q))
 		next = g->slice_end_ns;
@@ -229,8 +231,7 @@ void compute_finish(struct gpu *g)
 	struct group *q = g->current;
 
 	while (q && !g->switching && !list_empty(&q->running)) {
-		struct engine_stream *s =
-			OWNER(struct engine_stream, in_place, q->running.next);
+		struct engine_stream *s = OWNER(struct engine_stream, in_list, q->running.next);
 		uint32_t fail;
 
 		if (s->end_ns > q->ran_ns || s->end_ns == ENGINE_NEVER)

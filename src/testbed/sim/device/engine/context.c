@@ -65,7 +65,7 @@ static void context_fail(struct engine_context *c, uint32_t code)
 	if (e->hooks.failed && !c->freed)
 		e->hooks.failed(e->arg, c->user, code);
 	for (struct link *l = c->streams.next; l != &c->streams; l = l->next)
-		stream_drop(OWNER(struct engine_stream, in_context, l));
+		engine_stream_drop(OWNER(struct engine_stream, in_context, l));
 }
 
 void context_fault(struct engine_context *c, uint32_t code)
@@ -101,9 +101,9 @@ void engine_context_fault(struct engine_context *c, uint32_t code)
 bool engine_context_computes(struct engine_context *c)
 {
 	for (struct link *l = c->streams.next; l != &c->streams; l = l->next) {
-		enum place at = OWNER(struct engine_stream, in_context, l)->place;
+		enum engine_list at = OWNER(struct engine_stream, in_context, l)->list;
 
-		if (at == PLACE_READY || at == PLACE_RUNNING)
+		if (at == ENGINE_LIST_READY || at == ENGINE_LIST_RUNNING)
 			return true;
 	}
 	return false;

@@ -12,17 +12,18 @@ static void copy_begin(struct gpu *g, uint32_t kind)
 
 	if (list_empty(&c->queue))
 		return;
-	bytes = head_of(OWNER(struct engine_stream, in_place, c->queue.next))->amount;
-	c->end_ns = add_sat(g->engine->now_ns,
-		add_sat(COPY_START_NS, ns_of((double)bytes * 1000 / (double)mbps)));
+	bytes = head_of(OWNER(struct engine_stream, in_list, c->queue.next))->amount;
+	c->end_ns = add_saturated_ns(g->engine->now_ns,
+		add_saturated_ns(COPY_START_NS,
+			convert_double_ns((double)bytes * 1000 / (double)mbps)));
 }
 
 void copy_insert(struct gpu *g, uint32_t kind, struct engine_stream *s)
 {
 	bool first = list_empty(&g->copies[kind].queue);
 
-	link_before(&g->copies[kind].queue, &s->in_place);
-	s->place = PLACE_COPY;
+	link_before(&g->copies[kind].queue, &s->in_list);
+	s->list = ENGINE_LIST_COPY;
 	if (first)
 		copy_begin(g, kind);
 }
@@ -31,9 +32,9 @@ void copy_remove(struct engine_stream *s)
 {
 	struct gpu *g = s->context->gpu;
 	uint32_t kind = head_of(s)->object;
-	bool first = g->copies[kind].queue.next == &s->in_place;
+	bool first = g->copies[kind].queue.next == &s->in_list;
 
-	link_out(&s->in_place);
+	link_out(&s->in_list);
 	if (first)
 		copy_begin(g, kind);
 }
@@ -45,7 +46,7 @@ void copy_finish(struct gpu *g)
 
 		while (!list_empty(&c->queue) && c->end_ns <= g->engine->now_ns) {
 			struct engine_stream *s =
-				OWNER(struct engine_stream, in_place, c->queue.next);
+				OWNER(struct engine_stream, in_list, c->queue.next);
 
 			stream_withdraw(s); /* and the next begins */
 			stream_complete(s);

@@ -24,7 +24,7 @@ struct engine *engine_new(uint32_t gpu_count, const struct engine_hooks *hooks, 
 	e->arg = arg;
 	e->gpu_count = gpu_count;
 	list_init(&e->delays);
-	list_init(&e->pokes);
+	list_init(&e->pending);
 	for (uint32_t i = 0; i < gpu_count; i++) {
 		struct gpu *g = &e->gpus[i];
 

@@ -18,7 +18,7 @@ struct engine_event *engine_event_new(struct engine *e, void *user)
 	return v;
 }
 
-void event_put(struct engine_event *v)
+void engine_event_unref(struct engine_event *v)
 {
 	if (--v->refs == 0)
 		free(v);
@@ -27,7 +27,7 @@ void event_put(struct engine_event *v)
 void engine_event_free(struct engine_event *v)
 {
 	v->owned = false;
-	event_put(v);
+	engine_event_unref(v);
 }
 
 uint64_t engine_event_recorded(const struct engine_event *v)

@@ -54,8 +54,8 @@ struct engine {
 	struct engine_hooks hooks;
 	void *arg;
 	uint64_t now_ns;
-	struct link delays; /* streams, the first to end first */
-	struct link pokes;  /* streams whose first command is to be looked at */
+	struct link delays;  /* streams, the first to end first */
+	struct link pending; /* streams whose first command is to be looked at */
 	uint32_t gpu_count;
 	struct gpu **used; /* those that have ever had a context, in order */
 	uint32_t n_used;
@@ -77,22 +77,22 @@ struct engine_context {
 	bool freed;
 };
 
-enum place {
-	PLACE_NONE,
-	PLACE_READY,
-	PLACE_RUNNING,
-	PLACE_COPY,
-	PLACE_DELAY,
-	PLACE_HOST,
-	PLACE_WAIT
+enum engine_list {
+	ENGINE_LIST_NONE,
+	ENGINE_LIST_READY,
+	ENGINE_LIST_RUNNING,
+	ENGINE_LIST_COPY,
+	ENGINE_LIST_DELAY,
+	ENGINE_LIST_HOST,
+	ENGINE_LIST_WAIT
 };
 
 struct engine_stream {
 	struct engine_context *context;
-	struct link in_context, in_pokes;
-	struct link in_place; /* ready, running, copy queue, delays, or a waited-for object's */
-	struct link waiters;  /* streams that wait for this one */
-	enum place place;
+	struct link in_context, in_pending;
+	struct link in_list; /* ready, running, copy queue, delays, or a waited-for object's */
+	struct link waiters; /* streams that wait for this one */
+	enum engine_list list;
 	int priority;
 	uint32_t width;    /* of the kernel that runs */
 	uint64_t end_ns;   /* RUNNING: by the group's clock; DELAY: of the engine */
@@ -115,12 +115,12 @@ struct engine_event {
 };
 
 /* Sums and durations that would pass ENGINE_NEVER are that. */
-static inline uint64_t add_sat(uint64_t a, uint64_t b)
+static inline uint64_t add_saturated_ns(uint64_t a, uint64_t b)
 {
 	return b > UINT64_MAX - a ? UINT64_MAX : a + b;
 }
 
-static inline uint64_t ns_of(double ns)
+static inline uint64_t convert_double_ns(double ns)
 {
 	return ns < 1e18 ? (uint64_t)ns : ENGINE_NEVER;
 }
@@ -164,9 +164,9 @@ void stream_complete(struct engine_stream *s);
 /* Takes the stream out of wherever its first command is. */
 void stream_withdraw(struct engine_stream *s);
 /* Its commands count as done. */
-void stream_drop(struct engine_stream *s);
-void stream_destroy(struct engine_stream *s); /* at once, with what is in it */
-void stream_put(struct engine_stream *s);     /* gives a reference back */
+void engine_stream_drop(struct engine_stream *s);
+void stream_destroy(struct engine_stream *s);      /* at once, with what is in it */
+void engine_stream_unref(struct engine_stream *s); /* gives a reference back */
 /* Wakes those that wait for no more than @value of something. */
 void stream_wake(struct link *waiters, uint64_t value);
 /* Looks at the first commands of all streams that moved, until nothing moves any more. */
@@ -176,7 +176,7 @@ void stream_finish_delays(struct engine *e);
 uint64_t stream_next_delay(const struct engine *e);
 
 /* event.c: gives a reference back. */
-void event_put(struct engine_event *v);
+void engine_event_unref(struct engine_event *v);
 /* A stream has got to recording @number. */
 void event_complete(struct engine_event *v, uint64_t number);
 

@@ -34,41 +34,41 @@ uint64_t engine_stream_completed(const struct engine_stream *s)
 	return s->completed;
 }
 
-void stream_put(struct engine_stream *s)
+void engine_stream_unref(struct engine_stream *s)
 {
 	if (--s->refs == 0)
 		free(s);
 }
 
-static void poke(struct engine_stream *s)
+static void mark_stream_pending(struct engine_stream *s)
 {
-	if (!s->in_pokes.next)
-		link_before(&engine_of(s)->pokes, &s->in_pokes);
+	if (!s->in_pending.next)
+		link_before(&engine_of(s)->pending, &s->in_pending);
 }
 
 void stream_wake(struct link *waiters, uint64_t value)
 {
 	for (struct link *l = waiters->next, *next; l != waiters; l = next) {
-		struct engine_stream *s = OWNER(struct engine_stream, in_place, l);
+		struct engine_stream *s = OWNER(struct engine_stream, in_list, l);
 
 		next = l->next;
 		if (s->wait_for > value)
 			continue;
 		link_out(l);
-		s->place = PLACE_NONE;
-		poke(s);
+		s->list = ENGINE_LIST_NONE;
+		mark_stream_pending(s);
 	}
 }
 
 /* Takes the first command off the queue, and lets go of what it is about. */
-static void pop(struct engine_stream *s)
+static void pop_stream_command(struct engine_stream *s)
 {
 	struct engine_command *c = &s->queue[s->first];
 
 	if (c->event)
-		event_put(c->event);
+		engine_event_unref(c->event);
 	if (c->stream)
-		stream_put(c->stream);
+		engine_stream_unref(c->stream);
 	s->first = (s->first + 1) % s->room;
 	s->completed++;
 }
@@ -77,44 +77,44 @@ void stream_complete(struct engine_stream *s)
 {
 	struct engine *e = engine_of(s);
 
-	s->place = PLACE_NONE;
-	pop(s);
+	s->list = ENGINE_LIST_NONE;
+	pop_stream_command(s);
 	if (e->hooks.completed && !s->context->freed)
 		e->hooks.completed(e->arg, s->user, s->completed);
 	stream_wake(&s->waiters, s->completed);
-	poke(s);
+	mark_stream_pending(s);
 }
 
 void stream_withdraw(struct engine_stream *s)
 {
-	if (s->place == PLACE_COPY)
+	if (s->list == ENGINE_LIST_COPY)
 		copy_remove(s);
-	else if (s->place == PLACE_RUNNING)
+	else if (s->list == ENGINE_LIST_RUNNING)
 		compute_remove(s);
 	else
-		link_out(&s->in_place);
-	s->place = PLACE_NONE;
+		link_out(&s->in_list);
+	s->list = ENGINE_LIST_NONE;
 }
 
 void stream_destroy(struct engine_stream *s)
 {
 	stream_withdraw(s);
-	link_out(&s->in_pokes);
+	link_out(&s->in_pending);
 	link_out(&s->in_context);
 	while (head_of(s)) {
 		const struct engine_command *c = head_of(s);
 
 		if (c->kind == SIM_DEVICE_RECORD)
 			event_complete(c->event, c->amount);
-		pop(s);
+		pop_stream_command(s);
 	}
 	s->gone = true;
 	stream_wake(&s->waiters, UINT64_MAX);
 	free(s->queue);
-	stream_put(s);
+	engine_stream_unref(s);
 }
 
-void stream_drop(struct engine_stream *s)
+void engine_stream_drop(struct engine_stream *s)
 {
 	struct engine *e = engine_of(s);
 	bool any = head_of(s) != NULL;
@@ -125,29 +125,28 @@ void stream_drop(struct engine_stream *s)
 
 		if (c->kind == SIM_DEVICE_RECORD)
 			event_complete(c->event, c->amount);
-		pop(s);
+		pop_stream_command(s);
 	}
 	if (any && e->hooks.completed)
 		e->hooks.completed(e->arg, s->user, s->completed);
 	stream_wake(&s->waiters, s->completed);
-	poke(s);
+	mark_stream_pending(s);
 }
 
 static void delay_insert(struct engine *e, struct engine_stream *s)
 {
 	struct link *at = e->delays.prev;
 
-	while (at != &e->delays &&
-		OWNER(struct engine_stream, in_place, at)->end_ns > s->end_ns)
+	while (at != &e->delays && OWNER(struct engine_stream, in_list, at)->end_ns > s->end_ns)
 		at = at->prev;
-	link_before(at->next, &s->in_place);
-	s->place = PLACE_DELAY;
+	link_before(at->next, &s->in_list);
+	s->list = ENGINE_LIST_DELAY;
 }
 
 void stream_finish_delays(struct engine *e)
 {
 	while (!list_empty(&e->delays)) {
-		struct engine_stream *s = OWNER(struct engine_stream, in_place, e->delays.next);
+		struct engine_stream *s = OWNER(struct engine_stream, in_list, e->delays.next);
 
 		if (s->end_ns > e->now_ns)
 			return;
@@ -160,7 +159,7 @@ uint64_t stream_next_delay(const struct engine *e)
 {
 	return list_empty(&e->delays)
 		       ? ENGINE_NEVER
-		       : OWNER(const struct engine_stream, in_place, e->delays.next)->end_ns;
+		       : OWNER(const struct engine_stream, in_list, e->delays.next)->end_ns;
 }
 
 /* True: the wait is over already. */
@@ -169,13 +168,13 @@ static bool wait_on(struct engine_stream *s, struct link *waiters, uint64_t have
 	if (have >= want)
 		return true;
 	s->wait_for = want;
-	s->place = PLACE_WAIT;
-	link_before(waiters, &s->in_place);
+	s->list = ENGINE_LIST_WAIT;
+	link_before(waiters, &s->in_list);
 	return false;
 }
 
 /* The first command gets where it belongs, or is done at once: then true. */
-static bool begin(struct engine_stream *s, struct engine_command *c)
+static bool begin_stream_command(struct engine_stream *s, struct engine_command *c)
 {
 	struct engine *e = engine_of(s);
 
@@ -195,12 +194,12 @@ static bool begin(struct engine_stream *s, struct engine_command *c)
 		return c->stream->gone ||
 		       wait_on(s, &c->stream->waiters, c->stream->completed, c->amount);
 	case SIM_DEVICE_HOST:
-		s->place = PLACE_HOST;
+		s->list = ENGINE_LIST_HOST;
 		if (e->hooks.host)
 			e->hooks.host(e->arg, s->user, s->completed + 1);
 		return false;
 	default: /* SIM_DEVICE_DELAY */
-		s->end_ns = add_sat(e->now_ns, c->amount);
+		s->end_ns = add_saturated_ns(e->now_ns, c->amount);
 		delay_insert(e, s);
 		return false;
 	}
@@ -208,13 +207,14 @@ static bool begin(struct engine_stream *s, struct engine_command *c)
 
 void stream_settle(struct engine *e)
 {
-	while (!list_empty(&e->pokes)) {
-		struct engine_stream *s = OWNER(struct engine_stream, in_pokes, e->pokes.next);
+	while (!list_empty(&e->pending)) {
+		struct engine_stream *s =
+			OWNER(struct engine_stream, in_pending, e->pending.next);
 		struct engine_command *c;
 
-		link_out(&s->in_pokes);
+		link_out(&s->in_pending);
 		c = head_of(s);
-		if (c && s->place == PLACE_NONE && begin(s, c))
+		if (c && s->list == ENGINE_LIST_NONE && begin_stream_command(s, c))
 			stream_complete(s);
 		else if (!c && s->dying) {
 			if (e->hooks.drained && !s->context->freed)
@@ -274,9 +274,9 @@ bool engine_submit(struct engine_stream *s, const struct engine_command *command
 		c->stream->refs++;
 	s->submitted++;
 	if (s->context->error)
-		stream_drop(s);
+		engine_stream_drop(s);
 	else
-		poke(s);
+		mark_stream_pending(s);
 	engine_settle(e);
 	return true;
 }
@@ -286,7 +286,7 @@ bool engine_host_done(struct engine_stream *s, uint64_t seq, uint64_t now_ns)
 	struct engine *e = engine_of(s);
 
 	engine_advance(e, now_ns);
-	if (s->place != PLACE_HOST || s->completed + 1 != seq)
+	if (s->list != ENGINE_LIST_HOST || s->completed + 1 != seq)
 		return false;
 	stream_complete(s);
 	engine_settle(e);
@@ -298,6 +298,6 @@ void engine_stream_free(struct engine_stream *s)
 	struct engine *e = engine_of(s);
 
 	s->dying = true;
-	poke(s);
+	mark_stream_pending(s);
 	engine_settle(e);
 }

@@ -16,7 +16,7 @@ static bool send_line(int fd, const char *line)
 	if (!mps_send(fd, &p, -1, 0))
 		return false;
 	for (;;) {
-		if (mps_receive(fd, &p, NULL, 0) != MPS_GOT)
+		if (mps_receive(fd, &p, NULL, 0) != MPS_RECEIVED)
 			return false;
 		if (p.op == MPS_DONE)
 			break;

@@ -51,7 +51,7 @@ void conn_accept(struct control *c, int listen_fd)
 	c->conn_count++;
 }
 
-static void refuse(struct control *c, struct conn *x)
+static void refuse_mps_conn(struct control *c, struct conn *x)
 {
 	struct mps_packet p = { .op = MPS_ANSWER, .status = CONNECTION_FAILED };
 
@@ -61,7 +61,7 @@ static void refuse(struct control *c, struct conn *x)
 
 /* Hands a client to its server; it is no business of ours from then on. A server that is behind, as when many
  * waited for it, is given the others when it has read some. */
-static void hand_over(struct control *c, struct conn *x, struct mps_server *s)
+static void hand_over_client(struct control *c, struct conn *x, struct mps_server *s)
 {
 	errno = 0;
 	if (mps_send(s->fd, &x->hello, x->fd, MSG_DONTWAIT)) {
@@ -72,7 +72,7 @@ static void hand_over(struct control *c, struct conn *x, struct mps_server *s)
 	if (s->behind)
 		x->kind = CONN_WAITING;
 	else
-		refuse(c, x);
+		refuse_mps_conn(c, x);
 }
 
 static bool has_begun(const struct mps_server *s)
@@ -81,23 +81,23 @@ static bool has_begun(const struct mps_server *s)
 }
 
 /* One that is to end takes no more processes; those that it has go on with all they do. */
-static bool is_ready(const struct mps_server *s, const struct conn *x)
+static bool can_server_accept(const struct mps_server *s, const struct conn *x)
 {
 	return has_begun(s) && !s->behind && (!s->stopping || x->hello.op == MPS_CONTEXT);
 }
 
-static void client_came(struct control *c, struct conn *x)
+static void on_mps_client_connected(struct control *c, struct conn *x)
 {
 	struct mps_server *s = servers_of(c, x->uid);
 
 	if (c->quitting) {
-		refuse(c, x);
+		refuse_mps_conn(c, x);
 		return;
 	}
-	if (is_ready(s, x)) {
+	if (can_server_accept(s, x)) {
 		control_log(c, "NEW CLIENT %d from user %u: Server already exists", (int)x->pid,
 			x->uid);
-		hand_over(c, x, s);
+		hand_over_client(c, x, s);
 		return;
 	}
 	control_log(c,
@@ -116,14 +116,14 @@ void conn_serve_waiting(struct control *c)
 		if (x->kind != CONN_WAITING)
 			continue;
 		s = servers_of(c, x->uid);
-		if (is_ready(s, x)) {
-			hand_over(c, x, s);
+		if (can_server_accept(s, x)) {
+			hand_over_client(c, x, s);
 		} else if (!s && c->servers) {
 			/* Another user's: it ends when it has no clients. */
 			if (has_begun(c->servers))
 				servers_stop(c, c->servers);
 		} else if (!s && !servers_start(c, x->uid)) {
-			refuse(c, x);
+			refuse_mps_conn(c, x);
 		}
 	}
 }
@@ -133,7 +133,7 @@ void conn_refuse_waiting(struct control *c, uid_t uid)
 	for (struct conn *x = c->conns, *next; x; x = next) {
 		next = x->next;
 		if (x->kind == CONN_WAITING && (c->quitting || c->multiuser || x->uid == uid))
-			refuse(c, x);
+			refuse_mps_conn(c, x);
 	}
 }
 
@@ -142,12 +142,12 @@ void conn_finish(struct control *c)
 	struct mps_packet p = { .op = MPS_DONE };
 
 	for (const struct conn *x = c->conns; x; x = x->next)
-		if (x->waits)
+		if (x->waiting)
 			(void)mps_send(x->fd, &p, -1, MSG_DONTWAIT);
 }
 
 /* The server that we have started says that it is there: the connection is no client's. */
-static void server_came(struct control *c, struct conn *x)
+static void on_mps_server_connected(struct control *c, struct conn *x)
 {
 	struct mps_server *s = servers_find(c, x->pid);
 
@@ -171,10 +171,10 @@ static void first_packet(struct control *c, struct conn *x, struct mps_packet *p
 	case MPS_PROCESS:
 	case MPS_CONTEXT:
 		x->hello = *p;
-		client_came(c, x);
+		on_mps_client_connected(c, x);
 		break;
 	case MPS_SERVER:
-		server_came(c, x);
+		on_mps_server_connected(c, x);
 		break;
 	default:
 		(void)conn_drop(c, x);
@@ -187,19 +187,19 @@ void conn_read(struct control *c, struct conn *x)
 	struct mps_packet p;
 
 	switch (mps_receive(x->fd, &p, NULL, MSG_DONTWAIT)) {
-	case MPS_LATER:
+	case MPS_RETRY:
 		return;
 	case MPS_GONE:
 		if (x->kind == CONN_NEW && !c->quitting)
 			control_log(c, "User did not send valid credentials");
 		(void)conn_drop(c, x);
 		return;
-	case MPS_GOT:
+	case MPS_RECEIVED:
 		break;
 	}
 	if (x->kind == CONN_NEW)
 		first_packet(c, x, &p);
-	else if (x->kind == CONN_UI && p.op == MPS_UI && !x->waits)
+	else if (x->kind == CONN_UI && p.op == MPS_UI && !x->waiting)
 		ui_serve(c, x, p.text);
 	else
 		(void)conn_drop(c, x);

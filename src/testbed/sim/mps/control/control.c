@@ -52,7 +52,7 @@ void control_log(const struct control *c, const char *fmt, ...)
 /* Files. All are in the working directory, which is the pipe directory. */
 
 /* What is in the way is an older daemon's: we have the lock. */
-static int serve(const char *name, mode_t mode)
+static int listen_mps_socket(const char *name, mode_t mode)
 {
 	struct sockaddr_un sa = { .sun_family = AF_UNIX };
 	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -91,7 +91,7 @@ static bool make_log_pipe(struct control *c)
 	return c->log_pipe >= 0;
 }
 
-static int open_log(const char *dir, const char *name)
+static int open_control_log(const char *dir, const char *name)
 {
 	char path[SIM_PATH_MAX];
 
@@ -108,8 +108,8 @@ static bool open_logs(struct control *c)
 	if (!c->daemon)
 		return true;
 	(void)mkdir(dir, 0755);
-	c->log_fd = open_log(dir, "control.log");
-	c->server_log_fd = open_log(dir, "server.log");
+	c->log_fd = open_control_log(dir, "control.log");
+	c->server_log_fd = open_control_log(dir, "server.log");
 	if (c->log_fd >= 0 && c->server_log_fd >= 0)
 		return true;
 	(void)fprintf(stderr, "Cannot access CUDA_MPS_LOG_DIRECTORY=%s: %s\n", dir,
@@ -118,7 +118,7 @@ static bool open_logs(struct control *c)
 }
 
 /* The directory is ours while we live, and as long as a server of ours does. */
-static bool take_directory(struct control *c)
+static bool lock_mps_directory(struct control *c)
 {
 	const char *log = getenv(MPS_ENV_LOG);
 	int pipe_fd;
@@ -155,8 +155,9 @@ static bool open_files(struct control *c)
 	(void)sigaddset(&set, SIGCHLD);
 	(void)sigprocmask(SIG_BLOCK, &set, NULL);
 	c->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-	c->privileged = serve(MPS_PRIVILEGED, 0755);
-	c->listen = mps_fault_is("hang-start") ? c->privileged : serve(MPS_CONTROL, 0666);
+	c->privileged = listen_mps_socket(MPS_PRIVILEGED, 0755);
+	c->listen = mps_fault_is("hang-start") ? c->privileged
+					       : listen_mps_socket(MPS_CONTROL, 0666);
 	if (c->signals >= 0 && c->privileged >= 0 && c->listen >= 0)
 		return true;
 	(void)fprintf(stderr, "Cannot access CUDA_MPS_PIPE_DIRECTORY=%s\n", c->dir);
@@ -174,7 +175,7 @@ static int timeout_ms(const struct control *c)
 	return next <= now ? 0 : (int)((next - now) / NS_PER_MS + 1);
 }
 
-static size_t fill(const struct control *c, struct pollfd *polls)
+static size_t fill_control_polls(const struct control *c, struct pollfd *polls)
 {
 	size_t n = 0;
 
@@ -190,7 +191,7 @@ static size_t fill(const struct control *c, struct pollfd *polls)
 	return n;
 }
 
-static bool is_ready(const struct pollfd *polls, size_t n, int fd, short events)
+static bool has_poll_events(const struct pollfd *polls, size_t n, int fd, short events)
 {
 	for (size_t i = 0; i < n; i++)
 		if (fd >= 0 && polls[i].fd == fd && (polls[i].revents & events))
@@ -199,20 +200,20 @@ static bool is_ready(const struct pollfd *polls, size_t n, int fd, short events)
 }
 
 /* Each may change both lists, so who is ready is looked for again. */
-static void handle(struct control *c, const struct pollfd *polls, size_t n)
+static void handle_control_polls(struct control *c, const struct pollfd *polls, size_t n)
 {
 	struct signalfd_siginfo info;
 
 	for (struct mps_server *s = c->servers; s; s = s->next) {
-		if (is_ready(polls, n, s->fd, ~POLLOUT))
+		if (has_poll_events(polls, n, s->fd, ~POLLOUT))
 			servers_read(c, s);
-		if (is_ready(polls, n, s->fd, POLLOUT))
-			servers_room(c, s);
+		if (has_poll_events(polls, n, s->fd, POLLOUT))
+			servers_retry_waiting(c, s);
 	}
 	for (struct conn *x = c->conns; x;) {
 		struct conn *next = x->next;
 
-		if (is_ready(polls + 4, n - 4, x->fd, ~0)) {
+		if (has_poll_events(polls + 4, n - 4, x->fd, ~0)) {
 			conn_read(c, x);
 			return; /* the others are asked for again at once */
 		}
@@ -229,7 +230,7 @@ static void handle(struct control *c, const struct pollfd *polls, size_t n)
 	}
 }
 
-static void loop(struct control *c, struct pollfd *polls)
+static void run_mps_control_loop(struct control *c, struct pollfd *polls)
 {
 	control_log(c, "Starting control daemon using socket %s/" MPS_CONTROL, c->dir);
 	control_log(c,
@@ -237,12 +238,12 @@ static void loop(struct control *c, struct pollfd *polls)
 		c->dir);
 	control_log(c, "CUDA MPS Control binary version: %d", CONTROL_BINARY);
 	while (!c->done) {
-		size_t n = fill(c, polls);
+		size_t n = fill_control_polls(c, polls);
 
 		(void)poll(polls, n, timeout_ms(c));
 		if (polls[2].revents)
 			copy_log(c);
-		handle(c, polls, n);
+		handle_control_polls(c, polls, n);
 		servers_tick(c, time_mono_ns());
 	}
 	copy_log(c);
@@ -252,18 +253,18 @@ static void loop(struct control *c, struct pollfd *polls)
 	conn_finish(c);
 }
 
-static const char *env_of(const char *name)
+static const char *get_control_env(const char *name)
 {
 	return getenv(name);
 }
 
-static int run(struct control *c)
+static int run_mps_control(struct control *c)
 {
 	CLEANUP(freep) struct pollfd *polls = calloc(2 * CONTROL_CONNS_MAX + 8, sizeof(*polls));
 
 	c->conns_end = &c->conns;
 	c->uid = getuid();
-	mps_settings_from_env(&c->defaults, env_of);
+	mps_settings_from_env(&c->defaults, get_control_env);
 	if (!c->defaults.percent)
 		c->defaults.percent = MPS_PERCENT_ALL;
 	if (mps_fault_is("no-start")) {
@@ -283,14 +284,14 @@ static int run(struct control *c)
 		return 1;
 	}
 	(void)umask(0);
-	if (!take_directory(c) || !open_logs(c))
+	if (!lock_mps_directory(c) || !open_logs(c))
 		return 1;
 	if (c->daemon && daemon(1, 0) < 0)
 		return 1;
 	if (!open_files(c))
 		return 1;
 	(void)signal(SIGPIPE, SIG_IGN);
-	loop(c, polls);
+	run_mps_control_loop(c, polls);
 	return 0;
 }
 
@@ -308,7 +309,7 @@ static const char usage[] =
 	"  -q,--ready-devices       Prepare the daemon to query devices on startup\n\n"
 	"Without -d or -f: sends the command, or those of the standard input, to the daemon.\n";
 
-static bool is(const char *arg, const char *brief, const char *full)
+static bool is_option_arg(const char *arg, const char *brief, const char *full)
 {
 	return !strcmp(arg, brief) || !strcmp(arg, full) || !strcmp(arg, full + 1);
 }
@@ -324,20 +325,22 @@ int main(int argc, char **argv)
 
 	c.dir = mps_dir();
 	for (; i < argc && argv[i][0] == '-'; i++) {
-		if (is(argv[i], "-h", "--help")) {
+		if (is_option_arg(argv[i], "-h", "--help")) {
 			(void)fputs(usage, stdout);
 			return 0;
 		}
-		if (is(argv[i], "-d", "--daemon"))
+		if (is_option_arg(argv[i], "-d", "--daemon"))
 			c.daemon = true;
-		else if (is(argv[i], "-f", "--forground") || is(argv[i], "-f", "--foreground"))
+		else if (is_option_arg(argv[i], "-f", "--forground") ||
+			 is_option_arg(argv[i], "-f", "--foreground"))
 			foreground = true;
-		else if (is(argv[i], "-M", "--multiuser-server"))
+		else if (is_option_arg(argv[i], "-M", "--multiuser-server"))
 			c.multiuser = true;
-		else if (!is(argv[i], "-q", "--ready-devices")) {
+		else if (!is_option_arg(argv[i], "-q", "--ready-devices")) {
 			(void)fprintf(stderr, "Unrecognized option %c\n", argv[i][1]);
 			return 1;
 		}
 	}
-	return c.daemon || foreground ? run(&c) : ui_main(c.dir, argc - i, argv + i);
+	return c.daemon || foreground ? run_mps_control(&c)
+				      : ui_main(c.dir, argc - i, argv + i);
 }

@@ -34,7 +34,7 @@ struct conn {
 	int fd;
 	pid_t pid;
 	uid_t uid;
-	bool waits;              /* a command of it has no answer yet */
+	bool waiting;            /* a command of it has no answer yet */
 	struct mps_packet hello; /* of a client */
 };
 
@@ -86,16 +86,16 @@ void servers_stop(struct control *c, struct mps_server *s);
 void servers_stop_now(struct control *c, struct mps_server *s);
 void servers_reap(struct control *c);
 void servers_read(struct control *c, struct mps_server *s);
-void servers_room(struct control *c,
+void servers_retry_waiting(struct control *c,
 	struct mps_server *s); /* its socket is not full any more */
 void servers_tick(struct control *c, uint64_t now_ns);
 uint64_t servers_next_ns(const struct control *c);
-void servers_tell(struct mps_server *s);
+void servers_send_settings(struct mps_server *s);
 /*
  * Asks, and waits for the answer as long as the server lives; false: there is none. Meanwhile nobody is answered, as
  * with NVIDIA's when a server is stopped (measured with driver 580).
  */
-bool servers_ask(struct control *c, struct mps_server *s, struct mps_packet *p);
+bool servers_query(struct control *c, struct mps_server *s, struct mps_packet *p);
 
 /* ui.c: one command of @x. */
 void ui_serve(struct control *c, struct conn *x, const char *line);

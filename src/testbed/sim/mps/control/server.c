@@ -40,7 +40,7 @@ struct mps_server *servers_of(const struct control *c, uid_t uid)
 }
 
 /* Beside this program. */
-static bool find_program(char *ret, size_t cap)
+static bool find_server_program(char *ret, size_t cap)
 {
 	char self[SIM_PATH_MAX];
 	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
@@ -80,7 +80,7 @@ struct mps_server *servers_start(struct control *c, uid_t uid)
 	/* One for all users is the daemon's own. */
 	if (c->multiuser)
 		uid = c->uid;
-	if (!s || !find_program(program, sizeof(program))) {
+	if (!s || !find_server_program(program, sizeof(program))) {
 		free(s);
 		return NULL;
 	}
@@ -97,7 +97,7 @@ struct mps_server *servers_start(struct control *c, uid_t uid)
 	return s;
 }
 
-void servers_tell(struct mps_server *s)
+void servers_send_settings(struct mps_server *s)
 {
 	struct mps_packet p = { .op = MPS_SETTINGS, .settings = s->settings };
 
@@ -105,7 +105,7 @@ void servers_tell(struct mps_server *s)
 		(void)mps_send(s->fd, &p, -1, MSG_DONTWAIT);
 }
 
-static void state_told(struct control *c, struct mps_server *s, uint32_t state)
+static void on_mps_server_state(struct control *c, struct mps_server *s, uint32_t state)
 {
 	bool first = s->state == MPS_INITIALIZING;
 
@@ -113,7 +113,7 @@ static void state_told(struct control *c, struct mps_server *s, uint32_t state)
 	if (!first)
 		return;
 	control_log(c, "NEW SERVER %d: Ready", (int)s->pid);
-	servers_tell(s);
+	servers_send_settings(s);
 	conn_serve_waiting(c);
 }
 
@@ -125,22 +125,22 @@ void servers_read(struct control *c, struct mps_server *s)
 	case MPS_GONE:
 		(void)close(steal_fd(&s->fd));
 		break;
-	case MPS_GOT:
+	case MPS_RECEIVED:
 		if (p.op == MPS_STATE)
-			state_told(c, s, p.status);
+			on_mps_server_state(c, s, p.status);
 		break;
-	case MPS_LATER:
+	case MPS_RETRY:
 		break;
 	}
 }
 
-void servers_room(struct control *c, struct mps_server *s)
+void servers_retry_waiting(struct control *c, struct mps_server *s)
 {
 	s->behind = false;
 	conn_serve_waiting(c);
 }
 
-bool servers_ask(struct control *c, struct mps_server *s, struct mps_packet *p)
+bool servers_query(struct control *c, struct mps_server *s, struct mps_packet *p)
 {
 	if (s->fd < 0 || !mps_send(s->fd, p, -1, MSG_DONTWAIT))
 		return false;
@@ -152,13 +152,13 @@ bool servers_ask(struct control *c, struct mps_server *s, struct mps_packet *p)
 		switch (mps_receive(s->fd, p, NULL, MSG_DONTWAIT)) {
 		case MPS_GONE:
 			return false;
-		case MPS_GOT:
+		case MPS_RECEIVED:
 			if (p->op == MPS_RESULT)
 				return true;
 			if (p->op == MPS_STATE)
-				state_told(c, s, p->status);
+				on_mps_server_state(c, s, p->status);
 			break;
-		case MPS_LATER:
+		case MPS_RETRY:
 			break;
 		}
 	}
@@ -171,7 +171,7 @@ static uint64_t try_stop(struct control *c, struct mps_server *s, bool backoff)
 
 	control_log(c, "Try shutting down server %d, backoff is %s", (int)s->pid,
 		backoff ? "enabled" : "disabled");
-	if (!servers_ask(c, s, &p))
+	if (!servers_query(c, s, &p))
 		return 0;
 	if (p.id)
 		control_log(c,
@@ -213,7 +213,7 @@ void servers_stop_now(struct control *c, struct mps_server *s)
 	control_log(c, "Force shutting down server %d", (int)s->pid);
 	s->stopping = true;
 	s->try_at_ns = UINT64_MAX;
-	(void)servers_ask(c, s, &p);
+	(void)servers_query(c, s, &p);
 }
 
 /* NVIDIA's is of no use any more once the time of `quit -t` is over (580.159.04). */

@@ -11,7 +11,7 @@
 #include "testbed/sim/mps/log.h"
 
 /* Lines go to who asked, and to the log. */
-static void say(const struct control *c, const struct conn *x, const char *text)
+static void send_ui_text(const struct control *c, const struct conn *x, const char *text)
 {
 	struct mps_packet p = { .op = MPS_TEXT };
 
@@ -26,13 +26,13 @@ static void say(const struct control *c, const struct conn *x, const char *text)
 	}
 }
 
-static void say_percent(const struct control *c, const struct conn *x, uint32_t percent)
+static void send_ui_percent(const struct control *c, const struct conn *x, uint32_t percent)
 {
 	char number[16], text[32];
 
 	mps_percent_format(percent, number, sizeof(number));
 	(void)snprintf(text, sizeof(text), "%s\n", number);
-	say(c, x, text);
+	send_ui_text(c, x, text);
 }
 
 /* What a setting that was made wrongly says goes to the log only. */
@@ -45,10 +45,10 @@ static void set_percent(const struct control *c, const struct conn *x,
 		*percent = v;
 	else
 		control_log(c, "Invalid percentage, expected between (0.0, 100.0]");
-	say_percent(c, x, *percent);
+	send_ui_percent(c, x, *percent);
 }
 
-static void say_limit(const struct control *c, const struct conn *x,
+static void send_ui_limit(const struct control *c, const struct conn *x,
 	const struct mps_settings *s, uint32_t device)
 {
 	uint64_t bytes = device < MPS_DEVICES_MAX ? s->limits[device] : 0;
@@ -60,7 +60,7 @@ static void say_limit(const struct control *c, const struct conn *x,
 	}
 	mps_limit_format(bytes, number, sizeof(number));
 	(void)snprintf(text, sizeof(text), "%s\n", number);
-	say(c, x, text);
+	send_ui_text(c, x, text);
 }
 
 static void set_limit(struct mps_settings *s, const struct mps_command *cmd)
@@ -69,12 +69,12 @@ static void set_limit(struct mps_settings *s, const struct mps_command *cmd)
 		s->limits[cmd->device] = mps_limit_parse(cmd->value);
 }
 
-static void say_missing(const struct control *c, const struct conn *x, uint32_t pid)
+static void send_ui_missing(const struct control *c, const struct conn *x, uint32_t pid)
 {
 	char text[64];
 
 	(void)snprintf(text, sizeof(text), "Server %u not found\n", pid);
-	say(c, x, text);
+	send_ui_text(c, x, text);
 }
 
 static void list_servers(const struct control *c, const struct conn *x)
@@ -85,11 +85,11 @@ static void list_servers(const struct control *c, const struct conn *x)
 	for (const struct mps_server *s = c->servers; s && n < sizeof(text) - 16; s = s->next)
 		n += (size_t)snprintf(text + n, sizeof(text) - n, "%d\n", (int)s->pid);
 	if (n)
-		say(c, x, text);
+		send_ui_text(c, x, text);
 }
 
 /* Of one server, or of all; without any `ps` says that there is none. */
-static void ask_servers(struct control *c, struct conn *x, const struct mps_command *cmd,
+static void query_mps_servers(struct control *c, struct conn *x, const struct mps_command *cmd,
 	const char *line)
 {
 	bool any = false;
@@ -101,27 +101,28 @@ static void ask_servers(struct control *c, struct conn *x, const struct mps_comm
 			continue;
 		any = true;
 		(void)snprintf(p.text, sizeof(p.text), "%s", line);
-		if (servers_ask(c, s, &p) && p.text[0])
-			say(c, x, p.text);
+		if (servers_query(c, s, &p) && p.text[0])
+			send_ui_text(c, x, p.text);
 	}
 	if (!any && cmd->pid)
-		say_missing(c, x, cmd->pid);
+		send_ui_missing(c, x, cmd->pid);
 	else if (!any && cmd->id == MPS_CMD_PS)
-		say(c, x, "Server not found\n");
+		send_ui_text(c, x, "Server not found\n");
 }
 
 /* Commands about the defaults. */
-static void serve_defaults(struct control *c, struct conn *x, const struct mps_command *cmd)
+static void execute_defaults_command(struct control *c, struct conn *x,
+	const struct mps_command *cmd)
 {
 	switch ((int)cmd->id) {
 	case MPS_CMD_GET_DEF_PERCENT:
-		say_percent(c, x, c->defaults.percent);
+		send_ui_percent(c, x, c->defaults.percent);
 		break;
 	case MPS_CMD_SET_DEF_PERCENT:
 		set_percent(c, x, cmd, &c->defaults.percent);
 		break;
 	case MPS_CMD_GET_DEF_LIMIT:
-		say_limit(c, x, &c->defaults, cmd->device);
+		send_ui_limit(c, x, &c->defaults, cmd->device);
 		break;
 	case MPS_CMD_SET_DEF_LIMIT:
 		control_log(c, "set_default_device_pinned_mem_limit %s %s.", cmd->device_text,
@@ -129,13 +130,13 @@ static void serve_defaults(struct control *c, struct conn *x, const struct mps_c
 		set_limit(&c->defaults, cmd);
 		break;
 	case MPS_CMD_GET_DEF_PRIORITY:
-		say(c, x, c->defaults.priority ? "1\n" : "0\n");
+		send_ui_text(c, x, c->defaults.priority ? "1\n" : "0\n");
 		break;
 	case MPS_CMD_SET_DEF_PRIORITY:
 		if (!strcmp(cmd->value, "0") || !strcmp(cmd->value, "1"))
 			c->defaults.priority = cmd->value[0] == '1';
 		else
-			say(c, x, "Invalid priority value - must be 0 or 1!\n");
+			send_ui_text(c, x, "Invalid priority value - must be 0 or 1!\n");
 		break;
 	default:
 		break;
@@ -143,32 +144,33 @@ static void serve_defaults(struct control *c, struct conn *x, const struct mps_c
 }
 
 /* Commands about one server. */
-static void serve_server(struct control *c, struct conn *x, const struct mps_command *cmd)
+static void execute_server_command(struct control *c, struct conn *x,
+	const struct mps_command *cmd)
 {
 	static const char *const states[] = { "INITIALIZING\n", "ACTIVE\n", "FAULT\n" };
 	struct mps_server *s = servers_find(c, (pid_t)cmd->pid);
 
 	if (!s) {
-		say_missing(c, x, cmd->pid);
+		send_ui_missing(c, x, cmd->pid);
 		return;
 	}
 	switch ((int)cmd->id) {
 	case MPS_CMD_GET_STATUS:
-		say(c, x, states[s->state]);
+		send_ui_text(c, x, states[s->state]);
 		break;
 	case MPS_CMD_GET_PERCENT:
-		say_percent(c, x, s->settings.percent);
+		send_ui_percent(c, x, s->settings.percent);
 		break;
 	case MPS_CMD_SET_PERCENT:
 		set_percent(c, x, cmd, &s->settings.percent);
-		servers_tell(s);
+		servers_send_settings(s);
 		break;
 	case MPS_CMD_GET_LIMIT:
-		say_limit(c, x, &s->settings, cmd->device);
+		send_ui_limit(c, x, &s->settings, cmd->device);
 		break;
 	case MPS_CMD_SET_LIMIT:
 		set_limit(&s->settings, cmd);
-		servers_tell(s);
+		servers_send_settings(s);
 		break;
 	case MPS_CMD_STOP_SERVER:
 		if (cmd->force)
@@ -184,7 +186,7 @@ static void serve_server(struct control *c, struct conn *x, const struct mps_com
 static void start_server(struct control *c, struct conn *x, const struct mps_command *cmd)
 {
 	if (!cmd->has_uid) {
-		say(c, x, "A user id (UID) is required to start a new server\n");
+		send_ui_text(c, x, "A user id (UID) is required to start a new server\n");
 		return;
 	}
 	if (!c->servers)
@@ -192,20 +194,22 @@ static void start_server(struct control *c, struct conn *x, const struct mps_com
 }
 
 /* The answer comes when all servers have ended. */
-static void quit(struct control *c, struct conn *x, const struct mps_command *cmd)
+static void request_control_quit(struct control *c, struct conn *x,
+	const struct mps_command *cmd)
 {
 	if (cmd->timeout_s)
 		control_log(c, "quit command issued with timeout of %u", cmd->timeout_s);
 	c->quitting = true;
 	c->force_at_ns =
 		cmd->timeout_s ? time_mono_ns() + cmd->timeout_s * NS_PER_SEC : UINT64_MAX;
-	x->waits = true;
+	x->waiting = true;
 	conn_refuse_waiting(c, 0);
 	for (struct mps_server *s = c->servers; s; s = s->next)
 		servers_stop(c, s);
 }
 
-static void refuse(const struct control *c, const struct conn *x, const struct mps_command *cmd)
+static void refuse_ui_command(const struct control *c, const struct conn *x,
+	const struct mps_command *cmd)
 {
 	char text[256];
 
@@ -216,37 +220,37 @@ static void refuse(const struct control *c, const struct conn *x, const struct m
 		(void)snprintf(text, sizeof(text),
 			"Insufficient privileges for UID %u. Control deamon settings can only be modified by the user who started it or by the root user.\n",
 			x->uid);
-	say(c, x, text);
+	send_ui_text(c, x, text);
 }
 
-static void serve(struct control *c, struct conn *x, const struct mps_command *cmd,
+static void execute_ui_command(struct control *c, struct conn *x, const struct mps_command *cmd,
 	const char *line)
 {
 	char text[MPS_WORD_MAX + 32];
 
 	if (cmd->changes && x->uid != 0 && x->uid != c->uid) {
-		refuse(c, x, cmd);
+		refuse_ui_command(c, x, cmd);
 	} else if (cmd->id == MPS_CMD_UNKNOWN) {
 		(void)snprintf(text, sizeof(text), "Unknown command \"%s\"\n", cmd->name);
-		say(c, x, text);
+		send_ui_text(c, x, text);
 	} else if (cmd->id == MPS_CMD_QUIT) {
-		quit(c, x, cmd);
+		request_control_quit(c, x, cmd);
 	} else if (cmd->id == MPS_CMD_GET_SERVERS) {
 		list_servers(c, x);
 	} else if (cmd->id == MPS_CMD_START_SERVER) {
 		start_server(c, x, cmd);
 	} else if (cmd->short_of) {
-		say(c, x, "A server PID is required\n");
+		send_ui_text(c, x, "A server PID is required\n");
 	} else if (cmd->served) {
-		ask_servers(c, x, cmd, line);
+		query_mps_servers(c, x, cmd, line);
 	} else {
-		serve_defaults(c, x, cmd);
+		execute_defaults_command(c, x, cmd);
 		if (cmd->pid || cmd->id == MPS_CMD_GET_STATUS || cmd->id == MPS_CMD_GET_PERCENT)
-			serve_server(c, x, cmd);
+			execute_server_command(c, x, cmd);
 	}
 }
 
-static bool hangs(const struct mps_command *cmd)
+static bool has_hang_fault(const struct mps_command *cmd)
 {
 	char value[64];
 
@@ -262,18 +266,18 @@ void ui_serve(struct control *c, struct conn *x, const char *line)
 
 	mps_command_parse(&cmd, line);
 	control_log(c, "Cmd:%s", cmd.name);
-	if (hangs(&cmd)) {
-		x->waits = true;
+	if (has_hang_fault(&cmd)) {
+		x->waiting = true;
 		return;
 	}
 	if (c->wedged) {
 		/* It is heard and not answered. */
-		x->waits = true;
+		x->waiting = true;
 		for (const struct mps_server *s = c->servers; s; s = s->next)
 			control_log(c, "%d", (int)s->pid);
 		return;
 	}
-	serve(c, x, &cmd, line);
-	if (!x->waits)
+	execute_ui_command(c, x, &cmd, line);
+	if (!x->waiting)
 		(void)mps_send(x->fd, &done, -1, MSG_DONTWAIT);
 }

@@ -14,23 +14,23 @@
 #include "testbed/sim/mps/link.h"
 #include "testbed/sim/mps/log.h"
 
-static void answer(int fd, struct mps_packet *a, uint32_t status)
+static void send_client_answer(int fd, struct mps_packet *a, uint32_t status)
 {
 	a->op = MPS_ANSWER;
 	a->status = status;
 	(void)mps_send(fd, a, -1, MSG_DONTWAIT);
 }
 
-static void refuse(int fd, uint32_t status)
+static void refuse_mps_client(int fd, uint32_t status)
 {
 	struct mps_packet a = { .op = MPS_ANSWER };
 
-	answer(fd, &a, status);
+	send_client_answer(fd, &a, status);
 	(void)close(fd);
 }
 
 /* Names for people; who died meanwhile has none. */
-static void look_at(struct process *p)
+static void read_process_identity(struct process *p)
 {
 	char path[64];
 	struct stat st;
@@ -47,7 +47,7 @@ static void look_at(struct process *p)
 	closep(&fd);
 }
 
-static void log_came(struct server *s, const struct process *p, uint32_t context)
+static void log_client_connected(struct server *s, const struct process *p, uint32_t context)
 {
 	mps_log(s->log, "Server", "Client {PID: %d, Context ID: %u} connected", (int)p->pid,
 		context);
@@ -63,33 +63,33 @@ static void process_new(struct server *s, int fd, const struct mps_packet *asked
 	struct process *p;
 
 	if (s->faulted) {
-		refuse(fd, MPS_NOT_READY);
+		refuse_mps_client(fd, MPS_NOT_READY);
 		return;
 	}
 	if (s->process_count >= MPS_CLIENTS_MAX) {
-		refuse(fd, MPS_MAX_CLIENTS);
+		refuse_mps_client(fd, MPS_MAX_CLIENTS);
 		return;
 	}
 	p = calloc(1, sizeof(*p));
 	if (!p || getrandom(&p->id, sizeof(p->id), GRND_NONBLOCK) < 0 || !gpu_serve_all(s)) {
 		free(p);
-		refuse(fd, MPS_CONNECTION_FAILED);
+		refuse_mps_client(fd, MPS_CONNECTION_FAILED);
 		return;
 	}
 	mps_peer(fd, &p->pid, &p->uid);
 	p->fd = fd;
 	p->number = ++s->last_number;
-	look_at(p);
+	read_process_identity(p);
 	mps_settings_lower(&p->settings, &s->settings, &asked->settings);
 	p->next = s->processes;
 	s->processes = p;
 	s->process_count++;
-	log_came(s, p, 0);
+	log_client_connected(s, p, 0);
 	for (uint32_t i = 0; i < s->device_count; i++)
 		a.slots[i] = s->devices[i].slot;
 	a.id = p->id;
 	a.settings = p->settings;
-	answer(fd, &a, 0);
+	send_client_answer(fd, &a, 0);
 }
 
 static void context_new(struct server *s, int fd, const struct mps_packet *asked)
@@ -103,22 +103,22 @@ static void context_new(struct server *s, int fd, const struct mps_packet *asked
 	while (p && p->id != asked->id)
 		p = p->next;
 	if (!p || asked->device >= s->device_count) {
-		refuse(fd, MPS_CONNECTION_FAILED);
+		refuse_mps_client(fd, MPS_CONNECTION_FAILED);
 		return;
 	}
 	d = &s->devices[asked->device];
-	gpu_look(s);
+	gpu_check_faults(s);
 	if (p->sticky || d->fault || d->contexts >= MPS_CONTEXTS_MAX) {
-		refuse(fd, p->sticky  ? p->sticky
-			   : d->fault ? MPS_NOT_READY
-				      : MPS_MAX_CONNECTIONS);
+		refuse_mps_client(fd, p->sticky  ? p->sticky
+				      : d->fault ? MPS_NOT_READY
+						 : MPS_MAX_CONNECTIONS);
 		return;
 	}
 	c = calloc(1, sizeof(*c));
 	status = c ? gpu_ticket(s, p, asked->device, &a) : MPS_CONNECTION_FAILED;
 	if (status) {
 		free(c);
-		refuse(fd, status);
+		refuse_mps_client(fd, status);
 		return;
 	}
 	*c = (struct server_context){ .process = p,
@@ -130,11 +130,11 @@ static void context_new(struct server *s, int fd, const struct mps_packet *asked
 	s->contexts = c;
 	s->context_count++;
 	d->contexts++;
-	log_came(s, p, c->number);
+	log_client_connected(s, p, c->number);
 	mps_log(s->log, "Server", "Device %s (uuid %s) is associated", d->name, d->uuid);
 	mps_log(s->log, "Server", "Status of client {PID: %d, Context ID: %u} is ACTIVE",
 		(int)p->pid, c->number);
-	answer(fd, &a, 0);
+	send_client_answer(fd, &a, 0);
 }
 
 void client_new(struct server *s, int fd, const struct mps_packet *p)
@@ -148,7 +148,7 @@ void client_new(struct server *s, int fd, const struct mps_packet *p)
 		context_new(s, fd, p);
 }
 
-static void log_gone(struct server *s, const struct process *p, uint32_t context)
+static void log_client_exited(struct server *s, const struct process *p, uint32_t context)
 {
 	mps_log(s->log, "Server",
 		"Server failed to recevie command with status 806, assuming client {PID: %d, Context ID: %u} exit",
@@ -164,13 +164,13 @@ void client_context_end(struct server *s, struct server_context *c)
 	*at = c->next;
 	s->context_count--;
 	s->devices[c->device].contexts--;
-	log_gone(s, c->process, c->number);
+	log_client_exited(s, c->process, c->number);
 	mps_log(s->log, "Server",
 		"Client {PID: %d, Context ID: %u} exiting. Number of active client contexts is %u.",
 		(int)c->process->pid, c->number, s->context_count);
 	(void)close(c->fd);
 	free(c);
-	gpu_look(s);
+	gpu_check_faults(s);
 }
 
 void client_process_end(struct server *s, struct process *p)
@@ -186,7 +186,7 @@ void client_process_end(struct server *s, struct process *p)
 		at = &(*at)->next;
 	*at = p->next;
 	s->process_count--;
-	log_gone(s, p, 0);
+	log_client_exited(s, p, 0);
 	mps_log(s->log, "Server", "Client process %d disconnected", (int)p->pid);
 	(void)close(p->fd);
 	free(p);

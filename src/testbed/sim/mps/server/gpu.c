@@ -18,7 +18,7 @@
 
 /* Which GPUs. */
 
-static void add_gpu(struct server *s, uint32_t slot, const struct sim_keys *k)
+static void add_server_gpu(struct server *s, uint32_t slot, const struct sim_keys *k)
 {
 	struct server_device *d = &s->devices[s->device_count++];
 
@@ -27,7 +27,7 @@ static void add_gpu(struct server *s, uint32_t slot, const struct sim_keys *k)
 	(void)snprintf(d->uuid, sizeof(d->uuid), "%s", k->uuid);
 }
 
-static bool find_mig(struct server *s, uint32_t slot, struct sim_gpu *g, const char *word)
+static bool add_named_mig(struct server *s, uint32_t slot, struct sim_gpu *g, const char *word)
 {
 	for (uint32_t i = 0; i < g->mig.gi_count; i++)
 		for (uint32_t k = 0; k < g->mig.gis[i].ci_count; k++) {
@@ -40,7 +40,7 @@ static bool find_mig(struct server *s, uint32_t slot, struct sim_gpu *g, const c
 				gi->cis[k].id);
 			if (strcasecmp(word, uuid) != 0 && strcasecmp(word, old) != 0)
 				continue;
-			add_gpu(s, slot, &g->keys);
+			add_server_gpu(s, slot, &g->keys);
 			d = &s->devices[s->device_count - 1];
 			d->is_mig = true;
 			(void)snprintf(d->uuid, sizeof(d->uuid), "%s", uuid);
@@ -67,16 +67,16 @@ static bool add_named(struct server *s, const struct sim_state *state, uint32_t 
 		if (by_number ? index++ == number
 			      : strlen(word) > 4 &&
 					!strncasecmp(g.keys.uuid, word, strlen(word))) {
-			add_gpu(s, i, &g.keys);
+			add_server_gpu(s, i, &g.keys);
 			return true;
 		}
-		if (!by_number && find_mig(s, i, &g, word))
+		if (!by_number && add_named_mig(s, i, &g, word))
 			return true;
 	}
 	return false;
 }
 
-static void find_devices(struct server *s, const struct sim_state *state)
+static void find_visible_devices(struct server *s, const struct sim_state *state)
 {
 	const char *list = getenv("CUDA_VISIBLE_DEVICES");
 	struct sim_node_info info;
@@ -106,15 +106,15 @@ bool gpu_find_all(struct server *s)
 {
 	struct error err = ERROR_INIT;
 	struct sim_state *state = NULL;
-	struct sim_place place;
+	struct sim_location place;
 	bool ok;
 
-	if (sim_place_from_env(&place, NULL, &err) < 0 ||
-		sim_place_open(&place, NULL, &state, &err) != 0) {
+	if (sim_location_from_env(&place, NULL, &err) < 0 ||
+		sim_location_open(&place, NULL, &state, &err) != 0) {
 		mps_log(s->log, "Server", "No simulated node: %s", err.msg);
 		return false;
 	}
-	find_devices(s, state);
+	find_visible_devices(s, state);
 	ok = s->device_count > 0;
 	if (ok && sim_device_connect(&s->gpu, sim_state_dir(state), NULL, &err) < 0) {
 		mps_log(s->log, "Server", "%s", err.msg);
@@ -126,12 +126,13 @@ bool gpu_find_all(struct server *s)
 
 /* Contexts. */
 
-static uint32_t call(struct server *s, struct sim_device_request q, struct sim_device_reply *r)
+static uint32_t call_gpu_daemon(struct server *s, struct sim_device_request q,
+	struct sim_device_reply *r)
 {
 	return sim_device_call(&s->gpu, &q, r, -1, NULL);
 }
 
-static bool serve(struct server *s, uint32_t i)
+static bool serve_mps_device(struct server *s, uint32_t i)
 {
 	struct server_device *d = &s->devices[i];
 	struct sim_device_reply r;
@@ -140,7 +141,7 @@ static bool serve(struct server *s, uint32_t i)
 	mps_log(s->log, "Server", "Creating server context on device %u (%s)", i, d->name);
 	if (d->is_mig)
 		return true;
-	status = call(s,
+	status = call_gpu_daemon(s,
 		(struct sim_device_request){ .op = SIM_DEVICE_MPS_SERVE, .slot = d->slot }, &r);
 	if (status == UNSUPPORTED)
 		d->is_mig = true; /* its instances could be served, not the GPU */
@@ -156,7 +157,7 @@ static bool serve(struct server *s, uint32_t i)
 bool gpu_serve_all(struct server *s)
 {
 	for (uint32_t i = 0; i < s->device_count; i++)
-		if (!s->devices[i].serves && !s->devices[i].is_mig && !serve(s, i))
+		if (!s->devices[i].serves && !s->devices[i].is_mig && !serve_mps_device(s, i))
 			return false;
 	return true;
 }
@@ -177,7 +178,7 @@ uint32_t gpu_ticket(struct server *s, const struct process *p, uint32_t device,
 
 	if (!d->serves)
 		return d->is_mig ? UNSUPPORTED : MPS_NOT_READY;
-	status = call(s,
+	status = call_gpu_daemon(s,
 		(struct sim_device_request){ .op = SIM_DEVICE_MPS_TICKET,
 			.object = d->object,
 			.bytes = p->settings.limits[device],
@@ -193,7 +194,7 @@ void gpu_end_context(struct server *s, const struct server_context *c, uint32_t 
 {
 	struct sim_device_reply r;
 
-	(void)call(s,
+	(void)call_gpu_daemon(s,
 		(struct sim_device_request){ .op = SIM_DEVICE_MPS_END,
 			.id = c->ticket,
 			.flags = code },
@@ -271,7 +272,7 @@ static void handle_fault(struct server *s, uint32_t device, uint32_t code)
 {
 	s->devices[device].fault = code;
 	s->faulted = true;
-	server_tell_state(s);
+	server_send_state(s);
 	log_members(s, device);
 	for_hit(s, device, code, false);
 	mps_log(s->log, "Server", "The following devices will be reset:");
@@ -280,13 +281,13 @@ static void handle_fault(struct server *s, uint32_t device, uint32_t code)
 	for_hit(s, device, code, true);
 }
 
-static void recover(struct server *s, uint32_t device)
+static void destroy_server_context(struct server *s, uint32_t device)
 {
 	struct server_device *d = &s->devices[device];
 	struct sim_device_reply r;
 
 	mps_log(s->log, "Server", "Destroy server context on device %u (%s)", device, d->name);
-	(void)call(s,
+	(void)call_gpu_daemon(s,
 		(struct sim_device_request){ .op = SIM_DEVICE_CONTEXT_DESTROY,
 			.object = d->object },
 		&r);
@@ -294,7 +295,7 @@ static void recover(struct server *s, uint32_t device)
 	d->fault = 0;
 }
 
-void gpu_look(struct server *s)
+void gpu_check_faults(struct server *s)
 {
 	bool any = false, was = s->faulted;
 
@@ -306,10 +307,10 @@ void gpu_look(struct server *s)
 		if (code && !d->fault)
 			handle_fault(s, i, code);
 		if (d->fault && !d->contexts)
-			recover(s, i);
+			destroy_server_context(s, i);
 		any = any || d->fault;
 	}
 	s->faulted = any;
 	if (was && !any)
-		server_tell_state(s);
+		server_send_state(s);
 }

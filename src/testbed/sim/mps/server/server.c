@@ -19,7 +19,7 @@
 
 #define POLLS_MAX (2 + MPS_CLIENTS_MAX + MPS_CONTEXTS_MAX * MPS_DEVICES_MAX)
 
-void server_tell_state(struct server *s)
+void server_send_state(struct server *s)
 {
 	struct mps_packet p = { .op = MPS_STATE,
 		.status = s->faulted ? MPS_FAULT : MPS_ACTIVE };
@@ -48,7 +48,7 @@ static void settings_changed(struct server *s, const struct mps_settings *now)
 	s->settings = *now;
 }
 
-static void stop(struct server *s, bool force)
+static void stop_mps_server(struct server *s, bool force)
 {
 	struct mps_packet p = { .op = MPS_RESULT,
 		.id = force ? 0 : s->process_count + s->context_count };
@@ -67,17 +67,17 @@ static void stop(struct server *s, bool force)
 }
 
 /* What control wants. False: it is gone. */
-static bool serve_control(struct server *s)
+static bool handle_control_packet(struct server *s)
 {
 	struct mps_packet p, r = { .op = MPS_RESULT };
 	int fd = -1;
 
 	switch (mps_receive(s->control, &p, &fd, MSG_DONTWAIT)) {
-	case MPS_LATER:
+	case MPS_RETRY:
 		return true;
 	case MPS_GONE:
 		return false;
-	case MPS_GOT:
+	case MPS_RECEIVED:
 		break;
 	}
 	if ((p.op == MPS_PROCESS || p.op == MPS_CONTEXT) && fd >= 0)
@@ -85,9 +85,9 @@ static bool serve_control(struct server *s)
 	else if (p.op == MPS_SETTINGS)
 		settings_changed(s, &p.settings);
 	else if (p.op == MPS_STOP)
-		stop(s, p.id != 0);
+		stop_mps_server(s, p.id != 0);
 	else if (p.op == MPS_QUERY) {
-		text_answer(s, p.text, r.text, sizeof(r.text));
+		text_render_reply(s, p.text, r.text, sizeof(r.text));
 		(void)mps_send(s->control, &r, -1, MSG_DONTWAIT);
 	}
 	closep(&fd);
@@ -95,7 +95,7 @@ static bool serve_control(struct server *s)
 }
 
 /* A client has nothing to say once it is there: anything readable is its end. */
-static void ends(struct server *s, const struct pollfd *polls, size_t n)
+static void end_closed_clients(struct server *s, const struct pollfd *polls, size_t n)
 {
 	for (struct server_context *c = s->contexts, *next; c; c = next) {
 		next = c->next;
@@ -115,7 +115,7 @@ static void ends(struct server *s, const struct pollfd *polls, size_t n)
 	}
 }
 
-static void loop(struct server *s, struct pollfd *polls)
+static void run_mps_server_loop(struct server *s, struct pollfd *polls)
 {
 	while (!s->stop && (s->control >= 0 || s->process_count)) {
 		size_t n = 0;
@@ -126,11 +126,11 @@ static void loop(struct server *s, struct pollfd *polls)
 			polls[n++] = (struct pollfd){ .fd = c->fd, .events = POLLIN };
 		for (const struct process *p = s->processes; p; p = p->next)
 			polls[n++] = (struct pollfd){ .fd = p->fd, .events = POLLIN };
-		(void)poll(polls, n, s->context_count || s->faulted ? SERVER_LOOK_MS : -1);
-		gpu_look(s);
+		(void)poll(polls, n, s->context_count || s->faulted ? SERVER_POLL_MS : -1);
+		gpu_check_faults(s);
 		if (n > 2)
-			ends(s, polls + 2, n - 2);
-		if (polls[0].revents && !serve_control(s)) {
+			end_closed_clients(s, polls + 2, n - 2);
+		if (polls[0].revents && !handle_control_packet(s)) {
 			closep(&s->control);
 			s->control = -1;
 		}
@@ -178,7 +178,7 @@ static void be_slow(void)
 	(void)nanosleep(&t, NULL);
 }
 
-static bool begin(struct server *s)
+static bool init_mps_server(struct server *s)
 {
 	struct mps_packet p = { .op = MPS_SERVER };
 	const char *dir = mps_dir();
@@ -202,7 +202,7 @@ static bool begin(struct server *s)
 	mps_log(s->log, "Server", "CUDA MPS Server for Linux/Unix. Binary version: %d",
 		SERVER_BINARY);
 	mps_log(s->log, "Server", "Display Driver version: 580");
-	server_tell_state(s);
+	server_send_state(s);
 	return true;
 }
 
@@ -219,9 +219,9 @@ int main(void)
 	(void)snprintf(path, sizeof(path), "%s/" MPS_LOG_PIPE, mps_dir());
 	s.log = open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC);
 	(void)signal(SIGPIPE, SIG_IGN);
-	if (!polls || !begin(&s))
+	if (!polls || !init_mps_server(&s))
 		return 1;
-	loop(&s, polls);
+	run_mps_server_loop(&s, polls);
 	sim_device_close(&s.gpu);
 	return s.exit_code;
 }

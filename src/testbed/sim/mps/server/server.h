@@ -19,7 +19,7 @@
 #include <sys/types.h>
 
 #define SERVER_BINARY  13000
-#define SERVER_LOOK_MS 10 /* how often it looks for faults, while it has clients */
+#define SERVER_POLL_MS 10 /* how often it looks for faults, while it has clients */
 
 enum { /* as CUDA numbers them */
 	MPS_CONNECTION_FAILED = 805,
@@ -83,7 +83,7 @@ bool gpu_lives(const struct server *s);
 uint32_t gpu_ticket(struct server *s, const struct process *p, uint32_t device,
 	struct mps_packet *answer);
 void gpu_end_context(struct server *s, const struct server_context *c, uint32_t code);
-void gpu_look(struct server *s); /* for faults, and whether they are over */
+void gpu_check_faults(struct server *s); /* for faults, and whether they are over */
 
 /* client.c */
 void client_new(struct server *s, int fd, const struct mps_packet *p); /* @fd is taken */
@@ -93,7 +93,7 @@ void client_process_end(struct server *s, struct process *p);
 bool client_terminate(struct server *s, pid_t pid);
 
 /* text.c: what a command is answered. */
-void text_answer(struct server *s, const char *command, char *ret, size_t cap);
+void text_render_reply(struct server *s, const char *command, char *ret, size_t cap);
 
 /* server.c */
-void server_tell_state(struct server *s);
+void server_send_state(struct server *s);

@@ -67,7 +67,7 @@ static void device_clients(const struct server *s, uint32_t device, struct buf *
 				buf_printf(b, "%d.%u\n", (int)c->process->pid, c->number);
 }
 
-void text_answer(struct server *s, const char *command, char *ret, size_t cap)
+void text_render_reply(struct server *s, const char *command, char *ret, size_t cap)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(MPS_TEXT_MAX - 1);
 	struct mps_command c;

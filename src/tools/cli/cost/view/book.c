@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct cost_book {
+struct cost_summary {
 	enum cost_by by;
-	void *tree; /* of struct cost_line, by compare() */
+	void *tree; /* of struct cost_line, by compare_cost_lines() */
 	const struct cost_line **lines;
 	size_t n, cap;
 	bool sorted;
@@ -32,7 +32,7 @@ static int compare_u64(uint64_t a, uint64_t b)
 	return a < b ? -1 : a > b;
 }
 
-static int compare_texts(const char *const *a, const char *const *b, size_t n)
+static int compare_usage_texts(const char *const *a, const char *const *b, size_t n)
 {
 	int r = 0;
 
@@ -41,7 +41,7 @@ static int compare_texts(const char *const *a, const char *const *b, size_t n)
 	return r;
 }
 
-static int compare_periods(const struct ledger_period *a, const struct ledger_period *b)
+static int compare_periods(const struct usage_db_period *a, const struct usage_db_period *b)
 {
 	const char *const x[] = PERIOD_TEXTS(a), *const y[] = PERIOD_TEXTS(b);
 	int r = compare_u64(a->start_s, b->start_s);
@@ -49,14 +49,14 @@ static int compare_periods(const struct ledger_period *a, const struct ledger_pe
 	if (r == 0)
 		r = compare_u64(a->end_s, b->end_s);
 	if (r == 0)
-		r = compare_texts(x, y, N_PERIOD_TEXTS);
+		r = compare_usage_texts(x, y, N_PERIOD_TEXTS);
 	if (r == 0)
 		r = compare_u64((uint64_t)a->price_nano_per_hour,
 			(uint64_t)b->price_nano_per_hour);
 	return r ? r : compare_u64(a->gpus, b->gpus);
 }
 
-static int compare(const void *a, const void *b)
+static int compare_cost_lines(const void *a, const void *b)
 {
 	const struct cost_line *x = a, *y = b;
 	const char *const s[] = ROW_TEXTS(&x->row), *const t[] = ROW_TEXTS(&y->row);
@@ -64,17 +64,17 @@ static int compare(const void *a, const void *b)
 
 	if (r == 0)
 		r = compare_u64(x->row.kind, y->row.kind);
-	return r ? r : compare_texts(s, t, N_ROW_TEXTS);
+	return r ? r : compare_usage_texts(s, t, N_ROW_TEXTS);
 }
 
-static int compare_places(const void *a, const void *b)
+static int compare_cost_line_order(const void *a, const void *b)
 {
-	return compare(*(const struct cost_line *const *)a,
+	return compare_cost_lines(*(const struct cost_line *const *)a,
 		*(const struct cost_line *const *)b);
 }
 
 /* Copies @n texts behind each other into one allocation, which *to[0] begins. */
-static bool copy_texts(const char **const *to, size_t n)
+static bool copy_usage_texts(const char **const *to, size_t n)
 {
 	size_t len = 0;
 	char *at;
@@ -94,26 +94,26 @@ static bool copy_texts(const char **const *to, size_t n)
 	return true;
 }
 
-static bool own_period(struct ledger_period *p)
+static bool own_period(struct usage_db_period *p)
 {
 	const char **const to[] = { &p->node, &p->instance_type, &p->region, &p->currency,
 		&p->price_source };
 
-	return copy_texts(to, ARRAY_LEN(to));
+	return copy_usage_texts(to, ARRAY_LEN(to));
 }
 
-static void free_period(struct ledger_period *p)
+static void free_period(struct usage_db_period *p)
 {
 	free((void *)(uintptr_t)p->node);
 	p->node = NULL;
 }
 
-static bool own_row(struct ledger_row *r)
+static bool own_row(struct usage_db_row *r)
 {
 	const char **const to[] = { &r->namespace_, &r->pod, &r->pod_uid, &r->container,
 		&r->gpu, &r->device, &r->resource, &r->mode };
 
-	return copy_texts(to, ARRAY_LEN(to));
+	return copy_usage_texts(to, ARRAY_LEN(to));
 }
 
 static void free_line(void *line)
@@ -125,7 +125,7 @@ static void free_line(void *line)
 	free(l);
 }
 
-int cost_book_new(struct cost_book **ret, enum cost_by by, struct error *err)
+int cost_summary_new(struct cost_summary **ret, enum cost_by by, struct error *err)
 {
 	*ret = calloc(1, sizeof(**ret));
 	if (!*ret)
@@ -134,7 +134,7 @@ int cost_book_new(struct cost_book **ret, enum cost_by by, struct error *err)
 	return 0;
 }
 
-struct cost_book *cost_book_free(struct cost_book *b)
+struct cost_summary *cost_summary_free(struct cost_summary *b)
 {
 	if (!b)
 		return NULL;
@@ -147,33 +147,33 @@ struct cost_book *cost_book_free(struct cost_book *b)
 	return NULL;
 }
 
-static const char *or_empty(const char *text)
+static const char *get_text_or_empty(const char *text)
 {
 	return text ? text : "";
 }
 
 /* The key of the sum that a row belongs to: what was not asked for is empty. */
-static struct cost_line key_of(enum cost_by by, const struct ledger_period *p,
-	const struct ledger_row *row)
+static struct cost_line get_cost_line_key(enum cost_by by, const struct usage_db_period *p,
+	const struct usage_db_row *row)
 {
 	bool all = by == COST_BY_CHARGE;
 	bool container = all || by == COST_BY_CONTAINER, pod = container || by == COST_BY_POD;
 	bool name = pod || by == COST_BY_NAMESPACE;
 	struct cost_line k = { .row.kind = row->kind };
 
-	k.row.namespace_ = name ? or_empty(row->namespace_) : "";
-	k.row.pod = pod ? or_empty(row->pod) : "";
-	k.row.container = container ? or_empty(row->container) : "";
-	k.row.gpu = all || by == COST_BY_GPU ? or_empty(row->gpu) : "";
-	k.row.mode = all || by == COST_BY_MODE ? or_empty(row->mode) : "";
-	k.row.pod_uid = all ? or_empty(row->pod_uid) : "";
-	k.row.device = all ? or_empty(row->device) : "";
-	k.row.resource = all ? or_empty(row->resource) : "";
-	k.period.node = all ? or_empty(p->node) : "";
-	k.period.instance_type = all ? or_empty(p->instance_type) : "";
-	k.period.region = all ? or_empty(p->region) : "";
-	k.period.price_source = all ? or_empty(p->price_source) : "";
-	k.period.currency = or_empty(p->currency);
+	k.row.namespace_ = name ? get_text_or_empty(row->namespace_) : "";
+	k.row.pod = pod ? get_text_or_empty(row->pod) : "";
+	k.row.container = container ? get_text_or_empty(row->container) : "";
+	k.row.gpu = all || by == COST_BY_GPU ? get_text_or_empty(row->gpu) : "";
+	k.row.mode = all || by == COST_BY_MODE ? get_text_or_empty(row->mode) : "";
+	k.row.pod_uid = all ? get_text_or_empty(row->pod_uid) : "";
+	k.row.device = all ? get_text_or_empty(row->device) : "";
+	k.row.resource = all ? get_text_or_empty(row->resource) : "";
+	k.period.node = all ? get_text_or_empty(p->node) : "";
+	k.period.instance_type = all ? get_text_or_empty(p->instance_type) : "";
+	k.period.region = all ? get_text_or_empty(p->region) : "";
+	k.period.price_source = all ? get_text_or_empty(p->price_source) : "";
+	k.period.currency = get_text_or_empty(p->currency);
 	if (all) {
 		k.period.start_s = p->start_s;
 		k.period.end_s = p->end_s;
@@ -185,7 +185,7 @@ static struct cost_line key_of(enum cost_by by, const struct ledger_period *p,
 	return k;
 }
 
-static struct cost_line *make_line(struct cost_book *b, const struct cost_line *key,
+static struct cost_line *add_cost_line(struct cost_summary *b, const struct cost_line *key,
 	struct error *err)
 {
 	struct cost_line *l = malloc(sizeof(*l));
@@ -220,7 +220,7 @@ static struct cost_line *make_line(struct cost_book *b, const struct cost_line *
 			l = NULL;
 		}
 	}
-	if (l && !tsearch(l, &b->tree, compare)) {
+	if (l && !tsearch(l, &b->tree, compare_cost_lines)) {
 		free_line(l);
 		l = NULL;
 	}
@@ -234,13 +234,13 @@ static struct cost_line *make_line(struct cost_book *b, const struct cost_line *
 }
 
 /* False: the sum does not fit. */
-static bool add_numbers(struct ledger_row *to, const struct ledger_row *r)
+static bool sum_usage_row(struct usage_db_row *to, const struct usage_db_row *r)
 {
 	to->busy_unknown |= r->busy_unknown;
 	to->memory_unknown |= r->memory_unknown;
 	if (r->memory_peak_bytes > to->memory_peak_bytes)
 		to->memory_peak_bytes = r->memory_peak_bytes;
-	return !__builtin_add_overflow(to->held_ns, r->held_ns, &to->held_ns) &&
+	return !__builtin_add_overflow(to->allocated_ns, r->allocated_ns, &to->allocated_ns) &&
 	       !__builtin_add_overflow(to->gpu_ns, r->gpu_ns, &to->gpu_ns) &&
 	       !__builtin_add_overflow(to->busy_ns, r->busy_ns, &to->busy_ns) &&
 	       !__builtin_add_overflow(to->memory_byte_seconds, r->memory_byte_seconds,
@@ -254,39 +254,39 @@ static int too_large(struct error *err)
 }
 
 /* Nobody holds or uses what is idle. */
-static unsigned of_kind(enum ledger_kind kind)
+static unsigned of_kind(enum usage_db_kind kind)
 {
-	return kind == LEDGER_IDLE ? COST_GPU | COST_MONEY : COST_ALL;
+	return kind == USAGE_DB_UNALLOCATED ? COST_GPU | COST_MONEY : COST_ALL;
 }
 
-int cost_book_add(struct cost_book *b, const struct ledger_period *p,
-	const struct ledger_row *row, unsigned parts, struct error *err)
+int cost_summary_add(struct cost_summary *b, const struct usage_db_period *p,
+	const struct usage_db_row *row, unsigned parts, struct error *err)
 {
-	struct cost_line key = key_of(b->by, p, row);
-	void *found = tfind(&key, &b->tree, compare);
-	struct cost_line *l = found ? *(struct cost_line **)found : make_line(b, &key, err);
+	struct cost_line key = get_cost_line_key(b->by, p, row);
+	void *found = tfind(&key, &b->tree, compare_cost_lines);
+	struct cost_line *l = found ? *(struct cost_line **)found : add_cost_line(b, &key, err);
 
 	if (!l)
 		return -1;
 	l->parts |= parts;
 	l->lacks |= of_kind(row->kind) & ~parts;
 	l->row.busy_unknown |= (l->lacks & COST_BUSY) != 0;
-	return add_numbers(&l->row, row) ? 0 : too_large(err);
+	return sum_usage_row(&l->row, row) ? 0 : too_large(err);
 }
 
 /* The same row in a currency; NULL: there is none. */
-static struct cost_line *find_in(const struct cost_book *b, const struct cost_line *line,
+static struct cost_line *find_in(const struct cost_summary *b, const struct cost_line *line,
 	const char *currency)
 {
 	struct cost_line key = *line;
 	void *found;
 
 	key.period.currency = currency;
-	found = tfind(&key, &b->tree, compare);
+	found = tfind(&key, &b->tree, compare_cost_lines);
 	return found ? *(struct cost_line **)found : NULL;
 }
 
-static int fold_line(struct cost_book *to, const struct cost_book *from,
+static int fold_line(struct cost_summary *to, const struct cost_summary *from,
 	const struct cost_line *line, struct error *err)
 {
 	struct cost_line *rest = *line->period.currency ? find_in(from, line, "") : NULL;
@@ -297,14 +297,14 @@ static int fold_line(struct cost_book *to, const struct cost_book *from,
 	if (rest && !rest->folded) {
 		rest->folded = true;
 		sum.parts |= rest->parts;
-		if (!add_numbers(&sum.row, &rest->row))
+		if (!sum_usage_row(&sum.row, &rest->row))
 			return too_large(err);
 	}
 	sum.row.busy_unknown = false; /* as its parts came one by one */
-	return cost_book_add(to, &sum.period, &sum.row, sum.parts, err);
+	return cost_summary_add(to, &sum.period, &sum.row, sum.parts, err);
 }
 
-int cost_book_fold(struct cost_book *to, struct cost_book *from, struct error *err)
+int cost_summary_merge(struct cost_summary *to, struct cost_summary *from, struct error *err)
 {
 	for (int with_currency = 1; with_currency >= 0; with_currency--)
 		for (size_t i = 0; i < from->n; i++)
@@ -315,15 +315,16 @@ int cost_book_fold(struct cost_book *to, struct cost_book *from, struct error *e
 }
 
 /* Whether two buckets are of the same node at the same price. */
-static bool same_node(const struct ledger_period *a, const struct ledger_period *b)
+static bool is_same_cost_node(const struct usage_db_period *a, const struct usage_db_period *b)
 {
 	const char *const x[] = PERIOD_TEXTS(a), *const y[] = PERIOD_TEXTS(b);
 
 	return a->price_nano_per_hour == b->price_nano_per_hour && a->gpus == b->gpus &&
-	       compare_texts(x, y, N_PERIOD_TEXTS) == 0;
+	       compare_usage_texts(x, y, N_PERIOD_TEXTS) == 0;
 }
 
-static int make_node(struct cost_book *b, const struct ledger_period *p, struct error *err)
+static int add_cost_node(struct cost_summary *b, const struct usage_db_period *p,
+	struct error *err)
 {
 	struct cost_node *grown;
 
@@ -341,12 +342,13 @@ static int make_node(struct cost_book *b, const struct ledger_period *p, struct 
 	return 0;
 }
 
-int cost_book_add_node(struct cost_book *b, const struct ledger_period *p, struct error *err)
+int cost_summary_add_node(struct cost_summary *b, const struct usage_db_period *p,
+	struct error *err)
 {
 	for (size_t i = 0; i < b->n_nodes; i++) {
-		struct ledger_period *n = &b->nodes[i].period;
+		struct usage_db_period *n = &b->nodes[i].period;
 
-		if (!same_node(n, p))
+		if (!is_same_cost_node(n, p))
 			continue;
 		n->start_s = p->start_s < n->start_s ? p->start_s : n->start_s;
 		n->end_s = p->end_s > n->end_s ? p->end_s : n->end_s;
@@ -355,25 +357,25 @@ int cost_book_add_node(struct cost_book *b, const struct ledger_period *p, struc
 			return too_large(err);
 		return 0;
 	}
-	return make_node(b, p, err);
+	return add_cost_node(b, p, err);
 }
 
-const struct cost_line *const *cost_book_lines(struct cost_book *b, size_t *ret_n)
+const struct cost_line *const *cost_summary_lines(struct cost_summary *b, size_t *ret_n)
 {
 	if (!b->sorted && b->n)
-		qsort(b->lines, b->n, sizeof(*b->lines), compare_places);
+		qsort(b->lines, b->n, sizeof(*b->lines), compare_cost_line_order);
 	b->sorted = true;
 	*ret_n = b->n;
 	return b->lines;
 }
 
-const struct cost_node *cost_book_nodes(const struct cost_book *b, size_t *ret_n)
+const struct cost_node *cost_summary_nodes(const struct cost_summary *b, size_t *ret_n)
 {
 	*ret_n = b->n_nodes;
 	return b->nodes;
 }
 
-struct cost_line cost_book_total(struct cost_book *b, const char *currency)
+struct cost_line cost_summary_total(struct cost_summary *b, const char *currency)
 {
 	struct cost_line t = { .parts = 0 };
 
@@ -381,7 +383,7 @@ struct cost_line cost_book_total(struct cost_book *b, const char *currency)
 		if (strcmp(b->lines[i]->period.currency, currency) != 0)
 			continue;
 		/* The parts of a sum that fitted fit; should they not, the total is too small. */
-		(void)add_numbers(&t.row, &b->lines[i]->row);
+		(void)sum_usage_row(&t.row, &b->lines[i]->row);
 		t.parts |= b->lines[i]->parts;
 		t.lacks |= b->lines[i]->lacks;
 	}
@@ -389,10 +391,10 @@ struct cost_line cost_book_total(struct cost_book *b, const char *currency)
 	return t;
 }
 
-const char *cost_book_currency(struct cost_book *b, size_t i)
+const char *cost_summary_currency(struct cost_summary *b, size_t i)
 {
 	size_t n;
-	const struct cost_line *const *lines = cost_book_lines(b, &n);
+	const struct cost_line *const *lines = cost_summary_lines(b, &n);
 	const char *least = NULL;
 
 	/* There are one or two: the smallest, then the smallest above it. */

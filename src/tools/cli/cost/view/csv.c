@@ -32,21 +32,21 @@ struct charge {
 
 /* ---- columns ---------------------------------------------------------------------------------- */
 
-static void money(struct buf *b, int64_t nano)
+static void write_csv_money(struct buf *b, int64_t nano)
 {
 	char text[PRICE_TEXT_MAX];
 
 	buf_puts(b, price_text(nano, 0, text));
 }
 
-static void hours(struct buf *b, int64_t ns)
+static void write_csv_hours(struct buf *b, int64_t ns)
 {
 	char text[COST_HOURS_MAX];
 
 	buf_puts(b, cost_hours(ns, 9, text));
 }
 
-static void moment(struct buf *b, uint64_t s)
+static void write_csv_time(struct buf *b, uint64_t s)
 {
 	char text[TIME_RFC3339_MAX];
 
@@ -54,7 +54,7 @@ static void moment(struct buf *b, uint64_t s)
 }
 
 /* The begin of the month of @s, or of the next. */
-static uint64_t month(uint64_t s, int ahead)
+static uint64_t get_month_start(uint64_t s, int ahead)
 {
 	time_t at = (time_t)s;
 	struct tm tm = { 0 };
@@ -68,7 +68,7 @@ static uint64_t month(uint64_t s, int ahead)
 
 static bool is_idle(const struct charge *c)
 {
-	return c->l->row.kind == LEDGER_IDLE;
+	return c->l->row.kind == USAGE_DB_UNALLOCATED;
 }
 
 /* @o NULL: a name is not UTF-8, which the agent's ledger has none of. */
@@ -98,7 +98,7 @@ static void method_details(struct buf *b, const struct charge *c)
 
 static void allocated_id(struct buf *b, const struct charge *c)
 {
-	const struct ledger_row *r = &c->l->row;
+	const struct usage_db_row *r = &c->l->row;
 	CLEANUP(buf_fini) struct buf id = BUF_INIT(4096);
 
 	if (is_idle(c))
@@ -110,7 +110,7 @@ static void allocated_id(struct buf *b, const struct charge *c)
 
 static void allocated_name(struct buf *b, const struct charge *c)
 {
-	const struct ledger_row *r = &c->l->row;
+	const struct usage_db_row *r = &c->l->row;
 	CLEANUP(buf_fini) struct buf name = BUF_INIT(4096);
 
 	if (is_idle(c))
@@ -122,39 +122,39 @@ static void allocated_name(struct buf *b, const struct charge *c)
 
 static void allocated_tags(struct buf *b, const struct charge *c)
 {
-	const struct ledger_row *r = &c->l->row;
+	const struct usage_db_row *r = &c->l->row;
 
 	if (!is_idle(c))
 		json_cell(b, json_pack("{s:s,s:s,s:s}", "namespace", r->namespace_, "pod",
 				     r->pod, "container", r->container));
 }
 
-static void account(struct buf *b, const struct charge *c)
+static void write_focus_account(struct buf *b, const struct charge *c)
 {
 	escape_csv(b, c->p->account);
 }
 
-static void currency(struct buf *b, const struct charge *c)
+static void write_focus_currency(struct buf *b, const struct charge *c)
 {
 	escape_csv(b, c->l->period.currency);
 }
 
-static void cost(struct buf *b, const struct charge *c)
+static void write_focus_cost(struct buf *b, const struct charge *c)
 {
-	money(b, c->l->row.cost_nano);
+	write_csv_money(b, c->l->row.cost_nano);
 }
 
 static void billing_end(struct buf *b, const struct charge *c)
 {
-	moment(b, month(c->l->period.start_s, 1));
+	write_csv_time(b, get_month_start(c->l->period.start_s, 1));
 }
 
 static void billing_start(struct buf *b, const struct charge *c)
 {
-	moment(b, month(c->l->period.start_s, 0));
+	write_csv_time(b, get_month_start(c->l->period.start_s, 0));
 }
 
-static void description(struct buf *b, const struct charge *c)
+static void write_focus_description(struct buf *b, const struct charge *c)
 {
 	CLEANUP(buf_fini) struct buf text = BUF_INIT(4096);
 
@@ -163,20 +163,20 @@ static void description(struct buf *b, const struct charge *c)
 	escape_csv(b, buf_str(&text));
 }
 
-static void charge_end(struct buf *b, const struct charge *c)
+static void write_focus_charge_end(struct buf *b, const struct charge *c)
 {
-	moment(b, c->l->period.end_s);
+	write_csv_time(b, c->l->period.end_s);
 }
 
 static void charge_start(struct buf *b, const struct charge *c)
 {
-	moment(b, c->l->period.start_s);
+	write_csv_time(b, c->l->period.start_s);
 }
 
-static void consumed(struct buf *b, const struct charge *c)
+static void write_focus_consumed(struct buf *b, const struct charge *c)
 {
 	if (c->l->parts & COST_GPU)
-		hours(b, c->l->row.gpu_ns);
+		write_csv_hours(b, c->l->row.gpu_ns);
 }
 
 static void consumed_unit(struct buf *b, const struct charge *c)
@@ -188,7 +188,7 @@ static void consumed_unit(struct buf *b, const struct charge *c)
 static void unit_price(struct buf *b, const struct charge *c)
 {
 	if (!c->p->estimated)
-		money(b, c->l->period.price_nano_per_hour);
+		write_csv_money(b, c->l->period.price_nano_per_hour);
 }
 
 static void pricing_category(struct buf *b, const struct charge *c)
@@ -199,7 +199,7 @@ static void pricing_category(struct buf *b, const struct charge *c)
 static void pricing_quantity(struct buf *b, const struct charge *c)
 {
 	if (!c->p->estimated)
-		money(b, c->quantity_nano);
+		write_csv_money(b, c->quantity_nano);
 }
 
 static void pricing_unit(struct buf *b, const struct charge *c)
@@ -207,22 +207,22 @@ static void pricing_unit(struct buf *b, const struct charge *c)
 	buf_puts(b, c->p->estimated ? "" : "Hours");
 }
 
-static void provider(struct buf *b, const struct charge *c)
+static void write_focus_provider(struct buf *b, const struct charge *c)
 {
 	escape_csv(b, c->p->provider);
 }
 
-static void region(struct buf *b, const struct charge *c)
+static void write_focus_region(struct buf *b, const struct charge *c)
 {
 	escape_csv(b, c->l->period.region);
 }
 
-static void node(struct buf *b, const struct charge *c)
+static void write_focus_node(struct buf *b, const struct charge *c)
 {
 	escape_csv(b, c->l->period.node);
 }
 
-static void sku(struct buf *b, const struct charge *c)
+static void write_focus_sku(struct buf *b, const struct charge *c)
 {
 	escape_csv(b, c->l->period.instance_type);
 }
@@ -236,17 +236,17 @@ static void sku_price(struct buf *b, const struct charge *c)
 	escape_csv(b, buf_str(&text));
 }
 
-static void device(struct buf *b, const struct charge *c)
+static void write_focus_device(struct buf *b, const struct charge *c)
 {
 	escape_csv(b, c->l->row.device);
 }
 
-static void gpu(struct buf *b, const struct charge *c)
+static void write_focus_gpu(struct buf *b, const struct charge *c)
 {
 	escape_csv(b, c->l->row.gpu);
 }
 
-static void mode(struct buf *b, const struct charge *c)
+static void write_focus_mode(struct buf *b, const struct charge *c)
 {
 	escape_csv(b, c->l->row.mode);
 }
@@ -256,21 +256,21 @@ static void price_source(struct buf *b, const struct charge *c)
 	escape_csv(b, c->l->period.price_source);
 }
 
-static void resource(struct buf *b, const struct charge *c)
+static void write_focus_resource(struct buf *b, const struct charge *c)
 {
 	escape_csv(b, c->l->row.resource);
 }
 
-static void held(struct buf *b, const struct charge *c)
+static void write_focus_held_hours(struct buf *b, const struct charge *c)
 {
-	if (!is_idle(c) && (c->l->parts & COST_HELD))
-		hours(b, c->l->row.held_ns);
+	if (!is_idle(c) && (c->l->parts & COST_ALLOCATED))
+		write_csv_hours(b, c->l->row.allocated_ns);
 }
 
-static void busy(struct buf *b, const struct charge *c)
+static void write_focus_busy_hours(struct buf *b, const struct charge *c)
 {
 	if (!is_idle(c) && (c->l->parts & COST_BUSY) && !c->l->row.busy_unknown)
-		hours(b, c->l->row.busy_ns);
+		write_csv_hours(b, c->l->row.busy_ns);
 }
 
 /* Sorted, with our own columns, which begin with x_, last. A text or a function. */
@@ -283,54 +283,54 @@ static const struct column {
 	{ "AllocatedResourceId", NULL, allocated_id },
 	{ "AllocatedResourceName", NULL, allocated_name },
 	{ "AllocatedTags", NULL, allocated_tags },
-	{ "BilledCost", NULL, cost },
-	{ "BillingAccountId", NULL, account },
+	{ "BilledCost", NULL, write_focus_cost },
+	{ "BillingAccountId", NULL, write_focus_account },
 	{ "BillingAccountName", "", NULL },
-	{ "BillingCurrency", NULL, currency },
+	{ "BillingCurrency", NULL, write_focus_currency },
 	{ "BillingPeriodEnd", NULL, billing_end },
 	{ "BillingPeriodStart", NULL, billing_start },
 	{ "ChargeCategory", "Usage", NULL },
 	{ "ChargeClass", "", NULL },
-	{ "ChargeDescription", NULL, description },
+	{ "ChargeDescription", NULL, write_focus_description },
 	{ "ChargeFrequency", "Usage-Based", NULL },
-	{ "ChargePeriodEnd", NULL, charge_end },
+	{ "ChargePeriodEnd", NULL, write_focus_charge_end },
 	{ "ChargePeriodStart", NULL, charge_start },
-	{ "ConsumedQuantity", NULL, consumed },
+	{ "ConsumedQuantity", NULL, write_focus_consumed },
 	{ "ConsumedUnit", NULL, consumed_unit },
-	{ "ContractedCost", NULL, cost },
+	{ "ContractedCost", NULL, write_focus_cost },
 	{ "ContractedUnitPrice", NULL, unit_price },
-	{ "EffectiveCost", NULL, cost },
-	{ "HostProviderName", NULL, provider },
-	{ "InvoiceIssuerName", NULL, provider },
-	{ "ListCost", NULL, cost },
+	{ "EffectiveCost", NULL, write_focus_cost },
+	{ "HostProviderName", NULL, write_focus_provider },
+	{ "InvoiceIssuerName", NULL, write_focus_provider },
+	{ "ListCost", NULL, write_focus_cost },
 	{ "ListUnitPrice", NULL, unit_price },
 	{ "PricingCategory", NULL, pricing_category },
 	{ "PricingQuantity", NULL, pricing_quantity },
 	{ "PricingUnit", NULL, pricing_unit },
-	{ "ProviderName", NULL, provider },
-	{ "PublisherName", NULL, provider },
-	{ "RegionId", NULL, region },
-	{ "ResourceId", NULL, node },
-	{ "ResourceName", NULL, node },
+	{ "ProviderName", NULL, write_focus_provider },
+	{ "PublisherName", NULL, write_focus_provider },
+	{ "RegionId", NULL, write_focus_region },
+	{ "ResourceId", NULL, write_focus_node },
+	{ "ResourceName", NULL, write_focus_node },
 	{ "ResourceType", "Kubernetes node", NULL },
 	{ "ServiceCategory", "Compute", NULL },
 	{ "ServiceName", "Virtual machines with GPUs", NULL },
-	{ "ServiceProviderName", NULL, provider },
+	{ "ServiceProviderName", NULL, write_focus_provider },
 	{ "ServiceSubcategory", "Virtual Machines", NULL },
-	{ "SkuId", NULL, sku },
+	{ "SkuId", NULL, write_focus_sku },
 	{ "SkuPriceId", NULL, sku_price },
-	{ "x_BusyGpuHours", NULL, busy },
-	{ "x_DeviceId", NULL, device },
-	{ "x_GpuId", NULL, gpu },
-	{ "x_HeldHours", NULL, held },
-	{ "x_Mode", NULL, mode },
+	{ "x_BusyGpuHours", NULL, write_focus_busy_hours },
+	{ "x_DeviceId", NULL, write_focus_device },
+	{ "x_GpuId", NULL, write_focus_gpu },
+	{ "x_HeldHours", NULL, write_focus_held_hours },
+	{ "x_Mode", NULL, write_focus_mode },
 	{ "x_PriceSource", NULL, price_source },
-	{ "x_ResourceName", NULL, resource },
+	{ "x_ResourceName", NULL, write_focus_resource },
 };
 
 /* ---- rows ------------------------------------------------------------------------------------- */
 
-static void print_row(struct buf *b, const struct charge *c)
+static void write_focus_row(struct buf *b, const struct charge *c)
 {
 	for (size_t i = 0; i < ARRAY_LEN(columns); i++) {
 		if (i > 0)
@@ -358,7 +358,7 @@ static bool same_bucket(const struct cost_line *a, const struct cost_line *b)
 static int print_bucket(struct buf *b, const struct cost_print *p,
 	const struct cost_line *const *lines, size_t n, struct error *err)
 {
-	const struct ledger_period *period = &lines[0]->period;
+	const struct usage_db_period *period = &lines[0]->period;
 	CLEANUP(freep) int64_t *weights = calloc(n * 3, sizeof(*weights));
 	int64_t *quantities = weights ? weights + n : NULL,
 		*ratios = weights ? weights + 2 * n : NULL;
@@ -371,7 +371,7 @@ static int print_bucket(struct buf *b, const struct cost_print *p,
 	price_split(period->covered_ns / 3600, weights, quantities, n);
 	price_split(PRICE_NANO, weights, ratios, n);
 	for (size_t i = 0; i < n; i++)
-		print_row(b, &(struct charge){ p, lines[i], quantities[i], ratios[i] });
+		write_focus_row(b, &(struct charge){ p, lines[i], quantities[i], ratios[i] });
 	return 0;
 }
 
@@ -380,11 +380,11 @@ static int check_costs(const struct cost_print *p, const struct cost_line *const
 	size_t n, struct error *err)
 {
 	for (size_t i = 0; i < n; i++) {
-		const struct ledger_period *of = &lines[i]->period;
+		const struct usage_db_period *of = &lines[i]->period;
 		CLEANUP(buf_fini) struct buf node = BUF_INIT(4096);
 		char from[TIME_RFC3339_MAX], to[TIME_RFC3339_MAX];
 
-		if ((cost_line_knows(lines[i]) & COST_MONEY) && *of->currency)
+		if ((cost_line_is_known(lines[i]) & COST_MONEY) && *of->currency)
 			continue;
 		cost_clean(&node, *of->node ? of->node : "this node");
 		return error_set(err, ERR_INVALID,
@@ -400,7 +400,7 @@ static int check_costs(const struct cost_print *p, const struct cost_line *const
 int cost_print_csv(struct buf *b, const struct cost_print *p, struct error *err)
 {
 	size_t n, end;
-	const struct cost_line *const *lines = cost_book_lines(p->book, &n);
+	const struct cost_line *const *lines = cost_summary_lines(p->summary, &n);
 
 	if (check_costs(p, lines, n, err) < 0)
 		return -1;

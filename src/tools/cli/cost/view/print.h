@@ -11,7 +11,7 @@
 #include "tools/cli/cost/view/book.h"
 
 struct cost_print {
-	struct cost_book *book;
+	struct cost_summary *summary;
 	enum cost_by by;
 	uint64_t from_s, to_s;          /* as asked */
 	bool estimated;                 /* from Prometheus: no buckets, no exact sum */

@@ -17,12 +17,12 @@
 #define WORDS_MAX 160   /* bytes of a server's words in a message */
 
 const struct cost_query cost_queries[] = {
-	{ "gpuslice_container_gpu_held_seconds_total", LEDGER_HELD, COST_HELD },
-	{ "gpuslice_container_gpu_seconds_total", LEDGER_HELD, COST_GPU },
-	{ "gpuslice_container_gpu_busy_seconds_total", LEDGER_HELD, COST_BUSY },
-	{ "gpuslice_container_gpu_cost_total", LEDGER_HELD, COST_MONEY },
-	{ "gpuslice_gpu_idle_cost_total", LEDGER_IDLE, COST_MONEY },
-	{ "gpuslice_gpu_idle_seconds_total", LEDGER_IDLE, COST_GPU },
+	{ "gpuslice_container_gpu_held_seconds_total", USAGE_DB_ALLOCATED, COST_ALLOCATED },
+	{ "gpuslice_container_gpu_seconds_total", USAGE_DB_ALLOCATED, COST_GPU },
+	{ "gpuslice_container_gpu_busy_seconds_total", USAGE_DB_ALLOCATED, COST_BUSY },
+	{ "gpuslice_container_gpu_cost_total", USAGE_DB_ALLOCATED, COST_MONEY },
+	{ "gpuslice_gpu_idle_cost_total", USAGE_DB_UNALLOCATED, COST_MONEY },
+	{ "gpuslice_gpu_idle_seconds_total", USAGE_DB_UNALLOCATED, COST_GPU },
 };
 const size_t cost_n_queries = ARRAY_LEN(cost_queries);
 
@@ -32,7 +32,7 @@ void cost_query_text(struct buf *b, const struct cost_query *q, uint64_t seconds
 }
 
 /* The server's words @text, fit for a message. */
-static const char *words(const char *text, char *buf, size_t cap)
+static const char *clean_server_text(const char *text, char *buf, size_t cap)
 {
 	(void)snprintf(buf, cap, "%s", text ? text : "");
 	for (char *p = buf; *p; p++) {
@@ -43,24 +43,24 @@ static const char *words(const char *text, char *buf, size_t cap)
 	return buf;
 }
 
-static int fail(const struct cost_query *q, struct error *err, const char *what,
+static int set_query_error(const struct cost_query *q, struct error *err, const char *what,
 	const char *found)
 {
 	char buf[WORDS_MAX];
 
 	return error_set(err, ERR_INVALID, "the server's answer about %s: %s%s%s", q->metric,
-		what, found ? ": " : "", words(found, buf, sizeof(buf)));
+		what, found ? ": " : "", clean_server_text(found, buf, sizeof(buf)));
 }
 
-static const char *label(const json_t *metric, const char *name)
+static const char *get_metric_label(const json_t *metric, const char *name)
 {
 	const char *text = json_string_value(json_object_get(metric, name));
 
-	return text && strlen(text) <= LEDGER_KEY_MAX ? text : "";
+	return text && strlen(text) <= USAGE_DB_KEY_MAX ? text : "";
 }
 
 /* Of a sample's text, in billionths; false: it is not a number (NaN, +Inf), or not in range. */
-static bool read_value(const char *text, int64_t *ret)
+static bool parse_cost_sample(const char *text, int64_t *ret)
 {
 	double v;
 
@@ -70,44 +70,45 @@ static bool read_value(const char *text, int64_t *ret)
 	return true;
 }
 
-static void put(struct ledger_row *row, enum cost_part part, int64_t v)
+static void set_usage_row_part(struct usage_db_row *row, enum cost_field part, int64_t v)
 {
-	row->held_ns = part == COST_HELD ? v : 0;
+	row->allocated_ns = part == COST_ALLOCATED ? v : 0;
 	row->gpu_ns = part == COST_GPU ? v : 0;
 	row->busy_ns = part == COST_BUSY ? v : 0;
 	row->cost_nano = part == COST_MONEY ? v : 0;
 }
 
-static int add_series(struct cost_book *book, const struct cost_query *q, const json_t *series,
-	uint64_t from_s, uint64_t to_s, struct error *err)
+static int add_series(struct cost_summary *book, const struct cost_query *q,
+	const json_t *series, uint64_t from_s, uint64_t to_s, struct error *err)
 {
 	const json_t *metric = json_object_get(series, "metric");
 	const json_t *sample = json_object_get(series, "value");
 	const char *text = json_string_value(json_array_get(sample, 1));
-	const char *gpu = label(metric, "UUID"), *currency = label(metric, "currency");
-	const struct ledger_period p = { .start_s = from_s,
+	const char *gpu = get_metric_label(metric, "UUID"),
+		   *currency = get_metric_label(metric, "currency");
+	const struct usage_db_period p = { .start_s = from_s,
 		.end_s = to_s,
-		.node = label(metric, "node"),
+		.node = get_metric_label(metric, "node"),
 		.currency = q->part != COST_MONEY ? ""
 			    : *currency           ? currency
 						  : CURRENCY,
 		.price_source = "Prometheus" };
-	struct ledger_row row = { .kind = q->kind,
-		.namespace_ = label(metric, "namespace"),
-		.pod = label(metric, "pod"),
-		.container = label(metric, "container"),
-		.gpu = *gpu ? gpu : label(metric, "gpu"),
-		.mode = label(metric, "mode") };
+	struct usage_db_row row = { .kind = q->kind,
+		.namespace_ = get_metric_label(metric, "namespace"),
+		.pod = get_metric_label(metric, "pod"),
+		.container = get_metric_label(metric, "container"),
+		.gpu = *gpu ? gpu : get_metric_label(metric, "gpu"),
+		.mode = get_metric_label(metric, "mode") };
 	int64_t v;
 
 	if (!json_is_object(metric) || json_array_size(sample) != 2 || !text)
-		return fail(q, err,
+		return set_query_error(q, err,
 			"expected series of {\"metric\": {...}, \"value\": [time, \"number\"]}",
 			NULL);
-	if (!read_value(text, &v))
+	if (!parse_cost_sample(text, &v))
 		return 0;
-	put(&row, q->part, v);
-	return cost_book_add(book, &p, &row, q->part, err);
+	set_usage_row_part(&row, q->part, v);
+	return cost_summary_add(book, &p, &row, q->part, err);
 }
 
 /* The server's word for what went wrong; what is not here is about the question. */
@@ -126,15 +127,16 @@ static int fail_as_server(const struct cost_query *q, const json_t *answer, stru
 {
 	const char *type = json_string_value(json_object_get(answer, "errorType"));
 
-	(void)fail(q, err, "an error", json_string_value(json_object_get(answer, "error")));
+	(void)set_query_error(q, err, "an error",
+		json_string_value(json_object_get(answer, "error")));
 	for (size_t i = 0; type && i < ARRAY_LEN(server_errors); i++)
 		if (!strcmp(type, server_errors[i].type))
 			err->code = server_errors[i].code;
 	return -1;
 }
 
-static int read_answer(struct cost_book *book, const struct cost_query *q, const json_t *answer,
-	uint64_t from_s, uint64_t to_s, struct error *err)
+static int parse_query_reply(struct cost_summary *book, const struct cost_query *q,
+	const json_t *answer, uint64_t from_s, uint64_t to_s, struct error *err)
 {
 	const char *status = json_string_value(json_object_get(answer, "status"));
 	const json_t *data = json_object_get(answer, "data");
@@ -144,11 +146,11 @@ static int read_answer(struct cost_book *book, const struct cost_query *q, const
 	if (status && !strcmp(status, "error"))
 		return fail_as_server(q, answer, err);
 	if (!status || strcmp(status, "success") != 0)
-		return fail(q, err,
+		return set_query_error(q, err,
 			"expected {\"status\": \"success\", ...}; is this a Prometheus server?",
 			NULL);
 	if (!type || strcmp(type, "vector") != 0 || !json_is_array(result))
-		return fail(q, err, "expected a vector, found", type);
+		return set_query_error(q, err, "expected a vector, found", type);
 	if (json_array_size(result) > COST_SERIES_MAX)
 		return error_set(err, ERR_LIMIT,
 			"the server's answer about %s: more than %d series; ask for a shorter time",
@@ -160,7 +162,7 @@ static int read_answer(struct cost_book *book, const struct cost_query *q, const
 	return 0;
 }
 
-int cost_query_read(struct cost_book *book, const struct cost_query *q, const char *json,
+int cost_query_read(struct cost_summary *book, const struct cost_query *q, const char *json,
 	size_t len, uint64_t from_s, uint64_t to_s, struct error *err)
 {
 	json_error_t at;
@@ -168,8 +170,9 @@ int cost_query_read(struct cost_book *book, const struct cost_query *q, const ch
 	int r;
 
 	if (!answer)
-		return fail(q, err, "expected JSON; is this a Prometheus server?", at.text);
-	r = read_answer(book, q, answer, from_s, to_s, err);
+		return set_query_error(q, err, "expected JSON; is this a Prometheus server?",
+			at.text);
+	r = parse_query_reply(book, q, answer, from_s, to_s, err);
 	json_decref(answer);
 	return r;
 }

@@ -14,8 +14,8 @@
 
 struct cost_query {
 	const char *metric;
-	enum ledger_kind kind;
-	enum cost_part part;
+	enum usage_db_kind kind;
+	enum cost_field part;
 };
 
 /* In any order; all are asked. */
@@ -30,5 +30,5 @@ void cost_query_text(struct buf *b, const struct cost_query *q, uint64_t seconds
  * Adds the answer @json of /api/v1/query to @book. Errors say what is wrong with the answer, and the
  * server's own words, cut and without control characters. Values that are no numbers are left out.
  */
-int cost_query_read(struct cost_book *book, const struct cost_query *q, const char *json,
+int cost_query_read(struct cost_summary *book, const struct cost_query *q, const char *json,
 	size_t len, uint64_t from_s, uint64_t to_s, struct error *err) MUST_USE;

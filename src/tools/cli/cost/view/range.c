@@ -15,7 +15,7 @@
 #define LAST_S    UINT64_C(253402300799) /* of the year 9999 */
 
 /* @n digits at *text as a number from @min to @max; *text goes behind them. */
-static bool number(const char **text, size_t n, int min, int max, int *ret)
+static bool parse_time_digits(const char **text, size_t n, int min, int max, int *ret)
 {
 	int v = 0;
 
@@ -29,7 +29,7 @@ static bool number(const char **text, size_t n, int min, int max, int *ret)
 	return v >= min && v <= max;
 }
 
-static bool letter(const char **text, const char *of)
+static bool skip_time_letter(const char **text, const char *of)
 {
 	if (!**text || !strchr(of, **text))
 		return false;
@@ -39,9 +39,11 @@ static bool letter(const char **text, const char *of)
 
 static bool parse_day(const char **text, struct tm *tm)
 {
-	if (!number(text, 4, 1970, 9999, &tm->tm_year) || !letter(text, "-") ||
-		!number(text, 2, 1, 12, &tm->tm_mon) || !letter(text, "-") ||
-		!number(text, 2, 1, 31, &tm->tm_mday))
+	if (!parse_time_digits(text, 4, 1970, 9999, &tm->tm_year) ||
+		!skip_time_letter(text, "-") ||
+		!parse_time_digits(text, 2, 1, 12, &tm->tm_mon) ||
+		!skip_time_letter(text, "-") ||
+		!parse_time_digits(text, 2, 1, 31, &tm->tm_mday))
 		return false;
 	tm->tm_year -= 1900;
 	tm->tm_mon--;
@@ -54,11 +56,11 @@ static bool parse_zone(const char **text, int *ret_s)
 	int sign, hours, minutes;
 
 	*ret_s = 0;
-	if (letter(text, "Zz"))
+	if (skip_time_letter(text, "Zz"))
 		return true;
 	sign = **text == '-' ? -1 : 1;
-	if (!letter(text, "+-") || !number(text, 2, 0, 23, &hours) || !letter(text, ":") ||
-		!number(text, 2, 0, 59, &minutes))
+	if (!skip_time_letter(text, "+-") || !parse_time_digits(text, 2, 0, 23, &hours) ||
+		!skip_time_letter(text, ":") || !parse_time_digits(text, 2, 0, 59, &minutes))
 		return false;
 	*ret_s = sign * (hours * 3600 + minutes * 60);
 	return true;
@@ -66,14 +68,15 @@ static bool parse_zone(const char **text, int *ret_s)
 
 static bool parse_clock(const char **text, struct tm *tm)
 {
-	if (!letter(text, "Tt ") || !number(text, 2, 0, 23, &tm->tm_hour) ||
-		!letter(text, ":") || !number(text, 2, 0, 59, &tm->tm_min))
+	if (!skip_time_letter(text, "Tt ") ||
+		!parse_time_digits(text, 2, 0, 23, &tm->tm_hour) ||
+		!skip_time_letter(text, ":") || !parse_time_digits(text, 2, 0, 59, &tm->tm_min))
 		return false;
-	if (!letter(text, ":"))
+	if (!skip_time_letter(text, ":"))
 		return true;
-	if (!number(text, 2, 0, 59, &tm->tm_sec))
+	if (!parse_time_digits(text, 2, 0, 59, &tm->tm_sec))
 		return false;
-	if (letter(text, ".")) {
+	if (skip_time_letter(text, ".")) {
 		size_t n = strspn(*text, "0123456789");
 
 		*text += n;

@@ -11,20 +11,20 @@
 
 __extension__ typedef __int128 wide;
 
-static int64_t least(wide v, int64_t most)
+static int64_t cap_cost_nano(wide v, int64_t most)
 {
 	return v < most ? (int64_t)v : most;
 }
 
 /* The part of the bucket's price that a row pays, never more than what is left of it. */
-static int64_t cost_of(const struct cost_reprice *r, const struct ledger_row *row)
+static int64_t get_repriced_cost(const struct cost_reprice *r, const struct usage_db_row *row)
 {
 	wide v;
 
 	if (r->period.gpus == 0)
 		return 0;
 	v = (wide)r->price_nano * row->gpu_ns / ((wide)NS_PER_HOUR * r->period.gpus);
-	return least(v, r->left_nano);
+	return cap_cost_nano(v, r->remaining_nano);
 }
 
 void cost_reprice_fini(struct cost_reprice *r)
@@ -32,11 +32,12 @@ void cost_reprice_fini(struct cost_reprice *r)
 	free((void *)(uintptr_t)r->period.node);
 	free((void *)(uintptr_t)r->period.instance_type);
 	free((void *)(uintptr_t)r->period.region);
-	r->period = (struct ledger_period){ .node = NULL };
+	r->period = (struct usage_db_period){ .node = NULL };
 	r->open = false;
 }
 
-static int begin(struct cost_reprice *r, const struct ledger_period *p, struct error *err)
+static int begin_repriced_period(struct cost_reprice *r, const struct usage_db_period *p,
+	struct error *err)
 {
 	r->period = *p;
 	r->period.node = strdup(p->node);
@@ -50,42 +51,42 @@ static int begin(struct cost_reprice *r, const struct ledger_period *p, struct e
 	r->period.price_source = "--price";
 	r->period.price_nano_per_hour = r->price_nano;
 	r->period.cost_nano =
-		least((wide)r->price_nano * p->covered_ns / NS_PER_HOUR, INT64_MAX);
-	r->left_nano = r->period.cost_nano;
-	return cost_book_add_node(r->book, &r->period, err);
+		cap_cost_nano((wide)r->price_nano * p->covered_ns / NS_PER_HOUR, INT64_MAX);
+	r->remaining_nano = r->period.cost_nano;
+	return cost_summary_add_node(r->summary, &r->period, err);
 }
 
 int cost_reprice_end(struct cost_reprice *r, struct error *err)
 {
-	const struct ledger_row rest = { .kind = LEDGER_IDLE,
+	const struct usage_db_row rest = { .kind = USAGE_DB_UNALLOCATED,
 		.gpu = r->idle_gpu,
-		.cost_nano = r->left_nano };
+		.cost_nano = r->remaining_nano };
 	int got = 0;
 
-	if (r->open && r->left_nano > 0)
-		got = cost_book_add(r->book, &r->period, &rest, COST_ALL, err);
+	if (r->open && r->remaining_nano > 0)
+		got = cost_summary_add(r->summary, &r->period, &rest, COST_ALL, err);
 	cost_reprice_fini(r);
 	return got;
 }
 
-int cost_reprice_each(void *reprice, const struct ledger_period *p,
-	const struct ledger_row *row, struct error *err)
+int cost_reprice_each(void *reprice, const struct usage_db_period *p,
+	const struct usage_db_row *row, struct error *err)
 {
 	struct cost_reprice *r = reprice;
-	struct ledger_row now;
+	struct usage_db_row now;
 
 	if (r->price_nano < 0)
-		return row ? cost_book_add(r->book, p, row, COST_ALL, err)
-			   : cost_book_add_node(r->book, p, err);
+		return row ? cost_summary_add(r->summary, p, row, COST_ALL, err)
+			   : cost_summary_add_node(r->summary, p, err);
 	if (!row) {
 		if (cost_reprice_end(r, err) < 0)
 			return -1;
-		return begin(r, p, err);
+		return begin_repriced_period(r, p, err);
 	}
-	if (row->kind == LEDGER_IDLE)
+	if (row->kind == USAGE_DB_UNALLOCATED)
 		(void)snprintf(r->idle_gpu, sizeof(r->idle_gpu), "%s", row->gpu);
 	now = *row;
-	now.cost_nano = cost_of(r, row);
-	r->left_nano -= now.cost_nano;
-	return cost_book_add(r->book, &r->period, &now, COST_ALL, err);
+	now.cost_nano = get_repriced_cost(r, row);
+	r->remaining_nano -= now.cost_nano;
+	return cost_summary_add(r->summary, &r->period, &now, COST_ALL, err);
 }

@@ -50,10 +50,10 @@ static void add_clean(struct table *t, const char *text, const char *ours)
 }
 
 /* The first name stands for all that has no names: "(idle)", "total". */
-static void add_names(struct table *t, enum cost_by by, const struct cost_line *l,
+static void add_cost_names(struct table *t, enum cost_by by, const struct cost_line *l,
 	const char *instead)
 {
-	const struct ledger_row *r = &l->row;
+	const struct usage_db_row *r = &l->row;
 	const char *names[] = { r->namespace_, r->pod, r->container };
 
 	if (by == COST_BY_GPU)
@@ -79,9 +79,9 @@ static void add_hours(struct table *t, bool known, int64_t ns)
 
 static void add_used(struct table *t, const struct cost_line *l)
 {
-	const struct ledger_row *r = &l->row;
+	const struct usage_db_row *r = &l->row;
 	bool known = (l->parts & COST_BUSY) && !(r->busy_unknown && r->busy_ns == 0);
-	bool of_known = (cost_line_knows(l) & COST_GPU) && r->gpu_ns > 0;
+	bool of_known = (cost_line_is_known(l) & COST_GPU) && r->gpu_ns > 0;
 	const char *at_least = r->busy_unknown ? ">=" : "";
 	char text[COST_HOURS_MAX];
 
@@ -98,13 +98,13 @@ static void add_used(struct table *t, const struct cost_line *l)
 		table_add(t, "-");
 }
 
-static void add_numbers(struct table *t, const struct cost_line *l, bool idle)
+static void add_cost_numbers(struct table *t, const struct cost_line *l, bool idle)
 {
-	unsigned known = cost_line_knows(l);
+	unsigned known = cost_line_is_known(l);
 	bool priced = (known & COST_MONEY) && *l->period.currency;
 	char text[PRICE_TEXT_MAX];
 
-	add_hours(t, !idle && (known & COST_HELD), l->row.held_ns);
+	add_hours(t, !idle && (known & COST_ALLOCATED), l->row.allocated_ns);
 	add_hours(t, known & COST_GPU, l->row.gpu_ns);
 	if (idle) {
 		table_add(t, "-");
@@ -116,16 +116,17 @@ static void add_numbers(struct table *t, const struct cost_line *l, bool idle)
 	add_clean(t, priced ? l->period.currency : "-", NULL);
 }
 
-static void add_lines(struct table *t, const struct cost_print *p, enum ledger_kind kind)
+static void add_lines(struct table *t, const struct cost_print *p, enum usage_db_kind kind)
 {
 	size_t n;
-	const struct cost_line *const *lines = cost_book_lines(p->book, &n);
+	const struct cost_line *const *lines = cost_summary_lines(p->summary, &n);
 
 	for (size_t i = 0; i < n; i++) {
 		if (lines[i]->row.kind != kind)
 			continue;
-		add_names(t, p->by, lines[i], kind == LEDGER_IDLE ? "(idle)" : NULL);
-		add_numbers(t, lines[i], kind == LEDGER_IDLE);
+		add_cost_names(t, p->by, lines[i],
+			kind == USAGE_DB_UNALLOCATED ? "(idle)" : NULL);
+		add_cost_numbers(t, lines[i], kind == USAGE_DB_UNALLOCATED);
 	}
 }
 
@@ -133,16 +134,16 @@ static void add_totals(struct table *t, const struct cost_print *p)
 {
 	const char *currency;
 
-	for (size_t i = 0; (currency = cost_book_currency(p->book, i)) != NULL; i++) {
-		struct cost_line total = cost_book_total(p->book, currency);
+	for (size_t i = 0; (currency = cost_summary_currency(p->summary, i)) != NULL; i++) {
+		struct cost_line total = cost_summary_total(p->summary, currency);
 
 		total.row.gpu = "";
-		add_names(t, p->by, &total, "total");
-		add_numbers(t, &total, false);
+		add_cost_names(t, p->by, &total, "total");
+		add_cost_numbers(t, &total, false);
 	}
 }
 
-static void print_node(struct buf *b, const struct ledger_period *n)
+static void print_cost_node(struct buf *b, const struct usage_db_period *n)
 {
 	char price[PRICE_TEXT_MAX], age[TIME_AGE_MAX], begin[TIME_RFC3339_MAX],
 		end[TIME_RFC3339_MAX];
@@ -171,17 +172,17 @@ static void print_node(struct buf *b, const struct ledger_period *n)
 		cost_time_text(n->end_s, end));
 }
 
-static void print_head(struct buf *b, const struct cost_print *p)
+static void print_cost_head(struct buf *b, const struct cost_print *p)
 {
 	char from[TIME_RFC3339_MAX], to[TIME_RFC3339_MAX];
 	size_t n;
-	const struct cost_node *nodes = cost_book_nodes(p->book, &n);
+	const struct cost_node *nodes = cost_summary_nodes(p->summary, &n);
 
 	buf_printf(b, "%s to %s%s\n", cost_time_text(p->from_s, from),
 		cost_time_text(p->to_s, to),
 		p->estimated ? ", as Prometheus estimates it" : "");
 	for (size_t i = 0; i < n; i++)
-		print_node(b, &nodes[i].period);
+		print_cost_node(b, &nodes[i].period);
 	buf_putc(b, '\n');
 }
 
@@ -195,15 +196,15 @@ int cost_print_table(struct buf *b, const struct cost_print *p, struct error *er
 		heads[i] = name_heads[p->by][i];
 	for (size_t i = 0; i < ARRAY_LEN(number_heads); i++)
 		heads[names + i] = number_heads[i];
-	print_head(b, p);
-	(void)cost_book_lines(p->book, &lines);
+	print_cost_head(b, p);
+	(void)cost_summary_lines(p->summary, &lines);
 	if (lines == 0) {
 		buf_puts(b, "Nothing was accounted in that time.\n");
 		return buf_ok(b) ? 0 : error_nomem(err);
 	}
 	table_init(&t, heads);
-	add_lines(&t, p, LEDGER_HELD);
-	add_lines(&t, p, LEDGER_IDLE);
+	add_lines(&t, p, USAGE_DB_ALLOCATED);
+	add_lines(&t, p, USAGE_DB_UNALLOCATED);
 	add_totals(&t, p);
 	table_print(&t, b);
 	if (t.failed)

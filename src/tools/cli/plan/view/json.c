@@ -13,34 +13,35 @@
 
 /* A plan as one JSON document: gpuslice/plan-result/v1. Amounts are of its currency, whatever the keys are called. */
 
-static double usd(int64_t nano)
+static double get_nano_as_usd(int64_t nano)
 {
 	return (double)nano / (double)PRICE_NANO;
 }
 
-static double saving(int64_t less, int64_t than)
+static double get_saving_percent(int64_t less, int64_t than)
 {
 	return than ? 100.0 * (double)(than - less) / (double)than : 0;
 }
 
-static const char *capacity(const struct plan_offer *o)
+static const char *get_capacity_name(const struct plan_offer *o)
 {
 	return o->capacity == PLAN_SPOT ? "spot" : "on-demand";
 }
 
-static json_t *line_json(const struct plan_answer *a, const struct answer_line *l)
+static json_t *render_plan_line_json(const struct plan_answer *a, const struct answer_line *l)
 {
 	json_t *o = json_pack("{s:s, s:s, s:s, s:I, s:s, s:i, s:f, s:f, s:s}", "type",
-		l->offer->type, "capacity", capacity(l->offer), "region", l->offer->region,
-		"count", (json_int_t)l->nodes, "mode", plan_mode_names[l->mode], "slices",
-		(int)l->slices, "usd_h", usd(l->nano_per_hour), "pct",
-		saving(l->nano_per_hour, a->baseline.nano_per_hour), "reason",
+		l->offer->type, "capacity", get_capacity_name(l->offer), "region",
+		l->offer->region, "count", (json_int_t)l->nodes, "mode",
+		plan_mode_names[l->mode], "slices", (int)l->slices, "usd_h",
+		get_nano_as_usd(l->nano_per_hour), "pct",
+		get_saving_percent(l->nano_per_hour, a->baseline.nano_per_hour), "reason",
 		plan_reason_names[l->reason]);
 
 	if (l->reason != PLAN_FITS) {
 		CLEANUP(buf_fini) struct buf why = BUF_INIT(1024);
 
-		plan_why_not(&why, a, l);
+		plan_format_reason(&why, a, l);
 		(void)json_object_set_new(o, "why_not", json_string(buf_str(&why)));
 	}
 	return o;
@@ -80,10 +81,10 @@ static json_t *node_json(const struct plan_answer *a, const struct plan_node *n)
 				"tenants", tenants));
 	}
 	return json_pack("{s:s, s:i, s:s, s:s, s:s, s:f, s:[f, f], s:o}", "type",
-		n->offer->type, "count", 1, "capacity", capacity(n->offer), "region",
+		n->offer->type, "count", 1, "capacity", get_capacity_name(n->offer), "region",
 		n->offer->region, "gpu", n->offer->gpu->name, "usd_h",
-		usd(n->offer->nano_per_hour), "zone_prices", usd(n->offer->low),
-		usd(n->offer->high), "gpus", gpus);
+		get_nano_as_usd(n->offer->nano_per_hour), "zone_prices",
+		get_nano_as_usd(n->offer->low), get_nano_as_usd(n->offer->high), "gpus", gpus);
 }
 
 /* One row for each replica would say the same again and again: a row for each workload and kind of place. */
@@ -141,8 +142,8 @@ static json_t *unplaced_json(const struct plan_answer *a)
 {
 	json_t *rows = json_array();
 
-	for (size_t i = 0; i < a->plan.n_left; i++) {
-		const struct pack_left *l = &a->plan.left[i];
+	for (size_t i = 0; i < a->plan.n_unplaced; i++) {
+		const struct pack_unplaced *l = &a->plan.unplaced[i];
 
 		(void)json_array_append_new(rows,
 			json_pack("{s:s, s:i, s:s}", "workload",
@@ -187,7 +188,7 @@ static void set_rejected(json_t *root, const struct plan_answer *a)
 /* An amount that may not be known. */
 static json_t *amount_json(int64_t nano)
 {
-	return nano >= 0 ? json_real(usd(nano)) : json_null();
+	return nano >= 0 ? json_real(get_nano_as_usd(nano)) : json_null();
 }
 
 static json_t *workloads_json(const struct plan_answer *a)
@@ -198,8 +199,8 @@ static json_t *workloads_json(const struct plan_answer *a)
 		const struct outcome *o = &a->outcomes[w];
 		json_t *row = json_pack("{s:s, s:I, s:I, s:f, s:o, s:o, s:o}", "workload",
 			a->in->workloads[w].name, "replicas", (json_int_t)o->replicas, "nodes",
-			(json_int_t)o->nodes, "usd_h", usd(o->nano_per_hour), "usd_h_before",
-			amount_json(o->before_nano ? o->before_nano : -1),
+			(json_int_t)o->nodes, "usd_h", get_nano_as_usd(o->nano_per_hour),
+			"usd_h_before", amount_json(o->before_nano ? o->before_nano : -1),
 			"usd_per_million_after",
 			amount_json(outcome_million(o->nano_per_hour, o->rate)),
 			"usd_per_million_before",
@@ -223,23 +224,24 @@ static void set_money(json_t *root, const struct plan_answer *a)
 
 	(void)json_object_set_new(root, "workloads", workloads_json(a));
 	(void)json_object_set_new(root, "idle",
-		json_pack("{s:f, s:f}", "usd_h", usd(m->idle_nano), "pct",
+		json_pack("{s:f, s:f}", "usd_h", get_nano_as_usd(m->idle_nano), "pct",
 			a->plan.nano_per_hour
 				? 100.0 * (double)m->idle_nano / (double)a->plan.nano_per_hour
 				: 0));
 	if (m->spot_nodes)
 		(void)json_object_set_new(root, "spot",
 			json_pack("{s:I, s:f, s:{s:i, s:i}}", "nodes",
-				(json_int_t)m->spot_nodes, "usd_h", usd(m->spot_nano),
-				"blast_radius", "replicas", (int)m->blast_replicas, "workloads",
-				(int)m->blast_workloads));
+				(json_int_t)m->spot_nodes, "usd_h",
+				get_nano_as_usd(m->spot_nano), "blast_radius", "replicas",
+				(int)m->blast_replicas, "workloads", (int)m->blast_workloads));
 }
 
 static json_t *extras_json(const struct extras *e)
 {
-	return json_pack("{s:f, s:f, s:f, s:f, s:f}", "cluster_usd_h", usd(e->cluster),
-		"nodes_usd_h", usd(e->each_node), "share_usd_h", usd(e->share), "all_usd_h",
-		usd(e->all), "all_usd_month", usd(e->all * ANSWER_HOURS_A_MONTH));
+	return json_pack("{s:f, s:f, s:f, s:f, s:f}", "cluster_usd_h",
+		get_nano_as_usd(e->cluster), "nodes_usd_h", get_nano_as_usd(e->each_node),
+		"share_usd_h", get_nano_as_usd(e->share), "all_usd_h", get_nano_as_usd(e->all),
+		"all_usd_month", get_nano_as_usd(e->all * ANSWER_HOURS_A_MONTH));
 }
 
 /* Only where policy.extras says that there are some. */
@@ -262,14 +264,19 @@ static void set_comparisons(json_t *root, const struct plan_answer *a)
 	json_t *lines = json_array();
 
 	if (a->baseline.offer)
-		(void)json_object_set_new(root, "baseline", line_json(a, &a->baseline));
-	if (a->baseline.offer && a->baseline.reason == PLAN_FITS && !a->plan.n_left) {
+		(void)json_object_set_new(root, "baseline",
+			render_plan_line_json(a, &a->baseline));
+	if (a->baseline.offer && a->baseline.reason == PLAN_FITS && !a->plan.n_unplaced) {
 		(void)json_object_set_new(root, "savings",
 			json_pack("{s:f, s:f, s:f, s:o, s:o}", "usd_h",
-				usd(a->baseline.nano_per_hour - a->plan.nano_per_hour), "pct",
-				saving(a->plan.nano_per_hour, a->baseline.nano_per_hour),
+				get_nano_as_usd(
+					a->baseline.nano_per_hour - a->plan.nano_per_hour),
+				"pct",
+				get_saving_percent(a->plan.nano_per_hour,
+					a->baseline.nano_per_hour),
 				"usd_month",
-				usd((a->baseline.nano_per_hour - a->plan.nano_per_hour) *
+				get_nano_as_usd(
+					(a->baseline.nano_per_hour - a->plan.nano_per_hour) *
 					ANSWER_HOURS_A_MONTH),
 				"usd_per_million_before",
 				amount_json(outcome_million(a->baseline.nano_per_hour,
@@ -279,14 +286,15 @@ static void set_comparisons(json_t *root, const struct plan_answer *a)
 					a->money.rate))));
 	}
 	if (a->layout.offer)
-		(void)json_object_set_new(root, "layout", line_json(a, &a->layout));
+		(void)json_object_set_new(root, "layout", render_plan_line_json(a, &a->layout));
 	for (size_t i = 0; i < a->n_lines; i++)
-		(void)json_array_append_new(lines, line_json(a, &a->lines[i]));
+		(void)json_array_append_new(lines, render_plan_line_json(a, &a->lines[i]));
 	(void)json_object_set_new(root, "alternatives", lines);
-	if (!a->unsliced.n_left && a->unsliced.n_nodes)
+	if (!a->unsliced.n_unplaced && a->unsliced.n_nodes)
 		(void)json_object_set_new(root, "unsliced",
-			json_pack("{s:f, s:I}", "usd_h", usd(a->unsliced.nano_per_hour),
-				"nodes", (json_int_t)a->unsliced.n_nodes));
+			json_pack("{s:f, s:I}", "usd_h",
+				get_nano_as_usd(a->unsliced.nano_per_hour), "nodes",
+				(json_int_t)a->unsliced.n_nodes));
 }
 
 int plan_json(struct buf *b, const struct plan_answer *a, uint64_t seed, struct error *err)
@@ -303,12 +311,12 @@ int plan_json(struct buf *b, const struct plan_answer *a, uint64_t seed, struct 
 		"schema", "gpuslice/plan-result/v1", "created", created, "catalogue_stamp",
 		first ? first->stamp : "", "region", a->in->regions.v[0], "currency",
 		a->currency ? a->currency : "", "seed", (json_int_t)seed, "plan", "usd_h",
-		usd(a->plan.nano_per_hour), "usd_month",
-		usd(a->plan.nano_per_hour * ANSWER_HOURS_A_MONTH), "instances", nodes, "bound",
-		"usd_h", usd(a->plan.bound_nano), "gap_pct",
-		saving(a->plan.bound_nano, a->plan.nano_per_hour), "exact", a->plan.exact,
-		"predictions", predictions_json(a), "unplaced", unplaced_json(a), "complete",
-		!a->plan.stopped);
+		get_nano_as_usd(a->plan.nano_per_hour), "usd_month",
+		get_nano_as_usd(a->plan.nano_per_hour * ANSWER_HOURS_A_MONTH), "instances",
+		nodes, "bound", "usd_h", get_nano_as_usd(a->plan.bound_nano), "gap_pct",
+		get_saving_percent(a->plan.bound_nano, a->plan.nano_per_hour), "exact",
+		a->plan.exact, "predictions", predictions_json(a), "unplaced", unplaced_json(a),
+		"complete", !a->plan.stopped);
 	if (root) {
 		(void)json_object_set_new(root, "origin",
 			json_string(plan_origin_names[outcome_origin(a, NULL)]));

@@ -6,14 +6,14 @@
 
 #define SLOS_NAMED_MAX 5
 
-static int64_t month(int64_t nano_per_hour)
+static int64_t get_plan_month_nano(int64_t nano_per_hour)
 {
 	return nano_per_hour * ANSWER_HOURS_A_MONTH;
 }
 
 /* ---- what it is about ------------------------------------------------------------------------------------------ */
 
-void plan_say_stamp(struct buf *b, const struct plan_answer *a)
+void plan_summary_stamp(struct buf *b, const struct plan_answer *a)
 {
 	const struct plan_offer *o = a->n_offers ? &a->offers[0] : NULL;
 
@@ -28,12 +28,12 @@ void plan_say_stamp(struct buf *b, const struct plan_answer *a)
 }
 
 /* A sentence behind those that are there. */
-static void say_next(struct buf *b, const char *begin)
+static void add_next_sentence(struct buf *b, const char *begin)
 {
 	buf_printf(b, "%s%s", b->len ? " " : "", begin);
 }
 
-void plan_say_layout(struct buf *b, const struct plan_answer *a)
+void plan_summary_layout(struct buf *b, const struct plan_answer *a)
 {
 	const struct answer_line *l = &a->layout;
 
@@ -44,13 +44,13 @@ void plan_say_layout(struct buf *b, const struct plan_answer *a)
 			l->slices, l->offer->gpus, l->offer->type, l->slices * l->offer->gpus,
 			l->slices);
 	if (a->baseline.reason != PLAN_FITS) {
-		say_next(b, "A GPU each does not hold: ");
-		plan_why_not(b, a, &a->baseline);
+		add_next_sentence(b, "A GPU each does not hold: ");
+		plan_format_reason(b, a, &a->baseline);
 		buf_puts(b, ".");
 	}
 	if (l->reason != PLAN_FITS) {
-		say_next(b, "But it does not hold: ");
-		plan_why_not(b, a, l);
+		add_next_sentence(b, "But it does not hold: ");
+		plan_format_reason(b, a, l);
 		buf_puts(b, ".");
 	}
 }
@@ -58,7 +58,7 @@ void plan_say_layout(struct buf *b, const struct plan_answer *a)
 /* ---- the plan --------------------------------------------------------------------------------------------------- */
 
 /* Compared with a GPU each, and with the best of whole GPUs: where all have a place in both. */
-static void say_compared(struct buf *b, const struct plan_answer *a)
+static void add_comparison(struct buf *b, const struct plan_answer *a)
 {
 	const struct pack_result *r = &a->plan;
 	char other[PLAN_MONEY_MAX];
@@ -68,7 +68,7 @@ static void say_compared(struct buf *b, const struct plan_answer *a)
 			(unsigned long long)a->baseline.nodes, a->baseline.offer->type,
 			plan_money(a->baseline.nano_per_hour, true, other),
 			plan_saving(r->nano_per_hour, a->baseline.nano_per_hour));
-	if (a->unsliced.n_nodes && !a->unsliced.n_left)
+	if (a->unsliced.n_nodes && !a->unsliced.n_unplaced)
 		buf_printf(b,
 			" The cheapest without slicing: %s an hour, the plan is %.1f %% less.",
 			plan_money(a->unsliced.nano_per_hour, true, other),
@@ -81,23 +81,23 @@ static void say_compared(struct buf *b, const struct plan_answer *a)
 			plan_saving(r->bound_nano, r->nano_per_hour));
 }
 
-void plan_say_sum(struct buf *b, const struct plan_answer *a)
+void plan_summary_total(struct buf *b, const struct plan_answer *a)
 {
 	const struct pack_result *r = &a->plan;
 	char hour[PLAN_MONEY_MAX], each_month[PLAN_MONEY_MAX];
 
 	buf_printf(b, "The plan: %zu node%s, %s %s an hour, %s a month.", r->n_nodes,
 		plan_plural(r->n_nodes), plan_money(r->nano_per_hour, true, hour), a->currency,
-		plan_money(month(r->nano_per_hour), true, each_month));
-	if (r->n_left)
+		plan_money(get_plan_month_nano(r->nano_per_hour), true, each_month));
+	if (r->n_unplaced)
 		buf_puts(b, " Not all have a place: see the end.");
 	else
-		say_compared(b, a);
+		add_comparison(b, a);
 	if (r->stopped)
 		buf_puts(b, " Interrupted: there may be a better one.");
 }
 
-const struct plan_workload *plan_untimed(const struct plan_answer *a)
+const struct plan_workload *plan_find_untimed(const struct plan_answer *a)
 {
 	for (size_t w = 0; w < a->in->n_workloads; w++)
 		if (!a->in->workloads[w].solo_s.known)
@@ -113,7 +113,7 @@ bool plan_slo_unknown(const struct plan_answer *a, size_t workload)
 }
 
 /* "'a' (p99_ms; without t_solo), 'b' (min_rate; without rate)" */
-static void say_slo(struct buf *b, const struct plan_answer *a, size_t workload,
+static void add_slo_text(struct buf *b, const struct plan_answer *a, size_t workload,
 	const char *before)
 {
 	const struct plan_workload *w = &a->in->workloads[workload];
@@ -134,13 +134,13 @@ static void say_slo(struct buf *b, const struct plan_answer *a, size_t workload,
 	buf_printf(b, "%s%s)", missing ? "; without " : "", missing ? missing : "");
 }
 
-static void say_unknown_slos(struct buf *b, const struct plan_answer *a)
+static void add_unknown_slos(struct buf *b, const struct plan_answer *a)
 {
 	size_t n = 0;
 
 	for (size_t w = 0; w < a->in->n_workloads; w++)
 		if (plan_slo_unknown(a, w) && n++ < SLOS_NAMED_MAX)
-			say_slo(b, a, w,
+			add_slo_text(b, a, w,
 				n == 1 ? " Not known is whether an SLO is met: " : ", ");
 	if (n > SLOS_NAMED_MAX)
 		buf_printf(b, ", and %zu more", n - SLOS_NAMED_MAX);
@@ -158,9 +158,9 @@ static bool all_timed(const struct plan_answer *a)
 }
 
 /* An answer is as good as the worst of what it is made of. */
-void plan_say_origin(struct buf *b, const struct plan_answer *a)
+void plan_summary_confidence(struct buf *b, const struct plan_answer *a)
 {
-	const struct plan_workload *untimed = plan_untimed(a);
+	const struct plan_workload *untimed = plan_find_untimed(a);
 	size_t n;
 	enum plan_origin worst = outcome_origin(a, &n);
 
@@ -178,7 +178,7 @@ void plan_say_origin(struct buf *b, const struct plan_answer *a)
 			" How fast '%s' will be nobody can say without t_solo: the plan may make it as slow as its "
 			"GPU is.",
 			untimed->name);
-	say_unknown_slos(b, a);
+	add_unknown_slos(b, a);
 	for (size_t w = 0; w < a->in->n_workloads; w++)
 		if (a->in->workloads[w].disturbed)
 			buf_printf(b,
@@ -190,13 +190,13 @@ void plan_say_origin(struct buf *b, const struct plan_answer *a)
 /* ---- money -------------------------------------------------------------------------------------------------------- */
 
 /* Of all requests together: it is the bill that counts, with what nobody uses. */
-void plan_say_million(struct buf *b, const struct plan_answer *a)
+void plan_summary_per_million(struct buf *b, const struct plan_answer *a)
 {
 	int64_t after = outcome_million(a->plan.nano_per_hour, a->money.rate);
 	int64_t before = outcome_million(a->baseline.nano_per_hour, a->money.before_rate);
 	char now[PLAN_MONEY_MAX], then[PLAN_MONEY_MAX];
 
-	if (after < 0 || a->plan.n_left)
+	if (after < 0 || a->plan.n_unplaced)
 		return;
 	buf_printf(b, "A million requests, of all kinds together, cost %s %s",
 		plan_money(after, true, now), a->currency);
@@ -209,7 +209,7 @@ void plan_say_million(struct buf *b, const struct plan_answer *a)
 	buf_puts(b, ".");
 }
 
-void plan_say_idle(struct buf *b, const struct plan_answer *a)
+void plan_summary_idle(struct buf *b, const struct plan_answer *a)
 {
 	char money[PLAN_MONEY_MAX];
 
@@ -220,7 +220,7 @@ void plan_say_idle(struct buf *b, const struct plan_answer *a)
 			100.0 * (double)a->money.idle_nano / (double)a->plan.nano_per_hour);
 }
 
-void plan_say_spot(struct buf *b, const struct plan_answer *a)
+void plan_summary_spot(struct buf *b, const struct plan_answer *a)
 {
 	const struct outcome_money *m = &a->money;
 	char money[PLAN_MONEY_MAX];
@@ -249,9 +249,9 @@ void plan_say_spot(struct buf *b, const struct plan_answer *a)
 			" Without t_restart and t_warmup nothing is reckoned for starting again.");
 }
 
-void plan_say_left(struct buf *b, const struct plan_answer *a, size_t i)
+void plan_summary_unplaced(struct buf *b, const struct plan_answer *a, size_t i)
 {
-	const struct pack_left *l = &a->plan.left[i];
+	const struct pack_unplaced *l = &a->plan.unplaced[i];
 	const struct plan_workload *w = &a->in->workloads[l->workload];
 
 	buf_printf(b, "%s:%u: no place for %u of '%s': %s", w->file, w->line, l->replicas,

@@ -20,9 +20,9 @@ const char *plan_capacity(const struct plan_offer *o)
 
 const char *plan_gpus_text(const struct plan_offer *o, char *buf)
 {
-	if (o->part_milli < 1000)
+	if (o->gpu_milli < 1000)
 		(void)snprintf(buf, PLAN_GPUS_TEXT, "%u x %.3g of %s", o->gpus,
-			o->part_milli / 1000.0, o->gpu->name);
+			o->gpu_milli / 1000.0, o->gpu->name);
 	else
 		(void)snprintf(buf, PLAN_GPUS_TEXT, "%u x %s", o->gpus, o->gpu->name);
 	return buf;
@@ -33,7 +33,7 @@ double plan_saving(int64_t less, int64_t than)
 	return than ? PERCENT * (double)(than - less) / (double)than : 0;
 }
 
-static int64_t month(int64_t nano_per_hour)
+static int64_t get_table_month_nano(int64_t nano_per_hour)
 {
 	return nano_per_hour * ANSWER_HOURS_A_MONTH;
 }
@@ -53,7 +53,7 @@ static void line_row(struct table *t, const char *what, const struct answer_line
 	table_addf(t, "%llu x %s, %s", (unsigned long long)l->nodes, l->offer->type,
 		plan_capacity(l->offer));
 	money_cell(t, l->nano_per_hour);
-	money_cell(t, month(l->nano_per_hour));
+	money_cell(t, get_table_month_nano(l->nano_per_hour));
 	table_add(t, "");
 }
 
@@ -72,7 +72,7 @@ void plan_table_layout(struct table *t, const struct plan_answer *a)
 	table_add(t, less < 0 ? "more" : "saving");
 	table_add(t, "");
 	money_cell(t, llabs(less));
-	money_cell(t, month(llabs(less)));
+	money_cell(t, get_table_month_nano(llabs(less)));
 	table_addf(t, "%.1f %%",
 		plan_saving(a->layout.nano_per_hour, a->baseline.nano_per_hour));
 }
@@ -94,19 +94,21 @@ void plan_table_lines(struct table *t, const struct plan_answer *a)
 			plan_saving(l->nano_per_hour, a->baseline.nano_per_hour));
 		if (l->reason == PLAN_RHO)
 			buf_printf(&why, "they ask for %.*f %% of the GPU's time",
-				digits_beside(l->rho * PERCENT, PERCENT, 0), l->rho * PERCENT);
+				digits_to_differ(l->rho * PERCENT, PERCENT, 0),
+				l->rho * PERCENT);
 		else if (l->reason != PLAN_FITS)
-			plan_why_not(&why, a, l);
+			plan_format_reason(&why, a, l);
 		if (l->reason != PLAN_FITS)
 			table_addf(t, "no: %s", buf_str(&why));
 		else
-			table_add(t, plan_untimed(a) ? "yes; how fast is not known" : "yes");
+			table_add(t,
+				plan_find_untimed(a) ? "yes; how fast is not known" : "yes");
 	}
 }
 
 /* ---- nodes --------------------------------------------------------------------------------------------------- */
 
-static bool same_node(const struct plan_node *a, const struct plan_node *b)
+static bool is_same_plan_node(const struct plan_node *a, const struct plan_node *b)
 {
 	if (a->offer != b->offer || a->mode != b->mode || a->slots != b->slots || a->n != b->n)
 		return false;
@@ -126,7 +128,7 @@ size_t plan_kinds(const struct plan_answer *a, struct node_kind *ret, size_t roo
 		const struct plan_node *node = &a->plan.nodes[i];
 		size_t k = 0;
 
-		while (k < n && !same_node(ret[k].node, node))
+		while (k < n && !is_same_plan_node(ret[k].node, node))
 			k++;
 		if (k < n)
 			ret[k].count++;
@@ -138,7 +140,7 @@ size_t plan_kinds(const struct plan_answer *a, struct node_kind *ret, size_t roo
 	return n;
 }
 
-void plan_say_tenants(struct buf *b, const struct plan_answer *a, const struct plan_node *n,
+void plan_format_tenants(struct buf *b, const struct plan_answer *a, const struct plan_node *n,
 	uint32_t gpu)
 {
 	bool any = false;
@@ -198,7 +200,7 @@ size_t plan_table_nodes(struct table *t, const struct plan_answer *a)
 		for (uint32_t g = 0; g < kinds[i].node->offer->gpus; g++) {
 			CLEANUP(buf_fini) struct buf who = BUF_INIT(4096);
 
-			plan_say_tenants(&who, a, kinds[i].node, g);
+			plan_format_tenants(&who, a, kinds[i].node, g);
 			if (g == 0)
 				kind_cells(t, a, &kinds[i]);
 			for (int k = 0; g && k < 5; k++)
@@ -212,7 +214,7 @@ size_t plan_table_nodes(struct table *t, const struct plan_answer *a)
 
 /* ---- workloads ------------------------------------------------------------------------------------------------ */
 
-static void time_cell(struct table *t, double s)
+static void add_time_cell(struct table *t, double s)
 {
 	if (!isfinite(s))
 		table_add(t, "-");
@@ -224,9 +226,9 @@ static void time_cell(struct table *t, double s)
 
 static void times_cells(struct table *t, const struct fit_times *is)
 {
-	time_cell(t, is->times.mean_s);
-	time_cell(t, is->times.p50_s);
-	time_cell(t, is->times.p99_s);
+	add_time_cell(t, is->times.mean_s);
+	add_time_cell(t, is->times.p50_s);
+	add_time_cell(t, is->times.p99_s);
 	table_addf(t, "%.2f", is->slowdown);
 	table_addf(t, "%.2f/s", is->times.rate);
 	table_addf(t, "%.0f %%", is->band * PERCENT);
@@ -329,7 +331,7 @@ static void extras_row(struct table *t, const char *what, int64_t instances,
 	money_cell(t, e->each_node);
 	money_cell(t, e->share);
 	money_cell(t, e->all);
-	money_cell(t, month(e->all));
+	money_cell(t, get_table_month_nano(e->all));
 }
 
 void plan_table_extras(struct table *t, const struct plan_answer *a)
@@ -347,7 +349,7 @@ void plan_table_extras(struct table *t, const struct plan_answer *a)
 		extras_of_line(a, &a->layout, &e);
 		extras_row(t, "what you have in mind", a->layout.nano_per_hour, &e);
 	}
-	if (a->unsliced.n_nodes && !a->unsliced.n_left) {
+	if (a->unsliced.n_nodes && !a->unsliced.n_unplaced) {
 		extras_of_plan(a, &a->unsliced, &e);
 		extras_row(t, "the cheapest without slicing", a->unsliced.nano_per_hour, &e);
 	}

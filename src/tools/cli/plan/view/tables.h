@@ -31,7 +31,7 @@ size_t plan_kinds(const struct plan_answer *a, struct node_kind *ret, size_t roo
 	size_t *more);
 
 /* "chat x3, embed": who is on a GPU of it; "-": nobody. */
-void plan_say_tenants(struct buf *b, const struct plan_answer *a, const struct plan_node *n,
+void plan_format_tenants(struct buf *b, const struct plan_answer *a, const struct plan_node *n,
 	uint32_t gpu);
 
 /* "4 x L4", "1 x 0.125 of L4"; @buf has PLAN_GPUS_TEXT bytes. */

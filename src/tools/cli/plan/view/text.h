@@ -14,7 +14,8 @@ int plan_json(struct buf *b, const struct plan_answer *a, uint64_t seed,
 const char *plan_money(int64_t nano, bool groups, char *buf);
 
 /* Why @l does not hold, as a clause: "they ask for 111 % of the GPU's time". */
-void plan_why_not(struct buf *b, const struct plan_answer *a, const struct answer_line *l);
+void plan_format_reason(struct buf *b, const struct plan_answer *a,
+	const struct answer_line *l);
 
 /* What a tenant of @node feels. */
 bool plan_times(const struct plan_answer *a, const struct plan_node *node, uint32_t tenant,

@@ -29,9 +29,11 @@ const char *plan_money(int64_t nano, bool groups, char *buf)
 }
 
 /* Of one that asks for too much of the GPU's time, how busy as many equal ones may be. */
-static void say_rho(struct buf *b, const struct plan_answer *a, const struct answer_line *l)
+static void add_utilization_reason(struct buf *b, const struct plan_answer *a,
+	const struct answer_line *l)
 {
-	double sigma = l->mode == PLAN_TIME_SLICING ? MODEL_SIGMA_STOCK : MODEL_SIGMA_TURNS;
+	double sigma = l->mode == PLAN_TIME_SLICING ? MODEL_SIGMA_TIME_SLICING
+						    : MODEL_SIGMA_FAIR_SHARE;
 	double most = 100 / (1 + sigma) / l->slices;
 
 	if (l->rho <= 0 || l->slices < 2) {
@@ -41,7 +43,7 @@ static void say_rho(struct buf *b, const struct plan_answer *a, const struct ans
 	}
 	buf_printf(b,
 		"they ask for %.*f %% of the GPU's time (switching between them takes %.0f %%)",
-		digits_beside(l->rho * 100, 100, 0), l->rho * 100, sigma * 100);
+		digits_to_differ(l->rho * 100, 100, 0), l->rho * 100, sigma * 100);
 	if (a->in->workloads[l->culprit].ref &&
 		a->in->workloads[l->culprit].ref != l->offer->gpu)
 		return; /* busy is of another GPU */
@@ -51,7 +53,7 @@ static void say_rho(struct buf *b, const struct plan_answer *a, const struct ans
 		l->slices, most, most * a->in->policy.rho_max);
 }
 
-void plan_why_not(struct buf *b, const struct plan_answer *a, const struct answer_line *l)
+void plan_format_reason(struct buf *b, const struct plan_answer *a, const struct answer_line *l)
 {
 	const struct plan_workload *w = &a->in->workloads[l->culprit];
 	const struct fit_pod *pod = fit_pod(a->fit, l->culprit, l->offer->gpu);
@@ -65,14 +67,14 @@ void plan_why_not(struct buf *b, const struct plan_answer *a, const struct answe
 		buf_puts(b, "nothing");
 		break;
 	case PLAN_RHO:
-		say_rho(b, a, l);
+		add_utilization_reason(b, a, l);
 		break;
 	case PLAN_NO_MEMORY:
 		buf_printf(b,
 			"'%s' needs %u MiB of GPU memory with its context, and there are %u for %u",
 			w->name, pod->memory_mib, fit_usable_mib(a->fit, l->offer), l->slices);
 		break;
-	case PLAN_NO_ISOLATION_THERE:
+	case PLAN_NO_ISOLATION_IN_MODE:
 		if (w->isolation <= fit_isolation_of[l->mode]) {
 			buf_printf(b, "replicas of '%s' have to be on nodes of their own",
 				w->name);

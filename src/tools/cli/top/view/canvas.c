@@ -20,7 +20,7 @@ void canvas_fini(struct canvas *c)
 }
 
 /* What lies behind @begin in the text is a run, or goes on with the one before. */
-static void note_run(struct canvas *c, enum canvas_style style, size_t begin)
+static void extend_canvas_run(struct canvas *c, enum canvas_style style, size_t begin)
 {
 	struct canvas_run *last = c->n_runs ? &c->runs[c->n_runs - 1] : NULL;
 	size_t len = c->text.len - begin;
@@ -61,15 +61,15 @@ void canvas_cell(struct canvas *c, enum canvas_style style, const char *text, si
 	size_t begin = c->text.len, left = canvas_left(c);
 
 	c->column += width_fit(&c->text, text, width < left ? width : left, side, c->utf8);
-	note_run(c, style, begin);
+	extend_canvas_run(c, style, begin);
 }
 
-void canvas_put(struct canvas *c, enum canvas_style style, const char *text)
+void canvas_add(struct canvas *c, enum canvas_style style, const char *text)
 {
 	canvas_cell(c, style, text, canvas_left(c), WIDTH_CUT);
 }
 
-void canvas_putf(struct canvas *c, enum canvas_style style, const char *fmt, ...)
+void canvas_addf(struct canvas *c, enum canvas_style style, const char *fmt, ...)
 {
 	char text[2048];
 	va_list ap;
@@ -77,7 +77,7 @@ void canvas_putf(struct canvas *c, enum canvas_style style, const char *fmt, ...
 	va_start(ap, fmt);
 	(void)vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
-	canvas_put(c, style, text);
+	canvas_add(c, style, text);
 }
 
 void canvas_fill(struct canvas *c, enum canvas_style style, char fill)
@@ -86,7 +86,7 @@ void canvas_fill(struct canvas *c, enum canvas_style style, char fill)
 
 	for (; canvas_left(c) > 0; c->column++)
 		buf_putc(&c->text, fill);
-	note_run(c, style, begin);
+	extend_canvas_run(c, style, begin);
 }
 
 void canvas_end_line(struct canvas *c)

@@ -51,8 +51,8 @@ void canvas_init(struct canvas *c, unsigned width, bool utf8);
 void canvas_fini(struct canvas *c);
 
 /* Text at the end of the line that is being written, cut with an ellipsis where the line ends. */
-void canvas_put(struct canvas *c, enum canvas_style style, const char *text);
-void canvas_putf(struct canvas *c, enum canvas_style style, const char *fmt, ...) PRINTF(3, 4);
+void canvas_add(struct canvas *c, enum canvas_style style, const char *text);
+void canvas_addf(struct canvas *c, enum canvas_style style, const char *fmt, ...) PRINTF(3, 4);
 
 /* The same in exactly @width columns, or what is left of the line. */
 void canvas_cell(struct canvas *c, enum canvas_style style, const char *text, size_t width,

@@ -37,12 +37,12 @@ struct column {
 
 /* --- cells --- */
 
-static void text(struct cell *ret, const char *s)
+static void set_cell_text(struct cell *ret, const char *s)
 {
 	(void)snprintf(ret->text, sizeof(ret->text), "%s", *s ? s : "-");
 }
 
-static uint64_t known(uint32_t v)
+static uint64_t widen_cell_figure(uint32_t v)
 {
 	return v == TOP_NONE ? TOP_UNKNOWN : v;
 }
@@ -50,74 +50,78 @@ static uint64_t known(uint32_t v)
 static void fill_gpu(struct cell *ret, const struct top_row *r)
 {
 	if (r->gpu->index == TOP_NONE)
-		text(ret, "");
-	else if (r->unit && *r->unit->label)
-		text(ret, r->unit->label);
+		set_cell_text(ret, "");
+	else if (r->device && *r->device->label)
+		set_cell_text(ret, r->device->label);
 	else
 		(void)snprintf(ret->text, sizeof(ret->text), "%" PRIu32, r->gpu->index);
 }
 
 static void fill_gpu_name(struct cell *ret, const struct top_row *r)
 {
-	text(ret, r->gpu->name);
+	set_cell_text(ret, r->gpu->name);
 }
 
 static void fill_namespace(struct cell *ret, const struct top_row *r)
 {
-	text(ret, r->use ? r->use->namespace_ : "");
+	set_cell_text(ret, r->usage ? r->usage->namespace_ : "");
 }
 
 static void fill_pod(struct cell *ret, const struct top_row *r)
 {
-	if (!r->use)
+	if (!r->usage)
 		ret->style = CANVAS_DIM;
-	text(ret, r->use ? r->use->pod : top_row_is_free(r) ? "free" : "");
+	set_cell_text(ret, r->usage ? r->usage->pod : top_row_is_free(r) ? "free" : "");
 }
 
 static void fill_container(struct cell *ret, const struct top_row *r)
 {
-	text(ret, r->use ? r->use->container : "");
+	set_cell_text(ret, r->usage ? r->usage->container : "");
 }
 
 static void fill_mode(struct cell *ret, const struct top_row *r)
 {
-	text(ret, r->use ? r->use->mode : r->unit ? r->unit->mode : "");
+	set_cell_text(ret, r->usage ? r->usage->mode : r->device ? r->device->mode : "");
 }
 
 static void fill_profile(struct cell *ret, const struct top_row *r)
 {
-	text(ret, r->unit && r->unit->mig ? r->unit->profile : "");
+	set_cell_text(ret, r->device && r->device->mig ? r->device->profile : "");
 }
 
 static void fill_resource(struct cell *ret, const struct top_row *r)
 {
-	text(ret, r->seat ? r->seat->resource : r->unit ? r->unit->resource : "");
+	set_cell_text(ret, r->replica  ? r->replica->resource
+			   : r->device ? r->device->resource
+				       : "");
 }
 
-static void fill_seat(struct cell *ret, const struct top_row *r)
+static void fill_replica(struct cell *ret, const struct top_row *r)
 {
-	(void)figure_count(ret->text, known(r->seat->replica));
+	(void)figure_count(ret->text, widen_cell_figure(r->replica->replica));
 }
 
-static void fill_seats(struct cell *ret, const struct top_row *r)
+static void fill_replicas(struct cell *ret, const struct top_row *r)
 {
 	char used[FIGURE_MAX];
 
-	if (!r->unit)
-		text(ret, "");
+	if (!r->device)
+		set_cell_text(ret, "");
 	else
 		(void)snprintf(ret->text, sizeof(ret->text), "%s/%" PRIu32,
-			figure_count(used, known(r->unit->replicas_used)), r->unit->n_seats);
+			figure_count(used, widen_cell_figure(r->device->replicas_used)),
+			r->device->n_replicas);
 }
 
-static void fill_share(struct cell *ret, const struct top_row *r)
+static void fill_share_cell(struct cell *ret, const struct top_row *r)
 {
 	(void)figure_percent(ret->text, top_row_share(r));
 }
 
-static void fill_held(struct cell *ret, const struct top_row *r)
+static void fill_allocated(struct cell *ret, const struct top_row *r)
 {
-	(void)figure_whole_percent(ret->text, known(r->unit ? r->unit->held : r->gpu->held));
+	(void)figure_whole_percent(ret->text,
+		widen_cell_figure(r->device ? r->device->allocated : r->gpu->allocated));
 }
 
 /* Bold: more than its share, which it may have while others have no work. */
@@ -127,13 +131,13 @@ static void fill_received(struct cell *ret, const struct top_row *r)
 
 	if (got == 0)
 		ret->style = CANVAS_DIM;
-	else if (r->use && got != TOP_UNKNOWN && share != TOP_UNKNOWN && got > share)
+	else if (r->usage && got != TOP_UNKNOWN && share != TOP_UNKNOWN && got > share)
 		ret->style = CANVAS_BOLD;
 	(void)figure_percent(ret->text, got);
 }
 
 /* From 85 % of the limit on it is worth a look, from 95 % on the next allocation may be refused. */
-static enum canvas_style fullness(uint64_t used, uint64_t limit)
+static enum canvas_style get_memory_style(uint64_t used, uint64_t limit)
 {
 	if (used == TOP_UNKNOWN || limit == TOP_UNKNOWN || limit == 0)
 		return CANVAS_PLAIN;
@@ -144,7 +148,7 @@ static enum canvas_style fullness(uint64_t used, uint64_t limit)
 
 static void fill_memory(struct cell *ret, const struct top_row *r)
 {
-	ret->style = fullness(top_row_memory(r), top_row_limit(r));
+	ret->style = get_memory_style(top_row_memory(r), top_row_limit(r));
 	(void)figure_bytes(ret->text, top_row_memory(r));
 }
 
@@ -155,17 +159,17 @@ static void fill_limit(struct cell *ret, const struct top_row *r)
 
 static void fill_peak(struct cell *ret, const struct top_row *r)
 {
-	(void)figure_bytes(ret->text, top_row_figures(r) ? r->use->memory_peak : TOP_UNKNOWN);
+	(void)figure_bytes(ret->text, top_row_figures(r) ? r->usage->memory_peak : TOP_UNKNOWN);
 }
 
-static void fill_turns(struct cell *ret, const struct top_row *r)
+static void fill_quanta(struct cell *ret, const struct top_row *r)
 {
-	(void)figure_count(ret->text, top_row_figures(r) ? r->use->turns : TOP_UNKNOWN);
+	(void)figure_count(ret->text, top_row_figures(r) ? r->usage->quanta : TOP_UNKNOWN);
 }
 
 static void fill_waits(struct cell *ret, const struct top_row *r)
 {
-	(void)figure_count(ret->text, top_row_figures(r) ? r->use->waits : TOP_UNKNOWN);
+	(void)figure_count(ret->text, top_row_figures(r) ? r->usage->waits : TOP_UNKNOWN);
 }
 
 static void fill_cost(struct cell *ret, const struct top_row *r)
@@ -185,34 +189,35 @@ static void fill_power(struct cell *ret, const struct top_row *r)
 
 static void fill_mig(struct cell *ret, const struct top_row *r)
 {
-	text(ret, top_mig_mode(r->gpu));
+	set_cell_text(ret, top_mig_mode(r->gpu));
 }
 
-static void say(struct cell *ret, enum canvas_style style, const char *words)
+static void set_styled_cell(struct cell *ret, enum canvas_style style, const char *words)
 {
 	ret->style = style;
-	text(ret, words);
+	set_cell_text(ret, words);
 }
 
 /* One or two words; the reason stands with the GPU. */
-static void put_health(struct cell *ret, const char *health, const char *refused, bool present)
+static void set_health_cell(struct cell *ret, const char *health, const char *refused,
+	bool present)
 {
 	if (!present)
-		say(ret, CANVAS_BAD, "gone");
+		set_styled_cell(ret, CANVAS_BAD, "gone");
 	else if (strcmp(health, "healthy") != 0)
-		say(ret, CANVAS_BAD, *health ? health : "unknown");
+		set_styled_cell(ret, CANVAS_BAD, *health ? health : "unknown");
 	else if (*refused)
-		say(ret, CANVAS_WARN, "refused");
+		set_styled_cell(ret, CANVAS_WARN, "refused");
 	else
-		say(ret, CANVAS_PLAIN, "healthy");
+		set_styled_cell(ret, CANVAS_PLAIN, "healthy");
 }
 
 static void fill_health(struct cell *ret, const struct top_row *r)
 {
-	if (r->unit)
-		put_health(ret, r->unit->health, r->unit->refused, r->gpu->present);
+	if (r->device)
+		set_health_cell(ret, r->device->health, r->device->refused, r->gpu->present);
 	else
-		put_health(ret, r->gpu->health, r->gpu->refused, r->gpu->present);
+		set_health_cell(ret, r->gpu->health, r->gpu->refused, r->gpu->present);
 }
 
 static void fill_xid(struct cell *ret, const struct top_row *r)
@@ -221,37 +226,38 @@ static void fill_xid(struct cell *ret, const struct top_row *r)
 		ret->style = CANVAS_WARN;
 		(void)snprintf(ret->text, sizeof(ret->text), "%" PRIu32, r->gpu->last_xid);
 	} else {
-		text(ret, "");
+		set_cell_text(ret, "");
 	}
 }
 
 /* The most important thing that there is to say. */
 static void fill_note(struct cell *ret, const struct top_row *r)
 {
-	const struct top_use *u = r->use;
+	const struct top_usage *u = r->usage;
 
-	if (!*r->unit->health)
-		say(ret, CANVAS_WARN, "health unknown");
-	else if (strcmp(r->unit->health, "healthy") != 0 || (r->seat && !r->seat->healthy))
-		say(ret, CANVAS_BAD, "unhealthy");
+	if (!*r->device->health)
+		set_styled_cell(ret, CANVAS_WARN, "health unknown");
+	else if (strcmp(r->device->health, "healthy") != 0 ||
+		 (r->replica && !r->replica->healthy))
+		set_styled_cell(ret, CANVAS_BAD, "unhealthy");
 	else if (!u)
-		text(ret, "");
+		set_cell_text(ret, "");
 	else if (!u->live)
-		say(ret, CANVAS_DIM, "ended");
+		set_styled_cell(ret, CANVAS_DIM, "ended");
 	else if (u->over)
-		say(ret, CANVAS_BAD, "over limit");
+		set_styled_cell(ret, CANVAS_BAD, "over limit");
 	else if (u->stuck)
-		say(ret, CANVAS_BAD, "stuck");
+		set_styled_cell(ret, CANVAS_BAD, "stuck");
 	else if (!u->offered_now)
-		say(ret, CANVAS_WARN, "old config");
+		set_styled_cell(ret, CANVAS_WARN, "old config");
 	else if (!top_row_figures(r))
-		text(ret, "other seat");
+		set_cell_text(ret, "other seat");
 	else if (u->demoted)
-		say(ret, CANVAS_WARN, "demoted");
-	else if (u->turn)
-		say(ret, CANVAS_GOOD, "on turn");
+		set_styled_cell(ret, CANVAS_WARN, "demoted");
+	else if (u->has_quantum)
+		set_styled_cell(ret, CANVAS_GOOD, "on turn");
 	else
-		text(ret, "");
+		set_cell_text(ret, "");
 }
 
 #define L     WIDTH_LEFT
@@ -267,16 +273,16 @@ static const struct column columns[] = {
 	{ "NAME",      IN_BOARDS,             7, 10, 24, N, NEVER,           false, fill_gpu_name },
 	{ "PROFILE",   IN_GPUS,               6,  0,  0, L, NEVER,           false, fill_profile },
 	{ "RESOURCE",  IN_SLICES | IN_GPUS,   8, 12, 24, N, NEVER,           false, fill_resource },
-	{ "SEAT",      IN_SLICES,             5,  0,  0, R, NEVER,           false, fill_seat },
+	{ "SEAT",      IN_SLICES,             5,  0,  0, R, NEVER,           false, fill_replica },
 	{ "NAMESPACE", IN_PODS | IN_SLICES,   6,  6, 12, N, TOP_BY_NAME,     false, fill_namespace },
 	{ "POD",       IN_PODS | IN_SLICES,   0,  8, 28, N, TOP_BY_NAME,     false, fill_pod },
 	{ "CONTAINER", IN_PODS | IN_SLICES,   9,  6, 10, N, TOP_BY_NAME,     false, fill_container },
 	{ "MODE",      IN_PODS | IN_GPUS,     8,  0,  0, L, TOP_BY_MODE,     false, fill_mode },
 	{ "TEMP",      IN_BOARDS,             3,  0,  0, R, NEVER,           false, fill_temperature },
 	{ "POWER",     IN_BOARDS,             4,  0,  0, R, NEVER,           false, fill_power },
-	{ "SEATS",     IN_GPUS,               4,  0,  0, R, NEVER,           false, fill_seats },
-	{ "SHARE",     IN_PODS | IN_SLICES,   3,  0,  0, R, TOP_BY_SHARE,    false, fill_share },
-	{ "HELD",      IN_GPUS | IN_BOARDS,   5,  0,  0, R, NEVER,           false, fill_held },
+	{ "SEATS",     IN_GPUS,               4,  0,  0, R, NEVER,           false, fill_replicas },
+	{ "SHARE",     IN_PODS | IN_SLICES,   3,  0,  0, R, TOP_BY_SHARE,    false, fill_share_cell },
+	{ "HELD",      IN_GPUS | IN_BOARDS,   5,  0,  0, R, NEVER,           false, fill_allocated },
 	{ "GOT",       IN_PODS | IN_SLICES,   0,  0,  0, R, TOP_BY_RECEIVED, false, fill_received },
 	{ "UTIL",      IN_GPUS | IN_BOARDS,   0,  0,  0, R, TOP_BY_RECEIVED, false, fill_received },
 	{ "MEMORY",    IN_PODS | IN_SLICES | IN_GPUS | IN_BOARDS,
@@ -284,7 +290,7 @@ static const struct column columns[] = {
 	{ "LIMIT",     IN_PODS | IN_SLICES,   5,  0,  0, R, TOP_BY_LIMIT,    false, fill_limit },
 	{ "TOTAL",     IN_GPUS | IN_BOARDS,   5,  0,  0, R, TOP_BY_LIMIT,    false, fill_limit },
 	{ "PEAK",      IN_PODS,              11,  0,  0, R, TOP_BY_PEAK,     false, fill_peak },
-	{ "TURNS",     IN_PODS | IN_SLICES,  12,  0,  0, R, TOP_BY_TURNS,    false, fill_turns },
+	{ "TURNS",     IN_PODS | IN_SLICES,  12,  0,  0, R, TOP_BY_QUANTA,    false, fill_quanta },
 	{ "WAITS",     IN_PODS | IN_SLICES,  13,  0,  0, R, TOP_BY_WAITS,    false, fill_waits },
 	{ "COST/H",    IN_PODS | IN_SLICES | IN_GPUS,
 	                                      7,  0,  0, R, TOP_BY_COST,     true,  fill_cost },
@@ -303,8 +309,8 @@ struct layout {
 	size_t n, gap;
 };
 
-static size_t widest(const struct column *column, const struct top_rows *rows, size_t first,
-	size_t n, bool utf8)
+static size_t measure_widest_cell(const struct column *column, const struct top_rows *rows,
+	size_t first, size_t n, bool utf8)
 {
 	size_t widest = strlen(column->head);
 
@@ -313,7 +319,7 @@ static size_t widest(const struct column *column, const struct top_rows *rows, s
 		size_t width;
 
 		column->fill(&cell, &rows->v[i]);
-		width = width_of(cell.text, utf8);
+		width = width_measure_text(cell.text, utf8);
 		if (width > widest)
 			widest = width;
 	}
@@ -321,7 +327,7 @@ static size_t widest(const struct column *column, const struct top_rows *rows, s
 }
 
 /* Names in what is @good for them, or in as little as they may have. */
-static void narrow(struct layout *l, bool good)
+static void narrow_columns(struct layout *l, bool good)
 {
 	for (size_t i = 0; i < l->n; i++) {
 		size_t least = good ? l->columns[i]->good : l->columns[i]->min;
@@ -330,7 +336,7 @@ static void narrow(struct layout *l, bool good)
 	}
 }
 
-static size_t sum(const struct layout *l)
+static size_t get_layout_width(const struct layout *l)
 {
 	size_t total = l->n ? (l->n - 1) * l->gap : 0;
 
@@ -376,7 +382,7 @@ static bool widen_one(struct layout *l)
 }
 
 static void lay_out(struct layout *l, const struct canvas *c, const struct top_rows *rows,
-	size_t first, size_t n, const struct columns_look *look)
+	size_t first, size_t n, const struct columns_options *look)
 {
 	*l = (struct layout){ .gap = c->width < NARROW ? 1 : 2 };
 	for (size_t i = 0; i < ARRAY_LEN(columns) && l->n < COLUMNS_MAX; i++) {
@@ -385,14 +391,14 @@ static void lay_out(struct layout *l, const struct canvas *c, const struct top_r
 			l->columns[l->n++] = &columns[i];
 	}
 	for (size_t i = 0; i < l->n; i++)
-		l->natural[i] = widest(l->columns[i], rows, first, n, c->utf8);
-	narrow(l, true);
-	while (sum(l) > c->width && leave_one_out(l, NICE_TO_HAVE))
+		l->natural[i] = measure_widest_cell(l->columns[i], rows, first, n, c->utf8);
+	narrow_columns(l, true);
+	while (get_layout_width(l) > c->width && leave_one_out(l, NICE_TO_HAVE))
 		;
-	narrow(l, false);
-	while (sum(l) > c->width && leave_one_out(l, 1))
+	narrow_columns(l, false);
+	while (get_layout_width(l) > c->width && leave_one_out(l, 1))
 		;
-	for (size_t left = sum(l); left < c->width && widen_one(l); left++)
+	for (size_t left = get_layout_width(l); left < c->width && widen_one(l); left++)
 		;
 }
 
@@ -400,7 +406,7 @@ static void lay_out(struct layout *l, const struct canvas *c, const struct top_r
 
 static void draw_row(struct canvas *c, const struct layout *l, const struct top_row *r)
 {
-	bool over = r->use && !r->use->live;
+	bool over = r->usage && !r->usage->live;
 
 	for (size_t i = 0; i < l->n; i++) {
 		struct cell cell = { .style = CANVAS_PLAIN };
@@ -415,7 +421,7 @@ static void draw_row(struct canvas *c, const struct layout *l, const struct top_
 }
 
 void columns_draw(struct canvas *c, const struct top_rows *rows, size_t first, size_t n,
-	const struct columns_look *look)
+	const struct columns_options *look)
 {
 	struct layout l;
 

@@ -8,7 +8,7 @@
 #include "tools/cli/top/view/canvas.h"
 #include "tools/cli/top/view/rows.h"
 
-struct columns_look {
+struct columns_options {
 	enum top_table table;
 	enum top_sort sort; /* whose head is marked */
 	bool priced;        /* else there is no column of costs */
@@ -16,4 +16,4 @@ struct columns_look {
 
 /* The head and the @n rows from @first on; a line each. */
 void columns_draw(struct canvas *c, const struct top_rows *rows, size_t first, size_t n,
-	const struct columns_look *look);
+	const struct columns_options *look);

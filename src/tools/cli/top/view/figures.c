@@ -11,14 +11,14 @@
 #define PERCENT    10000U  /* millionths */
 #define MONEY_STEP 100000U /* nano-units of the last digit that is shown */
 
-static char *unknown(char ret[FIGURE_MAX])
+static char *format_unknown_figure(char ret[FIGURE_MAX])
 {
 	(void)snprintf(ret, FIGURE_MAX, "-");
 	return ret;
 }
 
 /* In tenths, rounded; without the tenth from 100 on, where it does not fit the column. */
-static void tenths(char ret[FIGURE_MAX], uint64_t n, const char *unit)
+static void format_tenths(char ret[FIGURE_MAX], uint64_t n, const char *unit)
 {
 	if (n >= 1000)
 		(void)snprintf(ret, FIGURE_MAX, "%" PRIu64 "%s", (n + 5) / 10, unit);
@@ -30,8 +30,9 @@ static void tenths(char ret[FIGURE_MAX], uint64_t n, const char *unit)
 char *figure_percent(char ret[FIGURE_MAX], uint64_t millionths)
 {
 	if (millionths == TOP_UNKNOWN)
-		return unknown(ret);
-	tenths(ret, millionths / (PERCENT / 10) + (millionths % (PERCENT / 10) >= PERCENT / 20),
+		return format_unknown_figure(ret);
+	format_tenths(ret,
+		millionths / (PERCENT / 10) + (millionths % (PERCENT / 10) >= PERCENT / 20),
 		"%");
 	return ret;
 }
@@ -39,7 +40,7 @@ char *figure_percent(char ret[FIGURE_MAX], uint64_t millionths)
 char *figure_whole_percent(char ret[FIGURE_MAX], uint64_t millionths)
 {
 	if (millionths == TOP_UNKNOWN)
-		return unknown(ret);
+		return format_unknown_figure(ret);
 	(void)snprintf(ret, FIGURE_MAX, "%" PRIu64 "%%",
 		millionths / PERCENT + (millionths % PERCENT >= PERCENT / 2));
 	return ret;
@@ -52,7 +53,7 @@ char *figure_bytes(char ret[FIGURE_MAX], uint64_t bytes)
 	size_t i = 0;
 
 	if (bytes == TOP_UNKNOWN)
-		return unknown(ret);
+		return format_unknown_figure(ret);
 	if (bytes == 0) {
 		(void)snprintf(ret, FIGURE_MAX, "0");
 		return ret;
@@ -65,7 +66,7 @@ char *figure_bytes(char ret[FIGURE_MAX], uint64_t bytes)
 	if (i < 2)
 		(void)snprintf(ret, FIGURE_MAX, "%" PRIu64 "%s", kib_tenths / 10, units[i]);
 	else
-		tenths(ret, kib_tenths, units[i]);
+		format_tenths(ret, kib_tenths, units[i]);
 	return ret;
 }
 
@@ -84,14 +85,14 @@ char *figure_count(char ret[FIGURE_MAX], uint64_t n)
 	size_t i = 0;
 
 	if (n == TOP_UNKNOWN)
-		return unknown(ret);
+		return format_unknown_figure(ret);
 	if (n < 100000) {
 		(void)snprintf(ret, FIGURE_MAX, "%" PRIu64, n);
 		return ret;
 	}
 	for (; n >= 1000000 && i + 2 < sizeof(units) / sizeof(units[0]); i++)
 		n /= 1000;
-	tenths(ret, n / 100, units[i + 1]);
+	format_tenths(ret, n / 100, units[i + 1]);
 	return ret;
 }
 
@@ -100,7 +101,7 @@ char *figure_money(char ret[FIGURE_MAX], uint64_t nano)
 	uint64_t steps;
 
 	if (nano == TOP_UNKNOWN)
-		return unknown(ret);
+		return format_unknown_figure(ret);
 	steps = nano / MONEY_STEP + (nano % MONEY_STEP >= MONEY_STEP / 2);
 	(void)snprintf(ret, FIGURE_MAX, "%" PRIu64 ".%04" PRIu64, steps / 10000, steps % 10000);
 	return ret;

@@ -8,7 +8,7 @@
 static const uint64_t intervals[] = { TOP_INTERVAL_MIN_NS, SEC, 2 * SEC, 5 * SEC, 10 * SEC,
 	30 * SEC, 60 * SEC, 300 * SEC };
 
-static void longer(struct top_state *s)
+static void lengthen_interval(struct top_state *s)
 {
 	for (size_t i = 0; i < ARRAY_LEN(intervals); i++) {
 		if (intervals[i] > s->interval_ns) {
@@ -18,7 +18,7 @@ static void longer(struct top_state *s)
 	}
 }
 
-static void shorter(struct top_state *s)
+static void shorten_interval(struct top_state *s)
 {
 	for (size_t i = ARRAY_LEN(intervals); i-- > 0;) {
 		if (intervals[i] < s->interval_ns) {
@@ -28,7 +28,7 @@ static void shorter(struct top_state *s)
 	}
 }
 
-static void show(struct top_state *s, enum top_table table)
+static void select_top_table(struct top_state *s, enum top_table table)
 {
 	s->choice.table = table;
 	s->scroll = 0;
@@ -44,33 +44,33 @@ static void step_sort(struct top_state *s, unsigned step)
 	} while (!top_sort_fits(s->choice.sort, s->choice.table));
 }
 
-static void up(struct top_state *s, size_t n)
+static void scroll_up(struct top_state *s, size_t n)
 {
 	s->scroll -= n < s->scroll ? n : s->scroll;
 }
 
 /* The screen puts right what goes beyond the end. */
-static void down(struct top_state *s, size_t n)
+static void scroll_down(struct top_state *s, size_t n)
 {
 	s->scroll = n > SIZE_MAX - s->scroll ? SIZE_MAX : s->scroll + n;
 }
 
-static bool scroll(struct top_state *s, int key)
+static bool scroll_by_key(struct top_state *s, int key)
 {
 	size_t page = s->page > 1 ? s->page - 1 : 1;
 
 	switch (key) {
 	case TOP_KEY_UP:
-		up(s, 1);
+		scroll_up(s, 1);
 		return true;
 	case TOP_KEY_DOWN:
-		down(s, 1);
+		scroll_down(s, 1);
 		return true;
 	case TOP_KEY_PAGE_UP:
-		up(s, page);
+		scroll_up(s, page);
 		return true;
 	case TOP_KEY_PAGE_DOWN:
-		down(s, page);
+		scroll_down(s, page);
 		return true;
 	case TOP_KEY_HOME:
 		s->scroll = 0;
@@ -97,7 +97,7 @@ static void rub_out(char *text)
 	text[n] = '\0';
 }
 
-static enum top_wish type(struct top_state *s, int key)
+static enum top_action apply_filter_key(struct top_state *s, int key)
 {
 	char *filter = s->choice.filter;
 	size_t n = strlen(filter);
@@ -127,11 +127,11 @@ static void begin_typing(struct top_state *s)
 	s->typing = true;
 }
 
-enum top_wish top_press(struct top_state *s, int key)
+enum top_action top_press(struct top_state *s, int key)
 {
 	if (s->typing)
-		return type(s, key);
-	if (scroll(s, key))
+		return apply_filter_key(s, key);
+	if (scroll_by_key(s, key))
 		return TOP_REDRAW;
 	if (s->help && key != 'q') {
 		s->help = false;
@@ -141,13 +141,13 @@ enum top_wish top_press(struct top_state *s, int key)
 	case 'q':
 		return TOP_QUIT;
 	case 'p':
-		show(s, TOP_PODS);
+		select_top_table(s, TOP_PODS);
 		break;
 	case 'l':
-		show(s, TOP_SLICES);
+		select_top_table(s, TOP_SLICES);
 		break;
 	case 'g':
-		show(s, TOP_GPUS);
+		select_top_table(s, TOP_GPUS);
 		break;
 	case 's':
 		step_sort(s, 1);
@@ -173,10 +173,10 @@ enum top_wish top_press(struct top_state *s, int key)
 		break;
 	case '+':
 	case '=':
-		longer(s);
+		lengthen_interval(s);
 		break;
 	case '-':
-		shorter(s);
+		shorten_interval(s);
 		break;
 	default:
 		return TOP_NOTHING;

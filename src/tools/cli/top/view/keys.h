@@ -17,14 +17,14 @@ enum {
 	TOP_KEY_BACKSPACE,
 };
 
-enum top_wish {
+enum top_action {
 	TOP_NOTHING, /* a key that means nothing here */
 	TOP_REDRAW,
 	TOP_QUIT,
 };
 
 /* A key, or a byte of a character while a filter is typed. */
-enum top_wish top_press(struct top_state *s, int key);
+enum top_action top_press(struct top_state *s, int key);
 
 /* For --interval and the keys + and -. */
 #define TOP_INTERVAL_MIN_NS UINT64_C(500000000)

@@ -14,7 +14,7 @@
 /* --- what is read --- */
 
 static const struct record_field node_fields[] = {
-	RECORD(struct top_model, wall, "wall"),
+	RECORD(struct top_model, wall_time, "wall"),
 	RECORD(struct top_model, node, "node"),
 	RECORD(struct top_model, hostname, "hostname"),
 	RECORD(struct top_model, driver_version, "driverVersion"),
@@ -57,57 +57,57 @@ static const struct record_field sample_fields[] = {
 	RECORD(struct top_gpu, board_used_mib, "DCGM_FI_DEV_FB_USED"),
 };
 
-static const struct record_field unit_fields[] = {
-	RECORD(struct top_unit, mig, "mig"),
-	RECORD(struct top_unit, uuid, "uuid"),
-	RECORD(struct top_unit, label, "label"),
-	RECORD(struct top_unit, profile, "profile"),
-	RECORD(struct top_unit, mode, "mode"),
-	RECORD(struct top_unit, resource, "resource"),
-	RECORD(struct top_unit, health, "health"),
-	RECORD(struct top_unit, reason, "reason"),
-	RECORD(struct top_unit, refused, "refused"),
-	RECORD(struct top_unit, part, "part"),
-	RECORD(struct top_unit, held, "held"),
-	RECORD(struct top_unit, busy, "busy"),
-	RECORD(struct top_unit, replicas_used, "replicasUsed"),
-	RECORD(struct top_unit, memory_total, "memoryTotal"),
-	RECORD(struct top_unit, memory_used, "memoryUsed"),
+static const struct record_field device_fields[] = {
+	RECORD(struct top_device, mig, "mig"),
+	RECORD(struct top_device, uuid, "uuid"),
+	RECORD(struct top_device, label, "label"),
+	RECORD(struct top_device, profile, "profile"),
+	RECORD(struct top_device, mode, "mode"),
+	RECORD(struct top_device, resource, "resource"),
+	RECORD(struct top_device, health, "health"),
+	RECORD(struct top_device, reason, "reason"),
+	RECORD(struct top_device, refused, "refused"),
+	RECORD(struct top_device, share, "part"),
+	RECORD(struct top_device, allocated, "held"),
+	RECORD(struct top_device, busy, "busy"),
+	RECORD(struct top_device, replicas_used, "replicasUsed"),
+	RECORD(struct top_device, memory_total, "memoryTotal"),
+	RECORD(struct top_device, memory_used, "memoryUsed"),
 };
 
-static const struct record_field seat_fields[] = {
-	RECORD(struct top_seat, id, "id"),
-	RECORD(struct top_seat, resource, "resource"),
-	RECORD(struct top_seat, replica, "replica"),
-	RECORD(struct top_seat, share, "share"),
-	RECORD(struct top_seat, memory_limit, "memoryLimit"),
-	RECORD(struct top_seat, healthy, "healthy"),
-	RECORD(struct top_seat, use, "use"),
+static const struct record_field replica_fields[] = {
+	RECORD(struct top_replica, id, "id"),
+	RECORD(struct top_replica, resource, "resource"),
+	RECORD(struct top_replica, replica, "replica"),
+	RECORD(struct top_replica, share, "share"),
+	RECORD(struct top_replica, memory_limit, "memoryLimit"),
+	RECORD(struct top_replica, healthy, "healthy"),
+	RECORD(struct top_replica, usage, "use"),
 };
 
-static const struct record_field use_fields[] = {
-	RECORD(struct top_use, namespace_, "namespace"),
-	RECORD(struct top_use, pod, "pod"),
-	RECORD(struct top_use, container, "container"),
-	RECORD(struct top_use, uid, "uid"),
-	RECORD(struct top_use, resource, "resource"),
-	RECORD(struct top_use, mode, "mode"),
-	RECORD(struct top_use, live, "live"),
-	RECORD(struct top_use, offered_now, "offeredNow"),
-	RECORD(struct top_use, share, "share"),
-	RECORD(struct top_use, received, "received"),
-	RECORD(struct top_use, memory_used, "memoryUsed"),
-	RECORD(struct top_use, memory_peak, "memoryPeak"),
-	RECORD(struct top_use, memory_limit, "memoryLimit"),
+static const struct record_field usage_fields[] = {
+	RECORD(struct top_usage, namespace_, "namespace"),
+	RECORD(struct top_usage, pod, "pod"),
+	RECORD(struct top_usage, container, "container"),
+	RECORD(struct top_usage, uid, "uid"),
+	RECORD(struct top_usage, resource, "resource"),
+	RECORD(struct top_usage, mode, "mode"),
+	RECORD(struct top_usage, live, "live"),
+	RECORD(struct top_usage, offered_now, "offeredNow"),
+	RECORD(struct top_usage, share, "share"),
+	RECORD(struct top_usage, received, "received"),
+	RECORD(struct top_usage, memory_used, "memoryUsed"),
+	RECORD(struct top_usage, memory_peak, "memoryPeak"),
+	RECORD(struct top_usage, memory_limit, "memoryLimit"),
 };
 
 static const struct record_field slice_fields[] = {
-	RECORD(struct top_use, turns, "turns"),
-	RECORD(struct top_use, waits, "waits"),
-	RECORD(struct top_use, turn, "turn"),
-	RECORD(struct top_use, demoted, "demoted"),
-	RECORD(struct top_use, stuck, "stuck"),
-	RECORD(struct top_use, over, "over"),
+	RECORD(struct top_usage, quanta, "turns"),
+	RECORD(struct top_usage, waits, "waits"),
+	RECORD(struct top_usage, has_quantum, "turn"),
+	RECORD(struct top_usage, demoted, "demoted"),
+	RECORD(struct top_usage, stuck, "stuck"),
+	RECORD(struct top_usage, over, "over"),
 };
 
 #define READ(to, object, fields, where, err) \
@@ -117,20 +117,20 @@ static const struct record_field slice_fields[] = {
 
 /* The whole tree is walked twice: once to count and to check lists, once to fill. */
 struct counts {
-	size_t gpus, units, seats, uses;
+	size_t gpus, devices, replicas, usages;
 };
 
-static int count_unit(struct counts *n, const json_t *unit, const char *where,
+static int count_device_records(struct counts *n, const json_t *unit, const char *where,
 	struct error *err)
 {
 	const json_t *seats, *uses;
 
-	if (record_list(&seats, unit, "seats", TOP_SEATS_MAX, where, err) < 0 ||
-		record_list(&uses, unit, "uses", TOP_SEATS_MAX, where, err) < 0)
+	if (record_list(&seats, unit, "seats", TOP_REPLICAS_MAX, where, err) < 0 ||
+		record_list(&uses, unit, "uses", TOP_REPLICAS_MAX, where, err) < 0)
 		return -1;
-	n->seats += json_array_size(seats);
-	n->uses += json_array_size(uses);
-	if (n->seats > TOP_ALL_MAX || n->uses > TOP_ALL_MAX)
+	n->replicas += json_array_size(seats);
+	n->usages += json_array_size(uses);
+	if (n->replicas > TOP_ALL_MAX || n->usages > TOP_ALL_MAX)
 		return error_set(err, ERR_LIMIT, "%s: more than %u seats or containers in all",
 			where, TOP_ALL_MAX);
 	return 0;
@@ -142,12 +142,12 @@ static int count_gpu(struct counts *n, const json_t *gpu, size_t at, struct erro
 	const json_t *units;
 
 	(void)snprintf(where, sizeof(where), "gpus[%zu]", at);
-	if (record_list(&units, gpu, "units", TOP_UNITS_MAX, where, err) < 0)
+	if (record_list(&units, gpu, "units", TOP_DEVICES_MAX, where, err) < 0)
 		return -1;
-	n->units += json_array_size(units);
+	n->devices += json_array_size(units);
 	for (size_t i = 0; i < json_array_size(units); i++) {
 		(void)snprintf(where, sizeof(where), "gpus[%zu].units[%zu]", at, i);
-		if (count_unit(n, json_array_get(units, i), where, err) < 0)
+		if (count_device_records(n, json_array_get(units, i), where, err) < 0)
 			return -1;
 	}
 	return 0;
@@ -163,13 +163,13 @@ static int count_all(struct counts *n, const json_t *gpus, struct error *err)
 	return 0;
 }
 
-static int reserve(struct top_model *m, const struct counts *n, struct error *err)
+static int alloc_model_arrays(struct top_model *m, const struct counts *n, struct error *err)
 {
 	m->gpus = calloc(n->gpus + 1, sizeof(*m->gpus));
-	m->units = calloc(n->units + 1, sizeof(*m->units));
-	m->seats = calloc(n->seats + 1, sizeof(*m->seats));
-	m->uses = calloc(n->uses + 1, sizeof(*m->uses));
-	if (!m->gpus || !m->units || !m->seats || !m->uses)
+	m->devices = calloc(n->devices + 1, sizeof(*m->devices));
+	m->replicas = calloc(n->replicas + 1, sizeof(*m->replicas));
+	m->usages = calloc(n->usages + 1, sizeof(*m->usages));
+	if (!m->gpus || !m->devices || !m->replicas || !m->usages)
 		return error_nomem(err);
 	return 0;
 }
@@ -182,86 +182,88 @@ static bool not_false(const json_t *o, const char *key)
 	return !json_is_false(json_object_get(o, key));
 }
 
-static int read_use(struct top_model *m, const json_t *o, const char *where, struct error *err)
+static int read_model_usage(struct top_model *m, const json_t *o, const char *where,
+	struct error *err)
 {
-	struct top_use *u = &m->uses[m->n_uses];
+	struct top_usage *u = &m->usages[m->n_usages];
 	const json_t *slice = json_object_get(o, "slice");
 	char place[3 * PLACE_MAX];
 
-	if (READ(u, o, use_fields, where, err) < 0)
+	if (READ(u, o, usage_fields, where, err) < 0)
 		return -1;
 	(void)snprintf(place, sizeof(place), "%s.slice", where);
 	if (READ(u, slice, slice_fields, place, err) < 0)
 		return -1;
 	u->live = not_false(o, "live");
 	u->offered_now = not_false(o, "offeredNow");
-	u->unit = (uint32_t)m->n_units;
-	m->n_uses++;
+	u->device = (uint32_t)m->n_devices;
+	m->n_usages++;
 	return 0;
 }
 
 /* A seat names who holds it by the position in the uses of its unit. */
-static int read_seat(struct top_model *m, const json_t *o, size_t first_use, const char *where,
-	struct error *err)
+static int read_model_replica(struct top_model *m, const json_t *o, size_t first_use,
+	const char *where, struct error *err)
 {
-	struct top_seat *s = &m->seats[m->n_seats];
+	struct top_replica *s = &m->replicas[m->n_replicas];
 
-	if (READ(s, o, seat_fields, where, err) < 0)
+	if (READ(s, o, replica_fields, where, err) < 0)
 		return -1;
 	s->healthy = not_false(o, "healthy");
-	if (s->use != TOP_NONE && s->use >= m->n_uses - first_use)
+	if (s->usage != TOP_NONE && s->usage >= m->n_usages - first_use)
 		return error_set(err, ERR_INVALID,
 			"%s.use: expected less than the %zu uses of the unit, found %" PRIu32,
-			where, m->n_uses - first_use, s->use);
-	if (s->use != TOP_NONE) {
-		s->use += (uint32_t)first_use;
-		s->first = !m->uses[s->use].seated;
-		m->uses[s->use].seated = true;
+			where, m->n_usages - first_use, s->usage);
+	if (s->usage != TOP_NONE) {
+		s->usage += (uint32_t)first_use;
+		s->first = !m->usages[s->usage].has_replica;
+		m->usages[s->usage].has_replica = true;
 	}
-	s->unit = (uint32_t)m->n_units;
-	m->n_seats++;
+	s->device = (uint32_t)m->n_devices;
+	m->n_replicas++;
 	return 0;
 }
 
-static int read_unit(struct top_model *m, const json_t *o, const char *where, struct error *err)
+static int read_model_device(struct top_model *m, const json_t *o, const char *where,
+	struct error *err)
 {
-	struct top_unit *u = &m->units[m->n_units];
+	struct top_device *u = &m->devices[m->n_devices];
 	const json_t *seats = json_object_get(o, "seats"), *uses = json_object_get(o, "uses");
-	size_t first_use = m->n_uses;
+	size_t first_use = m->n_usages;
 	char place[2 * PLACE_MAX];
 
-	if (READ(u, o, unit_fields, where, err) < 0)
+	if (READ(u, o, device_fields, where, err) < 0)
 		return -1;
 	u->gpu = (uint32_t)m->n_gpus;
-	u->n_seats = (uint32_t)json_array_size(seats);
+	u->n_replicas = (uint32_t)json_array_size(seats);
 	for (size_t i = 0; i < json_array_size(uses); i++) {
 		(void)snprintf(place, sizeof(place), "%s.uses[%zu]", where, i);
-		if (read_use(m, json_array_get(uses, i), place, err) < 0)
+		if (read_model_usage(m, json_array_get(uses, i), place, err) < 0)
 			return -1;
 	}
 	for (size_t i = 0; i < json_array_size(seats); i++) {
 		(void)snprintf(place, sizeof(place), "%s.seats[%zu]", where, i);
-		if (read_seat(m, json_array_get(seats, i), first_use, place, err) < 0)
+		if (read_model_replica(m, json_array_get(seats, i), first_use, place, err) < 0)
 			return -1;
 	}
-	m->n_units++;
+	m->n_devices++;
 	return 0;
 }
 
-static uint32_t millionths(uint64_t v)
+static uint32_t limit_to_million(uint64_t v)
 {
 	return v > MILLION ? MILLION : (uint32_t)v;
 }
 
 /* A GPU's figures out of those of its units; not known where that of any unit is not. */
-static void add_up(struct top_gpu *g, const struct top_unit *units)
+static void sum_gpu_figures(struct top_gpu *g, const struct top_device *units)
 {
 	uint64_t total = 0, used = 0, busy = 0, held = 0;
-	bool memory = g->n_units > 0, time = g->n_units > 0, holders = g->n_units > 0;
+	bool memory = g->n_devices > 0, time = g->n_devices > 0, holders = g->n_devices > 0;
 
-	for (uint32_t i = 0; i < g->n_units; i++) {
-		const struct top_unit *u = &units[i];
-		uint64_t part = millionths(u->part);
+	for (uint32_t i = 0; i < g->n_devices; i++) {
+		const struct top_device *u = &units[i];
+		uint64_t part = limit_to_million(u->share);
 
 		if (u->memory_total == TOP_UNKNOWN || u->memory_used == TOP_UNKNOWN)
 			memory = false;
@@ -269,18 +271,18 @@ static void add_up(struct top_gpu *g, const struct top_unit *units)
 			 __builtin_add_overflow(used, u->memory_used, &used))
 			memory = false;
 		time = time && u->busy != TOP_NONE;
-		busy += (uint64_t)millionths(u->busy) * part / MILLION;
-		holders = holders && u->held != TOP_NONE;
-		held += (uint64_t)millionths(u->held) * part / MILLION;
+		busy += (uint64_t)limit_to_million(u->busy) * part / MILLION;
+		holders = holders && u->allocated != TOP_NONE;
+		held += (uint64_t)limit_to_million(u->allocated) * part / MILLION;
 	}
 	g->memory_total = memory ? total : TOP_UNKNOWN;
 	g->memory_used = memory ? used : TOP_UNKNOWN;
-	g->busy = time ? millionths(busy) : TOP_NONE;
-	g->held = holders ? millionths(held) : TOP_NONE;
+	g->busy = time ? limit_to_million(busy) : TOP_NONE;
+	g->allocated = holders ? limit_to_million(held) : TOP_NONE;
 }
 
 /* The MIG devices of a GPU need not be all of it. */
-static void take_memory_of_board(struct top_gpu *g)
+static void set_board_memory(struct top_gpu *g)
 {
 	if (g->board_mib >= 0 && g->board_mib < BOARD_MIB_MAX && g->board_used_mib >= 0 &&
 		g->board_used_mib < BOARD_MIB_MAX) {
@@ -289,7 +291,7 @@ static void take_memory_of_board(struct top_gpu *g)
 	}
 }
 
-static int read_gpu(struct top_model *m, const json_t *o, struct error *err)
+static int read_model_gpu(struct top_model *m, const json_t *o, struct error *err)
 {
 	struct top_gpu *g = &m->gpus[m->n_gpus];
 	const json_t *units = json_object_get(o, "units");
@@ -305,16 +307,16 @@ static int read_gpu(struct top_model *m, const json_t *o, struct error *err)
 	g->mig_known = json_is_boolean(json_object_get(o, "migEnabled"));
 	if (g->index == TOP_NONE)
 		g->index = (uint32_t)m->n_gpus;
-	g->first_unit = (uint32_t)m->n_units;
-	g->n_units = (uint32_t)json_array_size(units);
-	for (size_t i = 0; i < g->n_units; i++) {
+	g->first_device = (uint32_t)m->n_devices;
+	g->n_devices = (uint32_t)json_array_size(units);
+	for (size_t i = 0; i < g->n_devices; i++) {
 		(void)snprintf(where, sizeof(where), "gpus[%zu].units[%zu]", m->n_gpus, i);
-		if (read_unit(m, json_array_get(units, i), where, err) < 0)
+		if (read_model_device(m, json_array_get(units, i), where, err) < 0)
 			return -1;
 	}
-	add_up(g, &m->units[g->first_unit]);
+	sum_gpu_figures(g, &m->devices[g->first_device]);
 	if (g->mig_enabled)
-		take_memory_of_board(g);
+		set_board_memory(g);
 	m->n_gpus++;
 	return 0;
 }
@@ -333,7 +335,7 @@ static int read_warnings(struct top_model *m, struct error *err)
 }
 
 /* The first that does not work. */
-static int read_components(struct top_model *m, struct error *err)
+static int read_agent_components(struct top_model *m, struct error *err)
 {
 	const json_t *list;
 
@@ -365,7 +367,7 @@ static void free_taken_indexes(struct top_model *m)
 				m->gpus[i].index = TOP_NONE;
 }
 
-static int read_all(struct top_model *m, struct error *err)
+static int read_model_document(struct top_model *m, struct error *err)
 {
 	struct counts n = { .gpus = 0 };
 	const json_t *gpus;
@@ -373,15 +375,15 @@ static int read_all(struct top_model *m, struct error *err)
 	if (READ(m, m->document, node_fields, "", err) < 0 ||
 		READ(m, json_object_get(m->document, "agent"), agent_fields, "agent", err) <
 			0 ||
-		read_warnings(m, err) < 0 || read_components(m, err) < 0 ||
+		read_warnings(m, err) < 0 || read_agent_components(m, err) < 0 ||
 		record_list(&gpus, m->document, "gpus", TOP_GPUS_MAX, "", err) < 0)
 		return -1;
 	if (!gpus)
 		return error_set(err, ERR_INVALID, "gpus: expected a list, found nothing");
-	if (count_all(&n, gpus, err) < 0 || reserve(m, &n, err) < 0)
+	if (count_all(&n, gpus, err) < 0 || alloc_model_arrays(m, &n, err) < 0)
 		return -1;
 	for (size_t i = 0; i < n.gpus; i++) {
-		if (read_gpu(m, json_array_get(gpus, i), err) < 0)
+		if (read_model_gpu(m, json_array_get(gpus, i), err) < 0)
 			return -1;
 	}
 	free_taken_indexes(m);
@@ -403,7 +405,7 @@ int top_model_read(struct top_model **ret, const char *json, size_t len, struct 
 	if (!m->document)
 		return error_set(err, ERR_INVALID, "line %d, column %d: %s", at.line, at.column,
 			at.text);
-	if (read_all(m, err) < 0)
+	if (read_model_document(m, err) < 0)
 		return -1;
 	*ret = STEAL_PTR(m);
 	return 0;
@@ -421,9 +423,9 @@ struct top_model *top_model_free(struct top_model *m)
 	if (m) {
 		json_decref(m->document);
 		free(m->gpus);
-		free(m->units);
-		free(m->seats);
-		free(m->uses);
+		free(m->devices);
+		free(m->replicas);
+		free(m->usages);
 		free(m);
 	}
 	return NULL;

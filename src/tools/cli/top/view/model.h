@@ -19,8 +19,8 @@
 
 #define TOP_DOCUMENT_MAX (32U << 20) /* bytes */
 #define TOP_GPUS_MAX     1024
-#define TOP_UNITS_MAX    64           /* of a GPU */
-#define TOP_SEATS_MAX    4096         /* of a unit; uses as well */
+#define TOP_DEVICES_MAX  64           /* of a GPU */
+#define TOP_REPLICAS_MAX 4096         /* of a unit; uses as well */
 #define TOP_ALL_MAX      (256U << 10) /* of each kind */
 
 struct top_gpu {
@@ -31,48 +31,48 @@ struct top_gpu {
 	uint32_t last_xid;
 	uint64_t cost_nano_per_hour;
 	double temperature, power_watts, power_limit_watts; /* NaN: not known */
-	uint32_t first_unit, n_units;
+	uint32_t first_device, n_devices;
 	double board_mib, board_used_mib; /* private: as the board says; NaN: not known */
 	uint64_t memory_total,
-		memory_used; /* of its units; in MIG mode of the board if that is known */
-	uint32_t busy, held; /* of its units, by their parts */
+		memory_used;      /* of its units; in MIG mode of the board if that is known */
+	uint32_t busy, allocated; /* of its units, by their parts */
 };
 
-struct top_unit {
+struct top_device {
 	uint32_t gpu; /* position in .gpus */
 	bool mig;
 	const char *uuid, *label, *profile, *mode, *resource;
 	const char *health, *reason, *refused;
-	uint32_t part, held, busy, replicas_used;
+	uint32_t share, allocated, busy, replicas_used;
 	uint64_t memory_total, memory_used;
-	uint32_t n_seats;
+	uint32_t n_replicas;
 };
 
-struct top_seat {
-	uint32_t unit;
+struct top_replica {
+	uint32_t device;
 	const char *id, *resource;
 	uint32_t replica, share;
 	uint64_t memory_limit;
 	bool healthy;
-	uint32_t use; /* position in .uses; TOP_NONE: free */
-	bool first;   /* of the seats of that use */
+	uint32_t usage; /* position in .usages; TOP_NONE: free */
+	bool first;     /* of the seats of that use */
 };
 
-struct top_use {
-	uint32_t unit;
+struct top_usage {
+	uint32_t device;
 	const char *namespace_, *pod, *container, *uid, *resource, *mode;
-	bool live, offered_now, seated; /* it has a seat in this list */
+	bool live, offered_now, has_replica; /* it has a seat in this list */
 	uint32_t share, received;
 	uint64_t memory_used, memory_peak, memory_limit;
-	uint64_t turns, waits; /* of a slice, and what follows */
-	bool turn, demoted, stuck, over;
+	uint64_t quanta, waits; /* of a slice, and what follows */
+	bool has_quantum, demoted, stuck, over;
 };
 
 struct json_t;
 
 struct top_model {
 	struct json_t *document; /* private: owns the texts */
-	const char *wall, *node, *hostname, *driver_version, *cuda_version, *agent_version;
+	const char *wall_time, *node, *hostname, *driver_version, *cuda_version, *agent_version;
 	bool nvml_up;
 	const char *nvml_error;
 	bool holders_known;
@@ -87,10 +87,10 @@ struct top_model {
 	size_t n_degraded;                      /* components of the agent that do not work */
 	const char *degraded, *degraded_reason; /* the first of them */
 	struct top_gpu *gpus;
-	struct top_unit *units;
-	struct top_seat *seats;
-	struct top_use *uses;
-	size_t n_gpus, n_units, n_seats, n_uses;
+	struct top_device *devices;
+	struct top_replica *replicas;
+	struct top_usage *usages;
+	size_t n_gpus, n_devices, n_replicas, n_usages;
 };
 
 /* ERR_INVALID names the place in the document, what was expected and what was found. */

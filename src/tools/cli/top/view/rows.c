@@ -16,7 +16,7 @@ static const char *const sort_names[] = {
 	[TOP_BY_MEMORY] = "memory",
 	[TOP_BY_LIMIT] = "limit",
 	[TOP_BY_PEAK] = "peak",
-	[TOP_BY_TURNS] = "turns",
+	[TOP_BY_QUANTA] = "turns",
 	[TOP_BY_WAITS] = "waits",
 	[TOP_BY_COST] = "cost",
 };
@@ -42,18 +42,18 @@ bool top_sort_fits(enum top_sort s, enum top_table table)
 {
 	if (table == TOP_PODS || table == TOP_SLICES)
 		return true;
-	return s != TOP_BY_NAME && s != TOP_BY_PEAK && s != TOP_BY_TURNS && s != TOP_BY_WAITS;
+	return s != TOP_BY_NAME && s != TOP_BY_PEAK && s != TOP_BY_QUANTA && s != TOP_BY_WAITS;
 }
 
 /* --- numbers of a row --- */
 
-static uint64_t wide(uint32_t v)
+static uint64_t widen_row_figure(uint32_t v)
 {
 	return v == TOP_NONE ? TOP_UNKNOWN : v;
 }
 
 /* @v by @part millionths. Both may be a stranger's. */
-static uint64_t part_of(uint64_t v, uint64_t part)
+static uint64_t scale_by_millionths(uint64_t v, uint64_t part)
 {
 	if (v == TOP_UNKNOWN || part == TOP_UNKNOWN)
 		return TOP_UNKNOWN;
@@ -62,104 +62,107 @@ static uint64_t part_of(uint64_t v, uint64_t part)
 
 uint64_t top_row_share(const struct top_row *r)
 {
-	if (r->seat)
-		return part_of(wide(r->seat->share), wide(r->unit->part));
-	if (r->use)
-		return wide(r->use->share);
-	return r->unit ? wide(r->unit->part) : MILLION;
+	if (r->replica)
+		return scale_by_millionths(widen_row_figure(r->replica->share),
+			widen_row_figure(r->device->share));
+	if (r->usage)
+		return widen_row_figure(r->usage->share);
+	return r->device ? widen_row_figure(r->device->share) : MILLION;
 }
 
 bool top_row_is_free(const struct top_row *r)
 {
-	return r->seat && !r->use && r->unit->held != TOP_NONE;
+	return r->replica && !r->usage && r->device->allocated != TOP_NONE;
 }
 
-const struct top_use *top_row_figures(const struct top_row *r)
+const struct top_usage *top_row_figures(const struct top_row *r)
 {
-	return r->seat && !r->seat->first ? NULL : r->use;
+	return r->replica && !r->replica->first ? NULL : r->usage;
 }
 
 uint64_t top_row_received(const struct top_row *r)
 {
 	if (top_row_figures(r))
-		return wide(r->use->received);
-	if (r->seat)
+		return widen_row_figure(r->usage->received);
+	if (r->replica)
 		return TOP_UNKNOWN;
-	return wide(r->unit ? r->unit->busy : r->gpu->busy);
+	return widen_row_figure(r->device ? r->device->busy : r->gpu->busy);
 }
 
 uint64_t top_row_memory(const struct top_row *r)
 {
 	if (top_row_figures(r))
-		return r->use->memory_used;
-	if (r->seat)
+		return r->usage->memory_used;
+	if (r->replica)
 		return TOP_UNKNOWN;
-	return r->unit ? r->unit->memory_used : r->gpu->memory_used;
+	return r->device ? r->device->memory_used : r->gpu->memory_used;
 }
 
 uint64_t top_row_limit(const struct top_row *r)
 {
-	if (r->seat)
-		return r->seat->memory_limit;
-	if (r->use)
-		return r->use->memory_limit;
-	return r->unit ? r->unit->memory_total : r->gpu->memory_total;
+	if (r->replica)
+		return r->replica->memory_limit;
+	if (r->usage)
+		return r->usage->memory_limit;
+	return r->device ? r->device->memory_total : r->gpu->memory_total;
 }
 
 uint64_t top_row_cost(const struct top_row *r)
 {
-	if (r->use && !r->use->live)
+	if (r->usage && !r->usage->live)
 		return TOP_UNKNOWN;
-	return part_of(r->gpu->cost_nano_per_hour, top_row_share(r));
+	return scale_by_millionths(r->gpu->cost_nano_per_hour, top_row_share(r));
 }
 
 /* --- which --- */
 
-static bool has(const char *text, const char *part)
+static bool has_filter_text(const char *text, const char *part)
 {
 	return strcasestr(text, part) != NULL;
 }
 
-static bool use_matches(const struct top_use *u, const char *filter)
+static bool use_matches(const struct top_usage *u, const char *filter)
 {
 	char path[1024];
 
 	(void)snprintf(path, sizeof(path), "%s/%s/%s", u->namespace_, u->pod, u->container);
-	return has(path, filter) || has(u->resource, filter) || has(u->uid, filter);
+	return has_filter_text(path, filter) || has_filter_text(u->resource, filter) ||
+	       has_filter_text(u->uid, filter);
 }
 
-static bool matches(const struct top_row *r, const char *filter)
+static bool is_filter_match(const struct top_row *r, const char *filter)
 {
 	assert(r->gpu); /* every row is of one */
 	if (!*filter)
 		return true;
-	if (has(r->gpu->uuid, filter))
+	if (has_filter_text(r->gpu->uuid, filter))
 		return true;
-	if (r->unit && has(r->unit->uuid, filter))
+	if (r->device && has_filter_text(r->device->uuid, filter))
 		return true;
-	if (r->seat && (has(r->seat->resource, filter) || has(r->seat->id, filter)))
+	if (r->replica && (has_filter_text(r->replica->resource, filter) ||
+				  has_filter_text(r->replica->id, filter)))
 		return true;
-	if (r->use)
-		return use_matches(r->use, filter);
-	return r->unit && !r->seat && has(r->unit->resource, filter);
+	if (r->usage)
+		return use_matches(r->usage, filter);
+	return r->device && !r->replica && has_filter_text(r->device->resource, filter);
 }
 
-static bool idle(const struct top_row *r)
+static bool is_top_row_idle(const struct top_row *r)
 {
-	if (r->use)
-		return !r->use->live || r->use->received == 0;
-	if (r->seat)
+	if (r->usage)
+		return !r->usage->live || r->usage->received == 0;
+	if (r->replica)
 		return top_row_is_free(r);
-	if (!r->unit)
+	if (!r->device)
 		return true;
-	return r->unit->replicas_used == 0 && r->unit->busy == 0;
+	return r->device->replicas_used == 0 && r->device->busy == 0;
 }
 
 /* --- in what order --- */
 
-static uint64_t number(const struct top_row *r, enum top_sort sort)
+static uint64_t get_sort_figure(const struct top_row *r, enum top_sort sort)
 {
-	const struct top_use *u = top_row_figures(r);
+	const struct top_usage *u = top_row_figures(r);
 
 	switch (sort) {
 	case TOP_BY_SHARE:
@@ -172,8 +175,8 @@ static uint64_t number(const struct top_row *r, enum top_sort sort)
 		return top_row_limit(r);
 	case TOP_BY_PEAK:
 		return u ? u->memory_peak : TOP_UNKNOWN;
-	case TOP_BY_TURNS:
-		return u ? u->turns : TOP_UNKNOWN;
+	case TOP_BY_QUANTA:
+		return u ? u->quanta : TOP_UNKNOWN;
 	case TOP_BY_WAITS:
 		return u ? u->waits : TOP_UNKNOWN;
 	case TOP_BY_COST:
@@ -187,20 +190,20 @@ static uint64_t number(const struct top_row *r, enum top_sort sort)
 	return TOP_UNKNOWN;
 }
 
-static const char *mode_of(const struct top_row *r)
+static const char *get_row_mode(const struct top_row *r)
 {
-	if (r->use)
-		return r->use->mode;
-	return r->unit ? r->unit->mode : "";
+	if (r->usage)
+		return r->usage->mode;
+	return r->device ? r->device->mode : "";
 }
 
-static int by_name(const struct top_row *a, const struct top_row *b)
+static int compare_row_names(const struct top_row *a, const struct top_row *b)
 {
-	int d = strcmp(a->use->namespace_, b->use->namespace_);
+	int d = strcmp(a->usage->namespace_, b->usage->namespace_);
 
 	if (d == 0)
-		d = strcmp(a->use->pod, b->use->pod);
-	return d ? d : strcmp(a->use->container, b->use->container);
+		d = strcmp(a->usage->pod, b->usage->pod);
+	return d ? d : strcmp(a->usage->container, b->usage->container);
 }
 
 static int by_order(const struct top_row *a, const struct top_row *b)
@@ -208,19 +211,19 @@ static int by_order(const struct top_row *a, const struct top_row *b)
 	return a->order < b->order ? -1 : a->order > b->order;
 }
 
-static int compare(const void *pa, const void *pb, void *arg)
+static int compare_top_rows(const void *pa, const void *pb, void *arg)
 {
 	const struct top_row *a = pa, *b = pb;
 	const struct top_choice *c = arg;
-	uint64_t x = number(a, c->sort), y = number(b, c->sort);
+	uint64_t x = get_sort_figure(a, c->sort), y = get_sort_figure(b, c->sort);
 	int d;
 
-	if (c->sort == TOP_BY_NAME && (!a->use || !b->use))
-		return !a->use == !b->use ? by_order(a, b) : !a->use - !b->use;
+	if (c->sort == TOP_BY_NAME && (!a->usage || !b->usage))
+		return !a->usage == !b->usage ? by_order(a, b) : !a->usage - !b->usage;
 	if (c->sort == TOP_BY_NAME)
-		d = by_name(a, b);
+		d = compare_row_names(a, b);
 	else if (c->sort == TOP_BY_MODE)
-		d = strcmp(mode_of(a), mode_of(b));
+		d = strcmp(get_row_mode(a), get_row_mode(b));
 	else if (c->sort == TOP_BY_GPU)
 		d = by_order(a, b);
 	else if (x == TOP_UNKNOWN || y == TOP_UNKNOWN)
@@ -235,23 +238,23 @@ static int compare(const void *pa, const void *pb, void *arg)
 
 /* --- making --- */
 
-static bool is_uncut(const struct top_gpu *g)
+static bool is_gpu_without_devices(const struct top_gpu *g)
 {
-	return g->n_units == 0;
+	return g->n_devices == 0;
 }
 
-static size_t count(const struct top_model *m, enum top_table table)
+static size_t count_table_rows(const struct top_model *m, enum top_table table)
 {
-	size_t n = m->n_units;
+	size_t n = m->n_devices;
 
 	switch (table) {
 	case TOP_PODS:
-		return m->n_uses;
+		return m->n_usages;
 	case TOP_SLICES:
-		return m->n_seats;
+		return m->n_replicas;
 	case TOP_GPUS:
 		for (size_t i = 0; i < m->n_gpus; i++)
-			n += is_uncut(&m->gpus[i]);
+			n += is_gpu_without_devices(&m->gpus[i]);
 		return n;
 	case TOP_BOARDS:
 	case TOP_TABLE_COUNT_:
@@ -261,17 +264,17 @@ static size_t count(const struct top_model *m, enum top_table table)
 }
 
 /* Units, and behind them the GPUs in MIG mode that have no device; .order puts them where they belong. */
-static struct top_row unit_row(const struct top_model *m, size_t i)
+static struct top_row make_device_row(const struct top_model *m, size_t i)
 {
-	struct top_row r = { .unit = NULL };
-	size_t left = i - m->n_units;
+	struct top_row r = { .device = NULL };
+	size_t left = i - m->n_devices;
 
-	if (i < m->n_units) {
-		r.unit = &m->units[i];
-		r.order = r.unit->gpu * (size_t)TOP_ALL_MAX + i;
+	if (i < m->n_devices) {
+		r.device = &m->devices[i];
+		r.order = r.device->gpu * (size_t)TOP_ALL_MAX + i;
 		return r;
 	}
-	for (r.gpu = m->gpus; !is_uncut(r.gpu) || left-- > 0; r.gpu++)
+	for (r.gpu = m->gpus; !is_gpu_without_devices(r.gpu) || left-- > 0; r.gpu++)
 		;
 	r.order = (size_t)(r.gpu - m->gpus) * TOP_ALL_MAX;
 	return r;
@@ -284,27 +287,27 @@ static struct top_row row_at(const struct top_model *m, enum top_table table, si
 	if (table == TOP_BOARDS)
 		r.gpu = &m->gpus[i];
 	else if (table == TOP_GPUS)
-		r = unit_row(m, i);
+		r = make_device_row(m, i);
 	else if (table == TOP_SLICES)
-		r.seat = &m->seats[i];
+		r.replica = &m->replicas[i];
 	else
-		r.use = &m->uses[i];
-	if (r.seat) {
-		r.unit = &m->units[r.seat->unit];
-		if (r.seat->use != TOP_NONE)
-			r.use = &m->uses[r.seat->use];
-	} else if (r.use) {
-		r.unit = &m->units[r.use->unit];
+		r.usage = &m->usages[i];
+	if (r.replica) {
+		r.device = &m->devices[r.replica->device];
+		if (r.replica->usage != TOP_NONE)
+			r.usage = &m->usages[r.replica->usage];
+	} else if (r.usage) {
+		r.device = &m->devices[r.usage->device];
 	}
-	if (r.unit)
-		r.gpu = &m->gpus[r.unit->gpu];
+	if (r.device)
+		r.gpu = &m->gpus[r.device->gpu];
 	return r;
 }
 
 int top_rows_make(struct top_rows *ret, const struct top_model *m, const struct top_choice *c,
 	struct error *err)
 {
-	size_t all = count(m, c->table);
+	size_t all = count_table_rows(m, c->table);
 	struct top_choice choice = *c;
 
 	*ret = (struct top_rows){ .v = calloc(all ? all : 1, sizeof(*ret->v)), .all = all };
@@ -313,10 +316,10 @@ int top_rows_make(struct top_rows *ret, const struct top_model *m, const struct 
 	for (size_t i = 0; i < all; i++) {
 		struct top_row r = row_at(m, c->table, i);
 
-		if (matches(&r, c->filter) && !(c->hide_idle && idle(&r)))
+		if (is_filter_match(&r, c->filter) && !(c->hide_idle && is_top_row_idle(&r)))
 			ret->v[ret->n++] = r;
 	}
-	qsort_r(ret->v, ret->n, sizeof(*ret->v), compare, &choice);
+	qsort_r(ret->v, ret->n, sizeof(*ret->v), compare_top_rows, &choice);
 	return 0;
 }
 

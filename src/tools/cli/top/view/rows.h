@@ -28,7 +28,7 @@ enum top_sort {
 	TOP_BY_MEMORY,
 	TOP_BY_LIMIT,
 	TOP_BY_PEAK,
-	TOP_BY_TURNS,
+	TOP_BY_QUANTA,
 	TOP_BY_WAITS,
 	TOP_BY_COST,
 	TOP_SORT_COUNT_,
@@ -49,12 +49,12 @@ struct top_choice {
 	char filter[TOP_FILTER_MAX]; /* "": all */
 };
 
-/* What does not apply is NULL; .use is NULL for a seat that is free, or of which nothing is known. Borrowed from the model. */
+/* What does not apply is NULL; .usage is NULL for a seat that is free, or of which nothing is known. Borrowed from the model. */
 struct top_row {
 	const struct top_gpu *gpu;
-	const struct top_unit *unit;
-	const struct top_seat *seat;
-	const struct top_use *use;
+	const struct top_device *device;
+	const struct top_replica *replica;
+	const struct top_usage *usage;
 	size_t order; /* as the agent lists them */
 };
 
@@ -71,7 +71,7 @@ void top_rows_fini(struct top_rows *r);
 bool top_row_is_free(const struct top_row *r);
 
 /* Whose counters and memory stand in this row; NULL: nobody's, as the container has an earlier seat where they do. */
-const struct top_use *top_row_figures(const struct top_row *r);
+const struct top_usage *top_row_figures(const struct top_row *r);
 
 /* Numbers of a row; TOP_UNKNOWN: not known, or does not apply. Shares are of the whole GPU. */
 uint64_t top_row_share(const struct top_row *r);

@@ -15,7 +15,7 @@ struct glyph {
 	const char *next;
 };
 
-static bool decode(const char *p, wchar_t *ret, size_t *len)
+static bool decode_character(const char *p, wchar_t *ret, size_t *len)
 {
 	mbstate_t state = { 0 };
 	size_t n = mbrtowc(ret, p, strlen(p) < 4 ? strlen(p) : 4, &state);
@@ -27,7 +27,7 @@ static bool decode(const char *p, wchar_t *ret, size_t *len)
 }
 
 /* The bytes of a character that cannot be drawn: to the next that begins one. */
-static size_t skip(const char *p)
+static size_t count_undrawable_bytes(const char *p)
 {
 	size_t n = 1;
 
@@ -37,7 +37,7 @@ static size_t skip(const char *p)
 }
 
 /* Marks that change the direction of the text behind them, and so what stands where in a line. */
-static bool turns_around(wchar_t c)
+static bool changes_direction(wchar_t c)
 {
 	return c == 0x200e || c == 0x200f || c == 0x061c || (c >= 0x202a && c <= 0x202e) ||
 	       (c >= 0x2066 && c <= 0x2069);
@@ -55,18 +55,21 @@ static struct glyph next_glyph(const char *p, bool utf8)
 			.len = 1,
 			.columns = 1,
 			.next = p + 1 };
-	if (utf8 && decode(p, &wide, &len)) {
-		columns = turns_around(wide) ? -1 : wcwidth(wide);
+	if (utf8 && decode_character(p, &wide, &len)) {
+		columns = changes_direction(wide) ? -1 : wcwidth(wide);
 		if (columns >= 0)
 			return (struct glyph){ .text = p,
 				.len = len,
 				.columns = (size_t)columns,
 				.next = p + len };
 	}
-	return (struct glyph){ .text = "?", .len = 1, .columns = 1, .next = p + skip(p) };
+	return (struct glyph){ .text = "?",
+		.len = 1,
+		.columns = 1,
+		.next = p + count_undrawable_bytes(p) };
 }
 
-size_t width_of(const char *text, bool utf8)
+size_t width_measure_text(const char *text, bool utf8)
 {
 	size_t width = 0;
 
@@ -79,14 +82,14 @@ size_t width_of(const char *text, bool utf8)
 	return width;
 }
 
-static void blanks(struct buf *b, size_t n)
+static void add_blanks(struct buf *b, size_t n)
 {
 	while (n--)
 		buf_putc(b, ' ');
 }
 
 /* Adds what fits into @width, combining characters behind it included. */
-static size_t add(struct buf *b, const char *text, size_t width, bool utf8)
+static size_t add_fitting_text(struct buf *b, const char *text, size_t width, bool utf8)
 {
 	size_t used = 0;
 
@@ -103,9 +106,9 @@ static size_t add(struct buf *b, const char *text, size_t width, bool utf8)
 }
 
 /* The end of @text that takes at most @width columns, and does not begin with a combining character. */
-static const char *end_of(const char *text, size_t width, bool utf8)
+static const char *find_text_tail(const char *text, size_t width, bool utf8)
 {
-	size_t left = width_of(text, utf8);
+	size_t left = width_measure_text(text, utf8);
 
 	while (*text) {
 		struct glyph g = next_glyph(text, utf8);
@@ -119,7 +122,7 @@ static const char *end_of(const char *text, size_t width, bool utf8)
 }
 
 /* @text is wider than @width. */
-static size_t add_cut(struct buf *b, const char *text, size_t width, enum width_side side,
+static size_t add_cut_text(struct buf *b, const char *text, size_t width, enum width_side side,
 	bool utf8)
 {
 	size_t tail = 0, used;
@@ -129,27 +132,29 @@ static size_t add_cut(struct buf *b, const char *text, size_t width, enum width_
 		if (tail > width - 1)
 			tail = width - 1;
 	}
-	used = add(b, text, width - 1 - tail, utf8) + 1;
+	used = add_fitting_text(b, text, width - 1 - tail, utf8) + 1;
 	buf_puts(b, utf8 ? "…" : "~");
-	return tail ? used + add(b, end_of(text, tail, utf8), tail, utf8) : used;
+	return tail ? used + add_fitting_text(b, find_text_tail(text, tail, utf8), tail, utf8)
+		    : used;
 }
 
 size_t width_fit(struct buf *b, const char *text, size_t width, enum width_side side, bool utf8)
 {
-	size_t all = width_of(text, utf8), used;
+	size_t all = width_measure_text(text, utf8), used;
 
 	if (width == 0)
 		return 0;
 	if (all > width) {
-		used = add_cut(b, text, width, side, utf8);
+		used = add_cut_text(b, text, width, side, utf8);
 	} else {
 		if (side == WIDTH_RIGHT)
-			blanks(b, width - all);
-		used = add(b, text, all, utf8) + (side == WIDTH_RIGHT ? width - all : 0);
+			add_blanks(b, width - all);
+		used = add_fitting_text(b, text, all, utf8) +
+		       (side == WIDTH_RIGHT ? width - all : 0);
 	}
 	/* also where a wide character was cut off and left a column */
 	if (side == WIDTH_CUT)
 		return used;
-	blanks(b, width - used);
+	add_blanks(b, width - used);
 	return width;
 }

@@ -21,7 +21,7 @@ enum width_side {
 	WIDTH_CUT   /* no blanks behind */
 };
 
-size_t width_of(const char *text, bool utf8);
+size_t width_measure_text(const char *text, bool utf8);
 
 /* Appends @text in exactly @width columns (at most as many with WIDTH_CUT): filled with blanks, or cut
  * with an ellipsis. Returns the columns. */

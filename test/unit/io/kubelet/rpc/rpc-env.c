@@ -57,7 +57,7 @@ static void handle_refuse(struct rpc_call *call, const uint8_t *data, size_t len
 	rpc_reply_error(call, RPC_UNKNOWN, "no device \"é\": 100 % sure\nreally");
 }
 
-static void handle_keep(struct rpc_call *call, const uint8_t *data, size_t len, void *arg)
+static void handle_held_call(struct rpc_call *call, const uint8_t *data, size_t len, void *arg)
 {
 	struct service *s = arg;
 
@@ -103,7 +103,7 @@ static void handle_watch(struct rpc_call *call, const uint8_t *data, size_t len,
 {
 	struct service *s = arg;
 
-	handle_keep(call, data, len, arg);
+	handle_held_call(call, data, len, arg);
 	rpc_stream_on_end(call, on_end, s);
 	rpc_stream_send(call, "0", 1);
 }
@@ -111,7 +111,7 @@ static void handle_watch(struct rpc_call *call, const uint8_t *data, size_t len,
 const struct rpc_method rpc_env_methods[] = {
 	{ .path = "/t.T/Echo", .handle = handle_echo },
 	{ .path = "/t.T/Refuse", .handle = handle_refuse },
-	{ .path = "/t.T/Keep", .handle = handle_keep },
+	{ .path = "/t.T/Keep", .handle = handle_held_call },
 	{ .path = "/t.T/Big", .handle = handle_big },
 	{ .path = "/t.T/Close", .handle = handle_close },
 	{ .path = "/t.T/Watch", .streaming = true, .handle = handle_watch },
@@ -119,7 +119,7 @@ const struct rpc_method rpc_env_methods[] = {
 
 const size_t rpc_env_n_methods = ARRAY_LEN(rpc_env_methods);
 
-struct rpc_server *serve(struct env *e, struct service *s)
+struct rpc_server *start_test_server(struct env *e, struct service *s)
 {
 	struct rpc_server *server = NULL;
 	struct error err = ERROR_INIT;
@@ -135,7 +135,7 @@ struct rpc_server *serve(struct env *e, struct service *s)
 void on_done(void *arg, enum rpc_status status, const char *text, const uint8_t *reply,
 	size_t len)
 {
-	struct answer *a = arg;
+	struct rpc_answer *a = arg;
 
 	a->n++;
 	a->status = status;
@@ -160,15 +160,15 @@ struct rpc_client *dial(struct env *e)
 }
 
 void invoke(struct rpc_client *c, const char *method, const void *data, size_t len,
-	struct answer *a)
+	struct rpc_answer *a)
 {
 	struct error err = ERROR_INIT;
 
 	assert_ok(rpc_invoke(c, method, data, len, 10 * NS_PER_SEC, on_done, a, &err), &err);
 }
 
-void ask(struct env *e, struct rpc_client *c, const char *method, const void *data, size_t len,
-	struct answer *a)
+void call_and_wait(struct env *e, struct rpc_client *c, const char *method, const void *data,
+	size_t len, struct rpc_answer *a)
 {
 	unsigned before = a->n;
 

@@ -43,9 +43,9 @@ struct service {
 	struct rpc_server *close_in_handler;
 };
 
-struct rpc_server *serve(struct env *e, struct service *s);
+struct rpc_server *start_test_server(struct env *e, struct service *s);
 
-struct answer {
+struct rpc_answer {
 	unsigned n;
 	enum rpc_status status;
 	char text[512];
@@ -57,11 +57,11 @@ void on_done(void *arg, enum rpc_status status, const char *text, const uint8_t 
 	size_t len);
 struct rpc_client *dial(struct env *e);
 void invoke(struct rpc_client *c, const char *method, const void *data, size_t len,
-	struct answer *a);
+	struct rpc_answer *a);
 
 /* Asks and waits. */
-void ask(struct env *e, struct rpc_client *c, const char *method, const void *data, size_t len,
-	struct answer *a);
+void call_and_wait(struct env *e, struct rpc_client *c, const char *method, const void *data,
+	size_t len, struct rpc_answer *a);
 
 struct watcher {
 	unsigned messages, ends;

@@ -16,9 +16,9 @@ static void rpc_server_close__ends_what_is_open(void **state)
 {
 	struct env *e = *state;
 	FRESH(struct service, s);
-	FRESH(struct answer, a);
+	FRESH(struct rpc_answer, a);
 	FRESH(struct watcher, w);
-	struct rpc_server *server = serve(e, &s);
+	struct rpc_server *server = start_test_server(e, &s);
 	struct rpc_client *c = dial(e);
 
 	(void)watch(c, &w);
@@ -36,7 +36,7 @@ static void rpc_server_close__ends_what_is_open(void **state)
 	rpc_reply_error(s.kept[1], RPC_INTERNAL, "late");
 
 	/* Nobody there: an answer with the reason, and at once. */
-	ask(e, c, "/t.T/Echo", "x", 1, &a);
+	call_and_wait(e, c, "/t.T/Echo", "x", 1, &a);
 	assert_int_equal(a.status, RPC_UNAVAILABLE);
 	assert_non_null(strstr(a.text, "No such file"));
 	(void)watch(c, &w);
@@ -48,12 +48,12 @@ static void rpc_server_close__inside_handler(void **state)
 {
 	struct env *e = *state;
 	FRESH(struct service, s);
-	FRESH(struct answer, a);
+	FRESH(struct rpc_answer, a);
 	struct rpc_client *c;
 
-	s.close_in_handler = serve(e, &s);
+	s.close_in_handler = start_test_server(e, &s);
 	c = dial(e);
-	ask(e, c, "/t.T/Close", "x", 1, &a);
+	call_and_wait(e, c, "/t.T/Close", "x", 1, &a);
 	assert_int_equal(s.calls, 1);
 	free(a.reply);
 }
@@ -62,11 +62,11 @@ static void rpc_free__closes_what_is_left(void **state)
 {
 	struct env *e = *state;
 	FRESH(struct service, s);
-	FRESH(struct answer, a);
+	FRESH(struct rpc_answer, a);
 	FRESH(struct watcher, w);
 	struct rpc_client *c;
 
-	(void)serve(e, &s);
+	(void)start_test_server(e, &s);
 	c = dial(e);
 	(void)watch(c, &w);
 	run(e, &w.messages, 1);
@@ -83,20 +83,20 @@ static void rpc_client__finds_restarted_server_at_once(void **state)
 {
 	struct env *e = *state;
 	FRESH(struct service, s);
-	FRESH(struct answer, a);
-	struct rpc_server *server = serve(e, &s);
+	FRESH(struct rpc_answer, a);
+	struct rpc_server *server = start_test_server(e, &s);
 	struct rpc_client *c = dial(e);
 	uint64_t begin;
 	int i;
 
-	ask(e, c, "/t.T/Echo", "1", 1, &a);
+	call_and_wait(e, c, "/t.T/Echo", "1", 1, &a);
 	for (i = 0; i < 5; i++) {
 		rpc_server_close(server);
-		ask(e, c, "/t.T/Echo", "x", 1, &a);
+		call_and_wait(e, c, "/t.T/Echo", "x", 1, &a);
 		assert_int_equal(a.status, RPC_UNAVAILABLE);
-		server = serve(e, &s);
+		server = start_test_server(e, &s);
 		begin = time_mono_ns();
-		ask(e, c, "/t.T/Echo", "2", 1, &a);
+		call_and_wait(e, c, "/t.T/Echo", "2", 1, &a);
 		assert_int_equal(a.status, RPC_OK);
 		assert_true(time_mono_ns() - begin < 500 * NS_PER_MS);
 	}
@@ -107,17 +107,17 @@ static void rpc_serve__refuses_path_in_use(void **state)
 {
 	struct env *e = *state;
 	FRESH(struct service, s);
-	FRESH(struct answer, a);
+	FRESH(struct rpc_answer, a);
 	struct error err = ERROR_INIT;
 	struct rpc_server *other = NULL;
 
-	(void)serve(e, &s);
+	(void)start_test_server(e, &s);
 	assert_error(rpc_serve(e->rpc, e->path, rpc_env_methods, rpc_env_n_methods, &s, &other,
 			     &err),
 		&err, "another process serves");
 	assert_int_equal(err.code, ERR_EXISTS);
 	/* The attempt has done no harm. */
-	ask(e, dial(e), "/t.T/Echo", "x", 1, &a);
+	call_and_wait(e, dial(e), "/t.T/Echo", "x", 1, &a);
 	assert_int_equal(a.status, RPC_OK);
 	free(a.reply);
 }
@@ -126,7 +126,7 @@ static void rpc_serve__replaces_dead_socket_but_no_file(void **state)
 {
 	struct env *e = *state;
 	FRESH(struct service, s);
-	FRESH(struct answer, a);
+	FRESH(struct rpc_answer, a);
 	struct error err = ERROR_INIT;
 	struct rpc_server *server = NULL;
 	struct sockaddr_un sa = { .sun_family = AF_UNIX };
@@ -142,8 +142,8 @@ static void rpc_serve__replaces_dead_socket_but_no_file(void **state)
 	(void)snprintf(sa.sun_path, sizeof(sa.sun_path), "%s", e->path);
 	assert_int_equal(bind(fd, (const struct sockaddr *)&sa, sizeof(sa)), 0);
 	(void)close(fd);
-	(void)serve(e, &s);
-	ask(e, dial(e), "/t.T/Echo", "x", 1, &a);
+	(void)start_test_server(e, &s);
+	call_and_wait(e, dial(e), "/t.T/Echo", "x", 1, &a);
 	assert_int_equal(a.status, RPC_OK);
 	free(a.reply);
 }
@@ -153,7 +153,7 @@ static void rpc_serve__removes_what_a_killed_one_had_bound(void **state)
 {
 	struct env *e = *state;
 	FRESH(struct service, s);
-	FRESH(struct answer, a);
+	FRESH(struct rpc_answer, a);
 	struct sockaddr_un sa = { .sun_family = AF_UNIX };
 	char name[UNIX_PATH_MAX_LEN + 32];
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -164,9 +164,9 @@ static void rpc_serve__removes_what_a_killed_one_had_bound(void **state)
 		    (int)sizeof(sa.sun_path));
 	assert_int_equal(bind(fd, (const struct sockaddr *)&sa, sizeof(sa)), 0);
 	(void)close(fd);
-	(void)serve(e, &s);
+	(void)start_test_server(e, &s);
 	assert_int_equal(access(name, F_OK), -1);
-	ask(e, dial(e), "/t.T/Echo", "x", 1, &a);
+	call_and_wait(e, dial(e), "/t.T/Echo", "x", 1, &a);
 	assert_int_equal(a.status, RPC_OK);
 	free(a.reply);
 }
@@ -193,15 +193,15 @@ static void rpc_server_close__spares_newer_socket(void **state)
 	struct env *e = *state;
 	FRESH(struct service, s);
 	FRESH(struct service, s2);
-	FRESH(struct answer, a);
-	struct rpc_server *old = serve(e, &s);
+	FRESH(struct rpc_answer, a);
+	struct rpc_server *old = start_test_server(e, &s);
 
 	/* Somebody deletes the file, and another server takes the name. */
 	assert_int_equal(unlink(e->path), 0);
-	(void)serve(e, &s2);
+	(void)start_test_server(e, &s2);
 	rpc_server_close(old);
 	run_for_ms(e, 100);
-	ask(e, dial(e), "/t.T/Echo", "x", 1, &a);
+	call_and_wait(e, dial(e), "/t.T/Echo", "x", 1, &a);
 	assert_int_equal(a.status, RPC_OK);
 	assert_int_equal(s2.calls, 1);
 	free(a.reply);
@@ -211,18 +211,18 @@ static void rpc_server_relisten__brings_back_deleted_socket(void **state)
 {
 	struct env *e = *state;
 	FRESH(struct service, s);
-	FRESH(struct answer, a);
+	FRESH(struct rpc_answer, a);
 	FRESH(struct watcher, w);
 	struct error err = ERROR_INIT;
-	struct rpc_server *server = serve(e, &s);
+	struct rpc_server *server = start_test_server(e, &s);
 
 	(void)watch(dial(e), &w);
 	run(e, &w.messages, 1);
 	assert_ok(rpc_server_relisten(server, &err), &err);
 	assert_int_equal(unlink(e->path), 0);
-	assert_int_equal(rpc_server_relisten(server, &err), RPC_LISTENS_ANEW);
+	assert_int_equal(rpc_server_relisten(server, &err), RPC_RELISTENED);
 	assert_ok(rpc_server_relisten(server, &err), &err);
-	ask(e, dial(e), "/t.T/Echo", "x", 1, &a);
+	call_and_wait(e, dial(e), "/t.T/Echo", "x", 1, &a);
 	assert_int_equal(a.status, RPC_OK);
 	/* The old connection has not suffered. */
 	rpc_stream_send(s.kept[0], "still", 5);
@@ -240,14 +240,14 @@ static void rpc_server_peers__counts_connections(void **state)
 {
 	struct env *e = *state;
 	FRESH(struct service, s);
-	FRESH(struct answer, a);
-	struct rpc_server *server = serve(e, &s);
+	FRESH(struct rpc_answer, a);
+	struct rpc_server *server = start_test_server(e, &s);
 	struct rpc_client *c = dial(e);
 	unsigned hangups = 0;
 
 	rpc_server_on_hangup(server, on_hangup, &hangups);
 	assert_int_equal(rpc_server_peers(server), 0);
-	ask(e, c, "/t.T/Echo", "x", 1, &a);
+	call_and_wait(e, c, "/t.T/Echo", "x", 1, &a);
 	assert_int_equal(rpc_server_peers(server), 1);
 	rpc_client_close(c);
 	run(e, &hangups, 1);
@@ -276,14 +276,14 @@ static void rpc_serve__opens_and_closes_often(void **state)
 		assert_true(parse_u32(count, &cycles));
 	for (i = 0; i < cycles; i++) {
 		FRESH(struct service, s);
-		FRESH(struct answer, a);
+		FRESH(struct rpc_answer, a);
 		FRESH(struct watcher, w);
-		struct rpc_server *server = serve(e, &s);
+		struct rpc_server *server = start_test_server(e, &s);
 		struct rpc_client *c = dial(e);
 
 		if (i % 4 == 0)
 			(void)watch(c, &w);
-		ask(e, c, "/t.T/Echo", "x", 1, &a);
+		call_and_wait(e, c, "/t.T/Echo", "x", 1, &a);
 		assert_int_equal(a.status, RPC_OK);
 		if (i % 2)
 			rpc_client_close(c);

@@ -13,7 +13,7 @@ static void rpc_invoke__returns_reply(void **state)
 {
 	struct env *e = *state;
 	FRESH(struct service, s);
-	FRESH(struct answer, a);
+	FRESH(struct rpc_answer, a);
 	struct rpc_client *c;
 	size_t len = 3U << 20;
 	uint8_t *big = malloc(len);
@@ -22,17 +22,17 @@ static void rpc_invoke__returns_reply(void **state)
 	assert_non_null(big);
 	for (i = 0; i < len; i++)
 		big[i] = (uint8_t)(i * 7);
-	(void)serve(e, &s);
+	(void)start_test_server(e, &s);
 	c = dial(e);
 	assert_int_equal(rpc_client_peer_pid(c), -1); /* the first call connects */
-	ask(e, c, "/t.T/Echo", "hello", 5, &a);
+	call_and_wait(e, c, "/t.T/Echo", "hello", 5, &a);
 	assert_int_equal(a.status, RPC_OK);
 	assert_memory_equal(a.reply, "hello", 5);
 	assert_int_equal(rpc_client_peer_pid(c), getpid());
-	ask(e, c, "/t.T/Echo", "", 0, &a);
+	call_and_wait(e, c, "/t.T/Echo", "", 0, &a);
 	assert_int_equal(a.status, RPC_OK);
 	assert_int_equal(a.len, 0);
-	ask(e, c, "/t.T/Echo", big, len, &a);
+	call_and_wait(e, c, "/t.T/Echo", big, len, &a);
 	assert_int_equal(a.status, RPC_OK);
 	assert_int_equal(a.len, len);
 	assert_memory_equal(a.reply, big, len);
@@ -44,17 +44,17 @@ static void rpc_invoke__returns_error_text(void **state)
 {
 	struct env *e = *state;
 	FRESH(struct service, s);
-	FRESH(struct answer, a);
+	FRESH(struct rpc_answer, a);
 	struct rpc_client *c;
 
-	(void)serve(e, &s);
+	(void)start_test_server(e, &s);
 	c = dial(e);
-	ask(e, c, "/t.T/Refuse", "x", 1, &a);
+	call_and_wait(e, c, "/t.T/Refuse", "x", 1, &a);
 	assert_int_equal(a.status, RPC_UNKNOWN);
 	assert_string_equal(a.text, "no device \"é\": 100 % sure\nreally");
-	ask(e, c, "/t.T/Nothing", "x", 1, &a);
+	call_and_wait(e, c, "/t.T/Nothing", "x", 1, &a);
 	assert_int_equal(a.status, RPC_UNIMPLEMENTED);
-	ask(e, c, "/u.U/Echo", "x", 1, &a);
+	call_and_wait(e, c, "/u.U/Echo", "x", 1, &a);
 	assert_int_equal(a.status, RPC_UNIMPLEMENTED);
 	assert_int_equal(s.calls, 1);
 }
@@ -63,23 +63,23 @@ static void rpc_invoke__refuses_too_long(void **state)
 {
 	struct env *e = *state;
 	FRESH(struct service, s);
-	FRESH(struct answer, a);
+	FRESH(struct rpc_answer, a);
 	struct error err = ERROR_INIT;
 	struct rpc_client *c;
 	char *big = calloc(1, RPC_MESSAGE_MAX + 1);
 
-	(void)serve(e, &s);
+	(void)start_test_server(e, &s);
 	c = dial(e);
 	assert_error(rpc_invoke(c, "/t.T/Echo", big, RPC_MESSAGE_MAX + 1, 1, on_done, &a, &err),
 		&err, "longer than");
 	assert_int_equal(err.code, ERR_LIMIT);
-	ask(e, c, "/t.T/Echo", big, RPC_REQUEST_MAX + 1, &a);
+	call_and_wait(e, c, "/t.T/Echo", big, RPC_REQUEST_MAX + 1, &a);
 	assert_int_equal(a.status, RPC_RESOURCE_EXHAUSTED);
 	assert_int_equal(s.calls, 0);
-	ask(e, c, "/t.T/Echo", big, RPC_REQUEST_MAX, &a);
+	call_and_wait(e, c, "/t.T/Echo", big, RPC_REQUEST_MAX, &a);
 	assert_int_equal(a.status, RPC_OK);
 	assert_int_equal(s.calls, 1);
-	ask(e, c, "/t.T/Big", "x", 1, &a);
+	call_and_wait(e, c, "/t.T/Big", "x", 1, &a);
 	assert_int_equal(a.status, RPC_RESOURCE_EXHAUSTED);
 	free(a.reply);
 	free(big);
@@ -94,14 +94,14 @@ static void rpc_invoke__too_long_leaves_other_connections_alone(void **state)
 	struct rpc_client *other;
 	char *big = calloc(1, RPC_MESSAGE_MAX);
 
-	(void)serve(e, &s);
+	(void)start_test_server(e, &s);
 	(void)watch(dial(e), &w);
 	run(e, &w.messages, 1);
 	other = dial(e);
 	for (int i = 0; i < 4; i++) {
-		FRESH(struct answer, a);
+		FRESH(struct rpc_answer, a);
 
-		ask(e, other, "/t.T/Echo", big, RPC_MESSAGE_MAX, &a);
+		call_and_wait(e, other, "/t.T/Echo", big, RPC_MESSAGE_MAX, &a);
 		assert_int_not_equal(a.status, RPC_OK);
 	}
 	assert_int_equal(w.ends, 0);
@@ -115,12 +115,12 @@ static void rpc_invoke__ends_at_deadline(void **state)
 {
 	struct env *e = *state;
 	FRESH(struct service, s);
-	FRESH(struct answer, a);
+	FRESH(struct rpc_answer, a);
 	struct error err = ERROR_INIT;
 	struct rpc_client *c;
 	uint64_t begin = time_mono_ns(), took;
 
-	(void)serve(e, &s);
+	(void)start_test_server(e, &s);
 	c = dial(e);
 	assert_ok(rpc_invoke(c, "/t.T/Keep", "x", 1, 100 * NS_PER_MS, on_done, &a, &err), &err);
 	run(e, &a.n, 1);
@@ -131,7 +131,7 @@ static void rpc_invoke__ends_at_deadline(void **state)
 	run(e, &s.n_kept, 1);
 	run_for_ms(e, 50);
 	rpc_reply(s.kept[0], "y", 1);
-	ask(e, c, "/t.T/Echo", "z", 1, &a);
+	call_and_wait(e, c, "/t.T/Echo", "z", 1, &a);
 	assert_int_equal(a.status, RPC_OK);
 	free(a.reply);
 }
@@ -140,11 +140,11 @@ static void rpc_reply__may_come_later(void **state)
 {
 	struct env *e = *state;
 	FRESH(struct service, s);
-	FRESH(struct answer, a);
-	FRESH(struct answer, b);
+	FRESH(struct rpc_answer, a);
+	FRESH(struct rpc_answer, b);
 	struct rpc_client *c;
 
-	(void)serve(e, &s);
+	(void)start_test_server(e, &s);
 	c = dial(e);
 	invoke(c, "/t.T/Keep", "a", 1, &a);
 	invoke(c, "/t.T/Keep", "b", 1, &b);
@@ -164,11 +164,11 @@ static void rpc_client_close__cancels(void **state)
 {
 	struct env *e = *state;
 	FRESH(struct service, s);
-	FRESH(struct answer, a);
+	FRESH(struct rpc_answer, a);
 	FRESH(struct watcher, w);
 	struct rpc_client *c;
 
-	(void)serve(e, &s);
+	(void)start_test_server(e, &s);
 	c = dial(e);
 	invoke(c, "/t.T/Keep", "a", 1, &a);
 	(void)watch(c, &w);
@@ -193,7 +193,7 @@ static void rpc_client_close__inside_callback(void **state)
 	FRESH(struct service, s);
 	FRESH(struct watcher, w);
 
-	(void)serve(e, &s);
+	(void)start_test_server(e, &s);
 	w.close_at_message = dial(e);
 	(void)watch(w.close_at_message, &w);
 	run(e, &w.ends, 1);
@@ -211,7 +211,7 @@ static void rpc_stream__sends_and_finishes(void **state)
 	FRESH(struct watcher, w2);
 	struct rpc_client *c;
 
-	(void)serve(e, &s);
+	(void)start_test_server(e, &s);
 	c = dial(e);
 	(void)watch(c, &w);
 	(void)watch(c, &w2);
@@ -238,7 +238,7 @@ static void rpc_stream_cancel__ends_both_sides(void **state)
 	struct rpc_stream *stream;
 	struct rpc_client *c;
 
-	(void)serve(e, &s);
+	(void)start_test_server(e, &s);
 	c = dial(e);
 	stream = watch(c, &w);
 	run(e, &w.messages, 1);
@@ -301,7 +301,7 @@ static void rpc_stream_send__slow_reader_costs_one_message(void **state)
 	char *big = calloc(1, len);
 	int fd, i;
 
-	(void)serve(e, &s);
+	(void)start_test_server(e, &s);
 	fd = deaf_client(e);
 	run(e, &s.n_kept, 1);
 	for (i = 0; i < 20; i++) { /* fill what buffers there are */
@@ -326,9 +326,9 @@ static void rpc_serve__survives_garbage(void **state)
 {
 	struct env *e = *state;
 	FRESH(struct service, s);
-	FRESH(struct answer, a);
+	FRESH(struct rpc_answer, a);
 	struct error err = ERROR_INIT;
-	struct rpc_server *server = serve(e, &s);
+	struct rpc_server *server = start_test_server(e, &s);
 	struct rpc_client *c;
 	int fd = -1, silent = -1;
 
@@ -336,7 +336,7 @@ static void rpc_serve__survives_garbage(void **state)
 	assert_ok(unix_connect(e->path, &fd, &err), &err);
 	assert_ok(fd_write_all(fd, "GET / HTTP/1.1\r\n\r\n", 18, &err), &err);
 	c = dial(e);
-	ask(e, c, "/t.T/Echo", "x", 1, &a);
+	call_and_wait(e, c, "/t.T/Echo", "x", 1, &a);
 	assert_int_equal(a.status, RPC_OK);
 	assert_int_equal(rpc_server_peers(server), 2); /* gRPC has thrown the other one out */
 	(void)close(fd);

@@ -14,7 +14,7 @@ const char *built_worker(void)
 
 static void on_inventory(void *arg, const struct inventory *inv)
 {
-	struct seen *s = arg;
+	struct monitor_watcher *s = arg;
 	struct error err = ERROR_INIT;
 
 	s->inventories++;
@@ -29,7 +29,7 @@ static void on_inventory(void *arg, const struct inventory *inv)
 
 static void on_down(void *arg, const struct error *why)
 {
-	struct seen *s = arg;
+	struct monitor_watcher *s = arg;
 
 	s->downs++;
 	s->down = *why;
@@ -38,7 +38,7 @@ static void on_down(void *arg, const struct error *why)
 
 static void on_xid(void *arg, const char *uuid, uint32_t xid, uint32_t gi, uint32_t ci)
 {
-	struct seen *s = arg;
+	struct monitor_watcher *s = arg;
 
 	s->xids++;
 	(void)snprintf(s->uuid, sizeof s->uuid, "%s", uuid);
@@ -52,7 +52,7 @@ static void on_tick(uv_timer_t *t)
 	(void)t;
 }
 
-void seen_start(struct seen *s, const struct gpu_monitor_options *o)
+void monitor_watcher_start(struct monitor_watcher *s, const struct gpu_monitor_options *o)
 {
 	static const struct gpu_monitor_ops ops = { .inventory = on_inventory,
 		.down = on_down,
@@ -65,7 +65,7 @@ void seen_start(struct seen *s, const struct gpu_monitor_options *o)
 	assert_ok(gpu_monitor_start(&s->m, &s->loop, o, &ops, s, &err), &err);
 }
 
-void seen_stop(struct seen *s)
+void monitor_watcher_stop(struct monitor_watcher *s)
 {
 	s->m = gpu_monitor_stop(s->m);
 	uv_close((uv_handle_t *)&s->tick, NULL);

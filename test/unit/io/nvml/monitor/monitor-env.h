@@ -6,10 +6,10 @@
 #include "io/nvml/monitor/monitor.h"
 
 /* Long enough for a sanitizer on a busy machine; no test waits for it when all is well. */
-#define PATIENCE_NS     (20 * NS_PER_SEC)
-#define CALL_TIMEOUT_NS (300 * NS_PER_MS)
+#define MONITOR_TIMEOUT_NS (20 * NS_PER_SEC)
+#define CALL_TIMEOUT_NS    (300 * NS_PER_MS)
 
-struct seen {
+struct monitor_watcher {
 	uv_loop_t loop;
 	uv_timer_t tick;
 	struct gpu_monitor *m;
@@ -25,13 +25,13 @@ struct seen {
 /* The worker of this build. */
 const char *built_worker(void);
 
-void seen_start(struct seen *s, const struct gpu_monitor_options *o);
-void seen_stop(struct seen *s);
+void monitor_watcher_start(struct monitor_watcher *s, const struct gpu_monitor_options *o);
+void monitor_watcher_stop(struct monitor_watcher *s);
 
 /* Runs the loop until @cond; the test ends if that does not come. */
 #define run_until(s, cond)                                                 \
 	do {                                                               \
-		uint64_t until_ = time_mono_ns() + PATIENCE_NS;            \
+		uint64_t until_ = time_mono_ns() + MONITOR_TIMEOUT_NS;     \
 		while (!(cond)) {                                          \
 			if (time_mono_ns() > until_)                       \
 				fail_msg("waited in vain for: %s", #cond); \

@@ -54,22 +54,22 @@ static struct gpu_monitor_options options(void)
 		.stuck_retry_ns = NS_PER_SEC };
 }
 
-static void start(struct seen *s)
+static void start(struct monitor_watcher *s)
 {
 	struct gpu_monitor_options o = options();
 
-	seen_start(s, &o);
+	monitor_watcher_start(s, &o);
 }
 
-static void stop(struct seen *s)
+static void stop(struct monitor_watcher *s)
 {
-	seen_stop(s);
+	monitor_watcher_stop(s);
 	drop_node();
 }
 
 static void sim__shows_a_p3_8xlarge(void **state)
 {
-	struct seen s = { .m = NULL };
+	struct monitor_watcher s = { .m = NULL };
 
 	(void)state;
 	make_node("p3.8xlarge");
@@ -109,7 +109,7 @@ static void sim__shows_a_p3_8xlarge(void **state)
 
 static void sim__counts_no_links_into_switches(void **state)
 {
-	struct seen s = { .m = NULL };
+	struct monitor_watcher s = { .m = NULL };
 
 	(void)state;
 	make_node("p4d.24xlarge");
@@ -132,7 +132,7 @@ static void sim__counts_no_links_into_switches(void **state)
 
 static void sim__contains_a_hanging_gpu(void **state)
 {
-	struct seen s = { .m = NULL };
+	struct monitor_watcher s = { .m = NULL };
 	uint64_t t0;
 
 	(void)state;
@@ -154,7 +154,7 @@ static void sim__contains_a_hanging_gpu(void **state)
 
 static void sim__follows_the_driver(void **state)
 {
-	struct seen s = { .m = NULL };
+	struct monitor_watcher s = { .m = NULL };
 	struct error err = ERROR_INIT;
 
 	(void)state;
@@ -180,7 +180,7 @@ static void sim__follows_the_driver(void **state)
 
 static void sim__delivers_an_xid(void **state)
 {
-	struct seen s = { .m = NULL };
+	struct monitor_watcher s = { .m = NULL };
 	struct error err = ERROR_INIT;
 
 	(void)state;
@@ -188,7 +188,7 @@ static void sim__delivers_an_xid(void **state)
 	start(&s);
 	run_until(&s, s.inventories == 1);
 	/* The worker registers right after its first look; an XID of before is nobody's. */
-	for (uint64_t until = time_mono_ns() + PATIENCE_NS;
+	for (uint64_t until = time_mono_ns() + MONITOR_TIMEOUT_NS;
 		s.xids == 0 && time_mono_ns() < until;) {
 		uint64_t pause = time_mono_ns() + 50 * NS_PER_MS;
 
@@ -205,7 +205,7 @@ static void sim__delivers_an_xid(void **state)
 
 static void sim__sees_a_gpu_lost_and_back(void **state)
 {
-	struct seen s = { .m = NULL };
+	struct monitor_watcher s = { .m = NULL };
 	struct error err = ERROR_INIT;
 	char uuid[GPU_UUID_MAX];
 
@@ -239,7 +239,7 @@ static void sim__hears_the_others_while_a_gpu_is_lost(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(pauses_ms); i++) {
-		struct seen s = { .m = NULL };
+		struct monitor_watcher s = { .m = NULL };
 		uint64_t until;
 
 		make_node("p3.8xlarge");
@@ -259,7 +259,7 @@ static void sim__hears_the_others_while_a_gpu_is_lost(void **state)
 
 static void sim__sees_gpus_come_and_go(void **state)
 {
-	struct seen s = { .m = NULL };
+	struct monitor_watcher s = { .m = NULL };
 	struct error err = ERROR_INIT;
 	uint32_t slot = 0;
 
@@ -314,7 +314,7 @@ static nvmlDevice_t mig_on(struct nvml *n, uint32_t gpu)
 }
 
 /* A GPU instance of the profile with this id, and a compute instance of all of it. */
-static nvmlComputeInstance_t cut(struct nvml *n, nvmlDevice_t d, unsigned id,
+static nvmlComputeInstance_t create_sim_instance(struct nvml *n, nvmlDevice_t d, unsigned id,
 	unsigned ci_number, nvmlGpuInstance_t *gi)
 {
 	nvmlComputeInstanceProfileInfo_t info = { .id = 0 };
@@ -330,7 +330,7 @@ static nvmlComputeInstance_t cut(struct nvml *n, nvmlDevice_t d, unsigned id,
 }
 
 /* The node's count of calls, once there are none for a while: no look is owed, events are waited for. */
-static uint64_t calls_at_rest(struct seen *s)
+static uint64_t count_calls_when_idle(struct monitor_watcher *s)
 {
 	uint64_t n = sim_count_read(node.state, SIM_COUNT_CALLS), since = time_mono_ns();
 
@@ -345,17 +345,17 @@ static uint64_t calls_at_rest(struct seen *s)
 	return n;
 }
 
-static uint64_t calls_of_a_look(struct seen *s)
+static uint64_t count_calls_of_probe(struct monitor_watcher *s)
 {
-	uint64_t before = calls_at_rest(s);
+	uint64_t before = count_calls_when_idle(s);
 
 	gpu_monitor_probe(s->m);
-	return calls_at_rest(s) - before;
+	return count_calls_when_idle(s) - before;
 }
 
 static void sim__shows_mig_devices_and_their_changes(void **state)
 {
-	struct seen s = { .m = NULL };
+	struct monitor_watcher s = { .m = NULL };
 	struct nvml n;
 	nvmlDevice_t d;
 	nvmlGpuInstance_t gi;
@@ -367,8 +367,8 @@ static void sim__shows_mig_devices_and_their_changes(void **state)
 	make_node("p4d.24xlarge");
 	(void)other_nvml(&n, 0);
 	d = mig_on(&n, 3);
-	(void)cut(&n, d, 19, 0, &gi);
-	ci = cut(&n, d, 9, 1, &gi); /* two of its three slices */
+	(void)create_sim_instance(&n, d, 19, 0, &gi);
+	ci = create_sim_instance(&n, d, 9, 1, &gi); /* two of its three slices */
 	start(&s);
 	run_until(&s, s.inventories == 1);
 	assert_true(s.inv->gpus[3].mig_enabled);
@@ -393,11 +393,11 @@ static void sim__shows_mig_devices_and_their_changes(void **state)
 
 	/* The events come once they are registered, which is right after the first look; no interval
 	 * is set, so nothing else makes it look again. */
-	(void)calls_at_rest(&s);
+	(void)count_calls_when_idle(&s);
 	assert_int_equal(n.nvmlComputeInstanceDestroy(ci), NVML_SUCCESS);
 	run_until(&s, s.inv->n_mig == 1);
 	assert_string_equal(s.inv->mig[0].profile, "1g.5gb");
-	(void)cut(&n, d, 20, 0, &gi);
+	(void)create_sim_instance(&n, d, 20, 0, &gi);
 	run_until(&s, s.inv->n_mig == 2);
 	assert_int_equal(s.downs, 0);
 	other_nvml_end(&n);
@@ -407,7 +407,7 @@ static void sim__shows_mig_devices_and_their_changes(void **state)
 /* Docs tell how much a look asks of a full node. */
 static void sim__looks_at_a_full_node_with_few_calls(void **state)
 {
-	struct seen s = { .m = NULL };
+	struct monitor_watcher s = { .m = NULL };
 	struct nvml n;
 	uint64_t whole, full;
 
@@ -416,7 +416,7 @@ static void sim__looks_at_a_full_node_with_few_calls(void **state)
 	make_node("p4d.24xlarge");
 	start(&s);
 	run_until(&s, s.inventories == 1);
-	whole = calls_of_a_look(&s);
+	whole = count_calls_of_probe(&s);
 
 	(void)other_nvml(&n, 0);
 	for (uint32_t g = 0; g < 8; g++) {
@@ -424,11 +424,11 @@ static void sim__looks_at_a_full_node_with_few_calls(void **state)
 		nvmlGpuInstance_t gi;
 
 		for (int i = 0; i < 7; i++)
-			(void)cut(&n, d, 19, 0, &gi);
+			(void)create_sim_instance(&n, d, 19, 0, &gi);
 	}
 	other_nvml_end(&n);
 	run_until(&s, s.inv->n_mig == 56);
-	full = calls_of_a_look(&s);
+	full = count_calls_of_probe(&s);
 	print_message("# NVML calls of a look: %llu without MIG, %llu with 56 MIG devices\n",
 		(unsigned long long)whole, (unsigned long long)full);
 	/* handle, UUID and attributes of each; some of the thread for events may be among them */

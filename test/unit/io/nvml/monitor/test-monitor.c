@@ -38,7 +38,7 @@ static struct gpu_monitor_options options(void)
 
 /* ---- a monitor on a loop ---------------------------------------------------------------------- */
 
-static void run_for(struct seen *s, uint64_t ns)
+static void run_for(struct monitor_watcher *s, uint64_t ns)
 {
 	uint64_t until = time_mono_ns() + ns;
 
@@ -90,12 +90,12 @@ static pid_t find_worker(void)
 
 static void monitor__tells_what_there_is(void **state)
 {
-	struct seen s = { .m = NULL };
+	struct monitor_watcher s = { .m = NULL };
 	struct gpu_monitor_options o = options();
 
 	(void)state;
 	fake_nvml("gpus 3\n");
-	seen_start(&s, &o);
+	monitor_watcher_start(&s, &o);
 	run_until(&s, s.inventories == 1);
 	assert_int_equal(s.inv->n, 3);
 	assert_string_equal(s.inv->driver_version, "1.2.3");
@@ -113,34 +113,34 @@ static void monitor__tells_what_there_is(void **state)
 	gpu_monitor_set_interval(s.m, 20 * NS_PER_MS);
 	run_until(&s, s.inventories >= 5);
 	assert_int_equal(s.downs, 0);
-	seen_stop(&s);
+	monitor_watcher_stop(&s);
 	assert_int_equal(find_worker(), 0);
 }
 
 /* The loop goes on while a look takes longer than the time between two of them. */
 static void monitor__takes_its_time_in_spite_of_the_interval(void **state)
 {
-	struct seen s = { .m = NULL };
+	struct monitor_watcher s = { .m = NULL };
 	struct gpu_monitor_options o = options();
 
 	(void)state;
 	fake_nvml("gpus 1\nslow nvmlDeviceGetName 0 50\n");
-	seen_start(&s, &o);
+	monitor_watcher_start(&s, &o);
 	gpu_monitor_set_interval(s.m, NS_PER_MS);
 	run_until(&s, s.inventories == 3);
 	assert_int_equal(s.downs, 0);
-	seen_stop(&s);
+	monitor_watcher_stop(&s);
 }
 
 static void monitor__contains_a_gpu_that_hangs(void **state)
 {
-	struct seen s = { .m = NULL };
+	struct monitor_watcher s = { .m = NULL };
 	struct gpu_monitor_options o = options();
 	uint64_t t0;
 
 	(void)state;
 	fake_nvml("gpus 3\n");
-	seen_start(&s, &o);
+	monitor_watcher_start(&s, &o);
 	run_until(&s, s.inventories == 1);
 
 	fake_nvml("gpus 3\nhang nvmlDeviceGetMemoryInfo_v2 1\n");
@@ -163,19 +163,19 @@ static void monitor__contains_a_gpu_that_hangs(void **state)
 	fake_nvml("gpus 3\n");
 	run_until(&s, s.inv->gpus[1].fault == GPU_OK);
 	assert_int_equal(s.downs, 0);
-	seen_stop(&s);
+	monitor_watcher_stop(&s);
 }
 
 /* Left alone for an hour, but for somebody who knows that it answers. */
 static void monitor__looks_at_a_gpu_that_hung_when_told_to(void **state)
 {
-	struct seen s = { .m = NULL };
+	struct monitor_watcher s = { .m = NULL };
 	struct gpu_monitor_options o = options();
 
 	(void)state;
 	o.stuck_retry_ns = 3600 * NS_PER_SEC;
 	fake_nvml("gpus 3\nhang nvmlDeviceGetMemoryInfo_v2 1\n");
-	seen_start(&s, &o);
+	monitor_watcher_start(&s, &o);
 	run_until(&s, s.inventories == 1);
 	assert_int_equal(s.inv->gpus[1].fault, GPU_FAULT_STUCK);
 	gpu_monitor_probe(s.m);
@@ -190,83 +190,83 @@ static void monitor__looks_at_a_gpu_that_hung_when_told_to(void **state)
 	run_until(&s, s.inventories == 4);
 	assert_int_equal(s.inv->gpus[1].fault, GPU_OK);
 	assert_int_equal(s.downs, 0);
-	seen_stop(&s);
+	monitor_watcher_stop(&s);
 }
 
 static void monitor__starts_with_a_gpu_that_hangs(void **state)
 {
-	struct seen s = { .m = NULL };
+	struct monitor_watcher s = { .m = NULL };
 	struct gpu_monitor_options o = options();
 
 	(void)state;
 	fake_nvml(
 		"gpus 3\nhang nvmlDeviceGetUUID 0\nhang nvmlDeviceGetTopologyCommonAncestor 1\n");
-	seen_start(&s, &o);
+	monitor_watcher_start(&s, &o);
 	run_until(&s, s.inventories == 1);
 	assert_int_equal(s.inv->n, 3);
 	assert_int_equal(s.inv->gpus[0].fault, GPU_FAULT_STUCK);
 	assert_string_equal(s.inv->gpus[0].uuid, "");
 	assert_int_equal(s.inv->gpus[1].fault, GPU_FAULT_STUCK);
 	assert_int_equal(s.inv->gpus[2].fault, GPU_OK);
-	seen_stop(&s);
+	monitor_watcher_stop(&s);
 }
 
 static void monitor__contains_a_gpu_that_is_slow_in_all(void **state)
 {
-	struct seen s = { .m = NULL };
+	struct monitor_watcher s = { .m = NULL };
 	struct gpu_monitor_options o = options();
 
 	(void)state;
 	fake_nvml("gpus 2\nslow * 1 250\n");
-	seen_start(&s, &o);
+	monitor_watcher_start(&s, &o);
 	run_until(&s, s.inventories == 1);
 	assert_int_equal(s.inv->gpus[0].fault, GPU_OK);
 	assert_int_equal(s.inv->gpus[1].fault, GPU_FAULT_STUCK);
 	assert_non_null(strstr(s.inv->gpus[1].reason, "its calls take more than 1"));
-	seen_stop(&s);
+	monitor_watcher_stop(&s);
 }
 
 static void monitor__contains_a_gpu_whose_events_hang(void **state)
 {
-	struct seen s = { .m = NULL };
+	struct monitor_watcher s = { .m = NULL };
 	struct gpu_monitor_options o = options();
 
 	(void)state;
 	fake_nvml("gpus 2\nhang nvmlDeviceRegisterEvents 1\n");
-	seen_start(&s, &o);
+	monitor_watcher_start(&s, &o);
 	run_until(&s, s.inventories >= 1 && s.inv->gpus[1].fault == GPU_FAULT_STUCK);
 	assert_string_equal(s.inv->gpus[1].reason,
 		"nvmlDeviceRegisterEvents did not come back in time");
 	assert_int_equal(s.inv->gpus[0].fault, GPU_OK);
 	assert_int_equal(s.downs, 0);
-	seen_stop(&s);
+	monitor_watcher_stop(&s);
 }
 
 static void monitor__contains_a_gpu_that_crashes_nvml(void **state)
 {
-	struct seen s = { .m = NULL };
+	struct monitor_watcher s = { .m = NULL };
 	struct gpu_monitor_options o = options();
 
 	(void)state;
 	fake_nvml("gpus 3\ncrash nvmlDeviceGetName 2\n");
-	seen_start(&s, &o);
+	monitor_watcher_start(&s, &o);
 	run_until(&s, s.inventories == 1);
 	assert_int_equal(s.inv->gpus[0].fault, GPU_OK);
 	assert_int_equal(s.inv->gpus[2].fault, GPU_FAULT_STUCK);
 	assert_non_null(
 		strstr(s.inv->gpus[2].reason, "signal 6 (Aborted) in nvmlDeviceGetName"));
 	assert_int_equal(s.downs, 0);
-	seen_stop(&s);
+	monitor_watcher_stop(&s);
 }
 
 static void monitor__is_down_when_nvml_as_a_whole_is(void **state)
 {
-	struct seen s = { .m = NULL };
+	struct monitor_watcher s = { .m = NULL };
 	struct gpu_monitor_options o = options();
 
 	(void)state;
 	fake_nvml("crash nvmlInit_v2 -1\n");
-	seen_start(&s, &o);
+	monitor_watcher_start(&s, &o);
 	run_until(&s, s.downs == 1);
 	assert_non_null(strstr(s.down.msg, "signal 6 (Aborted) in nvmlInit_v2"));
 	fake_nvml("hang nvmlInit_v2 -1\n");
@@ -275,17 +275,17 @@ static void monitor__is_down_when_nvml_as_a_whole_is(void **state)
 	assert_int_equal(s.inventories, 0);
 	fake_nvml("gpus 1\n");
 	run_until(&s, s.inventories == 1);
-	seen_stop(&s);
+	monitor_watcher_stop(&s);
 }
 
 static void monitor__waits_for_a_driver_to_come_and_go(void **state)
 {
-	struct seen s = { .m = NULL };
+	struct monitor_watcher s = { .m = NULL };
 	struct gpu_monitor_options o = options();
 
 	(void)state;
 	fake_nvml("error nvmlInit_v2 -1 9\n");
-	seen_start(&s, &o);
+	monitor_watcher_start(&s, &o);
 	run_until(&s, s.downs == 1);
 	assert_non_null(strstr(s.down.msg, "the NVIDIA kernel module is not loaded"));
 	assert_int_equal(s.down.code, ERR_UNAVAILABLE);
@@ -304,39 +304,39 @@ static void monitor__waits_for_a_driver_to_come_and_go(void **state)
 	gpu_monitor_probe(s.m); /* does not wait for the back-off */
 	run_until(&s, s.inventories == 2);
 	assert_int_equal(s.inv->n, 2);
-	seen_stop(&s);
+	monitor_watcher_stop(&s);
 }
 
 static void monitor__is_down_without_library_or_worker(void **state)
 {
-	struct seen s = { .m = NULL };
+	struct monitor_watcher s = { .m = NULL };
 	struct gpu_monitor_options o = options();
 
 	(void)state;
 	o.nvml_path = "/nonexistent/libnvidia-ml.so.1";
-	seen_start(&s, &o);
+	monitor_watcher_start(&s, &o);
 	run_until(&s, s.downs == 1);
 	assert_int_equal(s.down.code, ERR_NOT_FOUND);
 	assert_non_null(strstr(s.down.msg, "open NVML library '/nonexistent/"));
-	seen_stop(&s);
+	monitor_watcher_stop(&s);
 
-	s = (struct seen){ .m = NULL };
+	s = (struct monitor_watcher){ .m = NULL };
 	o = options();
 	o.worker_path = "/nonexistent/worker";
-	seen_start(&s, &o);
+	monitor_watcher_start(&s, &o);
 	run_until(&s, s.downs == 1);
 	assert_non_null(strstr(s.down.msg, "start '/nonexistent/worker': No such file"));
-	seen_stop(&s);
+	monitor_watcher_stop(&s);
 }
 
 static void monitor__survives_the_killing_of_its_worker(void **state)
 {
-	struct seen s = { .m = NULL };
+	struct monitor_watcher s = { .m = NULL };
 	struct gpu_monitor_options o = options();
 
 	(void)state;
 	fake_nvml("gpus 2\n");
-	seen_start(&s, &o);
+	monitor_watcher_start(&s, &o);
 	for (int i = 1; i <= 5; i++) {
 		pid_t pid;
 
@@ -347,19 +347,19 @@ static void monitor__survives_the_killing_of_its_worker(void **state)
 	}
 	run_until(&s, s.inventories == 6);
 	assert_int_equal(s.downs, 0);
-	seen_stop(&s);
+	monitor_watcher_stop(&s);
 }
 
 static void monitor__notices_a_stopped_worker(void **state)
 {
-	struct seen s = { .m = NULL };
+	struct monitor_watcher s = { .m = NULL };
 	struct gpu_monitor_options o = options();
 	char name[16];
 	pid_t pid;
 
 	(void)state;
 	fake_nvml("gpus 2\n");
-	seen_start(&s, &o);
+	monitor_watcher_start(&s, &o);
 	run_until(&s, s.inventories == 1);
 	pid = find_worker();
 	assert_true(pid > 0);
@@ -370,17 +370,17 @@ static void monitor__notices_a_stopped_worker(void **state)
 	run_until(&s, s.inventories == 2);
 	/* The old one may still be on its way out. */
 	run_until(&s, find_worker() != pid);
-	seen_stop(&s);
+	monitor_watcher_stop(&s);
 }
 
 static void monitor__delivers_xids(void **state)
 {
-	struct seen s = { .m = NULL };
+	struct monitor_watcher s = { .m = NULL };
 	struct gpu_monitor_options o = options();
 
 	(void)state;
 	fake_nvml("gpus 2\n");
-	seen_start(&s, &o);
+	monitor_watcher_start(&s, &o);
 	run_until(&s, s.inventories == 1);
 	fake_nvml("gpus 2\nxid 1 1 79 0 0\n");
 	run_until(&s, s.xids == 1);
@@ -393,17 +393,17 @@ static void monitor__delivers_xids(void **state)
 	assert_string_equal(s.uuid, "");
 	assert_int_equal(s.gi, 3);
 	run_until(&s, s.inventories == 2); /* a look may tell which one it was */
-	seen_stop(&s);
+	monitor_watcher_stop(&s);
 }
 
 static void monitor__looks_when_waiting_finds_a_lost_gpu(void **state)
 {
-	struct seen s = { .m = NULL };
+	struct monitor_watcher s = { .m = NULL };
 	struct gpu_monitor_options o = options();
 
 	(void)state;
 	fake_nvml("gpus 2\n");
-	seen_start(&s, &o);
+	monitor_watcher_start(&s, &o);
 	run_until(&s, s.inventories == 1);
 	/* Nobody asks for a look. */
 	fake_nvml("gpus 2\nerror nvmlEventSetWait_v2 -1 15\nerror nvmlDeviceGetUUID 1 15\n");
@@ -419,17 +419,17 @@ static void monitor__looks_when_waiting_finds_a_lost_gpu(void **state)
 	gpu_monitor_probe(s.m);
 	run_until(&s, s.inventories >= 1 && s.inv->gpus[1].fault == GPU_OK);
 	assert_int_equal(s.downs, 0);
-	seen_stop(&s);
+	monitor_watcher_stop(&s);
 }
 
 static void monitor__says_when_events_are_refused(void **state)
 {
-	struct seen s = { .m = NULL };
+	struct monitor_watcher s = { .m = NULL };
 	struct gpu_monitor_options o = options();
 
 	(void)state;
 	fake_nvml("gpus 2\nerror nvmlDeviceRegisterEvents 1 3\n");
-	seen_start(&s, &o);
+	monitor_watcher_start(&s, &o);
 	run_until(&s, s.inventories >= 1 && !s.inv->gpus[1].xid_events);
 	assert_true(s.inv->gpus[0].xid_events);
 	assert_int_equal(s.inv->gpus[1].fault, GPU_OK);
@@ -445,13 +445,13 @@ static void monitor__says_when_events_are_refused(void **state)
 	fake_nvml("gpus 2\n");
 	gpu_monitor_probe(s.m);
 	run_until(&s, s.inv->gpus[1].xid_events);
-	seen_stop(&s);
+	monitor_watcher_stop(&s);
 }
 
 static void monitor__sees_gpus_come_and_go(void **state)
 {
 	struct error err = ERROR_INIT;
-	struct seen s = { .m = NULL };
+	struct monitor_watcher s = { .m = NULL };
 	struct gpu_monitor_options o = options();
 	char path[PATH_MAX];
 
@@ -460,7 +460,7 @@ static void monitor__sees_gpus_come_and_go(void **state)
 	(void)snprintf(path, sizeof path, "%s/bus/pci/drivers/nvidia", fake_nvml_dir);
 	assert_ok(dir_make(path, 0755, &err), &err);
 	fake_nvml("gpus 1\nfixed\n");
-	seen_start(&s, &o);
+	monitor_watcher_start(&s, &o);
 	run_until(&s, s.inventories == 1);
 	assert_int_equal(s.inv->n, 1);
 	fake_nvml("gpus 2\nfixed\n");
@@ -479,17 +479,17 @@ static void monitor__sees_gpus_come_and_go(void **state)
 	run_until(&s, s.inventories == 4);
 	assert_int_equal(s.inv->n, 0);
 	assert_int_equal(s.downs, 0);
-	seen_stop(&s);
+	monitor_watcher_stop(&s);
 }
 
 static void monitor__holds_nothing_when_released(void **state)
 {
-	struct seen s = { .m = NULL };
+	struct monitor_watcher s = { .m = NULL };
 	struct gpu_monitor_options o = options();
 
 	(void)state;
 	fake_nvml("gpus 2\n");
-	seen_start(&s, &o);
+	monitor_watcher_start(&s, &o);
 	gpu_monitor_set_interval(s.m, 10 * NS_PER_MS);
 	s.release_in_callback = true;
 	run_until(&s, s.inventories == 1);
@@ -503,7 +503,7 @@ static void monitor__holds_nothing_when_released(void **state)
 	run_until(&s, s.inventories >= 3);
 	s.stop_in_callback = true;
 	run_until(&s, !s.m);
-	seen_stop(&s);
+	monitor_watcher_stop(&s);
 }
 
 /* ---- once ------------------------------------------------------------------------------------- */
@@ -546,7 +546,7 @@ static void once__says_why_not(void **state)
 
 /* ---- who uses the GPUs ------------------------------------------------------------------------ */
 
-struct told {
+struct processes_reply {
 	int times;
 	bool failed;
 	uint32_t n;
@@ -559,7 +559,7 @@ struct told {
 static void on_processes(void *arg, const struct gpu_processes *list, uint32_t n,
 	const struct error *err)
 {
-	struct told *t = arg;
+	struct processes_reply *t = arg;
 
 	t->times++;
 	t->failed = err != NULL;
@@ -573,11 +573,12 @@ static void on_processes(void *arg, const struct gpu_processes *list, uint32_t n
 	}
 }
 
-static void ask(struct seen *s, const char *const *uuids, uint32_t n, struct told *t)
+static void request_processes(struct monitor_watcher *s, const char *const *uuids, uint32_t n,
+	struct processes_reply *t)
 {
 	struct error err = ERROR_INIT;
 
-	*t = (struct told){ .times = 0 };
+	*t = (struct processes_reply){ .times = 0 };
 	assert_ok(gpu_monitor_processes(s->m, uuids, n, on_processes, t, &err), &err);
 	run_until(s, t->times == 1);
 }
@@ -585,16 +586,16 @@ static void ask(struct seen *s, const char *const *uuids, uint32_t n, struct tol
 static void monitor__says_who_uses_a_gpu(void **state)
 {
 	static const char *const uuids[] = { "gpu-fake-1", "GPU-fake-0", "GPU-nobody" };
-	struct seen s = { .m = NULL };
+	struct monitor_watcher s = { .m = NULL };
 	struct gpu_monitor_options o = options();
-	struct told t;
+	struct processes_reply t;
 
 	(void)state;
 	fake_nvml("gpus 2\nprocess compute 0 11 100 -1 -1\nprocess graphics 0 11 300 -1 -1\n"
 		  "process compute 0 12 -1 -1 -1\nprocess graphics 0 13 5 -1 -1\n");
-	seen_start(&s, &o);
+	monitor_watcher_start(&s, &o);
 	run_until(&s, s.inventories == 1);
-	ask(&s, uuids, 3, &t);
+	request_processes(&s, uuids, 3, &t);
 	assert_int_equal(t.n, 3);
 	/* Nobody is an answer too, and no such GPU is another. */
 	assert_true(t.known[0] && t.n_processes[0] == 0);
@@ -612,77 +613,77 @@ static void monitor__says_who_uses_a_gpu(void **state)
 	/* Each answer is of now. */
 	fake_nvml("gpus 2\nprocess compute 1 14 1 -1 -1\n"
 		  "error nvmlDeviceGetComputeRunningProcesses_v3 0 999\n");
-	ask(&s, uuids, 2, &t);
+	request_processes(&s, uuids, 2, &t);
 	assert_int_equal(t.n_processes[0], 1);
 	assert_false(t.known[1]);
 	assert_string_equal(t.reason[1], "nvmlDeviceGetComputeRunningProcesses_v3: error 999");
-	seen_stop(&s);
+	monitor_watcher_stop(&s);
 }
 
 static void monitor__says_who_uses_a_mig_device(void **state)
 {
 	static const char *const uuids[] = { "MIG-fake-0-7-0", "MIG-fake-0-8-0", "GPU-fake-0" };
-	struct seen s = { .m = NULL };
+	struct monitor_watcher s = { .m = NULL };
 	struct gpu_monitor_options o = options();
-	struct told t;
+	struct processes_reply t;
 
 	(void)state;
 	fake_nvml("gpus 1\nmemory 40960\nmigmode 0 1\nmig 0 0 7 0 19 1\nmig 0 1 8 0 19 1\n"
 		  "process compute 0 11 100 7 0\nprocess compute 0 11 200 8 0\n"
 		  "process compute 0 12 300 8 0\n");
-	seen_start(&s, &o);
+	monitor_watcher_start(&s, &o);
 	run_until(&s, s.inventories == 1);
-	ask(&s, uuids, 3, &t);
+	request_processes(&s, uuids, 3, &t);
 	assert_int_equal(t.n_processes[0], 1);
 	assert_true(t.v[0][0].pid == 11 && t.v[0][0].bytes == UINT64_C(100) << 20);
 	assert_int_equal(t.n_processes[1], 2);
 	assert_true(t.v[1][0].pid == 11 && t.v[1][0].bytes == UINT64_C(200) << 20);
 	assert_int_equal(t.n_processes[2], 3);
-	seen_stop(&s);
+	monitor_watcher_stop(&s);
 }
 
 /* A GPU that hangs then is treated as in a look, and who asks hears of it. */
 static void monitor__tells_when_a_gpu_hangs_over_its_processes(void **state)
 {
 	static const char *const uuids[] = { "GPU-fake-0", "GPU-fake-1" };
-	struct seen s = { .m = NULL };
+	struct monitor_watcher s = { .m = NULL };
 	struct gpu_monitor_options o = options();
-	struct told t;
+	struct processes_reply t;
 
 	(void)state;
 	fake_nvml("gpus 2\n");
-	seen_start(&s, &o);
+	monitor_watcher_start(&s, &o);
 	run_until(&s, s.inventories == 1);
 	fake_nvml("gpus 2\nhang nvmlDeviceGetComputeRunningProcesses_v3 1\n");
-	ask(&s, uuids, 2, &t);
+	request_processes(&s, uuids, 2, &t);
 	assert_true(t.failed);
 	run_until(&s, s.inventories >= 2 && s.inv->gpus[1].fault == GPU_FAULT_STUCK);
 	/* The other one can be asked about. */
 	run_until(&s, s.inventories >= 3);
-	ask(&s, uuids, 2, &t);
+	request_processes(&s, uuids, 2, &t);
 	assert_true(!t.failed && t.known[0] && !t.known[1]);
 	assert_string_equal(t.reason[1], "it cannot be asked now");
-	seen_stop(&s);
+	monitor_watcher_stop(&s);
 }
 
 /* With nothing known yet, or the worker gone, there is an error at once, and no call later. */
 static void monitor__cannot_ask_without_a_worker(void **state)
 {
 	static const char *const uuids[] = { "GPU-fake-0" };
-	struct seen s = { .m = NULL };
+	struct monitor_watcher s = { .m = NULL };
 	struct gpu_monitor_options o = options();
 	struct error err = ERROR_INIT;
-	struct told t = { .times = 0 };
+	struct processes_reply t = { .times = 0 };
 
 	(void)state;
 	fake_nvml("gpus 1\n");
-	seen_start(&s, &o);
+	monitor_watcher_start(&s, &o);
 	assert_error(gpu_monitor_processes(s.m, uuids, 1, on_processes, &t, &err), &err,
 		"NVML cannot be asked now");
 	run_until(&s, s.inventories == 1);
 	error_clear(&err);
 	assert_ok(gpu_monitor_processes(s.m, uuids, 1, on_processes, &t, &err), &err);
-	seen_stop(&s); /* with the question under way */
+	monitor_watcher_stop(&s); /* with the question under way */
 	assert_int_equal(t.times, 0);
 }
 

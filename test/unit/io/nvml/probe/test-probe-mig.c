@@ -67,7 +67,7 @@ static struct fixture *fixture_new(void)
 	return &f;
 }
 
-static void look_at(struct fixture *f, const char *lines)
+static void probe_fake_gpu(struct fixture *f, const char *lines)
 {
 	nvmlDevice_t d;
 
@@ -76,7 +76,7 @@ static void look_at(struct fixture *f, const char *lines)
 	assert_true(f->gpu.mig_enabled);
 	probe_caps_forget(&f->caps);
 	f->calls = f->probe.count;
-	f->good = probe_mig(&f->probe, &f->gpu, d, &f->caps, &f->keep);
+	f->good = probe_mig_devices(&f->probe, &f->gpu, d, &f->caps, &f->keep);
 	f->calls = f->probe.count - f->calls;
 }
 
@@ -86,8 +86,8 @@ static void probe_mig__reads_everything(void **state)
 	const struct gpu_mig *m = f->keep.mig;
 
 	(void)state;
-	look_at(f, TWO_GPUS "mig 1 2 7 0 19 1\nmig 1 0 1 0 9 2\nmig 1 1 1 1 9 1\n"
-			    "mig 0 0 7 0 19 1\n");
+	probe_fake_gpu(f, TWO_GPUS "mig 1 2 7 0 19 1\nmig 1 0 1 0 9 2\nmig 1 1 1 1 9 1\n"
+				   "mig 0 0 7 0 19 1\n");
 	assert_true(f->good);
 	assert_int_equal(f->gpu.fault, GPU_OK);
 	assert_false(f->gpu.mig_pending);
@@ -118,7 +118,7 @@ static void probe_mig__reads_everything(void **state)
 	assert_int_equal(m[2].copy, 1);
 	assert_int_equal(m[2].ofa, 0);
 
-	look_at(f, "gpus 2\nmigmode 1 0\n");
+	probe_fake_gpu(f, "gpus 2\nmigmode 1 0\n");
 	assert_true(f->good);
 	assert_true(f->gpu.mig_pending);
 	assert_int_equal(f->keep.n, 0);
@@ -148,7 +148,7 @@ static void probe_mig__names_profiles(void **state)
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		struct fixture *f = fixture_new();
 
-		look_at(f, rows[i].control);
+		probe_fake_gpu(f, rows[i].control);
 		assert_true(f->good);
 		assert_int_equal(f->keep.n, 1);
 		assert_string_equal(f->keep.mig[0].profile, rows[i].name);
@@ -191,7 +191,7 @@ static void probe_mig__contains_what_goes_wrong(void **state)
 
 		(void)snprintf(text, sizeof text, "%smig 1 0 7 0 19 1\nmig 1 1 1 0 9 3\n%s",
 			TWO_GPUS, rows[i].control);
-		look_at(f, text);
+		probe_fake_gpu(f, text);
 		assert_int_equal(f->good, rows[i].listed);
 		assert_int_equal(f->gpu.fault, rows[i].fault);
 		assert_int_equal(f->keep.n, rows[i].listed ? 2 : 0);
@@ -204,7 +204,7 @@ static void probe_mig__contains_what_goes_wrong(void **state)
 			assert_ptr_equal(strstr(f->gpu.reason, rows[i].reason), f->gpu.reason);
 		}
 		/* and as soon as it is over, all is well */
-		look_at(f, TWO_GPUS "mig 1 0 7 0 19 1\nmig 1 1 1 0 9 3\n");
+		probe_fake_gpu(f, TWO_GPUS "mig 1 0 7 0 19 1\nmig 1 1 1 0 9 3\n");
 		assert_true(f->good);
 		assert_string_equal(f->keep.mig[0].reason, "");
 		assert_string_equal(f->keep.mig[0].profile, "1g.5gb");
@@ -218,23 +218,23 @@ static void probe_mig__needs_the_capabilities(void **state)
 
 	(void)state;
 	write_minors("gpu1/gi7/access 66\ngpu1/gi8/ci0/access 67\n");
-	look_at(f, TWO_GPUS "mig 1 0 7 0 19 1\n");
+	probe_fake_gpu(f, TWO_GPUS "mig 1 0 7 0 19 1\n");
 	assert_false(f->keep.mig[0].has_minors);
 	assert_non_null(strstr(f->keep.mig[0].reason,
 		"no capabilities of GPU instance 7 and compute instance 0"));
 	write_minors("gpu1/gi7/access\n");
-	look_at(f, TWO_GPUS "mig 1 0 7 0 19 1\n");
+	probe_fake_gpu(f, TWO_GPUS "mig 1 0 7 0 19 1\n");
 	assert_non_null(strstr(f->keep.mig[0].reason, "capabilities: line 1: expected a key"));
 	assert_int_equal(unlink(minors_path), 0);
-	look_at(f, TWO_GPUS "mig 1 0 7 0 19 1\n");
+	probe_fake_gpu(f, TWO_GPUS "mig 1 0 7 0 19 1\n");
 	assert_non_null(strstr(f->keep.mig[0].reason, "capabilities: "));
 	assert_non_null(strstr(f->keep.mig[0].reason, "mig-minors"));
 	assert_string_equal(f->keep.mig[0].profile, "1g.5gb");
 	write_minors("gpu1/gi7/access 66\ngpu1/gi7/ci0/access 67\n");
-	look_at(f, TWO_GPUS "mig 1 0 7 0 19 1\n");
+	probe_fake_gpu(f, TWO_GPUS "mig 1 0 7 0 19 1\n");
 	assert_string_equal(f->keep.mig[0].reason, "");
 	assert_int_equal(f->keep.mig[0].ci_minor, 67);
-	look_at(f, TWO_GPUS "error nvmlDeviceGetMinorNumber 1 3\nmig 1 0 7 0 19 1\n");
+	probe_fake_gpu(f, TWO_GPUS "error nvmlDeviceGetMinorNumber 1 3\nmig 1 0 7 0 19 1\n");
 	assert_string_equal(f->keep.mig[0].reason,
 		"capabilities: the minor number of the GPU is not known");
 	probe_caps_fini(&f->caps);
@@ -246,26 +246,26 @@ static void probe_mig__asks_little_when_nothing_changed(void **state)
 	struct fixture *f = fixture_new();
 
 	(void)state;
-	look_at(f, two);
-	look_at(f, two);
+	probe_fake_gpu(f, two);
+	probe_fake_gpu(f, two);
 	assert_int_equal(f->calls, GI + 2 * (KNOWN - 1) + 1); /* and the capability file */
 	assert_string_equal(f->keep.mig[1].profile, "1g.5gb");
 	assert_int_equal(f->keep.mig[1].gi, 1);
 
 	/* Another profile at the same place has the same UUID. */
-	look_at(f, TWO_GPUS "mig 1 0 7 0 19 1\nmig 1 1 1 0 20 1\n");
+	probe_fake_gpu(f, TWO_GPUS "mig 1 0 7 0 19 1\nmig 1 1 1 0 20 1\n");
 	assert_string_equal(f->keep.mig[1].uuid, "MIG-fake-1-1-0");
 	assert_string_equal(f->keep.mig[1].profile, "1g.5gb+me");
 	/* Another compute instance of the same GPU instance as well. */
-	look_at(f, TWO_GPUS "mig 1 0 7 0 19 1\nmig 1 1 1 0 9 3\n");
+	probe_fake_gpu(f, TWO_GPUS "mig 1 0 7 0 19 1\nmig 1 1 1 0 9 3\n");
 	assert_string_equal(f->keep.mig[1].profile, "3g.20gb");
-	look_at(f, TWO_GPUS "mig 1 0 7 0 19 1\nmig 1 1 1 0 9 2\n");
+	probe_fake_gpu(f, TWO_GPUS "mig 1 0 7 0 19 1\nmig 1 1 1 0 9 2\n");
 	assert_string_equal(f->keep.mig[1].profile, "2c.3g.20gb");
 	/* Nothing but the id of the profile tells these two apart. */
-	look_at(f, TWO_GPUS "mig 1 0 7 0 19 1\nmig 1 1 1 0 32 2\n");
+	probe_fake_gpu(f, TWO_GPUS "mig 1 0 7 0 19 1\nmig 1 1 1 0 32 2\n");
 	assert_string_equal(f->keep.mig[1].profile, "2c.3g.20gb+gfx");
 	/* The first one is gone, and the second has its index. */
-	look_at(f, TWO_GPUS "mig 1 0 1 0 32 2\n");
+	probe_fake_gpu(f, TWO_GPUS "mig 1 0 1 0 32 2\n");
 	assert_int_equal(f->keep.n, 1);
 	assert_string_equal(f->keep.mig[0].uuid, "MIG-fake-1-1-0");
 	assert_int_equal(f->keep.mig[0].gi_minor, 30);
@@ -287,17 +287,17 @@ static const char *const layouts[] = {
 	"mig 1 0 7 0 19 1\nmig 1 1 1 0 9 3\n",
 };
 
-static void look_at_layout(struct fixture *f, size_t i, unsigned change_after)
+static void probe_layout(struct fixture *f, size_t i, unsigned change_after)
 {
 	char text[512];
 
 	(void)snprintf(text, sizeof text, "%s%sswitch %u\n", TWO_GPUS, layouts[i],
 		change_after);
-	look_at(f, text);
+	probe_fake_gpu(f, text);
 }
 
 /* The devices change before the first call of a look, before its second one, and so on. */
-static void look_while_it_changes(struct fixture *f, size_t from, const struct probe_mig *last,
+static void probe_while_changing(struct fixture *f, size_t from, const struct probe_mig *last,
 	const struct probe_mig *old, const struct probe_mig *new)
 {
 	uint32_t calls;
@@ -310,7 +310,7 @@ static void look_while_it_changes(struct fixture *f, size_t from, const struct p
 		test_write(fake_nvml_dir, "control.next", text, strlen(text), 0644);
 		f->keep = *last;
 		calls = f->probe.count;
-		look_at_layout(f, from, k);
+		probe_layout(f, from, k);
 		calls = f->probe.count - calls;
 		assert_true(f->good);
 		assert_false(f->gpu.mig_unsettled);
@@ -329,12 +329,12 @@ static void probe_mig__sees_devices_before_or_after_a_change(void **state)
 	for (size_t i = 0; i + 1 < ARRAY_LEN(layouts); i++) {
 		static struct probe_mig old, new;
 
-		look_at_layout(f, i + 1, UINT32_MAX);
+		probe_layout(f, i + 1, UINT32_MAX);
 		new = f->keep;
-		look_at_layout(f, i, UINT32_MAX);
+		probe_layout(f, i, UINT32_MAX);
 		old = f->keep;
-		look_while_it_changes(f, i, &old, &old, &new);
-		look_while_it_changes(f, i, &nothing, &old, &new);
+		probe_while_changing(f, i, &old, &old, &new);
+		probe_while_changing(f, i, &nothing, &old, &new);
 	}
 	probe_caps_fini(&f->caps);
 }
@@ -347,14 +347,14 @@ static void probe_mig__keeps_what_it_knew_of_devices_that_never_stay(void **stat
 	char text[512];
 
 	(void)state;
-	look_at_layout(f, 0, UINT32_MAX);
+	probe_layout(f, 0, UINT32_MAX);
 	old = f->keep;
 	for (int first = 0; first < 2; first++) {
 		(void)snprintf(text, sizeof text, "%s%sswitch 5\n", TWO_GPUS, layouts[1]);
 		test_write(fake_nvml_dir, "control.next", text, strlen(text), 0644);
 		if (first)
 			f->keep = (struct probe_mig){ .n = 0 };
-		look_at_layout(f, 3, 5);
+		probe_layout(f, 3, 5);
 		assert_true(f->calls < 500);
 		assert_int_equal(f->good, !first);
 		assert_int_equal(f->gpu.mig_unsettled, !first);
@@ -415,7 +415,7 @@ static void mig_minors_fill__takes_a_list_or_refuses_it(void **state)
 
 /* ---- looks ------------------------------------------------------------------------------------ */
 
-static int feed(struct look *l, union worker_msg *m, enum worker_type type)
+static int feed(struct probe_round *l, union worker_msg *m, enum worker_type type)
 {
 	struct error err = ERROR_INIT;
 
@@ -423,19 +423,20 @@ static int feed(struct look *l, union worker_msg *m, enum worker_type type)
 	m->begin.seq = l->seq; /* in all of them at the same place */
 	if (worker_msg_check(m, m->head.len, &err) < 0)
 		return -2;
-	return look_feed(l, m, &err);
+	return probe_round_feed(l, m, &err);
 }
 
-static void begin(struct look *l, uint32_t n)
+static void begin(struct probe_round *l, uint32_t n)
 {
 	union worker_msg m = { .begin = { .n = n } };
 	struct worker_probe q;
 
-	look_start(l, 0, &q);
+	probe_round_start(l, 0, &q);
 	assert_int_equal(feed(l, &m, WORKER_BEGIN), 0);
 }
 
-static void give_gpu(struct look *l, uint32_t index, bool mig, enum gpu_fault fault)
+static void feed_gpu_message(struct probe_round *l, uint32_t index, bool mig,
+	enum gpu_fault fault)
 {
 	union worker_msg m = { .gpu = { .gpu = { .index = index,
 						.mig_capable = mig,
@@ -460,21 +461,21 @@ static union worker_msg mig_message(uint32_t gpu, uint32_t n)
 	return m;
 }
 
-static int give_mig(struct look *l, uint32_t gpu, uint32_t n)
+static int feed_mig_message(struct probe_round *l, uint32_t gpu, uint32_t n)
 {
 	union worker_msg m = mig_message(gpu, n);
 
 	return feed(l, &m, WORKER_MIG);
 }
 
-static int end(struct look *l)
+static int end(struct probe_round *l)
 {
 	union worker_msg m = { .end = { .seq = 0 } };
 
 	return feed(l, &m, WORKER_END);
 }
 
-static void assert_mig(const struct look *l, const char *const *uuids, uint32_t n)
+static void assert_mig(const struct probe_round *l, const char *const *uuids, uint32_t n)
 {
 	assert_int_equal(l->last->n_mig, n);
 	for (uint32_t i = 0; i < n; i++)
@@ -484,85 +485,85 @@ static void assert_mig(const struct look *l, const char *const *uuids, uint32_t 
 static void look__keeps_mig_devices_of_a_sick_gpu(void **state)
 {
 	static const char *const all[] = { "MIG-0-0", "MIG-0-1", "MIG-2-0" };
-	static struct look l;
+	static struct probe_round l;
 
 	(void)state;
 	begin(&l, 3);
-	give_gpu(&l, 0, true, GPU_OK);
-	assert_int_equal(give_mig(&l, 0, 2), 0);
-	give_gpu(&l, 1, false, GPU_OK);
-	give_gpu(&l, 2, true, GPU_OK);
-	assert_int_equal(give_mig(&l, 2, 1), 0);
+	feed_gpu_message(&l, 0, true, GPU_OK);
+	assert_int_equal(feed_mig_message(&l, 0, 2), 0);
+	feed_gpu_message(&l, 1, false, GPU_OK);
+	feed_gpu_message(&l, 2, true, GPU_OK);
+	assert_int_equal(feed_mig_message(&l, 2, 1), 0);
 	assert_int_equal(end(&l), 1);
 	assert_mig(&l, all, 3);
 	assert_int_equal(l.last->mig[2].gpu, 2);
 
 	/* The first is lost and says nothing of its mode; its devices stay, before the others'. */
 	begin(&l, 3);
-	give_gpu(&l, 0, false, GPU_FAULT_LOST);
-	give_gpu(&l, 1, false, GPU_OK);
-	give_gpu(&l, 2, true, GPU_OK);
-	assert_int_equal(give_mig(&l, 2, 1), 0);
+	feed_gpu_message(&l, 0, false, GPU_FAULT_LOST);
+	feed_gpu_message(&l, 1, false, GPU_OK);
+	feed_gpu_message(&l, 2, true, GPU_OK);
+	assert_int_equal(feed_mig_message(&l, 2, 1), 0);
 	assert_int_equal(end(&l), 1);
 	assert_mig(&l, all, 3);
 	assert_true(l.last->gpus[0].mig_enabled);
 
 	/* A call hangs: the same. */
-	look_mark_stuck(&l, 0, 100, "hangs");
+	probe_round_mark_stuck(&l, 0, 100, "hangs");
 	begin(&l, 3);
-	give_gpu(&l, 1, false, GPU_OK);
-	give_gpu(&l, 2, true, GPU_FAULT_FIELD); /* its list could not be read */
+	feed_gpu_message(&l, 1, false, GPU_OK);
+	feed_gpu_message(&l, 2, true, GPU_FAULT_FIELD); /* its list could not be read */
 	assert_int_equal(end(&l), 1);
 	assert_mig(&l, all, 3);
 
 	/* Empty is not unknown, also of a GPU with another fault; nor is a GPU without MIG. */
 	begin(&l, 3);
-	give_gpu(&l, 1, false, GPU_OK);
-	give_gpu(&l, 2, true, GPU_FAULT_FIELD);
-	assert_int_equal(give_mig(&l, 2, 0), 0);
+	feed_gpu_message(&l, 1, false, GPU_OK);
+	feed_gpu_message(&l, 2, true, GPU_FAULT_FIELD);
+	assert_int_equal(feed_mig_message(&l, 2, 0), 0);
 	assert_int_equal(end(&l), 1);
 	assert_mig(&l, all, 2);
-	look_fini(&l);
+	probe_round_fini(&l);
 }
 
 static void look__refuses_mig_devices_out_of_place(void **state)
 {
-	static struct look l;
+	static struct probe_round l;
 	union worker_msg m;
 
 	(void)state;
 	begin(&l, 2);
-	assert_int_equal(give_mig(&l, 0, 1), -1); /* before its GPU */
-	give_gpu(&l, 0, false, GPU_OK);
-	assert_int_equal(give_mig(&l, 0, 1), -1); /* not in MIG mode */
-	assert_int_equal(give_mig(&l, 2, 1), -1); /* not announced */
-	give_gpu(&l, 1, true, GPU_OK);
+	assert_int_equal(feed_mig_message(&l, 0, 1), -1); /* before its GPU */
+	feed_gpu_message(&l, 0, false, GPU_OK);
+	assert_int_equal(feed_mig_message(&l, 0, 1), -1); /* not in MIG mode */
+	assert_int_equal(feed_mig_message(&l, 2, 1), -1); /* not announced */
+	feed_gpu_message(&l, 1, true, GPU_OK);
 	assert_int_equal(end(&l), -1); /* in MIG mode, and no list */
-	assert_int_equal(give_mig(&l, 1, 1), 0);
-	assert_int_equal(give_mig(&l, 1, 1), -1); /* twice */
+	assert_int_equal(feed_mig_message(&l, 1, 1), 0);
+	assert_int_equal(feed_mig_message(&l, 1, 1), -1); /* twice */
 	m = mig_message(1, 1);
 	worker_head(&m.head, WORKER_MIG);
 	m.mig.seq = l.seq - 1;
-	assert_int_equal(look_feed(&l, &m, NULL), -1); /* old */
+	assert_int_equal(probe_round_feed(&l, &m, NULL), -1); /* old */
 	assert_int_equal(end(&l), 1);
-	look_fini(&l);
+	probe_round_fini(&l);
 }
 
 static void look__refuses_two_mig_devices_of_one_uuid(void **state)
 {
-	static struct look l;
+	static struct probe_round l;
 	union worker_msg m = mig_message(0, 2);
 
 	(void)state;
 	memcpy(m.mig.mig[1].uuid, m.mig.mig[0].uuid, sizeof m.mig.mig[0].uuid);
 	begin(&l, 1);
-	give_gpu(&l, 0, true, GPU_OK);
+	feed_gpu_message(&l, 0, true, GPU_OK);
 	assert_int_equal(feed(&l, &m, WORKER_MIG), 0);
 	assert_int_equal(end(&l), 1);
 	assert_string_equal(l.last->mig[0].reason, "");
 	assert_string_equal(l.last->mig[1].reason, "it has the UUID of MIG device 0:0");
 	assert_string_equal(l.last->mig[1].uuid, "");
-	look_fini(&l);
+	probe_round_fini(&l);
 }
 
 static void worker_msg_check__refuses_what_is_no_mig_device(void **state)

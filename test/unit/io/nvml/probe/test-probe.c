@@ -381,16 +381,17 @@ static void probe_bound_gpus__changes_with_the_driver(void **state)
 
 /* ---- looks ------------------------------------------------------------------------------------ */
 
-static int feed(struct look *l, union worker_msg *m, enum worker_type type, struct error *err)
+static int feed(struct probe_round *l, union worker_msg *m, enum worker_type type,
+	struct error *err)
 {
 	worker_head(&m->head, type);
 	m->begin.seq = l->seq; /* in all four at the same place */
 	if (worker_msg_check(m, m->head.len, err) < 0)
 		return -1;
-	return look_feed(l, m, err);
+	return probe_round_feed(l, m, err);
 }
 
-static int feed_begin(struct look *l, uint32_t n)
+static int feed_begin(struct probe_round *l, uint32_t n)
 {
 	struct error err = ERROR_INIT;
 	union worker_msg m = { .begin = { .n = n } };
@@ -398,7 +399,8 @@ static int feed_begin(struct look *l, uint32_t n)
 	return feed(l, &m, WORKER_BEGIN, &err);
 }
 
-static int feed_gpu(struct look *l, uint32_t index, const char *uuid, enum gpu_fault fault)
+static int feed_gpu(struct probe_round *l, uint32_t index, const char *uuid,
+	enum gpu_fault fault)
 {
 	struct error err = ERROR_INIT;
 	union worker_msg m = { .gpu = { .gpu = { .index = index, .fault = fault } } };
@@ -409,7 +411,7 @@ static int feed_gpu(struct look *l, uint32_t index, const char *uuid, enum gpu_f
 	return feed(l, &m, WORKER_GPU, &err);
 }
 
-static int feed_end(struct look *l)
+static int feed_end(struct probe_round *l)
 {
 	struct error err = ERROR_INIT;
 	union worker_msg m = { .end = { .seq = 0 } };
@@ -419,11 +421,11 @@ static int feed_end(struct look *l)
 
 static void look__fills_in_who_a_sick_gpu_was(void **state)
 {
-	static struct look l;
+	static struct probe_round l;
 	struct worker_probe q;
 
 	(void)state;
-	look_start(&l, 0, &q);
+	probe_round_start(&l, 0, &q);
 	assert_int_equal(feed_begin(&l, 2), 0);
 	assert_int_equal(feed_gpu(&l, 0, "A", GPU_OK), 0);
 	assert_int_equal(feed_end(&l), -1);                 /* one is missing */
@@ -433,7 +435,7 @@ static void look__fills_in_who_a_sick_gpu_was(void **state)
 	assert_int_equal(feed_end(&l), 1);
 	assert_int_equal(feed_end(&l), -1); /* nobody asked */
 
-	look_start(&l, 0, &q);
+	probe_round_start(&l, 0, &q);
 	assert_int_equal(feed_begin(&l, 2), 0);
 	assert_int_equal(feed_gpu(&l, 0, "A", GPU_OK), 0);
 	assert_int_equal(feed_gpu(&l, 1, "", GPU_FAULT_LOST), 0);
@@ -441,16 +443,16 @@ static void look__fills_in_who_a_sick_gpu_was(void **state)
 	assert_string_equal(l.last->gpus[1].uuid, "B");
 	assert_string_equal(l.last->gpus[1].name, "name of B");
 	assert_int_equal(l.last->gpus[1].fault, GPU_FAULT_LOST);
-	assert_true(look_wants_new_session(&l));
+	assert_true(probe_round_needs_session(&l));
 
 	/* B is at another place now: index 1 is somebody whom we do not know. */
-	look_start(&l, 0, &q);
+	probe_round_start(&l, 0, &q);
 	assert_int_equal(feed_begin(&l, 2), 0);
 	assert_int_equal(feed_gpu(&l, 0, "B", GPU_OK), 0);
 	assert_int_equal(feed_gpu(&l, 1, "", GPU_FAULT_LOST), 0);
 	assert_int_equal(feed_end(&l), 1);
 	assert_string_equal(l.last->gpus[1].uuid, "");
-	look_fini(&l);
+	probe_round_fini(&l);
 }
 
 static void look__remembers_class_and_fabric_of_a_sick_gpu(void **state)
@@ -461,15 +463,15 @@ static void look__remembers_class_and_fabric_of_a_sick_gpu(void **state)
 						.fabric_attached = true,
 						.cluster_uuid = "c",
 						.clique_id = 7 } } };
-	static struct look l;
+	static struct probe_round l;
 	struct worker_probe q;
 
 	(void)state;
-	look_start(&l, 0, &q);
+	probe_round_start(&l, 0, &q);
 	assert_int_equal(feed_begin(&l, 1), 0);
 	assert_int_equal(feed(&l, &m, WORKER_GPU, &err), 0);
 	assert_int_equal(feed_end(&l), 1);
-	look_start(&l, 0, &q);
+	probe_round_start(&l, 0, &q);
 	assert_int_equal(feed_begin(&l, 1), 0);
 	assert_int_equal(feed_gpu(&l, 0, "A", GPU_FAULT_LOST), 0);
 	assert_int_equal(feed_end(&l), 1);
@@ -477,25 +479,25 @@ static void look__remembers_class_and_fabric_of_a_sick_gpu(void **state)
 	assert_true(l.last->gpus[0].fabric_attached);
 	assert_string_equal(l.last->gpus[0].cluster_uuid, "c");
 	assert_int_equal(l.last->gpus[0].clique_id, 7);
-	look_fini(&l);
+	probe_round_fini(&l);
 }
 
 static void look__leaves_a_stuck_gpu_alone_until_its_time(void **state)
 {
-	static struct look l;
+	static struct probe_round l;
 	struct worker_probe q;
 
 	(void)state;
-	look_start(&l, 0, &q);
+	probe_round_start(&l, 0, &q);
 	assert_int_equal(feed_begin(&l, 2), 0);
 	assert_int_equal(feed_gpu(&l, 0, "A", GPU_OK), 0);
 	assert_int_equal(feed_gpu(&l, 1, "B", GPU_OK), 0);
 	assert_int_equal(feed_end(&l), 1);
-	look_mark_stuck(&l, 1, 100, "nvmlX did not come back in time");
+	probe_round_mark_stuck(&l, 1, 100, "nvmlX did not come back in time");
 	assert_int_equal(l.last->gpus[1].fault, GPU_FAULT_STUCK);
-	assert_int_equal(look_retry_at(&l), 100);
+	assert_int_equal(probe_round_retry_at(&l), 100);
 
-	look_start(&l, 99, &q);
+	probe_round_start(&l, 99, &q);
 	assert_int_equal(q.n_skip, 1);
 	assert_int_equal(q.skip[0], 1);
 	assert_int_equal(feed_begin(&l, 2), 0);
@@ -506,26 +508,26 @@ static void look__leaves_a_stuck_gpu_alone_until_its_time(void **state)
 	assert_string_equal(l.last->gpus[1].reason, "nvmlX did not come back in time");
 
 	/* Another number of GPUs: the index may mean another one, so the mark ends early. */
-	look_start(&l, 99, &q);
+	probe_round_start(&l, 99, &q);
 	assert_int_equal(feed_begin(&l, 3), 0);
 	assert_int_equal(feed_gpu(&l, 0, "A", GPU_OK), 0);
 	assert_int_equal(feed_gpu(&l, 2, "C", GPU_OK), 0);
 	assert_int_equal(feed_end(&l), 1);
 	assert_string_equal(l.last->gpus[1].uuid, "");
-	assert_int_equal(look_retry_at(&l), 0);
+	assert_int_equal(probe_round_retry_at(&l), 0);
 
-	look_start(&l, 100, &q);
+	probe_round_start(&l, 100, &q);
 	assert_int_equal(q.n_skip, 0);
-	look_fini(&l);
+	probe_round_fini(&l);
 }
 
 static void look__refuses_two_gpus_of_one_uuid(void **state)
 {
-	static struct look l;
+	static struct probe_round l;
 	struct worker_probe q;
 
 	(void)state;
-	look_start(&l, 0, &q);
+	probe_round_start(&l, 0, &q);
 	assert_int_equal(feed_begin(&l, 2), 0);
 	assert_int_equal(feed_gpu(&l, 0, "A", GPU_OK), 0);
 	assert_int_equal(feed_gpu(&l, 1, "A", GPU_OK), 0);
@@ -533,18 +535,18 @@ static void look__refuses_two_gpus_of_one_uuid(void **state)
 	assert_int_equal(l.last->gpus[0].fault, GPU_OK);
 	assert_int_equal(l.last->gpus[1].fault, GPU_FAULT_FIELD);
 	assert_string_equal(l.last->gpus[1].uuid, "");
-	look_fini(&l);
+	probe_round_fini(&l);
 }
 
 static void look__keeps_links_that_were_not_asked_for(void **state)
 {
-	static struct look l;
+	static struct probe_round l;
 	struct worker_probe q;
 	struct error err = ERROR_INIT;
 	union worker_msg m;
 
 	(void)state;
-	look_start(&l, 0, &q);
+	probe_round_start(&l, 0, &q);
 	assert_int_equal(q.n_known, 0);
 	assert_int_equal(feed_begin(&l, 2), 0);
 	assert_int_equal(feed_gpu(&l, 0, "A", GPU_OK), 0);
@@ -560,7 +562,7 @@ static void look__keeps_links_that_were_not_asked_for(void **state)
 	assert_int_equal(feed_end(&l), 1);
 
 	/* The two change places, and a third comes. */
-	look_start(&l, 0, &q);
+	probe_round_start(&l, 0, &q);
 	assert_int_equal(q.n_known, 2);
 	assert_int_equal(feed_begin(&l, 3), 0);
 	assert_int_equal(feed_gpu(&l, 0, "B", GPU_OK), 0);
@@ -570,10 +572,10 @@ static void look__keeps_links_that_were_not_asked_for(void **state)
 	assert_int_equal(inventory_link(l.last, 0, 2).level, GPU_LEVEL_HOST_BRIDGE);
 	assert_int_equal(inventory_link(l.last, 2, 0).nvlinks, 4);
 	assert_int_equal(inventory_link(l.last, 0, 1).level, GPU_LEVEL_UNKNOWN);
-	look_fini(&l);
+	probe_round_fini(&l);
 }
 
-static void feed_pair(struct look *l, uint8_t p2p)
+static void feed_pair(struct probe_round *l, uint8_t p2p)
 {
 	struct error err = ERROR_INIT;
 	union worker_msg m;
@@ -594,21 +596,21 @@ static void feed_pair(struct look *l, uint8_t p2p)
 /* Once, and anew only for who wants more of them. */
 static void look__asks_for_p2p_once_it_is_wanted(void **state)
 {
-	static struct look l;
+	static struct probe_round l;
 	struct worker_probe q;
 
 	(void)state;
-	look_start(&l, 0, &q);
+	probe_round_start(&l, 0, &q);
 	assert_int_equal(q.p2p, 0);
 	feed_pair(&l, 0);
-	look_start(&l, 0, &q);
+	probe_round_start(&l, 0, &q);
 	assert_int_equal(q.n_known, 2);
 	l.p2p = true;
-	look_start(&l, 0, &q);
+	probe_round_start(&l, 0, &q);
 	assert_int_equal(q.p2p, 1);
 	assert_int_equal(q.n_known, 0);
 	feed_pair(&l, 1 + GPU_P2P_UNKNOWN);
-	look_start(&l, 0, &q);
+	probe_round_start(&l, 0, &q);
 	assert_int_equal(q.n_known, 2);
 	assert_int_equal(feed_begin(&l, 2), 0);
 	assert_int_equal(feed_gpu(&l, 0, "B", GPU_OK), 0);
@@ -616,7 +618,7 @@ static void look__asks_for_p2p_once_it_is_wanted(void **state)
 	assert_int_equal(feed_end(&l), 1);
 	assert_int_equal(inventory_link(l.last, 1, 0).p2p, 1 + GPU_P2P_UNKNOWN);
 	assert_int_equal(inventory_link(l.last, 1, 0).level, GPU_LEVEL_SAME_CPU);
-	look_fini(&l);
+	probe_round_fini(&l);
 }
 
 static void worker_msg_check__refuses_what_is_no_message(void **state)

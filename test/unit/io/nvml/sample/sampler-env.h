@@ -38,8 +38,8 @@ static inline uint16_t at(const char *name)
 	return (uint16_t)position;
 }
 
-static inline void sample_ask(struct seen *s, struct sampled *t, const char *const *names,
-	size_t n)
+static inline void sample_request_and_wait(struct monitor_watcher *s, struct sampled *t,
+	const char *const *names, size_t n)
 {
 	struct gpu_sample_request rq = { .interval_ns = 100 * NS_PER_MS };
 	struct error err = ERROR_INIT;
@@ -53,13 +53,13 @@ static inline void sample_ask(struct seen *s, struct sampled *t, const char *con
 /* Into t->sample, which is there after this. */
 #define sample_now(s, t, names, n)                               \
 	do {                                                     \
-		sample_ask(s, t, names, n);                      \
+		sample_request_and_wait(s, t, names, n);         \
 		run_until(s, (t)->times == 1);                   \
 		if (!(t)->sample)                                \
 			fail_msg("no sample: %s", (t)->err.msg); \
 	} while (0)
 
-static inline int64_t int_of(const struct sample_unit *u, const char *name)
+static inline int64_t int_of(const struct sample_device *u, const char *name)
 {
 	const struct sample_value *v = sample_value(u, at(name));
 
@@ -68,7 +68,7 @@ static inline int64_t int_of(const struct sample_unit *u, const char *name)
 	return v ? v->i : -1;
 }
 
-static inline double real_of(const struct sample_unit *u, const char *name)
+static inline double real_of(const struct sample_device *u, const char *name)
 {
 	const struct sample_value *v = sample_value(u, at(name));
 

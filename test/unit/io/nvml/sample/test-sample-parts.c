@@ -172,7 +172,7 @@ static void share_settle__is_right_over_time(void **state)
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		const struct share_time t = { .interval_ns = NS,
 			.busy_ns = rows[i].busy * MS,
-			.hold_ns = SHARE_HOLD_NS };
+			.reserve_ns = SHARE_RESERVE_NS };
 		uint64_t to = T0 + (i + 1) * SEC, told;
 
 		for (uint32_t k = 0; k < 2; k++)
@@ -192,7 +192,7 @@ static void share_settle__is_right_over_time(void **state)
 /* Of one that has ended the driver says nothing. */
 static void share_settle__what_is_left_is_of_those_who_ended(void **state)
 {
-	struct share_time t = { NS, 800 * MS, SHARE_HOLD_NS };
+	struct share_time t = { NS, 800 * MS, SHARE_RESERVE_NS };
 	struct shares s = { .n = 0 };
 
 	(void)state;
@@ -244,7 +244,7 @@ static void share_settle__a_guess_gives_nothing(void **state)
 
 static void share_settle__stays_within_the_interval(void **state)
 {
-	const struct share_time t = { NS, NS, SHARE_HOLD_NS };
+	const struct share_time t = { NS, NS, SHARE_RESERVE_NS };
 	struct shares s = { .n = 0 };
 	uint64_t told = 0;
 
@@ -256,9 +256,9 @@ static void share_settle__stays_within_the_interval(void **state)
 		count(&s, T0 + (i - 1) * SEC, T0 + i * SEC);
 		told += share_settle(&s.state, s.list, &s.n, ARRAY_LEN(s.list), &t);
 		assert_true(s.list[0].busy_ns <= NS);
-		assert_true(s.state.held_ns <= SHARE_HOLD_NS);
+		assert_true(s.state.reserved_ns <= SHARE_RESERVE_NS);
 	}
-	assert_int_equal(told + s.state.held_ns, 20 * NS);
+	assert_int_equal(told + s.state.reserved_ns, 20 * NS);
 }
 
 /* ---- what is plausible ------------------------------------------------------------------------ */
@@ -310,9 +310,9 @@ static void plausible__values_have_limits(void **state)
 	assert_false(real_passes("DCGM_FI_DEV_FB_USED_PERCENT", (double)INFINITY));
 }
 
-static struct sample_unit good_unit(struct sample_process *processes)
+static struct sample_device make_valid_device(struct sample_process *processes)
 {
-	return (struct sample_unit){ .uuid = "GPU-1",
+	return (struct sample_device){ .uuid = "GPU-1",
 		.gi = GPU_NO_INSTANCE,
 		.ci = GPU_NO_INSTANCE,
 		.at_ns = 100 * NS,
@@ -333,7 +333,7 @@ static struct sample_unit good_unit(struct sample_process *processes)
 static void plausible__what_cannot_be_is_not_known(void **state)
 {
 	struct sample_process p[2];
-	struct sample_unit u;
+	struct sample_device u;
 
 	(void)state;
 #define WITH(change)                                      \
@@ -346,9 +346,9 @@ static void plausible__what_cannot_be_is_not_known(void **state)
 			.busy_known = true,               \
 			.bytes = 30,                      \
 			.busy_ns = 3 * NS };              \
-		u = good_unit(p);                         \
+		u = make_valid_device(p);                 \
 		change;                                   \
-		plausible_unit(&u, 101 * NS);             \
+		plausible_check_device(&u, 101 * NS);     \
 	} while (0)
 
 	WITH((void)0);
@@ -391,7 +391,7 @@ static void plausible__what_cannot_be_is_not_known(void **state)
 
 /* ---- packets ---------------------------------------------------------------------------------- */
 
-struct told {
+struct sample_reply {
 	int times;
 	struct sample *sample;
 	struct error err;
@@ -399,7 +399,7 @@ struct told {
 
 static void on_done(void *arg, struct sample *sample, const struct error *err)
 {
-	struct told *t = arg;
+	struct sample_reply *t = arg;
 
 	t->times++;
 	sample_free(t->sample);
@@ -408,7 +408,7 @@ static void on_done(void *arg, struct sample *sample, const struct error *err)
 		t->err = *err;
 }
 
-static void begin(struct sampling *s, struct told *t)
+static void begin(struct sampling *s, struct sample_reply *t)
 {
 	struct error err = ERROR_INIT;
 
@@ -417,27 +417,27 @@ static void begin(struct sampling *s, struct told *t)
 	s->arg = t;
 }
 
-static union worker_msg unit(const struct sampling *s, uint32_t gpu, uint32_t gi,
+static union worker_msg make_device_message(const struct sampling *s, uint32_t gpu, uint32_t gi,
 	const char *uuid)
 {
-	union worker_msg m = { .unit = { .seq = s->seq,
+	union worker_msg m = { .device = { .seq = s->seq,
 				       .gpu = gpu,
 				       .gi = gi,
 				       .ci = gi == GPU_NO_INSTANCE ? gi : 0,
-				       .known = WORKER_UNIT_ALL,
+				       .known = WORKER_DEVICE_ALL,
 				       .at_ns = NS,
 				       .memory_total = 10 } };
 
-	(void)snprintf(m.unit.uuid, sizeof m.unit.uuid, "%s", uuid);
-	worker_head(&m.head, WORKER_UNIT);
+	(void)snprintf(m.device.uuid, sizeof m.device.uuid, "%s", uuid);
+	worker_head(&m.head, WORKER_DEVICE);
 	return m;
 }
 
-static int take(struct sampling *s, union worker_msg m)
+static int apply_checked_message(struct sampling *s, union worker_msg m)
 {
 	int r = worker_msg_check(&m, m.head.len, NULL);
 
-	return r < 0 ? r : sampling_take(s, &m, 2 * NS, NULL);
+	return r < 0 ? r : sampling_apply(s, &m, 2 * NS, NULL);
 }
 
 static void end(struct sampling *s, const struct inventory *inv)
@@ -460,29 +460,33 @@ static union worker_msg values(const struct sampling *s, uint32_t n)
 static void sampling__puts_packets_together(void **state)
 {
 	struct sampling s = { .seq = 7 };
-	struct told t = { .times = 0 };
+	struct sample_reply t = { .times = 0 };
 	union worker_msg users = { .users = { .n = WORKER_USERS_MAX } };
 
 	(void)state;
 	begin(&s, &t);
-	assert_int_equal(take(&s, unit(&s, 0, GPU_NO_INSTANCE, "GPU-0")), 0);
-	assert_int_equal(take(&s, values(&s, 2)), 0);
+	assert_int_equal(
+		apply_checked_message(&s, make_device_message(&s, 0, GPU_NO_INSTANCE, "GPU-0")),
+		0);
+	assert_int_equal(apply_checked_message(&s, values(&s, 2)), 0);
 	worker_head(&users.head, WORKER_USERS);
 	users.users.seq = s.seq;
 	for (uint32_t i = 0; i < WORKER_USERS_MAX; i++)
 		users.users.v[i].pid = i + 1;
-	assert_int_equal(take(&s, users), 0);
-	assert_int_equal(take(&s, users), 0);
-	assert_int_equal(take(&s, unit(&s, 3, GPU_NO_INSTANCE, "GPU-3")), 0);
-	assert_int_equal(take(&s, unit(&s, 3, 9, "MIG-3")), 0);
+	assert_int_equal(apply_checked_message(&s, users), 0);
+	assert_int_equal(apply_checked_message(&s, users), 0);
+	assert_int_equal(
+		apply_checked_message(&s, make_device_message(&s, 3, GPU_NO_INSTANCE, "GPU-3")),
+		0);
+	assert_int_equal(apply_checked_message(&s, make_device_message(&s, 3, 9, "MIG-3")), 0);
 	end(&s, NULL);
 	assert_int_equal(t.times, 1);
 	assert_int_equal(t.sample->n, 3);
 	assert_int_equal(t.sample->nvml_calls, 5);
-	assert_int_equal(t.sample->units[0].n_values, 2);
-	assert_int_equal(t.sample->units[0].n_processes, 2 * WORKER_USERS_MAX);
-	assert_non_null(sample_value(&t.sample->units[0], position("DCGM_FI_DEV_SM_CLOCK")));
-	assert_int_equal(t.sample->units[2].gi, 9);
+	assert_int_equal(t.sample->devices[0].n_values, 2);
+	assert_int_equal(t.sample->devices[0].n_processes, 2 * WORKER_USERS_MAX);
+	assert_non_null(sample_value(&t.sample->devices[0], position("DCGM_FI_DEV_SM_CLOCK")));
+	assert_int_equal(t.sample->devices[2].gi, 9);
 	assert_false(s.active);
 	sample_free(t.sample);
 	sampling_fini(&s);
@@ -491,22 +495,24 @@ static void sampling__puts_packets_together(void **state)
 static void sampling__leaves_what_is_of_another_question(void **state)
 {
 	struct sampling s = { .seq = UINT32_MAX };
-	struct told t = { .times = 0 };
+	struct sample_reply t = { .times = 0 };
 	union worker_msg m;
 
 	(void)state;
 	begin(&s, &t);
 	assert_int_equal(s.seq, 1);
-	m = unit(&s, 0, GPU_NO_INSTANCE, "GPU-0");
-	m.unit.seq = 9;
-	assert_int_equal(take(&s, m), 0);
+	m = make_device_message(&s, 0, GPU_NO_INSTANCE, "GPU-0");
+	m.device.seq = 9;
+	assert_int_equal(apply_checked_message(&s, m), 0);
 	sampling_end(&s, &(struct worker_sample_end){ .seq = 9 }, NS, NULL);
 	assert_int_equal(t.times, 0);
 	end(&s, NULL);
 	assert_int_equal(t.times, 1);
 	assert_int_equal(t.sample->n, 0);
 	/* Nobody has asked. */
-	assert_int_equal(take(&s, unit(&s, 0, GPU_NO_INSTANCE, "GPU-0")), 0);
+	assert_int_equal(
+		apply_checked_message(&s, make_device_message(&s, 0, GPU_NO_INSTANCE, "GPU-0")),
+		0);
 	end(&s, NULL);
 	assert_int_equal(t.times, 1);
 	sample_free(t.sample);
@@ -516,25 +522,36 @@ static void sampling__leaves_what_is_of_another_question(void **state)
 static void sampling__refuses_what_is_out_of_place(void **state)
 {
 	struct sampling s = { .seq = 0 };
-	struct told t = { .times = 0 };
+	struct sample_reply t = { .times = 0 };
 	struct error err = ERROR_INIT;
 
 	(void)state;
 	begin(&s, &t);
-	assert_int_equal(take(&s, values(&s, 1)), -1);           /* of no unit */
-	assert_int_equal(take(&s, unit(&s, 0, 1, "MIG-0")), -1); /* before its GPU */
-	assert_int_equal(take(&s, unit(&s, 4, GPU_NO_INSTANCE, "GPU-4")), 0);
-	assert_int_equal(take(&s, unit(&s, 4, GPU_NO_INSTANCE, "GPU-5")), -1);
-	assert_int_equal(take(&s, unit(&s, 3, GPU_NO_INSTANCE, "GPU-3")), -1);
-	assert_int_equal(take(&s, unit(&s, 5, 1, "MIG-5")), -1); /* of another GPU */
-	assert_int_equal(take(&s, unit(&s, 5, GPU_NO_INSTANCE, "GPU-4")), -1); /* twice */
-	assert_int_equal(take(&s, values(&s, 1)), 0);
-	assert_int_equal(take(&s, values(&s, 1)), -1); /* twice */
+	assert_int_equal(apply_checked_message(&s, values(&s, 1)), -1); /* of no unit */
+	assert_int_equal(apply_checked_message(&s, make_device_message(&s, 0, 1, "MIG-0")),
+		-1); /* before its GPU */
+	assert_int_equal(
+		apply_checked_message(&s, make_device_message(&s, 4, GPU_NO_INSTANCE, "GPU-4")),
+		0);
+	assert_int_equal(
+		apply_checked_message(&s, make_device_message(&s, 4, GPU_NO_INSTANCE, "GPU-5")),
+		-1);
+	assert_int_equal(
+		apply_checked_message(&s, make_device_message(&s, 3, GPU_NO_INSTANCE, "GPU-3")),
+		-1);
+	assert_int_equal(apply_checked_message(&s, make_device_message(&s, 5, 1, "MIG-5")),
+		-1); /* of another GPU */
+	assert_int_equal(
+		apply_checked_message(&s, make_device_message(&s, 5, GPU_NO_INSTANCE, "GPU-4")),
+		-1); /* twice */
+	assert_int_equal(apply_checked_message(&s, values(&s, 1)), 0);
+	assert_int_equal(apply_checked_message(&s, values(&s, 1)), -1); /* twice */
 	for (uint32_t i = 0; i <= GPU_MIG_MAX; i++) {
 		char uuid[32];
 
 		(void)snprintf(uuid, sizeof uuid, "MIG-%u", i);
-		assert_int_equal(take(&s, unit(&s, 4, i, uuid)), i < GPU_MIG_MAX ? 0 : -1);
+		assert_int_equal(apply_checked_message(&s, make_device_message(&s, 4, i, uuid)),
+			i < GPU_MIG_MAX ? 0 : -1);
 	}
 	(void)error_set(&err, ERR_UNAVAILABLE, "it ended");
 	sampling_fail(&s, &err);
@@ -547,11 +564,11 @@ static void sampling__refuses_what_is_out_of_place(void **state)
 static void sampling__adds_units_that_were_not_read(void **state)
 {
 	struct sampling s = { .seq = 0 };
-	struct told t = { .times = 0 };
+	struct sample_reply t = { .times = 0 };
 	struct inventory *inv = NULL;
 	struct gpu_mig mig = { .gi = 2, .ci = 0, .uuid = "MIG-1" };
 	struct error err = ERROR_INIT;
-	const struct sample_unit *u;
+	const struct sample_device *u;
 
 	(void)state;
 	assert_ok(inventory_new(&inv, 3, &err), &err);
@@ -564,12 +581,14 @@ static void sampling__adds_units_that_were_not_read(void **state)
 	inv->gpus[2].fault = GPU_FAULT_GONE;
 	assert_ok(inventory_add_mig(inv, 1, &mig, 1, &err), &err);
 	begin(&s, &t);
-	assert_int_equal(take(&s, unit(&s, 0, GPU_NO_INSTANCE, "GPU-0")), 0);
+	assert_int_equal(
+		apply_checked_message(&s, make_device_message(&s, 0, GPU_NO_INSTANCE, "GPU-0")),
+		0);
 	end(&s, inv);
 	assert_int_equal(t.sample->n, 3);
-	assert_string_equal(t.sample->units[0].reason, "");
+	assert_string_equal(t.sample->devices[0].reason, "");
 	u = sample_find(t.sample, "GPU-1");
-	assert_ptr_equal(u, &t.sample->units[1]);
+	assert_ptr_equal(u, &t.sample->devices[1]);
 	assert_string_equal(u->reason, "it hangs");
 	assert_false(u->memory_known || u->busy_known || u->processes_known);
 	u = sample_find(t.sample, "MIG-1");
@@ -599,13 +618,15 @@ static void packets__of_a_stranger_are_checked(void **state)
 		assert_int_equal(checked(m), -1); \
 	} while (0)
 
-	REFUSED(unit(&s, 0, GPU_NO_INSTANCE, "GPU-0"), m.unit.gpu = GPU_NODE_MAX);
-	REFUSED(unit(&s, 0, GPU_NO_INSTANCE, "GPU-0"), m.unit.ci = 0);
-	REFUSED(unit(&s, 0, 1, "MIG-0"), m.unit.ci = GPU_NO_INSTANCE);
-	REFUSED(unit(&s, 0, 1, "MIG-0"), m.unit.uuid[0] = '\0');
-	REFUSED(unit(&s, 0, 1, "MIG-0"), m.unit.uuid[1] = '\n');
-	REFUSED(unit(&s, 0, 1, "MIG-0"), memset(m.unit.reason, 'x', sizeof m.unit.reason));
-	REFUSED(unit(&s, 0, 1, "MIG-0"), m.unit.known = 16);
+	REFUSED(make_device_message(&s, 0, GPU_NO_INSTANCE, "GPU-0"),
+		m.device.gpu = GPU_NODE_MAX);
+	REFUSED(make_device_message(&s, 0, GPU_NO_INSTANCE, "GPU-0"), m.device.ci = 0);
+	REFUSED(make_device_message(&s, 0, 1, "MIG-0"), m.device.ci = GPU_NO_INSTANCE);
+	REFUSED(make_device_message(&s, 0, 1, "MIG-0"), m.device.uuid[0] = '\0');
+	REFUSED(make_device_message(&s, 0, 1, "MIG-0"), m.device.uuid[1] = '\n');
+	REFUSED(make_device_message(&s, 0, 1, "MIG-0"),
+		memset(m.device.reason, 'x', sizeof m.device.reason));
+	REFUSED(make_device_message(&s, 0, 1, "MIG-0"), m.device.known = 16);
 	REFUSED(values(&s, 2), m.values.n = FIELDS_MAX + 1);
 	REFUSED(values(&s, 2), m.values.v[1].field = m.values.v[0].field);
 	REFUSED(values(&s, 2), m.values.v[1].field = (uint16_t)n_fields);

@@ -24,7 +24,7 @@ static int set_up(void **state)
 	return 0;
 }
 
-static void start(struct seen *s, const char *model)
+static void start(struct monitor_watcher *s, const char *model)
 {
 	struct gpu_monitor_options o = { .nvml_path = lib,
 		.sysfs_root = sysfs,
@@ -41,19 +41,19 @@ static void start(struct seen *s, const char *model)
 	(void)snprintf(sysfs, sizeof sysfs, "%s/sys", dir);
 	(void)snprintf(procfs, sizeof procfs, "%s/proc", dir);
 	assert_ok(sim_control_open(&node, NULL, NULL, &err), &err);
-	seen_start(s, &o);
+	monitor_watcher_start(s, &o);
 	run_until(s, s->inventories > 0);
 }
 
-static void stop(struct seen *s)
+static void stop(struct monitor_watcher *s)
 {
-	seen_stop(s);
+	monitor_watcher_stop(s);
 	sim_control_close(&node);
 	test_rmdir(dir);
 	dir = NULL;
 }
 
-static void run_for(struct seen *s, uint64_t ns)
+static void run_for(struct monitor_watcher *s, uint64_t ns)
 {
 	uint64_t until = time_mono_ns() + ns;
 
@@ -83,7 +83,7 @@ static void sim__gives_all_that_an_h100_has(void **state)
 		"DCGM_FI_PROF_GR_ENGINE_ACTIVE", "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE",
 		"DCGM_FI_PROF_DRAM_ACTIVE", "DCGM_FI_PROF_PCIE_TX_BYTES",
 		"DCGM_FI_PROF_PCIE_RX_BYTES", "DCGM_FI_DEV_ECC_DBE_VOL_TOTAL" };
-	struct seen s = { .m = NULL };
+	struct monitor_watcher s = { .m = NULL };
 	struct sampled t = { .times = 0 };
 	struct error err = ERROR_INIT;
 	const char *names[FIELDS_MAX];
@@ -96,7 +96,7 @@ static void sim__gives_all_that_an_h100_has(void **state)
 	sample_now(&s, &t, names, n);
 	assert_int_equal(t.sample->n, 8);
 	for (uint32_t i = 0; i < 8; i++) {
-		const struct sample_unit *u = &t.sample->units[i];
+		const struct sample_device *u = &t.sample->devices[i];
 
 		assert_string_equal(u->uuid, s.inv->gpus[i].uuid);
 		assert_string_equal(u->reason, "");
@@ -110,9 +110,9 @@ static void sim__gives_all_that_an_h100_has(void **state)
 		assert_int_equal(int_of(u, "DCGM_FI_DEV_FB_TOTAL"), u->memory_total >> 20);
 		assert_true(u->busy_known);
 	}
-	assert_int_equal(int_of(&t.sample->units[3], "DCGM_FI_DEV_GPU_UTIL"), 40);
-	assert_near(real_of(&t.sample->units[3], "DCGM_FI_PROF_GR_ENGINE_ACTIVE"), 0.4);
-	assert_int_equal(t.sample->units[2].busy_ns, 0);
+	assert_int_equal(int_of(&t.sample->devices[3], "DCGM_FI_DEV_GPU_UTIL"), 40);
+	assert_near(real_of(&t.sample->devices[3], "DCGM_FI_PROF_GR_ENGINE_ACTIVE"), 0.4);
+	assert_int_equal(t.sample->devices[2].busy_ns, 0);
 	print_message("# 8 GPUs, all %zu fields: %llu calls, %llu us\n", n,
 		(unsigned long long)t.sample->nvml_calls,
 		(unsigned long long)t.sample->nvml_ns / 1000);
@@ -122,7 +122,7 @@ static void sim__gives_all_that_an_h100_has(void **state)
 
 static void sim__has_no_profiling_before_hopper(void **state)
 {
-	struct seen s = { .m = NULL };
+	struct monitor_watcher s = { .m = NULL };
 	struct sampled t = { .times = 0 };
 	const char *names[FIELDS_MAX];
 	size_t n = all_names(names);
@@ -131,14 +131,14 @@ static void sim__has_no_profiling_before_hopper(void **state)
 	start(&s, "g4dn.xlarge");
 	sample_now(&s, &t, names, n);
 	sample_now(&s, &t, names, n);
-	for (uint32_t i = 0; i < t.sample->units[0].n_values; i++) {
-		const char *name = fields[t.sample->units[0].values[i].field].name;
+	for (uint32_t i = 0; i < t.sample->devices[0].n_values; i++) {
+		const char *name = fields[t.sample->devices[0].values[i].field].name;
 
 		if (strncmp(name, "DCGM_FI_PROF_", strlen("DCGM_FI_PROF_")) == 0)
 			fail_msg("a T4 has %s", name);
 	}
-	assert_true(t.sample->units[0].busy_known); /* by NVML's utilization */
-	assert_non_null(sample_value(&t.sample->units[0], at("DCGM_FI_DEV_GPU_TEMP")));
+	assert_true(t.sample->devices[0].busy_known); /* by NVML's utilization */
+	assert_non_null(sample_value(&t.sample->devices[0], at("DCGM_FI_DEV_GPU_TEMP")));
 	sampled_fini(&t);
 	stop(&s);
 }
@@ -171,7 +171,7 @@ static pid_t program(uint32_t n, uint64_t kernel_ms, uint64_t pause_ms)
 
 		if (!sim_device_submit(&d, &c, 1) ||
 			!sim_device_wait(&d, &cell->completed, &cell->waiters, i,
-				time_mono_ns() + PATIENCE_NS))
+				time_mono_ns() + MONITOR_TIMEOUT_NS))
 			_exit(3);
 		(void)usleep((useconds_t)(pause_ms * 1000));
 	}
@@ -185,13 +185,14 @@ struct account {
 };
 
 /* One sample into the sums; in each of them the processes have no more than their GPU. */
-static void account(struct seen *s, struct sampled *t, struct account *a, const pid_t *pids)
+static void account(struct monitor_watcher *s, struct sampled *t, struct account *a,
+	const pid_t *pids)
 {
-	const struct sample_unit *u;
+	const struct sample_device *u;
 	uint64_t sum = 0;
 
 	sample_now(s, t, NULL, 0);
-	u = &t->sample->units[0];
+	u = &t->sample->devices[0];
 	assert_true(u->busy_known);
 	a->gpu_ns += u->busy_ns;
 	a->looks++;
@@ -222,7 +223,7 @@ static void sim__accounts_for_programs(void **state)
 {
 	static const uint64_t kernel_ms[] = { 30, 10 }, pause_ms[] = { 20, 30 };
 	static const uint32_t kernels[] = { 60, 80 };
-	struct seen s = { .m = NULL };
+	struct monitor_watcher s = { .m = NULL };
 	struct sampled t = { .times = 0 };
 	struct account a = { .looks = 0 };
 	bool done[2] = { false, false };

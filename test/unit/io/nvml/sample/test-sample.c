@@ -25,7 +25,7 @@ static int tear_down(void **state)
 	return 0;
 }
 
-static void start(struct seen *s, const char *text)
+static void start(struct monitor_watcher *s, const char *text)
 {
 	struct gpu_monitor_options o = { .nvml_path = fake_nvml_lib,
 		.sysfs_root = fake_nvml_dir,
@@ -35,7 +35,7 @@ static void start(struct seen *s, const char *text)
 		.stuck_retry_ns = 3600 * NS_PER_SEC };
 
 	fake_nvml(text);
-	seen_start(s, &o);
+	monitor_watcher_start(s, &o);
 	run_until(s, s->inventories > 0);
 }
 
@@ -66,16 +66,16 @@ static void forget_calls(void)
 
 static void sample__with_no_fields_is_memory_and_processes(void **state)
 {
-	struct seen s = { .m = NULL };
+	struct monitor_watcher s = { .m = NULL };
 	struct sampled t = { .times = 0 };
-	const struct sample_unit *u;
+	const struct sample_device *u;
 
 	(void)state;
 	start(&s, "gpus 2\nnogpm\nprocess compute 1 77 3 -1 -1\nprocess graphics 1 77 2 -1 -1\n"
 		  "process mps 1 78 4 -1 -1\n");
 	sample_now(&s, &t, NULL, 0);
 	assert_int_equal(t.sample->n, 2);
-	u = &t.sample->units[1];
+	u = &t.sample->devices[1];
 	assert_string_equal(u->uuid, "GPU-fake-1");
 	assert_int_equal(u->gpu, 1);
 	assert_int_equal(u->gi, GPU_NO_INSTANCE);
@@ -94,10 +94,10 @@ static void sample__with_no_fields_is_memory_and_processes(void **state)
 	assert_int_equal(u->processes[0].bytes, 3U << 20);
 	assert_int_equal(u->processes[1].pid, 78);
 	assert_true(t.sample->nvml_calls > 0);
-	assert_true(t.sample->units[0].processes_known);
-	assert_int_equal(t.sample->units[0].n_processes, 0);
+	assert_true(t.sample->devices[0].processes_known);
+	assert_int_equal(t.sample->devices[0].n_processes, 0);
 	sampled_fini(&t);
-	seen_stop(&s);
+	monitor_watcher_stop(&s);
 }
 
 static void sample__converts_as_dcgm_does(void **state)
@@ -110,9 +110,9 @@ static void sample__converts_as_dcgm_does(void **state)
 		"DCGM_FI_DEV_POWER_USAGE_INSTANT", "DCGM_FI_DEV_NAME", "DCGM_FI_DRIVER_VERSION",
 		"DCGM_FI_DEV_PCI_BUSID", "DCGM_FI_DEV_XID_ERRORS", "DCGM_FI_DEV_SM_CLOCK_HERTZ",
 		"DCGM_FI_DEV_GPU_ENERGY_JOULES_TOTAL", "DCGM_FI_DEV_FAN_SPEED_RATIO" };
-	struct seen s = { .m = NULL };
+	struct monitor_watcher s = { .m = NULL };
 	struct sampled t = { .times = 0 };
-	const struct sample_unit *u;
+	const struct sample_device *u;
 
 	(void)state;
 	start(&s, "gpus 1\nnogpm\nmemory 81559\n"
@@ -127,7 +127,7 @@ static void sample__converts_as_dcgm_does(void **state)
 		  "figure nvmlDeviceGetUtilizationRates 0 1 0\n"
 		  "figure nvmlDeviceGetPerformanceState 0 0 32\n");
 	sample_now(&s, &t, names, ARRAY_LEN(names));
-	u = &t.sample->units[0];
+	u = &t.sample->devices[0];
 	assert_int_equal(int_of(u, "DCGM_FI_DEV_GPU_TEMP"), 37);
 	assert_int_equal(int_of(u, "DCGM_FI_DEV_SM_CLOCK"), 540);
 	assert_true(sample_value(u, at("DCGM_FI_DEV_SM_CLOCK_HERTZ"))->i == 540000000);
@@ -155,7 +155,7 @@ static void sample__converts_as_dcgm_does(void **state)
 	for (uint32_t i = 1; i < u->n_values; i++)
 		assert_true(u->values[i - 1].field < u->values[i].field);
 	sampled_fini(&t);
-	seen_stop(&s);
+	monitor_watcher_stop(&s);
 }
 
 static void sample__does_not_ask_again_for_what_was_refused(void **state)
@@ -163,7 +163,7 @@ static void sample__does_not_ask_again_for_what_was_refused(void **state)
 	static const char *const names[] = { "DCGM_FI_DEV_FAN_SPEED", "DCGM_FI_DEV_POWER_USAGE",
 		"DCGM_FI_DEV_GPU_TEMP", "DCGM_FI_DEV_NAME",
 		"DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION" };
-	struct seen s = { .m = NULL };
+	struct monitor_watcher s = { .m = NULL };
 	struct sampled t = { .times = 0 };
 
 	(void)state;
@@ -181,16 +181,16 @@ static void sample__does_not_ask_again_for_what_was_refused(void **state)
 	/* What is costly or fixed is not asked for again, and stays. */
 	assert_int_equal(calls("nvmlDeviceGetFieldValues 0"), 1);
 	assert_int_equal(calls("nvmlDeviceGetName 0"), 1);
-	assert_int_equal(int_of(&t.sample->units[0], "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION"),
+	assert_int_equal(int_of(&t.sample->devices[0], "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION"),
 		5);
-	assert_non_null(sample_text(&t.sample->units[0], at("DCGM_FI_DEV_NAME")));
+	assert_non_null(sample_text(&t.sample->devices[0], at("DCGM_FI_DEV_NAME")));
 	/* What just went wrong is. */
 	fake_nvml("gpus 1\nlog\nnogpm\nerror nvmlDeviceGetTemperature 0 999\n");
 	forget_calls();
 	sample_now(&s, &t, names, ARRAY_LEN(names));
 	sample_now(&s, &t, names, ARRAY_LEN(names));
 	assert_int_equal(calls("nvmlDeviceGetTemperature 0"), 2);
-	assert_null(sample_value(&t.sample->units[0], at("DCGM_FI_DEV_GPU_TEMP")));
+	assert_null(sample_value(&t.sample->devices[0], at("DCGM_FI_DEV_GPU_TEMP")));
 	/* A new session, a new chance. */
 	gpu_monitor_release(s.m);
 	gpu_monitor_probe(s.m);
@@ -200,7 +200,7 @@ static void sample__does_not_ask_again_for_what_was_refused(void **state)
 	sample_now(&s, &t, names, ARRAY_LEN(names));
 	assert_int_equal(calls("nvmlDeviceGetFanSpeed 0"), 1);
 	sampled_fini(&t);
-	seen_stop(&s);
+	monitor_watcher_stop(&s);
 }
 
 static void sample__takes_busy_times_and_units_of_gpm(void **state)
@@ -208,9 +208,9 @@ static void sample__takes_busy_times_and_units_of_gpm(void **state)
 	static const char *const names[] = { "DCGM_FI_PROF_GR_ENGINE_ACTIVE",
 		"DCGM_FI_PROF_PCIE_TX_BYTES", "DCGM_FI_PROF_SM_ACTIVE",
 		"DCGM_FI_PROF_NVDEC0_ACTIVE", "DCGM_FI_PROF_NVLINK_L17_RX_BYTES" };
-	struct seen s = { .m = NULL };
+	struct monitor_watcher s = { .m = NULL };
 	struct sampled t = { .times = 0 };
-	const struct sample_unit *u;
+	const struct sample_device *u;
 
 	(void)state;
 	start(&s, "gpus 1\nfigure nvmlGpmMetricsGet 0 1 25000\n"
@@ -218,9 +218,9 @@ static void sample__takes_busy_times_and_units_of_gpm(void **state)
 		  "figure nvmlGpmMetricsGet 0 20 3500\n"
 		  "figure nvmlGpmMetricsGet 0 96 1000\n");
 	sample_now(&s, &t, names, ARRAY_LEN(names));
-	assert_null(sample_value(&t.sample->units[0], at("DCGM_FI_PROF_GR_ENGINE_ACTIVE")));
+	assert_null(sample_value(&t.sample->devices[0], at("DCGM_FI_PROF_GR_ENGINE_ACTIVE")));
 	sample_now(&s, &t, names, ARRAY_LEN(names));
-	u = &t.sample->units[0];
+	u = &t.sample->devices[0];
 	assert_near(real_of(u, "DCGM_FI_PROF_GR_ENGINE_ACTIVE"), 0.25);
 	assert_near(real_of(u, "DCGM_FI_PROF_SM_ACTIVE"), 1.0);             /* not 1.03 */
 	assert_int_equal(int_of(u, "DCGM_FI_PROF_PCIE_TX_BYTES"), 3670016); /* MiB to bytes */
@@ -231,12 +231,12 @@ static void sample__takes_busy_times_and_units_of_gpm(void **state)
 	assert_true(u->busy_known);
 	assert_in_range(u->busy_ns, u->interval_ns / 4 - 1, u->interval_ns / 4 + 1);
 	sampled_fini(&t);
-	seen_stop(&s);
+	monitor_watcher_stop(&s);
 }
 
 static void sample__has_more_metrics_than_go_into_one_call(void **state)
 {
-	struct seen s = { .m = NULL };
+	struct monitor_watcher s = { .m = NULL };
 	struct sampled t = { .times = 0 };
 	char text[8192] = "gpus 1\nlog\n";
 	const char *names[FIELDS_MAX];
@@ -254,29 +254,29 @@ static void sample__has_more_metrics_than_go_into_one_call(void **state)
 	sample_now(&s, &t, names, n);
 	forget_calls();
 	sample_now(&s, &t, names, n);
-	assert_int_equal(t.sample->units[0].n_values, n);
+	assert_int_equal(t.sample->devices[0].n_values, n);
 	assert_int_equal(calls("nvmlGpmMetricsGet"), (n + 1 + 31) / 32);
-	assert_int_equal(int_of(&t.sample->units[0], "DCGM_FI_PROF_NVLINK_L17_TX_BYTES"),
+	assert_int_equal(int_of(&t.sample->devices[0], "DCGM_FI_PROF_NVLINK_L17_TX_BYTES"),
 		97 * 1048576);
-	assert_near(real_of(&t.sample->units[0], "DCGM_FI_PROF_GR_ENGINE_ACTIVE"), 0.01);
+	assert_near(real_of(&t.sample->devices[0], "DCGM_FI_PROF_GR_ENGINE_ACTIVE"), 0.01);
 	sampled_fini(&t);
-	seen_stop(&s);
+	monitor_watcher_stop(&s);
 }
 
 static void sample__shares_the_busy_time_among_processes(void **state)
 {
-	struct seen s = { .m = NULL };
+	struct monitor_watcher s = { .m = NULL };
 	struct sampled t = { .times = 0 };
-	const struct sample_unit *u;
+	const struct sample_device *u;
 
 	(void)state;
 	start(&s, "gpus 1\nprocess compute 0 77 1 -1 -1\nprocess compute 0 78 1 -1 -1\n"
 		  "process compute 0 79 1 -1 -1\nfigure nvmlGpmMetricsGet 0 1 10000\n"
 		  "utilization 0 77 0 60\nutilization 0 78 0 30\n");
 	sample_now(&s, &t, NULL, 0);
-	assert_false(t.sample->units[0].processes[0].busy_known);
+	assert_false(t.sample->devices[0].processes[0].busy_known);
 	sample_now(&s, &t, NULL, 0);
-	u = &t.sample->units[0];
+	u = &t.sample->devices[0];
 	assert_int_equal(u->n_processes, 3);
 	for (int i = 0; i < 3; i++)
 		assert_true(u->processes[i].busy_known);
@@ -287,15 +287,15 @@ static void sample__shares_the_busy_time_among_processes(void **state)
 		2 * u->processes[1].busy_ns + 3);
 	assert_int_equal(u->processes[2].busy_ns, 0);
 	sampled_fini(&t);
-	seen_stop(&s);
+	monitor_watcher_stop(&s);
 }
 
 /* Of its clients the driver has no samples; their server has those of all. */
 static void sample__does_not_know_how_long_a_client_of_mps_computed(void **state)
 {
-	struct seen s = { .m = NULL };
+	struct monitor_watcher s = { .m = NULL };
 	struct sampled t = { .times = 0 };
-	const struct sample_unit *u;
+	const struct sample_device *u;
 
 	(void)state;
 	start(&s, "gpus 1\nprocess compute 0 77 1 -1 -1\nprocess mps 0 77 1 -1 -1\n"
@@ -304,43 +304,43 @@ static void sample__does_not_know_how_long_a_client_of_mps_computed(void **state
 		  "utilization 0 79 0 60\n");
 	sample_now(&s, &t, NULL, 0);
 	sample_now(&s, &t, NULL, 0);
-	u = &t.sample->units[0];
+	u = &t.sample->devices[0];
 	assert_int_equal(u->n_processes, 3);
 	assert_false(u->processes[0].busy_known);
 	assert_false(u->processes[1].busy_known);
 	assert_true(u->processes[2].busy_known);
 	assert_true(u->processes[2].busy_ns > 0);
 	sampled_fini(&t);
-	seen_stop(&s);
+	monitor_watcher_stop(&s);
 }
 
 static void sample__falls_back_to_utilization(void **state)
 {
-	struct seen s = { .m = NULL };
+	struct monitor_watcher s = { .m = NULL };
 	struct sampled t = { .times = 0 };
-	const struct sample_unit *u;
+	const struct sample_device *u;
 
 	(void)state;
 	start(&s, "gpus 1\nnogpm\nfigure nvmlDeviceGetUtilizationRates 0 0 50\n"
 		  "figure nvmlDeviceGetUtilizationRates 0 1 10\n");
 	sample_now(&s, &t, NULL, 0);
 	sample_now(&s, &t, NULL, 0);
-	u = &t.sample->units[0];
+	u = &t.sample->devices[0];
 	assert_true(u->busy_known);
 	assert_in_range(u->busy_ns, u->interval_ns / 2 - 1, u->interval_ns / 2 + 1);
 	/* With neither it is not known, and the processes' times are only held against the interval. */
 	fake_nvml("gpus 1\nnogpm\nprocess compute 0 77 1 -1 -1\n");
 	sample_now(&s, &t, NULL, 0);
-	assert_false(t.sample->units[0].busy_known);
+	assert_false(t.sample->devices[0].busy_known);
 	sampled_fini(&t);
-	seen_stop(&s);
+	monitor_watcher_stop(&s);
 }
 
 static void sample__makes_a_rate_of_nvlink_counters(void **state)
 {
 	static const char *const names[] = { "DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL",
 		"DCGM_FI_DEV_NVLINK_BANDWIDTH_L3", "DCGM_FI_DEV_NVLINK_TX_BANDWIDTH_TOTAL" };
-	struct seen s = { .m = NULL };
+	struct monitor_watcher s = { .m = NULL };
 	struct sampled t = { .times = 0 };
 	double seconds;
 	int64_t want, rate;
@@ -349,30 +349,30 @@ static void sample__makes_a_rate_of_nvlink_counters(void **state)
 	start(&s, "gpus 1\nfigure nvmlDeviceGetFieldValues 0 138 1000000\n"
 		  "figure nvmlDeviceGetFieldValues 0 139 5000000\n");
 	sample_now(&s, &t, names, ARRAY_LEN(names));
-	assert_null(sample_value(&t.sample->units[0], at(names[0])));
+	assert_null(sample_value(&t.sample->devices[0], at(names[0])));
 	fake_nvml("gpus 1\nfigure nvmlDeviceGetFieldValues 0 138 3000000\n"
 		  "figure nvmlDeviceGetFieldValues 0 139 9000000\n");
 	sample_now(&s, &t, names, ARRAY_LEN(names));
-	seconds = (double)t.sample->units[0].interval_ns / NS_PER_SEC;
+	seconds = (double)t.sample->devices[0].interval_ns / NS_PER_SEC;
 	want = (int64_t)(6000 / seconds);
-	rate = int_of(&t.sample->units[0], names[0]);
+	rate = int_of(&t.sample->devices[0], names[0]);
 	assert_in_range(rate, want - want / 100 - 1, want + want / 100 + 1);
-	assert_int_equal(int_of(&t.sample->units[0], names[1]), rate);
-	rate = int_of(&t.sample->units[0], names[2]);
+	assert_int_equal(int_of(&t.sample->devices[0], names[1]), rate);
+	rate = int_of(&t.sample->devices[0], names[2]);
 	assert_in_range(rate, want / 3 - want / 100 - 1, want / 3 + want / 100 + 1);
 	/* Counters that began anew. */
 	fake_nvml("gpus 1\nfigure nvmlDeviceGetFieldValues 0 138 1\n"
 		  "figure nvmlDeviceGetFieldValues 0 139 9000000\n");
 	sample_now(&s, &t, names, ARRAY_LEN(names));
-	assert_null(sample_value(&t.sample->units[0], at(names[0])));
+	assert_null(sample_value(&t.sample->devices[0], at(names[0])));
 	sampled_fini(&t);
-	seen_stop(&s);
+	monitor_watcher_stop(&s);
 }
 
 static void sample__leaves_out_a_gpu_that_hangs(void **state)
 {
 	static const char *const names[] = { "DCGM_FI_DEV_GPU_TEMP" };
-	struct seen s = { .m = NULL };
+	struct monitor_watcher s = { .m = NULL };
 	struct sampled t = { .times = 0 };
 	const char *text = "gpus 3\nfigure nvmlDeviceGetTemperature 0 0 30\n"
 			   "figure nvmlDeviceGetTemperature 2 0 32\n";
@@ -382,28 +382,28 @@ static void sample__leaves_out_a_gpu_that_hangs(void **state)
 	(void)snprintf(hangs, sizeof hangs, "%shang nvmlDeviceGetTemperature 1\n", text);
 	start(&s, hangs);
 	s.inventories = 0;
-	sample_ask(&s, &t, names, 1);
+	sample_request_and_wait(&s, &t, names, 1);
 	run_until(&s, t.times == 1);
 	assert_null(t.sample);
 	assert_string_equal(t.err.msg, "the NVML worker ended meanwhile");
 	run_until(&s, s.inventories > 1 && s.inv->gpus[1].fault == GPU_FAULT_STUCK);
 	sample_now(&s, &t, names, 1);
 	assert_int_equal(t.sample->n, 3);
-	assert_int_equal(int_of(&t.sample->units[0], names[0]), 30);
-	assert_int_equal(int_of(&t.sample->units[2], names[0]), 32);
-	assert_string_equal(t.sample->units[1].uuid, "GPU-fake-1");
-	assert_int_equal(t.sample->units[1].n_values, 0);
-	assert_false(t.sample->units[1].memory_known);
-	assert_non_null(strstr(t.sample->units[1].reason, "did not come back in time"));
+	assert_int_equal(int_of(&t.sample->devices[0], names[0]), 30);
+	assert_int_equal(int_of(&t.sample->devices[2], names[0]), 32);
+	assert_string_equal(t.sample->devices[1].uuid, "GPU-fake-1");
+	assert_int_equal(t.sample->devices[1].n_values, 0);
+	assert_false(t.sample->devices[1].memory_known);
+	assert_non_null(strstr(t.sample->devices[1].reason, "did not come back in time"));
 	assert_int_equal(s.downs, 0);
 	sampled_fini(&t);
-	seen_stop(&s);
+	monitor_watcher_stop(&s);
 }
 
 static void sample__stops_at_a_gpu_that_is_lost(void **state)
 {
 	static const char *const names[] = { "DCGM_FI_DEV_GPU_TEMP", "DCGM_FI_DEV_NAME" };
-	struct seen s = { .m = NULL };
+	struct monitor_watcher s = { .m = NULL };
 	struct sampled t = { .times = 0 };
 
 	(void)state;
@@ -413,15 +413,15 @@ static void sample__stops_at_a_gpu_that_is_lost(void **state)
 		  "figure nvmlDeviceGetTemperature 1 0 31\n");
 	s.inventories = 0;
 	sample_now(&s, &t, names, ARRAY_LEN(names));
-	assert_string_equal(t.sample->units[0].reason, "GPU is lost");
+	assert_string_equal(t.sample->devices[0].reason, "GPU is lost");
 	assert_int_equal(calls("nvmlDeviceGetTemperature 0"), 0);
-	assert_int_equal(int_of(&t.sample->units[1], names[0]), 31);
+	assert_int_equal(int_of(&t.sample->devices[1], names[0]), 31);
 	/* The monitor hears of it and looks. */
 	run_until(&s, s.inventories > 0 && s.inv->gpus[0].fault == GPU_FAULT_LOST);
 	sample_now(&s, &t, names, ARRAY_LEN(names));
-	assert_non_null(strstr(t.sample->units[0].reason, "GPU is lost"));
+	assert_non_null(strstr(t.sample->devices[0].reason, "GPU is lost"));
 	sampled_fini(&t);
-	seen_stop(&s);
+	monitor_watcher_stop(&s);
 }
 
 static void sample__reads_mig_devices(void **state)
@@ -429,9 +429,9 @@ static void sample__reads_mig_devices(void **state)
 	static const char *const names[] = { "DCGM_FI_DEV_GPU_TEMP", "DCGM_FI_DEV_FB_TOTAL",
 		"DCGM_FI_PROF_GR_ENGINE_ACTIVE", "DCGM_FI_PROF_PCIE_TX_BYTES",
 		"DCGM_FI_DEV_UUID" };
-	struct seen s = { .m = NULL };
+	struct monitor_watcher s = { .m = NULL };
 	struct sampled t = { .times = 0 };
-	const struct sample_unit *u;
+	const struct sample_device *u;
 
 	(void)state;
 	test_write(fake_nvml_dir, "driver/nvidia-caps/mig-minors",
@@ -453,11 +453,11 @@ static void sample__reads_mig_devices(void **state)
 	sample_now(&s, &t, names, ARRAY_LEN(names));
 	sample_now(&s, &t, names, ARRAY_LEN(names));
 	assert_int_equal(t.sample->n, 4);
-	u = &t.sample->units[0]; /* the board */
+	u = &t.sample->devices[0]; /* the board */
 	assert_string_equal(u->uuid, "GPU-fake-0");
 	assert_int_equal(int_of(u, names[0]), 30);
 	assert_false(u->processes_known);
-	u = &t.sample->units[1];
+	u = &t.sample->devices[1];
 	assert_string_equal(u->uuid, "MIG-fake-0-1-0");
 	assert_int_equal(u->gi, 1);
 	assert_int_equal(u->ci, 0);
@@ -471,27 +471,27 @@ static void sample__reads_mig_devices(void **state)
 	assert_int_equal(u->n_processes, 1);
 	assert_int_equal(u->processes[0].pid, 77);
 	assert_false(u->processes[0].busy_known);
-	u = &t.sample->units[2];
+	u = &t.sample->devices[2];
 	assert_int_equal(u->gi, 2);
 	assert_near(real_of(u, names[2]), 0.9); /* of the whole instance */
 	assert_false(u->busy_known);            /* so nobody knows of this part */
 	assert_int_equal(u->processes[0].pid, 78);
-	assert_int_equal(t.sample->units[3].gpu, 1);
-	assert_int_equal(t.sample->units[3].processes[0].pid, 79);
+	assert_int_equal(t.sample->devices[3].gpu, 1);
+	assert_int_equal(t.sample->devices[3].processes[0].pid, 79);
 	sampled_fini(&t);
-	seen_stop(&s);
+	monitor_watcher_stop(&s);
 }
 
 static void sample__is_one_at_a_time(void **state)
 {
-	struct seen s = { .m = NULL };
+	struct monitor_watcher s = { .m = NULL };
 	struct sampled t = { .times = 0 };
 	struct gpu_sample_request rq = { .interval_ns = NS_PER_SEC };
 	struct error err = ERROR_INIT;
 
 	(void)state;
 	start(&s, "gpus 1\n");
-	sample_ask(&s, &t, NULL, 0);
+	sample_request_and_wait(&s, &t, NULL, 0);
 	assert_int_equal(gpu_monitor_sample(s.m, &rq, on_sampled, &t, &err), -1);
 	assert_int_equal(err.code, ERR_UNAVAILABLE);
 	/* The worker goes in the middle of it. */
@@ -503,9 +503,9 @@ static void sample__is_one_at_a_time(void **state)
 	s.inventories = 0;
 	run_until(&s, s.inventories > 0);
 	/* The monitor goes: nobody is told. */
-	sample_ask(&s, &t, NULL, 0);
+	sample_request_and_wait(&s, &t, NULL, 0);
 	t.times = 0;
-	seen_stop(&s);
+	monitor_watcher_stop(&s);
 	assert_int_equal(t.times, 0);
 	sampled_fini(&t);
 }

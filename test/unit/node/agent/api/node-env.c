@@ -167,7 +167,7 @@ void node_env_send(struct node_env *n, const char *object)
 	free(text);
 }
 
-void node_env_say(struct node_env *n, const char *object)
+void node_env_send_event(struct node_env *n, const char *object)
 {
 	unsigned before = n->calls;
 

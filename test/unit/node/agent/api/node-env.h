@@ -45,7 +45,7 @@ void node_env_script(struct node_env *n, const char *object);
 /* The Node is changed to @object (NULL: deleted); does not wait for the watch. */
 void node_env_send(struct node_env *n, const char *object);
 /* The same, and waits until the watch has called. */
-void node_env_say(struct node_env *n, const char *object);
+void node_env_send_event(struct node_env *n, const char *object);
 
 /* Puts the monotonic clock forward; libuv's is another. */
 void clock_skip(uint64_t ns);

@@ -169,7 +169,7 @@ static void event_list__counts_the_same_event_and_forgets_the_oldest_told(void *
 	e = event_list_next(&l); /* the one that has not happened for longest */
 	assert_int_equal(e->type, EVENT_NORMAL);
 	assert_int_equal(e->count, 1);
-	e->told = 1;
+	e->reported_count = 1;
 	e = event_list_next(&l);
 	assert_int_equal(e->count, 2);
 	assert_int_equal(e->first_ns, 10);
@@ -240,7 +240,7 @@ static void event_bodies__name_the_pod_that_it_has_happened_to(void **state)
 		"shop");
 	json_decref(o);
 	free(text);
-	e->told = e->count;
+	e->reported_count = e->count;
 	text = event_create_body(event_list_next(&l), "node-1");
 	o = json_of(text);
 	assert_null(json_object_get(json_object_get(o, "involvedObject"), "uid"));

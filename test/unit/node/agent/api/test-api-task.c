@@ -12,7 +12,7 @@ struct tried {
 	unsigned looks, answers;
 };
 
-static void on_look(struct task *t)
+static void on_test_task_due(struct task *t)
 {
 	struct tried *x = (struct tried *)t;
 
@@ -48,7 +48,7 @@ static void task__is_over_its_trouble_with_a_write_alone(void **state)
 	struct tried x = { .env = e };
 
 	api_open(e, "secret", NULL);
-	task_init(&x.task, &e->loop, "x not done", on_look, on_done);
+	task_init(&x.task, &e->loop, "x not done", on_test_task_due, on_done);
 	x.task.api = e->api; /* its back-off is too long to come in between */
 	SCRIPT(e, { .answer = ANSWER("500 No", "{}"), .hang_up = true },
 		{ .answer = ANSWER("200 OK", "{}"), .hang_up = true },
@@ -56,18 +56,18 @@ static void task__is_over_its_trouble_with_a_write_alone(void **state)
 		{ .answer = ANSWER("200 OK", "{}"), .hang_up = true });
 	try_for(&x, "PUT");
 	assert_int_equal(x.task.backoff.failures, 1);
-	assert_int_equal(x.task.trouble.code, ERR_UNAVAILABLE);
+	assert_int_equal(x.task.last_error.code, ERR_UNAVAILABLE);
 	task_complain(&x.task);
-	assert_string_equal(x.task.told, x.task.trouble.msg);
+	assert_string_equal(x.task.logged_error, x.task.last_error.msg);
 	try_for(&x, "GET");
 	assert_int_equal(x.task.backoff.failures, 1);
-	assert_int_equal(x.task.trouble.code, ERR_UNAVAILABLE);
+	assert_int_equal(x.task.last_error.code, ERR_UNAVAILABLE);
 	try_for(&x, "PUT");
 	assert_int_equal(x.task.backoff.failures, 2);
 	try_for(&x, "PUT");
 	assert_int_equal(x.task.backoff.failures, 0);
-	assert_int_equal(x.task.trouble.code, ERR_NONE);
-	assert_string_equal(x.task.told, ""); /* the same trouble would be news again */
+	assert_int_equal(x.task.last_error.code, ERR_NONE);
+	assert_string_equal(x.task.logged_error, ""); /* the same trouble would be news again */
 	task_end(e, &x.task);
 }
 
@@ -79,18 +79,18 @@ static void task_send__tries_again_what_cannot_be_sent(void **state)
 
 	api_open(e, NULL, token);
 	assert_int_equal(unlink(token), 0);
-	task_init(&x.task, &e->loop, "x not done", on_look, on_done);
+	task_init(&x.task, &e->loop, "x not done", on_test_task_due, on_done);
 	make_quick(&x.task, e->api);
 	SCRIPT(e, { .answer = ANSWER("200 OK", "{}"), .hang_up = true });
 	task_poke(&x.task);
 	run(e, &x.looks, 3);
 	assert_int_equal(x.answers, 0);
 	assert_true(x.task.backoff.failures >= 3);
-	assert_non_null(strstr(x.task.trouble.msg, token));
-	assert_string_equal(x.task.told, x.task.trouble.msg);
+	assert_non_null(strstr(x.task.last_error.msg, token));
+	assert_string_equal(x.task.logged_error, x.task.last_error.msg);
 	free(write_file(e, "token", "secret"));
 	run(e, &x.answers, 1);
-	assert_int_equal(x.task.trouble.code, ERR_NONE);
+	assert_int_equal(x.task.last_error.code, ERR_NONE);
 	task_end(e, &x.task);
 	free(token);
 }
@@ -116,7 +116,7 @@ static void open_task(struct tried *x, struct env *e)
 {
 	*x = (struct tried){ .env = e, .method = "PUT" };
 	api_open(e, "secret", NULL);
-	task_init(&x->task, &e->loop, "x not done", on_look, on_done);
+	task_init(&x->task, &e->loop, "x not done", on_test_task_due, on_done);
 	x->task.api = e->api;
 }
 
@@ -143,7 +143,7 @@ static void task__waits_as_long_as_the_answer_calls_for(void **state)
 
 		backoff_reset(&x.task.backoff);
 		ms = wait_after(&x, "PUT", rows[i].status);
-		assert_int_equal(x.task.trouble.code, rows[i].code);
+		assert_int_equal(x.task.last_error.code, rows[i].code);
 		if (ms < rows[i].min_ms || ms > rows[i].max_ms)
 			fail_msg("after %s it waits %llu ms", rows[i].status,
 				(unsigned long long)ms);
@@ -242,7 +242,7 @@ static void task_send__from_an_answer_is_no_look(void **state)
 	run(x.env, &x.answers, 2);
 	assert_int_equal(x.looks, 1);
 	/* The 404 was an answer, and the wait for it is over with the next request. */
-	assert_int_equal(x.task.trouble.code, ERR_NONE);
+	assert_int_equal(x.task.last_error.code, ERR_NONE);
 	assert_int_equal(x.task.backoff.failures, 0);
 	assert_false(uv_is_active((uv_handle_t *)&x.task.timer));
 	task_end(x.env, &x.task);
@@ -266,7 +266,7 @@ static void task_close__ends_a_request_without_an_answer(void **state)
 
 /* --- without a server --- */
 
-static void look_only(struct task *t)
+static void count_task_run(struct task *t)
 {
 	((struct tried *)t)->looks++;
 }
@@ -276,7 +276,7 @@ static void task_poke__waits_for_an_api_server_unless_the_task_is_local(void **s
 	struct env *e = *state;
 	struct tried x = { .env = e };
 
-	task_init(&x.task, &e->loop, "x not done", look_only, on_done);
+	task_init(&x.task, &e->loop, "x not done", count_task_run, on_done);
 	task_poke(&x.task);
 	assert_false(uv_is_active((uv_handle_t *)&x.task.timer));
 	task_wait(&x.task, 0); /* planned before, and the server has gone since */
@@ -312,7 +312,7 @@ static void task_is_fault__is_what_does_not_pass_by_itself(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		const struct task t = { .trouble = { .code = rows[i].code } };
+		const struct task t = { .last_error = { .code = rows[i].code } };
 
 		assert_int_equal(task_is_fault(&t), rows[i].fault);
 	}
@@ -324,15 +324,15 @@ static void task_complain__remembers_what_it_logged_until_it_works(void **state)
 
 	open_task(&x, *state);
 	(void)wait_after(&x, "PUT", "500 No");
-	assert_string_equal(x.task.told, ""); /* the owner decides whether to log it */
+	assert_string_equal(x.task.logged_error, ""); /* the owner decides whether to log it */
 	task_complain(&x.task);
 	(void)wait_after(&x, "PUT", "403 Forbidden");
-	assert_non_null(strstr(x.task.told, "500"));
+	assert_non_null(strstr(x.task.logged_error, "500"));
 	task_complain(&x.task);
-	assert_non_null(strstr(x.task.told, "403"));
+	assert_non_null(strstr(x.task.logged_error, "403"));
 	task_reached(&x.task);
-	assert_string_equal(x.task.told, "");
-	assert_int_equal(x.task.trouble.code, ERR_NONE);
+	assert_string_equal(x.task.logged_error, "");
+	assert_int_equal(x.task.last_error.code, ERR_NONE);
 	task_end(x.env, &x.task);
 }
 

@@ -220,11 +220,11 @@ static void event_send__goes_on_after_one_that_was_refused(void **state)
 	send_numbered(&s, 0, 2);
 	task_settle(n->e, &s.task);
 	assert_int_equal(n->e->requests, 1);
-	assert_string_equal(s.task.told, s.task.trouble.msg);
+	assert_string_equal(s.task.logged_error, s.task.last_error.msg);
 	task_skip(&s.task);
 	task_settle(n->e, &s.task);
 	assert_int_equal(n->e->requests, 2);
-	assert_int_equal(s.task.trouble.code, ERR_NONE);
+	assert_int_equal(s.task.last_error.code, ERR_NONE);
 	assert_null(event_list_next(&s.list));
 	task_end(n->e, &s.task);
 }

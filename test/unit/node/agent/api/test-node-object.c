@@ -32,7 +32,7 @@ static void node_object__keeps_what_is_of_interest(void **state)
 	assert_json(json_deep_copy(node_object_taints(n->node)), "[{'key':'t'}]");
 	assert_json(json_deep_copy(node_object_condition(n->node)),
 		"{'type':'" TYPE "','status':'True'}");
-	assert_int_equal(node_object_trouble(n->node)->code, ERR_NONE);
+	assert_int_equal(node_object_error(n->node)->code, ERR_NONE);
 }
 
 static void node_object__calls_for_what_has_changed(void **state)
@@ -63,7 +63,7 @@ static void node_object__calls_for_what_has_changed(void **state)
 	node_env_watch(n, first, TYPE);
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		n->changes = n->condition_changes = 0;
-		node_env_say(n, rows[i].object);
+		node_env_send_event(n, rows[i].object);
 		if (n->changes != rows[i].changes ||
 			n->condition_changes != rows[i].condition_changes)
 			fail_msg("row %zu: %u changes, %u of the condition", i, n->changes,
@@ -86,7 +86,7 @@ static void node_object__calls_for_no_heartbeat(void **state)
 	node_env_send(n,
 		"{'metadata':{'uid':'u-1','generation':7},'spec':{'unschedulable':true},"
 		"'status':{'capacity':{'cpu':'1'},'conditions':[" CONDITION("True", "3") "]}}");
-	node_env_say(n, WITH_CONDITIONS(CONDITION("False", "4")));
+	node_env_send_event(n, WITH_CONDITIONS(CONDITION("False", "4")));
 	assert_int_equal(n->changes, 1);
 	assert_int_equal(n->condition_changes, 1);
 }
@@ -98,7 +98,7 @@ static void node_object__without_a_type_keeps_no_condition(void **state)
 	node_env_watch(n, first, NULL);
 	assert_null(node_object_condition(n->node));
 	node_env_send(n, WITH_CONDITIONS(CONDITION("False", "4")));
-	node_env_say(n, NULL);
+	node_env_send_event(n, NULL);
 	assert_int_equal(n->condition_changes, 0);
 }
 
@@ -111,7 +111,7 @@ static void node_object__takes_anything_that_a_server_says(void **state)
 
 	node_env_watch(n, first, TYPE);
 	for (size_t i = 0; i < ARRAY_LEN(odd); i++) {
-		node_env_say(n, odd[i]);
+		node_env_send_event(n, odd[i]);
 		assert_string_equal(node_object_uid(n->node), "");
 		assert_null(node_object_label(n->node, "a"));
 		assert_null(node_object_annotation(n->node, "r"));
@@ -133,7 +133,7 @@ static void node_object_patched__makes_the_watch_no_news(void **state)
 	assert_json(json_deep_copy(node_object_condition(n->node)),
 		"{'type':'" TYPE "','status':'False'}");
 	node_env_send(n, written);
-	node_env_say(n, "{'metadata':{'uid':'u-2'}}");
+	node_env_send_event(n, "{'metadata':{'uid':'u-2'}}");
 	assert_int_equal(n->condition_changes, 0);
 	json_decref(answer);
 	json_decref(odd);
@@ -141,7 +141,7 @@ static void node_object_patched__makes_the_watch_no_news(void **state)
 
 static bool is_in_touch(const struct node_env *n)
 {
-	return node_object_trouble(n->node)->code == ERR_NONE;
+	return node_object_error(n->node)->code == ERR_NONE;
 }
 
 static void node_object__keeps_what_is_known_while_the_server_is_away(void **state)
@@ -165,27 +165,27 @@ static void node_object__keeps_what_is_known_while_the_server_is_away(void **sta
 
 /* --- the link --- */
 
-static void api_link_trouble__says_why_our_node_is_not_known(void **state)
+static void api_link_error__says_why_our_node_is_not_known(void **state)
 {
 	struct node_env *n = *state;
 	struct api_link l = { .node_name = NODE_NAME };
 	struct error err = ERROR_INIT;
 
-	assert_string_equal(api_link_trouble(&l), "the API server is not asked yet");
+	assert_string_equal(api_link_error(&l), "the API server is not asked yet");
 	(void)error_set(&l.why, ERR_NOT_FOUND, "no API server is known");
-	assert_string_equal(api_link_trouble(&l), "no API server is known");
+	assert_string_equal(api_link_error(&l), "no API server is known");
 	assert_ok(node_object_start(&n->node, n->e->api, NODE_NAME, NULL,
 			  &(const struct node_object_ops){ 0 }, n, &err),
 		&err);
 	l.node = n->node;
-	assert_non_null(strstr(api_link_trouble(&l), "has not answered yet"));
+	assert_non_null(strstr(api_link_error(&l), "has not answered yet"));
 	assert_int_equal(node_object_state(n->node), NODE_UNKNOWN);
 	n->node = node_object_stop(n->node);
 	node_env_watch(n, NULL, NULL);
 	l.node = n->node;
-	assert_string_equal(api_link_trouble(&l), "there is no Node of our name");
-	node_env_say(n, first);
-	assert_string_equal(api_link_trouble(&l), "");
+	assert_string_equal(api_link_error(&l), "there is no Node of our name");
+	node_env_send_event(n, first);
+	assert_string_equal(api_link_error(&l), "");
 }
 
 static void node_object_start__needs_a_name(void **state)
@@ -210,7 +210,7 @@ int main(void)
 		NODE_TEST(node_object__takes_anything_that_a_server_says),
 		NODE_TEST(node_object_patched__makes_the_watch_no_news),
 		NODE_TEST(node_object__keeps_what_is_known_while_the_server_is_away),
-		NODE_TEST(api_link_trouble__says_why_our_node_is_not_known),
+		NODE_TEST(api_link_error__says_why_our_node_is_not_known),
 		NODE_TEST(node_object_start__needs_a_name),
 	};
 

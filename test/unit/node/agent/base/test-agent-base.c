@@ -18,9 +18,9 @@ static void wake_up__is_one_call_however_often_it_is_asked_for(void **state)
 	wake_up(&f->wake);
 	wake_up(&f->wake);
 	assert_int_equal(f->wakes, 0); /* never from inside of who asks */
-	agent_fixture_turn(f);
+	agent_fixture_run_once(f);
 	assert_int_equal(f->wakes, 1);
-	agent_fixture_turn(f);
+	agent_fixture_run_once(f);
 	assert_int_equal(f->wakes, 1);
 }
 
@@ -52,7 +52,7 @@ static void wake_up__from_the_call_itself_is_a_call_in_the_next_turn(void **stat
 	(void)uv_run(&f->loop, UV_RUN_NOWAIT);
 	assert_int_equal(a.calls, 3);
 	wake_close(&a.wake);
-	agent_fixture_turn(f);
+	agent_fixture_run_once(f);
 }
 
 static void on_timer(uv_timer_t *t)
@@ -70,7 +70,7 @@ static void wake_up__from_a_timer_does_not_wait_for_the_next_event(void **state)
 	(void)uv_timer_start(&t, on_timer, 1, 0);
 	agent_fixture_until(f, f->wakes == 1);
 	uv_close((uv_handle_t *)&t, NULL);
-	agent_fixture_turn(f);
+	agent_fixture_run_once(f);
 }
 
 static void wake_close__makes_wakes_do_nothing(void **state)
@@ -82,7 +82,7 @@ static void wake_close__makes_wakes_do_nothing(void **state)
 	wake_up(&a.wake);
 	wake_close(&a.wake);
 	wake_up(&a.wake);
-	agent_fixture_turn(f);
+	agent_fixture_run_once(f);
 	assert_int_equal(a.calls, 0);
 }
 
@@ -116,35 +116,35 @@ static void report_event__is_utf8_and_bounded_whatever_is_in_it(void **state)
 
 /* --- components --- */
 
-static void components_note__emits_one_event_for_each_change(void **state)
+static void components_report__emits_one_event_for_each_change(void **state)
 {
 	struct agent_fixture *f = *state;
 	struct components c = { .reporter = &f->reporter };
 	struct error why = ERROR_INIT;
 
-	components_note(&c, COMPONENT_PRICES, NULL); /* it works from the start: no news */
+	components_report(&c, COMPONENT_PRICES, NULL); /* it works from the start: no news */
 	assert_int_equal(f->n_events, 0);
 	(void)error_set(&why, ERR_INVALID, "line 3: expected a price");
-	components_note(&c, COMPONENT_PRICES, &why);
-	components_note(&c, COMPONENT_PRICES, &why);
+	components_report(&c, COMPONENT_PRICES, &why);
+	components_report(&c, COMPONENT_PRICES, &why);
 	assert_int_equal(f->n_events, 1);
 	assert_string_equal(agent_fixture_last(f, "ComponentDegraded")->message,
 		"prices: line 3: expected a price; devices are not affected");
 	assert_true(c.v[COMPONENT_PRICES].since_wall_ns > 0);
-	components_note(&c, COMPONENT_PRICES, NULL);
+	components_report(&c, COMPONENT_PRICES, NULL);
 	assert_string_equal(agent_fixture_last(f, "ComponentRecovered")->message,
 		"prices works again");
 	assert_int_equal(c.v[COMPONENT_PRICES].since_wall_ns, 0);
 }
 
-static void components_note__says_where_devices_are_affected(void **state)
+static void components_report__says_where_devices_are_affected(void **state)
 {
 	struct agent_fixture *f = *state;
 	struct components c = { .reporter = &f->reporter };
 	struct error why = ERROR_INIT;
 
 	(void)error_set(&why, ERR_IO, "disk full");
-	components_note(&c, COMPONENT_CDI, &why);
+	components_report(&c, COMPONENT_CDI, &why);
 	assert_string_equal(f->events[0].message, "cdi: disk full");
 }
 
@@ -201,8 +201,8 @@ int main(void)
 		AGENT_TEST(wake_close__makes_wakes_do_nothing),
 		AGENT_TEST(report_event__says_whom_it_is_about),
 		AGENT_TEST(report_event__is_utf8_and_bounded_whatever_is_in_it),
-		AGENT_TEST(components_note__emits_one_event_for_each_change),
-		AGENT_TEST(components_note__says_where_devices_are_affected),
+		AGENT_TEST(components_report__emits_one_event_for_each_change),
+		AGENT_TEST(components_report__says_where_devices_are_affected),
 		AGENT_TEST(component_set__keeps_since_when_over_another_reason),
 		AGENT_TEST(component_name__has_a_name_of_its_own_for_each),
 		AGENT_TEST(failure_set__keeps_the_first_reason_and_stops_the_loop),

@@ -131,12 +131,12 @@ static void cluster__tells_of_the_server_once_and_then_of_the_node(void **state)
 	cluster_env_open(x, NODE);
 	assert_string_equal(x->order, "rc");
 	assert_int_equal(cluster_down(&x->c)->code, ERR_NONE);
-	assert_string_equal(api_link_trouble(&x->c.link), "");
+	assert_string_equal(api_link_error(&x->c.link), "");
 	/* The server goes and comes. */
 	stub_script(x->n->e, &x->n->steps[1], 1);
 	stub_hang_up(x->n->e);
 	run(x->n->e, &x->n->e->requests, 1);
-	node_env_say(x->n, "{'metadata':{'uid':'u-2'}}");
+	node_env_send_event(x->n, "{'metadata':{'uid':'u-2'}}");
 	assert_string_equal(x->order, "rcc");
 	assert_int_equal(x->api_unavailable, 0);
 }
@@ -222,7 +222,7 @@ static void cluster_retry__keeps_the_last_valid_credentials(void **state)
 		}
 		assert_true(opened(x));
 	}
-	node_env_say(x->n, "{'metadata':{'uid':'u-2'}}"); /* the watch goes on */
+	node_env_send_event(x->n, "{'metadata':{'uid':'u-2'}}"); /* the watch goes on */
 	assert_string_equal(x->order, "rcc");
 }
 

@@ -50,13 +50,13 @@ static void cluster_sync__removes_our_taint_alone_once_the_node_is_ready(void **
 	assert_non_null(strstr(env_of(x)->seen[0], "Content-Type: " API_JSON_PATCH "\r\n"));
 	assert_true(x->c.taint_removed_wall_ns > 0);
 	/* Without it nothing is sent, whatever changes. */
-	node_env_say(x->n, UNTAINTED);
+	node_env_send_event(x->n, UNTAINTED);
 	task_settle(env_of(x), &x->c.taint);
-	node_env_say(x->n, NODE(""));
+	node_env_send_event(x->n, NODE(""));
 	task_settle(env_of(x), &x->c.taint);
 	assert_int_equal(env_of(x)->requests, 1);
 	/* Somebody puts it on again: it goes again. */
-	node_env_say(x->n, TAINTED);
+	node_env_send_event(x->n, TAINTED);
 	task_settle(env_of(x), &x->c.taint);
 	assert_int_equal(env_of(x)->requests, 2);
 }
@@ -95,19 +95,19 @@ static void cluster__looks_again_where_the_taints_have_changed_meanwhile(void **
 			task_settle(env_of(x), &x->c.taint);
 			assert_int_equal(env_of(x)->requests, k);
 			/* It is worth no word until it goes on. */
-			assert_int_equal(*x->c.taint.told != '\0', k >= 4);
+			assert_int_equal(*x->c.taint.logged_error != '\0', k >= 4);
 		}
-		x->c.taint.told[0] = '\0';
+		x->c.taint.logged_error[0] = '\0';
 	}
 	/* The Node as it is now. */
 	SCRIPT(env_of(x), STEP(PATCH_TAINT, "200 OK", "{}"));
-	node_env_say(x->n, NODE("'taints':[" OURS "]"));
+	node_env_send_event(x->n, NODE("'taints':[" OURS "]"));
 	task_skip(&x->c.taint);
 	task_settle(env_of(x), &x->c.taint);
 	assert_json(request_body(env_of(x), 0),
 		"[{'op':'test','path':'/spec/taints','value':[" OURS "]},"
 		"{'op':'replace','path':'/spec/taints','value':[]}]");
-	assert_int_equal(x->c.taint.trouble.code, ERR_NONE);
+	assert_int_equal(x->c.taint.last_error.code, ERR_NONE);
 }
 
 static void cluster_taint_down__is_a_right_that_is_missing_and_no_collision(void **state)
@@ -129,7 +129,7 @@ static void cluster_taint_down__is_a_right_that_is_missing_and_no_collision(void
 	x->ready = true;
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		SCRIPT(env_of(x), { .answer = rows[i].answer, .hang_up = true });
-		x->c.taint.told[0] = '\0';
+		x->c.taint.logged_error[0] = '\0';
 		backoff_reset(&x->c.taint.backoff);
 		task_wait(&x->c.taint, 0);
 		task_settle(env_of(x), &x->c.taint);
@@ -344,7 +344,7 @@ static void cluster_labels__that_others_keep_changing_are_an_event(void **state)
 	struct cluster_env *x = *state;
 
 	init_file_labels(x);
-	x->c.labels.fight(x->c.labels.arg, LABEL_ROUNDS_TOLD);
+	x->c.labels.on_conflict(x->c.labels.arg, LABEL_ROUNDS_REPORTED);
 	assert_int_equal(agent_fixture_count(x->f, "LabelConflict"), 1);
 	assert_int_equal(agent_fixture_last(x->f, "LabelConflict")->type, EVENT_WARNING);
 }

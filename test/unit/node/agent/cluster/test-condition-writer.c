@@ -72,8 +72,8 @@ static void set(struct written *x, const struct node_repair *want)
 /* The Node is changed by somebody, and the writer looks. */
 static void change(struct written *x, const char *object)
 {
-	node_env_say(x->n, object);
-	condition_writer_look(&x->w);
+	node_env_send_event(x->n, object);
+	condition_writer_wake(&x->w);
 	task_settle(x->n->e, &x->w.task);
 }
 
@@ -175,7 +175,7 @@ static void condition_writer__waits_for_the_node(void **state)
 	x.w.node = NULL;
 	set(&x, &lost);
 	x.w.node = x.n->node;
-	condition_writer_look(&x.w);
+	condition_writer_wake(&x.w);
 	task_settle(x.n->e, &x.w.task);
 	assert_int_equal(x.n->e->requests, 0);
 	change(&x, BARE);
@@ -290,7 +290,7 @@ static void condition_writer__reports_a_refusal_and_waits_with_what_is_new(void 
 	set(&x, &none);
 	assert_int_equal(x.bad, 1);
 	assert_int_equal(x.why.code, ERR_PERMISSION);
-	assert_string_equal(x.w.task.told, x.w.task.trouble.msg);
+	assert_string_equal(x.w.task.logged_error, x.w.task.last_error.msg);
 	set(&x, &lost);
 	change(&x, NODE("u-1", "{'type':'Ready'}," THEIRS));
 	assert_int_equal(x.n->e->requests, 1);
@@ -299,7 +299,7 @@ static void condition_writer__reports_a_refusal_and_waits_with_what_is_new(void 
 	task_settle(x.n->e, &x.w.task);
 	assert_sent(&x, 2, "False");
 	assert_int_equal(x.good, 1);
-	assert_string_equal(x.w.task.told, "");
+	assert_string_equal(x.w.task.logged_error, "");
 	task_end(x.n->e, &x.w.task);
 }
 

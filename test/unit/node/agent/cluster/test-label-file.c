@@ -38,7 +38,7 @@ static void set(struct filed *f, const char *labels)
 	task_settle(f->e, &f->w.task);
 }
 
-static void put(const struct filed *f, const char *text)
+static void write_label_text(const struct filed *f, const char *text)
 {
 	struct error err = ERROR_INIT;
 
@@ -97,7 +97,7 @@ static void label_writer_file__writes_only_what_differs(void **state)
 		struct filed f;
 
 		open_writer(&f, *state, "labels");
-		put(&f, rows[i].have);
+		write_label_text(&f, rows[i].have);
 		set(&f, rows[i].want);
 		assert_file(&f, rows[i].text);
 		assert_int_equal(f.w.writes, rows[i].writes);
@@ -113,9 +113,9 @@ static void label_writer_file__tries_again_where_it_cannot_write(void **state)
 	open_writer(&f, *state, "labels");
 	assert_int_equal(mkdir(f.path, 0755), 0); /* in its place */
 	set(&f, "a=1");
-	assert_int_equal(f.w.task.trouble.code, ERR_IO);
+	assert_int_equal(f.w.task.last_error.code, ERR_IO);
 	assert_true(task_is_fault(&f.w.task));
-	assert_string_equal(f.w.task.told, f.w.task.trouble.msg);
+	assert_string_equal(f.w.task.logged_error, f.w.task.last_error.msg);
 	assert_in_range(task_due_ms(&f.w.task), 29000, 30000);
 	set(&f, "a=2"); /* does not hurry it */
 	assert_in_range(task_due_ms(&f.w.task), 29000, 30000);
@@ -124,7 +124,7 @@ static void label_writer_file__tries_again_where_it_cannot_write(void **state)
 	task_skip(&f.w.task);
 	task_settle(f.e, &f.w.task);
 	assert_file(&f, "a=2\n");
-	assert_int_equal(f.w.task.trouble.code, ERR_NONE);
+	assert_int_equal(f.w.task.last_error.code, ERR_NONE);
 	end_writer(&f);
 }
 
@@ -135,8 +135,8 @@ static void label_writer_file__needs_a_name(void **state)
 	open_writer(&f, *state, "labels");
 	f.path[0] = '\0';
 	set(&f, "a=1");
-	assert_int_equal(f.w.task.trouble.code, ERR_INVALID);
-	assert_non_null(strstr(f.w.task.trouble.msg, "flags.gfd.outputFile"));
+	assert_int_equal(f.w.task.last_error.code, ERR_INVALID);
+	assert_non_null(strstr(f.w.task.last_error.msg, "flags.gfd.outputFile"));
 	end_writer(&f);
 }
 
@@ -152,7 +152,7 @@ static void label_writer_file__has_a_limit(void **state)
 		buf_printf(&list, "%snvidia.com/a-long-name-%04d=%030d", i ? "," : "", i, i);
 	assert_true(buf_ok(&list));
 	set(&f, buf_str(&list));
-	assert_int_equal(f.w.task.trouble.code, ERR_LIMIT);
+	assert_int_equal(f.w.task.last_error.code, ERR_LIMIT);
 	assert_file(&f, "a=1\n"); /* the last that could be written */
 	buf_fini(&list);
 	end_writer(&f);

@@ -81,7 +81,7 @@ static void label_writer_nfd__makes_an_object_where_there_is_none(void **state)
 		"{'name':'nvidia-features-for-" NODE_NAME "','namespace':'gpu',"
 		"'labels':{'" NODE_LABEL "':'" NODE_NAME "'}}," SPEC(A1) "}");
 	assert_true(w.written);
-	assert_int_equal(w.task.trouble.code, ERR_NONE); /* the 404 was an answer */
+	assert_int_equal(w.task.last_error.code, ERR_NONE); /* the 404 was an answer */
 	assert_in_range(task_due_ms(&w.task), 590000, 600000);
 	/* Somebody deletes it. */
 	task_skip(&w.task);
@@ -223,7 +223,7 @@ static void label_writer_nfd__is_owned_by_our_daemon_set_and_pod(void **state)
 		assert_json(json_incref(json_object_get(json_object_get(body, "metadata"),
 				    "ownerReferences")),
 			rows[i].owners);
-		assert_int_equal(w.task.trouble.code, ERR_NONE);
+		assert_int_equal(w.task.last_error.code, ERR_NONE);
 		json_decref(body);
 		json_decref(pod);
 		free(text);
@@ -245,7 +245,7 @@ static void label_writer_nfd__waits_for_its_owners_while_the_server_is_away(void
 		STEP("POST ", "201 Created", "{}"), STEP("GET " OBJECT " ", "500 No", "{}"));
 	set(&w, e, "nvidia.com/a=1");
 	assert_int_equal(e->requests, 1);
-	assert_string_equal(w.task.told, w.task.trouble.msg);
+	assert_string_equal(w.task.logged_error, w.task.last_error.msg);
 	task_skip(&w.task);
 	task_settle(e, &w.task);
 	assert_true(w.written);
@@ -283,8 +283,8 @@ static void label_writer_nfd__says_that_node_feature_discovery_is_not_there(void
 			{ .expects = "POST ", .answer = write, .hang_up = true });
 		set(&w, e, "nvidia.com/a=1");
 		assert_int_equal(e->requests, rows[i].write ? 2 : 1);
-		assert_non_null(strstr(w.task.trouble.msg, rows[i].says));
-		assert_string_equal(w.task.told, w.task.trouble.msg);
+		assert_non_null(strstr(w.task.last_error.msg, rows[i].says));
+		assert_string_equal(w.task.logged_error, w.task.last_error.msg);
 		assert_true(task_due_ms(&w.task) >= rows[i].min_ms);
 		assert_false(w.written);
 		end_writer(&w, e);
@@ -303,7 +303,7 @@ static void label_writer_nfd__without_a_namespace_asks_for_one(void **state)
 	set(&w, e, "nvidia.com/a=1");
 	assert_int_equal(e->requests, 0);
 	assert_true(task_is_fault(&w.task));
-	assert_non_null(strstr(w.task.told, "--namespace"));
+	assert_non_null(strstr(w.task.logged_error, "--namespace"));
 	end_writer(&w, e);
 }
 
@@ -328,7 +328,7 @@ static void label_writer__backs_off_from_refused_features(void **state)
 			task_settle(e, &w.task);
 			assert_int_equal(e->requests, 2 * k);
 			assert_int_equal(w.task.backoff.failures, k);
-			assert_int_not_equal(w.task.trouble.code, ERR_NONE);
+			assert_int_not_equal(w.task.last_error.code, ERR_NONE);
 			task_skip(&w.task);
 		}
 		end_writer(&w, e);
@@ -348,8 +348,8 @@ static void label_writer__takes_no_object_for_another(void **state)
 		SCRIPT(e, { .expects = "GET ", .answer = odd[i], .hang_up = true });
 		set(&w, e, "nvidia.com/a=1");
 		assert_int_equal(e->requests, 1);
-		assert_int_equal(w.task.trouble.code, ERR_INVALID);
-		assert_string_equal(w.task.told, w.task.trouble.msg);
+		assert_int_equal(w.task.last_error.code, ERR_INVALID);
+		assert_string_equal(w.task.logged_error, w.task.last_error.msg);
 		assert_in_range(task_due_ms(&w.task), 290000, 300000);
 		end_writer(&w, e);
 	}

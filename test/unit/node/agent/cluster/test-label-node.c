@@ -51,7 +51,7 @@ static void start_written(struct label_writer *w, struct node_env *n)
 	label_writer_set(w, labels_of("nvidia.com/a=1"), "");
 	task_settle(n->e, &w->task);
 	assert_int_equal(w->writes, 1);
-	node_env_say(n, WRITTEN);
+	node_env_send_event(n, WRITTEN);
 }
 
 static bool waits(const struct label_writer *w)
@@ -79,7 +79,7 @@ static void label_writer_node__patches_what_differs_and_rests(void **state)
 	assert_true(w.written && w.written_wall_ns > 0);
 	/* The watch has not shown it yet: until then the Node looks as before. */
 	assert_in_range(task_due_ms(&w.task), 1000, 2000);
-	node_env_say(n, WRITTEN);
+	node_env_send_event(n, WRITTEN);
 	task_skip(&w.task);
 	task_settle(n->e, &w.task);
 	assert_int_equal(n->e->requests, 1);
@@ -115,9 +115,9 @@ static void label_writer_node__waits_for_the_node(void **state)
 	task_poke(&w.task);
 	task_settle(n->e, &w.task);
 	assert_int_equal(n->e->requests, 2);
-	assert_int_equal(w.task.trouble.code, ERR_NONE); /* it may come at any moment */
+	assert_int_equal(w.task.last_error.code, ERR_NONE); /* it may come at any moment */
 	SCRIPT(n->e, PATCHED);
-	node_env_say(n, BARE);
+	node_env_send_event(n, BARE);
 	task_poke(&w.task);
 	task_settle(n->e, &w.task);
 	assert_int_equal(w.writes, 1);
@@ -160,7 +160,7 @@ static void label_writer_set__ends_a_rest_and_no_wait_after_a_failure(void **sta
 	task_settle(n->e, &w.task);
 	assert_int_equal(n->e->requests, 1);
 	assert_true(task_is_fault(&w.task));
-	assert_string_equal(w.task.told, w.task.trouble.msg);
+	assert_string_equal(w.task.logged_error, w.task.last_error.msg);
 	label_writer_set(&w, labels_of("nvidia.com/a=3"), "");
 	assert_true(task_due_ms(&w.task) > 50000);
 	end_writer(&w, n);
@@ -194,7 +194,7 @@ static void label_writer_node__logs_a_collision_only_when_it_goes_on(void **stat
 	for (unsigned i = 1; i <= 4; i++) {
 		task_settle(n->e, &w.task);
 		assert_int_equal(n->e->requests, i);
-		assert_int_equal(*w.task.told != '\0', i >= 4);
+		assert_int_equal(*w.task.logged_error != '\0', i >= 4);
 		assert_false(task_is_fault(&w.task));
 		task_skip(&w.task);
 	}
@@ -211,7 +211,7 @@ static uint64_t meddle(struct label_writer *w, struct node_env *n)
 	if (waits(w)) /* for our own change to come back */
 		task_skip(&w->task);
 	task_settle(n->e, &w->task);
-	node_env_say(n, BARE);
+	node_env_send_event(n, BARE);
 	stub_script(n->e, patched, 1);
 	task_poke(&w->task);
 	task_settle(n->e, &w->task);
@@ -221,7 +221,7 @@ static uint64_t meddle(struct label_writer *w, struct node_env *n)
 		task_settle(n->e, &w->task);
 	}
 	assert_int_equal(n->e->requests, 1);
-	node_env_say(n, WRITTEN);
+	node_env_send_event(n, WRITTEN);
 	return ms;
 }
 
@@ -232,7 +232,7 @@ static void label_writer_node__puts_right_ever_more_slowly(void **state)
 	struct label_writer w;
 
 	start_written(&w, n);
-	w.fight = on_fight;
+	w.on_conflict = on_fight;
 	w.arg = &f;
 	assert_int_equal(meddle(&w, n), 0); /* a person with kubectl */
 	for (unsigned i = 1; i < 8; i++) {
@@ -240,9 +240,9 @@ static void label_writer_node__puts_right_ever_more_slowly(void **state)
 		uint64_t ms = meddle(&w, n);
 
 		assert_in_range(ms, most / 2 - 400, most);
-		assert_int_equal(f.calls, i + 1 >= LABEL_ROUNDS_TOLD);
+		assert_int_equal(f.calls, i + 1 >= LABEL_ROUNDS_REPORTED);
 	}
-	assert_int_equal(f.rounds, LABEL_ROUNDS_TOLD);
+	assert_int_equal(f.rounds, LABEL_ROUNDS_REPORTED);
 	/* After a time of peace it is at once again. */
 	task_skip(&w.task);
 	task_settle(n->e, &w.task);
@@ -261,8 +261,8 @@ static void label_writer_node__takes_a_new_node_for_no_fight(void **state)
 	(void)meddle(&w, n);
 	(void)meddle(&w, n);
 	SCRIPT(n->e, PATCHED);
-	node_env_say(n, NULL);
-	node_env_say(n, NODE("u-2", "", ""));
+	node_env_send_event(n, NULL);
+	node_env_send_event(n, NODE("u-2", "", ""));
 	task_skip(&w.task);
 	task_settle(n->e, &w.task);
 	assert_int_equal(n->e->requests, 1);
@@ -281,7 +281,7 @@ static void label_writer_node__takes_its_own_change_for_no_fight(void **state)
 	label_writer_set(&w, labels_of("nvidia.com/a=2"), "");
 	task_settle(n->e, &w.task);
 	/* The Node of before is seen once more, within the moment that is given to the watch. */
-	node_env_say(n, BARE);
+	node_env_send_event(n, BARE);
 	task_poke(&w.task);
 	assert_true(task_due_ms(&w.task) > 1000);
 	assert_int_equal(w.drift.failures, 0);
@@ -298,7 +298,7 @@ static void label_writer_off__does_nothing(void **state)
 	label_writer_init(&w, &n->e->loop, LABELS_OFF);
 	w.task.api = n->e->api;
 	label_writer_set(&w, labels_of("nvidia.com/a=1"), "");
-	assert_null(w.want);
+	assert_null(w.desired_labels);
 	task_poke(&w.task); /* the Node has changed */
 	task_settle(n->e, &w.task);
 	assert_int_equal(n->e->requests, 0);

@@ -98,7 +98,7 @@ void config_env_stop(struct config_env *e)
 	e->running = false;
 }
 
-void config_env_see(struct config_env *e, uint32_t n_gpus)
+void config_env_probe(struct config_env *e, uint32_t n_gpus)
 {
 	CLEANUP(inventory_freep) struct inventory *inv = fixture_inventory(n_gpus);
 	struct facts *facts = &e->f->facts;

@@ -37,7 +37,7 @@ void config_env_start(struct config_env *e); /* it has to be a good one */
 void config_env_stop(struct config_env *e);
 
 /* The node has these GPUs now, whatever it had. */
-void config_env_see(struct config_env *e, uint32_t n_gpus);
+void config_env_probe(struct config_env *e, uint32_t n_gpus);
 
 /* Writes the single file, or an entry of the directory. */
 void config_env_file(struct config_env *e, const char *text);

@@ -111,7 +111,7 @@ static void agent_config_start__uses_the_last_valid_config_where_the_file_is_non
 	/* What is valid again is in force, and kept. */
 	start_file(e, SHARING(3));
 	assert_good(e, 3);
-	config_env_see(e, 2);
+	config_env_probe(e, 2);
 	start_file(e, NULL);
 	assert_refused(e, 3, "No such file");
 }
@@ -157,7 +157,7 @@ static void agent_config_start__has_no_source_without_a_file(void **state)
 	assert_null(e->config.source);
 	assert_int_equal(e->config.generation, 1);
 	/* None of these has anything to look at. */
-	config_env_see(e, 2);
+	config_env_probe(e, 2);
 	agent_config_reload(&e->config);
 	agent_config_retry(&e->config);
 	agent_config_label(&e->config, "u1", "a");
@@ -250,7 +250,7 @@ static void agent_config__follows_the_file_without_being_asked(void **state)
 	struct config_env *e = *state;
 
 	start_file(e, SHARING(2));
-	agent_fixture_turn(e->f);
+	agent_fixture_run_once(e->f);
 	config_env_file(e, SHARING(3));
 	agent_fixture_until(e->f, e->config.generation == 2);
 	assert_good(e, 3);
@@ -266,18 +266,18 @@ static void agent_config_gpus_changed__tries_a_refused_config_with_other_gpus(vo
 	struct config_env *e = *state;
 
 	start_file(e, SHARING(2));
-	config_env_see(e, 2);
+	config_env_probe(e, 2);
 	assert_int_equal(e->config.fit, FIT_GOOD);
 	reload(e, SHARING(20001));
 	assert_refused(e, 2, "40002 devices make more than 40000");
 	assert_int_equal(e->config.fit, FIT_REFUSED);
 	/* The same trouble is no news, another is. */
-	config_env_see(e, 2);
+	config_env_probe(e, 2);
 	assert_int_equal(agent_fixture_count(e->f, "ConfigInvalid"), 1);
-	config_env_see(e, 3);
+	config_env_probe(e, 3);
 	assert_refused(e, 2, "60003 devices make more than 40000");
 	assert_int_equal(agent_fixture_count(e->f, "ConfigInvalid"), 2);
-	config_env_see(e, 1);
+	config_env_probe(e, 1);
 	assert_good(e, 20001);
 	assert_int_equal(e->config.fit, FIT_GOOD);
 	assert_int_equal(e->config.generation, 2);
@@ -288,12 +288,12 @@ static void agent_config_gpus_changed__does_not_try_what_is_wrong_in_itself(void
 	struct config_env *e = *state;
 
 	start_file(e, SHARING(2));
-	config_env_see(e, 2);
+	config_env_probe(e, 2);
 	reload(e, SHARING(20001));
 	reload(e, "version: v2\n");
 	assert_int_equal(e->config.fit, FIT_GOOD);
 	config_env_file(e, SHARING(3)); /* not noticed yet */
-	config_env_see(e, 1);
+	config_env_probe(e, 1);
 	assert_refused(e, 2, "unknown version");
 	assert_int_equal(agent_fixture_count(e->f, "ConfigInvalid"), 2);
 }
@@ -304,12 +304,12 @@ static void agent_config_gpus_changed__goes_back_where_the_first_gpus_cannot_hav
 	struct config_env *e = *state;
 
 	start_file(e, SHARING(2));
-	config_env_see(e, 2);
+	config_env_probe(e, 2);
 	start_file(e, SHARING(20001));
-	assert_good(e, 20001); /* as far as is known */
-	config_env_see(e, 0);  /* none says nothing */
+	assert_good(e, 20001);  /* as far as is known */
+	config_env_probe(e, 0); /* none says nothing */
 	assert_int_equal(e->config.fit, FIT_UNKNOWN);
-	config_env_see(e, 2);
+	config_env_probe(e, 2);
 	assert_refused(e, 2, "40002 devices make more than 40000");
 	assert_int_equal(agent_fixture_count(e->f, "ConfigInvalid"), 1);
 	/* What was impossible was never kept. */
@@ -322,10 +322,10 @@ static void agent_config_gpus_changed__stays_where_there_is_nothing_to_go_back_t
 	struct config_env *e = *state;
 
 	start_file(e, SHARING(20001));
-	config_env_see(e, 2);
+	config_env_probe(e, 2);
 	assert_good(e, 20001); /* reconcile says that it cannot be offered */
 	assert_int_equal(e->config.fit, FIT_REFUSED);
-	config_env_see(e, 1);
+	config_env_probe(e, 1);
 	assert_good(e, 20001);
 	assert_int_equal(e->config.fit, FIT_GOOD);
 	assert_int_equal(e->config.generation, 1);
@@ -343,7 +343,7 @@ static void agent_config__keeps_no_config_that_no_gpu_was_offered_by(void **stat
 	assert_refused(e, 2, "No such file");
 	start_file(e, SHARING(3));
 	agent_config_retry(&e->config); /* too early */
-	config_env_see(e, 2);
+	config_env_probe(e, 2);
 	start_file(e, NULL);
 	assert_refused(e, 3, "No such file");
 }
@@ -355,18 +355,18 @@ static void agent_config_retry__keeps_what_could_not_be_kept(void **state)
 	test_write(e->f->dir, "state", "", 0, 0644); /* where a directory should be */
 	start_file(e, SHARING(2));
 	assert_good(e, 2);
-	assert_non_null(strstr(e->f->components[COMPONENT_KEPT_CONFIG].msg,
+	assert_non_null(strstr(e->f->components[COMPONENT_SAVED_CONFIG].msg,
 		"the config is not kept for the next start"));
-	config_env_see(e, 2);
+	config_env_probe(e, 2);
 	agent_config_retry(&e->config);
-	assert_int_not_equal(e->f->components[COMPONENT_KEPT_CONFIG].code, ERR_NONE);
+	assert_int_not_equal(e->f->components[COMPONENT_SAVED_CONFIG].code, ERR_NONE);
 	assert_int_equal(unlink(e->state_dir), 0);
 	/* While a newer text is refused, that in force is not at hand. */
 	reload(e, "version: v2\n");
 	agent_config_retry(&e->config);
 	assert_int_equal(access(e->kept, F_OK), -1);
 	reload(e, SHARING(2));
-	assert_int_equal(e->f->components[COMPONENT_KEPT_CONFIG].code, ERR_NONE);
+	assert_int_equal(e->f->components[COMPONENT_SAVED_CONFIG].code, ERR_NONE);
 	start_file(e, NULL);
 	assert_refused(e, 2, "No such file");
 }
@@ -389,17 +389,17 @@ static void agent_config__forgets_the_config_before_where_the_new_one_cannot_be_
 
 	assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
 	start_file(e, SHARING(2));
-	config_env_see(e, 2);
+	config_env_probe(e, 2);
 	assert_int_equal(access(e->kept, F_OK), 0);
 	config_env_file(e, SHARING(3));
 	limit_files(8);
 	agent_config_reload(&e->config);
 	limit_files(before.rlim_cur);
 	assert_good(e, 3);
-	assert_int_not_equal(e->f->components[COMPONENT_KEPT_CONFIG].code, ERR_NONE);
+	assert_int_not_equal(e->f->components[COMPONENT_SAVED_CONFIG].code, ERR_NONE);
 	assert_int_equal(access(e->kept, F_OK), -1); /* 2 must not come back */
 	agent_config_retry(&e->config);
-	assert_int_equal(e->f->components[COMPONENT_KEPT_CONFIG].code, ERR_NONE);
+	assert_int_equal(e->f->components[COMPONENT_SAVED_CONFIG].code, ERR_NONE);
 	start_file(e, NULL);
 	assert_refused(e, 3, "No such file");
 }

@@ -214,10 +214,10 @@ static void agent_config_with_api__takes_no_node_that_is_not_asked_yet_for_a_ver
 	SCRIPT(m->server, { .silent = true });
 	config_env_start(m->e);
 	/* Its trouble looks like that of a server that is down. */
-	assert_int_equal(label_wait_answer(w, node_object_state(n), node_object_trouble(n)),
+	assert_int_equal(label_wait_answer(w, node_object_state(n), node_object_error(n)),
 		LABEL_DOWN);
 	agent_config_with_api(&m->e->config, m->server->api);
-	assert_int_equal(label_wait_answer(w, node_object_state(n), node_object_trouble(n)),
+	assert_int_equal(label_wait_answer(w, node_object_state(n), node_object_error(n)),
 		LABEL_SILENT);
 }
 

@@ -53,9 +53,9 @@ static void remove_entry(struct config_env *e, const char *name)
 }
 
 /* As when the source has noticed something: what is the same is not looked at again. */
-static void look(struct config_env *e)
+static void check_entries(struct config_env *e)
 {
-	config_source_look(e->config.source);
+	config_source_check(e->config.source);
 }
 
 /* The entries a, b and default, with 2, 3 and 4 replicas. */
@@ -78,10 +78,10 @@ static void agent_config__uses_the_default_and_follows_its_text_alone(void **sta
 	assert_good(e, 2);
 	assert_chosen(e, CHOICE_DEFAULT, "a");
 	config_env_entry(e, "b", SHARING(5));
-	look(e);
+	check_entries(e);
 	assert_int_equal(e->config.generation, 1);
 	config_env_entry(e, "a", SHARING(5));
-	look(e);
+	check_entries(e);
 	assert_good(e, 5);
 	assert_int_equal(e->config.generation, 2);
 	assert_non_null(
@@ -138,11 +138,11 @@ static void agent_config__goes_from_empty_to_entries_and_not_back(void **state)
 	assert_good(e, 0);
 	assert_chosen(e, CHOICE_EMPTY, "");
 	config_env_entry(e, "a", SHARING(2));
-	look(e);
+	check_entries(e);
 	assert_good(e, 2);
 	assert_chosen(e, CHOICE_SINGLE, "a");
 	remove_entry(e, "a");
-	look(e);
+	check_entries(e);
 	assert_refused(e, 2, "no configuration files available");
 }
 
@@ -158,12 +158,12 @@ static void agent_config__waits_for_a_directory_that_comes_late(void **state)
 	assert_non_null(strstr(e->config.last_error.msg, "No such file"));
 	assert_non_null(strstr(agent_fixture_last(e->f, "ConfigNotFound")->message,
 		"; nothing is offered yet"));
-	look(e); /* no news */
+	check_entries(e); /* no news */
 	assert_int_equal(e->f->n_events, 1);
 	agent_config_reload(&e->config); /* somebody asks */
 	assert_int_equal(e->f->n_events, 2);
 	config_env_entry(e, "a", SHARING(2));
-	look(e);
+	check_entries(e);
 	assert_good(e, 2);
 	assert_int_equal(e->config.generation, 1);
 }
@@ -176,22 +176,22 @@ static void agent_config__says_once_what_is_wrong_and_keeps_the_config(void **st
 	make_entries(e);
 	config_env_start(e);
 	config_env_entry(e, "a", "version: v2\n");
-	look(e);
-	look(e);
+	check_entries(e);
+	check_entries(e);
 	assert_refused(e, 2, "configs/a:1:10: version: unknown version");
 	assert_int_equal(agent_fixture_count(e->f, "ConfigInvalid"), 1);
 	remove_entry(e, "a");
-	look(e);
+	check_entries(e);
 	assert_refused(e, 2, "does not exist (from the default); there are b, default");
 	remove_entry(e, "b"); /* other names are no news, but are shown */
-	look(e);
+	check_entries(e);
 	assert_refused(e, 2, "there are default");
 	assert_int_equal(agent_fixture_count(e->f, "ConfigNotFound"), 1);
 	config_env_entry(e, "a", "");
-	look(e);
+	check_entries(e);
 	assert_refused(e, 2, "is empty");
 	config_env_entry(e, "a", SHARING(2));
-	look(e);
+	check_entries(e);
 	assert_good(e, 2);
 	assert_int_equal(e->config.generation, 1);
 	assert_non_null(
@@ -206,10 +206,10 @@ static void agent_config__remembers_a_reload_while_the_directory_is_written(void
 	config_env_entry(e, "a", SHARING(2));
 	config_env_start(e);
 	config_env_entry(e, "a", "version: v2\n");
-	look(e);
+	check_entries(e);
 	assert_int_equal(agent_fixture_count(e->f, "ConfigInvalid"), 1);
 	/* The loop hears of the write, and lets it settle. */
-	agent_fixture_turn(e->f);
+	agent_fixture_run_once(e->f);
 	agent_config_reload(&e->config);
 	assert_int_equal(agent_fixture_count(e->f, "ConfigInvalid"), 1);
 	assert_true(e->config.forced);
@@ -249,7 +249,7 @@ static void agent_config_label__chooses_and_nothing_is_offered_before(void **sta
 static void agent_config_label__may_choose_what_is_in_force(void **state)
 {
 	struct config_env *e = *state;
-	struct config_kept k = { .text = BUF_INIT(0) };
+	struct saved_config k = { .text = BUF_INIT(0) };
 	struct error err = ERROR_INIT;
 
 	e->link.possible = true;
@@ -257,14 +257,14 @@ static void agent_config_label__may_choose_what_is_in_force(void **state)
 	make_entries(e);
 	config_env_start(e);
 	agent_config_label(&e->config, "u1", NULL);
-	config_env_see(e, 2);
+	config_env_probe(e, 2);
 	assert_chosen(e, CHOICE_DEFAULT, "a");
 	agent_config_label(&e->config, "u1", "a");
 	assert_chosen(e, CHOICE_LABEL, "a");
 	assert_int_equal(e->config.generation, 1);
 	assert_int_equal(e->changes, 1);
 	/* The next start knows it. */
-	assert_ok(config_kept_read(&k, e->kept, e->dir, &err), &err);
+	assert_ok(saved_config_read(&k, e->kept, e->dir, &err), &err);
 	assert_int_equal(k.by, CHOICE_LABEL);
 	assert_string_equal(k.label, "a");
 	assert_string_equal(k.node_uid, "u1");
@@ -274,19 +274,19 @@ static void agent_config_label__may_choose_what_is_in_force(void **state)
 static void agent_config_label__of_another_node_is_kept_with_the_next_retry(void **state)
 {
 	struct config_env *e = *state;
-	struct config_kept k = { .text = BUF_INIT(0) };
+	struct saved_config k = { .text = BUF_INIT(0) };
 	struct error err = ERROR_INIT;
 
 	e->link.possible = true;
 	make_entries(e);
 	config_env_start(e);
 	agent_config_label(&e->config, "u1", "a");
-	config_env_see(e, 2);
+	config_env_probe(e, 2);
 	agent_config_label(&e->config, "u2", "a");
 	assert_int_equal(e->config.generation, 1);
-	assert_true(e->config.unkept);
+	assert_true(e->config.unsaved);
 	agent_config_retry(&e->config);
-	assert_ok(config_kept_read(&k, e->kept, e->dir, &err), &err);
+	assert_ok(saved_config_read(&k, e->kept, e->dir, &err), &err);
 	assert_string_equal(k.node_uid, "u2");
 	buf_fini(&k.text);
 	/* One without the label is given time: that of the Node before counts. */
@@ -348,7 +348,7 @@ static void agent_config_start__uses_the_choice_of_the_last_run_until_there_is_a
 	assert_string_equal(e->config.label.value, "b");
 	/* Its entry has another text now, and then the Node has another label. */
 	config_env_entry(e, "b", SHARING(5));
-	look(e);
+	check_entries(e);
 	assert_good(e, 5);
 	agent_config_label(&e->config, "u1", "a");
 	assert_good(e, 2);
@@ -404,14 +404,14 @@ static void agent_config_gpus_changed__tries_the_chosen_entry_with_other_gpus(vo
 	e->options.default_name = "a";
 	make_entries(e);
 	config_env_start(e);
-	config_env_see(e, 2);
+	config_env_probe(e, 2);
 	config_env_entry(e, "a", SHARING(20001));
-	look(e);
+	check_entries(e);
 	assert_refused(e, 2, "40002 devices make more than 40000");
-	look(e); /* the same text needs no second look */
-	config_env_see(e, 2);
+	check_entries(e); /* the same text needs no second look */
+	config_env_probe(e, 2);
 	assert_int_equal(agent_fixture_count(e->f, "ConfigInvalid"), 1);
-	config_env_see(e, 1);
+	config_env_probe(e, 1);
 	assert_good(e, 20001);
 	assert_int_equal(e->config.generation, 2);
 }
@@ -425,15 +425,15 @@ static void agent_config_gpus_changed__goes_back_to_the_kept_choice(void **state
 	config_env_entry(e, "big", SHARING(20001));
 	config_env_start(e);
 	agent_config_label(&e->config, "u1", "a");
-	config_env_see(e, 2);
+	config_env_probe(e, 2);
 	config_env_start(e);
 	agent_config_label(&e->config, "u1", "big");
 	assert_good(e, 20001);
-	config_env_see(e, 2);
+	config_env_probe(e, 2);
 	assert_refused(e, 2, "40002 devices make more than 40000");
 	assert_chosen(e, CHOICE_LABEL, "a");
 	assert_string_equal(e->config.label.value, "big"); /* what the Node says stays known */
-	config_env_see(e, 1);
+	config_env_probe(e, 1);
 	assert_good(e, 20001);
 	assert_chosen(e, CHOICE_LABEL, "big");
 }
@@ -446,13 +446,13 @@ static void agent_config_gpus_changed__before_a_choice_decides_nothing(void **st
 	make_entries(e);
 	config_env_entry(e, "big", SHARING(20001));
 	config_env_start(e);
-	config_env_see(e, 2);
+	config_env_probe(e, 2);
 	assert_undecided(e);
 	agent_config_label(&e->config, "u1", "big");
 	assert_undecided(e);
 	assert_non_null(strstr(e->config.last_error.msg, "40002 devices"));
 	assert_int_equal(e->config.fit, FIT_REFUSED);
-	config_env_see(e, 1);
+	config_env_probe(e, 1);
 	assert_good(e, 20001);
 }
 

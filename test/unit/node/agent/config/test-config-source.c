@@ -52,7 +52,7 @@ static int teardown(void **state)
 
 	e->source = config_source_stop(e->source);
 	uv_close((uv_handle_t *)&e->writer, NULL);
-	agent_fixture_turn(e->f);
+	agent_fixture_run_once(e->f);
 	free(e);
 	return agent_fixture_teardown(&f);
 }
@@ -72,7 +72,7 @@ static const char *path_of(const struct source_env *e, const char *name)
 }
 
 /* By a rename. */
-static void put(const struct source_env *e, const char *name, const char *text)
+static void write_source_file(const struct source_env *e, const char *name, const char *text)
 {
 	test_write(e->f->dir, name, text, strlen(text), 0644);
 }
@@ -149,10 +149,10 @@ static void config_source_dir__has_the_files_that_can_be_entries(void **state)
 	struct source_env *e = *state;
 	char slash[PATH_MAX + 1];
 
-	put(e, "configs/b", "of b");
-	put(e, "configs/a", "of a");
-	put(e, "configs/..2026/c", "of c");
-	put(e, "configs/.hidden", "");
+	write_source_file(e, "configs/b", "of b");
+	write_source_file(e, "configs/a", "of a");
+	write_source_file(e, "configs/..2026/c", "of c");
+	write_source_file(e, "configs/.hidden", "");
 	make_dir(e, "configs/folder");
 	link_to(e, "..2026", "configs/..data");
 	link_to(e, "..data/c", "configs/c");
@@ -165,7 +165,7 @@ static void config_source_dir__has_the_files_that_can_be_entries(void **state)
 	assert_string_equal(text_of(e, "c"), "of c");
 	assert_non_null(strstr(text_of(e, "d"), "No such file"));
 	assert_false(config_source_is_file(e->source));
-	assert_null(config_source_trouble(e->source));
+	assert_null(config_source_error(e->source));
 }
 
 static void config_source_dir__has_limits(void **state)
@@ -189,7 +189,7 @@ static void config_source_dir__has_limits(void **state)
 	assert_int_equal(names.n, CONFIG_ENTRIES_MAX);
 	assert_null(strstr(text_of(e, "0000"), "error"));
 	assert_non_null(strstr(text_of(e, "0001"), "larger than the limit"));
-	put(e, "configs/one-more", "");
+	write_source_file(e, "configs/one-more", "");
 	strv_fini(&names);
 	assert_error(config_source_names(e->source, &names, &err), &err,
 		"more than 1000 entries");
@@ -210,10 +210,10 @@ static void config_source_dir__waits_while_somebody_writes(void **state)
 	CLEANUP(strv_fini) struct strv names = STRV_INIT;
 	struct error err = ERROR_INIT;
 
-	put(e, "configs/a", "1");
+	write_source_file(e, "configs/a", "1");
 	start_dir(e, e->root);
 	write_over(e, "configs/a", "half");
-	agent_fixture_turn(e->f);
+	agent_fixture_run_once(e->f);
 	assert_int_equal(config_source_names(e->source, &names, &err), CONFIG_SOURCE_WAIT);
 	assert_non_null(strstr(err.msg, "is being written"));
 	write_over(e, "configs/a", "whole");
@@ -231,7 +231,7 @@ static void config_source_dir__does_not_wait_for_one_that_never_stops_writing(vo
 {
 	struct source_env *e = *state;
 
-	put(e, "configs/noise", "");
+	write_source_file(e, "configs/noise", "");
 	start_dir(e, e->root);
 	(void)uv_timer_start(&e->writer, on_write, 0, 50);
 	until_soon(e, e->changes == 1);
@@ -241,8 +241,8 @@ static void config_source_dir__sees_that_the_kubelet_swaps_a_volume(void **state
 {
 	struct source_env *e = *state;
 
-	put(e, "configs/..1/a", "1");
-	put(e, "configs/..2/a", "2");
+	write_source_file(e, "configs/..1/a", "1");
+	write_source_file(e, "configs/..2/a", "2");
 	link_to(e, "..1", "configs/..data");
 	link_to(e, "..data/a", "configs/a");
 	start_dir(e, e->root);
@@ -264,29 +264,29 @@ static void config_source_dir__sees_a_directory_that_comes_late(void **state)
 	assert_int_equal(err.code, ERR_NOT_FOUND);
 	until_soon(e,
 		e->changes == 1); /* a slow look, of which there are more while it is missing */
-	put(e, "configs/a", "1");
+	write_source_file(e, "configs/a", "1");
 	until_soon(e, e->changes == 2);
 	assert_names(e, "a");
 }
 
-static void config_source_look__watches_the_directory_of_that_name(void **state)
+static void config_source_check__watches_the_directory_of_that_name(void **state)
 {
 	struct source_env *e = *state;
 	unsigned before;
 
-	put(e, "configs/a", "1");
-	put(e, "other/b", "2");
+	write_source_file(e, "configs/a", "1");
+	write_source_file(e, "other/b", "2");
 	start_dir(e, e->root);
 	until_soon(e,
 		e->changes == 1); /* the first slow look, the second is ten seconds later */
 	assert_int_equal(rename(path_of(e, "configs"), path_of(e, "away")), 0);
 	assert_int_equal(rename(path_of(e, "other"), path_of(e, "configs")), 0);
-	config_source_look(e->source);
+	config_source_check(e->source);
 	assert_int_equal(e->changes, 2);
-	agent_fixture_turn(e->f); /* that the old one was moved may be an event as well */
+	agent_fixture_run_once(e->f); /* that the old one was moved may be an event as well */
 	until_soon(e, is_settled(e));
 	before = e->changes;
-	put(e, "configs/c", "3");
+	write_source_file(e, "configs/c", "3");
 	until_soon(e, e->changes > before);
 	assert_names(e, "b c");
 }
@@ -309,7 +309,7 @@ static void config_source_file__is_the_text_that_the_caller_has_read(void **stat
 	CLEANUP(strv_fini) struct strv names = STRV_INIT;
 	struct error err = ERROR_INIT;
 
-	put(e, "configs", "2");
+	write_source_file(e, "configs", "2");
 	start_file(e, "1");
 	assert_true(config_source_is_file(e->source));
 	assert_ok(config_source_names(e->source, &names, &err), &err);
@@ -324,17 +324,17 @@ static void config_source_file__reports_another_text_and_not_the_same(void **sta
 {
 	struct source_env *e = *state;
 
-	put(e, "configs", "1");
+	write_source_file(e, "configs", "1");
 	start_file(e, "1");
-	agent_fixture_turn(e->f);
-	put(e, "configs", "1");
-	config_source_look(e->source); /* but to somebody who asks */
+	agent_fixture_run_once(e->f);
+	write_source_file(e, "configs", "1");
+	config_source_check(e->source); /* but to somebody who asks */
 	assert_int_equal(e->changes, 1);
-	put(e, "configs", "2");
+	write_source_file(e, "configs", "2");
 	until_soon(e, e->changes == 2);
 	assert_string_equal(text_of(e, ""), "2");
 	write_over(e, "configs", "half");
-	agent_fixture_turn(e->f);
+	agent_fixture_run_once(e->f);
 	write_over(e, "configs", "whole");
 	until_soon(e, e->changes == 3);
 	assert_string_equal(text_of(e, ""), "whole");
@@ -344,20 +344,20 @@ static void config_source_file__reports_once_that_it_cannot_be_read(void **state
 {
 	struct source_env *e = *state;
 
-	put(e, "configs", "1");
+	write_source_file(e, "configs", "1");
 	start_file(e, "1");
-	agent_fixture_turn(e->f);
+	agent_fixture_run_once(e->f);
 	assert_int_equal(unlink(e->root), 0);
 	until_soon(e, e->changes == 1);
 	assert_non_null(strstr(text_of(e, ""), "No such file"));
-	config_source_look(e->source);
+	config_source_check(e->source);
 	assert_int_equal(e->changes, 1);
 	make_dir(e, "configs");
-	config_source_look(e->source);
+	config_source_check(e->source);
 	assert_int_equal(e->changes, 2); /* for another reason */
 	assert_non_null(strstr(text_of(e, ""), "a directory"));
 	assert_int_equal(rmdir(e->root), 0);
-	put(e, "configs", "1"); /* the text of before is news now */
+	write_source_file(e, "configs", "1"); /* the text of before is news now */
 	until_soon(e, e->changes >= 3 && !strcmp(text_of(e, ""), "1"));
 }
 
@@ -365,16 +365,16 @@ static void config_source_file__follows_links(void **state)
 {
 	struct source_env *e = *state;
 
-	put(e, "a/text", "a");
-	put(e, "b/text", "b");
+	write_source_file(e, "a/text", "a");
+	write_source_file(e, "b/text", "b");
 	link_to(e, "a/text", "configs");
 	start_file(e, "a");
-	agent_fixture_turn(e->f);
-	put(e, "a/text", "a2"); /* in the directory that it leads to */
+	agent_fixture_run_once(e->f);
+	write_source_file(e, "a/text", "a2"); /* in the directory that it leads to */
 	until_soon(e, !strcmp(text_of(e, ""), "a2"));
 	link_to(e, "b/text", "configs");
 	until_soon(e, !strcmp(text_of(e, ""), "b"));
-	put(e, "b/text", "b2");
+	write_source_file(e, "b/text", "b2");
 	until_soon(e, !strcmp(text_of(e, ""), "b2"));
 	assert_int_equal(e->changes, 3);
 }
@@ -383,18 +383,18 @@ static void config_source_stop__reports_nothing_more(void **state)
 {
 	struct source_env *e = *state;
 
-	put(e, "configs", "1");
+	write_source_file(e, "configs", "1");
 	start_file(e, "0"); /* a change is due */
 	e->source = config_source_stop(e->source);
 	assert_null(e->source);
 	assert_null(config_source_stop(NULL));
 	assert_int_equal(unlink(e->root), 0);
-	put(e, "configs/a", "1");
+	write_source_file(e, "configs/a", "1");
 	start_dir(e, e->root);
-	config_source_look(e->source);
+	config_source_check(e->source);
 	assert_int_equal(e->changes, 1);
 	write_over(e, "configs/a", "2");
-	agent_fixture_turn(e->f);
+	agent_fixture_run_once(e->f);
 	e->source = config_source_stop(e->source);
 	(void)uv_run(&e->f->loop, UV_RUN_DEFAULT);
 	assert_int_equal(e->changes, 1);
@@ -409,7 +409,7 @@ int main(void)
 		SOURCE_TEST(config_source_dir__does_not_wait_for_one_that_never_stops_writing),
 		SOURCE_TEST(config_source_dir__sees_that_the_kubelet_swaps_a_volume),
 		SOURCE_TEST(config_source_dir__sees_a_directory_that_comes_late),
-		SOURCE_TEST(config_source_look__watches_the_directory_of_that_name),
+		SOURCE_TEST(config_source_check__watches_the_directory_of_that_name),
 		SOURCE_TEST(config_source_file__is_the_text_that_the_caller_has_read),
 		SOURCE_TEST(config_source_file__reports_another_text_and_not_the_same),
 		SOURCE_TEST(config_source_file__reports_once_that_it_cannot_be_read),

@@ -63,7 +63,7 @@ static enum label_act play_step(struct label_wait *w, const struct step *s)
 		label_wait_restore(w, s->value, s->uid);
 		return LABEL_NOTHING;
 	case NO_API:
-		label_wait_give_up(w);
+		label_wait_set_no_api(w);
 		return LABEL_NOTHING;
 	case END:
 		break;

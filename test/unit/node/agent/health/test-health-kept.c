@@ -53,18 +53,18 @@ static void xid(struct node *n, const struct health_policy *p, const char *uuid,
 static int restart(struct node *n, const struct health_policy *p, const char *boot,
 	uint64_t at_s, struct error *err)
 {
-	char *text = health_kept_format(n, p, BOOT);
+	char *text = saved_health_format(n, p, BOOT);
 	int r;
 
 	assert_non_null(text);
 	node_fini(n);
 	node_init(n);
-	r = *text ? health_kept_parse(n, text, strlen(text), boot, at_s * S, err) : 0;
+	r = *text ? saved_health_parse(n, text, strlen(text), boot, at_s * S, err) : 0;
 	free(text);
 	return r;
 }
 
-static void kept__xids_that_are_counted_go_on(void **state)
+static void saved_health__xids_that_are_counted_go_on(void **state)
 {
 	struct inventory *inv = make_inventory(2);
 	struct error err = ERROR_INIT;
@@ -91,7 +91,7 @@ static void kept__xids_that_are_counted_go_on(void **state)
 	inventory_free(inv);
 }
 
-static void kept__a_cool_down_goes_on_from_its_beginning(void **state)
+static void saved_health__a_cool_down_goes_on_from_its_beginning(void **state)
 {
 	struct inventory *inv = make_inventory(1);
 	struct error err = ERROR_INIT;
@@ -128,14 +128,14 @@ static void kept__a_cool_down_goes_on_from_its_beginning(void **state)
 	/* Of a GPU without trouble nothing is kept. */
 	node_init(&n);
 	observe(&n, &p, inv, 1);
-	text = health_kept_format(&n, &p, BOOT);
+	text = saved_health_format(&n, &p, BOOT);
 	assert_string_equal(text, "");
 	free(text);
 	node_fini(&n);
 	inventory_free(inv);
 }
 
-static void kept__a_reboot_ends_it(void **state)
+static void saved_health__a_reboot_ends_it(void **state)
 {
 	struct inventory *inv = make_inventory(1);
 	struct error err = ERROR_INIT;
@@ -155,7 +155,7 @@ static void kept__a_reboot_ends_it(void **state)
 	inventory_free(inv);
 }
 
-static void kept__a_missing_gpu_stays_missing(void **state)
+static void saved_health__a_missing_gpu_stays_missing(void **state)
 {
 	struct inventory *inv = make_inventory(3);
 	struct error err = ERROR_INIT;
@@ -188,7 +188,7 @@ static void kept__a_missing_gpu_stays_missing(void **state)
 	inventory_free(inv);
 }
 
-static void kept__a_raised_signal_stays_until_it_is_read(void **state)
+static void saved_health__a_raised_signal_stays_until_it_is_read(void **state)
 {
 	static const struct {
 		enum gpu_signal signal;
@@ -232,7 +232,7 @@ static void kept__a_raised_signal_stays_until_it_is_read(void **state)
 	inventory_free(inv);
 }
 
-static void kept__a_mig_device_is_known_by_uuid_and_profile(void **state)
+static void saved_health__a_mig_device_is_known_by_uuid_and_profile(void **state)
 {
 	struct inventory *inv = make_inventory(1);
 	struct gpu_mig mig = { .gi = 7, .ci = 0, .uuid = "MIG-0", .profile = "1g.10gb" };
@@ -261,7 +261,7 @@ static void kept__a_mig_device_is_known_by_uuid_and_profile(void **state)
 	inventory_free(inv);
 }
 
-static void health_kept_parse__refuses_what_it_did_not_write(void **state)
+static void saved_health_parse__refuses_what_it_did_not_write(void **state)
 {
 #define DOC(devices) "{\"boot\":\"" BOOT "\",\"rules\":\"123456789\",\"devices\":" devices "}"
 #define ROW(more) \
@@ -303,11 +303,12 @@ static void health_kept_parse__refuses_what_it_did_not_write(void **state)
 
 		node_init(&n);
 		if (rows[i].says)
-			assert_error(health_kept_parse(&n, json, len, BOOT, 1000 * S, &err),
+			assert_error(saved_health_parse(&n, json, len, BOOT, 1000 * S, &err),
 				&err, rows[i].says);
 		else
-			assert_ok(health_kept_parse(&n, json, len, BOOT, 1000 * S, &err), &err);
-		assert_int_equal(!n.kept, rows[i].says != NULL);
+			assert_ok(saved_health_parse(&n, json, len, BOOT, 1000 * S, &err),
+				&err);
+		assert_int_equal(!n.persisted, rows[i].says != NULL);
 		node_fini(&n);
 	}
 }
@@ -315,13 +316,13 @@ static void health_kept_parse__refuses_what_it_did_not_write(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(kept__xids_that_are_counted_go_on),
-		cmocka_unit_test(kept__a_cool_down_goes_on_from_its_beginning),
-		cmocka_unit_test(kept__a_reboot_ends_it),
-		cmocka_unit_test(kept__a_missing_gpu_stays_missing),
-		cmocka_unit_test(kept__a_raised_signal_stays_until_it_is_read),
-		cmocka_unit_test(kept__a_mig_device_is_known_by_uuid_and_profile),
-		cmocka_unit_test(health_kept_parse__refuses_what_it_did_not_write),
+		cmocka_unit_test(saved_health__xids_that_are_counted_go_on),
+		cmocka_unit_test(saved_health__a_cool_down_goes_on_from_its_beginning),
+		cmocka_unit_test(saved_health__a_reboot_ends_it),
+		cmocka_unit_test(saved_health__a_missing_gpu_stays_missing),
+		cmocka_unit_test(saved_health__a_raised_signal_stays_until_it_is_read),
+		cmocka_unit_test(saved_health__a_mig_device_is_known_by_uuid_and_profile),
+		cmocka_unit_test(saved_health_parse__refuses_what_it_did_not_write),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -53,7 +53,7 @@ static void host_has_node__does_without_a_driver_root_that_is_too_long(void **st
 	assert_false(host_has_node(c, "/dev/gpuslice-none"));
 }
 
-static void alloc_host_look__lists_control_nodes_in_the_order_of_the_answer(void **state)
+static void alloc_host_probe__lists_control_nodes_in_the_order_of_the_answer(void **state)
 {
 	struct agent_fixture *f = *state;
 	const struct config *c = with_root(f);
@@ -62,14 +62,14 @@ static void alloc_host_look__lists_control_nodes_in_the_order_of_the_answer(void
 
 	for (size_t i = ARRAY_LEN(control_nodes); i-- > 0;)
 		test_write(f->dir, control_nodes[i] + 1, "", 0, 0600);
-	assert_ok(alloc_host_look(&h, c, &err), &err);
+	assert_ok(alloc_host_probe(&h, c, &err), &err);
 	assert_int_equal(h.control_nodes.n, ARRAY_LEN(control_nodes));
 	for (size_t i = 0; i < h.control_nodes.n; i++)
 		assert_string_equal(h.control_nodes.v[i], control_nodes[i]);
 	alloc_host_fini(&h);
 }
 
-static void alloc_host_look__follows_what_the_config_says_of_imex(void **state)
+static void alloc_host_probe__follows_what_the_config_says_of_imex(void **state)
 {
 	static const struct {
 		bool there, asked, required;
@@ -95,7 +95,7 @@ static void alloc_host_look__follows_what_the_config_says_of_imex(void **state)
 			test_write(f->dir, &CHANNEL0[1], "", 0, 0600);
 		c->imex_channel0 = rows[i].asked;
 		c->imex_required = rows[i].required;
-		if ((alloc_host_look(&h, c, &err) < 0) != rows[i].fails ||
+		if ((alloc_host_probe(&h, c, &err) < 0) != rows[i].fails ||
 			h.imex_channel0 != rows[i].given)
 			fail_msg("row %zu: %s", i, err.msg);
 		if (rows[i].fails)
@@ -159,8 +159,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		AGENT_TEST(host_has_node__sees_the_driver_root_and_our_own_dev),
 		AGENT_TEST(host_has_node__does_without_a_driver_root_that_is_too_long),
-		AGENT_TEST(alloc_host_look__lists_control_nodes_in_the_order_of_the_answer),
-		AGENT_TEST(alloc_host_look__follows_what_the_config_says_of_imex),
+		AGENT_TEST(alloc_host_probe__lists_control_nodes_in_the_order_of_the_answer),
+		AGENT_TEST(alloc_host_probe__follows_what_the_config_says_of_imex),
 		AGENT_TEST(agent_cdi_facts__gives_only_what_is_written),
 		AGENT_TEST(agent_cdi_facts__has_a_new_id_of_version_4_each_time),
 	};

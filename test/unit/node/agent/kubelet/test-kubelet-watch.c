@@ -16,7 +16,7 @@ struct env {
 	unsigned looks;
 };
 
-static void on_look(void *arg)
+static void on_kubelet_change(void *arg)
 {
 	((struct env *)arg)->looks++;
 }
@@ -47,7 +47,8 @@ static void start(struct env *e)
 {
 	struct error err = ERROR_INIT;
 
-	assert_ok(kubelet_watch_start(&e->w, &e->f->loop, e->dir, on_look, e, &err), &err);
+	assert_ok(kubelet_watch_start(&e->w, &e->f->loop, e->dir, on_kubelet_change, e, &err),
+		&err);
 }
 
 static void make_dir(struct env *e)
@@ -86,7 +87,7 @@ static void watch__looks_when_a_socket_comes_or_goes(void **state)
 	assert_int_equal(e->looks, 0);
 	test_write(e->dir, "kubelet.sock", "", 0, 0600);
 	agent_fixture_until(e->f, e->looks > 0);
-	agent_fixture_turn(e->f);
+	agent_fixture_run_once(e->f);
 	before = e->looks;
 	assert_ok(path_join(path, sizeof(path), e->dir, "kubelet.sock", &err), &err);
 	assert_int_equal(unlink(path), 0);
@@ -159,7 +160,7 @@ static void watch__sees_a_directory_that_was_away(void **state)
 	assert_int_equal(e->looks, before + 1);
 }
 
-static void watch_stop__lets_no_look_follow(void **state)
+static void kubelet_watch_stop__calls_back_no_more(void **state)
 {
 	struct env *e = *state;
 
@@ -167,12 +168,12 @@ static void watch_stop__lets_no_look_follow(void **state)
 	start(e);
 	test_write(e->dir, "kubelet.sock", "", 0, 0600);
 	e->w = kubelet_watch_stop(e->w);
-	agent_fixture_turn(e->f);
+	agent_fixture_run_once(e->f);
 	assert_int_equal(e->looks, 0);
 	assert_null(kubelet_watch_stop(NULL));
 }
 
-static void watch_start__refuses_a_path_that_is_too_long(void **state)
+static void kubelet_watch_start__refuses_a_path_that_is_too_long(void **state)
 {
 	struct env *e = *state;
 	struct error err = ERROR_INIT;
@@ -182,7 +183,8 @@ static void watch_start__refuses_a_path_that_is_too_long(void **state)
 	memset(dir, 'd', sizeof(dir) - 1);
 	dir[0] = '/';
 	dir[sizeof(dir) - 1] = '\0';
-	assert_error(kubelet_watch_start(&w, &e->f->loop, dir, on_look, e, &err), &err, "");
+	assert_error(kubelet_watch_start(&w, &e->f->loop, dir, on_kubelet_change, e, &err),
+		&err, "");
 	assert_null(w);
 }
 
@@ -196,8 +198,8 @@ int main(void)
 		TEST(watch__waits_for_a_directory_that_is_not_there_yet),
 		TEST(watch__follows_the_directory_that_has_the_name),
 		TEST(watch__sees_a_directory_that_was_away),
-		TEST(watch_stop__lets_no_look_follow),
-		TEST(watch_start__refuses_a_path_that_is_too_long),
+		TEST(kubelet_watch_stop__calls_back_no_more),
+		TEST(kubelet_watch_start__refuses_a_path_that_is_too_long),
 	};
 
 	return cmocka_run_group_tests_name("kubelet-watch", tests, NULL, NULL);

@@ -50,7 +50,7 @@ const char *mig_cluster_note(const struct mig_cluster *c, const char *key)
 
 /* --- the watches --- */
 
-static void tell(struct mig_cluster *c, int which, const json_t *now)
+static void notify_mig_watch(struct mig_cluster *c, int which, const json_t *now)
 {
 	const char *type = !now ? "DELETED" : c->sent[which] ? "MODIFIED" : "ADDED";
 	json_t *event =
@@ -76,7 +76,7 @@ static void on_echo(uv_timer_t *t)
 		if (c->watch[i] && !(i == NODE && c->quiet) &&
 			!(now[i] == c->sent[i] ||
 				(now[i] && c->sent[i] && json_equal(now[i], c->sent[i]))))
-			tell(c, i, now[i]);
+			notify_mig_watch(c, i, now[i]);
 	}
 }
 
@@ -330,9 +330,9 @@ void mig_cluster_begin(struct mig_cluster *c)
 	struct error err = ERROR_INIT;
 
 	mig_env_start(m);
-	m->mig.marks.backoff.min_ns = m->mig.validators.backoff.min_ns = NS_PER_MS;
-	m->mig.marks.backoff.max_ns = m->mig.validators.backoff.max_ns = 4 * NS_PER_MS;
-	mig_env_look(m);
+	m->mig.labels_task.backoff.min_ns = m->mig.validators.backoff.min_ns = NS_PER_MS;
+	m->mig.labels_task.backoff.max_ns = m->mig.validators.backoff.max_ns = 4 * NS_PER_MS;
+	mig_env_probe(m);
 	assert_ok(
 		node_object_start(&m->link.node, c->stub->api, "n-1", NULL, &node_ops, c, &err),
 		&err);
@@ -349,6 +349,6 @@ void mig_cluster_wait(struct mig_cluster *c, const char *state)
 void mig_cluster_run(struct mig_cluster *c)
 {
 	mig_cluster_begin(c);
-	mig_env_until(c->m, c->m->mig.ever && c->m->mig.phase == MIG_REST);
-	mig_env_until(c->m, mig_node_shows(&c->m->mig));
+	mig_env_until(c->m, c->m->mig.attempted && c->m->mig.phase == MIG_REST);
+	mig_env_until(c->m, mig_node_is_in_sync(&c->m->mig));
 }

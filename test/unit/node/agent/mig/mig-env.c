@@ -118,12 +118,12 @@ static bool is_released(void *arg)
 	return !e->locked;
 }
 
-static void mps_ask(void *arg)
+static void mps_query_clients(void *arg)
 {
 	((struct mig_env *)arg)->mps_asked++;
 }
 
-static bool mps_answered(void *arg, uint64_t since_ns)
+static bool mps_has_answered(void *arg, uint64_t since_ns)
 {
 	struct mig_env *e = arg;
 
@@ -142,7 +142,7 @@ static uint32_t mps_idle_servers(void *arg, uint64_t since_ns, uint32_t *ret, ui
 	return e->idle_servers;
 }
 
-static int mps_left(void *arg, bool (*leaves)(void *leaves_arg, const char *uuid),
+static int mps_check_withdrawn(void *arg, bool (*leaves)(void *leaves_arg, const char *uuid),
 	void *leaves_arg, struct error *err)
 {
 	static const char *const uuids[] = { "GPU-0", "GPU-1", "MIG-1-0" };
@@ -154,14 +154,14 @@ static int mps_left(void *arg, bool (*leaves)(void *leaves_arg, const char *uuid
 			len += (size_t)snprintf(e->leaving + len, sizeof(e->leaving) - len,
 				" %s", uuids[i]);
 	}
-	if (e->mps_left < 0)
+	if (e->mps_check_withdrawn < 0)
 		return error_set(err, ERR_UNAVAILABLE, "in use by MPS client 12");
-	return e->mps_left;
+	return e->mps_check_withdrawn;
 }
 
 void mig_env_holders(struct mig_env *e)
 {
-	const char *id = e->holder[e->holders_asked > 1];
+	const char *id = e->holder[e->n_pod_device_requests > 1];
 	struct pod_device d = { .namespace_ = (char *)(uintptr_t) "ml",
 		.pod = (char *)(uintptr_t) "train-0",
 		.container = (char *)(uintptr_t) "main",
@@ -170,10 +170,10 @@ void mig_env_holders(struct mig_env *e)
 	const struct pod_devices list = { .v = &d, .n = id ? 1 : 0 };
 	struct error err = ERROR_INIT;
 
-	assert_non_null(e->holders_done);
+	assert_non_null(e->pod_devices_done);
 	if (e->kubelet_fails)
 		(void)error_set(&err, ERR_UNAVAILABLE, "kubelet.sock: refused");
-	e->holders_done(e->holders_arg, e->kubelet_fails ? NULL : &list,
+	e->pod_devices_done(e->pod_devices_arg, e->kubelet_fails ? NULL : &list,
 		e->kubelet_fails ? &err : NULL);
 }
 
@@ -184,9 +184,9 @@ static void ask_holders(void *arg,
 	struct mig_env *e = arg;
 
 	note(e, "holders");
-	e->holders_asked++;
-	e->holders_done = done;
-	e->holders_arg = done_arg;
+	e->n_pod_device_requests++;
+	e->pod_devices_done = done;
+	e->pod_devices_arg = done_arg;
 	if (!e->kubelet_silent)
 		mig_env_holders(e);
 }
@@ -206,8 +206,9 @@ static bool is_ready(void *arg, struct buf *why)
 	return !e->not_ready;
 }
 
-static const struct mig_ops ops = { on_probe, on_release, is_released, mps_ask, mps_answered,
-	mps_idle_servers, mps_left, ask_holders, is_kubelet_absent, is_ready };
+static const struct mig_ops ops = { on_probe, on_release, is_released, mps_query_clients,
+	mps_has_answered, mps_idle_servers, mps_check_withdrawn, ask_holders, is_kubelet_absent,
+	is_ready };
 
 /* --- looks --- */
 
@@ -220,25 +221,25 @@ static struct inventory *copy_of(const struct inventory *inv)
 	return ret;
 }
 
-void mig_env_look(struct mig_env *e)
+void mig_env_probe(struct mig_env *e)
 {
 	struct inventory *seen = copy_of(e->gpus), *held = NULL;
-	const struct inventory *now = mig_hold(&e->mig, seen, &held);
+	const struct inventory *now = mig_hide_changes(&e->mig, seen, &held);
 
 	assert_non_null(now);
 	assert_true(now == seen || now == held);
 	agent_fixture_know(e->f, now == held ? held : seen, NULL);
 	if (now == held)
 		inventory_free(seen);
-	mig_looked(&e->mig);
+	mig_on_probed(&e->mig);
 }
 
-static void on_look(void *arg)
+static void on_mig_probe(void *arg)
 {
 	struct mig_env *e = arg;
 
 	if (!e->stopped)
-		mig_env_look(e);
+		mig_env_probe(e);
 }
 
 static void on_reconcile(void *arg)
@@ -251,7 +252,7 @@ uint32_t mig_env_offered(struct mig_env *e, bool *ret_changing)
 {
 	CLEANUP(inventory_freep) struct inventory *inv = copy_of(e->f->facts.node.inv);
 
-	mig_mask(&e->mig, inv);
+	mig_apply_mask(&e->mig, inv);
 	if (ret_changing)
 		*ret_changing = inv->gpus[0].changing;
 	return inv->n_mig;
@@ -290,7 +291,7 @@ struct mig_env *mig_env_new(uv_loop_t *loop, struct patience *patience)
 	e->patience = patience ? patience : &e->f->patience;
 	make_files(e);
 	wake_init(&e->reconcile, e->loop, on_reconcile, e);
-	wake_init(&e->look, e->loop, on_look, e);
+	wake_init(&e->look, e->loop, on_mig_probe, e);
 	e->link = (struct api_link){ .node_name = "n-1", .pod_name = "gpusliced-1" };
 	(void)snprintf(e->link.namespace_, sizeof(e->link.namespace_), "gpu");
 	e->options = (struct mig_options){ .enabled = true,
@@ -374,13 +375,13 @@ struct mig_env *mig_env_another(void **state)
 
 static bool has_ended(const struct mig_env *e)
 {
-	return e->mig.ever && e->mig.phase == MIG_REST;
+	return e->mig.attempted && e->mig.phase == MIG_REST;
 }
 
 void mig_env_begin(struct mig_env *e)
 {
 	mig_env_start(e);
-	mig_env_look(e);
+	mig_env_probe(e);
 }
 
 void mig_env_run(struct mig_env *e)
@@ -389,9 +390,9 @@ void mig_env_run(struct mig_env *e)
 	mig_env_until(e, has_ended(e));
 }
 
-void mig_env_again(struct mig_env *e)
+void mig_env_retry(struct mig_env *e)
 {
-	e->mig.ever = false;
+	e->mig.attempted = false;
 	mig_env_until(e, has_ended(e));
 }
 
@@ -419,7 +420,7 @@ void mig_env_services(struct mig_env *e)
 void assert_ended(const struct mig_env *e, const char *state, const char *reason)
 {
 	assert_int_equal(e->mig.phase, MIG_REST);
-	assert_true(e->mig.ever);
+	assert_true(e->mig.attempted);
 	assert_string_equal(e->mig.state, state);
 	if (!strstr(e->mig.reason, reason))
 		fail_msg("'%s': expected '%s' in it", e->mig.reason, reason);

@@ -30,21 +30,21 @@ struct mig_env {
 	/* The GPUs: one that is whole and has MIG, and one that has a MIG device "MIG-1-0" (gi 7, ci 0). */
 	struct inventory *gpus;
 	struct inventory *after; /* .gpus once something was applied; NULL: the same */
-	bool slow_nvml;          /* the GPUs are looked at by mig_env_look() alone */
+	bool slow_nvml;          /* the GPUs are looked at by mig_env_probe() alone */
 	unsigned probes;
 
 	/* How the fakes answer. */
 	bool mps_silent, locked, no_kubelet, kubelet_fails, kubelet_silent, not_ready;
-	int mps_left;
+	int mps_check_withdrawn;
 	unsigned mps_asked, polls; /* .polls: whether something is so by now */
 	uint32_t idle_servers;
 	const char *holder
 		[2]; /* the device that a pod has, at the first and at later calls; NULL: none */
-	unsigned holders_asked;
-	void (*holders_done)(void *arg, const struct pod_devices *list,
+	unsigned n_pod_device_requests;
+	void (*pod_devices_done)(void *arg, const struct pod_devices *list,
 		const struct error *err);
-	void *holders_arg;
-	char leaving[256]; /* " UUID" of what mps_left() was told to leave */
+	void *pod_devices_arg;
+	char leaving[256]; /* " UUID" of what mps_check_withdrawn() was told to leave */
 
 	char text[MIG_TEXT_CAP]; /* of mig_env_read() */
 };
@@ -69,11 +69,11 @@ char *mig_env_path(const struct mig_env *e, const char *name);
 unsigned mig_env_count(struct mig_env *e, const char *call);
 
 void mig_env_start(struct mig_env *e); /* nothing is known of the GPUs yet */
-void mig_env_look(struct mig_env *e);  /* what the agent does with a look at NVML */
+void mig_env_probe(struct mig_env *e); /* what the agent does with a look at NVML */
 void mig_env_begin(struct mig_env *e); /* both */
 void mig_env_run(struct mig_env *e);   /* and until the attempt has ended */
 /* Until another attempt has ended. */
-void mig_env_again(struct mig_env *e);
+void mig_env_retry(struct mig_env *e);
 /* Answers what the kubelet was asked for. */
 void mig_env_holders(struct mig_env *e);
 /* Until the phase has asked again, and then once more, whether what it waits for is so. */

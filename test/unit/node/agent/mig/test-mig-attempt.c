@@ -53,7 +53,7 @@ static void mig_attempt__asks_only_for_what_the_change_needs(void **state)
 		assert_ended(e, "success", "all: applied");
 		assert_calls(e, cases[i].calls);
 		assert_string_equal(e->leaving, cases[i].leaving);
-		assert_int_equal(e->mig.takes, cases[i].takes);
+		assert_int_equal(e->mig.removes_devices, cases[i].takes);
 		assert_int_equal(e->mig.applied, strstr(cases[i].calls, "apply") != NULL);
 		assert_int_equal(agent_fixture_count(e->f, "MigConfigPending"), e->mig.applied);
 		assert_int_equal(agent_fixture_count(e->f, "MigConfigApplied"), e->mig.applied);
@@ -126,8 +126,8 @@ static void mig_plan__ends_a_tool_that_is_silent(void **state)
 	mig_env_write(e, "plan", "step 'read GPU 0'; exec sleep 600");
 	mig_env_start(e);
 	e->mig.silence_ns = 100 * NS_PER_MS;
-	mig_env_look(e);
-	mig_env_until(e, e->mig.ever);
+	mig_env_probe(e);
+	mig_env_until(e, e->mig.attempted);
 	assert_ended(e, "failed", "said nothing for 0 s and was ended at: GPU 0: read GPU 0");
 	assert_int_equal(e->mig.outcome.code, ERR_TIMEOUT);
 }
@@ -152,11 +152,11 @@ static void mig_plan__waits_for_mps_to_answer_but_not_for_ever(void **state)
 	assert_int_equal(e->mig.phase, MIG_PLAN);
 	assert_calls(e, "");
 	e->mps_silent = false;
-	mig_env_until(e, e->mig.ever);
+	mig_env_until(e, e->mig.attempted);
 	assert_ended(e, "success", "applied");
 	/* A daemon that does not answer is in use, if at all: the tool will say so. */
 	e->mps_silent = true;
-	e->mig.tried[0] = '\0';
+	e->mig.tried_key[0] = '\0';
 	mig_sync(&e->mig);
 	assert_int_equal(e->mig.phase, MIG_PLAN);
 	e->mig.phase_since_ns -= 6 * NS_PER_SEC;
@@ -217,7 +217,7 @@ static void mig_plan__needs_the_gpus(void **state)
 	node_init(&e->f->facts.node);
 	e->f->facts.nvml_down = down;
 	mig_env_write(e, "go", "");
-	mig_env_until(e, e->mig.ever);
+	mig_env_until(e, e->mig.attempted);
 	assert_ended(e, "failed", "the GPUs are not known yet");
 	assert_calls(e, "plan all\n");
 }
@@ -228,7 +228,7 @@ static void mig_plan__does_not_hear_of_holders_too_late(void **state)
 
 	e->kubelet_silent = true;
 	mig_env_begin(e);
-	mig_env_until(e, e->holders_asked == 1);
+	mig_env_until(e, e->n_pod_device_requests == 1);
 	assert_int_equal(e->mig.phase, MIG_PLAN);
 	assert_true(mig_attempt_interrupt(&e->mig));
 	mig_env_holders(e);
@@ -236,7 +236,7 @@ static void mig_plan__does_not_hear_of_holders_too_late(void **state)
 	assert_false(mig_attempt_interrupt(&e->mig));
 	/* The next attempt asks by itself. */
 	mig_attempt_start(&e->mig);
-	mig_env_until(e, e->holders_asked == 2);
+	mig_env_until(e, e->n_pod_device_requests == 2);
 	mig_env_holders(e);
 	assert_int_equal(e->mig.phase, MIG_WITHDRAW);
 	assert_false(mig_attempt_interrupt(&e->mig));
@@ -251,7 +251,7 @@ static void mig_withdraw__takes_the_devices_from_the_offer_until_the_end(void **
 	unsigned before;
 
 	mig_env_write(e, "plan", INSTANCE);
-	e->mps_left = 1;
+	e->mps_check_withdrawn = 1;
 	e->slow_nvml = true;
 	mig_env_begin(e);
 	assert_int_equal(mig_env_offered(e, NULL), 1);
@@ -259,18 +259,18 @@ static void mig_withdraw__takes_the_devices_from_the_offer_until_the_end(void **
 	assert_int_equal(e->mig.phase, MIG_WITHDRAW);
 	assert_int_equal(mig_env_offered(e, &changing), 0);
 	assert_false(changing);
-	agent_fixture_turn(e->f);
+	agent_fixture_run_once(e->f);
 	assert_true(e->reconciles > 0);
 	/* The daemons quit. */
-	e->mps_left = 0;
+	e->mps_check_withdrawn = 0;
 	mig_env_until(e, e->mig.phase == MIG_SETTLE);
 	assert_int_equal(mig_env_offered(e, NULL), 0);
 	before = e->reconciles;
-	mig_env_look(e);
-	mig_env_look(e);
+	mig_env_probe(e);
+	mig_env_probe(e);
 	assert_int_equal(mig_env_offered(e, NULL), 1);
-	mig_env_until(e, e->mig.ever);
-	agent_fixture_turn(e->f);
+	mig_env_until(e, e->mig.attempted);
+	agent_fixture_run_once(e->f);
 	assert_true(e->reconciles > before);
 	assert_ended(e, "success", "applied");
 }
@@ -295,7 +295,7 @@ static void mig_withdraw__gives_back_what_turns_out_to_be_in_use(void **state)
 		mig_env_services(e);
 		mig_env_write(e, "systemd", "exit 3\n"); /* not active */
 		e->holder[1] = cases[i].holder;
-		e->mps_left = cases[i].left;
+		e->mps_check_withdrawn = cases[i].left;
 		e->options.force = cases[i].force;
 		e->options.shutdown_clients = !cases[i].force;
 		mig_env_run(e);
@@ -311,11 +311,11 @@ static void mig_withdraw__fails_when_a_daemon_does_not_quit(void **state)
 {
 	struct mig_env *e = *state;
 
-	e->mps_left = 1;
+	e->mps_check_withdrawn = 1;
 	mig_env_start(e);
 	mig_env_late(e, MIG_WITHDRAW);
-	mig_env_look(e);
-	mig_env_until(e, e->mig.ever);
+	mig_env_probe(e);
+	mig_env_until(e, e->mig.attempted);
 	assert_ended(e, "failed", "an MPS control daemon does not quit");
 	assert_calls(e, "plan all\nholders\n");
 }
@@ -327,15 +327,15 @@ static void mig_withdraw__does_not_hear_of_holders_too_late(void **state)
 
 	mig_env_begin(e);
 	e->kubelet_silent = true;
-	mig_env_until(e, e->holders_asked == 1);
+	mig_env_until(e, e->n_pod_device_requests == 1);
 	mig_env_holders(e);
-	mig_env_until(e, e->holders_asked == 2);
+	mig_env_until(e, e->n_pod_device_requests == 2);
 	(void)error_set(&err, ERR_IO, "something else");
 	mig_fail(&e->mig, /* in_use= */ false, &err);
 	assert_int_equal(e->mig.phase, MIG_SETTLE);
 	mig_env_holders(e);
 	assert_int_equal(e->mig.phase, MIG_SETTLE);
-	mig_env_until(e, e->mig.ever);
+	mig_env_until(e, e->mig.attempted);
 	assert_ended(e, "failed", "something else");
 }
 
@@ -355,9 +355,9 @@ static void mig_host_phase__keeps_the_layout_for_the_next_boot(void **state)
 	assert_calls(e, "plan all\nholders\nholders\ndaemon-reload\nrelease\napply all\n");
 	assert_string_equal(mig_env_read(e, "host/etc/mig.conf"), selected);
 	/* It is known by now. */
-	e->mig.tried[0] = '\0';
+	e->mig.tried_key[0] = '\0';
 	mig_sync(&e->mig);
-	mig_env_again(e);
+	mig_env_retry(e);
 	assert_int_equal(mig_env_count(e, "apply all"), 2);
 	assert_int_equal(mig_env_count(e, "daemon-reload"), 1);
 }
@@ -410,7 +410,7 @@ static void mig_release__waits_for_nvml_to_let_go(void **state)
 	assert_int_equal(e->mig.phase, MIG_RELEASE);
 	assert_int_equal(mig_env_count(e, "apply all"), 0);
 	e->locked = false;
-	mig_env_until(e, e->mig.ever);
+	mig_env_until(e, e->mig.attempted);
 	assert_ended(e, "success", "applied");
 }
 
@@ -422,8 +422,8 @@ static void mig_release__fails_when_nvml_does_not_let_go(void **state)
 	e->locked = true;
 	mig_env_start(e);
 	mig_env_late(e, MIG_RELEASE);
-	mig_env_look(e);
-	mig_env_until(e, e->mig.ever);
+	mig_env_probe(e);
+	mig_env_until(e, e->mig.attempted);
 	assert_ended(e, "failed", "the NVML worker does not let go of the GPUs");
 	assert_int_equal(mig_env_count(e, "apply all"), 0);
 	assert_int_equal(mig_env_count(e, "start a.service"), 1);
@@ -471,7 +471,7 @@ static void mig_apply__that_fails_puts_everything_back(void **state)
 /* --- SETTLE --- */
 
 /* GPU-0 is cut in two. */
-static struct inventory *cut(const char *reason)
+static struct inventory *partition_gpu(const char *reason)
 {
 	struct inventory *inv = fixture_inventory(2);
 
@@ -496,18 +496,18 @@ static void mig_settle__shows_the_new_layout_with_the_look_that_counts(void **st
 		mig_env_write(e, "plan", cases[i].plan);
 		e->slow_nvml = true;
 		mig_env_begin(e);
-		e->after = cut("");
+		e->after = partition_gpu("");
 		mig_env_until(e, e->mig.phase == MIG_SETTLE);
 		for (unsigned k = 1; k <= cases[i].looks; k++) {
 			assert_int_equal(e->f->facts.node.inv->n_mig, 1);
 			assert_int_equal(mig_env_offered(e, NULL), 1);
 			assert_true(e->mig.masked);
 			assert_true(e->probes >= k);
-			mig_env_look(e);
+			mig_env_probe(e);
 		}
 		assert_false(e->mig.masked);
 		assert_int_equal(mig_env_offered(e, NULL), 3);
-		mig_env_until(e, e->mig.ever);
+		mig_env_until(e, e->mig.attempted);
 		assert_ended(e, "success", "applied");
 	}
 }
@@ -517,7 +517,7 @@ static void mig_settle__waits_until_the_devices_can_be_had(void **state)
 	struct mig_env *e = *state;
 	unsigned probes;
 
-	e->after = cut("no capability");
+	e->after = partition_gpu("no capability");
 	e->not_ready = true;
 	mig_env_begin(e);
 	mig_env_until(e, e->mig.phase == MIG_SETTLE && !e->mig.masked);
@@ -525,11 +525,11 @@ static void mig_settle__waits_until_the_devices_can_be_had(void **state)
 	mig_env_until(e, e->probes > probes); /* the reason may pass: it is looked at again */
 	assert_int_equal(e->mig.phase, MIG_SETTLE);
 	e->gpus->mig[1].reason[0] = '\0';
-	mig_env_look(e);
+	mig_env_probe(e);
 	mig_env_ticks(e);
 	assert_int_equal(e->mig.phase, MIG_SETTLE); /* not registered yet */
 	e->not_ready = false;
-	mig_env_until(e, e->mig.ever);
+	mig_env_until(e, e->mig.attempted);
 	assert_ended(e, "success", "applied");
 }
 
@@ -537,7 +537,7 @@ static void mig_settle__ignores_devices_of_other_gpus(void **state)
 {
 	struct mig_env *e = *state;
 
-	e->after = cut("");
+	e->after = partition_gpu("");
 	(void)snprintf(e->after->mig[2].reason, GPU_REASON_MAX, "no capability");
 	mig_env_run(e);
 	assert_ended(e, "success", "applied");
@@ -563,14 +563,14 @@ static void mig_settle__fails_when_the_devices_do_not_come(void **state)
 		mig_env_services(e);
 		if (cases[i].apply)
 			mig_env_write(e, "apply", cases[i].apply);
-		e->after = cut(cases[i].device);
+		e->after = partition_gpu(cases[i].device);
 		e->not_ready = cases[i].not_ready;
 		e->slow_nvml = cases[i].slow;
 		mig_env_begin(e);
 		mig_env_until(e,
 			e->mig.phase == MIG_SETTLE && (cases[i].slow || !e->mig.masked));
 		mig_env_late(e, MIG_SETTLE);
-		mig_env_until(e, e->mig.ever);
+		mig_env_until(e, e->mig.attempted);
 		assert_ended(e, "failed", cases[i].reason);
 		assert_null(strchr(e->mig.reason, '\n'));
 		assert_int_equal(mig_env_count(e, "start a.service"), 1);
@@ -594,7 +594,7 @@ static void mig_restore__that_fails_is_tried_again_with_the_next_attempt(void **
 	mig_env_write(e, "systemd", "");
 	e->mig.retry_at_ns = 1;
 	mig_sync(&e->mig);
-	mig_env_again(e);
+	mig_env_retry(e);
 	assert_ended(e, "success", "applied");
 	assert_int_equal(mig_env_count(e, "start a.service"), 1);
 	assert_int_equal(mig_env_count(e, "start b.service"), 2);
@@ -624,7 +624,7 @@ static void mig_attempt_stop__ends_it_in_each_phase(void **state)
 		mig_env_services(e);
 		if (cases[i].file)
 			mig_env_write(e, cases[i].file, cases[i].text);
-		e->mps_left = cases[i].phase == MIG_WITHDRAW;
+		e->mps_check_withdrawn = cases[i].phase == MIG_WITHDRAW;
 		e->slow_nvml = cases[i].phase == MIG_SETTLE;
 		mig_env_begin(e);
 		mig_env_until(e, e->mig.phase == cases[i].phase);
@@ -632,14 +632,14 @@ static void mig_attempt_stop__ends_it_in_each_phase(void **state)
 			mig_env_until(e, strcmp(mig_env_read(e, "calls"), cases[i].calls) == 0);
 		mig_env_stop(e);
 		assert_int_equal(e->mig.phase, MIG_REST);
-		assert_false(e->mig.ever);
+		assert_false(e->mig.attempted);
 		assert_null(e->mig.child);
 		assert_null(e->mig.host.child);
 		/* What was stopped is known to the agent after us. */
 		assert_int_equal(*mig_env_read(e, "mig-services") != '\0',
 			cases[i].phase > MIG_HOST);
 		mig_sync(&e->mig); /* does nothing any more */
-		mig_looked(&e->mig);
+		mig_on_probed(&e->mig);
 		assert_int_equal(e->mig.phase, MIG_REST);
 	}
 }

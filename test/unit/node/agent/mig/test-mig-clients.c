@@ -28,8 +28,8 @@ static void mig_pause__waits_for_clients_and_brings_them_back_as_they_were(void 
 		"\"nodeSelector\":{\"" DEPLOY
 		"device-plugin\":\"true\"}}}," POD("dcgm-1", "dcgm") "]");
 	mig_cluster_begin(c);
-	mig_env_until(c->m, *c->m->mig.waits_for && c->lists > 2);
-	assert_string_equal(c->m->mig.waits_for, "ops/dcgm-1");
+	mig_env_until(c->m, *c->m->mig.awaited_pod && c->lists > 2);
+	assert_string_equal(c->m->mig.awaited_pod, "ops/dcgm-1");
 	assert_int_equal(c->m->mig.phase, MIG_PAUSE);
 	assert_string_equal(deploy(c, "dcgm"), PAUSED);
 	assert_string_equal(deploy(c, "client"), PAUSED);
@@ -96,9 +96,9 @@ static void mig_pause__fails_when_clients_do_not_go(void **state)
 		mig_cluster_pods(c, "[" POD("dcgm-1", "dcgm") "]");
 		mig_cluster_begin(c);
 		c->pods_status = cases[i].status;
-		mig_env_until(c->m, c->lists > 1 || c->m->mig.ever);
-		if (!c->m->mig.ever)
-			mig_env_until(c->m, *c->m->mig.waits_for);
+		mig_env_until(c->m, c->lists > 1 || c->m->mig.attempted);
+		if (!c->m->mig.attempted)
+			mig_env_until(c->m, *c->m->mig.awaited_pod);
 		mig_env_until(c->m, c->pods_status || !strcmp(deploy(c, "dcgm"), PAUSED));
 		c->m->mig.clients_ns = 0;
 		mig_cluster_wait(c, "failed");
@@ -143,7 +143,7 @@ static void mig_pause__once_for_what_is_in_use(void **state)
 	c->lists = 0;
 	c->m->mig.retry_at_ns = 1;
 	mig_sync(&c->m->mig);
-	mig_env_again(c->m);
+	mig_env_retry(c->m);
 	assert_int_equal(c->lists, 0);
 	assert_int_equal(mig_env_count(c->m, "plan a"), 3);
 	/* For another layout they are. */

@@ -14,11 +14,11 @@ static void mig_node__label_is_followed_before_the_default(void **state)
 {
 	static const struct {
 		const char *labels, *default_name, *reason;
-		enum mig_wish_by by;
+		enum mig_desired_source by;
 	} cases[] = {
-		{ MIG_LABEL "=a", "d", "a: applied", MIG_WISH_LABEL },
-		{ MIG_LABEL "=", "d", "d: applied", MIG_WISH_DEFAULT },
-		{ "x=y", "d", "d: applied", MIG_WISH_DEFAULT },
+		{ MIG_LABEL "=a", "d", "a: applied", MIG_DESIRED_LABEL },
+		{ MIG_LABEL "=", "d", "d: applied", MIG_DESIRED_DEFAULT },
+		{ "x=y", "d", "d: applied", MIG_DESIRED_DEFAULT },
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
@@ -63,7 +63,7 @@ static void mig_node__another_label_waits_for_what_is_being_applied(void **state
 	mig_cluster_begin(c);
 	mig_env_until(c->m, mig_env_count(c->m, "apply a") == 1);
 	mig_cluster_label(c, MIG_LABEL, "b");
-	mig_env_until(c->m, strcmp(c->m->mig.key, c->m->mig.tried) != 0);
+	mig_env_until(c->m, strcmp(c->m->mig.desired_key, c->m->mig.tried_key) != 0);
 	assert_int_equal(mig_env_count(c->m, "plan b"), 0);
 	mig_env_write(c->m, "go", "");
 	mig_env_until(c->m, !strncmp(mig_cluster_note(c, MIG_REASON), "b: applied", 10));
@@ -80,9 +80,9 @@ static void mig_node__label_that_changes_and_changes_back_meanwhile_did_not_chan
 	mig_cluster_begin(c);
 	mig_env_until(c->m, mig_env_count(c->m, "apply a") == 1);
 	mig_cluster_label(c, MIG_LABEL, "b");
-	mig_env_until(c->m, strcmp(c->m->mig.key, c->m->mig.tried) != 0);
+	mig_env_until(c->m, strcmp(c->m->mig.desired_key, c->m->mig.tried_key) != 0);
 	mig_cluster_label(c, MIG_LABEL, "a");
-	mig_env_until(c->m, strcmp(c->m->mig.key, c->m->mig.tried) == 0);
+	mig_env_until(c->m, strcmp(c->m->mig.desired_key, c->m->mig.tried_key) == 0);
 	mig_env_write(c->m, "go", "");
 	mig_cluster_wait(c, "success");
 	mig_sync(&c->m->mig);
@@ -100,11 +100,11 @@ static void mig_node__a_label_that_goes_meanwhile_leaves_nothing_pending(void **
 	mig_cluster_begin(c);
 	mig_env_until(c->m, mig_env_count(c->m, "apply a") == 1);
 	mig_cluster_label(c, MIG_LABEL, NULL);
-	mig_env_until(c->m, !*c->m->mig.key);
+	mig_env_until(c->m, !*c->m->mig.desired_key);
 	assert_int_equal(c->m->mig.phase, MIG_APPLY);
 	mig_env_write(c->m, "go", "");
-	mig_env_until(c->m, c->m->mig.ever && c->m->mig.phase == MIG_REST);
-	mig_env_until(c->m, mig_node_shows(&c->m->mig));
+	mig_env_until(c->m, c->m->mig.attempted && c->m->mig.phase == MIG_REST);
+	mig_env_until(c->m, mig_node_is_in_sync(&c->m->mig));
 	assert_string_not_equal(mig_cluster_get(c, MIG_STATE_LABEL), "pending");
 	assert_string_equal(mig_cluster_get(c, DEPLOY "dcgm"), "true");
 	/* The same label is a new wish then. */
@@ -136,7 +136,7 @@ static void mig_node__without_a_label_takes_away_what_is_under_way(void **state)
 			MIG_REASON "=old " MIG_PAUSED_OLD "=" DEPLOY "nvsm=team-a");
 		mig_cluster_begin(c);
 		mig_env_until(c->m, !strcmp(mig_cluster_get(c, DEPLOY "dcgm"), "true"));
-		mig_env_until(c->m, mig_node_shows(&c->m->mig));
+		mig_env_until(c->m, mig_node_is_in_sync(&c->m->mig));
 		assert_string_equal(mig_cluster_get(c, DEPLOY "nvsm"), "team-a");
 		assert_string_equal(mig_cluster_get(c, MIG_STATE_LABEL), cases[i].then);
 		assert_string_equal(mig_cluster_note(c, MIG_REASON),
@@ -158,15 +158,16 @@ static void mig_node__is_told_when_the_server_takes_it(void **state)
 		c->patch_status = statuses[i];
 		mig_cluster_begin(c);
 		/* The layout does not wait for it. */
-		mig_env_until(c->m, c->m->mig.ever && c->failures > 5);
+		mig_env_until(c->m, c->m->mig.attempted && c->failures > 5);
 		assert_ended(c->m, "success", "a: applied");
-		assert_false(mig_node_shows(&c->m->mig));
-		assert_int_not_equal(c->m->mig.marks.trouble.code, ERR_NONE);
-		assert_string_not_equal(c->m->mig.marks.told, ""); /* also a 409 that goes on */
+		assert_false(mig_node_is_in_sync(&c->m->mig));
+		assert_int_not_equal(c->m->mig.labels_task.last_error.code, ERR_NONE);
+		assert_string_not_equal(c->m->mig.labels_task.logged_error,
+			""); /* also a 409 that goes on */
 		c->patch_status = 0;
 		mig_cluster_wait(c, "success");
-		mig_env_until(c->m, mig_node_shows(&c->m->mig));
-		assert_int_equal(c->m->mig.marks.trouble.code, ERR_NONE);
+		mig_env_until(c->m, mig_node_is_in_sync(&c->m->mig));
+		assert_int_equal(c->m->mig.labels_task.last_error.code, ERR_NONE);
 		assert_string_equal(c->states, "success "); /* what was is over */
 	}
 }
@@ -180,16 +181,16 @@ static void mig_node__does_not_send_again_before_the_watch_could_tell(void **sta
 	mig_cluster_begin(c);
 	c->quiet = true;
 	mig_env_until(c->m, mig_env_count(c->m, "apply a") == 1 && c->patches == 1);
-	mig_env_until(c->m, !c->m->mig.marks.call);
-	c->m->mig.marks.look(&c->m->mig.marks);
-	assert_null(c->m->mig.marks.call);
-	assert_false(mig_node_shows(&c->m->mig));
+	mig_env_until(c->m, !c->m->mig.labels_task.call);
+	c->m->mig.labels_task.on_due(&c->m->mig.labels_task);
+	assert_null(c->m->mig.labels_task.call);
+	assert_false(mig_node_is_in_sync(&c->m->mig));
 	/* What is new is sent at once. */
 	mig_env_write(c->m, "go", "");
 	mig_cluster_wait(c, "success");
 	assert_int_equal(c->patches, 2);
 	c->quiet = false;
-	mig_env_until(c->m, mig_node_shows(&c->m->mig));
+	mig_env_until(c->m, mig_node_is_in_sync(&c->m->mig));
 }
 
 static void mig_node__that_is_made_again_is_told_how_it_ended(void **state)
@@ -200,7 +201,7 @@ static void mig_node__that_is_made_again_is_told_how_it_ended(void **state)
 	mig_cluster_run(c);
 	mig_cluster_delete_node(c);
 	mig_env_until(c->m, node_object_state(c->m->link.node) == NODE_ABSENT);
-	assert_false(mig_node_shows(&c->m->mig));
+	assert_false(mig_node_is_in_sync(&c->m->mig));
 	mig_cluster_node(c, MIG_LABEL "=a", "");
 	mig_cluster_wait(c, "success");
 	assert_int_equal(mig_env_count(c->m, "plan a"), 1); /* it is applied still */
@@ -217,11 +218,11 @@ static void mig_node__that_is_made_again_meanwhile_is_told_how_it_ended(void **s
 	mig_cluster_delete_node(c);
 	mig_env_until(c->m, node_object_state(c->m->link.node) == NODE_ABSENT);
 	mig_env_write(c->m, "go", "");
-	mig_env_until(c->m, c->m->mig.ever && c->m->mig.phase == MIG_REST);
+	mig_env_until(c->m, c->m->mig.attempted && c->m->mig.phase == MIG_REST);
 	assert_int_equal(mig_env_offered(c->m, NULL), 1);
 	mig_cluster_node(c, MIG_LABEL "=a " DEPLOY "dcgm=true", "");
 	mig_cluster_wait(c, "success");
-	mig_env_until(c->m, mig_node_shows(&c->m->mig));
+	mig_env_until(c->m, mig_node_is_in_sync(&c->m->mig));
 	assert_string_equal(mig_cluster_get(c, DEPLOY "dcgm"), "true");
 	assert_int_equal(mig_env_count(c->m, "apply a"), 1);
 }
@@ -249,7 +250,7 @@ static void mig_reboot__comes_after_the_node_says_so(void **state)
 	mig_cluster_wait(c, "rebooting");
 	mig_reboot_tick(&c->m->mig);
 	assert_false(c->m->mig.rebooted_now);
-	assert_string_equal(mig_cluster_note(c, MIG_REBOOTED), c->m->mig.tried);
+	assert_string_equal(mig_cluster_note(c, MIG_REBOOTED), c->m->mig.tried_key);
 	assert_string_equal(mig_cluster_note(c, MIG_REASON),
 		"a: rebooting the host: GPU 0: the mode is pending");
 	assert_int_equal(agent_fixture_count(c->m->f, "MigConfigRebooting"), 1);
@@ -262,13 +263,13 @@ static void mig_reboot__comes_after_the_node_says_so(void **state)
 	assert_int_equal(c->m->mig.phase, MIG_REBOOT);
 	assert_true(c->m->mig.masked);
 	mig_env_late(c->m, MIG_REBOOT);
-	mig_env_until(c->m, c->m->mig.ever);
+	mig_env_until(c->m, c->m->mig.attempted);
 	assert_ended(c->m, "failed", "the host did not reboot within 10 minutes");
 }
 
 static void mig_reboot__is_done_once_for_a_layout(void **state)
 {
-	char key[MIG_WISH_KEY_MAX], annotation[256];
+	char key[MIG_DESIRED_KEY_MAX], annotation[256];
 	static const struct {
 		const char *labels;
 		bool annotated, reboots;
@@ -279,7 +280,7 @@ static void mig_reboot__is_done_once_for_a_layout(void **state)
 		{ " " MIG_STATE_LABEL "=failed", false, true },
 	};
 
-	mig_wish_key("a", "", 0, key);
+	mig_desired_key("a", "", 0, key);
 	(void)snprintf(annotation, sizeof(annotation), MIG_REBOOTED "=%s", key);
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		struct mig_cluster *c = mig_cluster_another(state);
@@ -319,7 +320,7 @@ static void mig_reboot__does_not_come_when_it_cannot_be_told_or_done(void **stat
 	begin_reset(c, "", "");
 	mig_env_until(c->m, c->m->mig.phase == MIG_REBOOT);
 	c->m->mig.phase_since_ns -= 61 * NS_PER_SEC;
-	mig_env_until(c->m, c->m->mig.ever);
+	mig_env_until(c->m, c->m->mig.attempted);
 	assert_ended(c->m, "failed", "no reboot, as the state cannot be written to the Node");
 	assert_int_equal(mig_env_count(c->m, "reboot"), 0);
 
@@ -363,7 +364,7 @@ static void mig_sync__of_a_config_map_that_goes_meanwhile_fails_afterwards(void 
 	mig_cluster_begin(c);
 	mig_env_until(c->m, c->watch[1] && mig_env_count(c->m, "apply a") == 1);
 	mig_cluster_delete_map(c);
-	mig_env_until(c->m, strcmp(c->m->mig.key, c->m->mig.tried) != 0);
+	mig_env_until(c->m, strcmp(c->m->mig.desired_key, c->m->mig.tried_key) != 0);
 	assert_int_equal(c->m->mig.phase, MIG_APPLY);
 	mig_env_write(c->m, "go", "");
 	mig_cluster_wait(c, "failed");

@@ -29,11 +29,11 @@ static void mig_report__takes_the_lines_of_a_run(void **state)
 		&err);
 	assert_ok(line(&r, "{\"event\":\"of-tomorrow\",\"gpu\":\"x\"}", &err), &err);
 	assert_ok(line(&r, "{\"event\":\"step\",\"gpu\":3,\"text\":\"do it\"}", &err), &err);
-	assert_string_equal(r.doing, "GPU 3: do it");
+	assert_string_equal(r.current_step, "GPU 3: do it");
 	assert_ok(line(&r, "{\"event\":\"note\",\"text\":\"hm\"}", &err), &err);
 	assert_string_equal(r.note, "hm");
 	assert_ok(line(&r, "{\"event\":\"hook\",\"name\":\"apply-start\"}", &err), &err);
-	assert_string_equal(r.doing, "hook apply-start");
+	assert_string_equal(r.current_step, "hook apply-start");
 	assert_string_equal(r.note, "");
 	assert_ok(
 		line(&r,
@@ -47,9 +47,9 @@ static void mig_report__takes_the_lines_of_a_run(void **state)
 			  &err),
 		&err);
 	assert_int_equal(r.n, 2);
-	assert_int_equal(r.gpus[0].n_stay, 2);
-	assert_int_equal(r.gpus[0].stay[1].ci, 1);
-	assert_int_equal(r.gpus[0].mode, MIG_MODE_STAYS);
+	assert_int_equal(r.gpus[0].n_remaining, 2);
+	assert_int_equal(r.gpus[0].remaining[1].ci, 1);
+	assert_int_equal(r.gpus[0].mode, MIG_MODE_UNCHANGED);
 	assert_int_equal(r.gpus[1].mode, MIG_MODE_ON);
 	assert_string_equal(r.gpus[0].result, "undone");
 	assert_true(r.ended && !r.ok && r.nvml_calls == 12);
@@ -82,7 +82,7 @@ static void mig_report__takes_a_second_plan_after_a_step(void **state)
 	assert_ok(line(&r, lines[3], &err), &err);
 	assert_int_equal(r.n, 1);
 	assert_int_equal(r.gpus[0].steps, 8);
-	assert_int_equal(r.gpus[0].n_stay, 0);
+	assert_int_equal(r.gpus[0].n_remaining, 0);
 	mig_report_fini(&r);
 }
 
@@ -200,7 +200,7 @@ static void mig_mask__takes_what_goes_and_no_more(void **state)
 	(void)state;
 	make_mask(&m, &inv);
 	assert_int_equal(m.n, 2);
-	assert_true(mig_mask_takes(&m, inv));
+	assert_true(mig_mask_removes_any(&m, inv));
 	mig_mask_apply(&m, inv);
 	assert_int_equal(inv->n_mig, 2);
 	assert_string_equal(inv->mig[0].uuid, "MIG-0-1");
@@ -230,7 +230,7 @@ static void mig_mask__holds_what_was_there(void **state)
 		(void)fixture_mig(seen, 1, 1, 1, 5);
 		(void)fixture_mig(seen, 1, 1, 1, 5);
 		(void)fixture_mig(seen, 2, 1, 1, 5);
-		assert_ok(mig_mask_hold(&m, before, seen, &err), &err);
+		assert_ok(mig_mask_restore_masked(&m, before, seen, &err), &err);
 		assert_int_equal(seen->n_mig, 4);
 		assert_string_equal(seen->mig[0].profile, "1g.5gb");
 		assert_string_equal(seen->mig[1].profile, "2g.10gb");
@@ -275,10 +275,10 @@ static void mig_mask__finds_who_holds_what_goes(void **state)
 		struct pod_device d = { .id = (char *)(uintptr_t)cases[i].id };
 		const struct pod_devices list = { .v = &d, .n = 1 };
 
-		if ((mig_mask_holder(&m, inv, &list) == &d) != cases[i].held)
+		if ((mig_mask_find_holder(&m, inv, &list) == &d) != cases[i].held)
 			fail_msg("'%s': held %d", cases[i].id, !cases[i].held);
 	}
-	assert_null(mig_mask_holder(&m, inv, NULL));
+	assert_null(mig_mask_find_holder(&m, inv, NULL));
 	mig_mask_fini(&m);
 	inventory_free(inv);
 }
@@ -298,7 +298,7 @@ static void mig_mask__of_new_instances_alone_takes_nobody_anything(void **state)
 			  &err),
 		&err);
 	assert_ok(mig_mask_make(&m, &r, inv, &err), &err);
-	assert_false(mig_mask_takes(&m, inv));
+	assert_false(mig_mask_removes_any(&m, inv));
 	mig_mask_fini(&m);
 	mig_report_fini(&r);
 	inventory_free(inv);

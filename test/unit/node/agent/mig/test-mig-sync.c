@@ -31,7 +31,7 @@ static void change(struct mig_env *e, struct inventory *inv)
 {
 	inventory_free(e->gpus);
 	e->gpus = inv;
-	mig_env_look(e);
+	mig_env_probe(e);
 }
 
 static void set_capable(struct mig_env *e, bool capable)
@@ -54,7 +54,7 @@ static void mig_sync__waits_until_the_gpus_are_known(void **state)
 	assert_string_equal(e->mig.waiting, "");
 	assert_true(mig_settled(&e->mig));
 	assert_int_equal(e->mig.phase, MIG_REST);
-	mig_env_look(e);
+	mig_env_probe(e);
 	assert_int_equal(e->mig.phase, MIG_PLAN);
 }
 
@@ -67,8 +67,8 @@ static void mig_sync__leaves_gpus_without_mig_alone(void **state)
 	assert_int_equal(e->mig.phase, MIG_REST);
 	assert_true(mig_settled(&e->mig));
 	set_capable(e, true);
-	mig_env_look(e);
-	mig_env_until(e, e->mig.ever);
+	mig_env_probe(e);
+	mig_env_until(e, e->mig.attempted);
 	assert_ended(e, "success", "applied");
 }
 
@@ -98,13 +98,13 @@ static void mig_sync__ends_a_plan_that_nobody_wants_any_more(void **state)
 	mig_env_begin(e);
 	mig_env_until(e, mig_env_count(e, "plan all") == 1);
 	set_capable(e, false);
-	mig_env_look(e);
+	mig_env_probe(e);
 	assert_int_equal(e->mig.phase, MIG_REST);
 	assert_null(e->mig.child);
 	mig_env_write(e, "go", "");
 	set_capable(e, true);
-	mig_env_look(e);
-	mig_env_until(e, e->mig.ever);
+	mig_env_probe(e);
+	mig_env_until(e, e->mig.attempted);
 	assert_calls(e, "plan all\nplan all\nholders\nholders\nrelease\napply all\n");
 }
 
@@ -136,7 +136,7 @@ static void mig_sync__gives_the_tool_the_text_of_the_file(void **state)
 	/* Another file there, or the same text, is no other wish. */
 	mig_env_write(e, "layouts/other", "two");
 	mig_env_write(e, "layouts/a.yaml", "one");
-	config_source_look(e->mig.source);
+	config_source_check(e->mig.source);
 	mig_sync(&e->mig);
 	mig_env_write(e, "layouts/a.yaml", "two");
 	mig_env_until(e, mig_env_count(e, "apply all") == 2);
@@ -168,11 +168,11 @@ static void mig_sync__fails_without_the_file_until_it_comes(void **state)
 	assert_calls(e, "");
 	assert_int_equal(e->mig.report.n, 0);
 	mig_env_write(e, "layouts/a.yaml", "at last");
-	mig_env_again(e);
+	mig_env_retry(e);
 	assert_ended(e, "success", "all: applied");
 	/* When it goes again nothing can be applied; what there is stays. */
 	assert_int_equal(unlink(path), 0);
-	mig_env_again(e);
+	mig_env_retry(e);
 	assert_ended(e, "failed", "has no a.yaml");
 	assert_int_equal(mig_env_count(e, "apply all"), 1);
 }
@@ -189,7 +189,7 @@ static void mig_sync__plans_again_when_the_text_changes_meanwhile(void **state)
 	mig_env_write(e, "layouts/a.yaml", "two");
 	mig_env_until(e, mig_env_count(e, "plan all") == 2);
 	mig_env_write(e, "go", "");
-	mig_env_until(e, e->mig.ever);
+	mig_env_until(e, e->mig.attempted);
 	assert_int_equal(mig_env_count(e, "apply all"), 1);
 	assert_string_equal(mig_env_read(e, "text"), "two");
 }
@@ -204,7 +204,7 @@ static void mig_sync__follows_a_text_after_what_is_being_applied(void **state)
 	mig_env_begin(e);
 	mig_env_until(e, e->mig.phase == MIG_APPLY);
 	mig_env_write(e, "layouts/a.yaml", "two");
-	mig_env_until(e, strcmp(e->mig.key, e->mig.tried) != 0);
+	mig_env_until(e, strcmp(e->mig.desired_key, e->mig.tried_key) != 0);
 	assert_int_equal(e->mig.phase, MIG_APPLY);
 	mig_env_write(e, "go", "");
 	mig_env_until(e, mig_env_count(e, "apply all") == 2);
@@ -227,24 +227,24 @@ static void mig_sync__waits_for_layouts_but_not_for_ever(void **state)
 	assert_in_range(uv_timer_get_due_in(&e->mig.timer), 50000, 60001);
 	e->mig.silence_ns = 30 * NS_PER_MS;
 	mig_sync(&e->mig);
-	mig_env_until(e, e->mig.ever);
+	mig_env_until(e, e->mig.attempted);
 	assert_ended(e, "failed", "configmap gpu/layouts: no credentials");
 	assert_calls(e, "");
 	/* Other words for the same are no other wish. */
 	(void)error_set(&e->link.why, ERR_UNAVAILABLE, "no token");
 	mig_sync(&e->mig);
 	assert_int_equal(e->mig.phase, MIG_REST);
-	assert_string_equal(e->mig.key, e->mig.tried);
+	assert_string_equal(e->mig.desired_key, e->mig.tried_key);
 	assert_int_equal(agent_fixture_count(e->f, "MigConfigFailed"), 1);
 }
 
 /* --- trying again --- */
 
-static void fail_again(struct mig_env *e)
+static void fail_next_attempt(struct mig_env *e)
 {
 	e->mig.retry_at_ns = 1;
 	mig_sync(&e->mig);
-	mig_env_again(e);
+	mig_env_retry(e);
 	assert_string_equal(e->mig.state, "failed");
 }
 
@@ -267,18 +267,18 @@ static void mig_sync__tries_again_ever_more_slowly_but_for_what_is_in_use(void *
 			uint64_t ms = cases[i].seconds[k] * 1000U;
 
 			assert_in_range(uv_timer_get_due_in(&e->mig.timer), ms - 3000, ms + 1);
-			fail_again(e);
+			fail_next_attempt(e);
 		}
 		assert_int_equal(e->mig.failures, 4);
 		assert_int_equal(agent_fixture_count(e->f, "MigConfigFailed"), 1);
 		/* Another reason is news. */
 		mig_env_write(e, "plan", "finish false io 'GPU is lost'");
-		fail_again(e);
+		fail_next_attempt(e);
 		assert_int_equal(agent_fixture_count(e->f, "MigConfigFailed"), 2);
 		mig_env_write(e, "plan", SAME);
 		e->mig.retry_at_ns = 1;
 		mig_sync(&e->mig);
-		mig_env_again(e);
+		mig_env_retry(e);
 		assert_ended(e, "success", "applied");
 		assert_int_equal(e->mig.failures, 0);
 		assert_false(uv_is_active((uv_handle_t *)&e->mig.timer));
@@ -291,16 +291,16 @@ static void mig_sync__tries_again_at_once_when_the_gpus_are_other_ones(void **st
 
 	mig_env_write(e, "plan", "finish false io 'lost'");
 	mig_env_run(e);
-	mig_env_look(e);
+	mig_env_probe(e);
 	mig_sync(&e->mig);
 	assert_int_equal(e->mig.phase, MIG_REST);
 	assert_int_equal(mig_env_count(e, "plan all"), 1);
 	e->gpus->gpus[0].fault = GPU_FAULT_LOST;
-	mig_env_look(e);
-	mig_env_again(e);
+	mig_env_probe(e);
+	mig_env_retry(e);
 	assert_int_equal(mig_env_count(e, "plan all"), 2);
 	change(e, gpus(2, 0));
-	mig_env_again(e);
+	mig_env_retry(e);
 	assert_int_equal(mig_env_count(e, "plan all"), 3);
 	assert_int_equal(e->mig.failures, 3);
 }
@@ -339,13 +339,13 @@ static void mig_sync__makes_again_what_a_gpu_lost_and_leaves_what_a_person_chang
 			assert_int_equal(e->mig.phase, MIG_REST);
 			continue;
 		}
-		mig_env_look(e);
+		mig_env_probe(e);
 		if (cases[i].again) {
-			mig_env_again(e);
+			mig_env_retry(e);
 			assert_ended(e, "success", "applied");
 		}
 		mig_sync(&e->mig);
-		mig_env_look(e); /* what is told is told once */
+		mig_env_probe(e); /* what is told is told once */
 		assert_int_equal(e->mig.phase, MIG_REST);
 		assert_int_equal(agent_fixture_count(e->f, "MigConfigDrift"), cases[i].told);
 		assert_int_equal(agent_fixture_count(e->f, "MigConfigApplied"), 1);
@@ -404,7 +404,7 @@ static void mig_retry__starts_when_the_file_has_become_valid(void **state)
 	mig_env_services(e);
 	mig_retry(&e->mig);
 	assert_int_equal(why->code, ERR_NONE);
-	mig_env_until(e, e->mig.ever);
+	mig_env_until(e, e->mig.attempted);
 	assert_ended(e, "success", "applied");
 	assert_int_equal(mig_env_count(e, "stop b.service"), 1);
 	/* While it runs it goes on with what it has, and says so. */
@@ -430,26 +430,26 @@ static void mig_sync__starts_services_once_where_nothing_is_wanted(void **state)
 	assert_int_equal(e->mig.phase, MIG_RESTORE);
 	/* What is wanted by now comes after that. */
 	set_capable(e, true);
-	mig_env_look(e);
+	mig_env_probe(e);
 	assert_int_equal(e->mig.phase, MIG_RESTORE);
 	set_capable(e, false);
-	mig_env_look(e);
+	mig_env_probe(e);
 	mig_env_write(e, "go", "");
 	mig_env_until(e, e->mig.phase == MIG_REST);
 	assert_calls(e, "start b.service\nstart a.service\n");
 	assert_string_equal(mig_env_read(e, "mig-services"), "a.service\n");
 	/* What does not start is not tried with each look. */
-	mig_env_look(e);
+	mig_env_probe(e);
 	assert_int_equal(e->mig.phase, MIG_REST);
 	set_capable(e, true);
-	mig_env_look(e);
-	mig_env_until(e, e->mig.ever);
+	mig_env_probe(e);
+	mig_env_until(e, e->mig.attempted);
 	assert_ended(e, "failed", "start service a.service: status 1");
 }
 
 /* --- what others see --- */
 
-static void mig_hold__keeps_the_gpus_that_change_and_no_other(void **state)
+static void mig_hide_changes__keeps_the_gpus_that_change_and_no_other(void **state)
 {
 	struct mig_env *e = *state;
 	CLEANUP(inventory_freep) struct inventory *seen = gpus(2, 2), *held = NULL;
@@ -457,22 +457,22 @@ static void mig_hold__keeps_the_gpus_that_change_and_no_other(void **state)
 
 	mig_env_write(e, "apply", WAIT "result 0 changed\n");
 	mig_env_start(e);
-	assert_ptr_equal(mig_hold(&e->mig, seen, &held), seen);
-	mig_env_look(e);
-	assert_ptr_equal(mig_hold(&e->mig, seen, &held),
+	assert_ptr_equal(mig_hide_changes(&e->mig, seen, &held), seen);
+	mig_env_probe(e);
+	assert_ptr_equal(mig_hide_changes(&e->mig, seen, &held),
 		seen); /* nothing is touched by a plan */
 	mig_env_until(e, e->mig.phase == MIG_APPLY);
 	(void)fixture_mig(seen, 1, 1, 1, 5);
-	now = mig_hold(&e->mig, seen, &held);
+	now = mig_hide_changes(&e->mig, seen, &held);
 	assert_ptr_equal(now, held);
 	assert_false(now->gpus[0].mig_enabled);
 	assert_int_equal(now->n_mig, 2);
 	assert_int_equal(now->mig[0].gpu, 1);
 	assert_int_equal(seen->n_mig, 4);
 	mig_env_write(e, "go", "");
-	mig_env_until(e, e->mig.ever);
+	mig_env_until(e, e->mig.attempted);
 	held = inventory_free(held);
-	assert_ptr_equal(mig_hold(&e->mig, seen, &held), seen);
+	assert_ptr_equal(mig_hide_changes(&e->mig, seen, &held), seen);
 }
 
 static void mig_mask__offers_a_gpu_neither_whole_nor_cut_while_it_changes(void **state)
@@ -487,11 +487,11 @@ static void mig_mask__offers_a_gpu_neither_whole_nor_cut_while_it_changes(void *
 	assert_int_equal(mig_env_offered(e, &changing), 1); /* of the other GPU */
 	assert_true(changing);
 	inv->gpus[0].mig_enabled = false;
-	mig_mask(&e->mig, inv);
+	mig_apply_mask(&e->mig, inv);
 	assert_true(inv->gpus[0].mig_enabled);
 	assert_true(inv->gpus[0].changing && !inv->gpus[1].changing);
 	mig_env_write(e, "go", "");
-	mig_env_until(e, e->mig.ever);
+	mig_env_until(e, e->mig.attempted);
 	assert_int_equal(mig_env_offered(e, &changing), 1);
 	assert_false(changing);
 }
@@ -521,14 +521,14 @@ static void mig_status__says_what_is_being_done(void **state)
 	assert_status(e, "chosenBy", "null");
 	assert_status(e, "since", "null");
 	assert_status(e, "waiting", "\"the GPUs are not known yet\"");
-	mig_env_look(e);
-	mig_env_until(e, *e->mig.report.doing);
+	mig_env_probe(e);
+	mig_env_until(e, *e->mig.report.current_step);
 	assert_status(e, "state", "\"pending\"");
 	assert_status(e, "phase", "\"applying\"");
 	assert_status(e, "step", "\"GPU 0: MIG on\"");
 	assert_status(e, "retry", "null");
 	mig_env_write(e, "go", "");
-	mig_env_until(e, e->mig.ever);
+	mig_env_until(e, e->mig.attempted);
 	assert_status(e, "state", "\"success\"");
 	assert_status(e, "config", "\"all\"");
 	assert_status(e, "chosenBy", "\"default\"");
@@ -581,7 +581,7 @@ int main(void)
 		MIG_TEST(mig_start__reports_invalid_options_and_leaves_mig_alone),
 		MIG_TEST(mig_retry__starts_when_the_file_has_become_valid),
 		MIG_TEST(mig_sync__starts_services_once_where_nothing_is_wanted),
-		MIG_TEST(mig_hold__keeps_the_gpus_that_change_and_no_other),
+		MIG_TEST(mig_hide_changes__keeps_the_gpus_that_change_and_no_other),
 		MIG_TEST(mig_mask__offers_a_gpu_neither_whole_nor_cut_while_it_changes),
 		MIG_TEST(mig_status__says_what_is_being_done),
 		MIG_TEST(mig_status__says_when_it_tries_again),

@@ -8,29 +8,29 @@
 
 /* --- the wish --- */
 
-static void mig_wish__is_the_label_then_the_default(void **state)
+static void mig_desired__is_the_label_then_the_default(void **state)
 {
 	static const struct {
 		bool api, known, capable;
 		const char *label, *def;
-		enum mig_wish_by by;
+		enum mig_desired_source by;
 		const char *name;
 	} cases[] = {
-		{ true, true, true, "a", "d", MIG_WISH_LABEL, "a" },
-		{ true, true, false, "a", "", MIG_WISH_LABEL, "a" },
-		{ true, true, true, NULL, "d", MIG_WISH_DEFAULT, "d" },
-		{ true, true, true, "", "d", MIG_WISH_DEFAULT, "d" },
-		{ true, true, false, NULL, "d", MIG_WISH_NONE, "" },
-		{ true, true, true, NULL, "", MIG_WISH_NONE, "" },
+		{ true, true, true, "a", "d", MIG_DESIRED_LABEL, "a" },
+		{ true, true, false, "a", "", MIG_DESIRED_LABEL, "a" },
+		{ true, true, true, NULL, "d", MIG_DESIRED_DEFAULT, "d" },
+		{ true, true, true, "", "d", MIG_DESIRED_DEFAULT, "d" },
+		{ true, true, false, NULL, "d", MIG_DESIRED_NONE, "" },
+		{ true, true, true, NULL, "", MIG_DESIRED_NONE, "" },
 		/* A default that came before the label would destroy what the label wants. */
-		{ true, false, true, NULL, "d", MIG_WISH_UNKNOWN, "" },
-		{ false, false, true, NULL, "d", MIG_WISH_DEFAULT, "d" },
+		{ true, false, true, NULL, "d", MIG_DESIRED_UNKNOWN, "" },
+		{ false, false, true, NULL, "d", MIG_DESIRED_DEFAULT, "d" },
 	};
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		struct inventory *inv = fixture_inventory(1);
-		const struct mig_wish_input in = { .label_needed = cases[i].api,
+		const struct mig_desired_input in = { .label_needed = cases[i].api,
 			.label_known = cases[i].known,
 			.label = cases[i].label,
 			.default_name = cases[i].def,
@@ -38,27 +38,27 @@ static void mig_wish__is_the_label_then_the_default(void **state)
 		const char *name;
 
 		inv->gpus[0].mig_capable = cases[i].capable;
-		assert_int_equal(mig_wish(&in, &name), cases[i].by);
+		assert_int_equal(mig_find_desired(&in, &name), cases[i].by);
 		assert_string_equal(name, cases[i].name);
 		inventory_free(inv);
 	}
 }
 
-static void mig_wish_key__tells_names_and_texts_apart(void **state)
+static void mig_desired_key__tells_names_and_texts_apart(void **state)
 {
-	char a[MIG_WISH_KEY_MAX], b[MIG_WISH_KEY_MAX], name[300];
+	char a[MIG_DESIRED_KEY_MAX], b[MIG_DESIRED_KEY_MAX], name[300];
 
 	(void)state;
-	mig_wish_key("x", "text", 4, a);
-	mig_wish_key("x", "text", 4, b);
+	mig_desired_key("x", "text", 4, a);
+	mig_desired_key("x", "text", 4, b);
 	assert_string_equal(a, b);
-	mig_wish_key("x", "Text", 4, b);
+	mig_desired_key("x", "Text", 4, b);
 	assert_string_not_equal(a, b);
-	mig_wish_key("y", "text", 4, b);
+	mig_desired_key("y", "text", 4, b);
 	assert_string_not_equal(a, b);
 	memset(name, 'n', sizeof(name) - 1);
 	name[sizeof(name) - 1] = '\0';
-	mig_wish_key(name, NULL, 0, a); /* fits, whatever it is */
+	mig_desired_key(name, NULL, 0, a); /* fits, whatever it is */
 }
 
 static void mig_retry__is_ever_slower_but_for_what_is_in_use(void **state)
@@ -75,7 +75,7 @@ static void mig_retry__is_ever_slower_but_for_what_is_in_use(void **state)
 
 /* --- drift --- */
 
-static struct inventory *cut(uint32_t devices_of_0)
+static struct inventory *add_mig_instances(uint32_t devices_of_0)
 {
 	struct inventory *inv = fixture_inventory(2);
 
@@ -101,31 +101,31 @@ static void mig_basis__acts_on_loss_and_tells_of_hands_once(void **state)
 	static const char *const first[] = { "GPU-0" };
 	struct mig_basis b = { 0 };
 	struct error err = ERROR_INIT;
-	struct inventory *inv = cut(2), *other;
+	struct inventory *inv = add_mig_instances(2), *other;
 
 	(void)state;
-	assert_ok(mig_basis_take(&b, inv, first, 1, &err), &err);
+	assert_ok(mig_basis_record(&b, inv, first, 1, &err), &err);
 	inventory_free(inv);
-	assert_int_equal(drift(&b, cut(2)), MIG_DRIFT_NONE);
-	assert_int_equal(drift(&b, cut(1)), MIG_DRIFT_OTHER);
-	assert_int_equal(drift(&b, cut(1)), MIG_DRIFT_NONE);
-	assert_int_equal(drift(&b, cut(3)), MIG_DRIFT_OTHER);
-	assert_int_equal(drift(&b, cut(2)), MIG_DRIFT_NONE);
-	assert_int_equal(drift(&b, cut(1)), MIG_DRIFT_OTHER);
-	assert_int_equal(drift(&b, cut(0)), MIG_DRIFT_LOST);
-	other = cut(2); /* the mode is gone: after a reboot of a Hopper */
+	assert_int_equal(drift(&b, add_mig_instances(2)), MIG_DRIFT_NONE);
+	assert_int_equal(drift(&b, add_mig_instances(1)), MIG_DRIFT_OTHER);
+	assert_int_equal(drift(&b, add_mig_instances(1)), MIG_DRIFT_NONE);
+	assert_int_equal(drift(&b, add_mig_instances(3)), MIG_DRIFT_OTHER);
+	assert_int_equal(drift(&b, add_mig_instances(2)), MIG_DRIFT_NONE);
+	assert_int_equal(drift(&b, add_mig_instances(1)), MIG_DRIFT_OTHER);
+	assert_int_equal(drift(&b, add_mig_instances(0)), MIG_DRIFT_MISSING);
+	other = add_mig_instances(2); /* the mode is gone: after a reboot of a Hopper */
 	other->gpus[0].mig_enabled = false;
-	assert_int_equal(drift(&b, other), MIG_DRIFT_LOST);
-	other = cut(0); /* it cannot be read: nothing is known */
+	assert_int_equal(drift(&b, other), MIG_DRIFT_MISSING);
+	other = add_mig_instances(0); /* it cannot be read: nothing is known */
 	other->gpus[0].fault = GPU_FAULT_LOST;
 	assert_int_equal(drift(&b, other), MIG_DRIFT_NONE);
-	other = cut(2); /* a GPU that is not ours */
+	other = add_mig_instances(2); /* a GPU that is not ours */
 	other->n_mig = 2;
 	assert_int_equal(drift(&b, other), MIG_DRIFT_NONE);
-	other = cut(2); /* a new one */
+	other = add_mig_instances(2); /* a new one */
 	(void)snprintf(other->gpus[1].uuid, sizeof(other->gpus[1].uuid), "GPU-new");
-	assert_int_equal(drift(&b, other), MIG_DRIFT_LOST);
-	other = cut(2); /* another profile at the same place has the same UUID */
+	assert_int_equal(drift(&b, other), MIG_DRIFT_MISSING);
+	other = add_mig_instances(2); /* another profile at the same place has the same UUID */
 	(void)snprintf(other->mig[0].profile, sizeof(other->mig[0].profile), "2g.10gb");
 	assert_int_equal(drift(&b, other), MIG_DRIFT_OTHER);
 	mig_basis_fini(&b);
@@ -135,8 +135,8 @@ static void mig_basis__acts_on_loss_and_tells_of_hands_once(void **state)
 
 #define DEPLOY "nvidia.com/gpu.deploy."
 
-static void assert_patch(const struct mig_marks *want, const char *labels,
-	struct mig_marks_now now, const char *expected)
+static void assert_patch(const struct mig_node_labels *want, const char *labels,
+	struct mig_node_labels_actual now, const char *expected)
 {
 	json_t *l = labels ? json_loads(labels, 0, NULL) : NULL, *got = NULL, *e = NULL;
 	struct error err = ERROR_INIT;
@@ -144,7 +144,7 @@ static void assert_patch(const struct mig_marks *want, const char *labels,
 
 	assert_true(!labels || l);
 	now.labels = l;
-	assert_ok(mig_marks_patch(&got, want, &now, &err), &err);
+	assert_ok(mig_node_labels_patch(&got, want, &now, &err), &err);
 	e = expected ? json_loads(expected, 0, NULL) : NULL;
 	assert_true(!expected || e);
 	text = got ? json_dumps(got, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
@@ -157,36 +157,36 @@ static void assert_patch(const struct mig_marks *want, const char *labels,
 	json_decref(e);
 }
 
-static void mig_marks__write_what_differs(void **state)
+static void mig_node_labels__write_what_differs(void **state)
 {
-	const struct mig_marks pending = { .state = "pending", .reason = "a: x" };
-	const struct mig_marks none = { .state = "", .reason = "" };
-	const struct mig_marks silent = { .clients = MIG_CLIENTS_KEEP };
-	const struct mig_marks rebooted = { .rebooted = "a-1" };
+	const struct mig_node_labels pending = { .state = "pending", .reason = "a: x" };
+	const struct mig_node_labels none = { .state = "", .reason = "" };
+	const struct mig_node_labels silent = { .clients = MIG_CLIENTS_UNCHANGED };
+	const struct mig_node_labels rebooted = { .rebooted = "a-1" };
 
 	(void)state;
-	assert_patch(&pending, NULL, (struct mig_marks_now){ 0 },
+	assert_patch(&pending, NULL, (struct mig_node_labels_actual){ 0 },
 		"{\"metadata\":{\"labels\":{\"nvidia.com/mig.config.state\":\"pending\"},"
 		"\"annotations\":{\"gpuslice.io/mig.config.reason\":\"a: x\"}}}");
 	assert_patch(&pending, "{\"nvidia.com/mig.config.state\":\"pending\"}",
-		(struct mig_marks_now){ .reason = "a: x" }, NULL);
+		(struct mig_node_labels_actual){ .reason = "a: x" }, NULL);
 	assert_patch(&none, "{\"nvidia.com/mig.config.state\":\"pending\"}",
-		(struct mig_marks_now){ .reason = "a: x" },
+		(struct mig_node_labels_actual){ .reason = "a: x" },
 		"{\"metadata\":{\"labels\":{\"nvidia.com/mig.config.state\":null},"
 		"\"annotations\":{\"gpuslice.io/mig.config.reason\":null}}}");
-	assert_patch(&none, "{}", (struct mig_marks_now){ 0 }, NULL);
+	assert_patch(&none, "{}", (struct mig_node_labels_actual){ 0 }, NULL);
 	assert_patch(&silent, "{\"" DEPLOY "dcgm\":\"paused-for-mig-change\"}",
-		(struct mig_marks_now){ .reason = "b" }, NULL);
-	assert_patch(&rebooted, NULL, (struct mig_marks_now){ .rebooted = "a-0" },
+		(struct mig_node_labels_actual){ .reason = "b" }, NULL);
+	assert_patch(&rebooted, NULL, (struct mig_node_labels_actual){ .rebooted = "a-0" },
 		"{\"metadata\":{\"annotations\":{\"gpuslice.io/mig.config.rebooted\":\"a-1\"}}}");
 }
 
-static void mig_marks__pause_clients_and_bring_them_back_as_they_were(void **state)
+static void mig_node_labels__pause_clients_and_bring_them_back_as_they_were(void **state)
 {
 	static const char *const own[] = { DEPLOY "device-plugin", NULL };
-	const struct mig_marks pause = { .clients = MIG_CLIENTS_PAUSE, .own = own };
-	const struct mig_marks run = { .clients = MIG_CLIENTS_RUN };
-	const struct mig_marks_now nothing = { 0 };
+	const struct mig_node_labels pause = { .clients = MIG_CLIENTS_PAUSE, .own = own };
+	const struct mig_node_labels run = { .clients = MIG_CLIENTS_RUN };
+	const struct mig_node_labels_actual nothing = { 0 };
 
 	(void)state;
 	assert_patch(&pause,
@@ -203,7 +203,7 @@ static void mig_marks__pause_clients_and_bring_them_back_as_they_were(void **sta
 	assert_patch(&run,
 		"{\"" DEPLOY "client\":\"paused-for-mig-change\",\"" DEPLOY
 		"dcgm\":\"paused-for-mig-change\",\"" DEPLOY "nvsm\":\"false\"}",
-		(struct mig_marks_now){ .old = "x=y," DEPLOY "client=team-a" },
+		(struct mig_node_labels_actual){ .old_paused = "x=y," DEPLOY "client=team-a" },
 		"{\"metadata\":{\"labels\":{\"" DEPLOY "client\":\"team-a\",\"" DEPLOY
 		"dcgm\":\"true\"},\"annotations\":{\"gpuslice.io/mig.paused\":null}}}");
 	assert_patch(&run, "{\"" DEPLOY "dcgm\":\"true\"}", nothing, NULL);
@@ -252,12 +252,13 @@ static void mig_clients__are_waited_for_if_their_label_is_paused(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(mig_wish__is_the_label_then_the_default),
-		cmocka_unit_test(mig_wish_key__tells_names_and_texts_apart),
+		cmocka_unit_test(mig_desired__is_the_label_then_the_default),
+		cmocka_unit_test(mig_desired_key__tells_names_and_texts_apart),
 		cmocka_unit_test(mig_retry__is_ever_slower_but_for_what_is_in_use),
 		cmocka_unit_test(mig_basis__acts_on_loss_and_tells_of_hands_once),
-		cmocka_unit_test(mig_marks__write_what_differs),
-		cmocka_unit_test(mig_marks__pause_clients_and_bring_them_back_as_they_were),
+		cmocka_unit_test(mig_node_labels__write_what_differs),
+		cmocka_unit_test(
+			mig_node_labels__pause_clients_and_bring_them_back_as_they_were),
 		cmocka_unit_test(mig_clients__are_waited_for_if_their_label_is_paused),
 	};
 

@@ -48,7 +48,7 @@ uint64_t env_now_ns(void)
 
 /* --- who is asked --- */
 
-static void fill_processes(struct sample_unit *to, const struct env_unit *from)
+static void fill_processes(struct sample_device *to, const struct env_device *from)
 {
 	to->processes = calloc(ENV_PROCESSES, sizeof(*to->processes));
 	assert_non_null(to->processes);
@@ -64,7 +64,7 @@ static void fill_processes(struct sample_unit *to, const struct env_unit *from)
 	}
 }
 
-static void fill_unit(struct sample_unit *to, const struct env_unit *from)
+static void fill_device_reading(struct sample_device *to, const struct env_device *from)
 {
 	(void)snprintf(to->uuid, sizeof(to->uuid), "%s", from->uuid);
 	(void)snprintf(to->reason, sizeof(to->reason), "%s", from->reason ? from->reason : "");
@@ -88,11 +88,11 @@ static struct sample *make_sample(const struct monitoring_env *e)
 	struct sample *s = NULL;
 	uint32_t n = 0;
 
-	while (n < ENV_UNITS && e->units[n].uuid)
+	while (n < ENV_DEVICES && e->units[n].uuid)
 		n++;
 	assert_ok(sample_new(&s, n, &err), &err);
 	for (uint32_t i = 0; i < n; i++)
-		fill_unit(&s->units[i], &e->units[i]);
+		fill_device_reading(&s->devices[i], &e->units[i]);
 	s->nvml_calls = 7;
 	s->nvml_ns = 70;
 	return s;
@@ -113,7 +113,7 @@ static int op_sample(void *arg, const struct gpu_sample_request *request, gpu_sa
 	return 0;
 }
 
-static void op_ask_holders(void *arg,
+static void op_request_pod_devices(void *arg,
 	void (*done)(void *done_arg, const struct pod_devices *list, const struct error *err),
 	void *done_arg)
 {
@@ -181,7 +181,7 @@ static bool op_released(void *arg)
 	return ((const struct monitoring_env *)arg)->released;
 }
 
-static enum holders_pids op_pids(void *arg)
+static enum kubelet_pids op_pids(void *arg)
 {
 	return ((const struct monitoring_env *)arg)->pids;
 }
@@ -240,7 +240,7 @@ static bool op_is_ready(void *arg, struct buf *why)
 	return !((const struct monitoring_env *)arg)->not_ready;
 }
 
-static void op_put_config(void *arg, struct view *v)
+static void op_fill_config(void *arg, struct view *v)
 {
 	(void)arg;
 	v->config_generation = 4;
@@ -250,17 +250,17 @@ static const struct monitoring_ops ops = {
 	.sample = op_sample,
 	.want_p2p = op_want_p2p,
 	.are_gpus_released = op_released,
-	.ask_holders = op_ask_holders,
-	.holders_pids = op_pids,
+	.request_pod_devices = op_request_pod_devices,
+	.kubelet_pids = op_pids,
 	.refresh_slices = op_refresh_slices,
-	.wanted = op_wanted,
-	.show = op_show,
+	.get_wanted_fields = op_wanted,
+	.publish = op_show,
 	.web = op_web,
 	.device_ok = op_device_ok,
 	.device_refusal = op_refusal,
 	.resource_state = op_resource_state,
 	.is_ready = op_is_ready,
-	.put_config = op_put_config,
+	.fill_view_config = op_fill_config,
 };
 
 /* --- life --- */
@@ -288,7 +288,7 @@ int env_setup(void **state)
 	rounds = &e->mon.timer;
 	e->link.node_name = "node-1";
 	e->pod_list.v = e->pods;
-	e->pids = HOLDERS_PIDS_NODE;
+	e->pids = KUBELET_PIDS_NODE;
 	e->slices.store.v = e->slice_at;
 	e->context = (struct monitoring_context){ .loop = &e->f->loop,
 		.facts = &e->f->facts,
@@ -311,7 +311,7 @@ void env_start(struct monitoring_env *e)
 	unsigned asked = e->slices_refresh.n;
 
 	monitoring_init(&e->mon, &e->context);
-	see_processes_init(&e->mon.processes, e->proc_dir);
+	monitoring_processes_init(&e->mon.processes, e->proc_dir);
 	monitoring_start(&e->mon);
 	if (e->context.options.enabled)
 		agent_fixture_until(e->f, e->slices_refresh.n > asked);
@@ -342,10 +342,10 @@ int env_teardown(void **state)
 
 	env_stop(e);
 	e->view = view_unref(e->view);
-	env_hold_none(e);
+	env_release_all(e);
 	for (size_t i = 0; i < e->slices.store.n; i++)
 		strv_fini(&e->slice_at[i]->file.devices);
-	json_decref(e->slices.seen);
+	json_decref(e->slices.arbiter_slices);
 	assert_int_equal(agent_fixture_teardown(&f), 0);
 	free(e);
 	return 0;
@@ -395,7 +395,8 @@ static char *text(const char *from)
 	return to;
 }
 
-void env_hold(struct monitoring_env *e, const char *pod, const char *resource, const char *id)
+void env_allocate_device(struct monitoring_env *e, const char *pod, const char *resource,
+	const char *id)
 {
 	assert_true(e->pod_list.n < ENV_PODS);
 	e->pods[e->pod_list.n++] = (struct pod_device){ .namespace_ = text("ml"),
@@ -405,7 +406,7 @@ void env_hold(struct monitoring_env *e, const char *pod, const char *resource, c
 		.id = text(id) };
 }
 
-void env_hold_none(struct monitoring_env *e)
+void env_release_all(struct monitoring_env *e)
 {
 	for (size_t i = 0; i < e->pod_list.n; i++) {
 		free(e->pods[i].namespace_);
@@ -417,12 +418,12 @@ void env_hold_none(struct monitoring_env *e)
 	e->pod_list.n = 0;
 }
 
-void env_give(struct monitoring_env *e, const char *resource, const char *id)
+void env_add_pending(struct monitoring_env *e, const char *resource, const char *id)
 {
 	monitoring_allocated(&e->mon, resource, &id, 1, true);
 }
 
-void env_note_uids(struct monitoring_env *e, const char *const *pods, size_t n)
+void env_write_checkpoint(struct monitoring_env *e, const char *const *pods, size_t n)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(1 << 16);
 
@@ -441,7 +442,8 @@ void env_note_uids(struct monitoring_env *e, const char *const *pods, size_t n)
 	test_write(e->plugin_dir, SLICE_CHECKPOINT, buf_str(&b), b.len, 0600);
 }
 
-static void put_proc(struct monitoring_env *e, uint32_t pid, const char *file, const char *data)
+static void write_proc_files(struct monitoring_env *e, uint32_t pid, const char *file,
+	const char *data)
 {
 	char name[64];
 
@@ -456,21 +458,21 @@ void env_process(struct monitoring_env *e, uint32_t pid, unsigned digit, const c
 	(void)snprintf(line, sizeof(line),
 		"%u (python) S 1 1 1 0 -1 4194304 1 2 3 4 5 6 7 8 20 0 1 0 %u 99 98\n", pid,
 		1000 + pid);
-	put_proc(e, pid, "stat", line);
+	write_proc_files(e, pid, "stat", line);
 	(void)snprintf(line, sizeof(line), "0::/kubepods/pod" ENV_UID "%u/0a1b\n", digit);
-	put_proc(e, pid, "cgroup", digit ? line : "0::/system.slice/x.service\n");
+	write_proc_files(e, pid, "cgroup", digit ? line : "0::/system.slice/x.service\n");
 	(void)snprintf(line, sizeof(line),
 		"1 2 8:1 /var/lib/kubelet/pods/" ENV_UID
 		"%u/containers/%s/0a1b /dev/termination-log rw - ext4 /dev/x rw\n",
 		digit, container ? container : "");
-	put_proc(e, pid, "mountinfo", container ? line : "");
+	write_proc_files(e, pid, "mountinfo", container ? line : "");
 }
 
-struct slice *env_slice(struct monitoring_env *e, const char *id, const char *resource,
+struct stored_slice *env_slice(struct monitoring_env *e, const char *id, const char *resource,
 	const char *device, const char *uuid, enum slice_compute compute)
 {
 	size_t at = e->slices.store.n++;
-	struct slice *s = e->slice_at[at] = &e->slice_rows[at];
+	struct stored_slice *s = e->slice_at[at] = &e->slice_rows[at];
 	struct error err = ERROR_INIT;
 
 	assert_true(at < ARRAY_LEN(e->slice_rows));
@@ -485,16 +487,16 @@ struct slice *env_slice(struct monitoring_env *e, const char *id, const char *re
 	return s;
 }
 
-void env_arbiter_says(struct monitoring_env *e, const char *seen)
+void env_set_arbiter_status(struct monitoring_env *e, const char *seen)
 {
-	json_decref(e->slices.seen);
-	e->slices.seen = seen ? json_loads(seen, 0, NULL) : NULL;
-	assert_true(!seen || e->slices.seen);
+	json_decref(e->slices.arbiter_slices);
+	e->slices.arbiter_slices = seen ? json_loads(seen, 0, NULL) : NULL;
+	assert_true(!seen || e->slices.arbiter_slices);
 }
 
 /* --- the view --- */
 
-const struct view_use *env_use_or_none(const struct monitoring_env *e, const char *pod)
+const struct view_use *env_find_use_or_null(const struct monitoring_env *e, const char *pod)
 {
 	for (uint32_t i = 0; e->view && i < e->view->n_uses; i++)
 		if (!strcmp(e->view->uses[i].pod, pod))
@@ -502,29 +504,29 @@ const struct view_use *env_use_or_none(const struct monitoring_env *e, const cha
 	return NULL;
 }
 
-const struct view_use *env_use(const struct monitoring_env *e, const char *pod)
+const struct view_use *env_find_use(const struct monitoring_env *e, const char *pod)
 {
-	const struct view_use *u = env_use_or_none(e, pod);
+	const struct view_use *u = env_find_use_or_null(e, pod);
 
 	if (!u)
 		fail_msg("no use of %s is shown", pod);
 	return u;
 }
 
-const struct view_unit *env_unit(const struct monitoring_env *e, const char *uuid)
+const struct view_device *env_find_device(const struct monitoring_env *e, const char *uuid)
 {
-	for (uint32_t i = 0; e->view && i < e->view->n_units; i++)
-		if (!strcmp(e->view->units[i].uuid, uuid))
-			return &e->view->units[i];
+	for (uint32_t i = 0; e->view && i < e->view->n_devices; i++)
+		if (!strcmp(e->view->devices[i].uuid, uuid))
+			return &e->view->devices[i];
 	fail_msg("no unit %s is shown", uuid);
 	return NULL;
 }
 
-const struct view_seat *env_seat(const struct monitoring_env *e, const char *id)
+const struct view_replica *env_find_replica(const struct monitoring_env *e, const char *id)
 {
-	for (uint32_t i = 0; e->view && i < e->view->n_seats; i++)
-		if (!strcmp(e->view->seats[i].id, id))
-			return &e->view->seats[i];
+	for (uint32_t i = 0; e->view && i < e->view->n_replicas; i++)
+		if (!strcmp(e->view->replicas[i].id, id))
+			return &e->view->replicas[i];
 	fail_msg("no seat %s is shown", id);
 	return NULL;
 }

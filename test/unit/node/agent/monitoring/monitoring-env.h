@@ -15,7 +15,7 @@
 #include "node/agent/monitoring/internal.h"
 
 #define ENV_PODS      24
-#define ENV_UNITS     8
+#define ENV_DEVICES   8
 #define ENV_PROCESSES 8
 #define ENV_UID       "1b9c0d3e-0f4a-4b5c-8d6e-7f809100000" /* and a digit */
 
@@ -40,7 +40,7 @@ struct env_process {
 };
 
 /* What the next samples say of a GPU or MIG device; of an interval of a second. */
-struct env_unit {
+struct env_device {
 	const char *uuid;          /* NULL: none */
 	int64_t used_mib, busy_ms; /* < 0: not known */
 	bool first;                /* the first look at it: busy times are of no interval */
@@ -56,15 +56,15 @@ struct monitoring_env {
 	struct api_link link;
 	struct components components;
 	struct slices slices;
-	struct slice slice_rows[4];
-	struct slice *slice_at[4];
+	struct stored_slice slice_rows[4];
+	struct stored_slice *slice_at[4];
 	char state_dir[PATH_MAX], plugin_dir[PATH_MAX], proc_dir[PATH_MAX];
 
 	struct env_asked sample, list, slices_refresh;
-	struct env_unit units[ENV_UNITS];
+	struct env_device units[ENV_DEVICES];
 	struct pod_device pods[ENV_PODS];
 	struct pod_devices pod_list; /* .pods */
-	enum holders_pids pids;
+	enum kubelet_pids pids;
 	bool released, p2p, not_ready;
 	bool wanted[FIELDS_MAX], wants_p2p;
 	const char *refused, *unhealthy; /* a UUID, the id of a device; NULL */
@@ -102,23 +102,24 @@ const struct view *env_round(struct monitoring_env *e, uint64_t ns);
 uint64_t env_due_ms(const struct monitoring_env *e);
 
 /* A container has a device from the next list on. */
-void env_hold(struct monitoring_env *e, const char *pod, const char *resource, const char *id);
-void env_hold_none(struct monitoring_env *e);
-void env_give(struct monitoring_env *e, const char *resource, const char *id);
+void env_allocate_device(struct monitoring_env *e, const char *pod, const char *resource,
+	const char *id);
+void env_release_all(struct monitoring_env *e);
+void env_add_pending(struct monitoring_env *e, const char *resource, const char *id);
 /* The kubelet's checkpoint has the devices held now: of pods in the order of their names in @pods, UIDs 1, 2 ... */
-void env_note_uids(struct monitoring_env *e, const char *const *pods, size_t n);
+void env_write_checkpoint(struct monitoring_env *e, const char *const *pods, size_t n);
 /* /proc/PID: of the pod with UID @digit (0: of none), in @container (NULL: it does not say). */
 void env_process(struct monitoring_env *e, uint32_t pid, unsigned digit, const char *container);
 /* The slice of a device, as the arbiter has it: @seen is JSON of an array. */
-struct slice *env_slice(struct monitoring_env *e, const char *id, const char *resource,
+struct stored_slice *env_slice(struct monitoring_env *e, const char *id, const char *resource,
 	const char *device, const char *uuid, enum slice_compute compute);
-void env_arbiter_says(struct monitoring_env *e, const char *seen);
+void env_set_arbiter_status(struct monitoring_env *e, const char *seen);
 
 /* Those there are; the test fails without. */
-const struct view_use *env_use(const struct monitoring_env *e, const char *pod);
-const struct view_unit *env_unit(const struct monitoring_env *e, const char *uuid);
-const struct view_seat *env_seat(const struct monitoring_env *e, const char *id);
+const struct view_use *env_find_use(const struct monitoring_env *e, const char *pod);
+const struct view_device *env_find_device(const struct monitoring_env *e, const char *uuid);
+const struct view_replica *env_find_replica(const struct monitoring_env *e, const char *id);
 /* NULL: none. */
-const struct view_use *env_use_or_none(const struct monitoring_env *e, const char *pod);
+const struct view_use *env_find_use_or_null(const struct monitoring_env *e, const char *pod);
 
 #define ENV_TEST(f) cmocka_unit_test_setup_teardown(f, env_setup, env_teardown)

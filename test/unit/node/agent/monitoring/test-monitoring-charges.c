@@ -19,16 +19,16 @@ static void sliced_gpu(struct monitoring_env *e)
 	struct inventory *inv = fixture_inventory(1);
 
 	inv->gpus[0].memory_usable_bytes = MIB(16384);
-	(void)fixture_profile(fixture_cut(c, "nvidia.com/gpu", NULL), SMALL, 2, 4096);
+	(void)fixture_profile(fixture_add_slices(c, "nvidia.com/gpu", NULL), SMALL, 2, 4096);
 	agent_fixture_know(e->f, inv, c);
-	e->units[0] = (struct env_unit){ .uuid = "GPU-0",
+	e->units[0] = (struct env_device){ .uuid = "GPU-0",
 		.used_mib = 4096,
 		.busy_ms = -1,
 		.no_processes = true };
-	env_hold(e, "one", SMALL, SMALL_0);
+	env_allocate_device(e, "one", SMALL, SMALL_0);
 }
 
-static struct slice *small_slice(struct monitoring_env *e, enum slice_compute compute)
+static struct stored_slice *small_slice(struct monitoring_env *e, enum slice_compute compute)
 {
 	return env_slice(e, ID, SMALL, SMALL_0, "GPU-0", compute);
 }
@@ -40,7 +40,7 @@ static void charged(struct monitoring_env *e, uint64_t ns)
 	(void)snprintf(text, sizeof(text),
 		"[{\"id\":\"" ID "\",\"gpus\":[{\"uuid\":\"GPU-0\",\"charged_ns\":%llu}]}]",
 		(unsigned long long)ns);
-	env_arbiter_says(e, text);
+	env_set_arbiter_status(e, text);
 }
 
 static void start(struct monitoring_env *e)
@@ -52,7 +52,7 @@ static void start(struct monitoring_env *e)
 
 static uint64_t busy(const struct monitoring_env *e, const char *pod)
 {
-	return env_use(e, pod)->busy_ns;
+	return env_find_use(e, pod)->busy_ns;
 }
 
 /* --- time --- */
@@ -64,19 +64,19 @@ static void charge__of_a_new_slice_counts_from_zero(void **state)
 	sliced_gpu(e);
 	start(e);
 	env_pass(10 * NS_PER_SEC);
-	small_slice(e, SLICE_COMPUTE_TURNS)->file.created_s = time_wall_ns() / NS_PER_SEC;
+	small_slice(e, SLICE_COMPUTE_FAIR_SHARE)->file.created_s = time_wall_ns() / NS_PER_SEC;
 	charged(e, MS(3000));
 	(void)env_round(e, 5 * NS_PER_SEC);
 	assert_int_equal(busy(e, "one"), MS(3000));
-	assert_int_equal(env_use(e, "one")->busy_from, VIEW_FROM_SLICE);
-	assert_true(env_use(e, "one")->busy_exact);
+	assert_int_equal(env_find_use(e, "one")->busy_from, VIEW_FROM_SLICE);
+	assert_true(env_find_use(e, "one")->busy_exact);
 	charged(e, MS(3500));
 	(void)env_round(e, NS_PER_SEC);
 	assert_int_equal(busy(e, "one"), MS(3500));
-	assert_int_equal(env_use(e, "one")->received, 500000);
+	assert_int_equal(env_find_use(e, "one")->received, 500000);
 	(void)env_round(e, NS_PER_SEC);
 	assert_int_equal(busy(e, "one"), MS(3500));
-	assert_int_equal(env_use(e, "one")->received, 0);
+	assert_int_equal(env_find_use(e, "one")->received, 0);
 }
 
 /* What it had before this agent, an agent before has counted, or nobody. */
@@ -85,7 +85,7 @@ static void charge__of_an_old_slice_counts_from_when_it_is_seen(void **state)
 	struct monitoring_env *e = *state;
 
 	sliced_gpu(e);
-	small_slice(e, SLICE_COMPUTE_TURNS)->file.created_s =
+	small_slice(e, SLICE_COMPUTE_FAIR_SHARE)->file.created_s =
 		e->context.started_wall_ns / NS_PER_SEC - LONG_AGO_S;
 	charged(e, MS(50000));
 	start(e);
@@ -102,21 +102,21 @@ static void charge__of_the_time_when_the_arbiter_was_away_counts_once(void **sta
 	struct monitoring_env *e = *state;
 
 	sliced_gpu(e);
-	small_slice(e, SLICE_COMPUTE_TURNS)->file.created_s =
+	small_slice(e, SLICE_COMPUTE_FAIR_SHARE)->file.created_s =
 		e->context.started_wall_ns / NS_PER_SEC - LONG_AGO_S;
 	charged(e, MS(1000));
 	start(e);
-	env_arbiter_says(e, NULL);
+	env_set_arbiter_status(e, NULL);
 	e->units[0].busy_ms = 300;
 	(void)env_round(e, NS_PER_SEC);
 	(void)env_round(e, NS_PER_SEC);
 	assert_int_equal(busy(e, "one"), MS(600));
-	assert_int_equal(env_use(e, "one")->busy_from, VIEW_FROM_DEVICE);
+	assert_int_equal(env_find_use(e, "one")->busy_from, VIEW_FROM_DEVICE);
 	charged(e, MS(3000));
 	(void)env_round(e, NS_PER_SEC);
 	assert_int_equal(busy(e, "one"), MS(2000));
 	/* NVML had counted more than it was. */
-	env_arbiter_says(e, NULL);
+	env_set_arbiter_status(e, NULL);
 	(void)env_round(e, NS_PER_SEC);
 	charged(e, MS(3100));
 	(void)env_round(e, NS_PER_SEC);
@@ -131,7 +131,7 @@ static void charge__that_goes_back_takes_nothing_away(void **state)
 	struct monitoring_env *e = *state;
 
 	sliced_gpu(e);
-	small_slice(e, SLICE_COMPUTE_TURNS)->file.created_s =
+	small_slice(e, SLICE_COMPUTE_FAIR_SHARE)->file.created_s =
 		e->context.started_wall_ns / NS_PER_SEC - LONG_AGO_S;
 	charged(e, MS(1000));
 	start(e);
@@ -150,25 +150,25 @@ static void charge__of_a_pod_that_ended_is_still_its_own(void **state)
 	struct monitoring_env *e = *state;
 
 	sliced_gpu(e);
-	small_slice(e, SLICE_COMPUTE_TURNS)->file.created_s =
+	small_slice(e, SLICE_COMPUTE_FAIR_SHARE)->file.created_s =
 		e->context.started_wall_ns / NS_PER_SEC - LONG_AGO_S;
 	charged(e, MS(1000));
 	start(e);
 	(void)env_round(e, NS_PER_SEC);
-	env_hold_none(e);
+	env_release_all(e);
 	charged(e, MS(1200));
 	(void)env_round(e, NS_PER_SEC);
-	assert_false(env_use(e, "one")->live);
+	assert_false(env_find_use(e, "one")->live);
 	assert_int_equal(busy(e, "one"), MS(200));
 	charged(e, MS(1300)); /* of nobody that is known */
 	(void)env_round(e, NS_PER_SEC);
 	assert_int_equal(busy(e, "one"), MS(200));
 	assert_int_equal(e->mon.charges.n, 1);
-	env_arbiter_says(e, NULL); /* away: nobody says that it is gone */
+	env_set_arbiter_status(e, NULL); /* away: nobody says that it is gone */
 	(void)env_round(e, NS_PER_SEC);
 	assert_int_equal(e->mon.charges.n, 1);
 	/* The arbiter has others, and not this one any more. */
-	env_arbiter_says(e, "[{\"id\":\"" OTHER "\",\"gpus\":[]}]");
+	env_set_arbiter_status(e, "[{\"id\":\"" OTHER "\",\"gpus\":[]}]");
 	(void)env_round(e, NS_PER_SEC);
 	assert_int_equal(e->mon.charges.n, 0);
 }
@@ -177,23 +177,23 @@ static void charge__of_a_pod_that_ended_is_still_its_own(void **state)
 static void charge__of_a_superseded_slice_is_not_that_of_the_next_pod(void **state)
 {
 	struct monitoring_env *e = *state;
-	struct slice *s;
+	struct stored_slice *s;
 
 	sliced_gpu(e);
-	s = small_slice(e, SLICE_COMPUTE_TURNS);
+	s = small_slice(e, SLICE_COMPUTE_FAIR_SHARE);
 	s->file.created_s = e->context.started_wall_ns / NS_PER_SEC - LONG_AGO_S;
 	charged(e, MS(1000));
 	start(e);
-	env_hold_none(e);
+	env_release_all(e);
 	s->superseded = true;
 	env_pass(NS_PER_SEC / 2);
-	env_give(e, SMALL, SMALL_0);
-	env_hold(e, "two", SMALL, SMALL_0);
+	env_add_pending(e, SMALL, SMALL_0);
+	env_allocate_device(e, "two", SMALL, SMALL_0);
 	charged(e, MS(1100));
 	(void)env_round(e, NS_PER_SEC / 2);
 	assert_int_equal(busy(e, "one"), MS(100));
 	assert_int_equal(busy(e, "two"), 0);
-	assert_null(env_use(e, "two")->slice);
+	assert_null(env_find_use(e, "two")->slice);
 }
 
 static void charge__of_a_slice_without_compute_is_none(void **state)
@@ -207,10 +207,10 @@ static void charge__of_a_slice_without_compute_is_none(void **state)
 	e->units[0].busy_ms = 100;
 	charged(e, MS(1700));
 	(void)env_round(e, NS_PER_SEC);
-	assert_int_equal(env_use(e, "one")->busy_from, VIEW_FROM_DEVICE);
+	assert_int_equal(env_find_use(e, "one")->busy_from, VIEW_FROM_DEVICE);
 	assert_int_equal(busy(e, "one"), MS(100));
-	assert_string_equal(env_use(e, "one")->slice->compute, "none");
-	assert_int_equal(env_use(e, "one")->slice->weight, 0);
+	assert_string_equal(env_find_use(e, "one")->slice->compute, "none");
+	assert_int_equal(env_find_use(e, "one")->slice->weight, 0);
 }
 
 /* Two containers: each its own, and what NVML says of the GPU fits in the rest. */
@@ -219,15 +219,16 @@ static void charge__of_two_slices_is_of_each_its_own(void **state)
 	struct monitoring_env *e = *state;
 
 	sliced_gpu(e);
-	env_hold(e, "two", SMALL, SMALL_1);
-	small_slice(e, SLICE_COMPUTE_TURNS)->file.created_s = 1;
-	env_slice(e, OTHER, SMALL, SMALL_1, "GPU-0", SLICE_COMPUTE_TURNS)->file.created_s = 1;
+	env_allocate_device(e, "two", SMALL, SMALL_1);
+	small_slice(e, SLICE_COMPUTE_FAIR_SHARE)->file.created_s = 1;
+	env_slice(e, OTHER, SMALL, SMALL_1, "GPU-0", SLICE_COMPUTE_FAIR_SHARE)->file.created_s =
+		1;
 	start(e);
-	env_arbiter_says(e,
+	env_set_arbiter_status(e,
 		"[{\"id\":\"" ID "\",\"gpus\":[{\"uuid\":\"gpu-0\",\"charged_ns\":0}]},"
 		"{\"id\":\"" OTHER "\",\"gpus\":[{\"uuid\":\"GPU-0\",\"charged_ns\":0}]}]");
 	(void)env_round(e, NS_PER_SEC);
-	env_arbiter_says(e,
+	env_set_arbiter_status(e,
 		"[{\"id\":\"" ID "\",\"gpus\":[{\"uuid\":\"gpu-0\",\"charged_ns\":300000000}]},"
 		"{\"id\":\"" OTHER
 		"\",\"gpus\":[{\"uuid\":\"GPU-0\",\"charged_ns\":500000000}]}]");
@@ -235,7 +236,7 @@ static void charge__of_two_slices_is_of_each_its_own(void **state)
 	(void)env_round(e, NS_PER_SEC);
 	assert_int_equal(busy(e, "one"), MS(300));
 	assert_int_equal(busy(e, "two"), MS(500));
-	assert_int_equal(env_unit(e, "GPU-0")->other_busy_ns, MS(100));
+	assert_int_equal(env_find_device(e, "GPU-0")->other_busy_ns, MS(100));
 }
 
 /* NVML samples, where the runtime measures: the larger of the two is in the last hour, the whole at most. */
@@ -248,27 +249,27 @@ static void charge__that_is_more_than_nvml_saw_is_in_the_last_hour(void **state)
 	uint64_t sum = 0;
 
 	sliced_gpu(e);
-	small_slice(e, SLICE_COMPUTE_TURNS)->file.created_s = 1;
+	small_slice(e, SLICE_COMPUTE_FAIR_SHARE)->file.created_s = 1;
 	charged(e, 0);
 	e->units[0].busy_ms = 100; /* of each second */
 	start(e);
 	for (uint32_t i = 0; i < ARRAY_LEN(rows); i++) {
-		const struct view_unit *u;
+		const struct view_device *u;
 
 		sum += rows[i].charged_ms;
 		charged(e, MS(sum));
 		(void)env_round(e, VIEW_POINT_S * NS_PER_SEC);
-		u = env_unit(e, "GPU-0");
+		u = env_find_device(e, "GPU-0");
 		assert_int_equal(u->n_points, i + 1);
 		assert_int_equal(u->points[i].busy, rows[i].points_millionths);
-		assert_int_equal(u->points[i].held, 500000);
+		assert_int_equal(u->points[i].allocated, 500000);
 	}
 	/* A moment is never busier than busy: it says nothing of the next one. */
 	e->units[0].busy_ms = 0;
 	charged(e, MS(sum + 10000));
 	(void)env_round(e, VIEW_POINT_S * NS_PER_SEC / 2);
 	(void)env_round(e, VIEW_POINT_S * NS_PER_SEC / 2);
-	assert_int_equal(env_unit(e, "GPU-0")->points[ARRAY_LEN(rows)].busy, 500000);
+	assert_int_equal(env_find_device(e, "GPU-0")->points[ARRAY_LEN(rows)].busy, 500000);
 }
 
 /* --- memory --- */
@@ -300,9 +301,9 @@ static void slice__memory_is_the_most_that_is_known(void **state)
 
 	sliced_gpu(e);
 	e->units[0].no_processes = false;
-	env_note_uids(e, pods, 1);
+	env_write_checkpoint(e, pods, 1);
 	env_process(e, 11, 1, "main");
-	(void)small_slice(e, SLICE_COMPUTE_TURNS);
+	(void)small_slice(e, SLICE_COMPUTE_FAIR_SHARE);
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		const struct view_use *u;
 		char text[256];
@@ -311,12 +312,12 @@ static void slice__memory_is_the_most_that_is_known(void **state)
 		(void)snprintf(text, sizeof(text),
 			"[{\"id\":\"" ID "\",\"gpus\":[{\"uuid\":\"GPU-0\",%s}]}]",
 			rows[i].gpu);
-		env_arbiter_says(e, text);
+		env_set_arbiter_status(e, text);
 		e->units[0].processes[0] =
 			(struct env_process){ .pid = rows[i].nvml_mib < 0 ? 0 : 11,
 				.mib = rows[i].nvml_mib };
 		start(e);
-		u = env_use(e, "one");
+		u = env_find_use(e, "one");
 		if (u->memory_from != rows[i].from || u->memory_used != MIB(rows[i].mib) ||
 			u->memory_peak != MIB(rows[i].peak_mib) ||
 			u->peak_known != rows[i].peak_known)
@@ -334,21 +335,22 @@ static void slice__processes_are_known_to_the_arbiter(void **state)
 	struct monitoring_env *e = *state;
 
 	sliced_gpu(e);
-	env_hold(e, "two", SMALL, SMALL_1);
+	env_allocate_device(e, "two", SMALL, SMALL_1);
 	e->units[0].no_processes = false;
 	e->units[0].processes[0] = (struct env_process){ .pid = 11, .mib = 100, .busy_ms = 0 };
 	e->units[0].processes[1] = (struct env_process){ .pid = 12, .mib = 50, .busy_ms = 0 };
-	(void)small_slice(e, SLICE_COMPUTE_TURNS);
-	env_arbiter_says(e,
+	(void)small_slice(e, SLICE_COMPUTE_FAIR_SHARE);
+	env_set_arbiter_status(e,
 		"[{\"id\":\"" ID "\",\"gpus\":[],\"processes\":[{\"host_pid\":11},7],"
 		"\"unhooked_processes\":[{\"host_pid\":12}],\"stopped\":3}]");
 	start(e);
-	assert_int_equal(env_use(e, "one")->n_processes, 2);
-	assert_int_equal(env_use(e, "one")->memory_used, MIB(150));
-	assert_int_equal(env_use(e, "one")->slice->stopped, 3);
-	assert_false(env_use(e, "one")->slice->seen);
-	assert_true(env_use(e, "two")->processes_known); /* all are known, none is its own */
-	assert_int_equal(env_use(e, "two")->n_processes, 0);
+	assert_int_equal(env_find_use(e, "one")->n_processes, 2);
+	assert_int_equal(env_find_use(e, "one")->memory_used, MIB(150));
+	assert_int_equal(env_find_use(e, "one")->slice->stopped, 3);
+	assert_false(env_find_use(e, "one")->slice->reported);
+	assert_true(
+		env_find_use(e, "two")->processes_known); /* all are known, none is its own */
+	assert_int_equal(env_find_use(e, "two")->n_processes, 0);
 }
 
 /* --- in the view --- */
@@ -357,29 +359,29 @@ static void slice__shows_what_the_arbiter_says(void **state)
 {
 	struct monitoring_env *e = *state;
 	const struct view_slice *s;
-	struct slice *slice;
+	struct stored_slice *slice;
 
 	sliced_gpu(e);
-	slice = small_slice(e, SLICE_COMPUTE_TURNS);
+	slice = small_slice(e, SLICE_COMPUTE_FAIR_SHARE);
 	slice->file.plan.class_ = SLICE_CLASS_LATENCY;
-	env_arbiter_says(e,
+	env_set_arbiter_status(e,
 		"[{\"id\":\"" ID
 		"\",\"gpus\":[{\"uuid\":\"GPU-0\",\"charged_ns\":1,\"queue_ns\":2,"
 		"\"wait_ns\":3,\"meter_ns\":4,\"turns\":5,\"waits\":6,\"launches\":7,\"copies\":8,"
 		"\"bytes\":9,\"revocations\":10,\"refusals\":11,\"unhooked_used\":12,"
 		"\"turn\":true,\"demoted\":true,\"stuck\":1,\"over\":false}]}]");
 	start(e);
-	s = env_use(e, "one")->slice;
+	s = env_find_use(e, "one")->slice;
 	assert_string_equal(s->id, ID);
 	assert_string_equal(s->class_, "latency");
 	assert_string_equal(s->compute, "fair");
 	assert_int_equal(s->weight, 2);
-	assert_true(s->seen && s->time_known);
+	assert_true(s->reported && s->time_known);
 	assert_int_equal(s->charged_ns, 1);
 	assert_int_equal(s->queue_ns, 2);
 	assert_int_equal(s->wait_ns, 3);
-	assert_int_equal(s->meter_ns, 4);
-	assert_int_equal(s->turns, 5);
+	assert_int_equal(s->throttled_ns, 4);
+	assert_int_equal(s->quanta, 5);
 	assert_int_equal(s->waits, 6);
 	assert_int_equal(s->launches, 7);
 	assert_int_equal(s->copies, 8);
@@ -388,13 +390,13 @@ static void slice__shows_what_the_arbiter_says(void **state)
 	assert_int_equal(s->refusals, 11);
 	assert_int_equal(s->unhooked, 12);
 	assert_true(s->revocations_known && s->refusals_known && s->unhooked_known);
-	assert_true(s->turn && s->demoted);
-	assert_false(s->stuck || s->over);
+	assert_true(s->has_quantum && s->demoted);
+	assert_false(s->stuck || s->over_limit);
 	/* The arbiter is away: the slice is there, and nothing of it is known. */
-	env_arbiter_says(e, NULL);
+	env_set_arbiter_status(e, NULL);
 	(void)env_round(e, NS_PER_SEC);
-	s = env_use(e, "one")->slice;
-	assert_false(s->seen || s->time_known || s->revocations_known || s->refusals_known);
+	s = env_find_use(e, "one")->slice;
+	assert_false(s->reported || s->time_known || s->revocations_known || s->refusals_known);
 }
 
 static void slice__says_how_its_compute_is_shared(void **state)
@@ -405,29 +407,29 @@ static void slice__says_how_its_compute_is_shared(void **state)
 		const char *want;
 		uint64_t memory, limit;
 	} rows[] = {
-		{ SLICE_COMPUTE_TURNS, 0, "fair", MIB(1024), MIB(1024) },
-		{ SLICE_COMPUTE_TURNS, 500000, "capped", MIB(1024), MIB(1024) },
+		{ SLICE_COMPUTE_FAIR_SHARE, 0, "fair", MIB(1024), MIB(1024) },
+		{ SLICE_COMPUTE_FAIR_SHARE, 500000, "capped", MIB(1024), MIB(1024) },
 		{ SLICE_COMPUTE_MPS, 0, "mps", MIB(1024), MIB(1024) },
 		/* Without a limit of its own, that of the device. */
 		{ SLICE_COMPUTE_NONE, 0, "none", SLICE_NO_LIMIT, MIB(4096) },
 	};
 	struct monitoring_env *e = *state;
-	struct slice *s;
+	struct stored_slice *s;
 
 	sliced_gpu(e);
-	s = small_slice(e, SLICE_COMPUTE_TURNS);
+	s = small_slice(e, SLICE_COMPUTE_FAIR_SHARE);
 	start(e);
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		s->file.plan.compute = rows[i].compute;
 		s->file.plan.gpus[0].cap = rows[i].cap;
 		s->file.plan.gpus[0].memory = rows[i].memory;
 		(void)env_round(e, NS_PER_SEC);
-		assert_string_equal(env_use(e, "one")->slice->compute, rows[i].want);
-		assert_int_equal(env_use(e, "one")->memory_limit, rows[i].limit);
-		assert_string_equal(env_use(e, "one")->slice->class_, "batch");
+		assert_string_equal(env_find_use(e, "one")->slice->compute, rows[i].want);
+		assert_int_equal(env_find_use(e, "one")->memory_limit, rows[i].limit);
+		assert_string_equal(env_find_use(e, "one")->slice->class_, "batch");
 	}
-	assert_int_equal(env_use(e, "one")->mode, VIEW_SLICES);
-	assert_int_equal(env_unit(e, "GPU-0")->mode, VIEW_SLICES);
+	assert_int_equal(env_find_use(e, "one")->mode, VIEW_SLICES);
+	assert_int_equal(env_find_device(e, "GPU-0")->mode, VIEW_SLICES);
 }
 
 /* As where an init container has handed its device on. */
@@ -436,13 +438,14 @@ static void slice__of_two_of_a_container_is_the_younger(void **state)
 	struct monitoring_env *e = *state;
 
 	sliced_gpu(e);
-	env_slice(e, OTHER, SMALL, SMALL_0, "GPU-0", SLICE_COMPUTE_TURNS)->file.created_s = 200;
-	small_slice(e, SLICE_COMPUTE_TURNS)->file.created_s = 100;
+	env_slice(e, OTHER, SMALL, SMALL_0, "GPU-0", SLICE_COMPUTE_FAIR_SHARE)->file.created_s =
+		200;
+	small_slice(e, SLICE_COMPUTE_FAIR_SHARE)->file.created_s = 100;
 	start(e);
-	assert_string_equal(env_use(e, "one")->slice->id, OTHER);
+	assert_string_equal(env_find_use(e, "one")->slice->id, OTHER);
 	e->slice_at[1]->file.created_s = 300;
 	(void)env_round(e, NS_PER_SEC);
-	assert_string_equal(env_use(e, "one")->slice->id, ID);
+	assert_string_equal(env_find_use(e, "one")->slice->id, ID);
 }
 
 static void slice__of_another_gpu_or_device_is_of_nobody(void **state)
@@ -450,10 +453,11 @@ static void slice__of_another_gpu_or_device_is_of_nobody(void **state)
 	struct monitoring_env *e = *state;
 
 	sliced_gpu(e);
-	(void)env_slice(e, ID, SMALL, SMALL_0, "GPU-7", SLICE_COMPUTE_TURNS);
-	(void)env_slice(e, OTHER, "nvidia.com/large", SMALL_0, "GPU-0", SLICE_COMPUTE_TURNS);
+	(void)env_slice(e, ID, SMALL, SMALL_0, "GPU-7", SLICE_COMPUTE_FAIR_SHARE);
+	(void)env_slice(e, OTHER, "nvidia.com/large", SMALL_0, "GPU-0",
+		SLICE_COMPUTE_FAIR_SHARE);
 	start(e);
-	assert_null(env_use(e, "one")->slice);
+	assert_null(env_find_use(e, "one")->slice);
 }
 
 /* --- a restart --- */
@@ -465,7 +469,7 @@ static void charge__goes_on_where_the_agent_before_has_ended(void **state)
 	uint64_t before;
 
 	sliced_gpu(e);
-	small_slice(e, SLICE_COMPUTE_TURNS)->file.created_s =
+	small_slice(e, SLICE_COMPUTE_FAIR_SHARE)->file.created_s =
 		e->context.started_wall_ns / NS_PER_SEC - LONG_AGO_S;
 	charged(e, MS(1000));
 	start(e);

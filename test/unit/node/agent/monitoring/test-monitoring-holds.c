@@ -12,11 +12,11 @@ struct scene {
 	struct inventory *inv;
 	struct config *config;
 	struct offer *offer;
-	struct see_units units;
-	struct see_seats seats;
-	struct see_givens givens;
-	struct see_holds holds, before;
-	struct see_uses uses;
+	struct monitoring_devices units;
+	struct monitoring_replicas seats;
+	struct monitoring_pending givens;
+	struct monitoring_allocations holds, before;
+	struct monitoring_usage uses;
 	struct pod_device devices[8];
 	struct pod_devices list;
 	uint64_t now_ns;
@@ -37,28 +37,29 @@ static void scene_offer(struct scene *s)
 	struct error err = ERROR_INIT;
 
 	s->offer = fixture_offer(s->inv, s->config);
-	assert_ok(see_units_make(&s->units, s->inv, s->offer, s->inv, &err), &err);
-	assert_ok(see_seats_make(&s->seats, &s->units, s->offer, s->inv, &err), &err);
+	assert_ok(monitoring_devices_make(&s->units, s->inv, s->offer, s->inv, &err), &err);
+	assert_ok(monitoring_replicas_make(&s->seats, &s->units, s->offer, s->inv, &err), &err);
 }
 
 static void scene_fini(struct scene *s)
 {
-	see_uses_fini(&s->uses);
-	see_holds_fini(&s->holds);
-	see_holds_fini(&s->before);
-	see_givens_fini(&s->givens);
-	see_seats_fini(&s->seats);
-	see_units_fini(&s->units);
+	monitoring_usage_fini(&s->uses);
+	monitoring_allocations_fini(&s->holds);
+	monitoring_allocations_fini(&s->before);
+	monitoring_pending_fini(&s->givens);
+	monitoring_replicas_fini(&s->seats);
+	monitoring_devices_fini(&s->units);
 	s->offer = offer_free(s->offer);
 	s->config = config_free(s->config);
 	s->inv = inventory_free(s->inv);
 }
 
-static const struct see_seat *seat(const struct scene *s, const char *resource, const char *id)
+static const struct monitoring_replica *make_test_replica(const struct scene *s,
+	const char *resource, const char *id)
 {
-	uint32_t at = see_seat_find(&s->seats, resource, id);
+	uint32_t at = monitoring_replicas_find(&s->seats, resource, id);
 
-	if (at == SEE_NONE)
+	if (at == MONITORING_NONE)
 		fail_msg("no seat %s of %s", id, resource);
 	return &s->seats.v[at];
 }
@@ -102,14 +103,18 @@ static void seats__of_profiles_have_their_weight(void **state)
 
 	(void)state;
 	scene_init(&s, 1);
-	set = fixture_cut(s.config, GPU_RESOURCE, NULL);
+	set = fixture_add_slices(s.config, GPU_RESOURCE, NULL);
 	fixture_profile(set, "nvidia.com/large", 1, 8192)->weight = 2;
 	(void)fixture_profile(set, "nvidia.com/small", 2, 2048);
 	scene_offer(&s);
-	assert_int_equal(seat(&s, "nvidia.com/large", "GPU-0::large::0")->share, 500000);
-	assert_int_equal(seat(&s, "nvidia.com/small", "GPU-0::small::0")->share, 250000);
-	assert_int_equal(seat(&s, "nvidia.com/small", "GPU-0::small::1")->mode, ACCOUNT_SLICES);
-	assert_int_equal(seat(&s, "nvidia.com/large", "GPU-0::large::0")->memory_limit,
+	assert_int_equal(make_test_replica(&s, "nvidia.com/large", "GPU-0::large::0")->share,
+		500000);
+	assert_int_equal(make_test_replica(&s, "nvidia.com/small", "GPU-0::small::0")->share,
+		250000);
+	assert_int_equal(make_test_replica(&s, "nvidia.com/small", "GPU-0::small::1")->mode,
+		ACCOUNT_SLICES);
+	assert_int_equal(
+		make_test_replica(&s, "nvidia.com/large", "GPU-0::large::0")->memory_limit,
 		UINT64_C(8192) << 20);
 	scene_fini(&s);
 }
@@ -125,18 +130,20 @@ static void seats__of_a_gpu_in_two_resources_count_half(void **state)
 	(void)fixture_share(s.config, GPU_RESOURCE, "nvidia.com/b", 4, NULL);
 	scene_offer(&s);
 	assert_int_equal(s.seats.n, 6);
-	assert_int_equal(seat(&s, "nvidia.com/a", "GPU-0::0")->share, 250000);
-	assert_int_equal(seat(&s, "nvidia.com/b", "GPU-0::0")->share, 125000);
-	assert_int_equal(see_seat_find(&s.seats, "nvidia.com/a", "GPU-0::2"), SEE_NONE);
-	assert_int_equal(see_seat_find(&s.seats, "nvidia.com/c", "GPU-0::0"), SEE_NONE);
+	assert_int_equal(make_test_replica(&s, "nvidia.com/a", "GPU-0::0")->share, 250000);
+	assert_int_equal(make_test_replica(&s, "nvidia.com/b", "GPU-0::0")->share, 125000);
+	assert_int_equal(monitoring_replicas_find(&s.seats, "nvidia.com/a", "GPU-0::2"),
+		MONITORING_NONE);
+	assert_int_equal(monitoring_replicas_find(&s.seats, "nvidia.com/c", "GPU-0::0"),
+		MONITORING_NONE);
 	scene_fini(&s);
 }
 
 /* A GPU of the offer that NVML does not report any more: its seats are of no unit. */
 static void seats__of_a_gpu_that_is_gone_are_none(void **state)
 {
-	struct see_units units = { .n = 0 };
-	struct see_seats seats;
+	struct monitoring_devices units = { .n = 0 };
+	struct monitoring_replicas seats;
 	struct error err = ERROR_INIT;
 	struct inventory *one;
 	struct scene s;
@@ -146,13 +153,14 @@ static void seats__of_a_gpu_that_is_gone_are_none(void **state)
 	(void)fixture_share(s.config, GPU_RESOURCE, NULL, 2, NULL);
 	scene_offer(&s);
 	one = fixture_inventory(1);
-	assert_ok(see_units_make(&units, one, s.offer, s.inv, &err), &err);
-	assert_ok(see_seats_make(&seats, &units, s.offer, s.inv, &err), &err);
+	assert_ok(monitoring_devices_make(&units, one, s.offer, s.inv, &err), &err);
+	assert_ok(monitoring_replicas_make(&seats, &units, s.offer, s.inv, &err), &err);
 	assert_int_equal(seats.n, 2);
-	assert_int_equal(see_seat_find(&seats, GPU_RESOURCE, "GPU-1::0"), SEE_NONE);
-	assert_int_equal(see_seat_find(&seats, GPU_RESOURCE, "GPU-0::1"), 1);
-	see_seats_fini(&seats);
-	see_units_fini(&units);
+	assert_int_equal(monitoring_replicas_find(&seats, GPU_RESOURCE, "GPU-1::0"),
+		MONITORING_NONE);
+	assert_int_equal(monitoring_replicas_find(&seats, GPU_RESOURCE, "GPU-0::1"), 1);
+	monitoring_replicas_fini(&seats);
+	monitoring_devices_fini(&units);
 	one = inventory_free(one);
 	scene_fini(&s);
 }
@@ -204,24 +212,24 @@ static void units__never_come_to_more_than_the_gpu(void **state)
 
 static void givens__forget_the_oldest_of_too_many(void **state)
 {
-	struct see_givens g = { .n = 0 };
+	struct monitoring_pending g = { .n = 0 };
 	struct error err = ERROR_INIT;
 	char id[16];
 
 	(void)state;
-	for (unsigned i = 0; i <= SEE_GIVEN_MAX; i++) {
+	for (unsigned i = 0; i <= MONITORING_PENDING_MAX; i++) {
 		(void)snprintf(id, sizeof(id), "GPU-%u", i);
-		assert_ok(see_givens_add(&g, "r", id, i + 1, &err), &err);
+		assert_ok(monitoring_pending_add(&g, "r", id, i + 1, &err), &err);
 	}
-	assert_int_equal(g.n, SEE_GIVEN_MAX);
+	assert_int_equal(g.n, MONITORING_PENDING_MAX);
 	assert_string_equal(g.v[0].id, "GPU-1");
 	/* The same once more is the same, with a new time. */
-	assert_ok(see_givens_add(&g, "r", "GPU-1", 9999, &err), &err);
-	assert_int_equal(g.n, SEE_GIVEN_MAX);
+	assert_ok(monitoring_pending_add(&g, "r", "GPU-1", 9999, &err), &err);
+	assert_int_equal(g.n, MONITORING_PENDING_MAX);
 	assert_int_equal(g.v[0].at_ns, 9999);
-	assert_ok(see_givens_add(&g, "other", "GPU-1", 1, &err), &err);
+	assert_ok(monitoring_pending_add(&g, "other", "GPU-1", 1, &err), &err);
 	assert_int_equal(g.v[g.n - 1].at_ns, 1);
-	see_givens_fini(&g);
+	monitoring_pending_fini(&g);
 }
 
 /* --- who holds what --- */
@@ -243,27 +251,29 @@ static void listed(struct scene *s, const char *pod, const char *id)
 	listed_as(s, pod, "main", SHARED_RESOURCE, id, false);
 }
 
-static void given(struct scene *s, const char *id, uint64_t after_ns)
+static void add_test_pending(struct scene *s, const char *id, uint64_t after_ns)
 {
 	struct error err = ERROR_INIT;
 
-	assert_ok(see_givens_add(&s->givens, SHARED_RESOURCE, id, s->now_ns + after_ns, &err),
+	assert_ok(monitoring_pending_add(&s->givens, SHARED_RESOURCE, id, s->now_ns + after_ns,
+			  &err),
 		&err);
 }
 
 /* A round of one second; the list is taken at its end, and is empty for the next. */
-static void look(struct scene *s)
+static void update_allocations(struct scene *s)
 {
-	struct see_span span = { .from_ns = s->now_ns, .to_ns = s->now_ns + NS_PER_SEC };
+	struct monitoring_span span = { .from_ns = s->now_ns, .to_ns = s->now_ns + NS_PER_SEC };
 	struct error err = ERROR_INIT;
 
-	see_uses_fini(&s->uses);
-	see_holds_fini(&s->before);
+	monitoring_usage_fini(&s->uses);
+	monitoring_allocations_fini(&s->before);
 	s->before = s->holds;
-	assert_ok(see_holds_make(&s->holds, &s->before, &s->list, NULL, &s->units, &s->seats,
-			  &s->givens, span, &err),
+	assert_ok(monitoring_allocations_make(&s->holds, &s->before, &s->list, NULL, &s->units,
+			  &s->seats, &s->givens, span, &err),
 		&err);
-	assert_ok(see_uses_make(&s->uses, &s->holds, &s->before, &s->units, span, true, &err),
+	assert_ok(monitoring_usage_make(&s->uses, &s->holds, &s->before, &s->units, span, true,
+			  &err),
 		&err);
 	s->now_ns += NS_PER_SEC;
 	s->list.n = 0;
@@ -271,7 +281,8 @@ static void look(struct scene *s)
 
 static const char *holder(const struct scene *s, const char *resource, const char *id)
 {
-	const struct see_hold *h = see_holds_find(&s->holds, resource, id);
+	const struct monitoring_allocation *h =
+		monitoring_allocations_find(&s->holds, resource, id);
 
 	return h ? h->pod : "nobody";
 }
@@ -292,7 +303,7 @@ static void holds__of_two_containers_of_a_pod_are_both(void **state)
 	shared_scene(&s);
 	listed_as(&s, "one", "init", SHARED_RESOURCE, "GPU-0::0", false);
 	listed_as(&s, "one", "main", SHARED_RESOURCE, "GPU-0::0", false);
-	look(&s);
+	update_allocations(&s);
 	assert_int_equal(s.holds.n, 2);
 	assert_false(s.holds.v[0].superseded || s.holds.v[1].superseded);
 	assert_int_equal(s.uses.n, 2);
@@ -307,11 +318,11 @@ static void holds__of_a_claim_are_shared_by_those_who_say_so(void **state)
 	shared_scene(&s);
 	listed_as(&s, "one", "main", "claim", "GPU-0", true);
 	listed_as(&s, "two", "main", "claim", "GPU-0", true);
-	look(&s);
+	update_allocations(&s);
 	assert_int_equal(s.uses.n, 2);
 	assert_false(s.holds.v[0].superseded || s.holds.v[1].superseded);
 	assert_int_equal(s.holds.v[0].mode, ACCOUNT_EXCLUSIVE);
-	assert_int_equal(s.holds.v[0].seat, SEE_NONE);
+	assert_int_equal(s.holds.v[0].replica, MONITORING_NONE);
 	assert_int_equal(s.holds.v[0].share, ACCOUNT_MILLION);
 	assert_int_equal(s.holds.v[0].memory_limit, UINT64_MAX);
 	scene_fini(&s);
@@ -326,18 +337,18 @@ static void holds__of_several_pods_are_the_latest(void **state)
 	shared_scene(&s);
 	listed(&s, "one", "GPU-0::0");
 	listed(&s, "two", "GPU-0::0");
-	look(&s);
+	update_allocations(&s);
 	assert_string_equal(holder(&s, SHARED_RESOURCE, "GPU-0::0"), "two");
 	assert_int_equal(s.uses.n, 1);
 	listed(&s, "three", "GPU-0::0");
 	listed(&s, "two", "GPU-0::0");
 	listed(&s, "one", "GPU-0::0");
-	look(&s);
+	update_allocations(&s);
 	assert_string_equal(holder(&s, SHARED_RESOURCE, "GPU-0::0"), "three");
 	/* Who has lost it does not come back, whatever the order. */
 	listed(&s, "three", "GPU-0::0");
 	listed(&s, "one", "GPU-0::0");
-	look(&s);
+	update_allocations(&s);
 	assert_string_equal(holder(&s, SHARED_RESOURCE, "GPU-0::0"), "three");
 	assert_string_equal(holder(&s, SHARED_RESOURCE, "GPU-0::1"), "nobody");
 	assert_string_equal(holder(&s, GPU_RESOURCE, "GPU-0::0"), "nobody");
@@ -353,15 +364,15 @@ static void holds__split_the_round_at_the_allocation(void **state)
 	(void)state;
 	shared_scene(&s);
 	listed(&s, "one", "GPU-0::0");
-	look(&s);
-	given(&s, "GPU-0::0", NS_PER_SEC / 4);
+	update_allocations(&s);
+	add_test_pending(&s, "GPU-0::0", NS_PER_SEC / 4);
 	listed(&s, "two", "GPU-0::0");
 	listed(&s, "one", "GPU-0::0"); /* it has ended, and an old kubelet lists it */
-	look(&s);
+	update_allocations(&s);
 	assert_string_equal(holder(&s, SHARED_RESOURCE, "GPU-0::0"), "two");
 	assert_int_equal(s.uses.n, 2);
 	for (uint32_t i = 0; i < s.uses.n; i++)
-		sum += s.uses.v[i].in.held_ns;
+		sum += s.uses.v[i].in.allocated_ns;
 	assert_int_equal(sum, NS_PER_SEC);
 	scene_fini(&s);
 }
@@ -375,7 +386,7 @@ static void holds__listed_twice_are_one(void **state)
 	listed(&s, "one", "GPU-0::0");
 	listed(&s, "one", "GPU-0::0");
 	listed(&s, "one", "of another vendor");
-	look(&s);
+	update_allocations(&s);
 	assert_int_equal(s.holds.n, 1);
 	scene_fini(&s);
 }
@@ -387,18 +398,18 @@ static void givens__wait_two_minutes(void **state)
 
 	(void)state;
 	shared_scene(&s);
-	given(&s, "GPU-0::0", 2 * NS_PER_SEC);
+	add_test_pending(&s, "GPU-0::0", 2 * NS_PER_SEC);
 	listed(&s, "one", "GPU-0::0"); /* who had it before */
-	look(&s);
+	update_allocations(&s);
 	assert_int_equal(s.givens.n, 1);
 	assert_false(s.holds.v[0].fresh);
-	look(&s);
-	look(&s);
+	update_allocations(&s);
+	update_allocations(&s);
 	assert_int_equal(s.givens.n, 1);
-	s.now_ns += SEE_GIVEN_KEEP_NS - 2 * NS_PER_SEC;
-	look(&s);
+	s.now_ns += MONITORING_PENDING_TIMEOUT_NS - 2 * NS_PER_SEC;
+	update_allocations(&s);
 	assert_int_equal(s.givens.n, 1);
-	look(&s);
+	update_allocations(&s);
 	assert_int_equal(s.givens.n, 0);
 	scene_fini(&s);
 }
@@ -418,7 +429,7 @@ static void holds__of_what_is_not_offered_have_the_mode_of_their_id(void **state
 
 		shared_scene(&s);
 		listed_as(&s, "one", "main", "other.com/gpu", rows[i].id, false);
-		look(&s);
+		update_allocations(&s);
 		assert_int_equal(s.holds.n, 1);
 		assert_int_equal(s.holds.v[0].mode, rows[i].mode);
 		assert_int_equal(s.uses.v[0].in.share, ACCOUNT_MILLION);

@@ -13,7 +13,7 @@
 static void one_gpu(struct monitoring_env *e)
 {
 	agent_fixture_know(e->f, fixture_inventory(1), NULL);
-	e->units[0] = (struct env_unit){ .uuid = "GPU-0", .used_mib = 1024, .busy_ms = 500 };
+	e->units[0] = (struct env_device){ .uuid = "GPU-0", .used_mib = 1024, .busy_ms = 500 };
 	e->context.options.price_given = true;
 	e->context.options.price_nano = 3600 * PRICE_NANO;
 }
@@ -39,11 +39,11 @@ struct records {
 	int64_t held_ns, idle_ns, covered_ns, cost_nano;
 	int64_t busy_ns, peak_bytes;
 	bool busy_unknown, memory_unknown;
-	char mode[16], pod[LEDGER_NAME_MAX + 1], device[64], source[64];
+	char mode[16], pod[USAGE_DB_NAME_MAX + 1], device[64], source[64];
 };
 
-static int take_row(void *arg, const struct ledger_period *period, const struct ledger_row *row,
-	struct error *err)
+static int collect_usage_row(void *arg, const struct usage_db_period *period,
+	const struct usage_db_row *row, struct error *err)
 {
 	struct records *r = arg;
 
@@ -54,13 +54,13 @@ static int take_row(void *arg, const struct ledger_period *period, const struct 
 		(void)snprintf(r->source, sizeof(r->source), "%s", period->price_source);
 		return 0;
 	}
-	if (row->kind == LEDGER_IDLE) {
+	if (row->kind == USAGE_DB_UNALLOCATED) {
 		r->idle++;
 		r->idle_ns += row->gpu_ns;
 		return 0;
 	}
 	r->held++;
-	r->held_ns += row->held_ns;
+	r->held_ns += row->allocated_ns;
 	r->busy_ns += row->busy_ns;
 	r->busy_unknown = r->busy_unknown || row->busy_unknown;
 	r->memory_unknown = r->memory_unknown || row->memory_unknown;
@@ -76,7 +76,9 @@ static struct records records_of(const struct monitoring_env *e)
 	struct records r = { .held = 0 };
 	struct error err = ERROR_INIT;
 
-	assert_ok(ledger_read(e->mon.keep.path, 0, UINT32_MAX, take_row, &r, &err), &err);
+	assert_ok(
+		usage_db_read(e->mon.persist.path, 0, UINT32_MAX, collect_usage_row, &r, &err),
+		&err);
 	return r;
 }
 
@@ -86,10 +88,10 @@ static void records__have_held_and_idle_time_of_the_round(void **state)
 	struct records r;
 
 	one_gpu(e);
-	env_hold(e, "train", GPU_RESOURCE, "GPU-0");
+	env_allocate_device(e, "train", GPU_RESOURCE, "GPU-0");
 	start(e);
 	(void)env_round(e, 10 * NS_PER_SEC);
-	env_hold_none(e);
+	env_release_all(e);
 	(void)env_round(e, 10 * NS_PER_SEC);
 	r = records_of(e);
 	assert_int_equal(r.held, 1);
@@ -143,7 +145,7 @@ static void records__call_a_mig_device_mig(void **state)
 	(void)fixture_mig(inv, 0, 7, 7, 40);
 	e->f->facts.config->mig_strategy = MIG_STRATEGY_MIXED;
 	agent_fixture_know(e->f, inv, NULL);
-	env_hold(e, "train", "nvidia.com/mig-7g.40gb", "MIG-0-0");
+	env_allocate_device(e, "train", "nvidia.com/mig-7g.40gb", "MIG-0-0");
 	start(e);
 	(void)env_round(e, 10 * NS_PER_SEC);
 	r = records_of(e);
@@ -162,17 +164,17 @@ static void records__make_names_fit(void **state)
 	memset(pod, 'p', sizeof(pod) - 1);
 	pod[sizeof(pod) - 1] = '\0';
 	pod[3] = '\xff';
-	pod[LEDGER_NAME_MAX - 1] = '\xc3'; /* the cut goes through this letter */
-	pod[LEDGER_NAME_MAX] = '\xa4';
+	pod[USAGE_DB_NAME_MAX - 1] = '\xc3'; /* the cut goes through this letter */
+	pod[USAGE_DB_NAME_MAX] = '\xa4';
 	one_gpu(e);
-	env_hold(e, pod, GPU_RESOURCE, "GPU-0");
+	env_allocate_device(e, pod, GPU_RESOURCE, "GPU-0");
 	start(e);
 	(void)env_round(e, NS_PER_SEC);
-	assert_int_equal(e->mon.keep.errors, 0);
+	assert_int_equal(e->mon.persist.errors, 0);
 	r = records_of(e);
-	assert_int_equal(strlen(r.pod), LEDGER_NAME_MAX);
+	assert_int_equal(strlen(r.pod), USAGE_DB_NAME_MAX);
 	assert_int_equal(r.pod[3], '?');
-	assert_int_equal(r.pod[LEDGER_NAME_MAX - 1], '?');
+	assert_int_equal(r.pod[USAGE_DB_NAME_MAX - 1], '?');
 }
 
 /* Rounds that could not be written are one row: the largest peak, and unknown where one of them was. */
@@ -185,8 +187,8 @@ static void records__of_rounds_that_could_not_be_written_are_added_up(void **sta
 
 	one_gpu(e);
 	test_write(e->state_dir, "ledger.db/in-the-way", "", 0, 0600);
-	env_hold(e, "train", GPU_RESOURCE, "GPU-0");
-	env_note_uids(e, pods, 1);
+	env_allocate_device(e, "train", GPU_RESOURCE, "GPU-0");
+	env_write_checkpoint(e, pods, 1);
 	env_process(e, 11, 1, "main");
 	e->units[0].processes[0] =
 		(struct env_process){ .pid = 11, .mib = 700, .busy_ms = 500 };
@@ -196,20 +198,20 @@ static void records__of_rounds_that_could_not_be_written_are_added_up(void **sta
 	(void)env_round(e, NS_PER_SEC);
 	e->sample.how = ENV_FAILS;
 	(void)env_round(e, NS_PER_SEC);
-	assert_int_equal(e->mon.keep.n_rows, 1);
-	assert_int_equal(e->mon.keep.errors, 5); /* the start, and four rounds */
-	assert_string_not_equal(e->mon.keep.failure.msg, "");
-	below(path, e->mon.keep.path, "in-the-way");
+	assert_int_equal(e->mon.persist.n_rows, 1);
+	assert_int_equal(e->mon.persist.errors, 5); /* the start, and four rounds */
+	assert_string_not_equal(e->mon.persist.failure.msg, "");
+	below(path, e->mon.persist.path, "in-the-way");
 	assert_int_equal(unlink(path), 0);
-	assert_int_equal(rmdir(e->mon.keep.path), 0);
+	assert_int_equal(rmdir(e->mon.persist.path), 0);
 	/* It is tried again a minute after the last try. */
 	e->sample.how = ENV_LATER;
 	(void)env_round(e, 50 * NS_PER_SEC);
-	assert_int_equal(e->mon.keep.errors, 6);
+	assert_int_equal(e->mon.persist.errors, 6);
 	(void)env_round(e, 7 * NS_PER_SEC);
-	assert_int_equal(e->mon.keep.errors, 6);
-	assert_int_equal(e->mon.keep.n_rows, 0);
-	assert_string_equal(e->mon.keep.failure.msg, "");
+	assert_int_equal(e->mon.persist.errors, 6);
+	assert_int_equal(e->mon.persist.n_rows, 0);
+	assert_string_equal(e->mon.persist.failure.msg, "");
 	r = records_of(e);
 	assert_int_equal(r.held, 1);
 	assert_int_equal(r.held_ns, 60 * NS_PER_SEC);
@@ -227,13 +229,13 @@ static void restart__goes_on_with_counters(void **state)
 	uint64_t since;
 
 	one_gpu(e);
-	env_hold(e, "train", GPU_RESOURCE, "GPU-0");
-	env_note_uids(e, pods, 1);
+	env_allocate_device(e, "train", GPU_RESOURCE, "GPU-0");
+	env_write_checkpoint(e, pods, 1);
 	env_process(e, 11, 1, "main");
 	e->units[0].processes[0] =
 		(struct env_process){ .pid = 11, .mib = 700, .busy_ms = 500 };
 	start(e);
-	monitoring_xid(&e->mon, "GPU-0", 31);
+	monitoring_add_xid(&e->mon, "GPU-0", 31);
 	(void)env_round(e, NS_PER_SEC);
 	since = e->view->since_wall_ns;
 	env_stop(e);
@@ -241,24 +243,24 @@ static void restart__goes_on_with_counters(void **state)
 	e->context.started_wall_ns = time_wall_ns();
 	e->units[0].processes[0].mib = 10;
 	env_start(e);
-	monitoring_xid(&e->mon, "GPU-0", 79);
+	monitoring_add_xid(&e->mon, "GPU-0", 79);
 	env_answer(e);
 	(void)env_end(e);
 	assert_int_equal(e->view->seq, 1);
 	assert_int_equal(e->view->since_wall_ns, since);
 	assert_int_equal(e->view->cost_nano, PRICE_NANO); /* not of the time without an agent */
-	assert_int_equal(env_use(e, "train")->held_ns, NS_PER_SEC);
-	assert_int_equal(env_use(e, "train")->cost_nano, PRICE_NANO);
-	assert_int_equal(env_use(e, "train")->memory_peak >> 20, 700);
-	assert_int_equal(env_use(e, "train")->memory_used >> 20, 10);
-	assert_int_equal(env_use(e, "train")->busy_ns, 1500 * NS_PER_MS);
-	assert_string_equal(env_use(e, "train")->uid, ENV_UID "1");
+	assert_int_equal(env_find_use(e, "train")->allocated_ns, NS_PER_SEC);
+	assert_int_equal(env_find_use(e, "train")->cost_nano, PRICE_NANO);
+	assert_int_equal(env_find_use(e, "train")->memory_peak >> 20, 700);
+	assert_int_equal(env_find_use(e, "train")->memory_used >> 20, 10);
+	assert_int_equal(env_find_use(e, "train")->busy_ns, 1500 * NS_PER_MS);
+	assert_string_equal(env_find_use(e, "train")->uid, ENV_UID "1");
 	assert_int_equal(e->view->gpus[0].xid_count, 2);
 	assert_int_equal(e->view->gpus[0].n_xids, 2);
 	assert_int_equal(e->view->gpus[0].last_xid, 79);
 	(void)env_round(e, NS_PER_SEC);
 	assert_int_equal(e->view->cost_nano, 2 * PRICE_NANO);
-	assert_int_equal(env_unit(e, "GPU-0")->present_ns, 2 * NS_PER_SEC);
+	assert_int_equal(env_find_device(e, "GPU-0")->present_ns, 2 * NS_PER_SEC);
 }
 
 /* XIDs that come while the file is being opened are added to those that are in it. */
@@ -268,12 +270,12 @@ static void restart__adds_xids_that_come_before_it_is_over(void **state)
 
 	one_gpu(e);
 	start(e);
-	monitoring_xid(&e->mon, "GPU-0", 31);
+	monitoring_add_xid(&e->mon, "GPU-0", 31);
 	(void)env_round(e, NS_PER_SEC);
 	env_stop(e);
 	env_pass(NS_PER_SEC);
 	monitoring_init(&e->mon, &e->context);
-	monitoring_xid(&e->mon, "GPU-0", 31);
+	monitoring_add_xid(&e->mon, "GPU-0", 31);
 	monitoring_start(&e->mon);
 	agent_fixture_until(e->f, e->sample.pending);
 	env_answer(e);
@@ -289,21 +291,21 @@ static void restart__ends_the_use_of_a_pod_that_is_gone(void **state)
 	struct monitoring_env *e = *state;
 
 	one_gpu(e);
-	env_hold(e, "train", GPU_RESOURCE, "GPU-0");
+	env_allocate_device(e, "train", GPU_RESOURCE, "GPU-0");
 	start(e);
 	(void)env_round(e, NS_PER_SEC);
-	env_hold_none(e);
+	env_release_all(e);
 	env_restart(e);
 	env_answer(e);
 	(void)env_end(e);
-	assert_false(env_use(e, "train")->live);
-	assert_int_equal(env_use(e, "train")->held_ns, NS_PER_SEC);
+	assert_false(env_find_use(e, "train")->live);
+	assert_int_equal(env_find_use(e, "train")->allocated_ns, NS_PER_SEC);
 	/* And stays ended over the next. */
 	env_restart(e);
 	env_answer(e);
 	(void)env_end(e);
-	assert_false(env_use(e, "train")->live);
-	assert_true(env_use(e, "train")->ended_wall_ns > 0);
+	assert_false(env_find_use(e, "train")->live);
+	assert_true(env_find_use(e, "train")->ended_wall_ns > 0);
 }
 
 /* What was never known is not known after a restart either. */
@@ -312,16 +314,18 @@ static void restart__remembers_what_was_not_known(void **state)
 	struct monitoring_env *e = *state;
 
 	one_gpu(e);
-	env_hold(e, "train", GPU_RESOURCE, "GPU-0");
+	env_allocate_device(e, "train", GPU_RESOURCE, "GPU-0");
 	e->sample.how = ENV_FAILS;
 	start(e);
 	(void)env_round(e, NS_PER_SEC);
-	assert_false(env_use(e, "train")->busy_known || env_use(e, "train")->memory_counted);
+	assert_false(env_find_use(e, "train")->busy_known ||
+		     env_find_use(e, "train")->memory_counted);
 	env_restart(e);
 	env_answer(e);
 	(void)env_end(e);
-	assert_false(env_use(e, "train")->busy_known || env_use(e, "train")->memory_counted ||
-		     env_use(e, "train")->peak_known);
+	assert_false(env_find_use(e, "train")->busy_known ||
+		     env_find_use(e, "train")->memory_counted ||
+		     env_find_use(e, "train")->peak_known);
 	e->sample.how = ENV_LATER;
 	e->units[0].no_processes = true;
 	(void)env_round(e, NS_PER_SEC);
@@ -329,9 +333,10 @@ static void restart__remembers_what_was_not_known(void **state)
 	e->sample.how = ENV_FAILS;
 	env_answer(e);
 	(void)env_end(e);
-	assert_true(env_use(e, "train")->busy_known && env_use(e, "train")->memory_counted &&
-		    env_use(e, "train")->peak_known);
-	assert_false(env_use(e, "train")->busy_current);
+	assert_true(env_find_use(e, "train")->busy_known &&
+		    env_find_use(e, "train")->memory_counted &&
+		    env_find_use(e, "train")->peak_known);
+	assert_false(env_find_use(e, "train")->busy_current);
 }
 
 /* --- the file --- */
@@ -341,18 +346,18 @@ static void keep__writes_a_new_file_where_it_was_removed(void **state)
 	struct monitoring_env *e = *state;
 
 	one_gpu(e);
-	env_hold(e, "train", GPU_RESOURCE, "GPU-0");
+	env_allocate_device(e, "train", GPU_RESOURCE, "GPU-0");
 	start(e);
 	(void)env_round(e, NS_PER_SEC);
-	assert_int_equal(unlink(e->mon.keep.path), 0);
+	assert_int_equal(unlink(e->mon.persist.path), 0);
 	(void)env_round(e, NS_PER_SEC);
-	assert_int_equal(e->mon.keep.errors, 0);
+	assert_int_equal(e->mon.persist.errors, 0);
 	assert_int_equal(records_of(e).held_ns, NS_PER_SEC);
 	/* The counters are in it as they are. */
 	env_restart(e);
 	env_answer(e);
 	(void)env_end(e);
-	assert_int_equal(env_use(e, "train")->held_ns, 2 * NS_PER_SEC);
+	assert_int_equal(env_find_use(e, "train")->allocated_ns, 2 * NS_PER_SEC);
 }
 
 static void keep__begins_anew_where_the_file_is_damaged(void **state)
@@ -361,15 +366,15 @@ static void keep__begins_anew_where_the_file_is_damaged(void **state)
 	static char junk[8192];
 
 	memset(junk, 'x', sizeof(junk));
-	test_write(e->state_dir, LEDGER_FILE, junk, sizeof(junk), 0600);
+	test_write(e->state_dir, USAGE_DB_FILE, junk, sizeof(junk), 0600);
 	one_gpu(e);
-	env_hold(e, "train", GPU_RESOURCE, "GPU-0");
+	env_allocate_device(e, "train", GPU_RESOURCE, "GPU-0");
 	start(e);
 	(void)env_round(e, NS_PER_SEC);
-	assert_int_equal(e->mon.keep.errors, 0);
-	assert_int_equal(e->mon.keep.note.code, ERR_NONE); /* it was logged */
+	assert_int_equal(e->mon.persist.errors, 0);
+	assert_int_equal(e->mon.persist.note.code, ERR_NONE); /* it was logged */
 	assert_int_equal(records_of(e).held_ns, NS_PER_SEC);
-	assert_true(e->view->agent.ledger_known);
+	assert_true(e->view->agent.usage_db_known);
 }
 
 static void keep__makes_its_directory(void **state)
@@ -378,34 +383,35 @@ static void keep__makes_its_directory(void **state)
 	char dir[PATH_MAX];
 
 	below(dir, e->f->dir, "usage");
-	e->context.options.ledger_dir = dir;
+	e->context.options.usage_db_dir = dir;
 	one_gpu(e);
 	start(e);
 	(void)env_round(e, NS_PER_SEC);
-	assert_int_equal(e->mon.keep.errors, 0);
-	assert_int_equal(strncmp(e->mon.keep.path, dir, strlen(dir)), 0);
-	assert_int_equal(access(e->mon.keep.path, F_OK), 0);
+	assert_int_equal(e->mon.persist.errors, 0);
+	assert_int_equal(strncmp(e->mon.persist.path, dir, strlen(dir)), 0);
+	assert_int_equal(access(e->mon.persist.path, F_OK), 0);
 }
 
 /* --- keys of totals that no agent of ours wrote --- */
 
 #define S "\x1f"
 
-static void put_totals(const struct monitoring_env *e, const struct ledger_total *v, size_t n)
+static void write_test_totals(const struct monitoring_env *e, const struct usage_db_total *v,
+	size_t n)
 {
-	const struct ledger_batch b = { .set_totals = true, .totals = v, .n_totals = n };
-	CLEANUP(ledger_closep) struct ledger *l = NULL;
+	const struct usage_db_batch b = { .set_totals = true, .totals = v, .n_totals = n };
+	CLEANUP(usage_db_closep) struct usage_db *l = NULL;
 	struct error err = ERROR_INIT;
 	char path[PATH_MAX];
 
-	below(path, e->state_dir, LEDGER_FILE);
-	assert_ok(ledger_open(&l, path, LEDGER_BYTES, &err), &err);
-	assert_ok(ledger_add(l, &b, 1000, &err), &err);
+	below(path, e->state_dir, USAGE_DB_FILE);
+	assert_ok(usage_db_open(&l, path, USAGE_DB_BYTES, &err), &err);
+	assert_ok(usage_db_add(l, &b, 1000, &err), &err);
 }
 
 static void restore__leaves_out_what_it_does_not_understand(void **state)
 {
-	static const struct ledger_total rows[] = {
+	static const struct usage_db_total rows[] = {
 		{ "unit" S "GPU-0", { 100 } },
 		{ "unit", { 1 } },
 		{ "unit" S "GPU-1" S "more", { 1 } },
@@ -423,13 +429,13 @@ static void restore__leaves_out_what_it_does_not_understand(void **state)
 		{ "later" S "x", { 1 } },
 	};
 	struct monitoring_env *e = *state;
-	const struct account_unit *u;
+	const struct account_device *u;
 
-	put_totals(e, rows, ARRAY_LEN(rows));
+	write_test_totals(e, rows, ARRAY_LEN(rows));
 	one_gpu(e);
 	env_start(e);
-	assert_int_equal(e->mon.accounts.n_units, 1);
-	u = e->mon.accounts.units[0];
+	assert_int_equal(e->mon.accounts.n_devices, 1);
+	u = e->mon.accounts.devices[0];
 	assert_int_equal(u->present_ns, 100);
 	assert_int_equal(u->n_uses, 1);
 	assert_string_equal(u->uses[0]->pod, "good");
@@ -437,8 +443,8 @@ static void restore__leaves_out_what_it_does_not_understand(void **state)
 	assert_int_equal(e->mon.n_xids, 1);
 	assert_int_equal(e->mon.xids[0].count, 4);
 	assert_int_equal(e->mon.charges.n, 1);
-	assert_int_equal(e->mon.charges.v[0].lent_ns, 9);
-	assert_int_equal(e->mon.keep.n_found, 0);
+	assert_int_equal(e->mon.charges.v[0].estimated_ns, 9);
+	assert_int_equal(e->mon.persist.n_loaded_totals, 0);
 	env_answer(e);
 	(void)env_end(e); /* view_check() holds of what is left */
 }
@@ -446,7 +452,7 @@ static void restore__leaves_out_what_it_does_not_understand(void **state)
 /* Numbers below zero, or that could not be so. */
 static void restore__takes_no_impossible_numbers(void **state)
 {
-	static const struct ledger_total rows[] = {
+	static const struct usage_db_total rows[] = {
 		{ "node", { -5, -5, -5, INT64_MAX, INT64_MAX } },
 		{ "unit" S "GPU-0", { -1, -1, -1, -1, -1, -1, INT64_MAX } },
 		{ "use" S "GPU-0" S "ml" S "one" S S "main" S "r" S "0",
@@ -457,15 +463,15 @@ static void restore__takes_no_impossible_numbers(void **state)
 	struct monitoring_env *e = *state;
 	const struct account *a;
 
-	put_totals(e, rows, ARRAY_LEN(rows));
+	write_test_totals(e, rows, ARRAY_LEN(rows));
 	one_gpu(e);
 	env_start(e);
 	assert_int_equal(e->mon.accounts.cost_nano, 0);
 	assert_int_equal(e->mon.since_wall_ns, e->context.started_wall_ns);
 	assert_true(e->mon.accounts.price_rest < UINT64_C(3600) * NS_PER_SEC);
-	assert_true(e->mon.accounts.units[0]->present_rest < ACCOUNT_MILLION);
-	a = e->mon.accounts.units[0]->uses[0];
-	assert_int_equal(a->total.held_ns + a->memory_peak + a->began_wall_ns, 0);
+	assert_true(e->mon.accounts.devices[0]->present_rest < ACCOUNT_MILLION);
+	a = e->mon.accounts.devices[0]->uses[0];
+	assert_int_equal(a->total.allocated_ns + a->memory_peak + a->began_wall_ns, 0);
 	assert_true(a->live && a->busy_unknown && a->memory_unknown);
 	assert_false(a->busy_ever || a->memory_ever || a->peak_known);
 	assert_int_equal(e->mon.xids[0].count, 0);
@@ -478,27 +484,27 @@ static void restore__takes_no_impossible_numbers(void **state)
 static void totals__leave_out_what_makes_no_key(void **state)
 {
 	struct monitoring_env *e = *state;
-	char longest[LEDGER_KEY_MAX + 1];
+	char longest[USAGE_DB_KEY_MAX + 1];
 
 	memset(longest, 'p', sizeof(longest) - 1);
 	longest[sizeof(longest) - 1] = '\0';
 	agent_fixture_know(e->f, fixture_inventory(3), NULL);
-	env_hold(e, longest, GPU_RESOURCE, "GPU-0");
-	env_hold(e, "bad-\xff", GPU_RESOURCE, "GPU-1");
-	env_hold(e, "good", GPU_RESOURCE, "GPU-2");
+	env_allocate_device(e, longest, GPU_RESOURCE, "GPU-0");
+	env_allocate_device(e, "bad-\xff", GPU_RESOURCE, "GPU-1");
+	env_allocate_device(e, "good", GPU_RESOURCE, "GPU-2");
 	start(e);
 	(void)env_round(e, NS_PER_SEC);
-	assert_int_equal(e->mon.keep.errors, 0);
-	assert_int_equal(e->mon.keep.n_totals, 5); /* the node, three units, one use */
+	assert_int_equal(e->mon.persist.errors, 0);
+	assert_int_equal(e->mon.persist.n_totals, 5); /* the node, three units, one use */
 	env_restart(e);
-	assert_int_equal(e->mon.accounts.n_units, 3);
-	assert_int_equal(accounts_unit(&e->mon.accounts, "GPU-0")->n_uses, 0);
-	assert_int_equal(accounts_unit(&e->mon.accounts, "GPU-1")->n_uses, 0);
-	assert_int_equal(accounts_unit(&e->mon.accounts, "GPU-2")->n_uses, 1);
+	assert_int_equal(e->mon.accounts.n_devices, 3);
+	assert_int_equal(accounts_find_device(&e->mon.accounts, "GPU-0")->n_uses, 0);
+	assert_int_equal(accounts_find_device(&e->mon.accounts, "GPU-1")->n_uses, 0);
+	assert_int_equal(accounts_find_device(&e->mon.accounts, "GPU-2")->n_uses, 1);
 	env_answer(e);
 	(void)env_end(e);
-	assert_int_equal(env_use(e, longest)->held_ns, 0);
-	assert_int_equal(env_use(e, "good")->held_ns, NS_PER_SEC);
+	assert_int_equal(env_find_use(e, longest)->allocated_ns, 0);
+	assert_int_equal(env_find_use(e, "good")->allocated_ns, NS_PER_SEC);
 }
 
 int main(void)

@@ -14,10 +14,10 @@
 
 struct scene {
 	struct env *e;
-	struct see_pods pods;
+	struct monitoring_pods pods;
 	struct strv patterns;
-	struct see_hold holds_at[2];
-	struct see_holds holds;
+	struct monitoring_allocation holds_at[2];
+	struct monitoring_allocations holds;
 	uint64_t now_ns;
 };
 
@@ -27,24 +27,25 @@ static void scene_init(struct scene *s, struct env *e)
 
 	*s = (struct scene){ .e = e, .now_ns = time_mono_ns(), .holds.v = s->holds_at };
 	assert_ok(strv_add(&s->patterns, "team", &err), &err);
-	see_pods_init(&s->pods, &e->loop, &s->patterns, "node a", INTERVAL_NS);
+	monitoring_pods_init(&s->pods, &e->loop, &s->patterns, "node a", INTERVAL_NS);
 	api_open(e, "secret", NULL);
 	s->pods.task.api = e->api;
 }
 
 static void scene_fini(struct scene *s)
 {
-	see_pods_close(&s->pods);
+	monitoring_pods_close(&s->pods);
 	run_for_ms(s->e, 1); /* the loop lets go of it */
-	see_pods_fini(&s->pods);
+	monitoring_pods_fini(&s->pods);
 	strv_fini(&s->patterns);
 }
 
-static void hold(struct scene *s, const char *pod, const char *uid)
+static void allocate_test_device(struct scene *s, const char *pod, const char *uid)
 {
-	s->holds_at[s->holds.n++] = (struct see_hold){ .namespace_ = (char *)(uintptr_t) "ml",
-		.pod = (char *)(uintptr_t)pod,
-		.uid = (char *)(uintptr_t)uid };
+	s->holds_at[s->holds.n++] =
+		(struct monitoring_allocation){ .namespace_ = (char *)(uintptr_t) "ml",
+			.pod = (char *)(uintptr_t)pod,
+			.uid = (char *)(uintptr_t)uid };
 }
 
 /* A round, so long after the one before; whether a request is made of it. */
@@ -54,7 +55,7 @@ static bool asks(struct scene *s, uint64_t after_ns)
 	uint64_t planned = s->pods.not_before_ns;
 
 	s->now_ns += after_ns;
-	see_pods_look(&s->pods, &s->holds, s->now_ns);
+	monitoring_pods_sync(&s->pods, &s->holds, s->now_ns);
 	if (s->pods.not_before_ns == planned)
 		return false;
 	run(s->e, &s->e->requests, before + 1);
@@ -65,7 +66,8 @@ static bool asks(struct scene *s, uint64_t after_ns)
 
 static const char *team_of(const struct scene *s, const char *pod, const char *uid)
 {
-	const struct see_pod *p = see_pod_list_find(&s->pods.list, "ml", pod, uid);
+	const struct monitoring_pod *p =
+		monitoring_pod_list_find(&s->pods.list, "ml", pod, uid);
 
 	return p && p->n_labels ? p->labels[0].value : "";
 }
@@ -81,7 +83,7 @@ static void pods__are_asked_for_where_one_is_not_known(void **state)
 			  .answer = LIST_OF(POD("one", "vision")),
 			  .hang_up = true });
 	assert_false(asks(&s, 0)); /* nobody holds anything */
-	hold(&s, "one", "uid-one");
+	allocate_test_device(&s, "one", "uid-one");
 	assert_true(asks(&s, 0));
 	assert_string_equal(team_of(&s, "one", "uid-one"), "vision");
 	assert_false(asks(&s, INTERVAL_NS)); /* it is known, and for a minute */
@@ -100,7 +102,7 @@ static void pods__are_asked_for_once_a_minute_where_all_are_known(void **state)
 	scene_init(&s, e);
 	SCRIPT(e, { .answer = LIST_OF(POD("one", "vision")), .hang_up = true },
 		{ .answer = LIST_OF(POD("one", "speech")), .hang_up = true });
-	hold(&s, "one", "");
+	allocate_test_device(&s, "one", "");
 	assert_true(asks(&s, 0));
 	s.pods.next_ns = s.now_ns + 60 * NS_PER_SEC; /* as if the answer had taken no time */
 	assert_false(asks(&s, 60 * NS_PER_SEC - 1));
@@ -118,7 +120,7 @@ static void pods__that_are_in_no_list_are_asked_for_more_and_more_rarely(void **
 
 	scene_init(&s, e);
 	SCRIPT(e, { .answer = LIST_OF(POD("one", "vision")), .hang_up = true });
-	hold(&s, "gone", "uid-gone");
+	allocate_test_device(&s, "gone", "uid-gone");
 	assert_true(asks(&s, 0));
 	for (size_t i = 0; i < ARRAY_LEN(waits_s); i++) {
 		assert_false(asks(&s, waits_s[i] * NS_PER_SEC - 1));
@@ -126,9 +128,9 @@ static void pods__that_are_in_no_list_are_asked_for_more_and_more_rarely(void **
 	}
 	/* One that is known makes the next one welcome soon. */
 	s.holds.n = 0;
-	hold(&s, "one", "uid-one");
+	allocate_test_device(&s, "one", "uid-one");
 	(void)asks(&s, 0);
-	assert_int_equal(s.pods.in_vain, 0);
+	assert_int_equal(s.pods.incomplete_lists, 0);
 	scene_fini(&s);
 }
 
@@ -144,12 +146,12 @@ static void pods__that_are_known_stay_while_the_server_fails(void **state)
 		scene_init(&s, e);
 		SCRIPT(e, { .answer = LIST_OF(POD("one", "vision")), .hang_up = true },
 			{ .answer = bad[i], .hang_up = true });
-		hold(&s, "one", "uid-one");
+		allocate_test_device(&s, "one", "uid-one");
 		assert_true(asks(&s, 0));
-		hold(&s, "two", "uid-two");
+		allocate_test_device(&s, "two", "uid-two");
 		assert_true(asks(&s, 60 * NS_PER_SEC));
 		assert_string_equal(team_of(&s, "one", "uid-one"), "vision");
-		assert_string_not_equal(s.pods.task.trouble.msg, "");
+		assert_string_not_equal(s.pods.task.last_error.msg, "");
 		scene_fini(&s);
 		e->api = api_free(e->api);
 	}
@@ -163,10 +165,10 @@ static void pods__of_an_answer_that_is_no_list_are_none(void **state)
 
 	scene_init(&s, e);
 	SCRIPT(e, { .answer = ANSWER("200 OK", "[]"), .hang_up = true });
-	hold(&s, "one", "uid-one");
+	allocate_test_device(&s, "one", "uid-one");
 	assert_true(asks(&s, 0));
 	assert_int_equal(s.pods.list.n, 0);
-	assert_string_equal(s.pods.task.trouble.msg, "");
+	assert_string_equal(s.pods.task.last_error.msg, "");
 	scene_fini(&s);
 }
 
@@ -176,14 +178,14 @@ static void pods__are_not_asked_for_without_patterns_or_server(void **state)
 	struct scene s;
 
 	scene_init(&s, e);
-	hold(&s, "one", "uid-one");
+	allocate_test_device(&s, "one", "uid-one");
 	s.pods.task.api = NULL;
 	assert_false(asks(&s, 0));
 	scene_fini(&s);
 
 	s.holds.n = 0;
-	hold(&s, "one", "uid-one");
-	see_pods_init(&s.pods, &e->loop, NULL, "node a", INTERVAL_NS);
+	allocate_test_device(&s, "one", "uid-one");
+	monitoring_pods_init(&s.pods, &e->loop, NULL, "node a", INTERVAL_NS);
 	s.pods.task.api = e->api;
 	assert_false(asks(&s, 0));
 	assert_int_equal(e->requests, 0);

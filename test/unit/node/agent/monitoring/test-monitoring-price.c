@@ -30,11 +30,11 @@ static char *prices_path(const struct monitoring_env *e, char ret[PATH_MAX])
 }
 
 /* The price that a new agent finds. */
-static const struct see_price *look(struct monitoring_env *e)
+static const struct monitoring_price *update_test_price(struct monitoring_env *e)
 {
 	env_stop(e);
 	monitoring_init(&e->mon, &e->context);
-	see_price_look(&e->mon);
+	monitoring_price_update(&e->mon);
 	return &e->mon.price;
 }
 
@@ -54,10 +54,10 @@ static void price__is_that_of_the_option_before_any_other(void **state)
 	e->context.options.price_given = true;
 	e->context.options.price_nano = 7 * PRICE_NANO;
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		const struct see_price *p;
+		const struct monitoring_price *p;
 
 		e->context.options.currency = rows[i].currency;
-		p = look(e);
+		p = update_test_price(e);
 		assert_int_equal(p->nano_per_hour, 7 * PRICE_NANO);
 		assert_string_equal(p->currency, rows[i].want);
 		assert_string_equal(p->source, "option");
@@ -89,11 +89,11 @@ static void price__is_looked_up_by_type_and_region(void **state)
 	write_prices(e, "4.25");
 	e->context.options.price_file = prices_path(e, path);
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		const struct see_price *p;
+		const struct monitoring_price *p;
 
 		e->context.options.instance_type = rows[i].type;
 		e->context.options.region = rows[i].region;
-		p = look(e);
+		p = update_test_price(e);
 		if (p->nano_per_hour != rows[i].milli * (PRICE_NANO / 1000) ||
 			strcmp(p->source, rows[i].source) != 0)
 			fail_msg("row %zu: %lld of '%s'", i, (long long)p->nano_per_hour,
@@ -107,19 +107,19 @@ static void price__waits_for_the_region_that_the_node_will_say(void **state)
 {
 	struct monitoring_env *e = *state;
 	char path[PATH_MAX];
-	const struct see_price *p;
+	const struct monitoring_price *p;
 
 	write_prices(e, "4.25");
 	e->context.options.price_file = prices_path(e, path);
 	e->context.options.instance_type = "gpu.big";
 	e->link.possible = true;
-	p = look(e);
-	assert_true(p->awaited);
+	p = update_test_price(e);
+	assert_true(p->region_awaited);
 	assert_int_equal(p->nano_per_hour, 0);
 	assert_string_equal(p->source, "");
 	e->link.possible = false; /* there is no API server after all */
-	see_price_look(&e->mon);
-	assert_false(p->awaited);
+	monitoring_price_update(&e->mon);
+	assert_false(p->region_awaited);
 	assert_int_equal(p->nano_per_hour, 4250 * (PRICE_NANO / 1000));
 	assert_non_null(strstr(p->source, "region unknown"));
 }
@@ -134,27 +134,27 @@ static void price__of_a_region_that_is_given_waits_for_nobody(void **state)
 	e->context.options.instance_type = "gpu.big";
 	e->context.options.region = "eu-west-1";
 	e->link.possible = true;
-	assert_int_equal(look(e)->nano_per_hour, 9500 * (PRICE_NANO / 1000));
-	assert_false(e->mon.price.awaited);
+	assert_int_equal(update_test_price(e)->nano_per_hour, 9500 * (PRICE_NANO / 1000));
+	assert_false(e->mon.price.region_awaited);
 }
 
 static void retry__loads_a_file_that_has_come_or_changed(void **state)
 {
 	struct monitoring_env *e = *state;
-	const struct see_price *p;
+	const struct monitoring_price *p;
 	char path[PATH_MAX];
 
 	e->context.options.price_file = prices_path(e, path);
 	e->context.options.instance_type = "gpu.big";
 	e->context.options.region = "us-east-1";
-	p = look(e);
+	p = update_test_price(e);
 	assert_null(p->catalogue);
 	assert_int_equal(p->nano_per_hour, 0);
 	assert_non_null(strstr(p->error.msg, "prices.yaml"));
 	monitoring_retry(&e->mon);
 	assert_null(p->catalogue);
 	write_prices(e, "4.25");
-	see_price_look(&e->mon); /* a round does not read it again */
+	monitoring_price_update(&e->mon); /* a round does not read it again */
 	assert_int_equal(p->nano_per_hour, 0);
 	monitoring_retry(&e->mon);
 	assert_int_equal(p->error.code, ERR_NONE);
@@ -173,7 +173,7 @@ static void retry__loads_a_file_that_could_not_be_read_and_is_the_same(void **st
 	e->context.options.price_file = prices_path(e, path);
 	e->context.options.instance_type = "gpu.big";
 	e->context.options.region = "us-east-1";
-	assert_null(look(e)->catalogue);
+	assert_null(update_test_price(e)->catalogue);
 	write_prices(e, "4.25");
 	e->mon.price.stamp = file_stamp_of(path);
 	monitoring_retry(&e->mon);
@@ -190,7 +190,7 @@ static void retry__does_not_read_a_file_that_is_the_same(void **state)
 	e->context.options.price_file = prices_path(e, path);
 	e->context.options.instance_type = "gpu.big";
 	e->context.options.region = "us-east-1";
-	before = look(e)->catalogue;
+	before = update_test_price(e)->catalogue;
 	monitoring_retry(&e->mon);
 	assert_ptr_equal(e->mon.price.catalogue, before);
 }
@@ -208,14 +208,14 @@ static void retry__keeps_the_last_valid_prices(void **state)
 		{ NULL, "prices.yaml" },
 	};
 	struct monitoring_env *e = *state;
-	const struct see_price *p;
+	const struct monitoring_price *p;
 	char path[PATH_MAX];
 
 	write_prices(e, "4.25");
 	e->context.options.price_file = prices_path(e, path);
 	e->context.options.instance_type = "gpu.big";
 	e->context.options.region = "us-east-1";
-	p = look(e);
+	p = update_test_price(e);
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		if (rows[i].text)
 			test_write(e->f->dir, "prices.yaml", rows[i].text, strlen(rows[i].text),
@@ -228,12 +228,12 @@ static void retry__keeps_the_last_valid_prices(void **state)
 		assert_int_equal(p->nano_per_hour, 4250 * (PRICE_NANO / 1000));
 		assert_string_equal(p->currency, "EUR");
 	}
-	assert_string_equal(p->told, p->error.msg);
+	assert_string_equal(p->logged_error, p->error.msg);
 	write_prices(e, "6");
 	monitoring_retry(&e->mon);
 	assert_int_equal(p->error.code, ERR_NONE);
 	assert_int_equal(p->nano_per_hour, 6 * PRICE_NANO);
-	assert_string_equal(p->told, ""); /* the same again would be news */
+	assert_string_equal(p->logged_error, ""); /* the same again would be news */
 }
 
 /* --- in the view --- */
@@ -245,7 +245,7 @@ static void cost__is_that_of_the_time_and_adds_up(void **state)
 	agent_fixture_know(e->f, fixture_inventory(2), NULL);
 	e->context.options.price_given = true;
 	e->context.options.price_nano = 3 * PRICE_NANO + 1;
-	env_hold(e, "train", "nvidia.com/gpu", "GPU-0");
+	env_allocate_device(e, "train", "nvidia.com/gpu", "GPU-0");
 	env_start(e);
 	env_answer(e);
 	(void)env_end(e);
@@ -253,8 +253,8 @@ static void cost__is_that_of_the_time_and_adds_up(void **state)
 	assert_true(e->view->priced);
 	assert_int_equal(e->view->cost_nano, 3 * PRICE_NANO + 1);
 	assert_int_equal(e->view->other_cost_nano, 0);
-	assert_int_equal(env_use(e, "train")->cost_nano, 3 * PRICE_NANO / 2 + 1);
-	assert_int_equal(env_unit(e, "GPU-1")->idle_cost_nano, 3 * PRICE_NANO / 2);
+	assert_int_equal(env_find_use(e, "train")->cost_nano, 3 * PRICE_NANO / 2 + 1);
+	assert_int_equal(env_find_device(e, "GPU-1")->idle_cost_nano, 3 * PRICE_NANO / 2);
 	assert_int_equal(e->view->gpus[0].cost_nano_per_hour, 3 * PRICE_NANO / 2 + 1);
 	assert_int_equal(e->view->gpus[1].cost_nano_per_hour, 3 * PRICE_NANO / 2);
 }
@@ -274,7 +274,7 @@ static void cost__of_unknown_holders_is_the_nodes_other_cost(void **state)
 	(void)env_round(e, HOUR_NS);
 	assert_int_equal(e->view->cost_nano, 2 * PRICE_NANO);
 	assert_int_equal(e->view->other_cost_nano, 2 * PRICE_NANO);
-	assert_int_equal(env_unit(e, "GPU-0")->cost_nano, 0);
+	assert_int_equal(env_find_device(e, "GPU-0")->cost_nano, 0);
 }
 
 static void cost__is_not_shown_before_the_gpus_are_known(void **state)

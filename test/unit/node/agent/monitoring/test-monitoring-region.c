@@ -50,7 +50,7 @@ static void scene_init(struct scene *s, struct env *e)
 }
 
 /* The server answers so, then watches in silence. */
-static void node_says(struct scene *s, const char *answer)
+static void start_node_with_answer(struct scene *s, const char *answer)
 {
 	struct error err = ERROR_INIT;
 
@@ -59,17 +59,17 @@ static void node_says(struct scene *s, const char *answer)
 	assert_ok(
 		node_object_start(&s->link.node, s->e->api, "node-1", NULL, &node_ops, s, &err),
 		&err);
-	see_price_look(&s->mon);
-	assert_true(s->mon.price.awaited || s->mon.c.options.region);
+	monitoring_price_update(&s->mon);
+	assert_true(s->mon.price.region_awaited || s->mon.c.options.region);
 	run(s->e, &s->changes, 1);
-	see_price_look(&s->mon);
+	monitoring_price_update(&s->mon);
 }
 
 static void scene_fini(struct scene *s)
 {
 	s->link.node = node_object_stop(s->link.node);
 	s->e->api = api_free(s->e->api);
-	see_price_fini(&s->mon.price);
+	monitoring_price_fini(&s->mon.price);
 }
 
 static void price__is_that_of_the_labels_of_the_node(void **state)
@@ -99,15 +99,15 @@ static void price__is_that_of_the_labels_of_the_node(void **state)
 		scene_init(&s, e);
 		s.mon.c.options.instance_type = rows[i].type;
 		s.mon.c.options.region = rows[i].region;
-		see_price_look(&s.mon); /* nothing is known of the Node yet */
+		monitoring_price_update(&s.mon); /* nothing is known of the Node yet */
 		if (!rows[i].region)
 			assert_int_equal(s.mon.price.nano_per_hour, 0);
-		node_says(&s, rows[i].answer);
+		start_node_with_answer(&s, rows[i].answer);
 		if (s.mon.price.nano_per_hour != rows[i].price * PRICE_NANO ||
 			strcmp(s.mon.price.source, rows[i].source) != 0)
 			fail_msg("%s: %lld of '%s'", rows[i].what,
 				(long long)s.mon.price.nano_per_hour, s.mon.price.source);
-		assert_false(s.mon.price.awaited);
+		assert_false(s.mon.price.region_awaited);
 		scene_fini(&s);
 	}
 }

@@ -12,7 +12,7 @@
 static void one_gpu(struct monitoring_env *e)
 {
 	agent_fixture_know(e->f, fixture_inventory(1), NULL);
-	e->units[0] = (struct env_unit){ .uuid = "GPU-0", .used_mib = 1024, .busy_ms = 250 };
+	e->units[0] = (struct env_device){ .uuid = "GPU-0", .used_mib = 1024, .busy_ms = 250 };
 }
 
 /* --- all answer --- */
@@ -23,7 +23,7 @@ static void round__shows_a_view_when_all_have_answered(void **state)
 	const struct view *v;
 
 	one_gpu(e);
-	env_hold(e, "train", GPU_RESOURCE, "GPU-0");
+	env_allocate_device(e, "train", GPU_RESOURCE, "GPU-0");
 	env_start(e);
 	assert_true(e->sample.pending && e->list.pending && e->slices_refresh.pending);
 	assert_int_equal(e->shown, 0);
@@ -31,16 +31,16 @@ static void round__shows_a_view_when_all_have_answered(void **state)
 	v = env_end(e);
 	assert_int_equal(e->shown, 1);
 	assert_int_equal(v->seq, 1);
-	assert_true(v->nvml_up && v->holders_known);
+	assert_true(v->nvml_up && v->allocations_known);
 	assert_string_equal(v->node, "node-1");
 	assert_string_equal(v->nvml_error, "");
-	assert_string_equal(env_use(e, "train")->container, "main");
-	assert_int_equal(env_unit(e, "GPU-0")->memory_used, UINT64_C(1024) << 20);
+	assert_string_equal(env_find_use(e, "train")->container, "main");
+	assert_int_equal(env_find_device(e, "GPU-0")->memory_used, UINT64_C(1024) << 20);
 	assert_int_equal(v->agent.nvml_calls, 7);
 	assert_int_equal(v->agent.kubelet_lists, 1);
 	assert_int_equal(env_round(e, 5 * NS_PER_SEC)->seq, 2);
 	assert_int_equal(e->view->agent.nvml_calls, 14);
-	assert_int_equal(env_use(e, "train")->held_ns, 5 * NS_PER_SEC);
+	assert_int_equal(env_find_use(e, "train")->allocated_ns, 5 * NS_PER_SEC);
 }
 
 /* Each order of the three answers, one of them before its question returns. */
@@ -68,7 +68,7 @@ static void round__waits_for_each_asker(void **state)
 		env_pass(5 * NS_PER_SEC);
 		env_tick(e);
 		env_answer(e);
-		agent_fixture_turn(e->f);
+		agent_fixture_run_once(e->f);
 		if (!e->mon.running || e->mon.working || e->shown != i + 1)
 			fail_msg("row %u: it did not wait", i);
 		e->sample.how = e->list.how = e->slices_refresh.how = ENV_LATER;
@@ -84,7 +84,7 @@ static void round__ends_where_all_answer_at_once(void **state)
 	struct monitoring_env *e = *state;
 
 	one_gpu(e);
-	env_hold(e, "train", GPU_RESOURCE, "GPU-0");
+	env_allocate_device(e, "train", GPU_RESOURCE, "GPU-0");
 	e->sample.how = ENV_REFUSES;
 	e->list.how = e->slices_refresh.how = ENV_AT_ONCE;
 	env_start(e);
@@ -92,7 +92,7 @@ static void round__ends_where_all_answer_at_once(void **state)
 	(void)env_end(e);
 	(void)env_round(e, 5 * NS_PER_SEC);
 	assert_int_equal(e->shown, 2);
-	assert_int_equal(env_use(e, "train")->held_ns, 5 * NS_PER_SEC);
+	assert_int_equal(env_find_use(e, "train")->allocated_ns, 5 * NS_PER_SEC);
 	assert_int_equal(env_due_ms(e), 5001);
 }
 
@@ -127,8 +127,8 @@ static void round__takes_five_seconds_for_an_interval_of_zero(void **state)
 	e->context.options.interval_ns = 0;
 	env_start(e);
 	env_answer(e);
-	assert_int_equal(env_end(e)->interval_ns, SEE_INTERVAL_NS);
-	assert_int_equal(e->request.interval_ns, SEE_INTERVAL_NS);
+	assert_int_equal(env_end(e)->interval_ns, MONITORING_INTERVAL_NS);
+	assert_int_equal(e->request.interval_ns, MONITORING_INTERVAL_NS);
 }
 
 static void round__asks_for_what_is_wanted_and_what_everybody_looks_at(void **state)
@@ -162,10 +162,10 @@ static void monitoring__asks_nobody_where_nothing_is_shown(void **state)
 	one_gpu(e);
 	e->context.options.enabled = false;
 	env_start(e);
-	env_give(e, GPU_RESOURCE, "GPU-0");
+	env_add_pending(e, GPU_RESOURCE, "GPU-0");
 	monitoring_allocated(&e->mon, GPU_RESOURCE, NULL, 0, false);
 	monitoring_retry(&e->mon);
-	agent_fixture_turn(e->f);
+	agent_fixture_run_once(e->f);
 	assert_int_equal(e->sample.n + e->list.n + e->slices_refresh.n, 0);
 	assert_int_equal(e->mon.allocations + e->mon.allocation_errors, 0);
 	assert_false(monitoring_peak(&e->mon, "GPU-0", &(struct pod_device){ 0 }, &peak));
@@ -184,7 +184,7 @@ static void sample__that_fails_leaves_the_rest_of_the_view(void **state)
 	struct monitoring_env *e = *state;
 
 	one_gpu(e);
-	env_hold(e, "train", GPU_RESOURCE, "GPU-0");
+	env_allocate_device(e, "train", GPU_RESOURCE, "GPU-0");
 	env_start(e);
 	env_answer(e);
 	(void)env_end(e);
@@ -193,11 +193,11 @@ static void sample__that_fails_leaves_the_rest_of_the_view(void **state)
 		(void)env_round(e, 5 * NS_PER_SEC);
 		assert_string_equal(e->view->nvml_error, rows[i].why);
 		assert_int_equal(e->view->agent.nvml_errors, rows[i].errors);
-		assert_false(env_unit(e, "GPU-0")->memory_known);
+		assert_false(env_find_device(e, "GPU-0")->memory_known);
 		assert_null(e->view->gpus[0].sample);
-		assert_false(env_use(e, "train")->memory_known);
-		assert_int_equal(env_use(e, "train")->received, VIEW_NONE);
-		assert_true(e->view->holders_known);
+		assert_false(env_find_use(e, "train")->memory_known);
+		assert_int_equal(env_find_use(e, "train")->received, VIEW_NONE);
+		assert_true(e->view->allocations_known);
 		/* The figures grow older. */
 		assert_true(e->view->gpus[0].sampled);
 		assert_int_equal(e->view->gpus[0].sample_age_ns, (i + 1) * 5 * NS_PER_SEC);
@@ -205,7 +205,7 @@ static void sample__that_fails_leaves_the_rest_of_the_view(void **state)
 	e->sample.how = ENV_LATER;
 	(void)env_round(e, 5 * NS_PER_SEC);
 	assert_string_equal(e->view->nvml_error, "");
-	assert_true(env_unit(e, "GPU-0")->memory_known);
+	assert_true(env_find_device(e, "GPU-0")->memory_known);
 }
 
 static void sample__that_never_comes_is_given_up_after_eight_seconds(void **state)
@@ -213,7 +213,7 @@ static void sample__that_never_comes_is_given_up_after_eight_seconds(void **stat
 	struct monitoring_env *e = *state;
 
 	one_gpu(e);
-	env_hold(e, "train", GPU_RESOURCE, "GPU-0");
+	env_allocate_device(e, "train", GPU_RESOURCE, "GPU-0");
 	env_start(e);
 	e->sample.how = ENV_NEVER;
 	env_answer(e);
@@ -225,8 +225,8 @@ static void sample__that_never_comes_is_given_up_after_eight_seconds(void **stat
 	env_tick(e);
 	(void)env_end(e);
 	assert_int_equal(e->shown, 1);
-	assert_false(env_unit(e, "GPU-0")->memory_known);
-	(void)env_use(e, "train");
+	assert_false(env_find_device(e, "GPU-0")->memory_known);
+	(void)env_find_use(e, "train");
 }
 
 /* It belongs to no round: not to the one under way, not to the time between. */
@@ -246,7 +246,7 @@ static void sample__that_comes_too_late_is_dropped(void **state)
 	assert_null(e->mon.sample);
 	assert_int_equal(e->mon.nvml_calls, 0);
 	(void)env_round(e, 5 * NS_PER_SEC);
-	assert_true(env_unit(e, "GPU-0")->memory_known);
+	assert_true(env_find_device(e, "GPU-0")->memory_known);
 	assert_int_equal(e->view->agent.nvml_calls, 7);
 }
 
@@ -268,22 +268,22 @@ static void round__does_not_end_without_list_and_slices(void **state)
 	assert_int_equal(e->shown, 1);
 }
 
-static void sample__of_a_unit_that_cannot_be_read_is_none(void **state)
+static void sample__of_a_device_that_cannot_be_read_is_none(void **state)
 {
 	struct monitoring_env *e = *state;
 
 	agent_fixture_know(e->f, fixture_inventory(2), NULL);
-	e->units[0] = (struct env_unit){ .uuid = "GPU-0", .reason = "the GPU is lost" };
-	e->units[1] = (struct env_unit){ .uuid = "GPU-1", .used_mib = 512, .busy_ms = 100 };
+	e->units[0] = (struct env_device){ .uuid = "GPU-0", .reason = "the GPU is lost" };
+	e->units[1] = (struct env_device){ .uuid = "GPU-1", .used_mib = 512, .busy_ms = 100 };
 	env_start(e);
 	env_answer(e);
 	(void)env_end(e);
-	assert_null(env_unit(e, "GPU-0")->sample);
+	assert_null(env_find_device(e, "GPU-0")->sample);
 	assert_null(e->view->gpus[0].sample);
-	assert_false(env_unit(e, "GPU-0")->memory_known);
-	assert_int_equal(env_unit(e, "GPU-0")->busy, VIEW_NONE);
-	assert_int_equal(env_unit(e, "GPU-1")->busy, 100000);
-	assert_true(env_unit(e, "GPU-1")->memory_known);
+	assert_false(env_find_device(e, "GPU-0")->memory_known);
+	assert_int_equal(env_find_device(e, "GPU-0")->busy, VIEW_NONE);
+	assert_int_equal(env_find_device(e, "GPU-1")->busy, 100000);
+	assert_true(env_find_device(e, "GPU-1")->memory_known);
 }
 
 /* --- the kubelet --- */
@@ -294,35 +294,36 @@ static void list__that_fails_leaves_holders_for_three_rounds(void **state)
 	uint64_t held;
 
 	one_gpu(e);
-	env_hold(e, "train", GPU_RESOURCE, "GPU-0");
+	env_allocate_device(e, "train", GPU_RESOURCE, "GPU-0");
 	env_start(e);
 	env_answer(e);
 	(void)env_end(e);
 	e->list.how = ENV_FAILS;
-	for (unsigned i = 1; i <= SEE_UNKNOWN_ROUNDS; i++) {
+	for (unsigned i = 1; i <= MONITORING_UNKNOWN_ROUNDS_MAX; i++) {
 		(void)env_round(e, 60 * NS_PER_SEC);
-		assert_true(e->view->holders_known);
-		assert_string_equal(e->view->holders_error, "kubelet.sock: connection refused");
-		assert_int_equal(env_use(e, "train")->held_ns, i * 60 * NS_PER_SEC);
-		assert_true(env_use(e, "train")->held_current);
+		assert_true(e->view->allocations_known);
+		assert_string_equal(e->view->allocations_error,
+			"kubelet.sock: connection refused");
+		assert_int_equal(env_find_use(e, "train")->allocated_ns, i * 60 * NS_PER_SEC);
+		assert_true(env_find_use(e, "train")->allocation_current);
 	}
-	held = env_unit(e, "GPU-0")->present_ns;
+	held = env_find_device(e, "GPU-0")->present_ns;
 	(void)env_round(e, 60 * NS_PER_SEC);
-	assert_false(e->view->holders_known);
-	assert_false(e->view->resources[0].held_known);
-	assert_false(env_use(e, "train")->held_current);
-	assert_true(env_use(e, "train")->live);
-	assert_int_equal(env_use(e, "train")->held_ns, 180 * NS_PER_SEC);
-	assert_int_equal(env_unit(e, "GPU-0")->present_ns, held);
+	assert_false(e->view->allocations_known);
+	assert_false(e->view->resources[0].allocated_known);
+	assert_false(env_find_use(e, "train")->allocation_current);
+	assert_true(env_find_use(e, "train")->live);
+	assert_int_equal(env_find_use(e, "train")->allocated_ns, 180 * NS_PER_SEC);
+	assert_int_equal(env_find_device(e, "GPU-0")->present_ns, held);
 	assert_int_equal(e->view->agent.kubelet_errors, 4);
 	/* Nobody knows when in that time who had it: it counts from this answer on. */
 	e->list.how = ENV_LATER;
 	(void)env_round(e, 60 * NS_PER_SEC);
-	assert_true(e->view->holders_known);
-	assert_string_equal(e->view->holders_error, "");
-	assert_int_equal(env_use(e, "train")->held_ns, 180 * NS_PER_SEC);
+	assert_true(e->view->allocations_known);
+	assert_string_equal(e->view->allocations_error, "");
+	assert_int_equal(env_find_use(e, "train")->allocated_ns, 180 * NS_PER_SEC);
 	(void)env_round(e, 60 * NS_PER_SEC);
-	assert_int_equal(env_use(e, "train")->held_ns, 240 * NS_PER_SEC);
+	assert_int_equal(env_find_use(e, "train")->allocated_ns, 240 * NS_PER_SEC);
 }
 
 static void list__that_never_came_makes_nothing_idle(void **state)
@@ -335,15 +336,15 @@ static void list__that_never_came_makes_nothing_idle(void **state)
 	env_answer(e);
 	(void)env_end(e);
 	(void)env_round(e, 60 * NS_PER_SEC);
-	assert_false(e->view->holders_known);
-	assert_false(env_unit(e, "GPU-0")->counted);
-	assert_int_equal(env_unit(e, "GPU-0")->idle_gpu_ns, 0);
+	assert_false(e->view->allocations_known);
+	assert_false(env_find_device(e, "GPU-0")->counted);
+	assert_int_equal(env_find_device(e, "GPU-0")->idle_gpu_ns, 0);
 	assert_int_equal(e->view->gpus[0].n_points, 1);
-	assert_int_equal(e->view->gpus[0].points[0].held, VIEW_NONE);
+	assert_int_equal(e->view->gpus[0].points[0].allocated, VIEW_NONE);
 	e->list.how = ENV_LATER;
 	(void)env_round(e, 60 * NS_PER_SEC);
-	assert_true(env_unit(e, "GPU-0")->counted);
-	assert_int_equal(env_unit(e, "GPU-0")->idle_gpu_ns, 60 * NS_PER_SEC);
+	assert_true(env_find_device(e, "GPU-0")->counted);
+	assert_int_equal(env_find_device(e, "GPU-0")->idle_gpu_ns, 60 * NS_PER_SEC);
 }
 
 /* Half of 5, 10, 20 ... seconds, at most of a minute. */
@@ -367,7 +368,7 @@ static void list__that_fails_is_asked_for_more_and_more_rarely(void **state)
 	}
 	/* Who allocates is there, and after an answer all is as before. */
 	e->list.how = ENV_LATER;
-	env_give(e, GPU_RESOURCE, "GPU-0");
+	env_add_pending(e, GPU_RESOURCE, "GPU-0");
 	(void)env_round(e, 1);
 	assert_int_equal(e->mon.list_failures, 0);
 	e->list.how = ENV_FAILS;
@@ -387,11 +388,11 @@ static void allocated__makes_the_next_round_come_soon(void **state)
 	(void)env_end(e);
 	/* Long after the round: as soon as the kubelet can have noted it. */
 	env_pass(3 * NS_PER_SEC);
-	env_give(e, GPU_RESOURCE, "GPU-0");
+	env_add_pending(e, GPU_RESOURCE, "GPU-0");
 	assert_int_equal(env_due_ms(e), 51);
 	/* Just after it: so often at most. */
 	(void)env_round(e, 50 * NS_PER_MS);
-	env_give(e, GPU_RESOURCE, "GPU-0");
+	env_add_pending(e, GPU_RESOURCE, "GPU-0");
 	assert_int_equal(env_due_ms(e), 351);
 }
 
@@ -405,19 +406,19 @@ static void allocated__is_waited_for_until_it_is_listed(void **state)
 	env_answer(e);
 	(void)env_end(e);
 	env_pass(NS_PER_SEC);
-	env_give(e, GPU_RESOURCE, "GPU-0");
+	env_add_pending(e, GPU_RESOURCE, "GPU-0");
 	(void)env_round(e, 100 * NS_PER_MS);
 	assert_int_equal(env_due_ms(e), 351);
 	(void)env_round(e, 2 * NS_PER_SEC);
 	assert_int_equal(env_due_ms(e), 351);
 	(void)env_round(e, NS_PER_SEC);
 	assert_int_equal(env_due_ms(e), 5001);
-	env_give(e, GPU_RESOURCE, "GPU-0");
-	env_hold(e, "train", GPU_RESOURCE, "GPU-0");
+	env_add_pending(e, GPU_RESOURCE, "GPU-0");
+	env_allocate_device(e, "train", GPU_RESOURCE, "GPU-0");
 	(void)env_round(e, NS_PER_SEC);
-	assert_int_equal(env_use(e, "train")->held_ns, NS_PER_SEC);
+	assert_int_equal(env_find_use(e, "train")->allocated_ns, NS_PER_SEC);
 	assert_int_equal(env_due_ms(e), 5001);
-	assert_int_equal(e->mon.givens.n, 0);
+	assert_int_equal(e->mon.pending.n, 0);
 }
 
 static void allocated__within_a_round_is_of_the_next(void **state)
@@ -431,14 +432,14 @@ static void allocated__within_a_round_is_of_the_next(void **state)
 	env_pass(5 * NS_PER_SEC);
 	env_tick(e);
 	env_pass(NS_PER_SEC);
-	env_give(e, GPU_RESOURCE, "GPU-0"); /* after the list was asked for */
+	env_add_pending(e, GPU_RESOURCE, "GPU-0"); /* after the list was asked for */
 	env_answer(e);
 	(void)env_end(e);
 	assert_int_equal(e->view->agent.allocations, 1);
-	assert_int_equal(e->mon.givens.n, 1);
-	env_hold(e, "train", GPU_RESOURCE, "GPU-0");
+	assert_int_equal(e->mon.pending.n, 1);
+	env_allocate_device(e, "train", GPU_RESOURCE, "GPU-0");
 	(void)env_round(e, NS_PER_SEC);
-	assert_int_equal(env_use(e, "train")->held_ns, NS_PER_SEC);
+	assert_int_equal(env_find_use(e, "train")->allocated_ns, NS_PER_SEC);
 }
 
 static void allocated__before_the_start_is_over_waits_for_it(void **state)
@@ -447,15 +448,15 @@ static void allocated__before_the_start_is_over_waits_for_it(void **state)
 
 	one_gpu(e);
 	monitoring_init(&e->mon, &e->context);
-	see_processes_init(&e->mon.processes, e->proc_dir);
+	monitoring_processes_init(&e->mon.processes, e->proc_dir);
 	monitoring_start(&e->mon);
-	env_give(e, GPU_RESOURCE, "GPU-0");
+	env_add_pending(e, GPU_RESOURCE, "GPU-0");
 	assert_false(uv_is_active((uv_handle_t *)&e->mon.timer));
 	agent_fixture_until(e->f, e->slices_refresh.n > 0);
-	env_hold(e, "train", GPU_RESOURCE, "GPU-0");
+	env_allocate_device(e, "train", GPU_RESOURCE, "GPU-0");
 	env_answer(e);
 	(void)env_end(e);
-	assert_true(env_use(e, "train")->live);
+	assert_true(env_find_use(e, "train")->live);
 }
 
 static void allocated__counts_what_could_not_be_given(void **state)
@@ -469,7 +470,7 @@ static void allocated__counts_what_could_not_be_given(void **state)
 	(void)env_end(e);
 	monitoring_allocated(&e->mon, GPU_RESOURCE, ids, 1, false);
 	assert_int_equal(env_due_ms(e), 5001);
-	assert_int_equal(e->mon.givens.n, 0);
+	assert_int_equal(e->mon.pending.n, 0);
 	(void)env_round(e, 5 * NS_PER_SEC);
 	assert_int_equal(e->view->agent.allocation_errors, 1);
 	assert_int_equal(e->view->agent.allocations, 0);
@@ -508,13 +509,13 @@ static void stop__while_it_reads_or_writes_waits_for_the_thread(void **state)
 	/* /proc is being read. */
 	env_start(e);
 	env_answer(e);
-	assert_true(e->mon.working && !e->mon.made);
+	assert_true(e->mon.working && !e->mon.unpublished_view);
 	env_stop(e);
 	assert_int_equal(e->shown, 0);
 	/* The round is being written. */
 	env_start(e);
 	env_answer(e);
-	agent_fixture_until(e->f, e->mon.made);
+	agent_fixture_until(e->f, e->mon.unpublished_view);
 	env_stop(e);
 	assert_int_equal(e->shown, 0);
 }
@@ -527,14 +528,14 @@ static void view__is_shown_after_it_is_kept(void **state)
 	one_gpu(e);
 	env_start(e);
 	env_answer(e);
-	agent_fixture_until(e->f, e->mon.made);
+	agent_fixture_until(e->f, e->mon.unpublished_view);
 	assert_int_equal(e->shown, 0);
 	(void)env_end(e);
 	assert_int_equal(e->shown, 1);
-	assert_int_equal(access(e->mon.keep.path, F_OK), 0);
-	assert_true(e->mon.keep.bytes > 0);
+	assert_int_equal(access(e->mon.persist.path, F_OK), 0);
+	assert_true(e->mon.persist.bytes > 0);
 	(void)env_round(e, 5 * NS_PER_SEC);
-	assert_true(e->view->agent.ledger_known && e->view->agent.ledger_bytes > 0);
+	assert_true(e->view->agent.usage_db_known && e->view->agent.usage_db_bytes > 0);
 }
 
 static void view__is_shown_where_nothing_can_be_kept(void **state)
@@ -543,17 +544,17 @@ static void view__is_shown_where_nothing_can_be_kept(void **state)
 
 	one_gpu(e);
 	test_write(e->state_dir, "ledger.db/in-the-way", "", 0, 0600);
-	env_hold(e, "train", GPU_RESOURCE, "GPU-0");
+	env_allocate_device(e, "train", GPU_RESOURCE, "GPU-0");
 	env_start(e);
 	env_answer(e);
 	(void)env_end(e);
 	(void)env_round(e, 5 * NS_PER_SEC);
 	assert_int_equal(e->shown, 2);
-	assert_int_equal(env_use(e, "train")->held_ns, 5 * NS_PER_SEC);
-	assert_int_equal(e->view->agent.ledger_errors,
+	assert_int_equal(env_find_use(e, "train")->allocated_ns, 5 * NS_PER_SEC);
+	assert_int_equal(e->view->agent.usage_db_errors,
 		2); /* of the start, and of the first round */
-	assert_string_not_equal(e->view->agent.ledger_error, "");
-	assert_false(e->view->agent.ledger_known);
+	assert_string_not_equal(e->view->agent.usage_db_error, "");
+	assert_false(e->view->agent.usage_db_known);
 }
 
 static void view__is_shown_where_the_state_directory_has_too_long_a_name(void **state)
@@ -567,16 +568,16 @@ static void view__is_shown_where_the_state_directory_has_too_long_a_name(void **
 	dir[sizeof(dir) - 1] = '\0';
 	e->context.state_dir = dir;
 	one_gpu(e);
-	env_hold(e, "train", GPU_RESOURCE, "GPU-0");
-	env_note_uids(e, pods, 1);
+	env_allocate_device(e, "train", GPU_RESOURCE, "GPU-0");
+	env_write_checkpoint(e, pods, 1);
 	env_start(e);
 	env_answer(e);
 	(void)env_end(e);
 	(void)env_round(e, 5 * NS_PER_SEC);
 	assert_int_equal(e->shown, 2);
-	assert_int_equal(env_use(e, "train")->held_ns, 5 * NS_PER_SEC);
-	assert_string_not_equal(e->view->agent.ledger_error, "");
-	assert_string_not_equal(env_use(e, "train")->uid, "");
+	assert_int_equal(env_find_use(e, "train")->allocated_ns, 5 * NS_PER_SEC);
+	assert_string_not_equal(e->view->agent.usage_db_error, "");
+	assert_string_not_equal(env_find_use(e, "train")->uid, "");
 }
 
 /* --- time --- */
@@ -586,13 +587,13 @@ static void round__of_more_than_an_hour_counts_an_hour(void **state)
 	struct monitoring_env *e = *state;
 
 	one_gpu(e);
-	env_hold(e, "train", GPU_RESOURCE, "GPU-0");
+	env_allocate_device(e, "train", GPU_RESOURCE, "GPU-0");
 	env_start(e);
 	env_answer(e);
 	(void)env_end(e);
 	(void)env_round(e, 7 * ACCOUNT_ROUND_MAX_NS);
-	assert_int_equal(env_use(e, "train")->held_ns, ACCOUNT_ROUND_MAX_NS);
-	assert_int_equal(env_unit(e, "GPU-0")->present_ns, ACCOUNT_ROUND_MAX_NS);
+	assert_int_equal(env_find_use(e, "train")->allocated_ns, ACCOUNT_ROUND_MAX_NS);
+	assert_int_equal(env_find_device(e, "GPU-0")->present_ns, ACCOUNT_ROUND_MAX_NS);
 }
 
 /* Who is listed first was there before the agent: the time since its start is theirs. */
@@ -601,16 +602,16 @@ static void round__that_is_the_first_is_of_those_who_were_there(void **state)
 	struct monitoring_env *e = *state;
 
 	one_gpu(e);
-	env_hold(e, "train", GPU_RESOURCE, "GPU-0");
+	env_allocate_device(e, "train", GPU_RESOURCE, "GPU-0");
 	monitoring_init(&e->mon, &e->context);
-	see_processes_init(&e->mon.processes, e->proc_dir);
+	monitoring_processes_init(&e->mon.processes, e->proc_dir);
 	monitoring_start(&e->mon);
 	env_pass(2 * NS_PER_SEC); /* to open the usage records takes its time */
 	agent_fixture_until(e->f, e->sample.pending);
 	env_answer(e);
 	(void)env_end(e);
-	assert_int_equal(env_use(e, "train")->held_ns, 2 * NS_PER_SEC);
-	assert_int_equal(env_unit(e, "GPU-0")->idle_gpu_ns, 0);
+	assert_int_equal(env_find_use(e, "train")->allocated_ns, 2 * NS_PER_SEC);
+	assert_int_equal(env_find_device(e, "GPU-0")->idle_gpu_ns, 0);
 }
 
 int main(void)
@@ -627,7 +628,7 @@ int main(void)
 		ENV_TEST(sample__that_never_comes_is_given_up_after_eight_seconds),
 		ENV_TEST(sample__that_comes_too_late_is_dropped),
 		ENV_TEST(round__does_not_end_without_list_and_slices),
-		ENV_TEST(sample__of_a_unit_that_cannot_be_read_is_none),
+		ENV_TEST(sample__of_a_device_that_cannot_be_read_is_none),
 		ENV_TEST(list__that_fails_leaves_holders_for_three_rounds),
 		ENV_TEST(list__that_never_came_makes_nothing_idle),
 		ENV_TEST(list__that_fails_is_asked_for_more_and_more_rarely),

@@ -22,13 +22,13 @@ static void shared_gpu(struct monitoring_env *e, enum sharing_strategy how)
 	inv->gpus[0].cc_major = 7;
 	inv->gpus[0].cc_minor = 5;
 	agent_fixture_know(e->f, inv, c);
-	e->units[0] = (struct env_unit){ .uuid = "GPU-0", .used_mib = 4096, .busy_ms = 800 };
+	e->units[0] = (struct env_device){ .uuid = "GPU-0", .used_mib = 4096, .busy_ms = 800 };
 }
 
 static void whole_gpu(struct monitoring_env *e)
 {
 	agent_fixture_know(e->f, fixture_inventory(1), NULL);
-	e->units[0] = (struct env_unit){ .uuid = "GPU-0", .used_mib = 4096, .busy_ms = 800 };
+	e->units[0] = (struct env_device){ .uuid = "GPU-0", .used_mib = 4096, .busy_ms = 800 };
 }
 
 /* "one" and "two" have a replica each, and the kubelet's notes say their UIDs, 1 and 2. */
@@ -36,9 +36,9 @@ static void two_pods(struct monitoring_env *e)
 {
 	static const char *const pods[] = { "one", "two" };
 
-	env_hold(e, "one", SHARED_RESOURCE, "GPU-0::0");
-	env_hold(e, "two", SHARED_RESOURCE, "GPU-0::1");
-	env_note_uids(e, pods, ARRAY_LEN(pods));
+	env_allocate_device(e, "one", SHARED_RESOURCE, "GPU-0::0");
+	env_allocate_device(e, "two", SHARED_RESOURCE, "GPU-0::1");
+	env_write_checkpoint(e, pods, ARRAY_LEN(pods));
 }
 
 static void process(struct monitoring_env *e, size_t at, uint32_t pid, int64_t mib,
@@ -65,7 +65,7 @@ struct expected {
 
 static void check(const struct monitoring_env *e, const char *pod, struct expected x)
 {
-	const struct view_use *u = env_use(e, pod);
+	const struct view_use *u = env_find_use(e, pod);
 
 	if (u->memory_from != x.memory || u->busy_from != x.busy ||
 		u->processes_known != x.processes)
@@ -97,11 +97,11 @@ static void assign__gives_processes_to_their_pods(void **state)
 	two_rounds(e);
 	check(e, "one", (struct expected){ PROCESSES, PROCESSES, 1500, 300, 2, true });
 	check(e, "two", (struct expected){ PROCESSES, PROCESSES, 2000, 600, 1, true });
-	assert_string_equal(env_use(e, "one")->uid, ENV_UID "1");
-	assert_int_equal(env_unit(e, "GPU-0")->other_memory >> 20, 596);
-	assert_int_equal(env_unit(e, "GPU-0")->other_busy_ns, 700 * NS_PER_MS);
-	assert_int_equal(env_unit(e, "GPU-0")->busy_ns, 1600 * NS_PER_MS);
-	assert_int_equal(env_use(e, "two")->received, 300000);
+	assert_string_equal(env_find_use(e, "one")->uid, ENV_UID "1");
+	assert_int_equal(env_find_device(e, "GPU-0")->other_memory >> 20, 596);
+	assert_int_equal(env_find_device(e, "GPU-0")->other_busy_ns, 700 * NS_PER_MS);
+	assert_int_equal(env_find_device(e, "GPU-0")->busy_ns, 1600 * NS_PER_MS);
+	assert_int_equal(env_find_use(e, "two")->received, 300000);
 }
 
 static void assign__leaves_a_process_of_no_pod_to_nobody(void **state)
@@ -122,7 +122,7 @@ static void assign__leaves_a_process_of_no_pod_to_nobody(void **state)
 			(struct expected){ PROCESSES, PROCESSES, 1000, (i + 1) * 200, 1,
 				true });
 		check(e, "two", (struct expected){ PROCESSES, PROCESSES, 0, 0, 0, true });
-		assert_int_equal(env_unit(e, "GPU-0")->other_memory >> 20, 3096);
+		assert_int_equal(env_find_device(e, "GPU-0")->other_memory >> 20, 3096);
 		env_stop(e);
 	}
 }
@@ -151,9 +151,10 @@ static void assign__does_not_know_who_is_idle_beside_a_hidden_process(void **sta
 		if (!rows[i].ended)
 			env_process(e, 41, rows[i].digit, rows[i].container);
 		two_rounds(e);
-		assert_int_equal(env_use(e, "one")->memory_from, PROCESSES);
-		if (env_use(e, "two")->memory_known || env_use(e, "two")->processes_known ||
-			env_use(e, "two")->busy_from)
+		assert_int_equal(env_find_use(e, "one")->memory_from, PROCESSES);
+		if (env_find_use(e, "two")->memory_known ||
+			env_find_use(e, "two")->processes_known ||
+			env_find_use(e, "two")->busy_from)
 			fail_msg("%s: it is taken to be idle", rows[i].what);
 		env_stop(e);
 	}
@@ -166,14 +167,14 @@ static void assign__waits_for_the_uid_of_a_new_pod(void **state)
 	struct monitoring_env *e = *state;
 
 	shared_gpu(e, SHARING_TIME_SLICING);
-	env_hold(e, "one", SHARED_RESOURCE, "GPU-0::0");
-	env_hold(e, "two", SHARED_RESOURCE, "GPU-0::1");
+	env_allocate_device(e, "one", SHARED_RESOURCE, "GPU-0::0");
+	env_allocate_device(e, "two", SHARED_RESOURCE, "GPU-0::1");
 	process(e, 0, 21, 2000, 300);
 	env_process(e, 21, 2, "main");
 	two_rounds(e);
 	check(e, "one", (struct expected){ NOTHING, NOTHING, 0, 0, 0, false });
 	check(e, "two", (struct expected){ NOTHING, NOTHING, 0, 0, 0, false });
-	env_note_uids(e, pods, ARRAY_LEN(pods));
+	env_write_checkpoint(e, pods, ARRAY_LEN(pods));
 	(void)env_round(e, NS_PER_SEC);
 	check(e, "one", (struct expected){ PROCESSES, PROCESSES, 0, 0, 0, true });
 	check(e, "two", (struct expected){ PROCESSES, PROCESSES, 2000, 300, 1, true });
@@ -194,7 +195,7 @@ static void checkpoint__that_is_malformed_or_gone_leaves_what_was_known(void **s
 		else
 			assert_int_equal(unlink(e->mon.checkpoint_path), 0);
 		(void)env_round(e, NS_PER_SEC);
-		assert_string_equal(env_use(e, "one")->uid, ENV_UID "1");
+		assert_string_equal(env_find_use(e, "one")->uid, ENV_UID "1");
 		assert_int_equal(e->mon.checkpoint.n, 2);
 	}
 }
@@ -207,10 +208,10 @@ static void assign__tells_containers_of_one_pod_apart(void **state)
 	const struct view_use *uses;
 
 	shared_gpu(e, SHARING_TIME_SLICING);
-	env_hold(e, "one", SHARED_RESOURCE, "GPU-0::0");
-	env_hold(e, "one", SHARED_RESOURCE, "GPU-0::1");
+	env_allocate_device(e, "one", SHARED_RESOURCE, "GPU-0::0");
+	env_allocate_device(e, "one", SHARED_RESOURCE, "GPU-0::1");
 	(void)snprintf(e->pods[1].container, sizeof("main"), "side");
-	env_note_uids(e, pods, ARRAY_LEN(pods));
+	env_write_checkpoint(e, pods, ARRAY_LEN(pods));
 	process(e, 0, 11, 1000, 100);
 	process(e, 1, 12, 500, 50);
 	env_process(e, 11, 1, "main");
@@ -242,9 +243,9 @@ static void assign__does_not_know_a_sum_with_an_unknown_part(void **state)
 	env_process(e, 12, 1, "main");
 	env_process(e, 21, 2, "main");
 	two_rounds(e);
-	assert_false(env_use(e, "one")->memory_known);
-	assert_int_equal(env_use(e, "one")->busy_from, NOTHING);
-	assert_int_equal(env_use(e, "one")->n_processes, 2);
+	assert_false(env_find_use(e, "one")->memory_known);
+	assert_int_equal(env_find_use(e, "one")->busy_from, NOTHING);
+	assert_int_equal(env_find_use(e, "one")->n_processes, 2);
 	check(e, "two", (struct expected){ PROCESSES, NOTHING, 100, 0, 1, true });
 }
 
@@ -253,15 +254,15 @@ static void assign__does_not_know_the_container_of_files_without_end(void **stat
 {
 	static const char *const pods[] = { "one" };
 	struct monitoring_env *e = *state;
-	const struct see_process *p;
+	const struct monitoring_process *p;
 	char path[PATH_MAX];
 	struct error err = ERROR_INIT;
 
 	shared_gpu(e, SHARING_TIME_SLICING);
-	env_hold(e, "one", SHARED_RESOURCE, "GPU-0::0");
-	env_hold(e, "one", SHARED_RESOURCE, "GPU-0::1");
+	env_allocate_device(e, "one", SHARED_RESOURCE, "GPU-0::0");
+	env_allocate_device(e, "one", SHARED_RESOURCE, "GPU-0::1");
 	(void)snprintf(e->pods[1].container, sizeof("main"), "side");
-	env_note_uids(e, pods, ARRAY_LEN(pods));
+	env_write_checkpoint(e, pods, ARRAY_LEN(pods));
 	process(e, 0, 11, 1000, 100);
 	env_process(e, 11, 1, "main");
 	assert_ok(path_join(path, sizeof(path), e->proc_dir, "11/mountinfo", &err), &err);
@@ -270,18 +271,18 @@ static void assign__does_not_know_the_container_of_files_without_end(void **stat
 	two_rounds(e);
 	assert_int_equal(e->view->n_uses, 2);
 	assert_false(e->view->uses[0].memory_known || e->view->uses[1].memory_known);
-	p = see_processes_find(&e->mon.processes, 11);
+	p = monitoring_processes_find(&e->mon.processes, 11);
 	assert_non_null(p);
-	assert_true(p->told);
+	assert_true(p->logged);
 	assert_string_equal(p->uid, ENV_UID "1");
 	assert_int_equal(unlink(path), 0);
 	env_process(e, 11, 1, "main");
-	for (int i = 0; i <= SEE_PROCESS_CUT_LOOKS; i++)
+	for (int i = 0; i <= MONITORING_OVERSIZE_ROUNDS; i++)
 		(void)env_round(e, NS_PER_SEC);
-	p = see_processes_find(&e->mon.processes, 11);
+	p = monitoring_processes_find(&e->mon.processes, 11);
 	assert_non_null(p);
 	assert_string_equal(p->container, "main");
-	assert_false(p->told);
+	assert_false(p->logged);
 	assert_int_equal(e->view->uses[0].memory_used >> 20, 1000);
 	assert_true(e->view->uses[1].processes_known);
 }
@@ -297,8 +298,8 @@ static void assign__knows_no_time_of_the_first_look(void **state)
 	e->units[0].first = true;
 	two_rounds(e);
 	check(e, "one", (struct expected){ PROCESSES, NOTHING, 1000, 0, 1, true });
-	assert_int_equal(env_unit(e, "GPU-0")->busy_ns, 0);
-	assert_int_equal(env_unit(e, "GPU-0")->busy, VIEW_NONE);
+	assert_int_equal(env_find_device(e, "GPU-0")->busy_ns, 0);
+	assert_int_equal(env_find_device(e, "GPU-0")->busy, VIEW_NONE);
 }
 
 /* --- a container that alone holds the GPU --- */
@@ -321,8 +322,8 @@ static void sole__has_the_figures_of_the_device_where_nothing_is_better(void **s
 	struct monitoring_env *e = *state;
 
 	whole_gpu(e);
-	env_hold(e, "one", GPU_RESOURCE, "GPU-0");
-	env_note_uids(e, pods, ARRAY_LEN(pods));
+	env_allocate_device(e, "one", GPU_RESOURCE, "GPU-0");
+	env_write_checkpoint(e, pods, ARRAY_LEN(pods));
 	env_process(e, 11, 1, "main");
 	env_process(e, 31, 0, NULL);
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
@@ -354,8 +355,8 @@ static void sole__is_nobody_where_two_hold_it(void **state)
 	e->units[0].no_processes = true;
 	two_rounds(e);
 	check(e, "one", (struct expected){ NOTHING, NOTHING, 0, 0, 0, false });
-	assert_int_equal(env_unit(e, "GPU-0")->other_memory >> 20, 4096);
-	assert_int_equal(env_unit(e, "GPU-0")->other_busy_ns, 1600 * NS_PER_MS);
+	assert_int_equal(env_find_device(e, "GPU-0")->other_memory >> 20, 4096);
+	assert_int_equal(env_find_device(e, "GPU-0")->other_busy_ns, 1600 * NS_PER_MS);
 }
 
 /* --- the agent's own PID namespace --- */
@@ -363,13 +364,13 @@ static void sole__is_nobody_where_two_hold_it(void **state)
 static void pids__of_an_own_namespace_degrade_the_use_of_shared_gpus(void **state)
 {
 	static const struct {
-		enum holders_pids pids;
+		enum kubelet_pids pids;
 		bool shared, degraded, idle_known;
 	} rows[] = {
-		{ HOLDERS_PIDS_NODE, true, false, true },
-		{ HOLDERS_PIDS_OWN, true, true, false },
-		{ HOLDERS_PIDS_UNKNOWN, true, false, false },
-		{ HOLDERS_PIDS_OWN, false, false, false },
+		{ KUBELET_PIDS_NODE, true, false, true },
+		{ KUBELET_PIDS_OWN, true, true, false },
+		{ KUBELET_PIDS_UNKNOWN, true, false, false },
+		{ KUBELET_PIDS_OWN, false, false, false },
 	};
 	struct monitoring_env *e = *state;
 
@@ -380,16 +381,17 @@ static void pids__of_an_own_namespace_degrade_the_use_of_shared_gpus(void **stat
 			shared_gpu(e, SHARING_TIME_SLICING);
 		else
 			agent_fixture_know(e->f, fixture_inventory(1), fixture_config());
-		e->units[0] = (struct env_unit){ .uuid = "GPU-0", .used_mib = 0, .busy_ms = 0 };
-		env_hold_none(e);
-		env_hold(e, "one", rows[i].shared ? SHARED_RESOURCE : GPU_RESOURCE,
+		e->units[0] =
+			(struct env_device){ .uuid = "GPU-0", .used_mib = 0, .busy_ms = 0 };
+		env_release_all(e);
+		env_allocate_device(e, "one", rows[i].shared ? SHARED_RESOURCE : GPU_RESOURCE,
 			rows[i].shared ? "GPU-0::0" : "GPU-0");
 		e->pids = rows[i].pids;
 		two_rounds(e);
 		if ((why->code != ERR_NONE) != rows[i].degraded ||
-			env_use(e, "one")->processes_known != rows[i].idle_known)
+			env_find_use(e, "one")->processes_known != rows[i].idle_known)
 			fail_msg("row %zu: '%s', processes known %d", i, why->msg,
-				env_use(e, "one")->processes_known);
+				env_find_use(e, "one")->processes_known);
 		env_stop(e);
 	}
 	/* It works again where the pod has got the node's. */
@@ -405,15 +407,15 @@ static void mps__has_memory_and_no_time_of_a_client(void **state)
 	struct monitoring_env *e = *state;
 
 	shared_gpu(e, SHARING_MPS);
-	env_hold(e, "one", SHARED_RESOURCE, "GPU-0::0");
-	env_note_uids(e, pods, ARRAY_LEN(pods));
+	env_allocate_device(e, "one", SHARED_RESOURCE, "GPU-0::0");
+	env_write_checkpoint(e, pods, ARRAY_LEN(pods));
 	process(e, 0, 11, 1000, 100);
 	env_process(e, 11, 1, "main");
 	two_rounds(e);
-	assert_int_equal(env_use(e, "one")->mode, VIEW_MPS);
+	assert_int_equal(env_find_use(e, "one")->mode, VIEW_MPS);
 	check(e, "one", (struct expected){ PROCESSES, NOTHING, 1000, 0, 1, true });
-	assert_int_equal(env_unit(e, "GPU-0")->other_busy_ns, 1600 * NS_PER_MS);
-	assert_int_equal(env_use(e, "one")->received, VIEW_NONE);
+	assert_int_equal(env_find_device(e, "GPU-0")->other_busy_ns, 1600 * NS_PER_MS);
+	assert_int_equal(env_find_use(e, "one")->received, VIEW_NONE);
 }
 
 /* --- peaks --- */
@@ -447,23 +449,23 @@ static void peak__is_of_the_container_that_holds_it_now(void **state)
 	uint64_t peak = 0;
 
 	whole_gpu(e);
-	env_hold(e, "one", GPU_RESOURCE, "GPU-0");
-	env_note_uids(e, pods, ARRAY_LEN(pods));
+	env_allocate_device(e, "one", GPU_RESOURCE, "GPU-0");
+	env_write_checkpoint(e, pods, ARRAY_LEN(pods));
 	process(e, 0, 11, 3000, 100);
 	env_process(e, 11, 1, "main");
 	two_rounds(e);
 	process(e, 0, 11, 100, 100);
 	(void)env_round(e, NS_PER_SEC);
-	assert_int_equal(env_use(e, "one")->memory_peak >> 20, 3000);
+	assert_int_equal(env_find_use(e, "one")->memory_peak >> 20, 3000);
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
 		if (has_peak(e, rows[i].uuid, rows[i].namespace_, rows[i].pod,
 			    rows[i].container, rows[i].resource, &peak) != rows[i].known)
 			fail_msg("row %zu", i);
 	assert_int_equal(peak >> 20, 3000);
 	/* It has ended, and the next of its name begins at zero. */
-	env_hold_none(e);
+	env_release_all(e);
 	(void)env_round(e, NS_PER_SEC);
-	assert_false(env_use(e, "one")->live);
+	assert_false(env_find_use(e, "one")->live);
 	assert_false(has_peak(e, "GPU-0", "ml", "one", "main", GPU_RESOURCE, &peak));
 }
 
@@ -476,27 +478,28 @@ static void use__that_has_ended_keeps_its_last_figures(void **state)
 	const struct view_use *u;
 
 	whole_gpu(e);
-	env_hold(e, "one", GPU_RESOURCE, "GPU-0");
-	env_note_uids(e, pods, ARRAY_LEN(pods));
+	env_allocate_device(e, "one", GPU_RESOURCE, "GPU-0");
+	env_write_checkpoint(e, pods, ARRAY_LEN(pods));
 	process(e, 0, 11, 1000, 100);
 	env_process(e, 11, 1, "main");
 	two_rounds(e);
-	env_hold_none(e);
+	env_release_all(e);
 	memset(e->units[0].processes, 0, sizeof(e->units[0].processes));
 	(void)env_round(e, 10 * NS_PER_SEC);
-	u = env_use(e, "one");
+	u = env_find_use(e, "one");
 	assert_false(u->live || u->memory_known);
-	assert_int_equal(u->held_ns, 6 * NS_PER_SEC); /* half of the round in which it ended */
+	assert_int_equal(u->allocated_ns,
+		6 * NS_PER_SEC); /* half of the round in which it ended */
 	assert_int_equal(u->memory_peak >> 20, 1000);
 	assert_int_equal(u->ended_wall_ns, e->view->wall_ns);
-	assert_int_equal(env_unit(e, "GPU-0")->held, 0);
+	assert_int_equal(env_find_device(e, "GPU-0")->allocated, 0);
 	/* After ten minutes its figures are a part of the unit's past. */
 	(void)env_round(e, 300 * NS_PER_SEC);
 	(void)env_round(e, 299 * NS_PER_SEC);
-	assert_non_null(env_use_or_none(e, "one"));
+	assert_non_null(env_find_use_or_null(e, "one"));
 	(void)env_round(e, NS_PER_SEC);
-	assert_null(env_use_or_none(e, "one"));
-	assert_int_equal(env_unit(e, "GPU-0")->past.gpu_ns, 6 * NS_PER_SEC);
+	assert_null(env_find_use_or_null(e, "one"));
+	assert_int_equal(env_find_device(e, "GPU-0")->past.gpu_ns, 6 * NS_PER_SEC);
 }
 
 static void use__of_a_device_that_is_not_offered_now_goes_on(void **state)
@@ -505,50 +508,50 @@ static void use__of_a_device_that_is_not_offered_now_goes_on(void **state)
 	uint64_t held;
 
 	shared_gpu(e, SHARING_TIME_SLICING);
-	env_hold(e, "one", SHARED_RESOURCE, "GPU-0::3");
+	env_allocate_device(e, "one", SHARED_RESOURCE, "GPU-0::3");
 	two_rounds(e);
-	held = env_use(e, "one")->held_ns;
-	assert_true(env_use(e, "one")->offered_now);
+	held = env_find_use(e, "one")->allocated_ns;
+	assert_true(env_find_use(e, "one")->offered_now);
 	agent_fixture_know(e->f, fixture_inventory(1), fixture_config());
 	(void)env_round(e, NS_PER_SEC);
-	assert_false(env_use(e, "one")->offered_now);
-	assert_int_equal(env_use(e, "one")->replica, VIEW_NONE);
-	assert_int_equal(env_use(e, "one")->mode, VIEW_TIME_SLICING);
-	assert_int_equal(env_use(e, "one")->share, 250000);
-	assert_int_equal(env_use(e, "one")->held_ns, held + NS_PER_SEC);
-	assert_int_equal(env_seat(e, "GPU-0")->use, VIEW_NONE);
-	assert_int_equal(env_unit(e, "GPU-0")->replicas_used, 0);
+	assert_false(env_find_use(e, "one")->offered_now);
+	assert_int_equal(env_find_use(e, "one")->replica, VIEW_NONE);
+	assert_int_equal(env_find_use(e, "one")->mode, VIEW_TIME_SLICING);
+	assert_int_equal(env_find_use(e, "one")->share, 250000);
+	assert_int_equal(env_find_use(e, "one")->allocated_ns, held + NS_PER_SEC);
+	assert_int_equal(env_find_replica(e, "GPU-0")->use, VIEW_NONE);
+	assert_int_equal(env_find_device(e, "GPU-0")->replicas_used, 0);
 }
 
-static void use__ends_with_its_unit_unless_nvml_is_away(void **state)
+static void use__ends_with_its_device_unless_nvml_is_away(void **state)
 {
 	struct monitoring_env *e = *state;
 
 	e->context.options.price_given = true; /* what is not shown is the node's other cost */
 	e->context.options.price_nano = 3600 * PRICE_NANO;
 	agent_fixture_know(e->f, fixture_inventory(2), NULL);
-	env_hold(e, "one", GPU_RESOURCE, "GPU-1");
+	env_allocate_device(e, "one", GPU_RESOURCE, "GPU-1");
 	two_rounds(e);
-	assert_int_equal(e->mon.accounts.n_units, 2);
+	assert_int_equal(e->mon.accounts.n_devices, 2);
 	/* Nobody may look while MIG modes change, and NVML may be down: nothing is gone. */
 	e->released = true;
 	node_fini(&e->f->facts.node);
 	node_init(&e->f->facts.node);
 	agent_fixture_know(e->f, fixture_inventory(1), NULL);
 	(void)env_round(e, NS_PER_SEC);
-	assert_int_equal(e->mon.accounts.n_units, 2);
-	assert_null(env_use_or_none(e, "one"));
+	assert_int_equal(e->mon.accounts.n_devices, 2);
+	assert_null(env_find_use_or_null(e, "one"));
 	assert_int_equal(e->view->cost_nano, 2 * PRICE_NANO);
 	assert_int_equal(e->view->other_cost_nano, PRICE_NANO / 2);
 	e->released = false;
 	(void)error_set(&e->f->facts.nvml_down, ERR_UNAVAILABLE, "no driver");
 	(void)env_round(e, NS_PER_SEC);
-	assert_int_equal(e->mon.accounts.n_units, 2);
+	assert_int_equal(e->mon.accounts.n_devices, 2);
 	assert_false(e->view->nvml_up);
 	assert_string_equal(e->view->nvml_error, "no driver");
 	error_clear(&e->f->facts.nvml_down);
 	(void)env_round(e, NS_PER_SEC);
-	assert_int_equal(e->mon.accounts.n_units, 1);
+	assert_int_equal(e->mon.accounts.n_devices, 1);
 }
 
 int main(void)
@@ -570,7 +573,7 @@ int main(void)
 		ENV_TEST(peak__is_of_the_container_that_holds_it_now),
 		ENV_TEST(use__that_has_ended_keeps_its_last_figures),
 		ENV_TEST(use__of_a_device_that_is_not_offered_now_goes_on),
-		ENV_TEST(use__ends_with_its_unit_unless_nvml_is_away),
+		ENV_TEST(use__ends_with_its_device_unless_nvml_is_away),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -23,7 +23,8 @@ static void view__of_an_agent_that_knows_nothing_is_empty(void **state)
 
 	e->not_ready = true;
 	v = first(e);
-	assert_int_equal(v->n_gpus + v->n_units + v->n_seats + v->n_uses + v->n_resources, 0);
+	assert_int_equal(v->n_gpus + v->n_devices + v->n_replicas + v->n_uses + v->n_resources,
+		0);
 	assert_false(v->nvml_up || v->ready || v->priced);
 	assert_string_equal(v->driver_version, "");
 	assert_string_equal(v->cuda_version, "");
@@ -52,7 +53,7 @@ static void view__has_the_versions_of_the_driver(void **state)
 
 /* --- health --- */
 
-static void view__shows_the_health_of_gpus_and_units(void **state)
+static void view__shows_the_health_of_gpus_and_devices(void **state)
 {
 	static const struct {
 		enum health_state is;
@@ -71,9 +72,9 @@ static void view__shows_the_health_of_gpus_and_units(void **state)
 		(void)snprintf(h->reason, sizeof(h->reason), "XID 79");
 		(void)env_round(e, NS_PER_SEC);
 		assert_int_equal(e->view->gpus[1].health, rows[i].want);
-		assert_int_equal(env_unit(e, "GPU-1")->health, rows[i].want);
-		assert_string_equal(env_unit(e, "GPU-1")->reason, "XID 79");
-		assert_int_equal(env_unit(e, "GPU-0")->health, VIEW_HEALTHY);
+		assert_int_equal(env_find_device(e, "GPU-1")->health, rows[i].want);
+		assert_string_equal(env_find_device(e, "GPU-1")->reason, "XID 79");
+		assert_int_equal(env_find_device(e, "GPU-0")->health, VIEW_HEALTHY);
 		assert_int_equal(e->view->gpus[1].health_since_wall_ns,
 			e->view->wall_ns - 31 * NS_PER_SEC);
 	}
@@ -101,7 +102,7 @@ static void view__shows_the_worse_health_of_a_mig_device_and_its_gpu(void **stat
 	agent_fixture_know(e->f, inv, NULL);
 	(void)first(e);
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		const struct view_unit *u;
+		const struct view_device *u;
 
 		node->gpus[0].health.state = rows[i].gpu;
 		node->migs[0].state = rows[i].mig;
@@ -110,7 +111,7 @@ static void view__shows_the_worse_health_of_a_mig_device_and_its_gpu(void **stat
 		(void)snprintf(node->migs[0].reason, GPU_REASON_MAX, "%s",
 			rows[i].mig == HEALTH_HEALTHY ? "" : "of MIG");
 		(void)env_round(e, NS_PER_SEC);
-		u = env_unit(e, "MIG-0-0");
+		u = env_find_device(e, "MIG-0-0");
 		if (u->health != rows[i].want || strcmp(u->reason, rows[i].reason) != 0)
 			fail_msg("row %zu: %d '%s'", i, u->health, u->reason);
 	}
@@ -176,7 +177,7 @@ static void view__shows_a_gpu_that_is_gone(void **state)
 	assert_string_equal(e->view->gpus[0].fault, gpu_fault_name(GPU_FAULT_GONE));
 	assert_string_equal(e->view->gpus[0].recovery, "drain-and-reset");
 	assert_string_equal(e->view->gpus[0].refused, "of another type");
-	assert_string_equal(env_unit(e, "GPU-0")->refused, "of another type");
+	assert_string_equal(env_find_device(e, "GPU-0")->refused, "of another type");
 	assert_int_equal(e->view->gpus[0].minor, VIEW_NONE);
 }
 
@@ -189,12 +190,12 @@ static void xid__counts_by_gpu_and_number(void **state)
 
 	agent_fixture_know(e->f, fixture_inventory(2), NULL);
 	env_start(e);
-	monitoring_xid(&e->mon, "GPU-0", 79);
+	monitoring_add_xid(&e->mon, "GPU-0", 79);
 	env_pass(NS_PER_SEC);
-	monitoring_xid(&e->mon, "GPU-0", 31);
-	monitoring_xid(&e->mon, "GPU-0", 31);
-	monitoring_xid(&e->mon, "GPU-9", 31);
-	monitoring_xid(&e->mon, "", 31); /* NVML did not say of which */
+	monitoring_add_xid(&e->mon, "GPU-0", 31);
+	monitoring_add_xid(&e->mon, "GPU-0", 31);
+	monitoring_add_xid(&e->mon, "GPU-9", 31);
+	monitoring_add_xid(&e->mon, "", 31); /* NVML did not say of which */
 	env_answer(e);
 	(void)env_end(e);
 	g = &e->view->gpus[0];
@@ -218,10 +219,10 @@ static void xid__of_too_many_kinds_is_left_out(void **state)
 
 	agent_fixture_know(e->f, fixture_inventory(1), NULL);
 	monitoring_init(&e->mon, &e->context);
-	for (uint32_t i = 0; i <= SEE_XIDS_MAX; i++)
-		monitoring_xid(&e->mon, "GPU-0", i);
-	assert_int_equal(e->mon.n_xids, SEE_XIDS_MAX);
-	monitoring_xid(&e->mon, "GPU-0", 0);
+	for (uint32_t i = 0; i <= MONITORING_XIDS_MAX; i++)
+		monitoring_add_xid(&e->mon, "GPU-0", i);
+	assert_int_equal(e->mon.n_xids, MONITORING_XIDS_MAX);
+	monitoring_add_xid(&e->mon, "GPU-0", 0);
 	assert_int_equal(e->mon.xids[0].count, 2);
 }
 
@@ -239,7 +240,7 @@ struct place {
 static void check_place(struct monitoring_env *e, const struct place *p)
 {
 	struct inventory *inv = fixture_inventory(1);
-	const struct view_unit *u;
+	const struct view_device *u;
 	struct gpu_mig *m;
 
 	(void)snprintf(inv->gpus[0].name, GPU_NAME_MAX, "%s", p->product);
@@ -251,7 +252,7 @@ static void check_place(struct monitoring_env *e, const struct place *p)
 	e->f->facts.config->mig_strategy = MIG_STRATEGY_MIXED;
 	agent_fixture_know(e->f, inv, NULL);
 	(void)first(e);
-	u = env_unit(e, "MIG-0-0");
+	u = env_find_device(e, "MIG-0-0");
 	if (u->placed != p->want_placed || u->size != p->want_size ||
 		(u->placed &&
 			(u->start != p->want_start || u->memory_start != p->want_memory_start ||
@@ -297,17 +298,17 @@ static void view__draws_a_gpu_that_could_be_cut_as_a_whole(void **state)
 	inv->gpus[1].mig_capable = true;
 	agent_fixture_know(e->f, inv, NULL);
 	(void)first(e);
-	assert_false(env_unit(e, "GPU-0")->placed);
+	assert_false(env_find_device(e, "GPU-0")->placed);
 	assert_int_equal(e->view->gpus[0].mig_slices, 0);
-	assert_true(env_unit(e, "GPU-1")->placed);
-	assert_int_equal(env_unit(e, "GPU-1")->size, 7);
-	assert_int_equal(env_unit(e, "GPU-1")->memory_size, 8);
-	assert_string_equal(env_unit(e, "GPU-1")->label, "1");
-	assert_int_equal(env_unit(e, "GPU-1")->gi, GPU_NO_INSTANCE);
+	assert_true(env_find_device(e, "GPU-1")->placed);
+	assert_int_equal(env_find_device(e, "GPU-1")->size, 7);
+	assert_int_equal(env_find_device(e, "GPU-1")->memory_size, 8);
+	assert_string_equal(env_find_device(e, "GPU-1")->label, "1");
+	assert_int_equal(env_find_device(e, "GPU-1")->gi, GPU_NO_INSTANCE);
 }
 
 /* A board has its own figures and the hour of its own, of which its devices are parts. */
-static void view__of_a_gpu_in_mig_mode_has_units_and_a_board(void **state)
+static void view__of_a_gpu_in_mig_mode_has_devices_and_a_board(void **state)
 {
 	struct monitoring_env *e = *state;
 	struct inventory *inv = fixture_inventory(2);
@@ -318,32 +319,33 @@ static void view__of_a_gpu_in_mig_mode_has_units_and_a_board(void **state)
 	(void)fixture_mig(inv, 0, 2, 2, 10);
 	e->f->facts.config->mig_strategy = MIG_STRATEGY_MIXED;
 	agent_fixture_know(e->f, inv, NULL);
-	e->units[0] = (struct env_unit){ .uuid = "GPU-0", .used_mib = 3000, .busy_ms = 500 };
-	e->units[1] = (struct env_unit){ .uuid = "MIG-0-0", .used_mib = 2000, .busy_ms = 1000 };
-	env_hold(e, "train", "nvidia.com/mig-3g.20gb", "MIG-0-0");
+	e->units[0] = (struct env_device){ .uuid = "GPU-0", .used_mib = 3000, .busy_ms = 500 };
+	e->units[1] =
+		(struct env_device){ .uuid = "MIG-0-0", .used_mib = 2000, .busy_ms = 1000 };
+	env_allocate_device(e, "train", "nvidia.com/mig-3g.20gb", "MIG-0-0");
 	(void)first(e);
 	(void)env_round(e, 30 * NS_PER_SEC);
 	g = &e->view->gpus[0];
-	assert_int_equal(g->first_unit, 0);
-	assert_int_equal(g->n_units, 2);
-	assert_int_equal(e->view->gpus[1].first_unit, 2);
-	assert_int_equal(e->view->gpus[1].n_units, 1);
+	assert_int_equal(g->first_device, 0);
+	assert_int_equal(g->n_devices, 2);
+	assert_int_equal(e->view->gpus[1].first_device, 2);
+	assert_int_equal(e->view->gpus[1].n_devices, 1);
 	assert_non_null(g->sample);
 	assert_int_equal(g->n_points, 1);
 	assert_int_equal(g->points[0].busy, 500000);
-	assert_int_equal(g->points[0].held, 428571);
+	assert_int_equal(g->points[0].allocated, 428571);
 	assert_int_equal(g->points[0].memory_used >> 20, 3000);
-	assert_int_equal(env_unit(e, "MIG-0-0")->points[0].held, VIEW_MILLION);
-	assert_int_equal(env_use(e, "train")->share, 428571);
-	assert_string_equal(env_unit(e, "MIG-0-0")->profile, "3g.20gb");
-	assert_string_equal(env_unit(e, "MIG-0-1")->resource, "nvidia.com/mig-2g.10gb");
+	assert_int_equal(env_find_device(e, "MIG-0-0")->points[0].allocated, VIEW_MILLION);
+	assert_int_equal(env_find_use(e, "train")->share, 428571);
+	assert_string_equal(env_find_device(e, "MIG-0-0")->profile, "3g.20gb");
+	assert_string_equal(env_find_device(e, "MIG-0-1")->resource, "nvidia.com/mig-2g.10gb");
 	/* The last two slices are of no device: the board is there only in part. */
-	assert_int_equal(env_unit(e, "MIG-0-1")->part, 285714);
+	assert_int_equal(env_find_device(e, "MIG-0-1")->part, 285714);
 }
 
 /* --- seats and resources --- */
 
-static void view__seats_say_who_holds_them(void **state)
+static void view__replicas_say_who_holds_them(void **state)
 {
 	struct monitoring_env *e = *state;
 	struct config *c = fixture_config();
@@ -351,24 +353,25 @@ static void view__seats_say_who_holds_them(void **state)
 
 	(void)fixture_share(c, GPU_RESOURCE, SHARED_RESOURCE, 4, (const char *[]){ "0", NULL });
 	agent_fixture_know(e->f, fixture_inventory(2), c);
-	env_hold(e, "one", SHARED_RESOURCE, "GPU-0::0");
-	env_hold(e, "one", SHARED_RESOURCE, "GPU-0::2");
-	env_hold(e, "two", SHARED_RESOURCE, "GPU-0::3");
+	env_allocate_device(e, "one", SHARED_RESOURCE, "GPU-0::0");
+	env_allocate_device(e, "one", SHARED_RESOURCE, "GPU-0::2");
+	env_allocate_device(e, "two", SHARED_RESOURCE, "GPU-0::3");
 	e->unhealthy = "GPU-0::1";
 	(void)first(e);
-	assert_int_equal(e->view->n_seats, 5);
-	assert_string_equal(e->view->uses[env_seat(e, "GPU-0::0")->use].pod, "one");
-	assert_int_equal(env_seat(e, "GPU-0::0")->use, env_seat(e, "GPU-0::2")->use);
-	assert_string_equal(e->view->uses[env_seat(e, "GPU-0::3")->use].pod, "two");
-	assert_int_equal(env_seat(e, "GPU-0::1")->use, VIEW_NONE);
-	assert_false(env_seat(e, "GPU-0::1")->healthy);
-	assert_int_equal(env_seat(e, "GPU-0::1")->share, 250000);
-	assert_int_equal(env_unit(e, "GPU-0")->replicas_used, 3);
-	assert_int_equal(env_unit(e, "GPU-0")->held, 750000);
-	assert_int_equal(env_unit(e, "GPU-0")->mode, VIEW_TIME_SLICING);
-	assert_int_equal(env_use(e, "one")->n_seats, 2);
-	assert_int_equal(env_use(e, "one")->share, 500000);
-	assert_string_equal(env_use(e, "one")->seat, "GPU-0::0");
+	assert_int_equal(e->view->n_replicas, 5);
+	assert_string_equal(e->view->uses[env_find_replica(e, "GPU-0::0")->use].pod, "one");
+	assert_int_equal(env_find_replica(e, "GPU-0::0")->use,
+		env_find_replica(e, "GPU-0::2")->use);
+	assert_string_equal(e->view->uses[env_find_replica(e, "GPU-0::3")->use].pod, "two");
+	assert_int_equal(env_find_replica(e, "GPU-0::1")->use, VIEW_NONE);
+	assert_false(env_find_replica(e, "GPU-0::1")->healthy);
+	assert_int_equal(env_find_replica(e, "GPU-0::1")->share, 250000);
+	assert_int_equal(env_find_device(e, "GPU-0")->replicas_used, 3);
+	assert_int_equal(env_find_device(e, "GPU-0")->allocated, 750000);
+	assert_int_equal(env_find_device(e, "GPU-0")->mode, VIEW_TIME_SLICING);
+	assert_int_equal(env_find_use(e, "one")->n_replicas, 2);
+	assert_int_equal(env_find_use(e, "one")->share, 500000);
+	assert_string_equal(env_find_use(e, "one")->replica_id, "GPU-0::0");
 	assert_int_equal(e->view->n_resources, 2);
 	r = &e->view->resources[1];
 	assert_string_equal(r->name, SHARED_RESOURCE);
@@ -382,21 +385,21 @@ static void view__seats_say_who_holds_them(void **state)
 }
 
 /* Its positions may be of something else. */
-static void view__has_no_seats_while_the_offer_is_in_doubt(void **state)
+static void view__has_no_replicas_while_the_offer_is_in_doubt(void **state)
 {
 	struct monitoring_env *e = *state;
 
 	agent_fixture_know(e->f, fixture_inventory(1), NULL);
-	env_hold(e, "one", GPU_RESOURCE, "GPU-0");
+	env_allocate_device(e, "one", GPU_RESOURCE, "GPU-0");
 	(void)first(e);
-	assert_int_equal(e->view->n_seats, 1);
+	assert_int_equal(e->view->n_replicas, 1);
 	(void)error_set(&e->f->facts.offer_error, ERR_LIMIT, "too many devices");
 	(void)env_round(e, NS_PER_SEC);
-	assert_int_equal(e->view->n_seats + e->view->n_resources, 0);
-	assert_int_equal(e->view->n_units, 1);
-	assert_false(env_unit(e, "GPU-0")->offered);
-	assert_string_equal(env_unit(e, "GPU-0")->resource, "");
-	assert_int_equal(env_use(e, "one")->held_ns, NS_PER_SEC);
+	assert_int_equal(e->view->n_replicas + e->view->n_resources, 0);
+	assert_int_equal(e->view->n_devices, 1);
+	assert_false(env_find_device(e, "GPU-0")->offered);
+	assert_string_equal(env_find_device(e, "GPU-0")->resource, "");
+	assert_int_equal(env_find_use(e, "one")->allocated_ns, NS_PER_SEC);
 }
 
 static void view__has_the_warnings_of_the_offer(void **state)
@@ -426,9 +429,9 @@ static void view__counts_a_gpu_that_is_not_offered_for_nobody(void **state)
 	o->resources[0].n_devices = 1;
 	(void)first(e);
 	(void)env_round(e, NS_PER_SEC);
-	assert_false(env_unit(e, "GPU-1")->offered);
-	assert_int_equal(env_unit(e, "GPU-0")->cost_nano, 500);
-	assert_int_equal(env_unit(e, "GPU-1")->cost_nano, 0);
+	assert_false(env_find_device(e, "GPU-1")->offered);
+	assert_int_equal(env_find_device(e, "GPU-0")->cost_nano, 500);
+	assert_int_equal(env_find_device(e, "GPU-1")->cost_nano, 0);
 	assert_int_equal(e->view->other_cost_nano, 500);
 }
 
@@ -441,19 +444,19 @@ static void view__says_that_memory_is_used_which_containers_have(void **state)
 	struct monitoring_env *e = *state;
 
 	agent_fixture_know(e->f, fixture_inventory(1), NULL);
-	env_hold(e, "one", GPU_RESOURCE, "GPU-0");
-	env_note_uids(e, pods, 1);
+	env_allocate_device(e, "one", GPU_RESOURCE, "GPU-0");
+	env_write_checkpoint(e, pods, 1);
 	env_process(e, 11, 1, "main");
-	e->units[0] = (struct env_unit){ .uuid = "GPU-0", .used_mib = 1000, .busy_ms = 0 };
+	e->units[0] = (struct env_device){ .uuid = "GPU-0", .used_mib = 1000, .busy_ms = 0 };
 	e->units[0].processes[0] = (struct env_process){ .pid = 11, .mib = 1500 };
 	(void)first(e);
-	assert_int_equal(env_unit(e, "GPU-0")->memory_used >> 20, 1500);
-	assert_int_equal(env_unit(e, "GPU-0")->memory_free >> 20, 16384 - 1500);
-	assert_int_equal(env_unit(e, "GPU-0")->other_memory, 0);
+	assert_int_equal(env_find_device(e, "GPU-0")->memory_used >> 20, 1500);
+	assert_int_equal(env_find_device(e, "GPU-0")->memory_free >> 20, 16384 - 1500);
+	assert_int_equal(env_find_device(e, "GPU-0")->other_memory, 0);
 	e->units[0].processes[0].mib = 20000; /* more than it has */
 	(void)env_round(e, NS_PER_SEC);
-	assert_int_equal(env_unit(e, "GPU-0")->memory_used >> 20, 20000);
-	assert_int_equal(env_unit(e, "GPU-0")->memory_free, 0);
+	assert_int_equal(env_find_device(e, "GPU-0")->memory_used >> 20, 20000);
+	assert_int_equal(env_find_device(e, "GPU-0")->memory_free, 0);
 }
 
 /* --- the agent --- */
@@ -497,20 +500,21 @@ static void view__has_labels_of_the_pods_that_are_known(void **state)
 	assert_ok(strv_add(&patterns, "team", &err), &err);
 	e->context.options.pod_labels = &patterns;
 	agent_fixture_know(e->f, fixture_inventory(2), NULL);
-	env_hold(e, "one", GPU_RESOURCE, "GPU-0");
-	env_hold(e, "two", GPU_RESOURCE, "GPU-1");
-	env_note_uids(e, pods, ARRAY_LEN(pods));
+	env_allocate_device(e, "one", GPU_RESOURCE, "GPU-0");
+	env_allocate_device(e, "two", GPU_RESOURCE, "GPU-1");
+	env_write_checkpoint(e, pods, ARRAY_LEN(pods));
 	(void)first(e);
-	assert_int_equal(env_use(e, "one")->n_labels, 0);
-	assert_ok(see_pod_list_make(&e->mon.pods.list, list, e->mon.pods.filter, &err), &err);
+	assert_int_equal(env_find_use(e, "one")->n_labels, 0);
+	assert_ok(monitoring_pod_list_make(&e->mon.pods.list, list, e->mon.pods.filter, &err),
+		&err);
 	(void)env_round(e, NS_PER_SEC);
-	assert_int_equal(env_use(e, "one")->n_labels, 1);
-	assert_string_equal(env_use(e, "one")->labels[0].name, "team");
-	assert_string_equal(env_use(e, "one")->labels[0].value, "vision");
-	assert_int_equal(env_use(e, "two")->n_labels, 0);
-	env_hold_none(e); /* one that has ended has none */
+	assert_int_equal(env_find_use(e, "one")->n_labels, 1);
+	assert_string_equal(env_find_use(e, "one")->labels[0].name, "team");
+	assert_string_equal(env_find_use(e, "one")->labels[0].value, "vision");
+	assert_int_equal(env_find_use(e, "two")->n_labels, 0);
+	env_release_all(e); /* one that has ended has none */
 	(void)env_round(e, NS_PER_SEC);
-	assert_int_equal(env_use(e, "one")->n_labels, 0);
+	assert_int_equal(env_find_use(e, "one")->n_labels, 0);
 	json_decref(list);
 }
 
@@ -519,7 +523,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		ENV_TEST(view__of_an_agent_that_knows_nothing_is_empty),
 		ENV_TEST(view__has_the_versions_of_the_driver),
-		ENV_TEST(view__shows_the_health_of_gpus_and_units),
+		ENV_TEST(view__shows_the_health_of_gpus_and_devices),
 		ENV_TEST(view__shows_the_worse_health_of_a_mig_device_and_its_gpu),
 		ENV_TEST(view__says_whether_a_reset_is_required),
 		ENV_TEST(view__shows_a_gpu_that_is_gone),
@@ -527,9 +531,9 @@ int main(void)
 		ENV_TEST(xid__of_too_many_kinds_is_left_out),
 		ENV_TEST(view__places_mig_devices_in_compute_slices),
 		ENV_TEST(view__draws_a_gpu_that_could_be_cut_as_a_whole),
-		ENV_TEST(view__of_a_gpu_in_mig_mode_has_units_and_a_board),
-		ENV_TEST(view__seats_say_who_holds_them),
-		ENV_TEST(view__has_no_seats_while_the_offer_is_in_doubt),
+		ENV_TEST(view__of_a_gpu_in_mig_mode_has_devices_and_a_board),
+		ENV_TEST(view__replicas_say_who_holds_them),
+		ENV_TEST(view__has_no_replicas_while_the_offer_is_in_doubt),
 		ENV_TEST(view__has_the_warnings_of_the_offer),
 		ENV_TEST(view__counts_a_gpu_that_is_not_offered_for_nobody),
 		ENV_TEST(view__says_that_memory_is_used_which_containers_have),

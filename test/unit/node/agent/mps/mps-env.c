@@ -92,8 +92,8 @@ void mps_env_stop_clock(void)
 void mps_env_skip(struct mps_env *e, uint64_t ns)
 {
 	skipped_ns += ns;
-	for (struct mps_unit *u = e->mps.units; u; u = u->next)
-		unit_next(u);
+	for (struct mps_supervisor *u = e->mps.daemons; u; u = u->next)
+		mps_supervisor_step(u);
 }
 
 /* --- life --- */
@@ -112,30 +112,30 @@ static void ask_holders(void *arg,
 {
 	struct mps_env *e = arg;
 
-	e->asked_holders++;
-	assert_null(e->holders_done);
-	e->holders_done = done;
-	e->holders_arg = done_arg;
-	if (!e->holders_late)
-		mps_env_tell_holders(e);
+	e->n_pod_device_requests++;
+	assert_null(e->pod_devices_done);
+	e->pod_devices_done = done;
+	e->pod_devices_arg = done_arg;
+	if (!e->pod_devices_late)
+		mps_env_report_holders(e);
 }
 
-void mps_env_tell_holders(struct mps_env *e)
+void mps_env_report_holders(struct mps_env *e)
 {
 	struct error err = ERROR_INIT;
 	void (*done)(void *arg, const struct pod_devices *list, const struct error *why) =
-		e->holders_done;
+		e->pod_devices_done;
 
-	e->holders_done = NULL;
+	e->pod_devices_done = NULL;
 	if (e->holders_unknown)
 		(void)error_set(&err, ERR_UNAVAILABLE, "no kubelet");
-	done(e->holders_arg, e->holders_unknown ? NULL : &e->holders,
+	done(e->pod_devices_arg, e->holders_unknown ? NULL : &e->holders,
 		e->holders_unknown ? &err : NULL);
 }
 
 static void init_mps(struct mps_env *e)
 {
-	static const struct mps_ops ops = { .ask_holders = ask_holders };
+	static const struct mps_ops ops = { .request_pod_devices = ask_holders };
 	const struct mps_context context = { .loop = &e->f->loop,
 		.facts = &e->f->facts,
 		.reporter = &e->f->reporter,
@@ -188,8 +188,8 @@ static void kill_daemons(const struct mps_env *e)
 
 static bool all_closed(const struct mps_env *e)
 {
-	for (const struct mps_unit *u = e->mps.units; u; u = u->next)
-		if (!u->gone || u->handles > 0)
+	for (const struct mps_supervisor *u = e->mps.daemons; u; u = u->next)
+		if (!u->closed || u->handles > 0)
 			return false;
 	return true;
 }
@@ -204,18 +204,18 @@ int mps_env_teardown(void **state)
 	agent_fixture_until(e->f, all_closed(e));
 	mps_fini(&e->mps);
 	wake_close(&e->wake);
-	assert_null(e->holders_done);
+	assert_null(e->pod_devices_done);
 	(void)agent_fixture_teardown((void **)&e->f);
 	free(e);
 	return 0;
 }
 
-/* A killed agent does nothing any more: so no unit_stop(). */
+/* A killed agent does nothing any more: so no mps_supervisor_stop(). */
 void mps_env_restart(struct mps_env *e)
 {
 	e->mps.stopped = true;
-	for (struct mps_unit *u = e->mps.units; u; u = u->next)
-		unit_close(u);
+	for (struct mps_supervisor *u = e->mps.daemons; u; u = u->next)
+		mps_supervisor_close(u);
 	agent_fixture_until(e->f, all_closed(e));
 	mps_fini(&e->mps);
 	init_mps(e);
@@ -269,32 +269,32 @@ void mps_env_up(struct mps_env *e, uint32_t n)
 
 /* --- what it has --- */
 
-struct mps_unit *mps_env_unit(const struct mps_env *e, const char *key)
+struct mps_supervisor *mps_env_find_daemon(const struct mps_env *e, const char *key)
 {
-	for (struct mps_unit *u = e->mps.units; u; u = u->next)
-		if (!u->gone && !strcmp(u->key, key))
+	for (struct mps_supervisor *u = e->mps.daemons; u; u = u->next)
+		if (!u->closed && !strcmp(u->key, key))
 			return u;
 	return NULL;
 }
 
 bool mps_env_is(const struct mps_env *e, const char *key, enum mps_state state)
 {
-	const struct mps_unit *u = mps_env_unit(e, key);
+	const struct mps_supervisor *u = mps_env_find_daemon(e, key);
 
 	return u && u->state == state;
 }
 
 bool mps_env_rests(const struct mps_env *e, const char *key, enum mps_state state)
 {
-	const struct mps_unit *u = mps_env_unit(e, key);
+	const struct mps_supervisor *u = mps_env_find_daemon(e, key);
 
 	return u && u->state == state && !u->command.child && !u->helper;
 }
 
 static bool nothing_is_asked(const struct mps_env *e)
 {
-	for (const struct mps_unit *u = e->mps.units; u; u = u->next)
-		if (u->command.child || u->helper || u->asked_pid)
+	for (const struct mps_supervisor *u = e->mps.daemons; u; u = u->next)
+		if (u->command.child || u->helper || u->identify_pid)
 			return false;
 	return true;
 }
@@ -302,7 +302,7 @@ static bool nothing_is_asked(const struct mps_env *e)
 void mps_env_settle(struct mps_env *e)
 {
 	agent_fixture_until(e->f, nothing_is_asked(e));
-	agent_fixture_turn(e->f);
+	agent_fixture_run_once(e->f);
 }
 
 bool mps_env_has_file(const struct mps_env *e, const char *key, const char *name)
@@ -324,7 +324,7 @@ bool mps_env_ok(const struct mps_env *e, const char *id, const char **ret_why)
 
 /* --- the scripts' files --- */
 
-void mps_env_put(const struct mps_env *e, const char *name, const char *text)
+void mps_env_write(const struct mps_env *e, const char *name, const char *text)
 {
 	char path[PATH_MAX];
 
@@ -372,19 +372,19 @@ void mps_env_client(struct mps_env *e, const char *key, uint32_t pid)
 	char text[16];
 
 	(void)snprintf(text, sizeof(text), "%u\n", pid);
-	mps_env_put(e, "say-get_server_list", "609\n");
-	mps_env_put(e, "say-get_client_list", text);
+	mps_env_write(e, "say-get_server_list", "609\n");
+	mps_env_write(e, "say-get_client_list", text);
 	mps_env_log(e, key, "Client {PID: %u, Context ID: 0} connected", pid);
-	agent_fixture_until(e->f, mps_clients_find(&mps_env_unit(e, key)->clients, pid));
+	agent_fixture_until(e->f, mps_clients_find(&mps_env_find_daemon(e, key)->clients, pid));
 }
 
 void mps_env_no_client(struct mps_env *e, const char *key)
 {
-	struct mps_unit *u = mps_env_unit(e, key);
+	struct mps_supervisor *u = mps_env_find_daemon(e, key);
 
-	mps_env_put(e, "say-get_client_list", NULL);
+	mps_env_write(e, "say-get_client_list", NULL);
 	for (uint32_t i = 0; i < u->clients.n; i++)
-		if (u->clients.v[i].here)
+		if (u->clients.v[i].connected)
 			mps_env_log(e, key, "Client process %u disconnected",
 				u->clients.v[i].pid);
 	agent_fixture_until(e->f, mps_clients_count(&u->clients) == 0);

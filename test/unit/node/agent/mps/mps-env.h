@@ -30,11 +30,11 @@ struct mps_env {
 	unsigned wakes;
 	char root[PATH_MAX], control[PATH_MAX];
 	struct pod_devices holders; /* as the kubelet says; what it points to is the test's */
-	bool holders_unknown, holders_late; /* late: kept until mps_env_tell_holders() */
-	unsigned asked_holders;
-	void (*holders_done)(void *arg, const struct pod_devices *list,
+	bool holders_unknown, pod_devices_late; /* late: kept until mps_env_report_holders() */
+	unsigned n_pod_device_requests;
+	void (*pod_devices_done)(void *arg, const struct pod_devices *list,
 		const struct error *err);
-	void *holders_arg;
+	void *pod_devices_arg;
 };
 
 int mps_env_setup(void **state);
@@ -56,7 +56,7 @@ void mps_env_up(struct mps_env *e, uint32_t n);
 void mps_env_restart(struct mps_env *e);
 
 /* The unit with that key, not closed; NULL: none. */
-struct mps_unit *mps_env_unit(const struct mps_env *e, const char *key);
+struct mps_supervisor *mps_env_find_daemon(const struct mps_env *e, const char *key);
 bool mps_env_is(const struct mps_env *e, const char *key, enum mps_state state);
 /* As above, and with no question under way. */
 bool mps_env_rests(const struct mps_env *e, const char *key, enum mps_state state);
@@ -74,7 +74,7 @@ void mps_env_skip(struct mps_env *e, uint64_t ns);
 void mps_env_settle(struct mps_env *e);
 
 /* A file of the list above; @text NULL removes it. */
-void mps_env_put(const struct mps_env *e, const char *name, const char *text);
+void mps_env_write(const struct mps_env *e, const char *name, const char *text);
 /* How many lines of the file have @text in them; "" counts all. No file: 0. */
 unsigned mps_env_lines(const struct mps_env *e, const char *name, const char *text);
 
@@ -88,8 +88,8 @@ void mps_env_no_client(struct mps_env *e, const char *key);
 /* A file below the directory of that daemon: "pid", "pipe/control". */
 bool mps_env_has_file(const struct mps_env *e, const char *key, const char *name);
 
-/* The kubelet answers now, where .holders_late. */
-void mps_env_tell_holders(struct mps_env *e);
+/* The kubelet answers now, where .pod_devices_late. */
+void mps_env_report_holders(struct mps_env *e);
 /* A pod has that device. */
 void mps_env_pod(struct mps_env *e, struct pod_device *room, char *id);
 

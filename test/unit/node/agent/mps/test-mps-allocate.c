@@ -57,7 +57,7 @@ static void mps_allocate__gives_what_a_client_needs(void **state)
 	assert_string_equal(env_of(a, MPS_DEVICES_VARIABLE), "GPU-1::3");
 	assert_int_equal(a->n_mounts, 1);
 	assert_string_equal(a->mounts[0].container_path, "/mps/nvidia.com/gpu/pipe");
-	assert_string_equal(a->mounts[0].host_path, mps_env_unit(e, "GPU-1")->place.pipe);
+	assert_string_equal(a->mounts[0].host_path, mps_env_find_daemon(e, "GPU-1")->dir.pipe);
 	assert_false(a->mounts[0].read_only); /* a socket is connected by writing to it */
 }
 
@@ -114,7 +114,8 @@ static void mps_allocate__shares_dev_shm_with_older_drivers(void **state)
 		assert_ok(allocate(e, a, "nvidia.com/gpu", IDS("GPU-0::0"), &err), &err);
 		assert_int_equal(a->n_mounts, 2);
 		assert_string_equal(a->mounts[1].container_path, "/dev/shm");
-		assert_string_equal(a->mounts[1].host_path, mps_env_unit(e, GPU)->place.shm);
+		assert_string_equal(a->mounts[1].host_path,
+			mps_env_find_daemon(e, GPU)->dir.shm);
 		assert_int_equal(mps_env_lines(e, "helped", "--shm"), 1);
 	}
 }
@@ -126,8 +127,8 @@ static void mps_allocate__refuses_what_would_run_without_mps(void **state)
 	struct error err = ERROR_INIT;
 
 	mps_env_up(e, 2);
-	assert_int_equal(kill(process_pid(mps_env_unit(e, GPU)), SIGKILL), 0);
-	agent_fixture_until(e->f, !mps_env_unit(e, GPU)->process);
+	assert_int_equal(kill(mps_process_pid(mps_env_find_daemon(e, GPU)), SIGKILL), 0);
+	agent_fixture_until(e->f, !mps_env_find_daemon(e, GPU)->process);
 	assert_error(allocate(e, a, "nvidia.com/gpu", IDS("GPU-0::0"), &err), &err,
 		"\"nvidia.com/gpu\" is shared by MPS, which cannot be used now: the MPS control "
 		"daemon ended by signal 9");
@@ -147,8 +148,8 @@ static void mps_allocate__refuses_a_gpu_that_its_daemon_lacks(void **state)
 	MPS(c).fail_requests_greater_than_one = false;
 	inv->gpus[1].fault = GPU_FAULT_LOST;
 	mps_env_know(e, inv, c);
-	mps_env_until_state(e, e->mps.units->key, MPS_READY);
-	mps_env_client(e, e->mps.units->key, 1); /* so it is not restarted yet */
+	mps_env_until_state(e, e->mps.daemons->key, MPS_READY);
+	mps_env_client(e, e->mps.daemons->key, 1); /* so it is not restarted yet */
 	mps_env_know(e, mps_env_inventory(2), NULL);
 	assert_error(allocate(e, a, "nvidia.com/gpu", IDS("GPU-0::0", "GPU-1::0"), &err), &err,
 		"was started while this GPU was lost");
@@ -180,7 +181,7 @@ static void mps_allocate__gives_nothing_to_who_does_not_share_by_mps(void **stat
 	assert_int_equal(a->n_envs + a->n_mounts, 0);
 	/* Such a device needs no daemon. */
 	assert_true(mps_device_ok(&e->mps, r, &r->devices[0], NULL));
-	assert_null(mps_env_unit(e, "GPU-1"));
+	assert_null(mps_env_find_daemon(e, "GPU-1"));
 }
 
 /* --- the environment of daemon and commands --- */
@@ -194,7 +195,7 @@ static unsigned count(char **env, const char *start)
 	return n;
 }
 
-static void unit_env__has_ours_in_place_of_what_the_agent_was_given(void **state)
+static void mps_supervisor_env__has_ours_in_place_of_what_the_agent_was_given(void **state)
 {
 	struct mps_env *e = *state;
 	char **env;
@@ -204,7 +205,7 @@ static void unit_env__has_ours_in_place_of_what_the_agent_was_given(void **state
 	assert_int_equal(setenv("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", "7", 1), 0);
 	assert_int_equal(setenv("CUDA_VISIBLE_DEVICES", "none", 1), 0);
 	assert_int_equal(setenv("CUDA_VISIBLE_DEVICES_OF_OTHERS", "1", 1), 0);
-	env = unit_env(mps_env_unit(e, GPU));
+	env = mps_supervisor_env(mps_env_find_daemon(e, GPU));
 	assert_non_null(env);
 	assert_int_equal(count(env, "CUDA_MPS_PIPE_DIRECTORY="), 1);
 	assert_int_equal(count(env, "CUDA_MPS_PIPE_DIRECTORY=/elsewhere"), 0);
@@ -213,8 +214,8 @@ static void unit_env__has_ours_in_place_of_what_the_agent_was_given(void **state
 	assert_int_equal(count(env, "CUDA_VISIBLE_DEVICES=GPU-0"), 1);
 	assert_int_equal(count(env, "CUDA_VISIBLE_DEVICES"), 2);
 	assert_int_equal(count(env, "PATH="), 1);
-	env_free(env);
-	env_free(NULL);
+	mps_env_free(env);
+	mps_env_free(NULL);
 	assert_int_equal(unsetenv("CUDA_MPS_PIPE_DIRECTORY"), 0);
 	assert_int_equal(unsetenv("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"), 0);
 	assert_int_equal(unsetenv("CUDA_VISIBLE_DEVICES"), 0);
@@ -228,39 +229,39 @@ static bool is_uuid(void *arg, const char *uuid)
 	return !strcmp(arg, uuid);
 }
 
-static int left(const struct mps_env *e, const char *uuid, struct error *err)
+static int check_mps_withdrawn(const struct mps_env *e, const char *uuid, struct error *err)
 {
 	char name[GPU_UUID_MAX];
 
 	(void)snprintf(name, sizeof(name), "%s", uuid);
 	error_clear(err);
-	return mps_left(&e->mps, is_uuid, name, err);
+	return mps_check_withdrawn(&e->mps, is_uuid, name, err);
 }
 
-static void mps_left__waits_for_daemons_and_names_a_client(void **state)
+static void mps_check_withdrawn__waits_for_daemons_and_names_a_client(void **state)
 {
 	struct mps_env *e = *state;
 	struct error err = ERROR_INIT;
 
-	assert_int_equal(left(e, GPU, &err), 0); /* there is no MPS at all */
+	assert_int_equal(check_mps_withdrawn(e, GPU, &err), 0); /* there is no MPS at all */
 	mps_env_up(e, 2);
-	assert_int_equal(left(e, "GPU-9", &err), 0);
-	assert_int_equal(left(e, GPU, &err), 1);
+	assert_int_equal(check_mps_withdrawn(e, "GPU-9", &err), 0);
+	assert_int_equal(check_mps_withdrawn(e, GPU, &err), 1);
 	mps_env_client(e, GPU, (uint32_t)getpid());
-	assert_error(left(e, GPU, &err), &err, "in use by a client of MPS: ");
+	assert_error(check_mps_withdrawn(e, GPU, &err), &err, "in use by a client of MPS: ");
 	assert_int_equal(err.code, ERR_UNAVAILABLE);
 	assert_non_null(strstr(err.msg, "on GPU-0"));
-	assert_int_equal(left(e, "GPU-1", &err), 1);
+	assert_int_equal(check_mps_withdrawn(e, "GPU-1", &err), 1);
 	mps_env_no_client(e, GPU);
-	assert_int_equal(left(e, GPU, &err), 1);
+	assert_int_equal(check_mps_withdrawn(e, GPU, &err), 1);
 	mps_env_know(e, mps_env_inventory(2), mps_env_config(e, 0));
 	mps_env_settle(e);
 	mps_env_skip(e, 2 * NS_PER_SEC);
-	agent_fixture_until(e->f, !e->mps.units);
-	assert_int_equal(left(e, GPU, &err), 0);
+	agent_fixture_until(e->f, !e->mps.daemons);
+	assert_int_equal(check_mps_withdrawn(e, GPU, &err), 0);
 }
 
-static void mps_left__counts_a_daemon_that_was_found_by_its_key(void **state)
+static void mps_check_withdrawn__counts_a_daemon_that_was_found_by_its_key(void **state)
 {
 	struct mps_env *e = *state;
 	struct error err = ERROR_INIT;
@@ -269,22 +270,22 @@ static void mps_left__counts_a_daemon_that_was_found_by_its_key(void **state)
 	mps_env_client(e, GPU, 1);
 	mps_env_restart(e);
 	/* Nobody has named its devices, and nobody has asked it: it is there, and has no known client. */
-	assert_int_equal(left(e, GPU, &err), 1);
-	mps_ask(&e->mps);
-	agent_fixture_until(e->f, mps_answered(&e->mps, 1));
-	assert_error(left(e, GPU, &err), &err, "(process 1) on GPU-0");
+	assert_int_equal(check_mps_withdrawn(e, GPU, &err), 1);
+	mps_query_clients(&e->mps);
+	agent_fixture_until(e->f, mps_has_answered(&e->mps, 1));
+	assert_error(check_mps_withdrawn(e, GPU, &err), &err, "(process 1) on GPU-0");
 }
 
-static void mps_left__does_not_wait_for_one_that_does_not_start(void **state)
+static void mps_check_withdrawn__does_not_wait_for_one_that_does_not_start(void **state)
 {
 	struct mps_env *e = *state;
 	struct error err = ERROR_INIT;
 
-	mps_env_put(e, "no-start", "a\n");
+	mps_env_write(e, "no-start", "a\n");
 	mps_env_know(e, mps_env_inventory(1), mps_env_config(e, 4));
-	assert_int_equal(left(e, GPU, &err), 1);
+	assert_int_equal(check_mps_withdrawn(e, GPU, &err), 1);
 	mps_env_until_state(e, GPU, MPS_DOWN);
-	assert_int_equal(left(e, GPU, &err), 0);
+	assert_int_equal(check_mps_withdrawn(e, GPU, &err), 0);
 }
 
 /* --- servers --- */
@@ -296,12 +297,12 @@ static void mps_idle_servers__are_those_of_daemons_without_clients(void **state)
 	uint64_t since;
 
 	mps_env_up(e, 1);
-	mps_env_put(e, "say-get_server_list", "609\n700\n");
+	mps_env_write(e, "say-get_server_list", "609\n700\n");
 	since = time_mono_ns();
 	assert_int_equal(mps_idle_servers(&e->mps, since, pids, 3), 0); /* not asked since */
-	assert_false(mps_answered(&e->mps, since));
-	mps_ask(&e->mps);
-	agent_fixture_until(e->f, mps_answered(&e->mps, since));
+	assert_false(mps_has_answered(&e->mps, since));
+	mps_query_clients(&e->mps);
+	agent_fixture_until(e->f, mps_has_answered(&e->mps, since));
 	assert_int_equal(mps_idle_servers(&e->mps, since, pids, 3), 2);
 	assert_int_equal(pids[0], 609);
 	assert_int_equal(pids[1], 700);
@@ -310,23 +311,24 @@ static void mps_idle_servers__are_those_of_daemons_without_clients(void **state)
 	assert_int_equal(mps_idle_servers(&e->mps, since, pids, 3), 0);
 	/* Also when the log alone says that it has gone. */
 	mps_env_log(e, GPU, "Client process 1 disconnected");
-	agent_fixture_until(e->f, mps_clients_count(&mps_env_unit(e, GPU)->clients) == 0);
+	agent_fixture_until(e->f,
+		mps_clients_count(&mps_env_find_daemon(e, GPU)->clients) == 0);
 	assert_int_equal(mps_idle_servers(&e->mps, since, pids, 3), 0);
 }
 
 /* Who cannot answer holds nobody up. */
-static void mps_answered__does_not_wait_for_daemons_that_are_down(void **state)
+static void mps_has_answered__does_not_wait_for_daemons_that_are_down(void **state)
 {
 	struct mps_env *e = *state;
 	uint64_t since;
 
 	mps_env_up(e, 2);
-	assert_int_equal(kill(process_pid(mps_env_unit(e, "GPU-1")), SIGKILL), 0);
-	agent_fixture_until(e->f, !mps_env_unit(e, "GPU-1")->process);
+	assert_int_equal(kill(mps_process_pid(mps_env_find_daemon(e, "GPU-1")), SIGKILL), 0);
+	agent_fixture_until(e->f, !mps_env_find_daemon(e, "GPU-1")->process);
 	since = time_mono_ns();
-	mps_ask(&e->mps);
-	agent_fixture_until(e->f, mps_answered(&e->mps, since));
-	assert_true(mps_env_unit(e, GPU)->checked_ns >= since);
+	mps_query_clients(&e->mps);
+	agent_fixture_until(e->f, mps_has_answered(&e->mps, since));
+	assert_true(mps_env_find_daemon(e, GPU)->checked_ns >= since);
 }
 
 /* --- status --- */
@@ -342,7 +344,7 @@ static void mps_status__says_how_each_daemon_is(void **state)
 	json_decref(list);
 	mps_env_up(e, 1);
 	mps_env_client(e, GPU, 1);
-	(void)snprintf(mps_env_unit(e, GPU)->clients.v[0].name, MPS_NAME_MAX, "a\xff");
+	(void)snprintf(mps_env_find_daemon(e, GPU)->clients.v[0].name, MPS_NAME_MAX, "a\xff");
 	list = mps_status(&e->mps);
 	assert_int_equal(json_array_size(list), 1);
 	o = json_array_get(list, 0);
@@ -350,15 +352,15 @@ static void mps_status__says_how_each_daemon_is(void **state)
 	assert_string_equal(json_string_value(json_object_get(o, "state")), "ready");
 	assert_true(json_is_true(json_object_get(o, "usable")));
 	assert_int_equal(json_integer_value(json_object_get(o, "pid")),
-		process_pid(mps_env_unit(e, GPU)));
+		mps_process_pid(mps_env_find_daemon(e, GPU)));
 	assert_int_equal(
 		json_integer_value(json_array_get(json_object_get(o, "memoryLimitsMib"), 0)),
 		4096);
 	o = json_array_get(json_object_get(o, "clients"), 0);
 	assert_non_null(json_object_get(o, "name")); /* it is UTF-8 by now */
 	json_decref(list);
-	assert_int_equal(kill(process_pid(mps_env_unit(e, GPU)), SIGKILL), 0);
-	agent_fixture_until(e->f, !mps_env_unit(e, GPU)->process);
+	assert_int_equal(kill(mps_process_pid(mps_env_find_daemon(e, GPU)), SIGKILL), 0);
+	agent_fixture_until(e->f, !mps_env_find_daemon(e, GPU)->process);
 	list = mps_status(&e->mps);
 	o = json_array_get(list, 0);
 	assert_string_equal(json_string_value(json_object_get(o, "state")), "down");
@@ -378,12 +380,12 @@ int main(void)
 		MPS_TEST(mps_allocate__refuses_what_would_run_without_mps),
 		MPS_TEST(mps_allocate__refuses_a_gpu_that_its_daemon_lacks),
 		MPS_TEST(mps_allocate__gives_nothing_to_who_does_not_share_by_mps),
-		MPS_TEST(unit_env__has_ours_in_place_of_what_the_agent_was_given),
-		MPS_TEST(mps_left__waits_for_daemons_and_names_a_client),
-		MPS_TEST(mps_left__counts_a_daemon_that_was_found_by_its_key),
-		MPS_TEST(mps_left__does_not_wait_for_one_that_does_not_start),
+		MPS_TEST(mps_supervisor_env__has_ours_in_place_of_what_the_agent_was_given),
+		MPS_TEST(mps_check_withdrawn__waits_for_daemons_and_names_a_client),
+		MPS_TEST(mps_check_withdrawn__counts_a_daemon_that_was_found_by_its_key),
+		MPS_TEST(mps_check_withdrawn__does_not_wait_for_one_that_does_not_start),
 		MPS_TEST(mps_idle_servers__are_those_of_daemons_without_clients),
-		MPS_TEST(mps_answered__does_not_wait_for_daemons_that_are_down),
+		MPS_TEST(mps_has_answered__does_not_wait_for_daemons_that_are_down),
 		MPS_TEST(mps_status__says_how_each_daemon_is),
 	};
 

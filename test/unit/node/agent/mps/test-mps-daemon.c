@@ -15,7 +15,7 @@
 /* The reason why it cannot be used has @text in it, and nothing is under way. */
 static void assert_down(struct mps_env *e, const char *text)
 {
-	const struct mps_unit *u = mps_env_unit(e, GPU);
+	const struct mps_supervisor *u = mps_env_find_daemon(e, GPU);
 
 	agent_fixture_until(e->f, mps_env_rests(e, GPU, MPS_DOWN) && !u->process);
 	if (!strstr(u->why, text))
@@ -56,10 +56,10 @@ static void mps_sync__does_nothing_before_it_is_decided_what_is_offered(void **s
 	e->f->facts.decided = true;
 	(void)error_set(&e->f->facts.offer_error, ERR_LIMIT, "too many devices");
 	mps_sync(&e->mps);
-	assert_null(e->mps.units);
+	assert_null(e->mps.daemons);
 	error_clear(&e->f->facts.offer_error);
 	mps_sync(&e->mps);
-	assert_non_null(mps_env_unit(e, GPU));
+	assert_non_null(mps_env_find_daemon(e, GPU));
 }
 
 static void mps_sync__has_one_daemon_for_each_gpu_however_often_it_is_called(void **state)
@@ -78,12 +78,12 @@ static void start__waits_for_the_first_answer(void **state)
 {
 	struct mps_env *e = *state;
 
-	mps_env_put(e, "fail-get_default_active_thread_percentage", "not yet\n");
+	mps_env_write(e, "fail-get_default_active_thread_percentage", "not yet\n");
 	mps_env_know(e, mps_env_inventory(1), mps_env_config(e, 4));
 	agent_fixture_until(e->f, mps_env_lines(e, "asked", "") >= 3);
 	assert_true(mps_env_is(e, GPU, MPS_STARTING));
 	assert_false(mps_env_ok(e, "GPU-0::0", NULL));
-	mps_env_put(e, "fail-get_default_active_thread_percentage", NULL);
+	mps_env_write(e, "fail-get_default_active_thread_percentage", NULL);
 	mps_env_until_state(e, GPU, MPS_READY);
 	assert_int_equal(mps_env_lines(e, "started", ""), 1);
 }
@@ -93,15 +93,15 @@ static void start__is_given_up_where_no_answer_comes(void **state)
 	struct mps_env *e = *state;
 	pid_t pid;
 
-	mps_env_put(e, "fail-get_default_active_thread_percentage", "not yet\n");
+	mps_env_write(e, "fail-get_default_active_thread_percentage", "not yet\n");
 	mps_env_know(e, mps_env_inventory(1), mps_env_config(e, 4));
 	mps_env_until_state(e, GPU, MPS_STARTING);
-	pid = process_pid(mps_env_unit(e, GPU));
+	pid = mps_process_pid(mps_env_find_daemon(e, GPU));
 	mps_env_skip(e, 10 * NS_PER_SEC);
 	assert_down(e, "it did not answer within 10 s of its start: not yet");
 	assert_int_equal(kill(pid, 0), -1); /* it is killed: the next one needs its place */
 	assert_int_equal(agent_fixture_count(e->f, "MPSDaemonDown"), 1);
-	mps_env_put(e, "fail-get_default_active_thread_percentage", NULL);
+	mps_env_write(e, "fail-get_default_active_thread_percentage", NULL);
 	mps_env_skip(e, PAUSE_NS);
 	mps_env_until_state(e, GPU, MPS_READY);
 	assert_string_equal(agent_fixture_last(e->f, "MPSDaemonUp")->message,
@@ -112,10 +112,10 @@ static void start__that_fails_says_the_daemon_s_words(void **state)
 {
 	struct mps_env *e = *state;
 
-	mps_env_put(e, "no-start", "Failed to bind: in use\nsecond line\n");
+	mps_env_write(e, "no-start", "Failed to bind: in use\nsecond line\n");
 	mps_env_know(e, mps_env_inventory(1), mps_env_config(e, 4));
 	assert_down(e, "the MPS control daemon ended with status 3: Failed to bind: in use");
-	assert_null(strstr(mps_env_unit(e, GPU)->why, "second"));
+	assert_null(strstr(mps_env_find_daemon(e, GPU)->why, "second"));
 }
 
 /* Its end may be seen before inotify's event of what it wrote. */
@@ -123,10 +123,10 @@ static void start__that_fails_says_words_that_come_with_its_end(void **state)
 {
 	struct mps_env *e = *state;
 
-	mps_env_put(e, "no-start", "Failed to bind: in use\n");
+	mps_env_write(e, "no-start", "Failed to bind: in use\n");
 	mps_env_know(e, mps_env_inventory(1), mps_env_config(e, 4));
 	assert_true(mps_env_is(e, GPU, MPS_STARTING));
-	(void)uv_fs_event_stop(&mps_env_unit(e, GPU)->log_event);
+	(void)uv_fs_event_stop(&mps_env_find_daemon(e, GPU)->log_event);
 	assert_down(e, "the MPS control daemon ended with status 3: Failed to bind: in use");
 }
 
@@ -135,11 +135,11 @@ static void start__is_without_several_users_where_the_program_knows_none(void **
 	struct mps_env *e = *state;
 	unsigned with = geteuid() == 0;
 
-	mps_env_put(e, "no-start", "unknown option -multiuser-server\n");
+	mps_env_write(e, "no-start", "unknown option -multiuser-server\n");
 	mps_env_know(e, mps_env_inventory(1), mps_env_config(e, 4));
 	assert_down(e, "unknown option");
 	assert_int_equal(mps_env_lines(e, "started", "-multiuser-server"), with);
-	mps_env_put(e, "no-start", NULL);
+	mps_env_write(e, "no-start", NULL);
 	mps_env_skip(e, PAUSE_NS);
 	mps_env_until_state(e, GPU, MPS_READY);
 	assert_int_equal(mps_env_lines(e, "started", "-multiuser-server"), with);
@@ -149,12 +149,12 @@ static void start__that_fails_is_tried_again_after_longer_and_longer(void **stat
 {
 	struct mps_env *e = *state;
 	uint64_t wait = 200 * NS_PER_MS, end;
-	struct mps_unit *u;
+	struct mps_supervisor *u;
 
 	mps_env_stop_clock();
-	mps_env_put(e, "no-start", "a\n");
+	mps_env_write(e, "no-start", "a\n");
 	mps_env_know(e, mps_env_inventory(1), mps_env_config(e, 4));
-	u = mps_env_unit(e, GPU);
+	u = mps_env_find_daemon(e, GPU);
 	for (unsigned i = 1; i <= 10; i++) {
 		agent_fixture_until(e->f, u->failures == i);
 		end = u->start_at_ns - u->since_ns;
@@ -165,7 +165,7 @@ static void start__that_fails_is_tried_again_after_longer_and_longer(void **stat
 		assert_int_equal(mps_env_lines(e, "started", ""), i);
 		wait = 2 * wait < PAUSE_NS ? 2 * wait : PAUSE_NS;
 		if (i == 9)
-			mps_env_put(e, "no-start", "b\n");
+			mps_env_write(e, "no-start", "b\n");
 		mps_env_skip(e, end);
 	}
 	/* One reason is one Event, until it changes. */
@@ -189,11 +189,11 @@ static void start__without_a_place_says_so(void **state)
 {
 	struct mps_env *e = *state;
 
-	mps_env_put(e, "m", "a file where the root is to be");
+	mps_env_write(e, "m", "a file where the root is to be");
 	mps_env_know(e, mps_env_inventory(1), mps_env_config(e, 4));
 	assert_down(e, "Not a directory");
 	assert_int_equal(mps_env_lines(e, "started", ""), 0);
-	mps_env_put(e, "m", NULL);
+	mps_env_write(e, "m", NULL);
 	mps_env_skip(e, PAUSE_NS);
 	mps_env_until_state(e, GPU, MPS_READY);
 }
@@ -207,7 +207,7 @@ static void mps_sync__makes_no_place_that_the_next_agent_would_not_find(void **s
 	(void)snprintf(run, sizeof(run), "%s/run", e->f->dir);
 	e->mps.c.run_dir = run; /* there is none: its list of roots cannot be written */
 	mps_env_know(e, mps_env_inventory(1), mps_env_config(e, 4));
-	assert_null(mps_env_unit(e, GPU));
+	assert_null(mps_env_find_daemon(e, GPU));
 	assert_false(mps_env_ok(e, "GPU-0::0", &why));
 	assert_non_null(strstr(why, run));
 	e->mps.c.run_dir = e->f->dir;
@@ -222,14 +222,14 @@ static void mps_sync__makes_no_place_that_the_next_agent_would_not_find(void **s
 static void limits__change_without_a_moment_in_which_it_cannot_be_used(void **state)
 {
 	struct mps_env *e = *state;
-	struct mps_unit *u;
+	struct mps_supervisor *u;
 
 	mps_env_up(e, 1);
-	u = mps_env_unit(e, GPU);
-	mps_env_put(e, "say-get_server_list", "609\n700\n");
+	u = mps_env_find_daemon(e, GPU);
+	mps_env_write(e, "say-get_server_list", "609\n700\n");
 	mps_env_know(e, mps_env_inventory(1), mps_env_config(e, 2));
 	assert_true(mps_env_is(e, GPU, MPS_SETTING));
-	agent_fixture_until(e->f, !mps_env_ok(e, "GPU-0::0", NULL) || u->told.percent == 50);
+	agent_fixture_until(e->f, !mps_env_ok(e, "GPU-0::0", NULL) || u->applied.percent == 50);
 	assert_true(mps_env_ok(e, "GPU-0::0", NULL));
 	assert_int_equal(mps_env_lines(e, "started", ""), 1);
 	/* Servers have the defaults of when they were started. */
@@ -244,16 +244,16 @@ static void limits__change_without_a_moment_in_which_it_cannot_be_used(void **st
 static void limits__that_change_while_they_are_told_are_told_once_more(void **state)
 {
 	struct mps_env *e = *state;
-	struct mps_unit *u;
+	struct mps_supervisor *u;
 
 	mps_env_know(e, mps_env_inventory(1), mps_env_config(e, 4));
-	u = mps_env_unit(e, GPU);
+	u = mps_env_find_daemon(e, GPU);
 	/* The memory is told, the percentage is on its way. */
 	agent_fixture_until(e->f, u->state == MPS_SETTING && u->step == 2);
 	mps_env_know(e, mps_env_inventory(1), mps_env_config(e, 2));
 	mps_env_until_state(e, GPU, MPS_READY);
-	assert_int_equal(u->told.percent, 50);
-	assert_int_equal(u->told.limits[0], 8192);
+	assert_int_equal(u->applied.percent, 50);
+	assert_int_equal(u->applied.limits[0], 8192);
 	assert_int_equal(
 		mps_env_lines(e, "asked", "set_default_device_pinned_mem_limit 0 8192M"), 1);
 	assert_int_equal(mps_env_lines(e, "asked", "set_default_active_thread_percentage 50"),
@@ -268,14 +268,14 @@ static void limits__that_are_refused_end_the_daemon(void **state)
 	char expected[128];
 
 	for (size_t i = 0; i < ARRAY_LEN(answers); i++) {
-		mps_env_put(e, "say-set_default_active_thread_percentage", answers[i]);
+		mps_env_write(e, "say-set_default_active_thread_percentage", answers[i]);
 		if (i == 0)
 			mps_env_know(e, mps_env_inventory(1), mps_env_config(e, 4));
 		else
 			mps_env_skip(e, PAUSE_NS);
 		(void)snprintf(expected, sizeof(expected), "limits cannot be set: %.*s",
 			(int)strcspn(answers[i], "\n"), answers[i]);
-		agent_fixture_until(e->f, mps_env_unit(e, GPU)->failures == i + 1);
+		agent_fixture_until(e->f, mps_env_find_daemon(e, GPU)->failures == i + 1);
 		assert_down(e, expected);
 	}
 }
@@ -285,40 +285,40 @@ static void limits__that_are_refused_end_the_daemon(void **state)
 static void miss__is_borne_twice_in_a_row(void **state)
 {
 	struct mps_env *e = *state;
-	struct mps_unit *u;
+	struct mps_supervisor *u;
 
 	mps_env_stop_clock();
 	mps_env_up(e, 1);
-	u = mps_env_unit(e, GPU);
+	u = mps_env_find_daemon(e, GPU);
 	for (int round = 0; round < 2; round++) {
-		mps_env_put(e, "fail-get_server_list", "busy\n");
+		mps_env_write(e, "fail-get_server_list", "busy\n");
 		mps_env_skip(e, CHECK_NS);
 		mps_env_settle(e);
-		assert_int_equal(u->misses, 1);
+		assert_int_equal(u->missed, 1);
 		mps_env_skip(e, 0); /* due at once, without the pause of a check */
 		mps_env_settle(e);
-		assert_int_equal(u->misses, 2);
+		assert_int_equal(u->missed, 2);
 		assert_true(mps_env_ok(e, "GPU-0::0", NULL));
-		mps_env_put(e, "fail-get_server_list", NULL);
+		mps_env_write(e, "fail-get_server_list", NULL);
 		mps_env_skip(e, 0);
 		mps_env_settle(e);
-		assert_int_equal(u->misses, 0);
+		assert_int_equal(u->missed, 0);
 	}
 	assert_int_equal(agent_fixture_count(e->f, ""), 0);
-	mps_env_put(e, "fail-get_server_list", "busy\n");
-	for (unsigned i = 1; i <= MPS_MISSES_MAX; i++) {
+	mps_env_write(e, "fail-get_server_list", "busy\n");
+	for (unsigned i = 1; i <= MPS_MISSED_MAX; i++) {
 		mps_env_skip(e, CHECK_NS);
 		mps_env_settle(e);
 	}
 	assert_down(e, "busy");
-	assert_int_equal(u->misses, 0);
+	assert_int_equal(u->missed, 0);
 }
 
 static void miss__of_one_that_was_never_ready_ends_it(void **state)
 {
 	struct mps_env *e = *state;
 
-	mps_env_put(e, "fail-get_server_list", "busy\n");
+	mps_env_write(e, "fail-get_server_list", "busy\n");
 	mps_env_know(e, mps_env_inventory(1), mps_env_config(e, 4));
 	assert_down(e, "busy");
 	assert_int_equal(mps_env_lines(e, "asked", "get_server_list"), 1);
@@ -327,14 +327,14 @@ static void miss__of_one_that_was_never_ready_ends_it(void **state)
 static void miss__of_one_that_somebody_told_to_quit_waits_for_its_clients(void **state)
 {
 	struct mps_env *e = *state;
-	struct mps_unit *u;
+	struct mps_supervisor *u;
 	pid_t pid;
 
 	mps_env_up(e, 1);
-	u = mps_env_unit(e, GPU);
-	pid = process_pid(u);
+	u = mps_env_find_daemon(e, GPU);
+	pid = mps_process_pid(u);
 	mps_env_client(e, GPU, 1);
-	mps_env_put(e, "fail-get_server_list", "Cannot send command to the daemon\n");
+	mps_env_write(e, "fail-get_server_list", "Cannot send command to the daemon\n");
 	mps_env_skip(e, CHECK_NS);
 	mps_env_until_state(e, GPU, MPS_QUITTING);
 	assert_false(mps_env_ok(e, "GPU-0::0", NULL));
@@ -342,16 +342,16 @@ static void miss__of_one_that_somebody_told_to_quit_waits_for_its_clients(void *
 	for (int i = 0; i < 5; i++) {
 		mps_env_skip(e, QUIT_NS);
 		mps_env_settle(e);
-		assert_int_equal(process_pid(u), pid);
+		assert_int_equal(mps_process_pid(u), pid);
 		assert_int_equal(kill(pid, 0), 0);
 	}
 	/* It ends with its client, and another one takes its place. */
 	assert_int_equal(kill(pid, SIGTERM), 0);
-	mps_env_put(e, "fail-get_server_list", NULL);
+	mps_env_write(e, "fail-get_server_list", NULL);
 	assert_down(e, "it was told to quit, and waits for its clients");
 	mps_env_skip(e, PAUSE_NS);
 	mps_env_until_state(e, GPU, MPS_READY);
-	assert_int_not_equal(process_pid(u), pid);
+	assert_int_not_equal(mps_process_pid(u), pid);
 }
 
 /* --- its end --- */
@@ -359,13 +359,13 @@ static void miss__of_one_that_somebody_told_to_quit_waits_for_its_clients(void *
 static void end__of_a_daemon_is_told_and_another_one_is_started(void **state)
 {
 	struct mps_env *e = *state;
-	struct mps_unit *u;
+	struct mps_supervisor *u;
 	pid_t pid;
 
 	mps_env_up(e, 1);
-	u = mps_env_unit(e, GPU);
-	pid = process_pid(u);
-	mps_env_put(e, "m/GPU-0/pipe/control", "a socket that leads nowhere");
+	u = mps_env_find_daemon(e, GPU);
+	pid = mps_process_pid(u);
+	mps_env_write(e, "m/GPU-0/pipe/control", "a socket that leads nowhere");
 	assert_int_equal(kill(pid, SIGKILL), 0);
 	agent_fixture_until(e->f, !u->process);
 	assert_down(e, "the MPS control daemon ended by signal 9");
@@ -375,7 +375,7 @@ static void end__of_a_daemon_is_told_and_another_one_is_started(void **state)
 	assert_int_equal(agent_fixture_last(e->f, "MPSDaemonDown")->type, EVENT_WARNING);
 	mps_env_skip(e, PAUSE_NS);
 	mps_env_until_state(e, GPU, MPS_READY);
-	assert_int_not_equal(process_pid(u), pid);
+	assert_int_not_equal(mps_process_pid(u), pid);
 	/* The new one knows nothing of what the old one was told. */
 	assert_int_equal(mps_env_lines(e, "asked", "set_default_active_thread_percentage 25"),
 		2);
@@ -384,16 +384,16 @@ static void end__of_a_daemon_is_told_and_another_one_is_started(void **state)
 static void end__while_a_question_is_asked_is_an_end(void **state)
 {
 	struct mps_env *e = *state;
-	struct mps_unit *u;
+	struct mps_supervisor *u;
 
 	mps_env_up(e, 1);
-	u = mps_env_unit(e, GPU);
-	mps_env_put(e, "hang-get_server_list", "");
+	u = mps_env_find_daemon(e, GPU);
+	mps_env_write(e, "hang-get_server_list", "");
 	mps_env_skip(e, CHECK_NS);
 	agent_fixture_until(e->f, mps_env_lines(e, "asked", "get_server_list") == 2);
-	assert_int_equal(kill(process_pid(u), SIGKILL), 0);
+	assert_int_equal(kill(mps_process_pid(u), SIGKILL), 0);
 	assert_down(e, "signal 9");
-	mps_env_put(e, "hang-get_server_list", NULL);
+	mps_env_write(e, "hang-get_server_list", NULL);
 	mps_env_skip(e, PAUSE_NS);
 	mps_env_until_state(e, GPU, MPS_READY);
 }
@@ -405,15 +405,15 @@ static void end__after_a_long_life_is_not_the_next_failure_in_a_row(void **state
 		uint32_t failures;
 	} rows[] = { { 0, 4 }, { 60 * NS_PER_SEC, 1 } };
 	struct mps_env *e = *state;
-	struct mps_unit *u;
+	struct mps_supervisor *u;
 
 	mps_env_up(e, 1);
-	u = mps_env_unit(e, GPU);
+	u = mps_env_find_daemon(e, GPU);
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		u->failures = 3;
 		mps_env_skip(e, rows[i].life_ns);
 		mps_env_settle(e);
-		assert_int_equal(kill(process_pid(u), SIGKILL), 0);
+		assert_int_equal(kill(mps_process_pid(u), SIGKILL), 0);
 		assert_down(e, "signal 9");
 		assert_int_equal(u->failures, rows[i].failures);
 		mps_env_skip(e, PAUSE_NS);
@@ -429,9 +429,9 @@ static void drain__of_a_daemon_without_clients_leaves_nothing_behind(void **stat
 	pid_t pid;
 
 	mps_env_up(e, 1);
-	pid = process_pid(mps_env_unit(e, GPU));
+	pid = mps_process_pid(mps_env_find_daemon(e, GPU));
 	mps_env_know(e, mps_env_inventory(1), mps_env_config(e, 0));
-	agent_fixture_until(e->f, !e->mps.units);
+	agent_fixture_until(e->f, !e->mps.daemons);
 	assert_int_equal(mps_env_lines(e, "asked", "quit"), 1);
 	assert_int_equal(kill(pid, 0), -1);
 	assert_false(mps_env_has_file(e, GPU, "daemon.json"));
@@ -444,10 +444,10 @@ static void drain__of_a_daemon_without_clients_leaves_nothing_behind(void **stat
 static void drain__waits_for_clients_and_believes_the_daemon_alone(void **state)
 {
 	struct mps_env *e = *state;
-	struct mps_unit *u;
+	struct mps_supervisor *u;
 
 	mps_env_up(e, 1);
-	u = mps_env_unit(e, GPU);
+	u = mps_env_find_daemon(e, GPU);
 	mps_env_client(e, GPU, 1);
 	mps_env_know(e, mps_env_inventory(1), mps_env_config(e, 0));
 	mps_env_settle(e);
@@ -460,9 +460,9 @@ static void drain__waits_for_clients_and_believes_the_daemon_alone(void **state)
 	mps_env_settle(e);
 	assert_true(mps_env_is(e, GPU, MPS_DRAINING));
 	assert_int_equal(mps_env_lines(e, "asked", "quit"), 0);
-	mps_env_put(e, "say-get_client_list", NULL);
+	mps_env_write(e, "say-get_client_list", NULL);
 	mps_env_skip(e, 2 * NS_PER_SEC);
-	agent_fixture_until(e->f, !e->mps.units);
+	agent_fixture_until(e->f, !e->mps.daemons);
 	assert_int_equal(mps_env_lines(e, "asked", "quit"), 1);
 }
 
@@ -472,13 +472,13 @@ static void drain__ends_where_the_daemon_is_wanted_again(void **state)
 	pid_t pid;
 
 	mps_env_up(e, 1);
-	pid = process_pid(mps_env_unit(e, GPU));
+	pid = mps_process_pid(mps_env_find_daemon(e, GPU));
 	mps_env_client(e, GPU, 1);
 	mps_env_know(e, mps_env_inventory(1), mps_env_config(e, 0));
 	mps_env_until_state(e, GPU, MPS_DRAINING);
 	mps_env_know(e, mps_env_inventory(1), mps_env_config(e, 4));
 	mps_env_until_state(e, GPU, MPS_READY);
-	assert_int_equal(process_pid(mps_env_unit(e, GPU)), pid);
+	assert_int_equal(mps_process_pid(mps_env_find_daemon(e, GPU)), pid);
 	assert_true(mps_env_ok(e, "GPU-0::0", NULL));
 	assert_int_equal(mps_env_lines(e, "started", ""), 1);
 }
@@ -486,13 +486,13 @@ static void drain__ends_where_the_daemon_is_wanted_again(void **state)
 static void quit__that_was_asked_is_followed_by_a_new_daemon_where_one_is_wanted(void **state)
 {
 	struct mps_env *e = *state;
-	struct mps_unit *u;
+	struct mps_supervisor *u;
 	pid_t pid;
 
 	mps_env_up(e, 1);
-	u = mps_env_unit(e, GPU);
-	pid = process_pid(u);
-	mps_env_put(e, "hang-quit", "");
+	u = mps_env_find_daemon(e, GPU);
+	pid = mps_process_pid(u);
+	mps_env_write(e, "hang-quit", "");
 	mps_env_know(e, mps_env_inventory(1), mps_env_config(e, 0));
 	agent_fixture_until(e->f, mps_env_lines(e, "asked", "quit") == 1);
 	mps_env_know(e, mps_env_inventory(1), mps_env_config(e, 4));
@@ -501,18 +501,18 @@ static void quit__that_was_asked_is_followed_by_a_new_daemon_where_one_is_wanted
 	agent_fixture_until(e->f, !u->process);
 	mps_env_skip(e, PAUSE_NS);
 	mps_env_until_state(e, GPU, MPS_READY);
-	assert_int_not_equal(process_pid(u), pid);
+	assert_int_not_equal(mps_process_pid(u), pid);
 }
 
 static void quit__that_does_nothing_is_a_kill_where_nobody_is_served(void **state)
 {
 	struct mps_env *e = *state;
-	struct mps_unit *u;
+	struct mps_supervisor *u;
 
 	mps_env_stop_clock();
 	mps_env_up(e, 1);
-	u = mps_env_unit(e, GPU);
-	mps_env_put(e, "fail-quit", "no\n");
+	u = mps_env_find_daemon(e, GPU);
+	mps_env_write(e, "fail-quit", "no\n");
 	mps_env_know(e, mps_env_inventory(1), mps_env_config(e, 0));
 	mps_env_until_state(e, GPU, MPS_QUITTING);
 	mps_env_skip(e, QUIT_NS - NS_PER_SEC);
@@ -524,10 +524,10 @@ static void quit__that_does_nothing_is_a_kill_where_nobody_is_served(void **stat
 	mps_env_settle(e);
 	mps_env_skip(e, 0);
 	assert_true(mps_env_is(e, GPU, MPS_QUITTING));
-	assert_int_equal(kill(process_pid(u), 0), 0);
+	assert_int_equal(kill(mps_process_pid(u), 0), 0);
 	mps_env_no_client(e, GPU);
 	mps_env_skip(e, 2 * NS_PER_SEC);
-	agent_fixture_until(e->f, !e->mps.units);
+	agent_fixture_until(e->f, !e->mps.daemons);
 }
 
 /* --- beside others --- */
@@ -541,10 +541,10 @@ static struct config *joined(const struct mps_env *e)
 	return c;
 }
 
-static struct mps_unit *joined_unit(const struct mps_env *e)
+static struct mps_supervisor *find_joined_daemon(const struct mps_env *e)
 {
-	for (struct mps_unit *u = e->mps.units; u; u = u->next)
-		if (!u->gone && !strncmp(u->key, "set-", 4))
+	for (struct mps_supervisor *u = e->mps.daemons; u; u = u->next)
+		if (!u->closed && !strncmp(u->key, "set-", 4))
 			return u;
 	return NULL;
 }
@@ -552,10 +552,10 @@ static struct mps_unit *joined_unit(const struct mps_env *e)
 static void other__daemon_of_a_gpu_ends_first(void **state)
 {
 	struct mps_env *e = *state;
-	struct mps_unit *old;
+	struct mps_supervisor *old;
 
 	mps_env_know(e, mps_env_inventory(2), joined(e));
-	old = joined_unit(e);
+	old = find_joined_daemon(e);
 	assert_non_null(old);
 	mps_env_until_state(e, old->key, MPS_READY);
 	mps_env_client(e, old->key, 1);
@@ -567,7 +567,7 @@ static void other__daemon_of_a_gpu_ends_first(void **state)
 	assert_int_equal(mps_env_lines(e, "started", ""), 1);
 	mps_env_no_client(e, old->key);
 	mps_env_skip(e, 2 * NS_PER_SEC);
-	agent_fixture_until(e->f, !joined_unit(e));
+	agent_fixture_until(e->f, !find_joined_daemon(e));
 	mps_env_skip(e, PAUSE_NS);
 	mps_env_until_state(e, GPU, MPS_READY);
 	mps_env_until_state(e, "GPU-1", MPS_READY);
@@ -586,7 +586,7 @@ static void other__root_is_another_daemon(void **state)
 	agent_fixture_until(e->f, mps_env_lines(e, "started", "") == 2);
 	mps_env_until_state(e, GPU, MPS_READY);
 	assert_false(mps_env_has_file(e, GPU, "daemon.json"));
-	assert_non_null(strstr(mps_env_unit(e, GPU)->place.dir, "/m2/"));
+	assert_non_null(strstr(mps_env_find_daemon(e, GPU)->dir.dir, "/m2/"));
 	assert_int_equal(mps_env_lines(e, "mps-roots", ""), 2);
 }
 
@@ -600,14 +600,14 @@ static void lost__gpu_is_left_out_and_comes_back_when_nobody_is_served(void **st
 	struct mps_env *e = *state;
 	struct inventory *inv = mps_env_inventory(2);
 	const char *why = NULL;
-	struct mps_unit *u;
+	struct mps_supervisor *u;
 	pid_t pid;
 
 	lose(inv, 0);
 	mps_env_know(e, inv, joined(e));
-	u = joined_unit(e);
+	u = find_joined_daemon(e);
 	mps_env_until_state(e, u->key, MPS_READY);
-	pid = process_pid(u);
+	pid = mps_process_pid(u);
 	assert_int_equal(mps_env_lines(e, "started", " GPU-1"), 1);
 	/* Its limit goes by its place in the daemon's list. */
 	assert_int_equal(mps_env_lines(e, "asked", "pinned_mem_limit 0 "), 1);
@@ -618,10 +618,10 @@ static void lost__gpu_is_left_out_and_comes_back_when_nobody_is_served(void **st
 	assert_true(mps_env_ok(e, "GPU-1::0", NULL));
 	assert_false(mps_env_ok(e, "GPU-0::0", &why));
 	assert_non_null(strstr(why, "was started while this GPU was lost"));
-	assert_int_equal(process_pid(u), pid);
+	assert_int_equal(mps_process_pid(u), pid);
 	mps_env_no_client(e, u->key);
 	mps_env_skip(e, 2 * NS_PER_SEC);
-	agent_fixture_until(e->f, process_pid(u) != pid);
+	agent_fixture_until(e->f, mps_process_pid(u) != pid);
 	mps_env_skip(e, PAUSE_NS);
 	mps_env_until_state(e, u->key, MPS_READY);
 	assert_true(mps_env_ok(e, "GPU-0::0", NULL));
@@ -636,7 +636,7 @@ static void lost__gpus_alone_are_not_left_out(void **state)
 	lose(inv, 0);
 	mps_env_know(e, inv, mps_env_config(e, 4));
 	mps_env_until_state(e, GPU, MPS_READY);
-	assert_true(unit_has_device(mps_env_unit(e, GPU), GPU));
+	assert_true(mps_supervisor_has_device(mps_env_find_daemon(e, GPU), GPU));
 }
 
 int main(void)

@@ -9,14 +9,14 @@
 #include <string.h>
 #include <unistd.h>
 
-#define GPU       "GPU-0"
-#define STORY_NS  (300 * NS_PER_MS) /* as in watch.c: until a fault is told */
-#define KILLED_NS (500 * NS_PER_MS) /* from a client's end to the fault that it was */
-#define DRAIN_NS  (2 * NS_PER_SEC)  /* between questions while it is faulted */
-#define SERVER_NS (15 * NS_PER_SEC)
-#define PAUSE_NS  (30 * NS_PER_SEC)
-#define FAULT     "Server is handling a fatal GPU error."
-#define HIT       "The following client process have a sticky error set:"
+#define GPU             "GPU-0"
+#define FAULT_REPORT_NS (300 * NS_PER_MS) /* as in watch.c: until a fault is told */
+#define KILLED_NS       (500 * NS_PER_MS) /* from a client's end to the fault that it was */
+#define DRAIN_NS        (2 * NS_PER_SEC)  /* between questions while it is faulted */
+#define SERVER_NS       (15 * NS_PER_SEC)
+#define PAUSE_NS        (30 * NS_PER_SEC)
+#define FAULT           "Server is handling a fatal GPU error."
+#define HIT             "The following client process have a sticky error set:"
 
 /* A process that is there, with a name: this one. */
 static uint32_t self(void)
@@ -32,17 +32,18 @@ static void up_with_pod(struct mps_env *e, struct pod_device *room, char *id)
 	mps_env_pod(e, room, id);
 	(void)snprintf(name, sizeof(name), "who-%u", self());
 	(void)snprintf(text, sizeof(text), "%u uid-1 %s\n", self(), id);
-	mps_env_put(e, name, text);
+	mps_env_write(e, name, text);
 	mps_env_up(e, 1);
 	mps_env_client(e, GPU, self());
 	agent_fixture_until(e->f,
-		mps_clients_find(&mps_env_unit(e, GPU)->clients, self())->who == MPS_WHO_KNOWN);
+		mps_clients_find(&mps_env_find_daemon(e, GPU)->clients, self())->identity ==
+			MPS_IDENTITY_KNOWN);
 }
 
 /* The daemon has found these processes to be its clients. */
 static void add_clients(struct mps_env *e, const uint32_t *pids, uint32_t n)
 {
-	const struct mps_unit *u = mps_env_unit(e, GPU);
+	const struct mps_supervisor *u = mps_env_find_daemon(e, GPU);
 
 	for (uint32_t i = 0; i < n; i++)
 		mps_env_log(e, GPU, "Client {PID: %u, Context ID: 0} connected", pids[i]);
@@ -52,7 +53,7 @@ static void add_clients(struct mps_env *e, const uint32_t *pids, uint32_t n)
 /* A fault of which all @pids are hit; @named 0: none is named. */
 static void fault(struct mps_env *e, uint32_t named, const uint32_t *pids, uint32_t n)
 {
-	struct mps_unit *u = mps_env_unit(e, GPU);
+	struct mps_supervisor *u = mps_env_find_daemon(e, GPU);
 
 	if (named)
 		mps_env_log(e, GPU,
@@ -61,7 +62,8 @@ static void fault(struct mps_env *e, uint32_t named, const uint32_t *pids, uint3
 	mps_env_log(e, GPU, HIT);
 	for (uint32_t i = 0; i < n; i++)
 		mps_env_log(e, GPU, "%u", pids[i]);
-	agent_fixture_until(e->f, u->fault.open && mps_clients_count_hit(&u->clients) == n);
+	agent_fixture_until(e->f,
+		u->fault.pending && mps_clients_count_faulted(&u->clients) == n);
 }
 
 /* --- faults --- */
@@ -80,7 +82,7 @@ static void fault__is_told_to_the_pod_of_the_client(void **state)
 	assert_true(mps_env_is(e, GPU, MPS_FAULTED));
 	assert_false(mps_env_ok(e, "GPU-0::0", NULL));
 	assert_int_equal(agent_fixture_count(e->f, ""), 0); /* its story is not complete */
-	mps_env_skip(e, STORY_NS);
+	mps_env_skip(e, FAULT_REPORT_NS);
 	assert_int_equal(agent_fixture_count(e->f, "MPSClientFault"), 2);
 	assert_string_equal(e->f->events[0].about.pod, ""); /* the Node */
 	assert_non_null(strstr(e->f->events[0].message, "ended all 1 MPS clients of GPU-0"));
@@ -90,7 +92,7 @@ static void fault__is_told_to_the_pod_of_the_client(void **state)
 	assert_string_equal(pod->about.pod, "web");
 	assert_string_equal(pod->about.uid, "uid-1");
 	assert_non_null(strstr(pod->message, "of pod shop/web"));
-	assert_int_equal(mps_env_unit(e, GPU)->faults, 1);
+	assert_int_equal(mps_env_find_daemon(e, GPU)->faults, 1);
 }
 
 static void fault__is_over_when_all_that_it_hit_have_ended(void **state)
@@ -101,8 +103,8 @@ static void fault__is_over_when_all_that_it_hit_have_ended(void **state)
 	mps_env_up(e, 1);
 	add_clients(e, pids, 2);
 	fault(e, 0, pids, 2);
-	mps_env_put(e, "say-get_server_list", "609\n");
-	mps_env_put(e, "say-get_client_list", "1\n");
+	mps_env_write(e, "say-get_server_list", "609\n");
+	mps_env_write(e, "say-get_client_list", "1\n");
 	mps_env_log(e, GPU, "Client process %u disconnected", self());
 	mps_env_skip(e, DRAIN_NS);
 	mps_env_settle(e);
@@ -110,7 +112,7 @@ static void fault__is_over_when_all_that_it_hit_have_ended(void **state)
 	mps_env_settle(e);
 	assert_true(mps_env_is(e, GPU, MPS_FAULTED)); /* one of two is there */
 	assert_int_equal(agent_fixture_count(e->f, "MPSRecovered"), 0);
-	mps_env_put(e, "say-get_client_list", NULL);
+	mps_env_write(e, "say-get_client_list", NULL);
 	mps_env_skip(e, DRAIN_NS);
 	mps_env_until_state(e, GPU, MPS_READY);
 	assert_true(mps_env_ok(e, "GPU-0::0", NULL));
@@ -130,8 +132,9 @@ static void fault__is_told_of_all_that_it_hit_and_of_no_other(void **state)
 	add_clients(e, pids, 3);
 	fault(e, 0, pids, 2);
 	mps_env_log(e, GPU, "Client process 2 disconnected"); /* before it is told */
-	agent_fixture_until(e->f, mps_clients_count(&mps_env_unit(e, GPU)->clients) == 2);
-	mps_env_skip(e, STORY_NS);
+	agent_fixture_until(e->f,
+		mps_clients_count(&mps_env_find_daemon(e, GPU)->clients) == 2);
+	mps_env_skip(e, FAULT_REPORT_NS);
 	assert_int_equal(agent_fixture_count(e->f, ""), 1);
 	assert_non_null(strstr(e->f->events[0].message, "ended all 2 MPS clients of GPU-0"));
 }
@@ -146,7 +149,7 @@ static void fault__without_the_kubelet_is_told_of_the_node(void **state)
 	e->holders_unknown = true;
 	up_with_pod(e, &room, id);
 	fault(e, 0, &pid, 1);
-	mps_env_skip(e, STORY_NS);
+	mps_env_skip(e, FAULT_REPORT_NS);
 	assert_int_equal(agent_fixture_count(e->f, ""), 1);
 	assert_string_equal(e->f->events[0].about.pod, "");
 }
@@ -159,18 +162,18 @@ static void fault__is_told_though_its_daemon_has_gone(void **state)
 	struct pod_device room;
 	uint32_t pid = self();
 
-	e->holders_late = true;
+	e->pod_devices_late = true;
 	up_with_pod(e, &room, id);
 	fault(e, 0, &pid, 1);
-	mps_env_skip(e, STORY_NS);
-	assert_int_equal(e->asked_holders, 1);
+	mps_env_skip(e, FAULT_REPORT_NS);
+	assert_int_equal(e->n_pod_device_requests, 1);
 	mps_env_no_client(e, GPU);
 	mps_env_know(e, mps_env_inventory(1), mps_env_config(e, 0));
 	mps_env_skip(e, DRAIN_NS);
 	mps_env_settle(e);
 	mps_env_skip(e, DRAIN_NS);
-	agent_fixture_until(e->f, !e->mps.units);
-	mps_env_tell_holders(e);
+	agent_fixture_until(e->f, !e->mps.daemons);
+	mps_env_report_holders(e);
 	assert_int_equal(agent_fixture_count(e->f, "MPSClientFault"), 2);
 }
 
@@ -181,7 +184,7 @@ static void fault__is_not_told_to_a_pod_of_another_gpu(void **state)
 	struct mps_env *e = *state;
 
 	for (size_t i = 0; i < ARRAY_LEN(lies); i++) {
-		struct mps_unit *u;
+		struct mps_supervisor *u;
 		char id[32];
 		struct pod_device room;
 		uint32_t pid = self();
@@ -192,13 +195,14 @@ static void fault__is_not_told_to_a_pod_of_another_gpu(void **state)
 		} else {
 			mps_env_pod(e, &room, id);
 			(void)snprintf(
-				mps_clients_find(&mps_env_unit(e, GPU)->clients, pid)->devices,
+				mps_clients_find(&mps_env_find_daemon(e, GPU)->clients, pid)
+					->devices,
 				MPS_DEVICES_MAX, "%s", id);
 		}
-		u = mps_env_unit(e, GPU);
-		u->told_limit = (struct log_limit){ 0 };
+		u = mps_env_find_daemon(e, GPU);
+		u->report_limit = (struct log_limit){ 0 };
 		fault(e, 0, &pid, 1);
-		mps_env_skip(e, STORY_NS);
+		mps_env_skip(e, FAULT_REPORT_NS);
 		mps_env_settle(e);
 		assert_int_equal(agent_fixture_count(e->f, "MPSClientFault"), i + 1);
 		assert_string_equal(agent_fixture_last(e->f, "MPSClientFault")->about.pod, "");
@@ -215,19 +219,20 @@ struct culprit_row {
 static void assert_culprit(struct mps_env *e, const struct culprit_row *r)
 {
 	const uint32_t pids[] = { self(), 1, 2 }, last = 2147483647;
-	const struct mps_unit *u = mps_env_unit(e, GPU);
+	const struct mps_supervisor *u = mps_env_find_daemon(e, GPU);
 
 	add_clients(e, pids, r->n);
 	if (r->gone_ns) {
 		mps_env_log(e, GPU, "Client {PID: %u, Context ID: 0} connected", last);
 		mps_env_log(e, GPU, "Client process %u disconnected", last);
-		agent_fixture_until(e->f, mps_clients_find(&u->clients, last) &&
-						  !mps_clients_find(&u->clients, last)->here);
+		agent_fixture_until(e->f,
+			mps_clients_find(&u->clients, last) &&
+				!mps_clients_find(&u->clients, last)->connected);
 		mps_env_skip(e, r->gone_ns);
 		mps_env_settle(e);
 	}
 	fault(e, r->named ? pids[r->named - 1] : 0, pids, r->n);
-	mps_env_skip(e, STORY_NS);
+	mps_env_skip(e, FAULT_REPORT_NS);
 	if (!strstr(agent_fixture_last(e->f, "MPSClientFault")->message, r->text))
 		fail_msg("'%s' without '%s'",
 			agent_fixture_last(e->f, "MPSClientFault")->message, r->text);
@@ -265,21 +270,21 @@ static void fault__in_several_pieces_is_one(void **state)
 {
 	struct mps_env *e = *state;
 	const uint32_t pids[] = { self(), 1 };
-	const struct mps_unit *u;
+	const struct mps_supervisor *u;
 
 	mps_env_stop_clock();
 	mps_env_up(e, 1);
-	u = mps_env_unit(e, GPU);
+	u = mps_env_find_daemon(e, GPU);
 	add_clients(e, pids, 2);
 	fault(e, 0, pids, 1);
 	mps_env_log(e, GPU, FAULT);
 	mps_env_log(e, GPU, "Client {PID: 1, Context: 1} encountered a fatal GPU error.");
-	agent_fixture_until(e->f, u->fault.named == 1); /* named late */
+	agent_fixture_until(e->f, u->fault.named_pid == 1); /* named late */
 	mps_env_log(e, GPU, "Client {PID: 2, Context: 1} encountered a fatal GPU error.");
 	mps_env_log(e, GPU, HIT);
 	mps_env_log(e, GPU, "1");
-	agent_fixture_until(e->f, mps_clients_count_hit(&u->clients) == 2);
-	mps_env_skip(e, STORY_NS);
+	agent_fixture_until(e->f, mps_clients_count_faulted(&u->clients) == 2);
+	mps_env_skip(e, FAULT_REPORT_NS);
 	assert_int_equal(u->faults, 1);
 	assert_int_equal(agent_fixture_count(e->f, "MPSClientFault"), 1);
 	assert_non_null(strstr(e->f->events[0].message, "(process 1), which it saw first"));
@@ -289,14 +294,14 @@ static void fault__in_several_pieces_is_one(void **state)
 static void fault__is_told_five_times_a_minute_at_most(void **state)
 {
 	struct mps_env *e = *state;
-	const struct mps_unit *u;
+	const struct mps_supervisor *u;
 
 	mps_env_up(e, 1);
-	u = mps_env_unit(e, GPU);
+	u = mps_env_find_daemon(e, GPU);
 	for (unsigned i = 1; i <= 8; i++) {
 		mps_env_log(e, GPU, FAULT);
 		agent_fixture_until(e->f, u->faults == i);
-		mps_env_skip(e, STORY_NS);
+		mps_env_skip(e, FAULT_REPORT_NS);
 		mps_env_settle(e);
 	}
 	assert_int_equal(agent_fixture_count(e->f, "MPSClientFault"), 5);
@@ -304,7 +309,7 @@ static void fault__is_told_five_times_a_minute_at_most(void **state)
 	mps_env_settle(e);
 	mps_env_log(e, GPU, FAULT);
 	agent_fixture_until(e->f, u->faults == 9);
-	mps_env_skip(e, STORY_NS);
+	mps_env_skip(e, FAULT_REPORT_NS);
 	assert_int_equal(agent_fixture_count(e->f, "MPSClientFault"), 6);
 }
 
@@ -323,12 +328,12 @@ static void server__that_dies_is_told_and_another_one_is_waited_for(void **state
 	assert_int_equal(agent_fixture_count(e->f, "MPSServerDied"), 2);
 	assert_non_null(strstr(e->f->events[0].message, "and its 1 clients with it"));
 	assert_string_equal(e->f->events[1].about.pod, "web");
-	assert_int_equal(mps_clients_count(&mps_env_unit(e, GPU)->clients), 0);
+	assert_int_equal(mps_clients_count(&mps_env_find_daemon(e, GPU)->clients), 0);
 	agent_fixture_until(e->f, mps_env_lines(e, "asked", "start_server -uid") == 1);
 	mps_env_log(e, GPU, "NEW SERVER 700: Ready");
 	mps_env_until_state(e, GPU, MPS_READY);
 	assert_int_equal(agent_fixture_count(e->f, "MPSRecovered"), 1);
-	assert_int_equal(mps_env_unit(e, GPU)->server_deaths, 1);
+	assert_int_equal(mps_env_find_daemon(e, GPU)->server_deaths, 1);
 }
 
 static void server__that_was_asked_to_end_is_no_death(void **state)
@@ -344,9 +349,9 @@ static void server__that_was_asked_to_end_is_no_death(void **state)
 }
 
 /* The daemon is ready, its server has died, and another one is asked for. */
-static struct mps_unit *lose_server(struct mps_env *e)
+static struct mps_supervisor *lose_server(struct mps_env *e)
 {
-	struct mps_unit *u = mps_env_unit(e, GPU);
+	struct mps_supervisor *u = mps_env_find_daemon(e, GPU);
 
 	mps_env_log(e, GPU, "Server 609 exited with status 139");
 	agent_fixture_until(e->f, mps_env_rests(e, GPU, MPS_SERVER) && u->step == 1);
@@ -360,7 +365,7 @@ static void server__whose_line_was_lost_is_found_by_a_question(void **state)
 	mps_env_stop_clock();
 	mps_env_up(e, 1);
 	(void)lose_server(e);
-	mps_env_put(e, "say-get_server_list", "700\n");
+	mps_env_write(e, "say-get_server_list", "700\n");
 	mps_env_skip(e, SERVER_NS - NS_PER_SEC);
 	mps_env_settle(e);
 	assert_true(mps_env_is(e, GPU, MPS_SERVER));
@@ -371,7 +376,7 @@ static void server__whose_line_was_lost_is_found_by_a_question(void **state)
 static void server__that_does_not_come_is_a_daemon_that_is_restarted(void **state)
 {
 	struct mps_env *e = *state;
-	struct mps_unit *u;
+	struct mps_supervisor *u;
 
 	mps_env_up(e, 1);
 	u = lose_server(e);
@@ -402,11 +407,11 @@ static void server__that_does_not_come_is_a_daemon_that_is_restarted(void **stat
 static void server__that_cannot_be_asked_for_is_a_daemon_that_is_restarted(void **state)
 {
 	struct mps_env *e = *state;
-	struct mps_unit *u;
+	struct mps_supervisor *u;
 
 	mps_env_up(e, 1);
-	u = mps_env_unit(e, GPU);
-	mps_env_put(e, "fail-start_server", "no such user\n");
+	u = mps_env_find_daemon(e, GPU);
+	mps_env_write(e, "fail-start_server", "no such user\n");
 	mps_env_log(e, GPU, "Server 609 exited with status 139");
 	agent_fixture_until(e->f, u->server_deaths && !u->process);
 	assert_string_equal(u->why, "no such user");
@@ -419,11 +424,11 @@ static void daemon__that_dies_is_told_to_its_clients_pods(void **state)
 	struct mps_env *e = *state;
 	char id[] = "GPU-0::3";
 	struct pod_device room;
-	struct mps_unit *u;
+	struct mps_supervisor *u;
 
 	up_with_pod(e, &room, id);
-	u = mps_env_unit(e, GPU);
-	assert_int_equal(kill(process_pid(u), SIGKILL), 0);
+	u = mps_env_find_daemon(e, GPU);
+	assert_int_equal(kill(mps_process_pid(u), SIGKILL), 0);
 	agent_fixture_until(e->f, !u->process);
 	assert_int_equal(agent_fixture_count(e->f, "MPSDaemonDied"), 1);
 	assert_string_equal(agent_fixture_last(e->f, "MPSDaemonDied")->about.pod, "web");
@@ -434,16 +439,16 @@ static void daemon__that_dies_of_a_fault_tells_it_at_once(void **state)
 {
 	struct mps_env *e = *state;
 	uint32_t pid = self();
-	struct mps_unit *u;
+	struct mps_supervisor *u;
 
 	mps_env_up(e, 1);
-	u = mps_env_unit(e, GPU);
+	u = mps_env_find_daemon(e, GPU);
 	add_clients(e, &pid, 1);
 	fault(e, 0, &pid, 1);
-	assert_int_equal(kill(process_pid(u), SIGKILL), 0);
+	assert_int_equal(kill(mps_process_pid(u), SIGKILL), 0);
 	agent_fixture_until(e->f, !u->process);
 	assert_int_equal(agent_fixture_count(e->f, "MPSClientFault"), 1);
-	assert_false(u->fault.open);
+	assert_false(u->fault.pending);
 }
 
 /* --- the log --- */
@@ -457,7 +462,7 @@ static void log__that_somebody_cut_off_is_read_from_its_start(void **state)
 	mps_env_client(e, GPU, 1);
 	(void)snprintf(path, sizeof(path), "%.2000s/GPU-0/log/mps.log", e->root);
 	assert_int_equal(truncate(path, 0), 0);
-	agent_fixture_until(e->f, mps_env_unit(e, GPU)->log_at == 0);
+	agent_fixture_until(e->f, mps_env_find_daemon(e, GPU)->log_offset == 0);
 	mps_env_client(e, GPU, 2);
 }
 
@@ -471,7 +476,7 @@ static void fill_log(const struct mps_env *e, size_t bytes)
 		text[i] = '\n';
 	text[bytes - 1] = '\n';
 	text[bytes] = '\0';
-	mps_env_put(e, "m/GPU-0/log/mps.log", text);
+	mps_env_write(e, "m/GPU-0/log/mps.log", text);
 	free(text);
 }
 
@@ -482,7 +487,7 @@ static void log__is_read_to_its_end_in_pieces(void **state)
 	mps_env_up(e, 1);
 	fill_log(e, 300 << 10);
 	mps_env_client(e, GPU, 1);
-	assert_in_range(mps_env_unit(e, GPU)->log_at, 300 << 10, 301 << 10);
+	assert_in_range(mps_env_find_daemon(e, GPU)->log_offset, 300 << 10, 301 << 10);
 }
 
 static void log__does_not_grow_without_end(void **state)
@@ -492,7 +497,7 @@ static void log__does_not_grow_without_end(void **state)
 	mps_env_up(e, 1);
 	fill_log(e, (1 << 20) + 1);
 	agent_fixture_until(e->f, mps_env_lines(e, "m/GPU-0/log/mps.log", "x") == 0);
-	assert_int_equal(mps_env_unit(e, GPU)->log_at, 0);
+	assert_int_equal(mps_env_find_daemon(e, GPU)->log_offset, 0);
 	mps_env_client(e, GPU, 1);
 }
 
@@ -505,12 +510,12 @@ static void log__that_is_a_link_is_not_followed(void **state)
 	(void)snprintf(path, sizeof(path), "%.2000s/GPU-0/log/mps.log", e->root);
 	(void)snprintf(other, sizeof(other), "%s/other", e->f->dir);
 	mps_env_log(e, GPU, FAULT);
-	agent_fixture_until(e->f, mps_env_unit(e, GPU)->faults == 1);
+	agent_fixture_until(e->f, mps_env_find_daemon(e, GPU)->faults == 1);
 	assert_int_equal(rename(path, other), 0);
 	assert_int_equal(symlink(other, path), 0);
 	mps_env_log(e, GPU, "Client {PID: 1, Context ID: 0} connected"); /* through the link */
-	assert_false(watch_read(mps_env_unit(e, GPU)));
-	assert_null(mps_clients_find(&mps_env_unit(e, GPU)->clients, 1));
+	assert_false(mps_watch_read(mps_env_find_daemon(e, GPU)));
+	assert_null(mps_clients_find(&mps_env_find_daemon(e, GPU)->clients, 1));
 }
 
 /* Each costs a file of /proc: the rest is found when the daemon is asked. */
@@ -518,22 +523,22 @@ static void log__with_many_clients_has_some_looked_into(void **state)
 {
 	struct mps_env *e = *state;
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(1 << 16);
-	const struct mps_unit *u;
+	const struct mps_supervisor *u;
 
 	mps_env_up(e, 1);
-	u = mps_env_unit(e, GPU);
+	u = mps_env_find_daemon(e, GPU);
 	for (unsigned i = 0; i < 100; i++)
 		buf_printf(&b, "[x Server 609] Client {PID: %u, Context ID: 0} connected\n",
 			5000 + i);
-	mps_env_put(e, "m/GPU-0/log/mps.log", buf_str(&b));
+	mps_env_write(e, "m/GPU-0/log/mps.log", buf_str(&b));
 	agent_fixture_until(e->f, mps_clients_count(&u->clients) > 0);
 	assert_in_range(mps_clients_count(&u->clients), 32, 64); /* in one piece, or in two */
-	assert_false(unit_has_no_client(u));
+	assert_false(mps_supervisor_is_unused(u));
 	buf_clear(&b);
 	for (unsigned i = 0; i < 100; i++)
 		buf_printf(&b, "%u\n", 5000 + i);
-	mps_env_put(e, "say-get_server_list", "609\n");
-	mps_env_put(e, "say-get_client_list", buf_str(&b));
+	mps_env_write(e, "say-get_server_list", "609\n");
+	mps_env_write(e, "say-get_client_list", buf_str(&b));
 	mps_env_skip(e, 10 * NS_PER_SEC);
 	agent_fixture_until(e->f, mps_clients_count(&u->clients) == 100);
 }

@@ -15,21 +15,21 @@
 #include <unistd.h>
 
 /* Inits @p as place "k" of the root, with its directories and a daemon.json. */
-static void make_place(const struct mps_env *e, struct mps_place *p)
+static void make_place(const struct mps_env *e, struct mps_daemon_dir *p)
 {
 	struct error err = ERROR_INIT;
 
-	assert_ok(mps_place_init(p, e->root, "k", &err), &err);
-	assert_ok(mps_place_make(p, &err), &err);
-	assert_ok(mps_place_save(p, &err), &err);
+	assert_ok(mps_daemon_dir_init(p, e->root, "k", &err), &err);
+	assert_ok(mps_daemon_dir_make(p, &err), &err);
+	assert_ok(mps_daemon_dir_save(p, &err), &err);
 }
 
 /* --- whose a place is --- */
 
-static void hold_who__believes_whole_numbers_of_a_process_that_is_there(void **state)
+static void mps_lock_find_owner__believes_whole_numbers_of_a_process_that_is_there(void **state)
 {
 	struct mps_env *e = *state;
-	uint64_t ticks = process_start_ticks(getpid());
+	uint64_t ticks = mps_process_start_ticks(getpid());
 	static const struct {
 		const char *before, *between, *after;
 		bool ok;
@@ -47,23 +47,23 @@ static void hold_who__believes_whole_numbers_of_a_process_that_is_there(void **s
 		{ "4294967295", " ", "", false },
 		{ "99999999999999999999999999", " ", "", false },
 	};
-	struct mps_place p;
+	struct mps_daemon_dir p;
 	char text[128];
 
 	make_place(e, &p);
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		(void)snprintf(text, sizeof(text), "%s%d%s%" PRIu64 "%s", rows[i].before,
 			(int)getpid(), rows[i].between, ticks, rows[i].after);
-		mps_env_put(e, "m/k/pid", text);
-		if ((hold_who(p.dir).pid == getpid()) != rows[i].ok)
-			fail_msg("'%s': %d", text, (int)hold_who(p.dir).pid);
+		mps_env_write(e, "m/k/pid", text);
+		if ((mps_lock_find_owner(p.dir).pid == getpid()) != rows[i].ok)
+			fail_msg("'%s': %d", text, (int)mps_lock_find_owner(p.dir).pid);
 	}
-	mps_place_fini(&p);
+	mps_daemon_dir_fini(&p);
 }
 
 static void process__that_has_ended_does_not_live_though_nobody_waits_for_it(void **state)
 {
-	struct mps_holder h;
+	struct mps_lock_owner h;
 	int fds[2];
 	pid_t pid;
 	char c;
@@ -80,43 +80,43 @@ static void process__that_has_ended_does_not_live_though_nobody_waits_for_it(voi
 		_exit(0);
 	}
 	assert_int_equal(read(fds[0], &c, 1), 1);
-	h = (struct mps_holder){ .pid = pid, .ticks = process_start_ticks(pid) };
-	assert_true(hold_lives(&h));
+	h = (struct mps_lock_owner){ .pid = pid, .ticks = mps_process_start_ticks(pid) };
+	assert_true(mps_lock_owner_is_alive(&h));
 	assert_int_equal(kill(pid, SIGKILL), 0);
 	assert_int_equal(waitid(P_PID, (id_t)pid, &(siginfo_t){ 0 }, WEXITED | WNOWAIT), 0);
-	assert_false(hold_lives(&h));
+	assert_false(mps_lock_owner_is_alive(&h));
 	assert_int_equal(waitpid(pid, NULL, 0), pid);
 	(void)close(fds[0]);
 	(void)close(fds[1]);
 }
 
-static void hold_take__empties_what_the_last_daemon_left(void **state)
+static void mps_lock_take__empties_what_the_last_daemon_left(void **state)
 {
 	struct mps_env *e = *state;
 	struct error err = ERROR_INIT;
-	struct mps_place p;
+	struct mps_daemon_dir p;
 
 	make_place(e, &p);
-	mps_env_put(e, "m/k/pipe/control", "");
-	mps_env_put(e, "m/k/pipe/deep/er", "");
-	mps_env_put(e, "m/k/shm/cuda.shm", "");
-	mps_env_put(e, "m/k/log/mps.log", "");
-	mps_env_put(e, "m/k/pid", "1 1\n");
-	assert_ok(hold_take(p.dir, &err), &err);
+	mps_env_write(e, "m/k/pipe/control", "");
+	mps_env_write(e, "m/k/pipe/deep/er", "");
+	mps_env_write(e, "m/k/shm/cuda.shm", "");
+	mps_env_write(e, "m/k/log/mps.log", "");
+	mps_env_write(e, "m/k/pid", "1 1\n");
+	assert_ok(mps_lock_take(p.dir, &err), &err);
 	assert_false(mps_env_has_file(e, "k", "pipe/control"));
 	assert_false(mps_env_has_file(e, "k", "pipe/deep"));
 	assert_false(mps_env_has_file(e, "k", "shm/cuda.shm"));
 	assert_true(mps_env_has_file(e, "k", "log/mps.log"));
-	assert_int_equal(hold_who(p.dir).pid, getpid());
-	mps_place_fini(&p);
+	assert_int_equal(mps_lock_find_owner(p.dir).pid, getpid());
+	mps_daemon_dir_fini(&p);
 }
 
 /* In that moment another process is about to start a daemon there. */
-static void hold_drop__does_not_wait_for_the_lock(void **state)
+static void mps_lock_drop__does_not_wait_for_the_lock(void **state)
 {
 	struct mps_env *e = *state;
 	struct error err = ERROR_INIT;
-	struct mps_place p;
+	struct mps_daemon_dir p;
 	char path[PATH_MAX];
 	int fd;
 
@@ -125,81 +125,82 @@ static void hold_drop__does_not_wait_for_the_lock(void **state)
 	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 	assert_true(fd >= 0);
 	assert_int_equal(flock(fd, LOCK_EX), 0);
-	assert_error(hold_drop(p.dir, &err), &err, "lock");
-	assert_error(mps_place_clear(&p, &err), &err, "lock");
+	assert_error(mps_lock_drop(p.dir, &err), &err, "lock");
+	assert_error(mps_daemon_dir_clear(&p, &err), &err, "lock");
 	assert_true(mps_env_has_file(e, "k", "daemon.json"));
 	(void)close(fd);
 	error_clear(&err);
-	assert_ok(mps_place_clear(&p, &err), &err);
-	assert_ok(mps_place_clear(&p, &err), &err); /* again is no error */
-	mps_place_fini(&p);
+	assert_ok(mps_daemon_dir_clear(&p, &err), &err);
+	assert_ok(mps_daemon_dir_clear(&p, &err), &err); /* again is no error */
+	mps_daemon_dir_fini(&p);
 }
 
 static void hold__follows_no_link_for_its_lock(void **state)
 {
 	struct mps_env *e = *state;
 	struct error err = ERROR_INIT;
-	struct mps_place p;
+	struct mps_daemon_dir p;
 	char path[PATH_MAX];
 
 	make_place(e, &p);
 	(void)snprintf(path, sizeof(path), "%.2000s/k/lock", e->root);
 	assert_int_equal(symlink("/dev/null", path), 0);
-	assert_error(hold_take(p.dir, &err), &err, "open");
-	assert_error(hold_drop(p.dir, &err), &err, "open");
+	assert_error(mps_lock_take(p.dir, &err), &err, "open");
+	assert_error(mps_lock_drop(p.dir, &err), &err, "open");
 	assert_true(mps_env_has_file(e, "k", "daemon.json"));
-	mps_place_fini(&p);
+	mps_daemon_dir_fini(&p);
 }
 
 /* --- directories --- */
 
-static void mps_place_make__refuses_what_others_may_write_to(void **state)
+static void mps_daemon_dir_make__refuses_what_others_may_write_to(void **state)
 {
 	struct mps_env *e = *state;
 	struct error err = ERROR_INIT;
-	struct mps_place p;
+	struct mps_daemon_dir p;
 
 	make_place(e, &p);
 	assert_int_equal(chmod(p.dir, 0777), 0);
-	assert_error(mps_place_make(&p, &err), &err, "anybody may write there (mode 0777)");
+	assert_error(mps_daemon_dir_make(&p, &err), &err,
+		"anybody may write there (mode 0777)");
 	assert_int_equal(err.code, ERR_PERMISSION);
 	assert_int_equal(chmod(p.dir, 01777), 0); /* nobody can replace what is another's */
 	error_clear(&err);
-	assert_ok(mps_place_make(&p, &err), &err);
+	assert_ok(mps_daemon_dir_make(&p, &err), &err);
 	/* Containers have the pipe: what its root made of it is undone, but not followed. */
 	assert_int_equal(chmod(p.pipe, 0400), 0);
-	assert_ok(mps_place_make(&p, &err), &err);
+	assert_ok(mps_daemon_dir_make(&p, &err), &err);
 	assert_int_equal(rmdir(p.pipe), 0);
 	assert_int_equal(symlink("/tmp", p.pipe), 0);
-	assert_error(mps_place_make(&p, &err), &err, "open");
+	assert_error(mps_daemon_dir_make(&p, &err), &err, "open");
 	assert_int_equal(unlink(p.pipe), 0);
-	mps_place_fini(&p);
+	mps_daemon_dir_fini(&p);
 }
 
-static void mps_places_find__lists_what_has_a_daemon_json(void **state)
+static void mps_daemon_dirs_find__lists_what_has_a_daemon_json(void **state)
 {
 	struct mps_env *e = *state;
 	CLEANUP(strv_fini) struct strv keys = STRV_INIT;
 	struct error err = ERROR_INIT;
 	char name[128];
 
-	assert_ok(mps_places_find(&keys, e->root, &err), &err); /* there is no root */
+	assert_ok(mps_daemon_dirs_find(&keys, e->root, &err), &err); /* there is no root */
 	assert_int_equal(keys.n, 0);
-	mps_env_put(e, "m/GPU-1/daemon.json", "{}");
-	mps_env_put(e, "m/GPU-2/pid", "1 1");
-	mps_env_put(e, "m/.hidden/daemon.json", "{}");
-	mps_env_put(e, "m/daemon.json", "{}");
+	mps_env_write(e, "m/GPU-1/daemon.json", "{}");
+	mps_env_write(e, "m/GPU-2/pid", "1 1");
+	mps_env_write(e, "m/.hidden/daemon.json", "{}");
+	mps_env_write(e, "m/daemon.json", "{}");
 	(void)snprintf(name, sizeof(name), "m/%0*d/daemon.json", MPS_KEY_MAX, 1);
-	mps_env_put(e, name, "{}");
-	assert_ok(mps_places_find(&keys, e->root, &err), &err);
+	mps_env_write(e, name, "{}");
+	assert_ok(mps_daemon_dirs_find(&keys, e->root, &err), &err);
 	assert_int_equal(keys.n, 1);
 	assert_string_equal(keys.v[0], "GPU-1");
-	mps_env_put(e, "file", "");
+	mps_env_write(e, "file", "");
 	(void)snprintf(name, sizeof(name), "%s/file", e->f->dir);
-	assert_error(mps_places_find(&keys, name, &err), &err, "read");
+	assert_error(mps_daemon_dirs_find(&keys, name, &err), &err, "read");
 }
 
-static void mps_place_load__takes_what_makes_sense(void **state)
+static void mps_daemon_dir_load__takes_what_makes_sense(void **state)
 {
 	static const struct {
 		const char *text;
@@ -217,47 +218,47 @@ static void mps_place_load__takes_what_makes_sense(void **state)
 	};
 	struct mps_env *e = *state;
 	struct error err = ERROR_INIT;
-	struct mps_place p;
+	struct mps_daemon_dir p;
 
 	make_place(e, &p);
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		mps_env_put(e, "m/k/daemon.json", rows[i].text);
-		assert_ok(mps_place_load(&p, &err), &err);
+		mps_env_write(e, "m/k/daemon.json", rows[i].text);
+		assert_ok(mps_daemon_dir_load(&p, &err), &err);
 		assert_int_equal(p.n_modes, rows[i].n_modes);
 		assert_int_equal(p.devices.n, rows[i].n_devices);
 		if (p.n_modes)
 			assert_string_equal(p.modes[0].uuid, "GPU-1");
 	}
-	mps_place_fini(&p);
+	mps_daemon_dir_fini(&p);
 }
 
-static void mps_root_keep__remembers_each_root_once(void **state)
+static void mps_root_save__remembers_each_root_once(void **state)
 {
 	struct mps_env *e = *state;
 	CLEANUP(strv_fini) struct strv roots = STRV_INIT;
 	CLEANUP(buf_fini) struct buf full = BUF_INIT(1 << 17);
 	struct error err = ERROR_INIT;
 
-	mps_env_put(e, "mps-roots", "\nrelative\n/a\n\n/b"); /* no end of the last line */
-	assert_ok(mps_root_keep(e->f->dir, "/a", &err), &err);
-	assert_ok(mps_root_keep(e->f->dir, "/c", &err), &err);
-	assert_ok(mps_root_keep(e->f->dir, "/c", &err), &err);
+	mps_env_write(e, "mps-roots", "\nrelative\n/a\n\n/b"); /* no end of the last line */
+	assert_ok(mps_root_save(e->f->dir, "/a", &err), &err);
+	assert_ok(mps_root_save(e->f->dir, "/c", &err), &err);
+	assert_ok(mps_root_save(e->f->dir, "/c", &err), &err);
 	assert_ok(mps_roots_load(&roots, e->f->dir, &err), &err);
 	assert_int_equal(roots.n, 3);
 	assert_string_equal(roots.v[1], "/b");
 	assert_string_equal(roots.v[2], "/c");
 	while (full.len < 65000)
 		buf_printf(&full, "/%0*zu\n", 99, full.len);
-	mps_env_put(e, "mps-roots", buf_str(&full));
-	assert_ok(mps_root_keep(e->f->dir, "/a", &err), &err);
+	mps_env_write(e, "mps-roots", buf_str(&full));
+	assert_ok(mps_root_save(e->f->dir, "/a", &err), &err);
 	buf_printf(&full, "/%0*d\n", 65530 - 2 - (int)full.len, 1);
-	mps_env_put(e, "mps-roots", buf_str(&full));
-	assert_error(mps_root_keep(e->f->dir, "/another", &err), &err, "more MPS roots than");
+	mps_env_write(e, "mps-roots", buf_str(&full));
+	assert_error(mps_root_save(e->f->dir, "/another", &err), &err, "more MPS roots than");
 	assert_int_equal(mps_env_lines(e, "mps-roots", "/another"), 0);
 	/* Longer than we would write it: nothing is known, and nothing is lost. */
 	buf_printf(&full, "/%0*d\n", 520, 2);
-	mps_env_put(e, "mps-roots", buf_str(&full));
-	assert_int_equal(mps_root_keep(e->f->dir, "/another", &err), -1);
+	mps_env_write(e, "mps-roots", buf_str(&full));
+	assert_int_equal(mps_root_save(e->f->dir, "/another", &err), -1);
 }
 
 /* --- the control program --- */
@@ -369,14 +370,14 @@ static void mps_command_stop__calls_nobody(void **state)
 	static const char *const env[] = { "CUDA_MPS_PIPE_DIRECTORY=/x/pipe",
 		"PATH=/bin:/usr/bin", NULL };
 
-	mps_env_put(e, "hang-x", "");
+	mps_env_write(e, "hang-x", "");
 	mps_command_stop(&c);
 	assert_ok(mps_command_run(&c, &e->f->loop, e->control, env, "x", on_answer, &a, &err),
 		&err);
 	agent_fixture_until(e->f, mps_env_lines(e, "asked", "x") == 1);
 	mps_command_stop(&c);
 	assert_null(c.child);
-	agent_fixture_turn(e->f);
+	agent_fixture_run_once(e->f);
 	assert_int_equal(a.n, 0);
 }
 
@@ -422,11 +423,11 @@ static void mps_log_feed__takes_whole_lines_that_it_knows(void **state)
 		int kind; /* -1: none */
 		uint32_t pid;
 	} rows[] = {
-		{ "[x] Client process 5 disconnected\n", MPS_LOG_GONE, 5 },
+		{ "[x] Client process 5 disconnected\n", MPS_LOG_DISCONNECTED, 5 },
 		{ "[x] Client process 5 disconnected", -1, 0 }, /* it has no end yet */
 		{ "[x]Client process 5 disconnected\n", -1, 0 },
 		{ "x] Client process 5 disconnected\n", -1, 0 },
-		{ "[] Client process 5 disconnected\r\n", MPS_LOG_GONE, 5 },
+		{ "[] Client process 5 disconnected\r\n", MPS_LOG_DISCONNECTED, 5 },
 		{ "[x] Client process  5 disconnected\n", -1, 0 },
 		{ "[x] Client process 0 disconnected\n", -1, 0 },
 		{ "[x] Client process disconnected\n", -1, 0 },
@@ -490,16 +491,17 @@ static void mps_log_feed__has_bytes_of_any_kind_harm_nothing(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		MPS_TEST(hold_who__believes_whole_numbers_of_a_process_that_is_there),
+		MPS_TEST(
+			mps_lock_find_owner__believes_whole_numbers_of_a_process_that_is_there),
 		cmocka_unit_test(
 			process__that_has_ended_does_not_live_though_nobody_waits_for_it),
-		MPS_TEST(hold_take__empties_what_the_last_daemon_left),
-		MPS_TEST(hold_drop__does_not_wait_for_the_lock),
+		MPS_TEST(mps_lock_take__empties_what_the_last_daemon_left),
+		MPS_TEST(mps_lock_drop__does_not_wait_for_the_lock),
 		MPS_TEST(hold__follows_no_link_for_its_lock),
-		MPS_TEST(mps_place_make__refuses_what_others_may_write_to),
-		MPS_TEST(mps_places_find__lists_what_has_a_daemon_json),
-		MPS_TEST(mps_place_load__takes_what_makes_sense),
-		MPS_TEST(mps_root_keep__remembers_each_root_once),
+		MPS_TEST(mps_daemon_dir_make__refuses_what_others_may_write_to),
+		MPS_TEST(mps_daemon_dirs_find__lists_what_has_a_daemon_json),
+		MPS_TEST(mps_daemon_dir_load__takes_what_makes_sense),
+		MPS_TEST(mps_root_save__remembers_each_root_once),
 		MPS_TEST(mps_control_find__looks_in_path_and_then_below_the_driver_root),
 		MPS_TEST(mps_command_run__says_why_there_is_no_answer),
 		MPS_TEST(mps_command_stop__calls_nobody),

@@ -15,19 +15,19 @@
 /* One that has ended is a zombie of this process, as nobody waits for what was let go of. */
 static bool lives(pid_t pid)
 {
-	return process_start_ticks(pid) != 0;
+	return mps_process_start_ticks(pid) != 0;
 }
 
 static pid_t up(struct mps_env *e)
 {
 	mps_env_up(e, 1);
-	return process_pid(mps_env_unit(e, GPU));
+	return mps_process_pid(mps_env_find_daemon(e, GPU));
 }
 
-static bool all_gone(const struct mps_env *e)
+static bool have_all_daemons_ended(const struct mps_env *e)
 {
-	for (const struct mps_unit *u = e->mps.units; u; u = u->next)
-		if (!u->gone)
+	for (const struct mps_supervisor *u = e->mps.daemons; u; u = u->next)
+		if (!u->closed)
 			return false;
 	return true;
 }
@@ -42,16 +42,16 @@ static void found__daemon_goes_on_and_is_told_its_limits_once_more(void **state)
 
 	mps_env_client(e, GPU, 1);
 	mps_env_restart(e);
-	assert_int_equal(process_pid(mps_env_unit(e, GPU)), pid);
+	assert_int_equal(mps_process_pid(mps_env_find_daemon(e, GPU)), pid);
 	assert_true(mps_env_is(e, GPU, MPS_READY));
-	assert_true(unit_has_device(mps_env_unit(e, GPU), GPU));
+	assert_true(mps_supervisor_has_device(mps_env_find_daemon(e, GPU), GPU));
 	since = time_mono_ns();
-	assert_false(mps_answered(&e->mps, since)); /* who its clients are is not known */
+	assert_false(mps_has_answered(&e->mps, since)); /* who its clients are is not known */
 	mps_env_know(e, mps_env_inventory(1), mps_env_config(e, 2));
 	assert_true(mps_env_ok(e, "GPU-0::0", NULL)); /* at once */
-	agent_fixture_until(e->f, mps_env_unit(e, GPU)->told.percent == 50);
-	agent_fixture_until(e->f, mps_answered(&e->mps, since));
-	assert_int_equal(mps_clients_count(&mps_env_unit(e, GPU)->clients), 1);
+	agent_fixture_until(e->f, mps_env_find_daemon(e, GPU)->applied.percent == 50);
+	agent_fixture_until(e->f, mps_has_answered(&e->mps, since));
+	assert_int_equal(mps_clients_count(&mps_env_find_daemon(e, GPU)->clients), 1);
 	assert_int_equal(mps_env_lines(e, "started", ""), 1);
 	assert_int_equal(mps_env_lines(e, "asked", "set_active_thread_percentage 609 50"), 1);
 	assert_int_equal(agent_fixture_count(e->f, ""), 0);
@@ -66,12 +66,12 @@ static void found__daemon_that_ends_is_seen_to_end(void **state)
 	mps_env_know(e, mps_env_inventory(1), mps_env_config(e, 4));
 	mps_env_settle(e);
 	assert_int_equal(kill(pid, SIGKILL), 0);
-	agent_fixture_until(e->f, !mps_env_unit(e, GPU)->process);
+	agent_fixture_until(e->f, !mps_env_find_daemon(e, GPU)->process);
 	assert_non_null(strstr(agent_fixture_last(e->f, "MPSDaemonDown")->message,
 		"it was not this agent's child"));
 	mps_env_skip(e, PAUSE_NS);
 	mps_env_until_state(e, GPU, MPS_READY);
-	assert_int_not_equal(process_pid(mps_env_unit(e, GPU)), pid);
+	assert_int_not_equal(mps_process_pid(mps_env_find_daemon(e, GPU)), pid);
 }
 
 static void found__daemon_that_nobody_wants_drains(void **state)
@@ -84,11 +84,11 @@ static void found__daemon_that_nobody_wants_drains(void **state)
 	mps_env_know(e, mps_env_inventory(1), mps_env_config(e, 0));
 	mps_env_settle(e);
 	assert_true(mps_env_is(e, GPU, MPS_DRAINING));
-	assert_int_equal(mps_clients_count(&mps_env_unit(e, GPU)->clients), 1);
+	assert_int_equal(mps_clients_count(&mps_env_find_daemon(e, GPU)->clients), 1);
 	assert_true(lives(pid));
 	mps_env_no_client(e, GPU);
 	mps_env_skip(e, 2 * NS_PER_SEC);
-	agent_fixture_until(e->f, !e->mps.units);
+	agent_fixture_until(e->f, !e->mps.daemons);
 	assert_false(lives(pid));
 	assert_false(mps_env_has_file(e, GPU, "daemon.json"));
 }
@@ -104,8 +104,8 @@ static void found__below_all_roots_that_ever_were(void **state)
 	assert_true(asprintf(&c->mps_root, "%s/other", e->f->dir) > 0);
 	agent_fixture_know(e->f, mps_env_inventory(1), c);
 	mps_env_restart(e);
-	assert_non_null(mps_env_unit(e, GPU));
-	assert_int_equal(process_pid(mps_env_unit(e, GPU)), pid);
+	assert_non_null(mps_env_find_daemon(e, GPU));
+	assert_int_equal(mps_process_pid(mps_env_find_daemon(e, GPU)), pid);
 	mps_env_know(e, mps_env_inventory(1), NULL);
 	mps_env_settle(e);
 	mps_env_skip(e, PAUSE_NS);
@@ -118,13 +118,13 @@ static void found__without_the_list_of_roots_below_the_one_of_the_config(void **
 	struct mps_env *e = *state;
 	pid_t pid = up(e);
 
-	mps_env_put(e, "mps-roots", NULL); /* the run directory is on a tmpfs */
+	mps_env_write(e, "mps-roots", NULL); /* the run directory is on a tmpfs */
 	mps_env_restart(e);
-	assert_int_equal(process_pid(mps_env_unit(e, GPU)), pid);
+	assert_int_equal(mps_process_pid(mps_env_find_daemon(e, GPU)), pid);
 	/* Not twice where both say so. */
-	mps_env_put(e, "mps-roots", e->root);
+	mps_env_write(e, "mps-roots", e->root);
 	mps_env_restart(e);
-	assert_null(e->mps.units->next);
+	assert_null(e->mps.daemons->next);
 }
 
 /* A number is given again: it is the daemon only if it began then. */
@@ -135,11 +135,11 @@ static void found__process_of_another_program_is_let_alone(void **state)
 	char text[64];
 
 	assert_int_equal(kill(pid, SIGKILL), 0);
-	agent_fixture_until(e->f, !mps_env_unit(e, GPU)->process);
+	agent_fixture_until(e->f, !mps_env_find_daemon(e, GPU)->process);
 	(void)snprintf(text, sizeof(text), "%d 12345\n", (int)getpid());
-	mps_env_put(e, "m/GPU-0/pid", text);
+	mps_env_write(e, "m/GPU-0/pid", text);
 	mps_env_restart(e);
-	assert_null(mps_env_unit(e, GPU)->process);
+	assert_null(mps_env_find_daemon(e, GPU)->process);
 	mps_env_know(e, mps_env_inventory(1), mps_env_config(e, 4));
 	mps_env_until_state(e, GPU, MPS_READY);
 	assert_int_equal(mps_env_lines(e, "started", ""), 2);
@@ -161,9 +161,9 @@ static void found__place_that_cannot_be_understood_takes_no_other_daemon_away(vo
 	for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
 		const char *why = "";
 
-		mps_env_put(e, "m/GPU-0/daemon.json", texts[i].text);
+		mps_env_write(e, "m/GPU-0/daemon.json", texts[i].text);
 		mps_env_restart(e);
-		assert_null(mps_env_unit(e, GPU));
+		assert_null(mps_env_find_daemon(e, GPU));
 		assert_true(mps_env_is(e, "GPU-1", MPS_READY));
 		mps_env_know(e, mps_env_inventory(2), NULL);
 		mps_env_settle(e);
@@ -171,7 +171,7 @@ static void found__place_that_cannot_be_understood_takes_no_other_daemon_away(vo
 		assert_non_null(strstr(why, texts[i].why));
 		assert_true(mps_env_ok(e, "GPU-1::0", NULL));
 	}
-	mps_env_put(e, "m/GPU-0/daemon.json",
+	mps_env_write(e, "m/GPU-0/daemon.json",
 		"{\"devices\": [\"GPU-0\", 3, null], \"modes\": 7}");
 	mps_env_know(e, mps_env_inventory(2), NULL);
 	mps_env_until_state(e, GPU, MPS_READY);
@@ -185,7 +185,7 @@ static void found__daemon_with_a_fault_that_nobody_saw(void **state)
 	(void)up(e);
 	mps_env_client(e, GPU, 1);
 	mps_env_restart(e);
-	mps_env_put(e, "say-get_server_status", "FAULT\n");
+	mps_env_write(e, "say-get_server_status", "FAULT\n");
 	mps_env_know(e, mps_env_inventory(1), mps_env_config(e, 4));
 	agent_fixture_until(e->f, mps_env_is(e, GPU, MPS_FAULTED));
 	mps_env_settle(e);
@@ -205,13 +205,13 @@ static void found__place_without_a_daemon_goes_where_none_is_wanted(void **state
 {
 	struct mps_env *e = *state;
 
-	mps_env_put(e, "m/GPU-0/daemon.json", "{\"devices\":[\"GPU-0\"]}");
-	mps_env_put(e, "m/GPU-0/shm/x", "");
-	mps_env_put(e, "m/GPU-0/.pid.Ab12", "of a write that was killed");
-	mps_env_put(e, "mps-roots", e->root);
+	mps_env_write(e, "m/GPU-0/daemon.json", "{\"devices\":[\"GPU-0\"]}");
+	mps_env_write(e, "m/GPU-0/shm/x", "");
+	mps_env_write(e, "m/GPU-0/.pid.Ab12", "of a write that was killed");
+	mps_env_write(e, "mps-roots", e->root);
 	mps_env_restart(e);
 	mps_env_know(e, mps_env_inventory(1), mps_env_config(e, 0));
-	agent_fixture_until(e->f, !e->mps.units);
+	agent_fixture_until(e->f, !e->mps.daemons);
 	assert_false(mps_env_has_file(e, GPU, "daemon.json"));
 	assert_false(mps_env_has_file(e, GPU, "shm"));
 	assert_false(mps_env_has_file(e, GPU, ".pid.Ab12"));
@@ -226,7 +226,7 @@ static void mps_stop__ends_daemons_without_clients(void **state)
 
 	mps_stop(&e->mps);
 	mps_sync(&e->mps); /* does nothing any more */
-	agent_fixture_until(e->f, all_gone(e));
+	agent_fixture_until(e->f, have_all_daemons_ended(e));
 	assert_false(lives(pid));
 	assert_false(mps_env_has_file(e, GPU, "daemon.json"));
 	assert_int_equal(agent_fixture_count(e->f, ""), 0);
@@ -239,12 +239,12 @@ static void mps_stop__leaves_daemons_with_clients_alone(void **state)
 
 	mps_env_client(e, GPU, 1);
 	mps_stop(&e->mps);
-	agent_fixture_until(e->f, all_gone(e));
+	agent_fixture_until(e->f, have_all_daemons_ended(e));
 	assert_true(lives(pid));
 	assert_int_equal(mps_env_lines(e, "asked", "quit"), 0);
 	assert_true(mps_env_has_file(e, GPU, "daemon.json"));
 	mps_env_restart(e);
-	assert_int_equal(process_pid(mps_env_unit(e, GPU)), pid);
+	assert_int_equal(mps_process_pid(mps_env_find_daemon(e, GPU)), pid);
 }
 
 static void mps_stop__asks_a_daemon_that_was_just_found_for_clients(void **state)
@@ -254,14 +254,14 @@ static void mps_stop__asks_a_daemon_that_was_just_found_for_clients(void **state
 
 	mps_env_client(e, GPU, 1);
 	mps_env_restart(e);
-	assert_int_equal(mps_clients_count(&mps_env_unit(e, GPU)->clients), 0);
+	assert_int_equal(mps_clients_count(&mps_env_find_daemon(e, GPU)->clients), 0);
 	mps_stop(&e->mps);
-	agent_fixture_until(e->f, all_gone(e));
+	agent_fixture_until(e->f, have_all_daemons_ended(e));
 	assert_true(lives(pid));
-	mps_env_put(e, "say-get_client_list", NULL);
+	mps_env_write(e, "say-get_client_list", NULL);
 	mps_env_restart(e);
 	mps_stop(&e->mps);
-	agent_fixture_until(e->f, all_gone(e));
+	agent_fixture_until(e->f, have_all_daemons_ended(e));
 	assert_false(lives(pid));
 }
 
@@ -277,21 +277,21 @@ static void mps_stop__gives_up_where_no_answer_comes(void **state)
 		e->mps.stopped = false;
 		pid = up(e);
 		(void)snprintf(name, sizeof(name), "fail-%s", commands[i]);
-		mps_env_put(e, name, "busy\n");
+		mps_env_write(e, name, "busy\n");
 		if (i == 0) /* its last answer is old */
-			mps_env_unit(e, GPU)->answered_none = false;
+			mps_env_find_daemon(e, GPU)->has_no_client = false;
 		mps_stop(&e->mps);
 		agent_fixture_until(e->f,
 			mps_env_lines(e, "asked", commands[i]) >= 2 || i == 1);
 		mps_env_settle(e);
-		assert_false(all_gone(e));
+		assert_false(have_all_daemons_ended(e));
 		mps_env_skip(e, STOP_NS);
 		mps_env_settle(e);
 		mps_env_skip(e, STOP_NS);
-		agent_fixture_until(e->f, all_gone(e));
+		agent_fixture_until(e->f, have_all_daemons_ended(e));
 		assert_true(lives(pid));
 		assert_true(mps_env_has_file(e, GPU, "daemon.json")); /* for the next agent */
-		mps_env_put(e, name, NULL);
+		mps_env_write(e, name, NULL);
 		mps_env_restart(e);
 	}
 }
@@ -310,7 +310,7 @@ static void mps_stop__in_any_state_closes_all(void **state)
 			mps_env_settle(e);
 			mps_env_skip(e, STOP_NS);
 		}
-		agent_fixture_until(e->f, all_gone(e));
+		agent_fixture_until(e->f, have_all_daemons_ended(e));
 		mps_env_restart(e);
 	}
 }
@@ -319,11 +319,12 @@ static void mps_stop__while_nothing_can_be_started_is_at_once(void **state)
 {
 	struct mps_env *e = *state;
 
-	mps_env_put(e, "no-start", "a\n");
+	mps_env_write(e, "no-start", "a\n");
 	mps_env_know(e, mps_env_inventory(1), mps_env_config(e, 4));
 	agent_fixture_until(e->f, mps_env_rests(e, GPU, MPS_DOWN));
 	mps_stop(&e->mps);
-	assert_true(all_gone(e)); /* the pause before the next start counts for nothing */
+	assert_true(have_all_daemons_ended(
+		e)); /* the pause before the next start counts for nothing */
 	assert_false(mps_env_has_file(e, GPU, "daemon.json"));
 }
 

@@ -22,7 +22,7 @@ static struct config *exclusive(const struct mps_env *e)
 /* Its server is asked for, and comes. */
 static void bring_server(struct mps_env *e, const char *key)
 {
-	const struct mps_unit *u = mps_env_unit(e, key);
+	const struct mps_supervisor *u = mps_env_find_daemon(e, key);
 
 	agent_fixture_until(e->f, mps_env_rests(e, key, MPS_SERVER) && u->step == 1);
 	mps_env_log(e, key, "NEW SERVER 609: Ready");
@@ -48,11 +48,11 @@ static bool mode_is(const struct mps_env *e, const char *gpu, const char *mode)
 static void mode__is_set_before_the_daemon_is_started(void **state)
 {
 	struct mps_env *e = *state;
-	const struct mps_unit *u;
+	const struct mps_supervisor *u;
 
-	mps_env_put(e, "mode-GPU-0", "2\n");
+	mps_env_write(e, "mode-GPU-0", "2\n");
 	mps_env_know(e, mps_env_inventory(1), exclusive(e));
-	u = mps_env_unit(e, GPU);
+	u = mps_env_find_daemon(e, GPU);
 	agent_fixture_until(e->f, u->modes_are_set);
 	/* What it was is on disk before it is changed: this agent may be killed now. */
 	assert_int_equal(mps_env_lines(e, STATE, "\"GPU-0\":2"), 1);
@@ -79,19 +79,19 @@ static void mode__that_cannot_be_read_starts_nothing(void **state)
 	struct mps_env *e = *state;
 
 	for (uint32_t i = 0; i < ARRAY_LEN(rows); i++) {
-		const struct mps_unit *u;
+		const struct mps_supervisor *u;
 
-		mps_env_put(e, rows[i].file, rows[i].text);
+		mps_env_write(e, rows[i].file, rows[i].text);
 		if (i == 0)
 			mps_env_know(e, mps_env_inventory(1), exclusive(e));
 		else
 			mps_env_skip(e, PAUSE_NS);
-		u = mps_env_unit(e, GPU);
+		u = mps_env_find_daemon(e, GPU);
 		agent_fixture_until(e->f,
 			u->failures == i + 1 && mps_env_rests(e, GPU, MPS_DOWN));
 		assert_int_equal(strncmp(u->why, rows[i].why, strlen(rows[i].why)), 0);
-		assert_int_equal(u->place.n_modes, 0);
-		mps_env_put(e, rows[i].file, NULL);
+		assert_int_equal(u->dir.n_modes, 0);
+		mps_env_write(e, rows[i].file, NULL);
 	}
 	assert_int_equal(mps_env_lines(e, "started", ""), 0);
 	mps_env_skip(e, PAUSE_NS);
@@ -101,19 +101,19 @@ static void mode__that_cannot_be_read_starts_nothing(void **state)
 static void mode__that_cannot_be_set_is_put_back_when_that_is_clear(void **state)
 {
 	struct mps_env *e = *state;
-	const struct mps_unit *u;
+	const struct mps_supervisor *u;
 
-	mps_env_put(e, "fail-mode3", "no permission\n");
+	mps_env_write(e, "fail-mode3", "no permission\n");
 	mps_env_know(e, mps_env_inventory(2), exclusive(e));
-	u = mps_env_unit(e, GPU);
+	u = mps_env_find_daemon(e, GPU);
 	agent_fixture_until(e->f, u->failures == 1 && mps_env_rests(e, GPU, MPS_DOWN));
-	assert_int_equal(u->place.n_modes, 1); /* it may have been set in part */
+	assert_int_equal(u->dir.n_modes, 1); /* it may have been set in part */
 	mps_env_skip(e, PAUSE_NS);
 	agent_fixture_until(e->f, u->failures == 2 && mps_env_rests(e, GPU, MPS_DOWN));
 	mps_env_skip(e, PAUSE_NS);
 	agent_fixture_until(e->f, mps_env_lines(e, "helped", "--set 0 mode GPU-0") == 1);
-	mps_env_put(e, "fail-mode3", NULL);
-	agent_fixture_until(e->f, u->place.n_modes == 0 || u->state == MPS_SERVER);
+	mps_env_write(e, "fail-mode3", NULL);
+	agent_fixture_until(e->f, u->dir.n_modes == 0 || u->state == MPS_SERVER);
 	mps_env_skip(e, PAUSE_NS);
 	bring_server(e, GPU);
 	assert_true(mode_is(e, GPU, "3"));
@@ -124,10 +124,10 @@ static void mode__of_before_a_kill_counts_and_not_what_is_there_now(void **state
 {
 	struct mps_env *e = *state;
 
-	mps_env_put(e, "mode-GPU-0", "2\n");
+	mps_env_write(e, "mode-GPU-0", "2\n");
 	up_exclusive(e);
-	assert_int_equal(kill(process_pid(mps_env_unit(e, GPU)), SIGKILL), 0);
-	agent_fixture_until(e->f, !mps_env_unit(e, GPU)->process);
+	assert_int_equal(kill(mps_process_pid(mps_env_find_daemon(e, GPU)), SIGKILL), 0);
+	agent_fixture_until(e->f, !mps_env_find_daemon(e, GPU)->process);
 	mps_env_restart(e);
 	mps_env_know(e, mps_env_inventory(1), exclusive(e));
 	bring_server(e, GPU);
@@ -135,7 +135,7 @@ static void mode__of_before_a_kill_counts_and_not_what_is_there_now(void **state
 	mps_env_know(e, mps_env_inventory(1), mps_env_config(e, 0));
 	mps_env_settle(e);
 	mps_env_skip(e, PAUSE_NS);
-	agent_fixture_until(e->f, !e->mps.units);
+	agent_fixture_until(e->f, !e->mps.daemons);
 	assert_true(mode_is(e, GPU, "2"));
 }
 
@@ -147,7 +147,7 @@ static void mode__changes_under_a_daemon_that_goes_on(void **state)
 	pid_t pid;
 
 	mps_env_up(e, 1);
-	pid = process_pid(mps_env_unit(e, GPU));
+	pid = mps_process_pid(mps_env_find_daemon(e, GPU));
 	mps_env_know(e, mps_env_inventory(1), exclusive(e));
 	agent_fixture_until(e->f, mps_env_is(e, GPU, MPS_MODES));
 	assert_true(mps_env_ok(e, "GPU-0::0", NULL)); /* its devices are healthy meanwhile */
@@ -158,8 +158,8 @@ static void mode__changes_under_a_daemon_that_goes_on(void **state)
 	assert_true(mps_env_ok(e, "GPU-0::0", NULL));
 	agent_fixture_until(e->f, mode_is(e, GPU, "0"));
 	mps_env_until_state(e, GPU, MPS_READY);
-	assert_int_equal(process_pid(mps_env_unit(e, GPU)), pid);
-	assert_int_equal(mps_env_unit(e, GPU)->place.n_modes, 0);
+	assert_int_equal(mps_process_pid(mps_env_find_daemon(e, GPU)), pid);
+	assert_int_equal(mps_env_find_daemon(e, GPU)->dir.n_modes, 0);
 	assert_int_equal(mps_env_lines(e, STATE, "\"modes\":{}"), 1);
 }
 
@@ -170,8 +170,8 @@ static void mode__that_cannot_be_set_ends_no_daemon_that_serves(void **state)
 
 	mps_env_stop_clock();
 	mps_env_up(e, 1);
-	pid = process_pid(mps_env_unit(e, GPU));
-	mps_env_put(e, "fail-mode3", "no permission\n");
+	pid = mps_process_pid(mps_env_find_daemon(e, GPU));
+	mps_env_write(e, "fail-mode3", "no permission\n");
 	mps_env_know(e, mps_env_inventory(1), exclusive(e));
 	agent_fixture_until(e->f, mps_env_lines(e, "helped", "--set 3") == 1);
 	mps_env_until_state(e, GPU, MPS_READY);
@@ -180,30 +180,30 @@ static void mode__that_cannot_be_set_ends_no_daemon_that_serves(void **state)
 	mps_sync(&e->mps);
 	mps_env_settle(e);
 	assert_int_equal(mps_env_lines(e, "helped", "--set 3"), 1);
-	mps_env_put(e, "fail-mode3", NULL);
+	mps_env_write(e, "fail-mode3", NULL);
 	mps_env_skip(e, PAUSE_NS);
 	agent_fixture_until(e->f, mode_is(e, GPU, "3"));
 	mps_env_until_state(e, GPU, MPS_READY);
-	assert_int_equal(process_pid(mps_env_unit(e, GPU)), pid);
+	assert_int_equal(mps_process_pid(mps_env_find_daemon(e, GPU)), pid);
 }
 
 static void mode__that_is_waited_for_holds_up_nothing_else(void **state)
 {
 	struct mps_env *e = *state;
 	struct config *c = exclusive(e);
-	const struct mps_unit *u;
+	const struct mps_supervisor *u;
 	uint64_t since;
 
 	mps_env_up(e, 1);
-	u = mps_env_unit(e, GPU);
-	mps_env_put(e, "fail-mode", "no permission\n");
+	u = mps_env_find_daemon(e, GPU);
+	mps_env_write(e, "fail-mode", "no permission\n");
 	c->sharing.entries[0].replicas = 2;
 	mps_env_know(e, mps_env_inventory(1), c);
-	agent_fixture_until(e->f, u->told.percent == 50);
+	agent_fixture_until(e->f, u->applied.percent == 50);
 	mps_env_until_state(e, GPU, MPS_READY);
 	since = time_mono_ns();
-	mps_ask(&e->mps);
-	agent_fixture_until(e->f, mps_answered(&e->mps, since));
+	mps_query_clients(&e->mps);
+	agent_fixture_until(e->f, mps_has_answered(&e->mps, since));
 	assert_true(mps_env_ok(e, "GPU-0::0", NULL));
 }
 
@@ -225,9 +225,9 @@ static void mode__is_put_back_when_the_daemon_has_ended(void **state)
 {
 	struct mps_env *e = *state;
 
-	mps_env_put(e, "mode-GPU-0", "1\n");
+	mps_env_write(e, "mode-GPU-0", "1\n");
 	up_exclusive(e);
-	mps_env_put(e, "fail-mode1", "NVML: busy\n");
+	mps_env_write(e, "fail-mode1", "NVML: busy\n");
 	mps_env_know(e, mps_env_inventory(1), mps_env_config(e, 0));
 	mps_env_settle(e);
 	for (unsigned i = 0; i < 3; i++) {
@@ -237,9 +237,9 @@ static void mode__is_put_back_when_the_daemon_has_ended(void **state)
 		assert_int_equal(mps_env_lines(e, STATE, "\"GPU-0\":1"), 1);
 	}
 	assert_true(mode_is(e, GPU, "3"));
-	mps_env_put(e, "fail-mode1", NULL);
+	mps_env_write(e, "fail-mode1", NULL);
 	mps_env_skip(e, PAUSE_NS);
-	agent_fixture_until(e->f, !e->mps.units);
+	agent_fixture_until(e->f, !e->mps.daemons);
 	assert_true(mode_is(e, GPU, "1"));
 	assert_false(mps_env_has_file(e, GPU, "daemon.json"));
 }
@@ -250,16 +250,16 @@ static void mode__of_each_gpu_is_its_own(void **state)
 	struct config *c = exclusive(e);
 
 	MPS(c).fail_requests_greater_than_one = false;
-	mps_env_put(e, "mode-GPU-0", "0\n");
-	mps_env_put(e, "mode-GPU-1", "2\n");
-	mps_env_put(e, "mode-GPU-2", "0\n");
+	mps_env_write(e, "mode-GPU-0", "0\n");
+	mps_env_write(e, "mode-GPU-1", "2\n");
+	mps_env_write(e, "mode-GPU-2", "0\n");
 	mps_env_know(e, mps_env_inventory(3), c);
-	bring_server(e, e->mps.units->key);
+	bring_server(e, e->mps.daemons->key);
 	assert_true(mode_is(e, "GPU-1", "3"));
 	mps_env_know(e, mps_env_inventory(3), mps_env_config(e, 0));
 	mps_env_settle(e);
 	mps_env_skip(e, PAUSE_NS);
-	agent_fixture_until(e->f, !e->mps.units);
+	agent_fixture_until(e->f, !e->mps.daemons);
 	assert_true(mode_is(e, "GPU-0", "0"));
 	assert_true(mode_is(e, "GPU-1", "2"));
 	assert_true(mode_is(e, "GPU-2", "0"));
@@ -275,22 +275,22 @@ static void mode__is_put_back_before_another_daemon_of_the_gpu_sets_its_own(void
 
 	MPS(c).fail_requests_greater_than_one = false;
 	mps_env_know(e, mps_env_inventory(2), c);
-	(void)snprintf(old, sizeof(old), "%s", e->mps.units->key);
+	(void)snprintf(old, sizeof(old), "%s", e->mps.daemons->key);
 	bring_server(e, old);
-	mps_env_put(e, "fail-mode0", "busy\n");
+	mps_env_write(e, "fail-mode0", "busy\n");
 	mps_env_know(e, mps_env_inventory(2), exclusive(e));
-	agent_fixture_until(e->f, !mps_env_unit(e, old)->process);
+	agent_fixture_until(e->f, !mps_env_find_daemon(e, old)->process);
 	mps_env_skip(e, PAUSE_NS);
 	mps_env_settle(e);
 	/* Its daemon has gone, and its mode is there. */
 	assert_true(mps_env_is(e, GPU, MPS_DOWN));
 	assert_int_equal(mps_env_lines(e, "started", ""), 1);
-	mps_env_put(e, "fail-mode0", NULL);
+	mps_env_write(e, "fail-mode0", NULL);
 	mps_env_skip(e, PAUSE_NS);
-	agent_fixture_until(e->f, !mps_env_unit(e, old));
+	agent_fixture_until(e->f, !mps_env_find_daemon(e, old));
 	mps_env_skip(e, PAUSE_NS);
 	bring_server(e, GPU);
-	assert_int_equal(mps_env_unit(e, GPU)->place.modes[0].before, 0); /* and not 3 */
+	assert_int_equal(mps_env_find_daemon(e, GPU)->dir.modes[0].before, 0); /* and not 3 */
 }
 
 static void mps_stop__puts_modes_back(void **state)
@@ -300,7 +300,7 @@ static void mps_stop__puts_modes_back(void **state)
 	up_exclusive(e);
 	mps_stop(&e->mps);
 	agent_fixture_until(e->f, mode_is(e, GPU, "0"));
-	agent_fixture_until(e->f, e->mps.units->gone);
+	agent_fixture_until(e->f, e->mps.daemons->closed);
 	assert_false(mps_env_has_file(e, GPU, "daemon.json"));
 }
 
@@ -309,15 +309,15 @@ static void mps_stop__leaves_modes_to_the_next_agent_where_they_cannot_be_put_ba
 	struct mps_env *e = *state;
 
 	up_exclusive(e);
-	mps_env_put(e, "fail-mode0", "busy\n");
+	mps_env_write(e, "fail-mode0", "busy\n");
 	mps_stop(&e->mps);
-	agent_fixture_until(e->f, e->mps.units->gone);
+	agent_fixture_until(e->f, e->mps.daemons->closed);
 	assert_int_equal(mps_env_lines(e, STATE, "\"GPU-0\":0"), 1);
 	assert_true(mode_is(e, GPU, "3"));
-	mps_env_put(e, "fail-mode0", NULL);
+	mps_env_write(e, "fail-mode0", NULL);
 	mps_env_restart(e);
 	mps_env_know(e, mps_env_inventory(1), mps_env_config(e, 0));
-	agent_fixture_until(e->f, !e->mps.units);
+	agent_fixture_until(e->f, !e->mps.daemons);
 	assert_true(mode_is(e, GPU, "0"));
 	assert_int_equal(mps_env_lines(e, "started", ""), 1);
 }

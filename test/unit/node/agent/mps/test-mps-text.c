@@ -30,10 +30,10 @@ static void on_event(void *arg, const struct mps_log_event *e)
 {
 	static const char *const names[] = {
 		[MPS_LOG_CONNECTED] = "connected",
-		[MPS_LOG_GONE] = "gone",
+		[MPS_LOG_DISCONNECTED] = "gone",
 		[MPS_LOG_FAULT] = "fault",
 		[MPS_LOG_NAMED] = "named",
-		[MPS_LOG_HIT] = "hit",
+		[MPS_LOG_CLIENT_FAULTED] = "hit",
 		[MPS_LOG_SERVER_READY] = "ready",
 		[MPS_LOG_SERVER_ENDED] = "ended",
 		[MPS_LOG_SERVER_DIED] = "died",
@@ -132,9 +132,9 @@ static void environ__is_searched_by_whole_names(void **state)
 	static const char env[] = "XA=no\0A=GPU-1::3\0AA=no\0B=cut";
 
 	(void)state;
-	assert_string_equal(environ_find(env, sizeof(env) - 1, "A"), "GPU-1::3");
-	assert_null(environ_find(env, sizeof(env) - 1, "B")); /* has no end */
-	assert_null(environ_find(env, 0, "A"));
+	assert_string_equal(mps_environ_find(env, sizeof(env) - 1, "A"), "GPU-1::3");
+	assert_null(mps_environ_find(env, sizeof(env) - 1, "B")); /* has no end */
+	assert_null(mps_environ_find(env, 0, "A"));
 }
 
 static void cgroup__names_the_pod_in_both_ways(void **state)
@@ -153,7 +153,7 @@ static void cgroup__names_the_pod_in_both_ways(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		assert_int_equal(cgroup_pod_uid(rows[i].text, uid), rows[i].uid != NULL);
+		assert_int_equal(mps_cgroup_pod_uid(rows[i].text, uid), rows[i].uid != NULL);
 		if (rows[i].uid)
 			assert_string_equal(uid, rows[i].uid);
 	}
@@ -181,35 +181,35 @@ static void mounts__name_the_pod_by_its_hosts_file(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		assert_int_equal(mounts_pod_uid(rows[i].text, uid), rows[i].uid != NULL);
+		assert_int_equal(mps_mounts_pod_uid(rows[i].text, uid), rows[i].uid != NULL);
 		assert_string_equal(uid, rows[i].uid ? rows[i].uid : "");
 	}
 }
 
 static void silence__ends(void **state)
 {
-	struct mps_silence s = { 0 };
+	struct mps_unanswered s = { 0 };
 	uint64_t now = 7;
 
 	(void)state;
-	for (int i = 0; i < MPS_SILENT_MAX; i++) {
-		assert_true(mps_silence_may_ask(&s, now));
-		mps_silence_count(&s, now);
+	for (int i = 0; i < MPS_UNANSWERED_MAX; i++) {
+		assert_true(mps_unanswered_may_query(&s, now));
+		mps_unanswered_count(&s, now);
 	}
-	assert_false(mps_silence_may_ask(&s, now));
-	now += MPS_SILENT_AGAIN_NS - 1;
-	assert_false(mps_silence_may_ask(&s, now));
+	assert_false(mps_unanswered_may_query(&s, now));
+	now += MPS_UNANSWERED_RETRY_NS - 1;
+	assert_false(mps_unanswered_may_query(&s, now));
 	now++;
-	assert_true(mps_silence_may_ask(&s, now));
-	mps_silence_count(&s, now);
-	assert_false(mps_silence_may_ask(&s, now));
+	assert_true(mps_unanswered_may_query(&s, now));
+	mps_unanswered_count(&s, now);
+	assert_false(mps_unanswered_may_query(&s, now));
 	/* However long nothing was asked, no more than that. */
-	now += 1000 * MPS_SILENT_AGAIN_NS;
-	for (int i = 0; i < MPS_SILENT_MAX; i++) {
-		assert_true(mps_silence_may_ask(&s, now));
-		mps_silence_count(&s, now);
+	now += 1000 * MPS_UNANSWERED_RETRY_NS;
+	for (int i = 0; i < MPS_UNANSWERED_MAX; i++) {
+		assert_true(mps_unanswered_may_query(&s, now));
+		mps_unanswered_count(&s, now);
 	}
-	assert_false(mps_silence_may_ask(&s, now));
+	assert_false(mps_unanswered_may_query(&s, now));
 }
 
 static void clients__come_and_go_and_are_kept_when_hit(void **state)
@@ -224,21 +224,21 @@ static void clients__come_and_go_and_are_kept_when_hit(void **state)
 	assert_int_equal(mps_clients_count(&c), 1);
 	mps_clients_set(&c, both, 2);
 	assert_int_equal(mps_clients_count(&c), 2);
-	mps_clients_find(&c, self)->hit = true;
-	assert_int_equal(mps_clients_count_hit(&c), 1);
+	mps_clients_find(&c, self)->faulted = true;
+	assert_int_equal(mps_clients_count_faulted(&c), 1);
 	mps_clients_remove(&c, self);
 	mps_clients_remove(&c, 1);
 	mps_clients_remove(&c, 77);
 	assert_int_equal(mps_clients_count(&c), 0);
-	assert_int_equal(mps_clients_count_hit(&c), 0);
+	assert_int_equal(mps_clients_count_faulted(&c), 0);
 	assert_non_null(mps_clients_find(&c, self)); /* it is still to be told */
 	/* And the other one is remembered: it may have been killed in the middle of its work. */
-	assert_int_equal(mps_clients_last_gone(&c, 0)->pid, 1);
-	assert_null(mps_clients_last_gone(&c, UINT64_MAX));
-	mps_clients_find(&c, 1)->gone_ns = 1;
+	assert_int_equal(mps_clients_last_disconnected(&c, 0)->pid, 1);
+	assert_null(mps_clients_last_disconnected(&c, UINT64_MAX));
+	mps_clients_find(&c, 1)->disconnected_ns = 1;
 	mps_clients_set(&c, NULL, 0);
 	assert_null(mps_clients_find(&c, 1));
-	assert_null(mps_clients_last_gone(&c, 0));
+	assert_null(mps_clients_last_disconnected(&c, 0));
 	mps_clients_fini(&c);
 }
 
@@ -247,19 +247,19 @@ static void clients__take_answers_about_themselves(void **state)
 	static const struct {
 		const char *line;
 		bool ok;
-		enum mps_who who;
+		enum mps_identity who;
 		const char *pod_uid, *devices;
 	} rows[] = {
-		{ "1 u GPU-1::3,GPU-1::4", true, MPS_WHO_KNOWN, "u", "GPU-1::3,GPU-1::4" },
-		{ "1 - GPU-1::3", true, MPS_WHO_KNOWN, "", "GPU-1::3" },
-		{ "1 - -", true, MPS_WHO_KNOWN, "", "" },
-		{ "2 u GPU-1::3", true, MPS_WHO_ASKED, "", "" }, /* no client */
-		{ "1 u", false, MPS_WHO_ASKED, "", "" },
-		{ "1 u a b", false, MPS_WHO_ASKED, "", "" },
-		{ "1  a", false, MPS_WHO_ASKED, "", "" },
-		{ "x u a", false, MPS_WHO_ASKED, "", "" },
-		{ "4294967296 u a", false, MPS_WHO_ASKED, "", "" },
-		{ "", false, MPS_WHO_ASKED, "", "" },
+		{ "1 u GPU-1::3,GPU-1::4", true, MPS_IDENTITY_KNOWN, "u", "GPU-1::3,GPU-1::4" },
+		{ "1 - GPU-1::3", true, MPS_IDENTITY_KNOWN, "", "GPU-1::3" },
+		{ "1 - -", true, MPS_IDENTITY_KNOWN, "", "" },
+		{ "2 u GPU-1::3", true, MPS_IDENTITY_REQUESTED, "", "" }, /* no client */
+		{ "1 u", false, MPS_IDENTITY_REQUESTED, "", "" },
+		{ "1 u a b", false, MPS_IDENTITY_REQUESTED, "", "" },
+		{ "1  a", false, MPS_IDENTITY_REQUESTED, "", "" },
+		{ "x u a", false, MPS_IDENTITY_REQUESTED, "", "" },
+		{ "4294967296 u a", false, MPS_IDENTITY_REQUESTED, "", "" },
+		{ "", false, MPS_IDENTITY_REQUESTED, "", "" },
 	};
 
 	(void)state;
@@ -268,12 +268,13 @@ static void clients__take_answers_about_themselves(void **state)
 		struct error err = ERROR_INIT;
 		struct mps_client *m = mps_clients_add(&c, 1);
 
-		assert_ptr_equal(mps_clients_wanted(&c), m);
-		m->who = MPS_WHO_ASKED;
-		assert_null(mps_clients_wanted(&c));
+		assert_ptr_equal(mps_clients_next_unidentified(&c), m);
+		m->identity = MPS_IDENTITY_REQUESTED;
+		assert_null(mps_clients_next_unidentified(&c));
 		if ((mps_clients_answer(&c, rows[i].line, strlen(rows[i].line), &err) == 0) !=
 				rows[i].ok ||
-			m->who != rows[i].who || strcmp(m->pod_uid, rows[i].pod_uid) != 0 ||
+			m->identity != rows[i].who ||
+			strcmp(m->pod_uid, rows[i].pod_uid) != 0 ||
 			strcmp(m->devices, rows[i].devices) != 0)
 			fail_msg("'%s': %s", rows[i].line, err.msg);
 		mps_clients_fini(&c);
@@ -308,17 +309,17 @@ static void place__is_written_and_found_again(void **state)
 	char root[] = "/tmp/test-mps.XXXXXX", path[PATH_MAX];
 	CLEANUP(strv_fini) struct strv keys = STRV_INIT;
 	struct error err = ERROR_INIT;
-	struct mps_mode mode = { .uuid = "GPU-1", .before = 2 };
-	struct mps_place p, q;
+	struct mps_saved_mode mode = { .uuid = "GPU-1", .before = 2 };
+	struct mps_daemon_dir p, q;
 	struct stat st;
 
 	(void)state;
 	assert_non_null(mkdtemp(root));
 	(void)umask(077); /* what others need is not left to chance */
-	assert_ok(mps_place_init(&p, root, "GPU-1", &err), &err);
-	assert_ok(mps_place_load(&p, &err), &err); /* nothing is there */
+	assert_ok(mps_daemon_dir_init(&p, root, "GPU-1", &err), &err);
+	assert_ok(mps_daemon_dir_load(&p, &err), &err); /* nothing is there */
 	assert_int_equal(p.n_modes, 0);
-	assert_ok(mps_place_make(&p, &err), &err);
+	assert_ok(mps_daemon_dir_make(&p, &err), &err);
 	assert_int_equal(stat(p.pipe, &st), 0);
 	assert_int_equal(st.st_mode & 07777, 0755);
 	assert_int_equal(stat(p.shm, &st), 0);
@@ -327,12 +328,12 @@ static void place__is_written_and_found_again(void **state)
 	p.n_modes = 1;
 	assert_ok(strv_add(&p.devices, "GPU-1", &err), &err);
 	assert_ok(strv_add(&p.devices, "GPU-3", &err), &err);
-	assert_ok(mps_place_save(&p, &err), &err);
-	assert_ok(mps_places_find(&keys, root, &err), &err);
+	assert_ok(mps_daemon_dir_save(&p, &err), &err);
+	assert_ok(mps_daemon_dirs_find(&keys, root, &err), &err);
 	assert_int_equal(keys.n, 1);
 	assert_string_equal(keys.v[0], "GPU-1");
-	assert_ok(mps_place_init(&q, root, "GPU-1", &err), &err);
-	assert_ok(mps_place_load(&q, &err), &err);
+	assert_ok(mps_daemon_dir_init(&q, root, "GPU-1", &err), &err);
+	assert_ok(mps_daemon_dir_load(&q, &err), &err);
 	assert_int_equal(q.n_modes, 1);
 	assert_string_equal(q.modes[0].uuid, "GPU-1");
 	assert_int_equal(q.modes[0].before, 2);
@@ -349,12 +350,12 @@ static void place__is_written_and_found_again(void **state)
 	assert_int_equal(rmdir(p.pipe) | mkdir(p.pipe, 0755), 0);
 	assert_int_equal(access(p.dir, F_OK), 0);
 	/* With a mode to restore it stays; without it the pipe directory alone does. */
-	assert_int_equal(mps_place_clear(&q, &err), -1);
+	assert_int_equal(mps_daemon_dir_clear(&q, &err), -1);
 	assert_ok(path_join(path, sizeof(path), q.dir, MPS_STATE, &err), &err);
 	assert_int_equal(access(path, F_OK), 0);
-	mps_place_fini(&q);
+	mps_daemon_dir_fini(&q);
 	error_clear(&err);
-	assert_ok(mps_place_clear(&q, &err), &err);
+	assert_ok(mps_daemon_dir_clear(&q, &err), &err);
 	assert_int_equal(access(path, F_OK), -1);
 	assert_int_equal(access(q.shm, F_OK), -1);
 	assert_int_equal(access(q.pipe, F_OK), 0);
@@ -429,25 +430,25 @@ static void place__is_one_process_s(void **state)
 {
 	char root[] = "/tmp/test-mps.XXXXXX";
 	struct error err = ERROR_INIT;
-	struct mps_place p;
+	struct mps_daemon_dir p;
 
 	(void)state;
 	assert_non_null(mkdtemp(root));
-	assert_ok(mps_place_init(&p, root, "k", &err), &err);
-	assert_ok(mps_place_make(&p, &err), &err);
+	assert_ok(mps_daemon_dir_init(&p, root, "k", &err), &err);
+	assert_ok(mps_daemon_dir_make(&p, &err), &err);
 	/* Where nothing is to be started, nothing is. */
-	assert_int_equal(hold_take(p.dir, &err), -1);
+	assert_int_equal(mps_lock_take(p.dir, &err), -1);
 	assert_int_equal(err.code, ERR_NOT_FOUND);
-	assert_int_equal(hold_who(p.dir).pid, 0);
+	assert_int_equal(mps_lock_find_owner(p.dir).pid, 0);
 	error_clear(&err);
-	assert_ok(mps_place_save(&p, &err), &err);
-	assert_ok(hold_take(p.dir, &err), &err);
-	assert_int_equal(hold_who(p.dir).pid, getpid());
+	assert_ok(mps_daemon_dir_save(&p, &err), &err);
+	assert_ok(mps_lock_take(p.dir, &err), &err);
+	assert_int_equal(mps_lock_find_owner(p.dir).pid, getpid());
 	/* Not while somebody runs, be it oneself. */
-	assert_int_equal(hold_take(p.dir, &err), -1);
+	assert_int_equal(mps_lock_take(p.dir, &err), -1);
 	assert_int_equal(err.code, ERR_EXISTS);
 	error_clear(&err);
-	assert_int_equal(hold_drop(p.dir, &err), -1);
+	assert_int_equal(mps_lock_drop(p.dir, &err), -1);
 	assert_int_equal(err.code, ERR_EXISTS);
 	/* The number alone is not the process. */
 	error_clear(&err);
@@ -458,8 +459,8 @@ static void place__is_one_process_s(void **state)
 		(void)snprintf(text, sizeof(text), "%d 1\n", (int)getpid());
 		assert_ok(file_write_atomic(path, text, strlen(text), 0644, &err), &err);
 	}
-	assert_int_equal(hold_who(p.dir).pid, 0);
-	assert_ok(mps_place_clear(&p, &err), &err);
+	assert_int_equal(mps_lock_find_owner(p.dir).pid, 0);
+	assert_ok(mps_daemon_dir_clear(&p, &err), &err);
 	assert_int_equal(rmdir(p.pipe) | rmdir(p.dir) | rmdir(root), 0);
 }
 
@@ -467,21 +468,21 @@ static void place__of_others_is_refused(void **state)
 {
 	char root[] = "/tmp/test-mps.XXXXXX", dir[64];
 	struct error err = ERROR_INIT;
-	struct mps_place p;
+	struct mps_daemon_dir p;
 
 	(void)state;
 	assert_non_null(mkdtemp(root));
-	assert_ok(mps_place_init(&p, root, "k", &err), &err);
+	assert_ok(mps_daemon_dir_init(&p, root, "k", &err), &err);
 	(void)snprintf(dir, sizeof(dir), "%s/k", root);
 	assert_int_equal(symlink("/tmp", dir), 0);
-	assert_int_equal(mps_place_make(&p, &err), -1);
+	assert_int_equal(mps_daemon_dir_make(&p, &err), -1);
 	assert_non_null(strstr(err.msg, "expected a directory"));
 	assert_int_equal(unlink(dir), 0);
 	if (geteuid() == 0) {
 		assert_int_equal(mkdir(dir, 0755), 0);
 		assert_int_equal(chown(dir, 12345, 0), 0);
 		error_clear(&err);
-		assert_int_equal(mps_place_make(&p, &err), -1);
+		assert_int_equal(mps_daemon_dir_make(&p, &err), -1);
 		assert_non_null(strstr(err.msg, "belongs to user 12345"));
 		assert_int_equal(rmdir(dir), 0);
 	}
@@ -491,16 +492,16 @@ static void place__of_others_is_refused(void **state)
 static void place__has_room_for_sockets(void **state)
 {
 	struct error err = ERROR_INIT;
-	struct mps_place p;
+	struct mps_daemon_dir p;
 	char root[101];
 
 	(void)state;
 	memset(root, 'r', sizeof(root) - 1);
 	root[0] = '/';
 	root[sizeof(root) - 1] = '\0';
-	assert_int_equal(mps_place_init(&p, root, "GPU-1", &err), -1);
+	assert_int_equal(mps_daemon_dir_init(&p, root, "GPU-1", &err), -1);
 	assert_non_null(strstr(err.msg, "--mps-root"));
-	assert_ok(mps_place_init(&p, MPS_DEFAULT_ROOT,
+	assert_ok(mps_daemon_dir_init(&p, MPS_DEFAULT_ROOT,
 			  "MIG-5d5ba0d6-d33d-2b2c-524d-9e3d8d2b8a77", NULL),
 		&err);
 }
@@ -508,10 +509,10 @@ static void place__has_room_for_sockets(void **state)
 static void process__is_known_by_when_it_began(void **state)
 {
 	(void)state;
-	assert_true(process_start_ticks(getpid()) > 0);
-	assert_int_equal(process_start_ticks(0), 0);
-	assert_int_equal(process_start_ticks(-1), 0);
-	assert_int_equal(process_start_ticks(INT32_MAX), 0);
+	assert_true(mps_process_start_ticks(getpid()) > 0);
+	assert_int_equal(mps_process_start_ticks(0), 0);
+	assert_int_equal(mps_process_start_ticks(-1), 0);
+	assert_int_equal(mps_process_start_ticks(INT32_MAX), 0);
 }
 
 int main(void)

@@ -12,12 +12,12 @@
 
 static const struct mps_client *client(const struct mps_env *e, uint32_t pid)
 {
-	return mps_clients_find(&mps_env_unit(e, GPU)->clients, pid);
+	return mps_clients_find(&mps_env_find_daemon(e, GPU)->clients, pid);
 }
 
-static bool is_who(const struct mps_env *e, uint32_t pid, enum mps_who who)
+static bool is_identity_of_client(const struct mps_env *e, uint32_t pid, enum mps_identity who)
 {
-	return client(e, pid) && client(e, pid)->who == who;
+	return client(e, pid) && client(e, pid)->identity == who;
 }
 
 static void who__is_asked_of_one_helper_one_client_after_the_other(void **state)
@@ -25,11 +25,12 @@ static void who__is_asked_of_one_helper_one_client_after_the_other(void **state)
 	struct mps_env *e = *state;
 
 	mps_env_up(e, 1);
-	mps_env_put(e, "who-7", "7 uid-7 GPU-0::1,GPU-0::2\n");
+	mps_env_write(e, "who-7", "7 uid-7 GPU-0::1,GPU-0::2\n");
 	mps_env_log(e, GPU, "Client {PID: 6, Context ID: 0} connected");
 	mps_env_log(e, GPU, "Client {PID: 7, Context ID: 0} connected");
 	mps_env_log(e, GPU, "Client {PID: 8, Context ID: 0} connected");
-	agent_fixture_until(e->f, is_who(e, 8, MPS_WHO_KNOWN) && is_who(e, 7, MPS_WHO_KNOWN));
+	agent_fixture_until(e->f, is_identity_of_client(e, 8, MPS_IDENTITY_KNOWN) &&
+					  is_identity_of_client(e, 7, MPS_IDENTITY_KNOWN));
 	assert_string_equal(client(e, 6)->devices, "");
 	assert_string_equal(client(e, 7)->devices, "GPU-0::1,GPU-0::2");
 	assert_string_equal(client(e, 7)->pod_uid, "uid-7");
@@ -38,7 +39,7 @@ static void who__is_asked_of_one_helper_one_client_after_the_other(void **state)
 	/* Nobody is asked about twice. */
 	mps_env_log(e, GPU, "Client {PID: 7, Context ID: 1} connected");
 	mps_env_client(e, GPU, 9);
-	agent_fixture_until(e->f, is_who(e, 9, MPS_WHO_KNOWN));
+	agent_fixture_until(e->f, is_identity_of_client(e, 9, MPS_IDENTITY_KNOWN));
 	assert_int_equal(mps_env_lines(e, "who-asked", ""), 4);
 }
 
@@ -47,13 +48,14 @@ static void who__is_asked_about_a_number_again_when_it_is_another_process(void *
 	struct mps_env *e = *state;
 
 	mps_env_up(e, 1);
-	mps_env_put(e, "who-7", "7 uid-7 GPU-0::1\n");
+	mps_env_write(e, "who-7", "7 uid-7 GPU-0::1\n");
 	mps_env_client(e, GPU, 7);
-	agent_fixture_until(e->f, is_who(e, 7, MPS_WHO_KNOWN));
+	agent_fixture_until(e->f, is_identity_of_client(e, 7, MPS_IDENTITY_KNOWN));
 	mps_env_no_client(e, GPU);
-	mps_env_put(e, "who-7", "7 uid-8 GPU-0::2\n");
+	mps_env_write(e, "who-7", "7 uid-8 GPU-0::2\n");
 	mps_env_client(e, GPU, 7);
-	agent_fixture_until(e->f, is_who(e, 7, MPS_WHO_KNOWN) && client(e, 7)->here);
+	agent_fixture_until(e->f,
+		is_identity_of_client(e, 7, MPS_IDENTITY_KNOWN) && client(e, 7)->connected);
 	assert_string_equal(client(e, 7)->pod_uid, "uid-8");
 }
 
@@ -62,14 +64,14 @@ static void who__stays_unknown_where_the_helper_ends(void **state)
 	struct mps_env *e = *state;
 
 	mps_env_up(e, 1);
-	mps_env_put(e, "who-ends", "no /proc here\n");
+	mps_env_write(e, "who-ends", "no /proc here\n");
 	mps_env_client(e, GPU, 6);
-	agent_fixture_until(e->f, is_who(e, 6, MPS_WHO_UNKNOWN));
+	agent_fixture_until(e->f, is_identity_of_client(e, 6, MPS_IDENTITY_UNKNOWN));
 	/* The next one is asked of another helper. */
-	mps_env_put(e, "who-ends", NULL);
+	mps_env_write(e, "who-ends", NULL);
 	mps_env_client(e, GPU, 7);
-	agent_fixture_until(e->f, is_who(e, 7, MPS_WHO_KNOWN));
-	assert_true(is_who(e, 6, MPS_WHO_UNKNOWN));
+	agent_fixture_until(e->f, is_identity_of_client(e, 7, MPS_IDENTITY_KNOWN));
+	assert_true(is_identity_of_client(e, 6, MPS_IDENTITY_UNKNOWN));
 	assert_int_equal(mps_env_lines(e, "helped", "clients"), 2);
 	assert_true(mps_env_ok(e, "GPU-0::0", NULL));
 }
@@ -87,9 +89,10 @@ static void who__is_not_believed_when_it_makes_no_sense(void **state)
 	mps_env_up(e, 1);
 	for (uint32_t i = 0; i <= ARRAY_LEN(answers); i++) {
 		(void)snprintf(name, sizeof(name), "who-%u", 100 + i);
-		mps_env_put(e, name, i < ARRAY_LEN(answers) ? answers[i] : long_id);
+		mps_env_write(e, name, i < ARRAY_LEN(answers) ? answers[i] : long_id);
 		mps_env_client(e, GPU, 100 + i);
-		agent_fixture_until(e->f, is_who(e, 100 + i, MPS_WHO_UNKNOWN));
+		agent_fixture_until(e->f,
+			is_identity_of_client(e, 100 + i, MPS_IDENTITY_UNKNOWN));
 		assert_string_equal(client(e, 100 + i)->devices, "");
 	}
 }
@@ -108,9 +111,9 @@ static void who__without_a_helper_is_unknown(void **state)
 		4, 0755);
 	mps_env_log(e, GPU, "Client {PID: 6, Context ID: 0} connected");
 	mps_env_log(e, GPU, "Client {PID: 7, Context ID: 0} connected");
-	agent_fixture_until(e->f,
-		is_who(e, 6, MPS_WHO_UNKNOWN) && is_who(e, 7, MPS_WHO_UNKNOWN));
-	assert_null(mps_env_unit(e, GPU)->who);
+	agent_fixture_until(e->f, is_identity_of_client(e, 6, MPS_IDENTITY_UNKNOWN) &&
+					  is_identity_of_client(e, 7, MPS_IDENTITY_UNKNOWN));
+	assert_null(mps_env_find_daemon(e, GPU)->identify_child);
 	assert_int_equal(unlink(path), 0);
 }
 
@@ -118,54 +121,54 @@ static void who__without_a_helper_is_unknown(void **state)
 static void who__waits_after_many_that_did_not_answer(void **state)
 {
 	struct mps_env *e = *state;
-	struct mps_unit *u;
+	struct mps_supervisor *u;
 
 	mps_env_up(e, 1);
-	u = mps_env_unit(e, GPU);
-	for (int i = 0; i < MPS_SILENT_MAX; i++)
-		mps_silence_count(&u->who_silence, time_mono_ns());
+	u = mps_env_find_daemon(e, GPU);
+	for (int i = 0; i < MPS_UNANSWERED_MAX; i++)
+		mps_unanswered_count(&u->unanswered, time_mono_ns());
 	mps_env_client(e, GPU, 7);
-	agent_fixture_turn(e->f);
-	assert_true(is_who(e, 7, MPS_WHO_WANTED));
+	agent_fixture_run_once(e->f);
+	assert_true(is_identity_of_client(e, 7, MPS_IDENTITY_NEEDED));
 	assert_int_equal(mps_env_lines(e, "who-asked", ""), 0);
 	/* Each check of the daemon comes there again. */
-	mps_env_skip(e, MPS_SILENT_AGAIN_NS);
-	agent_fixture_until(e->f, is_who(e, 7, MPS_WHO_KNOWN));
+	mps_env_skip(e, MPS_UNANSWERED_RETRY_NS);
+	agent_fixture_until(e->f, is_identity_of_client(e, 7, MPS_IDENTITY_KNOWN));
 }
 
 /* The one wait that is real: for ANSWER_NS of who.c. */
 static void who__is_given_up_where_no_answer_comes(void **state)
 {
 	struct mps_env *e = *state;
-	struct mps_unit *u;
+	struct mps_supervisor *u;
 
 	mps_env_up(e, 1);
-	u = mps_env_unit(e, GPU);
-	mps_env_put(e, "who-hangs", "");
+	u = mps_env_find_daemon(e, GPU);
+	mps_env_write(e, "who-hangs", "");
 	mps_env_client(e, GPU, 6);
 	agent_fixture_until(e->f, mps_env_lines(e, "who-asked", "6") == 1);
-	mps_env_put(e, "who-hangs", NULL);
+	mps_env_write(e, "who-hangs", NULL);
 	mps_env_client(e, GPU, 7);
-	assert_true(is_who(e, 7, MPS_WHO_WANTED)); /* one at a time */
-	agent_fixture_until(e->f, is_who(e, 7, MPS_WHO_KNOWN));
-	assert_true(is_who(e, 6, MPS_WHO_UNKNOWN));
-	assert_true(u->who_silence.until_ns > time_mono_ns());
+	assert_true(is_identity_of_client(e, 7, MPS_IDENTITY_NEEDED)); /* one at a time */
+	agent_fixture_until(e->f, is_identity_of_client(e, 7, MPS_IDENTITY_KNOWN));
+	assert_true(is_identity_of_client(e, 6, MPS_IDENTITY_UNKNOWN));
+	assert_true(u->unanswered.until_ns > time_mono_ns());
 }
 
 static void who__answer_about_one_that_has_gone_harms_nobody(void **state)
 {
 	struct mps_env *e = *state;
-	struct mps_unit *u;
+	struct mps_supervisor *u;
 
 	mps_env_up(e, 1);
-	u = mps_env_unit(e, GPU);
-	mps_env_put(e, "who-6", "6 uid-6 GPU-0::1\n");
+	u = mps_env_find_daemon(e, GPU);
+	mps_env_write(e, "who-6", "6 uid-6 GPU-0::1\n");
 	mps_env_log(e, GPU, "Client {PID: 6, Context ID: 0} connected");
-	agent_fixture_until(e->f, u->asked_pid == 6);
+	agent_fixture_until(e->f, u->identify_pid == 6);
 	mps_clients_fini(&u->clients); /* as if it had been forgotten */
-	mps_env_put(e, "who-7", "7 uid-7 GPU-0::1\n");
+	mps_env_write(e, "who-7", "7 uid-7 GPU-0::1\n");
 	mps_env_log(e, GPU, "Client {PID: 7, Context ID: 0} connected");
-	agent_fixture_until(e->f, is_who(e, 7, MPS_WHO_KNOWN));
+	agent_fixture_until(e->f, is_identity_of_client(e, 7, MPS_IDENTITY_KNOWN));
 	assert_null(client(e, 6));
 	assert_string_equal(client(e, 7)->pod_uid, "uid-7");
 }
@@ -180,7 +183,7 @@ static void clients__are_limited_and_those_that_matter_stay(void **state)
 	for (uint32_t i = 1; i <= MPS_CLIENTS_MAX; i++)
 		assert_non_null(mps_clients_add(&c, i));
 	assert_null(mps_clients_add(&c, 5000));
-	mps_clients_find(&c, 3)->hit = true;
+	mps_clients_find(&c, 3)->faulted = true;
 	mps_clients_remove(&c, 3); /* it is still to be told */
 	assert_null(mps_clients_add(&c, 5000));
 	mps_clients_remove(&c, 4); /* it is remembered, as long as there is room */
@@ -202,16 +205,16 @@ static void clients__that_went_are_forgotten_after_a_while(void **state)
 	mps_clients_remove(&c, 1);
 	mps_env_skip(e, NS_PER_SEC);
 	mps_clients_remove(&c, 2);
-	assert_int_equal(mps_clients_last_gone(&c, 0)->pid, 2);
+	assert_int_equal(mps_clients_last_disconnected(&c, 0)->pid, 2);
 	mps_clients_remove(&c, 1); /* again: it went when it went */
-	assert_int_equal(mps_clients_last_gone(&c, 0)->pid, 2);
-	mps_env_skip(e, MPS_GONE_NS - NS_PER_SEC / 2);
+	assert_int_equal(mps_clients_last_disconnected(&c, 0)->pid, 2);
+	mps_env_skip(e, MPS_DISCONNECTED_RETAIN_NS - NS_PER_SEC / 2);
 	mps_clients_remove(&c, 4);
 	assert_null(mps_clients_find(&c, 1));
 	assert_non_null(mps_clients_find(&c, 2));
-	mps_clients_find(&c, 2)->hit = true; /* a fault's: no culprit, and kept */
-	assert_null(mps_clients_last_gone(&c, 0));
-	mps_env_skip(e, MPS_GONE_NS);
+	mps_clients_find(&c, 2)->faulted = true; /* a fault's: no culprit, and kept */
+	assert_null(mps_clients_last_disconnected(&c, 0));
+	mps_env_skip(e, MPS_DISCONNECTED_RETAIN_NS);
 	mps_clients_set(&c, (const uint32_t[]){ 3 }, 1);
 	assert_non_null(mps_clients_find(&c, 2));
 	assert_int_equal(mps_clients_count(&c), 1);
@@ -223,17 +226,17 @@ static void clients__that_come_back_are_asked_about_again(void **state)
 	struct mps_clients c = { .n = 0 };
 
 	(void)state;
-	mps_clients_add(&c, 1)->who = MPS_WHO_KNOWN;
+	mps_clients_add(&c, 1)->identity = MPS_IDENTITY_KNOWN;
 	(void)snprintf(mps_clients_find(&c, 1)->devices, MPS_DEVICES_MAX, "GPU-0::1");
-	mps_clients_find(&c, 1)->hit = true;
+	mps_clients_find(&c, 1)->faulted = true;
 	assert_string_equal(mps_clients_add(&c, 1)->devices, "GPU-0::1"); /* it is there */
-	assert_null(mps_clients_wanted(&c));
+	assert_null(mps_clients_next_unidentified(&c));
 	mps_clients_remove(&c, 1);
-	assert_null(mps_clients_wanted(&c));
+	assert_null(mps_clients_next_unidentified(&c));
 	assert_non_null(mps_clients_add(&c, 1));
-	assert_int_equal(mps_clients_wanted(&c)->pid, 1);
+	assert_int_equal(mps_clients_next_unidentified(&c)->pid, 1);
 	assert_string_equal(mps_clients_find(&c, 1)->devices, "");
-	assert_int_equal(mps_clients_count_hit(&c), 0);
+	assert_int_equal(mps_clients_count_faulted(&c), 0);
 	mps_clients_fini(&c);
 }
 

@@ -65,7 +65,7 @@ static void open_serve(struct served *x)
 	assert_ok(serve_new(&x->s, &x->options, &warnings, &err), &err);
 }
 
-static void put(const char *path, const char *text)
+static void write_served_file(const char *path, const char *text)
 {
 	struct error err = ERROR_INIT;
 
@@ -104,7 +104,7 @@ static enum web_status get(struct served *x, const char *path, const char *accep
 	return WEB_NOT_FOUND;
 }
 
-static bool says(const struct served *x, const char *text)
+static bool has_served_text(const struct served *x, const char *text)
 {
 	return memmem(x->reply.body, x->reply.len, text, strlen(text)) != NULL;
 }
@@ -136,7 +136,7 @@ static void serve_routes__answer_before_and_after_the_first_view(void **state)
 	open_serve(x);
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		assert_int_equal(get(x, rows[i].path, ""), rows[i].first);
-		if (!says(x, rows[i].says))
+		if (!has_served_text(x, rows[i].says))
 			fail_msg("%s: %.*s", rows[i].path, (int)x->reply.len,
 				(const char *)x->reply.body);
 	}
@@ -158,7 +158,7 @@ static void serve_routes__call_a_loop_that_hangs_unhealthy(void **state)
 	assert_int_equal(get(x, "/healthz", ""), WEB_OK);
 	show(x, 2, true, 60 * NS_PER_SEC);
 	assert_int_equal(get(x, "/healthz", ""), WEB_UNAVAILABLE);
-	assert_true(says(x, "what is shown is 6"));
+	assert_true(has_served_text(x, "what is shown is 6"));
 	assert_int_equal(get(x, "/readyz", ""), WEB_OK); /* that is not the kubelet's affair */
 }
 
@@ -170,10 +170,10 @@ static void serve_routes__give_each_client_its_format(void **state)
 	show(x, 1, true, 0);
 	assert_int_equal(get(x, "/metrics", ""), WEB_OK);
 	assert_string_equal(x->reply.type, metrics_content_type(METRICS_PROMETHEUS));
-	assert_false(says(x, "# EOF"));
+	assert_false(has_served_text(x, "# EOF"));
 	assert_int_equal(get(x, "/metrics", "application/openmetrics-text"), WEB_OK);
 	assert_string_equal(x->reply.type, metrics_content_type(METRICS_OPENMETRICS));
-	assert_true(says(x, "# EOF\n"));
+	assert_true(has_served_text(x, "# EOF\n"));
 	assert_int_equal(get(x, "/api/v1/gpus", ""), WEB_OK);
 	assert_string_equal(x->reply.type, "application/json");
 }
@@ -197,10 +197,10 @@ static void serve_text__is_made_once_for_each_view_and_stays_while_it_is_sent(vo
 	assert_int_equal(memcmp(first.body, "# HELP", 6), 0); /* as it was */
 	first.release(first.owner);
 	/* Other counters make another text of the same view. */
-	assert_false(says(x, "Used by a test"));
+	assert_false(has_served_text(x, "Used by a test"));
 	serve_counters(x->s, "map", temp, strlen(temp));
 	assert_int_equal(get(x, "/metrics", ""), WEB_OK);
-	assert_true(says(x, "Used by a test"));
+	assert_true(has_served_text(x, "Used by a test"));
 }
 
 /* --- counters --- */
@@ -214,15 +214,15 @@ static bool is_down(const struct served *x, const char *text)
 
 static bool wants_xids(const struct served *x)
 {
-	return serve_wants(x->s, METRICS_FROM_XIDS_TOTAL);
+	return serve_has_source(x->s, METRICS_FROM_XIDS_TOTAL);
 }
 
 static bool wants_clocks(const struct served *x)
 {
-	return serve_wants(x->s, METRICS_FROM_CLOCKS_TOTAL);
+	return serve_has_source(x->s, METRICS_FROM_CLOCKS_TOTAL);
 }
 
-static void serve_look__follows_the_file_and_keeps_the_last_valid_one(void **state)
+static void serve_check_counters__follows_the_file_and_keeps_the_last_valid_one(void **state)
 {
 	struct served *x = *state;
 
@@ -230,24 +230,24 @@ static void serve_look__follows_the_file_and_keeps_the_last_valid_one(void **sta
 	open_serve(x); /* the built-in ones, until the file is there */
 	assert_true(is_down(x, "No such file"));
 	assert_false(is_down(x, "the last valid one"));
-	assert_true(serve_wants(x->s, METRICS_FROM_FIELD));
-	serve_look(x->s);
+	assert_true(serve_has_source(x->s, METRICS_FROM_FIELD));
+	serve_check_counters(x->s);
 	assert_true(is_down(x, "No such file"));
-	put(x->counters, XIDS_ROW);
-	serve_look(x->s);
+	write_served_file(x->counters, XIDS_ROW);
+	serve_check_counters(x->s);
 	assert_false(is_down(x, ""));
 	assert_true(wants_xids(x));
-	assert_false(serve_wants(x->s, METRICS_FROM_FIELD));
-	put(x->counters, XIDS_ROW CLOCKS_ROW);
-	serve_look(x->s);
+	assert_false(serve_has_source(x->s, METRICS_FROM_FIELD));
+	write_served_file(x->counters, XIDS_ROW CLOCKS_ROW);
+	serve_check_counters(x->s);
 	assert_true(wants_clocks(x));
 	assert_int_equal(unlink(x->counters), 0);
-	serve_look(x->s);
+	serve_check_counters(x->s);
 	assert_true(
 		is_down(x, "the last valid one is in use; a restart would use the built-in"));
 	assert_true(wants_clocks(x));
-	put(x->counters, XIDS_ROW);
-	serve_look(x->s);
+	write_served_file(x->counters, XIDS_ROW);
+	serve_check_counters(x->s);
 	assert_false(is_down(x, ""));
 	assert_false(wants_clocks(x));
 }
@@ -259,18 +259,18 @@ static void serve_counters__go_before_the_file_until_they_are_taken_back(void **
 
 	assert_non_null(large);
 	memset(large, '#', METRICS_COUNTERS_FILE_MAX + 1);
-	put(x->counters, XIDS_ROW);
+	write_served_file(x->counters, XIDS_ROW);
 	x->options.metrics.collectors = x->counters;
 	open_serve(x);
 	serve_counters(x->s, "map", CLOCKS_ROW, strlen(CLOCKS_ROW));
 	assert_true(wants_clocks(x) && !wants_xids(x));
-	put(x->counters, XIDS_ROW "\n");
-	serve_look(x->s); /* not theirs to change */
+	write_served_file(x->counters, XIDS_ROW "\n");
+	serve_check_counters(x->s); /* not theirs to change */
 	assert_true(wants_clocks(x));
 	/* Invalid ones leave those before, and the file does not come in between. */
 	serve_counters(x->s, "map", large, METRICS_COUNTERS_FILE_MAX + 1);
 	assert_true(is_down(x, "map"));
-	serve_look(x->s);
+	serve_check_counters(x->s);
 	assert_true(is_down(x, "map"));
 	assert_true(wants_clocks(x));
 	/* Taken back while the file is not there: it is used when it is. */
@@ -278,8 +278,8 @@ static void serve_counters__go_before_the_file_until_they_are_taken_back(void **
 	serve_counters(x->s, "map", NULL, 0);
 	assert_true(is_down(x, "No such file"));
 	assert_true(wants_clocks(x));
-	put(x->counters, XIDS_ROW);
-	serve_look(x->s);
+	write_served_file(x->counters, XIDS_ROW);
+	serve_check_counters(x->s);
 	assert_false(is_down(x, ""));
 	assert_true(wants_xids(x) && !wants_clocks(x));
 	serve_counters(x->s, "map", NULL, 0); /* nothing to take back */
@@ -295,17 +295,17 @@ static void serve_counters__that_were_refused_are_down_whatever_the_file_does(vo
 
 	assert_non_null(large);
 	memset(large, '#', METRICS_COUNTERS_FILE_MAX + 1);
-	put(x->counters, XIDS_ROW);
+	write_served_file(x->counters, XIDS_ROW);
 	x->options.metrics.collectors = x->counters;
 	open_serve(x);
 	serve_counters(x->s, "map", large, METRICS_COUNTERS_FILE_MAX + 1);
 	assert_true(is_down(x, "map"));
-	put(x->counters, CLOCKS_ROW "\n");
-	serve_look(x->s);
+	write_served_file(x->counters, CLOCKS_ROW "\n");
+	serve_check_counters(x->s);
 	assert_true(wants_clocks(x)); /* the file is in force, so it is followed */
 	assert_true(is_down(x, "map"));
 	assert_int_equal(unlink(x->counters), 0);
-	serve_look(x->s);
+	serve_check_counters(x->s);
 	assert_true(is_down(x, "map"));
 	serve_counters(x->s, "map", NULL, 0);
 	assert_true(is_down(x, "No such file"));
@@ -347,7 +347,7 @@ static void serve_start__says_what_is_in_the_way(void **state)
 
 		(void)unlink(x->web_config);
 		if (rows[i].config)
-			put(x->web_config, rows[i].config);
+			write_served_file(x->web_config, rows[i].config);
 		x->options = (struct serve_options){ .web = { .listen = rows[i].listen,
 							     .cert_file = rows[i].cert,
 							     .key_file = rows[i].cert },
@@ -379,23 +379,23 @@ static void serve_retry__starts_what_could_not_start_and_checks_what_runs(void *
 	open_serve(x);
 	serve_start(x->s);
 	assert_int_equal(state_of(x, &why), WEB_DOWN);
-	put(x->web_config, "http_server_config: {http2: true}\n");
+	write_served_file(x->web_config, "http_server_config: {http2: true}\n");
 	serve_retry(x->s);
 	for (unsigned i = 0; state_of(x, &why) != WEB_SERVING; i++) {
-		assert_true(i < PATIENCE_S * 1000);
+		assert_true(i < WEB_TIMEOUT_S * 1000);
 		web_nap();
 	}
 	assert_int_equal(why.code, ERR_NONE);
 	assert_int_not_equal(serve_port(x->s), 0);
-	put(x->web_config, names_one);
+	write_served_file(x->web_config, names_one);
 	serve_retry(x->s);
 	assert_int_equal(state_of(x, &why), WEB_SERVING);
 	assert_non_null(strstr(why.msg, "names another certificate"));
-	put(x->web_config, "a: [");
+	write_served_file(x->web_config, "a: [");
 	serve_retry(x->s);
 	assert_int_equal(state_of(x, &why), WEB_SERVING);
 	assert_non_null(strstr(why.msg, "a restart would serve nothing"));
-	put(x->web_config, "");
+	write_served_file(x->web_config, "");
 	serve_retry(x->s);
 	assert_int_equal(state_of(x, &why), WEB_SERVING);
 	assert_int_equal(why.code, ERR_NONE);
@@ -410,7 +410,7 @@ int main(void)
 		SERVE_TEST(serve_routes__call_a_loop_that_hangs_unhealthy),
 		SERVE_TEST(serve_routes__give_each_client_its_format),
 		SERVE_TEST(serve_text__is_made_once_for_each_view_and_stays_while_it_is_sent),
-		SERVE_TEST(serve_look__follows_the_file_and_keeps_the_last_valid_one),
+		SERVE_TEST(serve_check_counters__follows_the_file_and_keeps_the_last_valid_one),
 		SERVE_TEST(serve_counters__go_before_the_file_until_they_are_taken_back),
 		SERVE_TEST(serve_counters__that_were_refused_are_down_whatever_the_file_does),
 		SERVE_TEST(serve_start__says_what_is_in_the_way),

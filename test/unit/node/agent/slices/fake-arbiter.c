@@ -27,7 +27,7 @@ unsigned fake_arbiter_ends(void)
 	return n;
 }
 
-static void say(struct fake_peer *p, const char *text)
+static void send_to_agent(struct fake_peer *p, const char *text)
 {
 	CLEANUP(freep) char *copy = strdup(text);
 	size_t len = strlen(text), at = 0;
@@ -52,16 +52,16 @@ static void hang_up(struct fake_peer *p)
 	p->open = false;
 }
 
-static void take_line(struct fake_peer *p, const char *line)
+static void record_agent_line(struct fake_peer *p, const char *line)
 {
 	struct fake_arbiter *a = p->a;
 	struct error err = ERROR_INIT;
 
-	assert_ok(strv_add(&a->said, line, &err), &err);
+	assert_ok(strv_add(&a->received, line, &err), &err);
 	if (strstr(line, "\"readings\""))
-		say(p, "{\"op\":\"subscribed\"}\n");
+		send_to_agent(p, "{\"op\":\"subscribed\"}\n");
 	else if (strstr(line, "\"status\"") && a->answer)
-		say(p, a->answer);
+		send_to_agent(p, a->answer);
 }
 
 static void on_read(uv_stream_t *s, ssize_t n, const uv_buf_t *b)
@@ -78,7 +78,7 @@ static void on_read(uv_stream_t *s, ssize_t n, const uv_buf_t *b)
 	p->len += (size_t)n;
 	while ((end = memchr(p->in, '\n', p->len))) {
 		*end = '\0';
-		take_line(p, p->in);
+		record_agent_line(p, p->in);
 		p->len -= (size_t)(end + 1 - p->in);
 		memmove(p->in, end + 1, p->len);
 	}
@@ -124,18 +124,18 @@ void fake_arbiter_listen(struct fake_arbiter *a, uv_loop_t *loop, const char *ru
 	a->listens = true;
 }
 
-void fake_arbiter_say(struct fake_arbiter *a, const char *text)
+void fake_arbiter_send(struct fake_arbiter *a, const char *text)
 {
 	assert_true(a->n_peers > 0);
-	say(&a->peers[a->n_peers - 1], text);
+	send_to_agent(&a->peers[a->n_peers - 1], text);
 }
 
 unsigned fake_arbiter_heard(const struct fake_arbiter *a, const char *text)
 {
 	unsigned n = 0;
 
-	for (size_t i = 0; i < a->said.n; i++)
-		n += strstr(a->said.v[i], text) != NULL;
+	for (size_t i = 0; i < a->received.n; i++)
+		n += strstr(a->received.v[i], text) != NULL;
 	return n;
 }
 
@@ -152,5 +152,5 @@ void fake_arbiter_stop(struct fake_arbiter *a)
 	a->listens = false;
 	for (size_t i = 0; i < a->n_peers; i++)
 		hang_up(&a->peers[i]);
-	strv_fini(&a->said);
+	strv_fini(&a->received);
 }

@@ -31,15 +31,15 @@ struct fake_arbiter {
 	struct fake_peer
 		peers[FAKE_ARBITER_PEERS]; /* connections in their order; .n_peers so far */
 	size_t n_peers;
-	struct strv said;   /* lines that the agent has sent */
-	const char *answer; /* to each question for a status, with "\n"; NULL: none */
+	struct strv received; /* lines that the agent has sent */
+	const char *answer;   /* to each question for a status, with "\n"; NULL: none */
 };
 
 /* Begins to serve RUN_DIR/CONTROL_SOCKET. */
 void fake_arbiter_listen(struct fake_arbiter *a, uv_loop_t *loop, const char *run_dir);
 
 /* Sends @text on the last connection, as it is. */
-void fake_arbiter_say(struct fake_arbiter *a, const char *text);
+void fake_arbiter_send(struct fake_arbiter *a, const char *text);
 
 /* Lines of the agent that contain @text. */
 unsigned fake_arbiter_heard(const struct fake_arbiter *a, const char *text);

@@ -30,16 +30,16 @@ static bool ask_holders(void *arg,
 	struct pod_devices list;
 	struct error err = ERROR_INIT;
 
-	e->asks++;
-	if (!e->holders_asked)
+	e->n_requests++;
+	if (!e->pod_devices_available)
 		return false;
-	if (e->asks == e->hold_at_ask)
-		env_hold(e, "late", "GPU-0::0");
-	if (e->asks == e->stop_at_ask) {
+	if (e->n_requests == e->allocate_at_request)
+		env_allocate_device(e, "late", "GPU-0::0");
+	if (e->n_requests == e->stop_at_request) {
 		slices_stop(&e->s);
 		e->stopped = true;
 	}
-	if (!e->holders_known || e->holders_old)
+	if (!e->holders_known || e->pod_devices_stale)
 		(void)error_set(&err, ERR_UNAVAILABLE, "the kubelet does not answer");
 	list = (struct pod_devices){ .v = e->holders, .n = e->n_holders };
 	done(done_arg, e->holders_known ? &list : NULL, &err);
@@ -61,9 +61,9 @@ static int read_processes(void *arg, const char *const *uuids, uint32_t n,
 	return 0;
 }
 
-static void short_of_room(void *arg)
+static void on_dir_unavailable(void *arg)
 {
-	((struct slices_env *)arg)->short_of_room++;
+	((struct slices_env *)arg)->on_dir_unavailable++;
 }
 
 static bool peak(void *arg, const char *uuid, const struct pod_device *holder,
@@ -75,9 +75,9 @@ static bool peak(void *arg, const char *uuid, const struct pod_device *holder,
 	return *ret_bytes != 0;
 }
 
-static const struct slices_ops ops = { .ask_holders = ask_holders,
+static const struct slices_ops ops = { .request_pod_devices = ask_holders,
 	.read_processes = read_processes,
-	.short_of_room = short_of_room,
+	.on_dir_unavailable = on_dir_unavailable,
 	.peak = peak };
 
 /* --- the node --- */
@@ -139,7 +139,7 @@ int slices_env_setup(void **state)
 	fake_arbiter_listen(&e->arbiter, &e->f->loop, e->run);
 	(void)fake_arbiter_ends();
 	e->arbiter.answer = "{\"op\":\"status\",\"slices\":[]}\n";
-	e->holders_known = e->holders_asked = true;
+	e->holders_known = e->pod_devices_available = true;
 	*state = e;
 	return 0;
 }
@@ -168,7 +168,7 @@ void env_start(struct slices_env *e)
 		.plugin_dir = e->plugins,
 		.options = { .state_dir = e->state,
 			.runtime_dir = e->runtime,
-			.keep_ns = ENV_KEEP_NS },
+			.retain_ns = ENV_RETAIN_NS },
 		.ops = &ops,
 		.arg = e };
 
@@ -185,8 +185,8 @@ void env_stop(struct slices_env *e)
 		slices_stop(&e->s);
 	e->stopped = true;
 	agent_fixture_until(e->f,
-		!uv_is_active((uv_handle_t *)&e->s.timer) && !e->s.saves && !e->s.looking);
-	agent_fixture_turn(e->f);
+		!uv_is_active((uv_handle_t *)&e->s.timer) && !e->s.saves && !e->s.checking);
+	agent_fixture_run_once(e->f);
 	slices_fini(&e->s);
 	e->runs = false;
 }
@@ -208,7 +208,7 @@ static const struct resource *gpu_resource(const struct slices_env *e)
 	return r;
 }
 
-struct slice *env_allocate(struct slices_env *e, const char *id)
+struct stored_slice *env_allocate(struct slices_env *e, const char *id)
 {
 	CLEANUP(allocation_freep) struct allocation *to = calloc(1, sizeof(*to));
 	struct error err = ERROR_INIT;
@@ -234,7 +234,7 @@ void env_allocate_fails(struct slices_env *e, const char *id, const char *why)
 	assert_int_equal(to->n_mounts, 0);
 }
 
-void env_hold(struct slices_env *e, const char *pod, const char *id)
+void env_allocate_device(struct slices_env *e, const char *pod, const char *id)
 {
 	static char namespace[] = "ml", container[] = "c", resource[] = ENV_RESOURCE;
 	size_t n = e->n_holders++;
@@ -257,10 +257,10 @@ void env_sweep(struct slices_env *e)
 	assert_true(uv_is_active((uv_handle_t *)t));
 	assert_int_equal(uv_timer_start(t, t->timer_cb, 0, 0), 0);
 	uv_run(&e->f->loop, UV_RUN_NOWAIT);
-	agent_fixture_until(e->f, !e->s.looking);
+	agent_fixture_until(e->f, !e->s.checking);
 }
 
-static void put_base64(struct buf *to, const char *text)
+static void append_base64(struct buf *to, const char *text)
 {
 	static const char all[] =
 		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -276,7 +276,7 @@ static void put_base64(struct buf *to, const char *text)
 		buf_putc(to, all[bits << (6 - n) & 63]);
 }
 
-void env_checkpoint(struct slices_env *e, const struct slice *const *slices, size_t n)
+void env_checkpoint(struct slices_env *e, const struct stored_slice *const *slices, size_t n)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(65536);
 
@@ -287,14 +287,14 @@ void env_checkpoint(struct slices_env *e, const struct slice *const *slices, siz
 
 		assert_ok(slice_store_path(&e->s.store, slices[i], path, &err), &err);
 		buf_puts(&b, i ? ",{\"AllocResp\":\"" : "{\"AllocResp\":\"");
-		put_base64(&b, path);
+		append_base64(&b, path);
 		buf_puts(&b, "\"}");
 	}
 	buf_puts(&b, "]}}");
 	test_write(e->plugins, "kubelet_internal_checkpoint", buf_str(&b), b.len, 0600);
 }
 
-json_t *env_file(const struct slices_env *e, const struct slice *slice)
+json_t *env_file(const struct slices_env *e, const struct stored_slice *slice)
 {
 	char path[PATH_MAX], file[PATH_MAX];
 	struct error err = ERROR_INIT;

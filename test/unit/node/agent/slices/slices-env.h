@@ -13,11 +13,11 @@
 #include <jansson.h>
 #include <limits.h>
 
-#define ENV_GIB      (UINT64_C(1) << 30)
-#define ENV_MEMORY   (16 * ENV_GIB) /* of one GPU */
-#define ENV_KEEP_NS  (60 * NS_PER_SEC)
-#define ENV_HOLDERS  8
-#define ENV_RESOURCE "nvidia.com/gpu"
+#define ENV_GIB       (UINT64_C(1) << 30)
+#define ENV_MEMORY    (16 * ENV_GIB) /* of one GPU */
+#define ENV_RETAIN_NS (60 * NS_PER_SEC)
+#define ENV_HOLDERS   8
+#define ENV_RESOURCE  "nvidia.com/gpu"
 
 struct slices_env {
 	struct agent_fixture *f;
@@ -32,17 +32,17 @@ struct slices_env {
 	char pods[ENV_HOLDERS][64], ids[ENV_HOLDERS][64]; /* of .holders */
 	size_t n_holders;
 	bool holders_known;                    /* false: an error instead of the list */
-	bool holders_old;                      /* an error with the list, which is of before */
-	bool holders_asked;                    /* false: ask_holders() refuses */
+	bool pod_devices_stale;                /* an error with the list, which is of before */
+	bool pod_devices_available;            /* false: ask_holders() refuses */
 	uint64_t peak;                         /* 0: not known */
 	const struct gpu_processes *processes; /* NULL: read_processes() refuses */
 	uint32_t n_processes;
 
 	/* At the ask of that number: a pod has GPU-0::0; slices_stop(). 0: never. */
-	unsigned hold_at_ask, stop_at_ask;
+	unsigned allocate_at_request, stop_at_request;
 
 	/* What was asked. */
-	unsigned asks, short_of_room;
+	unsigned n_requests, on_dir_unavailable;
 	struct strv read; /* UUIDs */
 };
 
@@ -73,22 +73,22 @@ void env_start_isolated(struct slices_env *e);
 void env_libraries(struct slices_env *e, bool there);
 
 /* Allocates @id and gives its new slice. */
-struct slice *env_allocate(struct slices_env *e, const char *id);
+struct stored_slice *env_allocate(struct slices_env *e, const char *id);
 
 /* The same, which fails for a reason that contains @why and leaves nothing. */
 void env_allocate_fails(struct slices_env *e, const char *id, const char *why);
 
 /* A pod has @id. */
-void env_hold(struct slices_env *e, const char *pod, const char *id);
+void env_allocate_device(struct slices_env *e, const char *pod, const char *id);
 
 /* The sweep that is due, to its end. */
 void env_sweep(struct slices_env *e);
 
 /* The kubelet's checkpoint names these slices; @n 0: none. */
-void env_checkpoint(struct slices_env *e, const struct slice *const *slices, size_t n);
+void env_checkpoint(struct slices_env *e, const struct stored_slice *const *slices, size_t n);
 
 /* slice.json of the slice, as the arbiter reads it. */
-json_t *env_file(const struct slices_env *e, const struct slice *slice);
+json_t *env_file(const struct slices_env *e, const struct stored_slice *slice);
 
 /* Whether its directory is there. */
 bool env_there(const struct slices_env *e, const char *id);

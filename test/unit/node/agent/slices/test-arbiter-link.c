@@ -105,7 +105,7 @@ static void hung__arbiter_is_ended(void **state)
 	pid_t pid = listen_as_arbiter(e->dir, 2);
 	int status = 0;
 
-	arbiter_link_want(e->link, true);
+	arbiter_link_set_wanted(e->link, true);
 	while (waitpid(pid, &status, WNOHANG) == 0) {
 		assert_true(time_mono_ns() < end);
 		(void)uv_run(&e->loop, UV_RUN_ONCE);
@@ -127,7 +127,7 @@ static void hung__agent_does_not_end_the_arbiter(void **state)
 	pid_t pid = listen_as_arbiter(e->dir, 1000);
 	uint64_t end;
 
-	arbiter_link_want(e->link, true);
+	arbiter_link_set_wanted(e->link, true);
 	end = time_mono_ns() + 1500 * NS_PER_MS;
 	while (time_mono_ns() < end)
 		(void)uv_run(&e->loop, UV_RUN_ONCE);

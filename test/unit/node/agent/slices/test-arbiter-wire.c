@@ -111,7 +111,7 @@ static void connect_arbiter(struct env *e)
 {
 	fake_arbiter_listen(&e->a, &e->f->loop, e->f->dir);
 	(void)fake_arbiter_ends();
-	arbiter_link_want(e->l, true);
+	arbiter_link_set_wanted(e->l, true);
 	agent_fixture_until(e->f, fake_arbiter_heard(&e->a, "readings") == 1);
 }
 
@@ -145,7 +145,7 @@ static void wait_for_run(struct env *e, unsigned n)
 	pid_t pid = 0;
 
 	agent_fixture_until(e->f, runs(e, &pid) == n && kill(pid, 0) < 0);
-	assert_int_equal(state_of(e, &why), ARBITER_AWAY);
+	assert_int_equal(state_of(e, &why), ARBITER_DOWN);
 }
 
 /* --- who asks for a status --- */
@@ -179,10 +179,10 @@ static void status__answers_come_in_the_order_of_the_questions(void **state)
 		arbiter_link_status(e->l, on_status, &v[i]);
 	agent_fixture_until(e->f, fake_arbiter_heard(&e->a, "status") == 3);
 	/* In pieces that are no lines, with what is no answer in between. */
-	fake_arbiter_say(&e->a, STATUS("1") "{\"op\":\"news\"}\n{\"op\":\"sta");
+	fake_arbiter_send(&e->a, STATUS("1") "{\"op\":\"news\"}\n{\"op\":\"sta");
 	agent_fixture_until(e->f, v[0].calls == 1);
 	assert_int_equal(v[1].calls, 0);
-	fake_arbiter_say(&e->a,
+	fake_arbiter_send(&e->a,
 		"tus\",\"number\":2}\n{\"op\":\"error\",\"reason\":\"r\"}\n" STATUS("3"));
 	agent_fixture_until(e->f, v[2].calls == 1);
 	for (size_t i = 0; i < ARRAY_LEN(v); i++) {
@@ -207,7 +207,7 @@ static void status__late_answer_is_not_taken_for_the_next(void **state)
 	agent_fixture_until(e->f, late.calls == 1);
 	assert_int_equal(late.code, ERR_TIMEOUT);
 	arbiter_link_status(e->l, on_status, &next);
-	fake_arbiter_say(&e->a, STATUS("1") STATUS("2"));
+	fake_arbiter_send(&e->a, STATUS("1") STATUS("2"));
 	agent_fixture_until(e->f, next.calls == 1);
 	assert_int_equal(next.number, 2);
 	assert_int_equal(late.calls, 1);
@@ -218,7 +218,7 @@ static void status__is_answered_at_once_where_no_arbiter_is(void **state)
 	struct env *e = *state;
 	struct asked a = { .calls = 0 };
 
-	arbiter_link_want(e->l, true);
+	arbiter_link_set_wanted(e->l, true);
 	arbiter_link_status(e->l, on_status, &a);
 	assert_int_equal(a.calls, 1);
 	assert_int_equal(a.code, ERR_UNAVAILABLE);
@@ -233,35 +233,35 @@ static void status__answer_without_a_question_is_ignored(void **state)
 	struct asked a = { .calls = 0 };
 
 	connect_arbiter(e);
-	fake_arbiter_say(&e->a, STATUS("1"));
-	agent_fixture_turn(e->f);
+	fake_arbiter_send(&e->a, STATUS("1"));
+	agent_fixture_run_once(e->f);
 	arbiter_link_status(e->l, on_status, &a);
 	agent_fixture_until(e->f, fake_arbiter_heard(&e->a, "status") == 1);
-	fake_arbiter_say(&e->a, STATUS("2"));
+	fake_arbiter_send(&e->a, STATUS("2"));
 	agent_fixture_until(e->f, a.calls == 1);
 	assert_int_equal(a.number, 2);
 }
 
 /* --- a connection that ends --- */
 
-static void say_malformed(struct env *e)
+static void send_malformed_lines(struct env *e)
 {
-	fake_arbiter_say(&e->a, "{\"seq\":1}\n" STATUS("1"));
+	fake_arbiter_send(&e->a, "{\"seq\":1}\n" STATUS("1"));
 }
 
-static void say_no_json(struct env *e)
+static void send_lines_without_json(struct env *e)
 {
-	fake_arbiter_say(&e->a, "status\n");
+	fake_arbiter_send(&e->a, "status\n");
 }
 
-static void say_too_much(struct env *e)
+static void send_too_long_line(struct env *e)
 {
 	char *text = malloc(CONTROL_ANSWER_MAX + 65);
 
 	assert_non_null(text);
 	memset(text, 'x', CONTROL_ANSWER_MAX + 64);
 	text[CONTROL_ANSWER_MAX + 64] = '\0';
-	fake_arbiter_say(&e->a, text);
+	fake_arbiter_send(&e->a, text);
 	free(text);
 }
 
@@ -272,7 +272,7 @@ static void hang_up(struct env *e)
 
 static void want_none(struct env *e)
 {
-	arbiter_link_want(e->l, false);
+	arbiter_link_set_wanted(e->l, false);
 }
 
 static const struct end {
@@ -280,9 +280,9 @@ static const struct end {
 	const char *why;
 	bool again; /* another connection follows */
 } connection_ends[] = {
-	{ say_malformed, "said something that is not understood", true },
-	{ say_no_json, "said something that is not understood", true },
-	{ say_too_much, "answer is too long", true },
+	{ send_malformed_lines, "said something that is not understood", true },
+	{ send_lines_without_json, "said something that is not understood", true },
+	{ send_too_long_line, "answer is too long", true },
 	{ hang_up, "closed its control connection", true },
 	{ want_none, "there are no slices", false },
 };
@@ -341,7 +341,7 @@ static void connection__is_down_when_it_was_away_for_10_s(void **state)
 	env_now_ns += 2 * ARBITER_DOWN_NS;
 	assert_false(arbiter_link_is_down(e->l, &why)); /* there all the time */
 	fake_arbiter_stop(&e->a);
-	agent_fixture_until(e->f, state_of(e, &why) == ARBITER_AWAY);
+	agent_fixture_until(e->f, state_of(e, &why) == ARBITER_DOWN);
 	env_now_ns += ARBITER_DOWN_NS - 1;
 	assert_false(arbiter_link_is_down(e->l, &why));
 	env_now_ns++;
@@ -359,7 +359,7 @@ static void watch__asks_only_where_nothing_else_is_asked(void **state)
 	tick(e);
 	agent_fixture_until(e->f, fake_arbiter_heard(&e->a, "\"slice\":\"\"") == 1);
 	tick(e); /* the answer is still due */
-	agent_fixture_turn(e->f);
+	agent_fixture_run_once(e->f);
 	assert_int_equal(fake_arbiter_heard(&e->a, "\"slice\":\"\""), 1);
 }
 
@@ -372,7 +372,7 @@ static void watch__counts_from_the_last_line(void **state)
 	for (unsigned round = 1; round <= 3; round++) {
 		for (unsigned i = 0; i < 4; i++)
 			tick(e);
-		fake_arbiter_say(&e->a, "{\"op\":\"read\",\"seq\":1,\"gpus\":[]}\n");
+		fake_arbiter_send(&e->a, "{\"op\":\"read\",\"seq\":1,\"gpus\":[]}\n");
 		agent_fixture_until(e->f, e->seq == 1);
 		e->seq = 0;
 	}
@@ -395,7 +395,7 @@ static void reading__asks_for_no_more_gpus_than_there_may_be(void **state)
 	json_decref(line);
 	assert_true(asprintf(&whole, "%s\n", text) > 0);
 	connect_arbiter(e);
-	fake_arbiter_say(&e->a, whole);
+	fake_arbiter_send(&e->a, whole);
 	agent_fixture_until(e->f, e->seq == (json_int_t)1 << 53);
 	assert_int_equal(e->n_uuids, CONTROL_GPUS_MAX);
 	free(text);
@@ -416,7 +416,7 @@ static void reading__that_is_too_long_is_not_sent(void **state)
 	arbiter_link_reading(e->l, json_pack("{s:s}", "op", text));
 	arbiter_link_reading(e->l, json_pack("{s:s}", "op", "reading"));
 	agent_fixture_until(e->f, fake_arbiter_heard(&e->a, "\"reading\"") == 1);
-	assert_int_equal(e->a.said.n, 2); /* with "readings" */
+	assert_int_equal(e->a.received.n, 2); /* with "readings" */
 	free(text);
 }
 
@@ -430,7 +430,7 @@ static void program__that_ends_is_started_again_ever_later(void **state)
 	const char *why;
 	pid_t pid = 0;
 
-	arbiter_link_want(e->l, true);
+	arbiter_link_set_wanted(e->l, true);
 	for (unsigned i = 0; i < ARRAY_LEN(waits_ms); i++) {
 		wait_for_run(e, i + 1);
 		(void)state_of(e, &why);
@@ -450,7 +450,7 @@ static void program__that_ran_for_long_has_not_failed_again(void **state)
 	struct env *e = *state;
 	pid_t pid = 0;
 
-	arbiter_link_want(e->l, true);
+	arbiter_link_set_wanted(e->l, true);
 	for (unsigned i = 1; i <= 4; i++) { /* 200, 400, 800 ms */
 		wait_for_run(e, i);
 		env_now_ns += 30 * NS_PER_SEC;
@@ -475,8 +475,8 @@ static void program__that_cannot_be_started_is_tried_every_10_s(void **state)
 	pid_t pid = 0;
 
 	assert_int_equal(unlink(e->program), 0);
-	arbiter_link_want(e->l, true);
-	assert_int_equal(state_of(e, &why), ARBITER_AWAY);
+	arbiter_link_set_wanted(e->l, true);
+	assert_int_equal(state_of(e, &why), ARBITER_DOWN);
 	assert_non_null(strstr(why, "start '"));
 	write_program(e, "exit 3");
 	env_now_ns += 10 * NS_PER_SEC - 1;
@@ -493,7 +493,7 @@ static void program__says_by_which_signal_it_ended(void **state)
 	const char *why;
 
 	write_program(e, "kill -SEGV $$");
-	arbiter_link_want(e->l, true);
+	arbiter_link_set_wanted(e->l, true);
 	wait_for_run(e, 1);
 	(void)state_of(e, &why);
 	assert_string_equal(why, "the arbiter ended by signal 11 (Segmentation fault)");
@@ -507,11 +507,11 @@ static void program__that_does_not_listen_is_said_after_2_s(void **state)
 	pid_t pid = 0;
 
 	write_program(e, "exec sleep 1000");
-	arbiter_link_want(e->l, true);
+	arbiter_link_set_wanted(e->l, true);
 	agent_fixture_until(e->f, runs(e, &pid) == 1);
 	env_now_ns += 2 * NS_PER_SEC - 1;
 	tick(e);
-	assert_int_equal(state_of(e, &why), ARBITER_AWAY);
+	assert_int_equal(state_of(e, &why), ARBITER_DOWN);
 	assert_string_equal(why, "the arbiter is starting");
 	env_now_ns++;
 	tick(e);
@@ -520,7 +520,7 @@ static void program__that_does_not_listen_is_said_after_2_s(void **state)
 	assert_int_equal(runs(e, &pid), 1);
 
 	/* Not wanted any more: it is asked to end, although nobody could talk to it. */
-	arbiter_link_want(e->l, false);
+	arbiter_link_set_wanted(e->l, false);
 	agent_fixture_until(e->f, kill(pid, 0) < 0);
 	assert_int_equal(state_of(e, &why), ARBITER_OFF);
 	assert_int_equal(runs(e, &pid), 1);
@@ -532,10 +532,10 @@ static void stop__leaves_the_program_running(void **state)
 	pid_t pid = 0;
 
 	write_program(e, "exec sleep 1000");
-	arbiter_link_want(e->l, true);
+	arbiter_link_set_wanted(e->l, true);
 	agent_fixture_until(e->f, runs(e, &pid) == 1);
 	e->l = arbiter_link_stop(e->l);
-	agent_fixture_turn(e->f);
+	agent_fixture_run_once(e->f);
 	assert_int_equal(waitpid(pid, NULL, WNOHANG), 0);
 	assert_int_equal(kill(pid, SIGKILL), 0);
 	assert_int_equal(waitpid(pid, NULL, 0), pid);

@@ -23,7 +23,7 @@ static int check(struct slices_env *e, const char *id, struct error *err)
 
 static bool all_ready(const struct slices_env *e)
 {
-	return e->s.store.made - e->s.store.taken == SLICE_SPARES;
+	return e->s.store.made - e->s.store.used == SLICE_SPARES;
 }
 
 /* --- whether there are slices at all --- */
@@ -36,9 +36,9 @@ static void slices_sync__needs_nothing_where_nothing_is_isolated(void **state)
 	env_libraries(e, false);
 	env_know(e, env_config(4, &none));
 	env_start(e);
-	agent_fixture_turn(e->f);
+	agent_fixture_run_once(e->f);
 	assert_false(e->s.wanted);
-	assert_string_equal(slices_trouble(&e->s), "");
+	assert_string_equal(slices_get_error(&e->s), "");
 	assert_int_equal(e->arbiter.n_peers, 0);
 	assert_int_equal(e->f->n_events, 0);
 	assert_ok(check(e, "GPU-0::0", &err), &err);
@@ -53,7 +53,7 @@ static void slices_sync__waits_for_the_decision(void **state)
 	env_know(e, env_config(4, &env_equal));
 	e->f->facts.decided = false;
 	env_start(e);
-	agent_fixture_turn(e->f);
+	agent_fixture_run_once(e->f);
 	assert_false(e->s.wanted);
 	assert_int_equal(e->arbiter.n_peers, 0);
 	assert_string_equal(e->s.lib, "");
@@ -151,18 +151,18 @@ static void slices_sync__reports_each_reason_of_missing_libraries_once(void **st
 	env_start(e);
 	slices_sync(&e->s);
 	assert_int_equal(agent_fixture_count(e->f, "SliceLibraries"), 1);
-	assert_non_null(strstr(slices_trouble(&e->s), "no library " SLICE_LIB_CUDA));
+	assert_non_null(strstr(slices_get_error(&e->s), "no library " SLICE_LIB_CUDA));
 	assert_string_equal(agent_fixture_last(e->f, "SliceLibraries")->message,
-		slices_trouble(&e->s));
+		slices_get_error(&e->s));
 
 	test_write(e->runtime, SLICE_LIB_CUDA, "text", 4, 0755);
 	slices_sync(&e->s);
 	slices_sync(&e->s);
 	assert_int_equal(agent_fixture_count(e->f, "SliceLibraries"), 2);
-	assert_non_null(strstr(slices_trouble(&e->s), "is no library"));
+	assert_non_null(strstr(slices_get_error(&e->s), "is no library"));
 }
 
-static void slices_trouble__ends_when_the_libraries_come(void **state)
+static void slices_error__ends_when_the_libraries_come(void **state)
 {
 	struct slices_env *e = *state;
 	struct error err = ERROR_INIT;
@@ -175,7 +175,7 @@ static void slices_trouble__ends_when_the_libraries_come(void **state)
 	env_allocate_fails(e, "GPU-0::0", "no library");
 	env_libraries(e, true);
 	env_sweep(e); /* without a slice, as long as they are missing */
-	assert_string_equal(slices_trouble(&e->s), "");
+	assert_string_equal(slices_get_error(&e->s), "");
 	error_clear(&err);
 	assert_ok(check(e, "GPU-0::0", &err), &err);
 	assert_false(uv_is_active((uv_handle_t *)&e->s.timer));
@@ -194,17 +194,17 @@ static void slices_check__names_compute_where_that_is_isolated(void **state)
 	assert_int_equal(err.code, ERR_UNAVAILABLE);
 }
 
-static void slices_trouble__is_none_where_no_slice_is_wanted(void **state)
+static void slices_error__is_none_where_no_slice_is_wanted(void **state)
 {
 	struct slices_env *e = *state;
 
 	env_libraries(e, false);
 	env_know(e, env_config(4, &env_equal));
 	env_start(e);
-	assert_string_not_equal(slices_trouble(&e->s), "");
+	assert_string_not_equal(slices_get_error(&e->s), "");
 	env_know(e, env_config(4, &none));
 	slices_sync(&e->s);
-	assert_string_equal(slices_trouble(&e->s), "");
+	assert_string_equal(slices_get_error(&e->s), "");
 }
 
 static void slices_allocate__installs_libraries_that_were_taken_away(void **state)
@@ -223,7 +223,7 @@ static void slices_allocate__installs_libraries_that_were_taken_away(void **stat
 	assert_int_equal(unlink(path), 0);
 	env_libraries(e, false);
 	env_allocate_fails(e, "GPU-0::1", "would have no limit: the slice libraries cannot be");
-	assert_string_not_equal(slices_trouble(&e->s), "");
+	assert_string_not_equal(slices_get_error(&e->s), "");
 }
 
 /* --- what a container gets --- */
@@ -235,7 +235,7 @@ static void slices_allocate__mounts_slice_libraries_and_preload_read_only(void *
 	static const char *const ids[] = { "GPU-0::0", "GPU-0::3", "GPU-1::1" };
 	static const char *const at[] = { SLICE_CONTAINER_DIR, SLICE_CONTAINER_LIB_DIR,
 		SLICE_PRELOAD_FILE };
-	const struct slice *slice;
+	const struct stored_slice *slice;
 	struct error err = ERROR_INIT;
 
 	env_start_isolated(e);
@@ -291,7 +291,7 @@ static void slices_allocate__without_isolation_passes_a_device_on_for_good(void 
 	for (unsigned run = 0; run < 2; run++) { /* this agent and the next one */
 		assert_int_equal(e->s.store.n, 2);
 		for (size_t i = 0; i < 2; i++) {
-			const struct slice *s = e->s.store.v[i];
+			const struct stored_slice *s = e->s.store.v[i];
 
 			assert_int_equal(s->superseded, strv_has(&s->file.devices, id));
 		}
@@ -320,7 +320,7 @@ static void slices_check__refuses_when_the_arbiter_is_down_for_10_s(void **state
 	struct error err = ERROR_INIT;
 
 	fake_arbiter_stop(&e->arbiter);
-	agent_fixture_turn(e->f);
+	agent_fixture_run_once(e->f);
 	env_know(e, env_config(4, &env_equal));
 	env_start(e);
 	env_now_ns += ARBITER_DOWN_NS - 1;
@@ -331,7 +331,7 @@ static void slices_check__refuses_when_the_arbiter_is_down_for_10_s(void **state
 		"does not run: no program gpuslice-arbiter");
 	assert_int_equal(err.code, ERR_UNAVAILABLE);
 	env_allocate_fails(e, "GPU-0::1", "does not run");
-	assert_string_equal(slices_trouble(&e->s), "");
+	assert_string_equal(slices_get_error(&e->s), "");
 
 	fake_arbiter_listen(&e->arbiter, &e->f->loop, e->run);
 	agent_fixture_until(e->f, fake_arbiter_heard(&e->arbiter, "readings") == 1);
@@ -348,7 +348,7 @@ static void slices_check__needs_no_arbiter_without_isolation(void **state)
 	fake_arbiter_stop(&e->arbiter);
 	env_know(e, env_config(4, &none));
 	slices_sync(&e->s);
-	agent_fixture_turn(e->f);
+	agent_fixture_run_once(e->f);
 	env_now_ns += 2 * ARBITER_DOWN_NS;
 	assert_ok(check(e, "GPU-0::1", &err), &err);
 }
@@ -375,7 +375,7 @@ static void slices_retry__loads_a_store_that_could_not_be_read(void **state)
 	assert_int_not_equal(e->f->components[COMPONENT_SLICES].code, ERR_NONE);
 	slices_sync(&e->s);
 	slices_retry(&e->s);
-	assert_non_null(strstr(slices_trouble(&e->s), path));
+	assert_non_null(strstr(slices_get_error(&e->s), path));
 	assert_error(check(e, "GPU-0::0", &err), &err, path);
 	env_allocate_fails(e, "GPU-0::0", path);
 	assert_int_equal(e->f->n_events, 0); /* the component's is enough */
@@ -383,7 +383,7 @@ static void slices_retry__loads_a_store_that_could_not_be_read(void **state)
 	assert_int_equal(unlink(path), 0);
 	slices_retry(&e->s);
 	assert_int_equal(e->f->components[COMPONENT_SLICES].code, ERR_NONE);
-	assert_string_equal(slices_trouble(&e->s), "");
+	assert_string_equal(slices_get_error(&e->s), "");
 	(void)env_allocate(e, "GPU-0::0");
 	slices_retry(&e->s); /* does not load twice */
 	assert_int_equal(e->s.store.n, 1);
@@ -397,24 +397,25 @@ static void slices_allocate__says_when_no_directory_can_be_made(void **state)
 
 	env_start_isolated(e);
 	agent_fixture_until(e->f, all_ready(e));
-	agent_fixture_turn(e->f);
-	assert_int_equal(e->short_of_room, 0);
+	agent_fixture_run_once(e->f);
+	assert_int_equal(e->on_dir_unavailable, 0);
 	test_rmdir(strdup(e->s.store.dir));
 	block_store(e, path);
 	assert_error(check(e, "GPU-0::0", &err), &err, "no slice can be made");
 	env_allocate_fails(e, "GPU-0::0", "no slice can be made");
-	agent_fixture_until(e->f, e->short_of_room > 0);
+	agent_fixture_until(e->f, e->on_dir_unavailable > 0);
 
 	assert_int_equal(unlink(path), 0);
 	(void)env_allocate(e, "GPU-0::0");
 	agent_fixture_until(e->f, all_ready(e));
-	assert_int_equal(e->short_of_room, 1);
+	assert_int_equal(e->on_dir_unavailable, 1);
 }
 
 /* --- limits --- */
 
 /* Whether the arbiter reads this limit of the first GPU. */
-static bool file_says(const struct slices_env *e, const struct slice *slice, uint64_t memory)
+static bool has_slice_file_limit(const struct slices_env *e, const struct stored_slice *slice,
+	uint64_t memory)
 {
 	json_t *file = env_file(e, slice);
 	const json_t *found =
@@ -446,13 +447,13 @@ static void slices_sync__changes_limits_with_the_config(void **state)
 				.compute = ISOLATION_COMPUTE_CAPPED,
 				.class_ = SLICE_CLASS_LATENCY },
 			{ .memory = SLICE_NO_LIMIT, .weight = 1, .cap = 125000 },
-			SLICE_COMPUTE_TURNS },
+			SLICE_COMPUTE_FAIR_SHARE },
 		{ 2,
 			{ .present = true,
 				.compute = ISOLATION_COMPUTE_CAPPED,
 				.unhooked = UNHOOKED_STOP },
 			{ .memory = SLICE_NO_LIMIT, .weight = 1, .cap = 500000 },
-			SLICE_COMPUTE_TURNS },
+			SLICE_COMPUTE_FAIR_SHARE },
 		/* Isolation is taken away: the limits go, the slice does not. */
 		{ 4, { .present = true }, { .memory = SLICE_NO_LIMIT, .weight = 1 },
 			SLICE_COMPUTE_NONE },
@@ -460,7 +461,7 @@ static void slices_sync__changes_limits_with_the_config(void **state)
 			{ .memory = ENV_MEMORY / 4 }, SLICE_COMPUTE_NONE },
 	};
 	struct slices_env *e = *state;
-	const struct slice *slice;
+	const struct stored_slice *slice;
 
 	env_start_isolated(e);
 	slice = env_allocate(e, "GPU-0::1");
@@ -478,7 +479,7 @@ static void slices_sync__changes_limits_with_the_config(void **state)
 				plan->gpus[0].cap != rows[i].gpu.cap ||
 				plan->class_ != rows[i].isolation.class_))
 			fail_msg("row %zu: compute", i);
-		if (!file_says(e, slice, rows[i].gpu.memory))
+		if (!has_slice_file_limit(e, slice, rows[i].gpu.memory))
 			fail_msg("row %zu: the file", i);
 	}
 }
@@ -486,7 +487,7 @@ static void slices_sync__changes_limits_with_the_config(void **state)
 static void slices_sync__leaves_slices_of_devices_that_are_not_offered(void **state)
 {
 	struct slices_env *e = *state;
-	const struct slice *gone, *other;
+	const struct stored_slice *gone, *other;
 	struct config *c;
 
 	env_start_isolated(e);
@@ -509,7 +510,7 @@ static void slices_sync__leaves_slices_of_devices_that_are_not_offered(void **st
 static void slices_sync__leaves_limits_while_the_offer_is_of_another_config(void **state)
 {
 	struct slices_env *e = *state;
-	const struct slice *slice;
+	const struct stored_slice *slice;
 
 	env_start_isolated(e);
 	slice = env_allocate(e, "GPU-0::0");
@@ -522,7 +523,7 @@ static void slices_sync__leaves_limits_while_the_offer_is_of_another_config(void
 	assert_int_equal(slice->file.plan.gpus[0].memory, ENV_MEMORY / 8);
 }
 
-static ino_t file_inode(const struct slices_env *e, const struct slice *slice)
+static ino_t file_inode(const struct slices_env *e, const struct stored_slice *slice)
 {
 	char path[PATH_MAX], file[PATH_MAX];
 	struct error err = ERROR_INIT;
@@ -537,7 +538,7 @@ static ino_t file_inode(const struct slices_env *e, const struct slice *slice)
 static void slices_sync__writes_only_files_that_change(void **state)
 {
 	struct slices_env *e = *state;
-	const struct slice *slice;
+	const struct stored_slice *slice;
 	ino_t before;
 
 	env_start_isolated(e);
@@ -556,7 +557,7 @@ static void slices_sync__writes_only_files_that_change(void **state)
 static void slices_sync__changes_the_others_where_one_cannot_be_written(void **state)
 {
 	struct slices_env *e = *state;
-	const struct slice *lost, *other;
+	const struct stored_slice *lost, *other;
 	char path[PATH_MAX];
 	struct error err = ERROR_INIT;
 
@@ -584,9 +585,9 @@ int main(void)
 		SLICES_TEST(slices_stop__leaves_the_arbiter_and_the_slices),
 		SLICES_TEST(slices_sync__does_nothing_after_the_stop),
 		SLICES_TEST(slices_sync__reports_each_reason_of_missing_libraries_once),
-		SLICES_TEST(slices_trouble__ends_when_the_libraries_come),
+		SLICES_TEST(slices_error__ends_when_the_libraries_come),
 		SLICES_TEST(slices_check__names_compute_where_that_is_isolated),
-		SLICES_TEST(slices_trouble__is_none_where_no_slice_is_wanted),
+		SLICES_TEST(slices_error__is_none_where_no_slice_is_wanted),
 		SLICES_TEST(slices_allocate__installs_libraries_that_were_taken_away),
 		SLICES_TEST(slices_allocate__mounts_slice_libraries_and_preload_read_only),
 		SLICES_TEST(slices_allocate__flushes_all_slices_off_the_loop),

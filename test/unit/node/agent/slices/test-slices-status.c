@@ -142,7 +142,7 @@ static void slices_status__says_how_the_arbiter_is(void **state)
 	env_start(e);
 	ASSERT_STATUS(e, off);
 	fake_arbiter_stop(&e->arbiter);
-	agent_fixture_turn(e->f);
+	agent_fixture_run_once(e->f);
 	env_know(e, env_config(4, &env_equal));
 	slices_sync(&e->s);
 	ASSERT_STATUS(e, away);
@@ -169,7 +169,7 @@ static void slices_status__names_what_is_wrong_only_while_it_is_wanted(void **st
 	env_know(e, env_config(4, &env_equal));
 	env_start(e);
 	o = status(e);
-	assert_string_equal(json_string_value(at(o, "error.message")), slices_trouble(&e->s));
+	assert_string_equal(json_string_value(at(o, "error.message")), slices_get_error(&e->s));
 	json_decref(o);
 	ASSERT_STATUS(e, wrong);
 	env_know(e, env_config(4, &none));
@@ -348,22 +348,22 @@ static void slices_refresh__forgets_what_an_arbiter_said_that_is_away(void **sta
 	env_start_isolated(e);
 	(void)env_allocate(e, "GPU-0::0");
 	refresh(e, answer(e, "\"stopped\":1", "[{\"uuid\":\"GPU-0\"}]"));
-	assert_non_null(e->s.seen);
+	assert_non_null(e->s.arbiter_slices);
 	e->arbiter.answer = NULL;
 	slices_refresh(&e->s, on_done, &done);
-	agent_fixture_turn(e->f);
+	agent_fixture_run_once(e->f);
 	assert_int_equal(done, 0);
 	fake_arbiter_hang_up(&e->arbiter);
 	agent_fixture_until(e->f, done == 1);
-	assert_null(e->s.seen);
-	assert_null(e->s.seen_gpus);
-	assert_non_null(strstr(e->s.seen_error.msg, "closed its control connection"));
+	assert_null(e->s.arbiter_slices);
+	assert_null(e->s.arbiter_gpus);
+	assert_non_null(strstr(e->s.arbiter_error.msg, "closed its control connection"));
 
 	/* It comes back, and nothing is said of the error any more. */
 	agent_fixture_until(e->f, fake_arbiter_heard(&e->arbiter, "readings") == 2);
 	refresh(e, answer(e, "\"stopped\":1", "[]"));
-	assert_non_null(e->s.seen);
-	assert_int_equal(e->s.seen_error.code, ERR_NONE);
+	assert_non_null(e->s.arbiter_slices);
+	assert_int_equal(e->s.arbiter_error.code, ERR_NONE);
 }
 
 static void slices_refresh__gives_up_on_an_answer_after_2_s(void **state)
@@ -411,7 +411,7 @@ static void slices_status__takes_the_larger_peak_of_a_holder(void **state)
 
 		e->n_holders = 0;
 		if (rows[i].held)
-			env_hold(e, "p", "GPU-0::0");
+			env_allocate_device(e, "p", "GPU-0::0");
 		e->peak = rows[i].peak;
 		refresh(e, answer(e, rows[i].arbiter, "[]"));
 		ASSERT_STATUS(e, shown);
@@ -430,7 +430,7 @@ static void slices_status__gives_a_superseded_slice_no_holder(void **state)
 
 	env_start_isolated(e);
 	(void)env_allocate(e, id);
-	env_hold(e, "p", id);
+	env_allocate_device(e, "p", id);
 	ASSERT_STATUS(e, before);
 	slice_store_pass(&e->s.store, ENV_RESOURCE, &id, 1, env_now_ns);
 	ASSERT_STATUS(e, after);
@@ -456,12 +456,12 @@ static void slices_status__names_containers_without_a_slice(void **state)
 	env_start(e);
 	(void)env_allocate(e, "GPU-0::0");
 	ASSERT_STATUS(e, no_rows);
-	env_hold(e, "new", "GPU-0::0"); /* has a slice */
-	env_hold(e, "old", "GPU-0::1");
-	env_hold(e, "old", "GPU-0::2");
-	env_hold(e, "earlier", "GPU-0::9"); /* of a config with more replicas */
-	env_hold(e, "whole", "GPU-1");
-	env_hold(e, "other", "GPU-1::0");
+	env_allocate_device(e, "new", "GPU-0::0"); /* has a slice */
+	env_allocate_device(e, "old", "GPU-0::1");
+	env_allocate_device(e, "old", "GPU-0::2");
+	env_allocate_device(e, "earlier", "GPU-0::9"); /* of a config with more replicas */
+	env_allocate_device(e, "whole", "GPU-1");
+	env_allocate_device(e, "other", "GPU-1::0");
 	ASSERT_STATUS(e, rows);
 
 	env_know(e, env_config(4, &none));
@@ -484,12 +484,12 @@ static void read__answers_with_what_nvml_says_of_each_gpu(void **state)
 	env_start_isolated(e);
 	e->processes = gpus;
 	e->n_processes = ARRAY_LEN(gpus);
-	fake_arbiter_say(&e->arbiter,
+	fake_arbiter_send(&e->arbiter,
 		"{\"op\":\"read\",\"seq\":17,\"gpus\":[\"GPU-0\",7,\"GPU-2\"]}\n");
 	agent_fixture_until(e->f, fake_arbiter_heard(&e->arbiter, "\"reading\"") == 1);
 	assert_int_equal(e->read.n, 2);
 	assert_string_equal(e->read.v[1], "GPU-2");
-	assert_string_equal(e->arbiter.said.v[e->arbiter.said.n - 1],
+	assert_string_equal(e->arbiter.received.v[e->arbiter.received.n - 1],
 		"{\"op\":\"reading\",\"seq\":17,\"gpus\":["
 		"{\"uuid\":\"GPU-0\",\"processes\":[{\"pid\":5,\"bytes\":10},{\"pid\":6}]},"
 		"{\"uuid\":\"GPU-1\",\"processes\":[]},"
@@ -502,9 +502,9 @@ static void read__answers_with_no_gpu_where_nvml_cannot_be_asked(void **state)
 	struct slices_env *e = *state;
 
 	env_start_isolated(e);
-	fake_arbiter_say(&e->arbiter, "{\"op\":\"read\",\"seq\":18,\"gpus\":[\"GPU-0\"]}\n");
+	fake_arbiter_send(&e->arbiter, "{\"op\":\"read\",\"seq\":18,\"gpus\":[\"GPU-0\"]}\n");
 	agent_fixture_until(e->f, fake_arbiter_heard(&e->arbiter, "\"reading\"") == 1);
-	assert_string_equal(e->arbiter.said.v[e->arbiter.said.n - 1],
+	assert_string_equal(e->arbiter.received.v[e->arbiter.received.n - 1],
 		"{\"op\":\"reading\",\"seq\":18,\"gpus\":[]}");
 }
 

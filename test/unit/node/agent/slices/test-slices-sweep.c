@@ -18,7 +18,7 @@
 static const struct isolation none = { .present = true };
 
 /* What the arbiter says of the slices at .s.store, @more of each. The text is good until the next call. */
-static void arbiter_says(struct slices_env *e, const char *more)
+static void set_arbiter_answer(struct slices_env *e, const char *more)
 {
 	static char text[2048];
 	size_t at = (size_t)snprintf(text, sizeof(text), "{\"op\":\"status\",\"slices\":[");
@@ -30,7 +30,7 @@ static void arbiter_says(struct slices_env *e, const char *more)
 	e->arbiter.answer = text;
 }
 
-static void copy_id(char ret[SLICE_ID_DIGITS + 1], const struct slice *slice)
+static void copy_id(char ret[SLICE_ID_DIGITS + 1], const struct stored_slice *slice)
 {
 	memcpy(ret, slice->file.id, SLICE_ID_DIGITS + 1);
 }
@@ -39,7 +39,7 @@ static void copy_id(char ret[SLICE_ID_DIGITS + 1], const struct slice *slice)
 static void age(struct slices_env *e)
 {
 	env_sweep(e);
-	env_now_ns += 2 * ENV_KEEP_NS;
+	env_now_ns += 2 * ENV_RETAIN_NS;
 }
 
 /* --- what is known of a slice --- */
@@ -51,10 +51,11 @@ struct known {
 	enum checkpoint checkpoint;
 	enum holders holders;
 	const char *arbiter; /* says of the slice; NULL: it does not know it */
-	unsigned keeps;      /* the slice goes after so many ENV_KEEP_NS; 0: never */
+	unsigned keeps;      /* the slice goes after so many ENV_RETAIN_NS; 0: never */
 };
 
-static void set_known(struct slices_env *e, const struct known *k, const struct slice *slice)
+static void set_known(struct slices_env *e, const struct known *k,
+	const struct stored_slice *slice)
 {
 	if (k->checkpoint == NAMES_NONE || k->checkpoint == NAMES_IT)
 		env_checkpoint(e, &slice, k->checkpoint == NAMES_IT);
@@ -62,17 +63,17 @@ static void set_known(struct slices_env *e, const struct known *k, const struct 
 		test_write(e->plugins, CHECKPOINT, "{\"Data\":", 8, 0600);
 	e->holders_known = k->holders != HOLDERS_FAIL;
 	if (k->holders == HELD)
-		env_hold(e, "p", "GPU-0::0");
+		env_allocate_device(e, "p", "GPU-0::0");
 	if (k->arbiter)
-		arbiter_says(e, k->arbiter);
+		set_arbiter_answer(e, k->arbiter);
 }
 
-/* After how many ENV_KEEP_NS it goes, of 3; 0: it does not. */
-static unsigned keeps_until_gone(struct slices_env *e, const char *id)
+/* After how many ENV_RETAIN_NS it goes, of 3; 0: it does not. */
+static unsigned count_retains_until_removed(struct slices_env *e, const char *id)
 {
 	env_sweep(e);
 	for (unsigned i = 1; i <= 3; i++) {
-		env_now_ns += ENV_KEEP_NS - 1;
+		env_now_ns += ENV_RETAIN_NS - 1;
 		env_sweep(e);
 		assert_true(env_there(e, id));
 		env_now_ns++;
@@ -101,7 +102,7 @@ static void sweep__takes_not_known_for_in_use(void **state)
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		struct slices_env *e;
-		struct slice *slice;
+		struct stored_slice *slice;
 		char id[SLICE_ID_DIGITS + 1];
 		unsigned keeps;
 
@@ -111,7 +112,7 @@ static void sweep__takes_not_known_for_in_use(void **state)
 		slice = env_allocate(e, "GPU-0::0");
 		copy_id(id, slice);
 		set_known(e, &rows[i], slice);
-		keeps = keeps_until_gone(e, id);
+		keeps = count_retains_until_removed(e, id);
 		if (keeps != rows[i].keeps)
 			fail_msg("row %zu: %u", i, keeps);
 		(void)slices_env_teardown(state);
@@ -125,12 +126,12 @@ static void sweep__does_not_trust_a_list_with_an_error(void **state)
 
 	env_start_isolated(e);
 	(void)env_allocate(e, "GPU-0::0");
-	arbiter_says(e, FREE);
-	e->holders_old = true;
+	set_arbiter_answer(e, FREE);
+	e->pod_devices_stale = true;
 	age(e);
 	env_sweep(e);
 	assert_int_equal(env_count(e), 1);
-	e->holders_old = false;
+	e->pod_devices_stale = false;
 	age(e);
 	env_sweep(e);
 	assert_int_equal(env_count(e), 0);
@@ -142,12 +143,12 @@ static void sweep__waits_where_nobody_can_be_asked(void **state)
 
 	env_start_isolated(e);
 	(void)env_allocate(e, "GPU-0::0");
-	arbiter_says(e, FREE);
+	set_arbiter_answer(e, FREE);
 	age(e);
-	e->holders_asked = false;
+	e->pod_devices_available = false;
 	env_sweep(e);
 	assert_int_equal(env_count(e), 1);
-	e->holders_asked = true;
+	e->pod_devices_available = true;
 	env_sweep(e);
 	assert_int_equal(env_count(e), 0);
 }
@@ -158,14 +159,14 @@ static void sweep__counts_an_arbiter_that_went_as_not_known(void **state)
 
 	env_start_isolated(e);
 	(void)env_allocate(e, "GPU-0::0");
-	arbiter_says(e, FREE);
+	set_arbiter_answer(e, FREE);
 	env_sweep(e);
 	fake_arbiter_stop(&e->arbiter);
-	agent_fixture_turn(e->f);
-	env_now_ns += 2 * ENV_KEEP_NS - 1;
+	agent_fixture_run_once(e->f);
+	env_now_ns += 2 * ENV_RETAIN_NS - 1;
 	env_sweep(e);
 	assert_int_equal(env_count(e), 1);
-	assert_int_not_equal(e->s.seen_error.code, ERR_NONE);
+	assert_int_not_equal(e->s.arbiter_error.code, ERR_NONE);
 	env_now_ns++;
 	env_sweep(e);
 	assert_int_equal(env_count(e), 0);
@@ -186,7 +187,7 @@ static void sweep__removes_what_the_kubelet_has_replaced(void **state)
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		const struct slice *named[2];
+		const struct stored_slice *named[2];
 		struct slices_env *e;
 		char old[SLICE_ID_DIGITS + 1], new[SLICE_ID_DIGITS + 1];
 		size_t n = 0;
@@ -196,8 +197,8 @@ static void sweep__removes_what_the_kubelet_has_replaced(void **state)
 		env_start_isolated(e);
 		copy_id(old, env_allocate(e, "GPU-0::0"));
 		copy_id(new, env_allocate(e, "GPU-0::0"));
-		arbiter_says(e, FREE);
-		env_hold(e, "p", "GPU-0::0");
+		set_arbiter_answer(e, FREE);
+		env_allocate_device(e, "p", "GPU-0::0");
 		if (rows[i].names_old)
 			named[n++] = slice_store_find(&e->s.store, old);
 		if (rows[i].names_new)
@@ -214,12 +215,12 @@ static void sweep__removes_what_the_kubelet_has_replaced(void **state)
 static void sweep__does_not_take_another_device_for_a_replacement(void **state)
 {
 	struct slices_env *e = *state;
-	const struct slice *newer;
+	const struct stored_slice *newer;
 
 	env_start_isolated(e);
 	(void)env_allocate(e, "GPU-0::0");
 	newer = env_allocate(e, "GPU-0::1");
-	arbiter_says(e, FREE);
+	set_arbiter_answer(e, FREE);
 	env_checkpoint(e, &newer, 1);
 	env_sweep(e);
 	assert_int_equal(env_count(e), 2);
@@ -235,11 +236,11 @@ static void sweep__removes_a_slice_that_was_passed_on_when_its_processes_end(voi
 	(void)env_allocate(e, id);
 	env_checkpoint(e, NULL, 0);
 	slice_store_pass(&e->s.store, ENV_RESOURCE, &id, 1, env_now_ns);
-	env_hold(e, "p", id);
-	arbiter_says(e, ",\"processes\":[{\"pid\":7}]");
+	env_allocate_device(e, "p", id);
+	set_arbiter_answer(e, ",\"processes\":[{\"pid\":7}]");
 	env_sweep(e);
 	assert_int_equal(env_count(e), 1);
-	arbiter_says(e, FREE);
+	set_arbiter_answer(e, FREE);
 	env_sweep(e);
 	assert_int_equal(env_count(e), 0);
 }
@@ -256,7 +257,7 @@ static void sweep__keeps_what_a_container_has_mounted(void **state)
 	env_start_isolated(e);
 	assert_ok(slice_store_path(&e->s.store, env_allocate(e, "GPU-0::0"), path, &err), &err);
 	(void)env_allocate(e, "GPU-0::1");
-	arbiter_says(e, FREE);
+	set_arbiter_answer(e, FREE);
 	age(e);
 	pid = mounted_slice_begin(path, e->plugins);
 	SKIP_UNLESS(pid, "no mount namespaces");
@@ -276,12 +277,12 @@ static void sweep__asks_again_after_the_search(void **state)
 
 	env_start_isolated(e);
 	(void)env_allocate(e, "GPU-0::0");
-	arbiter_says(e, FREE);
+	set_arbiter_answer(e, FREE);
 	age(e);
-	asks = e->asks;
-	e->hold_at_ask = asks + 2; /* the pod is there then */
+	asks = e->n_requests;
+	e->allocate_at_request = asks + 2; /* the pod is there then */
 	env_sweep(e);
-	assert_int_equal(e->asks, asks + 2);
+	assert_int_equal(e->n_requests, asks + 2);
 	assert_int_equal(env_count(e), 1);
 }
 
@@ -291,12 +292,12 @@ static void slices_stop__ends_a_sweep_without_a_removal(void **state)
 
 	env_start_isolated(e);
 	(void)env_allocate(e, "GPU-0::0");
-	arbiter_says(e, FREE);
+	set_arbiter_answer(e, FREE);
 	age(e);
-	e->stop_at_ask = e->asks + 2; /* when the slice would be removed */
+	e->stop_at_request = e->n_requests + 2; /* when the slice would be removed */
 	env_sweep(e);
 	assert_int_equal(env_count(e), 1);
-	assert_false(e->s.looking);
+	assert_false(e->s.checking);
 }
 
 /* --- what goes with slices, and what does not go --- */
@@ -307,7 +308,7 @@ static void sweep__ends_the_arbiter_with_the_last_slice(void **state)
 
 	env_start_isolated(e);
 	(void)env_allocate(e, "GPU-0::0");
-	arbiter_says(e, FREE);
+	set_arbiter_answer(e, FREE);
 	env_know(e, fixture_config());
 	slices_sync(&e->s);
 	age(e);
@@ -326,7 +327,7 @@ static void sweep__retries_what_cannot_be_removed(void **state)
 
 	env_start_isolated(e);
 	copy_id(id, env_allocate(e, "GPU-0::0"));
-	arbiter_says(e, FREE);
+	set_arbiter_answer(e, FREE);
 	age(e);
 	/* Something lies where it would be moved. */
 	(void)snprintf(name, sizeof(name), SLICES_DIR "/.new-%s/file", id);
@@ -356,8 +357,8 @@ static void sweep__keeps_libraries_as_long_as_a_slice_has_them(void **state)
 	assert_true(slice_libs_there(e->state, old));
 	agent_fixture_until(e->f, fake_arbiter_heard(&e->arbiter, "readings") == 2);
 	(void)env_allocate(e, "GPU-0::1");
-	arbiter_says(e, FREE);
-	env_hold(e, "p", "GPU-0::1");
+	set_arbiter_answer(e, FREE);
+	env_allocate_device(e, "p", "GPU-0::1");
 	age(e);
 	env_sweep(e);
 	assert_int_equal(e->s.store.n, 1);
@@ -379,7 +380,7 @@ static void sweep__keeps_all_libraries_beside_a_broken_slice(void **state)
 	assert_int_equal(e->s.store.broken.n, 1);
 	assert_int_equal(e->s.store.n, 0);
 	(void)env_allocate(e, "GPU-0::0");
-	arbiter_says(e, FREE);
+	set_arbiter_answer(e, FREE);
 	age(e);
 	env_sweep(e);
 	assert_int_equal(e->s.store.n, 0);
@@ -394,7 +395,7 @@ static void sweep__gives_a_found_slice_all_its_time(void **state)
 
 	env_start_isolated(e);
 	(void)env_allocate(e, "GPU-0::0");
-	arbiter_says(e, FREE);
+	set_arbiter_answer(e, FREE);
 	age(e);
 	env_stop(e);
 	env_know(e, env_config(4, &none));
@@ -402,7 +403,7 @@ static void sweep__gives_a_found_slice_all_its_time(void **state)
 	agent_fixture_until(e->f, fake_arbiter_heard(&e->arbiter, "readings") == 2);
 	env_sweep(e);
 	assert_int_equal(env_count(e), 1);
-	env_now_ns += ENV_KEEP_NS;
+	env_now_ns += ENV_RETAIN_NS;
 	env_sweep(e);
 	assert_int_equal(env_count(e), 0);
 }

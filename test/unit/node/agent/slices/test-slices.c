@@ -71,7 +71,7 @@ static void slice_file__reads_back_what_it_writes(void **state)
 	assert_null(strstr(text, "compute"));
 	assert_null(strstr(text, "class"));
 	free(text);
-	f.plan.compute = SLICE_COMPUTE_TURNS;
+	f.plan.compute = SLICE_COMPUTE_FAIR_SHARE;
 	f.plan.class_ = SLICE_CLASS_LATENCY;
 	f.plan.gpus[0].weight = 7;
 	f.plan.gpus[0].cap = 250000;
@@ -159,7 +159,7 @@ static void slice_store__finds_again_what_it_made(void **state)
 	char *dir = test_tmpdir(), path[PATH_MAX], half[PATH_MAX];
 	struct slice_store s, again;
 	struct error err = ERROR_INIT;
-	struct slice *one, *two;
+	struct stored_slice *one, *two;
 	char first[SLICE_ID_DIGITS + 1];
 	struct slice_plan other = plan;
 	struct stat st;
@@ -225,7 +225,7 @@ static void slice_store__keeps_others_out_of_the_directory(void **state)
 	char *dir = test_tmpdir(), path[PATH_MAX];
 	struct error err = ERROR_INIT;
 	struct slice_store s;
-	struct slice *one;
+	struct stored_slice *one;
 	struct stat st;
 
 	(void)state;
@@ -249,7 +249,7 @@ static void slice_store__has_directories_ready(void **state)
 	char *dir = test_tmpdir(), path[PATH_MAX];
 	struct error err = ERROR_INIT;
 	struct slice_store s;
-	struct slice *slice;
+	struct stored_slice *slice;
 
 	(void)state;
 	assert_ok(slice_store_load(&s, dir, &err), &err);
@@ -278,7 +278,7 @@ static void slice_store__does_without_what_was_taken_away(void **state)
 	char *dir = test_tmpdir(), path[PATH_MAX];
 	struct error err = ERROR_INIT;
 	struct slice_store s;
-	struct slice *slice;
+	struct stored_slice *slice;
 
 	(void)state;
 	assert_ok(slice_store_load(&s, dir, &err), &err);
@@ -298,7 +298,7 @@ static void slice_store__knows_who_came_after(void **state)
 	char *dir = test_tmpdir();
 	struct error err = ERROR_INIT;
 	struct slice_store s;
-	struct slice *slice;
+	struct stored_slice *slice;
 
 	(void)state;
 	assert_ok(slice_store_load(&s, dir, &err), &err);
@@ -333,7 +333,7 @@ static void slice_store__supersedes_what_had_the_same_devices(void **state)
 	char *dir = test_tmpdir();
 	struct error err = ERROR_INIT;
 	struct slice_store s;
-	struct slice *init, *main_one, *other, *later;
+	struct stored_slice *init, *main_one, *other, *later;
 
 	(void)state;
 	assert_ok(slice_store_load(&s, dir, &err), &err);
@@ -358,40 +358,41 @@ static void slice_life__follows_the_table(void **state)
 {
 	static const struct {
 		bool superseded;
-		enum slice_known named, held, busy;
+		enum slice_life_answer named, held, busy;
 		uint64_t free_for; /* at the look */
 		bool ends;
 	} rows[] = {
 		/* a pod has it */
-		{ false, SLICE_UNKNOWN, SLICE_YES, SLICE_NO, 1000, false },
-		{ false, SLICE_YES, SLICE_NO, SLICE_NO, 1000, false },
-		{ true, SLICE_YES, SLICE_NO, SLICE_NO, 1000, false },
+		{ false, SLICE_LIFE_UNKNOWN, SLICE_LIFE_YES, SLICE_LIFE_NO, 1000, false },
+		{ false, SLICE_LIFE_YES, SLICE_LIFE_NO, SLICE_LIFE_NO, 1000, false },
+		{ true, SLICE_LIFE_YES, SLICE_LIFE_NO, SLICE_LIFE_NO, 1000, false },
 		/* nobody knows */
-		{ false, SLICE_UNKNOWN, SLICE_UNKNOWN, SLICE_NO, 1000, false },
+		{ false, SLICE_LIFE_UNKNOWN, SLICE_LIFE_UNKNOWN, SLICE_LIFE_NO, 1000, false },
 		/* nobody has it, for some time */
-		{ false, SLICE_NO, SLICE_NO, SLICE_NO, KEEP - 1, false },
-		{ false, SLICE_NO, SLICE_NO, SLICE_NO, KEEP, true },
-		{ false, SLICE_UNKNOWN, SLICE_NO, SLICE_NO, KEEP, true },
+		{ false, SLICE_LIFE_NO, SLICE_LIFE_NO, SLICE_LIFE_NO, KEEP - 1, false },
+		{ false, SLICE_LIFE_NO, SLICE_LIFE_NO, SLICE_LIFE_NO, KEEP, true },
+		{ false, SLICE_LIFE_UNKNOWN, SLICE_LIFE_NO, SLICE_LIFE_NO, KEEP, true },
 		/* but for a process */
-		{ false, SLICE_NO, SLICE_NO, SLICE_YES, 1000, false },
-		{ true, SLICE_NO, SLICE_NO, SLICE_YES, 1000, false },
+		{ false, SLICE_LIFE_NO, SLICE_LIFE_NO, SLICE_LIFE_YES, 1000, false },
+		{ true, SLICE_LIFE_NO, SLICE_LIFE_NO, SLICE_LIFE_YES, 1000, false },
 		/* the arbiter is away */
-		{ false, SLICE_NO, SLICE_NO, SLICE_UNKNOWN, KEEP, false },
-		{ false, SLICE_NO, SLICE_NO, SLICE_UNKNOWN, 2 * KEEP, true },
+		{ false, SLICE_LIFE_NO, SLICE_LIFE_NO, SLICE_LIFE_UNKNOWN, KEEP, false },
+		{ false, SLICE_LIFE_NO, SLICE_LIFE_NO, SLICE_LIFE_UNKNOWN, 2 * KEEP, true },
 		/* its devices are somebody else's */
-		{ true, SLICE_NO, SLICE_YES, SLICE_NO, 0, true },
-		{ true, SLICE_UNKNOWN, SLICE_YES, SLICE_NO, KEEP - 1, false },
-		{ true, SLICE_UNKNOWN, SLICE_YES, SLICE_NO, KEEP, true },
-		{ true, SLICE_UNKNOWN, SLICE_YES, SLICE_UNKNOWN, KEEP, false },
-		{ true, SLICE_UNKNOWN, SLICE_YES, SLICE_UNKNOWN, 2 * KEEP, true },
+		{ true, SLICE_LIFE_NO, SLICE_LIFE_YES, SLICE_LIFE_NO, 0, true },
+		{ true, SLICE_LIFE_UNKNOWN, SLICE_LIFE_YES, SLICE_LIFE_NO, KEEP - 1, false },
+		{ true, SLICE_LIFE_UNKNOWN, SLICE_LIFE_YES, SLICE_LIFE_NO, KEEP, true },
+		{ true, SLICE_LIFE_UNKNOWN, SLICE_LIFE_YES, SLICE_LIFE_UNKNOWN, KEEP, false },
+		{ true, SLICE_LIFE_UNKNOWN, SLICE_LIFE_YES, SLICE_LIFE_UNKNOWN, 2 * KEEP,
+			true },
 	};
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		const struct slice_facts facts = { .named = rows[i].named,
-			.held = rows[i].held,
+		const struct slice_life_facts facts = { .named = rows[i].named,
+			.allocated = rows[i].held,
 			.busy = rows[i].busy };
-		struct slice s = { .superseded = rows[i].superseded,
+		struct stored_slice s = { .superseded = rows[i].superseded,
 			.superseded_ns = 5000,
 			.free_since_ns = 5000 };
 
@@ -403,14 +404,16 @@ static void slice_life__follows_the_table(void **state)
 /* A pod that comes back takes up its slice: the clock begins anew. */
 static void slice_life__begins_anew_when_held(void **state)
 {
-	struct slice_facts facts = { .named = SLICE_NO, .held = SLICE_NO, .busy = SLICE_NO };
-	struct slice s = { .superseded = false };
+	struct slice_life_facts facts = { .named = SLICE_LIFE_NO,
+		.allocated = SLICE_LIFE_NO,
+		.busy = SLICE_LIFE_NO };
+	struct stored_slice s = { .superseded = false };
 
 	(void)state;
 	assert_false(slice_life_ends(&s, &facts, 1000, KEEP));
-	facts.held = SLICE_YES;
+	facts.allocated = SLICE_LIFE_YES;
 	assert_false(slice_life_ends(&s, &facts, 1050, KEEP));
-	facts.held = SLICE_NO;
+	facts.allocated = SLICE_LIFE_NO;
 	assert_false(slice_life_ends(&s, &facts, 1100, KEEP));
 	assert_false(slice_life_ends(&s, &facts, 1199, KEEP));
 	assert_true(slice_life_ends(&s, &facts, 1200, KEEP));
@@ -464,11 +467,12 @@ static void slice_mounts__are_found_in_other_namespaces(void **state)
 	join(at, dir, "at");
 	assert_ok(dir_make(slice, 0755, &err), &err);
 	assert_ok(dir_make(at, 0755, &err), &err);
-	/* MOUNTS_CUT is of other processes on this machine. */
-	assert_in_range(slice_mounts_find(&before, "/proc", &err), 0, MOUNTS_CUT);
+	/* SLICE_MOUNTS_PARTIAL is of other processes on this machine. */
+	assert_in_range(slice_mounts_find(&before, "/proc", &err), 0, SLICE_MOUNTS_PARTIAL);
 	pid = mounted_slice_begin(slice, at);
 	if (pid) {
-		assert_in_range(slice_mounts_find(&during, "/proc", &err), 0, MOUNTS_CUT);
+		assert_in_range(slice_mounts_find(&during, "/proc", &err), 0,
+			SLICE_MOUNTS_PARTIAL);
 		assert_true(during.n > before.n && strv_has(&during, ID));
 		mounted_slice_end(pid);
 	} else {
@@ -479,7 +483,7 @@ static void slice_mounts__are_found_in_other_namespaces(void **state)
 
 /* --- the libraries --- */
 
-static void put(const char *dir, const char *name, const char *text)
+static void write_slices_file(const char *dir, const char *name, const char *text)
 {
 	struct error err = ERROR_INIT;
 	char path[PATH_MAX];
@@ -501,11 +505,11 @@ static void slice_libs__are_never_changed_in_place(void **state)
 	(void)state;
 	assert_error(slice_libs_install(one, to, from, &err), &err,
 		"no library " SLICE_LIB_CUDA);
-	put(from, SLICE_LIB_CUDA, "\177ELF cuda");
-	put(from, SLICE_LIB_NVML, "text");
+	write_slices_file(from, SLICE_LIB_CUDA, "\177ELF cuda");
+	write_slices_file(from, SLICE_LIB_NVML, "text");
 	error_clear(&err);
 	assert_error(slice_libs_install(one, to, from, &err), &err, "is no library");
-	put(from, SLICE_LIB_NVML, "\177ELF nvml");
+	write_slices_file(from, SLICE_LIB_NVML, "\177ELF nvml");
 	error_clear(&err);
 	assert_ok(slice_libs_install(one, to, from, &err), &err);
 	assert_true(slice_lib_name_ok(one));
@@ -520,7 +524,7 @@ static void slice_libs__are_never_changed_in_place(void **state)
 	assert_true(before.st_ino == after.st_ino);
 
 	/* Another build lies beside it. */
-	put(from, SLICE_LIB_NVML, "\177ELF newer");
+	write_slices_file(from, SLICE_LIB_NVML, "\177ELF newer");
 	assert_ok(slice_libs_install(two, to, from, &err), &err);
 	assert_string_not_equal(one, two);
 	assert_int_equal(access(path, F_OK), 0);
@@ -557,7 +561,7 @@ static void slice_libs__are_never_changed_in_place(void **state)
 static void add_ready(struct slice_store *s)
 {
 	struct error err = ERROR_INIT;
-	struct slice *slice;
+	struct stored_slice *slice;
 
 	assert_ok(slice_store_add(s, &slice, "r", ids, 1, &plan, "lib", 1, 1000, &err), &err);
 }
@@ -566,7 +570,7 @@ static void add_ready(struct slice_store *s)
 static void no_slice(struct slice_store *s, const char *why)
 {
 	struct error err = ERROR_INIT;
-	struct slice *slice;
+	struct stored_slice *slice;
 	size_t n = s->n;
 
 	assert_error(slice_store_ready(s, &err), &err, why);

@@ -30,12 +30,12 @@ int inotify_add_watch(int fd, const char *path, uint32_t mask)
 /* What there is of an arbiter for pages. */
 struct env {
 	struct arbiter a;
-	struct slice s[2];
+	struct arbiter_slice s[2];
 	uv_loop_t loop;
 	uv_timer_t tick; /* so that it wakes also where nothing else does */
 };
 
-static void closed(struct slice *s, bool counted)
+static void closed(struct arbiter_slice *s, bool counted)
 {
 	(void)s;
 	(void)counted;
@@ -51,8 +51,8 @@ static int setup(void **state)
 	assert_int_equal(uv_loop_init(&e->loop), 0);
 	e->a.loop = &e->loop;
 	(void)snprintf(e->a.o.procfs, sizeof(e->a.o.procfs), "/proc");
-	e->a.foreign = foreign_new(&e->loop, closed, &err);
-	assert_non_null(e->a.foreign);
+	e->a.passed_fds = passed_fds_new(&e->loop, closed, &err);
+	assert_non_null(e->a.passed_fds);
 	assert_int_equal(uv_timer_init(&e->loop, &e->tick), 0);
 	pages_start(&e->a);
 	e->s[0].arbiter = e->s[1].arbiter = &e->a;
@@ -64,9 +64,9 @@ static int teardown(void **state)
 {
 	struct env *e = *state;
 
-	pages_leave(&e->s[0]);
-	pages_leave(&e->s[1]);
-	e->a.foreign = foreign_stop(e->a.foreign);
+	pages_detach_slice(&e->s[0]);
+	pages_detach_slice(&e->s[1]);
+	e->a.passed_fds = passed_fds_stop(e->a.passed_fds);
 	pages_stop(&e->a);
 	uv_close((uv_handle_t *)&e->tick, NULL);
 	(void)uv_run(&e->loop, UV_RUN_DEFAULT);
@@ -76,7 +76,7 @@ static int teardown(void **state)
 }
 
 /* The arbiter has its mapping no more. */
-static int make_for(const struct page_who *who)
+static int make_for(const struct page_owner *who)
 {
 	void *at = NULL;
 	ino_t ino;
@@ -88,37 +88,37 @@ static int make_for(const struct page_who *who)
 }
 
 /* To a process that has ended: no other has started with the system. */
-static int give_to(struct slice *s, uint32_t pid)
+static int pass_page_to(struct arbiter_slice *s, uint32_t pid)
 {
-	return make_for(&(struct page_who){ s->arbiter, s, pid, 1 });
+	return make_for(&(struct page_owner){ s->arbiter, s, pid, 1 });
 }
 
 /* This process. */
-static struct page_who us(struct slice *s)
+static struct page_owner us(struct arbiter_slice *s)
 {
 	struct proc_stat st;
 
 	assert_true(proc_stat("/proc", (uint32_t)getpid(), &st));
-	return (struct page_who){ s->arbiter, s, (uint32_t)getpid(), st.start };
+	return (struct page_owner){ s->arbiter, s, (uint32_t)getpid(), st.start };
 }
 
-static int give_to_us(struct slice *s)
+static int pass_page_to_arbiter(struct arbiter_slice *s)
 {
-	const struct page_who who = us(s);
+	const struct page_owner who = us(s);
 
 	return make_for(&who);
 }
 
 /* To another process each time. */
-static int give(struct slice *s)
+static int pass_page_to_next(struct arbiter_slice *s)
 {
 	static uint32_t pid;
 
-	return give_to(s, ++pid);
+	return pass_page_to(s, ++pid);
 }
 
 /* As a process brings one; the arbiter has its mapping no more. */
-static int bring_by(const struct page_who *who, int fd)
+static int bring_by(const struct page_owner *who, int fd)
 {
 	void *at = NULL;
 	ino_t ino;
@@ -130,11 +130,11 @@ static int bring_by(const struct page_who *who, int fd)
 }
 
 /* Another process each time. */
-static int bring(struct slice *s, int fd)
+static int bring(struct arbiter_slice *s, int fd)
 {
 	static uint32_t pid = 1000000;
 
-	return bring_by(&(struct page_who){ s->arbiter, s, ++pid, 1 }, fd);
+	return bring_by(&(struct page_owner){ s->arbiter, s, ++pid, 1 }, fd);
 }
 
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW)
@@ -165,26 +165,26 @@ static void page__that_is_held_counts(void **state)
 	SKIP_UNLESS(r.rlim_max >= 8192, "too few descriptors");
 	r.rlim_cur = r.rlim_max;
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &r), 0);
-	while (n < PAGES_MAX && (fd = give(&e->s[0])) >= 0)
+	while (n < PAGES_MAX && (fd = pass_page_to_next(&e->s[0])) >= 0)
 		fds[n++] = fd;
-	assert_int_equal(give(&e->s[0]), PAGE_TOO_MANY);
-	assert_int_equal(n, PAGES_MAX / 4 + room_part(&e->a.pages.room));
+	assert_int_equal(pass_page_to_next(&e->s[0]), PAGE_TOO_MANY);
+	assert_int_equal(n, PAGES_MAX / 4 + fair_quota_per_slice(&e->a.pages.quota));
 	/* Not for another slice. */
-	fd = give(&e->s[1]);
+	fd = pass_page_to_next(&e->s[1]);
 	assert_true(fd >= 0);
 	(void)close(fd);
 	/* Whoever has it mapped, or has a copy of the descriptor, has it. */
 	fd = fcntl(fds[0], F_DUPFD_CLOEXEC, 0);
 	(void)close(fds[0]);
-	assert_int_equal(give(&e->s[0]), PAGE_TOO_MANY);
+	assert_int_equal(pass_page_to_next(&e->s[0]), PAGE_TOO_MANY);
 	(void)close(fd);
-	fds[0] = give(&e->s[0]);
+	fds[0] = pass_page_to_next(&e->s[0]);
 	assert_true(fds[0] >= 0);
-	assert_int_equal(give(&e->s[0]), PAGE_TOO_MANY);
+	assert_int_equal(pass_page_to_next(&e->s[0]), PAGE_TOO_MANY);
 	for (unsigned int i = 0; i < n; i++)
 		(void)close(fds[i]);
 	(void)uv_run(&e->loop, UV_RUN_NOWAIT);
-	assert_int_equal(e->a.pages.room.n, 0);
+	assert_int_equal(e->a.pages.quota.n, 0);
 }
 
 static void page__that_is_let_go_does_not_count(void **state)
@@ -193,7 +193,7 @@ static void page__that_is_let_go_does_not_count(void **state)
 
 	SKIP_UNLESS(e->a.pages.watch, "no inotify");
 	for (unsigned int i = 0; i < 2 * PAGES_MAX; i++) {
-		int fd = give(&e->s[0]);
+		int fd = pass_page_to_next(&e->s[0]);
 
 		assert_true(fd >= 0);
 		(void)close(fd);
@@ -203,15 +203,15 @@ static void page__that_is_let_go_does_not_count(void **state)
 static void page__of_a_slice_that_is_gone_counts_on(void **state)
 {
 	struct env *e = *state;
-	int fd = give(&e->s[0]);
+	int fd = pass_page_to_next(&e->s[0]);
 
 	SKIP_UNLESS(e->a.pages.watch, "no inotify");
-	pages_leave(&e->s[0]);
+	pages_detach_slice(&e->s[0]);
 	(void)uv_run(&e->loop, UV_RUN_NOWAIT);
-	assert_int_equal(e->a.pages.room.n, 1);
+	assert_int_equal(e->a.pages.quota.n, 1);
 	(void)close(fd);
 	(void)uv_run(&e->loop, UV_RUN_NOWAIT);
-	assert_int_equal(e->a.pages.room.n, 0);
+	assert_int_equal(e->a.pages.quota.n, 0);
 }
 
 static void on_tick(uv_timer_t *t)
@@ -233,26 +233,26 @@ static void run_until(struct env *e, bool (*is_so)(const struct env *e))
 
 static bool none_is_out(const struct env *e)
 {
-	return !e->a.pages.room.n;
+	return !e->a.pages.quota.n;
 }
 
 static bool one_is_out(const struct env *e)
 {
-	return e->a.pages.room.n == 1;
+	return e->a.pages.quota.n == 1;
 }
 
 static bool none_is_blind(const struct env *e)
 {
-	return !e->a.pages.blind_room.n;
+	return !e->a.pages.blind_quota.n;
 }
 
 /* Another one is emptied at the end of it. */
-static void look_at_the_one(struct env *e)
+static void run_until_page_emptied(struct env *e)
 {
-	int fd = give(&e->s[0]);
+	int fd = pass_page_to_next(&e->s[0]);
 
 	assert_true(fd >= 0);
-	assert_int_equal(e->a.pages.room.n, 2);
+	assert_int_equal(e->a.pages.quota.n, 2);
 	run_until(e, one_is_out);
 	(void)close(fd);
 }
@@ -264,17 +264,17 @@ static void page__without_a_watch_counts_until_its_process_has_ended(void **stat
 	struct stat st;
 
 	watches_used_up = true;
-	ours = give_to_us(&e->s[0]);
+	ours = pass_page_to_arbiter(&e->s[0]);
 	assert_true(ours >= 0);
 	for (size_t i = 0; i < ARRAY_LEN(fds); i++) {
-		fds[i] = give(&e->s[i % 2]);
+		fds[i] = pass_page_to_next(&e->s[i % 2]);
 		assert_true(fds[i] >= 0);
 	}
 	/* Its slice may have gone before. */
-	pages_leave(&e->s[1]);
-	assert_int_equal(e->a.pages.room.n, 4);
+	pages_detach_slice(&e->s[1]);
+	assert_int_equal(e->a.pages.quota.n, 4);
 	run_until(e, one_is_out);
-	look_at_the_one(e);
+	run_until_page_emptied(e);
 	/* Also where another process has it, it has no memory of ours. */
 	for (size_t i = 0; i < ARRAY_LEN(fds); i++) {
 		assert_int_equal(fstat(fds[i], &st), 0);
@@ -298,17 +298,17 @@ static void pages__without_a_watch_are_as_many_as_others(void **state)
 	SKIP_UNLESS(r.rlim_max >= 8192, "too few descriptors");
 	r.rlim_cur = r.rlim_max;
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &r), 0);
-	e->a.pages.blind_room.most = PAGES_MAX;
+	e->a.pages.blind_quota.capacity = PAGES_MAX;
 	watches_used_up = true;
-	for (; n <= PAGES_MAX && (fd = give(&e->s[0])) >= 0; n++)
+	for (; n <= PAGES_MAX && (fd = pass_page_to_next(&e->s[0])) >= 0; n++)
 		(void)close(fd);
 	assert_int_equal(fd, PAGE_TOO_MANY);
-	assert_int_equal(n, PAGES_MAX / 4 + room_part(&e->a.pages.room));
-	fd = give(&e->s[1]);
+	assert_int_equal(n, PAGES_MAX / 4 + fair_quota_per_slice(&e->a.pages.quota));
+	fd = pass_page_to_next(&e->s[1]);
 	assert_true(fd >= 0);
 	(void)close(fd);
 	run_until(e, none_is_out);
-	fd = give(&e->s[0]);
+	fd = pass_page_to_next(&e->s[0]);
 	assert_true(fd >= 0);
 	(void)close(fd);
 }
@@ -319,13 +319,13 @@ static void page__without_a_watch_needs_a_descriptor(void **state)
 	unsigned int n = 0;
 	int fd;
 
-	e->a.pages.blind_room.most = ROOM_SLICES * 4;
+	e->a.pages.blind_quota.capacity = FAIR_QUOTA_SLICES * 4;
 	watches_used_up = true;
-	for (; n <= PAGES_MAX && (fd = give(&e->s[0])) >= 0; n++)
+	for (; n <= PAGES_MAX && (fd = pass_page_to_next(&e->s[0])) >= 0; n++)
 		(void)close(fd);
 	assert_int_equal(fd, PAGE_TOO_MANY);
-	assert_int_equal(n, ROOM_SLICES + 2);
-	fd = give(&e->s[1]);
+	assert_int_equal(n, FAIR_QUOTA_SLICES + 2);
+	fd = pass_page_to_next(&e->s[1]);
 	assert_true(fd >= 0);
 	(void)close(fd);
 }
@@ -333,43 +333,43 @@ static void page__without_a_watch_needs_a_descriptor(void **state)
 static void page__gets_its_watch_later(void **state)
 {
 	struct env *e = *state;
-	struct page_who who;
+	struct page_owner who;
 	int fd;
 
 	SKIP_UNLESS(e->a.pages.watch, "no inotify");
 	watches_used_up = true;
-	fd = give_to_us(&e->s[0]);
+	fd = pass_page_to_arbiter(&e->s[0]);
 	assert_true(fd >= 0);
 	/* It counts once. */
 	who = us(&e->s[0]);
 	assert_int_equal(bring_by(&who, fd), 0);
-	assert_int_equal(e->a.pages.room.n, 1);
+	assert_int_equal(e->a.pages.quota.n, 1);
 	/* Another process, and another slice, would have it emptied under them. */
 	assert_int_equal(bring(&e->s[0], fd), PAGE_NOT_OURS);
 	who = us(&e->s[1]);
 	assert_int_equal(bring_by(&who, fd), PAGE_NOT_OURS);
-	assert_int_equal(e->a.pages.room.n, 1);
+	assert_int_equal(e->a.pages.quota.n, 1);
 	watches_used_up = false;
 	run_until(e, none_is_blind);
 	assert_int_equal(bring(&e->s[0], fd), 0);
-	assert_int_equal(e->a.pages.room.n, 1);
+	assert_int_equal(e->a.pages.quota.n, 1);
 	(void)close(fd);
 	run_until(e, none_is_out);
 }
 
 /* Its memory is needed: the process may have left some on a GPU. */
-static void page__that_the_book_looks_at_is_not_emptied(void **state)
+static void page__that_the_arbiter_reads_is_not_emptied(void **state)
 {
 	struct env *e = *state;
-	struct book_task t = { .pid = 2000000, .start = 1 };
+	struct grants_task t = { .pid = 2000000, .start = 1 };
 	int fd;
 
-	e->a.book.buckets[t.pid % BOOK_BUCKETS] = &t;
+	e->a.grants.buckets[t.pid % GRANTS_BUCKETS] = &t;
 	watches_used_up = true;
-	fd = give_to(&e->s[0], t.pid);
+	fd = pass_page_to(&e->s[0], t.pid);
 	assert_true(fd >= 0);
-	look_at_the_one(e);
-	e->a.book.buckets[t.pid % BOOK_BUCKETS] = NULL;
+	run_until_page_emptied(e);
+	e->a.grants.buckets[t.pid % GRANTS_BUCKETS] = NULL;
 	run_until(e, none_is_out);
 	(void)close(fd);
 }
@@ -384,10 +384,10 @@ static void page__that_cannot_be_emptied_counts_on(void **state)
 	watches_used_up = true;
 	assert_int_equal(bring(&e->s[0], fd), 0);
 	assert_int_equal(fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE), 0);
-	look_at_the_one(e);
+	run_until_page_emptied(e);
 	watches_used_up = false;
 	run_until(e, none_is_blind);
-	assert_int_equal(e->a.pages.room.n, 1);
+	assert_int_equal(e->a.pages.quota.n, 1);
 	(void)close(fd);
 	run_until(e, none_is_out);
 }
@@ -410,20 +410,20 @@ static void page__that_is_brought_counts(void **state)
 		trouble = bring(&e->s[0], fds[n]);
 	} while (trouble == 0 && ++n < PAGES_MAX);
 	assert_int_equal(trouble, PAGE_TOO_MANY);
-	assert_int_equal(n, PAGES_MAX / 4 + room_part(&e->a.pages.room));
+	assert_int_equal(n, PAGES_MAX / 4 + fair_quota_per_slice(&e->a.pages.quota));
 	/* What counts already comes again. */
 	assert_int_equal(bring(&e->s[0], fds[0]), 0);
-	assert_int_equal(e->a.pages.room.n, n);
+	assert_int_equal(e->a.pages.quota.n, n);
 	/* So does a page that was given. */
-	fd = give(&e->s[1]);
+	fd = pass_page_to_next(&e->s[1]);
 	assert_true(fd >= 0);
 	assert_int_equal(bring(&e->s[1], fd), 0);
-	assert_int_equal(e->a.pages.room.n, n + 1);
+	assert_int_equal(e->a.pages.quota.n, n + 1);
 	(void)close(fd);
 	for (unsigned int i = 0; i <= n; i++)
 		(void)close(fds[i]);
 	(void)uv_run(&e->loop, UV_RUN_NOWAIT);
-	assert_int_equal(e->a.pages.room.n, 0);
+	assert_int_equal(e->a.pages.quota.n, 0);
 }
 
 static void page__of_one_process_are_few(void **state)
@@ -433,12 +433,12 @@ static void page__of_one_process_are_few(void **state)
 
 	SKIP_UNLESS(e->a.pages.watch, "no inotify");
 	for (unsigned int i = 0; i < PAGES_CLIENT_MAX; i++) {
-		fds[i] = give_to(&e->s[0], 7);
+		fds[i] = pass_page_to(&e->s[0], 7);
 		assert_true(fds[i] >= 0);
 	}
-	assert_int_equal(give_to(&e->s[0], 7), PAGE_TOO_MANY);
+	assert_int_equal(pass_page_to(&e->s[0], 7), PAGE_TOO_MANY);
 	(void)close(fds[0]);
-	fds[0] = give_to(&e->s[0], 7);
+	fds[0] = pass_page_to(&e->s[0], 7);
 	assert_true(fds[0] >= 0);
 	for (unsigned int i = 0; i < PAGES_CLIENT_MAX; i++)
 		(void)close(fds[i]);
@@ -484,7 +484,7 @@ static void page__that_is_given_has_its_memory(void **state)
 {
 	struct env *e = *state;
 	struct stat st;
-	int fd = give(&e->s[0]);
+	int fd = pass_page_to_next(&e->s[0]);
 
 	assert_int_equal(fstat(fd, &st), 0);
 	assert_int_equal(st.st_blocks * S_BLKSIZE, BYTES);
@@ -503,7 +503,7 @@ int main(void)
 		TEST(pages__without_a_watch_are_as_many_as_others),
 		TEST(page__without_a_watch_needs_a_descriptor),
 		TEST(page__gets_its_watch_later),
-		TEST(page__that_the_book_looks_at_is_not_emptied),
+		TEST(page__that_the_arbiter_reads_is_not_emptied),
 		TEST(page__that_cannot_be_emptied_counts_on),
 		TEST(page__that_is_brought_counts),
 		TEST(page__of_one_process_are_few),

@@ -3,20 +3,21 @@
 
 const uint8_t uuids[2][SLICE_UUID_BYTES] = { "0123456789abcde", "fedcba987654321" };
 
-struct book_slice *slice_new(struct book *b, const char *id, uint64_t limit)
+struct grants_slice *slice_new(struct grants_table *b, const char *id, uint64_t limit)
 {
 	const uint64_t limits[2] = { limit, limit };
-	struct book_slice *s = book_slice_new(b, id, 2, uuids, limits);
+	struct grants_slice *s = grants_slice_new(b, id, 2, uuids, limits);
 
 	assert_non_null(s);
 	return s;
 }
 
-enum slice_status join(struct book *b, struct book_slice *s, struct client *c, uint32_t pid)
+enum slice_status join(struct grants_table *b, struct grants_slice *s,
+	struct grants_test_client *c, uint32_t pid)
 {
 	static uint64_t last;
 	const uint64_t serial = ++last;
-	const struct book_who who = { .pid = pid,
+	const struct grants_client who = { .pid = pid,
 		.ns_pid = 7,
 		.start = 100,
 		.serial = serial,
@@ -24,24 +25,25 @@ enum slice_status join(struct book *b, struct book_slice *s, struct client *c, u
 	enum slice_status r;
 
 	memset(c, 0, sizeof(*c));
-	r = book_register(b, s, &who, &c->rec, &c->page, &c->m);
+	r = grants_register(b, s, &who, &c->rec, &c->page, &c->m);
 	c->alive = r == SLICE_OK;
 	return r;
 }
 
-uint64_t credit(const struct client *c, unsigned int gpu)
+uint64_t credit(const struct grants_test_client *c, unsigned int gpu)
 {
 	return atomic_load(&c->page.gpus[gpu].credit);
 }
 
-bool take(struct client *c, unsigned int gpu, uint64_t bytes, bool hidden)
+bool allocate_from_credit(struct grants_test_client *c, unsigned int gpu, uint64_t bytes,
+	bool hidden)
 {
 	struct slice_gpu_page *p = &c->page.gpus[gpu];
 
 	atomic_fetch_add(&p->begun, 1);
 	if (atomic_load(&p->credit) >= bytes) {
 		atomic_fetch_sub(&p->credit, bytes);
-	} else if (book_want(c->m, gpu, bytes, 1, NULL) != SLICE_OK) {
+	} else if (grants_request(c->m, gpu, bytes, 1, NULL) != SLICE_OK) {
 		atomic_fetch_add(&p->done, 1);
 		return false;
 	}
@@ -52,7 +54,7 @@ bool take(struct client *c, unsigned int gpu, uint64_t bytes, bool hidden)
 	return true;
 }
 
-void give(struct client *c, unsigned int gpu, uint64_t bytes)
+void free_to_credit(struct grants_test_client *c, unsigned int gpu, uint64_t bytes)
 {
 	struct slice_gpu_page *p = &c->page.gpus[gpu];
 
@@ -63,15 +65,16 @@ void give(struct client *c, unsigned int gpu, uint64_t bytes)
 	atomic_fetch_add(&p->done, 1);
 }
 
-void restart(struct book *b, struct book_slice **s, uint64_t limit, struct client *c, size_t n)
+void restart(struct grants_table *b, struct grants_slice **s, uint64_t limit,
+	struct grants_test_client *c, size_t n)
 {
-	book_fini(b);
+	grants_fini(b);
 	*s = slice_new(b, "a", limit);
 	for (size_t i = 0; i < n; i++) {
 		if (!c[i].alive)
 			continue;
-		assert_true(book_record_valid(&c[i].rec));
-		c[i].m = book_restore(b, *s, &c[i].rec);
+		assert_true(grants_record_is_valid(&c[i].rec));
+		c[i].m = grants_restore(b, *s, &c[i].rec);
 		assert_non_null(c[i].m);
 	}
 }

@@ -15,22 +15,25 @@
 
 extern const uint8_t uuids[2][SLICE_UUID_BYTES];
 
-struct client {
+struct grants_test_client {
 	bool alive;
 	struct slice_page page;
-	struct book_record rec;
-	struct book_member *m;
+	struct grants_record rec;
+	struct grants_member *m;
 	uint64_t has[2];      /* what it really uses, by its own count */
 	uint64_t physical[2]; /* of that, what NVML would show */
 };
 
-struct book_slice *slice_new(struct book *b, const char *id, uint64_t limit);
-enum slice_status join(struct book *b, struct book_slice *s, struct client *c, uint32_t pid);
-uint64_t credit(const struct client *c, unsigned int gpu);
+struct grants_slice *slice_new(struct grants_table *b, const char *id, uint64_t limit);
+enum slice_status join(struct grants_table *b, struct grants_slice *s,
+	struct grants_test_client *c, uint32_t pid);
+uint64_t credit(const struct grants_test_client *c, unsigned int gpu);
 
 /* As ledger.c does it, in one thread. @hidden: no hook charges it. False: it is refused. */
-bool take(struct client *c, unsigned int gpu, uint64_t bytes, bool hidden);
-void give(struct client *c, unsigned int gpu, uint64_t bytes);
+bool allocate_from_credit(struct grants_test_client *c, unsigned int gpu, uint64_t bytes,
+	bool hidden);
+void free_to_credit(struct grants_test_client *c, unsigned int gpu, uint64_t bytes);
 
 /* Another arbiter's book, with those of the @n clients that are alive; their pages are not there yet. */
-void restart(struct book *b, struct book_slice **s, uint64_t limit, struct client *c, size_t n);
+void restart(struct grants_table *b, struct grants_slice **s, uint64_t limit,
+	struct grants_test_client *c, size_t n);

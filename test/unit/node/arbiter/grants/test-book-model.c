@@ -6,9 +6,9 @@
 #define CLIENTS 12
 
 struct world {
-	struct book b;
-	struct book_slice *s;
-	struct client c[CLIENTS];
+	struct grants_table b;
+	struct grants_slice *s;
+	struct grants_test_client c[CLIENTS];
 	uint64_t limit[2], unhooked[2];
 	uint32_t next_pid;
 	uint64_t random;
@@ -34,37 +34,37 @@ static uint64_t used_in_truth(const struct world *w, unsigned int gpu)
 static void check(struct world *w)
 {
 	/* What was freed above a lowered limit. */
-	book_shrink(&w->b);
+	grants_reclaim_over_limit(&w->b);
 	for (unsigned int g = 0; g < 2; g++) {
 		uint64_t granted = 0, used = used_in_truth(w, g);
 
 		for (size_t i = 0; i < CLIENTS; i++) {
-			const struct client *c = &w->c[i];
+			const struct grants_test_client *c = &w->c[i];
 
 			if (!c->alive)
 				continue;
-			granted += book_granted(c->m, g);
-			assert_int_equal(book_granted(c->m, g),
+			granted += grants_get_granted(c->m, g);
+			assert_int_equal(grants_get_granted(c->m, g),
 				atomic_load(&c->page.gpus[g].granted));
-			assert_int_equal(book_used(c->m, g), c->has[g]);
+			assert_int_equal(grants_get_used(c->m, g), c->has[g]);
 			assert_int_equal(atomic_load(&c->page.gpus[g].seq) & 1, 0);
 			assert_int_equal(atomic_load(&c->page.gpus[g].limit), w->limit[g]);
 		}
 		assert_int_equal(granted, w->s->gpus[g].granted);
-		assert_int_equal(used, book_slice_used(w->s, g));
+		assert_int_equal(used, grants_slice_used(w->s, g));
 		/* Above the limit only what is in use, and then no credit is left. */
 		if (granted + w->unhooked[g] > w->limit[g])
 			assert_int_equal(granted + w->unhooked[g], used);
 	}
 }
 
-static void do_want(struct world *w, struct client *c, unsigned int g)
+static void do_want(struct world *w, struct grants_test_client *c, unsigned int g)
 {
 	uint64_t bytes = 1 + (rnd(w, 8) ? rnd(w, 40 * MIB) : rnd(w, w->limit[g] + MIB));
 	uint64_t used = used_in_truth(w, g);
 	bool fits = used <= w->limit[g] && bytes <= w->limit[g] - used;
 	bool hidden = rnd(w, 4) == 0;
-	bool got = take(c, g, bytes, hidden);
+	bool got = allocate_from_credit(c, g, bytes, hidden);
 
 	/* Credit may hold what no longer fits a lowered limit; else it is granted if and only if it fits. */
 	if (!got)
@@ -75,20 +75,20 @@ static void do_want(struct world *w, struct client *c, unsigned int g)
 		c->physical[g] += bytes;
 }
 
-static void do_compare(struct world *w, struct client *c, unsigned int g)
+static void do_compare(struct world *w, struct grants_test_client *c, unsigned int g)
 {
 	uint64_t seen = atomic_load(&c->page.gpus[g].seen), physical;
 
 	assert_int_equal(seen, c->physical[g]);
 	physical = seen + rnd(w, 30 * MIB);
-	book_snapshot(&w->b);
-	(void)book_compare(c->m->task, uuids[g], physical);
+	grants_snapshot(&w->b);
+	(void)grants_compare(c->m->task, uuids[g], physical);
 	c->has[g] = physical;
 }
 
 static void do_something(struct world *w)
 {
-	struct client *c = &w->c[rnd(w, CLIENTS)];
+	struct grants_test_client *c = &w->c[rnd(w, CLIENTS)];
 	unsigned int g = (unsigned int)rnd(w, 2);
 	uint64_t what = rnd(w, 100);
 
@@ -101,33 +101,33 @@ static void do_something(struct world *w)
 
 		if (rnd(w, 3) == 0)
 			bytes = c->physical[g];
-		give(c, g, bytes);
+		free_to_credit(c, g, bytes);
 		c->physical[g] -= bytes;
 	} else if (what < 85) {
 		do_compare(w, c, g);
 	} else if (what < 89) {
 		w->limit[g] = 100 * MIB + rnd(w, GIB);
-		book_slice_limit(w->s, g, w->limit[g]);
+		grants_slice_set_limit(w->s, g, w->limit[g]);
 	} else if (what < 93) {
 		w->unhooked[g] = rnd(w, 2) ? 0 : rnd(w, 200 * MIB);
-		book_slice_unhooked(w->s, g, w->unhooked[g]);
+		grants_slice_set_unhooked(w->s, g, w->unhooked[g]);
 	} else if (what < 98) {
-		book_task_gone(&w->b, c->m->task);
+		grants_task_remove(&w->b, c->m->task);
 		c->alive = false;
 	} else {
 		restart(&w->b, &w->s, GIB, w->c, CLIENTS);
 		for (size_t i = 0; i < CLIENTS; i++) {
 			if (w->c[i].alive)
-				book_adopt(w->c[i].m, &w->c[i].page);
+				grants_adopt_page(w->c[i].m, &w->c[i].page);
 		}
 		for (unsigned int i = 0; i < 2; i++) {
-			book_slice_limit(w->s, i, w->limit[i]);
-			book_slice_unhooked(w->s, i, w->unhooked[i]);
+			grants_slice_set_limit(w->s, i, w->limit[i]);
+			grants_slice_set_unhooked(w->s, i, w->unhooked[i]);
 		}
 	}
 }
 
-static void book__holds_whatever_happens(void **state)
+static void grants__holds_whatever_happens(void **state)
 {
 	(void)state;
 	for (uint64_t seed = 1; seed <= 40; seed++) {
@@ -135,14 +135,14 @@ static void book__holds_whatever_happens(void **state)
 
 		assert_non_null(w);
 		w->random = seed * UINT64_C(0x9e3779b97f4a7c15);
-		book_init(&w->b);
+		grants_init(&w->b);
 		w->limit[0] = w->limit[1] = GIB;
 		w->s = slice_new(&w->b, "a", GIB);
 		for (int i = 0; i < 3000; i++) {
 			do_something(w);
 			check(w);
 		}
-		book_fini(&w->b);
+		grants_fini(&w->b);
 		free(w);
 	}
 }
@@ -150,7 +150,7 @@ static void book__holds_whatever_happens(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(book__holds_whatever_happens),
+		cmocka_unit_test(grants__holds_whatever_happens),
 	};
 
 	return cmocka_run_group_tests_name("book-model", tests, NULL, NULL);

@@ -4,10 +4,10 @@
 #include "node/arbiter/grants/room.h"
 
 /* All that it can have. */
-static void take_all(struct room *r, unsigned int *own)
+static void take_whole_quota(struct fair_quota *r, unsigned int *own)
 {
-	while (room_for(r, *own))
-		room_take(r, (*own)++);
+	while (fair_quota_allows(r, *own))
+		fair_quota_add(r, (*own)++);
 }
 
 static void part__is_there_whatever_others_took(void **state)
@@ -16,22 +16,22 @@ static void part__is_there_whatever_others_took(void **state)
 
 	(void)state;
 	for (unsigned int i = 0; i < ARRAY_LEN(most); i++) {
-		struct room r = { .most = most[i] };
-		unsigned int own[ROOM_SLICES] = { 0 }, sum = 0;
+		struct fair_quota r = { .capacity = most[i] };
+		unsigned int own[FAIR_QUOTA_SLICES] = { 0 }, sum = 0;
 
-		for (unsigned int k = 0; k < ROOM_SLICES; k++) {
-			take_all(&r, &own[k]);
-			assert_true(own[k] >= room_part(&r));
+		for (unsigned int k = 0; k < FAIR_QUOTA_SLICES; k++) {
+			take_whole_quota(&r, &own[k]);
+			assert_true(own[k] >= fair_quota_per_slice(&r));
 			sum += own[k];
 		}
 		assert_int_equal(r.n, sum);
-		assert_true(r.n <= r.most);
+		assert_true(r.n <= r.capacity);
 	}
 }
 
 static void common__is_never_all_taken_by_few(void **state)
 {
-	struct room r = { .most = 4096 };
+	struct fair_quota r = { .capacity = 4096 };
 	unsigned int own[5] = { 0 };
 	bool more = true;
 
@@ -40,31 +40,32 @@ static void common__is_never_all_taken_by_few(void **state)
 	while (more) {
 		more = false;
 		for (unsigned int k = 0; k < 4; k++) {
-			if (room_for(&r, own[k])) {
-				room_take(&r, own[k]++);
+			if (fair_quota_allows(&r, own[k])) {
+				fair_quota_add(&r, own[k]++);
 				more = true;
 			}
 		}
 	}
 	for (unsigned int k = 0; k < 4; k++)
-		assert_in_range(own[k], room_part(&r) + 2048 / 5, room_part(&r) + 2048 / 5 + 1);
-	take_all(&r, &own[4]);
+		assert_in_range(own[k], fair_quota_per_slice(&r) + 2048 / 5,
+			fair_quota_per_slice(&r) + 2048 / 5 + 1);
+	take_whole_quota(&r, &own[4]);
 	assert_true(own[4] > 2048 / 5 / 2);
 }
 
 static void slice__that_is_alone_has_half_and_its_part(void **state)
 {
-	struct room r = { .most = 4096 };
+	struct fair_quota r = { .capacity = 4096 };
 	unsigned int own = 0;
 
 	(void)state;
-	take_all(&r, &own);
-	assert_int_equal(own, room_part(&r) + 1024);
+	take_whole_quota(&r, &own);
+	assert_int_equal(own, fair_quota_per_slice(&r) + 1024);
 }
 
-static void room__that_is_given_back_is_there_again(void **state)
+static void fair_quota__that_is_given_back_is_there_again(void **state)
 {
-	struct room r = { .most = 4096 };
+	struct fair_quota r = { .capacity = 4096 };
 	unsigned int own[8] = { 0 }, seed = 1;
 
 	(void)state;
@@ -72,16 +73,18 @@ static void room__that_is_given_back_is_there_again(void **state)
 		unsigned int *o = &own[(seed >> 16) % 8], common = 0, n = 0;
 
 		seed = seed * 1103515245 + 12345;
-		if ((seed >> 20) % 3 && room_for(&r, *o))
-			room_take(&r, (*o)++);
+		if ((seed >> 20) % 3 && fair_quota_allows(&r, *o))
+			fair_quota_add(&r, (*o)++);
 		else if (*o)
-			room_give(&r, (*o)--);
+			fair_quota_remove(&r, (*o)--);
 		for (unsigned int k = 0; k < 8; k++) {
 			n += own[k];
-			common += own[k] > room_part(&r) ? own[k] - room_part(&r) : 0;
+			common += own[k] > fair_quota_per_slice(&r)
+					  ? own[k] - fair_quota_per_slice(&r)
+					  : 0;
 		}
 		assert_int_equal(r.n, n);
-		assert_int_equal(r.common, common);
+		assert_int_equal(r.shared, common);
 	}
 }
 
@@ -91,7 +94,7 @@ int main(void)
 		cmocka_unit_test(part__is_there_whatever_others_took),
 		cmocka_unit_test(common__is_never_all_taken_by_few),
 		cmocka_unit_test(slice__that_is_alone_has_half_and_its_part),
-		cmocka_unit_test(room__that_is_given_back_is_there_again),
+		cmocka_unit_test(fair_quota__that_is_given_back_is_there_again),
 	};
 
 	return cmocka_run_group_tests_name("room", tests, NULL, NULL);

@@ -34,7 +34,7 @@ static pid_t holder(struct env *e, bool with_child, pid_t *grandchild)
 				(void)pause();
 		}
 		(void)write(pipes[1], &other, sizeof(other));
-		say_until(&c, false, true, is_open);
+		report_until(&c, false, true, is_open);
 		atomic_fetch_add(&c.turns->gpus[0].begun, 5);
 		atomic_fetch_add(&c.turns->gpus[0].ended, 5);
 		atomic_fetch_add(&e->shared->ready, 1);
@@ -61,7 +61,7 @@ static bool is_empty(struct env *e, unsigned int slice)
 	return n == 0;
 }
 
-static void death__frees_the_turn(void **state)
+static void death__frees_the_quantum(void **state)
 {
 	struct env *e = *state;
 	struct slice_client b;
@@ -73,10 +73,10 @@ static void death__frees_the_turn(void **state)
 		wait_for(&e->shared->ready, i + 1);
 		(void)kill(pid, SIGKILL);
 		(void)waitpid(pid, NULL, 0);
-		say_until(&b, false, true, is_open);
+		report_until(&b, false, true, is_open);
 		/* Not only its turn is over: it has no seat any more, though its child lives. */
 		assert_true(is_empty(e, 0));
-		say_until(&b, false, false, is_open);
+		report_until(&b, false, false, is_open);
 		if (grandchild)
 			(void)kill(grandchild, SIGKILL);
 		assert_true(eventually(e, 0, "launches", 5 * (i + 1)));
@@ -100,7 +100,7 @@ static void restart__finds_page_and_accounts_again(void **state)
 	atomic_fetch_add(&g->copies, 3);
 	atomic_fetch_add(&g->bytes, 300);
 	atomic_fetch_add(&g->ended, 10);
-	(void)client_say(&a, 0, false, true);
+	(void)client_report_state(&a, 0, false, true);
 	assert_true(eventually(e, 0, "launches", 12));
 	assert_int_equal(figure(e, 0, "copies"), 3);
 	charged = figure(e, 0, "charged_ns");
@@ -117,14 +117,14 @@ static void restart__finds_page_and_accounts_again(void **state)
 	assert_int_equal(figure(e, 0, "launches"), 12);
 	assert_true(figure(e, 0, "charged_ns") >= charged);
 	assert_int_equal(figure(e, 0, "turns"), turns);
-	assert_int_equal(client_again(&b, WAIT_MS), SLICE_OK);
+	assert_int_equal(client_reconnect(&b, WAIT_MS), SLICE_OK);
 	/* Slice 0 holds up nobody. */
-	say_until(&b, false, true, is_open);
-	assert_int_equal(client_again(&a, WAIT_MS), SLICE_OK);
+	report_until(&b, false, true, is_open);
+	assert_int_equal(client_reconnect(&a, WAIT_MS), SLICE_OK);
 	assert_true(atomic_load(&g->gate) / TURN_GENERATION > generation);
 	assert_int_equal(figure(e, 0, "launches"), 112);
 	assert_int_equal(figure(e, 0, "copies"), 3);
-	say_until(&a, false, true, is_open);
+	report_until(&a, false, true, is_open);
 	charged = figure(e, 0, "charged_ns");
 	client_close(&a);
 	assert_true(figure(e, 0, "charged_ns") >= charged);
@@ -139,8 +139,8 @@ static void restart__knows_what_was_taken_back(void **state)
 
 	join(e, &a, 0);
 	join(e, &b, 1);
-	say_until(&a, false, true, is_open);
-	say_until(&b, false, true, is_open);
+	report_until(&a, false, true, is_open);
+	report_until(&b, false, true, is_open);
 	/* What it has in flight never ends, and it wants no more. */
 	assert_true(closes(&a));
 	assert_true(eventually(e, 0, "revocations", 1));
@@ -148,10 +148,10 @@ static void restart__knows_what_was_taken_back(void **state)
 	end_arbiter(e, SIGKILL);
 	start_arbiter(e);
 	assert_int_equal(figure(e, 0, "revocations"), 1);
-	assert_int_equal(client_again(&a, WAIT_MS), SLICE_OK);
-	assert_int_equal(client_again(&b, WAIT_MS), SLICE_OK);
-	say_until(&a, false, true, is_open);
-	say_until(&b, false, true, is_open);
+	assert_int_equal(client_reconnect(&a, WAIT_MS), SLICE_OK);
+	assert_int_equal(client_reconnect(&b, WAIT_MS), SLICE_OK);
+	report_until(&a, false, true, is_open);
+	report_until(&b, false, true, is_open);
 	assert_true(eventually(e, 0, "revocations", 2));
 	client_close(&a);
 	client_close(&b);
@@ -168,7 +168,7 @@ static void page__of_another_one_is_refused(void **state)
 	/* Another process of the slice has it open. */
 	pid = child(e);
 	if (pid == 0)
-		_exit(client_again(&c, WAIT_MS) != SLICE_REFUSED);
+		_exit(client_reconnect(&c, WAIT_MS) != SLICE_REFUSED);
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_int_equal(status, 0);
 	/* And after a restart, when only the record knows. */
@@ -176,10 +176,10 @@ static void page__of_another_one_is_refused(void **state)
 	start_arbiter(e);
 	pid = child(e);
 	if (pid == 0)
-		_exit(client_again(&c, WAIT_MS) != SLICE_REFUSED);
+		_exit(client_reconnect(&c, WAIT_MS) != SLICE_REFUSED);
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_int_equal(status, 0);
-	assert_int_equal(client_again(&c, WAIT_MS), SLICE_OK);
+	assert_int_equal(client_reconnect(&c, WAIT_MS), SLICE_OK);
 
 	/* What is no page of ours: of any size, without seals, of another slice's GPUs. */
 	other = c;
@@ -188,7 +188,7 @@ static void page__of_another_one_is_refused(void **state)
 	assert_int_equal(pwrite(fd, c.turns, TURN_PAGE_BYTES, 0), TURN_PAGE_BYTES);
 	other.fd = -1;
 	other.page_fd = fd;
-	assert_int_equal(client_again(&other, WAIT_MS), SLICE_REFUSED);
+	assert_int_equal(client_reconnect(&other, WAIT_MS), SLICE_REFUSED);
 	assert_int_equal(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW), 0);
 	for (unsigned int i = 0; i < 5; i++) {
 		struct turn_page bad = *c.turns;
@@ -199,14 +199,14 @@ static void page__of_another_one_is_refused(void **state)
 		bad.gpu_count += i == 3;
 		bad.serial *= i != 4;
 		assert_int_equal(pwrite(fd, &bad, sizeof(bad), 0), sizeof(bad));
-		assert_int_equal(client_again(&other, WAIT_MS), SLICE_REFUSED);
+		assert_int_equal(client_reconnect(&other, WAIT_MS), SLICE_REFUSED);
 	}
 	other.page_fd = -1;
-	assert_int_equal(client_again(&other, WAIT_MS), SLICE_REFUSED);
+	assert_int_equal(client_reconnect(&other, WAIT_MS), SLICE_REFUSED);
 	closep(&other.fd);
 	(void)close(fd);
 	/* It still has its seat. */
-	say_until(&c, false, true, is_open);
+	report_until(&c, false, true, is_open);
 	client_close(&c);
 }
 
@@ -217,7 +217,7 @@ static void packet__that_is_none_ends_the_connection_and_no_other(void **state)
 	struct slice_client a, b, c;
 
 	join(e, &b, 1);
-	say_until(&b, false, true, is_open);
+	report_until(&b, false, true, is_open);
 	for (unsigned int i = 0; i < 5; i++) {
 		struct slice_state bad = s;
 
@@ -244,9 +244,9 @@ static void packet__that_is_none_ends_the_connection_and_no_other(void **state)
 	assert_true(send(a.fd, &s, sizeof(s), MSG_NOSIGNAL) > 0);
 	wait_ms(50);
 	assert_true(is_closed(&a));
-	say_until(&a, false, true, is_open);
+	report_until(&a, false, true, is_open);
 	client_close(&a);
-	say_until(&b, false, true, is_open);
+	report_until(&b, false, true, is_open);
 	client_close(&b);
 }
 
@@ -260,7 +260,7 @@ static void page__that_is_spoilt_harms_its_own_slice_only(void **state)
 
 	if (pid == 0) {
 		join(e, &a, 0);
-		say_until(&a, false, true, is_open);
+		report_until(&a, false, true, is_open);
 		atomic_fetch_add(&e->shared->ready, 1);
 		for (uint32_t i = 0;; i++) {
 			uint64_t *words = (uint64_t *)(void *)&a.turns->gpus[0];
@@ -269,27 +269,27 @@ static void page__that_is_spoilt_harms_its_own_slice_only(void **state)
 				__atomic_store_n(&words[k], i * UINT64_C(0x9e3779b97f4a7c15),
 					__ATOMIC_RELAXED);
 			if (i % 4096 == 0)
-				(void)client_say(&a, 0, i & 4096, i & 8192);
+				(void)client_report_state(&a, 0, i & 4096, i & 8192);
 		}
 	}
 	wait_for(&e->shared->ready, 1);
 	join(e, &b, 1);
 	for (int i = 0; i < 10; i++) {
-		say_until(&b, false, true, is_open);
+		report_until(&b, false, true, is_open);
 		wait_ms(5);
-		assert_int_equal(client_say(&b, 0, false, false), 0);
+		assert_int_equal(client_report_state(&b, 0, false, false), 0);
 	}
 	assert_true(figure(e, 1, "launches") == 0);
 	(void)kill(pid, SIGKILL);
 	(void)waitpid(pid, NULL, 0);
-	say_until(&b, false, true, is_open);
+	report_until(&b, false, true, is_open);
 	client_close(&b);
 }
 
 /* ---- more than there is room for --------------------------------------------------------------- */
 
 /* Comes and goes @n times, and counts one launch each time; how often it was admitted. */
-static unsigned int come_and_go(struct env *e, unsigned int slice, unsigned int n)
+static unsigned int start_and_end_client(struct env *e, unsigned int slice, unsigned int n)
 {
 	unsigned int i = 0;
 
@@ -310,16 +310,16 @@ static unsigned int come_and_go(struct env *e, unsigned int slice, unsigned int 
 
 static void process__that_comes_and_goes_takes_no_room(void **state)
 {
-	const unsigned int n = TALLY_PART + TALLY_SHARED_SLICE + 100;
+	const unsigned int n = USAGE_CLIENTS_RESERVED + USAGE_CLIENTS_SHARED_SLICE + 100;
 	struct env *e = *state;
 	struct slice_client c;
 
-	assert_int_equal(come_and_go(e, 0, n), n);
+	assert_int_equal(start_and_end_client(e, 0, n), n);
 	assert_true(eventually(e, 0, "launches", n));
 	end_arbiter(e, SIGKILL);
 	start_arbiter(e);
 	assert_int_equal(figure(e, 0, "launches"), n);
-	assert_int_equal(come_and_go(e, 0, 100), 100);
+	assert_int_equal(start_and_end_client(e, 0, 100), 100);
 	assert_true(eventually(e, 0, "launches", n + 100));
 	join(e, &c, 1);
 	client_close(&c);
@@ -337,7 +337,8 @@ static void page__of_its_own_making_takes_no_room_and_counts_nothing(void **stat
 
 	atomic_store(&page.gpus[0].ended, 1000);
 	atomic_store(&page.gpus[0].waits, 1000);
-	for (unsigned int i = 0; i < TALLY_PART + TALLY_SHARED_SLICE + 100; i++) {
+	for (unsigned int i = 0; i < USAGE_CLIENTS_RESERVED + USAGE_CLIENTS_SHARED_SLICE + 100;
+		i++) {
 		int fd = memfd_create("own", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 
 		page.serial = i % 2 ? i : UINT64_MAX - i;
@@ -366,16 +367,17 @@ static void page__that_was_away_too_long_is_counted_once(void **state)
 	atomic_fetch_add(&c.turns->gpus[0].ended, 7);
 	client_hang_up(&c);
 	assert_true(eventually(e, 0, "launches", 7));
-	assert_int_equal(come_and_go(e, 0, 2 * TALLY_SPARE), 2 * TALLY_SPARE);
-	assert_true(eventually(e, 0, "launches", 7 + 2 * TALLY_SPARE));
-	assert_int_equal(client_again(&c, WAIT_MS), SLICE_OK);
+	assert_int_equal(start_and_end_client(e, 0, 2 * USAGE_CLIENTS_SPARE),
+		2 * USAGE_CLIENTS_SPARE);
+	assert_true(eventually(e, 0, "launches", 7 + 2 * USAGE_CLIENTS_SPARE));
+	assert_int_equal(client_reconnect(&c, WAIT_MS), SLICE_OK);
 	atomic_fetch_add(&c.turns->gpus[0].ended, 2);
-	assert_true(eventually(e, 0, "launches", 9 + 2 * TALLY_SPARE));
+	assert_true(eventually(e, 0, "launches", 9 + 2 * USAGE_CLIENTS_SPARE));
 	end_arbiter(e, SIGKILL);
 	start_arbiter(e);
-	assert_int_equal(client_again(&c, WAIT_MS), SLICE_OK);
+	assert_int_equal(client_reconnect(&c, WAIT_MS), SLICE_OK);
 	atomic_fetch_add(&c.turns->gpus[0].ended, 1);
-	assert_true(eventually(e, 0, "launches", 10 + 2 * TALLY_SPARE));
+	assert_true(eventually(e, 0, "launches", 10 + 2 * USAGE_CLIENTS_SPARE));
 	client_close(&c);
 }
 
@@ -392,7 +394,7 @@ static void write_large(struct env *e, unsigned int slice)
 	write_slice(e, slice, gpus, ", \"compute\": \"turns\"");
 }
 
-static bool says_crowded(struct env *e, unsigned int slice)
+static bool is_status_crowded(struct env *e, unsigned int slice)
 {
 	json_t *j = status(e);
 	const char *error =
@@ -407,7 +409,8 @@ static bool says_crowded(struct env *e, unsigned int slice)
 
 static void slice__has_no_more_than_its_part(void **state)
 {
-	const unsigned int most = TALLY_PART + TALLY_SHARED_SLICE / SLICE_GPUS_MAX;
+	const unsigned int most =
+		USAGE_CLIENTS_RESERVED + USAGE_CLIENTS_SHARED_SLICE / SLICE_GPUS_MAX;
 	struct env *e = *state;
 	pid_t pids[64];
 	unsigned int n = 0;
@@ -417,13 +420,13 @@ static void slice__has_no_more_than_its_part(void **state)
 	for (int i = 0; i < WAIT_MS && client_connect(&c, slice_dir(e, 2)) < 0; i++)
 		wait_ms(1);
 	client_close(&c);
-	assert_false(says_crowded(e, 2));
-	assert_true(most / TALLY_SPARE < ARRAY_LEN(pids));
+	assert_false(is_status_crowded(e, 2));
+	assert_true(most / USAGE_CLIENTS_SPARE < ARRAY_LEN(pids));
 	/* Each process leaves as many as it may, and lives. */
-	for (; n * TALLY_SPARE < most; n++) {
+	for (; n * USAGE_CLIENTS_SPARE < most; n++) {
 		pids[n] = child(e);
 		if (pids[n] == 0) {
-			(void)come_and_go(e, 2, TALLY_SPARE);
+			(void)start_and_end_client(e, 2, USAGE_CLIENTS_SPARE);
 			atomic_fetch_add(&e->shared->ready, 1);
 			for (;;)
 				(void)pause();
@@ -434,10 +437,10 @@ static void slice__has_no_more_than_its_part(void **state)
 	assert_int_equal(client_hello(&c, SLICE_HELLO_TURNS), SLICE_TOO_MANY);
 	assert_non_null(strstr(c.welcome.reason, "too many processes"));
 	client_close(&c);
-	assert_true(says_crowded(e, 2));
+	assert_true(is_status_crowded(e, 2));
 	/* No matter for another slice. */
 	join(e, &other, 1);
-	assert_false(says_crowded(e, 1));
+	assert_false(is_status_crowded(e, 1));
 	/* Nor for this one as soon as they are gone. */
 	for (unsigned int i = 0; i < n; i++) {
 		(void)kill(pids[i], SIGKILL);
@@ -576,7 +579,7 @@ static void works(struct slice_client *c)
 	atomic_fetch_add(&c->turns->gpus[0].begun, 1);
 	atomic_fetch_add(&c->turns->gpus[0].ended, 1);
 	atomic_fetch_add(&c->turns->gpus[0].done, 1);
-	assert_int_equal(client_say(c, 0, !closed, closed), 0);
+	assert_int_equal(client_report_state(c, 0, !closed, closed), 0);
 }
 
 /* Nobody can know whether it has work on the GPU: that is all that can be said. Another one of its slice goes
@@ -596,10 +599,10 @@ static void process__that_is_stopped_is_said_to_be_stuck(void **state)
 	pid = child(e);
 	if (pid == 0) {
 		join(e, &c, 0);
-		say_until(&c, false, true, is_open);
+		report_until(&c, false, true, is_open);
 		atomic_fetch_add(&e->shared->ready, 1);
 		(void)raise(SIGSTOP);
-		(void)client_say(&c, 0, false, false);
+		(void)client_report_state(&c, 0, false, false);
 		for (;;)
 			(void)pause();
 	}
@@ -650,9 +653,9 @@ static void arbiter__that_ends_opens_no_gate_for_good(void **state)
 
 	join(e, &a, 0);
 	join(e, &b, 1);
-	say_until(&a, false, true, is_open);
-	say_until(&b, false, true, is_open);
-	say_until(&a, false, true, is_open);
+	report_until(&a, false, true, is_open);
+	report_until(&b, false, true, is_open);
+	report_until(&a, false, true, is_open);
 	end_arbiter(e, SIGTERM);
 	assert_int_not_equal(client_gate(&a, 0), TURN_OPEN);
 	assert_int_not_equal(client_gate(&b, 0), TURN_OPEN);
@@ -663,36 +666,36 @@ static void arbiter__that_ends_opens_no_gate_for_good(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(death__frees_the_turn, turn_env_setup,
-			turn_env_teardown),
+		cmocka_unit_test_setup_teardown(death__frees_the_quantum, scheduler_env_setup,
+			scheduler_env_teardown),
 		cmocka_unit_test_setup_teardown(restart__finds_page_and_accounts_again,
-			turn_env_setup, turn_env_teardown),
+			scheduler_env_setup, scheduler_env_teardown),
 		cmocka_unit_test_setup_teardown(restart__knows_what_was_taken_back,
-			turn_env_setup, turn_env_teardown),
-		cmocka_unit_test_setup_teardown(page__of_another_one_is_refused, turn_env_setup,
-			turn_env_teardown),
+			scheduler_env_setup, scheduler_env_teardown),
+		cmocka_unit_test_setup_teardown(page__of_another_one_is_refused,
+			scheduler_env_setup, scheduler_env_teardown),
 		cmocka_unit_test_setup_teardown(
-			packet__that_is_none_ends_the_connection_and_no_other, turn_env_setup,
-			turn_env_teardown),
+			packet__that_is_none_ends_the_connection_and_no_other,
+			scheduler_env_setup, scheduler_env_teardown),
 		cmocka_unit_test_setup_teardown(page__that_is_spoilt_harms_its_own_slice_only,
-			turn_env_setup, turn_env_teardown),
+			scheduler_env_setup, scheduler_env_teardown),
 		cmocka_unit_test_setup_teardown(process__that_comes_and_goes_takes_no_room,
-			turn_env_setup, turn_env_teardown),
+			scheduler_env_setup, scheduler_env_teardown),
 		cmocka_unit_test_setup_teardown(
 			page__of_its_own_making_takes_no_room_and_counts_nothing,
-			turn_env_setup, turn_env_teardown),
+			scheduler_env_setup, scheduler_env_teardown),
 		cmocka_unit_test_setup_teardown(page__that_was_away_too_long_is_counted_once,
-			turn_env_setup, turn_env_teardown),
+			scheduler_env_setup, scheduler_env_teardown),
 		cmocka_unit_test_setup_teardown(slice__has_no_more_than_its_part,
-			turn_env_setup, turn_env_teardown),
+			scheduler_env_setup, scheduler_env_teardown),
 		cmocka_unit_test_setup_teardown(pages__that_are_kept_are_not_without_end,
-			turn_env_setup, turn_env_teardown),
+			scheduler_env_setup, scheduler_env_teardown),
 		cmocka_unit_test_setup_teardown(connections__are_there_whatever_others_took,
-			turn_env_setup, turn_env_teardown),
+			scheduler_env_setup, scheduler_env_teardown),
 		cmocka_unit_test_setup_teardown(process__that_is_stopped_is_said_to_be_stuck,
-			turn_env_setup, turn_env_teardown),
+			scheduler_env_setup, scheduler_env_teardown),
 		cmocka_unit_test_setup_teardown(arbiter__that_ends_opens_no_gate_for_good,
-			turn_env_setup, turn_env_teardown),
+			scheduler_env_setup, scheduler_env_teardown),
 	};
 
 	return cmocka_run_group_tests_name("turn-faults", tests, NULL, NULL);

@@ -15,8 +15,8 @@
 #include <sys/ioctl.h>
 #include <sys/wait.h>
 
-#define FLOOD   TURN_CONNS_PID /* connections */
-#define PACKETS 100            /* of each, which its socket has room for */
+#define FLOOD   SCHEDULER_REGISTRATIONS_PID /* connections */
+#define PACKETS 100                         /* of each, which its socket has room for */
 
 struct flood {
 	struct env *e;
@@ -27,7 +27,7 @@ struct flood {
 
 /* The clock, and what it looks at where it goes on by .step at each look. */
 static struct {
-	const struct turn_conn *holder;
+	const struct scheduler_registration *holder;
 	uint64_t now, step;
 	bool stopped;
 	unsigned int read,
@@ -40,14 +40,14 @@ uint64_t __wrap_time_mono_ns(void);
 
 /* ---- what is read ----------------------------------------------------------------------------- */
 
-static const struct turn_slice *slice_number(const struct arbiter *a, unsigned int number)
+static const struct scheduler_slice *slice_number(const struct arbiter *a, unsigned int number)
 {
 	char id[40];
 
 	(void)snprintf(id, sizeof(id), ID_HEAD "%u", number);
-	for (const struct slice *s = a->slices; s; s = s->next) {
+	for (const struct arbiter_slice *s = a->slices; s; s = s->next) {
 		if (!strcmp(s->id, id))
-			return s->compute.turn;
+			return s->compute.sched_slice;
 	}
 	return NULL;
 }
@@ -58,7 +58,8 @@ static unsigned int unread(const struct arbiter *a, unsigned int slice, unsigned
 	unsigned int sum = 0;
 
 	*ret_full = 0;
-	for (const struct turn_conn *c = slice_number(a, slice)->conns; c; c = c->next) {
+	for (const struct scheduler_registration *c = slice_number(a, slice)->registrations; c;
+		c = c->next) {
 		int bytes = 0;
 
 		assert_int_equal(ioctl(c->fd, FIONREAD, &bytes), 0);
@@ -73,7 +74,7 @@ uint64_t __wrap_time_mono_ns(void)
 	unsigned int full;
 
 	if (watched.step && watched.read == UINT_MAX &&
-		(watched.holder->seats[0].gate & TURN_STATE) == TURN_CLOSED)
+		(watched.holder->clients[0].gate & TURN_STATE) == TURN_CLOSED)
 		watched.read = watched.before - unread(watched.a, 0, &full);
 	if (!watched.stopped)
 		watched.now = __real_time_mono_ns();
@@ -84,13 +85,13 @@ uint64_t __wrap_time_mono_ns(void)
 /* ---- processes -------------------------------------------------------------------------------- */
 
 /* Wants whenever it has no turn, until it is told to stop. */
-static void take_turns(struct env *e, struct slice_client *c)
+static void alternate_quanta(struct env *e, struct slice_client *c)
 {
-	say_until(c, false, true, is_open);
+	report_until(c, false, true, is_open);
 	atomic_fetch_add(&e->shared->ready, 1);
 	while (atomic_load(&e->shared->go) < 1) {
 		if (is_closed(c))
-			(void)client_say(c, 0, false, true);
+			(void)client_report_state(c, 0, false, true);
 		wait_ms(1);
 	}
 	atomic_fetch_add(&e->shared->ready, 1);
@@ -105,7 +106,7 @@ static _Noreturn void run_flood(struct env *e)
 
 	for (unsigned int i = 0; i < FLOOD; i++)
 		join(e, &c[i], 0);
-	take_turns(e, &c[0]);
+	alternate_quanta(e, &c[0]);
 	for (unsigned int i = 0; i < FLOOD; i++) {
 		for (unsigned int k = 0; k < PACKETS; k++) {
 			if (send(c[i].fd, &s, sizeof(s), MSG_NOSIGNAL) != sizeof(s))
@@ -123,8 +124,8 @@ static _Noreturn void run_other(struct env *e)
 	struct slice_client c;
 
 	join(e, &c, 1);
-	take_turns(e, &c);
-	if (client_say(&c, 0, true, false) < 0)
+	alternate_quanta(e, &c);
+	if (client_report_state(&c, 0, true, false) < 0)
 		_exit(1);
 	atomic_fetch_add(&e->shared->ready, 1);
 	for (;;)
@@ -132,10 +133,11 @@ static _Noreturn void run_other(struct env *e)
 }
 
 /* The first of the slice's. */
-static const struct turn_conn *first_of(const struct arbiter *a, unsigned int slice)
+static const struct scheduler_registration *first_of(const struct arbiter *a,
+	unsigned int slice)
 {
-	const struct turn_slice *s = slice_number(a, slice);
-	const struct turn_conn *c = s ? s->conns : NULL;
+	const struct scheduler_slice *s = slice_number(a, slice);
+	const struct scheduler_registration *c = s ? s->registrations : NULL;
 
 	while (c && c->next)
 		c = c->next;
@@ -143,13 +145,14 @@ static const struct turn_conn *first_of(const struct arbiter *a, unsigned int sl
 }
 
 /* The one that has the turn, where the other one wants it. NULL: it is not so. */
-static const struct turn_conn *holder(const struct arbiter *a)
+static const struct scheduler_registration *holder(const struct arbiter *a)
 {
 	for (unsigned int i = 0; i < 2; i++) {
-		const struct turn_conn *c = first_of(a, i), *other = first_of(a, !i);
+		const struct scheduler_registration *c = first_of(a, i),
+						    *other = first_of(a, !i);
 
-		if (c && other && c->seats[0].seat->gate != TURNS_CLOSED &&
-			other->seats[0].seat->wants)
+		if (c && other && c->clients[0].client->gate != SCHED_GATE_CLOSED &&
+			other->clients[0].client->wants)
 			return c;
 	}
 	return NULL;
@@ -161,14 +164,14 @@ static void go_until(struct flood *f, uint32_t ready)
 
 	while (atomic_load(&f->e->shared->ready) < ready) {
 		(void)uv_run(&f->loop, UV_RUN_NOWAIT);
-		turn_round(f->a->turn, false);
+		scheduler_round(f->a->sched, false);
 		assert_true(__real_time_mono_ns() < end);
 	}
 }
 
 static void serve_once(struct flood *f)
 {
-	turn_round(f->a->turn, false);
+	scheduler_round(f->a->sched, false);
 }
 
 /* All is sent, and nothing of it is read. One of the slices has the turn, the other one wants it. */
@@ -188,7 +191,7 @@ static int setup(void **state)
 	(void)snprintf(o.run_dir, sizeof(o.run_dir), "%s", f->e->run);
 	assert_int_equal(uv_loop_init(&f->loop), 0);
 	assert_ok(arbiter_start(&f->a, &f->loop, &o, &err), &err);
-	turn_halt(f->a->turn);
+	scheduler_halt(f->a->sched);
 	f->pids[0] = child(f->e);
 	if (f->pids[0] == 0)
 		run_flood(f->e);
@@ -200,7 +203,7 @@ static int setup(void **state)
 	while (!watched.stopped || !holder(f->a)) {
 		watched.stopped = false;
 		(void)uv_run(&f->loop, UV_RUN_NOWAIT);
-		turn_round(f->a->turn, false);
+		scheduler_round(f->a->sched, false);
 		assert_true(__real_time_mono_ns() < end);
 		watched.stopped = holder(f->a);
 		if (watched.stopped)
@@ -244,7 +247,7 @@ static void flood__is_read_in_small_parts(void **state)
 	assert_int_equal(before, FLOOD * PACKETS);
 	assert_int_equal(unread(f->a, 1, &full), 1);
 	serve_once(f);
-	assert_int_equal(before - unread(f->a, 0, &full), TURN_FAIR);
+	assert_int_equal(before - unread(f->a, 0, &full), SCHEDULER_SLICE_EVENTS);
 	assert_int_equal(unread(f->a, 1, &full), 0);
 }
 
@@ -253,7 +256,7 @@ static void flood__of_one_connection_holds_up_none_of_its_slice(void **state)
 	struct flood *f = *state;
 	unsigned int full;
 
-	/* One would take PACKETS / TURN_FAIR rounds. */
+	/* One would take PACKETS / SCHEDULER_SLICE_EVENTS rounds. */
 	for (unsigned int i = 0; i < 2 * FLOOD; i++)
 		serve_once(f);
 	(void)unread(f->a, 0, &full);
@@ -271,7 +274,7 @@ static void deadline__waits_for_no_more_than_a_packet(void **state)
 	watched.read = UINT_MAX;
 	watched.before = unread(f->a, 0, &full);
 	/* Later than its end at the next look. */
-	watched.step = 2 * TURNS_NS;
+	watched.step = 2 * SCHED_QUANTUM_NS;
 	serve_once(f);
 	watched.step = 0;
 	assert_true(watched.read <= 2);
@@ -279,7 +282,7 @@ static void deadline__waits_for_no_more_than_a_packet(void **state)
 
 /* ---- the thread and the loop ------------------------------------------------------------------- */
 
-static bool tenth_step(struct turn *t, void *arg)
+static bool tenth_step(struct scheduler *t, void *arg)
 {
 	unsigned int *steps = arg;
 
@@ -291,19 +294,19 @@ static void call__goes_on_between_rounds_of_events(void **state)
 {
 	struct flood *f = *state;
 	unsigned int steps = 0, full;
-	struct turn_call call = { .step = tenth_step, .arg = &steps };
+	struct scheduler_call call = { .step = tenth_step, .arg = &steps };
 
-	atomic_store(&f->a->turn->call, &call);
+	atomic_store(&f->a->sched->call, &call);
 	serve_once(f);
 	assert_int_equal(steps, 1);
 	assert_int_equal(unread(f->a, 1, &full), 0);
 	for (unsigned int i = 2; i <= 10; i++) {
-		assert_false(f->a->turn->answer);
+		assert_false(f->a->sched->answer);
 		serve_once(f);
 		assert_int_equal(steps, i);
 	}
-	assert_true(f->a->turn->answer);
-	assert_null(f->a->turn->call);
+	assert_true(f->a->sched->answer);
+	assert_null(f->a->sched->call);
 	serve_once(f);
 	assert_int_equal(steps, 10);
 }
@@ -323,15 +326,15 @@ static void end_other(struct flood *f)
 static void end__is_the_loops_to_close(void **state)
 {
 	struct flood *f = *state;
-	const struct turn_slice *s = slice_number(f->a, 1);
+	const struct scheduler_slice *s = slice_number(f->a, 1);
 
 	end_other(f);
-	assert_int_equal(s->n_conns, 0);
-	assert_non_null(s->conns);
-	assert_ptr_equal(f->a->turn->posted, s->conns);
+	assert_int_equal(s->n_registrations, 0);
+	assert_non_null(s->registrations);
+	assert_ptr_equal(f->a->sched->posted, s->registrations);
 	(void)uv_run(&f->loop, UV_RUN_NOWAIT);
-	assert_null(f->a->turn->posted);
-	assert_null(s->conns);
+	assert_null(f->a->sched->posted);
+	assert_null(s->registrations);
 }
 
 static void end__may_be_closed_before_the_loop_hears_of_it(void **state)
@@ -340,29 +343,31 @@ static void end__may_be_closed_before_the_loop_hears_of_it(void **state)
 
 	end_other(f);
 	conns_stop(f->a);
-	assert_null(f->a->turn->posted);
-	assert_null(slice_number(f->a, 1)->conns);
+	assert_null(f->a->sched->posted);
+	assert_null(slice_number(f->a, 1)->registrations);
 }
 
 static void release__opens_the_gates_for_good(void **state)
 {
 	struct flood *f = *state;
-	struct turn_slice *s[2] = { NULL };
+	struct scheduler_slice *s[2] = { NULL };
 
 	for (unsigned int i = 0; i < 2; i++) {
 		/* Of both: one of them had its gate closed. */
-		for (struct slice *k = f->a->slices; k; k = k->next)
-			s[i] = k->compute.turn == slice_number(f->a, i) ? k->compute.turn
-									: s[i];
-		turn_slice_release(f->a->turn, s[i]);
-		assert_int_equal(s[i]->n_conns, 0);
+		for (struct arbiter_slice *k = f->a->slices; k; k = k->next)
+			s[i] = k->compute.sched_slice == slice_number(f->a, i)
+				       ? k->compute.sched_slice
+				       : s[i];
+		scheduler_slice_release(f->a->sched, s[i]);
+		assert_int_equal(s[i]->n_registrations, 0);
 	}
 	for (unsigned int k = 0; k < 3; k++) {
 		watched.now += NS_PER_SEC;
 		serve_once(f);
 	}
 	for (unsigned int i = 0; i < 2; i++) {
-		for (const struct turn_conn *c = s[i]->conns; c; c = c->next)
+		for (const struct scheduler_registration *c = s[i]->registrations; c;
+			c = c->next)
 			assert_int_equal(atomic_load(&c->page->gpus[0].gate) & TURN_STATE,
 				TURN_OPEN);
 	}
@@ -371,15 +376,15 @@ static void release__opens_the_gates_for_good(void **state)
 static void freeze__leaves_gates_as_they_are(void **state)
 {
 	struct flood *f = *state;
-	const struct turn_conn *left =
+	const struct scheduler_registration *left =
 		holder(f->a) == first_of(f->a, 0) ? first_of(f->a, 1) : first_of(f->a, 0);
 	unsigned int gone = left == first_of(f->a, 0);
 	uint32_t before = atomic_load(&left->page->gpus[0].gate);
 
-	turn_freeze(f->a->turn);
-	for (struct slice *s = f->a->slices; s; s = s->next) {
-		if (s->compute.turn == slice_number(f->a, gone))
-			conns_stop_turns(s);
+	scheduler_freeze(f->a->sched);
+	for (struct arbiter_slice *s = f->a->slices; s; s = s->next) {
+		if (s->compute.sched_slice == slice_number(f->a, gone))
+			conns_stop_sched(s);
 	}
 	/* Else it would be the next. */
 	assert_int_equal(atomic_load(&left->page->gpus[0].gate), before);
@@ -400,14 +405,14 @@ static _Noreturn void run_third(struct env *e)
 static void join__after_a_sweep_is_not_crowded(void **state)
 {
 	struct flood *f = *state;
-	struct turn *t = f->a->turn;
-	const struct turn_slice *s = slice_number(f->a, 1);
+	struct scheduler *t = f->a->sched;
+	const struct scheduler_slice *s = slice_number(f->a, 1);
 	uint32_t ready = atomic_load(&f->e->shared->ready);
 	uint64_t serial = UINT64_C(1) << 40;
 	pid_t pid;
 
 	/* Of a process that is gone: no such process began then. */
-	while (tally_seat_new(&t->tally, s->gpus[0].account, serial++, 0, 1, 1, NULL))
+	while (usage_client_new(&t->accounts, s->gpus[0].account, serial++, 0, 1, 1, NULL))
 		;
 	watched.stopped = false;
 	pid = child(f->e);
@@ -415,7 +420,7 @@ static void join__after_a_sweep_is_not_crowded(void **state)
 		run_third(f->e);
 	go_until(f, ready + 1);
 	assert_int_equal(s->crowded_ns, 0);
-	assert_int_equal(s->n_conns, 2);
+	assert_int_equal(s->n_registrations, 2);
 	(void)kill(pid, SIGKILL);
 	(void)waitpid(pid, NULL, 0);
 }

@@ -59,7 +59,7 @@ static bool comes_to(struct env *e, unsigned int slice, const char *compute)
 }
 
 /* What the status says of MPS of the slice's first process. */
-static int mps_of(struct env *e, unsigned int slice)
+static int mps_get_member_state(struct env *e, unsigned int slice)
 {
 	json_t *j = status(e);
 	const json_t *p = json_array_get(json_object_get(slice_of(j, slice), "processes"), 0);
@@ -77,7 +77,7 @@ static void register_memory(struct env *e, struct slice_client *m, unsigned int 
 	assert_int_equal(client_connect(m, slice_dir(e, slice)), 0);
 	assert_int_equal(client_hello(m, SLICE_HELLO_MEMORY), SLICE_OK);
 	/* As a context does. */
-	assert_true(client_take(m, 0, 4096));
+	assert_true(client_allocate(m, 0, 4096));
 }
 
 /* ---- gates and accounts ------------------------------------------------------------------------ */
@@ -96,14 +96,14 @@ static void mps__gates_are_open_and_time_is_counted(void **state)
 	/* Its own bucket, where there is no arbiter, has no bottom. */
 	assert_int_equal(atomic_load(&a.turns->gpus[0].cap), 0);
 	for (int i = 0; i < 20; i++) {
-		assert_int_equal(client_say(&a, 0, true, false), 0);
-		assert_int_equal(client_say(&b, 0, true, true), 0);
+		assert_int_equal(client_report_state(&a, 0, true, false), 0);
+		assert_int_equal(client_report_state(&b, 0, true, true), 0);
 		wait_ms(5);
 		assert_int_equal(client_gate(&a, 0), TURN_OPEN);
 		assert_int_equal(client_gate(&b, 0), TURN_OPEN);
 	}
-	assert_int_equal(client_say(&a, 0, false, false), 0);
-	assert_int_equal(client_say(&b, 0, false, false), 0);
+	assert_int_equal(client_report_state(&a, 0, false, false), 0);
+	assert_int_equal(client_report_state(&b, 0, false, false), 0);
 	wait_ms(500); /* accounts are brought up to date */
 	register_memory(e, &m, 0);
 	assert_int_equal(atomic_load(&m.page->turns), SLICE_TURNS_MPS);
@@ -139,12 +139,12 @@ static void mps__slices_that_take_turns_on_the_gpu_go_on(void **state)
 	join(e, &a, 0);
 	join(e, &b, 2);
 	join(e, &c, 3);
-	assert_int_equal(client_say(&a, 0, true, false), 0);
+	assert_int_equal(client_report_state(&a, 0, true, false), 0);
 	for (int i = 0; i < 4; i++) {
-		say_until(&b, false, true, is_open);
-		say_until(&c, false, true, is_open);
+		report_until(&b, false, true, is_open);
+		report_until(&c, false, true, is_open);
 		assert_true(closes(&b));
-		say_until(&b, false, true, is_open);
+		report_until(&b, false, true, is_open);
 		assert_true(closes(&c));
 		assert_int_equal(client_gate(&a, 0), TURN_OPEN);
 	}
@@ -164,8 +164,8 @@ static void mps__comes_and_goes_while_processes_run(void **state)
 	join(e, &b, 3);
 	register_memory(e, &m, 3);
 	assert_int_equal(atomic_load(&m.page->turns), SLICE_TURNS_ON);
-	say_until(&a, false, true, is_open);
-	assert_int_equal(client_say(&b, 0, false, true), 0);
+	report_until(&a, false, true, is_open);
+	assert_int_equal(client_report_state(&b, 0, false, true), 0);
 	/* It waits behind one that does not end. */
 	write_mps(e, 3, 1, 100000, "batch");
 	assert_true(opens(&b));
@@ -175,18 +175,18 @@ static void mps__comes_and_goes_while_processes_run(void **state)
 	assert_int_equal(atomic_load(&b.turns->gpus[0].cap), 0);
 	/* The connection is the same one. */
 	charged = figure(e, 3, "charged_ns");
-	assert_int_equal(client_say(&b, 0, true, false), 0);
+	assert_int_equal(client_report_state(&b, 0, true, false), 0);
 	wait_ms(300);
 	assert_true(figure(e, 3, "charged_ns") > charged);
 	charged = figure(e, 3, "charged_ns");
-	say_until(&a, true, true,
+	report_until(&a, true, true,
 		is_open); /* on a busy machine it has lost its turn meanwhile */
 
 	write_share(e, 3, 1, 0, "batch");
 	assert_true(closes(&b));
 	assert_true(comes_to(e, 3, "turns"));
 	assert_int_equal(atomic_load(&m.page->turns), SLICE_TURNS_ON);
-	say_until(&b, true, true, is_open);
+	report_until(&b, true, true, is_open);
 	assert_true(closes(&a));
 	assert_true(figure(e, 3, "charged_ns") >= charged);
 	assert_int_equal(log_lines(e, "share of a GPU changed", "mps"), 1);
@@ -204,23 +204,23 @@ static void mps__who_is_outside_is_seen_and_said_once(void **state)
 	struct slice_client c, m;
 
 	register_memory(e, &m, 0);
-	assert_int_equal(mps_of(e, 0), -1);
+	assert_int_equal(mps_get_member_state(e, 0), -1);
 	atomic_store(&m.page->gpus[0].mps, 77);
 	assert_int_equal(client_compare(&m, 0), 0);
-	assert_int_equal(mps_of(e, 0), -1);
+	assert_int_equal(mps_get_member_state(e, 0), -1);
 	atomic_store(&m.page->gpus[0].mps, SLICE_MPS_INSIDE);
 	assert_int_equal(client_compare(&m, 0), 0);
-	assert_int_equal(mps_of(e, 0), 1);
+	assert_int_equal(mps_get_member_state(e, 0), 1);
 	assert_int_equal(log_lines(e, OUTSIDE, ""), 0);
 	atomic_store(&m.page->gpus[0].mps, SLICE_MPS_OUTSIDE);
 	for (int i = 0; i < 3; i++)
 		assert_int_equal(client_compare(&m, 0), 0);
 	join(e, &c, 0);
-	assert_int_equal(mps_of(e, 0), 0);
+	assert_int_equal(mps_get_member_state(e, 0), 0);
 	assert_int_equal(log_lines(e, OUTSIDE, ""), 1);
 	/* It goes on. */
 	assert_int_equal(client_gate(&c, 0), TURN_OPEN);
-	assert_true(client_take(&m, 0, 1048576));
+	assert_true(client_allocate(&m, 0, 1048576));
 	client_close(&c);
 	client_close(&m);
 }
@@ -249,15 +249,15 @@ static void mps__who_was_there_before_is_outside(void **state)
 	assert_int_equal(client_compare(&m, 0), 0);
 	/* As it should be. */
 	assert_int_equal(log_lines(e, OUTSIDE, ""), 0);
-	assert_int_equal(mps_of(e, 2), 0);
+	assert_int_equal(mps_get_member_state(e, 2), 0);
 	write_mps(e, 2, 1, 0, "batch");
 	assert_true(comes_to(e, 2, "mps"));
 	assert_int_equal(log_lines(e, OUTSIDE, ""), 1);
 	/* The next arbiter says it too, in a log of its own. */
 	end_arbiter(e, SIGKILL);
 	start_arbiter(e);
-	assert_int_equal(client_again(&m, WAIT_MS), SLICE_OK);
-	assert_int_equal(mps_of(e, 2), 0);
+	assert_int_equal(client_reconnect(&m, WAIT_MS), SLICE_OK);
+	assert_int_equal(mps_get_member_state(e, 2), 0);
 	assert_int_equal(log_lines(e, OUTSIDE, ""), 1);
 	client_close(&m);
 }
@@ -266,18 +266,18 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(mps__gates_are_open_and_time_is_counted, setup,
-			turn_env_teardown),
+			scheduler_env_teardown),
 		cmocka_unit_test_setup_teardown(mps__slices_that_take_turns_on_the_gpu_go_on,
-			setup, turn_env_teardown),
+			setup, scheduler_env_teardown),
 		cmocka_unit_test_setup_teardown(mps__comes_and_goes_while_processes_run, setup,
-			turn_env_teardown),
+			scheduler_env_teardown),
 		cmocka_unit_test_setup_teardown(mps__who_is_outside_is_seen_and_said_once,
-			setup, turn_env_teardown),
+			setup, scheduler_env_teardown),
 		cmocka_unit_test_setup_teardown(
 			mps__who_is_outside_is_seen_when_it_comes_for_its_gate, setup,
-			turn_env_teardown),
+			scheduler_env_teardown),
 		cmocka_unit_test_setup_teardown(mps__who_was_there_before_is_outside, setup,
-			turn_env_teardown),
+			scheduler_env_teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -39,7 +39,7 @@ static void hello__gives_a_page_for_turns(void **state)
 	assert_int_equal(client_connect(&m, slice_dir(e, 0)), 0);
 	assert_int_equal(client_hello(&m, SLICE_HELLO_MEMORY), SLICE_OK);
 	assert_int_equal(atomic_load(&m.page->turns), 1);
-	assert_true(client_take(&m, 0, 4096));
+	assert_true(client_allocate(&m, 0, 4096));
 
 	j = status(e);
 	assert_string_equal(json_string_value(json_object_get(slice_of(j, 0), "compute")),
@@ -54,7 +54,7 @@ static void hello__gives_a_page_for_turns(void **state)
 	assert_true(json_integer_value(json_object_get(p, "used")) >= 4096);
 	assert_non_null(json_object_get(p, "charged_ns"));
 	json_decref(j);
-	assert_int_equal(client_want(&c, 0, 1, NULL), -1);
+	assert_int_equal(client_request(&c, 0, 1, NULL), -1);
 	client_close(&c);
 	client_close(&m);
 }
@@ -123,7 +123,7 @@ static void assert_adds_up(const json_t *j)
 			json_array_get(json_object_get(j, "gpus"), 0), "busy_ns")));
 }
 
-static void turn__goes_from_one_to_the_other(void **state)
+static void quantum__goes_from_one_to_the_other(void **state)
 {
 	struct env *e = *state;
 	struct slice_client a, b;
@@ -131,18 +131,18 @@ static void turn__goes_from_one_to_the_other(void **state)
 
 	join(e, &a, 0);
 	join(e, &b, 1);
-	say_until(&a, false, true, is_open);
+	report_until(&a, false, true, is_open);
 	/* It works without end: the other one has its turn by the clock. */
-	say_until(&b, false, true, is_open);
+	report_until(&b, false, true, is_open);
 	assert_true(closes(&a));
 	assert_int_equal(client_gate(&b, 0), TURN_METERED);
 	assert_true(atomic_load(&b.turns->gpus[0].window_ns) > 0);
 	assert_true(atomic_load(&b.turns->gpus[0].tail_ns) > 0);
-	say_until(&a, false, true, is_open);
+	report_until(&a, false, true, is_open);
 	assert_true(closes(&b));
 	/* The holder wants no more: at once, or after the little while that it is waited for. */
-	assert_int_equal(client_say(&b, 0, false, true), 0);
-	say_until(&a, false, false, is_closed);
+	assert_int_equal(client_report_state(&b, 0, false, true), 0);
+	report_until(&a, false, false, is_closed);
 	assert_true(opens(&b));
 
 	j = status(e);
@@ -169,7 +169,7 @@ static void gate__wakes_who_waits(void **state)
 	int code = -1;
 
 	join(e, &a, 0);
-	say_until(&a, false, true, is_open);
+	report_until(&a, false, true, is_open);
 	pid = child(e);
 	if (pid == 0) {
 		_Atomic uint32_t *gate;
@@ -177,7 +177,7 @@ static void gate__wakes_who_waits(void **state)
 
 		join(e, &b, 1);
 		gate = &b.turns->gpus[0].gate;
-		(void)client_say(&b, 0, false, true);
+		(void)client_report_state(&b, 0, false, true);
 		while (((now = atomic_load(gate)) & TURN_STATE) == TURN_CLOSED)
 			(void)syscall(SYS_futex, gate, FUTEX_WAIT, now, NULL, NULL, 0);
 		_exit(0);
@@ -196,17 +196,17 @@ static void latency__goes_first_at_once(void **state)
 	/* Of such a weight that it is within its share, however slow all this is. */
 	write_share(e, 2, 10000, 0, "latency");
 	join(e, &a, 0);
-	say_until(&a, false, true, is_open);
+	report_until(&a, false, true, is_open);
 	for (int i = 0; i < WAIT_MS && client_connect(&l, slice_dir(e, 2)) < 0; i++)
 		wait_ms(1);
 	assert_int_equal(client_hello(&l, SLICE_HELLO_TURNS), SLICE_OK);
 	assert_int_equal(client_gate(&l, 0), TURN_OPEN);
 	for (int i = 0; i < 20; i++) {
 		assert_true(opens(&a));
-		assert_int_equal(client_say(&l, 0, true, false), 0);
+		assert_int_equal(client_report_state(&l, 0, true, false), 0);
 		assert_true(closes(&a));
-		assert_int_equal(client_say(&a, 0, false, true), 0);
-		assert_int_equal(client_say(&l, 0, false, false), 0);
+		assert_int_equal(client_report_state(&a, 0, false, true), 0);
+		assert_int_equal(client_report_state(&l, 0, false, false), 0);
 		assert_true(opens(&a));
 	}
 	client_close(&a);
@@ -223,7 +223,7 @@ static void share__changes_while_processes_run(void **state)
 	join(e, &a, 0);
 	assert_int_equal(client_connect(&m, slice_dir(e, 0)), 0);
 	assert_int_equal(client_hello(&m, SLICE_HELLO_MEMORY), SLICE_OK);
-	say_until(&a, false, true, is_open);
+	report_until(&a, false, true, is_open);
 	write_share(e, 0, 30, 250000, "batch");
 	assert_true(eventually(e, 0, "weight", 30));
 	assert_int_equal(figure(e, 0, "cap"), 250000);
@@ -264,13 +264,13 @@ static void share__changes_while_processes_run(void **state)
 	assert_true(hung_up(&a));
 	assert_int_equal(client_gate(&a, 0), TURN_OPEN);
 	assert_int_equal(atomic_load(&m.page->turns), 0);
-	assert_int_equal(client_again(&a, WAIT_MS), SLICE_REFUSED);
+	assert_int_equal(client_reconnect(&a, WAIT_MS), SLICE_REFUSED);
 	assert_true(figure(e, 0, "charged_ns") >= charged);
 	/* And again, with the page that it has. */
 	write_share(e, 0, 1, 0, "batch");
 	for (int i = 0; i < WAIT_MS && !atomic_load(&m.page->turns); i++)
 		wait_ms(1);
-	assert_int_equal(client_again(&a, WAIT_MS), SLICE_OK);
+	assert_int_equal(client_reconnect(&a, WAIT_MS), SLICE_OK);
 	assert_true(figure(e, 0, "charged_ns") >= charged);
 	client_close(&a);
 	client_close(&m);
@@ -299,12 +299,12 @@ static void slice__that_is_gone_lets_its_processes_take_turns(void **state)
 		json_decref(j);
 		wait_ms(1);
 	}
-	say_until(&a, false, true, is_open);
-	say_until(&b, false, true, is_open);
+	report_until(&a, false, true, is_open);
+	report_until(&b, false, true, is_open);
 	assert_true(closes(&a));
-	say_until(&a, false, true, is_open);
+	report_until(&a, false, true, is_open);
 	client_close(&a);
-	say_until(&b, false, true, is_open);
+	report_until(&b, false, true, is_open);
 	client_close(&b);
 }
 
@@ -385,7 +385,7 @@ static _Noreturn void worker(struct env *e, unsigned int slice, unsigned int num
 	while (atomic_load(&e->shared->go) < 1)
 		wait_ms(1);
 	while (atomic_load(&e->shared->go) < 2) {
-		if (client_say(&c, 0, false, true) < 0)
+		if (client_report_state(&c, 0, false, true) < 0)
 			_exit(2);
 		if (!client_wait_gate(&c, 0, true, 5))
 			continue;
@@ -393,7 +393,7 @@ static _Noreturn void worker(struct env *e, unsigned int slice, unsigned int num
 		wait_ms(1);
 		atomic_fetch_add(&g->ended, 1);
 		atomic_fetch_add(&e->shared->turns[number], 1);
-		if (client_say(&c, 0, false, false) < 0)
+		if (client_report_state(&c, 0, false, false) < 0)
 			_exit(3);
 	}
 	_exit(0);
@@ -455,27 +455,27 @@ static void many__share_and_die(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(hello__gives_a_page_for_turns, turn_env_setup,
-			turn_env_teardown),
-		cmocka_unit_test_setup_teardown(status__has_each_process_once, turn_env_setup,
-			turn_env_teardown),
+		cmocka_unit_test_setup_teardown(hello__gives_a_page_for_turns,
+			scheduler_env_setup, scheduler_env_teardown),
+		cmocka_unit_test_setup_teardown(status__has_each_process_once,
+			scheduler_env_setup, scheduler_env_teardown),
 		cmocka_unit_test_setup_teardown(hello__is_refused_where_there_are_no_turns,
-			turn_env_setup, turn_env_teardown),
-		cmocka_unit_test_setup_teardown(turn__goes_from_one_to_the_other,
-			turn_env_setup, turn_env_teardown),
-		cmocka_unit_test_setup_teardown(gate__wakes_who_waits, turn_env_setup,
-			turn_env_teardown),
-		cmocka_unit_test_setup_teardown(latency__goes_first_at_once, turn_env_setup,
-			turn_env_teardown),
+			scheduler_env_setup, scheduler_env_teardown),
+		cmocka_unit_test_setup_teardown(quantum__goes_from_one_to_the_other,
+			scheduler_env_setup, scheduler_env_teardown),
+		cmocka_unit_test_setup_teardown(gate__wakes_who_waits, scheduler_env_setup,
+			scheduler_env_teardown),
+		cmocka_unit_test_setup_teardown(latency__goes_first_at_once,
+			scheduler_env_setup, scheduler_env_teardown),
 		cmocka_unit_test_setup_teardown(share__changes_while_processes_run,
-			turn_env_setup, turn_env_teardown),
+			scheduler_env_setup, scheduler_env_teardown),
 		cmocka_unit_test_setup_teardown(
-			slice__that_is_gone_lets_its_processes_take_turns, turn_env_setup,
-			turn_env_teardown),
+			slice__that_is_gone_lets_its_processes_take_turns, scheduler_env_setup,
+			scheduler_env_teardown),
 		cmocka_unit_test_setup_teardown(gpus__of_which_there_are_too_many_are_said,
-			turn_env_setup, turn_env_teardown),
-		cmocka_unit_test_setup_teardown(many__share_and_die, turn_env_setup,
-			turn_env_teardown),
+			scheduler_env_setup, scheduler_env_teardown),
+		cmocka_unit_test_setup_teardown(many__share_and_die, scheduler_env_setup,
+			scheduler_env_teardown),
 	};
 
 	return cmocka_run_group_tests_name("turn-serve", tests, NULL, NULL);

@@ -48,7 +48,7 @@ void write_share(struct env *e, unsigned int slice, unsigned int weight, unsigne
 
 /* ---- the arbiter ------------------------------------------------------------------------------ */
 
-int turn_env_setup(void **state)
+int scheduler_env_setup(void **state)
 {
 	struct env *e = arbiter_env_new();
 
@@ -59,7 +59,7 @@ int turn_env_setup(void **state)
 	return 0;
 }
 
-int turn_env_teardown(void **state)
+int scheduler_env_teardown(void **state)
 {
 	arbiter_env_free(*state);
 	return 0;
@@ -71,7 +71,7 @@ json_t *status(struct env *e)
 {
 	json_t *j;
 
-	say(e, "{\"op\": \"status\"}\n");
+	send_control_line(e, "{\"op\": \"status\"}\n");
 	j = next_line(e, WAIT_MS);
 	assert_non_null(j);
 	return j;
@@ -146,11 +146,11 @@ bool closes(const struct slice_client *c)
 }
 
 /* Says it until it was heard: a change of the gate may cross it. */
-void say_until(struct slice_client *c, bool busy, bool wants,
+void report_until(struct slice_client *c, bool busy, bool wants,
 	bool (*heard)(const struct slice_client *c))
 {
 	for (int i = 0; i < 2000; i++) {
-		assert_int_equal(client_say(c, 0, busy, wants), 0);
+		assert_int_equal(client_report_state(c, 0, busy, wants), 0);
 		for (int k = 0; k < 10; k++) {
 			if (heard(c))
 				return;

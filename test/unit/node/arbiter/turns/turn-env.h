@@ -11,8 +11,8 @@
 #define ONE_GPU "[{\"uuid\": \"" UUID "\"}]"
 
 /* Two batch slices of the same weight, numbers 0 and 1, on one GPU. */
-int turn_env_setup(void **state);
-int turn_env_teardown(void **state);
+int scheduler_env_setup(void **state);
+int scheduler_env_teardown(void **state);
 
 /* In .slice. */
 const char *slice_dir(struct env *e, unsigned int slice);
@@ -37,7 +37,7 @@ bool is_closed(const struct slice_client *c);
 bool opens(const struct slice_client *c);
 bool closes(const struct slice_client *c);
 /* Says it until it was heard: a change of the gate may cross it. */
-void say_until(struct slice_client *c, bool busy, bool wants,
+void report_until(struct slice_client *c, bool busy, bool wants,
 	bool (*heard)(const struct slice_client *c));
 /* A connection that ended: nothing more can be said. */
 bool hung_up(const struct slice_client *c);

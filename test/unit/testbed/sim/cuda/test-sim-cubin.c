@@ -34,7 +34,7 @@ static uint32_t at_of(const char *table, size_t n, const char *word)
 	return 0;
 }
 
-static void put_section(struct file *f, unsigned i, const char *name, uint32_t type,
+static void set_elf_section(struct file *f, unsigned i, const char *name, uint32_t type,
 	const void *data, size_t bytes)
 {
 	f->sections[i] = (Elf64_Shdr){ .sh_name = at_of(names, sizeof(names), name),
@@ -43,7 +43,7 @@ static void put_section(struct file *f, unsigned i, const char *name, uint32_t t
 		.sh_size = bytes };
 }
 
-static void put_symbol(struct file *f, unsigned i, const char *name, unsigned type,
+static void set_elf_symbol(struct file *f, unsigned i, const char *name, unsigned type,
 	unsigned other, unsigned section, size_t bytes)
 {
 	f->symbols[i] = (Elf64_Sym){ .st_name = at_of(strings, sizeof(strings), name),
@@ -54,7 +54,7 @@ static void put_symbol(struct file *f, unsigned i, const char *name, unsigned ty
 }
 
 /* Compilers write the last parameter first. */
-static void put_params(struct file *f)
+static void set_kernel_params(struct file *f)
 {
 	static const struct {
 		uint16_t ordinal, offset, bytes;
@@ -91,19 +91,19 @@ static struct file *make(unsigned abi, uint32_t flags)
 	f->head.e_shstrndx = NAMES;
 	memcpy(f->names, names, sizeof(names));
 	memcpy(f->strings, strings, sizeof(strings));
-	put_section(f, NAMES, ".shstrtab", SHT_STRTAB, f->names, sizeof(names));
-	put_section(f, STRINGS, ".strtab", SHT_STRTAB, f->strings, sizeof(strings));
-	put_section(f, SYMBOLS, ".symtab", SHT_SYMTAB, f->symbols, sizeof(f->symbols));
+	set_elf_section(f, NAMES, ".shstrtab", SHT_STRTAB, f->names, sizeof(names));
+	set_elf_section(f, STRINGS, ".strtab", SHT_STRTAB, f->strings, sizeof(strings));
+	set_elf_section(f, SYMBOLS, ".symtab", SHT_SYMTAB, f->symbols, sizeof(f->symbols));
 	f->sections[SYMBOLS].sh_link = STRINGS;
-	put_section(f, TEXT, ".text.scale", SHT_NOBITS, NULL, 256);
-	put_section(f, INFO, ".nv.info.scale", SHT_LOPROC, f->info, sizeof(f->info));
-	put_section(f, GLOBAL, ".nv.global", SHT_NOBITS, NULL, 4);
-	put_section(f, CONSTANT, ".nv.constant3", SHT_NOBITS, NULL, 32);
-	put_symbol(f, 1, "helper", STT_FUNC, 0, TEXT, 64);
-	put_symbol(f, 2, "counter", STT_OBJECT, 0, GLOBAL, 4);
-	put_symbol(f, 3, "limits", STT_OBJECT, 0, CONSTANT, 32);
-	put_symbol(f, 4, "scale", STT_FUNC, 0x10, TEXT, 256);
-	put_params(f);
+	set_elf_section(f, TEXT, ".text.scale", SHT_NOBITS, NULL, 256);
+	set_elf_section(f, INFO, ".nv.info.scale", SHT_LOPROC, f->info, sizeof(f->info));
+	set_elf_section(f, GLOBAL, ".nv.global", SHT_NOBITS, NULL, 4);
+	set_elf_section(f, CONSTANT, ".nv.constant3", SHT_NOBITS, NULL, 32);
+	set_elf_symbol(f, 1, "helper", STT_FUNC, 0, TEXT, 64);
+	set_elf_symbol(f, 2, "counter", STT_OBJECT, 0, GLOBAL, 4);
+	set_elf_symbol(f, 3, "limits", STT_OBJECT, 0, CONSTANT, 32);
+	set_elf_symbol(f, 4, "scale", STT_FUNC, 0x10, TEXT, 256);
+	set_kernel_params(f);
 	return f;
 }
 

@@ -144,7 +144,7 @@ static void default_stream__waits_for_blocking_ones(void **state)
 	assert_cuda(cuMemFree_v2(p));
 }
 
-static void note(void *data)
+static void count_callback(void *data)
 {
 	atomic_fetch_add((atomic_int *)data, 1);
 }
@@ -160,7 +160,7 @@ static void callbacks_and_values__take_their_turn(void **state)
 	assert_cuda(cuMemsetD32_v2(p, 0, 4));
 	assert_cuda(cuStreamCreate(&s, 1));
 	assert_cuda(cuStreamWaitValue32_v2(s, p, 1, 1));
-	assert_cuda(cuLaunchHostFunc(s, note, &calls));
+	assert_cuda(cuLaunchHostFunc(s, count_callback, &calls));
 	assert_cuda(cuStreamWriteValue64_v2(s, p + 8, 77, 0));
 	(void)usleep(20000);
 	assert_int_equal(atomic_load(&calls), 0);

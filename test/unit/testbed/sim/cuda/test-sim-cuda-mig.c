@@ -15,7 +15,7 @@
 #include "testbed/sim/fake-root/fake-root.h"
 
 /* What a process sees. */
-struct seen {
+struct visible_device {
 	CUresult init;
 	int count, sms;
 	size_t bytes;
@@ -29,7 +29,7 @@ static char small[NVML_DEVICE_UUID_V2_BUFFER_SIZE], large[NVML_DEVICE_UUID_V2_BU
 static unsigned int small_gi, large_gi;
 
 /* GPU 0: 1g.5gb and 3g.20gb; the others as they were. */
-static int cut(void **state)
+static int begin_partitioned_node(void **state)
 {
 	nvmlGpuInstance_t gi;
 
@@ -55,7 +55,7 @@ static int uncut(void **state)
 	return end(state);
 }
 
-static void look(struct seen *s)
+static void read_visible_device(struct visible_device *s)
 {
 	CUcontext c;
 
@@ -70,9 +70,9 @@ static void look(struct seen *s)
 }
 
 /* In a process of its own; @visible NULL: not set. */
-static struct seen see(const char *visible)
+static struct visible_device read_device_in_child(const char *visible)
 {
-	struct seen s = { .init = CUDA_ERROR_UNKNOWN };
+	struct visible_device s = { .init = CUDA_ERROR_UNKNOWN };
 	int ends[2], status;
 	pid_t pid;
 
@@ -83,7 +83,7 @@ static struct seen see(const char *visible)
 	pid = fork();
 	assert_true(pid >= 0);
 	if (pid == 0) {
-		look(&s);
+		read_visible_device(&s);
 		_exit(write(ends[1], &s, sizeof(s)) == (ssize_t)sizeof(s) ? 0 : 1);
 	}
 	closep(&ends[1]);
@@ -107,7 +107,7 @@ static bool is_uuid(const CUuuid *uuid, const char *text)
 static void expect(const char *visible, const char *uuid, const char *name, int sms,
 	uint64_t mib)
 {
-	struct seen s = see(visible);
+	struct visible_device s = read_device_in_child(visible);
 
 	assert_int_equal(s.init, CUDA_SUCCESS);
 	assert_int_equal(s.count, 1);
@@ -124,7 +124,7 @@ static void expect(const char *visible, const char *uuid, const char *name, int 
 static void cuda__has_one_mig_device_at_most(void **state)
 {
 	char list[256];
-	struct seen s;
+	struct visible_device s;
 
 	(void)state;
 	expect(NULL, large, LARGE, 42, 20096);
@@ -139,11 +139,11 @@ static void cuda__has_one_mig_device_at_most(void **state)
 	/* No other GPU beside one. */
 	(void)snprintf(list, sizeof(list), "2,3,%s", small);
 	expect(list, small, SMALL, 14, 4864);
-	s = see("2,3");
+	s = read_device_in_child("2,3");
 	assert_int_equal(s.init, CUDA_SUCCESS);
 	assert_int_equal(s.count, 2);
 	assert_string_equal(s.name, "NVIDIA A100-SXM4-40GB");
-	assert_int_equal(see("MIG-00000000-0000-0000-0000-000000000000").init,
+	assert_int_equal(read_device_in_child("MIG-00000000-0000-0000-0000-000000000000").init,
 		CUDA_ERROR_NO_DEVICE);
 }
 
@@ -151,28 +151,28 @@ static void cuda__has_one_mig_device_at_most(void **state)
 static void cuda__has_what_the_container_has(void **state)
 {
 	char dev[256], path[512];
-	struct seen s;
+	struct visible_device s;
 	int fd;
 
 	(void)state;
 	(void)snprintf(dev, sizeof(dev), "%s/pod", f.dir);
 	assert_int_equal(mkdir(dev, 0755), 0);
 	assert_int_equal(setenv("GPUSLICE_SIM_DEV", dev, 1), 0);
-	assert_int_equal(see(NULL).init, CUDA_ERROR_NO_DEVICE);
+	assert_int_equal(read_device_in_child(NULL).init, CUDA_ERROR_NO_DEVICE);
 	(void)snprintf(path, sizeof(path), "%s/nvidia0", dev);
 	fd = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0644);
 	closep(&fd);
-	assert_int_equal(see(NULL).init, CUDA_ERROR_NO_DEVICE);
+	assert_int_equal(read_device_in_child(NULL).init, CUDA_ERROR_NO_DEVICE);
 	(void)snprintf(path, sizeof(path), "%s/nvidia-caps", dev);
 	assert_int_equal(mkdir(path, 0755), 0);
 	for (int i = 0; i < 2; i++) {
-		assert_int_equal(see(NULL).init, CUDA_ERROR_NO_DEVICE);
+		assert_int_equal(read_device_in_child(NULL).init, CUDA_ERROR_NO_DEVICE);
 		(void)snprintf(path, sizeof(path), "%s/nvidia-caps/nvidia-cap%u", dev,
 			sim_cap_minor(0, small_gi, i ? 0 : SIM_NO_INSTANCE));
 		fd = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0644);
 		closep(&fd);
 	}
-	s = see(NULL);
+	s = read_device_in_child(NULL);
 	assert_int_equal(s.init, CUDA_SUCCESS);
 	assert_true(is_uuid(&s.uuid, small));
 	assert_int_equal(s.context, CUDA_SUCCESS);
@@ -181,8 +181,10 @@ static void cuda__has_what_the_container_has(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(cuda__has_one_mig_device_at_most, cut, uncut),
-		cmocka_unit_test_setup_teardown(cuda__has_what_the_container_has, cut, uncut),
+		cmocka_unit_test_setup_teardown(cuda__has_one_mig_device_at_most,
+			begin_partitioned_node, uncut),
+		cmocka_unit_test_setup_teardown(cuda__has_what_the_container_has,
+			begin_partitioned_node, uncut),
 	};
 
 	ONLY_ROOT();

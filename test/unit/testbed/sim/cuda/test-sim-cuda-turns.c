@@ -55,7 +55,7 @@ static int end(void **state)
 }
 
 /* By another thread's way into memory: no stream has to run for it. */
-static void let_go(uint32_t value)
+static void set_stream_word(uint32_t value)
 {
 	CUstream s;
 
@@ -65,11 +65,11 @@ static void let_go(uint32_t value)
 	assert_cuda(cuStreamDestroy_v2(s));
 }
 
-static CUstream held_stream(unsigned flags)
+static CUstream make_blocked_stream(unsigned flags)
 {
 	CUstream s;
 
-	let_go(0);
+	set_stream_word(0);
 	assert_cuda(cuStreamCreate(&s, flags));
 	assert_cuda(cuStreamWaitValue32_v2(s, words, 1, 1));
 	return s;
@@ -91,7 +91,7 @@ static CUresult run(CUfunction f, CUstream s, void **args)
 static void context_events__cover_all_streams_and_order_none(void **state)
 {
 	CUevent all = new_event(NO_TIMING), one = new_event(NO_TIMING);
-	CUstream a = held_stream(NON_BLOCKING), b;
+	CUstream a = make_blocked_stream(NON_BLOCKING), b;
 
 	(void)state;
 	assert_cuda(cuStreamCreate(&b, NON_BLOCKING));
@@ -103,7 +103,7 @@ static void context_events__cover_all_streams_and_order_none(void **state)
 	assert_cuda(cuEventRecord(one, b));
 	assert_cuda(cuEventSynchronize(one));
 	assert_cuda_is(cuEventQuery(all), CUDA_ERROR_NOT_READY);
-	let_go(1);
+	set_stream_word(1);
 	assert_cuda(cuEventSynchronize(all));
 	assert_cuda(cuStreamQuery(a));
 	/* And once more, with nothing to wait for. */
@@ -120,29 +120,29 @@ static void context_events__cover_all_streams_and_order_none(void **state)
 static void context_events__cover_hidden_work(void **state)
 {
 	CUevent all = new_event(NO_TIMING);
-	CUstream a = held_stream(NON_BLOCKING);
+	CUstream a = make_blocked_stream(NON_BLOCKING);
 	void *host;
 
 	(void)state;
 	assert_cuda(cuStreamDestroy_v2(a));
 	assert_cuda(cuCtxRecordEvent(primary, all));
 	assert_cuda_is(cuEventQuery(all), CUDA_ERROR_NOT_READY);
-	let_go(1);
+	set_stream_word(1);
 	assert_cuda(cuEventSynchronize(all));
 
-	let_go(0);
+	set_stream_word(0);
 	assert_cuda(cuStreamWaitValue32_v2(NULL, words, 1, 1));
 	assert_cuda(cuCtxRecordEvent(primary, all));
 	assert_cuda_is(cuEventQuery(all), CUDA_ERROR_NOT_READY);
-	let_go(1);
+	set_stream_word(1);
 	assert_cuda(cuEventSynchronize(all));
 
 	assert_cuda(cuMemAllocHost_v2(&host, 4096));
-	a = held_stream(NON_BLOCKING);
+	a = make_blocked_stream(NON_BLOCKING);
 	assert_cuda(cuMemcpyDtoHAsync_v2(host, words, 4096, a));
 	assert_cuda(cuCtxRecordEvent(primary, all));
 	assert_cuda_is(cuEventQuery(all), CUDA_ERROR_NOT_READY);
-	let_go(1);
+	set_stream_word(1);
 	assert_cuda(cuEventSynchronize(all));
 	assert_int_equal(*(uint32_t *)host, 1);
 	assert_cuda(cuStreamDestroy_v2(a));
@@ -182,17 +182,17 @@ static void context_events__cover_many_streams(void **state)
 	CUstream s[MANY];
 
 	(void)state;
-	let_go(0);
+	set_stream_word(0);
 	for (unsigned i = 0; i < MANY; i++) {
 		assert_cuda(cuStreamCreate(&s[i], NON_BLOCKING));
 		assert_cuda(cuStreamWaitValue32_v2(s[i], words, i + 1, 0));
 	}
 	assert_cuda(cuCtxRecordEvent(primary, all));
-	let_go(MANY - 1);
+	set_stream_word(MANY - 1);
 	for (unsigned i = 0; i < MANY - 1; i++)
 		assert_cuda(cuStreamSynchronize(s[i]));
 	assert_cuda_is(cuEventQuery(all), CUDA_ERROR_NOT_READY);
-	let_go(MANY);
+	set_stream_word(MANY);
 	assert_cuda(cuEventSynchronize(all));
 	for (unsigned i = 0; i < MANY; i++)
 		assert_cuda(cuStreamDestroy_v2(s[i]));
@@ -202,7 +202,7 @@ static void context_events__cover_many_streams(void **state)
 static void created_contexts__have_their_own(void **state)
 {
 	CUevent of_primary = new_event(NO_TIMING), of_own;
-	CUstream s = held_stream(NON_BLOCKING);
+	CUstream s = make_blocked_stream(NON_BLOCKING);
 	CUcontext own;
 
 	(void)state;
@@ -217,7 +217,7 @@ static void created_contexts__have_their_own(void **state)
 	/* Whichever context is current. */
 	assert_cuda(cuCtxRecordEvent(primary, of_primary));
 	assert_cuda_is(cuEventQuery(of_primary), CUDA_ERROR_NOT_READY);
-	let_go(1);
+	set_stream_word(1);
 	assert_cuda(cuEventSynchronize(of_primary));
 	assert_cuda(cuCtxDestroy_v2(own));
 	assert_cuda_is(cuCtxRecordEvent(own, of_own), CUDA_ERROR_INVALID_CONTEXT);
@@ -228,7 +228,7 @@ static void created_contexts__have_their_own(void **state)
 
 static void all_streams__wait_for_what_the_context_waits_for(void **state)
 {
-	CUstream a = held_stream(NON_BLOCKING), before, after;
+	CUstream a = make_blocked_stream(NON_BLOCKING), before, after;
 	CUevent e = new_event(NO_TIMING);
 
 	(void)state;
@@ -247,7 +247,7 @@ static void all_streams__wait_for_what_the_context_waits_for(void **state)
 		CUcontext other;
 
 		assert_cuda(cuCtxCreate_v2(&other, 0, 0));
-		let_go(1);
+		set_stream_word(1);
 		assert_cuda(cuCtxDestroy_v2(other));
 	}
 	assert_cuda(cuCtxSetCurrent(primary));
@@ -285,15 +285,15 @@ static void a_capture_of_any_mode__is_spoiled_by_a_context_event(void **state)
 	assert_cuda(cuEventDestroy_v2(e));
 }
 
-struct beside {
+struct thread_record {
 	CUstream stream;
 	CUevent event;
 	CUresult record, first, then;
 };
 
-static void *record_beside(void *arg)
+static void *record_in_thread(void *arg)
 {
-	struct beside *b = arg;
+	struct thread_record *b = arg;
 	unsigned relaxed = 2;
 
 	(void)cuCtxSetCurrent(primary);
@@ -306,7 +306,7 @@ static void *record_beside(void *arg)
 
 static void a_relaxed_thread__records_beside_a_global_capture(void **state)
 {
-	struct beside b = { .event = new_event(NO_TIMING) };
+	struct thread_record b = { .event = new_event(NO_TIMING) };
 	CUstream s;
 	CUgraph g;
 	pthread_t t;
@@ -317,7 +317,7 @@ static void a_relaxed_thread__records_beside_a_global_capture(void **state)
 	assert_cuda(cuStreamCreate(&b.stream, NON_BLOCKING));
 	assert_cuda(cuStreamBeginCapture_v2(s, 0));
 	assert_cuda(run(nop, s, NULL));
-	assert_int_equal(pthread_create(&t, NULL, record_beside, &b), 0);
+	assert_int_equal(pthread_create(&t, NULL, record_in_thread, &b), 0);
 	assert_int_equal(pthread_join(t, NULL), 0);
 	assert_cuda(run(nop, s, NULL));
 	assert_cuda(cuStreamEndCapture(s, &g));
@@ -355,7 +355,7 @@ static void *launch_many(void *arg)
 /* The stream is held before its first launch, so that one counts as running. */
 static void check_depth(CUgraphExec graph)
 {
-	struct launcher l = { .stream = held_stream(NON_BLOCKING), .graph = graph };
+	struct launcher l = { .stream = make_blocked_stream(NON_BLOCKING), .graph = graph };
 	pthread_t t;
 
 	assert_int_equal(pthread_create(&t, NULL, launch_many, &l), 0);
@@ -364,7 +364,7 @@ static void check_depth(CUgraphExec graph)
 	(void)usleep(50000);
 	assert_int_equal(atomic_load(&l.launched), DEEP + 1);
 	/* What others do goes on. */
-	let_go(1);
+	set_stream_word(1);
 	assert_int_equal(pthread_join(t, NULL), 0);
 	assert_cuda(l.r);
 	assert_cuda(cuStreamSynchronize(l.stream));

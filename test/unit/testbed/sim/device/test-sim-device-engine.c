@@ -20,7 +20,7 @@ struct lane {
 	uint64_t at[64]; /* when number i completed */
 };
 
-struct told {
+struct event_times {
 	uint64_t recorded, time_ns;
 };
 
@@ -48,7 +48,7 @@ static void on_host(void *arg, void *user, uint64_t seq)
 static void on_recorded(void *arg, void *user, uint64_t completed, uint64_t time_ns)
 {
 	(void)arg;
-	*(struct told *)user = (struct told){ completed, time_ns };
+	*(struct event_times *)user = (struct event_times){ completed, time_ns };
 }
 
 static void on_failed(void *arg, void *user, uint32_t code)
@@ -117,7 +117,7 @@ static void open_lane(struct lane *l, struct engine_context *c)
 	assert_non_null(l->stream);
 }
 
-static void put(struct lane *l, uint32_t kind, uint64_t amount, uint32_t width)
+static void submit_to_lane(struct lane *l, uint32_t kind, uint64_t amount, uint32_t width)
 {
 	assert_true(engine_submit(l->stream,
 		&(struct engine_command){ .kind = kind, .amount = amount, .width = width },
@@ -126,7 +126,7 @@ static void put(struct lane *l, uint32_t kind, uint64_t amount, uint32_t width)
 
 static void kernel(struct lane *l, uint64_t ns, uint32_t width)
 {
-	put(l, SIM_DEVICE_KERNEL, ns, width);
+	submit_to_lane(l, SIM_DEVICE_KERNEL, ns, width);
 }
 
 static void stream__runs_in_order(void **state)
@@ -138,7 +138,8 @@ static void stream__runs_in_order(void **state)
 	open_lane(&l, c);
 	kernel(&l, 10 * US, 0);
 	kernel(&l, 20 * US, 0);
-	put(&l, SIM_DEVICE_COPY, 1000000, 0); /* 1 ms at 1000 MB/s, and 2 us to begin */
+	submit_to_lane(&l, SIM_DEVICE_COPY, 1000000,
+		0); /* 1 ms at 1000 MB/s, and 2 us to begin */
 	run_until(29 * US);
 	assert_int_equal(l.done, 1);
 	run_until(2 * MS);
@@ -489,7 +490,7 @@ static void priority__goes_first(void **state)
 static void events__order_streams(void **state)
 {
 	struct engine_context *c = engine_context_new(e, 0, false, 0, NULL);
-	struct told t = { 0, 0 };
+	struct event_times t = { 0, 0 };
 	struct engine_event *v = engine_event_new(e, &t);
 	struct engine_command record = { .kind = SIM_DEVICE_RECORD, .event = v };
 	struct engine_command wait = { .kind = SIM_DEVICE_WAIT_EVENT, .event = v };
@@ -530,7 +531,7 @@ static void a_stream__waits_for_another_and_for_the_host(void **state)
 	open_lane(&l[0], c);
 	open_lane(&l[1], c);
 	kernel(&l[0], MS, 10);
-	put(&l[0], SIM_DEVICE_HOST, 0, 0);
+	submit_to_lane(&l[0], SIM_DEVICE_HOST, 0, 0);
 	assert_true(engine_submit(l[1].stream,
 		&(struct engine_command){ .kind = SIM_DEVICE_WAIT_STREAM,
 			.stream = l[0].stream,
@@ -545,7 +546,7 @@ static void a_stream__waits_for_another_and_for_the_host(void **state)
 	assert_int_equal(l[0].done, 2);
 	assert_int_equal(l[1].done, 1);
 	/* One that waits for a stream that goes is let go. */
-	put(&l[0], SIM_DEVICE_HOST, 0, 0);
+	submit_to_lane(&l[0], SIM_DEVICE_HOST, 0, 0);
 	assert_true(engine_submit(l[1].stream,
 		&(struct engine_command){ .kind = SIM_DEVICE_WAIT_STREAM,
 			.stream = l[0].stream,
@@ -578,7 +579,7 @@ static void a_fault__kills_its_context_only(void **state)
 			.fail = 700 },
 		now));
 	kernel(&l[0], MS, 50);
-	put(&l[1], SIM_DEVICE_COPY, 1 << 30, 0);
+	submit_to_lane(&l[1], SIM_DEVICE_COPY, 1 << 30, 0);
 	run_until(10 * MS);
 	assert_int_equal(failed_code, 700);
 	assert_int_equal(l[0].done, 2);
@@ -602,8 +603,8 @@ static void copies__share_an_engine_and_survive_a_dead_one(void **state)
 	open_lane(&l[0], c[0]);
 	open_lane(&l[1], c[1]);
 	open_lane(&l[2], c[1]);
-	put(&l[0], SIM_DEVICE_COPY, 10000000, 0);
-	put(&l[1], SIM_DEVICE_COPY, 1000000, 0);
+	submit_to_lane(&l[0], SIM_DEVICE_COPY, 10000000, 0);
+	submit_to_lane(&l[1], SIM_DEVICE_COPY, 1000000, 0);
 	assert_true(engine_submit(l[2].stream,
 		&(struct engine_command){ .kind = SIM_DEVICE_COPY,
 			.object = SIM_DEVICE_FROM_GPU,

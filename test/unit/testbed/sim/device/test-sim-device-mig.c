@@ -6,15 +6,15 @@
 #include "lib/base/time.h"
 #include "testbed/sim/device/client/client.h"
 
-#define MIB      (UINT64_C(1) << 20)
-#define PATIENCE (20 * NS_PER_SEC)
+#define MIB               (UINT64_C(1) << 20)
+#define DAEMON_TIMEOUT_NS (20 * NS_PER_SEC)
 
 static struct sim_device a = SIM_DEVICE_INIT, b = SIM_DEVICE_INIT;
 static unsigned int small,
 	large; /* GPU instances: 1g.10gb and 3g.40gb, one compute instance in each */
 static nvmlComputeInstance_t small_ci;
 
-static int cut(void **state)
+static int begin_mig_node(void **state)
 {
 	struct error err = ERROR_INIT;
 	nvmlGpuInstance_t gi;
@@ -43,7 +43,7 @@ static int leave(void **state)
 
 /* Requests. */
 
-static uint32_t ask(struct sim_device *to, struct sim_device_request q,
+static uint32_t call_mig_daemon(struct sim_device *to, struct sim_device_request q,
 	struct sim_device_reply *r)
 {
 	return sim_device_call(to, &q, r, -1, NULL);
@@ -53,7 +53,7 @@ static uint32_t use(struct sim_device *to, uint32_t slot, uint32_t gi)
 {
 	struct sim_device_reply r;
 
-	return ask(to,
+	return call_mig_daemon(to,
 		(struct sim_device_request){ .op = SIM_DEVICE_INSTANCE,
 			.slot = slot,
 			.id = gi },
@@ -63,7 +63,7 @@ static uint32_t use(struct sim_device *to, uint32_t slot, uint32_t gi)
 static uint32_t new_context(struct sim_device *to, uint32_t slot, uint32_t *ret)
 {
 	struct sim_device_reply r;
-	uint32_t status = ask(to,
+	uint32_t status = call_mig_daemon(to,
 		(struct sim_device_request){ .op = SIM_DEVICE_CONTEXT_CREATE, .slot = slot },
 		&r);
 
@@ -75,7 +75,7 @@ static uint32_t allocate(struct sim_device *to, uint64_t bytes)
 {
 	struct sim_device_reply r;
 
-	return ask(to,
+	return call_mig_daemon(to,
 		(struct sim_device_request){ .op = SIM_DEVICE_MEM_ALLOC, .bytes = bytes }, &r);
 }
 
@@ -83,7 +83,8 @@ static struct sim_device_reply info(struct sim_device *to)
 {
 	struct sim_device_reply r;
 
-	assert_int_equal(ask(to, (struct sim_device_request){ .op = SIM_DEVICE_MEM_INFO }, &r),
+	assert_int_equal(call_mig_daemon(to,
+				 (struct sim_device_request){ .op = SIM_DEVICE_MEM_INFO }, &r),
 		0);
 	return r;
 }
@@ -95,14 +96,16 @@ static void new_work(struct sim_device *to, uint32_t *stream, uint32_t *event)
 	uint32_t context;
 
 	assert_int_equal(new_context(to, 0, &context), 0);
-	assert_int_equal(ask(to,
+	assert_int_equal(call_mig_daemon(to,
 				 (struct sim_device_request){ .op = SIM_DEVICE_STREAM_CREATE,
 					 .object = context },
 				 &r),
 		0);
 	*stream = r.object;
-	assert_int_equal(
-		ask(to, (struct sim_device_request){ .op = SIM_DEVICE_EVENT_CREATE }, &r), 0);
+	assert_int_equal(call_mig_daemon(to,
+				 (struct sim_device_request){ .op = SIM_DEVICE_EVENT_CREATE },
+				 &r),
+		0);
 	*event = r.object;
 }
 
@@ -111,7 +114,7 @@ static bool wait_stream(struct sim_device *to, uint32_t stream, uint64_t seq)
 	struct sim_device_stream_cell *cell = &to->page->streams[stream];
 
 	return sim_device_wait(to, &cell->completed, &cell->waiters, seq,
-		time_mono_ns() + PATIENCE);
+		time_mono_ns() + DAEMON_TIMEOUT_NS);
 }
 
 /* Tests. */
@@ -196,8 +199,10 @@ static void instances__compute_side_by_side(void **state)
 			.amount = 600 * NS_PER_SEC },
 		1));
 	new_work(&a, &stream, &event);
-	assert_int_equal(
-		ask(&a, (struct sim_device_request){ .op = SIM_DEVICE_EVENT_CREATE }, &r), 0);
+	assert_int_equal(call_mig_daemon(&a,
+				 (struct sim_device_request){ .op = SIM_DEVICE_EVENT_CREATE },
+				 &r),
+		0);
 	end = r.object;
 	assert_true(sim_device_submit(&a,
 		(const struct sim_device_command[]){
@@ -298,7 +303,7 @@ static void instance__of_a_gpu_that_was_lost_comes_back(void **state)
 	assert_int_equal(use(&b, 0, small), 0);
 }
 
-#define TEST(test) cmocka_unit_test_setup_teardown(test, cut, leave)
+#define TEST(test) cmocka_unit_test_setup_teardown(test, begin_mig_node, leave)
 
 int main(void)
 {

@@ -18,10 +18,10 @@
 #include "lib/base/time.h"
 #include "testbed/sim/device/client/client.h"
 
-#define MIB       (UINT64_C(1) << 20)
-#define CONTEXT   (518 * MIB) /* of a process's first, as measured on an H100 */
-#define PATIENCE  (20 * NS_PER_SEC)
-#define SLOT_MISS 200
+#define MIB               (UINT64_C(1) << 20)
+#define CONTEXT           (518 * MIB) /* of a process's first, as measured on an H100 */
+#define DAEMON_TIMEOUT_NS (20 * NS_PER_SEC)
+#define SLOT_MISS         200
 
 #define BELOW_BASE 11 /* NVML_PERF_POLICY_TOTAL_BASE_CLOCKS */
 
@@ -40,7 +40,7 @@ static int begin(void **state)
 }
 
 /* A node whose GPUs nobody has needed yet. */
-static int begin_alone(void **state)
+static int begin_unused_node(void **state)
 {
 	(void)state;
 	assert_int_equal(setenv(SIM_ENV_GPU, TEST_SIM_GPU, 1), 0);
@@ -58,7 +58,7 @@ static int end(void **state)
 
 /* Requests. */
 
-static uint32_t ask(struct sim_device *to, struct sim_device_request q,
+static uint32_t call_test_daemon(struct sim_device *to, struct sim_device_request q,
 	struct sim_device_reply *r)
 {
 	return sim_device_call(to, &q, r, -1, NULL);
@@ -68,7 +68,7 @@ static uint32_t new_context(struct sim_device *to, uint32_t slot)
 {
 	struct sim_device_reply r;
 
-	assert_int_equal(ask(to,
+	assert_int_equal(call_test_daemon(to,
 				 (struct sim_device_request){ .op = SIM_DEVICE_CONTEXT_CREATE,
 					 .slot = slot },
 				 &r),
@@ -80,7 +80,7 @@ static uint32_t new_stream(struct sim_device *to, uint32_t context)
 {
 	struct sim_device_reply r;
 
-	assert_int_equal(ask(to,
+	assert_int_equal(call_test_daemon(to,
 				 (struct sim_device_request){ .op = SIM_DEVICE_STREAM_CREATE,
 					 .object = context },
 				 &r),
@@ -102,8 +102,8 @@ static uint32_t release(struct sim_device *to, uint64_t id)
 {
 	struct sim_device_reply r;
 
-	return ask(to, (struct sim_device_request){ .op = SIM_DEVICE_MEM_RELEASE, .id = id },
-		&r);
+	return call_test_daemon(to,
+		(struct sim_device_request){ .op = SIM_DEVICE_MEM_RELEASE, .id = id }, &r);
 }
 
 static bool wait_stream(struct sim_device *to, uint32_t stream, uint64_t seq)
@@ -111,7 +111,7 @@ static bool wait_stream(struct sim_device *to, uint32_t stream, uint64_t seq)
 	struct sim_device_stream_cell *cell = &to->page->streams[stream];
 
 	return sim_device_wait(to, &cell->completed, &cell->waiters, seq,
-		time_mono_ns() + PATIENCE);
+		time_mono_ns() + DAEMON_TIMEOUT_NS);
 }
 
 /* What NVML says that @pid holds; UINT64_MAX: it is not listed. */
@@ -141,7 +141,8 @@ static uint64_t cuda_free(struct sim_device *to, uint32_t slot, uint64_t *total)
 	struct sim_device_reply r;
 
 	assert_int_equal(
-		ask(to, (struct sim_device_request){ .op = SIM_DEVICE_MEM_INFO, .slot = slot },
+		call_test_daemon(to,
+			(struct sim_device_request){ .op = SIM_DEVICE_MEM_INFO, .slot = slot },
 			&r),
 		0);
 	*total = r.total;
@@ -173,7 +174,7 @@ static void memory__shows_in_nvml_at_once(void **state)
 	assert_int_equal(release(&d, r.id), 0);
 	assert_int_equal(nvml_bytes(0, getpid()), CONTEXT);
 	assert_int_equal(release(&d, r.id), 400);
-	assert_int_equal(ask(&d,
+	assert_int_equal(call_test_daemon(&d,
 				 (struct sim_device_request){ .op = SIM_DEVICE_CONTEXT_DESTROY,
 					 .object = context },
 				 &r),
@@ -327,7 +328,7 @@ static void stream__tells_through_the_page(void **state)
 	assert_true(sim_device_submit(&d, work, ARRAY_LEN(work)));
 	assert_true(wait_stream(&d, stream, 1));
 	assert_true(time_mono_ns() - start >= NS_PER_MS);
-	sim_device_wait_host(&d, word, time_mono_ns() + PATIENCE);
+	sim_device_wait_host(&d, word, time_mono_ns() + DAEMON_TIMEOUT_NS);
 	assert_int_equal(atomic_load(&d.page->streams[stream].host_seq), 2);
 	assert_int_equal(atomic_load(&d.page->streams[stream].completed), 1);
 	assert_true(sim_device_host_done(&d, stream, 2));
@@ -345,13 +346,15 @@ static void event__has_the_time(void **state)
 
 	(void)state;
 	assert_ok(sim_device_connect(&other, f.dir, NULL, &err), &err);
-	assert_int_equal(
-		ask(&d, (struct sim_device_request){ .op = SIM_DEVICE_EVENT_CREATE }, &first),
+	assert_int_equal(call_test_daemon(&d,
+				 (struct sim_device_request){ .op = SIM_DEVICE_EVENT_CREATE },
+				 &first),
 		0);
-	assert_int_equal(
-		ask(&d, (struct sim_device_request){ .op = SIM_DEVICE_EVENT_CREATE }, &second),
+	assert_int_equal(call_test_daemon(&d,
+				 (struct sim_device_request){ .op = SIM_DEVICE_EVENT_CREATE },
+				 &second),
 		0);
-	assert_int_equal(ask(&other,
+	assert_int_equal(call_test_daemon(&other,
 				 (struct sim_device_request){ .op = SIM_DEVICE_EVENT_OPEN,
 					 .id = second.id,
 					 .cookie = second.cookie },
@@ -377,7 +380,7 @@ static void event__has_the_time(void **state)
 	/* The other process waits for it too, by its own place. */
 	cell = &other.page->events[theirs];
 	assert_true(sim_device_wait(&other, &cell->completed, &cell->waiters, 1,
-		time_mono_ns() + PATIENCE));
+		time_mono_ns() + DAEMON_TIMEOUT_NS));
 	assert_int_equal(cell->recorded, 1);
 	assert_int_equal(cell->time_ns - d.page->events[first.object].time_ns, 3 * NS_PER_MS);
 	sim_device_close(&other);
@@ -439,7 +442,7 @@ static void lateness__shows_as_time_below_base_clocks(void **state)
 		(void)usleep(1000);
 	assert_int_equal(kill(peer.pid, SIGCONT), 0);
 	assert_true(wait_stream(&d, stream, 1));
-	until = time_mono_ns() + PATIENCE;
+	until = time_mono_ns() + DAEMON_TIMEOUT_NS;
 	while (below_base_ns() - before < 90 * NS_PER_MS && time_mono_ns() < until)
 		(void)usleep(1000);
 	assert_true(below_base_ns() - before >= 90 * NS_PER_MS);
@@ -453,7 +456,8 @@ static void a_wrong_number__ends_the_connection(void **state)
 
 	(void)state;
 	assert_true(sim_device_submit(&d, &c, 1));
-	assert_int_equal(ask(&d, (struct sim_device_request){ .op = SIM_DEVICE_MEM_INFO }, &r),
+	assert_int_equal(call_test_daemon(&d,
+				 (struct sim_device_request){ .op = SIM_DEVICE_MEM_INFO }, &r),
 		999);
 	assert_false(wait_stream(&d, stream, 1));
 	assert_int_equal(nvml_bytes(0, getpid()), UINT64_MAX);
@@ -506,11 +510,12 @@ static void fault__kills_the_context_and_posts_an_xid(void **state)
 
 /* MPS. */
 
-static uint32_t mps_serve(struct sim_device *to)
+static uint32_t start_mps_on_gpu(struct sim_device *to)
 {
 	struct sim_device_reply r;
 
-	assert_int_equal(ask(to, (struct sim_device_request){ .op = SIM_DEVICE_MPS_SERVE }, &r),
+	assert_int_equal(call_test_daemon(to,
+				 (struct sim_device_request){ .op = SIM_DEVICE_MPS_SERVE }, &r),
 		0);
 	return r.object;
 }
@@ -518,7 +523,7 @@ static uint32_t mps_serve(struct sim_device *to)
 static uint32_t mps_ticket(struct sim_device *to, uint32_t object, uint64_t limit,
 	struct sim_device_reply *r)
 {
-	return ask(to,
+	return call_test_daemon(to,
 		(struct sim_device_request){ .op = SIM_DEVICE_MPS_TICKET,
 			.object = object,
 			.bytes = limit,
@@ -529,7 +534,7 @@ static uint32_t mps_ticket(struct sim_device *to, uint32_t object, uint64_t limi
 static uint32_t join(struct sim_device *to, const struct sim_device_reply *ticket,
 	struct sim_device_reply *r)
 {
-	return ask(to,
+	return call_test_daemon(to,
 		(struct sim_device_request){ .op = SIM_DEVICE_CONTEXT_CREATE,
 			.id = ticket->id,
 			.cookie = ticket->cookie },
@@ -546,7 +551,7 @@ static void mps__a_ticket_is_one_context_with_its_limit(void **state)
 
 	(void)state;
 	assert_ok(sim_device_connect(&server, f.dir, NULL, &err), &err);
-	object = mps_serve(&server);
+	object = start_mps_on_gpu(&server);
 	assert_int_equal(mps_ticket(&server, object, 1024 * MIB, &t), 0);
 	/* A ticket is not guessed, and is good once. */
 	t.cookie++;
@@ -585,12 +590,12 @@ static void mps__a_fault_is_told_to_the_server(void **state)
 	assert_int_equal(nvmlDeviceRegisterEvents(f.gpus[0], NVML_EVENT_XID_CRITICAL, set),
 		NVML_SUCCESS);
 	assert_ok(sim_device_connect(&server, f.dir, NULL, &err), &err);
-	object = mps_serve(&server);
+	object = start_mps_on_gpu(&server);
 	for (int i = 0; i < 2; i++) {
 		assert_int_equal(mps_ticket(&server, object, 0, &t[i]), 0);
 		assert_int_equal(join(&d, &t[i], &r[i]), 0);
 	}
-	assert_int_equal(ask(&d,
+	assert_int_equal(call_test_daemon(&d,
 				 (struct sim_device_request){ .op = SIM_DEVICE_CONTEXT_FAULT,
 					 .object = r[0].object,
 					 .flags = 700 },
@@ -618,14 +623,14 @@ static void mps__a_server_ends_one_context(void **state)
 
 	(void)state;
 	assert_ok(sim_device_connect(&server, f.dir, NULL, &err), &err);
-	object = mps_serve(&server);
+	object = start_mps_on_gpu(&server);
 	for (int i = 0; i < 2; i++) {
 		assert_int_equal(mps_ticket(&server, object, 0, &t[i]), 0);
 		assert_int_equal(join(&d, &t[i], &r[i]), 0);
 	}
 	end.id = t[1].id;
-	assert_int_equal(ask(&d, end, &other), 400); /* not its server */
-	assert_int_equal(ask(&server, end, &other), 0);
+	assert_int_equal(call_test_daemon(&d, end, &other), 400); /* not its server */
+	assert_int_equal(call_test_daemon(&server, end, &other), 0);
 	assert_int_equal(atomic_load(&d.page->contexts[r[0].object].error), 0);
 	assert_int_equal(atomic_load(&d.page->contexts[r[1].object].error), 810);
 	assert_int_equal(atomic_load(&server.page->contexts[object].error), 0);
@@ -723,7 +728,7 @@ static void death__frees_late_where_asked_to(void **state)
 	assert_int_equal(waitpid(pid, NULL, 0), pid);
 	assert_int_equal(cuda_free(&d, 0, &total), left - CONTEXT - 1024 * MIB);
 	assert_int_equal(nvml_bytes(0, pid), CONTEXT + 1024 * MIB);
-	while (cuda_free(&d, 0, &total) != left && time_mono_ns() - start < PATIENCE)
+	while (cuda_free(&d, 0, &total) != left && time_mono_ns() - start < DAEMON_TIMEOUT_NS)
 		(void)usleep(1000);
 	assert_true(time_mono_ns() - start >= 1500 * NS_PER_MS);
 	assert_int_equal(cuda_free(&d, 0, &total), left);
@@ -820,7 +825,8 @@ static void start__cleans_up_after_one_that_was_killed(void **state)
 	(void)state;
 	assert_int_equal(kill(pid, SIGKILL), 0);
 	assert_false(wait_stream(&d, stream, 1));
-	assert_int_equal(ask(&d, (struct sim_device_request){ .op = SIM_DEVICE_MEM_INFO }, &r),
+	assert_int_equal(call_test_daemon(&d,
+				 (struct sim_device_request){ .op = SIM_DEVICE_MEM_INFO }, &r),
 		999);
 	assert_false(sim_device_host_done(&d, stream, 1));
 	assert_int_equal(nvml_bytes(0, getpid()), CONTEXT);
@@ -912,7 +918,7 @@ int main(void)
 		TEST(death__frees_all),
 		TEST(death__frees_late_where_asked_to),
 		TEST(death__frees_nothing_while_a_child_has_the_connection),
-		cmocka_unit_test_setup_teardown(start__happens_once, begin_alone, end),
+		cmocka_unit_test_setup_teardown(start__happens_once, begin_unused_node, end),
 		TEST(start__cleans_up_after_one_that_was_killed),
 		TEST(nvml__never_shows_more_than_was_granted),
 	};

@@ -102,7 +102,7 @@ static inline nvmlGpuInstanceInfo_t gi_info(nvmlGpuInstance_t gi)
 	return info;
 }
 
-static inline unsigned int gi_room(nvmlDevice_t d, unsigned int id)
+static inline unsigned int gi_count_free(nvmlDevice_t d, unsigned int id)
 {
 	unsigned int n = 99;
 

@@ -123,7 +123,7 @@ static void check_profile(unsigned int number, const char *name)
 	assert_int_equal(v2.multiprocessorCount, plain.multiprocessorCount);
 	assert_int_equal(v3.ofaCount, plain.ofaCount);
 	assert_int_equal(v3.decoderCount, v2.decoderCount);
-	assert_int_equal(gi_room(gpu, plain.id), plain.instanceCount);
+	assert_int_equal(gi_count_free(gpu, plain.id), plain.instanceCount);
 	by_id = (nvmlGpuInstanceProfileInfo_v3_t){ .version = NVML_STRUCT_VERSION(by_id, 3) };
 	assert_int_equal(
 		nvmlDeviceGetGpuInstanceProfileInfoByIdV(gpu, plain.id, (void *)&by_id), 0);
@@ -177,7 +177,7 @@ static void products__take_what_they_say(void **state)
 			}
 			while (made < p.instanceCount)
 				gis[made++] = gi_new(gpu, p.id);
-			assert_int_equal(gi_room(gpu, p.id), 0);
+			assert_int_equal(gi_count_free(gpu, p.id), 0);
 			assert_int_equal(nvmlDeviceCreateGpuInstance(gpu, p.id, &again), 23);
 			assert_int_equal(nvmlDeviceGetGpuInstances(gpu, p.id, gis, &n), 0);
 			assert_int_equal(n, made);
@@ -243,9 +243,9 @@ static void capacity__follows_the_observed_sequence(void **state)
 		if (rows[i].id != 99)
 			(void)gi_at(gpu, rows[i].id, rows[i].start);
 		for (size_t k = 0; k < ARRAY_LEN(ids); k++)
-			if (gi_room(gpu, ids[k]) != rows[i].room[k])
+			if (gi_count_free(gpu, ids[k]) != rows[i].room[k])
 				fail_msg("step %zu: room for profile %u is %u, not %u", i,
-					ids[k], gi_room(gpu, ids[k]), rows[i].room[k]);
+					ids[k], gi_count_free(gpu, ids[k]), rows[i].room[k]);
 	}
 }
 
@@ -279,7 +279,7 @@ static void placement__corollaries(void **state)
 		for (unsigned int k = 0; k < rows[i].n; k++)
 			(void)gi_at(gpu, rows[i].ids[k], rows[i].starts[k]);
 		/* None of them leaves room for one more, not even of the smallest. */
-		assert_int_equal(gi_room(gpu, P1G), 0);
+		assert_int_equal(gi_count_free(gpu, P1G), 0);
 		assert_int_equal(nvmlDeviceCreateGpuInstance(gpu, P1G, &gi), 23);
 		clear();
 	}
@@ -304,7 +304,7 @@ static void placement__corollaries(void **state)
 		23);
 	/* One +me, by its maximum. */
 	(void)gi_new(gpu, P1G_ME);
-	assert_int_equal(gi_room(gpu, P1G_ME), 0);
+	assert_int_equal(gi_count_free(gpu, P1G_ME), 0);
 	assert_int_equal(nvmlDeviceCreateGpuInstance(gpu, P1G_ME, &gi), 23);
 }
 
@@ -344,12 +344,12 @@ static void placement__all_media_engines_leave_room_for_none_only(void **state)
 	begin("rtx-pro-6000-1");
 	mig_on(gpu);
 	(void)gi_new(gpu, 65); /* 1g+me.all */
-	assert_int_equal(gi_room(gpu, 14), 0);
-	assert_int_equal(gi_room(gpu, 21), 0);
-	assert_int_equal(gi_room(gpu, 47), 0);
-	assert_int_equal(gi_room(gpu, 5), 0);
-	assert_int_equal(gi_room(gpu, 67), 3); /* 1g-me */
-	assert_int_equal(gi_room(gpu, 66), 1); /* 2g-me */
+	assert_int_equal(gi_count_free(gpu, 14), 0);
+	assert_int_equal(gi_count_free(gpu, 21), 0);
+	assert_int_equal(gi_count_free(gpu, 47), 0);
+	assert_int_equal(gi_count_free(gpu, 5), 0);
+	assert_int_equal(gi_count_free(gpu, 67), 3); /* 1g-me */
+	assert_int_equal(gi_count_free(gpu, 66), 1); /* 2g-me */
 	assert_int_equal(nvmlDeviceCreateGpuInstance(gpu, 14, &gi), 23);
 	gi = gi_new(gpu, 66);
 	assert_int_equal(gi_info(gi).placement.start, 6);

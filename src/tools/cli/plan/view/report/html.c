@@ -11,47 +11,47 @@
 #define HUE_STEP 137 /* degrees; the golden angle, so that neighbours in a list differ much */
 #define HUES     360
 
-static void element(struct buf *b, const char *name, const char *text)
+static void add_html_element(struct buf *b, const char *name, const char *text)
 {
 	buf_printf(b, "<%s>", name);
 	escape_html(b, text);
 	buf_printf(b, "</%s>\n", name);
 }
 
-static void begin(struct buf *b, const char *title)
+static void begin_html_page(struct buf *b, const char *title)
 {
 	buf_puts(b, "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n"
 		    "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
 		    "<meta http-equiv=\"Content-Security-Policy\" "
 		    "content=\"default-src 'none'; style-src 'unsafe-inline'\">\n");
-	element(b, "title", title);
+	add_html_element(b, "title", title);
 	buf_printf(b, "<style>\n%s</style>\n<body>\n<main>\n", page_style);
-	element(b, "h1", title);
+	add_html_element(b, "h1", title);
 }
 
-static void heading(struct buf *b, const char *text)
+static void add_html_heading(struct buf *b, const char *text)
 {
-	element(b, "h2", text);
+	add_html_element(b, "h2", text);
 }
 
-static void paragraph(struct buf *b, const char *text)
+static void add_html_paragraph(struct buf *b, const char *text)
 {
-	element(b, "p", text);
+	add_html_element(b, "p", text);
 }
 
-static void tiles(struct buf *b, const struct page_tile *t, size_t n)
+static void add_html_tiles(struct buf *b, const struct page_tile *t, size_t n)
 {
 	buf_puts(b, "<dl class=\"tiles\">\n");
 	for (size_t i = 0; i < n; i++) {
 		buf_puts(b, "<div>");
-		element(b, "dt", t[i].label);
-		element(b, "dd", t[i].value);
+		add_html_element(b, "dt", t[i].label);
+		add_html_element(b, "dd", t[i].value);
 		buf_puts(b, "</div>\n");
 	}
 	buf_puts(b, "</dl>\n");
 }
 
-static void bars(struct buf *b, const struct page_bar *v, size_t n)
+static void add_html_bars(struct buf *b, const struct page_bar *v, size_t n)
 {
 	static const char *const classes[] = { [BAR_PLAIN] = "bar",
 		[BAR_PLAN] = "bar plan",
@@ -63,8 +63,8 @@ static void bars(struct buf *b, const struct page_bar *v, size_t n)
 	buf_puts(b, "<ul class=\"bars\">\n");
 	for (size_t i = 0; i < n; i++) {
 		buf_puts(b, "<li>");
-		element(b, "span", v[i].label);
-		element(b, "b", v[i].amount);
+		add_html_element(b, "span", v[i].label);
+		add_html_element(b, "b", v[i].amount);
 		buf_printf(b,
 			"<div class=\"track\" aria-hidden=\"true\"><div class=\"%s\" "
 			"style=\"width:%.2f%%\"></div></div></li>\n",
@@ -73,7 +73,7 @@ static void bars(struct buf *b, const struct page_bar *v, size_t n)
 	buf_puts(b, "</ul>\n");
 }
 
-static void part(struct buf *b, const struct page_part *p)
+static void add_html_gpu_part(struct buf *b, const struct page_part *p)
 {
 	bool idle = p->owner == PAGE_IDLE;
 
@@ -86,14 +86,15 @@ static void part(struct buf *b, const struct page_part *p)
 	buf_puts(b, "</li>");
 }
 
-static void node(struct buf *b, const char *title, const struct page_gpu *gpus, size_t n)
+static void add_html_node(struct buf *b, const char *title, const struct page_gpu *gpus,
+	size_t n)
 {
 	buf_puts(b, "<section class=\"node\">\n");
-	element(b, "h3", title);
+	add_html_element(b, "h3", title);
 	for (size_t g = 0; g < n; g++) {
 		buf_printf(b, "<div class=\"gpu\"><span>GPU %zu</span><ul>", g);
 		for (size_t i = 0; i < gpus[g].n; i++)
-			part(b, &gpus[g].parts[i]);
+			add_html_gpu_part(b, &gpus[g].parts[i]);
 		buf_puts(b, "</ul></div>\n");
 	}
 	buf_puts(b, "</section>\n");
@@ -115,7 +116,7 @@ static bool is_figures(const struct table *t, size_t column)
 	return true;
 }
 
-static void table(struct buf *b, const struct table *t)
+static void add_html_table(struct buf *b, const struct table *t)
 {
 	buf_puts(b, "<div class=\"scroll\" tabindex=\"0\"><table>\n");
 	for (size_t i = 0; t->columns && i < t->cells.n; i++) {
@@ -133,9 +134,10 @@ static void table(struct buf *b, const struct table *t)
 	buf_puts(b, "</table></div>\n");
 }
 
-static void end(struct buf *b)
+static void end_html_page(struct buf *b)
 {
 	buf_puts(b, "</main>\n</body>\n</html>\n");
 }
 
-const struct page_form page_html = { begin, heading, paragraph, tiles, bars, node, table, end };
+const struct page_form page_html = { begin_html_page, add_html_heading, add_html_paragraph,
+	add_html_tiles, add_html_bars, add_html_node, add_html_table, end_html_page };

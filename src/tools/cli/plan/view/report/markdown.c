@@ -9,7 +9,7 @@
 #define GPU_WIDTH 48
 
 /* What would be markup is not; a line stays one line. */
-static void escape(struct buf *b, const char *text)
+static void escape_markdown(struct buf *b, const char *text)
 {
 	for (; *text; text++) {
 		if (strchr("\\`*_{}[]<>()#+!|~&", *text))
@@ -18,53 +18,53 @@ static void escape(struct buf *b, const char *text)
 	}
 }
 
-static void heading(struct buf *b, const char *text)
+static void add_markdown_heading(struct buf *b, const char *text)
 {
 	buf_puts(b, "\n## ");
-	escape(b, text);
+	escape_markdown(b, text);
 	buf_putc(b, '\n');
 }
 
-static void begin(struct buf *b, const char *title)
+static void begin_markdown_page(struct buf *b, const char *title)
 {
 	buf_puts(b, "# ");
-	escape(b, title);
+	escape_markdown(b, title);
 	buf_putc(b, '\n');
 }
 
-static void paragraph(struct buf *b, const char *text)
+static void add_markdown_paragraph(struct buf *b, const char *text)
 {
 	buf_putc(b, '\n');
-	escape(b, text);
+	escape_markdown(b, text);
 	buf_putc(b, '\n');
 }
 
-static void tiles(struct buf *b, const struct page_tile *t, size_t n)
+static void add_markdown_tiles(struct buf *b, const struct page_tile *t, size_t n)
 {
 	buf_putc(b, '\n');
 	for (size_t i = 0; i < n; i++) {
 		buf_puts(b, "- **");
-		escape(b, t[i].value);
+		escape_markdown(b, t[i].value);
 		buf_puts(b, "** ");
-		escape(b, t[i].label);
+		escape_markdown(b, t[i].label);
 		buf_putc(b, '\n');
 	}
 }
 
-static void repeat(struct buf *b, const char *what, size_t n)
+static void add_markdown_repeated(struct buf *b, const char *what, size_t n)
 {
 	while (n--)
 		buf_puts(b, what);
 }
 
 /* Into a block of code: only what would end it, or a line, is taken away. */
-static void plain(struct buf *b, const char *text)
+static void add_markdown_code(struct buf *b, const char *text)
 {
 	for (; *text; text++)
 		buf_putc(b, *text == '`' || *text == '\n' || *text == '\r' ? ' ' : *text);
 }
 
-static void bars(struct buf *b, const struct page_bar *v, size_t n)
+static void add_markdown_bars(struct buf *b, const struct page_bar *v, size_t n)
 {
 	double most = 0;
 	size_t width = 0;
@@ -79,22 +79,22 @@ static void bars(struct buf *b, const struct page_bar *v, size_t n)
 	for (size_t i = 0; i < n; i++) {
 		size_t length = most > 0 ? (size_t)(v[i].value / most * BAR_WIDTH + 0.5) : 0;
 
-		plain(b, v[i].label);
-		repeat(b, " ", width - strlen(v[i].label) + 2);
-		repeat(b, v[i].kind == BAR_BROKEN ? "░" : "█", length);
+		add_markdown_code(b, v[i].label);
+		add_markdown_repeated(b, " ", width - strlen(v[i].label) + 2);
+		add_markdown_repeated(b, v[i].kind == BAR_BROKEN ? "░" : "█", length);
 		buf_printf(b, "%s%s\n", length ? " " : "", v[i].amount);
 	}
 	buf_puts(b, "```\n");
 }
 
 /* Each part as wide as its share: its name, or as much of it as there is room for. */
-static void draw_part(struct buf *b, const struct page_part *p, size_t width)
+static void add_markdown_part(struct buf *b, const struct page_part *p, size_t width)
 {
 	size_t len = strlen(p->label), name = width > 1 ? width - 1 : 0;
 
 	buf_putc(b, '|');
 	if (p->owner == PAGE_IDLE) {
-		repeat(b, ".", name);
+		add_markdown_repeated(b, ".", name);
 		return;
 	}
 	for (size_t i = 0; i < name; i++)
@@ -105,9 +105,10 @@ static void draw_part(struct buf *b, const struct page_part *p, size_t width)
 				    : ' ');
 }
 
-static void node(struct buf *b, const char *title, const struct page_gpu *gpus, size_t n)
+static void add_markdown_node(struct buf *b, const char *title, const struct page_gpu *gpus,
+	size_t n)
 {
-	paragraph(b, title);
+	add_markdown_paragraph(b, title);
 	buf_puts(b, "\n```\n");
 	for (size_t g = 0; g < n; g++) {
 		double end = 0;
@@ -119,7 +120,7 @@ static void node(struct buf *b, const char *title, const struct page_gpu *gpus, 
 
 			end += gpus[g].parts[i].share;
 			to = (size_t)(end * GPU_WIDTH + 0.5);
-			draw_part(b, &gpus[g].parts[i], to > at ? to - at : 0);
+			add_markdown_part(b, &gpus[g].parts[i], to > at ? to - at : 0);
 			at = to > at ? to : at;
 		}
 		buf_puts(b, "|\n");
@@ -127,28 +128,29 @@ static void node(struct buf *b, const char *title, const struct page_gpu *gpus, 
 	buf_puts(b, "```\n");
 }
 
-static void table(struct buf *b, const struct table *t)
+static void add_markdown_table(struct buf *b, const struct table *t)
 {
 	buf_putc(b, '\n');
 	for (size_t i = 0; t->columns && i < t->cells.n; i++) {
 		buf_puts(b, i % t->columns ? " " : "| ");
-		escape(b, t->cells.v[i]);
+		escape_markdown(b, t->cells.v[i]);
 		buf_puts(b, " |");
 		if ((i + 1) % t->columns)
 			continue;
 		buf_putc(b, '\n');
 		if (i + 1 == t->columns) {
 			buf_putc(b, '|');
-			repeat(b, " --- |", t->columns);
+			add_markdown_repeated(b, " --- |", t->columns);
 			buf_putc(b, '\n');
 		}
 	}
 }
 
-static void end(struct buf *b)
+static void end_markdown_page(struct buf *b)
 {
 	(void)b;
 }
 
-const struct page_form page_markdown = { begin, heading, paragraph, tiles, bars, node, table,
-	end };
+const struct page_form page_markdown = { begin_markdown_page, add_markdown_heading,
+	add_markdown_paragraph, add_markdown_tiles, add_markdown_bars, add_markdown_node,
+	add_markdown_table, end_markdown_page };

@@ -20,7 +20,7 @@ struct report {
 
 /* ---- texts and tables ---------------------------------------------------------------------------------------- */
 
-static void paragraph(const struct report *r,
+static void add_report_paragraph(const struct report *r,
 	void (*say)(struct buf *b, const struct plan_answer *a))
 {
 	CLEANUP(buf_fini) struct buf text = BUF_INIT(TEXT_MAX);
@@ -30,7 +30,7 @@ static void paragraph(const struct report *r,
 		r->form->paragraph(r->b, buf_str(&text));
 }
 
-static void table(const struct report *r,
+static void add_report_table(const struct report *r,
 	size_t (*fill)(struct table *t, const struct plan_answer *a))
 {
 	CLEANUP(table_fini) struct table t = { .columns = 0 };
@@ -44,26 +44,28 @@ static void table(const struct report *r,
 
 /* ---- money ------------------------------------------------------------------------------------------------------ */
 
-static void say_money(char *buf, size_t size, const struct plan_answer *a, int64_t nano,
-	const char *each)
+static void format_report_money(char *buf, size_t size, const struct plan_answer *a,
+	int64_t nano, const char *each)
 {
 	char money[PLAN_MONEY_MAX];
 
 	(void)snprintf(buf, size, "%s %s%s", plan_money(nano, true, money), a->currency, each);
 }
 
-static void tiles(const struct report *r)
+static void add_report_tiles(const struct report *r)
 {
 	const struct plan_answer *a = r->a;
 	char hour[LABEL_MAX], month[LABEL_MAX], saving[LABEL_MAX], nodes[LABEL_MAX],
 		idle[LABEL_MAX];
-	bool compared = a->baseline.offer && a->baseline.reason == PLAN_FITS && !a->plan.n_left;
+	bool compared =
+		a->baseline.offer && a->baseline.reason == PLAN_FITS && !a->plan.n_unplaced;
 	const struct page_tile all[] = { { "an hour", hour }, { "a month", month },
 		{ "less than a GPU each", saving }, { "nodes", nodes },
 		{ "of it for parts that nobody has", idle } };
 
-	say_money(hour, sizeof(hour), a, a->plan.nano_per_hour, "");
-	say_money(month, sizeof(month), a, a->plan.nano_per_hour * ANSWER_HOURS_A_MONTH, "");
+	format_report_money(hour, sizeof(hour), a, a->plan.nano_per_hour, "");
+	format_report_money(month, sizeof(month), a,
+		a->plan.nano_per_hour * ANSWER_HOURS_A_MONTH, "");
 	(void)snprintf(saving, sizeof(saving), "-");
 	if (compared)
 		(void)snprintf(saving, sizeof(saving), "%.1f %%",
@@ -84,9 +86,9 @@ struct bars {
 	size_t n;
 };
 
-static void bar(struct bars *s, int64_t nano, enum bar_kind kind)
+static void add_report_bar(struct bars *s, int64_t nano, enum bar_kind kind)
 {
-	say_money(s->amount[s->n], LABEL_MAX, s->a, nano, "");
+	format_report_money(s->amount[s->n], LABEL_MAX, s->a, nano, "");
 	s->v[s->n] = (struct page_bar){ s->label[s->n], s->amount[s->n], (double)nano, kind };
 	s->n++;
 }
@@ -100,7 +102,7 @@ static void line_bar(struct bars *s, const char *what, const struct answer_line 
 	(void)snprintf(s->label[s->n], LABEL_MAX, "%s: %llu x %s, %s%s%s", what,
 		(unsigned long long)l->nodes, l->offer->type, plan_capacity(l->offer), slices,
 		l->reason == PLAN_FITS ? "" : " (does not hold)");
-	bar(s, l->nano_per_hour, l->reason == PLAN_FITS ? BAR_PLAIN : BAR_BROKEN);
+	add_report_bar(s, l->nano_per_hour, l->reason == PLAN_FITS ? BAR_PLAIN : BAR_BROKEN);
 }
 
 static void cost_bars(const struct report *r)
@@ -112,20 +114,20 @@ static void cost_bars(const struct report *r)
 		line_bar(&s, "A GPU each", &a->baseline);
 	if (a->layout.offer)
 		line_bar(&s, "What you have in mind", &a->layout);
-	if (a->unsliced.n_nodes && !a->unsliced.n_left) {
+	if (a->unsliced.n_nodes && !a->unsliced.n_unplaced) {
 		(void)snprintf(s.label[s.n], LABEL_MAX, "The cheapest without slicing");
-		bar(&s, a->unsliced.nano_per_hour, BAR_PLAIN);
+		add_report_bar(&s, a->unsliced.nano_per_hour, BAR_PLAIN);
 	}
 	(void)snprintf(s.label[s.n], LABEL_MAX, "The plan%s",
-		a->plan.n_left ? " (not all have a place)" : "");
-	bar(&s, a->plan.nano_per_hour, a->plan.n_left ? BAR_BROKEN : BAR_PLAN);
-	if (!a->plan.exact && a->plan.bound_nano && !a->plan.n_left) {
+		a->plan.n_unplaced ? " (not all have a place)" : "");
+	add_report_bar(&s, a->plan.nano_per_hour, a->plan.n_unplaced ? BAR_BROKEN : BAR_PLAN);
+	if (!a->plan.exact && a->plan.bound_nano && !a->plan.n_unplaced) {
 		(void)snprintf(s.label[s.n], LABEL_MAX, "No plan costs less than");
-		bar(&s, a->plan.bound_nano, BAR_PLAIN);
+		add_report_bar(&s, a->plan.bound_nano, BAR_PLAIN);
 	}
 	r->form->heading(r->b, "What it costs an hour");
 	r->form->bars(r->b, s.v, s.n);
-	paragraph(r, plan_say_sum);
+	add_report_paragraph(r, plan_summary_total);
 }
 
 static void in_mind(const struct report *r)
@@ -137,7 +139,7 @@ static void in_mind(const struct report *r)
 	r->form->heading(r->b, "What you have in mind");
 	plan_table_layout(&layout, r->a);
 	r->form->table(r->b, &layout);
-	paragraph(r, plan_say_layout);
+	add_report_paragraph(r, plan_summary_layout);
 	plan_table_lines(&lines, r->a);
 	if (table_has_rows(&lines))
 		r->form->table(r->b, &lines);
@@ -146,8 +148,8 @@ static void in_mind(const struct report *r)
 /* ---- nodes -------------------------------------------------------------------------------------------------------- */
 
 /* The parts of one GPU, and what is left of it. */
-static size_t parts_of(const struct plan_answer *a, const struct plan_node *n, uint32_t gpu,
-	struct page_part parts[PLAN_PODS_MAX + 1])
+static size_t get_gpu_parts(const struct plan_answer *a, const struct plan_node *n,
+	uint32_t gpu, struct page_part parts[PLAN_PODS_MAX + 1])
 {
 	double idle = 1;
 	size_t k = 0;
@@ -164,7 +166,7 @@ static size_t parts_of(const struct plan_answer *a, const struct plan_node *n, u
 	return k;
 }
 
-static void draw_node(const struct report *r, const struct node_kind *k)
+static void add_report_node(const struct report *r, const struct node_kind *k)
 {
 	struct page_part parts[PLAN_NODE_GPUS_MAX][PLAN_PODS_MAX + 1];
 	struct page_gpu gpus[PLAN_NODE_GPUS_MAX];
@@ -172,7 +174,8 @@ static void draw_node(const struct report *r, const struct node_kind *k)
 	char title[LABEL_MAX], money[PLAN_MONEY_MAX], of[PLAN_GPUS_TEXT];
 
 	for (uint32_t g = 0; g < o->gpus; g++)
-		gpus[g] = (struct page_gpu){ parts[g], parts_of(r->a, k->node, g, parts[g]) };
+		gpus[g] = (struct page_gpu){ parts[g],
+			get_gpu_parts(r->a, k->node, g, parts[g]) };
 	(void)snprintf(title, sizeof(title), "%u x %s in %s, %s, %s %s an hour each: %s, %s",
 		k->count, o->type, o->region, plan_capacity(o),
 		plan_money(o->nano_per_hour, true, money), r->a->currency,
@@ -180,34 +183,34 @@ static void draw_node(const struct report *r, const struct node_kind *k)
 	r->form->node(r->b, title, gpus, o->gpus);
 }
 
-static void draw_nodes(const struct report *r)
+static void add_report_nodes(const struct report *r)
 {
 	struct node_kind kinds[PLAN_ROWS_SHOWN];
 	size_t more, n = plan_kinds(r->a, kinds, ARRAY_LEN(kinds), &more);
 
 	r->form->heading(r->b, "Which GPU runs what");
 	for (size_t i = 0; i < n; i++)
-		draw_node(r, &kinds[i]);
+		add_report_node(r, &kinds[i]);
 	if (more)
 		r->form->paragraph(r->b, "There are more; all are in the JSON form.");
 }
 
 /* ---- all of it ------------------------------------------------------------------------------------------------------ */
 
-static void left(const struct report *r)
+static void add_report_unplaced(const struct report *r)
 {
-	if (!r->a->plan.n_left)
+	if (!r->a->plan.n_unplaced)
 		return;
 	r->form->heading(r->b, "Without a place");
-	for (size_t i = 0; i < r->a->plan.n_left && i < PLAN_ROWS_SHOWN; i++) {
+	for (size_t i = 0; i < r->a->plan.n_unplaced && i < PLAN_ROWS_SHOWN; i++) {
 		CLEANUP(buf_fini) struct buf text = BUF_INIT(TEXT_MAX);
 
-		plan_say_left(&text, r->a, i);
+		plan_summary_unplaced(&text, r->a, i);
 		r->form->paragraph(r->b, buf_str(&text));
 	}
 }
 
-static void notes(const struct report *r)
+static void add_report_notes(const struct report *r)
 {
 	if (r->a->in->n_notes)
 		r->form->heading(r->b, "About the files");
@@ -220,12 +223,12 @@ static void notes(const struct report *r)
 	}
 }
 
-static void title(const struct report *r, const char *created)
+static void add_report_title(const struct report *r, const char *created)
 {
 	CLEANUP(buf_fini) struct buf text = BUF_INIT(TEXT_MAX);
 
 	r->form->begin(r->b, "GPU plan");
-	plan_say_stamp(&text, r->a);
+	plan_summary_stamp(&text, r->a);
 	buf_printf(&text, ". Made by gpuslice plan, %s.", created);
 	r->form->paragraph(r->b, buf_str(&text));
 }
@@ -235,24 +238,24 @@ void plan_report(struct buf *b, const struct plan_answer *a, const struct page_f
 {
 	const struct report r = { b, a, form };
 
-	title(&r, created);
-	tiles(&r);
+	add_report_title(&r, created);
+	add_report_tiles(&r);
 	cost_bars(&r);
 	in_mind(&r);
 	if (a->plan.n_nodes) {
-		draw_nodes(&r);
+		add_report_nodes(&r);
 		form->heading(b, "What each workload will feel");
 		form->paragraph(b,
 			"MEAN and P50 are of one request or step, P99 is a bound, SLOWDOWN is against "
 			"its time where it was measured. Each may be off by as much as WITHIN says; an "
 			"SLO holds at the upper end of that.");
-		table(&r, plan_table_times);
-		paragraph(&r, plan_say_origin);
+		add_report_table(&r, plan_table_times);
+		add_report_paragraph(&r, plan_summary_confidence);
 		form->heading(b, "What each workload pays");
-		table(&r, plan_table_pays);
-		paragraph(&r, plan_say_million);
-		paragraph(&r, plan_say_idle);
-		paragraph(&r, plan_say_spot);
+		add_report_table(&r, plan_table_pays);
+		add_report_paragraph(&r, plan_summary_per_million);
+		add_report_paragraph(&r, plan_summary_idle);
+		add_report_paragraph(&r, plan_summary_spot);
 	}
 	if (a->plan.n_nodes && extras_any(a)) {
 		CLEANUP(table_fini) struct table extras = { .columns = 0 };
@@ -261,11 +264,11 @@ void plan_report(struct buf *b, const struct plan_answer *a, const struct page_f
 		form->heading(b, "With what comes beside the instances");
 		form->table(b, &extras);
 	}
-	left(&r);
-	notes(&r);
+	add_report_unplaced(&r);
+	add_report_notes(&r);
 	if (a->plan.n_nodes) {
 		form->heading(b, "Where the prices come from");
-		table(&r, plan_table_prices);
+		add_report_table(&r, plan_table_prices);
 	}
 	form->end(b);
 }

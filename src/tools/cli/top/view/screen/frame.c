@@ -19,25 +19,25 @@ static size_t first_width(const struct canvas *c)
 	return c->width - SECOND - THIRD - BARS;
 }
 
-static void repeat(struct canvas *c, char fill, size_t n)
+static void draw_frame_fill(struct canvas *c, char fill, size_t n)
 {
 	char text[2] = { fill, '\0' };
 
 	while (n--)
-		canvas_put(c, CANVAS_PLAIN, text);
+		canvas_add(c, CANVAS_PLAIN, text);
 }
 
-static void rule(struct canvas *c, char corner, char fill, char cross)
+static void draw_frame_rule(struct canvas *c, char corner, char fill, char cross)
 {
 	char ends[2] = { corner, '\0' }, inner[2] = { cross, '\0' };
 
-	canvas_put(c, CANVAS_PLAIN, ends);
-	repeat(c, fill, first_width(c));
-	canvas_put(c, CANVAS_PLAIN, inner);
-	repeat(c, fill, SECOND);
-	canvas_put(c, CANVAS_PLAIN, inner);
-	repeat(c, fill, THIRD);
-	canvas_put(c, CANVAS_PLAIN, ends);
+	canvas_add(c, CANVAS_PLAIN, ends);
+	draw_frame_fill(c, fill, first_width(c));
+	canvas_add(c, CANVAS_PLAIN, inner);
+	draw_frame_fill(c, fill, SECOND);
+	canvas_add(c, CANVAS_PLAIN, inner);
+	draw_frame_fill(c, fill, THIRD);
+	canvas_add(c, CANVAS_PLAIN, ends);
 	canvas_end_line(c);
 }
 
@@ -47,45 +47,47 @@ struct piece {
 };
 
 /* " left          right " in @width columns; the left one is cut. */
-static void box(struct canvas *c, struct piece left, struct piece right, size_t width)
+static void draw_frame_box(struct canvas *c, struct piece left, struct piece right,
+	size_t width)
 {
-	size_t taken = width_of(right.text, c->utf8);
+	size_t taken = width_measure_text(right.text, c->utf8);
 
-	canvas_put(c, CANVAS_PLAIN, "|");
+	canvas_add(c, CANVAS_PLAIN, "|");
 	if (taken > width - 2)
 		taken = width - 2;
-	canvas_put(c, CANVAS_PLAIN, " ");
+	canvas_add(c, CANVAS_PLAIN, " ");
 	canvas_cell(c, left.style, left.text, width - 2 - taken, WIDTH_LEFT);
 	canvas_cell(c, right.style, right.text, taken, WIDTH_LEFT);
-	canvas_put(c, CANVAS_PLAIN, " ");
+	canvas_add(c, CANVAS_PLAIN, " ");
 }
 
-static struct piece plain(const char *text)
+static struct piece make_plain_piece(const char *text)
 {
 	return (struct piece){ .text = text, .style = CANVAS_PLAIN };
 }
 
 static void end_boxes(struct canvas *c)
 {
-	canvas_put(c, CANVAS_PLAIN, "|");
+	canvas_add(c, CANVAS_PLAIN, "|");
 	canvas_end_line(c);
 }
 
-static void head(struct canvas *c)
+static void draw_frame_head(struct canvas *c)
 {
-	rule(c, '+', '-', '+');
-	box(c, plain("GPU  Name"), plain(""), first_width(c));
-	box(c, plain("Bus-Id"), plain("MIG"), SECOND);
-	box(c, plain("Health"), plain("Last XID"), THIRD);
+	draw_frame_rule(c, '+', '-', '+');
+	draw_frame_box(c, make_plain_piece("GPU  Name"), make_plain_piece(""), first_width(c));
+	draw_frame_box(c, make_plain_piece("Bus-Id"), make_plain_piece("MIG"), SECOND);
+	draw_frame_box(c, make_plain_piece("Health"), make_plain_piece("Last XID"), THIRD);
 	end_boxes(c);
-	box(c, plain("     Temp"), plain("Pwr:Usage/Cap"), first_width(c));
-	box(c, plain(""), plain("Memory-Usage"), SECOND);
-	box(c, plain("GPU-Util"), plain("Held"), THIRD);
+	draw_frame_box(c, make_plain_piece("     Temp"), make_plain_piece("Pwr:Usage/Cap"),
+		first_width(c));
+	draw_frame_box(c, make_plain_piece(""), make_plain_piece("Memory-Usage"), SECOND);
+	draw_frame_box(c, make_plain_piece("GPU-Util"), make_plain_piece("Held"), THIRD);
 	end_boxes(c);
-	rule(c, '|', '=', '+');
+	draw_frame_rule(c, '|', '=', '+');
 }
 
-static struct piece health(const struct top_gpu *g)
+static struct piece get_health_piece(const struct top_gpu *g)
 {
 	if (!g->present)
 		return (struct piece){ .text = "gone", .style = CANVAS_BAD };
@@ -111,16 +113,18 @@ static void name_line(struct canvas *c, const struct top_gpu *g)
 	(void)snprintf(name, sizeof(name), "%3s  %s", index, *g->name ? g->name : "unknown");
 	if (g->last_xid != 0 && g->last_xid != TOP_NONE)
 		(void)snprintf(xid, sizeof(xid), "%" PRIu32, g->last_xid);
-	box(c, (struct piece){ .text = name, .style = CANVAS_BOLD }, plain(""), first_width(c));
-	box(c, plain(*g->bus_id ? g->bus_id : "-"), plain(top_mig_mode(g)), SECOND);
-	box(c, health(g),
+	draw_frame_box(c, (struct piece){ .text = name, .style = CANVAS_BOLD },
+		make_plain_piece(""), first_width(c));
+	draw_frame_box(c, make_plain_piece(*g->bus_id ? g->bus_id : "-"),
+		make_plain_piece(top_mig_mode(g)), SECOND);
+	draw_frame_box(c, get_health_piece(g),
 		(struct piece){ .text = xid,
 			.style = *xid == '-' ? CANVAS_PLAIN : CANVAS_WARN },
 		THIRD);
 	end_boxes(c);
 }
 
-static uint64_t known(uint32_t v)
+static uint64_t widen_frame_figure(uint32_t v)
 {
 	return v == TOP_NONE ? TOP_UNKNOWN : v;
 }
@@ -136,34 +140,37 @@ static void figures_line(struct canvas *c, const struct top_gpu *g)
 		figure_real(b, g->power_limit_watts, "W"));
 	(void)snprintf(memory, sizeof(memory), "%s / %8s", figure_mib(a, g->memory_used),
 		figure_mib(b, g->memory_total));
-	box(c,
+	draw_frame_box(c,
 		(struct piece){ .text = temperature,
 			.style = g->temperature >= HOT_C ? CANVAS_WARN : CANVAS_PLAIN },
-		plain(power), first_width(c));
-	box(c, plain(""), plain(memory), SECOND);
-	(void)snprintf(a, sizeof(a), "%6s", figure_whole_percent(busy, known(g->busy)));
-	box(c, plain(a), plain(figure_whole_percent(held, known(g->held))), THIRD);
+		make_plain_piece(power), first_width(c));
+	draw_frame_box(c, make_plain_piece(""), make_plain_piece(memory), SECOND);
+	(void)snprintf(a, sizeof(a), "%6s",
+		figure_whole_percent(busy, widen_frame_figure(g->busy)));
+	draw_frame_box(c, make_plain_piece(a),
+		make_plain_piece(figure_whole_percent(held, widen_frame_figure(g->allocated))),
+		THIRD);
 	end_boxes(c);
 }
 
 static void reason_line(struct canvas *c, const struct top_gpu *g)
 {
-	canvas_put(c, CANVAS_PLAIN, "|      ");
+	canvas_add(c, CANVAS_PLAIN, "|      ");
 	canvas_cell(c, CANVAS_BAD, reason_of(g), canvas_left(c) - 2, WIDTH_LEFT);
-	canvas_put(c, CANVAS_PLAIN, " |");
+	canvas_add(c, CANVAS_PLAIN, " |");
 	canvas_end_line(c);
 }
 
 void screen_frame(struct canvas *c, const struct top_model *m)
 {
-	head(c);
+	draw_frame_head(c);
 	for (size_t i = 0; i < m->n_gpus; i++) {
 		name_line(c, &m->gpus[i]);
 		figures_line(c, &m->gpus[i]);
 		if (*reason_of(&m->gpus[i]))
 			reason_line(c, &m->gpus[i]);
 	}
-	rule(c, '+', '-', '+');
+	draw_frame_rule(c, '+', '-', '+');
 }
 
 size_t screen_frame_lines(const struct top_model *m)

@@ -13,7 +13,7 @@
 #define PART_MAX 320
 
 /* "2026-11-25T12:00:00.000Z" as people write it; the text is a stranger's. */
-static void put_time(char *ret, size_t cap, const char *wall, bool narrow)
+static void format_sample_time(char *ret, size_t cap, const char *wall, bool narrow)
 {
 	if (strlen(wall) < 19 || wall[10] != 'T')
 		(void)snprintf(ret, cap, "%.24s", wall);
@@ -24,19 +24,19 @@ static void put_time(char *ret, size_t cap, const char *wall, bool narrow)
 }
 
 /* Behind two blanks, if it fits whole; the first part of a line always stands there, if need be cut. */
-static void put_part(struct canvas *c, enum canvas_style style, const char *text)
+static void add_head_part(struct canvas *c, enum canvas_style style, const char *text)
 {
 	if (c->column == 0) {
-		canvas_put(c, style, text);
-	} else if (width_of(text, c->utf8) + 2 <= canvas_left(c)) {
-		canvas_put(c, CANVAS_PLAIN, "  ");
-		canvas_put(c, style, text);
+		canvas_add(c, style, text);
+	} else if (width_measure_text(text, c->utf8) + 2 <= canvas_left(c)) {
+		canvas_add(c, CANVAS_PLAIN, "  ");
+		canvas_add(c, style, text);
 	}
 }
 
-static void put_partf(struct canvas *c, enum canvas_style style, const char *fmt, ...)
+static void add_head_partf(struct canvas *c, enum canvas_style style, const char *fmt, ...)
 	PRINTF(3, 4);
-static void put_partf(struct canvas *c, enum canvas_style style, const char *fmt, ...)
+static void add_head_partf(struct canvas *c, enum canvas_style style, const char *fmt, ...)
 {
 	char text[PART_MAX];
 	va_list ap;
@@ -44,31 +44,33 @@ static void put_partf(struct canvas *c, enum canvas_style style, const char *fmt
 	va_start(ap, fmt);
 	(void)vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
-	put_part(c, style, text);
+	add_head_part(c, style, text);
 }
 
-static void put_stale(struct canvas *c, const struct top_model *m, const struct top_state *s)
+static void add_stale_part(struct canvas *c, const struct top_model *m,
+	const struct top_state *s)
 {
 	char since[TIME_RFC3339_MAX], age[TIME_AGE_MAX];
 
-	time_rfc3339(s->away_since_wall_ns, since);
-	time_age(s->now_wall_ns > s->away_since_wall_ns ? s->now_wall_ns - s->away_since_wall_ns
-							: 0,
+	time_rfc3339(s->unavailable_since_wall_ns, since);
+	time_age(s->now_wall_ns > s->unavailable_since_wall_ns
+			 ? s->now_wall_ns - s->unavailable_since_wall_ns
+			 : 0,
 		age);
-	canvas_putf(c, CANVAS_BAD, "%s since %.8s UTC (%s): %s", m ? "STALE" : "NO ANSWER",
+	canvas_addf(c, CANVAS_BAD, "%s since %.8s UTC (%s): %s", m ? "STALE" : "NO ANSWER",
 		since + 11, age, s->why.msg);
 	canvas_end_line(c);
 }
 
 /* Of several on a low screen only the first. */
-static void problem(struct canvas *c, const struct top_state *s, const char *what,
+static void draw_problem_line(struct canvas *c, const struct top_state *s, const char *what,
 	const char *why)
 {
 	if (!*why || (s->height && s->height < LOW && c->lines > 1))
 		return;
-	canvas_put(c, CANVAS_WARN, what);
-	canvas_put(c, CANVAS_PLAIN, ": ");
-	canvas_put(c, CANVAS_PLAIN, why);
+	canvas_add(c, CANVAS_WARN, what);
+	canvas_add(c, CANVAS_PLAIN, ": ");
+	canvas_add(c, CANVAS_PLAIN, why);
 	canvas_end_line(c);
 }
 
@@ -76,18 +78,20 @@ static void second_line(struct canvas *c, const struct top_model *m)
 {
 	char money[FIGURE_MAX];
 
-	put_partf(c, CANVAS_PLAIN, "Driver %s",
+	add_head_partf(c, CANVAS_PLAIN, "Driver %s",
 		*m->driver_version ? m->driver_version : "unknown");
-	put_partf(c, CANVAS_PLAIN, "CUDA %s", *m->cuda_version ? m->cuda_version : "unknown");
+	add_head_partf(c, CANVAS_PLAIN, "CUDA %s",
+		*m->cuda_version ? m->cuda_version : "unknown");
 	if (m->config_generation != TOP_UNKNOWN)
-		put_partf(c, CANVAS_PLAIN, "Config %" PRIu64 "%s%s", m->config_generation,
+		add_head_partf(c, CANVAS_PLAIN, "Config %" PRIu64 "%s%s", m->config_generation,
 			*m->config_sharing ? ", " : "", m->config_sharing);
 	if (m->n_gpus > 0 || m->nvml_up)
-		put_partf(c, CANVAS_PLAIN, "%zu GPU%s", m->n_gpus, m->n_gpus == 1 ? "" : "s");
+		add_head_partf(c, CANVAS_PLAIN, "%zu GPU%s", m->n_gpus,
+			m->n_gpus == 1 ? "" : "s");
 	else
-		put_part(c, CANVAS_PLAIN, "GPUs unknown");
+		add_head_part(c, CANVAS_PLAIN, "GPUs unknown");
 	if (m->priced)
-		put_partf(c, CANVAS_PLAIN, "%s %s/h",
+		add_head_partf(c, CANVAS_PLAIN, "%s %s/h",
 			figure_money(money, m->price_nano_per_hour), m->currency);
 	canvas_end_line(c);
 }
@@ -98,37 +102,37 @@ void screen_head(struct canvas *c, const struct top_model *m, const struct top_s
 	char when[PART_MAX];
 
 	if (m) {
-		put_time(when, sizeof(when), m->wall, narrow);
-		put_part(c, CANVAS_BOLD, when);
-		put_part(c, CANVAS_BOLD, *m->node ? m->node : m->hostname);
-		put_partf(c, CANVAS_PLAIN, "gpuslice %s",
+		format_sample_time(when, sizeof(when), m->wall_time, narrow);
+		add_head_part(c, CANVAS_BOLD, when);
+		add_head_part(c, CANVAS_BOLD, *m->node ? m->node : m->hostname);
+		add_head_partf(c, CANVAS_PLAIN, "gpuslice %s",
 			*m->agent_version ? m->agent_version : "unknown");
 	} else {
-		put_part(c, CANVAS_BOLD, "gpuslice top");
+		add_head_part(c, CANVAS_BOLD, "gpuslice top");
 	}
 	if (s->paused)
-		put_part(c, CANVAS_WARN, "paused");
+		add_head_part(c, CANVAS_WARN, "paused");
 	canvas_end_line(c);
 	if (m && !(s->height && s->height < LOW))
 		second_line(c, m);
-	if (s->away)
-		put_stale(c, m, s);
+	if (s->unavailable)
+		add_stale_part(c, m, s);
 	if (!m)
 		return;
 	if (!m->nvml_up)
-		problem(c, s, "NVML is not usable",
+		draw_problem_line(c, s, "NVML is not usable",
 			*m->nvml_error ? m->nvml_error : "starting");
-	problem(c, s, "Config refused, the one before stays", m->config_error);
+	draw_problem_line(c, s, "Config refused, the one before stays", m->config_error);
 	if (m->n_warnings > 1)
-		problem(c, s, "Warnings, the first", m->warning);
+		draw_problem_line(c, s, "Warnings, the first", m->warning);
 	else if (m->n_warnings)
-		problem(c, s, "Warning", m->warning);
+		draw_problem_line(c, s, "Warning", m->warning);
 	if (m->n_degraded) {
 		(void)snprintf(when, sizeof(when), "Degraded, %.64s", m->degraded);
-		problem(c, s, when, m->degraded_reason);
+		draw_problem_line(c, s, when, m->degraded_reason);
 	}
 	if (!m->holders_known)
-		problem(c, s, "Pods are not known",
+		draw_problem_line(c, s, "Pods are not known",
 			*m->holders_error ? m->holders_error
 					  : "the kubelet has not answered yet");
 }

@@ -31,12 +31,12 @@ static const struct {
 	{ "COST/H", "its share of the node's price" },
 };
 
-static void put(struct canvas *c, uint32_t end, const char *word, const char *what)
+static void draw_help_line(struct canvas *c, uint32_t end, const char *word, const char *what)
 {
 	if (c->lines >= end)
 		return;
 	canvas_cell(c, CANVAS_BOLD, word, WORD_WIDTH, WIDTH_LEFT);
-	canvas_put(c, CANVAS_PLAIN, what);
+	canvas_add(c, CANVAS_PLAIN, what);
 	canvas_end_line(c);
 }
 
@@ -45,8 +45,8 @@ void screen_help(struct canvas *c, size_t lines)
 	uint32_t end = c->lines + (uint32_t)(lines < LINES_MAX ? lines : LINES_MAX);
 
 	for (size_t i = 0; i < ARRAY_LEN(keys); i++)
-		put(c, end, keys[i].key, keys[i].what);
-	put(c, end, "", "");
+		draw_help_line(c, end, keys[i].key, keys[i].what);
+	draw_help_line(c, end, "", "");
 	for (size_t i = 0; i < ARRAY_LEN(heads); i++)
-		put(c, end, heads[i].head, heads[i].what);
+		draw_help_line(c, end, heads[i].head, heads[i].what);
 }

@@ -7,13 +7,13 @@
 #include <stdio.h>
 #include <string.h>
 
-#define UNLIMITED   SIZE_MAX
-#define KEY_LINES   1
-#define TABLE_LINES 4  /* that the table below the frame has at least: head and three rows */
-#define LEAST_LINES 12 /* with less the GPUs have no table of their own above the other */
+#define UNLIMITED       SIZE_MAX
+#define KEY_LINES       1
+#define TABLE_LINES     4 /* that the table below the frame has at least: head and three rows */
+#define TABLE_LINES_MIN 12 /* with less the GPUs have no table of their own above the other */
 
 /* Lines that are left above the line of keys. */
-static size_t room(const struct canvas *c, const struct top_state *s)
+static size_t get_lines_left(const struct canvas *c, const struct top_state *s)
 {
 	size_t taken = c->lines + KEY_LINES;
 
@@ -28,7 +28,7 @@ static int draw_boards(struct canvas *c, const struct top_model *m, size_t lines
 	struct error *err)
 {
 	const struct top_choice choice = { .table = TOP_BOARDS };
-	struct columns_look look = { .table = TOP_BOARDS, .sort = TOP_SORT_COUNT_ };
+	struct columns_options look = { .table = TOP_BOARDS, .sort = TOP_SORT_COUNT_ };
 	struct top_rows rows;
 	size_t shown = lines - 1;
 
@@ -38,7 +38,7 @@ static int draw_boards(struct canvas *c, const struct top_model *m, size_t lines
 		shown--; /* for the line that says so */
 	columns_draw(c, &rows, 0, shown, &look);
 	if (shown < rows.n) {
-		canvas_putf(c, CANVAS_DIM, "%zu more GPUs: g shows GPUs alone", rows.n - shown);
+		canvas_addf(c, CANVAS_DIM, "%zu more GPUs: g shows GPUs alone", rows.n - shown);
 		canvas_end_line(c);
 	}
 	top_rows_fini(&rows);
@@ -50,10 +50,10 @@ static int draw_boards(struct canvas *c, const struct top_model *m, size_t lines
 static int draw_gpus(struct canvas *c, const struct top_model *m, const struct top_state *s,
 	struct error *err)
 {
-	size_t left = room(c, s), half = left == UNLIMITED ? left : left / 2;
+	size_t left = get_lines_left(c, s), half = left == UNLIMITED ? left : left / 2;
 
 	if (m->n_gpus == 0) {
-		canvas_put(c, CANVAS_WARN,
+		canvas_add(c, CANVAS_WARN,
 			m->nvml_up ? "no GPUs" : "GPUs are not known: NVML has not answered");
 		canvas_end_line(c);
 		return 0;
@@ -62,7 +62,7 @@ static int draw_gpus(struct canvas *c, const struct top_model *m, const struct t
 		screen_frame(c, m);
 		return 0;
 	}
-	if (left < LEAST_LINES)
+	if (left < TABLE_LINES_MIN)
 		return 0;
 	if (half > m->n_gpus + 1)
 		half = m->n_gpus + 1;
@@ -77,23 +77,23 @@ static const char *what_of(enum top_table t)
 }
 
 /* Why the table has no rows; @any: it has some that are not shown. */
-static void put_none(struct canvas *c, const struct top_model *m, enum top_table table,
+static void print_empty_table(struct canvas *c, const struct top_model *m, enum top_table table,
 	bool any)
 {
 	if (any)
-		canvas_putf(c, CANVAS_DIM, "no %s that match", what_of(table));
+		canvas_addf(c, CANVAS_DIM, "no %s that match", what_of(table));
 	else if (table == TOP_PODS && !m->holders_known)
-		canvas_put(c, CANVAS_WARN,
+		canvas_add(c, CANVAS_WARN,
 			"containers are not known: the kubelet has not answered; check its PodResources socket "
 			"(gpusliced --kubelet-dir)");
 	else if (table == TOP_GPUS && !m->nvml_up)
-		canvas_put(c, CANVAS_WARN, "GPUs are not known: NVML has not answered");
+		canvas_add(c, CANVAS_WARN, "GPUs are not known: NVML has not answered");
 	else
-		canvas_putf(c, CANVAS_DIM, "no %s", what_of(table));
+		canvas_addf(c, CANVAS_DIM, "no %s", what_of(table));
 	canvas_end_line(c);
 }
 
-static void put_scroll_right(struct top_state *s, size_t n)
+static void clamp_scroll(struct top_state *s, size_t n)
 {
 	size_t most = n > s->page ? n - s->page : 0;
 
@@ -104,20 +104,20 @@ static void put_scroll_right(struct top_state *s, size_t n)
 static int draw_table(struct canvas *c, const struct top_model *m, struct top_state *s,
 	size_t *ret_n, size_t *ret_all, struct error *err)
 {
-	const struct columns_look look = { .table = s->choice.table,
+	const struct columns_options look = { .table = s->choice.table,
 		.sort = s->choice.sort,
 		.priced = m->priced };
-	size_t left = room(c, s);
+	size_t left = get_lines_left(c, s);
 	struct top_rows rows;
 
 	if (top_rows_make(&rows, m, &s->choice, err) < 0)
 		return -1;
 	s->page = left == UNLIMITED ? rows.n : left > 0 ? left - 1 : 0;
-	put_scroll_right(s, rows.n);
+	clamp_scroll(s, rows.n);
 	if (left > 0 && rows.n > 0)
 		columns_draw(c, &rows, s->scroll, s->page, &look);
 	if (left > 0 && rows.n == 0)
-		put_none(c, m, s->choice.table, rows.all > 0);
+		print_empty_table(c, m, s->choice.table, rows.all > 0);
 	*ret_n = rows.n;
 	*ret_all = rows.all;
 	top_rows_fini(&rows);
@@ -131,25 +131,25 @@ static void key_line(struct canvas *c, const struct top_state *s, size_t n, size
 	char where[128] = "";
 
 	if (s->typing) {
-		canvas_putf(c, CANVAS_BOLD, "filter: %s_", s->choice.filter);
+		canvas_addf(c, CANVAS_BOLD, "filter: %s_", s->choice.filter);
 		return;
 	}
 	if (n)
 		(void)snprintf(where, sizeof(where), "%zu-%zu of %zu %s", s->scroll + 1,
 			s->scroll + s->page < n ? s->scroll + s->page : n, n,
 			what_of(s->choice.table));
-	canvas_put(c, CANVAS_DIM, where);
+	canvas_add(c, CANVAS_DIM, where);
 	if (n < all)
-		canvas_putf(c, CANVAS_DIM, "%s(%zu hidden)", n ? " " : "", all - n);
+		canvas_addf(c, CANVAS_DIM, "%s(%zu hidden)", n ? " " : "", all - n);
 	if (*s->choice.filter)
-		canvas_putf(c, CANVAS_BOLD, "  filter %s", s->choice.filter);
-	canvas_putf(c, CANVAS_DIM, "  by %s%s  every %gs  ?=help q=quit",
+		canvas_addf(c, CANVAS_BOLD, "  filter %s", s->choice.filter);
+	canvas_addf(c, CANVAS_DIM, "  by %s%s  every %gs  ?=help q=quit",
 		top_sort_name(s->choice.sort), s->choice.reverse ? " reversed" : "",
 		(double)s->interval_ns / 1e9);
 }
 
 /* As the last line of the screen. */
-static void finish(struct canvas *c, const struct top_state *s, size_t n, size_t all)
+static void draw_screen_end(struct canvas *c, const struct top_state *s, size_t n, size_t all)
 {
 	if (s->height == 0)
 		return;
@@ -165,18 +165,18 @@ int top_screen(struct canvas *c, const struct top_model *m, struct top_state *s,
 	size_t n = 0, all = 0;
 
 	screen_head(c, m, s);
-	c->faded = s->away;
+	c->faded = s->unavailable;
 	if (s->help)
-		screen_help(c, room(c, s));
+		screen_help(c, get_lines_left(c, s));
 	else if (m && s->choice.table != TOP_GPUS && draw_gpus(c, m, s, err) < 0)
 		return -1;
 	else if (m && s->choice.table == TOP_GPUS && c->width >= FRAME_WIDTH &&
-		 screen_frame_lines(m) + TABLE_LINES <= room(c, s))
+		 screen_frame_lines(m) + TABLE_LINES <= get_lines_left(c, s))
 		screen_frame(c, m);
 	if (m && !s->help && draw_table(c, m, s, &n, &all, err) < 0)
 		return -1;
 	c->faded = false;
-	finish(c, s, n, all);
+	draw_screen_end(c, s, n, all);
 	if (c->failed || !buf_ok(&c->text))
 		return error_nomem(err);
 	return 0;

@@ -24,8 +24,8 @@ struct top_state {
 	unsigned width, height;      /* height 0: as long as it gets, and no line of keys */
 	bool utf8;
 	uint64_t interval_ns;
-	bool away; /* the last answer was none: */
-	uint64_t away_since_wall_ns, now_wall_ns;
+	bool unavailable; /* the last answer was none: */
+	uint64_t unavailable_since_wall_ns, now_wall_ns;
 	struct error why;
 };
 
