@@ -64,7 +64,7 @@ def circles(graph):
 
 
 def name(file, build):
-    """build/src/node/agent/mps/libagent-mps.a.p/unit.c.o is node/agent/mps/unit.c; _ stands for /."""
+    """build/src/node/agent/mps/libagent-mps.a.p/unit.c.o is node/agent/mps/supervisor.c; _ stands for /."""
     folder, part = os.path.split(os.path.relpath(file, os.path.join(build, "src")))
     return os.path.dirname(folder) + "/" + part[:-2].replace("_", "/")
 

@@ -8,7 +8,7 @@
  * usage: bench-slice-hooks LIBGPUSLICE-CUDA.SO LIBCUDA.SO.1
  */
 #include "unit/container/client/slice-arbiter.h"
-#include "unit/container/gate/turn-arbiter.h"
+#include "unit/container/gate/gate-arbiter.h"
 
 #include "abi/cuda-functions.h"
 #include "abi/slice-dir.h"

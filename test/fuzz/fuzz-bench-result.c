@@ -3,7 +3,7 @@
 
 #include "tools/bench/compare/compare.h"
 #include "tools/bench/stats/arrivals.h"
-#include "tools/bench/run/outside.h"
+#include "tools/bench/run/observe.h"
 #include "tools/bench/run/watch.h"
 #include "tools/bench/report/report.h"
 #include "tools/bench/run/collect.h"

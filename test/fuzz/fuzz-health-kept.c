@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "node/agent/health/kept.h"
+#include "node/agent/health/saved.h"
 
 #include "fuzz.h"
 

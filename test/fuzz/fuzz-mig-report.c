@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "node/agent/mig/host.h"
-#include "node/agent/mig/marks.h"
+#include "node/agent/mig/node-labels.h"
 #include "node/agent/mig/mask.h"
 
 #include <stdint.h>

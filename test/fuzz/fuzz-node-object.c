@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "node/agent/cluster/condition.h"
 #include "node/agent/api/patch.h"
-#include "node/agent/config/kept.h"
+#include "node/agent/config/saved.h"
 
 #include <stdint.h>
 #include <string.h>

@@ -3,7 +3,7 @@
 
 #include "testbed/sim/device/device.h"
 #include "testbed/sim/mig.h"
-#include "testbed/sim/place.h"
+#include "testbed/sim/location.h"
 
 #include <ftw.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fuzz/fuzz.h"
 
-#include "io/nvml/monitor/look.h"
+#include "io/nvml/monitor/probe-round.h"
 #include "io/nvml/monitor/plausible.h"
 #include "io/nvml/monitor/sampling.h"
 #include "io/nvml/proto.h"

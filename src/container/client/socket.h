@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * What the connections to a slice's arbiter share (container/client/link.h, container/gate/turn-link.h): descriptors
+ * What the connections to a slice's arbiter share (container/client/link.h, container/gate/gate-link.h): descriptors
  * of ours among those of a program, packets with a descriptor in them, pages that come so. Holds no
  * state and no lock. Thread: any.
  */

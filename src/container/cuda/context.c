@@ -18,12 +18,12 @@
 #include "container/cuda/work/capture.h"
 #include "container/cuda/device.h"
 #include "container/cuda/green.h"
-#include "container/cuda/memory/lump.h"
+#include "container/cuda/memory/pool-reservation.h"
 #include "container/cuda/mps.h"
 #include "container/charges/charges.h"
-#include "container/charges/rows.h"
+#include "container/charges/alloc-table.h"
 #include "container/sys.h"
-#include "container/gate/keeper.h"
+#include "container/gate/gate-thread.h"
 #include "container/client/wiped.h"
 
 #define CONTEXT_BYTES_MIN (UINT64_C(64) << 20) /* what one is taken for that seems smaller */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "container/cuda/green.h"
 
-#include "container/charges/rows.h"
+#include "container/charges/alloc-table.h"
 
 /* Its handle as a context, which is what is current. */
 static CUcontext get_green_context(CUgreenCtx green)

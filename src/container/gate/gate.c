@@ -5,7 +5,7 @@
 #include "container/cuda/stream.h"
 #include "container/charges/charges.h"
 #include "container/sys.h"
-#include "container/gate/keeper.h"
+#include "container/gate/gate-thread.h"
 #include "container/gate/process.h"
 #include "container/client/wiped.h"
 

@@ -54,7 +54,7 @@ struct turn_gpu_page *gate_begin_slow(struct gate *g, CUstream stream, unsigned 
 
 /* In what gate_begin() returns, for gate_end(): somebody captures, so an event of its own is put behind
  * the submission; it is metered, so its work is counted (kinds.h), and a marker may be due after it
- * (container/gate/marks/marks.h). */
+ * (container/gate/fences/fences.h). */
 #define GATE_OWN_FENCE ((uintptr_t)1)
 #define GATE_WORK      ((uintptr_t)2)
 #define GATE_FENCE     ((uintptr_t)4)
@@ -130,13 +130,13 @@ static inline void gate_end_copy(struct turn_gpu_page *p, uint64_t bytes)
  *	r = REAL(cuStreamWaitValue32_v2)(...);
  *	gate_blocked(&k, r);
  *
- * What is in flight behind it may then wait for a thread that stands at the closed gate (container/gate/marks/marks.h: parked). It
+ * What is in flight behind it may then wait for a thread that stands at the closed gate (container/gate/fences/fences.h: parked). It
  * is never held, and not counted; nor noted where it goes into a capture. @flags: GATE_OWN. In no slice that
  * is a load and a branch.
  */
 struct gate_block {
 	CUstream stream;
-	unsigned int slot; /* container/gate/marks/marks.h; 0: nothing is to be noted */
+	unsigned int slot; /* container/gate/fences/fences.h; 0: nothing is to be noted */
 	unsigned int gpu;
 	bool own;
 };

@@ -10,7 +10,7 @@
  * at .begun and .waiters once more; who submits counts .begun, then looks at the bell. Both are
  * sequentially consistent, so at least one of the two sees the other (Dekker), and whoever takes the bell
  * away, by compare-and-swap, wakes the keeper. It may be set while the keeper is awake, too: where no context of
- * the GPU is known (container/gate/marks/marks.c), so that the next one to submit brings its own. The same holds for the gate's state between who submits
+ * the GPU is known (container/gate/fences/fences.c), so that the next one to submit brings its own. The same holds for the gate's state between who submits
  * and the arbiter.
  *
  * What is said. One lock (.report_lock): what is sent is the truth at a moment within it, so what was sent last
@@ -20,9 +20,9 @@
  * has read its last word and that the gate is still of that generation.
  */
 #include "container/gate/gate.h"
-#include "container/gate/marks/marks.h"
+#include "container/gate/fences/fences.h"
 #include "container/gate/pace.h"
-#include "container/gate/turn-link.h"
+#include "container/gate/gate-link.h"
 
 #include <stdbool.h>
 

@@ -164,7 +164,7 @@ def factor(row, text, params):
 
 
 def kind_of(row, params, slot, count):
-    """What submissions that take alike have in common, in C: see container/gate/kinds.h."""
+    """What submissions that take alike have in common, in C: see container/gate/cost-model.h."""
     if params[:1] == ["CUfunction"]:
         grid = params[1:4] == ["unsigned int"] * 3
         return f"submit_kernel(a0, {'(uint64_t)a1 * a2 * a3' if grid else '0'})"

@@ -3,7 +3,7 @@
 
 #include "lib/base/fd.h"
 #include "lib/http/listen.h"
-#include "io/web/packet/pace.h"
+#include "io/web/packet/throttle.h"
 #include "io/web/packet/yield.h"
 
 #include <errno.h>

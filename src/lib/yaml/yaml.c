@@ -11,7 +11,7 @@
 
 #include "lib/base/buf.h"
 #include "lib/base/yaml-text.h"
-#include "lib/yaml/place.h"
+#include "lib/yaml/position.h"
 #include "lib/yaml/scalar.h"
 
 #define ANCHORS_MAX 1000

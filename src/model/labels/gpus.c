@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "model/offer/picks.h"
+#include "model/offer/selection.h"
 #include "model/offer/slices.h"
 #include "model/slice/slice.h"
 

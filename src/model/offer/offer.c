@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "model/mps/mps.h"
-#include "model/offer/picks.h"
-#include "model/offer/units.h"
+#include "model/offer/selection.h"
+#include "model/offer/candidates.h"
 #include "model/offer/slices.h"
 #include "model/offer/resource.h"
 #include "model/slice/slice.h"

@@ -13,7 +13,7 @@
  * (an index and a UUID of one GPU, an index and its product) is noted, and the first set counts.
  * Thread: any (pure).
  */
-#include "model/offer/units.h"
+#include "model/offer/candidates.h"
 
 /* All slices of one profile on one device. */
 struct offer_slice_group {

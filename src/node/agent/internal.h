@@ -13,7 +13,7 @@
 #include "node/agent/base/report.h"
 #include "node/agent/base/wake.h"
 #include "node/agent/config/config.h"
-#include "node/agent/kubelet/holders.h"
+#include "node/agent/kubelet/pod-resources-cache.h"
 #include "node/agent/kubelet/watch.h"
 #include "node/agent/mig/mig.h"
 #include "node/agent/mps/mps.h"
@@ -123,7 +123,7 @@ struct agent {
 	struct failure failure;
 };
 
-/* node/agent/health/health.c: what of the GPUs' health outlives the agent (node/agent/health/kept.h). */
+/* node/agent/health/health.c: what of the GPUs' health outlives the agent (node/agent/health/saved.h). */
 void agent_health_init(struct agent *a);
 void agent_health_start(struct agent *a);
 void agent_health_save(struct agent *a); /* it may have changed */

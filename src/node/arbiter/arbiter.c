@@ -4,7 +4,7 @@
 #include "node/arbiter/internal.h"
 
 #include "node/arbiter/process/proc.h"
-#include "node/arbiter/turns/turn.h"
+#include "node/arbiter/scheduler/scheduler.h"
 #include "lib/base/fd.h"
 #include "lib/base/procfs.h"
 #include "lib/base/time.h"

@@ -28,7 +28,7 @@
 #include "node/arbiter/clients/packet.h"
 #include "node/arbiter/process/proc.h"
 #include "node/arbiter/control/request.h"
-#include "node/arbiter/grants/room.h"
+#include "node/arbiter/grants/fair-quota.h"
 #include "node/arbiter/slices/file.h"
 #include "lib/base/log.h"
 

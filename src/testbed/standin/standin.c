@@ -5,7 +5,7 @@
 #include "lib/base/log.h"
 #include "lib/base/time.h"
 #include "testbed/standin/config-volume.h"
-#include "testbed/standin/later.h"
+#include "testbed/standin/once-timer.h"
 
 #include <stdlib.h>
 #include <string.h>

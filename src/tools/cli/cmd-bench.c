@@ -2,7 +2,7 @@
 #include "lib/base/buf.h"
 #include "lib/base/defaults.h"
 #include "tools/bench/stats/arrivals.h"
-#include "tools/bench/check/check.h"
+#include "tools/bench/isolation/isolation.h"
 #include "tools/cli/bench/bench.h"
 #include "tools/cli/bench/options.h"
 #include "tools/cli/bench/plan.h"

@@ -7,7 +7,7 @@
 #include "lib/base/buf.h"
 #include "lib/base/fd.h"
 #include "tools/cli/cdi-list/cdi-list.h"
-#include "tools/cli/node-look.h"
+#include "tools/cli/node-probe.h"
 #include "tools/cli/output.h"
 #include "tools/cli/table/table.h"
 #include "io/cdi/cdi.h"

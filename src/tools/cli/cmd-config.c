@@ -3,7 +3,7 @@
 
 #include "lib/base/buf.h"
 #include "tools/cli/config-offer.h"
-#include "tools/cli/node-look.h"
+#include "tools/cli/node-probe.h"
 #include "io/config/config.h"
 #include "io/config/json.h"
 #include "model/mps/mps.h"

@@ -4,7 +4,7 @@
 #include "abi/slice-dir.h"
 #include "lib/base/fd.h"
 #include "lib/base/time.h"
-#include "tools/cli/cost/view/book.h"
+#include "tools/cli/cost/view/summary.h"
 #include "tools/cli/cost/fetch.h"
 #include "tools/cli/cost/view/print.h"
 #include "tools/cli/cost/view/prometheus.h"

@@ -3,7 +3,7 @@
 
 #include "lib/base/buf.h"
 #include "lib/base/time.h"
-#include "tools/cli/node-look.h"
+#include "tools/cli/node-probe.h"
 #include "tools/cli/output.h"
 #include "io/config/config.h"
 #include "io/config/json.h"

@@ -23,10 +23,10 @@
  * its free on NVML counts it for that one (H100). So what it was charged with is left to NVML then.
  */
 #include "container/cuda/device.h"
-#include "container/cuda/memory/lump.h"
+#include "container/cuda/memory/pool-reservation.h"
 #include "container/cuda/memory/vmm.h"
 #include "container/charges/charges.h"
-#include "container/charges/rows.h"
+#include "container/charges/alloc-table.h"
 
 #define SMALL_MAX     (UINT64_C(1) << 20)
 #define LENT          UINT64_C(1) /* in .other of pointers and chunks, beside an address */

@@ -9,7 +9,7 @@
  *
  * All within an operation of the caller's (ledger.h). Thread: any.
  */
-#include "container/charges/rows.h"
+#include "container/charges/alloc-table.h"
 
 /* Counts an array of @bytes (ARRAY_SMALL at most), of which @least are texels, in a chunk of
  * row->context and row->gpu, as its row then says. What is to be charged for it: a granule or

@@ -13,7 +13,7 @@
 #include "container/cuda/memory/vmm.h"
 #include "container/charges/charges.h"
 #include "container/client/link.h"
-#include "container/charges/rows.h"
+#include "container/charges/alloc-table.h"
 
 static CUresult request_foreign_compare(CUresult r, int gpu)
 {

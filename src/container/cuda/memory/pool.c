@@ -19,10 +19,10 @@
 
 #include "container/cuda/driver.h"
 #include "container/cuda/work/graph.h"
-#include "container/cuda/memory/lump.h"
+#include "container/cuda/memory/pool-reservation.h"
 #include "container/cuda/quiet.h"
 #include "container/cuda/stream.h"
-#include "container/charges/rows.h"
+#include "container/charges/alloc-table.h"
 
 size_t pool_max(size_t wanted, uint64_t limit)
 {

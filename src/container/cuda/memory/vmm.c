@@ -17,7 +17,7 @@
 #include "container/cuda/memory/vmm.h"
 #include "container/charges/charges.h"
 #include "container/client/link.h"
-#include "container/charges/rows.h"
+#include "container/charges/alloc-table.h"
 
 /* Not the address of any context. Numbers that a child uses again are of rows that it has not. */
 static uint64_t next_number(void)

@@ -6,7 +6,7 @@
 #include "container/cuda/device.h"
 #include "container/cuda/stream.h"
 #include "container/cuda/work/submit.h"
-#include "container/charges/rows.h"
+#include "container/charges/alloc-table.h"
 #include "container/sys.h"
 
 #define OWN (UINT64_C(1) << 63) /* of the thread whose number is beside it */

@@ -15,11 +15,11 @@
 #include "container/cuda/work/graph.h"
 
 #include "container/cuda/driver.h"
-#include "container/cuda/memory/lump.h"
+#include "container/cuda/memory/pool-reservation.h"
 #include "container/cuda/stream.h"
 #include "container/cuda/work/submit.h"
 #include "container/client/link.h"
-#include "container/charges/rows.h"
+#include "container/charges/alloc-table.h"
 
 #include <sys/mman.h>
 

@@ -10,7 +10,7 @@
  * id stays on a short list until the kernel lets go of it. When that list is full, no new worker
  * is started. Thread: owner's.
  */
-#include "io/nvml/monitor/look.h"
+#include "io/nvml/monitor/probe-round.h"
 #include "io/nvml/monitor/monitor.h"
 
 #include <sys/types.h>

@@ -5,7 +5,7 @@
  * One question "who uses these GPUs", from the UUIDs that are asked about to the worker's packets and
  * back. For io/nvml/monitor/monitor.c only. Pure data. Thread: owner's.
  */
-#include "io/nvml/monitor/look.h"
+#include "io/nvml/monitor/probe-round.h"
 #include "io/nvml/monitor/monitor.h"
 
 struct reading_gpu; /* what has come of one GPU */

@@ -5,7 +5,7 @@
  * One question for the figures of all GPUs, from the request to the sample that is put together from the
  * worker's packets. For io/nvml/monitor/monitor.c only. Pure data, no clock. Thread: owner's.
  */
-#include "io/nvml/monitor/look.h"
+#include "io/nvml/monitor/probe-round.h"
 #include "io/nvml/monitor/monitor.h"
 
 /* Of all units together; of a node with more, the rest has no processes. */

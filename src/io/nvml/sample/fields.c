@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "io/nvml/sample/unit.h"
+#include "io/nvml/sample/reading.h"
 
 #include <string.h>
 

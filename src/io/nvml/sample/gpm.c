@@ -4,7 +4,7 @@
  * GPM: two samples, the last one and this one, and metrics of both. The metrics of a GPU instance are those of
  * all its compute instances together.
  */
-#include "io/nvml/sample/unit.h"
+#include "io/nvml/sample/reading.h"
 
 #include <math.h>
 #include <string.h>

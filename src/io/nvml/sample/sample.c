@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "io/nvml/sample/unit.h"
+#include "io/nvml/sample/reading.h"
 
 #define UTILIZATION_ROOM \
 	4096 /* samples of process utilization; the driver has 72 (driver 580) */

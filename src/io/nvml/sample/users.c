@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /* Who uses the unit, and for how long each of them computed. Under MIG NVML says no times. */
-#include "io/nvml/sample/unit.h"
+#include "io/nvml/sample/reading.h"
 
 #include <stdlib.h>
 

@@ -2,7 +2,7 @@
 #include "io/web/worker/internal.h"
 
 #include "lib/base/time.h"
-#include "io/web/packet/pace.h"
+#include "io/web/packet/throttle.h"
 #include "io/web/packet/yield.h"
 
 #include <errno.h>

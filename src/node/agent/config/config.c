@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "node/agent/config/config.h"
 
-#include "node/agent/config/kept.h"
+#include "node/agent/config/saved.h"
 #include "lib/base/fd.h"
 #include "lib/base/log.h"
 #include "lib/base/time.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "node/agent/internal.h"
 
-#include "node/agent/health/kept.h"
+#include "node/agent/health/saved.h"
 #include "lib/base/fd.h"
 #include "lib/base/procfs.h"
 #include "lib/base/time.h"

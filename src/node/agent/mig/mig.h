@@ -25,9 +25,9 @@
 #include "node/agent/config/source/source.h"
 #include "lib/proc/child.h"
 #include "node/agent/mig/host.h"
-#include "node/agent/mig/marks.h"
+#include "node/agent/mig/node-labels.h"
 #include "node/agent/mig/mask.h"
-#include "node/agent/mig/wish.h"
+#include "node/agent/mig/desired.h"
 #include "model/config/choice.h"
 
 #include <limits.h>

@@ -5,12 +5,12 @@
  * How much GPU time the slice runtime has charged to each slice since it was asked last. The arbiter's counters
  * only grow; what they grew while it could not be asked counts when it can again, less what was
  * counted for its container by NVML meanwhile. A slice that is new counts from zero; one that was there before
- * the agent, from what the agent before had counted (node/agent/monitoring/keep/keep.h), else from when it is seen first. The last growth
+ * the agent, from what the agent before had counted (node/agent/monitoring/persist/persist.h), else from when it is seen first. The last growth
  * of a slice belongs to its container even if that is not listed any more, unless it ended while no agent
  * was there.
  * Thread: owner's.
  */
-#include "node/agent/monitoring/uses.h"
+#include "node/agent/monitoring/usage.h"
 #include "node/agent/slices/slices.h"
 
 struct monitoring_charge {

@@ -8,7 +8,7 @@
  * Thread: loop.
  */
 #include "node/agent/api/task.h"
-#include "node/agent/monitoring/uses.h"
+#include "node/agent/monitoring/usage.h"
 #include "node/metrics/label-filter.h"
 #include "node/view/view.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "node/agent/mps/unit.h"
+#include "node/agent/mps/supervisor.h"
 
 #include "lib/base/parse.h"
 #include "lib/base/utf8.h"

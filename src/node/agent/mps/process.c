@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "node/agent/mps/unit.h"
+#include "node/agent/mps/supervisor.h"
 
 #include "lib/base/fd.h"
 #include "lib/base/libexec.h"

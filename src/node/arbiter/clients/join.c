@@ -3,7 +3,7 @@
 /* A process says hello for turns: it gets a page, or brings the one that it has, and the scheduler's thread has it. */
 #include "node/arbiter/internal.h"
 
-#include "node/arbiter/turns/turn.h"
+#include "node/arbiter/scheduler/scheduler.h"
 #include "lib/base/fd.h"
 
 #include <stddef.h>

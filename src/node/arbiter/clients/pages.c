@@ -19,8 +19,8 @@
  */
 #include "node/arbiter/internal.h"
 
-#include "node/arbiter/clients/foreign.h"
-#include "node/arbiter/turns/turn.h"
+#include "node/arbiter/clients/passed-fds.h"
+#include "node/arbiter/scheduler/scheduler.h"
 #include "lib/base/fd.h"
 
 #include <errno.h>

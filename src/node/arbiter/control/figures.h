@@ -6,7 +6,7 @@
  * What could not be made is missing, and shows as no memory at the end. Thread: loop.
  */
 #include "node/arbiter/internal.h"
-#include "node/arbiter/turns/turn.h"
+#include "node/arbiter/scheduler/scheduler.h"
 
 #include <jansson.h>
 

@@ -24,7 +24,7 @@
  * Thread: loop. Blocks: never.
  */
 #include "abi/slice-wire.h"
-#include "node/arbiter/grants/room.h"
+#include "node/arbiter/grants/fair-quota.h"
 #include "lib/base/error.h"
 
 #include <stdbool.h>
@@ -36,7 +36,7 @@
 #define GRANTS_BYTES_MAX     (UINT64_C(1) << 48) /* no sum over a slice or a node overflows */
 #define GRANTS_CAS_TRIES     64 /* against a process that changes its credit all the time */
 #define GRANTS_MEMBERS_MAX \
-	4096 /* of the node; how slices share them: node/arbiter/grants/room.h */
+	4096 /* of the node; how slices share them: node/arbiter/grants/fair-quota.h */
 #define GRANTS_SLICE_MEMBERS_MAX 1024 /* members of one slice */
 #define GRANTS_TASK_MEMBERS_MAX \
 	64 /* members of one task: libraries that were loaded several times */

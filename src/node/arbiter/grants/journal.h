@@ -9,7 +9,7 @@
  * The file is locked by the arbiter that has it: there is one. Thread: loop.
  */
 #include "node/arbiter/grants/grants.h"
-#include "node/arbiter/kept-file.h"
+#include "node/arbiter/persistent-file.h"
 
 #include <limits.h>
 

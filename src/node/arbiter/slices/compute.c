@@ -3,7 +3,7 @@
 /* What slice.json says of a slice's compute, passed on to the scheduler's thread (turns/turn.h) and to processes. */
 #include "node/arbiter/internal.h"
 
-#include "node/arbiter/turns/turn.h"
+#include "node/arbiter/scheduler/scheduler.h"
 
 #include <string.h>
 

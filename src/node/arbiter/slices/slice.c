@@ -7,7 +7,7 @@
 #include "node/arbiter/slices/slice.h"
 
 #include "abi/slice-dir.h"
-#include "node/arbiter/turns/turn.h"
+#include "node/arbiter/scheduler/scheduler.h"
 #include "lib/base/fd.h"
 
 #include <errno.h>

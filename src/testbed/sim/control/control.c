@@ -13,7 +13,7 @@
 #include "testbed/sim/fake-root/fake-root.h"
 #include "testbed/sim/mig.h"
 #include "testbed/sim/node-file/node-file.h"
-#include "testbed/sim/place.h"
+#include "testbed/sim/location.h"
 
 #define XID_OFF_THE_BUS 79
 

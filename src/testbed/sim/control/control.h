@@ -14,7 +14,7 @@ struct sim_control {
 };
 
 /*
- * Opens the node of the environment (testbed/sim/place.h), or of @node and @dir where they are not NULL.
+ * Opens the node of the environment (testbed/sim/location.h), or of @node and @dir where they are not NULL.
  * Creates it like the library does. ERR_NOT_FOUND if nothing names a node.
  */
 int sim_control_open(struct sim_control *c, const char *node, const char *dir,

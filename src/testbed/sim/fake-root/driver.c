@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "lib/base/fd.h"
-#include "testbed/sim/place.h"
+#include "testbed/sim/location.h"
 
 #if defined(__aarch64__)
 #	define MACHINE EM_AARCH64

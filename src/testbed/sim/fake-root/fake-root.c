@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "lib/base/fd.h"
-#include "testbed/sim/place.h"
+#include "testbed/sim/location.h"
 
 /* The files of one PCI device that programs read, as the kernel writes them. */
 struct sys_file {

@@ -17,7 +17,7 @@
 #include "lib/base/fd.h"
 #include "lib/base/parse.h"
 #include "testbed/sim/mig.h"
-#include "testbed/sim/place.h"
+#include "testbed/sim/location.h"
 
 #define CAPS_OF_GI      9 /* its own and those of eight compute instances */
 #define CAPS_OF_GPU     (SIM_MIG_GI_IDS * CAPS_OF_GI)

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "lib/base/fd.h"
-#include "testbed/sim/place.h"
+#include "testbed/sim/location.h"
 
 #define TEXT_MAX   960
 #define ENV_FAULT  "GPUSLICE_SIM_MPS_FAULT"

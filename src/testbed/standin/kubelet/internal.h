@@ -7,7 +7,7 @@
  * Thread: loop.
  */
 #include "testbed/standin/kubelet/kubelet.h"
-#include "testbed/standin/later.h"
+#include "testbed/standin/once-timer.h"
 
 #include <sys/queue.h>
 

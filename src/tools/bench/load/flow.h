@@ -12,7 +12,7 @@
  * those before it.
  */
 #include "tools/bench/stats/count.h"
-#include "tools/bench/load/unit.h"
+#include "tools/bench/load/work-unit.h"
 
 #include <stdatomic.h>
 

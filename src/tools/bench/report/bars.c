@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/bench/report/number.h"
-#include "tools/bench/report/parts.h"
+#include "tools/bench/report/page.h"
 
 #include <math.h>
 #include <stdio.h>

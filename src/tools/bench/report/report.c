@@ -3,7 +3,7 @@
 
 #include "tools/bench/report/html.h"
 #include "tools/bench/report/number.h"
-#include "tools/bench/report/parts.h"
+#include "tools/bench/report/page.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -6,7 +6,7 @@
  * measured when it is stopped or fails is in the result.
  * Thread: loop.
  */
-#include "tools/bench/place/place.h"
+#include "tools/bench/environment/environment.h"
 #include "tools/bench/run/sampler.h"
 #include "tools/bench/suite/suite.h"
 
@@ -18,7 +18,7 @@ struct bench_runner_options {
 	const struct gpu_monitor_options *monitor;
 	const struct bench_result
 		*like; /* its kernels' sizes are taken; NULL: all are measured */
-	bool observe; /* pods are looked at (tools/bench/place/place.h), but in BENCH_EXCLUSIVE */
+	bool observe; /* pods are looked at (tools/bench/environment/environment.h), but in BENCH_EXCLUSIVE */
 };
 
 struct bench_runner_ops {

@@ -3,7 +3,7 @@
 
 /* Looks at a slice while a program runs in it: asks the arbiter again and again, and reads the log of launches. Thread:
  * loop. */
-#include "tools/bench/place/place.h"
+#include "tools/bench/environment/environment.h"
 #include "tools/bench/profile/profile.h"
 
 struct watch;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/cli/bench/session.h"
 
-#include "tools/cli/bench/cut.h"
+#include "tools/cli/bench/mig-partition.h"
 
 #include "lib/base/fd.h"
 #include "lib/base/temp-dir.h"
 #include "lib/base/parse.h"
 #include "lib/base/time.h"
-#include "tools/bench/check/check.h"
+#include "tools/bench/isolation/isolation.h"
 #include "tools/bench/run/watch.h"
 #include "tools/bench/run/collect.h"
 #include "tools/bench/run/run.h"

@@ -6,7 +6,7 @@
 #include "tools/cli/exit-status.h"
 #include "tools/cli/output.h"
 #include "tools/cli/plan/view/report/report.h"
-#include "tools/cli/plan/view/say.h"
+#include "tools/cli/plan/view/summary.h"
 #include "tools/cli/plan/view/text.h"
 #include "tools/cli/plan/write.h"
 #include "io/price/load.h"

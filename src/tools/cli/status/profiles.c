@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tools/cli/status/parts.h"
+#include "tools/cli/status/sections.h"
 
 #include "tools/cli/status/table.h"
 

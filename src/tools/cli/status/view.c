@@ -4,7 +4,7 @@
 #include "lib/base/escape.h"
 #include "lib/base/strv.h"
 #include "tools/cli/status/table.h"
-#include "tools/cli/status/parts.h"
+#include "tools/cli/status/sections.h"
 
 #include <inttypes.h>
 #include <jansson.h>

@@ -2,7 +2,7 @@
 #include "tools/plan/make/translate.h"
 
 #include "tools/plan/make/make.h"
-#include "tools/plan/make/old-class.h"
+#include "tools/plan/make/karpenter-v1beta1.h"
 
 #include <ctype.h>
 #include <stdio.h>

@@ -5,7 +5,7 @@
  * A gate that never waits, for the tests of the hooks in front of it: it writes down what it was asked,
  * and counts on one GPU. Several threads may make contexts known, but do nothing else.
  */
-#include "container/gate/keeper.h"
+#include "container/gate/gate-thread.h"
 
 #define FAKE_CONTEXTS 16
 

@@ -3,7 +3,7 @@
 
 #include "support/test.h"
 
-#include "container/cuda/memory/lump.h"
+#include "container/cuda/memory/pool-reservation.h"
 
 #include <sys/wait.h>
 #include <unistd.h>

@@ -5,7 +5,7 @@
 #include "unit/container/cuda/fake-gate.h"
 
 #include "container/cuda/work/graph.h"
-#include "container/cuda/memory/lump.h"
+#include "container/cuda/memory/pool-reservation.h"
 
 static CUgraphExec instantiate(CUgraph graph)
 {

@@ -3,9 +3,9 @@
 /* Async pools against a limit: cuda/memory/: lump.c and pool.c. */
 #include "unit/container/cuda/fake-driver.h"
 
-#include "container/cuda/memory/lump.h"
+#include "container/cuda/memory/pool-reservation.h"
 #include "container/cuda/memory/pool.h"
-#include "container/charges/rows.h"
+#include "container/charges/alloc-table.h"
 
 #include <pthread.h>
 

@@ -5,9 +5,9 @@
 
 #include "container/cuda/work/capture.h"
 #include "container/cuda/device.h"
-#include "container/cuda/memory/lump.h"
+#include "container/cuda/memory/pool-reservation.h"
 #include "unit/container/cuda/fake-gate.h"
-#include "container/charges/rows.h"
+#include "container/charges/alloc-table.h"
 
 #include <pthread.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "turn-test.h"
+#include "gate-test.h"
 
 #include "container/sys.h"
 #include "container/gate/pace.h"

@@ -5,7 +5,7 @@
 
 #include "lib/base/time.h"
 #include "io/web/worker/conn.h"
-#include "io/web/packet/pace.h"
+#include "io/web/packet/throttle.h"
 #include "io/web/packet/parse.h"
 #include "io/web/packet/yield.h"
 

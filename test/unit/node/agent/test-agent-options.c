@@ -3,7 +3,7 @@
 /* What the agent reads before it starts: its options, and the config that it kept. */
 #include "support/test.h"
 
-#include "node/agent/config/kept.h"
+#include "node/agent/config/saved.h"
 #include "node/agent/options.h"
 
 /* --- the kept config --- */

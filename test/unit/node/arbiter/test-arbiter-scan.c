@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /* What the directory of slices says where it cannot be read, and of whom. The arbiter is in this process. */
-#include "unit/node/arbiter/turns/turn-env.h"
+#include "unit/node/arbiter/scheduler/scheduler-env.h"
 
 #include "abi/slice-dir.h"
 #include "node/arbiter/internal.h"
-#include "node/arbiter/turns/internal.h"
+#include "node/arbiter/scheduler/internal.h"
 #include "lib/base/time.h"
 
 #include <unistd.h>

@@ -5,7 +5,7 @@
 
 #include "abi/slice-dir.h"
 #include "node/arbiter/arbiter.h"
-#include "node/arbiter/clients/foreign.h"
+#include "node/arbiter/clients/passed-fds.h"
 #include "lib/base/fd.h"
 #include "lib/base/time.h"
 

@@ -16,7 +16,7 @@
 
 #include "lib/base/time.h"
 #include "testbed/sim/catalogue/catalogue.h"
-#include "testbed/sim/place.h"
+#include "testbed/sim/location.h"
 
 static struct sim_fixture f;
 

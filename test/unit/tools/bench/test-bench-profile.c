@@ -2,7 +2,7 @@
 #include "unit/tools/bench/bench-world.h"
 #include "support/test.h"
 
-#include "tools/bench/run/outside.h"
+#include "tools/bench/run/observe.h"
 #include "tools/bench/run/watch.h"
 #include "tools/bench/profile/write.h"
 

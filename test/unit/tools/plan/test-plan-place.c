@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "support/test.h"
 
-#include "tools/plan/place/cuts.h"
+#include "tools/plan/place/cutting-stock.h"
 #include "tools/plan/place/replay.h"
 
 #include <math.h>

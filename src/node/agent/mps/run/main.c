@@ -9,7 +9,7 @@
  *	gpuslice-mps clients
  *		reads PIDs, and prints "PID POD-UID DEVICES" for each
  *	gpuslice-mps [--place DIR] [--shm DIR] [--log FILE] run PROGRAM [ARGUMENT...]
- *		takes the place (node/agent/mps/hold.h) and becomes PROGRAM, with DIR as its /dev/shm and its output
+ *		takes the place (node/agent/mps/daemon-lock.h) and becomes PROGRAM, with DIR as its /dev/shm and its output
  *		behind FILE's end
  */
 #include <errno.h>
@@ -22,7 +22,7 @@
 #include <sys/mount.h>
 #include <unistd.h>
 
-#include "node/agent/mps/hold.h"
+#include "node/agent/mps/daemon-lock.h"
 #include "node/agent/mps/run/clients.h"
 #include "lib/base/fd.h"
 #include "lib/base/option.h"

@@ -20,7 +20,7 @@
 #include "lib/base/time.h"
 #include "testbed/sim/mps/link.h"
 #include "testbed/sim/mps/log.h"
-#include "testbed/sim/place.h"
+#include "testbed/sim/location.h"
 
 #define BACKLOG   128
 #define COPY_SIZE 4096

@@ -17,7 +17,7 @@
 #include "lib/base/time.h"
 #include "testbed/sim/mps/link.h"
 #include "testbed/sim/mps/log.h"
-#include "testbed/sim/place.h"
+#include "testbed/sim/location.h"
 
 #define PROGRAM "nvidia-cuda-mps-server"
 

@@ -11,7 +11,7 @@
 #include "lib/base/parse.h"
 #include "testbed/sim/mig.h"
 #include "testbed/sim/mps/log.h"
-#include "testbed/sim/place.h"
+#include "testbed/sim/location.h"
 
 #define UNSUPPORTED     801
 #define ILLEGAL_ADDRESS 700

@@ -15,7 +15,7 @@
 #include "lib/base/parse.h"
 #include "testbed/sim/mps/link.h"
 #include "testbed/sim/mps/log.h"
-#include "testbed/sim/place.h"
+#include "testbed/sim/location.h"
 
 #define POLLS_MAX (2 + MPS_CLIENTS_MAX + MPS_CONTEXTS_MAX * MPS_DEVICES_MAX)
 

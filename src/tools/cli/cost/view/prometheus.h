@@ -8,7 +8,7 @@
  */
 #include "lib/base/buf.h"
 #include "lib/base/error.h"
-#include "tools/cli/cost/view/book.h"
+#include "tools/cli/cost/view/summary.h"
 
 #define COST_SERIES_MAX 200000 /* of one answer */
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tools/cli/cost/view/book.h"
+#include "tools/cli/cost/view/summary.h"
 
 #include "io/price/price.h"
 

@@ -2,7 +2,7 @@
 #include "tools/cli/plan/view/tables.h"
 
 #include "lib/base/digits.h"
-#include "tools/cli/plan/view/say.h"
+#include "tools/cli/plan/view/summary.h"
 #include "tools/cli/plan/view/text.h"
 #include "tools/plan/answer/extras.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/cli/plan/view/text.h"
 
-#include "tools/cli/plan/view/say.h"
+#include "tools/cli/plan/view/summary.h"
 #include "tools/cli/plan/view/tables.h"
 #include "tools/plan/answer/extras.h"
 

@@ -2,7 +2,7 @@
 #include "support/test.h"
 
 #include "lib/base/buf.h"
-#include "io/nvml/monitor/look.h"
+#include "io/nvml/monitor/probe-round.h"
 #include "io/nvml/probe/mig-minors.h"
 #include "io/nvml/probe/mig.h"
 #include "unit/io/nvml/fake-nvml-env.h"

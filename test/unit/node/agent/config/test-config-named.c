@@ -3,7 +3,7 @@
 /* Named configs of a directory: which of them is in force, by the label or without it, and what stays. */
 #include "unit/node/agent/config/config-env.h"
 
-#include "node/agent/config/kept.h"
+#include "node/agent/config/saved.h"
 #include "lib/base/fd.h"
 #include "lib/base/time.h"
 

@@ -6,7 +6,7 @@
 #include "node/agent/mps/clients.h"
 #include "node/agent/mps/command.h"
 #include "node/agent/mps/log.h"
-#include "node/agent/mps/place.h"
+#include "node/agent/mps/daemon-dir.h"
 #include "lib/base/fd.h"
 #include "lib/base/time.h"
 

@@ -1,0 +1,442 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "container/cuda/memory/pool-reservation.h"
+
+#include "container/cuda/quiet.h"
+#include "container/sys.h"
+#include "container/client/warn.h"
+
+#include <string.h>
+#include <sys/mman.h>
+
+#define GRAINS_BITS 24 /* of 2 MiB: 32 TiB */
+#define GRAINS_MASK ((UINT64_C(1) << GRAINS_BITS) - 1)
+#define GRAINS_MAX  (GRAINS_MASK / 4) /* of one call */
+
+#define POOL_RESERVATIONS_FIRST 32
+#define POOL_RESERVATIONS_BLOCK 64
+
+_Atomic uint32_t pool_reservation_gpus;
+
+void (*charges_on_full)(int gpu) = pool_reservations_trim;
+
+static struct pool_reservation first[POOL_RESERVATIONS_FIRST];
+static size_t first_used;
+static _Atomic(struct pool_reservation *) list; /* places are never taken out of it */
+static struct sys_lock making;                  /* guards the making of places and keys */
+
+/* The word: charged, outstanding, number. */
+
+static uint64_t get_charged_grains(uint64_t word)
+{
+	return word & GRAINS_MASK;
+}
+
+static uint64_t get_outstanding_grains(uint64_t word)
+{
+	return word >> GRAINS_BITS & GRAINS_MASK;
+}
+
+static uint64_t next_word(uint64_t word, uint64_t all, uint64_t out)
+{
+	uint64_t number = (word >> 2 * GRAINS_BITS) + 1;
+
+	return number << 2 * GRAINS_BITS | (out & GRAINS_MASK) << GRAINS_BITS |
+	       (all & GRAINS_MASK);
+}
+
+static void add_outstanding(struct pool_reservation *l, uint64_t grains)
+{
+	uint64_t w = atomic_load(&l->word);
+
+	while (!atomic_compare_exchange_weak(&l->word, &w,
+		next_word(w, get_charged_grains(w) + grains,
+			get_outstanding_grains(w) + grains)))
+		;
+}
+
+static void end_outstanding(struct pool_reservation *l, uint64_t grains)
+{
+	uint64_t w = atomic_load(&l->word);
+
+	while (!atomic_compare_exchange_weak(&l->word, &w,
+		next_word(w, get_charged_grains(w), get_outstanding_grains(w) - grains)))
+		;
+}
+
+/* Users. */
+
+static bool enter_pool_reservation(struct pool_reservation *l)
+{
+	int32_t n = atomic_load(&l->users);
+
+	do
+		if (n < 0)
+			return false;
+	while (!atomic_compare_exchange_weak(&l->users, &n, n + 1));
+	return true;
+}
+
+static void leave_pool_reservation(struct pool_reservation *l)
+{
+	atomic_fetch_sub(&l->users, 1);
+}
+
+/* The driver. All within quiet_begin() and quiet_end(). */
+
+static CUmemoryPool get_reservation_pool(const struct pool_reservation *l)
+{
+	return (CUmemoryPool)(uintptr_t)atomic_load(&l->key);
+}
+
+static bool no_such(CUresult r)
+{
+	return r == CUDA_ERROR_INVALID_VALUE || r == CUDA_ERROR_INVALID_HANDLE;
+}
+
+/* False: not known. A pool goes without a word when its device is reset. */
+static bool read_reserved_bytes(struct pool_reservation *l, uint64_t *ret)
+{
+	CUresult r;
+
+	*ret = 0;
+	switch (atomic_load(&l->kind)) {
+	case POOL_RESERVATION_POOL:
+		r = REAL(cuMemPoolGetAttribute)(get_reservation_pool(l),
+			CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, ret);
+		break;
+	case POOL_RESERVATION_GRAPH:
+		r = REAL(cuDeviceGetGraphMemAttribute)(atomic_load(&l->device),
+			CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT, ret);
+		break;
+	default:
+		return false;
+	}
+	if (r == CUDA_SUCCESS) {
+		if (!(atomic_load(&l->flags) & POOL_RESERVATION_READ))
+			atomic_fetch_or(&l->flags, POOL_RESERVATION_READ);
+		return true;
+	}
+	*ret = 0;
+	return no_such(r) && atomic_load(&l->flags) & POOL_RESERVATION_READ;
+}
+
+/* What is cached goes back to the system. The caller is one of the users. */
+static void trim_pool_reservation(struct pool_reservation *l)
+{
+	if (atomic_load(&l->kind) == POOL_RESERVATION_POOL) {
+		(void)REAL(cuMemPoolTrimTo)(get_reservation_pool(l), 0);
+		return;
+	}
+	/* Pairs with work/graph.c: who launches enters, then reads the epoch. Either we see it, or it sees
+	 * that nothing is resident any more. */
+	atomic_fetch_add(&l->epoch, 1);
+	if (atomic_load(&l->users) == 1)
+		(void)REAL(cuDeviceGraphMemTrim)(atomic_load(&l->device));
+}
+
+/*
+ * Sets the charge to what the driver holds and calls under way may still add; how many bytes more
+ * that is. What such a call has added already counts twice here, so that only a size beyond all that
+ * is charged makes it more: growth that no bound foresaw.
+ */
+static int64_t sync_pool_reservation(struct pool_reservation *l)
+{
+	uint64_t w = atomic_load(&l->word), now, want;
+
+	do {
+		if (!read_reserved_bytes(l, &now))
+			return 0;
+		now = round_up_to_granule(now) / CHARGES_GRANULE;
+		want = now + get_outstanding_grains(w);
+		if (want > get_charged_grains(w))
+			want = now > get_charged_grains(w) ? now : get_charged_grains(w);
+		if (want == get_charged_grains(w))
+			return 0;
+	} while (!atomic_compare_exchange_strong(&l->word, &w,
+		next_word(w, want, get_outstanding_grains(w))));
+	return ((int64_t)want - (int64_t)get_charged_grains(w)) * (int64_t)CHARGES_GRANULE;
+}
+
+/* What changed before an operation: shrunk memory may be in the arbiter's last comparison already. */
+static void sync_before_operation(struct pool_reservation *l)
+{
+	int gpu = atomic_load(&l->gpu);
+	enum charge_kind counts = (enum charge_kind)atomic_load(&l->counts);
+	int64_t more = sync_pool_reservation(l);
+
+	if (more < 0 && counts == CHARGE_SEEN)
+		charge_disown(gpu, (uint64_t)-more);
+	else
+		charge_adjust(gpu, more, counts);
+}
+
+/* What changed within an operation. */
+static void sync_within_operation(struct pool_reservation *l)
+{
+	int64_t more = sync_pool_reservation(l);
+
+	charge_adjust(atomic_load(&l->gpu), more, (enum charge_kind)atomic_load(&l->counts));
+}
+
+static void clear_pool_reservation(struct pool_reservation *l)
+{
+	atomic_store(&l->flags, 0);
+	atomic_store(&l->kind, POOL_RESERVATION_NONE);
+	atomic_store(&l->key, 0);
+}
+
+/* Destroys a pool that holds nothing any more. */
+static bool destroy_empty_pool(struct pool_reservation *l)
+{
+	int32_t nobody = 0;
+	uint64_t now;
+	bool gone = false;
+
+	if (!atomic_compare_exchange_strong(&l->users, &nobody, -1))
+		return false;
+	if (atomic_load(&l->flags) & POOL_RESERVATION_DYING) {
+		sync_within_operation(l);
+		if (read_reserved_bytes(l, &now) && !now) {
+			CUresult r = REAL(cuMemPoolDestroy)(get_reservation_pool(l));
+
+			gone = !r || no_such(r);
+		}
+	}
+	if (gone)
+		clear_pool_reservation(l);
+	atomic_store(&l->users, 0);
+	return gone;
+}
+
+void pool_reservation_forget(struct pool_reservation *l)
+{
+	int32_t nobody = 0;
+	uint64_t w;
+
+	if (!atomic_compare_exchange_strong(&l->users, &nobody, -1))
+		return;
+	w = atomic_exchange(&l->word, 0);
+	if (get_charged_grains(w))
+		charge_disown(atomic_load(&l->gpu), get_charged_grains(w) * CHARGES_GRANULE);
+	clear_pool_reservation(l);
+	atomic_store(&l->users, 0);
+}
+
+CUresult pool_reservation_retire(struct pool_reservation *l)
+{
+	int gpu = atomic_load(&l->gpu);
+	CUdevice device = atomic_load(&l->device);
+	struct charge around;
+	CUmemoryPool other;
+	unsigned int mode = quiet_begin();
+
+	charge_free_begin(&around, gpu, CHARGE_SEEN);
+	if (enter_pool_reservation(l)) {
+		uint64_t none = 0;
+
+		sync_before_operation(l);
+		(void)REAL(cuMemPoolSetAttribute)(get_reservation_pool(l),
+			CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &none);
+		trim_pool_reservation(l);
+		sync_within_operation(l);
+		/* The driver puts the default in the place of a destroyed pool. */
+		if (!REAL(cuDeviceGetMemPool)(&other, device) &&
+			other == get_reservation_pool(l) &&
+			!REAL(cuDeviceGetDefaultMemPool)(&other, device))
+			(void)REAL(cuDeviceSetMemPool)(device, other);
+		atomic_fetch_or(&l->flags, POOL_RESERVATION_DYING);
+		leave_pool_reservation(l);
+		(void)destroy_empty_pool(l);
+	}
+	charge_free_end(&around, 0);
+	quiet_end(mode);
+	return CUDA_SUCCESS;
+}
+
+/* Looks at every lump of the GPUs of @gpus that holds something. */
+static void for_each_pool_reservation(uint32_t gpus, void (*fn)(struct pool_reservation *l))
+{
+	unsigned int mode = quiet_begin();
+
+	for (struct pool_reservation *l = atomic_load(&list); l; l = l->next) {
+		int gpu = atomic_load(&l->gpu);
+
+		if (gpu < 0 || !(gpus >> gpu & 1) || !atomic_load(&l->key))
+			continue;
+		if (get_charged_grains(atomic_load(&l->word)) && enter_pool_reservation(l)) {
+			fn(l);
+			leave_pool_reservation(l);
+		}
+		if (atomic_load(&l->flags) & POOL_RESERVATION_DYING)
+			(void)destroy_empty_pool(l);
+	}
+	quiet_end(mode);
+}
+
+static void sync_or_trim(struct pool_reservation *l)
+{
+	if (atomic_load(&l->flags) & POOL_RESERVATION_DYING)
+		trim_pool_reservation(l);
+	sync_within_operation(l);
+}
+
+static void trim_one(struct pool_reservation *l)
+{
+	sync_before_operation(l);
+	trim_pool_reservation(l);
+	sync_within_operation(l);
+}
+
+void pool_reservations_trim(int gpu)
+{
+	if (gpu >= 0 && gpu < 32 && atomic_load(&pool_reservation_gpus) >> gpu & 1)
+		for_each_pool_reservation(UINT32_C(1) << gpu, trim_one);
+}
+
+void pool_reservation_wait_begin(struct pool_reservation_wait *w)
+{
+	w->gpus = atomic_load_explicit(&pool_reservation_gpus, memory_order_relaxed);
+	if (__builtin_expect(!w->gpus, 1))
+		return;
+	for (int i = 0; i < (int)(sizeof(w->around) / sizeof(*w->around)); i++)
+		if (w->gpus >> i & 1)
+			charge_free_begin(&w->around[i], i, CHARGE_SEEN);
+	for_each_pool_reservation(w->gpus, sync_before_operation);
+}
+
+void pool_reservation_wait_end(struct pool_reservation_wait *w)
+{
+	if (__builtin_expect(!w->gpus, 1))
+		return;
+	for_each_pool_reservation(w->gpus, sync_or_trim);
+	for (int i = 0; i < (int)(sizeof(w->around) / sizeof(*w->around)); i++)
+		if (w->gpus >> i & 1)
+			charge_free_end(&w->around[i], 0);
+}
+
+CUresult pool_reservation_begin(struct pool_reservation_op *op, struct pool_reservation *l,
+	uint64_t bound)
+{
+	enum charge_kind counts;
+	unsigned int mode;
+	CUresult r;
+	int gpu;
+
+	op->reservation = NULL;
+	gpu = l ? atomic_load(&l->gpu) : CHARGES_NO_GPU;
+	if (gpu == CHARGES_GPU_UNKNOWN) {
+		gpu = charges_device_gpu(atomic_load(&l->device));
+		atomic_store(&l->gpu, gpu);
+		if (gpu >= 0)
+			atomic_fetch_or(&pool_reservation_gpus, UINT32_C(1) << gpu);
+	}
+	if (gpu == CHARGES_NO_GPU)
+		return CUDA_SUCCESS;
+	bound = round_up_to_granule(bound);
+	if (bound / CHARGES_GRANULE > GRAINS_MAX)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	counts = (enum charge_kind)atomic_load(&l->counts);
+	charge_free_begin(&op->around, gpu, counts);
+	mode = quiet_begin();
+	if (get_charged_grains(atomic_load(&l->word)) && enter_pool_reservation(l)) {
+		sync_before_operation(l);
+		leave_pool_reservation(l);
+	}
+	quiet_end(mode);
+	r = charge_begin(&op->charge, gpu, bound, counts);
+	if (r || !enter_pool_reservation(l)) {
+		if (!r)
+			charge_end(&op->charge, 0);
+		charge_free_end(&op->around, 0);
+		return r;
+	}
+	add_outstanding(l, bound / CHARGES_GRANULE);
+	op->reservation = l;
+	return CUDA_SUCCESS;
+}
+
+void pool_reservation_end(struct pool_reservation_op *op)
+{
+	struct pool_reservation *l = op->reservation;
+	uint64_t bound = op->charge.bytes;
+	unsigned int mode;
+
+	if (!l)
+		return;
+	op->reservation = NULL;
+	/* First it is ours for good: from the next line on others may find it too much and release it. */
+	charge_end(&op->charge, bound);
+	end_outstanding(l, bound / CHARGES_GRANULE);
+	mode = quiet_begin();
+	sync_within_operation(l);
+	quiet_end(mode);
+	leave_pool_reservation(l);
+	charge_free_end(&op->around, 0);
+}
+
+struct pool_reservation *pool_reservation_find(enum pool_reservation_kind kind, uint64_t key)
+{
+	for (struct pool_reservation *l = atomic_load_explicit(&list, memory_order_acquire); l;
+		l = l->next)
+		if (atomic_load_explicit(&l->key, memory_order_acquire) == key &&
+			atomic_load(&l->kind) == kind &&
+			!(atomic_load(&l->flags) & POOL_RESERVATION_DYING))
+			return l;
+	return NULL;
+}
+
+/* With .making held. */
+static struct pool_reservation *new_pool_reservation(void)
+{
+	struct pool_reservation *l, *block;
+
+	for (l = atomic_load(&list); l; l = l->next)
+		if (!atomic_load(&l->key) && !atomic_load(&l->users))
+			return l;
+	if (first_used < POOL_RESERVATIONS_FIRST) {
+		l = &first[first_used++];
+		l->next = atomic_load(&list);
+		atomic_store(&list, l);
+		return l;
+	}
+	block = mmap(NULL, POOL_RESERVATIONS_BLOCK * sizeof(*block), PROT_READ | PROT_WRITE,
+		MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (block == MAP_FAILED) {
+		warn_once(WARN_NO_ALLOC_TABLE,
+			"no memory for the books: async pools are not counted");
+		return NULL;
+	}
+	for (size_t i = 0; i < POOL_RESERVATIONS_BLOCK; i++) {
+		block[i].next = atomic_load(&list);
+		atomic_store(&list, &block[i]);
+	}
+	return block;
+}
+
+struct pool_reservation *pool_reservation_get(enum pool_reservation_kind kind, uint64_t key,
+	CUdevice device, int gpu, enum charge_kind counts)
+{
+	struct pool_reservation *l = pool_reservation_find(kind, key);
+
+	if (l)
+		return l;
+	sys_lock(&making);
+	l = pool_reservation_find(kind, key);
+	if (!l) {
+		l = new_pool_reservation();
+		if (l) {
+			atomic_store(&l->gpu, gpu);
+			atomic_store(&l->counts, counts);
+			atomic_store(&l->device, device);
+			atomic_store(&l->flags, 0);
+			atomic_store(&l->epoch, 1);
+			atomic_store(&l->stream, 0);
+			atomic_store(&l->kind, kind);
+			atomic_store_explicit(&l->key, key, memory_order_release);
+			if (gpu >= 0)
+				atomic_fetch_or(&pool_reservation_gpus, UINT32_C(1) << gpu);
+		}
+	}
+	sys_unlock(&making);
+	return l;
+}

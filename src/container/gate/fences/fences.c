@@ -1,0 +1,627 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Contexts, and the markers in them. */
+#include "container/cuda/green.h"
+#include "container/cuda/quiet.h"
+#include "container/gate/fences/internal.h"
+
+/* ---- what the driver answers -------------------------------------------------------------------- */
+
+/* Errors of a context after which nothing runs in it. */
+static bool is_sticky_context_error(CUresult r)
+{
+	switch ((int)r) {
+	case CUDA_ERROR_ECC_UNCORRECTABLE:
+	case CUDA_ERROR_NVLINK_UNCORRECTABLE:
+	case CUDA_ERROR_CONTAINED:
+	case CUDA_ERROR_ILLEGAL_ADDRESS:
+	case CUDA_ERROR_LAUNCH_TIMEOUT:
+	case CUDA_ERROR_ASSERT:
+	case CUDA_ERROR_HARDWARE_STACK_ERROR:
+	case CUDA_ERROR_ILLEGAL_INSTRUCTION:
+	case CUDA_ERROR_MISALIGNED_ADDRESS:
+	case CUDA_ERROR_INVALID_ADDRESS_SPACE:
+	case CUDA_ERROR_INVALID_PC:
+	case CUDA_ERROR_LAUNCH_FAILED:
+	case CUDA_ERROR_TENSOR_MEMORY_LEAK:
+	case CUDA_ERROR_MPS_CLIENT_TERMINATED:
+	case CUDA_ERROR_EXTERNAL_DEVICE:
+		return true;
+	default:
+		return false;
+	}
+}
+
+enum fence_answer fence_answer(CUresult r)
+{
+	if (r == CUDA_SUCCESS)
+		return FENCE_PASSED;
+	if (r == CUDA_ERROR_NOT_READY)
+		return FENCE_PENDING;
+	if (r == CUDA_ERROR_DEINITIALIZED)
+		return FENCE_ANSWER_DRIVER_DOWN;
+	if (r == CUDA_ERROR_NOT_FOUND)
+		return FENCE_MISSING;
+	if (r == CUDA_ERROR_INVALID_CONTEXT || r == CUDA_ERROR_CONTEXT_IS_DESTROYED ||
+		r == CUDA_ERROR_INVALID_HANDLE)
+		return FENCE_GONE;
+	if (r >= CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED &&
+		r <= CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD)
+		return FENCE_REFUSED;
+	return is_sticky_context_error(r) ? FENCE_BROKEN : FENCE_UNKNOWN;
+}
+
+/* ---- events ------------------------------------------------------------------------------------- */
+
+bool fence_make_event(CUevent *event)
+{
+	if (!*event && REAL(cuEventCreate)(event, FENCE_EVENT_FLAGS))
+		*event = NULL;
+	return *event;
+}
+
+bool fence_record_event(CUevent event, CUstream stream, bool thread_stream)
+{
+	return !(thread_stream ? REAL(cuEventRecord_ptsz)(event, stream)
+			       : REAL(cuEventRecord)(event, stream));
+}
+
+/* ---- contexts ----------------------------------------------------------------------------------- */
+
+struct fence_context *fences_find_context(struct fences *m, CUcontext context)
+{
+	for (unsigned int i = 0; i < FENCE_CONTEXTS; i++)
+		if (m->contexts[i].context == context)
+			return &m->contexts[i];
+	return NULL;
+}
+
+bool fences_is_context_leaving(struct fences *m, CUcontext context)
+{
+	const struct fence_context *c = fences_find_context(m, context);
+
+	return c && c->leaving;
+}
+
+bool fences_lock_context(struct fences *m, CUcontext context)
+{
+	if (!sys_trylock(&m->lock))
+		return false;
+	if (!fences_is_context_leaving(m, context))
+		return true;
+	sys_unlock(&m->lock);
+	return false;
+}
+
+static unsigned long long read_context_id(CUcontext context)
+{
+	unsigned long long id = 0;
+
+	return REAL(cuCtxGetId)(context, &id) ? 0 : id + 1;
+}
+
+/* Whether its handle is that of the same context still, as far as the driver says. */
+static bool is_fence_context_valid(const struct fence_context *c)
+{
+	return !c->id || read_context_id(c->context) == c->id;
+}
+
+static void clear_context_events(struct fence_context *c)
+{
+	c->made = false;
+	for (unsigned int i = 0; i < FENCES_PENDING; i++) {
+		c->events[i] = NULL;
+		c->set[i] = false;
+	}
+}
+
+/*
+ * No context of @gpu is known, and a marker would count as done whatever is in flight. So who comes next finds the bell
+ * at the gate, and by the slow way tells which one it has (fences_add_current_context()). A keeper that is awake stays so.
+ */
+static void arm_doorbell(struct fences *m, unsigned int gpu)
+{
+	struct turn_page *page = atomic_load(&m->page);
+
+	if (page && gpu < m->gpus)
+		(void)atomic_fetch_or(&page->gpus[gpu].gate, TURN_BELL);
+}
+
+static void break_context(struct fences *m, struct fence_context *c)
+{
+	if (!c->broken && atomic_fetch_sub(&m->rings[c->gpu].contexts, 1) == 1)
+		arm_doorbell(m, c->gpu);
+	c->broken = true;
+}
+
+/*
+ * The driver says that the context, or an event of ours in it, is not there: it has gone, or was reset, and
+ * nobody told us. What was in it is over. What is in the one that has its handle now, if there is one, is
+ * not.
+ */
+static void renew_fence_context(struct fences *m, struct fence_context *c)
+{
+	clear_context_events(c);
+	c->id = read_context_id(c->context);
+	if (!c->id)
+		break_context(m, c);
+}
+
+static void remove_fence_context(struct fences *m, struct fence_context *c)
+{
+	break_context(m, c);
+	fences_drop_own(m, c->context);
+	fences_drop_waits(m, c->context);
+	*c = (struct fence_context){ 0 };
+}
+
+/* FENCE_PASSED: they are there. */
+static enum fence_answer make_events(struct fence_context *c)
+{
+	CUcontext popped;
+	CUresult r;
+
+	if (c->made)
+		return FENCE_PASSED;
+	r = REAL(cuCtxPushCurrent_v2)(c->context);
+	if (r)
+		return fence_answer(r);
+	for (unsigned int i = 0; !r && i < FENCES_PENDING; i++)
+		if (!c->events[i]) {
+			r = REAL(cuEventCreate)(&c->events[i], FENCE_EVENT_FLAGS);
+			if (r)
+				c->events[i] = NULL;
+		}
+	(void)REAL(cuCtxPopCurrent_v2)(&popped);
+	c->made = !r;
+	return fence_answer(r);
+}
+
+/* The lock is held. NULL: there is no place. */
+static struct fence_context *add_fence_context(struct fences *m, CUcontext context,
+	unsigned int gpu)
+{
+	struct fence_context *c = fences_find_context(m, context);
+	unsigned long long id = read_context_id(context);
+
+	/* One that is broken may be there again, after a reset that nobody told us of. */
+	if (c && !c->broken && c->gpu == gpu && c->id == id)
+		return c;
+	if (c)
+		remove_fence_context(m, c);
+	c = fences_find_context(m, NULL);
+	if (!c)
+		return NULL;
+	*c = (struct fence_context){ .context = context, .id = id, .gpu = gpu };
+	(void)atomic_fetch_add(&m->rings[gpu].contexts, 1);
+	return c;
+}
+
+static void count_capture(struct fences *m, _Atomic uint32_t *captures);
+
+static void add_or_count(struct fences *m, CUcontext context, unsigned int gpu,
+	_Atomic uint32_t *captures, bool early)
+{
+	struct fence_context *c = add_fence_context(m, context, gpu);
+
+	if (c && early)
+		(void)make_events(c);
+	if (c || m->full)
+		return;
+	m->full = true;
+	if (m->unknown_captures)
+		return;
+	m->risk_wait_ns = FENCE_RISK_NS;
+	m->risk_ns = sys_now_ns() + m->risk_wait_ns;
+	count_capture(m, captures);
+}
+
+void fences_add_context(struct fences *m, CUcontext context, unsigned int gpu,
+	_Atomic uint32_t *captures, bool early)
+{
+	unsigned int mode;
+
+	if (!context || gpu >= SLICE_GPUS_MAX)
+		return;
+	mode = quiet_begin();
+	sys_lock(&m->lock);
+	add_or_count(m, context, gpu, captures, early);
+	sys_unlock(&m->lock);
+	quiet_end(mode);
+}
+
+void fences_context_leaves(struct fences *m, CUcontext context)
+{
+	struct fence_context *c;
+
+	sys_lock(&m->lock);
+	c = context ? fences_find_context(m, context) : NULL;
+	if (c)
+		c->leaving++;
+	sys_unlock(&m->lock);
+}
+
+/* Its events went with it. */
+void fences_context_gone(struct fences *m, CUcontext context)
+{
+	struct fence_context *c;
+
+	if (!context)
+		return;
+	sys_lock(&m->lock);
+	c = fences_find_context(m, context);
+	/* Another one may have its handle since, and be known. */
+	if (c && (c->leaving || !c->id || !is_fence_context_valid(c)))
+		remove_fence_context(m, c);
+	else if (!c) {
+		fences_drop_own(m, context);
+		fences_drop_waits(m, context);
+	}
+	sys_unlock(&m->lock);
+}
+
+void fences_context_stays(struct fences *m, CUcontext context)
+{
+	struct fence_context *c;
+	unsigned int mode = quiet_begin();
+
+	sys_lock(&m->lock);
+	c = context ? fences_find_context(m, context) : NULL;
+	if (c && is_fence_context_valid(c))
+		c->leaving -= c->leaving > 0;
+	else if (c) /* it went, and another one has its handle */
+		remove_fence_context(m, c);
+	sys_unlock(&m->lock);
+	quiet_end(mode);
+}
+
+CUcontext fences_current_context(void)
+{
+	CUcontext context = NULL;
+
+	return REAL(cuCtxGetCurrent)(&context) ? NULL : green_primary(context);
+}
+
+void fences_add_current_context(struct fences *m, unsigned int gpu, _Atomic uint32_t *captures)
+{
+	if (__builtin_expect(
+		    atomic_load_explicit(&m->rings[gpu].contexts, memory_order_relaxed) != 0,
+		    1))
+		return;
+	fences_add_context(m, fences_current_context(), gpu, captures, true);
+	/* It has none, and the driver refuses it; the next one may have. */
+	if (!atomic_load(&m->rings[gpu].contexts))
+		arm_doorbell(m, gpu);
+}
+
+/* ---- what has passed ---------------------------------------------------------------------------- */
+
+/* Submissions that are known to be done. The lock is held. */
+static uint64_t count_known_done(const struct fence_ring *r)
+{
+	uint64_t n = r->passed ? r->targets[r->passed % FENCES_PENDING] : 0;
+
+	for (uint64_t i = r->passed; i <= atomic_load(&r->placed); i++)
+		n += r->done_beyond[i % FENCES_PENDING];
+	return n;
+}
+
+/* What is done may not have been counted by .ended yet: no more than that, here. The lock is held. */
+static void raise_done(uint64_t *done, const struct fence_ring *r, _Atomic uint64_t *ended)
+{
+	uint64_t n = count_known_done(r), most = atomic_load(ended);
+
+	n = n < most ? n : most;
+	if (n > *done)
+		*done = n;
+}
+
+/* Whether the marker at @place has passed in all contexts. The lock is held. */
+static enum fence_answer check_fence_passed(struct fences *m, unsigned int gpu,
+	unsigned int place)
+{
+	for (unsigned int i = 0; i < FENCE_CONTEXTS; i++) {
+		struct fence_context *c = &m->contexts[i];
+		enum fence_answer a;
+
+		if (!c->context || c->gpu != gpu || !c->set[place])
+			continue;
+		a = c->broken    ? FENCE_PASSED
+		    : c->leaving ? FENCE_PENDING
+				 : fence_answer(REAL(cuEventQuery)(c->events[place]));
+		if (a == FENCE_ANSWER_DRIVER_DOWN)
+			return FENCE_ANSWER_DRIVER_DOWN;
+		if (a == FENCE_BROKEN)
+			break_context(m, c);
+		else if (a == FENCE_GONE)
+			renew_fence_context(m, c);
+		else if (a != FENCE_PASSED)
+			return FENCE_PENDING;
+		c->set[place] = false;
+	}
+	return FENCE_PASSED;
+}
+
+/* The lock is held. */
+static enum fence_answer poll_fence_ring(struct fences *m, unsigned int gpu)
+{
+	struct fence_ring *r = &m->rings[gpu];
+
+	while (r->passed < atomic_load(&r->placed)) {
+		enum fence_answer a =
+			check_fence_passed(m, gpu, (r->passed + 1) % FENCES_PENDING);
+
+		if (a != FENCE_PASSED)
+			return a;
+		r->passed++;
+		cost_model_fence_passed(&r->cost_model,
+			&r->snapshots[r->passed % FENCES_PENDING]);
+	}
+	return FENCE_PASSED;
+}
+
+static void clear_stuck(struct fence_ring *r)
+{
+	atomic_store(&r->stuck, 0);
+	atomic_store(&r->unseen, 0);
+	atomic_store(&r->blocked, false);
+}
+
+/* What of a marker's submissions may be in flight is given @each_ns and some more. The lock is held. */
+static void update_stuck(struct fences *m, unsigned int gpu, uint64_t now, uint64_t each_ns,
+	uint64_t done, uint64_t in_flight, bool settled)
+{
+	struct fence_ring *r = &m->rings[gpu];
+	uint64_t first = r->passed + 1, target, wait;
+
+	if (first > atomic_load(&r->placed)) {
+		r->watched = 0;
+		clear_stuck(r);
+		return;
+	}
+	if (r->watched != first) {
+		target = r->targets[first % FENCES_PENDING];
+		wait = target > done ? target - done : 1;
+		if (__builtin_mul_overflow(wait, each_ns, &wait) || wait > FENCE_EXPECT_MAX_NS)
+			wait = FENCE_EXPECT_MAX_NS;
+		r->watched = first;
+		r->due_ns = now + wait + FENCE_STUCK_NS;
+		clear_stuck(r);
+		return;
+	}
+	if (now <= r->due_ns)
+		return;
+	atomic_store(&r->blocked, fences_poll_blocked(m, gpu));
+	if (!atomic_load(&r->stuck))
+		atomic_store(&r->stuck, 1);
+	else if (!settled)
+		return;
+	atomic_store(&r->unseen, in_flight);
+}
+
+enum fence_result fences_poll(struct fences *m, unsigned int gpu, struct turn_gpu_page *p,
+	uint64_t now, uint64_t each_ns, uint64_t *done)
+{
+	struct fence_ring *r = &m->rings[gpu];
+	/* In this order: equal if nobody is about to submit. */
+	uint64_t ended = atomic_load(&p->ended), begun = atomic_load(&p->begun);
+	enum fence_answer a;
+	bool pending;
+
+	sys_lock(&m->lock);
+	a = poll_fence_ring(m, gpu);
+	if (a != FENCE_ANSWER_DRIVER_DOWN)
+		a = fences_poll_own(m, gpu, &pending);
+	if (a != FENCE_ANSWER_DRIVER_DOWN) {
+		raise_done(done, r, &p->ended);
+		update_stuck(m, gpu, now, each_ns, *done, begun > *done ? begun - *done : 0,
+			!pending && begun == ended);
+	}
+	sys_unlock(&m->lock);
+	return a == FENCE_ANSWER_DRIVER_DOWN ? FENCE_DRIVER_DOWN : FENCE_OK;
+}
+
+/* ---- placing ------------------------------------------------------------------------------------ */
+
+/* On one context. */
+static enum fence_answer record_in(struct fences *m, struct fence_context *c,
+	unsigned int place)
+{
+	enum fence_answer a = make_events(c);
+
+	if (a == FENCE_PASSED)
+		a = fence_answer(REAL(cuCtxRecordEvent)(c->context, c->events[place]));
+	/* One that has gone may answer whatever it likes. */
+	if (a == FENCE_GONE || (a != FENCE_PASSED && a != FENCE_ANSWER_DRIVER_DOWN &&
+				       !is_fence_context_valid(c))) {
+		renew_fence_context(m, c);
+		return c->broken ? FENCE_BROKEN : FENCE_UNKNOWN;
+	}
+	if (a == FENCE_BROKEN)
+		break_context(m, c);
+	return a;
+}
+
+/* On all contexts of @gpu. The lock is held. FENCE_PASSED: also where there is none. */
+static enum fence_answer record_fence(struct fences *m, unsigned int gpu, unsigned int place)
+{
+	for (unsigned int i = 0; i < FENCE_CONTEXTS; i++) {
+		struct fence_context *c = &m->contexts[i];
+		enum fence_answer a;
+
+		if (!c->context || c->gpu != gpu || c->broken)
+			continue;
+		a = c->leaving ? FENCE_UNKNOWN : record_in(m, c, place);
+		if (a == FENCE_BROKEN)
+			continue;
+		if (a != FENCE_PASSED)
+			return a; /* what others recorded is recorded anew */
+		c->set[place] = true;
+	}
+	return FENCE_PASSED;
+}
+
+static void clear_fence(struct fences *m, unsigned int gpu, unsigned int place)
+{
+	for (unsigned int i = 0; i < FENCE_CONTEXTS; i++)
+		if (m->contexts[i].gpu == gpu)
+			m->contexts[i].set[place] = false;
+}
+
+/*
+ * Whether a marker may be recorded beside @captures, of which one is that which stands for all that nobody
+ * tells us of, or for contexts that have no place: if there are submissions up to @target with no event of their
+ * own, and it is long ago. The lock is held.
+ */
+static bool may_risk_fence(struct fences *m, unsigned int gpu, uint32_t captures,
+	uint64_t target)
+{
+	bool pending;
+
+	if (captures != 1 || !(m->unknown_captures || m->full) || sys_now_ns() < m->risk_ns ||
+		fences_poll_own(m, gpu, &pending) != FENCE_PASSED || pending ||
+		count_known_done(&m->rings[gpu]) >= target)
+		return false;
+	m->risk_ns = sys_now_ns() + m->risk_wait_ns;
+	return true;
+}
+
+/* One was refused though no capture is known of, or but that one. */
+static void note_unknown_capture(struct fences *m, _Atomic uint32_t *captures)
+{
+	if (!m->unknown_captures && !m->full)
+		(void)atomic_fetch_add(captures, 1);
+	m->risk_wait_ns = m->unknown_captures ? 2 * m->risk_wait_ns : FENCE_RISK_NS;
+	if (m->risk_wait_ns > FENCE_RISK_MAX_NS)
+		m->risk_wait_ns = FENCE_RISK_MAX_NS;
+	m->risk_ns = sys_now_ns() + m->risk_wait_ns;
+	m->unknown_captures = true;
+}
+
+/* @mine: captures that have not begun yet. The lock is held. */
+static enum fence_result place_fence(struct fences *m, unsigned int gpu,
+	_Atomic uint64_t *ended, _Atomic uint32_t *captures, uint32_t mine)
+{
+	struct fence_ring *r = &m->rings[gpu];
+	/* Who begins a capture counts it with the lock held. */
+	uint32_t others = atomic_load(captures) - mine;
+	uint64_t number = atomic_load(&r->placed) + 1, target = atomic_load(ended);
+	unsigned int place = number % FENCES_PENDING;
+	enum fence_answer a;
+
+	/* Behind one that is stuck another one tells nothing. Where no context is known there is no work: who
+	 * submits without one is refused by the driver. */
+	if (number - r->passed == FENCES_PENDING || atomic_load(&r->stuck) ||
+		(others && !may_risk_fence(m, gpu, others, target)))
+		return FENCE_LATER;
+	a = record_fence(m, gpu, place);
+	if (a != FENCE_PASSED) {
+		clear_fence(m, gpu, place);
+		if (a == FENCE_REFUSED)
+			note_unknown_capture(m, captures);
+		return a == FENCE_ANSWER_DRIVER_DOWN ? FENCE_DRIVER_DOWN
+		       : a == FENCE_MISSING          ? FENCE_UNSUPPORTED
+						     : FENCE_LATER;
+	}
+	r->targets[place] = target;
+	cost_model_snapshot(&r->cost_model, &r->snapshots[place]);
+	r->done_beyond[place] = 0;
+	atomic_store(&r->last, target);
+	/* Who sees this number comes after the target was read, and so is not counted by it. */
+	atomic_store(&r->placed, number);
+	return FENCE_OK;
+}
+
+enum fence_result fences_place(struct fences *m, unsigned int gpu, _Atomic uint64_t *ended,
+	_Atomic uint32_t *captures, uint64_t *done)
+{
+	enum fence_result ret;
+
+	sys_lock(&m->lock);
+	ret = place_fence(m, gpu, ended, captures, 0);
+	/* Where all contexts have gone it has passed. */
+	if (ret == FENCE_OK && !atomic_load(&m->rings[gpu].contexts) &&
+		poll_fence_ring(m, gpu) == FENCE_PASSED)
+		raise_done(done, &m->rings[gpu], ended);
+	sys_unlock(&m->lock);
+	return ret;
+}
+
+void fences_place_after_submit(struct fences *m, unsigned int gpu, _Atomic uint64_t *ended,
+	_Atomic uint32_t *captures, uint32_t apart)
+{
+	struct fence_ring *r = &m->rings[gpu];
+	CUcontext context;
+	unsigned int mode;
+
+	if (atomic_load(ended) - atomic_load(&r->last) < apart || !sys_trylock(&m->lock))
+		return;
+	if (atomic_load(ended) - atomic_load(&r->last) >= apart) {
+		mode = quiet_begin();
+		context = fences_current_context();
+		if (context && !fences_find_context(m, context))
+			add_or_count(m, context, gpu, captures, true);
+		/* What goes wrong the keeper sees when it tries. */
+		(void)place_fence(m, gpu, ended, captures, 0);
+		quiet_end(mode);
+	}
+	sys_unlock(&m->lock);
+}
+
+/* From then on no marker is recorded; before that all work has one. Who submits and does not see it is counted
+ * by that, or is about to submit at this moment. The lock is held. */
+static void count_capture(struct fences *m, _Atomic uint32_t *captures)
+{
+	struct turn_page *page = atomic_load(&m->page);
+
+	(void)atomic_fetch_add(captures, 1);
+	for (uint32_t i = 0; page && i < m->gpus; i++) {
+		_Atomic uint64_t *ended = &page->gpus[i].ended;
+
+		/* Only the keeper looks what has passed: with all places taken there is none. */
+		if (atomic_load(ended) != atomic_load(&m->rings[i].last))
+			(void)place_fence(m, i, ended, captures, 1);
+	}
+}
+
+void fences_capture_begins(struct fences *m, _Atomic uint32_t *captures)
+{
+	unsigned int mode = quiet_begin();
+
+	sys_lock(&m->lock);
+	count_capture(m, captures);
+	sys_unlock(&m->lock);
+	quiet_end(mode);
+}
+
+uint64_t fences_count_ahead(struct fences *m, unsigned int gpu, uint64_t done)
+{
+	const struct fence_ring *r = &m->rings[gpu];
+	uint64_t target, ret = 0;
+
+	sys_lock(&m->lock);
+	if (r->passed < atomic_load(&r->placed)) {
+		target = r->targets[(r->passed + 1) % FENCES_PENDING];
+		ret = target > done ? target - done : 1;
+	}
+	sys_unlock(&m->lock);
+	return ret;
+}
+
+uint64_t fences_front_ns(struct fences *m, unsigned int gpu)
+{
+	const struct fence_ring *r = &m->rings[gpu];
+	uint64_t ret = 0;
+
+	sys_lock(&m->lock);
+	if (r->passed < atomic_load(&r->placed))
+		ret = cost_model_in_flight_ns(&r->cost_model,
+			r->snapshots[(r->passed + 1) % FENCES_PENDING].work_ns);
+	sys_unlock(&m->lock);
+	return ret;
+}
+
+uint64_t fences_last_target(const struct fences *m, unsigned int gpu)
+{
+	return atomic_load(&m->rings[gpu].last);
+}

@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Events behind single submissions. */
+#include "container/cuda/quiet.h"
+#include "container/cuda/stream.h"
+#include "container/gate/fences/internal.h"
+
+#define TRIES 64 /* for a slot that somebody just looks at */
+
+/* One that is to be put behind a submission. */
+struct own_fence_request {
+	unsigned int gpu;
+	CUcontext context;
+	uint64_t stream, after;
+};
+
+/* Its event went with its context. */
+static void clear_own_fence(struct own_fence *o)
+{
+	gate_slot_set_context(&o->slot, NULL);
+	o->event = NULL;
+}
+
+/* ---- looking ------------------------------------------------------------------------------------ */
+
+/* What it was behind is done. One that came before the last marker that has passed is counted by that. */
+static void count_own_fence_done(struct fences *m, struct own_fence *o)
+{
+	struct fence_ring *r = &m->rings[gate_slot_gpu(&o->slot)];
+	uint64_t after = atomic_load_explicit(&o->after, memory_order_relaxed);
+
+	if (after < r->passed)
+		return;
+	r->done_beyond[after % FENCES_PENDING] += o->n;
+	if (atomic_load(&r->stuck))
+		atomic_store(&r->stuck, 2);
+}
+
+/* A submission gives its slot back before it counts .ended. Who has read that sees it here, SET or claimed by
+ * one who adds another submission; so what is counted there and is in flight is never overlooked. */
+enum fence_answer fences_poll_own(struct fences *m, unsigned int gpu, bool *pending)
+{
+	*pending = false;
+	for (unsigned int i = 0; i < OWN_FENCES; i++) {
+		struct own_fence *o = &m->own_fences[i];
+		enum gate_slot_state state = gate_slot_read_state(&o->slot);
+		enum fence_answer a = FENCE_PENDING;
+
+		if (state == GATE_SLOT_CLAIMED)
+			*pending = true;
+		if (state != GATE_SLOT_SET || gate_slot_gpu(&o->slot) != gpu)
+			continue;
+		if (!gate_slot_claim(&o->slot, GATE_SLOT_SET)) {
+			*pending = true;
+			continue;
+		}
+		if (!fences_is_context_leaving(m, gate_slot_context(&o->slot)))
+			a = fence_answer(REAL(cuEventQuery)(o->event));
+		if (a == FENCE_BROKEN || a == FENCE_GONE)
+			clear_own_fence(o);
+		if (a == FENCE_BROKEN || a == FENCE_GONE || a == FENCE_PASSED) {
+			count_own_fence_done(m, o);
+			gate_slot_release(&o->slot, GATE_SLOT_FREE);
+			continue;
+		}
+		gate_slot_release(&o->slot, GATE_SLOT_SET);
+		if (a == FENCE_ANSWER_DRIVER_DOWN)
+			return FENCE_ANSWER_DRIVER_DOWN;
+		*pending = true;
+	}
+	return FENCE_PASSED;
+}
+
+void fences_drop_own(struct fences *m, CUcontext context)
+{
+	for (unsigned int i = 0; i < OWN_FENCES; i++) {
+		struct own_fence *o = &m->own_fences[i];
+		enum gate_slot_state was;
+
+		if (!gate_slot_claim_gone(&o->slot, context, &was))
+			continue;
+		if (was == GATE_SLOT_SET)
+			count_own_fence_done(m, o);
+		clear_own_fence(o);
+		gate_slot_release(&o->slot, GATE_SLOT_FREE);
+	}
+}
+
+/* ---- putting one behind ------------------------------------------------------------------------- */
+
+/* Whether a slot that is free is the best there is: with an event of that context, with none, with any. */
+static bool is_own_slot_suitable(const struct own_fence *o, CUcontext context,
+	unsigned int pass)
+{
+	return pass == 2 || gate_slot_context(&o->slot) == (pass ? NULL : context);
+}
+
+static struct own_fence *claim_free_own_fence(struct fences *m, CUcontext context)
+{
+	for (unsigned int pass = 0; pass < 3; pass++)
+		for (unsigned int i = 0; i < OWN_FENCES; i++) {
+			struct own_fence *o = &m->own_fences[i];
+
+			if (gate_slot_read_state(&o->slot) == GATE_SLOT_FREE &&
+				is_own_slot_suitable(o, context, pass) &&
+				gate_slot_claim(&o->slot, GATE_SLOT_FREE))
+				return o;
+		}
+	return NULL;
+}
+
+static bool is_own_fence_match(const struct own_fence *o, const struct own_fence_request *w)
+{
+	return w->stream && gate_slot_context(&o->slot) == w->context &&
+	       gate_slot_gpu(&o->slot) == w->gpu &&
+	       atomic_load_explicit(&o->stream, memory_order_relaxed) == w->stream &&
+	       atomic_load_explicit(&o->after, memory_order_relaxed) == w->after;
+}
+
+static uint64_t get_own_fence_order(const struct own_fence *o)
+{
+	return atomic_load_explicit(&o->order, memory_order_relaxed);
+}
+
+/* The last one that is set behind the same stream: what was submitted before has an end of its own. */
+static struct own_fence *claim_set_own_fence(struct fences *m,
+	const struct own_fence_request *w)
+{
+	struct own_fence *ret = NULL;
+
+	for (unsigned int i = 0; i < OWN_FENCES; i++) {
+		struct own_fence *o = &m->own_fences[i];
+
+		if (gate_slot_read_state(&o->slot) == GATE_SLOT_SET &&
+			is_own_fence_match(o, w) &&
+			(!ret || get_own_fence_order(o) > get_own_fence_order(ret)))
+			ret = o;
+	}
+	if (!ret || !gate_slot_claim(&ret->slot, GATE_SLOT_SET))
+		return NULL;
+	if (is_own_fence_match(ret, w))
+		return ret;
+	gate_slot_release(&ret->slot, GATE_SLOT_SET);
+	return NULL;
+}
+
+static unsigned int count_free(struct fences *m)
+{
+	unsigned int n = 0;
+
+	for (unsigned int i = 0; i < OWN_FENCES; i++)
+		n += gate_slot_read_state(&m->own_fences[i].slot) == GATE_SLOT_FREE;
+	return n;
+}
+
+/* *shared: it is behind others already. */
+static struct own_fence *claim_own_fence(struct fences *m, const struct own_fence_request *w,
+	bool *shared)
+{
+	struct own_fence *o = NULL;
+
+	for (unsigned int i = 0; !o && i < TRIES; i++) {
+		*shared = true;
+		if (count_free(m) < OWN_FENCES_FEW)
+			o = claim_set_own_fence(m, w);
+		if (o)
+			break;
+		*shared = false;
+		o = claim_free_own_fence(m, w->context);
+	}
+	return o;
+}
+
+/* One of @w->context in a slot that was free. */
+static bool make_own_fence_event(struct fences *m, struct own_fence *o,
+	const struct own_fence_request *w)
+{
+	CUcontext was = gate_slot_context(&o->slot);
+
+	if (o->event && was != w->context) {
+		if (!fences_lock_context(m, was))
+			return false;
+		(void)REAL(cuEventDestroy_v2)(o->event);
+		sys_unlock(&m->lock);
+		o->event = NULL;
+	}
+	gate_slot_set_context(&o->slot, w->context);
+	return fence_make_event(&o->event);
+}
+
+static uint64_t get_stream_number(CUstream stream, bool thread_stream)
+{
+	unsigned long long ret = 0;
+
+	if (thread_stream ? REAL(cuStreamGetId_ptsz)(stream, &ret)
+			  : REAL(cuStreamGetId)(stream, &ret))
+		return 0;
+	return ret + 1;
+}
+
+static void record_own_fence(struct fences *m, const struct own_fence_request *w,
+	CUstream stream, bool thread_stream)
+{
+	struct own_fence *o;
+	bool shared;
+
+	o = claim_own_fence(m, w, &shared);
+	if (!o)
+		return;
+	if (!shared && !make_own_fence_event(m, o, w)) {
+		gate_slot_release(&o->slot, GATE_SLOT_FREE);
+	} else if (!fence_record_event(o->event, stream, thread_stream)) {
+		gate_slot_release(&o->slot, shared ? GATE_SLOT_SET : GATE_SLOT_FREE);
+	} else {
+		o->n = shared ? o->n + 1 : 1;
+		gate_slot_set_gpu(&o->slot, w->gpu);
+		atomic_store_explicit(&o->stream, w->stream, memory_order_relaxed);
+		atomic_store_explicit(&o->after, w->after, memory_order_relaxed);
+		atomic_store_explicit(&o->order,
+			atomic_fetch_add_explicit(&m->order, 1, memory_order_relaxed) + 1,
+			memory_order_relaxed);
+		gate_slot_release(&o->slot, GATE_SLOT_SET);
+	}
+}
+
+void fences_record_own(struct fences *m, unsigned int gpu, CUstream stream, bool thread_stream)
+{
+	unsigned int mode = quiet_begin();
+	struct own_fence_request w = { .gpu = gpu };
+
+	/* It is read before .ended counts the submission: markers up to this one do not count it. */
+	w.after = atomic_load(&m->rings[gpu].placed);
+	w.context = fences_current_context();
+	if (w.context && !stream_captures(stream, thread_stream)) {
+		w.stream = get_stream_number(stream, thread_stream);
+		record_own_fence(m, &w, stream, thread_stream);
+	}
+	quiet_end(mode);
+}

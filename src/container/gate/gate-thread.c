@@ -1,0 +1,738 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "container/gate/gate-thread.h"
+
+#include "container/cuda/mps.h"
+#include "container/cuda/quiet.h"
+#include "container/charges/charges.h"
+#include "container/gate/launches.h"
+#include "container/gate/process.h"
+#include "container/gate/thread.h"
+#include "container/client/warn.h"
+
+#define FIRST_MS        1000 /* for the first registration; others wait for it */
+#define AGAIN_MS        200  /* for each later one of a submitting thread */
+#define ANSWER_MS       5000 /* for the keeper's; nobody waits for it */
+#define ANSWER_POLL_MS  5    /* between two looks whether there is an answer */
+#define BACK_OFF_MS     20   /* between two tries, doubled up to the most */
+#define BACK_OFF_MAX    1000
+#define HUNG_NS         UINT64_C(2000000000) /* that the arbiter reads nothing: it hangs */
+#define REPORT_AGAIN_NS UINT64_C(1000000000) /* what an arbiter has read that does nothing */
+#define LINK_NS         UINT64_C(50000000)   /* between two looks whether the arbiter lives */
+#define LINK_IDLE_NS    UINT64_C(5000000000) /* the same while there is nothing to do */
+#define WAITING_NS \
+	UINT64_C(50000000) /* nothing in flight, the gate closed: who gets through wakes us */
+#define REPORT_RETRY_NS UINT64_C(1000000) /* until it is tried again */
+#define UNREAD_NS       UINT64_C(50000) /* until one looks again whether it was read, doubled up to */
+#define UNREAD_MAX_NS   UINT64_C(10000000)
+#define STUCK_NS \
+	UINT64_C(1000000000) /* what is in flight takes that long: one looks only each */
+#define STUCK_POLL_NS UINT64_C(10000000)
+#define NEVER         UINT64_MAX
+
+/* ---- the connection ----------------------------------------------------------------------------- */
+
+/* .start_lock is held. Nobody goes by the page from now on. */
+static void leave_scheduler(struct gate_process *t, enum gate_mode to)
+{
+	atomic_store(&t->gate.page, NULL);
+	sys_lock(&t->report_lock);
+	gate_link_close(&t->link);
+	atomic_store(&t->link_lost, false);
+	atomic_store(&t->mode, (uint32_t)to);
+	sys_unlock(&t->report_lock);
+	gate_wake_all(t);
+}
+
+/* .start_lock is held. */
+static void apply_sched_registration(struct gate_process *t, const struct own_fd *fd)
+{
+	sys_lock(&t->report_lock);
+	t->link.socket = *fd;
+	for (unsigned int i = 0; i < SLICE_GPUS_MAX; i++)
+		t->gpus[i].reported.valid = false;
+	atomic_store(&t->link_lost, false);
+	if (!atomic_load(&t->page)) {
+		t->gate.gpu_count = t->link.page->gpu_count;
+		t->gate.log = launches_open(t->link.dir);
+		t->fences.gpus = t->gate.gpu_count;
+		atomic_store(&t->fences.page, t->link.page);
+		atomic_store(&t->page, t->link.page);
+	}
+	(void)atomic_fetch_add(&t->n_registered, 1);
+	atomic_store(&t->mode, GATE_MODE_UP);
+	sys_unlock(&t->report_lock);
+	atomic_store(&t->gate.page, t->link.page);
+	t->back_off = 0;
+	gate_wake_all(t);
+}
+
+/* When to try again. .start_lock is held. */
+static void postpone_registration(struct gate_process *t)
+{
+	t->back_off = t->back_off ? 2 * t->back_off : BACK_OFF_MS;
+	if (t->back_off > BACK_OFF_MAX)
+		t->back_off = BACK_OFF_MAX;
+	atomic_store(&t->next_try, sys_now() + t->back_off);
+}
+
+/* What came of trying to register. .start_lock is held. */
+static void apply_registration_answer(struct gate_process *t, enum gate_link_answer r,
+	const struct own_fd *fd)
+{
+	switch (r) {
+	case GATE_LINK_UP:
+		apply_sched_registration(t, fd);
+		return;
+	case GATE_LINK_PENDING:
+		return;
+	case GATE_LINK_DOWN:
+		postpone_registration(t);
+		break;
+	case GATE_LINK_REFUSED:
+		leave_scheduler(t, GATE_MODE_OFF);
+		t->back_off = BACK_OFF_MAX;
+		postpone_registration(t);
+		break;
+	case GATE_LINK_PAGE_LOST:
+		warn_once(WARN_NOT_SCHEDULED,
+			"a descriptor of ours was closed: the turns of this process end with "
+			"its arbiter");
+		atomic_store(&t->next_try, INT64_MAX);
+		break;
+	}
+}
+
+/* Tries to, and waits. .start_lock is held. */
+static void register_with_scheduler(struct gate_process *t, int ms)
+{
+	struct own_fd fd = { 0 };
+	enum gate_link_answer r = gate_link_register(&t->link, sys_now() + ms, &fd);
+
+	apply_registration_answer(t, r, &fd);
+}
+
+/*
+ * Goes on trying to. An arbiter that hangs takes connections and does not answer. Who waits for it goes on
+ * waiting, as it may wake up, but asks anew now and then, as another one may have taken its place. .start_lock is
+ * held.
+ */
+static void continue_registration(struct gate_process *t)
+{
+	struct own_fd fd = { 0 };
+	int64_t now = sys_now();
+	enum gate_link_answer r;
+
+	if (now < atomic_load(&t->next_try))
+		return;
+	if (!t->link.pending.have) {
+		r = gate_link_request(&t->link);
+		t->link.pending_until = now + ANSWER_MS;
+	} else {
+		r = gate_link_poll_answer(&t->link, &fd);
+		if (r == GATE_LINK_PENDING && now >= t->link.pending_until) {
+			gate_link_close(&t->link);
+			r = GATE_LINK_DOWN;
+		}
+	}
+	if (r == GATE_LINK_PENDING)
+		atomic_store(&t->next_try, now + ANSWER_POLL_MS);
+	apply_registration_answer(t, r, &fd);
+}
+
+/*
+ * Whether the arbiter hangs: it reads nothing. It may have read all before that, so who waits for a gate
+ * says that again now and then; one that lives reads it and goes on. .start_lock is held.
+ */
+static bool is_arbiter_hung(struct gate_process *t, uint64_t now)
+{
+	struct gate_link *l = &t->link;
+	bool r = false;
+
+	sys_lock(&t->report_lock);
+	if (gate_link_is_being_read(l))
+		l->hung_since = 0;
+	else if (!l->hung_since)
+		l->hung_since = now;
+	else
+		r = now - l->hung_since >= HUNG_NS;
+	if (l->progress_sent != l->sent || !l->progress_at) {
+		l->progress_sent = l->sent;
+		l->progress_at = now;
+	}
+	for (uint32_t i = 0; now - l->progress_at >= REPORT_AGAIN_NS && i < t->gate.gpu_count;
+		i++)
+		if (atomic_load(&t->gpus[i].waiters))
+			t->gpus[i].reported.valid = false;
+	sys_unlock(&t->report_lock);
+	return r;
+}
+
+static void *run_gate_thread(void *arg);
+
+/* .start_lock is held. */
+static void start_gate_thread(struct gate_process *t)
+{
+	int gpu;
+
+	/* Said before the arbiter is asked. */
+	mps_probe_current();
+	register_with_scheduler(t, gate_mode(t) == GATE_MODE_NONE ? FIRST_MS : AGAIN_MS);
+	if (gate_mode(t) != GATE_MODE_UP) {
+		atomic_store(&t->mode, GATE_MODE_OFF);
+		return;
+	}
+	/* One that was made before anybody told us of it. */
+	gpu = t->gate.gpu_count == 1 ? 0 : charges_current_gpu();
+	if (gpu >= 0)
+		fences_add_context(&t->fences, fences_current_context(), (unsigned int)gpu,
+			&t->gate.captures, true);
+	if (t->thread_running)
+		return;
+	if (thread_start(run_gate_thread, t)) {
+		t->thread_running = true;
+		return;
+	}
+	warn_once(WARN_NOT_SCHEDULED, "no thread can be started: work is not held");
+	leave_scheduler(t, GATE_MODE_ENDED);
+}
+
+struct turn_page *gate_thread_start(void)
+{
+	struct gate_process *t = gate_process();
+	enum gate_mode mode;
+	int e = errno;
+
+	if (!t)
+		return NULL;
+	mode = gate_mode(t);
+	if (mode == GATE_MODE_NONE ||
+		(mode == GATE_MODE_OFF && sys_now() >= atomic_load(&t->next_try))) {
+		sys_lock(&t->start_lock);
+		mode = gate_mode(t);
+		if (mode == GATE_MODE_NONE ||
+			(mode == GATE_MODE_OFF && sys_now() >= atomic_load(&t->next_try)))
+			start_gate_thread(t);
+		sys_unlock(&t->start_lock);
+		gate_thread_wake();
+		mode = gate_mode(t);
+	}
+	errno = e;
+	return mode == GATE_MODE_UP || mode == GATE_MODE_STANDALONE ? atomic_load(&t->page)
+								    : NULL;
+}
+
+void gate_thread_wake(void)
+{
+	struct gate_process *t = gate_process_if_any();
+	int e = errno;
+
+	if (t && atomic_exchange(&t->wake, 1) == 2)
+		sys_futex_wake(&t->wake, false);
+	errno = e;
+}
+
+void gate_thread_add_context(CUcontext ctx, unsigned int gpu)
+{
+	struct gate_process *t;
+	int e = errno;
+
+	if (atomic_load_explicit(&link_off, memory_order_relaxed))
+		return;
+	t = gate_process();
+	if (t)
+		fences_add_context(&t->fences, ctx, gpu, &t->gate.captures,
+			gate_is_scheduled());
+	errno = e;
+}
+
+void gate_thread_context_leaves(CUcontext ctx)
+{
+	struct gate_process *t = gate_process_if_any();
+	int e = errno;
+
+	if (t)
+		fences_context_leaves(&t->fences, ctx);
+	errno = e;
+}
+
+void gate_thread_context_stays(CUcontext ctx)
+{
+	struct gate_process *t = gate_process_if_any();
+	int e = errno;
+
+	if (t) {
+		fences_context_stays(&t->fences, ctx);
+		gate_thread_wake();
+	}
+	errno = e;
+}
+
+void gate_thread_context_gone(CUcontext ctx)
+{
+	struct gate_process *t = gate_process_if_any();
+	int e = errno;
+
+	if (t) {
+		fences_context_gone(&t->fences, ctx);
+		gate_thread_wake(); /* what was in flight there is over */
+	}
+	errno = e;
+}
+
+/* ---- what the thread knows of a GPU ------------------------------------------------------------- */
+
+/* One look at one GPU. */
+struct gpu_poll {
+	struct gate_process *t;
+	struct gate_gpu *g;
+	struct turn_gpu_page *p;
+	unsigned int gpu;
+	uint64_t now;
+	enum gate_mode mode;
+	uint32_t state;  /* of the gate: TURN_OPEN... */
+	bool is_awaited; /* somebody waits for what is in flight to end */
+	bool in_flight, waiting;
+	uint64_t ended; /* .ended, a lower bound */
+	bool changed;   /* the gate */
+	bool advanced;  /* .done */
+};
+
+/* While there is no arbiter. */
+static uint32_t get_standalone_state(const struct gpu_poll *l)
+{
+	uint32_t cap = atomic_load(&l->p->cap);
+	bool closed = (atomic_load(&l->g->standalone_gate) & TURN_STATE) == TURN_CLOSED;
+	/* As in say.c: else it might wait for ever for who stands at this gate. */
+	bool busy = l->g->was_busy && !(closed && fences_is_blocked(&l->t->fences, l->gpu));
+
+	if (!cap)
+		return TURN_OPEN;
+	return pace_bucket(&l->g->bucket, l->now, cap, busy) ? TURN_METERED : TURN_CLOSED;
+}
+
+static void poll_gate_word(struct gpu_poll *l)
+{
+	struct gate_gpu *g = l->g;
+	uint32_t w = atomic_load(&l->p->gate) & ~TURN_BELL;
+	uint64_t turn = atomic_load(&l->p->turn_ns);
+
+	if (l->mode == GATE_MODE_STANDALONE) {
+		uint32_t was = atomic_load(&g->standalone_gate),
+			 state = get_standalone_state(l);
+
+		/* Others change it too, but no more than its generation. */
+		while ((was & TURN_STATE) != state &&
+			!atomic_compare_exchange_weak(&g->standalone_gate, &was,
+				((was & ~TURN_STATE) | state) + TURN_GENERATION))
+			;
+		if ((was & TURN_STATE) != state)
+			sys_futex_wake(&g->standalone_gate, false);
+		w = state;
+	}
+	l->state = w & TURN_STATE;
+	/* Those whom METERED held look at it. */
+	l->changed = w != g->last_gate || turn != g->last_quantum_ns;
+	g->last_gate = w;
+	g->last_quantum_ns = turn;
+	pace_gate(&g->pace, l->now, l->changed, l->state == TURN_CLOSED);
+	l->is_awaited = l->state != TURN_OPEN ||
+			(l->mode == GATE_MODE_UP && atomic_load(&l->p->window_ns));
+}
+
+static void apply_done_count(struct gpu_poll *l, uint64_t done)
+{
+	struct gate_gpu *g = l->g;
+	uint64_t took;
+
+	if (done <= g->done)
+		return;
+	took = pace_done(&g->pace, l->now, done - g->done);
+	cost_model_learn(gate_cost_model(l->t, l->gpu), done - g->done, took, g->pace.each_ns);
+	g->done = done;
+	atomic_store(&g->ended_ns, g->pace.ended_ns);
+	atomic_store(&l->p->done, done);
+	l->advanced = true;
+}
+
+static void poll_work_in_flight(struct gpu_poll *l)
+{
+	struct gate_gpu *g = l->g;
+	uint64_t begun;
+
+	/* Before .begun, which is no less then. */
+	l->ended = atomic_load(&l->p->ended);
+	begun = atomic_load(&l->p->begun);
+	l->waiting = atomic_load(&g->waiters) || atomic_load(&g->throttled);
+	l->in_flight = begun != g->done;
+	if (begun != g->last_begun)
+		g->pace.quiet_ns = 0;
+	g->last_begun = begun;
+	if (!l->in_flight) {
+		pace_idle(&g->pace, l->now);
+		cost_model_set_idle(gate_cost_model(l->t, l->gpu));
+	} else if (!g->was_busy) {
+		pace_begins(&g->pace, l->now);
+	} else {
+		pace_pending(&g->pace, l->now);
+	}
+	g->was_busy = l->in_flight;
+}
+
+/*
+ * To record a marker takes a lock of the driver from who submits. Under MPS nobody waits for the end of what is in
+ * flight, so it can wait until nothing has been submitted between two looks, or for PACE_POLL_OPEN_MAX_NS.
+ */
+static bool can_fence_wait(const struct gpu_poll *l)
+{
+	struct gate_gpu *g = l->g;
+	bool calm = l->ended == g->last_ended;
+
+	g->last_ended = l->ended;
+	if (!g->unfenced_since)
+		g->unfenced_since = l->now;
+	if (!calm && l->now - g->unfenced_since < PACE_POLL_OPEN_MAX_NS && gate_is_under_mps())
+		return true;
+	g->unfenced_since = 0;
+	return false;
+}
+
+static enum fence_result poll_fences(struct gpu_poll *l)
+{
+	struct gate_gpu *g = l->g;
+	struct fences *m = &l->t->fences;
+	uint64_t done = g->done, unmarked;
+	bool stuck = fences_is_stuck(m, l->gpu), passes_by = fences_others_progress(m, l->gpu);
+	uint64_t blind = fences_count_unseen(m, l->gpu);
+	enum fence_result r;
+
+	/* What is over is not to be counted once more until release_throttled_work() knows what is in front now. */
+	atomic_store(&g->front_ns, 0);
+	r = fences_poll(m, l->gpu, l->p, l->now, g->pace.each_ns, &done);
+
+	if (r != FENCE_OK)
+		return r;
+	/* Those whom METERED held may go on beside it. */
+	if (stuck != fences_is_stuck(m, l->gpu) ||
+		passes_by != fences_others_progress(m, l->gpu) ||
+		blind != fences_count_unseen(m, l->gpu))
+		l->changed = true;
+	apply_done_count(l, done);
+	poll_work_in_flight(l);
+	/* What has no end of its own behind a marker that is stuck takes no time of the others that do. */
+	if (!fences_others_progress(m, l->gpu))
+		pace_overdue(&g->pace, l->now, fences_count_ahead(m, l->gpu, done));
+	else if (g->last_begun - g->done <= fences_count_unseen(m, l->gpu))
+		pace_begins(&g->pace, l->now);
+	unmarked = l->ended - fences_last_target(m, l->gpu);
+	if (!pace_fence_due(&g->pace, unmarked, fences_count_ahead(m, l->gpu, done) != 0,
+		    atomic_load(&g->throttled) != 0) ||
+		can_fence_wait(l))
+		return FENCE_OK;
+	r = fences_place(m, l->gpu, &l->p->ended, &l->t->gate.captures, &done);
+	if (done > g->done) {
+		apply_done_count(l, done);
+		poll_work_in_flight(l);
+	}
+	return r == FENCE_LATER ? FENCE_OK : r;
+}
+
+static struct pace_flight get_flight_state(const struct gpu_poll *l)
+{
+	const struct gate_gpu *g = l->g;
+	const struct cost_model *k = gate_cost_model(l->t, l->gpu);
+
+	return (struct pace_flight){
+		.n = g->last_begun - g->done,
+		.work_ns = cost_model_in_flight_ns(k, atomic_load(&k->begun_ns)),
+		.front_ns = atomic_load(&g->front_ns),
+		.from_ns = atomic_load(&g->from_ns),
+	};
+}
+
+/* So many of those whom METERED holds may go. Where work is not known they look for themselves. */
+static int count_releasable(const struct gpu_poll *l, uint64_t allow_ns)
+{
+	const struct gate_gpu *g = l->g;
+	const struct cost_model *k = gate_cost_model(l->t, l->gpu);
+	struct pace_flight f = get_flight_state(l);
+	bool tight = atomic_load(&g->tight);
+	uint64_t n;
+
+	if (l->changed || (l->advanced && gate_needs_event(l->t, l->gpu)))
+		return INT32_MAX;
+	if (!atomic_load(&g->throttled) ||
+		!pace_fits(&f, tight ? atomic_load(&g->throttled_cost_ns) : 1, allow_ns, tight,
+			l->now))
+		return 0;
+	n = f.work_ns < allow_ns ? (allow_ns - f.work_ns) / cost_model_mean_ns(k) + 1 : 1;
+	if (f.n < PACE_IN_FLIGHT_MIN && n < PACE_IN_FLIGHT_MIN - f.n)
+		n = PACE_IN_FLIGHT_MIN - f.n;
+	return n < INT32_MAX ? (int)n : INT32_MAX;
+}
+
+/* By the clock. */
+static uint64_t when_fits(const struct gpu_poll *l)
+{
+	struct pace_flight f = get_flight_state(l);
+
+	return pace_fits_at(&f, atomic_load(&l->g->throttled_cost_ns),
+		atomic_load(&l->g->allowed_ns));
+}
+
+/* Lets through what METERED held, if it may go now. */
+static void release_throttled_work(struct gpu_poll *l)
+{
+	struct gate_gpu *g = l->g;
+	bool turns = l->mode == GATE_MODE_UP && l->state == TURN_METERED;
+	bool tight = pace_is_tight(atomic_load(&l->p->window_ns));
+	uint64_t allow = pace_window(atomic_load(&l->p->window_ns), atomic_load(&l->p->tail_ns),
+		turns ? g->last_quantum_ns : 0, l->now - g->pace.opened_ns);
+	int n;
+
+	atomic_store(&g->stall_ns, pace_stall(&g->pace));
+	atomic_store(&g->tight, tight);
+	/* What may have others' work in front of it has not begun. */
+	atomic_store(&g->front_ns,
+		tight && !g->pace.behind ? fences_front_ns(&l->t->fences, l->gpu) : 0);
+	atomic_store(&g->from_ns, g->pace.from_ns);
+	atomic_store(&g->allowed_ns, allow);
+	n = count_releasable(l, allow);
+	if (!n)
+		return;
+	(void)atomic_fetch_add(&g->throttle_word, 1);
+	if (atomic_load(&g->throttled))
+		sys_futex_wake_some(&g->throttle_word, n);
+}
+
+/*
+ * Who still waits though nothing is closed. An arbiter may have been killed after it opened the gate and
+ * before it woke them; and who saw one mode may sleep at its word when the mode has changed.
+ */
+static void wake_waiting(struct gpu_poll *l)
+{
+	if (!l->waiting || l->state == TURN_CLOSED)
+		return;
+	sys_futex_wake(&l->p->gate, true);
+	sys_futex_wake(&l->g->standalone_gate, false);
+}
+
+/* Nobody has come since the keeper looked: nothing was submitted, and nobody waits. */
+static bool is_still_idle(const struct gpu_poll *l)
+{
+	return atomic_load(&l->p->begun) == l->g->done && !atomic_load(&l->g->waiters) &&
+	       !atomic_load(&l->g->throttled);
+}
+
+/* Sets the bell. False: somebody came meanwhile, and the keeper is awake. */
+static bool set_doorbell(struct gpu_poll *l)
+{
+	uint32_t w = atomic_load(&l->p->gate);
+
+	while (!(w & TURN_BELL) &&
+		!atomic_compare_exchange_weak(&l->p->gate, &w, w | TURN_BELL))
+		;
+	if (is_still_idle(l))
+		return true;
+	w = atomic_load(&l->p->gate);
+	while (w & TURN_BELL && !atomic_compare_exchange_weak(&l->p->gate, &w, w & ~TURN_BELL))
+		;
+	return false;
+}
+
+/* It rests: until the bell rings, once the arbiter has read that. */
+static uint64_t report_gpu_rest(struct gpu_poll *l)
+{
+	struct gate_gpu *g = l->g;
+
+	if (l->mode != GATE_MODE_UP || g->report_read)
+		return NEVER;
+	(void)gate_report_state(l->t, l->gpu);
+	if (gate_state_is_reported(l->t, l->gpu)) {
+		g->report_read = true;
+		return NEVER;
+	}
+	g->unread_poll_ns = g->unread_poll_ns < UNREAD_NS ? UNREAD_NS : 2 * g->unread_poll_ns;
+	if (g->unread_poll_ns > UNREAD_MAX_NS)
+		g->unread_poll_ns = UNREAD_MAX_NS;
+	return g->unread_poll_ns;
+}
+
+/* Until when nothing need be looked at. */
+static uint64_t plan_next_gpu_poll(struct gpu_poll *l)
+{
+	struct gate_gpu *g = l->g;
+	bool closed = l->state == TURN_CLOSED, said = true;
+	uint64_t sleep, fits = 0;
+
+	if (!l->in_flight && !l->waiting) {
+		switch (pace_rest(&g->pace, l->now, l->is_awaited, closed)) {
+		case PACE_REST:
+			if (!set_doorbell(l))
+				return 0;
+			g->resting = true;
+			g->report_read = false;
+			g->unread_poll_ns = 0;
+			return report_gpu_rest(l);
+		case PACE_REPORT:
+			said = gate_report_state(l->t, l->gpu);
+			break;
+		case PACE_STAY:
+			break;
+		}
+	} else {
+		said = gate_report_state(l->t, l->gpu);
+	}
+	if (atomic_load(&g->tight) && atomic_load(&g->throttled))
+		fits = when_fits(l);
+	if (!l->in_flight && l->waiting && closed) {
+		sleep = WAITING_NS;
+		if (l->mode == GATE_MODE_STANDALONE)
+			sleep = pace_bucket_wait(&g->bucket, atomic_load(&l->p->cap));
+	} else {
+		sleep = pace_sleep(&g->pace, l->now,
+			&(struct pace_state){ .is_awaited = l->is_awaited,
+				.throttled = atomic_load(&g->throttled) != 0,
+				.fits_ns = fits,
+				.ahead = fences_count_ahead(&l->t->fences, l->gpu, g->done),
+				.unfenced =
+					l->ended - fences_last_target(&l->t->fences, l->gpu) });
+	}
+	return said || sleep < REPORT_RETRY_NS ? sleep : REPORT_RETRY_NS;
+}
+
+/* *sleep: until it is to be looked at again. */
+static enum fence_result poll_gpu_gate(struct gate_process *t, unsigned int gpu,
+	uint64_t *sleep)
+{
+	struct gpu_poll l = {
+		.t = t,
+		.g = &t->gpus[gpu],
+		.p = &atomic_load(&t->page)->gpus[gpu],
+		.gpu = gpu,
+		.mode = gate_mode(t),
+	};
+	enum fence_result r;
+
+	/* It may be set anew since somebody took it away (container/gate/fences/fences.c). */
+	if (l.g->resting && atomic_load(&l.p->gate) & TURN_BELL && is_still_idle(&l)) {
+		*sleep = report_gpu_rest(&l);
+		return FENCE_OK;
+	}
+	if (l.g->resting) {
+		l.g->resting = false;
+		pace_doorbell_rang(&l.g->pace);
+	}
+	l.now = sys_now_ns();
+	poll_gate_word(&l);
+	r = poll_fences(&l);
+	if (r != FENCE_OK)
+		return r;
+	release_throttled_work(&l);
+	*sleep = plan_next_gpu_poll(&l);
+	/* Behind what takes that long nothing is seen soon; who is held wakes us. */
+	if (fences_stuck_ns(&t->fences, gpu, l.now) > STUCK_NS && *sleep < STUCK_POLL_NS &&
+		l.g->last_begun - l.g->done <= fences_count_unseen(&t->fences, gpu))
+		*sleep = STUCK_POLL_NS;
+	wake_waiting(&l);
+	return FENCE_OK;
+}
+
+/* ---- the thread --------------------------------------------------------------------------------- */
+
+/* Whether the arbiter is there, and turns are on. Returns until when that may be left alone. */
+static uint64_t poll_gate_link(struct gate_process *t, uint64_t *next)
+{
+	uint64_t now = sys_now_ns();
+	int64_t wait;
+
+	sys_lock(&t->start_lock);
+	if (gate_mode(t) == GATE_MODE_UP && !gate_is_scheduled()) {
+		atomic_store(&t->next_try, 0);
+		leave_scheduler(t, GATE_MODE_OFF);
+	}
+	if (gate_mode(t) == GATE_MODE_UP && (atomic_load(&t->link_lost) || now >= *next)) {
+		*next = now + LINK_NS;
+		if (atomic_load(&t->link_lost) || gate_link_hung_up(&t->link) ||
+			is_arbiter_hung(t, now)) {
+			t->back_off = 0;
+			atomic_store(&t->next_try, 0);
+			leave_scheduler(t, GATE_MODE_STANDALONE);
+		}
+	}
+	if (gate_mode(t) == GATE_MODE_STANDALONE)
+		continue_registration(t);
+	wait = atomic_load(&t->next_try) - sys_now();
+	sys_unlock(&t->start_lock);
+	if (gate_mode(t) != GATE_MODE_STANDALONE)
+		return NEVER;
+	return wait < 1 ? 1000000 : wait > BACK_OFF_MAX ? NEVER : (uint64_t)wait * 1000000;
+}
+
+/* Who registers anew knows nothing of what was said before. */
+static void check_registration(struct gate_process *t, uint32_t *seen)
+{
+	uint32_t now = atomic_load(&t->n_registered);
+
+	if (now == *seen)
+		return;
+	*seen = now;
+	for (unsigned int i = 0; i < SLICE_GPUS_MAX; i++) {
+		t->gpus[i].report_read = false;
+		t->gpus[i].unread_poll_ns = 0;
+	}
+}
+
+static void sleep_until_woken(struct gate_process *t, uint64_t ns)
+{
+	uint32_t awake = 0;
+
+	if (ns && atomic_compare_exchange_strong(&t->wake, &awake, 2))
+		sys_futex_wait(&t->wake, 2, ns, false);
+}
+
+static uint64_t min_sleep_ns(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+static void *run_gate_thread(void *arg)
+{
+	struct gate_process *t = arg;
+	enum fence_result r = FENCE_OK;
+	uint64_t link_next = 0;
+	uint32_t seen = 0;
+
+	thread_prepare("gpuslice-turns");
+	(void)quiet_begin();
+	while (r == FENCE_OK && gate_mode(t) != GATE_MODE_ENDED) {
+		uint64_t ns, each;
+
+		/* Before all that is looked at: who changes some of it after that wakes us. */
+		atomic_store(&t->wake, 0);
+		ns = poll_gate_link(t, &link_next);
+		check_registration(t, &seen);
+		if (gate_mode(t) != GATE_MODE_UP && gate_mode(t) != GATE_MODE_STANDALONE) {
+			sleep_until_woken(t, NEVER);
+			continue;
+		}
+		each = NEVER;
+		for (uint32_t i = 0; r == FENCE_OK && i < t->gate.gpu_count; i++) {
+			uint64_t sleep = NEVER;
+
+			r = poll_gpu_gate(t, i, &sleep);
+			each = min_sleep_ns(each, sleep);
+		}
+		if (each == NEVER)
+			each = gate_mode(t) == GATE_MODE_UP ? LINK_IDLE_NS : NEVER;
+		if (r == FENCE_OK)
+			sleep_until_woken(t, min_sleep_ns(ns, each));
+	}
+	if (r == FENCE_UNSUPPORTED)
+		warn_once(WARN_NOT_SCHEDULED,
+			"this driver cannot say when work is done (cuCtxRecordEvent): work is "
+			"not held");
+	sys_lock(&t->start_lock);
+	leave_scheduler(t, GATE_MODE_ENDED);
+	sys_unlock(&t->start_lock);
+	return NULL;
+}

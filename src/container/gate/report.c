@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "container/gate/gate-thread.h"
+#include "container/gate/process.h"
+
+/*
+ * In this order: what a thread changes between two of these loads it says itself, or the keeper does,
+ * which is awake (process.h). At an open gate those who waited are as good as through: so the arbiter
+ * takes it, too. At a closed gate what is parked (container/gate/fences/fences.h) is not: nothing of it gets on, and what it waits for
+ * may be a thread that stands there. So it is not charged for, and that thread's turn comes when it would come.
+ */
+static struct slice_state get_reported_state(struct gate_process *t, unsigned int gpu)
+{
+	struct turn_gpu_page *p = &atomic_load(&t->page)->gpus[gpu];
+	uint32_t gate = atomic_load(&p->gate);
+	bool closed = (gate & TURN_STATE) == TURN_CLOSED;
+	bool waiting =
+		atomic_load(&t->gpus[gpu].waiters) || atomic_load(&t->gpus[gpu].throttled);
+	bool in_flight = atomic_load(&p->begun) != atomic_load(&p->done);
+	bool parked = closed && fences_is_blocked(&t->fences, gpu);
+
+	return (struct slice_state){
+		.gpu = gpu,
+		.generation = gate / TURN_GENERATION,
+		.busy = (in_flight && !parked) || (waiting && !closed),
+		.wants = waiting && closed,
+	};
+}
+
+static bool is_state_reported(const struct gate_gpu *g, const struct slice_state *s)
+{
+	return g->reported.valid && g->reported.generation == s->generation &&
+	       g->reported.busy == (s->busy != 0) && g->reported.wants == (s->wants != 0);
+}
+
+bool gate_report_state(struct gate_process *t, unsigned int gpu)
+{
+	struct gate_gpu *g = &t->gpus[gpu];
+	enum gate_link_sent r = GATE_LINK_SENT;
+	struct slice_state s;
+	uint64_t now, ended;
+	int e = errno;
+
+	sys_lock(&t->report_lock);
+	if (gate_mode(t) != GATE_MODE_UP)
+		goto out;
+	s = get_reported_state(t, gpu);
+	if (is_state_reported(g, &s))
+		goto out;
+	now = sys_now_ns();
+	ended = atomic_load(&g->ended_ns);
+	s.idle_ns = s.busy || now < ended ? 0 : now - ended;
+	g->reported.valid = false;
+	r = gate_link_send_state(&t->link, &s);
+	if (r == GATE_LINK_SENT) {
+		g->reported.valid = true;
+		g->reported.generation = s.generation;
+		g->reported.busy = s.busy;
+		g->reported.wants = s.wants;
+	} else if (r == GATE_LINK_GONE && !atomic_exchange(&t->link_lost, true)) {
+		gate_thread_wake();
+	}
+out:
+	sys_unlock(&t->report_lock);
+	errno = e;
+	return r == GATE_LINK_SENT;
+}
+
+bool gate_state_is_reported(struct gate_process *t, unsigned int gpu)
+{
+	struct slice_state s;
+	bool r = true;
+
+	sys_lock(&t->report_lock);
+	if (gate_mode(t) == GATE_MODE_UP) {
+		/* Read first: a gate that changes after it was read is of a later generation. */
+		r = gate_link_was_read(&t->link);
+		s = get_reported_state(t, gpu);
+		r = r && is_state_reported(&t->gpus[gpu], &s);
+	}
+	sys_unlock(&t->report_lock);
+	return r;
+}
+
+void gate_wake_all(struct gate_process *t)
+{
+	struct turn_page *page = atomic_load(&t->page);
+
+	for (uint32_t i = 0; page && i < t->gate.gpu_count; i++) {
+		struct gate_gpu *g = &t->gpus[i];
+
+		(void)atomic_fetch_add(&g->throttle_word, 1);
+		(void)atomic_fetch_add(&g->standalone_gate, TURN_GENERATION);
+		sys_futex_wake(&g->throttle_word, false);
+		sys_futex_wake(&g->standalone_gate, false);
+		sys_futex_wake(&page->gpus[i].gate, true);
+	}
+}

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "node/agent/kubelet/pod-resources-cache.h"
+
+#include "lib/base/fd.h"
+#include "lib/base/time.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define FRESH_NS   NS_PER_SEC
+#define TIMEOUT_NS (2 * NS_PER_SEC)
+
+struct pod_devices_waiter {
+	void (*done)(void *arg, const struct pod_devices *list, const struct error *err);
+	void *arg;
+	struct pod_devices_waiter *next;
+};
+
+struct pod_resources_cache {
+	struct rpc *rpc;
+	char path[PATH_MAX];
+	struct rpc_client *client;
+	ino_t inode;              /* of the socket that the client was dialled to */
+	struct pod_devices *list; /* last good answer */
+	uint64_t listed_ns;
+	enum kubelet_pids pids;
+	bool request_pending;
+	bool stale; /* what is asked now began too early for somebody who waits */
+	struct pod_devices_waiter *waiters;
+};
+
+int pod_resources_cache_new(struct pod_resources_cache **ret, struct rpc *rpc, const char *path,
+	struct error *err)
+{
+	CLEANUP(freep) struct pod_resources_cache *h = calloc(1, sizeof(*h));
+
+	if (!h)
+		return error_nomem(err);
+	if (strlen(path) >= sizeof(h->path))
+		return error_set(err, ERR_LIMIT, "'%s': the path is too long", path);
+	memcpy(h->path, path, strlen(path) + 1);
+	h->rpc = rpc;
+	*ret = STEAL_PTR(h);
+	return 0;
+}
+
+static void notify_pod_devices_waiters(struct pod_resources_cache *h, const struct error *err)
+{
+	struct pod_devices_waiter *w = STEAL_PTR(h->waiters);
+
+	while (w) {
+		struct pod_devices_waiter *next = w->next;
+
+		w->done(w->arg, h->list, err);
+		free(w);
+		w = next;
+	}
+}
+
+struct pod_resources_cache *pod_resources_cache_free(struct pod_resources_cache *h)
+{
+	struct error err = ERROR_INIT;
+
+	if (!h)
+		return NULL;
+	/* Cancelling calls on_pod_resources_list() and so answers who still waits. */
+	if (h->client)
+		rpc_client_close(h->client);
+	(void)error_set(&err, ERR_CANCELLED, "the agent is stopping");
+	notify_pod_devices_waiters(h, &err);
+	h->list = pod_devices_free(h->list);
+	free(h);
+	return NULL;
+}
+
+static void on_pod_resources_list(void *arg, struct pod_devices *list, const struct error *err);
+
+/* A kubelet that restarted has a new socket under the old name: dial again. */
+static int dial_pod_resources(struct pod_resources_cache *h, struct error *err)
+{
+	struct stat st;
+
+	if (stat(h->path, &st) < 0)
+		return error_set(err, ERR_UNAVAILABLE,
+			"'%s': the kubelet's socket is not there", h->path);
+	if (h->client && st.st_ino == h->inode)
+		return 0;
+	if (h->client)
+		rpc_client_close(STEAL_PTR(h->client));
+	h->inode = st.st_ino;
+	return rpc_dial(h->rpc, h->path, &h->client, err);
+}
+
+static void request_pod_resources(struct pod_resources_cache *h)
+{
+	struct error err = ERROR_INIT;
+
+	if (dial_pod_resources(h, &err) < 0 ||
+		pod_resources_list(h->client, TIMEOUT_NS, on_pod_resources_list, h, &err) < 0)
+		notify_pod_devices_waiters(h, &err);
+	else
+		h->request_pending = true;
+}
+
+/* A process stays in its PID namespace, so what was seen once holds. */
+static void update_kubelet_pids(struct pod_resources_cache *h)
+{
+	pid_t pid = h->client ? rpc_client_peer_pid(h->client) : -1;
+
+	if (pid >= 0)
+		h->pids = pid > 0 ? KUBELET_PIDS_NODE : KUBELET_PIDS_OWN;
+}
+
+enum kubelet_pids pod_resources_cache_pids(const struct pod_resources_cache *h)
+{
+	return h->pids;
+}
+
+static void on_pod_resources_list(void *arg, struct pod_devices *list, const struct error *err)
+{
+	struct pod_resources_cache *h = arg;
+
+	h->request_pending = false;
+	if (list) {
+		update_kubelet_pids(h);
+		(void)pod_devices_free(h->list);
+		h->list = list;
+		h->listed_ns = h->stale ? 0 : time_mono_ns();
+	}
+	if (h->stale && list) {
+		h->stale = false;
+		request_pod_resources(h);
+		return;
+	}
+	h->stale = false;
+	notify_pod_devices_waiters(h, list ? NULL : err);
+}
+
+void pod_resources_cache_request(struct pod_resources_cache *h,
+	void (*done)(void *arg, const struct pod_devices *list, const struct error *err),
+	void *arg)
+{
+	struct error err = ERROR_INIT;
+	struct pod_devices_waiter *w;
+
+	if (h->list && time_mono_ns() - h->listed_ns < FRESH_NS) {
+		done(arg, h->list, NULL);
+		return;
+	}
+	w = calloc(1, sizeof(*w));
+	if (!w) {
+		(void)error_nomem(&err);
+		done(arg, h->list, &err);
+		return;
+	}
+	*w = (struct pod_devices_waiter){ .done = done, .arg = arg, .next = h->waiters };
+	h->waiters = w;
+	if (!h->request_pending)
+		request_pod_resources(h);
+}
+
+void pod_resources_cache_refresh(struct pod_resources_cache *h,
+	void (*done)(void *arg, const struct pod_devices *list, const struct error *err),
+	void *arg)
+{
+	h->listed_ns = 0;
+	/* What is under way may have been answered already. */
+	h->stale = h->request_pending;
+	pod_resources_cache_request(h, done, arg);
+}
+
+bool pod_resources_cache_is_absent(const struct pod_resources_cache *h)
+{
+	return access(h->path, F_OK) < 0 && errno == ENOENT;
+}

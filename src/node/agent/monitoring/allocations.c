@@ -1,0 +1,367 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "node/agent/monitoring/usage.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* --- what was given out --- */
+
+static void free_pending_entry(struct monitoring_pending *g, size_t i)
+{
+	free(g->v[i].resource);
+	free(g->v[i].id);
+	g->n--;
+	memmove(&g->v[i], &g->v[i + 1], (g->n - i) * sizeof(g->v[0]));
+}
+
+static size_t find_pending_entry(const struct monitoring_pending *g, const char *resource,
+	const char *id)
+{
+	size_t i = 0;
+
+	while (i < g->n &&
+		(strcmp(g->v[i].id, id) != 0 || strcmp(g->v[i].resource, resource) != 0))
+		i++;
+	return i;
+}
+
+int monitoring_pending_add(struct monitoring_pending *g, const char *resource, const char *id,
+	uint64_t at_ns, struct error *err)
+{
+	size_t at = find_pending_entry(g, resource, id);
+	struct monitoring_pending_entry *more;
+
+	if (at < g->n) {
+		g->v[at].at_ns = at_ns;
+		return 0;
+	}
+	if (g->n == MONITORING_PENDING_MAX)
+		free_pending_entry(g, 0);
+	more = reallocarray(g->v, g->n + 1, sizeof(*more));
+	if (!more)
+		return error_nomem(err);
+	g->v = more;
+	g->v[g->n] = (struct monitoring_pending_entry){ .resource = strdup(resource),
+		.id = strdup(id),
+		.at_ns = at_ns };
+	g->n++;
+	if (g->v[g->n - 1].resource && g->v[g->n - 1].id)
+		return 0;
+	free_pending_entry(g, g->n - 1);
+	return error_nomem(err);
+}
+
+void monitoring_pending_fini(struct monitoring_pending *g)
+{
+	while (g->n)
+		free_pending_entry(g, g->n - 1);
+	free(g->v);
+	*g = (struct monitoring_pending){ .n = 0 };
+}
+
+/* --- holds --- */
+
+static void fini_allocation(struct monitoring_allocation *h)
+{
+	free(h->namespace_);
+	free(h->pod);
+	free(h->container);
+	free(h->resource);
+	free(h->id);
+	free(h->uid);
+}
+
+void monitoring_allocations_fini(struct monitoring_allocations *h)
+{
+	for (size_t i = 0; i < h->n; i++)
+		fini_allocation(&h->v[i]);
+	free(h->v);
+	*h = (struct monitoring_allocations){ .n = 0 };
+}
+
+static int compare_allocation_devices(const struct monitoring_allocation *x,
+	const struct monitoring_allocation *y)
+{
+	int r = strcmp(x->resource, y->resource);
+
+	return r ? r : strcmp(x->id, y->id);
+}
+
+static int compare_allocation_pods(const struct monitoring_allocation *x,
+	const struct monitoring_allocation *y)
+{
+	int r = strcmp(x->namespace_, y->namespace_);
+
+	if (!r)
+		r = strcmp(x->pod, y->pod);
+	return r ? r : strcmp(x->container, y->container);
+}
+
+static int compare_allocations(const void *a, const void *b)
+{
+	int r = compare_allocation_devices(a, b);
+
+	return r ? r : compare_allocation_pods(a, b);
+}
+
+/* The first hold that is not before @key. */
+static size_t find_first_allocation(const struct monitoring_allocations *h,
+	const struct monitoring_allocation *key,
+	int (*order)(const struct monitoring_allocation *,
+		const struct monitoring_allocation *))
+{
+	size_t low = 0, high = h->n;
+
+	while (low < high) {
+		size_t mid = low + (high - low) / 2;
+
+		if (order(&h->v[mid], key) < 0)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return low;
+}
+
+static int in_order_of(const struct monitoring_allocation *x,
+	const struct monitoring_allocation *y)
+{
+	return compare_allocations(x, y);
+}
+
+/* The same seat of the same pod's container; NULL: it was not held so. */
+static const struct monitoring_allocation *same_in(const struct monitoring_allocations *h,
+	const struct monitoring_allocation *key)
+{
+	size_t at = find_first_allocation(h, key, in_order_of);
+
+	return at < h->n && compare_allocations(&h->v[at], key) == 0 ? &h->v[at] : NULL;
+}
+
+const struct monitoring_allocation *monitoring_allocations_find(
+	const struct monitoring_allocations *h, const char *resource, const char *id)
+{
+	const struct monitoring_allocation key = { .resource = (char *)(uintptr_t)resource,
+		.id = (char *)(uintptr_t)id };
+
+	for (size_t at = find_first_allocation(h, &key, compare_allocation_devices);
+		at < h->n && compare_allocation_devices(&h->v[at], &key) == 0; at++)
+		if (!h->v[at].superseded)
+			return &h->v[at];
+	return NULL;
+}
+
+static bool copy_allocation_text(struct monitoring_allocation *to, const struct pod_device *d)
+{
+	to->namespace_ = strdup(d->namespace_);
+	to->pod = strdup(d->pod);
+	to->container = strdup(d->container);
+	to->resource = strdup(d->resource);
+	to->id = strdup(d->id);
+	to->uid = strdup("");
+	return to->namespace_ && to->pod && to->container && to->resource && to->id && to->uid;
+}
+
+/* As it is offered now; what is not stays what it was, and of what was never known the most is taken. */
+static void set_allocation_replica(struct monitoring_allocation *h,
+	const struct monitoring_allocation *before, const struct monitoring_replicas *seats)
+{
+	h->replica = monitoring_replicas_find(seats, h->resource, h->id);
+	if (h->replica != MONITORING_NONE) {
+		h->share = seats->v[h->replica].share;
+		h->mode = seats->v[h->replica].mode;
+		h->memory_limit = seats->v[h->replica].memory_limit;
+	} else if (before) {
+		h->share = before->share;
+		h->mode = before->mode;
+		h->memory_limit = before->memory_limit;
+	} else {
+		bool replica = device_id_is_replica(h->id) || strstr(h->id, "/vgpu");
+
+		h->share = ACCOUNT_MILLION;
+		h->mode = replica ? ACCOUNT_TIME_SLICING : ACCOUNT_EXCLUSIVE;
+		h->memory_limit = UINT64_MAX;
+	}
+}
+
+static int fill_allocations(struct monitoring_allocations *ret, const struct pod_devices *list,
+	const struct monitoring_devices *units, struct error *err)
+{
+	size_t n = list ? list->n : 0, kept = 0;
+
+	ret->v = calloc(n + 1, sizeof(*ret->v));
+	if (!ret->v)
+		return error_nomem(err);
+	for (size_t i = 0; i < n; i++) {
+		const struct pod_device *d = &list->v[i];
+		uint32_t unit = monitoring_devices_find_id(units, d->id, d->dynamic);
+		struct monitoring_allocation *h = &ret->v[ret->n];
+
+		if (unit == MONITORING_NONE)
+			continue;
+		ret->n++;
+		h->dynamic = d->dynamic;
+		if (!copy_allocation_text(h, d))
+			return error_nomem(err);
+		(void)snprintf(h->device_uuid, sizeof(h->device_uuid), "%s",
+			units->v[unit].uuid);
+	}
+	qsort(ret->v, ret->n, sizeof(*ret->v), compare_allocations);
+	for (size_t i = 0; i < ret->n; i++) { /* one is one */
+		if (kept && compare_allocations(&ret->v[kept - 1], &ret->v[i]) == 0)
+			fini_allocation(&ret->v[i]);
+		else
+			ret->v[kept++] = ret->v[i];
+	}
+	ret->n = kept;
+	return 0;
+}
+
+/* Whether that UID is of somebody who had this seat before, and so not of who has it now. */
+static bool is_previous_owner_uid(const struct monitoring_allocations *before,
+	const struct monitoring_allocation *h, const char *uid)
+{
+	size_t at = find_first_allocation(before, h, compare_allocation_devices);
+
+	for (; at < before->n && compare_allocation_devices(&before->v[at], h) == 0; at++)
+		if (!strcmp(before->v[at].uid, uid) &&
+			(h->fresh || strcmp(before->v[at].pod, h->pod) != 0 ||
+				strcmp(before->v[at].namespace_, h->namespace_) != 0))
+			return true;
+	return false;
+}
+
+static int set_uid(struct monitoring_allocation *h, const struct monitoring_allocations *before,
+	const struct monitoring_allocation *same, const struct monitoring_checkpoint *c,
+	struct error *err)
+{
+	const char *uid =
+		c ? monitoring_checkpoint_find_uid(c, h->container, h->resource, h->id) : "";
+	char *copy;
+
+	if (*uid && is_previous_owner_uid(before, h, uid))
+		uid = "";
+	if (!*uid && same && !h->fresh)
+		uid = same->uid;
+	if (!*uid)
+		return 0;
+	copy = strdup(uid);
+	if (!copy)
+		return error_nomem(err);
+	free(h->uid);
+	h->uid = copy;
+	return 0;
+}
+
+/* When it was given, if it was since the list before. */
+static void set_since(struct monitoring_allocation *h, const struct monitoring_pending *g,
+	struct monitoring_span span)
+{
+	size_t at = find_pending_entry(g, h->resource, h->id);
+
+	if (at == g->n || g->v[at].at_ns > span.to_ns)
+		return;
+	h->fresh = true;
+	h->since_ns = g->v[at].at_ns > span.from_ns ? g->v[at].at_ns : span.from_ns;
+}
+
+static void drop_listed(struct monitoring_pending *g, const struct monitoring_allocations *h,
+	struct monitoring_span span)
+{
+	for (size_t i = 0; i < h->n; i++) {
+		size_t at = h->v[i].fresh ? find_pending_entry(g, h->v[i].resource, h->v[i].id)
+					  : g->n;
+
+		if (at < g->n)
+			free_pending_entry(g, at);
+	}
+	for (size_t i = g->n; i-- > 0;)
+		if (g->v[i].at_ns + MONITORING_PENDING_TIMEOUT_NS < span.to_ns)
+			free_pending_entry(g, i);
+}
+
+/*
+ * Several pods with one seat, plugins' devices being one pod's each: it is whose it was not before; of several
+ * of these, or none, the last listed one. Claims are shared by those who say so.
+ */
+static void supersede_allocations(struct monitoring_allocation *v, size_t n,
+	const struct monitoring_allocations *before, const struct pod_devices *list)
+{
+	size_t keep = 0;
+	long best = -1;
+
+	for (size_t k = 0; k < n; k++) {
+		const struct monitoring_allocation *old = same_in(before, &v[k]);
+		long rank = 0;
+
+		for (size_t i = 0; i < list->n; i++)
+			if (!strcmp(list->v[i].pod, v[k].pod) &&
+				!strcmp(list->v[i].namespace_, v[k].namespace_))
+				rank = (long)i;
+		if (!old)
+			rank += (long)list->n;
+		if (old && old->superseded)
+			rank = -1;
+		if (rank >= best) {
+			best = rank;
+			keep = k;
+		}
+	}
+	for (size_t k = 0; k < n; k++) {
+		/* Containers of one pod hand their devices on. */
+		v[k].superseded = strcmp(v[k].pod, v[keep].pod) != 0 ||
+				  strcmp(v[k].namespace_, v[keep].namespace_) != 0;
+		if (v[k].superseded)
+			v[k].fresh = false;
+	}
+}
+
+static void supersede_all(struct monitoring_allocations *h,
+	const struct monitoring_allocations *before, const struct pod_devices *list)
+{
+	for (size_t i = 0, k; i < h->n; i = k) {
+		for (k = i; k < h->n && compare_allocation_devices(&h->v[i], &h->v[k]) == 0;
+			k++)
+			;
+		if (k - i > 1 && !h->v[i].dynamic)
+			supersede_allocations(&h->v[i], k - i, before, list);
+	}
+}
+
+int monitoring_allocations_make(struct monitoring_allocations *ret,
+	const struct monitoring_allocations *before, const struct pod_devices *list,
+	const struct monitoring_checkpoint *checkpoint, const struct monitoring_devices *units,
+	const struct monitoring_replicas *seats, struct monitoring_pending *givens,
+	struct monitoring_span span, struct error *err)
+{
+	*ret = (struct monitoring_allocations){ .n = 0 };
+	if (fill_allocations(ret, list, units, err) < 0)
+		goto fail;
+	for (size_t i = 0; i < ret->n; i++)
+		set_since(&ret->v[i], givens, span);
+	supersede_all(ret, before, list);
+	for (size_t i = 0; i < ret->n; i++) {
+		struct monitoring_allocation *h = &ret->v[i];
+		const struct monitoring_allocation *same = same_in(before, h);
+
+		set_allocation_replica(h, same, seats);
+		if (!h->superseded && set_uid(h, before, same, checkpoint, err) < 0)
+			goto fail;
+	}
+	drop_listed(givens, ret, span);
+	return 0;
+
+fail:
+	monitoring_allocations_fini(ret);
+	return -1;
+}
+
+void monitoring_allocations_carry(struct monitoring_allocations *holds,
+	const struct monitoring_replicas *seats)
+{
+	for (size_t i = 0; i < holds->n; i++) {
+		holds->v[i].fresh = false;
+		set_allocation_replica(&holds->v[i], &holds->v[i], seats);
+	}
+}

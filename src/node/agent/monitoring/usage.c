@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "node/agent/monitoring/usage.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define SHARE_MAX (1000 * ACCOUNT_MILLION)
+
+/* One seat's part of a use. */
+struct piece {
+	struct monitoring_allocation *allocation;
+	uint32_t device;
+	bool live;
+	uint64_t allocated_ns;
+};
+
+struct pieces {
+	struct piece *v;
+	uint32_t n;
+};
+
+static int compare_allocation_text(const char *a, const char *b, int before)
+{
+	return before ? before : strcmp(a, b);
+}
+
+/* 0: they are of one use. */
+static int compare_pieces_by_usage(const struct piece *x, const struct piece *y)
+{
+	const struct monitoring_allocation *a = x->allocation, *b = y->allocation;
+	int r;
+
+	if (x->device != y->device)
+		return x->device < y->device ? -1 : 1;
+	r = compare_allocation_text(a->namespace_, b->namespace_, 0);
+	r = compare_allocation_text(a->pod, b->pod, r);
+	r = compare_allocation_text(a->container, b->container, r);
+	r = compare_allocation_text(a->resource, b->resource, r);
+	r = compare_allocation_text(a->uid, b->uid, r);
+	if (r)
+		return r;
+	if (a->mode != b->mode)
+		return a->mode < b->mode ? -1 : 1;
+	return (int)a->fresh - (int)b->fresh;
+}
+
+/* Within a use those that are held now first, by their place in the offer. */
+static int compare_pieces(const void *a, const void *b)
+{
+	const struct piece *x = a, *y = b;
+	int r = compare_pieces_by_usage(x, y);
+
+	if (r)
+		return r;
+	if (x->live != y->live)
+		return x->live ? -1 : 1;
+	if (x->allocation->replica != y->allocation->replica)
+		return x->allocation->replica < y->allocation->replica ? -1 : 1;
+	return strcmp(x->allocation->id, y->allocation->id);
+}
+
+static int compare_replica_allocs(const struct monitoring_allocation *a,
+	const struct monitoring_allocation *b)
+{
+	int r = compare_allocation_text(a->resource, b->resource, 0);
+
+	r = compare_allocation_text(a->id, b->id, r);
+	r = compare_allocation_text(a->namespace_, b->namespace_, r);
+	r = compare_allocation_text(a->pod, b->pod, r);
+	return compare_allocation_text(a->container, b->container, r);
+}
+
+/* When the seat of @h, which is not listed any more, was given to the next; 0: it was not. */
+static uint64_t was_reallocated(const struct monitoring_allocations *now,
+	const struct monitoring_allocation *h)
+{
+	size_t low = 0, high = now->n;
+
+	while (low < high) {
+		size_t mid = low + (high - low) / 2;
+		int r = compare_allocation_text(now->v[mid].resource, h->resource, 0);
+
+		if (compare_allocation_text(now->v[mid].id, h->id, r) < 0)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	for (; low < now->n && !strcmp(now->v[low].id, h->id) &&
+		!strcmp(now->v[low].resource, h->resource);
+		low++)
+		if (now->v[low].fresh)
+			return now->v[low].since_ns;
+	return 0;
+}
+
+static void add_allocation_piece(struct pieces *p, const struct monitoring_devices *units,
+	struct monitoring_allocation *h, bool live, uint64_t held_ns)
+{
+	uint32_t unit = monitoring_devices_find_uuid(units, h->device_uuid);
+
+	h->usage = MONITORING_NONE;
+	if (unit == MONITORING_NONE || h->superseded)
+		return;
+	p->v[p->n++] = (struct piece){ .allocation = h,
+		.device = unit,
+		.live = live,
+		.allocated_ns = held_ns };
+}
+
+/* @again: listed before too. */
+static uint64_t is_allocated_now(const struct monitoring_allocation *h, bool again,
+	struct monitoring_span span)
+{
+	if (h->fresh)
+		return span.to_ns - h->since_ns;
+	return again ? span.to_ns - span.from_ns : 0;
+}
+
+static uint64_t was_allocated_before(const struct monitoring_allocations *now,
+	const struct monitoring_allocation *h, struct monitoring_span span)
+{
+	uint64_t until = was_reallocated(now, h);
+
+	return until ? until - span.from_ns : (span.to_ns - span.from_ns) / 2;
+}
+
+/* Both lists are in the same order. */
+static void collect_pieces(struct pieces *p, const struct monitoring_devices *units,
+	struct monitoring_allocations *now, struct monitoring_allocations *before,
+	struct monitoring_span span)
+{
+	size_t i = 0, k = 0;
+
+	while (i < now->n || k < before->n) {
+		int r = i == now->n      ? 1
+			: k == before->n ? -1
+					 : compare_replica_allocs(&now->v[i], &before->v[k]);
+		struct monitoring_allocation *h = r <= 0 ? &now->v[i] : NULL;
+		struct monitoring_allocation *old = r >= 0 ? &before->v[k] : NULL;
+
+		if (old) /* that was news of the round before */
+			old->fresh = false;
+		if (h)
+			add_allocation_piece(p, units, h, true,
+				is_allocated_now(h, old && !old->superseded, span));
+		if (old && (!h || h->fresh || h->superseded) && !old->superseded)
+			add_allocation_piece(p, units, old, false,
+				was_allocated_before(now, old, span));
+		i += h != NULL;
+		k += old != NULL;
+	}
+}
+
+static void collect_current_pieces(struct pieces *p, const struct monitoring_devices *units,
+	struct monitoring_allocations *now, uint64_t held_ns)
+{
+	for (size_t i = 0; i < now->n; i++)
+		add_allocation_piece(p, units, &now->v[i], true, held_ns);
+}
+
+/* --- pieces become uses --- */
+
+static void init_usage_group(struct monitoring_usage_entry *u, const struct piece *p)
+{
+	const struct monitoring_allocation *h = p->allocation;
+
+	*u = (struct monitoring_usage_entry){
+		.in = { .namespace_ = h->namespace_,
+			.pod = h->pod,
+			.container = h->container,
+			.resource = h->resource,
+			.uid = h->uid,
+			.mode = h->mode,
+			.fresh = h->fresh },
+		.device_index = p->device,
+		.first_allocation = h,
+		.offered = true,
+	};
+}
+
+/* More than the whole is scaled down by the accounts, whatever it is. */
+static uint64_t add_saturated_shares(uint64_t a, uint64_t b)
+{
+	return a > UINT64_MAX - b ? UINT64_MAX : a + b;
+}
+
+static void add_piece(struct monitoring_usage_entry *u, const struct piece *p)
+{
+	const struct monitoring_allocation *h = p->allocation;
+
+	u->in.live = u->in.live || p->live;
+	if (p->allocated_ns > u->in.allocated_ns)
+		u->in.allocated_ns = p->allocated_ns;
+	u->in.share_ns = add_saturated_shares(u->in.share_ns, p->allocated_ns * h->share);
+	u->n_replicas++;
+	u->offered = u->offered && h->replica != MONITORING_NONE;
+	if (h->memory_limit == UINT64_MAX || u->memory_limit > UINT64_MAX - h->memory_limit)
+		u->memory_limit = UINT64_MAX;
+	else
+		u->memory_limit += h->memory_limit;
+	if (p->live && u->in.share <= SHARE_MAX)
+		u->in.share += h->share;
+}
+
+static int group_pieces(struct monitoring_usage *ret, struct pieces *p, struct error *err)
+{
+	ret->v = calloc(p->n + 1, sizeof(*ret->v));
+	if (!ret->v)
+		return error_nomem(err);
+	if (p->n)
+		qsort(p->v, p->n, sizeof(*p->v), compare_pieces);
+	for (uint32_t i = 0; i < p->n; i++) {
+		if (!i || compare_pieces_by_usage(&p->v[i - 1], &p->v[i]) != 0)
+			init_usage_group(&ret->v[ret->n++], &p->v[i]);
+		add_piece(&ret->v[ret->n - 1], &p->v[i]);
+		if (p->v[i].live)
+			p->v[i].allocation->usage = ret->n - 1;
+	}
+	return 0;
+}
+
+int monitoring_usage_make(struct monitoring_usage *ret, struct monitoring_allocations *now,
+	struct monitoring_allocations *before, const struct monitoring_devices *units,
+	struct monitoring_span span, bool counted, struct error *err)
+{
+	CLEANUP(freep) struct piece *v = calloc(now->n + before->n + 1, sizeof(*v));
+	struct pieces p = { .v = v };
+
+	*ret = (struct monitoring_usage){ .n = 0 };
+	if (!v)
+		return error_nomem(err);
+	if (now == before || !counted)
+		collect_current_pieces(&p, units, now, counted ? span.to_ns - span.from_ns : 0);
+	else
+		collect_pieces(&p, units, now, before, span);
+	return group_pieces(ret, &p, err);
+}
+
+void monitoring_usage_fini(struct monitoring_usage *u)
+{
+	free(u->v);
+	*u = (struct monitoring_usage){ .n = 0 };
+}

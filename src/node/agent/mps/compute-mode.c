@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "node/agent/mps/supervisor.h"
+
+#include "lib/base/libexec.h"
+#include "lib/base/parse.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/*
+ * Compute modes of GPUs with `computeMode: exclusive`: read and written down first, then set; put back as they were when
+ * the daemon is gone. By a process of its own, since calls of NVML may hang.
+ */
+
+#define HELPER    "gpuslice-mps"
+#define HELPER_NS (10 * NS_PER_SEC)
+#define EXCLUSIVE 3 /* NVML_COMPUTEMODE_EXCLUSIVE_PROCESS */
+
+static bool has_saved_compute_mode(const struct mps_supervisor *u, const char *uuid)
+{
+	for (uint32_t i = 0; i < u->dir.n_modes; i++)
+		if (!strcmp(u->dir.modes[i].uuid, uuid))
+			return true;
+	return false;
+}
+
+/* "UUID MODE", as it was. An older word counts, of before a daemon that was killed. */
+static int on_compute_mode_line(void *arg, const char *line, size_t len, struct error *err)
+{
+	struct mps_supervisor *u = arg;
+	struct mps_saved_mode m = { .before = 0 }, *more;
+	const char *blank = memchr(line, ' ', len);
+	size_t n = blank ? (size_t)(blank - line) : 0;
+
+	if (n == 0 || n >= sizeof(m.uuid) || !parse_u32(blank + 1, &m.before))
+		return error_set(err, ERR_INTERNAL, HELPER " said something else");
+	memcpy(m.uuid, line, n);
+	if (has_saved_compute_mode(u, m.uuid))
+		return 0;
+	more = reallocarray(u->dir.modes, u->dir.n_modes + 1, sizeof(*more));
+	if (!more)
+		return error_nomem(err);
+	u->dir.modes = more;
+	more[u->dir.n_modes++] = m;
+	return 0;
+}
+
+static void on_compute_mode_ended(void *arg, const struct child_end *e)
+{
+	struct mps_supervisor *u = arg;
+	bool ok =
+		!e->was_silent && e->error.code == ERR_NONE && e->status == 0 && e->signal == 0;
+
+	u->helper = NULL;
+	u->modes_done(u, ok, e->was_silent ? "NVML does not answer" : e->words);
+}
+
+static const struct child_ops ops = { .line = on_compute_mode_line,
+	.ended = on_compute_mode_ended };
+
+/* @set < 0: only reads. */
+static int run_compute_mode_helper(struct mps_supervisor *u, int set, const char *const *uuids,
+	size_t n, struct error *err)
+{
+	const char *argv[GPU_NODE_MAX + 12],
+		*root = u->mps->c.facts->config->container_driver_root;
+	const struct child_spec what = { .argv = argv, .silence_ns = HELPER_NS };
+	char helper[PATH_MAX], mode[16];
+	size_t at = 0;
+
+	argv[at++] = helper;
+	if (u->mps->c.nvml_path) {
+		argv[at++] = "--nvml";
+		argv[at++] = u->mps->c.nvml_path;
+	}
+	if (root && *root) {
+		argv[at++] = "--driver-root";
+		argv[at++] = root;
+	}
+	if (set >= 0) {
+		(void)snprintf(mode, sizeof(mode), "%d", set);
+		argv[at++] = "--set";
+		argv[at++] = mode;
+	}
+	argv[at++] = "mode";
+	for (size_t i = 0; i < n && i < GPU_NODE_MAX; i++)
+		argv[at++] = uuids[i];
+	argv[at] = NULL;
+	if (libexec_find(helper, HELPER, "node/agent/mps", err) < 0)
+		return -1;
+	return proc_start(&u->helper, u->mps->c.loop, &what, &ops, u, err);
+}
+
+int mps_modes_read(struct mps_supervisor *u, struct error *err)
+{
+	return run_compute_mode_helper(u, -1, (const char *const *)u->dir.devices.v,
+		u->dir.devices.n, err);
+}
+
+int mps_modes_set(struct mps_supervisor *u, struct error *err)
+{
+	return run_compute_mode_helper(u, EXCLUSIVE, (const char *const *)u->dir.devices.v,
+		u->dir.devices.n, err);
+}
+
+/* Those that had the same one go together: mostly all. */
+static size_t first_group(const struct mps_supervisor *u, const char **uuids)
+{
+	size_t n = 0;
+
+	for (uint32_t i = 0; i < u->dir.n_modes && n < GPU_NODE_MAX; i++)
+		if (u->dir.modes[i].before == u->dir.modes[0].before)
+			uuids[n++] = u->dir.modes[i].uuid;
+	return n;
+}
+
+int mps_modes_restore(struct mps_supervisor *u, struct error *err)
+{
+	const char *uuids[GPU_NODE_MAX];
+	size_t n = first_group(u, uuids);
+
+	return run_compute_mode_helper(u, (int)u->dir.modes[0].before, uuids, n, err);
+}
+
+void mps_modes_forget(struct mps_supervisor *u)
+{
+	struct mps_daemon_dir *p = &u->dir;
+	uint32_t kept = 0, before = p->n_modes ? p->modes[0].before : 0;
+
+	for (uint32_t i = 0; i < p->n_modes; i++)
+		if (p->modes[i].before != before)
+			p->modes[kept++] = p->modes[i];
+	p->n_modes = kept;
+}

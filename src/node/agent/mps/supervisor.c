@@ -1,0 +1,802 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "node/agent/mps/supervisor.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define ANSWER_NS      (10 * NS_PER_SEC) /* from its start until it answers */
+#define ASK_MS         50                /* between questions meanwhile */
+#define MORE_MS        5                 /* between pieces of a long log */
+#define CHECK_NS       (10 * NS_PER_SEC)
+#define DRAIN_CHECK_NS (2 * NS_PER_SEC)
+#define EMPTY_CHECK_NS (200 * NS_PER_MS) /* where the log says that there is no client */
+#define SERVER_NS      (15 * NS_PER_SEC) /* until a new server is ready */
+#define QUIT_NS        (10 * NS_PER_SEC) /* a daemon without clients takes 0.15 s */
+#define STOP_NS        (3 * NS_PER_SEC)  /* the same, when the agent ends */
+#define BACKOFF_NS     (200 * NS_PER_MS)
+#define BACKOFF_MAX_NS (30 * NS_PER_SEC)
+#define LONG_LIFE_NS   (60 * NS_PER_SEC) /* it has not ended "again" */
+#define TICK_MAX_MS    1000
+
+static const char *const names[] = {
+	[MPS_DOWN] = "down",
+	[MPS_MODES] = "setting compute modes",
+	[MPS_STARTING] = "starting",
+	[MPS_SETTING] = "setting limits",
+	[MPS_READY] = "ready",
+	[MPS_FAULTED] = "fault",
+	[MPS_SERVER] = "server is restarted",
+	[MPS_DRAINING] = "draining",
+	[MPS_QUITTING] = "quitting",
+	[MPS_RESTORING] = "restoring compute modes",
+};
+
+const char *mps_state_name(enum mps_state s)
+{
+	return names[s];
+}
+
+bool mps_supervisor_is_usable(const struct mps_supervisor *u)
+{
+	/* A daemon that was ready serves on while its limits or the GPUs' compute modes change. */
+	return u->state == MPS_READY ||
+	       (u->was_ready && (u->state == MPS_SETTING || u->state == MPS_MODES ||
+					u->state == MPS_RESTORING));
+}
+
+bool mps_supervisor_has_device(const struct mps_supervisor *u, const char *uuid)
+{
+	return strv_has(&u->dir.devices, uuid);
+}
+
+/* A device that was lost when the daemon started, and is back; NULL: none. */
+static const char *lacks_device(const struct mps_supervisor *u)
+{
+	for (size_t i = 0; i < u->desired.uuids.n && i < GPU_NODE_MAX; i++)
+		if (!u->desired.lost[i] && !mps_supervisor_has_device(u, u->desired.uuids.v[i]))
+			return u->desired.uuids.v[i];
+	return NULL;
+}
+
+/* CUDA ends its list of devices at one that it does not know: a lost one is left out, unless there is no other. */
+static int set_daemon_devices(struct mps_supervisor *u, struct error *err)
+{
+	const struct mps_spec *s = &u->desired;
+
+	strv_clear(&u->dir.devices);
+	for (size_t i = 0; i < s->uuids.n && i < GPU_NODE_MAX; i++)
+		if (!s->lost[i] && strv_add(&u->dir.devices, s->uuids.v[i], err) < 0)
+			return -1;
+	return u->dir.devices.n ? 0 : strv_copy(&u->dir.devices, &s->uuids, err);
+}
+
+/* --- the others --- */
+
+static bool has_mode(const struct mps_daemon_dir *p, const char *uuid)
+{
+	for (uint32_t i = 0; i < p->n_modes; i++)
+		if (!strcmp(p->modes[i].uuid, uuid))
+			return true;
+	return false;
+}
+
+/* Another unit that has put down what compute mode one of these GPUs had; NULL: none. */
+static const struct mps_supervisor *has_modes(const struct mps_supervisor *u)
+{
+	for (const struct mps_supervisor *o = u->mps->daemons; o; o = o->next)
+		for (size_t i = 0; o != u && !o->closed && i < u->desired.uuids.n; i++)
+			if (has_mode(&o->dir, u->desired.uuids.v[i]))
+				return o;
+	return NULL;
+}
+
+/* Another unit whose daemon runs on one of these GPUs; NULL: none. */
+static const struct mps_supervisor *has_daemon(const struct mps_supervisor *u)
+{
+	for (const struct mps_supervisor *o = u->mps->daemons; o; o = o->next)
+		for (size_t i = 0; o != u && o->process && i < u->desired.uuids.n; i++)
+			if (mps_supervisor_has_device(o, u->desired.uuids.v[i]))
+				return o;
+	return NULL;
+}
+
+/* --- states --- */
+
+/* What can be used is something else now. */
+static void notify_mps_daemon_change(struct mps_supervisor *u)
+{
+	if (!u->mps->stopped)
+		wake_up(u->mps->c.wake);
+}
+
+static void on_mps_daemon_timer(uv_timer_t *t)
+{
+	mps_supervisor_step(t->data);
+}
+
+static void arm_mps_daemon_timer(struct mps_supervisor *u, uint64_t ms)
+{
+	if (u->closed)
+		return;
+	uv_update_time(u->mps->c.loop);
+	(void)uv_timer_start(&u->timer, on_mps_daemon_timer,
+		ms < TICK_MAX_MS ? ms : TICK_MAX_MS, 0);
+}
+
+void mps_supervisor_enter(struct mps_supervisor *u, enum mps_state state, const char *why)
+{
+	bool usable = mps_supervisor_is_usable(u), other = strcmp(u->why, why) != 0;
+
+	if (state != u->state)
+		u->since_ns = time_mono_ns();
+	u->state = state;
+	u->step = 0;
+	memmove(u->why, why, strnlen(why, sizeof(u->why) - 1) + 1);
+	u->why[sizeof(u->why) - 1] = '\0';
+	log_debug("MPS", LOG_STR("daemon", u->key), LOG_STR("state", names[state]));
+	if (usable != mps_supervisor_is_usable(u) || other)
+		notify_mps_daemon_change(u);
+}
+
+static void back_off_mps_start(struct mps_supervisor *u)
+{
+	uint64_t wait = BACKOFF_NS;
+
+	for (uint32_t i = 0; i < u->failures && wait < BACKOFF_MAX_NS; i++)
+		wait *= 2;
+	u->failures++;
+	u->start_at_ns = time_mono_ns() + (wait < BACKOFF_MAX_NS ? wait : BACKOFF_MAX_NS);
+}
+
+/* Each reason once, until it is ready again. */
+static void report_mps_unavailable(struct mps_supervisor *u, const char *why)
+{
+	if (!u->wanted || !strcmp(u->reported_reason, why))
+		return;
+	(void)snprintf(u->reported_reason, sizeof(u->reported_reason), "%s", why);
+	log_warn("MPS is away, trying again", LOG_STR("daemon", u->key),
+		LOG_STR("reason", why));
+	report_event(u->mps->c.reporter, EVENT_WARNING, "MPSDaemonDown", "MPS of %s: %s",
+		u->desired.uuids.n ? u->desired.uuids.v[0] : u->key, why);
+}
+
+static void enter_mps_down(struct mps_supervisor *u, const char *why)
+{
+	char text[ERROR_MSG_MAX];
+
+	(void)snprintf(text, sizeof(text), "%s", why); /* it may be u->why */
+	back_off_mps_start(u);
+	report_mps_unavailable(u, text);
+	mps_supervisor_enter(u, MPS_DOWN, text);
+}
+
+void mps_supervisor_fail(struct mps_supervisor *u, const char *fmt, ...)
+{
+	char why[ERROR_MSG_MAX];
+	va_list ap;
+
+	va_start(ap, fmt);
+	(void)vsnprintf(why, sizeof(why), fmt, ap);
+	va_end(ap);
+	mps_command_stop(&u->command);
+	u->helper = proc_stop(u->helper);
+	if (u->process) {
+		report_mps_unavailable(u, why);
+		mps_supervisor_enter(u, MPS_QUITTING, why);
+		mps_process_kill(u);
+	} else {
+		enter_mps_down(u, why);
+	}
+	arm_mps_daemon_timer(u, 0);
+}
+
+void mps_supervisor_count_missed(struct mps_supervisor *u, const struct error *why)
+{
+	/* It was told to quit, takes no commands any more, and waits for its clients. */
+	if (u->process && u->state == MPS_QUITTING) {
+		u->checked_ns = time_mono_ns(); /* what it answered before counts */
+		arm_mps_daemon_timer(u, TICK_MAX_MS);
+	} else if (u->process && strstr(why->msg, "Cannot send command")) {
+		mps_supervisor_enter(u, MPS_QUITTING,
+			"it was told to quit, and waits for its clients");
+		arm_mps_daemon_timer(u, TICK_MAX_MS);
+	} else if (u->stopping) { /* asked again until the time for that is over */
+		u->step = 0;
+		arm_mps_daemon_timer(u, ASK_MS);
+	} else if (!u->process || !u->was_ready || ++u->missed >= MPS_MISSED_MAX) {
+		u->missed = 0;
+		mps_supervisor_fail(u, "%s", why->msg);
+	} else {
+		log_info("MPS was asked in vain, trying again", LOG_STR("daemon", u->key),
+			LOG_STR("reason", why->msg));
+		u->step = 0;
+		if (u->checked_ns) /* due again, after a pause */
+			u->checked_ns = 1;
+		arm_mps_daemon_timer(u, TICK_MAX_MS);
+	}
+}
+
+/* --- limits --- */
+
+static bool spec_same(const struct mps_spec *a, const struct mps_spec *b)
+{
+	if (a->percent != b->percent || a->uuids.n != b->uuids.n)
+		return false;
+	for (size_t i = 0; i < a->uuids.n && i < GPU_NODE_MAX; i++)
+		if (a->limits[i] != b->limits[i])
+			return false;
+	return true;
+}
+
+static void copy_applied_spec(struct mps_supervisor *u)
+{
+	memcpy(u->applied.limits, u->desired.limits, sizeof(u->applied.limits));
+	u->applied.percent = u->desired.percent;
+	strv_clear(&u->applied.uuids);
+	if (strv_copy(&u->applied.uuids, &u->desired.uuids, NULL) < 0)
+		u->applied.percent = 0; /* told once more */
+}
+
+void mps_supervisor_set_ready(struct mps_supervisor *u)
+{
+	bool first = !u->was_ready;
+
+	u->was_ready = true;
+	u->needs_server = false;
+	if (first) /* else it may have clients that nobody has asked for yet */
+		u->checked_ns = time_mono_ns();
+	mps_supervisor_enter(u, MPS_READY, "");
+	if (first)
+		log_info("MPS is ready", LOG_STR("daemon", u->key),
+			LOG_INT("pid", mps_process_pid(u)),
+			LOG_UINT("percent", u->applied.percent),
+			LOG_UINT("mib", u->applied.limits[0]));
+	if (*u->reported_reason)
+		report_event(u->mps->c.reporter, EVENT_NORMAL, "MPSDaemonUp",
+			"MPS of %s is ready again",
+			u->desired.uuids.n ? u->desired.uuids.v[0] : u->key);
+	u->reported_reason[0] = '\0';
+}
+
+/* A server starts with the first client, which finds out that it cannot: not where that is to be expected. */
+static void finish_mps_settings(struct mps_supervisor *u)
+{
+	copy_applied_spec(u);
+	u->missed = 0;
+	if (!u->was_ready && u->n_servers == 0 && (u->desired.exclusive || u->needs_server))
+		mps_supervisor_enter(u, MPS_SERVER, "an MPS server is being started");
+	else
+		mps_supervisor_set_ready(u);
+}
+
+bool mps_supervisor_is_unused(const struct mps_supervisor *u)
+{
+	return u->has_no_client && mps_clients_count(&u->clients) == 0;
+}
+
+static bool check_is_due(const struct mps_supervisor *u, uint64_t every)
+{
+	return time_mono_ns() - u->checked_ns >= every;
+}
+
+/* --- what is next in each state --- */
+
+static void start_mps_process(struct mps_supervisor *u)
+{
+	struct error err = ERROR_INIT;
+
+	(void)mps_watch_report_fault(u, /* now= */ true);
+	mps_watch_truncate_log(u);
+	u->started_ns = time_mono_ns();
+	u->missed = 0;
+	u->applied.percent = 0;
+	u->was_ready = false;
+	u->complaint[0] = '\0';
+	u->n_servers = 0;
+	if (mps_process_start(u, &err) < 0) {
+		mps_supervisor_fail(u, "%s", err.msg);
+		return;
+	}
+	mps_supervisor_enter(u, MPS_STARTING, "the MPS control daemon is starting");
+	mps_watch_start(u);
+	arm_mps_daemon_timer(u, ASK_MS);
+}
+
+static void begin_mps_start(struct mps_supervisor *u)
+{
+	struct error err = ERROR_INIT;
+
+	u->modes_are_set = false;
+	if (set_daemon_devices(u, &err) < 0 || mps_daemon_dir_make(&u->dir, &err) < 0 ||
+		mps_daemon_dir_save(&u->dir, &err) < 0) {
+		mps_supervisor_fail(u, "%s", err.msg);
+	} else if (!u->desired.exclusive) {
+		start_mps_process(u);
+	} else {
+		mps_supervisor_enter(u, MPS_MODES, "the compute mode is being set");
+		if (mps_modes_read(u, &err) < 0)
+			mps_supervisor_fail(u, "%s", err.msg);
+	}
+}
+
+static void on_modes(struct mps_supervisor *u, bool ok, const char *why);
+
+static void restore_compute_modes(struct mps_supervisor *u)
+{
+	struct error err = ERROR_INIT;
+
+	u->modes_are_set = false;
+	mps_supervisor_enter(u, MPS_RESTORING, u->why);
+	if (mps_modes_restore(u, &err) < 0)
+		on_modes(u, false, err.msg);
+}
+
+static void on_modes(struct mps_supervisor *u, bool ok, const char *why)
+{
+	struct error err = ERROR_INIT;
+
+	if (u->state == MPS_RESTORING) {
+		/* What cannot be put back is tried again for as long as it takes. */
+		if (!ok && strcmp(u->reported_reason, why) != 0) {
+			log_warn("a compute mode is not restored yet",
+				LOG_STR("daemon", u->key), LOG_STR("reason", why));
+			(void)snprintf(u->reported_reason, sizeof(u->reported_reason), "%s",
+				why);
+		}
+		if (ok)
+			mps_modes_forget(u);
+		if (ok && mps_daemon_dir_save(&u->dir, &err) < 0)
+			log_warn("MPS's state is not written", LOG_STR("reason", err.msg));
+		if (!ok && u->stopping) { /* the next agent finds them written down */
+			mps_supervisor_close(u);
+			return;
+		}
+		mps_supervisor_enter(u, u->process ? MPS_READY : MPS_DOWN,
+			u->process ? "" : u->why);
+		if (!ok)
+			back_off_mps_start(u);
+		mps_supervisor_step(u);
+	} else if (!ok && u->process) {
+		/* A daemon that serves goes on as it is. */
+		log_warn("the compute mode cannot be set, trying again",
+			LOG_STR("daemon", u->key), LOG_STR("reason", why));
+		u->modes_are_set = false;
+		back_off_mps_start(u);
+		mps_supervisor_enter(u, MPS_READY, "");
+		mps_supervisor_step(u);
+	} else if (!ok) {
+		mps_supervisor_fail(u, "the compute mode cannot be set: %s", why);
+	} else if (u->modes_are_set && u->process) {
+		mps_supervisor_enter(u, MPS_READY, "");
+		mps_supervisor_step(u);
+	} else if (u->modes_are_set) {
+		start_mps_process(u);
+	} else if (mps_daemon_dir_save(&u->dir, &err) < 0 || mps_modes_set(u, &err) < 0) {
+		on_modes(u, false, err.msg);
+	} else {
+		u->modes_are_set = true;
+	}
+}
+
+/* One that nobody knows of yet: it was started by an agent that was killed in that moment. */
+static bool adopt_mps_process(struct mps_supervisor *u)
+{
+	if (!mps_process_adopt(u))
+		return false;
+	log_info("an MPS control daemon is there already", LOG_STR("daemon", u->key),
+		LOG_INT("pid", mps_process_pid(u)));
+	u->was_ready = true;
+	u->started_ns = time_mono_ns();
+	u->found = true;
+	u->modes_are_set = u->dir.n_modes > 0;
+	u->applied.percent = 0;
+	u->checked_ns = 0;
+	mps_supervisor_enter(u, MPS_READY, "");
+	mps_watch_start(u);
+	return true;
+}
+
+/* Nobody is to come here: what is left goes, unless a daemon does without us. */
+static void next_end(struct mps_supervisor *u)
+{
+	struct error err = ERROR_INIT;
+
+	if (!u->stopping && adopt_mps_process(u)) {
+		mps_supervisor_step(u);
+	} else if (mps_daemon_dir_clear(&u->dir, &err) < 0 && !u->stopping) {
+		log_debug("MPS", LOG_STR("daemon", u->key), LOG_STR("reason", err.msg));
+		arm_mps_daemon_timer(u, TICK_MAX_MS);
+	} else {
+		mps_supervisor_close(u);
+	}
+}
+
+/* Left with modes: they are put back where nobody is to come, and where it did not even start. */
+static void next_down(struct mps_supervisor *u)
+{
+	uint64_t now = time_mono_ns();
+	bool useless = !u->wanted || u->stopping || !u->desired.exclusive ||
+		       (u->failures > 1 && !u->was_ready);
+
+	if (now < u->start_at_ns && !u->stopping && (u->wanted || u->dir.n_modes > 0)) {
+		arm_mps_daemon_timer(u, (u->start_at_ns - now) / NS_PER_MS + 1);
+	} else if (u->dir.n_modes > 0 && useless) {
+		restore_compute_modes(u);
+	} else if (!u->wanted || u->stopping) {
+		next_end(u);
+	} else if (adopt_mps_process(u)) {
+		mps_supervisor_step(u);
+	} else if (has_modes(u) || has_daemon(u)) {
+		/* Else a process of both would meet two servers, or that one put another mode back under this one's. */
+		mps_supervisor_enter(u, MPS_DOWN,
+			"another MPS daemon of this GPU has not ended yet");
+		arm_mps_daemon_timer(u, TICK_MAX_MS);
+	} else {
+		begin_mps_start(u);
+	}
+}
+
+static void on_first_answer(void *arg, const char *answer, const struct error *err)
+{
+	struct mps_supervisor *u = arg;
+
+	(void)answer;
+	if (!err) {
+		u->n_servers = 0;
+		mps_supervisor_enter(u, MPS_SETTING, "limits are being set");
+		mps_supervisor_step(u);
+	} else if (time_mono_ns() - u->since_ns >= ANSWER_NS) {
+		mps_supervisor_fail(u, "it did not answer within %llu s of its start: %s",
+			(unsigned long long)(ANSWER_NS / NS_PER_SEC), err->msg);
+	} else {
+		arm_mps_daemon_timer(u, ASK_MS);
+	}
+}
+
+/* The config has another compute mode than the GPUs of the daemon that runs, and it is time to try that. */
+static bool mode_is_due(const struct mps_supervisor *u)
+{
+	bool other = u->desired.exclusive ? !u->modes_are_set : u->dir.n_modes > 0;
+
+	return u->desired.percent && other && time_mono_ns() >= u->start_at_ns && !has_modes(u);
+}
+
+static void apply_compute_mode(struct mps_supervisor *u)
+{
+	struct error err = ERROR_INIT;
+
+	if (!u->desired.exclusive) {
+		restore_compute_modes(u);
+	} else {
+		u->modes_are_set = false;
+		mps_supervisor_enter(u, MPS_MODES, "the compute mode is being set");
+		if (mps_modes_read(u, &err) < 0)
+			on_modes(u, false, err.msg);
+	}
+}
+
+static void on_quit(void *arg, const char *answer, const struct error *err)
+{
+	(void)answer;
+	(void)err; /* its end says more than its answer */
+	mps_supervisor_step(arg);
+}
+
+static void next_ready(struct mps_supervisor *u)
+{
+	bool lacking = lacks_device(u) != NULL;
+
+	if (!u->wanted) {
+		mps_supervisor_enter(u, MPS_DRAINING, "its clients have not ended yet");
+		u->checked_ns = 0;
+		mps_supervisor_step(u);
+	} else if (mode_is_due(u)) {
+		apply_compute_mode(u);
+	} else if (!spec_same(&u->desired, &u->applied)) {
+		mps_supervisor_enter(u, MPS_SETTING, "limits are being set");
+		mps_supervisor_step(u);
+	} else if (lacking && mps_supervisor_is_unused(u)) {
+		mps_supervisor_enter(u, MPS_QUITTING,
+			"it is restarted with a GPU that was lost at its start");
+		mps_supervisor_query(u, on_quit, "quit");
+	} else if (check_is_due(u, lacking ? DRAIN_CHECK_NS : CHECK_NS)) {
+		mps_supervisor_check(u);
+	} else {
+		arm_mps_daemon_timer(u, TICK_MAX_MS);
+	}
+}
+
+static void next_faulted(struct mps_supervisor *u)
+{
+	uint32_t left = mps_clients_count_faulted(&u->clients);
+
+	if (mps_watch_report_fault(u, /* now= */ false)) {
+		arm_mps_daemon_timer(u, ASK_MS);
+	} else if (left == 0) {
+		log_info("MPS takes clients again, all that the fault hit are gone",
+			LOG_STR("daemon", u->key));
+		report_event(u->mps->c.reporter, EVENT_NORMAL, "MPSRecovered",
+			"MPS of %s takes clients again, all that the fault hit have ended",
+			u->desired.uuids.n ? u->desired.uuids.v[0] : u->key);
+		mps_supervisor_enter(u, MPS_READY, "");
+		mps_supervisor_step(u);
+	} else if (check_is_due(u, DRAIN_CHECK_NS)) {
+		mps_supervisor_check(u);
+	} else {
+		arm_mps_daemon_timer(u, TICK_MAX_MS);
+	}
+}
+
+void mps_supervisor_no_server(struct mps_supervisor *u, const char *what)
+{
+	u->needs_server = true;
+	mps_supervisor_fail(u, "the MPS server %s%s%.300s%s", what, *u->complaint ? ": " : "",
+		u->complaint,
+		u->desired.exclusive
+			? " (compute mode exclusive: no other program may use the GPU)"
+			: "");
+}
+
+static void on_server_asked(void *arg, const char *answer, const struct error *err)
+{
+	struct mps_supervisor *u = arg;
+
+	(void)answer;
+	if (err)
+		mps_supervisor_fail(u, "%s", err->msg);
+	else
+		arm_mps_daemon_timer(u, TICK_MAX_MS); /* the log says when it is ready */
+}
+
+/* The line of the log that says so may have been lost. */
+static void on_late_server(void *arg, const char *answer, const struct error *err)
+{
+	struct mps_supervisor *u = arg;
+
+	if (err || mps_pids_read(u->servers, MPS_SERVERS_MAX, answer) == 0) {
+		mps_supervisor_no_server(u, "was not ready in time");
+		return;
+	}
+	mps_supervisor_set_ready(u);
+	mps_supervisor_step(u);
+}
+
+static void next_server(struct mps_supervisor *u)
+{
+	if (u->step == 0) {
+		u->step = 1;
+		mps_supervisor_query(u, on_server_asked, "start_server -uid %u",
+			(unsigned)geteuid());
+	} else if (time_mono_ns() - u->since_ns >= SERVER_NS) {
+		mps_supervisor_query(u, on_late_server, "get_server_list");
+	} else {
+		arm_mps_daemon_timer(u, TICK_MAX_MS);
+	}
+}
+
+/* It goes on without us. */
+static void leave_mps_process(struct mps_supervisor *u)
+{
+	mps_process_leave(u);
+	mps_supervisor_enter(u, MPS_DOWN, u->why);
+	mps_supervisor_step(u);
+}
+
+static void next_draining(struct mps_supervisor *u)
+{
+	bool none = mps_clients_count(&u->clients) == 0;
+	bool unknown =
+		check_is_due(u, none && !u->has_no_client ? EMPTY_CHECK_NS : DRAIN_CHECK_NS);
+
+	if (u->wanted) {
+		mps_supervisor_enter(u, MPS_READY, "");
+		mps_supervisor_step(u);
+	} else if (u->stopping && unknown && time_mono_ns() - u->since_ns >= STOP_NS) {
+		leave_mps_process(u);
+	} else if (unknown) {
+		mps_supervisor_check(u);
+	} else if (!none && u->stopping) {
+		leave_mps_process(u);
+	} else if (!mps_supervisor_is_unused(u)) {
+		arm_mps_daemon_timer(u, none ? EMPTY_CHECK_NS / NS_PER_MS : TICK_MAX_MS);
+	} else {
+		mps_supervisor_enter(u, MPS_QUITTING,
+			u->stopping ? "the agent ends" : "it is not wanted any more");
+		mps_supervisor_query(u, on_quit, "quit");
+	}
+}
+
+void mps_supervisor_stop(struct mps_supervisor *u)
+{
+	if (u->closed)
+		return;
+	(void)mps_watch_read(u);
+	u->stopping = true;
+	u->wanted = false;
+	mps_command_stop(&u->command);
+	u->helper = proc_stop(u->helper);
+	if (!u->process) {
+		mps_supervisor_enter(u, MPS_DOWN, u->why);
+		mps_supervisor_step(u);
+	} else if (mps_clients_count(&u->clients) > 0) {
+		leave_mps_process(u);
+	} else if (u->state != MPS_QUITTING) {
+		/* Asks for clients first, where that was not done just now: one that was found may have some. */
+		mps_supervisor_enter(u, MPS_DRAINING, "the agent ends");
+		mps_supervisor_step(u);
+	} else if (u->checked_ns == 0) {
+		leave_mps_process(u);
+	}
+	arm_mps_daemon_timer(u, ASK_MS);
+}
+
+/* A daemon that was told to quit takes no clients and no commands, and ends with its last client. */
+static void next_quitting(struct mps_supervisor *u)
+{
+	if (u->stopping && time_mono_ns() - u->since_ns >= STOP_NS) {
+		leave_mps_process(u);
+		return;
+	}
+	if (time_mono_ns() - u->since_ns >= QUIT_NS && check_is_due(u, DRAIN_CHECK_NS)) {
+		mps_supervisor_check(u);
+		return;
+	}
+	if (time_mono_ns() - u->since_ns >= QUIT_NS && mps_supervisor_is_unused(u)) {
+		log_warn("the MPS control daemon did not quit, it is killed",
+			LOG_STR("daemon", u->key), LOG_INT("pid", mps_process_pid(u)));
+		mps_process_kill(u);
+	}
+	arm_mps_daemon_timer(u, TICK_MAX_MS);
+}
+
+void mps_supervisor_step(struct mps_supervisor *u)
+{
+	bool more;
+
+	if (u->closed || u->command.child || u->helper)
+		return;
+	more = mps_watch_read(u);
+	if (u->closed || u->command.child || u->helper)
+		return;
+	if (more) {
+		arm_mps_daemon_timer(u, MORE_MS);
+		return;
+	}
+	if (u->state != MPS_FAULTED)
+		(void)mps_watch_report_fault(u, /* now= */ false);
+	switch (u->state) {
+	case MPS_DOWN:
+		next_down(u);
+		break;
+	case MPS_MODES:
+	case MPS_RESTORING:
+		break; /* on_modes() */
+	case MPS_STARTING:
+		mps_supervisor_query(u, on_first_answer,
+			"get_default_active_thread_percentage");
+		break;
+	case MPS_SETTING:
+		if (!mps_limits_set_next(u))
+			finish_mps_settings(u);
+		if (u->state != MPS_SETTING)
+			arm_mps_daemon_timer(u, 0);
+		break;
+	case MPS_READY:
+		next_ready(u);
+		break;
+	case MPS_FAULTED:
+		next_faulted(u);
+		break;
+	case MPS_SERVER:
+		next_server(u);
+		break;
+	case MPS_DRAINING:
+		next_draining(u);
+		break;
+	case MPS_QUITTING:
+		next_quitting(u);
+		break;
+	}
+}
+
+/* --- its end --- */
+
+static void on_mps_process_end(struct mps_supervisor *u, const char *how)
+{
+	bool asked = u->state == MPS_QUITTING, started = u->was_ready;
+	uint64_t lived = time_mono_ns() - u->started_ns;
+	char why[ERROR_MSG_MAX];
+
+	/* What its log still says changes nothing, but for the words of one that did not even start. */
+	if (u->state != MPS_STARTING)
+		u->state = MPS_QUITTING;
+	(void)mps_watch_read(u);
+	mps_watch_stop(u);
+	(void)mps_watch_report_fault(u, /* now= */ true);
+	u->was_ready = false;
+	mps_command_stop(&u->command);
+	u->helper = proc_stop(u->helper);
+	/* An older driver, if it never served: since then processes of clients can write to its log. */
+	if (!started && strstr(u->complaint, "multiuser"))
+		u->no_multiuser = true;
+	u->has_no_client = false;
+	if (mps_clients_count(&u->clients) > 0)
+		mps_watch_report_lost(u, "MPSDaemonDied", "the MPS control daemon ended");
+	mps_clients_set(&u->clients, NULL, 0);
+	if (started && lived >= LONG_LIFE_NS)
+		u->failures = 0;
+	u->deaths += u->wanted;
+	(void)snprintf(why, sizeof(why), "the MPS control daemon ended %s%s%.300s", how,
+		*u->complaint ? ": " : "", u->complaint);
+	dir_empty(u->dir.pipe,
+		DIR_EMPTY_LOOP_NS); /* nobody is to find a socket there that leads nowhere */
+	enter_mps_down(u, asked ? u->why : why);
+	arm_mps_daemon_timer(u, 0);
+}
+
+/* --- life --- */
+
+struct mps_supervisor *mps_supervisor_new(struct mps *m, const char *root, const char *key,
+	struct error *err)
+{
+	struct mps_supervisor *u = calloc(1, sizeof(*u));
+
+	if (!u) {
+		(void)error_nomem(err);
+		return NULL;
+	}
+	if (mps_daemon_dir_init(&u->dir, root, key, err) < 0 ||
+		mps_daemon_dir_load(&u->dir, err) < 0) {
+		mps_daemon_dir_fini(&u->dir);
+		free(u);
+		return NULL;
+	}
+	u->mps = m;
+	u->modes_done = on_modes;
+	u->ended = on_mps_process_end;
+	(void)snprintf(u->key, sizeof(u->key), "%s", key);
+	mps_log_init(&u->log);
+	(void)uv_timer_init(m->c.loop, &u->timer);
+	u->timer.data = u;
+	(void)uv_fs_event_init(m->c.loop, &u->log_event);
+	u->log_event.data = u;
+	u->handles = 2;
+	(void)snprintf(u->why, sizeof(u->why), "the MPS control daemon is starting");
+	u->wanted = adopt_mps_process(u); /* until the config says otherwise */
+	u->since_ns = time_mono_ns();
+	return u;
+}
+
+static void on_mps_daemon_closed(uv_handle_t *h)
+{
+	struct mps_supervisor *u = h->data;
+
+	if (--u->handles == 0)
+		notify_mps_daemon_change(u); /* which frees it */
+}
+
+void mps_supervisor_close(struct mps_supervisor *u)
+{
+	if (u->closed)
+		return;
+	u->closed = true;
+	mps_watch_stop(u);
+	mps_command_stop(&u->command);
+	u->helper = proc_stop(u->helper);
+	mps_identify_stop(u);
+	mps_process_leave(u);
+	uv_close((uv_handle_t *)&u->timer, on_mps_daemon_closed);
+	uv_close((uv_handle_t *)&u->log_event, on_mps_daemon_closed);
+}
+
+void mps_supervisor_free(struct mps_supervisor *u)
+{
+	mps_log_fini(&u->log);
+	mps_clients_fini(&u->clients);
+	mps_daemon_dir_fini(&u->dir);
+	strv_fini(&u->desired.uuids);
+	strv_fini(&u->applied.uuids);
+	free(u);
+}

@@ -1,0 +1,419 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "node/arbiter/clients/passed-fds.h"
+
+#include "node/arbiter/grants/fair-quota.h"
+#include "lib/base/cleanup.h"
+#include "lib/base/fd.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+/* As many slices as have room for themselves (room.h): each holds up threads of its own and no other's. */
+#define THREADS_MAX (2 * FAIR_QUOTA_SLICES)
+#define STACK_BYTES (256 * 1024)
+/* Packets without descriptors that passed_fds_hang_up() takes from a queue; with more of them the socket is parked. */
+#define DRAIN_MAX 64
+
+/* ---- packets ---------------------------------------------------------------------------------- */
+
+static ssize_t receive_passed_fds(int sock, void *data, size_t cap, void *control, size_t room,
+	int flags, struct msghdr *m)
+{
+	struct iovec part = { .iov_base = data, .iov_len = cap };
+	ssize_t n;
+
+	*m = (struct msghdr){ .msg_iov = &part,
+		.msg_iovlen = 1,
+		.msg_control = control,
+		.msg_controllen = room };
+	n = recvmsg(sock, m, flags | MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+	m->msg_iov = NULL;
+	return n;
+}
+
+ssize_t passed_fds_receive(int sock, void *data, size_t cap, bool *cut)
+{
+	struct msghdr m;
+	ssize_t n = receive_passed_fds(sock, data, cap, NULL, 0, MSG_PEEK, &m);
+
+	if (n < 0)
+		return n;
+	if (m.msg_flags & MSG_CTRUNC)
+		return PASSED_FDS_PRESENT;
+	if (n == 0)
+		return 0;
+	n = receive_passed_fds(sock, data, cap, NULL, 0, 0, &m);
+	*cut = m.msg_flags & MSG_TRUNC;
+	return n;
+}
+
+ssize_t passed_fds_peek(int sock, void *data, size_t cap, int *fd, bool *more)
+{
+	union {
+		struct cmsghdr head;
+		char room[CMSG_LEN(sizeof(int))]; /* and none for a second one */
+	} control = { .room = { 0 } };
+	struct msghdr m;
+	ssize_t n = receive_passed_fds(sock, data, cap, control.room, sizeof(control.room),
+		MSG_PEEK, &m);
+
+	*fd = -1;
+	*more = false;
+	if (n < 0)
+		return n;
+	if (CMSG_FIRSTHDR(&m) && control.head.cmsg_level == SOL_SOCKET &&
+		control.head.cmsg_type == SCM_RIGHTS &&
+		control.head.cmsg_len == CMSG_LEN(sizeof(int)))
+		memcpy(fd, CMSG_DATA(&control.head), sizeof(*fd));
+	*more = m.msg_flags & MSG_CTRUNC;
+	return n;
+}
+
+void passed_fds_take_packet(int sock)
+{
+	struct msghdr m;
+	char byte;
+
+	(void)receive_passed_fds(sock, &byte, sizeof(byte), NULL, 0, 0, &m);
+}
+
+/* With SO_PASSCRED the kernel has something to say of each packet, also of one of no length. */
+static bool was_packet(ssize_t n, const struct msghdr *m)
+{
+	return n > 0 || (n == 0 && (m->msg_flags & MSG_CTRUNC));
+}
+
+enum next { NEXT_NONE, NEXT_PLAIN, NEXT_HAS_DESCRIPTORS };
+
+static bool set_passcred(int sock, int on)
+{
+	return setsockopt(sock, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)) == 0;
+}
+
+/* The next packet of a socket that was shut down; where the kernel does not tell, it may have descriptors. */
+static enum next peek_next_packet(int sock)
+{
+	struct msghdr m;
+	char byte;
+	ssize_t n;
+
+	if (!set_passcred(sock, 0))
+		return NEXT_HAS_DESCRIPTORS;
+	n = receive_passed_fds(sock, &byte, sizeof(byte), NULL, 0, MSG_PEEK, &m);
+	if (n >= 0 && (m.msg_flags & MSG_CTRUNC))
+		return NEXT_HAS_DESCRIPTORS;
+	if (n > 0)
+		return NEXT_PLAIN;
+	/* The end, or a packet of no length. */
+	if (!set_passcred(sock, 1))
+		return NEXT_HAS_DESCRIPTORS;
+	n = receive_passed_fds(sock, &byte, sizeof(byte), NULL, 0, MSG_PEEK, &m);
+	return was_packet(n, &m) ? NEXT_PLAIN : NEXT_NONE;
+}
+
+bool passed_fds_hang_up(int *sock)
+{
+	/* None comes after this. */
+	(void)shutdown(*sock, SHUT_RDWR);
+	for (int i = 0; i <= DRAIN_MAX; i++) {
+		enum next next = peek_next_packet(*sock);
+
+		if (next == NEXT_NONE) {
+			closep(sock);
+			return true;
+		}
+		if (next == NEXT_HAS_DESCRIPTORS)
+			break;
+		passed_fds_take_packet(*sock);
+	}
+	/* For drain_and_close(). */
+	(void)set_passcred(*sock, 1);
+	return false;
+}
+
+/* After passed_fds_hang_up(). A socket that is closed with packets in its queue would take answers from its peer that the
+ * peer has not read yet. */
+static void drain_and_close(int *sock)
+{
+	struct msghdr m;
+	char byte;
+
+	while (*sock >= 0 &&
+		was_packet(receive_passed_fds(*sock, &byte, sizeof(byte), NULL, 0, 0, &m), &m))
+		;
+	closep(sock);
+}
+
+/* ---- the other threads ------------------------------------------------------------------------ */
+
+struct job {
+	struct job *next;
+	int sock, fd;
+	/* To close: */
+	bool counted;
+	struct arbiter_slice *slice;
+	/* To empty: */
+	void (*emptied)(void *arg, int fd); /* NULL: to close */
+	void *arg;
+	off_t bytes;
+};
+
+/* The jobs of one owner, done one after the other. A slice owns what is closed, its pages what is emptied. */
+struct queue {
+	struct queue *next;
+	const void *owner;
+	struct job *jobs, **end;
+	bool served; /* by a thread */
+};
+
+/* Freed by who is last: the loop's side, or a thread that an owner holds up. */
+struct passed_fds {
+	pthread_mutex_t lock; /* guards what follows */
+	struct queue *queues; /* with a job each, or a thread that closes the last one */
+	struct job *done;
+	unsigned int n_threads;
+	bool stopped;
+	/* The loop's own. */
+	uv_async_t async;
+	void (*closed)(struct arbiter_slice *s, bool counted);
+};
+
+static void free_jobs(struct job *j)
+{
+	while (j) {
+		struct job *next = j->next;
+
+		free(j);
+		j = next;
+	}
+}
+
+static void free_passed_fds(struct passed_fds *f)
+{
+	while (f->queues) {
+		struct queue *q = f->queues;
+
+		f->queues = q->next;
+		free_jobs(q->jobs);
+		free(q);
+	}
+	free_jobs(f->done);
+	(void)pthread_mutex_destroy(&f->lock);
+	free(f);
+}
+
+/* NULL: no memory. The lock is held. */
+static struct queue *get_owner_queue(struct passed_fds *f, const void *owner)
+{
+	struct queue *q = f->queues;
+
+	while (q && q->owner != owner)
+		q = q->next;
+	if (q)
+		return q;
+	q = calloc(1, sizeof(*q));
+	if (!q)
+		return NULL;
+	*q = (struct queue){ .next = f->queues, .owner = owner, .end = &q->jobs };
+	f->queues = q;
+	return q;
+}
+
+static void free_queue(struct passed_fds *f, struct queue *q)
+{
+	struct queue **at = &f->queues;
+
+	while (*at != q)
+		at = &(*at)->next;
+	*at = q->next;
+	free(q);
+}
+
+/* NULL: each has its thread. The lock is held. */
+static struct queue *find_unserved_queue(const struct passed_fds *f)
+{
+	struct queue *q = f->queues;
+
+	while (q && q->served)
+		q = q->next;
+	return q;
+}
+
+static void run_fd_job(struct job *j)
+{
+	const int flags = FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE;
+
+	if (!j->emptied || fallocate(j->fd, flags, 0, j->bytes) == 0)
+		closep(&j->fd);
+	drain_and_close(&j->sock);
+}
+
+/* Until nothing of the owner is left to do. The lock is held before and after. */
+static void serve_owner_queue(struct passed_fds *f, struct queue *q)
+{
+	struct job *j;
+
+	q->served = true;
+	while (!f->stopped && (j = q->jobs) != NULL) {
+		q->jobs = j->next;
+		if (!q->jobs)
+			q->end = &q->jobs;
+		(void)pthread_mutex_unlock(&f->lock);
+		run_fd_job(j);
+		(void)pthread_mutex_lock(&f->lock);
+		j->next = f->done;
+		f->done = j;
+		if (!f->stopped)
+			(void)uv_async_send(&f->async);
+	}
+	if (!q->jobs)
+		free_queue(f, q);
+}
+
+static void *run_passed_fds_thread(void *arg)
+{
+	struct passed_fds *f = arg;
+	struct queue *q;
+	bool last;
+
+	(void)pthread_mutex_lock(&f->lock);
+	while (!f->stopped && (q = find_unserved_queue(f)) != NULL)
+		serve_owner_queue(f, q);
+	last = --f->n_threads == 0 && f->stopped;
+	(void)pthread_mutex_unlock(&f->lock);
+	if (last)
+		free_passed_fds(f);
+	return NULL;
+}
+
+/* For an owner that has none. Without one it waits for a thread that ends. The lock is held. */
+static void start_passed_fds_thread(struct passed_fds *f)
+{
+	sigset_t all, before;
+	pthread_attr_t attr;
+	pthread_t t;
+
+	if (!find_unserved_queue(f) || f->n_threads == THREADS_MAX ||
+		pthread_attr_init(&attr) != 0)
+		return;
+	(void)pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+	(void)pthread_attr_setstacksize(&attr, STACK_BYTES);
+	(void)sigfillset(&all);
+	(void)pthread_sigmask(SIG_SETMASK, &all, &before);
+	if (pthread_create(&t, &attr, run_passed_fds_thread, f) == 0)
+		f->n_threads++;
+	(void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+	(void)pthread_attr_destroy(&attr);
+}
+
+/* ---- the loop's side -------------------------------------------------------------------------- */
+
+static void on_passed_fds_jobs_done(uv_async_t *h)
+{
+	struct passed_fds *f = h->data;
+	struct job *done;
+
+	(void)pthread_mutex_lock(&f->lock);
+	done = STEAL_PTR(f->done);
+	(void)pthread_mutex_unlock(&f->lock);
+	for (const struct job *j = done; j; j = j->next) {
+		if (j->emptied)
+			j->emptied(j->arg, j->fd);
+		else
+			f->closed(j->slice, j->counted);
+	}
+	free_jobs(done);
+}
+
+struct passed_fds *passed_fds_new(uv_loop_t *loop,
+	void (*closed)(struct arbiter_slice *s, bool counted), struct error *err)
+{
+	struct passed_fds *f = calloc(1, sizeof(*f));
+	int r;
+
+	if (!f) {
+		(void)error_nomem(err);
+		return NULL;
+	}
+	r = uv_async_init(loop, &f->async, on_passed_fds_jobs_done);
+	if (r < 0) {
+		free(f);
+		(void)error_sys(err, -r, "make an event");
+		return NULL;
+	}
+	(void)pthread_mutex_init(&f->lock, NULL);
+	f->closed = closed;
+	f->async.data = f;
+	return f;
+}
+
+static void on_passed_fds_async_closed(uv_handle_t *h)
+{
+	struct passed_fds *f = h->data;
+	bool last;
+
+	(void)pthread_mutex_lock(&f->lock);
+	last = --f->n_threads == 0;
+	(void)pthread_mutex_unlock(&f->lock);
+	if (last)
+		free_passed_fds(f);
+}
+
+struct passed_fds *passed_fds_stop(struct passed_fds *f)
+{
+	if (!f)
+		return NULL;
+	(void)pthread_mutex_lock(&f->lock);
+	f->stopped = true;
+	f->n_threads++; /* the handle */
+	(void)pthread_mutex_unlock(&f->lock);
+	uv_close((uv_handle_t *)&f->async, on_passed_fds_async_closed);
+	return NULL;
+}
+
+/* False: no memory. */
+static bool submit_passed_fds_job(struct passed_fds *f, const void *owner,
+	const struct job *job)
+{
+	struct job *j = malloc(sizeof(*j));
+	struct queue *q;
+
+	if (!j)
+		return false;
+	*j = *job;
+	(void)pthread_mutex_lock(&f->lock);
+	q = get_owner_queue(f, owner);
+	if (q) {
+		*q->end = j;
+		q->end = &j->next;
+		start_passed_fds_thread(f);
+	}
+	(void)pthread_mutex_unlock(&f->lock);
+	if (!q)
+		free(j);
+	return q != NULL;
+}
+
+void passed_fds_close(struct passed_fds *f, struct arbiter_slice *s, bool counted, int sock,
+	int fd)
+{
+	(void)submit_passed_fds_job(f, s,
+		&(struct job){ .sock = sock, .fd = fd, .counted = counted, .slice = s });
+}
+
+bool passed_fds_empty_memfd(struct passed_fds *f, const void *owner, int fd, off_t bytes,
+	void (*emptied)(void *arg, int fd), void *arg)
+{
+	return submit_passed_fds_job(f, owner,
+		&(struct job){ .sock = -1,
+			.fd = fd,
+			.emptied = emptied,
+			.arg = arg,
+			.bytes = bytes });
+}

@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* What status shows of turns: copied out by the thread, some at a time. */
+#include "node/arbiter/scheduler/internal.h"
+
+#include "lib/base/time.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+static_assert(SCHEDULER_GPUS_MAX == SCHED_GPUS_MAX, "room for all figures");
+
+/* ---- one moment ------------------------------------------------------------------------------- */
+
+/* In one step, and one walk over the accounts: as usage_gpu_busy_ns(), for all GPUs. */
+static void snapshot_charges(struct scheduler *t)
+{
+	for (struct scheduler_slice *s = t->slices; s; s = s->next) {
+		for (unsigned int i = 0; i < s->n_gpus; i++)
+			s->gpus[i].shown_charged_ns =
+				usage_load(&s->gpus[i].account->charged_ns);
+	}
+	for (unsigned int i = 0; i < SCHED_GPUS_MAX; i++) {
+		if (t->gpus[i].users)
+			t->gpus[i].shown_busy_ns = usage_load(&t->gpus[i].record->ns);
+	}
+	for (uint32_t i = 0; i < usage_accounts_touched(&t->accounts); i++) {
+		const struct usage_account *a = &t->accounts.accounts[i];
+		struct scheduler_gpu *g = atomic_load(&a->state) == USAGE_RECORD_USED
+						  ? turn_gpu_find(t, a->uuid)
+						  : NULL;
+
+		if (g)
+			g->shown_busy_ns =
+				usage_add(g->shown_busy_ns, usage_load(&a->charged_ns));
+	}
+}
+
+/* Nobody leaves within a call, so that nothing that .count is at goes. */
+struct begin_call {
+	struct scheduler_count count;
+	bool started;
+};
+
+static bool begin_figures_step(struct scheduler *t, void *arg)
+{
+	struct begin_call *c = arg;
+
+	if (!c->started)
+		scheduler_count_begin(t, &c->count);
+	c->started = true;
+	if (c->count.slice)
+		scheduler_count_step(t, &c->count);
+	if (c->count.slice)
+		return false;
+	snapshot_charges(t);
+	t->shown = true;
+	return true;
+}
+
+void scheduler_figures_begin(struct scheduler *t)
+{
+	struct begin_call c = { .started = false };
+
+	scheduler_call(t, begin_figures_step, &c);
+}
+
+static bool end_step(struct scheduler *t, void *arg)
+{
+	(void)arg;
+	t->shown = false;
+	return true;
+}
+
+void scheduler_figures_end(struct scheduler *t)
+{
+	scheduler_call(t, end_step, NULL);
+}
+
+/* ---- a slice ---------------------------------------------------------------------------------- */
+
+static void fill_share_figures(struct scheduler *t, const struct scheduler_slice *s,
+	const struct scheduler_share *g, struct scheduler_share_figures *ret)
+{
+	struct sched_account now = { .has_quantum = false };
+
+	if (s->sched)
+		sched_account(t->sched, s->sched, g->number, scheduler_now(t), &now);
+	memcpy(ret->uuid, g->uuid, sizeof(ret->uuid));
+	ret->charged_ns = g->shown_charged_ns;
+	usage_account_total(&t->accounts, g->account, ret->counters);
+	ret->quanta = usage_load(&g->account->quanta);
+	ret->revocations = usage_load(&g->account->revocations);
+	ret->queue_ns = usage_load(&g->account->queue_ns);
+	ret->weight = g->config.weight;
+	ret->cap = g->config.cap;
+	ret->latency = g->config.latency;
+	ret->has_quantum = now.has_quantum;
+	ret->demoted = now.demoted;
+	ret->stuck = now.stuck_ns >= SCHEDULER_STUCK_NS || g->n_stuck;
+}
+
+struct slice_call {
+	const struct scheduler_slice *slice;
+	struct scheduler_slice_figures *ret;
+	unsigned int n; /* GPUs done */
+};
+
+/* One GPU, as its account may have many records. */
+static bool slice_step(struct scheduler *t, void *arg)
+{
+	struct slice_call *c = arg;
+	const struct scheduler_slice *s = c->slice;
+
+	if (c->n < s->n_gpus) {
+		fill_share_figures(t, s, &s->gpus[c->n], &c->ret->gpus[c->n]);
+		c->n++;
+	}
+	c->ret->crowded = s->sched && s->crowded_ns &&
+			  time_mono_ns() - s->crowded_ns < SCHEDULER_CROWDED_NS;
+	c->ret->n_gpus = c->n;
+	return c->n == s->n_gpus;
+}
+
+void scheduler_figures_slice(struct scheduler *t, struct scheduler_slice *s,
+	struct scheduler_slice_figures *ret)
+{
+	struct slice_call c = { .slice = s, .ret = ret };
+
+	scheduler_call(t, slice_step, &c);
+}
+
+/* ---- its processes ---------------------------------------------------------------------------- */
+
+struct processes_call {
+	const struct scheduler_slice *slice;
+	const struct scheduler_registration
+		*at; /* the next one; NULL before the first. Nobody leaves within a call */
+	bool begun;
+	struct scheduler_process_figures *v;
+	size_t n, room;
+};
+
+static void fill_process(const struct scheduler_registration *c,
+	struct scheduler_process_figures *ret)
+{
+	*ret = (struct scheduler_process_figures){ .pid = c->pid,
+		.ns_pid = c->ns_pid,
+		.start = c->start,
+		.number = c->number };
+	memcpy(ret->name, c->name, sizeof(ret->name));
+	for (unsigned int i = 0; i < c->n_gpus; i++) {
+		const struct usage_client *r = c->clients[i].record;
+
+		ret->gpus[i].stuck = c->clients[i].stuck;
+		ret->gpus[i].charged_ns = usage_load(&r->charged_ns);
+		for (unsigned int k = 0; k < USAGE_COUNTERS; k++)
+			ret->gpus[i].counters[k] = usage_load(&r->counted[k]);
+	}
+}
+
+static bool processes_step(struct scheduler *t, void *arg)
+{
+	struct processes_call *p = arg;
+
+	(void)t;
+	if (!p->begun)
+		p->at = p->slice->registrations;
+	p->begun = true;
+	for (int i = 0; i < SCHEDULER_STEP && p->at && p->n < p->room;
+		i++, p->at = p->at->next) {
+		if (!p->at->ended)
+			fill_process(p->at, &p->v[p->n++]);
+	}
+	return !p->at || p->n == p->room;
+}
+
+static bool count_processes_step(struct scheduler *t, void *arg)
+{
+	struct processes_call *p = arg;
+
+	(void)t;
+	p->room = p->slice->n_registrations;
+	return true;
+}
+
+int scheduler_figures_processes(struct scheduler *t, struct scheduler_slice *s,
+	struct scheduler_process_figures **ret, size_t *ret_n)
+{
+	struct processes_call p = { .slice = s };
+
+	*ret = NULL;
+	*ret_n = 0;
+	scheduler_call(t, count_processes_step, &p);
+	if (!p.room)
+		return 0;
+	p.v = calloc(p.room, sizeof(*p.v));
+	if (!p.v)
+		return -1;
+	scheduler_call(t, processes_step, &p);
+	*ret = p.v;
+	*ret_n = p.n;
+	return 0;
+}
+
+/* ---- GPUs ------------------------------------------------------------------------------------- */
+
+struct gpus_call {
+	struct scheduler_gpu_figures *v;
+	unsigned int n;
+};
+
+static bool gpus_step(struct scheduler *t, void *arg)
+{
+	struct gpus_call *c = arg;
+
+	for (unsigned int i = 0; i < SCHED_GPUS_MAX; i++) {
+		const struct scheduler_gpu *g = &t->gpus[i];
+		struct scheduler_gpu_figures *one = &c->v[c->n];
+
+		if (!g->users)
+			continue;
+		memcpy(one->uuid, g->text, sizeof(one->uuid));
+		one->busy_ns = g->shown_busy_ns;
+		one->concurrent = sched_is_concurrent(t->sched, i);
+		c->n++;
+	}
+	return true;
+}
+
+unsigned int scheduler_figures_gpus(struct scheduler *t, struct scheduler_gpu_figures *ret)
+{
+	struct gpus_call c = { .v = ret };
+
+	scheduler_call(t, gpus_step, &c);
+	return c.n;
+}

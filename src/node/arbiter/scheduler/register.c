@@ -1,0 +1,386 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * A process registers for turns, or comes again with the page that it has. On each GPU of its slice it gets a
+ * record in the accounts and a seat, or the reason why not; then nothing is left of the attempt.
+ */
+#include "node/arbiter/scheduler/internal.h"
+
+#include "node/arbiter/process/proc.h"
+#include "lib/base/time.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+static const struct scheduler_refusal admitted = { .status = SLICE_OK };
+
+static struct scheduler_refusal build_join_refusal(const char *reason)
+{
+	return (struct scheduler_refusal){ .status = SLICE_REFUSED, .reason = reason };
+}
+
+/* For this one there is no room, as the status is to say too. */
+static struct scheduler_refusal build_crowded_refusal(struct scheduler_slice *s,
+	const char *reason)
+{
+	s->crowded_ns = time_mono_ns();
+	return (struct scheduler_refusal){ .status = SLICE_TOO_MANY, .reason = reason };
+}
+
+static bool crowded_step(struct scheduler *t, void *arg)
+{
+	(void)t;
+	(void)build_crowded_refusal(arg, "");
+	return true;
+}
+
+void scheduler_report_crowded(struct scheduler *t, struct scheduler_slice *s)
+{
+	scheduler_call(t, crowded_step, s);
+}
+
+/* ---- room ------------------------------------------------------------------------------------- */
+
+static unsigned int count_pid(const struct scheduler_slice *s, uint32_t pid, uint64_t start)
+{
+	unsigned int n = 0;
+
+	for (const struct scheduler_registration *c = scheduler_registrations_of(s, pid); c;
+		c = c->next_of_pid)
+		n += !c->ended && scheduler_registration_is_of(c, pid, start);
+	return n;
+}
+
+/* What a program had that this process has executed over: a child of it may have its connection open, so that
+ * it never hangs up. */
+static void end_execed(struct scheduler *t, const struct scheduler_slice *s,
+	const struct scheduler_join_request *who)
+{
+	for (struct scheduler_registration *c = scheduler_registrations_of(s, who->pid); c;
+		c = c->next_of_pid) {
+		if (scheduler_registration_is_of(c, who->pid, who->start) && c->image &&
+			who->image && c->image != who->image)
+			scheduler_registration_end(c, scheduler_now(t));
+	}
+}
+
+struct join_call {
+	struct scheduler_slice *slice;
+	const struct scheduler_join_request *request;
+	struct scheduler_registration *registration;
+	struct scheduler_refusal refusal;
+};
+
+static bool check_join_room_step(struct scheduler *t, void *arg)
+{
+	struct join_call *j = arg;
+
+	end_execed(t, j->slice, j->request);
+	if (j->slice->n_registrations >= SCHEDULER_REGISTRATIONS_SLICE)
+		j->refusal =
+			build_crowded_refusal(j->slice, "too many processes of this slice");
+	else if (count_pid(j->slice, j->request->pid, j->request->start) >=
+		 SCHEDULER_REGISTRATIONS_PID)
+		j->refusal = build_crowded_refusal(j->slice,
+			"too many registrations of this process");
+	return true;
+}
+
+struct scheduler_refusal scheduler_check_room(struct scheduler *t, struct scheduler_slice *s,
+	const struct scheduler_join_request *who)
+{
+	struct join_call j = { .slice = s, .request = who, .refusal = admitted };
+
+	scheduler_call(t, check_join_room_step, &j);
+	return j.refusal;
+}
+
+/* ---- records ---------------------------------------------------------------------------------- */
+
+/* Of the page those that are there. */
+static struct scheduler_refusal find_records(struct scheduler_registration *c)
+{
+	struct usage_accounts *tally = &c->scheduler->accounts;
+
+	for (unsigned int i = 0; i < c->n_gpus; i++) {
+		struct usage_client *r =
+			usage_client_find(tally, c->slice->gpus[i].account, c->page->serial, i);
+
+		if (r && (r->pid != c->pid || r->start != c->start))
+			return build_join_refusal("the page is another process's");
+		if (r && usage_client_is_attached(tally, r))
+			return build_join_refusal("the page is in use");
+		c->clients[i].record = r;
+	}
+	return admitted;
+}
+
+/* And those that are not. A page that comes again counts from now on: what it says was counted before, or by an
+ * arbiter whose file is lost. False: there is no room, and nothing was changed. */
+static bool create_records(struct scheduler_registration *c)
+{
+	struct usage_accounts *tally = &c->scheduler->accounts;
+	bool made[SLICE_GPUS_MAX] = { false };
+	unsigned int n = 0;
+
+	for (; n < c->n_gpus; n++) {
+		struct scheduler_client *seat = &c->clients[n];
+		uint64_t now[USAGE_COUNTERS];
+
+		if (seat->record)
+			continue;
+		scheduler_read_counters(&c->page->gpus[n], now);
+		seat->record = usage_client_new(tally, c->slice->gpus[n].account,
+			c->page->serial, n, c->pid, c->start, now);
+		if (!seat->record)
+			break;
+		made[n] = true;
+	}
+	for (unsigned int i = 0; n < c->n_gpus && i < n; i++) {
+		if (made[i])
+			usage_client_end(tally, c->clients[i].record);
+	}
+	return n == c->n_gpus;
+}
+
+static struct scheduler_refusal acquire_records(struct scheduler_registration *c)
+{
+	struct scheduler_refusal r = find_records(c);
+
+	if (r.status == SLICE_OK && !create_records(c))
+		r = (struct scheduler_refusal){ .status = SLICE_TOO_MANY,
+			.reason = "too many processes have taken turns, of this slice or on "
+				  "this node",
+			.records = true };
+	for (unsigned int i = 0; i < c->n_gpus; i++) {
+		struct scheduler_client *seat = &c->clients[i];
+
+		if (r.status == SLICE_OK)
+			seat->charged_ns = usage_load(&seat->record->charged_ns);
+		else
+			seat->record = NULL;
+	}
+	return r;
+}
+
+/* ---- seats ------------------------------------------------------------------------------------ */
+
+static bool add_sched_clients(struct scheduler_registration *c, bool again, uint64_t now)
+{
+	struct scheduler *t = c->scheduler;
+
+	for (unsigned int i = 0; i < c->n_gpus; i++) {
+		struct scheduler_client *seat = &c->clients[i];
+		struct turn_gpu_page *p = &c->page->gpus[i];
+
+		seat->registration = c;
+		seat->gpu = i;
+		/* A new one has nothing in flight, and is to say so when it begins. */
+		if (!again)
+			atomic_store(&p->gate, TURN_BELL | TURN_CLOSED);
+		seat->gate = atomic_load(&p->gate) & ~TURN_BELL;
+		seat->client = sched_client_new(t->sched, c->slice->sched,
+			c->slice->gpus[i].number, seat, now);
+		if (!seat->client)
+			return false;
+		usage_client_attach(&t->accounts, seat->record);
+		scheduler_set_gate(seat, seat->client->gate, &seat->client->throttle);
+	}
+	return true;
+}
+
+/* Takes back what was done for it. */
+static void undo_registration(struct scheduler_registration *c, uint64_t now)
+{
+	struct scheduler *t = c->scheduler;
+
+	scheduler_unwatch_fd(c->slice->epoll, c->fd);
+	scheduler_unwatch_fd(c->slice->epoll, c->pidfd);
+	for (unsigned int i = 0; i < c->n_gpus; i++) {
+		struct scheduler_client *seat = &c->clients[i];
+
+		if (seat->client)
+			sched_client_free(t->sched, seat->client, now);
+		if (seat->record)
+			usage_client_detach(&t->accounts, seat->record);
+	}
+	scheduler_settle(t, now);
+	free(c);
+}
+
+static void link_registration(struct scheduler_registration *c)
+{
+	struct scheduler_slice *s = c->slice;
+	struct scheduler *t = c->scheduler;
+
+	c->number = ++t->numbers;
+	c->next = s->registrations;
+	if (s->registrations)
+		s->registrations->prev = c;
+	s->registrations = c;
+	c->next_of_pid = scheduler_registrations_of(s, c->pid);
+	s->by_pid[c->pid % SCHEDULER_PID_BUCKETS] = c;
+	s->n_registrations++;
+	if (t->n_registrations++ == 0)
+		scheduler_count_start(t);
+	for (unsigned int i = 0; i < c->n_gpus; i++) {
+		scheduler_set_process_cap(c, i);
+		scheduler_set_process_caps(s, i);
+	}
+}
+
+static void unlink_registration(struct scheduler_registration *c)
+{
+	struct scheduler_slice *s = c->slice;
+	struct scheduler_registration **at = &s->by_pid[c->pid % SCHEDULER_PID_BUCKETS];
+
+	while (*at != c)
+		at = &(*at)->next_of_pid;
+	*at = c->next_of_pid;
+	if (c->prev)
+		c->prev->next = c->next;
+	else
+		s->registrations = c->next;
+	if (c->next)
+		c->next->prev = c->prev;
+}
+
+static struct scheduler_registration *new_registration(struct scheduler *t,
+	struct scheduler_slice *s, const struct scheduler_join_request *who)
+{
+	struct scheduler_registration *c = calloc(1, sizeof(*c));
+
+	if (!c)
+		return NULL;
+	c->scheduler = t;
+	c->slice = s;
+	c->user = who->user;
+	c->fd = who->fd;
+	c->pidfd = who->pidfd;
+	c->pid = who->pid;
+	c->ns_pid = who->ns_pid;
+	c->start = who->start;
+	c->image = who->image;
+	memcpy(c->name, who->name, sizeof(c->name));
+	proc_printable(c->name);
+	c->page = who->page;
+	c->page_ino = who->page_ino;
+	c->packets = (struct scheduler_source){ .kind = SCHEDULER_SOURCE_PACKETS, .of = c };
+	c->death = (struct scheduler_source){ .kind = SCHEDULER_SOURCE_DEATH, .of = c };
+	c->n_gpus = s->n_gpus;
+	return c;
+}
+
+/* ---- join, leave ------------------------------------------------------------------------------ */
+
+/* A registration of this slice that has the page: its process has given it up, or it is another's. */
+static struct scheduler_registration *find_registration_by_page(const struct scheduler_slice *s,
+	ino_t ino)
+{
+	struct scheduler_registration *c = s->registrations;
+
+	while (c && (c->ended || c->page_ino != ino))
+		c = c->next;
+	return c;
+}
+
+static struct scheduler_refusal register_process(struct scheduler *t, struct join_call *j)
+{
+	struct scheduler_slice *s = j->slice;
+	struct scheduler_registration *old = j->request->has_page
+						     ? find_registration_by_page(s,
+							       j->request->page_ino)
+						     : NULL,
+				      *c;
+	struct scheduler_refusal r;
+	uint64_t now = scheduler_now(t);
+
+	if (old && !scheduler_registration_is_of(old, j->request->pid, j->request->start))
+		return build_join_refusal("the page is another process's");
+	if (old)
+		scheduler_registration_end(old, now);
+	c = new_registration(t, s, j->request);
+	if (!c)
+		return build_join_refusal("no memory");
+	r = acquire_records(c);
+	if (r.status == SLICE_OK &&
+		(scheduler_watch_fd(s->epoll, c->fd, &c->packets) < 0 ||
+			scheduler_watch_fd(s->epoll, c->pidfd, &c->death) < 0 ||
+			!add_sched_clients(c, j->request->has_page, now)))
+		r = build_join_refusal("no memory");
+	if (r.status != SLICE_OK) {
+		undo_registration(c, now);
+		return r;
+	}
+	link_registration(c);
+	scheduler_settle(t, now);
+	j->registration = c;
+	return r;
+}
+
+static bool join_step(struct scheduler *t, void *arg)
+{
+	struct join_call *j = arg;
+
+	j->refusal = register_process(t, j);
+	return true;
+}
+
+struct scheduler_refusal scheduler_register(struct scheduler *t, struct scheduler_slice *s,
+	const struct scheduler_join_request *who, struct scheduler_registration **ret)
+{
+	struct join_call j = { .slice = s, .request = who };
+
+	scheduler_call(t, join_step, &j);
+	*ret = j.registration;
+	return j.refusal;
+}
+
+static bool leave_step(struct scheduler *t, void *arg)
+{
+	struct scheduler_registration *c = arg;
+
+	scheduler_registration_end(c, scheduler_now(t));
+	scheduler_unpost_ended(c);
+	scheduler_count_skip_process(t, c);
+	unlink_registration(c);
+	return true;
+}
+
+void scheduler_unregister(struct scheduler *t, struct scheduler_registration *c)
+{
+	scheduler_call(t, leave_step, c);
+	(void)munmap(c->page, TURN_PAGE_BYTES);
+	free(c);
+}
+
+/* ---- whose pages are mapped ------------------------------------------------------------------- */
+
+struct has_call {
+	const struct scheduler_slice *slice;
+	uint32_t pid;
+	uint64_t start;
+	bool has;
+};
+
+static bool has_step(struct scheduler *t, void *arg)
+{
+	struct has_call *h = arg;
+	const struct scheduler_registration *c = scheduler_registrations_of(h->slice, h->pid);
+
+	(void)t;
+	while (c && !scheduler_registration_is_of(c, h->pid, h->start))
+		c = c->next_of_pid;
+	h->has = c != NULL;
+	return true;
+}
+
+bool scheduler_has_process(struct scheduler *t, struct scheduler_slice *s, uint32_t pid,
+	uint64_t start)
+{
+	struct has_call h = { .slice = s, .pid = pid, .start = start };
+
+	scheduler_call(t, has_step, &h);
+	return h.has;
+}

@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* A slice's share of its GPUs, put in force: from turns to MPS and back as well. */
+#include "node/arbiter/scheduler/internal.h"
+
+#include "lib/base/fd.h"
+#include "lib/base/time.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+
+/* ---- begin ------------------------------------------------------------------------------------ */
+
+static struct sched_share_config get_desired_share(const struct slice_def *d, unsigned int gpu)
+{
+	return (struct sched_share_config){ .weight = d->gpus[gpu].weight,
+		.cap = d->gpus[gpu].cap,
+		.latency = d->latency,
+		.mps = d->mps };
+}
+
+static struct scheduler_slice *new_sched_slice(struct scheduler *t, const char *id)
+{
+	struct scheduler_slice *s = calloc(1, sizeof(*s));
+
+	if (!s)
+		return NULL;
+	memcpy(s->id, id, strlen(id) + 1);
+	s->epoll = -1;
+	s->source = (struct scheduler_source){ .kind = SCHEDULER_SOURCE_SLICE, .of = s };
+	s->next = t->slices;
+	if (t->slices)
+		t->slices->prev = s;
+	t->slices = s;
+	return s;
+}
+
+/* One GPU of a slice that begins to take turns. */
+static int start_gpu(struct scheduler *t, struct scheduler_slice *s, const struct slice_def *d,
+	unsigned int gpu, uint64_t now, struct error *err)
+{
+	struct scheduler_share *g = &s->gpus[gpu];
+	int number;
+
+	*g = (struct scheduler_share){ .config = get_desired_share(d, gpu) };
+	memcpy(g->uuid, d->gpus[gpu].uuid, SLICE_UUID_BYTES);
+	memcpy(g->text, d->gpus[gpu].text, SLICE_UUID_TEXT);
+	g->account = usage_account(&t->accounts, s->id, g->uuid);
+	if (!g->account)
+		return error_set(err, ERR_LIMIT, "compute: no room for the slice's account");
+	g->charged_ns = usage_load(&g->account->charged_ns);
+	g->queue_ns = usage_load(&g->account->queue_ns);
+	g->quanta = usage_load(&g->account->quanta);
+	g->revocations = usage_load(&g->account->revocations);
+	number = scheduler_gpu_ref(t, g->uuid, g->text, err);
+	if (number < 0)
+		return -1;
+	g->number = (unsigned int)number;
+	if (sched_slice_set_share(t->sched, s->sched, g->number, &g->config, now) < 0) {
+		scheduler_gpu_unref(t, g->number);
+		return error_nomem(err);
+	}
+	return 0;
+}
+
+static int open_slice_events(struct scheduler *t, struct scheduler_slice *s, struct error *err)
+{
+	s->epoll = epoll_create1(EPOLL_CLOEXEC);
+	if (s->epoll < 0 || scheduler_watch_fd(t->epoll, s->epoll, &s->source) < 0) {
+		closep(&s->epoll);
+		return error_set(err, ERR_UNAVAILABLE,
+			"compute: no descriptor or no memory for the slice's events");
+	}
+	return 0;
+}
+
+static void fini_sched_slice(struct scheduler *t, struct scheduler_slice *s)
+{
+	if (s->sched)
+		sched_slice_free(t->sched, s->sched);
+	s->sched = NULL;
+	closep(&s->epoll);
+}
+
+static int start_sched_slice(struct scheduler *t, struct scheduler_slice *s,
+	const struct slice_def *d, struct error *err)
+{
+	uint64_t now = time_mono_ns();
+
+	s->n_gpus = 0;
+	if (open_slice_events(t, s, err) < 0)
+		return -1;
+	s->sched = sched_slice_new(t->sched, s);
+	if (!s->sched) {
+		fini_sched_slice(t, s);
+		return error_nomem(err);
+	}
+	while (s->n_gpus < d->n_gpus && start_gpu(t, s, d, s->n_gpus, now, err) == 0)
+		s->n_gpus++;
+	if (s->n_gpus < d->n_gpus) {
+		fini_sched_slice(t, s);
+		while (s->n_gpus > 0)
+			scheduler_gpu_unref(t, s->gpus[--s->n_gpus].number);
+		return -1;
+	}
+	scheduler_settle(t, now);
+	log_info(d->mps ? "slice runs under MPS" : "slice takes turns", LOG_STR("slice", s->id),
+		LOG_STR("class", d->latency ? "latency" : "batch"),
+		LOG_UINT("weight", d->gpus[0].weight), LOG_UINT("cap", d->gpus[0].cap));
+	return 0;
+}
+
+/* ---- change ----------------------------------------------------------------------------------- */
+
+static bool is_same_sched_share(const struct sched_share_config *a,
+	const struct sched_share_config *b)
+{
+	return a->weight == b->weight && a->cap == b->cap && a->latency == b->latency &&
+	       a->mps == b->mps;
+}
+
+static void apply_share_changes(struct scheduler *t, struct scheduler_slice *s,
+	const struct slice_def *d, struct error *err)
+{
+	uint64_t now = time_mono_ns();
+
+	for (unsigned int i = 0; i < s->n_gpus; i++) {
+		struct scheduler_share *g = &s->gpus[i];
+		struct sched_share_config share = get_desired_share(d, i);
+
+		if (is_same_sched_share(&share, &g->config))
+			continue;
+		if (sched_slice_set_share(t->sched, s->sched, g->number, &share, now) < 0) {
+			(void)error_nomem(err);
+			continue;
+		}
+		g->config = share;
+		scheduler_set_process_caps(s, i);
+		log_info("share of a GPU changed", LOG_STR("slice", s->id),
+			LOG_STR("gpu", g->text),
+			LOG_STR("compute", share.mps ? "mps" : "turns"),
+			LOG_STR("class", share.latency ? "latency" : "batch"),
+			LOG_UINT("weight", share.weight), LOG_UINT("cap", share.cap));
+	}
+	scheduler_settle(t, now);
+}
+
+struct share_call {
+	struct scheduler_slice *slice;
+	const struct slice_def *def;
+	struct error *err;
+	uint32_t on;
+};
+
+static bool share_step(struct scheduler *t, void *arg)
+{
+	struct share_call *c = arg;
+
+	if (!c->slice)
+		c->slice = new_sched_slice(t, c->def->id);
+	if (!c->slice)
+		(void)error_nomem(c->err);
+	else if (c->slice->sched)
+		apply_share_changes(t, c->slice, c->def, c->err);
+	else
+		(void)start_sched_slice(t, c->slice, c->def, c->err);
+	if (!c->slice || !c->slice->sched)
+		c->on = SLICE_TURNS_NONE;
+	else
+		c->on = c->slice->gpus[0].config.mps ? SLICE_TURNS_MPS : SLICE_TURNS_ON;
+	return true;
+}
+
+uint32_t scheduler_slice_set_share(struct scheduler *t, struct scheduler_slice **slice,
+	const struct slice_def *d, struct error *err)
+{
+	struct share_call c = { .slice = *slice, .def = d, .err = err };
+
+	scheduler_call(t, share_step, &c);
+	*slice = c.slice;
+	return c.on;
+}
+
+/* ---- end -------------------------------------------------------------------------------------- */
+
+/* Out of the scheduler first, which would close its gates again. Who waits goes on, whether or not it looks at its
+ * connection. */
+static void release_registration(struct scheduler *t, struct scheduler_registration *c)
+{
+	static const struct sched_throttle none;
+
+	scheduler_registration_end(c, scheduler_now(t));
+	for (unsigned int i = 0; i < c->n_gpus; i++)
+		scheduler_set_gate(&c->clients[i], SCHED_GATE_OPEN, &none);
+}
+
+static bool release_step(struct scheduler *t, void *arg)
+{
+	struct scheduler_slice *s = arg;
+	struct scheduler_registration *c = s->registrations;
+
+	for (int n = 0; c && n < SCHEDULER_STEP; c = c->next) {
+		if (c->ended)
+			continue;
+		release_registration(t, c);
+		n++;
+	}
+	return s->n_registrations == 0;
+}
+
+void scheduler_slice_release(struct scheduler *t, struct scheduler_slice *s)
+{
+	scheduler_call(t, release_step, s);
+}
+
+static bool stop_step(struct scheduler *t, void *arg)
+{
+	struct scheduler_slice *s = arg;
+	uint64_t now;
+
+	if (!s->sched)
+		return true;
+	now = time_mono_ns();
+	sched_update_charges(t->sched, now);
+	scheduler_count_slice(t, s, now);
+	fini_sched_slice(t, s);
+	for (unsigned int i = 0; i < s->n_gpus; i++)
+		scheduler_gpu_unref(t, s->gpus[i].number);
+	scheduler_settle(t, now);
+	return true;
+}
+
+void scheduler_slice_stop(struct scheduler *t, struct scheduler_slice *s)
+{
+	scheduler_call(t, stop_step, s);
+}
+
+static bool free_step(struct scheduler *t, void *arg)
+{
+	struct scheduler_slice *s = arg;
+
+	(void)stop_step(t, s);
+	scheduler_count_skip_slice(t, s);
+	if (s->prev)
+		s->prev->next = s->next;
+	else
+		t->slices = s->next;
+	if (s->next)
+		s->next->prev = s->prev;
+	return true;
+}
+
+struct scheduler_slice *scheduler_slice_free(struct scheduler *t, struct scheduler_slice *s)
+{
+	if (s)
+		scheduler_call(t, free_step, s);
+	free(s);
+	return NULL;
+}

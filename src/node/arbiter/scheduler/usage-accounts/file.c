@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * The file of the accounts: mapped, begun anew where it is not of this boot, and its records looked at, which an
+ * earlier arbiter may have left in the midst of something.
+ */
+#include "node/arbiter/scheduler/usage-accounts/internal.h"
+
+#include "node/arbiter/slices/file.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define USAGE_ACCOUNTS_MAGIC   UINT32_C(0x54545047) /* "GPTT" */
+#define USAGE_ACCOUNTS_VERSION 2                    /* 1: without .revocations and .refusals */
+#define BOOT_MAX               40
+#define HEAD_BYTES             16384 /* with the GPUs */
+#define ROOM_STEP              64
+
+struct usage_accounts_head {
+	_Atomic uint32_t magic; /* stored last */
+	uint32_t version, account_bytes, client_bytes, accounts, clients;
+	char boot[BOOT_MAX];
+	_Atomic uint32_t accounts_touched, clients_touched; /* the rest has no memory yet */
+	struct usage_gpu gpus[USAGE_GPUS_MAX];
+};
+
+_Static_assert(sizeof(struct usage_accounts_head) <= HEAD_BYTES, "records begin behind it");
+_Static_assert(USAGE_ACCOUNTS_MAX % ROOM_STEP == 0 && USAGE_CLIENTS_MAX % ROOM_STEP == 0,
+	"whole steps");
+
+static const size_t accounts_at = HEAD_BYTES,
+		    seats_at = HEAD_BYTES + USAGE_ACCOUNTS_MAX * sizeof(struct usage_account),
+		    usage_accounts_bytes = HEAD_BYTES +
+					   USAGE_ACCOUNTS_MAX * sizeof(struct usage_account) +
+					   USAGE_CLIENTS_MAX * sizeof(struct usage_client);
+
+/* ---- mapped ----------------------------------------------------------------------------------- */
+
+static bool is_accounts_file_valid(const struct usage_accounts_head *h, const char *boot)
+{
+	return atomic_load_explicit(&h->magic, memory_order_acquire) == USAGE_ACCOUNTS_MAGIC &&
+	       h->version == USAGE_ACCOUNTS_VERSION &&
+	       h->account_bytes == sizeof(struct usage_account) &&
+	       h->client_bytes == sizeof(struct usage_client) &&
+	       h->accounts == USAGE_ACCOUNTS_MAX && h->clients == USAGE_CLIENTS_MAX &&
+	       !strncmp(h->boot, boot, sizeof(h->boot));
+}
+
+static void init_accounts_file(struct usage_accounts_head *h, const char *boot)
+{
+	h->version = USAGE_ACCOUNTS_VERSION;
+	h->account_bytes = sizeof(struct usage_account);
+	h->client_bytes = sizeof(struct usage_client);
+	h->accounts = USAGE_ACCOUNTS_MAX;
+	h->clients = USAGE_CLIENTS_MAX;
+	(void)snprintf(h->boot, sizeof(h->boot), "%s", boot);
+	atomic_store_explicit(&h->magic, USAGE_ACCOUNTS_MAGIC, memory_order_seq_cst);
+}
+
+static int map_file(struct usage_accounts *t, const char *path, const char *boot,
+	struct error *err)
+{
+	char *at;
+
+	if (persistent_file_open(&t->file, path, usage_accounts_bytes, HEAD_BYTES, false, err) <
+		0)
+		return -1;
+	at = t->file.head;
+	t->head = t->file.head;
+	if (!is_accounts_file_valid(t->head, boot)) {
+		atomic_store_explicit(&t->head->magic, 0, memory_order_seq_cst);
+		if (persistent_file_clear(&t->file, path, err) < 0)
+			return -1;
+		init_accounts_file(t->head, boot);
+	}
+	t->gpus = t->head->gpus;
+	t->accounts = (struct usage_account *)(void *)(at + accounts_at);
+	t->clients = (struct usage_client *)(void *)(at + seats_at);
+	return 0;
+}
+
+/* ---- records that were there before ----------------------------------------------------------- */
+
+/* A seat that an earlier arbiter left: taken in, finished, or given up. */
+static void check_client_record(struct usage_accounts *t, uint32_t i)
+{
+	struct usage_client *s = &t->clients[i];
+	uint32_t state = usage_record_state(&s->state);
+
+	if (state == USAGE_RECORD_FREE)
+		return;
+	if ((state != USAGE_RECORD_USED && state != USAGE_RECORD_ENDING) ||
+		s->account >= USAGE_ACCOUNTS_MAX || s->gpu >= SLICE_GPUS_MAX ||
+		usage_record_state(&t->accounts[s->account].state) != USAGE_RECORD_USED ||
+		s->check != usage_client_check(t, s)) {
+		usage_record_set_state(&s->state, USAGE_RECORD_FREE);
+		return;
+	}
+	usage_client_link(t, i);
+	if (state == USAGE_RECORD_ENDING)
+		usage_client_end(t, s);
+}
+
+static void check_account(struct usage_accounts *t, struct usage_account *a)
+{
+	uint32_t state = usage_record_state(&a->state);
+
+	if (state == USAGE_RECORD_FREE)
+		return;
+	if ((state != USAGE_RECORD_USED && state != USAGE_RECORD_ENDING) ||
+		!memchr(a->slice, '\0', sizeof(a->slice)) || !slice_id_valid(a->slice) ||
+		a->check != usage_account_check(a->slice, a->uuid) ||
+		(state == USAGE_RECORD_USED && usage_account_find(t, a->slice, a->uuid) != a))
+		usage_record_set_state(&a->state, USAGE_RECORD_FREE);
+	else if (state == USAGE_RECORD_ENDING)
+		usage_account_end(t, a);
+}
+
+static void check_records(struct usage_accounts *t)
+{
+	for (uint32_t i = 0; i < USAGE_GPUS_MAX; i++) {
+		struct usage_gpu *b = &t->gpus[i];
+
+		if (usage_record_state(&b->state) != USAGE_RECORD_USED ||
+			b->check != usage_account_check("", b->uuid))
+			usage_record_set_state(&b->state, USAGE_RECORD_FREE);
+	}
+	for (uint32_t i = 0; i < usage_accounts_touched(t); i++)
+		check_account(t, &t->accounts[i]);
+	for (uint32_t i = 0; i < usage_clients_touched(t); i++)
+		check_client_record(t, i);
+}
+
+/* ---- open, close ------------------------------------------------------------------------------ */
+
+int usage_accounts_open(struct usage_accounts *t, const char *path, const char *boot,
+	struct error *err)
+{
+	*t = (struct usage_accounts){ 0 };
+	t->first = calloc(USAGE_ACCOUNTS_MAX, sizeof(t->first[0]));
+	t->next = calloc(USAGE_CLIENTS_MAX, sizeof(t->next[0]));
+	t->count = calloc(USAGE_ACCOUNTS_MAX, sizeof(t->count[0]));
+	t->attached = calloc(USAGE_CLIENTS_MAX, sizeof(t->attached[0]));
+	if (!t->first || !t->next || !t->count || !t->attached) {
+		usage_accounts_close(t);
+		return error_nomem(err);
+	}
+	if (map_file(t, path, boot, err) < 0) {
+		usage_accounts_close(t);
+		return -1;
+	}
+	check_records(t);
+	return 0;
+}
+
+void usage_accounts_close(struct usage_accounts *t)
+{
+	persistent_file_close(&t->file);
+	free(t->first);
+	free(t->next);
+	free(t->count);
+	free(t->attached);
+	*t = (struct usage_accounts){ 0 };
+}
+
+/* ---- records that were never used ------------------------------------------------------------- */
+
+static uint32_t get_touched_count(const _Atomic uint32_t *at, uint32_t most)
+{
+	uint32_t n = atomic_load_explicit(at, memory_order_acquire);
+
+	return n < most ? n : most;
+}
+
+uint32_t usage_accounts_touched(const struct usage_accounts *t)
+{
+	return get_touched_count(&t->head->accounts_touched, USAGE_ACCOUNTS_MAX);
+}
+
+uint32_t usage_clients_touched(const struct usage_accounts *t)
+{
+	return get_touched_count(&t->head->clients_touched, USAGE_CLIENTS_MAX);
+}
+
+/* Room is made for some at a time. */
+static bool add_touched_record(const struct usage_accounts *t, _Atomic uint32_t *at,
+	size_t offset, size_t bytes, uint32_t n)
+{
+	if (n % ROOM_STEP == 0 &&
+		!persistent_file_reserve(&t->file, offset + n * bytes, ROOM_STEP * bytes))
+		return false;
+	atomic_store_explicit(at, n + 1, memory_order_seq_cst);
+	return true;
+}
+
+bool usage_accounts_touch_account(struct usage_accounts *t)
+{
+	return add_touched_record(t, &t->head->accounts_touched, accounts_at,
+		sizeof(struct usage_account), usage_accounts_touched(t));
+}
+
+bool usage_accounts_touch_client(struct usage_accounts *t)
+{
+	return add_touched_record(t, &t->head->clients_touched, seats_at,
+		sizeof(struct usage_client), usage_clients_touched(t));
+}

@@ -1,0 +1,351 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Accounts, seats and GPUs: how they begin, count and end. In the order of the stores a kill loses nothing. */
+#include "node/arbiter/scheduler/usage-accounts/internal.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* ---- figures, checks -------------------------------------------------------------------------- */
+
+uint64_t usage_load(const _Atomic uint64_t *at)
+{
+	return atomic_load_explicit(at, memory_order_relaxed);
+}
+
+void usage_raise(_Atomic uint64_t *at, uint64_t to)
+{
+	if (to > usage_load(at))
+		usage_store(at, to);
+}
+
+static uint64_t hash_account_key(uint64_t h, const void *data, size_t len)
+{
+	const unsigned char *at = data;
+
+	for (size_t i = 0; i < len; i++)
+		h = (h ^ at[i]) * UINT64_C(0x100000001b3);
+	return h;
+}
+
+uint64_t usage_account_check(const char *slice, const uint8_t *uuid)
+{
+	uint64_t h = hash_account_key(UINT64_C(0xcbf29ce484222325), slice, strlen(slice));
+
+	return hash_account_key(h, uuid, SLICE_UUID_BYTES);
+}
+
+/* With the account's, so that a seat is never taken for that of another one. */
+uint64_t usage_client_check(const struct usage_accounts *t, const struct usage_client *s)
+{
+	const uint64_t parts[] = { t->accounts[s->account].check, s->account, s->serial,
+		s->start, s->pid, s->gpu };
+
+	return hash_account_key(UINT64_C(0x84222325cbf29ce4), parts, sizeof(parts));
+}
+
+/* ---- accounts --------------------------------------------------------------------------------- */
+
+struct usage_account *usage_account_find(const struct usage_accounts *t, const char *slice,
+	const uint8_t *uuid)
+{
+	uint64_t check = usage_account_check(slice, uuid);
+
+	for (uint32_t i = 0; i < usage_accounts_touched(t); i++) {
+		struct usage_account *a = &t->accounts[i];
+
+		if (a->check == check && usage_record_state(&a->state) == USAGE_RECORD_USED &&
+			!strncmp(a->slice, slice, sizeof(a->slice)) &&
+			!memcmp(a->uuid, uuid, sizeof(a->uuid)))
+			return a;
+	}
+	return NULL;
+}
+
+static struct usage_account *find_free_account(struct usage_accounts *t)
+{
+	uint32_t n = usage_accounts_touched(t);
+
+	for (; t->free_account < n; t->free_account++) {
+		if (usage_record_state(&t->accounts[t->free_account].state) !=
+			USAGE_RECORD_USED)
+			return &t->accounts[t->free_account];
+	}
+	if (n == USAGE_ACCOUNTS_MAX || !usage_accounts_touch_account(t))
+		return NULL;
+	return &t->accounts[n];
+}
+
+struct usage_account *usage_account(struct usage_accounts *t, const char *slice,
+	const uint8_t *uuid)
+{
+	struct usage_account *a = usage_account_find(t, slice, uuid);
+
+	if (a)
+		return a;
+	a = find_free_account(t);
+	if (!a)
+		return NULL;
+	memset(a->slice, 0, sizeof(a->slice));
+	(void)snprintf(a->slice, sizeof(a->slice), "%s", slice);
+	memcpy(a->uuid, uuid, sizeof(a->uuid));
+	a->check = usage_account_check(slice, uuid);
+	usage_store(&a->charged_ns, 0);
+	usage_store(&a->queue_ns, 0);
+	usage_store(&a->quanta, 0);
+	usage_store(&a->revocations, 0);
+	usage_store(&a->refusals, 0);
+	for (unsigned int i = 0; i < USAGE_COUNTERS; i++)
+		usage_store(&a->ended[i], 0);
+	usage_record_set_state(&a->state, USAGE_RECORD_USED);
+	return a;
+}
+
+static uint32_t get_account_index(const struct usage_accounts *t, const struct usage_account *a)
+{
+	return (uint32_t)(a - t->accounts);
+}
+
+void usage_client_link(struct usage_accounts *t, uint32_t i)
+{
+	uint32_t account = t->clients[i].account;
+
+	t->next[i] = t->first[account];
+	t->first[account] = i + 1;
+	t->shared += ++t->count[account] > USAGE_CLIENTS_RESERVED;
+}
+
+static void free_client_record(struct usage_accounts *t, struct usage_client *s)
+{
+	uint32_t i = (uint32_t)(s - t->clients), *at = &t->first[s->account];
+
+	while (*at != i + 1)
+		at = &t->next[*at - 1];
+	*at = t->next[i];
+	t->shared -= t->count[s->account]-- > USAGE_CLIENTS_RESERVED;
+	t->attached[i] = false;
+	usage_record_set_state(&s->state, USAGE_RECORD_FREE);
+	if (i < t->free_client)
+		t->free_client = i;
+}
+
+/* What was charged to it stays the GPU's. */
+void usage_account_end(struct usage_accounts *t, struct usage_account *a)
+{
+	struct usage_gpu *b = usage_gpu_find(t, a->uuid);
+
+	/* A state of its own, so that a kill within this finds what was there before it began. */
+	if (b && usage_record_state(&a->state) != USAGE_RECORD_ENDING) {
+		a->before = usage_load(&b->ns);
+		usage_record_set_state(&a->state, USAGE_RECORD_ENDING);
+	}
+	if (b)
+		usage_store(&b->ns, usage_add(a->before, usage_load(&a->charged_ns)));
+	usage_record_set_state(&a->state, USAGE_RECORD_FREE);
+}
+
+void usage_account_drop(struct usage_accounts *t, struct usage_account *a)
+{
+	uint32_t i = get_account_index(t, a);
+
+	/* The account last: what is left of it by a kill has less, and is of no slice. */
+	while (t->first[i])
+		free_client_record(t, &t->clients[t->first[i] - 1]);
+	usage_account_end(t, a);
+	if (i < t->free_account)
+		t->free_account = i;
+}
+
+void usage_account_total(const struct usage_accounts *t, const struct usage_account *a,
+	uint64_t ret[USAGE_COUNTERS])
+{
+	for (unsigned int k = 0; k < USAGE_COUNTERS; k++)
+		ret[k] = usage_load(&a->ended[k]);
+	for (uint32_t i = t->first[get_account_index(t, a)]; i; i = t->next[i - 1]) {
+		for (unsigned int k = 0; k < USAGE_COUNTERS; k++)
+			ret[k] = usage_add(ret[k], usage_load(&t->clients[i - 1].counted[k]));
+	}
+}
+
+/* ---- seats ------------------------------------------------------------------------------------ */
+
+/* What the slice has of USAGE_CLIENTS_SHARED, in all of its accounts. */
+static uint32_t get_shared_records(const struct usage_accounts *t, const char *slice)
+{
+	uint32_t sum = 0;
+
+	for (uint32_t i = 0; i < usage_accounts_touched(t); i++) {
+		if (t->count[i] > USAGE_CLIENTS_RESERVED &&
+			!strncmp(t->accounts[i].slice, slice, sizeof(t->accounts[i].slice)))
+			sum += t->count[i] - USAGE_CLIENTS_RESERVED;
+	}
+	return sum;
+}
+
+static bool may_have_more_records(const struct usage_accounts *t, const struct usage_account *a)
+{
+	return t->count[get_account_index(t, a)] < USAGE_CLIENTS_RESERVED ||
+	       (t->shared < USAGE_CLIENTS_SHARED &&
+		       get_shared_records(t, a->slice) < USAGE_CLIENTS_SHARED_SLICE);
+}
+
+struct usage_client *usage_client_new(struct usage_accounts *t, struct usage_account *a,
+	uint64_t serial, uint32_t gpu, uint32_t pid, uint64_t start, const uint64_t *base)
+{
+	uint32_t n = usage_clients_touched(t), i;
+	struct usage_client *s;
+
+	if (!may_have_more_records(t, a))
+		return NULL;
+	while (t->free_client < n &&
+		usage_record_state(&t->clients[t->free_client].state) != USAGE_RECORD_FREE)
+		t->free_client++;
+	i = t->free_client < n ? t->free_client : n;
+	if (i == USAGE_CLIENTS_MAX || (i == n && !usage_accounts_touch_client(t)))
+		return NULL;
+	s = &t->clients[i];
+	s->account = get_account_index(t, a);
+	s->serial = serial;
+	s->start = start;
+	s->pid = pid;
+	s->gpu = gpu;
+	s->check = usage_client_check(t, s);
+	usage_store(&s->charged_ns, 0);
+	for (unsigned int k = 0; k < USAGE_COUNTERS; k++) {
+		usage_store(&s->counted[k], 0);
+		s->before[k] = 0;
+		s->base[k] = base ? base[k] : 0;
+	}
+	usage_record_set_state(&s->state, USAGE_RECORD_USED);
+	usage_client_link(t, i);
+	return s;
+}
+
+struct usage_client *usage_client_find(const struct usage_accounts *t,
+	const struct usage_account *a, uint64_t serial, uint32_t gpu)
+{
+	for (uint32_t i = t->first[get_account_index(t, a)]; i; i = t->next[i - 1]) {
+		struct usage_client *s = &t->clients[i - 1];
+
+		if (s->serial == serial && s->gpu == gpu)
+			return s;
+	}
+	return NULL;
+}
+
+void usage_client_attach(struct usage_accounts *t, const struct usage_client *s)
+{
+	t->attached[s - t->clients] = true;
+}
+
+bool usage_client_is_attached(const struct usage_accounts *t, const struct usage_client *s)
+{
+	return t->attached[s - t->clients];
+}
+
+/* Of the process those in the account that nobody holds: the oldest (serials rise), and how many there are. */
+static struct usage_client *find_oldest_spare(const struct usage_accounts *t, uint32_t account,
+	uint32_t pid, uint64_t start, uint32_t *ret_n)
+{
+	struct usage_client *oldest = NULL;
+
+	*ret_n = 0;
+	for (uint32_t i = t->first[account]; i; i = t->next[i - 1]) {
+		struct usage_client *s = &t->clients[i - 1];
+
+		if (t->attached[i - 1] || s->pid != pid || s->start != start)
+			continue;
+		++*ret_n;
+		if (!oldest || s->serial < oldest->serial)
+			oldest = s;
+	}
+	return oldest;
+}
+
+void usage_client_detach(struct usage_accounts *t, const struct usage_client *s)
+{
+	uint32_t account = s->account, pid = s->pid, n;
+	uint64_t start = s->start;
+	struct usage_client *oldest;
+
+	t->attached[s - t->clients] = false;
+	while ((oldest = find_oldest_spare(t, account, pid, start, &n)) &&
+		n > USAGE_CLIENTS_SPARE)
+		usage_client_end(t, oldest);
+}
+
+void usage_client_end(struct usage_accounts *t, struct usage_client *s)
+{
+	struct usage_account *a = &t->accounts[s->account];
+
+	/* As with accounts. */
+	if (usage_record_state(&s->state) != USAGE_RECORD_ENDING) {
+		for (unsigned int k = 0; k < USAGE_COUNTERS; k++)
+			s->before[k] = usage_load(&a->ended[k]);
+		usage_record_set_state(&s->state, USAGE_RECORD_ENDING);
+	}
+	for (unsigned int k = 0; k < USAGE_COUNTERS; k++)
+		usage_store(&a->ended[k], usage_add(s->before[k], usage_load(&s->counted[k])));
+	free_client_record(t, s);
+}
+
+void usage_client_count(struct usage_client *s, const uint64_t now[USAGE_COUNTERS])
+{
+	for (unsigned int k = 0; k < USAGE_COUNTERS; k++) {
+		if (now[k] > s->base[k])
+			usage_raise(&s->counted[k], now[k] - s->base[k]);
+	}
+}
+
+/* ---- GPUs ------------------------------------------------------------------------------------- */
+
+struct usage_gpu *usage_gpu_find(const struct usage_accounts *t, const uint8_t *uuid)
+{
+	for (uint32_t i = 0; i < USAGE_GPUS_MAX; i++) {
+		struct usage_gpu *b = &t->gpus[i];
+
+		if (usage_record_state(&b->state) == USAGE_RECORD_USED &&
+			!memcmp(b->uuid, uuid, sizeof(b->uuid)))
+			return b;
+	}
+	return NULL;
+}
+
+struct usage_gpu *usage_gpu(struct usage_accounts *t, const uint8_t *uuid,
+	bool (*keep)(void *arg, const uint8_t *uuid), void *arg)
+{
+	struct usage_gpu *b = usage_gpu_find(t, uuid), *unused = NULL, *other = NULL;
+
+	if (b)
+		return b;
+	for (uint32_t i = 0; i < USAGE_GPUS_MAX && !unused; i++) {
+		b = &t->gpus[i];
+		if (usage_record_state(&b->state) != USAGE_RECORD_USED)
+			unused = b;
+		else if (!other && !keep(arg, b->uuid))
+			other = b;
+	}
+	b = unused ? unused : other;
+	if (!b)
+		return NULL;
+	usage_record_set_state(&b->state, USAGE_RECORD_FREE);
+	memcpy(b->uuid, uuid, sizeof(b->uuid));
+	b->check = usage_account_check("", uuid);
+	usage_store(&b->ns, 0);
+	usage_record_set_state(&b->state, USAGE_RECORD_USED);
+	return b;
+}
+
+uint64_t usage_gpu_busy_ns(const struct usage_accounts *t, const struct usage_gpu *b)
+{
+	uint64_t ns = usage_load(&b->ns);
+
+	for (uint32_t i = 0; i < usage_accounts_touched(t); i++) {
+		const struct usage_account *a = &t->accounts[i];
+
+		if (usage_record_state(&a->state) == USAGE_RECORD_USED &&
+			!memcmp(a->uuid, b->uuid, sizeof(b->uuid)))
+			ns = usage_add(ns, usage_load(&a->charged_ns));
+	}
+	return ns;
+}

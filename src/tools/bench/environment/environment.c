@@ -1,0 +1,511 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/bench/environment/environment.h"
+
+#include "abi/launch-log.h"
+#include "abi/slice-dir.h"
+#include "abi/arbiter-control.h"
+#include "lib/base/fd.h"
+#include "lib/base/temp-dir.h"
+#include "lib/base/time.h"
+#include "model/offer/offer.h"
+#include "lib/proc/child.h"
+
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define READY_POLL_MS    2
+#define READY_TIMEOUT_NS (30 * NS_PER_SEC)
+#define FOREVER_NS       (24 * 3600 * NS_PER_SEC)
+#define QUIT_NS          (5 * NS_PER_SEC) /* for what is to end by itself */
+#define SLICES           "slices"
+#define MPS_PERCENT_MAX  100
+
+struct environment {
+	uv_loop_t *loop;
+	const struct environment_options *o;
+	char state[PATH_MAX], run[PATH_MAX], pipe[PATH_MAX], log[PATH_MAX];
+	struct child *arbiter, *mps, *quit;
+	struct error arbiter_end, mps_end; /* ERR_NONE: it runs */
+	enum bench_mode mode;
+	bool observed;
+	size_t n;
+	struct strv *envs;
+	uint32_t next_id, first_id;
+	uv_timer_t timer;
+	uint64_t until_ns;
+	environment_done_fn *done;
+	void *arg;
+};
+
+static bool has_environment_slices(const struct environment *p)
+{
+	return bench_mode_slices(p->mode) || (bench_mode_mps(p->mode) && p->observed);
+}
+
+/* ---- files -------------------------------------------------------------------------------------------------- */
+
+static void slice_id(char ret[ENVIRONMENT_ID_MAX], uint32_t id)
+{
+	(void)snprintf(ret, ENVIRONMENT_ID_MAX, "%032x", id);
+}
+
+static int slice_dir(char ret[PATH_MAX], const struct environment *p, uint32_t id,
+	struct error *err)
+{
+	char name[ENVIRONMENT_ID_MAX + sizeof(SLICES)], number[ENVIRONMENT_ID_MAX];
+
+	slice_id(number, id);
+	(void)snprintf(name, sizeof(name), SLICES "/%s", number);
+	return path_join(ret, PATH_MAX, p->state, name, err);
+}
+
+static json_t *build_slice_json(const struct environment *p, uint32_t id,
+	const struct environment_pod *pod)
+{
+	char number[ENVIRONMENT_ID_MAX], device[128];
+	json_t *o, *gpu;
+
+	slice_id(number, id);
+	(void)snprintf(device, sizeof(device), "%.64s::%u", p->o->uuid, id);
+	gpu = json_pack("{s:s, s:I}", "uuid", p->o->uuid, "weight", (json_int_t)pod->weight);
+	o = json_pack("{s:i, s:s, s:s, s:[s], s:[o], s:s, s:s, s:s}", "version", 1, "id",
+		number, "resource", OFFER_GPU, "devices", device, "gpus", gpu, "compute",
+		bench_mode_mps(p->mode) ? "mps" : "turns", "class",
+		pod->latency ? "latency" : "batch", "unhooked", "report");
+	if (o && !pod->observed &&
+		json_object_set_new(gpu, "memory",
+			json_integer((json_int_t)environment_slice_memory(p->o, p->n))) < 0) {
+		json_decref(o);
+		return NULL;
+	}
+	return o;
+}
+
+/* All of it is there: a program that writes to what a full disk has no room for would be killed. */
+static int make_log(const char *dir, struct error *err)
+{
+	static const uint32_t head[] = { LAUNCH_LOG_MAGIC, LAUNCH_LOG_VERSION };
+	char path[PATH_MAX];
+	CLEANUP(closep) int fd = -1;
+	int r;
+
+	if (path_join(path, sizeof(path), dir, LAUNCH_LOG_FILE, err) < 0)
+		return -1;
+	fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	if (fd < 0)
+		return error_sys(err, errno, "make the log of launches '%s'", path);
+	r = posix_fallocate(fd, 0, (off_t)LAUNCH_LOG_BYTES);
+	if (r == 0 && write(fd, head, sizeof(head)) != (ssize_t)sizeof(head))
+		r = errno;
+	return r == 0 ? 0 : error_sys(err, r, "make the log of launches '%s'", path);
+}
+
+/* Whole from the first moment on that the arbiter can see it. */
+static int make_slice(const struct environment *p, uint32_t id,
+	const struct environment_pod *pod, struct error *err)
+{
+	char new[PATH_MAX], file[PATH_MAX], dir[PATH_MAX];
+	json_t *o = build_slice_json(p, id, pod);
+	int r = -1;
+
+	if (!o)
+		return error_nomem(err);
+	if (path_join(new, sizeof(new), p->state, "new", err) == 0 &&
+		path_join(file, sizeof(file), new, "slice.json", err) == 0 &&
+		slice_dir(dir, p, id, err) == 0 && dir_make(new, 0755, err) == 0 &&
+		(!pod->observed || make_log(new, err) == 0)) {
+		if (json_dump_file(o, file, JSON_COMPACT) < 0 || rename(new, dir) < 0)
+			(void)error_sys(err, errno, "make the slice '%s'", dir);
+		else
+			r = 0;
+	}
+	json_decref(o);
+	return r;
+}
+
+static void remove_slices(struct environment *p)
+{
+	for (uint32_t id = p->first_id; id < p->next_id; id++) {
+		char dir[PATH_MAX];
+		struct error err = ERROR_INIT;
+
+		if (slice_dir(dir, p, id, &err) == 0)
+			tree_remove(dir);
+	}
+	p->first_id = p->next_id;
+}
+
+/* ---- programs ----------------------------------------------------------------------------------------------- */
+
+static void set_child_end_error(struct error *ret, const char *what,
+	const struct child_end *end)
+{
+	if (end->signal)
+		(void)error_set(ret, ERR_UNAVAILABLE, "%s ended by signal %d: %s", what,
+			end->signal, end->words);
+	else
+		(void)error_set(ret, ERR_UNAVAILABLE, "%s ended with status %d: %s", what,
+			end->status, end->words);
+}
+
+static void on_arbiter_end(void *arg, const struct child_end *end)
+{
+	struct environment *p = arg;
+
+	p->arbiter = NULL;
+	set_child_end_error(&p->arbiter_end, "gpuslice-arbiter", end);
+}
+
+static void on_mps_end(void *arg, const struct child_end *end)
+{
+	struct environment *p = arg;
+
+	p->mps = NULL;
+	set_child_end_error(&p->mps_end, "nvidia-cuda-mps-control", end);
+}
+
+static void on_quit_end(void *arg, const struct child_end *end)
+{
+	struct environment *p = arg;
+
+	(void)end;
+	p->quit = NULL;
+	if (p->mps)
+		proc_expect(p->mps, QUIT_NS);
+}
+
+/* @argv begins with TIED_ARGS_MAX words that this fills in: the program ends with us. */
+#define TIED_ARGS_MAX 3
+static int start_tied_child(const struct environment *p, struct child **ret, const char **argv,
+	const struct strv *env, const struct child_ops *ops, struct error *err)
+{
+	char self[16];
+
+	(void)snprintf(self, sizeof(self), "%d", (int)getpid());
+	argv[0] = p->o->paths->load;
+	argv[1] = "--tied";
+	argv[2] = self;
+	return proc_start(ret, p->loop,
+		&(struct child_spec){ .argv = argv,
+			.env = (const char *const *)env->v,
+			.silence_ns = FOREVER_NS },
+		ops, (void *)(uintptr_t)p, err);
+}
+
+static const struct child_ops arbiter_ops = { .ended = on_arbiter_end };
+static const struct child_ops mps_ops = { .ended = on_mps_end };
+static const struct child_ops quit_ops = { .ended = on_quit_end };
+
+static int base_env(const struct environment *p, struct strv *env, struct error *err)
+{
+	if (env_init(env, err) < 0 || env_set(env, "LD_PRELOAD", NULL, err) < 0 ||
+		env_set(env, SLICE_DIR_VARIABLE, NULL, err) < 0 ||
+		env_set(env, "CUDA_MPS_PIPE_DIRECTORY", NULL, err) < 0 ||
+		env_set(env, "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", NULL, err) < 0 ||
+		env_set(env, "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", NULL, err) < 0)
+		return -1;
+	return p->o->simulated ? env_set(env, "LD_LIBRARY_PATH", p->o->paths->sim, err) : 0;
+}
+
+static int start_arbiter(struct environment *p, struct error *err)
+{
+	CLEANUP(strv_fini) struct strv env = STRV_INIT;
+	const char *argv[TIED_ARGS_MAX + 2] = { [TIED_ARGS_MAX] = p->o->paths->arbiter };
+
+	if (p->arbiter)
+		return 0;
+	error_clear(&p->arbiter_end);
+	if (base_env(p, &env, err) < 0 ||
+		env_set(&env, "GPUSLICE_STATE_DIR", p->state, err) < 0 ||
+		env_set(&env, "GPUSLICE_RUN_DIR", p->run, err) < 0)
+		return -1;
+	return start_tied_child(p, &p->arbiter, argv, &env, &arbiter_ops, err);
+}
+
+static const char *mps_control(const struct environment *p)
+{
+	if (p->o->mps_control)
+		return p->o->mps_control;
+	return p->o->simulated ? p->o->paths->sim_mps : "nvidia-cuda-mps-control";
+}
+
+static int mps_env(const struct environment *p, struct strv *env, struct error *err)
+{
+	return env_set(env, "CUDA_MPS_PIPE_DIRECTORY", p->pipe, err) < 0
+		       ? -1
+		       : env_set(env, "CUDA_MPS_LOG_DIRECTORY", p->log, err);
+}
+
+/* In the foreground, so that it is ours. */
+static int start_mps(struct environment *p, struct error *err)
+{
+	CLEANUP(strv_fini) struct strv env = STRV_INIT;
+	const char *argv[TIED_ARGS_MAX + 3] = { [TIED_ARGS_MAX] = mps_control(p), "-f" };
+
+	if (p->mps)
+		return 0;
+	error_clear(&p->mps_end);
+	/* Without what the one before has left there: else this one would look as if it were ready. */
+	tree_remove(p->pipe);
+	if (dir_make(p->pipe, 0755, err) < 0 || base_env(p, &env, err) < 0 ||
+		mps_env(p, &env, err) < 0 ||
+		env_set(&env, "CUDA_VISIBLE_DEVICES", p->o->uuid, err) < 0)
+		return -1;
+	return start_tied_child(p, &p->mps, argv, &env, &mps_ops, err);
+}
+
+/* As NVIDIA says it is to be ended; what does not listen is ended by a signal later. */
+static void quit_mps(struct environment *p)
+{
+	CLEANUP(strv_fini) struct strv env = STRV_INIT;
+	const char *const argv[] = { mps_control(p), NULL };
+	struct error err = ERROR_INIT;
+
+	if (!p->mps || p->quit)
+		return;
+	if (base_env(p, &env, &err) < 0 || mps_env(p, &env, &err) < 0 ||
+		proc_start(&p->quit, p->loop,
+			&(struct child_spec){ .argv = argv,
+				.env = (const char *const *)env.v,
+				.input = "quit\n",
+				.input_len = 5,
+				.silence_ns = 10 * NS_PER_SEC },
+			&quit_ops, p, &err) < 0)
+		p->mps = proc_stop(p->mps);
+}
+
+/* ---- what is prepared --------------------------------------------------------------------------------------- */
+
+static bool has_dir_entry(const char *dir, const char *name)
+{
+	char path[PATH_MAX];
+	struct error err = ERROR_INIT;
+
+	return path_join(path, sizeof(path), dir, name, &err) == 0 && access(path, F_OK) == 0;
+}
+
+/* 1: all is there. */
+static int check_environment_ready(struct environment *p, struct error *err)
+{
+	if (!bench_mode_mps(p->mode) && (p->mps || p->quit))
+		return 0; /* the one before goes first */
+	if (bench_mode_mps(p->mode)) {
+		if (p->mps_end.code != ERR_NONE) {
+			error_copy(err, &p->mps_end);
+			return -1;
+		}
+		if (!has_dir_entry(p->pipe, "control"))
+			return 0;
+	}
+	if (!has_environment_slices(p))
+		return 1;
+	if (p->arbiter_end.code != ERR_NONE) {
+		error_copy(err, &p->arbiter_end);
+		return -1;
+	}
+	for (uint32_t id = p->first_id; id < p->next_id; id++) {
+		char dir[PATH_MAX];
+
+		if (slice_dir(dir, p, id, err) < 0)
+			return -1;
+		if (!has_dir_entry(dir, SLICE_SOCKET))
+			return 0;
+	}
+	return 1;
+}
+
+static void notify_environment_done(struct environment *p, const struct error *err)
+{
+	environment_done_fn *done = STEAL_PTR(p->done);
+
+	(void)uv_timer_stop(&p->timer);
+	if (done)
+		done(p->arg, err);
+}
+
+static void on_environment_timer(uv_timer_t *t)
+{
+	struct environment *p = t->data;
+	struct error err = ERROR_INIT;
+	int r = check_environment_ready(p, &err);
+
+	if (r == 0 && time_mono_ns() > p->until_ns)
+		r = error_set(&err, ERR_TIMEOUT, "mode %s was not ready in %d s",
+			bench_mode_names[p->mode], (int)(READY_TIMEOUT_NS / NS_PER_SEC));
+	if (r != 0)
+		notify_environment_done(p, r < 0 ? &err : NULL);
+}
+
+static int slice_env(const struct environment *p, struct strv *env, uint32_t id,
+	struct error *err)
+{
+	char dir[PATH_MAX], preload[2 * PATH_MAX];
+
+	(void)snprintf(preload, sizeof(preload), "%s:%s", p->o->paths->cuda, p->o->paths->nvml);
+	return slice_dir(dir, p, id, err) < 0 || env_set(env, SLICE_DIR_VARIABLE, dir, err) < 0
+		       ? -1
+		       : env_set(env, "LD_PRELOAD", preload, err);
+}
+
+static int limits_env(struct strv *env, const struct environment_pod *pod, struct error *err)
+{
+	char text[32];
+
+	(void)snprintf(text, sizeof(text), "%.0f", pod->sm_share * MPS_PERCENT_MAX);
+	if (pod->sm_share > 0 &&
+		env_set(env, "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", text, err) < 0)
+		return -1;
+	/* Of the only GPU that the daemon has. */
+	(void)snprintf(text, sizeof(text), "0=%lluM", (unsigned long long)pod->memory >> 20);
+	return pod->memory ? env_set(env, "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", text, err) : 0;
+}
+
+static int pod_env(const struct environment *p, struct strv *env, size_t i,
+	const struct environment_pod *pod, struct error *err)
+{
+	if (base_env(p, env, err) < 0)
+		return -1;
+	if (p->mode == BENCH_MIG)
+		return env_set(env, "CUDA_VISIBLE_DEVICES", p->o->mig_uuids[i], err);
+	if (env_set(env, "CUDA_VISIBLE_DEVICES", p->o->uuid, err) < 0)
+		return -1;
+	if (has_environment_slices(p) && slice_env(p, env, p->first_id + (uint32_t)i, err) < 0)
+		return -1;
+	if (!bench_mode_mps(p->mode))
+		return 0;
+	if (mps_env(p, env, err) < 0)
+		return -1;
+	return p->mode == BENCH_MPS ? 0 : limits_env(env, pod, err);
+}
+
+static void drop_envs(struct environment *p)
+{
+	for (size_t i = 0; i < p->n; i++)
+		strv_fini(&p->envs[i]);
+	free(p->envs);
+	p->envs = NULL;
+	p->n = 0;
+}
+
+int environment_can_run(const struct environment *p, enum bench_mode m, size_t pods,
+	struct error *err)
+{
+	if (m == BENCH_MIG && p->o->n_mig < pods)
+		return error_set(err, ERR_UNSUPPORTED,
+			"MIG: %zu devices are there for %zu pods; gpuslice mig makes them, and --allow-mig",
+			p->o->n_mig, pods);
+	if (m != BENCH_MIG && p->o->n_mig)
+		return error_set(err, ERR_UNSUPPORTED,
+			"the GPU is in MIG mode, in which pods cannot share the whole of it");
+	return 0;
+}
+
+int environment_prepare(struct environment *p, enum bench_mode m,
+	const struct environment_pod *pods, size_t n, environment_done_fn *done, void *arg,
+	struct error *err)
+{
+	if (environment_can_run(p, m, n, err) < 0)
+		return -1;
+	remove_slices(p);
+	drop_envs(p);
+	p->mode = m;
+	p->observed = n && pods[0].observed;
+	p->envs = calloc(n + 1, sizeof(*p->envs));
+	if (!p->envs)
+		return error_nomem(err);
+	p->n = n;
+	if (!bench_mode_mps(m))
+		quit_mps(p);
+	if ((has_environment_slices(p) && start_arbiter(p, err) < 0) ||
+		(bench_mode_mps(m) && start_mps(p, err) < 0))
+		return -1;
+	for (size_t i = 0; i < n; i++) {
+		if (has_environment_slices(p) && make_slice(p, p->next_id++, &pods[i], err) < 0)
+			return -1;
+		if (pod_env(p, &p->envs[i], i, &pods[i], err) < 0)
+			return -1;
+	}
+	p->done = done;
+	p->arg = arg;
+	p->until_ns = time_mono_ns() + READY_TIMEOUT_NS;
+	(void)uv_timer_start(&p->timer, on_environment_timer, 0, READY_POLL_MS);
+	return 0;
+}
+
+uint64_t environment_slice_memory(const struct environment_options *o, size_t n)
+{
+	return n ? o->memory / n : o->memory;
+}
+
+const struct strv *environment_get_env(const struct environment *p, size_t i)
+{
+	return &p->envs[i];
+}
+
+int environment_get_slice(const struct environment *p, size_t i, char dir[static PATH_MAX],
+	char id[static ENVIRONMENT_ID_MAX], struct error *err)
+{
+	slice_id(id, p->first_id + (uint32_t)i);
+	return slice_dir(dir, p, p->first_id + (uint32_t)i, err);
+}
+
+int environment_get_control(const struct environment *p, char path[static PATH_MAX],
+	struct error *err)
+{
+	return path_join(path, PATH_MAX, p->run, CONTROL_SOCKET, err);
+}
+
+/* ---- life --------------------------------------------------------------------------------------------------- */
+
+int environment_new(struct environment **ret, uv_loop_t *loop,
+	const struct environment_options *options, struct error *err)
+{
+	struct environment *p = calloc(1, sizeof(*p));
+	char slices[PATH_MAX];
+
+	if (!p)
+		return error_nomem(err);
+	p->loop = loop;
+	p->o = options;
+	p->next_id = p->first_id = 1;
+	(void)uv_timer_init(loop, &p->timer);
+	p->timer.data = p;
+	if (path_join(p->state, PATH_MAX, options->dir, "state", err) < 0 ||
+		path_join(p->run, PATH_MAX, options->dir, "run", err) < 0 ||
+		path_join(p->pipe, PATH_MAX, options->dir, "mps", err) < 0 ||
+		path_join(p->log, PATH_MAX, options->dir, "mps-log", err) < 0 ||
+		path_join(slices, PATH_MAX, p->state, SLICES, err) < 0 ||
+		dir_make(p->state, 0755, err) < 0 || dir_make(slices, 0755, err) < 0 ||
+		dir_make(p->run, 0755, err) < 0 || dir_make(p->pipe, 0755, err) < 0 ||
+		dir_make(p->log, 0755, err) < 0) {
+		(void)environment_free(p);
+		return -1;
+	}
+	*ret = p;
+	return 0;
+}
+
+static void on_environment_timer_closed(uv_handle_t *h)
+{
+	struct environment *p = h->data;
+
+	free(p);
+}
+
+struct environment *environment_free(struct environment *p)
+{
+	if (!p)
+		return NULL;
+	p->done = NULL;
+	drop_envs(p);
+	remove_slices(p);
+	p->arbiter = proc_stop(p->arbiter);
+	p->mps = proc_stop(p->mps);
+	p->quit = proc_stop(p->quit);
+	uv_close((uv_handle_t *)&p->timer, on_environment_timer_closed);
+	return NULL;
+}

@@ -1,0 +1,354 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/bench/isolation/trial.h"
+
+#include "lib/base/time.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define LEAD_NS        (20 * NS_PER_MS) /* until all pods have heard when it begins */
+#define SETUP_NS       (30 * NS_PER_SEC)
+#define REPORT_LEAD_NS (30 * NS_PER_MS) /* before the end, while pods are still at work */
+#define RETRY_MS       100
+
+struct slot {
+	struct trial *t;
+	struct isolation_pod *pod;
+	bool started, ended;
+};
+
+struct trial {
+	uv_loop_t *loop;
+	struct environment *place;
+	const char *load;
+	struct trial_plan plan;
+	struct args_size sizes[TRIAL_PODS_MAX];
+	const struct trial_ops *ops;
+	void *arg;
+	struct trial_facts facts;
+	struct host_watch host;
+	struct slot slots[TRIAL_PODS_MAX];
+	uv_timer_t timer; /* ends the window; tries the late one again; tells the end */
+	uint64_t late_from_ns;
+	bool began, in_window, stopping, report_timer_set;
+};
+
+static void check_trial_progress(struct trial *t);
+
+static bool has_late_pod(const struct trial *t)
+{
+	return t->plan.n && t->plan.pods[t->plan.n - 1].late;
+}
+
+/* ---- the end ------------------------------------------------------------------------------------------------ */
+
+static void end_window(struct trial *t)
+{
+	if (!t->in_window)
+		return;
+	t->in_window = false;
+	t->ops->over(t->arg);
+}
+
+static void on_trial_window_timer(uv_timer_t *timer)
+{
+	end_window(timer->data);
+}
+
+static void on_trial_report_timer(uv_timer_t *timer)
+{
+	struct trial *t = timer->data;
+
+	end_window(t);
+	for (size_t i = 0; i < t->plan.n; i++)
+		if (t->slots[i].pod)
+			t->facts.pods[i] = *isolation_pod_facts(t->slots[i].pod);
+	t->ops->done(t->arg, &t->facts);
+}
+
+/* From the loop, as what calls this may be a pod's own callback. */
+static void schedule_trial_report(struct trial *t)
+{
+	if (t->report_timer_set)
+		return;
+	t->report_timer_set = true;
+	(void)uv_timer_start(&t->timer, on_trial_report_timer, 0, 0);
+}
+
+/* ---- one pod ------------------------------------------------------------------------------------------------ */
+
+static bool is_answered(const struct slot *s)
+{
+	return s->pod && isolation_pod_facts(s->pod)->answer;
+}
+
+static int add_trial_argument(struct strv *args, const char *name, uint64_t v, const char *unit,
+	struct error *err)
+{
+	char text[32];
+
+	(void)snprintf(text, sizeof(text), "%llu%s", (unsigned long long)v, unit);
+	return strv_add(args, name, err) < 0 ? -1 : strv_add(args, text, err);
+}
+
+static int make_args(struct strv *args, const struct trial *t, size_t i, struct error *err)
+{
+	const struct trial_pod *p = &t->plan.pods[i];
+
+	if (p->calibrates)
+		return args_calibrate(args, t->load, p->workload, err);
+	if (args_run(args, t->load, p->workload, &t->sizes[i], /* seed= */ 1 + i, err) < 0)
+		return -1;
+	for (size_t k = 0; k < TRIAL_WORDS_MAX && p->words[k]; k++)
+		if (strv_add(args, p->words[k], err) < 0)
+			return -1;
+	if (p->block_ms && (strv_add(args, "--counts", err) < 0 ||
+				   add_trial_argument(args, "--parts",
+					   (p->to_ms - p->from_ms) / p->block_ms, "", err) < 0))
+		return -1;
+	if (p->hold && add_trial_argument(args, "--hold", p->hold, "", err) < 0)
+		return -1;
+	return p->die_ms ? add_trial_argument(args, "--die", p->die_ms, "ms", err) : 0;
+}
+
+static void start_trial_pod_window(struct trial *t, size_t i, uint64_t begin_ns)
+{
+	const struct trial_pod *p = &t->plan.pods[i];
+
+	t->slots[i].started = true;
+	isolation_pod_begin(t->slots[i].pod, begin_ns + p->begin_ms * NS_PER_MS,
+		begin_ns + p->from_ms * NS_PER_MS, begin_ns + p->to_ms * NS_PER_MS);
+}
+
+static void start_trial_window(struct trial *t)
+{
+	size_t pods = t->plan.n - has_late_pod(t);
+
+	t->began = true;
+	t->facts.begin_ns = time_mono_ns() + LEAD_NS;
+	host_watch_begin(&t->host);
+	t->in_window = true;
+	t->ops->began(t->arg, pods);
+	/* A shorter one ends with its pods. */
+	if (t->plan.pods[0].to_ms * NS_PER_MS > REPORT_LEAD_NS)
+		(void)uv_timer_start(&t->timer, on_trial_window_timer,
+			(LEAD_NS + t->plan.pods[0].to_ms * NS_PER_MS - REPORT_LEAD_NS) /
+				NS_PER_MS,
+			0);
+	for (size_t i = 0; i < t->plan.n; i++)
+		if (!t->plan.pods[i].late && !t->plan.pods[i].after)
+			start_trial_pod_window(t, i, t->facts.begin_ns);
+}
+
+static void on_trial_pod_ready(void *arg)
+{
+	struct slot *s = arg;
+	struct trial *t = s->t;
+
+	if (t->plan.pods[s - t->slots].late) {
+		start_trial_pod_window(t, (size_t)(s - t->slots), time_mono_ns() + LEAD_NS);
+		return;
+	}
+	for (size_t i = 0; i < t->plan.n; i++)
+		if (!t->plan.pods[i].late &&
+			(!t->slots[i].pod || !isolation_pod_facts(t->slots[i].pod)->ready))
+			return;
+	if (!t->stopping)
+		start_trial_window(t);
+}
+
+static void on_pod_answered(void *arg)
+{
+	struct slot *s = arg;
+	struct trial *t = s->t;
+	size_t next = (size_t)(s - t->slots) + 1;
+
+	/* The pod's threads are still there. */
+	t->facts.waited = fmax(t->facts.waited, host_watch_waited(&t->host));
+	if (next < t->plan.n && t->plan.pods[next].after && !t->stopping &&
+		!t->slots[next].ended)
+		start_trial_pod_window(t, next, time_mono_ns() + LEAD_NS);
+	check_trial_progress(t);
+}
+
+static void on_trial_pod_ended(void *arg)
+{
+	struct slot *s = arg;
+
+	s->ended = true;
+	check_trial_progress(s->t);
+}
+
+static int start_pod(struct trial *t, size_t i, struct error *err)
+{
+	static const struct isolation_pod_ops ops = { .ready = on_trial_pod_ready,
+		.answered = on_pod_answered,
+		.ended = on_trial_pod_ended };
+	CLEANUP(strv_fini) struct strv args = STRV_INIT;
+	const struct trial_pod *p = &t->plan.pods[i];
+	struct isolation_pod_options what = { .args = &args,
+		.env = environment_get_env(t->place, p->place),
+		.mps = bench_mode_mps(t->plan.mode),
+		.calibrates = p->calibrates,
+		.setup_ns = p->late ? ISOLATION_GRACE_S * NS_PER_SEC : SETUP_NS };
+
+	if (make_args(&args, t, i, err) < 0)
+		return -1;
+	t->slots[i].t = t;
+	t->slots[i].started = t->slots[i].ended = false;
+	return isolation_pod_start(&t->slots[i].pod, t->loop, &what, &ops, &t->slots[i], err);
+}
+
+/* ---- what is next ------------------------------------------------------------------------------------------- */
+
+static void start_late_pod(struct trial *t)
+{
+	size_t i = t->plan.n - 1;
+	struct error err = ERROR_INIT;
+
+	t->slots[i].pod = isolation_pod_free(t->slots[i].pod);
+	if (start_pod(t, i, &err) < 0) {
+		error_copy(&t->facts.environment, &err);
+		schedule_trial_report(t);
+	}
+}
+
+static void on_trial_retry_timer(uv_timer_t *timer)
+{
+	struct trial *t = timer->data;
+
+	if (t->stopping)
+		schedule_trial_report(t);
+	else
+		start_late_pod(t);
+}
+
+/* All others have ended. */
+static void check_late_pod(struct trial *t)
+{
+	struct slot *s = &t->slots[t->plan.n - 1];
+
+	if (!t->late_from_ns) {
+		end_window(t);
+		t->late_from_ns = time_mono_ns();
+		start_late_pod(t);
+		return;
+	}
+	if (!s->ended)
+		return;
+	t->facts.late_ns = time_mono_ns() - t->late_from_ns;
+	if (is_answered(s) || isolation_pod_facts(s->pod)->hung ||
+		t->facts.late_ns > TRIAL_LATE_MS * NS_PER_MS)
+		schedule_trial_report(t);
+	else
+		(void)uv_timer_start(&t->timer, on_trial_retry_timer, RETRY_MS, 0);
+}
+
+/* Who stays is not needed once all have answered, nor who awaits one that did not; where one could not begin, nobody. */
+static void end_unneeded(struct trial *t, size_t n)
+{
+	bool all = true;
+
+	for (size_t i = 0; i < n; i++)
+		all = all && (is_answered(&t->slots[i]) || t->slots[i].ended);
+	for (size_t i = 0; i < n; i++) {
+		const struct slot *s = &t->slots[i];
+		bool left = t->plan.pods[i].after && !s->started && i && s[-1].ended;
+
+		if (!s->ended && (!t->began || left || (t->plan.pods[i].stays && all)))
+			isolation_pod_end(s->pod);
+	}
+}
+
+/* Something has changed. */
+static void check_trial_progress(struct trial *t)
+{
+	size_t n = t->plan.n - has_late_pod(t), ended = 0;
+
+	if (t->report_timer_set)
+		return;
+	for (size_t i = 0; i < n; i++)
+		ended += t->slots[i].ended;
+	if (ended < n) {
+		if (t->began || ended)
+			end_unneeded(t, n);
+		return;
+	}
+	if (has_late_pod(t) && t->began && !t->stopping)
+		check_late_pod(t);
+	else if (!has_late_pod(t) || !t->late_from_ns || t->slots[n].ended)
+		schedule_trial_report(t);
+}
+
+/* ---- life --------------------------------------------------------------------------------------------------- */
+
+static void on_trial_environment_ready(void *arg, const struct error *err)
+{
+	struct trial *t = arg;
+	struct error own = ERROR_INIT;
+
+	if (err || t->stopping) {
+		if (err)
+			error_copy(&t->facts.environment, err);
+		schedule_trial_report(t);
+		return;
+	}
+	for (size_t i = 0; i < t->plan.n; i++)
+		if (!t->plan.pods[i].late && start_pod(t, i, &own) < 0) {
+			error_copy(&t->facts.environment, &own);
+			schedule_trial_report(t);
+			return;
+		}
+}
+
+int trial_start(struct trial **ret, uv_loop_t *loop, struct environment *place,
+	const char *load, const struct trial_plan *plan, const struct args_size *sizes,
+	const struct trial_ops *ops, void *arg, struct error *err)
+{
+	struct trial *t = calloc(1, sizeof(*t));
+
+	if (!t)
+		return error_nomem(err);
+	t->loop = loop;
+	t->place = place;
+	t->load = load;
+	t->plan = *plan;
+	t->facts.waited = NAN;
+	for (size_t i = 0; i < plan->n; i++)
+		t->sizes[i] = sizes[i];
+	t->ops = ops;
+	t->arg = arg;
+	(void)uv_timer_init(loop, &t->timer);
+	t->timer.data = t;
+	if (environment_prepare(place, plan->mode, t->plan.places, plan->n_places,
+		    on_trial_environment_ready, t, err) < 0) {
+		(void)trial_free(t);
+		return -1;
+	}
+	*ret = t;
+	return 0;
+}
+
+void trial_stop(struct trial *t)
+{
+	t->stopping = true;
+	for (size_t i = 0; i < t->plan.n; i++)
+		if (t->slots[i].pod && !t->slots[i].ended)
+			isolation_pod_end(t->slots[i].pod);
+}
+
+static void on_trial_timer_closed(uv_handle_t *h)
+{
+	free(h->data);
+}
+
+struct trial *trial_free(struct trial *t)
+{
+	if (!t)
+		return NULL;
+	for (size_t i = 0; i < t->plan.n; i++)
+		t->slots[i].pod = isolation_pod_free(t->slots[i].pod);
+	uv_close((uv_handle_t *)&t->timer, on_trial_timer_closed);
+	return NULL;
+}

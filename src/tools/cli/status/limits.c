@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/cli/status/sections.h"
+
+#include "tools/cli/status/table.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+static void format_gpu_index(char *cell, const json_t *o)
+{
+	const json_t *index = json_object_get(o, "index");
+
+	if (json_is_string(index))
+		status_clean(cell, STATUS_CELL_MAX, json_string_value(index));
+	else if (json_is_integer(index))
+		(void)snprintf(cell, STATUS_CELL_MAX, "%" PRId64,
+			(int64_t)json_integer_value(index));
+	else
+		(void)snprintf(cell, STATUS_CELL_MAX, "-");
+}
+
+static void format_slice_pod(char *cell, const json_t *slice)
+{
+	const json_t *h = json_object_get(slice, "holder");
+
+	if (json_is_object(h))
+		status_format_pod(cell, h);
+	else
+		(void)snprintf(cell, STATUS_CELL_MAX, "-");
+}
+
+/* Of a slice, and of the process in it that is to blame. */
+static const char stuck_note[] = "STUCK: its work does not end";
+
+/* What is wrong with a slice, in a word. */
+static const char *get_slice_note(const json_t *slice, const json_t *gpu)
+{
+	if (json_is_true(json_object_get(gpu, "over")))
+		return "OVER ITS LIMIT";
+	if (*status_get_text(slice, "error"))
+		return status_get_text(slice, "error");
+	if (json_is_true(json_object_get(gpu, "stuck")))
+		return stuck_note;
+	if (*status_get_text(slice, "computeError"))
+		return status_get_text(slice, "computeError");
+	if (json_array_size(json_object_get(slice, "unhookedProcesses")) > 0)
+		return "has processes past the libraries";
+	if (json_is_true(json_object_get(gpu, "demoted")))
+		return "beyond its share: takes turns now";
+	return "";
+}
+
+enum {
+	LIMITS_SLICE,
+	LIMITS_GPU,
+	LIMITS_SHARE,
+	LIMITS_TIME,
+	LIMITS_LIMIT,
+	LIMITS_USED,
+	LIMITS_PEAK,
+	LIMITS_POD,
+	LIMITS_NOTE,
+	LIMITS_COLUMNS
+};
+
+/* "weight 4, at most 25.0%, latency"; "-": the hardware divides it. */
+static void format_slice_share(char *cell, const json_t *slice, const json_t *gpu)
+{
+	int64_t cap = status_number(gpu, "capMillionths");
+	char most[32] = "";
+
+	(void)snprintf(cell, STATUS_CELL_MAX, "-");
+	if (!json_is_integer(json_object_get(gpu, "weight")))
+		return;
+	if (cap > 0)
+		(void)snprintf(most, sizeof(most), ", at most %.1f%%", (double)cap / 1e4);
+	(void)snprintf(cell, STATUS_CELL_MAX, "weight %" PRId64 "%s%s",
+		status_number(gpu, "weight"), most,
+		strcmp(status_get_text(slice, "class"), "latency") ? "" : ", latency");
+}
+
+/* Of the GPU that it has had so far. */
+static void format_slice_time(char *cell, const json_t *gpu, const char *none)
+{
+	const json_t *ns = json_object_get(json_object_get(gpu, "time"), "chargedNs");
+
+	if (json_is_integer(ns))
+		(void)snprintf(cell, STATUS_CELL_MAX, "%.1f s",
+			(double)json_integer_value(ns) / 1e9);
+	else
+		(void)snprintf(cell, STATUS_CELL_MAX, "%s", none);
+}
+
+static void fill_limits_row(struct status_row *r, const json_t *slice, const json_t *gpu)
+{
+	char id[STATUS_CELL_MAX];
+
+	status_clean(id, sizeof(id), status_get_text(slice, "id"));
+	(void)snprintf(r->cells[LIMITS_SLICE], STATUS_CELL_MAX, "%.8s", id);
+	format_gpu_index(r->cells[LIMITS_GPU], gpu);
+	format_slice_share(r->cells[LIMITS_SHARE], slice, gpu);
+	format_slice_time(r->cells[LIMITS_TIME], gpu, "-");
+	status_format_mib(r->cells[LIMITS_LIMIT], json_object_get(gpu, "limitBytes"), "none");
+	status_format_mib(r->cells[LIMITS_USED], json_object_get(gpu, "usedBytes"), "?");
+	status_format_mib(r->cells[LIMITS_PEAK], json_object_get(gpu, "peakBytes"), "?");
+	format_slice_pod(r->cells[LIMITS_POD], slice);
+	status_clean(r->cells[LIMITS_NOTE], STATUS_CELL_MAX, get_slice_note(slice, gpu));
+	if (!r->cells[LIMITS_NOTE][0] && status_number(slice, "stopped") > 0)
+		(void)snprintf(r->cells[LIMITS_NOTE], STATUS_CELL_MAX,
+			"%" PRId64 " past the libraries stopped",
+			status_number(slice, "stopped"));
+	r->colour = json_is_true(json_object_get(gpu, "over")) ? RED
+		    : r->cells[LIMITS_NOTE][0]                 ? YELLOW
+							       : NULL;
+}
+
+static void fill_process_row(struct status_row *r, const json_t *process, const json_t *gpu,
+	bool unhooked)
+{
+	char name[STATUS_CELL_MAX / 2];
+
+	status_clean(name, sizeof(name), status_get_text(process, "name"));
+	format_gpu_index(r->cells[LIMITS_GPU], gpu);
+	format_slice_time(r->cells[LIMITS_TIME], gpu, "");
+	status_format_mib(r->cells[LIMITS_USED], json_object_get(gpu, "usedBytes"), "?");
+	status_format_mib(r->cells[LIMITS_PEAK], json_object_get(gpu, "peakBytes"),
+		unhooked ? "-" : "?");
+	(void)snprintf(r->cells[LIMITS_POD], STATUS_CELL_MAX, "  %s (pid %" PRId64 ")", name,
+		status_number(process, "pid"));
+	if (unhooked)
+		(void)snprintf(r->cells[LIMITS_NOTE], STATUS_CELL_MAX, "past the libraries");
+	else if (json_is_true(json_object_get(gpu, "stuck")))
+		(void)snprintf(r->cells[LIMITS_NOTE], STATUS_CELL_MAX, "%s", stuck_note);
+	else if (json_is_true(json_object_get(process, "ended")))
+		(void)snprintf(r->cells[LIMITS_NOTE], STATUS_CELL_MAX,
+			"has ended, a child keeps its memory");
+	r->colour = r->cells[LIMITS_NOTE][0] ? YELLOW : NULL;
+}
+
+static size_t count_rows(const json_t *slice)
+{
+	static const char *const lists[] = { "processes", "unhookedProcesses" };
+	size_t n = json_array_size(json_object_get(slice, "gpus"));
+
+	for (size_t k = 0; k < ARRAY_LEN(lists); k++) {
+		const json_t *list = json_object_get(slice, lists[k]);
+
+		for (size_t i = 0; i < json_array_size(list); i++)
+			n += json_array_size(json_object_get(json_array_get(list, i), "gpus"));
+	}
+	return n;
+}
+
+/* Without compute on the whole node nobody divides the time, and there is nothing to say. */
+static bool has_time(const json_t *list)
+{
+	for (size_t i = 0; i < json_array_size(list); i++) {
+		const json_t *gpus = json_object_get(json_array_get(list, i), "gpus");
+
+		for (size_t k = 0; k < json_array_size(gpus); k++)
+			if (json_is_integer(json_object_get(json_array_get(gpus, k), "weight")))
+				return true;
+	}
+	return false;
+}
+
+static void drop_time(struct status_row *rows, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		memmove(rows[i].cells[LIMITS_SHARE], rows[i].cells[LIMITS_LIMIT],
+			(LIMITS_COLUMNS - LIMITS_LIMIT) * sizeof(rows[i].cells[0]));
+}
+
+static void fill_process_rows(struct status_row *rows, size_t *n, const json_t *list,
+	bool unhooked)
+{
+	for (size_t i = 0; i < json_array_size(list); i++) {
+		const json_t *p = json_array_get(list, i), *gpus = json_object_get(p, "gpus");
+
+		for (size_t k = 0; k < json_array_size(gpus); k++)
+			fill_process_row(&rows[(*n)++], p, json_array_get(gpus, k), unhooked);
+	}
+}
+
+static int render_limits_table(struct buf *b, const json_t *list, bool colour,
+	struct error *err)
+{
+	static const char *const headers[] = { "SLICE", "GPU", "SHARE", "TIME", "LIMIT", "USED",
+		"PEAK", "HELD BY, PROCESSES", "NOTE" };
+	static const char *const no_time[] = { "SLICE", "GPU", "LIMIT", "USED", "PEAK",
+		"HELD BY, PROCESSES", "NOTE" };
+	size_t room = 0, n = 0;
+	struct status_row *rows;
+
+	static_assert(ARRAY_LEN(headers) == LIMITS_COLUMNS, "a header for each column");
+	static_assert(ARRAY_LEN(no_time) == LIMITS_COLUMNS - 2, "but for the two of time");
+	for (size_t i = 0; i < json_array_size(list); i++)
+		room += count_rows(json_array_get(list, i));
+	if (room == 0)
+		return 0;
+	if (room > STATUS_ROWS_MAX)
+		return error_set(err, ERR_LIMIT, "the agent's status has more than %d rows",
+			STATUS_ROWS_MAX);
+	rows = calloc(room, sizeof(*rows));
+	if (!rows)
+		return error_nomem(err);
+	for (size_t i = 0; i < json_array_size(list); i++) {
+		const json_t *s = json_array_get(list, i), *gpus = json_object_get(s, "gpus");
+
+		for (size_t k = 0; k < json_array_size(gpus); k++)
+			fill_limits_row(&rows[n++], s, json_array_get(gpus, k));
+		fill_process_rows(rows, &n, json_object_get(s, "processes"), false);
+		fill_process_rows(rows, &n, json_object_get(s, "unhookedProcesses"), true);
+	}
+	buf_putc(b, '\n');
+	if (has_time(list)) {
+		status_render_table(b, headers, LIMITS_COLUMNS, rows, n, colour);
+	} else {
+		drop_time(rows, n);
+		status_render_table(b, no_time, ARRAY_LEN(no_time), rows, n, colour);
+	}
+	free(rows);
+	return 0;
+}
+
+static void render_unlimited_pods(struct buf *b, const json_t *list)
+{
+	char holder[STATUS_CELL_MAX], resource[STATUS_CELL_MAX];
+
+	for (size_t i = 0; i < json_array_size(list); i++) {
+		const json_t *o = json_array_get(list, i);
+
+		status_format_pod(holder, o);
+		status_clean(resource, sizeof(resource), status_get_text(o, "resource"));
+		buf_printf(b,
+			"%s%-9s %s, %s: started before the config isolated it; create it anew\n",
+			i ? "" : "\n", i ? "" : "No slice", holder, resource);
+	}
+}
+
+int status_render_limits(struct buf *b, const json_t *slices, bool colour, struct error *err)
+{
+	const json_t *arbiter = json_object_get(slices, "arbiter");
+	const json_t *broken = json_object_get(slices, "broken");
+	char line[STATUS_CELL_MAX * 4];
+
+	status_clean(line, sizeof(line),
+		status_get_text(json_object_get(slices, "error"), "message"));
+	if (*line)
+		buf_printf(b, "\nSlices    cannot be given: %s\n", line);
+	status_clean(line, sizeof(line), status_get_text(arbiter, "reason"));
+	if (!strcmp(status_get_text(arbiter, "state"), "away") ||
+		(!strcmp(status_get_text(arbiter, "state"), "up") && *line))
+		buf_printf(b, "\nArbiter   away, slices keep what they have: %s\n", line);
+	status_render_list(b, "Broken", broken);
+	render_unlimited_pods(b, json_object_get(slices, "unlimited"));
+	return render_limits_table(b, json_object_get(slices, "list"), colour, err);
+}

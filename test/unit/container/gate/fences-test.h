@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* What the tests of marks share besides turn-test.h; all of GPU 0. */
+#include "gate-test.h"
+
+/* Nothing is in flight, and the arbiter knows. */
+bool idle(void);
+
+bool is_stuck(void);
+
+/* The keeper has looked again and again since. */
+void wait_fence_polls(void);
+
+/* One submission to @stream. Whether it was counted. */
+bool submit_to(CUstream stream, unsigned int flags);
+
+void capture_begins(void);
+void capture_ends(void); /* and nothing has spoiled it */

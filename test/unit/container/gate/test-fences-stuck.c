@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Marks, where a stream stands still: others get on beside it. */
+#include "fences-test.h"
+
+#include "container/sys.h"
+#include "container/gate/process.h"
+
+static _Atomic bool over;
+
+/* As the gate does it where a marker is stuck. */
+static void submit_beside(void)
+{
+	struct turn_gpu_page *g = gate_begin(TD_STREAM, GATE_PASS);
+
+	CHECK(g);
+	td_submit_to(TD_STREAM);
+	if (is_stuck() && !((uintptr_t)g & GATE_OWN_FENCE))
+		fences_record_own(&process()->fences, 0, TD_STREAM, false);
+	gate_end(g);
+}
+
+static void blocked_beside_others(void)
+{
+	struct turn_gpu_page *p;
+	uint64_t done;
+
+	CHECK(submit(0));
+	td_finish(0);
+	WAIT_FOR(idle());
+	p = ga_page(A, 0);
+	CHECK(submit_to(TD_ASIDE, 0)); /* never ends */
+	for (int i = 0; i < 3; i++)
+		submit_beside();
+	WAIT_FOR(is_stuck());
+	CHECK(in_flight(0) == 4);
+	WAIT_FOR(fences_count_unseen(&process()->fences, 0) == 4);
+	td_finish(0);
+	wait_fence_polls();
+	CHECK(in_flight(0) == 4); /* nobody can know */
+	done = atomic_load(&p->done);
+	for (int i = 0; i < 200; i++) {
+		submit_beside();
+		if (i % 20 != 19)
+			continue;
+		CHECK(in_flight(0) > 4);
+		td_finish(0);
+		WAIT_FOR(in_flight(0) == 4);
+		CHECK(ga_client_state(A, 0).busy && is_stuck());
+		CHECK(atomic_load(&p->done) == done + (uint64_t)i + 1);
+	}
+	CHECK(fences_others_progress(&process()->fences, 0));
+	WAIT_FOR(fences_count_unseen(&process()->fences, 0) == 4);
+	/* It ends, with some behind that do not. */
+	submit_beside();
+	atomic_store(&td.aside_done, 1);
+	WAIT_FOR(!is_stuck());
+	wait_fence_polls();
+	CHECK(in_flight(0) >=
+		1); /* and of those that had no event of their own a marker is to tell */
+	td_finish(0);
+	WAIT_FOR(idle());
+	CHECK(atomic_load(&p->done) == atomic_load(&p->ended));
+}
+
+static void fences__see_others_pass_by_a_stream_that_stands_still(void **state)
+{
+	(void)state;
+	gate_test(blocked_beside_others, 1);
+}
+
+static _Atomic uint64_t rounds; /* of work that ends */
+
+static void *works(void *arg)
+{
+	(void)arg;
+	while (!atomic_load(&over)) {
+		td_finish(0);
+		(void)atomic_fetch_add(&rounds, 1);
+		(void)usleep(300);
+	}
+	return NULL;
+}
+
+static uint64_t throttled_window;
+
+/* Who is metered gets on beside it, by the gate alone. */
+static void throttled_beside(void)
+{
+	pthread_t gpu;
+	struct turn_gpu_page *p;
+	uint64_t n = 0;
+
+	atomic_store(&A->start_state, TURN_METERED);
+	CHECK(submit(0));
+	p = ga_page(A, 0);
+	ga_set_throttle(A, 0, throttled_window, 250000, UINT64_MAX);
+	CHECK(!pthread_create(&gpu, NULL, works, NULL));
+	for (int i = 0; i < 100; i++)
+		CHECK(submit_to(TD_STREAM, 0));
+	CHECK(submit_to(TD_ASIDE, 0)); /* never ends */
+	while (!fences_others_progress(&process()->fences, 0))
+		CHECK(submit_to(TD_STREAM, 0));
+	atomic_store(&rounds, 0);
+	gate_test_waits = "those who are metered";
+	for (; n < 2000; n++)
+		CHECK(submit_to(TD_STREAM, 0));
+	/* Held until something ends, each second round. Else each would be until nothing has ended for a while, a
+	 * kernel of seconds as long as that: for 30 rounds. */
+	CHECK(atomic_load(&rounds) < 4 * n);
+	CHECK(in_flight(0) > 0 && ga_client_state(A, 0).busy);
+	atomic_store(&td.aside_done, 1);
+	WAIT_FOR(idle());
+	CHECK(atomic_load(&p->done) == atomic_load(&p->ended));
+	atomic_store(&over, true);
+	CHECK(!pthread_join(gpu, NULL));
+}
+
+static void fences__let_the_throttled_pass_by_a_stream_that_stands_still(void **state)
+{
+	(void)state;
+	throttled_window = 2000000;
+	gate_test(throttled_beside, 1);
+	/* It is full at once. */
+	throttled_window = 1;
+	gate_test(throttled_beside, 1);
+}
+
+static void seldom(void)
+{
+	int queries;
+
+	CHECK(submit_to(TD_ASIDE, 0));
+	WAIT_FOR(process() && is_stuck());
+	(void)usleep(1500000);
+	queries = atomic_load(&td.queries);
+	(void)usleep(500000);
+	CHECK(atomic_load(&td.queries) - queries <= 60);
+	atomic_store(&td.aside_done, 1);
+	WAIT_FOR(idle());
+}
+
+static void fences__are_looked_at_seldom_where_nothing_ends(void **state)
+{
+	(void)state;
+	gate_test(seldom, 1);
+}
+
+/* ---- storm -------------------------------------------------------------------------------------- */
+
+#define THREADS 6
+
+static _Atomic uint64_t counted;
+
+static void *storms(void *arg)
+{
+	unsigned int seed = (unsigned int)(uintptr_t)arg + 1;
+
+	td_current(0);
+	while (!atomic_load(&over)) {
+		CUstream s = rand_r(&seed) % 4 ? TD_STREAM : TD_ASIDE;
+		struct turn_gpu_page *g = gate_begin(s, GATE_PASS);
+
+		CHECK(g);
+		/* Before the driver has it: so what is done is never more than the truth. */
+		(void)atomic_fetch_add(&counted, 1);
+		td_submit_to(s);
+		if (is_stuck() && !((uintptr_t)g & GATE_OWN_FENCE))
+			fences_record_own(&process()->fences, 0, s, false);
+		gate_end(g);
+		if (rand_r(&seed) % 16 == 0)
+			(void)usleep((unsigned int)rand_r(&seed) % 1000);
+	}
+	return NULL;
+}
+
+/* Captures that come and go, and a stream that stands still now and then. */
+static void storm(void)
+{
+	pthread_t threads[THREADS];
+	unsigned int seed = 5;
+	struct turn_gpu_page *p;
+
+	CHECK(submit(0));
+	p = ga_page(A, 0);
+	atomic_store(&counted, 1);
+	for (uintptr_t i = 0; i < THREADS; i++)
+		CHECK(!pthread_create(&threads[i], NULL, storms, (void *)i));
+	for (int i = 0; i < 400; i++) {
+		bool capture = rand_r(&seed) % 3 == 0;
+		uint64_t truth, done;
+
+		if (capture)
+			capture_begins();
+		(void)usleep((unsigned int)rand_r(&seed) % 5000);
+		done = atomic_load(&p->done);
+		truth = atomic_load(&td.done[0]) + atomic_load(&td.aside_done);
+		CHECK(done <= truth);
+		td_finish(0);
+		if (i % 8 == 7)
+			atomic_store(&td.aside_done, atomic_load(&td.aside_submitted));
+		if (capture)
+			capture_ends();
+	}
+	atomic_store(&over, true);
+	for (int i = 0; i < THREADS; i++)
+		CHECK(!pthread_join(threads[i], NULL));
+	CHECK(submit_to(TD_ASIDE, GATE_PASS));
+	td_finish(0);
+	wait_fence_polls();
+	CHECK(in_flight(0) > 0);
+	atomic_store(&td.aside_done, atomic_load(&td.aside_submitted));
+	WAIT_FOR(idle());
+	CHECK(atomic_load(&p->done) == atomic_load(&counted) + 1 &&
+		!atomic_load(&td.strangers));
+}
+
+static void fences__hold_in_a_storm_of_captures_and_stuck_streams(void **state)
+{
+	(void)state;
+	gate_test(storm, 1);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(fences__see_others_pass_by_a_stream_that_stands_still),
+		cmocka_unit_test(fences__let_the_throttled_pass_by_a_stream_that_stands_still),
+		cmocka_unit_test(fences__are_looked_at_seldom_where_nothing_ends),
+		cmocka_unit_test(fences__hold_in_a_storm_of_captures_and_stuck_streams),
+	};
+
+	return cmocka_run_group_tests_name("marks-stuck", tests, gate_test_setup,
+		gate_test_teardown);
+}

@@ -1,0 +1,552 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* How it is known that work is done, where that is not plain: captures, errors, contexts that come and go. */
+#include "fences-test.h"
+
+#include "container/sys.h"
+#include "container/gate/process.h"
+
+/* ---- captures ----------------------------------------------------------------------------------- */
+
+static void before_captures(void)
+{
+	for (int i = 0; i < 50; i++) {
+		CHECK(submit(0));
+		capture_begins();
+		td_finish(0);
+		WAIT_FOR(idle());
+		capture_ends();
+	}
+}
+
+static void fences__see_the_end_of_what_was_there_before_a_capture(void **state)
+{
+	(void)state;
+	gate_test(before_captures, 1);
+}
+
+static void capture_first(void)
+{
+	capture_begins();
+	for (int i = 0; i < 5; i++)
+		CHECK(submit_to(TD_STREAM, 0));
+	wait_fence_polls();
+	CHECK(in_flight(0) == 5);
+	td_finish(0);
+	WAIT_FOR(idle());
+	capture_ends();
+}
+
+static void fences__see_ends_where_a_capture_is_the_first_thing(void **state)
+{
+	(void)state;
+	gate_test(capture_first, 1);
+}
+
+static void small_copies(void)
+{
+	CHECK(submit(0));
+	td_finish(0);
+	WAIT_FOR(idle());
+	capture_begins();
+	for (unsigned int i = 0; i < 10; i++)
+		CHECK(submit(GATE_NO_STREAM | GATE_PASS | (i % 2 ? GATE_OWN : 0)));
+	wait_fence_polls();
+	CHECK(in_flight(0) == 10);
+	td_finish(0);
+	WAIT_FOR(idle());
+	for (unsigned int i = 0; i < 10; i++)
+		CHECK(submit_to(TD_STREAM, GATE_PROGRAMMATIC));
+	td_finish(0);
+	WAIT_FOR(idle());
+	capture_ends();
+}
+
+static void fences__see_the_end_of_copies_beside_a_capture(void **state)
+{
+	(void)state;
+	gate_test(small_copies, 1);
+}
+
+/* More than there are places, twice that the same stream, and both known to the last. */
+static void many(void)
+{
+	capture_begins();
+	for (int i = 0; i < 5 * OWN_FENCES; i++) {
+		CHECK(submit_to(TD_STREAM, 0));
+		CHECK(submit_to(TD_ASIDE, 0));
+	}
+	wait_fence_polls();
+	CHECK(in_flight(0) == UINT64_C(10) * OWN_FENCES);
+	td_finish(0);
+	WAIT_FOR(in_flight(0) == UINT64_C(5) * OWN_FENCES);
+	wait_fence_polls();
+	CHECK(in_flight(0) == UINT64_C(5) * OWN_FENCES);
+	atomic_store(&td.aside_done, 5 * OWN_FENCES);
+	WAIT_FOR(idle());
+	capture_ends();
+}
+
+static void fences__see_the_end_of_many_beside_a_capture(void **state)
+{
+	(void)state;
+	gate_test(many, 1);
+}
+
+/* One that nobody told us of is spoiled, once. */
+static void stranger(void)
+{
+	CHECK(submit(0));
+	td_finish(0);
+	WAIT_FOR(idle());
+	atomic_store(&td.capturing, 2);
+	CHECK(submit(0));
+	WAIT_FOR(atomic_load(&td.spoiled) == 1);
+	for (int i = 0; i < 300; i++)
+		CHECK(submit_to(TD_STREAM, 0));
+	wait_fence_polls();
+	CHECK(in_flight(0) == 301);
+	td_finish(0);
+	/* Also what was in flight then, some time later. */
+	WAIT_FOR(idle());
+	atomic_store(&td.capturing, 1);
+	for (int i = 0; i < 300; i++) {
+		CHECK(submit_to(TD_STREAM, 0));
+		if (i % 10)
+			continue;
+		td_finish(0);
+		WAIT_FOR(idle());
+	}
+	td_finish(0);
+	WAIT_FOR(idle());
+	CHECK(atomic_load(&td.spoiled) == 1 && !atomic_load(&td.strangers));
+}
+
+static void fences__spoil_no_second_capture_that_is_not_known(void **state)
+{
+	(void)state;
+	gate_test(stranger, 1);
+}
+
+/* ---- errors ------------------------------------------------------------------------------------- */
+
+static void passing(void)
+{
+	static const int errors[] = { CUDA_ERROR_OUT_OF_MEMORY, CUDA_ERROR_INVALID_VALUE,
+		CUDA_ERROR_DEVICE_UNAVAILABLE, CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES,
+		CUDA_ERROR_OPERATING_SYSTEM, CUDA_ERROR_UNKNOWN };
+
+	for (size_t i = 0; i < sizeof(errors) / sizeof(*errors); i++) {
+		atomic_store(&td.error, errors[i]);
+		for (int n = 0; n < 6; n++)
+			CHECK(submit(0));
+		wait_fence_polls();
+		CHECK(in_flight(0) == 6);
+		atomic_store(&td.error, 0);
+		wait_fence_polls();
+		CHECK(in_flight(0) == 6);
+		td_finish(0);
+		WAIT_FOR(idle());
+		CHECK(submit(0));
+		wait_fence_polls();
+		CHECK(in_flight(0) == 1);
+		td_finish(0);
+		WAIT_FOR(idle());
+	}
+	/* Of events of a new context; of one behind a submission. */
+	atomic_store(&td.create_error, CUDA_ERROR_OUT_OF_MEMORY);
+	gate_thread_add_context(td_context(1), 0);
+	CHECK(submit(0));
+	td_submit(1);
+	wait_fence_polls();
+	CHECK(in_flight(0) == 1);
+	atomic_store(&td.create_error, 0);
+	td_finish(0);
+	wait_fence_polls();
+	CHECK(in_flight(0) == 1);
+	td_finish(1);
+	WAIT_FOR(idle());
+	atomic_store(&td.create_error, CUDA_ERROR_OUT_OF_MEMORY);
+	capture_begins();
+	CHECK(submit_to(TD_STREAM, 0));
+	td_finish(0);
+	(void)usleep(20000);
+	CHECK(in_flight(0) == 1);
+	capture_ends();
+	WAIT_FOR(idle());
+}
+
+static void fences__take_nothing_for_done_for_an_error_that_passes(void **state)
+{
+	(void)state;
+	gate_test(passing, 1);
+}
+
+static int lasting_error;
+
+static void lasting(void)
+{
+	CHECK(submit(0));
+	WAIT_FOR(ga_client_state(A, 0).busy && atomic_load(&td.records));
+	atomic_store(&td.error, lasting_error);
+	WAIT_FOR(idle());
+	CHECK(submit(0));
+	WAIT_FOR(idle());
+}
+
+static void fences__take_work_for_over_where_its_context_is(void **state)
+{
+	static const int errors[] = { CUDA_ERROR_ECC_UNCORRECTABLE, CUDA_ERROR_ILLEGAL_ADDRESS,
+		CUDA_ERROR_LAUNCH_TIMEOUT, CUDA_ERROR_ASSERT, CUDA_ERROR_HARDWARE_STACK_ERROR,
+		CUDA_ERROR_ILLEGAL_INSTRUCTION, CUDA_ERROR_MISALIGNED_ADDRESS,
+		CUDA_ERROR_INVALID_ADDRESS_SPACE, CUDA_ERROR_INVALID_PC,
+		CUDA_ERROR_LAUNCH_FAILED };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(errors) / sizeof(*errors); i++) {
+		lasting_error = errors[i];
+		gate_test(lasting, 1);
+	}
+}
+
+/* ---- contexts ----------------------------------------------------------------------------------- */
+
+/* Destroyed, it seems, and then others hold it still. */
+static void lives_on(void)
+{
+	int creates;
+
+	CHECK(submit(0));
+	WAIT_FOR(ga_client_state(A, 0).busy && atomic_load(&td.records));
+	creates = atomic_load(&td.creates);
+	for (int i = 0; i < 10; i++) {
+		gate_thread_context_leaves(td_context(0));
+		(void)usleep(2000);
+		CHECK(in_flight(0) == 1);
+		gate_thread_context_stays(td_context(0));
+		gate_thread_add_context(td_context(0), 0);
+		wait_fence_polls();
+		CHECK(in_flight(0) == 1);
+	}
+	CHECK(atomic_load(&td.creates) == creates);
+	gate_thread_context_leaves(td_context(0));
+	td_finish(0);
+	(void)usleep(5000);
+	CHECK(in_flight(0) == 1); /* it is not touched */
+	gate_thread_context_stays(td_context(0));
+	WAIT_FOR(idle());
+	CHECK(atomic_load(&td.creates) == creates && !atomic_load(&td.strangers));
+}
+
+/* Two threads release it at once: it may go until neither is about it. */
+static void leaves_twice(void)
+{
+	int queries;
+
+	CHECK(submit(0));
+	WAIT_FOR(ga_client_state(A, 0).busy && atomic_load(&td.records));
+	gate_thread_context_leaves(td_context(0));
+	gate_thread_context_leaves(td_context(0));
+	gate_thread_context_stays(td_context(0));
+	gate_thread_add_context(td_context(0), 0);
+	queries = atomic_load(&td.queries);
+	td_finish(0);
+	(void)usleep(20000);
+	CHECK(in_flight(0) == 1 && atomic_load(&td.queries) == queries);
+	gate_thread_context_stays(td_context(0));
+	WAIT_FOR(idle());
+	gate_thread_context_leaves(td_context(0));
+	gate_thread_context_leaves(td_context(0));
+	td_destroy(0);
+	gate_thread_context_gone(td_context(0));
+	td_create(0);
+	gate_thread_add_context(td_context(0), 0);
+	gate_thread_context_gone(td_context(0)); /* the second one, of what was there before */
+	CHECK(submit(0));
+	wait_fence_polls();
+	CHECK(in_flight(0) == 1);
+	td_finish(0);
+	WAIT_FOR(idle());
+	CHECK(!atomic_load(&td.strangers));
+}
+
+static void fences__touch_no_context_that_any_thread_destroys(void **state)
+{
+	(void)state;
+	gate_test(leaves_twice, 1);
+}
+
+static void fences__keep_what_is_in_a_context_that_lives_on(void **state)
+{
+	(void)state;
+	gate_test(lives_on, 1);
+}
+
+/* Another one is there by its handle, before anybody says that the first has gone. */
+static void handle_again(void)
+{
+	for (int i = 0; i < 6; i++) {
+		CHECK(submit(0));
+		WAIT_FOR(ga_client_state(A, 0).busy && atomic_load(&td.records));
+		gate_thread_context_leaves(td_context(0));
+		td_destroy(0);
+		td_create(0);
+		if (i % 3 == 0) {
+			gate_thread_add_context(td_context(0), 0);
+			gate_thread_context_gone(td_context(0));
+		} else if (i % 3 == 1) {
+			gate_thread_context_stays(td_context(0));
+			gate_thread_add_context(td_context(0), 0);
+		} else {
+			gate_thread_context_gone(td_context(0));
+			gate_thread_add_context(td_context(0), 0);
+		}
+		WAIT_FOR(idle()); /* what was in the first is over */
+		CHECK(submit(0));
+		wait_fence_polls();
+		CHECK(in_flight(0) == 1);
+		td_finish(0);
+		WAIT_FOR(idle());
+	}
+	CHECK(!atomic_load(&td.strangers));
+}
+
+static void fences__tell_a_context_from_one_with_its_handle(void **state)
+{
+	(void)state;
+	gate_test(handle_again, 1);
+}
+
+/* Made where nobody told us. */
+static void unknown_contexts(void)
+{
+	CHECK(submit(0));
+	td_finish(0);
+	WAIT_FOR(idle());
+	td_current(1);
+	CHECK(submit_to((CUstream)((uintptr_t)TD_STREAM + 1), 0));
+	wait_fence_polls();
+	CHECK(in_flight(1) == 1);
+	td_finish(1);
+	WAIT_FOR(in_flight(1) == 0);
+}
+
+static void fences__find_the_context_of_who_submits(void **state)
+{
+	(void)state;
+	gate_test(unknown_contexts, 2);
+}
+
+/* Without one the driver refuses it. */
+static void no_context(void)
+{
+	struct turn_gpu_page *g;
+
+	td_current(-1);
+	for (int i = 0; i < 3; i++) {
+		g = gate_begin(NULL, 0);
+		gate_end(g);
+	}
+	WAIT_FOR(idle());
+	td_current(0);
+	CHECK(submit(0));
+	wait_fence_polls();
+	CHECK(in_flight(0) == 1);
+	td_finish(0);
+	WAIT_FOR(idle());
+	CHECK(!atomic_load(&td.strangers));
+}
+
+/* The one that is known goes, and one comes that nobody told us of: at once, while the keeper is awake. */
+static void known_goes(void)
+{
+	CHECK(submit(0));
+	td_finish(0);
+	for (int i = 0; i < 20; i++) {
+		WAIT_FOR(in_flight(0) == 0);
+		gate_thread_context_leaves(td_context(i));
+		td_destroy(i);
+		gate_thread_context_gone(td_context(i));
+		td_current(i + 1);
+		CHECK(submit_to((CUstream)((uintptr_t)TD_STREAM + (uintptr_t)i + 1), 0));
+		wait_fence_polls();
+		CHECK(in_flight(0) == 1);
+		td_finish(i + 1);
+	}
+	WAIT_FOR(idle());
+	CHECK(!atomic_load(&td.strangers));
+}
+
+static void fences__find_a_context_where_the_one_that_was_known_has_gone(void **state)
+{
+	(void)state;
+	gate_test(known_goes, 1);
+}
+
+static void fences__take_what_has_no_context_for_over(void **state)
+{
+	(void)state;
+	gate_test(no_context, 1);
+}
+
+/* One of another thread's, beside one that is known. */
+static void throttled_context(void)
+{
+	CHECK(submit(0));
+	td_finish(0);
+	WAIT_FOR(idle());
+	ga_set_gate(A, 0, TURN_METERED);
+	td_current(1);
+	/* Until a marker is due. */
+	for (int i = 0; i < 100; i++)
+		CHECK(submit_to((CUstream)((uintptr_t)TD_STREAM + 1), GATE_PASS));
+	td_finish(1);
+	WAIT_FOR(idle());
+	CHECK(submit_to((CUstream)((uintptr_t)TD_STREAM + 1), 0));
+	wait_fence_polls();
+	CHECK(in_flight(0) == 1);
+	td_finish(1);
+	WAIT_FOR(idle());
+}
+
+static void fences__find_the_context_of_who_is_throttled(void **state)
+{
+	(void)state;
+	gate_test(throttled_context, 1);
+}
+
+/* It is marked by its primary context, and takes no place. */
+static void green_contexts(void)
+{
+	for (int i = 0; i < 2 * FENCE_CONTEXTS; i++) {
+		td_green(0);
+		CHECK(submit(0)); /* known by who submits */
+		td_finish(0);
+		WAIT_FOR(idle());
+	}
+	ga_set_gate(A, 0, TURN_METERED);
+	for (int i = 0; i < 100; i++)
+		CHECK(submit_to(TD_STREAM, GATE_PASS));
+	td_finish(0);
+	WAIT_FOR(idle());
+	capture_begins();
+	CHECK(submit_to(TD_STREAM, GATE_PASS)); /* an event behind it */
+	td_finish(0);
+	WAIT_FOR(idle());
+	capture_ends();
+	CHECK(atomic_load(&process()->fences.rings[0].contexts) == 1);
+	CHECK(!atomic_load(&td.strangers));
+}
+
+static void fences__see_ends_in_green_contexts(void **state)
+{
+	(void)state;
+	gate_test(green_contexts, 1);
+}
+
+static void crowd(void)
+{
+	CHECK(submit(0));
+	td_finish(0);
+	WAIT_FOR(idle());
+	for (int i = 0; i < TD_CONTEXTS; i++)
+		gate_thread_add_context(td_context(i), 0);
+	for (int round = 0; round < 3; round++) {
+		for (int i = 0; i < TD_CONTEXTS; i++) {
+			td_current(i);
+			CHECK(submit_to((CUstream)((uintptr_t)TD_STREAM + (uintptr_t)i), 0));
+		}
+		wait_fence_polls();
+		CHECK(in_flight(0) == TD_CONTEXTS);
+		for (int i = 0; i < TD_CONTEXTS; i++)
+			td_finish(i);
+		WAIT_FOR(idle());
+	}
+	CHECK(!atomic_load(&td.strangers));
+}
+
+static void fences__see_ends_in_more_contexts_than_there_are_places(void **state)
+{
+	(void)state;
+	gate_test(crowd, 1);
+}
+
+/* Without a keeper, so that nobody else places a marker. */
+static struct {
+	struct fences marks;
+	struct turn_page page;
+	_Atomic uint32_t captures;
+	uint64_t done;
+} lone;
+
+/* One is in flight when a context comes that there is no place for. */
+static void crowd_comes(int error)
+{
+	struct turn_gpu_page *p = &lone.page.gpus[0];
+
+	memset(&lone, 0, sizeof(lone));
+	lone.marks.gpus = 1;
+	atomic_store(&lone.marks.page, &lone.page);
+	for (int i = 0; i < FENCE_CONTEXTS; i++)
+		fences_add_context(&lone.marks, td_context(i), 0, &lone.captures, false);
+	atomic_store(&p->begun, 1);
+	td_submit(0);
+	atomic_store(&p->ended, 1);
+	atomic_store(&td.error, error);
+	fences_add_context(&lone.marks, td_context(FENCE_CONTEXTS), 0, &lone.captures, false);
+	atomic_store(&td.error, 0);
+	CHECK(atomic_load(&lone.captures) == 1);
+	CHECK(fences_poll(&lone.marks, 0, p, 1, 1, &lone.done) == FENCE_OK && !lone.done);
+	td_finish(0);
+	CHECK(fences_poll(&lone.marks, 0, p, 2, 1, &lone.done) == FENCE_OK);
+}
+
+static enum fence_result lone_places(void)
+{
+	return fences_place(&lone.marks, 0, &lone.page.gpus[0].ended, &lone.captures,
+		&lone.done);
+}
+
+static void crowd_at_work(void)
+{
+	crowd_comes(0);
+	CHECK(lone.done == 1);
+	CHECK(lone_places() == FENCE_LATER);
+	/* No marker was to be had then: one is later. */
+	crowd_comes(CUDA_ERROR_OUT_OF_MEMORY);
+	CHECK(lone.done == 0);
+	WAIT_FOR(lone_places() == FENCE_OK);
+	CHECK(fences_poll(&lone.marks, 0, &lone.page.gpus[0], 3, 1, &lone.done) == FENCE_OK);
+	CHECK(lone.done == 1 && !atomic_load(&td.strangers));
+}
+
+static void fences__see_the_end_of_what_was_there_before_a_crowd(void **state)
+{
+	(void)state;
+	gate_test(crowd_at_work, 1);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(fences__see_the_end_of_what_was_there_before_a_capture),
+		cmocka_unit_test(fences__see_ends_where_a_capture_is_the_first_thing),
+		cmocka_unit_test(fences__see_the_end_of_copies_beside_a_capture),
+		cmocka_unit_test(fences__see_the_end_of_many_beside_a_capture),
+		cmocka_unit_test(fences__spoil_no_second_capture_that_is_not_known),
+		cmocka_unit_test(fences__take_nothing_for_done_for_an_error_that_passes),
+		cmocka_unit_test(fences__take_work_for_over_where_its_context_is),
+		cmocka_unit_test(fences__keep_what_is_in_a_context_that_lives_on),
+		cmocka_unit_test(fences__touch_no_context_that_any_thread_destroys),
+		cmocka_unit_test(fences__tell_a_context_from_one_with_its_handle),
+		cmocka_unit_test(fences__find_the_context_of_who_submits),
+		cmocka_unit_test(fences__take_what_has_no_context_for_over),
+		cmocka_unit_test(fences__find_a_context_where_the_one_that_was_known_has_gone),
+		cmocka_unit_test(fences__find_the_context_of_who_is_throttled),
+		cmocka_unit_test(fences__see_ends_in_green_contexts),
+		cmocka_unit_test(fences__see_ends_in_more_contexts_than_there_are_places),
+		cmocka_unit_test(fences__see_the_end_of_what_was_there_before_a_crowd),
+	};
+
+	return cmocka_run_group_tests_name("marks", tests, gate_test_setup, gate_test_teardown);
+}

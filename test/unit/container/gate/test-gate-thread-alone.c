@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* The keeper, where the arbiter does not wake, answer, read or live. */
+#include "gate-thread-test.h"
+
+#include "container/sys.h"
+#include "container/gate/process.h"
+
+static void not_woken(void)
+{
+	struct submitter s = { 0 };
+	int64_t began = sys_now();
+	uint64_t idles;
+
+	atomic_store(&A->start_state, TURN_CLOSED);
+	submit_on_thread(&s);
+	WAIT_FOR(ga_is_connected(A) && ga_client_state(A, 0).wants &&
+		 !ga_client_state(A, 0).busy);
+	idles = ga_client_state(A, 0).idles;
+	ga_set_gate_only(A, 0, TURN_METERED);
+	WAIT_FOR(atomic_load(&s.passed));
+	CHECK(sys_now() - began < 15000); /* sooner than it would look by itself here */
+	(void)usleep(20000);
+	CHECK(ga_client_state(A, 0).busy && ga_client_state(A, 0).idles == idles);
+	td_finish(0);
+	WAIT_FOR(rests(0));
+}
+
+static void gate_thread__wakes_whom_the_arbiter_did_not(void **state)
+{
+	(void)state;
+	gate_test(not_woken, 1);
+}
+
+static void killed(void)
+{
+	struct submitter s[4] = { 0 };
+	struct turn_gpu_page *p;
+
+	atomic_store(&A->start_state, TURN_CLOSED);
+	for (int i = 0; i < 4; i++)
+		submit_on_thread(&s[i]);
+	WAIT_FOR(ga_is_connected(A) && ga_client_state(A, 0).wants);
+	p = ga_page(A, 0);
+	WAIT_FOR(atomic_load(&p->waits) == 4);
+	ga_kill(A);
+	for (int i = 0; i < 4; i++) {
+		WAIT_FOR(atomic_load(&s[i].passed));
+		CHECK(atomic_load(&s[i].counted));
+	}
+	for (int i = 0; i < 100; i++)
+		CHECK(submit(0));
+	CHECK(atomic_load(&p->ended) == 104);
+	td_finish(0);
+	WAIT_FOR(in_flight(0) == 0);
+	CHECK(submit(0));
+	ga_again(A);
+	WAIT_FOR(ga_is_connected(A) && ga_client_state(A, 0).busy);
+	CHECK(atomic_load(&A->again)); /* once more if the arbiter takes its time */
+	CHECK(atomic_load(&ga_page(A, 0)->ended) == 105);
+	/* It is held again. */
+	s[0] = (struct submitter){ 0 };
+	submit_on_thread(&s[0]);
+	WAIT_FOR(ga_client_state(A, 0).wants);
+	CHECK(!atomic_load(&s[0].passed));
+	td_finish(0);
+	WAIT_FOR(!ga_client_state(A, 0).busy && ga_client_state(A, 0).wants);
+	ga_set_gate(A, 0, TURN_METERED);
+	WAIT_FOR(atomic_load(&s[0].passed));
+	td_finish(0);
+	WAIT_FOR(rests(0));
+	/* While it has nothing to do: at its next work at the latest. */
+	ga_kill(A);
+	atomic_store(&td.at_once, true);
+	CHECK(submit(0));
+	ga_again(A);
+	WAIT_FOR(ga_is_connected(A) && rests(0));
+}
+
+static void gate_thread__goes_on_without_an_arbiter_and_finds_it_again(void **state)
+{
+	(void)state;
+	gate_test(killed, 1);
+}
+
+/* It stands still: connections are there, and nothing is read any more. */
+static void hangs(void)
+{
+	struct submitter s[4] = { 0 };
+	struct turn_gpu_page *p;
+	int again;
+
+	atomic_store(&A->start_state, TURN_CLOSED);
+	for (int i = 0; i < 4; i++)
+		submit_on_thread(&s[i]);
+	WAIT_FOR(ga_is_connected(A) && ga_client_state(A, 0).wants);
+	p = ga_page(A, 0);
+	WAIT_FOR(atomic_load(&p->waits) == 4 && in_flight(0) == 0);
+	/* All that was said it has read. */
+	WAIT_FOR(ga_client_state(A, 0).reports >= 2); /* it is said again, now and then */
+	atomic_store(&A->mute, true);
+	for (int i = 0; i < 4; i++) {
+		WAIT_FOR(atomic_load(&s[i].passed));
+		CHECK(atomic_load(&s[i].counted));
+	}
+	/* Work goes on, and its end is seen while one waits for an answer. */
+	for (int i = 0; i < 100; i++) {
+		CHECK(submit(0));
+		td_finish(0);
+		WAIT_FOR(in_flight(0) == 0);
+	}
+	/* It goes on with what it had to read, sees who has gone, and that he comes again. */
+	again = atomic_load(&A->again);
+	atomic_store(&A->mute, false);
+	WAIT_FOR(atomic_load(&A->again) > again && ga_is_connected(A));
+	WAIT_FOR(atomic_load(&A->lost) > 0 && atomic_load(&process()->mode) == GATE_MODE_UP);
+	s[0] = (struct submitter){ 0 };
+	submit_on_thread(&s[0]);
+	WAIT_FOR(ga_client_state(A, 0).wants);
+	CHECK(!atomic_load(&s[0].passed));
+	ga_set_gate(A, 0, TURN_OPEN);
+	WAIT_FOR(atomic_load(&s[0].passed));
+	td_finish(0);
+	WAIT_FOR(rests(0));
+}
+
+static void gate_thread__goes_on_without_an_arbiter_that_hangs(void **state)
+{
+	(void)state;
+	gate_test(hangs, 1);
+}
+
+/* The same while it holds nobody, and says much that nobody reads. */
+static void hangs_open(void)
+{
+	CHECK(submit(0));
+	WAIT_FOR(ga_client_state(A, 0).busy);
+	atomic_store(&A->mute, true);
+	for (uint32_t i = 0; atomic_load(&process()->mode) == GATE_MODE_UP; i++) {
+		ga_set_gate(A, 0, i % 2);
+		CHECK(submit(0));
+		td_finish(0);
+		(void)usleep(300);
+	}
+	CHECK(atomic_load(&process()->mode) == GATE_MODE_STANDALONE);
+	atomic_store(&A->mute, false);
+	WAIT_FOR(atomic_load(&A->again) && ga_is_connected(A));
+	td_finish(0);
+	WAIT_FOR(rests(0));
+}
+
+static void gate_thread__sees_that_an_arbiter_reads_nothing(void **state)
+{
+	(void)state;
+	gate_test(hangs_open, 1);
+}
+
+/* It always has something left to read, and is not fast, but goes on. */
+static void slow(void)
+{
+	int64_t until = sys_now() + 4000;
+
+	CHECK(submit(0));
+	WAIT_FOR(ga_client_state(A, 0).busy);
+	for (uint32_t i = 0; sys_now() < until; i++) {
+		int64_t began = sys_now();
+
+		atomic_store(&A->mute, i % 8 != 0);
+		ga_set_gate(A, 0, i % 2);
+		CHECK(submit(0));
+		(void)usleep(10000);
+		if (sys_now() - began > 200)
+			return; /* this machine is slow itself */
+	}
+	CHECK(!atomic_load(&A->lost) && !atomic_load(&A->again));
+	atomic_store(&A->mute, false);
+	td_finish(0);
+	WAIT_FOR(rests(0));
+}
+
+static void gate_thread__stays_with_an_arbiter_that_is_slow(void **state)
+{
+	(void)state;
+	gate_test(slow, 1);
+}
+
+/* Asked and not answered: nobody waits. */
+static void asks(void)
+{
+	static struct gate_link l;
+	struct own_fd fd = { 0 };
+
+	ga_mute(A);
+	CHECK(gate_link_request(&l) == GATE_LINK_PENDING);
+	for (int i = 0; i < 10; i++)
+		CHECK(gate_link_poll_answer(&l, &fd) == GATE_LINK_PENDING);
+	atomic_store(&A->mute, false);
+	WAIT_FOR(gate_link_poll_answer(&l, &fd) != GATE_LINK_PENDING);
+	CHECK(fd.have && l.page && !l.pending.have);
+	l.socket = fd;
+	WAIT_FOR(ga_is_connected(A));
+	/* Another connection, with the page; and one that is given up. */
+	CHECK(gate_link_request(&l) == GATE_LINK_PENDING);
+	gate_link_close(&l);
+	CHECK(!l.pending.have && !l.socket.have);
+	CHECK(gate_link_poll_answer(&l, &fd) == GATE_LINK_DOWN);
+	CHECK(gate_link_register(&l, sys_now() + 50000, &fd) == GATE_LINK_UP && fd.have);
+	/* It goes before it has answered. */
+	ga_mute(A);
+	CHECK(gate_link_request(&l) == GATE_LINK_PENDING);
+	ga_kill(A);
+	WAIT_FOR(gate_link_poll_answer(&l, &fd) == GATE_LINK_DOWN);
+	CHECK(gate_link_request(&l) == GATE_LINK_DOWN && !l.pending.have);
+}
+
+static void gate_thread__asks_without_waiting(void **state)
+{
+	(void)state;
+	gate_test(asks, 1);
+}
+
+static _Atomic bool stop;
+
+static void *submits_all_the_time(void *arg)
+{
+	_Atomic uint64_t *n = arg;
+
+	td_current(0);
+	while (!atomic_load(&stop)) {
+		(void)submit(0);
+		(void)atomic_fetch_add(n, 1);
+	}
+	return NULL;
+}
+
+static void capped(void)
+{
+	_Atomic uint64_t n = 0;
+	struct turn_gpu_page *p;
+	uint64_t waits, was;
+	pthread_t thread;
+
+	CHECK(submit(0));
+	p = ga_page(A, 0);
+	atomic_store(&p->cap, 100000);
+	ga_set_throttle(A, 0, 100000, 100000, 0);
+	ga_set_gate(A, 0, TURN_METERED);
+	ga_kill(A);
+	td_finish(0);
+	CHECK(!pthread_create(&thread, NULL, submits_all_the_time, &n));
+	/* Again and again it has used what it had, waits, and goes on. */
+	for (int i = 0; i < 5; i++) {
+		waits = atomic_load(&p->waits);
+		WAIT_FOR((td_finish(0), atomic_load(&p->waits) > waits));
+		was = atomic_load(&n);
+		WAIT_FOR((td_finish(0), atomic_load(&n) > was));
+	}
+	atomic_store(&stop, true);
+	WAIT_FOR((td_finish(0), in_flight(0) == 0));
+	CHECK(!pthread_join(thread, NULL));
+}
+
+/* What it has used it waits for, with a stream that waits for it: else that would be so for ever. */
+static void capped_blocked(void)
+{
+	_Atomic uint64_t n = 0;
+	struct turn_gpu_page *p;
+	uint64_t waits, was;
+	pthread_t thread;
+
+	block_stream();
+	WAIT_FOR(is_stream_blocked());
+	p = ga_page(A, 0);
+	atomic_store(&p->cap, 100000);
+	ga_kill(A);
+	WAIT_FOR(atomic_load(&process()->mode) == GATE_MODE_STANDALONE);
+	waits = atomic_load(&p->waits);
+	CHECK(!pthread_create(&thread, NULL, submits_all_the_time, &n));
+	WAIT_FOR(atomic_load(&p->waits) > waits);
+	was = atomic_load(&n);
+	WAIT_FOR(atomic_load(&n) > was);
+	atomic_store(&stop, true);
+	aside_ends();
+	WAIT_FOR((td_finish(0), in_flight(0) == 0));
+	CHECK(!pthread_join(thread, NULL));
+}
+
+static void gate_thread__waits_for_its_cap_with_what_is_blocked(void **state)
+{
+	(void)state;
+	gate_test(capped_blocked, 1);
+}
+
+static void gate_thread__holds_itself_to_the_cap_without_an_arbiter(void **state)
+{
+	(void)state;
+	gate_test(capped, 1);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(gate_thread__wakes_whom_the_arbiter_did_not),
+		cmocka_unit_test(gate_thread__goes_on_without_an_arbiter_and_finds_it_again),
+		cmocka_unit_test(gate_thread__goes_on_without_an_arbiter_that_hangs),
+		cmocka_unit_test(gate_thread__sees_that_an_arbiter_reads_nothing),
+		cmocka_unit_test(gate_thread__stays_with_an_arbiter_that_is_slow),
+		cmocka_unit_test(gate_thread__asks_without_waiting),
+		cmocka_unit_test(gate_thread__holds_itself_to_the_cap_without_an_arbiter),
+		cmocka_unit_test(gate_thread__waits_for_its_cap_with_what_is_blocked),
+	};
+
+	return cmocka_run_group_tests_name("keeper-alone", tests, gate_test_setup,
+		gate_test_teardown);
+}

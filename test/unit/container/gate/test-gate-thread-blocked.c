@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* The keeper, where a stream waits for what others do. */
+#include "gate-thread-test.h"
+
+#include "container/sys.h"
+#include "container/gate/process.h"
+
+static void blocked_behind_gate(void)
+{
+	struct submitter s[2] = { 0 };
+	uint64_t idles;
+
+	block_stream();
+	WAIT_FOR(is_stream_blocked() && ga_client_state(A, 0).busy);
+	for (uint32_t i = 0; i < 2; i++) {
+		idles = ga_client_state(A, 0).idles;
+		ga_set_gate(A, 0, TURN_CLOSED);
+		/* Nothing gets on. But it is not at rest: it is to be seen when it does. */
+		WAIT_FOR(!ga_client_state(A, 0).busy && ga_client_state(A, 0).idles > idles);
+		CHECK(!ga_client_state(A, 0).wants && in_flight(0) && !doorbell(0) &&
+			is_stream_blocked());
+		/* And it comes to its turn, as any that wants. */
+		submit_on_thread(&s[i]);
+		WAIT_FOR(ga_client_state(A, 0).wants);
+		CHECK(!ga_client_state(A, 0).busy && !atomic_load(&s[i].passed));
+		ga_set_gate(A, 0, i ? TURN_OPEN : TURN_METERED);
+		WAIT_FOR(ga_client_state(A, 0).busy && !ga_client_state(A, 0).wants);
+		WAIT_FOR(atomic_load(&s[i].passed));
+		CHECK(ga_client_state(A, 0).busy && in_flight(0));
+	}
+	/* The wait is over behind the closed gate. */
+	ga_set_gate(A, 0, TURN_CLOSED);
+	WAIT_FOR(!ga_client_state(A, 0).busy);
+	CHECK(in_flight(0) && !doorbell(0));
+	aside_ends();
+	td_finish(0);
+	WAIT_FOR(rests(0));
+}
+
+static void gate_thread__says_not_busy_of_what_waits_behind_the_closed_gate(void **state)
+{
+	(void)state;
+	gate_test(blocked_behind_gate, 1);
+}
+
+/* It waits at the gate first; and is parked only then. */
+static void blocked_late(void)
+{
+	struct submitter s = { 0 };
+
+	block_stream();
+	ga_set_gate(A, 0, TURN_CLOSED);
+	submit_on_thread(&s);
+	WAIT_FOR(ga_client_state(A, 0).wants && !ga_client_state(A, 0).busy);
+	CHECK(in_flight(0) && !atomic_load(&s.passed));
+	aside_ends();
+	WAIT_FOR(in_flight(0) == 0);
+	CHECK(ga_client_state(A, 0).wants && !atomic_load(&s.passed));
+	ga_set_gate(A, 0, TURN_OPEN);
+	WAIT_FOR(atomic_load(&s.passed));
+	td_finish(0);
+	WAIT_FOR(rests(0));
+}
+
+static void gate_thread__says_it_when_that_is_seen(void **state)
+{
+	(void)state;
+	gate_test(blocked_late, 1);
+}
+
+/* What takes long and waits for nobody is charged, also where somebody waited before. */
+static void long_kernel(void)
+{
+	struct submitter s = { 0 };
+	uint64_t told, kernel;
+
+	block_stream();
+	WAIT_FOR(is_stream_blocked());
+	aside_ends();
+	WAIT_FOR(rests(0));
+	/* Behind a wait that is over. */
+	block_no_work();
+	aside_ends();
+	submit_beside_stream();
+	WAIT_FOR(fences_is_stuck(&process()->fences, 0));
+	told = ga_client_state(A, 0).reports;
+	ga_set_gate(A, 0, TURN_CLOSED);
+	submit_on_thread(&s);
+	WAIT_FOR(ga_client_state(A, 0).wants && ga_client_state(A, 0).reports > told);
+	(void)usleep(50000);
+	CHECK(ga_client_state(A, 0).busy && !is_stream_blocked());
+	/* A wait behind it changes nothing. */
+	kernel = atomic_load(&td.aside_submitted);
+	block_no_work();
+	(void)usleep(50000);
+	CHECK(ga_client_state(A, 0).busy && !is_stream_blocked());
+	atomic_store(&td.aside_done, kernel);
+	ga_set_gate(A, 0, TURN_OPEN);
+	WAIT_FOR(atomic_load(&s.passed));
+	aside_ends();
+	td_finish(0);
+	WAIT_FOR(rests(0));
+}
+
+static void gate_thread__says_busy_of_what_only_takes_long(void **state)
+{
+	(void)state;
+	gate_test(long_kernel, 1);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(
+			gate_thread__says_not_busy_of_what_waits_behind_the_closed_gate),
+		cmocka_unit_test(gate_thread__says_it_when_that_is_seen),
+		cmocka_unit_test(gate_thread__says_busy_of_what_only_takes_long),
+	};
+
+	return cmocka_run_group_tests_name("keeper-parked", tests, gate_test_setup,
+		gate_test_teardown);
+}

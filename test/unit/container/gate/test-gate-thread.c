@@ -1,0 +1,434 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* The keeper: what it says to the arbiter, and what it does where the driver fails; storms of all that. */
+#include "gate-thread-test.h"
+
+#include "container/sys.h"
+#include "container/gate/process.h"
+
+#include <sched.h>
+
+#define THREADS 8
+
+/* ---- what it says ------------------------------------------------------------------------------- */
+
+/* Whatever the gate does. */
+static bool reports_nothing(void)
+{
+	uint64_t told = ga_client_state(A, 0).reports + ga_client_state(A, 0).ignored;
+
+	for (int i = 0; i < 30; i++)
+		ga_set_gate(A, 0, (uint32_t)i % 3);
+	(void)usleep(20000);
+	return told == ga_client_state(A, 0).reports + ga_client_state(A, 0).ignored;
+}
+
+static void reports_idle(void)
+{
+	for (uint32_t state = TURN_OPEN; state <= TURN_CLOSED; state++) {
+		CHECK(state == TURN_CLOSED || submit(0));
+		if (state == TURN_CLOSED)
+			CHECK(submit(GATE_PASS));
+		ga_set_gate(A, 0, state);
+		WAIT_FOR(ga_client_state(A, 0).busy);
+		td_finish(0);
+		WAIT_FOR(rests(0));
+		CHECK(ga_client_state(A, 0).idle_ns < UINT64_C(60000000000));
+		/* It rests once that was read. */
+		WAIT_FOR(reports_nothing());
+		ga_set_gate(A, 0, TURN_OPEN);
+	}
+}
+
+static void gate_thread__says_when_nothing_is_left(void **state)
+{
+	(void)state;
+	gate_test(reports_idle, 1);
+}
+
+/* The arbiter reads nothing for a while, and the gate changes meanwhile: what was said is lost. */
+static void reports_again(void)
+{
+	CHECK(submit(0));
+	WAIT_FOR(ga_client_state(A, 0).busy);
+	for (uint32_t i = 0; i < 20; i++) {
+		ga_mute(A);
+		td_finish(0);
+		WAIT_FOR(doorbell(0)); /* said, and not read */
+		ga_set_gate(A, 0, i % 2 ? TURN_OPEN : TURN_METERED);
+		atomic_store(&A->mute, false);
+		WAIT_FOR(rests(0));
+		CHECK(submit(0));
+		WAIT_FOR(ga_client_state(A, 0).busy);
+	}
+}
+
+static void gate_thread__says_anew_what_crossed_a_change_of_the_gate(void **state)
+{
+	(void)state;
+	gate_test(reports_again, 1);
+}
+
+/* The gate opens for one who wants, and the seat counts as busy; what it does then takes no time. */
+static void nothing_comes(void)
+{
+	atomic_store(&td.at_once, true);
+	atomic_store(&A->start_state, TURN_CLOSED);
+	for (int i = 0; i < 50; i++) {
+		struct submitter s = { 0 };
+
+		submit_on_thread(&s);
+		WAIT_FOR(ga_is_connected(A) && ga_client_state(A, 0).wants);
+		ga_set_gate(A, 0, i % 2 ? TURN_OPEN : TURN_METERED);
+		if (i % 3 == 0)
+			ga_set_gate(A, 0, TURN_CLOSED);
+		if (i % 3 == 0) {
+			WAIT_FOR(ga_client_state(A, 0).wants || atomic_load(&s.passed));
+			ga_set_gate(A, 0, TURN_METERED);
+		}
+		WAIT_FOR(atomic_load(&s.passed));
+		WAIT_FOR(rests(0));
+		ga_set_gate(A, 0, TURN_CLOSED);
+	}
+}
+
+static void gate_thread__says_idle_after_each_opening(void **state)
+{
+	(void)state;
+	gate_test(nothing_comes, 1);
+}
+
+/* Work that comes while the keeper is about to rest. */
+static void doorbell_rings(void)
+{
+	unsigned int seed = 3;
+
+	CHECK(submit(0));
+	atomic_store(&td.at_once, true);
+	ga_set_gate(A, 0, TURN_METERED);
+	WAIT_FOR(doorbell(0));
+	for (int i = 0; i < 3000; i++) {
+		uint64_t begin = sys_now_ns(),
+			 pause = 250000 + (uint64_t)rand_r(&seed) % 200000;
+
+		CHECK(submit(0));
+		while (sys_now_ns() - begin < pause && !doorbell(0))
+			;
+		CHECK(submit(0));
+		gate_test_waits = "the bell, with all done";
+		while (!doorbell(0) || in_flight(0))
+			(void)sched_yield();
+	}
+	WAIT_FOR(rests(0));
+}
+
+static void gate_thread__misses_nothing_when_it_comes_to_rest(void **state)
+{
+	(void)state;
+	gate_test(doorbell_rings, 1);
+}
+
+static void full(void)
+{
+	CHECK(submit(0));
+	WAIT_FOR(ga_client_state(A, 0).busy);
+	ga_mute(A);
+	/* Many changes, each said, until there is no room for more. */
+	for (uint32_t i = 0; i < 2000; i++) {
+		ga_set_gate(A, 0, i % 2);
+		(void)usleep(100);
+	}
+	td_finish(0);
+	(void)usleep(10000);
+	ga_set_gate(A, 0, TURN_METERED);
+	atomic_store(&A->mute, false);
+	WAIT_FOR(rests(0));
+}
+
+static void gate_thread__loses_no_word_where_there_is_no_room(void **state)
+{
+	(void)state;
+	gate_test(full, 1);
+}
+
+/* ---- what goes wrong ---------------------------------------------------------------------------- */
+
+static void sticky(void)
+{
+	CHECK(submit(0));
+	WAIT_FOR(ga_client_state(A, 0).busy && atomic_load(&td.records));
+	atomic_store(&td.error, CUDA_ERROR_ILLEGAL_ADDRESS);
+	WAIT_FOR(rests(0)); /* what was in flight is over */
+	CHECK(submit(0));
+	WAIT_FOR(rests(0));
+	/* A reset, and a new context. */
+	gate_thread_context_leaves(td_context(0));
+	gate_thread_context_gone(td_context(0));
+	atomic_store(&td.error, 0);
+	gate_thread_add_context(td_context(0), 0);
+	CHECK(submit(0));
+	WAIT_FOR(ga_client_state(A, 0).busy);
+	td_finish(0);
+	WAIT_FOR(rests(0));
+	CHECK(!atomic_load(&td.strangers));
+}
+
+static void gate_thread__takes_work_for_over_after_an_error_that_stays(void **state)
+{
+	(void)state;
+	gate_test(sticky, 1);
+}
+
+static void shuts_down(void)
+{
+	struct submitter s = { 0 };
+
+	CHECK(submit(0));
+	ga_set_gate(A, 0, TURN_CLOSED);
+	submit_on_thread(&s);
+	WAIT_FOR(ga_client_state(A, 0).wants);
+	atomic_store(&td.error, CUDA_ERROR_DEINITIALIZED);
+	WAIT_FOR(atomic_load(&s.passed));
+	CHECK(!submit(0));
+	WAIT_FOR(!ga_is_connected(A));
+	CHECK(!submit(0) && atomic_load(&A->hellos) == 1);
+}
+
+static void gate_thread__ends_with_the_driver(void **state)
+{
+	(void)state;
+	gate_test(shuts_down, 1);
+}
+
+static void old_driver(void)
+{
+	atomic_store(&td.error, CUDA_ERROR_NOT_FOUND);
+	CHECK(submit(0));
+	WAIT_FOR(!submit(0));
+	WAIT_FOR(!ga_is_connected(A));
+}
+
+static void gate_thread__holds_nothing_where_the_driver_cannot_say(void **state)
+{
+	(void)state;
+	gate_test(old_driver, 1);
+}
+
+static void contexts(void)
+{
+	CHECK(submit(0));
+	td_finish(0);
+	for (int i = 1; i < 4; i++)
+		gate_thread_add_context(td_context(i), 0);
+	for (int i = 0; i < 4; i++) {
+		CHECK(submit(0));
+		td_finish(0);
+		td_submit(i); /* as part of the same */
+		WAIT_FOR(ga_client_state(A, 0).busy && atomic_load(&td.records) > i);
+	}
+	/* All of them count. */
+	for (int i = 0; i < 3; i++)
+		td_finish(i);
+	CHECK(submit(0));
+	td_finish(0);
+	(void)usleep(20000);
+	CHECK(in_flight(0) > 0);
+	gate_thread_context_leaves(td_context(3));
+	td_destroy(3);
+	CHECK(in_flight(0) > 0);
+	gate_thread_context_gone(td_context(3));
+	WAIT_FOR(rests(0));
+	CHECK(!atomic_load(&td.strangers));
+}
+
+static void gate_thread__looks_at_all_contexts_that_there_are(void **state)
+{
+	(void)state;
+	gate_test(contexts, 1);
+}
+
+/* ---- storms ------------------------------------------------------------------------------------- */
+
+static _Atomic bool storm_over;
+static _Atomic uint64_t entered[THREADS]; /* passed the gate, of each thread */
+
+static void *storms(void *arg)
+{
+	_Atomic uint64_t *n = arg;
+	unsigned int seed = (unsigned int)(n - entered) + 1;
+
+	td_current(0);
+	while (!atomic_load(&storm_over)) {
+		struct turn_gpu_page *g = gate_begin(NULL, 0);
+
+		CHECK(g);
+		(void)atomic_fetch_add(n, 1);
+		td_submit(0);
+		gate_end(g);
+		if (rand_r(&seed) % 64 == 0)
+			(void)usleep((unsigned int)rand_r(&seed) % 3000);
+	}
+	return NULL;
+}
+
+/* The GPU: all that is there is done now and then. */
+static void *works(void *arg)
+{
+	(void)arg;
+	while (!atomic_load(&storm_over)) {
+		td_finish(0);
+		(void)usleep(100);
+	}
+	return NULL;
+}
+
+static uint64_t all_entered(void)
+{
+	uint64_t n = 0;
+
+	for (int i = 0; i < THREADS; i++)
+		n += atomic_load(&entered[i]);
+	return n;
+}
+
+static void check_counters(void)
+{
+	struct turn_gpu_page *p = ga_page(A, 0);
+	uint64_t done = atomic_load(&p->done), ended = atomic_load(&p->ended),
+		 begun = atomic_load(&p->begun);
+
+	CHECK(done <= ended && ended <= begun);
+	CHECK(done <= atomic_load(&td.done[0])); /* no more than the truth */
+}
+
+static void check_all_pass(void)
+{
+	uint64_t was[THREADS];
+
+	for (int i = 0; i < THREADS; i++)
+		was[i] = atomic_load(&entered[i]);
+	for (int i = 0; i < THREADS; i++)
+		WAIT_FOR(atomic_load(&entered[i]) > was[i]);
+}
+
+static void storm(void)
+{
+	pthread_t threads[THREADS], gpu;
+	unsigned int seed = 7;
+
+	CHECK(submit(0));
+	CHECK(!pthread_create(&gpu, NULL, works, NULL));
+	for (int i = 0; i < THREADS; i++)
+		CHECK(!pthread_create(&threads[i], NULL, storms, &entered[i]));
+	for (int i = 0; i < 300; i++) {
+		uint32_t state = (uint32_t)rand_r(&seed) % 3;
+		uint64_t was;
+
+		ga_set_throttle(A, 0, (uint64_t)rand_r(&seed) % 1000000,
+			(uint64_t)rand_r(&seed) % 500000, 20000000);
+		ga_set_gate(A, 0, state);
+		/* Those who were past it may go on, one submission each. */
+		was = all_entered();
+		(void)usleep((unsigned int)rand_r(&seed) % 4000);
+		if (state == TURN_CLOSED)
+			CHECK(all_entered() <= was + THREADS);
+		check_counters();
+		if (i % 20 == 19) {
+			ga_set_gate(A, 0, (uint32_t)rand_r(&seed) % 2);
+			check_all_pass();
+		}
+	}
+	/* Closed for good: all stand before it, and the arbiter knows. */
+	ga_set_gate(A, 0, TURN_CLOSED);
+	WAIT_FOR(in_flight(0) == 0 && ga_client_state(A, 0).wants &&
+		 !ga_client_state(A, 0).busy);
+	check_counters();
+	atomic_store(&storm_over, true);
+	ga_set_gate(A, 0, TURN_METERED);
+	for (int i = 0; i < THREADS; i++)
+		CHECK(!pthread_join(threads[i], NULL));
+	CHECK(!pthread_join(gpu, NULL));
+	td_finish(0);
+	WAIT_FOR(rests(0));
+	CHECK(atomic_load(&ga_page(A, 0)->ended) == all_entered() + 1);
+}
+
+static void gate_thread__holds_in_a_storm_of_gates(void **state)
+{
+	(void)state;
+	gate_test(storm, 1);
+}
+
+/* The same with an arbiter that is killed, with captures, contexts that come and go. */
+static void worse_storm(void)
+{
+	pthread_t threads[THREADS], gpu;
+	unsigned int seed = 11;
+
+	CHECK(submit(0));
+	CHECK(!pthread_create(&gpu, NULL, works, NULL));
+	for (int i = 0; i < THREADS; i++)
+		CHECK(!pthread_create(&threads[i], NULL, storms, &entered[i]));
+	for (int i = 0; i < 60; i++) {
+		bool capture = rand_r(&seed) % 2;
+
+		ga_set_gate(A, 0, (uint32_t)rand_r(&seed) % 3);
+		if (capture) {
+			gate_capture_begins();
+			atomic_store(&td.capturing, 1);
+		}
+		gate_thread_add_context(td_context(1), 0);
+		(void)usleep((unsigned int)rand_r(&seed) % 4000);
+		gate_thread_context_leaves(td_context(1));
+		td_destroy(1);
+		gate_thread_context_gone(td_context(1));
+		td_create(1);
+		check_counters();
+		if (i % 10 == 9) {
+			ga_kill(A);
+			check_all_pass(); /* of no cap: it goes on */
+			ga_again(A);
+			WAIT_FOR(ga_is_connected(A));
+		}
+		if (capture) {
+			atomic_store(&td.capturing, 0);
+			gate_capture_ended();
+		}
+		CHECK(!atomic_load(&td.spoiled) && !atomic_load(&td.blocked_calls) &&
+			!atomic_load(&td.strangers));
+	}
+	atomic_store(&storm_over, true);
+	ga_set_gate(A, 0, TURN_OPEN);
+	for (int i = 0; i < THREADS; i++)
+		CHECK(!pthread_join(threads[i], NULL));
+	CHECK(!pthread_join(gpu, NULL));
+	td_finish(0);
+	WAIT_FOR(rests(0));
+	CHECK(atomic_load(&ga_page(A, 0)->ended) == all_entered() + 1);
+}
+
+static void gate_thread__holds_in_a_storm_of_everything(void **state)
+{
+	(void)state;
+	gate_test(worse_storm, 1);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(gate_thread__says_when_nothing_is_left),
+		cmocka_unit_test(gate_thread__says_anew_what_crossed_a_change_of_the_gate),
+		cmocka_unit_test(gate_thread__says_idle_after_each_opening),
+		cmocka_unit_test(gate_thread__misses_nothing_when_it_comes_to_rest),
+		cmocka_unit_test(gate_thread__loses_no_word_where_there_is_no_room),
+		cmocka_unit_test(gate_thread__takes_work_for_over_after_an_error_that_stays),
+		cmocka_unit_test(gate_thread__ends_with_the_driver),
+		cmocka_unit_test(gate_thread__holds_nothing_where_the_driver_cannot_say),
+		cmocka_unit_test(gate_thread__looks_at_all_contexts_that_there_are),
+		cmocka_unit_test(gate_thread__holds_in_a_storm_of_gates),
+		cmocka_unit_test(gate_thread__holds_in_a_storm_of_everything),
+	};
+
+	return cmocka_run_group_tests_name("keeper", tests, gate_test_setup,
+		gate_test_teardown);
+}

@@ -1,0 +1,461 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Which part of a GPU a seat is, and who has a seat that several pods are listed with. */
+#include "unit/model/core-fixture.h"
+
+#include "node/agent/monitoring/usage.h"
+
+#define GPU_RESOURCE    "nvidia.com/gpu"
+#define SHARED_RESOURCE "nvidia.com/gpu.shared"
+
+struct scene {
+	struct inventory *inv;
+	struct config *config;
+	struct offer *offer;
+	struct monitoring_devices units;
+	struct monitoring_replicas seats;
+	struct monitoring_pending givens;
+	struct monitoring_allocations holds, before;
+	struct monitoring_usage uses;
+	struct pod_device devices[8];
+	struct pod_devices list;
+	uint64_t now_ns;
+};
+
+static void scene_init(struct scene *s, uint32_t n_gpus)
+{
+	*s = (struct scene){ .inv = fixture_inventory(n_gpus),
+		.config = fixture_config(),
+		.now_ns = 100 * NS_PER_SEC };
+	for (uint32_t i = 0; i < n_gpus; i++)
+		s->inv->gpus[i].memory_usable_bytes = UINT64_C(16384) << 20;
+	s->list.v = s->devices;
+}
+
+static void scene_offer(struct scene *s)
+{
+	struct error err = ERROR_INIT;
+
+	s->offer = fixture_offer(s->inv, s->config);
+	assert_ok(monitoring_devices_make(&s->units, s->inv, s->offer, s->inv, &err), &err);
+	assert_ok(monitoring_replicas_make(&s->seats, &s->units, s->offer, s->inv, &err), &err);
+}
+
+static void scene_fini(struct scene *s)
+{
+	monitoring_usage_fini(&s->uses);
+	monitoring_allocations_fini(&s->holds);
+	monitoring_allocations_fini(&s->before);
+	monitoring_pending_fini(&s->givens);
+	monitoring_replicas_fini(&s->seats);
+	monitoring_devices_fini(&s->units);
+	s->offer = offer_free(s->offer);
+	s->config = config_free(s->config);
+	s->inv = inventory_free(s->inv);
+}
+
+static const struct monitoring_replica *make_test_replica(const struct scene *s,
+	const char *resource, const char *id)
+{
+	uint32_t at = monitoring_replicas_find(&s->seats, resource, id);
+
+	if (at == MONITORING_NONE)
+		fail_msg("no seat %s of %s", id, resource);
+	return &s->seats.v[at];
+}
+
+/* --- seats --- */
+
+/* Whatever the number of replicas: all of them are the whole GPU, and no two differ by more than a millionth. */
+static void seats__come_to_the_whole_exactly(void **state)
+{
+	static const uint32_t replicas[] = { 1, 2, 3, 7, 48, 999, 30000 };
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(replicas); i++) {
+		struct scene s;
+		uint32_t least = UINT32_MAX, most = 0;
+		uint64_t sum = 0;
+
+		scene_init(&s, 1);
+		if (replicas[i] > 1)
+			(void)fixture_share(s.config, GPU_RESOURCE, NULL, replicas[i], NULL);
+		scene_offer(&s);
+		assert_int_equal(s.seats.n, replicas[i]);
+		for (uint32_t k = 0; k < s.seats.n; k++) {
+			uint32_t share = s.seats.v[k].share;
+
+			sum += share;
+			least = share < least ? share : least;
+			most = share > most ? share : most;
+		}
+		if (sum != ACCOUNT_MILLION || most - least > 1)
+			fail_msg("%u replicas: from %u to %u, in sum %llu", replicas[i], least,
+				most, (unsigned long long)sum);
+		scene_fini(&s);
+	}
+}
+
+static void seats__of_profiles_have_their_weight(void **state)
+{
+	struct slice_set *set;
+	struct scene s;
+
+	(void)state;
+	scene_init(&s, 1);
+	set = fixture_add_slices(s.config, GPU_RESOURCE, NULL);
+	fixture_profile(set, "nvidia.com/large", 1, 8192)->weight = 2;
+	(void)fixture_profile(set, "nvidia.com/small", 2, 2048);
+	scene_offer(&s);
+	assert_int_equal(make_test_replica(&s, "nvidia.com/large", "GPU-0::large::0")->share,
+		500000);
+	assert_int_equal(make_test_replica(&s, "nvidia.com/small", "GPU-0::small::0")->share,
+		250000);
+	assert_int_equal(make_test_replica(&s, "nvidia.com/small", "GPU-0::small::1")->mode,
+		ACCOUNT_SLICES);
+	assert_int_equal(
+		make_test_replica(&s, "nvidia.com/large", "GPU-0::large::0")->memory_limit,
+		UINT64_C(8192) << 20);
+	scene_fini(&s);
+}
+
+/* One GPU that two resources offer: each of the two has half of it to give. */
+static void seats__of_a_gpu_in_two_resources_count_half(void **state)
+{
+	struct scene s;
+
+	(void)state;
+	scene_init(&s, 1);
+	(void)fixture_share(s.config, GPU_RESOURCE, "nvidia.com/a", 2, NULL);
+	(void)fixture_share(s.config, GPU_RESOURCE, "nvidia.com/b", 4, NULL);
+	scene_offer(&s);
+	assert_int_equal(s.seats.n, 6);
+	assert_int_equal(make_test_replica(&s, "nvidia.com/a", "GPU-0::0")->share, 250000);
+	assert_int_equal(make_test_replica(&s, "nvidia.com/b", "GPU-0::0")->share, 125000);
+	assert_int_equal(monitoring_replicas_find(&s.seats, "nvidia.com/a", "GPU-0::2"),
+		MONITORING_NONE);
+	assert_int_equal(monitoring_replicas_find(&s.seats, "nvidia.com/c", "GPU-0::0"),
+		MONITORING_NONE);
+	scene_fini(&s);
+}
+
+/* A GPU of the offer that NVML does not report any more: its seats are of no unit. */
+static void seats__of_a_gpu_that_is_gone_are_none(void **state)
+{
+	struct monitoring_devices units = { .n = 0 };
+	struct monitoring_replicas seats;
+	struct error err = ERROR_INIT;
+	struct inventory *one;
+	struct scene s;
+
+	(void)state;
+	scene_init(&s, 2);
+	(void)fixture_share(s.config, GPU_RESOURCE, NULL, 2, NULL);
+	scene_offer(&s);
+	one = fixture_inventory(1);
+	assert_ok(monitoring_devices_make(&units, one, s.offer, s.inv, &err), &err);
+	assert_ok(monitoring_replicas_make(&seats, &units, s.offer, s.inv, &err), &err);
+	assert_int_equal(seats.n, 2);
+	assert_int_equal(monitoring_replicas_find(&seats, GPU_RESOURCE, "GPU-1::0"),
+		MONITORING_NONE);
+	assert_int_equal(monitoring_replicas_find(&seats, GPU_RESOURCE, "GPU-0::1"), 1);
+	monitoring_replicas_fini(&seats);
+	monitoring_devices_fini(&units);
+	one = inventory_free(one);
+	scene_fini(&s);
+}
+
+/* A GPU in MIG mode that is offered as a whole is one unit, and its devices are none. */
+static void units__of_a_gpu_in_mig_mode_are_as_it_is_offered(void **state)
+{
+	static const struct {
+		enum mig_strategy strategy;
+		uint32_t n;
+		const char *first;
+	} rows[] = { { MIG_STRATEGY_NONE, 1, "GPU-0" }, { MIG_STRATEGY_MIXED, 2, "MIG-0-0" } };
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct scene s;
+
+		scene_init(&s, 1);
+		(void)fixture_mig(s.inv, 0, 3, 3, 20);
+		(void)fixture_mig(s.inv, 0, 4, 4, 20);
+		s.config->mig_strategy = rows[i].strategy;
+		scene_offer(&s);
+		assert_int_equal(s.units.n, rows[i].n);
+		assert_string_equal(s.units.v[0].uuid, rows[i].first);
+		scene_fini(&s);
+	}
+}
+
+/* More compute slices than the GPU has: its parts still come to no more than the whole. */
+static void units__never_come_to_more_than_the_gpu(void **state)
+{
+	struct scene s;
+	uint64_t sum = 0;
+
+	(void)state;
+	scene_init(&s, 1);
+	for (int i = 0; i < 3; i++)
+		(void)fixture_mig(s.inv, 0, 3, 3, 20);
+	s.config->mig_strategy = MIG_STRATEGY_MIXED;
+	scene_offer(&s);
+	assert_int_equal(s.units.n, 3);
+	for (uint32_t i = 0; i < s.units.n; i++)
+		sum += s.units.v[i].part;
+	assert_int_equal(sum, ACCOUNT_MILLION);
+	scene_fini(&s);
+}
+
+/* --- what was given out --- */
+
+static void givens__forget_the_oldest_of_too_many(void **state)
+{
+	struct monitoring_pending g = { .n = 0 };
+	struct error err = ERROR_INIT;
+	char id[16];
+
+	(void)state;
+	for (unsigned i = 0; i <= MONITORING_PENDING_MAX; i++) {
+		(void)snprintf(id, sizeof(id), "GPU-%u", i);
+		assert_ok(monitoring_pending_add(&g, "r", id, i + 1, &err), &err);
+	}
+	assert_int_equal(g.n, MONITORING_PENDING_MAX);
+	assert_string_equal(g.v[0].id, "GPU-1");
+	/* The same once more is the same, with a new time. */
+	assert_ok(monitoring_pending_add(&g, "r", "GPU-1", 9999, &err), &err);
+	assert_int_equal(g.n, MONITORING_PENDING_MAX);
+	assert_int_equal(g.v[0].at_ns, 9999);
+	assert_ok(monitoring_pending_add(&g, "other", "GPU-1", 1, &err), &err);
+	assert_int_equal(g.v[g.n - 1].at_ns, 1);
+	monitoring_pending_fini(&g);
+}
+
+/* --- who holds what --- */
+
+static void listed_as(struct scene *s, const char *pod, const char *container,
+	const char *resource, const char *id, bool dynamic)
+{
+	assert_true(s->list.n < ARRAY_LEN(s->devices));
+	s->devices[s->list.n++] = (struct pod_device){ .namespace_ = (char *)(uintptr_t) "ml",
+		.pod = (char *)(uintptr_t)pod,
+		.container = (char *)(uintptr_t)container,
+		.resource = (char *)(uintptr_t)resource,
+		.id = (char *)(uintptr_t)id,
+		.dynamic = dynamic };
+}
+
+static void listed(struct scene *s, const char *pod, const char *id)
+{
+	listed_as(s, pod, "main", SHARED_RESOURCE, id, false);
+}
+
+static void add_test_pending(struct scene *s, const char *id, uint64_t after_ns)
+{
+	struct error err = ERROR_INIT;
+
+	assert_ok(monitoring_pending_add(&s->givens, SHARED_RESOURCE, id, s->now_ns + after_ns,
+			  &err),
+		&err);
+}
+
+/* A round of one second; the list is taken at its end, and is empty for the next. */
+static void update_allocations(struct scene *s)
+{
+	struct monitoring_span span = { .from_ns = s->now_ns, .to_ns = s->now_ns + NS_PER_SEC };
+	struct error err = ERROR_INIT;
+
+	monitoring_usage_fini(&s->uses);
+	monitoring_allocations_fini(&s->before);
+	s->before = s->holds;
+	assert_ok(monitoring_allocations_make(&s->holds, &s->before, &s->list, NULL, &s->units,
+			  &s->seats, &s->givens, span, &err),
+		&err);
+	assert_ok(monitoring_usage_make(&s->uses, &s->holds, &s->before, &s->units, span, true,
+			  &err),
+		&err);
+	s->now_ns += NS_PER_SEC;
+	s->list.n = 0;
+}
+
+static const char *holder(const struct scene *s, const char *resource, const char *id)
+{
+	const struct monitoring_allocation *h =
+		monitoring_allocations_find(&s->holds, resource, id);
+
+	return h ? h->pod : "nobody";
+}
+
+static void shared_scene(struct scene *s)
+{
+	scene_init(s, 1);
+	(void)fixture_share(s->config, GPU_RESOURCE, SHARED_RESOURCE, 4, NULL);
+	scene_offer(s);
+}
+
+/* Containers of a pod hand their devices on: both have the seat, and its share counts once for each. */
+static void holds__of_two_containers_of_a_pod_are_both(void **state)
+{
+	struct scene s;
+
+	(void)state;
+	shared_scene(&s);
+	listed_as(&s, "one", "init", SHARED_RESOURCE, "GPU-0::0", false);
+	listed_as(&s, "one", "main", SHARED_RESOURCE, "GPU-0::0", false);
+	update_allocations(&s);
+	assert_int_equal(s.holds.n, 2);
+	assert_false(s.holds.v[0].superseded || s.holds.v[1].superseded);
+	assert_int_equal(s.uses.n, 2);
+	scene_fini(&s);
+}
+
+static void holds__of_a_claim_are_shared_by_those_who_say_so(void **state)
+{
+	struct scene s;
+
+	(void)state;
+	shared_scene(&s);
+	listed_as(&s, "one", "main", "claim", "GPU-0", true);
+	listed_as(&s, "two", "main", "claim", "GPU-0", true);
+	update_allocations(&s);
+	assert_int_equal(s.uses.n, 2);
+	assert_false(s.holds.v[0].superseded || s.holds.v[1].superseded);
+	assert_int_equal(s.holds.v[0].mode, ACCOUNT_EXCLUSIVE);
+	assert_int_equal(s.holds.v[0].replica, MONITORING_NONE);
+	assert_int_equal(s.holds.v[0].share, ACCOUNT_MILLION);
+	assert_int_equal(s.holds.v[0].memory_limit, UINT64_MAX);
+	scene_fini(&s);
+}
+
+/* Of pods that are all news the kubelet's last one has it; one that had it loses it to one that did not. */
+static void holds__of_several_pods_are_the_latest(void **state)
+{
+	struct scene s;
+
+	(void)state;
+	shared_scene(&s);
+	listed(&s, "one", "GPU-0::0");
+	listed(&s, "two", "GPU-0::0");
+	update_allocations(&s);
+	assert_string_equal(holder(&s, SHARED_RESOURCE, "GPU-0::0"), "two");
+	assert_int_equal(s.uses.n, 1);
+	listed(&s, "three", "GPU-0::0");
+	listed(&s, "two", "GPU-0::0");
+	listed(&s, "one", "GPU-0::0");
+	update_allocations(&s);
+	assert_string_equal(holder(&s, SHARED_RESOURCE, "GPU-0::0"), "three");
+	/* Who has lost it does not come back, whatever the order. */
+	listed(&s, "three", "GPU-0::0");
+	listed(&s, "one", "GPU-0::0");
+	update_allocations(&s);
+	assert_string_equal(holder(&s, SHARED_RESOURCE, "GPU-0::0"), "three");
+	assert_string_equal(holder(&s, SHARED_RESOURCE, "GPU-0::1"), "nobody");
+	assert_string_equal(holder(&s, GPU_RESOURCE, "GPU-0::0"), "nobody");
+	scene_fini(&s);
+}
+
+/* The seat goes from the one to the other within the round: their times add up to the round. */
+static void holds__split_the_round_at_the_allocation(void **state)
+{
+	struct scene s;
+	uint64_t sum = 0;
+
+	(void)state;
+	shared_scene(&s);
+	listed(&s, "one", "GPU-0::0");
+	update_allocations(&s);
+	add_test_pending(&s, "GPU-0::0", NS_PER_SEC / 4);
+	listed(&s, "two", "GPU-0::0");
+	listed(&s, "one", "GPU-0::0"); /* it has ended, and an old kubelet lists it */
+	update_allocations(&s);
+	assert_string_equal(holder(&s, SHARED_RESOURCE, "GPU-0::0"), "two");
+	assert_int_equal(s.uses.n, 2);
+	for (uint32_t i = 0; i < s.uses.n; i++)
+		sum += s.uses.v[i].in.allocated_ns;
+	assert_int_equal(sum, NS_PER_SEC);
+	scene_fini(&s);
+}
+
+static void holds__listed_twice_are_one(void **state)
+{
+	struct scene s;
+
+	(void)state;
+	shared_scene(&s);
+	listed(&s, "one", "GPU-0::0");
+	listed(&s, "one", "GPU-0::0");
+	listed(&s, "one", "of another vendor");
+	update_allocations(&s);
+	assert_int_equal(s.holds.n, 1);
+	scene_fini(&s);
+}
+
+/* What was given and never came is forgotten; what was given after the list waits for the next. */
+static void givens__wait_two_minutes(void **state)
+{
+	struct scene s;
+
+	(void)state;
+	shared_scene(&s);
+	add_test_pending(&s, "GPU-0::0", 2 * NS_PER_SEC);
+	listed(&s, "one", "GPU-0::0"); /* who had it before */
+	update_allocations(&s);
+	assert_int_equal(s.givens.n, 1);
+	assert_false(s.holds.v[0].fresh);
+	update_allocations(&s);
+	update_allocations(&s);
+	assert_int_equal(s.givens.n, 1);
+	s.now_ns += MONITORING_PENDING_TIMEOUT_NS - 2 * NS_PER_SEC;
+	update_allocations(&s);
+	assert_int_equal(s.givens.n, 1);
+	update_allocations(&s);
+	assert_int_equal(s.givens.n, 0);
+	scene_fini(&s);
+}
+
+/* Names that mean a part of a GPU by an id of another plugin. */
+static void holds__of_what_is_not_offered_have_the_mode_of_their_id(void **state)
+{
+	static const struct {
+		const char *id;
+		enum account_mode mode;
+	} rows[] = { { "GPU-0", ACCOUNT_EXCLUSIVE }, { "GPU-0::9", ACCOUNT_TIME_SLICING },
+		{ "nvidia0/vgpu3", ACCOUNT_TIME_SLICING }, { "nvidia0", ACCOUNT_EXCLUSIVE } };
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct scene s;
+
+		shared_scene(&s);
+		listed_as(&s, "one", "main", "other.com/gpu", rows[i].id, false);
+		update_allocations(&s);
+		assert_int_equal(s.holds.n, 1);
+		assert_int_equal(s.holds.v[0].mode, rows[i].mode);
+		assert_int_equal(s.uses.v[0].in.share, ACCOUNT_MILLION);
+		assert_false(s.uses.v[0].offered);
+		scene_fini(&s);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(seats__come_to_the_whole_exactly),
+		cmocka_unit_test(seats__of_profiles_have_their_weight),
+		cmocka_unit_test(seats__of_a_gpu_in_two_resources_count_half),
+		cmocka_unit_test(seats__of_a_gpu_that_is_gone_are_none),
+		cmocka_unit_test(units__of_a_gpu_in_mig_mode_are_as_it_is_offered),
+		cmocka_unit_test(units__never_come_to_more_than_the_gpu),
+		cmocka_unit_test(givens__forget_the_oldest_of_too_many),
+		cmocka_unit_test(holds__of_two_containers_of_a_pod_are_both),
+		cmocka_unit_test(holds__of_a_claim_are_shared_by_those_who_say_so),
+		cmocka_unit_test(holds__of_several_pods_are_the_latest),
+		cmocka_unit_test(holds__split_the_round_at_the_allocation),
+		cmocka_unit_test(holds__listed_twice_are_one),
+		cmocka_unit_test(givens__wait_two_minutes),
+		cmocka_unit_test(holds__of_what_is_not_offered_have_the_mode_of_their_id),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "support/test.h"
+
+#include "node/arbiter/grants/fair-quota.h"
+
+/* All that it can have. */
+static void take_whole_quota(struct fair_quota *r, unsigned int *own)
+{
+	while (fair_quota_allows(r, *own))
+		fair_quota_add(r, (*own)++);
+}
+
+static void part__is_there_whatever_others_took(void **state)
+{
+	static const unsigned int most[] = { 4096, 8192, 7500, 384, 100 };
+
+	(void)state;
+	for (unsigned int i = 0; i < ARRAY_LEN(most); i++) {
+		struct fair_quota r = { .capacity = most[i] };
+		unsigned int own[FAIR_QUOTA_SLICES] = { 0 }, sum = 0;
+
+		for (unsigned int k = 0; k < FAIR_QUOTA_SLICES; k++) {
+			take_whole_quota(&r, &own[k]);
+			assert_true(own[k] >= fair_quota_per_slice(&r));
+			sum += own[k];
+		}
+		assert_int_equal(r.n, sum);
+		assert_true(r.n <= r.capacity);
+	}
+}
+
+static void common__is_never_all_taken_by_few(void **state)
+{
+	struct fair_quota r = { .capacity = 4096 };
+	unsigned int own[5] = { 0 };
+	bool more = true;
+
+	(void)state;
+	/* Each as often as the others, until none can have more. */
+	while (more) {
+		more = false;
+		for (unsigned int k = 0; k < 4; k++) {
+			if (fair_quota_allows(&r, own[k])) {
+				fair_quota_add(&r, own[k]++);
+				more = true;
+			}
+		}
+	}
+	for (unsigned int k = 0; k < 4; k++)
+		assert_in_range(own[k], fair_quota_per_slice(&r) + 2048 / 5,
+			fair_quota_per_slice(&r) + 2048 / 5 + 1);
+	take_whole_quota(&r, &own[4]);
+	assert_true(own[4] > 2048 / 5 / 2);
+}
+
+static void slice__that_is_alone_has_half_and_its_part(void **state)
+{
+	struct fair_quota r = { .capacity = 4096 };
+	unsigned int own = 0;
+
+	(void)state;
+	take_whole_quota(&r, &own);
+	assert_int_equal(own, fair_quota_per_slice(&r) + 1024);
+}
+
+static void fair_quota__that_is_given_back_is_there_again(void **state)
+{
+	struct fair_quota r = { .capacity = 4096 };
+	unsigned int own[8] = { 0 }, seed = 1;
+
+	(void)state;
+	for (unsigned int i = 0; i < 100000; i++) {
+		unsigned int *o = &own[(seed >> 16) % 8], common = 0, n = 0;
+
+		seed = seed * 1103515245 + 12345;
+		if ((seed >> 20) % 3 && fair_quota_allows(&r, *o))
+			fair_quota_add(&r, (*o)++);
+		else if (*o)
+			fair_quota_remove(&r, (*o)--);
+		for (unsigned int k = 0; k < 8; k++) {
+			n += own[k];
+			common += own[k] > fair_quota_per_slice(&r)
+					  ? own[k] - fair_quota_per_slice(&r)
+					  : 0;
+		}
+		assert_int_equal(r.n, n);
+		assert_int_equal(r.shared, common);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(part__is_there_whatever_others_took),
+		cmocka_unit_test(common__is_never_all_taken_by_few),
+		cmocka_unit_test(slice__that_is_alone_has_half_and_its_part),
+		cmocka_unit_test(fair_quota__that_is_given_back_is_there_again),
+	};
+
+	return cmocka_run_group_tests_name("room", tests, NULL, NULL);
+}

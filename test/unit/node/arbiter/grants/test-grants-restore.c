@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* After a kill: what the records and pages say, and a request whose answer nobody heard. */
+#include "grants-client.h"
+
+static void restore__counts_all_that_is_granted_until_the_page_is_there(void **state)
+{
+	struct grants_table b;
+	struct grants_test_client c[2];
+	struct grants_slice *s;
+
+	(void)state;
+	grants_init(&b);
+	s = slice_new(&b, "a", GIB);
+	assert_int_equal(join(&b, s, &c[0], 1), SLICE_OK);
+	assert_int_equal(join(&b, s, &c[1], 2), SLICE_OK);
+	assert_true(allocate_from_credit(&c[0], 0, 900 * MIB, false));
+	free_to_credit(&c[0], 0, 800 * MIB);
+	restart(&b, &s, GIB, c, 2);
+	assert_int_equal(grants_slice_used(s, 0), grants_get_granted(c[0].m, 0));
+	grants_adopt_page(c[1].m, &c[1].page);
+	assert_false(allocate_from_credit(&c[1], 0, 200 * MIB, false));
+	grants_adopt_page(c[0].m, &c[0].page);
+	assert_int_equal(grants_slice_used(s, 0), 100 * MIB);
+	assert_true(allocate_from_credit(&c[1], 0, 900 * MIB, false));
+	grants_fini(&b);
+}
+
+static void restore__counts_refusals_from_where_the_last_one_stopped(void **state)
+{
+	struct grants_table b;
+	struct grants_test_client c;
+	struct grants_slice *s;
+
+	(void)state;
+	grants_init(&b);
+	s = slice_new(&b, "a", GIB);
+	assert_int_equal(join(&b, s, &c, 1), SLICE_OK);
+	atomic_store(&c.page.gpus[0].refused, 3);
+	assert_int_equal(grants_slice_refused(s, 0), 3);
+	/* While nobody looks. */
+	atomic_store(&c.page.gpus[0].refused, 5);
+	restart(&b, &s, GIB, &c, 1);
+	s->gpus[0].refused = 3;
+	assert_int_equal(grants_slice_refused(s, 0), 3);
+	grants_adopt_page(c.m, &c.page);
+	assert_int_equal(grants_slice_refused(s, 0), 5);
+	grants_fini(&b);
+}
+
+static void restore__refuses_records_that_are_not_whole(void **state)
+{
+	struct grants_table b;
+	struct grants_test_client c;
+	struct grants_slice *s;
+
+	(void)state;
+	grants_init(&b);
+	s = slice_new(&b, "a", GIB);
+	assert_int_equal(join(&b, s, &c, 1), SLICE_OK);
+	assert_true(grants_record_is_valid(&c.rec));
+	c.rec.pid++;
+	assert_false(grants_record_is_valid(&c.rec));
+	c.rec.pid--;
+	atomic_store(&c.rec.granted[0], UINT64_MAX);
+	assert_false(grants_record_is_valid(&c.rec));
+	atomic_store(&c.rec.granted[0], 0);
+	atomic_store(&c.rec.state, GRANTS_RECORD_FREE);
+	assert_false(grants_record_is_valid(&c.rec));
+	grants_fini(&b);
+}
+
+/* What the memory looks like after a kill behind each store of a grant of 10 and 5 of credit, to a
+ * process that has 100 granted and 20 of it unused. */
+static void adopt__finishes_or_takes_back_what_was_under_way(void **state)
+{
+	static const struct {
+		uint64_t record, page, credit;
+		uint32_t seq, want;
+		uint64_t used,
+			granted; /* after it, if the process says that it got no answer */
+	} rows[] = {
+		{ 100, 100, 20, 2, GRANTS_REQUEST_BEGUN, 80, 100 },
+		{ 115, 100, 20, 2, GRANTS_REQUEST_BEGUN, 80, 100 },
+		{ 115, 100, 20, 3, GRANTS_REQUEST_BEGUN, 80, 100 },
+		/* Whether the credit came cannot be known here: it counts as used, until a reading. */
+		{ 115, 115, 20, 3, GRANTS_REQUEST_BEGUN, 85, 115 },
+		{ 115, 115, 25, 3, GRANTS_REQUEST_BEGUN, 80, 115 },
+		{ 115, 115, 25, 4, GRANTS_REQUEST_BEGUN, 80, 115 },
+		{ 115, 115, 25, 4, GRANTS_REQUEST_DONE, 80, 115 },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct grants_table b;
+		struct grants_test_client c;
+		struct grants_slice *s;
+
+		grants_init(&b);
+		s = slice_new(&b, "a", GIB);
+		assert_int_equal(join(&b, s, &c, 1), SLICE_OK);
+		c.rec.request_tag = 77;
+		c.rec.request_bytes = 10;
+		c.rec.granted_before = 100;
+		atomic_store(&c.rec.request_state, rows[i].want);
+		atomic_store(&c.rec.granted[0], rows[i].record);
+		atomic_store(&c.page.gpus[0].granted, rows[i].page);
+		atomic_store(&c.page.gpus[0].credit, rows[i].credit);
+		atomic_store(&c.page.gpus[0].seq, rows[i].seq);
+		restart(&b, &s, GIB, &c, 1);
+		grants_adopt_page(c.m, &c.page);
+		assert_int_equal(atomic_load(&c.page.gpus[0].seq) & 1, 0);
+		grants_return_unanswered(c.m, 76); /* of another request: nothing */
+		grants_return_unanswered(c.m, 77);
+		grants_return_unanswered(c.m, 77); /* once */
+		assert_int_equal(grants_get_used(c.m, 0), rows[i].used);
+		assert_int_equal(grants_get_granted(c.m, 0), rows[i].granted);
+		assert_int_equal(atomic_load(&c.page.gpus[0].granted), rows[i].granted);
+		assert_int_equal(s->gpus[0].granted, rows[i].granted);
+		grants_fini(&b);
+	}
+}
+
+static void want__whose_answer_is_lost_becomes_credit(void **state)
+{
+	struct grants_table b;
+	struct grants_test_client c;
+	struct grants_slice *s;
+
+	(void)state;
+	grants_init(&b);
+	s = slice_new(&b, "a", GIB);
+	assert_int_equal(join(&b, s, &c, 1), SLICE_OK);
+	assert_int_equal(grants_request(c.m, 0, 700 * MIB, 41, NULL), SLICE_OK);
+	assert_int_equal(grants_get_used(c.m, 0), 700 * MIB);
+	/* The connection broke, the arbiter is the same. */
+	grants_return_unanswered(c.m, 40);
+	assert_int_equal(grants_get_used(c.m, 0), 700 * MIB);
+	grants_return_unanswered(c.m, 41);
+	assert_int_equal(grants_get_used(c.m, 0), 0);
+	/* Refused: there is nothing to give back. */
+	assert_true(allocate_from_credit(&c, 0, GIB, false));
+	assert_int_equal(grants_request(c.m, 0, MIB, 42, NULL), SLICE_NO_ROOM);
+	grants_return_unanswered(c.m, 42);
+	assert_int_equal(grants_get_used(c.m, 0), GIB);
+	/* It is another arbiter. */
+	free_to_credit(&c, 0, GIB);
+	assert_int_equal(grants_request(c.m, 0, 300 * MIB, 43, NULL), SLICE_OK);
+	restart(&b, &s, GIB, &c, 1);
+	grants_adopt_page(c.m, &c.page);
+	assert_int_equal(grants_get_used(c.m, 0), 300 * MIB);
+	grants_return_unanswered(c.m, 43);
+	assert_int_equal(grants_get_used(c.m, 0), 0);
+	grants_fini(&b);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(restore__counts_all_that_is_granted_until_the_page_is_there),
+		cmocka_unit_test(restore__counts_refusals_from_where_the_last_one_stopped),
+		cmocka_unit_test(restore__refuses_records_that_are_not_whole),
+		cmocka_unit_test(adopt__finishes_or_takes_back_what_was_under_way),
+		cmocka_unit_test(want__whose_answer_is_lost_becomes_credit),
+	};
+
+	return cmocka_run_group_tests_name("book-restore", tests, NULL, NULL);
+}

@@ -1,0 +1,328 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* What is granted, to whom, and what a slice has left. */
+#include "grants-client.h"
+
+static void want__grants_what_fits_and_not_a_byte_more(void **state)
+{
+	struct grants_table b;
+	struct grants_test_client c;
+	struct grants_slice *s;
+	uint64_t left = 0;
+
+	(void)state;
+	grants_init(&b);
+	s = slice_new(&b, "a", GIB);
+	assert_int_equal(join(&b, s, &c, 1), SLICE_OK);
+	assert_int_equal(grants_request(c.m, 0, GIB + 1, 1, &left), SLICE_NO_ROOM);
+	assert_int_equal(left, GIB);
+	assert_int_equal(grants_request(c.m, 0, GIB, 2, &left), SLICE_OK);
+	assert_int_equal(left, 0);
+	assert_int_equal(atomic_load(&c.page.gpus[0].granted), GIB);
+	assert_int_equal(credit(&c, 0), 0);
+	assert_int_equal(grants_request(c.m, 0, 1, 3, NULL), SLICE_NO_ROOM);
+	assert_int_equal(grants_request(c.m, 0, UINT64_MAX, 3, NULL), SLICE_NO_ROOM);
+	/* The other GPU of the slice has its own. */
+	assert_int_equal(grants_request(c.m, 1, GIB, 4, NULL), SLICE_OK);
+	grants_fini(&b);
+}
+
+static void want__gives_some_credit_besides(void **state)
+{
+	struct grants_table b;
+	struct grants_test_client c;
+	struct grants_slice *s;
+
+	(void)state;
+	grants_init(&b);
+	s = slice_new(&b, "a", 4 * GIB);
+	assert_int_equal(join(&b, s, &c, 1), SLICE_OK);
+	assert_int_equal(grants_request(c.m, 0, MIB, 1, NULL), SLICE_OK);
+	assert_int_equal(credit(&c, 0), GRANTS_EXTRA_MAX);
+	assert_int_equal(atomic_load(&c.page.gpus[0].granted), MIB + GRANTS_EXTRA_MAX);
+	/* Near the limit it is a part of what is left. */
+	assert_int_equal(grants_request(c.m, 1, 4 * GIB - 160 * MIB, 2, NULL), SLICE_OK);
+	assert_int_equal(credit(&c, 1), 10 * MIB);
+	grants_fini(&b);
+}
+
+static void want__takes_unused_credit_from_others_and_from_itself(void **state)
+{
+	struct grants_table b;
+	struct grants_test_client one, two;
+	struct grants_slice *s;
+
+	(void)state;
+	grants_init(&b);
+	s = slice_new(&b, "a", GIB);
+	assert_int_equal(join(&b, s, &one, 1), SLICE_OK);
+	assert_int_equal(join(&b, s, &two, 2), SLICE_OK);
+	assert_true(allocate_from_credit(&one, 0, GIB, false));
+	free_to_credit(&one, 0, 600 * MIB);
+	assert_int_equal(credit(&one, 0), 600 * MIB);
+	assert_true(allocate_from_credit(&two, 0, 600 * MIB, false));
+	assert_int_equal(credit(&one, 0), 0);
+	assert_int_equal(atomic_load(&one.page.gpus[0].granted), 424 * MIB);
+	assert_false(allocate_from_credit(&two, 0, 1, false));
+	/* 300 MiB of its own, in its credit, and 100 MiB of the other. */
+	free_to_credit(&two, 0, 300 * MIB);
+	free_to_credit(&one, 0, 100 * MIB);
+	assert_int_equal(grants_request(two.m, 0, 400 * MIB, 9, NULL), SLICE_OK);
+	assert_int_equal(grants_get_used(two.m, 0), 700 * MIB);
+	grants_fini(&b);
+}
+
+static void want__without_limit_counts_all_the_same(void **state)
+{
+	struct grants_table b;
+	struct grants_test_client c;
+	struct grants_slice *s;
+	uint64_t left = 0;
+
+	(void)state;
+	grants_init(&b);
+	s = slice_new(&b, "a", SLICE_NO_LIMIT);
+	assert_int_equal(join(&b, s, &c, 1), SLICE_OK);
+	assert_int_equal(grants_request(c.m, 0, 500 * GIB, 1, &left), SLICE_OK);
+	assert_true(left == SLICE_NO_LIMIT);
+	assert_int_equal(grants_slice_used(s, 0), 500 * GIB);
+	assert_false(grants_slice_is_over_limit(s, 0));
+	grants_fini(&b);
+}
+
+static void alone__is_told_before_another_has_anything(void **state)
+{
+	struct grants_table b;
+	struct grants_test_client one, two;
+	struct grants_slice *s;
+
+	(void)state;
+	grants_init(&b);
+	s = slice_new(&b, "a", GIB);
+	assert_int_equal(join(&b, s, &one, 1), SLICE_OK);
+	assert_int_equal(atomic_load(&one.page.gpus[0].alone), 1);
+	assert_true(allocate_from_credit(&one, 0, MIB, false));
+	assert_int_equal(join(&b, s, &two, 2), SLICE_OK);
+	assert_int_equal(atomic_load(&one.page.gpus[0].alone), 1);
+	assert_int_equal(atomic_load(&two.page.gpus[0].alone), 0);
+	assert_true(allocate_from_credit(&two, 0, MIB, false));
+	assert_int_equal(atomic_load(&one.page.gpus[0].alone), 0);
+	assert_int_equal(atomic_load(&two.page.gpus[0].alone), 0);
+	grants_member_drop(&b, one.m);
+	assert_int_equal(atomic_load(&two.page.gpus[0].alone), 1);
+	grants_slice_set_unhooked(s, 0, 1);
+	assert_int_equal(atomic_load(&two.page.gpus[0].alone), 0);
+	grants_fini(&b);
+}
+
+static void limit__lowered_takes_credit_and_then_grants_nothing(void **state)
+{
+	struct grants_table b;
+	struct grants_test_client c;
+	struct grants_slice *s;
+
+	(void)state;
+	grants_init(&b);
+	s = slice_new(&b, "a", GIB);
+	assert_int_equal(join(&b, s, &c, 1), SLICE_OK);
+	assert_true(allocate_from_credit(&c, 0, 600 * MIB, false));
+	free_to_credit(&c, 0, 100 * MIB);
+	grants_slice_set_limit(s, 0, 550 * MIB);
+	assert_int_equal(atomic_load(&c.page.gpus[0].limit), 550 * MIB);
+	assert_int_equal(atomic_load(&c.page.gpus[0].granted), 550 * MIB);
+	assert_false(grants_slice_is_over_limit(s, 0));
+	grants_slice_set_limit(s, 0, 400 * MIB);
+	assert_int_equal(credit(&c, 0), 0);
+	assert_int_equal(atomic_load(&c.page.gpus[0].granted), 500 * MIB);
+	assert_true(grants_slice_is_over_limit(s, 0));
+	assert_int_equal(grants_request(c.m, 0, 1, 1, NULL), SLICE_NO_ROOM);
+	assert_int_equal(grants_slice_free_bytes(s, 0), 0);
+	grants_slice_set_limit(s, 0, GIB);
+	assert_true(allocate_from_credit(&c, 0, 524 * MIB, false));
+	grants_fini(&b);
+}
+
+static void unhooked__counts_against_the_slice(void **state)
+{
+	struct grants_table b;
+	struct grants_test_client c;
+	struct grants_slice *s;
+
+	(void)state;
+	grants_init(&b);
+	s = slice_new(&b, "a", GIB);
+	assert_int_equal(join(&b, s, &c, 1), SLICE_OK);
+	assert_true(allocate_from_credit(&c, 0, 100 * MIB, false));
+	grants_slice_set_unhooked(s, 0, 900 * MIB);
+	assert_int_equal(grants_slice_used(s, 0), 1000 * MIB);
+	assert_int_equal(credit(&c, 0), 24 * MIB);
+	assert_false(allocate_from_credit(&c, 0, 25 * MIB, false));
+	assert_true(allocate_from_credit(&c, 0, 24 * MIB, false));
+	grants_slice_set_unhooked(s, 0, 2 * GIB);
+	assert_true(grants_slice_is_over_limit(s, 0));
+	grants_slice_set_unhooked(s, 0, 0);
+	assert_true(allocate_from_credit(&c, 0, 900 * MIB, false));
+	grants_fini(&b);
+}
+
+static void peak__outlives_the_process(void **state)
+{
+	struct grants_table b;
+	struct grants_test_client c;
+	struct grants_slice *s;
+
+	(void)state;
+	grants_init(&b);
+	s = slice_new(&b, "a", GIB);
+	assert_int_equal(join(&b, s, &c, 1), SLICE_OK);
+	assert_true(allocate_from_credit(&c, 0, 300 * MIB, false));
+	free_to_credit(&c, 0, 200 * MIB);
+	assert_int_equal(grants_get_peak(c.m, 0), 300 * MIB);
+	/* The process knows better what it had, but not more than was granted. */
+	atomic_store(&c.page.gpus[0].peak, 310 * MIB);
+	assert_int_equal(grants_get_peak(c.m, 0), 310 * MIB);
+	atomic_store(&c.page.gpus[0].peak, UINT64_MAX);
+	assert_true(grants_get_peak(c.m, 0) <= GIB);
+	grants_task_remove(&b, c.m->task);
+	assert_true(s->gpus[0].peak >= 310 * MIB);
+	grants_fini(&b);
+}
+
+static void page__that_is_spoiled_harms_no_sum(void **state)
+{
+	struct grants_table b;
+	struct grants_test_client bad, good;
+	struct grants_slice *s;
+
+	(void)state;
+	grants_init(&b);
+	s = slice_new(&b, "a", GIB);
+	assert_int_equal(join(&b, s, &bad, 1), SLICE_OK);
+	assert_int_equal(join(&b, s, &good, 2), SLICE_OK);
+	assert_true(allocate_from_credit(&bad, 0, 500 * MIB, false));
+	for (unsigned int i = 0; i < 3; i++) {
+		memset(&bad.page, 0xff, sizeof(bad.page));
+		grants_snapshot(&b);
+		(void)grants_compare(bad.m->task, uuids[0], 10 * MIB);
+		(void)allocate_from_credit(&good, 0, 200 * MIB, false);
+		assert_true(s->gpus[0].granted <= GIB);
+		assert_int_equal(s->gpus[0].granted,
+			grants_get_granted(bad.m, 0) + grants_get_granted(good.m, 0));
+		assert_true(grants_get_used(bad.m, 0) <= GIB);
+	}
+	grants_fini(&b);
+}
+
+static void refused__counts_each_once_whoever_is_gone(void **state)
+{
+	struct grants_table b;
+	struct grants_test_client c[2];
+	struct grants_slice *s;
+
+	(void)state;
+	grants_init(&b);
+	s = slice_new(&b, "a", GIB);
+	assert_int_equal(join(&b, s, &c[0], 1), SLICE_OK);
+	assert_int_equal(join(&b, s, &c[1], 2), SLICE_OK);
+	atomic_store(&c[0].page.gpus[0].refused, 3);
+	atomic_store(&c[1].page.gpus[0].refused, 4);
+	atomic_store(&c[1].page.gpus[1].refused, 1);
+	assert_int_equal(grants_slice_refused(s, 0), 7);
+	assert_int_equal(grants_slice_refused(s, 0), 7);
+	/* What came since the last look goes with the process, but is not lost. */
+	atomic_store(&c[0].page.gpus[0].refused, 5);
+	grants_task_remove(&b, c[0].m->task);
+	assert_int_equal(grants_slice_refused(s, 0), 9);
+	assert_int_equal(grants_slice_refused(s, 1), 1);
+	/* The word begins anew after its largest value. */
+	atomic_store(&c[1].page.gpus[0].counted, UINT32_MAX - 1);
+	atomic_store(&c[1].page.gpus[0].refused, 2);
+	assert_int_equal(grants_slice_refused(s, 0), 13);
+	grants_fini(&b);
+}
+
+static void slice__gone_goes_with_its_last_member(void **state)
+{
+	struct grants_table b;
+	struct grants_test_client c, late;
+	struct grants_slice *s;
+
+	(void)state;
+	grants_init(&b);
+	s = slice_new(&b, "a", GIB);
+	assert_int_equal(join(&b, s, &c, 1), SLICE_OK);
+	grants_slice_remove(&b, s);
+	assert_ptr_equal(grants_slice_find(&b, "a"), s);
+	assert_int_equal(join(&b, s, &late, 2), SLICE_GONE);
+	assert_true(allocate_from_credit(&c, 0, MIB, false));
+	grants_task_remove(&b, c.m->task);
+	assert_null(grants_slice_find(&b, "a"));
+	grants_fini(&b);
+}
+
+static void register__has_limits(void **state)
+{
+	static struct grants_test_client c[GRANTS_SLICE_MEMBERS_MAX + 1];
+	struct grants_table b;
+	struct grants_slice *s;
+
+	(void)state;
+	grants_init(&b);
+	s = slice_new(&b, "a", GIB);
+	for (unsigned int i = 0; i < GRANTS_TASK_MEMBERS_MAX; i++)
+		assert_int_equal(join(&b, s, &c[i], 1), SLICE_OK);
+	assert_int_equal(join(&b, s, &c[GRANTS_TASK_MEMBERS_MAX], 1), SLICE_TOO_MANY);
+	assert_int_equal(atomic_load(&c[GRANTS_TASK_MEMBERS_MAX].rec.state),
+		GRANTS_RECORD_FREE);
+	for (unsigned int i = GRANTS_TASK_MEMBERS_MAX; i < GRANTS_SLICE_MEMBERS_MAX; i++)
+		assert_int_equal(join(&b, s, &c[i], i), SLICE_OK);
+	assert_int_equal(join(&b, s, &c[GRANTS_SLICE_MEMBERS_MAX], 5000), SLICE_TOO_MANY);
+	grants_fini(&b);
+}
+
+/* Four slices with all that they can have. */
+static void register__has_room_for_each_slice(void **state)
+{
+	static struct grants_test_client c[4][GRANTS_SLICE_MEMBERS_MAX], late[8];
+	struct grants_slice *s;
+	struct grants_table b;
+	char id[8];
+
+	(void)state;
+	grants_init(&b);
+	for (unsigned int k = 0; k < 4; k++) {
+		unsigned int i = 0;
+
+		(void)snprintf(id, sizeof(id), "%u", k);
+		s = slice_new(&b, id, GIB);
+		while (i < GRANTS_SLICE_MEMBERS_MAX &&
+			join(&b, s, &c[k][i], k * GRANTS_SLICE_MEMBERS_MAX + i + 1) == SLICE_OK)
+			i++;
+		assert_true(i > ARRAY_LEN(late));
+	}
+	s = slice_new(&b, "late", GIB);
+	for (unsigned int i = 0; i < ARRAY_LEN(late); i++)
+		assert_int_equal(join(&b, s, &late[i], 10000 + i), SLICE_OK);
+	grants_fini(&b);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(want__grants_what_fits_and_not_a_byte_more),
+		cmocka_unit_test(want__gives_some_credit_besides),
+		cmocka_unit_test(want__takes_unused_credit_from_others_and_from_itself),
+		cmocka_unit_test(want__without_limit_counts_all_the_same),
+		cmocka_unit_test(alone__is_told_before_another_has_anything),
+		cmocka_unit_test(limit__lowered_takes_credit_and_then_grants_nothing),
+		cmocka_unit_test(unhooked__counts_against_the_slice),
+		cmocka_unit_test(peak__outlives_the_process),
+		cmocka_unit_test(page__that_is_spoiled_harms_no_sum),
+		cmocka_unit_test(refused__counts_each_once_whoever_is_gone),
+		cmocka_unit_test(slice__gone_goes_with_its_last_member),
+		cmocka_unit_test(register__has_limits),
+		cmocka_unit_test(register__has_room_for_each_slice),
+	};
+
+	return cmocka_run_group_tests_name("book", tests, NULL, NULL);
+}

@@ -1,0 +1,477 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Accounts that outlive the arbiter: nothing is counted twice, nothing becomes less. */
+#include "support/test.h"
+
+#include "node/arbiter/scheduler/usage-accounts/usage-accounts.h"
+#include "lib/base/fd.h"
+
+#include <unistd.h>
+
+#define ID    "0123456789abcdef0123456789abcdef"
+#define OTHER "fedcba98765432100123456789abcdef"
+
+static const uint8_t gpu_a[SLICE_UUID_BYTES] = { 1 }, gpu_b[SLICE_UUID_BYTES] = { 2 };
+
+struct env {
+	char *dir;
+	char path[128];
+	struct usage_accounts t;
+};
+
+static void open_test_accounts(struct env *e, const char *boot)
+{
+	struct error err = ERROR_INIT;
+
+	assert_ok(usage_accounts_open(&e->t, e->path, boot, &err), &err);
+}
+
+/* As after a kill: the next one finds what was stored. */
+static void again(struct env *e)
+{
+	usage_accounts_close(&e->t);
+	open_test_accounts(e, "boot");
+}
+
+static int setup(void **state)
+{
+	struct env *e = calloc(1, sizeof(*e));
+
+	assert_non_null(e);
+	e->dir = test_tmpdir();
+	(void)snprintf(e->path, sizeof(e->path), "%s/" USAGE_ACCOUNTS_FILE, e->dir);
+	open_test_accounts(e, "boot");
+	*state = e;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	struct env *e = *state;
+
+	usage_accounts_close(&e->t);
+	test_rmdir(e->dir);
+	free(e);
+	return 0;
+}
+
+static uint64_t total(struct env *e, enum usage_counter which)
+{
+	uint64_t sums[USAGE_COUNTERS];
+
+	usage_account_total(&e->t, usage_account(&e->t, ID, gpu_a), sums);
+	return sums[which];
+}
+
+static struct usage_client *new_test_client(struct env *e, uint64_t serial, uint64_t launches)
+{
+	struct usage_client *s = usage_client_new(&e->t, usage_account(&e->t, ID, gpu_a),
+		serial, 0, (uint32_t)serial, 7, NULL);
+
+	assert_non_null(s);
+	usage_client_count(s, (const uint64_t[USAGE_COUNTERS]){ launches, 1, 2, 3, 4, 5 });
+	return s;
+}
+
+static struct usage_client *find(struct env *e, uint64_t serial)
+{
+	return usage_client_find(&e->t, usage_account(&e->t, ID, gpu_a), serial, 0);
+}
+
+static void accounts__are_there_after_a_kill(void **state)
+{
+	struct env *e = *state;
+	struct usage_account *a = usage_account(&e->t, ID, gpu_a),
+			     *b = usage_account(&e->t, ID, gpu_b);
+
+	assert_non_null(a);
+	assert_non_null(b);
+	assert_ptr_not_equal(a, b);
+	assert_ptr_equal(usage_account(&e->t, ID, gpu_a), a);
+	assert_null(usage_account_find(&e->t, OTHER, gpu_a));
+	usage_raise(&a->charged_ns, 100);
+	usage_raise(&a->charged_ns, 90);
+	usage_raise(&a->revocations, 7);
+	usage_raise(&a->refusals, 8);
+	(void)new_test_client(e, 1, 10);
+	(void)new_test_client(e, 2, 20);
+	again(e);
+	a = usage_account_find(&e->t, ID, gpu_a);
+	assert_non_null(a);
+	assert_int_equal(usage_load(&a->charged_ns), 100);
+	assert_int_equal(usage_load(&a->revocations), 7);
+	assert_int_equal(usage_load(&a->refusals), 8);
+	assert_int_equal(total(e, USAGE_LAUNCHES), 30);
+	assert_int_equal(total(e, USAGE_THROTTLE_NS), 10);
+}
+
+static void a_client__counts_on_where_it_was(void **state)
+{
+	struct env *e = *state;
+	struct usage_client *s;
+
+	(void)new_test_client(e, 1, 10);
+	again(e);
+	s = find(e, 1);
+	assert_non_null(s);
+	assert_null(find(e, 2));
+	assert_int_equal(s->pid, 1);
+	assert_int_equal(s->start, 7);
+	/* Its page says all that it has counted since it began. */
+	usage_client_count(s, (const uint64_t[USAGE_COUNTERS]){ 15, 0, 2, 3, 4, 5 });
+	assert_int_equal(total(e, USAGE_LAUNCHES), 15);
+	assert_int_equal(total(e, USAGE_COPIES), 1);
+	usage_client_end(&e->t, s);
+	assert_int_equal(total(e, USAGE_LAUNCHES), 15);
+	assert_null(find(e, 1));
+	again(e);
+	assert_int_equal(total(e, USAGE_LAUNCHES), 15);
+	assert_null(find(e, 1));
+}
+
+/* A kill between any two stores of an end. */
+static void an_end__is_finished_by_the_next_one(void **state)
+{
+	struct env *e = *state;
+
+	for (unsigned int step = 0; step <= USAGE_COUNTERS; step++) {
+		struct usage_client *s = new_test_client(e, 100 + step, 10);
+		struct usage_account *a = usage_account(&e->t, ID, gpu_a);
+
+		for (unsigned int k = 0; k < USAGE_COUNTERS; k++)
+			s->before[k] = usage_load(&a->ended[k]);
+		atomic_store(&s->state, USAGE_RECORD_ENDING);
+		for (unsigned int k = 0; k < step; k++)
+			atomic_store(&a->ended[k], s->before[k] + usage_load(&s->counted[k]));
+		again(e);
+		assert_null(find(e, 100 + step));
+		assert_int_equal(total(e, USAGE_LAUNCHES), 10 * (step + 1));
+		assert_int_equal(total(e, USAGE_THROTTLE_NS), 5 * (step + 1));
+	}
+}
+
+static void nonsense__stops_at_the_end_of_the_numbers(void **state)
+{
+	struct env *e = *state;
+	struct usage_client *s = new_test_client(e, 1, UINT64_MAX);
+
+	(void)new_test_client(e, 2, 5);
+	assert_true(total(e, USAGE_LAUNCHES) == UINT64_MAX);
+	assert_int_equal(total(e, USAGE_WAITS), 6);
+	usage_client_end(&e->t, s);
+	usage_client_end(&e->t, find(e, 2));
+	assert_true(total(e, USAGE_LAUNCHES) == UINT64_MAX);
+	assert_int_equal(total(e, USAGE_WAITS), 6);
+}
+
+static void a_slice__that_is_dropped_leaves_nothing(void **state)
+{
+	struct env *e = *state;
+	struct usage_account *a = usage_account(&e->t, ID, gpu_a), *b;
+	struct usage_client *other;
+
+	b = usage_account(&e->t, OTHER, gpu_a);
+	other = usage_client_new(&e->t, b, 9, 0, 9, 7, NULL);
+	assert_non_null(other);
+	(void)new_test_client(e, 1, 10);
+	(void)new_test_client(e, 2, 10);
+	usage_raise(&a->charged_ns, 100);
+	usage_raise(&a->revocations, 7);
+	usage_raise(&a->refusals, 8);
+	usage_account_drop(&e->t, a);
+	assert_null(usage_account_find(&e->t, ID, gpu_a));
+	/* The place is used again, and nothing of it shows. */
+	assert_ptr_equal(usage_account(&e->t, ID, gpu_a), a);
+	assert_int_equal(usage_load(&a->charged_ns), 0);
+	assert_int_equal(usage_load(&a->revocations), 0);
+	assert_int_equal(usage_load(&a->refusals), 0);
+	assert_int_equal(total(e, USAGE_LAUNCHES), 0);
+	again(e);
+	assert_int_equal(total(e, USAGE_LAUNCHES), 0);
+	assert_non_null(usage_client_find(&e->t, usage_account(&e->t, OTHER, gpu_a), 9, 0));
+}
+
+/* Its seats were given up, but not the account: another slice has that now. */
+static void a_client__of_an_account_that_is_another_ones_is_none(void **state)
+{
+	struct env *e = *state;
+	struct usage_account *a;
+
+	(void)new_test_client(e, 1, 10);
+	a = usage_account(&e->t, ID, gpu_a);
+	atomic_store(&a->state, USAGE_RECORD_FREE);
+	again(e);
+	a = usage_account(&e->t, OTHER, gpu_b);
+	assert_null(usage_client_find(&e->t, a, 1, 0));
+	(void)new_test_client(e, 2, 10);
+	e->t.clients[0].account = USAGE_ACCOUNTS_MAX;
+	again(e);
+	assert_int_equal(total(e, USAGE_LAUNCHES), 0);
+}
+
+static void the_file__is_begun_anew_after_a_boot_or_a_change(void **state)
+{
+	struct env *e = *state;
+	struct error err = ERROR_INIT;
+
+	(void)new_test_client(e, 1, 10);
+	usage_accounts_close(&e->t);
+	open_test_accounts(e, "another boot");
+	assert_int_equal(total(e, USAGE_LAUNCHES), 0);
+	(void)new_test_client(e, 1, 10);
+	usage_accounts_close(&e->t);
+	assert_ok(file_write_atomic(e->path, "short", 5, 0600, &err), &err);
+	open_test_accounts(e, "another boot");
+	assert_int_equal(total(e, USAGE_LAUNCHES), 0);
+	usage_accounts_close(&e->t);
+	assert_int_equal(unlink(e->path), 0);
+	assert_int_equal(symlink("/dev/null", e->path), 0);
+	assert_error(usage_accounts_open(&e->t, e->path, "boot", &err), &err, "open");
+	assert_int_equal(unlink(e->path), 0);
+	open_test_accounts(e, "boot");
+}
+
+static bool keep(void *arg, const uint8_t *uuid)
+{
+	return *(const uint8_t *)arg == uuid[0];
+}
+
+static void busy__is_of_a_gpu_and_room_is_made(void **state)
+{
+	struct env *e = *state;
+	uint8_t kept = 1, uuid[SLICE_UUID_BYTES] = { 0 };
+	struct usage_gpu *b = usage_gpu(&e->t, gpu_a, keep, &kept), *c;
+
+	assert_non_null(b);
+	usage_raise(&b->ns, 5);
+	again(e);
+	b = usage_gpu(&e->t, gpu_a, keep, &kept);
+	assert_int_equal(usage_load(&b->ns), 5);
+	for (unsigned int i = 0; i < 2 * USAGE_GPUS_MAX; i++) {
+		uuid[0] = (uint8_t)(2 + i % 100);
+		uuid[1] = (uint8_t)(i / 100);
+		c = usage_gpu(&e->t, uuid, keep, &kept);
+		assert_non_null(c);
+		assert_int_equal(usage_load(&c->ns), 0);
+		usage_raise(&c->ns, 9);
+	}
+	assert_int_equal(usage_load(&usage_gpu(&e->t, gpu_a, keep, &kept)->ns), 5);
+}
+
+/* Of slices that are there and of those that are not, whenever a kill was. */
+static void busy__has_all_charges(void **state)
+{
+	struct env *e = *state;
+	uint8_t kept = 1;
+
+	for (unsigned int step = 0; step < 3; step++) {
+		struct usage_account *a = usage_account(&e->t, ID, gpu_a),
+				     *o = usage_account(&e->t, OTHER, gpu_a);
+		struct usage_gpu *b = usage_gpu(&e->t, gpu_a, keep, &kept);
+
+		usage_raise(&a->charged_ns, 100);
+		usage_raise(&o->charged_ns, 7);
+		usage_raise(&usage_account(&e->t, ID, gpu_b)->charged_ns, 1000);
+		assert_int_equal(usage_gpu_busy_ns(&e->t, b), 100 * step + 107);
+		a->before = usage_load(&b->ns);
+		if (step > 0)
+			atomic_store(&a->state, USAGE_RECORD_ENDING);
+		if (step > 1)
+			atomic_store(&b->ns, a->before + 100);
+		if (step == 0)
+			usage_account_drop(&e->t, a);
+		again(e);
+		assert_null(usage_account_find(&e->t, ID, gpu_a));
+		assert_int_equal(usage_gpu_busy_ns(&e->t, usage_gpu(&e->t, gpu_a, keep, &kept)),
+			100 * step + 107);
+	}
+}
+
+/* Of account number @i, of a slice of that number. */
+static struct usage_account *account(struct env *e, unsigned int i)
+{
+	char id[SLICE_ID_MAX];
+
+	(void)snprintf(id, sizeof(id), "%032x", i);
+	return usage_account(&e->t, id, gpu_a);
+}
+
+static struct usage_client *of_process(struct env *e, struct usage_account *a, uint64_t serial,
+	uint32_t pid)
+{
+	return usage_client_new(&e->t, a, serial, 0, pid, 7, NULL);
+}
+
+/* As many as it can have. */
+static unsigned int take_all(struct env *e, struct usage_account *a)
+{
+	static uint64_t serial = 1000;
+	unsigned int n = 0;
+
+	for (; of_process(e, a, serial, (uint32_t)serial); serial++)
+		n++;
+	return n;
+}
+
+/* It comes and goes without end, and may come again each time. */
+static void a_process__has_some_clients_that_wait(void **state)
+{
+	struct env *e = *state;
+	struct usage_account *a = usage_account(&e->t, ID, gpu_a);
+	struct usage_client *s, *kept = of_process(e, a, 1, 42),
+				*other = of_process(e, a, 2, 43);
+	unsigned int n = 0;
+
+	usage_client_attach(&e->t, kept);
+	usage_client_detach(&e->t, other);
+	for (uint64_t i = 10; i < 10 + 10 * USAGE_CLIENTS_SPARE; i++) {
+		s = of_process(e, a, i, 42);
+		assert_non_null(s);
+		usage_client_attach(&e->t, s);
+		usage_client_count(s, (const uint64_t[USAGE_COUNTERS]){ 1, 2 });
+		usage_client_detach(&e->t, s);
+		assert_int_equal(total(e, USAGE_LAUNCHES), i - 9);
+		assert_int_equal(total(e, USAGE_COPIES), 2 * (i - 9));
+	}
+	/* What is there are the newest, that which is held, and that of another process. */
+	for (uint32_t i = e->t.first[a - e->t.accounts]; i; i = e->t.next[i - 1])
+		n++;
+	assert_int_equal(n, USAGE_CLIENTS_SPARE + 2);
+	assert_ptr_equal(find(e, 1), kept);
+	assert_ptr_equal(find(e, 2), other);
+	assert_null(find(e, 10 + 9 * USAGE_CLIENTS_SPARE - 1));
+	for (uint64_t i = 10 + 9 * USAGE_CLIENTS_SPARE; i < 10 + 10 * USAGE_CLIENTS_SPARE; i++)
+		assert_non_null(find(e, i));
+	again(e);
+	assert_int_equal(total(e, USAGE_LAUNCHES), 10 * USAGE_CLIENTS_SPARE);
+	/* One of another start is another process. */
+	s = usage_client_new(&e->t, usage_account(&e->t, ID, gpu_a), 3, 0, 42, 8, NULL);
+	assert_non_null(s);
+	usage_client_detach(&e->t, s);
+	assert_non_null(find(e, 3));
+}
+
+/* Its seat ended, and it comes again with all that it ever counted. */
+static void a_page__counts_beyond_its_base(void **state)
+{
+	struct env *e = *state;
+	struct usage_account *a = usage_account(&e->t, ID, gpu_a);
+	struct usage_client *s = new_test_client(e, 1, 10);
+
+	usage_client_end(&e->t, s);
+	s = usage_client_new(&e->t, a, 1, 0, 1, 7,
+		(const uint64_t[USAGE_COUNTERS]){ 10, 1, 2, 3, 4, 5 });
+	assert_non_null(s);
+	usage_client_count(s, (const uint64_t[USAGE_COUNTERS]){ 10, 1, 2, 3, 4, 5 });
+	assert_int_equal(total(e, USAGE_LAUNCHES), 10);
+	again(e);
+	s = find(e, 1);
+	assert_non_null(s);
+	usage_client_count(s, (const uint64_t[USAGE_COUNTERS]){ 12, 0, 2, 3, 4, 6 });
+	assert_int_equal(total(e, USAGE_LAUNCHES), 12);
+	assert_int_equal(total(e, USAGE_COPIES), 1);
+	assert_int_equal(total(e, USAGE_THROTTLE_NS), 6);
+	usage_client_end(&e->t, s);
+	again(e);
+	assert_int_equal(total(e, USAGE_LAUNCHES), 12);
+}
+
+/* Whatever some slices take, each has its part. */
+static void a_slice__has_its_part_of_all_clients(void **state)
+{
+	struct env *e = *state;
+	struct usage_account *a = account(e, 0), *b;
+	struct usage_client *first = of_process(e, a, 1, 1);
+	const uint8_t uuid[SLICE_UUID_BYTES] = { 77 };
+	unsigned int n;
+
+	assert_non_null(first);
+	n = 1 + take_all(e, a);
+	assert_int_equal(n, USAGE_CLIENTS_RESERVED + USAGE_CLIENTS_SHARED_SLICE);
+	/* On another GPU it has a part too, but no more of what is shared. */
+	b = usage_account(&e->t, a->slice, uuid);
+	assert_int_equal(take_all(e, b), USAGE_CLIENTS_RESERVED);
+	assert_null(of_process(e, a, 2, 2));
+	usage_client_end(&e->t, first);
+	assert_non_null(of_process(e, b, 2, 2));
+	assert_null(of_process(e, a, 3, 3));
+	/* Those that are like it, until nothing is shared any more: each still has its part. */
+	n += USAGE_CLIENTS_RESERVED;
+	for (unsigned int i = 1; i < USAGE_ACCOUNTS_FAIR - 1; i++) {
+		unsigned int had = take_all(e, account(e, i));
+
+		assert_true(had >= USAGE_CLIENTS_RESERVED);
+		n += had;
+	}
+	assert_int_equal(n, USAGE_CLIENTS_MAX);
+	/* The next arbiter finds the same. */
+	again(e);
+	assert_null(of_process(e, account(e, 0), 4, 4));
+	b = account(e, 7);
+	assert_null(of_process(e, b, 4, 4));
+	usage_client_end(&e->t, &e->t.clients[e->t.first[b - e->t.accounts] - 1]);
+	assert_non_null(of_process(e, b, 4, 4));
+	assert_null(of_process(e, b, 5, 5));
+	/* And there is one more account than there are parts. */
+	b = account(e, USAGE_ACCOUNTS_FAIR);
+	assert_null(of_process(e, b, 6, 6));
+	usage_account_drop(&e->t, account(e, 0));
+	assert_int_equal(take_all(e, b),
+		USAGE_CLIENTS_RESERVED + USAGE_CLIENTS_SHARED_SLICE - 1);
+}
+
+static void room__ends(void **state)
+{
+	struct env *e = *state;
+	struct usage_account *a = usage_account(&e->t, ID, gpu_a);
+	struct usage_client *s = NULL, *first = new_test_client(e, 0, 1);
+	unsigned int n = 1;
+
+	for (unsigned int i = 0; n < USAGE_CLIENTS_MAX; i++)
+		n += take_all(e, i ? account(e, i) : a);
+	s = of_process(e, a, 1, 1);
+	assert_null(s);
+	usage_client_end(&e->t, first);
+	assert_ptr_equal(of_process(e, a, 1, 1), first);
+	assert_null(of_process(e, account(e, 10000), 1, 1));
+	for (unsigned int i = usage_accounts_touched(&e->t); i < USAGE_ACCOUNTS_MAX; i++) {
+		uint8_t uuid[SLICE_UUID_BYTES] = { 9, (uint8_t)(i & 0xff), (uint8_t)(i >> 8) };
+
+		assert_non_null(usage_account(&e->t, OTHER, uuid));
+	}
+	assert_null(usage_account(&e->t, OTHER, gpu_b));
+	usage_account_drop(&e->t, a);
+	assert_non_null(usage_account(&e->t, OTHER, gpu_b));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(accounts__are_there_after_a_kill, setup,
+			teardown),
+		cmocka_unit_test_setup_teardown(a_client__counts_on_where_it_was, setup,
+			teardown),
+		cmocka_unit_test_setup_teardown(an_end__is_finished_by_the_next_one, setup,
+			teardown),
+		cmocka_unit_test_setup_teardown(nonsense__stops_at_the_end_of_the_numbers,
+			setup, teardown),
+		cmocka_unit_test_setup_teardown(a_slice__that_is_dropped_leaves_nothing, setup,
+			teardown),
+		cmocka_unit_test_setup_teardown(
+			a_client__of_an_account_that_is_another_ones_is_none, setup, teardown),
+		cmocka_unit_test_setup_teardown(
+			the_file__is_begun_anew_after_a_boot_or_a_change, setup, teardown),
+		cmocka_unit_test_setup_teardown(busy__is_of_a_gpu_and_room_is_made, setup,
+			teardown),
+		cmocka_unit_test_setup_teardown(busy__has_all_charges, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_process__has_some_clients_that_wait, setup,
+			teardown),
+		cmocka_unit_test_setup_teardown(a_page__counts_beyond_its_base, setup,
+			teardown),
+		cmocka_unit_test_setup_teardown(a_slice__has_its_part_of_all_clients, setup,
+			teardown),
+		cmocka_unit_test_setup_teardown(room__ends, setup, teardown),
+	};
+
+	return cmocka_run_group_tests_name("tally", tests, NULL, NULL);
+}
