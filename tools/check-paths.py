@@ -6,7 +6,8 @@ A path in code quotes that begins with a folder of this repository (`src/lib/bas
 * for any name and with a word in capitals (`cmd-NAME.c`) for one that the reader chooses. In a row of a table what
 follows a path may be a name in its folder: `src/io/price/`: `catalogue.yaml`, `read.c`; and a folder may be named from
 src/: `lib/http`. Also the tests (`test-base`, `fuzz-yaml`, `api.bats`) and the functions (`offer_new()`) that ARCHITECTURE.md
-names. Without arguments: all documents but docs/results/, which are of their day.
+names. Without arguments: all documents but docs/results/, which are of their day, and the files that comments in src/
+and test/ name (`journal.h`, `scheduler/gate.c`: the end of a path).
 """
 import glob
 import os
@@ -16,6 +17,9 @@ import sys
 NAME = re.compile(r"[\w*-]+(?:/[\w.*-]+)*(?:\.(?:[ch]|py|yaml|txt|js|css)|/)")
 
 
+IN_COMMENT = re.compile(r"(?<![\w<./-])(?:[\w-]+/)*[\w-]+\.[ch]\b")
+COMMENT = re.compile(r'(/\*.*?\*/)|"(?:[^"\\\n]|\\.)*"', re.S)
+THEIRS = {"dcgm_fields.h", "ctype.h"}  # others' headers
 TEST = re.compile(r"(?:test|fuzz)-[\w-]+|[\w-]+\.(?:bats|mjs)")
 MAP = "ARCHITECTURE.md"
 
@@ -61,6 +65,19 @@ def faults_of_names(file):
                     yield f"{file}:{number}: there is no function {name}"
 
 
+def faults_of_comments():
+    paths = [path for top in ("src", "test") for path in glob.glob(top + "/**/*.[ch]", recursive=True)]
+    ends = {"/".join(path.split("/")[at:]) for path in paths for at in range(path.count("/") + 1)} | THEIRS
+    for path in sorted(paths):
+        with open(path, encoding="utf-8") as source:
+            text = source.read()
+        for comment in COMMENT.finditer(text):
+            for name in IN_COMMENT.finditer(comment.group(1) or ""):
+                if name.group() not in ends:
+                    line = text.count("\n", 0, comment.start() + name.start()) + 1
+                    yield f"{path}:{line}: there is no {name.group()}"
+
+
 def main():
     os.chdir(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
     tops = [path[:-1] for path in glob.glob("*/") if path != "build/"]
@@ -68,6 +85,8 @@ def main():
                                        glob.glob("*.md" if top == "." else top + "/**/*.md", recursive=True)
                                        if not path.startswith("docs/results/") and "/node_modules/" not in path)
     found = [fault for file in documents for fault in faults(file, tops)]
+    if not sys.argv[1:]:
+        found += faults_of_comments()
     if MAP in documents:
         found += faults_of_names(MAP)
     print(*found, f"{len(documents)} documents, {len(found)} names of what is not there", sep="\n")

@@ -166,6 +166,14 @@ empty_tree() {
 	[[ $output == *'ARCHITECTURE.md:1: there is no src/tools/cli/cmd-NAME.c'* ]]
 }
 
+@test "files that a comment names and that are not there are noticed" {
+	empty_tree
+	printf '/* price/read.c,\n * read.c, <string.h>, io/read.c, gone.h */\nchar a[] = "/* none.c */";\n' >src/io/price/read.c
+	run -1 tools/check-paths.py
+	[[ $output == *'src/io/price/read.c:2: there is no io/read.c'*'src/io/price/read.c:2: there is no gone.h'* ]]
+	[[ $output == *'2 names'* ]]
+}
+
 @test "banned calls and headers that do not stand alone are noticed" {
 	empty_tree
 	printf 'void f(void)\n{\n\t/* strcpy() */ log("atoi(x)");\n\tsprintf(a, "%%d", strtol(b));\n}\n' >src/node/agent/bad.c

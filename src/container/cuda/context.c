@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Contexts: memory that no size is given for. A bound is charged before one is made and is hidden
- * (ledger.h): the arbiter's next look at NVML makes it true. The bound is CUDA_CONTEXT_BYTES (an H100's
+ * (charges/charges.h): the arbiter's next look at NVML makes it true. The bound is CUDA_CONTEXT_BYTES (an H100's
  * takes 518 MiB) until this process has seen what one of its own is.
  *
  * Everything in a context goes with it: rows name theirs.
@@ -10,7 +10,7 @@
  * them is charged. The others wait until that is decided, then go on into the driver, which lets
  * them wait for the context.
  *
- * The keeper of the process's turns (turns/keeper.h) is told of each context that its marks are to be
+ * The keeper of the process's turns (gate/gate-thread.h) is told of each context that its marks are to be
  * in, and before one may go. A green context's work is in its primary one's marks.
  */
 #include "abi/slice-page.h"

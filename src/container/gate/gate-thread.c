@@ -302,7 +302,7 @@ static uint32_t get_standalone_state(const struct gpu_poll *l)
 {
 	uint32_t cap = atomic_load(&l->p->cap);
 	bool closed = (atomic_load(&l->g->standalone_gate) & TURN_STATE) == TURN_CLOSED;
-	/* As in say.c: else it might wait for ever for who stands at this gate. */
+	/* As in report.c: else it might wait for ever for who stands at this gate. */
 	bool busy = l->g->was_busy && !(closed && fences_is_blocked(&l->t->fences, l->gpu));
 
 	if (!cap)

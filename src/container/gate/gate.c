@@ -91,7 +91,7 @@ struct gate_entry {
 	bool rang_doorbell;       /* took the bell away, and has not said so */
 	bool throttled;           /* went by METERED */
 	bool several;
-	unsigned int kind; /* kinds.h */
+	unsigned int kind; /* cost-model.h */
 	uint32_t cost;
 	uint64_t held_ns; /* .throttled: since when nothing has ended, and */
 	uint64_t done;    /* what had then */

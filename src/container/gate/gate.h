@@ -14,7 +14,7 @@
  * has the driver been called, so nobody needs what the waiting thread has but its own program.
  *
  * Not counted and never held: what goes into a capture (it is no work), and everything while there is no
- * helper thread to say when work is done (keeper.h).
+ * helper thread to say when work is done (gate-thread.h).
  * A launch that may overlap the one before it (programmatic, GATE_PROGRAMMATIC) is counted but not
  * held, as long as there is work in flight that it may overlap, and GATE_PROGRAMMATIC_MAX in a row.
  *
@@ -53,7 +53,7 @@ struct turn_gpu_page *gate_begin_slow(struct gate *g, CUstream stream, unsigned 
 	uintptr_t kind);
 
 /* In what gate_begin() returns, for gate_end(): somebody captures, so an event of its own is put behind
- * the submission; it is metered, so its work is counted (kinds.h), and a marker may be due after it
+ * the submission; it is metered, so its work is counted (cost-model.h), and a marker may be due after it
  * (container/gate/fences/fences.h). */
 #define GATE_OWN_FENCE ((uintptr_t)1)
 #define GATE_WORK      ((uintptr_t)2)
@@ -61,7 +61,7 @@ struct turn_gpu_page *gate_begin_slow(struct gate *g, CUstream stream, unsigned 
 #define GATE_TAGS      (GATE_OWN_FENCE | GATE_WORK | GATE_FENCE)
 void gate_end_tagged(struct turn_gpu_page *p);
 
-/* @kind: anything that says what it takes of the GPU, as far as the caller can know (kinds.h). */
+/* @kind: anything that says what it takes of the GPU, as far as the caller can know (cost-model.h). */
 static inline struct turn_gpu_page *gate_begin_kind(CUstream stream, unsigned int flags,
 	uintptr_t kind)
 {

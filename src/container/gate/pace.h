@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * What the keeper decides from what it sees (keeper.h): how much may be in flight, when a marker is due,
+ * What the keeper decides from what it sees (gate-thread.h): how much may be in flight, when a marker is due,
  * when to look again, when the arbiter is to know that nothing is left. Pure: no clock, no driver; one
  * struct pace for each GPU. Times are nanoseconds of one clock, lengths nanoseconds. Thread: one.
  *

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * What gate.c, say.c and keeper.c share: all that a process has for its turns, in one piece of memory
+ * What gate.c, report.c and gate-thread.c share: all that a process has for its turns, in one piece of memory
  * that a child of fork sees as zero.
  *
  * The bell. While TURN_BELL is not set in the gate's word the keeper is awake: it looks again within a
@@ -122,7 +122,7 @@ bool gate_is_scheduled(void);
 /* Whether it runs beside others under MPS: nobody waits for its work to end. */
 bool gate_is_under_mps(void);
 
-/* ---- say.c -------------------------------------------------------------------------------------- */
+/* ---- report.c -------------------------------------------------------------------------------------- */
 
 /* Says to the arbiter where @gpu stands, unless that is what was said last. False: it could not be said
  * now. Thread: any; never blocks for long. */

@@ -7,7 +7,7 @@
  * Credentials are files where the kubelet rotates them (token, CA): the token is read again every
  * minute and after a 401, the CA after a failed handshake and every ten minutes. A request that
  * fails because the server is away is not repeated here: the caller knows whether it still wants it
- * (api/backoff.h). 429 and 503 carry the server's Retry-After.
+ * (backoff.h). 429 and 503 carry the server's Retry-After.
  *
  * libcurl is opened (dlopen) by the first api_new(), so that a node without an API server pays
  * nothing for it.

@@ -5,13 +5,13 @@
  * The parts of the scheduler (sched.h) among each other.
  *
  *	sched.c    what there is and what happens; decides until all is settled
- *	turn.c     one GPU: the turn begins, goes on, ends
- *	order.c    who is next, and for how long
+ *	quantum.c     one GPU: the turn begins, goes on, ends
+ *	vtime-order.c    who is next, and for how long
  *	gang.c     slices on several GPUs
  *	latency.c  parts of class latency
- *	together.c parts that go together, where turns would leave the GPU idle
+ *	concurrent.c parts that go together, where turns would leave the GPU idle
  *	charge.c   charges, virtual time, buckets
- *	urge.c     who goes next because nothing of it ends without that
+ *	boost.c     who goes next because nothing of it ends without that
  *	gates.c    what all that means for the gates
  *
  * An event brings the charges of its GPU up to date, changes what is so, and marks the GPUs that it
@@ -180,7 +180,7 @@ void sched_lend_cap(struct sched_share *p, bool lend);
 /* When it may begin. */
 uint64_t sched_cap_refill_time(const struct sched_share *p, uint64_t now);
 
-/* order.c */
+/* vtime-order.c */
 /* Wants the turn and may have it; of a gang, as far as its own buckets go. */
 bool sched_is_ready(const struct sched_share *p);
 bool sched_is_contended(const struct sched_gpu *g);
@@ -217,7 +217,7 @@ void sched_update_demotions(struct sched_gpu *g, uint64_t now);
 /* One that goes first is at work, or will be again in a moment. */
 bool sched_is_priority_active(struct sched_gpu *g, uint64_t now);
 
-/* together.c */
+/* concurrent.c */
 /* Wants the GPU, or did a moment ago. */
 bool sched_has_demand(const struct sched_share *p, uint64_t at);
 /* How fast it gets on with turns is not known any more, and so not what turns would give the others. */
@@ -225,7 +225,7 @@ void sched_reset_pace(struct sched_share *p);
 /* Finds out whether all go together. */
 bool sched_decide_concurrency(struct sched *t, struct sched_gpu *g, uint64_t now);
 
-/* urge.c */
+/* boost.c */
 /* The gates of a part that has work in flight close. */
 void sched_start_overrun(const struct sched *t, struct sched_share *p, uint64_t now);
 /* Finds out which slices are to go next, or need not any more. */
@@ -234,7 +234,7 @@ void sched_update_boosts(struct sched *t, struct sched_gpu *g, uint64_t now);
 void sched_boost_begin(struct sched_slice *s, uint64_t now);
 void sched_boost_end(struct sched *t, struct sched_slice *s, uint64_t now);
 
-/* turn.c */
+/* quantum.c */
 /* Where a slice comes to have another set of GPUs, no turn goes on on some of them only. */
 void sched_regroup_slice(struct sched *t, struct sched_slice *s, uint64_t now);
 /* How long it is waited for when it is idle. */

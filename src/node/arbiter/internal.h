@@ -6,14 +6,14 @@
  * the others:
  *
  *	slices/    the directory of slices: their files and sockets; their compute, for the scheduler: compute.c
- *	clients/   connections of processes: conn.c; descriptors that they pass: foreign.h; their first packet:
+ *	clients/   connections of processes: conn.c; descriptors that they pass: passed-fds.h; their first packet:
  *	           register.c, for turns join.c; what they ask for then: requests.c; their pages: page.c; how many there
  *	           are: pages.c
  *	process/   what the kernel says of processes: proc.c; when one is gone: task.c; those that were there
  *	           before this arbiter: restore.c; those past the libraries: unhooked.c; those outside MPS: mps.c
  *	control/   the agent's socket: control.c; its status: status.c, of compute figures.c; when NVML is asked, and
  *	           what the figures change: readings.c
- *	turns/     the scheduler's thread: turns on the GPUs, and what they cost; turn.h there is the map
+ *	turns/     the scheduler's thread: turns on the GPUs, and what they cost; scheduler.h there is the map
  *	watch.c    descriptors on the loop, sockets that listen
  *	arbiter.c  start, restore, stop
  *
@@ -40,7 +40,7 @@
 #define CONN_HELLO_NS   (10 * NS_PER_SEC) /* for the first packet */
 #define CONN_BATCH      16 /* packets of one connection before others have their turn */
 #define ACCEPT_BATCH    64
-/* Of a slice that has so many connections for clients/foreign.c no more are accepted for a while. */
+/* Of a slice that has so many connections for clients/passed-fds.c no more are accepted for a while. */
 #define SLICE_CLOSING_MAX 64
 #define RESCAN_MS         10000
 #define RESCAN_BLIND_MS   1000 /* where the kernel gives no events: inotify's limits */
@@ -86,7 +86,7 @@ int socket_listen(const char *dir, const char *name, int type, mode_t mode,
 
 /* ---- slices ----------------------------------------------------------------------------------- */
 
-/* Its compute, as the scheduler's thread has it (turns/turn.h). */
+/* Its compute, as the scheduler's thread has it (scheduler/scheduler.h). */
 struct slice_compute {
 	struct scheduler_slice *sched_slice; /* NULL: never had any */
 	uint32_t on;                         /* SLICE_TURNS_...: what is in force */
@@ -112,7 +112,7 @@ struct arbiter_slice {
 	bool found; /* by the present scan */
 	bool dirty; /* to be looked at */
 	unsigned int n_conns;
-	unsigned int n_closing; /* connections that clients/foreign.c has not closed yet */
+	unsigned int n_closing; /* connections that clients/passed-fds.c has not closed yet */
 	unsigned int n_stopped;
 	uint64_t refusals[SLICE_GPUS_MAX]; /* as stored in the accounts */
 	struct log_limit log_limit;
@@ -150,7 +150,7 @@ void compute_retry(struct arbiter *a); /* those that have an error */
 /* What compute the slice has, into the page of one of its processes. */
 void compute_publish(const struct grants_member *m);
 
-/* Stores what limits have refused since the last time in the accounts (turns/tally/tally.h), for an arbiter after this
+/* Stores what limits have refused since the last time in the accounts (scheduler/usage-accounts/usage-accounts.h), for an arbiter after this
  * one. An account begins with the first of it, as most slices without turns need none. */
 void slice_save_refusals(struct arbiter_slice *s);
 void slices_save_refusals(struct arbiter *a);
@@ -200,7 +200,7 @@ struct conn {
 		sched_conn; /* it is one for turns, and the scheduler's thread reads it; no .member */
 };
 
-/* The arbiter's part of clients/foreign.h. */
+/* The arbiter's part of clients/passed-fds.h. */
 int conns_start(struct arbiter *a, struct error *err) MUST_USE;
 
 void conns_accept(void *slice);

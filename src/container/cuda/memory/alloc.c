@@ -17,7 +17,7 @@
  *
  * A pointer's own row goes before the driver frees, as another thread may be given the same address
  * at once, and comes back if the driver refuses. A free waits for the GPU, and a pool's pointer is
- * freed for good by it: pools may shrink (lump.h).
+ * freed for good by it: pools may shrink (pool-reservation.h).
  *
  * Memory that was given to other processes by an IPC handle stays while one of them has it open; from
  * its free on NVML counts it for that one (H100). So what it was charged with is left to NVML then.

@@ -7,7 +7,7 @@
  * driver's filling of holes; a chunk goes back with its last array. How many the driver has nobody
  * knows but it: no fewer than all their texels need, no more than ours (charge_packed()).
  *
- * All within an operation of the caller's (ledger.h). Thread: any.
+ * All within an operation of the caller's (charges/charges.h). Thread: any.
  */
 #include "container/charges/alloc-table.h"
 

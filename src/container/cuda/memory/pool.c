@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Async pools. A pool is charged as a lump (lump.h) with what it holds, used or cached. An allocation
+ * Async pools. A pool is charged as a lump (pool-reservation.h) with what it holds, used or cached. An allocation
  * that may let it grow takes a bound first. When that does not fit, the cached memory of all pools
  * goes back to the system (pool_reservations_trim), then it is tried again: what the pool had cached it now takes
  * anew, within the limit. Frees that the GPU has not come to yet keep their memory from being trimmed,

@@ -3,7 +3,7 @@
 
 /*
  * Streams that a program began to capture: while there is one, no event of a whole context may be
- * recorded (turns/keeper.h). A capture counts from before its beginning until
+ * recorded (gate/gate-thread.h). A capture counts from before its beginning until
  *
  *	cuStreamEndCapture() has ended it, whatever that answers: also an invalidated one ends by it. If
  *	it answers an error and the stream still captures (another thread began it), it goes on

@@ -4,7 +4,7 @@
  * Graphs with memory nodes. Such a node takes nothing when it is made or captured, nor when its graph
  * is instantiated; the memory comes at upload or first launch and stays with the device, where all
  * graphs share it (measured: one of 128 MiB, then one of 224 in the same stream, held 224 together,
- * also when launched again in another stream). It is charged as a lump of the device (memory/lump.h). A
+ * also when launched again in another stream). It is charged as a lump of the device (memory/pool-reservation.h). A
  * launch takes the graph's bound, unless the graph has been launched since the last trim and all
  * launches since then were in one stream: then all that it needs is there. A program that trims by
  * itself while another of its threads launches can grow unbounded in that moment; it is charged after.
@@ -173,7 +173,7 @@ static bool begin_resident(struct graph_launch *l, const struct alloc_row *row, 
 	lump = get_graph_reservation(__builtin_ctz(devices));
 	if (!lump || launch_begin(l, devices, 0))
 		return false;
-	/* Pairs with trim() of memory/lump.c: read after we are one of the lump's users. */
+	/* Pairs with trim() of memory/pool-reservation.c: read after we are one of the lump's users. */
 	if (atomic_load(&lump->epoch) == row->count && atomic_load(&lump->stream) == order)
 		return true;
 	launch_end(l);

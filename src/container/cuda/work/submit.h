@@ -13,7 +13,7 @@
  */
 #include "container/gate/gate.h"
 
-/* A function behind an entry point of forward/gated.h. */
+/* A function behind an entry point of loader/gated.h. */
 #define SUBMIT_GATED __attribute__((visibility("hidden"), used))
 
 /* For hooks that do more than the gate. */
@@ -28,7 +28,7 @@ static inline unsigned int submit_sync(uint64_t bytes)
 	return bytes > GATE_SYNC_BYTES ? 0 : GATE_PASS;
 }
 
-/* Kinds (turns/kinds.h): of a kernel with so many blocks; of what @slot does with @bytes, to a factor of
+/* Kinds (gate/cost-model.h): of a kernel with so many blocks; of what @slot does with @bytes, to a factor of
  * two. */
 static inline uintptr_t submit_kernel(CUfunction function, uint64_t blocks)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* What marks.c, own.c and wait.c share. The lock is held, but where an event is all that is
+/* What fences.c, own.c and wait.c share. The lock is held, but where an event is all that is
  * asked about. */
 #include "container/gate/fences/fences.h"
 

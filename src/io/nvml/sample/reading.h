@@ -82,7 +82,7 @@ struct sample_reading {
 	struct sample_process users[PROBE_PROCESSES_MAX];
 };
 
-/* kept.c: what need not be asked. */
+/* cache.c: what need not be asked. */
 
 /* Whether the field at @position is to be asked for now; if not, a kept value has been taken. */
 bool sample_needs_query(struct sample_reading *r, size_t position);

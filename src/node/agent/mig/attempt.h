@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * The phases of one attempt (mig/manager.h), for the files that have them: attempt.c the table, the
+ * The phases of one attempt (mig/mig.h), for the files that have them: attempt.c the table, the
  * failure and the end; prepare.c from PLAN to RELEASE; apply.c from APPLY to RESTORE; tool.c how the
  * tool is run. A phase may enter the next one at any time: nothing of its own may come after that.
  * Thread: loop.

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * The clients of one MPS daemon: which processes, and of which container. That is read as soon as one connects (who.c),
+ * The clients of one MPS daemon: which processes, and of which container. That is read as soon as one connects (identify.c),
  * since after a fault it may be gone before anybody asks. What says it is the variable MPS_DEVICES_VARIABLE in the
  * process's environment, which Allocate has set, and for the pod's UID its cgroup, or the kubelet's /etc/hosts. A program can change the former
  * and be taken for another pod of the same GPU: so it is used to tell people, and for nothing else.

@@ -9,7 +9,7 @@
  *	ROOT/KEY/shm/          /dev/shm of daemon and clients, with drivers that need one
  *	ROOT/KEY/daemon.json   that there is, or may be, a daemon; the devices that it was started with; what compute
  *	                       modes its GPUs had before
- *	ROOT/KEY/pid, lock     whose it is (mps/hold.h)
+ *	ROOT/KEY/pid, lock     whose it is (mps/daemon-lock.h)
  *
  * By that the next agent finds a daemon that runs, and a compute mode that was left behind. `pipe` itself is
  * never taken away: a container names it for as long as the kubelet may start it again.

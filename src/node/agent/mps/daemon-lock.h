@@ -7,7 +7,7 @@
  * daemon, there is one for each directory at most, and the next agent finds it.
  *
  *	DIR/lock         held for moments
- *	DIR/daemon.json  there as long as a daemon may be started here (mps/place.h)
+ *	DIR/daemon.json  there as long as a daemon may be started here (mps/daemon-dir.h)
  *	DIR/pid          "PID TICKS": the daemon, and when it began, by which it is known again
  *
  * Thread: any. Blocks: on small files.

@@ -85,7 +85,7 @@ struct mps_supervisor {
 	/* Of process.c: it has ended. @how: "by signal 9 (Killed)". */
 	void (*ended)(struct mps_supervisor *u, const char *how);
 	struct child *helper; /* gpuslice-mps mode */
-	/* Of modes.c: they are read, set or put back. @why: not @ok. */
+	/* Of compute-mode.c: they are read, set or put back. @why: not @ok. */
 	void (*modes_done)(struct mps_supervisor *u, bool ok, const char *why);
 	bool modes_are_set; /* by this agent, since the process began or before */
 	uint32_t step;      /* of SETTING, and of a check */
@@ -121,7 +121,7 @@ struct mps_supervisor {
 	uint64_t deaths; /* of the daemon, while it was wanted */
 };
 
-/* unit.c */
+/* supervisor.c */
 struct mps_supervisor *mps_supervisor_new(struct mps *m, const char *root, const char *key,
 	struct error *err);
 /* Closes what it has; the memory goes with mps_supervisor_free(), once the loop has run. */
@@ -146,7 +146,7 @@ bool mps_supervisor_has_device(const struct mps_supervisor *u, const char *uuid)
 /* By the daemon's own answer. The log alone does not show it: processes of clients can write there. */
 bool mps_supervisor_is_unused(const struct mps_supervisor *u);
 const char *mps_state_name(enum mps_state s);
-/* ask.c: one question at a time; each answer leads to mps_supervisor_step(). */
+/* query.c: one question at a time; each answer leads to mps_supervisor_step(). */
 void mps_supervisor_query(struct mps_supervisor *u,
 	void (*done)(void *arg, const char *answer, const struct error *err), const char *fmt,
 	...) PRINTF(3, 4);
@@ -160,7 +160,7 @@ void mps_env_free(char **env);
 /* Whether daemon and clients share a /dev/shm, as with older drivers. */
 bool mps_needs_shm(const struct mps *m);
 
-/* modes.c: compute modes. Each ends with .modes_done(), unless it says no. */
+/* compute-mode.c: compute modes. Each ends with .modes_done(), unless it says no. */
 int mps_modes_read(struct mps_supervisor *u, struct error *err) MUST_USE;
 int mps_modes_set(struct mps_supervisor *u, struct error *err) MUST_USE;
 int mps_modes_restore(struct mps_supervisor *u, struct error *err) MUST_USE; /* some of them */
@@ -180,7 +180,7 @@ void mps_watch_start(struct mps_supervisor *u);
 void mps_watch_stop(struct mps_supervisor *u);
 bool mps_watch_read(struct mps_supervisor *u); /* true: there is more, read it soon */
 void mps_watch_truncate_log(struct mps_supervisor *u);
-/* who.c: asks who the clients are that have come, if that is not under way. */
+/* identify.c: asks who the clients are that have come, if that is not under way. */
 void mps_identify_next(struct mps_supervisor *u);
 void mps_identify_stop(struct mps_supervisor *u);
 

@@ -5,14 +5,14 @@
  * bring. The kernel charges a page's memory to the program that touches it first. That is the arbiter where it made
  * the page; and also where a process takes the memory away again (fallocate) and the arbiter looks at the page
  * after that. A process that registered again and again, and kept the page each time, would use up the memory
- * that arbiter and agent may have. So the number of pages is limited: of a process, and of a slice (room.h).
+ * that arbiter and agent may have. So the number of pages is limited: of a process, and of a slice (fair-quota.h).
  * None has more than TURN_PAGE_BYTES.
  *
  * That nobody has a page any more, neither open nor mapped, inotify says: the watch ends with the file. Where no
  * watch is available, because root of a container has used them up, this is not known. Of such a page the arbiter
  * keeps a descriptor. The page counts until there is a watch for it, or its process has ended. Then the arbiter takes
  * the page's memory away, also where another process still has the page; the kernel charges a process that touches
- * it after that. Processes can hold the lock that this takes, so another thread does it (foreign.h).
+ * it after that. Processes can hold the lock that this takes, so another thread does it (passed-fds.h).
  *
  * Pages of an arbiter before this one count from the moment on at which this one sees them: found in their process
  * (process/restore.c), or brought.

@@ -14,7 +14,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* As many slices as have room for themselves (room.h): each holds up threads of its own and no other's. */
+/* As many slices as have room for themselves (fair-quota.h): each holds up threads of its own and no other's. */
 #define THREADS_MAX (2 * FAIR_QUOTA_SLICES)
 #define STACK_BYTES (256 * 1024)
 /* Packets without descriptors that passed_fds_hang_up() takes from a queue; with more of them the socket is parked. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Between the parts of the book: book.c has its people, credit.c what they are granted, compare.c what
+/* Between the parts of the book: grants.c has its people, credit.c what they are granted, compare.c what
  * NVML says of it. */
 #include "node/arbiter/grants/grants.h"
 

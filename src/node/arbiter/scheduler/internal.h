@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* The state of the scheduler's thread (turn.h). Thread: the scheduler's, but where a comment says the loop's. */
+/* The state of the scheduler's thread (scheduler.h). Thread: the scheduler's, but where a comment says the loop's. */
 #include "node/arbiter/scheduler/scheduler.h"
 
 #include "lib/base/log.h"

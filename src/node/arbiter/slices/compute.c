@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* What slice.json says of a slice's compute, passed on to the scheduler's thread (turns/turn.h) and to processes. */
+/* What slice.json says of a slice's compute, passed on to the scheduler's thread (scheduler/scheduler.h) and to processes. */
 #include "node/arbiter/internal.h"
 
 #include "node/arbiter/scheduler/scheduler.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Private to bench/check: what each isolation test runs, and what it makes of that. Thread: loop. */
+/* Private to bench/isolation: what each isolation test runs, and what it makes of that. Thread: loop. */
 #include "tools/bench/isolation/isolation.h"
 #include "tools/bench/isolation/verdict.h"
 #include "tools/bench/isolation/trial.h"

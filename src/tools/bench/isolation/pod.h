@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Private to bench/check: one pod of a trial, as a process of gpuslice-load. It says when it is ready, is told when to
+ * Private to bench/isolation: one pod of a trial, as a process of gpuslice-load. It says when it is ready, is told when to
  * begin, answers once, and ends; or something of it goes wrong, and .error of its facts says what.
  * Thread: loop.
  */

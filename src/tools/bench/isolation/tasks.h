@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Private to bench/check: what is run, and in which order. Thread: loop. */
+/* Private to bench/isolation: what is run, and in which order. Thread: loop. */
 #include "tools/bench/isolation/case.h"
 
 #define ISOLATION_TASKS_MAX 64

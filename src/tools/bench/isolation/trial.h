@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Private to bench/check: some pods in a place, once. All are started, begin together when all are ready, answer, and
+ * Private to bench/isolation: some pods in a place, once. All are started, begin together when all are ready, answer, and
  * end; then a late one may be started, again and again until it gets on or nobody waits any more.
  * Thread: loop.
  */

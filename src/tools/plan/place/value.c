@@ -10,7 +10,7 @@
  * Two things are lost when a pod is placed, both in GPUs, and their sum is the loss:
  *
  *	what the GPU's rest is then worth less than before beyond the pod's own worth: a cut that is seldom
- *	part of a good pattern. Its worth is the dual of the cutting-stock problem of the expected parts (cuts.h);
+ *	part of a good pattern. Its worth is the dual of the cutting-stock problem of the expected parts (cutting-stock.h);
  *
  *	what of the node's free GPUs the expected pods can then use less. A pod uses no more than the node's
  *	processors and memory last for, none of a model that it may not run on, and whole GPUs in groups of

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Arrays against a limit: cuda/array-size.c and cuda/array.c. */
+/* Arrays against a limit: memory/array-size.c and memory/array.c. */
 #include "unit/container/cuda/fake-driver.h"
 
 #include "container/cuda/memory/array-size.h"

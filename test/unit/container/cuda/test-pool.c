@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Async pools against a limit: cuda/memory/: lump.c and pool.c. */
+/* Async pools against a limit: cuda/memory/: pool-reservation.c and pool.c. */
 #include "unit/container/cuda/fake-driver.h"
 
 #include "container/cuda/memory/pool-reservation.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* What the tests of marks share besides turn-test.h; all of GPU 0. */
+/* What the tests of marks share besides gate-test.h; all of GPU 0. */
 #include "gate-test.h"
 
 /* Nothing is in flight, and the arbiter knows. */

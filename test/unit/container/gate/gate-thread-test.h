@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* What the tests of the keeper share besides turn-test.h: when it rests, and streams that wait for others. */
+/* What the tests of the keeper share besides gate-test.h: when it rests, and streams that wait for others. */
 #include "gate-test.h"
 
 /* Nothing is left, the arbiter knows, and the next submission is to say so. */

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * The rule and the order of core/mig/geometry.h once more, as plainly as they can be written:
+ * The rule and the order of model/mig/geometry/geometry.h once more, as plainly as they can be written:
  * every start for every instance, and all of it counted again for each solution. Shares no code
  * with what it checks.
  */

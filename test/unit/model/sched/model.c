@@ -148,7 +148,7 @@ static bool wants_now(struct model *m, const struct model_slice *s)
 	       !sched_is_idle(find_model_share(m, s, 0));
 }
 
-/* The bound that turns.h proves: once a part that goes on to want was level with another one. */
+/* The bound that sched.h proves: once a part that goes on to want was level with another one. */
 static void check_pair(struct model *m, struct model_slice *a, const struct model_slice *b,
 	double quantum)
 {

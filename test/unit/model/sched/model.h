@@ -16,7 +16,7 @@
  * so anew, unless there is nothing, the arbiter knows that already (BELL) and no packet under way says
  * otherwise.
  *
- * What must hold at each moment (header of test-turns-model.c) is checked at each event: the first thing
+ * What must hold at each moment (header of test-sched-model.c) is checked at each event: the first thing
  * that does not is kept in .failure.
  */
 #include "model/sched/sched.h"
@@ -27,7 +27,7 @@
 #define MODEL_PACKETS_MAX 16
 #define MODEL_CHANGE_NS   UINT64_C(160000) /* of contexts; measured on an H100, as the slice is */
 #define MODEL_MIDST       4 /* of so many that come, one comes in the midst of a slice */
-#define MODEL_TIGHT_NS    UINT64_C(400000) /* as runtime/turns/pace.h */
+#define MODEL_TIGHT_NS    UINT64_C(400000) /* as container/gate/pace.h */
 #define MODEL_LEAD_NS     UINT64_C(100000)
 
 #define US UINT64_C(1000)

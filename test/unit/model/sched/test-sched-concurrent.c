@@ -5,7 +5,7 @@
 #include "unit/model/sched/bench.h"
 #include "model/sched/internal.h"
 
-/* Where turns would leave the GPU idle there are none, and nobody loses by that (turns.h, "Together"). */
+/* Where turns would leave the GPU idle there are none, and nobody loses by that (sched.h, "Together"). */
 
 /* Its processor has the next kernel ready when the last one has been over for as long. */
 static const struct model_task half = { .kind = MODEL_PACED,

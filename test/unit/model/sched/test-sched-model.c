@@ -186,7 +186,7 @@ static void random_event(struct model *m)
 }
 
 /*
- * How long a process may wait, as turns.h says: its own tail runs, all others come to where it stands,
+ * How long a process may wait, as sched.h says: its own tail runs, all others come to where it stands,
  * and have a turn each. Where parts of a large weight come and go, turns before were as without them. A
  * part that says that it is busy all the time slows down the charges of others.
  */

@@ -5,7 +5,7 @@
 #include "unit/model/sched/bench.h"
 #include "model/sched/internal.h"
 
-/* Who gets how much, of slices that do one thing each; test-turns-model.c says what is checked besides. */
+/* Who gets how much, of slices that do one thing each; test-sched-model.c says what is checked besides. */
 
 static void sched__four_equal_slices_get_the_same_and_lose_nothing(void **state)
 {

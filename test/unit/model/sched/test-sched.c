@@ -3,7 +3,7 @@
 
 #include "model/sched/sched.h"
 
-/* The rules one by one; what they come to together is in test-turns-model.c. */
+/* The rules one by one; what they come to together is in test-sched-model.c. */
 #define US    UINT64_C(1000)
 #define MS    UINT64_C(1000000)
 #define START UINT64_C(5000000000)

@@ -3,7 +3,7 @@
 
 /*
  * An arbiter in a child process, with directories of its own; its control socket; other children, which are
- * processes of slices. For the tests of what the arbiter serves: serve-env.h has memory besides, turn-env.h
+ * processes of slices. For the tests of what the arbiter serves: serve-env.h has memory besides, scheduler-env.h
  * turns.
  */
 #include "support/test.h"

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * A process's end of a slice, as plain as can be: what runtime/link.c and ledger.c do, for tests and
+ * A process's end of a slice, as plain as can be: what container/client/link.c and charges.c do, for tests and
  * measurements of the arbiter. One thread for each client.
  */
 #include "abi/slice-wire.h"

@@ -3,7 +3,7 @@
 
 /*
  * A simulated node in a directory of its own for one test. The tests link the simulated
- * libnvidia-ml.so.1 as any program would, and change the node through sim/control.h, which is
+ * libnvidia-ml.so.1 as any program would, and change the node through testbed/sim/control/control.h, which is
  * another copy of the code with another mapping: as if from another process.
  */
 #include "support/test.h"

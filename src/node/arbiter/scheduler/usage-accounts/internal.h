@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Between the accounts (tally.c) and their file (file.c). */
+/* Between the accounts (usage-accounts.c) and their file (file.c). */
 #include "node/arbiter/scheduler/usage-accounts/usage-accounts.h"
 
 /* ---- words ------------------------------------------------------------------------------------ */
@@ -22,7 +22,7 @@ static inline void usage_record_set_state(_Atomic uint32_t *state, enum usage_re
 	atomic_store_explicit(state, (uint32_t)to, memory_order_seq_cst);
 }
 
-/* ---- tally.c ---------------------------------------------------------------------------------- */
+/* ---- usage-accounts.c ---------------------------------------------------------------------------------- */
 
 /* Over what does not change while a record is in use. */
 uint64_t usage_account_check(const char *slice, const uint8_t *uuid);

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #define GPU      "GPU-0"
-#define STOP_NS  (3 * NS_PER_SEC) /* as in unit.c: for a quit, when the agent ends */
+#define STOP_NS  (3 * NS_PER_SEC) /* as in supervisor.c: for a quit, when the agent ends */
 #define PAUSE_NS (30 * NS_PER_SEC)
 
 /* One that has ended is a zombie of this process, as nobody waits for what was let go of. */

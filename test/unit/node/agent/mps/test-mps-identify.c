@@ -136,7 +136,7 @@ static void who__waits_after_many_that_did_not_answer(void **state)
 	agent_fixture_until(e->f, is_identity_of_client(e, 7, MPS_IDENTITY_KNOWN));
 }
 
-/* The one wait that is real: for ANSWER_NS of who.c. */
+/* The one wait that is real: for ANSWER_NS of identify.c. */
 static void who__is_given_up_where_no_answer_comes(void **state)
 {
 	struct mps_env *e = *state;
