@@ -7,7 +7,7 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct error err = ERROR_INIT;
-	struct request r;
+	struct control_request r;
 
 	if (request_read(&r, (const char *)data, size, &err) < 0) {
 		if (!err.msg[0])

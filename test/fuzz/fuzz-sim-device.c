@@ -78,7 +78,7 @@ static void close_answer_fd(const struct device_answer *a)
 		(void)close(a->fd);
 }
 
-static struct device_client *fresh(struct device *d, uint32_t pid, uint64_t now)
+static struct device_client *fresh(struct simulated_gpus *d, uint32_t pid, uint64_t now)
 {
 	struct sim_device_request hello = { .op = SIM_DEVICE_HELLO,
 		.bytes = SIM_DEVICE_VERSION };
@@ -93,7 +93,7 @@ static struct device_client *fresh(struct device *d, uint32_t pid, uint64_t now)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	struct device *d = NULL;
+	struct simulated_gpus *d = NULL;
 	struct device_client *clients[2];
 	unsigned int comers = 0;
 	uint64_t now = 0, total = 0;

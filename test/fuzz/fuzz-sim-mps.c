@@ -19,7 +19,7 @@ static const char *env(const char *name)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct mps_settings asked, server = { .percent = MPS_PERCENT_ALL }, got;
-	struct mps_command c;
+	struct sim_mps_command c;
 	char *copy = malloc(size + 1), shown[32];
 
 	if (!copy)

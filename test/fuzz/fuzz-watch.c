@@ -9,7 +9,7 @@
 #define LINE_MAX_BYTES 300
 
 /* Takes all lines and events that are there; the sum of their lengths, or -1 for the limit. */
-static int drain(struct stream *s, size_t *ret_bytes)
+static int drain(struct api_stream *s, size_t *ret_bytes)
 {
 	struct error err = ERROR_INIT;
 	const char *line;
@@ -39,7 +39,8 @@ static int drain(struct stream *s, size_t *ret_bytes)
  * is cut. The first byte says into how large pieces. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	struct stream whole = STREAM_INIT(LINE_MAX_BYTES), parts = STREAM_INIT(LINE_MAX_BYTES);
+	struct api_stream whole = STREAM_INIT(LINE_MAX_BYTES),
+			  parts = STREAM_INIT(LINE_MAX_BYTES);
 	size_t n_whole = 0, n_parts = 0, step;
 	int r_whole, r_parts = 0;
 

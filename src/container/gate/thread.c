@@ -14,15 +14,15 @@
 	(512u << 10) /* with the program's thread-local storage; untouched it costs nothing */
 #define SLACK_NS 1000L
 
-struct finding {
+struct gate_symbol_lookup {
 	const char *name;
 	void *ret;
 };
 
 static int find_pthread_in_object(struct dl_phdr_info *info, size_t size, void *arg)
 {
-	struct finding *f = arg;
-	struct image im;
+	struct gate_symbol_lookup *f = arg;
+	struct loader_image im;
 
 	(void)size;
 	if (image_of_phdr(info, &im))
@@ -33,7 +33,7 @@ static int find_pthread_in_object(struct dl_phdr_info *info, size_t size, void *
 /* The first in the order of loading, as the loader itself would find it. */
 static void *find_loaded_symbol(const char *name)
 {
-	struct finding f = { .name = name };
+	struct gate_symbol_lookup f = { .name = name };
 
 	dl_iterate_phdr(find_pthread_in_object, &f);
 	return f.ret;

@@ -25,14 +25,14 @@
 static char new_names[NAME_BYTES];
 
 /* Static, and moved on only after each step: a child that was forked off in the middle goes on. */
-static struct table {
-	struct image im;     /* ours */
-	uint32_t next, end;  /* spare places that are left; 0: not looked for */
-	uint32_t name_bytes; /* of new_names, in use */
-	bool cleared;        /* the spares are out of their own bucket */
+static struct symbol_table {
+	struct loader_image im; /* ours */
+	uint32_t next, end;     /* spare places that are left; 0: not looked for */
+	uint32_t name_bytes;    /* of new_names, in use */
+	bool cleared;           /* the spares are out of their own bucket */
 } table;
 
-static uint32_t *chain_of(struct table *t, uint32_t symbol)
+static uint32_t *chain_of(struct symbol_table *t, uint32_t symbol)
 {
 	return (uint32_t *)(uintptr_t)&t->im.chain[symbol - t->im.first];
 }
@@ -46,7 +46,7 @@ static bool protect_symbol_pages(const void *from, const void *to, int access)
 	return mprotect((void *)a, b - a, access) == 0;
 }
 
-static bool set_table_access(struct table *t, int access)
+static bool set_table_access(struct symbol_table *t, int access)
 {
 	uint32_t n = image_count(&t->im);
 
@@ -54,7 +54,7 @@ static bool set_table_access(struct table *t, int access)
 	       protect_symbol_pages(t->im.symbols, t->im.symbols + n, access);
 }
 
-static bool find_spares(struct table *t)
+static bool find_spares(struct symbol_table *t)
 {
 	uint32_t i, word;
 
@@ -78,14 +78,14 @@ static bool find_spares(struct table *t)
 	return t->next != 0;
 }
 
-static void copy_symbol(struct table *t, uint32_t to, uint32_t from)
+static void copy_symbol(struct symbol_table *t, uint32_t to, uint32_t from)
 {
 	((Elf64_Sym *)(uintptr_t)t->im.symbols)[to] = t->im.symbols[from];
 }
 
 /* The place of a copy of bucket @b's chain with one free place at its end; 0: no room. Spares are
  * not worth copying. */
-static uint32_t copy_chain(struct table *t, uint32_t b, uint32_t *free_place)
+static uint32_t copy_chain(struct symbol_table *t, uint32_t b, uint32_t *free_place)
 {
 	uint32_t old = t->im.buckets[b], to = t->next, word;
 
@@ -112,7 +112,7 @@ static uint32_t copy_chain(struct table *t, uint32_t b, uint32_t *free_place)
  * get the first places. (Who walks it at this very moment could miss one behind the spares; the
  * linkers put none there, which check-runtime.sh holds.)
  */
-static void clear_spares(struct table *t)
+static void clear_spares(struct symbol_table *t)
 {
 	uint32_t b = forward_spare_hash % t->im.bucket_count, place = 0;
 	uint32_t start = copy_chain(t, b, &place);
@@ -127,8 +127,8 @@ static void clear_spares(struct table *t)
 	t->cleared = true;
 }
 
-static bool add_symbol_name(struct table *t, const char *name, const struct image *real,
-	uint32_t symbol)
+static bool add_symbol_name(struct symbol_table *t, const char *name,
+	const struct loader_image *real, uint32_t symbol)
 {
 	uint32_t h = gnu_hash(name), b = h % t->im.bucket_count, place = 0;
 	uint32_t start = copy_chain(t, b, &place);
@@ -160,7 +160,7 @@ static bool add_symbol_name(struct table *t, const char *name, const struct imag
 }
 
 /* Names of the list that this driver lacks. */
-static void hide_missing(struct table *t, const struct image *real)
+static void hide_missing(struct symbol_table *t, const struct loader_image *real)
 {
 	for (uint32_t i = 0; i < forward_count; i++) {
 		const char *name = forward_names + forward_name_at[i];
@@ -175,9 +175,9 @@ static void hide_missing(struct table *t, const struct image *real)
 	}
 }
 
-void complete_names(const struct image *real)
+void complete_names(const struct loader_image *real)
 {
-	struct table *t = &table;
+	struct symbol_table *t = &table;
 	uint32_t count = image_count(real), left = 0;
 
 	if (!find_spares(t) || !set_table_access(t, PROT_READ | PROT_WRITE)) {

@@ -17,7 +17,7 @@
 
 #define LIBC_DLOPEN 0x80000000 /* __RTLD_DLOPEN: what __libc_dlopen_mode wants besides */
 
-struct finding {
+struct dl_symbol_lookup {
 	const char *symbol;
 	const char *const
 		*sonames; /* of the objects that may have it; NULL: any that comes after us */
@@ -30,8 +30,8 @@ static const char *const libc_or_libdl[] = { "libc.so.6", "libdl.so.2", NULL };
 
 static int find_next_in_object(struct dl_phdr_info *info, size_t size, void *arg)
 {
-	struct finding *f = arg;
-	struct image im;
+	struct dl_symbol_lookup *f = arg;
+	struct loader_image im;
 
 	(void)size;
 	if (image_is_self(info)) {
@@ -54,7 +54,7 @@ static int find_next_in_object(struct dl_phdr_info *info, size_t size, void *arg
 
 static void *find_next_symbol(const char *symbol, const char *const *sonames)
 {
-	struct finding f = { .symbol = symbol, .sonames = sonames };
+	struct dl_symbol_lookup f = { .symbol = symbol, .sonames = sonames };
 
 	dl_iterate_phdr(find_next_in_object, &f);
 	return f.ret;

@@ -20,7 +20,7 @@
 static const char *const other_places[] = { "/usr/local/nvidia/lib64",
 	"/usr/local/nvidia/lib" };
 
-struct trial {
+struct path_trial {
 	bool (*use)(const char *path, void *arg);
 	void *arg;
 };
@@ -62,7 +62,7 @@ bool find_is_library(const char *path)
 
 static bool try_library_path(const char *path, void *arg)
 {
-	const struct trial *t = arg;
+	const struct path_trial *t = arg;
 	unsigned char head[HEAD_BYTES];
 	size_t n = read_library_head(path, head);
 
@@ -78,7 +78,7 @@ static bool try_directory(const char *dir, void *arg)
 }
 
 /* The cache is read, not mapped: who truncates it must not kill us. */
-static bool try_cache(struct trial *t)
+static bool try_cache(struct path_trial *t)
 {
 	int fd = open("/etc/ld.so.cache", O_RDONLY | O_CLOEXEC);
 	off_t size = fd < 0 ? 0 : lseek(fd, 0, SEEK_END);
@@ -101,7 +101,7 @@ static bool try_cache(struct trial *t)
 
 bool find_real(const char *first, bool (*use)(const char *path, void *arg), void *arg)
 {
-	struct trial t = { use, arg };
+	struct path_trial t = { use, arg };
 
 	if ((first && try_library_path(first, &t)) ||
 		dl_directories(false, try_directory, &t) || try_cache(&t) ||

@@ -42,7 +42,7 @@ bool find_is_library(const char *path);
 
 /* complete.c: makes what is found by name in this library what is found in @real. Called once, with
  * no other such call under way, or again after a fork in the middle of it. */
-void complete_names(const struct image *real);
+void complete_names(const struct loader_image *real);
 
 /* dl.c: the directories of LD_LIBRARY_PATH and the like, as the loader knows them; each to @use until it
  * says true. @defaults: the system's own instead. */

@@ -14,7 +14,7 @@
 #include <sched.h>
 #include <stdatomic.h>
 
-enum phase { PHASE_NEVER, PHASE_BUSY, PHASE_ABSENT, PHASE_READY };
+enum load_phase { PHASE_NEVER, PHASE_BUSY, PHASE_ABSENT, PHASE_READY };
 
 static _Atomic(uint64_t) claim; /* phase, and of BUSY the process << 8 */
 
@@ -24,19 +24,19 @@ static struct hooked {
 	uintptr_t real, ours;
 } hooked[HOOKED];
 
-static enum phase phase_now(void)
+static enum load_phase phase_now(void)
 {
 	/* Pairs with the release in publish_load_phase(). */
-	return (enum phase)(atomic_load_explicit(&claim, memory_order_acquire) & 0xff);
+	return (enum load_phase)(atomic_load_explicit(&claim, memory_order_acquire) & 0xff);
 }
 
-static void publish_load_phase(enum phase phase)
+static void publish_load_phase(enum load_phase phase)
 {
 	atomic_store_explicit(&claim, phase, memory_order_release);
 }
 
 /* False: another thread of this process has brought it to @enough meanwhile. */
-static bool take_claim(enum phase enough)
+static bool take_claim(enum load_phase enough)
 {
 	uint64_t mine = PHASE_BUSY | (uint64_t)getpid() << 8;
 	uint64_t now = atomic_load_explicit(&claim, memory_order_acquire);
@@ -86,7 +86,7 @@ void *forward_ours(void *real)
 }
 
 /* @real NULL: there is none. */
-static void fill_forward_slots(const struct image *real)
+static void fill_forward_slots(const struct loader_image *real)
 {
 	for (uint32_t i = 0; i < forward_count; i++) {
 		const char *name = forward_names + forward_name_at[i];
@@ -119,7 +119,7 @@ static bool use_file(const char *path, void *arg)
 
 bool forward_load_from(const char *path)
 {
-	struct image real = { 0 };
+	struct loader_image real = { 0 };
 	int saved = errno;
 	bool found;
 
@@ -141,7 +141,7 @@ bool forward_loaded(void)
 
 bool forward_load(void)
 {
-	enum phase phase = phase_now();
+	enum load_phase phase = phase_now();
 
 	if (phase != PHASE_ABSENT && phase != PHASE_READY)
 		forward_load_from(NULL);

@@ -17,7 +17,7 @@ struct mig_instance {
 	unsigned int gi, ci;
 };
 
-typedef void put_fn(void *array, unsigned int i, const struct own_process *p,
+typedef void put_own_process_fn(void *array, unsigned int i, const struct own_process *p,
 	const struct mig_instance *place);
 
 static void write_slice_process_v1(void *array, unsigned int i, const struct own_process *p,
@@ -48,7 +48,7 @@ static void write_slice_process_detail(void *array, unsigned int i, const struct
 
 /* Too little room: 7 and the number needed; nothing to report: 0, also with no array at all. */
 static nvmlReturn_t list_own(nvmlDevice_t device, int gpu, unsigned int *n, void *array,
-	put_fn *put)
+	put_own_process_fn *put)
 {
 	struct mig_instance place = { NVML_NO_INSTANCE, NVML_NO_INSTANCE };
 	struct own_process *own;
@@ -78,7 +78,7 @@ static nvmlReturn_t list_own(nvmlDevice_t device, int gpu, unsigned int *n, void
 
 /* After the driver's answer @r: the slice's list, or @none of this kind. */
 static nvmlReturn_t list_slice_processes(nvmlReturn_t r, nvmlDevice_t device, bool none,
-	unsigned int *n, void *array, put_fn *put)
+	unsigned int *n, void *array, put_own_process_fn *put)
 {
 	int gpu;
 

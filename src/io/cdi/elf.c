@@ -17,7 +17,7 @@
 
 #define DYNAMIC_BLOCK 64 /* entries that are read at once; most libraries have fewer */
 
-struct image {
+struct elf_image {
 	elf_read_fn *read;
 	void *arg;
 	struct error *err;
@@ -25,12 +25,12 @@ struct image {
 	uint16_t n_segments;
 };
 
-static int set_elf_error(struct image *e, const char *what)
+static int set_elf_error(struct elf_image *e, const char *what)
 {
 	return error_set(e->err, ERR_INVALID, "not a good ELF file: %s", what);
 }
 
-static int read_segments(struct image *e)
+static int read_segments(struct elf_image *e)
 {
 	Elf64_Ehdr h;
 
@@ -52,7 +52,7 @@ static int read_segments(struct image *e)
 }
 
 /* Where the file has what is loaded at @address, and how many bytes of it. */
-static bool file_offset(const struct image *e, uint64_t address, uint64_t *ret,
+static bool file_offset(const struct elf_image *e, uint64_t address, uint64_t *ret,
 	uint64_t *ret_len)
 {
 	for (uint16_t i = 0; i < e->n_segments; i++) {
@@ -85,7 +85,7 @@ static bool read_dynamic_entry(const Elf64_Dyn *d, struct dynamic *ret)
 	return d->d_tag != DT_NULL;
 }
 
-static int read_dynamic_section(struct image *e, const Elf64_Phdr *p, struct dynamic *ret)
+static int read_dynamic_section(struct elf_image *e, const Elf64_Phdr *p, struct dynamic *ret)
 {
 	uint64_t n = p->p_filesz / sizeof(Elf64_Dyn), offset = p->p_offset, some;
 	Elf64_Dyn block[DYNAMIC_BLOCK];
@@ -104,7 +104,7 @@ static int read_dynamic_section(struct image *e, const Elf64_Phdr *p, struct dyn
 }
 
 /* At @offset, where the strings have @len bytes more. */
-static int read_elf_soname(struct image *e, uint64_t offset, uint64_t len, char *ret)
+static int read_elf_soname(struct elf_image *e, uint64_t offset, uint64_t len, char *ret)
 {
 	char name[ELF_SONAME_MAX];
 	const char *end;
@@ -122,7 +122,7 @@ static int read_elf_soname(struct image *e, uint64_t offset, uint64_t len, char 
 
 int elf_soname(char *ret, elf_read_fn *read, void *arg, struct error *err)
 {
-	struct image e = { .read = read, .arg = arg, .err = err };
+	struct elf_image e = { .read = read, .arg = arg, .err = err };
 	struct dynamic d = { 0 };
 	uint64_t strings, len;
 

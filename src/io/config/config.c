@@ -17,7 +17,7 @@
 
 #define SUPPORTED_VERSION "v1"
 
-static void reader_fini(struct reader *r)
+static void reader_fini(struct config_reader *r)
 {
 	for (size_t i = 0; i < ARRAY_LEN(r->values); i++) {
 		free(r->values[i].str);
@@ -26,9 +26,9 @@ static void reader_fini(struct reader *r)
 	(void)config_free(r->c);
 }
 
-static int read_version(struct reader *r, const struct yaml_node *top)
+static int read_version(struct config_reader *r, const struct yaml_node *top)
 {
-	const struct where w = { NULL, "version", 0 };
+	const struct config_value_path w = { NULL, "version", 0 };
 	const struct yaml_node *n = read_find_key(top, "", "version");
 	const char *text = "";
 
@@ -40,7 +40,7 @@ static int read_version(struct reader *r, const struct yaml_node *top)
 	return 0;
 }
 
-static int read_config_document(struct reader *r, const struct yaml_node *top)
+static int read_config_document(struct config_reader *r, const struct yaml_node *top)
 {
 	/* A file of another version would be full of unknown keys: say the version first. */
 	if (top && top->type == YAML_OBJECT && read_version(r, top) < 0)
@@ -59,7 +59,7 @@ static int read_config_document(struct reader *r, const struct yaml_node *top)
 }
 
 /* What is right and not in this version is told beside mistakes too: it may be that they need no mending. */
-static int check_whole_config(struct reader *r, const struct config_text *t)
+static int check_whole_config(struct config_reader *r, const struct config_text *t)
 {
 	struct config_places places;
 
@@ -75,7 +75,7 @@ static int check_whole_config(struct reader *r, const struct config_text *t)
 }
 
 /* The mistakes so far, the first of them as the error. */
-static int set_mistakes_error(struct reader *r, int ret)
+static int set_mistakes_error(struct config_reader *r, int ret)
 {
 	if (r->n_mistakes == 0 || (ret < 0 && r->err->code == ERR_NOMEM))
 		return ret;
@@ -102,7 +102,7 @@ int config_read_text(struct config **ret_config, const struct config_text *t,
 {
 	CLEANUP(yaml_freep) struct yaml *y = NULL;
 	CLEANUP(reader_fini)
-	struct reader r = { .src = &t->src,
+	struct config_reader r = { .src = &t->src,
 		.sources = sources,
 		.warnings = warnings,
 		.mistakes = t->mistakes,

@@ -77,7 +77,7 @@ WORDS(xids, "all");
 	}
 
 /* In the order of the format, which is the order of the printed configuration. */
-const struct field config_fields[] = {
+const struct config_field config_fields[] = {
 	{ "version", FIELD_STR, PLAIN, &words_version, NULL, "v1", NULL },
 	{ "flags", FIELD_OBJECT, PLAIN, NULL, NULL, NULL, NULL },
 	{ "flags.migStrategy", FIELD_WORD, AT(mig_strategy), &words_mig, "mig-strategy", "none",
@@ -226,7 +226,7 @@ const struct field_range config_ranges[] = {
 };
 const size_t config_n_ranges = ARRAY_LEN(config_ranges);
 
-const struct field *field_by_path(const char *path)
+const struct config_field *field_by_path(const char *path)
 {
 	for (size_t i = 0; i < config_n_fields; i++) {
 		if (!strcmp(config_fields[i].path, path))
@@ -235,7 +235,7 @@ const struct field *field_by_path(const char *path)
 	return NULL;
 }
 
-const char *field_key(const struct field *f)
+const char *field_key(const struct config_field *f)
 {
 	const char *dot = strrchr(f->path, '.');
 
@@ -251,7 +251,7 @@ const struct field_range *field_range(const char *path)
 	return NULL;
 }
 
-bool field_is_in(const struct field *f, const char *parent)
+bool field_is_in(const struct config_field *f, const char *parent)
 {
 	const char *key = field_key(f);
 	size_t len = strlen(parent);

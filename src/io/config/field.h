@@ -43,7 +43,7 @@ struct field_words {
 	size_t n;
 };
 
-struct field {
+struct config_field {
 	const char *path; /* "[]" stands for each element: "sharing.slices[].name" */
 	enum field_type type;
 	unsigned flags; /* enum field_flags */
@@ -54,7 +54,7 @@ struct field {
 	const char *note;   /* of FIELD_NO_EFFECT */
 };
 
-extern const struct field config_fields[];
+extern const struct config_field config_fields[];
 extern const size_t config_n_fields;
 
 /* Limits of a row: of an integer, of a duration in nanoseconds, or of the number of elements. */
@@ -72,12 +72,12 @@ extern const struct field_words words_version, words_mig, words_discovery, words
 	words_signal_policy, words_rule_policy, words_xids;
 
 /* The row of @path; NULL: no such key, no limits. */
-const struct field *field_by_path(const char *path);
+const struct config_field *field_by_path(const char *path);
 const struct field_range *field_range(const char *path);
 
 /* The key of @f inside its object, and whether that object is @parent ("" for the top). */
-const char *field_key(const struct field *f);
-bool field_is_in(const struct field *f, const char *parent);
+const char *field_key(const struct config_field *f);
+bool field_is_in(const struct config_field *f, const char *parent);
 
 /* Position of @text in @words, or -1. */
 int words_find(const struct field_words *words, const char *text);

@@ -13,17 +13,17 @@
 
 #define CHANNELS_MAX 2048 /* IMEX channels that exist on one node */
 
-static bool is_flag(const struct field *f)
+static bool is_flag(const struct config_field *f)
 {
 	return (f->flags & FIELD_STORED) && !(f->flags & FIELD_OURS);
 }
 
-const struct value *flags_value(const struct reader *r, const char *path)
+const struct flag_value *flags_value(const struct config_reader *r, const char *path)
 {
 	return &r->values[field_by_path(path) - config_fields];
 }
 
-static int set_str(struct reader *r, struct value *v, const char *text)
+static int set_str(struct config_reader *r, struct flag_value *v, const char *text)
 {
 	free(v->str);
 	v->str = strdup(text);
@@ -31,8 +31,8 @@ static int set_str(struct reader *r, struct value *v, const char *text)
 }
 
 /* A whole number without a unit means nanoseconds, which is hardly ever what was meant. */
-static int any_duration(struct reader *r, const struct yaml_node *n, const struct where *w,
-	struct value *v)
+static int any_duration(struct config_reader *r, const struct yaml_node *n,
+	const struct config_value_path *w, struct flag_value *v)
 {
 	char found[YAML_SHOW_MAX], text[DURATION_TEXT_MAX];
 
@@ -66,8 +66,8 @@ static int any_duration(struct reader *r, const struct yaml_node *n, const struc
 		found);
 }
 
-static int duration_value(struct reader *r, const struct yaml_node *n, const struct where *w,
-	struct value *v)
+static int duration_value(struct config_reader *r, const struct yaml_node *n,
+	const struct config_value_path *w, struct flag_value *v)
 {
 	char found[YAML_SHOW_MAX];
 
@@ -80,8 +80,8 @@ static int duration_value(struct reader *r, const struct yaml_node *n, const str
 		yaml_show(n, found, sizeof(found)));
 }
 
-static int strategies_value(struct reader *r, const struct yaml_node *n, const struct where *w,
-	struct value *v)
+static int strategies_value(struct config_reader *r, const struct yaml_node *n,
+	const struct config_value_path *w, struct flag_value *v)
 {
 	char found[YAML_SHOW_MAX];
 	bool good = n->type == YAML_STR || n->type == YAML_LIST;
@@ -104,8 +104,8 @@ static int strategies_value(struct reader *r, const struct yaml_node *n, const s
 	return 0;
 }
 
-static int channels_value(struct reader *r, const struct yaml_node *n, const struct where *w,
-	struct value *v)
+static int channels_value(struct config_reader *r, const struct yaml_node *n,
+	const struct config_value_path *w, struct flag_value *v)
 {
 	if (n->type != YAML_LIST)
 		return read_type_error(r, n, w, "a list of whole numbers", "[]int");
@@ -113,7 +113,7 @@ static int channels_value(struct reader *r, const struct yaml_node *n, const str
 		return read_fail(r, n, w, ERR_LIMIT, "expected at most %d elements, found %zu",
 			CHANNELS_MAX, n->n);
 	for (size_t i = 0; i < n->n; i++) {
-		struct where item = { w, NULL, i };
+		struct config_value_path item = { w, NULL, i };
 		char text[24];
 		int64_t id = 0;
 
@@ -128,10 +128,10 @@ static int channels_value(struct reader *r, const struct yaml_node *n, const str
 	return 0;
 }
 
-static int file_value(struct reader *r, const struct field *f, const struct yaml_node *n,
-	const struct where *w)
+static int file_value(struct config_reader *r, const struct config_field *f,
+	const struct yaml_node *n, const struct config_value_path *w)
 {
-	struct value *v = &r->values[f - config_fields];
+	struct flag_value *v = &r->values[f - config_fields];
 	const char *text = NULL;
 	int set = 0;
 
@@ -175,12 +175,12 @@ static int file_value(struct reader *r, const struct field *f, const struct yaml
 }
 
 /* Reads the flags that stand directly in the object @pattern. */
-static int read_level(struct reader *r, const struct yaml_node *object, const struct where *w,
-	const char *pattern)
+static int read_level(struct config_reader *r, const struct yaml_node *object,
+	const struct config_value_path *w, const char *pattern)
 {
 	for (size_t i = 0; i < config_n_fields; i++) {
-		const struct field *f = &config_fields[i];
-		struct where inner = { w, field_key(f), 0 };
+		const struct config_field *f = &config_fields[i];
+		struct config_value_path inner = { w, field_key(f), 0 };
 		const struct yaml_node *n;
 
 		if (!is_flag(f) || !field_is_in(f, pattern))
@@ -192,11 +192,11 @@ static int read_level(struct reader *r, const struct yaml_node *object, const st
 	return 0;
 }
 
-static int read_group(struct reader *r, const struct yaml_node *parent, const struct where *up,
-	const char *pattern, const struct yaml_node **ret)
+static int read_group(struct config_reader *r, const struct yaml_node *parent,
+	const struct config_value_path *up, const char *pattern, const struct yaml_node **ret)
 {
-	const struct field *f = field_by_path(pattern);
-	struct where w = { up, field_key(f), 0 };
+	const struct config_field *f = field_by_path(pattern);
+	struct config_value_path w = { up, field_key(f), 0 };
 	const struct yaml_node *n = parent ? yaml_get(parent, field_key(f), true) : NULL;
 	int there = read_object(r, n, &w, pattern);
 
@@ -214,9 +214,9 @@ static int read_group(struct reader *r, const struct yaml_node *parent, const st
 	return read_level(r, n, &w, pattern);
 }
 
-int read_flags(struct reader *r, const struct yaml_node *top)
+int read_flags(struct config_reader *r, const struct yaml_node *top)
 {
-	const struct where w = { NULL, "flags", 0 };
+	const struct config_value_path w = { NULL, "flags", 0 };
 	const struct yaml_node *flags, *unused;
 
 	if (read_on(r, read_group(r, top, NULL, "flags", &flags)) < 0 ||
@@ -227,7 +227,7 @@ int read_flags(struct reader *r, const struct yaml_node *top)
 }
 
 /* Which of the names of the option the environment has. */
-static const char *env_name(const struct reader *r, const struct option_def *d)
+static const char *env_name(const struct config_reader *r, const struct option_def *d)
 {
 	const char *(*env)(const char *) = r->sources->env;
 
@@ -238,7 +238,7 @@ static const char *env_name(const struct reader *r, const struct option_def *d)
 	return d->env[0];
 }
 
-static bool is_option_different(const struct field *f, const struct value *file,
+static bool is_option_different(const struct config_field *f, const struct flag_value *file,
 	const struct option_value *o)
 {
 	if (f->type == FIELD_BOOL)
@@ -248,13 +248,13 @@ static bool is_option_different(const struct field *f, const struct value *file,
 	return strcmp(file->str ? file->str : "", o->str ? o->str : "") != 0;
 }
 
-static int overlay_one(struct reader *r, const struct field *f, const struct option_value *o,
-	const struct option_def *d)
+static int overlay_one(struct config_reader *r, const struct config_field *f,
+	const struct option_value *o, const struct option_def *d)
 {
-	struct value *v = &r->values[f - config_fields];
+	struct flag_value *v = &r->values[f - config_fields];
 	bool args = o->source == OPTION_FROM_ARGS;
 	struct yaml_node at = { .line = v->pos.line, .column = v->pos.column };
-	struct where w = { NULL, f->path, 0 };
+	struct config_value_path w = { NULL, f->path, 0 };
 
 	/* A variable that is empty is no list of numbers; NVIDIA's programs skip it, too. */
 	if (f->type == FIELD_IMEX && !args && o->list.n == 1 && !*o->list.v[0])
@@ -306,7 +306,7 @@ static const char *get_word_note(const char *word, const struct cdi_word *words,
 }
 
 /* Lists that only flags and variables have. An empty variable is an empty list. */
-static int read_word_list_option(struct reader *r, const char *name,
+static int read_word_list_option(struct config_reader *r, const char *name,
 	const struct cdi_word *words, size_t n, struct strv *ret)
 {
 	const struct option_value *v = option_get(r->sources->options, name);
@@ -331,14 +331,14 @@ static int read_word_list_option(struct reader *r, const char *name,
 	return 0;
 }
 
-int flags_overlay(struct reader *r)
+int flags_overlay(struct config_reader *r)
 {
 	const struct options *o = r->sources ? r->sources->options : NULL;
 
 	if (!o)
 		return 0;
 	for (size_t i = 0; i < config_n_fields; i++) {
-		const struct field *f = &config_fields[i];
+		const struct config_field *f = &config_fields[i];
 		const struct option_value *v;
 
 		if (!is_flag(f) || !f->option)
@@ -355,10 +355,10 @@ int flags_overlay(struct reader *r)
 		ARRAY_LEN(cdi_hook_words), &r->c->cdi_disabled_hooks);
 }
 
-void flags_format_source(const struct reader *r, const char *path, char *buf, size_t cap)
+void flags_format_source(const struct config_reader *r, const char *path, char *buf, size_t cap)
 {
-	const struct field *f = field_by_path(path);
-	const struct value *v = &r->values[f - config_fields];
+	const struct config_field *f = field_by_path(path);
+	const struct flag_value *v = &r->values[f - config_fields];
 
 	switch (v->source) {
 	case VALUE_FROM_FILE:
@@ -382,7 +382,7 @@ void flags_format_source(const struct reader *r, const char *path, char *buf, si
 	(void)snprintf(buf, cap, "%s", path);
 }
 
-static int set_flag_error(struct reader *r, const char *path, const char *text,
+static int set_flag_error(struct config_reader *r, const char *path, const char *text,
 	const char *value, const char *end, const char *expected)
 {
 	char place[FLAGS_SOURCE_MAX];
@@ -392,10 +392,10 @@ static int set_flag_error(struct reader *r, const char *path, const char *text,
 		*expected ? "; expected " : "", expected);
 }
 
-static int check_words(struct reader *r, const char *path, const char *text)
+static int check_words(struct config_reader *r, const char *path, const char *text)
 {
-	const struct field *f = field_by_path(path);
-	const struct value *v = &r->values[f - config_fields];
+	const struct config_field *f = field_by_path(path);
+	const struct flag_value *v = &r->values[f - config_fields];
 	char list[120];
 
 	if (v->source == VALUE_UNSET)
@@ -413,9 +413,9 @@ static int check_words(struct reader *r, const char *path, const char *text)
 }
 
 /* NVIDIA's plugin refuses MPS with strategy mixed, and without a root. */
-static int check_mps(struct reader *r)
+static int check_mps(struct config_reader *r)
 {
-	const struct value *root = flags_value(r, "flags.mpsRoot");
+	const struct flag_value *root = flags_value(r, "flags.mpsRoot");
 
 	if (!config_wants_mps(r->c) || !root->str || !*root->str || *root->str == '/')
 		return 0;
@@ -423,9 +423,9 @@ static int check_mps(struct reader *r)
 		root->str, "'", "");
 }
 
-static int check_channels(struct reader *r)
+static int check_channels(struct config_reader *r)
 {
-	const struct value *v = flags_value(r, "imex.channelIDs");
+	const struct flag_value *v = flags_value(r, "imex.channelIDs");
 	char found[64] = "";
 	size_t len = 0;
 
@@ -448,7 +448,7 @@ static int check_channels(struct reader *r)
 
 /* In NVIDIA's order and with its texts. That CDI needs NVML is not checked: without NVML
  * nothing is offered anyhow, and the agent waits for it. */
-int flags_validate(struct reader *r)
+int flags_validate(struct config_reader *r)
 {
 	if (read_on(r, check_words(r, "flags.plugin.deviceListStrategy",
 			       "invalid --device-list-strategy option: invalid strategy: ")) <
@@ -466,7 +466,8 @@ int flags_validate(struct reader *r)
 	return check_channels(r);
 }
 
-static int apply_one(struct reader *r, const struct field *f, struct value *v)
+static int apply_one(struct config_reader *r, const struct config_field *f,
+	struct flag_value *v)
 {
 	char *at = (char *)r->c + f->offset;
 	unsigned set = 0;
@@ -510,7 +511,7 @@ static_assert(MIG_STRATEGY_MIXED == 2 && DISCOVERY_VFIO == 3 && DEVICE_ID_INDEX 
 		      ALLOCATION_PACKED == 1 && DEVICE_LIST_CDI_CRI == 1 << 3,
 	"the words of field.c are in the order of these enums");
 
-int flags_apply(struct reader *r)
+int flags_apply(struct config_reader *r)
 {
 	for (size_t i = 0; i < config_n_fields; i++) {
 		if (is_flag(&config_fields[i]) && r->values[i].source != VALUE_UNSET &&

@@ -10,10 +10,10 @@
 /* `health`, ours, and NVIDIA's two variables on top of it. */
 
 /* @top is the object with the @pattern. Returns 1 with *ret set, 0 where the key is absent. */
-static int read_span(struct reader *r, const struct yaml_node *top, const char *pattern,
-	const struct where *up, const char *key, uint64_t *ret)
+static int read_span(struct config_reader *r, const struct yaml_node *top, const char *pattern,
+	const struct config_value_path *up, const char *key, uint64_t *ret)
 {
-	const struct where w = { up, key, 0 };
+	const struct config_value_path w = { up, key, 0 };
 	const struct yaml_node *n = read_find_key(top, pattern, key);
 	const struct field_range *range;
 	char path[80], shown[YAML_SHOW_MAX];
@@ -36,8 +36,8 @@ static int read_span(struct reader *r, const struct yaml_node *top, const char *
 }
 
 /* One XID number. */
-static int read_xid(struct reader *r, const struct yaml_node *n, const struct where *w,
-	uint32_t *ret)
+static int read_xid(struct config_reader *r, const struct yaml_node *n,
+	const struct config_value_path *w, uint32_t *ret)
 {
 	static const struct field_range xids = { "", 1, UINT32_MAX - 1 };
 	int set = read_range(r, n, w, &xids, ret);
@@ -46,10 +46,10 @@ static int read_xid(struct reader *r, const struct yaml_node *n, const struct wh
 }
 
 /* A list of XID numbers or the word all, which sets *all. */
-static int read_xids(struct reader *r, const struct yaml_node *top, const struct where *up,
-	const char *key, bool act, bool *all)
+static int read_xids(struct config_reader *r, const struct yaml_node *top,
+	const struct config_value_path *up, const char *key, bool act, bool *all)
 {
-	const struct where w = { up, key, 0 };
+	const struct config_value_path w = { up, key, 0 };
 	const struct yaml_node *n = read_find_key(top, "health", key);
 	struct health_policy *p = &r->c->health;
 	char shown[YAML_SHOW_MAX];
@@ -65,7 +65,7 @@ static int read_xids(struct reader *r, const struct yaml_node *top, const struct
 			"expected a list of XIDs or all, found %s",
 			yaml_show(n, shown, sizeof(shown)));
 	for (size_t i = 0; i < n->n; i++) {
-		const struct where item = { &w, NULL, i };
+		const struct config_value_path item = { &w, NULL, i };
 		uint32_t xid = 0;
 
 		if (read_xid(r, n->items[i], &item, &xid) < 0)
@@ -89,10 +89,10 @@ static int read_xids(struct reader *r, const struct yaml_node *top, const struct
 
 #define RULE "health.xidRules[]"
 
-static int read_rule_xids(struct reader *r, const struct yaml_node *rule,
-	const struct where *up, struct xid_rate *rate)
+static int read_rule_xids(struct config_reader *r, const struct yaml_node *rule,
+	const struct config_value_path *up, struct xid_rate *rate)
 {
-	const struct where w = { up, "xids", 0 };
+	const struct config_value_path w = { up, "xids", 0 };
 	const struct yaml_node *n = read_find_key(rule, RULE, "xids");
 	const struct health_policy *p = &r->c->health;
 	char shown[YAML_SHOW_MAX];
@@ -105,7 +105,7 @@ static int read_rule_xids(struct reader *r, const struct yaml_node *rule,
 		return read_fail(r, n, &w, ERR_LIMIT, "expected at most %d XIDs, found %zu",
 			XID_RATE_XIDS_MAX, n->n);
 	for (size_t i = 0; i < n->n; i++) {
-		const struct where item = { &w, NULL, i };
+		const struct config_value_path item = { &w, NULL, i };
 		uint32_t xid = 0;
 
 		if (read_xid(r, n->items[i], &item, &xid) < 0)
@@ -129,10 +129,11 @@ static int read_rule_xids(struct reader *r, const struct yaml_node *rule,
 	return 0;
 }
 
-static int read_rule(struct reader *r, const struct yaml_node *n, const struct where *w)
+static int read_rule(struct config_reader *r, const struct yaml_node *n,
+	const struct config_value_path *w)
 {
-	const struct where count = { w, "count", 0 }, policy = { w, "policy", 0 };
-	const struct where within = { w, "within", 0 };
+	const struct config_value_path count = { w, "count", 0 }, policy = { w, "policy", 0 };
+	const struct config_value_path within = { w, "within", 0 };
 	struct xid_rate rate = { .action = HEALTH_ACT };
 	int set = read_object(r, n, w, RULE), word = 1;
 
@@ -161,9 +162,10 @@ static int read_rule(struct reader *r, const struct yaml_node *n, const struct w
 	return health_policy_add_rate(&r->c->health, &rate, r->err);
 }
 
-static int read_rules(struct reader *r, const struct yaml_node *top, const struct where *up)
+static int read_rules(struct config_reader *r, const struct yaml_node *top,
+	const struct config_value_path *up)
 {
-	const struct where w = { up, "xidRules", 0 };
+	const struct config_value_path w = { up, "xidRules", 0 };
 	const struct yaml_node *n = read_find_key(top, "health", "xidRules");
 	char shown[YAML_SHOW_MAX];
 
@@ -176,7 +178,7 @@ static int read_rules(struct reader *r, const struct yaml_node *top, const struc
 		return read_fail(r, n, &w, ERR_LIMIT, "expected at most %d rules, found %zu",
 			XID_RATES_MAX, n->n);
 	for (size_t i = 0; i < n->n; i++) {
-		const struct where item = { &w, NULL, i };
+		const struct config_value_path item = { &w, NULL, i };
 
 		if (read_on(r, read_rule(r, n->items[i], &item)) < 0)
 			return -1;
@@ -186,9 +188,10 @@ static int read_rules(struct reader *r, const struct yaml_node *top, const struc
 
 /* --- health signals --- */
 
-static int read_signals(struct reader *r, const struct yaml_node *top, const struct where *up)
+static int read_signals(struct config_reader *r, const struct yaml_node *top,
+	const struct config_value_path *up)
 {
-	const struct where w = { up, "signals", 0 };
+	const struct config_value_path w = { up, "signals", 0 };
 	const struct yaml_node *n = read_find_key(top, "health", "signals");
 	int set = read_object(r, n, &w, "health.signals");
 
@@ -196,7 +199,7 @@ static int read_signals(struct reader *r, const struct yaml_node *top, const str
 		return set;
 	for (int i = 0; i < GPU_SIGNAL_COUNT_; i++) {
 		const char *key = health_signals[i].name;
-		const struct where at = { &w, key, 0 };
+		const struct config_value_path at = { &w, key, 0 };
 		int word = (int)r->c->health.signals[i];
 
 		if (read_on(r, read_word_value(r, read_find_key(n, "health.signals", key), &at,
@@ -207,7 +210,7 @@ static int read_signals(struct reader *r, const struct yaml_node *top, const str
 	return 0;
 }
 
-static int read_environment(struct reader *r)
+static int read_environment(struct config_reader *r)
 {
 	CLEANUP(strv_fini) struct strv skipped = STRV_INIT;
 	const char *disable, *enable;
@@ -233,10 +236,12 @@ static int read_environment(struct reader *r)
 	return 0;
 }
 
-int read_health_keys(struct reader *r, const struct yaml_node *top)
+int read_health_keys(struct config_reader *r, const struct yaml_node *top)
 {
-	const struct where w = { NULL, "health", 0 }, recovery = { &w, "recovery", 0 };
-	const struct where probes = { &w, "probes", 0 }, max = { &w, "maxCooldown", 0 };
+	const struct config_value_path w = { NULL, "health", 0 },
+				       recovery = { &w, "recovery", 0 };
+	const struct config_value_path probes = { &w, "probes", 0 },
+				       max = { &w, "maxCooldown", 0 };
 	struct health_policy *p = &r->c->health;
 	const struct yaml_node *n = read_find_key(top, "", "health");
 	int set = read_object(r, n, &w, "health");

@@ -12,8 +12,9 @@
 #define PERMILLE_ALL 1000
 
 /* As a part of the device, of which @replicas may not come to more than all. */
-static int read_percent(struct reader *r, const struct yaml_node *n, const struct where *w,
-	const char *text, uint32_t replicas, struct isolation *iso)
+static int read_percent(struct config_reader *r, const struct yaml_node *n,
+	const struct config_value_path *w, const char *text, uint32_t replicas,
+	struct isolation *iso)
 {
 	size_t len = strlen(text);
 	uint32_t most = replicas ? PERMILLE_ALL / replicas : PERMILLE_ALL;
@@ -39,8 +40,8 @@ static int read_percent(struct reader *r, const struct yaml_node *n, const struc
 	return 1;
 }
 
-int read_isolation_memory(struct reader *r, const struct yaml_node *n, const struct where *w,
-	uint32_t replicas, struct isolation *iso)
+int read_isolation_memory(struct config_reader *r, const struct yaml_node *n,
+	const struct config_value_path *w, uint32_t replicas, struct isolation *iso)
 {
 	const char *expected =
 		replicas ? "none, equal, an amount such as 8Gi, or a part such as 25%"
@@ -75,8 +76,8 @@ int read_isolation_memory(struct reader *r, const struct yaml_node *n, const str
 }
 
 /* What one of a thousand replicas has is the least that makes sense: its turns are 15 s apart. */
-static int check_cap(struct reader *r, const struct yaml_node *n, const struct where *w,
-	uint32_t replicas, const struct isolation *iso)
+static int check_cap(struct config_reader *r, const struct yaml_node *n,
+	const struct config_value_path *w, uint32_t replicas, const struct isolation *iso)
 {
 	if (iso->compute != ISOLATION_COMPUTE_CAPPED ||
 		replicas <= SLICE_CAP_ALL / SLICE_CAP_MIN)
@@ -87,11 +88,12 @@ static int check_cap(struct reader *r, const struct yaml_node *n, const struct w
 		SLICE_CAP_ALL / SLICE_CAP_MIN, SLICE_CAP_MIN / 1e4, replicas, 100.0 / replicas);
 }
 
-int read_isolation_words(struct reader *r, const struct yaml_node *n, const struct where *w,
-	const char *pattern, uint32_t replicas, struct isolation *iso)
+int read_isolation_words(struct config_reader *r, const struct yaml_node *n,
+	const struct config_value_path *w, const char *pattern, uint32_t replicas,
+	struct isolation *iso)
 {
-	const struct where compute = { w, "compute", 0 }, class = { w, "class", 0 };
-	const struct where unhooked = { w, "unhooked", 0 };
+	const struct config_value_path compute = { w, "compute", 0 }, class = { w, "class", 0 };
+	const struct config_value_path unhooked = { w, "unhooked", 0 };
 	bool replica = iso->compute == ISOLATION_COMPUTE_NONE;
 	int word, set;
 
@@ -124,10 +126,11 @@ int read_isolation_words(struct reader *r, const struct yaml_node *n, const stru
 	return set < 0 ? -1 : 0;
 }
 
-int read_isolation(struct reader *r, const struct yaml_node *n, const struct where *w,
-	const char *pattern, uint32_t replicas, struct isolation *iso)
+int read_isolation(struct config_reader *r, const struct yaml_node *n,
+	const struct config_value_path *w, const char *pattern, uint32_t replicas,
+	struct isolation *iso)
 {
-	const struct where memory = { w, "memory", 0 };
+	const struct config_value_path memory = { w, "memory", 0 };
 	char path[80];
 	int set;
 
@@ -158,16 +161,17 @@ static const struct yaml_node *find_compute_node(const struct yaml_node *entry,
 }
 
 /* One warning for each entry, beside the first with which it shares its GPUs. Entries of MPS take no turns. */
-int read_warn_mixed_compute(struct reader *r, const struct yaml_node *entries,
-	const struct where *w, const char *pattern)
+int read_warn_mixed_compute(struct config_reader *r, const struct yaml_node *entries,
+	const struct config_value_path *w, const char *pattern)
 {
 	const struct replicated *v = r->c->sharing.entries;
 	char path[80];
 
 	(void)snprintf(path, sizeof(path), "%s.isolation", pattern);
 	for (size_t i = 0; i < entries->n; i++) {
-		const struct where item = { w, NULL, i }, isolation = { &item, "isolation", 0 };
-		const struct where compute = { &isolation, "compute", 0 };
+		const struct config_value_path item = { w, NULL, i },
+					       isolation = { &item, "isolation", 0 };
+		const struct config_value_path compute = { &isolation, "compute", 0 };
 		size_t k = 0;
 
 		if (v[i].isolation.compute != ISOLATION_COMPUTE_NONE)

@@ -47,7 +47,7 @@ static json_t *build_strategies_json(const struct field_words *words, unsigned s
 	return list;
 }
 
-static json_t *build_field_json(const struct config *c, const struct field *f)
+static json_t *build_field_json(const struct config *c, const struct config_field *f)
 {
 	const char *at = (const char *)c + f->offset;
 
@@ -288,7 +288,7 @@ static json_t *xid_rules(const struct health_policy *p)
 }
 
 /* True if @f stands at its default and NVIDIA's plugin would not print it then. */
-static bool is_silent(const struct config *c, const struct field *f)
+static bool is_silent(const struct config *c, const struct config_field *f)
 {
 	bool gfd_default = !c->gfd.oneshot && !c->gfd.no_timestamp;
 	const char *const defaults[] = { field_by_path("flags.gfd.outputFile")->def,
@@ -302,7 +302,7 @@ static bool is_silent(const struct config *c, const struct field *f)
 }
 
 /* The object that holds the key of @f, made where it is missing. Borrowed. */
-static json_t *get_parent_object(json_t *top, const struct field *f)
+static json_t *get_parent_object(json_t *top, const struct config_field *f)
 {
 	char key[32];
 	const char *p = f->path, *dot;
@@ -323,7 +323,7 @@ static json_t *get_parent_object(json_t *top, const struct field *f)
 
 /* What has a default and yet is not the same as unset. The plugin has no flag for the first: null
  * unless it says no. The path of the hooks, once set, asks for hooks. */
-static bool is_unset(const struct config *c, const struct field *f)
+static bool is_unset(const struct config *c, const struct config_field *f)
 {
 	if (!strcmp(f->path, "flags.useNodeFeatureAPI"))
 		return c->gfd.use_node_feature_api;
@@ -338,7 +338,7 @@ char *config_to_json(const struct config *c)
 	char *text;
 
 	for (size_t i = 0; good && i < config_n_fields; i++) {
-		const struct field *f = &config_fields[i];
+		const struct config_field *f = &config_fields[i];
 
 		if (!strcmp(f->path, "resources"))
 			good = set_json_member(top, f->path, build_resources_json(c));

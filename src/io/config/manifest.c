@@ -12,7 +12,7 @@
 /* Configs inside Kubernetes manifests, where every entry of every ConfigMap is one, and inside values files of
  * Helm charts. */
 
-struct walk {
+struct manifest_walk {
 	const char *path;
 	const struct yaml_source *src;
 	const struct config_sources *sources;
@@ -96,7 +96,7 @@ static void init_entry_source(const struct yaml_source *outer, const struct yaml
 }
 
 /* @path: of the object that has this entry, for messages. */
-static int walk_entry(struct walk *w, const char *path, const struct yaml_node *key,
+static int walk_entry(struct manifest_walk *w, const char *path, const struct yaml_node *key,
 	const struct yaml_node *value)
 {
 	CLEANUP(strv_fini) struct strv warnings = STRV_INIT, more = STRV_INIT;
@@ -131,7 +131,7 @@ static int walk_entry(struct walk *w, const char *path, const struct yaml_node *
 }
 
 /* Reports the line @text about a document that is not itself a config. */
-static int report_manifest_note(struct walk *w, const char *text)
+static int report_manifest_note(struct manifest_walk *w, const char *text)
 {
 	CLEANUP(strv_fini) struct strv notes = STRV_INIT;
 	const struct strv none = STRV_INIT;
@@ -143,7 +143,8 @@ static int report_manifest_note(struct walk *w, const char *text)
 }
 
 /* Tells that a manifest holds no config; @why says so for people. */
-static int report_skipped_manifest(struct walk *w, const struct yaml_node *n, const char *why)
+static int report_skipped_manifest(struct manifest_walk *w, const struct yaml_node *n,
+	const char *why)
 {
 	const struct yaml_node *meta = yaml_get(n, "metadata", false);
 	char text[320];
@@ -157,7 +158,7 @@ static int report_skipped_manifest(struct walk *w, const struct yaml_node *n, co
 	return report_manifest_note(w, text);
 }
 
-static int walk_configmap(struct walk *w, const struct yaml_node *n)
+static int walk_configmap(struct manifest_walk *w, const struct yaml_node *n)
 {
 	const struct yaml_node *data = yaml_get(n, "data", false);
 
@@ -173,7 +174,7 @@ static int walk_configmap(struct walk *w, const struct yaml_node *n)
 	return 0;
 }
 
-static int walk_manifest(struct walk *w, const struct yaml_node *n)
+static int walk_manifest(struct manifest_walk *w, const struct yaml_node *n)
 {
 	const char *kind = get_manifest_text(n, "kind");
 	const struct yaml_node *items = yaml_get(n, "items", false);
@@ -206,7 +207,7 @@ static int walk_manifest(struct walk *w, const struct yaml_node *n)
 }
 
 /* @configs: below @path of the values file @n; NULL: it has none. */
-static int walk_values(struct walk *w, const struct yaml_node *n,
+static int walk_values(struct manifest_walk *w, const struct yaml_node *n,
 	const struct yaml_node *configs, const char *path)
 {
 	char text[HELM_PATH_MAX + 320];
@@ -225,7 +226,7 @@ static int walk_values(struct walk *w, const struct yaml_node *n,
 	return 0;
 }
 
-static int walk_plain(struct walk *w)
+static int walk_plain(struct manifest_walk *w)
 {
 	CLEANUP(strv_fini) struct strv warnings = STRV_INIT, more = STRV_INIT;
 	CLEANUP(config_freep) struct config *c = NULL;
@@ -248,7 +249,7 @@ int config_each_text(const char *path, const char *text, size_t len,
 	const struct yaml_node *configs;
 	char path_in[HELM_PATH_MAX];
 	const struct yaml_source src = { .name = path, .text = text, .len = len };
-	struct walk w = { .path = path,
+	struct manifest_walk w = { .path = path,
 		.src = &src,
 		.sources = sources,
 		.each = each,

@@ -8,7 +8,7 @@
 
 #define NEAR_MAX 48 /* longer words are not compared */
 
-void where_text(const struct where *w, char *buf, size_t cap)
+void where_text(const struct config_value_path *w, char *buf, size_t cap)
 {
 	size_t len;
 
@@ -24,8 +24,8 @@ void where_text(const struct where *w, char *buf, size_t cap)
 		(void)snprintf(buf + len, cap - len, "[%zu]", w->index);
 }
 
-int read_fail(struct reader *r, const struct yaml_node *at, const struct where *w,
-	enum error_code code, const char *fmt, ...)
+int read_fail(struct config_reader *r, const struct yaml_node *at,
+	const struct config_value_path *w, enum error_code code, const char *fmt, ...)
 {
 	char text[ERROR_MSG_MAX], path[WHERE_TEXT_MAX];
 	va_list ap;
@@ -38,7 +38,7 @@ int read_fail(struct reader *r, const struct yaml_node *at, const struct where *
 		path, *path ? ": " : "", text);
 }
 
-int read_on(struct reader *r, int ret)
+int read_on(struct config_reader *r, int ret)
 {
 	if (ret >= 0 || !r->mistakes ||
 		(r->err->code != ERR_INVALID && r->err->code != ERR_LIMIT))
@@ -51,8 +51,8 @@ int read_on(struct reader *r, int ret)
 	return r->n_mistakes < CONFIG_MISTAKES_MAX ? 0 : -1;
 }
 
-int read_warn(struct reader *r, const struct yaml_node *at, const struct where *w,
-	const char *fmt, ...)
+int read_warn(struct config_reader *r, const struct yaml_node *at,
+	const struct config_value_path *w, const char *fmt, ...)
 {
 	struct error message = ERROR_INIT;
 	char text[ERROR_MSG_MAX], path[WHERE_TEXT_MAX];
@@ -69,8 +69,8 @@ int read_warn(struct reader *r, const struct yaml_node *at, const struct where *
 	return strv_add(r->warnings, message.msg, r->err);
 }
 
-int read_type_error(struct reader *r, const struct yaml_node *n, const struct where *w,
-	const char *expected, const char *go_type)
+int read_type_error(struct config_reader *r, const struct yaml_node *n,
+	const struct config_value_path *w, const char *expected, const char *go_type)
 {
 	char found[YAML_SHOW_MAX];
 	const char *json = "", *number = "";
@@ -140,13 +140,13 @@ static size_t count_common_prefix(const char *a, const char *b)
 }
 
 /* What somebody may have meant who wrote @key in the object @parent: a row of the table or NULL. */
-static const struct field *find_nearest_field(const char *key, const char *parent)
+static const struct config_field *find_nearest_field(const char *key, const char *parent)
 {
 	size_t best = strlen(key) / 3 + 2;
-	const struct field *found = NULL;
+	const struct config_field *found = NULL;
 
 	for (size_t i = 0; i < config_n_fields; i++) {
-		const struct field *f = &config_fields[i];
+		const struct config_field *f = &config_fields[i];
 		size_t d;
 
 		if (!field_is_in(f, parent))
@@ -161,7 +161,7 @@ static const struct field *find_nearest_field(const char *key, const char *paren
 		return found;
 	/* The same key elsewhere: of several the one nearest to here. */
 	for (size_t i = 0; i < config_n_fields; i++) {
-		const struct field *f = &config_fields[i];
+		const struct config_field *f = &config_fields[i];
 
 		if (!strcasecmp(key, field_key(f)) &&
 			(!found || count_common_prefix(f->path, parent) >
@@ -188,10 +188,10 @@ static const struct {
 		"sharing config" },
 };
 
-static int unknown_key(struct reader *r, const struct yaml_node *key, const struct where *w,
-	const char *pattern)
+static int unknown_key(struct config_reader *r, const struct yaml_node *key,
+	const struct config_value_path *w, const char *pattern)
 {
-	const struct field *near = find_nearest_field(key->text, pattern);
+	const struct config_field *near = find_nearest_field(key->text, pattern);
 	char known[240];
 	size_t len = 0;
 
@@ -222,13 +222,13 @@ static int unknown_key(struct reader *r, const struct yaml_node *key, const stru
 
 static bool is_exact(const char *pattern)
 {
-	const struct field *f = field_by_path(pattern);
+	const struct config_field *f = field_by_path(pattern);
 
 	return f && (f->flags & FIELD_EXACT);
 }
 
-int read_object(struct reader *r, const struct yaml_node *n, const struct where *w,
-	const char *pattern)
+int read_object(struct config_reader *r, const struct yaml_node *n,
+	const struct config_value_path *w, const char *pattern)
 {
 	bool exact = is_exact(pattern);
 	const struct yaml_node *seen[CONFIG_FIELDS_MAX] = { NULL };
@@ -271,8 +271,8 @@ const struct yaml_node *read_find_key(const struct yaml_node *object, const char
 	return object ? yaml_get(object, key, !is_exact(pattern)) : NULL;
 }
 
-int read_text_value(struct reader *r, const struct yaml_node *n, const struct where *w,
-	bool strict, const char **ret)
+int read_text_value(struct config_reader *r, const struct yaml_node *n,
+	const struct config_value_path *w, bool strict, const char **ret)
 {
 	if (!n || n->type == YAML_NULL)
 		return 0;
@@ -282,7 +282,8 @@ int read_text_value(struct reader *r, const struct yaml_node *n, const struct wh
 	return 1;
 }
 
-int read_bool(struct reader *r, const struct yaml_node *n, const struct where *w, bool *ret)
+int read_bool(struct config_reader *r, const struct yaml_node *n,
+	const struct config_value_path *w, bool *ret)
 {
 	if (!n || n->type == YAML_NULL)
 		return 0;
@@ -292,7 +293,8 @@ int read_bool(struct reader *r, const struct yaml_node *n, const struct where *w
 	return 1;
 }
 
-int read_int(struct reader *r, const struct yaml_node *n, const struct where *w, int64_t *ret)
+int read_int(struct config_reader *r, const struct yaml_node *n,
+	const struct config_value_path *w, int64_t *ret)
 {
 	if (!n || n->type == YAML_NULL)
 		return 0;
@@ -301,8 +303,8 @@ int read_int(struct reader *r, const struct yaml_node *n, const struct where *w,
 	return 1;
 }
 
-int read_range(struct reader *r, const struct yaml_node *n, const struct where *w,
-	const struct field_range *range, uint32_t *ret)
+int read_range(struct config_reader *r, const struct yaml_node *n,
+	const struct config_value_path *w, const struct field_range *range, uint32_t *ret)
 {
 	int64_t v;
 	int set = read_int(r, n, w, &v);
@@ -317,8 +319,8 @@ int read_range(struct reader *r, const struct yaml_node *n, const struct where *
 	return 1;
 }
 
-int read_word_value(struct reader *r, const struct yaml_node *n, const struct where *w,
-	const struct field_words *words, int *ret)
+int read_word_value(struct config_reader *r, const struct yaml_node *n,
+	const struct config_value_path *w, const struct field_words *words, int *ret)
 {
 	const char *text = NULL;
 	char list[120];

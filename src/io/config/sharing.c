@@ -33,8 +33,8 @@ static bool is_subdomain(const char *text)
 	return !edge && last != '-';
 }
 
-int read_resource_name(struct reader *r, const struct yaml_node *n, const struct where *w,
-	char *ret)
+int read_resource_name(struct config_reader *r, const struct yaml_node *n,
+	const struct config_value_path *w, char *ret)
 {
 	const char *text = "";
 	char full[160];
@@ -105,8 +105,8 @@ static bool is_device_ref(const char *text)
 	return uuid && !text[4 + uuid];
 }
 
-int read_device_ref(struct reader *r, const struct yaml_node *n, const struct where *w,
-	struct strv *list)
+int read_device_ref(struct config_reader *r, const struct yaml_node *n,
+	const struct config_value_path *w, struct strv *list)
 {
 	char text[128], shown[YAML_SHOW_MAX];
 	int64_t index;
@@ -133,8 +133,8 @@ int read_device_ref(struct reader *r, const struct yaml_node *n, const struct wh
 		shown, n->type == YAML_BOOL ? "bool" : "string");
 }
 
-static int read_replicated_devices(struct reader *r, const struct yaml_node *n,
-	const struct where *w, struct replicated *e)
+static int read_replicated_devices(struct config_reader *r, const struct yaml_node *n,
+	const struct config_value_path *w, struct replicated *e)
 {
 	char shown[YAML_SHOW_MAX];
 	int64_t count;
@@ -171,7 +171,7 @@ static int read_replicated_devices(struct reader *r, const struct yaml_node *n,
 			CONFIG_ENTRIES_MAX, n->n);
 	e->devices = DEVICES_LIST;
 	for (size_t i = 0; i < n->n; i++) {
-		struct where item = { w, NULL, i };
+		struct config_value_path item = { w, NULL, i };
 
 		if (read_device_ref(r, n->items[i], &item, &e->list) < 0)
 			return -1;
@@ -182,8 +182,9 @@ static int read_replicated_devices(struct reader *r, const struct yaml_node *n,
 	return 0;
 }
 
-static int read_sharing_replicas(struct reader *r, const struct yaml_node *n,
-	const struct where *w, const struct field_range *range, struct replicated *e)
+static int read_sharing_replicas(struct config_reader *r, const struct yaml_node *n,
+	const struct config_value_path *w, const struct field_range *range,
+	struct replicated *e)
 {
 	int64_t replicas = 0; /* what null means to NVIDIA's decoder */
 
@@ -204,12 +205,13 @@ static int read_sharing_replicas(struct reader *r, const struct yaml_node *n,
 }
 
 /* In the order of NVIDIA's decoder, so that of several errors the same one is told. */
-static int read_replicated_entry(struct reader *r, const struct yaml_node *n,
-	const struct where *w, const char *pattern, struct replicated *e)
+static int read_replicated_entry(struct config_reader *r, const struct yaml_node *n,
+	const struct config_value_path *w, const char *pattern, struct replicated *e)
 {
-	const struct where name = { w, "name", 0 }, devices = { w, "devices", 0 };
-	const struct where replicas = { w, "replicas", 0 }, rename = { w, "rename", 0 };
-	const struct where isolation = { w, "isolation", 0 };
+	const struct config_value_path name = { w, "name", 0 }, devices = { w, "devices", 0 };
+	const struct config_value_path replicas = { w, "replicas", 0 },
+				       rename = { w, "rename", 0 };
+	const struct config_value_path isolation = { w, "isolation", 0 };
 	const struct yaml_node *v;
 	char row[80];
 	int set = read_object(r, n, w, pattern);
@@ -239,7 +241,8 @@ static int read_replicated_entry(struct reader *r, const struct yaml_node *n,
 }
 
 /* Makes room for @n entries in front of those that are there. */
-static int prepend_sharing_entries(struct reader *r, size_t n, enum sharing_strategy strategy)
+static int prepend_sharing_entries(struct config_reader *r, size_t n,
+	enum sharing_strategy strategy)
 {
 	struct sharing *s = &r->c->sharing;
 	struct replicated *entries = calloc(s->n_entries + n, sizeof(*entries));
@@ -257,10 +260,10 @@ static int prepend_sharing_entries(struct reader *r, size_t n, enum sharing_stra
 }
 
 /* NULL with a mistake told, where there is no entry. */
-static const struct yaml_node *find_resource_list(struct reader *r, const struct yaml_node *n,
-	const struct where *w, const char *pattern)
+static const struct yaml_node *find_resource_list(struct config_reader *r,
+	const struct yaml_node *n, const struct config_value_path *w, const char *pattern)
 {
-	const struct where list = { w, "resources", 0 };
+	const struct config_value_path list = { w, "resources", 0 };
 	const struct yaml_node *entries = read_find_key(n, pattern, "resources");
 
 	if (entries && entries->type != YAML_LIST && entries->type != YAML_NULL)
@@ -277,9 +280,10 @@ static const struct yaml_node *find_resource_list(struct reader *r, const struct
 	return NULL;
 }
 
-static int read_mode(struct reader *r, const struct yaml_node *n, const struct where *w)
+static int read_mode(struct config_reader *r, const struct yaml_node *n,
+	const struct config_value_path *w)
 {
-	const struct where mode = { w, "computeMode", 0 };
+	const struct config_value_path mode = { w, "computeMode", 0 };
 	int word = 0, set = read_word_value(r, read_find_key(n, "sharing.mps", mode.key), &mode,
 			      &words_compute_mode, &word);
 
@@ -292,14 +296,14 @@ static const char *kind_pattern(enum sharing_strategy strategy)
 	return strategy == SHARING_MPS ? "sharing.mps" : "sharing.timeSlicing";
 }
 
-static int read_replicated(struct reader *r, const struct yaml_node *n, const struct where *w,
-	enum sharing_strategy strategy)
+static int read_replicated(struct config_reader *r, const struct yaml_node *n,
+	const struct config_value_path *w, enum sharing_strategy strategy)
 {
 	const char *pattern = kind_pattern(strategy);
 	struct sharing_kind *kind = &r->c->sharing.kinds[strategy];
-	const struct where rename = { w, "renameByDefault", 0 };
-	const struct where fail = { w, "failRequestsGreaterThanOne", 0 };
-	const struct where list = { w, "resources", 0 };
+	const struct config_value_path rename = { w, "renameByDefault", 0 };
+	const struct config_value_path fail = { w, "failRequestsGreaterThanOne", 0 };
+	const struct config_value_path list = { w, "resources", 0 };
 	const struct yaml_node *entries;
 	char row[48];
 
@@ -319,7 +323,7 @@ static int read_replicated(struct reader *r, const struct yaml_node *n, const st
 		return -1;
 	(void)snprintf(row, sizeof(row), "%s.resources[]", pattern);
 	for (size_t i = 0; i < entries->n; i++) {
-		struct where item = { &list, NULL, i };
+		struct config_value_path item = { &list, NULL, i };
 
 		if (read_on(r, read_replicated_entry(r, entries->items[i], &item, row,
 				       &r->c->sharing.entries[i])) < 0)
@@ -331,11 +335,11 @@ static int read_replicated(struct reader *r, const struct yaml_node *n, const st
 }
 
 /* Warns of time-slicing entries of which MPS has all devices: as a whole, or of each. */
-static int warn_of_nothing(struct reader *r, const struct where *w)
+static int warn_of_nothing(struct config_reader *r, const struct config_value_path *w)
 {
 	static const char text[] =
 		"has no effect: sharing.mps is there too, and takes precedence";
-	const struct where list = { w, "resources", 0 };
+	const struct config_value_path list = { w, "resources", 0 };
 	const struct yaml_node *entries =
 		read_find_key(r->time_slicing, "sharing.timeSlicing", list.key);
 	const struct sharing *s = &r->c->sharing;
@@ -346,7 +350,7 @@ static int warn_of_nothing(struct reader *r, const struct where *w)
 	if (n == entries->n)
 		return read_warn(r, r->time_slicing, w, "%s", text);
 	for (size_t i = 0; i < entries->n && n; i++) {
-		const struct where item = { &list, NULL, i };
+		const struct config_value_path item = { &list, NULL, i };
 
 		if (sharing_leaves_nothing(s, &s->entries[first + i]) &&
 			read_warn(r, entries->items[i], &item, "%s", text) < 0)
@@ -355,10 +359,10 @@ static int warn_of_nothing(struct reader *r, const struct where *w)
 	return 0;
 }
 
-int read_sharing(struct reader *r, const struct yaml_node *top)
+int read_sharing(struct config_reader *r, const struct yaml_node *top)
 {
-	const struct where w = { NULL, "sharing", 0 };
-	const struct where ts = { &w, "timeSlicing", 0 }, mps = { &w, "mps", 0 };
+	const struct config_value_path w = { NULL, "sharing", 0 };
+	const struct config_value_path ts = { &w, "timeSlicing", 0 }, mps = { &w, "mps", 0 };
 	const struct yaml_node *n = read_find_key(top, "", "sharing");
 	int set = read_object(r, n, &w, "sharing");
 
@@ -379,10 +383,10 @@ int read_sharing(struct reader *r, const struct yaml_node *top)
 	return read_slices(r, n, &w);
 }
 
-static int read_pattern(struct reader *r, const struct yaml_node *n, const struct where *w,
-	const char *row, struct resource_pattern *p)
+static int read_pattern(struct config_reader *r, const struct yaml_node *n,
+	const struct config_value_path *w, const char *row, struct resource_pattern *p)
 {
-	const struct where name = { w, "name", 0 }, pattern = { w, "pattern", 0 };
+	const struct config_value_path name = { w, "name", 0 }, pattern = { w, "pattern", 0 };
 	const struct yaml_node *v;
 	const char *text = "";
 	int set = read_object(r, n, w, row);
@@ -406,10 +410,11 @@ static int read_pattern(struct reader *r, const struct yaml_node *n, const struc
 	return p->pattern ? 0 : error_nomem(r->err);
 }
 
-static int read_patterns(struct reader *r, const struct yaml_node *resources,
-	const struct where *up, const char *key, struct resource_pattern **ret, size_t *ret_n)
+static int read_patterns(struct config_reader *r, const struct yaml_node *resources,
+	const struct config_value_path *up, const char *key, struct resource_pattern **ret,
+	size_t *ret_n)
 {
-	const struct where w = { up, key, 0 };
+	const struct config_value_path w = { up, key, 0 };
 	const struct yaml_node *n = read_find_key(resources, "resources", key);
 	char row[32];
 
@@ -428,7 +433,7 @@ static int read_patterns(struct reader *r, const struct yaml_node *resources,
 	*ret_n = n->n;
 	(void)snprintf(row, sizeof(row), "resources.%s[]", key);
 	for (size_t i = 0; i < n->n; i++) {
-		struct where item = { &w, NULL, i };
+		struct config_value_path item = { &w, NULL, i };
 
 		if (read_on(r, read_pattern(r, n->items[i], &item, row, &(*ret)[i])) < 0)
 			return -1;
@@ -436,9 +441,9 @@ static int read_patterns(struct reader *r, const struct yaml_node *resources,
 	return 0;
 }
 
-int read_resources(struct reader *r, const struct yaml_node *top)
+int read_resources(struct config_reader *r, const struct yaml_node *top)
 {
-	const struct where w = { NULL, "resources", 0 };
+	const struct config_value_path w = { NULL, "resources", 0 };
 	const struct yaml_node *n = read_find_key(top, "", "resources");
 	int set = read_object(r, n, &w, "resources");
 

@@ -108,13 +108,14 @@ static bool is_clash(const struct claim *a, const struct claim *b)
 	       (a->kind == b->kind && strcmp(a->what, b->what) == 0);
 }
 
-static int set_clash_error(struct reader *r, const struct yaml_node *slices,
-	const struct where *w, const struct claim *a, const struct claim *b)
+static int set_clash_error(struct config_reader *r, const struct yaml_node *slices,
+	const struct config_value_path *w, const struct claim *a, const struct claim *b)
 {
 	/* The one to blame is a set: the later of two. */
 	bool swap = !a->is_set || (b->is_set && b->at > a->at);
 	const struct claim *mine = swap ? b : a, *other = swap ? a : b;
-	const struct where item = { w, NULL, mine->at }, devices = { &item, "devices", 0 };
+	const struct config_value_path item = { w, NULL, mine->at },
+				       devices = { &item, "devices", 0 };
 	const struct yaml_node *n = slices->items[mine->at];
 	const struct yaml_node *v = read_find_key(n, ROW, "devices");
 	const char *which = other->is_set ? "sharing.slices"
@@ -133,8 +134,8 @@ static int set_clash_error(struct reader *r, const struct yaml_node *slices,
 }
 
 /* Of a resource all stands before the rest, and equal devices lie together. */
-static int check_devices(struct reader *r, const struct yaml_node *slices,
-	const struct where *w, const struct claims *c)
+static int check_devices(struct config_reader *r, const struct yaml_node *slices,
+	const struct config_value_path *w, const struct claims *c)
 {
 	size_t first = 0;
 
@@ -214,7 +215,7 @@ static const char *profile_value(const struct yaml_node *slices,
 	const struct yaml_node *v =
 		read_find_key(profile_node(slices, which), PROFILE_ROW, key);
 	char path[sizeof(PROFILE_ROW) + 16];
-	const struct field *f;
+	const struct config_field *f;
 
 	if (v && v->type != YAML_NULL)
 		return yaml_as_text(v);
@@ -223,11 +224,14 @@ static const char *profile_value(const struct yaml_node *slices,
 	return f && f->def ? f->def : "none";
 }
 
-static int fail_profile(struct reader *r, const struct yaml_node *slices, const struct where *w,
-	const struct named_profile *which, const char *key, const char *text)
+static int fail_profile(struct config_reader *r, const struct yaml_node *slices,
+	const struct config_value_path *w, const struct named_profile *which, const char *key,
+	const char *text)
 {
-	const struct where set = { w, NULL, which->set }, profiles = { &set, "profiles", 0 };
-	const struct where item = { &profiles, NULL, which->at }, place = { &item, key, 0 };
+	const struct config_value_path set = { w, NULL, which->set },
+				       profiles = { &set, "profiles", 0 };
+	const struct config_value_path item = { &profiles, NULL, which->at },
+				       place = { &item, key, 0 };
 	const struct yaml_node *n = profile_node(slices, which);
 	const struct yaml_node *v = read_find_key(n, PROFILE_ROW, key);
 
@@ -248,8 +252,8 @@ static const char *find_profile_difference(const struct slice_profile *a,
 									    : NULL;
 }
 
-static int check_names(struct reader *r, const struct yaml_node *slices, const struct where *w,
-	const struct named_profile *v, size_t n)
+static int check_names(struct config_reader *r, const struct yaml_node *slices,
+	const struct config_value_path *w, const struct named_profile *v, size_t n)
 {
 	char text[240];
 
@@ -275,7 +279,8 @@ static int check_names(struct reader *r, const struct yaml_node *slices, const s
 	return 0;
 }
 
-int check_slices(struct reader *r, const struct yaml_node *slices, const struct where *w)
+int check_slices(struct config_reader *r, const struct yaml_node *slices,
+	const struct config_value_path *w)
 {
 	const struct config *c = r->c;
 	struct claims claims = { .n = 0 };

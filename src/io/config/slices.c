@@ -11,11 +11,11 @@
 #define ROW         "sharing.slices[]"
 #define PROFILE_ROW ROW ".profiles[]"
 
-static int read_slice_profile(struct reader *r, const struct yaml_node *n,
-	const struct where *w, struct slice_profile *p)
+static int read_slice_profile(struct config_reader *r, const struct yaml_node *n,
+	const struct config_value_path *w, struct slice_profile *p)
 {
-	const struct where name = { w, "name", 0 }, count = { w, "count", 0 };
-	const struct where memory = { w, "memory", 0 }, weight = { w, "weight", 0 };
+	const struct config_value_path name = { w, "name", 0 }, count = { w, "count", 0 };
+	const struct config_value_path memory = { w, "memory", 0 }, weight = { w, "weight", 0 };
 	const struct yaml_node *v;
 	int set = read_object(r, n, w, PROFILE_ROW), limit;
 
@@ -51,10 +51,10 @@ static int read_slice_profile(struct reader *r, const struct yaml_node *n,
 	return read_isolation_words(r, n, w, PROFILE_ROW, /* replicas= */ 0, &p->isolation);
 }
 
-static int read_slice_devices(struct reader *r, const struct yaml_node *n,
-	const struct where *w, struct slice_set *s)
+static int read_slice_devices(struct config_reader *r, const struct yaml_node *n,
+	const struct config_value_path *w, struct slice_set *s)
 {
-	const struct where product = { w, "product", 0 };
+	const struct config_value_path product = { w, "product", 0 };
 	char shown[YAML_SHOW_MAX];
 	const char *text = "";
 
@@ -81,7 +81,7 @@ static int read_slice_devices(struct reader *r, const struct yaml_node *n,
 			CONFIG_ENTRIES_MAX, n->n);
 	s->devices = DEVICES_LIST;
 	for (size_t i = 0; i < n->n; i++) {
-		struct where item = { w, NULL, i };
+		struct config_value_path item = { w, NULL, i };
 
 		if (read_device_ref(r, n->items[i], &item, &s->list) < 0)
 			return -1;
@@ -89,8 +89,8 @@ static int read_slice_devices(struct reader *r, const struct yaml_node *n,
 	return 0;
 }
 
-static int read_slice_profiles(struct reader *r, const struct yaml_node *n,
-	const struct where *w, struct slice_set *s)
+static int read_slice_profiles(struct config_reader *r, const struct yaml_node *n,
+	const struct config_value_path *w, struct slice_set *s)
 {
 	uint64_t total = 0;
 
@@ -107,7 +107,7 @@ static int read_slice_profiles(struct reader *r, const struct yaml_node *n,
 		return error_nomem(r->err);
 	s->n_profiles = n->n;
 	for (size_t i = 0; i < n->n; i++) {
-		struct where item = { w, NULL, i };
+		struct config_value_path item = { w, NULL, i };
 		struct slice_profile *p = &s->profiles[i];
 
 		if (read_on(r, read_slice_profile(r, n->items[i], &item, p)) < 0)
@@ -127,11 +127,11 @@ static int read_slice_profiles(struct reader *r, const struct yaml_node *n,
 	return 0;
 }
 
-static int read_set(struct reader *r, const struct yaml_node *n, const struct where *w,
-	struct slice_set *s)
+static int read_set(struct config_reader *r, const struct yaml_node *n,
+	const struct config_value_path *w, struct slice_set *s)
 {
-	const struct where name = { w, "name", 0 }, devices = { w, "devices", 0 };
-	const struct where profiles = { w, "profiles", 0 }, mps = { w, "mps", 0 };
+	const struct config_value_path name = { w, "name", 0 }, devices = { w, "devices", 0 };
+	const struct config_value_path profiles = { w, "profiles", 0 }, mps = { w, "mps", 0 };
 	const struct yaml_node *v;
 	int set = read_object(r, n, w, ROW);
 
@@ -153,9 +153,10 @@ static int read_set(struct reader *r, const struct yaml_node *n, const struct wh
 	return read_slice_profiles(r, v, &profiles, s);
 }
 
-int read_slices(struct reader *r, const struct yaml_node *sharing, const struct where *up)
+int read_slices(struct config_reader *r, const struct yaml_node *sharing,
+	const struct config_value_path *up)
 {
-	const struct where w = { up, "slices", 0 };
+	const struct config_value_path w = { up, "slices", 0 };
 	const struct yaml_node *n = read_find_key(sharing, "sharing", "slices");
 
 	if (!n || n->type == YAML_NULL)
@@ -172,7 +173,7 @@ int read_slices(struct reader *r, const struct yaml_node *sharing, const struct 
 		return error_nomem(r->err);
 	r->c->n_slices = n->n;
 	for (size_t i = 0; i < n->n; i++) {
-		const struct where at = { &w, NULL, i };
+		const struct config_value_path at = { &w, NULL, i };
 
 		if (read_on(r, read_set(r, n->items[i], &at, &r->c->slices[i])) < 0)
 			return -1;

@@ -59,8 +59,8 @@ static void nearest_source(const struct config *c, const char *name,
 	}
 }
 
-int warn_of_source(struct reader *r, const struct yaml_node *n, const struct where *w,
-	const char *name)
+int warn_of_source(struct config_reader *r, const struct yaml_node *n,
+	const struct config_value_path *w, const char *name)
 {
 	char near[RESOURCE_NAME_MAX];
 

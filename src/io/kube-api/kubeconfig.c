@@ -14,11 +14,11 @@
  * The keys below "cluster", "user" and "context" that mean something to us, or that would change
  * whom we talk to, or as whom, if we passed them over. Other keys are ignored, as kubectl does.
  */
-enum kind { TEXT, PATH, PEM, FLAG, REFUSED };
+enum kubeconfig_kind { TEXT, PATH, PEM, FLAG, REFUSED };
 
-static const struct key {
+static const struct kubeconfig_key {
 	const char *in, *name;
-	enum kind kind;
+	enum kubeconfig_kind kind;
 	size_t offset; /* in struct api_config */
 } keys[] = {
 #define AT(field) offsetof(struct api_config, field)
@@ -46,7 +46,7 @@ static const struct key {
 #undef AT
 };
 
-struct reader {
+struct kubeconfig_reader {
 	const struct yaml_source *src;
 	struct api_config *c;
 	struct error *err;
@@ -99,8 +99,8 @@ char *base64_text(const char *text, size_t len)
 
 /* --- values --- */
 
-static int read_scalar(struct reader *r, const struct yaml_node *n, const struct key *k,
-	const char **ret)
+static int read_scalar(struct kubeconfig_reader *r, const struct yaml_node *n,
+	const struct kubeconfig_key *k, const char **ret)
 {
 	if (n->type == YAML_LIST || n->type == YAML_OBJECT)
 		return FAIL(r, n, "%s: expected a text", k->name);
@@ -110,8 +110,8 @@ static int read_scalar(struct reader *r, const struct yaml_node *n, const struct
 	return 0;
 }
 
-static int read_kubeconfig_flag(struct reader *r, const struct yaml_node *n,
-	const struct key *k)
+static int read_kubeconfig_flag(struct kubeconfig_reader *r, const struct yaml_node *n,
+	const struct kubeconfig_key *k)
 {
 	bool *field = (bool *)((char *)r->c + k->offset);
 
@@ -124,7 +124,7 @@ static int read_kubeconfig_flag(struct reader *r, const struct yaml_node *n,
 }
 
 /* Beside the kubeconfig, as kubectl reads it. */
-static int resolve_kubeconfig_path(struct reader *r, const struct yaml_node *n,
+static int resolve_kubeconfig_path(struct kubeconfig_reader *r, const struct yaml_node *n,
 	const char *text, char **ret)
 {
 	const char *slash = strrchr(r->src->name, '/');
@@ -141,8 +141,8 @@ static int resolve_kubeconfig_path(struct reader *r, const struct yaml_node *n,
 }
 
 /* Values are never shown in messages: most are secrets. */
-static int read_kubeconfig_value(struct reader *r, const struct yaml_node *n,
-	const struct key *k)
+static int read_kubeconfig_value(struct kubeconfig_reader *r, const struct yaml_node *n,
+	const struct kubeconfig_key *k)
 {
 	char **field = (char **)((char *)r->c + k->offset);
 	const char *text = "";
@@ -173,7 +173,7 @@ static bool is_empty_node(const struct yaml_node *n)
 	       ((n->type == YAML_LIST || n->type == YAML_OBJECT) && n->n == 0);
 }
 
-static int read_kubeconfig_entry(struct reader *r, const struct yaml_node *entry,
+static int read_kubeconfig_entry(struct kubeconfig_reader *r, const struct yaml_node *entry,
 	const char *in)
 {
 	for (size_t i = 0; i < ARRAY_LEN(keys); i++) {
@@ -202,8 +202,8 @@ static const char *get_kubeconfig_text(const struct yaml_node *object, const cha
 
 /* The object @key of the element called @name of the list @list; of two, the first, as kubectl. NULL:
  * there is none, which is an error. */
-static const struct yaml_node *find_named_object(struct reader *r, const struct yaml_node *doc,
-	const char *list, const char *key, const char *name)
+static const struct yaml_node *find_named_object(struct kubeconfig_reader *r,
+	const struct yaml_node *doc, const char *list, const char *key, const char *name)
 {
 	const struct yaml_node *l = yaml_get(doc, list, false), *n;
 	char shown[API_SHOWN_MAX];
@@ -229,7 +229,7 @@ static const struct yaml_node *find_named_object(struct reader *r, const struct 
 	return NULL;
 }
 
-static int read_user(struct reader *r, const struct yaml_node *doc, const char *name)
+static int read_user(struct kubeconfig_reader *r, const struct yaml_node *doc, const char *name)
 {
 	const struct yaml_node *user;
 
@@ -239,7 +239,7 @@ static int read_user(struct reader *r, const struct yaml_node *doc, const char *
 	return user ? read_kubeconfig_entry(r, user, "user") : -1;
 }
 
-static int read_context(struct reader *r, const struct yaml_node *doc)
+static int read_context(struct kubeconfig_reader *r, const struct yaml_node *doc)
 {
 	const char *name = get_kubeconfig_text(doc, "current-context"), *cluster_name;
 	const struct yaml_node *context, *cluster;
@@ -266,7 +266,7 @@ static int read_context(struct reader *r, const struct yaml_node *doc)
 }
 
 /* The one document that is a kubeconfig; others may stand beside it. NULL: an error. */
-static const struct yaml_node *find_document(struct reader *r, const struct yaml *y)
+static const struct yaml_node *find_document(struct kubeconfig_reader *r, const struct yaml *y)
 {
 	const struct yaml_node *found = NULL;
 
@@ -297,7 +297,7 @@ static void prefer_data(char **file, char *const *data)
 	}
 }
 
-static int read_kubeconfig(struct reader *r)
+static int read_kubeconfig(struct kubeconfig_reader *r)
 {
 	CLEANUP(yaml_freep) struct yaml *y = NULL;
 	const struct yaml_node *doc;
@@ -326,7 +326,7 @@ int kubeconfig_parse(struct api_config *ret, const char *path, const char *text,
 {
 	struct yaml_source src = { .name = path, .text = text, .len = len };
 	struct api_config c = { .server = NULL };
-	struct reader r = { .src = &src, .c = &c, .err = err };
+	struct kubeconfig_reader r = { .src = &src, .c = &c, .err = err };
 
 	if (read_kubeconfig(&r) < 0) {
 		api_config_fini(&c);

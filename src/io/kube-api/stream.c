@@ -3,20 +3,20 @@
 
 #include <string.h>
 
-void api_stream_fini(struct stream *s)
+void api_stream_fini(struct api_stream *s)
 {
 	buf_fini(&s->bytes);
 	s->taken = s->searched = 0;
 }
 
-void stream_clear(struct stream *s)
+void stream_clear(struct api_stream *s)
 {
 	buf_clear(&s->bytes);
 	s->taken = s->searched = 0;
 }
 
 /* Moves what is left to the front, so that the buffer holds one line and not the whole stream. */
-static void compact_stream(struct stream *s)
+static void compact_stream(struct api_stream *s)
 {
 	if (s->taken == 0)
 		return;
@@ -26,7 +26,7 @@ static void compact_stream(struct stream *s)
 	s->taken = 0;
 }
 
-int stream_next(struct stream *s, const char **ret, size_t *ret_len, struct error *err)
+int stream_next(struct api_stream *s, const char **ret, size_t *ret_len, struct error *err)
 {
 	while (s->searched < s->bytes.len) {
 		char *from = s->bytes.data + s->searched, *line = s->bytes.data + s->taken;
@@ -54,7 +54,7 @@ int stream_next(struct stream *s, const char **ret, size_t *ret_len, struct erro
 	return 0;
 }
 
-bool stream_is_inside(const struct stream *s)
+bool stream_is_inside(const struct api_stream *s)
 {
 	return s->bytes.len > s->taken;
 }

@@ -16,7 +16,7 @@
 
 #include <jansson.h>
 
-struct stream {
+struct api_stream {
 	struct buf bytes; /* received, not all taken yet */
 	size_t taken;     /* of these, handed out as lines */
 	size_t searched;  /* of these, known to have no end of line behind @taken */
@@ -30,8 +30,8 @@ struct stream {
 		.line_max = (max_bytes)                                                 \
 	}
 
-void api_stream_fini(struct stream *s);
-void stream_clear(struct stream *s);
+void api_stream_fini(struct api_stream *s);
+void stream_clear(struct api_stream *s);
 
 /*
  * Returns STREAM_LINE with the next line that is not empty, without its end and NUL-terminated,
@@ -39,11 +39,11 @@ void stream_clear(struct stream *s);
  * .line_max.
  */
 #define STREAM_LINE 1
-int stream_next(struct stream *s, const char **ret, size_t *ret_len,
+int stream_next(struct api_stream *s, const char **ret, size_t *ret_len,
 	struct error *err) MUST_USE;
 
 /* Is there a line that has begun and not ended? */
-bool stream_is_inside(const struct stream *s);
+bool stream_is_inside(const struct api_stream *s);
 
 enum watch_event_type {
 	WATCH_EVENT_OBJECT,

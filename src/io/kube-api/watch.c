@@ -16,7 +16,7 @@
  * Whatever may call the user does so last, or looks at .stopped after it: the user may have stopped
  * the watch, and then nothing is done with it any more (its memory goes later, with the timer).
  */
-enum phase { WAITING, LISTING, WATCHING };
+enum api_watch_phase { WAITING, LISTING, WATCHING };
 
 /* After so many attempts in a row that came to nothing, a version that the server will not have
  * again (restored from a backup) is the likeliest reason, and a list finds out. */
@@ -28,7 +28,7 @@ struct api_watch {
 	struct api_watch_ops ops;
 	void *arg;
 	char *collection, *name;
-	enum phase phase;
+	enum api_watch_phase phase;
 	bool stopped;
 	/* WAITING: the next attempt; WATCHING: the end of our patience, short until the answer has
 	 * begun. */
@@ -36,7 +36,7 @@ struct api_watch {
 	uint32_t requested_s; /* of this WATCHING */
 	uint64_t began_ns;
 	struct api_transfer transfer;
-	struct stream stream;
+	struct api_stream stream;
 	struct backoff backoff;
 	bool expired;                       /* 410 has come, and nothing good since */
 	char version[RESOURCE_VERSION_MAX]; /* to go on from; "": list */
@@ -416,7 +416,7 @@ int api_watch_start(struct api_watch **ret, struct api *a, const char *collectio
 	w->ops = *ops;
 	w->arg = arg;
 	w->backoff = a->intervals.backoff;
-	w->stream = (struct stream)STREAM_INIT(API_EVENT_MAX);
+	w->stream = (struct api_stream)STREAM_INIT(API_EVENT_MAX);
 	w->transfer = (struct api_transfer){ .api = a,
 		.body = &w->stream.bytes,
 		.owner = w,

@@ -18,8 +18,8 @@
 #define STABLE_NS           (30 * NS_PER_SEC) /* a registration that held so long was a good one */
 
 /* One open ListAndWatch. */
-struct watch {
-	LIST_ENTRY(watch) link;
+struct list_watch {
+	LIST_ENTRY(list_watch) link;
 	struct plugin *plugin;
 	struct rpc_call *call;
 };
@@ -34,7 +34,7 @@ struct plugin {
 	const char *endpoint;             /* the last part of path */
 	struct buf devices;               /* the encoded list */
 	bool have_devices, stopping;
-	LIST_HEAD(, watch) watches;
+	LIST_HEAD(, list_watch) watches;
 	unsigned n_watches;
 	uv_timer_t timer;
 
@@ -136,7 +136,7 @@ static int register_begin(struct plugin *p, uint64_t now, struct error *err)
 	return 0;
 }
 
-static void forget_watch(struct watch *w)
+static void forget_watch(struct list_watch *w)
 {
 	LIST_REMOVE(w, link);
 	w->plugin->n_watches--;
@@ -151,7 +151,7 @@ static void forget_watch(struct watch *w)
  */
 static bool drain_plugin_streams(struct plugin *p, uint64_t now)
 {
-	struct watch *w;
+	struct list_watch *w;
 
 	while ((w = LIST_FIRST(&p->watches))) {
 		rpc_stream_finish(w->call, RPC_UNAVAILABLE, "registering again");
@@ -272,7 +272,7 @@ static void handle_options(struct rpc_call *call, const uint8_t *data, size_t le
 
 static void on_watch_end(struct rpc_call *call, void *arg)
 {
-	struct watch *w = arg;
+	struct list_watch *w = arg;
 	struct plugin *p = w->plugin;
 
 	(void)call;
@@ -286,7 +286,7 @@ static void on_watch_end(struct rpc_call *call, void *arg)
 static void handle_watch(struct rpc_call *call, const uint8_t *data, size_t len, void *arg)
 {
 	struct plugin *p = arg;
-	struct watch *w = calloc(1, sizeof(*w));
+	struct list_watch *w = calloc(1, sizeof(*w));
 
 	(void)data;
 	(void)len;
@@ -514,7 +514,7 @@ int plugin_set_devices(struct plugin *p, const struct plugin_device *devices, si
 	struct error *err)
 {
 	struct buf b = BUF_INIT(MESSAGE_TO_KUBELET_MAX);
-	struct watch *w;
+	struct list_watch *w;
 
 	if (plugin_devices_encode(&b, devices, n, err) < 0) {
 		buf_fini(&b);

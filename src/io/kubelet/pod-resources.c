@@ -48,7 +48,7 @@ int pod_devices_decode(struct pod_devices **ret, const uint8_t *data, size_t len
 	return 0;
 }
 
-struct query {
+struct pod_resources_query {
 	void (*done)(void *arg, struct pod_devices *list, const struct error *err);
 	void *arg;
 };
@@ -72,7 +72,7 @@ static enum error_code get_rpc_error_code(enum rpc_status status)
 static void on_pod_resources_reply(void *arg, enum rpc_status status, const char *text,
 	const uint8_t *reply, size_t len)
 {
-	struct query q = *(struct query *)arg;
+	struct pod_resources_query q = *(struct pod_resources_query *)arg;
 	struct pod_devices *list = NULL;
 	struct error err = ERROR_INIT;
 
@@ -91,11 +91,11 @@ int pod_resources_list(struct rpc_client *c, uint64_t timeout_ns,
 	void (*done)(void *arg, struct pod_devices *list, const struct error *err), void *arg,
 	struct error *err)
 {
-	struct query *q = malloc(sizeof(*q));
+	struct pod_resources_query *q = malloc(sizeof(*q));
 
 	if (!q)
 		return error_nomem(err);
-	*q = (struct query){ .done = done, .arg = arg };
+	*q = (struct pod_resources_query){ .done = done, .arg = arg };
 	if (rpc_invoke(c, METHOD_POD_LIST, "", 0, timeout_ns, on_pod_resources_reply, q, err) <
 		0) {
 		free(q);

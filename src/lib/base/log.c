@@ -19,12 +19,12 @@ static const char *const level_names[] = { "error", "warn", "info", "debug" };
 static const char *const format_names[] = { "text", "json" };
 
 /* A line being put together; what does not fit is cut, the end of the line never is. */
-struct line {
+struct log_line {
 	char text[LINE_MAX_BYTES];
 	size_t len;
 };
 
-static void add_raw_log_text(struct line *l, const char *s, size_t n)
+static void add_raw_log_text(struct log_line *l, const char *s, size_t n)
 {
 	size_t room = sizeof(l->text) - 4 - l->len;
 
@@ -34,13 +34,13 @@ static void add_raw_log_text(struct line *l, const char *s, size_t n)
 	l->len += n;
 }
 
-static void add_log_text(struct line *l, const char *s)
+static void add_log_text(struct log_line *l, const char *s)
 {
 	add_raw_log_text(l, s, strlen(s));
 }
 
 /* JSON string rules serve for both formats: control characters and quotes cannot forge a field. */
-static void add_quoted_log_text(struct line *l, const char *s)
+static void add_quoted_log_text(struct log_line *l, const char *s)
 {
 	char esc[8];
 
@@ -69,7 +69,7 @@ static bool is_plain_log_text(const char *s)
 			       "0123456789-_./:@%+,") == strlen(s);
 }
 
-static void add_log_value(struct line *l, const struct log_field *f)
+static void add_log_value(struct log_line *l, const struct log_field *f)
 {
 	char num[24];
 	const char *s = f->type == LOG_FIELD_STR && f->str ? f->str : "";
@@ -92,7 +92,7 @@ static void add_log_value(struct line *l, const struct log_field *f)
 	}
 }
 
-static void format_log_as_text(struct line *l, const char *when, enum log_level level,
+static void format_log_as_text(struct log_line *l, const char *when, enum log_level level,
 	const char *text, const struct log_field *fields, size_t n)
 {
 	add_log_text(l, when);
@@ -108,7 +108,7 @@ static void format_log_as_text(struct line *l, const char *when, enum log_level 
 	}
 }
 
-static void format_log_as_json(struct line *l, const char *when, enum log_level level,
+static void format_log_as_json(struct log_line *l, const char *when, enum log_level level,
 	const char *text, const struct log_field *fields, size_t n)
 {
 	add_log_text(l, "{\"time\":\"");
@@ -157,7 +157,7 @@ bool log_format_parse(const char *text, enum log_format *ret)
 void log_write(enum log_level level, const char *text, const struct log_field *fields, size_t n)
 {
 	char when[TIME_RFC3339_MAX];
-	struct line l;
+	struct log_line l;
 
 	if (level > setup.max)
 		return;

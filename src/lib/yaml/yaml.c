@@ -16,7 +16,7 @@
 
 #define ANCHORS_MAX 1000
 
-struct frame {
+struct yaml_frame {
 	struct yaml_node *node;
 	struct yaml_node *key;      /* waits for its value */
 	struct yaml_node *anchored; /* name that the node gets when it is whole */
@@ -34,7 +34,7 @@ struct builder {
 	size_t len;
 	struct error *err;
 	struct yaml *y;
-	struct frame stack[YAML_DEPTH_MAX];
+	struct yaml_frame stack[YAML_DEPTH_MAX];
 	size_t depth, n_nodes, cap_docs;
 	struct anchor anchors[ANCHORS_MAX];
 	size_t n_anchors;
@@ -329,7 +329,7 @@ static int apply_merges(struct builder *b, struct yaml_node *object, size_t *cap
 /* Hands a whole value to what is around it. */
 static int add_yaml_value(struct builder *b, struct yaml_node *n)
 {
-	struct frame *f = b->depth ? &b->stack[b->depth - 1] : NULL;
+	struct yaml_frame *f = b->depth ? &b->stack[b->depth - 1] : NULL;
 
 	if (!f) {
 		if (grow_yaml_array(&b->y->docs, b->y->n, &b->cap_docs,
@@ -384,14 +384,14 @@ static int set_anchor(struct builder *b, const struct yaml_node *name, struct ya
 static int open_yaml_collection(struct builder *b, struct fy_event *e, enum yaml_type type)
 {
 	struct fy_token *anchor = fy_event_get_anchor_token(e);
-	struct frame *f;
+	struct yaml_frame *f;
 
 	set_node_position(b, fy_event_get_token(e), false);
 	if (b->depth == YAML_DEPTH_MAX)
 		return yaml_fail(b->src, b->line, b->column, ERR_LIMIT, b->err,
 			"nested deeper than %d levels", YAML_DEPTH_MAX);
 	f = &b->stack[b->depth];
-	*f = (struct frame){ .node = new_node(b, type) };
+	*f = (struct yaml_frame){ .node = new_node(b, type) };
 	if (!f->node)
 		return -1;
 	if (anchor) {
@@ -405,7 +405,7 @@ static int open_yaml_collection(struct builder *b, struct fy_event *e, enum yaml
 
 static int close_yaml_collection(struct builder *b)
 {
-	struct frame *f = &b->stack[b->depth - 1];
+	struct yaml_frame *f = &b->stack[b->depth - 1];
 
 	if (f->node->type == YAML_OBJECT &&
 		(refuse_duplicates(b, f->node) < 0 || apply_merges(b, f->node, &f->cap) < 0))

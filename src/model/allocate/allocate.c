@@ -79,7 +79,7 @@ struct physical {
 	const struct gpu_mig *mig; /* NULL: the whole GPU */
 };
 
-struct request {
+struct alloc_request {
 	const struct resource *r;
 	const struct inventory *inv;
 	const struct config *config;
@@ -89,7 +89,8 @@ struct request {
 	struct physical *of; /* [n_ids] what they stand for: check_allocation_request() */
 };
 
-static bool find_physical_device(struct physical *ret, const struct request *q, const char *id)
+static bool find_physical_device(struct physical *ret, const struct alloc_request *q,
+	const char *id)
 {
 	const struct offer_device *d = resource_find(q->r, id);
 
@@ -124,7 +125,7 @@ static bool is_limited(const struct resource *r, const char *id)
 	return s && s->fail_requests_greater_than_one;
 }
 
-static int check_allocation_request(const struct request *q, struct error *err)
+static int check_allocation_request(const struct alloc_request *q, struct error *err)
 {
 	bool limited = false;
 
@@ -150,7 +151,7 @@ static int check_allocation_request(const struct request *q, struct error *err)
 }
 
 /* The physical devices in the order of the request, each once, as the strategy names them. */
-static int list_devices(const struct request *q, struct strv *ret, struct error *err)
+static int list_devices(const struct alloc_request *q, struct strv *ret, struct error *err)
 {
 	for (size_t i = 0; i < q->n_ids; i++) {
 		char text[DEVICE_ID_MAX];
@@ -177,8 +178,8 @@ static int add_options(struct allocation *a, const struct config *config, struct
 	return 0;
 }
 
-static int add_envvar(struct allocation *a, const struct request *q, const struct strv *devices,
-	struct error *err)
+static int add_envvar(struct allocation *a, const struct alloc_request *q,
+	const struct strv *devices, struct error *err)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(TEXT_MAX);
 
@@ -194,7 +195,7 @@ static int add_envvar(struct allocation *a, const struct request *q, const struc
 	return q->host->imex_channel0 ? add_env(a, "NVIDIA_IMEX_CHANNELS", "0", err) : 0;
 }
 
-static int add_volume_mounts(struct allocation *a, const struct request *q,
+static int add_volume_mounts(struct allocation *a, const struct alloc_request *q,
 	const struct strv *devices, struct error *err)
 {
 	if (add_env(a, "NVIDIA_VISIBLE_DEVICES", MOUNT_ROOT, err) < 0)
@@ -209,7 +210,7 @@ static int add_volume_mounts(struct allocation *a, const struct request *q,
 }
 
 /* A container would start and not find the device that a name stands for. */
-static int check_minors(const struct request *q, struct error *err)
+static int check_minors(const struct alloc_request *q, struct error *err)
 {
 	for (size_t i = 0; i < q->n_ids; i++) {
 		const struct physical *p = &q->of[i];
@@ -240,7 +241,7 @@ static size_t node_paths(const struct physical *p, char ret[NODES_MAX][NODE_PATH
 	return 3;
 }
 
-static int add_specs(struct allocation *a, const struct request *q, struct error *err)
+static int add_specs(struct allocation *a, const struct alloc_request *q, struct error *err)
 {
 	const struct strv *nodes = &q->host->control_nodes;
 	const char *root = q->config->dev_root;
@@ -277,7 +278,7 @@ static int add_cdi_name(struct allocation *a, const char *class, const char *dev
 	return strv_add(&a->cdi_devices, name, err);
 }
 
-static int name_cdi_devices(struct allocation *a, const struct request *q,
+static int name_cdi_devices(struct allocation *a, const struct alloc_request *q,
 	const struct strv *devices, struct error *err)
 {
 	const struct alloc_cdi *cdi = &q->host->cdi;
@@ -301,7 +302,7 @@ static int name_cdi_devices(struct allocation *a, const struct request *q,
 	return 0;
 }
 
-static int annotate_cdi_devices(struct allocation *a, const struct request *q,
+static int annotate_cdi_devices(struct allocation *a, const struct alloc_request *q,
 	struct error *err)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(TEXT_MAX);
@@ -320,8 +321,8 @@ static int annotate_cdi_devices(struct allocation *a, const struct request *q,
 	return e->name && e->value ? 0 : error_nomem(err);
 }
 
-static int add_cdi(struct allocation *a, const struct request *q, const struct strv *devices,
-	struct error *err)
+static int add_cdi(struct allocation *a, const struct alloc_request *q,
+	const struct strv *devices, struct error *err)
 {
 	if (!q->host->cdi.gpu) /* and another strategy is there: check_allocation_request() */
 		return 0;
@@ -340,7 +341,7 @@ int allocation_new(struct allocation **ret, const struct resource *r,
 	const char *const *ids, size_t n_ids, struct error *err)
 {
 	CLEANUP(freep) struct physical *of = calloc(n_ids + 1, sizeof(*of));
-	const struct request q = { .r = r,
+	const struct alloc_request q = { .r = r,
 		.inv = inv,
 		.config = config,
 		.host = host,

@@ -81,15 +81,15 @@ static uint64_t add_saturating(uint64_t a, uint64_t b)
 }
 
 /* A reason in the making, without the heap: health changes even when memory is short. */
-struct text {
+struct reason_text {
 	char s[GPU_REASON_MAX];
 	size_t len;
 };
 
-static void add_reason_text(struct text *t, const char *fmt, ...) PRINTF(2, 3);
+static void add_reason_text(struct reason_text *t, const char *fmt, ...) PRINTF(2, 3);
 
 /* Appends; what does not fit is cut. */
-static void add_reason_text(struct text *t, const char *fmt, ...)
+static void add_reason_text(struct reason_text *t, const char *fmt, ...)
 {
 	va_list ap;
 	int n;
@@ -104,7 +104,7 @@ static void add_reason_text(struct text *t, const char *fmt, ...)
 }
 
 /* "30s", "10m", "1h30m": without the zeros of time_age(), which is for columns. */
-static void add_wait(struct text *t, uint64_t ns)
+static void add_wait(struct reason_text *t, uint64_t ns)
 {
 	uint64_t s = (ns + NS_PER_SEC - 1) / NS_PER_SEC;
 
@@ -117,7 +117,8 @@ static void add_wait(struct text *t, uint64_t ns)
 }
 
 /* @times 0: one of it is enough. */
-static void add_xid_text(struct text *t, uint32_t xid, uint32_t times, uint64_t within_ns)
+static void add_xid_text(struct reason_text *t, uint32_t xid, uint32_t times,
+	uint64_t within_ns)
 {
 	add_reason_text(t, "XID %" PRIu32, xid);
 	if (xid_text(xid)[0])
@@ -128,13 +129,13 @@ static void add_xid_text(struct text *t, uint32_t xid, uint32_t times, uint64_t 
 	}
 }
 
-static void add_cause_xid(struct text *t, const struct health *h)
+static void add_cause_xid(struct reason_text *t, const struct health *h)
 {
 	add_xid_text(t, h->cause_xid, h->cause_times, h->cause_within_ns);
 }
 
 /* The texts of the signals in @mask, with semicolons between them. */
-static void add_signals(struct text *t, uint32_t mask)
+static void add_signals(struct reason_text *t, uint32_t mask)
 {
 	const char *sep = "";
 
@@ -147,7 +148,7 @@ static void add_signals(struct text *t, uint32_t mask)
 }
 
 /* What is wrong, and which XID came before it. @seen may be NULL. */
-static void add_cause(struct text *t, const struct health *h, const struct gpu *seen)
+static void add_cause(struct reason_text *t, const struct health *h, const struct gpu *seen)
 {
 	if (h->fault == GPU_OK) {
 		if (h->cause_xid)
@@ -166,8 +167,8 @@ static void add_cause(struct text *t, const struct health *h, const struct gpu *
 }
 
 /* What happens next. */
-static void add_outlook(struct text *t, const struct health *h, const struct health_policy *p,
-	uint64_t now_ns)
+static void add_outlook(struct reason_text *t, const struct health *h,
+	const struct health_policy *p, uint64_t now_ns)
 {
 	if (h->fault == GPU_OK && has_acting_signal(h, p)) {
 		add_reason_text(t, "%s", t->len ? ": " : "");
@@ -199,7 +200,7 @@ static void add_outlook(struct text *t, const struct health *h, const struct hea
 static bool update_health_reason(struct health *h, const struct health_policy *p,
 	const struct gpu *seen, uint64_t now_ns)
 {
-	struct text t = { .len = 0 };
+	struct reason_text t = { .len = 0 };
 
 	if (h->state != HEALTH_HEALTHY) {
 		add_cause(&t, h, seen);
@@ -288,7 +289,7 @@ static uint64_t next_warning_end(const struct health *h, const struct health_pol
 static bool update_health_warning(struct health *h, const struct health_policy *p,
 	uint64_t now_ns)
 {
-	struct text t = { .len = 0 };
+	struct reason_text t = { .len = 0 };
 
 	fit_recent(h, p);
 	add_signals(&t, health_raised(h, p, HEALTH_WARN));

@@ -30,7 +30,7 @@ struct shared {
 	const char *mark; /* at the end of the product: "-SHARED" if it keeps its name */
 };
 
-struct view {
+struct gpu_labels {
 	struct label_set *set;
 	const struct inventory *inv;
 	const struct config *config;
@@ -42,13 +42,13 @@ struct view {
 };
 
 /* Whether a GPU is one that labels speak about. */
-static bool is_labelled_gpu(const struct view *v, uint32_t i)
+static bool is_labelled_gpu(const struct gpu_labels *v, uint32_t i)
 {
 	return v->inv->gpus[i].name[0] && v->can_have[i];
 }
 
 /* A MIG device exists as such only where MIG is on. */
-static bool mig_counts(const struct view *v, const struct gpu_mig *m)
+static bool mig_counts(const struct gpu_labels *v, const struct gpu_mig *m)
 {
 	return m->gpu < v->inv->n && v->inv->gpus[m->gpu].mig_enabled &&
 	       is_labelled_gpu(v, m->gpu);
@@ -63,7 +63,7 @@ static void profile_name(char *ret, size_t cap, const struct gpu_mig *m)
 			*p = '.';
 }
 
-static void mig_builtin_name(char *ret, const struct view *v, const struct gpu_mig *m)
+static void mig_builtin_name(char *ret, const struct gpu_labels *v, const struct gpu_mig *m)
 {
 	char profile[sizeof(m->profile)];
 
@@ -74,7 +74,7 @@ static void mig_builtin_name(char *ret, const struct view *v, const struct gpu_m
 		(void)snprintf(ret, RESOURCE_NAME_MAX, "%s", LABEL_RESOURCE);
 }
 
-static void mig_resource_name(char *ret, const struct view *v, const struct gpu_mig *m)
+static void mig_resource_name(char *ret, const struct gpu_labels *v, const struct gpu_mig *m)
 {
 	for (size_t i = 0; i < v->config->n_mig_patterns; i++) {
 		const struct resource_pattern *p = &v->config->mig_patterns[i];
@@ -90,7 +90,7 @@ static void mig_resource_name(char *ret, const struct view *v, const struct gpu_
 /* ---- sharing ---------------------------------------------------------------------------------- */
 
 /* Slices of one device, of all profiles. */
-static uint32_t count_unit_slices(const struct view *v, uint32_t unit)
+static uint32_t count_unit_slices(const struct gpu_labels *v, uint32_t unit)
 {
 	uint32_t n = 0;
 
@@ -100,7 +100,7 @@ static uint32_t count_unit_slices(const struct view *v, uint32_t unit)
 }
 
 /* The devices of @resource that are cut; their slices have names of their own. */
-static void add_slices(const struct view *v, const char *resource, struct shared *ret)
+static void add_slices(const struct gpu_labels *v, const char *resource, struct shared *ret)
 {
 	for (uint32_t i = 0; i < v->devices.n; i++) {
 		uint32_t n =
@@ -113,7 +113,7 @@ static void add_slices(const struct view *v, const char *resource, struct shared
 	}
 }
 
-static struct shared sharing_of(const struct view *v, const char *resource)
+static struct shared sharing_of(const struct gpu_labels *v, const char *resource)
 {
 	const struct sharing *s = &v->config->sharing;
 	struct shared ret = { .replicas = 1, .strategy = SHARING_NONE, .mark = "" };
@@ -145,7 +145,7 @@ static void add_replica_labels(struct label_set *set, const char *key, const str
 /* ---- whole GPUs ------------------------------------------------------------------------------- */
 
 /* Which GPU speaks for @resource (NULL: for all); inv->n: there is none. */
-static uint32_t find_representative_gpu(const struct view *v, const char *resource)
+static uint32_t find_representative_gpu(const struct gpu_labels *v, const char *resource)
 {
 	uint32_t found = v->inv->n;
 
@@ -163,7 +163,7 @@ static uint32_t find_representative_gpu(const struct view *v, const char *resour
 	return found;
 }
 
-static uint32_t count_model(const struct view *v, const char *name)
+static uint32_t count_model(const struct gpu_labels *v, const char *name)
 {
 	uint32_t n = 0;
 
@@ -172,7 +172,7 @@ static uint32_t count_model(const struct view *v, const char *name)
 	return n;
 }
 
-static void add_gpu_labels(const struct view *v, const char *key, const struct gpu *g)
+static void add_gpu_labels(const struct gpu_labels *v, const char *key, const struct gpu *g)
 {
 	struct shared s = sharing_of(v, offer_original_name(v->config, g));
 
@@ -214,7 +214,7 @@ static const char *family_name(uint32_t major, uint32_t minor)
 	return "undefined";
 }
 
-static void add_compute_labels(const struct view *v, const struct gpu *g)
+static void add_compute_labels(const struct gpu_labels *v, const struct gpu *g)
 {
 	if (!g->cc_major)
 		return;
@@ -224,7 +224,7 @@ static void add_compute_labels(const struct view *v, const struct gpu *g)
 	label_set_add(v->set, LABEL_RESOURCE, "compute.minor", "%" PRIu32, g->cc_minor);
 }
 
-static void add_models_note(const struct view *v, const struct gpu *chosen)
+static void add_models_note(const struct gpu_labels *v, const struct gpu *chosen)
 {
 	for (uint32_t i = 0; i < v->inv->n; i++) {
 		if (!is_labelled_gpu(v, i) || strcmp(v->inv->gpus[i].name, chosen->name) == 0)
@@ -237,7 +237,7 @@ static void add_models_note(const struct view *v, const struct gpu *chosen)
 	}
 }
 
-static void add_all_gpu_labels(const struct view *v)
+static void add_all_gpu_labels(const struct gpu_labels *v)
 {
 	uint32_t at = find_representative_gpu(v, LABEL_RESOURCE);
 
@@ -260,7 +260,7 @@ static void add_all_gpu_labels(const struct view *v)
 
 /* ---- MIG devices ------------------------------------------------------------------------------ */
 
-static void add_mig_labels(const struct view *v, const char *key, const struct gpu_mig *m,
+static void add_mig_labels(const struct gpu_labels *v, const char *key, const struct gpu_mig *m,
 	uint32_t count)
 {
 	char resource[RESOURCE_NAME_MAX], profile[sizeof(m->profile)], end[64];
@@ -277,7 +277,7 @@ static void add_mig_labels(const struct view *v, const char *key, const struct g
 	label_set_add(v->set, key, "memory", "%" PRIu64, m->memory_mib);
 }
 
-static void add_mig_attribute_labels(const struct view *v, const char *key,
+static void add_mig_attribute_labels(const struct gpu_labels *v, const char *key,
 	const struct gpu_mig *m)
 {
 	label_set_add(v->set, key, "multiprocessors", "%" PRIu32, m->multiprocessors);
@@ -292,8 +292,8 @@ static void add_mig_attribute_labels(const struct view *v, const char *key,
 
 /* How many MIG devices have the same resource, by the one name or the other, as @m; 0: one before it
  * has, and speaks for it. */
-static uint32_t count_mig(const struct view *v, const struct gpu_mig *m,
-	void (*name)(char *ret, const struct view *v, const struct gpu_mig *m))
+static uint32_t count_mig(const struct gpu_labels *v, const struct gpu_mig *m,
+	void (*name)(char *ret, const struct gpu_labels *v, const struct gpu_mig *m))
 {
 	char mine[RESOURCE_NAME_MAX], other[RESOURCE_NAME_MAX];
 	uint32_t n = 0;
@@ -315,7 +315,7 @@ static uint32_t count_mig(const struct view *v, const struct gpu_mig *m,
 }
 
 /* One set of labels for each resource of MIG devices; the first device speaks for it. */
-static void add_mig_resource_labels(const struct view *v)
+static void add_mig_resource_labels(const struct gpu_labels *v)
 {
 	char builtin[RESOURCE_NAME_MAX], custom[RESOURCE_NAME_MAX];
 	uint32_t n;
@@ -343,7 +343,7 @@ static void add_mig_resource_labels(const struct view *v)
 /* ---- strategies ------------------------------------------------------------------------------- */
 
 /* The first GPU with MIG on; NULL: none. */
-static const struct gpu *first_mig_gpu(const struct view *v)
+static const struct gpu *first_mig_gpu(const struct gpu_labels *v)
 {
 	for (uint32_t i = 0; i < v->inv->n; i++)
 		if (is_labelled_gpu(v, i) && v->inv->gpus[i].mig_enabled)
@@ -360,7 +360,7 @@ static bool has_mig_device(const struct inventory *inv, uint32_t gpu)
 }
 
 /* What is wrong with the MIG devices for strategy single, in NVIDIA's order; NULL: nothing. */
-static const char *single_fault(const struct view *v)
+static const char *single_fault(const struct gpu_labels *v)
 {
 	const struct inventory *inv = v->inv;
 	const struct gpu_mig *one = NULL;
@@ -385,7 +385,7 @@ static const char *single_fault(const struct view *v)
 	return NULL;
 }
 
-static void add_single_strategy_labels(const struct view *v)
+static void add_single_strategy_labels(const struct gpu_labels *v)
 {
 	const struct gpu *g = first_mig_gpu(v);
 	const char *fault = g ? single_fault(v) : NULL;
@@ -407,7 +407,7 @@ static void add_single_strategy_labels(const struct view *v)
 /* ---- profiles of sharing.slices --------------------------------------------------------------- */
 
 /* The first by device of those that have the profile at @at; NULL: one before it in the list has spoken. */
-static const struct offer_slice_group *find_representative_profile(const struct view *v,
+static const struct offer_slice_group *find_representative_profile(const struct gpu_labels *v,
 	size_t at, uint32_t *ret_count, uint32_t *ret_replicas)
 {
 	const struct offer_slice_group *first = &v->cuts.v[at];
@@ -429,8 +429,8 @@ static const struct offer_slice_group *find_representative_profile(const struct 
 	return first;
 }
 
-static void add_slice_profile_labels(const struct view *v, const struct offer_slice_group *c,
-	uint32_t count, uint32_t replicas)
+static void add_slice_profile_labels(const struct gpu_labels *v,
+	const struct offer_slice_group *c, uint32_t count, uint32_t replicas)
 {
 	const struct offer_candidate *u = &v->devices.v[c->candidate];
 	const struct slice_profile *p = c->profile;
@@ -458,7 +458,7 @@ static void add_slice_profile_labels(const struct view *v, const struct offer_sl
 		p->isolation.class_ == SLICE_CLASS_LATENCY ? "latency" : "batch");
 }
 
-static void add_all_profile_labels(const struct view *v)
+static void add_all_profile_labels(const struct gpu_labels *v)
 {
 	for (size_t i = 0; i < v->cuts.n; i++) {
 		uint32_t count, replicas;
@@ -470,7 +470,7 @@ static void add_all_profile_labels(const struct view *v)
 	}
 }
 
-static int pick_all(struct view *v)
+static int pick_all(struct gpu_labels *v)
 {
 	const size_t room = (size_t)v->devices.n + 1;
 	CLEANUP(freep) bool *picks = calloc(room, sizeof(*picks));
@@ -497,7 +497,7 @@ static int pick_all(struct view *v)
 }
 
 /* As the offer has them; what it notes is for the offer to say. */
-static int find_shared_units(struct view *v)
+static int find_shared_units(struct gpu_labels *v)
 {
 	CLEANUP(strv_fini) struct strv notes = STRV_INIT, warnings = STRV_INIT;
 
@@ -511,7 +511,7 @@ static int find_shared_units(struct view *v)
 }
 
 /* A GPU that was lost before anybody knew it: the labels count without it. */
-static void add_unknown_gpus_note(const struct view *v)
+static void add_unknown_gpus_note(const struct gpu_labels *v)
 {
 	for (uint32_t i = 0; i < v->inv->n; i++) {
 		const struct gpu *g = &v->inv->gpus[i];
@@ -528,7 +528,7 @@ static void add_unknown_gpus_note(const struct view *v)
 void labels_of_gpus(struct label_set *s, const struct inventory *inv,
 	const struct config *config)
 {
-	struct view v = { .set = s, .inv = inv, .config = config };
+	struct gpu_labels v = { .set = s, .inv = inv, .config = config };
 
 	for (uint32_t i = 0; i < inv->n && i < GPU_NODE_MAX; i++)
 		v.can_have[i] = offer_can_have(inv, i);

@@ -8,21 +8,21 @@
 static_assert(MIG_GIS_MAX < 32, "a bit for each GI of .kept");
 
 /* What a plan is made of. */
-struct task {
+struct mig_plan_task {
 	const struct mig_state *have;   /* instances of today */
 	const struct mig_desired *want; /* instances, if any */
 	struct mig_placement places[MIG_GIS_MAX];
 	struct mig_plan plan;
 };
 
-static void add_plan_step(struct task *t, struct mig_step step)
+static void add_plan_step(struct mig_plan_task *t, struct mig_step step)
 {
 	assert(t->plan.n < MIG_STEPS_MAX); /* each GI and CI comes and goes once at most */
 	t->plan.steps[t->plan.n++] = step;
 }
 
 /* Which wish GI @i of today serves; NULL: it goes. */
-static const struct mig_desired_gi *find_served_gi(const struct task *t, uint32_t i)
+static const struct mig_desired_gi *find_served_gi(const struct mig_plan_task *t, uint32_t i)
 {
 	for (uint32_t j = 0; j < t->want->n; j++)
 		if (t->places[j].kept == (int32_t)i)
@@ -31,7 +31,7 @@ static const struct mig_desired_gi *find_served_gi(const struct task *t, uint32_
 }
 
 /* The CIs that go, and which GIs stay. */
-static void destroy_cis(struct task *t)
+static void destroy_cis(struct mig_plan_task *t)
 {
 	for (uint32_t i = 0; i < t->have->n; i++) {
 		const struct mig_gi *gi = &t->have->gi[i];
@@ -55,7 +55,7 @@ static void destroy_cis(struct task *t)
 	}
 }
 
-static void destroy_gis(struct task *t)
+static void destroy_gis(struct mig_plan_task *t)
 {
 	for (uint32_t i = 0; i < t->have->n; i++) {
 		const struct mig_gi *gi = &t->have->gi[i];
@@ -68,7 +68,7 @@ static void destroy_gis(struct task *t)
 	}
 }
 
-static void add_create_steps(struct task *t)
+static void add_create_steps(struct mig_plan_task *t)
 {
 	for (uint32_t i = 0; i < t->want->n; i++) {
 		const struct mig_desired_gi *want = &t->want->gi[i];
@@ -110,8 +110,8 @@ static int check_plan_input(const struct mig_layout *layout, const struct mig_st
 }
 
 /* Finds the places of what is wanted, and that nothing busy is in the way. */
-static int place_desired_gis(struct task *t, const struct mig_layout *layout, bool force,
-	struct error *err)
+static int place_desired_gis(struct mig_plan_task *t, const struct mig_layout *layout,
+	bool force, struct error *err)
 {
 	if (!t->want->enabled) /* everything goes */
 		return force ? 0
@@ -129,7 +129,7 @@ int mig_plan_make(struct mig_plan *ret, const struct mig_layout *layout,
 	static const struct mig_desired off = { .n = 0 }, on = { .enabled = true };
 	const struct mig_step mode = { .action = MIG_SET_MODE, .enabled = want->enabled };
 	bool mode_only = flags & MIG_PLAN_MODE_ONLY, mode_right;
-	struct task t = { .have = have->enabled ? have : &empty, .want = want };
+	struct mig_plan_task t = { .have = have->enabled ? have : &empty, .want = want };
 
 	if (mode_only)
 		t.want = want->enabled ? &on : &off;

@@ -63,12 +63,12 @@ static bool parse_profile_number(const char **at, const char *unit, uint32_t *re
 }
 
 /* One attribute of a list: a part of the text. */
-struct word {
+struct attribute_word {
 	const char *text;
 	size_t len;
 };
 
-static bool word_ok(struct word w)
+static bool word_ok(struct attribute_word w)
 {
 	if (w.len == 0 || is_profile_digit(w.text[0]) || w.text[0] == '.' ||
 		w.text[w.len - 1] == '.')
@@ -80,7 +80,7 @@ static bool word_ok(struct word w)
 	return true;
 }
 
-static int word_compare(struct word a, struct word b)
+static int word_compare(struct attribute_word a, struct attribute_word b)
 {
 	int order = memcmp(a.text, b.text, a.len < b.len ? a.len : b.len);
 
@@ -88,7 +88,7 @@ static int word_compare(struct word a, struct word b)
 }
 
 /* Puts @w where it belongs among the @n sorted ones; false: it is there already. */
-static bool insert_attribute(struct word *sorted, size_t n, struct word w)
+static bool insert_attribute(struct attribute_word *sorted, size_t n, struct attribute_word w)
 {
 	size_t i = n;
 
@@ -103,7 +103,7 @@ static bool insert_attribute(struct word *sorted, size_t n, struct word w)
 /* What stands behind the GB: a sign and a list. NULL, or what is wrong with it. */
 static const char *parse_attributes(char ret[MIG_ATTRIBUTES_MAX], const char *text)
 {
-	struct word sorted[ATTRIBUTES_MAX];
+	struct attribute_word sorted[ATTRIBUTES_MAX];
 	size_t n = 0;
 
 	ret[0] = '\0';
@@ -114,7 +114,7 @@ static const char *parse_attributes(char ret[MIG_ATTRIBUTES_MAX], const char *te
 	if (strnlen(text, MIG_ATTRIBUTES_MAX) >= MIG_ATTRIBUTES_MAX)
 		return "shorter attributes";
 	for (const char *at = text; *at;) {
-		struct word w = { .text = at + 1, .len = strcspn(at + 1, ",") };
+		struct attribute_word w = { .text = at + 1, .len = strcspn(at + 1, ",") };
 
 		if (!word_ok(w))
 			return "attributes of letters, digits and inner dots, beginning with a letter";

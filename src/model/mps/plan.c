@@ -6,7 +6,7 @@
 #include <string.h>
 
 /* A device that is shared by MPS, and what the most is that a container may have of it. */
-struct node {
+struct mps_plan_device {
 	uint32_t gpu, mig;
 	uint32_t set; /* the first of those that it has a daemon with */
 	uint32_t percent;
@@ -17,11 +17,11 @@ struct node {
 struct mps_planning {
 	const struct inventory *inv;
 	const struct config *config;
-	struct node *nodes;
+	struct mps_plan_device *nodes;
 	uint32_t n, room;
 };
 
-static struct node *node_at(struct mps_planning *w, const struct offer_device *d,
+static struct mps_plan_device *node_at(struct mps_planning *w, const struct offer_device *d,
 	struct error *err)
 {
 	for (uint32_t i = 0; i < w->n; i++)
@@ -29,7 +29,7 @@ static struct node *node_at(struct mps_planning *w, const struct offer_device *d
 			return &w->nodes[i];
 	if (w->n == w->room) {
 		uint32_t more = w->room ? 2 * w->room : 16;
-		struct node *v = reallocarray(w->nodes, more, sizeof(*v));
+		struct mps_plan_device *v = reallocarray(w->nodes, more, sizeof(*v));
 
 		if (!v) {
 			(void)error_nomem(err);
@@ -38,7 +38,7 @@ static struct node *node_at(struct mps_planning *w, const struct offer_device *d
 		w->nodes = v;
 		w->room = more;
 	}
-	w->nodes[w->n] = (struct node){ .gpu = d->gpu,
+	w->nodes[w->n] = (struct mps_plan_device){ .gpu = d->gpu,
 		.mig = d->mig,
 		.set = w->n,
 		.exclusive = d->mig == OFFER_WHOLE && !w->inv->gpus[d->gpu].mig_enabled };
@@ -64,7 +64,7 @@ static int add_resource(struct mps_planning *w, const struct resource *r, struct
 		const struct offer_share *s = resource_share(r, d);
 		uint64_t limit;
 		uint32_t most;
-		struct node *n;
+		struct mps_plan_device *n;
 
 		if (!mps_shares(r, d) || d->why || d->replica > 0)
 			continue;
@@ -92,7 +92,7 @@ static int add_resource(struct mps_planning *w, const struct resource *r, struct
 
 static int node_cmp(const void *a, const void *b)
 {
-	const struct node *x = a, *y = b;
+	const struct mps_plan_device *x = a, *y = b;
 
 	if (x->gpu != y->gpu)
 		return x->gpu < y->gpu ? -1 : 1;
@@ -136,7 +136,7 @@ static int make_daemon(struct mps_daemon *d, const struct mps_planning *w, uint3
 		return error_nomem(err);
 	d->exclusive = true;
 	for (uint32_t i = 0; i < w->n; i++) {
-		const struct node *n = &w->nodes[i];
+		const struct mps_plan_device *n = &w->nodes[i];
 		enum gpu_fault fault = w->inv->gpus[n->gpu].fault;
 		struct mps_device *to = &d->devices[d->n];
 

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-struct work {
+struct candidates_work {
 	const struct inventory *inv;
 	const struct config *config;
 	struct strv *notes;
@@ -13,10 +13,10 @@ struct work {
 };
 
 /* Each text once: many MIG devices may share one. *ret_why: its position + 1; may be NULL. */
-static int add_candidate_note(struct work *w, uint32_t *ret_why, struct error *err,
+static int add_candidate_note(struct candidates_work *w, uint32_t *ret_why, struct error *err,
 	const char *fmt, ...) PRINTF(4, 5) MUST_USE;
 
-static int add_candidate_note(struct work *w, uint32_t *ret_why, struct error *err,
+static int add_candidate_note(struct candidates_work *w, uint32_t *ret_why, struct error *err,
 	const char *fmt, ...)
 {
 	char text[ERROR_MSG_MAX];
@@ -124,7 +124,8 @@ static bool mig_name(char *ret, const struct config *config, const struct gpu_mi
 	return true;
 }
 
-static struct offer_candidate *add_offer_candidate(struct work *w, uint32_t gpu, uint32_t mig)
+static struct offer_candidate *add_offer_candidate(struct candidates_work *w, uint32_t gpu,
+	uint32_t mig)
 {
 	struct offer_candidate *u = &w->candidates->v[w->candidates->n++];
 	const struct inventory *inv = w->inv;
@@ -135,7 +136,7 @@ static struct offer_candidate *add_offer_candidate(struct work *w, uint32_t gpu,
 	return u;
 }
 
-static struct offer_candidate *add_whole_gpu_candidate(struct work *w, uint32_t i)
+static struct offer_candidate *add_whole_gpu_candidate(struct candidates_work *w, uint32_t i)
 {
 	struct offer_candidate *u = add_offer_candidate(w, i, OFFER_WHOLE);
 
@@ -144,7 +145,7 @@ static struct offer_candidate *add_whole_gpu_candidate(struct work *w, uint32_t 
 	return u;
 }
 
-static int add_mig(struct work *w, uint32_t i, struct error *err)
+static int add_mig(struct candidates_work *w, uint32_t i, struct error *err)
 {
 	const struct gpu_mig *m = &w->inv->mig[i];
 	const struct gpu *g = &w->inv->gpus[m->gpu];
@@ -178,7 +179,7 @@ static int add_mig(struct work *w, uint32_t i, struct error *err)
 }
 
 /* A GPU with MIG on of which no MIG device is known. */
-static int add_empty(struct work *w, uint32_t i, struct error *err)
+static int add_empty(struct candidates_work *w, uint32_t i, struct error *err)
 {
 	const struct gpu *g = &w->inv->gpus[i];
 	bool single = w->config->mig_strategy == MIG_STRATEGY_SINGLE;
@@ -193,7 +194,7 @@ static int add_empty(struct work *w, uint32_t i, struct error *err)
 		sick && g->reason[0] ? ": " : "", sick ? g->reason : "");
 }
 
-static int add_mig_candidates(struct work *w, uint32_t gpu, struct error *err)
+static int add_mig_candidates(struct candidates_work *w, uint32_t gpu, struct error *err)
 {
 	bool any = false;
 
@@ -207,7 +208,7 @@ static int add_mig_candidates(struct work *w, uint32_t gpu, struct error *err)
 	return any ? 0 : add_empty(w, gpu, err);
 }
 
-static int add_gpu_candidates(struct work *w, uint32_t i, struct error *err)
+static int add_gpu_candidates(struct candidates_work *w, uint32_t i, struct error *err)
 {
 	const struct gpu *g = &w->inv->gpus[i];
 
@@ -241,7 +242,7 @@ static bool is_same_type(const struct gpu_mig *a, const struct gpu_mig *b)
  * The MIG device of a unit, if its type is known and counts; else NULL. What cannot be read of it
  * for now is a matter of health, and must not make another type the one that serves.
  */
-static const struct gpu_mig *typed_mig(const struct work *w, uint32_t i)
+static const struct gpu_mig *typed_mig(const struct candidates_work *w, uint32_t i)
 {
 	const struct offer_candidate *u = &w->candidates->v[i];
 
@@ -250,13 +251,14 @@ static const struct gpu_mig *typed_mig(const struct work *w, uint32_t i)
 	return &w->inv->mig[u->mig];
 }
 
-static bool is_beside(const struct work *w, uint32_t first, uint32_t i)
+static bool is_beside(const struct candidates_work *w, uint32_t first, uint32_t i)
 {
 	return strcmp(w->candidates->v[first].name, w->candidates->v[i].name) == 0;
 }
 
 /* The first unit of the largest group of equal MIG devices in the resource of @first; NULL: none. */
-static const struct gpu_mig *find_leading_mig_type(const struct work *w, uint32_t first)
+static const struct gpu_mig *find_leading_mig_type(const struct candidates_work *w,
+	uint32_t first)
 {
 	const struct gpu_mig *best = NULL;
 	uint32_t most = 0;
@@ -279,7 +281,7 @@ static const struct gpu_mig *find_leading_mig_type(const struct work *w, uint32_
 	return best;
 }
 
-static int set_candidate_unavailable(struct work *w, struct offer_candidate *u,
+static int set_candidate_unavailable(struct candidates_work *w, struct offer_candidate *u,
 	const struct gpu_mig *one, struct error *err)
 {
 	const struct gpu *g = &w->inv->gpus[u->gpu];
@@ -299,7 +301,7 @@ static int set_candidate_unavailable(struct work *w, struct offer_candidate *u,
 		one->profile, one->multiprocessors, one->memory_mib);
 }
 
-static int settle_single(struct work *w, struct error *err)
+static int settle_single(struct candidates_work *w, struct error *err)
 {
 	for (uint32_t first = 0; first < w->candidates->n; first++) {
 		const struct gpu_mig *one = NULL;
@@ -326,7 +328,10 @@ static int settle_single(struct work *w, struct error *err)
 int offer_candidates_make(struct offer_candidates *ret, const struct inventory *inv,
 	const struct config *config, struct strv *notes, struct error *err)
 {
-	struct work w = { .inv = inv, .config = config, .notes = notes, .candidates = ret };
+	struct candidates_work w = { .inv = inv,
+		.config = config,
+		.notes = notes,
+		.candidates = ret };
 
 	ret->v = calloc((size_t)inv->n + inv->n_mig + 1, sizeof(*ret->v));
 	if (!ret->v)

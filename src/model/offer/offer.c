@@ -28,7 +28,7 @@ struct resource_draft {
 	struct device_share *of; /* [units.n] */
 };
 
-struct work {
+struct offer_work {
 	const struct inventory *inv;
 	const struct config *config;
 	struct offer *offer;
@@ -42,7 +42,7 @@ struct work {
 	uint32_t n_drafts;
 };
 
-static void work_fini(struct work *w)
+static void work_fini(struct offer_work *w)
 {
 	for (uint32_t i = 0; i < w->n_drafts; i++)
 		free(w->drafts[i].of);
@@ -57,7 +57,7 @@ static void work_fini(struct work *w)
 }
 
 /* What there is of each unit in the resource @name, which may be a new one; NULL: out of memory. */
-static struct device_share *get_draft_shares(struct work *w, const char *name,
+static struct device_share *get_draft_shares(struct offer_work *w, const char *name,
 	const char *original, bool cut, struct error *err)
 {
 	struct resource_draft *d;
@@ -93,7 +93,7 @@ static int target_name(char *ret, const struct config *config, const struct repl
 }
 
 /* Whether @e counts before the entry that has shared the same unit under the same name. */
-static bool is_preferred_entry(const struct work *w, const struct device_share *s,
+static bool is_preferred_entry(const struct offer_work *w, const struct device_share *s,
 	const struct replicated *e)
 {
 	if (s->replicas != e->replicas)
@@ -104,7 +104,7 @@ static bool is_preferred_entry(const struct work *w, const struct device_share *
 
 /* Of @e and @other one takes turns on the unit, and the other one does not. Where they meet whatever the node
  * is like, the reader of the config has warned. */
-static int warn_mixed(struct work *w, const struct replicated *e,
+static int warn_mixed(struct offer_work *w, const struct replicated *e,
 	const struct replicated *other, const char *unit, struct error *err)
 {
 	const struct replicated *free =
@@ -124,7 +124,7 @@ static int warn_mixed(struct work *w, const struct replicated *e,
 }
 
 /* > 0: another entry has offered the unit under another name than @name, which is noted. */
-static int note_shared_twice(struct work *w, uint32_t i, const struct replicated *e,
+static int note_shared_twice(struct offer_work *w, uint32_t i, const struct replicated *e,
 	const char *name, struct error *err)
 {
 	char other[RESOURCE_NAME_MAX], unit[OFFER_CANDIDATE_TEXT_MAX];
@@ -145,7 +145,7 @@ static int note_shared_twice(struct work *w, uint32_t i, const struct replicated
 		       : 1;
 }
 
-static int share_selected_devices(struct work *w, struct offer_selection *p, uint32_t at,
+static int share_selected_devices(struct offer_work *w, struct offer_selection *p, uint32_t at,
 	bool *picks, struct error *err)
 {
 	const struct replicated *e = &w->config->sharing.entries[at];
@@ -175,7 +175,7 @@ static int share_selected_devices(struct work *w, struct offer_selection *p, uin
 	return 0;
 }
 
-static int share_all(struct work *w, struct error *err)
+static int share_all(struct offer_work *w, struct error *err)
 {
 	const struct sharing *s = &w->config->sharing;
 	CLEANUP(freep) bool *picks = calloc((size_t)w->candidates.n + 1, sizeof(*picks));
@@ -196,7 +196,7 @@ static int share_all(struct work *w, struct error *err)
 }
 
 /* Before all else: what is cut is not shared besides. */
-static int cut_all_into_slices(struct work *w, struct error *err)
+static int cut_all_into_slices(struct offer_work *w, struct error *err)
 {
 	for (size_t k = 0; k < w->slice_groups.n; k++) {
 		const struct offer_slice_group *c = &w->slice_groups.v[k];
@@ -215,7 +215,7 @@ static int cut_all_into_slices(struct work *w, struct error *err)
 
 /* --- more clients than MPS takes --- */
 
-static bool is_draft_used_by_mps(const struct work *w, const struct resource_draft *d,
+static bool is_draft_used_by_mps(const struct offer_work *w, const struct resource_draft *d,
 	uint32_t i)
 {
 	const struct device_share *s = &d->of[i];
@@ -228,7 +228,7 @@ static bool is_draft_used_by_mps(const struct work *w, const struct resource_dra
 }
 
 /* As NVIDIA's plugin has it, but for each device, and of all resources that it is in. */
-static int refuse_crowds(struct work *w, struct error *err)
+static int refuse_crowds(struct offer_work *w, struct error *err)
 {
 	for (uint32_t i = 0; i < w->candidates.n; i++) {
 		struct offer_candidate *u = &w->candidates.v[i];
@@ -255,7 +255,7 @@ static int refuse_crowds(struct work *w, struct error *err)
 	return 0;
 }
 
-static int add_plain_draft(struct work *w, struct error *err)
+static int add_plain_draft(struct offer_work *w, struct error *err)
 {
 	struct device_share *of;
 
@@ -302,7 +302,7 @@ static int add_offered_replicas(struct resource *r, const struct offer_candidate
 }
 
 /* Slices of a profile may be another part of each device: a share for each. */
-static int build_slice_resource(struct work *w, const struct resource_draft *d,
+static int build_slice_resource(struct offer_work *w, const struct resource_draft *d,
 	struct resource *r, struct error *err)
 {
 	for (uint32_t i = 0; i < w->candidates.n; i++) {
@@ -325,8 +325,8 @@ static int build_slice_resource(struct work *w, const struct resource_draft *d,
 	return 0;
 }
 
-static int finish_shared(struct work *w, const struct resource_draft *d, struct resource *r,
-	struct error *err)
+static int finish_shared(struct offer_work *w, const struct resource_draft *d,
+	struct resource *r, struct error *err)
 {
 	const struct sharing *s = &w->config->sharing;
 
@@ -353,7 +353,7 @@ static int finish_shared(struct work *w, const struct resource_draft *d, struct 
 }
 
 /* The line of the config that makes most of these devices; 0: not from a file. */
-static uint32_t find_draft_line(const struct work *w, const struct resource_draft *d)
+static uint32_t find_draft_line(const struct offer_work *w, const struct resource_draft *d)
 {
 	const struct device_share *most = NULL;
 
@@ -366,7 +366,7 @@ static uint32_t find_draft_line(const struct work *w, const struct resource_draf
 			    : w->config->sharing.entries[most->entry].pos.line;
 }
 
-static int set_device_limit_error(const struct work *w, const struct resource_draft *d,
+static int set_device_limit_error(const struct offer_work *w, const struct resource_draft *d,
 	uint64_t n, struct error *err)
 {
 	uint32_t line = find_draft_line(w, d);
@@ -379,7 +379,7 @@ static int set_device_limit_error(const struct work *w, const struct resource_dr
 		text, n, OFFER_DEVICES_MAX);
 }
 
-static int build_offered_resource(struct work *w, const struct resource_draft *d,
+static int build_offered_resource(struct offer_work *w, const struct resource_draft *d,
 	uint64_t *total, struct error *err)
 {
 	struct resource *r = &w->offer->resources[w->offer->n++];
@@ -415,8 +415,8 @@ static int build_offered_resource(struct work *w, const struct resource_draft *d
 
 /* One replica is too small for a program. Where a container may request several it is a unit of account, as
  * with a replica for each MiB, and the note says how many a container needs. */
-static int note_small_replica(struct work *w, const struct replicated *e, uint32_t replicas,
-	uint64_t usable, const char *unit, struct error *err)
+static int note_small_replica(struct offer_work *w, const struct replicated *e,
+	uint32_t replicas, uint64_t usable, const char *unit, struct error *err)
 {
 	uint32_t least = w->config->sharing.kinds[e->strategy].fail_requests_greater_than_one
 				 ? 0
@@ -446,7 +446,7 @@ static int note_small_replica(struct work *w, const struct replicated *e, uint32
  * Tells of a unit whose replicas, of all resources, may use more than it has. Once for each entry, for the
  * first unit: the others of a node are mostly the same.
  */
-static int note_memory_overcommit(struct work *w, uint32_t i, struct error *err)
+static int note_memory_overcommit(struct offer_work *w, uint32_t i, struct error *err)
 {
 	const struct replicated *e = NULL;
 	uint32_t replicas = 0;
@@ -505,7 +505,7 @@ static int draft_cmp(const void *a, const void *b)
 		((const struct resource_draft *)b)->name);
 }
 
-static int finish_all(struct work *w, struct error *err)
+static int finish_all(struct offer_work *w, struct error *err)
 {
 	uint64_t total = 0;
 
@@ -523,7 +523,7 @@ static int finish_all(struct work *w, struct error *err)
 int offer_new(struct offer **ret, const struct inventory *inv, const struct config *config,
 	struct error *err)
 {
-	CLEANUP(work_fini) struct work w = { .inv = inv, .config = config };
+	CLEANUP(work_fini) struct offer_work w = { .inv = inv, .config = config };
 	size_t room;
 
 	w.offer = calloc(1, sizeof(*w.offer));

@@ -29,7 +29,7 @@ struct profile_shortage {
 	uint64_t need, remaining, usable; /* bytes */
 };
 
-struct work {
+struct slice_groups_work {
 	struct offer_slice_groups *slice_groups;
 	size_t groups_capacity; /* cuts */
 	const struct offer_candidates *candidates;
@@ -57,10 +57,10 @@ static int add_slice_message(struct strv *to, struct config_pos pos, const char 
 	return strv_add(to, all, err);
 }
 
-static int add_slice_note(struct work *w, struct config_pos pos, const char *what,
+static int add_slice_note(struct slice_groups_work *w, struct config_pos pos, const char *what,
 	const char *name, struct error *err, const char *fmt, ...) PRINTF(6, 7) MUST_USE;
 
-static int add_slice_note(struct work *w, struct config_pos pos, const char *what,
+static int add_slice_note(struct slice_groups_work *w, struct config_pos pos, const char *what,
 	const char *name, struct error *err, const char *fmt, ...)
 {
 	va_list ap;
@@ -72,11 +72,11 @@ static int add_slice_note(struct work *w, struct config_pos pos, const char *wha
 	return r;
 }
 
-static int add_slice_warning(struct work *w, const struct slice_profile *p, struct error *err,
-	const char *fmt, ...) PRINTF(4, 5) MUST_USE;
+static int add_slice_warning(struct slice_groups_work *w, const struct slice_profile *p,
+	struct error *err, const char *fmt, ...) PRINTF(4, 5) MUST_USE;
 
-static int add_slice_warning(struct work *w, const struct slice_profile *p, struct error *err,
-	const char *fmt, ...)
+static int add_slice_warning(struct slice_groups_work *w, const struct slice_profile *p,
+	struct error *err, const char *fmt, ...)
 {
 	va_list ap;
 	int r;
@@ -89,7 +89,7 @@ static int add_slice_warning(struct work *w, const struct slice_profile *p, stru
 
 /* --- which devices a set means --- */
 
-static bool is_meant(const struct work *w, uint32_t i, const struct slice_set *s)
+static bool is_meant(const struct slice_groups_work *w, uint32_t i, const struct slice_set *s)
 {
 	const struct offer_candidate *u = &w->candidates->v[i];
 
@@ -97,7 +97,8 @@ static bool is_meant(const struct work *w, uint32_t i, const struct slice_set *s
 	       (!s->product || pattern_match(s->product, w->inv->gpus[u->gpu].name));
 }
 
-static int assign_candidate_to_set(struct work *w, uint32_t i, uint32_t set, struct error *err)
+static int assign_candidate_to_set(struct slice_groups_work *w, uint32_t i, uint32_t set,
+	struct error *err)
 {
 	const struct slice_set *s = &w->config->slices[set];
 	struct device_capacity *r = &w->capacities[i];
@@ -115,7 +116,7 @@ static int assign_candidate_to_set(struct work *w, uint32_t i, uint32_t set, str
 		w->config->slices[r->set - 1].pos.line);
 }
 
-static int assign_listed_devices(struct work *w, uint32_t set, struct error *err)
+static int assign_listed_devices(struct slice_groups_work *w, uint32_t set, struct error *err)
 {
 	const struct slice_set *s = &w->config->slices[set];
 
@@ -134,7 +135,8 @@ static int assign_listed_devices(struct work *w, uint32_t set, struct error *err
 	return 0;
 }
 
-static int assign_matching_candidates(struct work *w, uint32_t set, struct error *err)
+static int assign_matching_candidates(struct slice_groups_work *w, uint32_t set,
+	struct error *err)
 {
 	const struct slice_set *s = &w->config->slices[set];
 	bool any = false;
@@ -182,7 +184,7 @@ static uint32_t count_fitting_slices(const struct slice_profile *p,
 	return most > OFFER_DEVICES_MAX ? OFFER_DEVICES_MAX + 1 : (uint32_t)most;
 }
 
-static int add_slice_group(struct work *w, const struct offer_slice_group *cut,
+static int add_slice_group(struct slice_groups_work *w, const struct offer_slice_group *cut,
 	struct error *err)
 {
 	if (w->slice_groups->n == w->groups_capacity) {
@@ -202,7 +204,8 @@ static int add_slice_group(struct work *w, const struct offer_slice_group *cut,
 /* --- what is said of it --- */
 
 /* Devices that lack the same in the same way as the one at @first: "GPU 0, GPU 1". */
-static void name_alike(struct work *w, uint32_t first, uint32_t set, struct buf *names)
+static void name_alike(struct slice_groups_work *w, uint32_t first, uint32_t set,
+	struct buf *names)
 {
 	const struct device_capacity like = w->capacities[first];
 	uint32_t n = 0;
@@ -223,7 +226,7 @@ static void name_alike(struct work *w, uint32_t first, uint32_t set, struct buf 
 		buf_printf(names, " and %" PRIu32 " more", n - NAMED_MAX);
 }
 
-static int note_lack(struct work *w, uint32_t first, uint32_t set,
+static int note_lack(struct slice_groups_work *w, uint32_t first, uint32_t set,
 	const struct slice_profile *p, struct error *err)
 {
 	CLEANUP(buf_fini) struct buf names = BUF_INIT(1024);
@@ -261,8 +264,8 @@ static bool is_lacking(const struct slice_profile *p, const struct device_capaci
 }
 
 /* Once a profile: other devices of a node are mostly the same. */
-static int note_small_slice(struct work *w, uint32_t i, const struct slice_profile *p,
-	uint64_t need, struct error *err)
+static int note_small_slice(struct slice_groups_work *w, uint32_t i,
+	const struct slice_profile *p, uint64_t need, struct error *err)
 {
 	char unit[OFFER_CANDIDATE_TEXT_MAX];
 
@@ -278,7 +281,7 @@ static int note_small_slice(struct work *w, uint32_t i, const struct slice_profi
 /* --- profiles that nobody gets --- */
 
 /* After the profile has been cut, and before what it takes is off .remaining. */
-static void find_lack(struct work *w, uint32_t set, const struct slice_profile *p)
+static void find_lack(struct slice_groups_work *w, uint32_t set, const struct slice_profile *p)
 {
 	struct profile_shortage l = { .profile = p, .candidate = UINT32_MAX };
 
@@ -300,7 +303,7 @@ static void find_lack(struct work *w, uint32_t set, const struct slice_profile *
 		w->lacks[w->n_lacks++] = l;
 }
 
-static bool is_divided_into_slices(const struct work *w, const char *name)
+static bool is_divided_into_slices(const struct slice_groups_work *w, const char *name)
 {
 	for (size_t i = 0; i < w->slice_groups->n; i++)
 		if (!strcmp(w->slice_groups->v[i].profile->name, name))
@@ -309,7 +312,7 @@ static bool is_divided_into_slices(const struct work *w, const char *name)
 }
 
 /* Of a name that is in several sets the first is told. */
-static bool is_lack_noted(const struct work *w, size_t at)
+static bool is_lack_noted(const struct slice_groups_work *w, size_t at)
 {
 	for (size_t i = 0; i < at; i++)
 		if (!strcmp(w->lacks[i].profile->name, w->lacks[at].profile->name))
@@ -318,7 +321,7 @@ static bool is_lack_noted(const struct work *w, size_t at)
 }
 
 /* A pod that asks for one of these waits for ever, if all nodes are so. Not refused, since they may not be. */
-static int warn_lacks(struct work *w, struct error *err)
+static int warn_lacks(struct slice_groups_work *w, struct error *err)
 {
 	for (size_t i = 0; i < w->n_lacks; i++) {
 		const struct profile_shortage *l = &w->lacks[i];
@@ -347,8 +350,8 @@ static int warn_lacks(struct work *w, struct error *err)
 
 /* --- a profile, a set --- */
 
-static int add_profile_slices(struct work *w, uint32_t set, const struct slice_profile *p,
-	struct error *err)
+static int add_profile_slices(struct slice_groups_work *w, uint32_t set,
+	const struct slice_profile *p, struct error *err)
 {
 	bool small = false;
 
@@ -388,7 +391,7 @@ static int add_profile_slices(struct work *w, uint32_t set, const struct slice_p
 }
 
 /* A wrong size takes no GPU away. */
-static int note_whole(struct work *w, uint32_t set, struct error *err)
+static int note_whole(struct slice_groups_work *w, uint32_t set, struct error *err)
 {
 	const struct slice_set *s = &w->config->slices[set];
 	CLEANUP(buf_fini) struct buf names = BUF_INIT(1024);
@@ -412,7 +415,7 @@ static int note_whole(struct work *w, uint32_t set, struct error *err)
 		"no profile fits on %s, offered whole", buf_str(&names));
 }
 
-static int add_set_slices(struct work *w, uint32_t set, struct error *err)
+static int add_set_slices(struct slice_groups_work *w, uint32_t set, struct error *err)
 {
 	const struct slice_set *s = &w->config->slices[set];
 
@@ -425,7 +428,7 @@ static int add_set_slices(struct work *w, uint32_t set, struct error *err)
 }
 
 /* Once a profile: of the first device on which its cap is next to nothing. */
-static int warn_small_caps(struct work *w, struct error *err)
+static int warn_small_caps(struct slice_groups_work *w, struct error *err)
 {
 	const struct slice_profile *told = NULL; /* all of a profile of a set lie together */
 
@@ -451,7 +454,7 @@ static int warn_small_caps(struct work *w, struct error *err)
 }
 
 /* What the slices of each device weigh together. */
-static int add_weights(struct work *w, struct error *err)
+static int add_weights(struct slice_groups_work *w, struct error *err)
 {
 	CLEANUP(freep) uint64_t *sums = calloc((size_t)w->candidates->n + 1, sizeof(*sums));
 
@@ -484,7 +487,7 @@ int offer_slices_make(struct offer_slice_groups *ret, const struct offer_candida
 	struct device_capacity *rooms = calloc((size_t)units->n + 1, sizeof(*rooms));
 	CLEANUP(freep)
 	struct profile_shortage *lacks = calloc(count_profiles(config) + 1, sizeof(*lacks));
-	struct work w = { .slice_groups = ret,
+	struct slice_groups_work w = { .slice_groups = ret,
 		.candidates = units,
 		.inv = inv,
 		.config = config,

@@ -7,25 +7,25 @@
 #include "model/slice/slice.h"
 
 /* How much of one device, or of a GPU with all its MIG devices, is taken. */
-struct load {
+struct replica_load {
 	uint32_t allocated;
 	uint32_t picked; /* in this call */
 };
 
 /* The replicas of one device: a run in the resource, which is sorted. */
-struct group {
+struct replica_group {
 	uint32_t first, end;
 	uint32_t cursor;     /* candidates before it are taken */
 	uint32_t candidates; /* left */
-	struct load load;
-	struct load *gpu; /* of all devices of this resource on the same GPU */
+	struct replica_load load;
+	struct replica_load *gpu; /* of all devices of this resource on the same GPU */
 };
 
-struct greedy {
+struct greedy_choice {
 	const struct resource *r;
 	const char **candidates; /* [n_devices] the caller's id, or NULL */
-	struct group *groups;
-	struct load *gpus;
+	struct replica_group *groups;
+	struct replica_load *gpus;
 	uint32_t n_groups, n_gpus;
 };
 
@@ -36,16 +36,16 @@ static bool is_same_physical_device(const struct offer_device *a, const struct o
 	return device_id_physical_len(b->id) == len && memcmp(a->id, b->id, len) == 0;
 }
 
-static void group_devices(struct greedy *g)
+static void group_devices(struct greedy_choice *g)
 {
 	for (uint32_t i = 0; i < g->r->n_devices; i++) {
 		const struct offer_device *d = &g->r->devices[i], *before = i ? d - 1 : NULL;
-		struct group *x;
+		struct replica_group *x;
 
 		if (!before || before->gpu != d->gpu)
 			g->n_gpus++;
 		if (!before || !is_same_physical_device(before, d))
-			g->groups[g->n_groups++] = (struct group){ .first = i,
+			g->groups[g->n_groups++] = (struct replica_group){ .first = i,
 				.cursor = i,
 				.gpu = &g->gpus[g->n_gpus - 1] };
 		x = &g->groups[g->n_groups - 1];
@@ -69,7 +69,7 @@ static int load_cmp(uint32_t a, uint32_t b, enum allocation_policy policy)
  * GPU: replicas are spread over MIG devices of one GPU too, and devices without replicas, which are
  * free or taken, go by their GPU.
  */
-static bool is_better_group(const struct group *a, const struct group *b,
+static bool is_better_group(const struct replica_group *a, const struct replica_group *b,
 	enum allocation_policy policy)
 {
 	int r = load_cmp(a->load.allocated, b->load.allocated, policy);
@@ -85,13 +85,13 @@ static bool is_better_group(const struct group *a, const struct group *b,
  * One device for all of @n slices, since together they are one larger slice only there: that
  * of the required ones if there are any, else the best that has room. NULL: they must be spread.
  */
-static struct group *one_for_all(struct greedy *g, enum allocation_policy policy,
+static struct replica_group *one_for_all(struct greedy_choice *g, enum allocation_policy policy,
 	const struct offer_device *required, size_t n)
 {
-	struct group *best = NULL;
+	struct replica_group *best = NULL;
 
 	for (uint32_t k = 0; k < g->n_groups; k++) {
-		struct group *x = &g->groups[k];
+		struct replica_group *x = &g->groups[k];
 
 		if (x->candidates < n ||
 			(required &&
@@ -104,7 +104,7 @@ static struct group *one_for_all(struct greedy *g, enum allocation_policy policy
 }
 
 /* The next candidate of one device, which has one. */
-static const char *pick_from(struct greedy *g, struct group *x)
+static const char *pick_from(struct greedy_choice *g, struct replica_group *x)
 {
 	while (!g->candidates[x->cursor])
 		x->cursor++;
@@ -116,9 +116,9 @@ static const char *pick_from(struct greedy *g, struct group *x)
 	return g->candidates[x->cursor++];
 }
 
-static const char *pick_next_device(struct greedy *g, enum allocation_policy policy)
+static const char *pick_next_device(struct greedy_choice *g, enum allocation_policy policy)
 {
-	struct group *best = NULL;
+	struct replica_group *best = NULL;
 
 	for (uint32_t k = 0; k < g->n_groups; k++)
 		if (g->groups[k].candidates &&
@@ -158,10 +158,13 @@ int prefer_greedy(const struct resource *r, const struct inventory *inv,
 {
 	uint32_t room = r->n_devices ? r->n_devices : 1;
 	CLEANUP(freep) const char **candidates = calloc(room, sizeof(*candidates));
-	CLEANUP(freep) struct group *groups = calloc(room, sizeof(*groups));
-	CLEANUP(freep) struct load *gpus = calloc(room, sizeof(*gpus));
-	struct greedy g = { .r = r, .candidates = candidates, .groups = groups, .gpus = gpus };
-	struct group *one = NULL;
+	CLEANUP(freep) struct replica_group *groups = calloc(room, sizeof(*groups));
+	CLEANUP(freep) struct replica_load *gpus = calloc(room, sizeof(*gpus));
+	struct greedy_choice g = { .r = r,
+		.candidates = candidates,
+		.groups = groups,
+		.gpus = gpus };
+	struct replica_group *one = NULL;
 	size_t n_candidates = 0;
 
 	if (!candidates || !groups || !gpus)

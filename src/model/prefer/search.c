@@ -212,7 +212,7 @@ int prefer_search_exact(const struct prefer_search *s, struct error *err)
 
 /* Greedy, for more places. */
 
-struct greedy {
+struct greedy_growth {
 	const struct prefer_search *s;
 	bool *in;       /* the set that grows */
 	int64_t *gain;  /* [n] score of each place with the set */
@@ -221,7 +221,7 @@ struct greedy {
 	int64_t degree; /* sum of .links of the set; 2 * score less is what leads outside */
 };
 
-static void add_greedy_place(struct greedy *g, uint32_t place)
+static void add_greedy_place(struct greedy_growth *g, uint32_t place)
 {
 	const uint32_t *row = &g->s->scores[(size_t)place * g->s->n];
 
@@ -232,7 +232,7 @@ static void add_greedy_place(struct greedy *g, uint32_t place)
 		g->gain[i] += row[i];
 }
 
-static void remove_greedy_place(struct greedy *g, uint32_t place)
+static void remove_greedy_place(struct greedy_growth *g, uint32_t place)
 {
 	const uint32_t *row = &g->s->scores[(size_t)place * g->s->n];
 
@@ -243,7 +243,7 @@ static void remove_greedy_place(struct greedy *g, uint32_t place)
 	g->degree -= g->links[place];
 }
 
-static void grow_greedy_set(struct greedy *g, uint32_t have)
+static void grow_greedy_set(struct greedy_growth *g, uint32_t have)
 {
 	const uint32_t n = g->s->n;
 
@@ -262,7 +262,7 @@ static void grow_greedy_set(struct greedy *g, uint32_t have)
 }
 
 /* The best single exchange, if it makes the set better. */
-static bool exchange_best_pair(struct greedy *g)
+static bool exchange_best_pair(struct greedy_growth *g)
 {
 	const struct prefer_search *s = g->s;
 	uint32_t out = s->n, in = s->n;
@@ -291,7 +291,7 @@ static bool exchange_best_pair(struct greedy *g)
 	return true;
 }
 
-static void init_greedy_set(struct greedy *g)
+static void init_greedy_set(struct greedy_growth *g)
 {
 	g->score = 0;
 	g->degree = 0;
@@ -307,7 +307,7 @@ static void init_greedy_set(struct greedy *g)
 #define STARTS_COST 4000000 /* places looked at in all starts together; a few milliseconds */
 #define EXCHANGES   64
 
-static void search_greedy_sets(struct greedy *g, uint32_t n_required)
+static void search_greedy_sets(struct greedy_growth *g, uint32_t n_required)
 {
 	const struct prefer_search *s = g->s;
 	uint64_t cost = 2 * (uint64_t)s->n * s->size, starts = STARTS_COST / cost + 1;
@@ -337,7 +337,7 @@ int prefer_search_greedy(const struct prefer_search *s, struct error *err)
 	CLEANUP(freep) bool *in = calloc(s->n, sizeof(*in));
 	CLEANUP(freep) int64_t *gain = calloc(s->n, sizeof(*gain));
 	CLEANUP(freep) int64_t *links = calloc(s->n, sizeof(*links));
-	struct greedy g = { .s = s, .in = in, .gain = gain, .links = links };
+	struct greedy_growth g = { .s = s, .in = in, .gain = gain, .links = links };
 	uint32_t n_required = 0;
 
 	if (!in || !gain || !links)

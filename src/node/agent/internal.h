@@ -104,7 +104,7 @@ struct agent {
 	struct pod_resources_cache *pod_resources;
 
 	struct agent_health health;
-	struct cluster cluster;
+	struct cluster_client cluster;
 	struct agent_cdi cdi;
 	struct mig mig;
 	struct slices slices;

@@ -13,7 +13,7 @@
 #define AGENT_FDS_MAX 16384
 #define AGENT_FDS_MIN 48 /* some 30 are open with one resource and a kubelet */
 
-struct program {
+struct agent_program {
 	uv_loop_t loop;
 	uv_signal_t signals[4];
 	struct agent *agent;
@@ -23,7 +23,7 @@ static const int signal_numbers[] = { SIGHUP, SIGINT, SIGTERM, SIGQUIT };
 
 static void on_agent_signal(uv_signal_t *s, int number)
 {
-	struct program *p = s->data;
+	struct agent_program *p = s->data;
 
 	log_info(number == SIGHUP ? "reloading" : "stopping", LOG_INT("signal", number));
 	if (number == SIGHUP)
@@ -71,7 +71,7 @@ static int raise_agent_fd_limit(struct error *err)
 		AGENT_FDS_MIN, fd_limit());
 }
 
-static int run_agent(struct program *p, const struct options *o, struct error *err)
+static int run_agent(struct agent_program *p, const struct options *o, struct error *err)
 {
 	CLEANUP(agent_options_fini) struct agent_options options = { 0 };
 
@@ -113,7 +113,7 @@ int main(int argc, char **argv)
 	CLEANUP(freep) struct option_def *defs = NULL;
 	CLEANUP(agent_main_options_finip) struct options o = { 0 };
 	struct error err = ERROR_INIT;
-	struct program p = { .agent = NULL };
+	struct agent_program p = { .agent = NULL };
 	size_t n = 0;
 	int r;
 

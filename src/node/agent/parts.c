@@ -120,7 +120,7 @@ static int request_gpu_processes(void *arg, const char *const *uuids, uint32_t n
 			  : -1;
 }
 
-static const struct slices_ops slices_ops = {
+static const struct agent_slices_ops slices_ops = {
 	.request_pod_devices = request_slices_pod_devices,
 	.read_processes = request_gpu_processes,
 	.on_dir_unavailable = recheck_plugin_devices,

@@ -59,7 +59,7 @@ static int open_journal(struct arbiter *a, struct error *err)
 	return journal_open(&a->journal, path, boot, time_wall_ns(), err);
 }
 
-static const struct slices_ops slices_ops = { .accept = conns_accept,
+static const struct arbiter_slices_ops slices_ops = { .accept = conns_accept,
 	.stop_listening = conns_stop_listening,
 	.stop_slice = conns_stop_slice,
 	.stop_sched = conns_stop_sched,

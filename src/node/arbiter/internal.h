@@ -87,7 +87,7 @@ int socket_listen(const char *dir, const char *name, int type, mode_t mode,
 /* ---- slices ----------------------------------------------------------------------------------- */
 
 /* Its compute, as the scheduler's thread has it (scheduler/scheduler.h). */
-struct slice_compute {
+struct arbiter_slice_compute {
 	struct scheduler_slice *sched_slice; /* NULL: never had any */
 	uint32_t on;                         /* SLICE_TURNS_...: what is in force */
 	unsigned int n_gpus;                 /* of what is in force */
@@ -117,11 +117,11 @@ struct arbiter_slice {
 	uint64_t refusals[SLICE_GPUS_MAX]; /* as stored in the accounts */
 	struct log_limit log_limit;
 	struct slice_pages *pages; /* NULL: never had one */
-	struct slice_compute compute;
+	struct arbiter_slice_compute compute;
 };
 
 /* What slices ask of connections. */
-struct slices_ops {
+struct arbiter_slices_ops {
 	void (*accept)(void *slice); /* somebody connects */
 	void (*stop_listening)(struct arbiter_slice *s);
 	void (*stop_slice)(
@@ -131,7 +131,7 @@ struct slices_ops {
 };
 
 /* arbiter_slices_stop() also where it failed. @ops stays. */
-int arbiter_slices_start(struct arbiter *a, const struct slices_ops *ops,
+int arbiter_slices_start(struct arbiter *a, const struct arbiter_slices_ops *ops,
 	struct error *err) MUST_USE;
 void arbiter_slices_stop(struct arbiter *a);
 /* False: not all that there are could be seen. Then nothing may be taken for gone that was not found. */
@@ -174,14 +174,14 @@ void slice_gpu_text(const struct grants_slice *b, unsigned int gpu, char ret[SLI
 
 /* What a member has besides the book's data; in its .user. */
 struct member_state {
-	struct conn *conn; /* NULL: it ended */
+	struct arbiter_conn *conn; /* NULL: it ended */
 	struct slice_page *page;
 	ino_t page_ino;          /* of the memfd */
 	bool mps_outside_logged; /* of MPS, and the log said so */
 };
 
-struct conn {
-	struct conn *prev, *next; /* of the arbiter */
+struct arbiter_conn {
+	struct arbiter_conn *prev, *next; /* of the arbiter */
 	struct arbiter *arbiter;
 	struct arbiter_slice *slice;
 	struct fd_watch *watch;
@@ -213,18 +213,18 @@ void conns_expire(struct arbiter *a, uint64_t now_ns);
 /* As struct readings_ops has it. */
 void conns_retry_waiting(struct arbiter *a, bool wait);
 
-void conn_close(struct conn *c);
+void conn_close(struct arbiter_conn *c);
 /* A packet that came, and the descriptor with it or -1. The connection may be closed by it. */
-void conn_request(struct conn *c, const union packet *p, int fd);
+void conn_request(struct arbiter_conn *c, const union packet *p, int fd);
 /* False: the connection is closed. @page_fd < 0: without one. */
-bool conn_answer(struct conn *c, const void *data, size_t len, int page_fd);
-void conn_hello(struct conn *c, const struct slice_hello *h, int fd);
+bool conn_answer(struct arbiter_conn *c, const void *data, size_t len, int page_fd);
+void conn_hello(struct arbiter_conn *c, const struct slice_hello *h, int fd);
 /* The answer to a hello. False: the connection is closed. */
-bool conn_welcome(struct conn *c, const struct slice_hello *h, enum slice_status status,
+bool conn_welcome(struct arbiter_conn *c, const struct slice_hello *h, enum slice_status status,
 	const char *reason, int page_fd);
 
 /* The answer to a hello for turns (join.c). The connection may be closed by it. */
-void conn_hello_sched(struct conn *c, const struct slice_hello *h, int fd);
+void conn_hello_sched(struct arbiter_conn *c, const struct slice_hello *h, int fd);
 
 /* A book's callback. */
 void conns_on_dropped(void *arbiter, struct grants_member *m);
@@ -315,7 +315,7 @@ uint32_t mps_get_member_state(const struct grants_member *m);
 
 /* Whether it should run under MPS and does not: the log says so, once for each process. */
 void mps_check_member(struct arbiter_slice *s, struct grants_member *m);
-void mps_check_process(const struct conn *c); /* all its registrations in the slice */
+void mps_check_process(const struct arbiter_conn *c); /* all its registrations in the slice */
 
 /* Notices processes that executed another program. */
 void restore_detect_exec(struct arbiter *a);
@@ -396,20 +396,20 @@ struct arbiter {
 	char slices_dir[PATH_MAX];
 	struct grants_table grants;
 	struct journal journal;
-	const struct slices_ops *slices_ops;
+	const struct arbiter_slices_ops *slices_ops;
 	struct arbiter_slice *slices, *buckets[SLICE_BUCKETS];
 	bool scan_needed;
 	ino_t slices_ino;
 	dev_t slices_dev;
 	uv_fs_event_t *slices_events;
 	uv_timer_t rescan, settle;
-	struct conn *conns;
+	struct arbiter_conn *conns;
 	struct fair_quota conn_quota; /* connections */
 	uint64_t n_closed;            /* of them */
 	struct pages pages;
 	struct passed_fds *passed_fds;
 	unsigned int n_slices;
-	struct control *control;
+	struct arbiter_control *control;
 	struct readings readings;
 	struct unhooked *unhooked;
 	unsigned int n_unhooked;

@@ -34,7 +34,7 @@ static const struct option_def option_defs[] = {
 	LOG_OPTIONS,
 };
 
-struct program {
+struct arbiter_program {
 	uv_loop_t loop;
 	uv_signal_t signals[3];
 	struct arbiter *arbiter;
@@ -44,7 +44,7 @@ static const int signal_numbers[] = { SIGHUP, SIGINT, SIGTERM };
 
 static void on_arbiter_signal(uv_signal_t *s, int number)
 {
-	struct program *p = s->data;
+	struct arbiter_program *p = s->data;
 
 	if (number == SIGHUP) {
 		arbiter_reload(p->arbiter);
@@ -80,7 +80,8 @@ static int read_dir_option(char *ret, const struct options *o, const char *name,
 	return 0;
 }
 
-static int run_arbiter_loop(struct program *p, const struct options *o, struct error *err)
+static int run_arbiter_loop(struct arbiter_program *p, const struct options *o,
+	struct error *err)
 {
 	struct arbiter_options options;
 	struct error why = ERROR_INIT;
@@ -118,7 +119,7 @@ int main(int argc, char **argv)
 {
 	CLEANUP(fini_arbiter_options) struct options o = { 0 };
 	struct error err = ERROR_INIT;
-	struct program p = { .arbiter = NULL };
+	struct arbiter_program p = { .arbiter = NULL };
 	int r;
 
 	/* A peer that goes away is an error of that write, not our death. */

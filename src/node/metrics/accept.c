@@ -6,12 +6,12 @@
 
 /* The header is a stranger's: nothing is copied, and what does not parse counts as not wanted. */
 
-struct piece {
+struct accept_piece {
 	const char *text;
 	size_t len;
 };
 
-static struct piece trim_accept_piece(struct piece p)
+static struct accept_piece trim_accept_piece(struct accept_piece p)
 {
 	while (p.len && (*p.text == ' ' || *p.text == '\t')) {
 		p.text++;
@@ -23,30 +23,30 @@ static struct piece trim_accept_piece(struct piece p)
 }
 
 /* Takes what is before the next @sep off *rest. */
-static bool next_accept_piece(struct piece *rest, char sep, struct piece *ret)
+static bool next_accept_piece(struct accept_piece *rest, char sep, struct accept_piece *ret)
 {
 	const char *end;
 
 	if (!rest->text)
 		return false;
 	end = rest->len ? memchr(rest->text, sep, rest->len) : NULL;
-	*ret = trim_accept_piece(
-		(struct piece){ rest->text, end ? (size_t)(end - rest->text) : rest->len });
+	*ret = trim_accept_piece((struct accept_piece){ rest->text,
+		end ? (size_t)(end - rest->text) : rest->len });
 	if (end) {
 		rest->len -= (size_t)(end - rest->text) + 1;
 		rest->text = end + 1;
 	} else {
-		*rest = (struct piece){ NULL, 0 };
+		*rest = (struct accept_piece){ NULL, 0 };
 	}
 	return true;
 }
 
-static bool is_accept_piece(struct piece p, const char *text)
+static bool is_accept_piece(struct accept_piece p, const char *text)
 {
 	return p.len == strlen(text) && !strncasecmp(p.text, text, p.len);
 }
 
-static bool skip_accept_prefix(struct piece *p, const char *text)
+static bool skip_accept_prefix(struct accept_piece *p, const char *text)
 {
 	size_t n = strlen(text);
 
@@ -58,7 +58,7 @@ static bool skip_accept_prefix(struct piece *p, const char *text)
 }
 
 /* "0.75" in thousandths; what is no weight is 0. */
-static unsigned parse_accept_quality(struct piece p)
+static unsigned parse_accept_quality(struct accept_piece p)
 {
 	unsigned value = 0, unit = 1000;
 
@@ -76,9 +76,9 @@ static unsigned parse_accept_quality(struct piece p)
 	return value <= 1000 ? value : 0;
 }
 
-static void parse_accept_range(struct piece range, unsigned *open, unsigned *plain)
+static void parse_accept_range(struct accept_piece range, unsigned *open, unsigned *plain)
 {
-	struct piece type, parameter;
+	struct accept_piece type, parameter;
 	unsigned q = 1000;
 	bool known_version = true;
 
@@ -104,7 +104,7 @@ static void parse_accept_range(struct piece range, unsigned *open, unsigned *pla
 
 enum metrics_format metrics_format_of_accept(const char *accept)
 {
-	struct piece rest = { accept, accept ? strlen(accept) : 0 }, range;
+	struct accept_piece rest = { accept, accept ? strlen(accept) : 0 }, range;
 	unsigned open = 0, plain = 0;
 
 	while (next_accept_piece(&rest, ',', &range))

@@ -10,14 +10,14 @@
 
 #define BLOCK_BYTES (64U << 10)
 
-struct block {
-	struct block *next;
+struct view_block {
+	struct view_block *next;
 	size_t used, size;
 	_Alignas(max_align_t) unsigned char data[];
 };
 
 struct view_memory {
-	struct block *blocks;
+	struct view_block *blocks;
 	size_t bytes; /* of all blocks */
 	bool failed;
 };
@@ -59,10 +59,10 @@ const char *view_health_name(enum view_health h)
 
 /* --- memory --- */
 
-static struct block *block_new(struct view_memory *m, size_t need)
+static struct view_block *block_new(struct view_memory *m, size_t need)
 {
 	size_t size = need > BLOCK_BYTES ? need : BLOCK_BYTES;
-	struct block *b = NULL;
+	struct view_block *b = NULL;
 
 	if (m->bytes + size <= VIEW_BYTES_MAX)
 		b = calloc(1, sizeof(*b) + size);
@@ -79,7 +79,7 @@ static struct block *block_new(struct view_memory *m, size_t need)
 
 static void *alloc_view_memory(struct view_memory *m, size_t size, size_t align)
 {
-	struct block *b = m->blocks;
+	struct view_block *b = m->blocks;
 	size_t at = b ? (b->used + align - 1) / align * align : 0;
 
 	if (!b || at > b->size || b->size - at < size) {
@@ -159,7 +159,7 @@ struct view *view_unref(struct view *v)
 {
 	if (!v || atomic_fetch_sub_explicit(&v->refs, 1, memory_order_acq_rel) != 1)
 		return NULL;
-	for (struct block *b = v->memory->blocks, *next; b; b = next) {
+	for (struct view_block *b = v->memory->blocks, *next; b; b = next) {
 		next = b->next;
 		free(b);
 	}

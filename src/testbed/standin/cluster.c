@@ -35,7 +35,7 @@ static void config_map_fini(struct config_map *m)
 	str_map_fini(&m->data);
 }
 
-void cluster_free_objects(struct cluster *c)
+void cluster_free_objects(struct simulated_cluster *c)
 {
 	for (size_t i = 0; i < c->n_pods; i++)
 		c->pods[i] = pod_free(c->pods[i]);
@@ -46,7 +46,7 @@ void cluster_free_objects(struct cluster *c)
 	for (size_t i = 0; i < c->n_config_maps; i++)
 		config_map_fini(&c->config_maps[i]);
 	free(c->config_maps);
-	*c = (struct cluster){ 0 };
+	*c = (struct simulated_cluster){ 0 };
 }
 
 static bool has_object_name(const char *namespace_, const char *name,
@@ -56,7 +56,8 @@ static bool has_object_name(const char *namespace_, const char *name,
 	       (!want_namespace || strcmp(namespace_, want_namespace) == 0);
 }
 
-struct pod *cluster_pod(const struct cluster *c, const char *namespace_, const char *name)
+struct pod *cluster_pod(const struct simulated_cluster *c, const char *namespace_,
+	const char *name)
 {
 	for (size_t i = 0; i < c->n_pods; i++) {
 		if (has_object_name(c->pods[i]->namespace_, c->pods[i]->name, namespace_, name))
@@ -65,7 +66,7 @@ struct pod *cluster_pod(const struct cluster *c, const char *namespace_, const c
 	return NULL;
 }
 
-struct pod *cluster_pod_by_uid(const struct cluster *c, const char *uid)
+struct pod *cluster_pod_by_uid(const struct simulated_cluster *c, const char *uid)
 {
 	for (size_t i = 0; i < c->n_pods; i++) {
 		if (strcmp(c->pods[i]->uid, uid) == 0)
@@ -74,7 +75,7 @@ struct pod *cluster_pod_by_uid(const struct cluster *c, const char *uid)
 	return NULL;
 }
 
-struct deployment *cluster_deployment(const struct cluster *c, const char *namespace_,
+struct deployment *cluster_deployment(const struct simulated_cluster *c, const char *namespace_,
 	const char *name)
 {
 	for (size_t i = 0; i < c->n_deployments; i++) {
@@ -85,8 +86,8 @@ struct deployment *cluster_deployment(const struct cluster *c, const char *names
 	return NULL;
 }
 
-static struct config_map *find_config_map(const struct cluster *c, const char *namespace_,
-	const char *name)
+static struct config_map *find_config_map(const struct simulated_cluster *c,
+	const char *namespace_, const char *name)
 {
 	for (size_t i = 0; i < c->n_config_maps; i++) {
 		if (has_object_name(c->config_maps[i].namespace_, c->config_maps[i].name,
@@ -96,13 +97,13 @@ static struct config_map *find_config_map(const struct cluster *c, const char *n
 	return NULL;
 }
 
-const struct config_map *cluster_config_map(const struct cluster *c, const char *namespace_,
-	const char *name)
+const struct config_map *cluster_config_map(const struct simulated_cluster *c,
+	const char *namespace_, const char *name)
 {
 	return find_config_map(c, namespace_, name);
 }
 
-struct pod *cluster_next_bound(const struct cluster *c)
+struct pod *cluster_next_bound(const struct simulated_cluster *c)
 {
 	for (size_t i = 0; i < c->n_pods; i++) {
 		if (c->pods[i]->phase == POD_BOUND)
@@ -117,7 +118,8 @@ static bool owned_by(const struct pod *p, const struct deployment *d)
 	       strcmp(p->namespace_, d->namespace_) == 0;
 }
 
-struct pod_counts cluster_count_pods(const struct cluster *c, const struct deployment *d)
+struct pod_counts cluster_count_pods(const struct simulated_cluster *c,
+	const struct deployment *d)
 {
 	struct pod_counts t = { 0 };
 
@@ -212,7 +214,7 @@ static char *pod_name(const struct deployment *d, uint64_t serial)
 
 /* --- pods --- */
 
-static int add_cluster_pod(struct cluster *c, struct pod *p, struct error *err)
+static int add_cluster_pod(struct simulated_cluster *c, struct pod *p, struct error *err)
 {
 	struct pod **grown;
 
@@ -226,7 +228,7 @@ static int add_cluster_pod(struct cluster *c, struct pod *p, struct error *err)
 	return 0;
 }
 
-static void remove_pod(struct cluster *c, size_t i, cluster_gone_fn gone, void *arg)
+static void remove_pod(struct simulated_cluster *c, size_t i, cluster_gone_fn gone, void *arg)
 {
 	if (gone)
 		gone(arg, c->pods[i]);
@@ -235,7 +237,7 @@ static void remove_pod(struct cluster *c, size_t i, cluster_gone_fn gone, void *
 	c->n_pods--;
 }
 
-static int create_owned(struct cluster *c, struct deployment *d, uint64_t now_ns,
+static int create_owned(struct simulated_cluster *c, struct deployment *d, uint64_t now_ns,
 	struct error *err)
 {
 	CLEANUP(freep) char *name = NULL;
@@ -262,7 +264,7 @@ static int create_owned(struct cluster *c, struct deployment *d, uint64_t now_ns
 
 /* --- apply, delete, scale --- */
 
-static int apply_pod(struct cluster *c, const struct object *o, uint64_t now_ns,
+static int apply_pod(struct simulated_cluster *c, const struct object *o, uint64_t now_ns,
 	enum cluster_verb *ret, struct error *err)
 {
 	struct pod *p = cluster_pod(c, o->namespace_, o->name);
@@ -334,8 +336,8 @@ static int change_deployment(struct deployment *d, const struct object *o,
 	return copy_map(&d->labels, &o->labels, err);
 }
 
-static int apply_deployment(struct cluster *c, const struct object *o, uint64_t now_ns,
-	enum cluster_verb *ret, struct error *err)
+static int apply_deployment(struct simulated_cluster *c, const struct object *o,
+	uint64_t now_ns, enum cluster_verb *ret, struct error *err)
 {
 	struct deployment *d = cluster_deployment(c, o->namespace_, o->name), *grown;
 	struct deployment fresh = { .replicas = o->replicas, .created_ns = now_ns };
@@ -361,8 +363,8 @@ static int apply_deployment(struct cluster *c, const struct object *o, uint64_t 
 	return 0;
 }
 
-static int apply_config_map(struct cluster *c, const struct object *o, uint64_t now_ns,
-	enum cluster_verb *ret, struct error *err)
+static int apply_config_map(struct simulated_cluster *c, const struct object *o,
+	uint64_t now_ns, enum cluster_verb *ret, struct error *err)
 {
 	struct config_map *m = find_config_map(c, o->namespace_, o->name), *grown;
 	struct config_map fresh = { .created_ns = now_ns, .version = 1 };
@@ -390,7 +392,7 @@ static int apply_config_map(struct cluster *c, const struct object *o, uint64_t 
 	return 0;
 }
 
-int cluster_apply(struct cluster *c, const struct object *o, uint64_t now_ns,
+int cluster_apply(struct simulated_cluster *c, const struct object *o, uint64_t now_ns,
 	enum cluster_verb *ret, struct error *err)
 {
 	switch (o->kind) {
@@ -419,8 +421,8 @@ static int set_object_not_found(enum object_kind kind, const char *name, struct 
 	return error_set(err, ERR_NOT_FOUND, "%s \"%.260s\" not found", plurals[kind], name);
 }
 
-static int delete_deployment(struct cluster *c, struct deployment *d, cluster_gone_fn gone,
-	void *arg)
+static int delete_deployment(struct simulated_cluster *c, struct deployment *d,
+	cluster_gone_fn gone, void *arg)
 {
 	size_t at = (size_t)(d - c->deployments);
 
@@ -434,7 +436,7 @@ static int delete_deployment(struct cluster *c, struct deployment *d, cluster_go
 	return 0;
 }
 
-int cluster_delete(struct cluster *c, enum object_kind kind, const char *namespace_,
+int cluster_delete(struct simulated_cluster *c, enum object_kind kind, const char *namespace_,
 	const char *name, cluster_gone_fn gone, void *arg, struct error *err)
 {
 	struct deployment *d;
@@ -470,7 +472,7 @@ int cluster_delete(struct cluster *c, enum object_kind kind, const char *namespa
 	return set_object_not_found(kind, name, err);
 }
 
-int cluster_scale(struct cluster *c, const char *namespace_, const char *name,
+int cluster_scale(struct simulated_cluster *c, const char *namespace_, const char *name,
 	uint32_t replicas, struct error *err)
 {
 	struct deployment *d = cluster_deployment(c, namespace_, name);
@@ -492,7 +494,8 @@ struct rollout {
 	uint32_t running; /* of both */
 };
 
-static struct rollout count_rollout(const struct cluster *c, const struct deployment *d)
+static struct rollout count_rollout(const struct simulated_cluster *c,
+	const struct deployment *d)
 {
 	struct rollout r = { 0 };
 
@@ -512,7 +515,8 @@ static struct rollout count_rollout(const struct cluster *c, const struct deploy
 
 /* Which of the deployment's pods goes first: as ReplicaSets do, pending before running and the
  * newest first. A pod that the kubelet is admitting counts as running. */
-static size_t pick_victim(const struct cluster *c, const struct deployment *d, bool old)
+static size_t pick_victim(const struct simulated_cluster *c, const struct deployment *d,
+	bool old)
 {
 	size_t best = SIZE_MAX;
 
@@ -527,7 +531,7 @@ static size_t pick_victim(const struct cluster *c, const struct deployment *d, b
 	return best;
 }
 
-static bool drop_old_failures(struct cluster *c, const struct deployment *d,
+static bool drop_old_failures(struct simulated_cluster *c, const struct deployment *d,
 	cluster_gone_fn gone, void *arg)
 {
 	size_t n = 0;
@@ -543,7 +547,7 @@ static bool drop_old_failures(struct cluster *c, const struct deployment *d,
 	return changed;
 }
 
-static bool step_deployment(struct cluster *c, struct deployment *d, uint64_t now_ns,
+static bool step_deployment(struct simulated_cluster *c, struct deployment *d, uint64_t now_ns,
 	cluster_gone_fn gone, void *arg, uint64_t *next_ns)
 {
 	struct rollout r = count_rollout(c, d);
@@ -577,7 +581,8 @@ static bool step_deployment(struct cluster *c, struct deployment *d, uint64_t no
 }
 
 /* A failed pod is replaced, but not as fast as it can fail. */
-static void delay_after_failures(const struct cluster *c, struct deployment *d, uint64_t now_ns)
+static void delay_after_failures(const struct simulated_cluster *c, struct deployment *d,
+	uint64_t now_ns)
 {
 	uint64_t newest = 0;
 	uint32_t n = 0;
@@ -597,7 +602,7 @@ static void delay_after_failures(const struct cluster *c, struct deployment *d, 
 	d->not_before_ns = now_ns + (NS_PER_SEC << (n > 5 ? 4 : n - 1));
 }
 
-static bool schedule_pending_pods(struct cluster *c, const struct node_view *node,
+static bool schedule_pending_pods(struct simulated_cluster *c, const struct node_view *node,
 	uint64_t now_ns)
 {
 	bool changed = false;
@@ -625,7 +630,7 @@ static bool schedule_pending_pods(struct cluster *c, const struct node_view *nod
 	return changed;
 }
 
-bool cluster_step(struct cluster *c, const struct node_view *node, uint64_t now_ns,
+bool cluster_step(struct simulated_cluster *c, const struct node_view *node, uint64_t now_ns,
 	cluster_gone_fn gone, void *arg, uint64_t *ret_next_ns)
 {
 	bool changed = false;

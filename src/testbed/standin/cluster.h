@@ -35,7 +35,7 @@ struct config_map {
 	uint64_t created_ns, version; /* version grows with each change */
 };
 
-struct cluster {
+struct simulated_cluster {
 	struct pod **pods; /* in order of creation */
 	size_t n_pods;
 	struct deployment *deployments;
@@ -45,44 +45,46 @@ struct cluster {
 	uint64_t serial;
 };
 
-void cluster_free_objects(struct cluster *c);
+void cluster_free_objects(struct simulated_cluster *c);
 
 enum cluster_verb { CLUSTER_CREATED, CLUSTER_CONFIGURED, CLUSTER_UNCHANGED };
 const char *cluster_verb_name(enum cluster_verb v); /* "created" */
 
-int cluster_apply(struct cluster *c, const struct object *o, uint64_t now_ns,
+int cluster_apply(struct simulated_cluster *c, const struct object *o, uint64_t now_ns,
 	enum cluster_verb *ret, struct error *err) MUST_USE;
 
 /* Pods that are deleted are handed to @gone (may be NULL) before they are freed. ERR_NOT_FOUND
  * with the API server's text. */
 typedef void (*cluster_gone_fn)(void *arg, const struct pod *p);
-int cluster_delete(struct cluster *c, enum object_kind kind, const char *namespace_,
+int cluster_delete(struct simulated_cluster *c, enum object_kind kind, const char *namespace_,
 	const char *name, cluster_gone_fn gone, void *arg, struct error *err) MUST_USE;
 
-int cluster_scale(struct cluster *c, const char *namespace_, const char *name,
+int cluster_scale(struct simulated_cluster *c, const char *namespace_, const char *name,
 	uint32_t replicas, struct error *err) MUST_USE;
 
 /*
  * Controller and scheduler, until nothing is left to do now. Returns true if anything changed.
  * *ret_next_ns is when to call again even if nothing happens (UINT64_MAX: no need).
  */
-bool cluster_step(struct cluster *c, const struct node_view *node, uint64_t now_ns,
+bool cluster_step(struct simulated_cluster *c, const struct node_view *node, uint64_t now_ns,
 	cluster_gone_fn gone, void *arg, uint64_t *ret_next_ns);
 
 /* @namespace_ NULL: any. Borrowed until the next step, apply or delete. */
-struct pod *cluster_pod(const struct cluster *c, const char *namespace_, const char *name);
-struct pod *cluster_pod_by_uid(const struct cluster *c, const char *uid);
-struct deployment *cluster_deployment(const struct cluster *c, const char *namespace_,
+struct pod *cluster_pod(const struct simulated_cluster *c, const char *namespace_,
 	const char *name);
-const struct config_map *cluster_config_map(const struct cluster *c, const char *namespace_,
+struct pod *cluster_pod_by_uid(const struct simulated_cluster *c, const char *uid);
+struct deployment *cluster_deployment(const struct simulated_cluster *c, const char *namespace_,
 	const char *name);
+const struct config_map *cluster_config_map(const struct simulated_cluster *c,
+	const char *namespace_, const char *name);
 
 /* The oldest pod that waits for admission, or NULL. */
-struct pod *cluster_next_bound(const struct cluster *c);
+struct pod *cluster_next_bound(const struct simulated_cluster *c);
 
 struct pod_counts {
 	uint32_t total, pending, starting, running, failed;
 };
 
 /* Pods of the deployment, or of all if @d is NULL. */
-struct pod_counts cluster_count_pods(const struct cluster *c, const struct deployment *d);
+struct pod_counts cluster_count_pods(const struct simulated_cluster *c,
+	const struct deployment *d);

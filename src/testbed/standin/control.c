@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct control {
+struct standin_control {
 	struct standin *s;
 	struct http_server *http;
 };
@@ -195,7 +195,7 @@ static const struct {
 	{ "/v1/pods", view_pods },
 };
 
-static int do_post(struct control *c, const struct http_request *req, json_t **ret,
+static int do_post(struct standin_control *c, const struct http_request *req, json_t **ret,
 	struct error *err)
 {
 	json_error_t where;
@@ -216,7 +216,7 @@ static int do_post(struct control *c, const struct http_request *req, json_t **r
 	return error_set(err, ERR_NOT_FOUND, "no %s %.100s here", req->method, req->path);
 }
 
-static int handle_control_get(struct control *c, struct http_exchange *x,
+static int handle_control_get(struct standin_control *c, struct http_exchange *x,
 	const struct http_request *req, json_t **ret, struct error *err)
 {
 	for (size_t i = 0; i < ARRAY_LEN(views); i++) {
@@ -239,7 +239,7 @@ static int handle_control_get(struct control *c, struct http_exchange *x,
 static void on_control_request(void *arg, struct http_exchange *x,
 	const struct http_request *req)
 {
-	struct control *c = arg;
+	struct standin_control *c = arg;
 	struct error err = ERROR_INIT;
 	json_t *answer = NULL;
 	int rc;
@@ -257,10 +257,10 @@ static void on_control_request(void *arg, struct http_exchange *x,
 		reply_owned_json(x, answer);
 }
 
-int standin_control_start(struct control **ret, uv_loop_t *loop, struct standin *s,
+int standin_control_start(struct standin_control **ret, uv_loop_t *loop, struct standin *s,
 	struct error *err)
 {
-	struct control *c = calloc(1, sizeof(*c));
+	struct standin_control *c = calloc(1, sizeof(*c));
 	char address[160];
 
 	if (!c)
@@ -277,7 +277,7 @@ int standin_control_start(struct control **ret, uv_loop_t *loop, struct standin 
 	return 0;
 }
 
-struct control *standin_control_stop(struct control *c)
+struct standin_control *standin_control_stop(struct standin_control *c)
 {
 	if (!c)
 		return NULL;

@@ -17,11 +17,11 @@
  */
 #include "testbed/standin/standin.h"
 
-struct control;
+struct standin_control;
 
-int standin_control_start(struct control **ret, uv_loop_t *loop, struct standin *s,
+int standin_control_start(struct standin_control **ret, uv_loop_t *loop, struct standin *s,
 	struct error *err) MUST_USE;
-struct control *standin_control_stop(struct control *c); /* returns NULL */
+struct standin_control *standin_control_stop(struct standin_control *c); /* returns NULL */
 
 /* "unix:<dir>/stand-in.sock" for http_call(); ERR_LIMIT if it does not fit. */
 int control_address(char *ret, size_t cap, const char *kubelet_dir, struct error *err) MUST_USE;

@@ -20,7 +20,7 @@ struct standin {
 	const struct standin_ops *ops;
 	void *arg;
 	struct rpc *rpc;
-	struct cluster cluster;
+	struct simulated_cluster cluster;
 	struct kubelet *kubelet;
 	char *node_name;
 	struct str_map labels;
@@ -48,7 +48,7 @@ static void on_kubelet_changed(void *arg)
 
 static const struct kubelet_ops kubelet_ops = { .changed = on_kubelet_changed };
 
-struct cluster *standin_cluster(struct standin *s)
+struct simulated_cluster *standin_cluster(struct standin *s)
 {
 	return &s->cluster;
 }
@@ -293,7 +293,7 @@ int standin_scale(struct standin *s, const char *namespace_, const char *name,
 
 void standin_clear(struct standin *s)
 {
-	struct cluster *c = &s->cluster;
+	struct simulated_cluster *c = &s->cluster;
 
 	for (bool more = true; more && c->n_deployments > 0;) {
 		struct deployment *d = &c->deployments[0];

@@ -46,7 +46,7 @@ int standin_start(struct standin **ret, uv_loop_t *loop, const struct standin_op
 /* Ends everything; runs the loop until gRPC has let go. Returns NULL. */
 struct standin *standin_stop(struct standin *s);
 
-struct cluster *standin_cluster(struct standin *s);
+struct simulated_cluster *standin_cluster(struct standin *s);
 struct kubelet *standin_kubelet(struct standin *s);
 
 /* Borrowed until the next change; capacity and allocatable as the node status has them. */

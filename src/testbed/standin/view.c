@@ -235,7 +235,7 @@ static json_t *render_pod_status(const struct pod *p)
 
 json_t *view_pods(struct standin *s, const char *namespace_, const char *name)
 {
-	const struct cluster *c = standin_cluster(s);
+	const struct simulated_cluster *c = standin_cluster(s);
 	json_t *list = new_list_json(), *items = json_object_get(list, "items");
 
 	for (size_t i = 0; i < c->n_pods; i++) {
@@ -269,7 +269,7 @@ json_t *view_pods(struct standin *s, const char *namespace_, const char *name)
 
 json_t *view_deployments(struct standin *s, const char *namespace_, const char *name)
 {
-	const struct cluster *c = standin_cluster(s);
+	const struct simulated_cluster *c = standin_cluster(s);
 	json_t *list = new_list_json(), *items = json_object_get(list, "items");
 
 	for (size_t i = 0; i < c->n_deployments; i++) {
@@ -300,7 +300,7 @@ json_t *view_deployments(struct standin *s, const char *namespace_, const char *
 
 json_t *view_config_maps(struct standin *s, const char *namespace_, const char *name)
 {
-	const struct cluster *c = standin_cluster(s);
+	const struct simulated_cluster *c = standin_cluster(s);
 	json_t *list = new_list_json(), *items = json_object_get(list, "items");
 
 	for (size_t i = 0; i < c->n_config_maps; i++) {
@@ -386,7 +386,7 @@ static json_t *render_devices_json(struct standin *s, const char *resource)
 
 json_t *view_resources(struct standin *s)
 {
-	const struct cluster *c = standin_cluster(s);
+	const struct simulated_cluster *c = standin_cluster(s);
 	const struct device_manager *m = kubelet_devices(standin_kubelet(s));
 	const struct kubelet_counts *counts = kubelet_counts(standin_kubelet(s));
 	json_t *list = json_object(), *items = json_array();

@@ -148,16 +148,16 @@ static const struct option_def options[] = {
 		.help = "each repetition runs for so long before that" },
 };
 
-enum form { AS_TEXT, AS_CSV, AS_JSON, FORMS };
+enum bench_format { AS_TEXT, AS_CSV, AS_JSON, FORMS };
 static const char *const forms[FORMS] = { "text", "csv", "json" };
 
-static int read_form(enum form *ret, const struct options *o, struct error *err)
+static int read_form(enum bench_format *ret, const struct options *o, struct error *err)
 {
 	const char *word = option_str(o, "output", "text");
 
 	for (unsigned int i = 0; i < FORMS; i++)
 		if (!strcmp(word, forms[i])) {
-			*ret = (enum form)i;
+			*ret = (enum bench_format)i;
 			return 0;
 		}
 	return error_set(err, ERR_INVALID,
@@ -260,8 +260,8 @@ static int write_json(struct buf *b, const struct bench_result *r, struct error 
 	return 0;
 }
 
-static int write_bench_result(const struct bench_result *r, enum form form, const char *path,
-	struct error *err)
+static int write_bench_result(const struct bench_result *r, enum bench_format form,
+	const char *path, struct error *err)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(OUTPUT_MAX);
 	int result = form == AS_JSON  ? write_json(&b, r, err)
@@ -276,7 +276,7 @@ static int write_bench_result(const struct bench_result *r, enum form form, cons
 }
 
 /* One that fails does not keep the others from being written. */
-static int print_all(const struct bench_result *r, enum form form, const char *save,
+static int print_all(const struct bench_result *r, enum bench_format form, const char *save,
 	const char *report, struct error *err)
 {
 	int kept = save ? write_bench_result(r, AS_JSON, save, err) : 0;
@@ -348,7 +348,7 @@ static int run_bench_command(const struct cmd *cmd, const struct options *o, str
 		   *report = option_str(o, "report", NULL);
 	CLEANUP(bench_profiles_freep) struct bench_profiles *profiles = NULL;
 	struct bench_head priced = { .usd_per_hour = NAN, .price_source = "" };
-	enum form form = AS_TEXT;
+	enum bench_format form = AS_TEXT;
 	int result;
 
 	(void)cmd;

@@ -222,7 +222,7 @@ static int run_cdi_generate(const struct options *o, struct error *err)
 
 /* --- list --- */
 
-struct row {
+struct cdi_row {
 	char *name; /* fully qualified */
 	char *file;
 	size_t dir; /* position of its directory: a later one counts */
@@ -230,7 +230,7 @@ struct row {
 };
 
 struct list {
-	struct row *rows;
+	struct cdi_row *rows;
 	size_t n, cap;
 	size_t n_files;
 	int exit_code; /* of the first bad file */
@@ -248,7 +248,7 @@ static void list_free(struct list *l)
 static int add_cdi_list_row(struct list *l, const char *kind, const char *device,
 	const char *file, size_t dir, struct error *err)
 {
-	struct row *r;
+	struct cdi_row *r;
 
 	if (l->n >= LIST_DEVICES_MAX)
 		return error_set(err, ERR_LIMIT, "'%s': more than %d CDI devices in all", file,
@@ -263,7 +263,7 @@ static int add_cdi_list_row(struct list *l, const char *kind, const char *device
 		l->cap = cap;
 	}
 	r = &l->rows[l->n++];
-	*r = (struct row){ .file = strdup(file), .dir = dir };
+	*r = (struct cdi_row){ .file = strdup(file), .dir = dir };
 	if (asprintf(&r->name, "%s=%s", kind, device) < 0)
 		r->name = NULL;
 	return r->name && r->file ? 0 : error_nomem(err);
@@ -322,7 +322,7 @@ static int read_cdi_dir(struct list *l, const char *dir, size_t position, struct
 
 static int compare_cdi_rows(const void *a, const void *b)
 {
-	const struct row *x = a, *y = b;
+	const struct cdi_row *x = a, *y = b;
 	int r = strcmp(x->name, y->name);
 
 	if (r == 0 && x->dir != y->dir)
@@ -334,7 +334,7 @@ static int compare_cdi_rows(const void *a, const void *b)
 static void mark_cdi_conflicts(struct list *l)
 {
 	for (size_t i = 0, first = 0; i < l->n; i++) {
-		struct row *r = &l->rows[i];
+		struct cdi_row *r = &l->rows[i];
 
 		if (i == 0 || strcmp(l->rows[first].name, r->name) != 0) {
 			first = i;
@@ -354,7 +354,7 @@ static int print_list(const struct list *l, struct error *err)
 
 	table_init(&t, heads);
 	for (size_t i = 0; i < l->n; i++) {
-		const struct row *r = &l->rows[i];
+		const struct cdi_row *r = &l->rows[i];
 
 		table_add(&t, r->name);
 		table_addf(&t, "%s%s", r->file,

@@ -35,7 +35,7 @@ static const struct option_def check_options[] = {
 #define SHARING_WIDTH 12
 #define SHARING_MIXED 17 /* "mps, time-slicing" */
 
-struct check {
+struct config_check {
 	struct node_probe node;
 	json_t *configs; /* with --json; NULL else */
 	unsigned n_good, n_bad, n_warnings;
@@ -43,14 +43,14 @@ struct check {
 };
 
 /* What a node offers, and how its MPS daemons would be. */
-struct offered {
+struct offer_facts {
 	const struct offer *offer;
 	const struct inventory *inv;
 	const struct mps_plan *mps;
 };
 
 /* A row of what a node offers. */
-struct row {
+struct offer_row {
 	uint32_t gpus, min, max; /* GPUs that have devices of it; devices of one GPU */
 	uint32_t refused; /* devices that are listed and cannot be had; a note says why */
 	uint64_t memory_min,
@@ -101,7 +101,7 @@ static json_t *memory_json(uint64_t bytes)
 		       : json_null();
 }
 
-static void add_time(struct row *row, const struct slice_plan *plan)
+static void add_time(struct offer_row *row, const struct slice_plan *plan)
 {
 	const struct slice_gpu *g = &plan->gpus[0];
 
@@ -117,8 +117,8 @@ static void add_time(struct row *row, const struct slice_plan *plan)
 }
 
 /* What a container with this device alone would be told of MPS. *memory: where its slice has no limit. */
-static void add_mps(struct row *row, const struct offered *o, const struct resource *r,
-	uint32_t device, uint64_t *memory)
+static void add_mps(struct offer_row *row, const struct offer_facts *o,
+	const struct resource *r, uint32_t device, uint64_t *memory)
 {
 	const struct offer_device *d = &r->devices[device];
 	const char *const id = d->id;
@@ -144,10 +144,10 @@ static bool is_time_sliced_under_mps(const struct resource *r, const struct offe
 	return r->strategy == SHARING_MPS && s && s->strategy == SHARING_TIME_SLICING;
 }
 
-static struct row get_resource_row(const struct offered *o, const struct resource *r)
+static struct offer_row get_resource_row(const struct offer_facts *o, const struct resource *r)
 {
 	const struct inventory *inv = o->inv;
-	struct row row = { .min = UINT32_MAX, .memory_min = SLICE_NO_LIMIT };
+	struct offer_row row = { .min = UINT32_MAX, .memory_min = SLICE_NO_LIMIT };
 
 	for (uint32_t g = 0; g < inv->n; g++) {
 		uint32_t n = 0;
@@ -179,7 +179,7 @@ static struct row get_resource_row(const struct offered *o, const struct resourc
 }
 
 /* "25% of the SMs, latency" */
-static void format_percent_limit(char *cell, size_t cap, const struct row *row)
+static void format_percent_limit(char *cell, size_t cap, const struct offer_row *row)
 {
 	char least[16] = "";
 
@@ -190,7 +190,7 @@ static void format_percent_limit(char *cell, size_t cap, const struct row *row)
 }
 
 /* "weight 4, at most 25.0%, latency" */
-static void format_compute_share(char *cell, size_t cap, const struct row *row)
+static void format_compute_share(char *cell, size_t cap, const struct offer_row *row)
 {
 	char most[64] = "", mps[64] = "";
 
@@ -210,17 +210,17 @@ static void format_compute_share(char *cell, size_t cap, const struct row *row)
 }
 
 /* What the table needs room for. */
-struct table {
+struct config_table {
 	bool time;
 	int sharing; /* columns */
 };
 
-static struct table table_of(const struct offered *o)
+static struct config_table table_of(const struct offer_facts *o)
 {
-	struct table t = { .sharing = SHARING_WIDTH };
+	struct config_table t = { .sharing = SHARING_WIDTH };
 
 	for (uint32_t i = 0; i < o->offer->n; i++) {
-		struct row row = get_resource_row(o, &o->offer->resources[i]);
+		struct offer_row row = get_resource_row(o, &o->offer->resources[i]);
 
 		t.time = t.time || row.compute || row.percent_max;
 		if (row.mixed)
@@ -229,8 +229,8 @@ static struct table table_of(const struct offered *o)
 	return t;
 }
 
-static void print_resource_row(const struct resource *r, const struct row *row,
-	const struct table *t)
+static void print_resource_row(const struct resource *r, const struct offer_row *row,
+	const struct config_table *t)
 {
 	char per[32], refused[48] = "", memory[64], most[32], share[192] = "";
 
@@ -255,10 +255,10 @@ static void print_resource_row(const struct resource *r, const struct row *row,
 }
 
 /* The time of replicas is shown where a resource divides it. */
-static void print_offer(const struct offered *of)
+static void print_offer(const struct offer_facts *of)
 {
 	const struct offer *o = of->offer;
-	const struct table t = table_of(of);
+	const struct config_table t = table_of(of);
 
 	if (o->n)
 		printf("  %-36s %8s %6s %9s  %-*s  %-*s%s\n", "RESOURCE", "DEVICES", "GPUS",
@@ -267,7 +267,7 @@ static void print_offer(const struct offered *of)
 	else
 		printf("  nothing is offered\n");
 	for (uint32_t i = 0; i < o->n; i++) {
-		struct row row = get_resource_row(of, &o->resources[i]);
+		struct offer_row row = get_resource_row(of, &o->resources[i]);
 
 		print_resource_row(&o->resources[i], &row, &t);
 	}
@@ -286,7 +286,7 @@ static json_t *texts_json(const struct strv *list)
 	return a;
 }
 
-static json_t *time_json(const struct row *row)
+static json_t *time_json(const struct offer_row *row)
 {
 	if (!row->compute)
 		return json_null();
@@ -297,7 +297,7 @@ static json_t *time_json(const struct row *row)
 		"class", row->class_ == SLICE_CLASS_LATENCY ? "latency" : "batch");
 }
 
-static json_t *render_config_mps_json(const struct row *row)
+static json_t *render_config_mps_json(const struct offer_row *row)
 {
 	if (!row->percent_max)
 		return json_null();
@@ -305,13 +305,13 @@ static json_t *render_config_mps_json(const struct row *row)
 		"percentMax", (json_int_t)row->percent_max, "latency", row->latency);
 }
 
-static json_t *offer_json(const struct offered *o)
+static json_t *offer_json(const struct offer_facts *o)
 {
 	json_t *list = json_array();
 
 	for (uint32_t i = 0; list && i < o->offer->n; i++) {
 		const struct resource *r = &o->offer->resources[i];
-		struct row row = get_resource_row(o, r);
+		struct offer_row row = get_resource_row(o, r);
 
 		(void)json_array_append_new(list,
 			json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:s, s:o, s:o, s:o, s:o}",
@@ -328,7 +328,8 @@ static json_t *offer_json(const struct offered *o)
 }
 
 /* The first, which gives the exit status, and what else is wrong there. */
-static void print_error(struct check *c, const struct error *err, const struct strv *more)
+static void print_error(struct config_check *c, const struct error *err,
+	const struct strv *more)
 {
 	c->n_bad++;
 	if (!c->exit_code)
@@ -342,8 +343,8 @@ static void print_error(struct check *c, const struct error *err, const struct s
 			CONFIG_MISTAKES_MAX);
 }
 
-static void add_json(struct check *c, const char *name, const struct config *config,
-	const struct offered *o, const struct strv *warnings, const struct error *err,
+static void add_json(struct config_check *c, const char *name, const struct config *config,
+	const struct offer_facts *o, const struct strv *warnings, const struct error *err,
 	const struct strv *mistakes)
 {
 	json_t *j = json_pack("{s:o, s:b, s:o}", "name", json_any_text(name), "good",
@@ -371,10 +372,10 @@ static void add_json(struct check *c, const char *name, const struct config *con
 static void check_one(void *arg, const char *name, const char *text, struct config *config,
 	const struct strv *warnings, const struct error *err, const struct strv *more)
 {
-	struct check *c = arg;
+	struct config_check *c = arg;
 	CLEANUP(config_offer_fini) struct config_offer made = { .offer = NULL };
 	const struct offer *o;
-	struct offered of = { .inv = c->node.inv };
+	struct offer_facts of = { .inv = c->node.inv };
 	struct error why = ERROR_INIT;
 
 	if (!text) { /* a manifest without a config */
@@ -414,7 +415,7 @@ static const char *get_text_or_unknown(const char *text)
 	return *text ? text : "unknown";
 }
 
-static void print_config_node(const struct check *c)
+static void print_config_node(const struct config_check *c)
 {
 	uint32_t same = 0;
 
@@ -439,7 +440,7 @@ static void print_config_node(const struct check *c)
 		get_text_or_unknown(c->node.inv->driver_version));
 }
 
-static int print_config_json(struct check *c, struct error *err)
+static int print_config_json(struct config_check *c, struct error *err)
 {
 	json_t *top = json_pack("{s:b, s:o, s:O}", "good", c->n_bad == 0, "nvml",
 		c->node.inv ? json_null() : json_any_text(c->node.nvml.msg), "configs",
@@ -452,7 +453,7 @@ static int print_config_json(struct check *c, struct error *err)
 	return done ? 0 : error_nomem(err);
 }
 
-static int run_check(struct check *c, const struct options *o, struct error *err)
+static int run_check(struct config_check *c, const struct options *o, struct error *err)
 {
 	struct config_sources sources = { .env = ignore_config_env };
 
@@ -488,7 +489,7 @@ static int run_check(struct check *c, const struct options *o, struct error *err
 
 static int run_config_command(const struct cmd *cmd, const struct options *o, struct error *err)
 {
-	struct check c = { .configs = NULL };
+	struct config_check c = { .configs = NULL };
 	int r;
 
 	(void)cmd;

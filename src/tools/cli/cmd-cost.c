@@ -89,10 +89,10 @@ static const struct option_def options[] = {
 		.help = "end, as --from" },
 };
 
-enum form { FORM_TABLE, FORM_CSV, FORM_JSON };
+enum cost_format { FORM_TABLE, FORM_CSV, FORM_JSON };
 
-struct request {
-	enum form form;
+struct cost_request {
+	enum cost_format form;
 	enum cost_by by;
 	uint64_t from_s, to_s;
 	int64_t price_nano; /* < 0: none given */
@@ -115,7 +115,7 @@ static int parse_cost_choice(const struct options *o, const char *option, const 
 }
 
 /* "3.06", "2.9EUR" or "2.9 EUR". */
-static int parse_cost_price(const struct options *o, struct request *q, struct error *err)
+static int parse_cost_price(const struct options *o, struct cost_request *q, struct error *err)
 {
 	const char *text = option_str(o, "price", NULL);
 	char number[40];
@@ -145,7 +145,8 @@ static int parse_cost_price(const struct options *o, struct request *q, struct e
 		text);
 }
 
-static int parse_cost_request(const struct options *o, struct request *q, struct error *err)
+static int parse_cost_request(const struct options *o, struct cost_request *q,
+	struct error *err)
 {
 	static const char *const forms[] = { "table", "csv", "json" };
 	static const char *const bys[] = { "namespace", "pod", "container", "gpu", "mode" };
@@ -166,14 +167,14 @@ static int parse_cost_request(const struct options *o, struct request *q, struct
 	if (q->from_s >= q->to_s)
 		return error_set(err, ERR_INVALID, "--from '%.40s' is not before --to '%.40s'",
 			option_str(o, "from", DEFAULT_FROM), option_str(o, "to", "now"));
-	q->form = (enum form)form;
+	q->form = (enum cost_format)form;
 	q->by = q->form == FORM_CSV ? COST_BY_CHARGE : (enum cost_by)by;
 	return parse_cost_price(o, q, err);
 }
 
 /* ---- where it comes from ---------------------------------------------------------------------- */
 
-static int add_usage_db_costs(const struct options *o, const struct request *q,
+static int add_usage_db_costs(const struct options *o, const struct cost_request *q,
 	struct cost_summary *book, struct error *err)
 {
 	struct cost_reprice r = { .summary = book,
@@ -202,7 +203,7 @@ static int add_usage_db_costs(const struct options *o, const struct request *q,
 	return got;
 }
 
-static int add_prometheus_costs(const struct options *o, const struct request *q,
+static int add_prometheus_costs(const struct options *o, const struct cost_request *q,
 	struct cost_summary *book, struct error *err)
 {
 	const struct option_value *timeout = option_get(o, "timeout");
@@ -246,7 +247,7 @@ static int run_cost_command(const struct cmd *cmd, const struct options *o, stru
 	};
 	CLEANUP(cost_summary_freep) struct cost_summary *book = NULL;
 	CLEANUP(buf_fini) struct buf text = BUF_INIT(COST_TEXT_MAX);
-	struct request q = { .price_nano = -1 };
+	struct cost_request q = { .price_nano = -1 };
 	struct cost_print p;
 	bool remote = option_str(o, "prometheus", NULL) != NULL;
 

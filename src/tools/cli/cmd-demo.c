@@ -178,16 +178,16 @@ static int wait_demo_pause(struct demo *d, struct error *err)
 /* --- steps --- */
 
 /* What is expected, and what is found. */
-struct found {
+struct demo_counts {
 	uint32_t capacity, running, pending;
 	bool insufficient; /* the pending ones wait for the resource */
 };
 
-static struct found read_demo_state(struct demo *d)
+static struct demo_counts read_demo_state(struct demo *d)
 {
-	const struct cluster *c = standin_cluster(d->node.standin);
+	const struct simulated_cluster *c = standin_cluster(d->node.standin);
 	struct pod_counts t = cluster_count_pods(c, NULL);
-	struct found f = { .running = t.running, .pending = t.pending + t.starting };
+	struct demo_counts f = { .running = t.running, .pending = t.pending + t.starting };
 	struct resource_count count;
 
 	(void)device_manager_count(kubelet_devices(standin_kubelet(d->node.standin)), RESOURCE,
@@ -199,13 +199,13 @@ static struct found read_demo_state(struct demo *d)
 	return f;
 }
 
-static bool as_expected(const struct found *f, const struct found *e)
+static bool as_expected(const struct demo_counts *f, const struct demo_counts *e)
 {
 	return f->capacity == e->capacity && f->running == e->running &&
 	       f->pending == e->pending && f->insufficient == e->insufficient;
 }
 
-static void format_demo_state(char *ret, size_t cap, const struct found *f)
+static void format_demo_state(char *ret, size_t cap, const struct demo_counts *f)
 {
 	int n = snprintf(ret, cap, "allocatable %u, %u running", f->capacity, f->running);
 
@@ -214,14 +214,14 @@ static void format_demo_state(char *ret, size_t cap, const struct found *f)
 }
 
 /* Runs until the state is as expected and stays so, or the time is over. 1: as expected. */
-static int wait_demo_state(struct demo *d, const struct found *e, struct error *err)
+static int wait_demo_state(struct demo *d, const struct demo_counts *e, struct error *err)
 {
 	uint64_t start = time_mono_ns(), since = 0;
 
 	for (;;) {
 		CLEANUP(buf_fini) struct buf why = BUF_INIT(64 * 1024);
 		uint64_t now = time_mono_ns();
-		struct found f = read_demo_state(d);
+		struct demo_counts f = read_demo_state(d);
 
 		if (!demo_node_agent_runs(&d->node, &why))
 			return error_set(err, ERR_UNAVAILABLE, "%s", buf_str(&why));
@@ -273,11 +273,11 @@ static void print_step(struct demo *d, const struct demo_step_line *s)
 	flush_demo_output(d);
 }
 
-static int end_step(struct demo *d, const struct found *e, struct error *err)
+static int end_step(struct demo *d, const struct demo_counts *e, struct error *err)
 {
 	struct demo_step_line *s = &d->steps[d->n_steps - 1];
 	char want[128], have[128];
-	struct found f;
+	struct demo_counts f;
 	int rc = wait_demo_state(d, e, err);
 
 	if (rc < 0)
@@ -346,11 +346,11 @@ static uint32_t get_min_pods(uint32_t a, uint32_t b)
 	return a < b ? a : b;
 }
 
-static struct found get_expected_state(uint32_t capacity, uint32_t pods)
+static struct demo_counts get_expected_state(uint32_t capacity, uint32_t pods)
 {
 	uint32_t running = get_min_pods(capacity, pods);
 
-	return (struct found){ .capacity = capacity,
+	return (struct demo_counts){ .capacity = capacity,
 		.running = running,
 		.pending = pods - running,
 		.insufficient = pods > running };
@@ -360,7 +360,7 @@ static struct found get_expected_state(uint32_t capacity, uint32_t pods)
 static int sharing_story(struct demo *d, struct error *err)
 {
 	static const char deployment[] = "tensorflow-cifar10-deployment";
-	struct found e;
+	struct demo_counts e;
 	char title[96], command[160];
 	uint32_t gpus, pods = 5;
 
@@ -408,7 +408,7 @@ static int sharing_story(struct demo *d, struct error *err)
 static int node_types_story(struct demo *d, const char *model, uint32_t slices,
 	struct error *err)
 {
-	struct found e;
+	struct demo_counts e;
 	char title[96];
 	uint32_t n;
 

@@ -187,7 +187,7 @@ static int serve_standin_kubelet(struct running *r, const struct standin_options
 	struct error *err)
 {
 	struct standin *s = NULL;
-	struct control *control = NULL;
+	struct standin_control *control = NULL;
 	int rc = -1;
 
 	if (standin_start(&s, &r->loop, node, NULL, NULL, err) < 0)

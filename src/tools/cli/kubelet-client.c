@@ -21,15 +21,15 @@
 
 #define TIMEOUT_NS (30 * NS_PER_SEC)
 
-struct client {
+struct kubelet_client {
 	const struct options *o;
 	char address[160];
 };
 
 /* --- transport --- */
 
-static int call_standin_kubelet(const struct client *c, const char *method, const char *path,
-	const char *body, json_t **ret, struct error *err)
+static int call_standin_kubelet(const struct kubelet_client *c, const char *method,
+	const char *path, const char *body, json_t **ret, struct error *err)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(HTTP_REPLY_MAX);
 	json_error_t where;
@@ -46,7 +46,7 @@ static int call_standin_kubelet(const struct client *c, const char *method, cons
 }
 
 /* Posts @body_take and prints the lines of the answer. */
-static int post_owned_body(const struct client *c, const char *path, json_t *body_take,
+static int post_owned_body(const struct kubelet_client *c, const char *path, json_t *body_take,
 	struct error *err)
 {
 	json_auto_t *body = body_take;
@@ -75,7 +75,7 @@ static void escape_query_text(struct buf *b, const char *text)
 }
 
 /* @name NULL: all. */
-static int get_kubelet_list(const struct client *c, const char *kind, const char *name,
+static int get_kubelet_list(const struct kubelet_client *c, const char *kind, const char *name,
 	json_t **ret, struct error *err)
 {
 	CLEANUP(buf_fini) struct buf path = BUF_INIT(4096);
@@ -142,7 +142,7 @@ static void device_list(json_t *pod, struct buf *b)
 	}
 }
 
-static void pods_table(const struct client *c, json_t *items, struct buf *out)
+static void pods_table(const struct kubelet_client *c, json_t *items, struct buf *out)
 {
 	static const char *const heads[] = { "NAMESPACE", "NAME", "READY", "STATUS", "RESTARTS",
 		"AGE", NULL };
@@ -177,7 +177,7 @@ static void pods_table(const struct client *c, json_t *items, struct buf *out)
 		table_print(&t, out);
 }
 
-static void deployments_table(const struct client *c, json_t *items, struct buf *out)
+static void deployments_table(const struct kubelet_client *c, json_t *items, struct buf *out)
 {
 	static const char *const heads[] = { "NAMESPACE", "NAME", "READY", "UP-TO-DATE",
 		"AVAILABLE", "AGE", NULL };
@@ -202,7 +202,7 @@ static void deployments_table(const struct client *c, json_t *items, struct buf 
 		table_print(&t, out);
 }
 
-static void config_maps_table(const struct client *c, json_t *items, struct buf *out)
+static void config_maps_table(const struct kubelet_client *c, json_t *items, struct buf *out)
 {
 	static const char *const heads[] = { "NAMESPACE", "NAME", "DATA", "AGE", NULL };
 	CLEANUP(table_fini) struct table t = { .columns = 0 };
@@ -231,7 +231,7 @@ static bool node_ready(json_t *node)
 	       0;
 }
 
-static void nodes_table(const struct client *c, json_t *items, struct buf *out)
+static void nodes_table(const struct kubelet_client *c, json_t *items, struct buf *out)
 {
 	static const char *const heads[] = { "NAME", "STATUS", "ROLES", "VERSION",
 		"ALLOCATABLE", NULL };
@@ -263,7 +263,7 @@ static void nodes_table(const struct client *c, json_t *items, struct buf *out)
 	table_print(&t, out);
 }
 
-static void resources_table(const struct client *c, json_t *items, struct buf *out)
+static void resources_table(const struct kubelet_client *c, json_t *items, struct buf *out)
 {
 	static const char *const heads[] = { "RESOURCE", "CAPACITY", "ALLOCATABLE", "REQUESTED",
 		"GRANTED", "PLUGIN", NULL };
@@ -290,7 +290,7 @@ static void resources_table(const struct client *c, json_t *items, struct buf *o
 
 static const struct {
 	const char *path, *forms[4];
-	void (*table)(const struct client *c, json_t *items, struct buf *out);
+	void (*table)(const struct kubelet_client *c, json_t *items, struct buf *out);
 } kinds[] = {
 	{ "pods", { "pods", "pod", "po" }, pods_table },
 	{ "nodes", { "nodes", "node", "no" }, nodes_table },
@@ -316,8 +316,8 @@ static int find_kind(const char *text, size_t *ret, struct error *err)
 }
 
 /* "deployment/x" or "deployment" "x"; @ret_name NULL if there is none. */
-static int kind_and_name(const struct client *c, size_t first, char *ret_kind, size_t cap,
-	const char **ret_name, struct error *err)
+static int kind_and_name(const struct kubelet_client *c, size_t first, char *ret_kind,
+	size_t cap, const char **ret_name, struct error *err)
 {
 	const struct strv *args = &c->o->args;
 	const char *slash;
@@ -357,7 +357,7 @@ static void filter_named_items(json_t *items, const char *name)
 	}
 }
 
-static int run_kubelet_get(const struct client *c, struct error *err)
+static int run_kubelet_get(const struct kubelet_client *c, struct error *err)
 {
 	CLEANUP(buf_fini) struct buf out = BUF_INIT(HTTP_REPLY_MAX);
 	json_auto_t *answer = NULL;
@@ -530,7 +530,7 @@ static void describe_node(json_t *n, struct buf *b)
 	describe_map(json_object_get(status, "allocatable"), "Allocatable:", b);
 }
 
-static int run_kubelet_describe(const struct client *c, struct error *err)
+static int run_kubelet_describe(const struct kubelet_client *c, struct error *err)
 {
 	CLEANUP(buf_fini) struct buf out = BUF_INIT(HTTP_REPLY_MAX);
 	json_auto_t *answer = NULL;
@@ -565,7 +565,7 @@ static int run_kubelet_describe(const struct client *c, struct error *err)
 
 /* --- changes --- */
 
-static int post_files(const struct client *c, const char *path, struct error *err)
+static int post_files(const struct kubelet_client *c, const char *path, struct error *err)
 {
 	const struct strv *files = &option_get(c->o, "filename")->list;
 
@@ -598,7 +598,7 @@ static int post_files(const struct client *c, const char *path, struct error *er
 	return 0;
 }
 
-static int run_kubelet_apply(const struct client *c, struct error *err)
+static int run_kubelet_apply(const struct kubelet_client *c, struct error *err)
 {
 	if (option_get(c->o, "filename")->list.n == 0 || c->o->args.n > 1)
 		return error_set(err, ERR_INVALID, "must specify -f FILE");
@@ -610,7 +610,7 @@ static json_t *render_option_or_null(const char *text)
 	return text ? json_string(text) : json_null();
 }
 
-static int run_kubelet_delete(const struct client *c, struct error *err)
+static int run_kubelet_delete(const struct kubelet_client *c, struct error *err)
 {
 	const char *name;
 	char kind[32];
@@ -627,7 +627,7 @@ static int run_kubelet_delete(const struct client *c, struct error *err)
 		err);
 }
 
-static int run_kubelet_scale(const struct client *c, struct error *err)
+static int run_kubelet_scale(const struct kubelet_client *c, struct error *err)
 {
 	const char *name;
 	char kind[32];
@@ -646,7 +646,7 @@ static int run_kubelet_scale(const struct client *c, struct error *err)
 }
 
 /* "KEY=VALUE" sets, "KEY-" removes, as with kubectl label node. */
-static int run_kubelet_label(const struct client *c, struct error *err)
+static int run_kubelet_label(const struct kubelet_client *c, struct error *err)
 {
 	if (c->o->args.n < 2)
 		return error_set(err, ERR_INVALID, "expected KEY=VALUE or KEY-");
@@ -672,7 +672,7 @@ static int run_kubelet_label(const struct client *c, struct error *err)
 	return 0;
 }
 
-static int run_kubelet_restart(const struct client *c, struct error *err)
+static int run_kubelet_restart(const struct kubelet_client *c, struct error *err)
 {
 	int64_t down_ns = option_get(c->o, "down")->source == OPTION_UNSET
 				  ? 0
@@ -684,7 +684,7 @@ static int run_kubelet_restart(const struct client *c, struct error *err)
 		err);
 }
 
-static int run_kubelet_fault(const struct client *c, struct error *err)
+static int run_kubelet_fault(const struct kubelet_client *c, struct error *err)
 {
 	json_t *args = json_array();
 
@@ -703,7 +703,7 @@ static int run_kubelet_fault(const struct client *c, struct error *err)
 
 static const struct {
 	const char *name;
-	int (*run)(const struct client *c, struct error *err);
+	int (*run)(const struct kubelet_client *c, struct error *err);
 } verbs[] = {
 	{ "apply", run_kubelet_apply },
 	{ "delete", run_kubelet_delete },
@@ -717,7 +717,7 @@ static const struct {
 
 int kubelet_client_run(const struct options *o, struct error *err)
 {
-	struct client c = { .o = o };
+	struct kubelet_client c = { .o = o };
 
 	if (control_address(c.address, sizeof(c.address),
 		    option_str(o, "kubelet-dir", DEFAULT_KUBELET_DIR), err) < 0)

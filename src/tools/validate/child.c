@@ -135,7 +135,7 @@ static ssize_t read_start_status(int fd, uint64_t deadline_ns, struct child_fail
 	}
 }
 
-int child_start(struct child *c, const struct child_options *o, struct error *err)
+int child_start(struct validate_child *c, const struct child_options *o, struct error *err)
 {
 	CLEANUP(freep) char **env = join_env(o->env);
 	CLEANUP(closep) int mine = -1;
@@ -144,7 +144,7 @@ int child_start(struct child *c, const struct child_options *o, struct error *er
 	CLEANUP(closep) int say = -1;
 	int pair[2] = { -1, -1 };
 	struct child_failure t;
-	struct child started;
+	struct validate_child started;
 	char *const *argv;
 	ssize_t n;
 	pid_t pid;
@@ -171,7 +171,7 @@ int child_start(struct child *c, const struct child_options *o, struct error *er
 		exec_child(o, argv, env, theirs, say);
 	closep(&say);
 	say = -1;
-	started = (struct child){ .pid = pid, .fd = steal_fd(&mine) };
+	started = (struct validate_child){ .pid = pid, .fd = steal_fd(&mine) };
 	n = read_start_status(hear, o->deadline_ns, &t);
 	if (n < 0)
 		(void)error_set(err, ERR_TIMEOUT, "'%s' could not be started in time",
@@ -200,7 +200,7 @@ static bool wait_until(pid_t pid, uint64_t deadline_ns, int *ret_status)
 	}
 }
 
-bool child_end(struct child *c, uint64_t deadline_ns, char *ret_how, size_t cap)
+bool child_end(struct validate_child *c, uint64_t deadline_ns, char *ret_how, size_t cap)
 {
 	int status = 0;
 	bool ended = c->pid > 0 && wait_until(c->pid, deadline_ns, &status);
@@ -220,7 +220,7 @@ bool child_end(struct child *c, uint64_t deadline_ns, char *ret_how, size_t cap)
 	return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-void child_fini(struct child *c)
+void child_fini(struct validate_child *c)
 {
 	int status;
 
@@ -232,7 +232,7 @@ void child_fini(struct child *c)
 	}
 	if (c->fd >= 0)
 		(void)close(c->fd);
-	*c = (struct child)CHILD_INIT;
+	*c = (struct validate_child)CHILD_INIT;
 }
 
 /* The last line that has text, for a message. */
@@ -273,7 +273,7 @@ int child_run(const struct child_options *options, uint64_t timeout_ns, struct b
 	struct error *err)
 {
 	uint64_t deadline = time_mono_ns() + timeout_ns;
-	CLEANUP(child_fini) struct child c = CHILD_INIT;
+	CLEANUP(child_fini) struct validate_child c = CHILD_INIT;
 	struct child_options o = *options;
 	char how[96], line[LAST_LINE];
 

@@ -13,7 +13,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-struct child {
+struct validate_child {
 	pid_t pid; /* 0: none */
 	int fd;    /* to hear from it; -1: closed */
 };
@@ -34,15 +34,15 @@ struct child_options {
 
 /* ERR_PERMISSION: chroot is not allowed. ERR_NOT_FOUND: no such program. ERR_TIMEOUT: the program is
  * on a file system that does not answer, say. */
-int child_start(struct child *c, const struct child_options *options,
+int child_start(struct validate_child *c, const struct child_options *options,
 	struct error *err) MUST_USE;
 
 /*
  * Waits for the end until @deadline_ns (monotonic), then kills. *ret_how is how it ended, for
  * people: "exited with status 9"; returns true if that was with status 0.
  */
-bool child_end(struct child *c, uint64_t deadline_ns, char *ret_how, size_t cap);
-void child_fini(struct child *c); /* kills */
+bool child_end(struct validate_child *c, uint64_t deadline_ns, char *ret_how, size_t cap);
+void child_fini(struct validate_child *c); /* kills */
 
 /*
  * Runs it to its end and keeps the output up to the ceiling of @output. Returns 0 when it exited

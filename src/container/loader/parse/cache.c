@@ -14,13 +14,13 @@ struct header {
 };
 _Static_assert(sizeof(struct header) == 48, "as ldconfig writes it");
 
-struct entry {
+struct ld_cache_entry {
 	int32_t flags;
 	uint32_t key, value; /* of the header's address */
 	uint32_t os_version;
 	uint64_t capabilities; /* of the processor; 0: any will do */
 };
-_Static_assert(sizeof(struct entry) == 24, "as ldconfig writes it");
+_Static_assert(sizeof(struct ld_cache_entry) == 24, "as ldconfig writes it");
 
 /* Where the header is; size if nowhere. Behind an old cache it is aligned for its type. */
 static size_t find_header(const unsigned char *bytes, size_t size)
@@ -60,10 +60,10 @@ bool cache_each(const void *bytes, size_t size, const char *name, uint32_t flags
 	at += start;
 	size -= start;
 	memcpy(&h, at, sizeof(h));
-	if (h.count > (size - sizeof(h)) / sizeof(struct entry))
+	if (h.count > (size - sizeof(h)) / sizeof(struct ld_cache_entry))
 		return false;
 	for (uint32_t i = 0; i < h.count; i++) {
-		struct entry e;
+		struct ld_cache_entry e;
 		const char *path;
 
 		memcpy(&e, at + sizeof(h) + i * sizeof(e), sizeof(e));

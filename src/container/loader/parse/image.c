@@ -12,11 +12,11 @@ static uintptr_t get_dynamic_address(uintptr_t base, const Elf64_Dyn *d)
 	return d->d_un.d_ptr < base ? base + d->d_un.d_ptr : d->d_un.d_ptr;
 }
 
-bool image_of(uintptr_t base, const Elf64_Dyn *dynamic, struct image *ret)
+bool image_of(uintptr_t base, const Elf64_Dyn *dynamic, struct loader_image *ret)
 {
 	uintptr_t soname = 0;
 
-	*ret = (struct image){ .base = base };
+	*ret = (struct loader_image){ .base = base };
 	for (const Elf64_Dyn *d = dynamic; d->d_tag != DT_NULL; d++) {
 		switch (d->d_tag) {
 		case DT_SYMTAB:
@@ -57,7 +57,7 @@ bool image_of(uintptr_t base, const Elf64_Dyn *dynamic, struct image *ret)
 	return true;
 }
 
-bool image_of_phdr(const struct dl_phdr_info *info, struct image *ret)
+bool image_of_phdr(const struct dl_phdr_info *info, struct loader_image *ret)
 {
 	for (unsigned int i = 0; i < info->dlpi_phnum; i++) {
 		const Elf64_Phdr *p = &info->dlpi_phdr[i];
@@ -69,7 +69,7 @@ bool image_of_phdr(const struct dl_phdr_info *info, struct image *ret)
 	return false;
 }
 
-void image_self(struct image *ret)
+void image_self(struct loader_image *ret)
 {
 	image_of((uintptr_t)__ehdr_start, _DYNAMIC, ret);
 }
@@ -97,7 +97,7 @@ static bool is_same_symbol_name(const char *a, const char *b)
 	return *a == *b;
 }
 
-bool image_offers(const struct image *im, uint32_t symbol)
+bool image_offers(const struct loader_image *im, uint32_t symbol)
 {
 	const Elf64_Sym *s = &im->symbols[symbol];
 	unsigned int type = s->st_info & 15, bind = s->st_info >> 4;
@@ -110,7 +110,7 @@ bool image_offers(const struct image *im, uint32_t symbol)
 	return type == STT_FUNC || type == STT_OBJECT || type == STT_NOTYPE;
 }
 
-uint32_t image_find(const struct image *im, const char *name)
+uint32_t image_find(const struct loader_image *im, const char *name)
 {
 	uint32_t h, i;
 
@@ -140,14 +140,14 @@ uint32_t image_find(const struct image *im, const char *name)
 	}
 }
 
-void *image_address(const struct image *im, const char *name)
+void *image_address(const struct loader_image *im, const char *name)
 {
 	uint32_t i = image_find(im, name);
 
 	return i ? (void *)(im->base + im->symbols[i].st_value) : NULL;
 }
 
-uint32_t image_count(const struct image *im)
+uint32_t image_count(const struct loader_image *im)
 {
 	uint32_t last = 0;
 

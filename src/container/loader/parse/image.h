@@ -12,7 +12,7 @@
 
 #pragma GCC visibility push(hidden)
 
-struct image {
+struct loader_image {
 	uintptr_t base; /* added to the addresses in the file */
 	const Elf64_Sym *symbols;
 	const char *strings;
@@ -28,23 +28,23 @@ struct image {
 };
 
 /* @dynamic: the object's dynamic section in memory. False: it has no symbols. */
-bool image_of(uintptr_t base, const Elf64_Dyn *dynamic, struct image *ret);
-bool image_of_phdr(const struct dl_phdr_info *info, struct image *ret);
+bool image_of(uintptr_t base, const Elf64_Dyn *dynamic, struct loader_image *ret);
+bool image_of_phdr(const struct dl_phdr_info *info, struct loader_image *ret);
 
 /* This library. */
-void image_self(struct image *ret);
+void image_self(struct loader_image *ret);
 bool image_is_self(const struct dl_phdr_info *info);
 
 /* Number of a symbol that is defined under @name, in its default version; 0: there is none. */
-uint32_t image_find(const struct image *im, const char *name);
+uint32_t image_find(const struct loader_image *im, const char *name);
 /* Its address; NULL: there is none. */
-void *image_address(const struct image *im, const char *name);
+void *image_address(const struct loader_image *im, const char *name);
 
 /* How many symbols there are, the undefined included. */
-uint32_t image_count(const struct image *im);
+uint32_t image_count(const struct loader_image *im);
 
 /* Whether others find it by name: a function or variable that is defined and not hidden. */
-bool image_offers(const struct image *im, uint32_t symbol);
+bool image_offers(const struct loader_image *im, uint32_t symbol);
 
 uint32_t gnu_hash(const char *name);
 

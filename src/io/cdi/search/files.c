@@ -40,7 +40,7 @@ static const char *const sockets[] = {
 /* Where the kernel looks for firmware; the driver's is in nvidia/VERSION/ there. */
 static const char *const firmware_dirs[] = { "/lib/firmware/updates", "/lib/firmware" };
 
-static int search_program(struct search *s, const char *name)
+static int search_program(struct cdi_search_context *s, const char *name)
 {
 	char path[PATH_MAX];
 	int r = 0;
@@ -52,7 +52,7 @@ static int search_program(struct search *s, const char *name)
 	return r;
 }
 
-static int search_firmware(struct search *s)
+static int search_firmware(struct cdi_search_context *s)
 {
 	for (size_t i = 0; i < ARRAY_LEN(firmware_dirs); i++) {
 		CLEANUP(strv_fini) struct strv names = STRV_INIT;
@@ -75,8 +75,8 @@ static int search_firmware(struct search *s)
 	return 0;
 }
 
-static int search_each(struct search *s, enum cdi_file_kind kind, const char *const *paths,
-	size_t n)
+static int search_each(struct cdi_search_context *s, enum cdi_file_kind kind,
+	const char *const *paths, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
 		if (search_add_file(s, &s->found->common, kind, paths[i]) < 0)
@@ -84,7 +84,7 @@ static int search_each(struct search *s, enum cdi_file_kind kind, const char *co
 	return 0;
 }
 
-int search_files(struct search *s)
+int search_files(struct cdi_search_context *s)
 {
 	for (size_t i = 0; i < ARRAY_LEN(programs); i++)
 		if (search_program(s, programs[i]) < 0)

@@ -99,7 +99,8 @@ static int add_library_name(struct cdi_library *l, const char *name, struct erro
 }
 
 /* The SONAME; the development name where the host has it; those of the table. */
-static int add_library_names(struct search *s, struct cdi_library *l, const char *soname)
+static int add_library_names(struct cdi_search_context *s, struct cdi_library *l,
+	const char *soname)
 {
 	size_t stem = stem_len(l->name);
 	char name[NAME_MAX + 1], path[PATH_MAX];
@@ -127,7 +128,7 @@ static bool has_cdi_library(const struct cdi_found *f, const char *sub, const ch
 	return false;
 }
 
-static int add_found_library(struct search *s, const char *dir, const char *sub,
+static int add_found_library(struct cdi_search_context *s, const char *dir, const char *sub,
 	const char *name, const char *real, const char *soname)
 {
 	struct cdi_found *f = s->found;
@@ -159,7 +160,7 @@ static const char *get_last_component(const char *path)
 }
 
 /* @exact: a link to a file of another name is not that library, but one of its names. */
-static int probe_library_file(struct search *s, const char *dir, const char *sub,
+static int probe_library_file(struct cdi_search_context *s, const char *dir, const char *sub,
 	const char *name, bool exact)
 {
 	char path[PATH_MAX], real[PATH_MAX], soname[ELF_SONAME_MAX] = "";
@@ -178,7 +179,7 @@ static int probe_library_file(struct search *s, const char *dir, const char *sub
 	return add_found_library(s, dir, sub, name, real, soname);
 }
 
-static int find_libraries_in(struct search *s, const char *dir, const char *sub,
+static int find_libraries_in(struct cdi_search_context *s, const char *dir, const char *sub,
 	const char *pattern, bool exact)
 {
 	CLEANUP(strv_fini) struct strv names = STRV_INIT;
@@ -195,7 +196,7 @@ static int find_libraries_in(struct search *s, const char *dir, const char *sub,
 	return 0;
 }
 
-int search_libraries(struct search *s)
+int search_libraries(struct cdi_search_context *s)
 {
 	bool all = strv_has(&s->config->cdi_features, "enable-explicit-driver-libraries");
 	char pattern[NAME_MAX + 1];

@@ -20,7 +20,7 @@ static const char *const control_nodes[] = { "/dev/nvidiactl", "/dev/nvidia-uvm"
 /* Where nodes can be seen: what a driver container made, what the host has, our own. */
 #define DEV_ROOTS 3
 
-static const char *dev_root(const struct search *s, size_t i)
+static const char *dev_root(const struct cdi_search_context *s, size_t i)
 {
 	const char *const roots[DEV_ROOTS] = { s->config->container_driver_root,
 		s->config->dev_root, "" };
@@ -29,7 +29,7 @@ static const char *dev_root(const struct search *s, size_t i)
 }
 
 /* > 0: it is there. */
-static int stat_node(struct search *s, const char *node, struct stat *ret)
+static int stat_node(struct cdi_search_context *s, const char *node, struct stat *ret)
 {
 	char path[PATH_MAX];
 
@@ -43,7 +43,8 @@ static int stat_node(struct search *s, const char *node, struct stat *ret)
 	return 0;
 }
 
-static int add_node(struct search *s, struct cdi_edits *to, const char *path, uint32_t gid)
+static int add_node(struct cdi_search_context *s, struct cdi_edits *to, const char *path,
+	uint32_t gid)
 {
 	struct cdi_node *n;
 
@@ -62,8 +63,8 @@ static int add_node(struct search *s, struct cdi_edits *to, const char *path, ui
 }
 
 /* Adds what is there of @dir by @pattern. */
-static int add_matching_nodes(struct search *s, struct cdi_edits *to, const char *dir,
-	const char *pattern)
+static int add_matching_nodes(struct cdi_search_context *s, struct cdi_edits *to,
+	const char *dir, const char *pattern)
 {
 	for (size_t i = 0; i < DEV_ROOTS; i++) {
 		CLEANUP(strv_fini) struct strv names = STRV_INIT;
@@ -81,7 +82,8 @@ static int add_matching_nodes(struct search *s, struct cdi_edits *to, const char
 	return 0;
 }
 
-static struct cdi_device *add_cdi_device(struct search *s, enum cdi_class c, const char *name)
+static struct cdi_device *add_cdi_device(struct cdi_search_context *s, enum cdi_class c,
+	const char *name)
 {
 	struct cdi_device *d =
 		cdi_grow(&s->found->devices[c], &s->found->n_devices[c], sizeof(*d));
@@ -117,8 +119,8 @@ static uint32_t get_node_group(const struct stat *st)
 }
 
 /* /dev/dri/by-path/pci-ADDRESS-card is a link to a node; a hook makes it in the container. */
-static int add_by_path_link(struct search *s, struct cdi_edits *to, const char *address,
-	const char *kind)
+static int add_by_path_link(struct cdi_search_context *s, struct cdi_edits *to,
+	const char *address, const char *kind)
 {
 	char link[PATH_MAX], path[PATH_MAX], target[NAME_MAX + 1] = "", text[2 * PATH_MAX];
 	ssize_t len = -1;
@@ -139,7 +141,7 @@ static int add_by_path_link(struct search *s, struct cdi_edits *to, const char *
 	return 0;
 }
 
-static int search_drm(struct search *s, struct cdi_edits *to, const struct gpu *g)
+static int search_drm(struct cdi_search_context *s, struct cdi_edits *to, const struct gpu *g)
 {
 	CLEANUP(strv_fini) struct strv names = STRV_INIT;
 	char address[GPU_BUS_ID_MAX], path[PATH_MAX];
@@ -179,7 +181,7 @@ static bool has_cdi_device(const struct cdi_found *f, enum cdi_class c, const ch
 
 /* A new device of class gpu with the GPU's node; NULL in *ret if there is none to give under this
  * name. One that is gone has given its index and its minor number back. */
-static int add_cdi_gpu(struct search *s, const struct gpu *g, const char *name,
+static int add_cdi_gpu(struct cdi_search_context *s, const struct gpu *g, const char *name,
 	struct cdi_device **ret)
 {
 	char path[32];
@@ -195,7 +197,7 @@ static int add_cdi_gpu(struct search *s, const struct gpu *g, const char *name,
 	return add_node(s, &(*ret)->edits, path, 0);
 }
 
-static int search_whole(struct search *s, const struct gpu *g)
+static int search_whole(struct cdi_search_context *s, const struct gpu *g)
 {
 	struct cdi_device *d;
 	char name[CDI_NAME_MAX];
@@ -209,7 +211,7 @@ static int search_whole(struct search *s, const struct gpu *g)
 	return d ? search_drm(s, &d->edits, g) : 0;
 }
 
-static int add_capability(struct search *s, struct cdi_edits *to, uint32_t minor)
+static int add_capability(struct cdi_search_context *s, struct cdi_edits *to, uint32_t minor)
 {
 	char path[48];
 
@@ -234,7 +236,8 @@ static bool has_graphics(const struct gpu_mig *m)
 }
 
 /* The GPU's node with the access to the GPU instance and to the compute instance. */
-static int search_mig(struct search *s, const struct gpu *g, const struct gpu_mig *m)
+static int search_mig(struct cdi_search_context *s, const struct gpu *g,
+	const struct gpu_mig *m)
 {
 	struct cdi_device *d;
 	char name[CDI_NAME_MAX];
@@ -256,7 +259,7 @@ static int search_mig(struct search *s, const struct gpu *g, const struct gpu_mi
 }
 
 /* A GPU in MIG mode is reached through its MIG devices only. */
-static int search_gpu(struct search *s, uint32_t position)
+static int search_gpu(struct cdi_search_context *s, uint32_t position)
 {
 	const struct gpu *g = &s->inv->gpus[position];
 
@@ -271,7 +274,7 @@ static int search_gpu(struct search *s, uint32_t position)
 
 /* --- the other classes --- */
 
-static int search_others(struct search *s)
+static int search_others(struct cdi_search_context *s)
 {
 	const struct {
 		enum cdi_class class_;
@@ -312,7 +315,7 @@ static int search_others(struct search *s)
 	return 0;
 }
 
-int search_nodes(struct search *s)
+int search_nodes(struct cdi_search_context *s)
 {
 	struct stat st;
 

@@ -17,7 +17,7 @@ bool search_name_plain(const char *name)
 			    "0123456789._+-") == len;
 }
 
-int search_watch(struct search *s, const char *root, const char *path)
+int search_watch(struct cdi_search_context *s, const char *root, const char *path)
 {
 	char real[PATH_MAX], at[PATH_MAX];
 	bool there = root_resolve(real, sizeof(real), root, path, NULL, NULL) == 0;
@@ -28,7 +28,7 @@ int search_watch(struct search *s, const char *root, const char *path)
 	return strv_add(&s->found->watched, at, s->err);
 }
 
-int search_add_file(struct search *s, struct cdi_edits *to, enum cdi_file_kind kind,
+int search_add_file(struct cdi_search_context *s, struct cdi_edits *to, enum cdi_file_kind kind,
 	const char *path)
 {
 	char real[PATH_MAX];
@@ -56,12 +56,12 @@ int search_add_file(struct search *s, struct cdi_edits *to, enum cdi_file_kind k
 /* --- which root --- */
 
 /* The root as it is seen from here, and what stands in its place on the host. */
-struct candidate {
+struct cdi_root_candidate {
 	const char *seen, *host;
 };
 
-static const struct candidate *choose_root(const struct candidate *c, size_t n,
-	const char *version)
+static const struct cdi_root_candidate *choose_root(const struct cdi_root_candidate *c,
+	size_t n, const char *version)
 {
 	for (size_t i = 0; i < n; i++) {
 		if (*c[i].seen == '/' && search_has_driver(c[i].seen, version))
@@ -75,16 +75,17 @@ static const struct candidate *choose_root(const struct candidate *c, size_t n,
  * on the host itself the driver root is where it says. Last, "/": a runtime that gives us the
  * driver's files puts them where they lie on the host.
  */
-static int find_root(struct search *s)
+static int find_root(struct cdi_search_context *s)
 {
 	const struct config *c = s->config;
 	const char *version = s->inv->driver_version;
-	const struct candidate candidates[] = {
+	const struct cdi_root_candidate candidates[] = {
 		{ c->container_driver_root, c->driver_root },
 		{ c->driver_root, c->driver_root },
 		{ "/", "/" },
 	};
-	const struct candidate *root = choose_root(candidates, ARRAY_LEN(candidates), version);
+	const struct cdi_root_candidate *root =
+		choose_root(candidates, ARRAY_LEN(candidates), version);
 
 	if (!root)
 		return error_set(s->err, ERR_NOT_FOUND,
@@ -100,7 +101,7 @@ int cdi_search(struct cdi_found **ret, const struct config *config, const struct
 	const char *sysfs_root, struct error *err)
 {
 	CLEANUP(cdi_found_freep) struct cdi_found *f = calloc(1, sizeof(*f));
-	struct search s = { .config = config, .inv = inv, .found = f, .err = err };
+	struct cdi_search_context s = { .config = config, .inv = inv, .found = f, .err = err };
 
 	if (!f)
 		return error_nomem(err);

@@ -14,10 +14,10 @@
  */
 
 /* A number of at most @max below @key of the object @n; absent is 0, as in Go. */
-static int read_checkpoint_number(struct reader *r, const struct yaml_node *n,
-	const struct where *up, const char *key, uint32_t max, uint32_t *ret)
+static int read_checkpoint_number(struct config_reader *r, const struct yaml_node *n,
+	const struct config_value_path *up, const char *key, uint32_t max, uint32_t *ret)
 {
-	const struct where w = { up, key, 0 };
+	const struct config_value_path w = { up, key, 0 };
 	const struct yaml_node *v = yaml_get(n, key, true);
 	int64_t number = 0;
 	char found[YAML_SHOW_MAX];
@@ -32,8 +32,8 @@ static int read_checkpoint_number(struct reader *r, const struct yaml_node *n,
 }
 
 /* The list below the last key of @w; NULL for none or null. */
-static int read_checkpoint_list(struct reader *r, const struct yaml_node *n,
-	const struct where *w, size_t max, const struct yaml_node **ret)
+static int read_checkpoint_list(struct config_reader *r, const struct yaml_node *n,
+	const struct config_value_path *w, size_t max, const struct yaml_node **ret)
 {
 	const struct yaml_node *v = yaml_get(n, w->key, true);
 	char found[YAML_SHOW_MAX];
@@ -51,8 +51,8 @@ static int read_checkpoint_list(struct reader *r, const struct yaml_node *n,
 }
 
 /* All keys of @n are among @keys, which ends with NULL. */
-static int check_checkpoint_keys(struct reader *r, const struct yaml_node *n,
-	const struct where *w, const char *const keys[])
+static int check_checkpoint_keys(struct config_reader *r, const struct yaml_node *n,
+	const struct config_value_path *w, const char *const keys[])
 {
 	char found[YAML_SHOW_MAX];
 
@@ -71,8 +71,8 @@ static int check_checkpoint_keys(struct reader *r, const struct yaml_node *n,
 	return 0;
 }
 
-static int read_ci(struct reader *r, const struct yaml_node *n, const struct where *w,
-	struct mig_saved_ci *ci)
+static int read_ci(struct config_reader *r, const struct yaml_node *n,
+	const struct config_value_path *w, struct mig_saved_ci *ci)
 {
 	static const char *const keys[] = { "ProfileID", "EngProfileID", NULL };
 
@@ -82,13 +82,13 @@ static int read_ci(struct reader *r, const struct yaml_node *n, const struct whe
 	return read_checkpoint_number(r, n, w, keys[1], INT32_MAX, &ci->engine);
 }
 
-static int read_gi(struct reader *r, const struct yaml_node *n, const struct where *w,
-	struct mig_saved_gi *gi)
+static int read_gi(struct config_reader *r, const struct yaml_node *n,
+	const struct config_value_path *w, struct mig_saved_gi *gi)
 {
 	static const char *const keys[] = { "ProfileID", "Placement", "ComputeInstances",
 		NULL };
 	static const char *const place_keys[] = { "Start", "Size", NULL };
-	const struct where place = { w, keys[1], 0 }, cis = { w, keys[2], 0 };
+	const struct config_value_path place = { w, keys[1], 0 }, cis = { w, keys[2], 0 };
 	const struct yaml_node *at, *list;
 
 	if (check_checkpoint_keys(r, n, w, keys) < 0 ||
@@ -104,7 +104,7 @@ static int read_gi(struct reader *r, const struct yaml_node *n, const struct whe
 		read_checkpoint_list(r, n, &cis, MIG_CIS_MAX, &list) < 0)
 		return -1;
 	for (size_t i = 0; list && i < list->n; i++) {
-		struct where item = { &cis, NULL, i };
+		struct config_value_path item = { &cis, NULL, i };
 
 		if (read_ci(r, list->items[i], &item, &gi->ci[i]) < 0)
 			return -1;
@@ -113,11 +113,11 @@ static int read_gi(struct reader *r, const struct yaml_node *n, const struct whe
 	return 0;
 }
 
-static int read_saved_gpu(struct reader *r, const struct yaml_node *n, const struct where *w,
-	struct mig_checkpoint *c)
+static int read_saved_gpu(struct config_reader *r, const struct yaml_node *n,
+	const struct config_value_path *w, struct mig_checkpoint *c)
 {
 	static const char *const keys[] = { "UUID", "MigMode", "GpuInstances", NULL };
-	const struct where uuid = { w, keys[0], 0 }, gis = { w, keys[2], 0 };
+	const struct config_value_path uuid = { w, keys[0], 0 }, gis = { w, keys[2], 0 };
 	struct mig_saved_gpu *s = &c->gpus[c->n];
 	const struct yaml_node *v, *list;
 	uint32_t mode = 0;
@@ -140,7 +140,7 @@ static int read_saved_gpu(struct reader *r, const struct yaml_node *n, const str
 		return read_fail(r, list, &gis, ERR_INVALID,
 			"expected no instances where MigMode is 0, found %zu", list->n);
 	for (size_t i = 0; list && i < list->n; i++) {
-		struct where item = { &gis, NULL, i };
+		struct config_value_path item = { &gis, NULL, i };
 
 		if (read_gi(r, list->items[i], &item, &s->gi[i]) < 0)
 			return -1;
@@ -150,13 +150,13 @@ static int read_saved_gpu(struct reader *r, const struct yaml_node *n, const str
 	return 0;
 }
 
-static int read_mig_checkpoint(struct reader *r, const struct yaml_node *top,
+static int read_mig_checkpoint(struct config_reader *r, const struct yaml_node *top,
 	struct mig_checkpoint *c)
 {
 	static const char *const keys[] = { "Version", "MigState", NULL };
 	static const char *const state_keys[] = { "Devices", NULL };
-	const struct where state = { NULL, keys[1], 0 };
-	const struct where devices = { &state, state_keys[0], 0 };
+	const struct config_value_path state = { NULL, keys[1], 0 };
+	const struct config_value_path devices = { &state, state_keys[0], 0 };
 	const struct yaml_node *version, *n, *list;
 	char found[YAML_SHOW_MAX];
 
@@ -178,7 +178,7 @@ static int read_mig_checkpoint(struct reader *r, const struct yaml_node *top,
 	if (mig_array(&c->gpus, list->n, sizeof(*c->gpus), r->err) < 0)
 		return -1;
 	for (size_t i = 0; i < list->n; i++) {
-		struct where item = { &devices, NULL, i };
+		struct config_value_path item = { &devices, NULL, i };
 
 		if (read_saved_gpu(r, list->items[i], &item, c) < 0)
 			return -1;
@@ -191,7 +191,7 @@ int mig_checkpoint_parse(struct mig_checkpoint **ret, const char *name, const ch
 {
 	const struct yaml_source src = { .name = name, .text = text, .len = len };
 	struct error why = ERROR_INIT;
-	struct reader r = { .src = &src, .err = &why };
+	struct config_reader r = { .src = &src, .err = &why };
 	CLEANUP(yaml_freep) struct yaml *tree = NULL;
 	CLEANUP(mig_checkpoint_freep) struct mig_checkpoint *c = calloc(1, sizeof(*c));
 	int bad;

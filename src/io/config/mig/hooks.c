@@ -14,8 +14,8 @@
 static const char *const known_hooks[] = { "apply-start", "pre-apply-mode", "pre-apply-config",
 	"apply-exit" };
 
-static int read_string(struct reader *r, const struct yaml_node *n, const struct where *w,
-	char **ret)
+static int read_string(struct config_reader *r, const struct yaml_node *n,
+	const struct config_value_path *w, char **ret)
 {
 	const char *text = "";
 	char *copy;
@@ -29,8 +29,8 @@ static int read_string(struct reader *r, const struct yaml_node *n, const struct
 	return 0;
 }
 
-static int read_strings(struct reader *r, const struct yaml_node *n, const struct where *w,
-	size_t max, struct strv *ret)
+static int read_strings(struct config_reader *r, const struct yaml_node *n,
+	const struct config_value_path *w, size_t max, struct strv *ret)
 {
 	if (!n || n->type == YAML_NULL)
 		return 0;
@@ -40,7 +40,7 @@ static int read_strings(struct reader *r, const struct yaml_node *n, const struc
 		return read_fail(r, n, w, ERR_LIMIT, "expected at most %zu texts, found %zu",
 			max, n->n);
 	for (size_t i = 0; i < n->n; i++) {
-		struct where item = { w, NULL, i };
+		struct config_value_path item = { w, NULL, i };
 		const char *text = "";
 
 		if (read_text_value(r, n->items[i], &item, /* strict= */ false, &text) < 0 ||
@@ -50,10 +50,10 @@ static int read_strings(struct reader *r, const struct yaml_node *n, const struc
 	return 0;
 }
 
-static int read_hook_env(struct reader *r, const struct yaml_pair *p, const struct where *up,
-	struct strv *ret)
+static int read_hook_env(struct config_reader *r, const struct yaml_pair *p,
+	const struct config_value_path *up, struct strv *ret)
 {
-	const struct where w = { up, p->key->text, 0 };
+	const struct config_value_path w = { up, p->key->text, 0 };
 	CLEANUP(freep) char *value = NULL, *both = NULL;
 
 	if (!*p->key->text || strchr(p->key->text, '='))
@@ -68,8 +68,8 @@ static int read_hook_env(struct reader *r, const struct yaml_pair *p, const stru
 	return strv_add(ret, both, r->err);
 }
 
-static int read_envs(struct reader *r, const struct yaml_node *n, const struct where *w,
-	struct strv *ret)
+static int read_envs(struct config_reader *r, const struct yaml_node *n,
+	const struct config_value_path *w, struct strv *ret)
 {
 	if (!n || n->type == YAML_NULL)
 		return 0;
@@ -86,14 +86,14 @@ static int read_envs(struct reader *r, const struct yaml_node *n, const struct w
 	return 0;
 }
 
-static int read_hook(struct reader *r, const struct yaml_node *n, const struct where *w,
-	struct mig_hook *h)
+static int read_hook(struct config_reader *r, const struct yaml_node *n,
+	const struct config_value_path *w, struct mig_hook *h)
 {
 	if (n->type != YAML_OBJECT)
 		return mig_type_error(r, n, w, "an object with a `command`", "v1.HookSpec");
 	for (size_t i = 0; i < n->n; i++) {
 		const struct yaml_pair *p = &n->pairs[i];
-		const struct where item = { w, p->key->text, 0 };
+		const struct config_value_path item = { w, p->key->text, 0 };
 		int bad;
 
 		if (!strcmp(p->key->text, "command"))
@@ -114,7 +114,8 @@ static int read_hook(struct reader *r, const struct yaml_node *n, const struct w
 	return h->workdir ? 0 : read_string(r, NULL, NULL, &h->workdir);
 }
 
-static int warn_name(struct reader *r, const struct yaml_node *key, const struct where *w)
+static int warn_name(struct config_reader *r, const struct yaml_node *key,
+	const struct config_value_path *w)
 {
 	for (size_t i = 0; i < ARRAY_LEN(known_hooks); i++) {
 		if (!strcmp(key->text, known_hooks[i]))
@@ -126,10 +127,10 @@ static int warn_name(struct reader *r, const struct yaml_node *key, const struct
 		key->text);
 }
 
-static int read_hook_list(struct reader *r, const struct yaml_pair *p, const struct where *up,
-	struct mig_hook_list *l)
+static int read_hook_list(struct config_reader *r, const struct yaml_pair *p,
+	const struct config_value_path *up, struct mig_hook_list *l)
 {
-	const struct where w = { up, p->key->text, 0 };
+	const struct config_value_path w = { up, p->key->text, 0 };
 	const struct yaml_node *n = p->value;
 
 	if (read_string(r, p->key, up, &l->name) < 0 || warn_name(r, p->key, up) < 0)
@@ -143,7 +144,7 @@ static int read_hook_list(struct reader *r, const struct yaml_pair *p, const str
 		return -1;
 	l->n = n->n;
 	for (size_t i = 0; i < n->n; i++) {
-		struct where item = { &w, NULL, i };
+		struct config_value_path item = { &w, NULL, i };
 
 		if (read_hook(r, n->items[i], &item, &l->hooks[i]) < 0)
 			return -1;
@@ -151,9 +152,10 @@ static int read_hook_list(struct reader *r, const struct yaml_pair *p, const str
 	return 0;
 }
 
-static int read_all_hook_lists(struct reader *r, const struct yaml_node *n, struct mig_hooks *h)
+static int read_all_hook_lists(struct config_reader *r, const struct yaml_node *n,
+	struct mig_hooks *h)
 {
-	const struct where w = { NULL, "hooks", 0 };
+	const struct config_value_path w = { NULL, "hooks", 0 };
 
 	if (n->type != YAML_OBJECT && n->type != YAML_NULL)
 		return mig_type_error(r, n, &w, "an object with one list for each name",
@@ -175,7 +177,7 @@ int mig_hooks_parse(struct mig_hooks **ret, const struct yaml_source *src,
 	struct strv *warnings, struct error *err)
 {
 	struct error why = ERROR_INIT;
-	struct reader r = { .src = src, .warnings = warnings, .err = err ? err : &why };
+	struct config_reader r = { .src = src, .warnings = warnings, .err = err ? err : &why };
 	CLEANUP(yaml_freep) struct yaml *tree = NULL;
 	CLEANUP(mig_hooks_freep) struct mig_hooks *h = calloc(1, sizeof(*h));
 	const struct yaml_node *top = NULL;
@@ -223,8 +225,8 @@ bool mig_service_is(const char *text, size_t len)
 	return true;
 }
 
-static int read_service_names(struct reader *r, const struct yaml_node *list,
-	const struct where *w, struct strv *ret)
+static int read_service_names(struct config_reader *r, const struct yaml_node *list,
+	const struct config_value_path *w, struct strv *ret)
 {
 	char shown[YAML_SHOW_MAX];
 
@@ -244,9 +246,9 @@ static int read_service_names(struct reader *r, const struct yaml_node *list,
 int mig_services_parse(struct strv *ret, const struct yaml_source *src, struct strv *warnings,
 	struct error *err)
 {
-	static const struct where w = { NULL, "systemd-services", 0 };
+	static const struct config_value_path w = { NULL, "systemd-services", 0 };
 	struct error why = ERROR_INIT;
-	struct reader r = { .src = src, .warnings = warnings, .err = err ? err : &why };
+	struct config_reader r = { .src = src, .warnings = warnings, .err = err ? err : &why };
 	CLEANUP(yaml_freep) struct yaml *tree = NULL;
 	CLEANUP(strv_fini) struct strv services = STRV_INIT;
 	const struct yaml_node *top = NULL;

@@ -17,8 +17,8 @@
 
 static const char bad_devices[] = "error validating values in 'mig-devices' field: ";
 
-static int warn_filter(struct reader *r, const struct yaml_node *n, const struct where *w,
-	const struct mig_filter *f)
+static int warn_filter(struct config_reader *r, const struct yaml_node *n,
+	const struct config_value_path *w, const struct mig_filter *f)
 {
 	if (f->never)
 		return read_warn(r, n, w,
@@ -34,8 +34,8 @@ static int warn_filter(struct reader *r, const struct yaml_node *n, const struct
 	return 0;
 }
 
-static int add_device_filter(struct reader *r, const struct yaml_node *n, const struct where *w,
-	struct mig_entry *e)
+static int add_device_filter(struct config_reader *r, const struct yaml_node *n,
+	const struct config_value_path *w, struct mig_entry *e)
 {
 	struct mig_filter f;
 
@@ -46,8 +46,8 @@ static int add_device_filter(struct reader *r, const struct yaml_node *n, const 
 }
 
 /* Neither of two types: both texts of the decoder, as mig-parted joins them. */
-static int set_two_type_error(struct reader *r, const struct yaml_node *n,
-	const struct where *w, const char *list_type, const char *element_type,
+static int set_two_type_error(struct config_reader *r, const struct yaml_node *n,
+	const struct config_value_path *w, const char *list_type, const char *element_type,
 	const char *expected)
 {
 	const struct yaml_node *bad = n;
@@ -70,8 +70,8 @@ static int set_two_type_error(struct reader *r, const struct yaml_node *n,
 		expected);
 }
 
-static int read_filter(struct reader *r, const struct yaml_node *n, const struct where *w,
-	struct mig_entry *e)
+static int read_filter(struct config_reader *r, const struct yaml_node *n,
+	const struct config_value_path *w, struct mig_entry *e)
 {
 	static const char expected[] = "a text in quotes or a list of them";
 
@@ -83,7 +83,7 @@ static int read_filter(struct reader *r, const struct yaml_node *n, const struct
 	if (n->type != YAML_LIST)
 		return set_two_type_error(r, n, w, "[]string", "string", expected);
 	for (size_t i = 0; i < n->n; i++) {
-		struct where item = { w, NULL, i };
+		struct config_value_path item = { w, NULL, i };
 
 		if (n->items[i]->type != YAML_STR && n->items[i]->type != YAML_NULL)
 			return set_two_type_error(r, n, w, "[]string", "string", expected);
@@ -93,8 +93,8 @@ static int read_filter(struct reader *r, const struct yaml_node *n, const struct
 	return 0;
 }
 
-static int add_index(struct reader *r, const struct yaml_node *n, const struct where *w,
-	struct mig_entry *e, int64_t index)
+static int add_index(struct config_reader *r, const struct yaml_node *n,
+	const struct config_value_path *w, struct mig_entry *e, int64_t index)
 {
 	if (index < 0 || index > UINT32_MAX)
 		return read_warn(r, n, w, "no GPU has the index %" PRId64, index);
@@ -107,8 +107,8 @@ static int add_index(struct reader *r, const struct yaml_node *n, const struct w
 	return 0;
 }
 
-static int read_indexes(struct reader *r, const struct yaml_node *n, const struct where *w,
-	struct mig_entry *e)
+static int read_indexes(struct config_reader *r, const struct yaml_node *n,
+	const struct config_value_path *w, struct mig_entry *e)
 {
 	static const char expected[] = "all or a list of GPU indexes";
 
@@ -123,7 +123,7 @@ static int read_indexes(struct reader *r, const struct yaml_node *n, const struc
 	if (n->type != YAML_LIST)
 		return set_two_type_error(r, n, w, "[]int", "int", expected);
 	for (size_t i = 0; i < n->n; i++) {
-		struct where item = { w, NULL, i };
+		struct config_value_path item = { w, NULL, i };
 		int64_t index = 0; /* what null means to the decoder */
 
 		if (n->items[i]->type != YAML_NULL && !yaml_integer(n->items[i], &index))
@@ -136,8 +136,8 @@ static int read_indexes(struct reader *r, const struct yaml_node *n, const struc
 	return 0;
 }
 
-static int read_layout_profile(struct reader *r, const struct yaml_node *n,
-	const struct where *w, struct mig_profile *ret)
+static int read_layout_profile(struct config_reader *r, const struct yaml_node *n,
+	const struct config_value_path *w, struct mig_profile *ret)
 {
 	struct error why = ERROR_INIT;
 
@@ -147,8 +147,8 @@ static int read_layout_profile(struct reader *r, const struct yaml_node *n,
 	return 0;
 }
 
-static int read_layout_count(struct reader *r, const struct yaml_node *n, const struct where *w,
-	uint32_t *ret)
+static int read_layout_count(struct config_reader *r, const struct yaml_node *n,
+	const struct config_value_path *w, uint32_t *ret)
 {
 	int64_t count = 0; /* what null means to the decoder */
 
@@ -165,8 +165,9 @@ static int read_layout_count(struct reader *r, const struct yaml_node *n, const 
 	return 0;
 }
 
-static int add_layout_row(struct reader *r, const struct yaml_node *n, const struct where *w,
-	struct mig_entry *e, const struct mig_device_row *row)
+static int add_layout_row(struct config_reader *r, const struct yaml_node *n,
+	const struct config_value_path *w, struct mig_entry *e,
+	const struct mig_device_row *row)
 {
 	if (mig_entry_add_row(e, row, r->err) < 0)
 		return mig_at(r, n, w);
@@ -174,12 +175,12 @@ static int add_layout_row(struct reader *r, const struct yaml_node *n, const str
 }
 
 /* {1g.5gb: 2, 2g.10gb: 1} */
-static int read_counts(struct reader *r, const struct yaml_node *n, const struct where *w,
-	struct mig_entry *e)
+static int read_counts(struct config_reader *r, const struct yaml_node *n,
+	const struct config_value_path *w, struct mig_entry *e)
 {
 	for (size_t i = 0; i < n->n; i++) {
 		const struct yaml_pair *p = &n->pairs[i];
-		const struct where item = { w, p->key->text, 0 };
+		const struct config_value_path item = { w, p->key->text, 0 };
 		struct mig_device_row row = { .start = MIG_START_ANY };
 
 		if (read_layout_profile(r, p->key, w, &row.profile) < 0 ||
@@ -190,8 +191,8 @@ static int read_counts(struct reader *r, const struct yaml_node *n, const struct
 	return 0;
 }
 
-static int read_start(struct reader *r, const struct yaml_node *n, const struct where *w,
-	uint32_t *ret)
+static int read_start(struct config_reader *r, const struct yaml_node *n,
+	const struct config_value_path *w, uint32_t *ret)
 {
 	int64_t start;
 	char found[YAML_SHOW_MAX];
@@ -205,8 +206,8 @@ static int read_start(struct reader *r, const struct yaml_node *n, const struct 
 }
 
 /* {profile: 3g.20gb, start: 4} or {profile: 1g.5gb, count: 2} */
-static int read_placed_devices(struct reader *r, const struct yaml_node *n,
-	const struct where *w, struct mig_entry *e)
+static int read_placed_devices(struct config_reader *r, const struct yaml_node *n,
+	const struct config_value_path *w, struct mig_entry *e)
 {
 	const struct yaml_node *profile = yaml_get(n, "profile", false);
 	struct mig_device_row row = { .count = 1, .start = MIG_START_ANY };
@@ -216,7 +217,7 @@ static int read_placed_devices(struct reader *r, const struct yaml_node *n,
 			"int");
 	for (size_t i = 0; i < n->n; i++) {
 		const struct yaml_pair *p = &n->pairs[i];
-		const struct where item = { w, p->key->text, 0 };
+		const struct config_value_path item = { w, p->key->text, 0 };
 		int bad = 0;
 
 		if (!strcmp(p->key->text, "count"))
@@ -241,8 +242,8 @@ static int read_placed_devices(struct reader *r, const struct yaml_node *n,
 	return add_layout_row(r, n, w, e, &row);
 }
 
-static int read_layout_rows(struct reader *r, const struct yaml_node *n, const struct where *w,
-	struct mig_entry *e)
+static int read_layout_rows(struct config_reader *r, const struct yaml_node *n,
+	const struct config_value_path *w, struct mig_entry *e)
 {
 	bool any = false;
 
@@ -256,7 +257,7 @@ static int read_layout_rows(struct reader *r, const struct yaml_node *n, const s
 	if (n->type == YAML_OBJECT && read_counts(r, n, w, e) < 0)
 		return -1;
 	for (size_t i = 0; n->type == YAML_LIST && i < n->n; i++) {
-		struct where item = { w, NULL, i };
+		struct config_value_path item = { w, NULL, i };
 
 		if (read_placed_devices(r, n->items[i], &item, e) < 0)
 			return -1;
@@ -276,7 +277,8 @@ static int read_layout_rows(struct reader *r, const struct yaml_node *n, const s
 	return 0;
 }
 
-static int check_layout_keys(struct reader *r, const struct yaml_node *n, const struct where *w)
+static int check_layout_keys(struct config_reader *r, const struct yaml_node *n,
+	const struct config_value_path *w)
 {
 	static const char *const keys[] = { "device-filter", "devices", "mig-enabled",
 		"mig-devices" };
@@ -309,11 +311,13 @@ static int check_layout_keys(struct reader *r, const struct yaml_node *n, const 
 	return 0;
 }
 
-static int read_layout_entry(struct reader *r, const struct yaml_node *n, const struct where *w,
-	struct mig_entry *e)
+static int read_layout_entry(struct config_reader *r, const struct yaml_node *n,
+	const struct config_value_path *w, struct mig_entry *e)
 {
-	const struct where filter = { w, "device-filter", 0 }, devices = { w, "devices", 0 };
-	const struct where enabled = { w, "mig-enabled", 0 }, rows = { w, "mig-devices", 0 };
+	const struct config_value_path filter = { w, "device-filter", 0 },
+				       devices = { w, "devices", 0 };
+	const struct config_value_path enabled = { w, "mig-enabled", 0 },
+				       rows = { w, "mig-devices", 0 };
 	const struct yaml_node *mode, *list;
 
 	if (check_layout_keys(r, n, w) < 0)
@@ -338,10 +342,10 @@ static int read_layout_entry(struct reader *r, const struct yaml_node *n, const 
 	return 0;
 }
 
-static int read_config(struct reader *r, const struct yaml_pair *p, const struct where *up,
-	struct mig_configs *all)
+static int read_config(struct config_reader *r, const struct yaml_pair *p,
+	const struct config_value_path *up, struct mig_configs *all)
 {
-	const struct where w = { up, p->key->text, 0 };
+	const struct config_value_path w = { up, p->key->text, 0 };
 	const struct yaml_node *n = p->value;
 	struct mig_config *c = NULL;
 	struct mig_entry *e = NULL;
@@ -355,7 +359,7 @@ static int read_config(struct reader *r, const struct yaml_pair *p, const struct
 		return mig_at(r, p->key, up);
 	c->line = p->key->line;
 	for (size_t i = 0; i < n->n; i++) {
-		struct where item = { &w, NULL, i };
+		struct config_value_path item = { &w, NULL, i };
 
 		if (mig_config_add_entry(c, &e, r->err) < 0)
 			return mig_at(r, n->items[i], &w);
@@ -365,9 +369,10 @@ static int read_config(struct reader *r, const struct yaml_pair *p, const struct
 	return 0;
 }
 
-static int read_configs(struct reader *r, const struct yaml_node *n, struct mig_configs *all)
+static int read_configs(struct config_reader *r, const struct yaml_node *n,
+	struct mig_configs *all)
 {
-	const struct where w = { NULL, "mig-configs", 0 };
+	const struct config_value_path w = { NULL, "mig-configs", 0 };
 
 	if (n->type != YAML_OBJECT && n->type != YAML_NULL)
 		return mig_type_error(r, n, &w, "an object with one list for each name",
@@ -386,7 +391,7 @@ int mig_configs_parse(struct mig_configs **ret, const struct yaml_source *src,
 	struct strv *warnings, struct error *err)
 {
 	struct error why = ERROR_INIT;
-	struct reader r = { .src = src, .warnings = warnings, .err = err ? err : &why };
+	struct config_reader r = { .src = src, .warnings = warnings, .err = err ? err : &why };
 	CLEANUP(yaml_freep) struct yaml *tree = NULL;
 	CLEANUP(mig_configs_freep) struct mig_configs *all = NULL;
 	const struct yaml_node *top = NULL;

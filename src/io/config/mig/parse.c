@@ -33,8 +33,8 @@ void mig_go_text(const struct yaml_node *n, const char *go_type, char *ret, size
 		names[n->type], to_int ? " " : "", to_int ? n->text : "", go_type);
 }
 
-int mig_type_error(struct reader *r, const struct yaml_node *n, const struct where *w,
-	const char *expected, const char *go_type)
+int mig_type_error(struct config_reader *r, const struct yaml_node *n,
+	const struct config_value_path *w, const char *expected, const char *go_type)
 {
 	char go[MIG_GO_TEXT_MAX];
 
@@ -42,14 +42,15 @@ int mig_type_error(struct reader *r, const struct yaml_node *n, const struct whe
 	return read_fail(r, n, w, ERR_INVALID, "%s; expected %s", go, expected);
 }
 
-int mig_unexpected(struct reader *r, const struct yaml_node *key, const struct where *w,
-	const char *expected)
+int mig_unexpected(struct config_reader *r, const struct yaml_node *key,
+	const struct config_value_path *w, const char *expected)
 {
 	return read_fail(r, key, w, ERR_INVALID, "unexpected field: %.80s; expected %s",
 		key->text, expected);
 }
 
-int mig_at(struct reader *r, const struct yaml_node *n, const struct where *w)
+int mig_at(struct config_reader *r, const struct yaml_node *n,
+	const struct config_value_path *w)
 {
 	struct error inner = ERROR_INIT;
 
@@ -60,9 +61,9 @@ int mig_at(struct reader *r, const struct yaml_node *n, const struct where *w)
 	return read_fail(r, n, w, inner.code, "%s", inner.msg);
 }
 
-static int check_mig_file_version(struct reader *r, const struct yaml_node *top)
+static int check_mig_file_version(struct config_reader *r, const struct yaml_node *top)
 {
-	const struct where w = { NULL, "version", 0 };
+	const struct config_value_path w = { NULL, "version", 0 };
 	const struct yaml_node *n = yaml_get(top, "version", false);
 	bool manifest = yaml_get(top, "kind", false) != NULL;
 
@@ -82,7 +83,7 @@ static int check_mig_file_version(struct reader *r, const struct yaml_node *top)
 	return 0;
 }
 
-int mig_top(struct reader *r, struct yaml **tree, const struct yaml_node **ret)
+int mig_top(struct config_reader *r, struct yaml **tree, const struct yaml_node **ret)
 {
 	const struct yaml_node *top;
 

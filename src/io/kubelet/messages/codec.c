@@ -10,13 +10,13 @@
 
 #define CHUNK_BYTES 4096U
 
-struct chunk {
-	struct chunk *next;
+struct codec_chunk {
+	struct codec_chunk *next;
 	max_align_t data[];
 };
 
 struct arena {
-	struct chunk *chunks;
+	struct codec_chunk *chunks;
 	char *free; /* in the newest small chunk */
 	size_t n_free;
 	size_t left; /* until the ceiling */
@@ -34,7 +34,7 @@ struct arena *arena_new(size_t max_bytes)
 
 struct arena *arena_free(struct arena *a)
 {
-	struct chunk *c, *next;
+	struct codec_chunk *c, *next;
 
 	if (!a)
 		return NULL;
@@ -48,7 +48,7 @@ struct arena *arena_free(struct arena *a)
 
 static char *new_chunk(struct arena *a, size_t bytes)
 {
-	struct chunk *c;
+	struct codec_chunk *c;
 
 	if (bytes > a->left) {
 		a->full = true;

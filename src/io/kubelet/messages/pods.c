@@ -211,12 +211,12 @@ static int32_t get_pod_numa_node(const V1__TopologyInfo *t)
 }
 
 /* Calls with room for nobody only count. */
-struct sink {
+struct pod_entry_sink {
 	struct pod_entry *v; /* NULL while counting */
 	size_t n;
 };
 
-static void read_container_devices(struct sink *to, const struct pod_entry *base,
+static void read_container_devices(struct pod_entry_sink *to, const struct pod_entry *base,
 	V1__ContainerDevices *const *v, size_t n)
 {
 	size_t i, j;
@@ -246,7 +246,7 @@ static const char *dynamic_id(const V1__ClaimResource *r)
 	return r->device_name;
 }
 
-static void read_dynamic_resources(struct sink *to, const struct pod_entry *base,
+static void read_dynamic_resources(struct pod_entry_sink *to, const struct pod_entry *base,
 	V1__DynamicResource *const *v, size_t n)
 {
 	size_t i, j;
@@ -265,7 +265,7 @@ static void read_dynamic_resources(struct sink *to, const struct pod_entry *base
 	}
 }
 
-static void read_pod_list(struct sink *to, const V1__ListPodResourcesResponse *m)
+static void read_pod_list(struct pod_entry_sink *to, const V1__ListPodResourcesResponse *m)
 {
 	size_t i, j;
 
@@ -287,7 +287,7 @@ static void read_pod_list(struct sink *to, const V1__ListPodResourcesResponse *m
 	}
 }
 
-static int check_count(const char *what, const struct sink *s, struct arena *a,
+static int check_count(const char *what, const struct pod_entry_sink *s, struct arena *a,
 	struct pod_entry **ret, struct error *err)
 {
 	if (s->n > MESSAGE_DEVICES_MAX)
@@ -301,7 +301,7 @@ int pod_list_decode(struct pod_entries *ret, const uint8_t *data, size_t len, st
 	static const char what[] = "ListPodResourcesResponse";
 	CLEANUP(arena_freep) struct arena *a = NULL;
 	const V1__ListPodResourcesResponse *m;
-	struct sink count = { 0 }, fill = { 0 };
+	struct pod_entry_sink count = { 0 }, fill = { 0 };
 	ProtobufCMessage *base;
 
 	if (message_decode(&v1__list_pod_resources_response__descriptor, what, data, len, &base,
@@ -323,7 +323,7 @@ int pod_allocatable_decode(struct pod_entries *ret, const uint8_t *data, size_t 
 	static const struct pod_entry none = { .namespace_ = "", .pod = "", .container = "" };
 	CLEANUP(arena_freep) struct arena *a = NULL;
 	const V1__AllocatableResourcesResponse *m;
-	struct sink count = { 0 }, fill = { 0 };
+	struct pod_entry_sink count = { 0 }, fill = { 0 };
 	ProtobufCMessage *base;
 
 	if (message_decode(&v1__allocatable_resources_response__descriptor, what, data, len,

@@ -20,7 +20,7 @@
  * @fd is a duplicate: poll(2) on it tells whether the other side has hung up, before a call is
  * wasted on it.
  */
-struct conn {
+struct rpc_conn {
 	grpc_channel *channel;
 	int fd;
 	unsigned refs;
@@ -30,7 +30,7 @@ struct rpc_client {
 	struct rpc *rpc;
 	LIST_ENTRY(rpc_client) link;
 	LIST_HEAD(, rpc_stream) calls; /* whose end has not been reported */
-	struct conn *conn;             /* NULL: connect at the next call */
+	struct rpc_conn *conn;         /* NULL: connect at the next call */
 	bool closing;
 	char path[];
 };
@@ -40,7 +40,7 @@ struct rpc_stream {
 	struct rpc *rpc;
 	struct rpc_client *client; /* NULL after the end was reported */
 	LIST_ENTRY(rpc_stream) link;
-	struct conn *conn;
+	struct rpc_conn *conn;
 	grpc_call *call;
 	struct rpc_op start, read, finish; /* unary: start only */
 	unsigned flying;
@@ -58,7 +58,7 @@ struct rpc_stream {
 	void *arg;
 };
 
-static void conn_unref(struct conn *c)
+static void conn_unref(struct rpc_conn *c)
 {
 	if (!c || --c->refs > 0)
 		return;
@@ -69,14 +69,14 @@ static void conn_unref(struct conn *c)
 	free(c);
 }
 
-static bool conn_is_alive(const struct conn *c)
+static bool conn_is_alive(const struct rpc_conn *c)
 {
 	struct pollfd p = { .fd = c->fd, .events = POLLRDHUP };
 
 	return poll(&p, 1, 0) == 0;
 }
 
-static int conn_open(struct rpc_client *c, struct conn **ret, struct error *err)
+static int conn_open(struct rpc_client *c, struct rpc_conn **ret, struct error *err)
 {
 	grpc_arg args[] = {
 		{ .type = GRPC_ARG_STRING,
@@ -93,7 +93,7 @@ static int conn_open(struct rpc_client *c, struct conn **ret, struct error *err)
 			.value.integer = 0 },
 	};
 	grpc_channel_args all = { .num_args = ARRAY_LEN(args), .args = args };
-	CLEANUP(freep) struct conn *conn = calloc(1, sizeof(*conn));
+	CLEANUP(freep) struct rpc_conn *conn = calloc(1, sizeof(*conn));
 	CLEANUP(closep) int fd = -1;
 	CLEANUP(closep) int watch = -1;
 

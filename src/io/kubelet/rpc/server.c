@@ -24,7 +24,7 @@
 #define PEER_MEMORY_MAX (2 * RPC_REQUEST_MAX)
 
 /* The kinds of calls that we wait for: one for each method, and one for all others. */
-struct slot {
+struct rpc_call_slot {
 	struct peer *peer;
 	const struct rpc_method *method; /* NULL: any other */
 	void *handle;                    /* gRPC's name for the method */
@@ -70,7 +70,7 @@ struct peer {
 	unsigned refs; /* the poll, the shutdown, and each call */
 	bool closing;
 	size_t n_slots;
-	struct slot slots[];
+	struct rpc_call_slot slots[];
 };
 
 struct rpc_call {
@@ -78,7 +78,7 @@ struct rpc_call {
 	struct rpc_server *server; /* NULL for an orphan */
 	struct peer *peer;         /* likewise */
 	LIST_ENTRY(rpc_call) link;
-	struct slot *slot;
+	struct rpc_call_slot *slot;
 	const struct rpc_method *method;
 	grpc_call *grpc;
 	struct rpc_op arrive, close, send;
@@ -351,7 +351,7 @@ static void on_arrived(struct rpc_op *op, bool ok)
 	handle_rpc_call(c);
 }
 
-static void wait_for_call(struct slot *slot)
+static void wait_for_call(struct rpc_call_slot *slot)
 {
 	struct peer *p = slot->peer;
 	struct rpc *r = p->server->rpc;

@@ -26,7 +26,7 @@
 #define PACKETS_A_TURN     1024
 
 /* The poll handle of one worker's socket. It outlives the socket by a turn of the loop. */
-struct watch {
+struct worker_watch {
 	uv_poll_t poll;
 	struct gpu_monitor *m; /* NULL: dropped */
 };
@@ -34,7 +34,7 @@ struct watch {
 struct gpu_monitor {
 	uv_loop_t *loop;
 	uv_timer_t timer;
-	struct watch *watch; /* of the worker that runs */
+	struct worker_watch *watch; /* of the worker that runs */
 	struct gpu_monitor_ops ops;
 	void *arg;
 	struct nvml_client client;
@@ -74,7 +74,7 @@ static void on_watch_closed(uv_handle_t *h)
 
 static void drop_watch(struct gpu_monitor *m)
 {
-	struct watch *w = m->watch;
+	struct worker_watch *w = m->watch;
 
 	if (!w)
 		return;
@@ -314,7 +314,7 @@ static bool apply_worker_news(struct gpu_monitor *m, enum client_news news,
 
 static void on_worker_readable(uv_poll_t *poll, int status, int events)
 {
-	struct watch *w = (struct watch *)poll->data;
+	struct worker_watch *w = (struct worker_watch *)poll->data;
 	struct gpu_monitor *m = w->m;
 
 	(void)status; /* an error of the descriptor shows when it is read */
@@ -341,7 +341,7 @@ static void on_worker_readable(uv_poll_t *poll, int status, int events)
 
 static int start_worker(struct gpu_monitor *m, uint64_t now, struct error *err)
 {
-	struct watch *w = calloc(1, sizeof *w);
+	struct worker_watch *w = calloc(1, sizeof *w);
 	int r;
 
 	m->tried_at_ns = m->started_at_ns = now;

@@ -41,10 +41,10 @@ static bool wait_worker_end(struct nvml_client *c, struct error *err)
 	return client_crashed(c, how, blame, time_mono_ns(), err);
 }
 
-enum outcome { DONE, FAILED, AGAIN_BLAMED, AGAIN_CRASHED };
+enum attempt_outcome { DONE, FAILED, AGAIN_BLAMED, AGAIN_CRASHED };
 
 /* Reads what the worker has sent. 0: the look goes on; > 0: *ret is how this try ended. */
-static int read_worker_news(struct nvml_client *c, enum outcome *ret, struct error *err)
+static int read_worker_news(struct nvml_client *c, enum attempt_outcome *ret, struct error *err)
 {
 	enum client_news news;
 	union worker_msg msg;
@@ -70,9 +70,9 @@ static int read_worker_news(struct nvml_client *c, enum outcome *ret, struct err
 }
 
 /* One worker's life. */
-static enum outcome try_once(struct nvml_client *c, struct error *err)
+static enum attempt_outcome try_once(struct nvml_client *c, struct error *err)
 {
-	enum outcome r;
+	enum attempt_outcome r;
 
 	if (client_start(c, time_mono_ns(), err) < 0)
 		return FAILED;
@@ -94,7 +94,7 @@ int gpu_inventory_once(struct inventory **ret, const struct gpu_monitor_options 
 	struct error *err)
 {
 	struct error why = ERROR_INIT;
-	enum outcome r = FAILED;
+	enum attempt_outcome r = FAILED;
 	struct nvml_client c;
 	int crashes = 0;
 

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct reading_gpu {
+struct monitor_reading_gpu {
 	uint32_t index; /* NVML's */
 	bool got, nomem;
 	int32_t code;
@@ -46,7 +46,7 @@ static const struct gpu *find_reading_gpu(const struct inventory *inv, const cha
 	return NULL;
 }
 
-static struct reading_gpu *by_index(struct processes_read *r, uint32_t index)
+static struct monitor_reading_gpu *by_index(struct processes_read *r, uint32_t index)
 {
 	for (uint32_t i = 0; i < r->n_gpus; i++) {
 		if (r->gpus[i].index == index)
@@ -86,7 +86,8 @@ int reading_begin(struct processes_read *r, const char *const *uuids, uint32_t n
 
 void reading_apply(struct processes_read *r, const struct worker_processes *m)
 {
-	struct reading_gpu *g = r->active && m->seq == r->seq ? by_index(r, m->gpu) : NULL;
+	struct monitor_reading_gpu *g =
+		r->active && m->seq == r->seq ? by_index(r, m->gpu) : NULL;
 	struct gpu_process *more;
 
 	/* The indexes may mean other GPUs to the worker than they did to us. */
@@ -112,7 +113,7 @@ static void fill_gpu_processes(struct gpu_processes *to, struct processes_read *
 {
 	const struct gpu_mig *mig;
 	const struct gpu *gpu = find_reading_gpu(inv, to->uuid, &mig);
-	const struct reading_gpu *g = gpu ? by_index(r, gpu->index) : NULL;
+	const struct monitor_reading_gpu *g = gpu ? by_index(r, gpu->index) : NULL;
 
 	if (!g || !g->got || strcmp(g->uuid, gpu->uuid) != 0) {
 		(void)snprintf(to->reason, sizeof to->reason, "%s",

@@ -8,14 +8,14 @@
 #include "io/nvml/monitor/probe-round.h"
 #include "io/nvml/monitor/monitor.h"
 
-struct reading_gpu; /* what has come of one GPU */
+struct monitor_reading_gpu; /* what has come of one GPU */
 
 struct processes_read {
 	bool active, broken; /* broken: nothing more will come of it */
 	uint32_t seq;        /* of the last one; never 0 while active */
 	char (*uuids)[GPU_UUID_MAX];
 	uint32_t n;
-	struct reading_gpu *gpus;
+	struct monitor_reading_gpu *gpus;
 	uint32_t n_gpus;
 	gpu_processes_done *done;
 	void *arg;

@@ -10,7 +10,7 @@
 #define NO_MINOR       UINT32_MAX
 
 /* What stands at one line: the instance that the key names, if it names one. */
-struct line {
+struct mig_minors_line {
 	bool is_instance, has_ci;
 	uint32_t gpu, gi, ci, minor;
 };
@@ -37,7 +37,7 @@ static bool parse_word_number(const char **at, const char *word, const char *end
 }
 
 /* "gpu0/gi7/access" or "gpu0/gi7/ci0/access". */
-static void parse_minor_key(struct line *l, const char *key)
+static void parse_minor_key(struct mig_minors_line *l, const char *key)
 {
 	if (!parse_word_number(&key, "gpu", "/", &l->gpu) ||
 		!parse_word_number(&key, "/gi", "/", &l->gi))
@@ -46,11 +46,11 @@ static void parse_minor_key(struct line *l, const char *key)
 	l->is_instance = strcmp(key, "/access") == 0;
 }
 
-static bool parse_minor_line(struct line *ret, const char *text, size_t len)
+static bool parse_minor_line(struct mig_minors_line *ret, const char *text, size_t len)
 {
 	char line[LINE_MAX_BYTES], *blank;
 
-	*ret = (struct line){ .is_instance = false };
+	*ret = (struct mig_minors_line){ .is_instance = false };
 	if (len >= sizeof(line) || memchr(text, '\0', len))
 		return false;
 	memcpy(line, text, len);
@@ -64,7 +64,7 @@ static bool parse_minor_line(struct line *ret, const char *text, size_t len)
 	return true;
 }
 
-static void set_instance_minor(const struct line *l, struct gpu_mig *mig, uint32_t n)
+static void set_instance_minor(const struct mig_minors_line *l, struct gpu_mig *mig, uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++) {
 		if (mig[i].gi != l->gi)
@@ -92,7 +92,7 @@ int mig_minors_fill(const char *text, size_t len, uint32_t gpu, struct gpu_mig *
 
 	reset_mig_minors(mig, n, NO_MINOR);
 	for (const char *at = text; at < end; at = next < end ? next + 1 : end, number++) {
-		struct line l;
+		struct mig_minors_line l;
 
 		next = memchr(at, '\n', (size_t)(end - at));
 		next = next ? next : end;

@@ -29,7 +29,7 @@ static uint32_t get_link_row(uint32_t scope)
 static void collect_batch_fields(struct sample_reading *r, struct batch *b, bool *rates)
 {
 	for (size_t i = 0; i < n_fields; i++) {
-		const struct source *s = &sources[i];
+		const struct sample_source *s = &sources[i];
 		uint16_t *link = b->link[get_link_row(s->scope)];
 
 		if ((s->how != SOURCE_FIELD && s->how != SOURCE_RATE) ||
@@ -84,7 +84,7 @@ struct counter_rate {
 static void report_rate_value(struct sample_reading *r, size_t position,
 	struct counter_rate flow[2])
 {
-	const struct source *s = &sources[position];
+	const struct sample_source *s = &sources[position];
 	union source_value value = { .real = 0 };
 	double rate = 0;
 

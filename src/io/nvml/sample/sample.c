@@ -240,14 +240,15 @@ static void send_users(struct nvml_sampler *s, uint32_t seq)
 
 /* ---- all of them ------------------------------------------------------------------------------ */
 
-struct round {
+struct sample_round {
 	struct nvml_sampler *s;
 	const struct worker_sample *q;
 	const struct gpu *g;
 	nvmlDevice_t parent;
 };
 
-static void sample_one(const struct round *o, nvmlDevice_t device, const struct gpu_mig *mig)
+static void sample_one(const struct sample_round *o, nvmlDevice_t device,
+	const struct gpu_mig *mig)
 {
 	struct nvml_sampler *s = o->s;
 	struct sample_reading *r = &s->reading;
@@ -284,7 +285,7 @@ static void sample_one(const struct round *o, nvmlDevice_t device, const struct 
 }
 
 /* The MIG devices of the last look; one that has become another one meanwhile is left to the next. */
-static void sample_migs(const struct round *o, const struct probe_mig *migs)
+static void sample_migs(const struct sample_round *o, const struct probe_mig *migs)
 {
 	struct probe *p = o->s->p;
 
@@ -323,7 +324,7 @@ void nvml_sampler_run(struct nvml_sampler *s, const struct worker_sample *q, uin
 
 	s->gone = false;
 	for (uint32_t i = 0; i < n; i++) {
-		struct round o = { s, q, &gpus[i], devices[i] };
+		struct sample_round o = { s, q, &gpus[i], devices[i] };
 
 		if (!devices[i] || !gpus[i].uuid[0])
 			continue;

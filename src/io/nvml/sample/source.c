@@ -22,7 +22,7 @@
 		NVML_##counter##_ECC << 4 | NVML_MEMORY_LOCATION_##location)
 
 /* By DCGM's number, as fields[]; reference: metrics, 10 and 11. */
-const struct source sources[] = {
+const struct sample_source sources[] = {
 	CALL(1, FIXED, source_driver, 0), CALL(2, FIXED, source_nvml, 0),
 	CALL(5, FIXED, source_cuda, 0), CALL(50, FIXED, source_name, 0),
 	CALL(51, FIXED, source_brand, 0), CALL(52, ALWAYS, source_index, 0),

@@ -60,7 +60,7 @@ union source_value {
 
 typedef nvmlReturn_t source_call(struct source_query *a, uint32_t arg, union source_value *ret);
 
-struct source {
+struct sample_source {
 	uint16_t id; /* DCGM's number */
 	uint8_t how, every;
 	source_call *call;
@@ -69,7 +69,7 @@ struct source {
 	double scale;   /* times this: a number of a call (.i), a real, a GPM metric */
 };
 
-extern const struct source sources[]; /* [n_fields] */
+extern const struct sample_source sources[]; /* [n_fields] */
 extern const size_t n_sources;
 
 /* Memory of the unit, for its own sake as well; 0: in a->memo. */

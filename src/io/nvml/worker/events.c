@@ -17,7 +17,7 @@
 #define HINT_EVENTS \
 	(NVML_EVENT_MIG_CONFIG | NVML_EVENT_GPU_UNAVAILABLE | NVML_EVENT_RECOVERY_ACTION)
 
-struct source {
+struct event_source {
 	nvmlDevice_t device;
 	uint32_t index;
 	bool mig;
@@ -28,11 +28,11 @@ struct source {
 struct worker_events {
 	struct probe probe; /* of the thread */
 	worker_send_fn *send;
-	nvmlEventSet_t set;  /* of the thread */
-	struct source *mine; /* of the thread: what the set was made of */
+	nvmlEventSet_t set;        /* of the thread */
+	struct event_source *mine; /* of the thread: what the set was made of */
 	uint32_t n_mine;
 	pthread_mutex_t lock; /* guards all below */
-	struct source sources[GPU_NODE_MAX];
+	struct event_source sources[GPU_NODE_MAX];
 	uint32_t n;
 	uint64_t generation;
 	bool started;
@@ -74,7 +74,7 @@ static void send_event_probe_hint(struct worker_events *e)
 }
 
 /* Notes whether NVML refuses events of @mine. True: that is news. */
-static bool set_source_failed(struct worker_events *e, struct source *mine, bool failed)
+static bool set_source_failed(struct worker_events *e, struct event_source *mine, bool failed)
 {
 	if (mine->failed == failed)
 		return false;
@@ -89,7 +89,7 @@ static bool set_source_failed(struct worker_events *e, struct source *mine, bool
 }
 
 /* Asks for all that we want and the GPU has; a driver that counts wrongly still gives XIDs. */
-static nvmlReturn_t register_one(struct worker_events *e, const struct source *s)
+static nvmlReturn_t register_one(struct worker_events *e, const struct event_source *s)
 {
 	struct probe *p = &e->probe;
 	unsigned long long have = 0;
@@ -113,7 +113,7 @@ static void drop_set(struct worker_events *e)
 	e->set = NULL;
 }
 
-static const struct source *source_of(struct worker_events *e, nvmlDevice_t d)
+static const struct event_source *source_of(struct worker_events *e, nvmlDevice_t d)
 {
 	char uuid[NVML_DEVICE_UUID_V2_BUFFER_SIZE] = "";
 
@@ -135,7 +135,7 @@ static const struct source *source_of(struct worker_events *e, nvmlDevice_t d)
 static void send_gpu_event(struct worker_events *e, const nvmlEventData_t *data)
 {
 	union worker_msg m = { .head = { .magic = 0 } };
-	const struct source *s;
+	const struct event_source *s;
 
 	if (!(data->eventType & NVML_EVENT_XID_CRITICAL)) {
 		send_event_probe_hint(e);
@@ -271,7 +271,8 @@ static void *run_event_thread(void *arg)
 	return NULL;
 }
 
-static bool same_sources(const struct worker_events *e, const struct source *s, uint32_t n)
+static bool same_sources(const struct worker_events *e, const struct event_source *s,
+	uint32_t n)
 {
 	if (e->n != n)
 		return false;
@@ -303,7 +304,7 @@ static int start_event_thread(struct worker_events *e, struct error *err)
 int worker_events_update(struct worker_events *e, uint32_t n, const struct gpu *gpus,
 	const nvmlDevice_t *devices, struct error *err)
 {
-	CLEANUP(freep) struct source *s = calloc(GPU_NODE_MAX, sizeof *s);
+	CLEANUP(freep) struct event_source *s = calloc(GPU_NODE_MAX, sizeof *s);
 	uint32_t k = 0;
 	bool changed, any_failed = false;
 
@@ -318,7 +319,7 @@ int worker_events_update(struct worker_events *e, uint32_t n, const struct gpu *
 		if (!listens)
 			continue;
 		any_failed |= failed;
-		s[k] = (struct source){ .device = devices[i],
+		s[k] = (struct event_source){ .device = devices[i],
 			.index = gpus[i].index,
 			.mig = gpus[i].mig_enabled,
 			.failed = failed };

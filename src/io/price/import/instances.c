@@ -26,7 +26,7 @@ static const struct {
 	{ "15-20%", 150, 200 }, { ">20%", 200, 1000 } };
 
 struct price_instances {
-	struct stream stream;
+	struct price_stream stream;
 	struct price_catalogue *c;
 	const struct price_file *file;
 	char type[PRICE_NAME_MAX];
@@ -77,7 +77,7 @@ static int read_instance_price(struct price_instances *p, const char *text)
 static int on_instances_value(void *arg, const char *text, struct error *err)
 {
 	struct price_instances *p = arg;
-	const struct stream *s = &p->stream;
+	const struct price_stream *s = &p->stream;
 
 	(void)err;
 	if (stream_at(s, 2, "", "instance_type"))
@@ -150,7 +150,7 @@ int price_instances_new(struct price_instances **ret, struct price_catalogue *c,
 	if (!p)
 		return error_nomem(err);
 	p->c = c;
-	p->stream = (struct stream){ .name = name,
+	p->stream = (struct price_stream){ .name = name,
 		.value = on_instances_value,
 		.end = on_instances_end,
 		.arg = p };

@@ -42,7 +42,7 @@ struct sku {
 };
 
 struct price_list {
-	struct stream stream;
+	struct price_stream stream;
 	struct price_catalogue *c;
 	const struct price_file *file;
 	struct product product;
@@ -185,7 +185,7 @@ static int read_sku_price(struct price_list *l, const char *sku, const char *cur
 static int on_price_list_value(void *arg, const char *value, struct error *err)
 {
 	struct price_list *l = arg;
-	const struct stream *s = &l->stream;
+	const struct price_stream *s = &l->stream;
 	const char *key = stream_key(s);
 
 	if (stream_at(s, 1, "publicationDate", NULL) && is_list_day(value))
@@ -227,7 +227,7 @@ int price_list_new(struct price_list **ret, struct price_catalogue *c, const cha
 	if (!l)
 		return error_nomem(err);
 	l->c = c;
-	l->stream = (struct stream){ .name = name,
+	l->stream = (struct price_stream){ .name = name,
 		.value = on_price_list_value,
 		.begin = on_price_list_begin,
 		.end = on_price_list_end,

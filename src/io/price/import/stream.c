@@ -3,13 +3,14 @@
 
 #include <string.h>
 
-bool stream_at(const struct stream *s, unsigned depth, const char *first, const char *second)
+bool stream_at(const struct price_stream *s, unsigned depth, const char *first,
+	const char *second)
 {
 	return s->depth == depth && (!first || !strcmp(s->path[0], first)) &&
 	       (!second || !strcmp(s->path[1], second));
 }
 
-const char *stream_key(const struct stream *s)
+const char *stream_key(const struct price_stream *s)
 {
 	return s->depth ? s->path[s->depth - 1] : "";
 }
@@ -25,7 +26,7 @@ static void copy_word(char ret[static STREAM_WORD_MAX], const unsigned char *tex
 
 static int on_string(void *arg, const unsigned char *text, size_t len)
 {
-	struct stream *s = arg;
+	struct price_stream *s = arg;
 	char word[STREAM_WORD_MAX];
 
 	s->heard = true;
@@ -53,7 +54,7 @@ static int on_boolean(void *arg, int value)
 
 static int on_json_key(void *arg, const unsigned char *text, size_t len)
 {
-	struct stream *s = arg;
+	struct price_stream *s = arg;
 
 	s->heard = true;
 	copy_word(s->path[s->depth - 1], text, len);
@@ -62,7 +63,7 @@ static int on_json_key(void *arg, const unsigned char *text, size_t len)
 
 static int on_json_begin(void *arg)
 {
-	struct stream *s = arg;
+	struct price_stream *s = arg;
 
 	s->heard = true;
 	if (s->depth == STREAM_DEPTH_MAX) {
@@ -78,7 +79,7 @@ static int on_json_begin(void *arg)
 
 static int on_json_end(void *arg)
 {
-	struct stream *s = arg;
+	struct price_stream *s = arg;
 
 	s->heard = true;
 	s->depth--;
@@ -97,7 +98,7 @@ static const yajl_callbacks callbacks = {
 	.yajl_end_array = on_json_end,
 };
 
-int stream_init(struct stream *s, struct error *err)
+int stream_init(struct price_stream *s, struct error *err)
 {
 	s->depth = 0;
 	s->line = s->quiet = 0;
@@ -105,14 +106,14 @@ int stream_init(struct stream *s, struct error *err)
 	return s->yajl ? 0 : error_nomem(err);
 }
 
-void import_stream_fini(struct stream *s)
+void import_stream_fini(struct price_stream *s)
 {
 	if (s->yajl)
 		yajl_free(s->yajl);
 	s->yajl = NULL;
 }
 
-static int check_yajl_status(const struct stream *s, yajl_status status)
+static int check_yajl_status(const struct price_stream *s, yajl_status status)
 {
 	if (status == yajl_status_ok)
 		return 0;
@@ -123,7 +124,7 @@ static int check_yajl_status(const struct stream *s, yajl_status status)
 }
 
 /* What yajl keeps of a text that has not ended it copies each time, so a text has a limit. */
-static int feed_piece(struct stream *s, const char *text, size_t len)
+static int feed_piece(struct price_stream *s, const char *text, size_t len)
 {
 	yajl_status status;
 
@@ -143,7 +144,7 @@ static int feed_piece(struct stream *s, const char *text, size_t len)
 	return 0;
 }
 
-int stream_feed(struct stream *s, const char *text, size_t len, struct error *err)
+int stream_feed(struct price_stream *s, const char *text, size_t len, struct error *err)
 {
 	s->err = err;
 	for (size_t at = 0; at < len; at += STREAM_PIECE) {
@@ -155,7 +156,7 @@ int stream_feed(struct stream *s, const char *text, size_t len, struct error *er
 	return 0;
 }
 
-int stream_end(struct stream *s, struct error *err)
+int stream_end(struct price_stream *s, struct error *err)
 {
 	s->err = err;
 	return check_yajl_status(s, yajl_complete_parse(s->yajl));

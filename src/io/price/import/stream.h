@@ -17,7 +17,7 @@
 #define STREAM_QUIET_MAX (1U << 20) /* bytes of a text, or of blanks */
 #define STREAM_PIECE     65536
 
-struct stream {
+struct price_stream {
 	char path[STREAM_DEPTH_MAX][STREAM_WORD_MAX]; /* keys; "" in a list */
 	unsigned depth;                               /* of them */
 	const char *name;                             /* of the file, for messages */
@@ -34,13 +34,16 @@ struct stream {
 	bool heard;
 };
 
-int stream_init(struct stream *s, struct error *err) MUST_USE; /* the rest is set already */
-void import_stream_fini(struct stream *s);
-int stream_feed(struct stream *s, const char *text, size_t len, struct error *err) MUST_USE;
-int stream_end(struct stream *s, struct error *err) MUST_USE;
+int stream_init(struct price_stream *s,
+	struct error *err) MUST_USE; /* the rest is set already */
+void import_stream_fini(struct price_stream *s);
+int stream_feed(struct price_stream *s, const char *text, size_t len,
+	struct error *err) MUST_USE;
+int stream_end(struct price_stream *s, struct error *err) MUST_USE;
 
 /* Whether it is at a place so deep, below such keys; NULL: any. */
-bool stream_at(const struct stream *s, unsigned depth, const char *first, const char *second);
+bool stream_at(const struct price_stream *s, unsigned depth, const char *first,
+	const char *second);
 
 /* The last key on the way; "" in a list. */
-const char *stream_key(const struct stream *s);
+const char *stream_key(const struct price_stream *s);

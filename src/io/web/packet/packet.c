@@ -23,7 +23,7 @@ struct start {
 	uint64_t request_ns, idle_ns, reply_ns, check_ns, hang_ns, again_ns;
 };
 
-struct word {
+struct packet_word {
 	struct head head;
 	uint32_t code;
 	int32_t sys;
@@ -34,7 +34,7 @@ struct listen {
 	uint32_t only_local, padding;
 };
 
-struct request {
+struct packet_request {
 	struct head head;
 	uint32_t n_query, is_head;
 };
@@ -52,12 +52,12 @@ static_assert(sizeof(struct answer) + WEB_TEXTS_MAX + WEB_INLINE_MAX <= WEB_PACK
 
 static const size_t fixed_sizes[WEB_PACKET_COUNT_] = {
 	[WEB_PACKET_START] = sizeof(struct start),
-	[WEB_PACKET_READY] = sizeof(struct word),
-	[WEB_PACKET_REFUSED] = sizeof(struct word),
+	[WEB_PACKET_READY] = sizeof(struct packet_word),
+	[WEB_PACKET_REFUSED] = sizeof(struct packet_word),
 	[WEB_PACKET_LISTEN] = sizeof(struct listen),
-	[WEB_PACKET_REQUEST] = sizeof(struct request),
+	[WEB_PACKET_REQUEST] = sizeof(struct packet_request),
 	[WEB_PACKET_REPLY] = sizeof(struct answer),
-	[WEB_PACKET_NOTICE] = sizeof(struct word),
+	[WEB_PACKET_NOTICE] = sizeof(struct packet_word),
 };
 
 static uint32_t hash_packet_bytes(uint32_t h, const void *data, size_t len)
@@ -133,7 +133,7 @@ void web_pack_start(struct buf *b, const struct web_setup *s)
 
 void web_pack_message(struct buf *b, const struct web_message *w)
 {
-	struct word p = { .code = w->error.code, .sys = w->error.sys };
+	struct packet_word p = { .code = w->error.code, .sys = w->error.sys };
 
 	add_packet_head(b, w->type, &p.head);
 	add_packet_text(b, w->error.msg);
@@ -150,7 +150,7 @@ void web_pack_listen(struct buf *b, bool only_local)
 
 void web_pack_request(struct buf *b, const struct web_request *req)
 {
-	struct request p = { .n_query = (uint32_t)req->n_query, .is_head = req->head };
+	struct packet_request p = { .n_query = (uint32_t)req->n_query, .is_head = req->head };
 
 	add_packet_head(b, WEB_PACKET_REQUEST, &p.head);
 	add_packet_text(b, req->path);
@@ -296,7 +296,7 @@ int web_unpack_message(const void *packet, size_t len, struct web_message *ret,
 	struct error *err)
 {
 	struct web_message w;
-	struct word p;
+	struct packet_word p;
 	struct texts t = { .at = NULL };
 	const char *msg;
 
@@ -334,7 +334,7 @@ int web_unpack_request(const void *packet, size_t len, struct web_request *ret,
 	struct error *err)
 {
 	struct web_request req = { .rest = "" };
-	struct request p;
+	struct packet_request p;
 	struct texts t = { .at = NULL };
 
 	if (get_fixed(packet, len, WEB_PACKET_REQUEST, &p, &t, err) < 0)

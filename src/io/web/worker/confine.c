@@ -193,30 +193,31 @@ static const struct allowed table[] = {
 #define RULE_STEPS_MAX  (2 * CONDITION_STEPS + 3)
 #define STEPS_MAX       (ARRAY_LEN(table) * RULE_STEPS_MAX + 5)
 
-struct program {
+struct filter_program {
 	struct sock_filter v[STEPS_MAX];
 	unsigned short n;
 };
 
-static void add_bpf_instruction(struct program *p, uint16_t code, uint32_t k, uint8_t if_true,
-	uint8_t if_false)
+static void add_bpf_instruction(struct filter_program *p, uint16_t code, uint32_t k,
+	uint8_t if_true, uint8_t if_false)
 {
 	p->v[p->n++] =
 		(struct sock_filter){ .code = code, .k = k, .jt = if_true, .jf = if_false };
 }
 
-static void emit_bpf_load(struct program *p, size_t offset)
+static void emit_bpf_load(struct filter_program *p, size_t offset)
 {
 	add_bpf_instruction(p, BPF_LD | BPF_W | BPF_ABS, (uint32_t)offset, 0, 0);
 }
 
-static void emit_bpf_return(struct program *p, uint32_t what)
+static void emit_bpf_return(struct filter_program *p, uint32_t what)
 {
 	add_bpf_instruction(p, BPF_RET | BPF_K, what, 0, 0);
 }
 
 /* Goes on where it holds, else over @skip steps. Both machines have an argument's low half first. */
-static void emit_bpf_condition(struct program *p, const struct condition *c, uint8_t skip)
+static void emit_bpf_condition(struct filter_program *p, const struct condition *c,
+	uint8_t skip)
 {
 	emit_bpf_load(p, offsetof(struct seccomp_data, args) + c->arg * sizeof(uint64_t));
 	add_bpf_instruction(p, BPF_ALU | BPF_AND | BPF_K, c->mask, 0, 0);
@@ -225,7 +226,7 @@ static void emit_bpf_condition(struct program *p, const struct condition *c, uin
 }
 
 /* With the call's number loaded, before and after. */
-static void emit_bpf_allowed(struct program *p, const struct allowed *a)
+static void emit_bpf_allowed(struct filter_program *p, const struct allowed *a)
 {
 	unsigned n = 0;
 
@@ -243,7 +244,7 @@ static void emit_bpf_allowed(struct program *p, const struct allowed *a)
 
 static int allow_only_table(struct error *err)
 {
-	struct program p = { .n = 0 };
+	struct filter_program p = { .n = 0 };
 	struct sock_fprog all = { .filter = p.v };
 
 	emit_bpf_load(&p, offsetof(struct seccomp_data, arch));

@@ -9,31 +9,32 @@
 #define LINE_END     "\r\n"
 #define LINE_END_LEN 2
 
-struct text {
+struct health_http_text {
 	const char *at;
 	size_t len;
 };
 
 /* Takes what comes before @end off @t; false: @end is not there. */
-static bool split_text_at(struct text *t, const char *end, struct text *ret)
+static bool split_text_at(struct health_http_text *t, const char *end,
+	struct health_http_text *ret)
 {
 	size_t end_len = strlen(end);
 	const char *p = memmem(t->at, t->len, end, end_len);
 
 	if (!p)
 		return false;
-	*ret = (struct text){ t->at, (size_t)(p - t->at) };
+	*ret = (struct health_http_text){ t->at, (size_t)(p - t->at) };
 	t->len -= ret->len + end_len;
 	t->at = p + end_len;
 	return true;
 }
 
-static bool is_same_request_text(struct text t, const char *text)
+static bool is_same_request_text(struct health_http_text t, const char *text)
 {
 	return t.len == strlen(text) && memcmp(t.at, text, t.len) == 0;
 }
 
-static struct text trim_header_value(struct text t)
+static struct health_http_text trim_header_value(struct health_http_text t)
 {
 	while (t.len > 0 && (t.at[0] == ' ' || t.at[0] == '\t')) {
 		t.at++;
@@ -45,10 +46,10 @@ static struct text trim_header_value(struct text t)
 }
 
 /* 0: the headers are well-formed and announce no body. */
-static unsigned check_headers(struct text headers)
+static unsigned check_headers(struct health_http_text headers)
 {
 	struct http_headers h = { .hosts = 0 };
-	struct text line, name;
+	struct health_http_text line, name;
 	bool body = false;
 
 	while (split_text_at(&headers, LINE_END, &line)) {
@@ -65,9 +66,9 @@ static unsigned check_headers(struct text headers)
 	return body || h.encodings > 0 ? 413 : 0;
 }
 
-static unsigned check_request_line(struct health_request *ret, struct text line)
+static unsigned check_request_line(struct health_request *ret, struct health_http_text line)
 {
-	struct text method, target, path;
+	struct health_http_text method, target, path;
 
 	if (!split_text_at(&line, " ", &method) || !split_text_at(&line, " ", &target) ||
 		target.len == 0 || target.at[0] != '/')
@@ -88,7 +89,7 @@ static unsigned check_request_line(struct health_request *ret, struct text line)
 
 unsigned health_request_parse(struct health_request *ret, const char *text, size_t len)
 {
-	struct text all = { text, len }, request, line = { text, 0 };
+	struct health_http_text all = { text, len }, request, line = { text, 0 };
 	unsigned of_line, of_headers;
 
 	if (!split_text_at(&all, LINE_END LINE_END, &request) ||

@@ -18,7 +18,7 @@
 #define PAUSE_MS   100 /* where there is no descriptor or memory for a connection */
 #define ANSWER_MAX 512 /* bytes, with the headers */
 
-struct conn {
+struct health_conn {
 	struct health_server *server;
 	uv_poll_t poll;
 	int fd;
@@ -39,7 +39,7 @@ struct health_server {
 	void *arg;
 	/* In the order of arrival, which is that of the deadlines; one more than are kept. */
 	size_t n;
-	struct conn *conns[HEALTH_CONNECTIONS + 1];
+	struct health_conn *conns[HEALTH_CONNECTIONS + 1];
 	struct in6_addr peers[HEALTH_CONNECTIONS + 1];
 };
 
@@ -80,7 +80,7 @@ static void on_conn_closed(uv_handle_t *h)
 }
 
 /* Frees @c, once libuv has let go of it. */
-static void close_conn(struct conn *c)
+static void close_conn(struct health_conn *c)
 {
 	struct health_server *s = c->server;
 	size_t i = 0;
@@ -102,7 +102,8 @@ static void evict_conn(struct health_server *s)
 }
 
 /* The send buffer of a socket that was never written to takes an answer whole. */
-static void send_health_response(const struct conn *c, struct health_response answer, bool head)
+static void send_health_response(const struct health_conn *c, struct health_response answer,
+	bool head)
 {
 	char text[ANSWER_MAX];
 	size_t row = 0;
@@ -122,7 +123,7 @@ static void send_health_response(const struct conn *c, struct health_response an
 }
 
 /* Reads once; answers and closes the connection when there is an answer. False: it is closed. */
-static bool read_conn(struct conn *c)
+static bool read_conn(struct health_conn *c)
 {
 	const struct health_server *s = c->server;
 	struct health_request request = { .head = false };
@@ -155,9 +156,9 @@ static void on_health_conn_readable(uv_poll_t *h, int status, int events)
 }
 
 /* NULL: there is no memory; @fd stays the caller's. */
-static struct conn *health_conn_new(struct health_server *s, int fd)
+static struct health_conn *health_conn_new(struct health_server *s, int fd)
 {
-	struct conn *c = malloc(sizeof(*c));
+	struct health_conn *c = malloc(sizeof(*c));
 
 	if (!c)
 		return NULL;
@@ -199,7 +200,7 @@ static bool accept_conn(struct health_server *s)
 	struct sockaddr_storage from = { .ss_family = AF_UNSPEC };
 	socklen_t len = sizeof(from);
 	int fd = accept4(s->fd, (struct sockaddr *)&from, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
-	struct conn *c;
+	struct health_conn *c;
 
 	if (fd < 0 && errno == EAGAIN)
 		return false;

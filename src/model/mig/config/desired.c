@@ -13,17 +13,17 @@
 #define WANTED_MAX (MIG_GIS_MAX * MIG_CIS_MAX)
 
 /* One row on one GPU: which GI profile, and how many slices its CIs have. */
-struct kind {
+struct mig_row_kind {
 	int profile; /* position in the layout; -1: this GPU has none */
 	uint32_t slices, start;
 	uint64_t count; /* of all rows that say the same */
 	bool guessed;
 };
 
-static struct kind resolve_row_kind(const struct mig_layout *l,
+static struct mig_row_kind resolve_row_kind(const struct mig_layout *l,
 	const struct mig_device_row *row)
 {
-	struct kind k = { .start = row->start, .count = row->count };
+	struct mig_row_kind k = { .start = row->start, .count = row->count };
 
 	k.profile = row->profile.c == row->profile.g ||
 				    mig_profile_shape_ok(row->profile.c, row->profile.g)
@@ -35,13 +35,14 @@ static struct kind resolve_row_kind(const struct mig_layout *l,
 	return k;
 }
 
-static bool is_same_row_kind(const struct kind *a, const struct kind *b)
+static bool is_same_row_kind(const struct mig_row_kind *a, const struct mig_row_kind *b)
 {
 	return a->profile == b->profile && a->slices == b->slices;
 }
 
 /* How many CIs of @k there are; @at_start: only those in a GI that lies there. */
-static uint64_t count_now(const struct mig_state *s, const struct kind *k, bool at_start)
+static uint64_t count_now(const struct mig_state *s, const struct mig_row_kind *k,
+	bool at_start)
 {
 	uint64_t n = 0;
 
@@ -58,12 +59,12 @@ static uint64_t count_now(const struct mig_state *s, const struct kind *k, bool 
 
 /* What all rows want of the kind of @k; @at_start: at the same place. */
 static uint64_t count_wanted(const struct mig_entry *e, const struct mig_layout *l,
-	const struct kind *k, bool at_start)
+	const struct mig_row_kind *k, bool at_start)
 {
 	uint64_t n = 0;
 
 	for (size_t i = 0; i < e->n_rows; i++) {
-		struct kind other = resolve_row_kind(l, &e->rows[i]);
+		struct mig_row_kind other = resolve_row_kind(l, &e->rows[i]);
 
 		if (is_same_row_kind(k, &other) && (!at_start || other.start == k->start))
 			n += other.count;
@@ -82,7 +83,7 @@ static bool report_gpu_mismatch(const struct mig_node_gpu *g, struct error *why,
 static bool row_applied(const struct mig_entry *e, const struct mig_node_gpu *g,
 	const struct mig_device_row *row, struct error *why)
 {
-	struct kind k = resolve_row_kind(&g->layout, row);
+	struct mig_row_kind k = resolve_row_kind(&g->layout, row);
 	bool placed = row->start != MIG_START_ANY;
 	char name[MIG_PROFILE_NAME_MAX], text[160];
 	uint64_t want, have;
@@ -125,7 +126,7 @@ static bool nothing_else(const struct mig_entry *e, const struct mig_node_gpu *g
 			return report_gpu_mismatch(g, why, text);
 		}
 		for (uint32_t c = 0; c < gi->n_ci; c++) {
-			struct kind k = { .profile = (int)gi->profile,
+			struct mig_row_kind k = { .profile = (int)gi->profile,
 				.slices = gi->ci[c].slices };
 
 			if (count_wanted(e, &g->layout, &k, false))
@@ -163,8 +164,8 @@ bool mig_entry_applied(const struct mig_entry *e, const struct mig_node_gpu *g,
 }
 
 /* One instance that is wanted, with what mig-parted sorts by. */
-struct item {
-	struct kind kind;
+struct desired_instance {
+	struct mig_row_kind kind;
 	const struct mig_profile *name;
 };
 
@@ -172,7 +173,7 @@ struct item {
  * keeps what can share a GPU instance together. */
 static int compare_items(const void *a, const void *b)
 {
-	const struct item *x = a, *y = b;
+	const struct desired_instance *x = a, *y = b;
 	int r;
 
 	if (x->name->g != y->name->g)
@@ -198,7 +199,7 @@ static uint32_t count_desired_ci_slices(const struct mig_desired_gi *gi)
 
 /* Puts the CI of @it into the GI before it if that is of the same kind and has room. */
 static bool add_ci_to_last_gi(const struct mig_layout *l, struct mig_desired *w,
-	const struct item *it)
+	const struct desired_instance *it)
 {
 	struct mig_desired_gi *last = w->n ? &w->gi[w->n - 1] : NULL;
 
@@ -237,7 +238,7 @@ static int set_profile_missing_error(const struct mig_node_gpu *g, const struct 
 }
 
 static int add_guess_note(const struct mig_node_gpu *g, const struct mig_device_row *row,
-	const struct kind *k, struct strv *notes, struct error *err)
+	const struct mig_row_kind *k, struct strv *notes, struct error *err)
 {
 	char asked[MIG_PROFILE_NAME_MAX], taken[MIG_PROFILE_NAME_MAX], text[256];
 
@@ -254,12 +255,12 @@ static int add_guess_note(const struct mig_node_gpu *g, const struct mig_device_
 static int expand_mig_entry(const struct mig_entry *e, const struct mig_node_gpu *g,
 	struct mig_desired *ret, struct strv *notes, struct error *err)
 {
-	struct item items[WANTED_MAX] = { 0 };
+	struct desired_instance items[WANTED_MAX] = { 0 };
 	struct mig_desired w = { .enabled = true };
 	size_t n = 0;
 
 	for (size_t i = 0; i < e->n_rows; i++) {
-		struct kind k = resolve_row_kind(&g->layout, &e->rows[i]);
+		struct mig_row_kind k = resolve_row_kind(&g->layout, &e->rows[i]);
 
 		if (k.profile < 0)
 			return set_profile_missing_error(g, &e->rows[i].profile, err);
@@ -268,7 +269,7 @@ static int expand_mig_entry(const struct mig_entry *e, const struct mig_node_gpu
 		if (k.count > WANTED_MAX - n)
 			return set_too_many_gis_error(g, err);
 		for (; k.count; k.count--)
-			items[n++] = (struct item){ k, &e->rows[i].profile };
+			items[n++] = (struct desired_instance){ k, &e->rows[i].profile };
 	}
 	qsort(items, n, sizeof(*items), compare_items);
 	for (size_t i = 0; i < n; i++) {

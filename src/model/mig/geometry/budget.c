@@ -16,14 +16,14 @@ static const char *const resource_names[MIG_RESOURCES] = {
 	[MIG_OFA] = "optical flow engines",
 };
 
-struct amounts {
+struct mig_resource_amounts {
 	uint32_t v[MIG_RESOURCES];
 };
 
 /* What one instance has. */
-static struct amounts get_profile_resources(const struct mig_gi_profile *p)
+static struct mig_resource_amounts get_profile_resources(const struct mig_gi_profile *p)
 {
-	return (struct amounts){ {
+	return (struct mig_resource_amounts){ {
 		[MIG_SLICES] = p->slices,
 		[MIG_SLOTS] = p->size,
 		[MIG_COPY] = p->copy,
@@ -45,7 +45,7 @@ void mig_budget_init(struct mig_budget *b, const struct mig_layout *l)
 		.left = { [MIG_SLICES] = l->slices, [MIG_SLOTS] = l->slots }
 	};
 	for (uint32_t i = 0; i < l->n; i++) {
-		struct amounts need = get_profile_resources(&l->profiles[i]);
+		struct mig_resource_amounts need = get_profile_resources(&l->profiles[i]);
 
 		b->more[i] = get_profile_max(&l->profiles[i]);
 		for (int r = MIG_COPY; r < MIG_RESOURCES; r++) {
@@ -60,7 +60,7 @@ void mig_budget_init(struct mig_budget *b, const struct mig_layout *l)
 uint32_t mig_budget_count_free(const struct mig_budget *b, const struct mig_layout *l,
 	uint32_t i)
 {
-	struct amounts need = get_profile_resources(&l->profiles[i]);
+	struct mig_resource_amounts need = get_profile_resources(&l->profiles[i]);
 	uint64_t room = b->more[i];
 
 	for (int r = 0; r < MIG_RESOURCES; r++)
@@ -71,7 +71,7 @@ uint32_t mig_budget_count_free(const struct mig_budget *b, const struct mig_layo
 
 void mig_budget_subtract(struct mig_budget *b, const struct mig_layout *l, uint32_t i)
 {
-	struct amounts need = get_profile_resources(&l->profiles[i]);
+	struct mig_resource_amounts need = get_profile_resources(&l->profiles[i]);
 
 	for (int r = 0; r < MIG_RESOURCES; r++)
 		b->left[r] -= need.v[r] < b->left[r] ? need.v[r] : b->left[r];

@@ -195,7 +195,7 @@ uint32_t mig_geometry_count_free(const struct mig_layout *layout, const struct m
 }
 
 /* Ways to lay instances on an empty GPU until nothing can be added, each once. */
-struct fill {
+struct mig_fill {
 	const struct mig_layout *layout;
 	uint32_t profiles; /* bit i: profile i may be laid, and so also be missing */
 	uint32_t *steps;   /* still allowed */
@@ -206,7 +206,7 @@ struct fill {
 };
 
 /* All that @used becomes by adding instances from slot @from on. */
-static void count_full_placements(struct fill *f, uint32_t from, uint32_t used,
+static void count_full_placements(struct mig_fill *f, uint32_t from, uint32_t used,
 	const struct mig_budget *left)
 {
 	bool full = true;
@@ -242,7 +242,7 @@ static void count_full_placements(struct fill *f, uint32_t from, uint32_t used,
 uint32_t mig_geometry_count_placed(const struct mig_layout *layout, uint32_t profiles)
 {
 	uint32_t steps = MIG_SEARCH_MAX;
-	struct fill f = { .layout = layout, .profiles = profiles, .steps = &steps };
+	struct mig_fill f = { .layout = layout, .profiles = profiles, .steps = &steps };
 	struct mig_budget all;
 
 	if (!is_valid_layout_state(layout, NULL))
@@ -266,7 +266,7 @@ struct counts_visit {
 /* Whether it can be laid so that nothing can be added. */
 static bool has_full_placement(struct counts_visit *e)
 {
-	struct fill f = { .layout = e->layout,
+	struct mig_fill f = { .layout = e->layout,
 		.profiles = e->profiles,
 		.steps = &e->steps,
 		.exactly = true,

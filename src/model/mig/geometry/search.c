@@ -26,7 +26,7 @@ static_assert(MIG_GIS_MAX * (1 + MIG_CIS_MAX + 1) * WORTH_STEP < WORTH_BUSY,
 	"all steps are less than one busy CI");
 
 /* One wanted instance. */
-struct item {
+struct mig_search_instance {
 	uint32_t position;             /* in the wish */
 	struct mig_desired_gi want;    /* its CIs sorted */
 	uint32_t size;                 /* slots */
@@ -44,10 +44,10 @@ struct score {
 	uint8_t start[MIG_GIS_MAX];     /* of each item */
 };
 
-struct search {
+struct mig_search_state {
 	const struct mig_layout *layout;
 	uint32_t n;
-	struct item items[MIG_GIS_MAX];    /* the hardest to place first */
+	struct mig_search_instance items[MIG_GIS_MAX]; /* the hardest to place first */
 	uint32_t most[MIG_GIS_MAX + 1];    /* worth of item i and those behind, at most */
 	uint32_t order[MIG_PROFILES_MAX];  /* profiles, the largest first */
 	uint32_t budget[MIG_PROFILES_MAX]; /* room of profile i beside all items, wherever */
@@ -68,7 +68,7 @@ static bool is_better_score(const struct score *a, const struct score *b)
 }
 
 /* All items have their places. */
-static void save_best_solution(struct search *s, uint32_t used, uint32_t worth)
+static void save_best_solution(struct mig_search_state *s, uint32_t used, uint32_t worth)
 {
 	struct score score = { .worth = worth };
 
@@ -84,9 +84,10 @@ static void save_best_solution(struct search *s, uint32_t used, uint32_t worth)
 	s->found = true;
 }
 
-static void search_item_starts(struct search *s, uint32_t i, uint32_t used, uint32_t worth)
+static void search_item_starts(struct mig_search_state *s, uint32_t i, uint32_t used,
+	uint32_t worth)
 {
-	const struct item *it = &s->items[i];
+	const struct mig_search_instance *it = &s->items[i];
 	uint32_t starts;
 
 	if (!s->steps || (s->found && (s->any || worth + s->most[i] < s->best.worth)))
@@ -114,7 +115,7 @@ static void search_item_starts(struct search *s, uint32_t i, uint32_t used, uint
 }
 
 /* Looks which GIs of @have can serve. */
-static void find_serving_gis(struct item *it, const struct mig_state *have)
+static void find_serving_gis(struct mig_search_instance *it, const struct mig_state *have)
 {
 	for (uint32_t i = 0; i < have->n; i++) {
 		const struct mig_gi *gi = &have->gi[i];
@@ -153,7 +154,8 @@ static int compare_numbers(uint32_t a, uint32_t b)
 }
 
 /* The order of items: given places first, then the largest, twins side by side. */
-static int compare_search_items(const struct item *a, const struct item *b)
+static int compare_search_items(const struct mig_search_instance *a,
+	const struct mig_search_instance *b)
 {
 	const struct mig_desired_gi *v = &a->want, *w = &b->want;
 	int order = compare_numbers(v->start == MIG_START_ANY, w->start == MIG_START_ANY);
@@ -167,11 +169,11 @@ static int compare_search_items(const struct item *a, const struct item *b)
 	return order;
 }
 
-static void add_item(struct search *s, uint32_t position, const struct mig_desired_gi *want,
-	const struct mig_state *have)
+static void add_item(struct mig_search_state *s, uint32_t position,
+	const struct mig_desired_gi *want, const struct mig_state *have)
 {
 	const struct mig_gi_profile *p = &s->layout->profiles[want->profile];
-	struct item item = { .position = position,
+	struct mig_search_instance item = { .position = position,
 		.want = copy_with_sorted_cis(want),
 		.size = p->size,
 		.starts = want->start == MIG_START_ANY  ? p->starts
@@ -186,13 +188,13 @@ static void add_item(struct search *s, uint32_t position, const struct mig_desir
 	s->items[at] = item;
 }
 
-static void add_items(struct search *s, const struct mig_state *have,
+static void add_items(struct mig_search_state *s, const struct mig_state *have,
 	const struct mig_desired *want)
 {
 	for (uint32_t i = 0; i < want->n; i++)
 		add_item(s, i, &want->gi[i], have);
 	for (uint32_t i = s->n; i-- > 0;) {
-		const struct item *it = &s->items[i];
+		const struct mig_search_instance *it = &s->items[i];
 		uint32_t most = 0;
 
 		for (uint32_t m = it->served; m; m &= m - 1)
@@ -209,7 +211,7 @@ static bool is_larger_profile(const struct mig_gi_profile *a, const struct mig_g
 	return a->slices != b->slices ? a->slices > b->slices : a->size > b->size;
 }
 
-static void order_profiles(struct search *s, const struct mig_desired *want)
+static void order_profiles(struct mig_search_state *s, const struct mig_desired *want)
 {
 	const struct mig_gi_profile *p = s->layout->profiles;
 	struct mig_budget left;
@@ -230,7 +232,7 @@ static void order_profiles(struct search *s, const struct mig_desired *want)
 enum mig_search_result mig_search(const struct mig_layout *layout, const struct mig_state *have,
 	const struct mig_desired *want, uint32_t *steps, struct mig_placement ret[MIG_GIS_MAX])
 {
-	struct search s = { .layout = layout, .steps = *steps, .any = !ret };
+	struct mig_search_state s = { .layout = layout, .steps = *steps, .any = !ret };
 
 	order_profiles(&s, want);
 	add_items(&s, have, want);
@@ -239,7 +241,7 @@ enum mig_search_result mig_search(const struct mig_layout *layout, const struct 
 	if (!s.found)
 		return s.steps ? MIG_SEARCH_NONE : MIG_SEARCH_OPEN;
 	for (uint32_t i = 0; i < s.n && ret; i++) {
-		const struct item *it = &s.items[i];
+		const struct mig_search_instance *it = &s.items[i];
 		uint32_t start = s.best.start[i];
 
 		ret[it->position] = (struct mig_placement){ .start = start,

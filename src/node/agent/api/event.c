@@ -10,24 +10,24 @@
 
 /* An Event whose message is longer is refused. */
 #define NOTE_MAX 1024
-static_assert(sizeof(((struct event *)0)->message) <= NOTE_MAX, "the API server takes it");
+static_assert(sizeof(((struct kube_event *)0)->message) <= NOTE_MAX, "the API server takes it");
 
 #define NODE_NAMESPACE "default" /* where the kubelet tells of its Node */
 
 /* --- what happened --- */
 
-static bool has_unsent_event(const struct event *e)
+static bool has_unsent_event(const struct kube_event *e)
 {
 	return e->count > e->reported_count;
 }
 
 /* The place of a new event: a free one, else that of the oldest which nobody waits for. */
-static struct event *find_free_event(struct event_list *l)
+static struct kube_event *find_free_event(struct event_list *l)
 {
-	struct event *oldest = NULL;
+	struct kube_event *oldest = NULL;
 
 	for (size_t i = 0; i < EVENTS_MAX; i++) {
-		struct event *e = &l->v[i];
+		struct kube_event *e = &l->v[i];
 
 		if (!*e->reason)
 			return e;
@@ -43,10 +43,10 @@ static bool same_object(const struct event_about *a, const struct event_about *b
 	       !strcmp(a->uid, b->uid);
 }
 
-static struct event *find_same_event(struct event_list *l, const struct event *want)
+static struct kube_event *find_same_event(struct event_list *l, const struct kube_event *want)
 {
 	for (size_t i = 0; i < EVENTS_MAX; i++) {
-		struct event *e = &l->v[i];
+		struct kube_event *e = &l->v[i];
 
 		if (e->type == want->type && !strcmp(e->reason, want->reason) &&
 			!strcmp(e->message, want->message) &&
@@ -59,8 +59,8 @@ static struct event *find_same_event(struct event_list *l, const struct event *w
 bool event_list_add(struct event_list *l, const struct event_about *about, enum event_type type,
 	const char *reason, const char *message, uint64_t wall_ns)
 {
-	struct event want = { .type = type, .first_ns = wall_ns };
-	struct event *e;
+	struct kube_event want = { .type = type, .first_ns = wall_ns };
+	struct kube_event *e;
 
 	if (about)
 		want.about = *about;
@@ -79,12 +79,12 @@ bool event_list_add(struct event_list *l, const struct event_about *about, enum 
 	return true;
 }
 
-struct event *event_list_next(struct event_list *l)
+struct kube_event *event_list_next(struct event_list *l)
 {
-	struct event *next = NULL;
+	struct kube_event *next = NULL;
 
 	for (size_t i = 0; i < EVENTS_MAX; i++) {
-		struct event *e = &l->v[i];
+		struct kube_event *e = &l->v[i];
 
 		if (has_unsent_event(e) && (!next || e->last_ns < next->last_ns))
 			next = e;
@@ -102,13 +102,13 @@ static char *dump_event_json(json_t *o)
 	return text;
 }
 
-static const char *namespace_of(const struct event *e)
+static const char *namespace_of(const struct kube_event *e)
 {
 	return *e->about.pod ? e->about.namespace_ : NODE_NAMESPACE;
 }
 
 /* The kubelet's form of a Node's event: the uid is the name. */
-static json_t *object_of(const struct event *e, const char *node)
+static json_t *object_of(const struct kube_event *e, const char *node)
 {
 	json_t *o;
 
@@ -121,7 +121,7 @@ static json_t *object_of(const struct event *e, const char *node)
 	return o;
 }
 
-char *event_create_body(const struct event *e, const char *node)
+char *event_create_body(const struct kube_event *e, const char *node)
 {
 	char first[TIME_RFC3339_MAX], last[TIME_RFC3339_MAX];
 
@@ -137,7 +137,7 @@ char *event_create_body(const struct event *e, const char *node)
 		"lastTimestamp", last, "count", (int)e->count));
 }
 
-char *event_patch_body(const struct event *e)
+char *event_patch_body(const struct kube_event *e)
 {
 	char last[TIME_RFC3339_MAX];
 
@@ -163,7 +163,7 @@ static uint64_t take_event_token(struct event_sender *s)
 	return 0;
 }
 
-static void send_one(struct event_sender *s, struct event *e)
+static void send_one(struct event_sender *s, struct kube_event *e)
 {
 	bool fresh = e->name[0] == '\0' || e->reported_count == 0;
 	CLEANUP(freep) char *body = NULL;
@@ -196,10 +196,10 @@ static void send_one(struct event_sender *s, struct event *e)
 				    .body = body });
 }
 
-static void send_next_event(struct task *t)
+static void send_next_event(struct api_task *t)
 {
 	struct event_sender *s = (struct event_sender *)t;
-	struct event *e = event_list_next(&s->list);
+	struct kube_event *e = event_list_next(&s->list);
 	uint64_t wait = e && s->node ? take_event_token(s) : 0;
 
 	if (!e || !s->node)
@@ -210,11 +210,11 @@ static void send_next_event(struct task *t)
 		send_one(s, e);
 }
 
-static void on_event_reply(struct task *t, const struct api_reply *reply,
+static void on_event_reply(struct api_task *t, const struct api_reply *reply,
 	const struct error *err)
 {
 	struct event_sender *s = (struct event_sender *)t;
-	struct event *e = s->sent;
+	struct kube_event *e = s->sent;
 
 	if (!err || (reply->status == 409 && e->reported_count == 0)) {
 		/* A 409 of a new name: an answer that got lost, we have made it. */

@@ -18,7 +18,7 @@
 #define EVENT_PER_NS (UINT64_C(15) * 1000000000)
 
 /* One kind of event, with how often it happened. */
-struct event {
+struct kube_event {
 	enum event_type type;
 	struct event_about about;
 	char reason[64]; /* "" : unused */
@@ -30,7 +30,7 @@ struct event {
 
 /* The memory of events by itself: pure but for the list. */
 struct event_list {
-	struct event v[EVENTS_MAX];
+	struct kube_event v[EVENTS_MAX];
 };
 
 /* Counts an event. @about NULL: of our Node. False: dropped, as all that are remembered wait to be told. */
@@ -38,17 +38,17 @@ bool event_list_add(struct event_list *l, const struct event_about *about, enum 
 	const char *reason, const char *message, uint64_t wall_ns);
 
 /* The oldest that is to be told; NULL: none. */
-struct event *event_list_next(struct event_list *l);
+struct kube_event *event_list_next(struct event_list *l);
 
 /* What to send for @e; NULL: no memory. Yours: free(). */
-char *event_create_body(const struct event *e, const char *node);
-char *event_patch_body(const struct event *e);
+char *event_create_body(const struct kube_event *e, const char *node);
+char *event_patch_body(const struct kube_event *e);
 
 struct event_sender {
-	struct task task;
+	struct api_task task;
 	struct event_list list;
 	const char *node; /* borrowed; NULL: events are dropped */
-	struct event *sent;
+	struct kube_event *sent;
 	uint32_t sent_count;
 	double tokens;
 	uint64_t tokens_at_ns;

@@ -11,17 +11,18 @@
 
 static void on_task_timer(uv_timer_t *t)
 {
-	struct task *task = t->data;
+	struct api_task *task = t->data;
 
 	if (!task->call && (task->api || task->local))
 		task->on_due(task);
 }
 
-void task_init(struct task *t, uv_loop_t *loop, const char *complaint,
-	void (*look)(struct task *t),
-	void (*done)(struct task *t, const struct api_reply *reply, const struct error *err))
+void task_init(struct api_task *t, uv_loop_t *loop, const char *complaint,
+	void (*look)(struct api_task *t),
+	void (*done)(struct api_task *t, const struct api_reply *reply,
+		const struct error *err))
 {
-	*t = (struct task){ .on_due = look,
+	*t = (struct api_task){ .on_due = look,
 		.done = done,
 		.complaint = complaint,
 		.backoff = BACKOFF_API };
@@ -29,7 +30,7 @@ void task_init(struct task *t, uv_loop_t *loop, const char *complaint,
 	t->timer.data = t;
 }
 
-void task_poke(struct task *t)
+void task_poke(struct api_task *t)
 {
 	if (t->call)
 		t->poked = true;
@@ -37,12 +38,13 @@ void task_poke(struct task *t)
 		task_wait(t, 0);
 }
 
-void task_wait(struct task *t, uint64_t ns)
+void task_wait(struct api_task *t, uint64_t ns)
 {
 	(void)uv_timer_start(&t->timer, on_task_timer, (ns + NS_PER_MS - 1) / NS_PER_MS, 0);
 }
 
-static void retry_failed_task(struct task *t, uint64_t retry_after_ns, const struct error *err)
+static void retry_failed_task(struct api_task *t, uint64_t retry_after_ns,
+	const struct error *err)
 {
 	/* A right that is missing is not given any moment. */
 	if (err->code == ERR_PERMISSION && retry_after_ns < FORBIDDEN_NS)
@@ -53,7 +55,7 @@ static void retry_failed_task(struct task *t, uint64_t retry_after_ns, const str
 
 static void on_reply(void *arg, const struct api_reply *reply, const struct error *err)
 {
-	struct task *t = arg;
+	struct api_task *t = arg;
 	bool again = t->poked;
 
 	t->call = NULL;
@@ -67,7 +69,7 @@ static void on_reply(void *arg, const struct api_reply *reply, const struct erro
 		task_poke(t);
 }
 
-void task_send(struct task *t, const struct api_request *req)
+void task_send(struct api_task *t, const struct api_request *req)
 {
 	struct error err = ERROR_INIT;
 
@@ -80,7 +82,7 @@ void task_send(struct task *t, const struct api_request *req)
 	task_complain(t);
 }
 
-void task_reached(struct task *t)
+void task_reached(struct api_task *t)
 {
 	error_clear(&t->last_error);
 	backoff_reset(&t->backoff);
@@ -89,7 +91,7 @@ void task_reached(struct task *t)
 	t->logged_error[0] = '\0';
 }
 
-void task_complain(struct task *t)
+void task_complain(struct api_task *t)
 {
 	if (!strcmp(t->logged_error, t->last_error.msg))
 		return;
@@ -97,12 +99,12 @@ void task_complain(struct task *t)
 	log_warn(t->complaint, LOG_STR("reason", t->last_error.msg));
 }
 
-bool task_fails_often(const struct task *t)
+bool task_fails_often(const struct api_task *t)
 {
 	return t->backoff.failures >= OFTEN;
 }
 
-bool task_is_fault(const struct task *t)
+bool task_is_fault(const struct api_task *t)
 {
 	enum error_code code = t->last_error.code;
 
@@ -110,7 +112,7 @@ bool task_is_fault(const struct task *t)
 	       code != ERR_EXISTS;
 }
 
-void task_close(struct task *t)
+void task_close(struct api_task *t)
 {
 	t->call = api_cancel(t->call);
 	t->api = NULL;

@@ -14,7 +14,7 @@
 
 static void on_fight(void *arg, uint32_t rounds)
 {
-	report_event(((struct cluster *)arg)->c.reporter, EVENT_WARNING, "LabelConflict",
+	report_event(((struct cluster_client *)arg)->c.reporter, EVENT_WARNING, "LabelConflict",
 		"somebody else keeps changing the labels that gpusliced writes (%u times); they "
 		"are put right ever more slowly",
 		rounds);
@@ -22,9 +22,9 @@ static void on_fight(void *arg, uint32_t rounds)
 
 /* --- the startup taint --- */
 
-static void sync_startup_taint(struct task *t)
+static void sync_startup_taint(struct api_task *t)
 {
-	const struct cluster *c = t->owner;
+	const struct cluster_client *c = t->owner;
 	CLEANUP(buf_fini) struct buf path = BUF_INIT(1024);
 	CLEANUP(freep) char *body = NULL;
 	struct error err = ERROR_INIT;
@@ -55,9 +55,10 @@ static void sync_startup_taint(struct task *t)
 				     .body = body });
 }
 
-static void taint_done(struct task *t, const struct api_reply *reply, const struct error *err)
+static void taint_done(struct api_task *t, const struct api_reply *reply,
+	const struct error *err)
 {
-	struct cluster *c = t->owner;
+	struct cluster_client *c = t->owner;
 
 	if (!err) {
 		c->taint_removed_wall_ns = time_wall_ns();
@@ -69,9 +70,9 @@ static void taint_done(struct task *t, const struct api_reply *reply, const stru
 		task_complain(t);
 }
 
-const struct error *cluster_taint_down(const struct cluster *c)
+const struct error *cluster_taint_down(const struct cluster_client *c)
 {
-	const struct task *t = &c->taint;
+	const struct api_task *t = &c->taint;
 
 	return task_is_fault(t) && *t->logged_error ? &t->last_error : NULL;
 }
@@ -80,10 +81,11 @@ const struct error *cluster_taint_down(const struct cluster *c)
 
 static void on_condition_done(void *arg, const struct error *err)
 {
-	report_component(((struct cluster *)arg)->c.reporter, COMPONENT_NODE_CONDITION, err);
+	report_component(((struct cluster_client *)arg)->c.reporter, COMPONENT_NODE_CONDITION,
+		err);
 }
 
-static void sync_gpu_condition(struct cluster *c)
+static void sync_gpu_condition(struct cluster_client *c)
 {
 	struct node_repair want;
 
@@ -95,7 +97,7 @@ static void sync_gpu_condition(struct cluster *c)
 
 /* --- our Node --- */
 
-void cluster_sync(struct cluster *c)
+void cluster_sync(struct cluster_client *c)
 {
 	cluster_labels_sync(c);
 	sync_gpu_condition(c);
@@ -105,7 +107,7 @@ void cluster_sync(struct cluster *c)
 
 static void on_cluster_node_changed(void *arg)
 {
-	struct cluster *c = arg;
+	struct cluster_client *c = arg;
 
 	c->c.ops->node_changed(c->c.arg);
 	cluster_sync(c);
@@ -114,13 +116,13 @@ static void on_cluster_node_changed(void *arg)
 
 static void on_node_condition(void *arg)
 {
-	condition_writer_wake(&((struct cluster *)arg)->condition);
+	condition_writer_wake(&((struct cluster_client *)arg)->condition);
 }
 
 static const struct node_object_ops node_ops = { .changed = on_cluster_node_changed,
 	.condition_changed = on_node_condition };
 
-const struct error *cluster_down(const struct cluster *c)
+const struct error *cluster_down(const struct cluster_client *c)
 {
 	bool labels = c->c.options.labels == LABELS_NODE || c->c.options.labels == LABELS_NFD;
 
@@ -134,7 +136,7 @@ const struct error *cluster_down(const struct cluster *c)
 
 /* --- opening --- */
 
-static void cannot_use(struct cluster *c, const struct error *why)
+static void cannot_use(struct cluster_client *c, const struct error *why)
 {
 	c->link.possible = false;
 	c->link.why = *why;
@@ -167,7 +169,7 @@ static int read_credentials(const struct cluster_options *o, struct api_config *
 
 /* Where the server is, and our namespace. On an error *ret_lasts says whether that will ever be
  * otherwise: the files of a node that is just set up come later than we, and may be half written. */
-static int find_api_server(struct cluster *c, bool *ret_lasts, struct error *err)
+static int find_api_server(struct cluster_client *c, bool *ret_lasts, struct error *err)
 {
 	const struct cluster_options *o = &c->c.options;
 	struct error why = ERROR_INIT;
@@ -189,7 +191,7 @@ static int find_api_server(struct cluster *c, bool *ret_lasts, struct error *err
 	return 0;
 }
 
-static bool find_api_server_again(struct cluster *c)
+static bool find_api_server_again(struct cluster_client *c)
 {
 	struct error err = ERROR_INIT;
 	bool lasts;
@@ -200,7 +202,7 @@ static bool find_api_server_again(struct cluster *c)
 	return false;
 }
 
-void cluster_retry(struct cluster *c)
+void cluster_retry(struct cluster_client *c)
 {
 	struct api_config now = { .server = NULL };
 
@@ -215,14 +217,14 @@ void cluster_retry(struct cluster *c)
 
 static void on_api_open_timer(uv_timer_t *t);
 
-static void open_in(struct cluster *c, uint64_t ns)
+static void open_in(struct cluster_client *c, uint64_t ns)
 {
 	(void)uv_timer_start(&c->open, on_api_open_timer, (ns + NS_PER_MS - 1) / NS_PER_MS, 0);
 }
 
 static void on_api_open_timer(uv_timer_t *t)
 {
-	struct cluster *c = t->data;
+	struct cluster_client *c = t->data;
 	struct error err = ERROR_INIT;
 
 	if (!find_api_server_again(c)) {
@@ -271,14 +273,14 @@ static void report_missing_api(const struct cluster_context *o, const struct err
 		log_info("the node's label is not read", LOG_STR("reason", why->msg));
 }
 
-void cluster_init(struct cluster *c, const struct cluster_context *context)
+void cluster_init(struct cluster_client *c, const struct cluster_context *context)
 {
 	const struct cluster_options *o = &context->options;
 	struct cluster_options *p = &c->c.options;
 	struct error err = ERROR_INIT;
 	bool lasts = false;
 
-	*c = (struct cluster){ .c = *context };
+	*c = (struct cluster_client){ .c = *context };
 	*p = (struct cluster_options){
 		.kubeconfig = namespace_or_empty(o->kubeconfig),
 		.node_name = namespace_or_empty(o->node_name),
@@ -323,7 +325,7 @@ void cluster_init(struct cluster *c, const struct cluster_context *context)
 		c->events.node = p->node_name;
 }
 
-void cluster_start(struct cluster *c)
+void cluster_start(struct cluster_client *c)
 {
 	if (c->link.possible)
 		open_in(c, c->c.facts->decided ? OPEN_LATER_NS : 0);
@@ -331,7 +333,7 @@ void cluster_start(struct cluster *c)
 		c->c.ops->api_unavailable(c->c.arg, &c->link.why);
 }
 
-void cluster_stop(struct cluster *c)
+void cluster_stop(struct cluster_client *c)
 {
 	cluster_labels_stop(c);
 	task_close(&c->events.task);
@@ -344,7 +346,7 @@ void cluster_stop(struct cluster *c)
 	uv_close((uv_handle_t *)&c->open, NULL);
 }
 
-void cluster_fini(struct cluster *c)
+void cluster_fini(struct cluster_client *c)
 {
 	cluster_labels_fini(c);
 	label_writer_fini(&c->labels);

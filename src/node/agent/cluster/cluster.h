@@ -59,7 +59,7 @@ struct cluster_labels {
 	struct error error;            /* the labels could not be made */
 };
 
-struct cluster {
+struct cluster_client {
 	struct cluster_context c;
 	struct api_link link;
 	struct api_config config;  /* taken by .link.api once that is open */
@@ -69,33 +69,33 @@ struct cluster {
 	struct cluster_labels label_state;
 	struct label_writer labels;
 	struct condition_writer condition;
-	struct task taint;
+	struct api_task taint;
 	uint64_t taint_removed_wall_ns;
 };
 
 /* Says what was asked for and cannot be had without an API server, where there is none. */
-void cluster_init(struct cluster *c, const struct cluster_context *context);
-void cluster_start(struct cluster *c);
+void cluster_init(struct cluster_client *c, const struct cluster_context *context);
+void cluster_start(struct cluster_client *c);
 
 /* Makes labels, condition and startup taint what they are to be by the facts of now. */
-void cluster_sync(struct cluster *c);
+void cluster_sync(struct cluster_client *c);
 
 /* Why the API server is not used although it is asked for; NULL or ERR_NONE: it is, or is not asked for. Borrowed. */
-const struct error *cluster_down(const struct cluster *c);
+const struct error *cluster_down(const struct cluster_client *c);
 /* Why the startup taint cannot be removed; NULL or ERR_NONE: it is, or need not be yet. Borrowed. */
-const struct error *cluster_taint_down(const struct cluster *c);
+const struct error *cluster_taint_down(const struct cluster_client *c);
 /* Why there are no labels, or they cannot be written where they belong; ERR_NONE: they are. Borrowed. */
-const struct error *cluster_labels_down(const struct cluster *c);
+const struct error *cluster_labels_down(const struct cluster_client *c);
 
 /* Checks the files of its credentials, of which the last valid content stays in use. */
-void cluster_retry(struct cluster *c);
+void cluster_retry(struct cluster_client *c);
 
 /* The loop has to run until all is closed, then cluster_fini(). */
-void cluster_stop(struct cluster *c);
-void cluster_fini(struct cluster *c);
+void cluster_stop(struct cluster_client *c);
+void cluster_fini(struct cluster_client *c);
 
 /* labels.c: the labels themselves, made a moment after cluster_labels_sync(). */
-void cluster_labels_init(struct cluster *c);
-void cluster_labels_sync(struct cluster *c);
-void cluster_labels_stop(struct cluster *c);
-void cluster_labels_fini(struct cluster *c);
+void cluster_labels_init(struct cluster_client *c);
+void cluster_labels_sync(struct cluster_client *c);
+void cluster_labels_stop(struct cluster_client *c);
+void cluster_labels_fini(struct cluster_client *c);

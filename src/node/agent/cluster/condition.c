@@ -103,7 +103,7 @@ static void send_condition_patch(struct condition_writer *w, const json_t *have)
 				    .body = body });
 }
 
-static void sync_node_condition(struct task *t)
+static void sync_node_condition(struct api_task *t)
 {
 	struct condition_writer *w = (struct condition_writer *)t;
 	uint64_t now_ns = time_mono_ns();
@@ -135,7 +135,7 @@ static void sync_node_condition(struct task *t)
 	send_condition_patch(w, have);
 }
 
-static void on_condition_reply(struct task *t, const struct api_reply *reply,
+static void on_condition_reply(struct api_task *t, const struct api_reply *reply,
 	const struct error *err)
 {
 	struct condition_writer *w = (struct condition_writer *)t;

@@ -16,7 +16,7 @@
 #define CONDITION_HEARTBEAT_NS (300 * UINT64_C(1000000000))
 
 struct condition_writer {
-	struct task task;
+	struct api_task task;
 	const char *type;         /* "": none is written; borrowed */
 	struct node_object *node; /* borrowed; NULL: not yet */
 	struct node_repair desired;

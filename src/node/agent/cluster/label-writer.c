@@ -15,7 +15,7 @@ static const struct label_writer_kind *const kinds[] = {
 	[LABELS_FILE] = &label_writer_file,
 };
 
-static void sync_written_labels(struct task *t)
+static void sync_written_labels(struct api_task *t)
 {
 	struct label_writer *w = (struct label_writer *)t;
 
@@ -23,7 +23,7 @@ static void sync_written_labels(struct task *t)
 		w->kind->sync(w);
 }
 
-static void on_label_writer_reply(struct task *t, const struct api_reply *reply,
+static void on_label_writer_reply(struct api_task *t, const struct api_reply *reply,
 	const struct error *err)
 {
 	struct label_writer *w = (struct label_writer *)t;

@@ -31,7 +31,7 @@ struct label_writer_kind {
 };
 
 struct label_writer {
-	struct task task;
+	struct api_task task;
 	const struct label_writer_kind *kind; /* NULL: off */
 	enum labels_where where;
 	struct labels *desired_labels; /* NULL: nothing is known yet */

@@ -7,7 +7,7 @@
 #include <string.h>
 
 /* Facts cost a file for each GPU, and change with the GPUs or the config only. */
-static int read_label_facts(struct cluster *c, struct strv *notes, struct error *err)
+static int read_label_facts(struct cluster_client *c, struct strv *notes, struct error *err)
 {
 	struct cluster_labels *s = &c->label_state;
 	const char *file = c->c.facts->config->gfd.machine_type_file;
@@ -29,7 +29,7 @@ static int read_label_facts(struct cluster *c, struct strv *notes, struct error 
 	return strv_copy(notes, &s->fact_notes, err);
 }
 
-static int new_node_labels(struct cluster *c, struct labels **ret, struct strv *notes,
+static int new_node_labels(struct cluster_client *c, struct labels **ret, struct strv *notes,
 	struct error *err)
 {
 	struct cluster_labels *s = &c->label_state;
@@ -54,7 +54,7 @@ static void log_notes(struct cluster_labels *s, struct strv *notes)
 	*notes = old;
 }
 
-static void update_node_labels(struct cluster *c)
+static void update_node_labels(struct cluster_client *c)
 {
 	struct cluster_labels *s = &c->label_state;
 	CLEANUP(strv_fini) struct strv notes = STRV_INIT;
@@ -79,19 +79,19 @@ static void update_node_labels(struct cluster *c)
 
 static void on_labels_timer(uv_timer_t *t)
 {
-	struct cluster *c = t->data;
+	struct cluster_client *c = t->data;
 
 	update_node_labels(c);
 	task_poke(&c->labels.task); /* the Node may be another one */
 }
 
-void cluster_labels_init(struct cluster *c)
+void cluster_labels_init(struct cluster_client *c)
 {
 	(void)uv_timer_init(c->c.loop, &c->label_state.timer);
 	c->label_state.timer.data = c;
 }
 
-void cluster_labels_sync(struct cluster *c)
+void cluster_labels_sync(struct cluster_client *c)
 {
 	/* A moment later: registering with the kubelet comes first, and several changes in a row
 	 * make one patch. */
@@ -100,21 +100,21 @@ void cluster_labels_sync(struct cluster *c)
 			0);
 }
 
-const struct error *cluster_labels_down(const struct cluster *c)
+const struct error *cluster_labels_down(const struct cluster_client *c)
 {
-	const struct task *t = &c->labels.task;
+	const struct api_task *t = &c->labels.task;
 
 	return c->label_state.error.code == ERR_NONE && task_is_fault(t)
 		       ? &t->last_error
 		       : &c->label_state.error;
 }
 
-void cluster_labels_stop(struct cluster *c)
+void cluster_labels_stop(struct cluster_client *c)
 {
 	uv_close((uv_handle_t *)&c->label_state.timer, NULL);
 }
 
-void cluster_labels_fini(struct cluster *c)
+void cluster_labels_fini(struct cluster_client *c)
 {
 	struct cluster_labels *s = &c->label_state;
 

@@ -174,19 +174,20 @@ char *saved_health_format(const struct node *n, const struct health_policy *p, c
 
 /* --- reading --- */
 
-struct where {
+struct health_row_reader {
 	const char *name;
 	uint64_t now_ns;
 	struct error *err;
 };
 
-static int set_health_row_error(const struct where *w, const char *key, const char *expected)
+static int set_health_row_error(const struct health_row_reader *w, const char *key,
+	const char *expected)
 {
 	return error_set(w->err, ERR_INVALID, "%s.%s: expected %s", w->name, key, expected);
 }
 
 static int copy_health_row_text(char *to, size_t cap, const char *from, const char *key,
-	const struct where *w)
+	const struct health_row_reader *w)
 {
 	if (strlen(from) >= cap)
 		return set_health_row_error(w, key, "a shorter text");
@@ -195,7 +196,8 @@ static int copy_health_row_text(char *to, size_t cap, const char *from, const ch
 }
 
 /* What is counted comes as the times of one rule; it is in the order of the rules, which .rates_id names. */
-static int parse_counted_xids(struct xid_recent *r, const json_t *o, const struct where *w)
+static int parse_counted_xids(struct xid_recent *r, const json_t *o,
+	const struct health_row_reader *w)
 {
 	const json_t *at, *xid = json_object_get(o, "xid");
 
@@ -219,7 +221,7 @@ static int parse_counted_xids(struct xid_recent *r, const json_t *o, const struc
 }
 
 static int parse_device_health(struct health *h, const struct health_row *row, const json_t *o,
-	const struct where *w)
+	const struct health_row_reader *w)
 {
 	const json_t *counted;
 
@@ -243,7 +245,8 @@ static int parse_device_health(struct health *h, const struct health_row *row, c
 }
 
 /* Signals that are not known here are those of a later version. */
-static int parse_health_signals(struct gpu *g, const json_t *o, const struct where *w)
+static int parse_health_signals(struct gpu *g, const json_t *o,
+	const struct health_row_reader *w)
 {
 	if (o && !json_is_object(o))
 		return set_health_row_error(w, "signals", "an object");
@@ -264,7 +267,7 @@ static int parse_health_signals(struct gpu *g, const json_t *o, const struct whe
 }
 
 static int parse_health_row(struct node_persisted *k, bool *ret_missing, const json_t *o,
-	const struct where *w)
+	const struct health_row_reader *w)
 {
 	struct health_row row;
 
@@ -303,7 +306,9 @@ static int parse_devices_health(struct node *n, const json_t *list, uint64_t rat
 		struct node_persisted *k = &kept[n_kept];
 		bool is_missing = false;
 		char name[32];
-		const struct where w = { .name = name, .now_ns = now_ns, .err = err };
+		const struct health_row_reader w = { .name = name,
+			.now_ns = now_ns,
+			.err = err };
 
 		(void)snprintf(name, sizeof(name), "devices[%zu]", i);
 		*k = (struct node_persisted){ .index = 0 };

@@ -173,11 +173,11 @@ struct mig {
 	char reported_error[ERROR_MSG_MAX]; /* last failure that an Event has told */
 
 	/* On the Node. */
-	struct task labels_task;
+	struct api_task labels_task;
 	struct mig_node_labels desired_labels;
 	char state[16], reason[ERROR_MSG_MAX], rebooted[MIG_DESIRED_KEY_MAX];
 	uint64_t labels_generation, labels_sent, labels_sent_ns;
-	struct task validators;
+	struct api_task validators;
 	struct strv pods; /* paths of those to be deleted */
 	bool validators_due, validators_listed;
 };

@@ -48,7 +48,7 @@ static void send_mig_node_labels(struct mig *m, const json_t *patch)
 					   .body = body });
 }
 
-static void sync_mig_node_labels(struct task *t)
+static void sync_mig_node_labels(struct api_task *t)
 {
 	struct mig *m = t->owner;
 	struct mig_node_labels_actual now;
@@ -77,7 +77,7 @@ static void sync_mig_node_labels(struct task *t)
 	json_decref(patch);
 }
 
-static void on_mig_node_labels_reply(struct task *t, const struct api_reply *reply,
+static void on_mig_node_labels_reply(struct api_task *t, const struct api_reply *reply,
 	const struct error *err)
 {
 	struct mig *m = t->owner;
@@ -162,7 +162,7 @@ static void list_validators(struct mig *m)
 			&(struct api_request){ .method = "GET", .path = buf_str(&path) });
 }
 
-static void sync_mig_validators(struct task *t)
+static void sync_mig_validators(struct api_task *t)
 {
 	struct mig *m = t->owner;
 
@@ -197,7 +197,7 @@ static void save_mig_validators(struct mig *m, const json_t *items)
 	}
 }
 
-static void validators_done(struct task *t, const struct api_reply *reply,
+static void validators_done(struct api_task *t, const struct api_reply *reply,
 	const struct error *err)
 {
 	struct mig *m = t->owner;

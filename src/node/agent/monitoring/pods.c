@@ -170,7 +170,7 @@ const struct monitoring_pod *monitoring_pod_list_find(const struct monitoring_po
 /* --- asking for it --- */
 
 /* Out of the server's cache: a pod that has just come is in the next list. */
-static void request_pod_labels(struct task *t)
+static void request_pod_labels(struct api_task *t)
 {
 	struct monitoring_pods *p = t->owner;
 	CLEANUP(buf_fini) struct buf path = BUF_INIT(2048);
@@ -182,7 +182,7 @@ static void request_pod_labels(struct task *t)
 		task_send(t, &(struct api_request){ .method = "GET", .path = buf_str(&path) });
 }
 
-static void on_pod_labels_reply(struct task *t, const struct api_reply *reply,
+static void on_pod_labels_reply(struct api_task *t, const struct api_reply *reply,
 	const struct error *err)
 {
 	struct monitoring_pods *p = t->owner;

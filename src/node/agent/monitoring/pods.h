@@ -40,7 +40,7 @@ const struct monitoring_pod *monitoring_pod_list_find(const struct monitoring_po
 
 struct monitoring_pods {
 	struct metrics_label_filter *filter; /* NULL: labels are not wanted */
-	struct task task;
+	struct api_task task;
 	const char *node; /* borrowed */
 	struct monitoring_pod_list list;
 	uint64_t interval_ns, not_before_ns, next_ns;

@@ -7,7 +7,7 @@
 #define SHARE_MAX (1000 * ACCOUNT_MILLION)
 
 /* One seat's part of a use. */
-struct piece {
+struct usage_piece {
 	struct monitoring_allocation *allocation;
 	uint32_t device;
 	bool live;
@@ -15,7 +15,7 @@ struct piece {
 };
 
 struct pieces {
-	struct piece *v;
+	struct usage_piece *v;
 	uint32_t n;
 };
 
@@ -25,7 +25,7 @@ static int compare_allocation_text(const char *a, const char *b, int before)
 }
 
 /* 0: they are of one use. */
-static int compare_pieces_by_usage(const struct piece *x, const struct piece *y)
+static int compare_pieces_by_usage(const struct usage_piece *x, const struct usage_piece *y)
 {
 	const struct monitoring_allocation *a = x->allocation, *b = y->allocation;
 	int r;
@@ -47,7 +47,7 @@ static int compare_pieces_by_usage(const struct piece *x, const struct piece *y)
 /* Within a use those that are held now first, by their place in the offer. */
 static int compare_pieces(const void *a, const void *b)
 {
-	const struct piece *x = a, *y = b;
+	const struct usage_piece *x = a, *y = b;
 	int r = compare_pieces_by_usage(x, y);
 
 	if (r)
@@ -101,7 +101,7 @@ static void add_allocation_piece(struct pieces *p, const struct monitoring_devic
 	h->usage = MONITORING_NONE;
 	if (unit == MONITORING_NONE || h->superseded)
 		return;
-	p->v[p->n++] = (struct piece){ .allocation = h,
+	p->v[p->n++] = (struct usage_piece){ .allocation = h,
 		.device = unit,
 		.live = live,
 		.allocated_ns = held_ns };
@@ -160,7 +160,7 @@ static void collect_current_pieces(struct pieces *p, const struct monitoring_dev
 
 /* --- pieces become uses --- */
 
-static void init_usage_group(struct monitoring_usage_entry *u, const struct piece *p)
+static void init_usage_group(struct monitoring_usage_entry *u, const struct usage_piece *p)
 {
 	const struct monitoring_allocation *h = p->allocation;
 
@@ -184,7 +184,7 @@ static uint64_t add_saturated_shares(uint64_t a, uint64_t b)
 	return a > UINT64_MAX - b ? UINT64_MAX : a + b;
 }
 
-static void add_piece(struct monitoring_usage_entry *u, const struct piece *p)
+static void add_piece(struct monitoring_usage_entry *u, const struct usage_piece *p)
 {
 	const struct monitoring_allocation *h = p->allocation;
 
@@ -223,7 +223,7 @@ int monitoring_usage_make(struct monitoring_usage *ret, struct monitoring_alloca
 	struct monitoring_allocations *before, const struct monitoring_devices *units,
 	struct monitoring_span span, bool counted, struct error *err)
 {
-	CLEANUP(freep) struct piece *v = calloc(now->n + before->n + 1, sizeof(*v));
+	CLEANUP(freep) struct usage_piece *v = calloc(now->n + before->n + 1, sizeof(*v));
 	struct pieces p = { .v = v };
 
 	*ret = (struct monitoring_usage){ .n = 0 };

@@ -8,13 +8,13 @@
 
 #define PID_DIGITS_MAX 10
 
-struct sink {
+struct mps_log_sink {
 	void (*on_event)(void *arg, const struct mps_log_event *e);
 	void *arg;
 };
 
-static void notify_mps_log_event(const struct sink *s, enum mps_log_kind kind, uint32_t pid,
-	const char *text)
+static void notify_mps_log_event(const struct mps_log_sink *s, enum mps_log_kind kind,
+	uint32_t pid, const char *text)
 {
 	const struct mps_log_event e = { .kind = kind, .pid = pid, .text = text };
 
@@ -114,7 +114,7 @@ static const char *body_of(const char *line, uint32_t *ret_pid)
 	return end + 2;
 }
 
-static void parse_server_end(struct mps_log *l, uint32_t pid, const struct sink *s)
+static void parse_server_end(struct mps_log *l, uint32_t pid, const struct mps_log_sink *s)
 {
 	bool asked = pid == l->ending_pid;
 
@@ -123,7 +123,7 @@ static void parse_server_end(struct mps_log *l, uint32_t pid, const struct sink 
 }
 
 static void parse_log_body(struct mps_log *l, const char *text, uint32_t writer,
-	const struct sink *s)
+	const struct mps_log_sink *s)
 {
 	uint32_t pid;
 
@@ -148,7 +148,7 @@ static void parse_log_body(struct mps_log *l, const char *text, uint32_t writer,
 	}
 }
 
-static void parse_mps_log_line(struct mps_log *l, const struct sink *s)
+static void parse_mps_log_line(struct mps_log *l, const struct mps_log_sink *s)
 {
 	uint32_t writer = 0;
 	const char *text = buf_ok(&l->line) ? body_of(buf_str(&l->line), &writer) : NULL;
@@ -171,7 +171,7 @@ void mps_log_fini(struct mps_log *l)
 void mps_log_feed(struct mps_log *l, const char *data, size_t len,
 	void (*tell_)(void *arg, const struct mps_log_event *e), void *arg)
 {
-	const struct sink s = { .on_event = tell_, .arg = arg };
+	const struct mps_log_sink s = { .on_event = tell_, .arg = arg };
 
 	while (len > 0) {
 		const char *end = memchr(data, '\n', len);

@@ -106,7 +106,7 @@ static json_t *labels_status(const struct agent *a)
 }
 
 /* "none": the Node has no such taint; "waiting": it has, and not all is registered yet. */
-static json_t *taint_status(const struct cluster *c)
+static json_t *taint_status(const struct cluster_client *c)
 {
 	json_t *o = json_object();
 	bool there = c->link.node &&
@@ -124,7 +124,7 @@ static json_t *taint_status(const struct cluster *c)
 	return o;
 }
 
-static json_t *condition_status(const struct cluster *c)
+static json_t *condition_status(const struct cluster_client *c)
 {
 	const json_t *have = c->link.node ? node_object_condition(c->link.node) : NULL;
 	json_t *o = json_object();
@@ -139,7 +139,7 @@ static json_t *condition_status(const struct cluster *c)
 
 static json_t *cluster_status(const struct agent *a)
 {
-	const struct cluster *c = &a->cluster;
+	const struct cluster_client *c = &a->cluster;
 	const struct error *trouble =
 		c->link.node ? node_object_error(c->link.node) : &c->link.why;
 	json_t *o = json_object();

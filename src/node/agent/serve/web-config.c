@@ -20,7 +20,7 @@ enum what {
 
 #define USE_TOKEN "use --metrics-token-file, and 'authorization' with it in the scrape config"
 
-static const struct row {
+static const struct web_config_row {
 	const char *section; /* "": the file itself */
 	const char *key;
 	enum what what;
@@ -108,7 +108,7 @@ static int parse_web_config_section(const struct web_config_reading *r,
 	const struct yaml_node *n, const char *name);
 
 static int parse_web_config_value(const struct web_config_reading *r, const struct yaml_node *n,
-	const struct row *row)
+	const struct web_config_row *row)
 {
 	char expected[100];
 
@@ -136,7 +136,7 @@ static int parse_web_config_value(const struct web_config_reading *r, const stru
 		row->key, row->text);
 }
 
-static const struct row *find_web_config_row(const char *section, const char *key)
+static const struct web_config_row *find_web_config_row(const char *section, const char *key)
 {
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
 		if (!strcmp(rows[i].section, section) && !strcmp(rows[i].key, key))
@@ -152,7 +152,7 @@ static int parse_web_config_section(const struct web_config_reading *r,
 			"keys with values");
 	for (size_t i = 0; i < n->n; i++) {
 		const struct yaml_node *key = n->pairs[i].key;
-		const struct row *row = find_web_config_row(name, key->text);
+		const struct web_config_row *row = find_web_config_row(name, key->text);
 
 		if (!row)
 			return yaml_fail(r->src, key->line, key->column, ERR_INVALID, r->err,

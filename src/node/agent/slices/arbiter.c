@@ -52,7 +52,7 @@ struct wire {
 	char chunk[READ_BYTES];
 };
 
-struct child {
+struct arbiter_child {
 	uv_process_t process;
 	struct arbiter_link *l; /* NULL: dropped */
 };
@@ -72,7 +72,7 @@ struct arbiter_link {
 	char *program;
 	bool wanted, stopped, replaced;
 	struct wire *wire;             /* NULL: not connected */
-	struct child *child;           /* NULL: none of ours runs */
+	struct arbiter_child *child;   /* NULL: none of ours runs */
 	int peer_pid, peer_fd;         /* a pidfd; -1: none */
 	uint32_t missed;               /* of .watch, since the last line */
 	struct status_waiter *waiters; /* in the order of the answers */
@@ -419,7 +419,7 @@ static void on_child_closed(uv_handle_t *h)
 
 static void on_exit_of_child(uv_process_t *p, int64_t status, int number)
 {
-	struct child *c = p->data;
+	struct arbiter_child *c = p->data;
 	struct arbiter_link *l = c->l;
 	uint64_t now = time_mono_ns(), wait = BACKOFF_NS;
 
@@ -467,7 +467,7 @@ static int start_arbiter_process(struct arbiter_link *l, struct error *err)
 		.flags = UV_PROCESS_DETACHED, /* what ends our session leaves it alone */
 		.stdio_count = ARRAY_LEN(io),
 		.stdio = io };
-	struct child *c;
+	struct arbiter_child *c;
 	int r;
 
 	if (find_arbiter_program(l, path, err) < 0)
@@ -548,7 +548,7 @@ static void sync_arbiter_link(struct arbiter_link *l)
 /* --- the outside --- */
 
 int arbiter_link_new(struct arbiter_link **ret, uv_loop_t *loop,
-	const struct arbiter_options *options, const struct arbiter_ops *ops, void *arg,
+	const struct arbiter_link_options *options, const struct arbiter_ops *ops, void *arg,
 	struct error *err)
 {
 	struct arbiter_link *l = calloc(1, sizeof(*l));

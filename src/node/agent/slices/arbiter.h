@@ -31,7 +31,7 @@ enum arbiter_state {
 	ARBITER_UP,
 };
 
-struct arbiter_options {
+struct arbiter_link_options {
 	const char *run_dir, *state_dir; /* copied */
 	const char *program; /* NULL: in libexec beside this program, or its build tree */
 };
@@ -47,7 +47,7 @@ struct arbiter_ops {
 typedef void arbiter_status_done(void *arg, const json_t *status, const struct error *err);
 
 int arbiter_link_new(struct arbiter_link **ret, uv_loop_t *loop,
-	const struct arbiter_options *options, const struct arbiter_ops *ops, void *arg,
+	const struct arbiter_link_options *options, const struct arbiter_ops *ops, void *arg,
 	struct error *err) MUST_USE;
 
 /* Begins at once. */

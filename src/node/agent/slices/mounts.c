@@ -16,7 +16,7 @@
 #define MOUNTS_CPU_NS (50 * NS_PER_MS)
 #define NAMESPACE_MAX 64 /* "mnt:[4026531840]" */
 
-struct search {
+struct mount_search {
 	struct strv *ret, seen; /* ids; namespaces */
 	const char *procfs;
 	int proc;
@@ -38,7 +38,7 @@ static bool read_mount_namespace(char ret[NAMESPACE_MAX], int proc, const char *
 	return true;
 }
 
-static int search_process_mounts(struct search *s, const char *name, struct error *err)
+static int search_process_mounts(struct mount_search *s, const char *name, struct error *err)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(MOUNTS_MAX);
 	char namespace[NAMESPACE_MAX];
@@ -64,7 +64,7 @@ static int search_process_mounts(struct search *s, const char *name, struct erro
 
 int slice_mounts_find(struct strv *ret, const char *procfs, struct error *err)
 {
-	struct search s = { .ret = ret,
+	struct mount_search s = { .ret = ret,
 		.seen = STRV_INIT,
 		.procfs = procfs,
 		.budget = { .file_bytes = MOUNTS_MAX,

@@ -668,7 +668,7 @@ static int load_store(struct slices *s, struct error *err)
 
 static int start_link(struct slices *s, struct error *err)
 {
-	const struct arbiter_options options = { .run_dir = s->c.run_dir,
+	const struct arbiter_link_options options = { .run_dir = s->c.run_dir,
 		.state_dir = s->c.options.state_dir };
 
 	if (s->arbiter ||

@@ -22,7 +22,7 @@ struct slices_options {
 };
 
 /* What slices ask of the agent. */
-struct slices_ops {
+struct agent_slices_ops {
 	/* Who has which device: @done is called once. False: nobody knows, and it is not. */
 	bool (*request_pod_devices)(void *arg,
 		void (*done)(void *done_arg, const struct pod_devices *list,
@@ -45,7 +45,7 @@ struct slices_context {
 	const struct reporter *reporter;
 	const char *run_dir, *plugin_dir;
 	struct slices_options options;
-	const struct slices_ops *ops;
+	const struct agent_slices_ops *ops;
 	void *arg; /* of .ops */
 };
 

@@ -54,7 +54,7 @@ static void close_socket(struct arbiter_slice *s, bool counted, int sock, int ca
 	passed_fds_close(s->arbiter->passed_fds, s, counted, sock, came);
 }
 
-void conn_close(struct conn *c)
+void conn_close(struct arbiter_conn *c)
 {
 	struct arbiter *a = c->arbiter;
 	struct grants_member *m = c->member;
@@ -98,9 +98,9 @@ void conns_on_dropped(void *arbiter, struct grants_member *m)
 
 void conns_stop_slice(struct arbiter_slice *s)
 {
-	struct conn *next;
+	struct arbiter_conn *next;
 
-	for (struct conn *c = s->arbiter->conns; c; c = next) {
+	for (struct arbiter_conn *c = s->arbiter->conns; c; c = next) {
 		next = c->next;
 		if (c->slice == s && !c->member && !c->sched_conn)
 			conn_close(c);
@@ -109,9 +109,9 @@ void conns_stop_slice(struct arbiter_slice *s)
 
 void conns_stop_sched(struct arbiter_slice *s)
 {
-	struct conn *next;
+	struct arbiter_conn *next;
 
-	for (struct conn *c = s->arbiter->conns; c; c = next) {
+	for (struct arbiter_conn *c = s->arbiter->conns; c; c = next) {
 		next = c->next;
 		if (c->slice == s && c->sched_conn)
 			conn_close(c);
@@ -135,9 +135,9 @@ void conns_stop(struct arbiter *a)
 
 void conns_expire(struct arbiter *a, uint64_t now_ns)
 {
-	struct conn *next;
+	struct arbiter_conn *next;
 
-	for (struct conn *c = a->conns; c; c = next) {
+	for (struct arbiter_conn *c = a->conns; c; c = next) {
 		next = c->next;
 		if (!c->hello_received && now_ns - c->since_ns > CONN_HELLO_NS)
 			conn_close(c);
@@ -153,7 +153,7 @@ void conns_expire(struct arbiter *a, uint64_t now_ns)
  * seen here keeps pid 0, and so does one that is gone, which is .ended. False: there are no descriptors or memory
  * for it now.
  */
-static bool read_peer_identity(struct conn *c, int fd)
+static bool read_peer_identity(struct arbiter_conn *c, int fd)
 {
 	struct ucred cred = { 0 };
 	socklen_t len = sizeof(cred), fd_len = sizeof(c->pidfd);
@@ -185,7 +185,7 @@ static bool read_peer_identity(struct conn *c, int fd)
 
 /* ---- packets ---------------------------------------------------------------------------------- */
 
-bool conn_answer(struct conn *c, const void *data, size_t len, int page_fd)
+bool conn_answer(struct arbiter_conn *c, const void *data, size_t len, int page_fd)
 {
 	union {
 		struct cmsghdr head;
@@ -216,7 +216,8 @@ static bool may_be_page(int fd)
 }
 
 /* The next packet, as passed_fds_receive(); a first one may have a page with it. */
-static ssize_t receive_packet(struct conn *c, void *data, size_t cap, bool *cut, int *page_fd)
+static ssize_t receive_packet(struct arbiter_conn *c, void *data, size_t cap, bool *cut,
+	int *page_fd)
 {
 	ssize_t n = passed_fds_receive(c->watch->fd, data, cap, cut);
 	bool more;
@@ -232,7 +233,7 @@ static ssize_t receive_packet(struct conn *c, void *data, size_t cap, bool *cut,
 	return n;
 }
 
-static void refuse_packet(struct conn *c, const char *reason)
+static void refuse_packet(struct arbiter_conn *c, const char *reason)
 {
 	if (log_limit_pass(&c->slice->log_limit, time_mono_ns(), NS_PER_SEC * 10, 5))
 		log_warn("connection ended", LOG_STR("slice", c->slice->id),
@@ -241,7 +242,7 @@ static void refuse_packet(struct conn *c, const char *reason)
 }
 
 /* The packet is there still. A process that sends HELLO gets the reason for the refusal, or it would retry. */
-static void refuse_descriptors(struct conn *c, const void *data)
+static void refuse_descriptors(struct arbiter_conn *c, const void *data)
 {
 	struct slice_hello h;
 
@@ -253,7 +254,7 @@ static void refuse_descriptors(struct conn *c, const void *data)
 }
 
 /* One packet. False: there is none, or the connection is closed. */
-static bool receive_client_packet(struct conn *c)
+static bool receive_client_packet(struct arbiter_conn *c)
 {
 	char data[SLICE_PACKET_MAX] = { 0 };
 	struct arbiter *a = c->arbiter;
@@ -285,7 +286,7 @@ static bool receive_client_packet(struct conn *c)
 
 static void on_packet(void *arg)
 {
-	struct conn *c = arg;
+	struct arbiter_conn *c = arg;
 
 	/* Many that begin at once wake us at once. */
 	for (int i = 0;
@@ -300,7 +301,7 @@ static void add_conn(struct arbiter_slice *s, int fd)
 {
 	struct arbiter *a = s->arbiter;
 	struct error err = ERROR_INIT;
-	struct conn *c;
+	struct arbiter_conn *c;
 
 	if (s->n_conns >= SLICE_CONNS_MAX || !fair_quota_allows(&a->conn_quota, s->n_conns)) {
 		if (log_limit_pass(&s->log_limit, time_mono_ns(), NS_PER_SEC * 10, 5))

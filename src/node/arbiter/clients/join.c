@@ -53,7 +53,7 @@ static int accept_page(const struct page_owner *who, int fd, struct turn_page **
 
 /* ---- hello ------------------------------------------------------------------------------------ */
 
-static struct scheduler_refusal refuse_sched_page(struct conn *c, int trouble)
+static struct scheduler_refusal refuse_sched_page(struct arbiter_conn *c, int trouble)
 {
 	if (trouble == PAGE_TOO_MANY)
 		scheduler_report_crowded(c->arbiter->sched, c->slice->compute.sched_slice);
@@ -64,7 +64,7 @@ static struct scheduler_refusal refuse_sched_page(struct conn *c, int trouble)
 }
 
 /* Those who just went may have left their records. */
-static struct scheduler_refusal join_scheduler(struct conn *c,
+static struct scheduler_refusal join_scheduler(struct arbiter_conn *c,
 	const struct scheduler_join_request *who)
 {
 	struct scheduler *t = c->arbiter->sched;
@@ -82,7 +82,7 @@ static struct scheduler_refusal join_scheduler(struct conn *c,
 	return r;
 }
 
-void conn_hello_sched(struct conn *c, const struct slice_hello *h, int fd)
+void conn_hello_sched(struct arbiter_conn *c, const struct slice_hello *h, int fd)
 {
 	const struct page_owner who = { c->arbiter, c->slice, c->pid, c->start };
 	struct scheduler_join_request client = { .user = c,
@@ -94,7 +94,7 @@ void conn_hello_sched(struct conn *c, const struct slice_hello *h, int fd)
 		.image = c->image,
 		.name = h->name,
 		.has_page = h->flags & SLICE_HELLO_AGAIN };
-	const struct slice_compute *compute = &c->slice->compute;
+	const struct arbiter_slice_compute *compute = &c->slice->compute;
 	CLEANUP(closep) int made = -1;
 	struct scheduler_refusal r;
 	int trouble;

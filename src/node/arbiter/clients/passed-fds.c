@@ -152,8 +152,8 @@ static void drain_and_close(int *sock)
 
 /* ---- the other threads ------------------------------------------------------------------------ */
 
-struct job {
-	struct job *next;
+struct fd_job {
+	struct fd_job *next;
 	int sock, fd;
 	/* To close: */
 	bool counted;
@@ -165,18 +165,18 @@ struct job {
 };
 
 /* The jobs of one owner, done one after the other. A slice owns what is closed, its pages what is emptied. */
-struct queue {
-	struct queue *next;
+struct fd_job_queue {
+	struct fd_job_queue *next;
 	const void *owner;
-	struct job *jobs, **end;
+	struct fd_job *jobs, **end;
 	bool served; /* by a thread */
 };
 
 /* Freed by who is last: the loop's side, or a thread that an owner holds up. */
 struct passed_fds {
-	pthread_mutex_t lock; /* guards what follows */
-	struct queue *queues; /* with a job each, or a thread that closes the last one */
-	struct job *done;
+	pthread_mutex_t lock;        /* guards what follows */
+	struct fd_job_queue *queues; /* with a job each, or a thread that closes the last one */
+	struct fd_job *done;
 	unsigned int n_threads;
 	bool stopped;
 	/* The loop's own. */
@@ -184,10 +184,10 @@ struct passed_fds {
 	void (*closed)(struct arbiter_slice *s, bool counted);
 };
 
-static void free_jobs(struct job *j)
+static void free_jobs(struct fd_job *j)
 {
 	while (j) {
-		struct job *next = j->next;
+		struct fd_job *next = j->next;
 
 		free(j);
 		j = next;
@@ -197,7 +197,7 @@ static void free_jobs(struct job *j)
 static void free_passed_fds(struct passed_fds *f)
 {
 	while (f->queues) {
-		struct queue *q = f->queues;
+		struct fd_job_queue *q = f->queues;
 
 		f->queues = q->next;
 		free_jobs(q->jobs);
@@ -209,9 +209,9 @@ static void free_passed_fds(struct passed_fds *f)
 }
 
 /* NULL: no memory. The lock is held. */
-static struct queue *get_owner_queue(struct passed_fds *f, const void *owner)
+static struct fd_job_queue *get_owner_queue(struct passed_fds *f, const void *owner)
 {
-	struct queue *q = f->queues;
+	struct fd_job_queue *q = f->queues;
 
 	while (q && q->owner != owner)
 		q = q->next;
@@ -220,14 +220,14 @@ static struct queue *get_owner_queue(struct passed_fds *f, const void *owner)
 	q = calloc(1, sizeof(*q));
 	if (!q)
 		return NULL;
-	*q = (struct queue){ .next = f->queues, .owner = owner, .end = &q->jobs };
+	*q = (struct fd_job_queue){ .next = f->queues, .owner = owner, .end = &q->jobs };
 	f->queues = q;
 	return q;
 }
 
-static void free_queue(struct passed_fds *f, struct queue *q)
+static void free_queue(struct passed_fds *f, struct fd_job_queue *q)
 {
-	struct queue **at = &f->queues;
+	struct fd_job_queue **at = &f->queues;
 
 	while (*at != q)
 		at = &(*at)->next;
@@ -236,16 +236,16 @@ static void free_queue(struct passed_fds *f, struct queue *q)
 }
 
 /* NULL: each has its thread. The lock is held. */
-static struct queue *find_unserved_queue(const struct passed_fds *f)
+static struct fd_job_queue *find_unserved_queue(const struct passed_fds *f)
 {
-	struct queue *q = f->queues;
+	struct fd_job_queue *q = f->queues;
 
 	while (q && q->served)
 		q = q->next;
 	return q;
 }
 
-static void run_fd_job(struct job *j)
+static void run_fd_job(struct fd_job *j)
 {
 	const int flags = FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE;
 
@@ -255,9 +255,9 @@ static void run_fd_job(struct job *j)
 }
 
 /* Until nothing of the owner is left to do. The lock is held before and after. */
-static void serve_owner_queue(struct passed_fds *f, struct queue *q)
+static void serve_owner_queue(struct passed_fds *f, struct fd_job_queue *q)
 {
-	struct job *j;
+	struct fd_job *j;
 
 	q->served = true;
 	while (!f->stopped && (j = q->jobs) != NULL) {
@@ -279,7 +279,7 @@ static void serve_owner_queue(struct passed_fds *f, struct queue *q)
 static void *run_passed_fds_thread(void *arg)
 {
 	struct passed_fds *f = arg;
-	struct queue *q;
+	struct fd_job_queue *q;
 	bool last;
 
 	(void)pthread_mutex_lock(&f->lock);
@@ -317,12 +317,12 @@ static void start_passed_fds_thread(struct passed_fds *f)
 static void on_passed_fds_jobs_done(uv_async_t *h)
 {
 	struct passed_fds *f = h->data;
-	struct job *done;
+	struct fd_job *done;
 
 	(void)pthread_mutex_lock(&f->lock);
 	done = STEAL_PTR(f->done);
 	(void)pthread_mutex_unlock(&f->lock);
-	for (const struct job *j = done; j; j = j->next) {
+	for (const struct fd_job *j = done; j; j = j->next) {
 		if (j->emptied)
 			j->emptied(j->arg, j->fd);
 		else
@@ -379,10 +379,10 @@ struct passed_fds *passed_fds_stop(struct passed_fds *f)
 
 /* False: no memory. */
 static bool submit_passed_fds_job(struct passed_fds *f, const void *owner,
-	const struct job *job)
+	const struct fd_job *job)
 {
-	struct job *j = malloc(sizeof(*j));
-	struct queue *q;
+	struct fd_job *j = malloc(sizeof(*j));
+	struct fd_job_queue *q;
 
 	if (!j)
 		return false;
@@ -404,14 +404,14 @@ void passed_fds_close(struct passed_fds *f, struct arbiter_slice *s, bool counte
 	int fd)
 {
 	(void)submit_passed_fds_job(f, s,
-		&(struct job){ .sock = sock, .fd = fd, .counted = counted, .slice = s });
+		&(struct fd_job){ .sock = sock, .fd = fd, .counted = counted, .slice = s });
 }
 
 bool passed_fds_empty_memfd(struct passed_fds *f, const void *owner, int fd, off_t bytes,
 	void (*emptied)(void *arg, int fd), void *arg)
 {
 	return submit_passed_fds_job(f, owner,
-		&(struct job){ .sock = -1,
+		&(struct fd_job){ .sock = -1,
 			.fd = fd,
 			.emptied = emptied,
 			.arg = arg,

@@ -14,7 +14,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-bool conn_welcome(struct conn *c, const struct slice_hello *h, enum slice_status status,
+bool conn_welcome(struct arbiter_conn *c, const struct slice_hello *h, enum slice_status status,
 	const char *reason, int page_fd)
 {
 	const struct grants_slice *b = c->slice->grants;
@@ -38,7 +38,7 @@ bool conn_welcome(struct conn *c, const struct slice_hello *h, enum slice_status
 	return conn_answer(c, &w, sizeof(w), page_fd);
 }
 
-static struct grants_client read_registering_client(const struct conn *c,
+static struct grants_client read_registering_client(const struct arbiter_conn *c,
 	const struct slice_hello *h, char *name)
 {
 	const char *procfs = c->arbiter->o.procfs;
@@ -57,7 +57,7 @@ static struct grants_client read_registering_client(const struct conn *c,
 }
 
 /* Other registrations of this PID, left behind by a program that it executed over. */
-static void find_execed(struct conn *c)
+static void find_execed(struct arbiter_conn *c)
 {
 	struct grants_task *t = grants_task_find(&c->arbiter->grants, c->pid, c->start);
 
@@ -72,8 +72,8 @@ static void find_execed(struct conn *c)
 	}
 }
 
-static int attach_member_conn(struct conn *c, struct grants_member *m, struct slice_page *page,
-	ino_t ino)
+static int attach_member_conn(struct arbiter_conn *c, struct grants_member *m,
+	struct slice_page *page, ino_t ino)
 {
 	struct error err = ERROR_INIT;
 	struct member_state *side = m->user;
@@ -101,13 +101,13 @@ static int attach_member_conn(struct conn *c, struct grants_member *m, struct sl
 	return 0;
 }
 
-static void refuse_page(struct conn *c, const struct slice_hello *h, int trouble)
+static void refuse_page(struct arbiter_conn *c, const struct slice_hello *h, int trouble)
 {
 	(void)conn_welcome(c, h, trouble == PAGE_TOO_MANY ? SLICE_TOO_MANY : SLICE_REFUSED,
 		page_error_text(trouble), -1);
 }
 
-static void register_new(struct conn *c, const struct slice_hello *h)
+static void register_new(struct arbiter_conn *c, const struct slice_hello *h)
 {
 	struct arbiter *a = c->arbiter;
 	CLEANUP(closep) int fd = -1;
@@ -155,7 +155,7 @@ static void register_new(struct conn *c, const struct slice_hello *h)
 }
 
 /* Why the page is not taken; NULL: it is, and *adopted says whether its mapping is in use now. */
-static const char *adopt_client_page(struct conn *c, const struct slice_hello *h,
+static const char *adopt_client_page(struct arbiter_conn *c, const struct slice_hello *h,
 	struct slice_page *page, ino_t ino, bool *adopted)
 {
 	struct grants_slice *s = c->slice->grants;
@@ -199,7 +199,8 @@ static const char *adopt_client_page(struct conn *c, const struct slice_hello *h
 	return NULL;
 }
 
-static void register_returning_client(struct conn *c, const struct slice_hello *h, int fd)
+static void register_returning_client(struct arbiter_conn *c, const struct slice_hello *h,
+	int fd)
 {
 	const struct page_owner who = { c->arbiter, c->slice, c->pid, c->start };
 	struct slice_page *page = NULL;
@@ -222,7 +223,7 @@ static void register_returning_client(struct conn *c, const struct slice_hello *
  * Who said hello was killed since, which is nobody's trouble and not to be logged as such. Of one that cannot be seen
  * here only its end of the socket tells that: while it has that it waits for an answer, and is told.
  */
-static bool has_client_exited(const struct conn *c)
+static bool has_client_exited(const struct arbiter_conn *c)
 {
 	struct pollfd p = { .fd = c->watch->fd };
 
@@ -234,7 +235,7 @@ static bool has_client_exited(const struct conn *c)
  * none is a program outside of containers (a benchmark, a test), and then root's or ours. Where the kernel lets
  * us not look, the mode of the directory of slices is all that keeps others out.
  */
-static bool is_of_slice(const struct conn *c)
+static bool is_of_slice(const struct arbiter_conn *c)
 {
 	struct proc_file_id dir;
 
@@ -250,7 +251,7 @@ static bool is_of_slice(const struct conn *c)
 	return true;
 }
 
-void conn_hello(struct conn *c, const struct slice_hello *h, int fd)
+void conn_hello(struct arbiter_conn *c, const struct slice_hello *h, int fd)
 {
 	const struct grants_slice *b = c->slice->grants;
 	const struct grants_task *t = grants_task_find(&c->arbiter->grants, c->pid, c->start);

@@ -13,7 +13,7 @@
  * What a process had that is gone is free only when NVML says so, a few milliseconds later: whoever asks
  * for it meanwhile waits, and reads nothing else.
  */
-static bool may_wait(struct conn *c, const struct slice_want *w)
+static bool may_wait(struct arbiter_conn *c, const struct slice_want *w)
 {
 	struct arbiter *a = c->arbiter;
 
@@ -21,7 +21,7 @@ static bool may_wait(struct conn *c, const struct slice_want *w)
 	       time_mono_ns() - c->request_ns < CONTROL_READ_WAIT_MS * NS_PER_MS;
 }
 
-static void on_want_packet(struct conn *c, const struct slice_want *w, bool wait)
+static void on_want_packet(struct arbiter_conn *c, const struct slice_want *w, bool wait)
 {
 	bool waited = c->waiting;
 	struct slice_grant g = { .head = { .op = SLICE_GRANT, .tag = w->head.tag } };
@@ -44,9 +44,9 @@ static void on_want_packet(struct conn *c, const struct slice_want *w, bool wait
 
 void conns_retry_waiting(struct arbiter *a, bool wait)
 {
-	struct conn *next;
+	struct arbiter_conn *next;
 
-	for (struct conn *c = a->conns; c; c = next) {
+	for (struct arbiter_conn *c = a->conns; c; c = next) {
 		const struct slice_want w = c->request;
 
 		next = c->next;
@@ -77,7 +77,7 @@ static void add_to_view(struct slice_viewed *v, uint32_t first, const struct gra
 	v->here++;
 }
 
-static void on_view(struct conn *c, const struct slice_view *w)
+static void on_view(struct arbiter_conn *c, const struct slice_view *w)
 {
 	struct slice_viewed v = { .head = { .op = SLICE_VIEWED, .tag = w->head.tag } };
 	struct grants_slice *b = c->slice->grants;
@@ -97,7 +97,7 @@ static void on_view(struct conn *c, const struct slice_view *w)
 	(void)conn_answer(c, &v, sizeof(v), -1);
 }
 
-static void on_compare(struct conn *c, const struct slice_compare *w)
+static void on_compare(struct arbiter_conn *c, const struct slice_compare *w)
 {
 	const struct slice_compared r = { .head = { .op = SLICE_COMPARED,
 						  .tag = w->head.tag } };
@@ -109,7 +109,7 @@ static void on_compare(struct conn *c, const struct slice_compare *w)
 	(void)conn_answer(c, &r, sizeof(r), -1);
 }
 
-void conn_request(struct conn *c, const union packet *p, int fd)
+void conn_request(struct arbiter_conn *c, const union packet *p, int fd)
 {
 	if (p->head.op != SLICE_HELLO && !c->hello_received) {
 		conn_close(c);

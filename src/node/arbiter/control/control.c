@@ -19,18 +19,18 @@
 
 #define READ_BYTES (64 * 1024)
 
-struct client {
-	struct client *prev, *next;
-	struct control *control;
+struct control_client {
+	struct control_client *prev, *next;
+	struct arbiter_control *control;
 	uv_pipe_t pipe;
 	struct buf line; /* what came behind the last end of a line */
 	bool closing;
 };
 
-struct control {
+struct arbiter_control {
 	struct arbiter *arbiter;
 	uv_pipe_t listener;
-	struct client *clients, *subscriber;
+	struct control_client *clients, *subscriber;
 	unsigned int n_clients;
 	char part[READ_BYTES]; /* what is being read; of one client at a time */
 };
@@ -42,15 +42,15 @@ struct output {
 
 static void on_client_closed(uv_handle_t *h)
 {
-	struct client *c = h->data;
+	struct control_client *c = h->data;
 
 	buf_fini(&c->line);
 	free(c);
 }
 
-static void client_close(struct client *c)
+static void client_close(struct control_client *c)
 {
-	struct control *k = c->control;
+	struct arbiter_control *k = c->control;
 
 	if (c->closing)
 		return;
@@ -73,7 +73,7 @@ static void client_close(struct client *c)
 static void on_control_written(uv_write_t *w, int status)
 {
 	struct output *o = w->data;
-	struct client *c = w->handle->data;
+	struct control_client *c = w->handle->data;
 
 	free(o->text);
 	free(o);
@@ -82,7 +82,7 @@ static void on_control_written(uv_write_t *w, int status)
 }
 
 /* Takes @text, to which the end of the line is added. A client that does not read is closed. */
-static void send_control_text(struct client *c, char *text)
+static void send_control_text(struct control_client *c, char *text)
 {
 	struct output *o = text ? calloc(1, sizeof(*o)) : NULL;
 	size_t len = text ? strlen(text) : 0;
@@ -107,7 +107,7 @@ static void send_control_text(struct client *c, char *text)
 	}
 }
 
-static void send_error(struct client *c, const struct error *err)
+static void send_error(struct control_client *c, const struct error *err)
 {
 	json_t *j = json_pack("{s:s, s:s%}", "op", "error", "reason", err->msg,
 		strnlen(err->msg, sizeof(err->msg)));
@@ -118,9 +118,9 @@ static void send_error(struct client *c, const struct error *err)
 		send_control_text(c, text);
 }
 
-static void subscribe_client(struct client *c)
+static void subscribe_client(struct control_client *c)
 {
-	struct control *k = c->control;
+	struct arbiter_control *k = c->control;
 	char *text = strdup("{\"op\":\"subscribed\"}");
 
 	if (k->subscriber && k->subscriber != c)
@@ -134,11 +134,11 @@ static void subscribe_client(struct client *c)
 }
 
 /* False: the connection ends. */
-static bool on_control_line(struct client *c, const char *line, size_t len)
+static bool on_control_line(struct control_client *c, const char *line, size_t len)
 {
 	struct arbiter *a = c->control->arbiter;
 	struct error err = ERROR_INIT;
-	struct request r;
+	struct control_request r;
 
 	if (request_read(&r, line, len, &err) < 0) {
 		if (log_limit_pass(&a->log_limit, time_mono_ns(), NS_PER_SEC * 10, 5))
@@ -164,7 +164,7 @@ static bool on_control_line(struct client *c, const char *line, size_t len)
 
 static void on_shutdown(uv_shutdown_t *s, int status)
 {
-	struct client *c = s->handle->data;
+	struct control_client *c = s->handle->data;
 
 	(void)status;
 	free(s);
@@ -172,7 +172,7 @@ static void on_shutdown(uv_shutdown_t *s, int status)
 }
 
 /* Ends the connection behind what is still to be written. */
-static void finish_control_client(struct client *c)
+static void finish_control_client(struct control_client *c)
 {
 	uv_shutdown_t *s = c->closing ? NULL : calloc(1, sizeof(*s));
 
@@ -185,7 +185,7 @@ static void finish_control_client(struct client *c)
 	}
 }
 
-static void parse_control_input(struct client *c, const char *part, size_t n)
+static void parse_control_input(struct control_client *c, const char *part, size_t n)
 {
 	const char *at, *end;
 	size_t begin = 0;
@@ -219,7 +219,7 @@ static void parse_control_input(struct client *c, const char *part, size_t n)
 
 static void on_control_read_alloc(uv_handle_t *h, size_t size, uv_buf_t *b)
 {
-	struct client *c = h->data;
+	struct control_client *c = h->data;
 
 	(void)size;
 	*b = uv_buf_init(c->control->part, READ_BYTES);
@@ -227,7 +227,7 @@ static void on_control_read_alloc(uv_handle_t *h, size_t size, uv_buf_t *b)
 
 static void on_control_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *b)
 {
-	struct client *c = stream->data;
+	struct control_client *c = stream->data;
 
 	if (n < 0)
 		client_close(c);
@@ -249,8 +249,8 @@ static bool is_welcome(uv_pipe_t *pipe)
 
 static void on_connection(uv_stream_t *listener, int status)
 {
-	struct control *k = listener->data;
-	struct client *c;
+	struct arbiter_control *k = listener->data;
+	struct control_client *c;
 
 	if (status < 0)
 		return;
@@ -297,7 +297,7 @@ static void on_control_listener_closed(uv_handle_t *h)
 
 int arbiter_control_start(struct arbiter *a, struct error *err)
 {
-	struct control *k = calloc(1, sizeof(*k));
+	struct arbiter_control *k = calloc(1, sizeof(*k));
 	int fd, r;
 
 	if (!k)
@@ -321,7 +321,7 @@ int arbiter_control_start(struct arbiter *a, struct error *err)
 
 void arbiter_control_stop(struct arbiter *a)
 {
-	struct control *k = a->control;
+	struct arbiter_control *k = a->control;
 
 	if (!k)
 		return;

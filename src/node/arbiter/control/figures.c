@@ -145,7 +145,7 @@ static json_t *compute_json(uint32_t on)
 void compute_slice_json(const struct compute_figures *f, const struct arbiter_slice *s,
 	json_t *slice)
 {
-	const struct slice_compute *c = &s->compute;
+	const struct arbiter_slice_compute *c = &s->compute;
 	/* Its file may be gone. */
 	bool latency = c->on != SLICE_TURNS_NONE ? f->slice.gpus[0].latency : s->def.latency;
 	const char *error = NULL;

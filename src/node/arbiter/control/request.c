@@ -111,7 +111,7 @@ static int read_reading(struct reading *r, const json_t *top, struct error *err)
 	return 0;
 }
 
-static int parse_request_object(struct request *r, const json_t *top, struct error *err)
+static int parse_request_object(struct control_request *r, const json_t *top, struct error *err)
 {
 	const char *op = json_string_value(json_object_get(top, "op"));
 	const json_t *slice = json_object_get(top, "slice");
@@ -139,7 +139,7 @@ static int parse_request_object(struct request *r, const json_t *top, struct err
 	return error_set(err, ERR_INVALID, "control: no 'op' is called '%.32s'", op);
 }
 
-int request_read(struct request *ret, const char *line, size_t len, struct error *err)
+int request_read(struct control_request *ret, const char *line, size_t len, struct error *err)
 {
 	json_error_t where;
 	json_t *top = json_loadb(line, len, JSON_REJECT_DUPLICATES, &where);
@@ -156,7 +156,7 @@ int request_read(struct request *ret, const char *line, size_t len, struct error
 	return result;
 }
 
-void request_fini(struct request *r)
+void request_fini(struct control_request *r)
 {
 	for (size_t i = 0; r->reading.gpus && i < r->reading.n; i++)
 		free(r->reading.gpus[i].processes);

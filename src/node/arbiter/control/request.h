@@ -28,7 +28,7 @@ struct reading {
 	struct reading_gpu *gpus; /* [n]: those that could be read, each once */
 };
 
-struct request {
+struct control_request {
 	enum request_op op;
 	bool has_slice;
 	char slice[SLICE_ID_MAX]; /* "": no slice has the name that was asked for */
@@ -36,8 +36,9 @@ struct request {
 };
 
 /* On success to be released with request_fini(). */
-int request_read(struct request *ret, const char *line, size_t len, struct error *err) MUST_USE;
-void request_fini(struct request *r);
+int request_read(struct control_request *ret, const char *line, size_t len,
+	struct error *err) MUST_USE;
+void request_fini(struct control_request *r);
 
 /* NULL: NVML does not list the process on that GPU. */
 const struct reading_process *reading_find(const struct reading_gpu *g, uint32_t pid);

@@ -68,7 +68,7 @@ void mps_check_member(struct arbiter_slice *s, struct grants_member *m)
 		LOG_STR("name", m->rec->name));
 }
 
-void mps_check_process(const struct conn *c)
+void mps_check_process(const struct arbiter_conn *c)
 {
 	struct grants_task *t = grants_task_find(&c->arbiter->grants, c->pid, c->start);
 

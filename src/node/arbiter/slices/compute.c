@@ -27,7 +27,8 @@ static void publish_slice_compute(struct arbiter_slice *s, uint32_t on)
 
 /* ---- what is in force ------------------------------------------------------------------------- */
 
-static bool has_same_compute_gpus(const struct slice_compute *c, const struct slice_def *d)
+static bool has_same_compute_gpus(const struct arbiter_slice_compute *c,
+	const struct slice_def *d)
 {
 	if (c->n_gpus != d->n_gpus)
 		return false;
@@ -38,7 +39,7 @@ static bool has_same_compute_gpus(const struct slice_compute *c, const struct sl
 	return true;
 }
 
-static void record_compute_gpus(struct slice_compute *c, const struct slice_def *d)
+static void record_compute_gpus(struct arbiter_slice_compute *c, const struct slice_def *d)
 {
 	c->n_gpus = d->n_gpus;
 	for (unsigned int i = 0; i < d->n_gpus; i++)
@@ -60,7 +61,7 @@ static void stop_slice_sched(struct arbiter_slice *s)
 
 void compute_apply(struct arbiter_slice *s)
 {
-	struct slice_compute *c = &s->compute;
+	struct arbiter_slice_compute *c = &s->compute;
 	uint32_t on = SLICE_TURNS_NONE;
 	char said[sizeof(c->error.msg)];
 

@@ -12,7 +12,7 @@
 #include <string.h>
 
 /* The file being read, for messages. */
-struct reader {
+struct slice_file_reader {
 	const char *path;
 	struct error *err;
 };
@@ -33,8 +33,8 @@ static const char *get_json_type_name(const json_t *j)
 	return j ? names[json_typeof(j)] : "nothing";
 }
 
-static int set_slice_def_error(const struct reader *r, const char *key, const char *what,
-	const json_t *found)
+static int set_slice_def_error(const struct slice_file_reader *r, const char *key,
+	const char *what, const json_t *found)
 {
 	if (json_is_integer(found))
 		return error_set(r->err, ERR_INVALID, "%s: %s: expected %s, found %lld",
@@ -92,8 +92,8 @@ bool slice_uuid_parse(const char *text, uint8_t *ret)
 	return true;
 }
 
-static int parse_slice_def_text(const struct reader *r, const json_t *top, const char *key,
-	char *ret, size_t cap)
+static int parse_slice_def_text(const struct slice_file_reader *r, const json_t *top,
+	const char *key, char *ret, size_t cap)
 {
 	const json_t *j = json_object_get(top, key);
 	char what[64];
@@ -105,7 +105,7 @@ static int parse_slice_def_text(const struct reader *r, const json_t *top, const
 	return 0;
 }
 
-static int parse_slice_def_devices(const struct reader *r, struct slice_def *d,
+static int parse_slice_def_devices(const struct slice_file_reader *r, struct slice_def *d,
 	const json_t *top)
 {
 	const json_t *list = json_object_get(top, "devices"), *one;
@@ -130,8 +130,8 @@ static int parse_slice_def_devices(const struct reader *r, struct slice_def *d,
 }
 
 /* Of a GPU of the list: a number from 1 to @most; @def if it is absent. */
-static int read_share(const struct reader *r, size_t i, const json_t *gpu, const char *name,
-	uint32_t most, uint32_t def, uint32_t *ret)
+static int read_share(const struct slice_file_reader *r, size_t i, const json_t *gpu,
+	const char *name, uint32_t most, uint32_t def, uint32_t *ret)
 {
 	const json_t *j = json_object_get(gpu, name);
 	char key[48], what[48];
@@ -147,7 +147,7 @@ static int read_share(const struct reader *r, size_t i, const json_t *gpu, const
 	return 0;
 }
 
-static int parse_slice_def_gpu(const struct reader *r, struct slice_def *d, size_t i,
+static int parse_slice_def_gpu(const struct slice_file_reader *r, struct slice_def *d, size_t i,
 	const json_t *one)
 {
 	const json_t *uuid = json_object_get(one, "uuid"),
@@ -180,7 +180,8 @@ static int parse_slice_def_gpu(const struct reader *r, struct slice_def *d, size
 	return 0;
 }
 
-static int parse_slice_def_gpus(const struct reader *r, struct slice_def *d, const json_t *top)
+static int parse_slice_def_gpus(const struct slice_file_reader *r, struct slice_def *d,
+	const json_t *top)
 {
 	const json_t *list = json_object_get(top, "gpus"), *one;
 	size_t i;
@@ -198,7 +199,7 @@ static int parse_slice_def_gpus(const struct reader *r, struct slice_def *d, con
 }
 
 /* *ret: it is the second of the two words. The first one where the key is absent. */
-static int read_choice(const struct reader *r, const json_t *top, const char *key,
+static int read_choice(const struct slice_file_reader *r, const json_t *top, const char *key,
 	const char *first, const char *second, bool *ret)
 {
 	const json_t *j = json_object_get(top, key);
@@ -212,7 +213,8 @@ static int read_choice(const struct reader *r, const json_t *top, const char *ke
 	return 0;
 }
 
-static int read_compute(const struct reader *r, struct slice_def *d, const json_t *top)
+static int read_compute(const struct slice_file_reader *r, struct slice_def *d,
+	const json_t *top)
 {
 	const json_t *j = json_object_get(top, "compute");
 	const char *word = json_string_value(j);
@@ -224,8 +226,8 @@ static int read_compute(const struct reader *r, struct slice_def *d, const json_
 	return read_choice(r, top, "class", "batch", "latency", &d->latency);
 }
 
-static int parse_slice_def_object(const struct reader *r, struct slice_def *d, const char *id,
-	const json_t *top)
+static int parse_slice_def_object(const struct slice_file_reader *r, struct slice_def *d,
+	const char *id, const json_t *top)
 {
 	const json_t *version = json_object_get(top, "version");
 
@@ -248,7 +250,7 @@ static int parse_slice_def_object(const struct reader *r, struct slice_def *d, c
 int slice_def_read(struct slice_def *ret, const char *path, const char *id, const char *text,
 	size_t len, struct error *err)
 {
-	const struct reader r = { .path = path, .err = err };
+	const struct slice_file_reader r = { .path = path, .err = err };
 	json_error_t where;
 	json_t *top;
 	int result;

@@ -280,7 +280,8 @@ static void on_rescan(uv_timer_t *t)
 		0);
 }
 
-int arbiter_slices_start(struct arbiter *a, const struct slices_ops *ops, struct error *err)
+int arbiter_slices_start(struct arbiter *a, const struct arbiter_slices_ops *ops,
+	struct error *err)
 {
 	a->slices_ops = ops;
 	/* First, as arbiter_slices_stop() closes them. */

@@ -17,7 +17,7 @@
 
 #define BYTE_ORDER_MARK "\xef\xbb\xbf" /* editors on Windows write it */
 
-struct reader {
+struct counters_reader {
 	const char *name; /* of the file, for messages */
 	uint32_t line;
 	struct metrics_counters *c;
@@ -29,7 +29,7 @@ struct reader {
 };
 
 /* "f.csv:3: 'DCGM_FI_DEV_X' is left out: ...". */
-static int warn_counter_row(struct reader *r, const char *what, const char *why)
+static int warn_counter_row(struct counters_reader *r, const char *what, const char *why)
 {
 	char text[512];
 
@@ -41,7 +41,7 @@ static int warn_counter_row(struct reader *r, const char *what, const char *why)
 }
 
 /* One that no version of DCGM has: a file of such rows alone is none. */
-static int refuse_counter_row(struct reader *r, const char *what, const char *why)
+static int refuse_counter_row(struct counters_reader *r, const char *what, const char *why)
 {
 	if (!*r->malformed)
 		(void)snprintf(r->malformed, sizeof(r->malformed), "line %u: '%.60s' %.100s",
@@ -49,7 +49,7 @@ static int refuse_counter_row(struct reader *r, const char *what, const char *wh
 	return warn_counter_row(r, what, why);
 }
 
-static int warn_of_the_rest(struct reader *r)
+static int warn_of_the_rest(struct counters_reader *r)
 {
 	char text[200];
 
@@ -135,8 +135,8 @@ static bool has_counter_name(const struct metrics_counters *c, const char *name)
 }
 
 /* Why a row that is right cannot be written as it says; NULL: it can. */
-static const char *check_counter_row(const struct reader *r, const struct metrics_counter *c,
-	const char *name)
+static const char *check_counter_row(const struct counters_reader *r,
+	const struct metrics_counter *c, const char *name)
 {
 	if (has_counter_name(r->c, name))
 		return "is left out: it stands above already";
@@ -147,8 +147,8 @@ static const char *check_counter_row(const struct reader *r, const struct metric
 	return NULL;
 }
 
-static int add_counter_row(struct reader *r, struct metrics_counter *row, const char *name,
-	const char *help)
+static int add_counter_row(struct counters_reader *r, struct metrics_counter *row,
+	const char *name, const char *help)
 {
 	struct metrics_counters *c = r->c;
 
@@ -167,7 +167,7 @@ static int add_counter_row(struct reader *r, struct metrics_counter *row, const 
 	return row->name && row->help ? 0 : error_nomem(r->err);
 }
 
-static int parse_counter_row(struct reader *r, char *const *column)
+static int parse_counter_row(struct counters_reader *r, char *const *column)
 {
 	const char *name = column[0], *why = NULL;
 	struct metrics_counter row = { .source = METRICS_FROM_FIELD };
@@ -250,7 +250,7 @@ static size_t split_counter_columns(char *text, char **column)
 	}
 }
 
-static int parse_counter_line(struct reader *r, char *text)
+static int parse_counter_line(struct counters_reader *r, char *text)
 {
 	char *column[COLUMNS], shown[100], why[100];
 	size_t n;
@@ -287,7 +287,7 @@ static int compare_counter_rows(const void *a, const void *b)
 }
 
 /* A line of the file, of any bytes. */
-static int read_counter_line(struct reader *r, const char *text, size_t len)
+static int read_counter_line(struct counters_reader *r, const char *text, size_t len)
 {
 	CLEANUP(freep) char *copy = NULL;
 	struct utf8_position place;
@@ -310,7 +310,7 @@ int metrics_counters_parse(struct metrics_counters **ret, const char *name, cons
 	size_t len, struct strv *warnings, struct error *err)
 {
 	CLEANUP(metrics_counters_freep) struct metrics_counters *c = calloc(1, sizeof(*c));
-	struct reader r = { .name = name, .c = c, .warnings = warnings, .err = err };
+	struct counters_reader r = { .name = name, .c = c, .warnings = warnings, .err = err };
 	const char *start = text;
 
 	if (len > METRICS_COUNTERS_FILE_MAX)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "node/metrics/own/own.h"
 
-static const struct group {
+static const struct family_group {
 	const struct metrics_table *tables;
 	size_t n;
 } groups[] = {

@@ -70,12 +70,12 @@ const struct metrics_table metrics_node_tables[2] = {
 	{ .rows = rows, .n = ARRAY_LEN(rows) },
 };
 
-struct pair {
+struct label_pair {
 	const char *name, *value;
 };
 
-static void write_info_family(struct metrics_own *own, size_t family, const struct pair *pairs,
-	size_t n)
+static void write_info_family(struct metrics_own *own, size_t family,
+	const struct label_pair *pairs, size_t n)
 {
 	struct metrics_writer *w = own->w;
 	uint32_t start = metrics_labels_from(w, own->node);
@@ -99,22 +99,23 @@ void metrics_own_node(struct metrics_own *own)
 {
 	const struct view *v = own->w->v;
 
-	write_info_family(own, BUILD, (struct pair[]){ { "version", v->agent.version } }, 1);
+	write_info_family(own, BUILD, (struct label_pair[]){ { "version", v->agent.version } },
+		1);
 	write_info_family(own, NODE,
-		(struct pair[]){ { "driver_version", v->driver_version },
+		(struct label_pair[]){ { "driver_version", v->driver_version },
 			{ "nvml_version", v->nvml_version },
 			{ "cuda_version", v->cuda_version },
 			{ "instance_type", v->instance_type }, { "region", v->region } },
 		5);
 	write_info_family(own, CONFIG,
-		(struct pair[]){ { "source", v->config_source },
+		(struct label_pair[]){ { "source", v->config_source },
 			{ "sharing", v->config_sharing } },
 		2);
 	metrics_begin(own->w, &families[CONFIG_ERROR]);
 	metrics_line(own->w, own->node, METRICS_COUNT, *metrics_str(v->config_error) != '\0');
 	if (v->priced)
 		write_info_family(own, PRICE,
-			(struct pair[]){ { "currency", v->currency },
+			(struct label_pair[]){ { "currency", v->currency },
 				{ "source", v->price_source } },
 			2);
 	metrics_own_rows(own, rows, ARRAY_LEN(rows), v, 0, 1, &own->node);

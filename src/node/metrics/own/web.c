@@ -28,7 +28,7 @@ const struct metrics_table metrics_web_tables[1] = {
 };
 
 /* Lines of one family, which differ in a label. */
-static const struct row {
+static const struct web_metric_row {
 	size_t family;
 	const char *label, *value; /* NULL: none */
 	size_t at;                 /* in struct view_web */
@@ -50,7 +50,7 @@ static const struct row {
 #undef ROW
 };
 
-static void write_web_row(struct metrics_own *own, const struct row *r)
+static void write_web_row(struct metrics_own *own, const struct web_metric_row *r)
 {
 	const char *web = (const char *)&own->w->v->agent.web;
 	uint64_t value = *(const uint64_t *)(const void *)(web + r->at);

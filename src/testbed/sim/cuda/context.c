@@ -10,13 +10,13 @@
 /* Each thread's stack of contexts. One that was destroyed stays in it. */
 #define DEPTH 64
 
-struct entry {
-	struct context *ctx;
+struct context_stack_entry {
+	struct sim_cuda_ctx *ctx;
 	uint32_t serial;
 };
 
 static _Thread_local struct {
-	struct entry rows[DEPTH];
+	struct context_stack_entry rows[DEPTH];
 	unsigned count;
 } stack;
 
@@ -40,7 +40,7 @@ static bool flags_ok(unsigned flags)
 	return flags <= FLAGS && (sched <= 2 || sched == 4);
 }
 
-CUresult ctx_check(const struct context *c)
+CUresult ctx_check(const struct sim_cuda_ctx *c)
 {
 	CUresult dead;
 
@@ -52,9 +52,9 @@ CUresult ctx_check(const struct context *c)
 	return dead;
 }
 
-struct context *ctx_current(CUresult *r)
+struct sim_cuda_ctx *ctx_current(CUresult *r)
 {
-	const struct entry *top;
+	const struct context_stack_entry *top;
 
 	*r = CUDA_ERROR_INVALID_CONTEXT;
 	if (!stack.count)
@@ -70,9 +70,9 @@ struct context *ctx_current(CUresult *r)
 	return top->ctx;
 }
 
-struct context *ctx_of(CUcontext h)
+struct sim_cuda_ctx *ctx_of(CUcontext h)
 {
-	return obj_is(h, OBJ_CONTEXT) ? (struct context *)h : NULL;
+	return obj_is(h, OBJ_CONTEXT) ? (struct sim_cuda_ctx *)h : NULL;
 }
 
 static unsigned read_mps_percent_env(void)
@@ -83,7 +83,7 @@ static unsigned read_mps_percent_env(void)
 	return text && parse_u32(text, &v) && v <= 100 ? v : 0;
 }
 
-CUresult ctx_activate(struct context *c)
+CUresult ctx_activate(struct sim_cuda_ctx *c)
 {
 	struct sim_device_request q = { .op = SIM_DEVICE_CONTEXT_CREATE,
 		.slot = c->device->slot,
@@ -109,7 +109,7 @@ CUresult ctx_activate(struct context *c)
 	return CUDA_SUCCESS;
 }
 
-void ctx_fault(struct context *c, CUresult error)
+void ctx_fault(struct sim_cuda_ctx *c, CUresult error)
 {
 	c->error = error;
 	(void)gpu_call((struct sim_device_request){ .op = SIM_DEVICE_CONTEXT_FAULT,
@@ -118,9 +118,9 @@ void ctx_fault(struct context *c, CUresult error)
 		NULL, -1, NULL);
 }
 
-static struct context *ctx_alloc(struct device *d)
+static struct sim_cuda_ctx *ctx_alloc(struct sim_cuda_device *d)
 {
-	struct context *c = obj_new(OBJ_CONTEXT, sizeof(struct context));
+	struct sim_cuda_ctx *c = obj_new(OBJ_CONTEXT, sizeof(struct sim_cuda_ctx));
 
 	if (!c)
 		return NULL;
@@ -132,7 +132,7 @@ static struct context *ctx_alloc(struct device *d)
 }
 
 /* Frees all that belongs to it. Work that runs is not waited for. */
-static void deactivate_context(struct context *c)
+static void deactivate_context(struct sim_cuda_ctx *c)
 {
 	CUresult error;
 
@@ -156,9 +156,9 @@ static void deactivate_context(struct context *c)
 	c->legacy = NULL;
 }
 
-static void unlist_context(struct context *c)
+static void unlist_context(struct sim_cuda_ctx *c)
 {
-	struct context **link = &lib.contexts;
+	struct sim_cuda_ctx **link = &lib.contexts;
 
 	while (*link && *link != c)
 		link = &(*link)->next;
@@ -166,11 +166,11 @@ static void unlist_context(struct context *c)
 		*link = c->next;
 }
 
-static CUresult push_context(struct context *c)
+static CUresult push_context(struct sim_cuda_ctx *c)
 {
 	if (stack.count == DEPTH)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	stack.rows[stack.count++] = (struct entry){ c, c ? c->obj.serial : 0 };
+	stack.rows[stack.count++] = (struct context_stack_entry){ c, c ? c->obj.serial : 0 };
 	return CUDA_SUCCESS;
 }
 
@@ -178,7 +178,7 @@ static CUresult push_context(struct context *c)
 
 EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext *ret, CUdevice dev)
 {
-	struct device *d;
+	struct sim_cuda_device *d;
 	CUresult r = lib_enter_device(dev, &d);
 
 	if (r)
@@ -203,7 +203,7 @@ EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext *ret, CUdevice dev)
 
 EXPORT CUresult cuDevicePrimaryCtxRelease_v2(CUdevice dev)
 {
-	struct device *d;
+	struct sim_cuda_device *d;
 	CUresult r = lib_enter_device(dev, &d);
 
 	if (r)
@@ -222,7 +222,7 @@ EXPORT CUresult cuDevicePrimaryCtxRelease(CUdevice dev)
 
 EXPORT CUresult cuDevicePrimaryCtxReset_v2(CUdevice dev)
 {
-	struct device *d;
+	struct sim_cuda_device *d;
 	CUresult r = lib_enter_device(dev, &d);
 
 	if (r)
@@ -240,7 +240,7 @@ EXPORT CUresult cuDevicePrimaryCtxReset(CUdevice dev)
 
 EXPORT CUresult cuDevicePrimaryCtxSetFlags_v2(CUdevice dev, unsigned int flags)
 {
-	struct device *d;
+	struct sim_cuda_device *d;
 	CUresult r = lib_enter_device(dev, &d);
 
 	if (r)
@@ -260,7 +260,7 @@ EXPORT CUresult cuDevicePrimaryCtxSetFlags(CUdevice dev, unsigned int flags)
 
 EXPORT CUresult cuDevicePrimaryCtxGetState(CUdevice dev, unsigned int *flags, int *active)
 {
-	struct device *d;
+	struct sim_cuda_device *d;
 	CUresult r = lib_enter_device(dev, &d);
 
 	if (r)
@@ -276,8 +276,8 @@ EXPORT CUresult cuDevicePrimaryCtxGetState(CUdevice dev, unsigned int *flags, in
 
 static CUresult create_context(CUcontext *ret, unsigned flags, CUdevice dev, unsigned version)
 {
-	struct context *c;
-	struct device *d;
+	struct sim_cuda_ctx *c;
+	struct sim_cuda_device *d;
 	CUresult r = lib_enter_device(dev, &d);
 
 	if (r)
@@ -330,7 +330,7 @@ EXPORT CUresult cuCtxCreate_v4(CUcontext *ret, CUctxCreateParams *params, unsign
 
 static CUresult destroy_context(CUcontext h)
 {
-	struct context *c = ctx_of(h);
+	struct sim_cuda_ctx *c = ctx_of(h);
 
 	if (!c || c->primary)
 		return CUDA_ERROR_INVALID_CONTEXT;
@@ -359,7 +359,7 @@ EXPORT CUresult cuCtxDestroy(CUcontext h)
 
 EXPORT CUresult cuCtxAttach(CUcontext *ret, unsigned int flags)
 {
-	struct context *c;
+	struct sim_cuda_ctx *c;
 	CUresult r = lib_enter_ctx(&c);
 
 	if (r)
@@ -373,7 +373,7 @@ EXPORT CUresult cuCtxAttach(CUcontext *ret, unsigned int flags)
 
 EXPORT CUresult cuCtxDetach(CUcontext h)
 {
-	struct context *c;
+	struct sim_cuda_ctx *c;
 	CUresult r = cuda_lib_enter();
 
 	if (r)
@@ -453,7 +453,7 @@ EXPORT CUresult cuCtxGetCurrent(CUcontext *ret)
 }
 
 /* What a context tells. NULL: the current one. */
-static CUresult enter_ctx_or_current(CUcontext h, bool args_ok, struct context **ret)
+static CUresult enter_ctx_or_current(CUcontext h, bool args_ok, struct sim_cuda_ctx **ret)
 {
 	CUresult r = h ? cuda_lib_enter() : lib_enter_ctx(ret);
 
@@ -468,7 +468,7 @@ static CUresult enter_ctx_or_current(CUcontext h, bool args_ok, struct context *
 
 EXPORT CUresult cuCtxGetDevice_v2(CUdevice *ret, CUcontext h)
 {
-	struct context *c;
+	struct sim_cuda_ctx *c;
 	CUresult r = enter_ctx_or_current(h, ret != NULL, &c);
 
 	if (r)
@@ -484,7 +484,7 @@ EXPORT CUresult cuCtxGetDevice(CUdevice *ret)
 
 EXPORT CUresult cuCtxGetApiVersion(CUcontext h, unsigned int *ret)
 {
-	struct context *c;
+	struct sim_cuda_ctx *c;
 	CUresult r = enter_ctx_or_current(h, ret != NULL, &c);
 
 	if (r)
@@ -495,7 +495,7 @@ EXPORT CUresult cuCtxGetApiVersion(CUcontext h, unsigned int *ret)
 
 EXPORT CUresult cuCtxGetId(CUcontext h, unsigned long long *ret)
 {
-	struct context *c;
+	struct sim_cuda_ctx *c;
 	CUresult r = enter_ctx_or_current(h, ret != NULL, &c);
 
 	if (r)
@@ -507,7 +507,7 @@ EXPORT CUresult cuCtxGetId(CUcontext h, unsigned long long *ret)
 #define CTX_VALUE(get, set, member, most)                                 \
 	EXPORT CUresult get(unsigned int *ret)                            \
 	{                                                                 \
-		struct context *c;                                        \
+		struct sim_cuda_ctx *c;                                   \
 		CUresult r = enter_ctx_or_current(NULL, ret != NULL, &c); \
                                                                           \
 		if (r)                                                    \
@@ -517,7 +517,7 @@ EXPORT CUresult cuCtxGetId(CUcontext h, unsigned long long *ret)
 	}                                                                 \
 	EXPORT CUresult set(unsigned int v)                               \
 	{                                                                 \
-		struct context *c;                                        \
+		struct sim_cuda_ctx *c;                                   \
 		CUresult r = enter_ctx_or_current(NULL, v <= (most), &c); \
                                                                           \
 		if (r)                                                    \
@@ -532,7 +532,7 @@ CTX_VALUE(cuCtxGetSharedMemConfig, cuCtxSetSharedMemConfig, shared_config, 2)
 
 EXPORT CUresult cuCtxGetLimit(size_t *ret, unsigned int limit)
 {
-	struct context *c;
+	struct sim_cuda_ctx *c;
 	CUresult r = enter_ctx_or_current(NULL, ret != NULL, &c);
 
 	if (r)
@@ -545,7 +545,7 @@ EXPORT CUresult cuCtxGetLimit(size_t *ret, unsigned int limit)
 
 EXPORT CUresult cuCtxSetLimit(unsigned int limit, size_t v)
 {
-	struct context *c;
+	struct sim_cuda_ctx *c;
 	CUresult r = lib_enter_ctx(&c);
 
 	if (r)
@@ -568,7 +568,7 @@ EXPORT CUresult cuCtxSetLimit(unsigned int limit, size_t v)
 
 EXPORT CUresult cuCtxSynchronize_v2(CUcontext h)
 {
-	struct context *c;
+	struct sim_cuda_ctx *c;
 	CUresult r = enter_ctx_or_current(h, true, &c);
 
 	if (r)
@@ -588,7 +588,7 @@ EXPORT CUresult cuCtxSynchronize(void)
 
 EXPORT CUresult cuCtxResetPersistingL2Cache(void)
 {
-	struct context *c;
+	struct sim_cuda_ctx *c;
 	CUresult r = lib_enter_ctx(&c);
 
 	return r ? r : lib_leave(CUDA_SUCCESS);
@@ -596,7 +596,7 @@ EXPORT CUresult cuCtxResetPersistingL2Cache(void)
 
 EXPORT CUresult cuCtxEnablePeerAccess(CUcontext h, unsigned int flags)
 {
-	struct context *c, *peer;
+	struct sim_cuda_ctx *c, *peer;
 	CUresult r = lib_enter_ctx(&c);
 
 	if (r)
@@ -613,7 +613,7 @@ EXPORT CUresult cuCtxEnablePeerAccess(CUcontext h, unsigned int flags)
 
 EXPORT CUresult cuCtxDisablePeerAccess(CUcontext h)
 {
-	struct context *c;
+	struct sim_cuda_ctx *c;
 	CUresult r = lib_enter_ctx(&c);
 
 	if (r)

@@ -143,7 +143,7 @@ static bool of_product(const struct sim_keys *k, unsigned attribute, int *ret)
 	return true;
 }
 
-int device_attribute(const struct device *d, unsigned attribute)
+int device_attribute(const struct sim_cuda_device *d, unsigned attribute)
 {
 	int v;
 
@@ -181,7 +181,7 @@ EXPORT CUresult cuDeviceGet(CUdevice *ret, int ordinal)
 }
 
 /* The device of a function with something to return. */
-static CUresult enter_device_query(CUdevice dev, bool args_ok, struct device **d)
+static CUresult enter_device_query(CUdevice dev, bool args_ok, struct sim_cuda_device **d)
 {
 	CUresult r = lib_enter_device(dev, d);
 
@@ -192,7 +192,7 @@ static CUresult enter_device_query(CUdevice dev, bool args_ok, struct device **d
 
 EXPORT CUresult cuDeviceGetAttribute(int *ret, unsigned int attribute, CUdevice dev)
 {
-	struct device *d;
+	struct sim_cuda_device *d;
 	CUresult r = enter_device_query(dev,
 		ret && attribute > 0 && attribute < ARRAY_LEN(h100), &d);
 
@@ -204,7 +204,7 @@ EXPORT CUresult cuDeviceGetAttribute(int *ret, unsigned int attribute, CUdevice 
 
 EXPORT CUresult cuDeviceGetName(char *name, int len, CUdevice dev)
 {
-	struct device *d;
+	struct sim_cuda_device *d;
 	CUresult r = enter_device_query(dev, name && len > 0, &d);
 
 	if (r)
@@ -215,7 +215,7 @@ EXPORT CUresult cuDeviceGetName(char *name, int len, CUdevice dev)
 
 EXPORT CUresult cuDeviceGetUuid_v2(CUuuid *ret, CUdevice dev)
 {
-	struct device *d;
+	struct sim_cuda_device *d;
 	CUresult r = enter_device_query(dev, ret != NULL, &d);
 
 	if (r)
@@ -239,7 +239,7 @@ EXPORT CUresult cuDeviceGetLuid(char *luid, unsigned int *mask, CUdevice dev)
 
 EXPORT CUresult cuDeviceTotalMem_v2(size_t *ret, CUdevice dev)
 {
-	struct device *d;
+	struct sim_cuda_device *d;
 	CUresult r = enter_device_query(dev, ret != NULL, &d);
 
 	if (r)
@@ -260,7 +260,7 @@ EXPORT CUresult cuDeviceTotalMem(unsigned int *ret, CUdevice dev)
 
 EXPORT CUresult cuDeviceComputeCapability(int *major, int *minor, CUdevice dev)
 {
-	struct device *d;
+	struct sim_cuda_device *d;
 	CUresult r = enter_device_query(dev, major && minor, &d);
 
 	if (r)
@@ -272,7 +272,7 @@ EXPORT CUresult cuDeviceComputeCapability(int *major, int *minor, CUdevice dev)
 
 EXPORT CUresult cuDeviceGetPCIBusId(char *text, int len, CUdevice dev)
 {
-	struct device *d;
+	struct sim_cuda_device *d;
 	CUresult r = enter_device_query(dev, text && len > 0, &d);
 
 	if (r)
@@ -316,7 +316,7 @@ struct CUdevprop {
 
 EXPORT CUresult cuDeviceGetProperties(CUdevprop *ret, CUdevice dev)
 {
-	struct device *d;
+	struct sim_cuda_device *d;
 	CUresult r = enter_device_query(dev, ret != NULL, &d);
 
 	if (r)
@@ -330,7 +330,7 @@ EXPORT CUresult cuDeviceGetProperties(CUdevprop *ret, CUdevice dev)
 /* Devices of one node reach each other. */
 EXPORT CUresult cuDeviceCanAccessPeer(int *ret, CUdevice a, CUdevice b)
 {
-	struct device *d;
+	struct sim_cuda_device *d;
 	CUresult r = enter_device_query(a, ret != NULL, &d);
 
 	if (r)
@@ -344,7 +344,7 @@ EXPORT CUresult cuDeviceCanAccessPeer(int *ret, CUdevice a, CUdevice b)
 EXPORT CUresult cuDeviceGetP2PAttribute(int *ret, unsigned int attribute, CUdevice a,
 	CUdevice b)
 {
-	struct device *d;
+	struct sim_cuda_device *d;
 	CUresult r = enter_device_query(a, ret && attribute >= 1 && attribute <= 5, &d);
 
 	if (r)
@@ -359,7 +359,7 @@ EXPORT CUresult cuDeviceGetP2PAttribute(int *ret, unsigned int attribute, CUdevi
 
 EXPORT CUresult cuDeviceGetExecAffinitySupport(int *ret, unsigned int type, CUdevice dev)
 {
-	struct device *d;
+	struct sim_cuda_device *d;
 	CUresult r = enter_device_query(dev, ret && type == 0, &d);
 
 	if (r)
@@ -371,7 +371,7 @@ EXPORT CUresult cuDeviceGetExecAffinitySupport(int *ret, unsigned int type, CUde
 EXPORT CUresult cuDeviceGetTexture1DLinearMaxWidth(size_t *ret, unsigned int format,
 	unsigned channels, CUdevice dev)
 {
-	struct device *d;
+	struct sim_cuda_device *d;
 	CUresult r = enter_device_query(dev, ret && channels > 0, &d);
 
 	(void)format;

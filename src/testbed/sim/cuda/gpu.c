@@ -9,7 +9,7 @@ static bool connected;
 /* A MIG device is the only one that a process has. */
 static CUresult request_sim_instance(void)
 {
-	const struct device *d = &lib.devices[0];
+	const struct sim_cuda_device *d = &lib.devices[0];
 	struct sim_device_request q = { .op = SIM_DEVICE_INSTANCE,
 		.slot = d->slot,
 		.id = d->gi,
@@ -64,7 +64,7 @@ CUresult gpu_call(struct sim_device_request q, struct sim_device_reply *r, int s
 	return err ? err : sim_device_call(&client, &q, r ? r : &own, send_fd, recv_fd);
 }
 
-CUresult gpu_info(const struct device *d, uint64_t *free_bytes, uint64_t *total)
+CUresult gpu_info(const struct sim_cuda_device *d, uint64_t *free_bytes, uint64_t *total)
 {
 	struct sim_device_reply r;
 	CUresult err = gpu_call(

@@ -19,4 +19,4 @@ void gpu_forget(void);                         /* in the child of a fork */
 CUresult gpu_call(struct sim_device_request q, struct sim_device_reply *r, int send_fd,
 	int *recv_fd);
 
-CUresult gpu_info(const struct device *d, uint64_t *free_bytes, uint64_t *total);
+CUresult gpu_info(const struct sim_cuda_device *d, uint64_t *free_bytes, uint64_t *total);

@@ -28,8 +28,8 @@ static atomic_bool ready, orphan, ended;
 static struct obj *unused[OBJ_KINDS];
 
 /* All blocks, so that a leak checker finds what objects hold. */
-static struct block {
-	_Alignas(16) struct block *next;
+static struct sim_object_block {
+	_Alignas(16) struct sim_object_block *next;
 	_Alignas(16) char objects[];
 } * blocks;
 
@@ -37,7 +37,7 @@ static struct block {
 static bool refill_unused_objects(enum obj_kind kind, size_t size)
 {
 	size_t n = size > BLOCK_BYTES / 4 ? 1 : BLOCK_BYTES / size;
-	struct block *block = calloc(1, sizeof(*block) + size * n);
+	struct sim_object_block *block = calloc(1, sizeof(*block) + size * n);
 
 	if (!block)
 		return false;
@@ -112,7 +112,7 @@ CUresult cuda_lib_enter(void)
 	return CUDA_SUCCESS;
 }
 
-CUresult lib_enter_device(CUdevice d, struct device **ret)
+CUresult lib_enter_device(CUdevice d, struct sim_cuda_device **ret)
 {
 	CUresult r = cuda_lib_enter();
 
@@ -124,7 +124,7 @@ CUresult lib_enter_device(CUdevice d, struct device **ret)
 	return CUDA_SUCCESS;
 }
 
-CUresult lib_enter_ctx(struct context **ret)
+CUresult lib_enter_ctx(struct sim_cuda_ctx **ret)
 {
 	CUresult r = cuda_lib_enter();
 

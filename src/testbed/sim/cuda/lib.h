@@ -83,19 +83,17 @@ bool obj_is(const void *object, enum obj_kind kind); /* NULL: no */
 
 /* Devices. */
 
-struct gpu; /* the connection to the daemon for one device (gpu.h) */
-struct pool;
+struct sim_cuda_pool;
 
-struct device {
+struct sim_cuda_device {
 	uint32_t slot;        /* of the simulated node */
 	struct sim_keys keys; /* of a MIG device: its own, where it has any */
 	uint32_t gi, ci;      /* SIM_NO_INSTANCE: a whole GPU */
 	char board[48];       /* UUID of the GPU that it is on */
 	unsigned char uuid[16];
-	struct gpu *gpu;
-	struct context *primary; /* made once */
+	struct sim_cuda_ctx *primary; /* made once */
 	unsigned primary_refs, primary_flags;
-	struct pool *default_pool, *current_pool, *graph_pool;
+	struct sim_cuda_pool *default_pool, *current_pool, *graph_pool;
 };
 
 /* Contexts. */
@@ -103,9 +101,9 @@ struct device {
 #define LIMITS   9
 #define CODE_MAX 64
 
-struct context {
+struct sim_cuda_ctx {
 	struct obj obj;
-	struct device *device;
+	struct sim_cuda_device *device;
 	uint64_t id;
 	bool primary, active; /* a primary one is made once and comes and goes */
 	unsigned flags, api_version, attached;
@@ -115,10 +113,10 @@ struct context {
 	size_t limits[LIMITS];
 	uint64_t limit_bytes; /* device memory that the limits cost */
 	CUresult error;       /* what broke it; sticky */
-	struct stream *legacy, *streams;
-	struct queue *fence; /* of events of the whole context */
-	struct queue *gate;  /* of events that all of it waits for */
-	struct context *next;
+	struct sim_cuda_stream *legacy, *streams;
+	struct sim_cuda_queue *fence; /* of events of the whole context */
+	struct sim_cuda_queue *gate;  /* of events that all of it waits for */
+	struct sim_cuda_ctx *next;
 	struct phys *code[CODE_MAX]; /* memory of modules */
 	size_t code_count, code_used;
 	struct array *arrays;
@@ -162,7 +160,7 @@ struct cuda_work {
 			void *data;
 		} callback;
 		struct {
-			struct event *event;
+			struct sim_cuda_event *event;
 			uint64_t generation; /* of the event */
 		} event;
 		struct {
@@ -190,8 +188,8 @@ struct lib {
 	bool initialized;
 	int driver_version;
 	unsigned device_count;
-	struct device devices[MAX_DEVICES];
-	struct context *contexts;
+	struct sim_cuda_device devices[MAX_DEVICES];
+	struct sim_cuda_ctx *contexts;
 	uint64_t last_id, last_seq;
 	unsigned waiters, captures;
 	uint64_t launch_ns, event_ns; /* what a call costs by itself */
@@ -204,8 +202,8 @@ extern struct lib lib;
  * thread's context too.
  */
 CUresult cuda_lib_enter(void);
-CUresult lib_enter_ctx(struct context **ret);
-CUresult lib_enter_device(CUdevice d, struct device **ret);
+CUresult lib_enter_ctx(struct sim_cuda_ctx **ret);
+CUresult lib_enter_device(CUdevice d, struct sim_cuda_device **ret);
 
 /* Its end: frees the lock, returns @r. Here, so that each file sees that an error stays one. */
 static inline CUresult lib_leave(CUresult r)
@@ -219,18 +217,18 @@ bool lib_is_orphan(void);
 bool lib_has_ended(void); /* exit() has begun */
 
 /* The calling thread's context or NULL; a destroyed one: @r. */
-struct context *ctx_current(CUresult *r);
-CUresult ctx_check(const struct context *c); /* 0, 709 or what broke it */
-struct context *ctx_of(CUcontext handle);    /* NULL: no context */
-uint64_t thread_id(void);                    /* never 0, never used twice */
+struct sim_cuda_ctx *ctx_current(CUresult *r);
+CUresult ctx_check(const struct sim_cuda_ctx *c); /* 0, 709 or what broke it */
+struct sim_cuda_ctx *ctx_of(CUcontext handle);    /* NULL: no context */
+uint64_t thread_id(void);                         /* never 0, never used twice */
 
 /* Makes a device's primary context without counting it; for those that need one. */
-CUresult ctx_activate(struct context *c);
+CUresult ctx_activate(struct sim_cuda_ctx *c);
 /* A kernel of it did what no kernel may: of its MPS server's other clients too. */
-void ctx_fault(struct context *c, CUresult error);
+void ctx_fault(struct sim_cuda_ctx *c, CUresult error);
 
 /* An attribute of a device by its number, which is in range. */
-int device_attribute(const struct device *d, unsigned attribute);
+int device_attribute(const struct sim_cuda_device *d, unsigned attribute);
 
 /* Burns @ns of the calling thread's time. */
 void lib_spin(uint64_t ns);

@@ -77,9 +77,9 @@ static unsigned find_server_slot(uint32_t slot)
 	return i;
 }
 
-void mps_filter(struct device *all, unsigned *n)
+void mps_filter(struct sim_cuda_device *all, unsigned *n)
 {
-	static struct device kept[MAX_DEVICES]; /* under the lock */
+	static struct sim_cuda_device kept[MAX_DEVICES]; /* under the lock */
 	unsigned count = 0;
 
 	if (!on)
@@ -93,7 +93,7 @@ void mps_filter(struct device *all, unsigned *n)
 	*n = count;
 }
 
-uint32_t mps_width_of(const struct device *d)
+uint32_t mps_width_of(const struct sim_cuda_device *d)
 {
 	return on ? mps_width(d->keys.sm_count, server.settings.percent) : d->keys.sm_count;
 }
@@ -107,7 +107,7 @@ static CUresult reconnect_mps(void)
 	return mps_connect();
 }
 
-CUresult mps_context(const struct device *d, struct sim_device_request *q, int *fd)
+CUresult mps_context(const struct sim_cuda_device *d, struct sim_device_request *q, int *fd)
 {
 	struct mps_packet p = { .op = MPS_CONTEXT };
 	CUresult r;

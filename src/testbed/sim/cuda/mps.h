@@ -18,14 +18,14 @@ bool mps_on(void);
 void mps_forget(void); /* in the child of a fork */
 
 /* The server's GPUs, in its order: keeps those of @all, of which there are *n. */
-void mps_filter(struct device *all, unsigned *n);
+void mps_filter(struct sim_cuda_device *all, unsigned *n);
 
 /* The multiprocessors of a device that the process may have. */
-uint32_t mps_width_of(const struct device *d);
+uint32_t mps_width_of(const struct sim_cuda_device *d);
 
 /*
  * Before a context is made: fills in what it needs of the server. The connection for it is kept in *fd until it is
  * destroyed (mps_leave()); -1: without MPS. A process whose context was hit by a fault gets none any more.
  */
-CUresult mps_context(const struct device *d, struct sim_device_request *q, int *fd);
+CUresult mps_context(const struct sim_cuda_device *d, struct sim_device_request *q, int *fd);
 void mps_leave(int *fd, CUresult error); /* @error: what the context had failed with */

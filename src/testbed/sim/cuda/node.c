@@ -55,14 +55,14 @@ static bool is_device_visible(const char *dev, const char *node, uint32_t minor)
 	return !dev[0] || access(path, F_OK) == 0;
 }
 
-static struct device *add_cuda_device(struct device *table, unsigned *n, uint32_t slot,
-	const struct sim_keys *k)
+static struct sim_cuda_device *add_cuda_device(struct sim_cuda_device *table, unsigned *n,
+	uint32_t slot, const struct sim_keys *k)
 {
-	struct device *d = &table[*n];
+	struct sim_cuda_device *d = &table[*n];
 
 	if (*n == MAX_DEVICES)
 		return NULL;
-	*d = (struct device){ .slot = slot,
+	*d = (struct sim_cuda_device){ .slot = slot,
 		.keys = *k,
 		.gi = SIM_NO_INSTANCE,
 		.ci = SIM_NO_INSTANCE };
@@ -72,12 +72,12 @@ static struct device *add_cuda_device(struct device *table, unsigned *n, uint32_
 	return d;
 }
 
-static void add_cuda_mig_device(struct device *table, unsigned *n, uint32_t slot,
+static void add_cuda_mig_device(struct sim_cuda_device *table, unsigned *n, uint32_t slot,
 	const struct sim_gpu *g, const struct sim_gi *gi, const struct sim_ci *ci)
 {
 	const struct sim_mig_table *t = sim_mig_table(&g->keys);
 	const struct sim_mig_profile *p = sim_gi_profile(g, gi);
-	struct device *d = t ? add_cuda_device(table, n, slot, &g->keys) : NULL;
+	struct sim_cuda_device *d = t ? add_cuda_device(table, n, slot, &g->keys) : NULL;
 	char profile[SIM_NAME_MAX], uuid[SIM_MIG_UUID_MAX];
 
 	if (!d)
@@ -97,7 +97,8 @@ static void add_cuda_mig_device(struct device *table, unsigned *n, uint32_t slot
 }
 
 /* The MIG devices of a GPU; a GPU in MIG mode is none itself. */
-static void add_instances(struct device *table, unsigned *n, uint32_t slot, const char *dev)
+static void add_instances(struct sim_cuda_device *table, unsigned *n, uint32_t slot,
+	const char *dev)
 {
 	static struct sim_gpu g; /* under the lock */
 
@@ -115,7 +116,7 @@ static void add_instances(struct device *table, unsigned *n, uint32_t slot, cons
 }
 
 /* Its whole older name. */
-static bool is_old_name(const char *word, size_t len, const struct device *d)
+static bool is_old_name(const char *word, size_t len, const struct sim_cuda_device *d)
 {
 	char name[sizeof(d->board) + 32];
 
@@ -127,8 +128,8 @@ static bool is_old_name(const char *word, size_t len, const struct device *d)
  * The device that one entry of CUDA_VISIBLE_DEVICES names: a number, or the beginning of the UUID of a GPU or MIG
  * device. A GPU in MIG mode stands for its first one.
  */
-static bool find_visible(const char *word, size_t len, const struct device *all, unsigned n,
-	unsigned *ret)
+static bool find_visible(const char *word, size_t len, const struct sim_cuda_device *all,
+	unsigned n, unsigned *ret)
 {
 	char digits[16];
 	unsigned found = 0;
@@ -170,7 +171,7 @@ static void one_instance(void)
 }
 
 /* As the driver does: up to the first entry that names nothing; one that is there twice: none. */
-static void choose_visible(const char *list, const struct device *all, unsigned n)
+static void choose_visible(const char *list, const struct sim_cuda_device *all, unsigned n)
 {
 	bool taken[MAX_DEVICES] = { 0 };
 	unsigned at;
@@ -195,7 +196,7 @@ static void choose_visible(const char *list, const struct device *all, unsigned 
 
 static CUresult read_node_devices(const char *dev)
 {
-	static struct device all[MAX_DEVICES]; /* under the lock */
+	static struct sim_cuda_device all[MAX_DEVICES]; /* under the lock */
 	const char *visible = getenv("CUDA_VISIBLE_DEVICES");
 	struct sim_node_head head;
 	unsigned n = 0;

@@ -24,12 +24,12 @@ void device_publish(_Atomic uint64_t *completed, _Atomic uint32_t *waiters, uint
 
 /* Fills in what the engine needs; false: a command that no library of ours makes. */
 static bool translate_command(struct device_client *c, const struct sim_device_command *in,
-	const struct stream *s, struct engine_command *out)
+	const struct device_stream *s, struct engine_command *out)
 {
-	struct device *d = c->device;
+	struct simulated_gpus *d = c->device;
 	uint32_t slot = s->context->slot, value;
-	const struct view *w;
-	const struct stream *other;
+	const struct event_view *w;
+	const struct device_stream *other;
 
 	*out = (struct engine_command){ .kind = in->kind,
 		.object = in->object,
@@ -72,9 +72,9 @@ static bool translate_command(struct device_client *c, const struct sim_device_c
 }
 
 /* How many recordings there are, for who looks from another process. */
-static void show_recorded(const struct view *w)
+static void show_recorded(const struct event_view *w)
 {
-	for (const struct view *o = w->event->views; o; o = o->next)
+	for (const struct event_view *o = w->event->views; o; o = o->next)
 		atomic_store(&o->client->page->events[o->index].recorded,
 			engine_event_recorded(w->event->engine));
 }
@@ -82,9 +82,9 @@ static void show_recorded(const struct view *w)
 static bool submit_client_command(struct device_client *c, const struct sim_device_command *in,
 	uint64_t now_ns)
 {
-	struct stream *s = request_stream(c, in->stream);
+	struct device_stream *s = request_stream(c, in->stream);
 	struct engine_command out;
-	struct context *x;
+	struct device_context *x;
 
 	if (!s || in->seq != engine_stream_submitted(s->engine) + 1 ||
 		!translate_command(c, in, s, &out))
@@ -131,7 +131,7 @@ bool device_packet(struct device_client *c, const void *packet, size_t len, int 
 
 /* Time. */
 
-void device_advance(struct device *d, uint64_t now_ns)
+void device_advance(struct simulated_gpus *d, uint64_t now_ns)
 {
 	node_read(d, false);
 	if (now_ns != UINT64_MAX)
@@ -146,7 +146,7 @@ void device_advance(struct device *d, uint64_t now_ns)
 	}
 }
 
-uint64_t device_next_ns(const struct device *d)
+uint64_t device_next_ns(const struct simulated_gpus *d)
 {
 	uint64_t next = engine_next(d->engine);
 
@@ -156,17 +156,17 @@ uint64_t device_next_ns(const struct device *d)
 	return next;
 }
 
-bool device_is_idle(const struct device *d)
+bool device_is_idle(const struct simulated_gpus *d)
 {
 	return !d->clients && !memory_exports(d->memories);
 }
 
-int device_exports_fd(const struct device *d)
+int device_exports_fd(const struct simulated_gpus *d)
 {
 	return memory_exports_fd(d->memories);
 }
 
-void device_exports(struct device *d)
+void device_exports(struct simulated_gpus *d)
 {
 	if (!memory_exports_closed(d->memories))
 		return;

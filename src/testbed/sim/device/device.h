@@ -25,17 +25,18 @@
 #define DEVICE_STACK_DEFAULT 1024                 /* bytes of each thread */
 #define DEVICE_THREADS_SM    2048
 
-struct device;
+struct simulated_gpus;
 struct device_client;
 
 /* @state is borrowed. What an earlier daemon that was killed left in the state goes. */
-int device_new(struct sim_state *state, struct device **ret, struct error *err) MUST_USE;
-struct device *device_free(struct device *d); /* all clients are gone before */
+int device_new(struct sim_state *state, struct simulated_gpus **ret,
+	struct error *err) MUST_USE;
+struct simulated_gpus *device_free(struct simulated_gpus *d); /* all clients are gone before */
 /* From now on account.c writes to @fd what each process has had that leaves. Borrowed. */
-void device_account(struct device *d, int fd);
+void device_account(struct simulated_gpus *d, int fd);
 
 /* NULL: too many, or no memory. @pid as the kernel says. */
-struct device_client *device_client_new(struct device *d, uint32_t pid);
+struct device_client *device_client_new(struct simulated_gpus *d, uint32_t pid);
 
 /*
  * The process is gone: so is all that it had. Its memory stays for cuda_free_ms; then @c lives on
@@ -61,18 +62,19 @@ bool device_packet(struct device_client *c, const void *packet, size_t len, int 
  * Lets time pass; looks at the node if that has changed; frees what is due; every quarter of a second
  * tells NVML how busy each process was.
  */
-void device_advance(struct device *d, uint64_t now_ns);
-uint64_t device_next_ns(const struct device *d); /* when to call it next; UINT64_MAX: no need */
+void device_advance(struct simulated_gpus *d, uint64_t now_ns);
+uint64_t device_next_ns(
+	const struct simulated_gpus *d); /* when to call it next; UINT64_MAX: no need */
 
 /*
  * The host woke this process @ns after device_next_ns(): for that time the GPUs were slower than they are to be. NVML
  * shows it as time below the base clocks, with the next measurement of load.
  */
-void device_add_lateness(struct device *d, uint64_t ns);
+void device_add_lateness(struct simulated_gpus *d, uint64_t ns);
 
 /* Clients, and memory that lives by exported descriptors only. */
-bool device_is_idle(const struct device *d);
+bool device_is_idle(const struct simulated_gpus *d);
 
 /* Readable when device_exports() has something to do: the last copy of an exported descriptor is closed. */
-int device_exports_fd(const struct device *d);
-void device_exports(struct device *d);
+int device_exports_fd(const struct simulated_gpus *d);
+void device_exports(struct simulated_gpus *d);

@@ -10,7 +10,7 @@
 #include "testbed/sim/derive.h"
 #include "testbed/sim/mig.h"
 
-static uint32_t get_instance_index(const struct instance *in, const struct device *d)
+static uint32_t get_instance_index(const struct instance *in, const struct simulated_gpus *d)
 {
 	return SIM_MAX_GPUS + (uint32_t)(in - d->instances);
 }
@@ -28,9 +28,9 @@ uint32_t instance_index(const struct device_client *c, uint32_t slot)
 }
 
 /* Looks at the node for it. False: it is not there, or not the same any more. */
-static bool read_instance_state(struct device *d, struct instance *in)
+static bool read_instance_state(struct simulated_gpus *d, struct instance *in)
 {
-	const struct slot *s = &d->slots[in->slot];
+	const struct device_slot *s = &d->slots[in->slot];
 	const struct sim_mig_profile *p;
 	const struct sim_mig_table *t;
 	const struct sim_keys *k;
@@ -78,7 +78,7 @@ static bool has_something(const struct device_client *c)
 uint32_t instance_use(struct device_client *c, const struct sim_device_request *q,
 	struct device_answer *a)
 {
-	struct device *d = c->device;
+	struct simulated_gpus *d = c->device;
 	struct instance *in = NULL;
 
 	(void)a;
@@ -118,7 +118,7 @@ uint32_t instance_use(struct device_client *c, const struct sim_device_request *
 }
 
 /* How long it computed since this was last asked, as much of the GPU as its multiprocessors are. */
-static uint64_t measure_instance_busy(struct device *d, struct instance *in)
+static uint64_t measure_instance_busy(struct simulated_gpus *d, struct instance *in)
 {
 	uint64_t busy_ns = engine_gpu_counters(d->engine, get_instance_index(in, d)).busy_ns;
 	uint64_t ns = busy_ns - in->seen_busy_ns;
@@ -130,7 +130,7 @@ static uint64_t measure_instance_busy(struct device *d, struct instance *in)
 
 void instance_leave(struct device_client *c)
 {
-	struct device *d = c->device;
+	struct simulated_gpus *d = c->device;
 	struct instance *in = c->instance;
 
 	if (in && --in->users == 0)
@@ -139,7 +139,7 @@ void instance_leave(struct device_client *c)
 }
 
 /* What ran on one that is gone is dead. */
-static void fail_instance_contexts(struct device *d, const struct instance *in)
+static void fail_instance_contexts(struct simulated_gpus *d, const struct instance *in)
 {
 	for (struct device_client *c = d->clients; c; c = c->next)
 		for (uint32_t i = 0; c->instance == in && i < SIM_DEVICE_CONTEXTS_MAX; i++)
@@ -147,7 +147,7 @@ static void fail_instance_contexts(struct device *d, const struct instance *in)
 				engine_context_fail(c->contexts[i].engine, LAUNCH_FAILED);
 }
 
-void instance_read(struct device *d)
+void instance_read(struct simulated_gpus *d)
 {
 	for (size_t i = 0; i < DEVICE_INSTANCES_MAX; i++) {
 		struct instance *in = &d->instances[i];
@@ -165,7 +165,7 @@ void instance_read(struct device *d)
  * Memory that only a descriptor keeps is nobody's, and here not the GPU instance's either; what goes over to a process in
  * another of them counts there.
  */
-uint64_t instance_free_bytes(const struct device *d, const struct instance *in)
+uint64_t instance_free_bytes(const struct simulated_gpus *d, const struct instance *in)
 {
 	uint64_t used = 0;
 
@@ -176,7 +176,7 @@ uint64_t instance_free_bytes(const struct device *d, const struct instance *in)
 	return in->room > used ? in->room - used : 0;
 }
 
-uint64_t instance_measure(struct device *d, uint32_t slot)
+uint64_t instance_measure(struct simulated_gpus *d, uint32_t slot)
 {
 	uint64_t sum = d->slots[slot].left_busy_ns;
 

@@ -39,7 +39,7 @@ enum {
 #define COMM_MAX             16
 #define DEVICE_INSTANCES_MAX 256
 
-struct context {
+struct device_context {
 	struct engine_context *engine; /* NULL: free place */
 	struct device_client *client;
 	uint32_t index, slot;
@@ -47,7 +47,8 @@ struct context {
 	uint64_t more;  /* of them, not for stacks */
 	uint32_t width; /* multiprocessors it may have */
 	uint64_t ticket;
-	struct context *server;  /* of a client of MPS: whose; NULL: none, or it has ended */
+	struct device_context
+		*server;         /* of a client of MPS: whose; NULL: none, or it has ended */
 	bool ended;              /* by its server: no fault of its own */
 	bool is_server, faulted; /* a fault of one of its clients has been told */
 	struct ticket *tickets;
@@ -62,27 +63,27 @@ struct ticket {
 	struct ticket *next;
 };
 
-struct stream {
+struct device_stream {
 	struct device_client *client;
 	struct engine_stream *engine;
-	struct context *context;
+	struct device_context *context;
 	uint32_t index;
 	bool dying;
 };
 
 /* What one client sees of an event. */
-struct view {
-	struct event *event;
+struct event_view {
+	struct device_event *event;
 	struct device_client *client;
 	uint32_t index;
-	struct view *next; /* of the same event */
+	struct event_view *next; /* of the same event */
 };
 
-struct event {
+struct device_event {
 	struct engine_event *engine;
-	struct view *views;
+	struct event_view *views;
 	uint64_t id, cookie;
-	struct event *next, **at;
+	struct device_event *next, **at;
 };
 
 /* What a client has on one GPU. */
@@ -105,7 +106,7 @@ struct share {
 };
 
 struct device_client {
-	struct device *device;
+	struct simulated_gpus *device;
 	struct device_client *next, **at;
 	uint32_t pid;
 	char name[COMM_MAX + 1];
@@ -114,9 +115,9 @@ struct device_client {
 	uint64_t free_at_ns; /* of one that is gone: by the simulated clock */
 	int page_fd;
 	struct sim_device_page *page; /* NULL: no hello yet */
-	struct context contexts[SIM_DEVICE_CONTEXTS_MAX];
-	struct stream **streams; /* by index */
-	struct view **events;
+	struct device_context contexts[SIM_DEVICE_CONTEXTS_MAX];
+	struct device_stream **streams; /* by index */
+	struct event_view **events;
 	uint32_t stream_cursor, event_cursor;
 	uint32_t stream_top, event_top; /* places behind these were never given */
 	struct share shares[SIM_MAX_GPUS];
@@ -136,7 +137,7 @@ struct instance {
 };
 
 /* What of the node's state is looked at all the time. */
-struct slot {
+struct device_slot {
 	bool usable;
 	uint32_t epoch;
 	bool mig, mps;
@@ -152,19 +153,19 @@ struct slot {
 	uint64_t left_busy_ns; /* of instances that nobody uses any more, since then */
 };
 
-struct device {
+struct simulated_gpus {
 	struct sim_state *state;
 	uint64_t generation;
 	struct engine *engine;
 	struct memory_table *memories;
 	struct device_client *clients;
 	uint32_t client_count, gone_count;
-	struct event *events;
+	struct device_event *events;
 	uint64_t last_event_id, last_ticket;
 	uint64_t measured_ns, measured_mono_ns; /* by the simulated and by the real clock */
 	uint64_t late_ns;                       /* that no GPU has in its state yet */
 	int account_fd;                         /* -1: nobody wants to know */
-	struct slot slots[SIM_MAX_GPUS];
+	struct device_slot slots[SIM_MAX_GPUS];
 	struct instance
 		instances[DEVICE_INSTANCES_MAX]; /* the engine has them behind the slots */
 };
@@ -180,29 +181,30 @@ void device_wake(const void *word);
 void device_publish(_Atomic uint64_t *completed, _Atomic uint32_t *waiters, uint64_t value);
 
 /* node.c: looks at the node's state, if it has changed or @first. */
-void node_read(struct device *d, bool first);
+void node_read(struct simulated_gpus *d, bool first);
 /* Whether kernels of the context's process run now, for NVML. */
-void node_show_busy(const struct context *c);
+void node_show_busy(const struct device_context *c);
 
 /* usage.c: the sums of a GPU; and of one where memory may have gone over to a process that is not listed. */
-void usage_show(struct device *d, uint32_t slot);
-void usage_show_again(struct device *d, uint32_t slot);
+void usage_show(struct simulated_gpus *d, uint32_t slot);
+void usage_show_again(struct simulated_gpus *d, uint32_t slot);
 /* The row of a process; its bytes are told by usage_show(). False: no room, or it was not there. */
 bool usage_list(struct device_client *c, uint32_t slot);
 void usage_unlist(struct device_client *c); /* where it has nothing any more */
 bool usage_remove_row(struct sim_gpu *g, uint32_t pid);
-uint64_t usage_free_bytes(const struct slot *s);
+uint64_t usage_free_bytes(const struct device_slot *s);
 uint64_t usage_get_free(const struct device_client *c, uint32_t slot); /* for this one */
 /* Memory changed hands: of the memory book. */
 void usage_moved(void *arg, const struct memory_facts *m, struct memory_holder *from,
 	struct memory_holder *to, bool lives);
 /* How busy each process was since the last time. */
-void usage_measure(struct device *d, uint64_t now_ns);
+void usage_measure(struct simulated_gpus *d, uint64_t now_ns);
 /* How long the kernels of a client ran on a GPU, by the simulated clock. */
 uint64_t usage_busy_ns(const struct device_client *c, uint32_t slot);
 
 /* load.c: @sim_ns of the simulated and @real_ns of the real clock have passed; a client leaves a GPU's list. */
-void load_measure(struct device *d, uint64_t sim_ns, uint64_t real_ns, uint64_t mono_ns);
+void load_measure(struct simulated_gpus *d, uint64_t sim_ns, uint64_t real_ns,
+	uint64_t mono_ns);
 void load_remove_client(struct device_client *c, uint32_t slot);
 
 /* instance.c: what the client has of the GPU; NULL: all of it, or nothing. */
@@ -212,10 +214,10 @@ uint32_t instance_index(const struct device_client *c, uint32_t slot);
 uint32_t instance_use(struct device_client *c, const struct sim_device_request *q,
 	struct device_answer *a);
 void instance_leave(struct device_client *c);
-void instance_read(struct device *d); /* the node has changed */
-uint64_t instance_free_bytes(const struct device *d, const struct instance *in);
+void instance_read(struct simulated_gpus *d); /* the node has changed */
+uint64_t instance_free_bytes(const struct simulated_gpus *d, const struct instance *in);
 /* How long its instances computed since the last call, as much of the GPU as their multiprocessors are. */
-uint64_t instance_measure(struct device *d, uint32_t slot);
+uint64_t instance_measure(struct simulated_gpus *d, uint32_t slot);
 
 /* account.c: the memory of a client is another; it leaves a GPU's list. */
 void account_shown(struct device_client *c, uint32_t slot);
@@ -227,14 +229,15 @@ void peer_free(struct device_client *c);
 /* request.c: does what a packet asks for. False: the peer broke the protocol. */
 bool device_request(struct device_client *c, const struct sim_device_request *q, int fd,
 	uint64_t now_ns, struct device_answer *a);
-struct stream *request_stream(struct device_client *c, uint32_t object); /* NULL: none */
-struct view *request_event(const struct device_client *c, uint32_t object);
+struct device_stream *request_stream(struct device_client *c, uint32_t object); /* NULL: none */
+struct event_view *request_event(const struct device_client *c, uint32_t object);
 /* How a request begins that makes a context: its place; the rest is the caller's. */
-uint32_t request_context_begin(struct device_client *c, uint32_t slot, struct context **ret);
+uint32_t request_context_begin(struct device_client *c, uint32_t slot,
+	struct device_context **ret);
 void request_charge(struct device_client *c, uint32_t slot, uint64_t bytes);
 /* A context with its streams; one client's view of an event. */
-void request_context_end(struct context *c);
-void request_view_end(struct view *w);
+void request_context_end(struct device_context *c);
+void request_view_end(struct event_view *w);
 
 /* mps.c. */
 uint32_t mps_serve(struct device_client *c, const struct sim_device_request *q,
@@ -247,10 +250,10 @@ uint32_t mps_end(struct device_client *c, const struct sim_device_request *q,
  * The server and the ticket (yours: free()) of a request that makes a context; both NULL where it has none.
  * An error: there is no such ticket, or the server's clients have failed.
  */
-uint32_t mps_use_ticket(struct device *d, const struct sim_device_request *q,
-	struct context **server, struct ticket **ret);
+uint32_t mps_use_ticket(struct simulated_gpus *d, const struct sim_device_request *q,
+	struct device_context **server, struct ticket **ret);
 /* The compute mode lets a context of @c have the GPU, as a client of @server if that is not NULL. */
 bool mps_mode_allows(const struct device_client *c, uint32_t slot,
-	const struct context *server);
+	const struct device_context *server);
 /* A server's context ends: so do those of its clients. */
-void mps_server_end(struct context *x);
+void mps_server_end(struct device_context *x);

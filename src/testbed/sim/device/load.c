@@ -11,12 +11,12 @@
  */
 static uint64_t own_busy_ns(const struct device_client *c, uint32_t slot)
 {
-	const struct device *d = c->device;
+	const struct simulated_gpus *d = c->device;
 	uint64_t ns = usage_busy_ns(c, slot) + c->shares[slot].served_ns;
 
 	for (const struct device_client *o = d->clients; o; o = o->next)
 		for (uint32_t i = 0; i < SIM_DEVICE_CONTEXTS_MAX; i++) {
-			const struct context *x = &o->contexts[i];
+			const struct device_context *x = &o->contexts[i];
 
 			if (x->engine && x->slot == slot && x->server && x->server->client == c)
 				ns += engine_context_busy_ns(x->engine);
@@ -25,8 +25,8 @@ static uint64_t own_busy_ns(const struct device_client *c, uint32_t slot)
 }
 
 /* What @c did since the last tick, of which @real_us of the real and @sim_ns of the simulated clock have passed. */
-static void add_part(struct slot *s, struct device_client *c, uint32_t slot, uint64_t sim_ns,
-	uint64_t real_us, uint64_t at_us)
+static void add_part(struct device_slot *s, struct device_client *c, uint32_t slot,
+	uint64_t sim_ns, uint64_t real_us, uint64_t at_us)
 {
 	struct share *own = &c->shares[slot];
 	uint64_t busy, ns;
@@ -41,12 +41,12 @@ static void add_part(struct slot *s, struct device_client *c, uint32_t slot, uin
 		at_us);
 }
 
-void load_measure(struct device *d, uint64_t sim_ns, uint64_t real_ns, uint64_t mono_ns)
+void load_measure(struct simulated_gpus *d, uint64_t sim_ns, uint64_t real_ns, uint64_t mono_ns)
 {
 	uint64_t at_us = time_wall_ns() / 1000;
 
 	for (uint32_t slot = 0; slot < SIM_MAX_GPUS; slot++) {
-		struct slot *s = &d->slots[slot];
+		struct device_slot *s = &d->slots[slot];
 		uint64_t busy, part;
 
 		if (!s->usable)
@@ -68,7 +68,7 @@ void load_measure(struct device *d, uint64_t sim_ns, uint64_t real_ns, uint64_t 
 
 void load_remove_client(struct device_client *c, uint32_t slot)
 {
-	struct slot *s = &c->device->slots[slot];
+	struct device_slot *s = &c->device->slots[slot];
 
 	sim_load_forget(&s->load, c->pid);
 	sim_load_write(c->device->state, slot, &s->load);

@@ -48,19 +48,19 @@
 #define FDS_MAX         4       /* that come with one packet: one is asked for */
 #define SPEED_MAX       1000000 /* percent of real time */
 
-struct conn {
+struct device_conn {
 	int fd;
 	struct device_client *client;
-	struct conn *next, **at;
+	struct device_conn *next, **at;
 	bool dead;
 };
 
-struct server {
+struct device_server {
 	struct sim_state *state;
-	struct device *device;
+	struct simulated_gpus *device;
 	const char *dir, *account;
 	int listen_fd, epoll, gone_epoll, timer, signals, account_fd;
-	struct conn *conns;
+	struct device_conn *conns;
 	double speed;
 	uint64_t start_ns, idle_ns, idle_since_ns;
 	uint64_t missed_ns, reported_ns,
@@ -73,13 +73,13 @@ static const char on_listen, on_gone, on_timer, on_signal, on_exports;
 
 /* Time. */
 
-static uint64_t now_ns(const struct server *s)
+static uint64_t now_ns(const struct device_server *s)
 {
 	return (uint64_t)((double)(time_mono_ns() - s->start_ns) * s->speed);
 }
 
 /* When the device has something to do, by the monotonic clock; UINT64_MAX: nothing. */
-static uint64_t get_next_due_ns(const struct server *s)
+static uint64_t get_next_due_ns(const struct device_server *s)
 {
 	uint64_t next = device_next_ns(s->device);
 	double real = (double)next / s->speed;
@@ -89,7 +89,7 @@ static uint64_t get_next_due_ns(const struct server *s)
 	return s->start_ns + (real < 1e18 ? (uint64_t)real : (uint64_t)1e18);
 }
 
-static void arm_engine_timer(struct server *s)
+static void arm_engine_timer(struct device_server *s)
 {
 	uint64_t now = time_mono_ns(), due = get_next_due_ns(s);
 	uint64_t at = due < now + STATE_CHECK_NS ? due : now + STATE_CHECK_NS;
@@ -104,7 +104,7 @@ static void arm_engine_timer(struct server *s)
 /* Lateness. */
 
 /* Each advance compares, as this process may be stopped at any place, not only where it waits. */
-static void advance_engine(struct server *s)
+static void advance_engine(struct device_server *s)
 {
 	uint64_t due = get_next_due_ns(s), now = time_mono_ns();
 
@@ -114,7 +114,7 @@ static void advance_engine(struct server *s)
 }
 
 /* Deadlines tell of a process that was stopped, the scheduler of work that came to one that could not run. */
-static void report_late_time(struct server *s)
+static void report_late_time(struct device_server *s)
 {
 	uint64_t now = time_mono_ns(), waited;
 
@@ -141,7 +141,7 @@ static bool watch_daemon_fd(int epoll, int fd, uint32_t events, const void *what
 }
 
 /* All that the process had is free, and NVML shows it, when this returns. */
-static void conn_end(struct server *s, struct conn *c)
+static void conn_end(struct device_server *s, struct device_conn *c)
 {
 	if (c->dead)
 		return;
@@ -151,9 +151,9 @@ static void conn_end(struct server *s, struct conn *c)
 }
 
 /* Connections are freed when no event can name them any more. */
-static void free_dead_conns(struct server *s)
+static void free_dead_conns(struct device_server *s)
 {
-	for (struct conn *c = s->conns, *next; c; c = next) {
+	for (struct device_conn *c = s->conns, *next; c; c = next) {
 		next = c->next;
 		if (!c->dead)
 			continue;
@@ -165,7 +165,7 @@ static void free_dead_conns(struct server *s)
 }
 
 /* Ends the connections of all who are gone by now. */
-static void end_gone_peers(struct server *s)
+static void end_gone_peers(struct device_server *s)
 {
 	struct epoll_event ev[EVENTS];
 	int n;
@@ -177,11 +177,11 @@ static void end_gone_peers(struct server *s)
 	} while (n == EVENTS);
 }
 
-static void accept_one(struct server *s, int fd)
+static void accept_one(struct device_server *s, int fd)
 {
 	struct ucred cred = { .pid = 0 };
 	socklen_t len = sizeof(cred);
-	struct conn *c = calloc(1, sizeof(*c));
+	struct device_conn *c = calloc(1, sizeof(*c));
 
 	if (!c || getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) < 0 || cred.pid <= 0 ||
 		!(c->client = device_client_new(s->device, (uint32_t)cred.pid))) {
@@ -201,7 +201,7 @@ static void accept_one(struct server *s, int fd)
 		conn_end(s, c);
 }
 
-static void accept_all(struct server *s)
+static void accept_all(struct device_server *s)
 {
 	int fd;
 
@@ -211,7 +211,7 @@ static void accept_all(struct server *s)
 
 /* Packets. */
 
-union control {
+union cmsg_buffer {
 	struct cmsghdr head;
 	char room[CMSG_SPACE(FDS_MAX * sizeof(int))];
 };
@@ -238,7 +238,7 @@ static void read_passed_fd(struct msghdr *m, int *ret)
 /* A peer that does not read its answers is not waited for. */
 static bool send_device_answer(int to, struct device_answer *a)
 {
-	union control control = { .room = { 0 } };
+	union cmsg_buffer control = { .room = { 0 } };
 	struct iovec iov = { .iov_base = &a->reply, .iov_len = sizeof(a->reply) };
 	struct msghdr m = { .msg_iov = &iov, .msg_iovlen = 1 };
 
@@ -254,10 +254,10 @@ static bool send_device_answer(int to, struct device_answer *a)
 }
 
 /* False: nothing more to read, or the connection has ended. */
-static bool handle_client_packet(struct server *s, struct conn *c)
+static bool handle_client_packet(struct device_server *s, struct device_conn *c)
 {
 	struct sim_device_submit packet;
-	union control control;
+	union cmsg_buffer control;
 	struct iovec iov = { .iov_base = &packet, .iov_len = sizeof(packet) };
 	struct msghdr m = { .msg_iov = &iov,
 		.msg_iovlen = 1,
@@ -291,7 +291,7 @@ static bool handle_client_packet(struct server *s, struct conn *c)
 
 /* Life. */
 
-static void check_daemon_idle(struct server *s)
+static void check_daemon_idle(struct device_server *s)
 {
 	uint64_t now = time_mono_ns();
 
@@ -301,7 +301,7 @@ static void check_daemon_idle(struct server *s)
 		s->stop = true;
 }
 
-static void handle_server_event(struct server *s, const struct epoll_event *ev)
+static void handle_server_event(struct device_server *s, const struct epoll_event *ev)
 {
 	const void *what = ev->data.ptr;
 	uint64_t count;
@@ -317,7 +317,7 @@ static void handle_server_event(struct server *s, const struct epoll_event *ev)
 	} else if (what == &on_timer) {
 		(void)!read(s->timer, &count, sizeof(count));
 	} else {
-		struct conn *c = ev->data.ptr;
+		struct device_conn *c = ev->data.ptr;
 
 		for (int i = 0; i < PACKETS_AT_ONCE && !c->dead && handle_client_packet(s, c);
 			i++)
@@ -325,7 +325,7 @@ static void handle_server_event(struct server *s, const struct epoll_event *ev)
 	}
 }
 
-static void run_sim_daemon_loop(struct server *s)
+static void run_sim_daemon_loop(struct device_server *s)
 {
 	struct epoll_event ev[EVENTS];
 
@@ -393,7 +393,7 @@ static void raise_limits(void)
 }
 
 /* The name appears when the socket serves: nobody is ever refused by a half-made one. */
-static int listen_device_socket(struct server *s, struct error *err)
+static int listen_device_socket(struct device_server *s, struct error *err)
 {
 	struct sockaddr_un sa = { .sun_family = AF_UNIX, .sun_path = NEW_SOCKET };
 
@@ -406,7 +406,7 @@ static int listen_device_socket(struct server *s, struct error *err)
 	return 0;
 }
 
-static int open_daemon_sources(struct server *s, struct error *err)
+static int open_daemon_sources(struct device_server *s, struct error *err)
 {
 	sigset_t set;
 
@@ -428,7 +428,7 @@ static int open_daemon_sources(struct server *s, struct error *err)
 	return 0;
 }
 
-static int run_sim_daemon(struct server *s, int ready_fd, struct error *err)
+static int run_sim_daemon(struct device_server *s, int ready_fd, struct error *err)
 {
 	CLEANUP(closep) int lock = -1;
 	int r;
@@ -456,7 +456,7 @@ static int run_sim_daemon(struct server *s, int ready_fd, struct error *err)
 	run_sim_daemon_loop(s);
 	(void)unlink(SIM_DEVICE_SOCKET);
 	(void)close(s->listen_fd);
-	for (struct conn *c = s->conns; c; c = c->next)
+	for (struct device_conn *c = s->conns; c; c = c->next)
 		conn_end(s, c);
 	free_dead_conns(s);
 	s->device = device_free(s->device);
@@ -484,7 +484,7 @@ static const char usage[] =
 	"It ends by itself after N ms without work (default 10000), and with the node. To FILE it adds a\n"
 	"line of JSON for each process that leaves a GPU: how long it computed there, its memory.\n";
 
-static int parse_sim_daemon_args(char *const *argv, struct server *s, uint32_t *idle_ms,
+static int parse_sim_daemon_args(char *const *argv, struct device_server *s, uint32_t *idle_ms,
 	uint32_t *ready_fd, struct error *err)
 {
 	for (int i = 1; argv[i]; i += 2) {
@@ -506,7 +506,7 @@ static int parse_sim_daemon_args(char *const *argv, struct server *s, uint32_t *
 	return read_speed(&s->speed, err);
 }
 
-static int open_account(struct server *s, struct error *err)
+static int open_account(struct device_server *s, struct error *err)
 {
 	s->account_fd = open(s->account, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
 	return s->account_fd < 0 ? error_sys(err, errno, "'%s'", s->account) : 0;
@@ -514,7 +514,7 @@ static int open_account(struct server *s, struct error *err)
 
 int main(int argc, char **argv)
 {
-	struct server s = { .listen_fd = -1, .account_fd = -1 };
+	struct device_server s = { .listen_fd = -1, .account_fd = -1 };
 	uint32_t idle_ms = IDLE_DEFAULT_MS, ready_fd = UINT32_MAX;
 	struct error err = ERROR_INIT;
 	CLEANUP(freep) char *dir = NULL;

@@ -17,24 +17,24 @@
 #define EPOLL_ROOM 16
 
 struct memory_hold {
-	struct memory *memory;
+	struct device_memory *memory;
 	struct memory_holder *holder;
 	uint32_t references;
 	struct memory_hold *next_of_memory; /* younger */
 	struct memory_hold *next, **at;     /* of the holder; *at is this one */
 };
 
-struct memory {
+struct device_memory {
 	struct memory_facts facts;
 	struct memory_hold *holds; /* the oldest first */
 	uint32_t exports;
-	struct memory *next; /* in its bucket */
+	struct device_memory *next; /* in its bucket */
 };
 
 /* A pipe: we hold the end to read from, and see when nobody holds the other any more. */
 struct export
 {
-	struct memory *memory;
+	struct device_memory *memory;
 	int fd;
 	dev_t dev;
 	ino_t ino;
@@ -45,7 +45,7 @@ struct memory_table {
 	memory_moved_fn *moved;
 	void *arg;
 	uint64_t last_id;
-	struct memory *buckets[BUCKETS];
+	struct device_memory *buckets[BUCKETS];
 	struct export *exports;
 	uint32_t export_count;
 	int epoll;
@@ -67,21 +67,21 @@ struct memory_table *memory_table_new(memory_moved_fn *moved, void *arg)
 	return b;
 }
 
-static struct memory **find_memory_link(struct memory_table *b, uint64_t id)
+static struct device_memory **find_memory_link(struct memory_table *b, uint64_t id)
 {
-	struct memory **at = &b->buckets[id % BUCKETS];
+	struct device_memory **at = &b->buckets[id % BUCKETS];
 
 	while (*at && (*at)->facts.id != id)
 		at = &(*at)->next;
 	return at;
 }
 
-static struct memory_holder *find_memory_owner(const struct memory *m)
+static struct memory_holder *find_memory_owner(const struct device_memory *m)
 {
 	return m->holds ? m->holds->holder : NULL;
 }
 
-static void memory_free(struct memory_table *b, struct memory *m)
+static void memory_free(struct memory_table *b, struct device_memory *m)
 {
 	*find_memory_link(b, m->facts.id) = m->next;
 	closep(&m->facts.fd);
@@ -107,7 +107,7 @@ struct memory_table *memory_table_free(struct memory_table *b)
 
 /* Holding. */
 
-static struct memory_hold *find_memory_hold(const struct memory *m,
+static struct memory_hold *find_memory_hold(const struct device_memory *m,
 	const struct memory_holder *holder)
 {
 	struct memory_hold *h = m->holds;
@@ -117,7 +117,7 @@ static struct memory_hold *find_memory_hold(const struct memory *m,
 	return h;
 }
 
-static bool add_memory_hold(struct memory_table *b, struct memory *m,
+static bool add_memory_hold(struct memory_table *b, struct device_memory *m,
 	struct memory_holder *holder)
 {
 	struct memory_hold *h = find_memory_hold(m, holder), **end = &m->holds;
@@ -148,7 +148,7 @@ static bool add_memory_hold(struct memory_table *b, struct memory *m,
 	return true;
 }
 
-static void memory_settle(struct memory_table *b, struct memory *m,
+static void memory_settle(struct memory_table *b, struct device_memory *m,
 	struct memory_holder *old_owner)
 {
 	bool lives = m->holds || m->exports;
@@ -161,7 +161,7 @@ static void memory_settle(struct memory_table *b, struct memory *m,
 
 static void release_memory_hold(struct memory_table *b, struct memory_hold *h)
 {
-	struct memory *m = h->memory;
+	struct device_memory *m = h->memory;
 	struct memory_holder *old_owner = find_memory_owner(m);
 	struct memory_hold **at = &m->holds;
 
@@ -178,7 +178,7 @@ static void release_memory_hold(struct memory_table *b, struct memory_hold *h)
 
 bool memory_release(struct memory_table *b, struct memory_holder *holder, uint64_t id)
 {
-	struct memory *m = *find_memory_link(b, id);
+	struct device_memory *m = *find_memory_link(b, id);
 	struct memory_hold *h = m ? find_memory_hold(m, holder) : NULL;
 
 	if (!h)
@@ -210,7 +210,7 @@ static int create_contents_file(uint64_t bytes)
 const struct memory_facts *memory_new(struct memory_table *b, struct memory_holder *holder,
 	uint32_t slot, uint64_t bytes, uint32_t flags)
 {
-	struct memory *m = calloc(1, sizeof(*m)), **at;
+	struct device_memory *m = calloc(1, sizeof(*m)), **at;
 
 	if (!m)
 		return NULL;
@@ -237,7 +237,7 @@ const struct memory_facts *memory_new(struct memory_table *b, struct memory_hold
 const struct memory_facts *memory_open(struct memory_table *b, struct memory_holder *holder,
 	uint64_t id, uint64_t cookie)
 {
-	struct memory *m = *find_memory_link(b, id);
+	struct device_memory *m = *find_memory_link(b, id);
 
 	return m && m->facts.cookie == cookie && add_memory_hold(b, m, holder) ? &m->facts
 									       : NULL;
@@ -248,7 +248,7 @@ const struct memory_facts *memory_open(struct memory_table *b, struct memory_hol
 int memory_export(struct memory_table *b, struct memory_holder *holder, uint64_t id,
 	uint32_t max)
 {
-	struct memory *m = *find_memory_link(b, id);
+	struct device_memory *m = *find_memory_link(b, id);
 	CLEANUP(freep) struct export *x = NULL;
 	CLEANUP(closep) int read_end = -1;
 	CLEANUP(closep) int write_end = -1;
@@ -304,7 +304,7 @@ int memory_exports_fd(const struct memory_table *b)
 static void export_end(struct memory_table *b, struct export *x)
 {
 	struct export **at = &b->exports;
-	struct memory *m = x->memory;
+	struct device_memory *m = x->memory;
 	struct memory_holder *owner = find_memory_owner(m);
 
 	while (*at != x)

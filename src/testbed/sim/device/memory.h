@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 struct memory_table;
-struct memory;
+struct device_memory;
 struct memory_holder { /* part of a client */
 	struct memory_hold *holds;
 	uint32_t count;

@@ -13,9 +13,10 @@
 
 #define LIMIT_MAX (UINT64_C(1) << 50)
 
-static struct context *find_mps_server(struct device_client *c, uint32_t object)
+static struct device_context *find_mps_server(struct device_client *c, uint32_t object)
 {
-	struct context *x = object < SIM_DEVICE_CONTEXTS_MAX ? &c->contexts[object] : NULL;
+	struct device_context *x =
+		object < SIM_DEVICE_CONTEXTS_MAX ? &c->contexts[object] : NULL;
 
 	return x && x->engine && x->is_server ? x : NULL;
 }
@@ -23,8 +24,8 @@ static struct context *find_mps_server(struct device_client *c, uint32_t object)
 uint32_t mps_serve(struct device_client *c, const struct sim_device_request *q,
 	struct device_answer *a)
 {
-	struct device *d = c->device;
-	struct context *x;
+	struct simulated_gpus *d = c->device;
+	struct device_context *x;
 	uint32_t r = request_context_begin(c, q->slot, &x);
 
 	if (r)
@@ -49,7 +50,7 @@ uint32_t mps_serve(struct device_client *c, const struct sim_device_request *q,
 }
 
 /* Clients that died before they used theirs leave them: the oldest goes. */
-static void drop_oldest_ticket(struct context *x)
+static void drop_oldest_ticket(struct device_context *x)
 {
 	struct ticket **at = &x->tickets;
 
@@ -62,7 +63,7 @@ static void drop_oldest_ticket(struct context *x)
 uint32_t mps_ticket(struct device_client *c, const struct sim_device_request *q,
 	struct device_answer *a)
 {
-	struct context *x = find_mps_server(c, q->object);
+	struct device_context *x = find_mps_server(c, q->object);
 	struct ticket *t;
 
 	if (!x)
@@ -90,7 +91,7 @@ uint32_t mps_ticket(struct device_client *c, const struct sim_device_request *q,
 	return OK;
 }
 
-static struct ticket *claim_ticket(struct context *x, const struct sim_device_request *q)
+static struct ticket *claim_ticket(struct device_context *x, const struct sim_device_request *q)
 {
 	for (struct ticket **at = &x->tickets; *at; at = &(*at)->next) {
 		struct ticket *t = *at;
@@ -104,15 +105,15 @@ static struct ticket *claim_ticket(struct context *x, const struct sim_device_re
 	return NULL;
 }
 
-uint32_t mps_use_ticket(struct device *d, const struct sim_device_request *q,
-	struct context **server, struct ticket **ret)
+uint32_t mps_use_ticket(struct simulated_gpus *d, const struct sim_device_request *q,
+	struct device_context **server, struct ticket **ret)
 {
 	*server = NULL;
 	if (!q->id)
 		return OK;
 	for (struct device_client *c = d->clients; c; c = c->next)
 		for (uint32_t i = 0; i < SIM_DEVICE_CONTEXTS_MAX; i++) {
-			struct context *x = &c->contexts[i];
+			struct device_context *x = &c->contexts[i];
 
 			if (!x->engine || !x->is_server || x->slot != q->slot)
 				continue;
@@ -133,7 +134,7 @@ uint32_t mps_end(struct device_client *c, const struct sim_device_request *q,
 		return BAD_VALUE;
 	for (struct device_client *o = c->device->clients; o; o = o->next)
 		for (uint32_t i = 0; i < SIM_DEVICE_CONTEXTS_MAX; i++) {
-			struct context *x = &o->contexts[i];
+			struct device_context *x = &o->contexts[i];
 
 			if (!x->engine || x->ticket != q->id || !x->server ||
 				x->server->client != c)
@@ -146,12 +147,13 @@ uint32_t mps_end(struct device_client *c, const struct sim_device_request *q,
 }
 
 /* The process that has the GPU by this context: its own, or the server. */
-static uint32_t get_context_owner_pid(const struct context *x)
+static uint32_t get_context_owner_pid(const struct device_context *x)
 {
 	return x->server ? x->server->client->pid : x->client->pid;
 }
 
-bool mps_mode_allows(const struct device_client *c, uint32_t slot, const struct context *server)
+bool mps_mode_allows(const struct device_client *c, uint32_t slot,
+	const struct device_context *server)
 {
 	uint32_t owner = server ? server->client->pid : c->pid;
 	uint32_t mode =
@@ -163,7 +165,7 @@ bool mps_mode_allows(const struct device_client *c, uint32_t slot, const struct 
 		return true;
 	for (const struct device_client *o = c->device->clients; o; o = o->next)
 		for (uint32_t i = 0; i < SIM_DEVICE_CONTEXTS_MAX; i++) {
-			const struct context *x = &o->contexts[i];
+			const struct device_context *x = &o->contexts[i];
 
 			if (x->engine && x->slot == slot && o->instance == c->instance &&
 				get_context_owner_pid(x) != owner)
@@ -172,7 +174,7 @@ bool mps_mode_allows(const struct device_client *c, uint32_t slot, const struct 
 	return true;
 }
 
-void mps_server_end(struct context *x)
+void mps_server_end(struct device_context *x)
 {
 	for (struct ticket *t = x->tickets, *next; t; t = next) {
 		next = t->next;
@@ -181,7 +183,7 @@ void mps_server_end(struct context *x)
 	x->tickets = NULL;
 	for (struct device_client *o = x->client->device->clients; o; o = o->next)
 		for (uint32_t i = 0; i < SIM_DEVICE_CONTEXTS_MAX; i++) {
-			struct context *member = &o->contexts[i];
+			struct device_context *member = &o->contexts[i];
 
 			if (!member->engine || member->server != x)
 				continue;

@@ -12,7 +12,7 @@
 
 /* Hooks of the engine. */
 
-void node_show_busy(const struct context *c)
+void node_show_busy(const struct device_context *c)
 {
 	atomic_store_explicit(&c->client->page->contexts[c->index].busy_ns,
 		engine_context_busy_ns(c->engine), memory_order_relaxed);
@@ -20,7 +20,7 @@ void node_show_busy(const struct context *c)
 
 static void on_stream_completed(void *arg, void *user, uint64_t seq)
 {
-	const struct stream *s = user;
+	const struct device_stream *s = user;
 	struct sim_device_stream_cell *cell = &s->client->page->streams[s->index];
 
 	(void)arg;
@@ -30,7 +30,7 @@ static void on_stream_completed(void *arg, void *user, uint64_t seq)
 
 static void on_host(void *arg, void *user, uint64_t seq)
 {
-	const struct stream *s = user;
+	const struct device_stream *s = user;
 	struct sim_device_page *page = s->client->page;
 
 	(void)arg;
@@ -41,10 +41,10 @@ static void on_host(void *arg, void *user, uint64_t seq)
 
 static void on_recorded(void *arg, void *user, uint64_t completed, uint64_t time_ns)
 {
-	const struct event *v = user;
+	const struct device_event *v = user;
 
 	(void)arg;
-	for (const struct view *w = v->views; w; w = w->next) {
+	for (const struct event_view *w = v->views; w; w = w->next) {
 		struct sim_device_event_cell *cell = &w->client->page->events[w->index];
 
 		atomic_store(&cell->time_ns, time_ns);
@@ -52,7 +52,8 @@ static void on_recorded(void *arg, void *user, uint64_t completed, uint64_t time
 	}
 }
 
-static void post_xid(struct device *d, uint32_t slot, const struct instance *in, uint64_t xid)
+static void post_xid(struct simulated_gpus *d, uint32_t slot, const struct instance *in,
+	uint64_t xid)
 {
 	CLEANUP(sim_txn_end) struct sim_txn txn = SIM_TXN_INIT;
 
@@ -69,10 +70,10 @@ static void post_xid(struct device *d, uint32_t slot, const struct instance *in,
 
 static void on_failed(void *arg, void *user, uint32_t code)
 {
-	struct context *c = user, *server = c->is_server ? c : c->server;
+	struct device_context *c = user, *server = c->is_server ? c : c->server;
 	bool told = c->ended || (server && server->faulted);
 	const struct instance *in = c->client->instance;
-	struct device *d = arg;
+	struct simulated_gpus *d = arg;
 	bool there = d->slots[c->slot].usable && (!in || in->usable);
 
 	/* Dead by itself, not by a GPU that is gone, nor by an MPS server; one that is all clients' is told once. */
@@ -89,7 +90,7 @@ static void on_failed(void *arg, void *user, uint32_t code)
 
 static void on_drained(void *arg, void *user)
 {
-	struct stream *s = user;
+	struct device_stream *s = user;
 
 	(void)arg;
 	s->client->streams[s->index] = NULL;
@@ -104,9 +105,9 @@ static const struct engine_hooks engine_hooks = { .completed = on_stream_complet
 
 /* The node. */
 
-static void slot_read(struct device *d, const struct sim_node_head *head, uint32_t i)
+static void slot_read(struct simulated_gpus *d, const struct sim_node_head *head, uint32_t i)
 {
-	struct slot *s = &d->slots[i];
+	struct device_slot *s = &d->slots[i];
 	const struct sim_slot *now = &head->slots[i];
 	const struct sim_keys *k;
 	struct sim_gpu g;
@@ -138,7 +139,7 @@ static void slot_read(struct device *d, const struct sim_node_head *head, uint32
 }
 
 /* A GPU that is lost, gone or another than it was kills what ran on it. */
-static void fail_slot_contexts(struct device *d, uint32_t slot)
+static void fail_slot_contexts(struct simulated_gpus *d, uint32_t slot)
 {
 	for (struct device_client *c = d->clients; c; c = c->next)
 		for (uint32_t i = 0; i < SIM_DEVICE_CONTEXTS_MAX; i++)
@@ -146,7 +147,7 @@ static void fail_slot_contexts(struct device *d, uint32_t slot)
 				engine_context_fail(c->contexts[i].engine, LAUNCH_FAILED);
 }
 
-void node_read(struct device *d, bool first)
+void node_read(struct simulated_gpus *d, bool first)
 {
 	uint64_t generation = sim_state_generation(d->state);
 	CLEANUP(freep) struct sim_node_head *head = NULL;
@@ -159,7 +160,7 @@ void node_read(struct device *d, bool first)
 	sim_state_read_bare(d->state, &SIM_PART_HEAD(head), 1);
 	d->generation = generation;
 	for (uint32_t i = 0; i < SIM_MAX_GPUS; i++) {
-		struct slot *s = &d->slots[i], old = *s;
+		struct device_slot *s = &d->slots[i], old = *s;
 
 		slot_read(d, head, i);
 		if (!first && old.usable && (!s->usable || s->epoch != old.epoch))
@@ -169,7 +170,7 @@ void node_read(struct device *d, bool first)
 }
 
 /* Rows of processes whose daemon was killed. */
-static int clear_left_over(struct device *d, struct error *err)
+static int clear_left_over(struct simulated_gpus *d, struct error *err)
 {
 	CLEANUP(sim_txn_end) struct sim_txn txn = SIM_TXN_INIT;
 	struct sim_usage rows[SIM_MAX_PROCESSES];
@@ -192,9 +193,9 @@ static int clear_left_over(struct device *d, struct error *err)
 	return 0;
 }
 
-int device_new(struct sim_state *state, struct device **ret, struct error *err)
+int device_new(struct sim_state *state, struct simulated_gpus **ret, struct error *err)
 {
-	struct device *d = calloc(1, sizeof(*d));
+	struct simulated_gpus *d = calloc(1, sizeof(*d));
 
 	if (!d)
 		return error_nomem(err);
@@ -215,12 +216,12 @@ int device_new(struct sim_state *state, struct device **ret, struct error *err)
 	return 0;
 }
 
-void device_account(struct device *d, int fd)
+void device_account(struct simulated_gpus *d, int fd)
 {
 	d->account_fd = fd;
 }
 
-struct device *device_free(struct device *d)
+struct simulated_gpus *device_free(struct simulated_gpus *d)
 {
 	while (d->clients) {
 		d->clients->free_at_ns = 0;

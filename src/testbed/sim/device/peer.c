@@ -24,7 +24,7 @@ static void read_peer_name(uint32_t pid, char *ret, size_t cap)
 	ret[strcspn(ret, "\n")] = '\0';
 }
 
-struct device_client *device_client_new(struct device *d, uint32_t pid)
+struct device_client *device_client_new(struct simulated_gpus *d, uint32_t pid)
 {
 	struct device_client *c;
 
@@ -47,7 +47,7 @@ struct device_client *device_client_new(struct device *d, uint32_t pid)
 }
 
 /* A client of MPS that is gone in the middle of a kernel ends all others of its server, as was seen on an H100. */
-static void fault_of_end(const struct context *x)
+static void fault_of_end(const struct device_context *x)
 {
 	if (x->server && !x->ended && engine_context_computes(x->engine))
 		engine_context_fault(x->engine, ILLEGAL_ADDRESS);
@@ -75,7 +75,7 @@ static void client_stop(struct device_client *c)
 
 void peer_free(struct device_client *c)
 {
-	struct device *d = c->device;
+	struct simulated_gpus *d = c->device;
 
 	memory_release_all(d->memories, &c->holder);
 	for (uint32_t slot = 0; slot < SIM_MAX_GPUS; slot++) {
@@ -101,7 +101,7 @@ void peer_free(struct device_client *c)
 
 void device_client_gone(struct device_client *c, uint64_t now_ns)
 {
-	struct device *d = c->device;
+	struct simulated_gpus *d = c->device;
 	uint64_t wait_ns = 0;
 
 	if (now_ns != UINT64_MAX) {

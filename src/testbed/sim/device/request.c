@@ -40,7 +40,7 @@ static void uncharge_client(struct device_client *c, uint32_t slot, uint64_t byt
 }
 
 /* Streams go with their context; who waits for one is woken. */
-void request_context_end(struct context *c)
+void request_context_end(struct device_context *c)
 {
 	struct device_client *client = c->client;
 	struct share *s = &client->shares[c->slot];
@@ -48,7 +48,7 @@ void request_context_end(struct context *c)
 	if (c->is_server)
 		mps_server_end(c);
 	for (uint32_t i = 0; client->streams && i < client->stream_top; i++) {
-		struct stream *t = client->streams[i];
+		struct device_stream *t = client->streams[i];
 
 		if (!t || t->context != c)
 			continue;
@@ -63,7 +63,7 @@ void request_context_end(struct context *c)
 			engine_context_busy_ns(c->engine);
 	engine_context_free(c->engine);
 	uncharge_client(client, c->slot, c->bytes);
-	*c = (struct context){ .engine = NULL };
+	*c = (struct device_context){ .engine = NULL };
 	if (--s->contexts == 0) {
 		uncharge_client(client, (uint32_t)(s - client->shares), s->base);
 		s->base = 0;
@@ -73,7 +73,7 @@ void request_context_end(struct context *c)
 
 static uint32_t check_slot_usable(const struct device_client *c, uint32_t slot)
 {
-	const struct device *d = c->device;
+	const struct simulated_gpus *d = c->device;
 
 	if (slot >= SIM_MAX_GPUS || (c->instance && !instance_on(c, slot)))
 		return BAD_DEVICE;
@@ -84,7 +84,8 @@ static uint32_t check_slot_usable(const struct device_client *c, uint32_t slot)
 	return d->slots[slot].mig ? NOT_SUPPORTED : OK;
 }
 
-uint32_t request_context_begin(struct device_client *c, uint32_t slot, struct context **ret)
+uint32_t request_context_begin(struct device_client *c, uint32_t slot,
+	struct device_context **ret)
 {
 	uint32_t r = check_slot_usable(c, slot), i = 0;
 
@@ -92,7 +93,7 @@ uint32_t request_context_begin(struct device_client *c, uint32_t slot, struct co
 		i++;
 	if (r || i == SIM_DEVICE_CONTEXTS_MAX)
 		return r ? r : TOO_MANY_CONTEXTS;
-	c->contexts[i] = (struct context){ .client = c, .index = i, .slot = slot };
+	c->contexts[i] = (struct device_context){ .client = c, .index = i, .slot = slot };
 	atomic_store(&c->page->contexts[i].error, 0);
 	atomic_store(&c->page->contexts[i].busy_ns, 0);
 	*ret = &c->contexts[i];
@@ -100,7 +101,7 @@ uint32_t request_context_begin(struct device_client *c, uint32_t slot, struct co
 }
 
 /* What a process's first context takes besides its stacks: more where it may have more of the GPU. */
-static uint64_t base_bytes(const struct slot *s, uint32_t width)
+static uint64_t base_bytes(const struct device_slot *s, uint32_t width)
 {
 	uint64_t scaled = DEVICE_CONTEXT_BASE - DEVICE_CONTEXT_FIXED;
 
@@ -109,10 +110,11 @@ static uint64_t base_bytes(const struct slot *s, uint32_t width)
 }
 
 /* The memory that a new context takes; .bytes and .more of it are the context's, the rest is @base. */
-static uint32_t context_memory(struct device_client *c, struct context *x, uint64_t *base)
+static uint32_t context_memory(struct device_client *c, struct device_context *x,
+	uint64_t *base)
 {
-	struct device *d = c->device;
-	const struct slot *s = &d->slots[x->slot];
+	struct simulated_gpus *d = c->device;
+	const struct device_slot *s = &d->slots[x->slot];
 	const struct share *share = &c->shares[x->slot];
 	uint64_t stack = stack_bytes(x->width, DEVICE_STACK_DEFAULT), all = 0;
 	uint32_t value;
@@ -133,8 +135,8 @@ static uint32_t handle_context_create(struct device_client *c,
 	const struct sim_device_request *q, struct device_answer *a)
 {
 	CLEANUP(freep) struct ticket *t = NULL;
-	struct device *d = c->device;
-	struct context *x, *server;
+	struct simulated_gpus *d = c->device;
+	struct device_context *x, *server;
 	struct share *share;
 	uint64_t base;
 	uint32_t r = request_context_begin(c, q->slot, &x);
@@ -171,7 +173,7 @@ static uint32_t handle_context_create(struct device_client *c,
 	return OK;
 }
 
-static struct context *find_context(struct device_client *c, uint32_t object)
+static struct device_context *find_context(struct device_client *c, uint32_t object)
 {
 	return object < SIM_DEVICE_CONTEXTS_MAX && c->contexts[object].engine
 		       ? &c->contexts[object]
@@ -181,7 +183,7 @@ static struct context *find_context(struct device_client *c, uint32_t object)
 static uint32_t handle_context_destroy(struct device_client *c,
 	const struct sim_device_request *q, struct device_answer *a)
 {
-	struct context *x = find_context(c, q->object);
+	struct device_context *x = find_context(c, q->object);
 	uint32_t slot;
 
 	(void)a;
@@ -197,8 +199,8 @@ static uint32_t handle_context_destroy(struct device_client *c,
 static uint32_t handle_context_stack(struct device_client *c,
 	const struct sim_device_request *q, struct device_answer *a)
 {
-	struct context *x = find_context(c, q->object);
-	struct device *d = c->device;
+	struct device_context *x = find_context(c, q->object);
+	struct simulated_gpus *d = c->device;
 	uint64_t bytes, want;
 
 	if (!x)
@@ -220,7 +222,7 @@ static uint32_t handle_context_stack(struct device_client *c,
 static uint32_t handle_context_fault(struct device_client *c,
 	const struct sim_device_request *q, struct device_answer *a)
 {
-	struct context *x = find_context(c, q->object);
+	struct device_context *x = find_context(c, q->object);
 
 	(void)a;
 	if (!x)
@@ -233,10 +235,10 @@ static uint32_t handle_context_fault(struct device_client *c,
 
 /* Streams and events. */
 
-void request_view_end(struct view *w)
+void request_view_end(struct event_view *w)
 {
-	struct event *v = w->event;
-	struct view **at = &v->views;
+	struct device_event *v = w->event;
+	struct event_view **at = &v->views;
 
 	while (*at != w)
 		at = &(*at)->next;
@@ -255,8 +257,8 @@ void request_view_end(struct view *w)
 static uint32_t handle_stream_create(struct device_client *c,
 	const struct sim_device_request *q, struct device_answer *a)
 {
-	struct context *x = find_context(c, q->object);
-	struct stream *s;
+	struct device_context *x = find_context(c, q->object);
+	struct device_stream *s;
 	uint32_t i;
 
 	if (!x)
@@ -271,7 +273,7 @@ static uint32_t handle_stream_create(struct device_client *c,
 	s = calloc(1, sizeof(*s));
 	if (!s)
 		return OS_ERROR;
-	*s = (struct stream){ .client = c, .context = x, .index = i };
+	*s = (struct device_stream){ .client = c, .context = x, .index = i };
 	s->engine = engine_stream_new(x->engine, q->percent > 100 ? 100 : (int)q->percent, s);
 	if (!s->engine) {
 		free(s);
@@ -286,9 +288,9 @@ static uint32_t handle_stream_create(struct device_client *c,
 	return OK;
 }
 
-struct stream *request_stream(struct device_client *c, uint32_t object)
+struct device_stream *request_stream(struct device_client *c, uint32_t object)
 {
-	struct stream *s = object < SIM_DEVICE_STREAMS_MAX ? c->streams[object] : NULL;
+	struct device_stream *s = object < SIM_DEVICE_STREAMS_MAX ? c->streams[object] : NULL;
 
 	return s && !s->dying ? s : NULL;
 }
@@ -296,7 +298,7 @@ struct stream *request_stream(struct device_client *c, uint32_t object)
 static uint32_t handle_stream_destroy(struct device_client *c,
 	const struct sim_device_request *q, struct device_answer *a)
 {
-	struct stream *s = request_stream(c, q->object);
+	struct device_stream *s = request_stream(c, q->object);
 
 	(void)a;
 	if (!s)
@@ -306,9 +308,9 @@ static uint32_t handle_stream_destroy(struct device_client *c,
 	return OK;
 }
 
-static struct view *event_view_new(struct device_client *c, struct event *v)
+static struct event_view *event_view_new(struct device_client *c, struct device_event *v)
 {
-	struct view *w;
+	struct event_view *w;
 	uint32_t i;
 
 	for (uint32_t n = 0; n < SIM_DEVICE_EVENTS_MAX; n++) {
@@ -321,7 +323,7 @@ static struct view *event_view_new(struct device_client *c, struct event *v)
 	w = calloc(1, sizeof(*w));
 	if (!w)
 		return NULL;
-	*w = (struct view){ .event = v, .client = c, .index = i, .next = v->views };
+	*w = (struct event_view){ .event = v, .client = c, .index = i, .next = v->views };
 	v->views = w;
 	c->events[i] = w;
 	c->event_cursor = i + 1;
@@ -335,9 +337,9 @@ static struct view *event_view_new(struct device_client *c, struct event *v)
 static uint32_t handle_event_create(struct device_client *c, const struct sim_device_request *q,
 	struct device_answer *a)
 {
-	struct device *d = c->device;
-	struct event *v = calloc(1, sizeof(*v));
-	const struct view *w;
+	struct simulated_gpus *d = c->device;
+	struct device_event *v = calloc(1, sizeof(*v));
+	const struct event_view *w;
 
 	(void)q;
 	if (!v)
@@ -368,8 +370,8 @@ static uint32_t handle_event_create(struct device_client *c, const struct sim_de
 static uint32_t handle_event_open(struct device_client *c, const struct sim_device_request *q,
 	struct device_answer *a)
 {
-	struct event *v = c->device->events;
-	const struct view *w;
+	struct device_event *v = c->device->events;
+	const struct event_view *w;
 
 	while (v && (v->id != q->id || v->cookie != q->cookie))
 		v = v->next;
@@ -382,7 +384,7 @@ static uint32_t handle_event_open(struct device_client *c, const struct sim_devi
 	return OK;
 }
 
-struct view *request_event(const struct device_client *c, uint32_t object)
+struct event_view *request_event(const struct device_client *c, uint32_t object)
 {
 	return object < SIM_DEVICE_EVENTS_MAX ? c->events[object] : NULL;
 }
@@ -390,7 +392,7 @@ struct view *request_event(const struct device_client *c, uint32_t object)
 static uint32_t handle_event_destroy(struct device_client *c,
 	const struct sim_device_request *q, struct device_answer *a)
 {
-	struct view *w = request_event(c, q->object);
+	struct event_view *w = request_event(c, q->object);
 
 	(void)a;
 	if (!w)
@@ -426,7 +428,7 @@ static void fill_memory_reply(const struct memory_facts *m, struct device_answer
 static uint32_t handle_mem_alloc(struct device_client *c, const struct sim_device_request *q,
 	struct device_answer *a)
 {
-	struct device *d = c->device;
+	struct simulated_gpus *d = c->device;
 	bool managed = q->flags & SIM_DEVICE_MEM_MANAGED;
 	const struct memory_facts *m;
 	uint32_t r = check_slot_usable(c, q->slot), value;
@@ -456,7 +458,7 @@ static uint32_t handle_mem_alloc(struct device_client *c, const struct sim_devic
 static uint32_t handle_mem_release(struct device_client *c, const struct sim_device_request *q,
 	struct device_answer *a)
 {
-	struct device *d = c->device;
+	struct simulated_gpus *d = c->device;
 
 	(void)a;
 	if (!memory_release(d->memories, &c->holder, q->id))
@@ -518,8 +520,8 @@ static uint32_t handle_hello(struct device_client *c, const struct sim_device_re
 	if (q->bytes != SIM_DEVICE_VERSION)
 		return NOT_SUPPORTED;
 	fd = memfd_create("gpuslice-sim-page", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	c->streams = calloc(SIM_DEVICE_STREAMS_MAX, sizeof(struct stream *));
-	c->events = calloc(SIM_DEVICE_EVENTS_MAX, sizeof(struct view *));
+	c->streams = calloc(SIM_DEVICE_STREAMS_MAX, sizeof(struct device_stream *));
+	c->events = calloc(SIM_DEVICE_EVENTS_MAX, sizeof(struct event_view *));
 	if (fd < 0 || !c->streams || !c->events || ftruncate(fd, sizeof(*page)) < 0 ||
 		fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)
 		return OS_ERROR;
@@ -567,7 +569,7 @@ bool device_request(struct device_client *c, const struct sim_device_request *q,
 	if ((q->op == SIM_DEVICE_HELLO) == (c->page != NULL))
 		return false;
 	if (q->op == SIM_DEVICE_HOST_DONE) {
-		const struct stream *s = request_stream(c, q->object);
+		const struct device_stream *s = request_stream(c, q->object);
 
 		if (s)
 			(void)engine_host_done(s->engine, q->id, now_ns);

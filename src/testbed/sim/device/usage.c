@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-void usage_show(struct device *d, uint32_t slot)
+void usage_show(struct simulated_gpus *d, uint32_t slot)
 {
 	struct sim_usage rows[SIM_MAX_PROCESSES];
 	size_t n = 0, i;
@@ -72,7 +72,7 @@ static bool listed_by_another(const struct device_client *c, uint32_t slot)
 bool usage_list(struct device_client *c, uint32_t slot)
 {
 	CLEANUP(sim_txn_end) struct sim_txn txn = SIM_TXN_INIT;
-	struct device *d = c->device;
+	struct simulated_gpus *d = c->device;
 	struct sim_gpu *g;
 
 	if (c->shares[slot].listed)
@@ -100,7 +100,7 @@ bool usage_list(struct device_client *c, uint32_t slot)
 void usage_unlist(struct device_client *c)
 {
 	CLEANUP(sim_txn_end) struct sim_txn txn = SIM_TXN_INIT;
-	struct device *d = c->device;
+	struct simulated_gpus *d = c->device;
 	bool begun = false;
 
 	for (uint32_t slot = 0; slot < SIM_MAX_GPUS; slot++) {
@@ -128,7 +128,7 @@ void usage_unlist(struct device_client *c)
 			usage_show(d, slot);
 }
 
-uint64_t usage_free_bytes(const struct slot *s)
+uint64_t usage_free_bytes(const struct device_slot *s)
 {
 	return s->room > s->used ? s->room - s->used : 0;
 }
@@ -148,7 +148,7 @@ uint64_t usage_get_free(const struct device_client *c, uint32_t slot)
 void usage_moved(void *arg, const struct memory_facts *m, struct memory_holder *from,
 	struct memory_holder *to, bool lives)
 {
-	struct device *d = arg;
+	struct simulated_gpus *d = arg;
 
 	if (m->flags & SIM_DEVICE_MEM_MANAGED)
 		return;
@@ -167,7 +167,7 @@ void usage_moved(void *arg, const struct memory_facts *m, struct memory_holder *
 }
 
 /* The same where memory may have gone over to a process that NVML does not list yet. */
-void usage_show_again(struct device *d, uint32_t slot)
+void usage_show_again(struct simulated_gpus *d, uint32_t slot)
 {
 	for (struct device_client *c = d->clients; c; c = c->next)
 		if (c->shares[slot].bytes && !c->shares[slot].listed)
@@ -190,7 +190,7 @@ uint64_t usage_busy_ns(const struct device_client *c, uint32_t slot)
 }
 
 /* The percentage of the interval that each process computed. True: one has changed. */
-static bool measure_clients(struct device *d, uint64_t interval_ns)
+static bool measure_clients(struct simulated_gpus *d, uint64_t interval_ns)
 {
 	bool changed = false;
 
@@ -211,7 +211,7 @@ static bool measure_clients(struct device *d, uint64_t interval_ns)
 	return changed;
 }
 
-static void show_load(struct sim_gpu *g, const struct device *d, uint32_t slot)
+static void show_load(struct sim_gpu *g, const struct simulated_gpus *d, uint32_t slot)
 {
 	sim_settle(g, time_wall_ns());
 	for (const struct device_client *c = d->clients; c; c = c->next)
@@ -226,12 +226,12 @@ static void show_load(struct sim_gpu *g, const struct device *d, uint32_t slot)
 	sim_gpu_sum_processes(g);
 }
 
-void device_add_lateness(struct device *d, uint64_t ns)
+void device_add_lateness(struct simulated_gpus *d, uint64_t ns)
 {
 	d->late_ns += ns;
 }
 
-void usage_measure(struct device *d, uint64_t now_ns)
+void usage_measure(struct simulated_gpus *d, uint64_t now_ns)
 {
 	CLEANUP(sim_txn_end) struct sim_txn txn = SIM_TXN_INIT;
 	uint64_t mono_ns = time_mono_ns(), interval_ns = now_ns - d->measured_ns;

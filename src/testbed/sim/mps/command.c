@@ -60,7 +60,7 @@ static void copy_command_word(char *to, const char *from)
 	(void)snprintf(to, MPS_WORD_MAX, "%s", from);
 }
 
-static void parse_command_args(struct mps_command *c, const struct words *w)
+static void parse_command_args(struct sim_mps_command *c, const struct words *w)
 {
 	const char *first = w->n > 1 ? w->at[1] : "", *second = w->n > 2 ? w->at[2] : "";
 	const char *third = w->n > 3 ? w->at[3] : "", *text;
@@ -100,7 +100,7 @@ static void parse_command_args(struct mps_command *c, const struct words *w)
 	}
 }
 
-void mps_command_parse(struct mps_command *ret, const char *line)
+void mps_command_parse(struct sim_mps_command *ret, const char *line)
 {
 #define ROW_(id, name, changes, served, words) { name, MPS_CMD_##id, words, changes, served },
 	static const struct {
@@ -112,7 +112,7 @@ void mps_command_parse(struct mps_command *ret, const char *line)
 #undef ROW_
 	struct words w;
 
-	*ret = (struct mps_command){ .id = MPS_CMD_UNKNOWN };
+	*ret = (struct sim_mps_command){ .id = MPS_CMD_UNKNOWN };
 	split_command_words(&w, line);
 	line += strspn(line, SPACE);
 	(void)snprintf(ret->name, sizeof(ret->name), "%.*s", (int)strcspn(line, "\r\n"), line);

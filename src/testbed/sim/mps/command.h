@@ -34,7 +34,7 @@
 enum mps_command_id { MPS_CMD_UNKNOWN, MPS_COMMANDS(MPS_COMMAND_ID_) };
 #undef MPS_COMMAND_ID_
 
-struct mps_command {
+struct sim_mps_command {
 	enum mps_command_id id;
 	bool changes;    /* only for the user of the daemon, and for root */
 	bool served;     /* a server answers it */
@@ -51,4 +51,4 @@ struct mps_command {
 };
 
 /* Numbers are read as NVIDIA's program reads them: what is none is 0. Words that are too long are cut. */
-void mps_command_parse(struct mps_command *ret, const char *line);
+void mps_command_parse(struct sim_mps_command *ret, const char *line);

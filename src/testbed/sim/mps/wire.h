@@ -57,10 +57,10 @@ enum mps_op {
 	MPS_STOP,     /* unless it has clients; .id 1: in spite of them */
 	/* From a server to control. */
 	MPS_RESULT, /* .id: how many connections it has; text: what is to be printed */
-	MPS_STATE,  /* .status: enum mps_state. Unasked */
+	MPS_STATE,  /* .status: enum sim_mps_state. Unasked */
 };
 
-enum mps_state { MPS_INITIALIZING, MPS_ACTIVE, MPS_FAULT };
+enum sim_mps_state { MPS_INITIALIZING, MPS_ACTIVE, MPS_FAULT };
 
 /* What a server lets its clients have; the same of what a client asks for itself. */
 struct mps_settings {

@@ -13,7 +13,7 @@
 #include "testbed/sim/mig.h"
 
 /* One `key: value` of a mapping, and where an error about it is. */
-struct pair {
+struct node_file_pair {
 	struct fy_node *key_node, *value;
 	char key[64];
 };
@@ -28,11 +28,12 @@ struct parser {
 	const struct sim_node_model *model;
 	const struct sim_product *product;
 	uint32_t count;
-	struct pair gpu, gpus;
+	struct node_file_pair gpu, gpus;
 };
 
 /* What a key of a mapping does. */
-typedef int pair_fn(struct parser *p, const struct pair *pair, void *arg, struct error *err);
+typedef int pair_fn(struct parser *p, const struct node_file_pair *pair, void *arg,
+	struct error *err);
 
 static void parser_fini(struct parser *p)
 {
@@ -72,11 +73,11 @@ static int prefix_node_place(const struct parser *p, struct fy_node *key, struct
 	return error_prefix(err, "%s:%d:%d", p->path, mark->line + 1, mark->column + 1);
 }
 
-static int set_pair_error(const struct parser *p, const struct pair *pair, struct error *err,
-	const char *fmt, ...) PRINTF(4, 5);
+static int set_pair_error(const struct parser *p, const struct node_file_pair *pair,
+	struct error *err, const char *fmt, ...) PRINTF(4, 5);
 
-static int set_pair_error(const struct parser *p, const struct pair *pair, struct error *err,
-	const char *fmt, ...)
+static int set_pair_error(const struct parser *p, const struct node_file_pair *pair,
+	struct error *err, const char *fmt, ...)
 {
 	va_list ap;
 
@@ -88,10 +89,10 @@ static int set_pair_error(const struct parser *p, const struct pair *pair, struc
 }
 
 /* The same for a key that is not expected there: it is the key's place that counts. */
-static int set_unknown_key_error(const struct parser *p, const struct pair *pair,
+static int set_unknown_key_error(const struct parser *p, const struct node_file_pair *pair,
 	struct error *err, const char *text)
 {
-	struct pair key = *pair;
+	struct node_file_pair key = *pair;
 
 	key.value = NULL;
 	return set_pair_error(p, &key, err, "%s", text);
@@ -109,8 +110,8 @@ static const char *describe_node_kind(struct fy_node *n)
 }
 
 /* The scalar's text in @ret of @cap bytes; refuses what is longer, or holds a NUL. */
-static int read_scalar_text(const struct parser *p, const struct pair *pair, char *ret,
-	size_t cap, struct error *err)
+static int read_scalar_text(const struct parser *p, const struct node_file_pair *pair,
+	char *ret, size_t cap, struct error *err)
 {
 	size_t len = 0;
 	const char *text;
@@ -127,8 +128,8 @@ static int read_scalar_text(const struct parser *p, const struct pair *pair, cha
 	return 0;
 }
 
-static int read_scalar_number(const struct parser *p, const struct pair *pair, uint64_t min,
-	uint64_t max, uint64_t *ret, struct error *err)
+static int read_scalar_number(const struct parser *p, const struct node_file_pair *pair,
+	uint64_t min, uint64_t max, uint64_t *ret, struct error *err)
 {
 	char text[32];
 
@@ -142,8 +143,8 @@ static int read_scalar_number(const struct parser *p, const struct pair *pair, u
 }
 
 /* Calls @fn for each key of the mapping @of->value. */
-static int iterate_mapping(struct parser *p, const struct pair *of, pair_fn *fn, void *arg,
-	struct error *err)
+static int iterate_mapping(struct parser *p, const struct node_file_pair *of, pair_fn *fn,
+	void *arg, struct error *err)
 {
 	struct fy_node_pair *np;
 	void *iter = NULL;
@@ -152,7 +153,7 @@ static int iterate_mapping(struct parser *p, const struct pair *of, pair_fn *fn,
 		return set_pair_error(p, of, err, "expected a mapping, found %s",
 			describe_node_kind(of->value));
 	while ((np = fy_node_mapping_iterate(of->value, &iter)) != NULL) {
-		struct pair pair = { .key_node = fy_node_pair_key(np),
+		struct node_file_pair pair = { .key_node = fy_node_pair_key(np),
 			.value = fy_node_pair_value(np) };
 		size_t len = 0;
 		const char *text;
@@ -173,7 +174,8 @@ static int iterate_mapping(struct parser *p, const struct pair *of, pair_fn *fn,
 
 /* The parts of a file. */
 
-static int on_fail(struct parser *p, const struct pair *pair, void *arg, struct error *err)
+static int on_fail(struct parser *p, const struct node_file_pair *pair, void *arg,
+	struct error *err)
 {
 	struct sim_gpu *g = arg;
 	enum sim_group group;
@@ -192,7 +194,7 @@ static int on_fail(struct parser *p, const struct pair *pair, void *arg, struct 
 	return 0;
 }
 
-static int find_product(const struct parser *p, const struct pair *pair,
+static int find_product(const struct parser *p, const struct node_file_pair *pair,
 	const struct sim_product **ret, struct error *err)
 {
 	char text[64];
@@ -225,7 +227,8 @@ static void change_product(struct sim_gpu *g, const struct sim_product *product)
 	g->keys.numa_node = old.numa_node;
 }
 
-static int on_product(struct parser *p, const struct pair *pair, void *arg, struct error *err)
+static int on_product(struct parser *p, const struct node_file_pair *pair, void *arg,
+	struct error *err)
 {
 	const struct sim_product *product;
 
@@ -237,7 +240,8 @@ static int on_product(struct parser *p, const struct pair *pair, void *arg, stru
 	return 0;
 }
 
-static int on_gpu_key(struct parser *p, const struct pair *pair, void *arg, struct error *err)
+static int on_gpu_key(struct parser *p, const struct node_file_pair *pair, void *arg,
+	struct error *err)
 {
 	const struct sim_key *key = sim_key_find(pair->key);
 	struct sim_gpu *g = arg;
@@ -261,8 +265,8 @@ static int on_gpu_key(struct parser *p, const struct pair *pair, void *arg, stru
 }
 
 /* "3g.20gb" or "3g.20gb@4": a GPU instance with one compute instance, which is all of it. */
-static int add_file_mig_instance(struct parser *p, const struct pair *pair, struct sim_gpu *g,
-	struct error *err)
+static int add_file_mig_instance(struct parser *p, const struct node_file_pair *pair,
+	struct sim_gpu *g, struct error *err)
 {
 	const struct sim_mig_table *t = sim_mig_table(&g->keys);
 	uint32_t start = SIM_MIG_ANY, gi, ci, i = 0;
@@ -292,7 +296,8 @@ static int add_file_mig_instance(struct parser *p, const struct pair *pair, stru
 }
 
 /* MIG on, with these instances in this order. */
-static int on_mig(struct parser *p, const struct pair *pair, void *arg, struct error *err)
+static int on_mig(struct parser *p, const struct node_file_pair *pair, void *arg,
+	struct error *err)
 {
 	struct sim_gpu *g = arg;
 	struct fy_node *item;
@@ -308,7 +313,7 @@ static int on_mig(struct parser *p, const struct pair *pair, void *arg, struct e
 	g->mig.pending = NVML_DEVICE_MIG_ENABLE;
 	sim_mig_reset(g);
 	while ((item = fy_node_sequence_iterate(pair->value, &iter)) != NULL) {
-		struct pair one = *pair;
+		struct node_file_pair one = *pair;
 
 		one.value = item;
 		if (add_file_mig_instance(p, &one, g, err) < 0)
@@ -319,7 +324,7 @@ static int on_mig(struct parser *p, const struct pair *pair, void *arg, struct e
 }
 
 /* A mapping of keys for one GPU: the product first, since it resets the others, MIG last. */
-static int apply_gpu(struct parser *p, const struct pair *of, struct sim_gpu *g,
+static int apply_gpu(struct parser *p, const struct node_file_pair *of, struct sim_gpu *g,
 	struct error *err)
 {
 	if (iterate_mapping(p, of, on_product, g, err) < 0 ||
@@ -328,7 +333,8 @@ static int apply_gpu(struct parser *p, const struct pair *of, struct sim_gpu *g,
 	return iterate_mapping(p, of, on_mig, g, err);
 }
 
-static int on_index(struct parser *p, const struct pair *pair, void *arg, struct error *err)
+static int on_index(struct parser *p, const struct node_file_pair *pair, void *arg,
+	struct error *err)
 {
 	uint64_t *index = arg;
 
@@ -348,7 +354,7 @@ static int apply_gpus(struct parser *p, struct error *err)
 		return set_pair_error(p, &p->gpus, err, "expected a list, found %s",
 			describe_node_kind(p->gpus.value));
 	while ((item = fy_node_sequence_iterate(p->gpus.value, &iter)) != NULL) {
-		struct pair pair = { .key_node = p->gpus.key_node,
+		struct node_file_pair pair = { .key_node = p->gpus.key_node,
 			.value = item,
 			.key = "gpus" };
 		uint64_t index = UINT64_MAX;
@@ -363,7 +369,8 @@ static int apply_gpus(struct parser *p, struct error *err)
 	return 0;
 }
 
-static int on_driver(struct parser *p, const struct pair *pair, void *arg, struct error *err)
+static int on_driver(struct parser *p, const struct node_file_pair *pair, void *arg,
+	struct error *err)
 {
 	struct sim_node_head *h = arg;
 	uint64_t n;
@@ -386,7 +393,7 @@ static int on_driver(struct parser *p, const struct pair *pair, void *arg, struc
 	return 0;
 }
 
-static int top_name(struct parser *p, const struct pair *pair, struct error *err)
+static int top_name(struct parser *p, const struct node_file_pair *pair, struct error *err)
 {
 	struct sim_node_head *h = &p->node->head;
 
@@ -398,7 +405,7 @@ static int top_name(struct parser *p, const struct pair *pair, struct error *err
 	return 0;
 }
 
-static int top_model(struct parser *p, const struct pair *pair, struct error *err)
+static int top_model(struct parser *p, const struct node_file_pair *pair, struct error *err)
 {
 	char text[SIM_NAME_MAX];
 
@@ -411,7 +418,8 @@ static int top_model(struct parser *p, const struct pair *pair, struct error *er
 				  text);
 }
 
-static int on_top(struct parser *p, const struct pair *pair, void *arg, struct error *err)
+static int on_top(struct parser *p, const struct node_file_pair *pair, void *arg,
+	struct error *err)
 {
 	struct sim_node_head *h = &p->node->head;
 	char text[SIM_NAME_MAX];
@@ -535,7 +543,7 @@ int sim_node_parse(const char *text, size_t len, const char *path, struct sim_no
 	struct error *err)
 {
 	CLEANUP(parser_fini) struct parser p = { .path = path, .node = node };
-	struct pair root = { .key = "node file" };
+	struct node_file_pair root = { .key = "node file" };
 	char name[SIM_NAME_MAX];
 
 	if (len > SIM_NODE_FILE_MAX_BYTES)

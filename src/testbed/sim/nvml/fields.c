@@ -16,7 +16,7 @@ static const unsigned short unknown_below_last[] = { 0, 274, 289, 290, 291, 292,
 
 typedef uint64_t field_fn(const struct sim_gpu *g, unsigned int scope, nvmlReturn_t *r);
 
-struct field {
+struct sim_nvml_field {
 	unsigned int id, type;
 	enum sim_group group;
 	field_fn *fn;
@@ -262,7 +262,7 @@ static const struct {
 		id, type, SIM_GROUP_##group, fn, 0, 0 \
 	}
 
-static const struct field fields[] = {
+static const struct sim_nvml_field fields[] = {
 	/* sorted by id */
 	KEY(1, ULL, ECC, ecc),
 	KEY(2, ULL, ECC, ecc_pending),
@@ -352,7 +352,7 @@ static const struct field fields[] = {
 	FN(302, ULL, REMAPPED_ROWS, get_constant_zero_field),
 };
 
-static const struct field *field_find(unsigned int id)
+static const struct sim_nvml_field *field_find(unsigned int id)
 {
 	size_t low = 0, high = ARRAY_LEN(fields);
 
@@ -387,7 +387,7 @@ static unsigned int refused_type(unsigned int id)
 
 static void fill_field_value(const struct sim_gpu *g, nvmlFieldValue_t *v, uint64_t now_us)
 {
-	const struct field *f = field_find(v->fieldId);
+	const struct sim_nvml_field *f = field_find(v->fieldId);
 	uint64_t value = 0;
 
 	v->timestamp = (long long)now_us;

@@ -148,12 +148,12 @@ EXPORT nvmlReturn_t nvmlGpmQueryIfStreamingEnabled(nvmlDevice_t d, unsigned int 
 
 /* Metrics. */
 
-enum source { LOAD, MEMORY_LOAD, PCIE_TX, PCIE_RX, NOTHING };
+enum gpm_source { LOAD, MEMORY_LOAD, PCIE_TX, PCIE_RX, NOTHING };
 
 /* What a metric is made of: `share` percent of its source. */
 static const struct metric {
 	unsigned int id;
-	enum source source;
+	enum gpm_source source;
 	unsigned int share;
 	const char *short_name, *long_name, *unit;
 } metrics[] = {
@@ -194,7 +194,7 @@ static double measured_percent(const struct nvmlGpmSample_st *a,
 		       : 100;
 }
 
-static double compute_gpm_value(const nvmlGpmMetricsGet_t *get, enum source source)
+static double compute_gpm_value(const nvmlGpmMetricsGet_t *get, enum gpm_source source)
 {
 	const struct nvmlGpmSample_st *a = get->sample1, *b = get->sample2;
 

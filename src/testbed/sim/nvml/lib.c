@@ -17,16 +17,16 @@
  * The state in use, and those before it: a state that was once opened is never unmapped, because a
  * call of another thread may be reading it. Programs change directories in tests only.
  */
-struct session {
+struct sim_nvml_session {
 	struct sim_state *state;
 	char dev[SIM_PATH_MAX]; /* device nodes of the container; "": not in one */
-	struct session *older;
+	struct sim_nvml_session *older;
 };
 
 /* `lock` guards opening and closing; calls read the two atomics. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic uint32_t init_count;
-static struct session *_Atomic current;
+static struct sim_nvml_session *_Atomic current;
 
 /* Messages. */
 
@@ -87,7 +87,7 @@ uint32_t gpu_slot(nvmlDevice_t d)
 
 nvmlReturn_t lib_again(const struct sim_state **ret)
 {
-	const struct session *session;
+	const struct sim_nvml_session *session;
 
 	if (!atomic_load_explicit(&init_count, memory_order_acquire))
 		return NVML_ERROR_UNINITIALIZED;
@@ -224,14 +224,14 @@ static bool find_target(struct sim_gpu *g, const struct handle *h, struct target
 	return t->ci && t->ci->serial == h->serial;
 }
 
-struct entry {
+struct nvml_call_entry {
 	const struct sim_state *state;
 	struct handle handle;
 	bool all; /* the GPU with its tables */
 };
 
 /* The part of entering that begins with a handle of ours; what is read is in *g. */
-static nvmlReturn_t enter_gpu(const struct entry *e, struct sim_gpu *g)
+static nvmlReturn_t enter_gpu(const struct nvml_call_entry *e, struct sim_gpu *g)
 {
 	uint32_t slot = e->handle.slot;
 	struct sim_part part = e->all ? SIM_PART_GPU_ALL(slot, g) : SIM_PART_GPU(slot, g);
@@ -251,7 +251,7 @@ static nvmlReturn_t enter_gpu(const struct entry *e, struct sim_gpu *g)
 static nvmlReturn_t enter_gpu_handle(nvmlDevice_t d, enum sim_group group, bool args_ok,
 	struct sim_gpu *g, bool all, bool again)
 {
-	struct entry e = { .all = all };
+	struct nvml_call_entry e = { .all = all };
 	struct target t;
 	nvmlReturn_t r = again ? lib_again(&e.state) : nvml_lib_enter(&e.state);
 
@@ -292,7 +292,7 @@ nvmlReturn_t gpu_again(nvmlDevice_t d, enum sim_group group, struct sim_gpu *g)
 static nvmlReturn_t enter_any_handle(const void *handle, unsigned kinds, enum sim_group group,
 	bool args_ok, struct sim_gpu *g, struct target *t, bool again)
 {
-	struct entry e = { .all = true };
+	struct nvml_call_entry e = { .all = true };
 	nvmlReturn_t r = again ? lib_again(&e.state) : nvml_lib_enter(&e.state);
 
 	if (r)
@@ -445,7 +445,7 @@ nvmlReturn_t gpu_set_u32(nvmlDevice_t d, enum sim_group group, bool value_ok, si
 /* Makes @s the state in use, unless it is the one in use already, seen from the same place. */
 static int use_state(struct sim_state *s, const struct sim_location *place, struct error *err)
 {
-	struct session *old = atomic_load(&current), *new;
+	struct sim_nvml_session *old = atomic_load(&current), *new;
 
 	if (old && sim_state_is_current(old->state, place->dir) &&
 		!strcmp(old->dev, place->dev)) {
@@ -457,7 +457,7 @@ static int use_state(struct sim_state *s, const struct sim_location *place, stru
 		(void)sim_state_close(s);
 		return error_nomem(err);
 	}
-	*new = (struct session){ .state = s, .older = old };
+	*new = (struct sim_nvml_session){ .state = s, .older = old };
 	memcpy(new->dev, place->dev, sizeof(new->dev));
 	atomic_store(&current, new);
 	return 0;

@@ -12,14 +12,15 @@
 /* Memory. */
 
 /* Total, reserved and used bytes. A MIG device has those of its GPU instance. */
-struct amounts {
+struct sim_memory_amounts {
 	uint64_t total, reserved, used;
 };
 
-static struct amounts get_target_memory(const struct sim_gpu *g, const struct target *t)
+static struct sim_memory_amounts get_target_memory(const struct sim_gpu *g,
+	const struct target *t)
 {
 	const struct sim_mig_table *table = sim_mig_table(&g->keys);
-	struct amounts m = { .total = g->keys.memory_total,
+	struct sim_memory_amounts m = { .total = g->keys.memory_total,
 		.reserved = g->keys.memory_reserved,
 		.used = sim_memory_used_bytes(g) };
 
@@ -37,7 +38,7 @@ EXPORT nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t d, nvmlMemory_t *memory
 {
 	struct sim_gpu g;
 	struct target t;
-	struct amounts m;
+	struct sim_memory_amounts m;
 	nvmlReturn_t r = device_enter(d, SIM_GROUP_MEMORY, memory != NULL, &g, &t);
 
 	if (r)
@@ -53,7 +54,7 @@ EXPORT nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t d, nvmlMemory_v2_t *
 {
 	struct sim_gpu g;
 	struct target t;
-	struct amounts m;
+	struct sim_memory_amounts m;
 	nvmlReturn_t r = device_enter(d, SIM_GROUP_MEMORY, memory != NULL, &g, &t);
 
 	if (r)

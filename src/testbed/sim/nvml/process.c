@@ -8,7 +8,7 @@
 #include "testbed/sim/nvml/lib.h"
 
 /* Copies one process into entry @i of the caller's array. */
-typedef void put_fn(void *array, unsigned int i, const struct sim_process *p);
+typedef void put_sim_process_fn(void *array, unsigned int i, const struct sim_process *p);
 
 static void write_process_v1(void *array, unsigned int i, const struct sim_process *p)
 {
@@ -41,7 +41,7 @@ static bool is_process_listed(const struct sim_process *p, enum sim_process_kind
 
 /* Too small: 7 and the number needed; nothing to report: 0, also with no array at all. */
 static nvmlReturn_t list_target_processes(const struct sim_gpu *g, const struct target *t,
-	enum sim_process_kind kind, unsigned int *n, void *array, put_fn *put)
+	enum sim_process_kind kind, unsigned int *n, void *array, put_sim_process_fn *put)
 {
 	unsigned int room = *n, have = 0;
 
@@ -61,7 +61,7 @@ static nvmlReturn_t list_target_processes(const struct sim_gpu *g, const struct 
 }
 
 static nvmlReturn_t list_nvml_processes(nvmlDevice_t d, enum sim_process_kind kind,
-	unsigned int *n, void *array, put_fn *put)
+	unsigned int *n, void *array, put_sim_process_fn *put)
 {
 	struct sim_gpu g;
 	struct target t;

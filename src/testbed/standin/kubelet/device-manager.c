@@ -316,7 +316,7 @@ void device_choice_fini(struct device_choice *c)
 }
 
 /* A device while a choice is made. */
-struct candidate {
+struct device_candidate {
 	const struct managed_device *device;
 	uint64_t hash;
 	bool in_use, reusable, reserved, unaligned;
@@ -331,8 +331,8 @@ static uint64_t hash_managed_id(const char *text)
 	return h ^ (h >> 29);
 }
 
-static struct candidate *candidate_of(struct candidate *v, const struct managed_resource *r,
-	const char *id)
+static struct device_candidate *candidate_of(struct device_candidate *v,
+	const struct managed_resource *r, const char *id)
 {
 	struct managed_device key = { .id = NULL };
 	const struct managed_device *d;
@@ -343,10 +343,10 @@ static struct candidate *candidate_of(struct candidate *v, const struct managed_
 }
 
 /* The candidates in the order of the devices, with who uses them. */
-static struct candidate *candidates_new(const struct device_manager *m,
+static struct device_candidate *candidates_new(const struct device_manager *m,
 	const struct managed_resource *r, const char *pod_uid)
 {
-	struct candidate *v = calloc(r->n ? r->n : 1, sizeof(*v));
+	struct device_candidate *v = calloc(r->n ? r->n : 1, sizeof(*v));
 
 	if (!v)
 		return NULL;
@@ -361,7 +361,7 @@ static struct candidate *candidates_new(const struct device_manager *m,
 		if (strcmp(grant->resource, r->name) != 0)
 			continue;
 		for (size_t i = 0; i < grant->ids.n; i++) {
-			struct candidate *c = candidate_of(v, r, grant->ids.v[i]);
+			struct device_candidate *c = candidate_of(v, r, grant->ids.v[i]);
 
 			if (!c)
 				continue;
@@ -377,8 +377,8 @@ static struct candidate *candidates_new(const struct device_manager *m,
 
 static int by_alignment_then_hash(const void *a, const void *b)
 {
-	const struct candidate *x = *(const struct candidate *const *)a;
-	const struct candidate *y = *(const struct candidate *const *)b;
+	const struct device_candidate *x = *(const struct device_candidate *const *)a;
+	const struct device_candidate *y = *(const struct device_candidate *const *)b;
 	int rx = x->device->numa_node < 0 ? 2 : x->unaligned;
 	int ry = y->device->numa_node < 0 ? 2 : y->unaligned;
 
@@ -393,7 +393,7 @@ static int by_alignment_then_hash(const void *a, const void *b)
  * The topology manager's best-effort hint for one provider: the narrowest set of NUMA nodes with
  * enough devices, the lowest among equals. 0: no hint. Nodes from 16 on give no hints.
  */
-static uint32_t numa_hint(struct candidate *const *v, size_t n, uint32_t size)
+static uint32_t numa_hint(struct device_candidate *const *v, size_t n, uint32_t size)
 {
 	uint32_t count[16] = { 0 }, best = 0;
 
@@ -416,14 +416,15 @@ static uint32_t numa_hint(struct candidate *const *v, size_t n, uint32_t size)
 	return best;
 }
 
-static int choose_candidate(struct device_choice *c, struct candidate *v, struct error *err)
+static int choose_candidate(struct device_choice *c, struct device_candidate *v,
+	struct error *err)
 {
 	return strv_add(&c->chosen, v->device->id, err);
 }
 
 /* Sorts the free devices into chosen, pool and ask. */
 static int sort_free_devices(const struct device_manager *m, struct device_choice *c,
-	struct candidate **free_, size_t n_free, struct error *err)
+	struct device_candidate **free_, size_t n_free, struct error *err)
 {
 	uint32_t hint = m->align_numa ? numa_hint(free_, n_free, c->size) : 0;
 	size_t aligned = 0, first = 0, last = n_free;
@@ -456,8 +457,9 @@ static int sort_free_devices(const struct device_manager *m, struct device_choic
 static int fill_choice(struct device_manager *m, const struct managed_resource *r,
 	struct device_choice *c, struct error *err)
 {
-	CLEANUP(freep) struct candidate *v = candidates_new(m, r, c->pod_uid);
-	CLEANUP(freep) struct candidate **order = calloc(r->n ? r->n : 1, sizeof(*order));
+	CLEANUP(freep) struct device_candidate *v = candidates_new(m, r, c->pod_uid);
+	CLEANUP(freep)
+	struct device_candidate **order = calloc(r->n ? r->n : 1, sizeof(*order));
 	size_t n = 0, n_free;
 
 	if (!v || !order)

@@ -44,7 +44,7 @@ struct kubelet {
 	uv_loop_t *loop;
 	const struct kubelet_ops *ops;
 	void *arg;
-	struct cluster *cluster;
+	struct simulated_cluster *cluster;
 	struct device_manager *devices;
 	char *dir;
 	bool started; /* at least once: the directory is ours */

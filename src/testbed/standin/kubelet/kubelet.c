@@ -124,7 +124,7 @@ void kubelet_status_text(char *ret, size_t cap, enum rpc_status status, const ch
 }
 
 int kubelet_new(struct kubelet **ret, struct rpc *rpc, uv_loop_t *loop,
-	const struct kubelet_options *options, struct cluster *cluster,
+	const struct kubelet_options *options, struct simulated_cluster *cluster,
 	const struct kubelet_ops *ops, void *arg, struct error *err)
 {
 	struct kubelet *k = calloc(1, sizeof(*k));

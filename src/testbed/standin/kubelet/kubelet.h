@@ -36,7 +36,7 @@ struct kubelet_faults {
 };
 
 int kubelet_new(struct kubelet **ret, struct rpc *rpc, uv_loop_t *loop,
-	const struct kubelet_options *options, struct cluster *cluster,
+	const struct kubelet_options *options, struct simulated_cluster *cluster,
 	const struct kubelet_ops *ops, void *arg, struct error *err) MUST_USE;
 
 /*

@@ -22,7 +22,7 @@ const struct compare_limit compare_defaults[2] = {
 };
 
 /* @unit: of a number as it is written, in what the limit has it in. */
-static const struct word {
+static const struct limit_word {
 	const char *name;
 	enum compare_measure measure;
 	double unit;

@@ -307,7 +307,7 @@ static void on_trial(void *arg, const struct trial_facts *f)
 
 static void begin_case(struct isolation_runner *r)
 {
-	const struct task *t = &r->tasks.v[r->at];
+	const struct isolation_task *t = &r->tasks.v[r->at];
 
 	r->now = (struct isolation_case){ .kind = t->kind,
 		.mode = t->mode,
@@ -321,7 +321,7 @@ static void begin_case(struct isolation_runner *r)
 
 static void plan_trial(struct isolation_runner *r)
 {
-	const struct task *t = &r->tasks.v[r->at];
+	const struct isolation_task *t = &r->tasks.v[r->at];
 
 	if (t->kind)
 		t->kind->plan(&r->now, r->trial, &r->plan);

@@ -36,7 +36,7 @@ static void add_isolation_task(struct isolation_task_list *l,
 	enum bench_mode m)
 {
 	if (l->n < ISOLATION_TASKS_MAX)
-		l->v[l->n++] = (struct task){ kind, sized, m };
+		l->v[l->n++] = (struct isolation_task){ kind, sized, m };
 }
 
 /* BENCH_MODES: in any. */

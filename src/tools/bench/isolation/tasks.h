@@ -7,7 +7,7 @@
 #define ISOLATION_TASKS_MAX 64
 
 /* A test, what one pod does alone, or how much work a kernel is. */
-struct task {
+struct isolation_task {
 	const struct isolation_test_kind *kind; /* NULL: that of .sized is measured */
 	const struct suite_workload *sized;
 	enum bench_mode mode;
@@ -15,7 +15,7 @@ struct task {
 
 struct isolation_task_list {
 	size_t n;
-	struct task v[ISOLATION_TASKS_MAX];
+	struct isolation_task v[ISOLATION_TASKS_MAX];
 };
 
 /* Tests that are asked for and can be had in @place, behind what they want to be known and @result does not say. */

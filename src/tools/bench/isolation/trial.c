@@ -12,7 +12,7 @@
 #define REPORT_LEAD_NS (30 * NS_PER_MS) /* before the end, while pods are still at work */
 #define RETRY_MS       100
 
-struct slot {
+struct trial_slot {
 	struct trial *t;
 	struct isolation_pod *pod;
 	bool started, ended;
@@ -28,7 +28,7 @@ struct trial {
 	void *arg;
 	struct trial_facts facts;
 	struct host_watch host;
-	struct slot slots[TRIAL_PODS_MAX];
+	struct trial_slot slots[TRIAL_PODS_MAX];
 	uv_timer_t timer; /* ends the window; tries the late one again; tells the end */
 	uint64_t late_from_ns;
 	bool began, in_window, stopping, report_timer_set;
@@ -78,7 +78,7 @@ static void schedule_trial_report(struct trial *t)
 
 /* ---- one pod ------------------------------------------------------------------------------------------------ */
 
-static bool is_answered(const struct slot *s)
+static bool is_answered(const struct trial_slot *s)
 {
 	return s->pod && isolation_pod_facts(s->pod)->answer;
 }
@@ -143,7 +143,7 @@ static void start_trial_window(struct trial *t)
 
 static void on_trial_pod_ready(void *arg)
 {
-	struct slot *s = arg;
+	struct trial_slot *s = arg;
 	struct trial *t = s->t;
 
 	if (t->plan.pods[s - t->slots].late) {
@@ -160,7 +160,7 @@ static void on_trial_pod_ready(void *arg)
 
 static void on_pod_answered(void *arg)
 {
-	struct slot *s = arg;
+	struct trial_slot *s = arg;
 	struct trial *t = s->t;
 	size_t next = (size_t)(s - t->slots) + 1;
 
@@ -174,7 +174,7 @@ static void on_pod_answered(void *arg)
 
 static void on_trial_pod_ended(void *arg)
 {
-	struct slot *s = arg;
+	struct trial_slot *s = arg;
 
 	s->ended = true;
 	check_trial_progress(s->t);
@@ -227,7 +227,7 @@ static void on_trial_retry_timer(uv_timer_t *timer)
 /* All others have ended. */
 static void check_late_pod(struct trial *t)
 {
-	struct slot *s = &t->slots[t->plan.n - 1];
+	struct trial_slot *s = &t->slots[t->plan.n - 1];
 
 	if (!t->late_from_ns) {
 		end_window(t);
@@ -253,7 +253,7 @@ static void end_unneeded(struct trial *t, size_t n)
 	for (size_t i = 0; i < n; i++)
 		all = all && (is_answered(&t->slots[i]) || t->slots[i].ended);
 	for (size_t i = 0; i < n; i++) {
-		const struct slot *s = &t->slots[i];
+		const struct trial_slot *s = &t->slots[i];
 		bool left = t->plan.pods[i].after && !s->started && i && s[-1].ended;
 
 		if (!s->ended && (!t->began || left || (t->plan.pods[i].stays && all)))

@@ -7,11 +7,11 @@
 #define PIECE_LAST     (UINT64_C(2) << 20) /* what GPUs give out at least */
 #define FILL_BYTES_MAX (UINT64_C(4) << 40)
 
-void fill_run(struct fill *ret)
+void fill_run(struct memory_fill *ret)
 {
 	uint64_t piece = PIECE_FIRST;
 
-	*ret = (struct fill){ .refusal = CUDA_SUCCESS };
+	*ret = (struct memory_fill){ .refusal = CUDA_SUCCESS };
 	while (piece >= PIECE_LAST && ret->bytes < FILL_BYTES_MAX) {
 		uint64_t from = time_mono_ns();
 		CUdeviceptr p;

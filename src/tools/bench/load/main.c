@@ -112,7 +112,7 @@ static const struct option_def options[] = {
 		.help = "of what is random" },
 };
 
-struct load {
+struct load_params {
 	struct work_unit_plan unit;
 	struct flow_plan flow;
 	struct flow_arrival *arrivals;
@@ -135,7 +135,8 @@ static int read_size(uint32_t *ret, const struct options *o, const char *name, u
 	return 0;
 }
 
-static int parse_kernel_option(struct load *l, const struct options *o, struct error *err)
+static int parse_kernel_option(struct load_params *l, const struct options *o,
+	struct error *err)
 {
 	static const char *const names[] = { [WORK_UNIT_BURN] = "burn",
 		[WORK_UNIT_STREAM] = "stream",
@@ -152,7 +153,7 @@ static int parse_kernel_option(struct load *l, const struct options *o, struct e
 		"--kernel: expected burn, stream, nop or bad_address, found '%.40s'", name);
 }
 
-static int parse_unit_options(struct load *l, const struct options *o, struct error *err)
+static int parse_unit_options(struct load_params *l, const struct options *o, struct error *err)
 {
 	if (parse_kernel_option(l, o, err) < 0 ||
 		read_size(&l->unit.kernels, o, "kernels", KERNELS, 1, 100000, err) < 0 ||
@@ -187,7 +188,7 @@ static int read_time(uint64_t *ret, const struct options *o, const char *name,
 }
 
 /* Which one of them is set says when units are launched; none: --depth. */
-static int read_flow(struct load *l, const struct options *o, struct error *err)
+static int read_flow(struct load_params *l, const struct options *o, struct error *err)
 {
 	static const struct {
 		const char *name;
@@ -223,7 +224,7 @@ static int read_flow(struct load *l, const struct options *o, struct error *err)
 	return 0;
 }
 
-static int parse_load_options(struct load *l, const struct options *o, struct error *err)
+static int parse_load_options(struct load_params *l, const struct options *o, struct error *err)
 {
 	uint32_t parts;
 
@@ -314,7 +315,7 @@ static void print_load_ready(const struct work_unit *u)
 /* Ends by SIGTERM, or when standard input does. */
 static void run_memory_fill(void)
 {
-	struct fill f;
+	struct memory_fill f;
 
 	fill_run(&f);
 	print_load_answer(json_pack("{s:I, s:i, s:I}", "bytes", (json_int_t)f.bytes, "refusal",
@@ -323,7 +324,7 @@ static void run_memory_fill(void)
 	_exit(0);
 }
 
-static void run_workload(const struct load *l, struct work_unit *u)
+static void run_workload(const struct load_params *l, struct work_unit *u)
 {
 	struct error err = ERROR_INIT;
 	uint64_t times[3];
@@ -353,7 +354,7 @@ static void run_workload(const struct load *l, struct work_unit *u)
 
 static int run_load_command(const struct options *o, struct error *err)
 {
-	struct load l = { .unit.kernels = KERNELS };
+	struct load_params l = { .unit.kernels = KERNELS };
 	struct work_unit u;
 
 	if (parse_load_options(&l, o, err) < 0)

@@ -18,7 +18,7 @@
 #define WAS    5 /* as high is a bar of before */
 #define LETTER 7 /* roughly, of a label */
 
-struct bars {
+struct bench_bars {
 	struct plot plot;
 	struct plot_scale x;
 	double step, bar, bottom;
@@ -33,7 +33,7 @@ static double finite_max(double a, double b)
 }
 
 /* What pods that ask for a rate are held against is that rate; the others, what one alone does. */
-static void choose_line(struct bars *d, const struct report_kind *k)
+static void choose_line(struct bench_bars *d, const struct report_kind *k)
 {
 	d->line = NAN;
 	if (isfinite(k->offered)) {
@@ -47,7 +47,7 @@ static void choose_line(struct bars *d, const struct report_kind *k)
 		d->line = NAN;
 }
 
-static double find_largest_rate(const struct bars *d, const struct report_kind *k)
+static double find_largest_rate(const struct bench_bars *d, const struct report_kind *k)
 {
 	double max = finite_max(0, d->line);
 
@@ -62,7 +62,7 @@ static double find_largest_rate(const struct bars *d, const struct report_kind *
 	return max;
 }
 
-static void draw_axis(struct bars *d)
+static void draw_axis(struct bench_bars *d)
 {
 	double ticks[PLOT_TICKS_MAX];
 	char text[BENCH_NUMBER_MAX];
@@ -79,7 +79,7 @@ static void draw_axis(struct bars *d)
 		"units per second, all pods of the kind");
 }
 
-static void draw_bar_parts(struct bars *d, const struct report_mode *m, double y)
+static void draw_bar_parts(struct bench_bars *d, const struct report_mode *m, double y)
 {
 	double from = 0;
 	char class[32];
@@ -97,7 +97,7 @@ static void draw_bar_parts(struct bars *d, const struct report_mode *m, double y
 	}
 }
 
-static void draw_interval(struct bars *d, const struct estimate *e, double middle)
+static void draw_interval(struct bench_bars *d, const struct estimate *e, double middle)
 {
 	struct interval i = estimate_interval(e);
 	double low = plot_at(&d->x, i.low), high = plot_at(&d->x, i.high);
@@ -110,7 +110,7 @@ static void draw_interval(struct bars *d, const struct estimate *e, double middl
 }
 
 /* A pale bar above, and its figure. */
-static void draw_earlier_bar(struct bars *d, const struct report_mode *was, double y)
+static void draw_earlier_bar(struct bench_bars *d, const struct report_mode *was, double y)
 {
 	char class[32], rate[BENCH_NUMBER_MAX];
 
@@ -121,7 +121,7 @@ static void draw_earlier_bar(struct bars *d, const struct report_mode *was, doub
 		bench_print_number(was->f.rate.value, rate));
 }
 
-static void draw_mode_bar(struct bars *d, const struct report_mode *m, size_t at)
+static void draw_mode_bar(struct bench_bars *d, const struct report_mode *m, size_t at)
 {
 	double y = TOP + (double)at * d->step + (d->step - d->bar) / 2, middle = y + d->bar / 2;
 	char rate[BENCH_NUMBER_MAX], error[REPORT_CELL_MAX];
@@ -142,7 +142,7 @@ static void draw_mode_bar(struct bars *d, const struct report_mode *m, size_t at
 		m->f.errors ? " errors!" : "");
 }
 
-static void draw_line(struct bars *d)
+static void draw_line(struct bench_bars *d)
 {
 	double x = plot_at(&d->x, d->line);
 
@@ -157,7 +157,7 @@ void report_bars(struct report_page *p, const struct report_scenario *s,
 	const struct report_kind *k)
 {
 	double step = fmin(SPACED, fmax(STEP, (HEIGHT - TOP - BOTTOM) / (double)k->n));
-	struct bars d = { .step = step,
+	struct bench_bars d = { .step = step,
 		.bar = step * 0.62,
 		.bottom = TOP + step * (double)k->n };
 	char title[REPORT_CELL_MAX + REPORT_CELL_MAX], name[REPORT_CELL_MAX];

@@ -11,12 +11,12 @@
 /* What differs from before: throughput and p99 of each row that both have. Whether that is too much is for limits to
  * say, which `gpuslice bench compare` has; here only what can be told at all. */
 
-enum change { BETTER, WORSE, OPEN, CHANGES };
+enum change_class { BETTER, WORSE, OPEN, CHANGES };
 
 static const struct compare_limit measures[] = { { COMPARE_RATE, true, 0 },
 	{ COMPARE_P99, true, 0 } };
 
-static enum change classify_change(const struct compare_line *l)
+static enum change_class classify_change(const struct compare_line *l)
 {
 	bool more = l->limit->measure == COMPARE_RATE;
 
@@ -47,7 +47,7 @@ static void render_change_line(struct buf *b, const struct compare_line *l)
 		[OPEN] = { "open", "cannot be told" } };
 	double low = 100 * (l->change_interval.low - 1),
 	       high = 100 * (l->change_interval.high - 1);
-	enum change c = classify_change(l);
+	enum change_class c = classify_change(l);
 
 	render_change_value(b, l, &l->was);
 	render_change_value(b, l, &l->is);

@@ -56,7 +56,7 @@ static void add_curve(struct latency_plot *t, const char *name, enum bench_mode 
 }
 
 /* Below the others, as it is added first. */
-static void add_earlier_curves(struct latency_plot *t, const struct report *before,
+static void add_earlier_curves(struct latency_plot *t, const struct bench_report_model *before,
 	const struct report_scenario *s, const struct report_kind *k)
 {
 	for (size_t i = 0; i < k->n; i++) {

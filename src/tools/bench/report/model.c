@@ -8,7 +8,7 @@
 /* ---- order -------------------------------------------------------------------------------------------------- */
 
 /* Where a row stands: scenarios that compare nothing come last, else all is as it is met, modes by their number. */
-struct key {
+struct report_row_key {
 	bool last;
 	size_t scenario, workload, index; /* first row that has it */
 	enum bench_mode mode;
@@ -21,7 +21,7 @@ static int compare_sizes(size_t a, size_t b)
 
 static int compare_keys(const void *pa, const void *pb)
 {
-	const struct key *a = pa, *b = pb;
+	const struct report_row_key *a = pa, *b = pb;
 	int by[] = { compare_sizes(a->last, b->last), compare_sizes(a->scenario, b->scenario),
 		compare_sizes(a->workload, b->workload),
 		compare_sizes((size_t)a->mode, (size_t)b->mode),
@@ -39,10 +39,10 @@ static bool is_row_of_group(const struct bench_row *a, const struct bench_row *b
 	       (!workload || !strcmp(a->workload, b->workload));
 }
 
-static struct key make_row_key(const struct bench_result *r, size_t index)
+static struct report_row_key make_row_key(const struct bench_result *r, size_t index)
 {
 	const struct bench_row *row = &r->rows[index];
-	struct key k = { .last = true, .index = index, .mode = row->mode };
+	struct report_row_key k = { .last = true, .index = index, .mode = row->mode };
 
 	while (!is_row_of_group(&r->rows[k.scenario], row, false))
 		k.scenario++;
@@ -54,10 +54,10 @@ static struct key make_row_key(const struct bench_result *r, size_t index)
 	return k;
 }
 
-static int make_rows(struct report *p, struct error *err)
+static int make_rows(struct bench_report_model *p, struct error *err)
 {
 	const struct bench_result *r = p->r;
-	CLEANUP(freep) struct key *keys = calloc(r->n_rows + 1, sizeof(*keys));
+	CLEANUP(freep) struct report_row_key *keys = calloc(r->n_rows + 1, sizeof(*keys));
 
 	if (!keys)
 		return error_nomem(err);
@@ -174,7 +174,7 @@ static void row_fini(struct bench_row *row)
 
 /* ---- groups ------------------------------------------------------------------------------------------------- */
 
-static int make_mode(struct report *p, size_t from, size_t end, struct error *err)
+static int make_mode(struct bench_report_model *p, size_t from, size_t end, struct error *err)
 {
 	struct report_mode *m = &p->modes[p->n_modes++];
 
@@ -192,7 +192,8 @@ static int make_mode(struct report *p, size_t from, size_t end, struct error *er
 	return bench_figures_make(&m->f, p->r, m->all, err);
 }
 
-static const struct report_row *find_exclusive_row(const struct report *p, const char *workload)
+static const struct report_row *find_exclusive_row(const struct bench_report_model *p,
+	const char *workload)
 {
 	const struct bench_row *alone = bench_row_find_exclusive(p->r, workload);
 
@@ -202,7 +203,7 @@ static const struct report_row *find_exclusive_row(const struct report *p, const
 	return NULL;
 }
 
-static int make_kind(struct report *p, size_t from, size_t end, struct error *err)
+static int make_kind(struct bench_report_model *p, size_t from, size_t end, struct error *err)
 {
 	struct report_kind *k = &p->kinds[p->n_kinds++];
 	const char *workload = p->rows[from].row->workload;
@@ -222,7 +223,8 @@ static int make_kind(struct report *p, size_t from, size_t end, struct error *er
 	return 0;
 }
 
-static int make_scenario(struct report *p, size_t from, size_t end, struct error *err)
+static int make_scenario(struct bench_report_model *p, size_t from, size_t end,
+	struct error *err)
 {
 	struct report_scenario *s = &p->scenarios[p->n_scenarios++];
 
@@ -242,7 +244,7 @@ static int make_scenario(struct report *p, size_t from, size_t end, struct error
 	return 0;
 }
 
-static int make_report_scenarios(struct report *p, struct error *err)
+static int make_report_scenarios(struct bench_report_model *p, struct error *err)
 {
 	if (make_rows(p, err) < 0)
 		return -1;
@@ -256,11 +258,11 @@ static int make_report_scenarios(struct report *p, struct error *err)
 	return 0;
 }
 
-int report_make(struct report *ret, const struct bench_result *r, struct error *err)
+int report_make(struct bench_report_model *ret, const struct bench_result *r, struct error *err)
 {
 	size_t n = r->n_rows + 1; /* no more groups than rows */
 
-	*ret = (struct report){ .r = r,
+	*ret = (struct bench_report_model){ .r = r,
 		.scenarios = calloc(n, sizeof(*ret->scenarios)),
 		.kinds = calloc(n, sizeof(*ret->kinds)),
 		.modes = calloc(n, sizeof(*ret->modes)),
@@ -275,7 +277,7 @@ int report_make(struct report *ret, const struct bench_result *r, struct error *
 	return -1;
 }
 
-void report_fini(struct report *p)
+void report_fini(struct bench_report_model *p)
 {
 	for (size_t i = 0; i < p->n_modes; i++)
 		row_fini(&p->modes[i].joined);
@@ -283,7 +285,7 @@ void report_fini(struct report *p)
 	free(p->kinds);
 	free(p->modes);
 	free(p->rows);
-	*p = (struct report){ 0 };
+	*p = (struct bench_report_model){ 0 };
 }
 
 double report_weight(const struct report_mode *m, size_t i)
@@ -306,7 +308,7 @@ static const struct report_mode *find_mode(const struct report_kind *k, enum ben
 	return NULL;
 }
 
-const struct report_mode *report_find(const struct report *p, const char *scenario,
+const struct report_mode *report_find(const struct bench_report_model *p, const char *scenario,
 	const char *workload, enum bench_mode mode)
 {
 	for (size_t i = 0; p && i < p->n_scenarios; i++) {

@@ -42,7 +42,7 @@ struct report_scenario {
 	size_t n_rows;
 };
 
-struct report {
+struct bench_report_model {
 	const struct bench_result *r;
 	struct report_scenario *scenarios;
 	struct report_kind *kinds;
@@ -52,14 +52,15 @@ struct report {
 };
 
 /* @r must outlive *ret, which the caller ends. ERR_NOMEM. */
-int report_make(struct report *ret, const struct bench_result *r, struct error *err) MUST_USE;
-void report_fini(struct report *p);
+int report_make(struct bench_report_model *ret, const struct bench_result *r,
+	struct error *err) MUST_USE;
+void report_fini(struct bench_report_model *p);
 
 /* The share of the kind's work that pod @i of a mode's .all is to have, in units of the smallest: its weight, or 1. */
 double report_weight(const struct report_mode *m, size_t i);
 
 /* The same kind and mode in another result; NULL: it is not there, or @p is NULL. */
-const struct report_mode *report_find(const struct report *p, const char *scenario,
+const struct report_mode *report_find(const struct bench_report_model *p, const char *scenario,
 	const char *workload, enum bench_mode mode);
 
 /* Whether the mode's figures may be held against others': it has done something, without errors, and

@@ -8,7 +8,7 @@
 
 /* Every kind of pods by every mode, at a glance: how much of the work, and how long the slowest of a hundred. */
 
-static bool is_mode_used(const struct report *r, enum bench_mode mode)
+static bool is_mode_used(const struct bench_report_model *r, enum bench_mode mode)
 {
 	if (mode == BENCH_EXCLUSIVE)
 		return false;
@@ -109,7 +109,7 @@ static void render_overview_header(struct buf *b, const bool *used)
 
 void report_overview(struct report_page *p)
 {
-	const struct report *r = p->report;
+	const struct bench_report_model *r = p->report;
 	bool used[BENCH_MODES], any = false;
 
 	for (unsigned int m = 0; m < BENCH_MODES; m++) {

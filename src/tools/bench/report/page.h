@@ -10,8 +10,9 @@
 
 struct report_page {
 	struct buf *b;
-	const struct report *report, *earlier; /* .earlier NULL: there is one result */
-	unsigned int plots;                    /* so far */
+	const struct bench_report_model *report,
+		*earlier;   /* .earlier NULL: there is one result */
+	unsigned int plots; /* so far */
 };
 
 /* What differs from before, if there is a before. ERR_INVALID, ERR_NOMEM. */

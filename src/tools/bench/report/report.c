@@ -224,7 +224,7 @@ static void render_method(struct report_page *p)
 
 static int render_report_page(struct report_page *p, struct error *err)
 {
-	const struct report *r = p->report;
+	const struct bench_report_model *r = p->report;
 
 	render_page_begin(p);
 	if (p->earlier) {
@@ -252,8 +252,8 @@ static int render_report_page(struct report_page *p, struct error *err)
 int bench_report(struct buf *b, const struct bench_result *r, const struct bench_result *before,
 	struct error *err)
 {
-	CLEANUP(report_fini) struct report report = { .n_rows = 0 };
-	CLEANUP(report_fini) struct report was = { .n_rows = 0 };
+	CLEANUP(report_fini) struct bench_report_model report = { .n_rows = 0 };
+	CLEANUP(report_fini) struct bench_report_model was = { .n_rows = 0 };
 	struct report_page page = { .b = b,
 		.report = &report,
 		.earlier = before ? &was : NULL };

@@ -33,7 +33,7 @@ struct shares {
 };
 
 /* A stretch of time: what each band did in it. */
-struct column {
+struct shares_column {
 	double x, width;
 	double units[BANDS], all;
 };
@@ -66,10 +66,10 @@ static void make_bands(struct shares *s, size_t pods)
 		s->seconds += s->mode->all->runs[i].seconds;
 }
 
-static void fill_column(struct column *c, const struct shares *s, const struct bench_run *run,
-	size_t from, size_t end)
+static void fill_column(struct shares_column *c, const struct shares *s,
+	const struct bench_run *run, size_t from, size_t end)
 {
-	*c = (struct column){ .all = 0 };
+	*c = (struct shares_column){ .all = 0 };
 	for (size_t pod = 0; pod < run->n_pods; pod++)
 		for (size_t i = from; i < end; i++) {
 			double units = (double)run->units[pod * run->n_blocks + i];
@@ -80,7 +80,7 @@ static void fill_column(struct column *c, const struct shares *s, const struct b
 }
 
 /* Columns of one repetition, side by side; returns how many. */
-static size_t make_columns(struct column *ret, const struct shares *s,
+static size_t make_columns(struct shares_column *ret, const struct shares *s,
 	const struct bench_run *run, double x, double width)
 {
 	size_t room = COLUMNS / s->runs, each = (run->n_blocks + room - 1) / room, n = 0;
@@ -96,7 +96,7 @@ static size_t make_columns(struct column *ret, const struct shares *s,
 }
 
 /* The share of all that bands below @band had. */
-static double compute_share_below(const struct column *c, size_t band)
+static double compute_share_below(const struct shares_column *c, size_t band)
 {
 	double sum = 0;
 
@@ -106,7 +106,7 @@ static double compute_share_below(const struct column *c, size_t band)
 }
 
 /* From left to right along the upper border, and back along the lower one. */
-static void draw_band(struct shares *s, const struct column *c, size_t n, size_t band)
+static void draw_band(struct shares *s, const struct shares_column *c, size_t n, size_t band)
 {
 	char class[32];
 
@@ -133,7 +133,7 @@ static void draw_band(struct shares *s, const struct column *c, size_t n, size_t
 
 static int draw_runs(struct shares *s, struct error *err)
 {
-	CLEANUP(freep) struct column *c = calloc(COLUMNS, sizeof(*c));
+	CLEANUP(freep) struct shares_column *c = calloc(COLUMNS, sizeof(*c));
 	double gaps = GAP * (double)(s->runs - 1), room = RIGHT - LEFT - gaps, x = LEFT;
 
 	if (!c)

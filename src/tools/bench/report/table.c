@@ -11,7 +11,7 @@
 
 #define ERRORS_MAX 5 /* texts of a row */
 
-enum column {
+enum bench_table_column {
 	PODS,
 	RATE,
 	RATE_ERROR,
@@ -86,7 +86,7 @@ static void format_pods_cell(char *buf, const struct bench_row *row)
 }
 
 /* Of what was done at all. */
-static void rate_cell(char *buf, enum column c, const struct report_row *r)
+static void rate_cell(char *buf, enum bench_table_column c, const struct report_row *r)
 {
 	const struct bench_figures *f = &r->f;
 
@@ -105,7 +105,7 @@ static void rate_cell(char *buf, enum column c, const struct report_row *r)
 		format_number_cell(buf, r->row->replicas > 1 ? f->jain : NAN, "");
 }
 
-static void format_time_cell(char *buf, enum column c, const struct report_row *r)
+static void format_time_cell(char *buf, enum bench_table_column c, const struct report_row *r)
 {
 	const struct bench_figures *f = &r->f;
 	double ns = c == MEAN  ? f->mean.value
@@ -119,7 +119,7 @@ static void format_time_cell(char *buf, enum column c, const struct report_row *
 		(void)bench_print_ns(f->rate.value > 0 ? ns : NAN, buf);
 }
 
-static void gpu_cell(char *buf, enum column c, const struct bench_gpu *g)
+static void gpu_cell(char *buf, enum bench_table_column c, const struct bench_gpu *g)
 {
 	if (c == BUSY || c == SM || c == DRAM)
 		format_percent_cell(buf, c == BUSY ? g->busy
@@ -138,7 +138,7 @@ static void planned_error(char *buf, const struct report_row *r)
 }
 
 /* "-" or "": not known. */
-static void format_table_cell(char *buf, enum column c, const struct report_row *r)
+static void format_table_cell(char *buf, enum bench_table_column c, const struct report_row *r)
 {
 	*buf = '\0';
 	switch (c) {
@@ -186,7 +186,7 @@ static void format_table_cell(char *buf, enum column c, const struct report_row 
 	}
 }
 
-static bool has_column_values(const struct report_scenario *s, enum column c)
+static bool has_column_values(const struct report_scenario *s, enum bench_table_column c)
 {
 	char text[REPORT_CELL_MAX];
 
@@ -240,7 +240,7 @@ static void render_table_row(struct buf *b, const struct report_row *r, const bo
 	for (unsigned int c = 0; c < COLUMNS; c++) {
 		if (!shown[c])
 			continue;
-		format_table_cell(text, (enum column)c, r);
+		format_table_cell(text, (enum bench_table_column)c, r);
 		buf_puts(b, c == ERRORS && r->f.errors ? "<td class=\"failed\">" : "<td>");
 		html_text(b, text);
 		buf_puts(b, "</td>");
@@ -297,7 +297,7 @@ void report_table(struct report_page *p, const struct report_scenario *s)
 	size_t width = 1;
 
 	for (unsigned int c = 0; c < COLUMNS; c++) {
-		shown[c] = has_column_values(s, (enum column)c);
+		shown[c] = has_column_values(s, (enum bench_table_column)c);
 		width += shown[c];
 	}
 	buf_puts(p->b,

@@ -20,13 +20,13 @@
 #define CHILDREN_BYTES 65536
 
 /* The processes that are still to be looked at, parents before their children. */
-struct walk {
+struct process_walk {
 	size_t n;
 	int32_t pids[PROCESSES_MAX];
 };
 
 /* "PID PID ", of one thread. */
-static void add_children(struct walk *w, int32_t pid, int32_t tid)
+static void add_children(struct process_walk *w, int32_t pid, int32_t tid)
 {
 	CLEANUP(buf_fini) struct buf list = BUF_INIT(CHILDREN_BYTES);
 	char path[PATH_BYTES], *rest = NULL;
@@ -51,7 +51,7 @@ static bool read_waited(uint64_t *ret, int32_t pid, int32_t tid)
 }
 
 /* Adds the threads of @pid to @ret, unless that is this process itself, and its children to @w. */
-static void read_process_threads(struct walk *w, struct host_watch *ret, int32_t pid,
+static void read_process_threads(struct process_walk *w, struct host_watch *ret, int32_t pid,
 	bool is_self)
 {
 	char path[PATH_BYTES];
@@ -78,7 +78,7 @@ static void read_process_threads(struct walk *w, struct host_watch *ret, int32_t
 
 void host_watch_begin(struct host_watch *w)
 {
-	struct walk walk = { 1, { (int32_t)getpid() } };
+	struct process_walk walk = { 1, { (int32_t)getpid() } };
 
 	w->since_ns = time_mono_ns();
 	w->n = 0;

@@ -17,7 +17,7 @@
 	(30 * NS_PER_MS) /* before the end, while pods that end by themselves are there */
 #define MIB 1048576.0
 
-struct slot {
+struct run_slot {
 	struct bench_runner *r;
 	struct tenant *pod;
 	uint32_t tenants, workload;
@@ -41,7 +41,7 @@ struct bench_runner {
 	struct child *calibration;
 	unsigned int refused; /* bit: enum bench_mode, which cannot be had */
 	size_t n_slots, n_ready, n_ended;
-	struct slot slots[BENCH_PODS_MAX];
+	struct run_slot slots[BENCH_PODS_MAX];
 	struct environment_pod places[BENCH_PODS_MAX];
 	uv_timer_t timer;
 	uint64_t from_ns, to_ns;
@@ -131,7 +131,7 @@ static int collect_step_result(struct bench_runner *r, struct error *err)
 		.doubt = r->doubt };
 
 	for (size_t i = 0; i < r->n_slots; i++) {
-		struct slot *slot = &r->slots[i];
+		struct run_slot *slot = &r->slots[i];
 		const struct error *why = tenant_error(slot->pod);
 
 		pods[i] = (struct collect_pod){ .tenants = slot->tenants,
@@ -284,7 +284,7 @@ static void start_step_window(struct bench_runner *r)
 
 static void on_step_pod_ready(void *arg)
 {
-	struct slot *s = arg;
+	struct run_slot *s = arg;
 	struct bench_runner *r = s->r;
 
 	s->ready = true;
@@ -306,7 +306,7 @@ static bool ended_too_soon(const struct bench_runner *r)
 /* One that cannot begin is waited for by nobody. */
 static void on_step_pod_ended(void *arg)
 {
-	struct slot *s = arg;
+	struct run_slot *s = arg;
 	struct bench_runner *r = s->r;
 
 	s->ended = true;
@@ -348,7 +348,7 @@ static void start_pods(struct bench_runner *r)
 	r->waited = NAN;
 	r->doubt = "";
 	for (size_t i = 0; i < r->n_slots; i++) {
-		struct slot *s = &r->slots[i];
+		struct run_slot *s = &r->slots[i];
 		const struct tenant_options what = {
 			.workload = &r->o.suite->workloads[s->workload],
 			.load = r->o.environment->paths->load,
@@ -392,7 +392,7 @@ static void add_slots(struct bench_runner *r, uint32_t tenants, uint32_t workloa
 		size_t i = r->n_slots++;
 		double weight = m == BENCH_FAIR_SHARE_WEIGHTED ? suite_weight((uint32_t)i) : 1;
 
-		r->slots[i] = (struct slot){ .r = r,
+		r->slots[i] = (struct run_slot){ .r = r,
 			.tenants = tenants,
 			.workload = workload,
 			.weight = m == BENCH_FAIR_SHARE_WEIGHTED ? weight : NAN };

@@ -17,8 +17,8 @@
 #define LINE_MAX_      (1U << 20)
 
 /* The connection, which outlives the watch until it is closed. */
-struct line {
-	struct watch *w; /* NULL: nobody listens any more */
+struct profile_watch_conn {
+	struct profile_watch *w; /* NULL: nobody listens any more */
 	uv_pipe_t pipe;
 	uv_connect_t connect;
 	char room[16384];
@@ -28,10 +28,10 @@ struct line {
 	bool up, asked;
 };
 
-struct watch {
+struct profile_watch {
 	uv_loop_t *loop;
 	uv_timer_t timer;
-	struct line *line;
+	struct profile_watch_conn *line;
 	struct launch_log *log;
 	uint64_t from_ns;
 	size_t n, room;
@@ -88,7 +88,7 @@ bool watch_parse_status(struct profile_sample *ret, const char *line, size_t len
 	return true;
 }
 
-static void add_status_sample(struct watch *w, const struct profile_sample *look)
+static void add_status_sample(struct profile_watch *w, const struct profile_sample *look)
 {
 	if (w->n == w->room) {
 		size_t room = w->room ? 2 * w->room : 64;
@@ -104,7 +104,7 @@ static void add_status_sample(struct watch *w, const struct profile_sample *look
 	w->looks[w->n++] = *look;
 }
 
-static void add_status_line(struct watch *w, const char *line, size_t len)
+static void add_status_line(struct profile_watch *w, const char *line, size_t len)
 {
 	struct profile_sample look;
 
@@ -118,13 +118,13 @@ static void add_status_line(struct watch *w, const char *line, size_t len)
 
 static void on_line_closed(uv_handle_t *h)
 {
-	struct line *l = h->data;
+	struct profile_watch_conn *l = h->data;
 
 	buf_fini(&l->got);
 	free(l);
 }
 
-static struct line *hang_up(struct line *l)
+static struct profile_watch_conn *hang_up(struct profile_watch_conn *l)
 {
 	if (l) {
 		l->w = NULL;
@@ -136,7 +136,7 @@ static struct line *hang_up(struct line *l)
 
 static void on_room(uv_handle_t *h, size_t suggested, uv_buf_t *ret)
 {
-	struct line *l = h->data;
+	struct profile_watch_conn *l = h->data;
 
 	(void)suggested;
 	*ret = uv_buf_init(l->room, sizeof(l->room));
@@ -144,7 +144,7 @@ static void on_room(uv_handle_t *h, size_t suggested, uv_buf_t *ret)
 
 static void on_status_read(uv_stream_t *s, ssize_t n, const uv_buf_t *b)
 {
-	struct line *l = s->data;
+	struct profile_watch_conn *l = s->data;
 	char *end;
 
 	if (!l->w)
@@ -166,7 +166,7 @@ static void on_status_read(uv_stream_t *s, ssize_t n, const uv_buf_t *b)
 
 static void on_connected(uv_connect_t *c, int status)
 {
-	struct line *l = c->data;
+	struct profile_watch_conn *l = c->data;
 
 	if (!l->w)
 		return;
@@ -176,11 +176,11 @@ static void on_connected(uv_connect_t *c, int status)
 		l->w->line = hang_up(l);
 }
 
-static int connect_arbiter_control(struct watch *w, const struct environment *place,
+static int connect_arbiter_control(struct profile_watch *w, const struct environment *place,
 	const char *id, struct error *err)
 {
 	char path[PATH_MAX];
-	struct line *l;
+	struct profile_watch_conn *l;
 
 	if (environment_get_control(place, path, err) < 0)
 		return -1;
@@ -200,8 +200,8 @@ static int connect_arbiter_control(struct watch *w, const struct environment *pl
 
 static void on_status_poll_timer(uv_timer_t *t)
 {
-	struct watch *w = t->data;
-	struct line *l = w->line;
+	struct profile_watch *w = t->data;
+	struct profile_watch_conn *l = w->line;
 	uv_buf_t b;
 
 	if (!l || !l->up || l->asked)
@@ -245,7 +245,8 @@ static bool read_launch_entry(struct profile_launch *ret, struct launch_log *log
 }
 
 /* Entries are overwritten while they are read: what went by meanwhile is left out. */
-static int read_launch_log(struct watch *w, struct profile_window *ret, struct error *err)
+static int read_launch_log(struct profile_watch *w, struct profile_window *ret,
+	struct error *err)
 {
 	uint64_t to = atomic_load(&w->log->next), from;
 
@@ -264,7 +265,7 @@ static int read_launch_log(struct watch *w, struct profile_window *ret, struct e
 	return 0;
 }
 
-static void drop_log(struct watch *w)
+static void drop_log(struct profile_watch *w)
 {
 	if (w->log)
 		(void)munmap(w->log, LAUNCH_LOG_BYTES);
@@ -273,7 +274,7 @@ static void drop_log(struct watch *w)
 
 /* ---- life --------------------------------------------------------------------------------------------------------- */
 
-static void reset_slice_watch(struct watch *w)
+static void reset_slice_watch(struct profile_watch *w)
 {
 	(void)uv_timer_stop(&w->timer);
 	w->line = hang_up(w->line);
@@ -284,9 +285,9 @@ static void reset_slice_watch(struct watch *w)
 	w->failed = false;
 }
 
-int watch_new(struct watch **ret, uv_loop_t *loop, struct error *err)
+int watch_new(struct profile_watch **ret, uv_loop_t *loop, struct error *err)
 {
-	struct watch *w = calloc(1, sizeof(*w));
+	struct profile_watch *w = calloc(1, sizeof(*w));
 
 	if (!w)
 		return error_nomem(err);
@@ -297,7 +298,7 @@ int watch_new(struct watch **ret, uv_loop_t *loop, struct error *err)
 	return 0;
 }
 
-void watch_begin_window(struct watch *w, const struct environment *place, bool launches)
+void watch_begin_window(struct profile_watch *w, const struct environment *place, bool launches)
 {
 	char dir[PATH_MAX], id[ENVIRONMENT_ID_MAX];
 	struct error err = ERROR_INIT;
@@ -312,7 +313,7 @@ void watch_begin_window(struct watch *w, const struct environment *place, bool l
 	(void)uv_timer_start(&w->timer, on_status_poll_timer, 0, STATUS_POLL_MS);
 }
 
-int watch_end_window(struct watch *w, struct profile_window *ret, struct error *err)
+int watch_end_window(struct profile_watch *w, struct profile_window *ret, struct error *err)
 {
 	int r = 0;
 
@@ -334,7 +335,7 @@ static void on_slice_watch_timer_closed(uv_handle_t *h)
 	free(h->data);
 }
 
-struct watch *watch_free(struct watch *w)
+struct profile_watch *watch_free(struct profile_watch *w)
 {
 	if (!w)
 		return NULL;

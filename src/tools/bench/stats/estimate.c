@@ -20,14 +20,14 @@ struct sum {
 };
 
 /* Consecutive blocks that count as one. */
-struct group {
+struct block_group {
 	size_t first, end;
 };
 
 struct estimate_groups {
 	const struct estimate_run *run;
 	size_t n;
-	struct group *groups;
+	struct block_group *groups;
 };
 
 static uint64_t draw_random_bits(uint64_t *state)
@@ -92,12 +92,12 @@ static void make_groups(struct estimate_groups *p)
 		units += p->run->blocks[i].times.n;
 		if (units < GROUP_UNITS || i + 1 - first < least)
 			continue;
-		p->groups[p->n++] = (struct group){ first, i + 1 };
+		p->groups[p->n++] = (struct block_group){ first, i + 1 };
 		first = i + 1;
 		units = 0;
 	}
 	if (!p->n && p->run->n)
-		p->groups[p->n++] = (struct group){ 0, p->run->n };
+		p->groups[p->n++] = (struct block_group){ 0, p->run->n };
 	else if (p->n)
 		p->groups[p->n - 1].end = p->run->n;
 }
@@ -213,7 +213,7 @@ int estimate_make(struct estimate *ret, enum estimate_of what, const struct esti
 	CLEANUP(freep) struct estimate_state *w = calloc(1, sizeof(*w));
 	CLEANUP(freep) struct estimate_groups *parts = calloc(n, sizeof(*parts));
 	CLEANUP(freep) struct moments *moments = calloc(n, sizeof(*moments));
-	CLEANUP(freep) struct group *groups = NULL;
+	CLEANUP(freep) struct block_group *groups = NULL;
 	size_t blocks = 0, at = 0;
 
 	*ret = (struct estimate){ 0 };

@@ -46,18 +46,18 @@ int bench_file_read(struct bench_result *ret, const char *path, struct error *er
 }
 
 /* One side: a file, and the mode behind '#'. */
-struct side {
+struct compare_side {
 	char path[PATH_MAX];
 	enum bench_mode mode;
 	struct bench_result result;
 };
 
-static void side_fini(struct side *s)
+static void side_fini(struct compare_side *s)
 {
 	bench_result_fini(&s->result);
 }
 
-static int read_side(struct side *s, const char *word, struct error *err)
+static int read_side(struct compare_side *s, const char *word, struct error *err)
 {
 	const char *hash = strrchr(word, '#');
 	size_t len = hash ? (size_t)(hash - word) : strlen(word);
@@ -188,7 +188,7 @@ static size_t count_compare_verdicts(const struct compare *c, enum compare_verdi
 	return n;
 }
 
-static void print_side(struct buf *b, const char *name, const struct side *s)
+static void print_side(struct buf *b, const char *name, const struct compare_side *s)
 {
 	const struct bench_head *h = &s->result.head;
 
@@ -220,7 +220,7 @@ static void print_sizes(struct buf *b, const struct bench_result *before,
 
 /* Of a million units, if these pods pay for the whole GPU; NaN: no price is known. */
 static double get_cost_per_million(const struct compare_line *l, const struct estimate *rate,
-	const struct side *s)
+	const struct compare_side *s)
 {
 	double usd = s->result.head.usd_per_hour;
 
@@ -229,8 +229,8 @@ static double get_cost_per_million(const struct compare_line *l, const struct es
 	return usd / 3600 / rate->value * 1e6;
 }
 
-static void print_costs(struct buf *b, const struct compare *c, const struct side *before,
-	const struct side *after)
+static void print_costs(struct buf *b, const struct compare *c,
+	const struct compare_side *before, const struct compare_side *after)
 {
 	static const char *const heads[] = { "USD OF A MILLION", "MODE", "PODS", "BEFORE",
 		"AFTER", "CHANGE", NULL };
@@ -297,7 +297,7 @@ static void print_compare_doubts(struct buf *b, const struct compare *c)
 }
 
 static void print_compare_text(struct buf *b, const struct compare *c,
-	const struct side *before, const struct side *after)
+	const struct compare_side *before, const struct compare_side *after)
 {
 	bool lost = before->mode == BENCH_MODES && c->only_a + c->lost_checks;
 	static const char *const heads[] = { "SCENARIO", "MODE", "PODS", "MEASURE", "BEFORE",
@@ -355,8 +355,8 @@ static json_t *render_compare_number(double v)
 	return isfinite(v) ? json_real(v) : json_null();
 }
 
-static json_t *render_compare_line_json(const struct compare_line *l, const struct side *before,
-	const struct side *after)
+static json_t *render_compare_line_json(const struct compare_line *l,
+	const struct compare_side *before, const struct compare_side *after)
 {
 	return json_pack(
 		"{s:s, s:s, s:s, s:s, s:i, s:o, s:s, s:b, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:s, s:o}",
@@ -377,8 +377,8 @@ static json_t *render_compare_line_json(const struct compare_line *l, const stru
 		*l->doubt ? json_string(l->doubt) : json_null());
 }
 
-static int print_compare_json(struct buf *b, const struct compare *c, const struct side *before,
-	const struct side *after, struct error *err)
+static int print_compare_json(struct buf *b, const struct compare *c,
+	const struct compare_side *before, const struct compare_side *after, struct error *err)
 {
 	json_auto_t *lines = json_array(), *o = NULL;
 	char *text;
@@ -403,8 +403,8 @@ static int print_compare_json(struct buf *b, const struct compare *c, const stru
 
 static int run_bench_compare(const struct cmd *cmd, const struct options *o, struct error *err)
 {
-	CLEANUP(side_fini) struct side before = { .mode = BENCH_MODES };
-	CLEANUP(side_fini) struct side after = { .mode = BENCH_MODES };
+	CLEANUP(side_fini) struct compare_side before = { .mode = BENCH_MODES };
+	CLEANUP(side_fini) struct compare_side after = { .mode = BENCH_MODES };
 	CLEANUP(compare_fini) struct compare c = { .n = 0 };
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(64 << 20);
 	struct compare_limit limits[LIMITS_MAX];

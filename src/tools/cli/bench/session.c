@@ -37,7 +37,7 @@ struct session_state {
 	uv_loop_t guard;
 	uv_signal_t guards[N_SIGNALS];
 	struct bench_runner *runner;
-	struct watch *watch; /* NULL: pods are not looked at */
+	struct profile_watch *watch; /* NULL: pods are not looked at */
 	struct isolation_runner *checker;
 	struct isolation_runner_options checks;
 	/* In a directory of its own, as the programs of the suite may still be on their way out. */

@@ -13,13 +13,13 @@ static const char *const device_keys[] = { "name", "annotations", "containerEdit
 static const char *const edit_keys[] = { "env", "deviceNodes", "netDevices", "hooks", "mounts",
 	"intelRdt", "additionalGids", NULL };
 
-struct reader {
+struct cdi_list_reader {
 	const struct yaml_source *src;
 	struct error *err;
 };
 
-static int reject_cdi_value(const struct reader *r, const struct yaml_node *at, const char *key,
-	const char *expected)
+static int reject_cdi_value(const struct cdi_list_reader *r, const struct yaml_node *at,
+	const char *key, const char *expected)
 {
 	char found[YAML_SHOW_MAX];
 
@@ -28,8 +28,8 @@ static int reject_cdi_value(const struct reader *r, const struct yaml_node *at, 
 		yaml_show(at, found, sizeof(found)));
 }
 
-static int check_cdi_keys(const struct reader *r, const struct yaml_node *o, const char *what,
-	const char *const *keys)
+static int check_cdi_keys(const struct cdi_list_reader *r, const struct yaml_node *o,
+	const char *what, const char *const *keys)
 {
 	if (o->type != YAML_OBJECT)
 		return reject_cdi_value(r, o, what, "an object");
@@ -48,7 +48,8 @@ static int check_cdi_keys(const struct reader *r, const struct yaml_node *o, con
 }
 
 /* An absent list is as good as an empty one. Returns how many are in it. */
-static int check_list(const struct reader *r, const struct yaml_node *o, const char *key)
+static int check_list(const struct cdi_list_reader *r, const struct yaml_node *o,
+	const char *key)
 {
 	const struct yaml_node *n = yaml_get(o, key, false);
 
@@ -58,7 +59,7 @@ static int check_list(const struct reader *r, const struct yaml_node *o, const c
 }
 
 /* Returns > 0 if there is anything to edit. */
-static int check_edits(const struct reader *r, const struct yaml_node *o)
+static int check_edits(const struct cdi_list_reader *r, const struct yaml_node *o)
 {
 	static const char *const lists[] = { "env", "deviceNodes", "netDevices", "hooks",
 		"mounts", "additionalGids" };
@@ -93,7 +94,7 @@ static bool name_good(const char *text, size_t len)
 	return is_cdi_letter(name[0]) && cdi_device_name_valid(name) && !strchr(name, ':');
 }
 
-static int read_cdi_kind(const struct reader *r, const struct yaml_node *top,
+static int read_cdi_kind(const struct cdi_list_reader *r, const struct yaml_node *top,
 	struct cdi_listed *ret)
 {
 	const struct yaml_node *n = yaml_get(top, "kind", false);
@@ -110,7 +111,7 @@ static int read_cdi_kind(const struct reader *r, const struct yaml_node *top,
 	return ret->kind ? 0 : error_nomem(r->err);
 }
 
-static int check_cdi_version(const struct reader *r, const struct yaml_node *top)
+static int check_cdi_version(const struct cdi_list_reader *r, const struct yaml_node *top)
 {
 	const struct yaml_node *n = yaml_get(top, "cdiVersion", false);
 	const char *digits = "0123456789", *s;
@@ -129,7 +130,7 @@ static int check_cdi_version(const struct reader *r, const struct yaml_node *top
 	return 0;
 }
 
-static int read_cdi_device(const struct reader *r, const struct yaml_node *n,
+static int read_cdi_device(const struct cdi_list_reader *r, const struct yaml_node *n,
 	struct cdi_listed *ret)
 {
 	const struct yaml_node *name, *edits;
@@ -153,7 +154,7 @@ static int read_cdi_device(const struct reader *r, const struct yaml_node *n,
 }
 
 /* By way of a sorted copy: a hostile file may have thousands. */
-static int check_unique(const struct reader *r, const struct yaml_node *at,
+static int check_unique(const struct cdi_list_reader *r, const struct yaml_node *at,
 	const struct strv *names)
 {
 	CLEANUP(strv_fini) struct strv sorted = STRV_INIT;
@@ -168,7 +169,7 @@ static int check_unique(const struct reader *r, const struct yaml_node *at,
 	return 0;
 }
 
-static int read_cdi_devices(const struct reader *r, const struct yaml_node *top,
+static int read_cdi_devices(const struct cdi_list_reader *r, const struct yaml_node *top,
 	struct cdi_listed *ret)
 {
 	const struct yaml_node *list = yaml_get(top, "devices", false);
@@ -190,7 +191,7 @@ int cdi_list_parse(struct cdi_listed *ret, const char *name, const char *text, s
 	struct error *err)
 {
 	const struct yaml_source src = { .name = name, .text = text, .len = len };
-	const struct reader r = { .src = &src, .err = err };
+	const struct cdi_list_reader r = { .src = &src, .err = err };
 	CLEANUP(yaml_freep) struct yaml *y = NULL;
 	const struct yaml_node *top, *common;
 

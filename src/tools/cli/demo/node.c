@@ -322,7 +322,7 @@ static void stop_agent(struct demo_node *n)
 void demo_node_stop(struct demo_node *n)
 {
 	/* Ending runs the loop, which may draw: nobody may see what is half gone. */
-	struct control *control = STEAL_PTR(n->control);
+	struct standin_control *control = STEAL_PTR(n->control);
 	struct standin *standin = STEAL_PTR(n->standin);
 
 	stop_agent(n);

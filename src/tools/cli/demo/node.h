@@ -35,7 +35,7 @@ struct demo_node_options {
 struct demo_node {
 	char dir[64], kubelet_dir[80], run_dir[80], sim_dir[80], config_dir[80];
 	struct standin *standin;
-	struct control *control;
+	struct standin_control *control;
 	struct inventory *gpus;
 	pid_t agent; /* 0: not started */
 	bool simulated;

@@ -23,20 +23,20 @@
 /* --- lines of a known width --- */
 
 /* A frame under construction: lines are cut at the width, colours do not count. */
-struct frame {
+struct demo_frame {
 	struct buf *b;
 	unsigned width, height, lines, column;
 	bool colour;
 };
 
-static void add_demo_colour(struct frame *f, const char *escape)
+static void add_demo_colour(struct demo_frame *f, const char *escape)
 {
 	if (f->colour)
 		buf_puts(f->b, escape);
 }
 
 /* Adds text of one column a character (UTF-8), cut at the width. */
-static void add_demo_text(struct frame *f, const char *text)
+static void add_demo_text(struct demo_frame *f, const char *text)
 {
 	for (; *text; text++) {
 		bool first = ((unsigned char)*text & 0xc0) != 0x80;
@@ -48,8 +48,8 @@ static void add_demo_text(struct frame *f, const char *text)
 	}
 }
 
-static void add_demo_textf(struct frame *f, const char *fmt, ...) PRINTF(2, 3);
-static void add_demo_textf(struct frame *f, const char *fmt, ...)
+static void add_demo_textf(struct demo_frame *f, const char *fmt, ...) PRINTF(2, 3);
+static void add_demo_textf(struct demo_frame *f, const char *fmt, ...)
 {
 	char text[1024];
 	va_list ap;
@@ -60,14 +60,14 @@ static void add_demo_textf(struct frame *f, const char *fmt, ...)
 	add_demo_text(f, text);
 }
 
-static void end_line(struct frame *f)
+static void end_line(struct demo_frame *f)
 {
 	buf_putc(f->b, '\n');
 	f->lines++;
 	f->column = 0;
 }
 
-static bool is_demo_frame_full(const struct frame *f, unsigned reserve)
+static bool is_demo_frame_full(const struct demo_frame *f, unsigned reserve)
 {
 	return f->height && f->lines + reserve >= f->height;
 }
@@ -135,7 +135,7 @@ static const char *pod_colour(const char *name)
 	return colours[(h >> 8) % ARRAY_LEN(colours)];
 }
 
-static void draw_cell(struct frame *f, const struct demo_picture *p,
+static void draw_cell(struct demo_frame *f, const struct demo_picture *p,
 	const struct managed_device *d, unsigned *used)
 {
 	const struct device_grant *g = find_replica_grant(
@@ -173,7 +173,7 @@ static bool is_device_offered(const struct device_manager *m, const char *resour
 }
 
 /* Pods with a device that is not offered any more: they run on all the same. */
-static void draw_unadvertised_pods(struct frame *f, const struct demo_picture *p)
+static void draw_unadvertised_pods(struct demo_frame *f, const struct demo_picture *p)
 {
 	const struct device_manager *m = kubelet_devices(standin_kubelet(p->node->standin));
 	bool any = false;
@@ -201,7 +201,7 @@ static void draw_unadvertised_pods(struct frame *f, const struct demo_picture *p
 	end_line(f);
 }
 
-static void draw_gpu(struct frame *f, const struct demo_picture *p, const struct gpu *gpu)
+static void draw_gpu(struct demo_frame *f, const struct demo_picture *p, const struct gpu *gpu)
 {
 	size_t n, mine = 0;
 	const struct managed_device *v = device_manager_devices(
@@ -238,9 +238,9 @@ static void draw_gpu(struct frame *f, const struct demo_picture *p, const struct
 
 /* --- pods that wait --- */
 
-static void draw_waiting(struct frame *f, const struct demo_picture *p)
+static void draw_waiting(struct demo_frame *f, const struct demo_picture *p)
 {
-	const struct cluster *c = standin_cluster(p->node->standin);
+	const struct simulated_cluster *c = standin_cluster(p->node->standin);
 	struct pod_counts t = cluster_count_pods(c, NULL);
 	const char *why = NULL;
 	char name[8];
@@ -278,7 +278,7 @@ static void draw_waiting(struct frame *f, const struct demo_picture *p)
 	}
 }
 
-static void draw_demo_node(struct frame *f, const struct demo_picture *p, unsigned reserve)
+static void draw_demo_node(struct demo_frame *f, const struct demo_picture *p, unsigned reserve)
 {
 	const struct inventory *gpus = p->node->gpus;
 
@@ -296,7 +296,7 @@ static void draw_demo_node(struct frame *f, const struct demo_picture *p, unsign
 
 void demo_draw_node(struct buf *b, const struct demo_picture *p, unsigned width, bool colour)
 {
-	struct frame f = { .b = b, .width = width, .colour = colour };
+	struct demo_frame f = { .b = b, .width = width, .colour = colour };
 
 	if (p->node && p->node->standin)
 		draw_demo_node(&f, p, 0);
@@ -304,7 +304,7 @@ void demo_draw_node(struct buf *b, const struct demo_picture *p, unsigned width,
 
 /* --- the picture --- */
 
-static void draw_steps(struct frame *f, const struct demo_picture *p)
+static void draw_steps(struct demo_frame *f, const struct demo_picture *p)
 {
 	static const struct {
 		const char *sign, *colour;
@@ -330,7 +330,7 @@ static void draw_steps(struct frame *f, const struct demo_picture *p)
 	}
 }
 
-static void draw_footer(struct frame *f, const char *text)
+static void draw_footer(struct demo_frame *f, const char *text)
 {
 	while (*text) {
 		size_t len = strcspn(text, "\n");
@@ -353,7 +353,7 @@ static unsigned count_lines(const char *text)
 void demo_draw(struct buf *b, const struct demo_picture *p, unsigned width, unsigned height,
 	bool colour)
 {
-	struct frame f = { .b = b, .width = width, .height = height, .colour = colour };
+	struct demo_frame f = { .b = b, .width = width, .height = height, .colour = colour };
 	unsigned below = (unsigned)p->n_steps + count_lines(p->footer) + 4;
 
 	add_demo_colour(&f, BOLD);

@@ -26,7 +26,7 @@ static void request_mig_stop(int signal)
 	mig_stop_requested = 1;
 }
 
-struct change {
+struct mig_change {
 	const struct options *o;
 	struct mig_progress progress;
 	struct mig_editor *editor;
@@ -41,7 +41,7 @@ struct change {
 
 /* What is wanted. */
 
-static void print_new_mig_notes(struct change *c, const struct strv *notes)
+static void print_new_mig_notes(struct mig_change *c, const struct strv *notes)
 {
 	for (size_t i = 0; i < notes->n; i++) {
 		if (!strv_has(&c->notes, notes->v[i])) {
@@ -83,8 +83,8 @@ static void without_gpu(const struct mig_node_gpu *g, struct error *err)
 	}
 }
 
-static int want_config(struct change *c, const struct mig_node_gpu *g, struct mig_desired *ret,
-	struct error *err)
+static int want_config(struct mig_change *c, const struct mig_node_gpu *g,
+	struct mig_desired *ret, struct error *err)
 {
 	const struct mig_entry *e = mig_config_entry(c->config, g);
 	CLEANUP(strv_fini) struct strv notes = STRV_INIT;
@@ -112,8 +112,8 @@ static int want_config(struct change *c, const struct mig_node_gpu *g, struct mi
 	return r > 0 ? skip_mig_gpu(err, "it has no MIG") : r;
 }
 
-static int want_saved(struct change *c, const struct mig_node_gpu *g, struct mig_desired *ret,
-	struct error *err)
+static int want_saved(struct mig_change *c, const struct mig_node_gpu *g,
+	struct mig_desired *ret, struct error *err)
 {
 	const struct mig_saved_gpu *s = mig_checkpoint_find(c->checkpoint, g->uuid);
 
@@ -134,7 +134,7 @@ static int want_saved(struct change *c, const struct mig_node_gpu *g, struct mig
 static int get_desired_mig(void *arg, const struct mig_node_gpu *g, struct mig_desired *ret,
 	struct error *err)
 {
-	struct change *c = arg;
+	struct mig_change *c = arg;
 
 	return c->config ? want_config(c, g, ret, err) : want_saved(c, g, ret, err);
 }
@@ -143,14 +143,14 @@ static int get_desired_mig(void *arg, const struct mig_node_gpu *g, struct mig_d
 
 static bool has_mig_change_hook(void *arg, enum mig_hook_point p)
 {
-	struct change *c = arg;
+	struct mig_change *c = arg;
 
 	return c->hooks && mig_hooks_find(c->hooks, mig_hook_point_name(p));
 }
 
 static int run_mig_change_hooks(void *arg, enum mig_hook_point p, struct error *err)
 {
-	struct change *c = arg;
+	struct mig_change *c = arg;
 	const struct mig_hook_list *list = mig_hooks_find(c->hooks, mig_hook_point_name(p));
 
 	for (size_t i = 0; i < list->n; i++)
@@ -161,13 +161,13 @@ static int run_mig_change_hooks(void *arg, enum mig_hook_point p, struct error *
 static int reset_changed_gpus(void *arg, const char *const *bus_ids, uint32_t n,
 	struct error *err)
 {
-	struct change *c = arg;
+	struct mig_change *c = arg;
 
 	return mig_reset_gpus(option_str(c->o, "driver-root", NULL), bus_ids, n, c->debug, err);
 }
 
 /* A hook sees mig-parted's variables with the values that this run has. */
-static int make_mig_hook_env(struct change *c, struct error *err)
+static int make_mig_hook_env(struct mig_change *c, struct error *err)
 {
 	static const char prefix[] = "MIG_PARTED_";
 
@@ -196,29 +196,29 @@ static int make_mig_hook_env(struct change *c, struct error *err)
 static void on_mig_change_planned(void *arg, const struct mig_node_gpu *g,
 	const struct mig_plan *plan)
 {
-	mig_progress_planned(&((struct change *)arg)->progress, g, plan);
+	mig_progress_planned(&((struct mig_change *)arg)->progress, g, plan);
 }
 
 static void on_mig_change_step(void *arg, const struct mig_node_gpu *g,
 	const struct mig_step *s, uint32_t n, uint32_t of, bool undo)
 {
-	mig_progress_step(&((struct change *)arg)->progress, g, s, n, of, undo);
+	mig_progress_step(&((struct mig_change *)arg)->progress, g, s, n, of, undo);
 }
 
 static void on_mig_change_reset(void *arg, const struct mig_node_gpu *g)
 {
-	mig_progress_resetting(&((struct change *)arg)->progress, g);
+	mig_progress_resetting(&((struct mig_change *)arg)->progress, g);
 }
 
 static void gpu_done(void *arg, const struct mig_node_gpu *g, enum mig_result result,
 	const struct error *why)
 {
-	mig_progress_gpu(&((struct change *)arg)->progress, g, result, why);
+	mig_progress_gpu(&((struct mig_change *)arg)->progress, g, result, why);
 }
 
 /* The change. */
 
-static int lock_mig_changes(const struct change *c, bool dry_run, struct error *err)
+static int lock_mig_changes(const struct mig_change *c, bool dry_run, struct error *err)
 {
 	if (dry_run)
 		return -1;
@@ -244,7 +244,8 @@ static bool get_mig_flag(const struct options *o, const char *name)
 }
 
 /* Every GPU of the checkpoint has to be here: a swapped GPU is not restored by halves. */
-static int check_saved(const struct change *c, const struct mig_node *node, struct error *err)
+static int check_saved(const struct mig_change *c, const struct mig_node *node,
+	struct error *err)
 {
 	for (size_t i = 0; i < c->checkpoint->n; i++) {
 		bool found = false;
@@ -259,7 +260,7 @@ static int check_saved(const struct change *c, const struct mig_node *node, stru
 	return 0;
 }
 
-static int check_node(struct change *c, const struct mig_node *node, struct error *err)
+static int check_node(struct mig_change *c, const struct mig_node *node, struct error *err)
 {
 	CLEANUP(strv_fini) struct strv notes = STRV_INIT;
 
@@ -272,7 +273,7 @@ static int check_node(struct change *c, const struct mig_node *node, struct erro
 }
 
 /* The names to choose from where there is no file: they depend on the node. */
-static int choose_builtin(struct mig_configs **ret, struct change *c,
+static int choose_builtin(struct mig_configs **ret, struct mig_change *c,
 	const struct mig_node *node, struct error *err)
 {
 	if (mig_builtin_configs(ret, node, err) < 0)
@@ -283,7 +284,7 @@ static int choose_builtin(struct mig_configs **ret, struct change *c,
 	return 0;
 }
 
-static int ignore_processes(struct change *c, struct error *err)
+static int ignore_processes(struct mig_change *c, struct error *err)
 {
 	CLEANUP(strv_fini) struct strv pids = STRV_INIT;
 	const char *text = option_str(c->o, "ignore-process", "");
@@ -303,7 +304,7 @@ static int ignore_processes(struct change *c, struct error *err)
 	return 0;
 }
 
-static int apply_mig_change(struct change *c, struct error *err)
+static int apply_mig_change(struct mig_change *c, struct error *err)
 {
 	CLEANUP(mig_configs_freep) struct mig_configs *builtin = NULL;
 	CLEANUP(closep) int lock = -1;
@@ -345,7 +346,7 @@ static int apply_mig_change(struct change *c, struct error *err)
 	return r;
 }
 
-static void change_fini(struct change *c)
+static void change_fini(struct mig_change *c)
 {
 	c->editor = mig_editor_close(c->editor);
 	strv_fini(&c->env);
@@ -353,7 +354,8 @@ static void change_fini(struct change *c)
 }
 
 /* Says the end in both forms; text errors are main's to print. */
-static int report_mig_change_end(struct change *c, int r, const char *done, struct error *err)
+static int report_mig_change_end(struct mig_change *c, int r, const char *done,
+	struct error *err)
 {
 	uint64_t calls = c->editor ? mig_editor_calls(c->editor) : 0;
 	bool waits = r == MIG_APPLY_PENDING || !strncmp(err->msg, "reset required: ", 16);
@@ -373,7 +375,7 @@ static int report_mig_change_end(struct change *c, int r, const char *done, stru
 	return 0;
 }
 
-static int load_hooks(struct mig_hooks **ret, struct change *c, struct error *err)
+static int load_hooks(struct mig_hooks **ret, struct mig_change *c, struct error *err)
 {
 	CLEANUP(strv_fini) struct strv warnings = STRV_INIT;
 	const char *path = option_str(c->o, "hooks-file", "");
@@ -387,7 +389,7 @@ static int load_hooks(struct mig_hooks **ret, struct change *c, struct error *er
 	return 0;
 }
 
-static int load_config(struct mig_configs **ret, struct change *c, struct error *err)
+static int load_config(struct mig_configs **ret, struct mig_change *c, struct error *err)
 {
 	CLEANUP(strv_fini) struct strv warnings = STRV_INIT;
 
@@ -402,9 +404,9 @@ static int load_config(struct mig_configs **ret, struct change *c, struct error 
 	return 0;
 }
 
-static int init_mig_change(struct change *c, const struct options *o, struct error *err)
+static int init_mig_change(struct mig_change *c, const struct options *o, struct error *err)
 {
-	*c = (struct change){ .o = o, .debug = option_bool(o, "debug", false) };
+	*c = (struct mig_change){ .o = o, .debug = option_bool(o, "debug", false) };
 	c->progress.to = stdout;
 	return mig_tool_json(o, "text", &c->progress.json, err);
 }
@@ -414,7 +416,7 @@ static int run_apply(const struct cmd *cmd, const struct options *o, struct erro
 	static const char *const needed[] = { "config-file", NULL };
 	CLEANUP(mig_configs_freep) struct mig_configs *configs = NULL;
 	CLEANUP(mig_hooks_freep) struct mig_hooks *hooks = NULL;
-	CLEANUP(change_fini) struct change c = { .o = o };
+	CLEANUP(change_fini) struct mig_change c = { .o = o };
 	bool builtin = option_bool(o, "builtin", false);
 	int r;
 
@@ -441,7 +443,7 @@ static int run_restore(const struct cmd *cmd, const struct options *o, struct er
 	static const char *const needed[] = { "checkpoint-file", NULL };
 	CLEANUP(mig_checkpoint_freep) struct mig_checkpoint *checkpoint = NULL;
 	CLEANUP(mig_hooks_freep) struct mig_hooks *hooks = NULL;
-	CLEANUP(change_fini) struct change c = { .o = o };
+	CLEANUP(change_fini) struct mig_change c = { .o = o };
 	int r;
 
 	if (init_mig_change(&c, o, err) < 0 || mig_tool_require(cmd, o, needed, err) < 0)

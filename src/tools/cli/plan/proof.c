@@ -63,7 +63,7 @@ static void complain_all(struct proof *p, const char *name, const struct strv *t
 }
 
 /* The pool is the ConfigMap's key, behind the last '#'; NULL: a key that is no pool. */
-static const struct pool *find_config_pool(const struct pools *pools, const char *name)
+static const struct plan_pool *find_config_pool(const struct pools *pools, const char *name)
 {
 	const char *key = strrchr(name, '#');
 
@@ -77,7 +77,7 @@ static void prove_one(void *arg, const char *name, const char *text, struct conf
 	const struct strv *warnings, const struct error *err, const struct strv *more)
 {
 	struct proof *p = arg;
-	const struct pool *pool = find_config_pool(p->pools, name);
+	const struct plan_pool *pool = find_config_pool(p->pools, name);
 	CLEANUP(inventory_freep) struct inventory *inv = NULL;
 	CLEANUP(config_offer_fini) struct config_offer of = { .offer = NULL };
 	struct error why = ERROR_INIT;

@@ -19,7 +19,7 @@
 #define PROGRESS_EVERY (NS_PER_SEC / 5)
 
 /* What the runs of one policy came to. */
-struct line {
+struct trace_policy_line {
 	const char *policy;
 	uint64_t runs;
 	double sum[REPLAY_POINTS], squares[REPLAY_POINTS]; /* percent of the cluster's GPUs */
@@ -27,10 +27,10 @@ struct line {
 	uint64_t decisions, ns, max_ns;
 };
 
-struct job {
+struct trace_job {
 	const struct plan_trace *t;
 	struct place_trace trace;
-	struct line *lines;
+	struct trace_policy_line *lines;
 	size_t n_lines;
 	uint64_t done, all; /* runs */
 	uint64_t shown_ns;
@@ -58,7 +58,7 @@ static uint32_t full_point(void)
 
 static bool on_trace_progress(void *arg)
 {
-	struct job *j = arg;
+	struct trace_job *j = arg;
 	uint64_t now = time_mono_ns();
 
 	if (j->terminal && now - j->shown_ns > PROGRESS_EVERY) {
@@ -69,7 +69,8 @@ static bool on_trace_progress(void *arg)
 	return !stopped;
 }
 
-static int run_trace_replay(struct job *j, struct line *l, uint64_t seed, struct error *err)
+static int run_trace_replay(struct trace_job *j, struct trace_policy_line *l, uint64_t seed,
+	struct error *err)
 {
 	struct replay_setting s = { .policy = l->policy,
 		.seed = seed,
@@ -102,7 +103,7 @@ static int run_trace_replay(struct job *j, struct line *l, uint64_t seed, struct
 }
 
 /* Seeds outside, so that what is interrupted has as many runs of each policy. */
-static int run_trace_replays(struct job *j, struct error *err)
+static int run_trace_replays(struct trace_job *j, struct error *err)
 {
 	for (uint64_t k = 0; k < j->t->seeds; k++)
 		for (size_t i = 0; i < j->n_lines && !stopped; i++)
@@ -113,13 +114,13 @@ static int run_trace_replays(struct job *j, struct error *err)
 	return 0;
 }
 
-static double get_policy_mean(const struct line *l, uint32_t point)
+static double get_policy_mean(const struct trace_policy_line *l, uint32_t point)
 {
 	return l->sum[point] / (double)l->runs;
 }
 
 /* Of a sample. */
-static double get_policy_deviation(const struct line *l, uint32_t point)
+static double get_policy_deviation(const struct trace_policy_line *l, uint32_t point)
 {
 	double n = (double)l->runs, m = get_policy_mean(l, point);
 
@@ -159,7 +160,8 @@ static int pack_gpu_fractions(struct trace_packing *p, const struct place_trace 
 
 /* ---- showing ------------------------------------------------------------------------------------------ */
 
-static void print_trace_text(struct buf *b, const struct job *j, const struct trace_packing *p)
+static void print_trace_text(struct buf *b, const struct trace_job *j,
+	const struct trace_packing *p)
 {
 	static const char *const heads[] = { "POLICY", "AT 80 %", "90 %", "95 %", "100 %", "SD",
 		"110 %", "120 %", "RUNS", "A DECISION", "SLOWEST", NULL };
@@ -173,7 +175,7 @@ static void print_trace_text(struct buf *b, const struct job *j, const struct tr
 		"GPUs allocated, in % of all, when pods have asked for so many (mean of all runs):\n\n");
 	table_init(&table, heads);
 	for (size_t i = 0; i < j->n_lines; i++) {
-		const struct line *l = &j->lines[i];
+		const struct trace_policy_line *l = &j->lines[i];
 
 		if (!l->runs)
 			continue;
@@ -197,7 +199,7 @@ static void print_trace_text(struct buf *b, const struct job *j, const struct tr
 		(unsigned long long)p->first_fit, (unsigned long long)p->packed);
 }
 
-static json_t *render_policy_json(const struct line *l)
+static json_t *render_policy_json(const struct trace_policy_line *l)
 {
 	json_t *points = json_array();
 
@@ -212,8 +214,8 @@ static json_t *render_policy_json(const struct line *l)
 		(double)l->max_ns / 1e3);
 }
 
-static int print_trace_json(struct buf *b, const struct job *j, const struct trace_packing *p,
-	struct error *err)
+static int print_trace_json(struct buf *b, const struct trace_job *j,
+	const struct trace_packing *p, struct error *err)
 {
 	json_t *lines = json_array(), *root;
 	char *text;
@@ -238,13 +240,13 @@ static int print_trace_json(struct buf *b, const struct job *j, const struct tra
 	return 0;
 }
 
-static void trace_job_fini(struct job *j)
+static void trace_job_fini(struct trace_job *j)
 {
 	place_trace_fini(&j->trace);
 	free(j->lines);
 }
 
-static int trace_job_init(struct job *j, struct error *err)
+static int trace_job_init(struct trace_job *j, struct error *err)
 {
 	const struct strv *asked = j->t->policies;
 	struct sigaction sa = { .sa_handler = on_trace_signal };
@@ -266,7 +268,7 @@ static int trace_job_init(struct job *j, struct error *err)
 
 int plan_trace_run(const struct plan_trace *t, struct error *err)
 {
-	CLEANUP(trace_job_fini) struct job j = { .t = t };
+	CLEANUP(trace_job_fini) struct trace_job j = { .t = t };
 	CLEANUP(buf_fini) struct buf text = BUF_INIT(TEXT_MAX);
 	struct trace_packing parts;
 

@@ -70,14 +70,14 @@ void status_format_pod(char cell[STATUS_CELL_MAX], const json_t *h)
 
 /* --- a table whose columns are as wide as they must be --- */
 
-struct table {
+struct status_table {
 	const char *const *headers;
 	size_t columns;
 	size_t width[STATUS_COLUMNS];
 	struct buf *out;
 };
 
-static void measure_status_row(struct table *t, const struct status_row *r)
+static void measure_status_row(struct status_table *t, const struct status_row *r)
 {
 	for (size_t i = 0; i < t->columns; i++) {
 		size_t w = strlen(r->cells[i]);
@@ -87,7 +87,7 @@ static void measure_status_row(struct table *t, const struct status_row *r)
 	}
 }
 
-static void print_status_row(struct table *t, const struct status_row *r, bool colour)
+static void print_status_row(struct status_table *t, const struct status_row *r, bool colour)
 {
 	if (colour && r->colour)
 		buf_puts(t->out, r->colour);
@@ -105,7 +105,7 @@ static void print_status_row(struct table *t, const struct status_row *r, bool c
 void status_render_table(struct buf *b, const char *const *headers, size_t columns,
 	const struct status_row *rows, size_t n, bool colour)
 {
-	struct table t = { .headers = headers, .columns = columns, .out = b };
+	struct status_table t = { .headers = headers, .columns = columns, .out = b };
 	struct status_row head = { .colour = BOLD };
 
 	for (size_t i = 0; i < columns; i++)

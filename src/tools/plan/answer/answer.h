@@ -45,7 +45,7 @@ struct plan_answer {
 	struct answer_line
 		lines[ANSWER_LINES_MAX]; /* alternatives to the layout, cheapest first */
 	size_t n_lines;
-	struct outcome *outcomes; /* of each workload of .in */
+	struct plan_outcome *outcomes; /* of each workload of .in */
 	struct outcome_money money;
 };
 

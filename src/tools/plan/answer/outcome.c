@@ -20,7 +20,7 @@ int64_t outcome_million(int64_t nano_per_hour, double rate)
 /* One pass over the plan. */
 struct outcome_sums {
 	const struct plan_answer *a;
-	struct outcome *of;
+	struct plan_outcome *of;
 	struct outcome_money *money;
 	const struct plan_node **last; /* node that each workload was last seen on */
 };
@@ -75,7 +75,7 @@ static void split_gpu_price(struct outcome_sums *s, const struct plan_node *n,
 
 /* ---- times ------------------------------------------------------------------------------------------------ */
 
-static bool is_slower(const struct fit_times *t, const struct outcome *than)
+static bool is_slower(const struct fit_times *t, const struct plan_outcome *than)
 {
 	if (!than->worst || (than->times.known && !t->known))
 		return true;
@@ -94,7 +94,7 @@ static void add_predicted_times(struct outcome_sums *s, const struct plan_node *
 	if (fit_check(s->a->fit, &g, NULL, times, NULL) != PLAN_FITS)
 		return;
 	for (uint32_t i = 0; i < n_at; i++) {
-		struct outcome *o = &s->of[who[i]];
+		struct plan_outcome *o = &s->of[who[i]];
 
 		o->rate = times[i].known && o->rate >= 0 ? o->rate + times[i].times.rate : -1;
 		if (is_slower(&times[i], o)) {
@@ -110,7 +110,7 @@ static void predict_baseline_times(struct outcome_sums *s, uint32_t w)
 	const struct plan_offer *offer = s->a->baseline.offer;
 	const struct plan_workload *workload = &s->a->in->workloads[w];
 	struct fit_gpu g = { offer, PLAN_EXCLUSIVE, 0, &w, 1 };
-	struct outcome *o = &s->of[w];
+	struct plan_outcome *o = &s->of[w];
 	struct fit_times t;
 
 	if (!offer)
@@ -137,7 +137,7 @@ static void add_node_interruptions(struct outcome_sums *s, const struct plan_nod
 	for (uint32_t i = 0; i < n->n; i++) {
 		const struct plan_tenant *t = &n->tenants[i];
 		const struct plan_workload *w = &s->a->in->workloads[t->workload];
-		struct outcome *o = &s->of[t->workload];
+		struct plan_outcome *o = &s->of[t->workload];
 
 		if (s->last[t->workload] != n) {
 			s->last[t->workload] = n;
@@ -205,7 +205,7 @@ static void sum_outcome_rates(struct outcome_sums *s)
 	bool known = true, before_known = true;
 
 	for (uint32_t w = 0; w < s->a->in->n_workloads; w++) {
-		struct outcome *o = &s->of[w];
+		struct plan_outcome *o = &s->of[w];
 
 		if (o->rate < 0)
 			o->rate = 0;
@@ -238,8 +238,8 @@ enum plan_origin outcome_origin(const struct plan_answer *a, size_t *n)
 	return worst;
 }
 
-int outcome_make(const struct plan_answer *a, struct outcome *ret, struct outcome_money *money,
-	struct error *err)
+int outcome_make(const struct plan_answer *a, struct plan_outcome *ret,
+	struct outcome_money *money, struct error *err)
 {
 	size_t n = a->in->n_workloads;
 	CLEANUP(freep)
@@ -250,7 +250,7 @@ int outcome_make(const struct plan_answer *a, struct outcome *ret, struct outcom
 		return error_nomem(err);
 	*money = (struct outcome_money){ 0 };
 	for (uint32_t w = 0; w < n; w++) {
-		ret[w] = (struct outcome){ 0 };
+		ret[w] = (struct plan_outcome){ 0 };
 		predict_baseline_times(&s, w);
 	}
 	for (size_t i = 0; i < a->plan.n_nodes; i++)

@@ -16,7 +16,7 @@
 struct plan_answer;
 
 /* A workload in the plan. */
-struct outcome {
+struct plan_outcome {
 	uint32_t replicas;             /* that have a place */
 	uint32_t nodes;                /* that it is on */
 	const struct plan_node *worst; /* where its slowest replica is; NULL: nowhere */
@@ -40,8 +40,8 @@ struct outcome_money {
 };
 
 /* Fills @ret of .in->n_workloads, and @money. */
-int outcome_make(const struct plan_answer *a, struct outcome *ret, struct outcome_money *money,
-	struct error *err) MUST_USE;
+int outcome_make(const struct plan_answer *a, struct plan_outcome *ret,
+	struct outcome_money *money, struct error *err) MUST_USE;
 
 /* Price of a million requests, in nano-units; -1: not known, or beyond what an amount can be. */
 int64_t outcome_million(int64_t nano_per_hour, double rate);

@@ -159,9 +159,9 @@ static int parse_columns_text(struct columns_reader *r, struct csv_parser *p, co
 	return r->status;
 }
 
-int columns_read(const char *name, const char *text, size_t len, const struct column *columns,
-	size_t n, int (*see)(void *arg, const struct columns_row *row), void *arg,
-	struct error *err)
+int columns_read(const char *name, const char *text, size_t len,
+	const struct csv_column *columns, size_t n,
+	int (*see)(void *arg, const struct columns_row *row), void *arg, struct error *err)
 {
 	CLEANUP(freep) struct columns_reader *r = calloc(1, sizeof(*r));
 	struct csv_parser p;

@@ -17,7 +17,7 @@
 #define COLUMNS_WIDTH_MAX 1024 /* columns of a file */
 #define COLUMNS_CELL_MAX  4096 /* bytes of a cell */
 
-struct column {
+struct csv_column {
 	const char *name;
 	bool optional;
 };
@@ -26,7 +26,7 @@ struct column {
 struct columns_row {
 	const char *name; /* of the file */
 	uint64_t line;    /* where the row begins, from 1 */
-	const struct column *columns;
+	const struct csv_column *columns;
 	const char *cell[COLUMNS_MAX]; /* by position in .columns; borrowed for the call */
 	struct error *err;
 };
@@ -35,8 +35,9 @@ struct columns_row {
  * Calls @see for each row behind the first; it returns < 0, with .err set, to stop. Errors are ERR_INVALID or
  * ERR_LIMIT and begin with "name:line: ".
  */
-int columns_read(const char *name, const char *text, size_t len, const struct column *columns,
-	size_t n, int (*see)(void *arg, const struct columns_row *row), void *arg,
+int columns_read(const char *name, const char *text, size_t len,
+	const struct csv_column *columns, size_t n,
+	int (*see)(void *arg, const struct columns_row *row), void *arg,
 	struct error *err) MUST_USE;
 
 /* Sets "name:line: column: expected ..., found '...'" and returns -1. */

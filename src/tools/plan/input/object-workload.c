@@ -48,18 +48,18 @@ static const struct yaml_node *find_container_resource(const struct yaml_node *c
 	return NULL;
 }
 
-struct request {
+struct workload_request {
 	uint32_t cpu_milli, memory_mib;
 };
 
 static int read_container_request(const struct input_reader *r,
-	const struct yaml_node *container, struct request *ret)
+	const struct yaml_node *container, struct workload_request *ret)
 {
 	static const struct input_key cpu = { .key = "cpu", .max = 1e4 };
 	static const struct input_key memory = { .key = "memory", .max = 1e8 };
 	const struct yaml_node *n = find_container_resource(container, "cpu");
 
-	*ret = (struct request){ 0, 0 };
+	*ret = (struct workload_request){ 0, 0 };
 	if (n && input_cpu(r, n, &cpu, &ret->cpu_milli) < 0)
 		return -1;
 	n = find_container_resource(container, "memory");
@@ -83,14 +83,14 @@ static int read_requests(const struct input_reader *r, const struct yaml_node *s
 	struct plan_workload *w)
 {
 	static const char *const lists[] = { "containers", "initContainers" };
-	struct request sum = { 0, 0 }, most = { 0, 0 };
+	struct workload_request sum = { 0, 0 }, most = { 0, 0 };
 
 	for (size_t k = 0; k < ARRAY_LEN(lists); k++) {
 		struct yaml_node **items = NULL;
 		size_t n = object_list(spec, lists[k], &items);
 
 		for (size_t i = 0; i < n; i++) {
-			struct request one;
+			struct workload_request one;
 
 			if (read_container_request(r, items[i], &one) < 0)
 				return -1;

@@ -17,7 +17,7 @@ static void map_head(struct buf *b, const struct pools *p, const char *what, con
  * Renamed, so that nobody who asks for a whole GPU gets a slot, or the other way round; and one that asks for two
  * slots is refused, as they would be no more than one.
  */
-static void render_pool_replicas(struct buf *b, const struct pool *p, const char *key)
+static void render_pool_replicas(struct buf *b, const struct plan_pool *p, const char *key)
 {
 	buf_printf(b,
 		"    sharing:\n      %s:\n        renameByDefault: true\n"
@@ -34,7 +34,7 @@ static void render_device_list(struct buf *b, uint32_t from, uint32_t to)
 	buf_puts(b, "]\n");
 }
 
-static void render_pool_slices(struct buf *b, const struct pool *p)
+static void render_pool_slices(struct buf *b, const struct plan_pool *p)
 {
 	buf_puts(b, "    sharing:\n      slices:\n");
 	for (uint32_t g = 0, to; g < p->offer->gpus; g = to) {
@@ -59,7 +59,7 @@ static void render_pool_slices(struct buf *b, const struct pool *p)
 	}
 }
 
-static void pool_config(struct buf *b, const struct pool *p)
+static void pool_config(struct buf *b, const struct plan_pool *p)
 {
 	buf_printf(b, "  %s: |\n    version: v1\n", p->name);
 	switch (p->mode) {
@@ -90,7 +90,7 @@ void make_sharing_config(struct buf *b, const struct pools *p)
 
 /* ---- MIG ----------------------------------------------------------------------------------------------------------- */
 
-static void mig_pool(struct buf *b, const struct pool *p)
+static void mig_pool(struct buf *b, const struct plan_pool *p)
 {
 	const struct mig_layout *m = p->offer->gpu->mig;
 

@@ -42,7 +42,7 @@ static void render_requirement(struct buf *b, const char *key, const char *value
 }
 
 /* One node more than planned may be, so that one can be replaced before it goes. */
-static void render_node_pool(struct buf *b, const struct pools *s, const struct pool *p)
+static void render_node_pool(struct buf *b, const struct pools *s, const struct plan_pool *p)
 {
 	buf_printf(b,
 		"apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata:\n  name: %s\nspec:\n"
@@ -86,7 +86,7 @@ void make_node_pools(struct buf *b, const struct pools *p)
 	}
 }
 
-static void render_node_overlay(struct buf *b, const struct pool *p, unsigned weight)
+static void render_node_overlay(struct buf *b, const struct plan_pool *p, unsigned weight)
 {
 	bool whole = false;
 
@@ -134,7 +134,7 @@ static void render_autoscaler_tag(struct buf *b, const char *key, const char *na
 		key, name, value, last ? "" : " \\");
 }
 
-static void pool_tags(struct buf *b, const struct pool *p)
+static void pool_tags(struct buf *b, const struct plan_pool *p)
 {
 	bool whole = false;
 

@@ -57,7 +57,7 @@ void make_patch(struct buf *b, const struct pools *p, uint32_t workload, const c
 /* ---- parts ------------------------------------------------------------------------------------------------------- */
 
 /* Whether its nodes offer anything but the GPUs that the provider says they have. */
-bool make_differs(const struct pool *p);
+bool make_differs(const struct plan_pool *p);
 
 /* "3 nodes for 2 workloads with 9 replicas: 2.41 USD an hour in us-east-1, prices of ...". */
 void make_sum(struct buf *b, const struct pools *p);
@@ -69,4 +69,4 @@ void make_head(struct buf *b, const struct pools *p, const char *what);
 void make_quoted(struct buf *b, const char *text);
 
 /* GPUs from @g on that are cut alike; returns the first that is not. */
-uint32_t make_alike(const struct pool *p, uint32_t g);
+uint32_t make_alike(const struct plan_pool *p, uint32_t g);

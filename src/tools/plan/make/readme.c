@@ -3,7 +3,7 @@
 
 #include <assert.h>
 
-static bool has_pool_where(const struct pools *p, bool (*is)(const struct pool *p))
+static bool has_pool_where(const struct pools *p, bool (*is)(const struct plan_pool *p))
 {
 	for (size_t i = 0; i < p->n; i++)
 		if (is(&p->v[i]))
@@ -11,38 +11,38 @@ static bool has_pool_where(const struct pools *p, bool (*is)(const struct pool *
 	return false;
 }
 
-static bool is_mig_pool(const struct pool *p)
+static bool is_mig_pool(const struct plan_pool *p)
 {
 	return p->mode == PLAN_MIG;
 }
 
 /* Ampere: MIG is on after a reset of the GPU, later ones turn it on as they are. */
-static bool needs_pool_reboot(const struct pool *p)
+static bool needs_pool_reboot(const struct plan_pool *p)
 {
 	return is_mig_pool(p) && p->offer->gpu->cc_major == 8;
 }
 
-static bool is_slices_pool(const struct pool *p)
+static bool is_slices_pool(const struct plan_pool *p)
 {
 	return p->mode == PLAN_SLICES;
 }
 
-static bool has_mps(const struct pool *p)
+static bool has_mps(const struct plan_pool *p)
 {
 	return p->mode == PLAN_MPS;
 }
 
-static bool is_bought_pool(const struct pool *p)
+static bool is_bought_pool(const struct plan_pool *p)
 {
 	return !p->have;
 }
 
-static bool is_existing_pool(const struct pool *p)
+static bool is_existing_pool(const struct plan_pool *p)
 {
 	return p->have;
 }
 
-static bool needs_overlay(const struct pool *p)
+static bool needs_overlay(const struct plan_pool *p)
 {
 	return !p->have && make_differs(p);
 }
@@ -51,7 +51,7 @@ static void render_pool_table(struct buf *b, const struct pools *p)
 {
 	buf_puts(b, "| pool | nodes | of | each offers |\n|---|---|---|---|\n");
 	for (size_t i = 0; i < p->n; i++) {
-		const struct pool *q = &p->v[i];
+		const struct plan_pool *q = &p->v[i];
 
 		assert(q->offer); /* no pool without */
 		buf_printf(b, "| %s | %u | %s, %s | ", q->name, q->nodes, q->offer->type,
@@ -128,7 +128,7 @@ static void render_node_steps(struct buf *b, const struct pools *p)
 	buf_puts(b,
 		"   Nodes that are there already get their label, so many of the type each:\n\n   ```sh\n");
 	for (size_t i = 0; i < p->n; i++) {
-		const struct pool *q = &p->v[i];
+		const struct plan_pool *q = &p->v[i];
 
 		if (!q->have)
 			continue;

@@ -64,13 +64,13 @@ void make_head(struct buf *b, const struct pools *p, const char *what)
 	buf_puts(b, ".\n");
 }
 
-bool make_differs(const struct pool *p)
+bool make_differs(const struct plan_pool *p)
 {
 	return p->n_resources != 1 || strcmp(p->resources[0].name, POOL_RESOURCE_WHOLE) != 0 ||
 	       p->resources[0].count != p->offer->gpus || p->offer->gpu_milli < 1000;
 }
 
-uint32_t make_alike(const struct pool *p, uint32_t g)
+uint32_t make_alike(const struct plan_pool *p, uint32_t g)
 {
 	uint32_t to = g + 1;
 

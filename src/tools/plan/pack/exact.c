@@ -10,7 +10,7 @@
  * Sets are bits. A set that contains one that does not fit does not fit.
  */
 
-struct table {
+struct exact_pack_table {
 	struct packer *p;
 	uint32_t n;                         /* replicas */
 	uint32_t workloads[PACK_EXACT_MAX]; /* workload of each */
@@ -24,7 +24,7 @@ struct table {
 	uint16_t *node;  /* the subset on one of those */
 };
 
-static void exact_table_fini(struct table *t)
+static void exact_table_fini(struct exact_pack_table *t)
 {
 	free(t->fits);
 	free(t->gpus);
@@ -35,7 +35,8 @@ static void exact_table_fini(struct table *t)
 	free(t->node);
 }
 
-static bool is_set_feasible(struct table *t, const struct pack_shape *s, uint32_t set)
+static bool is_set_feasible(struct exact_pack_table *t, const struct pack_shape *s,
+	uint32_t set)
 {
 	uint32_t who[PACK_EXACT_MAX];
 	uint32_t n = 0;
@@ -51,7 +52,7 @@ static bool is_set_feasible(struct table *t, const struct pack_shape *s, uint32_
 }
 
 /* For all sets: how few GPUs as those of @s they need. */
-static void count_gpus(struct table *t, const struct pack_shape *s)
+static void count_gpus(struct exact_pack_table *t, const struct pack_shape *s)
 {
 	t->gpus[0] = 0;
 	for (uint32_t set = 1; set < t->sets; set++) {
@@ -74,7 +75,8 @@ static void count_gpus(struct table *t, const struct pack_shape *s)
 	}
 }
 
-static bool host_fits(const struct table *t, const struct plan_offer *o, uint32_t set)
+static bool host_fits(const struct exact_pack_table *t, const struct plan_offer *o,
+	uint32_t set)
 {
 	uint64_t cpu = 0, memory = 0;
 
@@ -88,7 +90,7 @@ static bool host_fits(const struct table *t, const struct plan_offer *o, uint32_
 }
 
 /* Two replicas of one workload that have to be on nodes of their own; those of a workload are side by side. */
-static bool are_apart(const struct table *t, uint32_t set)
+static bool are_apart(const struct exact_pack_table *t, uint32_t set)
 {
 	for (uint32_t i = 0; i + 1 < t->n; i++)
 		for (uint32_t k = i + 1; k < t->n && t->workloads[k] == t->workloads[i]; k++)
@@ -104,7 +106,7 @@ static bool same_kind(const struct pack_shape *a, const struct pack_shape *b)
 }
 
 /* On nodes of the kind of use[0], and of those of @use that differ from it in the offer alone. */
-static void price_nodes(struct table *t, const uint32_t *use, size_t n)
+static void price_nodes(struct exact_pack_table *t, const uint32_t *use, size_t n)
 {
 	const struct packer *p = t->p;
 
@@ -123,7 +125,7 @@ static void price_nodes(struct table *t, const uint32_t *use, size_t n)
 	}
 }
 
-static void total_up(struct table *t)
+static void total_up(struct exact_pack_table *t)
 {
 	t->total[0] = 0;
 	for (uint32_t set = 1; set < t->sets; set++) {
@@ -144,7 +146,7 @@ static void total_up(struct table *t)
 	}
 }
 
-static int open_node(struct table *t, uint32_t set, struct error *err)
+static int open_node(struct exact_pack_table *t, uint32_t set, struct error *err)
 {
 	const struct pack_shape *s = &t->p->shapes[t->shape[set]];
 	CLEANUP(freep) struct node_plan *d = malloc(sizeof(*d));
@@ -166,7 +168,7 @@ static int open_node(struct table *t, uint32_t set, struct error *err)
 	return pack_open_add(t->p, d, err);
 }
 
-static bool can_place_workload(struct table *t, const uint32_t *use, size_t n_use,
+static bool can_place_workload(struct exact_pack_table *t, const uint32_t *use, size_t n_use,
 	uint32_t workload)
 {
 	const struct packer *p = t->p;
@@ -185,7 +187,7 @@ static bool can_place_workload(struct table *t, const uint32_t *use, size_t n_us
 }
 
 /* Replicas that have a place on a node of their own; the others stay left. */
-static void list_items(struct table *t, const uint32_t *use, size_t n_use)
+static void list_items(struct exact_pack_table *t, const uint32_t *use, size_t n_use)
 {
 	const struct packer *p = t->p;
 
@@ -198,7 +200,7 @@ static void list_items(struct table *t, const uint32_t *use, size_t n_use)
 	t->sets = UINT32_C(1) << t->n;
 }
 
-static int allocate_exact_table(struct table *t, struct error *err)
+static int allocate_exact_table(struct exact_pack_table *t, struct error *err)
 {
 	t->fits = calloc(t->sets, sizeof(*t->fits));
 	t->gpus = calloc(t->sets, sizeof(*t->gpus));
@@ -217,7 +219,7 @@ static int allocate_exact_table(struct table *t, struct error *err)
 int pack_solve_exact(struct packer *p, const uint32_t *use, size_t n_use, bool ask,
 	struct error *err)
 {
-	CLEANUP(exact_table_fini) struct table t = { .p = p };
+	CLEANUP(exact_table_fini) struct exact_pack_table t = { .p = p };
 
 	list_items(&t, use, n_use);
 	if (allocate_exact_table(&t, err) < 0)

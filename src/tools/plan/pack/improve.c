@@ -24,7 +24,7 @@
 #define FEWER_NODES        16 /* one part in so many of the budget, when no plan can cost less */
 #define BOUND_ERROR        100000000 /* one part in so many of a bound is what rounding may take off */
 
-struct round {
+struct improve_round {
 	struct packer *p;
 	struct pack_kinds kinds;
 	uint64_t state;
@@ -52,7 +52,7 @@ static void free_nodes(struct pack_open *nodes, size_t n)
 	free(nodes);
 }
 
-static void round_fini(struct round *r)
+static void round_fini(struct improve_round *r)
 {
 	for (size_t c = 0; r->fill && c < r->p->n_configs; c++)
 		free(r->fill[c]);
@@ -77,7 +77,7 @@ uint64_t pack_draw_random(uint64_t *state, uint64_t below)
 
 /* ---- closing and placing anew --------------------------------------------------------------------------------- */
 
-static void close_one(struct round *r, size_t i)
+static void close_one(struct improve_round *r, size_t i)
 {
 	struct packer *p = r->p;
 	const struct pack_shape *s = &p->shapes[p->open[i].shape];
@@ -110,7 +110,7 @@ static double compute_node_fullness(const struct packer *p, const struct pack_op
 }
 
 /* Of three drawn ones the emptiest, so that full nodes are mostly left alone. */
-static size_t pick_node(struct round *r)
+static size_t pick_node(struct improve_round *r)
 {
 	size_t best = pack_draw_random(&r->state, r->p->n_open);
 
@@ -142,7 +142,7 @@ static int compare_workload_sizes(const void *a, const void *b, void *arg)
 }
 
 /* The configs of the kinds in use alone. */
-static void set_fill(struct round *r)
+static void set_fill(struct improve_round *r)
 {
 	struct packer *p = r->p;
 
@@ -163,7 +163,7 @@ static void set_fill(struct round *r)
 	p->n_fill = r->n_fill;
 }
 
-static uint64_t count_unplaced_replicas(const struct round *r)
+static uint64_t count_unplaced_replicas(const struct improve_round *r)
 {
 	uint64_t n = 0;
 
@@ -173,7 +173,8 @@ static uint64_t count_unplaced_replicas(const struct round *r)
 }
 
 /* The cheapest single node that takes all that is left, below @limit; opens it. */
-static int open_covering_node(struct round *r, int64_t limit, bool *done, struct error *err)
+static int open_covering_node(struct improve_round *r, int64_t limit, bool *done,
+	struct error *err)
 {
 	struct packer *p = r->p;
 	CLEANUP(freep) struct node_plan *d = malloc(sizeof(*d));
@@ -209,7 +210,7 @@ static int open_covering_node(struct round *r, int64_t limit, bool *done, struct
 }
 
 /* Puts back what was closed, instead of all nodes from @from on. */
-static int undo_round(struct round *r, size_t from)
+static int undo_round(struct improve_round *r, size_t from)
 {
 	struct packer *p = r->p;
 
@@ -234,7 +235,7 @@ static int undo_round(struct round *r, size_t from)
 }
 
 /* Kinds for a round: those of the closed nodes, so that no round has to be dearer than what was, and some more. */
-static void set_kinds(struct round *r)
+static void set_kinds(struct improve_round *r)
 {
 	r->kinds.n_use = 0;
 	for (size_t i = 0; i < r->n_closed; i++)
@@ -243,7 +244,7 @@ static void set_kinds(struct round *r)
 }
 
 /* Only kinds that there are any number of. */
-static void drop_limited(struct round *r)
+static void drop_limited(struct improve_round *r)
 {
 	const struct packer *p = r->p;
 	struct pack_kinds *k = &r->kinds;
@@ -255,7 +256,7 @@ static void drop_limited(struct round *r)
 	k->n_use = n;
 }
 
-static int repack_round(struct round *r, struct error *err)
+static int repack_round(struct improve_round *r, struct error *err)
 {
 	struct packer *p = r->p;
 	bool done = false;
@@ -273,7 +274,7 @@ static int repack_round(struct round *r, struct error *err)
 }
 
 /* Simulated annealing: what is dearer is taken the less likely, the more it costs and the later. */
-static bool is_change_accepted(struct round *r, int64_t more, bool more_nodes)
+static bool is_change_accepted(struct improve_round *r, int64_t more, bool more_nodes)
 {
 	static const uint64_t certain = UINT64_C(1) << 53;
 
@@ -284,7 +285,7 @@ static bool is_change_accepted(struct round *r, int64_t more, bool more_nodes)
 }
 
 /* What is open before a round that makes it dearer, of which the nodes from @from on are. */
-static int save_best_plan(struct round *r, size_t from, struct error *err)
+static int save_best_plan(struct improve_round *r, size_t from, struct error *err)
 {
 	const struct packer *p = r->p;
 	size_t n = from + r->n_closed;
@@ -308,7 +309,7 @@ static int save_best_plan(struct round *r, size_t from, struct error *err)
 	return 0;
 }
 
-static int one_round(struct round *r, struct error *err)
+static int one_round(struct improve_round *r, struct error *err)
 {
 	struct packer *p = r->p;
 	size_t n = 1 + pack_draw_random(&r->state, CLOSE_MAX), from;
@@ -342,7 +343,7 @@ static int one_round(struct round *r, struct error *err)
 	return 0;
 }
 
-static int init_search_rounds(struct round *r, struct error *err)
+static int init_search_rounds(struct improve_round *r, struct error *err)
 {
 	struct packer *p = r->p;
 	int64_t least = pack_compute_bound(p);
@@ -390,7 +391,7 @@ static double heat_of(const struct packer *p, int64_t total)
  * Until all of the budget is spent, or somebody wants the best so far. Once no plan can cost less, a little longer: one
  * of fewer nodes may cost the same.
  */
-static int all_rounds(struct round *r, struct error *err)
+static int all_rounds(struct improve_round *r, struct error *err)
 {
 	struct packer *p = r->p;
 	uint64_t budget = p->stopped ? 0 : p->s->budget, until = p->fit_cost + budget;
@@ -415,7 +416,7 @@ static int all_rounds(struct round *r, struct error *err)
 	return 0;
 }
 
-static void back_to_best(struct round *r)
+static void back_to_best(struct improve_round *r)
 {
 	struct packer *p = r->p;
 
@@ -429,7 +430,7 @@ static void back_to_best(struct round *r)
 
 int pack_improve_plan(struct packer *p, struct error *err)
 {
-	CLEANUP(round_fini) struct round r = { .p = p, .state = p->s->seed };
+	CLEANUP(round_fini) struct improve_round r = { .p = p, .state = p->s->seed };
 	CLEANUP(freep) uint32_t *nowhere = NULL;
 	int got;
 

@@ -12,7 +12,7 @@
 #define MEMORY_MIB_MAX 1000000000
 
 enum { NODE_CPU, NODE_MEMORY, NODE_GPUS, NODE_MODEL, NODE_COLUMNS };
-static const struct column node_columns[NODE_COLUMNS] = {
+static const struct csv_column node_columns[NODE_COLUMNS] = {
 	[NODE_CPU] = { .name = "cpu_milli" },
 	[NODE_MEMORY] = { .name = "memory_mib" },
 	[NODE_GPUS] = { .name = "gpu" },
@@ -20,7 +20,7 @@ static const struct column node_columns[NODE_COLUMNS] = {
 };
 
 enum { POD_CPU, POD_MEMORY, POD_GPUS, POD_MILLI, POD_SPEC, POD_COLUMNS };
-static const struct column pod_columns[POD_COLUMNS] = {
+static const struct csv_column pod_columns[POD_COLUMNS] = {
 	[POD_CPU] = { .name = "cpu_milli" },
 	[POD_MEMORY] = { .name = "memory_mib" },
 	[POD_GPUS] = { .name = "num_gpu" },

@@ -31,7 +31,7 @@ struct pod_kinds {
 	double *group;                /* whole GPUs in groups of so many; 1 for parts too */
 };
 
-struct value {
+struct value_policy {
 	struct cutting_stock cutting_stock;
 	struct pod_kinds of_model[PLACE_MODELS_MAX];
 	double weight;    /* of all kinds, also those that a model is not for */
@@ -53,7 +53,8 @@ static double pick_smaller_bound(double a, double b)
 	return b < a ? b : a; /* also where b is 0 times infinity */
 }
 
-static double compute_stranded_gpus(const struct value *v, uint32_t model, const struct rest *r)
+static double compute_stranded_gpus(const struct value_policy *v, uint32_t model,
+	const struct rest *r)
 {
 	const struct pod_kinds *k = &v->of_model[model];
 	double used = 0;
@@ -73,7 +74,7 @@ static double compute_stranded_gpus(const struct value *v, uint32_t model, const
 	return v->weight * r->worth - used;
 }
 
-static struct rest compute_node_rest(const struct value *v, const struct place_node *n)
+static struct rest compute_node_rest(const struct value_policy *v, const struct place_node *n)
 {
 	struct rest r = { .cpu_milli = n->cpu_milli, .memory_mib = n->memory_mib };
 
@@ -88,7 +89,7 @@ static struct rest compute_node_rest(const struct value *v, const struct place_n
 
 static void stop_value_policy(struct place_policy *p)
 {
-	struct value *v = p->own;
+	struct value_policy *v = p->own;
 
 	if (!v)
 		return;
@@ -100,7 +101,8 @@ static void stop_value_policy(struct place_policy *p)
 	p->own = NULL;
 }
 
-static int solve_rest_values(struct value *v, const struct place_setting *s, struct error *err)
+static int solve_rest_values(struct value_policy *v, const struct place_setting *s,
+	struct error *err)
 {
 	CLEANUP(freep) struct cutting_demand *demand = calloc(s->n_types + 1, sizeof(*demand));
 	size_t n = 0;
@@ -140,7 +142,7 @@ static void add_pod_kind(struct pod_kinds *k, const struct place_type *t, double
 static int start_value_policy(struct place_policy *p, const struct place_setting *s,
 	struct error *err)
 {
-	struct value *v = p->own = calloc(1, sizeof(*v));
+	struct value_policy *v = p->own = calloc(1, sizeof(*v));
 	size_t rows = 0;
 	double all = 0, *at;
 	uint64_t models = 0;
@@ -185,11 +187,11 @@ static int start_value_policy(struct place_policy *p, const struct place_setting
 
 static void on_value_node_changed(struct place_policy *p, size_t i)
 {
-	((struct value *)p->own)->stranded[i] = -1;
+	((struct value_policy *)p->own)->stranded[i] = -1;
 }
 
-struct search {
-	struct value *v;
+struct gpu_search {
+	struct value_policy *v;
 	const struct place_node *node;
 	const struct place_pod *pod;
 	struct rest before;
@@ -198,7 +200,7 @@ struct search {
 };
 
 /* The loss if @gpu of the node has the pod's part, or whole GPUs have it. */
-static void weigh_placement(struct search *s, size_t node, uint32_t gpu)
+static void weigh_placement(struct gpu_search *s, size_t node, uint32_t gpu)
 {
 	const double *value = s->v->cutting_stock.value;
 	struct rest after = s->before;
@@ -237,8 +239,8 @@ static bool has_equal_gpu_before(const struct place_node *n, uint32_t gpu)
 static bool decide_value_placement(struct place_policy *p, const struct place_pod *pod,
 	struct place_choice *ret)
 {
-	struct value *v = p->own;
-	struct search s = { .v = v, .pod = pod, .least = INFINITY };
+	struct value_policy *v = p->own;
+	struct gpu_search s = { .v = v, .pod = pod, .least = INFINITY };
 	bool part = pod->gpus == 1 && pod->gpu_milli < PLACE_WHOLE;
 	size_t first = 0;
 

@@ -82,7 +82,7 @@ static int pooled_new(struct pooled **ret, const struct plan_answer *a, struct e
 
 /* ---- what a pool has --------------------------------------------------------------------------------------------- */
 
-static uint32_t resource_at(struct pool *p, const char *name)
+static uint32_t resource_at(struct plan_pool *p, const char *name)
 {
 	uint32_t i = 0;
 
@@ -94,7 +94,7 @@ static uint32_t resource_at(struct pool *p, const char *name)
 }
 
 /* What one node offers, whoever is on it. */
-static void set_resources(struct pool *p)
+static void set_resources(struct plan_pool *p)
 {
 	const struct plan_node like = { .offer = p->offer, .mode = p->mode, .slots = p->slots };
 	uint32_t gpus = p->offer->gpus;
@@ -122,8 +122,8 @@ static void set_resources(struct pool *p)
 	}
 }
 
-static void add_tenant(const struct plan_answer *a, struct pool *p, const struct plan_node *n,
-	const struct plan_tenant *t)
+static void add_tenant(const struct plan_answer *a, struct plan_pool *p,
+	const struct plan_node *n, const struct plan_tenant *t)
 {
 	uint32_t gpus = a->in->workloads[t->workload].gpus, resource;
 	char name[POOL_KEY_MAX];
@@ -141,7 +141,7 @@ static void add_tenant(const struct plan_answer *a, struct pool *p, const struct
 	p->tenants[i].replicas++;
 }
 
-static void pool_fini(struct pool *p)
+static void pool_fini(struct plan_pool *p)
 {
 	free(p->partitions);
 	free(p->resources);
@@ -149,12 +149,12 @@ static void pool_fini(struct pool *p)
 }
 
 /* A pool of the @n nodes of @list, which are alike. */
-static int pool_make(struct pool *ret, const struct plan_answer *a, const struct pooled *list,
-	size_t n, struct error *err)
+static int pool_make(struct plan_pool *ret, const struct plan_answer *a,
+	const struct pooled *list, size_t n, struct error *err)
 {
 	const struct plan_node *first = list[0].node;
 	uint32_t gpus = first->offer->gpus;
-	struct pool p = { .offer = first->offer,
+	struct plan_pool p = { .offer = first->offer,
 		.mode = pool_mode(first),
 		.slots = pool_slots(first),
 		.nodes = (uint32_t)n,
@@ -202,8 +202,8 @@ static int add_pool_note(struct pools *p, const char *code, const struct buf *te
 	return 0;
 }
 
-static int add_arrangement_note(struct pools *s, const struct pool *p, const struct buf *who,
-	struct error *err)
+static int add_arrangement_note(struct pools *s, const struct plan_pool *p,
+	const struct buf *who, struct error *err)
 {
 	CLEANUP(buf_fini) struct buf text = BUF_INIT(TEXT_MAX);
 
@@ -225,7 +225,7 @@ static int add_split_note(struct pools *s, struct error *err)
 	for (size_t i = 0; i < s->n; i++) {
 		for (size_t k = 0; k < s->v[i].n_tenants; k++) {
 			const struct pool_tenant *t = &s->v[i].tenants[k], *was;
-			const struct pool *other;
+			const struct plan_pool *other;
 			CLEANUP(buf_fini) struct buf text = BUF_INIT(TEXT_MAX);
 
 			if (!first[t->workload]) {
@@ -253,7 +253,7 @@ static int add_split_note(struct pools *s, struct error *err)
 
 /* ---- all of it -------------------------------------------------------------------------------------------------------- */
 
-static void set_pool_name(struct pools *s, struct pool *p)
+static void set_pool_name(struct pools *s, struct plan_pool *p)
 {
 	char base[POOL_NAME_MAX - 8];
 	unsigned again = 1;
@@ -276,7 +276,7 @@ static void set_pool_name(struct pools *s, struct pool *p)
 	(void)snprintf(p->name, sizeof(p->name), "%s", base);
 	while (taken) {
 		taken = false;
-		for (const struct pool *q = s->v; q < p && !taken; q++)
+		for (const struct plan_pool *q = s->v; q < p && !taken; q++)
 			taken = !strcmp(q->name, p->name);
 		if (taken)
 			(void)snprintf(p->name, sizeof(p->name), "%s-%u", base, ++again);
@@ -298,7 +298,7 @@ static int make_kind_pools(struct pools *s, const struct pooled *list, size_t n,
 	struct error *err)
 {
 	for (size_t i = 0, to; i < n; i = to) {
-		struct pool *p = &s->v[s->n];
+		struct plan_pool *p = &s->v[s->n];
 
 		for (to = i + 1; to < n && by_kind(&list[i], &list[to]) == 0;)
 			to++;
@@ -319,7 +319,7 @@ static int check_all(struct pools *s, struct pooled *list, bool wide, bool *agai
 {
 	*again = false;
 	for (size_t i = 0; i < s->n; list += s->v[i++].nodes) {
-		const struct pool *p = &s->v[i];
+		const struct plan_pool *p = &s->v[i];
 		CLEANUP(buf_fini) struct buf say = BUF_INIT(TEXT_MAX);
 
 		if (pool_is_feasible(s->a, p, &say))

@@ -37,7 +37,7 @@ struct pool_partition {
 	uint32_t v[PLAN_PODS_MAX];
 };
 
-struct pool {
+struct plan_pool {
 	char name[POOL_NAME_MAX];
 	const struct plan_offer *offer;
 	enum plan_mode mode;
@@ -59,7 +59,7 @@ struct pool_note {
 
 struct pools {
 	const struct plan_answer *a;
-	struct pool *v;
+	struct plan_pool *v;
 	size_t n;
 	struct pool_note *notes;
 	size_t n_notes;

@@ -7,7 +7,7 @@
 /* A patched workload may be in each pool where it asks for the same, so any number of its replicas may be in one. */
 
 /* Position of resource @name in @p; .n_resources: it has none of that name. */
-static uint32_t find_resource_position(const struct pool *p, const char *name)
+static uint32_t find_resource_position(const struct plan_pool *p, const char *name)
 {
 	uint32_t i = 0;
 

@@ -12,8 +12,8 @@
 
 enum gpu_demand { GPU_DEMAND_TIME, GPU_DEMAND_MEMORY, GPU_DEMAND_BANDWIDTH, GPU_DEMANDS };
 
-static double get_demand(const struct plan_answer *a, const struct pool *p, uint32_t workload,
-	enum gpu_demand want)
+static double get_demand(const struct plan_answer *a, const struct plan_pool *p,
+	uint32_t workload, enum gpu_demand want)
 {
 	const struct fit_pod *pod = fit_pod(a->fit, workload, p->offer->gpu);
 
@@ -32,7 +32,7 @@ static double get_demand(const struct plan_answer *a, const struct pool *p, uint
 /* A GPU of the pool while it is filled. */
 struct worst_case_gpu {
 	const struct plan_answer *a;
-	const struct pool *p;
+	const struct plan_pool *p;
 	enum gpu_demand want;
 	uint32_t workloads[PLAN_PODS_MAX], n;
 	uint32_t *used; /* replicas of each tenant that are on it */
@@ -128,7 +128,7 @@ static bool is_worst_case_feasible(struct worst_case_gpu *m, size_t first, struc
 	return true;
 }
 
-bool pool_is_feasible(const struct plan_answer *a, const struct pool *p, struct buf *say)
+bool pool_is_feasible(const struct plan_answer *a, const struct plan_pool *p, struct buf *say)
 {
 	struct worst_case_gpu m = { .a = a, .p = p };
 	bool holds = true;

@@ -20,7 +20,7 @@
 
 static const char *const default_dirs[] = { "/etc/cdi", "/var/run/cdi", NULL };
 
-struct found {
+struct cdi_scan {
 	struct strv names; /* of devices of all specs */
 	unsigned specs;
 	struct error err; /* of the first that is bad */
@@ -40,7 +40,7 @@ static bool may_be_ours(const char *name)
 	       (strstr(name, "nvidia") || strstr(name, "gpuslice"));
 }
 
-static int add_found_spec(struct found *f, const char *path, struct error *err)
+static int add_found_spec(struct cdi_scan *f, const char *path, struct error *err)
 {
 	CLEANUP(buf_fini) struct buf text = BUF_INIT(CDI_SPEC_MAX);
 	CLEANUP(cdi_spec_fini) struct cdi_spec spec = { .kind = "" };
@@ -64,7 +64,7 @@ static void closedirp(DIR **d)
 		(void)closedir(*d);
 }
 
-static void read_cdi_spec_dir(struct found *f, const char *dir)
+static void read_cdi_spec_dir(struct cdi_scan *f, const char *dir)
 {
 	CLEANUP(closedirp) DIR *d = opendir(dir);
 	struct error err = ERROR_INIT;
@@ -82,7 +82,7 @@ static void read_cdi_spec_dir(struct found *f, const char *dir)
 	}
 }
 
-static void read_cdi_spec_dirs(struct found *f, const struct validate_settings *s)
+static void read_cdi_spec_dirs(struct cdi_scan *f, const struct validate_settings *s)
 {
 	for (size_t i = 0; i < s->cdi_dirs.n; i++)
 		read_cdi_spec_dir(f, s->cdi_dirs.v[i]);
@@ -92,7 +92,7 @@ static void read_cdi_spec_dirs(struct found *f, const struct validate_settings *
 
 bool validate_cdi_has_spec(const struct validate_settings *s)
 {
-	struct found f = { .err = ERROR_INIT };
+	struct cdi_scan f = { .err = ERROR_INIT };
 	bool any;
 
 	read_cdi_spec_dirs(&f, s);
@@ -127,7 +127,7 @@ static void report_missing_device(struct validate_report *r, struct validate_ite
 }
 
 /* A MIG device of which NVML could not read something is left out of specs for that. */
-static void check_cdi_mig_device(const struct found *f, const struct gpu *g,
+static void check_cdi_mig_device(const struct cdi_scan *f, const struct gpu *g,
 	const struct gpu_mig *m, struct validate_report *r)
 {
 	struct validate_item *item = report_item(r, m->uuid[0] ? m->uuid : "MIG device");
@@ -151,7 +151,7 @@ static void check_cdi_mig_device(const struct found *f, const struct gpu *g,
 }
 
 /* Devices are named by UUID or index. A GPU in MIG mode is there as its MIG devices. */
-static void check_cdi_devices(const struct found *f, const struct inventory *inv,
+static void check_cdi_devices(const struct cdi_scan *f, const struct inventory *inv,
 	struct validate_report *r)
 {
 	for (uint32_t i = 0; i < inv->n && i < r->n_items; i++) {
@@ -179,7 +179,7 @@ static void check_cdi_devices(const struct found *f, const struct inventory *inv
 void validate_cdi(const struct validate_settings *s, struct validate_report *r)
 {
 	CLEANUP(inventory_freep) struct inventory *inv = NULL;
-	struct found f = { .err = ERROR_INIT };
+	struct cdi_scan f = { .err = ERROR_INIT };
 	char dirs[256];
 
 	read_cdi_spec_dirs(&f, s);

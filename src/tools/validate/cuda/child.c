@@ -20,7 +20,7 @@ struct cuda {
 #undef X
 };
 
-struct session {
+struct cuda_session {
 	struct cuda api;
 	uint32_t device;
 	enum cuda_step step; /* the call under way, or the one that was answered last */
@@ -44,7 +44,7 @@ static void send_cuda_note(struct cuda_note *n)
 		_exit(1);
 }
 
-static void send_cuda_step(struct session *s, enum cuda_step step)
+static void send_cuda_step(struct cuda_session *s, enum cuda_step step)
 {
 	struct cuda_note n = { .type = CUDA_NOTE_STEP, .device = s->device, .step = step };
 
@@ -55,7 +55,7 @@ static void send_cuda_step(struct session *s, enum cuda_step step)
 #define CALL(s, name, ...) (send_cuda_step((s), CUDA_STEP_##name), (s)->api.name(__VA_ARGS__))
 
 /* What the driver has to say about an error of its own. */
-static void describe_cuda_error(struct session *s, CUresult value, struct cuda_note *n)
+static void describe_cuda_error(struct cuda_session *s, CUresult value, struct cuda_note *n)
 {
 	const char *name = NULL, *text = NULL;
 
@@ -67,7 +67,7 @@ static void describe_cuda_error(struct session *s, CUresult value, struct cuda_n
 		name && text ? ", " : "", text ? text : "");
 }
 
-static int send_end_note(struct session *s, int value, const char *text)
+static int send_end_note(struct cuda_session *s, int value, const char *text)
 {
 	struct cuda_note n = { .type = CUDA_NOTE_END, .step = s->step, .value = value };
 
@@ -124,7 +124,8 @@ static void uuid_text(const CUuuid *u, char *ret, size_t cap)
 			(unsigned char)u->bytes[i]);
 }
 
-static CUresult describe_cuda_device(struct session *s, CUdevice device, struct cuda_note *n)
+static CUresult describe_cuda_device(struct cuda_session *s, CUdevice device,
+	struct cuda_note *n)
 {
 	CUuuid uuid = { { 0 } };
 	CUresult r = CALL(s, cuDeviceGetName, n->name, (int)sizeof(n->name), device);
@@ -141,7 +142,7 @@ static CUresult describe_cuda_device(struct session *s, CUdevice device, struct 
 }
 
 /* Context, memory and the operands. */
-static CUresult prepare_vector_add(struct session *s, struct vector_add *w)
+static CUresult prepare_vector_add(struct cuda_session *s, struct vector_add *w)
 {
 	CUresult r = CALL(s, cuDevicePrimaryCtxRetain, &w->context, w->device);
 
@@ -157,7 +158,7 @@ static CUresult prepare_vector_add(struct session *s, struct vector_add *w)
 	return r;
 }
 
-static CUresult run_vector_add(struct session *s, struct vector_add *w)
+static CUresult run_vector_add(struct cuda_session *s, struct vector_add *w)
 {
 	unsigned n = VECTOR_LEN;
 	void *params[] = { &w->v[0], &w->v[1], &w->v[2], &n };
@@ -208,7 +209,7 @@ static int check_vector_sums(const struct vector_add *w, struct cuda_note *n)
 }
 
 /* After an error of the device every call says the same error; there is nothing to add. */
-static void release_vector_add(struct session *s, struct vector_add *w)
+static void release_vector_add(struct cuda_session *s, struct vector_add *w)
 {
 	if (w->module)
 		(void)CALL(s, cuModuleUnload, w->module);
@@ -220,7 +221,7 @@ static void release_vector_add(struct session *s, struct vector_add *w)
 		(void)CALL(s, cuDevicePrimaryCtxRelease_v2, w->device);
 }
 
-static void test_cuda_device(struct session *s, int ordinal, float *host)
+static void test_cuda_device(struct cuda_session *s, int ordinal, float *host)
 {
 	struct cuda_note n = { .type = CUDA_NOTE_RESULT, .device = (uint32_t)ordinal };
 	struct vector_add w = { .host = host };
@@ -244,7 +245,7 @@ static void test_cuda_device(struct session *s, int ordinal, float *host)
 	send_cuda_note(&n);
 }
 
-static int test_cuda_devices(struct session *s)
+static int test_cuda_devices(struct cuda_session *s)
 {
 	CLEANUP(freep) float *host = malloc(BYTES);
 	struct cuda_note n = { .type = CUDA_NOTE_COUNT };
@@ -264,7 +265,7 @@ static int test_cuda_devices(struct session *s)
 
 int cuda_child(const char *library)
 {
-	struct session s = { .device = 0 };
+	struct cuda_session s = { .device = 0 };
 	const char *path = library && library[0] ? library : CUDA_SONAME;
 	const char *missing;
 	void *lib;

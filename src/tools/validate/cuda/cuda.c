@@ -26,7 +26,7 @@
 
 #define LIST_MAX (CUDA_DEVICES_MAX * (GPU_UUID_MAX + 1))
 
-struct check {
+struct cuda_check {
 	const struct validate_settings *s;
 	struct validate_report *r;
 };
@@ -119,7 +119,7 @@ static enum validate_code describe_run_end(const struct cuda_run *run, char *ret
 /* --- GPUs that NVML has named --- */
 
 /* A run over the rows @items; each keeps took_ns 0 as long as nothing was found out about it. */
-static int run_rows(const struct check *c, struct validate_item *const *items, size_t n,
+static int run_rows(const struct cuda_check *c, struct validate_item *const *items, size_t n,
 	struct cuda_run *ret, struct error *err)
 {
 	CLEANUP(buf_fini) struct buf list = BUF_INIT(LIST_MAX);
@@ -161,7 +161,7 @@ static bool is_general(const struct cuda_run *run)
 	return run->count < 0 && !has_no_devices(run);
 }
 
-static void retest_single_gpu(const struct check *c, struct validate_item *item)
+static void retest_single_gpu(const struct cuda_check *c, struct validate_item *item)
 {
 	CLEANUP(cuda_run_fini) struct cuda_run run = { .count = -1 };
 	struct error err = ERROR_INIT;
@@ -179,7 +179,8 @@ static void retest_single_gpu(const struct check *c, struct validate_item *item)
 }
 
 /* All at once, and what that leaves open alone. < 0: the report says what is wrong with all. */
-static int check_whole_gpus(const struct check *c, struct validate_item *const *items, size_t n)
+static int check_whole_gpus(const struct cuda_check *c, struct validate_item *const *items,
+	size_t n)
 {
 	CLEANUP(cuda_run_fini) struct cuda_run run = { .count = -1 };
 	struct error err = ERROR_INIT;
@@ -222,7 +223,7 @@ static bool has_instances(const struct validate_settings *s, const struct gpu *g
 }
 
 /* What NVML could not read of it is for the plugin to mind; only without a name there is no trial. */
-static void check_cuda_mig_device(const struct check *c, const struct gpu *g,
+static void check_cuda_mig_device(const struct cuda_check *c, const struct gpu *g,
 	const struct gpu_mig *m)
 {
 	struct validate_item *item;
@@ -240,7 +241,7 @@ static void check_cuda_mig_device(const struct check *c, const struct gpu *g,
 		fail_item(item, VALIDATE_CODE_NVML_ERROR, m->reason);
 }
 
-static void check_cuda_mig_gpu(const struct check *c, const struct inventory *inv,
+static void check_cuda_mig_gpu(const struct cuda_check *c, const struct inventory *inv,
 	uint32_t position)
 {
 	const struct gpu *g = &inv->gpus[position];
@@ -304,7 +305,7 @@ static void conclude_cuda_report(struct validate_report *r)
 void validate_cuda_gpus(const struct validate_settings *s, const struct inventory *inv,
 	struct validate_report *r)
 {
-	const struct check c = { .s = s, .r = r };
+	const struct cuda_check c = { .s = s, .r = r };
 	CLEANUP(freep) struct validate_item **whole = calloc(GPU_NODE_MAX, sizeof(*whole));
 	size_t n = 0;
 
@@ -328,7 +329,7 @@ void validate_cuda_gpus(const struct validate_settings *s, const struct inventor
 }
 
 /* What CUDA shows, without NVML's list, or where somebody has chosen already. */
-static void check_unknown(const struct check *c)
+static void check_unknown(const struct cuda_check *c)
 {
 	CLEANUP(cuda_run_fini) struct cuda_run run = { .count = -1 };
 	struct error err = ERROR_INIT;
@@ -367,7 +368,7 @@ static bool is_final(enum validate_code code)
 void validate_cuda(const struct validate_settings *s, struct validate_report *r)
 {
 	CLEANUP(inventory_freep) struct inventory *inv = NULL;
-	const struct check c = { .s = s, .r = r };
+	const struct cuda_check c = { .s = s, .r = r };
 
 	if (s->no_workload) {
 		report_set(r, VALIDATE_CONDITION, VALIDATE_CODE_NO_WORKLOAD,

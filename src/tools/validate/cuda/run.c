@@ -63,7 +63,7 @@ static bool apply_cuda_note(struct cuda_run *r, const struct cuda_note *n)
 	return n->type != CUDA_NOTE_END;
 }
 
-static int listen_to(struct cuda_run *r, struct child *c, uint64_t timeout_ns,
+static int listen_to(struct cuda_run *r, struct validate_child *c, uint64_t timeout_ns,
 	struct error *err)
 {
 	struct cuda_note n;
@@ -92,7 +92,7 @@ int cuda_run(struct cuda_run *ret, const char *library, const char *uuids, uint6
 	struct error *err)
 {
 	CLEANUP(freep) char *visible = malloc(VISIBLE_MAX);
-	CLEANUP(child_fini) struct child c = CHILD_INIT;
+	CLEANUP(child_fini) struct validate_child c = CHILD_INIT;
 	const char *const argv[] = { SELF, "validate", CUDA_CHILD_WORD, library ? library : "",
 		NULL };
 	/* The compiled kernel is not worth a cache in somebody's home. */

@@ -18,14 +18,14 @@
 #define NODE_MODE        0666
 #define PROC_DEVICES_MAX (64 * 1024)
 
-struct node {
+struct validate_dev_node {
 	const char *name;
 	const char *majors[2]; /* names in /proc/devices, newest first */
 	unsigned minor;
 	bool cuda_only;
 };
 
-static const struct node control_nodes[] = {
+static const struct validate_dev_node control_nodes[] = {
 	{ "nvidiactl", { "nvidia-frontend", "nvidia" }, 255, false },
 	{ "nvidia-uvm", { "nvidia-uvm" }, 0, true },
 	{ "nvidia-uvm-tools", { "nvidia-uvm" }, 1, true },
@@ -47,8 +47,8 @@ static unsigned find_major(const char *devices, const char *name)
 	return 0;
 }
 
-static int require_dev_node(const char *dev_dir, const char *devices, const struct node *n,
-	bool make, struct error *err)
+static int require_dev_node(const char *dev_dir, const char *devices,
+	const struct validate_dev_node *n, bool make, struct error *err)
 {
 	char path[PATH_MAX];
 	unsigned major = 0;
@@ -93,7 +93,7 @@ int dev_nodes_check(const char *dev_dir, const char *proc_devices, const struct 
 	}
 	for (uint32_t i = 0; inv && i < inv->n; i++) {
 		char name[32];
-		const struct node gpu = { name, { "nvidia-frontend", "nvidia" },
+		const struct validate_dev_node gpu = { name, { "nvidia-frontend", "nvidia" },
 			inv->gpus[i].minor, false };
 
 		(void)snprintf(name, sizeof(name), "nvidia%u", (unsigned)inv->gpus[i].minor);

@@ -55,7 +55,7 @@ static uint64_t healthy_of(const struct offers *o, const char *name)
 static void add_resource_items(const struct offers *o, struct validate_report *r)
 {
 	for (size_t i = 0; i < o->n; i++) {
-		const struct offered *f = &o->v[i];
+		const struct offered_resource *f = &o->v[i];
 		struct validate_item *item = report_item(r, f->name);
 
 		if (!item)

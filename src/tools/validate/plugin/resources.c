@@ -50,7 +50,7 @@ int offers_read_status(struct offers *ret, const char *json, size_t len, struct 
 			OFFERS_MAX);
 	for (size_t i = 0; i < json_array_size(list); i++) {
 		const json_t *o = json_array_get(list, i);
-		struct offered *to = &ret->v[ret->n++];
+		struct offered_resource *to = &ret->v[ret->n++];
 
 		copy_offer_text(o, "name", to->name, sizeof(to->name));
 		copy_offer_text(o, "state", to->state, sizeof(to->state));
@@ -76,7 +76,7 @@ int offers_of_agent(struct offers *ret, const char *run_dir, struct error *err)
 
 /* --- the kubelet --- */
 
-struct query {
+struct offers_query {
 	struct offers *to;
 	bool (*wanted)(void *arg, const char *name);
 	void *arg;
@@ -84,7 +84,7 @@ struct query {
 	int result;
 };
 
-static bool is_gpu_resource(const struct query *q, const struct pod_entry *e)
+static bool is_gpu_resource(const struct offers_query *q, const struct pod_entry *e)
 {
 	return strncmp(e->resource, "nvidia.com/", 11) == 0 || strncmp(e->id, "GPU-", 4) == 0 ||
 	       strncmp(e->id, "MIG-", 4) == 0 || q->wanted(q->arg, e->resource);
@@ -102,7 +102,7 @@ static int count_device(struct offers *o, const char *resource, struct error *er
 	if (o->n == OFFERS_MAX)
 		return error_set(err, ERR_LIMIT, "the kubelet lists more than %d resources",
 			OFFERS_MAX);
-	o->v[o->n] = (struct offered){ .devices = 1, .healthy = 1 };
+	o->v[o->n] = (struct offered_resource){ .devices = 1, .healthy = 1 };
 	report_text(o->v[o->n].name, sizeof(o->v[o->n].name), resource);
 	o->n++;
 	return 0;
@@ -111,7 +111,7 @@ static int count_device(struct offers *o, const char *resource, struct error *er
 static void on_allocatable_answer(void *arg, enum rpc_status status, const char *text,
 	const uint8_t *reply, size_t len)
 {
-	struct query *q = arg;
+	struct offers_query *q = arg;
 	struct pod_entries e = { .n = 0 };
 
 	if (status != RPC_OK) {
@@ -128,7 +128,7 @@ static void on_allocatable_answer(void *arg, enum rpc_status status, const char 
 	pod_entries_fini(&e);
 }
 
-static int request_allocatable(struct query *q, struct rpc *rpc, uv_loop_t *loop,
+static int request_allocatable(struct offers_query *q, struct rpc *rpc, uv_loop_t *loop,
 	const char *path, struct error *err)
 {
 	struct rpc_client *client = NULL;
@@ -149,7 +149,7 @@ static int request_allocatable(struct query *q, struct rpc *rpc, uv_loop_t *loop
 int offers_of_kubelet(struct offers *ret, const char *kubelet_dir,
 	bool (*wanted)(void *arg, const char *name), void *arg, struct error *err)
 {
-	struct query q = { .to = ret, .wanted = wanted, .arg = arg, .err = err };
+	struct offers_query q = { .to = ret, .wanted = wanted, .arg = arg, .err = err };
 	char path[PATH_MAX];
 	struct rpc *rpc = NULL;
 	uv_loop_t loop;

@@ -14,7 +14,7 @@
 #define OFFERS_MAX     256
 #define OFFER_NAME_MAX 128
 
-struct offered {
+struct offered_resource {
 	char name[OFFER_NAME_MAX];
 	char state[64]; /* "registered"; of the agent only, else "" */
 	char reason[192];
@@ -22,7 +22,7 @@ struct offered {
 };
 
 struct offers {
-	struct offered v[OFFERS_MAX];
+	struct offered_resource v[OFFERS_MAX];
 	size_t n;
 };
 

@@ -238,7 +238,7 @@ struct lookup {
 static int look_up(struct dl_phdr_info *info, size_t size, void *arg)
 {
 	struct lookup *l = arg;
-	struct image im;
+	struct loader_image im;
 
 	(void)size;
 	if (!image_of_phdr(info, &im) || !im.soname || strcmp(im.soname, l->soname) != 0)
@@ -263,7 +263,7 @@ static void image_find__finds_what_the_loader_finds(void **state)
 /* A version script of old symbols ("@") beside new ones ("@@"): the new one counts. */
 static int each_offered_is_found(struct dl_phdr_info *info, size_t size, void *arg)
 {
-	struct image im;
+	struct loader_image im;
 	int *n = arg;
 
 	(void)size;

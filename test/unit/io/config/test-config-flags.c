@@ -320,7 +320,7 @@ static void config__names_the_place_of_what_is_for_later(void **state)
 }
 
 /* An option that shows no default tells in its help what happens when it is not set. */
-static bool same_default(const struct option_def *d, const struct field *f)
+static bool same_default(const struct option_def *d, const struct config_field *f)
 {
 	return d->def ? !strcmp(d->def, f->def) : strstr(d->help, "if not set") != NULL;
 }
@@ -330,7 +330,7 @@ static void config_options__are_the_options_of_the_table(void **state)
 	(void)state;
 	assert_int_equal(config_n_options, 22);
 	for (size_t i = 0; i < config_n_fields; i++) {
-		const struct field *f = &config_fields[i];
+		const struct config_field *f = &config_fields[i];
 		bool found = !f->option;
 
 		for (size_t k = 0; !found && k < config_n_options; k++)
@@ -351,7 +351,7 @@ static void config_fields__are_all_documented(void **state)
 	assert_ok(file_read(TEST_SOURCE "/docs/config.md", &docs, &err), &err);
 	assert_ok(file_read(TEST_SOURCE "/man/gpuslice-config.5.scd", &man, &err), &err);
 	for (size_t i = 0; i < config_n_fields; i++) {
-		const struct field *f = &config_fields[i];
+		const struct config_field *f = &config_fields[i];
 		CLEANUP(buf_fini) struct buf want = BUF_INIT(512);
 		const char *row;
 
@@ -379,7 +379,7 @@ static void config_fields__are_all_documented(void **state)
 }
 
 /* One row of deploy/helm/gpuslice/files/config-keys.yaml, by which helm checks config.map. */
-static void add_chart_row(struct buf *to, const struct field *f)
+static void add_chart_row(struct buf *to, const struct config_field *f)
 {
 	static const char *const types[] = {
 		[FIELD_OBJECT] = "object",

@@ -71,7 +71,7 @@ static void config_fields__name_the_defaults_of_config_new(void **state)
 	(void)state;
 	assert_ok(config_new(&c, &err), &err);
 	for (size_t i = 0; i < config_n_fields; i++) {
-		const struct field *f = &config_fields[i];
+		const struct config_field *f = &config_fields[i];
 		const char *at = (const char *)c + f->offset;
 		char text[DURATION_TEXT_MAX];
 
@@ -703,7 +703,7 @@ static void config_parse__reads_policies_of_signals(void **state)
 	for (int i = 0; i < GPU_SIGNAL_COUNT_; i++) {
 		static const char *const words[] = { "ignore", "warning", "unhealthy" };
 		char text[120], path[80];
-		const struct field *f;
+		const struct config_field *f;
 
 		(void)snprintf(path, sizeof(path), "health.signals.%s", health_signals[i].name);
 		f = field_by_path(path);

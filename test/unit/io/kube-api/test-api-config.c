@@ -374,7 +374,7 @@ static void stream_next__cuts_lines(void **state)
 
 	(void)state;
 	for (size_t cut = 0; cut < sizeof(text); cut++) {
-		struct stream s = STREAM_INIT(5);
+		struct api_stream s = STREAM_INIT(5);
 		char all[64] = "";
 
 		for (int part = 0; part < 2; part++) {

@@ -242,7 +242,7 @@ static void packet_read__refuses_a_state_that_is_none(void **state)
 		"a generation of 24 bits, found 0x1000000");
 }
 
-static int read_line(struct request *r, const char *line, struct error *err)
+static int read_line(struct control_request *r, const char *line, struct error *err)
 {
 	return request_read(r, line, strlen(line), err);
 }
@@ -250,7 +250,7 @@ static int read_line(struct request *r, const char *line, struct error *err)
 static void request_read__takes_a_reading(void **state)
 {
 	struct error err = ERROR_INIT;
-	struct request r;
+	struct control_request r;
 
 	(void)state;
 	assert_ok(read_line(&r,
@@ -310,7 +310,7 @@ static void request_read__refuses_the_rest(void **state)
 			"bytes" },
 	};
 	struct error err = ERROR_INIT;
-	struct request r;
+	struct control_request r;
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++)

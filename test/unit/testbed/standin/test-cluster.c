@@ -7,7 +7,7 @@
 #define GPU "nvidia.com/gpu"
 
 struct fixture {
-	struct cluster c;
+	struct simulated_cluster c;
 	struct str_map labels;
 	struct node_resource gpu;
 	struct node_view node;

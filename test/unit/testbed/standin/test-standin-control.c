@@ -172,7 +172,7 @@ static void control__answers_as_documented(void **state)
 	};
 	struct fixture *f = fixture_new();
 	struct request r = { .answer = BUF_INIT(1U << 20) };
-	struct control *c;
+	struct standin_control *c;
 
 	(void)state;
 	assert_ok(standin_control_start(&c, &f->loop, f->s, &f->err), &f->err);

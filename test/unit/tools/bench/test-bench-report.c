@@ -476,7 +476,7 @@ static void check_bar_parts(const char *page)
 static void pods_of_different_weights__are_joined(void **state)
 {
 	CLEANUP(world_fini) struct world w = { .page = BUF_INIT(BENCH_REPORT_MAX) };
-	CLEANUP(report_fini) struct report p = { .n_rows = 0 };
+	CLEANUP(report_fini) struct bench_report_model p = { .n_rows = 0 };
 	struct error err = ERROR_INIT;
 	const struct report_mode *m;
 

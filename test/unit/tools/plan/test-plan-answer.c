@@ -301,7 +301,7 @@ static void outcome__says_what_a_million_costs(void **state)
 {
 	CLEANUP(plan_world_fini) struct plan_world w;
 	struct error err = ERROR_INIT;
-	const struct outcome *o;
+	const struct plan_outcome *o;
 
 	(void)state;
 	assert_int_equal(outcome_million(3060000000, 8.5), 100000000000);

@@ -7,7 +7,7 @@
 #include <string.h>
 
 enum { NAME, COUNT, NOTE, COLUMNS };
-static const struct column columns[COLUMNS] = {
+static const struct csv_column columns[COLUMNS] = {
 	[NAME] = { .name = "name" },
 	[COUNT] = { .name = "count" },
 	[NOTE] = { .name = "note", .optional = true },

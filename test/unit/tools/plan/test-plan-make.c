@@ -63,7 +63,7 @@ static bool has(const struct world *w, const char *path, const char *text)
 	return file(w, path) && strstr(file(w, path), text) != NULL;
 }
 
-static uint32_t offers(const struct pool *p, const char *resource)
+static uint32_t offers(const struct plan_pool *p, const char *resource)
 {
 	for (size_t i = 0; i < p->n_resources; i++)
 		if (!strcmp(p->resources[i].name, resource))
@@ -267,7 +267,7 @@ static void pool_is_feasible__looks_at_bandwidth(void **state)
 	CLEANUP(buf_fini) struct buf say = BUF_INIT(4096);
 	CLEANUP(plan_world_fini) struct plan_world w;
 	struct error err = ERROR_INIT;
-	struct pool p = { .mode = PLAN_MPS,
+	struct plan_pool p = { .mode = PLAN_MPS,
 		.slots = 2,
 		.nodes = 2,
 		.resources = &slots,

@@ -408,7 +408,7 @@ static void child__that_does_not_become_the_program_in_time_is_ended(void **stat
 {
 	const char *argv[] = { "/bin/sleep", "100", NULL };
 	struct child_options o = { .argv = argv, .deadline_ns = 1 };
-	CLEANUP(child_fini) struct child c = CHILD_INIT;
+	CLEANUP(child_fini) struct validate_child c = CHILD_INIT;
 	struct error err = ERROR_INIT;
 
 	(void)state;

@@ -5,7 +5,7 @@
 #include <string.h>
 
 /* An account, and of those of now the use it is of. */
-struct entry {
+struct usage_entry {
 	const struct account *account;
 	uint32_t use; /* MONITORING_NONE: it has ended */
 	uint32_t device;
@@ -13,7 +13,7 @@ struct entry {
 
 static int compare_usage_entries(const void *a, const void *b)
 {
-	const struct entry *x = a, *y = b;
+	const struct usage_entry *x = a, *y = b;
 	int r;
 
 	if (x->device != y->device)
@@ -42,7 +42,7 @@ static uint32_t find_account_usage(const struct monitoring_round *r,
 }
 
 static uint32_t collect_usage_entries(const struct monitoring *s,
-	const struct monitoring_round *r, struct entry *to)
+	const struct monitoring_round *r, struct usage_entry *to)
 {
 	uint32_t n = 0;
 
@@ -52,7 +52,7 @@ static uint32_t collect_usage_entries(const struct monitoring *s,
 
 		for (size_t k = 0; u && k < u->n_uses; k++) {
 			if (to)
-				to[n] = (struct entry){ .account = u->uses[k],
+				to[n] = (struct usage_entry){ .account = u->uses[k],
 					.use = find_account_usage(r, u->uses[k]),
 					.device = i };
 			n++;
@@ -161,7 +161,7 @@ static void fill_usage_labels(const struct monitoring_pods *pods, struct view *v
 	to->n_labels = p->n_labels;
 }
 
-static void fill_usage_allocation(const struct monitoring_round *r, const struct entry *e,
+static void fill_usage_allocation(const struct monitoring_round *r, const struct usage_entry *e,
 	struct view *v, struct view_use *to)
 {
 	const struct monitoring_usage_entry *u = &r->usage.v[e->use];
@@ -184,7 +184,7 @@ static void fill_usage_allocation(const struct monitoring_round *r, const struct
 		fill_usage_slice(slice, v, to);
 }
 
-static void add_use_counters(const struct monitoring_round *r, const struct entry *e,
+static void add_use_counters(const struct monitoring_round *r, const struct usage_entry *e,
 	bool held_known, struct view *v, struct view_use *to)
 {
 	const struct account *a = e->account;
@@ -251,7 +251,7 @@ void monitoring_build_usage(const struct monitoring *mon, const struct monitorin
 	struct view *v)
 {
 	uint32_t n = collect_usage_entries(mon, r, NULL);
-	CLEANUP(freep) struct entry *entries = calloc(n + 1, sizeof(*entries));
+	CLEANUP(freep) struct usage_entry *entries = calloc(n + 1, sizeof(*entries));
 
 	v->uses = view_array(v, n, sizeof(*v->uses));
 	if (!v->uses || !entries)

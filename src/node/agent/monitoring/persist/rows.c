@@ -12,13 +12,13 @@
 
 /* --- texts --- */
 
-struct text {
+struct row_text {
 	const char *text;
 	size_t max;
 };
 
 /* Copies them one behind the other; what is too long, or no UTF-8, is made to fit. NULL: out of memory. */
-static char *copy_row_texts(const struct text *from, size_t n, const char **to)
+static char *copy_row_texts(const struct row_text *from, size_t n, const char **to)
 {
 	size_t size = 0, at = 0;
 	char *block;
@@ -43,7 +43,7 @@ static char *copy_row_texts(const struct text *from, size_t n, const char **to)
 static int add_persist_row(struct monitoring_persist *k, const struct usage_db_row *row,
 	struct error *err)
 {
-	const struct text from[TEXTS] = {
+	const struct row_text from[TEXTS] = {
 		{ row->namespace_, USAGE_DB_NAME_MAX },
 		{ row->pod, USAGE_DB_NAME_MAX },
 		{ row->pod_uid, USAGE_DB_DEVICE_MAX },
@@ -226,7 +226,7 @@ static void merge_persist_rows(struct monitoring_persist *k)
 static int set_period(struct monitoring_persist *k, const struct monitoring_persist_node *node,
 	uint64_t dt_ns, struct error *err)
 {
-	const struct text from[] = {
+	const struct row_text from[] = {
 		{ node->node, USAGE_DB_NAME_MAX },
 		{ node->instance_type, USAGE_DB_WORD_MAX },
 		{ node->region, USAGE_DB_WORD_MAX },

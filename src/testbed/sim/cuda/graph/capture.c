@@ -43,7 +43,7 @@ static CUresult break_it(struct capture *c, CUresult r)
 
 /* What a stream's next node depends on. */
 
-static bool set_deps(struct stream *s, struct graph_node *const *deps, size_t n)
+static bool set_deps(struct sim_cuda_stream *s, struct graph_node *const *deps, size_t n)
 {
 	struct graph_node **copy = n ? malloc(n * sizeof(struct graph_node *)) : NULL;
 
@@ -57,7 +57,7 @@ static bool set_deps(struct stream *s, struct graph_node *const *deps, size_t n)
 	return true;
 }
 
-static bool add_deps(struct stream *s, struct graph_node *const *deps, size_t n)
+static bool add_deps(struct sim_cuda_stream *s, struct graph_node *const *deps, size_t n)
 {
 	struct graph_node **all = malloc((s->dep_count + n + 1) * sizeof(struct graph_node *));
 	size_t count = s->dep_count;
@@ -91,7 +91,7 @@ static bool are_nodes_of(const CUgraphNode *nodes, size_t n, const struct graph 
 }
 
 /* The stream has nothing to do with a capture any more. */
-static void detach_capture_stream(struct stream *s)
+static void detach_capture_stream(struct sim_cuda_stream *s)
 {
 	struct capture *c = s->capture;
 
@@ -100,7 +100,7 @@ static void detach_capture_stream(struct stream *s)
 	drop_capture_ref(c);
 }
 
-static void attach_capture_stream(struct stream *s, struct capture *c)
+static void attach_capture_stream(struct sim_cuda_stream *s, struct capture *c)
 {
 	s->capture = c;
 	c->refs++;
@@ -117,15 +117,15 @@ static void close_capture(struct capture *c)
 	if (*link)
 		*link = c->next;
 	c->ended = true;
-	for (struct context *ctx = lib.contexts; ctx; ctx = ctx->next)
-		for (struct stream *s = ctx->streams; s; s = s->next)
+	for (struct sim_cuda_ctx *ctx = lib.contexts; ctx; ctx = ctx->next)
+		for (struct sim_cuda_stream *s = ctx->streams; s; s = s->next)
 			if (s->capture == c)
 				detach_capture_stream(s);
 	drop_some(c, 2); /* the list's, and its own */
 }
 
 /* A stream goes: with the one that began it, a capture ends. */
-void capture_forget(struct stream *s)
+void capture_forget(struct sim_cuda_stream *s)
 {
 	struct capture *c = s->capture;
 	struct graph *g = c->to_graph ? NULL : c->graph;
@@ -139,7 +139,7 @@ void capture_forget(struct stream *s)
 		graph_drop(g);
 }
 
-CUresult capture_add_work(struct stream *s, struct cuda_work *w)
+CUresult capture_add_work(struct sim_cuda_stream *s, struct cuda_work *w)
 {
 	CUresult r = check_capture_intact(s->capture);
 	struct graph_node *n;
@@ -162,7 +162,7 @@ CUresult capture_add_work(struct stream *s, struct cuda_work *w)
 	return r;
 }
 
-CUresult capture_alloc(struct stream *s, const CUmemPoolProps *props, uint64_t bytes,
+CUresult capture_alloc(struct sim_cuda_stream *s, const CUmemPoolProps *props, uint64_t bytes,
 	CUdeviceptr *ret)
 {
 	CUDA_MEM_ALLOC_NODE_PARAMS p = { .poolProps = *props, .bytesize = bytes };
@@ -197,16 +197,16 @@ CUresult capture_unsafe(void)
 	return r;
 }
 
-CUresult capture_unsafe_in(struct stream *s)
+CUresult capture_unsafe_in(struct sim_cuda_stream *s)
 {
 	return break_it(s->capture, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
 }
 
-CUresult capture_unsafe_ctx(struct context *ctx)
+CUresult capture_unsafe_ctx(struct sim_cuda_ctx *ctx)
 {
 	CUresult r = CUDA_SUCCESS;
 
-	for (struct stream *s = captures ? ctx->streams : NULL; s; s = s->next)
+	for (struct sim_cuda_stream *s = captures ? ctx->streams : NULL; s; s = s->next)
 		if (s->capture) {
 			s->capture->broken = true;
 			r = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
@@ -214,11 +214,11 @@ CUresult capture_unsafe_ctx(struct context *ctx)
 	return r;
 }
 
-CUresult capture_legacy(struct context *ctx)
+CUresult capture_legacy(struct sim_cuda_ctx *ctx)
 {
 	CUresult r = CUDA_SUCCESS;
 
-	for (struct stream *s = captures ? ctx->streams : NULL; s; s = s->next)
+	for (struct sim_cuda_stream *s = captures ? ctx->streams : NULL; s; s = s->next)
 		if (s->capture && !(s->flags & 1)) {
 			s->capture->broken = true;
 			r = CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
@@ -228,7 +228,7 @@ CUresult capture_legacy(struct context *ctx)
 
 /* Events in captures hold the place in the graph where they were recorded. */
 
-void capture_event_forget(struct event *e)
+void capture_event_forget(struct sim_cuda_event *e)
 {
 	drop_capture_ref(e->capture);
 	free(e->nodes);
@@ -237,14 +237,14 @@ void capture_event_forget(struct event *e)
 	e->node_count = 0;
 }
 
-CUresult capture_event_touched(struct event *e)
+CUresult capture_event_touched(struct sim_cuda_event *e)
 {
 	if (!e->capture->ended)
 		e->capture->broken = true;
 	return CUDA_ERROR_CAPTURED_EVENT;
 }
 
-CUresult capture_record(struct stream *s, struct event *e)
+CUresult capture_record(struct sim_cuda_stream *s, struct sim_cuda_event *e)
 {
 	CUresult r = check_capture_intact(s->capture);
 	struct graph_node **nodes;
@@ -264,7 +264,7 @@ CUresult capture_record(struct stream *s, struct event *e)
 	return CUDA_SUCCESS;
 }
 
-CUresult capture_wait(struct stream *s, struct event *e)
+CUresult capture_wait(struct sim_cuda_stream *s, struct sim_cuda_event *e)
 {
 	struct capture *c = e->capture && !e->capture->ended ? e->capture : NULL;
 	CUresult r;
@@ -289,7 +289,7 @@ CUresult capture_wait(struct stream *s, struct event *e)
 
 /* Begin and end. */
 
-static CUresult begin_stream_capture(struct stream *s, struct graph *g, unsigned mode)
+static CUresult begin_stream_capture(struct sim_cuda_stream *s, struct graph *g, unsigned mode)
 {
 	struct capture *c;
 	CUresult r = CUDA_SUCCESS;
@@ -337,15 +337,15 @@ static bool all_joined(struct capture *c)
 		n->mark = 0;
 	for (size_t i = 0; i < c->origin->dep_count; i++)
 		mark_ancestors(c->origin->deps[i]);
-	for (struct context *ctx = lib.contexts; ctx; ctx = ctx->next)
-		for (struct stream *s = ctx->streams; s; s = s->next)
+	for (struct sim_cuda_ctx *ctx = lib.contexts; ctx; ctx = ctx->next)
+		for (struct sim_cuda_stream *s = ctx->streams; s; s = s->next)
 			for (size_t i = 0; s->capture == c && i < s->dep_count; i++)
 				if (!s->deps[i]->mark)
 					return false;
 	return true;
 }
 
-static CUresult end_stream_capture(struct stream *s, CUgraph *ret)
+static CUresult end_stream_capture(struct sim_cuda_stream *s, CUgraph *ret)
 {
 	struct capture *c = s->capture;
 	struct graph *g;
@@ -372,7 +372,7 @@ static CUresult end_stream_capture(struct stream *s, CUgraph *ret)
 
 /* Functions. */
 
-static CUresult enter_capture_stream(CUstream h, bool args_ok, struct stream **s)
+static CUresult enter_capture_stream(CUstream h, bool args_ok, struct sim_cuda_stream **s)
 {
 	CUresult r = cuda_lib_enter();
 
@@ -386,7 +386,7 @@ static CUresult enter_capture_stream(CUstream h, bool args_ok, struct stream **s
 
 EXPORT CUresult cuStreamBeginCapture_v2(CUstream h, unsigned int mode)
 {
-	struct stream *s;
+	struct sim_cuda_stream *s;
 	CUresult r = enter_capture_stream(h, true, &s);
 
 	return r ? r : lib_leave(begin_stream_capture(s, NULL, mode));
@@ -410,7 +410,7 @@ EXPORT CUresult cuStreamBeginCapture_v2_ptsz(CUstream h, unsigned int mode)
 EXPORT CUresult cuStreamBeginCaptureToGraph(CUstream h, CUgraph g, const CUgraphNode *deps,
 	const CUgraphEdgeData *data, size_t n, unsigned int mode)
 {
-	struct stream *s;
+	struct sim_cuda_stream *s;
 	CUresult r = enter_capture_stream(h, deps || !n, &s);
 
 	(void)data;
@@ -437,7 +437,7 @@ EXPORT CUresult cuStreamBeginCaptureToGraph_ptsz(CUstream h, CUgraph g, const CU
 
 EXPORT CUresult cuStreamEndCapture(CUstream h, CUgraph *ret)
 {
-	struct stream *s;
+	struct sim_cuda_stream *s;
 	CUresult r = enter_capture_stream(h, ret != NULL, &s);
 
 	return r ? r : lib_leave(end_stream_capture(s, ret));
@@ -448,7 +448,7 @@ EXPORT CUresult cuStreamEndCapture_ptsz(CUstream h, CUgraph *ret)
 	return cuStreamEndCapture(PER_THREAD(h), ret);
 }
 
-static unsigned status_of(const struct stream *s)
+static unsigned status_of(const struct sim_cuda_stream *s)
 {
 	if (!s->capture)
 		return STATUS_NONE;
@@ -456,9 +456,9 @@ static unsigned status_of(const struct stream *s)
 }
 
 /* Of the default stream nothing can be said while a stream that it waits for captures. */
-static CUresult legacy_status(const struct stream *s)
+static CUresult legacy_status(const struct sim_cuda_stream *s)
 {
-	for (const struct stream *o = s->ctx->streams;
+	for (const struct sim_cuda_stream *o = s->ctx->streams;
 		captures && s->kind == STREAM_LEGACY && o; o = o->next)
 		if (o->capture && !(o->flags & 1))
 			return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
@@ -467,7 +467,7 @@ static CUresult legacy_status(const struct stream *s)
 
 EXPORT CUresult cuStreamIsCapturing(CUstream h, unsigned int *ret)
 {
-	struct stream *s;
+	struct sim_cuda_stream *s;
 	CUresult r = enter_capture_stream(h, ret != NULL, &s);
 
 	if (r)
@@ -486,7 +486,7 @@ EXPORT CUresult cuStreamIsCapturing_ptsz(CUstream h, unsigned int *ret)
 EXPORT CUresult cuStreamGetCaptureInfo_v2(CUstream h, unsigned int *status, uint64_t *id,
 	CUgraph *graph, const CUgraphNode **deps, size_t *n)
 {
-	struct stream *s;
+	struct sim_cuda_stream *s;
 	CUresult r = enter_capture_stream(h, status != NULL, &s);
 
 	if (r)
@@ -539,7 +539,7 @@ EXPORT CUresult cuStreamGetCaptureInfo_v3_ptsz(CUstream h, unsigned int *status,
 EXPORT CUresult cuStreamUpdateCaptureDependencies(CUstream h, CUgraphNode *deps, size_t n,
 	unsigned int flags)
 {
-	struct stream *s;
+	struct sim_cuda_stream *s;
 	CUresult r = enter_capture_stream(h, (deps || !n) && flags <= 1, &s);
 	bool ok;
 

@@ -10,7 +10,7 @@ struct capture {
 	uint64_t id, thread;
 	unsigned mode;
 	struct graph *graph;
-	struct stream *origin;
+	struct sim_cuda_stream *origin;
 	bool broken, ended;
 	bool to_graph; /* a graph that the program had before */
 };

@@ -98,7 +98,7 @@ static CUresult instantiate_graph(CUgraph h, uint64_t flags, struct exec **ret)
 static CUresult reserve_exec_memory(struct exec *e)
 {
 	uint64_t total = 0;
-	struct device *d = NULL;
+	struct sim_cuda_device *d = NULL;
 
 	for (size_t i = 0; i < e->count; i++)
 		if (e->entries[i].alloc) {
@@ -170,7 +170,7 @@ EXPORT CUresult cuGraphInstantiateWithParams_ptsz(CUgraphExec *ret, CUgraph h,
 
 /* The exec of a handle and a stream; the lock is taken on success. */
 static CUresult enter_exec_stream(CUgraphExec h, CUstream stream, struct exec **e,
-	struct stream **s)
+	struct sim_cuda_stream **s)
 {
 	CUresult r = cuda_lib_enter();
 
@@ -183,7 +183,7 @@ static CUresult enter_exec_stream(CUgraphExec h, CUstream stream, struct exec **
 
 EXPORT CUresult cuGraphUpload(CUgraphExec h, CUstream stream)
 {
-	struct stream *s;
+	struct sim_cuda_stream *s;
 	struct exec *e;
 	CUresult r = enter_exec_stream(h, stream, &e, &s);
 
@@ -196,7 +196,7 @@ EXPORT CUresult cuGraphUpload_ptsz(CUgraphExec h, CUstream stream)
 }
 
 /* A launch waits for the one before, wherever that was. */
-static CUresult queue_launch_wait(struct exec *e, struct stream *s)
+static CUresult queue_launch_wait(struct exec *e, struct sim_cuda_stream *s)
 {
 	if (!e->queue || e->queue == s->queue || queue_done(e->queue, e->seq))
 		return CUDA_SUCCESS;
@@ -205,8 +205,8 @@ static CUresult queue_launch_wait(struct exec *e, struct stream *s)
 					    .amount = e->seq });
 }
 
-static CUresult enqueue_exec_entry(struct exec *e, struct entry_of_exec *at, struct stream *s,
-	uint64_t *offset)
+static CUresult enqueue_exec_entry(struct exec *e, struct entry_of_exec *at,
+	struct sim_cuda_stream *s, uint64_t *offset)
 {
 	struct cuda_work w = { .kind = WORK_EMPTY };
 	struct range *range;
@@ -238,7 +238,7 @@ static CUresult enqueue_exec_entry(struct exec *e, struct entry_of_exec *at, str
 	}
 }
 
-static CUresult launch_graph_exec(struct exec *e, struct stream *s)
+static CUresult launch_graph_exec(struct exec *e, struct sim_cuda_stream *s)
 {
 	uint64_t offset = 0;
 	CUresult r = reserve_exec_memory(e);
@@ -263,7 +263,7 @@ static CUresult launch_graph_exec(struct exec *e, struct stream *s)
 }
 
 /* While @s captures, what would be launched becomes nodes. */
-static CUresult capture_exec(struct exec *e, struct stream *s)
+static CUresult capture_exec(struct exec *e, struct sim_cuda_stream *s)
 {
 	CUresult r = e->graph ? CUDA_ERROR_NOT_SUPPORTED : CUDA_SUCCESS;
 
@@ -278,7 +278,7 @@ static CUresult capture_exec(struct exec *e, struct stream *s)
 
 EXPORT CUresult cuGraphLaunch(CUgraphExec h, CUstream stream)
 {
-	struct stream *s;
+	struct sim_cuda_stream *s;
 	struct exec *e;
 	CUresult r;
 

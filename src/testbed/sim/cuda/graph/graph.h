@@ -8,14 +8,14 @@
 /* Memory that a launch of a graph takes: kept by the exec and by what is allocated in it. */
 struct graph_block {
 	unsigned refs;
-	struct device *device;
+	struct sim_cuda_device *device;
 	struct phys *phys;
 };
 
 /* One allocation of a graph: its address is known from the beginning. */
 struct graph_alloc {
 	unsigned refs; /* nodes and execs */
-	struct device *device;
+	struct sim_cuda_device *device;
 	struct range *range;
 	struct graph_block *block; /* a reference while it is allocated */
 	bool live;
@@ -58,7 +58,7 @@ struct exec {
 	size_t count, cap;
 	uint64_t flags;
 	struct graph_block *block;
-	struct queue *queue; /* of the last launch */
+	struct sim_cuda_queue *queue; /* of the last launch */
 	uint64_t seq;
 };
 
@@ -79,9 +79,9 @@ unsigned graph_node_type(const struct cuda_work *w);
 struct graph_node **graph_sort(struct graph *g);
 
 /* Memory (graph/memory.c). */
-CUresult graph_alloc_new(struct device *d, uint64_t bytes, struct graph_alloc **ret);
+CUresult graph_alloc_new(struct sim_cuda_device *d, uint64_t bytes, struct graph_alloc **ret);
 void graph_alloc_drop(struct graph_alloc *a);
-CUresult graph_block_new(struct device *d, uint64_t bytes, struct graph_block **ret);
+CUresult graph_block_new(struct sim_cuda_device *d, uint64_t bytes, struct graph_block **ret);
 void graph_block_drop(struct graph_block *b);
 CUresult graph_alloc_begin(struct graph_alloc *a, struct graph_block *b, uint64_t offset);
 void graph_alloc_end(struct graph_alloc *a);

@@ -24,7 +24,7 @@ static uint64_t round_up_graph_bytes(uint64_t v, uint64_t to)
 	return (v + to - 1) / to * to;
 }
 
-CUresult graph_memory_acquire(struct device *d, uint64_t bytes, struct phys **ret)
+CUresult graph_memory_acquire(struct sim_cuda_device *d, uint64_t bytes, struct phys **ret)
 {
 	size_t at = (size_t)(d - lib.devices);
 	CUresult r;
@@ -50,13 +50,13 @@ CUresult graph_memory_acquire(struct device *d, uint64_t bytes, struct phys **re
 	return CUDA_SUCCESS;
 }
 
-static void release_graph_phys(struct device *d, struct phys *p)
+static void release_graph_phys(struct sim_cuda_device *d, struct phys *p)
 {
 	memory[d - lib.devices].reserved -= p->bytes;
 	phys_drop(p);
 }
 
-void graph_memory_release(struct device *d, struct phys *p)
+void graph_memory_release(struct sim_cuda_device *d, struct phys *p)
 {
 	struct cached *c = malloc(sizeof(*c));
 
@@ -68,7 +68,7 @@ void graph_memory_release(struct device *d, struct phys *p)
 	memory[d - lib.devices].cached = c;
 }
 
-bool graph_memory_trim(struct device *d)
+bool graph_memory_trim(struct sim_cuda_device *d)
 {
 	struct cached **link = &memory[d - lib.devices].cached, *c;
 	bool some = false;
@@ -82,7 +82,7 @@ bool graph_memory_trim(struct device *d)
 	return some;
 }
 
-void graph_memory_used(struct device *d, int64_t change)
+void graph_memory_used(struct sim_cuda_device *d, int64_t change)
 {
 	size_t at = (size_t)(d - lib.devices);
 
@@ -93,7 +93,7 @@ void graph_memory_used(struct device *d, int64_t change)
 
 /* Blocks and allocations. */
 
-CUresult graph_block_new(struct device *d, uint64_t bytes, struct graph_block **ret)
+CUresult graph_block_new(struct sim_cuda_device *d, uint64_t bytes, struct graph_block **ret)
 {
 	struct graph_block *b = malloc(sizeof(*b));
 	CUresult r = CUDA_ERROR_OUT_OF_MEMORY;
@@ -120,7 +120,7 @@ void graph_block_drop(struct graph_block *b)
 	free(b);
 }
 
-CUresult graph_alloc_new(struct device *d, uint64_t bytes, struct graph_alloc **ret)
+CUresult graph_alloc_new(struct sim_cuda_device *d, uint64_t bytes, struct graph_alloc **ret)
 {
 	uint64_t span = round_up_graph_bytes(bytes, GRANULE);
 	struct graph_alloc *a = calloc(1, sizeof(*a));
@@ -211,7 +211,7 @@ CUresult graph_free(struct range *r)
 
 EXPORT CUresult cuDeviceGetGraphMemAttribute(CUdevice dev, unsigned int attribute, void *ret)
 {
-	struct device *d;
+	struct sim_cuda_device *d;
 	CUresult r = lib_enter_device(dev, &d);
 
 	if (r)
@@ -228,7 +228,7 @@ EXPORT CUresult cuDeviceGetGraphMemAttribute(CUdevice dev, unsigned int attribut
 
 EXPORT CUresult cuDeviceSetGraphMemAttribute(CUdevice dev, unsigned int attribute, void *from)
 {
-	struct device *d;
+	struct sim_cuda_device *d;
 	uint64_t v = 1;
 	CUresult r = lib_enter_device(dev, &d);
 
@@ -249,7 +249,7 @@ EXPORT CUresult cuDeviceSetGraphMemAttribute(CUdevice dev, unsigned int attribut
 
 EXPORT CUresult cuDeviceGraphMemTrim(CUdevice dev)
 {
-	struct device *d;
+	struct sim_cuda_device *d;
 	CUresult r = lib_enter_device(dev, &d);
 
 	if (r)

@@ -55,7 +55,7 @@ static CUresult from_host(const CUDA_HOST_NODE_PARAMS *h, struct cuda_work *w)
 static CUresult from_event(CUevent e, enum work_kind kind, struct cuda_work *w)
 {
 	*w = (struct cuda_work){ .kind = kind };
-	w->event.event = (struct event *)e;
+	w->event.event = (struct sim_cuda_event *)e;
 	return obj_is(e, OBJ_EVENT) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 

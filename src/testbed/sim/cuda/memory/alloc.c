@@ -12,7 +12,7 @@
 #define PITCH UINT64_C(512)
 
 /* The lock is taken on success, and nothing captures. */
-static CUresult enter_alloc_context(bool args_ok, struct context **c)
+static CUresult enter_alloc_context(bool args_ok, struct sim_cuda_ctx **c)
 {
 	CUresult r = lib_enter_ctx(c);
 
@@ -25,7 +25,7 @@ static CUresult enter_alloc_context(bool args_ok, struct context **c)
 }
 
 /* Memory that pools keep unused makes room before the device is full. */
-static CUresult alloc_plain_range(struct context *c, uint64_t bytes, struct range **ret)
+static CUresult alloc_plain_range(struct sim_cuda_ctx *c, uint64_t bytes, struct range **ret)
 {
 	CUresult r = plain_new(c, bytes, RANGE_PLAIN, ret);
 
@@ -36,7 +36,7 @@ static CUresult alloc_plain_range(struct context *c, uint64_t bytes, struct rang
 
 EXPORT CUresult cuMemAlloc_v2(CUdeviceptr *ret, size_t bytes)
 {
-	struct context *c;
+	struct sim_cuda_ctx *c;
 	struct range *range;
 	CUresult r = enter_alloc_context(ret && bytes, &c);
 
@@ -51,7 +51,7 @@ EXPORT CUresult cuMemAlloc_v2(CUdeviceptr *ret, size_t bytes)
 EXPORT CUresult cuMemAllocPitch_v2(CUdeviceptr *ret, size_t *pitch, size_t width, size_t height,
 	unsigned int element)
 {
-	struct context *c;
+	struct sim_cuda_ctx *c;
 	struct range *range;
 	uint64_t row;
 	CUresult r =
@@ -97,7 +97,7 @@ static bool map_at(CUdeviceptr at, uint64_t bytes, int prot)
 EXPORT CUresult cuMemAllocManaged(CUdeviceptr *ret, size_t bytes, unsigned int flags)
 {
 	uint64_t span = (bytes + GRANULE - 1) & ~(GRANULE - 1);
-	struct context *c;
+	struct sim_cuda_ctx *c;
 	CUdeviceptr at;
 	CUresult r = enter_alloc_context(
 		ret && bytes && (flags == CU_MEM_ATTACH_GLOBAL || flags == CU_MEM_ATTACH_HOST),
@@ -171,7 +171,7 @@ static CUresult free_range(struct range *r)
 /* Waits for all that runs, as nobody knows what uses the memory. */
 EXPORT CUresult cuMemFree_v2(CUdeviceptr p)
 {
-	struct context *c;
+	struct sim_cuda_ctx *c;
 	struct range *r;
 	CUresult err;
 
@@ -204,7 +204,7 @@ EXPORT CUresult cuMemFree(CUdeviceptr_v1 p)
 EXPORT CUresult cuMemGetInfo_v2(size_t *free_bytes, size_t *total)
 {
 	uint64_t left, all;
-	struct context *c;
+	struct sim_cuda_ctx *c;
 	CUresult r = lib_enter_ctx(&c);
 
 	if (r)
@@ -241,7 +241,7 @@ EXPORT CUresult cuMemGetInfo(unsigned int *free_bytes, unsigned int *total)
 EXPORT CUresult cuMemHostAlloc(void **ret, size_t bytes, unsigned int flags)
 {
 	uint64_t span = (bytes + PAGE - 1) & ~(PAGE - 1);
-	struct context *c;
+	struct sim_cuda_ctx *c;
 	void *p;
 	CUresult r = enter_alloc_context(ret && bytes && flags <= 7, &c);
 
@@ -299,7 +299,7 @@ EXPORT CUresult cuMemFreeHost(void *p)
 
 EXPORT CUresult cuMemHostRegister_v2(void *p, size_t bytes, unsigned int flags)
 {
-	struct context *c;
+	struct sim_cuda_ctx *c;
 	CUresult r = enter_alloc_context(p && bytes && flags <= 15, &c);
 
 	if (r)
@@ -390,7 +390,7 @@ EXPORT CUresult cuMemAdvise_v2(CUdeviceptr p, size_t bytes, unsigned int advice,
 
 static CUresult check_managed_prefetch(CUdeviceptr p, size_t bytes, CUstream h)
 {
-	struct stream *s;
+	struct sim_cuda_stream *s;
 	const struct range *range;
 	CUresult r = cuda_lib_enter();
 
@@ -429,7 +429,7 @@ EXPORT CUresult cuMemPrefetchAsync_v2_ptsz(CUdeviceptr p, size_t bytes, CUmemLoc
 }
 
 /* All memory of a context, when it goes. */
-void memory_drop_all(struct context *c)
+void memory_drop_all(struct sim_cuda_ctx *c)
 {
 	struct range *r;
 

@@ -56,7 +56,7 @@ static void array_drop(struct array *a)
 
 EXPORT CUresult cuArray3DCreate_v2(CUarray *ret, const CUDA_ARRAY3D_DESCRIPTOR *desc)
 {
-	struct context *c;
+	struct sim_cuda_ctx *c;
 	struct array *a;
 	uint64_t bytes;
 	CUresult r = lib_enter_ctx(&c);
@@ -223,7 +223,7 @@ struct mipmap {
 	struct obj obj;
 	struct range *range;
 	struct mipmap *next;
-	struct context *ctx;
+	struct sim_cuda_ctx *ctx;
 	unsigned levels;
 	struct array *arrays[LEVELS_MAX];
 };
@@ -278,7 +278,7 @@ static CUresult mipmap_fill(struct mipmap *m, const CUDA_ARRAY3D_DESCRIPTOR *des
 EXPORT CUresult cuMipmappedArrayCreate(CUmipmappedArray *ret,
 	const CUDA_ARRAY3D_DESCRIPTOR *desc, unsigned int levels)
 {
-	struct context *c;
+	struct sim_cuda_ctx *c;
 	struct mipmap *m;
 	CUresult r = lib_enter_ctx(&c);
 
@@ -335,7 +335,7 @@ EXPORT CUresult cuMipmappedArrayDestroy(CUmipmappedArray h)
 	return lib_leave(CUDA_SUCCESS);
 }
 
-void arrays_drop_all(struct context *c)
+void arrays_drop_all(struct sim_cuda_ctx *c)
 {
 	struct array *a;
 	struct mipmap *m;

@@ -9,12 +9,12 @@
 enum { TYPE_HOST = 1, TYPE_DEVICE = 2, TYPE_ARRAY = 3, TYPE_UNIFIED = 4 };
 
 /* One side of a copy: where its rows lie. */
-struct side {
+struct copy_side {
 	CUdeviceptr at;
 	uint64_t pitch, slice; /* bytes from row to row, from slice to slice */
 };
 
-static bool side_of(struct side *s, unsigned type, const void *host, CUdeviceptr device,
+static bool side_of(struct copy_side *s, unsigned type, const void *host, CUdeviceptr device,
 	const struct array *array, uint64_t pitch, uint64_t height, const CUDA_MEMCPY3D *c,
 	bool is_src)
 {
@@ -49,7 +49,7 @@ static bool side_of(struct side *s, unsigned type, const void *host, CUdeviceptr
 	return pitch >= x + c->WidthInBytes || (c->Height == 1 && c->Depth == 1);
 }
 
-static bool sides_of(const CUDA_MEMCPY3D *c, struct side *src, struct side *dst)
+static bool sides_of(const CUDA_MEMCPY3D *c, struct copy_side *src, struct copy_side *dst)
 {
 	return side_of(src, c->srcMemoryType, c->srcHost, c->srcDevice,
 		       (const struct array *)c->srcArray, c->srcPitch, c->srcHeight, c, true) &&
@@ -80,7 +80,7 @@ static bool is_pageable(unsigned type, const void *host, CUdeviceptr device)
 
 static CUresult check_row_mapped(CUdeviceptr p, uint64_t bytes)
 {
-	struct piece piece;
+	struct memory_piece piece;
 	CUresult r;
 
 	while (bytes) {
@@ -96,7 +96,7 @@ static CUresult check_row_mapped(CUdeviceptr p, uint64_t bytes)
 
 CUresult copy_check(const CUDA_MEMCPY3D *c)
 {
-	struct side src = { 0 }, dst = { 0 };
+	struct copy_side src = { 0 }, dst = { 0 };
 	CUresult r = CUDA_SUCCESS;
 
 	if (!sides_of(c, &src, &dst))
@@ -144,7 +144,7 @@ static void store_word_whole(unsigned char *to, const void *from, uint64_t bytes
 static CUresult copy_row(CUdeviceptr dst, CUdeviceptr src, uint64_t bytes)
 {
 	while (bytes) {
-		struct piece from, to;
+		struct memory_piece from, to;
 		uint64_t n;
 		CUresult r;
 
@@ -173,7 +173,7 @@ static CUresult copy_row(CUdeviceptr dst, CUdeviceptr src, uint64_t bytes)
 
 CUresult copy_run(const CUDA_MEMCPY3D *c)
 {
-	struct side src = { 0 }, dst = { 0 };
+	struct copy_side src = { 0 }, dst = { 0 };
 	CUresult r = CUDA_SUCCESS;
 	bool ok;
 
@@ -191,7 +191,7 @@ CUresult copy_run(const CUDA_MEMCPY3D *c)
 
 CUresult mem_peek(CUdeviceptr p, void *to, uint64_t bytes)
 {
-	struct piece piece;
+	struct memory_piece piece;
 	CUresult r = piece_at(p, bytes, &piece);
 
 	if (r)
@@ -215,7 +215,7 @@ CUresult mem_peek(CUdeviceptr p, void *to, uint64_t bytes)
 
 CUresult mem_write(CUdeviceptr p, const void *from, uint64_t bytes)
 {
-	struct piece piece;
+	struct memory_piece piece;
 	CUresult r;
 
 	(void)pthread_mutex_lock(&lib.lock);
@@ -280,7 +280,7 @@ CUresult set_run(const CUDA_MEMSET_NODE_PARAMS *s)
 		uint64_t left = s->width * s->elementSize, done = 0;
 
 		while (left) {
-			struct piece piece;
+			struct memory_piece piece;
 			CUresult r;
 
 			(void)pthread_mutex_lock(&lib.lock);
@@ -306,7 +306,7 @@ CUresult set_run(const CUDA_MEMSET_NODE_PARAMS *s)
 static CUresult submit_memcpy(CUDA_MEMCPY3D c, CUstream h, bool wait)
 {
 	struct cuda_work w = { .kind = WORK_COPY, .copy = c };
-	struct stream *s;
+	struct sim_cuda_stream *s;
 	CUresult r = cuda_lib_enter();
 
 	if (r)
@@ -553,7 +553,7 @@ EXPORT CUresult cuMemcpyHtoAAsync_v2_ptsz(CUarray dst, size_t to, const void *sr
 static CUresult submit_memset(CUDA_MEMSET_NODE_PARAMS p, CUstream h, bool wait)
 {
 	struct cuda_work w = { .kind = WORK_SET, .set = p };
-	struct stream *s;
+	struct sim_cuda_stream *s;
 	CUresult r = cuda_lib_enter();
 
 	if (r)

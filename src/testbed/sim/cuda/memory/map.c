@@ -226,7 +226,7 @@ void range_remove(struct range *r)
 }
 
 /* ret->bytes says how much is asked for. */
-static CUresult slot_piece(struct phys *slot, uint64_t offset, struct piece *ret)
+static CUresult slot_piece(struct phys *slot, uint64_t offset, struct memory_piece *ret)
 {
 	if (!slot || !phys_cpu(slot))
 		return CUDA_ERROR_OUT_OF_MEMORY;
@@ -237,18 +237,18 @@ static CUresult slot_piece(struct phys *slot, uint64_t offset, struct piece *ret
 	return CUDA_SUCCESS;
 }
 
-static CUresult ghost_piece(CUdeviceptr p, uint64_t bytes, struct piece *ret)
+static CUresult ghost_piece(CUdeviceptr p, uint64_t bytes, struct memory_piece *ret)
 {
 	struct phys *slot;
 	uint64_t offset, left;
 
 	if (!pool_ghost_at(p, &left, &slot, &offset))
 		return CUDA_ERROR_INVALID_VALUE;
-	*ret = (struct piece){ .bytes = left < bytes ? left : bytes };
+	*ret = (struct memory_piece){ .bytes = left < bytes ? left : bytes };
 	return slot_piece(slot, offset, ret);
 }
 
-CUresult piece_at(CUdeviceptr p, uint64_t bytes, struct piece *ret)
+CUresult piece_at(CUdeviceptr p, uint64_t bytes, struct memory_piece *ret)
 {
 	const struct range *r = range_after(p);
 	uint64_t in;
@@ -262,13 +262,14 @@ CUresult piece_at(CUdeviceptr p, uint64_t bytes, struct piece *ret)
 			return CUDA_ERROR_INVALID_VALUE;
 		if (r && r->start - p < bytes)
 			bytes = r->start - p;
-		*ret = (struct piece){ .cpu = (unsigned char *)(uintptr_t)p, .bytes = bytes };
+		*ret = (struct memory_piece){ .cpu = (unsigned char *)(uintptr_t)p,
+			.bytes = bytes };
 		return CUDA_SUCCESS;
 	}
 	in = p - r->start;
 	if (in >= r->bytes || (r->kind == RANGE_MAPPED && !r->access))
 		return CUDA_ERROR_INVALID_VALUE;
-	*ret = (struct piece){ .bytes = r->bytes - in < bytes ? r->bytes - in : bytes };
+	*ret = (struct memory_piece){ .bytes = r->bytes - in < bytes ? r->bytes - in : bytes };
 	if (r->kind == RANGE_POOL) {
 		uint64_t offset;
 		struct phys *slot = pool_slot(r, p, &offset);

@@ -12,8 +12,8 @@
 #include "testbed/sim/cuda/lib.h"
 
 struct phys {
-	struct device *device; /* NULL: host memory, ours alone */
-	uint64_t id;           /* the daemon's */
+	struct sim_cuda_device *device; /* NULL: host memory, ours alone */
+	uint64_t id;                    /* the daemon's */
 	uint64_t bytes;
 	uint64_t cookie; /* to open it by name; 0: not known */
 	unsigned refs;
@@ -21,9 +21,10 @@ struct phys {
 };
 
 /* @flags: SIM_DEVICE_MEM_*. Start with one reference; phys_adopt() takes @fd. */
-CUresult phys_new(struct device *d, uint64_t bytes, unsigned flags, struct phys **ret);
+CUresult phys_new(struct sim_cuda_device *d, uint64_t bytes, unsigned flags, struct phys **ret);
 CUresult phys_new_host(uint64_t bytes, struct phys **ret);
-CUresult phys_adopt(struct device *d, uint64_t id, uint64_t bytes, int fd, struct phys **ret);
+CUresult phys_adopt(struct sim_cuda_device *d, uint64_t id, uint64_t bytes, int fd,
+	struct phys **ret);
 struct phys *phys_ref(struct phys *p);
 void phys_drop(struct phys *p); /* NULL is fine; the last one gives the memory back */
 unsigned char *phys_cpu(struct phys *p);
@@ -46,8 +47,8 @@ struct range {
 	CUdeviceptr start;
 	uint64_t bytes, span; /* as asked for; what it takes of the addresses */
 	enum range_kind kind;
-	struct context *ctx;
-	struct device *device;
+	struct sim_cuda_ctx *ctx;
+	struct sim_cuda_device *device;
 	struct phys *phys; /* a reference; NULL: `cpu`, or nothing behind it now */
 	uint64_t offset;   /* in phys */
 	unsigned char *cpu;
@@ -72,12 +73,12 @@ bool space_covers(CUdeviceptr start, uint64_t bytes); /* all in one that was tak
 bool space_contains(CUdeviceptr p);                   /* a device address, taken or not */
 
 /* The bytes from @p on that lie together: at most @bytes. With a reference in *pin. */
-struct piece {
+struct memory_piece {
 	unsigned char *cpu;
 	uint64_t bytes;
 	struct phys *pin;
 };
-CUresult piece_at(CUdeviceptr p, uint64_t bytes, struct piece *ret);
+CUresult piece_at(CUdeviceptr p, uint64_t bytes, struct memory_piece *ret);
 
 /* The memory of a pool (pool.c) behind one address of a range of it. */
 struct phys *pool_slot(const struct range *r, CUdeviceptr at, uint64_t *offset);
@@ -85,7 +86,8 @@ struct phys *pool_slot(const struct range *r, CUdeviceptr at, uint64_t *offset);
 bool pool_ghost_at(CUdeviceptr at, uint64_t *bytes, struct phys **slot, uint64_t *offset);
 
 /* Plain memory of a context, with the driver's rounding. */
-CUresult plain_new(struct context *c, uint64_t bytes, enum range_kind kind, struct range **ret);
+CUresult plain_new(struct sim_cuda_ctx *c, uint64_t bytes, enum range_kind kind,
+	struct range **ret);
 void plain_drop(struct range *r);
 
 /* Copies between any two places, rows of rows; not under the lock. */
@@ -102,7 +104,7 @@ struct array {
 	struct obj obj;
 	struct array *next; /* of the context */
 	CUDA_ARRAY3D_DESCRIPTOR desc;
-	struct context *ctx;
+	struct sim_cuda_ctx *ctx;
 	struct range *range;
 	uint64_t row, slice; /* bytes */
 	CUdeviceptr at;

@@ -21,7 +21,8 @@ static unsigned char *map_fd(int fd, uint64_t bytes)
 	return p == MAP_FAILED ? NULL : p;
 }
 
-CUresult phys_adopt(struct device *d, uint64_t id, uint64_t bytes, int fd, struct phys **ret)
+CUresult phys_adopt(struct sim_cuda_device *d, uint64_t id, uint64_t bytes, int fd,
+	struct phys **ret)
 {
 	struct phys *p = malloc(sizeof(*p));
 
@@ -39,7 +40,7 @@ CUresult phys_adopt(struct device *d, uint64_t id, uint64_t bytes, int fd, struc
 	return CUDA_SUCCESS;
 }
 
-CUresult phys_new(struct device *d, uint64_t bytes, unsigned flags, struct phys **ret)
+CUresult phys_new(struct sim_cuda_device *d, uint64_t bytes, unsigned flags, struct phys **ret)
 {
 	struct sim_device_reply r;
 	CUresult err;
@@ -108,9 +109,9 @@ unsigned char *phys_cpu(struct phys *p)
 #define UNIT      UINT64_C(512)
 #define UNITS     (GRANULE / UNIT)
 
-struct chunk {
-	struct chunk *next, **link;
-	struct context *ctx;
+struct phys_chunk {
+	struct phys_chunk *next, **link;
+	struct sim_cuda_ctx *ctx;
 	enum range_kind kind;
 	CUdeviceptr start;
 	struct phys *phys;
@@ -118,10 +119,10 @@ struct chunk {
 	bool taken[UNITS];
 };
 
-static struct chunk *chunks, **chunks_end = &chunks;
+static struct phys_chunk *chunks, **chunks_end = &chunks;
 
 /* The first run of @n free units; UNITS: none. */
-static size_t find_run(const struct chunk *c, size_t n)
+static size_t find_run(const struct phys_chunk *c, size_t n)
 {
 	size_t run = 0;
 
@@ -135,9 +136,10 @@ static size_t find_run(const struct chunk *c, size_t n)
 	return UNITS;
 }
 
-static CUresult chunk_new(struct context *ctx, enum range_kind kind, struct chunk **ret)
+static CUresult chunk_new(struct sim_cuda_ctx *ctx, enum range_kind kind,
+	struct phys_chunk **ret)
 {
-	struct chunk *c = calloc(1, sizeof(*c));
+	struct phys_chunk *c = calloc(1, sizeof(*c));
 	CUresult err = CUDA_ERROR_OUT_OF_MEMORY;
 
 	if (!c)
@@ -160,7 +162,7 @@ static CUresult chunk_new(struct context *ctx, enum range_kind kind, struct chun
 	return CUDA_SUCCESS;
 }
 
-static void chunk_drop(struct chunk *c)
+static void chunk_drop(struct phys_chunk *c)
 {
 	*c->link = c->next;
 	if (c->next)
@@ -172,11 +174,11 @@ static void chunk_drop(struct chunk *c)
 	free(c);
 }
 
-static CUresult small_new(struct context *ctx, uint64_t bytes, enum range_kind kind,
+static CUresult small_new(struct sim_cuda_ctx *ctx, uint64_t bytes, enum range_kind kind,
 	struct range **ret)
 {
 	size_t n = (bytes + UNIT - 1) / UNIT, at = UNITS;
-	struct chunk *c;
+	struct phys_chunk *c;
 
 	for (c = chunks; c; c = c->next)
 		if (c->ctx == ctx && c->kind == kind && (at = find_run(c, n)) < UNITS)
@@ -208,7 +210,7 @@ static CUresult small_new(struct context *ctx, uint64_t bytes, enum range_kind k
 	return CUDA_SUCCESS;
 }
 
-static CUresult big_new(struct context *ctx, uint64_t bytes, enum range_kind kind,
+static CUresult big_new(struct sim_cuda_ctx *ctx, uint64_t bytes, enum range_kind kind,
 	struct range **ret)
 {
 	uint64_t span = (bytes + GRANULE - 1) & ~(GRANULE - 1);
@@ -236,7 +238,7 @@ static CUresult big_new(struct context *ctx, uint64_t bytes, enum range_kind kin
 	return err;
 }
 
-CUresult plain_new(struct context *ctx, uint64_t bytes, enum range_kind kind,
+CUresult plain_new(struct sim_cuda_ctx *ctx, uint64_t bytes, enum range_kind kind,
 	struct range **ret)
 {
 	if (bytes > UINT64_MAX / 4)
@@ -247,7 +249,7 @@ CUresult plain_new(struct context *ctx, uint64_t bytes, enum range_kind kind,
 
 void plain_drop(struct range *r)
 {
-	struct chunk *c = r->owner;
+	struct phys_chunk *c = r->owner;
 	CUdeviceptr start = r->start;
 
 	if (c) {

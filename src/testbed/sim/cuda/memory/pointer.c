@@ -114,7 +114,7 @@ static const struct range *find_live_range(CUdeviceptr p)
 EXPORT CUresult cuPointerGetAttribute(void *ret, unsigned int attribute, CUdeviceptr p)
 {
 	const struct range *range;
-	struct context *c;
+	struct sim_cuda_ctx *c;
 	CUresult r = lib_enter_ctx(&c);
 
 	if (r)
@@ -129,7 +129,7 @@ EXPORT CUresult cuPointerGetAttributes(unsigned int n, unsigned int *attributes,
 	CUdeviceptr p)
 {
 	const struct range *range;
-	struct context *c;
+	struct sim_cuda_ctx *c;
 	CUresult r = lib_enter_ctx(&c);
 
 	if (r)
@@ -157,7 +157,7 @@ EXPORT CUresult cuPointerSetAttribute(const void *from, unsigned int attribute, 
 EXPORT CUresult cuMemGetAddressRange_v2(CUdeviceptr *start, size_t *bytes, CUdeviceptr p)
 {
 	const struct range *range;
-	struct context *c;
+	struct sim_cuda_ctx *c;
 	CUresult r = lib_enter_ctx(&c);
 
 	if (r)

@@ -9,12 +9,12 @@
 struct ghost {
 	struct ghost *next;
 	CUdeviceptr start, end;
-	struct queue *queue; /* a reference */
+	struct sim_cuda_queue *queue; /* a reference */
 	uint64_t seq;
 };
 
-bool ghost_add(struct ghost **list, CUdeviceptr start, CUdeviceptr end, struct queue *queue,
-	uint64_t seq)
+bool ghost_add(struct ghost **list, CUdeviceptr start, CUdeviceptr end,
+	struct sim_cuda_queue *queue, uint64_t seq)
 {
 	struct ghost *g = malloc(sizeof(*g));
 

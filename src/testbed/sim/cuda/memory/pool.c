@@ -11,11 +11,11 @@
 #define UNIT UINT64_C(512)
 
 /* A piece of a pool: in use, or freed in a queue that may not have got there yet. */
-struct block {
-	struct block *next; /* by address */
+struct sim_pool_block {
+	struct sim_pool_block *next; /* by address */
 	struct range *range;
-	struct pool *pool;
-	struct queue *queue; /* freed: a reference; NULL: in use */
+	struct sim_cuda_pool *pool;
+	struct sim_cuda_queue *queue; /* freed: a reference; NULL: in use */
 	uint64_t seq;
 };
 
@@ -23,10 +23,10 @@ struct block {
  * A pool has addresses for all that the device has, and memory behind as many slots of 32 MiB of them as are
  * needed: what lies in it may reach from one slot into the next (measured).
  */
-struct pool {
+struct sim_cuda_pool {
 	struct obj obj;
-	struct pool *next; /* of all */
-	struct device *device;
+	struct sim_cuda_pool *next; /* of all */
+	struct sim_cuda_device *device;
 	CUmemPoolProps props;
 	bool is_default, destroyed, imported;
 	int reuse[3];
@@ -34,17 +34,18 @@ struct pool {
 	CUdeviceptr start;
 	size_t slot_count;
 	struct phys **slots; /* NULL: nothing there now */
-	struct block *blocks;
+	struct sim_pool_block *blocks;
 	struct ghost *ghosts;
 	unsigned access[MAX_DEVICES];
 };
 
-static struct pool *pools;
+static struct sim_cuda_pool *pools;
 
-static CUresult pool_new(struct device *d, const CUmemPoolProps *props, struct pool **ret)
+static CUresult pool_new(struct sim_cuda_device *d, const CUmemPoolProps *props,
+	struct sim_cuda_pool **ret)
 {
 	uint64_t bytes = (d->keys.memory_total + POOL_GROWTH - 1) / POOL_GROWTH * POOL_GROWTH;
-	struct pool *p = obj_new(OBJ_POOL, sizeof(struct pool));
+	struct sim_cuda_pool *p = obj_new(OBJ_POOL, sizeof(struct sim_cuda_pool));
 
 	if (!p)
 		return CUDA_ERROR_OUT_OF_MEMORY;
@@ -68,7 +69,7 @@ static CUresult pool_new(struct device *d, const CUmemPoolProps *props, struct p
 	return CUDA_SUCCESS;
 }
 
-static struct pool *pool_default(struct device *d)
+static struct sim_cuda_pool *pool_default(struct sim_cuda_device *d)
 {
 	CUmemPoolProps props = { .allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
 		.location = { CU_MEM_LOCATION_TYPE_DEVICE, (int)(d - lib.devices) } };
@@ -78,20 +79,20 @@ static struct pool *pool_default(struct device *d)
 	return d->default_pool;
 }
 
-struct pool *pool_current(struct device *d)
+struct sim_cuda_pool *pool_current(struct sim_cuda_device *d)
 {
 	return d->current_pool ? d->current_pool : pool_default(d);
 }
 
 /* Whether the memory of a freed block may be used again, by work of @by or (NULL) of anybody. */
-static bool is_block_reusable(const struct block *b, const struct queue *by)
+static bool is_block_reusable(const struct sim_pool_block *b, const struct sim_cuda_queue *by)
 {
 	return b->queue && (b->queue == by || queue_done(b->queue, b->seq));
 }
 
-static void block_drop(struct block **link)
+static void block_drop(struct sim_pool_block **link)
 {
-	struct block *b = *link;
+	struct sim_pool_block *b = *link;
 
 	*link = b->next;
 	range_remove(b->range);
@@ -100,7 +101,7 @@ static void block_drop(struct block **link)
 	free(b);
 }
 
-static bool add_block_ghost(const struct block *b)
+static bool add_block_ghost(const struct sim_pool_block *b)
 {
 	CUdeviceptr start = b->range->start;
 
@@ -109,7 +110,7 @@ static bool add_block_ghost(const struct block *b)
 
 bool pool_ghost_at(CUdeviceptr at, uint64_t *bytes, struct phys **slot, uint64_t *offset)
 {
-	for (const struct pool *p = pools; p; p = p->next) {
+	for (const struct sim_cuda_pool *p = pools; p; p = p->next) {
 		CUdeviceptr end = ghost_end(p->ghosts, at, at + 1);
 
 		if (!end)
@@ -122,10 +123,10 @@ bool pool_ghost_at(CUdeviceptr at, uint64_t *bytes, struct phys **slot, uint64_t
 	return false;
 }
 
-static void reclaim_freed_blocks(struct pool *p, const struct queue *by)
+static void reclaim_freed_blocks(struct sim_cuda_pool *p, const struct sim_cuda_queue *by)
 {
 	ghosts_expire(&p->ghosts);
-	for (struct block **link = &p->blocks; *link;) {
+	for (struct sim_pool_block **link = &p->blocks; *link;) {
 		if (is_block_reusable(*link, by) &&
 			(queue_done((*link)->queue, (*link)->seq) || add_block_ghost(*link)))
 			block_drop(link);
@@ -134,9 +135,9 @@ static void reclaim_freed_blocks(struct pool *p, const struct queue *by)
 	}
 }
 
-static void pool_drop(struct pool *p)
+static void pool_drop(struct sim_cuda_pool *p)
 {
-	struct pool **link = &pools;
+	struct sim_cuda_pool **link = &pools;
 
 	while (*link && *link != p)
 		link = &(*link)->next;
@@ -147,7 +148,7 @@ static void pool_drop(struct pool *p)
 	obj_drop(p, OBJ_POOL);
 }
 
-static void slot_drop(struct pool *p, size_t i)
+static void slot_drop(struct sim_cuda_pool *p, size_t i)
 {
 	p->reserved -= POOL_GROWTH;
 	phys_drop(p->slots[i]);
@@ -155,10 +156,10 @@ static void slot_drop(struct pool *p, size_t i)
 }
 
 /* Gives memory back that nobody uses, down to @keep bytes. */
-static bool trim_pool(struct pool *p, uint64_t keep)
+static bool trim_pool(struct sim_cuda_pool *p, uint64_t keep)
 {
 	CUdeviceptr free_from = p->start; /* behind the block before */
-	const struct block *b;
+	const struct sim_pool_block *b;
 	bool some = false;
 
 	reclaim_freed_blocks(p, NULL);
@@ -183,21 +184,21 @@ static bool trim_pool(struct pool *p, uint64_t keep)
 
 void pools_trim_all(void)
 {
-	struct pool *next;
+	struct sim_cuda_pool *next;
 
-	for (struct pool *p = pools; p; p = next) {
+	for (struct sim_cuda_pool *p = pools; p; p = next) {
 		next = p->next;
 		if (p->reserved > p->threshold || p->destroyed)
 			(void)trim_pool(p, p->threshold);
 	}
 }
 
-bool pools_release(struct device *d)
+bool pools_release(struct sim_cuda_device *d)
 {
 	bool some = false;
-	struct pool *next;
+	struct sim_cuda_pool *next;
 
-	for (struct pool *p = pools; p; p = next) {
+	for (struct sim_cuda_pool *p = pools; p; p = next) {
 		next = p->next;
 		if (p->device == d)
 			some = trim_pool(p, 0) || some;
@@ -206,9 +207,10 @@ bool pools_release(struct device *d)
 }
 
 /* The place of the first gap of @bytes; NULL: none. */
-static struct block **find_gap(struct pool *p, uint64_t bytes, CUdeviceptr *at)
+static struct sim_pool_block **find_gap(struct sim_cuda_pool *p, uint64_t bytes,
+	CUdeviceptr *at)
 {
-	struct block **link = &p->blocks;
+	struct sim_pool_block **link = &p->blocks;
 
 	*at = p->start;
 	for (; *link; link = &(*link)->next) {
@@ -220,7 +222,7 @@ static struct block **find_gap(struct pool *p, uint64_t bytes, CUdeviceptr *at)
 }
 
 /* Memory for all slots of a piece; all or nothing. */
-static CUresult populate_pool_slots(struct pool *p, CUdeviceptr at, uint64_t bytes)
+static CUresult populate_pool_slots(struct sim_cuda_pool *p, CUdeviceptr at, uint64_t bytes)
 {
 	size_t first = (at - p->start) / POOL_GROWTH;
 	size_t last = (at + bytes - 1 - p->start) / POOL_GROWTH;
@@ -249,17 +251,17 @@ static CUresult populate_pool_slots(struct pool *p, CUdeviceptr at, uint64_t byt
 
 struct phys *pool_slot(const struct range *r, CUdeviceptr at, uint64_t *offset)
 {
-	const struct pool *p = ((const struct block *)r->owner)->pool;
+	const struct sim_cuda_pool *p = ((const struct sim_pool_block *)r->owner)->pool;
 
 	*offset = (at - p->start) % POOL_GROWTH;
 	return p->slots[(at - p->start) / POOL_GROWTH];
 }
 
-static CUresult pool_alloc(struct pool *p, struct stream *stream, uint64_t bytes,
-	CUdeviceptr *ret)
+static CUresult pool_alloc(struct sim_cuda_pool *p, struct sim_cuda_stream *stream,
+	uint64_t bytes, CUdeviceptr *ret)
 {
 	uint64_t span = (bytes + UNIT - 1) & ~(UNIT - 1);
-	struct block **link, *b;
+	struct sim_pool_block **link, *b;
 	CUdeviceptr at = 0;
 	CUresult r;
 
@@ -303,16 +305,16 @@ static CUresult pool_alloc(struct pool *p, struct stream *stream, uint64_t bytes
 
 static void set_range_freeing(struct range *r)
 {
-	struct block *b = r->owner;
+	struct sim_pool_block *b = r->owner;
 
 	r->freeing = true;
 	b->pool->used -= r->bytes;
 }
 
-CUresult memory_free_in(struct stream *s, CUdeviceptr p)
+CUresult memory_free_in(struct sim_cuda_stream *s, CUdeviceptr p)
 {
 	struct range *r = range_at(p);
-	struct block *b;
+	struct sim_pool_block *b;
 
 	if (!r || r->start != p || r->freeing)
 		return CUDA_ERROR_INVALID_VALUE;
@@ -333,8 +335,8 @@ CUresult memory_free_in(struct stream *s, CUdeviceptr p)
 
 CUresult pool_free_now(struct range *r)
 {
-	struct block *b = r->owner, **link;
-	struct pool *p;
+	struct sim_pool_block *b = r->owner, **link;
+	struct sim_cuda_pool *p;
 
 	if (r->kind == RANGE_GRAPH)
 		return graph_free(r);
@@ -350,9 +352,9 @@ CUresult pool_free_now(struct range *r)
 
 /* Functions. */
 
-static CUresult alloc_async(CUdeviceptr *ret, size_t bytes, struct pool *p, CUstream h)
+static CUresult alloc_async(CUdeviceptr *ret, size_t bytes, struct sim_cuda_pool *p, CUstream h)
 {
-	struct stream *s;
+	struct sim_cuda_stream *s;
 	CUresult r = stream_of(h, &s);
 
 	if (r)
@@ -396,7 +398,7 @@ EXPORT CUresult cuMemAllocFromPoolAsync(CUdeviceptr *ret, size_t bytes, CUmemory
 		return r;
 	if (!obj_is(pool, OBJ_POOL))
 		return lib_leave(CUDA_ERROR_INVALID_VALUE);
-	return lib_leave(alloc_async(ret, bytes, (struct pool *)pool, h));
+	return lib_leave(alloc_async(ret, bytes, (struct sim_cuda_pool *)pool, h));
 }
 
 EXPORT CUresult cuMemAllocFromPoolAsync_ptsz(CUdeviceptr *ret, size_t bytes, CUmemoryPool pool,
@@ -408,7 +410,7 @@ EXPORT CUresult cuMemAllocFromPoolAsync_ptsz(CUdeviceptr *ret, size_t bytes, CUm
 EXPORT CUresult cuMemFreeAsync(CUdeviceptr p, CUstream h)
 {
 	struct cuda_work w = { .kind = WORK_FREE, .free = p };
-	struct stream *s;
+	struct sim_cuda_stream *s;
 	struct range *range;
 	CUresult r = cuda_lib_enter();
 
@@ -436,7 +438,7 @@ EXPORT CUresult cuMemFreeAsync_ptsz(CUdeviceptr p, CUstream h)
 
 EXPORT CUresult cuMemPoolCreate(CUmemoryPool *ret, const CUmemPoolProps *props)
 {
-	struct pool *p;
+	struct sim_cuda_pool *p;
 	CUresult r = cuda_lib_enter();
 
 	if (r)
@@ -453,13 +455,13 @@ EXPORT CUresult cuMemPoolCreate(CUmemoryPool *ret, const CUmemPoolProps *props)
 }
 
 /* The pool of a handle; the lock is taken on success. */
-static CUresult enter_pool(CUmemoryPool h, bool args_ok, struct pool **p)
+static CUresult enter_pool(CUmemoryPool h, bool args_ok, struct sim_cuda_pool **p)
 {
 	CUresult r = cuda_lib_enter();
 
 	if (r)
 		return r;
-	*p = (struct pool *)h;
+	*p = (struct sim_cuda_pool *)h;
 	if (!obj_is(h, OBJ_POOL) || (*p)->destroyed || !args_ok)
 		return lib_leave(CUDA_ERROR_INVALID_VALUE);
 	return CUDA_SUCCESS;
@@ -467,7 +469,7 @@ static CUresult enter_pool(CUmemoryPool h, bool args_ok, struct pool **p)
 
 EXPORT CUresult cuMemPoolDestroy(CUmemoryPool h)
 {
-	struct pool *p;
+	struct sim_cuda_pool *p;
 	CUresult r = enter_pool(h, true, &p);
 
 	if (r)
@@ -484,7 +486,7 @@ EXPORT CUresult cuMemPoolDestroy(CUmemoryPool h)
 
 EXPORT CUresult cuMemPoolTrimTo(CUmemoryPool h, size_t keep)
 {
-	struct pool *p;
+	struct sim_cuda_pool *p;
 	CUresult r = enter_pool(h, true, &p);
 
 	if (r)
@@ -493,7 +495,7 @@ EXPORT CUresult cuMemPoolTrimTo(CUmemoryPool h, size_t keep)
 	return lib_leave(CUDA_SUCCESS);
 }
 
-static uint64_t *attribute_of(struct pool *p, unsigned attribute)
+static uint64_t *attribute_of(struct sim_cuda_pool *p, unsigned attribute)
 {
 	switch (attribute) {
 	case CU_MEMPOOL_ATTR_RELEASE_THRESHOLD:
@@ -513,7 +515,7 @@ static uint64_t *attribute_of(struct pool *p, unsigned attribute)
 
 EXPORT CUresult cuMemPoolGetAttribute(CUmemoryPool h, unsigned int attribute, void *ret)
 {
-	struct pool *p;
+	struct sim_cuda_pool *p;
 	CUresult r = enter_pool(h, ret && attribute >= 1 && attribute <= 8, &p);
 
 	if (r)
@@ -527,7 +529,7 @@ EXPORT CUresult cuMemPoolGetAttribute(CUmemoryPool h, unsigned int attribute, vo
 
 EXPORT CUresult cuMemPoolSetAttribute(CUmemoryPool h, unsigned int attribute, void *from)
 {
-	struct pool *p;
+	struct sim_cuda_pool *p;
 	uint64_t v;
 	CUresult r = enter_pool(h, from && attribute >= 1 && attribute <= 8, &p);
 
@@ -551,7 +553,7 @@ EXPORT CUresult cuMemPoolSetAttribute(CUmemoryPool h, unsigned int attribute, vo
 
 EXPORT CUresult cuMemPoolSetAccess(CUmemoryPool h, const CUmemAccessDesc *access, size_t n)
 {
-	struct pool *p;
+	struct sim_cuda_pool *p;
 	CUresult r = enter_pool(h, access || !n, &p);
 
 	if (r)
@@ -570,7 +572,7 @@ EXPORT CUresult cuMemPoolSetAccess(CUmemoryPool h, const CUmemAccessDesc *access
 
 EXPORT CUresult cuMemPoolGetAccess(unsigned int *ret, CUmemoryPool h, CUmemLocation *at)
 {
-	struct pool *p;
+	struct sim_cuda_pool *p;
 	CUresult r = enter_pool(h, ret && at && at->type == CU_MEM_LOCATION_TYPE_DEVICE, &p);
 
 	if (r)
@@ -595,7 +597,7 @@ _Static_assert(sizeof(struct pool_data) <= sizeof(CUmemPoolPtrExportData), "it h
 EXPORT CUresult cuMemPoolExportToShareableHandle(void *ret, CUmemoryPool h, unsigned int type,
 	unsigned long long flags)
 {
-	struct pool *p;
+	struct sim_cuda_pool *p;
 	CUresult r = enter_pool(h, ret && !flags, &p);
 	int fd;
 
@@ -616,7 +618,7 @@ EXPORT CUresult cuMemPoolImportFromShareableHandle(CUmemoryPool *ret, void *os_h
 	CUmemPoolProps props = { .allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
 		.handleTypes = type,
 		.location = { CU_MEM_LOCATION_TYPE_DEVICE, 0 } };
-	struct pool *p;
+	struct sim_cuda_pool *p;
 	CUresult r = cuda_lib_enter();
 
 	if (r)
@@ -663,9 +665,9 @@ EXPORT CUresult cuMemPoolImportPointer(CUdeviceptr *ret, CUmemoryPool h,
 {
 	struct sim_device_reply reply;
 	struct pool_data data;
-	struct context *c;
+	struct sim_cuda_ctx *c;
 	struct phys *phys;
-	struct pool *p;
+	struct sim_cuda_pool *p;
 	CUdeviceptr at;
 	int fd = -1;
 	CUresult r = enter_pool(h, ret && from, &p);
@@ -707,9 +709,9 @@ EXPORT CUresult cuMemPoolImportPointer(CUdeviceptr *ret, CUmemoryPool h,
 /* The pools of a device. */
 
 static CUresult get_pool(CUmemoryPool *ret, CUdevice dev,
-	struct pool *(*which)(struct device *d))
+	struct sim_cuda_pool *(*which)(struct sim_cuda_device *d))
 {
-	struct device *d;
+	struct sim_cuda_device *d;
 	CUresult r = lib_enter_device(dev, &d);
 
 	if (r)
@@ -732,7 +734,7 @@ EXPORT CUresult cuDeviceGetMemPool(CUmemoryPool *ret, CUdevice dev)
 
 EXPORT CUresult cuDeviceSetMemPool(CUdevice dev, CUmemoryPool h)
 {
-	struct pool *p;
+	struct sim_cuda_pool *p;
 	CUresult r = enter_pool(h, dev >= 0, &p);
 
 	if (r)
@@ -771,5 +773,5 @@ EXPORT CUresult cuMemSetMemPool(CUmemLocation *at, unsigned int type, CUmemoryPo
 
 void *pool_handle_of(const struct range *r)
 {
-	return r->kind == RANGE_POOL ? ((const struct block *)r->owner)->pool : NULL;
+	return r->kind == RANGE_POOL ? ((const struct sim_pool_block *)r->owner)->pool : NULL;
 }

@@ -11,15 +11,15 @@
 CUresult pool_free_now(struct range *r);
 
 /* Gives back what pools of the device keep without need; true: something was. */
-bool pools_release(struct device *d);
+bool pools_release(struct sim_cuda_device *d);
 
-struct pool *pool_current(struct device *d); /* NULL: no memory */
+struct sim_cuda_pool *pool_current(struct sim_cuda_device *d); /* NULL: no memory */
 
 /* Memory of graphs: kept for the next one that needs as much, until it is trimmed. */
-CUresult graph_memory_acquire(struct device *d, uint64_t bytes, struct phys **ret);
-void graph_memory_release(struct device *d, struct phys *p);
-bool graph_memory_trim(struct device *d); /* true: something was given back */
-void graph_memory_used(struct device *d, int64_t change);
+CUresult graph_memory_acquire(struct sim_cuda_device *d, uint64_t bytes, struct phys **ret);
+void graph_memory_release(struct sim_cuda_device *d, struct phys *p);
+bool graph_memory_trim(struct sim_cuda_device *d); /* true: something was given back */
+void graph_memory_used(struct sim_cuda_device *d, int64_t change);
 
 /* The pool that a range is of; NULL: none. */
 void *pool_handle_of(const struct range *r);
@@ -33,8 +33,8 @@ CUresult graph_free(struct range *r);
  */
 struct ghost;
 /* Until @seq of @queue is done. False: no memory. */
-bool ghost_add(struct ghost **list, CUdeviceptr start, CUdeviceptr end, struct queue *queue,
-	uint64_t seq);
+bool ghost_add(struct ghost **list, CUdeviceptr start, CUdeviceptr end,
+	struct sim_cuda_queue *queue, uint64_t seq);
 void ghosts_expire(struct ghost **list); /* those that are over */
 /* The end of one that has something of @from to @to, or 0. */
 CUdeviceptr ghost_end(const struct ghost *list, CUdeviceptr from, CUdeviceptr to);

@@ -21,7 +21,7 @@ _Static_assert(sizeof(struct ipc) <= sizeof(CUipcMemHandle), "a handle holds it"
 EXPORT CUresult cuIpcGetMemHandle(CUipcMemHandle *ret, CUdeviceptr p)
 {
 	const struct range *range;
-	struct context *c;
+	struct sim_cuda_ctx *c;
 	struct ipc ipc;
 	CUresult r = lib_enter_ctx(&c);
 
@@ -43,7 +43,7 @@ EXPORT CUresult cuIpcGetMemHandle(CUipcMemHandle *ret, CUdeviceptr p)
 	return lib_leave(CUDA_SUCCESS);
 }
 
-static CUresult map_foreign(struct context *c, const struct ipc *ipc, struct phys *p,
+static CUresult map_foreign(struct sim_cuda_ctx *c, const struct ipc *ipc, struct phys *p,
 	CUdeviceptr *ret)
 {
 	CUdeviceptr at = space_reserve(p->bytes, GRANULE, 0);
@@ -69,7 +69,7 @@ EXPORT CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *ret, CUipcMemHandle h, unsign
 {
 	struct sim_device_reply reply;
 	struct range *range;
-	struct context *c;
+	struct sim_cuda_ctx *c;
 	struct phys *p;
 	struct ipc ipc;
 	int fd = -1;
@@ -144,7 +144,7 @@ EXPORT CUresult cuImportExternalMemory(CUexternalMemory *ret,
 	const CUDA_EXTERNAL_MEMORY_HANDLE_DESC *desc)
 {
 	struct external *e;
-	struct context *c;
+	struct sim_cuda_ctx *c;
 	CUresult r = lib_enter_ctx(&c);
 
 	if (r)
@@ -176,7 +176,7 @@ EXPORT CUresult cuExternalMemoryGetMappedBuffer(CUdeviceptr *ret, CUexternalMemo
 {
 	struct external *e = (struct external *)h;
 	CUdeviceptr at;
-	struct context *c;
+	struct sim_cuda_ctx *c;
 	CUresult r = lib_enter_ctx(&c);
 
 	if (r)

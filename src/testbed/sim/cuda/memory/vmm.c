@@ -9,7 +9,7 @@
 #include "testbed/sim/cuda/gpu.h"
 #include "testbed/sim/cuda/memory/pool.h"
 
-struct device *device_of_slot(uint32_t slot)
+struct sim_cuda_device *device_of_slot(uint32_t slot)
 {
 	for (unsigned i = 0; i < lib.device_count; i++)
 		if (lib.devices[i].slot == slot)
@@ -41,19 +41,19 @@ CUresult export_fd(const struct phys *p, int *ret)
 	return err || *ret >= 0 ? err : CUDA_ERROR_UNKNOWN;
 }
 
-static struct memory *find_vmm_memory(CUmemGenericAllocationHandle h)
+static struct vmm_memory *find_vmm_memory(CUmemGenericAllocationHandle h)
 {
-	struct memory *m = (struct memory *)(uintptr_t)h;
+	struct vmm_memory *m = (struct vmm_memory *)(uintptr_t)h;
 
 	return obj_is(m, OBJ_MEMORY) && m->handles ? m : NULL;
 }
 
-static CUmemGenericAllocationHandle encode_vmm_handle(struct memory *m)
+static CUmemGenericAllocationHandle encode_vmm_handle(struct vmm_memory *m)
 {
 	return (uintptr_t)m;
 }
 
-static void maybe_drop(struct memory *m)
+static void maybe_drop(struct vmm_memory *m)
 {
 	if (m->handles || m->mapped)
 		return;
@@ -100,8 +100,8 @@ EXPORT CUresult cuMemGetAllocationGranularity(size_t *ret, const CUmemAllocation
 EXPORT CUresult cuMemCreate(CUmemGenericAllocationHandle *ret, size_t bytes,
 	const CUmemAllocationProp *prop, unsigned long long flags)
 {
-	struct device *d;
-	struct memory *m;
+	struct sim_cuda_device *d;
+	struct vmm_memory *m;
 	CUresult r = cuda_lib_enter();
 
 	if (r)
@@ -130,7 +130,7 @@ EXPORT CUresult cuMemCreate(CUmemGenericAllocationHandle *ret, size_t bytes,
 
 EXPORT CUresult cuMemRelease(CUmemGenericAllocationHandle h)
 {
-	struct memory *m;
+	struct vmm_memory *m;
 	CUresult r = cuda_lib_enter();
 
 	if (r)
@@ -146,7 +146,7 @@ EXPORT CUresult cuMemRelease(CUmemGenericAllocationHandle h)
 EXPORT CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *ret, void *p)
 {
 	struct range *range;
-	struct memory *m;
+	struct vmm_memory *m;
 	CUresult r = cuda_lib_enter();
 
 	if (r)
@@ -203,7 +203,7 @@ EXPORT CUresult cuMemAddressFree(CUdeviceptr p, size_t bytes)
 EXPORT CUresult cuMemMap(CUdeviceptr p, size_t bytes, size_t offset,
 	CUmemGenericAllocationHandle h, unsigned long long flags)
 {
-	struct memory *m;
+	struct vmm_memory *m;
 	CUresult r = cuda_lib_enter();
 
 	if (r)
@@ -265,7 +265,7 @@ EXPORT CUresult cuMemUnmap(CUdeviceptr p, size_t bytes)
 	if (!bytes || p % GRANULE || bytes % GRANULE || !whole_mapped(p, bytes))
 		return lib_leave(CUDA_ERROR_INVALID_VALUE);
 	while ((range = range_after(p)) && range->start < p + bytes) {
-		struct memory *m = range->owner;
+		struct vmm_memory *m = range->owner;
 
 		range_remove(range);
 		m->mapped--;
@@ -317,7 +317,7 @@ EXPORT CUresult cuMemGetAccess(unsigned long long *ret, const CUmemLocation *at,
 EXPORT CUresult cuMemExportToShareableHandle(void *ret, CUmemGenericAllocationHandle h,
 	unsigned int type, unsigned long long flags)
 {
-	struct memory *m;
+	struct vmm_memory *m;
 	CUresult r = cuda_lib_enter();
 
 	if (r)
@@ -332,7 +332,7 @@ EXPORT CUresult cuMemExportToShareableHandle(void *ret, CUmemGenericAllocationHa
 EXPORT CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *ret,
 	void *os_handle, unsigned int type)
 {
-	struct memory *m;
+	struct vmm_memory *m;
 	CUresult r = cuda_lib_enter();
 
 	if (r)

@@ -95,7 +95,7 @@ void kernel_effect(const struct cuda_work *w)
 	uint32_t v = (uint32_t)get_kernel_arg64(w, 2);
 
 	while (words) {
-		struct piece piece;
+		struct memory_piece piece;
 		uint32_t *to;
 		uint64_t n;
 
@@ -204,8 +204,8 @@ CUresult kernel_work(const void *function, const unsigned *grid, const unsigned 
 static CUresult launch_with(CUfunction h, const unsigned *grid, const unsigned *block,
 	unsigned shared, CUstream stream, void **params, void **extra, bool programmatic)
 {
-	struct context *c;
-	struct stream *s;
+	struct sim_cuda_ctx *c;
+	struct sim_cuda_stream *s;
 	struct cuda_work w;
 	CUresult r;
 

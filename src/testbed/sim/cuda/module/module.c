@@ -99,7 +99,7 @@ static void module_drop(struct module *m)
 	obj_drop(m, OBJ_MODULE);
 }
 
-void modules_drop_all(struct context *c)
+void modules_drop_all(struct sim_cuda_ctx *c)
 {
 	struct module *next;
 
@@ -114,7 +114,7 @@ void modules_drop_all(struct context *c)
 }
 
 /* Code lies in memory of the context that is not given back before the context is. */
-static CUresult reserve_code_memory(struct context *c, size_t bytes)
+static CUresult reserve_code_memory(struct sim_cuda_ctx *c, size_t bytes)
 {
 	size_t used = c->code_used + ((bytes + 4095) & ~(size_t)4095);
 
@@ -131,7 +131,7 @@ static CUresult reserve_code_memory(struct context *c, size_t bytes)
 }
 
 /* What a module is made of: the one or the other. */
-struct image {
+struct module_image {
 	const char *ptx; /* where the next declaration is looked for; NULL: it is a cubin */
 	struct cubin cubin;
 	size_t bytes;
@@ -143,9 +143,10 @@ static bool can_run(const struct sim_keys *gpu, unsigned arch)
 	return arch / 10 == gpu->cc_major && arch % 10 <= gpu->cc_minor;
 }
 
-static CUresult open_image(struct image *ret, const void *image, const struct sim_keys *gpu)
+static CUresult open_image(struct module_image *ret, const void *image,
+	const struct sim_keys *gpu)
 {
-	*ret = (struct image){ .ptx = NULL };
+	*ret = (struct module_image){ .ptx = NULL };
 	if (cubin_is(image)) {
 		if (!cubin_open(&ret->cubin, image, CUBIN_MAX_BYTES))
 			return CUDA_ERROR_INVALID_IMAGE;
@@ -162,16 +163,16 @@ static CUresult open_image(struct image *ret, const void *image, const struct si
 	return CUDA_SUCCESS;
 }
 
-static int next_entry(struct image *from, struct ptx_entry *ret)
+static int next_entry(struct module_image *from, struct ptx_entry *ret)
 {
 	return from->ptx ? ptx_next(&from->ptx, ret) : cubin_next(&from->cubin, ret);
 }
 
-static CUresult load_cuda_module(struct context *c, const void *image, bool library,
+static CUresult load_cuda_module(struct sim_cuda_ctx *c, const void *image, bool library,
 	struct module **ret)
 {
 	struct module *m;
-	struct image from;
+	struct module_image from;
 	struct ptx_entry e;
 	CUresult r = open_image(&from, image, &c->device->keys);
 	int found;
@@ -226,7 +227,7 @@ static char *read_image_file(const char *path)
 
 EXPORT CUresult cuModuleLoadData(CUmodule *ret, const void *image)
 {
-	struct context *c;
+	struct sim_cuda_ctx *c;
 	struct module *m;
 	CUresult r = lib_enter_ctx(&c);
 
@@ -386,14 +387,14 @@ EXPORT CUresult cuModuleGetLoadingMode(unsigned int *ret)
 
 /* Libraries belong to no context; ours lie in the current one or the first device's. */
 
-static CUresult library_context(struct context **ret)
+static CUresult library_context(struct sim_cuda_ctx **ret)
 {
 	CUresult r;
 
 	*ret = ctx_current(&r);
 	if (*ret)
 		return r;
-	for (struct context *c = lib.contexts; c; c = c->next)
+	for (struct sim_cuda_ctx *c = lib.contexts; c; c = c->next)
 		if (c->active) {
 			*ret = c;
 			return CUDA_SUCCESS;
@@ -405,7 +406,7 @@ EXPORT CUresult cuLibraryLoadData(CUlibrary *ret, const void *code, unsigned int
 	void **jit_values, unsigned int jit_n, unsigned int *options, void **values,
 	unsigned int n)
 {
-	struct context *c;
+	struct sim_cuda_ctx *c;
 	struct module *m;
 	CUresult r = cuda_lib_enter();
 
@@ -672,7 +673,7 @@ EXPORT CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *ret, C
 	struct function *f = NULL;
 	CUresult r = enter_function(h, ret && block > 0 && block <= 1024 && flags <= 1, &f);
 	int by_threads, by_shared, most;
-	const struct device *d;
+	const struct sim_cuda_device *d;
 	size_t per_sm;
 
 	if (r)

@@ -43,7 +43,7 @@ struct variable {
 struct module {
 	struct obj obj;
 	struct module *next; /* of all */
-	struct context *ctx;
+	struct sim_cuda_ctx *ctx;
 	bool is_library;
 	struct function *functions, **functions_end;
 	struct variable *variables;

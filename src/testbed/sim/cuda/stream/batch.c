@@ -38,7 +38,7 @@ EXPORT CUresult cuStreamBatchMemOp_v2(CUstream h, unsigned int n, CUstreamBatchM
 	unsigned int flags)
 {
 	CUresult r = cuda_lib_enter();
-	struct stream *s;
+	struct sim_cuda_stream *s;
 	struct cuda_work w;
 
 	if (r)
@@ -68,7 +68,7 @@ EXPORT CUresult cuStreamBatchMemOp_v2_ptsz(CUstream h, unsigned int n,
 
 static CUresult batch_stream(CUstream h, bool args_ok)
 {
-	struct stream *s;
+	struct sim_cuda_stream *s;
 	CUresult r = cuda_lib_enter();
 
 	if (r)
@@ -207,7 +207,7 @@ EXPORT CUresult cuMemcpy3DPeerAsync_ptsz(const CUDA_MEMCPY3D_PEER *p, CUstream h
 static CUresult check_managed_batch(CUdeviceptr *at, const size_t *bytes, size_t n,
 	bool args_ok, CUstream h)
 {
-	struct stream *s;
+	struct sim_cuda_stream *s;
 	CUresult r = cuda_lib_enter();
 
 	if (r)

@@ -11,23 +11,23 @@ enum {
 	FLAGS = BLOCKING_SYNC | NO_TIMING | INTERPROCESS
 };
 
-static struct sim_device_event_cell *get_event_cell(const struct event *e)
+static struct sim_device_event_cell *get_event_cell(const struct sim_cuda_event *e)
 {
 	return &gpu_daemon_page()->events[e->id];
 }
 
-bool event_is_shared(const struct event *e)
+bool event_is_shared(const struct sim_cuda_event *e)
 {
 	return e->flags & INTERPROCESS || e->foreign;
 }
 
-uint64_t event_target(const struct event *e)
+uint64_t event_target(const struct sim_cuda_event *e)
 {
 	return event_is_shared(e) ? atomic_load(&get_event_cell(e)->recorded) : e->recorded;
 }
 
 /* The event of a handle; the lock is taken on success. */
-static CUresult enter_event(CUevent h, struct event **ret)
+static CUresult enter_event(CUevent h, struct sim_cuda_event **ret)
 {
 	CUresult r = cuda_lib_enter();
 
@@ -35,7 +35,7 @@ static CUresult enter_event(CUevent h, struct event **ret)
 		return r;
 	if (!obj_is(h, OBJ_EVENT))
 		return lib_leave(CUDA_ERROR_INVALID_HANDLE);
-	*ret = (struct event *)h;
+	*ret = (struct sim_cuda_event *)h;
 	r = ctx_check((*ret)->ctx);
 	return r ? lib_leave(r) : CUDA_SUCCESS;
 }
@@ -43,15 +43,15 @@ static CUresult enter_event(CUevent h, struct event **ret)
 EXPORT CUresult cuEventCreate(CUevent *ret, unsigned int flags)
 {
 	struct sim_device_reply reply;
-	struct context *c;
-	struct event *e;
+	struct sim_cuda_ctx *c;
+	struct sim_cuda_event *e;
 	CUresult r = lib_enter_ctx(&c);
 
 	if (r)
 		return r;
 	if (!ret || flags & ~(unsigned)FLAGS || (flags & INTERPROCESS && !(flags & NO_TIMING)))
 		return lib_leave(CUDA_ERROR_INVALID_VALUE);
-	e = obj_new(OBJ_EVENT, sizeof(struct event));
+	e = obj_new(OBJ_EVENT, sizeof(struct sim_cuda_event));
 	if (!e)
 		return lib_leave(CUDA_ERROR_OUT_OF_MEMORY);
 	r = gpu_call((struct sim_device_request){ .op = SIM_DEVICE_EVENT_CREATE }, &reply, -1,
@@ -71,14 +71,14 @@ EXPORT CUresult cuEventCreate(CUevent *ret, unsigned int flags)
 
 EXPORT CUresult cuEventDestroy_v2(CUevent h)
 {
-	struct event *e;
+	struct sim_cuda_event *e;
 	CUresult r = cuda_lib_enter();
 
 	if (r)
 		return r;
 	if (!obj_is(h, OBJ_EVENT))
 		return lib_leave(CUDA_ERROR_INVALID_HANDLE);
-	e = (struct event *)h;
+	e = (struct sim_cuda_event *)h;
 	capture_event_forget(e);
 	(void)gpu_call(
 		(struct sim_device_request){ .op = SIM_DEVICE_EVENT_DESTROY, .object = e->id },
@@ -92,7 +92,7 @@ EXPORT CUresult cuEventDestroy(CUevent h)
 	return cuEventDestroy_v2(h);
 }
 
-CUresult event_record(struct stream *s, struct event *e, bool node)
+CUresult event_record(struct sim_cuda_stream *s, struct sim_cuda_event *e, bool node)
 {
 	struct cuda_work w = { .kind = WORK_RECORD, .event = { .event = e } };
 	CUresult r;
@@ -110,8 +110,8 @@ CUresult event_record(struct stream *s, struct event *e, bool node)
 
 EXPORT CUresult cuEventRecord(CUevent h, CUstream stream)
 {
-	struct event *e = NULL;
-	struct stream *s;
+	struct sim_cuda_event *e = NULL;
+	struct sim_cuda_stream *s;
 	CUresult r;
 
 	lib_spin(lib.event_ns);
@@ -143,8 +143,8 @@ EXPORT CUresult cuEventRecordWithFlags_ptsz(CUevent h, CUstream stream, unsigned
 
 EXPORT CUresult cuStreamWaitEvent(CUstream stream, CUevent h, unsigned int flags)
 {
-	struct event *e = NULL;
-	struct stream *s;
+	struct sim_cuda_event *e = NULL;
+	struct sim_cuda_stream *s;
 	CUresult r = enter_event(h, &e);
 
 	if (r)
@@ -170,7 +170,7 @@ EXPORT CUresult cuStreamWaitEvent_ptsz(CUstream stream, CUevent h, unsigned int 
 
 EXPORT CUresult cuEventQuery(CUevent h)
 {
-	struct event *e = NULL;
+	struct sim_cuda_event *e = NULL;
 	CUresult r = enter_event(h, &e);
 
 	if (r)
@@ -191,8 +191,8 @@ EXPORT CUresult cuEventQuery(CUevent h)
 EXPORT CUresult cuEventSynchronize(CUevent h)
 {
 	struct sim_device_event_cell *at;
-	struct context *c;
-	struct event *e = NULL;
+	struct sim_cuda_ctx *c;
+	struct sim_cuda_event *e = NULL;
 	uint64_t until;
 	CUresult r = enter_event(h, &e);
 
@@ -225,14 +225,14 @@ EXPORT CUresult cuEventSynchronize(CUevent h)
 
 EXPORT CUresult cuEventElapsedTime(float *ms, CUevent from, CUevent to)
 {
-	struct event *e = NULL, *f;
+	struct sim_cuda_event *e = NULL, *f;
 	CUresult r = enter_event(to, &e);
 
 	if (r)
 		return r;
 	if (!obj_is(from, OBJ_EVENT))
 		return lib_leave(CUDA_ERROR_INVALID_HANDLE);
-	f = (struct event *)from;
+	f = (struct sim_cuda_event *)from;
 	if (!ms)
 		return lib_leave(CUDA_ERROR_INVALID_VALUE);
 	if (e->flags & NO_TIMING || f->flags & NO_TIMING || !event_target(e) ||
@@ -258,7 +258,7 @@ EXPORT CUresult cuEventElapsedTime_v2(float *ms, CUevent from, CUevent to)
 
 EXPORT CUresult cuIpcGetEventHandle(CUipcEventHandle *ret, CUevent h)
 {
-	struct event *e = NULL;
+	struct sim_cuda_event *e = NULL;
 	CUresult r = enter_event(h, &e);
 
 	if (r)
@@ -275,13 +275,13 @@ EXPORT CUresult cuIpcOpenEventHandle(CUevent *ret, CUipcEventHandle h)
 {
 	struct sim_device_request q = { .op = SIM_DEVICE_EVENT_OPEN };
 	struct sim_device_reply reply;
-	struct context *c;
-	struct event *e;
+	struct sim_cuda_ctx *c;
+	struct sim_cuda_event *e;
 	CUresult r = lib_enter_ctx(&c);
 
 	if (r)
 		return r;
-	e = ret ? obj_new(OBJ_EVENT, sizeof(struct event)) : NULL;
+	e = ret ? obj_new(OBJ_EVENT, sizeof(struct sim_cuda_event)) : NULL;
 	if (!e)
 		return lib_leave(ret ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_INVALID_VALUE);
 	memcpy(&q.id, h.reserved, 8);

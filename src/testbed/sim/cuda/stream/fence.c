@@ -10,23 +10,23 @@
 
 #define WAITS_MAX SIM_DEVICE_BATCH_MAX /* in one packet */
 
-static CUresult ensure_fence_queue(struct context *c, struct queue **at)
+static CUresult ensure_fence_queue(struct sim_cuda_ctx *c, struct sim_cuda_queue **at)
 {
 	return *at ? CUDA_SUCCESS : queue_new(c, 0, at);
 }
 
-static bool is_blocking_fence(const struct context *c, const struct queue *q)
+static bool is_blocking_fence(const struct sim_cuda_ctx *c, const struct sim_cuda_queue *q)
 {
 	return q->ctx == c && !q->gone && q != c->fence && q != c->gate &&
 	       q->fenced != q->last && !queue_done(q, q->last);
 }
 
 /* The next so many that are in the way. */
-static size_t collect_fence_waits(const struct context *c, struct sim_device_command *ret)
+static size_t collect_fence_waits(const struct sim_cuda_ctx *c, struct sim_device_command *ret)
 {
 	size_t n = 0;
 
-	for (struct queue *q = queues_all(); q && n < WAITS_MAX; q = q->next)
+	for (struct sim_cuda_queue *q = queues_all(); q && n < WAITS_MAX; q = q->next)
 		if (is_blocking_fence(c, q)) {
 			ret[n++] = (struct sim_device_command){
 				.kind = SIM_DEVICE_WAIT_STREAM,
@@ -39,7 +39,7 @@ static size_t collect_fence_waits(const struct context *c, struct sim_device_com
 }
 
 /* What is in the context's queues now comes before what is put into its fence next. */
-static CUresult wait_for_all(const struct context *c, struct queue *fence)
+static CUresult wait_for_all(const struct sim_cuda_ctx *c, struct sim_cuda_queue *fence)
 {
 	struct sim_device_command commands[WAITS_MAX];
 	size_t n;
@@ -57,8 +57,8 @@ static CUresult wait_for_all(const struct context *c, struct queue *fence)
 }
 
 /* The context and the event of two handles; the lock is taken on success. */
-static CUresult enter_fence_event(CUcontext ch, CUevent eh, struct context **c,
-	struct event **e)
+static CUresult enter_fence_event(CUcontext ch, CUevent eh, struct sim_cuda_ctx **c,
+	struct sim_cuda_event **e)
 {
 	CUresult r = cuda_lib_enter();
 
@@ -70,17 +70,17 @@ static CUresult enter_fence_event(CUcontext ch, CUevent eh, struct context **c,
 	r = ctx_check(*c);
 	if (r)
 		return lib_leave(r);
-	*e = (struct event *)eh;
+	*e = (struct sim_cuda_event *)eh;
 	if (!obj_is(eh, OBJ_EVENT))
 		return lib_leave(CUDA_ERROR_INVALID_HANDLE);
 	r = capture_unsafe_ctx(*c);
 	return r ? lib_leave(r) : CUDA_SUCCESS;
 }
 
-static CUresult record_fence_event(struct context *c, struct event *e)
+static CUresult record_fence_event(struct sim_cuda_ctx *c, struct sim_cuda_event *e)
 {
 	struct sim_device_command command = { .kind = SIM_DEVICE_RECORD, .object = e->id };
-	struct queue *fence;
+	struct sim_cuda_queue *fence;
 	CUresult r = ensure_fence_queue(c, &c->fence);
 
 	if (r)
@@ -101,8 +101,8 @@ static CUresult record_fence_event(struct context *c, struct event *e)
 
 EXPORT CUresult cuCtxRecordEvent(CUcontext ch, CUevent eh)
 {
-	struct context *c;
-	struct event *e;
+	struct sim_cuda_ctx *c;
+	struct sim_cuda_event *e;
 	CUresult r;
 
 	lib_spin(lib.event_ns);
@@ -114,8 +114,8 @@ EXPORT CUresult cuCtxRecordEvent(CUcontext ch, CUevent eh)
 
 EXPORT CUresult cuCtxWaitEvent(CUcontext ch, CUevent eh)
 {
-	struct context *c;
-	struct event *e;
+	struct sim_cuda_ctx *c;
+	struct sim_cuda_event *e;
 	CUresult r = enter_fence_event(ch, eh, &c, &e);
 
 	if (r)
@@ -133,9 +133,9 @@ EXPORT CUresult cuCtxWaitEvent(CUcontext ch, CUevent eh)
 	return lib_leave(r);
 }
 
-CUresult gate_wait(struct stream *s)
+CUresult gate_wait(struct sim_cuda_stream *s)
 {
-	struct queue *gate = s->ctx->gate;
+	struct sim_cuda_queue *gate = s->ctx->gate;
 
 	if (!gate || s->gate_seen == gate->last)
 		return CUDA_SUCCESS;
@@ -147,7 +147,7 @@ CUresult gate_wait(struct stream *s)
 					    .amount = gate->last });
 }
 
-void fence_drop(struct context *c)
+void fence_drop(struct sim_cuda_ctx *c)
 {
 	if (c->fence)
 		queue_drop(c->fence);

@@ -12,26 +12,26 @@
 
 #define POLL_NS UINT64_C(50000) /* how often a value in memory is looked at */
 
-static struct queue *queues;
+static struct sim_cuda_queue *queues;
 
-struct queue *queues_all(void)
+struct sim_cuda_queue *queues_all(void)
 {
 	return queues;
 }
 
-static struct sim_device_stream_cell *get_stream_cell(const struct queue *q)
+static struct sim_device_stream_cell *get_stream_cell(const struct sim_cuda_queue *q)
 {
 	return &gpu_daemon_page()->streams[q->id];
 }
 
-bool queue_done(const struct queue *q, uint64_t seq)
+bool queue_done(const struct sim_cuda_queue *q, uint64_t seq)
 {
 	return q->gone || seq == 0 || atomic_load(&get_stream_cell(q)->completed) >= seq;
 }
 
-CUresult queue_new(struct context *c, int priority, struct queue **ret)
+CUresult queue_new(struct sim_cuda_ctx *c, int priority, struct sim_cuda_queue **ret)
 {
-	struct queue *q = malloc(sizeof(*q));
+	struct sim_cuda_queue *q = malloc(sizeof(*q));
 	struct sim_device_reply r;
 	CUresult err;
 
@@ -45,22 +45,22 @@ CUresult queue_new(struct context *c, int priority, struct queue **ret)
 		free(q);
 		return err == CUDA_ERROR_OPERATING_SYSTEM ? CUDA_ERROR_OUT_OF_MEMORY : err;
 	}
-	*q = (struct queue){ .ctx = c, .id = r.object, .refs = 1, .next = queues };
+	*q = (struct sim_cuda_queue){ .ctx = c, .id = r.object, .refs = 1, .next = queues };
 	q->items_end = &q->items;
 	queues = q;
 	*ret = q;
 	return CUDA_SUCCESS;
 }
 
-struct queue *queue_ref(struct queue *q)
+struct sim_cuda_queue *queue_ref(struct sim_cuda_queue *q)
 {
 	q->refs++;
 	return q;
 }
 
-static void drop_items(struct queue *q)
+static void drop_items(struct sim_cuda_queue *q)
 {
-	struct item *i;
+	struct host_work_item *i;
 
 	while ((i = q->items)) {
 		q->items = i->next;
@@ -73,7 +73,7 @@ static void drop_items(struct queue *q)
 /* Queues that nobody has any more go when they are empty. */
 static void free_unused_queues(void)
 {
-	struct queue **link = &queues, *q;
+	struct sim_cuda_queue **link = &queues, *q;
 
 	while ((q = *link)) {
 		if (q->refs || !queue_done(q, q->last)) {
@@ -92,15 +92,15 @@ static void free_unused_queues(void)
 	}
 }
 
-void queue_drop(struct queue *q)
+void queue_drop(struct sim_cuda_queue *q)
 {
 	if (!--q->refs)
 		free_unused_queues();
 }
 
-void queue_forget(struct context *c)
+void queue_forget(struct sim_cuda_ctx *c)
 {
-	for (struct queue *q = queues; q; q = q->next)
+	for (struct sim_cuda_queue *q = queues; q; q = q->next)
 		if (q->ctx == c && !q->gone) {
 			q->gone = true;
 			drop_items(q);
@@ -108,9 +108,9 @@ void queue_forget(struct context *c)
 	free_unused_queues();
 }
 
-CUresult queue_wait(struct queue *q, uint64_t seq)
+CUresult queue_wait(struct sim_cuda_queue *q, uint64_t seq)
 {
-	struct context *c = q->ctx;
+	struct sim_cuda_ctx *c = q->ctx;
 
 	if (!queue_done(q, seq)) {
 		queue_ref(q);
@@ -127,7 +127,7 @@ CUresult queue_wait(struct queue *q, uint64_t seq)
 	return ctx_check(c);
 }
 
-CUresult queue_reserve(struct queue *q, uint64_t n)
+CUresult queue_reserve(struct sim_cuda_queue *q, uint64_t n)
 {
 	CUresult err = CUDA_SUCCESS;
 
@@ -138,7 +138,7 @@ CUresult queue_reserve(struct queue *q, uint64_t n)
 	return err;
 }
 
-CUresult queue_push_many(struct queue *q, struct sim_device_command *c, size_t n)
+CUresult queue_push_many(struct sim_cuda_queue *q, struct sim_device_command *c, size_t n)
 {
 	if (q->gone)
 		return CUDA_ERROR_CONTEXT_IS_DESTROYED;
@@ -152,7 +152,7 @@ CUresult queue_push_many(struct queue *q, struct sim_device_command *c, size_t n
 	return CUDA_SUCCESS;
 }
 
-CUresult queue_push(struct queue *q, struct sim_device_command c)
+CUresult queue_push(struct sim_cuda_queue *q, struct sim_device_command c)
 {
 	CUresult err;
 
@@ -164,7 +164,7 @@ CUresult queue_push(struct queue *q, struct sim_device_command c)
 	return err;
 }
 
-CUresult queue_wait_launch_slot(struct queue *q, bool *waited)
+CUresult queue_wait_launch_slot(struct sim_cuda_queue *q, bool *waited)
 {
 	CUresult err = CUDA_SUCCESS;
 
@@ -178,7 +178,7 @@ CUresult queue_wait_launch_slot(struct queue *q, bool *waited)
 }
 
 /* Without memory the queue is as deep as the daemon's. */
-void queue_launched(struct queue *q)
+void queue_launched(struct sim_cuda_queue *q)
 {
 	if (!q->launches)
 		q->launches = calloc(LAUNCHES_MAX, sizeof(*q->launches));
@@ -188,9 +188,9 @@ void queue_launched(struct queue *q)
 	q->launch_at = (q->launch_at + 1) % LAUNCHES_MAX;
 }
 
-CUresult queue_push_host(struct queue *q, struct cuda_work *w)
+CUresult queue_push_host(struct sim_cuda_queue *q, struct cuda_work *w)
 {
-	struct item *i;
+	struct host_work_item *i;
 	CUresult err = queue_reserve(q, 1);
 
 	if (err)
@@ -200,7 +200,7 @@ CUresult queue_push_host(struct queue *q, struct cuda_work *w)
 	i = malloc(sizeof(*i));
 	if (!i)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	*i = (struct item){ .seq = q->last + 1, .work = *w };
+	*i = (struct host_work_item){ .seq = q->last + 1, .work = *w };
 	*w = (struct cuda_work){ .kind = WORK_EMPTY };
 	*q->items_end = i;
 	q->items_end = &i->next;
@@ -235,10 +235,11 @@ static bool value_reached(const struct cuda_work *w)
 }
 
 /* The next item whose turn it is; *poll: one waits for a value. */
-static struct item *next_item(bool callbacks, struct queue **from, bool *poll)
+static struct host_work_item *next_item(bool callbacks, struct sim_cuda_queue **from,
+	bool *poll)
 {
-	for (struct queue *q = queues; q; q = q->next) {
-		struct item *i = q->items;
+	for (struct sim_cuda_queue *q = queues; q; q = q->next) {
+		struct host_work_item *i = q->items;
 
 		while (i && queue_done(q, i->seq)) { /* a context that broke drops all */
 			q->items = i->next;
@@ -264,7 +265,7 @@ static struct item *next_item(bool callbacks, struct queue **from, bool *poll)
 	return NULL;
 }
 
-static void run_item(struct queue *q, struct item *i)
+static void run_item(struct sim_cuda_queue *q, struct host_work_item *i)
 {
 	struct cuda_work *w = &i->work;
 
@@ -301,9 +302,9 @@ static void *host_main(void *arg)
 	(void)pthread_mutex_lock(&lib.lock);
 	while (true) {
 		uint32_t seen = atomic_load(&gpu_daemon_page()->host_word);
-		struct queue *q = NULL;
+		struct sim_cuda_queue *q = NULL;
 		bool poll = false;
-		struct item *i = next_item(callbacks, &q, &poll);
+		struct host_work_item *i = next_item(callbacks, &q, &poll);
 
 		(void)pthread_mutex_unlock(&lib.lock);
 		if (i)

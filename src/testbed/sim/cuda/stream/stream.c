@@ -9,10 +9,10 @@
 
 enum { PRIORITY_HIGHEST = -5, PRIORITY_LOWEST = 0 }; /* as an H100 has them */
 
-CUresult stream_new(struct context *c, enum stream_kind kind, unsigned flags, int priority,
-	struct stream **ret)
+CUresult stream_new(struct sim_cuda_ctx *c, enum stream_kind kind, unsigned flags, int priority,
+	struct sim_cuda_stream **ret)
 {
-	struct stream *s = obj_new(OBJ_STREAM, sizeof(struct stream));
+	struct sim_cuda_stream *s = obj_new(OBJ_STREAM, sizeof(struct sim_cuda_stream));
 	CUresult err;
 
 	if (!s)
@@ -33,9 +33,9 @@ CUresult stream_new(struct context *c, enum stream_kind kind, unsigned flags, in
 	return CUDA_SUCCESS;
 }
 
-void cuda_stream_drop(struct stream *s)
+void cuda_stream_drop(struct sim_cuda_stream *s)
 {
-	struct stream **link = &s->ctx->streams;
+	struct sim_cuda_stream **link = &s->ctx->streams;
 
 	while (*link != s)
 		link = &(*link)->next;
@@ -48,13 +48,13 @@ void cuda_stream_drop(struct stream *s)
 	obj_drop(s, OBJ_STREAM);
 }
 
-void stream_drop_all(struct context *c)
+void stream_drop_all(struct sim_cuda_ctx *c)
 {
 	while (c->streams)
 		cuda_stream_drop(c->streams);
 }
 
-static CUresult legacy_of(struct context *c, struct stream **ret)
+static CUresult legacy_of(struct sim_cuda_ctx *c, struct sim_cuda_stream **ret)
 {
 	CUresult err = CUDA_SUCCESS;
 
@@ -64,11 +64,11 @@ static CUresult legacy_of(struct context *c, struct stream **ret)
 	return err;
 }
 
-static CUresult thread_stream(struct context *c, struct stream **ret)
+static CUresult thread_stream(struct sim_cuda_ctx *c, struct sim_cuda_stream **ret)
 {
 	CUresult err;
 
-	for (struct stream *s = c->streams; s; s = s->next)
+	for (struct sim_cuda_stream *s = c->streams; s; s = s->next)
 		if (s->kind == STREAM_THREAD && s->thread == thread_id()) {
 			*ret = s;
 			return CUDA_SUCCESS;
@@ -79,15 +79,15 @@ static CUresult thread_stream(struct context *c, struct stream **ret)
 	return err;
 }
 
-CUresult stream_of(CUstream h, struct stream **ret)
+CUresult stream_of(CUstream h, struct sim_cuda_stream **ret)
 {
 	CUresult err = CUDA_SUCCESS;
-	struct context *c;
+	struct sim_cuda_ctx *c;
 
 	if (h && h != CU_STREAM_LEGACY && h != CU_STREAM_PER_THREAD) {
 		if (!obj_is(h, OBJ_STREAM))
 			return CUDA_ERROR_INVALID_HANDLE;
-		*ret = (struct stream *)h;
+		*ret = (struct sim_cuda_stream *)h;
 		return ctx_check((*ret)->ctx);
 	}
 	c = ctx_current(&err);
@@ -96,12 +96,13 @@ CUresult stream_of(CUstream h, struct stream **ret)
 	return h == CU_STREAM_PER_THREAD ? thread_stream(c, ret) : legacy_of(c, ret);
 }
 
-static bool is_blocking_nonlegacy(const struct stream *s)
+static bool is_blocking_nonlegacy(const struct sim_cuda_stream *s)
 {
 	return s->kind != STREAM_LEGACY && !(s->flags & NON_BLOCKING);
 }
 
-static CUresult queue_stream_wait(struct stream *s, const struct stream *other)
+static CUresult queue_stream_wait(struct sim_cuda_stream *s,
+	const struct sim_cuda_stream *other)
 {
 	return queue_push(s->queue, (struct sim_device_command){ .kind = SIM_DEVICE_WAIT_STREAM,
 					    .object = other->queue->id,
@@ -109,15 +110,15 @@ static CUresult queue_stream_wait(struct stream *s, const struct stream *other)
 }
 
 /* The default stream waits for all blocking ones, and they for it. */
-static CUresult order_with_legacy(struct stream *s)
+static CUresult order_with_legacy(struct sim_cuda_stream *s)
 {
-	struct stream *legacy = s->ctx->legacy;
+	struct sim_cuda_stream *legacy = s->ctx->legacy;
 	CUresult err = gate_wait(s);
 
 	if (err)
 		return err;
 	if (s->kind == STREAM_LEGACY) {
-		for (struct stream *o = s->ctx->streams; o && !err; o = o->next) {
+		for (struct sim_cuda_stream *o = s->ctx->streams; o && !err; o = o->next) {
 			if (!is_blocking_nonlegacy(o) || o->joined == o->queue->last)
 				continue;
 			o->joined = o->queue->last;
@@ -133,7 +134,7 @@ static CUresult order_with_legacy(struct stream *s)
 	return err;
 }
 
-static CUresult enqueue_copy(struct stream *s, const struct cuda_work *w)
+static CUresult enqueue_copy(struct sim_cuda_stream *s, const struct cuda_work *w)
 {
 	uint64_t bytes = w->kind == WORK_COPY
 				 ? w->copy.WidthInBytes * w->copy.Height * w->copy.Depth
@@ -152,7 +153,7 @@ static CUresult enqueue_copy(struct stream *s, const struct cuda_work *w)
 }
 
 /* The commands of one piece of work. */
-static CUresult enqueue_work(struct stream *s, struct cuda_work *w)
+static CUresult enqueue_work(struct sim_cuda_stream *s, struct cuda_work *w)
 {
 	CUresult err = order_with_legacy(s);
 
@@ -197,7 +198,7 @@ static CUresult enqueue_work(struct stream *s, struct cuda_work *w)
 	}
 }
 
-CUresult stream_add_work(struct stream *s, struct cuda_work *w)
+CUresult stream_add_work(struct sim_cuda_stream *s, struct cuda_work *w)
 {
 	CUresult err;
 
@@ -212,7 +213,7 @@ CUresult stream_add_work(struct stream *s, struct cuda_work *w)
 
 CUresult stream_submit_work(CUstream h, struct cuda_work *w)
 {
-	struct stream *s;
+	struct sim_cuda_stream *s;
 	CUresult r = cuda_lib_enter();
 
 	if (r) {
@@ -230,7 +231,7 @@ CUresult stream_submit_work(CUstream h, struct cuda_work *w)
 /* With the lock; frees it while the bytes move. */
 CUresult submit_wait(CUstream h, struct cuda_work *w)
 {
-	struct stream *s;
+	struct sim_cuda_stream *s;
 	CUresult r = cuda_lib_enter();
 
 	if (r)
@@ -256,11 +257,11 @@ CUresult submit_wait(CUstream h, struct cuda_work *w)
 
 /* Waiting. */
 
-bool stream_idle(const struct stream *s)
+bool stream_idle(const struct sim_cuda_stream *s)
 {
 	if (!queue_done(s->queue, s->queue->last))
 		return false;
-	for (const struct stream *o = s->ctx->streams; s->kind == STREAM_LEGACY && o;
+	for (const struct sim_cuda_stream *o = s->ctx->streams; s->kind == STREAM_LEGACY && o;
 		o = o->next)
 		if (is_blocking_nonlegacy(o) && !queue_done(o->queue, o->queue->last))
 			return false;
@@ -268,14 +269,15 @@ bool stream_idle(const struct stream *s)
 }
 
 /* The streams' list may change while nobody holds the lock: from the start again after each wait. */
-static CUresult wait_all(struct context *c, bool (*wanted)(const struct stream *s))
+static CUresult wait_all(struct sim_cuda_ctx *c,
+	bool (*wanted)(const struct sim_cuda_stream *s))
 {
 	uint64_t limit = lib.last_id;
 	CUresult err = CUDA_SUCCESS;
-	struct stream *s = c->streams;
+	struct sim_cuda_stream *s = c->streams;
 
 	/* Only what is in them now counts, but for streams that others feed at the same time. */
-	for (struct stream *o = s; o; o = o->next)
+	for (struct sim_cuda_stream *o = s; o; o = o->next)
 		o->wait_until = o->queue->last;
 	while (s && !err) {
 		if (s->id > limit || !wanted(s) || queue_done(s->queue, s->wait_until)) {
@@ -288,20 +290,20 @@ static CUresult wait_all(struct context *c, bool (*wanted)(const struct stream *
 	return err ? err : ctx_check(c);
 }
 
-static bool is_any_stream(const struct stream *s)
+static bool is_any_stream(const struct sim_cuda_stream *s)
 {
 	(void)s;
 	return true;
 }
 
-static bool is_blocking(const struct stream *s)
+static bool is_blocking(const struct sim_cuda_stream *s)
 {
 	return s->kind == STREAM_LEGACY || is_blocking_nonlegacy(s);
 }
 
-CUresult ctx_wait(struct context *c)
+CUresult ctx_wait(struct sim_cuda_ctx *c)
 {
-	struct queue *fence = c->fence;
+	struct sim_cuda_queue *fence = c->fence;
 	uint64_t until = fence ? fence->last : 0;
 	CUresult err = wait_all(c, is_any_stream);
 
@@ -309,12 +311,12 @@ CUresult ctx_wait(struct context *c)
 	return err || !fence || fence != c->fence ? err : queue_wait(fence, until);
 }
 
-CUresult device_wait_free(struct context *c)
+CUresult device_wait_free(struct sim_cuda_ctx *c)
 {
 	return wait_all(c, is_any_stream);
 }
 
-CUresult stream_wait_submitted(struct stream *s)
+CUresult stream_wait_submitted(struct sim_cuda_stream *s)
 {
 	if (s->kind == STREAM_LEGACY)
 		return wait_all(s->ctx, is_blocking);
@@ -325,8 +327,8 @@ CUresult stream_wait_submitted(struct stream *s)
 
 EXPORT CUresult cuStreamCreateWithPriority(CUstream *ret, unsigned int flags, int priority)
 {
-	struct context *c;
-	struct stream *s = NULL;
+	struct sim_cuda_ctx *c;
+	struct sim_cuda_stream *s = NULL;
 	CUresult r = lib_enter_ctx(&c);
 
 	if (r)
@@ -354,9 +356,9 @@ EXPORT CUresult cuStreamDestroy_v2(CUstream h)
 
 	if (r)
 		return r;
-	if (!obj_is(h, OBJ_STREAM) || ((struct stream *)h)->kind != STREAM_OWN)
+	if (!obj_is(h, OBJ_STREAM) || ((struct sim_cuda_stream *)h)->kind != STREAM_OWN)
 		return lib_leave(CUDA_ERROR_INVALID_HANDLE);
-	cuda_stream_drop((struct stream *)h);
+	cuda_stream_drop((struct sim_cuda_stream *)h);
 	return lib_leave(CUDA_SUCCESS);
 }
 
@@ -367,7 +369,7 @@ EXPORT CUresult cuStreamDestroy(CUstream h)
 
 EXPORT CUresult cuStreamSynchronize(CUstream h)
 {
-	struct stream *s;
+	struct sim_cuda_stream *s;
 	CUresult r = cuda_lib_enter();
 
 	if (r)
@@ -384,7 +386,7 @@ EXPORT CUresult cuStreamSynchronize(CUstream h)
 
 EXPORT CUresult cuStreamQuery(CUstream h)
 {
-	struct stream *s;
+	struct sim_cuda_stream *s;
 	CUresult r = cuda_lib_enter();
 
 	if (r)
@@ -401,7 +403,7 @@ EXPORT CUresult cuStreamQuery(CUstream h)
 
 EXPORT CUresult cuCtxGetStreamPriorityRange(int *least, int *greatest)
 {
-	struct context *c;
+	struct sim_cuda_ctx *c;
 	CUresult r = lib_enter_ctx(&c);
 
 	if (r)
@@ -413,7 +415,7 @@ EXPORT CUresult cuCtxGetStreamPriorityRange(int *least, int *greatest)
 	return lib_leave(CUDA_SUCCESS);
 }
 
-static CUresult stream_enter(CUstream h, bool args_ok, struct stream **s)
+static CUresult stream_enter(CUstream h, bool args_ok, struct sim_cuda_stream **s)
 {
 	CUresult r = cuda_lib_enter();
 
@@ -428,7 +430,7 @@ static CUresult stream_enter(CUstream h, bool args_ok, struct stream **s)
 #define STREAM_GETTER(name, type, expression)                  \
 	EXPORT CUresult name(CUstream h, type *ret)            \
 	{                                                      \
-		struct stream *s;                              \
+		struct sim_cuda_stream *s;                     \
 		CUresult r = stream_enter(h, ret != NULL, &s); \
                                                                \
 		if (r)                                         \
@@ -474,7 +476,7 @@ EXPORT CUresult cuStreamQuery_ptsz(CUstream h)
 EXPORT CUresult cuStreamAttachMemAsync(CUstream h, CUdeviceptr p, size_t bytes,
 	unsigned int flags)
 {
-	struct stream *s;
+	struct sim_cuda_stream *s;
 	CUresult r = stream_enter(h, flags && !(flags & (flags - 1)) && flags <= 4, &s);
 
 	(void)bytes;

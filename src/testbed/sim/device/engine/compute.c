@@ -8,9 +8,9 @@
 
 #include <stdlib.h>
 
-struct group *compute_group_new(struct gpu *g)
+struct engine_group *compute_group_new(struct engine_gpu *g)
 {
-	struct group *q = calloc(1, sizeof(*q));
+	struct engine_group *q = calloc(1, sizeof(*q));
 
 	if (!q)
 		return NULL;
@@ -22,9 +22,9 @@ struct group *compute_group_new(struct gpu *g)
 	return q;
 }
 
-void compute_group_free(struct group *q)
+void compute_group_free(struct engine_group *q)
 {
-	struct gpu *g = q->gpu;
+	struct engine_gpu *g = q->gpu;
 
 	if (g->current == q) {
 		g->current = NULL;
@@ -38,28 +38,29 @@ void compute_group_free(struct group *q)
 	free(q);
 }
 
-static bool has_group_work(const struct group *q)
+static bool has_group_work(const struct engine_group *q)
 {
 	return !list_empty(&q->ready) || !list_empty(&q->running);
 }
 
-static struct group *next_busy(const struct gpu *g, const struct group *after)
+static struct engine_group *next_busy(const struct engine_gpu *g,
+	const struct engine_group *after)
 {
 	const struct link *start = after ? &after->in_round : &g->round;
 
 	for (struct link *l = start->next; l != start; l = l->next) {
-		struct group *q;
+		struct engine_group *q;
 
 		if (l == &g->round)
 			continue;
-		q = OWNER(struct group, in_round, l);
+		q = OWNER(struct engine_group, in_round, l);
 		if (has_group_work(q))
 			return q;
 	}
 	return NULL;
 }
 
-static void insert_running(struct group *q, struct engine_stream *s)
+static void insert_running(struct engine_group *q, struct engine_stream *s)
 {
 	struct link *at = q->running.prev;
 
@@ -77,7 +78,7 @@ static bool has_higher_priority(const struct engine_stream *s,
 	return s->priority > other->priority;
 }
 
-void compute_insert(struct group *q, struct engine_stream *s)
+void compute_insert(struct engine_group *q, struct engine_stream *s)
 {
 	struct link *at = q->ready.prev;
 
@@ -88,7 +89,7 @@ void compute_insert(struct group *q, struct engine_stream *s)
 	s->list = ENGINE_LIST_READY;
 }
 
-static void start_kernel(struct group *q, struct engine_stream *s, uint32_t width)
+static void start_kernel(struct engine_group *q, struct engine_stream *s, uint32_t width)
 {
 	struct engine_context *c = s->context;
 	const struct engine_command *k = head_of(s);
@@ -123,7 +124,7 @@ void compute_remove(struct engine_stream *s)
 }
 
 /* Starts what fits, in the order of the queue. */
-static void start_ready_kernels(struct group *q)
+static void start_ready_kernels(struct engine_group *q)
 {
 	uint32_t all = q->gpu->config.width;
 
@@ -142,7 +143,7 @@ static void start_ready_kernels(struct group *q)
 	}
 }
 
-static void switch_gpu_group(struct gpu *g, struct group *q)
+static void switch_gpu_group(struct engine_gpu *g, struct engine_group *q)
 {
 	uint64_t now = g->engine->now_ns, cost = g->config.switch_ns;
 
@@ -163,7 +164,7 @@ static void switch_gpu_group(struct gpu *g, struct group *q)
 	g->switch_end_ns = add_saturated_ns(now, cost);
 }
 
-void compute_settle(struct gpu *g)
+void compute_settle(struct engine_gpu *g)
 {
 	uint64_t now = g->engine->now_ns;
 
@@ -179,7 +180,7 @@ void compute_settle(struct gpu *g)
 	if (!g->current || !has_group_work(g->current))
 		switch_gpu_group(g, next_busy(g, g->current));
 	else if (now >= g->slice_end_ns) {
-		struct group *next = next_busy(g, g->current);
+		struct engine_group *next = next_busy(g, g->current);
 
 		if (next)
 			switch_gpu_group(g, next);
@@ -190,9 +191,9 @@ void compute_settle(struct gpu *g)
 		start_ready_kernels(g->current);
 }
 
-uint64_t compute_next(const struct gpu *g)
+uint64_t compute_next(const struct engine_gpu *g)
 {
-	const struct group *q = g->current;
+	const struct engine_group *q = g->current;
 	uint64_t next = ENGINE_NEVER;
 
 	if (!q)
@@ -211,9 +212,9 @@ uint64_t compute_next(const struct gpu *g)
 	return next;
 }
 
-void compute_pass(struct gpu *g, uint64_t ns)
+void compute_pass(struct engine_gpu *g, uint64_t ns)
 {
-	struct group *q = g->current;
+	struct engine_group *q = g->current;
 
 	if (!q)
 		return;
@@ -226,9 +227,9 @@ void compute_pass(struct gpu *g, uint64_t ns)
 	}
 }
 
-void compute_finish(struct gpu *g)
+void compute_finish(struct engine_gpu *g)
 {
-	struct group *q = g->current;
+	struct engine_group *q = g->current;
 
 	while (q && !g->switching && !list_empty(&q->running)) {
 		struct engine_stream *s = OWNER(struct engine_stream, in_list, q->running.next);

@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-static struct engine_context *context_in(struct group *q, void *user)
+static struct engine_context *context_in(struct engine_group *q, void *user)
 {
 	struct engine_context *c = calloc(1, sizeof(*c));
 
@@ -21,8 +21,8 @@ static struct engine_context *context_in(struct group *q, void *user)
 struct engine_context *engine_context_new(struct engine *e, uint32_t gpu, bool mps,
 	uint32_t percent, void *user)
 {
-	struct gpu *g = &e->gpus[gpu];
-	struct group *q = mps && g->mps ? g->mps : compute_group_new(g);
+	struct engine_gpu *g = &e->gpus[gpu];
+	struct engine_group *q = mps && g->mps ? g->mps : compute_group_new(g);
 	uint64_t width = g->config.width;
 	struct engine_context *c = q ? context_in(q, user) : NULL;
 

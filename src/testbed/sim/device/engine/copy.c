@@ -4,7 +4,7 @@
 
 #define COPY_START_NS 2000 /* before the first byte */
 
-static void copy_begin(struct gpu *g, uint32_t kind)
+static void copy_begin(struct engine_gpu *g, uint32_t kind)
 {
 	struct copy_engine *c = &g->copies[kind];
 	uint64_t mbps = kind == SIM_DEVICE_ON_GPU ? g->config.local_mbps : g->config.host_mbps;
@@ -18,7 +18,7 @@ static void copy_begin(struct gpu *g, uint32_t kind)
 			convert_double_ns((double)bytes * 1000 / (double)mbps)));
 }
 
-void copy_insert(struct gpu *g, uint32_t kind, struct engine_stream *s)
+void copy_insert(struct engine_gpu *g, uint32_t kind, struct engine_stream *s)
 {
 	bool first = list_empty(&g->copies[kind].queue);
 
@@ -30,7 +30,7 @@ void copy_insert(struct gpu *g, uint32_t kind, struct engine_stream *s)
 
 void copy_remove(struct engine_stream *s)
 {
-	struct gpu *g = s->context->gpu;
+	struct engine_gpu *g = s->context->gpu;
 	uint32_t kind = head_of(s)->object;
 	bool first = g->copies[kind].queue.next == &s->in_list;
 
@@ -39,7 +39,7 @@ void copy_remove(struct engine_stream *s)
 		copy_begin(g, kind);
 }
 
-void copy_finish(struct gpu *g)
+void copy_finish(struct engine_gpu *g)
 {
 	for (uint32_t k = 0; k < SIM_DEVICE_COPIES; k++) {
 		struct copy_engine *c = &g->copies[k];
@@ -54,7 +54,7 @@ void copy_finish(struct gpu *g)
 	}
 }
 
-uint64_t copy_next(const struct gpu *g)
+uint64_t copy_next(const struct engine_gpu *g)
 {
 	uint64_t next = ENGINE_NEVER;
 

@@ -15,7 +15,7 @@ struct engine *engine_new(uint32_t gpu_count, const struct engine_hooks *hooks, 
 
 	if (!e)
 		return NULL;
-	e->used = calloc(gpu_count, sizeof(struct gpu *));
+	e->used = calloc(gpu_count, sizeof(struct engine_gpu *));
 	if (!e->used) {
 		free(e);
 		return NULL;
@@ -26,7 +26,7 @@ struct engine *engine_new(uint32_t gpu_count, const struct engine_hooks *hooks, 
 	list_init(&e->delays);
 	list_init(&e->pending);
 	for (uint32_t i = 0; i < gpu_count; i++) {
-		struct gpu *g = &e->gpus[i];
+		struct engine_gpu *g = &e->gpus[i];
 
 		g->engine = e;
 		g->config = (struct engine_gpu_config){ .slice_ns = 1024000,
@@ -52,7 +52,7 @@ void engine_gpu_set(struct engine *e, uint32_t gpu, const struct engine_gpu_conf
 	c->local_mbps = c->local_mbps ? c->local_mbps : 1;
 }
 
-void engine_use(struct gpu *g)
+void engine_use(struct engine_gpu *g)
 {
 	struct engine *e = g->engine;
 	uint32_t at = e->n_used;

@@ -20,9 +20,9 @@
 #include "testbed/sim/device/engine/engine.h"
 #include "testbed/sim/device/engine/list.h"
 
-struct group {
+struct engine_group {
 	struct link in_round; /* gpu.round */
-	struct gpu *gpu;
+	struct engine_gpu *gpu;
 	struct link ready;   /* streams whose kernel may start, in the order of their turn */
 	struct link running; /* streams whose kernel runs, the first to end first */
 	uint32_t used;       /* multiprocessors */
@@ -36,13 +36,14 @@ struct copy_engine {
 	uint64_t end_ns;
 };
 
-struct gpu {
+struct engine_gpu {
 	struct engine *engine;
 	struct engine_gpu_config config;
-	struct link round;      /* groups */
-	struct group *mps;      /* of those that run side by side */
-	struct group *current;  /* on the engine, or coming onto it */
-	struct group *resident; /* whose state is on the engine; NULL: nobody's that lives */
+	struct link round;            /* groups */
+	struct engine_group *mps;     /* of those that run side by side */
+	struct engine_group *current; /* on the engine, or coming onto it */
+	struct engine_group
+		*resident; /* whose state is on the engine; NULL: nobody's that lives */
 	bool was_used, had_context;
 	bool switching;
 	uint64_t switch_end_ns, slice_end_ns;
@@ -57,15 +58,15 @@ struct engine {
 	struct link delays;  /* streams, the first to end first */
 	struct link pending; /* streams whose first command is to be looked at */
 	uint32_t gpu_count;
-	struct gpu **used; /* those that have ever had a context, in order */
+	struct engine_gpu **used; /* those that have ever had a context, in order */
 	uint32_t n_used;
-	struct gpu gpus[];
+	struct engine_gpu gpus[];
 };
 
 struct engine_context {
-	struct group *group;
+	struct engine_group *group;
 	struct link in_members; /* group.members; of those only */
-	struct gpu *gpu;
+	struct engine_gpu *gpu;
 	struct link streams;
 	void *user;
 	uint32_t share; /* multiprocessors it may have */
@@ -136,28 +137,28 @@ static inline struct engine_command *head_of(struct engine_stream *s)
 }
 
 /* engine.c: time passes there from now on, as it has a context. */
-void engine_use(struct gpu *g);
+void engine_use(struct engine_gpu *g);
 /* streams that moved go on, then the compute engines, at this moment. */
 void engine_settle(struct engine *e);
 
 /* compute.c. A group is gone with the last of its contexts. */
-struct group *compute_group_new(struct gpu *g); /* NULL: no memory */
-void compute_group_free(struct group *q);
+struct engine_group *compute_group_new(struct engine_gpu *g); /* NULL: no memory */
+void compute_group_free(struct engine_group *q);
 /* The stream's kernel may start. */
-void compute_insert(struct group *q, struct engine_stream *s);
+void compute_insert(struct engine_group *q, struct engine_stream *s);
 /* The stream's kernel, which runs, leaves the engine. */
 void compute_remove(struct engine_stream *s);
 /* Settles who has the engine and what runs on it, at this moment. */
-void compute_settle(struct gpu *g);
-void compute_pass(struct gpu *g, uint64_t ns); /* time passes */
-void compute_finish(struct gpu *g);            /* kernels that have ended by now */
-uint64_t compute_next(const struct gpu *g);    /* when something happens, or ENGINE_NEVER */
+void compute_settle(struct engine_gpu *g);
+void compute_pass(struct engine_gpu *g, uint64_t ns); /* time passes */
+void compute_finish(struct engine_gpu *g);            /* kernels that have ended by now */
+uint64_t compute_next(const struct engine_gpu *g); /* when something happens, or ENGINE_NEVER */
 
 /* copy.c: joins the queue of the copy engine for @kind, and has it begin if it is the first. */
-void copy_insert(struct gpu *g, uint32_t kind, struct engine_stream *s);
+void copy_insert(struct engine_gpu *g, uint32_t kind, struct engine_stream *s);
 void copy_remove(struct engine_stream *s);
-void copy_finish(struct gpu *g);
-uint64_t copy_next(const struct gpu *g);
+void copy_finish(struct engine_gpu *g);
+uint64_t copy_next(const struct engine_gpu *g);
 
 /* stream.c: the first command is done: all that follows from it but looking at the next. */
 void stream_complete(struct engine_stream *s);

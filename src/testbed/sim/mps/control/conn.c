@@ -12,9 +12,9 @@
 
 #define CONNECTION_FAILED 805
 
-struct conn *conn_drop(struct control *c, struct conn *x)
+struct mps_control_conn *conn_drop(struct mps_control_daemon *c, struct mps_control_conn *x)
 {
-	struct conn **at = &c->conns, *next = x->next;
+	struct mps_control_conn **at = &c->conns, *next = x->next;
 
 	if (x->kind == CONN_UI && !c->quitting)
 		control_log(c, "UI closed");
@@ -29,10 +29,10 @@ struct conn *conn_drop(struct control *c, struct conn *x)
 	return next;
 }
 
-void conn_accept(struct control *c, int listen_fd)
+void conn_accept(struct mps_control_daemon *c, int listen_fd)
 {
 	int fd = accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-	struct conn *x;
+	struct mps_control_conn *x;
 
 	if (fd < 0)
 		return;
@@ -51,7 +51,7 @@ void conn_accept(struct control *c, int listen_fd)
 	c->conn_count++;
 }
 
-static void refuse_mps_conn(struct control *c, struct conn *x)
+static void refuse_mps_conn(struct mps_control_daemon *c, struct mps_control_conn *x)
 {
 	struct mps_packet p = { .op = MPS_ANSWER, .status = CONNECTION_FAILED };
 
@@ -61,7 +61,8 @@ static void refuse_mps_conn(struct control *c, struct conn *x)
 
 /* Hands a client to its server; it is no business of ours from then on. A server that is behind, as when many
  * waited for it, is given the others when it has read some. */
-static void hand_over_client(struct control *c, struct conn *x, struct mps_server *s)
+static void hand_over_client(struct mps_control_daemon *c, struct mps_control_conn *x,
+	struct mps_server *s)
 {
 	errno = 0;
 	if (mps_send(s->fd, &x->hello, x->fd, MSG_DONTWAIT)) {
@@ -81,12 +82,12 @@ static bool has_begun(const struct mps_server *s)
 }
 
 /* One that is to end takes no more processes; those that it has go on with all they do. */
-static bool can_server_accept(const struct mps_server *s, const struct conn *x)
+static bool can_server_accept(const struct mps_server *s, const struct mps_control_conn *x)
 {
 	return has_begun(s) && !s->behind && (!s->stopping || x->hello.op == MPS_CONTEXT);
 }
 
-static void on_mps_client_connected(struct control *c, struct conn *x)
+static void on_mps_client_connected(struct mps_control_daemon *c, struct mps_control_conn *x)
 {
 	struct mps_server *s = servers_of(c, x->uid);
 
@@ -107,9 +108,9 @@ static void on_mps_client_connected(struct control *c, struct conn *x)
 	conn_serve_waiting(c);
 }
 
-void conn_serve_waiting(struct control *c)
+void conn_serve_waiting(struct mps_control_daemon *c)
 {
-	for (struct conn *x = c->conns, *next; x; x = next) {
+	for (struct mps_control_conn *x = c->conns, *next; x; x = next) {
 		struct mps_server *s;
 
 		next = x->next;
@@ -128,26 +129,26 @@ void conn_serve_waiting(struct control *c)
 	}
 }
 
-void conn_refuse_waiting(struct control *c, uid_t uid)
+void conn_refuse_waiting(struct mps_control_daemon *c, uid_t uid)
 {
-	for (struct conn *x = c->conns, *next; x; x = next) {
+	for (struct mps_control_conn *x = c->conns, *next; x; x = next) {
 		next = x->next;
 		if (x->kind == CONN_WAITING && (c->quitting || c->multiuser || x->uid == uid))
 			refuse_mps_conn(c, x);
 	}
 }
 
-void conn_finish(struct control *c)
+void conn_finish(struct mps_control_daemon *c)
 {
 	struct mps_packet p = { .op = MPS_DONE };
 
-	for (const struct conn *x = c->conns; x; x = x->next)
+	for (const struct mps_control_conn *x = c->conns; x; x = x->next)
 		if (x->waiting)
 			(void)mps_send(x->fd, &p, -1, MSG_DONTWAIT);
 }
 
 /* The server that we have started says that it is there: the connection is no client's. */
-static void on_mps_server_connected(struct control *c, struct conn *x)
+static void on_mps_server_connected(struct mps_control_daemon *c, struct mps_control_conn *x)
 {
 	struct mps_server *s = servers_find(c, x->pid);
 
@@ -160,7 +161,8 @@ static void on_mps_server_connected(struct control *c, struct conn *x)
 	(void)conn_drop(c, x);
 }
 
-static void first_packet(struct control *c, struct conn *x, struct mps_packet *p)
+static void first_packet(struct mps_control_daemon *c, struct mps_control_conn *x,
+	struct mps_packet *p)
 {
 	switch (p->op) {
 	case MPS_UI:
@@ -182,7 +184,7 @@ static void first_packet(struct control *c, struct conn *x, struct mps_packet *p
 	}
 }
 
-void conn_read(struct control *c, struct conn *x)
+void conn_read(struct mps_control_daemon *c, struct mps_control_conn *x)
 {
 	struct mps_packet p;
 

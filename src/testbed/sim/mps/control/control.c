@@ -27,7 +27,7 @@
 #define NEW       ".new"
 
 /* Whole lines are not looked for: a writer writes one at a time. */
-static void copy_log(const struct control *c)
+static void copy_log(const struct mps_control_daemon *c)
 {
 	char text[COPY_SIZE];
 	ssize_t n;
@@ -36,7 +36,7 @@ static void copy_log(const struct control *c)
 		(void)!write(c->server_log_fd, text, (size_t)n);
 }
 
-void control_log(const struct control *c, const char *fmt, ...)
+void control_log(const struct mps_control_daemon *c, const char *fmt, ...)
 {
 	char text[512];
 	va_list ap;
@@ -81,7 +81,7 @@ static bool make_pid_file(void)
 	return ok;
 }
 
-static bool make_log_pipe(struct control *c)
+static bool make_log_pipe(struct mps_control_daemon *c)
 {
 	(void)unlink(MPS_LOG_PIPE);
 	if (mkfifo(MPS_LOG_PIPE, 0777) < 0 || chmod(MPS_LOG_PIPE, 0777) < 0)
@@ -99,7 +99,7 @@ static int open_control_log(const char *dir, const char *name)
 	return open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
 }
 
-static bool open_logs(struct control *c)
+static bool open_logs(struct mps_control_daemon *c)
 {
 	const char *dir = getenv(MPS_ENV_LOG);
 
@@ -118,7 +118,7 @@ static bool open_logs(struct control *c)
 }
 
 /* The directory is ours while we live, and as long as a server of ours does. */
-static bool lock_mps_directory(struct control *c)
+static bool lock_mps_directory(struct mps_control_daemon *c)
 {
 	const char *log = getenv(MPS_ENV_LOG);
 	int pipe_fd;
@@ -138,7 +138,7 @@ static bool lock_mps_directory(struct control *c)
 	return false;
 }
 
-static bool open_files(struct control *c)
+static bool open_files(struct mps_control_daemon *c)
 {
 	sigset_t set;
 
@@ -166,7 +166,7 @@ static bool open_files(struct control *c)
 
 /* The loop. */
 
-static int timeout_ms(const struct control *c)
+static int timeout_ms(const struct mps_control_daemon *c)
 {
 	uint64_t next = servers_next_ns(c), now = time_mono_ns();
 
@@ -175,7 +175,7 @@ static int timeout_ms(const struct control *c)
 	return next <= now ? 0 : (int)((next - now) / NS_PER_MS + 1);
 }
 
-static size_t fill_control_polls(const struct control *c, struct pollfd *polls)
+static size_t fill_control_polls(const struct mps_control_daemon *c, struct pollfd *polls)
 {
 	size_t n = 0;
 
@@ -186,7 +186,7 @@ static size_t fill_control_polls(const struct control *c, struct pollfd *polls)
 	for (const struct mps_server *s = c->servers; s && n < CONTROL_CONNS_MAX; s = s->next)
 		polls[n++] = (struct pollfd){ .fd = s->fd,
 			.events = s->behind ? POLLIN | POLLOUT : POLLIN };
-	for (const struct conn *x = c->conns; x; x = x->next)
+	for (const struct mps_control_conn *x = c->conns; x; x = x->next)
 		polls[n++] = (struct pollfd){ .fd = x->fd, .events = POLLIN };
 	return n;
 }
@@ -200,7 +200,8 @@ static bool has_poll_events(const struct pollfd *polls, size_t n, int fd, short 
 }
 
 /* Each may change both lists, so who is ready is looked for again. */
-static void handle_control_polls(struct control *c, const struct pollfd *polls, size_t n)
+static void handle_control_polls(struct mps_control_daemon *c, const struct pollfd *polls,
+	size_t n)
 {
 	struct signalfd_siginfo info;
 
@@ -210,8 +211,8 @@ static void handle_control_polls(struct control *c, const struct pollfd *polls, 
 		if (has_poll_events(polls, n, s->fd, POLLOUT))
 			servers_retry_waiting(c, s);
 	}
-	for (struct conn *x = c->conns; x;) {
-		struct conn *next = x->next;
+	for (struct mps_control_conn *x = c->conns; x;) {
+		struct mps_control_conn *next = x->next;
 
 		if (has_poll_events(polls + 4, n - 4, x->fd, ~0)) {
 			conn_read(c, x);
@@ -230,7 +231,7 @@ static void handle_control_polls(struct control *c, const struct pollfd *polls, 
 	}
 }
 
-static void run_mps_control_loop(struct control *c, struct pollfd *polls)
+static void run_mps_control_loop(struct mps_control_daemon *c, struct pollfd *polls)
 {
 	control_log(c, "Starting control daemon using socket %s/" MPS_CONTROL, c->dir);
 	control_log(c,
@@ -258,7 +259,7 @@ static const char *get_control_env(const char *name)
 	return getenv(name);
 }
 
-static int run_mps_control(struct control *c)
+static int run_mps_control(struct mps_control_daemon *c)
 {
 	CLEANUP(freep) struct pollfd *polls = calloc(2 * CONTROL_CONNS_MAX + 8, sizeof(*polls));
 
@@ -316,7 +317,7 @@ static bool is_option_arg(const char *arg, const char *brief, const char *full)
 
 int main(int argc, char **argv)
 {
-	static struct control c = { .lock = -1,
+	static struct mps_control_daemon c = { .lock = -1,
 		.log_pipe = -1,
 		.listen = -1,
 		.privileged = -1 };

@@ -21,7 +21,7 @@
 
 #define PROGRAM "nvidia-cuda-mps-server"
 
-struct mps_server *servers_find(const struct control *c, pid_t pid)
+struct mps_server *servers_find(const struct mps_control_daemon *c, pid_t pid)
 {
 	struct mps_server *s = c->servers;
 
@@ -30,7 +30,7 @@ struct mps_server *servers_find(const struct control *c, pid_t pid)
 	return s;
 }
 
-struct mps_server *servers_of(const struct control *c, uid_t uid)
+struct mps_server *servers_of(const struct mps_control_daemon *c, uid_t uid)
 {
 	struct mps_server *s = c->servers;
 
@@ -53,7 +53,8 @@ static bool find_server_program(char *ret, size_t cap)
 }
 
 /* The child: it keeps the lock, so that nobody takes the directory while it lives. */
-static _Noreturn void become_server(const struct control *c, uid_t uid, const char *program)
+static _Noreturn void become_server(const struct mps_control_daemon *c, uid_t uid,
+	const char *program)
 {
 	char name[] = PROGRAM, option[] = "-multiuser-server";
 	char *argv[] = { name, c->multiuser ? option : NULL, NULL };
@@ -72,7 +73,7 @@ static _Noreturn void become_server(const struct control *c, uid_t uid, const ch
 	_exit(127);
 }
 
-struct mps_server *servers_start(struct control *c, uid_t uid)
+struct mps_server *servers_start(struct mps_control_daemon *c, uid_t uid)
 {
 	struct mps_server *s = calloc(1, sizeof(*s));
 	char program[SIM_PATH_MAX];
@@ -105,7 +106,8 @@ void servers_send_settings(struct mps_server *s)
 		(void)mps_send(s->fd, &p, -1, MSG_DONTWAIT);
 }
 
-static void on_mps_server_state(struct control *c, struct mps_server *s, uint32_t state)
+static void on_mps_server_state(struct mps_control_daemon *c, struct mps_server *s,
+	uint32_t state)
 {
 	bool first = s->state == MPS_INITIALIZING;
 
@@ -117,7 +119,7 @@ static void on_mps_server_state(struct control *c, struct mps_server *s, uint32_
 	conn_serve_waiting(c);
 }
 
-void servers_read(struct control *c, struct mps_server *s)
+void servers_read(struct mps_control_daemon *c, struct mps_server *s)
 {
 	struct mps_packet p;
 
@@ -134,13 +136,13 @@ void servers_read(struct control *c, struct mps_server *s)
 	}
 }
 
-void servers_retry_waiting(struct control *c, struct mps_server *s)
+void servers_retry_waiting(struct mps_control_daemon *c, struct mps_server *s)
 {
 	s->behind = false;
 	conn_serve_waiting(c);
 }
 
-bool servers_query(struct control *c, struct mps_server *s, struct mps_packet *p)
+bool servers_query(struct mps_control_daemon *c, struct mps_server *s, struct mps_packet *p)
 {
 	if (s->fd < 0 || !mps_send(s->fd, p, -1, MSG_DONTWAIT))
 		return false;
@@ -165,7 +167,7 @@ bool servers_query(struct control *c, struct mps_server *s, struct mps_packet *p
 }
 
 /* One try: a server with clients goes on, and is asked again later. */
-static uint64_t try_stop(struct control *c, struct mps_server *s, bool backoff)
+static uint64_t try_stop(struct mps_control_daemon *c, struct mps_server *s, bool backoff)
 {
 	struct mps_packet p = { .op = MPS_STOP };
 
@@ -180,7 +182,7 @@ static uint64_t try_stop(struct control *c, struct mps_server *s, bool backoff)
 	return p.id;
 }
 
-static void stop_try(struct control *c, struct mps_server *s)
+static void stop_try(struct mps_control_daemon *c, struct mps_server *s)
 {
 	uint64_t busy;
 
@@ -198,7 +200,7 @@ static void stop_try(struct control *c, struct mps_server *s)
 		(int)s->pid, s->backoff_ms);
 }
 
-void servers_stop(struct control *c, struct mps_server *s)
+void servers_stop(struct mps_control_daemon *c, struct mps_server *s)
 {
 	if (s->stopping)
 		return;
@@ -206,7 +208,7 @@ void servers_stop(struct control *c, struct mps_server *s)
 	stop_try(c, s);
 }
 
-void servers_stop_now(struct control *c, struct mps_server *s)
+void servers_stop_now(struct mps_control_daemon *c, struct mps_server *s)
 {
 	struct mps_packet p = { .op = MPS_STOP, .id = 1 };
 
@@ -217,7 +219,7 @@ void servers_stop_now(struct control *c, struct mps_server *s)
 }
 
 /* NVIDIA's is of no use any more once the time of `quit -t` is over (580.159.04). */
-static void force_quit(struct control *c)
+static void force_quit(struct mps_control_daemon *c)
 {
 	for (struct mps_server *s = c->servers; s; s = s->next) {
 		(void)try_stop(c, s, false);
@@ -227,7 +229,7 @@ static void force_quit(struct control *c)
 	c->wedged = true;
 }
 
-void servers_tick(struct control *c, uint64_t now_ns)
+void servers_tick(struct mps_control_daemon *c, uint64_t now_ns)
 {
 	for (struct mps_server *s = c->servers; s; s = s->next)
 		if (s->stopping && now_ns >= s->try_at_ns)
@@ -238,7 +240,7 @@ void servers_tick(struct control *c, uint64_t now_ns)
 		c->done = true;
 }
 
-uint64_t servers_next_ns(const struct control *c)
+uint64_t servers_next_ns(const struct mps_control_daemon *c)
 {
 	uint64_t next = c->quitting && !c->wedged ? c->force_at_ns : UINT64_MAX;
 
@@ -248,7 +250,7 @@ uint64_t servers_next_ns(const struct control *c)
 	return next;
 }
 
-void servers_reap(struct control *c)
+void servers_reap(struct mps_control_daemon *c)
 {
 	int status;
 

@@ -11,7 +11,8 @@
 #include "testbed/sim/mps/log.h"
 
 /* Lines go to who asked, and to the log. */
-static void send_ui_text(const struct control *c, const struct conn *x, const char *text)
+static void send_ui_text(const struct mps_control_daemon *c, const struct mps_control_conn *x,
+	const char *text)
 {
 	struct mps_packet p = { .op = MPS_TEXT };
 
@@ -26,7 +27,8 @@ static void send_ui_text(const struct control *c, const struct conn *x, const ch
 	}
 }
 
-static void send_ui_percent(const struct control *c, const struct conn *x, uint32_t percent)
+static void send_ui_percent(const struct mps_control_daemon *c,
+	const struct mps_control_conn *x, uint32_t percent)
 {
 	char number[16], text[32];
 
@@ -36,8 +38,8 @@ static void send_ui_percent(const struct control *c, const struct conn *x, uint3
 }
 
 /* What a setting that was made wrongly says goes to the log only. */
-static void set_percent(const struct control *c, const struct conn *x,
-	const struct mps_command *cmd, uint32_t *percent)
+static void set_percent(const struct mps_control_daemon *c, const struct mps_control_conn *x,
+	const struct sim_mps_command *cmd, uint32_t *percent)
 {
 	uint32_t v = mps_percent_parse(cmd->value);
 
@@ -48,7 +50,7 @@ static void set_percent(const struct control *c, const struct conn *x,
 	send_ui_percent(c, x, *percent);
 }
 
-static void send_ui_limit(const struct control *c, const struct conn *x,
+static void send_ui_limit(const struct mps_control_daemon *c, const struct mps_control_conn *x,
 	const struct mps_settings *s, uint32_t device)
 {
 	uint64_t bytes = device < MPS_DEVICES_MAX ? s->limits[device] : 0;
@@ -63,13 +65,14 @@ static void send_ui_limit(const struct control *c, const struct conn *x,
 	send_ui_text(c, x, text);
 }
 
-static void set_limit(struct mps_settings *s, const struct mps_command *cmd)
+static void set_limit(struct mps_settings *s, const struct sim_mps_command *cmd)
 {
 	if (cmd->device < MPS_DEVICES_MAX)
 		s->limits[cmd->device] = mps_limit_parse(cmd->value);
 }
 
-static void send_ui_missing(const struct control *c, const struct conn *x, uint32_t pid)
+static void send_ui_missing(const struct mps_control_daemon *c,
+	const struct mps_control_conn *x, uint32_t pid)
 {
 	char text[64];
 
@@ -77,7 +80,7 @@ static void send_ui_missing(const struct control *c, const struct conn *x, uint3
 	send_ui_text(c, x, text);
 }
 
-static void list_servers(const struct control *c, const struct conn *x)
+static void list_servers(const struct mps_control_daemon *c, const struct mps_control_conn *x)
 {
 	char text[MPS_TEXT_MAX] = "";
 	size_t n = 0;
@@ -89,8 +92,8 @@ static void list_servers(const struct control *c, const struct conn *x)
 }
 
 /* Of one server, or of all; without any `ps` says that there is none. */
-static void query_mps_servers(struct control *c, struct conn *x, const struct mps_command *cmd,
-	const char *line)
+static void query_mps_servers(struct mps_control_daemon *c, struct mps_control_conn *x,
+	const struct sim_mps_command *cmd, const char *line)
 {
 	bool any = false;
 
@@ -111,8 +114,8 @@ static void query_mps_servers(struct control *c, struct conn *x, const struct mp
 }
 
 /* Commands about the defaults. */
-static void execute_defaults_command(struct control *c, struct conn *x,
-	const struct mps_command *cmd)
+static void execute_defaults_command(struct mps_control_daemon *c, struct mps_control_conn *x,
+	const struct sim_mps_command *cmd)
 {
 	switch ((int)cmd->id) {
 	case MPS_CMD_GET_DEF_PERCENT:
@@ -144,8 +147,8 @@ static void execute_defaults_command(struct control *c, struct conn *x,
 }
 
 /* Commands about one server. */
-static void execute_server_command(struct control *c, struct conn *x,
-	const struct mps_command *cmd)
+static void execute_server_command(struct mps_control_daemon *c, struct mps_control_conn *x,
+	const struct sim_mps_command *cmd)
 {
 	static const char *const states[] = { "INITIALIZING\n", "ACTIVE\n", "FAULT\n" };
 	struct mps_server *s = servers_find(c, (pid_t)cmd->pid);
@@ -183,7 +186,8 @@ static void execute_server_command(struct control *c, struct conn *x,
 	}
 }
 
-static void start_server(struct control *c, struct conn *x, const struct mps_command *cmd)
+static void start_server(struct mps_control_daemon *c, struct mps_control_conn *x,
+	const struct sim_mps_command *cmd)
 {
 	if (!cmd->has_uid) {
 		send_ui_text(c, x, "A user id (UID) is required to start a new server\n");
@@ -194,8 +198,8 @@ static void start_server(struct control *c, struct conn *x, const struct mps_com
 }
 
 /* The answer comes when all servers have ended. */
-static void request_control_quit(struct control *c, struct conn *x,
-	const struct mps_command *cmd)
+static void request_control_quit(struct mps_control_daemon *c, struct mps_control_conn *x,
+	const struct sim_mps_command *cmd)
 {
 	if (cmd->timeout_s)
 		control_log(c, "quit command issued with timeout of %u", cmd->timeout_s);
@@ -208,8 +212,8 @@ static void request_control_quit(struct control *c, struct conn *x,
 		servers_stop(c, s);
 }
 
-static void refuse_ui_command(const struct control *c, const struct conn *x,
-	const struct mps_command *cmd)
+static void refuse_ui_command(const struct mps_control_daemon *c,
+	const struct mps_control_conn *x, const struct sim_mps_command *cmd)
 {
 	char text[256];
 
@@ -223,8 +227,8 @@ static void refuse_ui_command(const struct control *c, const struct conn *x,
 	send_ui_text(c, x, text);
 }
 
-static void execute_ui_command(struct control *c, struct conn *x, const struct mps_command *cmd,
-	const char *line)
+static void execute_ui_command(struct mps_control_daemon *c, struct mps_control_conn *x,
+	const struct sim_mps_command *cmd, const char *line)
 {
 	char text[MPS_WORD_MAX + 32];
 
@@ -250,7 +254,7 @@ static void execute_ui_command(struct control *c, struct conn *x, const struct m
 	}
 }
 
-static bool has_hang_fault(const struct mps_command *cmd)
+static bool has_hang_fault(const struct sim_mps_command *cmd)
 {
 	char value[64];
 
@@ -259,10 +263,10 @@ static bool has_hang_fault(const struct mps_command *cmd)
 		       !strncmp(cmd->name, value, strcspn(cmd->name, " ")));
 }
 
-void ui_serve(struct control *c, struct conn *x, const char *line)
+void ui_serve(struct mps_control_daemon *c, struct mps_control_conn *x, const char *line)
 {
 	struct mps_packet done = { .op = MPS_DONE };
-	struct mps_command cmd;
+	struct sim_mps_command cmd;
 
 	mps_command_parse(&cmd, line);
 	control_log(c, "Cmd:%s", cmd.name);

@@ -47,7 +47,8 @@ static void read_process_identity(struct process *p)
 	closep(&fd);
 }
 
-static void log_client_connected(struct server *s, const struct process *p, uint32_t context)
+static void log_client_connected(struct mps_server_state *s, const struct process *p,
+	uint32_t context)
 {
 	mps_log(s->log, "Server", "Client {PID: %d, Context ID: %u} connected", (int)p->pid,
 		context);
@@ -57,7 +58,7 @@ static void log_client_connected(struct server *s, const struct process *p, uint
 	s->seen_context = context;
 }
 
-static void process_new(struct server *s, int fd, const struct mps_packet *asked)
+static void process_new(struct mps_server_state *s, int fd, const struct mps_packet *asked)
 {
 	struct mps_packet a = { .count = s->device_count };
 	struct process *p;
@@ -92,7 +93,7 @@ static void process_new(struct server *s, int fd, const struct mps_packet *asked
 	send_client_answer(fd, &a, 0);
 }
 
-static void context_new(struct server *s, int fd, const struct mps_packet *asked)
+static void context_new(struct mps_server_state *s, int fd, const struct mps_packet *asked)
 {
 	struct mps_packet a = { .count = 0 };
 	struct process *p = s->processes;
@@ -137,7 +138,7 @@ static void context_new(struct server *s, int fd, const struct mps_packet *asked
 	send_client_answer(fd, &a, 0);
 }
 
-void client_new(struct server *s, int fd, const struct mps_packet *p)
+void client_new(struct mps_server_state *s, int fd, const struct mps_packet *p)
 {
 	/* Of the one before: so does NVIDIA's. */
 	mps_log(s->log, "Server", "Received new client request for {PID: %d, Context ID: %u}",
@@ -148,14 +149,15 @@ void client_new(struct server *s, int fd, const struct mps_packet *p)
 		context_new(s, fd, p);
 }
 
-static void log_client_exited(struct server *s, const struct process *p, uint32_t context)
+static void log_client_exited(struct mps_server_state *s, const struct process *p,
+	uint32_t context)
 {
 	mps_log(s->log, "Server",
 		"Server failed to recevie command with status 806, assuming client {PID: %d, Context ID: %u} exit",
 		(int)p->pid, context);
 }
 
-void client_context_end(struct server *s, struct server_context *c)
+void client_context_end(struct mps_server_state *s, struct server_context *c)
 {
 	struct server_context **at = &s->contexts;
 
@@ -173,7 +175,7 @@ void client_context_end(struct server *s, struct server_context *c)
 	gpu_check_faults(s);
 }
 
-void client_process_end(struct server *s, struct process *p)
+void client_process_end(struct mps_server_state *s, struct process *p)
 {
 	struct process **at = &s->processes;
 
@@ -192,7 +194,7 @@ void client_process_end(struct server *s, struct process *p)
 	free(p);
 }
 
-bool client_terminate(struct server *s, pid_t pid)
+bool client_terminate(struct mps_server_state *s, pid_t pid)
 {
 	bool found = false;
 

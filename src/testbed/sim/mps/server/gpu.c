@@ -18,7 +18,7 @@
 
 /* Which GPUs. */
 
-static void add_server_gpu(struct server *s, uint32_t slot, const struct sim_keys *k)
+static void add_server_gpu(struct mps_server_state *s, uint32_t slot, const struct sim_keys *k)
 {
 	struct server_device *d = &s->devices[s->device_count++];
 
@@ -27,7 +27,8 @@ static void add_server_gpu(struct server *s, uint32_t slot, const struct sim_key
 	(void)snprintf(d->uuid, sizeof(d->uuid), "%s", k->uuid);
 }
 
-static bool add_named_mig(struct server *s, uint32_t slot, struct sim_gpu *g, const char *word)
+static bool add_named_mig(struct mps_server_state *s, uint32_t slot, struct sim_gpu *g,
+	const char *word)
 {
 	for (uint32_t i = 0; i < g->mig.gi_count; i++)
 		for (uint32_t k = 0; k < g->mig.gis[i].ci_count; k++) {
@@ -50,7 +51,7 @@ static bool add_named_mig(struct server *s, uint32_t slot, struct sim_gpu *g, co
 }
 
 /* One entry of CUDA_VISIBLE_DEVICES: a number, a UUID or the beginning of one. */
-static bool add_named(struct server *s, const struct sim_state *state, uint32_t slots,
+static bool add_named(struct mps_server_state *s, const struct sim_state *state, uint32_t slots,
 	const char *word)
 {
 	uint32_t number, index = 0;
@@ -76,7 +77,7 @@ static bool add_named(struct server *s, const struct sim_state *state, uint32_t 
 	return false;
 }
 
-static void find_visible_devices(struct server *s, const struct sim_state *state)
+static void find_visible_devices(struct mps_server_state *s, const struct sim_state *state)
 {
 	const char *list = getenv("CUDA_VISIBLE_DEVICES");
 	struct sim_node_info info;
@@ -102,7 +103,7 @@ static void find_visible_devices(struct server *s, const struct sim_state *state
 	}
 }
 
-bool gpu_find_all(struct server *s)
+bool gpu_find_all(struct mps_server_state *s)
 {
 	struct error err = ERROR_INIT;
 	struct sim_state *state = NULL;
@@ -126,13 +127,13 @@ bool gpu_find_all(struct server *s)
 
 /* Contexts. */
 
-static uint32_t call_gpu_daemon(struct server *s, struct sim_device_request q,
+static uint32_t call_gpu_daemon(struct mps_server_state *s, struct sim_device_request q,
 	struct sim_device_reply *r)
 {
 	return sim_device_call(&s->gpu, &q, r, -1, NULL);
 }
 
-static bool serve_mps_device(struct server *s, uint32_t i)
+static bool serve_mps_device(struct mps_server_state *s, uint32_t i)
 {
 	struct server_device *d = &s->devices[i];
 	struct sim_device_reply r;
@@ -154,7 +155,7 @@ static bool serve_mps_device(struct server *s, uint32_t i)
 	return d->serves || d->is_mig;
 }
 
-bool gpu_serve_all(struct server *s)
+bool gpu_serve_all(struct mps_server_state *s)
 {
 	for (uint32_t i = 0; i < s->device_count; i++)
 		if (!s->devices[i].serves && !s->devices[i].is_mig && !serve_mps_device(s, i))
@@ -162,14 +163,14 @@ bool gpu_serve_all(struct server *s)
 	return true;
 }
 
-bool gpu_lives(const struct server *s)
+bool gpu_lives(const struct mps_server_state *s)
 {
 	struct pollfd p = { .fd = s->gpu.fd };
 
 	return s->gpu.fd >= 0 && poll(&p, 1, 0) == 0;
 }
 
-uint32_t gpu_ticket(struct server *s, const struct process *p, uint32_t device,
+uint32_t gpu_ticket(struct mps_server_state *s, const struct process *p, uint32_t device,
 	struct mps_packet *answer)
 {
 	const struct server_device *d = &s->devices[device];
@@ -190,7 +191,7 @@ uint32_t gpu_ticket(struct server *s, const struct process *p, uint32_t device,
 	return status;
 }
 
-void gpu_end_context(struct server *s, const struct server_context *c, uint32_t code)
+void gpu_end_context(struct mps_server_state *s, const struct server_context *c, uint32_t code)
 {
 	struct sim_device_reply r;
 
@@ -203,7 +204,7 @@ void gpu_end_context(struct server *s, const struct server_context *c, uint32_t 
 
 /* Faults. Nothing here knows whose it is: the first of the list is as good as any. */
 
-static void log_members(struct server *s, uint32_t device)
+static void log_members(struct mps_server_state *s, uint32_t device)
 {
 	const struct server_context *first = NULL;
 
@@ -224,7 +225,7 @@ static void log_members(struct server *s, uint32_t device)
 					(int)c->process->pid, c->number, device);
 }
 
-static bool was_hit(const struct server *s, const struct process *p, uint32_t device)
+static bool was_hit(const struct mps_server_state *s, const struct process *p, uint32_t device)
 {
 	for (const struct server_context *c = s->contexts; c; c = c->next)
 		if (c->process == p && c->device == device)
@@ -233,7 +234,8 @@ static bool was_hit(const struct server *s, const struct process *p, uint32_t de
 }
 
 /* Its contexts on other devices end too. */
-static void tear_down(struct server *s, struct process *p, uint32_t device, uint32_t code)
+static void tear_down(struct mps_server_state *s, struct process *p, uint32_t device,
+	uint32_t code)
 {
 	p->sticky = code;
 	mps_log(s->log, "Server",
@@ -250,7 +252,7 @@ static void tear_down(struct server *s, struct process *p, uint32_t device, uint
 	}
 }
 
-static void for_hit(struct server *s, uint32_t device, uint32_t code, bool last)
+static void for_hit(struct mps_server_state *s, uint32_t device, uint32_t code, bool last)
 {
 	struct process *first = NULL;
 
@@ -268,7 +270,7 @@ static void for_hit(struct server *s, uint32_t device, uint32_t code, bool last)
 		}
 }
 
-static void handle_fault(struct server *s, uint32_t device, uint32_t code)
+static void handle_fault(struct mps_server_state *s, uint32_t device, uint32_t code)
 {
 	s->devices[device].fault = code;
 	s->faulted = true;
@@ -281,7 +283,7 @@ static void handle_fault(struct server *s, uint32_t device, uint32_t code)
 	for_hit(s, device, code, true);
 }
 
-static void destroy_server_context(struct server *s, uint32_t device)
+static void destroy_server_context(struct mps_server_state *s, uint32_t device)
 {
 	struct server_device *d = &s->devices[device];
 	struct sim_device_reply r;
@@ -295,7 +297,7 @@ static void destroy_server_context(struct server *s, uint32_t device)
 	d->fault = 0;
 }
 
-void gpu_check_faults(struct server *s)
+void gpu_check_faults(struct mps_server_state *s)
 {
 	bool any = false, was = s->faulted;
 

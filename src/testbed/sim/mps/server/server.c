@@ -19,7 +19,7 @@
 
 #define POLLS_MAX (2 + MPS_CLIENTS_MAX + MPS_CONTEXTS_MAX * MPS_DEVICES_MAX)
 
-void server_send_state(struct server *s)
+void server_send_state(struct mps_server_state *s)
 {
 	struct mps_packet p = { .op = MPS_STATE,
 		.status = s->faulted ? MPS_FAULT : MPS_ACTIVE };
@@ -28,7 +28,7 @@ void server_send_state(struct server *s)
 		(void)mps_send(s->control, &p, -1, MSG_DONTWAIT);
 }
 
-static void settings_changed(struct server *s, const struct mps_settings *now)
+static void settings_changed(struct mps_server_state *s, const struct mps_settings *now)
 {
 	char percent[16];
 
@@ -48,7 +48,7 @@ static void settings_changed(struct server *s, const struct mps_settings *now)
 	s->settings = *now;
 }
 
-static void stop_mps_server(struct server *s, bool force)
+static void stop_mps_server(struct mps_server_state *s, bool force)
 {
 	struct mps_packet p = { .op = MPS_RESULT,
 		.id = force ? 0 : s->process_count + s->context_count };
@@ -67,7 +67,7 @@ static void stop_mps_server(struct server *s, bool force)
 }
 
 /* What control wants. False: it is gone. */
-static bool handle_control_packet(struct server *s)
+static bool handle_control_packet(struct mps_server_state *s)
 {
 	struct mps_packet p, r = { .op = MPS_RESULT };
 	int fd = -1;
@@ -95,7 +95,7 @@ static bool handle_control_packet(struct server *s)
 }
 
 /* A client has nothing to say once it is there: anything readable is its end. */
-static void end_closed_clients(struct server *s, const struct pollfd *polls, size_t n)
+static void end_closed_clients(struct mps_server_state *s, const struct pollfd *polls, size_t n)
 {
 	for (struct server_context *c = s->contexts, *next; c; c = next) {
 		next = c->next;
@@ -115,7 +115,7 @@ static void end_closed_clients(struct server *s, const struct pollfd *polls, siz
 	}
 }
 
-static void run_mps_server_loop(struct server *s, struct pollfd *polls)
+static void run_mps_server_loop(struct mps_server_state *s, struct pollfd *polls)
 {
 	while (!s->stop && (s->control >= 0 || s->process_count)) {
 		size_t n = 0;
@@ -178,7 +178,7 @@ static void be_slow(void)
 	(void)nanosleep(&t, NULL);
 }
 
-static bool init_mps_server(struct server *s)
+static bool init_mps_server(struct mps_server_state *s)
 {
 	struct mps_packet p = { .op = MPS_SERVER };
 	const char *dir = mps_dir();
@@ -208,7 +208,7 @@ static bool init_mps_server(struct server *s)
 
 int main(void)
 {
-	static struct server s = { .log = -1,
+	static struct mps_server_state s = { .log = -1,
 		.control = -1,
 		.gpu = SIM_DEVICE_INIT,
 		.seen_pid = 1048576,

@@ -59,7 +59,7 @@ struct server_context {
 	int fd;
 };
 
-struct server {
+struct mps_server_state {
 	int log, control;
 	struct sim_device gpu;
 	struct mps_settings settings;
@@ -76,24 +76,25 @@ struct server {
 };
 
 /* gpu.c. False: it cannot be. */
-bool gpu_find_all(struct server *s);
-bool gpu_serve_all(struct server *s); /* makes the contexts that are not there */
-bool gpu_lives(const struct server *s);
+bool gpu_find_all(struct mps_server_state *s);
+bool gpu_serve_all(struct mps_server_state *s); /* makes the contexts that are not there */
+bool gpu_lives(const struct mps_server_state *s);
 /* A ticket for a context of @p; a CUresult. */
-uint32_t gpu_ticket(struct server *s, const struct process *p, uint32_t device,
+uint32_t gpu_ticket(struct mps_server_state *s, const struct process *p, uint32_t device,
 	struct mps_packet *answer);
-void gpu_end_context(struct server *s, const struct server_context *c, uint32_t code);
-void gpu_check_faults(struct server *s); /* for faults, and whether they are over */
+void gpu_end_context(struct mps_server_state *s, const struct server_context *c, uint32_t code);
+void gpu_check_faults(struct mps_server_state *s); /* for faults, and whether they are over */
 
 /* client.c */
-void client_new(struct server *s, int fd, const struct mps_packet *p); /* @fd is taken */
+void client_new(struct mps_server_state *s, int fd,
+	const struct mps_packet *p); /* @fd is taken */
 /* Their connection has ended. */
-void client_context_end(struct server *s, struct server_context *c);
-void client_process_end(struct server *s, struct process *p);
-bool client_terminate(struct server *s, pid_t pid);
+void client_context_end(struct mps_server_state *s, struct server_context *c);
+void client_process_end(struct mps_server_state *s, struct process *p);
+bool client_terminate(struct mps_server_state *s, pid_t pid);
 
 /* text.c: what a command is answered. */
-void text_render_reply(struct server *s, const char *command, char *ret, size_t cap);
+void text_render_reply(struct mps_server_state *s, const char *command, char *ret, size_t cap);
 
 /* server.c */
-void server_send_state(struct server *s);
+void server_send_state(struct mps_server_state *s);

@@ -22,7 +22,7 @@ static void each_process(const struct process *p, struct buf *b)
 	buf_printf(b, "%d\n", (int)p->pid);
 }
 
-static const struct server_context *first_context(const struct server *s,
+static const struct server_context *first_context(const struct mps_server_state *s,
 	const struct process *p)
 {
 	const struct server_context *found = NULL;
@@ -33,7 +33,7 @@ static const struct server_context *first_context(const struct server *s,
 	return found;
 }
 
-static void table_row(const struct server *s, const struct process *p, struct buf *b)
+static void table_row(const struct mps_server_state *s, const struct process *p, struct buf *b)
 {
 	const struct server_context *c;
 	char pid[16], id[16], server[16], device[32] = "", ns[32];
@@ -53,7 +53,7 @@ static void table_row(const struct server *s, const struct process *p, struct bu
 }
 
 /* The oldest, then the newest first, as in what it logs of a fault. */
-static void device_clients(const struct server *s, uint32_t device, struct buf *b)
+static void device_clients(const struct mps_server_state *s, uint32_t device, struct buf *b)
 {
 	const struct server_context *first = NULL;
 
@@ -67,10 +67,10 @@ static void device_clients(const struct server *s, uint32_t device, struct buf *
 				buf_printf(b, "%d.%u\n", (int)c->process->pid, c->number);
 }
 
-void text_render_reply(struct server *s, const char *command, char *ret, size_t cap)
+void text_render_reply(struct mps_server_state *s, const char *command, char *ret, size_t cap)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(MPS_TEXT_MAX - 1);
-	struct mps_command c;
+	struct sim_mps_command c;
 
 	mps_command_parse(&c, command);
 	switch ((int)c.id) {

@@ -23,7 +23,7 @@
 #define METHOD "gpuslice-gpu-time-v1" /* docs/cost.md says how it allocates */
 
 /* What the columns of one row are made of. */
-struct charge {
+struct cost_csv_row {
 	const struct cost_print *p;
 	const struct cost_line *l;
 	int64_t quantity_nano; /* of the node's hours */
@@ -66,7 +66,7 @@ static uint64_t get_month_start(uint64_t s, int ahead)
 	return at < 0 ? 0 : (uint64_t)at;
 }
 
-static bool is_idle(const struct charge *c)
+static bool is_idle(const struct cost_csv_row *c)
 {
 	return c->l->row.kind == USAGE_DB_UNALLOCATED;
 }
@@ -84,7 +84,7 @@ static void json_cell(struct buf *b, json_t *o)
 	json_decref(o);
 }
 
-static void method_details(struct buf *b, const struct charge *c)
+static void method_details(struct buf *b, const struct cost_csv_row *c)
 {
 	char ratio[PRICE_TEXT_MAX], quantity[COST_HOURS_MAX], text[256];
 
@@ -96,7 +96,7 @@ static void method_details(struct buf *b, const struct charge *c)
 	escape_csv(b, text);
 }
 
-static void allocated_id(struct buf *b, const struct charge *c)
+static void allocated_id(struct buf *b, const struct cost_csv_row *c)
 {
 	const struct usage_db_row *r = &c->l->row;
 	CLEANUP(buf_fini) struct buf id = BUF_INIT(4096);
@@ -108,7 +108,7 @@ static void allocated_id(struct buf *b, const struct charge *c)
 	escape_csv(b, buf_str(&id));
 }
 
-static void allocated_name(struct buf *b, const struct charge *c)
+static void allocated_name(struct buf *b, const struct cost_csv_row *c)
 {
 	const struct usage_db_row *r = &c->l->row;
 	CLEANUP(buf_fini) struct buf name = BUF_INIT(4096);
@@ -120,7 +120,7 @@ static void allocated_name(struct buf *b, const struct charge *c)
 	escape_csv(b, buf_str(&name));
 }
 
-static void allocated_tags(struct buf *b, const struct charge *c)
+static void allocated_tags(struct buf *b, const struct cost_csv_row *c)
 {
 	const struct usage_db_row *r = &c->l->row;
 
@@ -129,32 +129,32 @@ static void allocated_tags(struct buf *b, const struct charge *c)
 				     r->pod, "container", r->container));
 }
 
-static void write_focus_account(struct buf *b, const struct charge *c)
+static void write_focus_account(struct buf *b, const struct cost_csv_row *c)
 {
 	escape_csv(b, c->p->account);
 }
 
-static void write_focus_currency(struct buf *b, const struct charge *c)
+static void write_focus_currency(struct buf *b, const struct cost_csv_row *c)
 {
 	escape_csv(b, c->l->period.currency);
 }
 
-static void write_focus_cost(struct buf *b, const struct charge *c)
+static void write_focus_cost(struct buf *b, const struct cost_csv_row *c)
 {
 	write_csv_money(b, c->l->row.cost_nano);
 }
 
-static void billing_end(struct buf *b, const struct charge *c)
+static void billing_end(struct buf *b, const struct cost_csv_row *c)
 {
 	write_csv_time(b, get_month_start(c->l->period.start_s, 1));
 }
 
-static void billing_start(struct buf *b, const struct charge *c)
+static void billing_start(struct buf *b, const struct cost_csv_row *c)
 {
 	write_csv_time(b, get_month_start(c->l->period.start_s, 0));
 }
 
-static void write_focus_description(struct buf *b, const struct charge *c)
+static void write_focus_description(struct buf *b, const struct cost_csv_row *c)
 {
 	CLEANUP(buf_fini) struct buf text = BUF_INIT(4096);
 
@@ -163,71 +163,71 @@ static void write_focus_description(struct buf *b, const struct charge *c)
 	escape_csv(b, buf_str(&text));
 }
 
-static void write_focus_charge_end(struct buf *b, const struct charge *c)
+static void write_focus_charge_end(struct buf *b, const struct cost_csv_row *c)
 {
 	write_csv_time(b, c->l->period.end_s);
 }
 
-static void charge_start(struct buf *b, const struct charge *c)
+static void charge_start(struct buf *b, const struct cost_csv_row *c)
 {
 	write_csv_time(b, c->l->period.start_s);
 }
 
-static void write_focus_consumed(struct buf *b, const struct charge *c)
+static void write_focus_consumed(struct buf *b, const struct cost_csv_row *c)
 {
 	if (c->l->parts & COST_GPU)
 		write_csv_hours(b, c->l->row.gpu_ns);
 }
 
-static void consumed_unit(struct buf *b, const struct charge *c)
+static void consumed_unit(struct buf *b, const struct cost_csv_row *c)
 {
 	buf_puts(b, c->l->parts & COST_GPU ? "GPU-Hours" : "");
 }
 
 /* From Prometheus the node's price is not known, only what came of it. */
-static void unit_price(struct buf *b, const struct charge *c)
+static void unit_price(struct buf *b, const struct cost_csv_row *c)
 {
 	if (!c->p->estimated)
 		write_csv_money(b, c->l->period.price_nano_per_hour);
 }
 
-static void pricing_category(struct buf *b, const struct charge *c)
+static void pricing_category(struct buf *b, const struct cost_csv_row *c)
 {
 	buf_puts(b, c->p->estimated ? "" : "Standard");
 }
 
-static void pricing_quantity(struct buf *b, const struct charge *c)
+static void pricing_quantity(struct buf *b, const struct cost_csv_row *c)
 {
 	if (!c->p->estimated)
 		write_csv_money(b, c->quantity_nano);
 }
 
-static void pricing_unit(struct buf *b, const struct charge *c)
+static void pricing_unit(struct buf *b, const struct cost_csv_row *c)
 {
 	buf_puts(b, c->p->estimated ? "" : "Hours");
 }
 
-static void write_focus_provider(struct buf *b, const struct charge *c)
+static void write_focus_provider(struct buf *b, const struct cost_csv_row *c)
 {
 	escape_csv(b, c->p->provider);
 }
 
-static void write_focus_region(struct buf *b, const struct charge *c)
+static void write_focus_region(struct buf *b, const struct cost_csv_row *c)
 {
 	escape_csv(b, c->l->period.region);
 }
 
-static void write_focus_node(struct buf *b, const struct charge *c)
+static void write_focus_node(struct buf *b, const struct cost_csv_row *c)
 {
 	escape_csv(b, c->l->period.node);
 }
 
-static void write_focus_sku(struct buf *b, const struct charge *c)
+static void write_focus_sku(struct buf *b, const struct cost_csv_row *c)
 {
 	escape_csv(b, c->l->period.instance_type);
 }
 
-static void sku_price(struct buf *b, const struct charge *c)
+static void sku_price(struct buf *b, const struct cost_csv_row *c)
 {
 	CLEANUP(buf_fini) struct buf text = BUF_INIT(4096);
 
@@ -236,47 +236,47 @@ static void sku_price(struct buf *b, const struct charge *c)
 	escape_csv(b, buf_str(&text));
 }
 
-static void write_focus_device(struct buf *b, const struct charge *c)
+static void write_focus_device(struct buf *b, const struct cost_csv_row *c)
 {
 	escape_csv(b, c->l->row.device);
 }
 
-static void write_focus_gpu(struct buf *b, const struct charge *c)
+static void write_focus_gpu(struct buf *b, const struct cost_csv_row *c)
 {
 	escape_csv(b, c->l->row.gpu);
 }
 
-static void write_focus_mode(struct buf *b, const struct charge *c)
+static void write_focus_mode(struct buf *b, const struct cost_csv_row *c)
 {
 	escape_csv(b, c->l->row.mode);
 }
 
-static void price_source(struct buf *b, const struct charge *c)
+static void price_source(struct buf *b, const struct cost_csv_row *c)
 {
 	escape_csv(b, c->l->period.price_source);
 }
 
-static void write_focus_resource(struct buf *b, const struct charge *c)
+static void write_focus_resource(struct buf *b, const struct cost_csv_row *c)
 {
 	escape_csv(b, c->l->row.resource);
 }
 
-static void write_focus_held_hours(struct buf *b, const struct charge *c)
+static void write_focus_held_hours(struct buf *b, const struct cost_csv_row *c)
 {
 	if (!is_idle(c) && (c->l->parts & COST_ALLOCATED))
 		write_csv_hours(b, c->l->row.allocated_ns);
 }
 
-static void write_focus_busy_hours(struct buf *b, const struct charge *c)
+static void write_focus_busy_hours(struct buf *b, const struct cost_csv_row *c)
 {
 	if (!is_idle(c) && (c->l->parts & COST_BUSY) && !c->l->row.busy_unknown)
 		write_csv_hours(b, c->l->row.busy_ns);
 }
 
 /* Sorted, with our own columns, which begin with x_, last. A text or a function. */
-static const struct column {
+static const struct cost_csv_column {
 	const char *name, *text;
-	void (*put)(struct buf *b, const struct charge *c);
+	void (*put)(struct buf *b, const struct cost_csv_row *c);
 } columns[] = {
 	{ "AllocatedMethodDetails", NULL, method_details },
 	{ "AllocatedMethodId", METHOD, NULL },
@@ -330,7 +330,7 @@ static const struct column {
 
 /* ---- rows ------------------------------------------------------------------------------------- */
 
-static void write_focus_row(struct buf *b, const struct charge *c)
+static void write_focus_row(struct buf *b, const struct cost_csv_row *c)
 {
 	for (size_t i = 0; i < ARRAY_LEN(columns); i++) {
 		if (i > 0)
@@ -371,7 +371,8 @@ static int print_bucket(struct buf *b, const struct cost_print *p,
 	price_split(period->covered_ns / 3600, weights, quantities, n);
 	price_split(PRICE_NANO, weights, ratios, n);
 	for (size_t i = 0; i < n; i++)
-		write_focus_row(b, &(struct charge){ p, lines[i], quantities[i], ratios[i] });
+		write_focus_row(b,
+			&(struct cost_csv_row){ p, lines[i], quantities[i], ratios[i] });
 	return 0;
 }
 

@@ -196,7 +196,7 @@ static json_t *workloads_json(const struct plan_answer *a)
 	json_t *rows = json_array();
 
 	for (size_t w = 0; w < a->in->n_workloads; w++) {
-		const struct outcome *o = &a->outcomes[w];
+		const struct plan_outcome *o = &a->outcomes[w];
 		json_t *row = json_pack("{s:s, s:I, s:I, s:f, s:o, s:o, s:o}", "workload",
 			a->in->workloads[w].name, "replicas", (json_int_t)o->replicas, "nodes",
 			(json_int_t)o->nodes, "usd_h", get_nano_as_usd(o->nano_per_hour),

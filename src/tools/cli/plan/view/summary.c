@@ -107,7 +107,7 @@ const struct plan_workload *plan_find_untimed(const struct plan_answer *a)
 
 bool plan_slo_unknown(const struct plan_answer *a, size_t workload)
 {
-	const struct outcome *o = &a->outcomes[workload];
+	const struct plan_outcome *o = &a->outcomes[workload];
 
 	return plan_has_slo(&a->in->workloads[workload].slo) && o->worst && !o->times.known;
 }

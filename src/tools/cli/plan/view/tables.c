@@ -243,7 +243,7 @@ size_t plan_table_times(struct table *t, const struct plan_answer *a)
 
 	table_init(t, heads);
 	for (size_t w = 0; w < n && w < PLAN_ROWS_SHOWN; w++) {
-		const struct outcome *o = &a->outcomes[w];
+		const struct plan_outcome *o = &a->outcomes[w];
 
 		if (!o->worst)
 			continue;
@@ -261,7 +261,7 @@ size_t plan_table_times(struct table *t, const struct plan_answer *a)
 
 static void pays_row(struct table *t, const struct plan_answer *a, size_t w)
 {
-	const struct outcome *o = &a->outcomes[w];
+	const struct plan_outcome *o = &a->outcomes[w];
 
 	table_add(t, a->in->workloads[w].name);
 	table_addf(t, "%u", o->replicas);

@@ -23,7 +23,7 @@ struct cell {
 #define IN_GPUS   (1U << TOP_GPUS)
 #define IN_BOARDS (1U << TOP_BOARDS)
 
-struct column {
+struct top_column {
 	const char *head;
 	unsigned tables;
 	unsigned rank; /* the highest is left out first; 0 never */
@@ -266,7 +266,7 @@ static void fill_note(struct cell *ret, const struct top_row *r)
 #define NEVER TOP_SORT_COUNT_
 
 /* clang-format off */
-static const struct column columns[] = {
+static const struct top_column columns[] = {
 	/* head        tables                rank min good side sort       priced fill */
 	{ "GPU",       IN_PODS | IN_SLICES | IN_GPUS | IN_BOARDS,
 	                                      0,  0,  0, L, TOP_BY_GPU,      false, fill_gpu },
@@ -304,12 +304,12 @@ static const struct column columns[] = {
 /* --- which of them, and how wide --- */
 
 struct layout {
-	const struct column *columns[COLUMNS_MAX];
+	const struct top_column *columns[COLUMNS_MAX];
 	size_t natural[COLUMNS_MAX], width[COLUMNS_MAX];
 	size_t n, gap;
 };
 
-static size_t measure_widest_cell(const struct column *column, const struct top_rows *rows,
+static size_t measure_widest_cell(const struct top_column *column, const struct top_rows *rows,
 	size_t first, size_t n, bool utf8)
 {
 	size_t widest = strlen(column->head);

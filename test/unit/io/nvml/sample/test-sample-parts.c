@@ -21,7 +21,7 @@ static void sources__has_a_row_for_each_field(void **state)
 	(void)state;
 	assert_int_equal(n_sources, n_fields);
 	for (size_t i = 0; i < n_fields; i++) {
-		const struct source *s = &sources[i];
+		const struct sample_source *s = &sources[i];
 
 		assert_int_equal(s->id, fields[i].id);
 		assert_int_equal(s->how == SOURCE_CALL, s->call != NULL);

@@ -23,26 +23,26 @@ void clock_skip(uint64_t ns)
 	skipped_ns += ns;
 }
 
-uint64_t task_due_ms(const struct task *t)
+uint64_t task_due_ms(const struct api_task *t)
 {
 	if (!uv_is_active((const uv_handle_t *)&t->timer))
 		fail_msg("the task '%s' does not wait", t->complaint);
 	return uv_timer_get_due_in(&t->timer);
 }
 
-void task_skip(struct task *t)
+void task_skip(struct api_task *t)
 {
 	clock_skip((task_due_ms(t) + 1) * NS_PER_MS);
 	task_wait(t, 0);
 }
 
-static bool is_due(const struct task *t)
+static bool is_due(const struct api_task *t)
 {
 	return t->call || (uv_is_active((const uv_handle_t *)&t->timer) &&
 				  uv_timer_get_due_in(&t->timer) < SETTLE_MS);
 }
 
-void task_settle(struct env *e, const struct task *t)
+void task_settle(struct env *e, const struct api_task *t)
 {
 	bool in_time = true;
 
@@ -54,7 +54,7 @@ void task_settle(struct env *e, const struct task *t)
 		fail_msg("the task '%s' does not come to rest", t->complaint);
 }
 
-void task_end(struct env *e, struct task *t)
+void task_end(struct env *e, struct api_task *t)
 {
 	task_close(t);
 	run_for_ms(e, 1); /* the loop lets go of it */

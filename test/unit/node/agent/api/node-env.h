@@ -51,13 +51,13 @@ void node_env_send_event(struct node_env *n, const char *object);
 void clock_skip(uint64_t ns);
 
 /* How long @t waits now; the test fails if it does not wait. */
-uint64_t task_due_ms(const struct task *t);
+uint64_t task_due_ms(const struct api_task *t);
 /* The time that @t waits for passes: it looks in the loop's next turn. */
-void task_skip(struct task *t);
+void task_skip(struct api_task *t);
 /* Runs until @t rests, or waits for more than the moment. */
-void task_settle(struct env *e, const struct task *t);
+void task_settle(struct env *e, const struct api_task *t);
 /* Closes what @t is, and lets the loop release it. */
-void task_end(struct env *e, struct task *t);
+void task_end(struct env *e, struct api_task *t);
 
 /* "key=value,key=value", sorted, as labels; yours. */
 struct labels *labels_of(const char *list);

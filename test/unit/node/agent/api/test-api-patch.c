@@ -158,7 +158,7 @@ static void taint_patch__takes_our_key_alone_and_only_from_what_was_seen(void **
 static void event_list__counts_the_same_event_and_forgets_the_oldest_told(void **state)
 {
 	struct event_list l = { 0 };
-	struct event *e;
+	struct kube_event *e;
 	char text[16];
 
 	(void)state;
@@ -187,7 +187,7 @@ static void event_list__counts_the_same_event_and_forgets_the_oldest_told(void *
 static void event_bodies__are_as_the_kubelet_writes_them(void **state)
 {
 	struct event_list l = { 0 };
-	struct event *e;
+	struct kube_event *e;
 	char *text;
 	json_t *o;
 
@@ -220,7 +220,7 @@ static void event_bodies__name_the_pod_that_it_has_happened_to(void **state)
 {
 	const struct event_about a = { "shop", "web-1", "0f-1" }, b = { "shop", "web-2", "" };
 	struct event_list l = { 0 };
-	struct event *e;
+	struct kube_event *e;
 	char *text;
 	json_t *o;
 

@@ -6,13 +6,13 @@
 #include <unistd.h>
 
 struct tried {
-	struct task task;
+	struct api_task task;
 	struct env *env;
 	const char *method;
 	unsigned looks, answers;
 };
 
-static void on_test_task_due(struct task *t)
+static void on_test_task_due(struct api_task *t)
 {
 	struct tried *x = (struct tried *)t;
 
@@ -20,14 +20,14 @@ static void on_test_task_due(struct task *t)
 	task_send(t, &(struct api_request){ .method = x->method, .path = "/x" });
 }
 
-static void on_done(struct task *t, const struct api_reply *reply, const struct error *err)
+static void on_done(struct api_task *t, const struct api_reply *reply, const struct error *err)
 {
 	(void)reply;
 	(void)err;
 	((struct tried *)t)->answers++;
 }
 
-static void make_quick(struct task *t, struct api *api)
+static void make_quick(struct api_task *t, struct api *api)
 {
 	t->api = api;
 	t->backoff.min_ns = NS_PER_MS;
@@ -222,7 +222,7 @@ static void task_poke__does_not_shorten_the_wait_after_a_failure(void **state)
 	task_end(x.env, &x.task);
 }
 
-static void send_the_next(struct task *t, const struct api_reply *reply,
+static void send_the_next(struct api_task *t, const struct api_reply *reply,
 	const struct error *err)
 {
 	on_done(t, reply, err);
@@ -266,7 +266,7 @@ static void task_close__ends_a_request_without_an_answer(void **state)
 
 /* --- without a server --- */
 
-static void count_task_run(struct task *t)
+static void count_task_run(struct api_task *t)
 {
 	((struct tried *)t)->looks++;
 }
@@ -312,7 +312,7 @@ static void task_is_fault__is_what_does_not_pass_by_itself(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		const struct task t = { .last_error = { .code = rows[i].code } };
+		const struct api_task t = { .last_error = { .code = rows[i].code } };
 
 		assert_int_equal(task_is_fault(&t), rows[i].fault);
 	}

@@ -16,7 +16,7 @@ struct cluster_env {
 	struct node_env *n;
 	struct agent_fixture *f;
 	struct cluster_context context; /* set .options before cluster_env_init() */
-	struct cluster c;
+	struct cluster_client c;
 	bool inited;
 	char kubeconfig[PATH_MAX]; /* of options; not there at first */
 	bool ready;                /* what .node_ready() says */

@@ -75,7 +75,7 @@ static bool peak(void *arg, const char *uuid, const struct pod_device *holder,
 	return *ret_bytes != 0;
 }
 
-static const struct slices_ops ops = { .request_pod_devices = ask_holders,
+static const struct agent_slices_ops ops = { .request_pod_devices = ask_holders,
 	.read_processes = read_processes,
 	.on_dir_unavailable = on_dir_unavailable,
 	.peak = peak };

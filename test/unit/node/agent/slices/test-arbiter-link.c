@@ -75,7 +75,7 @@ static int setup(void **state)
 	static const struct arbiter_ops ops = { .read = on_read, .hung = on_hung };
 	struct env *e = calloc(1, sizeof(*e));
 	struct error err = ERROR_INIT;
-	struct arbiter_options o = { .program = "/bin/true" };
+	struct arbiter_link_options o = { .program = "/bin/true" };
 
 	assert_non_null(e);
 	e->dir = test_tmpdir();

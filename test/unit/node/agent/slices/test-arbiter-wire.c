@@ -57,7 +57,7 @@ static int setup(void **state)
 {
 	static const struct arbiter_ops ops = { .read = on_read, .hung = on_hung };
 	struct env *e = calloc(1, sizeof(*e));
-	struct arbiter_options o;
+	struct arbiter_link_options o;
 	struct error err = ERROR_INIT;
 
 	assert_non_null(e);
@@ -66,7 +66,7 @@ static int setup(void **state)
 	assert_ok(path_join(e->program, PATH_MAX, e->f->dir, "program", &err), &err);
 	assert_ok(path_join(e->runs, PATH_MAX, e->f->dir, "runs", &err), &err);
 	write_program(e, "exit 3");
-	o = (struct arbiter_options){ .run_dir = e->f->dir,
+	o = (struct arbiter_link_options){ .run_dir = e->f->dir,
 		.state_dir = e->f->dir,
 		.program = e->program };
 	assert_ok(arbiter_link_new(&e->l, &e->f->loop, &o, &ops, e, &err), &err);
@@ -548,7 +548,7 @@ static void new__refuses_a_path_that_no_socket_can_have(void **state)
 	struct arbiter_link *l = NULL;
 	struct error err = ERROR_INIT;
 	char dir[200];
-	const struct arbiter_options o = { .run_dir = dir, .state_dir = "/s" };
+	const struct arbiter_link_options o = { .run_dir = dir, .state_dir = "/s" };
 
 	memset(dir, 'd', sizeof(dir) - 1);
 	dir[0] = '/';

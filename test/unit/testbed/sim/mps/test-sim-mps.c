@@ -123,7 +123,7 @@ static void a_client__may_have_less_and_not_more(void **state)
 
 static void commands__are_told_apart(void **state)
 {
-	struct mps_command c;
+	struct sim_mps_command c;
 
 	(void)state;
 	mps_command_parse(&c, "  set_default_device_pinned_mem_limit 3 20389M\n");

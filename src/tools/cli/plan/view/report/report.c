@@ -12,7 +12,7 @@
 #define LABEL_MAX 192
 #define BARS_MAX  6
 
-struct report {
+struct plan_report_writer {
 	struct buf *b;
 	const struct plan_answer *a;
 	const struct page_form *form;
@@ -20,7 +20,7 @@ struct report {
 
 /* ---- texts and tables ---------------------------------------------------------------------------------------- */
 
-static void add_report_paragraph(const struct report *r,
+static void add_report_paragraph(const struct plan_report_writer *r,
 	void (*say)(struct buf *b, const struct plan_answer *a))
 {
 	CLEANUP(buf_fini) struct buf text = BUF_INIT(TEXT_MAX);
@@ -30,7 +30,7 @@ static void add_report_paragraph(const struct report *r,
 		r->form->paragraph(r->b, buf_str(&text));
 }
 
-static void add_report_table(const struct report *r,
+static void add_report_table(const struct plan_report_writer *r,
 	size_t (*fill)(struct table *t, const struct plan_answer *a))
 {
 	CLEANUP(table_fini) struct table t = { .columns = 0 };
@@ -52,7 +52,7 @@ static void format_report_money(char *buf, size_t size, const struct plan_answer
 	(void)snprintf(buf, size, "%s %s%s", plan_money(nano, true, money), a->currency, each);
 }
 
-static void add_report_tiles(const struct report *r)
+static void add_report_tiles(const struct plan_report_writer *r)
 {
 	const struct plan_answer *a = r->a;
 	char hour[LABEL_MAX], month[LABEL_MAX], saving[LABEL_MAX], nodes[LABEL_MAX],
@@ -79,21 +79,21 @@ static void add_report_tiles(const struct report *r)
 }
 
 /* Bars, and the texts that they borrow. */
-struct bars {
+struct plan_bars {
 	const struct plan_answer *a;
 	struct page_bar v[BARS_MAX];
 	char label[BARS_MAX][LABEL_MAX], amount[BARS_MAX][LABEL_MAX];
 	size_t n;
 };
 
-static void add_report_bar(struct bars *s, int64_t nano, enum bar_kind kind)
+static void add_report_bar(struct plan_bars *s, int64_t nano, enum bar_kind kind)
 {
 	format_report_money(s->amount[s->n], LABEL_MAX, s->a, nano, "");
 	s->v[s->n] = (struct page_bar){ s->label[s->n], s->amount[s->n], (double)nano, kind };
 	s->n++;
 }
 
-static void line_bar(struct bars *s, const char *what, const struct answer_line *l)
+static void line_bar(struct plan_bars *s, const char *what, const struct answer_line *l)
 {
 	char slices[LABEL_MAX] = "";
 
@@ -105,10 +105,10 @@ static void line_bar(struct bars *s, const char *what, const struct answer_line 
 	add_report_bar(s, l->nano_per_hour, l->reason == PLAN_FITS ? BAR_PLAIN : BAR_BROKEN);
 }
 
-static void cost_bars(const struct report *r)
+static void cost_bars(const struct plan_report_writer *r)
 {
 	const struct plan_answer *a = r->a;
-	struct bars s = { .a = a };
+	struct plan_bars s = { .a = a };
 
 	if (a->baseline.offer)
 		line_bar(&s, "A GPU each", &a->baseline);
@@ -130,7 +130,7 @@ static void cost_bars(const struct report *r)
 	add_report_paragraph(r, plan_summary_total);
 }
 
-static void in_mind(const struct report *r)
+static void in_mind(const struct plan_report_writer *r)
 {
 	CLEANUP(table_fini) struct table layout = { .columns = 0 }, lines = { .columns = 0 };
 
@@ -166,7 +166,7 @@ static size_t get_gpu_parts(const struct plan_answer *a, const struct plan_node 
 	return k;
 }
 
-static void add_report_node(const struct report *r, const struct node_kind *k)
+static void add_report_node(const struct plan_report_writer *r, const struct node_kind *k)
 {
 	struct page_part parts[PLAN_NODE_GPUS_MAX][PLAN_PODS_MAX + 1];
 	struct page_gpu gpus[PLAN_NODE_GPUS_MAX];
@@ -183,7 +183,7 @@ static void add_report_node(const struct report *r, const struct node_kind *k)
 	r->form->node(r->b, title, gpus, o->gpus);
 }
 
-static void add_report_nodes(const struct report *r)
+static void add_report_nodes(const struct plan_report_writer *r)
 {
 	struct node_kind kinds[PLAN_ROWS_SHOWN];
 	size_t more, n = plan_kinds(r->a, kinds, ARRAY_LEN(kinds), &more);
@@ -197,7 +197,7 @@ static void add_report_nodes(const struct report *r)
 
 /* ---- all of it ------------------------------------------------------------------------------------------------------ */
 
-static void add_report_unplaced(const struct report *r)
+static void add_report_unplaced(const struct plan_report_writer *r)
 {
 	if (!r->a->plan.n_unplaced)
 		return;
@@ -210,7 +210,7 @@ static void add_report_unplaced(const struct report *r)
 	}
 }
 
-static void add_report_notes(const struct report *r)
+static void add_report_notes(const struct plan_report_writer *r)
 {
 	if (r->a->in->n_notes)
 		r->form->heading(r->b, "About the files");
@@ -223,7 +223,7 @@ static void add_report_notes(const struct report *r)
 	}
 }
 
-static void add_report_title(const struct report *r, const char *created)
+static void add_report_title(const struct plan_report_writer *r, const char *created)
 {
 	CLEANUP(buf_fini) struct buf text = BUF_INIT(TEXT_MAX);
 
@@ -236,7 +236,7 @@ static void add_report_title(const struct report *r, const char *created)
 void plan_report(struct buf *b, const struct plan_answer *a, const struct page_form *form,
 	const char *created)
 {
-	const struct report r = { b, a, form };
+	const struct plan_report_writer r = { b, a, form };
 
 	add_report_title(&r, created);
 	add_report_tiles(&r);

@@ -41,14 +41,14 @@ static void draw_frame_rule(struct canvas *c, char corner, char fill, char cross
 	canvas_end_line(c);
 }
 
-struct piece {
+struct screen_piece {
 	const char *text;
 	enum canvas_style style;
 };
 
 /* " left          right " in @width columns; the left one is cut. */
-static void draw_frame_box(struct canvas *c, struct piece left, struct piece right,
-	size_t width)
+static void draw_frame_box(struct canvas *c, struct screen_piece left,
+	struct screen_piece right, size_t width)
 {
 	size_t taken = width_measure_text(right.text, c->utf8);
 
@@ -61,9 +61,9 @@ static void draw_frame_box(struct canvas *c, struct piece left, struct piece rig
 	canvas_add(c, CANVAS_PLAIN, " ");
 }
 
-static struct piece make_plain_piece(const char *text)
+static struct screen_piece make_plain_piece(const char *text)
 {
-	return (struct piece){ .text = text, .style = CANVAS_PLAIN };
+	return (struct screen_piece){ .text = text, .style = CANVAS_PLAIN };
 }
 
 static void end_boxes(struct canvas *c)
@@ -87,16 +87,16 @@ static void draw_frame_head(struct canvas *c)
 	draw_frame_rule(c, '|', '=', '+');
 }
 
-static struct piece get_health_piece(const struct top_gpu *g)
+static struct screen_piece get_health_piece(const struct top_gpu *g)
 {
 	if (!g->present)
-		return (struct piece){ .text = "gone", .style = CANVAS_BAD };
+		return (struct screen_piece){ .text = "gone", .style = CANVAS_BAD };
 	if (strcmp(g->health, "healthy") != 0)
-		return (struct piece){ .text = *g->health ? g->health : "unknown",
+		return (struct screen_piece){ .text = *g->health ? g->health : "unknown",
 			.style = CANVAS_BAD };
 	if (*g->refused)
-		return (struct piece){ .text = "refused", .style = CANVAS_WARN };
-	return (struct piece){ .text = "healthy", .style = CANVAS_GOOD };
+		return (struct screen_piece){ .text = "refused", .style = CANVAS_WARN };
+	return (struct screen_piece){ .text = "healthy", .style = CANVAS_GOOD };
 }
 
 static const char *reason_of(const struct top_gpu *g)
@@ -113,12 +113,12 @@ static void name_line(struct canvas *c, const struct top_gpu *g)
 	(void)snprintf(name, sizeof(name), "%3s  %s", index, *g->name ? g->name : "unknown");
 	if (g->last_xid != 0 && g->last_xid != TOP_NONE)
 		(void)snprintf(xid, sizeof(xid), "%" PRIu32, g->last_xid);
-	draw_frame_box(c, (struct piece){ .text = name, .style = CANVAS_BOLD },
+	draw_frame_box(c, (struct screen_piece){ .text = name, .style = CANVAS_BOLD },
 		make_plain_piece(""), first_width(c));
 	draw_frame_box(c, make_plain_piece(*g->bus_id ? g->bus_id : "-"),
 		make_plain_piece(top_mig_mode(g)), SECOND);
 	draw_frame_box(c, get_health_piece(g),
-		(struct piece){ .text = xid,
+		(struct screen_piece){ .text = xid,
 			.style = *xid == '-' ? CANVAS_PLAIN : CANVAS_WARN },
 		THIRD);
 	end_boxes(c);
@@ -141,7 +141,7 @@ static void figures_line(struct canvas *c, const struct top_gpu *g)
 	(void)snprintf(memory, sizeof(memory), "%s / %8s", figure_mib(a, g->memory_used),
 		figure_mib(b, g->memory_total));
 	draw_frame_box(c,
-		(struct piece){ .text = temperature,
+		(struct screen_piece){ .text = temperature,
 			.style = g->temperature >= HOT_C ? CANVAS_WARN : CANVAS_PLAIN },
 		make_plain_piece(power), first_width(c));
 	draw_frame_box(c, make_plain_piece(""), make_plain_piece(memory), SECOND);
