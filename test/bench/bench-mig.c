@@ -39,14 +39,14 @@ static bool record_desired_mig(void *arg, const uint32_t counts[])
 static struct mig_state state_of(const struct mig_layout *l, const struct mig_desired *w)
 {
 	struct mig_state s = { .capable = true, .enabled = true, .pending_enabled = true };
-	struct mig_placement places[MIG_GIS_MAX];
+	struct mig_placement placements[MIG_GIS_MAX];
 
-	if (mig_geometry_place(l, NULL, w, MIG_KEEP_NOTHING, places, NULL) < 0)
+	if (mig_geometry_place(l, NULL, w, MIG_KEEP_NOTHING, placements, NULL) < 0)
 		return s;
 	for (; s.n < w->n; s.n++)
 		s.gi[s.n] = (struct mig_gi){ .id = s.n,
 			.profile = w->gi[s.n].profile,
-			.start = places[s.n].start,
+			.start = placements[s.n].start,
 			.n_ci = 1,
 			.ci = { { .slices = w->gi[s.n].ci[0] } } };
 	return s;

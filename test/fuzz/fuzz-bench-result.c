@@ -130,10 +130,10 @@ static void fuzz_arrivals(const char *text, size_t len)
 static void fuzz_status(const char *text, size_t len)
 {
 	struct profile_launch *l = calloc(len + 1, sizeof(*l));
-	struct profile_sample look;
+	struct profile_sample sample;
 	struct profile_steps s;
 
-	(void)watch_parse_status(&look, text, len);
+	(void)watch_parse_status(&sample, text, len);
 	if (!l)
 		return;
 	for (size_t i = 0; i < len; i++)

@@ -95,22 +95,22 @@ static void check(bool ok)
 
 /* Places that are the profiles', and no two on one slot. */
 static void check_placements(const struct mig_layout *l, const struct mig_state *s,
-	const struct mig_desired *w, const struct mig_placement *places)
+	const struct mig_desired *w, const struct mig_placement *placements)
 {
 	uint64_t used = 0;
 
 	for (uint32_t i = 0; i < w->n; i++) {
 		const struct mig_gi_profile *p = &l->profiles[w->gi[i].profile];
-		uint64_t slots = ((1ull << p->size) - 1) << places[i].start;
+		uint64_t slots = ((1ull << p->size) - 1) << placements[i].start;
 
-		check(places[i].start < l->slots && p->starts >> places[i].start & 1);
-		check(w->gi[i].start == MIG_START_ANY || w->gi[i].start == places[i].start);
+		check(placements[i].start < l->slots && p->starts >> placements[i].start & 1);
+		check(w->gi[i].start == MIG_START_ANY || w->gi[i].start == placements[i].start);
 		check(!(used & slots));
 		used |= slots;
-		if (places[i].kept >= 0)
-			check((uint32_t)places[i].kept < s->n &&
-				s->gi[places[i].kept].profile == w->gi[i].profile &&
-				s->gi[places[i].kept].start == places[i].start);
+		if (placements[i].kept >= 0)
+			check((uint32_t)placements[i].kept < s->n &&
+				s->gi[placements[i].kept].profile == w->gi[i].profile &&
+				s->gi[placements[i].kept].start == placements[i].start);
 	}
 }
 
@@ -137,12 +137,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct mig_state s = state_of(&in);
 	struct mig_desired w = want_of(&in), same;
 	unsigned flags = number(&in);
-	struct mig_placement places[MIG_GIS_MAX];
+	struct mig_placement placements[MIG_GIS_MAX];
 	struct error err = ERROR_INIT;
 	struct mig_plan p;
 
-	if (mig_geometry_place(&l, &s, &w, MIG_KEEP_MOST, places, &err) == 0)
-		check_placements(&l, &s, &w, places);
+	if (mig_geometry_place(&l, &s, &w, MIG_KEEP_MOST, placements, &err) == 0)
+		check_placements(&l, &s, &w, placements);
 	else
 		check(err.code == ERR_LIMIT || err.code == ERR_INVALID);
 	if (mig_plan_make(&p, &l, &s, &w, flags, &err) == 0)

@@ -51,10 +51,10 @@ static void node(const char *text, size_t len)
 	char name[64];
 
 	for (int i = MIG_CLIENTS_UNCHANGED; i <= MIG_CLIENTS_RUN; i++) {
-		const struct mig_node_labels want = { .state = "x",
+		const struct mig_node_labels desired = { .state = "x",
 			.clients = (enum mig_clients)i };
 
-		if (mig_node_labels_patch(&patch, &want, &now, NULL) == 0)
+		if (mig_node_labels_patch(&patch, &desired, &now, NULL) == 0)
 			json_decref(patch);
 	}
 	(void)mig_clients_wait(now.labels, json_object_get(o, "items"), name, sizeof(name));

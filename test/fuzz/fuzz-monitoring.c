@@ -51,9 +51,9 @@ static void fuzz_device(const char *text)
 	struct gpu_mig mig = { .uuid = "MIG-0", .gi = 1, .placed = true, .start = 4 };
 	struct monitoring_device v[] = { { .gpu = &gpu, .uuid = gpu.uuid },
 		{ .gpu = &gpu, .mig = &mig, .uuid = mig.uuid } };
-	const struct monitoring_devices units = { .v = v, .n = 2 };
-	uint32_t at = monitoring_devices_find_id(&units, text, false);
-	uint32_t dynamic = monitoring_devices_find_id(&units, text, true);
+	const struct monitoring_devices devices = { .v = v, .n = 2 };
+	uint32_t at = monitoring_devices_find_id(&devices, text, false);
+	uint32_t dynamic = monitoring_devices_find_id(&devices, text, true);
 
 	if ((at != MONITORING_NONE && at > 1) || (dynamic != MONITORING_NONE && dynamic > 1))
 		abort();

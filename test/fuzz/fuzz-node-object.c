@@ -55,13 +55,13 @@ static void patch_node(const json_t *node)
 	static const struct label wanted[] = { { (char *)(uintptr_t) "nvidia.com/a",
 						       (char *)(uintptr_t) "1" },
 		{ (char *)(uintptr_t)LABEL_TIMESTAMP, (char *)(uintptr_t) "100" } };
-	const struct labels want = { .v = (struct label *)(uintptr_t)wanted, .n = 2 };
+	const struct labels desired = { .v = (struct label *)(uintptr_t)wanted, .n = 2 };
 	const json_t *metadata = json_object_get(node, "metadata");
 	const char *record = json_string_value(
 		json_object_get(json_object_get(metadata, "annotations"), LABEL_RECORD));
 	json_t *patch = NULL;
 
-	if (label_patch(&patch, &want, KEEP, json_object_get(metadata, "labels"), record,
+	if (label_patch(&patch, &desired, KEEP, json_object_get(metadata, "labels"), record,
 		    NULL) == 0)
 		check_patch(patch);
 	json_decref(patch);

@@ -31,18 +31,18 @@ static void check(bool ok)
 }
 
 /* No call back, and nobody before an open gate. */
-static void on_gate(void *arg, struct sched_client *seat)
+static void on_gate(void *arg, struct sched_client *client)
 {
 	(void)arg;
-	check(seat->gate == SCHED_GATE_CLOSED || !seat->wants);
-	check(seat->gate == SCHED_GATE_THROTTLED || !seat->throttle.window_ns);
+	check(client->gate == SCHED_GATE_CLOSED || !client->wants);
+	check(client->gate == SCHED_GATE_THROTTLED || !client->throttle.window_ns);
 }
 
 /* It gets on as its number says, and some of them now and then backwards. */
-static uint64_t done_of(void *arg, const struct sched_client *seat)
+static uint64_t done_of(void *arg, const struct sched_client *client)
 {
 	const struct world *w = arg;
-	uint64_t k = (uint64_t)(uintptr_t)seat->user;
+	uint64_t k = (uint64_t)(uintptr_t)client->user;
 
 	return k == WORLD_CLIENTS - 1 ? w->now * 977 : (w->now - START) >> (8 + 3 * k);
 }
@@ -133,7 +133,7 @@ static void change_client(struct world *w, unsigned int k, uint8_t number)
 
 static void happen(struct world *w, unsigned int what, unsigned int who, uint8_t number)
 {
-	struct sched_client *seat = w->clients[who % WORLD_CLIENTS];
+	struct sched_client *client = w->clients[who % WORLD_CLIENTS];
 
 	switch (what) {
 	case 0:
@@ -162,8 +162,8 @@ static void happen(struct world *w, unsigned int what, unsigned int who, uint8_t
 		}
 		break;
 	default:
-		if (seat)
-			sched_client_set_state(w->t, seat, number & 1, number & 2,
+		if (client)
+			sched_client_set_state(w->t, client, number & 1, number & 2,
 				UINT64_C(1) << number / 4, w->now);
 	}
 }

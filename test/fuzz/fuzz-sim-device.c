@@ -63,10 +63,10 @@ static void create_fuzz_mig_devices(void)
 
 static void make_node(void)
 {
-	struct sim_location place;
+	struct sim_location location;
 
-	if (!mkdtemp(dir) || sim_location_resolve(&place, "p4d.24xlarge", dir, NULL) < 0 ||
-		sim_location_open(&place, NULL, &state, NULL) != 0)
+	if (!mkdtemp(dir) || sim_location_resolve(&location, "p4d.24xlarge", dir, NULL) < 0 ||
+		sim_location_open(&location, NULL, &state, NULL) != 0)
 		abort();
 	(void)atexit(remove_node);
 	create_fuzz_mig_devices();

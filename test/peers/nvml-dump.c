@@ -455,7 +455,7 @@ static void dump_mig(nvmlDevice_t d)
 	for (unsigned int i = 0; i < 20; i++) {
 		nvmlGpuInstanceProfileInfo_t p = { 0 };
 		nvmlGpuInstanceProfileInfo_v2_t v = { .version = NVML_STRUCT_VERSION(v, 2) };
-		nvmlGpuInstancePlacement_t places[16] = { 0 };
+		nvmlGpuInstancePlacement_t placements[16] = { 0 };
 		unsigned int n = 0, cap = 0;
 		int r = nvmlDeviceGetGpuInstanceProfileInfo(d, i, &p);
 
@@ -471,9 +471,9 @@ static void dump_mig(nvmlDevice_t d)
 		r = nvmlDeviceGetGpuInstancePossiblePlacements_v2(d, p.id, NULL, &n);
 		printf("placements(%u) = %d %u:", p.id, r, n);
 		if (n <= 16 &&
-			!nvmlDeviceGetGpuInstancePossiblePlacements_v2(d, p.id, places, &n))
+			!nvmlDeviceGetGpuInstancePossiblePlacements_v2(d, p.id, placements, &n))
 			for (unsigned int k = 0; k < n; k++)
-				printf(" %u:%u", places[k].start, places[k].size);
+				printf(" %u:%u", placements[k].start, placements[k].size);
 		r = nvmlDeviceGetGpuInstanceRemainingCapacity(d, p.id, &cap);
 		printf(" capacity = %d %u\n", r, cap);
 		if (only_mig)

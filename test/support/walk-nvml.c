@@ -30,7 +30,7 @@
 #define WRAPPED(X)                                                                             \
 	X(nvmlDeviceSetMigMode, (nvmlDevice_t d, unsigned int mode, nvmlReturn_t *activation)) \
 	X(nvmlDeviceCreateGpuInstanceWithPlacement,                                            \
-		(nvmlDevice_t d, unsigned int id, const nvmlGpuInstancePlacement_t *place,     \
+		(nvmlDevice_t d, unsigned int id, const nvmlGpuInstancePlacement_t *placement, \
 			nvmlGpuInstance_t *gi))                                                \
 	X(nvmlGpuInstanceDestroy, (nvmlGpuInstance_t gi))                                      \
 	X(nvmlGpuInstanceCreateComputeInstance,                                                \
@@ -123,7 +123,7 @@ nvmlReturn_t nvmlDeviceSetMigMode(nvmlDevice_t d, unsigned int mode, nvmlReturn_
 }
 
 nvmlReturn_t nvmlDeviceCreateGpuInstanceWithPlacement(nvmlDevice_t d, unsigned int id,
-	const nvmlGpuInstancePlacement_t *place, nvmlGpuInstance_t *gi)
+	const nvmlGpuInstancePlacement_t *placement, nvmlGpuInstance_t *gi)
 {
 	const char *how = turn();
 	nvmlReturn_t r;
@@ -131,8 +131,8 @@ nvmlReturn_t nvmlDeviceCreateGpuInstanceWithPlacement(nvmlDevice_t d, unsigned i
 	find_real();
 	if (fails(how, &r))
 		return r;
-	write_down("create-gi", d, place->start, 0, 1);
-	return done(how, real.nvmlDeviceCreateGpuInstanceWithPlacement(d, id, place, gi));
+	write_down("create-gi", d, placement->start, 0, 1);
+	return done(how, real.nvmlDeviceCreateGpuInstanceWithPlacement(d, id, placement, gi));
 }
 
 nvmlReturn_t nvmlGpuInstanceDestroy(nvmlGpuInstance_t gi)

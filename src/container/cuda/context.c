@@ -56,9 +56,9 @@ static struct contexts *contexts_get(void)
 	return s;
 }
 
-static uint64_t clamp_context_bytes(uint64_t n, uint64_t least, uint64_t most)
+static uint64_t clamp_context_bytes(uint64_t n, uint64_t min, uint64_t max)
 {
-	return n < least ? least : n > most ? most : n;
+	return n < min ? min : n > max ? max : n;
 }
 
 /* No less than one more context on @gpu takes. */

@@ -72,9 +72,9 @@ void cost_model_set_idle(struct cost_model *k)
 
 /* ---- what they take ----------------------------------------------------------------------------- */
 
-static uint64_t clamp_cost_value(uint64_t n, uint64_t least, uint64_t most)
+static uint64_t clamp_cost_value(uint64_t n, uint64_t min, uint64_t max)
 {
-	return n < least ? least : n > most ? most : n;
+	return n < min ? min : n > max ? max : n;
 }
 
 static void set_kind_cost(struct cost_model *k, unsigned int kind, uint64_t ns)

@@ -314,7 +314,7 @@ static void poll_gate_word(struct gpu_poll *l)
 {
 	struct gate_gpu *g = l->g;
 	uint32_t w = atomic_load(&l->p->gate) & ~TURN_BELL;
-	uint64_t turn = atomic_load(&l->p->turn_ns);
+	uint64_t quantum = atomic_load(&l->p->turn_ns);
 
 	if (l->mode == GATE_MODE_STANDALONE) {
 		uint32_t was = atomic_load(&g->standalone_gate),
@@ -331,9 +331,9 @@ static void poll_gate_word(struct gpu_poll *l)
 	}
 	l->state = w & TURN_STATE;
 	/* Those whom METERED held look at it. */
-	l->changed = w != g->last_gate || turn != g->last_quantum_ns;
+	l->changed = w != g->last_gate || quantum != g->last_quantum_ns;
 	g->last_gate = w;
-	g->last_quantum_ns = turn;
+	g->last_quantum_ns = quantum;
 	pace_gate(&g->pace, l->now, l->changed, l->state == TURN_CLOSED);
 	l->is_awaited = l->state != TURN_OPEN ||
 			(l->mode == GATE_MODE_UP && atomic_load(&l->p->window_ns));

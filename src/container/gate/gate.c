@@ -159,9 +159,9 @@ static void wait_closed(struct gate_entry *e, enum gate_mode mode, uint32_t w)
 		gate_thread_wake();
 }
 
-/* Where enough is in flight. @meter was read before that was seen, but after this one was counted in
+/* Where enough is in flight. @throttle was read before that was seen, but after this one was counted in
  * .throttled; so who raises the allowance and then looks at .throttled sees it, or it sees that. */
-static void wait_throttled(struct gate_entry *e, uint32_t meter)
+static void wait_throttled(struct gate_entry *e, uint32_t throttle)
 {
 	uint64_t from = sys_now_ns(), done = atomic_load(&e->p->done), until;
 
@@ -187,7 +187,7 @@ static void wait_throttled(struct gate_entry *e, uint32_t meter)
 		e->stalled = true;
 		return;
 	}
-	sys_futex_wait(&e->g->throttle_word, meter,
+	sys_futex_wait(&e->g->throttle_word, throttle,
 		until - from < GATE_WAIT_NS ? until - from : GATE_WAIT_NS, false);
 	(void)atomic_fetch_add(&e->p->meter_ns, sys_now_ns() - from);
 }
@@ -249,7 +249,7 @@ static bool admit_throttled(struct gate_entry *e, uint64_t begun)
 static bool enter_gate(struct gate_entry *e)
 {
 	for (;;) {
-		uint32_t meter = atomic_load(&e->g->throttle_word), w, state;
+		uint32_t throttle = atomic_load(&e->g->throttle_word), w, state;
 		uint64_t begun = atomic_fetch_add(&e->p->begun, 1) + 1;
 		enum gate_mode mode = gate_mode(e->t);
 
@@ -267,7 +267,7 @@ static bool enter_gate(struct gate_entry *e)
 		if (e->throttled ? admit_throttled(e, begun) : e->pass || state == TURN_OPEN)
 			return true;
 		if (e->throttled)
-			wait_throttled(e, meter);
+			wait_throttled(e, throttle);
 		else
 			wait_closed(e, mode, w);
 	}

@@ -16,12 +16,12 @@ static struct slice_state get_reported_state(struct gate_process *t, unsigned in
 	bool waiting =
 		atomic_load(&t->gpus[gpu].waiters) || atomic_load(&t->gpus[gpu].throttled);
 	bool in_flight = atomic_load(&p->begun) != atomic_load(&p->done);
-	bool parked = closed && fences_is_blocked(&t->fences, gpu);
+	bool blocked = closed && fences_is_blocked(&t->fences, gpu);
 
 	return (struct slice_state){
 		.gpu = gpu,
 		.generation = gate / TURN_GENERATION,
-		.busy = (in_flight && !parked) || (waiting && !closed),
+		.busy = (in_flight && !blocked) || (waiting && !closed),
 		.wants = waiting && closed,
 	};
 }

@@ -18,39 +18,39 @@ struct mig_instance {
 };
 
 typedef void put_own_process_fn(void *array, unsigned int i, const struct own_process *p,
-	const struct mig_instance *place);
+	const struct mig_instance *instance);
 
 static void write_slice_process_v1(void *array, unsigned int i, const struct own_process *p,
-	const struct mig_instance *place)
+	const struct mig_instance *instance)
 {
-	(void)place;
+	(void)instance;
 	((nvmlProcessInfo_v1_t *)array)[i] =
 		(nvmlProcessInfo_v1_t){ .pid = p->pid, .usedGpuMemory = p->used };
 }
 
 static void write_slice_process_v2(void *array, unsigned int i, const struct own_process *p,
-	const struct mig_instance *place)
+	const struct mig_instance *instance)
 {
 	((nvmlProcessInfo_t *)array)[i] = (nvmlProcessInfo_t){ .pid = p->pid,
 		.usedGpuMemory = p->used,
-		.gpuInstanceId = place->gi,
-		.computeInstanceId = place->ci };
+		.gpuInstanceId = instance->gi,
+		.computeInstanceId = instance->ci };
 }
 
 static void write_slice_process_detail(void *array, unsigned int i, const struct own_process *p,
-	const struct mig_instance *place)
+	const struct mig_instance *instance)
 {
 	((nvmlProcessDetail_v1_t *)array)[i] = (nvmlProcessDetail_v1_t){ .pid = p->pid,
 		.usedGpuMemory = p->used,
-		.gpuInstanceId = place->gi,
-		.computeInstanceId = place->ci };
+		.gpuInstanceId = instance->gi,
+		.computeInstanceId = instance->ci };
 }
 
 /* Too little room: 7 and the number needed; nothing to report: 0, also with no array at all. */
 static nvmlReturn_t list_own(nvmlDevice_t device, int gpu, unsigned int *n, void *array,
 	put_own_process_fn *put)
 {
-	struct mig_instance place = { NVML_NO_INSTANCE, NVML_NO_INSTANCE };
+	struct mig_instance instance = { NVML_NO_INSTANCE, NVML_NO_INSTANCE };
 	struct own_process *own;
 	unsigned int room = *n, have = 0;
 	int count;
@@ -65,13 +65,13 @@ static nvmlReturn_t list_own(nvmlDevice_t device, int gpu, unsigned int *n, void
 		free(own);
 		return NVML_ERROR_INSUFFICIENT_SIZE;
 	}
-	if (REAL(nvmlDeviceGetGpuInstanceId)(device, &place.gi) ||
-		REAL(nvmlDeviceGetComputeInstanceId)(device, &place.ci))
-		place = (struct mig_instance){ NVML_NO_INSTANCE, NVML_NO_INSTANCE };
+	if (REAL(nvmlDeviceGetGpuInstanceId)(device, &instance.gi) ||
+		REAL(nvmlDeviceGetComputeInstanceId)(device, &instance.ci))
+		instance = (struct mig_instance){ NVML_NO_INSTANCE, NVML_NO_INSTANCE };
 	have = 0;
 	for (int i = 0; i < count; i++)
 		if (own[i].used > 0)
-			put(array, have++, &own[i], &place);
+			put(array, have++, &own[i], &instance);
 	free(own);
 	return NVML_SUCCESS;
 }

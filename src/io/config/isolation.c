@@ -17,7 +17,7 @@ static int read_percent(struct config_reader *r, const struct yaml_node *n,
 	struct isolation *iso)
 {
 	size_t len = strlen(text);
-	uint32_t most = replicas ? PERMILLE_ALL / replicas : PERMILLE_ALL;
+	uint32_t max = replicas ? PERMILLE_ALL / replicas : PERMILLE_ALL;
 	double percent;
 	char number[16];
 
@@ -36,7 +36,7 @@ static int read_percent(struct config_reader *r, const struct yaml_node *n,
 	if (replicas && iso->memory_value * replicas > PERMILLE_ALL)
 		return read_fail(r, n, w, ERR_INVALID,
 			"%u replicas of %s are more than the GPU has; expected at most %.1f%%",
-			replicas, text, (double)most / 10);
+			replicas, text, (double)max / 10);
 	return 1;
 }
 

@@ -118,12 +118,12 @@ int mig_editor_restart(struct mig_editor *e, struct error *err)
 /* What people see. */
 
 void mig_editor_each_client(const struct mig_editor *e, uint32_t index,
-	void (*see)(void *arg, uint32_t gi, uint32_t ci, uint32_t pid), void *arg)
+	void (*visit)(void *arg, uint32_t gi, uint32_t ci, uint32_t pid), void *arg)
 {
 	const struct mig_gpu *g = &e->gpus[index];
 
 	for (uint32_t i = 0; i < g->n_clients && i < MIG_PIDS_MAX; i++)
-		see(arg, g->clients[i].gi, g->clients[i].ci, g->clients[i].pid);
+		visit(arg, g->clients[i].gi, g->clients[i].ci, g->clients[i].pid);
 }
 
 void mig_editor_gpu_name(struct mig_editor *e, uint32_t index, char *ret, size_t cap)

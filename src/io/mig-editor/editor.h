@@ -41,7 +41,7 @@ int mig_editor_read(struct mig_editor *e, bool clients, const struct mig_node **
 
 /* Processes on GPU @index after a read with clients: sees each (gi and ci may be UINT32_MAX). */
 void mig_editor_each_client(const struct mig_editor *e, uint32_t index,
-	void (*see)(void *arg, uint32_t gi, uint32_t ci, uint32_t pid), void *arg);
+	void (*visit)(void *arg, uint32_t gi, uint32_t ci, uint32_t pid), void *arg);
 
 /* The name of GPU @index as NVML says it, for people; "" if it does not. */
 void mig_editor_gpu_name(struct mig_editor *e, uint32_t index, char *ret, size_t cap);

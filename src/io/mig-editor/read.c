@@ -85,14 +85,14 @@ static bool set_gi_profile_name(struct mig_gi_profile *p, const struct profile_a
 static int read_gi_placements(struct mig_session *s, struct mig_layout *l,
 	struct mig_gi_profile *p, nvmlDevice_t d, struct error *err)
 {
-	nvmlGpuInstancePlacement_t places[PLACES_MAX] = { { .start = 0 } };
+	nvmlGpuInstancePlacement_t placements[PLACES_MAX] = { { .start = 0 } };
 	unsigned int n = PLACES_MAX;
 
-	if (MIG_TRY(s, err, nvmlDeviceGetGpuInstancePossiblePlacements_v2, d, p->id, places,
+	if (MIG_TRY(s, err, nvmlDeviceGetGpuInstancePossiblePlacements_v2, d, p->id, placements,
 		    &n) < 0)
 		return -1;
 	for (unsigned int i = 0; i < n && i < PLACES_MAX; i++) {
-		uint32_t start = places[i].start, size = places[i].size;
+		uint32_t start = placements[i].start, size = placements[i].size;
 
 		if (!size || start >= MIG_SLOTS_MAX || size > MIG_SLOTS_MAX - start)
 			return error_set(err, ERR_UNSUPPORTED,

@@ -121,12 +121,12 @@ static int create_gpu_instance(struct mig_session *s, struct mig_gpu *g,
 	const struct mig_step *step, nvmlGpuInstance_t *ret, struct error *err)
 {
 	const struct mig_gi_profile *p = &g->pub->layout.profiles[step->profile];
-	nvmlGpuInstancePlacement_t place = { .start = step->start, .size = p->size };
+	nvmlGpuInstancePlacement_t placement = { .start = step->start, .size = p->size };
 
 	if (!s->nvml.has[NVML_CALL_nvmlDeviceCreateGpuInstanceWithPlacement])
 		return STEP_RESULT(s, err, nvmlDeviceCreateGpuInstance, g->d, p->id, ret);
 	return STEP_RESULT(s, err, nvmlDeviceCreateGpuInstanceWithPlacement, g->d, p->id,
-		&place, ret);
+		&placement, ret);
 }
 
 static int create_compute_instance(struct mig_session *s, struct mig_gpu *g,

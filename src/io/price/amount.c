@@ -71,10 +71,10 @@ const char *price_text(int64_t nano, unsigned decimals, char *buf)
 	uint64_t v = nano < 0 ? 0 - (uint64_t)nano : (uint64_t)nano;
 	int n = snprintf(buf, PRICE_TEXT_MAX, "%s%" PRIu64 ".%09" PRIu64, nano < 0 ? "-" : "",
 		v / (uint64_t)PRICE_NANO, v % (uint64_t)PRICE_NANO);
-	size_t least = (size_t)n - DECIMALS + (decimals < DECIMALS ? decimals : DECIMALS);
+	size_t min = (size_t)n - DECIMALS + (decimals < DECIMALS ? decimals : DECIMALS);
 	size_t len = (size_t)n;
 
-	while (len > least && buf[len - 1] == '0')
+	while (len > min && buf[len - 1] == '0')
 		len--;
 	if (buf[len - 1] == '.')
 		len--;

@@ -214,7 +214,7 @@ static struct price_offer get_price_offer(const struct price_type *t,
 }
 
 int price_each(const struct price_catalogue *c, const char *region,
-	int (*see)(void *arg, const struct price_offer *offer), void *arg)
+	int (*visit)(void *arg, const struct price_offer *offer), void *arg)
 {
 	for (size_t i = 0; i < c->n; i++) {
 		for (int spot = 0; spot < 2; spot++) {
@@ -241,7 +241,7 @@ int price_each(const struct price_catalogue *c, const char *region,
 				o.high = at->spot_high;
 				o.price.nano_per_hour = o.low + (o.high - o.low) / 2;
 			}
-			got = see(arg, &o);
+			got = visit(arg, &o);
 			if (got < 0)
 				return got;
 		}

@@ -75,12 +75,12 @@ int price_find(const struct price_catalogue *c, const char *type, const char *re
 	struct price *ret, struct error *err) MUST_USE;
 
 /*
- * Calls @see for each offer in @region, whose text is then that of the offers, by name of the type, on demand before spot; it returns < 0 to stop, which
+ * Calls @visit for each offer in @region, whose text is then that of the offers, by name of the type, on demand before spot; it returns < 0 to stop, which
  * is returned. What pods may ask for is reckoned where the file does not say: 90 % of the memory, and all
  * processors but 0.31 of one.
  */
 int price_each(const struct price_catalogue *c, const char *region,
-	int (*see)(void *arg, const struct price_offer *offer), void *arg);
+	int (*visit)(void *arg, const struct price_offer *offer), void *arg);
 
 size_t price_catalogue_count(const struct price_catalogue *c); /* of types */
 

@@ -116,13 +116,13 @@ static int save_usage_batch(struct usage_db *l, const struct usage_db_batch *b,
 /* The batch did not fit. Makes room if it is our own ceiling that was in the way. */
 static int free_batch_space(struct usage_db *l, struct error *err)
 {
-	int64_t pages = 0, most = 0;
+	int64_t pages = 0, max = 0;
 	struct error why = ERROR_INIT;
 	int r;
 
 	if (sql_number(&l->sql, "PRAGMA page_count", &pages, &why) < 0 ||
-		sql_number(&l->sql, "PRAGMA max_page_count", &most, &why) < 0 ||
-		pages + pages / 16 + 64 < most)
+		sql_number(&l->sql, "PRAGMA max_page_count", &max, &why) < 0 ||
+		pages + pages / 16 + 64 < max)
 		return -1; /* the disk: @err says so */
 	r = usage_db_drop_oldest(l, &why);
 	if (r < 0) {

@@ -124,13 +124,13 @@ static int merge_old_periods(struct usage_db *l, uint64_t now_s, struct error *e
 /* Pages in use, in percent of the ceiling. */
 static int read_used_percent(struct usage_db *l, int64_t *ret_percent, struct error *err)
 {
-	int64_t pages = 0, unused = 0, most = 1;
+	int64_t pages = 0, unused = 0, max = 1;
 
 	if (sql_number(&l->sql, "PRAGMA page_count", &pages, err) < 0 ||
 		sql_number(&l->sql, "PRAGMA freelist_count", &unused, err) < 0 ||
-		sql_number(&l->sql, "PRAGMA max_page_count", &most, err) < 0)
+		sql_number(&l->sql, "PRAGMA max_page_count", &max, err) < 0)
 		return -1;
-	*ret_percent = (pages - unused) * 100 / (most > 0 ? most : 1);
+	*ret_percent = (pages - unused) * 100 / (max > 0 ? max : 1);
 	return 0;
 }
 

@@ -8,17 +8,17 @@
 #define EXTRA_DIGITS_MAX 6   /* a difference below that is one of arithmetic */
 #define TEXT_MAX         400 /* the largest double has 309 digits */
 
-int digits_to_differ(double v, double limit, int least)
+int digits_to_differ(double v, double limit, int min)
 {
 	char is[TEXT_MAX], most[TEXT_MAX];
 
 	if (!isfinite(v) || !isfinite(limit))
-		return least;
-	for (int n = least; n <= least + EXTRA_DIGITS_MAX; n++) {
+		return min;
+	for (int n = min; n <= min + EXTRA_DIGITS_MAX; n++) {
 		(void)snprintf(is, sizeof(is), "%.*f", n, v);
 		(void)snprintf(most, sizeof(most), "%.*f", n, limit);
 		if (strcmp(is, most) != 0)
 			return n;
 	}
-	return least;
+	return min;
 }

@@ -58,13 +58,13 @@ int fd_read_all(int fd, const char *name, struct buf *b, struct error *err)
 #define PEERS_PART 16
 #define PEERS_MIN  4
 
-void fd_limit_raise(unsigned most)
+void fd_limit_raise(unsigned max)
 {
 	struct rlimit r;
 
-	if (getrlimit(RLIMIT_NOFILE, &r) < 0 || r.rlim_cur >= most)
+	if (getrlimit(RLIMIT_NOFILE, &r) < 0 || r.rlim_cur >= max)
 		return;
-	r.rlim_cur = r.rlim_max < most ? r.rlim_max : most;
+	r.rlim_cur = r.rlim_max < max ? r.rlim_max : max;
 	(void)setrlimit(RLIMIT_NOFILE, &r);
 }
 
@@ -84,12 +84,12 @@ bool fd_has_free(unsigned n)
 	return n == 0 || (fd >= 0 && fd_has_free(n - 1));
 }
 
-unsigned fd_peers(unsigned most)
+unsigned fd_peers(unsigned max)
 {
 	unsigned part = fd_limit() / PEERS_PART;
 
 	part = part > PEERS_MIN ? part : PEERS_MIN;
-	return part < most ? part : most;
+	return part < max ? part : max;
 }
 
 int file_read(const char *path, struct buf *b, struct error *err)

@@ -23,16 +23,16 @@ static inline int steal_fd(int *fd)
 }
 
 /*
- * Raises this process's soft limit of descriptors to @most, or to the hard limit where that is lower; one that is
+ * Raises this process's soft limit of descriptors to @max, or to the hard limit where that is lower; one that is
  * higher already stays. Programs that are started later inherit it.
  */
-void fd_limit_raise(unsigned most);
+void fd_limit_raise(unsigned max);
 /* The soft limit, or UINT_MAX. */
 unsigned fd_limit(void);
 /* Whether @n more descriptors can be opened now. */
 bool fd_has_free(unsigned n);
-/* How many peers may have a descriptor of ours: @most, or a sixteenth of the limit where that is less, but 4. */
-unsigned fd_peers(unsigned most);
+/* How many peers may have a descriptor of ours: @max, or a sixteenth of the limit where that is less, but 4. */
+unsigned fd_peers(unsigned max);
 
 /*
  * Takes the exclusive flock() of @fd and waits up to @wait_ns for it: a child that was forked by a holder that died may

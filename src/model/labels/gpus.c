@@ -37,7 +37,7 @@ struct gpu_labels {
 	bool can_have
 		[GPU_NODE_MAX]; /* offer_can_have() of each GPU, which compares it with all */
 	struct offer_candidates devices; /* with .cuts; both empty where nothing is shared */
-	struct offer_slice_groups cuts;
+	struct offer_slice_groups groups;
 	bool *picks; /* [sharing.n_entries] whether the entry has any device */
 };
 
@@ -90,12 +90,12 @@ static void mig_resource_name(char *ret, const struct gpu_labels *v, const struc
 /* ---- sharing ---------------------------------------------------------------------------------- */
 
 /* Slices of one device, of all profiles. */
-static uint32_t count_unit_slices(const struct gpu_labels *v, uint32_t unit)
+static uint32_t count_unit_slices(const struct gpu_labels *v, uint32_t device)
 {
 	uint32_t n = 0;
 
-	for (size_t i = 0; i < v->cuts.n; i++)
-		n += v->cuts.v[i].candidate == unit ? v->cuts.v[i].count : 0;
+	for (size_t i = 0; i < v->groups.n; i++)
+		n += v->groups.v[i].candidate == device ? v->groups.v[i].count : 0;
 	return n;
 }
 
@@ -410,13 +410,13 @@ static void add_single_strategy_labels(const struct gpu_labels *v)
 static const struct offer_slice_group *find_representative_profile(const struct gpu_labels *v,
 	size_t at, uint32_t *ret_count, uint32_t *ret_replicas)
 {
-	const struct offer_slice_group *first = &v->cuts.v[at];
+	const struct offer_slice_group *first = &v->groups.v[at];
 
 	*ret_count = *ret_replicas = 0;
-	for (size_t i = 0; i < v->cuts.n; i++) {
-		const struct offer_slice_group *c = &v->cuts.v[i];
+	for (size_t i = 0; i < v->groups.n; i++) {
+		const struct offer_slice_group *c = &v->groups.v[i];
 
-		if (strcmp(c->profile->name, v->cuts.v[at].profile->name) != 0)
+		if (strcmp(c->profile->name, v->groups.v[at].profile->name) != 0)
 			continue;
 		if (i < at)
 			return NULL;
@@ -460,7 +460,7 @@ static void add_slice_profile_labels(const struct gpu_labels *v,
 
 static void add_all_profile_labels(const struct gpu_labels *v)
 {
-	for (size_t i = 0; i < v->cuts.n; i++) {
+	for (size_t i = 0; i < v->groups.n; i++) {
 		uint32_t count, replicas;
 		const struct offer_slice_group *c =
 			find_representative_profile(v, i, &count, &replicas);
@@ -485,8 +485,8 @@ static int pick_all(struct gpu_labels *v)
 	v->picks = calloc(v->config->sharing.n_entries + 1, sizeof(*v->picks));
 	if (!picks || !cut || !mps || !v->picks)
 		return -1;
-	for (size_t i = 0; i < v->cuts.n; i++)
-		cut[v->cuts.v[i].candidate] = true;
+	for (size_t i = 0; i < v->groups.n; i++)
+		cut[v->groups.v[i].candidate] = true;
 	for (size_t k = 0; k < v->config->sharing.n_entries; k++) {
 		if (offer_select_entry(&p, k, picks, NULL) < 0)
 			return -1;
@@ -504,7 +504,7 @@ static int find_shared_units(struct gpu_labels *v)
 	if (!v->config->n_slices && !v->config->sharing.n_entries)
 		return 0;
 	if (offer_candidates_make(&v->devices, v->inv, v->config, &notes, NULL) < 0 ||
-		offer_slices_make(&v->cuts, &v->devices, v->inv, v->config, &notes, &warnings,
+		offer_slices_make(&v->groups, &v->devices, v->inv, v->config, &notes, &warnings,
 			NULL) < 0)
 		return -1;
 	return pick_all(v);
@@ -551,6 +551,6 @@ void labels_of_gpus(struct label_set *s, const struct inventory *inv,
 	}
 out:
 	free(v.devices.v);
-	free(v.cuts.v);
+	free(v.groups.v);
 	free(v.picks);
 }

@@ -212,17 +212,17 @@ void mig_desired_from_state(const struct mig_state *s, struct mig_desired *ret)
 	}
 }
 
-/* The first ci of @want that is not served yet and has @slices; its bit, 0: none. */
-static uint32_t find_unserved_ci(const struct mig_desired_gi *want, uint32_t served,
+/* The first ci of @desired that is not served yet and has @slices; its bit, 0: none. */
+static uint32_t find_unserved_ci(const struct mig_desired_gi *desired, uint32_t served,
 	uint32_t slices)
 {
-	for (uint32_t i = 0; i < want->n_ci; i++)
-		if (want->ci[i] == slices && !(served >> i & 1))
+	for (uint32_t i = 0; i < desired->n_ci; i++)
+		if (desired->ci[i] == slices && !(served >> i & 1))
 			return 1u << i;
 	return 0;
 }
 
-struct mig_ci_match mig_match_cis(const struct mig_gi *gi, const struct mig_desired_gi *want)
+struct mig_ci_match mig_match_cis(const struct mig_gi *gi, const struct mig_desired_gi *desired)
 {
 	struct mig_ci_match m = { 0 };
 
@@ -230,7 +230,7 @@ struct mig_ci_match mig_match_cis(const struct mig_gi *gi, const struct mig_desi
 		for (uint32_t i = gi->n_ci; i-- > 0;) {
 			uint32_t bit =
 				gi->ci[i].busy == (bool)busy
-					? find_unserved_ci(want, m.served, gi->ci[i].slices)
+					? find_unserved_ci(desired, m.served, gi->ci[i].slices)
 					: 0;
 
 			m.served |= bit;

@@ -104,12 +104,13 @@ void mig_layout_name(const struct mig_layout *l, uint32_t profile, uint32_t ci_s
 void mig_desired_from_state(const struct mig_state *s, struct mig_desired *ret);
 
 /*
- * Which CIs of @gi can stay where @want is wanted: those with the same slices, busy ones first, then
+ * Which CIs of @gi can stay where @desired is wanted: those with the same slices, busy ones first, then
  * the highest ids. Places inside a GI are the driver's choice; those who came last lie behind, and
  * the larger a CI, the more it has to start in front.
  */
 struct mig_ci_match {
 	uint32_t kept;   /* bit i: CI i of @gi stays */
-	uint32_t served; /* bit i: and is what ci i of @want asks for */
+	uint32_t served; /* bit i: and is what ci i of @desired asks for */
 };
-struct mig_ci_match mig_match_cis(const struct mig_gi *gi, const struct mig_desired_gi *want);
+struct mig_ci_match mig_match_cis(const struct mig_gi *gi,
+	const struct mig_desired_gi *desired);

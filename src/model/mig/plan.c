@@ -9,9 +9,9 @@ static_assert(MIG_GIS_MAX < 32, "a bit for each GI of .kept");
 
 /* What a plan is made of. */
 struct mig_plan_task {
-	const struct mig_state *have;   /* instances of today */
-	const struct mig_desired *want; /* instances, if any */
-	struct mig_placement places[MIG_GIS_MAX];
+	const struct mig_state *have;      /* instances of today */
+	const struct mig_desired *desired; /* instances, if any */
+	struct mig_placement placements[MIG_GIS_MAX];
 	struct mig_plan plan;
 };
 
@@ -24,9 +24,9 @@ static void add_plan_step(struct mig_plan_task *t, struct mig_step step)
 /* Which wish GI @i of today serves; NULL: it goes. */
 static const struct mig_desired_gi *find_served_gi(const struct mig_plan_task *t, uint32_t i)
 {
-	for (uint32_t j = 0; j < t->want->n; j++)
-		if (t->places[j].kept == (int32_t)i)
-			return &t->want->gi[j];
+	for (uint32_t j = 0; j < t->desired->n; j++)
+		if (t->placements[j].kept == (int32_t)i)
+			return &t->desired->gi[j];
 	return NULL;
 }
 
@@ -35,13 +35,14 @@ static void destroy_cis(struct mig_plan_task *t)
 {
 	for (uint32_t i = 0; i < t->have->n; i++) {
 		const struct mig_gi *gi = &t->have->gi[i];
-		const struct mig_desired_gi *want = find_served_gi(t, i);
-		uint32_t kept = want ? mig_match_cis(gi, want).kept : 0;
+		const struct mig_desired_gi *desired = find_served_gi(t, i);
+		uint32_t kept = desired ? mig_match_cis(gi, desired).kept : 0;
 		uint32_t n_kept = (uint32_t)__builtin_popcount(kept);
 
-		t->plan.kept |= (uint32_t)(want != NULL) << i;
+		t->plan.kept |= (uint32_t)(desired != NULL) << i;
 		t->plan.untouched |=
-			(uint32_t)(want && n_kept == gi->n_ci && n_kept == want->n_ci) << i;
+			(uint32_t)(desired && n_kept == gi->n_ci && n_kept == desired->n_ci)
+			<< i;
 		for (uint32_t j = 0; j < gi->n_ci; j++) {
 			if (kept >> j & 1)
 				continue;
@@ -70,28 +71,28 @@ static void destroy_gis(struct mig_plan_task *t)
 
 static void add_create_steps(struct mig_plan_task *t)
 {
-	for (uint32_t i = 0; i < t->want->n; i++) {
-		const struct mig_desired_gi *want = &t->want->gi[i];
-		const struct mig_placement *place = &t->places[i];
+	for (uint32_t i = 0; i < t->desired->n; i++) {
+		const struct mig_desired_gi *desired = &t->desired->gi[i];
+		const struct mig_placement *placement = &t->placements[i];
 		struct mig_step step = { .action = MIG_CREATE_GI,
 			.gi = MIG_NEW_GI,
 			.made = t->plan.n,
-			.profile = want->profile,
-			.start = place->start };
+			.profile = desired->profile,
+			.start = placement->start };
 		uint32_t served = 0;
 
-		if (place->kept >= 0) {
-			const struct mig_gi *gi = &t->have->gi[place->kept];
+		if (placement->kept >= 0) {
+			const struct mig_gi *gi = &t->have->gi[placement->kept];
 
-			served = mig_match_cis(gi, want).served;
+			served = mig_match_cis(gi, desired).served;
 			step.gi = gi->id;
 			step.made = 0;
 		} else {
 			add_plan_step(t, step);
 		}
 		step.action = MIG_CREATE_CI;
-		for (uint32_t j = 0; j < want->n_ci; j++) {
-			step.slices = want->ci[j];
+		for (uint32_t j = 0; j < desired->n_ci; j++) {
+			step.slices = desired->ci[j];
 			if (!(served >> j & 1))
 				add_plan_step(t, step);
 		}
@@ -99,12 +100,12 @@ static void add_create_steps(struct mig_plan_task *t)
 }
 
 static int check_plan_input(const struct mig_layout *layout, const struct mig_state *have,
-	const struct mig_desired *want, struct error *err)
+	const struct mig_desired *desired, struct error *err)
 {
 	if (mig_layout_check(layout, err) < 0 || mig_state_check(layout, have, err) < 0 ||
-		mig_desired_check(layout, want, err) < 0)
+		mig_desired_check(layout, desired, err) < 0)
 		return -1;
-	if (want->enabled && !have->capable)
+	if (desired->enabled && !have->capable)
 		return error_set(err, ERR_UNSUPPORTED, "MIG wanted, but the GPU has none");
 	return 0;
 }
@@ -113,32 +114,33 @@ static int check_plan_input(const struct mig_layout *layout, const struct mig_st
 static int place_desired_gis(struct mig_plan_task *t, const struct mig_layout *layout,
 	bool force, struct error *err)
 {
-	if (!t->want->enabled) /* everything goes */
+	if (!t->desired->enabled) /* everything goes */
 		return force ? 0
-			     : mig_geometry_check_busy(layout, t->have, t->want, t->places,
-				       err);
-	return mig_geometry_place(layout, t->have, t->want,
-		force ? MIG_KEEP_MOST : MIG_KEEP_BUSY, t->places, err);
+			     : mig_geometry_check_busy(layout, t->have, t->desired,
+				       t->placements, err);
+	return mig_geometry_place(layout, t->have, t->desired,
+		force ? MIG_KEEP_MOST : MIG_KEEP_BUSY, t->placements, err);
 }
 
 int mig_plan_make(struct mig_plan *ret, const struct mig_layout *layout,
-	const struct mig_state *have, const struct mig_desired *want, unsigned flags,
+	const struct mig_state *have, const struct mig_desired *desired, unsigned flags,
 	struct error *err)
 {
 	static const struct mig_state empty = { .n = 0 };
 	static const struct mig_desired off = { .n = 0 }, on = { .enabled = true };
-	const struct mig_step mode = { .action = MIG_SET_MODE, .enabled = want->enabled };
+	const struct mig_step mode = { .action = MIG_SET_MODE, .enabled = desired->enabled };
 	bool mode_only = flags & MIG_PLAN_MODE_ONLY, mode_right;
-	struct mig_plan_task t = { .have = have->enabled ? have : &empty, .want = want };
+	struct mig_plan_task t = { .have = have->enabled ? have : &empty, .desired = desired };
 
 	if (mode_only)
-		t.want = want->enabled ? &on : &off;
-	if (check_plan_input(layout, have, t.want, err) < 0)
+		t.desired = desired->enabled ? &on : &off;
+	if (check_plan_input(layout, have, t.desired, err) < 0)
 		return -1;
-	mode_right = have->enabled == want->enabled && have->pending_enabled == want->enabled;
-	if (want->enabled && !mode_right)
+	mode_right =
+		have->enabled == desired->enabled && have->pending_enabled == desired->enabled;
+	if (desired->enabled && !mode_right)
 		add_plan_step(&t, mode);
-	if (mode_only && want->enabled) {
+	if (mode_only && desired->enabled) {
 		t.plan.kept = t.plan.untouched = (1u << t.have->n) - 1;
 	} else {
 		if (place_desired_gis(&t, layout, flags & MIG_PLAN_FORCE, err) < 0)
@@ -147,7 +149,7 @@ int mig_plan_make(struct mig_plan *ret, const struct mig_layout *layout,
 		destroy_gis(&t);
 		add_create_steps(&t);
 	}
-	if (!want->enabled && !mode_right)
+	if (!desired->enabled && !mode_right)
 		add_plan_step(&t, mode);
 	*ret = t.plan;
 	return 0;

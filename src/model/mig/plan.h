@@ -57,7 +57,7 @@ enum mig_plan_flags {
  * is then not written.
  */
 int mig_plan_make(struct mig_plan *ret, const struct mig_layout *layout,
-	const struct mig_state *have, const struct mig_desired *want, unsigned flags,
+	const struct mig_state *have, const struct mig_desired *desired, unsigned flags,
 	struct error *err) MUST_USE;
 
 /* "destroy GPU instance 7 (1g.5gb at 4)" for people; cut to @cap bytes with its end. */

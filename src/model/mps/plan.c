@@ -63,7 +63,7 @@ static int add_resource(struct mps_planning *w, const struct resource *r, struct
 		const struct offer_device *d = &r->devices[i];
 		const struct offer_share *s = resource_share(r, d);
 		uint64_t limit;
-		uint32_t most;
+		uint32_t max;
 		struct mps_plan_device *n;
 
 		if (!mps_shares(r, d) || d->why || d->replica > 0)
@@ -71,10 +71,10 @@ static int add_resource(struct mps_planning *w, const struct resource *r, struct
 		n = node_at(w, d, err);
 		if (!n)
 			return -1;
-		most = s->fail_requests_greater_than_one ? 1 : s->replicas;
-		if (mps_active_thread_percent(s, most) > n->percent)
-			n->percent = mps_active_thread_percent(s, most);
-		limit = mps_limit_mib(r, d, w->inv, most);
+		max = s->fail_requests_greater_than_one ? 1 : s->replicas;
+		if (mps_active_thread_percent(s, max) > n->percent)
+			n->percent = mps_active_thread_percent(s, max);
+		limit = mps_limit_mib(r, d, w->inv, max);
 		if (limit > n->limit_mib)
 			n->limit_mib = limit;
 		n->unlimited = n->unlimited || limit == 0;

@@ -190,11 +190,11 @@ static const struct node_persisted *find_persisted_gpu(const struct node *n, con
 }
 
 static void start_health(struct health *h, const struct health_policy *p,
-	const struct node_persisted *kept, uint64_t now_ns)
+	const struct node_persisted *persisted, uint64_t now_ns)
 {
 	health_init(h, now_ns);
-	if (kept)
-		health_restore(h, p, &kept->health, now_ns);
+	if (persisted)
+		health_restore(h, p, &persisted->health, now_ns);
 }
 
 static bool apply_seen_gpu(struct node_entry *pl, const struct node *n,
@@ -206,11 +206,11 @@ static bool apply_seen_gpu(struct node_entry *pl, const struct node *n,
 
 	merge_seen_gpu(&pl->gpu.gpu, seen, is_new);
 	if (is_new) {
-		const struct node_persisted *kept = find_persisted_gpu(n, seen->uuid, "");
+		const struct node_persisted *persisted = find_persisted_gpu(n, seen->uuid, "");
 
-		start_health(&pl->gpu.health, p, kept, now_ns);
-		if (kept)
-			preserve_raised_signals(&pl->gpu.gpu, &kept->raised);
+		start_health(&pl->gpu.health, p, persisted, now_ns);
+		if (persisted)
+			preserve_raised_signals(&pl->gpu.gpu, &persisted->raised);
 	}
 	changed = health_probe(&pl->gpu.health, p, &pl->gpu.gpu, now_ns);
 	changed = changed || is_new || !pl->gpu.present || gpu_changed(&before, &pl->gpu.gpu);

@@ -261,7 +261,7 @@ static const struct gpu_mig *find_leading_mig_type(const struct candidates_work 
 	uint32_t first)
 {
 	const struct gpu_mig *best = NULL;
-	uint32_t most = 0;
+	uint32_t max = 0;
 
 	for (uint32_t i = first; i < w->candidates->n; i++) {
 		const struct gpu_mig *m = typed_mig(w, i), *o;
@@ -273,8 +273,8 @@ static const struct gpu_mig *find_leading_mig_type(const struct candidates_work 
 			o = typed_mig(w, k);
 			n += o && is_beside(w, first, k) && is_same_type(m, o);
 		}
-		if (n > most) {
-			most = n;
+		if (n > max) {
+			max = n;
 			best = m;
 		}
 	}

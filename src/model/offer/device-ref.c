@@ -45,13 +45,13 @@ static bool is_called(const struct offer_candidate *u, const struct inventory *i
 	return offer_mig_is_called(inv, &inv->mig[u->mig], ref);
 }
 
-static uint32_t at_index(const struct offer_candidates *units, const struct inventory *inv,
+static uint32_t at_index(const struct offer_candidates *candidates, const struct inventory *inv,
 	const char *name, uint32_t gpu, uint32_t mig)
 {
-	uint32_t found = units->n;
+	uint32_t found = candidates->n;
 
-	for (uint32_t i = 0; i < units->n; i++) {
-		const struct offer_candidate *u = &units->v[i];
+	for (uint32_t i = 0; i < candidates->n; i++) {
+		const struct offer_candidate *u = &candidates->v[i];
 		const struct gpu *g = &inv->gpus[u->gpu];
 		uint32_t index = u->mig == OFFER_WHOLE ? OFFER_WHOLE : inv->mig[u->mig].index;
 
@@ -64,15 +64,15 @@ static uint32_t at_index(const struct offer_candidates *units, const struct inve
 	return found;
 }
 
-uint32_t offer_find_candidate(const struct offer_candidates *units, const struct inventory *inv,
-	const char *name, const char *ref)
+uint32_t offer_find_candidate(const struct offer_candidates *candidates,
+	const struct inventory *inv, const char *name, const char *ref)
 {
 	uint32_t gpu, mig, i = 0;
 
 	if (parse_index(ref, &gpu, &mig))
-		return at_index(units, inv, name, gpu, mig);
-	while (i < units->n &&
-		(strcmp(units->v[i].name, name) != 0 || !is_called(&units->v[i], inv, ref)))
+		return at_index(candidates, inv, name, gpu, mig);
+	while (i < candidates->n && (strcmp(candidates->v[i].name, name) != 0 ||
+					    !is_called(&candidates->v[i], inv, ref)))
 		i++;
 	return i;
 }

@@ -11,5 +11,5 @@ bool offer_ref_is_index(const char *ref);
  * Position of the unit of the resource @name (before sharing) that @ref means; units->n: there is none.
  * Of a GPU that is gone only if no other has its index.
  */
-uint32_t offer_find_candidate(const struct offer_candidates *units, const struct inventory *inv,
-	const char *name, const char *ref);
+uint32_t offer_find_candidate(const struct offer_candidates *candidates,
+	const struct inventory *inv, const char *name, const char *ref);

@@ -233,7 +233,7 @@ static int refuse_crowds(struct offer_work *w, struct error *err)
 	for (uint32_t i = 0; i < w->candidates.n; i++) {
 		struct offer_candidate *u = &w->candidates.v[i];
 		const struct gpu *g = &w->inv->gpus[u->gpu];
-		uint32_t most = mps_replicas_max(g->cc_major, g->cc_minor);
+		uint32_t max = mps_replicas_max(g->cc_major, g->cc_minor);
 		char unit[OFFER_CANDIDATE_TEXT_MAX], text[ERROR_MSG_MAX];
 		uint64_t n = 0;
 
@@ -241,13 +241,13 @@ static int refuse_crowds(struct offer_work *w, struct error *err)
 			n += is_draft_used_by_mps(w, &w->drafts[k], i)
 				     ? w->drafts[k].of[i].replicas
 				     : 0;
-		if (u->why || n <= most || !g->cc_major) /* 0.0: it could not be read */
+		if (u->why || n <= max || !g->cc_major) /* 0.0: it could not be read */
 			continue;
 		offer_candidate_text(u, w->inv, unit);
 		(void)snprintf(text, sizeof(text),
 			"%s (%s): unhealthy, invalid device maximum allowed replicas exceeded: "
 			"%" PRIu64 " > %" PRIu32,
-			unit, u->uuid, n, most);
+			unit, u->uuid, n, max);
 		if (strv_add(&w->offer->notes, text, err) < 0)
 			return -1;
 		u->why = (uint32_t)w->offer->notes.n;
@@ -418,10 +418,10 @@ static int build_offered_resource(struct offer_work *w, const struct resource_dr
 static int note_small_replica(struct offer_work *w, const struct replicated *e,
 	uint32_t replicas, uint64_t usable, const char *unit, struct error *err)
 {
-	uint32_t least = w->config->sharing.kinds[e->strategy].fail_requests_greater_than_one
-				 ? 0
-				 : slice_replicas_for(&e->isolation, replicas, usable,
-					   CUDA_CONTEXT_BYTES);
+	uint32_t min = w->config->sharing.kinds[e->strategy].fail_requests_greater_than_one
+			       ? 0
+			       : slice_replicas_for(&e->isolation, replicas, usable,
+					 CUDA_CONTEXT_BYTES);
 	uint64_t one = slice_limit(&e->isolation, replicas, usable, 1);
 	char has[48];
 
@@ -430,7 +430,7 @@ static int note_small_replica(struct offer_work *w, const struct replicated *e,
 	else
 		(void)snprintf(has, sizeof(has), "less than %" PRIu64 " MiB",
 			(uint64_t)SLICE_GRANULE >> 20);
-	if (!least)
+	if (!min)
 		return offer_note_entry(&w->offer->notes, e, err,
 			"a replica of %s has %s, and a program needs %" PRIu64
 			" MiB for its first CUDA context: it will not start",
@@ -439,7 +439,7 @@ static int note_small_replica(struct offer_work *w, const struct replicated *e,
 		"a replica of %s has %s, and a program needs %" PRIu64
 		" MiB for its first CUDA context: a container must request at least %" PRIu32
 		" replicas",
-		unit, has, (uint64_t)CUDA_CONTEXT_BYTES >> 20, least);
+		unit, has, (uint64_t)CUDA_CONTEXT_BYTES >> 20, min);
 }
 
 /*

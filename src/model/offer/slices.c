@@ -173,18 +173,18 @@ static uint64_t need_of(const struct slice_profile *p, uint64_t usable)
 static uint32_t count_fitting_slices(const struct slice_profile *p,
 	const struct device_capacity *r)
 {
-	uint64_t need = need_of(p, r->usable), most;
+	uint64_t need = need_of(p, r->usable), max;
 
 	if (p->isolation.memory == ISOLATION_MEMORY_NONE || !r->known)
 		return p->count; /* without a count: none */
-	most = need ? r->remaining / need : 0;
+	max = need ? r->remaining / need : 0;
 	if (p->count)
-		return most < p->count ? (uint32_t)most : p->count;
+		return max < p->count ? (uint32_t)max : p->count;
 	/* One more than there may be, so that it is seen. */
-	return most > OFFER_DEVICES_MAX ? OFFER_DEVICES_MAX + 1 : (uint32_t)most;
+	return max > OFFER_DEVICES_MAX ? OFFER_DEVICES_MAX + 1 : (uint32_t)max;
 }
 
-static int add_slice_group(struct slice_groups_work *w, const struct offer_slice_group *cut,
+static int add_slice_group(struct slice_groups_work *w, const struct offer_slice_group *group,
 	struct error *err)
 {
 	if (w->slice_groups->n == w->groups_capacity) {
@@ -197,7 +197,7 @@ static int add_slice_group(struct slice_groups_work *w, const struct offer_slice
 		w->slice_groups->v = v;
 		w->groups_capacity = more;
 	}
-	w->slice_groups->v[w->slice_groups->n++] = *cut;
+	w->slice_groups->v[w->slice_groups->n++] = *group;
 	return 0;
 }
 
@@ -358,17 +358,17 @@ static int add_profile_slices(struct slice_groups_work *w, uint32_t set,
 	for (uint32_t i = 0; i < w->candidates->n; i++) {
 		struct device_capacity *r = &w->capacities[i];
 		uint64_t need = need_of(p, r->usable);
-		const struct offer_slice_group cut = { .candidate = i,
+		const struct offer_slice_group group = { .candidate = i,
 			.count = count_fitting_slices(p, r),
 			.profile = p,
 			.set = &w->config->slices[set] };
 
 		if (r->set != set + 1)
 			continue;
-		r->count = cut.count;
+		r->count = group.count;
 		r->noted = !is_lacking(p, r);
 		r->any = r->any || r->count;
-		if (r->count && add_slice_group(w, &cut, err) < 0)
+		if (r->count && add_slice_group(w, &group, err) < 0)
 			return -1;
 		if (need && need < CUDA_CONTEXT_BYTES && !small) {
 			small = true;
@@ -479,30 +479,32 @@ static size_t count_profiles(const struct config *config)
 	return n;
 }
 
-int offer_slices_make(struct offer_slice_groups *ret, const struct offer_candidates *units,
+int offer_slices_make(struct offer_slice_groups *ret, const struct offer_candidates *candidates,
 	const struct inventory *inv, const struct config *config, struct strv *notes,
 	struct strv *warnings, struct error *err)
 {
 	CLEANUP(freep)
-	struct device_capacity *rooms = calloc((size_t)units->n + 1, sizeof(*rooms));
+	struct device_capacity *capacities =
+		calloc((size_t)candidates->n + 1, sizeof(*capacities));
 	CLEANUP(freep)
 	struct profile_shortage *lacks = calloc(count_profiles(config) + 1, sizeof(*lacks));
 	struct slice_groups_work w = { .slice_groups = ret,
-		.candidates = units,
+		.candidates = candidates,
 		.inv = inv,
 		.config = config,
 		.notes = notes,
 		.warnings = warnings,
-		.capacities = rooms,
+		.capacities = capacities,
 		.lacks = lacks };
 
 	*ret = (struct offer_slice_groups){ .n = 0 };
-	if (!rooms || !lacks)
+	if (!capacities || !lacks)
 		return error_nomem(err);
-	for (uint32_t i = 0; i < units->n; i++) {
-		rooms[i].usable = slice_usable(inv, units->v[i].gpu, units->v[i].mig);
-		rooms[i].remaining = rooms[i].usable;
-		rooms[i].known = rooms[i].usable != 0;
+	for (uint32_t i = 0; i < candidates->n; i++) {
+		capacities[i].usable =
+			slice_usable(inv, candidates->v[i].gpu, candidates->v[i].mig);
+		capacities[i].remaining = capacities[i].usable;
+		capacities[i].known = capacities[i].usable != 0;
 	}
 	for (uint32_t s = 0; s < config->n_slices; s++)
 		if (config->slices[s].devices == DEVICES_LIST

@@ -30,6 +30,6 @@ struct offer_slice_groups {
 };
 
 /* *ret is zeroed before; the array is yours, free(), also after an error. */
-int offer_slices_make(struct offer_slice_groups *ret, const struct offer_candidates *units,
+int offer_slices_make(struct offer_slice_groups *ret, const struct offer_candidates *candidates,
 	const struct inventory *inv, const struct config *config, struct strv *notes,
 	struct strv *warnings, struct error *err) MUST_USE;

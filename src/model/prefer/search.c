@@ -24,7 +24,7 @@ struct exact {
 	uint32_t found; /* the set of it, the first of its kind; 0: none yet */
 };
 
-static int32_t find_best_division(struct exact *x, uint32_t rest, int32_t least);
+static int32_t find_best_division(struct exact *x, uint32_t rest, int32_t min);
 
 /* The empty places are still to come if the full sets do not use up @rest. */
 static bool is_padding_left(const struct exact *x, uint32_t rest)
@@ -36,17 +36,17 @@ static bool is_padding_left(const struct exact *x, uint32_t rest)
 static bool try_division_set(struct exact *x, uint32_t rest, uint32_t set, bool padded)
 {
 	uint32_t common = set & x->required;
-	int32_t least = x->goal + (x->pass != WALK) - x->score[set], below;
+	int32_t min = x->goal + (x->pass != WALK) - x->score[set], below;
 
 	/* The required places stay together, and never beside an empty one. */
 	if (common && (padded || common != x->required))
 		return false;
 	below = x->most[rest & ~set];
-	if (below < least || below == IMPOSSIBLE)
+	if (below < min || below == IMPOSSIBLE)
 		return false;
 	if (x->pass != PASS_RATE)
-		below = find_best_division(x, rest & ~set, least > 0 ? least : 0);
-	if (below < least || below == IMPOSSIBLE)
+		below = find_best_division(x, rest & ~set, min > 0 ? min : 0);
+	if (below < min || below == IMPOSSIBLE)
 		return false;
 	x->goal = x->score[set] + below;
 	x->found = set;
@@ -83,22 +83,22 @@ static void enumerate_division_sets(struct exact *x, uint32_t rest)
 		is_padding_left(x, rest) ? x->pad : 0);
 }
 
-/* The best total of @rest if it is at least @least, which is no less than 0; else something below it. */
-static int32_t find_best_division(struct exact *x, uint32_t rest, int32_t least)
+/* The best total of @rest if it is at least @min, which is no less than 0; else something below it. */
+static int32_t find_best_division(struct exact *x, uint32_t rest, int32_t min)
 {
 	struct exact sub;
 
-	if (x->most[rest] < least)
+	if (x->most[rest] < min)
 		return IMPOSSIBLE;
 	if (!x->known[rest]) {
 		sub = *x;
 		sub.pass = SEARCH;
-		sub.goal = least - 1;
+		sub.goal = min - 1;
 		enumerate_division_sets(&sub, rest);
 		x->most[rest] = sub.goal;
-		x->known[rest] = sub.goal >= least || sub.goal == IMPOSSIBLE;
+		x->known[rest] = sub.goal >= min || sub.goal == IMPOSSIBLE;
 	}
-	return x->most[rest] < least ? IMPOSSIBLE : x->most[rest];
+	return x->most[rest] < min ? IMPOSSIBLE : x->most[rest];
 }
 
 /* A total of @rest that can be had, or 0: that of the set that promises most. */

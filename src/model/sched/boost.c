@@ -5,23 +5,23 @@
 #define BOOST_DELAY_MIN   UINT64_C(5000000)
 #define BOOST_DELAY_MAX   SCHED_STUCK_NS
 
-static uint64_t read_done_count(const struct sched *t, const struct sched_client *seat)
+static uint64_t read_done_count(const struct sched *t, const struct sched_client *client)
 {
-	return t->done ? t->done(t->arg, seat) : 0;
+	return t->done ? t->done(t->arg, client) : 0;
 }
 
 /* Such turns alone are within its cap. */
 static uint64_t get_boost_delay(const struct sched_slice *s)
 {
-	uint64_t patience = s->boost_delay ? s->boost_delay : BOOST_DELAY_FIRST;
+	uint64_t delay = s->boost_delay ? s->boost_delay : BOOST_DELAY_FIRST;
 
 	for (const struct sched_share *p = sched_next_time_shared(s->shares); p;
 		p = sched_next_time_shared(p->sibling)) {
 		if (p->config.cap)
-			patience = sched_max(patience,
+			delay = sched_max(delay,
 				SCHED_BOOST_QUANTUM_NS * SLICE_CAP_ALL / p->config.cap);
 	}
-	return patience;
+	return delay;
 }
 
 void sched_start_overrun(const struct sched *t, struct sched_share *p, uint64_t now)
@@ -70,9 +70,9 @@ static uint64_t get_slice_stall_start(const struct sched *t, const struct sched_
 	return since;
 }
 
-static void set_slice_boost(struct sched *t, struct sched_slice *s, bool urged, uint64_t now)
+static void set_slice_boost(struct sched *t, struct sched_slice *s, bool boosted, uint64_t now)
 {
-	s->boosted = urged;
+	s->boosted = boosted;
 	s->boosted_at = now;
 	for (struct sched_share *p = s->shares; p; p = p->sibling)
 		sched_mark_dirty(t, p->gpu);
@@ -155,14 +155,14 @@ void sched_boost_begin(struct sched_slice *s, uint64_t now)
 		p = sched_next_time_shared(p->sibling)) {
 		sched_accrue(p->gpu, now);
 		sched_lend_cap(p, true);
-		for (struct sched_client *seat = p->clients; seat; seat = seat->next)
-			seat->boosted = p->closed_since != SCHED_NEVER && seat->busy;
+		for (struct sched_client *client = p->clients; client; client = client->next)
+			client->boosted = p->closed_since != SCHED_NEVER && client->busy;
 	}
 }
 
 void sched_boost_end(struct sched *t, struct sched_slice *s, uint64_t now)
 {
-	uint64_t patience = s->boost_delay ? s->boost_delay : BOOST_DELAY_FIRST;
+	uint64_t delay = s->boost_delay ? s->boost_delay : BOOST_DELAY_FIRST;
 	bool helped = false;
 
 	if (!s->boost_running)
@@ -173,12 +173,13 @@ void sched_boost_end(struct sched *t, struct sched_slice *s, uint64_t now)
 		sched_accrue(p->gpu, now);
 		sched_lend_cap(p, false);
 		p->gpu->boost_ended_at = now;
-		for (struct sched_client *seat = p->clients; seat; seat = seat->next) {
-			helped |= seat->boosted &&
-				  (!seat->busy || read_done_count(t, seat) != seat->last_done);
-			seat->boosted = false;
+		for (struct sched_client *client = p->clients; client; client = client->next) {
+			helped |= client->boosted &&
+				  (!client->busy ||
+					  read_done_count(t, client) != client->last_done);
+			client->boosted = false;
 		}
 	}
-	s->boost_delay = helped ? sched_max(patience / 2, BOOST_DELAY_MIN)
-				: sched_min(2 * patience, BOOST_DELAY_MAX);
+	s->boost_delay = helped ? sched_max(delay / 2, BOOST_DELAY_MIN)
+				: sched_min(2 * delay, BOOST_DELAY_MAX);
 }

@@ -112,18 +112,18 @@ static bool holds_back_vtime(const struct sched_share *p)
  */
 void sched_update_gpu_vtime(struct sched_gpu *g)
 {
-	uint64_t least = SCHED_NEVER, least_gang = SCHED_NEVER;
+	uint64_t min = SCHED_NEVER, least_gang = SCHED_NEVER;
 
 	for (const struct sched_share *p = g->shares; p; p = p->next) {
 		if (holds_back_vtime(p))
-			least = sched_min(least, p->vtime);
+			min = sched_min(min, p->vtime);
 		else if (p->n_wants && sched_is_gang(p->slice))
 			least_gang = sched_min(least_gang, p->vtime);
 	}
-	if (least == SCHED_NEVER)
-		least = least_gang;
-	if (least != SCHED_NEVER)
-		g->vtime = sched_max(g->vtime, least);
+	if (min == SCHED_NEVER)
+		min = least_gang;
+	if (min != SCHED_NEVER)
+		g->vtime = sched_max(g->vtime, min);
 	for (struct sched_share *p = g->shares; p; p = p->next)
 		p->vtime = sched_min(p->vtime, g->vtime + SCHED_DEBT_MAX_NS / p->config.weight);
 }
@@ -222,11 +222,11 @@ static enum overrun_state get_overrun_state(const struct sched_share *p, uint64_
 
 void sched_learn_overrun(struct sched_share *p, uint64_t end)
 {
-	uint64_t most = sched_min(2 * p->overrun + SCHED_GRACE_MIN_NS, SCHED_TIME_SLICE_NS);
+	uint64_t max = sched_min(2 * p->overrun + SCHED_GRACE_MIN_NS, SCHED_TIME_SLICE_NS);
 
 	/* One that is much longer than those before it has waited. */
 	if (p->closed_since < end)
-		p->overrun = (7 * p->overrun + sched_min(end - p->closed_since, most)) / 8;
+		p->overrun = (7 * p->overrun + sched_min(end - p->closed_since, max)) / 8;
 }
 
 static void charge_share(struct sched_share *p, uint64_t ns)
@@ -283,12 +283,13 @@ void sched_accrue(struct sched_gpu *g, uint64_t now)
 		uint64_t until = now;
 
 		for (const struct sched_share *p = g->shares; p; p = p->next) {
-			enum overrun_state tail = get_overrun_state(p, g->accrued);
+			enum overrun_state overrun = get_overrun_state(p, g->accrued);
 			uint64_t end = p->closed_since + get_overrun_ns(p);
 
-			if (tail != OVERRUN_NONE)
-				until = sched_min(until,
-					tail == OVERRUN_RUNS ? end : end + SCHED_TIME_SLICE_NS);
+			if (overrun != OVERRUN_NONE)
+				until = sched_min(until, overrun == OVERRUN_RUNS
+								 ? end
+								 : end + SCHED_TIME_SLICE_NS);
 		}
 		accrue_gpu_time(g, until - g->accrued);
 	}

@@ -126,20 +126,20 @@ static uint64_t compute_lost_time(const struct sched_share *p)
  */
 static void end_concurrent(struct sched_gpu *g, uint64_t now)
 {
-	uint64_t most = g->vtime, weights = 0, worst = 0;
+	uint64_t max = g->vtime, weights = 0, worst = 0;
 
 	for (const struct sched_share *p = g->shares; p; p = p->next) {
 		if (!sched_has_demand(p, now))
 			continue;
-		most = sched_max(most, p->vtime);
+		max = sched_max(max, p->vtime);
 		worst = sched_max(worst, compute_lost_time(p));
 		weights += p->config.weight;
 	}
 	for (struct sched_share *p = g->shares; p; p = p->next) {
 		if (sched_has_demand(p, now))
-			p->vtime = most + (worst - compute_lost_time(p)) / weights;
+			p->vtime = max + (worst - compute_lost_time(p)) / weights;
 	}
-	g->vtime = most;
+	g->vtime = max;
 	begin_period(g, false, now);
 }
 
@@ -147,10 +147,10 @@ static void measure_losses(struct sched_gpu *g)
 {
 	for (struct sched_share *p = g->shares; p; p = p->next) {
 		struct sched_pace *m = &p->pace;
-		uint64_t most = m->demand + 2 * (uint64_t)CREDIT_NS, got = most;
+		uint64_t max = m->demand + 2 * (uint64_t)CREDIT_NS, got = max;
 
 		/* What a process says has no end. */
-		if (!m->each_ns || m->done <= most / m->each_ns)
+		if (!m->each_ns || m->done <= max / m->each_ns)
 			got = m->done * m->each_ns;
 		m->lost += (int64_t)m->demand - (int64_t)got;
 		m->lost = m->lost < -CREDIT_NS ? -CREDIT_NS : m->lost;

@@ -45,18 +45,18 @@ static struct sched_throttle get_throttle(const struct sched_share *p, uint64_t 
 }
 
 /* Whoever stands before a gate that opens goes through. */
-static void admit_waiting_client(struct sched_client *seat, uint64_t now)
+static void admit_waiting_client(struct sched_client *client, uint64_t now)
 {
-	struct sched_share *p = seat->share;
+	struct sched_share *p = client->share;
 
-	if (!seat->wants)
+	if (!client->wants)
 		return;
-	seat->wants = false;
+	client->wants = false;
 	p->n_wants--;
 	if (!p->n_busy)
 		p->busy_since = now;
-	p->n_busy += !seat->busy;
-	seat->busy = true;
+	p->n_busy += !client->busy;
+	client->busy = true;
 }
 
 static void set_share_gates(struct sched *t, struct sched_share *p, uint64_t now)
@@ -65,18 +65,18 @@ static void set_share_gates(struct sched *t, struct sched_share *p, uint64_t now
 	uint64_t end = gate == SCHED_GATE_THROTTLED && !sched_has_priority(p)
 			       ? p->gpu->quantum_end
 			       : SCHED_NEVER;
-	struct sched_throttle meter = { 0 };
+	struct sched_throttle throttle = { 0 };
 	bool closes = false;
 
 	if (gate == SCHED_GATE_THROTTLED)
-		meter = get_throttle(p, end, now);
+		throttle = get_throttle(p, end, now);
 	for (struct sched_client *s = p->clients; s; s = s->next) {
-		if (s->gate == gate && s->throttle.window_ns == meter.window_ns &&
+		if (s->gate == gate && s->throttle.window_ns == throttle.window_ns &&
 			p->reported_end == end)
 			continue;
 		closes |= gate == SCHED_GATE_CLOSED && s->gate != SCHED_GATE_CLOSED;
 		s->gate = gate;
-		s->throttle = meter;
+		s->throttle = throttle;
 		if (gate != SCHED_GATE_CLOSED)
 			admit_waiting_client(s, now);
 		t->gate(t->arg, s);

@@ -107,8 +107,8 @@ struct sched {
 	struct sched_slice *slices;
 	uint64_t dirty;  /* GPUs to be decided about */
 	uint64_t served; /* turns of all */
-	void (*gate)(void *arg, struct sched_client *seat);
-	uint64_t (*done)(void *arg, const struct sched_client *seat);
+	void (*gate)(void *arg, struct sched_client *client);
+	uint64_t (*done)(void *arg, const struct sched_client *client);
 	void *arg;
 };
 

@@ -59,27 +59,27 @@ static void charge_idle_holder(struct sched_share *p, uint64_t since, uint64_t n
 
 /* ---- what happens ------------------------------------------------------------------------------ */
 
-void sched_client_set_state(struct sched *t, struct sched_client *seat, bool busy, bool wants,
+void sched_client_set_state(struct sched *t, struct sched_client *client, bool busy, bool wants,
 	uint64_t idle_ns, uint64_t now)
 {
-	struct sched_share *p = seat->share;
+	struct sched_share *p = client->share;
 	uint64_t since = busy ? now : now - sched_min(idle_ns, now);
 	bool was_quiet = sched_is_idle(p);
 
-	if (wants && seat->gate != SCHED_GATE_CLOSED) {
+	if (wants && client->gate != SCHED_GATE_CLOSED) {
 		wants = false;
 		busy = true;
 		since = now;
 	}
-	if (busy == seat->busy && wants == seat->wants)
+	if (busy == client->busy && wants == client->wants)
 		return;
 	sched_accrue(p->gpu, since);
 	if (!p->n_busy)
 		p->busy_since = now;
-	p->n_busy = p->n_busy - seat->busy + busy;
-	p->n_wants = p->n_wants - seat->wants + wants;
-	seat->busy = busy;
-	seat->wants = wants;
+	p->n_busy = p->n_busy - client->busy + busy;
+	p->n_wants = p->n_wants - client->wants + wants;
+	client->busy = busy;
+	client->wants = wants;
 	if (!p->n_busy) {
 		sched_learn_overrun(p, since);
 		p->closed_since = SCHED_NEVER;
@@ -119,8 +119,8 @@ void sched_update_charges(struct sched *t, uint64_t now)
 
 /* ---- who there is ------------------------------------------------------------------------------ */
 
-struct sched *sched_new(void (*gate)(void *arg, struct sched_client *seat),
-	uint64_t (*done)(void *arg, const struct sched_client *seat), void *arg)
+struct sched *sched_new(void (*gate)(void *arg, struct sched_client *client),
+	uint64_t (*done)(void *arg, const struct sched_client *client), void *arg)
 {
 	struct sched *t = calloc(1, sizeof(*t));
 
@@ -140,9 +140,9 @@ static void free_clients(struct sched_share *p)
 {
 	struct sched_client *next;
 
-	for (struct sched_client *seat = p->clients; seat; seat = next) {
-		next = seat->next;
-		free(seat);
+	for (struct sched_client *client = p->clients; client; client = next) {
+		next = client->next;
+		free(client);
 	}
 }
 
@@ -256,47 +256,47 @@ int sched_slice_set_share(struct sched *t, struct sched_slice *s, unsigned int g
 struct sched_client *sched_client_new(struct sched *t, struct sched_slice *s, unsigned int gpu,
 	void *user, uint64_t now)
 {
-	struct sched_client *seat = calloc(1, sizeof(*seat));
+	struct sched_client *client = calloc(1, sizeof(*client));
 	struct sched_share *p;
 
-	if (!seat)
+	if (!client)
 		return NULL;
 	p = find_or_new_share(t, s, gpu, now);
 	if (!p) {
-		free(seat);
+		free(client);
 		return NULL;
 	}
 	sched_accrue(p->gpu, now);
-	seat->share = p;
-	seat->user = user;
-	seat->last_progress_at = now;
-	seat->next = p->clients;
-	p->clients = seat;
+	client->share = p;
+	client->user = user;
+	client->last_progress_at = now;
+	client->next = p->clients;
+	p->clients = client;
 	if (p->n_clients++ == 0) {
 		sched_reset_pace(p);
 		sched_regroup_slice(t, s, now);
 	}
 	mark_slice_dirty(t, s);
 	settle_dirty_gpus(t, now);
-	return seat;
+	return client;
 }
 
-void sched_client_free(struct sched *t, struct sched_client *seat, uint64_t now)
+void sched_client_free(struct sched *t, struct sched_client *client, uint64_t now)
 {
-	struct sched_share *p = seat->share;
+	struct sched_share *p = client->share;
 	struct sched_client **at = &p->clients;
 
 	sched_accrue(p->gpu, now);
 	if (!sched_is_idle(p))
 		p->idle_since = p->inactive_since = now;
-	p->n_busy -= seat->busy;
-	p->n_wants -= seat->wants;
+	p->n_busy -= client->busy;
+	p->n_wants -= client->wants;
 	if (!p->n_busy)
 		p->closed_since = SCHED_NEVER;
-	while (*at != seat)
+	while (*at != client)
 		at = &(*at)->next;
-	*at = seat->next;
-	free(seat);
+	*at = client->next;
+	free(client);
 	if (--p->n_clients == 0) {
 		sched_reset_pace(p);
 		sched_regroup_slice(t, p->slice, now);

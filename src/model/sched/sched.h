@@ -180,8 +180,8 @@ struct sched_client {
  * before; it is asked some hundred times a second. What it says decides only whether there are turns, and
  * when somebody waits for a launch of its own. NULL: there always are. Returns NULL: no memory.
  */
-struct sched *sched_new(void (*gate)(void *arg, struct sched_client *seat),
-	uint64_t (*done)(void *arg, const struct sched_client *seat), void *arg);
+struct sched *sched_new(void (*gate)(void *arg, struct sched_client *client),
+	uint64_t (*done)(void *arg, const struct sched_client *client), void *arg);
 struct sched *sched_free(struct sched *t); /* with all that is in it. NULL */
 
 /* NULL: no memory. Its share of a GPU is { .weight = 1 } until it is set. */
@@ -197,7 +197,7 @@ void sched_slice_free(struct sched *t, struct sched_slice *s);
 struct sched_client *sched_client_new(struct sched *t, struct sched_slice *s, unsigned int gpu,
 	void *user, uint64_t now);
 /* It is gone, and with it what it had in flight. */
-void sched_client_free(struct sched *t, struct sched_client *seat, uint64_t now);
+void sched_client_free(struct sched *t, struct sched_client *client, uint64_t now);
 
 /*
  * Where a process stands (abi/slice-wire.h, struct slice_state): it has work in flight or not, and if
@@ -205,7 +205,7 @@ void sched_client_free(struct sched *t, struct sched_client *seat, uint64_t now)
  * the last event there); it stands before its closed gate with more or not. If it wants and its gate is
  * not closed it counts as busy.
  */
-void sched_client_set_state(struct sched *t, struct sched_client *seat, bool busy, bool wants,
+void sched_client_set_state(struct sched *t, struct sched_client *client, bool busy, bool wants,
 	uint64_t idle_ns, uint64_t now);
 
 /* When sched_advance_time() is to be called at the latest; UINT64_MAX: need not be. Later than the last call. */

@@ -29,7 +29,7 @@ bool sched_is_contended(const struct sched_gpu *g)
 
 int64_t sched_vtime_lead(const struct sched_slice *s)
 {
-	int64_t most = INT64_MIN;
+	int64_t max = INT64_MIN;
 
 	if (s->boosted)
 		return LEAD_BOOSTED;
@@ -37,9 +37,9 @@ int64_t sched_vtime_lead(const struct sched_slice *s)
 		p = sched_next_time_shared(p->sibling)) {
 		int64_t lead = (int64_t)(p->vtime - p->gpu->vtime);
 
-		most = lead > most ? lead : most;
+		max = lead > max ? lead : max;
 	}
-	return most;
+	return max;
 }
 
 /* Shares the GPU with others: also who has lost the turn just now, and says only later that it wants more. */
@@ -51,13 +51,13 @@ static bool is_contending_share(const struct sched_share *p)
 
 /* How long a turn is here and now, and the same in virtual time for the largest weight. */
 struct quantum_measure {
-	uint64_t turn, quantum;
+	uint64_t ns, vtime;
 };
 
 static struct quantum_measure measure_quantum(const struct sched_gpu *g,
 	const struct sched_share *with)
 {
-	uint64_t n = 0, most = 1;
+	uint64_t n = 0, max = 1;
 	struct quantum_measure m;
 
 	for (const struct sched_share *p = g->shares; p; p = p->next) {
@@ -65,18 +65,18 @@ static struct quantum_measure measure_quantum(const struct sched_gpu *g,
 
 		if (!counts)
 			continue;
-		most = sched_max(most, p->config.weight);
+		max = sched_max(max, p->config.weight);
 		n++;
 	}
-	m.turn = sched_min(SCHED_QUANTUM_NS, SCHED_ROUND_NS / sched_max(n, 1));
-	m.turn = sched_max(m.turn, SCHED_QUANTUM_MIN_NS);
-	m.quantum = m.turn / most;
+	m.ns = sched_min(SCHED_QUANTUM_NS, SCHED_ROUND_NS / sched_max(n, 1));
+	m.ns = sched_max(m.ns, SCHED_QUANTUM_MIN_NS);
+	m.vtime = m.ns / max;
 	return m;
 }
 
 int64_t sched_vtime_band(const struct sched_gpu *g)
 {
-	return (int64_t)(measure_quantum(g, NULL).quantum / 4);
+	return (int64_t)(measure_quantum(g, NULL).vtime / 4);
 }
 
 static bool can_have_quantum(const struct sched_share *p, uint64_t now)
@@ -86,24 +86,24 @@ static bool can_have_quantum(const struct sched_share *p, uint64_t now)
 
 static int64_t least_lead(const struct sched_gpu *g, uint64_t now)
 {
-	int64_t least = INT64_MAX;
+	int64_t min = INT64_MAX;
 
 	for (const struct sched_share *p = g->shares; p; p = p->next) {
 		int64_t lead =
 			can_have_quantum(p, now) ? sched_vtime_lead(p->slice) : INT64_MAX;
 
-		least = lead < least ? lead : least;
+		min = lead < min ? lead : min;
 	}
-	return least;
+	return min;
 }
 
 struct sched_share *sched_pick_next(const struct sched_gpu *g, uint64_t now)
 {
-	int64_t least = least_lead(g, now), within = sched_vtime_band(g);
+	int64_t min = least_lead(g, now), within = sched_vtime_band(g);
 	struct sched_share *best = NULL;
 
 	for (struct sched_share *p = g->shares; p; p = p->next) {
-		if (can_have_quantum(p, now) && sched_vtime_lead(p->slice) - least <= within &&
+		if (can_have_quantum(p, now) && sched_vtime_lead(p->slice) - min <= within &&
 			(!best || p->slice->served < best->slice->served))
 			best = p;
 	}
@@ -112,14 +112,13 @@ struct sched_share *sched_pick_next(const struct sched_gpu *g, uint64_t now)
 
 struct sched_share *sched_pick_interrupting(const struct sched_gpu *g, uint64_t now)
 {
-	int64_t least = least_lead(g, now), within = sched_vtime_band(g);
+	int64_t min = least_lead(g, now), within = sched_vtime_band(g);
 
 	if (sched_is_gang(g->holder->slice))
 		return NULL;
 	for (struct sched_share *p = g->shares; p; p = p->next) {
 		if (p->yielded && p->vtime < g->holder->vtime && can_have_quantum(p, now) &&
-			!sched_is_gang(p->slice) &&
-			sched_vtime_lead(p->slice) - least <= within)
+			!sched_is_gang(p->slice) && sched_vtime_lead(p->slice) - min <= within)
 			return p;
 	}
 	return NULL;
@@ -156,17 +155,17 @@ static uint64_t compute_quantum_length(const struct sched_share *p)
 
 	for (const struct sched_share *q = p->gpu->shares; q; q = q->next) {
 		if (q != p && is_contending_share(q) && q->vtime > p->vtime &&
-			q->vtime - p->vtime <= m.quantum + m.quantum / 4)
+			q->vtime - p->vtime <= m.vtime + m.vtime / 4)
 			reach = sched_max(reach, q->vtime - p->vtime);
 	}
-	if (reach <= m.quantum / 4)
-		reach += m.quantum;
+	if (reach <= m.vtime / 4)
+		reach += m.vtime;
 	return sched_max(reach * p->config.weight, SCHED_QUANTUM_MIN_NS);
 }
 
 uint64_t sched_quantum_max(const struct sched_share *p)
 {
-	uint64_t quantum = measure_quantum(p->gpu, p).quantum;
+	uint64_t quantum = measure_quantum(p->gpu, p).vtime;
 
 	return sched_max((quantum + quantum / 4) * p->config.weight, SCHED_QUANTUM_MIN_NS);
 }

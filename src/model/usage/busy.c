@@ -58,21 +58,21 @@ static void clear_busy_shares(const struct account_device_round *r, struct accou
 static uint64_t find_longest_interval(const struct account_device_round *r,
 	const struct account_use *uses, uint64_t dt_ns)
 {
-	uint64_t most = r->busy_known && r->busy_of_ns > dt_ns ? r->busy_of_ns : dt_ns;
+	uint64_t max = r->busy_known && r->busy_of_ns > dt_ns ? r->busy_of_ns : dt_ns;
 
 	for (uint32_t i = 0; i < r->n_uses; i++)
-		if (uses[i].busy_from && uses[i].busy_of_ns > most)
-			most = uses[i].busy_of_ns;
-	return most;
+		if (uses[i].busy_from && uses[i].busy_of_ns > max)
+			max = uses[i].busy_of_ns;
+	return max;
 }
 
 void account_busy(struct account_device *u, const struct account_device_round *r,
 	struct account_use *uses, uint64_t dt_ns)
 {
-	uint64_t busy = r->busy_known ? r->busy_ns : 0, most, exact, rest;
+	uint64_t busy = r->busy_known ? r->busy_ns : 0, max, exact, rest;
 
 	clear_busy_shares(r, uses);
-	most = find_longest_interval(r, uses, dt_ns);
+	max = find_longest_interval(r, uses, dt_ns);
 	assign_sole_busy(r, uses);
 	for (uint32_t i = 0; i < r->n_uses; i++) {
 		struct account *a = uses[i].account;
@@ -82,10 +82,10 @@ void account_busy(struct account_device *u, const struct account_device_round *r
 		a->busy_ever = a->busy_ever || a->busy_from;
 	}
 	exact = sum_of(uses, r->n_uses, ACCOUNT_FROM_SLICE);
-	if (busy > most)
-		busy = most;
+	if (busy > max)
+		busy = max;
 	if (busy < exact)
-		busy = exact < most ? exact : most;
+		busy = exact < max ? exact : max;
 	exact = assign_busy_time(uses, r->n_uses, ACCOUNT_FROM_SLICE, busy);
 	rest = busy - exact;
 	rest -= assign_busy_time(uses, r->n_uses, ACCOUNT_FROM_PROCESSES, rest);

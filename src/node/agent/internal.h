@@ -201,7 +201,7 @@ void agent_upkeep_stop(struct agent *a);
 void agent_http_start(struct agent *a, const char *listen);
 void agent_http_retry(struct agent *a);
 
-/* node/agent/serve/status.c: the answer of /v1/status (docs/status.md). @holders may be NULL. Yours: free();
+/* node/agent/serve/status.c: the answer of /v1/status (docs/status.md). @pod_devices may be NULL. Yours: free();
  * NULL: out of memory. */
-char *agent_status_json(const struct agent *a, const struct pod_devices *holders,
+char *agent_status_json(const struct agent *a, const struct pod_devices *pod_devices,
 	const struct error *holders_error) MUST_USE;

@@ -93,10 +93,10 @@ static void recheck_plugin_devices(void *arg)
 		wake_up(&a->wake);
 }
 
-static bool find_peak(void *arg, const char *uuid, const struct pod_device *holder,
+static bool find_peak(void *arg, const char *uuid, const struct pod_device *pod_device,
 	uint64_t *ret_bytes)
 {
-	return monitoring_peak(&((struct agent *)arg)->monitoring, uuid, holder, ret_bytes);
+	return monitoring_peak(&((struct agent *)arg)->monitoring, uuid, pod_device, ret_bytes);
 }
 
 static bool request_slices_pod_devices(void *arg,

@@ -121,13 +121,13 @@ static bool grow_clock_ring(struct clock_gpu *s)
 	return true;
 }
 
-static void add_clock_sample(struct clock_gpu *s, struct clock_sample look)
+static void add_clock_sample(struct clock_gpu *s, struct clock_sample sample)
 {
 	const struct clock_sample *last = get_newest_clock_sample(s);
 
 	for (size_t i = 0; last && i < METRICS_CLOCK_EVENTS; i++)
-		s->total[i] += look.reasons >> i & ~(last->reasons >> i) & 1;
-	s->ring[s->n++ % s->room] = look;
+		s->total[i] += sample.reasons >> i & ~(last->reasons >> i) & 1;
+	s->ring[s->n++ % s->room] = sample;
 }
 
 /* --- from views --- */
@@ -165,12 +165,12 @@ static void count_clock_events(const struct clock_gpu *s, uint64_t from, uint64_
 	uint64_t ret[METRICS_CLOCK_EVENTS])
 {
 	for (uint64_t n = s->n; n && n + s->room > s->n; n--) {
-		const struct clock_sample *look = &s->ring[(n - 1) % s->room];
+		const struct clock_sample *sample = &s->ring[(n - 1) % s->room];
 
-		if (look->at_ns < from)
+		if (sample->at_ns < from)
 			return;
-		for (size_t i = 0; look->at_ns <= to && i < METRICS_CLOCK_EVENTS; i++)
-			ret[i] += look->reasons >> i & 1;
+		for (size_t i = 0; sample->at_ns <= to && i < METRICS_CLOCK_EVENTS; i++)
+			ret[i] += sample->reasons >> i & 1;
 	}
 }
 

@@ -15,17 +15,17 @@ struct view_sums {
 	uint64_t busy, memory, gpu, cost;
 };
 
-static int check_uses(const struct view *v, uint32_t unit, struct view_sums *ret,
+static int check_uses(const struct view *v, uint32_t device, struct view_sums *ret,
 	struct error *err)
 {
-	const struct view_device *u = &v->devices[unit];
+	const struct view_device *u = &v->devices[device];
 
 	if (u->first_use > v->n_uses || u->n_uses > v->n_uses - u->first_use)
 		return error_set(err, ERR_INTERNAL, "view: %s: uses out of range", u->uuid);
 	for (uint32_t i = 0; i < u->n_uses; i++) {
 		const struct view_use *use = &v->uses[u->first_use + i];
 
-		if (use->device != unit)
+		if (use->device != device)
 			return error_set(err, ERR_INTERNAL, "view: %s: a use of another unit",
 				u->uuid);
 		if (use->memory_known && use->live)
@@ -37,9 +37,9 @@ static int check_uses(const struct view *v, uint32_t unit, struct view_sums *ret
 	return 0;
 }
 
-static int check_view_replicas(const struct view *v, uint32_t unit, struct error *err)
+static int check_view_replicas(const struct view *v, uint32_t device, struct error *err)
 {
-	const struct view_device *u = &v->devices[unit];
+	const struct view_device *u = &v->devices[device];
 
 	if (u->first_replica > v->n_replicas ||
 		u->n_replicas > v->n_replicas - u->first_replica)
@@ -47,24 +47,24 @@ static int check_view_replicas(const struct view *v, uint32_t unit, struct error
 	for (uint32_t i = 0; i < u->n_replicas; i++) {
 		const struct view_replica *s = &v->replicas[u->first_replica + i];
 
-		if (s->device != unit || (s->use != VIEW_NONE && s->use >= v->n_uses) ||
-			(s->use != VIEW_NONE && v->uses[s->use].device != unit))
+		if (s->device != device || (s->use != VIEW_NONE && s->use >= v->n_uses) ||
+			(s->use != VIEW_NONE && v->uses[s->use].device != device))
 			return error_set(err, ERR_INTERNAL, "view: %s: seat %s: use %u",
 				u->uuid, s->id, s->use);
 	}
 	return 0;
 }
 
-static int check_view_device(const struct view *v, uint32_t unit, struct error *err)
+static int check_view_device(const struct view *v, uint32_t device, struct error *err)
 {
-	const struct view_device *u = &v->devices[unit];
+	const struct view_device *u = &v->devices[device];
 	struct view_sums sum = { .busy = u->past.busy_ns,
 		.gpu = u->past.gpu_ns,
 		.cost = u->past.cost_nano };
 
 	if (u->gpu >= v->n_gpus)
-		return error_set(err, ERR_INTERNAL, "view: unit %u of GPU %u", unit, u->gpu);
-	if (check_uses(v, unit, &sum, err) < 0 || check_view_replicas(v, unit, err) < 0)
+		return error_set(err, ERR_INTERNAL, "view: unit %u of GPU %u", device, u->gpu);
+	if (check_uses(v, device, &sum, err) < 0 || check_view_replicas(v, device, err) < 0)
 		return -1;
 	if (sum.busy + u->other_busy_ns != u->busy_ns)
 		return set_difference_error(err, u, "busy time", sum.busy + u->other_busy_ns,

@@ -44,11 +44,11 @@ struct sim_location {
 };
 
 /* Reads the variables through @env (NULL: getenv). */
-int sim_location_from_env(struct sim_location *place, const char *(*env)(const char *name),
+int sim_location_from_env(struct sim_location *location, const char *(*env)(const char *name),
 	struct error *err) MUST_USE;
 
 /* The same for an explicit node and directory; either may be NULL. */
-int sim_location_resolve(struct sim_location *place, const char *node, const char *dir,
+int sim_location_resolve(struct sim_location *location, const char *node, const char *dir,
 	struct error *err) MUST_USE;
 
 /*
@@ -56,11 +56,11 @@ int sim_location_resolve(struct sim_location *place, const char *node, const cha
  * and none was asked for; < 0 with @err set.
  */
 #define SIM_LOCATION_E_NONE 1
-int sim_location_open(const struct sim_location *place, sim_node_file_fn *load,
+int sim_location_open(const struct sim_location *location, sim_node_file_fn *load,
 	struct sim_state **ret, struct error *err) MUST_USE;
 
-/* Builds the node that @place names. */
-int sim_location_build(const struct sim_location *place, sim_node_file_fn *load,
+/* Builds the node that @location names. */
+int sim_location_build(const struct sim_location *location, sim_node_file_fn *load,
 	struct sim_node *node, struct error *err) MUST_USE;
 
 /* Writes DIR/sys and DIR/dev for the node's GPUs and the driver's files; what is there stays. */

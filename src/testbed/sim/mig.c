@@ -169,12 +169,12 @@ static struct mig_used count_used_resources(const struct sim_gpu *g,
 
 static uint32_t engines_total(const struct sim_mig_table *t, int engine)
 {
-	uint32_t most = 0;
+	uint32_t max = 0;
 
 	for (uint32_t i = 0; i < t->profile_count; i++)
-		if (t->profiles[i].engines[engine] > most)
-			most = t->profiles[i].engines[engine];
-	return most;
+		if (t->profiles[i].engines[engine] > max)
+			max = t->profiles[i].engines[engine];
+	return max;
 }
 
 static uint32_t get_smaller_u32(uint32_t a, uint32_t b)

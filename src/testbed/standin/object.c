@@ -63,12 +63,12 @@ const char *str_map_get(const struct str_map *m, const char *key)
 	return NULL;
 }
 
-bool str_map_covers(const struct str_map *have, const struct str_map *want)
+bool str_map_covers(const struct str_map *have, const struct str_map *desired)
 {
-	for (size_t i = 0; i < want->n; i++) {
-		const char *value = str_map_get(have, want->v[i].key);
+	for (size_t i = 0; i < desired->n; i++) {
+		const char *value = str_map_get(have, desired->v[i].key);
 
-		if (!value || strcmp(value, want->v[i].value) != 0)
+		if (!value || strcmp(value, desired->v[i].value) != 0)
 			return false;
 	}
 	return true;

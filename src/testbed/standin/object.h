@@ -30,8 +30,8 @@ int str_map_set(struct str_map *m, const char *key, const char *value,
 void str_map_remove(struct str_map *m, const char *key);
 const char *str_map_get(const struct str_map *m, const char *key); /* borrowed or NULL */
 
-/* True if every pair of @want is in @have. */
-bool str_map_covers(const struct str_map *have, const struct str_map *want);
+/* True if every pair of @desired is in @have. */
+bool str_map_covers(const struct str_map *have, const struct str_map *desired);
 
 struct toleration {
 	char *key; /* NULL: every key */

@@ -175,9 +175,9 @@ static int parse_cost_request(const struct options *o, struct cost_request *q,
 /* ---- where it comes from ---------------------------------------------------------------------- */
 
 static int add_usage_db_costs(const struct options *o, const struct cost_request *q,
-	struct cost_summary *book, struct error *err)
+	struct cost_summary *summary, struct error *err)
 {
-	struct cost_reprice r = { .summary = book,
+	struct cost_reprice r = { .summary = summary,
 		.price_nano = q->price_nano,
 		.currency = q->currency };
 	const char *path = option_str(o, "ledger", NULL);
@@ -204,7 +204,7 @@ static int add_usage_db_costs(const struct options *o, const struct cost_request
 }
 
 static int add_prometheus_costs(const struct options *o, const struct cost_request *q,
-	struct cost_summary *book, struct error *err)
+	struct cost_summary *summary, struct error *err)
 {
 	const struct option_value *timeout = option_get(o, "timeout");
 	const struct fetch f = {
@@ -234,7 +234,7 @@ static int add_prometheus_costs(const struct options *o, const struct cost_reque
 				q->from_s, q->to_s, err) < 0)
 			return -1;
 	}
-	return cost_summary_merge(book, answers, err);
+	return cost_summary_merge(summary, answers, err);
 }
 
 static int run_cost_command(const struct cmd *cmd, const struct options *o, struct error *err)
@@ -245,23 +245,23 @@ static int run_cost_command(const struct cmd *cmd, const struct options *o, stru
 		[FORM_CSV] = cost_print_csv,
 		[FORM_JSON] = cost_print_json,
 	};
-	CLEANUP(cost_summary_freep) struct cost_summary *book = NULL;
+	CLEANUP(cost_summary_freep) struct cost_summary *summary = NULL;
 	CLEANUP(buf_fini) struct buf text = BUF_INIT(COST_TEXT_MAX);
 	struct cost_request q = { .price_nano = -1 };
 	struct cost_print p;
 	bool remote = option_str(o, "prometheus", NULL) != NULL;
 
 	(void)cmd;
-	if (parse_cost_request(o, &q, err) < 0 || cost_summary_new(&book, q.by, err) < 0)
+	if (parse_cost_request(o, &q, err) < 0 || cost_summary_new(&summary, q.by, err) < 0)
 		return -1;
 	if (remote && option_str(o, "ledger", NULL))
 		return error_set(err, ERR_INVALID,
 			"--ledger and --prometheus: expected one of them");
-	if ((remote ? add_prometheus_costs(o, &q, book, err)
-		    : add_usage_db_costs(o, &q, book, err)) < 0)
+	if ((remote ? add_prometheus_costs(o, &q, summary, err)
+		    : add_usage_db_costs(o, &q, summary, err)) < 0)
 		return -1;
 	p = (struct cost_print){
-		.summary = book,
+		.summary = summary,
 		.by = q.by,
 		.from_s = q.from_s,
 		.to_s = q.to_s,

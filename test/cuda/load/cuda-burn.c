@@ -255,10 +255,10 @@ static void run(struct burn *b)
 	free(w);
 }
 
-static void check_range(const char *name, uint64_t value, uint64_t most)
+static void check_range(const char *name, uint64_t value, uint64_t max)
 {
-	if (value == 0 || value > most)
-		die("%s: expected 1 to %llu, found %llu", name, (unsigned long long)most,
+	if (value == 0 || value > max)
+		die("%s: expected 1 to %llu, found %llu", name, (unsigned long long)max,
 			(unsigned long long)value);
 }
 

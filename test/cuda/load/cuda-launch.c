@@ -198,16 +198,16 @@ static double run_to_async(struct bench *b)
 static void measure(struct bench *b, const char *name, uint64_t bytes,
 	double (*run)(struct bench *b))
 {
-	double ns[ROUNDS_MAX], least, middle;
+	double ns[ROUNDS_MAX], min, middle;
 
 	b->copy = bytes;
 	(void)run(b);
 	for (uint64_t i = 0; i < b->rounds; i++)
 		ns[i] = run(b);
 	middle = median(ns, (unsigned int)b->rounds);
-	least = ns[0];
+	min = ns[0];
 	(void)printf("what=%s bytes=%llu median_ns=%.1f least_ns=%.1f rounds=%llu\n", name,
-		(unsigned long long)bytes, middle, least, (unsigned long long)b->rounds);
+		(unsigned long long)bytes, middle, min, (unsigned long long)b->rounds);
 	(void)fflush(stdout);
 }
 

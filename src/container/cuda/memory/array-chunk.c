@@ -52,16 +52,16 @@ static uint64_t reserve_in_array_chunk(uint64_t context, int gpu, uint64_t bytes
 	return key;
 }
 
-uint64_t array_chunk_add(struct alloc_row *row, uint64_t bytes, uint64_t least)
+uint64_t array_chunk_add(struct alloc_row *row, uint64_t bytes, uint64_t min)
 {
 	bool fresh;
 	uint64_t key = reserve_in_array_chunk(row->context, row->gpu, bytes, &fresh);
 	uint64_t taken = !key || fresh ? CHARGES_GRANULE : 0;
 
 	row->bytes = key ? 0 : taken;
-	row->other = key ? key << SIZE_BITS | least : 0;
+	row->other = key ? key << SIZE_BITS | min : 0;
 	if (key)
-		charge_packed(row->gpu, (int64_t)least, (int64_t)taken);
+		charge_packed(row->gpu, (int64_t)min, (int64_t)taken);
 	return taken;
 }
 

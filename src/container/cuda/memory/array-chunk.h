@@ -11,10 +11,10 @@
  */
 #include "container/charges/alloc-table.h"
 
-/* Counts an array of @bytes (ARRAY_SMALL at most), of which @least are texels, in a chunk of
+/* Counts an array of @bytes (ARRAY_SMALL at most), of which @min are texels, in a chunk of
  * row->context and row->gpu, as its row then says. What is to be charged for it: a granule or
  * nothing. */
-uint64_t array_chunk_add(struct alloc_row *row, uint64_t bytes, uint64_t least);
+uint64_t array_chunk_add(struct alloc_row *row, uint64_t bytes, uint64_t min);
 
 /* The array of this row went. What came free with it. */
 uint64_t array_chunk_remove(const struct alloc_row *row);

@@ -75,12 +75,12 @@ static uint64_t round_up_array_bytes(uint64_t n, uint64_t to)
 	return multiply_array_bytes(parts, to);
 }
 
-/* The least power of two times @least that holds @n, at most @most. */
-static uint64_t block_for(uint64_t n, uint64_t least, uint64_t most)
+/* The least power of two times @min that holds @n, at most @max. */
+static uint64_t block_for(uint64_t n, uint64_t min, uint64_t max)
 {
-	uint64_t b = least;
+	uint64_t b = min;
 
-	while (b < n && b < most)
+	while (b < n && b < max)
 		b *= 2;
 	return b;
 }

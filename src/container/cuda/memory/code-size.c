@@ -62,7 +62,7 @@ static uint64_t elf_bytes(const unsigned char *p, size_t len)
 static uint64_t fat_bytes(const unsigned char *p, size_t len)
 {
 	uint64_t header = len < 16 ? 0 : read_code_word(p + 6, 2),
-		 size = len < 16 ? 0 : read_code_word(p + 8, 8), most = 0;
+		 size = len < 16 ? 0 : read_code_word(p + 8, 8), max = 0;
 
 	if (header < 16 || size > TEXT_MAX || header > len || size > len - header)
 		return 0;
@@ -77,12 +77,12 @@ static uint64_t fat_bytes(const unsigned char *p, size_t len)
 			!(read_code_word(e + 40, 8) & FAT_PACKED)) {
 			uint64_t n = elf_bytes(e + e_header, e_size);
 
-			if (n > most)
-				most = n;
+			if (n > max)
+				max = n;
 		}
 		at += e_header + e_size;
 	}
-	return add_code_bytes(header + size, most);
+	return add_code_bytes(header + size, max);
 }
 
 static bool is_ptx_text_char(unsigned char c)

@@ -166,15 +166,16 @@ static uint64_t get_stream_order(CUstream stream, bool own)
 static bool begin_resident(struct graph_launch *l, const struct alloc_row *row, uint64_t order)
 {
 	uint32_t devices = (uint32_t)row->other;
-	struct pool_reservation *lump;
+	struct pool_reservation *reservation;
 
 	if (!order || !row->count || (devices & (devices - 1)))
 		return false;
-	lump = get_graph_reservation(__builtin_ctz(devices));
-	if (!lump || launch_begin(l, devices, 0))
+	reservation = get_graph_reservation(__builtin_ctz(devices));
+	if (!reservation || launch_begin(l, devices, 0))
 		return false;
 	/* Pairs with trim() of memory/pool-reservation.c: read after we are one of the lump's users. */
-	if (atomic_load(&lump->epoch) == row->count && atomic_load(&lump->stream) == order)
+	if (atomic_load(&reservation->epoch) == row->count &&
+		atomic_load(&reservation->stream) == order)
 		return true;
 	launch_end(l);
 	return false;
@@ -184,14 +185,14 @@ static bool begin_resident(struct graph_launch *l, const struct alloc_row *row, 
 static void record_resident(CUgraphExec exec, struct alloc_row *row, uint64_t order)
 {
 	uint32_t devices = (uint32_t)row->other;
-	struct pool_reservation *lump =
+	struct pool_reservation *reservation =
 		devices & (devices - 1) ? NULL : get_graph_reservation(__builtin_ctz(devices));
 
-	if (!lump)
+	if (!reservation)
 		return;
-	if (atomic_exchange(&lump->stream, order) != order)
-		atomic_fetch_add(&lump->epoch, 1);
-	row->count = order ? atomic_load(&lump->epoch) : 0;
+	if (atomic_exchange(&reservation->stream, order) != order)
+		atomic_fetch_add(&reservation->epoch, 1);
+	row->count = order ? atomic_load(&reservation->epoch) : 0;
 	(void)alloc_table_put(ALLOC_GRAPH_EXEC, (uint64_t)(uintptr_t)exec, row);
 }
 

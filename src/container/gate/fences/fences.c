@@ -309,9 +309,9 @@ static uint64_t count_known_done(const struct fence_ring *r)
 /* What is done may not have been counted by .ended yet: no more than that, here. The lock is held. */
 static void raise_done(uint64_t *done, const struct fence_ring *r, _Atomic uint64_t *ended)
 {
-	uint64_t n = count_known_done(r), most = atomic_load(ended);
+	uint64_t n = count_known_done(r), max = atomic_load(ended);
 
-	n = n < most ? n : most;
+	n = n < max ? n : max;
 	if (n > *done)
 		*done = n;
 }

@@ -43,7 +43,7 @@ struct rpc_stream {
 	struct rpc_conn *conn;
 	grpc_call *call;
 	struct rpc_op start, read, finish; /* unary: start only */
-	unsigned flying;
+	unsigned in_flight;
 	bool unary, cancelled;
 	grpc_metadata_array headers, trailers;
 	grpc_byte_buffer *received;
@@ -194,7 +194,7 @@ static void report_received(struct rpc_stream *s)
 /* Without ops in flight and with the end known there is nothing more to come. */
 static void finish_idle_stream(struct rpc_stream *s)
 {
-	if (s->flying > 0)
+	if (s->in_flight > 0)
 		return;
 	report_received(s);
 	free_rpc_stream(s);
@@ -205,7 +205,7 @@ static void on_start(struct rpc_op *op, bool ok)
 	struct rpc_stream *s = OP_CONTAINER(op, struct rpc_stream, start);
 
 	(void)ok; /* the status says what came of it */
-	s->flying--;
+	s->in_flight--;
 	finish_idle_stream(s);
 }
 
@@ -214,7 +214,7 @@ static void on_finish(struct rpc_op *op, bool ok)
 	struct rpc_stream *s = OP_CONTAINER(op, struct rpc_stream, finish);
 
 	(void)ok;
-	s->flying--;
+	s->in_flight--;
 	finish_idle_stream(s);
 }
 
@@ -226,7 +226,7 @@ static void on_stream_read(struct rpc_op *op, bool ok)
 	grpc_byte_buffer *received = s->received;
 	struct rpc_bytes bytes;
 
-	s->flying--;
+	s->in_flight--;
 	s->received = NULL;
 	if (ok && received) {
 		read_next(s); /* before the callback, which may close everything */
@@ -245,7 +245,7 @@ static void read_next(struct rpc_stream *s)
 	grpc_op op = { .op = GRPC_OP_RECV_MESSAGE };
 
 	op.data.recv_message.recv_message = &s->received;
-	s->flying++;
+	s->in_flight++;
 	rpc_start_batch(s->rpc, s->call, &op, 1, &s->read, on_stream_read);
 }
 
@@ -277,7 +277,7 @@ static void start_stream_ops(struct rpc_stream *s, const void *request, size_t l
 	grpc_op ops[6];
 	size_t n = start_ops(s, ops, message);
 
-	s->flying++;
+	s->in_flight++;
 	if (s->unary) {
 		ops[n] = (grpc_op){ .op = GRPC_OP_RECV_MESSAGE };
 		ops[n++].data.recv_message.recv_message = &s->received;
@@ -287,7 +287,7 @@ static void start_stream_ops(struct rpc_stream *s, const void *request, size_t l
 		grpc_op status = status_op(s);
 
 		rpc_start_batch(s->rpc, s->call, ops, n, &s->start, on_start);
-		s->flying++;
+		s->in_flight++;
 		rpc_start_batch(s->rpc, s->call, &status, 1, &s->finish, on_finish);
 		read_next(s);
 	}

@@ -82,7 +82,7 @@ struct rpc_call {
 	const struct rpc_method *method;
 	grpc_call *grpc;
 	struct rpc_op arrive, close, send;
-	unsigned flying;
+	unsigned in_flight;
 	bool given; /* the owner has it: it will answer, or be told the end */
 	bool gone;  /* the peer is no longer interested */
 	bool sending;
@@ -158,7 +158,7 @@ static void release_idle_call(struct rpc_call *c)
 	struct rpc_server *s = c->server;
 	struct peer *p = c->peer;
 
-	if (c->flying > 0 || !s)
+	if (c->in_flight > 0 || !s)
 		return;
 	if (c->given && !c->gone && !s->closed)
 		return;
@@ -198,7 +198,7 @@ static void send_batch(struct rpc_call *c, grpc_byte_buffer *message)
 		c->finished = true;
 	}
 	c->sending = true;
-	c->flying++;
+	c->in_flight++;
 	rpc_start_batch(c->rpc, c->grpc, ops, n, &c->send, on_sent);
 	if (message)
 		grpc_byte_buffer_destroy(message);
@@ -208,7 +208,7 @@ static void on_sent(struct rpc_op *op, bool ok)
 {
 	struct rpc_call *c = OP_CONTAINER(op, struct rpc_call, send);
 
-	c->flying--;
+	c->in_flight--;
 	c->sending = false;
 	/* Not ok: the peer has gone, which on_call_closed() tells the owner. */
 	if (ok && !c->gone && !c->finished && (c->waiting || c->finish))
@@ -304,7 +304,7 @@ static void on_call_closed(struct rpc_op *op, bool ok)
 	(void)ok;
 	c->gone = true; /* or it has our status */
 	end_stream(c);
-	c->flying--;
+	c->in_flight--;
 	release_idle_call(c);
 }
 
@@ -314,7 +314,7 @@ static void handle_rpc_call(struct rpc_call *c)
 	grpc_op op = { .op = GRPC_OP_RECV_CLOSE_ON_SERVER };
 
 	op.data.recv_close_on_server.cancelled = &c->cancelled;
-	c->flying++;
+	c->in_flight++;
 	rpc_start_batch(c->rpc, c->grpc, &op, 1, &c->close, on_call_closed);
 	if (!c->method) {
 		finish_rpc_call(c, NULL, RPC_UNIMPLEMENTED, "unknown method");
@@ -323,9 +323,9 @@ static void handle_rpc_call(struct rpc_call *c)
 		finish_rpc_call(c, NULL, RPC_INVALID_ARGUMENT, "no request message");
 	} else {
 		c->given = true;
-		c->flying++; /* so that it survives its own end in the handler */
+		c->in_flight++; /* so that it survives its own end in the handler */
 		c->method->handle(c, request.data, request.len, c->server->arg);
-		c->flying--;
+		c->in_flight--;
 		rpc_bytes_close(&request);
 		release_idle_call(c);
 	}
@@ -638,9 +638,9 @@ again:
 	LIST_FOREACH(c, &s->calls, link)
 	{
 		if (c->given && c->method->streaming) {
-			c->flying++;
+			c->in_flight++;
 			end_stream(c);
-			c->flying--;
+			c->in_flight--;
 			release_idle_call(c);
 			goto again;
 		}

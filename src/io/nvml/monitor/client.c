@@ -408,14 +408,14 @@ static void mark_hung_worker(struct nvml_client *c, struct worker_crumb b, bool 
 bool client_check(struct nvml_client *c, uint64_t now_ns, struct error *err)
 {
 	uint64_t dt = now_ns - c->checked_at_ns;
-	uint64_t most = 2 * client_period_ns(c);
+	uint64_t max = 2 * client_period_ns(c);
 
 	if (!c->crumbs || now_ns < c->checked_at_ns)
 		return false;
 	c->checked_at_ns = now_ns;
 	/* After a pause of the whole machine or container, the worker has not hung for that long. */
-	if (dt > most)
-		dt = most;
+	if (dt > max)
+		dt = max;
 	for (size_t i = 0; i < WORKER_SLOT_COUNT_; i++) {
 		struct client_watch *w = &c->watch[i];
 		/* Pairs with the store in probe_crumb(). */

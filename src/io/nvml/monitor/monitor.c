@@ -188,7 +188,7 @@ static void report_nvml_unusable(struct gpu_monitor *m, const struct error *why)
  * The worker has died, or is to die for what it does. One crash may be anybody's kill, and the last
  * inventory is still good; the second without an answer in between is told.
  */
-static void on_worker_crashed(struct gpu_monitor *m, const struct error *why, bool tell)
+static void on_worker_crashed(struct gpu_monitor *m, const struct error *why, bool notify)
 {
 	uint64_t now = time_mono_ns();
 
@@ -199,8 +199,8 @@ static void on_worker_crashed(struct gpu_monitor *m, const struct error *why, bo
 	m->crashes++;
 	delay_worker_retry(m, BACKOFF_CRASH_NS, now);
 	/* What was seen a moment ago is not forgotten because of some kills in a row. */
-	if (tell || (m->crashes >= 2 &&
-			    (m->probed_at_ns == 0 || now - m->probed_at_ns >= CRASH_GRACE_NS)))
+	if (notify || (m->crashes >= 2 && (m->probed_at_ns == 0 ||
+						  now - m->probed_at_ns >= CRASH_GRACE_NS)))
 		m->ops.down(m->arg, why);
 }
 

@@ -40,15 +40,15 @@ static const struct {
 
 static bool real_is_plausible(uint16_t id, double v)
 {
-	double most = 1; /* a ratio */
+	double max = 1; /* a ratio */
 
 	if (id >= 155 && id <= 164)
-		most = WATTS_MAX;
+		max = WATTS_MAX;
 	else if (id == 1611)
-		most = JOULES_MAX;
+		max = JOULES_MAX;
 	else if (id == 1612)
-		most = FAN_MAX;
-	return isfinite(v) && v >= 0 && v <= most;
+		max = FAN_MAX;
+	return isfinite(v) && v >= 0 && v <= max;
 }
 
 bool plausible_value(const struct sample_value *v)
@@ -91,7 +91,7 @@ static void check_times(struct sample_device *u, uint64_t now_ns)
 /* One process that cannot be right makes doubtful how the time was shared among all of them. */
 static void check_device_processes(struct sample_device *u)
 {
-	uint64_t most = u->busy_known ? u->busy_ns : u->interval_ns, sum = 0;
+	uint64_t max = u->busy_known ? u->busy_ns : u->interval_ns, sum = 0;
 	bool good = u->processes_known && u->interval_ns > 0;
 
 	if (!u->processes_known)
@@ -103,7 +103,7 @@ static void check_device_processes(struct sample_device *u)
 			p->bytes = GPU_BYTES_UNKNOWN;
 		if (!p->busy_known)
 			continue;
-		good = good && p->busy_ns <= most - sum;
+		good = good && p->busy_ns <= max - sum;
 		sum += good ? p->busy_ns : 0;
 	}
 	for (uint32_t i = 0; i < u->n_processes; i++) {

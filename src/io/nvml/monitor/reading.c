@@ -56,7 +56,7 @@ static struct monitor_reading_gpu *by_index(struct processes_read *r, uint32_t i
 }
 
 int reading_begin(struct processes_read *r, const char *const *uuids, uint32_t n,
-	const struct probe_round *look, uint16_t *ret_gpus, uint32_t *ret_n, struct error *err)
+	const struct probe_round *round, uint16_t *ret_gpus, uint32_t *ret_n, struct error *err)
 {
 	r->uuids = calloc(n + 1, sizeof *r->uuids);
 	r->gpus = calloc(n + 1, sizeof *r->gpus);
@@ -67,10 +67,10 @@ int reading_begin(struct processes_read *r, const char *const *uuids, uint32_t n
 	}
 	for (uint32_t i = 0; i < n; i++) {
 		const struct gpu_mig *mig;
-		const struct gpu *g = find_reading_gpu(look->last, uuids[i], &mig);
+		const struct gpu *g = find_reading_gpu(round->last, uuids[i], &mig);
 
 		(void)snprintf(r->uuids[r->n++], GPU_UUID_MAX, "%s", uuids[i]);
-		if (!g || g->index >= GPU_NODE_MAX || look->marks[g->index].stuck ||
+		if (!g || g->index >= GPU_NODE_MAX || round->marks[g->index].stuck ||
 			by_index(r, g->index))
 			continue;
 		r->gpus[r->n_gpus].index = g->index;

@@ -29,7 +29,7 @@ void reading_fini(struct processes_read *r);
  * are of no GPU of the last look, or of one that is stuck, are answered as not known.
  */
 int reading_begin(struct processes_read *r, const char *const *uuids, uint32_t n,
-	const struct probe_round *look, uint16_t *ret_gpus, uint32_t *ret_n,
+	const struct probe_round *round, uint16_t *ret_gpus, uint32_t *ret_n,
 	struct error *err) MUST_USE;
 
 /* Takes a packet; one of another question is left. */

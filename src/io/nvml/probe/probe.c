@@ -449,9 +449,9 @@ void probe_links(struct probe *p, uint32_t n, const struct gpu *gpus,
 		for (uint32_t b = a + 1; b < n; b++) {
 			struct gpu_link *ab = &links[(size_t)a * n + b],
 					*ba = &links[(size_t)b * n + a];
-			uint8_t most = ab->nvlinks > ba->nvlinks ? ab->nvlinks : ba->nvlinks;
+			uint8_t max = ab->nvlinks > ba->nvlinks ? ab->nvlinks : ba->nvlinks;
 
-			ab->nvlinks = ba->nvlinks = most;
+			ab->nvlinks = ba->nvlinks = max;
 		}
 	}
 }

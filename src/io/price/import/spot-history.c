@@ -91,8 +91,8 @@ static bool parse_zone_region(const char *zone, char ret[static ZONE_MAX_LEN])
 	return true;
 }
 
-/* Digits of @text at @at as a number from @least to @most; false: they are none. */
-static bool parse_stamp_digits(const char *text, size_t at, size_t n, int least, int most,
+/* Digits of @text at @at as a number from @min to @max; false: they are none. */
+static bool parse_stamp_digits(const char *text, size_t at, size_t n, int min, int max,
 	int *ret)
 {
 	*ret = 0;
@@ -101,7 +101,7 @@ static bool parse_stamp_digits(const char *text, size_t at, size_t n, int least,
 			return false;
 		*ret = *ret * 10 + (text[i] - '0');
 	}
-	return *ret >= least && *ret <= most;
+	return *ret >= min && *ret <= max;
 }
 
 /* "2026-11-01T12:34:56.000Z", as AWS writes it: UTC, with Z or +00:00. Parts of seconds do not count. */

@@ -262,13 +262,13 @@ static int allow_only_table(struct error *err)
 }
 
 /* Never raises a limit. */
-static int lower_rlimit(int resource, rlim_t most)
+static int lower_rlimit(int resource, rlim_t max)
 {
 	struct rlimit r;
 
 	if (getrlimit(resource, &r) < 0)
 		return -1;
-	r.rlim_max = r.rlim_max < most ? r.rlim_max : most;
+	r.rlim_max = r.rlim_max < max ? r.rlim_max : max;
 	r.rlim_cur = r.rlim_cur < r.rlim_max ? r.rlim_cur : r.rlim_max;
 	return setrlimit(resource, &r);
 }

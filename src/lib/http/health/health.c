@@ -119,13 +119,13 @@ static size_t count_peer_connections(const struct in6_addr *peers, size_t n,
 
 size_t health_peers_evict(const struct in6_addr *peers, size_t n)
 {
-	size_t victim = 0, most = 0;
+	size_t victim = 0, max = 0;
 
 	for (size_t i = 0; i < n; i++) {
 		size_t c = count_peer_connections(peers, n, &peers[i]);
 
-		if (c > most) {
-			most = c;
+		if (c > max) {
+			max = c;
 			victim = i;
 		}
 	}

@@ -38,19 +38,19 @@ static bool is_same_desired_gi(const struct mig_desired_gi *a, const struct mig_
 }
 
 static void list_wanted(struct mig_list *list, const struct mig_layout *l,
-	const struct mig_desired *want)
+	const struct mig_desired *desired)
 {
-	for (uint32_t i = 0; i < want->n; i++) {
-		const struct mig_desired_gi *w = &want->gi[i];
+	for (uint32_t i = 0; i < desired->n; i++) {
+		const struct mig_desired_gi *w = &desired->gi[i];
 		char name[MIG_PROFILE_NAME_MAX];
 		uint32_t first = 0, n = 0;
 
-		while (!is_same_desired_gi(&want->gi[first], w))
+		while (!is_same_desired_gi(&desired->gi[first], w))
 			first++;
 		if (first < i)
 			continue;
-		for (uint32_t j = i; j < want->n; j++)
-			n += is_same_desired_gi(&want->gi[j], w);
+		for (uint32_t j = i; j < desired->n; j++)
+			n += is_same_desired_gi(&desired->gi[j], w);
 		mig_layout_name(l, w->profile, 0, name);
 		if (w->start == MIG_START_ANY)
 			mig_list_add(list, "%" PRIu32 " x %s", n, name);
@@ -59,26 +59,26 @@ static void list_wanted(struct mig_list *list, const struct mig_layout *l,
 	}
 }
 
-static int check_wanted(const struct mig_layout *layout, const struct mig_desired *want,
+static int check_wanted(const struct mig_layout *layout, const struct mig_desired *desired,
 	struct error *err)
 {
 	uint32_t counts[MIG_PROFILES_MAX] = { 0 };
 
-	if (mig_desired_check(layout, want, err) < 0)
+	if (mig_desired_check(layout, desired, err) < 0)
 		return -1;
-	for (uint32_t i = 0; i < want->n; i++) {
-		if (check_start(layout, &want->gi[i], err) < 0)
+	for (uint32_t i = 0; i < desired->n; i++) {
+		if (check_start(layout, &desired->gi[i], err) < 0)
 			return -1;
-		counts[want->gi[i].profile]++;
+		counts[desired->gi[i].profile]++;
 	}
 	return mig_budget_check(layout, counts, err);
 }
 
 int mig_geometry_place(const struct mig_layout *layout, const struct mig_state *have,
-	const struct mig_desired *want, enum mig_keep keep,
+	const struct mig_desired *desired, enum mig_keep keep,
 	struct mig_placement ret[MIG_GIS_MAX], struct error *err)
 {
-	struct mig_placement places[MIG_GIS_MAX];
+	struct mig_placement placements[MIG_GIS_MAX];
 	struct mig_list list = MIG_LIST_INIT;
 	uint32_t steps = MIG_SEARCH_MAX;
 	enum mig_search_result r;
@@ -87,11 +87,11 @@ int mig_geometry_place(const struct mig_layout *layout, const struct mig_state *
 		have = NULL;
 	if (mig_layout_check(layout, err) < 0 ||
 		(have && mig_state_check(layout, have, err) < 0) ||
-		check_wanted(layout, want, err) < 0)
+		check_wanted(layout, desired, err) < 0)
 		return -1;
-	r = mig_search(layout, have, want, &steps, places);
+	r = mig_search(layout, have, desired, &steps, placements);
 	if (r == MIG_SEARCH_NONE || r == MIG_SEARCH_OPEN) {
-		list_wanted(&list, layout, want);
+		list_wanted(&list, layout, desired);
 		return error_set(err, ERR_LIMIT,
 			r == MIG_SEARCH_NONE
 				? "%s do not fit side by side on the GPU's %" PRIu32
@@ -101,30 +101,31 @@ int mig_geometry_place(const struct mig_layout *layout, const struct mig_state *
 			list.text, layout->slots);
 	}
 	if (keep == MIG_KEEP_BUSY && have &&
-		mig_geometry_check_busy(layout, have, want, places, err) < 0)
+		mig_geometry_check_busy(layout, have, desired, placements, err) < 0)
 		return -1;
-	for (uint32_t i = 0; i < want->n; i++)
-		ret[i] = places[i];
+	for (uint32_t i = 0; i < desired->n; i++)
+		ret[i] = placements[i];
 	return 0;
 }
 
 /* The busy CIs of GI @i of @have, and those of them that stay. */
 static void count_busy_cis(const struct mig_state *have, uint32_t i,
-	const struct mig_desired *want, const struct mig_placement *places, uint32_t *ret_busy,
-	uint32_t *ret_kept)
+	const struct mig_desired *desired, const struct mig_placement *placements,
+	uint32_t *ret_busy, uint32_t *ret_kept)
 {
 	const struct mig_gi *gi = &have->gi[i];
 
 	*ret_busy = *ret_kept = 0;
 	for (uint32_t j = 0; j < gi->n_ci; j++)
 		*ret_busy |= (uint32_t)gi->ci[j].busy << j;
-	for (uint32_t j = 0; j < want->n; j++)
-		if (places[j].kept == (int32_t)i)
-			*ret_kept = mig_match_cis(gi, &want->gi[j]).kept & *ret_busy;
+	for (uint32_t j = 0; j < desired->n; j++)
+		if (placements[j].kept == (int32_t)i)
+			*ret_kept = mig_match_cis(gi, &desired->gi[j]).kept & *ret_busy;
 }
 
 int mig_geometry_check_busy(const struct mig_layout *layout, const struct mig_state *have,
-	const struct mig_desired *want, const struct mig_placement *places, struct error *err)
+	const struct mig_desired *desired, const struct mig_placement *placements,
+	struct error *err)
 {
 	struct mig_list list = MIG_LIST_INIT;
 
@@ -133,7 +134,7 @@ int mig_geometry_check_busy(const struct mig_layout *layout, const struct mig_st
 		char name[MIG_PROFILE_NAME_MAX];
 		uint32_t busy, kept;
 
-		count_busy_cis(have, i, want, places, &busy, &kept);
+		count_busy_cis(have, i, desired, placements, &busy, &kept);
 		mig_layout_name(layout, gi->profile, 0, name);
 		for (uint32_t m = busy & ~kept; m; m &= m - 1)
 			mig_list_add(&list,
@@ -151,7 +152,7 @@ int mig_geometry_check_busy(const struct mig_layout *layout, const struct mig_st
 static bool can_place_counts(const struct mig_layout *layout, const uint32_t counts[],
 	uint32_t *steps)
 {
-	struct mig_desired want = { .enabled = true };
+	struct mig_desired desired = { .enabled = true };
 
 	if (!*steps || mig_budget_check(layout, counts, NULL) < 0) {
 		*steps -= *steps > 0;
@@ -159,13 +160,13 @@ static bool can_place_counts(const struct mig_layout *layout, const uint32_t cou
 	}
 	for (uint32_t i = 0; i < layout->n; i++) {
 		for (uint32_t j = 0; j < counts[i]; j++) {
-			if (want.n == MIG_GIS_MAX)
+			if (desired.n == MIG_GIS_MAX)
 				return false;
-			want.gi[want.n++] =
+			desired.gi[desired.n++] =
 				(struct mig_desired_gi){ .profile = i, .start = MIG_START_ANY };
 		}
 	}
-	return mig_search(layout, NULL, &want, steps, NULL) <= MIG_SEARCH_GOOD;
+	return mig_search(layout, NULL, &desired, steps, NULL) <= MIG_SEARCH_GOOD;
 }
 
 bool mig_geometry_fits(const struct mig_layout *layout, const uint32_t counts[])
@@ -300,12 +301,12 @@ static bool visit_profile_counts(struct counts_visit *e, uint32_t i)
 }
 
 void mig_geometry_each(const struct mig_layout *layout, uint32_t profiles, bool maximal,
-	bool (*see)(void *arg, const uint32_t counts[]), void *arg)
+	bool (*visit)(void *arg, const uint32_t counts[]), void *arg)
 {
 	struct counts_visit e = { .layout = layout,
 		.profiles = profiles,
 		.maximal = maximal,
-		.visit = see,
+		.visit = visit,
 		.arg = arg,
 		.steps = MIG_SEARCH_MAX };
 

@@ -29,7 +29,7 @@ struct mig_placement {
 };
 
 /*
- * Finds places for all of @want on a GPU of @layout that is now @have (NULL: empty): ret[i] is for
+ * Finds places for all of @desired on a GPU of @layout that is now @have (NULL: empty): ret[i] is for
  * want->gi[i]. A GI serves where it lies, if the profile is the same; its CIs may differ.
  * Of all solutions, by these in turn:
  *
@@ -44,13 +44,13 @@ struct mig_placement {
  * state or the wish is none.
  */
 int mig_geometry_place(const struct mig_layout *layout, const struct mig_state *have,
-	const struct mig_desired *want, enum mig_keep keep,
+	const struct mig_desired *desired, enum mig_keep keep,
 	struct mig_placement ret[MIG_GIS_MAX], struct error *err) MUST_USE;
 
-/* Whether a busy CI of @have has to go for @want at @places (of mig_geometry_place(), as are the
+/* Whether a busy CI of @have has to go for @desired at @placements (of mig_geometry_place(), as are the
  * other two): ERR_UNAVAILABLE names all that do. */
 int mig_geometry_check_busy(const struct mig_layout *layout, const struct mig_state *have,
-	const struct mig_desired *want, const struct mig_placement *places,
+	const struct mig_desired *desired, const struct mig_placement *placements,
 	struct error *err) MUST_USE;
 
 /* Whether counts[i] of each profile i fit on an empty GPU. */
@@ -62,12 +62,12 @@ uint32_t mig_geometry_count_free(const struct mig_layout *layout, const struct m
 	uint32_t i);
 
 /*
- * Calls @see for every multiset of profiles that fits, without the empty one; @maximal: only those
+ * Calls @visit for every multiset of profiles that fits, without the empty one; @maximal: only those
  * that can lie so that nothing can be added (3g 2g 1g does: with the 3g at 0, slot 7 is lost).
  * Stops if it returns false. @profiles: bit i allows profile i.
  */
 void mig_geometry_each(const struct mig_layout *layout, uint32_t profiles, bool maximal,
-	bool (*see)(void *arg, const uint32_t counts[]), void *arg);
+	bool (*visit)(void *arg, const uint32_t counts[]), void *arg);
 
 /* The number of different placed sets of instances to which nothing can be added. */
 uint32_t mig_geometry_count_placed(const struct mig_layout *layout, uint32_t profiles);

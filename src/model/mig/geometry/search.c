@@ -28,7 +28,7 @@ static_assert(MIG_GIS_MAX * (1 + MIG_CIS_MAX + 1) * WORTH_STEP < WORTH_BUSY,
 /* One wanted instance. */
 struct mig_search_instance {
 	uint32_t position;             /* in the wish */
-	struct mig_desired_gi want;    /* its CIs sorted */
+	struct mig_desired_gi desired; /* its CIs sorted */
 	uint32_t size;                 /* slots */
 	uint32_t starts;               /* bit s: may start at slot s */
 	uint32_t served;               /* bit s: a GI of today serves if it starts there, */
@@ -121,9 +121,9 @@ static void find_serving_gis(struct mig_search_instance *it, const struct mig_st
 		const struct mig_gi *gi = &have->gi[i];
 		uint32_t bit = it->starts & 1u << gi->start, kept, busy = 0;
 
-		if (gi->profile != it->want.profile || !bit || it->served & bit)
+		if (gi->profile != it->desired.profile || !bit || it->served & bit)
 			continue;
-		kept = mig_match_cis(gi, &it->want).kept;
+		kept = mig_match_cis(gi, &it->desired).kept;
 		for (uint32_t j = 0; j < gi->n_ci; j++)
 			busy += gi->ci[j].busy && kept >> j & 1;
 		it->served |= bit;
@@ -157,7 +157,7 @@ static int compare_numbers(uint32_t a, uint32_t b)
 static int compare_search_items(const struct mig_search_instance *a,
 	const struct mig_search_instance *b)
 {
-	const struct mig_desired_gi *v = &a->want, *w = &b->want;
+	const struct mig_desired_gi *v = &a->desired, *w = &b->desired;
 	int order = compare_numbers(v->start == MIG_START_ANY, w->start == MIG_START_ANY);
 
 	order = order ? order : compare_numbers(b->size, a->size);
@@ -170,15 +170,15 @@ static int compare_search_items(const struct mig_search_instance *a,
 }
 
 static void add_item(struct mig_search_state *s, uint32_t position,
-	const struct mig_desired_gi *want, const struct mig_state *have)
+	const struct mig_desired_gi *desired, const struct mig_state *have)
 {
-	const struct mig_gi_profile *p = &s->layout->profiles[want->profile];
+	const struct mig_gi_profile *p = &s->layout->profiles[desired->profile];
 	struct mig_search_instance item = { .position = position,
-		.want = copy_with_sorted_cis(want),
+		.desired = copy_with_sorted_cis(desired),
 		.size = p->size,
-		.starts = want->start == MIG_START_ANY  ? p->starts
-			  : want->start < MIG_SLOTS_MAX ? p->starts & 1u << want->start
-							: 0 };
+		.starts = desired->start == MIG_START_ANY  ? p->starts
+			  : desired->start < MIG_SLOTS_MAX ? p->starts & 1u << desired->start
+							   : 0 };
 	uint32_t at = s->n++;
 
 	if (have)
@@ -189,18 +189,18 @@ static void add_item(struct mig_search_state *s, uint32_t position,
 }
 
 static void add_items(struct mig_search_state *s, const struct mig_state *have,
-	const struct mig_desired *want)
+	const struct mig_desired *desired)
 {
-	for (uint32_t i = 0; i < want->n; i++)
-		add_item(s, i, &want->gi[i], have);
+	for (uint32_t i = 0; i < desired->n; i++)
+		add_item(s, i, &desired->gi[i], have);
 	for (uint32_t i = s->n; i-- > 0;) {
 		const struct mig_search_instance *it = &s->items[i];
-		uint32_t most = 0;
+		uint32_t max = 0;
 
 		for (uint32_t m = it->served; m; m &= m - 1)
-			if (it->worth[__builtin_ctz(m)] > most)
-				most = it->worth[__builtin_ctz(m)];
-		s->most[i] = s->most[i + 1] + most;
+			if (it->worth[__builtin_ctz(m)] > max)
+				max = it->worth[__builtin_ctz(m)];
+		s->most[i] = s->most[i + 1] + max;
 		s->items[i].twin = i > 0 && compare_search_items(&s->items[i - 1], it) == 0;
 	}
 }
@@ -211,14 +211,14 @@ static bool is_larger_profile(const struct mig_gi_profile *a, const struct mig_g
 	return a->slices != b->slices ? a->slices > b->slices : a->size > b->size;
 }
 
-static void order_profiles(struct mig_search_state *s, const struct mig_desired *want)
+static void order_profiles(struct mig_search_state *s, const struct mig_desired *desired)
 {
 	const struct mig_gi_profile *p = s->layout->profiles;
 	struct mig_budget left;
 
 	mig_budget_init(&left, s->layout);
-	for (uint32_t i = 0; i < want->n; i++)
-		mig_budget_subtract(&left, s->layout, want->gi[i].profile);
+	for (uint32_t i = 0; i < desired->n; i++)
+		mig_budget_subtract(&left, s->layout, desired->gi[i].profile);
 	for (uint32_t i = 0; i < s->layout->n; i++) {
 		uint32_t at = i;
 
@@ -230,12 +230,13 @@ static void order_profiles(struct mig_search_state *s, const struct mig_desired 
 }
 
 enum mig_search_result mig_search(const struct mig_layout *layout, const struct mig_state *have,
-	const struct mig_desired *want, uint32_t *steps, struct mig_placement ret[MIG_GIS_MAX])
+	const struct mig_desired *desired, uint32_t *steps,
+	struct mig_placement ret[MIG_GIS_MAX])
 {
 	struct mig_search_state s = { .layout = layout, .steps = *steps, .any = !ret };
 
-	order_profiles(&s, want);
-	add_items(&s, have, want);
+	order_profiles(&s, desired);
+	add_items(&s, have, desired);
 	search_item_starts(&s, 0, 0, 0);
 	*steps = s.steps;
 	if (!s.found)

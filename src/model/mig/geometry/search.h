@@ -16,8 +16,9 @@ enum mig_search_result {
 };
 
 /*
- * @want must be within the budget (budget.h). @have NULL: empty. *steps goes down by the steps
+ * @desired must be within the budget (budget.h). @have NULL: empty. *steps goes down by the steps
  * taken. @ret NULL: any solution will do. It is written if there is one.
  */
 enum mig_search_result mig_search(const struct mig_layout *layout, const struct mig_state *have,
-	const struct mig_desired *want, uint32_t *steps, struct mig_placement ret[MIG_GIS_MAX]);
+	const struct mig_desired *desired, uint32_t *steps,
+	struct mig_placement ret[MIG_GIS_MAX]);

@@ -27,32 +27,32 @@ static bool has_node_label(const json_t *labels, const struct label *l)
 	return value && (is_timestamp(l->key) || !strcmp(value, l->value));
 }
 
-static bool has_all(const struct labels *want, const json_t *have)
+static bool has_all(const struct labels *desired, const json_t *have)
 {
-	for (size_t i = 0; i < want->n; i++) {
-		if (!has_node_label(have, &want->v[i]))
+	for (size_t i = 0; i < desired->n; i++) {
+		if (!has_node_label(have, &desired->v[i]))
 			return false;
 	}
 	return true;
 }
 
-bool labels_same(const struct labels *want, const json_t *have)
+bool labels_same(const struct labels *desired, const json_t *have)
 {
-	return json_object_size(have) == want->n && has_all(want, have);
+	return json_object_size(have) == desired->n && has_all(desired, have);
 }
 
-json_t *labels_json(const struct labels *want, const json_t *have)
+json_t *labels_json(const struct labels *desired, const json_t *have)
 {
 	const char *timestamp =
-		labels_same(want, have) ? get_patch_label(have, LABEL_TIMESTAMP) : NULL;
+		labels_same(desired, have) ? get_patch_label(have, LABEL_TIMESTAMP) : NULL;
 	json_t *o = json_object();
 	int r = o ? 0 : -1;
 
-	for (size_t i = 0; i < want->n; i++)
-		r |= json_object_set_new(o, want->v[i].key,
-			json_string(timestamp && is_timestamp(want->v[i].key)
+	for (size_t i = 0; i < desired->n; i++)
+		r |= json_object_set_new(o, desired->v[i].key,
+			json_string(timestamp && is_timestamp(desired->v[i].key)
 					    ? timestamp
-					    : want->v[i].value));
+					    : desired->v[i].value));
 	if (r == 0)
 		return o;
 	json_decref(o);
@@ -73,7 +73,7 @@ static bool is_removable_label(const char *key, const char *keep)
 }
 
 /* Adds "key: null" for each key of @record that is not wanted and is there. */
-static int remove_old(json_t *patch, const struct labels *want, const char *keep,
+static int remove_old(json_t *patch, const struct labels *desired, const char *keep,
 	const json_t *labels, const char *record)
 {
 	char key[LABEL_KEY_MAX + 1];
@@ -86,20 +86,20 @@ static int remove_old(json_t *patch, const struct labels *want, const char *keep
 			continue;
 		memcpy(key, p, len);
 		key[len] = '\0';
-		if (!labels_get(want, key) && get_patch_label(labels, key) &&
+		if (!labels_get(desired, key) && get_patch_label(labels, key) &&
 			is_removable_label(key, keep))
 			r |= json_object_set_new(patch, key, json_null());
 	}
 	return r;
 }
 
-static int add_patch_labels(json_t *patch, const struct labels *want, const json_t *labels)
+static int add_patch_labels(json_t *patch, const struct labels *desired, const json_t *labels)
 {
-	bool any = json_object_size(patch) > 0 || !has_all(want, labels);
+	bool any = json_object_size(patch) > 0 || !has_all(desired, labels);
 	int r = 0;
 
-	for (size_t i = 0; i < want->n; i++) {
-		const struct label *l = &want->v[i];
+	for (size_t i = 0; i < desired->n; i++) {
+		const struct label *l = &desired->v[i];
 		const char *value = get_patch_label(labels, l->key);
 
 		if (any && (!value || strcmp(value, l->value) != 0))
@@ -108,22 +108,23 @@ static int add_patch_labels(json_t *patch, const struct labels *want, const json
 	return r;
 }
 
-static void make_record(struct buf *b, const struct labels *want)
+static void make_record(struct buf *b, const struct labels *desired)
 {
-	for (size_t i = 0; i < want->n; i++)
-		buf_printf(b, "%s%s", i ? "," : "", want->v[i].key);
+	for (size_t i = 0; i < desired->n; i++)
+		buf_printf(b, "%s%s", i ? "," : "", desired->v[i].key);
 }
 
-int label_patch(json_t **ret, const struct labels *want, const char *keep, const json_t *labels,
-	const char *record, struct error *err)
+int label_patch(json_t **ret, const struct labels *desired, const char *keep,
+	const json_t *labels, const char *record, struct error *err)
 {
 	CLEANUP(buf_fini) struct buf now = BUF_INIT(RECORD_MAX);
 	json_t *patch = json_object(), *metadata;
 
 	*ret = NULL;
-	make_record(&now, want);
-	if (!buf_ok(&now) || remove_old(patch, want, keep, labels, record ? record : "") < 0 ||
-		add_patch_labels(patch, want, labels) < 0) {
+	make_record(&now, desired);
+	if (!buf_ok(&now) ||
+		remove_old(patch, desired, keep, labels, record ? record : "") < 0 ||
+		add_patch_labels(patch, desired, labels) < 0) {
 		json_decref(patch);
 		return error_nomem(err);
 	}

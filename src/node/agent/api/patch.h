@@ -19,13 +19,13 @@
 
 /*
  * The merge patch that gives a Node with @labels (object or NULL) and @record (the annotation or
- * NULL) the labels of @want: a new reference, or NULL if it has them already. What the record names
- * and @want has not is removed, if it is in a label domain of ours and not @keep; labels that we
+ * NULL) the labels of @desired: a new reference, or NULL if it has them already. What the record names
+ * and @desired has not is removed, if it is in a label domain of ours and not @keep; labels that we
  * did not write are left alone. A timestamp that the Node has stays while nothing else changes.
  * < 0: no memory.
  */
-int label_patch(json_t **ret, const struct labels *want, const char *keep, const json_t *labels,
-	const char *record, struct error *err) MUST_USE;
+int label_patch(json_t **ret, const struct labels *desired, const char *keep,
+	const json_t *labels, const char *record, struct error *err) MUST_USE;
 
 /*
  * The JSON patch that takes the taints with @key from @taints (array or NULL), and fails on the
@@ -37,8 +37,8 @@ int taint_patch(json_t **ret, const json_t *taints, const char *key,
 /* Whether @taints (array or NULL) has one with @key. */
 bool taint_is(const json_t *taints, const char *key);
 
-/* Whether @have (object of strings or NULL) says what @want says, but for the timestamp. */
-bool labels_same(const struct labels *want, const json_t *have);
+/* Whether @have (object of strings or NULL) says what @desired says, but for the timestamp. */
+bool labels_same(const struct labels *desired, const json_t *have);
 
-/* @want as an object, with the timestamp of @have if that is all that differs. NULL: no memory. */
-json_t *labels_json(const struct labels *want, const json_t *have);
+/* @desired as an object, with the timestamp of @have if that is all that differs. NULL: no memory. */
+json_t *labels_json(const struct labels *desired, const json_t *have);

@@ -87,12 +87,12 @@ static void on_condition_done(void *arg, const struct error *err)
 
 static void sync_gpu_condition(struct cluster_client *c)
 {
-	struct node_repair want;
+	struct node_repair desired;
 
 	if (!*c->c.options.node_condition)
 		return;
-	node_repair(&c->c.facts->node, &c->c.facts->config->health, &want);
-	condition_writer_set(&c->condition, &want);
+	node_repair(&c->c.facts->node, &c->c.facts->config->health, &desired);
+	condition_writer_set(&c->condition, &desired);
 }
 
 /* --- our Node --- */

@@ -34,28 +34,28 @@ struct condition_text {
 	char message[sizeof(OURS) + sizeof(((struct node_repair *)0)->message)];
 };
 
-static void make_text(struct condition_text *t, const struct node_repair *want)
+static void make_text(struct condition_text *t, const struct node_repair *desired)
 {
-	bool needed = want->state == REPAIR_NEEDED;
+	bool needed = desired->state == REPAIR_NEEDED;
 
 	t->status = needed ? "False" : "True";
-	t->reason = needed ? want->reason : "GPUsReady";
+	t->reason = needed ? desired->reason : "GPUsReady";
 	(void)snprintf(t->message, sizeof(t->message), OURS "%s",
-		needed ? want->message : "no GPU needs a repair");
+		needed ? desired->message : "no GPU needs a repair");
 	utf8_make_valid(t->message);
 }
 
-enum condition_change condition_decide(const json_t *have, const struct node_repair *want)
+enum condition_change condition_decide(const json_t *have, const struct node_repair *desired)
 {
 	struct condition_text t;
 	bool is_false = !strcmp(get_condition_text(have, "status"), "False");
 
-	if (want->state == REPAIR_UNKNOWN)
+	if (desired->state == REPAIR_UNKNOWN)
 		return CONDITION_SAME;
 	if (have && !is_own_condition(have))
-		return want->state == REPAIR_NEEDED && !is_false ? CONDITION_WRITE
-								 : CONDITION_SAME;
-	make_text(&t, want);
+		return desired->state == REPAIR_NEEDED && !is_false ? CONDITION_WRITE
+								    : CONDITION_SAME;
+	make_text(&t, desired);
 	if (!have || strcmp(get_condition_text(have, "status"), t.status) != 0 ||
 		strcmp(get_condition_text(have, "reason"), t.reason) != 0 ||
 		strcmp(get_condition_text(have, "message"), t.message) != 0)
@@ -63,7 +63,7 @@ enum condition_change condition_decide(const json_t *have, const struct node_rep
 	return CONDITION_HEARTBEAT;
 }
 
-json_t *condition_patch(const char *type, const json_t *have, const struct node_repair *want,
+json_t *condition_patch(const char *type, const json_t *have, const struct node_repair *desired,
 	uint64_t wall_ns)
 {
 	char now[TIME_RFC3339_MAX];
@@ -71,7 +71,7 @@ json_t *condition_patch(const char *type, const json_t *have, const struct node_
 	struct condition_text t;
 
 	time_rfc3339(wall_ns, now);
-	make_text(&t, want);
+	make_text(&t, desired);
 	if (!strcmp(get_condition_text(have, "status"), t.status) &&
 		*get_condition_text(have, "lastTransitionTime"))
 		since = get_condition_text(have, "lastTransitionTime");
@@ -175,15 +175,15 @@ static void sync_condition_now(struct condition_writer *w)
 	task_poke(&w->task);
 }
 
-void condition_writer_set(struct condition_writer *w, const struct node_repair *want)
+void condition_writer_set(struct condition_writer *w, const struct node_repair *desired)
 {
-	bool same_state = w->desired.state == want->state;
+	bool same_state = w->desired.state == desired->state;
 
-	if (same_state && !strcmp(w->desired.reason, want->reason) &&
-		!strcmp(w->desired.message, want->message))
+	if (same_state && !strcmp(w->desired.reason, desired->reason) &&
+		!strcmp(w->desired.message, desired->message))
 		return;
-	w->desired = *want;
-	if (want->state == REPAIR_UNKNOWN)
+	w->desired = *desired;
+	if (desired->state == REPAIR_UNKNOWN)
 		return;
 	/* News of ours is not held up by what others do; other words for the same state can wait a moment. */
 	backoff_reset(&w->drift);

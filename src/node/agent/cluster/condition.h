@@ -30,7 +30,7 @@ struct condition_writer {
 
 /* .type, .done and .arg are the caller's to set after it. */
 void condition_writer_init(struct condition_writer *w, uv_loop_t *loop);
-void condition_writer_set(struct condition_writer *w, const struct node_repair *want);
+void condition_writer_set(struct condition_writer *w, const struct node_repair *desired);
 /* The Node has changed, or is known at last. */
 void condition_writer_wake(struct condition_writer *w);
 
@@ -41,11 +41,11 @@ enum condition_change {
 };
 
 /* Pure: what to do, where the Node has @have (an object; NULL: none of the type). */
-enum condition_change condition_decide(const json_t *have, const struct node_repair *want);
+enum condition_change condition_decide(const json_t *have, const struct node_repair *desired);
 
 /*
  * Pure: the strategic merge patch of the Node's status that makes @have what is wanted. A transition time stays
  * where the status does. Yours: json_decref(); NULL: no memory.
  */
-json_t *condition_patch(const char *type, const json_t *have, const struct node_repair *want,
+json_t *condition_patch(const char *type, const json_t *have, const struct node_repair *desired,
 	uint64_t wall_ns);

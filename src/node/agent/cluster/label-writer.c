@@ -50,17 +50,17 @@ static void remove_label_file(struct label_writer *w)
 	w->written_wall_ns = 0;
 }
 
-void label_writer_set(struct label_writer *w, struct labels *want, const char *file)
+void label_writer_set(struct label_writer *w, struct labels *desired, const char *file)
 {
-	bool same = w->desired_labels && labels_equal(w->desired_labels, want) &&
+	bool same = w->desired_labels && labels_equal(w->desired_labels, desired) &&
 		    (w->where != LABELS_FILE || (w->path && !strcmp(w->path, file)));
 
 	if (!w->kind || same) {
-		(void)labels_free(want);
+		(void)labels_free(desired);
 		return;
 	}
 	(void)labels_free(w->desired_labels);
-	w->desired_labels = want;
+	w->desired_labels = desired;
 	w->generation++;
 	w->written = false;
 	if (w->where == LABELS_FILE && (!w->path || strcmp(w->path, file) != 0)) {

@@ -66,8 +66,8 @@ extern const struct label_writer_kind label_writer_node, label_writer_nfd, label
 
 void label_writer_init(struct label_writer *w, uv_loop_t *loop, enum labels_where where);
 
-/* These are true now; takes over @want. @file: where LABELS_FILE writes them. */
-void label_writer_set(struct label_writer *w, struct labels *want, const char *file);
+/* These are true now; takes over @desired. @file: where LABELS_FILE writes them. */
+void label_writer_set(struct label_writer *w, struct labels *desired, const char *file);
 
 /* The file goes, as NVIDIA's feature discovery does it; labels and NodeFeature objects stay. */
 void label_writer_close(struct label_writer *w);

@@ -296,14 +296,15 @@ static int parse_devices_health(struct node *n, const json_t *list, uint64_t rat
 	uint64_t now_ns, struct error *err)
 {
 	CLEANUP(freep)
-	struct node_persisted *kept = calloc(json_array_size(list) + 1, sizeof(*kept));
+	struct node_persisted *persisted =
+		calloc(json_array_size(list) + 1, sizeof(*persisted));
 	CLEANUP(freep) struct node_missing *missing = calloc(GPU_NODE_MAX, sizeof(*missing));
 	uint32_t n_kept = 0, n_missing = 0;
 
-	if (!kept || !missing)
+	if (!persisted || !missing)
 		return error_nomem(err);
 	for (size_t i = 0; i < json_array_size(list); i++) {
-		struct node_persisted *k = &kept[n_kept];
+		struct node_persisted *k = &persisted[n_kept];
 		bool is_missing = false;
 		char name[32];
 		const struct health_row_reader w = { .name = name,
@@ -329,7 +330,7 @@ static int parse_devices_health(struct node *n, const json_t *list, uint64_t rat
 	memcpy(n->missing, missing, n_missing * sizeof(*missing));
 	n->n_missing = n_missing;
 	free(n->persisted);
-	n->persisted = STEAL_PTR(kept);
+	n->persisted = STEAL_PTR(persisted);
 	n->n_persisted = n_kept;
 	return 0;
 }

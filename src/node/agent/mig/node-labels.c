@@ -93,7 +93,7 @@ static void old_value(const char *old, const char *key, char *ret, size_t cap)
 }
 
 static int pause_clients(json_t *labels, json_t *annotations,
-	const struct mig_node_labels *want, const struct mig_node_labels_actual *now,
+	const struct mig_node_labels *desired, const struct mig_node_labels_actual *now,
 	struct error *err)
 {
 	CLEANUP(buf_fini) struct buf old = BUF_INIT(OLD_MAX);
@@ -103,7 +103,7 @@ static int pause_clients(json_t *labels, json_t *annotations,
 	for (size_t i = 0; i < MIG_CLIENTS_MAX; i++) {
 		const char *v = get_mig_label(now->labels, clients[i]);
 
-		if (!can_be_paused(now->labels, want->own, clients[i]))
+		if (!can_be_paused(now->labels, desired->own, clients[i]))
 			continue;
 		if (set_mig_node_label(labels, clients[i], MIG_PAUSED, err) < 0)
 			return -1;
@@ -134,39 +134,39 @@ static int run_clients(json_t *labels, json_t *annotations,
 }
 
 static int fill_mig_node_labels_patch(json_t *labels, json_t *annotations,
-	const struct mig_node_labels *want, const struct mig_node_labels_actual *now,
+	const struct mig_node_labels *desired, const struct mig_node_labels_actual *now,
 	struct error *err)
 {
 	/*
 	 * Together, for @now may be behind what the Node says: else a state stands there for a moment
 	 * with the reason of another.
 	 */
-	if (is_mig_node_label_changed(want->state,
+	if (is_mig_node_label_changed(desired->state,
 		    get_mig_label(now->labels, MIG_STATE_LABEL)) ||
-		is_mig_node_label_changed(want->reason, now->reason)) {
-		if (want->state &&
-			set_mig_node_label(labels, MIG_STATE_LABEL, want->state, err) < 0)
+		is_mig_node_label_changed(desired->reason, now->reason)) {
+		if (desired->state &&
+			set_mig_node_label(labels, MIG_STATE_LABEL, desired->state, err) < 0)
 			return -1;
-		if (want->reason &&
-			set_mig_node_label(annotations, MIG_REASON, want->reason, err) < 0)
+		if (desired->reason &&
+			set_mig_node_label(annotations, MIG_REASON, desired->reason, err) < 0)
 			return -1;
 	}
-	if (is_mig_node_label_changed(want->rebooted, now->rebooted) &&
-		set_mig_node_label(annotations, MIG_REBOOTED, want->rebooted, err) < 0)
+	if (is_mig_node_label_changed(desired->rebooted, now->rebooted) &&
+		set_mig_node_label(annotations, MIG_REBOOTED, desired->rebooted, err) < 0)
 		return -1;
-	if (want->clients == MIG_CLIENTS_PAUSE)
-		return pause_clients(labels, annotations, want, now, err);
-	if (want->clients == MIG_CLIENTS_RUN)
+	if (desired->clients == MIG_CLIENTS_PAUSE)
+		return pause_clients(labels, annotations, desired, now, err);
+	if (desired->clients == MIG_CLIENTS_RUN)
 		return run_clients(labels, annotations, now, err);
 	return 0;
 }
 
-int mig_node_labels_patch(json_t **ret, const struct mig_node_labels *want,
+int mig_node_labels_patch(json_t **ret, const struct mig_node_labels *desired,
 	const struct mig_node_labels_actual *now, struct error *err)
 {
 	json_t *labels = json_object(), *annotations = json_object(), *metadata = json_object();
 	int r = labels && annotations && metadata
-			? fill_mig_node_labels_patch(labels, annotations, want, now, err)
+			? fill_mig_node_labels_patch(labels, annotations, desired, now, err)
 			: error_nomem(err);
 
 	*ret = NULL;

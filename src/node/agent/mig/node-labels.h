@@ -41,7 +41,7 @@ struct mig_node_labels_actual {
 };
 
 /* The merge patch that makes it so: a new reference; NULL: nothing differs. < 0: no memory. */
-int mig_node_labels_patch(json_t **ret, const struct mig_node_labels *want,
+int mig_node_labels_patch(json_t **ret, const struct mig_node_labels *desired,
 	const struct mig_node_labels_actual *now, struct error *err) MUST_USE;
 
 /* Whether any client could be paused, or is. */

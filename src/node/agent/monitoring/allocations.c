@@ -165,13 +165,13 @@ static bool copy_allocation_text(struct monitoring_allocation *to, const struct 
 
 /* As it is offered now; what is not stays what it was, and of what was never known the most is taken. */
 static void set_allocation_replica(struct monitoring_allocation *h,
-	const struct monitoring_allocation *before, const struct monitoring_replicas *seats)
+	const struct monitoring_allocation *before, const struct monitoring_replicas *replicas)
 {
-	h->replica = monitoring_replicas_find(seats, h->resource, h->id);
+	h->replica = monitoring_replicas_find(replicas, h->resource, h->id);
 	if (h->replica != MONITORING_NONE) {
-		h->share = seats->v[h->replica].share;
-		h->mode = seats->v[h->replica].mode;
-		h->memory_limit = seats->v[h->replica].memory_limit;
+		h->share = replicas->v[h->replica].share;
+		h->mode = replicas->v[h->replica].mode;
+		h->memory_limit = replicas->v[h->replica].memory_limit;
 	} else if (before) {
 		h->share = before->share;
 		h->mode = before->mode;
@@ -186,7 +186,7 @@ static void set_allocation_replica(struct monitoring_allocation *h,
 }
 
 static int fill_allocations(struct monitoring_allocations *ret, const struct pod_devices *list,
-	const struct monitoring_devices *units, struct error *err)
+	const struct monitoring_devices *devices, struct error *err)
 {
 	size_t n = list ? list->n : 0, kept = 0;
 
@@ -195,17 +195,17 @@ static int fill_allocations(struct monitoring_allocations *ret, const struct pod
 		return error_nomem(err);
 	for (size_t i = 0; i < n; i++) {
 		const struct pod_device *d = &list->v[i];
-		uint32_t unit = monitoring_devices_find_id(units, d->id, d->dynamic);
+		uint32_t device = monitoring_devices_find_id(devices, d->id, d->dynamic);
 		struct monitoring_allocation *h = &ret->v[ret->n];
 
-		if (unit == MONITORING_NONE)
+		if (device == MONITORING_NONE)
 			continue;
 		ret->n++;
 		h->dynamic = d->dynamic;
 		if (!copy_allocation_text(h, d))
 			return error_nomem(err);
 		(void)snprintf(h->device_uuid, sizeof(h->device_uuid), "%s",
-			units->v[unit].uuid);
+			devices->v[device].uuid);
 	}
 	qsort(ret->v, ret->n, sizeof(*ret->v), compare_allocations);
 	for (size_t i = 0; i < ret->n; i++) { /* one is one */
@@ -331,25 +331,25 @@ static void supersede_all(struct monitoring_allocations *h,
 
 int monitoring_allocations_make(struct monitoring_allocations *ret,
 	const struct monitoring_allocations *before, const struct pod_devices *list,
-	const struct monitoring_checkpoint *checkpoint, const struct monitoring_devices *units,
-	const struct monitoring_replicas *seats, struct monitoring_pending *givens,
-	struct monitoring_span span, struct error *err)
+	const struct monitoring_checkpoint *checkpoint,
+	const struct monitoring_devices *devices, const struct monitoring_replicas *replicas,
+	struct monitoring_pending *pending, struct monitoring_span span, struct error *err)
 {
 	*ret = (struct monitoring_allocations){ .n = 0 };
-	if (fill_allocations(ret, list, units, err) < 0)
+	if (fill_allocations(ret, list, devices, err) < 0)
 		goto fail;
 	for (size_t i = 0; i < ret->n; i++)
-		set_since(&ret->v[i], givens, span);
+		set_since(&ret->v[i], pending, span);
 	supersede_all(ret, before, list);
 	for (size_t i = 0; i < ret->n; i++) {
 		struct monitoring_allocation *h = &ret->v[i];
 		const struct monitoring_allocation *same = same_in(before, h);
 
-		set_allocation_replica(h, same, seats);
+		set_allocation_replica(h, same, replicas);
 		if (!h->superseded && set_uid(h, before, same, checkpoint, err) < 0)
 			goto fail;
 	}
-	drop_listed(givens, ret, span);
+	drop_listed(pending, ret, span);
 	return 0;
 
 fail:
@@ -357,11 +357,11 @@ fail:
 	return -1;
 }
 
-void monitoring_allocations_carry(struct monitoring_allocations *holds,
-	const struct monitoring_replicas *seats)
+void monitoring_allocations_carry(struct monitoring_allocations *allocations,
+	const struct monitoring_replicas *replicas)
 {
-	for (size_t i = 0; i < holds->n; i++) {
-		holds->v[i].fresh = false;
-		set_allocation_replica(&holds->v[i], &holds->v[i], seats);
+	for (size_t i = 0; i < allocations->n; i++) {
+		allocations->v[i].fresh = false;
+		set_allocation_replica(&allocations->v[i], &allocations->v[i], replicas);
 	}
 }

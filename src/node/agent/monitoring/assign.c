@@ -23,7 +23,7 @@
 enum owner { OWNER_CONTAINER, OWNER_OTHER, OWNER_HIDDEN };
 
 /* MONITORING_NONE also where it may be several. */
-static uint32_t find_pod_usage(const struct monitoring_usage *uses, uint32_t unit,
+static uint32_t find_pod_usage(const struct monitoring_usage *uses, uint32_t device,
 	const char *uid, const char *container)
 {
 	uint32_t found = MONITORING_NONE, n = 0;
@@ -31,7 +31,7 @@ static uint32_t find_pod_usage(const struct monitoring_usage *uses, uint32_t uni
 	for (uint32_t i = 0; i < uses->n; i++) {
 		const struct account_use *in = &uses->v[i].in;
 
-		if (uses->v[i].device_index != unit || strcmp(in->uid, uid) != 0)
+		if (uses->v[i].device_index != device || strcmp(in->uid, uid) != 0)
 			continue;
 		if (*container && !strcmp(in->container, container))
 			return i;
@@ -47,31 +47,31 @@ static uint32_t find_pod_usage(const struct monitoring_usage *uses, uint32_t uni
 }
 
 /* A container of the unit that may be of the pod @uid: pods are listed before their UID is known. */
-static bool may_be_of(const struct monitoring_usage *uses, uint32_t unit, const char *uid)
+static bool may_be_of(const struct monitoring_usage *uses, uint32_t device, const char *uid)
 {
 	for (uint32_t i = 0; i < uses->n; i++)
-		if (uses->v[i].device_index == unit &&
+		if (uses->v[i].device_index == device &&
 			(!*uses->v[i].in.uid || !strcmp(uses->v[i].in.uid, uid)))
 			return true;
 	return false;
 }
 
 static enum owner find_process_owner(const struct monitoring *mon,
-	const struct monitoring_round *r, uint32_t unit, uint32_t pid, uint32_t *ret_use)
+	const struct monitoring_round *r, uint32_t device, uint32_t pid, uint32_t *ret_use)
 {
 	const struct monitoring_process *p = monitoring_processes_find(&mon->processes, pid);
 
-	*ret_use = monitoring_slices_find_process(&r->slices, &r->usage, unit, pid);
+	*ret_use = monitoring_slices_find_process(&r->slices, &r->usage, device, pid);
 	if (*ret_use != MONITORING_NONE)
 		return OWNER_CONTAINER;
 	if (!p || !p->readable)
 		return OWNER_HIDDEN;
 	if (!*p->uid)
 		return OWNER_OTHER;
-	*ret_use = find_pod_usage(&r->usage, unit, p->uid, p->container);
+	*ret_use = find_pod_usage(&r->usage, device, p->uid, p->container);
 	if (*ret_use != MONITORING_NONE)
 		return OWNER_CONTAINER;
-	return may_be_of(&r->usage, unit, p->uid) ? OWNER_HIDDEN : OWNER_OTHER;
+	return may_be_of(&r->usage, device, p->uid) ? OWNER_HIDDEN : OWNER_OTHER;
 }
 
 /*
@@ -81,21 +81,21 @@ static enum owner find_process_owner(const struct monitoring *mon,
  */
 static bool under_mps(const struct monitoring_round *r, const struct monitoring_usage_entry *u)
 {
-	const struct monitoring_replica *seat;
+	const struct monitoring_replica *replica;
 
 	if (!u->in.live || u->first_allocation->replica == MONITORING_NONE)
 		return u->in.mode == ACCOUNT_MPS;
-	seat = &r->replicas.v[u->first_allocation->replica];
-	return mps_shares(seat->resource, seat->device);
+	replica = &r->replicas.v[u->first_allocation->replica];
+	return mps_shares(replica->resource, replica->device);
 }
 
 /* No process is seen yet. */
-static void init_usage_processes(struct monitoring_round *r, uint32_t unit, bool busy_known)
+static void init_usage_processes(struct monitoring_round *r, uint32_t device, bool busy_known)
 {
 	for (uint32_t i = 0; i < r->usage.n; i++) {
 		struct monitoring_usage_entry *u = &r->usage.v[i];
 
-		if (u->device_index != unit)
+		if (u->device_index != device)
 			continue;
 		u->processes_known = true;
 		u->in.memory_from = u->in.live ? ACCOUNT_FROM_PROCESSES : ACCOUNT_FROM_NOTHING;
@@ -103,7 +103,7 @@ static void init_usage_processes(struct monitoring_round *r, uint32_t unit, bool
 		if (!under_mps(r, u))
 			continue;
 		u->in.busy_from = ACCOUNT_FROM_NOTHING;
-		r->in_devices[unit].has_other_users = true;
+		r->in_devices[device].has_other_users = true;
 	}
 }
 
@@ -122,12 +122,12 @@ static void add_process_usage(struct monitoring_usage_entry *u, const struct sam
 }
 
 /* Each container without a process may be the owner of one that is hidden. */
-static void forget_idle(struct monitoring_round *r, uint32_t unit)
+static void forget_idle(struct monitoring_round *r, uint32_t device)
 {
 	for (uint32_t i = 0; i < r->usage.n; i++) {
 		struct monitoring_usage_entry *u = &r->usage.v[i];
 
-		if (u->device_index != unit || u->n_processes > 0)
+		if (u->device_index != device || u->n_processes > 0)
 			continue;
 		u->processes_known = false;
 		u->in.memory_from = u->in.busy_from = ACCOUNT_FROM_NOTHING;
@@ -135,9 +135,9 @@ static void forget_idle(struct monitoring_round *r, uint32_t unit)
 }
 
 static void assign_device_usage(struct monitoring *mon, struct monitoring_round *r,
-	uint32_t unit, const struct sample_device *s)
+	uint32_t device, const struct sample_device *s)
 {
-	struct account_device_round *in = &r->in_devices[unit];
+	struct account_device_round *in = &r->in_devices[device];
 	bool hidden = mon->c.ops->kubelet_pids(mon->c.arg) != KUBELET_PIDS_NODE;
 
 	in->busy_known = s->busy_known && s->interval_ns;
@@ -145,11 +145,11 @@ static void assign_device_usage(struct monitoring *mon, struct monitoring_round 
 	in->busy_of_ns = in->busy_known ? s->interval_ns : 0;
 	if (!s->processes_known)
 		return;
-	init_usage_processes(r, unit, s->interval_ns > 0);
+	init_usage_processes(r, device, s->interval_ns > 0);
 	for (uint32_t i = 0; i < s->n_processes; i++) {
 		uint32_t use;
 
-		switch (find_process_owner(mon, r, unit, s->processes[i].pid, &use)) {
+		switch (find_process_owner(mon, r, device, s->processes[i].pid, &use)) {
 		case OWNER_CONTAINER:
 			add_process_usage(&r->usage.v[use], &s->processes[i], s->interval_ns);
 			break;
@@ -162,7 +162,7 @@ static void assign_device_usage(struct monitoring *mon, struct monitoring_round 
 		}
 	}
 	if (hidden)
-		forget_idle(r, unit);
+		forget_idle(r, device);
 }
 
 void monitoring_assign_usage(struct monitoring *mon, struct monitoring_round *r)

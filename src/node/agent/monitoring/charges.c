@@ -39,10 +39,10 @@ static const json_t *find_slice_status_gpu(const json_t *seen, const char *uuid)
 
 /* The use on that unit of who holds one of the slice's devices. */
 static uint32_t find_slice_usage(const struct stored_slice *slice, const char *uuid,
-	const struct monitoring_allocations *holds)
+	const struct monitoring_allocations *allocations)
 {
 	for (size_t i = 0; i < slice->file.devices.n; i++) {
-		const struct monitoring_allocation *h = monitoring_allocations_find(holds,
+		const struct monitoring_allocation *h = monitoring_allocations_find(allocations,
 			slice->file.resource, slice->file.devices.v[i]);
 
 		if (h && !strcasecmp(h->device_uuid, uuid))
@@ -63,7 +63,7 @@ static int compare_slices_by_usage(const void *a, const void *b)
 }
 
 int monitoring_slices_make(struct monitoring_slices *ret, const struct slices *s,
-	const struct monitoring_allocations *holds, struct error *err)
+	const struct monitoring_allocations *allocations, struct error *err)
 {
 	size_t room = 1;
 
@@ -82,7 +82,7 @@ int monitoring_slices_make(struct monitoring_slices *ret, const struct slices *s
 
 		for (uint32_t k = 0; k < slice->file.plan.n && !slice->superseded; k++) {
 			const char *uuid = slice->file.plan.gpus[k].uuid;
-			uint32_t use = find_slice_usage(slice, uuid, holds);
+			uint32_t use = find_slice_usage(slice, uuid, allocations);
 
 			if (use != MONITORING_NONE)
 				ret->v[ret->n++] = (struct monitoring_slice){ .slice = slice,
@@ -130,12 +130,12 @@ static bool has_process(const json_t *list, uint32_t pid)
 }
 
 uint32_t monitoring_slices_find_process(const struct monitoring_slices *s,
-	const struct monitoring_usage *uses, uint32_t unit, uint32_t pid)
+	const struct monitoring_usage *uses, uint32_t device, uint32_t pid)
 {
 	for (uint32_t i = 0; i < s->n; i++) {
 		const json_t *seen = s->v[i].status;
 
-		if (uses->v[s->v[i].usage].device_index == unit &&
+		if (uses->v[s->v[i].usage].device_index == device &&
 			(has_process(json_object_get(seen, "processes"), pid) ||
 				has_process(json_object_get(seen, "unhooked_processes"), pid)))
 			return s->v[i].usage;
@@ -231,13 +231,13 @@ static void apply_slice_memory(struct monitoring_usage_entry *u,
 }
 
 static int count_slice(struct monitoring_charges *c, const struct monitoring_slice *s,
-	struct monitoring_usage *uses, const struct monitoring_devices *units,
+	struct monitoring_usage *uses, const struct monitoring_devices *devices,
 	uint64_t started_wall_ns, uint64_t wall_ns, uint64_t now_ns, struct error *err)
 {
 	CLEANUP(buf_fini) struct buf key = BUF_INIT(KEY_MAX);
 	struct monitoring_usage_entry *u = &uses->v[s->usage];
 	struct monitoring_charge *ch =
-		charge_of(c, s->slice->file.id, units->v[u->device_index].uuid);
+		charge_of(c, s->slice->file.id, devices->v[u->device_index].uuid);
 	uint64_t charged;
 
 	if (!ch || format_charge_key(u, &key, err) < 0)
@@ -262,7 +262,7 @@ static int count_slice(struct monitoring_charges *c, const struct monitoring_sli
 
 /* Its pod is not listed any more: what it did last still is that one's. */
 static void count_last(struct monitoring_charge *c, struct monitoring_usage *uses,
-	const struct monitoring_devices *units, const json_t *by_id, uint64_t now_ns)
+	const struct monitoring_devices *devices, const json_t *by_id, uint64_t now_ns)
 {
 	CLEANUP(buf_fini) struct buf key = BUF_INIT(KEY_MAX);
 	uint64_t charged;
@@ -275,7 +275,8 @@ static void count_last(struct monitoring_charge *c, struct monitoring_usage *use
 	for (uint32_t i = 0; i < uses->n; i++) {
 		struct monitoring_usage_entry *u = &uses->v[i];
 
-		if (u->in.live || strcmp(units->v[u->device_index].uuid, c->device_uuid) != 0 ||
+		if (u->in.live ||
+			strcmp(devices->v[u->device_index].uuid, c->device_uuid) != 0 ||
 			format_charge_key(u, &key, NULL) < 0 ||
 			strcmp(buf_str(&key), c->usage_key) != 0)
 			continue;
@@ -301,7 +302,7 @@ static void drop_old(struct monitoring_charges *c, const json_t *by_id, bool kno
 
 int monitoring_charges_count(struct monitoring_charges *c,
 	const struct monitoring_slices *slices, struct monitoring_usage *uses,
-	const struct monitoring_devices *units, uint64_t started_wall_ns, uint64_t wall_ns,
+	const struct monitoring_devices *devices, uint64_t started_wall_ns, uint64_t wall_ns,
 	uint64_t now_ns, struct error *err)
 {
 	for (size_t i = 0; i < c->n; i++) {
@@ -309,12 +310,12 @@ int monitoring_charges_count(struct monitoring_charges *c,
 		c->v[i].present = false;
 	}
 	for (uint32_t i = 0; i < slices->n; i++)
-		if (count_slice(c, &slices->v[i], uses, units, started_wall_ns, wall_ns, now_ns,
-			    err) < 0)
+		if (count_slice(c, &slices->v[i], uses, devices, started_wall_ns, wall_ns,
+			    now_ns, err) < 0)
 			return -1;
 	for (size_t i = 0; i < c->n; i++)
 		if (!c->v[i].present)
-			count_last(&c->v[i], uses, units, slices->by_id, now_ns);
+			count_last(&c->v[i], uses, devices, slices->by_id, now_ns);
 	drop_old(c, slices->by_id, json_object_size(slices->by_id) > 0);
 	for (size_t i = 0; i < c->n; i++)
 		if (c->v[i].at_ns == now_ns)

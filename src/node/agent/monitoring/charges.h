@@ -45,9 +45,9 @@ struct monitoring_slices {
 	json_t *by_id; /* owned */
 };
 
-/* The slices of the uses of now. @holds were given their uses. */
+/* The slices of the uses of now. @allocations were given their uses. */
 int monitoring_slices_make(struct monitoring_slices *ret, const struct slices *s,
-	const struct monitoring_allocations *holds, struct error *err) MUST_USE;
+	const struct monitoring_allocations *allocations, struct error *err) MUST_USE;
 void monitoring_slices_fini(struct monitoring_slices *s);
 /* The last one of a use; NULL: none. Borrowed. */
 const struct monitoring_slice *monitoring_slices_find(const struct monitoring_slices *s,
@@ -58,7 +58,7 @@ const struct monitoring_slice *monitoring_slices_find(const struct monitoring_sl
  */
 int monitoring_charges_count(struct monitoring_charges *c,
 	const struct monitoring_slices *slices, struct monitoring_usage *uses,
-	const struct monitoring_devices *units, uint64_t started_wall_ns, uint64_t wall_ns,
+	const struct monitoring_devices *devices, uint64_t started_wall_ns, uint64_t wall_ns,
 	uint64_t now_ns, struct error *err) MUST_USE;
 /* After the accounts have counted: what was counted for them by other means. */
 void monitoring_charges_add_estimate(struct monitoring_charges *c,
@@ -70,7 +70,7 @@ void monitoring_charges_fini(struct monitoring_charges *c);
 
 /* Whether the arbiter has @pid among the processes of a use's slices; MONITORING_NONE: of none. */
 uint32_t monitoring_slices_find_process(const struct monitoring_slices *s,
-	const struct monitoring_usage *uses, uint32_t unit, uint32_t pid);
+	const struct monitoring_usage *uses, uint32_t device, uint32_t pid);
 
 /* An integer >= 0 of the arbiter's; false: it said none. */
 bool monitoring_read_number(const json_t *o, const char *key, uint64_t *ret);

@@ -482,17 +482,17 @@ void monitoring_add_xid(struct monitoring *mon, const char *uuid, uint32_t xid)
 }
 
 bool monitoring_peak(const struct monitoring *mon, const char *uuid,
-	const struct pod_device *holder, uint64_t *ret)
+	const struct pod_device *pod_device, uint64_t *ret)
 {
 	const struct account_device *u = accounts_find_device(&mon->accounts, uuid);
 
 	for (size_t i = 0; u && i < u->n_uses; i++) {
 		const struct account *use = u->uses[i];
 
-		if (!use->live || !use->peak_known || strcmp(use->pod, holder->pod) != 0 ||
-			strcmp(use->namespace_, holder->namespace_) != 0 ||
-			strcmp(use->container, holder->container) != 0 ||
-			strcmp(use->resource, holder->resource) != 0)
+		if (!use->live || !use->peak_known || strcmp(use->pod, pod_device->pod) != 0 ||
+			strcmp(use->namespace_, pod_device->namespace_) != 0 ||
+			strcmp(use->container, pod_device->container) != 0 ||
+			strcmp(use->resource, pod_device->resource) != 0)
 			continue;
 		*ret = use->memory_peak;
 		return true;

@@ -186,4 +186,4 @@ void monitoring_add_xid(struct monitoring *mon, const char *uuid, uint32_t xid);
 
 /* The most memory that the container has used on that GPU or MIG device; false: not known. */
 bool monitoring_peak(const struct monitoring *mon, const char *uuid,
-	const struct pod_device *holder, uint64_t *ret);
+	const struct pod_device *pod_device, uint64_t *ret);

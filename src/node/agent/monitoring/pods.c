@@ -202,10 +202,10 @@ static void on_pod_labels_reply(struct api_task *t, const struct api_reply *repl
 }
 
 static bool knows_all(const struct monitoring_pods *p,
-	const struct monitoring_allocations *holds)
+	const struct monitoring_allocations *allocations)
 {
-	for (size_t i = 0; i < holds->n; i++) {
-		const struct monitoring_allocation *h = &holds->v[i];
+	for (size_t i = 0; i < allocations->n; i++) {
+		const struct monitoring_allocation *h = &allocations->v[i];
 
 		if (!monitoring_pod_list_find(&p->list, h->namespace_, h->pod, h->uid))
 			return false;
@@ -221,12 +221,12 @@ static uint64_t get_pod_retry_ns(const struct monitoring_pods *p)
 	return ns < EVERY_NS ? ns : EVERY_NS;
 }
 
-void monitoring_pods_sync(struct monitoring_pods *p, const struct monitoring_allocations *holds,
-	uint64_t now_ns)
+void monitoring_pods_sync(struct monitoring_pods *p,
+	const struct monitoring_allocations *allocations, uint64_t now_ns)
 {
-	bool knows = knows_all(p, holds);
+	bool knows = knows_all(p, allocations);
 
-	if (!p->filter || !p->task.api || p->task.call || !holds->n)
+	if (!p->filter || !p->task.api || p->task.call || !allocations->n)
 		return;
 	if (knows)
 		p->incomplete_lists = 0;

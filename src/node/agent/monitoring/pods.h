@@ -51,7 +51,7 @@ struct monitoring_pods {
 void monitoring_pods_init(struct monitoring_pods *p, uv_loop_t *loop,
 	const struct strv *patterns, const char *node, uint64_t interval_ns);
 /* Who holds devices now. */
-void monitoring_pods_sync(struct monitoring_pods *p, const struct monitoring_allocations *holds,
-	uint64_t now_ns);
+void monitoring_pods_sync(struct monitoring_pods *p,
+	const struct monitoring_allocations *allocations, uint64_t now_ns);
 void monitoring_pods_close(struct monitoring_pods *p);
 void monitoring_pods_fini(struct monitoring_pods *p);

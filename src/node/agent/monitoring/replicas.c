@@ -38,9 +38,9 @@ static const char *get_replica_device_uuid(const struct offer_device *d,
 }
 
 /* Its part of the unit, of ONE. */
-static uint64_t get_replica_share(const struct monitoring_replica *seat)
+static uint64_t get_replica_share(const struct monitoring_replica *replica)
 {
-	const struct offer_share *s = resource_share(seat->resource, seat->device);
+	const struct offer_share *s = resource_share(replica->resource, replica->device);
 
 	if (!s || s->weights <= s->weight)
 		return ONE;
@@ -48,20 +48,20 @@ static uint64_t get_replica_share(const struct monitoring_replica *seat)
 }
 
 /* Shares of the @n seats of one unit. A sum that is a whole but for rounding is a whole. */
-static void set_shares(struct monitoring_replica *seats, uint32_t n)
+static void set_shares(struct monitoring_replica *replicas, uint32_t n)
 {
 	uint64_t all = 0, sum = 0, shared = 0;
 
 	for (uint32_t i = 0; i < n; i++)
-		all += get_replica_share(&seats[i]);
+		all += get_replica_share(&replicas[i]);
 	if (all + n < ONE)
 		all = ONE;
 	for (uint32_t i = 0; i < n; i++) {
 		uint64_t upto;
 
-		sum += get_replica_share(&seats[i]);
+		sum += get_replica_share(&replicas[i]);
 		upto = sum / all * ACCOUNT_MILLION + sum % all * ACCOUNT_MILLION / all;
-		seats[i].share = (uint32_t)(upto - shared);
+		replicas[i].share = (uint32_t)(upto - shared);
 		shared = upto;
 	}
 }
@@ -77,11 +77,11 @@ static int compare_replicas(const void *a, const void *b)
 	return x->device < y->device ? -1 : x->device > y->device;
 }
 
-static void add_all(struct monitoring_replicas *s, const struct monitoring_devices *units,
+static void add_all(struct monitoring_replicas *s, const struct monitoring_devices *devices,
 	const struct inventory *of)
 {
 	const char *last = NULL;
-	uint32_t unit = MONITORING_NONE;
+	uint32_t device = MONITORING_NONE;
 
 	for (uint32_t i = 0; of && i < s->offer->n; i++) {
 		const struct resource *r = &s->offer->resources[i];
@@ -92,11 +92,11 @@ static void add_all(struct monitoring_replicas *s, const struct monitoring_devic
 			const char *uuid = get_replica_device_uuid(d, of);
 
 			if (uuid != last)
-				unit = monitoring_devices_find_uuid(units, uuid);
+				device = monitoring_devices_find_uuid(devices, uuid);
 			last = uuid;
-			if (unit == MONITORING_NONE)
+			if (device == MONITORING_NONE)
 				continue;
-			s->v[s->n++] = (struct monitoring_replica){ .device_index = unit,
+			s->v[s->n++] = (struct monitoring_replica){ .device_index = device,
 				.resource = r,
 				.device = d,
 				.mode = get_replica_mode(r, share),
@@ -129,7 +129,7 @@ static int make_index(struct monitoring_replicas *s, uint32_t n, struct error *e
 }
 
 int monitoring_replicas_make(struct monitoring_replicas *ret,
-	const struct monitoring_devices *units, const struct offer *offer,
+	const struct monitoring_devices *devices, const struct offer *offer,
 	const struct inventory *of, struct error *err)
 {
 	uint32_t n = 0;
@@ -142,7 +142,7 @@ int monitoring_replicas_make(struct monitoring_replicas *ret,
 	ret->v = calloc(n + 1, sizeof(*ret->v));
 	if (!ret->v)
 		return error_nomem(err);
-	add_all(ret, units, of);
+	add_all(ret, devices, of);
 	if (ret->n)
 		qsort(ret->v, ret->n, sizeof(*ret->v), compare_replicas);
 	for (uint32_t i = 0, k; i < ret->n; i = k) {

@@ -30,7 +30,7 @@ struct monitoring_replicas {
 
 /* @offer (NULL: nothing is offered) was made from @of. */
 int monitoring_replicas_make(struct monitoring_replicas *ret,
-	const struct monitoring_devices *units, const struct offer *offer,
+	const struct monitoring_devices *devices, const struct offer *offer,
 	const struct inventory *of, struct error *err) MUST_USE;
 void monitoring_replicas_fini(struct monitoring_replicas *s);
 

@@ -93,16 +93,16 @@ static uint64_t was_reallocated(const struct monitoring_allocations *now,
 	return 0;
 }
 
-static void add_allocation_piece(struct pieces *p, const struct monitoring_devices *units,
+static void add_allocation_piece(struct pieces *p, const struct monitoring_devices *devices,
 	struct monitoring_allocation *h, bool live, uint64_t held_ns)
 {
-	uint32_t unit = monitoring_devices_find_uuid(units, h->device_uuid);
+	uint32_t device = monitoring_devices_find_uuid(devices, h->device_uuid);
 
 	h->usage = MONITORING_NONE;
-	if (unit == MONITORING_NONE || h->superseded)
+	if (device == MONITORING_NONE || h->superseded)
 		return;
 	p->v[p->n++] = (struct usage_piece){ .allocation = h,
-		.device = unit,
+		.device = device,
 		.live = live,
 		.allocated_ns = held_ns };
 }
@@ -125,7 +125,7 @@ static uint64_t was_allocated_before(const struct monitoring_allocations *now,
 }
 
 /* Both lists are in the same order. */
-static void collect_pieces(struct pieces *p, const struct monitoring_devices *units,
+static void collect_pieces(struct pieces *p, const struct monitoring_devices *devices,
 	struct monitoring_allocations *now, struct monitoring_allocations *before,
 	struct monitoring_span span)
 {
@@ -141,21 +141,21 @@ static void collect_pieces(struct pieces *p, const struct monitoring_devices *un
 		if (old) /* that was news of the round before */
 			old->fresh = false;
 		if (h)
-			add_allocation_piece(p, units, h, true,
+			add_allocation_piece(p, devices, h, true,
 				is_allocated_now(h, old && !old->superseded, span));
 		if (old && (!h || h->fresh || h->superseded) && !old->superseded)
-			add_allocation_piece(p, units, old, false,
+			add_allocation_piece(p, devices, old, false,
 				was_allocated_before(now, old, span));
 		i += h != NULL;
 		k += old != NULL;
 	}
 }
 
-static void collect_current_pieces(struct pieces *p, const struct monitoring_devices *units,
+static void collect_current_pieces(struct pieces *p, const struct monitoring_devices *devices,
 	struct monitoring_allocations *now, uint64_t held_ns)
 {
 	for (size_t i = 0; i < now->n; i++)
-		add_allocation_piece(p, units, &now->v[i], true, held_ns);
+		add_allocation_piece(p, devices, &now->v[i], true, held_ns);
 }
 
 /* --- pieces become uses --- */
@@ -220,7 +220,7 @@ static int group_pieces(struct monitoring_usage *ret, struct pieces *p, struct e
 }
 
 int monitoring_usage_make(struct monitoring_usage *ret, struct monitoring_allocations *now,
-	struct monitoring_allocations *before, const struct monitoring_devices *units,
+	struct monitoring_allocations *before, const struct monitoring_devices *devices,
 	struct monitoring_span span, bool counted, struct error *err)
 {
 	CLEANUP(freep) struct usage_piece *v = calloc(now->n + before->n + 1, sizeof(*v));
@@ -230,9 +230,10 @@ int monitoring_usage_make(struct monitoring_usage *ret, struct monitoring_alloca
 	if (!v)
 		return error_nomem(err);
 	if (now == before || !counted)
-		collect_current_pieces(&p, units, now, counted ? span.to_ns - span.from_ns : 0);
+		collect_current_pieces(&p, devices, now,
+			counted ? span.to_ns - span.from_ns : 0);
 	else
-		collect_pieces(&p, units, now, before, span);
+		collect_pieces(&p, devices, now, before, span);
 	return group_pieces(ret, &p, err);
 }
 

@@ -66,15 +66,16 @@ struct monitoring_span {
 	uint64_t from_ns, to_ns;
 };
 
-/* What is held now. @givens loses those that are listed, and those that waited too long. */
+/* What is held now. @pending loses those that are listed, and those that waited too long. */
 int monitoring_allocations_make(struct monitoring_allocations *ret,
 	const struct monitoring_allocations *before, const struct pod_devices *list,
-	const struct monitoring_checkpoint *checkpoint, const struct monitoring_devices *units,
-	const struct monitoring_replicas *seats, struct monitoring_pending *givens,
-	struct monitoring_span span, struct error *err) MUST_USE;
+	const struct monitoring_checkpoint *checkpoint,
+	const struct monitoring_devices *devices, const struct monitoring_replicas *replicas,
+	struct monitoring_pending *pending, struct monitoring_span span,
+	struct error *err) MUST_USE;
 /* Nobody has said what is held now: the same as before, where its seats are now. */
-void monitoring_allocations_carry(struct monitoring_allocations *holds,
-	const struct monitoring_replicas *seats);
+void monitoring_allocations_carry(struct monitoring_allocations *allocations,
+	const struct monitoring_replicas *replicas);
 void monitoring_allocations_fini(struct monitoring_allocations *h);
 /* The one that has the seat; NULL: none. */
 const struct monitoring_allocation *monitoring_allocations_find(
@@ -99,6 +100,6 @@ struct monitoring_usage {
 
 /* @now and @before may be the same. @counted: else time passes for nobody, since it has been too long unknown who holds what. */
 int monitoring_usage_make(struct monitoring_usage *ret, struct monitoring_allocations *now,
-	struct monitoring_allocations *before, const struct monitoring_devices *units,
+	struct monitoring_allocations *before, const struct monitoring_devices *devices,
 	struct monitoring_span span, bool counted, struct error *err) MUST_USE;
 void monitoring_usage_fini(struct monitoring_usage *u);

@@ -206,14 +206,14 @@ int mps_clients_answer(struct mps_clients *c, const char *line, size_t len, stru
 
 /* --- its pod --- */
 
-bool mps_client_pod(const struct mps_client *c, const struct pod_devices *holders,
+bool mps_client_pod(const struct mps_client *c, const struct pod_devices *pod_devices,
 	struct event_about *ret)
 {
 	size_t len = strcspn(c->devices, ",");
 
 	*ret = (struct event_about){ .pod = "" };
-	for (size_t i = 0; len > 0 && holders && i < holders->n; i++) {
-		const struct pod_device *d = &holders->v[i];
+	for (size_t i = 0; len > 0 && pod_devices && i < pod_devices->n; i++) {
+		const struct pod_device *d = &pod_devices->v[i];
 
 		if (strlen(d->id) != len || strncmp(d->id, c->devices, len) != 0)
 			continue;

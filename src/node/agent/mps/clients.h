@@ -62,7 +62,7 @@ const struct mps_client *mps_clients_last_disconnected(const struct mps_clients 
 	uint64_t since_ns);
 
 /* Who the client is, for an Event and for people; false: not known. @ret may be half filled then. */
-bool mps_client_pod(const struct mps_client *c, const struct pod_devices *holders,
+bool mps_client_pod(const struct mps_client *c, const struct pod_devices *pod_devices,
 	struct event_about *ret);
 
 /*

@@ -169,9 +169,9 @@ void mps_log_fini(struct mps_log *l)
 }
 
 void mps_log_feed(struct mps_log *l, const char *data, size_t len,
-	void (*tell_)(void *arg, const struct mps_log_event *e), void *arg)
+	void (*on_event_)(void *arg, const struct mps_log_event *e), void *arg)
 {
-	const struct mps_log_sink s = { .on_event = tell_, .arg = arg };
+	const struct mps_log_sink s = { .on_event = on_event_, .arg = arg };
 
 	while (len > 0) {
 		const char *end = memchr(data, '\n', len);

@@ -50,6 +50,6 @@ uint32_t mps_pid(const char *text, size_t len);
 void mps_log_init(struct mps_log *l);
 void mps_log_fini(struct mps_log *l);
 
-/* Takes any piece of the log; calls @tell for each event, in order. */
+/* Takes any piece of the log; calls @on_event for each event, in order. */
 void mps_log_feed(struct mps_log *l, const char *data, size_t len,
-	void (*tell)(void *arg, const struct mps_log_event *e), void *arg);
+	void (*on_event)(void *arg, const struct mps_log_event *e), void *arg);

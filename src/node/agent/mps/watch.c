@@ -256,12 +256,12 @@ struct mps_fault_report {
 	uint32_t n;
 };
 
-static void name_client(const struct mps_client *c, const struct pod_devices *holders,
+static void name_client(const struct mps_client *c, const struct pod_devices *pod_devices,
 	char ret[CLIENT_TEXT_MAX])
 {
 	struct event_about pod;
 
-	if (mps_client_pod(c, holders, &pod))
+	if (mps_client_pod(c, pod_devices, &pod))
 		(void)snprintf(ret, CLIENT_TEXT_MAX, "%s of pod %s/%s (process %u)", c->name,
 			pod.namespace_, pod.pod, c->pid);
 	else
@@ -271,15 +271,15 @@ static void name_client(const struct mps_client *c, const struct pod_devices *ho
 
 /* What is known of who it was. MPS does not know: what it names is the first that it looked at. */
 static void describe_culprit(const struct mps_fault_report *s,
-	const struct pod_devices *holders, char ret[ERROR_MSG_MAX])
+	const struct pod_devices *pod_devices, char ret[ERROR_MSG_MAX])
 {
 	char who[CLIENT_TEXT_MAX] = "";
 
 	for (uint32_t i = 0; i < s->n; i++)
 		if (s->v[i].pid == s->named || s->n == 1)
-			name_client(&s->v[i], holders, who);
+			name_client(&s->v[i], pod_devices, who);
 	if (s->killed.pid)
-		name_client(&s->killed, holders, who);
+		name_client(&s->killed, pod_devices, who);
 	if (s->found_late)
 		(void)snprintf(ret, ERROR_MSG_MAX,
 			"who it was is not known, as gpusliced did not run then");
@@ -300,12 +300,12 @@ static void describe_culprit(const struct mps_fault_report *s,
 }
 
 static void report_fault_to_pods(const struct mps_fault_report *s,
-	const struct pod_devices *holders, const char *culprit)
+	const struct pod_devices *pod_devices, const char *culprit)
 {
 	for (uint32_t i = 0; i < s->n; i++) {
 		struct event_about pod;
 
-		if (mps_client_pod(&s->v[i], holders, &pod))
+		if (mps_client_pod(&s->v[i], pod_devices, &pod))
 			report_pod_event(s->mps->c.reporter, &pod, EVENT_WARNING, s->reason,
 				"%s: process %u (%s) has lost its GPU work%s%s", s->what,
 				s->v[i].pid, s->v[i].name, *culprit ? "; " : "", culprit);

@@ -406,7 +406,7 @@ static json_t *profiles_status(const struct agent *a, const char *uuid,
 }
 
 static json_t *mig_device_status(const struct agent *a, const struct gpu_mig *m,
-	const struct health *h, const struct pod_devices *holders,
+	const struct health *h, const struct pod_devices *pod_devices,
 	const struct holder_index *index)
 {
 	const struct node_gpu *g = &a->facts.node.gpus[m->gpu];
@@ -429,14 +429,14 @@ static json_t *mig_device_status(const struct agent *a, const struct gpu_mig *m,
 	SET(o, "since", mono_time(shown->since_ns));
 	SET(o, "lastXid", h->last_xid ? json_integer(h->last_xid) : json_null());
 	SET(o, "xids", xids_status(&g->gpu, h->xid_count));
-	SET(o, "holders", holders ? holders_status(holders, m->uuid) : json_null());
+	SET(o, "holders", pod_devices ? holders_status(pod_devices, m->uuid) : json_null());
 	SET(o, "profiles", profiles_status(a, m->uuid, index));
 	return o;
 }
 
-static json_t *format_gpus_status(const struct agent *a, const struct pod_devices *holders)
+static json_t *format_gpus_status(const struct agent *a, const struct pod_devices *pod_devices)
 {
-	struct holder_index index = index_holders(holders);
+	struct holder_index index = index_holders(pod_devices);
 	const struct node *n = &a->facts.node;
 	json_t *list = json_array();
 
@@ -447,7 +447,7 @@ static json_t *format_gpus_status(const struct agent *a, const struct pod_device
 			if (n->inv->mig[k].gpu == i)
 				(void)json_array_append_new(migs,
 					mig_device_status(a, &n->inv->mig[k], &n->migs[k],
-						holders, &index));
+						pod_devices, &index));
 		SET(o, "refused", json_any_text(agent_device_refusal(a, n->inv->gpus[i].uuid)));
 		SET(o, "profiles", profiles_status(a, n->inv->gpus[i].uuid, &index));
 		SET(o, "migDevices", migs);
@@ -483,9 +483,9 @@ static json_t *resource_status(const struct agent *a, const struct resource *r,
 	return o;
 }
 
-static json_t *resources_status(const struct agent *a, const struct pod_devices *holders)
+static json_t *resources_status(const struct agent *a, const struct pod_devices *pod_devices)
 {
-	struct holder_index index = index_holders(holders);
+	struct holder_index index = index_holders(pod_devices);
 	json_t *list = json_array();
 
 	/* While the last decision could not be made, positions of the offer and of the node may
@@ -527,12 +527,12 @@ static bool is_offered(const struct offer *offer, const struct pod_device *d)
 	return r && resource_find(r, d->id);
 }
 
-static json_t *earlier_status(const struct agent *a, const struct pod_devices *holders)
+static json_t *earlier_status(const struct agent *a, const struct pod_devices *pod_devices)
 {
 	json_t *list = json_array();
 
-	for (size_t i = 0; holders && i < holders->n; i++) {
-		const struct pod_device *d = &holders->v[i];
+	for (size_t i = 0; pod_devices && i < pod_devices->n; i++) {
+		const struct pod_device *d = &pod_devices->v[i];
 		const struct gpu *gpu;
 
 		if (!d->dynamic && is_node_device_id(a->facts.node.inv, d->id, &gpu) &&
@@ -561,7 +561,7 @@ static json_t *components_status(const struct agent *a)
 	return list;
 }
 
-char *agent_status_json(const struct agent *a, const struct pod_devices *holders,
+char *agent_status_json(const struct agent *a, const struct pod_devices *pod_devices,
 	const struct error *holders_error)
 {
 	json_t *o = json_object();
@@ -576,14 +576,14 @@ char *agent_status_json(const struct agent *a, const struct pod_devices *holders
 	SET(o, "cluster", cluster_status(a));
 	SET(o, "mig", mig_status(&a->mig));
 	SET(o, "nvml", nvml_status(a));
-	SET(o, "gpus", format_gpus_status(a, holders));
-	SET(o, "resources", resources_status(a, holders));
-	SET(o, "earlier", earlier_status(a, holders));
-	SET(o, "slices", slices_status(&a->slices, holders));
+	SET(o, "gpus", format_gpus_status(a, pod_devices));
+	SET(o, "resources", resources_status(a, pod_devices));
+	SET(o, "earlier", earlier_status(a, pod_devices));
+	SET(o, "slices", slices_status(&a->slices, pod_devices));
 	SET(o, "mps", mps_status(&a->mps));
 	SET(o, "components", components_status(a));
 	SET(o, "holders",
-		json_pack("{s:b, s:o}", "known", holders != NULL, "error",
+		json_pack("{s:b, s:o}", "known", pod_devices != NULL, "error",
 			format_status_error(holders_error, 0)));
 	SET(o, "warnings",
 		a->facts.offered.offer

@@ -347,7 +347,7 @@ static bool is_replaced(const struct slice_store *s, size_t at, const json_t *na
 }
 
 /* True: a slice ends, and it has to be known whether it is mounted. */
-static bool check_all_slices(struct slices *s, const struct pod_devices *holders,
+static bool check_all_slices(struct slices *s, const struct pod_devices *pod_devices,
 	bool held_known)
 {
 	CLEANUP(strv_fini) struct strv named = STRV_INIT;
@@ -363,7 +363,8 @@ static bool check_all_slices(struct slices *s, const struct pod_devices *holders
 		const json_t *one = json_object_get(seen, id);
 		const struct slice_life_facts facts = {
 			.named = yes_or_no(named_known, json_object_get(names, id)),
-			.allocated = yes_or_no(held_known, slice_holder(&slice->file, holders)),
+			.allocated =
+				yes_or_no(held_known, slice_holder(&slice->file, pod_devices)),
 			.busy = yes_or_no(one != NULL, is_busy(one)),
 		};
 

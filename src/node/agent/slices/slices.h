@@ -34,7 +34,7 @@ struct agent_slices_ops {
 	/* A directory that a new slice needs cannot be made: devices that need one cannot be allocated. */
 	void (*on_dir_unavailable)(void *arg);
 	/* The most memory that a container has used of a device, as the API and the metrics show it; false: not known. */
-	bool (*peak)(void *arg, const char *uuid, const struct pod_device *holder,
+	bool (*peak)(void *arg, const char *uuid, const struct pod_device *pod_device,
 		uint64_t *ret_bytes);
 };
 
@@ -102,7 +102,7 @@ int slices_allocate(struct slices *s, const struct resource *r, const char *cons
 void slices_refresh(struct slices *s, void (*done)(void *arg), void *arg);
 
 /* The part of /v1/status (docs/status.md). A new reference. */
-json_t *slices_status(const struct slices *s, const struct pod_devices *holders);
+json_t *slices_status(const struct slices *s, const struct pod_devices *pod_devices);
 
 /* Why pods cannot be given slices; "" if they can. Borrowed. */
 const char *slices_get_error(const struct slices *s);

@@ -106,18 +106,19 @@ static const json_t *find_arbiter_gpu(const json_t *list, const char *uuid)
 
 /* Of its container what the API and the metrics show: the arbiter's own is of the time since it started. */
 static json_t *peak_status(const struct slices *s, const char *uuid,
-	const struct pod_device *holder, const json_t *now)
+	const struct pod_device *pod_device, const json_t *now)
 {
 	json_int_t said = json_integer_value(json_object_get(now, "peak"));
 	uint64_t peak;
 
-	if (holder && s->c.ops->peak(s->c.arg, uuid, holder, &peak) && (json_int_t)peak >= said)
+	if (pod_device && s->c.ops->peak(s->c.arg, uuid, pod_device, &peak) &&
+		(json_int_t)peak >= said)
 		return json_integer((json_int_t)peak);
 	return copy_arbiter_number(now, "peak");
 }
 
 static json_t *format_slice_gpus_status(const struct slices *s, const struct slice_file *f,
-	const struct pod_device *holder, const json_t *seen)
+	const struct pod_device *pod_device, const json_t *seen)
 {
 	const bool compute = f->plan.compute != SLICE_COMPUTE_NONE;
 	json_t *list = json_array();
@@ -135,7 +136,7 @@ static json_t *format_slice_gpus_status(const struct slices *s, const struct sli
 		SET(o, "weight", compute ? json_integer(g->weight) : json_null());
 		SET(o, "capMillionths", compute && g->cap ? json_integer(g->cap) : json_null());
 		SET(o, "usedBytes", copy_arbiter_number(now, "used"));
-		SET(o, "peakBytes", peak_status(s, g->uuid, holder, now));
+		SET(o, "peakBytes", peak_status(s, g->uuid, pod_device, now));
 		SET(o, "unhookedBytes", copy_arbiter_number(now, "unhooked_used"));
 		SET(o, "refusals", copy_arbiter_number(now, "refusals"));
 		SET(o, "over", format_arbiter_flag(now, "over"));
@@ -214,10 +215,10 @@ static const char *compute_of(const struct slice_plan *plan)
 }
 
 static json_t *format_slice_status(const struct slices *s, const struct stored_slice *slice,
-	const json_t *seen, const struct pod_devices *holders)
+	const json_t *seen, const struct pod_devices *pod_devices)
 {
 	const struct slice_file *f = &slice->file;
-	const struct pod_device *h = slice->superseded ? NULL : slice_holder(f, holders);
+	const struct pod_device *h = slice->superseded ? NULL : slice_holder(f, pod_devices);
 	const char *error = json_string_value(json_object_get(seen, "error"));
 	const char *no_turns = json_string_value(json_object_get(seen, "compute_error"));
 	json_t *o = json_object(), *devices = json_array();
@@ -308,13 +309,14 @@ static bool is_same_slice_container(const struct pod_device *x, const struct pod
 }
 
 /* Containers that were started before their GPU was divided into slices: a row for each. */
-static json_t *unlimited_status(const struct slices *s, const struct pod_devices *holders)
+static json_t *unlimited_status(const struct slices *s, const struct pod_devices *pod_devices)
 {
 	json_t *list = json_array(), *devices = NULL;
 	const struct pod_device *last = NULL;
 
-	for (size_t i = 0; holders && s->c.facts->offered.offer && i < holders->n; i++) {
-		const struct pod_device *h = &holders->v[i];
+	for (size_t i = 0; pod_devices && s->c.facts->offered.offer && i < pod_devices->n;
+		i++) {
+		const struct pod_device *h = &pod_devices->v[i];
 
 		if (!lacks_slice(s, h))
 			continue;
@@ -351,7 +353,7 @@ static json_t *busy_status(const struct slices *s)
 	return list;
 }
 
-json_t *slices_status(const struct slices *s, const struct pod_devices *holders)
+json_t *slices_status(const struct slices *s, const struct pod_devices *pod_devices)
 {
 	json_t *o = json_object(), *list = json_array(), *broken = json_array();
 	json_t *seen = json_by_id(s->arbiter_slices);
@@ -359,7 +361,7 @@ json_t *slices_status(const struct slices *s, const struct pod_devices *holders)
 	for (size_t i = 0; i < s->store.n; i++)
 		(void)json_array_append_new(list,
 			format_slice_status(s, s->store.v[i],
-				json_object_get(seen, s->store.v[i]->file.id), holders));
+				json_object_get(seen, s->store.v[i]->file.id), pod_devices));
 	for (size_t i = 0; i < s->store.broken.n; i++)
 		(void)json_array_append_new(broken, json_any_text(s->store.broken.v[i]));
 	json_decref(seen);
@@ -371,6 +373,6 @@ json_t *slices_status(const struct slices *s, const struct pod_devices *holders)
 	SET(o, "broken", broken);
 	SET(o, "gpus", busy_status(s));
 	SET(o, "list", list);
-	SET(o, "unlimited", unlimited_status(s, holders));
+	SET(o, "unlimited", unlimited_status(s, pod_devices));
 	return o;
 }

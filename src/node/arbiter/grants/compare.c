@@ -48,10 +48,10 @@ static uint64_t get_doubtful_bytes(const struct grants_member *m, unsigned int g
 	const struct slice_gpu_page *p = &m->page->gpus[gpu];
 	uint64_t in = min_u64(atomic_load_explicit(&p->packed_in, memory_order_acquire),
 		grants_get_charged(m, gpu, true));
-	uint64_t least = min_u64(atomic_load_explicit(&p->packed, memory_order_acquire), in);
+	uint64_t min = min_u64(atomic_load_explicit(&p->packed, memory_order_acquire), in);
 
-	least = (least + SLICE_GRANULE - 1) / SLICE_GRANULE * SLICE_GRANULE;
-	return in > least ? in - least : 0;
+	min = (min + SLICE_GRANULE - 1) / SLICE_GRANULE * SLICE_GRANULE;
+	return in > min ? in - min : 0;
 }
 
 /* What the driver has for a process, taken apart: by hooks of those members that go on, and else. */
@@ -146,7 +146,7 @@ static bool compare_abandoned(struct grants_task *t, const uint8_t *uuid, uint64
 bool grants_compare(struct grants_task *t, const uint8_t *uuid, uint64_t bytes)
 {
 	struct task_charges now;
-	uint64_t overhead, least, most;
+	uint64_t overhead, min, max;
 	bool changed = false;
 	bool abandoned = false;
 
@@ -168,20 +168,20 @@ bool grants_compare(struct grants_task *t, const uint8_t *uuid, uint64_t bytes)
 	if (!now.first)
 		return false;
 	overhead = now.used > now.charged ? now.used - now.charged : 0;
-	least = bytes > now.nvml_visible ? bytes - now.nvml_visible : 0;
+	min = bytes > now.nvml_visible ? bytes - now.nvml_visible : 0;
 	/*
 	 * What is in doubt is in the overhead or not. As it was is best: were it taken off now, it would
 	 * be missing when the doubtful charges are released.
 	 */
-	most = bytes -
-	       min_u64(bytes, now.nvml_visible - min_u64(now.nvml_visible, now.doubtful));
-	if (least > overhead) {
+	max = bytes -
+	      min_u64(bytes, now.nvml_visible - min_u64(now.nvml_visible, now.doubtful));
+	if (min > overhead) {
 		/* More is charged than used where a page was spoiled: never count less than physical. */
 		raise_used(now.first, (unsigned int)find_grants_gpu(now.first->slice, uuid),
-			least - overhead);
+			min - overhead);
 		changed = true;
-	} else if (most < overhead) {
-		changed = lower_overhead(t, uuid, overhead - most);
+	} else if (max < overhead) {
+		changed = lower_overhead(t, uuid, overhead - max);
 	}
 	return changed;
 }

@@ -226,13 +226,13 @@ static struct grants_member *find_largest_credit(struct grants_slice *s, unsigne
 	const struct grants_member * not )
 {
 	struct grants_member *best = NULL;
-	uint64_t most = 0;
+	uint64_t max = 0;
 
 	for (struct grants_member *m = s->members; m; m = m->next) {
 		uint64_t credit = m == not ? 0 : get_usable_credit(m, gpu);
 
-		if (credit > most) {
-			most = credit;
+		if (credit > max) {
+			max = credit;
 			best = m;
 		}
 	}

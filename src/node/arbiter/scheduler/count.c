@@ -21,34 +21,35 @@ void scheduler_read_counters(const struct turn_gpu_page *p, uint64_t ret[USAGE_C
 	ret[USAGE_THROTTLE_NS] = load_page_counter(&p->meter_ns);
 }
 
-void scheduler_count_client(struct scheduler_client *seat)
+void scheduler_count_client(struct scheduler_client *client)
 {
-	struct turn_gpu_page *p = &seat->registration->page->gpus[seat->gpu];
+	struct turn_gpu_page *p = &client->registration->page->gpus[client->gpu];
 	uint64_t now[USAGE_COUNTERS];
 
-	if (!seat->client || !seat->record)
+	if (!client->client || !client->record)
 		return;
 	scheduler_read_counters(p, now);
-	usage_client_count(seat->record, now);
-	usage_raise(&seat->record->charged_ns, seat->charged_ns + seat->client->charged_ns);
-	atomic_store_explicit(&p->charged_ns, usage_load(&seat->record->charged_ns),
+	usage_client_count(client->record, now);
+	usage_raise(&client->record->charged_ns,
+		client->charged_ns + client->client->charged_ns);
+	atomic_store_explicit(&p->charged_ns, usage_load(&client->record->charged_ns),
 		memory_order_relaxed);
 }
 
-void scheduler_check_stuck(struct scheduler_client *seat, uint64_t now)
+void scheduler_check_stuck(struct scheduler_client *client, uint64_t now)
 {
-	struct scheduler_share *g = &seat->registration->slice->gpus[seat->gpu];
-	uint64_t done = load_page_counter(&seat->registration->page->gpus[seat->gpu].done);
-	bool closed = (seat->gate & TURN_STATE) == TURN_CLOSED, stuck;
+	struct scheduler_share *g = &client->registration->slice->gpus[client->gpu];
+	uint64_t done = load_page_counter(&client->registration->page->gpus[client->gpu].done);
+	bool closed = (client->gate & TURN_STATE) == TURN_CLOSED, stuck;
 
-	if (!seat->client || !seat->client->busy || done != seat->done)
-		seat->stalled_since = 0;
-	else if (!seat->stalled_since && closed)
-		seat->stalled_since = now;
-	seat->done = done;
-	stuck = seat->stalled_since && now - seat->stalled_since >= SCHED_STUCK_NS;
-	g->n_stuck = g->n_stuck - seat->stuck + stuck;
-	seat->stuck = stuck;
+	if (!client->client || !client->client->busy || done != client->done)
+		client->stalled_since = 0;
+	else if (!client->stalled_since && closed)
+		client->stalled_since = now;
+	client->done = done;
+	stuck = client->stalled_since && now - client->stalled_since >= SCHED_STUCK_NS;
+	g->n_stuck = g->n_stuck - client->stuck + stuck;
+	client->stuck = stuck;
 }
 
 /* Whose work it is, as far as it can be told: of whom nothing has ended for longest. 0: no one's. */
@@ -58,10 +59,10 @@ static uint32_t find_longest_stalled(const struct scheduler_slice *s, unsigned i
 	uint32_t pid = 0;
 
 	for (const struct scheduler_registration *c = s->registrations; c; c = c->next) {
-		const struct scheduler_client *seat = &c->clients[gpu];
+		const struct scheduler_client *client = &c->clients[gpu];
 
-		if (seat->stalled_since && seat->stalled_since < since) {
-			since = seat->stalled_since;
+		if (client->stalled_since && client->stalled_since < since) {
+			since = client->stalled_since;
 			pid = c->pid;
 		}
 	}

@@ -32,16 +32,17 @@ static void store_gate_word(_Atomic uint32_t *at, uint32_t gate)
 	atomic_store(at, gate);
 }
 
-void scheduler_set_gate(struct scheduler_client *seat, enum sched_gate gate,
-	const struct sched_throttle *meter)
+void scheduler_set_gate(struct scheduler_client *client, enum sched_gate gate,
+	const struct sched_throttle *throttle)
 {
-	struct turn_gpu_page *p = &seat->registration->page->gpus[seat->gpu];
+	struct turn_gpu_page *p = &client->registration->page->gpus[client->gpu];
 
-	atomic_store_explicit(&p->window_ns, meter->window_ns, memory_order_relaxed);
-	atomic_store_explicit(&p->tail_ns, meter->overrun_ns, memory_order_relaxed);
-	atomic_store_explicit(&p->turn_ns, meter->quantum_ns, memory_order_relaxed);
-	seat->gate = (seat->gate / TURN_GENERATION + 1) * TURN_GENERATION | get_gate_word(gate);
-	store_gate_word(&p->gate, seat->gate);
+	atomic_store_explicit(&p->window_ns, throttle->window_ns, memory_order_relaxed);
+	atomic_store_explicit(&p->tail_ns, throttle->overrun_ns, memory_order_relaxed);
+	atomic_store_explicit(&p->turn_ns, throttle->quantum_ns, memory_order_relaxed);
+	client->gate =
+		(client->gate / TURN_GENERATION + 1) * TURN_GENERATION | get_gate_word(gate);
+	store_gate_word(&p->gate, client->gate);
 	if (gate != SCHED_GATE_CLOSED)
 		(void)syscall(SYS_futex, &p->gate, FUTEX_WAKE, SCHEDULER_WAKES_MAX, NULL, NULL,
 			0);

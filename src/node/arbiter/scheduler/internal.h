@@ -230,8 +230,8 @@ bool scheduler_registration_is_of(const struct scheduler_registration *c, uint32
 /* ---- gate.c ----------------------------------------------------------------------------------- */
 
 /* Writes what turns decided into the page: a new generation, and those who wait look again. */
-void scheduler_set_gate(struct scheduler_client *seat, enum sched_gate gate,
-	const struct sched_throttle *meter);
+void scheduler_set_gate(struct scheduler_client *client, enum sched_gate gate,
+	const struct sched_throttle *throttle);
 /* What each of its processes holds itself to without an arbiter: its part of the cap. None under MPS. Written to all pages
  * where it changes, and to the page of each new registration. */
 void scheduler_set_process_caps(struct scheduler_slice *s, unsigned int gpu);
@@ -240,9 +240,9 @@ void scheduler_set_process_cap(struct scheduler_registration *c, unsigned int gp
 /* ---- count.c ---------------------------------------------------------------------------------- */
 
 void scheduler_read_counters(const struct turn_gpu_page *p, uint64_t ret[USAGE_COUNTERS]);
-void scheduler_count_client(struct scheduler_client *seat);
+void scheduler_count_client(struct scheduler_client *client);
 /* Its process has work in flight and nothing of it ends, long after its gate was closed: it may be stopped. */
-void scheduler_check_stuck(struct scheduler_client *seat, uint64_t now);
+void scheduler_check_stuck(struct scheduler_client *client, uint64_t now);
 /* What was charged to the slice; as of turns' last settlement. */
 void scheduler_count_slice(struct scheduler *t, struct scheduler_slice *s, uint64_t now);
 void scheduler_count_begin(struct scheduler *t, struct scheduler_count *c);

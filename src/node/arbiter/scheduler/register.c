@@ -101,15 +101,15 @@ struct scheduler_refusal scheduler_check_room(struct scheduler *t, struct schedu
 /* Of the page those that are there. */
 static struct scheduler_refusal find_records(struct scheduler_registration *c)
 {
-	struct usage_accounts *tally = &c->scheduler->accounts;
+	struct usage_accounts *accounts = &c->scheduler->accounts;
 
 	for (unsigned int i = 0; i < c->n_gpus; i++) {
-		struct usage_client *r =
-			usage_client_find(tally, c->slice->gpus[i].account, c->page->serial, i);
+		struct usage_client *r = usage_client_find(accounts, c->slice->gpus[i].account,
+			c->page->serial, i);
 
 		if (r && (r->pid != c->pid || r->start != c->start))
 			return build_join_refusal("the page is another process's");
-		if (r && usage_client_is_attached(tally, r))
+		if (r && usage_client_is_attached(accounts, r))
 			return build_join_refusal("the page is in use");
 		c->clients[i].record = r;
 	}
@@ -120,26 +120,26 @@ static struct scheduler_refusal find_records(struct scheduler_registration *c)
  * arbiter whose file is lost. False: there is no room, and nothing was changed. */
 static bool create_records(struct scheduler_registration *c)
 {
-	struct usage_accounts *tally = &c->scheduler->accounts;
+	struct usage_accounts *accounts = &c->scheduler->accounts;
 	bool made[SLICE_GPUS_MAX] = { false };
 	unsigned int n = 0;
 
 	for (; n < c->n_gpus; n++) {
-		struct scheduler_client *seat = &c->clients[n];
+		struct scheduler_client *client = &c->clients[n];
 		uint64_t now[USAGE_COUNTERS];
 
-		if (seat->record)
+		if (client->record)
 			continue;
 		scheduler_read_counters(&c->page->gpus[n], now);
-		seat->record = usage_client_new(tally, c->slice->gpus[n].account,
+		client->record = usage_client_new(accounts, c->slice->gpus[n].account,
 			c->page->serial, n, c->pid, c->start, now);
-		if (!seat->record)
+		if (!client->record)
 			break;
 		made[n] = true;
 	}
 	for (unsigned int i = 0; n < c->n_gpus && i < n; i++) {
 		if (made[i])
-			usage_client_end(tally, c->clients[i].record);
+			usage_client_end(accounts, c->clients[i].record);
 	}
 	return n == c->n_gpus;
 }
@@ -154,12 +154,12 @@ static struct scheduler_refusal acquire_records(struct scheduler_registration *c
 				  "this node",
 			.records = true };
 	for (unsigned int i = 0; i < c->n_gpus; i++) {
-		struct scheduler_client *seat = &c->clients[i];
+		struct scheduler_client *client = &c->clients[i];
 
 		if (r.status == SLICE_OK)
-			seat->charged_ns = usage_load(&seat->record->charged_ns);
+			client->charged_ns = usage_load(&client->record->charged_ns);
 		else
-			seat->record = NULL;
+			client->record = NULL;
 	}
 	return r;
 }
@@ -171,21 +171,21 @@ static bool add_sched_clients(struct scheduler_registration *c, bool again, uint
 	struct scheduler *t = c->scheduler;
 
 	for (unsigned int i = 0; i < c->n_gpus; i++) {
-		struct scheduler_client *seat = &c->clients[i];
+		struct scheduler_client *client = &c->clients[i];
 		struct turn_gpu_page *p = &c->page->gpus[i];
 
-		seat->registration = c;
-		seat->gpu = i;
+		client->registration = c;
+		client->gpu = i;
 		/* A new one has nothing in flight, and is to say so when it begins. */
 		if (!again)
 			atomic_store(&p->gate, TURN_BELL | TURN_CLOSED);
-		seat->gate = atomic_load(&p->gate) & ~TURN_BELL;
-		seat->client = sched_client_new(t->sched, c->slice->sched,
-			c->slice->gpus[i].number, seat, now);
-		if (!seat->client)
+		client->gate = atomic_load(&p->gate) & ~TURN_BELL;
+		client->client = sched_client_new(t->sched, c->slice->sched,
+			c->slice->gpus[i].number, client, now);
+		if (!client->client)
 			return false;
-		usage_client_attach(&t->accounts, seat->record);
-		scheduler_set_gate(seat, seat->client->gate, &seat->client->throttle);
+		usage_client_attach(&t->accounts, client->record);
+		scheduler_set_gate(client, client->client->gate, &client->client->throttle);
 	}
 	return true;
 }
@@ -198,12 +198,12 @@ static void undo_registration(struct scheduler_registration *c, uint64_t now)
 	scheduler_unwatch_fd(c->slice->epoll, c->fd);
 	scheduler_unwatch_fd(c->slice->epoll, c->pidfd);
 	for (unsigned int i = 0; i < c->n_gpus; i++) {
-		struct scheduler_client *seat = &c->clients[i];
+		struct scheduler_client *client = &c->clients[i];
 
-		if (seat->client)
-			sched_client_free(t->sched, seat->client, now);
-		if (seat->record)
-			usage_client_detach(&t->accounts, seat->record);
+		if (client->client)
+			sched_client_free(t->sched, client->client, now);
+		if (client->record)
+			usage_client_detach(&t->accounts, client->record);
 	}
 	scheduler_settle(t, now);
 	free(c);

@@ -41,18 +41,18 @@ void scheduler_registration_end(struct scheduler_registration *c, uint64_t now)
 	scheduler_unwatch_fd(c->slice->epoll, c->pidfd);
 	sched_update_charges(t->sched, now);
 	for (unsigned int i = 0; i < c->n_gpus; i++) {
-		struct scheduler_client *seat = &c->clients[i];
-		struct sched_client *there = seat->client;
+		struct scheduler_client *client = &c->clients[i];
+		struct sched_client *there = client->client;
 
-		scheduler_count_client(seat);
+		scheduler_count_client(client);
 		/* It may come again. */
 		if (dead)
-			usage_client_end(&t->accounts, seat->record);
+			usage_client_end(&t->accounts, client->record);
 		else
-			usage_client_detach(&t->accounts, seat->record);
-		seat->record = NULL;
-		seat->client = NULL;
-		scheduler_check_stuck(seat, now);
+			usage_client_detach(&t->accounts, client->record);
+		client->record = NULL;
+		client->client = NULL;
+		scheduler_check_stuck(client, now);
 		sched_client_free(t->sched, there, now);
 	}
 	scheduler_count_slice(t, c->slice, now);
@@ -65,12 +65,12 @@ void scheduler_registration_end(struct scheduler_registration *c, uint64_t now)
 static void on_sched_state_packet(struct scheduler_registration *c, const struct slice_state *s,
 	uint64_t now)
 {
-	const struct scheduler_client *seat = &c->clients[s->gpu];
+	const struct scheduler_client *client = &c->clients[s->gpu];
 
 	/* It crossed a change of the gate, and another one follows. */
-	if (s->generation != seat->gate / TURN_GENERATION)
+	if (s->generation != client->gate / TURN_GENERATION)
 		return;
-	sched_client_set_state(c->scheduler->sched, seat->client, s->busy, s->wants,
+	sched_client_set_state(c->scheduler->sched, client->client, s->busy, s->wants,
 		s->idle_ns < now ? s->idle_ns : now, now);
 }
 

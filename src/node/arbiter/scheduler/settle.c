@@ -16,11 +16,11 @@
 void scheduler_on_gate(void *arg, struct sched_client *s)
 {
 	struct scheduler *t = arg;
-	struct scheduler_client *seat = s->user;
-	struct scheduler_slice *slice = seat->registration->slice;
+	struct scheduler_client *client = s->user;
+	struct scheduler_slice *slice = client->registration->slice;
 
 	if (!t->frozen)
-		scheduler_set_gate(seat, s->gate, &s->throttle);
+		scheduler_set_gate(client, s->gate, &s->throttle);
 	if (slice->touched)
 		return;
 	slice->touched = true;
@@ -31,10 +31,10 @@ void scheduler_on_gate(void *arg, struct sched_client *s)
 /* How far its process says it is. Decides no more than whether there are turns (abi/turn-page.h). */
 uint64_t scheduler_on_done(void *arg, const struct sched_client *s)
 {
-	const struct scheduler_client *seat = s->user;
+	const struct scheduler_client *client = s->user;
 
 	(void)arg;
-	return atomic_load_explicit(&seat->registration->page->gpus[seat->gpu].done,
+	return atomic_load_explicit(&client->registration->page->gpus[client->gpu].done,
 		memory_order_relaxed);
 }
 

@@ -129,9 +129,9 @@ static int parse_slice_def_devices(const struct slice_file_reader *r, struct sli
 	return 0;
 }
 
-/* Of a GPU of the list: a number from 1 to @most; @def if it is absent. */
+/* Of a GPU of the list: a number from 1 to @max; @def if it is absent. */
 static int read_share(const struct slice_file_reader *r, size_t i, const json_t *gpu,
-	const char *name, uint32_t most, uint32_t def, uint32_t *ret)
+	const char *name, uint32_t max, uint32_t def, uint32_t *ret)
 {
 	const json_t *j = json_object_get(gpu, name);
 	char key[48], what[48];
@@ -140,8 +140,8 @@ static int read_share(const struct slice_file_reader *r, size_t i, const json_t 
 	if (!j)
 		return 0;
 	(void)snprintf(key, sizeof(key), "gpus[%zu].%s", i, name);
-	(void)snprintf(what, sizeof(what), "a number from 1 to %u", most);
-	if (!json_is_integer(j) || json_integer_value(j) < 1 || json_integer_value(j) > most)
+	(void)snprintf(what, sizeof(what), "a number from 1 to %u", max);
+	if (!json_is_integer(j) || json_integer_value(j) < 1 || json_integer_value(j) > max)
 		return set_slice_def_error(r, key, what, j);
 	*ret = (uint32_t)json_integer_value(j);
 	return 0;

@@ -290,16 +290,16 @@ static int compare_counter_rows(const void *a, const void *b)
 static int read_counter_line(struct counters_reader *r, const char *text, size_t len)
 {
 	CLEANUP(freep) char *copy = NULL;
-	struct utf8_position place;
+	struct utf8_position position;
 	char what[40], why[100];
 
 	r->line++;
-	if (!utf8_is_text(text, len, &place)) {
+	if (!utf8_is_text(text, len, &position)) {
 		(void)snprintf(what, sizeof(what), "%.*s", (int)(len < 30 ? len : 30), text);
 		utf8_make_valid(what);
 		(void)snprintf(why, sizeof(why),
 			"is left out: expected UTF-8 text, found the byte 0x%02x in column %u",
-			place.byte, place.column);
+			position.byte, position.column);
 		return refuse_counter_row(r, what, why);
 	}
 	copy = strndup(text, len);

@@ -206,10 +206,10 @@ static void add_dcgm_device(struct dcgm_devices *all, const struct view_gpu *g,
 
 /* Whether an earlier MIG device of the GPU is of the same instance. */
 static bool has_earlier_instance_device(const struct view *v, const struct view_gpu *g,
-	uint32_t unit)
+	uint32_t device)
 {
-	for (uint32_t i = g->first_device; i < unit; i++)
-		if (v->devices[i].mig && v->devices[i].gi == v->devices[unit].gi)
+	for (uint32_t i = g->first_device; i < device; i++)
+		if (v->devices[i].mig && v->devices[i].gi == v->devices[device].gi)
 			return true;
 	return false;
 }

@@ -189,7 +189,7 @@ static void add_points_json(struct json_maker *m, json_t *o, uint32_t n,
 
 static void add_history_json(struct json_maker *m, json_t *root)
 {
-	json_t *gpus, *units, *o;
+	json_t *gpus, *devices, *o;
 
 	json_set_value(m, root, "pointS", json_integer(VIEW_POINT_S));
 	gpus = json_set_array(m, root, "gpus");
@@ -200,10 +200,10 @@ static void add_history_json(struct json_maker *m, json_t *root)
 		json_set_value(m, o, "index", json_integer(g->index));
 		json_set_value(m, o, "uuid", json_string(g->uuid));
 		add_points_json(m, o, g->n_points, g->points);
-		units = json_set_array(m, o, "units");
+		devices = json_set_array(m, o, "units");
 		for (uint32_t k = g->first_device; k < g->first_device + g->n_devices; k++) {
 			const struct view_device *u = &m->v->devices[k];
-			json_t *of = json_add_object(m, units);
+			json_t *of = json_add_object(m, devices);
 
 			json_set_value(m, of, "label", json_string(u->label));
 			json_set_value(m, of, "uuid", json_string(u->uuid));

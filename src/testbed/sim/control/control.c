@@ -19,37 +19,37 @@
 
 /* Open and create. */
 
-static int find_control_location(struct sim_location *place, const char *node, const char *dir,
-	struct error *err)
+static int find_control_location(struct sim_location *location, const char *node,
+	const char *dir, struct error *err)
 {
 	if (!node && !dir)
-		return sim_location_from_env(place, NULL, err);
-	return sim_location_resolve(place, node ? node : getenv(SIM_ENV_NODE),
+		return sim_location_from_env(location, NULL, err);
+	return sim_location_resolve(location, node ? node : getenv(SIM_ENV_NODE),
 		dir ? dir : getenv(SIM_ENV_DIR), err);
 }
 
-static int open_control_location(struct sim_control *c, const struct sim_location *place,
+static int open_control_location(struct sim_control *c, const struct sim_location *location,
 	struct error *err)
 {
-	int r = sim_location_open(place, sim_node_file_load, &c->state, err);
+	int r = sim_location_open(location, sim_node_file_load, &c->state, err);
 
 	if (r == SIM_LOCATION_E_NONE)
 		return error_set(err, ERR_NOT_FOUND,
 			"no simulated node: set " SIM_ENV_NODE " or " SIM_ENV_DIR
 			", or run gpuslice sim create");
-	(void)snprintf(c->dir, sizeof(c->dir), "%s", place->dir);
+	(void)snprintf(c->dir, sizeof(c->dir), "%s", location->dir);
 	return r;
 }
 
 int sim_control_open(struct sim_control *c, const char *node, const char *dir,
 	struct error *err)
 {
-	struct sim_location place;
+	struct sim_location location;
 
 	*c = (struct sim_control){ .state = NULL };
-	if (find_control_location(&place, node, dir, err) < 0)
+	if (find_control_location(&location, node, dir, err) < 0)
 		return -1;
-	return open_control_location(c, &place, err);
+	return open_control_location(c, &location, err);
 }
 
 void sim_control_close(struct sim_control *c)
@@ -58,7 +58,7 @@ void sim_control_close(struct sim_control *c)
 }
 
 /* Puts a new node where another was; slots count on, so that old handles are stale. */
-static int recreate_node(struct sim_control *c, const struct sim_location *place,
+static int recreate_node(struct sim_control *c, const struct sim_location *location,
 	struct error *err)
 {
 	CLEANUP(sim_txn_end) struct sim_txn txn = SIM_TXN_INIT;
@@ -67,7 +67,7 @@ static int recreate_node(struct sim_control *c, const struct sim_location *place
 
 	if (!node)
 		return error_nomem(err);
-	if (sim_location_build(place, sim_node_file_load, node, err) < 0 ||
+	if (sim_location_build(location, sim_node_file_load, node, err) < 0 ||
 		sim_txn_begin(c->state, &txn, err) < 0)
 		return -1;
 	old_count = txn.node->head.info.slot_count;
@@ -92,25 +92,25 @@ static int recreate_node(struct sim_control *c, const struct sim_location *place
 int sim_control_create(struct sim_control *c, const char *node, const char *dir, bool force,
 	uint64_t seed, struct error *err)
 {
-	struct sim_location place;
+	struct sim_location location;
 	int r;
 
 	*c = (struct sim_control){ .state = NULL };
-	if (find_control_location(&place, node, dir, err) < 0)
+	if (find_control_location(&location, node, dir, err) < 0)
 		return -1;
-	place.seed = seed ? seed : place.seed;
-	if (!place.node[0])
+	location.seed = seed ? seed : location.seed;
+	if (!location.node[0])
 		return error_set(err, ERR_INVALID, "which node? name a model or a node file");
-	(void)snprintf(c->dir, sizeof(c->dir), "%s", place.dir);
-	r = sim_state_open(place.dir, &c->state, err);
+	(void)snprintf(c->dir, sizeof(c->dir), "%s", location.dir);
+	r = sim_state_open(location.dir, &c->state, err);
 	if (r < 0)
 		return -1;
 	if (r == SIM_STATE_E_NONE)
-		return open_control_location(c, &place, err);
+		return open_control_location(c, &location, err);
 	if (!force)
 		return error_set(err, ERR_EXISTS,
-			"'%s' holds a node already (--force makes it anew)", place.dir);
-	return recreate_node(c, &place, err);
+			"'%s' holds a node already (--force makes it anew)", location.dir);
+	return recreate_node(c, &location, err);
 }
 
 /* Finding. */

@@ -234,16 +234,16 @@ static CUresult read_node_devices(const char *dev)
 CUresult node_open(void)
 {
 	struct error err = ERROR_INIT;
-	struct sim_location place;
+	struct sim_location location;
 	CUresult r;
 
 	lib.driver_version = DRIVER_VERSION;
-	if (sim_location_from_env(&place, NULL, &err) < 0)
+	if (sim_location_from_env(&location, NULL, &err) < 0)
 		return CUDA_ERROR_NO_DEVICE;
-	if (!state && sim_location_open(&place, sim_node_plugin_load, &state, &err) != 0) {
+	if (!state && sim_location_open(&location, sim_node_plugin_load, &state, &err) != 0) {
 		state = NULL;
 		return CUDA_ERROR_NO_DEVICE;
 	}
 	r = mps_connect();
-	return r ? r : read_node_devices(place.dev);
+	return r ? r : read_node_devices(location.dev);
 }

@@ -59,12 +59,12 @@ bool mps_fault(const char *word, char *value, size_t cap)
 	const char *env = getenv(ENV_FAULT);
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(4096);
 	char path[SIM_PATH_MAX];
-	struct sim_location place;
+	struct sim_location location;
 
 	if (env && find_fault_word(env, word, value, cap))
 		return true;
-	return sim_location_from_env(&place, NULL, NULL) == 0 && place.dir[0] &&
-	       path_join(path, sizeof(path), place.dir, FAULT_FILE, NULL) == 0 &&
+	return sim_location_from_env(&location, NULL, NULL) == 0 && location.dir[0] &&
+	       path_join(path, sizeof(path), location.dir, FAULT_FILE, NULL) == 0 &&
 	       access(path, F_OK) == 0 && file_read(path, &b, NULL) == 0 &&
 	       find_fault_word(buf_str(&b), word, value, cap);
 }

@@ -443,12 +443,13 @@ nvmlReturn_t gpu_set_u32(nvmlDevice_t d, enum sim_group group, bool value_ok, si
 /* Init. */
 
 /* Makes @s the state in use, unless it is the one in use already, seen from the same place. */
-static int use_state(struct sim_state *s, const struct sim_location *place, struct error *err)
+static int use_state(struct sim_state *s, const struct sim_location *location,
+	struct error *err)
 {
 	struct sim_nvml_session *old = atomic_load(&current), *new;
 
-	if (old && sim_state_is_current(old->state, place->dir) &&
-		!strcmp(old->dev, place->dev)) {
+	if (old && sim_state_is_current(old->state, location->dir) &&
+		!strcmp(old->dev, location->dev)) {
 		(void)sim_state_close(s);
 		return 0;
 	}
@@ -458,7 +459,7 @@ static int use_state(struct sim_state *s, const struct sim_location *place, stru
 		return error_nomem(err);
 	}
 	*new = (struct sim_nvml_session){ .state = s, .older = old };
-	memcpy(new->dev, place->dev, sizeof(new->dev));
+	memcpy(new->dev, location->dev, sizeof(new->dev));
 	atomic_store(&current, new);
 	return 0;
 }
@@ -467,20 +468,20 @@ static nvmlReturn_t open_state(struct error *err)
 {
 	struct sim_state *s = NULL;
 	struct sim_node_info info;
-	struct sim_location place;
+	struct sim_location location;
 	int r;
 
-	if (sim_location_from_env(&place, NULL, err) < 0)
+	if (sim_location_from_env(&location, NULL, err) < 0)
 		return NVML_ERROR_UNKNOWN;
-	r = sim_location_open(&place, sim_node_plugin_load, &s, err);
-	if (r == SIM_LOCATION_E_NONE && place.dir[0])
+	r = sim_location_open(&location, sim_node_plugin_load, &s, err);
+	if (r == SIM_LOCATION_E_NONE && location.dir[0])
 		(void)error_set(err, ERR_NOT_FOUND,
-			"no node in '%s', and " SIM_ENV_NODE " names none", place.dir);
+			"no node in '%s', and " SIM_ENV_NODE " names none", location.dir);
 	if (r == SIM_LOCATION_E_NONE)
 		return NVML_ERROR_DRIVER_NOT_LOADED;
 	if (r < 0)
 		return NVML_ERROR_UNKNOWN;
-	if (use_state(s, &place, err) < 0)
+	if (use_state(s, &location, err) < 0)
 		return NVML_ERROR_MEMORY;
 	sim_state_read(atomic_load(&current)->state, &SIM_PART_INFO(&info), 1);
 	return driver_code(info.driver);

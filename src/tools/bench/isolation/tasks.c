@@ -50,7 +50,7 @@ static bool has_isolation_task(const struct isolation_task_list *l,
 }
 
 static void add_tests(struct isolation_task_list *l, const struct isolation_runner_options *o,
-	const struct environment *place)
+	const struct environment *environment)
 {
 	struct error err = ERROR_INIT;
 
@@ -58,7 +58,8 @@ static void add_tests(struct isolation_task_list *l, const struct isolation_runn
 		for (unsigned int m = 0; m < BENCH_MODES; m++)
 			if (o->tests & 1U << k && o->modes & 1U << m &&
 				kinds[k]->is_for((enum bench_mode)m) &&
-				environment_can_run(place, (enum bench_mode)m, 2, &err) == 0)
+				environment_can_run(environment, (enum bench_mode)m, 2, &err) ==
+					0)
 				add_isolation_task(l, kinds[k], NULL, (enum bench_mode)m);
 }
 
@@ -71,7 +72,7 @@ static void add_kernel_size_task(struct isolation_task_list *l,
 }
 
 void isolation_tasks_make(struct isolation_task_list *ret,
-	const struct isolation_runner_options *o, const struct environment *place,
+	const struct isolation_runner_options *o, const struct environment *environment,
 	const struct bench_result *result)
 {
 	enum bench_mode alone = o->environment->n_mig ? BENCH_MIG : BENCH_EXCLUSIVE;
@@ -79,7 +80,7 @@ void isolation_tasks_make(struct isolation_task_list *ret,
 	bool answers, neighbour, rate;
 
 	*ret = (struct isolation_task_list){ .n = 0 };
-	add_tests(&tests, o, place);
+	add_tests(&tests, o, environment);
 	answers =
 		has_isolation_task(&tests, &isolation_test_neighbor, BENCH_FAIR_SHARE_LATENCY);
 	neighbour = has_isolation_task(&tests, &isolation_test_neighbor, BENCH_MODES);

@@ -18,7 +18,7 @@ struct isolation_task_list {
 	struct isolation_task v[ISOLATION_TASKS_MAX];
 };
 
-/* Tests that are asked for and can be had in @place, behind what they want to be known and @result does not say. */
+/* Tests that are asked for and can be had in @environment, behind what they want to be known and @result does not say. */
 void isolation_tasks_make(struct isolation_task_list *ret,
-	const struct isolation_runner_options *o, const struct environment *place,
+	const struct isolation_runner_options *o, const struct environment *environment,
 	const struct bench_result *result);

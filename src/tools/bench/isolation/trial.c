@@ -20,7 +20,7 @@ struct trial_slot {
 
 struct trial {
 	uv_loop_t *loop;
-	struct environment *place;
+	struct environment *environment;
 	const char *load;
 	struct trial_plan plan;
 	struct args_size sizes[TRIAL_PODS_MAX];
@@ -188,7 +188,7 @@ static int start_pod(struct trial *t, size_t i, struct error *err)
 	CLEANUP(strv_fini) struct strv args = STRV_INIT;
 	const struct trial_pod *p = &t->plan.pods[i];
 	struct isolation_pod_options what = { .args = &args,
-		.env = environment_get_env(t->place, p->place),
+		.env = environment_get_env(t->environment, p->place),
 		.mps = bench_mode_mps(t->plan.mode),
 		.calibrates = p->calibrates,
 		.setup_ns = p->late ? ISOLATION_GRACE_S * NS_PER_SEC : SETUP_NS };
@@ -302,7 +302,7 @@ static void on_trial_environment_ready(void *arg, const struct error *err)
 		}
 }
 
-int trial_start(struct trial **ret, uv_loop_t *loop, struct environment *place,
+int trial_start(struct trial **ret, uv_loop_t *loop, struct environment *environment,
 	const char *load, const struct trial_plan *plan, const struct args_size *sizes,
 	const struct trial_ops *ops, void *arg, struct error *err)
 {
@@ -311,7 +311,7 @@ int trial_start(struct trial **ret, uv_loop_t *loop, struct environment *place,
 	if (!t)
 		return error_nomem(err);
 	t->loop = loop;
-	t->place = place;
+	t->environment = environment;
 	t->load = load;
 	t->plan = *plan;
 	t->facts.waited = NAN;
@@ -321,7 +321,7 @@ int trial_start(struct trial **ret, uv_loop_t *loop, struct environment *place,
 	t->arg = arg;
 	(void)uv_timer_init(loop, &t->timer);
 	t->timer.data = t;
-	if (environment_prepare(place, plan->mode, t->plan.places, plan->n_places,
+	if (environment_prepare(environment, plan->mode, t->plan.places, plan->n_places,
 		    on_trial_environment_ready, t, err) < 0) {
 		(void)trial_free(t);
 		return -1;

@@ -55,7 +55,7 @@ struct trial_ops {
 };
 
 /* @sizes: of the pods' workloads, in their order. All but the place is copied. */
-int trial_start(struct trial **ret, uv_loop_t *loop, struct environment *place,
+int trial_start(struct trial **ret, uv_loop_t *loop, struct environment *environment,
 	const char *load, const struct trial_plan *plan, const struct args_size *sizes,
 	const struct trial_ops *ops, void *arg, struct error *err) MUST_USE;
 

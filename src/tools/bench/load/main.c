@@ -123,13 +123,13 @@ struct load_params {
 /* ---- options ------------------------------------------------------------------------------------------------ */
 
 static int read_size(uint32_t *ret, const struct options *o, const char *name, uint64_t def,
-	uint64_t least, uint64_t most, struct error *err)
+	uint64_t min, uint64_t max, struct error *err)
 {
 	uint64_t v = option_uint(o, name, def);
 
-	if (v < least || v > most)
+	if (v < min || v > max)
 		return error_set(err, ERR_INVALID, "--%s: expected %llu to %llu, found %llu",
-			name, (unsigned long long)least, (unsigned long long)most,
+			name, (unsigned long long)min, (unsigned long long)max,
 			(unsigned long long)v);
 	*ret = (uint32_t)v;
 	return 0;

@@ -180,7 +180,7 @@ static double compute_charged_share(const struct profile_facts *f)
 /* The busiest second by the mean of all: with so few, the most stands for the 99th percentile. */
 static struct profile_value burst_of(const struct profile_facts *f)
 {
-	double most = 0, mean = compute_charged_share(f);
+	double max = 0, mean = compute_charged_share(f);
 
 	for (size_t i = 0; i < f->n_windows; i++) {
 		const struct profile_window *w = &f->windows[i];
@@ -191,15 +191,15 @@ static struct profile_value burst_of(const struct profile_facts *f)
 
 			if (ns < BURST_NS)
 				continue;
-			most = fmax(most, (double)(w->samples[k].charged_ns -
-						   w->samples[from].charged_ns) /
-						  (double)ns);
+			max = fmax(max, (double)(w->samples[k].charged_ns -
+						 w->samples[from].charged_ns) /
+						(double)ns);
 			from = k;
 		}
 	}
-	if (!(mean > 0) || !(most > 0))
+	if (!(mean > 0) || !(max > 0))
 		return make_unknown_value("needs --seconds of 2 or more");
-	return make_known_value(fmax(1, fmin(1, most) / mean), PROFILE_DERIVED,
+	return make_known_value(fmax(1, fmin(1, max) / mean), PROFILE_DERIVED,
 		"busiest second by the mean, not minutes");
 }
 

@@ -115,25 +115,25 @@ static int compare_step_times(const void *a, const void *b)
 static size_t find_periods_per_step(const struct profile_launch *l, size_t n, size_t period)
 {
 	double took[GROUP_SAMPLES], sorted[GROUP_SAMPLES], best = 0;
-	size_t looks = (n - 1) / period, ret = 1;
+	size_t samples = (n - 1) / period, ret = 1;
 
-	if (looks > GROUP_SAMPLES)
-		looks = GROUP_SAMPLES;
-	if (looks < SAMPLES_MIN)
+	if (samples > GROUP_SAMPLES)
+		samples = GROUP_SAMPLES;
+	if (samples < SAMPLES_MIN)
 		return 1;
-	for (size_t i = 0; i < looks; i++)
+	for (size_t i = 0; i < samples; i++)
 		took[i] =
 			compute_elapsed_seconds(l[i * period].at_ns, l[(i + 1) * period].at_ns);
-	memcpy(sorted, took, looks * sizeof(*took));
-	qsort(sorted, looks, sizeof(*sorted), compare_step_times);
+	memcpy(sorted, took, samples * sizeof(*took));
+	qsort(sorted, samples, sizeof(*sorted), compare_step_times);
 	/* Steps are at least so many that a long one in each is below the cut. */
-	for (size_t i = 0; i < looks; i++)
-		took[i] = fmin(took[i], sorted[looks - looks / (2 * GROUP_MAX) - 1]);
-	for (size_t k = 2; k <= GROUP_MAX && k <= looks / STEPS_MIN; k++)
-		best = fmax(best, compute_explained_variance(took, looks, k));
-	for (size_t k = 2; best >= EXPLAINED_MIN && k <= GROUP_MAX && k <= looks / STEPS_MIN;
+	for (size_t i = 0; i < samples; i++)
+		took[i] = fmin(took[i], sorted[samples - samples / (2 * GROUP_MAX) - 1]);
+	for (size_t k = 2; k <= GROUP_MAX && k <= samples / STEPS_MIN; k++)
+		best = fmax(best, compute_explained_variance(took, samples, k));
+	for (size_t k = 2; best >= EXPLAINED_MIN && k <= GROUP_MAX && k <= samples / STEPS_MIN;
 		k++)
-		if (compute_explained_variance(took, looks, k) >= EXPLAINED_NEAR * best) {
+		if (compute_explained_variance(took, samples, k) >= EXPLAINED_NEAR * best) {
 			ret = k;
 			break;
 		}

@@ -72,14 +72,14 @@ static void add_earlier_curves(struct latency_plot *t, const struct bench_report
 
 static void make_scales(struct latency_plot *t)
 {
-	double first = INFINITY, last = 0, most = 0, least;
+	double first = INFINITY, last = 0, max = 0, min;
 
 	for (size_t i = 0; i < t->n; i++) {
 		const struct hist *h = &t->curves[i].times;
 
 		first = fmin(first, hist_quantile(h, FIRST));
 		last = fmax(last, hist_quantile(h, 1));
-		most = fmax(most, (double)h->n);
+		max = fmax(max, (double)h->n);
 	}
 	first = fmax(first, 1);
 	last = fmax(last, first);
@@ -87,9 +87,9 @@ static void make_scales(struct latency_plot *t)
 		first /= 1.4;
 		last *= 1.4;
 	}
-	least = pow(10, floor(-log10(fmax(most, 1000))));
+	min = pow(10, floor(-log10(fmax(max, 1000))));
 	t->x = (struct plot_scale){ first, last, LEFT, RIGHT, true };
-	t->y = (struct plot_scale){ fmax(least, PLOTTED_SHARE_MIN), 1, BOTTOM, TOP, true };
+	t->y = (struct plot_scale){ fmax(min, PLOTTED_SHARE_MIN), 1, BOTTOM, TOP, true };
 }
 
 static void short_ns(char *buf, double ns)

@@ -34,13 +34,13 @@ static void *make_array(const json_t *list, size_t size, size_t *n, struct error
 }
 
 static int read_class(struct hist_class_count *ret, const json_t *class, const json_t *count,
-	uint32_t least, const char *where, struct error *err)
+	uint32_t min, const char *where, struct error *err)
 {
 	json_int_t c = json_integer_value(class), n = json_integer_value(count);
 
-	if (!json_is_integer(class) || c < least || c >= HIST_CLASSES)
+	if (!json_is_integer(class) || c < min || c >= HIST_CLASSES)
 		return error_set(err, ERR_INVALID,
-			"%s: expected classes in order, %" PRIu32 " to %d next", where, least,
+			"%s: expected classes in order, %" PRIu32 " to %d next", where, min,
 			HIST_CLASSES - 1);
 	if (!json_is_integer(count) || n < 1 || n > UINT32_MAX)
 		return set_expected_error(where, "a count of at least 1 behind each class",
@@ -64,10 +64,10 @@ static int read_block_times(struct hist_packed *ret, const json_t *block, const 
 	if (!ret->class)
 		return error_nomem(err);
 	for (size_t i = 0; i < n; i += 2) {
-		uint32_t least = i ? ret->class[i / 2 - 1].class + 1 : 0;
+		uint32_t min = i ? ret->class[i / 2 - 1].class + 1 : 0;
 
 		if (read_class(&ret->class[i / 2], json_array_get(list, i),
-			    json_array_get(list, i + 1), least, where, err) < 0)
+			    json_array_get(list, i + 1), min, where, err) < 0)
 			return -1;
 		ret->classes++;
 		ret->n += ret->class[i / 2].count;

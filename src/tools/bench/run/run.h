@@ -26,7 +26,7 @@ struct bench_runner_ops {
 	void (*progress)(void *arg, size_t done, size_t all, const struct suite_step *step);
 	/* When units begin to count, and when they do no more; .whole: all pods are there. NULL: nobody looks. */
 	void (*window)(void *arg, const struct suite_step *step,
-		const struct environment *place, bool begins, bool whole);
+		const struct environment *environment, bool begins, bool whole);
 	/* Once. What was measured is in the result, also with an error. Not from within bench_runner_start(). */
 	void (*ended)(void *arg, const struct error *err);
 };

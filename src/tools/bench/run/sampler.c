@@ -28,7 +28,7 @@ struct bench_sampler {
 	struct speed from, to;
 	uint32_t earlier[EARLIER_MAX]; /* process ids, as NVML has them */
 	uint32_t n_earlier;
-	void (*looked)(void *arg); /* the sample is of bench_sampler_request_first() */
+	void (*on_sample)(void *arg); /* the sample is of bench_sampler_request_first() */
 	bench_sampler_done_fn *done;
 	void *arg;
 };
@@ -175,13 +175,13 @@ static void on_sampler_sample(void *arg, struct sample *sample, const struct err
 
 	(void)err;
 	s->under_way = false;
-	if (s->looked) {
-		void (*looked)(void *) = STEAL_PTR(s->looked);
+	if (s->on_sample) {
+		void (*on_sample)(void *) = STEAL_PTR(s->on_sample);
 
 		if (u)
 			save_earlier_processes(s, sample, u);
 		(void)sample_free(sample);
-		looked(s->arg);
+		on_sample(s->arg);
 		return;
 	}
 	read_figures(speed, speeds, ARRAY_LEN(speeds), u);
@@ -216,12 +216,12 @@ static void request_end_sample(struct bench_sampler *s)
 
 static void request_first_sample(struct bench_sampler *s)
 {
-	void (*looked)(void *arg);
+	void (*on_sample)(void *arg);
 
-	if (!s->ready || !s->looked || s->under_way || request_sampler_sample(s))
+	if (!s->ready || !s->on_sample || s->under_way || request_sampler_sample(s))
 		return;
-	looked = STEAL_PTR(s->looked);
-	looked(s->arg);
+	on_sample = STEAL_PTR(s->on_sample);
+	on_sample(s->arg);
 }
 
 static void on_sampler_inventory(void *arg, const struct inventory *inv)
@@ -292,7 +292,7 @@ int bench_sampler_new(struct bench_sampler **ret, uv_loop_t *loop,
 
 void bench_sampler_request_first(struct bench_sampler *s, void (*done)(void *arg), void *arg)
 {
-	s->looked = done;
+	s->on_sample = done;
 	s->arg = arg;
 	request_first_sample(s);
 }

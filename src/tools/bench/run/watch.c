@@ -35,7 +35,7 @@ struct profile_watch {
 	struct launch_log *log;
 	uint64_t from_ns;
 	size_t n, room;
-	struct profile_sample *looks;
+	struct profile_sample *samples;
 	bool failed; /* out of memory */
 };
 
@@ -88,30 +88,30 @@ bool watch_parse_status(struct profile_sample *ret, const char *line, size_t len
 	return true;
 }
 
-static void add_status_sample(struct profile_watch *w, const struct profile_sample *look)
+static void add_status_sample(struct profile_watch *w, const struct profile_sample *sample)
 {
 	if (w->n == w->room) {
 		size_t room = w->room ? 2 * w->room : 64;
-		struct profile_sample *looks = realloc(w->looks, room * sizeof(*looks));
+		struct profile_sample *samples = realloc(w->samples, room * sizeof(*samples));
 
-		if (!looks) {
+		if (!samples) {
 			w->failed = true;
 			return;
 		}
-		w->looks = looks;
+		w->samples = samples;
 		w->room = room;
 	}
-	w->looks[w->n++] = *look;
+	w->samples[w->n++] = *sample;
 }
 
 static void add_status_line(struct profile_watch *w, const char *line, size_t len)
 {
-	struct profile_sample look;
+	struct profile_sample sample;
 
-	if (!watch_parse_status(&look, line, len))
+	if (!watch_parse_status(&sample, line, len))
 		return;
-	look.at_ns = time_mono_ns();
-	add_status_sample(w, &look);
+	sample.at_ns = time_mono_ns();
+	add_status_sample(w, &sample);
 }
 
 /* ---- the connection --------------------------------------------------------------------------------------------- */
@@ -176,13 +176,13 @@ static void on_connected(uv_connect_t *c, int status)
 		l->w->line = hang_up(l);
 }
 
-static int connect_arbiter_control(struct profile_watch *w, const struct environment *place,
-	const char *id, struct error *err)
+static int connect_arbiter_control(struct profile_watch *w,
+	const struct environment *environment, const char *id, struct error *err)
 {
 	char path[PATH_MAX];
 	struct profile_watch_conn *l;
 
-	if (environment_get_control(place, path, err) < 0)
+	if (environment_get_control(environment, path, err) < 0)
 		return -1;
 	l = calloc(1, sizeof(*l));
 	if (!l)
@@ -279,8 +279,8 @@ static void reset_slice_watch(struct profile_watch *w)
 	(void)uv_timer_stop(&w->timer);
 	w->line = hang_up(w->line);
 	drop_log(w);
-	free(w->looks);
-	w->looks = NULL;
+	free(w->samples);
+	w->samples = NULL;
 	w->n = w->room = 0;
 	w->failed = false;
 }
@@ -298,17 +298,18 @@ int watch_new(struct profile_watch **ret, uv_loop_t *loop, struct error *err)
 	return 0;
 }
 
-void watch_begin_window(struct profile_watch *w, const struct environment *place, bool launches)
+void watch_begin_window(struct profile_watch *w, const struct environment *environment,
+	bool launches)
 {
 	char dir[PATH_MAX], id[ENVIRONMENT_ID_MAX];
 	struct error err = ERROR_INIT;
 
 	reset_slice_watch(w);
 	w->from_ns = time_mono_ns();
-	if (environment_get_slice(place, 0, dir, id, &err) < 0)
+	if (environment_get_slice(environment, 0, dir, id, &err) < 0)
 		return;
 	w->log = launches ? map_launch_log(dir) : NULL;
-	if (connect_arbiter_control(w, place, id, &err) < 0)
+	if (connect_arbiter_control(w, environment, id, &err) < 0)
 		return;
 	(void)uv_timer_start(&w->timer, on_status_poll_timer, 0, STATUS_POLL_MS);
 }
@@ -323,7 +324,7 @@ int watch_end_window(struct profile_watch *w, struct profile_window *ret, struct
 	if (r == 0 && w->log)
 		r = read_launch_log(w, ret, err);
 	ret->n_samples = w->n;
-	ret->samples = STEAL_PTR(w->looks);
+	ret->samples = STEAL_PTR(w->samples);
 	reset_slice_watch(w);
 	if (r < 0)
 		profile_window_fini(ret);

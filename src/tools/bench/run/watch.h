@@ -10,8 +10,8 @@ struct profile_watch;
 
 int watch_new(struct profile_watch **ret, uv_loop_t *loop, struct error *err) MUST_USE;
 
-/* From now on, at the only pod of @place, and if asked to at what it launches last. What cannot be seen is not in the window. */
-void watch_begin_window(struct profile_watch *w, const struct environment *place,
+/* From now on, at the only pod of @environment, and if asked to at what it launches last. What cannot be seen is not in the window. */
+void watch_begin_window(struct profile_watch *w, const struct environment *environment,
 	bool launches);
 
 /* What was seen since then, into @ret, whose mode and share are the caller's; profile_window_fini() frees it. ERR_NOMEM,

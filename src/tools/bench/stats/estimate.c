@@ -85,12 +85,12 @@ static double compute_statistic(enum estimate_of what, const struct sum *s)
 /* Joins blocks; what is left over at the end goes to the last group. */
 static void make_groups(struct estimate_groups *p)
 {
-	size_t first = 0, least = (p->run->n + GROUPS - 1) / GROUPS;
+	size_t first = 0, min = (p->run->n + GROUPS - 1) / GROUPS;
 	uint64_t units = 0;
 
 	for (size_t i = 0; i < p->run->n; i++) {
 		units += p->run->blocks[i].times.n;
-		if (units < GROUP_UNITS || i + 1 - first < least)
+		if (units < GROUP_UNITS || i + 1 - first < min)
 			continue;
 		p->groups[p->n++] = (struct block_group){ first, i + 1 };
 		first = i + 1;

@@ -321,10 +321,10 @@ static size_t add_steps(struct suite_step *to, const struct suite *s, enum bench
 
 int suite_steps(struct suite_step **ret, size_t *n, const struct suite *s, struct error *err)
 {
-	size_t most = (s->n_workloads + s->n_scenarios) * BENCH_MODES * s->repetitions;
+	size_t max = (s->n_workloads + s->n_scenarios) * BENCH_MODES * s->repetitions;
 
 	*n = 0;
-	*ret = calloc(most + 1, sizeof(**ret));
+	*ret = calloc(max + 1, sizeof(**ret));
 	if (!*ret)
 		return error_nomem(err);
 	for (uint32_t r = 0; r < s->repetitions; r++)

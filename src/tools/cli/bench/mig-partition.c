@@ -187,7 +187,7 @@ static int reduce_checkpoint_to_gpu(struct mig_checkpoint *c, const char *uuid,
 static int check_gpu_restorable(const struct bench_mig_partition *c,
 	const struct mig_node_gpu *g, struct error *err)
 {
-	struct mig_desired want;
+	struct mig_desired desired;
 
 	if (!g)
 		return error_set(err, ERR_NOT_FOUND, "no GPU %s", c->uuid);
@@ -201,7 +201,7 @@ static int check_gpu_restorable(const struct bench_mig_partition *c,
 		return error_set(err, ERR_UNAVAILABLE, "MIG of the GPU waits for a reset");
 	if (!g->state.enabled)
 		return 0;
-	return mig_checkpoint_want(&c->before->gpus[0], g, &want, err) < 0
+	return mig_checkpoint_want(&c->before->gpus[0], g, &desired, err) < 0
 		       ? error_prefix(err, "as it is now it could not be given back")
 		       : 0;
 }

@@ -9,14 +9,14 @@
 #include <string.h>
 #include <unistd.h>
 
-int bench_read_seconds(double *ret, const struct options *o, const char *name, double least,
+int bench_read_seconds(double *ret, const struct options *o, const char *name, double min,
 	struct error *err)
 {
 	const char *text = option_str(o, name, NULL);
 
-	if (text && (!parse_double(text, ret) || !(*ret >= least) || *ret > 3600))
+	if (text && (!parse_double(text, ret) || !(*ret >= min) || *ret > 3600))
 		return error_set(err, ERR_INVALID,
-			"--%s: expected %g to 3600 seconds, found '%.40s'", name, least, text);
+			"--%s: expected %g to 3600 seconds, found '%.40s'", name, min, text);
 	return 0;
 }
 

@@ -234,7 +234,7 @@ static int compare_error_values(const void *a, const void *b)
 static int get_mode_errors(double *ret, size_t *n, const struct bench_row **worst,
 	const struct bench_result *r, enum bench_mode m, struct error *err)
 {
-	double most = -1;
+	double max = -1;
 
 	*n = 0;
 	*worst = NULL;
@@ -251,8 +251,8 @@ static int get_mode_errors(double *ret, size_t *n, const struct bench_row **wors
 			continue;
 		off = 100 * fabs(row->planned_s * 1e9 / mean.value - 1);
 		ret[(*n)++] = off;
-		if (off > most) {
-			most = off;
+		if (off > max) {
+			max = off;
 			*worst = row;
 		}
 	}

@@ -100,8 +100,8 @@ void bench_windows_fini(struct bench_windows *w)
 }
 
 /* What there is no memory for was not seen. */
-static void on_window(void *arg, const struct suite_step *step, const struct environment *place,
-	bool begins, bool whole)
+static void on_window(void *arg, const struct suite_step *step,
+	const struct environment *environment, bool begins, bool whole)
 {
 	struct session_state *run = arg;
 	struct bench_windows *to = run->s->windows;
@@ -112,7 +112,7 @@ static void on_window(void *arg, const struct suite_step *step, const struct env
 	if (!run->watch || step->mode == BENCH_EXCLUSIVE || to->n == PROFILE_WINDOWS_MAX)
 		return;
 	if (begins) {
-		watch_begin_window(run->watch, place, step->mode == BENCH_FAIR_SHARE);
+		watch_begin_window(run->watch, environment, step->mode == BENCH_FAIR_SHARE);
 		return;
 	}
 	w = &to->window[to->n];
@@ -306,12 +306,12 @@ static int run_suite(struct session_state *run, const struct stage *st,
 {
 	const struct gpu *g = NULL;
 	struct environment_paths paths;
-	struct environment_options place = { .dir = st->dir,
+	struct environment_options environment = { .dir = st->dir,
 		.paths = &paths,
 		.mps_control = run->s->mps_control,
 		.simulated = run->s->model != NULL };
 	const struct bench_runner_options o = { .suite = run->s->suite,
-		.environment = &place,
+		.environment = &environment,
 		.monitor = st->monitor,
 		.like = st->sized ? run->result : run->s->like,
 		.observe = run->s->windows != NULL };
@@ -319,17 +319,18 @@ static int run_suite(struct session_state *run, const struct stage *st,
 	int r;
 
 	if (bench_find_gpu(&g, inv, run->s->gpu, err) < 0 ||
-		environment_paths_find(&paths, place.simulated, err) < 0)
+		environment_paths_find(&paths, environment.simulated, err) < 0)
 		return -1;
 	if (!run->result->head.made)
 		fill_head(&run->result->head, st->texts, run, inv, g);
-	place.uuid = g->uuid;
-	place.memory = g->memory_usable_bytes ? g->memory_usable_bytes : g->memory_total_bytes;
-	for (uint32_t i = 0; i < inv->n_mig && place.n_mig < GPU_MIG_MAX; i++)
+	environment.uuid = g->uuid;
+	environment.memory =
+		g->memory_usable_bytes ? g->memory_usable_bytes : g->memory_total_bytes;
+	for (uint32_t i = 0; i < inv->n_mig && environment.n_mig < GPU_MIG_MAX; i++)
 		if (&inv->gpus[inv->mig[i].gpu] == g && inv->mig[i].uuid[0])
-			mig[place.n_mig++] = inv->mig[i].uuid;
-	place.mig_uuids = mig;
-	run->check_place = place;
+			mig[environment.n_mig++] = inv->mig[i].uuid;
+	environment.mig_uuids = mig;
+	run->check_place = environment;
 	run->check_place.dir = run->check_dir;
 	run->checks = (struct isolation_runner_options){ .tests = run->check_names,
 		.modes = run->s->suite->modes,
@@ -395,7 +396,7 @@ static void PRINTF(3, 4) add_session_note(struct session_state *run, const struc
 
 /* Scenarios of one number of pods after the other, each pod on a device of the same size. */
 static int run_mig_partitions(struct session_state *run, const struct stage *st,
-	struct bench_mig_partition *cut, struct error *err)
+	struct bench_mig_partition *partition, struct error *err)
 {
 	struct suite *s = run->s->suite;
 
@@ -408,7 +409,9 @@ static int run_mig_partitions(struct session_state *run, const struct stage *st,
 		s->mig_pods = pods;
 		if (!has_scenario(s, pods))
 			continue;
-		r = is_stopped(run) ? 0 : bench_mig_partition_create(cut, pods, profile, &why);
+		r = is_stopped(run)
+			    ? 0
+			    : bench_mig_partition_create(partition, pods, profile, &why);
 		if (is_stopped(run))
 			return 0;
 		if (r < 0) { /* there may be room for fewer, or it is free again later */
@@ -429,13 +432,13 @@ static int run_mig_partitions(struct session_state *run, const struct stage *st,
 
 /* All that needs the whole GPU, which is also where kernels are sized; then MIG. */
 static int run_bench_stages(struct session_state *run, const struct stage *st,
-	struct bench_mig_partition *cut, struct error *err)
+	struct bench_mig_partition *partition, struct error *err)
 {
 	struct suite *s = run->s->suite;
 	unsigned int modes = s->modes;
 	int r;
 
-	if (bench_mig_partition_disable(cut, err) < 0) {
+	if (bench_mig_partition_disable(partition, err) < 0) {
 		if (is_stopped(run))
 			return error_set(err, ERR_CANCELLED, "interrupted");
 		return error_prefix(err, "switch MIG off");
@@ -444,7 +447,7 @@ static int run_bench_stages(struct session_state *run, const struct stage *st,
 	r = run_bench_stage(run, st, "w", err);
 	s->modes = 1U << BENCH_MIG;
 	if (r == 0)
-		r = run_mig_partitions(run, st, cut, err);
+		r = run_mig_partitions(run, st, partition, err);
 	s->modes = modes;
 	s->mig_pods = 0;
 	run->result->head.interrupted = run->stopped || r < 0;
@@ -460,16 +463,16 @@ static int run_with_mig(struct session_state *run, const struct stage *st,
 		.arg = run };
 	struct error back = ERROR_INIT;
 	const struct gpu *g = NULL;
-	struct bench_mig_partition *cut;
+	struct bench_mig_partition *partition;
 	int r;
 
 	if (bench_find_gpu(&g, inv, run->s->gpu, err) < 0)
 		return -1;
 	o.uuid = g->uuid;
-	if (bench_mig_partition_begin(&cut, &o, err) < 0)
+	if (bench_mig_partition_begin(&partition, &o, err) < 0)
 		return error_prefix(err, "--allow-mig");
-	r = run_bench_stages(run, st, cut, err);
-	if (bench_mig_partition_restore(cut, &back) == 0)
+	r = run_bench_stages(run, st, partition, err);
+	if (bench_mig_partition_restore(partition, &back) == 0)
 		return r;
 	if (r < 0)
 		(void)fprintf(stderr, "%s\n", back.msg);

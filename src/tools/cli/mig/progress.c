@@ -37,14 +37,14 @@ static bool is_ci_destroyed(const struct mig_plan *plan, uint32_t gi, uint32_t c
 typedef void kept_ci_fn(void *arg, uint32_t gi, uint32_t ci);
 
 static void visit_kept_cis(const struct mig_node_gpu *g, const struct mig_plan *plan,
-	kept_ci_fn *see, void *arg)
+	kept_ci_fn *visit, void *arg)
 {
 	for (uint32_t i = 0; i < g->state.n; i++) {
 		const struct mig_gi *gi = &g->state.gi[i];
 
 		for (uint32_t k = 0; k < gi->n_ci; k++) {
 			if (!is_ci_destroyed(plan, gi->id, gi->ci[k].id))
-				see(arg, gi->id, gi->ci[k].id);
+				visit(arg, gi->id, gi->ci[k].id);
 		}
 	}
 }

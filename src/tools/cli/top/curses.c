@@ -172,9 +172,9 @@ int terminal_read(struct terminal *t, int *ret_signal)
 static void draw_run(const struct terminal *t, const struct canvas *c,
 	const struct canvas_run *r)
 {
-	attr_t look = t->colour ? styles[r->style].with : styles[r->style].without;
+	attr_t style = t->colour ? styles[r->style].with : styles[r->style].without;
 
-	(void)attr_set(look, t->colour ? styles[r->style].colour : 0, NULL);
+	(void)attr_set(style, t->colour ? styles[r->style].colour : 0, NULL);
 	(void)addnstr(c->text.data + r->begin, (int)r->len);
 }
 

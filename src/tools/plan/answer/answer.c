@@ -284,7 +284,7 @@ static const struct plan_offer *cheapest_whole_of(const struct plan_answer *a,
 	const struct plan_offer *offers, size_t n)
 {
 	const struct plan_offer *best = NULL;
-	int64_t least = INT64_MAX;
+	int64_t min = INT64_MAX;
 
 	for (size_t i = 0; i < n; i++) {
 		const struct plan_offer *o = &offers[i];
@@ -293,8 +293,8 @@ static const struct plan_offer *cheapest_whole_of(const struct plan_answer *a,
 		if (o->gpu_milli < MILLI || o->capacity != PLAN_ON_DEMAND || !o->nano_per_hour)
 			continue;
 		l = make_answer_line(a, o, PLAN_EXCLUSIVE, 1);
-		if (l.reason == PLAN_FITS && l.nano_per_hour < least) {
-			least = l.nano_per_hour;
+		if (l.reason == PLAN_FITS && l.nano_per_hour < min) {
+			min = l.nano_per_hour;
 			best = o;
 		}
 	}
@@ -334,7 +334,7 @@ static const struct plan_offer *cheapest_of(const struct plan_answer *a,
 {
 	const struct plan_offer *lists[] = { a->offers, a->others }, *best = NULL;
 	size_t counts[] = { a->n_offers, a->n_others };
-	int64_t least = INT64_MAX;
+	int64_t min = INT64_MAX;
 
 	for (size_t k = 0; k < ARRAY_LEN(lists); k++) {
 		for (size_t i = 0; i < counts[k]; i++) {
@@ -345,8 +345,8 @@ static const struct plan_offer *cheapest_of(const struct plan_answer *a,
 				o->capacity != PLAN_ON_DEMAND || !o->nano_per_hour)
 				continue;
 			price = price_times(o->nano_per_hour, nodes_for(a, slices, o->gpus));
-			if (price < least) {
-				least = price;
+			if (price < min) {
+				min = price;
 				best = o;
 			}
 		}

@@ -13,7 +13,7 @@
 struct columns_reader {
 	struct columns_row row;
 	size_t n; /* columns that the reader knows */
-	int (*see)(void *arg, const struct columns_row *row);
+	int (*visit)(void *arg, const struct columns_row *row);
 	void *arg;
 
 	uint64_t line; /* of the text that the parser has now */
@@ -130,7 +130,7 @@ static void on_csv_row_end(int end, void *arg)
 		if (r->column_of[r->at] != NOT_WANTED)
 			r->cells[r->column_of[r->at]][0] = 0;
 	r->in_row = false;
-	if (r->see(r->arg, &r->row) < 0)
+	if (r->visit(r->arg, &r->row) < 0)
 		r->status = -1;
 }
 
@@ -161,7 +161,7 @@ static int parse_columns_text(struct columns_reader *r, struct csv_parser *p, co
 
 int columns_read(const char *name, const char *text, size_t len,
 	const struct csv_column *columns, size_t n,
-	int (*see)(void *arg, const struct columns_row *row), void *arg, struct error *err)
+	int (*visit)(void *arg, const struct columns_row *row), void *arg, struct error *err)
 {
 	CLEANUP(freep) struct columns_reader *r = calloc(1, sizeof(*r));
 	struct csv_parser p;
@@ -173,7 +173,7 @@ int columns_read(const char *name, const char *text, size_t len,
 	for (size_t i = 0; i < n; i++)
 		r->row.cell[i] = r->cells[i];
 	r->n = n;
-	r->see = see;
+	r->visit = visit;
 	r->arg = arg;
 	status = parse_columns_text(r, &p, text, len);
 	csv_free(&p);

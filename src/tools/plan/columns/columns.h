@@ -32,12 +32,12 @@ struct columns_row {
 };
 
 /*
- * Calls @see for each row behind the first; it returns < 0, with .err set, to stop. Errors are ERR_INVALID or
+ * Calls @visit for each row behind the first; it returns < 0, with .err set, to stop. Errors are ERR_INVALID or
  * ERR_LIMIT and begin with "name:line: ".
  */
 int columns_read(const char *name, const char *text, size_t len,
 	const struct csv_column *columns, size_t n,
-	int (*see)(void *arg, const struct columns_row *row), void *arg,
+	int (*visit)(void *arg, const struct columns_row *row), void *arg,
 	struct error *err) MUST_USE;
 
 /* Sets "name:line: column: expected ..., found '...'" and returns -1. */

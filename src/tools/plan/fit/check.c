@@ -297,16 +297,16 @@ static enum plan_reason check_pod_slo(const struct fit_check_state *l, uint32_t 
 	const struct plan_workload *w = &l->f->workloads[l->g->workloads[i]];
 	const struct plan_slo *s = &w->slo;
 	const struct model_times *t = &l->got[i];
-	double most = plan_get_max_slowdown(l->f->policy, s);
+	double max = plan_get_max_slowdown(l->f->policy, s);
 	double upper = 1 + get_pod_error_band(l, i);
 	bool asked = s->p50_s > 0 || s->p95_s > 0 || s->p99_s > 0 || s->min_rate > 0;
 
 	if (!split_known(l, i))
-		return asked || most > 0 ? PLAN_PROFILE_INCOMPLETE : PLAN_FITS;
+		return asked || max > 0 ? PLAN_PROFILE_INCOMPLETE : PLAN_FITS;
 	if (l->g->mode == PLAN_EXCLUSIVE && as_measured(l))
-		most = 0; /* nothing is slower than where it was measured */
+		max = 0; /* nothing is slower than where it was measured */
 	/* Of one in flight all the time it is known by what it is slower, if not what that is. */
-	if (l->pod[i]->ref_s > 0 && is_over_limit(most, t->mean_s / l->pod[i]->ref_s * upper))
+	if (l->pod[i]->ref_s > 0 && is_over_limit(max, t->mean_s / l->pod[i]->ref_s * upper))
 		return PLAN_MISSES_SLO;
 	if (!l->pod[i]->timed) /* nobody can say more; the plan will */
 		return PLAN_FITS;

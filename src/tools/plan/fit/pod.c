@@ -28,11 +28,11 @@ static void set_pod_sensitivity(struct fit_pod *p, const struct plan_workload *w
 		p->u_sm = p->u_share = w->u.v;
 		worsen_origin(&p->origin, w->u.origin);
 	} else if ((w->sm_active.known || w->dram.known) && w->busy.known && w->busy.v > 0) {
-		double most = fmax(w->sm_active.known ? w->sm_active.v : 0,
+		double max = fmax(w->sm_active.known ? w->sm_active.v : 0,
 			w->dram.known ? w->dram.v : 0);
 
 		p->splits = true;
-		p->u_sm = p->u_share = fmin(1, fmax(U_MIN, most / w->busy.v));
+		p->u_sm = p->u_share = fmin(1, fmax(U_MIN, max / w->busy.v));
 		worsen_origin(&p->origin, PLAN_DERIVED);
 	}
 	if (w->u_bw.known) {

@@ -17,10 +17,10 @@ struct model_rotation model_time_slicing(void)
 
 struct model_rotation model_fair_share(size_t n)
 {
-	double turn = fmin(MODEL_QUANTUM_S, MODEL_QUANTUM_ROUND_S / fmax(1, (double)n));
+	double quantum = fmin(MODEL_QUANTUM_S, MODEL_QUANTUM_ROUND_S / fmax(1, (double)n));
 
 	return (struct model_rotation){ MODEL_SIGMA_FAIR_SHARE,
-		turn > MODEL_QUANTUM_MIN_S ? turn : MODEL_QUANTUM_MIN_S,
+		quantum > MODEL_QUANTUM_MIN_S ? quantum : MODEL_QUANTUM_MIN_S,
 		MODEL_QUANTUM_SHORT_S };
 }
 
@@ -137,15 +137,15 @@ struct others {
  */
 static double compute_queue_quantile(double beyond, struct others o)
 {
-	double most;
+	double max;
 
 	if (o.used <= 0)
 		return 1;
 	if (o.rho <= 0)
 		return o.used < 1 ? fmin((double)o.n, 1 + log(beyond) / log(o.used))
 				  : (double)o.n;
-	most = (double)(1 + o.closed) * (1 + log(beyond) / log(o.rho));
-	return o.used < 1 ? fmin(most, 1 + log(beyond) / log(o.used)) : most;
+	max = (double)(1 + o.closed) * (1 + log(beyond) / log(o.rho));
+	return o.used < 1 ? fmin(max, 1 + log(beyond) / log(o.used)) : max;
 }
 
 static void set_tail_times(struct model_times *t, const struct model_pod *p, double sigma,

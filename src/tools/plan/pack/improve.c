@@ -346,7 +346,7 @@ static int one_round(struct improve_round *r, struct error *err)
 static int init_search_rounds(struct improve_round *r, struct error *err)
 {
 	struct packer *p = r->p;
-	int64_t least = pack_compute_bound(p);
+	int64_t min = pack_compute_bound(p);
 
 	r->unplaced = calloc(CLOSED_TENANTS_MAX + 1, sizeof(*r->unplaced));
 	r->closed = calloc(CLOSE_MAX + 1, sizeof(*r->closed));
@@ -361,7 +361,7 @@ static int init_search_rounds(struct improve_round *r, struct error *err)
 	}
 	r->total = pack_open_price(p);
 	r->best_total = INT64_MAX;
-	r->least = price_plus(least, least / BOUND_ERROR);
+	r->least = price_plus(min, min / BOUND_ERROR);
 	return pack_kinds_choose(&r->kinds, p, err);
 }
 

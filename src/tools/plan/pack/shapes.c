@@ -76,13 +76,13 @@ static double get_min_time(const struct packer *p, uint32_t workload,
 {
 	const struct plan_workload *w = &p->fit->workloads[workload];
 	const struct fit_pod *pod = fit_pod(p->fit, workload, o->gpu);
-	double most = plan_get_max_slowdown(p->fit->policy, &w->slo);
+	double max = plan_get_max_slowdown(p->fit->policy, &w->slo);
 
 	if (pod->pod.rate > 0)
 		return pod->pod.rate * pod->pod.demand_s * (1 + sigma);
-	if (!pod->timed || most <= 0)
+	if (!pod->timed || max <= 0)
 		return 0;
-	return pod->pod.demand_s * (1 + sigma) / (most * pod->ref_s);
+	return pod->pod.demand_s * (1 + sigma) / (max * pod->ref_s);
 }
 
 /*
@@ -95,7 +95,7 @@ static double get_min_slot(const struct packer *p, uint32_t workload,
 	const struct plan_policy *policy = p->fit->policy;
 	struct fit_gpu g = { .offer = o, .workloads = &workload, .n = 1 };
 	struct plan_tenant t;
-	double least = 2;
+	double min = 2;
 
 	for (int m = 0; m < PLAN_MODES; m++) {
 		double share = 1;
@@ -122,9 +122,9 @@ static double get_min_slot(const struct packer *p, uint32_t workload,
 				break;
 			share = 1.0 / g.slots;
 		}
-		least = fmin(least, fmin(share, 1));
+		min = fmin(min, fmin(share, 1));
 	}
-	return least;
+	return min;
 }
 
 static bool is_same_gpu_offer(const struct plan_offer *a, const struct plan_offer *b)
@@ -203,16 +203,16 @@ static bool can_fit_equal_replicas(const struct packer *p, const struct pack_sha
 static uint32_t get_max_replicas(const struct packer *p, const struct pack_shape *s,
 	uint32_t workload)
 {
-	uint32_t most = p->fit->policy->pods_per_gpu, low = 1, high;
+	uint32_t max = p->fit->policy->pods_per_gpu, low = 1, high;
 
-	if (most > PLAN_PODS_MAX)
-		most = PLAN_PODS_MAX;
-	if (s->slots && most > s->slots)
-		most = s->slots;
-	for (high = 2; high <= most && can_fit_equal_replicas(p, s, workload, high); high *= 2)
+	if (max > PLAN_PODS_MAX)
+		max = PLAN_PODS_MAX;
+	if (s->slots && max > s->slots)
+		max = s->slots;
+	for (high = 2; high <= max && can_fit_equal_replicas(p, s, workload, high); high *= 2)
 		low = high;
-	if (high > most)
-		high = most + 1;
+	if (high > max)
+		high = max + 1;
 	while (low + 1 < high) {
 		uint32_t middle = (low + high) / 2;
 

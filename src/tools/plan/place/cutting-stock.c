@@ -175,7 +175,7 @@ int cutting_stock_solve(struct cutting_stock *ret, const struct cutting_demand *
 {
 	CLEANUP(freep) struct tableau *t = malloc(sizeof(*t));
 	uint32_t grain;
-	double most;
+	double max;
 
 	if (!t)
 		return error_nomem(err);
@@ -185,11 +185,11 @@ int cutting_stock_solve(struct cutting_stock *ret, const struct cutting_demand *
 		return 0;
 	solve_cutting_stock(t);
 	/* Wherever it ended, prices by which no GPU is worth more than one are a solution, and a bound. */
-	most = t->value[PLACE_WHOLE] > 1 ? t->value[PLACE_WHOLE] : 1;
+	max = t->value[PLACE_WHOLE] > 1 ? t->value[PLACE_WHOLE] : 1;
 	for (uint32_t level = 0; level < PLACE_WHOLE; level++)
-		ret->value[level] = t->value[level / t->unit * t->unit] / most;
+		ret->value[level] = t->value[level / t->unit * t->unit] / max;
 	for (uint32_t i = 0; i < t->n; i++)
-		ret->bound += t->demand[i] * t->price[i] / most;
+		ret->bound += t->demand[i] * t->price[i] / max;
 	if (grain > 1) /* that is one of larger sizes than there are */
 		ret->bound = (double)cutting_stock_l2(demand, n);
 	return 0;

@@ -38,5 +38,5 @@ void pool_format_resource(const struct plan_node *n, const struct plan_tenant *t
 /* Sets how many replicas of each tenant may come to each pool. */
 int pools_set_reachable(struct pools *s, struct error *err) MUST_USE;
 
-/* Whether whoever may meet on a GPU of @p is well there. If not, who with whom stands in @say. */
-bool pool_is_feasible(const struct plan_answer *a, const struct plan_pool *p, struct buf *say);
+/* Whether whoever may meet on a GPU of @p is well there. If not, who with whom stands in @text. */
+bool pool_is_feasible(const struct plan_answer *a, const struct plan_pool *p, struct buf *text);

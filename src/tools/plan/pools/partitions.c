@@ -34,24 +34,25 @@ static int compare_partitions(const void *a, const void *b)
 int pool_partitions_new(const struct plan_node *n, struct pool_partition **ret,
 	struct error *err)
 {
-	struct pool_partition *cuts;
+	struct pool_partition *partitions;
 
 	*ret = NULL;
 	if (n->mode != PLAN_MIG && n->mode != PLAN_SLICES)
 		return 0;
-	cuts = calloc(n->offer->gpus + 1, sizeof(*cuts));
-	if (!cuts)
+	partitions = calloc(n->offer->gpus + 1, sizeof(*partitions));
+	if (!partitions)
 		return error_nomem(err);
 	for (uint32_t i = 0; i < n->n; i++) {
-		struct pool_partition *c = &cuts[n->tenants[i].gpu];
+		struct pool_partition *c = &partitions[n->tenants[i].gpu];
 
 		if (c->n < PLAN_PODS_MAX)
 			c->v[c->n++] = get_tenant_partition(n, &n->tenants[i]);
 	}
 	for (uint32_t g = 0; g < n->offer->gpus; g++)
-		qsort(cuts[g].v, cuts[g].n, sizeof(*cuts[g].v), compare_partition_values);
-	qsort(cuts, n->offer->gpus, sizeof(*cuts), compare_partitions);
-	*ret = cuts;
+		qsort(partitions[g].v, partitions[g].n, sizeof(*partitions[g].v),
+			compare_partition_values);
+	qsort(partitions, n->offer->gpus, sizeof(*partitions), compare_partitions);
+	*ret = partitions;
 	return 0;
 }
 

@@ -320,12 +320,12 @@ static int check_all(struct pools *s, struct pooled *list, bool wide, bool *agai
 	*again = false;
 	for (size_t i = 0; i < s->n; list += s->v[i++].nodes) {
 		const struct plan_pool *p = &s->v[i];
-		CLEANUP(buf_fini) struct buf say = BUF_INIT(TEXT_MAX);
+		CLEANUP(buf_fini) struct buf text = BUF_INIT(TEXT_MAX);
 
-		if (pool_is_feasible(s->a, p, &say))
+		if (pool_is_feasible(s->a, p, &text))
 			continue;
 		if (wide || list[0].alone) {
-			if (add_arrangement_note(s, p, &say, err) < 0)
+			if (add_arrangement_note(s, p, &text, err) < 0)
 				return -1;
 			continue;
 		}

@@ -43,7 +43,7 @@ static void add_largest_tenants(struct worst_case_gpu *m, uint32_t resource, uin
 {
 	while (n) {
 		size_t best = m->p->n_tenants;
-		double most = -1;
+		double max = -1;
 
 		for (size_t i = 0; i < m->p->n_tenants; i++) {
 			const struct pool_tenant *t = &m->p->tenants[i];
@@ -52,8 +52,8 @@ static void add_largest_tenants(struct worst_case_gpu *m, uint32_t resource, uin
 			if (t->resource != resource || m->used[i] >= t->reachable ||
 				(m->used[i] && m->a->in->workloads[t->workload].anti_affinity))
 				continue;
-			if (want > most) {
-				most = want;
+			if (want > max) {
+				max = want;
 				best = i;
 			}
 		}
@@ -73,22 +73,22 @@ static enum plan_reason check_worst_case(const struct worst_case_gpu *m, uint32_
 }
 
 static void describe_conflict(const struct worst_case_gpu *m, enum plan_reason reason,
-	uint32_t culprit, struct buf *say)
+	uint32_t culprit, struct buf *text)
 {
-	buf_printf(say, "'%s' (%s) beside",
+	buf_printf(text, "'%s' (%s) beside",
 		m->a->in->workloads[m->workloads[culprit < m->n ? culprit : 0]].name,
 		plan_reason_names[reason]);
 	for (uint32_t i = 0; i < m->n && i < 8; i++)
 		if (i != culprit)
-			buf_printf(say, " '%s'", m->a->in->workloads[m->workloads[i]].name);
+			buf_printf(text, " '%s'", m->a->in->workloads[m->workloads[i]].name);
 }
 
 /* @first is there, and beside it those who want most. */
-static bool is_worst_case_feasible(struct worst_case_gpu *m, size_t first, struct buf *say)
+static bool is_worst_case_feasible(struct worst_case_gpu *m, size_t first, struct buf *text)
 {
 	const struct pool_tenant *t = &m->p->tenants[first];
-	const struct pool_partition *cuts = m->p->partitions;
-	uint32_t culprit = 0, gpus = cuts ? m->p->offer->gpus : 1;
+	const struct pool_partition *partitions = m->p->partitions;
+	uint32_t culprit = 0, gpus = partitions ? m->p->offer->gpus : 1;
 	enum plan_reason reason;
 
 	for (uint32_t g = 0; g < gpus; g++) {
@@ -99,11 +99,11 @@ static bool is_worst_case_feasible(struct worst_case_gpu *m, size_t first, struc
 		m->n = 0;
 		m->used[first] = 1;
 		m->workloads[m->n++] = t->workload;
-		if (!cuts)
+		if (!partitions)
 			add_largest_tenants(m, t->resource, m->p->slots - 1);
-		for (uint32_t i = 0; cuts && i < cuts[g].n; i++) {
+		for (uint32_t i = 0; partitions && i < partitions[g].n; i++) {
 			char name[POOL_KEY_MAX];
-			struct plan_tenant like = { .memory_mib = cuts[g].v[i] };
+			struct plan_tenant like = { .memory_mib = partitions[g].v[i] };
 			const struct plan_node node = { .offer = m->p->offer,
 				.mode = m->p->mode };
 			uint32_t resource = 0;
@@ -117,18 +117,18 @@ static bool is_worst_case_feasible(struct worst_case_gpu *m, size_t first, struc
 			else
 				add_largest_tenants(m, resource, 1);
 		}
-		if (cuts && !seated)
+		if (partitions && !seated)
 			continue;
 		reason = check_worst_case(m, &culprit);
 		if (reason != PLAN_FITS) {
-			describe_conflict(m, reason, culprit, say);
+			describe_conflict(m, reason, culprit, text);
 			return false;
 		}
 	}
 	return true;
 }
 
-bool pool_is_feasible(const struct plan_answer *a, const struct plan_pool *p, struct buf *say)
+bool pool_is_feasible(const struct plan_answer *a, const struct plan_pool *p, struct buf *text)
 {
 	struct worst_case_gpu m = { .a = a, .p = p };
 	bool holds = true;
@@ -142,7 +142,7 @@ bool pool_is_feasible(const struct plan_answer *a, const struct plan_pool *p, st
 	for (int w = 0; w < GPU_DEMANDS && holds; w++) {
 		m.want = (enum gpu_demand)w;
 		for (size_t i = 0; i < p->n_tenants && holds; i++)
-			holds = is_worst_case_feasible(&m, i, say);
+			holds = is_worst_case_feasible(&m, i, text);
 	}
 	free(m.used);
 	return holds;

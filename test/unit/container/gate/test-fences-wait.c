@@ -62,10 +62,10 @@ static void lone_places(void)
 	lone_looks(UINT64_C(1000000000));
 }
 
-static void lone_is_stuck(bool parked)
+static void lone_is_stuck(bool blocked)
 {
 	lone_looks(1000);
-	CHECK(fences_is_stuck(&lone.marks, 0) && fences_is_blocked(&lone.marks, 0) == parked);
+	CHECK(fences_is_stuck(&lone.marks, 0) && fences_is_blocked(&lone.marks, 0) == blocked);
 }
 
 static void lone_goes_on(void)

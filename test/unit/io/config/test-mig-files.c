@@ -22,13 +22,14 @@ static int fits(const struct mig_config *c, const struct mig_node_gpu *g, struct
 	struct error *err)
 {
 	const struct mig_entry *e = mig_config_entry(c, g);
-	struct mig_placement places[MIG_GIS_MAX];
+	struct mig_placement placements[MIG_GIS_MAX];
 	CLEANUP(strv_fini) struct strv guesses = STRV_INIT;
 
 	if (!e || mig_entry_want(e, g, w, &guesses, err) < 0 || guesses.n)
 		return 0;
-	return mig_geometry_place(&g->layout, NULL, w, MIG_KEEP_NOTHING, places, err) < 0 ? -1
-											  : 1;
+	return mig_geometry_place(&g->layout, NULL, w, MIG_KEEP_NOTHING, placements, err) < 0
+		       ? -1
+		       : 1;
 }
 
 static const struct {

@@ -323,16 +323,16 @@ static void backoff_next__stays_in_bounds(void **state)
 	for (int i = 0; i < 100; i++) {
 		struct backoff low = b, high = b;
 		/* The least and the most that any random number gives. */
-		uint64_t most = backoff_next(&high, 0, 0);
-		uint64_t least = backoff_next(&low, 0, full / 2);
+		uint64_t max = backoff_next(&high, 0, 0);
+		uint64_t min = backoff_next(&low, 0, full / 2);
 
-		assert_int_equal(most, full);
-		assert_int_equal(least, full - full / 2);
+		assert_int_equal(max, full);
+		assert_int_equal(min, full - full / 2);
 		for (uint64_t r = 0; r < 50; r++) {
 			struct backoff any = b;
 
-			assert_in_range(backoff_next(&any, 0, r * 0x9e3779b97f4a7c15U), least,
-				most);
+			assert_in_range(backoff_next(&any, 0, r * 0x9e3779b97f4a7c15U), min,
+				max);
 		}
 		(void)backoff_next(&b, 0, 1);
 		full = full * 2 > b.max_ns ? b.max_ns : full * 2;

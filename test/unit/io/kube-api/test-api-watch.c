@@ -459,7 +459,7 @@ static void api_watch__quick_ends_back_off(void **state)
 	struct env *e = *state;
 	struct watcher w = { .objects = 0 };
 	unsigned before;
-	uint64_t begin, most;
+	uint64_t begin, max;
 
 	api_open(e, NULL, NULL);
 	e->api->intervals.quick_ns = 60 * NS_PER_SEC;
@@ -471,8 +471,8 @@ static void api_watch__quick_ends_back_off(void **state)
 	begin = time_mono_ns();
 	run_for_ms(e, 300);
 	/* One in 20 ms at most: half of 40. */
-	most = (time_mono_ns() - begin) / (20 * NS_PER_MS) + 2;
-	assert_in_range(e->requests - before, 1, most);
+	max = (time_mono_ns() - begin) / (20 * NS_PER_MS) + 2;
+	assert_in_range(e->requests - before, 1, max);
 	assert_int_equal(w.why.code, ERR_INVALID); /* a list came back as a stream, by script */
 	stop(&w);
 }

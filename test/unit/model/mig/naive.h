@@ -124,7 +124,7 @@ static inline bool naive_full(const struct naive_worth *w)
 }
 
 static inline void naive_count_kept(struct naive_worth *w, const struct mig_gi *gi,
-	const struct mig_desired_gi *want)
+	const struct mig_desired_gi *desired)
 {
 	w->gis++;
 	w->steps++;
@@ -135,26 +135,26 @@ static inline void naive_count_kept(struct naive_worth *w, const struct mig_gi *
 			have += gi->ci[j].slices == slices;
 			busy += gi->ci[j].slices == slices && gi->ci[j].busy;
 		}
-		for (uint32_t j = 0; j < want->n_ci; j++)
-			wanted += want->ci[j] == slices;
+		for (uint32_t j = 0; j < desired->n_ci; j++)
+			wanted += desired->ci[j] == slices;
 		w->steps += have < wanted ? have : wanted;
 		w->busy += busy < wanted ? busy : wanted;
 	}
 }
 
-/* What the starts @v of @want's instances are worth; @gis: those of @have that stay, as bits. */
+/* What the starts @v of @desired's instances are worth; @gis: those of @have that stay, as bits. */
 static inline struct naive_worth naive_worth(const struct mig_layout *l,
-	const struct mig_state *have, const struct mig_desired *want, struct naive_placement *v,
-	uint32_t *gis)
+	const struct mig_state *have, const struct mig_desired *desired,
+	struct naive_placement *v, uint32_t *gis)
 {
 	struct naive_worth w = { 0 };
 	uint32_t order[MIG_PROFILES_MAX], n = 0;
 
 	*gis = 0;
-	for (uint32_t k = 0; k < want->n; k++) {
+	for (uint32_t k = 0; k < desired->n; k++) {
 		for (uint32_t i = 0; have && i < have->n; i++) {
 			if (have->gi[i].profile == v[k].i && have->gi[i].start == v[k].at) {
-				naive_count_kept(&w, &have->gi[i], &want->gi[k]);
+				naive_count_kept(&w, &have->gi[i], &desired->gi[k]);
 				*gis |= 1u << i;
 			}
 		}
@@ -167,7 +167,7 @@ static inline struct naive_worth naive_worth(const struct mig_layout *l,
 					l->profiles[i].size == size)
 					order[n++] = i;
 	for (uint32_t i = 0; i < n; i++)
-		w.room[i] = naive_count_free(l, v, want->n, order[i], 0);
+		w.room[i] = naive_count_free(l, v, desired->n, order[i], 0);
 	return w;
 }
 
@@ -178,16 +178,16 @@ struct naive_best {
 };
 
 static inline void naive_try(const struct mig_layout *l, const struct mig_state *have,
-	const struct mig_desired *want, uint32_t k, struct naive_placement *v,
+	const struct mig_desired *desired, uint32_t k, struct naive_placement *v,
 	struct naive_best *best)
 {
 	struct naive_worth w;
 	uint32_t gis;
 
-	if (k == want->n) {
+	if (k == desired->n) {
 		if (!naive_legal(l, v, k))
 			return;
-		w = naive_worth(l, have, want, v, &gis);
+		w = naive_worth(l, have, desired, v, &gis);
 		if (!best->found || naive_compare(&w, &best->worth) > 0)
 			best->worth = w;
 		best->found = true;
@@ -196,22 +196,22 @@ static inline void naive_try(const struct mig_layout *l, const struct mig_state 
 		return;
 	}
 	for (uint32_t at = 0; at < l->slots; at++) {
-		bool ok = want->gi[k].start == MIG_START_ANY || want->gi[k].start == at;
+		bool ok = desired->gi[k].start == MIG_START_ANY || desired->gi[k].start == at;
 
-		v[k] = (struct naive_placement){ want->gi[k].profile, at };
+		v[k] = (struct naive_placement){ desired->gi[k].profile, at };
 		for (uint32_t j = 0; j < k; j++)
 			ok = ok && !naive_overlap(l, v[j], v[k]);
 		if (ok && l->profiles[v[k].i].starts >> at & 1)
-			naive_try(l, have, want, k + 1, v, best);
+			naive_try(l, have, desired, k + 1, v, best);
 	}
 }
 
 static inline struct naive_best naive_solve(const struct mig_layout *l,
-	const struct mig_state *have, const struct mig_desired *want)
+	const struct mig_state *have, const struct mig_desired *desired)
 {
 	struct naive_placement v[MIG_GIS_MAX + MIG_SLOTS_MAX];
 	struct naive_best best = { .found = false };
 
-	naive_try(l, have, want, 0, v, &best);
+	naive_try(l, have, desired, 0, v, &best);
 	return best;
 }

@@ -82,12 +82,12 @@ static inline uint32_t random_start(struct chance *c, uint32_t starts)
 
 /* Instances that do not overlap; @busy: in a hundred CIs. What they use up is not looked at. */
 static inline struct mig_state random_state(struct chance *c, const struct mig_layout *l,
-	uint32_t most, uint32_t busy)
+	uint32_t max, uint32_t busy)
 {
 	struct mig_state s = { .capable = true, .enabled = true, .pending_enabled = true };
 	uint32_t used = 0;
 
-	for (uint32_t tries = chance(c, 2 * most + 1); tries-- && s.n < most;) {
+	for (uint32_t tries = chance(c, 2 * max + 1); tries-- && s.n < max;) {
 		struct mig_gi *gi = &s.gi[s.n];
 		uint32_t i = chance(c, l->n), slots, cis[MIG_CIS_MAX];
 
@@ -112,11 +112,11 @@ static inline struct mig_state random_state(struct chance *c, const struct mig_l
 
 /* Half of it is what @s has, so that there is something to keep. */
 static inline struct mig_desired random_want(struct chance *c, const struct mig_layout *l,
-	const struct mig_state *s, uint32_t most)
+	const struct mig_state *s, uint32_t max)
 {
 	struct mig_desired w = { .enabled = true };
 
-	for (uint32_t n = chance(c, most + 1); w.n < n;) {
+	for (uint32_t n = chance(c, max + 1); w.n < n;) {
 		struct mig_desired_gi *gi = &w.gi[w.n++];
 		const struct mig_gi *like =
 			s->n && chance(c, 2) ? &s->gi[chance(c, s->n)] : NULL;

@@ -530,30 +530,32 @@ static void mig_config_export__is_what_is_there(void **state)
 			const struct mig_entry *e = mig_config_entry(&c->configs[0], &gpus[i]);
 			const struct mig_saved_gpu *s =
 				mig_checkpoint_find(saved, gpus[i].uuid);
-			struct mig_desired want, have;
+			struct mig_desired desired, have;
 
 			assert_int_equal(s != NULL, gpus[i].state.capable);
 			if (!s) {
-				assert_int_equal(mig_entry_want(e, &gpus[i], &want, NULL, &err),
-					1);
+				assert_int_equal(
+					mig_entry_want(e, &gpus[i], &desired, NULL, &err), 1);
 				continue;
 			}
 			mig_desired_from_state(&gpus[i].state, &have);
-			memset(&want, 0, sizeof(want));
-			assert_ok(mig_entry_want(e, &gpus[i], &want, NULL, &err), &err);
-			assert_string_equal(want_text(&gpus[i].layout, &want),
+			memset(&desired, 0, sizeof(desired));
+			assert_ok(mig_entry_want(e, &gpus[i], &desired, NULL, &err), &err);
+			assert_string_equal(want_text(&gpus[i].layout, &desired),
 				want_text(&gpus[i].layout, &have));
-			assert_int_equal(want.enabled, gpus[i].state.enabled);
-			assert_ok(mig_checkpoint_want(s, &gpus[i], &want, &err), &err);
-			assert_int_equal(want.n, have.n);
+			assert_int_equal(desired.enabled, gpus[i].state.enabled);
+			assert_ok(mig_checkpoint_want(s, &gpus[i], &desired, &err), &err);
+			assert_int_equal(desired.n, have.n);
 			/* A checkpoint has them by profile; no two are at one place. */
 			for (uint32_t k = 0; k < have.n; k++) {
-				const struct mig_desired_gi *w = &want.gi[0];
+				const struct mig_desired_gi *w = &desired.gi[0];
 
-				assert_true(!k || want.gi[k - 1].profile <= want.gi[k].profile);
-				while (w < &want.gi[want.n] && w->start != have.gi[k].start)
+				assert_true(!k ||
+					    desired.gi[k - 1].profile <= desired.gi[k].profile);
+				while (w < &desired.gi[desired.n] &&
+					w->start != have.gi[k].start)
 					w++;
-				assert_true(w < &want.gi[want.n]);
+				assert_true(w < &desired.gi[desired.n]);
 				assert_int_equal(w->profile, have.gi[k].profile);
 				assert_int_equal(w->n_ci, have.gi[k].n_ci);
 				assert_memory_equal(w->ci, have.gi[k].ci,
@@ -702,13 +704,13 @@ static void mig_config_generate__makes_only_what_fits(void **state)
 		assert_ok(mig_config_generate(&c, &node, &err), &err);
 		assert_int_equal(c->n, g.layout.n + 3);
 		for (size_t i = 0; i < c->n; i++) {
-			struct mig_placement places[MIG_GIS_MAX];
+			struct mig_placement placements[MIG_GIS_MAX];
 			struct mig_desired w;
 
 			assert_ok(mig_entry_want(c->configs[i].entries, &g, &w, NULL, &err),
 				&err);
 			assert_ok(mig_geometry_place(&g.layout, NULL, &w, MIG_KEEP_NOTHING,
-					  places, &err),
+					  placements, &err),
 				&err);
 		}
 		(void)mig_configs_free(c);

@@ -287,11 +287,11 @@ static uint32_t first_start(const struct mig_layout *l, const char *have, const 
 {
 	struct mig_state s = state_of(l, have);
 	struct mig_desired w = want_of(l, text);
-	struct mig_placement places[MIG_GIS_MAX];
+	struct mig_placement placements[MIG_GIS_MAX];
 	struct error err = ERROR_INIT;
 
-	assert_ok(mig_geometry_place(l, &s, &w, MIG_KEEP_BUSY, places, &err), &err);
-	return places[0].start;
+	assert_ok(mig_geometry_place(l, &s, &w, MIG_KEEP_BUSY, placements, &err), &err);
+	return placements[0].start;
 }
 
 static void mig_geometry_place__leaves_large_holes(void **state)

@@ -95,7 +95,7 @@ void assert_share(const struct bench *b, unsigned int i, double percent)
 void assert_capped(const struct bench *b, unsigned int i, double percent, unsigned int others)
 {
 	double waited = percent / PERCENT * (double)(others * SCHED_QUANTUM_NS);
-	double most = (double)(SCHED_CAP_PORTION_NS + 3 * KERNEL_NS + MODEL_CHANGE_NS) + waited;
+	double max = (double)(SCHED_CAP_PORTION_NS + 3 * KERNEL_NS + MODEL_CHANGE_NS) + waited;
 
-	assert_share_within(b, i, percent, PERCENT * most / (double)S);
+	assert_share_within(b, i, percent, PERCENT * max / (double)S);
 }

@@ -33,9 +33,9 @@ uint64_t model_random(struct model *m, uint64_t below)
 	return below ? (m->seed * UINT64_C(2685821657736338717) >> 20) % below : 0;
 }
 
-static uint64_t between(struct model *m, uint64_t least, uint64_t most)
+static uint64_t between(struct model *m, uint64_t min, uint64_t max)
 {
-	return least + model_random(m, most - least + 1);
+	return min + model_random(m, max - min + 1);
 }
 
 /* ---- what the arbiter does --------------------------------------------------------------------- */
@@ -46,31 +46,31 @@ static bool liar(const struct model_proc *p)
 }
 
 /* A gate of a seat has changed: the page says so at once. */
-static void on_gate(void *arg, struct sched_client *seat)
+static void on_gate(void *arg, struct sched_client *client)
 {
 	struct model *m = arg;
-	struct model_proc *p = seat->user;
+	struct model_proc *p = client->user;
 	struct model_slice *s = p->slice;
 	uint64_t keeper = m->now + between(m, 10 * US, 100 * US);
 
 	p->generation++;
 	p->gate_at = m->now;
 	m->n_gates++;
-	if (seat->gate == SCHED_GATE_CLOSED)
+	if (client->gate == SCHED_GATE_CLOSED)
 		s->closed_at[p->gpu] = model_charged(m, s, p->gpu);
-	if (seat->gate != SCHED_GATE_CLOSED && p->blocked)
+	if (client->gate != SCHED_GATE_CLOSED && p->blocked)
 		p->woken_at = m->now + between(m, 5 * US, 50 * US);
 	/* Where all it knows of stands at the gate, who is woken there is to say what it sees. */
 	if (p->in_flight || !p->blocked)
 		p->poll_at = sched_min(p->poll_at, keeper);
-	if (seat->gate == SCHED_GATE_THROTTLED && seat->throttle.quantum_ns != UINT64_MAX &&
-		seat->throttle.quantum_ns > SCHED_QUANTUM_NS * 5 / 4)
-		fail(m, "a turn of %.3f ms", (double)seat->throttle.quantum_ns / 1e6);
+	if (client->gate == SCHED_GATE_THROTTLED && client->throttle.quantum_ns != UINT64_MAX &&
+		client->throttle.quantum_ns > SCHED_QUANTUM_NS * 5 / 4)
+		fail(m, "a turn of %.3f ms", (double)client->throttle.quantum_ns / 1e6);
 }
 
-static uint64_t done_of(void *arg, const struct sched_client *seat)
+static uint64_t done_of(void *arg, const struct sched_client *client)
 {
-	const struct model_proc *p = seat->user;
+	const struct model_proc *p = client->user;
 
 	(void)arg;
 	return p->steps;
@@ -153,7 +153,7 @@ static void check_pair(struct model *m, struct model_slice *a, const struct mode
 	double quantum)
 {
 	const struct sched_share *p = find_model_share(m, a, 0), *q = find_model_share(m, b, 0);
-	double weight = p->config.weight, turn = quantum * 5 / 4, bound;
+	double weight = p->config.weight, longest = quantum * 5 / 4, bound;
 	double lag = (double)p->vtime - (double)q->vtime;
 	uint32_t bit = UINT32_C(1) << (b - m->slices);
 
@@ -161,10 +161,10 @@ static void check_pair(struct model *m, struct model_slice *a, const struct mode
 		a->level = 0;
 		return;
 	}
-	if (turn < (double)SCHED_QUANTUM_MIN_NS / weight)
-		turn = (double)SCHED_QUANTUM_MIN_NS / weight;
+	if (longest < (double)SCHED_QUANTUM_MIN_NS / weight)
+		longest = (double)SCHED_QUANTUM_MIN_NS / weight;
 	/* And the remainders of divisions. */
-	bound = quantum / 4 + turn + (double)a->overrun[0] / weight + 4;
+	bound = quantum / 4 + longest + (double)a->overrun[0] / weight + 4;
 	if (p->quanta != a->quanta && !q->n_wants)
 		a->level &= ~bit;
 	if (lag <= quantum / 4)
@@ -179,13 +179,13 @@ static void check_pair(struct model *m, struct model_slice *a, const struct mode
 
 static void check_lag(struct model *m)
 {
-	uint32_t most = 1;
+	uint32_t max = 1;
 
 	for (size_t i = 0; i < m->n_slices; i++) {
 		const struct model_slice *s = &m->slices[i];
 
 		if (s->slice && s->steady && !s->config[0].mps)
-			most = s->config[0].weight > most ? s->config[0].weight : most;
+			max = s->config[0].weight > max ? s->config[0].weight : max;
 	}
 	for (size_t i = 0; i < m->n_slices; i++) {
 		if (!wants_now(m, &m->slices[i]))
@@ -193,7 +193,7 @@ static void check_lag(struct model *m)
 		for (size_t j = 0; j < m->n_slices; j++) {
 			if (j != i && wants_now(m, &m->slices[j]))
 				check_pair(m, &m->slices[i], &m->slices[j],
-					(double)(SCHED_QUANTUM_NS / most));
+					(double)(SCHED_QUANTUM_NS / max));
 		}
 		m->slices[i].quanta = find_model_share(m, &m->slices[i], 0)->quanta;
 	}
@@ -238,7 +238,7 @@ static bool works(const struct model_proc *p)
 
 static bool has_more(const struct model_proc *p)
 {
-	uint64_t least = UINT64_MAX;
+	uint64_t min = UINT64_MAX;
 
 	switch (p->task.kind) {
 	case MODEL_SATURATE:
@@ -256,9 +256,9 @@ static bool has_more(const struct model_proc *p)
 			const struct model_proc *q = &p->m->procs[i];
 
 			if (q->slice == p->slice)
-				least = sched_min(least, q->steps);
+				min = sched_min(min, q->steps);
 		}
-		return p->steps + p->in_flight < least + p->task.ahead;
+		return p->steps + p->in_flight < min + p->task.ahead;
 	case MODEL_FALSE_BUSY:
 		return !p->blocked && !p->client->busy && !p->n_packets;
 	case MODEL_SHY:
@@ -279,7 +279,7 @@ static bool is_tight(const struct model_proc *p)
 /* METERED: as much as the process thinks is enough. */
 static bool is_throttled_out(const struct model_proc *p)
 {
-	const struct sched_throttle *meter = &p->client->throttle;
+	const struct sched_throttle *throttle = &p->client->throttle;
 	uint64_t guess =
 		(p->in_flight + 1) * p->task.kernel_ns * p->task.estimate_permille / 1000;
 	uint64_t left = UINT64_MAX, gone = p->m->now - p->gate_at;
@@ -289,10 +289,10 @@ static bool is_throttled_out(const struct model_proc *p)
 		return false;
 	if (p->in_flight == 1 && is_tight(p))
 		return p->head_ns > MODEL_LEAD_NS;
-	if (meter->quantum_ns != UINT64_MAX)
-		left = (meter->quantum_ns > gone ? meter->quantum_ns - gone : 0) +
-		       meter->overrun_ns;
-	return guess > sched_min(meter->window_ns, left);
+	if (throttle->quantum_ns != UINT64_MAX)
+		left = (throttle->quantum_ns > gone ? throttle->quantum_ns - gone : 0) +
+		       throttle->overrun_ns;
+	return guess > sched_min(throttle->window_ns, left);
 }
 
 static void send(struct model_proc *p, bool busy, bool wants)

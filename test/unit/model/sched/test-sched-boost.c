@@ -43,15 +43,15 @@ struct world {
 	uint64_t now;
 };
 
-static void on_gate(void *arg, struct sched_client *seat)
+static void on_gate(void *arg, struct sched_client *client)
 {
 	(void)arg;
-	(void)seat;
+	(void)client;
 }
 
-static uint64_t done_of(void *arg, const struct sched_client *seat)
+static uint64_t done_of(void *arg, const struct sched_client *client)
 {
-	const struct program *p = seat->user;
+	const struct program *p = client->user;
 
 	(void)arg;
 	return p->kind == STUCK ? 0 : p->done;

@@ -71,16 +71,16 @@ static struct outcome run(uint64_t seed, const struct tenant *tenants, unsigned 
 }
 
 /* What each does with others, of what it does alone. */
-static void assert_gets_on(const struct tenant *tenants, unsigned int n, double least)
+static void assert_gets_on(const struct tenant *tenants, unsigned int n, double min)
 {
 	struct outcome all = run(1, tenants, n, 10 * S, false);
 
 	for (unsigned int i = 0; i < n; i++) {
 		double alone = run(1, &tenants[i], 1, S, false).did[0];
 
-		if (all.did[i] < least * alone)
+		if (all.did[i] < min * alone)
 			fail_msg("tenant %u gets on at %.3f of its own pace, expected %.3f", i,
-				all.did[i] / alone, least);
+				all.did[i] / alone, min);
 	}
 }
 

@@ -21,10 +21,10 @@ static const struct sched_share_config mps_all = { .weight = 40,
 	.latency = true,
 	.mps = true };
 
-static void on_gate(void *arg, struct sched_client *seat)
+static void on_gate(void *arg, struct sched_client *client)
 {
 	(void)arg;
-	assert_true(seat->gate == SCHED_GATE_CLOSED || !seat->wants);
+	assert_true(client->gate == SCHED_GATE_CLOSED || !client->wants);
 }
 
 static void share(unsigned int i, unsigned int gpu, const struct sched_share_config *s)

@@ -35,12 +35,12 @@ static void sched_learn_overrun__takes_one_for_twice_those_before_it_at_most(voi
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(tails) / sizeof(tails[0]); i++) {
-		uint64_t tail = tails[i], most = 2 * tail + SCHED_GRACE_MIN_NS;
+		uint64_t tail = tails[i], max = 2 * tail + SCHED_GRACE_MIN_NS;
 
-		assert_int_equal(learns(tail, most), (7 * tail + most) / 8);
-		assert_int_equal(learns(tail, most - 8), (7 * tail + most) / 8 - 1);
-		assert_int_equal(learns(tail, most + 8), (7 * tail + most) / 8);
-		assert_int_equal(learns(tail, 10000 * MS), (7 * tail + most) / 8);
+		assert_int_equal(learns(tail, max), (7 * tail + max) / 8);
+		assert_int_equal(learns(tail, max - 8), (7 * tail + max) / 8 - 1);
+		assert_int_equal(learns(tail, max + 8), (7 * tail + max) / 8);
+		assert_int_equal(learns(tail, 10000 * MS), (7 * tail + max) / 8);
 	}
 }
 

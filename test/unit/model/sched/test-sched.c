@@ -19,10 +19,10 @@ static struct {
 
 static const struct sched_share_config equal = { .weight = 1 };
 
-static void on_gate(void *arg, struct sched_client *seat)
+static void on_gate(void *arg, struct sched_client *client)
 {
 	(void)arg;
-	(void)seat;
+	(void)client;
 	e.gates++;
 }
 

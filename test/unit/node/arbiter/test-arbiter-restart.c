@@ -322,9 +322,9 @@ static uint64_t next_random(uint64_t *r)
 static void allocate_really(struct shared *s, size_t i, uint64_t bytes)
 {
 	uint64_t sum = atomic_fetch_add(&s->truth, bytes) + bytes;
-	uint64_t most = atomic_load(&s->most);
+	uint64_t max = atomic_load(&s->most);
 
-	while (sum > most && !atomic_compare_exchange_weak(&s->most, &most, sum))
+	while (sum > max && !atomic_compare_exchange_weak(&s->most, &max, sum))
 		;
 	atomic_fetch_add(&s->bytes[i], bytes);
 }

@@ -543,39 +543,39 @@ static const char *runtime_env(const char *name)
 static void place__has_a_default_of_ones_own(void **state)
 {
 	struct error err = ERROR_INIT;
-	struct sim_location place;
+	struct sim_location location;
 	char want[128];
 
 	(void)state;
-	assert_ok(sim_location_from_env(&place, empty_env, &err), &err);
+	assert_ok(sim_location_from_env(&location, empty_env, &err), &err);
 	(void)snprintf(want, sizeof(want), "/tmp/gpuslice-sim-%u/p3.2xlarge",
 		(unsigned)geteuid());
-	assert_string_equal(place.dir, want);
-	assert_ok(sim_location_from_env(&place, runtime_env, &err), &err);
-	assert_string_equal(place.dir, "/run/user/7/gpuslice-sim/p3.2xlarge");
-	assert_error(sim_location_resolve(&place, "p3.9xlarge", NULL, &err), &err,
+	assert_string_equal(location.dir, want);
+	assert_ok(sim_location_from_env(&location, runtime_env, &err), &err);
+	assert_string_equal(location.dir, "/run/user/7/gpuslice-sim/p3.2xlarge");
+	assert_error(sim_location_resolve(&location, "p3.9xlarge", NULL, &err), &err,
 		"unknown node model");
-	assert_error(sim_location_resolve(&place, "./no.yaml", NULL, &err), &err,
+	assert_error(sim_location_resolve(&location, "./no.yaml", NULL, &err), &err,
 		"No such file");
 }
 
 /* Somebody else's directory in the shared /tmp, at the place of ours. */
 static void place__refuses_a_directory_of_others(void **state)
 {
-	struct sim_location place = { .node = "p3.2xlarge" };
+	struct sim_location location = { .node = "p3.2xlarge" };
 	struct error err = ERROR_INIT;
 	struct sim_state *s = NULL;
 	char parent[64];
 
 	(void)state;
 	(void)snprintf(parent, sizeof(parent), "/tmp/gpuslice-sim-test%d", (int)getpid());
-	(void)snprintf(place.dir, sizeof(place.dir), "%s/node", parent);
+	(void)snprintf(location.dir, sizeof(location.dir), "%s/node", parent);
 	assert_int_equal(mkdir(parent, 0777), 0);
 	assert_int_equal(chmod(parent, 0777), 0);
-	assert_int_equal(mkdir(place.dir, 0700), 0);
-	assert_error(sim_location_open(&place, NULL, &s, &err), &err,
+	assert_int_equal(mkdir(location.dir, 0700), 0);
+	assert_error(sim_location_open(&location, NULL, &s, &err), &err,
 		"belongs to somebody else");
-	assert_int_equal(rmdir(place.dir), 0);
+	assert_int_equal(rmdir(location.dir), 0);
 	assert_int_equal(rmdir(parent), 0);
 }
 

@@ -314,7 +314,7 @@ static void check_plan(const struct isolation_case *c, const struct trial_plan *
 static void plans__are_possible(void **state)
 {
 	static const uint32_t times[] = { 400, 700, 1100, 1500 };
-	const struct environment_options place = { .memory = UINT64_C(80) << 30 };
+	const struct environment_options environment = { .memory = UINT64_C(80) << 30 };
 	struct case_alone alone = { 1, 1, "" };
 	size_t n = 0;
 
@@ -324,7 +324,7 @@ static void plans__are_possible(void **state)
 			for (size_t t = 0; t < ARRAY_LEN(times); t++) {
 				struct isolation_case c = { .kind = kinds[k],
 					.mode = (enum bench_mode)m,
-					.environment = &place,
+					.environment = &environment,
 					.ms = times[t],
 					.alone = &alone };
 

@@ -336,17 +336,17 @@ static void status__of_the_arbiter_is_read(void **state)
 	static const char *const none[] = { "", "{}", "[]", "{\"slices\": []}",
 		"{\"slices\": [{\"gpus\": []}]}", "{\"slices\": 1}",
 		"{\"slices\": [{\"gpus\": [1]}]}" };
-	struct profile_sample look;
+	struct profile_sample sample;
 
 	(void)state;
-	assert_true(watch_parse_status(&look, text, strlen(text)));
-	assert_int_equal(look.charged_ns, 5);
-	assert_int_equal(look.launches + look.copies, 9);
-	assert_int_equal(look.peak, 200);
-	assert_int_equal(look.overhead, 42);
-	assert_true(look.overhead_known);
+	assert_true(watch_parse_status(&sample, text, strlen(text)));
+	assert_int_equal(sample.charged_ns, 5);
+	assert_int_equal(sample.launches + sample.copies, 9);
+	assert_int_equal(sample.peak, 200);
+	assert_int_equal(sample.overhead, 42);
+	assert_true(sample.overhead_known);
 	for (size_t i = 0; i < ARRAY_LEN(none); i++)
-		assert_false(watch_parse_status(&look, none[i], strlen(none[i])));
+		assert_false(watch_parse_status(&sample, none[i], strlen(none[i])));
 }
 
 static void pods__are_found_by_their_cgroups(void **state)

@@ -91,14 +91,14 @@ static void fill_device_account(const struct monitoring *mon, struct view_device
 }
 
 /* How it is shared and what it is called: as its first seat. */
-static void fill_device_offer(const struct monitoring_round *r, uint32_t unit, struct view *v,
+static void fill_device_offer(const struct monitoring_round *r, uint32_t device, struct view *v,
 	struct view_device *to)
 {
 	to->resource = "";
 	for (uint32_t i = 0; i < r->replicas.n; i++) {
 		const struct monitoring_replica *s = &r->replicas.v[i];
 
-		if (s->device_index != unit)
+		if (s->device_index != device)
 			continue;
 		to->offered = true;
 		to->mode = (enum view_mode)s->mode;

@@ -167,11 +167,11 @@ void usage_accounts_close(struct usage_accounts *t)
 
 /* ---- records that were never used ------------------------------------------------------------- */
 
-static uint32_t get_touched_count(const _Atomic uint32_t *at, uint32_t most)
+static uint32_t get_touched_count(const _Atomic uint32_t *at, uint32_t max)
 {
 	uint32_t n = atomic_load_explicit(at, memory_order_acquire);
 
-	return n < most ? n : most;
+	return n < max ? n : max;
 }
 
 uint32_t usage_accounts_touched(const struct usage_accounts *t)

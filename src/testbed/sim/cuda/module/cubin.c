@@ -96,12 +96,12 @@ static bool find_tables(struct cubin *c, size_t names)
 }
 
 /* The end of what the sections have in the file. */
-static bool measure_cubin(struct cubin *c, size_t most)
+static bool measure_cubin(struct cubin *c, size_t max)
 {
 	size_t end = c->sections + c->section_count * sizeof(Elf64_Shdr);
 	Elf64_Shdr s;
 
-	c->bytes = most;
+	c->bytes = max;
 	for (size_t i = 0; i < c->section_count; i++) {
 		if (!read_section_header(c, i, &s))
 			return false;
@@ -115,20 +115,20 @@ static bool measure_cubin(struct cubin *c, size_t most)
 	return true;
 }
 
-bool cubin_open(struct cubin *ret, const void *image, size_t most)
+bool cubin_open(struct cubin *ret, const void *image, size_t max)
 {
 	Elf64_Ehdr h;
 
-	*ret = (struct cubin){ .image = image, .bytes = most };
+	*ret = (struct cubin){ .image = image, .bytes = max };
 	if (!copy_from_image(ret, &h, 0, sizeof(h)) || !cubin_is(image) ||
 		h.e_ident[EI_CLASS] != ELFCLASS64 || h.e_ident[EI_DATA] != ELFDATA2LSB ||
 		h.e_machine != MACHINE_CUDA || h.e_shentsize != sizeof(Elf64_Shdr) ||
-		h.e_shoff > most || h.e_shnum > (most - h.e_shoff) / sizeof(Elf64_Shdr))
+		h.e_shoff > max || h.e_shnum > (max - h.e_shoff) / sizeof(Elf64_Shdr))
 		return false;
 	ret->arch = arch_of(&h);
 	ret->sections = h.e_shoff;
 	ret->section_count = h.e_shnum;
-	return measure_cubin(ret, most) && find_tables(ret, h.e_shstrndx);
+	return measure_cubin(ret, max) && find_tables(ret, h.e_shstrndx);
 }
 
 static const char *section_name(const struct cubin *c, const Elf64_Shdr *s)

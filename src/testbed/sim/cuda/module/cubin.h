@@ -26,10 +26,10 @@ struct cubin {
 bool cubin_is(const void *image);
 
 /*
- * Reads the tables of @image, which is borrowed and has @most bytes at most; CUBIN_MAX_BYTES of one whose size its own
+ * Reads the tables of @image, which is borrowed and has @max bytes at most; CUBIN_MAX_BYTES of one whose size its own
  * tables have to say, as the driver's interface names none. False: it is no cubin, or damaged.
  */
-bool cubin_open(struct cubin *ret, const void *image, size_t most);
+bool cubin_open(struct cubin *ret, const void *image, size_t max);
 
 /* The next kernel or variable. 1: one was found; 0: no more; -1: damaged. */
 int cubin_next(struct cubin *c, struct ptx_entry *ret);

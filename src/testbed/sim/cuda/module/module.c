@@ -672,7 +672,7 @@ EXPORT CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *ret, C
 {
 	struct function *f = NULL;
 	CUresult r = enter_function(h, ret && block > 0 && block <= 1024 && flags <= 1, &f);
-	int by_threads, by_shared, most;
+	int by_threads, by_shared, max;
 	const struct sim_cuda_device *d;
 	size_t per_sm;
 
@@ -682,8 +682,8 @@ EXPORT CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *ret, C
 	per_sm = (size_t)device_attribute(d, 81);
 	by_threads = device_attribute(d, 39) / ((block + 31) / 32 * 32);
 	by_shared = shared < per_sm ? (int)(per_sm / (shared + BLOCK_SHARED)) : 0;
-	most = device_attribute(d, 106);
-	*ret = by_threads < most ? by_threads : most;
+	max = device_attribute(d, 106);
+	*ret = by_threads < max ? by_threads : max;
 	*ret = by_shared < *ret ? by_shared : *ret;
 	return lib_leave(CUDA_SUCCESS);
 }

@@ -107,11 +107,11 @@ bool gpu_find_all(struct mps_server_state *s)
 {
 	struct error err = ERROR_INIT;
 	struct sim_state *state = NULL;
-	struct sim_location place;
+	struct sim_location location;
 	bool ok;
 
-	if (sim_location_from_env(&place, NULL, &err) < 0 ||
-		sim_location_open(&place, NULL, &state, &err) != 0) {
+	if (sim_location_from_env(&location, NULL, &err) < 0 ||
+		sim_location_open(&location, NULL, &state, &err) != 0) {
 		mps_log(s->log, "Server", "No simulated node: %s", err.msg);
 		return false;
 	}

@@ -78,7 +78,7 @@ static void set_usage_row_part(struct usage_db_row *row, enum cost_field part, i
 	row->cost_nano = part == COST_MONEY ? v : 0;
 }
 
-static int add_series(struct cost_summary *book, const struct cost_query *q,
+static int add_series(struct cost_summary *summary, const struct cost_query *q,
 	const json_t *series, uint64_t from_s, uint64_t to_s, struct error *err)
 {
 	const json_t *metric = json_object_get(series, "metric");
@@ -108,7 +108,7 @@ static int add_series(struct cost_summary *book, const struct cost_query *q,
 	if (!parse_cost_sample(text, &v))
 		return 0;
 	set_usage_row_part(&row, q->part, v);
-	return cost_summary_add(book, &p, &row, q->part, err);
+	return cost_summary_add(summary, &p, &row, q->part, err);
 }
 
 /* The server's word for what went wrong; what is not here is about the question. */
@@ -135,7 +135,7 @@ static int fail_as_server(const struct cost_query *q, const json_t *answer, stru
 	return -1;
 }
 
-static int parse_query_reply(struct cost_summary *book, const struct cost_query *q,
+static int parse_query_reply(struct cost_summary *summary, const struct cost_query *q,
 	const json_t *answer, uint64_t from_s, uint64_t to_s, struct error *err)
 {
 	const char *status = json_string_value(json_object_get(answer, "status"));
@@ -156,13 +156,13 @@ static int parse_query_reply(struct cost_summary *book, const struct cost_query 
 			"the server's answer about %s: more than %d series; ask for a shorter time",
 			q->metric, COST_SERIES_MAX);
 	for (size_t i = 0; i < json_array_size(result); i++) {
-		if (add_series(book, q, json_array_get(result, i), from_s, to_s, err) < 0)
+		if (add_series(summary, q, json_array_get(result, i), from_s, to_s, err) < 0)
 			return -1;
 	}
 	return 0;
 }
 
-int cost_query_read(struct cost_summary *book, const struct cost_query *q, const char *json,
+int cost_query_read(struct cost_summary *summary, const struct cost_query *q, const char *json,
 	size_t len, uint64_t from_s, uint64_t to_s, struct error *err)
 {
 	json_error_t at;
@@ -172,7 +172,7 @@ int cost_query_read(struct cost_summary *book, const struct cost_query *q, const
 	if (!answer)
 		return set_query_error(q, err, "expected JSON; is this a Prometheus server?",
 			at.text);
-	r = parse_query_reply(book, q, answer, from_s, to_s, err);
+	r = parse_query_reply(summary, q, answer, from_s, to_s, err);
 	json_decref(answer);
 	return r;
 }

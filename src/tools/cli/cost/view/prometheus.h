@@ -26,9 +26,9 @@ extern const size_t cost_n_queries;
 void cost_query_text(struct buf *b, const struct cost_query *q, uint64_t seconds);
 
 /*
- * @book is COST_BY_CHARGE, and is folded into another one when all are answered.
- * Adds the answer @json of /api/v1/query to @book. Errors say what is wrong with the answer, and the
+ * @summary is COST_BY_CHARGE, and is folded into another one when all are answered.
+ * Adds the answer @json of /api/v1/query to @summary. Errors say what is wrong with the answer, and the
  * server's own words, cut and without control characters. Values that are no numbers are left out.
  */
-int cost_query_read(struct cost_summary *book, const struct cost_query *q, const char *json,
+int cost_query_read(struct cost_summary *summary, const struct cost_query *q, const char *json,
 	size_t len, uint64_t from_s, uint64_t to_s, struct error *err) MUST_USE;

@@ -11,9 +11,9 @@
 
 __extension__ typedef __int128 wide;
 
-static int64_t cap_cost_nano(wide v, int64_t most)
+static int64_t cap_cost_nano(wide v, int64_t max)
 {
-	return v < most ? (int64_t)v : most;
+	return v < max ? (int64_t)v : max;
 }
 
 /* The part of the bucket's price that a row pays, never more than what is left of it. */

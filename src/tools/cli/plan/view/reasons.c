@@ -34,7 +34,7 @@ static void add_utilization_reason(struct buf *b, const struct plan_answer *a,
 {
 	double sigma = l->mode == PLAN_TIME_SLICING ? MODEL_SIGMA_TIME_SLICING
 						    : MODEL_SIGMA_FAIR_SHARE;
-	double most = 100 / (1 + sigma) / l->slices;
+	double max = 100 / (1 + sigma) / l->slices;
 
 	if (l->rho <= 0 || l->slices < 2) {
 		buf_printf(b, "'%s' would be too busy there",
@@ -50,7 +50,7 @@ static void add_utilization_reason(struct buf *b, const struct plan_answer *a,
 	buf_printf(b,
 		"; %u fit without loss if they are busy for %.1f %% each at most, and within rho_max if for "
 		"%.1f %%",
-		l->slices, most, most * a->in->policy.rho_max);
+		l->slices, max, max * a->in->policy.rho_max);
 }
 
 void plan_format_reason(struct buf *b, const struct plan_answer *a, const struct answer_line *l)

@@ -330,9 +330,9 @@ static size_t measure_widest_cell(const struct top_column *column, const struct 
 static void narrow_columns(struct layout *l, bool good)
 {
 	for (size_t i = 0; i < l->n; i++) {
-		size_t least = good ? l->columns[i]->good : l->columns[i]->min;
+		size_t min = good ? l->columns[i]->good : l->columns[i]->min;
 
-		l->width[i] = least && least < l->natural[i] ? least : l->natural[i];
+		l->width[i] = min && min < l->natural[i] ? min : l->natural[i];
 	}
 }
 
@@ -382,12 +382,12 @@ static bool widen_one(struct layout *l)
 }
 
 static void lay_out(struct layout *l, const struct canvas *c, const struct top_rows *rows,
-	size_t first, size_t n, const struct columns_options *look)
+	size_t first, size_t n, const struct columns_options *style)
 {
 	*l = (struct layout){ .gap = c->width < NARROW ? 1 : 2 };
 	for (size_t i = 0; i < ARRAY_LEN(columns) && l->n < COLUMNS_MAX; i++) {
-		if ((columns[i].tables & 1U << look->table) &&
-			(look->priced || !columns[i].priced))
+		if ((columns[i].tables & 1U << style->table) &&
+			(style->priced || !columns[i].priced))
 			l->columns[l->n++] = &columns[i];
 	}
 	for (size_t i = 0; i < l->n; i++)
@@ -421,7 +421,7 @@ static void draw_row(struct canvas *c, const struct layout *l, const struct top_
 }
 
 void columns_draw(struct canvas *c, const struct top_rows *rows, size_t first, size_t n,
-	const struct columns_options *look)
+	const struct columns_options *style)
 {
 	struct layout l;
 
@@ -429,9 +429,9 @@ void columns_draw(struct canvas *c, const struct top_rows *rows, size_t first, s
 		first = rows->n;
 	if (n > rows->n - first)
 		n = rows->n - first;
-	lay_out(&l, c, rows, first, n, look);
+	lay_out(&l, c, rows, first, n, style);
 	for (size_t i = 0; i < l.n; i++) {
-		bool sorted = l.columns[i]->sort == look->sort;
+		bool sorted = l.columns[i]->sort == style->sort;
 
 		if (i)
 			canvas_cell(c, CANVAS_HEAD, "", l.gap, WIDTH_LEFT);

@@ -16,4 +16,4 @@ struct columns_options {
 
 /* The head and the @n rows from @first on; a line each. */
 void columns_draw(struct canvas *c, const struct top_rows *rows, size_t first, size_t n,
-	const struct columns_options *look);
+	const struct columns_options *style);

@@ -120,15 +120,15 @@ struct counts {
 	size_t gpus, devices, replicas, usages;
 };
 
-static int count_device_records(struct counts *n, const json_t *unit, const char *where,
+static int count_device_records(struct counts *n, const json_t *device, const char *where,
 	struct error *err)
 {
-	const json_t *seats, *uses;
+	const json_t *replicas, *uses;
 
-	if (record_list(&seats, unit, "seats", TOP_REPLICAS_MAX, where, err) < 0 ||
-		record_list(&uses, unit, "uses", TOP_REPLICAS_MAX, where, err) < 0)
+	if (record_list(&replicas, device, "seats", TOP_REPLICAS_MAX, where, err) < 0 ||
+		record_list(&uses, device, "uses", TOP_REPLICAS_MAX, where, err) < 0)
 		return -1;
-	n->replicas += json_array_size(seats);
+	n->replicas += json_array_size(replicas);
 	n->usages += json_array_size(uses);
 	if (n->replicas > TOP_ALL_MAX || n->usages > TOP_ALL_MAX)
 		return error_set(err, ERR_LIMIT, "%s: more than %u seats or containers in all",
@@ -139,15 +139,15 @@ static int count_device_records(struct counts *n, const json_t *unit, const char
 static int count_gpu(struct counts *n, const json_t *gpu, size_t at, struct error *err)
 {
 	char where[PLACE_MAX];
-	const json_t *units;
+	const json_t *devices;
 
 	(void)snprintf(where, sizeof(where), "gpus[%zu]", at);
-	if (record_list(&units, gpu, "units", TOP_DEVICES_MAX, where, err) < 0)
+	if (record_list(&devices, gpu, "units", TOP_DEVICES_MAX, where, err) < 0)
 		return -1;
-	n->devices += json_array_size(units);
-	for (size_t i = 0; i < json_array_size(units); i++) {
+	n->devices += json_array_size(devices);
+	for (size_t i = 0; i < json_array_size(devices); i++) {
 		(void)snprintf(where, sizeof(where), "gpus[%zu].units[%zu]", at, i);
-		if (count_device_records(n, json_array_get(units, i), where, err) < 0)
+		if (count_device_records(n, json_array_get(devices, i), where, err) < 0)
 			return -1;
 	}
 	return 0;
@@ -228,22 +228,24 @@ static int read_model_device(struct top_model *m, const json_t *o, const char *w
 	struct error *err)
 {
 	struct top_device *u = &m->devices[m->n_devices];
-	const json_t *seats = json_object_get(o, "seats"), *uses = json_object_get(o, "uses");
+	const json_t *replicas = json_object_get(o, "seats"),
+		     *uses = json_object_get(o, "uses");
 	size_t first_use = m->n_usages;
 	char place[2 * PLACE_MAX];
 
 	if (READ(u, o, device_fields, where, err) < 0)
 		return -1;
 	u->gpu = (uint32_t)m->n_gpus;
-	u->n_replicas = (uint32_t)json_array_size(seats);
+	u->n_replicas = (uint32_t)json_array_size(replicas);
 	for (size_t i = 0; i < json_array_size(uses); i++) {
 		(void)snprintf(place, sizeof(place), "%s.uses[%zu]", where, i);
 		if (read_model_usage(m, json_array_get(uses, i), place, err) < 0)
 			return -1;
 	}
-	for (size_t i = 0; i < json_array_size(seats); i++) {
+	for (size_t i = 0; i < json_array_size(replicas); i++) {
 		(void)snprintf(place, sizeof(place), "%s.seats[%zu]", where, i);
-		if (read_model_replica(m, json_array_get(seats, i), first_use, place, err) < 0)
+		if (read_model_replica(m, json_array_get(replicas, i), first_use, place, err) <
+			0)
 			return -1;
 	}
 	m->n_devices++;
@@ -256,13 +258,13 @@ static uint32_t limit_to_million(uint64_t v)
 }
 
 /* A GPU's figures out of those of its units; not known where that of any unit is not. */
-static void sum_gpu_figures(struct top_gpu *g, const struct top_device *units)
+static void sum_gpu_figures(struct top_gpu *g, const struct top_device *devices)
 {
 	uint64_t total = 0, used = 0, busy = 0, held = 0;
 	bool memory = g->n_devices > 0, time = g->n_devices > 0, holders = g->n_devices > 0;
 
 	for (uint32_t i = 0; i < g->n_devices; i++) {
-		const struct top_device *u = &units[i];
+		const struct top_device *u = &devices[i];
 		uint64_t part = limit_to_million(u->share);
 
 		if (u->memory_total == TOP_UNKNOWN || u->memory_used == TOP_UNKNOWN)
@@ -294,7 +296,7 @@ static void set_board_memory(struct top_gpu *g)
 static int read_model_gpu(struct top_model *m, const json_t *o, struct error *err)
 {
 	struct top_gpu *g = &m->gpus[m->n_gpus];
-	const json_t *units = json_object_get(o, "units");
+	const json_t *devices = json_object_get(o, "units");
 	char where[PLACE_MAX];
 
 	(void)snprintf(where, sizeof(where), "gpus[%zu]", m->n_gpus);
@@ -308,10 +310,10 @@ static int read_model_gpu(struct top_model *m, const json_t *o, struct error *er
 	if (g->index == TOP_NONE)
 		g->index = (uint32_t)m->n_gpus;
 	g->first_device = (uint32_t)m->n_devices;
-	g->n_devices = (uint32_t)json_array_size(units);
+	g->n_devices = (uint32_t)json_array_size(devices);
 	for (size_t i = 0; i < g->n_devices; i++) {
 		(void)snprintf(where, sizeof(where), "gpus[%zu].units[%zu]", m->n_gpus, i);
-		if (read_model_device(m, json_array_get(units, i), where, err) < 0)
+		if (read_model_device(m, json_array_get(devices, i), where, err) < 0)
 			return -1;
 	}
 	sum_gpu_figures(g, &m->devices[g->first_device]);

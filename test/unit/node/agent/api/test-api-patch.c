@@ -52,14 +52,15 @@ static void label_patch__writes_what_differs_and_removes_what_was_ours(void **st
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		struct labels *want = labels_of(rows[i].want);
+		struct labels *desired = labels_of(rows[i].want);
 		json_t *labels = json_of(rows[i].labels), *patch = NULL;
 		struct error err = ERROR_INIT;
 
-		assert_ok(label_patch(&patch, want, KEEP, labels, rows[i].record, &err), &err);
+		assert_ok(label_patch(&patch, desired, KEEP, labels, rows[i].record, &err),
+			&err);
 		assert_json(patch, rows[i].patch);
 		json_decref(labels);
-		(void)labels_free(want);
+		(void)labels_free(desired);
 	}
 }
 
@@ -84,40 +85,40 @@ static void label_patch__keeps_the_timestamp_while_nothing_else_changes(void **s
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		struct labels *want = labels_of(rows[i].want);
+		struct labels *desired = labels_of(rows[i].want);
 		json_t *labels = json_of(rows[i].labels), *patch = NULL;
 		struct error err = ERROR_INIT;
 
-		assert_ok(label_patch(&patch, want, KEEP, labels, record, &err), &err);
+		assert_ok(label_patch(&patch, desired, KEEP, labels, record, &err), &err);
 		assert_json(patch, rows[i].patch);
 		json_decref(labels);
-		(void)labels_free(want);
+		(void)labels_free(desired);
 	}
 }
 
 static void labels_json__has_the_timestamp_that_was_there(void **state)
 {
-	struct labels *want = labels_of("nvidia.com/a=1," LABEL_TIMESTAMP "=200");
+	struct labels *desired = labels_of("nvidia.com/a=1," LABEL_TIMESTAMP "=200");
 	json_t *same = json_of("{\"nvidia.com/a\":\"1\",\"" LABEL_TIMESTAMP "\":\"100\"}");
 	json_t *other = json_of("{\"nvidia.com/a\":\"0\",\"" LABEL_TIMESTAMP "\":\"100\"}");
 	json_t *more =
 		json_of("{\"nvidia.com/a\":\"1\",\"b\":\"2\",\"" LABEL_TIMESTAMP "\":\"100\"}");
 
 	(void)state;
-	assert_true(labels_same(want, same));
-	assert_false(labels_same(want, other));
-	assert_false(labels_same(want, more));
-	assert_false(labels_same(want, NULL));
-	assert_json(labels_json(want, same),
+	assert_true(labels_same(desired, same));
+	assert_false(labels_same(desired, other));
+	assert_false(labels_same(desired, more));
+	assert_false(labels_same(desired, NULL));
+	assert_json(labels_json(desired, same),
 		"{\"nvidia.com/a\":\"1\",\"" LABEL_TIMESTAMP "\":\"100\"}");
-	assert_json(labels_json(want, other),
+	assert_json(labels_json(desired, other),
 		"{\"nvidia.com/a\":\"1\",\"" LABEL_TIMESTAMP "\":\"200\"}");
-	assert_json(labels_json(want, NULL),
+	assert_json(labels_json(desired, NULL),
 		"{\"nvidia.com/a\":\"1\",\"" LABEL_TIMESTAMP "\":\"200\"}");
 	json_decref(same);
 	json_decref(other);
 	json_decref(more);
-	(void)labels_free(want);
+	(void)labels_free(desired);
 }
 
 static void taint_patch__takes_our_key_alone_and_only_from_what_was_seen(void **state)

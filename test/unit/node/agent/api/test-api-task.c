@@ -153,16 +153,16 @@ static void task__waits_as_long_as_the_answer_calls_for(void **state)
 
 static void task__waits_longer_after_each_failure_up_to_half_a_minute(void **state)
 {
-	uint64_t most = 500;
+	uint64_t max = 500;
 	struct tried x;
 
 	open_task(&x, *state);
 	for (unsigned i = 0; i < 9; i++) {
 		uint64_t ms = wait_after(&x, "PUT", "500 No");
 
-		assert_in_range(ms, most / 2 - 100, most);
+		assert_in_range(ms, max / 2 - 100, max);
 		assert_int_equal(task_fails_often(&x.task), i >= 3);
-		most = most * 2 > 30000 ? 30000 : most * 2;
+		max = max * 2 > 30000 ? 30000 : max * 2;
 	}
 	task_end(x.env, &x.task);
 }

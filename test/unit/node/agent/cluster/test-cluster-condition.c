@@ -30,7 +30,7 @@ static void condition_decide__leaves_others_alone_while_it_can(void **state)
 {
 	static const struct {
 		const char *status, *reason, *message; /* NULL: the Node has none */
-		const struct node_repair *want;
+		const struct node_repair *desired;
 		enum condition_change change;
 	} rows[] = {
 		{ NULL, NULL, NULL, &none, CONDITION_WRITE },
@@ -67,7 +67,7 @@ static void condition_decide__leaves_others_alone_while_it_can(void **state)
 							rows[i].message)
 					      : NULL;
 
-		if (condition_decide(have, rows[i].want) != rows[i].change)
+		if (condition_decide(have, rows[i].desired) != rows[i].change)
 			fail_msg("row %zu", i);
 		json_decref(have);
 	}
@@ -87,7 +87,7 @@ static void condition_patch__keeps_the_time_of_the_last_change(void **state)
 {
 	static const struct {
 		const char *had; /* status */
-		const struct node_repair *want;
+		const struct node_repair *desired;
 		const char *status, *reason, *message;
 		bool kept;
 	} rows[] = {
@@ -103,7 +103,7 @@ static void condition_patch__keeps_the_time_of_the_last_change(void **state)
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		json_t *have = rows[i].had ? condition(rows[i].had, "x", OURS "x") : NULL;
-		json_t *patch = condition_patch(TYPE, have, rows[i].want,
+		json_t *patch = condition_patch(TYPE, have, rows[i].desired,
 			UINT64_C(1800000000000000000));
 		const char *type, *status, *reason, *message, *beat, *since;
 

@@ -63,9 +63,9 @@ static void open_writer(struct written *x, struct node_env *n, const char *objec
 	stub_script(n->e, patched, 1);
 }
 
-static void set(struct written *x, const struct node_repair *want)
+static void set(struct written *x, const struct node_repair *desired)
 {
-	condition_writer_set(&x->w, want);
+	condition_writer_set(&x->w, desired);
 	task_settle(x->n->e, &x->w.task);
 }
 

@@ -236,10 +236,10 @@ static void label_writer_node__puts_right_ever_more_slowly(void **state)
 	w.arg = &f;
 	assert_int_equal(meddle(&w, n), 0); /* a person with kubectl */
 	for (unsigned i = 1; i < 8; i++) {
-		const uint64_t most = 1000U << i;
+		const uint64_t max = 1000U << i;
 		uint64_t ms = meddle(&w, n);
 
-		assert_in_range(ms, most / 2 - 400, most);
+		assert_in_range(ms, max / 2 - 400, max);
 		assert_int_equal(f.calls, i + 1 >= LABEL_ROUNDS_REPORTED);
 	}
 	assert_int_equal(f.rounds, LABEL_ROUNDS_REPORTED);

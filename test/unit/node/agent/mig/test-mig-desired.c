@@ -135,7 +135,7 @@ static void mig_basis__acts_on_loss_and_tells_of_hands_once(void **state)
 
 #define DEPLOY "nvidia.com/gpu.deploy."
 
-static void assert_patch(const struct mig_node_labels *want, const char *labels,
+static void assert_patch(const struct mig_node_labels *desired, const char *labels,
 	struct mig_node_labels_actual now, const char *expected)
 {
 	json_t *l = labels ? json_loads(labels, 0, NULL) : NULL, *got = NULL, *e = NULL;
@@ -144,7 +144,7 @@ static void assert_patch(const struct mig_node_labels *want, const char *labels,
 
 	assert_true(!labels || l);
 	now.labels = l;
-	assert_ok(mig_node_labels_patch(&got, want, &now, &err), &err);
+	assert_ok(mig_node_labels_patch(&got, desired, &now, &err), &err);
 	e = expected ? json_loads(expected, 0, NULL) : NULL;
 	assert_true(!expected || e);
 	text = got ? json_dumps(got, JSON_COMPACT | JSON_SORT_KEYS) : NULL;

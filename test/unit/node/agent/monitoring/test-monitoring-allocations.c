@@ -12,12 +12,12 @@ struct scene {
 	struct inventory *inv;
 	struct config *config;
 	struct offer *offer;
-	struct monitoring_devices units;
-	struct monitoring_replicas seats;
-	struct monitoring_pending givens;
-	struct monitoring_allocations holds, before;
+	struct monitoring_devices devices;
+	struct monitoring_replicas replicas;
+	struct monitoring_pending pending;
+	struct monitoring_allocations allocations, before;
 	struct monitoring_usage uses;
-	struct pod_device devices[8];
+	struct pod_device listed[8];
 	struct pod_devices list;
 	uint64_t now_ns;
 };
@@ -29,7 +29,7 @@ static void scene_init(struct scene *s, uint32_t n_gpus)
 		.now_ns = 100 * NS_PER_SEC };
 	for (uint32_t i = 0; i < n_gpus; i++)
 		s->inv->gpus[i].memory_usable_bytes = UINT64_C(16384) << 20;
-	s->list.v = s->devices;
+	s->list.v = s->listed;
 }
 
 static void scene_offer(struct scene *s)
@@ -37,18 +37,19 @@ static void scene_offer(struct scene *s)
 	struct error err = ERROR_INIT;
 
 	s->offer = fixture_offer(s->inv, s->config);
-	assert_ok(monitoring_devices_make(&s->units, s->inv, s->offer, s->inv, &err), &err);
-	assert_ok(monitoring_replicas_make(&s->seats, &s->units, s->offer, s->inv, &err), &err);
+	assert_ok(monitoring_devices_make(&s->devices, s->inv, s->offer, s->inv, &err), &err);
+	assert_ok(monitoring_replicas_make(&s->replicas, &s->devices, s->offer, s->inv, &err),
+		&err);
 }
 
 static void scene_fini(struct scene *s)
 {
 	monitoring_usage_fini(&s->uses);
-	monitoring_allocations_fini(&s->holds);
+	monitoring_allocations_fini(&s->allocations);
 	monitoring_allocations_fini(&s->before);
-	monitoring_pending_fini(&s->givens);
-	monitoring_replicas_fini(&s->seats);
-	monitoring_devices_fini(&s->units);
+	monitoring_pending_fini(&s->pending);
+	monitoring_replicas_fini(&s->replicas);
+	monitoring_devices_fini(&s->devices);
 	s->offer = offer_free(s->offer);
 	s->config = config_free(s->config);
 	s->inv = inventory_free(s->inv);
@@ -57,11 +58,11 @@ static void scene_fini(struct scene *s)
 static const struct monitoring_replica *make_test_replica(const struct scene *s,
 	const char *resource, const char *id)
 {
-	uint32_t at = monitoring_replicas_find(&s->seats, resource, id);
+	uint32_t at = monitoring_replicas_find(&s->replicas, resource, id);
 
 	if (at == MONITORING_NONE)
 		fail_msg("no seat %s of %s", id, resource);
-	return &s->seats.v[at];
+	return &s->replicas.v[at];
 }
 
 /* --- seats --- */
@@ -74,24 +75,24 @@ static void seats__come_to_the_whole_exactly(void **state)
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(replicas); i++) {
 		struct scene s;
-		uint32_t least = UINT32_MAX, most = 0;
+		uint32_t min = UINT32_MAX, max = 0;
 		uint64_t sum = 0;
 
 		scene_init(&s, 1);
 		if (replicas[i] > 1)
 			(void)fixture_share(s.config, GPU_RESOURCE, NULL, replicas[i], NULL);
 		scene_offer(&s);
-		assert_int_equal(s.seats.n, replicas[i]);
-		for (uint32_t k = 0; k < s.seats.n; k++) {
-			uint32_t share = s.seats.v[k].share;
+		assert_int_equal(s.replicas.n, replicas[i]);
+		for (uint32_t k = 0; k < s.replicas.n; k++) {
+			uint32_t share = s.replicas.v[k].share;
 
 			sum += share;
-			least = share < least ? share : least;
-			most = share > most ? share : most;
+			min = share < min ? share : min;
+			max = share > max ? share : max;
 		}
-		if (sum != ACCOUNT_MILLION || most - least > 1)
-			fail_msg("%u replicas: from %u to %u, in sum %llu", replicas[i], least,
-				most, (unsigned long long)sum);
+		if (sum != ACCOUNT_MILLION || max - min > 1)
+			fail_msg("%u replicas: from %u to %u, in sum %llu", replicas[i], min,
+				max, (unsigned long long)sum);
 		scene_fini(&s);
 	}
 }
@@ -129,12 +130,12 @@ static void seats__of_a_gpu_in_two_resources_count_half(void **state)
 	(void)fixture_share(s.config, GPU_RESOURCE, "nvidia.com/a", 2, NULL);
 	(void)fixture_share(s.config, GPU_RESOURCE, "nvidia.com/b", 4, NULL);
 	scene_offer(&s);
-	assert_int_equal(s.seats.n, 6);
+	assert_int_equal(s.replicas.n, 6);
 	assert_int_equal(make_test_replica(&s, "nvidia.com/a", "GPU-0::0")->share, 250000);
 	assert_int_equal(make_test_replica(&s, "nvidia.com/b", "GPU-0::0")->share, 125000);
-	assert_int_equal(monitoring_replicas_find(&s.seats, "nvidia.com/a", "GPU-0::2"),
+	assert_int_equal(monitoring_replicas_find(&s.replicas, "nvidia.com/a", "GPU-0::2"),
 		MONITORING_NONE);
-	assert_int_equal(monitoring_replicas_find(&s.seats, "nvidia.com/c", "GPU-0::0"),
+	assert_int_equal(monitoring_replicas_find(&s.replicas, "nvidia.com/c", "GPU-0::0"),
 		MONITORING_NONE);
 	scene_fini(&s);
 }
@@ -142,8 +143,8 @@ static void seats__of_a_gpu_in_two_resources_count_half(void **state)
 /* A GPU of the offer that NVML does not report any more: its seats are of no unit. */
 static void seats__of_a_gpu_that_is_gone_are_none(void **state)
 {
-	struct monitoring_devices units = { .n = 0 };
-	struct monitoring_replicas seats;
+	struct monitoring_devices devices = { .n = 0 };
+	struct monitoring_replicas replicas;
 	struct error err = ERROR_INIT;
 	struct inventory *one;
 	struct scene s;
@@ -153,14 +154,14 @@ static void seats__of_a_gpu_that_is_gone_are_none(void **state)
 	(void)fixture_share(s.config, GPU_RESOURCE, NULL, 2, NULL);
 	scene_offer(&s);
 	one = fixture_inventory(1);
-	assert_ok(monitoring_devices_make(&units, one, s.offer, s.inv, &err), &err);
-	assert_ok(monitoring_replicas_make(&seats, &units, s.offer, s.inv, &err), &err);
-	assert_int_equal(seats.n, 2);
-	assert_int_equal(monitoring_replicas_find(&seats, GPU_RESOURCE, "GPU-1::0"),
+	assert_ok(monitoring_devices_make(&devices, one, s.offer, s.inv, &err), &err);
+	assert_ok(monitoring_replicas_make(&replicas, &devices, s.offer, s.inv, &err), &err);
+	assert_int_equal(replicas.n, 2);
+	assert_int_equal(monitoring_replicas_find(&replicas, GPU_RESOURCE, "GPU-1::0"),
 		MONITORING_NONE);
-	assert_int_equal(monitoring_replicas_find(&seats, GPU_RESOURCE, "GPU-0::1"), 1);
-	monitoring_replicas_fini(&seats);
-	monitoring_devices_fini(&units);
+	assert_int_equal(monitoring_replicas_find(&replicas, GPU_RESOURCE, "GPU-0::1"), 1);
+	monitoring_replicas_fini(&replicas);
+	monitoring_devices_fini(&devices);
 	one = inventory_free(one);
 	scene_fini(&s);
 }
@@ -183,8 +184,8 @@ static void units__of_a_gpu_in_mig_mode_are_as_it_is_offered(void **state)
 		(void)fixture_mig(s.inv, 0, 4, 4, 20);
 		s.config->mig_strategy = rows[i].strategy;
 		scene_offer(&s);
-		assert_int_equal(s.units.n, rows[i].n);
-		assert_string_equal(s.units.v[0].uuid, rows[i].first);
+		assert_int_equal(s.devices.n, rows[i].n);
+		assert_string_equal(s.devices.v[0].uuid, rows[i].first);
 		scene_fini(&s);
 	}
 }
@@ -201,9 +202,9 @@ static void units__never_come_to_more_than_the_gpu(void **state)
 		(void)fixture_mig(s.inv, 0, 3, 3, 20);
 	s.config->mig_strategy = MIG_STRATEGY_MIXED;
 	scene_offer(&s);
-	assert_int_equal(s.units.n, 3);
-	for (uint32_t i = 0; i < s.units.n; i++)
-		sum += s.units.v[i].part;
+	assert_int_equal(s.devices.n, 3);
+	for (uint32_t i = 0; i < s.devices.n; i++)
+		sum += s.devices.v[i].part;
 	assert_int_equal(sum, ACCOUNT_MILLION);
 	scene_fini(&s);
 }
@@ -237,8 +238,8 @@ static void givens__forget_the_oldest_of_too_many(void **state)
 static void listed_as(struct scene *s, const char *pod, const char *container,
 	const char *resource, const char *id, bool dynamic)
 {
-	assert_true(s->list.n < ARRAY_LEN(s->devices));
-	s->devices[s->list.n++] = (struct pod_device){ .namespace_ = (char *)(uintptr_t) "ml",
+	assert_true(s->list.n < ARRAY_LEN(s->listed));
+	s->listed[s->list.n++] = (struct pod_device){ .namespace_ = (char *)(uintptr_t) "ml",
 		.pod = (char *)(uintptr_t)pod,
 		.container = (char *)(uintptr_t)container,
 		.resource = (char *)(uintptr_t)resource,
@@ -255,7 +256,7 @@ static void add_test_pending(struct scene *s, const char *id, uint64_t after_ns)
 {
 	struct error err = ERROR_INIT;
 
-	assert_ok(monitoring_pending_add(&s->givens, SHARED_RESOURCE, id, s->now_ns + after_ns,
+	assert_ok(monitoring_pending_add(&s->pending, SHARED_RESOURCE, id, s->now_ns + after_ns,
 			  &err),
 		&err);
 }
@@ -268,12 +269,12 @@ static void update_allocations(struct scene *s)
 
 	monitoring_usage_fini(&s->uses);
 	monitoring_allocations_fini(&s->before);
-	s->before = s->holds;
-	assert_ok(monitoring_allocations_make(&s->holds, &s->before, &s->list, NULL, &s->units,
-			  &s->seats, &s->givens, span, &err),
+	s->before = s->allocations;
+	assert_ok(monitoring_allocations_make(&s->allocations, &s->before, &s->list, NULL,
+			  &s->devices, &s->replicas, &s->pending, span, &err),
 		&err);
-	assert_ok(monitoring_usage_make(&s->uses, &s->holds, &s->before, &s->units, span, true,
-			  &err),
+	assert_ok(monitoring_usage_make(&s->uses, &s->allocations, &s->before, &s->devices,
+			  span, true, &err),
 		&err);
 	s->now_ns += NS_PER_SEC;
 	s->list.n = 0;
@@ -282,7 +283,7 @@ static void update_allocations(struct scene *s)
 static const char *holder(const struct scene *s, const char *resource, const char *id)
 {
 	const struct monitoring_allocation *h =
-		monitoring_allocations_find(&s->holds, resource, id);
+		monitoring_allocations_find(&s->allocations, resource, id);
 
 	return h ? h->pod : "nobody";
 }
@@ -304,8 +305,8 @@ static void holds__of_two_containers_of_a_pod_are_both(void **state)
 	listed_as(&s, "one", "init", SHARED_RESOURCE, "GPU-0::0", false);
 	listed_as(&s, "one", "main", SHARED_RESOURCE, "GPU-0::0", false);
 	update_allocations(&s);
-	assert_int_equal(s.holds.n, 2);
-	assert_false(s.holds.v[0].superseded || s.holds.v[1].superseded);
+	assert_int_equal(s.allocations.n, 2);
+	assert_false(s.allocations.v[0].superseded || s.allocations.v[1].superseded);
 	assert_int_equal(s.uses.n, 2);
 	scene_fini(&s);
 }
@@ -320,11 +321,11 @@ static void holds__of_a_claim_are_shared_by_those_who_say_so(void **state)
 	listed_as(&s, "two", "main", "claim", "GPU-0", true);
 	update_allocations(&s);
 	assert_int_equal(s.uses.n, 2);
-	assert_false(s.holds.v[0].superseded || s.holds.v[1].superseded);
-	assert_int_equal(s.holds.v[0].mode, ACCOUNT_EXCLUSIVE);
-	assert_int_equal(s.holds.v[0].replica, MONITORING_NONE);
-	assert_int_equal(s.holds.v[0].share, ACCOUNT_MILLION);
-	assert_int_equal(s.holds.v[0].memory_limit, UINT64_MAX);
+	assert_false(s.allocations.v[0].superseded || s.allocations.v[1].superseded);
+	assert_int_equal(s.allocations.v[0].mode, ACCOUNT_EXCLUSIVE);
+	assert_int_equal(s.allocations.v[0].replica, MONITORING_NONE);
+	assert_int_equal(s.allocations.v[0].share, ACCOUNT_MILLION);
+	assert_int_equal(s.allocations.v[0].memory_limit, UINT64_MAX);
 	scene_fini(&s);
 }
 
@@ -387,7 +388,7 @@ static void holds__listed_twice_are_one(void **state)
 	listed(&s, "one", "GPU-0::0");
 	listed(&s, "one", "of another vendor");
 	update_allocations(&s);
-	assert_int_equal(s.holds.n, 1);
+	assert_int_equal(s.allocations.n, 1);
 	scene_fini(&s);
 }
 
@@ -401,16 +402,16 @@ static void givens__wait_two_minutes(void **state)
 	add_test_pending(&s, "GPU-0::0", 2 * NS_PER_SEC);
 	listed(&s, "one", "GPU-0::0"); /* who had it before */
 	update_allocations(&s);
-	assert_int_equal(s.givens.n, 1);
-	assert_false(s.holds.v[0].fresh);
+	assert_int_equal(s.pending.n, 1);
+	assert_false(s.allocations.v[0].fresh);
 	update_allocations(&s);
 	update_allocations(&s);
-	assert_int_equal(s.givens.n, 1);
+	assert_int_equal(s.pending.n, 1);
 	s.now_ns += MONITORING_PENDING_TIMEOUT_NS - 2 * NS_PER_SEC;
 	update_allocations(&s);
-	assert_int_equal(s.givens.n, 1);
+	assert_int_equal(s.pending.n, 1);
 	update_allocations(&s);
-	assert_int_equal(s.givens.n, 0);
+	assert_int_equal(s.pending.n, 0);
 	scene_fini(&s);
 }
 
@@ -430,8 +431,8 @@ static void holds__of_what_is_not_offered_have_the_mode_of_their_id(void **state
 		shared_scene(&s);
 		listed_as(&s, "one", "main", "other.com/gpu", rows[i].id, false);
 		update_allocations(&s);
-		assert_int_equal(s.holds.n, 1);
-		assert_int_equal(s.holds.v[0].mode, rows[i].mode);
+		assert_int_equal(s.allocations.n, 1);
+		assert_int_equal(s.allocations.v[0].mode, rows[i].mode);
 		assert_int_equal(s.uses.v[0].in.share, ACCOUNT_MILLION);
 		assert_false(s.uses.v[0].offered);
 		scene_fini(&s);

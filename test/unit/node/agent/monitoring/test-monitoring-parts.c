@@ -57,7 +57,7 @@ static void monitoring_checkpoint__knows_the_pod_of_a_device(void **state)
 
 /* --- what a device id means --- */
 
-static void make_node(struct inventory **inv, struct monitoring_devices *units)
+static void make_node(struct inventory **inv, struct monitoring_devices *devices)
 {
 	struct gpu_mig mig[3] = {
 		{ .index = 0,
@@ -95,7 +95,7 @@ static void make_node(struct inventory **inv, struct monitoring_devices *units)
 	}
 	(*inv)->gpus[1].mig_enabled = true;
 	assert_ok(inventory_add_mig(*inv, 1, mig, 3, &err), &err);
-	assert_ok(monitoring_devices_make(units, *inv, NULL, NULL, &err), &err);
+	assert_ok(monitoring_devices_make(devices, *inv, NULL, NULL, &err), &err);
 }
 
 static void monitoring_devices_find_id__reads_all_forms(void **state)
@@ -133,33 +133,33 @@ static void monitoring_devices_find_id__reads_all_forms(void **state)
 		{ "nvidia4", NULL, true },
 	};
 	CLEANUP(inventory_freep) struct inventory *inv = NULL;
-	struct monitoring_devices units;
+	struct monitoring_devices devices;
 
 	(void)state;
-	make_node(&inv, &units);
-	assert_int_equal(units.n, 4);
-	assert_int_equal(units.v[1].part, 3 * ACCOUNT_MILLION / 7);
+	make_node(&inv, &devices);
+	assert_int_equal(devices.n, 4);
+	assert_int_equal(devices.v[1].part, 3 * ACCOUNT_MILLION / 7);
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		uint32_t at = monitoring_devices_find_id(&units, rows[i].id, rows[i].dynamic);
-		const char *got = at == MONITORING_NONE ? NULL : units.v[at].uuid;
+		uint32_t at = monitoring_devices_find_id(&devices, rows[i].id, rows[i].dynamic);
+		const char *got = at == MONITORING_NONE ? NULL : devices.v[at].uuid;
 
 		if (!got != !rows[i].want || (got && strcmp(got, rows[i].want) != 0))
 			fail_msg("'%s': %s", rows[i].id, got ? got : "none");
 	}
-	monitoring_devices_fini(&units);
+	monitoring_devices_fini(&devices);
 }
 
 /* --- who held what --- */
 
 struct scene {
 	struct inventory *inv;
-	struct monitoring_devices units;
-	struct monitoring_replicas seats;
-	struct monitoring_pending givens;
-	struct monitoring_allocations holds, before;
+	struct monitoring_devices devices;
+	struct monitoring_replicas replicas;
+	struct monitoring_pending pending;
+	struct monitoring_allocations allocations, before;
 	struct monitoring_usage uses;
 	struct monitoring_checkpoint checkpoint;
-	struct pod_device devices[4];
+	struct pod_device listed[4];
 	struct pod_devices list;
 	uint64_t now_ns;
 };
@@ -167,18 +167,18 @@ struct scene {
 static void scene_init(struct scene *s)
 {
 	*s = (struct scene){ .now_ns = 100 * SEC };
-	make_node(&s->inv, &s->units);
-	s->list.v = s->devices;
+	make_node(&s->inv, &s->devices);
+	s->list.v = s->listed;
 }
 
 static void scene_fini(struct scene *s)
 {
 	monitoring_usage_fini(&s->uses);
-	monitoring_allocations_fini(&s->holds);
+	monitoring_allocations_fini(&s->allocations);
 	monitoring_allocations_fini(&s->before);
-	monitoring_pending_fini(&s->givens);
+	monitoring_pending_fini(&s->pending);
 	monitoring_checkpoint_fini(&s->checkpoint);
-	monitoring_devices_fini(&s->units);
+	monitoring_devices_fini(&s->devices);
 	s->inv = inventory_free(s->inv);
 }
 
@@ -186,7 +186,7 @@ static void listed(struct scene *s, const char *pod, const char *id)
 {
 	static char ns[] = "ns", container[] = "main", resource[] = "nvidia.com/gpu";
 
-	s->devices[s->list.n++] = (struct pod_device){ ns, (char *)(uintptr_t)pod, container,
+	s->listed[s->list.n++] = (struct pod_device){ ns, (char *)(uintptr_t)pod, container,
 		resource, (char *)(uintptr_t)id, false };
 }
 
@@ -194,7 +194,7 @@ static void add_see_pending(struct scene *s, const char *id, uint64_t at_ns)
 {
 	struct error err = ERROR_INIT;
 
-	assert_ok(monitoring_pending_add(&s->givens, "nvidia.com/gpu", id, at_ns, &err), &err);
+	assert_ok(monitoring_pending_add(&s->pending, "nvidia.com/gpu", id, at_ns, &err), &err);
 }
 
 static void noted(struct scene *s, const char *uid, const char *id)
@@ -218,12 +218,12 @@ static void update_test_usage(struct scene *s)
 
 	monitoring_usage_fini(&s->uses);
 	monitoring_allocations_fini(&s->before);
-	s->before = s->holds;
-	assert_ok(monitoring_allocations_make(&s->holds, &s->before, &s->list, &s->checkpoint,
-			  &s->units, &s->seats, &s->givens, span, &err),
+	s->before = s->allocations;
+	assert_ok(monitoring_allocations_make(&s->allocations, &s->before, &s->list,
+			  &s->checkpoint, &s->devices, &s->replicas, &s->pending, span, &err),
 		&err);
-	assert_ok(monitoring_usage_make(&s->uses, &s->holds, &s->before, &s->units, span, true,
-			  &err),
+	assert_ok(monitoring_usage_make(&s->uses, &s->allocations, &s->before, &s->devices,
+			  span, true, &err),
 		&err);
 	s->now_ns += SEC;
 	s->list.n = 0;
@@ -257,7 +257,7 @@ static void monitoring_usage__counts_from_when_it_was_given(void **state)
 	assert_int_equal(s.uses.n, 1);
 	assert_true(find_see_use(&s, "one", true)->fresh);
 	assert_int_equal(find_see_use(&s, "one", true)->allocated_ns, SEC - SEC / 4);
-	assert_int_equal(s.givens.n, 0);
+	assert_int_equal(s.pending.n, 0);
 	listed(&s, "one", "GPU-0");
 	update_test_usage(&s);
 	assert_false(find_see_use(&s, "one", true)->fresh);

@@ -17,7 +17,7 @@ struct scene {
 	struct monitoring_pods pods;
 	struct strv patterns;
 	struct monitoring_allocation holds_at[2];
-	struct monitoring_allocations holds;
+	struct monitoring_allocations allocations;
 	uint64_t now_ns;
 };
 
@@ -25,7 +25,7 @@ static void scene_init(struct scene *s, struct env *e)
 {
 	struct error err = ERROR_INIT;
 
-	*s = (struct scene){ .e = e, .now_ns = time_mono_ns(), .holds.v = s->holds_at };
+	*s = (struct scene){ .e = e, .now_ns = time_mono_ns(), .allocations.v = s->holds_at };
 	assert_ok(strv_add(&s->patterns, "team", &err), &err);
 	monitoring_pods_init(&s->pods, &e->loop, &s->patterns, "node a", INTERVAL_NS);
 	api_open(e, "secret", NULL);
@@ -42,7 +42,7 @@ static void scene_fini(struct scene *s)
 
 static void allocate_test_device(struct scene *s, const char *pod, const char *uid)
 {
-	s->holds_at[s->holds.n++] =
+	s->holds_at[s->allocations.n++] =
 		(struct monitoring_allocation){ .namespace_ = (char *)(uintptr_t) "ml",
 			.pod = (char *)(uintptr_t)pod,
 			.uid = (char *)(uintptr_t)uid };
@@ -55,7 +55,7 @@ static bool asks(struct scene *s, uint64_t after_ns)
 	uint64_t planned = s->pods.not_before_ns;
 
 	s->now_ns += after_ns;
-	monitoring_pods_sync(&s->pods, &s->holds, s->now_ns);
+	monitoring_pods_sync(&s->pods, &s->allocations, s->now_ns);
 	if (s->pods.not_before_ns == planned)
 		return false;
 	run(s->e, &s->e->requests, before + 1);
@@ -127,7 +127,7 @@ static void pods__that_are_in_no_list_are_asked_for_more_and_more_rarely(void **
 		assert_true(asks(&s, 1));
 	}
 	/* One that is known makes the next one welcome soon. */
-	s.holds.n = 0;
+	s.allocations.n = 0;
 	allocate_test_device(&s, "one", "uid-one");
 	(void)asks(&s, 0);
 	assert_int_equal(s.pods.incomplete_lists, 0);
@@ -183,7 +183,7 @@ static void pods__are_not_asked_for_without_patterns_or_server(void **state)
 	assert_false(asks(&s, 0));
 	scene_fini(&s);
 
-	s.holds.n = 0;
+	s.allocations.n = 0;
 	allocate_test_device(&s, "one", "uid-one");
 	monitoring_pods_init(&s.pods, &e->loop, NULL, "node a", INTERVAL_NS);
 	s.pods.task.api = e->api;

@@ -129,7 +129,7 @@ void mps_env_report_holders(struct mps_env *e)
 	e->pod_devices_done = NULL;
 	if (e->holders_unknown)
 		(void)error_set(&err, ERR_UNAVAILABLE, "no kubelet");
-	done(e->pod_devices_arg, e->holders_unknown ? NULL : &e->holders,
+	done(e->pod_devices_arg, e->holders_unknown ? NULL : &e->pod_devices,
 		e->holders_unknown ? &err : NULL);
 }
 
@@ -395,5 +395,5 @@ void mps_env_pod(struct mps_env *e, struct pod_device *room, char *id)
 	static char shop[] = "shop", web[] = "web", container[] = "c", gpu[] = GPU;
 
 	*room = (struct pod_device){ shop, web, container, gpu, id, false };
-	e->holders = (struct pod_devices){ .v = room, .n = 1 };
+	e->pod_devices = (struct pod_devices){ .v = room, .n = 1 };
 }

@@ -29,7 +29,8 @@ struct mps_env {
 	struct wake wake; /* of the part: as the agent, it calls mps_sync() */
 	unsigned wakes;
 	char root[PATH_MAX], control[PATH_MAX];
-	struct pod_devices holders; /* as the kubelet says; what it points to is the test's */
+	struct pod_devices
+		pod_devices; /* as the kubelet says; what it points to is the test's */
 	bool holders_unknown, pod_devices_late; /* late: kept until mps_env_report_holders() */
 	unsigned n_pod_device_requests;
 	void (*pod_devices_done)(void *arg, const struct pod_devices *list,

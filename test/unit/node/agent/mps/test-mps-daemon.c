@@ -7,8 +7,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#define GPU      "GPU-0"
-#define CHECK_NS (10 * NS_PER_SEC) /* as in supervisor.c: between questions to one that is ready */
+#define GPU "GPU-0"
+#define CHECK_NS \
+	(10 * NS_PER_SEC) /* as in supervisor.c: between questions to one that is ready */
 #define QUIT_NS  (10 * NS_PER_SEC) /* until a daemon without clients is killed */
 #define PAUSE_NS (30 * NS_PER_SEC) /* the longest before a start */
 

@@ -66,11 +66,11 @@ static void on_dir_unavailable(void *arg)
 	((struct slices_env *)arg)->on_dir_unavailable++;
 }
 
-static bool peak(void *arg, const char *uuid, const struct pod_device *holder,
+static bool peak(void *arg, const char *uuid, const struct pod_device *pod_device,
 	uint64_t *ret_bytes)
 {
 	(void)uuid;
-	assert_non_null(holder);
+	assert_non_null(pod_device);
 	*ret_bytes = ((struct slices_env *)arg)->peak;
 	return *ret_bytes != 0;
 }

@@ -43,10 +43,10 @@ static const char *answer(const struct slices_env *e, const char *slice, const c
 static json_t *status(const struct slices_env *e)
 {
 	const struct pod_devices list = { .n = e->n_holders };
-	struct pod_devices holders = list;
+	struct pod_devices pod_devices = list;
 
-	holders.v = (struct pod_device *)(uintptr_t)e->holders;
-	return slices_status(&e->s, &holders);
+	pod_devices.v = (struct pod_device *)(uintptr_t)e->holders;
+	return slices_status(&e->s, &pod_devices);
 }
 
 /* @path of keys and indexes, "list.0.gpus": the value there, which there is. Borrowed. */

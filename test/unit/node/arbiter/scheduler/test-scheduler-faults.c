@@ -409,7 +409,7 @@ static bool is_status_crowded(struct env *e, unsigned int slice)
 
 static void slice__has_no_more_than_its_part(void **state)
 {
-	const unsigned int most =
+	const unsigned int max =
 		USAGE_CLIENTS_RESERVED + USAGE_CLIENTS_SHARED_SLICE / SLICE_GPUS_MAX;
 	struct env *e = *state;
 	pid_t pids[64];
@@ -421,9 +421,9 @@ static void slice__has_no_more_than_its_part(void **state)
 		wait_ms(1);
 	client_close(&c);
 	assert_false(is_status_crowded(e, 2));
-	assert_true(most / USAGE_CLIENTS_SPARE < ARRAY_LEN(pids));
+	assert_true(max / USAGE_CLIENTS_SPARE < ARRAY_LEN(pids));
 	/* Each process leaves as many as it may, and lives. */
-	for (; n * USAGE_CLIENTS_SPARE < most; n++) {
+	for (; n * USAGE_CLIENTS_SPARE < max; n++) {
 		pids[n] = child(e);
 		if (pids[n] == 0) {
 			(void)start_and_end_client(e, 2, USAGE_CLIENTS_SPARE);

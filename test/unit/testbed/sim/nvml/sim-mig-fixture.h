@@ -62,16 +62,17 @@ static inline void mig_on(nvmlDevice_t d)
 
 static inline nvmlGpuInstance_t gi_at(nvmlDevice_t d, unsigned int id, unsigned int start)
 {
-	nvmlGpuInstancePlacement_t places[16], *at = NULL;
+	nvmlGpuInstancePlacement_t placements[16], *at = NULL;
 	nvmlGpuInstance_t gi = NULL;
 	unsigned int n = 0;
 
 	assert_int_equal(nvmlDeviceGetGpuInstancePossiblePlacements_v2(d, id, NULL, &n), 0);
-	assert_in_range(n, 1, ARRAY_LEN(places));
-	assert_int_equal(nvmlDeviceGetGpuInstancePossiblePlacements_v2(d, id, places, &n), 0);
+	assert_in_range(n, 1, ARRAY_LEN(placements));
+	assert_int_equal(nvmlDeviceGetGpuInstancePossiblePlacements_v2(d, id, placements, &n),
+		0);
 	for (unsigned int i = 0; i < n; i++)
-		if (places[i].start == start)
-			at = &places[i];
+		if (placements[i].start == start)
+			at = &placements[i];
 	assert_non_null(at);
 	assert_int_equal(nvmlDeviceCreateGpuInstanceWithPlacement(d, id, at, &gi), 0);
 	return gi;

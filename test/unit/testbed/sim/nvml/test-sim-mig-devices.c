@@ -42,7 +42,7 @@ static void compute__profiles_of_each_gpu_instance(void **state)
 				.version = NVML_STRUCT_VERSION(v2, 2)
 			};
 			nvmlComputeInstanceProfileInfo_t info;
-			nvmlComputeInstancePlacement_t places[8];
+			nvmlComputeInstancePlacement_t placements[8];
 			unsigned int n = 0;
 			nvmlReturn_t r =
 				nvmlGpuInstanceGetComputeInstanceProfileInfo(gi, k, 0, &info);
@@ -69,10 +69,10 @@ static void compute__profiles_of_each_gpu_instance(void **state)
 				0);
 			assert_int_equal(n, rows[i].want[k].max);
 			assert_int_equal(nvmlGpuInstanceGetComputeInstancePossiblePlacements(gi,
-						 k, places, &n),
+						 k, placements, &n),
 				0);
 			assert_int_equal(n, rows[i].want[k].max);
-			assert_int_equal(places[n - 1].size, rows[i].want[k].slices);
+			assert_int_equal(placements[n - 1].size, rows[i].want[k].slices);
 			for (unsigned int m = 0; m < rows[i].want[k].max; m++)
 				(void)ci_new(gi, k);
 			assert_int_equal(nvmlGpuInstanceCreateComputeInstance(gi, k,

@@ -158,19 +158,19 @@ static void products__take_what_they_say(void **state)
 		mig_on(gpu);
 		for (unsigned int k = 0; k < SIM_MIG_GI_NUMBERS; k++) {
 			nvmlGpuInstanceProfileInfo_t p;
-			nvmlGpuInstancePlacement_t places[16];
+			nvmlGpuInstancePlacement_t placements[16];
 			nvmlGpuInstance_t gis[16], again;
 			unsigned int n = 0, made = 0, ids = 0;
 
 			if (nvmlDeviceGetGpuInstanceProfileInfo(gpu, k, &p))
 				continue;
 			assert_int_equal(nvmlDeviceGetGpuInstancePossiblePlacements_v2(gpu,
-						 p.id, places, &n),
+						 p.id, placements, &n),
 				0);
 			for (unsigned int s = 0; s < n; s++) {
-				gis[0] = gi_at(gpu, p.id, places[s].start);
+				gis[0] = gi_at(gpu, p.id, placements[s].start);
 				assert_int_equal(gi_info(gis[0]).placement.start,
-					places[s].start);
+					placements[s].start);
 				assert_false(ids >> gi_info(gis[0]).id & 1);
 				ids |= 1U << gi_info(gis[0]).id;
 				assert_int_equal(nvmlGpuInstanceDestroy(gis[0]), 0);

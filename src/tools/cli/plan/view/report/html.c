@@ -56,10 +56,10 @@ static void add_html_bars(struct buf *b, const struct page_bar *v, size_t n)
 	static const char *const classes[] = { [BAR_PLAIN] = "bar",
 		[BAR_PLAN] = "bar plan",
 		[BAR_BROKEN] = "bar broken" };
-	double most = 0;
+	double max = 0;
 
 	for (size_t i = 0; i < n; i++)
-		most = v[i].value > most ? v[i].value : most;
+		max = v[i].value > max ? v[i].value : max;
 	buf_puts(b, "<ul class=\"bars\">\n");
 	for (size_t i = 0; i < n; i++) {
 		buf_puts(b, "<li>");
@@ -68,7 +68,7 @@ static void add_html_bars(struct buf *b, const struct page_bar *v, size_t n)
 		buf_printf(b,
 			"<div class=\"track\" aria-hidden=\"true\"><div class=\"%s\" "
 			"style=\"width:%.2f%%\"></div></div></li>\n",
-			classes[v[i].kind], most > 0 ? v[i].value / most * 100 : 0);
+			classes[v[i].kind], max > 0 ? v[i].value / max * 100 : 0);
 	}
 	buf_puts(b, "</ul>\n");
 }

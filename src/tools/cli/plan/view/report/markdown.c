@@ -66,18 +66,18 @@ static void add_markdown_code(struct buf *b, const char *text)
 
 static void add_markdown_bars(struct buf *b, const struct page_bar *v, size_t n)
 {
-	double most = 0;
+	double max = 0;
 	size_t width = 0;
 
 	for (size_t i = 0; i < n; i++) {
 		size_t len = strlen(v[i].label);
 
-		most = v[i].value > most ? v[i].value : most;
+		max = v[i].value > max ? v[i].value : max;
 		width = len > width ? len : width;
 	}
 	buf_puts(b, "\n```\n");
 	for (size_t i = 0; i < n; i++) {
-		size_t length = most > 0 ? (size_t)(v[i].value / most * BAR_WIDTH + 0.5) : 0;
+		size_t length = max > 0 ? (size_t)(v[i].value / max * BAR_WIDTH + 0.5) : 0;
 
 		add_markdown_code(b, v[i].label);
 		add_markdown_repeated(b, " ", width - strlen(v[i].label) + 2);

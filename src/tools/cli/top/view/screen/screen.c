@@ -28,7 +28,7 @@ static int draw_boards(struct canvas *c, const struct top_model *m, size_t lines
 	struct error *err)
 {
 	const struct top_choice choice = { .table = TOP_BOARDS };
-	struct columns_options look = { .table = TOP_BOARDS, .sort = TOP_SORT_COUNT_ };
+	struct columns_options style = { .table = TOP_BOARDS, .sort = TOP_SORT_COUNT_ };
 	struct top_rows rows;
 	size_t shown = lines - 1;
 
@@ -36,7 +36,7 @@ static int draw_boards(struct canvas *c, const struct top_model *m, size_t lines
 		return -1;
 	if (shown < rows.n)
 		shown--; /* for the line that says so */
-	columns_draw(c, &rows, 0, shown, &look);
+	columns_draw(c, &rows, 0, shown, &style);
 	if (shown < rows.n) {
 		canvas_addf(c, CANVAS_DIM, "%zu more GPUs: g shows GPUs alone", rows.n - shown);
 		canvas_end_line(c);
@@ -95,16 +95,16 @@ static void print_empty_table(struct canvas *c, const struct top_model *m, enum 
 
 static void clamp_scroll(struct top_state *s, size_t n)
 {
-	size_t most = n > s->page ? n - s->page : 0;
+	size_t max = n > s->page ? n - s->page : 0;
 
-	if (s->scroll > most)
-		s->scroll = most;
+	if (s->scroll > max)
+		s->scroll = max;
 }
 
 static int draw_table(struct canvas *c, const struct top_model *m, struct top_state *s,
 	size_t *ret_n, size_t *ret_all, struct error *err)
 {
-	const struct columns_options look = { .table = s->choice.table,
+	const struct columns_options style = { .table = s->choice.table,
 		.sort = s->choice.sort,
 		.priced = m->priced };
 	size_t left = get_lines_left(c, s);
@@ -115,7 +115,7 @@ static int draw_table(struct canvas *c, const struct top_model *m, struct top_st
 	s->page = left == UNLIMITED ? rows.n : left > 0 ? left - 1 : 0;
 	clamp_scroll(s, rows.n);
 	if (left > 0 && rows.n > 0)
-		columns_draw(c, &rows, s->scroll, s->page, &look);
+		columns_draw(c, &rows, s->scroll, s->page, &style);
 	if (left > 0 && rows.n == 0)
 		print_empty_table(c, m, s->choice.table, rows.all > 0);
 	*ret_n = rows.n;
