@@ -125,6 +125,24 @@ empty_tree() {
 	[[ $output == *'test/unit/io/none: there is no src/io/none'* ]]
 }
 
+@test "names that two functions or types share are noticed, and functions without an object" {
+	empty_tree
+	printf 'static void apply(void)\n{\n}\nstruct a {\n\tint x;\n};\n' >src/model/a.c
+	run -1 tools/check-names.py
+	[[ $output == *'src/model/a.c:1: apply'*'100.0 % of 1 functions have no object'* ]]
+	printf 'static void apply_plan(void)\n{\n}\n/* struct b { */ struct b {\n\tint x;\n};\n' >src/model/a.c
+	tools/check-names.py
+	cp src/model/a.c src/io/price/b.c
+	run -1 tools/check-names.py
+	[[ $output == *'src/io/price/b.c:1: apply_plan'*'100.0 % of 2 functions have another'* ]]
+	[[ $output == *'src/model/a.c:4: b'*'100.0 % of 2 types have another'* ]]
+	printf 'typedef struct b b_fn(int x);\n' >src/io/price/b.c
+	tools/check-names.py
+	printf 'typedef int (*other_fn)(int x);\ntypedef int b;\n' >src/io/price/b.c
+	run -1 tools/check-names.py
+	[[ $output == *'src/io/price/b.c:2: b'* ]]
+}
+
 @test "files that call each other in a circle are noticed, and callbacks are none" {
 	empty_tree
 	mkdir -p build/src/node/x/libx.a.p

@@ -80,7 +80,7 @@ static V1__ContainerDevices *write_devices(const struct pod_entry *v, size_t n, 
 /* A claim of its own for each device. */
 static V1__DynamicResource *write_dynamic(const struct pod_entry *e, struct arena *a)
 {
-	struct pod_device_messages {
+	struct pod_claim_messages {
 		V1__DynamicResource dynamic;
 		V1__ClaimResource resource;
 		V1__ClaimResource *resources[1];
