@@ -33,7 +33,8 @@ struct sched_share {
 	unsigned int n_clients, n_busy, n_wants;
 	struct sched_share_config config;
 
-	uint64_t charged, waited, quanta, revoked;
+	uint64_t charged, waited, quanta, resumed, revoked;
+	uint64_t quantum_ends[SCHED_ENDS];
 	uint64_t vtime,
 		vtime_rest; /* virtual time in ns / weight, and the remainder of that division */
 	int64_t bucket; /* of a capped part: charge that it may still have; ns / SLICE_CAP_ALL */
@@ -239,9 +240,10 @@ void sched_boost_end(struct sched *t, struct sched_slice *s, uint64_t now);
 void sched_regroup_slice(struct sched *t, struct sched_slice *s, uint64_t now);
 /* How long it is waited for when it is idle. */
 uint64_t sched_grace_ns(const struct sched_share *p);
-/* On all GPUs of the slice. An interrupted turn is not counted: it goes on before others' begin. */
-void sched_quantum_end(struct sched *t, const struct sched_share *holder, bool interrupted,
-	uint64_t now);
+/* On all GPUs of the slice. One that ends before its time, but for an idle slice or an empty bucket, is not
+ * counted in the order of quanta: it goes on before others' begin. */
+void sched_quantum_end(struct sched *t, const struct sched_share *holder,
+	enum sched_quantum_end why, uint64_t now);
 void sched_decide(struct sched *t, struct sched_gpu *g, uint64_t now);
 
 /* gates.c */

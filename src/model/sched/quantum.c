@@ -12,10 +12,17 @@ uint64_t sched_grace_ns(const struct sched_share *p)
 	return sched_max(SCHED_GRACE_MIN_NS, sched_min(4 * p->idle_gap, SCHED_GRACE_MAX_NS));
 }
 
-void sched_quantum_end(struct sched *t, const struct sched_share *holder, bool interrupted,
-	uint64_t now)
+/* Before its time, and for no reason of the share's own. */
+static bool is_interruption(enum sched_quantum_end why)
+{
+	return why != SCHED_END_EXPIRED && why != SCHED_END_IDLE && why != SCHED_END_CAP;
+}
+
+void sched_quantum_end(struct sched *t, const struct sched_share *holder,
+	enum sched_quantum_end why, uint64_t now)
 {
 	struct sched_slice *s = holder->slice;
+	bool interrupted = is_interruption(why);
 
 	sched_boost_end(t, s, now);
 	for (struct sched_share *p = s->shares; p; p = p->sibling) {
@@ -27,6 +34,7 @@ void sched_quantum_end(struct sched *t, const struct sched_share *holder, bool i
 		if (!interrupted)
 			p->yielded = sched_is_idle(p);
 		p->awaited = false;
+		p->quantum_ends[why]++;
 		g->holder = NULL;
 		g->paused = false;
 		sched_mark_dirty(t, g);
@@ -40,11 +48,14 @@ void sched_regroup_slice(struct sched *t, struct sched_slice *s, uint64_t now)
 	for (const struct sched_share *p = s->shares; p; p = p->sibling) {
 		sched_mark_dirty(t, p->gpu);
 		if (p->gpu->holder == p)
-			sched_quantum_end(t, p, /* interrupted= */ true, now);
+			sched_quantum_end(t, p,
+				p->n_clients ? SCHED_END_CHANGED : SCHED_END_CLOSED, now);
 	}
 }
 
-static void start_quantum(struct sched *t, struct sched_slice *s, uint64_t now)
+/* @why: the quantum of another slice ends before its time for that of @s. */
+static void start_quantum(struct sched *t, struct sched_slice *s, enum sched_quantum_end why,
+	uint64_t now)
 {
 	uint64_t length;
 
@@ -58,7 +69,8 @@ static void start_quantum(struct sched *t, struct sched_slice *s, uint64_t now)
 
 		sched_accrue(g, now);
 		if (g->holder)
-			sched_quantum_end(t, g->holder, now < g->quantum_end, now);
+			sched_quantum_end(t, g->holder,
+				now < g->quantum_end ? why : SCHED_END_EXPIRED, now);
 		sched_limit_credit(p);
 		g->holder = p;
 		g->interrupted = NULL;
@@ -81,6 +93,7 @@ static void renew_quantum(struct sched *t, const struct sched_slice *s, uint64_t
 		if (p->gpu->holder != p)
 			continue; /* demoted there after the turn began */
 		p->charged_at_start = p->charged;
+		p->quantum_ends[SCHED_END_RENEWED]++;
 		p->quanta++;
 		p->gpu->quantum_start = now;
 		p->gpu->quantum_end = now + length;
@@ -89,27 +102,27 @@ static void renew_quantum(struct sched *t, const struct sched_slice *s, uint64_t
 }
 
 /* Nobody else wants this GPU. */
-static bool continue_alone(struct sched *t, struct sched_gpu *g, uint64_t now)
+static void continue_alone(struct sched *t, struct sched_gpu *g, uint64_t now)
 {
 	if (now >= g->quantum_end) {
 		sched_boost_end(t, g->holder->slice, now);
 		g->quantum_end = SCHED_NEVER;
 	}
 	sched_wake_at(g, g->quantum_end);
-	return true;
 }
 
 /* It is waited for, if it mostly comes back soon. */
-static bool continue_idle(struct sched_gpu *g, uint64_t now)
+static enum sched_quantum_end continue_idle(struct sched_gpu *g, uint64_t now)
 {
 	uint64_t until =
 		sched_min(g->holder->idle_since + sched_grace_ns(g->holder), g->quantum_end);
 
 	sched_wake_at(g, until);
-	return now < until;
+	return now < until ? SCHED_END_NONE : SCHED_END_IDLE;
 }
 
-static bool continue_busy(struct sched *t, struct sched_gpu *g, bool contended, uint64_t now)
+static enum sched_quantum_end continue_busy(struct sched *t, struct sched_gpu *g,
+	bool contended, uint64_t now)
 {
 	/* Others may have come that make turns shorter. */
 	if (contended && g->quantum_end != SCHED_NEVER)
@@ -118,31 +131,35 @@ static bool continue_busy(struct sched *t, struct sched_gpu *g, bool contended, 
 	if (now >= g->quantum_end || g->quantum_end == SCHED_NEVER) {
 		sched_boost_end(t, g->holder->slice, now);
 		if (!sched_slice_cap_runtime_ns(g->holder->slice))
-			return false;
+			return SCHED_END_CAP;
 		if (contended && sched_must_hand_over(g->holder, now))
-			return false;
+			return SCHED_END_EXPIRED;
 		renew_quantum(t, g->holder->slice, now);
 	}
 	sched_wake_at(g, g->quantum_end);
-	return true;
+	return SCHED_END_NONE;
 }
 
-/* The holder goes on, or its turn is over. */
-static bool continue_quantum(struct sched *t, struct sched_gpu *g, uint64_t now)
+/* The holder goes on, or its turn is over: why. */
+static enum sched_quantum_end continue_quantum(struct sched *t, struct sched_gpu *g,
+	uint64_t now)
 {
 	struct sched_share *p = g->holder;
-	bool contended = sched_is_contended(g), on;
+	enum sched_quantum_end why = SCHED_END_NONE;
+	bool contended = sched_is_contended(g);
 
 	if (!sched_slice_cap_runtime_ns(p->slice))
-		return false;
-	if (!contended && !p->config.cap)
-		return continue_alone(t, g, now);
+		return SCHED_END_CAP;
+	if (!contended && !p->config.cap) {
+		continue_alone(t, g, now);
+		return SCHED_END_NONE;
+	}
 	if (!sched_slice_is_idle(p->slice))
-		on = continue_busy(t, g, contended, now);
-	else
-		on = !contended || continue_idle(g, now);
-	p->awaited = on && contended && !p->n_busy;
-	return on;
+		why = continue_busy(t, g, contended, now);
+	else if (contended)
+		why = continue_idle(g, now);
+	p->awaited = why == SCHED_END_NONE && contended && !p->n_busy;
+	return why;
 }
 
 static uint64_t get_quantum_left(const struct sched_gpu *g, uint64_t now)
@@ -157,7 +174,7 @@ static void pause_quantum(struct sched *t, struct sched_gpu *g, uint64_t now)
 	if (!g->holder || g->paused)
 		return;
 	if (sched_is_gang(g->holder->slice)) {
-		sched_quantum_end(t, g->holder, true, now);
+		sched_quantum_end(t, g->holder, SCHED_END_LATENCY, now);
 		return;
 	}
 	g->paused = true;
@@ -217,7 +234,7 @@ static void interrupt_quantum(struct sched *t, struct sched_gpu *g, uint64_t now
 	if (p && now < from) {
 		sched_wake_at(g, from);
 	} else if (p) {
-		start_quantum(t, p->slice, now);
+		start_quantum(t, p->slice, SCHED_END_INTERRUPTED, now);
 		g->quantum_end = sched_min(g->quantum_end,
 			now + sched_max(SCHED_QUANTUM_MIN_NS,
 				      (holder->vtime - sched_min(p->vtime, holder->vtime)) *
@@ -238,6 +255,7 @@ static bool resume_interrupted(struct sched *t, struct sched_gpu *g, uint64_t no
 		!compute_quantum_end(p, g->interrupted_left, 0))
 		return false;
 	p->slice->served = ++t->served;
+	p->resumed++;
 	g->holder = p;
 	g->quantum_start = now;
 	g->quantum_end = compute_quantum_end(p, g->interrupted_left, now);
@@ -278,6 +296,7 @@ static void update_dormant(struct sched *t, struct sched_gpu *g, uint64_t now)
 
 void sched_decide(struct sched *t, struct sched_gpu *g, uint64_t now)
 {
+	enum sched_quantum_end why = SCHED_END_NONE;
 	struct sched_share *next;
 
 	g->wake = SCHED_NEVER;
@@ -291,22 +310,24 @@ void sched_decide(struct sched *t, struct sched_gpu *g, uint64_t now)
 	sched_update_demotions(g, now);
 	g->priority_active = sched_is_priority_active(g, now);
 	if (g->holder && !sched_is_time_shared(g->holder))
-		sched_quantum_end(t, g->holder, /* interrupted= */ true, now);
+		sched_quantum_end(t, g->holder, SCHED_END_CHANGED, now);
 	if (g->priority_active) {
 		pause_quantum(t, g, now);
 		return;
 	}
 	if (g->holder && g->paused)
 		resume_quantum(g, now);
-	if (g->holder && continue_quantum(t, g, now)) {
+	if (g->holder)
+		why = continue_quantum(t, g, now);
+	if (g->holder && why == SCHED_END_NONE) {
 		interrupt_quantum(t, g, now);
 		return;
 	}
 	if (g->holder)
-		sched_quantum_end(t, g->holder, /* interrupted= */ false, now);
+		sched_quantum_end(t, g->holder, why, now);
 	if (resume_interrupted(t, g, now))
 		return;
 	next = sched_pick_next(g, now);
 	if (next)
-		start_quantum(t, next->slice, now);
+		start_quantum(t, next->slice, SCHED_END_GANG, now);
 }

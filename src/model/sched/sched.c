@@ -2,6 +2,7 @@
 #include "model/sched/internal.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /*
  * Decides about all GPUs that something has happened to. A decision may start the turn of a gang, which
@@ -317,6 +318,8 @@ void sched_account(const struct sched *t, const struct sched_slice *s, unsigned 
 		return;
 	ret->charged_ns = p->charged;
 	ret->quanta = p->quanta;
+	ret->resumed = p->resumed;
+	memcpy(ret->quantum_ends, p->quantum_ends, sizeof(ret->quantum_ends));
 	ret->revoked = p->revoked;
 	ret->waited_ns = p->waited;
 	ret->has_quantum = t->gpus[gpu].holder == p && !t->gpus[gpu].paused;

@@ -105,6 +105,7 @@
  *
  * Times are nanoseconds of one monotonic clock; they never go back. Thread: one. Blocks: never.
  */
+#include "model/sched/quantum-end.h"
 #include "abi/slice-limits.h"
 
 #include <stdbool.h>
@@ -219,10 +220,14 @@ void sched_update_charges(struct sched *t, uint64_t now);
 struct sched_account {
 	uint64_t charged_ns; /* never less than before */
 	uint64_t quanta;     /* that it has had */
-	uint64_t revoked;    /* its gates closed while it had work in flight or wanted more */
-	uint64_t waited_ns;  /* in which some seat of it wanted and had no turn */
-	bool has_quantum;    /* it has the turn now */
-	bool demoted;        /* of class latency, but beyond its share, or its cap, now */
+	uint64_t resumed;    /* quanta that were interrupted, and went on */
+	/* Why it gave the GPU up, and how often. .quanta and .resumed together are the sum of these, and one
+	 * more while it holds the GPU. */
+	uint64_t quantum_ends[SCHED_ENDS];
+	uint64_t revoked;   /* its gates closed while it had work in flight or wanted more */
+	uint64_t waited_ns; /* in which some seat of it wanted and had no turn */
+	bool has_quantum;   /* it has the turn now */
+	bool demoted;       /* of class latency, but beyond its share, or its cap, now */
 	uint64_t
 		stuck_ns; /* has had work in flight for so long since its gates closed; 0: has none */
 };

@@ -3,6 +3,7 @@
 
 #include "model/sched/internal.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -101,11 +102,32 @@ static void check_gates(struct model *m, unsigned int gpu)
 	}
 }
 
+/* Each quantum that began has ended once, and for one reason, or goes on. */
+static void check_quantum_ends(struct model *m, struct model_slice *s, unsigned int gpu,
+	const struct sched_account *a)
+{
+	bool holds =
+		m->sched->gpus[gpu].holder && m->sched->gpus[gpu].holder->slice == s->slice;
+	uint64_t sum = 0;
+
+	for (unsigned int i = 0; i < SCHED_ENDS; i++) {
+		sum += a->quantum_ends[i];
+		m->quantum_ends[i] += a->quantum_ends[i] - s->quantum_ends[gpu][i];
+		s->quantum_ends[gpu][i] = a->quantum_ends[i];
+	}
+	if (a->quanta + a->resumed != sum + holds)
+		fail(m,
+			"slice %td had %" PRIu64 " quanta, %" PRIu64 " resumed, %" PRIu64
+			" have ended",
+			s - m->slices, a->quanta, a->resumed, sum);
+}
+
 static void check_slice(struct model *m, struct model_slice *s, unsigned int gpu)
 {
 	struct sched_account a;
 
 	sched_account(m->sched, s->slice, gpu, m->now, &a);
+	check_quantum_ends(m, s, gpu, &a);
 	if (a.charged_ns < s->charged[gpu])
 		fail(m, "slice %td was charged less than before", s - m->slices);
 	s->charged[gpu] = a.charged_ns;

@@ -60,10 +60,11 @@ struct model_task {
 struct model_slice {
 	struct sched_slice *slice; /* NULL: unused */
 	struct sched_share_config config[MODEL_GPUS_MAX];
-	uint64_t charged[MODEL_GPUS_MAX]; /* at the last look */
-	uint64_t used[MODEL_GPUS_MAX];    /* time of the GPU in truth */
-	double allowed;                   /* of a capped one on GPU 0: cap * time */
-	double over_least;                /* the least that charged - allowed has been */
+	uint64_t charged[MODEL_GPUS_MAX];                  /* at the last look */
+	uint64_t quantum_ends[MODEL_GPUS_MAX][SCHED_ENDS]; /* the same */
+	uint64_t used[MODEL_GPUS_MAX];                     /* time of the GPU in truth */
+	double allowed;    /* of a capped one on GPU 0: cap * time */
+	double over_least; /* the least that charged - allowed has been */
 	/* Most that was charged after its gates were closed. */
 	uint64_t closed_at[MODEL_GPUS_MAX], overrun[MODEL_GPUS_MAX];
 	uint64_t
@@ -129,8 +130,9 @@ struct model {
 	uint64_t dry_most;
 	uint64_t stood_at, stood; /* so many events within 100 us of that */
 	uint64_t n_gates;         /* changes */
-	uint64_t n_lags;          /* pairs whose lag was looked at */
-	char failure[200];        /* "": none */
+	uint64_t quantum_ends[SCHED_ENDS];
+	uint64_t n_lags;   /* pairs whose lag was looked at */
+	char failure[200]; /* "": none */
 };
 
 struct model *model_new(uint64_t seed, unsigned int n_gpus);

@@ -323,7 +323,7 @@ static void clear(struct model *m)
 }
 
 static void run_scenario(uint64_t seed, uint64_t *n_events, uint64_t *n_lags,
-	uint64_t *together)
+	uint64_t *together, uint64_t quantum_ends[SCHED_ENDS])
 {
 	bool plain = seed % 3 == 0, loose = seed % 9 == 1, beside = seed % 9 == 5;
 	struct model *m = model_new(seed,
@@ -346,6 +346,8 @@ static void run_scenario(uint64_t seed, uint64_t *n_events, uint64_t *n_lags,
 	assert_sound(m);
 	*n_events += m->n_events;
 	*n_lags += m->n_lags;
+	for (unsigned int i = 0; i < SCHED_ENDS; i++)
+		quantum_ends[i] += m->quantum_ends[i];
 	for (unsigned int g = 0; g < m->n_gpus; g++)
 		*together += m->concurrent[g];
 	(void)model_free(m);
@@ -364,19 +366,24 @@ static uint64_t number_of(const char *variable, uint64_t otherwise)
 static void sched__random_scenarios_hold_all_that_is_promised(void **state)
 {
 	uint64_t first = number_of("TURNS_SEED", 1), n = number_of("TURNS_SCENARIOS", 100);
-	uint64_t n_events = 0, n_lags = 0, together = 0;
+	uint64_t n_events = 0, n_lags = 0, together = 0, quantum_ends[SCHED_ENDS] = { 0 };
 
 	(void)state;
 	for (uint64_t seed = first; seed < first + n; seed++) {
 		/* Where it fails, the last line says which one it was. */
 		if (n == 1 || getenv("TURNS_VERBOSE"))
 			print_message("# scenario %" PRIu64 "\n", seed);
-		run_scenario(seed, &n_events, &n_lags, &together);
+		run_scenario(seed, &n_events, &n_lags, &together, quantum_ends);
 	}
 	print_message("# %" PRIu64 " scenarios, %" PRIu64 " events, %" PRIu64
 		      " pairs within their lag, %" PRIu64 " s together\n",
 		n, n_events, n_lags, together / S);
 	assert_true(n < 100 || (n_lags > 0 && together > 0));
+	for (unsigned int i = 0; i < SCHED_ENDS; i++) {
+		print_message("# %" PRIu64 " quanta ended: %s\n", quantum_ends[i],
+			sched_quantum_end_names[i]);
+		assert_true(n < 100 || quantum_ends[i] > 0);
+	}
 }
 
 int main(void)
