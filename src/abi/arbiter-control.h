@@ -51,6 +51,7 @@
  *	        "stuck": false,                 // has work that did not end in 10 s since its turn ended,
  *	                                        // or a process of it is stopped
  *	        "turns": 0,                     // that it has had
+ *	        "quantum_ends": {"expired": 0}, // and why they ended: a number for each reason (below)
  *	        "revocations": 0,               // times that it was taken off the GPU at work (below)
  *	        "queue_ns": 0}],                // in which some process of it wanted and had no turn
  *	      "processes": [
@@ -76,7 +77,8 @@
  * the slice on the GPU closed while a process of it had work in flight there, or wanted to submit more: its turn
  * was over, one of class latency or one that is urged came in between, it was demoted, its bucket was empty, or going
  * together ended. A turn that ends because nobody of the slice has anything to do is none, nor is one that goes on
- * behind the last.
+ * behind the last. The reasons of "quantum_ends" are those of model/sched/quantum-end.h; one that was interrupted and
+ * goes on ends a second time.
  *
  * TIME is seven keys, of a slice on one GPU and of a process there. None of them ever becomes less, nor "turns",
  * "queue_ns", "refusals" and "revocations" do, whatever ends or is killed, until the slice's directory is removed or

@@ -46,6 +46,8 @@ static void make_use(struct view *v, uint32_t i)
 		.copies = 456789,
 		.copied_bytes = 12345678901234,
 		.revocations_known = true,
+		.quantum_ends = { [SCHED_END_EXPIRED] = 1000000, [SCHED_END_IDLE] = 234567 },
+		.quantum_ends_known = true,
 		.refusals_known = true };
 	v->uses[i] = (struct view_use){ .device = i / SLICES,
 		.namespace_ = view_printf(v, "team-%u-production", i % 7),

@@ -254,7 +254,7 @@ refusals_listed() {
 }
 
 @test "what the limit refuses, turns that are taken back and the peak are kept over restarts of the arbiter" {
-	local arbiter taken
+	local arbiter expired taken
 	slice_node_setup h100-1
 	fair_quarters
 	kubelet
@@ -277,10 +277,15 @@ refusals_listed() {
 	start burn2 in_pod two "$PROGRAMS/cuda-burn" --work 100000 --depth 16 --seconds 0
 	eventually 20 slice_of one '.revocations > 5'
 	eventually 20 slice_of two '.revocations > 5'
+	eventually 20 slice_of one '.quantaExpired > 5'
 	taken=$(slice_of one .revocations)
+	expired=$(slice_of one .quantaExpired)
+	run -0 "$GPUSLICE" status --slices
+	[[ $output == *'QUANTA  EXPIRED'* ]]
 	arbiter=$("$GPUSLICE" status --json | jq -er .slices.arbiter.pid)
 	kill -9 "$arbiter"
 	eventually 20 slice_of one ".revocations > $taken + 5"
+	eventually 20 slice_of one ".quantaExpired > $expired + 5"
 	# Neither has an account while the next arbiter is on its way.
 	eventually 5 slice_of one '.refusals == 2'
 	eventually 5 slice_of two '.refusals == 0'

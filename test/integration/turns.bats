@@ -116,6 +116,7 @@ by_weight() {
 	goes_on a
 	began=$(date +%s%N)
 	measure 400 a
+	account a '.quantum_ends.cap > 0 and .quantum_ends.expired == 0'
 	# 400 ms of work, a fifth of the GPU: 2 s; one without a cap would take no half of that.
 	(($(date +%s%N) - began > 1000000000))
 	# Nor do others gain when there is one.

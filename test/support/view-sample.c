@@ -283,6 +283,9 @@ void sample_slice(struct sample_maker *m, struct view_use *c, const struct view_
 	*s = *from;
 	s->id = view_printf(m->v, "c%08x", 0x5eed0000U + m->v->n_uses);
 	s->class_ = s->class_ ? s->class_ : "batch";
+	if (!s->quantum_ends[SCHED_END_IDLE])
+		s->quantum_ends[SCHED_END_EXPIRED] = s->quanta;
+	s->quantum_ends_known = true;
 	s->time_known = s->revocations_known = s->refusals_known = s->unhooked_known =
 		s->reported = true;
 	s->charged_ns = c->busy_ns;

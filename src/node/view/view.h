@@ -28,6 +28,7 @@
  */
 #include "model/gpu/gpu.h"
 #include "model/gpu/sample.h"
+#include "model/sched/quantum-end.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -184,6 +185,8 @@ struct view_slice {
 		copied_bytes;
 	uint64_t revocations; /* its gates closed while it had work, or wanted to submit some */
 	bool revocations_known;
+	uint64_t quantum_ends[SCHED_ENDS]; /* why its quanta ended, and how often */
+	bool quantum_ends_known;
 	uint64_t refusals; /* allocations that the limit refused */
 	bool refusals_known;
 	bool reported; /* the arbiter has reported the slice on this unit; else what follows is not known */

@@ -3,6 +3,7 @@
 
 #include "node/agent/slices/life.h"
 #include "lib/base/time.h"
+#include "model/sched/quantum-end.h"
 #include "io/config/json.h"
 #include "lib/json/by-id.h"
 
@@ -86,6 +87,18 @@ static json_t *time_status(const json_t *now)
 	return o;
 }
 
+/* How many quanta of the slice ended for each reason; null: the arbiter has not said. */
+static json_t *format_quantum_ends(const json_t *now)
+{
+	const json_t *ends = json_object_get(now, "quantum_ends");
+	json_t *o = json_is_object(ends) ? json_object() : json_null();
+
+	for (size_t i = 0; json_is_object(ends) && i < SCHED_ENDS; i++)
+		SET(o, sched_quantum_end_names[i],
+			copy_arbiter_number(ends, sched_quantum_end_names[i]));
+	return o;
+}
+
 /* null: the arbiter has said nothing. */
 static json_t *format_arbiter_flag(const json_t *from, const char *key)
 {
@@ -141,6 +154,7 @@ static json_t *format_slice_gpus_status(const struct slices *s, const struct sli
 		SET(o, "refusals", copy_arbiter_number(now, "refusals"));
 		SET(o, "over", format_arbiter_flag(now, "over"));
 		SET(o, "time", time_status(now));
+		SET(o, "quantumEnds", format_quantum_ends(now));
 		SET(o, "turn", format_arbiter_flag(now, "turn"));
 		SET(o, "demoted", format_arbiter_flag(now, "demoted"));
 		SET(o, "stuck", format_arbiter_flag(now, "stuck"));

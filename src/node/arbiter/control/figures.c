@@ -160,6 +160,15 @@ void compute_slice_json(const struct compute_figures *f, const struct arbiter_sl
 	(void)json_object_set_new(slice, "class", json_string(latency ? "latency" : "batch"));
 }
 
+static json_t *quantum_ends_json(const uint64_t ends[SCHED_ENDS])
+{
+	json_t *o = json_object();
+
+	for (unsigned int i = 0; i < SCHED_ENDS; i++)
+		set_json_u64(o, sched_quantum_end_names[i], ends[i]);
+	return o;
+}
+
 void compute_gpu_json(const struct compute_figures *f, const uint8_t *uuid, json_t *gpu)
 {
 	int at = find_figures_gpu(f, uuid);
@@ -174,6 +183,7 @@ void compute_gpu_json(const struct compute_figures *f, const uint8_t *uuid, json
 	(void)json_object_set_new(gpu, "demoted", json_boolean(g->demoted));
 	(void)json_object_set_new(gpu, "stuck", json_boolean(g->stuck));
 	set_json_u64(gpu, "turns", g->quanta);
+	(void)json_object_set_new(gpu, "quantum_ends", quantum_ends_json(g->quantum_ends));
 	set_json_u64(gpu, "revocations", g->revocations);
 	set_json_u64(gpu, "queue_ns", g->queue_ns);
 }

@@ -99,6 +99,9 @@ void scheduler_count_slice(struct scheduler *t, struct scheduler_slice *s, uint6
 		usage_raise(&g->account->queue_ns, g->queue_ns + account.waited_ns);
 		usage_raise(&g->account->quanta, g->quanta + account.quanta);
 		usage_raise(&g->account->revocations, g->revocations + account.revoked);
+		for (unsigned int k = 0; k < SCHED_ENDS; k++)
+			usage_raise(&g->account->quantum_ends[k],
+				g->quantum_ends[k] + account.quantum_ends[k]);
 		log_stuck(s, i, t->gpus[g->number].text, account.stuck_ns);
 	}
 }

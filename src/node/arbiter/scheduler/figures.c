@@ -92,6 +92,8 @@ static void fill_share_figures(struct scheduler *t, const struct scheduler_slice
 	usage_account_total(&t->accounts, g->account, ret->counters);
 	ret->quanta = usage_load(&g->account->quanta);
 	ret->revocations = usage_load(&g->account->revocations);
+	for (unsigned int i = 0; i < SCHED_ENDS; i++)
+		ret->quantum_ends[i] = usage_load(&g->account->quantum_ends[i]);
 	ret->queue_ns = usage_load(&g->account->queue_ns);
 	ret->weight = g->config.weight;
 	ret->cap = g->config.cap;

@@ -83,6 +83,7 @@ struct scheduler_share {
 	struct sched_share_config config;
 	struct usage_account *account;
 	uint64_t charged_ns, queue_ns, quanta, revocations; /* before this arbiter's turns */
+	uint64_t quantum_ends[SCHED_ENDS];                  /* the same */
 	uint64_t shown_charged_ns; /* charged: as scheduler_figures_begin() found it */
 	uint32_t process_cap;      /* to each process */
 	unsigned int n_stuck;      /* seats */

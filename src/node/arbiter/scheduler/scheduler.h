@@ -137,6 +137,7 @@ struct scheduler_share_figures {
 	uint8_t uuid[SLICE_UUID_BYTES];
 	uint64_t charged_ns, counters[USAGE_COUNTERS];
 	uint64_t quanta, revocations, queue_ns;
+	uint64_t quantum_ends[SCHED_ENDS];
 	uint32_t weight, cap;
 	bool latency, has_quantum, demoted, stuck;
 };

@@ -53,6 +53,8 @@ static int start_gpu(struct scheduler *t, struct scheduler_slice *s, const struc
 	g->queue_ns = usage_load(&g->account->queue_ns);
 	g->quanta = usage_load(&g->account->quanta);
 	g->revocations = usage_load(&g->account->revocations);
+	for (unsigned int i = 0; i < SCHED_ENDS; i++)
+		g->quantum_ends[i] = usage_load(&g->account->quantum_ends[i]);
 	number = scheduler_gpu_ref(t, g->uuid, g->text, err);
 	if (number < 0)
 		return -1;

@@ -87,7 +87,7 @@ static const struct metrics_row gauges[] = {
 		SLICE_KNOWN(unhooked_known) },
 };
 
-enum { ABOUT, CAP };
+enum { ABOUT, CAP, ENDS };
 
 static const struct metrics_family families[] = {
 	[ABOUT] = { "gpuslice_container_slice", NULL, "How the slice is served", METRICS_INFO,
@@ -95,6 +95,9 @@ static const struct metrics_family families[] = {
 	[CAP] = { "gpuslice_container_cap_ratio", "ratio",
 		"The most of the unit's time that the slice can have, where there is a cap",
 		METRICS_GAUGE, NULL },
+	[ENDS] = { "gpuslice_container_quantum_ends", NULL,
+		"Quanta of the slice on the GPU that ended, by the reason", METRICS_COUNTER,
+		"reason" },
 };
 
 const struct metrics_table metrics_slice_tables[3] = {
@@ -113,6 +116,20 @@ static void write_slice_info(struct metrics_own *own, uint32_t i)
 	metrics_label(own->w, start, "class", s->class_);
 	metrics_line(own->w, metrics_labels_end(own->w, start), METRICS_COUNT, 1);
 	metrics_labels_drop(own->w, start);
+}
+
+static void write_quantum_ends(struct metrics_own *own, uint32_t i)
+{
+	const struct view_slice *s = own->w->v->uses[i].slice;
+
+	for (unsigned int k = 0; k < SCHED_ENDS; k++) {
+		uint32_t start = metrics_labels_from(own->w, own->uses[i]);
+
+		metrics_label(own->w, start, "reason", sched_quantum_end_names[k]);
+		metrics_line(own->w, metrics_labels_end(own->w, start), METRICS_COUNT,
+			s->quantum_ends[k]);
+		metrics_labels_drop(own->w, start);
+	}
 }
 
 void metrics_own_slices(struct metrics_own *own)
@@ -135,4 +152,9 @@ void metrics_own_slices(struct metrics_own *own)
 		if (v->uses[i].slice && v->uses[i].slice->cap)
 			metrics_line(own->w, own->live[i], METRICS_MICRO,
 				v->uses[i].slice->cap);
+	metrics_begin(own->w, &families[ENDS]);
+	for (uint32_t i = 0; i < v->n_uses; i++)
+		if (v->uses[i].slice && v->uses[i].slice->quantum_ends_known &&
+			own->uses[i].len)
+			write_quantum_ends(own, i);
 }

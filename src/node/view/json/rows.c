@@ -168,6 +168,9 @@ const struct json_row json_rows_use[] = {
 	{ 0 },
 };
 
+#define ENDS(key, why) \
+	ROW_IF(view_slice, key, U64, quantum_ends[SCHED_END_##why], quantum_ends_known)
+
 const struct json_row json_rows_slice[] = {
 	ROW(view_slice, "id", TEXT, id),
 	ROW(view_slice, "compute", TEXT, compute),
@@ -184,6 +187,16 @@ const struct json_row json_rows_slice[] = {
 	ROW_IF(view_slice, "copies", U64, copies, time_known),
 	ROW_IF(view_slice, "copiedBytes", U64, copied_bytes, time_known),
 	ROW_IF(view_slice, "revocations", U64, revocations, revocations_known),
+	ENDS("quantaExpired", EXPIRED),
+	ENDS("quantaRenewed", RENEWED),
+	ENDS("quantaIdle", IDLE),
+	ENDS("quantaCap", CAP),
+	ENDS("quantaInterrupted", INTERRUPTED),
+	ENDS("quantaGang", GANG),
+	ENDS("quantaLatency", LATENCY),
+	ENDS("quantaConcurrent", CONCURRENT),
+	ENDS("quantaChanged", CHANGED),
+	ENDS("quantaClosed", CLOSED),
 	ROW_IF(view_slice, "refusals", U64, refusals, refusals_known),
 	ROW_IF(view_slice, "turn", BOOL, has_quantum, reported),
 	ROW_IF(view_slice, "demoted", BOOL, demoted, reported),

@@ -8,19 +8,6 @@
 #include <stdio.h>
 #include <string.h>
 
-static void format_gpu_index(char *cell, const json_t *o)
-{
-	const json_t *index = json_object_get(o, "index");
-
-	if (json_is_string(index))
-		status_clean(cell, STATUS_CELL_MAX, json_string_value(index));
-	else if (json_is_integer(index))
-		(void)snprintf(cell, STATUS_CELL_MAX, "%" PRId64,
-			(int64_t)json_integer_value(index));
-	else
-		(void)snprintf(cell, STATUS_CELL_MAX, "-");
-}
-
 static void format_slice_pod(char *cell, const json_t *slice)
 {
 	const json_t *h = json_object_get(slice, "holder");
@@ -95,11 +82,8 @@ static void format_slice_time(char *cell, const json_t *gpu, const char *none)
 
 static void fill_limits_row(struct status_row *r, const json_t *slice, const json_t *gpu)
 {
-	char id[STATUS_CELL_MAX];
-
-	status_clean(id, sizeof(id), status_get_text(slice, "id"));
-	(void)snprintf(r->cells[LIMITS_SLICE], STATUS_CELL_MAX, "%.8s", id);
-	format_gpu_index(r->cells[LIMITS_GPU], gpu);
+	status_format_slice_id(r->cells[LIMITS_SLICE], slice);
+	status_format_index(r->cells[LIMITS_GPU], gpu);
 	format_slice_share(r->cells[LIMITS_SHARE], slice, gpu);
 	format_slice_time(r->cells[LIMITS_TIME], gpu, "-");
 	status_format_mib(r->cells[LIMITS_LIMIT], json_object_get(gpu, "limitBytes"), "none");
@@ -122,7 +106,7 @@ static void fill_process_row(struct status_row *r, const json_t *process, const 
 	char name[STATUS_CELL_MAX / 2];
 
 	status_clean(name, sizeof(name), status_get_text(process, "name"));
-	format_gpu_index(r->cells[LIMITS_GPU], gpu);
+	status_format_index(r->cells[LIMITS_GPU], gpu);
 	format_slice_time(r->cells[LIMITS_TIME], gpu, "");
 	status_format_mib(r->cells[LIMITS_USED], json_object_get(gpu, "usedBytes"), "?");
 	status_format_mib(r->cells[LIMITS_PEAK], json_object_get(gpu, "peakBytes"),

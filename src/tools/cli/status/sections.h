@@ -16,6 +16,11 @@ int status_render_profiles(struct buf *b, const json_t *gpus, bool colour,
 int status_render_limits(struct buf *b, const json_t *slices, bool colour,
 	struct error *err) MUST_USE;
 
+/* How many quanta of the fair-share scheduler each of them had on a GPU, and why these ended. Nothing at all where
+ * none takes part. */
+int status_render_quanta(struct buf *b, const json_t *slices, bool colour,
+	struct error *err) MUST_USE;
+
 /* The MPS daemons, of which @gpus has the devices. Nothing at all where there are none. */
 int status_render_mps(struct buf *b, const json_t *mps, const json_t *gpus, bool colour,
 	struct error *err) MUST_USE;

@@ -6,7 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#define CUT "..." /* in the middle of a name */
+#define CUT      "..." /* in the middle of a name */
+#define ID_SHOWN 8
 
 /* --- reading a peer's JSON --- */
 
@@ -53,6 +54,24 @@ static void clean_name(char *to, size_t cap, const char *from)
 	status_clean(to, room - strlen(CUT) - tail + 1, from);
 	memcpy(to + strlen(to), CUT, sizeof(CUT));
 	status_clean(to + strlen(to), tail + 1, from + len - tail);
+}
+
+void status_format_index(char cell[STATUS_CELL_MAX], const json_t *gpu)
+{
+	const json_t *index = json_object_get(gpu, "index");
+
+	if (json_is_string(index))
+		status_clean(cell, STATUS_CELL_MAX, json_string_value(index));
+	else if (json_is_integer(index))
+		(void)snprintf(cell, STATUS_CELL_MAX, "%" PRId64,
+			(int64_t)json_integer_value(index));
+	else
+		(void)snprintf(cell, STATUS_CELL_MAX, "-");
+}
+
+void status_format_slice_id(char cell[STATUS_CELL_MAX], const json_t *slice)
+{
+	status_clean(cell, ID_SHOWN + 1, status_get_text(slice, "id"));
 }
 
 void status_format_pod(char cell[STATUS_CELL_MAX], const json_t *h)

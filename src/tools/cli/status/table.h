@@ -37,6 +37,11 @@ void status_format_mib(char cell[STATUS_CELL_MAX], const json_t *bytes, const ch
 /* Copies with every control character replaced, so that no name can drive the terminal. */
 void status_clean(char *to, size_t cap, const char *from);
 
+/* The "index" of a GPU or MIG device: 0 or 0:1; "-": it is not there now. */
+void status_format_index(char cell[STATUS_CELL_MAX], const json_t *gpu);
+/* The beginning of a slice's ID, which is enough to tell slices of a node apart. */
+void status_format_slice_id(char cell[STATUS_CELL_MAX], const json_t *slice);
+
 /*
  * "team/pod (container)" of the holder @h. Names that are too long for the cell are cut in their middle: the end is
  * what tells the pods of a Deployment apart. Leaves room for " and 65535 more".

@@ -440,6 +440,9 @@ static int render_status(struct buf *b, const json_t *root,
 		return -1;
 	if (status_render_limits(b, json_object_get(root, "slices"), options->colour, err) < 0)
 		return -1;
+	if (options->slices && status_render_quanta(b, json_object_get(root, "slices"),
+				       options->colour, err) < 0)
+		return -1;
 	if (render_unadvertised_pods(b, earlier, err) < 0)
 		return -1;
 	if (!holders_known) {

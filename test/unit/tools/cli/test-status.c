@@ -253,6 +253,36 @@ static void status_view__says_of_one_that_goes_first_when_it_does_not(void **sta
 	assert_non_null(strstr(buf_str(&b), "beyond its share: takes turns now\n"));
 }
 
+static void status_view__says_why_quanta_ended(void **state)
+{
+	static const char text[] = HEAD
+		"\"gpus\":[],\"resources\":[],\"slices\":{\"arbiter\":{\"state\":\"up\",\"reason\":\"\"},"
+		"\"list\":[" SLICE("0123456789abcdef",
+			"{\"index\":3,\"limitBytes\":null,\"weight\":4,\"time\":{\"turns\":60},"
+			"\"quantumEnds\":{\"expired\":31,\"renewed\":12,\"idle\":7,\"cap\":0,"
+			"\"interrupted\":4,\"gang\":3,\"closed\":2}}",
+			"", "", POD("p")) "," SLICE("fedcba9876543210",
+			"{\"index\":\"0:1\",\"limitBytes\":null,\"quantumEnds\":null}", "", "",
+			POD("q")) "]}}";
+	static const char table[] =
+		"\nSLICE     GPU  QUANTA  EXPIRED  RENEWED  IDLE  CAP  INTERRUPTED  OTHER\n"
+		"01234567  3    60      31       12       7     0    4            5\n";
+	struct status_view_options options = { .slices = true };
+	CLEANUP(buf_fini) struct buf b = BUF_INIT(1 << 20);
+	struct error err = ERROR_INIT;
+
+	(void)state;
+	assert_ok(status_view(&b, text, sizeof(text) - 1, &options, &err), &err);
+	if (!strstr(buf_str(&b), table))
+		fail_msg("'%s' is missing in:\n%s", table, buf_str(&b));
+	assert_null(strstr(strstr(buf_str(&b), table) + sizeof(table) - 1, "fedcba98"));
+	/* It is a table more than most want. */
+	options.slices = false;
+	buf_clear(&b);
+	assert_ok(status_view(&b, text, sizeof(text) - 1, &options, &err), &err);
+	assert_null(strstr(buf_str(&b), "QUANTA"));
+}
+
 /* Of two processes of a slice that is stuck the one is named whose work does not end. */
 static void status_view__names_the_process_that_is_stuck(void **state)
 {
@@ -454,6 +484,7 @@ int main(void)
 		cmocka_unit_test(status_view__has_a_word_for_what_is_unknown),
 		cmocka_unit_test(status_view__shows_mig_devices),
 		cmocka_unit_test(status_view__says_what_the_mig_manager_does),
+		cmocka_unit_test(status_view__says_why_quanta_ended),
 		cmocka_unit_test(status_view__names_the_process_that_is_stuck),
 		cmocka_unit_test(status_view__shows_slices_and_their_processes),
 		cmocka_unit_test(status_view__says_of_one_that_goes_first_when_it_does_not),

@@ -68,6 +68,16 @@ static bool is_true(const json_t *o, const char *key)
 	return json_is_true(json_object_get(o, key));
 }
 
+static void fill_quantum_ends(struct view_slice *to, const json_t *gpu)
+{
+	const json_t *ends = json_object_get(gpu, "quantum_ends");
+
+	to->quantum_ends_known = json_is_object(ends);
+	for (size_t i = 0; i < SCHED_ENDS; i++)
+		(void)monitoring_read_number(ends, sched_quantum_end_names[i],
+			&to->quantum_ends[i]);
+}
+
 static void fill_usage_counters(struct view_slice *to, const json_t *gpu)
 {
 	const struct {
@@ -89,6 +99,7 @@ static void fill_usage_counters(struct view_slice *to, const json_t *gpu)
 		(void)monitoring_read_number(gpu, rows[i].key, rows[i].to);
 	to->time_known = json_is_integer(json_object_get(gpu, "charged_ns"));
 	to->revocations_known = monitoring_read_number(gpu, "revocations", &to->revocations);
+	fill_quantum_ends(to, gpu);
 	to->refusals_known = monitoring_read_number(gpu, "refusals", &to->refusals);
 	to->unhooked_known = monitoring_read_number(gpu, "unhooked_used", &to->unhooked);
 	to->has_quantum = is_true(gpu, "turn");

@@ -12,8 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define USAGE_ACCOUNTS_MAGIC   UINT32_C(0x54545047) /* "GPTT" */
-#define USAGE_ACCOUNTS_VERSION 2                    /* 1: without .revocations and .refusals */
+#define USAGE_ACCOUNTS_MAGIC UINT32_C(0x54545047) /* "GPTT" */
+/* 1: without .revocations and .refusals; 2: without .quantum_ends */
+#define USAGE_ACCOUNTS_VERSION 3
 #define BOOT_MAX               40
 #define HEAD_BYTES             16384 /* with the GPUs */
 #define ROOM_STEP              64

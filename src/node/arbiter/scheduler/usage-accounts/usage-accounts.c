@@ -94,6 +94,8 @@ struct usage_account *usage_account(struct usage_accounts *t, const char *slice,
 	usage_store(&a->queue_ns, 0);
 	usage_store(&a->quanta, 0);
 	usage_store(&a->revocations, 0);
+	for (unsigned int i = 0; i < SCHED_ENDS; i++)
+		usage_store(&a->quantum_ends[i], 0);
 	usage_store(&a->refusals, 0);
 	for (unsigned int i = 0; i < USAGE_COUNTERS; i++)
 		usage_store(&a->ended[i], 0);

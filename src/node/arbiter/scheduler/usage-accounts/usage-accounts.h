@@ -32,6 +32,7 @@
  * Thread: loop. The journal's lock is this file's too: open it after that.
  */
 #include "node/arbiter/persistent-file.h"
+#include "model/sched/quantum-end.h"
 #include "abi/slice-wire.h"
 #include "lib/base/error.h"
 
@@ -76,6 +77,7 @@ struct usage_account {
 	uint8_t uuid[SLICE_UUID_BYTES];
 	uint64_t check;
 	_Atomic uint64_t charged_ns, queue_ns, quanta, revocations;
+	_Atomic uint64_t quantum_ends[SCHED_ENDS];
 	_Atomic uint64_t
 		refusals; /* of memory: also of a slice without turns, from its first one on */
 	_Atomic uint64_t ended[USAGE_COUNTERS];

@@ -369,6 +369,7 @@ static void slice__shows_what_the_arbiter_says(void **state)
 		"\",\"gpus\":[{\"uuid\":\"GPU-0\",\"charged_ns\":1,\"queue_ns\":2,"
 		"\"wait_ns\":3,\"meter_ns\":4,\"turns\":5,\"waits\":6,\"launches\":7,\"copies\":8,"
 		"\"bytes\":9,\"revocations\":10,\"refusals\":11,\"unhooked_used\":12,"
+		"\"quantum_ends\":{\"expired\":13,\"closed\":14},"
 		"\"turn\":true,\"demoted\":true,\"stuck\":1,\"over\":false}]}]");
 	start(e);
 	s = env_find_use(e, "one")->slice;
@@ -389,14 +390,19 @@ static void slice__shows_what_the_arbiter_says(void **state)
 	assert_int_equal(s->revocations, 10);
 	assert_int_equal(s->refusals, 11);
 	assert_int_equal(s->unhooked, 12);
+	assert_int_equal(s->quantum_ends[SCHED_END_EXPIRED], 13);
+	assert_int_equal(s->quantum_ends[SCHED_END_IDLE], 0);
+	assert_int_equal(s->quantum_ends[SCHED_END_CLOSED], 14);
 	assert_true(s->revocations_known && s->refusals_known && s->unhooked_known);
+	assert_true(s->quantum_ends_known);
 	assert_true(s->has_quantum && s->demoted);
 	assert_false(s->stuck || s->over_limit);
 	/* The arbiter is away: the slice is there, and nothing of it is known. */
 	env_set_arbiter_status(e, NULL);
 	(void)env_round(e, NS_PER_SEC);
 	s = env_find_use(e, "one")->slice;
-	assert_false(s->reported || s->time_known || s->revocations_known || s->refusals_known);
+	assert_false(s->reported || s->time_known || s->revocations_known ||
+		     s->refusals_known || s->quantum_ends_known);
 }
 
 static void slice__says_how_its_compute_is_shared(void **state)

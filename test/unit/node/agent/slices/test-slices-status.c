@@ -110,7 +110,7 @@ static void slices_status__says_what_is_not_known(void **state)
 		{ "list.0.gpus",
 			"[{\"uuid\":\"GPU-1\",\"index\":1,\"limitBytes\":4294967296,\"weight\":null,"
 			"\"capMillionths\":null,\"usedBytes\":null,\"peakBytes\":null,"
-			"\"unhookedBytes\":null,\"refusals\":null,\"over\":null,\"time\":null,"
+			"\"unhookedBytes\":null,\"refusals\":null,\"over\":null,\"time\":null,\"quantumEnds\":null,"
 			"\"turn\":null,\"demoted\":null,\"stuck\":null}]" },
 		{ "gpus", "[]" },
 		{ "unlimited", "[]" },
@@ -201,7 +201,9 @@ static void slices_status__shows_the_arbiters_figures(void **state)
 		"\"gpus\":[{\"uuid\":\"gpu-0\",\"used\":5,\"peak\":6,\"unhooked_used\":1,"
 		"\"refusals\":2,\"over\":true,\"charged_ns\":10,\"queue_ns\":11,\"turns\":12,"
 		"\"revocations\":13,\"launches\":14,\"copies\":15,\"bytes\":16,\"waits\":17,"
-		"\"wait_ns\":18,\"meter_ns\":19,\"turn\":true,\"demoted\":false,\"stuck\":true}],"
+		"\"wait_ns\":18,\"meter_ns\":19,"
+		"\"quantum_ends\":{\"expired\":20,\"idle\":21,\"cap\":\"?\",\"news\":22},"
+		"\"turn\":true,\"demoted\":false,\"stuck\":true}],"
 		"\"unhooked_processes\":[],"
 		"\"processes\":[{\"pid\":7,\"host_pid\":4711,\"name\":\"python3\",\"mps\":true,"
 		"\"used\":5,\"peak\":6,\"gpus\":[{\"uuid\":\"GPU-0\",\"used\":5,\"peak\":6,"
@@ -223,6 +225,10 @@ static void slices_status__shows_the_arbiters_figures(void **state)
 			"{\"chargedNs\":10,\"queueNs\":11,\"turns\":12,\"revocations\":13,"
 			"\"launches\":14,\"copies\":15,\"copiedBytes\":16,\"waits\":17,"
 			"\"waitNs\":18,\"meterNs\":19}" },
+		{ "list.0.gpus.0.quantumEnds",
+			"{\"expired\":20,\"renewed\":null,\"idle\":21,\"cap\":null,"
+			"\"interrupted\":null,\"gang\":null,\"latency\":null,"
+			"\"concurrent\":null,\"changed\":null,\"closed\":null}" },
 		{ "list.0.unhookedProcesses", "[]" },
 		{ "list.0.processes",
 			"[{\"pid\":4711,\"containerPid\":7,\"name\":\"python3\",\"ended\":false,"

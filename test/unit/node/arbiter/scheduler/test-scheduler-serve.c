@@ -123,6 +123,16 @@ static void assert_adds_up(const json_t *j)
 			json_array_get(json_object_get(j, "gpus"), 0), "busy_ns")));
 }
 
+/* How many quanta of the slice ended for this. */
+static uint64_t quantum_ends_in(const json_t *top, unsigned int slice, const char *why)
+{
+	const json_t *gpu = json_array_get(json_object_get(slice_of(top, slice), "gpus"), 0);
+	const json_t *n = json_object_get(json_object_get(gpu, "quantum_ends"), why);
+
+	assert_true(json_is_integer(n));
+	return (uint64_t)json_integer_value(n);
+}
+
 static void quantum__goes_from_one_to_the_other(void **state)
 {
 	struct env *e = *state;
@@ -153,6 +163,10 @@ static void quantum__goes_from_one_to_the_other(void **state)
 	assert_true(figure_in(j, 0, "turns") >= 2);
 	assert_true(figure_in(j, 0, "revocations") >= 1);
 	assert_true(figure_in(j, 1, "revocations") >= 1);
+	assert_true(quantum_ends_in(j, 0, "expired") >= 1);
+	assert_true(quantum_ends_in(j, 1, "expired") >= 1);
+	assert_true(quantum_ends_in(j, 0, "idle") >= 1);
+	assert_int_equal(quantum_ends_in(j, 1, "cap"), 0);
 	assert_true(figure_in(j, 0, "queue_ns") > 0);
 	assert_adds_up(j);
 	json_decref(j);

@@ -92,6 +92,7 @@ static void accounts__are_there_after_a_kill(void **state)
 	usage_raise(&a->charged_ns, 100);
 	usage_raise(&a->charged_ns, 90);
 	usage_raise(&a->revocations, 7);
+	usage_raise(&a->quantum_ends[SCHED_END_CLOSED], 9);
 	usage_raise(&a->refusals, 8);
 	(void)new_test_client(e, 1, 10);
 	(void)new_test_client(e, 2, 20);
@@ -100,6 +101,7 @@ static void accounts__are_there_after_a_kill(void **state)
 	assert_non_null(a);
 	assert_int_equal(usage_load(&a->charged_ns), 100);
 	assert_int_equal(usage_load(&a->revocations), 7);
+	assert_int_equal(usage_load(&a->quantum_ends[SCHED_END_CLOSED]), 9);
 	assert_int_equal(usage_load(&a->refusals), 8);
 	assert_int_equal(total(e, USAGE_LAUNCHES), 30);
 	assert_int_equal(total(e, USAGE_THROTTLE_NS), 10);
@@ -177,6 +179,7 @@ static void a_slice__that_is_dropped_leaves_nothing(void **state)
 	(void)new_test_client(e, 2, 10);
 	usage_raise(&a->charged_ns, 100);
 	usage_raise(&a->revocations, 7);
+	usage_raise(&a->quantum_ends[SCHED_END_CLOSED], 9);
 	usage_raise(&a->refusals, 8);
 	usage_account_drop(&e->t, a);
 	assert_null(usage_account_find(&e->t, ID, gpu_a));
@@ -184,6 +187,7 @@ static void a_slice__that_is_dropped_leaves_nothing(void **state)
 	assert_ptr_equal(usage_account(&e->t, ID, gpu_a), a);
 	assert_int_equal(usage_load(&a->charged_ns), 0);
 	assert_int_equal(usage_load(&a->revocations), 0);
+	assert_int_equal(usage_load(&a->quantum_ends[SCHED_END_CLOSED]), 0);
 	assert_int_equal(usage_load(&a->refusals), 0);
 	assert_int_equal(total(e, USAGE_LAUNCHES), 0);
 	again(e);
