@@ -118,13 +118,17 @@ static void write_slice_info(struct metrics_own *own, uint32_t i)
 	metrics_labels_drop(own->w, start);
 }
 
+/* Reasons that occurred: of ten mostly two or three do, and a node may have hundreds of slices. */
 static void write_quantum_ends(struct metrics_own *own, uint32_t i)
 {
 	const struct view_slice *s = own->w->v->uses[i].slice;
 
 	for (unsigned int k = 0; k < SCHED_ENDS; k++) {
-		uint32_t start = metrics_labels_from(own->w, own->uses[i]);
+		uint32_t start;
 
+		if (!s->quantum_ends[k])
+			continue;
+		start = metrics_labels_from(own->w, own->uses[i]);
 		metrics_label(own->w, start, "reason", sched_quantum_end_names[k]);
 		metrics_line(own->w, metrics_labels_end(own->w, start), METRICS_COUNT,
 			s->quantum_ends[k]);
