@@ -220,7 +220,7 @@ static void on_worker_hung(struct gpu_monitor *m, const struct error *why)
 	if (m->client.hung_gpu)
 		restart_without_gpu(m);
 	else
-		on_worker_crashed(m, why, /* tell= */ true);
+		on_worker_crashed(m, why, /* notify= */ true);
 }
 
 static void on_worker_ended(struct gpu_monitor *m, int status)
@@ -232,7 +232,7 @@ static void on_worker_ended(struct gpu_monitor *m, int status)
 	if (client_crashed(&m->client, how, blame, time_mono_ns(), &err))
 		restart_without_gpu(m);
 	else
-		on_worker_crashed(m, &err, /* tell= */ false);
+		on_worker_crashed(m, &err, /* notify= */ false);
 }
 
 /* ---- what the worker says --------------------------------------------------------------------- */
@@ -262,7 +262,7 @@ static bool apply_sample_message(struct gpu_monitor *m, const union worker_msg *
 
 	if (sampling_apply(&m->sampling, msg, time_mono_ns(), &err) >= 0)
 		return true;
-	on_worker_crashed(m, &err, /* tell= */ err.code != ERR_NOMEM);
+	on_worker_crashed(m, &err, /* notify= */ err.code != ERR_NOMEM);
 	return false;
 }
 
@@ -325,7 +325,7 @@ static void on_worker_readable(uv_poll_t *poll, int status, int events)
 		union worker_msg msg;
 
 		if (client_receive(&m->client, &news, &msg, &err) < 0) {
-			on_worker_crashed(m, &err, /* tell= */ true);
+			on_worker_crashed(m, &err, /* notify= */ true);
 			break;
 		}
 		if (news == CLIENT_NONE || !apply_worker_news(m, news, &msg))
@@ -408,7 +408,7 @@ static void start_probe(struct gpu_monitor *m, uint64_t now)
 		kill_worker(m);
 	if (m->client.pid > 0) {
 		if (client_probe(&m->client, now, &err) < 0)
-			on_worker_crashed(m, &err, /* tell= */ true);
+			on_worker_crashed(m, &err, /* notify= */ true);
 		return;
 	}
 	if (start_worker(m, now, &err) < 0)
@@ -437,7 +437,7 @@ static void watch_worker(struct gpu_monitor *m, uint64_t now)
 		} else if (now - m->ending_since_ns >= ENDING_MAX_NS) {
 			(void)error_set(&err, ERR_UNAVAILABLE,
 				"the NVML worker closed its socket but does not end");
-			on_worker_crashed(m, &err, /* tell= */ false);
+			on_worker_crashed(m, &err, /* notify= */ false);
 		}
 	} else if (m->client.pid > 0 &&
 		   now >= m->client.checked_at_ns + client_period_ns(&m->client) &&
