@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Connections of processes of slices: how they come, how they end, the packets between. What a packet asks
- * for is requests.c's. Who connects is the kernel's word; a pidfd from that moment says when it is gone
- * (process/task.c). A connection that ends means nothing for memory.
+ * Connections of processes of slices: how they start, how they end, the packets in between. requests.c handles
+ * the packets.
  *
- * Everything is non-blocking. An answer that does not fit into the socket's buffer ends the connection: a client has
- * one request under way, so it stopped reading. The buffer is small, as what lies there is charged to the arbiter.
+ * The kernel names the process that connects. A pidfd, opened at that moment, reports its end (process/task.c).
+ * The end of a connection frees no granted memory.
+ *
+ * All input and output is non-blocking. An answer that does not fit into the socket's buffer ends the
+ * connection: a client has one request under way, so this client stopped reading. The buffer is small, as the
+ * kernel charges its contents to the arbiter.
  */
 #include "node/arbiter/internal.h"
 
@@ -42,7 +45,8 @@ int conns_start(struct arbiter *a, struct error *err)
 	return a->passed_fds ? 0 : -1;
 }
 
-/* Closes the socket of a connection, that @counted or not, and what came with it (-1: nothing). */
+/* Closes the socket of a connection and @came, the descriptor that came with it (-1: none). @counted: .n_conns
+ * includes the connection. */
 static void close_socket(struct arbiter_slice *s, bool counted, int sock, int came)
 {
 	if (passed_fds_hang_up(&sock) && came < 0) {
@@ -74,7 +78,7 @@ void conn_close(struct arbiter_conn *c)
 	close_socket(c->slice, true, fd_watch_release(c->watch), c->passed_fd);
 	closep(&c->pidfd);
 	free(c);
-	/* Nothing to remember: should it come again, its page says so too. */
+	/* An empty member has nothing to remember: if the process registers again, its page says so too. */
 	if (m && grants_member_is_empty(m))
 		grants_member_drop(&a->grants, m);
 }
@@ -144,14 +148,13 @@ void conns_expire(struct arbiter *a, uint64_t now_ns)
 	}
 }
 
-/* ---- who it is -------------------------------------------------------------------------------- */
+/* ---- identity of the peer --------------------------------------------------------------------- */
 
 /*
- * The peer's PID, a pidfd, its start time. Where the kernel has no SO_PEERPIDFD the PID could be
- * another process's by now, but only if the peer died since it connected; then the new one is
- * younger than the connection, which is looked at as soon as it comes. A peer that is not to be
- * seen here keeps pid 0, and so does one that is gone, which is .ended. False: there are no descriptors or memory
- * for it now.
+ * Reads the peer's PID, its start time, and a pidfd. Without SO_PEERPIDFD the PID may be another process's by
+ * now, but only if the peer died after it connected. Then the other process is younger than the connection,
+ * which the loop accepts as soon as it comes. .pid stays 0 if the arbiter cannot see the peer, or if the peer
+ * is gone, which sets .ended. False: no descriptors or no memory now.
  */
 static bool read_peer_identity(struct arbiter_conn *c, int fd)
 {
@@ -167,13 +170,13 @@ static bool read_peer_identity(struct arbiter_conn *c, int fd)
 		errno == ENOPROTOOPT)
 		c->pidfd = (int)syscall(SYS_pidfd_open, cred.pid, 0);
 	if (c->pidfd < 0) {
-		/* EINVAL: what SO_PEERPIDFD said of one that was reaped until Linux 6.15. */
+		/* EINVAL: until Linux 6.15, SO_PEERPIDFD of a reaped process. */
 		c->ended = errno == ESRCH || errno == EINVAL;
 		return errno != EMFILE && errno != ENFILE && errno != ENOMEM;
 	}
 	(void)fcntl(c->pidfd, F_SETFD, FD_CLOEXEC);
 	seen = proc_stat(c->arbiter->o.procfs, (uint32_t)cred.pid, &st);
-	/* If not, it is still the one that the pidfd is of, so what was read is its. */
+	/* If the peer has not ended, the PID is still that of the pidfd, so .start and .image are the peer's. */
 	c->ended = proc_ended(c->pidfd);
 	if (!seen || c->ended)
 		return true;
@@ -191,7 +194,7 @@ bool conn_answer(struct arbiter_conn *c, const void *data, size_t len, int page_
 		struct cmsghdr head;
 		char room[CMSG_SPACE(sizeof(int))];
 	} control = { .room = { 0 } };
-	/* The const is cast away for the prototype only. */
+	/* The cast away from const serves the prototype only. */
 	struct iovec part = { .iov_base = (void *)(uintptr_t)data, .iov_len = len };
 	struct msghdr m = { .msg_iov = &part, .msg_iovlen = 1 };
 
@@ -209,13 +212,13 @@ bool conn_answer(struct arbiter_conn *c, const void *data, size_t len, int page_
 	return false;
 }
 
-/* A page of either kind, which nobody can make slow to close. */
+/* Whether it is a page of either kind, which no process can make slow to close. */
 static bool may_be_page(int fd)
 {
 	return page_has_form(fd, SLICE_PAGE_BYTES) || page_has_form(fd, TURN_PAGE_BYTES);
 }
 
-/* The next packet, as passed_fds_receive(); a first one may have a page with it. */
+/* The next packet, as passed_fds_receive(). The first packet may bring a page. */
 static ssize_t receive_packet(struct arbiter_conn *c, void *data, size_t cap, bool *cut,
 	int *page_fd)
 {
@@ -241,7 +244,8 @@ static void refuse_packet(struct arbiter_conn *c, const char *reason)
 	conn_close(c);
 }
 
-/* The packet is there still. A process that sends HELLO gets the reason for the refusal, or it would retry. */
+/* The packet is still in the queue. A process that sent HELLO gets the reason for the refusal, as it would
+ * retry otherwise. */
 static void refuse_descriptors(struct arbiter_conn *c, const void *data)
 {
 	struct slice_hello h;
@@ -253,7 +257,7 @@ static void refuse_descriptors(struct arbiter_conn *c, const void *data)
 	refuse_packet(c, "packet: descriptors that are no page");
 }
 
-/* One packet. False: there is none, or the connection is closed. */
+/* Handles one packet. False: there was none, or the connection is closed. */
 static bool receive_client_packet(struct arbiter_conn *c)
 {
 	char data[SLICE_PACKET_MAX] = { 0 };
@@ -288,7 +292,7 @@ static void on_packet(void *arg)
 {
 	struct arbiter_conn *c = arg;
 
-	/* Many that begin at once wake us at once. */
+	/* Many processes may start at once. So the loop reads a few packets of each in turn. */
 	for (int i = 0;
 		i < CONN_BATCH && receive_client_packet(c) && !c->waiting && !c->sched_conn;
 		i++)
@@ -319,7 +323,7 @@ static void add_conn(struct arbiter_slice *s, int fd)
 	c->pidfd = c->passed_fd = -1;
 	c->since_ns = time_mono_ns();
 	(void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &(int){ SLICE_PACKET_MAX }, sizeof(int));
-	/* Unanswered it tries again, where a refusal would be for good. */
+	/* Without an answer the process retries. A refusal would be final. */
 	if (!read_peer_identity(c, fd)) {
 		close_socket(s, false, fd, -1);
 		free(c);
@@ -337,7 +341,9 @@ static void add_conn(struct arbiter_slice *s, int fd)
 	fair_quota_add(&a->conn_quota, s->n_conns++);
 }
 
-/* No descriptors left: take one connection all the same and end it, or it would wake us for ever. */
+/*
+ * No descriptors are left. Accepts one connection all the same and ends it, or the socket would wake the loop for ever.
+ */
 static void refuse_one(struct arbiter_slice *s)
 {
 	struct arbiter *a = s->arbiter;
@@ -382,7 +388,7 @@ void conns_accept(void *arg)
 	}
 }
 
-/* Those in its queue have sent what they like already. */
+/* Processes in the listen queue may have sent descriptors already. */
 void conns_stop_listening(struct arbiter_slice *s)
 {
 	int fd = s->listener ? fd_watch_release(s->listener) : -1, waiting;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* A process says hello for turns: it gets a page, or brings the one that it has, and the scheduler's thread has it. */
+/* A hello for the scheduler: the process gets a page or brings its old one, and the scheduler thread takes the
+ * connection. */
 #include "node/arbiter/internal.h"
 
 #include "node/arbiter/scheduler/scheduler.h"
@@ -11,7 +12,7 @@
 
 #define NAME "gpuslice-turns"
 
-/* ---- pages (abi/turn-page.h): made, or taken in from a process that may not be trusted -------------- */
+/* ---- pages (abi/turn-page.h): made, or accepted from an untrusted process --------------------- */
 
 static int new_page(const struct page_owner *who, struct turn_page **ret, ino_t *ino)
 {
@@ -30,7 +31,7 @@ static int new_page(const struct page_owner *who, struct turn_page **ret, ino_t 
 	return fd;
 }
 
-/* Arbiters before 1.0 left memory that no GPU of the slice needs to be made when it is touched. */
+/* Arbiters before 1.0 did not allocate the memory behind the last GPU of the slice. */
 static int accept_page(const struct page_owner *who, int fd, struct turn_page **ret, ino_t *ino)
 {
 	unsigned int n_gpus = who->slice->compute.n_gpus;
@@ -63,7 +64,7 @@ static struct scheduler_refusal refuse_sched_page(struct arbiter_conn *c, int tr
 	};
 }
 
-/* Those who just went may have left their records. */
+/* Processes that have just ended may have left their records. */
 static struct scheduler_refusal join_scheduler(struct arbiter_conn *c,
 	const struct scheduler_join_request *who)
 {
@@ -76,7 +77,7 @@ static struct scheduler_refusal join_scheduler(struct arbiter_conn *c,
 	if (r.records)
 		scheduler_report_crowded(t, s);
 	if (r.status == SLICE_OK)
-		fd_watch_pause(c->watch, true); /* the thread reads it */
+		fd_watch_pause(c->watch, true); /* from now on the scheduler thread reads it */
 	else
 		(void)munmap(who->page, TURN_PAGE_BYTES);
 	return r;

@@ -24,7 +24,7 @@ static int check_packet_gpu(uint32_t gpu, unsigned int n_gpus, struct error *err
 	return 0;
 }
 
-/* A hello of another version is answered; what its flags mean is not known. */
+/* A hello of another version is valid, as the arbiter answers it. Its flags are unknown here. */
 static int check_hello(const struct slice_hello *h, struct error *err)
 {
 	if (!memchr(h->name, '\0', sizeof(h->name)))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Whether what came from a process of a slice is a request of abi/slice-wire.h. Thread: any. */
+/* Checks packets from processes of slices against abi/slice-wire.h. Thread: any. */
 #include "abi/slice-wire.h"
 #include "lib/base/error.h"
 
@@ -16,9 +16,7 @@ union packet {
 	struct slice_state state;
 };
 
-/*
- * Reads the @len bytes at @data, of any alignment, into *ret: a request of a length that is its
- * struct's, with texts that end and no unknown flags. Of a slice with @n_gpus; < 0 with @err.
- */
+/* Reads @len bytes at @data, of any alignment, into *ret. A valid request has the length of its struct,
+ * terminated texts, no unknown flags, and GPUs below @n_gpus. < 0: *err is set. */
 int packet_read(union packet *ret, const void *data, size_t len, unsigned int n_gpus,
 	struct error *err) MUST_USE;

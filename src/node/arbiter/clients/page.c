@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Pages (abi/slice-page.h) as files: made, or taken in from a process that may not be trusted. */
+/* Pages (abi/slice-page.h) as files: the arbiter makes them, or accepts them from an untrusted process. */
 #include "node/arbiter/internal.h"
 
 #include "lib/base/fd.h"
@@ -44,7 +44,7 @@ int page_make(const struct page_owner *who, const char *name, size_t bytes, void
 	r = pages_count_page(who, fd);
 	if (r < 0)
 		return r;
-	/* Memory that is short is an error here, and a signal where it is first touched. */
+	/* Without this, missing memory is a signal (SIGBUS) at the first access instead of an error here. */
 	if (fallocate(fd, 0, 0, (off_t)bytes) < 0)
 		return PAGE_NO_MEMORY;
 	*ret = map_client_page(fd, bytes);
@@ -52,10 +52,8 @@ int page_make(const struct page_owner *who, const char *name, size_t bytes, void
 	return *ret ? steal_fd(&fd) : PAGE_NO_MEMORY;
 }
 
-/*
- * Of the calls that tell more some wait for a lock that a process can hold as long as it likes: the file's position
- * (lseek), the inode (SEEK_HOLE, F_ADD_SEALS).
- */
+/* Uses no call that takes a lock which a process can hold as long as it likes. Other calls tell more, but take
+ * such a lock: the file's position (lseek), the inode (SEEK_HOLE, F_ADD_SEALS). */
 bool page_has_form(int fd, size_t bytes)
 {
 	struct stat st;
@@ -71,7 +69,8 @@ int page_map(const struct page_owner *who, int fd, size_t bytes, size_t used, vo
 	struct stat st;
 	int r;
 
-	/* What is not there would be ours once we look at it. It may go after this, for which it is counted. */
+	/* If memory of the page is missing, the kernel would charge it to the arbiter at the first read. The
+	 * process can still free the memory after this check; the count of pages covers that. */
 	if (!page_has_form(fd, bytes) || fstat(fd, &st) < 0 ||
 		(uint64_t)st.st_blocks * S_BLKSIZE < used)
 		return PAGE_NOT_OURS;

@@ -1,21 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Pages of slices, counted for as long as anybody has one: those that the arbiter gives, and those that processes
- * bring. The kernel charges a page's memory to the program that touches it first. That is the arbiter where it made
- * the page; and also where a process takes the memory away again (fallocate) and the arbiter looks at the page
- * after that. A process that registered again and again, and kept the page each time, would use up the memory
- * that arbiter and agent may have. So the number of pages is limited: of a process, and of a slice (fair-quota.h).
- * None has more than TURN_PAGE_BYTES.
+ * Counts pages of slices for as long as any process has them: pages that the arbiter makes, and pages that
+ * processes bring.
  *
- * That nobody has a page any more, neither open nor mapped, inotify says: the watch ends with the file. Where no
- * watch is available, because root of a container has used them up, this is not known. Of such a page the arbiter
- * keeps a descriptor. The page counts until there is a watch for it, or its process has ended. Then the arbiter takes
- * the page's memory away, also where another process still has the page; the kernel charges a process that touches
- * it after that. Processes can hold the lock that this takes, so another thread does it (passed-fds.h).
+ * Why. The kernel charges a page's memory to the program that touches it first. That is the arbiter for a page
+ * that it made. It is also the arbiter where a process frees the memory again (fallocate) and the arbiter reads
+ * the page after that. A process could register in a loop and keep each page, and so use up the memory limit of
+ * arbiter and agent. So the number of pages has a limit for a process, and for a slice (fair-quota.h). No page
+ * is larger than TURN_PAGE_BYTES.
  *
- * Pages of an arbiter before this one count from the moment on at which this one sees them: found in their process
- * (process/restore.c), or brought.
+ * Watched pages. inotify reports when no process has a page open or mapped any more: the watch ends with the
+ * file.
+ *
+ * Blind pages. Where no watch is available, because root of a container has used them up, the end is not known.
+ *
+ * 1. The arbiter keeps a descriptor of the page. The page counts until a watch is available for it, or its
+ *    process has ended.
+ * 2. If the process has ended, another thread frees the page's memory, also where another process still has the
+ *    page. The arbiter uses another thread because processes can hold the lock for this (passed-fds.h).
+ * 3. The kernel charges the memory to any process that touches the page later.
+ *
+ * Pages of an earlier arbiter count from the moment on at which this arbiter sees them: it finds them in their
+ * process (process/restore.c), or the process brings them.
  */
 #include "node/arbiter/internal.h"
 
@@ -31,15 +38,15 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-/* A slice's; outlives it while pages are out. */
+/* The pages of a slice. Outlives the slice while processes have pages. */
 struct slice_pages {
 	unsigned int n;
-	unsigned int n_blind;              /* of them */
-	const struct arbiter_slice *slice; /* NULL: it has gone */
-	bool detached;                     /* by its slice */
+	unsigned int n_blind;              /* blind ones of .n */
+	const struct arbiter_slice *slice; /* NULL: the slice is gone */
+	bool detached;                     /* the slice has no reference to it */
 };
 
-/* A process that has, or had, pages that are out. */
+/* A process for which pages count. It may have ended. */
 struct page_client {
 	struct page_client *next;
 	uint32_t pid;
@@ -53,8 +60,8 @@ struct issued_page {
 	struct slice_pages *pages;
 	struct page_client *client;
 	int watch; /* -1: blind */
-	/* Blind: */
-	int fd; /* -1: it is being emptied */
+	/* Blind pages only: */
+	int fd; /* -1: another thread empties the page */
 	ino_t ino;
 	off_t bytes;
 };
@@ -112,7 +119,7 @@ static struct issued_page **get_blind_bucket(struct pages *p, ino_t ino)
 	return &p->blind[ino % PAGES_BUCKETS];
 }
 
-/* Where the list says that there is @o. */
+/* The link of the list that points to @o. */
 static struct issued_page **find_link(struct issued_page **at, const struct issued_page *o)
 {
 	while (*at != o)
@@ -143,7 +150,7 @@ static void forget_all(struct pages *p, struct issued_page **buckets)
 	}
 }
 
-/* False: the kernel had no room for all that there was to say. */
+/* False: the kernel's queue overflowed. */
 static bool read_events(struct pages *p)
 {
 	union {
@@ -189,14 +196,14 @@ static void on_events(void *arg)
 
 	if (read_events(&a->pages))
 		return;
-	/* Better to count anew than to count what nobody has for ever. */
+	/* Lost events would make unused pages count for ever, so the count of watched pages restarts at zero. */
 	log_warn("pages that processes have are counted anew");
 	a->pages.watch = fd_watch_stop(a->pages.watch);
 	forget_all(&a->pages, a->pages.buckets);
 	(void)start_watch(a, &err);
 }
 
-/* -1: there is none. */
+/* -1: no watch. */
 static int watch_page(struct pages *p, int fd)
 {
 	char path[40];
@@ -204,7 +211,7 @@ static int watch_page(struct pages *p, int fd)
 	if (!p->watch)
 		return -1;
 	(void)snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	/* Of an event that never is: only the end of the watch is reported. One file has one watch. */
+	/* The event itself never happens: the kernel reports only the end of the watch. A file has one watch. */
 	return inotify_add_watch(p->watch->fd, path, IN_MOVE_SELF);
 }
 
@@ -217,7 +224,7 @@ static bool is_page_watched(struct pages *p, int watch)
 	return o != NULL;
 }
 
-/* ---- pages without a watch -------------------------------------------------------------------- */
+/* ---- blind pages ------------------------------------------------------------------------------ */
 
 static void on_emptied(void *arg, int fd)
 {
@@ -230,9 +237,9 @@ static void on_emptied(void *arg, int fd)
 }
 
 /*
- * Only the process that a blind page counts for may bring it: is_page_mapped() looks for that process, and a page that another
- * one brought would be emptied while the arbiter has it mapped. Where the slice has gone the process may bring it in
- * a new one.
+ * Only the process that a blind page counts for may bring it. is_page_mapped() looks for that process only, so
+ * the arbiter would empty a page that another process brought while the arbiter has it mapped. If the slice is
+ * gone, the process may bring the page in a new slice.
  */
 static bool is_page_of_process(const struct issued_page *o, const struct page_owner *who)
 {
@@ -242,7 +249,7 @@ static bool is_page_of_process(const struct issued_page *o, const struct page_ow
 	       (!o->pages->slice || o->pages->slice == who->slice);
 }
 
-/* The arbiter has it mapped. */
+/* Whether the arbiter may have the page mapped: its process is registered. */
 static bool is_page_mapped(const struct issued_page *o)
 {
 	const struct page_client *c = o->client;
@@ -262,7 +269,7 @@ static bool has_page_client_ended(const struct issued_page *o)
 	       st.start != o->client->start;
 }
 
-/* It counts on, as one with a watch. */
+/* Gives the page a watch. It counts on. */
 static void set_blind_page_watch(struct pages *p, struct issued_page *o, int watch)
 {
 	struct issued_page **at = find_link(get_blind_bucket(p, o->ino), o);
@@ -275,7 +282,7 @@ static void set_blind_page_watch(struct pages *p, struct issued_page *o, int wat
 	closep(&o->fd);
 }
 
-/* False: there are no watches now. */
+/* False: no watches are available now. */
 static bool check_blind_page(struct issued_page *o, bool watches)
 {
 	struct arbiter *a = o->arbiter;
@@ -329,7 +336,7 @@ void pages_start(struct arbiter *a)
 	struct rlimit r;
 
 	p->quota.capacity = p->blind_quota.capacity = PAGES_MAX;
-	/* Of the quarter that connections leave (arbiter.c) half. */
+	/* Half of the quarter that connections leave (arbiter.c). */
 	if (getrlimit(RLIMIT_NOFILE, &r) == 0 && r.rlim_cur / 8 < PAGES_MAX)
 		p->blind_quota.capacity = (unsigned int)(r.rlim_cur / 8);
 	(void)uv_timer_init(a->loop, &p->blind_timer);
@@ -454,7 +461,7 @@ int pages_count_page(const struct page_owner *who, int fd)
 	known = find_blind_page(p, st.st_ino);
 	if (known)
 		return known->fd >= 0 && is_page_of_process(known, who) ? 0 : PAGE_NOT_OURS;
-	/* What has just come back may not have been read yet. */
+	/* Pages may have ended whose events are not read yet. */
 	if (of && !has_page_capacity(p, of, who)) {
 		on_events(who->arbiter);
 		of = ensure_slice_pages(who);

@@ -14,10 +14,12 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* As many slices as have room for themselves (fair-quota.h): each holds up threads of its own and no other's. */
+/* One for each slice with a quota of its own (fair-quota.h), and one for its pages. A slow owner delays only
+ * its threads. */
 #define THREADS_MAX (2 * FAIR_QUOTA_SLICES)
 #define STACK_BYTES (256 * 1024)
-/* Packets without descriptors that passed_fds_hang_up() takes from a queue; with more of them the socket is parked. */
+/* Packets without descriptors that passed_fds_hang_up() takes from a queue. A socket with more goes to another
+ * thread. */
 #define DRAIN_MAX 64
 
 /* ---- packets ---------------------------------------------------------------------------------- */
@@ -57,7 +59,7 @@ ssize_t passed_fds_peek(int sock, void *data, size_t cap, int *fd, bool *more)
 {
 	union {
 		struct cmsghdr head;
-		char room[CMSG_LEN(sizeof(int))]; /* and none for a second one */
+		char room[CMSG_LEN(sizeof(int))]; /* no room for a second one */
 	} control = { .room = { 0 } };
 	struct msghdr m;
 	ssize_t n = receive_passed_fds(sock, data, cap, control.room, sizeof(control.room),
@@ -83,7 +85,7 @@ void passed_fds_take_packet(int sock)
 	(void)receive_passed_fds(sock, &byte, sizeof(byte), NULL, 0, 0, &m);
 }
 
-/* With SO_PASSCRED the kernel has something to say of each packet, also of one of no length. */
+/* With SO_PASSCRED the kernel adds credentials to each packet. So MSG_CTRUNC shows also a packet of length 0. */
 static bool was_packet(ssize_t n, const struct msghdr *m)
 {
 	return n > 0 || (n == 0 && (m->msg_flags & MSG_CTRUNC));
@@ -96,7 +98,7 @@ static bool set_passcred(int sock, int on)
 	return setsockopt(sock, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)) == 0;
 }
 
-/* The next packet of a socket that was shut down; where the kernel does not tell, it may have descriptors. */
+/* The next packet of a socket that was shut down. If the kernel does not tell, the packet may have descriptors. */
 static enum next peek_next_packet(int sock)
 {
 	struct msghdr m;
@@ -110,7 +112,7 @@ static enum next peek_next_packet(int sock)
 		return NEXT_HAS_DESCRIPTORS;
 	if (n > 0)
 		return NEXT_PLAIN;
-	/* The end, or a packet of no length. */
+	/* The end, or a packet of length 0. */
 	if (!set_passcred(sock, 1))
 		return NEXT_HAS_DESCRIPTORS;
 	n = receive_passed_fds(sock, &byte, sizeof(byte), NULL, 0, MSG_PEEK, &m);
@@ -119,7 +121,7 @@ static enum next peek_next_packet(int sock)
 
 bool passed_fds_hang_up(int *sock)
 {
-	/* None comes after this. */
+	/* No packet arrives after this. */
 	(void)shutdown(*sock, SHUT_RDWR);
 	for (int i = 0; i <= DRAIN_MAX; i++) {
 		enum next next = peek_next_packet(*sock);
@@ -132,12 +134,12 @@ bool passed_fds_hang_up(int *sock)
 			break;
 		passed_fds_take_packet(*sock);
 	}
-	/* For drain_and_close(). */
+	/* drain_and_close() needs it. */
 	(void)set_passcred(*sock, 1);
 	return false;
 }
 
-/* After passed_fds_hang_up(). A socket that is closed with packets in its queue would take answers from its peer that the
+/* Called after passed_fds_hang_up(). Closing a socket with packets in its queue would discard answers that the
  * peer has not read yet. */
 static void drain_and_close(int *sock)
 {
@@ -155,31 +157,31 @@ static void drain_and_close(int *sock)
 struct fd_job {
 	struct fd_job *next;
 	int sock, fd;
-	/* To close: */
+	/* For a close: */
 	bool counted;
 	struct arbiter_slice *slice;
-	/* To empty: */
-	void (*emptied)(void *arg, int fd); /* NULL: to close */
+	/* For a memfd to empty: */
+	void (*emptied)(void *arg, int fd); /* NULL: a close */
 	void *arg;
 	off_t bytes;
 };
 
-/* The jobs of one owner, done one after the other. A slice owns what is closed, its pages what is emptied. */
+/* The jobs of one owner, in sequence. The owner is a slice for closes, its pages for memfds. */
 struct fd_job_queue {
 	struct fd_job_queue *next;
 	const void *owner;
 	struct fd_job *jobs, **end;
-	bool served; /* by a thread */
+	bool served; /* a thread works on it */
 };
 
-/* Freed by who is last: the loop's side, or a thread that an owner holds up. */
+/* Freed by the last user: the loop's handle, or a thread that a slow close still delays. */
 struct passed_fds {
-	pthread_mutex_t lock;        /* guards what follows */
-	struct fd_job_queue *queues; /* with a job each, or a thread that closes the last one */
+	pthread_mutex_t lock;        /* guards the members up to .stopped */
+	struct fd_job_queue *queues; /* each has a job, or a thread that runs its last job */
 	struct fd_job *done;
 	unsigned int n_threads;
 	bool stopped;
-	/* The loop's own. */
+	/* Owned by the loop. */
 	uv_async_t async;
 	void (*closed)(struct arbiter_slice *s, bool counted);
 };
@@ -208,7 +210,7 @@ static void free_passed_fds(struct passed_fds *f)
 	free(f);
 }
 
-/* NULL: no memory. The lock is held. */
+/* NULL: no memory. The caller holds the lock. */
 static struct fd_job_queue *get_owner_queue(struct passed_fds *f, const void *owner)
 {
 	struct fd_job_queue *q = f->queues;
@@ -235,7 +237,7 @@ static void free_queue(struct passed_fds *f, struct fd_job_queue *q)
 	free(q);
 }
 
-/* NULL: each has its thread. The lock is held. */
+/* NULL: each queue has a thread. The caller holds the lock. */
 static struct fd_job_queue *find_unserved_queue(const struct passed_fds *f)
 {
 	struct fd_job_queue *q = f->queues;
@@ -254,7 +256,7 @@ static void run_fd_job(struct fd_job *j)
 	drain_and_close(&j->sock);
 }
 
-/* Until nothing of the owner is left to do. The lock is held before and after. */
+/* Runs the jobs of one owner until none is left. The caller holds the lock before and after. */
 static void serve_owner_queue(struct passed_fds *f, struct fd_job_queue *q)
 {
 	struct fd_job *j;
@@ -292,7 +294,8 @@ static void *run_passed_fds_thread(void *arg)
 	return NULL;
 }
 
-/* For an owner that has none. Without one it waits for a thread that ends. The lock is held. */
+/* Starts a thread for a queue without one. If that fails, the queue waits until another thread is free. The
+ * caller holds the lock. */
 static void start_passed_fds_thread(struct passed_fds *f)
 {
 	sigset_t all, before;
@@ -312,7 +315,7 @@ static void start_passed_fds_thread(struct passed_fds *f)
 	(void)pthread_attr_destroy(&attr);
 }
 
-/* ---- the loop's side -------------------------------------------------------------------------- */
+/* ---- the loop --------------------------------------------------------------------------------- */
 
 static void on_passed_fds_jobs_done(uv_async_t *h)
 {
@@ -371,7 +374,7 @@ struct passed_fds *passed_fds_stop(struct passed_fds *f)
 		return NULL;
 	(void)pthread_mutex_lock(&f->lock);
 	f->stopped = true;
-	f->n_threads++; /* the handle */
+	f->n_threads++; /* counts the handle as a user */
 	(void)pthread_mutex_unlock(&f->lock);
 	uv_close((uv_handle_t *)&f->async, on_passed_fds_async_closed);
 	return NULL;

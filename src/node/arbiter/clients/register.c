@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* The first packet of a connection: a process registers, or comes again with the page that it has. */
+/* The first packet of a connection: a process registers, with a new page or with its old one. */
 #include "node/arbiter/internal.h"
 
 #include "abi/slice-dir.h"
@@ -56,7 +56,7 @@ static struct grants_client read_registering_client(const struct arbiter_conn *c
 		.name = name };
 }
 
-/* Other registrations of this PID, left behind by a program that it executed over. */
+/* Abandons other registrations of this PID, which the process made before it executed another program. */
 static void find_execed(struct arbiter_conn *c)
 {
 	struct grants_task *t = grants_task_find(&c->arbiter->grants, c->pid, c->start);
@@ -138,9 +138,9 @@ static void register_new(struct arbiter_conn *c, const struct slice_hello *h)
 		return;
 	}
 	if (attach_member_conn(c, m, page, ino) < 0) {
-		/* The member never had anything; its page goes with it where it was attached. */
+		/* The member never had memory. If its page was attached, the page goes with the member. */
 		c->member = NULL;
-		m->page = NULL; /* the book looks at it once more when it drops the member */
+		m->page = NULL; /* else grants_member_drop() would read it */
 		if (!m->user || !((struct member_state *)m->user)->page)
 			(void)munmap(page, SLICE_PAGE_BYTES);
 		if (m->user)
@@ -154,7 +154,7 @@ static void register_new(struct arbiter_conn *c, const struct slice_hello *h)
 	(void)conn_welcome(c, h, SLICE_OK, NULL, fd);
 }
 
-/* Why the page is not taken; NULL: it is, and *adopted says whether its mapping is in use now. */
+/* Returns why the page is refused. NULL: accepted, and *adopted says whether this mapping is now in use. */
 static const char *adopt_client_page(struct arbiter_conn *c, const struct slice_hello *h,
 	struct slice_page *page, ino_t ino, bool *adopted)
 {
@@ -167,7 +167,7 @@ static const char *adopt_client_page(struct arbiter_conn *c, const struct slice_
 		struct grants_client who = read_registering_client(c, h, name);
 
 		m = restore_from_page(c->arbiter, s, &who, page);
-		/* It has somebody who looks after it from the first moment. */
+		/* A new member has its connection and its page from the first moment. */
 		if (m && attach_member_conn(c, m, page, ino) < 0) {
 			grants_member_drop(&c->arbiter->grants, m);
 			return "no memory";
@@ -193,7 +193,7 @@ static const char *adopt_client_page(struct arbiter_conn *c, const struct slice_
 	}
 	if (*adopted)
 		grants_adopt_page(m, page);
-	m->abandoned = false; /* it is in use, as we see */
+	m->abandoned = false; /* the process is there and uses it */
 	atomic_store_explicit(&m->rec->retained, 0, memory_order_seq_cst);
 	grants_return_unanswered(m, h->unanswered);
 	return NULL;
@@ -219,10 +219,8 @@ static void register_returning_client(struct arbiter_conn *c, const struct slice
 	(void)conn_welcome(c, h, reason ? SLICE_REFUSED : SLICE_OK, reason, -1);
 }
 
-/*
- * Who said hello was killed since, which is nobody's trouble and not to be logged as such. Of one that cannot be seen
- * here only its end of the socket tells that: while it has that it waits for an answer, and is told.
- */
+/* Whether the sender of the hello was killed, which is normal and not logged. For a process that the arbiter
+ * cannot see, only the end of its socket shows that. Until then the process waits for an answer, and gets one. */
 static bool has_client_exited(const struct arbiter_conn *c)
 {
 	struct pollfd p = { .fd = c->watch->fd };
@@ -231,9 +229,10 @@ static bool has_client_exited(const struct arbiter_conn *c)
 }
 
 /*
- * Whether the process may speak for the slice whose socket it reached: it sees the slice's directory. One that sees
- * none is a program outside of containers (a benchmark, a test), and then root's or ours. Where the kernel lets
- * us not look, the mode of the directory of slices is all that keeps others out.
+ * Whether the process may speak for the slice whose socket it reached: it sees the slice's directory. A process
+ * without such a directory runs outside of containers (a benchmark, a test), so it must be root's or the
+ * arbiter's user's. Where the kernel hides this from the arbiter, only the mode of the directory of slices
+ * keeps other processes out.
  */
 static bool is_of_slice(const struct arbiter_conn *c)
 {
@@ -256,14 +255,14 @@ void conn_hello(struct arbiter_conn *c, const struct slice_hello *h, int fd)
 	const struct grants_slice *b = c->slice->grants;
 	const struct grants_task *t = grants_task_find(&c->arbiter->grants, c->pid, c->start);
 
-	/* A child that has its dead parent's connection is not the parent. */
+	/* A child with the connection of its dead parent is not the parent. */
 	if (c->hello_received || (t && t->dead) || has_client_exited(c)) {
 		conn_close(c);
 		return;
 	}
 	c->hello_received = true;
 	if (!is_of_slice(c)) {
-		/* Its PID may be another process's by now. */
+		/* The PID may be another process's by now. */
 		if (proc_ended(c->pidfd))
 			conn_close(c);
 		else

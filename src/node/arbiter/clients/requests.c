@@ -1,18 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/*
- * What processes ask for once they have said hello (register.c), and what they are told. A request for memory
- * may have to wait for NVML; then nothing more is read from its process.
- */
+/* The requests of processes after their hello (register.c), and the answers. A request for memory may have to
+ * wait for NVML. Until then the loop reads nothing more from that process. */
 #include "node/arbiter/internal.h"
 
 #include "abi/arbiter-control.h"
 #include "lib/base/time.h"
 
-/*
- * What a process had that is gone is free only when NVML says so, a few milliseconds later: whoever asks
- * for it meanwhile waits, and reads nothing else.
- */
+/* The memory of a process that ended is free only when NVML says so, a few milliseconds later. A process that
+ * requests it meanwhile waits, and the loop does not read its next packet. */
 static bool may_wait(struct arbiter_conn *c, const struct slice_want *w)
 {
 	struct arbiter *a = c->arbiter;
@@ -102,7 +98,7 @@ static void on_compare(struct arbiter_conn *c, const struct slice_compare *w)
 	const struct slice_compared r = { .head = { .op = SLICE_COMPARED,
 						  .tag = w->head.tag } };
 
-	/* It may have made its first context. */
+	/* The process may have made its first context. */
 	if (c->member)
 		mps_check_member(c->slice, c->member);
 	readings_request_soon(c->arbiter);
@@ -130,7 +126,7 @@ void conn_request(struct arbiter_conn *c, const union packet *p, int fd)
 		on_compare(c, &p->compare);
 		break;
 	default:
-		/* A state, of one that has no turns. */
+		/* A state, on a connection without a registration with the scheduler. */
 		conn_close(c);
 		break;
 	}

@@ -1,16 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The two ways between the loop and the scheduler's thread.
+ * The two ways between the loop and the scheduler thread.
  *
- * A call: (1) the loop stores it in .call and writes .wake; (2) the thread loads it in its next round and runs a step
- * of it in each round from then on; (3) after the last one the thread takes it out, and says so under the lock, where the
- * loop waits. So what a call reads and writes has one owner at a time: (1) and (3) order it. Without a call the thread
- * takes no lock.
+ * A call:
  *
- * A registration that ends: (1) the thread puts it into .posted and rings .async; (2) the loop takes it out and calls
- * .ended(); (3) that calls scheduler_unregister(), after which the thread has nothing of it. The loop may call scheduler_unregister() of
- * itself before (2): that takes it out of .posted. Only the loop frees, so what it took out is there.
+ * 1. The loop stores the call in .call, then writes .wake, then waits under the lock.
+ * 2. The thread loads .call in its next round. It runs one step of the call in each round.
+ * 3. After the last step the thread clears .call. Then it sets .answer under the lock and wakes the loop.
+ *
+ * Steps 1 and 3 order all accesses: what a call reads and writes has one owner at a time. For calls the thread
+ * takes the lock in step 3 only.
+ *
+ * A registration that ends:
+ *
+ * 1. The thread puts the registration into .posted, under the lock, and signals .async.
+ * 2. The loop takes the registration out, under the lock, and calls .ended().
+ * 3. .ended() calls scheduler_unregister(). From then on the thread has no reference to the registration.
+ *
+ * The loop may call scheduler_unregister() on its own before step 2, which takes the registration out of
+ * .posted. Only the loop frees registrations, so one that the loop took out still exists.
  */
 #include "node/arbiter/scheduler/internal.h"
 
@@ -57,7 +66,7 @@ bool scheduler_step_call(struct scheduler *t)
 	return false;
 }
 
-/* ---- what the loop is to close ---------------------------------------------------------------- */
+/* ---- registrations that the loop must close --------------------------------------------------- */
 
 void scheduler_post_ended(struct scheduler_registration *c)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Charges and counters: from turns and pages to the accounts. */
+/* Charges and counters: from the scheduler and the pages to the accounts. */
 #include "node/arbiter/scheduler/internal.h"
 
 static uint64_t load_page_counter(const _Atomic uint64_t *at)
@@ -10,7 +10,11 @@ static uint64_t load_page_counter(const _Atomic uint64_t *at)
 
 void scheduler_read_counters(const struct turn_gpu_page *p, uint64_t ret[USAGE_COUNTERS])
 {
-	/* A copy counts .copies before .ended: read the other way round, none is taken for a launch. */
+	/*
+	 * 1. A process counts a copy in .copies, then in .ended.
+	 * 2. This thread loads .ended, then .copies. So the loaded .copies has each copy of the loaded .ended,
+	 *    and no copy counts as a launch.
+	 */
 	uint64_t ended = load_page_counter(&p->ended), copies = load_page_counter(&p->copies);
 
 	ret[USAGE_LAUNCHES] = ended > copies ? ended - copies : 0;
@@ -52,7 +56,8 @@ void scheduler_check_stuck(struct scheduler_client *client, uint64_t now)
 	client->stuck = stuck;
 }
 
-/* Whose work it is, as far as it can be told: of whom nothing has ended for longest. 0: no one's. */
+/* The best guess whose work does not end: the process that has made no progress for the longest time. Returns
+ * its PID, or 0 without such a process. */
 static uint32_t find_longest_stalled(const struct scheduler_slice *s, unsigned int gpu)
 {
 	uint64_t since = UINT64_MAX;
@@ -69,7 +74,7 @@ static uint32_t find_longest_stalled(const struct scheduler_slice *s, unsigned i
 	return pid;
 }
 
-/* Once for each time. */
+/* Logs each change once. */
 static void log_stuck(struct scheduler_slice *s, unsigned int i, const char *gpu,
 	uint64_t part_ns)
 {
@@ -106,7 +111,7 @@ void scheduler_count_slice(struct scheduler *t, struct scheduler_slice *s, uint6
 	}
 }
 
-/* ---- all of them, some registrations at a time -------------------------------------------------- */
+/* ---- all accounts, some registrations at a time ----------------------------------------------- */
 
 static void move_count_to_slice(struct scheduler_count *c, struct scheduler_slice *s)
 {
@@ -138,7 +143,7 @@ static void end_slice_count(struct scheduler *t, struct scheduler_count *c, uint
 	struct scheduler_slice *s = c->slice;
 
 	scheduler_count_slice(t, s, now);
-	/* Not where one leaves: that all do when the arbiter ends. */
+	/* Here and not when a process leaves: all processes leave when the arbiter ends. */
 	for (unsigned int i = 0; i < s->n_gpus; i++)
 		scheduler_set_process_caps(s, i);
 	move_count_to_slice(c, s->next);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* What status shows of turns: copied out by the thread, some at a time. */
+/* What status shows of GPU time: the thread copies it out, some at a time. */
 #include "node/arbiter/scheduler/internal.h"
 
 #include "lib/base/time.h"
@@ -13,7 +13,7 @@ static_assert(SCHEDULER_GPUS_MAX == SCHED_GPUS_MAX, "room for all figures");
 
 /* ---- one moment ------------------------------------------------------------------------------- */
 
-/* In one step, and one walk over the accounts: as usage_gpu_busy_ns(), for all GPUs. */
+/* One step, and one walk over the accounts: the sums of usage_gpu_busy_ns() for all GPUs at once. */
 static void snapshot_charges(struct scheduler *t)
 {
 	for (struct scheduler_slice *s = t->slices; s; s = s->next) {
@@ -37,7 +37,7 @@ static void snapshot_charges(struct scheduler *t)
 	}
 }
 
-/* Nobody leaves within a call, so that nothing that .count is at goes. */
+/* Only another call can free what .count points to. */
 struct begin_call {
 	struct scheduler_count count;
 	bool started;
@@ -106,10 +106,10 @@ static void fill_share_figures(struct scheduler *t, const struct scheduler_slice
 struct slice_call {
 	const struct scheduler_slice *slice;
 	struct scheduler_slice_figures *ret;
-	unsigned int n; /* GPUs done */
+	unsigned int n; /* GPUs copied */
 };
 
-/* One GPU, as its account may have many records. */
+/* One GPU per step, as an account may have many records. */
 static bool slice_step(struct scheduler *t, void *arg)
 {
 	struct slice_call *c = arg;
@@ -138,7 +138,7 @@ void scheduler_figures_slice(struct scheduler *t, struct scheduler_slice *s,
 struct processes_call {
 	const struct scheduler_slice *slice;
 	const struct scheduler_registration
-		*at; /* the next one; NULL before the first. Nobody leaves within a call */
+		*at; /* the next one; NULL before the first. Only another call can free it */
 	bool begun;
 	struct scheduler_process_figures *v;
 	size_t n, room;

@@ -1,6 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* The gate of a seat, in the page of its process (abi/turn-page.h): what turns decided, written. */
+/*
+ * The gate of a client, in the page of its process (abi/turn-page.h): writes what the scheduler decided.
+ *
+ * 1. The scheduler thread stores the window, the overrun and the quantum.
+ * 2. The thread then changes the gate word: state and generation. So a process that sees the new word sees the
+ *    values of step 1, or later ones.
+ * 3. If the gate is not closed, the thread wakes the threads that are blocked on the word (futex).
+ */
 #include "node/arbiter/scheduler/internal.h"
 
 #include <linux/futex.h>
@@ -20,7 +27,8 @@ static uint32_t get_gate_word(enum sched_gate gate)
 	return TURN_CLOSED;
 }
 
-/* The bell is the process's. One that rings it without end loses it, and who of it waits comes late. */
+/* Keeps the doorbell, which the process owns. A process that changes the doorbell without end loses it after
+ * SCHEDULER_GATE_TRIES attempts. Blocked threads of that process may then wake up late. */
 static void store_gate_word(_Atomic uint32_t *at, uint32_t gate)
 {
 	uint32_t old = atomic_load(at);

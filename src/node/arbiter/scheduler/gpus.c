@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* The scheduler's GPUs by number: each has one while slices use it. */
+/* The scheduler's GPUs by number. A GPU has a number while slices use it. */
 #include "node/arbiter/scheduler/internal.h"
 
 #include <string.h>

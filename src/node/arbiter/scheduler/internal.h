@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* The state of the scheduler's thread (scheduler.h). Thread: the scheduler's, but where a comment says the loop's. */
+/* State of the scheduler thread (scheduler.h). Thread: the scheduler's, except where a comment names the loop. */
 #include "node/arbiter/scheduler/scheduler.h"
 
 #include "lib/base/log.h"
@@ -9,26 +9,28 @@
 
 #include <pthread.h>
 
-#define SCHEDULER_REGISTRATIONS_SLICE 1024 /* as many may have memory */
-#define SCHEDULER_REGISTRATIONS_PID   16   /* libraries that were loaded several times */
+#define SCHEDULER_REGISTRATIONS_SLICE 1024 /* the limit of registrations for memory, too */
+#define SCHEDULER_REGISTRATIONS_PID   16   /* a process may load a library several times */
 #define SCHEDULER_EVENTS \
-	64 /* of a round: slices with events; each time others, where there are more */
-#define SCHEDULER_SLICE_EVENTS 8 /* of one slice in a round; then others have their turn */
+	64 /* slices with events that one round serves; epoll rotates among more of them */
+#define SCHEDULER_SLICE_EVENTS 8 /* events of one slice in a round */
 #define SCHEDULER_STEP \
-	8 /* registrations, or slices without one, that a step of a call or a count looks at */
-#define SCHEDULER_GATE_TRIES 64 /* against a process that changes its gate all the time */
+	8 /* registrations, or slices without one, that one step of a call or a count handles */
+#define SCHEDULER_GATE_TRIES \
+	64 /* attempts against a process that changes its gate word all the time */
 #define SCHEDULER_WAKES_MAX \
-	1024 /* threads of one gate; more come by themselves, they wait 100 ms */
-#define SCHEDULER_COUNT_NS    UINT64_C(200000000) /* so often accounts are brought up to date */
+	1024 /* threads that a gate wakes; further threads wake by themselves within 100 ms */
+#define SCHEDULER_COUNT_NS    UINT64_C(200000000) /* interval of the updates of the accounts */
 #define SCHEDULER_PID_BUCKETS 64                  /* buckets of a slice's registrations */
-#define SCHEDULER_SWEEP_NS    UINT64_C(1000000000) /* no sooner again for who finds no room */
-/* So long the status says that there was no room. Who was refused asks each second. */
+#define SCHEDULER_SWEEP_NS \
+	UINT64_C(1000000000) /* shortest time between two sweeps for refused processes */
+/* How long status shows that there was no room. A refused process retries every second. */
 #define SCHEDULER_CROWDED_NS UINT64_C(10000000000)
-/* Of a slice as a whole: later than of a process, which says more. */
+/* For a slice as a whole: later than for a process, as the message for a process says more. */
 #define SCHEDULER_STUCK_NS (SCHED_STUCK_NS + UINT64_C(1000000000))
 #define SCHEDULER_NICE     (-10)
 
-/* What an epoll instance has a descriptor for. */
+/* What a descriptor in an epoll instance is for. */
 struct scheduler_source {
 	enum {
 		SCHEDULER_SOURCE_CALL,
@@ -38,19 +40,19 @@ struct scheduler_source {
 		SCHEDULER_SOURCE_PACKETS,
 		SCHEDULER_SOURCE_DEATH
 	} kind;
-	void *of; /* struct scheduler_slice, or struct scheduler_registration of the last two */
+	void *of; /* struct scheduler_slice, or struct scheduler_registration for the last two kinds */
 };
 
 /* A process on one GPU. */
 struct scheduler_client {
 	struct scheduler_registration *registration;
-	unsigned int gpu;            /* place in the page */
-	struct sched_client *client; /* NULL: it has left */
-	uint32_t gate;               /* as last set, without BELL */
+	unsigned int gpu;            /* index in the page */
+	struct sched_client *client; /* NULL: the client has left */
+	uint32_t gate;               /* as last set, without the doorbell */
 	struct usage_client *record;
-	uint64_t charged_ns; /* before this registration */
-	/* .done of the page; since when that stood still, it being busy and its gate closed (0: does not);
-	 * and whether for SCHED_STUCK_NS. */
+	uint64_t charged_ns; /* charged before this registration */
+	/* .done of the page when last read. Since when .done has not changed; it began while the client was
+	 * busy and its gate closed (0: not so). Whether that has lasted SCHED_STUCK_NS. */
 	uint64_t done, stalled_since;
 	bool stuck;
 };
@@ -61,16 +63,16 @@ struct scheduler_registration {
 	struct scheduler_registration *prev, *next; /* of the slice */
 	struct scheduler_registration *next_of_pid; /* in the bucket */
 	void *user;
-	int fd, pidfd; /* the loop's */
+	int fd, pidfd; /* owned by the loop */
 	uint32_t pid, ns_pid;
 	uint64_t start, image, number;
 	char name[SLICE_NAME_MAX];
 	struct turn_page *page;
 	ino_t page_ino;
 	struct scheduler_source packets, death;
-	bool ended;  /* its seats have left; the thread's */
-	bool posted; /* it is in .posted of struct scheduler, and under its .lock */
-	struct scheduler_registration *next_post; /* there */
+	bool ended;  /* its clients have left; written by the thread */
+	bool posted; /* it is in .posted of struct scheduler; under the lock of that */
+	struct scheduler_registration *next_post; /* in .posted */
 	unsigned int n_gpus;
 	struct scheduler_client clients[SLICE_GPUS_MAX];
 };
@@ -79,49 +81,50 @@ struct scheduler_registration {
 struct scheduler_share {
 	char text[SLICE_UUID_TEXT];
 	uint8_t uuid[SLICE_UUID_BYTES];
-	unsigned int number; /* of turns' GPUs; while .sched is there */
+	unsigned int number; /* index in .gpus of struct scheduler, while .sched is set */
 	struct sched_share_config config;
 	struct usage_account *account;
-	uint64_t charged_ns, queue_ns, quanta, revocations; /* before this arbiter's turns */
-	uint64_t quantum_ends[SCHED_ENDS];                  /* the same */
-	uint64_t shown_charged_ns; /* charged: as scheduler_figures_begin() found it */
-	uint32_t process_cap;      /* to each process */
-	unsigned int n_stuck;      /* seats */
-	bool stuck;                /* said so */
+	uint64_t charged_ns, queue_ns, quanta,
+		revocations;               /* in the account when the share started */
+	uint64_t quantum_ends[SCHED_ENDS]; /* in the account when the share started */
+	uint64_t shown_charged_ns;         /* charges, as of scheduler_figures_begin() */
+	uint32_t process_cap;              /* of each process */
+	unsigned int n_stuck;              /* clients */
+	bool stuck;                        /* logged */
 };
 
 struct scheduler_slice {
 	struct scheduler_slice *prev, *next;
 	char id[SLICE_ID_MAX];
-	struct sched_slice *sched; /* NULL: has none now */
-	int epoll;                 /* its registrations' descriptors; < 0: while it has none */
+	struct sched_slice *sched; /* NULL: no share now */
+	int epoll;                 /* descriptors of its registrations; < 0: no share now */
 	struct scheduler_source source;
 	struct scheduler_slice *next_touched;
-	bool touched;                 /* a gate of it was set since its charges were stored */
-	unsigned int n_gpus;          /* of .gpus, also where .sched is gone */
-	unsigned int n_registrations; /* that have not ended */
+	bool touched;                 /* a gate was set since the charges were stored */
+	unsigned int n_gpus;          /* of .gpus, also after .sched is gone */
+	unsigned int n_registrations; /* not ended */
 	struct scheduler_registration *registrations, *by_pid[SCHEDULER_PID_BUCKETS];
-	uint64_t crowded_ns; /* when there was no room for a process last; 0: never */
+	uint64_t crowded_ns; /* when the slice last had no room for a process; 0: never */
 	struct log_limit log_limit;
 	struct scheduler_share gpus[SLICE_GPUS_MAX];
 };
 
-/* One of turns' GPUs. */
+/* One of the scheduler's GPUs. */
 struct scheduler_gpu {
 	char text[SLICE_UUID_TEXT];
 	uint8_t uuid[SLICE_UUID_BYTES];
-	unsigned int users;     /* slices; 0: it is nobody's */
-	uint64_t shown_busy_ns; /* busy: as scheduler_figures_begin() found it */
+	unsigned int users;     /* slices; 0: this entry is free */
+	uint64_t shown_busy_ns; /* busy time, as of scheduler_figures_begin() */
 	struct usage_gpu *record;
 };
 
-/* How far a count has come. */
+/* Progress of a count. */
 struct scheduler_count {
-	struct scheduler_slice *slice; /* NULL: it is over */
+	struct scheduler_slice *slice; /* NULL: the count is over */
 	struct scheduler_registration *registration;
 };
 
-/* True: it is done; false: it goes on after the next round of events. */
+/* True: the call is done. False: the thread runs the next step after the next round of events. */
 typedef bool scheduler_step(struct scheduler *t, void *arg);
 
 struct scheduler_call {
@@ -136,47 +139,47 @@ struct scheduler {
 	struct scheduler_gpu gpus[SCHED_GPUS_MAX];
 	int epoll, wake, timer, count_timer;
 	struct scheduler_source sources[3]; /* of .wake, .timer, .count_timer */
-	uint64_t armed;                     /* .timer is set to; UINT64_MAX: not */
+	uint64_t armed;                     /* deadline of .timer; UINT64_MAX: none */
 	uint64_t numbers;
-	unsigned int n_registrations; /* that have not ended */
+	unsigned int n_registrations; /* not ended */
 	struct scheduler_count count;
-	bool is_working; /* a call or a count goes on */
-	bool shown; /* between scheduler_figures_begin() and _end(): no count, as figures are of one moment */
+	bool is_working; /* a call or a count is under way */
+	bool shown; /* between scheduler_figures_begin() and _end(): no count, as figures show one moment */
 	bool frozen;
-	bool is_halting; /* the thread is to end */
+	bool is_halting; /* the thread must end */
 
-	struct scheduler_call *_Atomic call; /* set by the loop, taken out by the thread */
+	struct scheduler_call *_Atomic call; /* set by the loop, cleared by the thread */
 
 	/* Under the lock. */
 	pthread_mutex_t lock;
 	pthread_cond_t answered;
-	bool answer;                           /* .call was answered */
-	struct scheduler_registration *posted; /* for the loop to close */
+	bool answer;                           /* the thread finished .call */
+	struct scheduler_registration *posted; /* registrations that the loop must close */
 
-	/* The loop's. */
+	/* Owned by the loop. */
 	struct scheduler_options options;
 	pthread_t thread;
-	bool is_running; /* .thread */
+	bool is_running; /* .thread is running */
 	uv_async_t async;
 	uint64_t swept_ns;
 };
 
 /* ---- thread.c --------------------------------------------------------------------------------- */
 
-/* Thread: loop. Ends the thread; what is called from now on runs in the caller. */
+/* Thread: loop. Ends the thread. Later calls run in the caller. */
 void scheduler_halt(struct scheduler *t);
 
 /* ---- calls.c ---------------------------------------------------------------------------------- */
 
-/* Thread: loop. Runs the steps of a call on the thread, or here where that was halted. */
+/* Thread: loop. Runs the steps of a call on the thread, or in the caller after scheduler_halt(). */
 void scheduler_call(struct scheduler *t, scheduler_step *step, void *arg);
-/* The loop is to close it. */
+/* Asks the loop to close the registration. */
 void scheduler_post_ended(struct scheduler_registration *c);
-/* What was posted and is about to be closed by itself. */
+/* Withdraws that request: the loop closes the registration on its own. */
 void scheduler_unpost_ended(struct scheduler_registration *c);
 /* Thread: loop. NULL: nothing is posted. */
 struct scheduler_registration *scheduler_next_posted(struct scheduler *t);
-/* A step of the call that there is. False: it is over, or there is none. */
+/* Runs a step of the present call. False: the call is over, or there is none. */
 bool scheduler_step_call(struct scheduler *t);
 
 /* ---- serve.c ---------------------------------------------------------------------------------- */
@@ -184,10 +187,10 @@ bool scheduler_step_call(struct scheduler *t);
 int scheduler_events_open(struct scheduler *t, struct error *err) MUST_USE;
 void scheduler_events_close(struct scheduler *t);
 
-/* Accounts are brought up to date every SCHEDULER_COUNT_NS, until there are no registrations. */
+/* Starts the updates of the accounts, every SCHEDULER_COUNT_NS until there are no registrations. */
 void scheduler_count_start(struct scheduler *t);
 
-/* A round of events, and a step of a call and of a count. @wait: until there is something to do. */
+/* A round of events, then a step of a call and of a count. @wait: blocks until there is something to do. */
 void scheduler_round(struct scheduler *t, bool wait);
 
 /* < 0: no memory or no descriptors. */
@@ -196,33 +199,34 @@ void scheduler_unwatch_fd(int epoll, int fd);
 
 /* ---- gpus.c ----------------------------------------------------------------------------------- */
 
-/* NULL: no slice uses it. */
+/* NULL: no slice uses the GPU. */
 struct scheduler_gpu *turn_gpu_find(struct scheduler *t, const uint8_t *uuid);
-/* The number of a GPU for one more slice, or of one less. < 0: all numbers are in use. */
+/* Takes, or releases, the number of a GPU for one slice. < 0: all numbers are in use. */
 int scheduler_gpu_ref(struct scheduler *t, const uint8_t *uuid, const char *text,
 	struct error *err) MUST_USE;
 void scheduler_gpu_unref(struct scheduler *t, unsigned int number);
 
 /* ---- settle.c --------------------------------------------------------------------------------- */
 
-/* The time, after what was to be done by then. Between any two things that somebody may send us many of. */
+/* Returns the time, after doing what the scheduler has due by then. The thread calls this between any two items
+ * that a process can send in large numbers. */
 uint64_t scheduler_now(struct scheduler *t);
 
-/* After each change of turns, with the time of that change: arms the timer, stores what was charged. */
+/* Called after each change of the scheduler, with the time of that change. Stores charges, arms the timer. */
 void scheduler_settle(struct scheduler *t, uint64_t now);
 
 /* The scheduler's callbacks. */
 void scheduler_on_gate(void *turn, struct sched_client *s);
 uint64_t scheduler_on_done(void *turn, const struct sched_client *s);
 
-/* ---- conn.c ----------------------------------------------------------------------------------- */
+/* ---- registration.c --------------------------------------------------------------------------- */
 
 void scheduler_registration_read(struct scheduler_registration *c,
-	uint64_t now); /* the next packet */
-/* Its seats leave; the loop is to close it. */
+	uint64_t now); /* reads the next packet */
+/* The registration's clients leave, and the thread asks the loop to close it. */
 void scheduler_registration_end(struct scheduler_registration *c, uint64_t now);
 
-/* Registrations of the process are among these, by .next_of_pid. */
+/* The bucket of the process: its registrations and others, linked by .next_of_pid. */
 struct scheduler_registration *scheduler_registrations_of(const struct scheduler_slice *s,
 	uint32_t pid);
 bool scheduler_registration_is_of(const struct scheduler_registration *c, uint32_t pid,
@@ -230,11 +234,14 @@ bool scheduler_registration_is_of(const struct scheduler_registration *c, uint32
 
 /* ---- gate.c ----------------------------------------------------------------------------------- */
 
-/* Writes what turns decided into the page: a new generation, and those who wait look again. */
+/* Writes the scheduler's decision into the page: a new generation, and blocked threads look at the gate again. */
 void scheduler_set_gate(struct scheduler_client *client, enum sched_gate gate,
 	const struct sched_throttle *throttle);
-/* What each of its processes holds itself to without an arbiter: its part of the cap. None under MPS. Written to all pages
- * where it changes, and to the page of each new registration. */
+/*
+ * The cap that each process of the slice keeps to while there is no arbiter: an equal part of the slice's cap,
+ * none under MPS. The first function writes it to all pages when it changes, the second to the page of a new
+ * registration.
+ */
 void scheduler_set_process_caps(struct scheduler_slice *s, unsigned int gpu);
 void scheduler_set_process_cap(struct scheduler_registration *c, unsigned int gpu);
 
@@ -242,13 +249,14 @@ void scheduler_set_process_cap(struct scheduler_registration *c, unsigned int gp
 
 void scheduler_read_counters(const struct turn_gpu_page *p, uint64_t ret[USAGE_COUNTERS]);
 void scheduler_count_client(struct scheduler_client *client);
-/* Its process has work in flight and nothing of it ends, long after its gate was closed: it may be stopped. */
+/* Marks the client stuck if nothing of its work in flight ends, long after its gate closed: the process may be
+ * stopped. */
 void scheduler_check_stuck(struct scheduler_client *client, uint64_t now);
-/* What was charged to the slice; as of turns' last settlement. */
+/* Stores the slice's charges, as of the scheduler's last settlement. */
 void scheduler_count_slice(struct scheduler *t, struct scheduler_slice *s, uint64_t now);
 void scheduler_count_begin(struct scheduler *t, struct scheduler_count *c);
 void scheduler_count_step(struct scheduler *t,
 	struct scheduler_count *c); /* until .slice is NULL */
-/* Of what is about to be freed. */
+/* Called before the slice or the registration is freed. */
 void scheduler_count_skip_slice(struct scheduler *t, const struct scheduler_slice *s);
 void scheduler_count_skip_process(struct scheduler *t, const struct scheduler_registration *c);

@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Records of processes and slices that are gone. Which are there the loop finds out, as it reads /proc: it is given
- * some records at a time, and the thread ends those that it names, if they are still what they were.
+ * Drops records of processes and slices that are gone.
+ *
+ * 1. The scheduler thread lists up to 64 records to the loop.
+ * 2. The loop reads /proc, or asks for the slices that exist, and picks the records to drop.
+ * 3. The thread drops these records, one per step, if they are still what they were in step 1.
+ *
+ * The list goes on until all records were seen.
  */
 #include "node/arbiter/scheduler/internal.h"
 
@@ -22,8 +27,8 @@ struct client_record_name {
 };
 
 struct clients_call {
-	const struct scheduler_slice *of; /* NULL: of all slices */
-	uint32_t from;                    /* the next to look at */
+	const struct scheduler_slice *of; /* NULL: all slices */
+	uint32_t from;                    /* index of the next record to list */
 	bool over;
 	unsigned int n;
 	struct client_record_name v[SOME];
@@ -63,7 +68,7 @@ static bool list_clients_step(struct scheduler *t, void *arg)
 	return true;
 }
 
-/* One at a time, as it is looked for in its account's list. */
+/* One per step, as the accounts search the list of its account for it. */
 static bool end_client_step(struct scheduler *t, void *arg)
 {
 	struct clients_call *c = arg;
@@ -84,7 +89,7 @@ static bool is_record_process_alive(const struct scheduler *t,
 	return proc_stat(t->options.procfs, s->pid, &st) && st.start == s->start;
 }
 
-/* A process's records mostly lie side by side: each is looked up once. */
+/* The records of a process mostly lie side by side: the loop looks up each process once. */
 static void filter_gone_records(const struct scheduler *t, struct clients_call *c)
 {
 	struct client_record_name last = { .pid = 0 };
@@ -156,7 +161,7 @@ static bool list_accounts_step(struct scheduler *t, void *arg)
 	return true;
 }
 
-/* One at a time, as an account may have many seats. */
+/* One per step, as an account may have many client records. */
 static bool drop_account_step(struct scheduler *t, void *arg)
 {
 	struct accounts_call *c = arg;
@@ -189,7 +194,7 @@ void scheduler_sweep(struct scheduler *t, bool (*is_slice)(void *arg, const char
 	sweep_clients(t, NULL);
 }
 
-/* ---- memory that was refused ------------------------------------------------------------------ */
+/* ---- refused memory --------------------------------------------------------------------------- */
 
 struct refusals_call {
 	const char *slice;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * A process registers for turns, or comes again with the page that it has. On each GPU of its slice it gets a
- * record in the accounts and a seat, or the reason why not; then nothing is left of the attempt.
+ * Registers a process with the scheduler, with a new page or with its old one. On each GPU of its slice the
+ * process gets a record in the accounts and a client. If that fails, the process gets the reason, and no client
+ * and no registration stays. Records that the attempt made may stay as waiting ones (usage-accounts.h).
  */
 #include "node/arbiter/scheduler/internal.h"
 
@@ -20,7 +21,7 @@ static struct scheduler_refusal build_join_refusal(const char *reason)
 	return (struct scheduler_refusal){ .status = SLICE_REFUSED, .reason = reason };
 }
 
-/* For this one there is no room, as the status is to say too. */
+/* There is no room for this process. Status shows it too. */
 static struct scheduler_refusal build_crowded_refusal(struct scheduler_slice *s,
 	const char *reason)
 {
@@ -52,8 +53,8 @@ static unsigned int count_pid(const struct scheduler_slice *s, uint32_t pid, uin
 	return n;
 }
 
-/* What a program had that this process has executed over: a child of it may have its connection open, so that
- * it never hangs up. */
+/* Ends the registrations that the process made before it executed another program. A child of that program may
+ * hold its connection open, so that it never hangs up. */
 static void end_execed(struct scheduler *t, const struct scheduler_slice *s,
 	const struct scheduler_join_request *who)
 {
@@ -98,7 +99,7 @@ struct scheduler_refusal scheduler_check_room(struct scheduler *t, struct schedu
 
 /* ---- records ---------------------------------------------------------------------------------- */
 
-/* Of the page those that are there. */
+/* The records that the accounts have of this page. */
 static struct scheduler_refusal find_records(struct scheduler_registration *c)
 {
 	struct usage_accounts *accounts = &c->scheduler->accounts;
@@ -116,8 +117,8 @@ static struct scheduler_refusal find_records(struct scheduler_registration *c)
 	return admitted;
 }
 
-/* And those that are not. A page that comes again counts from now on: what it says was counted before, or by an
- * arbiter whose file is lost. False: there is no room, and nothing was changed. */
+/* Makes the other records. If the process brought the page, its counters count from now on: an earlier record
+ * counted what they already contain, or an arbiter whose file is lost did. False: no room, and nothing was changed. */
 static bool create_records(struct scheduler_registration *c)
 {
 	struct usage_accounts *accounts = &c->scheduler->accounts;
@@ -164,7 +165,7 @@ static struct scheduler_refusal acquire_records(struct scheduler_registration *c
 	return r;
 }
 
-/* ---- seats ------------------------------------------------------------------------------------ */
+/* ---- clients ---------------------------------------------------------------------------------- */
 
 static bool add_sched_clients(struct scheduler_registration *c, bool again, uint64_t now)
 {
@@ -176,7 +177,7 @@ static bool add_sched_clients(struct scheduler_registration *c, bool again, uint
 
 		client->registration = c;
 		client->gpu = i;
-		/* A new one has nothing in flight, and is to say so when it begins. */
+		/* A new process has nothing in flight. The doorbell makes it report its first submission. */
 		if (!again)
 			atomic_store(&p->gate, TURN_BELL | TURN_CLOSED);
 		client->gate = atomic_load(&p->gate) & ~TURN_BELL;
@@ -190,7 +191,7 @@ static bool add_sched_clients(struct scheduler_registration *c, bool again, uint
 	return true;
 }
 
-/* Takes back what was done for it. */
+/* Withdraws a registration that failed. */
 static void undo_registration(struct scheduler_registration *c, uint64_t now)
 {
 	struct scheduler *t = c->scheduler;
@@ -274,7 +275,8 @@ static struct scheduler_registration *new_registration(struct scheduler *t,
 
 /* ---- join, leave ------------------------------------------------------------------------------ */
 
-/* A registration of this slice that has the page: its process has given it up, or it is another's. */
+/* The registration of this slice that has the page. The process has given that registration up, or the page is
+ * another process's. NULL: none. */
 static struct scheduler_registration *find_registration_by_page(const struct scheduler_slice *s,
 	ino_t ino)
 {
@@ -355,7 +357,7 @@ void scheduler_unregister(struct scheduler *t, struct scheduler_registration *c)
 	free(c);
 }
 
-/* ---- whose pages are mapped ------------------------------------------------------------------- */
+/* ---- processes whose pages are mapped --------------------------------------------------------- */
 
 struct has_call {
 	const struct scheduler_slice *slice;

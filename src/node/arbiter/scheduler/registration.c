@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Registrations of processes for turns, from the hello on (register.c): states are read here. The process has its
- * seats until the connection or the process ends, whichever is first: a child may hold the other end open.
+ * Registrations after the hello (register.c): the thread reads their states here. A process has its clients
+ * until its connection or the process ends, whichever is first: a child may hold the other end of the
+ * connection open.
  */
 #include "node/arbiter/scheduler/internal.h"
 
@@ -45,7 +46,7 @@ void scheduler_registration_end(struct scheduler_registration *c, uint64_t now)
 		struct sched_client *there = client->client;
 
 		scheduler_count_client(client);
-		/* It may come again. */
+		/* A living process may register again. */
 		if (dead)
 			usage_client_end(&t->accounts, client->record);
 		else
@@ -67,7 +68,7 @@ static void on_sched_state_packet(struct scheduler_registration *c, const struct
 {
 	const struct scheduler_client *client = &c->clients[s->gpu];
 
-	/* It crossed a change of the gate, and another one follows. */
+	/* The packet crossed a change of the gate. The process sends another one for the new generation. */
 	if (s->generation != client->gate / TURN_GENERATION)
 		return;
 	sched_client_set_state(c->scheduler->sched, client->client, s->busy, s->wants,

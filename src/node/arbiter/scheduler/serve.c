@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * A round of events. The descriptors of each slice are in an epoll instance of its own, which is in the thread's: so a
- * slice that sends more than may be read has SCHEDULER_SLICE_EVENTS of its events served in a round, each time others of them, and
- * the others' are served in the same round or, where more than SCHEDULER_EVENTS slices have some, the next.
+ * A round of events.
+ *
+ * The descriptors of each slice are in an epoll instance of their own, which is in the thread's instance. So a
+ * slice that sends more than the thread can read has SCHEDULER_SLICE_EVENTS of its events served in a round,
+ * others in the next one. Other slices are served in the same round. Where more than SCHEDULER_EVENTS slices
+ * have events, the rest is served in the next round.
  */
 #include "node/arbiter/scheduler/internal.h"
 
@@ -27,7 +30,7 @@ static void serve_slice(struct scheduler *t, const struct scheduler_slice *s)
 		struct scheduler_registration *c = source->of;
 		uint64_t now = scheduler_now(t);
 
-		/* Its packets and its death may be two events of one round. */
+		/* Packets and death of a process may be two events of one round. */
 		if (c->ended)
 			continue;
 		if (source->kind == SCHEDULER_SOURCE_PACKETS)
@@ -82,7 +85,7 @@ static void serve_sched_source(struct scheduler *t, const struct scheduler_sourc
 		break;
 	case SCHEDULER_SOURCE_PACKETS:
 	case SCHEDULER_SOURCE_DEATH:
-		break; /* in the slice's */
+		break; /* these are in the slice's instance */
 	}
 }
 

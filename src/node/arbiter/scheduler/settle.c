@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * What follows a change of turns: gates are set as the scheduler says; scheduler_settle() then stores what was charged
- * where a gate was set, and arms the timer for what is next.
+ * What follows a change of the scheduler:
+ *
+ * 1. The scheduler sets gates by callback, which marks the slices of these gates.
+ * 2. scheduler_settle() stores the charges of these slices, then arms the timer for the next deadline.
  */
 #include "node/arbiter/scheduler/internal.h"
 
@@ -12,7 +14,7 @@
 
 /* ---- the scheduler's callbacks ---------------------------------------------------------------- */
 
-/* The scheduler changes a gate. What is charged to its slice is stored in the same event. */
+/* The scheduler changed a gate. The charges of its slice are stored in the same event. */
 void scheduler_on_gate(void *arg, struct sched_client *s)
 {
 	struct scheduler *t = arg;
@@ -28,7 +30,8 @@ void scheduler_on_gate(void *arg, struct sched_client *s)
 	t->touched = slice;
 }
 
-/* How far its process says it is. Decides no more than whether there are turns (abi/turn-page.h). */
+/* The progress that the process reports in its page. It decides only whether shares run concurrently, and
+ * when a share gets a boost (abi/turn-page.h). */
 uint64_t scheduler_on_done(void *arg, const struct sched_client *s)
 {
 	const struct scheduler_client *client = s->user;
@@ -48,7 +51,7 @@ static void arm_sched_timer(struct scheduler *t)
 	if (next == t->armed)
 		return;
 	t->armed = next;
-	/* Zero would be never. */
+	/* Zero would disarm the timer. */
 	next = next ? next : 1;
 	if (next != UINT64_MAX) {
 		at.it_value.tv_sec = (time_t)(next / NS_PER_SEC);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* A slice's share of its GPUs, put in force: from turns to MPS and back as well. */
+/* Applies a slice's share of its GPUs, also when the slice changes between time-sharing and MPS. */
 #include "node/arbiter/scheduler/internal.h"
 
 #include "lib/base/fd.h"
@@ -36,7 +36,7 @@ static struct scheduler_slice *new_sched_slice(struct scheduler *t, const char *
 	return s;
 }
 
-/* One GPU of a slice that begins to take turns. */
+/* One GPU of a slice that gets a share. */
 static int start_gpu(struct scheduler *t, struct scheduler_slice *s, const struct slice_def *d,
 	unsigned int gpu, uint64_t now, struct error *err)
 {
@@ -186,8 +186,8 @@ uint32_t scheduler_slice_set_share(struct scheduler *t, struct scheduler_slice *
 
 /* ---- end -------------------------------------------------------------------------------------- */
 
-/* Out of the scheduler first, which would close its gates again. Who waits goes on, whether or not it looks at its
- * connection. */
+/* The registration ends first, or the scheduler would close its gates again. Then the gates open, and blocked
+ * threads go on, whether or not the process reads its connection. */
 static void release_registration(struct scheduler *t, struct scheduler_registration *c)
 {
 	static const struct sched_throttle none;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* The scheduler's thread: its start and its end. */
+/* The scheduler thread: its start and its end. */
 #include "node/arbiter/scheduler/internal.h"
 
 #include "lib/base/fd.h"
@@ -15,7 +15,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-/* ---- what the loop is to close ---------------------------------------------------------------- */
+/* ---- registrations that the loop must close --------------------------------------------------- */
 
 static void on_posted(uv_async_t *h)
 {
@@ -37,8 +37,8 @@ static void *run_sched_thread(void *arg)
 	return NULL;
 }
 
-/* Who waits for a turn or a grant waits for this program: for both of its threads, as this one's priority is the
- * scheduler's too. Where it may not, it does as well as it can. */
+/* A process that waits for a quantum or for a grant waits for this program. The scheduler thread inherits this
+ * priority, so both threads have it. Without the permission the arbiter runs on with its old priority. */
 static void raise_priority(void)
 {
 	int now;
@@ -61,7 +61,7 @@ static int open_usage_accounts(struct scheduler *t, struct error *err)
 	return usage_accounts_open(&t->accounts, path, boot, err);
 }
 
-/* Signals are for the loop. */
+/* The new thread blocks all signals: they are for the loop. */
 static int start_sched_thread(struct scheduler *t, struct error *err)
 {
 	sigset_t all, before;

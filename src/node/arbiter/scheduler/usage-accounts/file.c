@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The file of the accounts: mapped, begun anew where it is not of this boot, and its records looked at, which an
- * earlier arbiter may have left in the midst of something.
+ * The file of the accounts.
+ *
+ * 1. The arbiter maps the file, and clears it where it is of another boot, version or size.
+ * 2. It then checks all records, as an earlier arbiter may have been killed within a change. It finishes the
+ *    change, or frees the record.
  */
 #include "node/arbiter/scheduler/usage-accounts/internal.h"
 
@@ -16,14 +19,15 @@
 /* 1: without .revocations and .refusals; 2: without .quantum_ends */
 #define USAGE_ACCOUNTS_VERSION 3
 #define BOOT_MAX               40
-#define HEAD_BYTES             16384 /* with the GPUs */
+#define HEAD_BYTES             16384 /* includes the GPUs */
 #define ROOM_STEP              64
 
 struct usage_accounts_head {
 	_Atomic uint32_t magic; /* stored last */
 	uint32_t version, account_bytes, client_bytes, accounts, clients;
 	char boot[BOOT_MAX];
-	_Atomic uint32_t accounts_touched, clients_touched; /* the rest has no memory yet */
+	_Atomic uint32_t accounts_touched,
+		clients_touched; /* later records have no memory yet */
 	struct usage_gpu gpus[USAGE_GPUS_MAX];
 };
 
@@ -82,9 +86,9 @@ static int map_file(struct usage_accounts *t, const char *path, const char *boot
 	return 0;
 }
 
-/* ---- records that were there before ----------------------------------------------------------- */
+/* ---- records of an earlier arbiter ------------------------------------------------------------ */
 
-/* A seat that an earlier arbiter left: taken in, finished, or given up. */
+/* A client record of an earlier arbiter: kept, finished, or freed. */
 static void check_client_record(struct usage_accounts *t, uint32_t i)
 {
 	struct usage_client *s = &t->clients[i];
@@ -185,7 +189,7 @@ uint32_t usage_clients_touched(const struct usage_accounts *t)
 	return get_touched_count(&t->head->clients_touched, USAGE_CLIENTS_MAX);
 }
 
-/* Room is made for some at a time. */
+/* Reserves room for ROOM_STEP records at a time. */
 static bool add_touched_record(const struct usage_accounts *t, _Atomic uint32_t *at,
 	size_t offset, size_t bytes, uint32_t n)
 {

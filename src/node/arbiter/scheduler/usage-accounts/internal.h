@@ -6,7 +6,7 @@
 
 /* ---- words ------------------------------------------------------------------------------------ */
 
-/* Sequentially consistent: a kill finds all that was stored before. */
+/* Sequentially consistent: after a kill the file has all that was stored before. */
 static inline void usage_store(_Atomic uint64_t *at, uint64_t v)
 {
 	atomic_store_explicit(at, v, memory_order_seq_cst);
@@ -24,22 +24,22 @@ static inline void usage_record_set_state(_Atomic uint32_t *state, enum usage_re
 
 /* ---- usage-accounts.c ---------------------------------------------------------------------------------- */
 
-/* Over what does not change while a record is in use. */
+/* Hash of the fields that do not change while a record is in use. */
 uint64_t usage_account_check(const char *slice, const uint8_t *uuid);
-/* With the account's, so that a seat is never taken for that of another one. */
+/* Includes the account's hash, so that the client of one account never passes for that of another account. */
 uint64_t usage_client_check(const struct usage_accounts *t, const struct usage_client *s);
 
-/* Begins the end of an account, or finishes one that was begun. What was charged to it stays the GPU's. */
+/* Begins the end of an account, or finishes one that a kill interrupted. Its charges stay with the GPU. */
 void usage_account_end(struct usage_accounts *t, struct usage_account *a);
 
-/* Seat @i is one of its account's. */
+/* Adds client @i to the list of its account. */
 void usage_client_link(struct usage_accounts *t, uint32_t i);
 
-/* NULL: nothing is stored of it. */
+/* NULL: no record of the GPU. */
 struct usage_gpu *usage_gpu_find(const struct usage_accounts *t, const uint8_t *uuid);
 
 /* ---- file.c ----------------------------------------------------------------------------- */
 
-/* One record more. False: the file system has no room. */
+/* Adds one record. False: the file system has no room. */
 bool usage_accounts_touch_account(struct usage_accounts *t);
 bool usage_accounts_touch_client(struct usage_accounts *t);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Accounts, seats and GPUs: how they begin, count and end. In the order of the stores a kill loses nothing. */
+/* Accounts, clients and GPUs: how they begin, count and end. The order of the stores makes them safe against
+ * kills. */
 #include "node/arbiter/scheduler/usage-accounts/internal.h"
 
 #include <stdio.h>
@@ -35,7 +36,6 @@ uint64_t usage_account_check(const char *slice, const uint8_t *uuid)
 	return hash_account_key(h, uuid, SLICE_UUID_BYTES);
 }
 
-/* With the account's, so that a seat is never taken for that of another one. */
 uint64_t usage_client_check(const struct usage_accounts *t, const struct usage_client *s)
 {
 	const uint64_t parts[] = { t->accounts[s->account].check, s->account, s->serial,
@@ -131,12 +131,18 @@ static void free_client_record(struct usage_accounts *t, struct usage_client *s)
 		t->free_client = i;
 }
 
-/* What was charged to it stays the GPU's. */
+/*
+ * A kill at any point of this loses nothing:
+ *
+ * 1. The thread stores the GPU's time in .before of the account.
+ * 2. It sets the state USAGE_RECORD_ENDING. From here on the next arbiter repeats steps 3 and 4.
+ * 3. It stores .before plus the account's charges as the GPU's time. Repeating that changes nothing.
+ * 4. It frees the account.
+ */
 void usage_account_end(struct usage_accounts *t, struct usage_account *a)
 {
 	struct usage_gpu *b = usage_gpu_find(t, a->uuid);
 
-	/* A state of its own, so that a kill within this finds what was there before it began. */
 	if (b && usage_record_state(&a->state) != USAGE_RECORD_ENDING) {
 		a->before = usage_load(&b->ns);
 		usage_record_set_state(&a->state, USAGE_RECORD_ENDING);
@@ -150,7 +156,8 @@ void usage_account_drop(struct usage_accounts *t, struct usage_account *a)
 {
 	uint32_t i = get_account_index(t, a);
 
-	/* The account last: what is left of it by a kill has less, and is of no slice. */
+	/* Clients first, the account last. After a kill in between the account has fewer clients, and belongs
+	 * to no slice: the next sweep drops it. */
 	while (t->first[i])
 		free_client_record(t, &t->clients[t->first[i] - 1]);
 	usage_account_end(t, a);
@@ -169,7 +176,7 @@ void usage_account_total(const struct usage_accounts *t, const struct usage_acco
 	}
 }
 
-/* ---- seats ------------------------------------------------------------------------------------ */
+/* ---- clients ---------------------------------------------------------------------------------- */
 
 /* What the slice has of USAGE_CLIENTS_SHARED, in all of its accounts. */
 static uint32_t get_shared_records(const struct usage_accounts *t, const char *slice)
@@ -245,7 +252,8 @@ bool usage_client_is_attached(const struct usage_accounts *t, const struct usage
 	return t->attached[s - t->clients];
 }
 
-/* Of the process those in the account that nobody holds: the oldest (serials rise), and how many there are. */
+/* The oldest client of the process in the account without a registration (serials rise), and how many there
+ * are. */
 static struct usage_client *find_oldest_spare(const struct usage_accounts *t, uint32_t account,
 	uint32_t pid, uint64_t start, uint32_t *ret_n)
 {
@@ -280,7 +288,7 @@ void usage_client_end(struct usage_accounts *t, struct usage_client *s)
 {
 	struct usage_account *a = &t->accounts[s->account];
 
-	/* As with accounts. */
+	/* As in usage_account_end(). */
 	if (usage_record_state(&s->state) != USAGE_RECORD_ENDING) {
 		for (unsigned int k = 0; k < USAGE_COUNTERS; k++)
 			s->before[k] = usage_load(&a->ended[k]);

@@ -2,34 +2,39 @@
 #pragma once
 
 /*
- * What slices have used of their GPUs' time: accounts that outlive this program, in a file that is mapped
- * shared like the book (node/arbiter/grants/journal.h), so the kernel keeps what was stored however it ends.
+ * What slices used of the time of their GPUs: accounts that outlive this program. Their file is mapped shared,
+ * like that of the grants (node/arbiter/grants/journal.h), so the kernel keeps what was stored, however the
+ * program ends.
  *
- *	account		a slice on one GPU: what was charged to it, and what its seats that are no more
- *			have counted
- *	seat		a process there (one registration): what was counted of it so far
- *	busy		a GPU: what was charged there to slices that are no more. With the accounts that are
- *			there it is the time in which anybody had work: turns share out just that
+ *	account		a slice on one GPU: its charges, and what its ended clients counted
+ *	client		a process in an account (one registration): what it counted so far
+ *	busy		a GPU: the charges of accounts that are gone. With the charges of the present accounts
+ *			this is the time in which the GPU had work: the scheduler divides exactly that time
  *
- * Charges are the arbiter's own figures. Counters are of the page that the process writes
- * (abi/turn-page.h): a seat has what its page said last, and the account's total is what ended plus
- * its seats. So a page that comes again after a restart counts on where it was, and nothing is counted
- * twice. A seat that ends goes over to .ended with all that it had; a kill within that is finished by the
- * next one. Of a page that comes when its seat has ended, or that nobody knows, counts what it says beyond
- * .base: what it said when it came.
+ * Counters. Charges are the arbiter's own figures. Counters come from the page, which the process writes
+ * (abi/turn-page.h). A client has what its page said last. The total of an account is .ended plus the counters
+ * of its clients. So a page that comes back after a restart goes on counting, and nothing counts twice. When a
+ * client ends, all its counters move to .ended. If the arbiter is killed within that, the next arbiter finishes
+ * it. A page may come back after its client ended, or without a known client. Then only what it counts beyond
+ * .base counts; .base is what the page said when it came.
  *
- * Room. A seat is held by a connection, or it waits for its process to come again; that may be for as long as
- * the process lives. So that nobody's seats are in others' way, a process has USAGE_CLIENTS_SPARE at most that wait in
- * an account (more than it has pages: a program that it executed over leaves one): the oldest ends before there
- * is one more. An account has USAGE_CLIENTS_RESERVED seats for itself, and with up to USAGE_ACCOUNTS_FAIR accounts
- * nobody can take them from it. All beyond that come from USAGE_CLIENTS_SHARED, of which one slice has
- * USAGE_CLIENTS_SHARED_SLICE at most.
+ * Room. A client record has a registration, or waits for its process to register again; that may last as long
+ * as the process lives. Four limits keep slices and processes out of each other's way:
  *
- * No figure ever becomes less: of a page that says less than before, or nonsense, the most that it said
- * counts, and sums stop at UINT64_MAX.
+ * - A process has at most USAGE_CLIENTS_SPARE waiting clients in an account. A further one ends the oldest.
+ *   That is more than a process usually has: a program that the process executed over leaves one.
+ * - An account has USAGE_CLIENTS_RESERVED clients of its own. With up to USAGE_ACCOUNTS_FAIR accounts no other
+ *   account can take them.
+ * - All further clients come from USAGE_CLIENTS_SHARED.
+ * - One slice has at most USAGE_CLIENTS_SHARED_SLICE of these.
  *
- * A file of another boot, version or size is begun anew, and so is a record whose check is wrong.
- * Thread: loop. The journal's lock is this file's too: open it after that.
+ * No figure ever decreases. If a page says less than before, or an invalid value, its largest value counts.
+ * Sums stop at UINT64_MAX.
+ *
+ * The arbiter clears a file of another boot, version or size, and frees a record whose check is wrong.
+ *
+ * Thread: the scheduler's, or the loop while that thread does not run (open, close). The lock of the journal
+ * protects this file too: the arbiter opens the journal first.
  */
 #include "node/arbiter/persistent-file.h"
 #include "model/sched/quantum-end.h"
@@ -63,7 +68,7 @@ enum usage_counter {
 	USAGE_COUNTERS
 };
 
-/* Of all records: those fields that .check is over do not change while .state is not USAGE_RECORD_FREE. */
+/* For all records: the fields that .check covers do not change while .state is not USAGE_RECORD_FREE. */
 enum usage_record_state {
 	USAGE_RECORD_FREE = 0,
 	USAGE_RECORD_USED = 0x4c4c4154,
@@ -79,23 +84,22 @@ struct usage_account {
 	_Atomic uint64_t charged_ns, queue_ns, quanta, revocations;
 	_Atomic uint64_t quantum_ends[SCHED_ENDS];
 	_Atomic uint64_t
-		refusals; /* of memory: also of a slice without turns, from its first one on */
+		refusals; /* of memory; from the first one on, also for a slice without compute */
 	_Atomic uint64_t ended[USAGE_COUNTERS];
-	uint64_t
-		before; /* USAGE_RECORD_ENDING: .ns of the GPU is to be .before + .charged_ns */
+	uint64_t before; /* USAGE_RECORD_ENDING: .ns of the GPU becomes .before + .charged_ns */
 };
 
 struct usage_client {
 	_Atomic uint32_t
-		state; /* USAGE_RECORD_ENDING: .ended of the account is to be .before + .counted */
+		state; /* USAGE_RECORD_ENDING: .ended of the account becomes .before + .counted */
 	uint32_t account;
 	uint64_t serial, start; /* of the page; of the process */
-	uint32_t pid, gpu;      /* place in the page */
+	uint32_t pid, gpu;      /* index in the page */
 	uint64_t check;
 	_Atomic uint64_t charged_ns;
 	_Atomic uint64_t counted[USAGE_COUNTERS];
 	uint64_t before[USAGE_COUNTERS];
-	uint64_t base[USAGE_COUNTERS]; /* of the page: that is no part of .counted */
+	uint64_t base[USAGE_COUNTERS]; /* the page's counters that .counted does not include */
 };
 
 struct usage_gpu {
@@ -107,16 +111,16 @@ struct usage_gpu {
 
 struct usage_accounts {
 	struct persistent_file file;
-	struct usage_accounts_head *head; /* in it, before the records */
+	struct usage_accounts_head *head; /* in the file, before the records */
 	struct usage_gpu *gpus;           /* [USAGE_GPUS_MAX] */
 	struct usage_account *accounts;   /* [USAGE_ACCOUNTS_MAX] */
 	struct usage_client *clients;     /* [USAGE_CLIENTS_MAX] */
-	/* Not in the file. Seats of each account, as a list of indices. */
+	/* Not in the file. The clients of each account, as a list of indices. */
 	uint32_t *first, *next;
-	uint32_t *count;                    /* of each account: its seats */
-	uint32_t shared;                    /* seats beyond the parts of their accounts */
-	bool *attached;                     /* seats that somebody looks after */
-	uint32_t free_account, free_client; /* no free one is before it */
+	uint32_t *count; /* clients of each account */
+	uint32_t shared; /* clients beyond the reserved ones of their accounts */
+	bool *attached;  /* clients with a registration */
+	uint32_t free_account, free_client; /* no free record is before these */
 };
 
 /* @boot: the kernel's boot ID. */
@@ -124,52 +128,53 @@ int usage_accounts_open(struct usage_accounts *t, const char *path, const char *
 	struct error *err) MUST_USE;
 void usage_accounts_close(struct usage_accounts *t);
 
-/* The account, found or begun; NULL: there is no room for one more. */
+/* Finds or makes the account. NULL: no room for one more. */
 struct usage_account *usage_account(struct usage_accounts *t, const char *slice,
 	const uint8_t *uuid);
-/* NULL: there is none. */
+/* NULL: none. */
 struct usage_account *usage_account_find(const struct usage_accounts *t, const char *slice,
 	const uint8_t *uuid);
-/* It and its seats are forgotten: there is no such slice any more. */
+/* Drops the account with its clients: the slice is gone. */
 void usage_account_drop(struct usage_accounts *t, struct usage_account *a);
 
-/* Records from these on were never used. */
+/* Records from this index on were never used. */
 uint32_t usage_accounts_touched(const struct usage_accounts *t);
 uint32_t usage_clients_touched(const struct usage_accounts *t);
 
-/* Nobody holds it yet. @base: NULL is zero. NULL: there is no room for one more. */
+/* Makes a client without a registration. @base: NULL is zero. NULL: no room for one more. */
 struct usage_client *usage_client_new(struct usage_accounts *t, struct usage_account *a,
 	uint64_t serial, uint32_t gpu, uint32_t pid, uint64_t start, const uint64_t *base);
-/* That of a page, of this account only: what one slice's process says does not reach another's. NULL: none. */
+/* The client of a page, in this account only: a process of one slice cannot name a client of another slice.
+ * NULL: none. */
 struct usage_client *usage_client_find(const struct usage_accounts *t,
 	const struct usage_account *a, uint64_t serial, uint32_t gpu);
 void usage_client_attach(struct usage_accounts *t, const struct usage_client *s);
 bool usage_client_is_attached(const struct usage_accounts *t, const struct usage_client *s);
-/* Its connection is gone. Ends the oldest seats of its process that nobody holds, this one too, if there are more
- * than USAGE_CLIENTS_SPARE. */
+/* The connection is gone. While the process has more than USAGE_CLIENTS_SPARE clients without a registration,
+ * ends the oldest of them, perhaps @s. */
 void usage_client_detach(struct usage_accounts *t, const struct usage_client *s);
-/* The process is gone, or will not come again. */
+/* The process is gone, or will not register again. */
 void usage_client_end(struct usage_accounts *t, struct usage_client *s);
 
-/* What its page says now. */
+/* Counts what the page says now. */
 void usage_client_count(struct usage_client *s, const uint64_t now[USAGE_COUNTERS]);
 
-/* Of all seats of the account, of those that ended too. */
+/* Sum over all clients of the account, ended ones included. */
 void usage_account_total(const struct usage_accounts *t, const struct usage_account *a,
 	uint64_t ret[USAGE_COUNTERS]);
 
-/* Found or begun; where all are in use one of no GPU of @keep is given up. NULL: no room. */
+/* Finds or makes the record of a GPU. If all are in use, reuses one that @keep does not need. NULL: no room. */
 struct usage_gpu *usage_gpu(struct usage_accounts *t, const uint8_t *uuid,
 	bool (*keep)(void *arg, const uint8_t *uuid), void *arg);
 
-/* The time in which anybody had work on the GPU. */
+/* The time in which the GPU had work. */
 uint64_t usage_gpu_busy_ns(const struct usage_accounts *t, const struct usage_gpu *b);
 
-/* Stores what is not less than what is there. */
+/* Stores @to unless it is less than the stored value. */
 void usage_raise(_Atomic uint64_t *at, uint64_t to);
 uint64_t usage_load(const _Atomic uint64_t *at);
 
-/* Sums stop at UINT64_MAX. */
+/* Stops at UINT64_MAX. */
 static inline uint64_t usage_add(uint64_t a, uint64_t b)
 {
 	return a > UINT64_MAX - b ? UINT64_MAX : a + b;
