@@ -7,7 +7,8 @@
 
 #include <string.h>
 
-/* Open addressing with linear probing; a removed row's followers move up, so there are no tombs. */
+/* Open addressing with linear probing. A removal moves the following rows up, so the table has no
+ * tombstones. */
 #define SHARDS    64
 #define FIRST_LEN 64 /* slots of a shard's first table: below one page */
 
@@ -39,7 +40,7 @@ static struct alloc_table *get_alloc_table(void)
 	return t;
 }
 
-/* Multiply and fold; keys are addresses, whose low bits are zero. */
+/* Multiply and fold: keys are addresses, so their low bits are zero. */
 static uint64_t hash_alloc_key(enum alloc_kind kind, uint64_t key)
 {
 	uint64_t h = (key ^ ((uint64_t)kind << 56)) * UINT64_C(0x9E3779B97F4A7C15);
@@ -53,7 +54,7 @@ static struct alloc_shard *get_alloc_shard(struct alloc_table *t, enum alloc_kin
 	return &t->shards[hash_alloc_key(kind, key) >> 58];
 }
 
-/* Where the key is, or the empty slot where it would be. The table is never full. */
+/* The slot of the key, or the empty slot for it. The table is never full. */
 static struct alloc_slot *find_alloc_slot(const struct alloc_shard *s, enum alloc_kind kind,
 	uint64_t key)
 {
@@ -85,7 +86,7 @@ static bool grow_alloc_shard(struct alloc_shard *s)
 	return true;
 }
 
-/* The slot to put a row of this key into; NULL: no memory. */
+/* The slot for a row of this key; NULL: no memory. */
 static struct alloc_slot *add_alloc_slot(struct alloc_shard *s, enum alloc_kind kind,
 	uint64_t key)
 {
@@ -119,7 +120,7 @@ static void remove_alloc_slot(struct alloc_shard *s, struct alloc_slot *slot)
 		uint32_t home =
 			(uint32_t)hash_alloc_key(s->slots[i].kind, s->slots[i].key) & mask;
 
-		/* May it move up: is the hole on its way from home. */
+		/* The row may move up if the hole is between the row's home and the row. */
 		if (((i - home) & mask) >= ((i - hole) & mask)) {
 			s->slots[hole] = s->slots[i];
 			hole = i;
@@ -265,7 +266,7 @@ void alloc_table_drop_context(uint64_t context,
 		struct alloc_shard *s = &t->shards[n];
 
 		sys_lock(&s->lock);
-		/* After a removal another row may lie in the same slot. */
+		/* After a removal, the next row may be in the same slot. */
 		for (uint32_t i = 0; i < s->len;) {
 			struct alloc_slot slot = s->slots[i];
 

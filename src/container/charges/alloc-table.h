@@ -2,73 +2,73 @@
 #pragma once
 
 /*
- * What the ledger remembers of the things that hold memory: pointers, handles, arrays, pools. One
- * table for all, keyed by kind and value, in shards with a lock each that no driver call is made
- * under. Memory comes from mmap, grows by doubling, is never given back, and is zero in a child of
- * fork. Thread: any.
+ * The allocation table: one row for each object that holds device memory (pointers, handles, arrays, pools). All
+ * kinds share one table, keyed by kind and value. The table has shards, each with its own lock. No thread makes a
+ * driver call under such a lock.
+ *
+ * Memory. A shard's memory comes from mmap, grows by doubling, and never shrinks. In a child of fork the table is
+ * zero. Thread: any.
  */
 #include <stdbool.h>
 #include <stdint.h>
 
 enum alloc_kind {
 	ALLOC_FREE,    /* no row */
-	ALLOC_POINTER, /* key: device pointer of cuMemAlloc and its like */
-	ALLOC_CHUNK, /* key: address of a 2 MiB chunk of small pointers; .count pointers lie in it */
+	ALLOC_POINTER, /* key: device pointer of cuMemAlloc and similar calls */
+	ALLOC_CHUNK, /* key: address of a 2 MiB chunk of small pointers; .count: its pointers */
 	ALLOC_MANAGED,
-	ALLOC_HANDLE,  /* key: CUmemGenericAllocationHandle; .count handles and mappings */
-	ALLOC_MAPPING, /* key: address of a mapping; .other: its handle, .bytes: its length */
-	ALLOC_ARRAY, /* key: handle; .other: of a small one, its chunk and texels (array-chunk.c) */
-	ALLOC_MIPMAP,      /* the same */
-	ALLOC_ARRAY_CHUNK, /* key: a number; .count arrays are counted in it */
+	ALLOC_HANDLE,  /* key: CUmemGenericAllocationHandle; .count: handles and mappings */
+	ALLOC_MAPPING, /* key: address of a mapping; .other: its handle; .bytes: its length */
+	ALLOC_ARRAY, /* key: handle; .other, small arrays only: chunk and texels (array-chunk.c) */
+	ALLOC_MIPMAP,      /* as ALLOC_ARRAY */
+	ALLOC_ARRAY_CHUNK, /* key: a number; .count: arrays in the chunk */
 	ALLOC_POOL,
 	ALLOC_GRAPH,
 	ALLOC_GRAPH_EXEC,
 	ALLOC_EXTERNAL,
 	ALLOC_IPC,
 	ALLOC_CONTEXT,
-	ALLOC_GREEN, /* key: a green context's handle as a context (container/cuda/green.h) */
-	ALLOC_CAPTURE, /* key: a stream that captures; .count of them (container/cuda/work/capture.c) */
+	ALLOC_GREEN, /* key: handle of a green context, as a CUcontext (container/cuda/green.h) */
+	ALLOC_CAPTURE, /* key: capturing stream; .count: captures (container/cuda/work/capture.c) */
 };
 
 struct alloc_row {
 	uint64_t bytes;   /* charged */
-	uint64_t other;   /* as the kind says */
-	uint64_t context; /* that it dies with; 0: none */
+	uint64_t other;   /* meaning depends on the kind */
+	uint64_t context; /* the row is removed with this context; 0: none */
 	uint32_t count;
-	int32_t gpu; /* of the slice */
+	int32_t gpu; /* number in the slice */
 };
 
-/* False: no memory; a warning was given. An old row of the same key is replaced. */
+/* Replaces an old row of the same key. False: no memory; the function logged a warning. */
 bool alloc_table_put(enum alloc_kind kind, uint64_t key, const struct alloc_row *row);
 bool alloc_table_get(enum alloc_kind kind, uint64_t key, struct alloc_row *ret);
 bool alloc_table_remove(enum alloc_kind kind, uint64_t key,
-	struct alloc_row *ret); /* and removes it */
+	struct alloc_row *ret); /* True: *ret is the removed row */
 
-/*
- * Adds to a row's count under its lock. The new count; -1: no such row. *ret, unless NULL: the row
- * as it is then. A row whose count falls to 0 is removed.
- */
+/* Adds @delta to the count of a row, under the lock of its shard. Returns the new count; -1: no such row.
+ * *ret, unless NULL: the row after the change. A row is removed when its count becomes 0. */
 int64_t alloc_table_count(enum alloc_kind kind, uint64_t key, int delta, struct alloc_row *ret);
 
-/* The same, if the row's .context is @context: of handles, which of those that had this key it is. */
+/* The same, but only for a row with .context == @context. The driver can reuse a handle; .context then tells
+ * the old handle from the new one. */
 int64_t alloc_table_count_of(enum alloc_kind kind, uint64_t key, uint64_t context, int delta,
 	struct alloc_row *ret);
 
 /* Sets bits of a row's .other. False: no such row. */
 bool alloc_table_set_bits(enum alloc_kind kind, uint64_t key, uint64_t bits);
 
-/*
- * Adds one to the count of the row of this key, or puts *row, whose count is then 1: of many threads
- * that come at once, exactly one has put it. The new count; -1: the row that is there is of another
- * GPU, or there is no memory and a warning was given.
- */
+/* Adds one to the count of the row of this key, or puts *row with a count of 1. Of several threads that join
+ * at once, exactly one puts the row. Returns the new count. -1: the existing row is of another GPU, or there
+ * is no memory and the function logged a warning. */
 int64_t alloc_table_join(enum alloc_kind kind, uint64_t key, const struct alloc_row *row);
 
-/* Takes out every row that lives in @context and hands each to @fn, which may take no rows. */
+/* Removes every row of @context and passes each to @fn. @fn runs under the lock of a shard and must not use
+ * the table. */
 void alloc_table_drop_context(uint64_t context,
 	void (*fn)(enum alloc_kind kind, uint64_t key, const struct alloc_row *row, void *arg),
 	void *arg);
-/* The same for each row of a kind, which stays. */
+/* Passes each row of @kind to @fn and keeps the rows. */
 void alloc_table_for_each(enum alloc_kind kind,
 	void (*fn)(enum alloc_kind kind, uint64_t key, const struct alloc_row *row, void *arg),
 	void *arg);

@@ -6,22 +6,22 @@
 #include "container/client/wiped.h"
 
 /*
- * Orders that keep "used" from ever being under the truth, for a reader of the page at any instant
- * and for a kill at any instruction:
+ * Order of writes. `used` never falls below the bytes really in use. This holds for a reader of the page at any
+ * instant, and after a kill at any instruction.
  *
- *	to charge:   credit down, (driver), seen up
- *	to release:  (driver), seen down, credit up
+ *	to charge:   1. lower credit,  2. driver call,  3. raise seen
+ *	to release:  1. driver call,   2. lower seen,   3. raise credit
  *
- * so used >= seen + unseen but for a debt, and overhead is never negative but for a debt. All is
- * within .begun and .done.
+ * So used >= seen + unseen, and overhead >= 0. Only a debt is an exception. All steps are between the increments
+ * of .begun and .done.
  */
 
-#define BOUNDS_WAIT_MS 20 /* at the limit, for bounds of other calls to come back */
+#define BOUNDS_WAIT_MS 20 /* at the limit: wait for bounds of other calls to come back */
 
 struct charges {
-	/* In use with nothing granted for it. The whole process's: its memory goes with it. */
+	/* Bytes in use without a grant. The debt is of the whole process and ends with it. */
 	_Atomic uint64_t debt[SLICE_GPUS_MAX];
-	/* Reserved for calls under way: what they do not take comes back. */
+	/* Bytes reserved for calls in progress. The bytes that a call does not take come back. */
 	_Atomic uint64_t bounds[SLICE_GPUS_MAX];
 };
 
@@ -36,7 +36,7 @@ static struct slice_gpu_page *find_gpu_page(int gpu)
 	return p ? &p->gpus[gpu] : NULL;
 }
 
-/* Takes from *word if it holds so much. */
+/* Takes @bytes from *word if *word holds that many. */
 static bool deduct_credit(_Atomic uint64_t *word, uint64_t bytes)
 {
 	uint64_t have = atomic_load(word);
@@ -47,7 +47,7 @@ static bool deduct_credit(_Atomic uint64_t *word, uint64_t bytes)
 	return false;
 }
 
-/* Takes from *word what it holds, up to @bytes. What was taken. */
+/* Takes up to @bytes from *word. Returns the bytes taken. */
 static uint64_t deduct_up_to(_Atomic uint64_t *word, uint64_t bytes)
 {
 	uint64_t have = atomic_load(word), n;
@@ -79,8 +79,8 @@ static uint64_t get_gpu_debt(int gpu)
 	return l ? atomic_load_explicit(&l->debt[gpu], memory_order_relaxed) : 0;
 }
 
-/* What the page says is used by this process: granted - credit, of one instant as the arbiter's
- * changes go. An arbiter that was killed amid one leaves the number odd until the next one comes. */
+/* Bytes that this process uses, by the page: granted - credit. .seq makes the two figures consistent with
+ * each other. An arbiter that is killed during a change leaves .seq odd until the next arbiter starts. */
 static uint64_t page_used(const struct slice_gpu_page *g)
 {
 	uint64_t granted = 0, credit = 0;
@@ -104,7 +104,7 @@ static void update_peak(struct slice_gpu_page *g, int gpu)
 		;
 }
 
-/* What follows says SLICE_OK, SLICE_NO_ROOM, or -1: not answered. */
+/* The functions below return SLICE_OK, SLICE_NO_ROOM, or -1: the arbiter did not answer. */
 static int deduct_or_request(struct slice_gpu_page *g, int gpu, uint64_t bytes)
 {
 	return deduct_credit(&g->credit, bytes)
@@ -112,7 +112,7 @@ static int deduct_or_request(struct slice_gpu_page *g, int gpu, uint64_t bytes)
 		       : link_request_bytes((unsigned int)gpu, bytes, NULL);
 }
 
-/* Whoever owes gets nothing. */
+/* A process with a debt gets no memory until the debt is paid. */
 static int pay_debt(struct slice_gpu_page *g, int gpu)
 {
 	uint64_t due = get_gpu_debt(gpu), paid;
@@ -123,7 +123,7 @@ static int pay_debt(struct slice_gpu_page *g, int gpu)
 	r = deduct_or_request(g, gpu, due);
 	if (r != SLICE_OK)
 		return r;
-	/* What others paid meanwhile is too much now. */
+	/* Other threads may have paid a part meanwhile; the surplus goes back to the credit. */
 	paid = deduct_up_to(get_debt_counter(gpu), due);
 	atomic_fetch_add(&g->credit, due - paid);
 	return get_gpu_debt(gpu) ? SLICE_NO_ROOM : SLICE_OK;
@@ -138,7 +138,7 @@ static int reserve_gpu_bytes(struct slice_gpu_page *g, int gpu, uint64_t bytes)
 	return r == SLICE_OK ? deduct_or_request(g, gpu, bytes) : r;
 }
 
-/* For a fact: it is charged, whatever it takes. */
+/* The driver has already taken @bytes, so they are charged in any case: from credit, by request, or as debt. */
 static void reserve_fact(struct slice_gpu_page *g, int gpu, uint64_t bytes)
 {
 	_Atomic uint64_t *d;
@@ -179,7 +179,7 @@ static void count_charged_bytes(struct slice_gpu_page *g, enum charge_kind kind,
 		atomic_fetch_add(n, bytes);
 }
 
-/* What was uncounted: never more than was counted, whatever a caller says. */
+/* Returns the bytes subtracted: never more than were counted, whatever a caller passes. */
 static uint64_t uncount_charged_bytes(struct slice_gpu_page *g, enum charge_kind kind,
 	uint64_t bytes)
 {
@@ -197,8 +197,8 @@ static void add_bound(int gpu, uint64_t bytes)
 }
 
 /*
- * A bound is more than what its call will take, so what does not fit now may fit when the calls of
- * other threads are over. Whoever waits here has nothing reserved that another would wait for.
+ * The bound of a call is larger than the bytes that the call takes. So a bound that does not fit now may fit when
+ * the calls of other threads are over. The waiting thread has nothing reserved, so no other thread waits for it.
  */
 static int reserve_after_others(struct slice_gpu_page *g, int gpu, uint64_t bytes)
 {
@@ -207,7 +207,7 @@ static int reserve_after_others(struct slice_gpu_page *g, int gpu, uint64_t byte
 	int r = SLICE_NO_ROOM;
 
 	while (l && (r = pay_debt(g, gpu)) == SLICE_OK) {
-		/* Read before we ask: what comes back in between, the asking finds. */
+		/* Read before the request: the request finds the bytes that come back after this line. */
 		uint64_t others = atomic_load(&l->bounds[gpu]), left = 0;
 
 		if (!deduct_credit(&g->credit, bytes))
@@ -221,7 +221,7 @@ static int reserve_after_others(struct slice_gpu_page *g, int gpu, uint64_t byte
 	return r;
 }
 
-/* With the bound noted; on failure it is not. */
+/* Adds the bound to .bounds; on failure .bounds is unchanged. */
 static int reserve_bound(struct slice_gpu_page *g, int gpu, uint64_t bound)
 {
 	int r = SLICE_NO_ROOM;
@@ -256,7 +256,7 @@ static CUresult begin_charge(struct charge *c, int gpu, uint64_t bound, enum cha
 		return CUDA_SUCCESS;
 	r = reserve_bound(g, gpu, bound);
 	if (r != SLICE_OK) {
-		/* Of a slice without a limit it is no limit that refuses. */
+		/* In a slice without a limit, the refusal does not come from a limit. */
 		if (last && r == SLICE_NO_ROOM && atomic_load(&g->limit) != SLICE_NO_LIMIT)
 			atomic_fetch_add(&g->refused, 1);
 		atomic_fetch_add(&g->done, 1);
@@ -309,7 +309,8 @@ void charge_free_end(struct charge *c, uint64_t bytes)
 
 	if (!g)
 		return;
-	/* What no hook counted is the arbiter's to give back, after a look. */
+	/* Bytes of CHARGE_HIDDEN are in no counter. The arbiter gives them back after a comparison with
+	 * NVML. */
 	return_gpu_credit(g, c->gpu, uncount_charged_bytes(g, c->kind, bytes));
 	atomic_fetch_add(&g->done, 1);
 	if (bytes && c->kind == CHARGE_HIDDEN)

@@ -1,17 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Contexts: memory that no size is given for. A bound is charged before one is made and is hidden
- * (charges/charges.h): the arbiter's next look at NVML makes it true. The bound is CUDA_CONTEXT_BYTES (an H100's
- * takes 518 MiB) until this process has seen what one of its own is.
+ * Contexts: memory whose size no call states.
  *
- * Everything in a context goes with it: rows name theirs.
+ * Charge. A hook charges a bound before the driver makes a context. The bound is hidden (charges/charges.h), so
+ * the next comparison of the arbiter with NVML corrects it. The bound is CUDA_CONTEXT_BYTES until this process has
+ * measured one of its own contexts. (A context on an H100 takes 518 MiB.) Everything in a context goes with the
+ * context, so each row names its context.
  *
- * A device's primary context is shared by all that retain it, often by many threads at once. One of
- * them is charged. The others wait until that is decided, then go on into the driver, which lets
- * them wait for the context.
+ * Primary contexts. All threads that retain a device's primary context share it, often at the same time.
  *
- * The keeper of the process's turns (gate/gate-thread.h) is told of each context that its marks are to be
- * in, and before one may go. A green context's work is in its primary one's marks.
+ *	1. One thread changes the state from IDLE to DECIDING. It charges the bound, unless the context is
+ *	   active already.
+ *	2. The other threads wait until the state is LIVE or IDLE.
+ *	3. At LIVE, all threads call the driver, which lets them wait for the context. At IDLE, another thread
+ *	   tries.
+ *
+ * Fences. The hooks report to the gate thread (gate/gate-thread.h) each context that needs fences, and each
+ * context that may go, before it goes. The fences of a primary context cover the work of its green contexts.
  */
 #include "abi/slice-page.h"
 #include "container/cuda/memory/array-chunk.h"
@@ -26,12 +31,12 @@
 #include "container/gate/gate-thread.h"
 #include "container/client/wiped.h"
 
-#define CONTEXT_BYTES_MIN (UINT64_C(64) << 20) /* what one is taken for that seems smaller */
+#define CONTEXT_BYTES_MIN (UINT64_C(64) << 20) /* a context that seems smaller counts as this */
 #define CONTEXT_BYTES_MAX \
-	(UINT64_C(1) << 30) /* the overhead of one with large modules is no measure */
-#define GREEN_BYTES     (UINT64_C(64) << 20) /* a green context beside its primary one */
+	(UINT64_C(1) << 30) /* with large modules, overhead is more than a context */
+#define GREEN_BYTES     (UINT64_C(64) << 20) /* a green context, without its primary context */
 #define DEVICES_MAX     128
-#define COMPARE_WAIT_MS 200 /* for the arbiter to look at NVML */
+#define COMPARE_WAIT_MS 200 /* for a comparison of the arbiter with NVML */
 #define COMPARE_POLL_MS 10
 
 enum primary_state { IDLE, DECIDING, LIVE };
@@ -43,7 +48,7 @@ struct contexts {
 	} primaries[DEVICES_MAX];
 	struct {
 		_Atomic uint32_t live;
-		_Atomic uint64_t largest; /* that was seen */
+		_Atomic uint64_t largest; /* measured so far */
 	} gpus[SLICE_GPUS_MAX];
 };
 
@@ -70,7 +75,7 @@ static uint64_t context_bound(int gpu)
 	if (!s)
 		return CUDA_CONTEXT_BYTES;
 	largest = atomic_load(&s->gpus[gpu].largest);
-	/* While there is one, all overhead is that one's. */
+	/* While there is one context, all overhead belongs to it. */
 	if (atomic_load(&s->gpus[gpu].live) == 1) {
 		uint64_t now = clamp_context_bytes(charges_read_overhead(gpu),
 			CONTEXT_BYTES_MIN, CONTEXT_BYTES_MAX);
@@ -83,8 +88,9 @@ static uint64_t context_bound(int gpu)
 }
 
 /*
- * Charges for one more. What is hidden may be less than is charged for it, as of contexts that have
- * just gone: before it is refused the arbiter may look once more. The last try is the one that counts as refused.
+ * Charges one more context. The hidden bytes in use may be fewer than the charge, for example after a context has
+ * gone. So before a refusal, the arbiter gets the chance to compare once more. Only the last try counts as
+ * refused.
  */
 static CUresult charge_context(struct charge *c, int gpu)
 {
@@ -131,7 +137,7 @@ static CUcontext primary_context(const struct primary *p)
 	return (CUcontext)(uintptr_t)atomic_load(&p->context);
 }
 
-/* What went with a context. */
+/* Releases what a row of a gone context held. */
 static void release_row(enum alloc_kind kind, uint64_t key, const struct alloc_row *row,
 	void *arg)
 {
@@ -142,7 +148,7 @@ static void release_row(enum alloc_kind kind, uint64_t key, const struct alloc_r
 		return;
 	}
 	array_chunk_gone(kind, row);
-	/* Where others may have it still, only NVML tells (memory/alloc.c). */
+	/* If another process may still hold the memory, only NVML tells (memory/alloc.c). */
 	if ((kind == ALLOC_POINTER || kind == ALLOC_CHUNK) && row->other & 1)
 		charge_disown_quietly(row->gpu, row->bytes); /* context_gone() compares */
 	else
@@ -150,7 +156,7 @@ static void release_row(enum alloc_kind kind, uint64_t key, const struct alloc_r
 			kind == ALLOC_MANAGED ? CHARGE_UNSEEN : CHARGE_SEEN);
 }
 
-/* Ends an operation after which a context is no more. */
+/* Ends an operation after which @context no longer exists. */
 static void context_gone(struct charge *c, uint64_t context)
 {
 	int gpu = c->gpu;
@@ -160,7 +166,7 @@ static void context_gone(struct charge *c, uint64_t context)
 	charges_request_compare(gpu);
 }
 
-/* ---- turns ------------------------------------------------------------------------------------ */
+/* ---- gate thread ------------------------------------------------------------------------------ */
 
 static void report_new_context(const CUcontext *context, int gpu, CUresult r)
 {
@@ -168,8 +174,8 @@ static void report_new_context(const CUcontext *context, int gpu, CUresult r)
 		gate_thread_add_context(*context, (unsigned int)gpu);
 }
 
-/* The primary context of a device where another holds it: that it is asked for by retaining does not
- * change who does. */
+/* Reports the primary context of a device while another holder keeps it. So the retain here does not change
+ * its lifetime. */
 static void report_new_primary(struct primary *p, int gpu, CUdevice device)
 {
 	CUcontext context = NULL;
@@ -184,12 +190,13 @@ static void report_new_primary(struct primary *p, int gpu, CUdevice device)
 /* A primary context that may go. */
 struct primary_leaving {
 	struct primary *primary;
-	CUcontext context; /* the keeper was told of it */
+	CUcontext context; /* the gate thread knows this context */
 	bool reset;
 };
 
-/* Before it. The last one ends the context, which only the driver knows: of two that come at once neither can
- * tell. @reset: it goes, whoever holds it. */
+/* Before the driver call. The last release ends the context, and only the driver knows which release is the
+ * last. Of two threads that release at once, neither can tell. @reset: the context goes even while it is
+ * retained. */
 static struct primary_leaving begin_primary_leave(CUdevice device, bool reset)
 {
 	struct primary_leaving l = { .primary = primary_of(device), .reset = reset };
@@ -202,7 +209,7 @@ static struct primary_leaving begin_primary_leave(CUdevice device, bool reset)
 	return l;
 }
 
-/* After it. That it is active may mean that another one has its handle since. */
+/* After the driver call. An active context may be a new one with the same handle. */
 static void end_primary_leave(const struct primary_leaving *l, CUdevice device, CUresult r)
 {
 	bool active;
@@ -220,10 +227,8 @@ static void end_primary_leave(const struct primary_leaving *l, CUdevice device, 
 
 /* ---- primary contexts ------------------------------------------------------------------------- */
 
-/*
- * Before a primary context is retained, by this or by a green context. 0: go on; @c holds its charge
- * if this is the thread that is charged, and is of no GPU if not.
- */
+/* Before a thread or a green context retains a primary context. 0: go on. @c holds the charge if this thread
+ * is charged; otherwise its GPU is CHARGES_NO_GPU. */
 static CUresult primary_begin(struct primary *p, struct charge *c, int gpu, CUdevice device)
 {
 	uint32_t idle = IDLE;
@@ -236,7 +241,7 @@ static CUresult primary_begin(struct primary *p, struct charge *c, int gpu, CUde
 		(void)sys_wait(-1, 0, sys_now() + 1);
 		idle = IDLE;
 	}
-	if (primary_active(device)) { /* made where no hook was */
+	if (primary_active(device)) { /* made without a hook */
 		atomic_store(&p->state, LIVE);
 		count_live(gpu, 1);
 		charges_request_compare(gpu);
@@ -249,7 +254,8 @@ static CUresult primary_begin(struct primary *p, struct charge *c, int gpu, CUde
 	return r;
 }
 
-/* Nobody is charged for it any more; if it is there all the same, this thread is. */
+/* No thread has a charge for the context any more. If the context exists all the same, this thread charges
+ * it. */
 static void primary_uncharged(struct primary *p, int gpu)
 {
 	uint32_t idle = IDLE;
@@ -264,7 +270,8 @@ static void primary_end(struct primary *p, struct charge *c, int gpu, CUdevice d
 	CUresult r)
 {
 	if (c->gpu == CHARGES_NO_GPU) {
-		/* The one that was charged failed, or it was destroyed meanwhile: this one made it. */
+		/* The charged thread failed, or the context was destroyed meanwhile. So this thread made the
+		 * context. */
 		if (!r)
 			primary_uncharged(p, gpu);
 		return;
@@ -273,7 +280,8 @@ static void primary_end(struct primary *p, struct charge *c, int gpu, CUdevice d
 		atomic_store(&p->state, IDLE);
 		count_live(gpu, -1);
 		charge_end(c, 0);
-		/* Another thread made it since we looked, and saw us in charge of it. */
+		/* Another thread made the context since the check above. That thread saw LIVE and charged
+		 * nothing. */
 		if (primary_active(device))
 			primary_uncharged(p, gpu);
 		return;
@@ -281,7 +289,7 @@ static void primary_end(struct primary *p, struct charge *c, int gpu, CUdevice d
 	charge_end(c, c->bytes);
 }
 
-/* After a call that may have ended it; @reset: all in it has gone in any case. */
+/* After a call that may have ended the primary context. @reset: its contents are gone in any case. */
 static void primary_left(struct charge *c, CUdevice device, CUresult r, bool reset)
 {
 	struct primary *p = primary_of(device);
@@ -312,7 +320,7 @@ static CUresult retain_primary_context(CUcontext *context, CUdevice device)
 	r = REAL(cuDevicePrimaryCtxRetain)(context, device);
 	if (!r && context)
 		atomic_store(&p->context, (uintptr_t)*context);
-	/* Before the arbiter is asked to look. It is a new one for who is charged. */
+	/* Before the request for a comparison. For the charged thread, the context is new. */
 	if (!r)
 		mps_probe_mode(device, gpu, c.gpu != CHARGES_NO_GPU);
 	primary_end(p, &c, gpu, device, r);
@@ -421,14 +429,14 @@ HOOK CUresult cuCtxCreate_v4(CUcontext *context, CUctxCreateParams *params, unsi
 
 struct context_destroy {
 	bool known, last;
-	bool all;               /* it goes, however often it was attached */
-	bool gate_thread_knows; /* the keeper was, before it; also of one that was made where no hook was */
+	bool all;               /* destroy, however often the program attached it */
+	bool gate_thread_knows; /* the hook told the gate thread; also if no hook made the context */
 	uint64_t context;
 	struct alloc_row row;
 	struct charge charge;
 };
 
-/* The row goes first: the next context may be given the same handle. */
+/* The row is removed before the driver call: the driver may give the same handle to the next context. */
 static void destroy_begin(struct context_destroy *d, CUcontext context, bool all)
 {
 	*d = (struct context_destroy){ .context = (uintptr_t)context, .all = all };
@@ -452,7 +460,7 @@ static CUresult destroy_end(struct context_destroy *d, CUresult r)
 	/* NOLINTNEXTLINE(performance-no-int-to-ptr): it came as one */
 	CUcontext context = (CUcontext)(uintptr_t)d->context;
 
-	/* How often one that is not known was attached only the driver knows. */
+	/* Of an unknown context, only the driver knows how often the program attached it. */
 	if (d->gate_thread_knows && (r || (!d->known && !d->all)))
 		gate_thread_context_stays(context);
 	else if (d->gate_thread_knows)
@@ -507,7 +515,7 @@ HOOK CUresult cuCtxDetach(CUcontext context)
 
 /* ---- green contexts --------------------------------------------------------------------------- */
 
-/* One retains its device's primary context, and lives in it. */
+/* A green context retains its device's primary context and lives in it. */
 HOOK CUresult cuGreenCtxCreate(CUgreenCtx *context, CUdevResourceDesc desc, CUdevice device,
 	unsigned int flags)
 {
@@ -570,8 +578,8 @@ HOOK CUresult cuGreenCtxDestroy(CUgreenCtx context)
 
 /* ---- limits ----------------------------------------------------------------------------------- */
 
-/* Threads that can be on the device at once, each with its stack: all of it is taken when the limit
- * is raised (H100: 16 KiB come to 4.1 GiB). */
+/* The threads that can be on the device at once. Each has a stack, and the driver takes all stacks when the
+ * limit is raised (H100: 16 KiB of stack take 4.1 GiB). */
 static uint64_t threads_of(CUdevice device)
 {
 	int cores = 0, threads = 0;
@@ -585,7 +593,7 @@ static uint64_t threads_of(CUdevice device)
 	return (uint64_t)cores * (uint64_t)threads;
 }
 
-/* No less than what the context takes more for the new limit. */
+/* No less than the context takes in addition under the new limit. */
 static uint64_t limit_bound(unsigned int limit, size_t value)
 {
 	uint64_t each = 1, bytes;

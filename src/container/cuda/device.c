@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which GPU of the slice a device is: by UUID, as ordinals differ from container to container. */
+/* Maps a CUDA device to its number in the slice, by UUID: ordinals differ between containers. */
 #include "container/cuda/device.h"
 
 #include "container/charges/charges.h"
@@ -8,10 +8,10 @@
 
 #include <string.h>
 
-#define DEVICES_MAX 128 /* that are remembered */
+#define DEVICES_MAX 128 /* devices in the cache */
 
 struct devices {
-	_Atomic int8_t gpu[DEVICES_MAX]; /* 0: not known yet, else the number + 2 */
+	_Atomic int8_t gpu[DEVICES_MAX]; /* 0: not known yet; otherwise the number + 2 */
 };
 
 static _Atomic(void *) root;
@@ -26,8 +26,8 @@ static int gpu_of_uuid(const CUuuid *uuid)
 	return CHARGES_NO_GPU;
 }
 
-/* Of a MIG device the second version says its own UUID, the first the whole GPU's. False: the driver
- * does not say (it is not initialised, there is no such device). */
+/* For a MIG device, cuDeviceGetUuid_v2() returns the UUID of the MIG device and cuDeviceGetUuid() that of
+ * the GPU. False: the driver does not tell (not initialized, no such device). */
 static bool find_device_gpu(CUdevice device, int *ret)
 {
 	CUuuid uuid = { 0 };
@@ -70,7 +70,7 @@ int charges_current_gpu(void)
 {
 	CUdevice device = 0;
 
-	/* Without a context the driver refuses whatever this is for. */
+	/* Without a context, the driver refuses the call of the hook. */
 	if (REAL(cuCtxGetDevice)(&device))
 		return CHARGES_NO_GPU;
 	return charges_device_gpu(device);

@@ -5,5 +5,5 @@
 
 #include <stdint.h>
 
-/* The calling thread's context, as rows name it; 0: none. Thread: any. Cost: one call of the driver. */
+/* The calling thread's current context, as rows name it; 0: none. Thread: any. Cost: one driver call. */
 uint64_t current_context(void);

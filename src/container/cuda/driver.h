@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* The driver's functions as its ABI declares them: those that this library stands in front of (marked
- * in forward/cuda.txt) are defined here, all can be called by REAL(). */
+/* The driver's functions, as its ABI declares them. This library defines those marked as hooks in
+ * container/loader/cuda.txt. REAL() calls any of them in the driver. */
 #include "abi/cuda-functions.h"
 #include "container/loader/forward.h"
 

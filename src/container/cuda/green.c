@@ -3,7 +3,7 @@
 
 #include "container/charges/alloc-table.h"
 
-/* Its handle as a context, which is what is current. */
+/* The green context's handle as a CUcontext: the handle that cuCtxGetCurrent() returns. */
 static CUcontext get_green_context(CUgreenCtx green)
 {
 	CUcontext context = NULL;

@@ -2,17 +2,20 @@
 #pragma once
 
 /*
- * Green contexts, and the primary context that each lives in. A marker of that one is behind the work of its
- * green contexts too, and an event that is made while a green context is current is the primary one's and
- * outlives the green one (H100, driver 580). So markers and events know primary contexts alone.
- * The driver says which one it is (cuStreamGetCtx_v2 of stream 0), but spoils a capture by that; so it is noted.
- * Thread: any.
+ * Green contexts, and the primary context that each lives in.
+ *
+ * Measured (H100, driver 580): a fence of the primary context is also behind the work of its green contexts. An
+ * event made while a green context is current belongs to the primary context and outlives the green one. So fences
+ * and events use primary contexts only.
+ *
+ * The driver can name the primary context (cuStreamGetCtx_v2 of stream 0), but that call spoils a capture. So this
+ * module keeps a row for each green context. Thread: any.
  */
 #include "container/cuda/driver.h"
 
 void green_made(CUgreenCtx green, CUcontext primary);
-/* Before it is destroyed: the next one may have its handle. */
+/* Before the green context is destroyed: the next one may have the same handle. */
 void green_leaves(CUgreenCtx green);
 
-/* The context that @context lives in: itself, unless it is a green one. */
+/* The primary context of a green context; of any other context, @context itself. */
 CUcontext green_primary(CUcontext context);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a program is told of its GPU's memory: the slice's size and what is left of that. Never more
- * than there really is. NVML's answers agree to the byte (runtime/nvml). */
+/* The GPU memory that a program sees: the size of the slice and its free bytes. Never more than the GPU has.
+ * NVML's answers agree to the byte (container/nvml). */
 #include "container/charges/charges.h"
 
 #include "container/cuda/driver.h"
@@ -11,7 +11,7 @@ static uint64_t min_u64(uint64_t a, uint64_t b)
 	return a < b ? a : b;
 }
 
-/* The driver's figures to the slice's. False: the slice's are not known. */
+/* Replaces the driver's figures by those of the slice. False: the slice's figures are not known. */
 static bool to_slice(int gpu, uint64_t *free_bytes, uint64_t *total)
 {
 	uint64_t limit, used;
@@ -25,7 +25,8 @@ static bool to_slice(int gpu, uint64_t *free_bytes, uint64_t *total)
 	return true;
 }
 
-/* In a slice whose arbiter cannot be reached nothing could be allocated: better not to begin. */
+/* In a slice whose arbiter is unavailable, no allocation could succeed. So the hook fails here, at the
+ * start. */
 HOOK CUresult cuInit(unsigned int flags)
 {
 	CUresult r = REAL(cuInit)(flags);

@@ -14,7 +14,7 @@ void mps_probe_mode(CUdevice device, int gpu, bool anew)
 
 	if (!at || (!anew && atomic_load_explicit(at, memory_order_relaxed)))
 		return;
-	/* A driver that does not know the attribute leaves it open. */
+	/* With a driver that does not know the attribute, the page keeps its value. */
 	if (REAL(cuDeviceGetAttribute)(&on, CU_DEVICE_ATTRIBUTE_MPS_ENABLED, device))
 		return;
 	atomic_store(at, on ? SLICE_MPS_INSIDE : SLICE_MPS_OUTSIDE);

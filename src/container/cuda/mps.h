@@ -2,19 +2,20 @@
 #pragma once
 
 /*
- * Whether the driver runs this process under MPS. Where it cannot reach the directory of the pipes it runs the
- * process without, and says so to nobody: so this says it, to the arbiter through the page (SLICE_MPS_...), and,
- * where the slice is to be under MPS, in one line of warning. Nothing else changes: the process goes on.
+ * Whether the driver runs this process under MPS. A driver that cannot reach the pipe directory runs the process
+ * without MPS and reports no error. So this module reports the mode to the arbiter, in the page (SLICE_MPS_...).
+ * If the slice is configured for MPS, it also logs one warning. The process goes on in any case.
  *
- * One call of the driver for each context that is made, none for any submission but the first. Thread: any.
+ * Cost: one driver call for each new context; of the submissions, only the first makes one. Thread: any.
  */
 #include "abi/cuda-api.h"
 
 #include <stdbool.h>
 
-/* The device is number @gpu of the slice (< 0: it is none of it). @anew: also if it was said before, as a context
- * has been made since. */
+/* @device is number @gpu of the slice (< 0: not in the slice). The last parameter is true after a new
+ * context: the probe then replaces a mode that the page already has. */
 void mps_probe_mode(CUdevice device, int gpu, bool anew);
 
-/* The device of the current context, if nothing was said of it yet: that one was made where no hook was. */
+/* Probes the device of the current context if its mode is not in the page yet: the context was made without
+ * a hook. */
 void mps_probe_current(void);

@@ -2,11 +2,13 @@
 #pragma once
 
 /*
- * Around driver calls of our own that a program did not make. While a thread captures a stream in the
- * global or thread-local mode, calls that might wait are refused (900) and spoil its capture, in the
- * global mode by any thread: even the reading of a pool's attribute does (H100, driver 580.159.04).
- * A thread in the relaxed mode may make them, beside its own captures and those of others. The mode
- * is a word of the calling thread; exchanging it is always allowed.
+ * A pair around driver calls that the hooks make on their own account.
+ *
+ * While a thread captures a stream in the global or thread-local mode, the driver refuses calls that might wait
+ * (900) and invalidates the capture. In the global mode this holds for calls of any thread. Even the read of a
+ * pool's attribute counts (H100, driver 580.159.04). A thread in the relaxed mode may make such calls, beside its
+ * own captures and those of other threads. The mode is a word of the calling thread, and its exchange is always
+ * allowed.
  */
 #include "container/cuda/driver.h"
 

@@ -11,7 +11,8 @@ bool stream_captures(CUstream stream, bool own)
 	CUresult r = own ? REAL(cuStreamIsCapturing_ptsz)(stream, &status)
 			 : REAL(cuStreamIsCapturing)(stream, &status);
 
-	/* 906: stream 0, while others of its context capture; nothing can be put into it then. */
+	/* 906: stream 0, while other streams of its context capture. The driver accepts no work for stream 0
+	 * then. */
 	return status || r == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
 }
 
@@ -52,7 +53,8 @@ bool stream_wait_idle(CUstream stream, bool own)
 			break;
 		(void)sys_wait(-1, 0, sys_now() + 1);
 	}
-	/* A query does not make the driver take note of what has come free; this does, at once now. */
+	/* A query does not make the driver register freed memory. The synchronization does, and returns at
+	 * once here. */
 	if (!r)
 		r = own ? REAL(cuStreamSynchronize_ptsz)(stream)
 			: REAL(cuStreamSynchronize)(stream);

@@ -2,25 +2,29 @@
 /*
  * Plain, pitched and managed memory.
  *
- * Facts (H100, driver 580.159.04): cuMemAlloc of more than 1 MiB takes whole granules of 2 MiB. What
- * is smaller is rounded to 512 bytes and placed, first fit, in chunks of one granule; a chunk goes
- * back with its last pointer. So a small one holds a granule while the driver works, and its address
- * says which chunk it is in. A chunk's row counts the pointers in it. They are counted in after the
- * driver's allocation, with a granule in hand, and out after its free: so while anything of a chunk
- * is there, somebody is charged for it, and never two for long:
+ * Facts (H100, driver 580.159.04). cuMemAlloc of more than 1 MiB takes whole granules of 2 MiB. The driver rounds
+ * smaller requests to 512 bytes and places them, first fit, in chunks of one granule. A chunk goes back with its
+ * last pointer. So the address of a small pointer tells its chunk.
  *
- *	the thread whose pointer makes the row leaves its granule there; all others give theirs back
- *	the thread whose pointer was the last removes the row and gives the granule back
+ * Small pointers. The row of a chunk counts the pointers in the chunk.
  *
- * The driver may make a chunk anew at an address between its free of the last pointer and our
- * counting: the new pointer joins the old row, whose granule then stays.
+ *	1. The allocating thread charges a granule, then the driver allocates.
+ *	2. The thread counts the pointer in. The thread that makes the row leaves its granule there. Every other
+ *	   thread gives its granule back.
+ *	3. The driver frees, then the freeing thread counts the pointer out. The thread that counts the last
+ *	   pointer out removes the row and gives the granule back.
  *
- * A pointer's own row goes before the driver frees, as another thread may be given the same address
- * at once, and comes back if the driver refuses. A free waits for the GPU, and a pool's pointer is
- * freed for good by it: pools may shrink (pool-reservation.h).
+ * So while any pointer of a chunk exists, a thread is charged for the chunk, and two threads only for a short
+ * time. The driver may free a chunk and make it again at the same address before a thread counts the last pointer
+ * out. The new pointer then joins the old row, and the granule stays charged.
  *
- * Memory that was given to other processes by an IPC handle stays while one of them has it open; from
- * its free on NVML counts it for that one (H100). So what it was charged with is left to NVML then.
+ * Frees. A thread removes a pointer's own row before the driver frees, because another thread may get the same
+ * address at once. If the driver refuses the free, the thread puts the row back. A free waits for the GPU, and it
+ * frees a pool's pointer for good. So pools may shrink (pool-reservation.h).
+ *
+ * IPC. Memory that other processes opened by an IPC handle stays while one of them has it open. After the owner's
+ * free, NVML counts the memory for such a process (H100). So the owner's free leaves the charge to the comparison
+ * with NVML.
  */
 #include "container/cuda/device.h"
 #include "container/cuda/memory/pool-reservation.h"
@@ -30,15 +34,15 @@
 
 #define SMALL_MAX     (UINT64_C(1) << 20)
 #define LENT          UINT64_C(1) /* in .other of pointers and chunks, beside an address */
-#define PITCH_ALIGN   512         /* of a row, on all GPUs since 2012 */
-#define MANAGED_ALIGN (UINT64_C(64) << 10) /* pages of the GPU that a small one takes */
+#define PITCH_ALIGN   512         /* of a row; on all GPUs since 2012 */
+#define MANAGED_ALIGN (UINT64_C(64) << 10) /* GPU pages that a small allocation takes */
 
 static uint64_t round_up(uint64_t bytes, uint64_t to)
 {
 	return bytes > UINT64_MAX - to ? UINT64_MAX / to * to : (bytes + to - 1) / to * to;
 }
 
-/* What is charged for an allocation that record_allocation() is told of, at most. */
+/* The most that record_allocation() charges for an allocation. */
 static uint64_t bound_of(uint64_t bytes, enum charge_kind kind)
 {
 	if (kind == CHARGE_UNSEEN && bytes <= SMALL_MAX)
@@ -46,7 +50,7 @@ static uint64_t bound_of(uint64_t bytes, enum charge_kind kind)
 	return round_up_to_granule(bytes);
 }
 
-/* A pointer that came, and the end of its charge. */
+/* Records the pointer of a successful call and ends its charge. */
 static void record_allocation(struct charge *c, uint64_t pointer, uint64_t bytes)
 {
 	uint64_t chunk = pointer & ~(CHARGES_GRANULE - 1), taken = bound_of(bytes, c->kind);
@@ -62,14 +66,14 @@ static void record_allocation(struct charge *c, uint64_t pointer, uint64_t bytes
 		if (pointer + bytes <= chunk + CHARGES_GRANULE)
 			n = alloc_table_join(ALLOC_CHUNK, chunk, &row);
 		else
-			row.bytes = taken = 2 * CHARGES_GRANULE; /* no driver does so */
+			row.bytes = taken = 2 * CHARGES_GRANULE; /* no known driver does this */
 		if (n > 0) {
 			taken = n == 1 ? row.bytes : 0;
 			row.bytes = 0;
 			row.other = chunk;
 		}
 	}
-	/* Unknown at its free: only NVML will tell that it is gone. */
+	/* Without a row, the free finds nothing: only NVML will tell that the memory is gone. */
 	if (!alloc_table_put(managed ? ALLOC_MANAGED : ALLOC_POINTER, pointer, &row))
 		c->kind = CHARGE_HIDDEN;
 	charge_end(c, taken);
@@ -158,7 +162,7 @@ HOOK CUresult cuMemAllocPitch(CUdeviceptr_v1 *dptr, unsigned int *pitch, unsigne
 	return end_alloc_charge(&c, r, r ? 0 : *dptr, r ? 0 : (uint64_t)*pitch * height);
 }
 
-/* In full, wherever its pages are: a slice has no more managed memory than it has memory. */
+/* Charged in full, wherever the pages are: a slice has no more managed memory than its limit. */
 HOOK CUresult cuMemAllocManaged(CUdeviceptr *dptr, size_t bytes, unsigned int flags)
 {
 	struct charge c;
@@ -174,7 +178,7 @@ HOOK CUresult cuMemAllocManaged(CUdeviceptr *dptr, size_t bytes, unsigned int fl
 }
 
 struct pointer_free {
-	enum alloc_kind kind; /* ALLOC_FREE: not known here */
+	enum alloc_kind kind; /* ALLOC_FREE: no row */
 	uint64_t pointer;
 	struct alloc_row row;
 	struct charge charge;
@@ -247,7 +251,7 @@ HOOK CUresult cuMemFree(CUdeviceptr_v1 dptr)
 	return r;
 }
 
-/* Somebody else may have it open from now on: all that the pointer lies in. */
+/* From now on another process may have the memory open: this marks the pointer and its chunk. */
 static void mark_pointer_lent(CUdeviceptr dptr)
 {
 	CUdeviceptr base = dptr;
@@ -270,7 +274,7 @@ HOOK CUresult cuIpcGetMemHandle(CUipcMemHandle *handle, CUdeviceptr dptr)
 	return REAL(cuIpcGetMemHandle)(handle, dptr);
 }
 
-/* A dma-buf, for a network card or another program. Mappings are lent by their handle (vmm.c). */
+/* A dma-buf, for a network card or another program. For mappings, the mark is on the handle (vmm.c). */
 HOOK CUresult cuMemGetHandleForAddressRange(void *handle, CUdeviceptr dptr, size_t bytes,
 	unsigned int type, unsigned long long flags)
 {

@@ -5,8 +5,8 @@
 #include "container/sys.h"
 
 #define ALIGN     4096U /* of small arrays in a chunk */
-#define OPEN_MAX  16    /* contexts that have a chunk with room; more share places */
-#define SIZE_BITS 21    /* of a small array's row: its texels, below the number of its chunk */
+#define OPEN_MAX  16    /* contexts with a chunk that has space; more contexts share entries */
+#define SIZE_BITS 21    /* in .other of a small array: texels; above: the chunk */
 #define SIZE_MASK ((UINT64_C(1) << SIZE_BITS) - 1)
 
 static struct sys_lock placing; /* guards what follows */
@@ -24,7 +24,7 @@ static struct open_chunk *open_of(uint64_t context, int gpu)
 	return &open_chunks[context / 64 % OPEN_MAX];
 }
 
-/* The chunk's key; 0: no memory for the books. *fresh: it is new. */
+/* Returns the chunk's key; 0: no memory for its row. *fresh: the chunk is new. */
 static uint64_t reserve_in_array_chunk(uint64_t context, int gpu, uint64_t bytes, bool *fresh)
 {
 	struct alloc_row row = { .bytes = CHARGES_GRANULE,

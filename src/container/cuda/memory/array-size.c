@@ -4,15 +4,15 @@
 #define GOB_WIDTH  64  /* bytes of a row of the smallest block */
 #define GOB_HEIGHT 8   /* its rows */
 #define ROWS_MAX   128 /* of the blocks of a flat array */
-#define SLICES_MAX 16  /* of the blocks of a solid one, which are one GOB high */
+#define SLICES_MAX 16  /* of the blocks of a solid array, each one GOB high */
 
-/* Numbers of formats; what is in none of the ranges has 4 bytes a channel, the most there is. */
+/* Formats by number. A format outside these ranges counts as 4 bytes a channel, the maximum. */
 static const struct format {
 	unsigned int first, last;
-	unsigned int bytes;    /* of a channel, or of a block */
-	unsigned int channels; /* 0: as described */
+	unsigned int bytes;    /* per channel, or per block */
+	unsigned int channels; /* 0: as the descriptor says */
 	unsigned int block;    /* texels along an edge of a block */
-	unsigned int halves;   /* memory in halves of the first plane: 3 is 4:2:0 */
+	unsigned int halves;   /* memory in halves of the first plane; 3: 4:2:0 */
 } formats[] = {
 	{ 0x01, 0x01, 1, 0, 1, 2 }, /* integers */
 	{ 0x02, 0x02, 2, 0, 1, 2 },
@@ -75,7 +75,7 @@ static uint64_t round_up_array_bytes(uint64_t n, uint64_t to)
 	return multiply_array_bytes(parts, to);
 }
 
-/* The least power of two times @min that holds @n, at most @max. */
+/* The smallest power of two times @min that is no less than @n; at most @max. */
 static uint64_t block_for(uint64_t n, uint64_t min, uint64_t max)
 {
 	uint64_t b = min;
@@ -85,7 +85,7 @@ static uint64_t block_for(uint64_t n, uint64_t min, uint64_t max)
 	return b;
 }
 
-/* One level of one layer; @padded: as it lies in memory, else its texels alone. */
+/* One level of one layer. @padded: with the padding in memory; else the texels only. */
 static uint64_t level_bytes(const struct format *f, unsigned int channels, uint64_t w,
 	uint64_t h, uint64_t depth, bool padded)
 {
@@ -120,7 +120,7 @@ static uint64_t compute_array_bytes(const CUDA_ARRAY3D_DESCRIPTOR *d, unsigned i
 
 	if (d->Flags & (ARRAY_SPARSE | ARRAY_DEFERRED))
 		return 0;
-	/* More levels than there can be are an error of the driver's. */
+	/* The driver refuses more levels than there can be. */
 	for (unsigned int i = 0; i < levels && i < 64; i++) {
 		uint64_t n = level_bytes(&f, channels, at_level(d->Width, i),
 			at_level(d->Height, i), flat ? 1 : at_level(d->Depth, i), padded);
@@ -129,7 +129,7 @@ static uint64_t compute_array_bytes(const CUDA_ARRAY3D_DESCRIPTOR *d, unsigned i
 			return UINT64_MAX;
 	}
 	sum = multiply_array_bytes(sum, layers);
-	if (!padded) /* of the first plane; of an unknown format nothing is known */
+	if (!padded) /* the first plane only; for an unknown format nothing is known */
 		return f.first ? sum : 0;
 	return sum > UINT64_MAX / 3 ? UINT64_MAX : sum * f.halves / 2;
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Arrays. Their size follows from their description (array-size.h). Small ones share chunks of one
+ * Arrays. The size of an array follows from its descriptor (array-size.h). Small arrays share chunks of one
  * granule (array-chunk.h).
  *
- * Sparse and deferred arrays take nothing: what is mapped into them comes from cuMemCreate.
+ * Sparse and deferred arrays take nothing: the memory that the program maps into them comes from cuMemCreate.
  */
 #include "container/cuda/memory/array-chunk.h"
 #include "container/cuda/memory/array-size.h"
@@ -16,11 +16,11 @@ static uint64_t get_array_key(const void *handle)
 	return (uint64_t)(uintptr_t)handle;
 }
 
-/* Before the driver's call. */
+/* State of a creation, from before the driver call. */
 struct array_creation {
 	struct charge charge;
 	enum alloc_kind kind;
-	uint64_t bytes, texels; /* by its description */
+	uint64_t bytes, texels; /* by the descriptor */
 };
 
 static CUresult begin_array_create(struct array_creation *m, enum alloc_kind kind,
@@ -50,7 +50,7 @@ static void end_array_create(struct array_creation *m, CUresult r, uint64_t hand
 	charge_end(&m->charge, taken);
 }
 
-/* The row goes before the call, as another thread may be given the same handle at once. */
+/* The row is removed before the driver call: another thread may be given the same handle at once. */
 static CUresult destroy_charged_array(enum alloc_kind kind, uint64_t handle,
 	CUresult (*real)(uint64_t handle))
 {

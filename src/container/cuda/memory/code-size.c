@@ -7,9 +7,9 @@
 #define WRAPPER_MAGIC UINT32_C(0x466243b1) /* points to a fat binary */
 #define FAT_MAGIC     UINT32_C(0xba55ed50)
 #define FAT_ELF       2
-#define FAT_PACKED    UINT64_C(0xa000) /* flags: compressed one way or the other */
+#define FAT_PACKED    UINT64_C(0xa000) /* flags: compressed by either method */
 
-#define ELF_BYTES     64 /* of the header of a 64-bit file, and of that of a section */
+#define ELF_BYTES     64 /* of the header of a 64-bit file, and of a section header */
 #define ELF_SHOFF     40
 #define ELF_SHENTRY   58
 #define ELF_SHNUM     60
@@ -21,7 +21,7 @@
 
 #define TEXT_MAX (UINT64_C(1) << 32)
 
-/* All little-endian, as all that CUDA runs on. */
+/* Little-endian, as every host of CUDA. */
 static uint64_t read_code_word(const unsigned char *p, size_t bytes)
 {
 	uint64_t n = 0;
@@ -35,7 +35,7 @@ static uint64_t add_code_bytes(uint64_t a, uint64_t b)
 	return a > UINT64_MAX - b ? UINT64_MAX : a + b;
 }
 
-/* Its length and its variables without bytes. */
+/* Length of the file, plus its variables without bytes in the file. */
 static uint64_t elf_bytes(const unsigned char *p, size_t len)
 {
 	uint64_t at, n, sum;
@@ -58,7 +58,7 @@ static uint64_t elf_bytes(const unsigned char *p, size_t len)
 	return sum;
 }
 
-/* Several images of which one is loaded: the size of all, and the most variables of any. */
+/* Several images, of which the driver loads one: the size of all, plus the largest elf_bytes() of any. */
 static uint64_t fat_bytes(const unsigned char *p, size_t len)
 {
 	uint64_t header = len < 16 ? 0 : read_code_word(p + 6, 2),
@@ -101,7 +101,7 @@ uint64_t code_bytes(const void *image, size_t len)
 		return elf_bytes(p, len);
 	if (read_code_word(p, 4) == FAT_MAGIC)
 		return fat_bytes(p, len);
-	/* Only where it comes from the program itself: a pointer in a file is none. */
+	/* Only for an image from the program itself: a pointer in a file is invalid. */
 	if (read_code_word(p, 4) == WRAPPER_MAGIC && len == CODE_LEN_UNKNOWN) {
 		memcpy(&inner, p + 8, sizeof(inner));
 		if (inner && read_code_word(inner, 4) == FAT_MAGIC)

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Memory that somebody else allocated: of another API (external memory), and what several GPUs share
- * (multicast). Nothing is charged for it, as its owner pays, but the driver may keep books of its own
- * on the GPU: the arbiter is asked to look.
+ * Memory that this process did not allocate: memory of another API (external memory), and memory that several GPUs
+ * share (multicast). The owner pays, so the hooks charge nothing. But the driver may keep data of its own on the
+ * GPU, so the hooks request a comparison.
  *
- * Not hooked, as they take nothing of this process: the opening of IPC handles (who opens one maps its
- * owner's memory, which NVML counts for the owner while that has it), pools' exported pointers, and
- * graphics (GL, EGL, VDPAU): mapped for each frame, found by the regular comparison.
+ * Without hooks. Some calls take nothing of this process. A process that opens an IPC handle maps the owner's
+ * memory. NVML counts that memory for the owner while the owner has it. Exported pointers of pools need no hook
+ * either. Graphics (GL, EGL, VDPAU) map memory for each frame; the regular comparison finds it.
  */
 #include "container/cuda/driver.h"
 #include "container/cuda/memory/vmm.h"
@@ -38,7 +38,7 @@ HOOK CUresult cuDestroyExternalMemory(CUexternalMemory memory)
 	return compared_here(REAL(cuDestroyExternalMemory)(memory));
 }
 
-/* The memory is counted for who closes it, if its owner has freed it meanwhile. */
+/* NVML counts the memory for this process if its owner freed it meanwhile. */
 HOOK CUresult cuIpcCloseMemHandle(CUdeviceptr memory)
 {
 	return compared_here(REAL(cuIpcCloseMemHandle)(memory));
@@ -52,7 +52,7 @@ HOOK CUresult cuMulticastAddDevice(CUmemGenericAllocationHandle multicast, CUdev
 				      : request_foreign_compare(r, charges_device_gpu(device));
 }
 
-/* What is bound may stay after its last handle and mapping are gone here. */
+/* Bound memory may stay after its last handle and mapping in this process are gone. */
 HOOK CUresult cuMulticastBindMem(CUmemGenericAllocationHandle multicast, size_t at,
 	CUmemGenericAllocationHandle memory, size_t offset, size_t bytes,
 	unsigned long long flags)

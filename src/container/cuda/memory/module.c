@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Modules and libraries: code, constants and variables of a program, memory that no address shows. A
- * bound is charged as hidden, the arbiter sees by NVML what it really is. Small ones often take
- * nothing, as there is room left in what the context has. With lazy loading the memory comes
- * with a function's first use, where only the comparison finds it.
+ * Modules and libraries: code, constants and variables of a program, in memory that no address shows.
  *
- * The linker (cuLink*) works on the host; what it makes is loaded as a module.
+ * A hook charges a bound as hidden, and the arbiter finds the real size with NVML. Small modules often take
+ * nothing, because the context has space left. With lazy loading the memory comes at a function's first use, where
+ * only the comparison finds it. The linker (cuLink*) works on the host; the program loads its output as a module.
  */
 #include "container/cuda/memory/code-size.h"
 #include "container/cuda/driver.h"
@@ -27,7 +26,7 @@ static uint64_t file_bytes(const char *path)
 	return st.st_size > 0 ? (uint64_t)st.st_size : 0;
 }
 
-/* @bytes: of the image, 0: not known. */
+/* @bytes: size of the image; 0: not known. */
 static CUresult load_begin(struct charge *c, uint64_t bytes)
 {
 	return charge_begin(c, charges_current_gpu(), round_up_to_granule(bytes ? bytes : 1),
@@ -39,7 +38,7 @@ static void end_module_load(struct charge *c, CUresult r)
 	charge_end(c, r ? 0 : c->bytes);
 }
 
-/* Something may have come or gone. */
+/* Memory may have come or gone. */
 static CUresult request_module_compare(CUresult r)
 {
 	int gpu = r ? CHARGES_NO_GPU : charges_current_gpu();
@@ -161,7 +160,7 @@ HOOK CUresult cuLibraryUnload(CUlibrary library)
 	return charges_active() ? request_module_compare(r) : r;
 }
 
-/* These load what was left for later. */
+/* These functions load what lazy loading left for later. */
 
 HOOK CUresult cuFuncLoad(CUfunction function)
 {

@@ -8,9 +8,9 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#define GRAINS_BITS 24 /* of 2 MiB: 32 TiB */
+#define GRAINS_BITS 24 /* granules of 2 MiB: 32 TiB */
 #define GRAINS_MASK ((UINT64_C(1) << GRAINS_BITS) - 1)
-#define GRAINS_MAX  (GRAINS_MASK / 4) /* of one call */
+#define GRAINS_MAX  (GRAINS_MASK / 4) /* granules of one call */
 
 #define POOL_RESERVATIONS_FIRST 32
 #define POOL_RESERVATIONS_BLOCK 64
@@ -21,8 +21,8 @@ void (*charges_on_full)(int gpu) = pool_reservations_trim;
 
 static struct pool_reservation first[POOL_RESERVATIONS_FIRST];
 static size_t first_used;
-static _Atomic(struct pool_reservation *) list; /* places are never taken out of it */
-static struct sys_lock making;                  /* guards the making of places and keys */
+static _Atomic(struct pool_reservation *) list; /* entries are never removed */
+static struct sys_lock making;                  /* guards new entries and keys */
 
 /* The word: charged, outstanding, number. */
 
@@ -81,7 +81,7 @@ static void leave_pool_reservation(struct pool_reservation *l)
 	atomic_fetch_sub(&l->users, 1);
 }
 
-/* The driver. All within quiet_begin() and quiet_end(). */
+/* Driver calls. All run between quiet_begin() and quiet_end(). */
 
 static CUmemoryPool get_reservation_pool(const struct pool_reservation *l)
 {
@@ -93,7 +93,7 @@ static bool no_such(CUresult r)
 	return r == CUDA_ERROR_INVALID_VALUE || r == CUDA_ERROR_INVALID_HANDLE;
 }
 
-/* False: not known. A pool goes without a word when its device is reset. */
+/* False: not known. A pool disappears without notice when its device is reset; its size is then 0. */
 static bool read_reserved_bytes(struct pool_reservation *l, uint64_t *ret)
 {
 	CUresult r;
@@ -120,24 +120,30 @@ static bool read_reserved_bytes(struct pool_reservation *l, uint64_t *ret)
 	return no_such(r) && atomic_load(&l->flags) & POOL_RESERVATION_READ;
 }
 
-/* What is cached goes back to the system. The caller is one of the users. */
+/* Gives cached memory back to the system. The caller is counted in .users. */
 static void trim_pool_reservation(struct pool_reservation *l)
 {
 	if (atomic_load(&l->kind) == POOL_RESERVATION_POOL) {
 		(void)REAL(cuMemPoolTrimTo)(get_reservation_pool(l), 0);
 		return;
 	}
-	/* Pairs with work/graph.c: who launches enters, then reads the epoch. Either we see it, or it sees
-	 * that nothing is resident any more. */
+	/*
+	 * Pairs with begin_resident() of work/graph.c.
+	 *
+	 *	1. This thread raises the epoch, then reads .users.
+	 *	2. A launching thread enters .users, then reads the epoch.
+	 *
+	 * So either this thread sees the launching thread, or that thread sees that nothing is resident any more.
+	 */
 	atomic_fetch_add(&l->epoch, 1);
 	if (atomic_load(&l->users) == 1)
 		(void)REAL(cuDeviceGraphMemTrim)(atomic_load(&l->device));
 }
 
 /*
- * Sets the charge to what the driver holds and calls under way may still add; how many bytes more
- * that is. What such a call has added already counts twice here, so that only a size beyond all that
- * is charged makes it more: growth that no bound foresaw.
+ * Sets the charge to the driver's size plus what calls in progress may still add. Returns the change in bytes. The
+ * sum counts twice what such a call has added already. So the charge rises only if the size alone is above it:
+ * growth that no bound covered.
  */
 static int64_t sync_pool_reservation(struct pool_reservation *l)
 {
@@ -157,7 +163,8 @@ static int64_t sync_pool_reservation(struct pool_reservation *l)
 	return ((int64_t)want - (int64_t)get_charged_grains(w)) * (int64_t)CHARGES_GRANULE;
 }
 
-/* What changed before an operation: shrunk memory may be in the arbiter's last comparison already. */
+/* Corrects changes before an operation. The arbiter's last comparison may already contain memory that
+ * shrank. */
 static void sync_before_operation(struct pool_reservation *l)
 {
 	int gpu = atomic_load(&l->gpu);
@@ -170,7 +177,7 @@ static void sync_before_operation(struct pool_reservation *l)
 		charge_adjust(gpu, more, counts);
 }
 
-/* What changed within an operation. */
+/* Corrects changes within an operation. */
 static void sync_within_operation(struct pool_reservation *l)
 {
 	int64_t more = sync_pool_reservation(l);
@@ -185,7 +192,7 @@ static void clear_pool_reservation(struct pool_reservation *l)
 	atomic_store(&l->key, 0);
 }
 
-/* Destroys a pool that holds nothing any more. */
+/* Destroys a retired pool if it holds nothing. */
 static bool destroy_empty_pool(struct pool_reservation *l)
 {
 	int32_t nobody = 0;
@@ -239,7 +246,7 @@ CUresult pool_reservation_retire(struct pool_reservation *l)
 			CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &none);
 		trim_pool_reservation(l);
 		sync_within_operation(l);
-		/* The driver puts the default in the place of a destroyed pool. */
+		/* As the driver does after a destruction: the default pool becomes current. */
 		if (!REAL(cuDeviceGetMemPool)(&other, device) &&
 			other == get_reservation_pool(l) &&
 			!REAL(cuDeviceGetDefaultMemPool)(&other, device))
@@ -253,7 +260,8 @@ CUresult pool_reservation_retire(struct pool_reservation *l)
 	return CUDA_SUCCESS;
 }
 
-/* Looks at every lump of the GPUs of @gpus that holds something. */
+/* Calls @fn for each reservation of the GPUs of @gpus that holds memory. Destroys retired pools that are
+ * empty. */
 static void for_each_pool_reservation(uint32_t gpus, void (*fn)(struct pool_reservation *l))
 {
 	unsigned int mode = quiet_begin();
@@ -364,7 +372,8 @@ void pool_reservation_end(struct pool_reservation_op *op)
 	if (!l)
 		return;
 	op->reservation = NULL;
-	/* First it is ours for good: from the next line on others may find it too much and release it. */
+	/* First the bound becomes a charge. From the next line on, other threads may find the charge too
+	 * high and release it. */
 	charge_end(&op->charge, bound);
 	end_outstanding(l, bound / CHARGES_GRANULE);
 	mode = quiet_begin();
@@ -385,7 +394,7 @@ struct pool_reservation *pool_reservation_find(enum pool_reservation_kind kind, 
 	return NULL;
 }
 
-/* With .making held. */
+/* The caller holds `making`. */
 static struct pool_reservation *new_pool_reservation(void)
 {
 	struct pool_reservation *l, *block;

@@ -1,17 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Async pools. A pool is charged as a lump (pool-reservation.h) with what it holds, used or cached. An allocation
- * that may let it grow takes a bound first. When that does not fit, the cached memory of all pools
- * goes back to the system (pool_reservations_trim), then it is tried again: what the pool had cached it now takes
- * anew, within the limit. Frees that the GPU has not come to yet keep their memory from being trimmed,
- * so the last try waits for the stream, as the allocation would have in its order. So an allocation
- * that a pool could have served from its cache still works at the limit, only slower; but for one that
- * fits into no whole piece of 32 MiB and only between others in a piece that is in use, which needs
- * room for a piece under the limit.
+ * Async pools.
  *
- * Host pools and imported pools cost nothing here. A captured allocation takes nothing until its
- * graph is launched (work/graph.c). Which pool is current the driver knows best: it is asked each time.
+ * Charge. A pool is charged as a pool reservation (pool-reservation.h) with what it holds, used or cached. An
+ * allocation that may let it grow takes a bound first. If the bound does not fit:
+ *
+ *	1. All pools give their cached memory back to the system (pool_reservations_trim).
+ *	2. The hook tries again. Within the limit, the pool takes again what it had cached.
+ *	3. The GPU may not have reached some frees yet, and a trim leaves their memory. So the last try waits
+ *	   for the stream, as the allocation would have waited in stream order.
+ *
+ * So at the limit, an allocation that a pool can serve from its cache still works, only slower. There is one
+ * exception: an allocation that fits only between others in a piece in use, and into no free piece of 32 MiB. It
+ * needs space for one piece under the limit.
+ *
+ * Not charged here. Host pools and imported pools cost nothing. A captured allocation takes nothing until the
+ * launch of its graph (work/graph.c).
+ *
+ * Current pool. Only the driver knows which pool is current, so the hook asks the driver each time.
  */
 #include "container/cuda/memory/pool.h"
 
@@ -62,8 +69,7 @@ static struct pool_reservation *add_device_reservation(CUmemoryPool pool, CUdevi
 	return add_pool_reservation(pool, &at, CU_MEM_ALLOCATION_TYPE_PINNED);
 }
 
-/* A pool that came by a way that no hook saw: a default one, or else it is taken to be of the
- * device that the stream runs on. */
+/* A pool that no hook saw: a default pool, or else a pool that counts for the device of the stream. */
 static struct pool_reservation *unknown_pool(CUmemoryPool pool, CUdevice device)
 {
 	CUmemoryPool other;
@@ -77,7 +83,7 @@ static struct pool_reservation *unknown_pool(CUmemoryPool pool, CUdevice device)
 	return add_device_reservation(pool, device);
 }
 
-/* The pool of an allocation: the one named, or the current one of the stream's device. */
+/* The pool of an allocation: the named pool, or the current pool of the stream's device. */
 static struct pool_reservation *find_pool_reservation(CUmemoryPool pool, CUstream stream,
 	bool own)
 {
@@ -95,7 +101,7 @@ static struct pool_reservation *find_pool_reservation(CUmemoryPool pool, CUstrea
 	return l ? l : add_device_reservation(pool, device);
 }
 
-/* The variants: with a pool or of the current one, stream 0 as of old or the thread's own. */
+/* Variants of the call: from a named pool or the current one; stream 0 as legacy stream or the thread's own. */
 struct pool_request {
 	size_t bytes;
 	CUmemoryPool pool;
@@ -171,9 +177,9 @@ HOOK CUresult cuMemAllocFromPoolAsync_ptsz(CUdeviceptr *ptr, size_t bytes, CUmem
 }
 
 /*
- * A free in a stream's order gives the pool's memory to the pool: nothing to do. But the driver takes
- * pointers of cuMemAlloc as well, and then nobody could say when they are free; those are freed the
- * plain way, which waits for the GPU.
+ * A free in stream order gives the memory to its pool, so the hook does nothing. But the driver also accepts
+ * pointers of cuMemAlloc there, and no hook could tell when these are free. So the hook frees such pointers by
+ * cuMemFree, which waits for the GPU.
  */
 static bool needs_plain_free(CUdeviceptr ptr, CUstream stream, bool own)
 {
@@ -241,7 +247,7 @@ HOOK CUresult cuMemPoolDestroy(CUmemoryPool pool)
 	uint32_t flags = l ? atomic_load(&l->flags) : 0;
 	CUresult r;
 
-	/* CUDA 11.2 does not tell what a pool holds: no use waiting for nothing there. */
+	/* CUDA 11.2 does not tell what a pool holds, so there is nothing to wait for. */
 	if (flags & POOL_RESERVATION_OURS && flags & POOL_RESERVATION_READ &&
 		atomic_load(&l->gpu) >= 0)
 		return pool_reservation_retire(l);
@@ -283,14 +289,14 @@ HOOK CUresult cuMemPoolImportFromShareableHandle(CUmemoryPool *pool, void *handl
 {
 	CUresult r = REAL(cuMemPoolImportFromShareableHandle)(pool, handle, type, flags);
 
-	/* Its creator pays; nothing can be allocated from it here. */
+	/* The creator pays. No allocation from an imported pool is possible here. */
 	if (!r && pool && charges_active())
 		(void)pool_reservation_get(POOL_RESERVATION_POOL, get_pool_key(*pool), -1,
 			CHARGES_NO_GPU, CHARGE_SEEN);
 	return r;
 }
 
-/* Ways to a pool: which device it is of is known here. */
+/* Calls that return a pool: here the device of the pool is known. */
 
 HOOK CUresult cuDeviceGetDefaultMemPool(CUmemoryPool *pool, CUdevice device)
 {
@@ -319,7 +325,7 @@ HOOK CUresult cuMemGetMemPool(CUmemoryPool *pool, CUmemLocation *at, unsigned in
 	return r;
 }
 
-/* Waits: pools give back what is free. */
+/* Calls that wait: pools then give free memory back. */
 
 HOOK CUresult cuStreamSynchronize(CUstream stream)
 {

@@ -5,6 +5,6 @@
 
 #include <stdbool.h>
 
-/* How large a pool of a slice's GPU may be: the limit, in what pools grow by, and no more than the
- * program wants (0: what the driver thinks best). @limit: bytes of the slice. */
+/* Maximum size of a pool on a GPU of the slice: the slice's limit (@limit, bytes) in whole pieces, at least
+ * one, and no more than the program wants (0: the driver's default). */
 size_t pool_max(size_t wanted, uint64_t limit);

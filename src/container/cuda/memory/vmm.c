@@ -1,17 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Virtual memory management: physical memory as handles, mapped at addresses that are reserved apart.
- * It costs from cuMemCreate until its last handle and its last mapping are gone, on the device that
- * the properties name, whatever context is current or none (PyTorch's worker threads). Memory of the
- * host is not ours.
+ * Virtual memory management: physical memory as handles, mapped at separately reserved addresses.
  *
- * A handle's row counts both. Mappings are counted in before the driver's call and all is counted out
- * after it, so the row outlives the memory; by then the driver may have given the same handle for
- * other memory, so rows carry a number of their own (.context) that must match.
+ * Charge. The memory costs from cuMemCreate until its last handle and its last mapping are gone. It is charged on
+ * the device in the properties, even with another context or none current (PyTorch's worker threads). Host memory
+ * is not charged.
  *
- * Memory that was exported may be held by whoever got it, or by the descriptor itself; memory that was
- * mapped into a sparse array is held by that. When the last of our own references goes, only NVML can
- * tell whether the memory is gone.
+ * Rows. A handle's row counts handles and mappings.
+ *
+ *	1. The mapping thread counts the mapping in, then calls the driver.
+ *	2. The releasing or unmapping thread calls the driver, then counts the handle or mapping out.
+ *
+ * So the row outlives the memory. Within step 2 the driver may give the same handle to new memory. So each row has
+ * its own number (.context), which must match.
+ *
+ * Lent memory. Exported memory may be held by its receiver, or by the descriptor. Memory mapped into a sparse
+ * array is held by the array. When the last reference of this process goes, only NVML tells whether such memory is
+ * gone.
  */
 #include "container/cuda/device.h"
 #include "container/cuda/memory/vmm.h"
@@ -19,7 +24,7 @@
 #include "container/client/link.h"
 #include "container/charges/alloc-table.h"
 
-/* Not the address of any context. Numbers that a child uses again are of rows that it has not. */
+/* Odd, so never the address of a context. A child of fork may reuse numbers, because its table is empty. */
 static uint64_t next_number(void)
 {
 	static _Atomic uint64_t last;
@@ -32,7 +37,7 @@ static enum charge_kind get_handle_charge_kind(const struct alloc_row *handle)
 	return handle->other & HANDLE_UNSEEN ? CHARGE_UNSEEN : CHARGE_SEEN;
 }
 
-/* Its last reference is gone in the driver; within an operation of the caller's. */
+/* The last reference is gone in the driver. The caller has an operation in progress. */
 static void release_handle_charge(const struct alloc_row *handle)
 {
 	if (handle->other & HANDLE_LENT && get_handle_charge_kind(handle) == CHARGE_SEEN)
@@ -49,7 +54,7 @@ static void count_out(uint64_t handle, uint64_t number)
 		release_handle_charge(&row);
 }
 
-/* What is unmapped may be of any GPU. */
+/* An unmapped range may contain memory of any GPU. */
 struct operation {
 	struct charge charges[SLICE_GPUS_MAX];
 };
@@ -89,9 +94,9 @@ HOOK CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t bytes,
 	if (c.gpu == CHARGES_NO_GPU)
 		return r;
 	if (!r) {
-		/* The last reference of another has gone in the driver, and not here yet. */
+		/* Another thread's last reference is gone in the driver, but not yet counted out. */
 		if (alloc_table_remove(ALLOC_HANDLE, *handle, &old)) {
-			old.other |= HANDLE_LENT; /* for NVML to tell */
+			old.other |= HANDLE_LENT; /* only NVML tells */
 			release_handle_charge(&old);
 		}
 		if (!alloc_table_put(ALLOC_HANDLE, *handle, &row))
@@ -129,7 +134,8 @@ HOOK CUresult cuMemMap(CUdeviceptr dptr, size_t bytes, size_t offset,
 
 	if (!charges_active())
 		return REAL(cuMemMap)(dptr, bytes, offset, handle, flags);
-	/* One of memory that is not ours has a row too: so a range is walked from one to the next. */
+	/* A mapping of uncounted memory also has a row, so that drop_mappings() can step from one to the
+	 * next. */
 	if (alloc_table_count(ALLOC_HANDLE, handle, 1, &memory) > 0) {
 		row.gpu = memory.gpu;
 		row.context = memory.context;
@@ -137,13 +143,13 @@ HOOK CUresult cuMemMap(CUdeviceptr dptr, size_t bytes, size_t offset,
 	r = REAL(cuMemMap)(dptr, bytes, offset, handle, flags);
 	if (!r)
 		(void)alloc_table_put(ALLOC_MAPPING, dptr,
-			&row); /* else it is in use for good */
+			&row); /* else the handle counts forever */
 	else if (row.gpu != CHARGES_NO_GPU)
 		count_out(handle, row.context);
 	return r;
 }
 
-/* The mappings in a range are gone. Each address of it is the caller's alone until it returns. */
+/* After the mappings in a range are gone. No other thread uses these addresses until the caller returns. */
 static void drop_mappings(uint64_t at, uint64_t bytes)
 {
 	uint64_t end = at + bytes < at ? UINT64_MAX : at + bytes;
@@ -178,8 +184,11 @@ HOOK CUresult cuMemUnmap(CUdeviceptr dptr, size_t bytes)
 	return r;
 }
 
-/* Drivers refuse it while something is mapped there; one that does not would unmap. The addresses may
- * be reserved by another thread at once, so what is dropped is what was there before. */
+/*
+ * A driver refuses this call while memory is mapped there; a driver that accepts the call would unmap the memory.
+ * Another thread may reserve the addresses at once. So the hook drops rows only if a mapping began at @dptr before
+ * the call.
+ */
 HOOK CUresult cuMemAddressFree(CUdeviceptr dptr, size_t bytes)
 {
 	struct operation o;
@@ -200,7 +209,7 @@ HOOK CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle, 
 {
 	CUresult r = REAL(cuMemRetainAllocationHandle)(handle, address);
 
-	/* What is mapped at the address cannot go meanwhile: the caller relies on it. */
+	/* The mapping at the address cannot go meanwhile: the caller relies on it. */
 	if (!r && handle && charges_active())
 		(void)alloc_table_count(ALLOC_HANDLE, *handle, 1, NULL);
 	return r;
@@ -226,7 +235,7 @@ HOOK CUresult cuMemExportToShareableHandle(void *shared, CUmemGenericAllocationH
 	return REAL(cuMemExportToShareableHandle)(shared, handle, type, flags);
 }
 
-/* Before the call: what is mapped may be released by another thread as soon as it is there. */
+/* Before the driver call: another thread may release the mapped memory as soon as the mapping exists. */
 static void mark_mapped_handles_lent(const CUarrayMapInfo *maps, unsigned int n)
 {
 	for (unsigned int i = 0; maps && i < n; i++)
@@ -235,7 +244,7 @@ static void mark_mapped_handles_lent(const CUarrayMapInfo *maps, unsigned int n)
 				HANDLE_LENT);
 }
 
-/* What is unmapped is free, if at all, when the stream has come to it. */
+/* Unmapped memory is free, if at all, when the stream reaches the operation. */
 static CUresult compare_after_array_map(CUresult r)
 {
 	int gpu = r ? CHARGES_NO_GPU : charges_current_gpu();
@@ -261,7 +270,7 @@ HOOK CUresult cuMemMapArrayAsync_ptsz(CUarrayMapInfo *maps, unsigned int n, CUst
 	return compare_after_array_map(REAL(cuMemMapArrayAsync_ptsz)(maps, n, stream));
 }
 
-/* Whoever made it pays. If that was this process the driver may give the handle that is known. */
+/* The creator pays. If this process is the creator, the driver may return a handle that has a row. */
 HOOK CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle, void *shared,
 	unsigned int type)
 {

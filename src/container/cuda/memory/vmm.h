@@ -5,12 +5,12 @@
 
 #include <stdbool.h>
 
-/* Bits of .other of a ALLOC_HANDLE. */
+/* Bits of .other of an ALLOC_HANDLE row. */
 enum {
-	HANDLE_LENT =
-		1, /* may be held by what is not counted here: only NVML tells when it goes */
+	HANDLE_LENT = 1,   /* an uncounted holder may have it: only NVML tells when it goes */
 	HANDLE_UNSEEN = 2, /* NVML does not count it */
 };
 
-/* The memory that is mapped from @dptr on may be held by others from now on. False: none is mapped there. */
+/* Marks the memory mapped from @dptr on as lent: other holders may have it from now on. False: no mapping
+ * begins there. */
 bool mapping_lend(CUdeviceptr dptr, size_t bytes);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A row for each stream that captures, so that it is known when the stream or its context goes. Forks:
- * the driver is of no use in the child, and its rows are gone. */
+/* One row for each capturing stream, so that a hook can end its captures when the stream or its context
+ * goes. In a child of fork the driver is unusable and the rows are gone. */
 #include "container/cuda/work/capture.h"
 
 #include "container/cuda/device.h"
@@ -9,10 +9,10 @@
 #include "container/charges/alloc-table.h"
 #include "container/sys.h"
 
-#define OWN (UINT64_C(1) << 63) /* of the thread whose number is beside it */
+#define OWN (UINT64_C(1) << 63) /* marks a key that has a thread ID in place of a handle */
 
-/* The handle; of a thread's own stream, which all threads call the same, the thread. Several streams
- * of one key, of a thread in several contexts, are counted. */
+/* The stream handle. A thread's own stream has the same handle in all threads, so its key is the thread ID.
+ * One thread may have such a stream in several contexts; the row counts them. */
 static uint64_t get_capture_key(CUstream stream, bool own)
 {
 	if (stream == CU_STREAM_PER_THREAD || (!stream && own))
@@ -35,7 +35,7 @@ void capture_row_gone(const struct alloc_row *row)
 		gate_capture_ended();
 }
 
-/* The stream is asked before: during a capture not every question is allowed. */
+/* Asks for the context before the capture begins: during a capture some queries are not allowed. */
 static struct alloc_row begin_capture_row(CUstream stream, bool own)
 {
 	gate_capture_begins();
@@ -47,7 +47,7 @@ static CUresult record_capture_begin(CUstream stream, bool own, const struct all
 {
 	if (r)
 		gate_capture_failed();
-	else /* without memory for it, it counts for good: that costs, but spoils nothing */
+	else /* without memory for a row, the capture counts forever: that costs time but breaks nothing */
 		(void)alloc_table_join(ALLOC_CAPTURE, get_capture_key(stream, own), row);
 	return r;
 }
@@ -154,7 +154,7 @@ END_CIG(cuStreamEndCaptureToCig_ptsz, true)
 END(cuStreamEndCapture, false)
 END(cuStreamEndCapture_ptsz, true)
 
-/* The row goes first: another thread may be given the same handle at once. */
+/* The row is removed before the driver call: another thread may be given the same handle at once. */
 #define DESTROY(name)                                                                  \
 	HOOK CUresult name(CUstream stream)                                            \
 	{                                                                              \

@@ -1,16 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Graphs with memory nodes. Such a node takes nothing when it is made or captured, nor when its graph
- * is instantiated; the memory comes at upload or first launch and stays with the device, where all
- * graphs share it (measured: one of 128 MiB, then one of 224 in the same stream, held 224 together,
- * also when launched again in another stream). It is charged as a lump of the device (memory/pool-reservation.h). A
- * launch takes the graph's bound, unless the graph has been launched since the last trim and all
- * launches since then were in one stream: then all that it needs is there. A program that trims by
- * itself while another of its threads launches can grow unbounded in that moment; it is charged after.
+ * Graphs with memory nodes.
  *
- * The graphs are asked for their nodes at instantiation, so clones, child graphs and captures need no
- * books. While no graph of the process has memory nodes, a launch costs a load and a branch.
+ * Model. A memory node takes no memory when it is made or captured, or when its graph is instantiated. The memory
+ * comes at the upload or the first launch. It stays with the device, and all graphs of the device share it.
+ * (Measured: a graph of 128 MiB, then one of 224 MiB in the same stream. Together they held 224 MiB, also when
+ * launched again in another stream.) The memory is charged as a pool reservation of the device
+ * (memory/pool-reservation.h).
+ *
+ * Launch. A launch takes the bound of its graph, with one exception. If the graph has been launched since the last
+ * trim, and all launches since then were in one stream, all memory of the graph is resident. The launch then takes
+ * no bound.
+ *
+ * Limit. If a program trims while another of its threads launches, the memory can grow without a bound at that
+ * moment. The growth is charged afterwards.
+ *
+ * Nodes. The hook walks the nodes of a graph at instantiation, so clones, child graphs and captures need no rows.
+ * While no graph of the process has memory nodes, a launch costs a load and a branch.
  */
 #include "container/cuda/work/graph.h"
 
@@ -23,8 +30,8 @@
 
 #include <sys/mman.h>
 
-#define DEPTH_MAX          16   /* of child graphs */
-#define NODE_BYTES         2560 /* of an instantiated graph */
+#define DEPTH_MAX          16   /* nesting of child graphs */
+#define NODE_BYTES         2560 /* per node of an instantiated graph */
 #define INSTANTIATE_UPLOAD 2
 
 static _Atomic bool memory_nodes;
@@ -55,7 +62,7 @@ void graph_need_add(struct graph_need *n, uint64_t bytes)
 
 uint64_t graph_need_bound(const struct graph_need *n)
 {
-	/* What fits into one piece needs no second. */
+	/* Nodes that fit into one piece need no second piece. */
 	uint64_t small = n->small > POOL_RESERVATION_PIECE / 2
 				 ? add_graph_bytes(n->small, n->small)
 				 : n->small;
@@ -69,10 +76,10 @@ uint64_t graph_code_bound(uint64_t nodes)
 					       : round_up_to_granule(nodes * NODE_BYTES);
 }
 
-/* What a graph needs, by device. */
+/* Memory that a graph needs, by device. */
 struct needs {
-	struct graph_need on[SLICE_GPUS_MAX]; /* by CUdevice: a slice has no more */
-	uint32_t devices;                     /* a bit for each */
+	struct graph_need on[SLICE_GPUS_MAX]; /* index: CUdevice; a slice has no more */
+	uint32_t devices;                     /* one bit for each */
 };
 
 static void walk_graph_nodes(CUgraph graph, struct needs *needs, int depth);
@@ -123,10 +130,10 @@ static struct pool_reservation *get_graph_reservation(CUdevice device)
 		charges_device_gpu(device), CHARGE_SEEN);
 }
 
-/* What a launch holds: a row has one bound, the largest of its devices'. */
+/* Pool reservations that a launch uses. A row has one bound: the largest of its devices. */
 struct graph_launch {
 	struct pool_reservation_op ops[SLICE_GPUS_MAX];
-	uint32_t devices; /* that .ops has one for */
+	uint32_t devices; /* those with an entry in .ops */
 };
 
 static void launch_end(struct graph_launch *l)
@@ -154,7 +161,7 @@ static CUresult launch_begin(struct graph_launch *l, uint32_t devices, uint64_t 
 	return r;
 }
 
-/* A word for a stream, the same for the same order of work; 0: there is none. */
+/* A word for the stream order of the launch, equal for the same order; 0: none. */
 static uint64_t get_stream_order(CUstream stream, bool own)
 {
 	if (stream == CU_STREAM_PER_THREAD || (!stream && own))
@@ -162,7 +169,7 @@ static uint64_t get_stream_order(CUstream stream, bool own)
 	return stream ? (uint64_t)(uintptr_t)stream : (uint64_t)(uintptr_t)CU_STREAM_LEGACY;
 }
 
-/* Begins without a bound if all is there that the graph needs. */
+/* Begins without a bound if all memory of the graph is resident. */
 static bool begin_resident(struct graph_launch *l, const struct alloc_row *row, uint64_t order)
 {
 	uint32_t devices = (uint32_t)row->other;
@@ -173,7 +180,8 @@ static bool begin_resident(struct graph_launch *l, const struct alloc_row *row, 
 	reservation = get_graph_reservation(__builtin_ctz(devices));
 	if (!reservation || launch_begin(l, devices, 0))
 		return false;
-	/* Pairs with trim() of memory/pool-reservation.c: read after we are one of the lump's users. */
+	/* Pairs with trim_pool_reservation() of memory/pool-reservation.c: this thread reads the epoch after
+	 * it has entered .users. */
 	if (atomic_load(&reservation->epoch) == row->count &&
 		atomic_load(&reservation->stream) == order)
 		return true;
@@ -181,7 +189,7 @@ static bool begin_resident(struct graph_launch *l, const struct alloc_row *row, 
 	return false;
 }
 
-/* The graph has been launched: what it needs is there, in this order of work. */
+/* After a launch: the memory of the graph is resident for this stream order. */
 static void record_resident(CUgraphExec exec, struct alloc_row *row, uint64_t order)
 {
 	uint32_t devices = (uint32_t)row->other;
@@ -218,14 +226,15 @@ static CUresult launch_reserved_graph(run_fn fn, CUgraphExec exec, CUstream stre
 			return r;
 	}
 	r = fn(exec, stream);
-	/* Still one of the lump's users, so nothing of ours has trimmed since. */
+	/* This thread is still in .users, so no hook has trimmed since the launch. */
 	if (!r && fresh)
 		record_resident(exec, &row, order);
 	launch_end(&l);
 	return r;
 }
 
-/* The gate first: a launch that waits there keeps no memory from others' trims. */
+/* The gate comes before the reservation: a launch that waits at the gate does not block trims of other
+ * threads. */
 #define RUN(name, own, end)                                                         \
 	HOOK CUresult name(CUgraphExec exec, CUstream stream)                       \
 	{                                                                           \
@@ -244,7 +253,7 @@ static CUresult launch_reserved_graph(run_fn fn, CUgraphExec exec, CUstream stre
 
 RUN(cuGraphLaunch, false, gate_end(p))
 RUN(cuGraphLaunch_ptsz, true, gate_end(p))
-/* Copies what describes the graph: nobody says how much that is. */
+/* An upload copies the description of the graph. Its size is not known. */
 RUN(cuGraphUpload, false, gate_end_copy(p, 0))
 RUN(cuGraphUpload_ptsz, true, gate_end_copy(p, 0))
 
@@ -297,8 +306,7 @@ static void end_graph_instantiate(struct graph_instantiation *m, CUresult r,
 		return;
 	if (!r && m->row.other)
 		(void)alloc_table_put(ALLOC_GRAPH_EXEC, (uint64_t)(uintptr_t)*exec, &m->row);
-	else if (!r &&
-		 may_have_memory_nodes()) /* what went with its context left its row behind */
+	else if (!r && may_have_memory_nodes()) /* a graph that went with its context left it */
 		(void)alloc_table_remove(ALLOC_GRAPH_EXEC, (uint64_t)(uintptr_t)*exec, &old);
 	launch_end(&m->upload);
 	charge_end(&m->code, r ? 0 : m->code.bytes);
@@ -379,7 +387,7 @@ HOOK CUresult cuGraphExecDestroy(CUgraphExec exec)
 	if (!charges_active())
 		return REAL(cuGraphExecDestroy)(exec);
 	pool_reservation_wait_begin(&w);
-	/* Before the call: after it another thread may be given the same handle. */
+	/* Before the driver call: after it, another thread may be given the same handle. */
 	if (may_have_memory_nodes())
 		(void)alloc_table_remove(ALLOC_GRAPH_EXEC, (uint64_t)(uintptr_t)exec, &row);
 	r = REAL(cuGraphExecDestroy)(exec);
@@ -405,7 +413,7 @@ HOOK CUresult cuDeviceGraphMemTrim(CUdevice device)
 	return r;
 }
 
-/* Where memory nodes come from, besides captured allocations (memory/pool.c). */
+/* Where memory nodes come from, in addition to captured allocations (memory/pool.c). */
 
 HOOK CUresult cuGraphAddMemAllocNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *after,
 	size_t n, CUDA_MEM_ALLOC_NODE_PARAMS *params)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How much the copies move whose arguments are structures. */
+/* Bytes that a copy moves, for copies whose arguments are structures. */
 #include "container/cuda/work/submit.h"
 
 #include "container/cuda/memory/array-size.h"
@@ -72,7 +72,8 @@ uint64_t bytes_decompress(const CUmemDecompressParams *params, size_t count)
 	return sum;
 }
 
-/* The extent is in elements, which between pointers are bytes; else the array says. */
+/* The extent is in elements. Between pointers an element is a byte; otherwise the array gives the element
+ * size. */
 static uint64_t bytes_3d_op(const CUDA_MEMCPY3D_BATCH_OP *op)
 {
 	const CUmemcpy3DOperand *array = op->src.type == OPERAND_ARRAY ? &op->src : &op->dst;

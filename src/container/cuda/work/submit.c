@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The hooks in front of work that are more than the gate; see submit.h. */
+/* The submission hooks that do more than the gate; see submit.h. */
 #include "container/cuda/work/submit.h"
 
-#define ATTRIBUTES_MAX 64  /* that are looked at: there are 20 or so, each of use once */
-#define MEM_OPS_MAX    256 /* the driver takes no more at once */
+#define ATTRIBUTES_MAX 64  /* that a hook reads: there are about 20, each used once */
+#define MEM_OPS_MAX    256 /* the driver's limit for one call */
 
 unsigned int submit_programmatic(const CUlaunchConfig *config)
 {
@@ -38,8 +38,9 @@ unsigned int submit_programmatic(const CUlaunchConfig *config)
 LAUNCH_EX(cuLaunchKernelEx, 0U)
 LAUNCH_EX(cuLaunchKernelEx_ptsz, GATE_OWN)
 
-/* One kernel on several devices, which wait for each other: a gate for each, before any is launched. Where
- * others capture, no events are put behind: that is for one submission at a time. */
+/* One kernel on several devices. Its parts wait for each other, so the hook passes all gates before the
+ * launch. During a capture this call gets no events behind its submissions: such events are for one
+ * submission at a time. */
 HOOK CUresult cuLaunchCooperativeKernelMultiDevice(CUDA_LAUNCH_PARAMS *list, unsigned int n,
 	unsigned int flags)
 {
@@ -58,7 +59,8 @@ HOOK CUresult cuLaunchCooperativeKernelMultiDevice(CUDA_LAUNCH_PARAMS *list, uns
 	return r;
 }
 
-/* False: there is a wait among them, so it is no work and parks. *ret: bytes that they write. */
+/* False: the operations contain a wait, so the call is no work and may block its stream. *ret: bytes that
+ * the operations write. */
 static bool only_signals(const CUstreamBatchMemOpParams *ops, unsigned int n, uint64_t *ret)
 {
 	*ret = 0;

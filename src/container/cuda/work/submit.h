@@ -2,14 +2,15 @@
 #pragma once
 
 /*
- * The hooks in front of all that sends work to a GPU. Those that are nothing but the gate are made by
- * gen-forward.py from the marks in forward/cuda.txt, which also says of every other function that takes
- * a stream why it is none of them; by hand are submit.c and graph.c (launches of graphs). So are made those
- * that only note that a stream may wait for others (gate_block()).
+ * The hooks of all functions that send work to a GPU.
  *
- * The work of video engines and of optical flow goes through tables that the driver hands to libraries of
- * its own (cuGetExportTable), past all names: it is not seen here. Their copies to and from are.
- * Thread: any.
+ * Origin. gen-forward.py makes the hooks that only pass the gate, from the marks in container/loader/cuda.txt.
+ * That file also states for every other function with a stream why it sends no work. gen-forward.py also makes the
+ * hooks that only note that a stream may wait for others (gate_block()). The hooks of submit.c and graph.c
+ * (launches of graphs) are written by hand.
+ *
+ * Limit. Work of video engines and of optical flow is not seen here. It goes through tables that the driver gives
+ * to its own libraries (cuGetExportTable), without names. Copies to and from these engines are seen. Thread: any.
  */
 #include "container/gate/gate.h"
 
@@ -22,14 +23,14 @@ static inline bool submit_off(void)
 	return __builtin_expect(atomic_load_explicit(&link_off, memory_order_relaxed), 1);
 }
 
-/* Of a synchronous copy of @bytes: small ones wait for no turn. */
+/* Gate flags of a synchronous copy of @bytes. A small copy does not wait at the gate. */
 static inline unsigned int submit_sync(uint64_t bytes)
 {
 	return bytes > GATE_SYNC_BYTES ? 0 : GATE_PASS;
 }
 
-/* Kinds (gate/cost-model.h): of a kernel with so many blocks; of what @slot does with @bytes, to a factor of
- * two. */
+/* Kinds for the cost model (gate/cost-model.h). submit_kernel(): a kernel and its number of blocks.
+ * submit_bytes(): function @slot and its bytes, to a factor of two. */
 static inline uintptr_t submit_kernel(CUfunction function, uint64_t blocks)
 {
 	return (uintptr_t)function ^ (uintptr_t)(blocks * UINT64_C(0xff51afd7ed558ccd));
@@ -40,11 +41,11 @@ static inline uintptr_t submit_bytes(unsigned int slot, uint64_t bytes)
 	return (uintptr_t)slot << 8 | (bytes ? 64U - (unsigned int)__builtin_clzll(bytes) : 0U);
 }
 
-/* Of a launch with attributes: GATE_PROGRAMMATIC, or 0. @config may be NULL. Pure. */
+/* For a launch with attributes: GATE_PROGRAMMATIC, or 0. @config may be NULL. Pure. */
 unsigned int submit_programmatic(const CUlaunchConfig *config);
 
-/* Bytes that a copy moves; 0 for NULL, UINT64_MAX if they are no number. All but the one for batches in
- * three dimensions, which asks the driver for the elements of arrays, are pure. */
+/* Bytes that a copy moves. 0: NULL. UINT64_MAX: the bytes do not fit into the type. All are pure except
+ * bytes_3d_batch(), which asks the driver for the elements of arrays. */
 uint64_t bytes_2d(const CUDA_MEMCPY2D *copy);
 uint64_t bytes_2d_v1(const CUDA_MEMCPY2D_v1 *copy);
 uint64_t bytes_3d(const CUDA_MEMCPY3D *copy);
