@@ -37,13 +37,10 @@ int fd_watch_start(struct fd_watch **ret, uv_loop_t *loop, int fd, void (*fn)(vo
 	struct fd_watch *w = calloc(1, sizeof(*w));
 	int r;
 
-	if (!w) {
-		(void)close(fd);
+	if (!w)
 		return error_nomem(err);
-	}
 	r = uv_poll_init(loop, &w->poll, fd);
 	if (r < 0) {
-		(void)close(fd);
 		free(w);
 		return error_sys(err, -r, "watch a descriptor");
 	}
@@ -53,7 +50,7 @@ int fd_watch_start(struct fd_watch **ret, uv_loop_t *loop, int fd, void (*fn)(vo
 	w->arg = arg;
 	r = uv_poll_start(&w->poll, UV_READABLE, on_watch_poll);
 	if (r < 0) {
-		(void)fd_watch_stop(w);
+		(void)fd_watch_release(w);
 		return error_sys(err, -r, "watch a descriptor");
 	}
 	*ret = w;

@@ -146,6 +146,7 @@ void conns_expire(struct arbiter *a, uint64_t now_ns)
 		if (!c->hello_received && now_ns - c->since_ns > CONN_HELLO_NS)
 			conn_close(c);
 	}
+	passed_fds_retry(a->passed_fds);
 }
 
 /* ---- identity of the peer --------------------------------------------------------------------- */
@@ -330,6 +331,7 @@ static void add_conn(struct arbiter_slice *s, int fd)
 		return;
 	}
 	if (fd_watch_start(&c->watch, a->loop, fd, on_packet, c, &err) < 0) {
+		close_socket(s, false, fd, -1);
 		closep(&c->pidfd);
 		free(c);
 		return;

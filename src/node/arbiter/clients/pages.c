@@ -186,7 +186,11 @@ static int start_watch(struct arbiter *a, struct error *err)
 
 	if (fd < 0)
 		return error_sys(err, errno, "watch pages");
-	return fd_watch_start(&a->pages.watch, a->loop, fd, on_events, a, err);
+	if (fd_watch_start(&a->pages.watch, a->loop, fd, on_events, a, err) < 0) {
+		closep(&fd);
+		return -1;
+	}
+	return 0;
 }
 
 static void on_events(void *arg)

@@ -403,6 +403,13 @@ static bool submit_passed_fds_job(struct passed_fds *f, const void *owner,
 	return q != NULL;
 }
 
+void passed_fds_retry(struct passed_fds *f)
+{
+	(void)pthread_mutex_lock(&f->lock);
+	start_passed_fds_thread(f);
+	(void)pthread_mutex_unlock(&f->lock);
+}
+
 void passed_fds_close(struct passed_fds *f, struct arbiter_slice *s, bool counted, int sock,
 	int fd)
 {

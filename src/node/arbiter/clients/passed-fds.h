@@ -60,6 +60,9 @@ bool passed_fds_hang_up(int *sock);
 void passed_fds_close(struct passed_fds *f, struct arbiter_slice *s, bool counted, int sock,
 	int fd);
 
+/* Starts a thread for what waits, if the system could not start one before. Call it now and then. */
+void passed_fds_retry(struct passed_fds *f);
+
 /*
  * Frees the memory of the first @bytes of the memfd @fd, on the thread of @owner, which must exist until then.
  * Then closes @fd, and the loop calls @emptied(@arg, -1). If that fails, the loop calls @emptied(@arg, @fd),

@@ -52,10 +52,11 @@ int task_watch(struct arbiter *a, struct grants_task *t, int *pidfd, struct erro
 		return error_nomem(err);
 	d->arbiter = a;
 	d->task = t;
-	if (fd_watch_start(&d->watch, a->loop, steal_fd(pidfd), on_death, d, err) < 0) {
+	if (fd_watch_start(&d->watch, a->loop, *pidfd, on_death, d, err) < 0) {
 		free(d);
 		return -1;
 	}
+	(void)steal_fd(pidfd);
 	t->user = d;
 	return 0;
 }

@@ -182,6 +182,7 @@ static void sync_slice_socket(struct arbiter_slice *s, const char *dir)
 	fd = socket_listen(dir, SLICE_SOCKET, SOCK_SEQPACKET, 0666, &err);
 	if (fd < 0 || fd_watch_start(&s->listener, s->arbiter->loop, fd,
 			      s->arbiter->slices_ops->accept, s, &err) < 0) {
+		closep(&fd);
 		slice_refuse(s, &err);
 		s->no_socket = true;
 		return;
