@@ -7,7 +7,7 @@
 
 /* A physical device of the request. */
 struct grant_part {
-	const struct offer_device *device; /* the first of its ids */
+	const struct offer_device *device; /* that of its first replica in the request */
 	uint32_t count;
 };
 
@@ -44,7 +44,7 @@ static size_t collect_grant_parts(struct grant_part *parts, const struct resourc
 	return n;
 }
 
-/* Its daemon, into @ret, which is that of the parts before. */
+/* Finds the daemon of a device, which must be @ret, the one of the devices before (if any). */
 static int one_daemon(const struct mps_daemon **ret, const struct mps_plan *p,
 	const struct resource *r, const struct inventory *inv, const struct grant_part *parts,
 	size_t at, struct error *err)
@@ -86,7 +86,7 @@ static int add_mps_memory_limit(struct mps_grant *g, size_t place, uint64_t mib,
 	return 0;
 }
 
-/* Latency if all that isolate compute say so, as in a slice. */
+/* Latency if all devices that isolate compute have that class, as in a slice. */
 static void set_mps_priority(struct mps_grant *g, const struct offer_share *s)
 {
 	if (s->isolation.compute == ISOLATION_COMPUTE_NONE)

@@ -5,10 +5,10 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A device that is shared by MPS, and what the most is that a container may have of it. */
+/* A device that MPS shares, and the limits of what a container may have of it. */
 struct mps_plan_device {
 	uint32_t gpu, mig;
-	uint32_t set; /* the first of those that it has a daemon with */
+	uint32_t set; /* index of the first device with the same daemon */
 	uint32_t percent;
 	uint64_t limit_mib;
 	bool unlimited, exclusive;
@@ -54,7 +54,7 @@ static void merge_daemon_sets(struct mps_planning *w, uint32_t a, uint32_t b)
 			w->nodes[i].set = keep;
 }
 
-/* Devices lie one physical one after the other: each is looked at once. */
+/* The replicas of a physical device are adjacent. Only the first of them is read. */
 static int add_resource(struct mps_planning *w, const struct resource *r, struct error *err)
 {
 	uint32_t joined = UINT32_MAX;
@@ -99,7 +99,10 @@ static int node_cmp(const void *a, const void *b)
 	return (x->mig > y->mig) - (x->mig < y->mig);
 }
 
-/* FNV-1a of all UUIDs with their ends; 48 bits of it. The UUIDs are the node's own, nobody chooses them. */
+/*
+ * FNV-1a of all UUIDs with their NULs, 48 bits of it. Users do not choose UUIDs, so they cannot cause a
+ * collision.
+ */
 static uint64_t hash_daemon_uuids(const struct mps_daemon *d)
 {
 	uint64_t h = UINT64_C(14695981039346656037);
@@ -169,7 +172,7 @@ static int make_daemons(struct mps_plan *p, struct mps_planning *w, struct error
 	p->daemons = calloc((size_t)w->n + 1, sizeof(*p->daemons));
 	if (!done || !p->daemons)
 		return error_nomem(err);
-	if (w->n) /* .set stays a name, though it is no position any more */
+	if (w->n) /* .set stays a name, and is no index any more */
 		qsort(w->nodes, w->n, sizeof(*w->nodes), node_cmp);
 	for (uint32_t i = 0; i < w->n; i++) {
 		uint32_t set = w->nodes[i].set;

@@ -10,7 +10,7 @@ static uint64_t read_done_count(const struct sched *t, const struct sched_client
 	return t->done ? t->done(t->arg, client) : 0;
 }
 
-/* Such turns alone are within its cap. */
+/* With a cap the delay is so long that boosted quanta alone stay within the cap. */
 static uint64_t get_boost_delay(const struct sched_slice *s)
 {
 	uint64_t delay = s->boost_delay ? s->boost_delay : BOOST_DELAY_FIRST;
@@ -37,7 +37,7 @@ void sched_start_overrun(const struct sched *t, struct sched_share *p, uint64_t 
 	sched_wake_at(p->gpu, now + get_boost_delay(p->slice));
 }
 
-/* Since when nothing of what a process has in flight behind its closed gate has ended. SCHED_NEVER: there is none. */
+/* Since when no work in flight of a client behind its closed gate has ended. SCHED_NEVER: no such work. */
 static uint64_t get_stall_start(const struct sched *t, struct sched_share *p, uint64_t now)
 {
 	uint64_t since = SCHED_NEVER;
@@ -56,7 +56,7 @@ static uint64_t get_stall_start(const struct sched *t, struct sched_share *p, ui
 	return since;
 }
 
-/* The same of a slice, while it has something to submit. */
+/* The same for a slice, while it has something to submit. */
 static uint64_t get_slice_stall_start(const struct sched *t, const struct sched_slice *s,
 	uint64_t now)
 {
@@ -87,7 +87,10 @@ static bool is_another_boosted(const struct sched_gpu *g, const struct sched_sli
 	return false;
 }
 
-/* One at a time on each GPU, and the others have their turns in between. SCHED_NEVER: there is one. */
+/*
+ * A GPU has one boosted slice at a time, and time for the others in between. SCHED_NEVER: another slice is
+ * boosted.
+ */
 static uint64_t get_boost_free_time(const struct sched_slice *s)
 {
 	uint64_t from = 0;
@@ -110,7 +113,7 @@ static bool has_any_quantum(const struct sched_slice *s)
 	return false;
 }
 
-/* When it may be urged; SCHED_NEVER: not at all as things are. One that need not be any more is not. */
+/* When the slice may be boosted; SCHED_NEVER: not as things are. Ends a boost that is not needed any more. */
 static uint64_t get_boost_due_time(struct sched *t, struct sched_slice *s, uint64_t now)
 {
 	uint64_t since, from;

@@ -4,16 +4,16 @@
 #define GAP_LONG    UINT64_C(10000000)
 #define SOON_ALWAYS 256
 
-/* ---- the bucket of a capped part ---------------------------------------------------------------- */
+/* ---- the bucket of a cap ------------------------------------------------------------------------ */
 
 #define BUCKET_OF(ns) ((int64_t)((ns)*SLICE_CAP_ALL))
 
-/* After so long it is full or as deep in debt as it may be; and no product overflows. */
+/* After this time the bucket is full, or at its lowest. No product overflows. */
 #define LONGEST UINT64_C(4000000000000)
 
 /*
- * In @ns, in which it is charged @charged, evenly. Both at once: a stretch of time may be longer than what
- * the bucket holds lasts, and be charged all along.
+ * Updates the bucket for a time @ns in which the share is charged @charged, evenly. Both at once: @ns can be
+ * longer than the bucket lasts, with charges all along.
  */
 static void update_cap_bucket(struct sched_share *p, uint64_t ns, uint64_t charged)
 {
@@ -37,7 +37,7 @@ uint64_t sched_cap_runtime_ns(const struct sched_share *p)
 {
 	if (!p->config.cap)
 		return SCHED_NEVER;
-	/* So little that it is not worth a change of the meter. */
+	/* So little is not worth a change of the throttle. */
 	if (p->bucket < BUCKET_OF(SCHED_GRACE_MIN_NS))
 		return 0;
 	return (uint64_t)p->bucket / (SLICE_CAP_ALL - p->config.cap);
@@ -65,7 +65,7 @@ uint64_t sched_cap_refill_time(const struct sched_share *p, uint64_t now)
 	if (sched_cap_allows_start(p))
 		return now;
 	lacks = (uint64_t)(BUCKET_OF(SCHED_CAP_PORTION_NS) - p->bucket) / p->config.cap + 1;
-	/* It may be charged meanwhile, and come close again and again. */
+	/* The share can be charged meanwhile, so that the time comes close again and again. */
 	return now + sched_max(lacks, SCHED_GRACE_MIN_NS);
 }
 
@@ -80,7 +80,7 @@ static void advance_share_vtime(struct sched_share *p, uint64_t ns)
 	p->vtime_rest = ns % p->config.weight;
 }
 
-/* One of class latency keeps the GPU from all others there. */
+/* A latency share keeps the GPU from all others there. */
 static bool is_blocked_by_latency(const struct sched_share *p)
 {
 	for (const struct sched_share *q = p->gpu->shares; q; q = q->next) {
@@ -92,9 +92,9 @@ static bool is_blocked_by_latency(const struct sched_share *p)
 }
 
 /*
- * It holds back the GPU's virtual time: whoever has work, or could have. Not one that waits for its
- * bucket or for another GPU, as it goes no faster if others wait for it; but a gang beside one of class
- * latency at work, which would else never be ahead of it, and never stand back.
+ * The share holds back the GPU's virtual time: it has work, or could have. Not a share that waits for its bucket
+ * or for another GPU: it gets on no faster if others wait for it. But a gang does, beside a latency share at
+ * work: otherwise that share would never be ahead of it, and never be demoted.
  */
 static bool holds_back_vtime(const struct sched_share *p)
 {
@@ -107,8 +107,9 @@ static bool holds_back_vtime(const struct sched_share *p)
 }
 
 /*
- * Where only gangs want it they do, or the lead that one had there when its rivals went would stay, and keep
- * it from its other GPUs. And nobody owes more than SCHED_DEBT_MAX_NS.
+ * Where only gangs want the GPU, they hold back its virtual time. Otherwise a gang would keep its lead there
+ * after its rivals are gone, and the lead would keep it from its other GPUs. No share owes more than
+ * SCHED_DEBT_MAX_NS.
  */
 void sched_update_gpu_vtime(struct sched_gpu *g)
 {
@@ -136,7 +137,7 @@ void sched_limit_credit(struct sched_share *p)
 		if (q != p && q->n_clients && !q->config.mps && !sched_is_idle(q))
 			credit = sched_min(credit, SCHED_QUANTUM_NS / q->config.weight);
 	}
-	/* Enough for the shortest turn. */
+	/* Enough for the shortest quantum. */
 	credit = sched_max(credit, SCHED_QUANTUM_MIN_NS / p->config.weight);
 	p->vtime = sched_max(p->vtime, v > credit ? v - credit : 0);
 }
@@ -160,7 +161,7 @@ void sched_set_share_config(struct sched_share *p, const struct sched_share_conf
 	sched_lend_cap(p, false);
 	sched_limit_credit(p); /* so that no product overflows */
 	lead = (int64_t)(p->vtime - p->gpu->vtime) * (int64_t)p->config.weight;
-	/* As far ahead as it was, in nanoseconds. */
+	/* As far ahead as before, in nanoseconds. */
 	lead /= (int64_t)share->weight;
 	p->vtime = lead < 0 && p->gpu->vtime < (uint64_t)-lead ? 0
 							       : p->gpu->vtime + (uint64_t)lead;
@@ -177,7 +178,7 @@ void sched_set_share_config(struct sched_share *p, const struct sched_share_conf
 
 /* ---- charges ----------------------------------------------------------------------------------- */
 
-/* What is left over by the division goes one by one, so the sum is exact. */
+/* The remainder of the division goes to the clients one by one, so the sum is exact. */
 static void charge_clients(struct sched_share *p, uint64_t ns)
 {
 	uint64_t n = p->n_busy;
@@ -191,17 +192,18 @@ static void charge_clients(struct sched_share *p, uint64_t ns)
 	}
 }
 
-/* For so long what was in flight when its gates closed is taken to have the GPU. */
+/* How long the overrun is assumed to have the GPU. */
 static uint64_t get_overrun_ns(const struct sched_share *p)
 {
 	return sched_min(p->overrun + p->overrun / 2 + SCHED_GRACE_MIN_NS, SCHED_TIME_SLICE_NS);
 }
 
-/* What was in flight when its gates closed. */
+/* The overrun of a share. */
 enum overrun_state {
-	OVERRUN_NONE, /* there is none, or the hardware rotates */
+	OVERRUN_NONE, /* no overrun, or the hardware rotates */
 	OVERRUN_RUNS, /* has the GPU */
-	OVERRUN_WAITS, /* should be over: the hardware's slice ended just then, and another one has the next */
+	/* should be over: the time slice ended just then, and the next share has the next one */
+	OVERRUN_WAITS,
 };
 
 static enum overrun_state get_overrun_state(const struct sched_share *p, uint64_t now)
@@ -210,7 +212,7 @@ static enum overrun_state get_overrun_state(const struct sched_share *p, uint64_
 
 	if (!p->n_busy || p->closed_since > now || age >= runs + SCHED_TIME_SLICE_NS)
 		return OVERRUN_NONE;
-	/* Beside another one that had work before, it rotates already. */
+	/* Another share had work before: the hardware rotates already. */
 	for (const struct sched_share *q = p->gpu->shares; q; q = q->next) {
 		if (q != p && q->n_busy && q->busy_since < p->closed_since)
 			return OVERRUN_NONE;
@@ -224,7 +226,7 @@ void sched_learn_overrun(struct sched_share *p, uint64_t end)
 {
 	uint64_t max = sched_min(2 * p->overrun + SCHED_GRACE_MIN_NS, SCHED_TIME_SLICE_NS);
 
-	/* One that is much longer than those before it has waited. */
+	/* An overrun that is much longer than those before has waited. */
 	if (p->closed_since < end)
 		p->overrun = (7 * p->overrun + sched_min(end - p->closed_since, max)) / 8;
 }
@@ -236,7 +238,7 @@ static void charge_share(struct sched_share *p, uint64_t ns)
 	advance_share_vtime(p, ns);
 }
 
-/* Charges @time from .accrued on, in which all stays as it is. */
+/* Charges @time from .accrued on, in which nothing changes. */
 static void accrue_gpu_time(struct sched_gpu *g, uint64_t time)
 {
 	uint64_t left = time, n = 0, by[3] = { 0 }, sharers;

@@ -2,20 +2,23 @@
 #include "model/sched/internal.h"
 
 /*
- * Whether there are turns at all (sched.h, "Together"). Time is cut into stretches. Apart, each measures how
- * much of the GPU's time is used and how fast each part gets on; together, looks tell how much of that each
- * part loses.
+ * Decides between time sharing and concurrent gates (sched.h, "Concurrent"). Time is cut into periods. A
+ * time-shared period measures how much of the GPU's time is used, and the pace of each share. In a concurrent
+ * period, checks compute how much of that pace each share loses.
  */
 
-#define PERIOD_NS           UINT64_C(500000000) /* apart: many rounds */
+#define PERIOD_NS           UINT64_C(500000000) /* time-shared: many rounds */
 #define CONCURRENT_CHECK_NS UINT64_C(50000000)
-#define CREDIT_NS           INT64_C(50000000) /* of what is lost later: programs have phases */
-#define LINGER_NS           UINT64_C(2000000) /* who rests for no longer wants the GPU all along */
-#define DEMAND_NS \
-	UINT64_C(50000000)      /* in a stretch: who wants less is served soon either way */
-#define DONE_MIN             16 /* in a stretch: with fewer it is not known how fast it gets on */
-#define DONE_MAX             UINT64_C(1000000000) /* between two looks; it is what a process says */
-#define CONCURRENT_RETRY_MIN UINT64_C(1000000000) /* until it is tried again, doubled up to */
+/* limit of the gain that offsets later losses: programs have phases */
+#define CREDIT_NS INT64_C(50000000)
+/* a share that rests for no longer wants the GPU all along */
+#define LINGER_NS UINT64_C(2000000)
+/* in a period: a share that wants less is served soon either way */
+#define DEMAND_NS UINT64_C(50000000)
+#define DONE_MIN  16 /* in a period: with fewer the pace is not known */
+/* between two checks; the process reports the number */
+#define DONE_MAX             UINT64_C(1000000000)
+#define CONCURRENT_RETRY_MIN UINT64_C(1000000000) /* delay of the next attempt, doubled up to */
 #define CONCURRENT_RETRY_MAX UINT64_C(64000000000)
 
 bool sched_has_demand(const struct sched_share *p, uint64_t at)
@@ -25,8 +28,10 @@ bool sched_has_demand(const struct sched_share *p, uint64_t at)
 	return !sched_is_idle(p) || (p->inactive_since && at < p->inactive_since + LINGER_NS);
 }
 
-/* A cap, class latency and gangs are promised what the hardware's rotation does not keep. And beside MPS it is
- * not to be known what turns leave idle. */
+/*
+ * The hardware's time-slicing does not keep what a cap, class latency and gangs promise. Beside MPS, the time
+ * that time sharing leaves idle cannot be measured.
+ */
 static bool may_run_concurrently(const struct sched *t, const struct sched_gpu *g)
 {
 	unsigned int n = 0;
@@ -48,7 +53,7 @@ static void count_done_submissions(const struct sched *t, struct sched_gpu *g)
 		for (struct sched_client *s = p->clients; s; s = s->next) {
 			uint64_t now = t->done(t->arg, s);
 
-			/* One that has just come may have done some before. */
+			/* A new client's process may have done some before. */
 			if (s->done && now > s->done)
 				p->pace.done += sched_min(now - s->done, DONE_MAX);
 			s->done = now;
@@ -67,11 +72,11 @@ static void begin_period(struct sched_gpu *g, bool together, uint64_t now)
 		p->pace.done = p->pace.demand = 0;
 }
 
-/* ---- apart ------------------------------------------------------------------------------------- */
+/* ---- time sharing ------------------------------------------------------------------------------ */
 
 /*
- * How fast each part gets on with turns: as in the better one of the last two stretches, as in the first one it
- * finds its place. False: of one that wants the GPU that cannot be told.
+ * The pace of each share with time sharing: the better one of the last two periods, as a share finds its place
+ * in the first one. False: the pace of a share that wants the GPU is not known.
  */
 static bool learn_pace(struct sched_gpu *g)
 {
@@ -109,9 +114,12 @@ static void check_time_shared(struct sched *t, struct sched_gpu *g, uint64_t now
 	begin_period(g, pays, now);
 }
 
-/* ---- together ---------------------------------------------------------------------------------- */
+/* ---- concurrent -------------------------------------------------------------------------------- */
 
-/* That it has back. Of one that has come since it is not known what turns would have given it. */
+/*
+ * The loss that the share gets back. For a share without a pace (it is new) it is not known what time sharing
+ * would have given it.
+ */
 static uint64_t compute_lost_time(const struct sched_share *p)
 {
 	if (!p->pace.each_ns || p->pace.lost < 0)
@@ -121,8 +129,8 @@ static uint64_t compute_lost_time(const struct sched_share *p)
 }
 
 /*
- * Turns go on from where all are level, but for what one has lost, which is a part of the time of all: that it
- * has back first.
+ * Time sharing resumes with all shares level, except for losses. The loss of a share is a part of the time of
+ * all shares, and the share gets that back first.
  */
 static void end_concurrent(struct sched_gpu *g, uint64_t now)
 {
@@ -149,7 +157,7 @@ static void measure_losses(struct sched_gpu *g)
 		struct sched_pace *m = &p->pace;
 		uint64_t max = m->demand + 2 * (uint64_t)CREDIT_NS, got = max;
 
-		/* What a process says has no end. */
+		/* The number that a process reports has no bound. */
 		if (!m->each_ns || m->done <= max / m->each_ns)
 			got = m->done * m->each_ns;
 		m->lost += (int64_t)m->demand - (int64_t)got;
@@ -167,7 +175,10 @@ static bool is_any_losing(const struct sched_gpu *g)
 	return false;
 }
 
-/* One beside which the others had turns wants none any more: with turns they would get on faster now. */
+/*
+ * A share had quanta beside the others, and now wants none. With time sharing the others would get on faster
+ * now.
+ */
 static bool is_any_inactive(const struct sched_gpu *g, uint64_t now)
 {
 	for (const struct sched_share *p = g->shares; p; p = p->next) {
@@ -198,7 +209,7 @@ static void check_concurrent(struct sched_gpu *g, uint64_t now)
 		end_concurrent(g, now);
 }
 
-/* ---- what happens ------------------------------------------------------------------------------ */
+/* ---- events ------------------------------------------------------------------------------------ */
 
 void sched_reset_pace(struct sched_share *p)
 {
@@ -234,7 +245,7 @@ bool sched_decide_concurrency(struct sched *t, struct sched_gpu *g, uint64_t now
 	} else if (now >= g->period.check_at) {
 		evaluate_concurrency(t, g, now);
 	}
-	/* Apart, turns end often enough. */
+	/* With time sharing, quanta end often enough. */
 	if (g->period.concurrent)
 		sched_wake_at(g, g->period.check_at);
 	return g->period.concurrent;

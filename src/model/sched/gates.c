@@ -10,7 +10,10 @@ static bool is_beside_latency(const struct sched_share *p)
 	return false;
 }
 
-/* Nobody else has wanted the GPU for a while: nothing needs to be metered, or be known soon. */
+/*
+ * No other share has wanted the GPU for a while. So no limit is needed, and the arbiter need not know soon when
+ * work ends.
+ */
 static bool is_alone(const struct sched_share *p, uint64_t now)
 {
 	return !p->config.cap && now - p->gpu->contended_at >= SCHED_IDLE_NS;
@@ -44,7 +47,7 @@ static struct sched_throttle get_throttle(const struct sched_share *p, uint64_t 
 	return m;
 }
 
-/* Whoever stands before a gate that opens goes through. */
+/* A client that waits at a gate passes it when it opens. */
 static void admit_waiting_client(struct sched_client *client, uint64_t now)
 {
 	struct sched_share *p = client->share;
@@ -82,9 +85,12 @@ static void set_share_gates(struct sched *t, struct sched_share *p, uint64_t now
 		t->gate(t->arg, s);
 	}
 	p->reported_end = end;
-	/* Once for all its seats, and not where a turn ended and another one of it began in the same moment. */
+	/*
+	 * Once for all its clients. Not where a quantum ended and another one of the share began in the same
+	 * moment.
+	 */
 	p->revoked += closes && !sched_is_idle(p);
-	/* A tail that lasts until the next turn is at least as long as that. */
+	/* An overrun that lasts until the share's next quantum is at least as long as that. */
 	if (gate != SCHED_GATE_CLOSED && p->n_busy && p->closed_since != SCHED_NEVER)
 		sched_learn_overrun(p, now);
 	if (gate != SCHED_GATE_CLOSED || !p->n_busy)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "model/sched/internal.h"
 
-/* The part that has least of all others that have work. NULL: there are none. */
+/* Of the other shares with work, the one that is furthest behind. NULL: there are none. */
 static struct sched_share *find_least_other(struct sched_gpu *g, const struct sched_share *but)
 {
 	struct sched_share *least = NULL;
@@ -10,7 +10,7 @@ static struct sched_share *find_least_other(struct sched_gpu *g, const struct sc
 		if (p == but || p->config.mps || sched_is_idle(p))
 			continue;
 		if (!p->n_busy && !sched_cap_allows_start(p))
-			continue; /* waits for its bucket, not for us */
+			continue; /* waits for its bucket, not for the latency share */
 		sched_limit_credit(p);
 		if (!least || p->vtime < least->vtime)
 			least = p;
@@ -27,15 +27,14 @@ static void update_share_demotion(struct sched_gpu *g, struct sched_share *p, ui
 	sched_limit_credit(p);
 	if (least)
 		lead = (int64_t)(p->vtime - least->vtime) * (int64_t)p->config.weight;
-	/* That another one has nothing to do for a moment, in a loop that launches and waits, forgives
-	 * nothing. */
+	/* A share that is idle for a moment, in a loop that launches and waits, does not forgive the lead. */
 	level = least ? lead <= 0 : now - g->contended_at >= SCHED_IDLE_NS;
 	if (lead >= (int64_t)SCHED_LATENCY_LEAD_NS || !sched_cap_runtime_ns(p))
 		p->demoted = true;
 	else if (level && sched_cap_allows_start(p) && !p->slice->boosted &&
 		 !p->slice->boost_running)
 		p->demoted = false;
-	/* One that wants is busy as soon as its gates are set. */
+	/* A share that wants the GPU is busy as soon as its gates are set. */
 	if (p->demoted || sched_is_idle(p))
 		return;
 	if (least)
@@ -67,7 +66,7 @@ bool sched_is_priority_active(struct sched_gpu *g, uint64_t now)
 		p->awaited = sched_is_idle(p) && others && now < until;
 		if (p->awaited)
 			sched_wake_at(g, until);
-		/* One that wants, as it was not first before, has its gates opened now. */
+		/* A share that wants the GPU had no priority before. Its gates open now. */
 		some |= !sched_is_idle(p) || p->awaited;
 	}
 	return some;

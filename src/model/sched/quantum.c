@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "model/sched/internal.h"
 
-/* Of 256 times: from then on it pays to wait. In vain that costs the grace; not to wait for one that comes
- * back costs the change to another one, and back. */
+/*
+ * Of SOON_ALWAYS (256): if short idle times are this frequent, it pays to wait. A wait in vain costs the grace
+ * period. Not to wait for a share that comes back costs two context switches.
+ */
 #define SOON_OFTEN 96
 
 uint64_t sched_grace_ns(const struct sched_share *p)
@@ -53,7 +55,7 @@ void sched_regroup_slice(struct sched *t, struct sched_slice *s, uint64_t now)
 	}
 }
 
-/* @why: the quantum of another slice ends before its time for that of @s. */
+/* @why: reason where the quantum of another slice ends before its time for that of @s. */
 static void start_quantum(struct sched *t, struct sched_slice *s, enum sched_quantum_end why,
 	uint64_t now)
 {
@@ -83,7 +85,7 @@ static void start_quantum(struct sched *t, struct sched_slice *s, enum sched_qua
 	}
 }
 
-/* Another turn behind its last one. */
+/* Another quantum behind the last one. */
 static void renew_quantum(struct sched *t, const struct sched_slice *s, uint64_t now)
 {
 	uint64_t length = sched_quantum_length(s);
@@ -91,7 +93,7 @@ static void renew_quantum(struct sched *t, const struct sched_slice *s, uint64_t
 	for (struct sched_share *p = sched_next_time_shared(s->shares); p;
 		p = sched_next_time_shared(p->sibling)) {
 		if (p->gpu->holder != p)
-			continue; /* demoted there after the turn began */
+			continue; /* demoted there after the quantum began */
 		p->charged_at_start = p->charged;
 		p->quantum_ends[SCHED_END_RENEWED]++;
 		p->quanta++;
@@ -101,7 +103,7 @@ static void renew_quantum(struct sched *t, const struct sched_slice *s, uint64_t
 	}
 }
 
-/* Nobody else wants this GPU. */
+/* No other share wants this GPU. */
 static void continue_alone(struct sched *t, struct sched_gpu *g, uint64_t now)
 {
 	if (now >= g->quantum_end) {
@@ -111,7 +113,7 @@ static void continue_alone(struct sched *t, struct sched_gpu *g, uint64_t now)
 	sched_wake_at(g, g->quantum_end);
 }
 
-/* It is waited for, if it mostly comes back soon. */
+/* The GPU waits for the idle holder, if the holder often comes back soon. */
 static enum sched_quantum_end continue_idle(struct sched_gpu *g, uint64_t now)
 {
 	uint64_t until =
@@ -124,7 +126,7 @@ static enum sched_quantum_end continue_idle(struct sched_gpu *g, uint64_t now)
 static enum sched_quantum_end continue_busy(struct sched *t, struct sched_gpu *g,
 	bool contended, uint64_t now)
 {
-	/* Others may have come that make turns shorter. */
+	/* New shares can make quanta shorter. */
 	if (contended && g->quantum_end != SCHED_NEVER)
 		g->quantum_end = sched_min(g->quantum_end,
 			g->quantum_start + sched_quantum_max(g->holder));
@@ -140,7 +142,7 @@ static enum sched_quantum_end continue_busy(struct sched *t, struct sched_gpu *g
 	return SCHED_END_NONE;
 }
 
-/* The holder goes on, or its turn is over: why. */
+/* Why the holder's quantum is over; SCHED_END_NONE: it goes on. */
 static enum sched_quantum_end continue_quantum(struct sched *t, struct sched_gpu *g,
 	uint64_t now)
 {
@@ -168,7 +170,7 @@ static uint64_t get_quantum_left(const struct sched_gpu *g, uint64_t now)
 					     : g->quantum_end - sched_min(g->quantum_end, now);
 }
 
-/* One of class latency is at work. A gang does not go on on some of its GPUs only. */
+/* A latency share is at work. A gang must not go on on some of its GPUs only. */
 static void pause_quantum(struct sched *t, struct sched_gpu *g, uint64_t now)
 {
 	if (!g->holder || g->paused)
@@ -181,7 +183,7 @@ static void pause_quantum(struct sched *t, struct sched_gpu *g, uint64_t now)
 	g->quantum_end = get_quantum_left(g, now);
 }
 
-/* The end of a turn that was paused with @left. What ran on meanwhile was part of it. */
+/* The end of a quantum that was stopped with @left. What ran on meanwhile was part of it. */
 static uint64_t compute_quantum_end(const struct sched_share *p, uint64_t left, uint64_t now)
 {
 	uint64_t longest = sched_quantum_max(p), had = p->charged - p->charged_at_start;
@@ -198,7 +200,7 @@ static void resume_quantum(struct sched_gpu *g, uint64_t now)
 	g->holder->idle_since = sched_max(g->holder->idle_since, g->quantum_start);
 }
 
-/* Those that wait for their buckets. */
+/* For shares that wait for their buckets. */
 static void wake_for_buckets(struct sched_gpu *g, uint64_t now)
 {
 	for (const struct sched_share *p = g->shares; p; p = p->next) {
@@ -211,8 +213,8 @@ static void wake_for_buckets(struct sched_gpu *g, uint64_t now)
 }
 
 /*
- * So long the holder goes on before that one comes in between: the further behind it is the shorter, so that
- * the GPU changes no more often than is needed for its share.
+ * How long the holder goes on before @p interrupts it. The further @p is behind, the shorter, so that the GPU
+ * switches no more often than @p needs for its share.
  */
 static uint64_t compute_interrupt_delay(const struct sched_share *holder,
 	const struct sched_share *p)
@@ -224,7 +226,7 @@ static uint64_t compute_interrupt_delay(const struct sched_share *holder,
 	       (SCHED_INTERRUPT_MAX_NS - SCHED_INTERRUPT_MIN_NS) * behind / quantum;
 }
 
-/* The holder goes on; but somebody else may go in between, until it is level with it. */
+/* The holder goes on, but another share can interrupt it and run until level with the holder. */
 static void interrupt_quantum(struct sched *t, struct sched_gpu *g, uint64_t now)
 {
 	struct sched_share *holder = g->holder, *p = sched_pick_interrupting(g, now);
@@ -244,7 +246,7 @@ static void interrupt_quantum(struct sched *t, struct sched_gpu *g, uint64_t now
 	}
 }
 
-/* The one that was interrupted has its turn back. */
+/* The interrupted share gets the rest of its quantum. */
 static bool resume_interrupted(struct sched *t, struct sched_gpu *g, uint64_t now)
 {
 	struct sched_share *p = g->interrupted;
@@ -263,7 +265,7 @@ static bool resume_interrupted(struct sched *t, struct sched_gpu *g, uint64_t no
 	return true;
 }
 
-/* Whether there is more than one that wants the GPU. */
+/* Whether more than one share wants the GPU. */
 static void update_contention(struct sched_gpu *g, uint64_t now)
 {
 	unsigned int n = 0;
@@ -276,7 +278,7 @@ static void update_contention(struct sched_gpu *g, uint64_t now)
 		sched_wake_at(g, g->contended_at + SCHED_IDLE_NS);
 }
 
-/* Of a slice with several GPUs: the one that it does not use is not kept for it. */
+/* Of a slice with several GPUs: a GPU that it does not use is not kept for it. */
 static void update_dormant(struct sched *t, struct sched_gpu *g, uint64_t now)
 {
 	for (struct sched_share *p = g->shares; p; p = p->next) {

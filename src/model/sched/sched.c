@@ -5,11 +5,13 @@
 #include <string.h>
 
 /*
- * Decides about all GPUs that something has happened to. A decision may start the turn of a gang, which
- * makes its other GPUs dirty. That comes to an end: a turn of a gang that begins now is not ended by
- * another turn before its own end, which is later; it ends now only where one of class latency is at
- * work, and then it cannot begin before that has changed. So each gang begins and ends at most once for
- * each GPU of it, and what else becomes dirty is one GPU's own. The limit is for what this overlooks.
+ * Decides about all dirty GPUs. A decision can start the quantum of a gang, which makes its other GPUs dirty.
+ * This terminates:
+ * 1. A gang's quantum that begins now has its end later. No other quantum ends it before.
+ * 2. It ends now only where a latency share is at work. Then it cannot begin again until that has changed.
+ * 3. So each gang begins and ends at most once for each of its GPUs. Everything else makes only its own GPU
+ *    dirty.
+ * DECISIONS_MAX covers what this proof overlooks.
  */
 #define DECISIONS_MAX (64 * SCHED_GPUS_MAX)
 
@@ -45,8 +47,9 @@ static void reactivate_share(struct sched *t, struct sched_share *p, uint64_t no
 }
 
 /*
- * It has been idle since @since, and kept the others from the GPU until now, when it says so. That is charged to
- * nobody, but counts against it in virtual time, as where it is waited for; else a turn could be held for nothing.
+ * The share has been idle since @since, and kept the others from the GPU until it reports so now. This time is
+ * charged to no share, but adds to its virtual time, as in a grace period. Otherwise a process could hold a
+ * quantum at no cost.
  */
 static void charge_idle_holder(struct sched_share *p, uint64_t since, uint64_t now)
 {
@@ -58,7 +61,7 @@ static void charge_idle_holder(struct sched_share *p, uint64_t since, uint64_t n
 	p->awaited = false;
 }
 
-/* ---- what happens ------------------------------------------------------------------------------ */
+/* ---- events ------------------------------------------------------------------------------------ */
 
 void sched_client_set_state(struct sched *t, struct sched_client *client, bool busy, bool wants,
 	uint64_t idle_ns, uint64_t now)
@@ -118,7 +121,7 @@ void sched_update_charges(struct sched *t, uint64_t now)
 		sched_accrue(&t->gpus[i], now);
 }
 
-/* ---- who there is ------------------------------------------------------------------------------ */
+/* ---- slices, shares and clients ---------------------------------------------------------------- */
 
 struct sched *sched_new(void (*gate)(void *arg, struct sched_client *client),
 	uint64_t (*done)(void *arg, const struct sched_client *client), void *arg)
@@ -209,7 +212,7 @@ static struct sched_share *find_share(const struct sched_slice *s, unsigned int 
 	return p;
 }
 
-/* A part stays as long as its slice: what was charged is not forgotten, and not what is owed. */
+/* A share lives as long as its slice, so that charges and debts are not forgotten. */
 static struct sched_share *find_or_new_share(struct sched *t, struct sched_slice *s,
 	unsigned int gpu, uint64_t now)
 {
@@ -306,7 +309,7 @@ void sched_client_free(struct sched *t, struct sched_client *client, uint64_t no
 	settle_dirty_gpus(t, now);
 }
 
-/* ---- what is told ------------------------------------------------------------------------------ */
+/* ---- figures ----------------------------------------------------------------------------------- */
 
 void sched_account(const struct sched *t, const struct sched_slice *s, unsigned int gpu,
 	uint64_t now, struct sched_account *ret)

@@ -2,108 +2,139 @@
 #pragma once
 
 /*
- * Who has a GPU when: turns of slices, weighted fair by virtual time. Pure: what happens and what time
- * it is are passed in, gates are set through a callback; so the same code runs in the arbiter and in a
- * simulation of thousands of scenarios.
+ * The fair-share scheduler: which slice has a GPU when. It shares GPU time by weight, with virtual time. The
+ * code is pure: the caller passes events and the time in, and the scheduler sets gates through a callback. So
+ * the same code runs in the arbiter and in a simulation of thousands of scenarios.
  *
- *	slice ── part ── seat		a part is a slice on one GPU, a seat one of its processes there
+ *	slice ── share ── client	a share is a slice on one GPU, a client one of its processes there
  *
- * Turns. One part of a GPU has the turn: the gates of its seats let work through, METERED, so that only so
- * much is in flight. When the turn is over the next part's gates open at once: it submits its first kernels
- * while the few that are in flight run out (overlap), so the GPU never runs dry, and nobody waits for a
- * kernel that may itself wait for the next launch of its own process. Nobody is asked, and nothing is waited
- * for: a process that hangs or is gone holds up no other one. While no other part has wanted the GPU for
- * SCHED_IDLE_NS the gates of the holder are OPEN: nothing is metered.
+ * Quanta. One share of a GPU, the holder, has the quantum. The gates of its clients are THROTTLED: a limited
+ * amount of work may be in flight. At the end of the quantum the gates of the next share open at once, and its
+ * first kernels are submitted while the holder's last kernels drain. So the GPU never runs dry. No share waits
+ * for a kernel that itself needs the next launch of its own process. The scheduler asks no process and waits for
+ * none, so a process that hangs or is gone holds up no other process. Once no other share has wanted the GPU for
+ * SCHED_IDLE_NS, the holder's gates are OPEN, without any limit. Exceptions are a holder with a cap and a holder
+ * beside a latency share.
  *
- * Anticipation. A holder that becomes idle keeps its turn for up to SCHED_GRACE_MAX_NS if it mostly comes
- * back within that: a loop that launches and waits would else lose the turn after each kernel. One that
- * lost its turn so, and has had less than the holder, need not wait for the end of that one's turn: once
- * the holder has gone on for SCHED_INTERRUPT_MAX_NS, or less, down to SCHED_INTERRUPT_MIN_NS, the further that one is
- * behind, it goes in between until it is level with the holder or idle again; and the holder goes on
- * afterwards. So who rests now and then does not lose a round each time.
+ * Grace period. A holder that becomes idle keeps its quantum for up to SCHED_GRACE_MAX_NS if it often came back
+ * within that time before. Without this, a loop that launches and waits loses its quantum after each kernel.
  *
- * Together. A program whose processor hardly keeps up leaves gaps between its kernels that are too short for
- * another turn; with turns they are lost. So where turns leave the GPU idle (SCHED_BUSY_PERCENT percent of the time
- * or less has work in flight) all gates are opened, and the hardware's rotation fills the gaps. How fast each
- * part got on with turns was measured before: as submissions that ended, for the time in which it wanted the
- * GPU. As soon as one has lost SCHED_CONCURRENT_LOSS_NS of such time against that, turns go on, and who has lost has it
- * back first; it is tried again later and later. So no part gets on more slowly than with turns but for that
- * little, whatever the others do; what each has beyond that is not divided by weights. What turns give is
- * measured anew every SCHED_CONCURRENT_MAX_NS, and when a part comes, goes, rests or has another share. In between a
- * part whose submissions become shorter is judged by the longer ones before; and a part is judged as a whole,
- * not each of its seats. Never together where anybody on the GPU has a cap, is of class latency, or in a gang.
+ * Interruption. A share that lost its quantum by being idle, and is behind the holder, need not wait for the end
+ * of the holder's quantum:
+ * 1. The holder runs for SCHED_INTERRUPT_MAX_NS first. The further the other share is behind, the shorter this
+ *    is, down to SCHED_INTERRUPT_MIN_NS.
+ * 2. The share that is behind runs until it is level with the holder or idle again.
+ * 3. The holder goes on with the rest of its quantum.
+ * So a share that rests now and then does not lose a round each time.
  *
- * Class latency. Such a part goes first as long as it is within its share: its gates never close, METERED
- * without a limit beside others, so that its processes watch closely when they become idle, else OPEN. When
- * it has work the holder of the turn is paused at once, and goes on when it is idle again. It is beyond its
- * share when it is SCHED_LATENCY_LEAD_NS ahead of a part that has work too; from then until it is level again it
- * takes turns as all others. So a part of class batch keeps its share whatever a latency part does, which is
- * more than a fixed floor, and is kept waiting for no more than about (SCHED_LATENCY_LEAD_NS + SCHED_QUANTUM_NS) at a time.
+ * Concurrent. A program whose CPU hardly keeps up leaves gaps between its kernels. They are too short for
+ * another quantum, so time sharing loses them. Therefore:
+ * 1. With time sharing, the scheduler measures the pace of each share: submissions that ended per time in which
+ *    the share wanted the GPU.
+ * 2. Where work is in flight for SCHED_BUSY_PERCENT percent or less of the time in which any share wants the
+ *    GPU, all gates open. The hardware's time-slicing fills the gaps.
+ * 3. As soon as one share has lost SCHED_CONCURRENT_LOSS_NS of wanted time against its pace, time sharing
+ *    resumes. That share gets the loss back first. The delay before the next attempt doubles with each loss.
+ * 4. After SCHED_CONCURRENT_MAX_NS the pace is measured again. This is also so when a share appears, disappears,
+ *    rests or gets another config.
+ * So no share gets on more slowly than with time sharing, apart from that small loss, whatever the others do.
+ * What each share gains beyond that is not divided by weights. Two limits: between measurements, a share whose
+ * submissions become shorter is judged by the longer ones before. A share is judged as a whole, not each client.
+ * The gates never open concurrently on a GPU where a share has a cap, class latency, MPS or a gang.
  *
- * Under MPS kernels of several processes run side by side, which is what it is good for: turns would take that
- * away. So parts that say .mps have their gates OPEN at all times, whatever class and cap they say (percentages
- * of MPS do what a cap does), and are charged like all others. For those that take turns they are not there: they
- * are not next, not behind, not ahead, not contended with, not together with anybody, lend nothing and borrow
- * nothing, and their virtual time stands still. Beside them, which is so only while a GPU changes from the one to
- * the other, a holder of the turn is charged its part of the time, as beside any other that has work. So its v
- * rises no faster than the clock, and what is said of lag below holds among those that take turns: it begins from
- * what they are charged. What the GPU gives them is less than its turns then, as much as it gives away.
+ * Class latency. A latency share goes first as long as it is within its share of the time. Its gates never
+ * close. Beside other shares, or with a cap, they are THROTTLED, so that its processes watch closely when they
+ * become idle. Without a cap this throttle has no limits. Otherwise the gates are OPEN. When the latency share
+ * has work, the holder is paused at once, and goes on when the latency share is idle again. The latency share is
+ * demoted when it is SCHED_LATENCY_LEAD_NS ahead of another share that has work, or when its cap is used up.
+ * From then until it is level again it takes quanta like all others. So a batch share keeps its share of the
+ * time whatever a latency share does, which is more than a fixed floor. It waits for no more than about
+ * (SCHED_LATENCY_LEAD_NS + SCHED_QUANTUM_NS) at a time.
  *
- * Capped parts have a bucket that fills by the clock and that charges empty: in any stretch of time a part
- * is charged cap * time + SCHED_CAP_BURST_NS at most, and what was in flight when the bucket was empty. When it
- * is empty the part waits until it has SCHED_CAP_PORTION_NS: each time it goes on costs a change of contexts.
+ * MPS. MPS runs kernels of several processes side by side, and quanta would take that away. So the gates of
+ * shares with .mps are always OPEN, whatever their class and cap (percentages of MPS do what a cap does). They
+ * are charged like all others. For time-shared shares they do not exist: they are never next, behind, ahead,
+ * contending or concurrent, they lend and borrow nothing, and their virtual time does not move. Both kinds are
+ * on one GPU only while that GPU changes from one to the other. Then a holder is charged its part of the time,
+ * as beside any other share with work. So its v rises no faster than the clock, and the bound below (Lag), which
+ * starts from charges, holds among the time-shared shares. What the GPU really gives them is then less than
+ * their quanta, by what MPS shares use.
  *
- * Gangs. A slice with seats on several GPUs has its turn on all of them or on none. It may take a GPU from
- * a slice that has only that one at any time, from another gang at the end of that one's turn; and gangs
- * that are further ahead stand back from the GPUs that a gang waits for. That order is total, so no two
- * wait for each other.
+ * Caps. A share with a cap has a bucket. The clock fills it, and charges empty it. In any stretch of time the
+ * share is charged at most cap * time + SCHED_CAP_BURST_NS, and what was in flight when the bucket became empty.
+ * Then the share waits until the bucket has SCHED_CAP_PORTION_NS, as each new start costs a context switch.
  *
- * Urgency. What is in flight may itself wait for the next launch of its own program: as the kernel of one rank of
- * a collective does for those of the others. Behind a closed gate it then never ends, is charged all along, and
- * the slice would never be behind the others, or have anything in its bucket. So where nothing of what a process
- * has in flight behind its closed gate ends for a while, and its slice has something to submit, the slice goes
- * next, whatever its lead, for SCHED_BOOST_QUANTUM_NS; that is charged as any turn, and one with a cap is lent what it needs
- * for it, no more often than its cap fills as much. If something of it then ends, the next time comes earlier, down
- * to 5 ms; else later, up to SCHED_STUCK_NS, as with kernels that are long or never end. One slice at a time on a
- * GPU, and SCHED_QUANTUM_NS lie between two of them: so all who are urged take SCHED_BOOST_QUANTUM_NS of (SCHED_QUANTUM_NS +
- * SCHED_BOOST_QUANTUM_NS) at most. One of class latency that goes first goes before them, too.
+ * Gangs. A slice with clients on several GPUs, a gang, has its quantum on all of them or on none. It may
+ * interrupt, at any time, a slice that has only one GPU, unless that slice is behind the gang. It takes a GPU
+ * from another gang, or from a boosted slice, at the end of that slice's quantum. A gang that is further ahead
+ * yields the GPUs that another gang waits for. The order of gangs is total, so no two wait for each other.
  *
- * Charges. Seen on an H100: what is in flight when the gates of a part close has the GPU until it has run,
- * for as long as the hardware's own slice, SCHED_TIME_SLICE_NS; the next one's first kernel begins behind it,
- * after a change of contexts of about 160 us. So for so long that part is charged alone. But now and then
- * (6 % of the turns) that slice is just over when the next one's kernel comes, which has the next slice then,
- * and what was in flight waits behind it. So a part whose tails are mostly short is charged for half as long
- * again as these, and a slice from then on the others are. Not if another one had work in flight already
- * when its gates closed: then the hardware rotates among them. Then, and behind all that, all parts with work
- * in flight share the time equally. So the sum of all charges on a GPU is the time in which anybody had work
- * there, by construction and to the nanosecond; the change is charged to who comes. Time in which a holder is
- * waited for is charged to nobody, but counts against it in virtual time.
+ * Boost. Work in flight may itself need the next launch of its own program: a collective's kernel of one rank
+ * waits for those of the other ranks. Behind a closed gate such work never ends. It would be charged all along,
+ * and its slice would never be behind the others or have anything in its bucket. Therefore:
+ * 1. The scheduler sees that for a while (100 ms at first) no work of a process behind its closed gate has
+ *    ended, and that its slice has more to submit.
+ * 2. It boosts the slice: the slice goes next, whatever its lead, for SCHED_BOOST_QUANTUM_NS. Only a latency
+ *    share with priority goes before it.
+ * 3. That quantum is charged like any other. A share with a cap borrows what it needs, no more often than its
+ *    cap refills as much.
+ * 4. If some of the work then ends, the next boost comes earlier, down to 5 ms. If not, it comes later, up to
+ *    SCHED_STUCK_NS, as with kernels that are long or never end.
+ * A GPU has one boosted slice at a time, and SCHED_QUANTUM_NS between two. So all boosted slices together take
+ * at most SCHED_BOOST_QUANTUM_NS of (SCHED_QUANTUM_NS + SCHED_BOOST_QUANTUM_NS).
  *
- * Lag. v = (charged + waited for) / weight: virtual time, in which all should go forward alike. Let
- * q = turn / (largest weight of those that want), where turn is SCHED_QUANTUM_NS, or shorter with many. Then for
- * any two parts i and j of a GPU that want it all the time and take turns, as all slices have only this GPU and
- * no limit, and i is not urged,
+ * Charges. Measured on an H100: work that is in flight when a share's gates close, its overrun, keeps the GPU
+ * until it is done, for up to the hardware's time slice, SCHED_TIME_SLICE_NS. The first kernel of the next share
+ * starts after that and after a context switch of about 160 us. In 6 % of the quanta the time slice ends just
+ * when that kernel arrives: then the next share has the next time slice, and the overrun waits behind it. So the
+ * time after the gates close is charged in this order:
+ * 1. To the closed share alone, for half as long again as its overruns usually last (plus SCHED_GRACE_MIN_NS),
+ *    and for at most SCHED_TIME_SLICE_NS.
+ * 2. If step 1 is shorter than a time slice: to the other shares with work, if any, for SCHED_TIME_SLICE_NS.
+ * 3. To all shares with work in flight, equally.
+ * If another share had work in flight already when the gates closed, the hardware rotates among them, and step 3
+ * applies at once. So the sum of all charges on a GPU is the time in which any share had work there, by
+ * construction and to the nanosecond. The next share pays for the context switch. Time in which a holder is idle
+ * within its grace period is charged to no share, but adds to the holder's virtual time.
  *
- *	v_i - v_j <= q/4 + max(5/4 q, SCHED_QUANTUM_MIN_NS / w_i) + tail_i / w_i
+ * Lag. Let v = (charged + grace time) / weight. This is virtual time, in which all shares should advance alike.
+ * Let q = quantum / (largest weight of the shares that want the GPU). The quantum is SCHED_QUANTUM_NS, or
+ * shorter with many shares. Take any two time-shared shares i and j of a GPU that want it all the time. All
+ * slices have only this GPU and no cap, and i is not boosted. Then:
  *
- * where tail_i is the most that i is charged for what runs on after its gates were closed: alone, as far as
- * that ends within SCHED_TIME_SLICE_NS, as what is METERED to the end of a turn does but for a long kernel. Proof:
- * v_j never falls, and v_i rises only while i has the turn or its tail runs. To whom of both the time goes in
- * which a tail runs beside the next turn does not matter, as it is charged once. i gets a turn only if no
- * part that wants is more than q/4 behind it (sched_pick_next(), sched_pick_interrupting(); a holder goes on after the end of
- * its turn only if all are ahead of it): v_i - v_j <= q/4 when the turn begins. A turn lasts no longer than
- * for 5/4 q of virtual time, or SCHED_QUANTUM_MIN_NS (sched_quantum_length()), and is charged its length at most; less,
- * where it begins behind the tail of another. Then comes its own tail, and no other turn before
- * v_i - v_j <= q/4 again. The tail is charged too, and so repaid. []
+ *	v_i - v_j <= q/4 + max(5/4 q, SCHED_QUANTUM_MIN_NS / w_i) + overrun_i / w_i
  *
- * A part that has been idle comes back with a credit of one turn at most, and owes SCHED_DEBT_MAX_NS at most.
+ * Here overrun_i is the most that i is charged for work that runs on after its gates closed. i alone is charged
+ * for it, as far as it ends within SCHED_TIME_SLICE_NS. The overrun of THROTTLED work does, unless a kernel is
+ * long.
  *
- * Waiting. A part i that wants has its gate open when its own tail has run, all others have come to where
- * it stands, and have had one turn each: after tail_i + sum over j of (w_j * (lag of i against j) + 5/4
- * turn + tail_j), and (SCHED_LATENCY_LEAD_NS + SCHED_QUANTUM_NS) for each latency part. With equal weights and short kernels
- * that is one round, the sum of the others' turns.
+ * Proof.
+ * 1. v_j never falls. (The limit of debts, SCHED_DEBT_MAX_NS, lowers only a lead of seconds.)
+ * 2. v_i rises only while i has the quantum or its overrun runs. An overrun beside the next quantum is charged
+ *    once, so it does not matter to which of the two shares.
+ * 3. i gets a quantum only if no share that wants the GPU is more than q/4 behind i (sched_pick_next(),
+ *    sched_pick_interrupting()). A holder gets another quantum only if all others are ahead of it. So v_i - v_j
+ *    <= q/4 when the quantum begins.
+ * 4. A quantum lasts at most 5/4 q of virtual time, or SCHED_QUANTUM_MIN_NS (sched_quantum_length()). i is
+ *    charged at most its length, and less if it begins behind the overrun of another share. A quantum that goes
+ *    on after a pause or an interruption is the same quantum: earlier charges count (sched_quantum_max()).
+ * 5. Then comes the overrun of i, and no other quantum of i before v_i - v_j <= q/4 again. The overrun is
+ *    charged too, and so repaid. []
  *
- * Times are nanoseconds of one monotonic clock; they never go back. Thread: one. Blocks: never.
+ * Credit. A share that was idle comes back with a credit of one quantum at most, and never owes more than
+ * SCHED_DEBT_MAX_NS.
+ *
+ * Waiting. The gate of a share i that wants the GPU opens at the latest after
+ *
+ *	overrun_i + sum over j of (w_j * (v_i - v_j) + 5/4 quantum + overrun_j)
+ *
+ * and another (SCHED_LATENCY_LEAD_NS + SCHED_QUANTUM_NS) for each latency share. Proof: by then
+ * 1. the overrun of i is done,
+ * 2. all other shares have caught up with i, and
+ * 3. each of them has had one quantum more.
+ * With equal weights and short kernels this is one round, the sum of the others' quanta.
+ *
+ * Times are nanoseconds of one monotonic clock, and never go back. Threads: one. Never blocks.
  */
 #include "model/sched/quantum-end.h"
 #include "abi/slice-limits.h"
@@ -111,44 +142,45 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define SCHED_GPUS_MAX         64
-#define SCHED_QUANTUM_NS       UINT64_C(25000000) /* a turn; up to 5/4 of it */
-#define SCHED_ROUND_NS         UINT64_C(100000000) /* many have shorter ones, to keep this round */
-#define SCHED_QUANTUM_MIN_NS   UINT64_C(2000000)
-#define SCHED_INTERRUPT_MIN_NS UINT64_C(1000000) /* before another one goes in between */
-#define SCHED_INTERRUPT_MAX_NS UINT64_C(4000000)
-#define SCHED_IDLE_NS          UINT64_C(1000000000)
-#define SCHED_DEBT_MAX_NS      UINT64_C(5000000000)
-#define SCHED_CAP_BURST_NS     UINT64_C(40000000) /* of a capped part */
-#define SCHED_CAP_PORTION_NS   UINT64_C(15000000) /* it has this much before it goes on */
-#define SCHED_BOOST_QUANTUM_NS UINT64_C(5000000)  /* the turn of one that is urged */
-#define SCHED_TIME_SLICE_NS    UINT64_C(2000000)  /* the hardware's own */
-#define SCHED_LATENCY_LEAD_NS \
-	UINT64_C(50000000) /* that a latency part may be ahead of its share */
-#define SCHED_GRACE_MIN_NS       UINT64_C(100000) /* that an idle holder is waited for */
+#define SCHED_GPUS_MAX   64
+#define SCHED_QUANTUM_NS UINT64_C(25000000) /* a quantum; it may last up to 5/4 of this */
+#define SCHED_ROUND_NS \
+	UINT64_C(100000000) /* with many shares quanta are shorter, to keep this round */
+#define SCHED_QUANTUM_MIN_NS     UINT64_C(2000000)
+#define SCHED_INTERRUPT_MIN_NS   UINT64_C(1000000) /* before an interruption */
+#define SCHED_INTERRUPT_MAX_NS   UINT64_C(4000000)
+#define SCHED_IDLE_NS            UINT64_C(1000000000)
+#define SCHED_DEBT_MAX_NS        UINT64_C(5000000000)
+#define SCHED_CAP_BURST_NS       UINT64_C(40000000) /* size of the bucket of a cap */
+#define SCHED_CAP_PORTION_NS     UINT64_C(15000000) /* bucket needed for a new start */
+#define SCHED_BOOST_QUANTUM_NS   UINT64_C(5000000)  /* quantum of a boosted slice */
+#define SCHED_TIME_SLICE_NS      UINT64_C(2000000)  /* the hardware's */
+#define SCHED_LATENCY_LEAD_NS    UINT64_C(50000000) /* lead at which a latency share is demoted */
+#define SCHED_GRACE_MIN_NS       UINT64_C(100000)   /* least grace period of an idle holder */
 #define SCHED_GRACE_MAX_NS       UINT64_C(200000)
 #define SCHED_STUCK_NS           UINT64_C(10000000000)
-#define SCHED_BUSY_PERCENT       95                  /* percent: what turns use is enough */
-#define SCHED_CONCURRENT_LOSS_NS UINT64_C(100000000) /* by going together */
+#define SCHED_BUSY_PERCENT       95 /* percent: above this, time sharing uses the GPU well */
+#define SCHED_CONCURRENT_LOSS_NS UINT64_C(100000000) /* of one share, by concurrent gates */
 #define SCHED_CONCURRENT_MAX_NS  UINT64_C(10000000000)
-#define SCHED_WINDOW_NS          SCHED_TIME_SLICE_NS /* of work in flight */
-#define SCHED_OVERRUN_NS         UINT64_C(250000)    /* the same at the end of a turn */
-#define SCHED_WINDOW_LATENCY_NS  UINT64_C(300000)    /* both, beside a latency part */
+#define SCHED_WINDOW_NS          SCHED_TIME_SLICE_NS /* limit of work in flight */
+#define SCHED_OVERRUN_NS         UINT64_C(250000)    /* the same at the end of a quantum */
+#define SCHED_WINDOW_LATENCY_NS  UINT64_C(300000)    /* both limits, beside a latency share */
 
 enum sched_gate { SCHED_GATE_CLOSED, SCHED_GATE_THROTTLED, SCHED_GATE_OPEN };
 
-/* Of a slice on one GPU. */
+/* Of a share. */
 struct sched_share_config {
 	uint32_t weight; /* 1 to SLICE_WEIGHT_MAX */
-	uint32_t cap;    /* of SLICE_CAP_ALL; 0: none, it may have all that others leave */
+	uint32_t cap;    /* of SLICE_CAP_ALL; 0: no cap */
 	bool latency;
-	bool mps; /* no turns: under MPS all have their gates open. .cap and .latency say nothing */
+	/* runs under MPS: gates always open, and .cap and .latency are ignored */
+	bool mps;
 };
 
 /*
- * What holds while a gate is METERED. In flight may be min(.window_ns, what is left of the turn +
- * .overrun_ns); left is .quantum_ns from the moment it was set, UINT64_MAX if the turn has no end yet. No limit
- * at all: all three are UINT64_MAX.
+ * Limits while a gate is THROTTLED. Work in flight is at most min(.window_ns, time left of the quantum +
+ * .overrun_ns). The time left is .quantum_ns when the throttle is set; UINT64_MAX: the quantum has no end yet.
+ * All three UINT64_MAX: no limit.
  */
 struct sched_throttle {
 	uint64_t window_ns, overrun_ns, quantum_ns;
@@ -158,83 +190,99 @@ struct sched;
 struct sched_slice;
 struct sched_share;
 
-/* Who reads these reads them only. */
+/* Read-only outside the scheduler. */
 struct sched_client {
 	struct sched_client *next; /* of .share */
 	struct sched_share *share;
 	enum sched_gate gate;
 	struct sched_throttle throttle;
 	bool busy, wants;
-	uint64_t charged_ns; /* of the part's, shared equally among its seats that were busy */
-	uint64_t done;       /* submissions that have ended, at the last look */
-	uint64_t last_done,
-		last_progress_at; /* while its gate is closed: the same, and since when */
-	bool boosted;             /* what it has in flight should end in this turn */
+	/* its part of the share's charge: equal parts for all clients that were busy */
+	uint64_t charged_ns;
+	uint64_t done; /* submissions that have ended, when last read */
+	/* behind a closed gate: submissions that have ended, and since when that number is unchanged */
+	uint64_t last_done, last_progress_at;
+	bool boosted; /* some of its work in flight should end in this boosted quantum */
 	void *user;
 };
 
 /*
- * @gate sets what .gate and .throttle of a seat say from now on: called when either has changed, also for
- * another turn behind the last one, where the gate stays as it is and .throttle.turn_ns counts anew. It must
- * not call back. Where the gate of a seat opens that wants, the seat counts as busy from then on and wants
- * no more. @done says how many submissions of the process on the seat's GPU have ended so far, never less than
- * before; it is asked some hundred times a second. What it says decides only whether there are turns, and
- * when somebody waits for a launch of its own. NULL: there always are. Returns NULL: no memory.
+ * @gate applies the .gate and .throttle of a client. The scheduler calls it when either has changed, and for a
+ * renewed quantum, where the gate stays and .throttle.quantum_ns starts again. It must not call the scheduler.
+ * If a gate opens at which a client wants the GPU, the client counts as busy from then on and wants no more.
+ *
+ * @done returns how many submissions of the process on the client's GPU have ended. It never returns less than
+ * before. The scheduler calls it some hundred times a second. The result decides only about concurrent gates and
+ * boosts. NULL: always time sharing.
+ *
+ * Returns NULL: no memory.
  */
 struct sched *sched_new(void (*gate)(void *arg, struct sched_client *client),
 	uint64_t (*done)(void *arg, const struct sched_client *client), void *arg);
-struct sched *sched_free(struct sched *t); /* with all that is in it. NULL */
+struct sched *sched_free(struct sched *t); /* and all slices and clients; NULL is accepted */
 
-/* NULL: no memory. Its share of a GPU is { .weight = 1 } until it is set. */
+/* NULL: no memory. Each share is { .weight = 1 } until it is set. */
 struct sched_slice *sched_slice_new(struct sched *t, void *user);
-/* Another share of GPU number @gpu, from now on: also from turns to MPS and back, with work in flight and
- * whoever waits at a gate. < 0: no memory, and nothing has changed. */
+/*
+ * Changes the share on GPU number @gpu from now on, also from time sharing to MPS and back, with work in flight
+ * and with threads that wait at a gate. < 0: no memory, nothing has changed.
+ */
 int sched_slice_set_share(struct sched *t, struct sched_slice *s, unsigned int gpu,
 	const struct sched_share_config *share, uint64_t now);
-/* Its seats have been dropped. */
+/* The caller has freed the clients before. */
 void sched_slice_free(struct sched *t, struct sched_slice *s);
 
-/* A process that may have work on the GPU: idle, its gate as that of the slice is. NULL: no memory. */
+/*
+ * A process that may have work on the GPU. It begins idle, with its gate as the other gates of the share. NULL:
+ * no memory.
+ */
 struct sched_client *sched_client_new(struct sched *t, struct sched_slice *s, unsigned int gpu,
 	void *user, uint64_t now);
-/* It is gone, and with it what it had in flight. */
+/* The process is gone, and its work in flight with it. */
 void sched_client_free(struct sched *t, struct sched_client *client, uint64_t now);
 
 /*
- * Where a process stands (abi/slice-wire.h, struct slice_state): it has work in flight or not, and if
- * not since @idle_ns, for which it is not charged as far as its GPU's time has not been charged yet (at
- * the last event there); it stands before its closed gate with more or not. If it wants and its gate is
- * not closed it counts as busy.
+ * The state that a process reports (abi/slice-wire.h, struct slice_state). @busy: it has work in flight. If not,
+ * it has been idle for @idle_ns. It is not charged for that time, as far back as the GPU's last event: earlier
+ * time is charged already. @wants: it waits at its closed gate with more work. A client that wants the GPU while
+ * its gate is not closed counts as busy.
  */
 void sched_client_set_state(struct sched *t, struct sched_client *client, bool busy, bool wants,
 	uint64_t idle_ns, uint64_t now);
 
-/* When sched_advance_time() is to be called at the latest; UINT64_MAX: need not be. Later than the last call. */
+/*
+ * The latest time for the next sched_advance_time(), later than the last call's @now; UINT64_MAX: no call is
+ * needed.
+ */
 uint64_t sched_next_deadline(const struct sched *t);
 void sched_advance_time(struct sched *t, uint64_t now);
 
-/* Brings the charges up to @now, for whoever reads them. */
+/* Brings the charges up to @now, before a caller reads them. */
 void sched_update_charges(struct sched *t, uint64_t now);
 
-/* Of a slice on one GPU, as of the last settlement. */
+/* Of a share, as of the last settlement. */
 struct sched_account {
 	uint64_t charged_ns; /* never less than before */
-	uint64_t quanta;     /* that it has had */
-	uint64_t resumed;    /* quanta that were interrupted, and went on */
-	/* Why it gave the GPU up, and how often. .quanta and .resumed together are the sum of these, and one
-	 * more while it holds the GPU. */
+	uint64_t quanta;     /* that it has had, with renewed ones */
+	uint64_t resumed;    /* its quanta that went on after an interruption */
+	/*
+	 * Ends by reason. Their sum is .quanta + .resumed, less one while the share holds the GPU (also while it
+	 * is paused).
+	 */
 	uint64_t quantum_ends[SCHED_ENDS];
-	uint64_t revoked;   /* its gates closed while it had work in flight or wanted more */
-	uint64_t waited_ns; /* in which some seat of it wanted and had no turn */
-	bool has_quantum;   /* it has the turn now */
-	bool demoted;       /* of class latency, but beyond its share, or its cap, now */
-	uint64_t
-		stuck_ns; /* has had work in flight for so long since its gates closed; 0: has none */
+	/* how often its gates closed while it had work in flight or wanted more */
+	uint64_t revoked;
+	/* time in which some client waited at a closed gate */
+	uint64_t waited_ns;
+	bool has_quantum; /* has the quantum now, and is not paused */
+	bool demoted; /* of class latency, but ahead of its share, or without cap left, now */
+	/* how long it has had work in flight since its gates closed; 0: it has none */
+	uint64_t stuck_ns;
 };
-/* All zero: it has no seats there, and never had. */
+/* All zero: the slice never had clients on that GPU. */
 void sched_account(const struct sched *t, const struct sched_slice *s, unsigned int gpu,
 	uint64_t now, struct sched_account *ret);
-/* All have their gates open now, as turns would leave the GPU idle. */
+/* All gates are open now, as time sharing would leave the GPU idle. */
 bool sched_is_concurrent(const struct sched *t, unsigned int gpu);
-/* ns in which anybody had work on the GPU: the sum of all charges there, of slices that are gone too. */
+/* ns in which any share had work on the GPU: the sum of all charges there, including slices that are gone. */
 uint64_t sched_gpu_busy_ns(const struct sched *t, unsigned int gpu);

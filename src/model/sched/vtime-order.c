@@ -42,14 +42,17 @@ int64_t sched_vtime_lead(const struct sched_slice *s)
 	return max;
 }
 
-/* Shares the GPU with others: also who has lost the turn just now, and says only later that it wants more. */
+/*
+ * Competes for the GPU. This includes a share that has just lost the quantum, and reports only later that it
+ * wants more.
+ */
 static bool is_contending_share(const struct sched_share *p)
 {
 	return p->n_clients && sched_is_time_shared(p) && !sched_is_idle(p) &&
 	       sched_cap_allows_start(p);
 }
 
-/* How long a turn is here and now, and the same in virtual time for the largest weight. */
+/* The length of a quantum here and now, and the same in virtual time for the largest weight. */
 struct quantum_measure {
 	uint64_t ns, vtime;
 };
@@ -144,9 +147,9 @@ bool sched_must_hand_over(const struct sched_share *holder, uint64_t now)
 }
 
 /*
- * Until it is level with the one that is furthest ahead of it within reach; if that is too little, and
- * one quantum more. So all come to stand at the same virtual time at the end of their turns, and the
- * turns of equal ones are equal.
+ * A quantum lasts until the share is level with the share that is furthest ahead of it within reach. If that is
+ * too little, it lasts one quantum more. So all shares end their quanta at the same virtual time, and shares of
+ * equal weight have equal quanta.
  */
 static uint64_t compute_quantum_length(const struct sched_share *p)
 {

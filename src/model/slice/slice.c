@@ -23,7 +23,7 @@ uint64_t slice_limit(const struct isolation *isolation, uint32_t replicas, uint6
 	case ISOLATION_MEMORY_EQUAL:
 		one = usable / (replicas ? replicas : 1);
 		break;
-	case ISOLATION_MEMORY_PERMILLE: /* a card of 2^53 bytes would be enough to overflow */
+	case ISOLATION_MEMORY_PERMILLE: /* divides first, so that no product overflows */
 		one = usable / PERMILLE_ALL * isolation->memory_value +
 		      usable % PERMILLE_ALL * isolation->memory_value / PERMILLE_ALL;
 		break;
@@ -61,7 +61,7 @@ uint32_t slice_replicas_for(const struct isolation *isolation, uint32_t replicas
 	return low;
 }
 
-/* One physical device of the request, and how many of its replicas are asked for. */
+/* A physical device of the request, and how many of its replicas the request has. */
 struct slice_part {
 	const struct offer_device *device; /* the first of them */
 	uint32_t count;
@@ -101,8 +101,9 @@ void slice_time(struct slice_gpu *ret, const struct offer_share *s, uint32_t k)
 	ret->cap = 0;
 	if (s->isolation.compute != ISOLATION_COMPUTE_CAPPED)
 		return;
-	cap = all ? weight * SLICE_CAP_ALL / all : SLICE_CAP_ALL; /* 40 millions, times one */
-	ret->cap = cap ? (uint32_t)cap : 1;                       /* 0 would be no cap */
+	cap = all ? weight * SLICE_CAP_ALL / all
+		  : SLICE_CAP_ALL;          /* at most 40 million times one million */
+	ret->cap = cap ? (uint32_t)cap : 1; /* 0 means no cap */
 }
 
 static int plan_memory(struct slice_gpu *g, const struct slice_part *p,
@@ -126,7 +127,7 @@ static int plan_memory(struct slice_gpu *g, const struct slice_part *p,
 	return 0;
 }
 
-/* @classed: a part before it has said the class. */
+/* @classed: a device before has set the class. */
 static int plan_slice_gpu(struct slice_plan *plan, const struct slice_part *p,
 	const struct resource *r, const struct inventory *inv, bool *classed, struct error *err)
 {
@@ -168,7 +169,7 @@ int slice_plan_make(struct slice_plan *ret, const struct resource *r,
 	*ret = (struct slice_plan){ .wanted = false };
 	for (uint32_t i = 0; i < r->n_shares; i++)
 		isolates = isolates || isolation_enforces(&r->shares[i].isolation);
-	if (!isolates) /* many devices are fine without a slice */
+	if (!isolates) /* without a slice, the number of devices has no limit */
 		return 0;
 	if (count_slice_parts(parts, &n, r, ids, n_ids, err) < 0)
 		return -1;

@@ -2,9 +2,13 @@
 #include "model/usage/internal.h"
 
 /*
- * A unit is at least as busy as the slice runtime knows exactly: it measures, where NVML samples. What NVML says of
- * processes fits into the rest, and what then is left belongs to no known container. Where NVML does not say how busy
- * the unit is, there is no rest, and what its processes used is not known.
+ * Shares out the busy time of a device, in this order:
+ * 1. The slice runtime measures the time of its containers exactly, where NVML samples. The device is at least
+ *    as busy as that.
+ * 2. NVML's figures of processes share the rest.
+ * 3. What is left then belongs to no known container.
+ * Where NVML does not report how busy the device is, there is no rest, and the time of its processes is not
+ * known.
  */
 
 static uint64_t sum_of(const struct account_use *uses, uint32_t n, enum account_source kind)
@@ -17,7 +21,7 @@ static uint64_t sum_of(const struct account_use *uses, uint32_t n, enum account_
 	return sum;
 }
 
-/* Gives those of @kind what they say, or where that is more than @room their part of it. Returns all of it. */
+/* Gives the usages of @kind their figures, scaled down to @room if they exceed it. Returns the sum. */
 static uint64_t assign_busy_time(const struct account_use *uses, uint32_t n,
 	enum account_source kind, uint64_t room)
 {
@@ -37,7 +41,7 @@ static uint64_t assign_busy_time(const struct account_use *uses, uint32_t n,
 	return given;
 }
 
-/* A container that alone holds a unit on which no other program is seen does all the work there. */
+/* A container that alone has a device, without other programs there, does all the work on it. */
 static void assign_sole_busy(const struct account_device_round *r, struct account_use *uses)
 {
 	if (r->n_uses != 1 || r->has_other_users || !r->busy_known ||
@@ -54,7 +58,7 @@ static void clear_busy_shares(const struct account_device_round *r, struct accou
 			uses[i].busy_from = ACCOUNT_FROM_NOTHING;
 }
 
-/* Growth of a counter may be of longer than the round: then that is how long it is of. */
+/* The growth of a counter can cover more time than the round. Then it is limited by that time. */
 static uint64_t find_longest_interval(const struct account_device_round *r,
 	const struct account_use *uses, uint64_t dt_ns)
 {

@@ -5,7 +5,7 @@
 
 #define HOUR_NS (UINT64_C(3600) * 1000000000)
 
-/* What the node costs in the round. */
+/* The cost of the node in the round. */
 static uint64_t node_cost(struct accounts *a, uint64_t price, uint64_t dt_ns)
 {
 	account_wide all = (account_wide)price * dt_ns + a->price_rest;
@@ -14,7 +14,7 @@ static uint64_t node_cost(struct accounts *a, uint64_t price, uint64_t dt_ns)
 	return (uint64_t)(all / HOUR_NS);
 }
 
-/* Equal parts of @cost; the odd units go around, so that no GPU has one more than another for long. */
+/* Equal parts of @cost. Odd nano-units rotate, so that no GPU has more than another for long. */
 static void spread_cost_to_gpus(struct accounts *a, uint64_t cost, uint64_t *gpus, uint32_t n)
 {
 	uint32_t odd = (uint32_t)(cost % n);

@@ -15,7 +15,7 @@ static void add_account_to_past(struct account_device *u, size_t i)
 	memmove(&u->uses[i], &u->uses[i + 1], (u->n_uses - i) * sizeof(u->uses[0]));
 }
 
-/* The one that ended first; n_uses: none has. *ret_n: how many have. */
+/* The account that ended first; n_uses: none has. *ret_n: how many have ended. */
 static size_t find_oldest_ended(const struct account_device *u, size_t *ret_n)
 {
 	size_t found = u->n_uses;
@@ -61,7 +61,7 @@ void account_end_others(struct account_device *u, uint64_t dt_ns, uint64_t wall_
 	}
 	for (at = find_oldest_ended(u, &n_ended); n_ended > ACCOUNT_ENDED_MAX;
 		at = find_oldest_ended(u, &n_ended)) {
-		/* What it had in this round is told once before. */
+		/* It is reported once with its figures of this round. */
 		if (u->uses[at]->matched)
 			break;
 		add_account_to_past(u, at);

@@ -61,7 +61,7 @@ static struct account *by_uid(const struct account_device *u, const struct accou
 	return NULL;
 }
 
-/* The live account of that name: any if the pod comes without UID, else one that has none yet. */
+/* The live account of that name. If the pod has a UID, only an account without one. */
 static struct account *find_account_by_name(const struct account_device *u,
 	const struct account_use *in)
 {

@@ -61,7 +61,7 @@ static struct account_device *ensure_account_device(struct accounts *a, const ch
 	return u;
 }
 
-/* --- a round of one unit --- */
+/* --- a round of one device --- */
 
 static uint64_t sum_shares(const struct account_use *uses, uint32_t n)
 {
@@ -72,13 +72,18 @@ static uint64_t sum_shares(const struct account_use *uses, uint32_t n)
 	return sum > UINT64_MAX ? UINT64_MAX : (uint64_t)sum;
 }
 
-/* Seats of an earlier layout may come on top of those of now: more than the whole is shared out as the whole. */
+/*
+ * Replicas of an earlier layout can come on top of the present ones. More than the whole is scaled down to it.
+ */
 static uint64_t scale_share_to_whole(uint64_t share_ns, uint64_t sum, uint64_t whole)
 {
 	return sum > whole ? account_scale(share_ns, whole, sum) : share_ns;
 }
 
-/* What a slice uses between two looks only its arbiter sees: without its word 0 says nothing. */
+/*
+ * Only the arbiter sees what a slice uses between two samples. So without its report, 0 does not mean that the
+ * peak is 0.
+ */
 static void raise_peak(struct account *a, const struct account_use *in)
 {
 	bool seen = in->memory_from != ACCOUNT_FROM_NOTHING;
@@ -100,7 +105,10 @@ static void count_memory(struct account *a, const struct account_use *in)
 	a->memory_from = in->live ? in->memory_from : ACCOUNT_FROM_NOTHING;
 	a->memory = a->memory_from ? in->memory : 0;
 	a->memory_ever = a->memory_ever || known;
-	/* Of one that has ended the last part of a round is not known, of one that was never seen nothing is. */
+	/*
+	 * An ended container whose memory was known lacks only the last part of a round. Memory that was never
+	 * known is unknown.
+	 */
 	a->memory_unknown = a->memory_unknown || (!known && (in->live || !a->memory_ever));
 	raise_peak(a, in);
 	if (!known)
@@ -141,12 +149,12 @@ static void count_device_presence(struct account_device *u, uint32_t part, uint6
 	u->present_ns += u->delta.present_ns;
 }
 
-/* @counted: it is known who held what. */
+/* @counted: the allocations are known. */
 static void count_device_usage(struct account_device *u, const struct account_device_round *r,
 	struct account_use *uses, uint64_t cost, bool counted, uint64_t dt_ns)
 {
 	uint64_t whole = dt_ns * ACCOUNT_MILLION, sum;
-	uint32_t n = uses ? r->n_uses : 0; /* without uses there are none */
+	uint32_t n = uses ? r->n_uses : 0; /* no usages */
 	uint64_t held = 0;
 
 	sum = sum_shares(uses, n);
@@ -200,7 +208,7 @@ static int match_all(struct accounts *a, const struct account_round *r, struct e
 	return 0;
 }
 
-/* Those that end within the round are told of it now, those that come back have not ended. */
+/* An account that ends within the round gets its end time now. An account that comes back has not ended. */
 static void set_life(const struct account_round *r, const struct account_device_round *u)
 {
 	for (uint32_t i = 0; i < u->n_uses; i++) {
@@ -253,7 +261,7 @@ int accounts_round(struct accounts *a, const struct account_round *r, struct err
 	return 0;
 }
 
-/* --- what was kept --- */
+/* --- restore --- */
 
 int accounts_restore_device(struct accounts *a, const char *uuid, struct account_device **ret,
 	struct error *err)
@@ -269,7 +277,7 @@ int accounts_restore_account(struct account_device *u, const struct account_use 
 	return *ret ? 0 : -1;
 }
 
-/* What @parts lack of @whole; parts that are more make it larger. */
+/* What @parts lack of @whole. Parts that exceed the whole enlarge it. */
 static uint64_t settle_remainder(uint64_t *whole, uint64_t parts)
 {
 	if (parts > *whole)

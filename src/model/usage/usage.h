@@ -2,28 +2,32 @@
 #pragma once
 
 /*
- * Who had how much of which GPU, counted from round to round: time, memory and money. All numbers are whole and
- * every part is taken from a whole, so the sums that node/view/view.h promises hold exactly after each round:
+ * Counts from round to round which container had how much of which GPU: time, memory and money.
  *
- *	unit: present = uses' gpu + past + idle; busy = uses' + past + other; cost = uses' + past + idle
- *	node: cost = units' cost + other
+ * Sums. All numbers are integers, and every part is taken from a whole. So the sums that node/view/view.h
+ * promises hold exactly after each round:
  *
- * Time of rounds in which nobody knows who holds what is not counted: it is in none of these times.
+ *	device: present = accounts' gpu + past + idle; busy = accounts' + past + other; cost = accounts' + past + idle
+ *	node: cost = devices' cost + other
  *
- * A unit is a GPU that is not in MIG mode, or a MIG device. What rounding leaves over goes to idle: less than a
- * nanosecond and a nano-unit for each use and round. The node's price is exact over time: what does
- * not come to a nano-unit is kept for the next round, and GPUs get equal parts, the odd units in turn.
+ * Rounds without known allocations are not counted: they are in none of these times.
  *
- * An account is one container of one pod on one unit with one resource. The kubelet lists pods without UID, so:
+ * A device is a GPU that is not in MIG mode, or a MIG device. Idle gets what rounding leaves over: less than a
+ * nanosecond and a nano-unit of money for each usage and round. The node's price is exact over time: what is
+ * less than a nano-unit is kept for the next round. GPUs get equal parts, and the odd nano-units in rotation.
  *
- *	a listed pod without UID    goes on with the account of its name that is live, unless its seats were
- *	                            given out anew (.fresh); one that has ended is never continued
- *	one with an UID             goes on with the account of that UID, else the live one of its name that has none, which
- *	                            takes the UID (again unless .fresh), and never with that of another
+ * Accounts. An account is one container of one pod on one device with one resource. The kubelet lists pods
+ * without UID. So:
  *
- * Accounts that have ended are kept for a while and then added to their unit's past. A unit that is gone takes its
- * accounts along; its cost becomes other cost of the node.
- * Thread: owner's (no I/O, no clock).
+ *	a listed pod without UID    continues the live account of its name, unless its replicas were allocated again
+ *	                            (.fresh); an account that has ended is never continued
+ *	a pod with a UID            continues the account of that UID, else the live account of its name without UID,
+ *	                            which gets the UID (again unless .fresh); never the account of another UID
+ *
+ * Accounts that have ended are kept for a while and then added to the past of their device. A device that is
+ * gone takes its accounts along. Its cost becomes other cost of the node.
+ *
+ * Threads: the owner's. No I/O, no clock.
  */
 #include "lib/base/cleanup.h"
 #include "lib/base/error.h"
@@ -33,8 +37,8 @@
 #include <stdint.h>
 
 #define ACCOUNT_MILLION         UINT32_C(1000000)
-#define ACCOUNT_ENDED_RETAIN_NS (UINT64_C(600) * 1000000000) /* of rounds */
-#define ACCOUNT_ENDED_MAX       256 /* of one unit that are kept; the oldest goes first */
+#define ACCOUNT_ENDED_RETAIN_NS (UINT64_C(600) * 1000000000) /* sum of rounds */
+#define ACCOUNT_ENDED_MAX       256 /* ended accounts kept for a device; the oldest goes first */
 #define ACCOUNT_ROUND_MAX_NS    (UINT64_C(3600) * 1000000000)
 
 enum account_mode {
@@ -44,11 +48,11 @@ enum account_mode {
 	ACCOUNT_SLICES,
 };
 
-/* Where a figure of a use is from. In the order of enum view_source. */
+/* The source of a figure of a usage, in the order of enum view_source. */
 enum account_source {
-	ACCOUNT_FROM_NOTHING,   /* not known; its number is 0 and means nothing */
+	ACCOUNT_FROM_NOTHING,   /* not known; the number is 0 and invalid */
 	ACCOUNT_FROM_PROCESSES, /* NVML's figures of its processes; time is an estimate */
-	ACCOUNT_FROM_DEVICE,    /* the unit's own figure: no other container holds it */
+	ACCOUNT_FROM_DEVICE,    /* the device's own figure: no other container has the device */
 	ACCOUNT_FROM_SLICE,     /* the slice runtime; time is exact */
 };
 
@@ -56,47 +60,52 @@ struct account_counts {
 	uint64_t allocated_ns, gpu_ns, busy_ns, memory_byte_s, cost_nano;
 };
 
-/* What one container had of a unit in the round. The texts are borrowed for the call. */
+/* What one container had of a device in the round. The strings are borrowed for the call. */
 struct account_use {
 	const char *namespace_, *pod, *container, *resource;
-	const char *uid; /* "" */
+	const char *uid; /* "": not known */
 	enum account_mode mode;
-	bool live;             /* holds it at the end; else it ended within the round */
-	bool fresh;            /* its seats were given out since the round before */
-	uint64_t allocated_ns; /* time of the round that it held any seat */
-	uint64_t share_ns; /* sum over its seats of millionths of the unit times nanoseconds */
-	uint32_t share;    /* millionths of the unit, of all its seats */
+	bool live;             /* has the device at the end; else it ended within the round */
+	bool fresh;            /* its replicas were allocated since the round before */
+	uint64_t allocated_ns; /* time of the round in which it had any replica */
+	/* sum over its replicas of millionths of the device times nanoseconds */
+	uint64_t share_ns;
+	uint32_t share; /* millionths of the device, of all its replicas */
 	enum account_source busy_from;
 	uint64_t busy_ns;    /* since it was last known */
-	uint64_t busy_of_ns; /* the time that it is of; 0: the round */
+	uint64_t busy_of_ns; /* the time that it covers; 0: the round */
 	enum account_source memory_from;
 	uint64_t memory;
-	bool sliced;     /* what it uses between two rounds, its slice's arbiter sees alone: */
-	bool peak_known; /* that has said the most since its own start: */
+	/* only the arbiter sees its usage between two rounds */
+	bool sliced;
+	/* the arbiter has reported .peak, the maximum since the arbiter's start */
+	bool peak_known;
 	uint64_t peak;
-	struct account *account; /* set by accounts_round(); valid until the next */
+	struct account *account;
 };
 
 struct account_device_round {
 	const char *uuid;
-	uint32_t gpu;         /* 0 to n_gpus - 1 */
-	uint32_t part;        /* millionths of that GPU; all of a GPU at most ACCOUNT_MILLION */
-	bool priced;          /* else its cost is other cost of the node */
-	bool busy_known;      /* then: */
-	uint64_t busy_ns;     /* since it was last known */
-	uint64_t busy_of_ns;  /* the time that it is of */
-	bool has_other_users; /* somebody uses it who is none of .uses */
+	uint32_t gpu; /* 0 to n_gpus - 1 */
+	/* millionths of that GPU; the sum for a GPU is at most ACCOUNT_MILLION */
+	uint32_t part;
+	bool priced;                /* else its cost is other cost of the node */
+	bool busy_known;            /* then the next two are valid */
+	uint64_t busy_ns;           /* since it was last known */
+	uint64_t busy_of_ns;        /* the time that it covers */
+	bool has_other_users;       /* a process outside .uses uses it */
 	uint32_t first_use, n_uses; /* in the round's uses */
 };
 
 struct account_round {
-	uint64_t dt_ns;   /* of the round, at most ACCOUNT_ROUND_MAX_NS is counted */
+	uint64_t dt_ns;   /* of the round; at most ACCOUNT_ROUND_MAX_NS is counted */
 	uint64_t wall_ns; /* its end */
 	uint64_t price_nano_per_hour;
 	uint32_t n_gpus;
-	bool allocations_unknown; /* nobody knows who holds what: its time is neither held nor idle, its
-				 cost is other cost of the node */
-	bool complete; /* units that are not listed are gone; else they are not known now */
+	/* the round's time is neither allocated nor idle, and its cost is other cost of the node */
+	bool allocations_unknown;
+	/* devices that are not listed are gone; else they are not known now */
+	bool complete;
 	struct account_device_round *devices;
 	uint32_t n_devices;
 	struct account_use *uses;
@@ -108,14 +117,15 @@ struct account {
 	enum account_mode mode;
 	bool live;
 	uint64_t began_wall_ns, ended_wall_ns;
-	uint64_t ended_for_ns;                      /* of rounds, since it has ended */
-	struct account_counts total, delta;         /* ever, and of the last round */
-	uint32_t share;                             /* millionths of the unit, now */
+	uint64_t ended_for_ns;                      /* sum of rounds since its end */
+	struct account_counts total, delta;         /* since it began, and of the last round */
+	uint32_t share;                             /* millionths of the device, now */
 	enum account_source busy_from, memory_from; /* of the last round */
-	bool busy_unknown, memory_unknown;          /* of some round */
-	bool busy_ever, memory_ever;                /* known of some round */
-	uint64_t memory, memory_peak; /* the peak is the most that was ever seen or said */
-	uint64_t memory_high; /* of that, what is of the last round; 0: nothing is known */
+	bool busy_unknown, memory_unknown;          /* in some round */
+	bool busy_ever, memory_ever;                /* known in some round */
+	uint64_t memory, memory_peak; /* the peak is the highest ever sampled or reported */
+	/* the highest of the last round; 0: not known */
+	uint64_t memory_high;
 	bool peak_known;
 	uint64_t memory_rest; /* byte-nanoseconds below a byte-second */
 	bool matched;         /* in the round that is being counted */
@@ -125,15 +135,15 @@ struct account_device {
 	char *uuid;
 	struct account **uses;
 	size_t n_uses;
-	struct account_counts
-		past; /* of accounts that are not kept any more; .allocated and .memory stay 0 */
+	/* of accounts that are not kept any more; .allocated_ns and .memory_byte_s stay 0 */
+	struct account_counts past;
 	uint64_t present_ns, idle_gpu_ns, busy_ns, other_busy_ns, cost_nano, idle_cost_nano;
 	struct {
 		uint64_t present_ns, idle_gpu_ns, busy_ns, other_busy_ns, cost_nano,
 			idle_cost_nano;
 	} delta;
 	uint64_t present_rest;
-	uint32_t allocated; /* millionths that are held now */
+	uint32_t allocated; /* millionths that are allocated now */
 	bool listed;        /* in the last round */
 };
 
@@ -161,8 +171,8 @@ int accounts_round(struct accounts *a, const struct account_round *r,
 struct account_device *accounts_find_device(const struct accounts *a, const char *uuid);
 
 /*
- * What was kept: first the units, then their accounts. accounts_settle() then finds the past of each unit as what
- * its parts lack of its whole; parts that come to more than the whole make the whole larger.
+ * Restore saved figures: first the devices, then their accounts. accounts_settle() then sets the past of each
+ * device to what its parts lack of its whole. Parts that exceed the whole enlarge it.
  */
 int accounts_restore_device(struct accounts *a, const char *uuid, struct account_device **ret,
 	struct error *err) MUST_USE;
