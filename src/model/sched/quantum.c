@@ -36,7 +36,10 @@ void sched_quantum_end(struct sched *t, const struct sched_share *holder,
 		if (!interrupted)
 			p->yielded = sched_is_idle(p);
 		p->awaited = false;
-		p->quantum_ends[why]++;
+		if (why == SCHED_END_CHANGED && !p->n_clients)
+			p->quantum_ends[SCHED_END_CLOSED]++;
+		else
+			p->quantum_ends[why]++;
 		g->holder = NULL;
 		g->paused = false;
 		sched_mark_dirty(t, g);
@@ -50,8 +53,7 @@ void sched_regroup_slice(struct sched *t, struct sched_slice *s, uint64_t now)
 	for (const struct sched_share *p = s->shares; p; p = p->sibling) {
 		sched_mark_dirty(t, p->gpu);
 		if (p->gpu->holder == p)
-			sched_quantum_end(t, p,
-				p->n_clients ? SCHED_END_CHANGED : SCHED_END_CLOSED, now);
+			sched_quantum_end(t, p, SCHED_END_CHANGED, now);
 	}
 }
 

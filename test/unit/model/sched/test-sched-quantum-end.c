@@ -223,6 +223,23 @@ static void sched_quantum_end__closed_with_its_last_process(void **state)
 	assert_ended(0, SCHED_END_CLOSED);
 }
 
+static void sched_quantum_end__of_a_gang_is_closed_only_where_no_process_is_left(void **state)
+{
+	struct sched_account other;
+
+	(void)state;
+	begin_gang();
+	want(e.clients[1]);
+	want(e.other);
+	pass(MS);
+	assert_true(account(1).has_quantum);
+	sched_client_free(e.t, e.other, e.now);
+	sched_account(e.t, e.slices[1], 1, e.now, &other);
+	assert_int_equal(other.quantum_ends[SCHED_END_CLOSED], 1);
+	assert_int_equal(account(1).quantum_ends[SCHED_END_CLOSED], 0);
+	assert_true(account(1).quantum_ends[SCHED_END_CHANGED] > 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -242,6 +259,9 @@ int main(void)
 		cmocka_unit_test_teardown(sched_quantum_end__changed_with_the_share_or_the_gpus,
 			end),
 		cmocka_unit_test_teardown(sched_quantum_end__closed_with_its_last_process, end),
+		cmocka_unit_test_teardown(
+			sched_quantum_end__of_a_gang_is_closed_only_where_no_process_is_left,
+			end),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
