@@ -3,7 +3,7 @@
 
 #include <errno.h>
 
-#define MAKE_ROOM_TRIES 64 /* a quarter of the buckets each: then there are none left */
+#define MAKE_ROOM_TRIES 64 /* each drops a quarter of the buckets: none is left */
 
 static int save_usage_period(struct usage_db *l, const struct usage_db_period *p,
 	int64_t *ret_id, struct error *err)
@@ -32,7 +32,7 @@ static int save_usage_period(struct usage_db *l, const struct usage_db_period *p
 	return sql_do(&l->sql, stmt, "write", err);
 }
 
-/* The number of whom a row is about; it is made when it is needed. */
+/* Sets *ret_id to the account that @row belongs to; creates the account if needed. */
 static int save_usage_account(struct usage_db *l, sqlite3_stmt *find, sqlite3_stmt *make,
 	const struct usage_db_row *row, int64_t *ret_id, struct error *err)
 {
@@ -113,7 +113,7 @@ static int save_usage_batch(struct usage_db *l, const struct usage_db_batch *b,
 	return sql_run(&l->sql, "COMMIT", err);
 }
 
-/* The batch did not fit. Makes room if it is our own ceiling that was in the way. */
+/* The batch did not fit. Makes space if the file's own limit was the cause. */
 static int free_batch_space(struct usage_db *l, struct error *err)
 {
 	int64_t pages = 0, max = 0;
@@ -123,7 +123,7 @@ static int free_batch_space(struct usage_db *l, struct error *err)
 	if (sql_number(&l->sql, "PRAGMA page_count", &pages, &why) < 0 ||
 		sql_number(&l->sql, "PRAGMA max_page_count", &max, &why) < 0 ||
 		pages + pages / 16 + 64 < max)
-		return -1; /* the disk: @err says so */
+		return -1; /* the disk is full: @err says so */
 	r = usage_db_drop_oldest(l, &why);
 	if (r < 0) {
 		error_copy(err, &why);
@@ -169,7 +169,7 @@ int usage_db_add(struct usage_db *l, const struct usage_db_batch *b, uint64_t no
 	}
 	if (r < 0)
 		return error_set(err, ERR_LIMIT, "ledger '%s': no room can be made", l->path);
-	/* The batch is in. What cannot be tidied now can be the next time. */
+	/* The batch is in the file. The next call can merge and drop what this call cannot. */
 	if (usage_db_age(l, now_s, &ignored) < 0)
 		sql_rollback(&l->sql);
 	return renewed ? USAGE_DB_RECREATED : 0;

@@ -2,13 +2,13 @@
 #include "io/usage-db/internal.h"
 
 /*
- * What becomes of old buckets: merged into longer ones, without changing a sum, and dropped when the
- * file comes near its ceiling.
+ * Old buckets: merged into longer buckets, without changing a sum, and dropped when the file comes near its size
+ * limit.
  */
 
-#define MERGE_AT_ONCE 48 /* buckets in one call: it takes milliseconds */
+#define MERGE_AT_ONCE 48 /* buckets in one call, which takes milliseconds */
 
-/* Percent of the ceiling: above the first the oldest go until the second is left. */
+/* Percent of the size limit. Above DROP_ABOVE the oldest buckets are dropped, down to DROP_TO. */
 #define DROP_ABOVE 90
 #define DROP_TO    80
 
@@ -19,7 +19,8 @@ static const struct {
 	{ 86400, USAGE_DB_DAYS_AFTER_S },
 };
 
-/* The first bucket that is due, its id and start; 0: none. A long bucket is due as a whole. */
+/* The first bucket that is due: id and start; 0: none. The span that it is merged into must have ended as a
+ * whole. */
 static int find_due(struct usage_db *l, int64_t span_s, int64_t before_s, int64_t *id,
 	int64_t *start_s, struct error *err)
 {
@@ -62,7 +63,7 @@ static int move_period(struct usage_db *l, int64_t id, int64_t start_s, int64_t 
 	return sql_do(&l->sql, stmt, "write", err);
 }
 
-/* Runs @text with the numbers @a and @b for its parameters. */
+/* Runs @text with the parameters @a and @b. */
 static int run_with(struct usage_db *l, const char *text, int64_t a, int64_t b,
 	struct error *err)
 {
@@ -83,7 +84,7 @@ static int drop_period(struct usage_db *l, int64_t id, struct error *err)
 	return run_with(l, "DELETE FROM periods WHERE id = ?", id, 0, err);
 }
 
-/* 1: merged one, 0: none is due. */
+/* 1: merged a bucket; 0: none is due. */
 static int merge_next_period(struct usage_db *l, int64_t span_s, int64_t before_s,
 	struct error *err)
 {
@@ -121,7 +122,7 @@ static int merge_old_periods(struct usage_db *l, uint64_t now_s, struct error *e
 	return 0;
 }
 
-/* Pages in use, in percent of the ceiling. */
+/* Used pages, in percent of the size limit. */
 static int read_used_percent(struct usage_db *l, int64_t *ret_percent, struct error *err)
 {
 	int64_t pages = 0, unused = 0, max = 1;
@@ -134,7 +135,7 @@ static int read_used_percent(struct usage_db *l, int64_t *ret_percent, struct er
 	return 0;
 }
 
-/* The oldest bucket, but none that begins when the newest does. 1: dropped, 0: there is none. */
+/* Drops the oldest bucket, unless it begins with the newest one. 1: dropped; 0: none. */
 static int drop_oldest_period(struct usage_db *l, struct error *err)
 {
 	CLEANUP(sql_finalizep) sqlite3_stmt *stmt = NULL;

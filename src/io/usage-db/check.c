@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <string.h>
 
-/* The bounds of a batch as tables: what comes from the API server and the driver is not ours. */
+/* Limits of a batch, as tables: its texts come from the API server and the driver. */
 
 struct text_bound {
 	const char *name;
@@ -103,7 +103,7 @@ static int check_period(const struct usage_db_batch *b, struct error *err)
 			"ledger: period: price and covered time are not below 0 nor above 2^53");
 	if (check_usage_texts(p, "period", 0, period_texts, ARRAY_LEN(period_texts), err) < 0)
 		return -1;
-	/* No overflow: 2^14 rows of at most 2^53 each. */
+	/* 2^14 rows of at most 2^53 each may overflow. */
 	for (size_t i = 0; i < b->n_deltas; i++) {
 		if (check_usage_row(&b->deltas[i], i, err) < 0)
 			return -1;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* What the parts of the ledger share. Inside src/io/usage-db only. */
+/* Private to src/io/usage-db. */
 #include "io/usage-db/usage-db.h"
 #include "io/usage-db/sql.h"
 
-/* Columns that are added when rows of the same key meet, but the peak, of which the larger stays. */
+/* How two rows of one key are added: columns are summed; of the peak the larger stays. */
 #define USAGE_DB_ADD                                                                 \
 	" ON CONFLICT DO UPDATE SET held_ns = held_ns + excluded.held_ns,"           \
 	" gpu_ns = gpu_ns + excluded.gpu_ns, busy_ns = busy_ns + excluded.busy_ns,"  \
@@ -28,22 +28,23 @@ struct usage_db {
 	uint64_t max_bytes;
 };
 
-/* Whether a batch obeys the header; ERR_INVALID or ERR_LIMIT names the row and field. */
+/* Whether a batch obeys usage-db.h; ERR_INVALID or ERR_LIMIT names the row and the field. */
 int usage_db_check(const struct usage_db_batch *b, struct error *err) MUST_USE;
 
-/* Merges and drops what is due, a bounded part, in a transaction of its own. */
+/* Merges and drops a bounded part of what is due, in a transaction of its own. */
 int usage_db_age(struct usage_db *l, uint64_t now_s, struct error *err) MUST_USE;
 
-/* Drops a quarter of the buckets, the oldest, but not the newest; 1: there was one to drop. */
+/* Drops the oldest quarter of the buckets, but never the newest bucket. 1: dropped; 0: nothing to drop; < 0:
+ * failed. */
 int usage_db_drop_oldest(struct usage_db *l, struct error *err) MUST_USE;
 
 /* Inside a transaction: replaces all totals. */
 int usage_db_totals_set(struct usage_db *l, const struct usage_db_batch *b,
 	struct error *err) MUST_USE;
 
-/* Opens the file of @l, or begins a new one if it is damaged, after a failure that closed it; nothing
- * if it is open. 0, USAGE_DB_RECREATED or < 0. */
+/* Opens the file of @l again after a failure closed it; does nothing if it is open. Recreates a damaged file. 0,
+ * USAGE_DB_RECREATED or < 0. */
 int usage_db_reopen(struct usage_db *l, struct error *err) MUST_USE;
 
-/* Renames the file of @l, which is damaged, and begins a new one. USAGE_DB_RECREATED or < 0. */
+/* Renames the damaged file of @l and creates a new file. USAGE_DB_RECREATED or < 0. */
 int usage_db_recreate(struct usage_db *l, struct error *err) MUST_USE;

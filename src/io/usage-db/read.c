@@ -125,7 +125,7 @@ static int begin_usage_read(struct usage_db_reading *r, const char *path, int fl
 	if (got >= 0)
 		got = sql_run(&r->sql, "BEGIN", err);
 	if (got >= 0)
-		got = sql_identify(&r->sql, err); /* the first look at the file */
+		got = sql_identify(&r->sql, err); /* the first access to the file */
 	if (got < 0)
 		sql_finip(&r->sql);
 	return got;
@@ -141,8 +141,8 @@ int usage_db_read(const char *path, uint64_t from_s, uint64_t to_s, usage_db_eac
 	if (got < 0)
 		return got;
 	got = begin_usage_read(&r, path, SQLITE_OPEN_READONLY, &why);
-	/* An agent that was killed in the middle of a write left its journal, and who may only read
-	 * cannot take the half of a write back. Who may write can, without making any file. */
+	/* If an agent was killed during a write, its journal is still there. A reader with read permission only
+	 * cannot roll the write back. A reader with write permission can, and creates no file. */
 	if (got < 0 && why.code == ERR_PERMISSION)
 		got = begin_usage_read(&r, path, SQLITE_OPEN_READWRITE, &why);
 	if (got < 0 && why.code == ERR_PERMISSION)
@@ -157,7 +157,7 @@ int usage_db_read(const char *path, uint64_t from_s, uint64_t to_s, usage_db_eac
 	if (got == 0)
 		got = read_usage_periods(&r, from_s, to_s, err);
 	else
-		got = 0; /* the agent has just made the file */
+		got = 0; /* the agent has just created the file */
 	sql_finip(&r.sql);
 	return got;
 }

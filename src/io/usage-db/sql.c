@@ -8,7 +8,7 @@
 
 #define USAGE_DB_EXPECTED \
 	"the usage records of gpusliced (" USAGE_DB_FILE " in its state directory)"
-#define TEXT_MAX (64 << 10) /* bytes of any value or statement in a ledger */
+#define TEXT_MAX (64 << 10) /* bytes of any value or statement */
 
 void sql_finip(struct sql *s)
 {
@@ -37,7 +37,7 @@ int sql_fail(struct sql *s, const char *what, struct error *err)
 			code == SQLITE_NOTADB ? "a file of another kind" : "a damaged one",
 			text);
 	case SQLITE_FULL:
-		/* The disk, or our own ceiling? Whoever asks finds out by making room. */
+		/* The disk or the file's own limit? free_batch_space() finds out. */
 		s->full = true;
 		(void)error_sys(err, ENOSPC, "%s ledger '%s'", what, s->path);
 		return -1;
@@ -61,7 +61,7 @@ int sql_fail(struct sql *s, const char *what, struct error *err)
 
 int sql_open(struct sql *s, const char *path, int flags, struct error *err)
 {
-	/* The schema of a file that somebody hands us does nothing but hold tables. */
+	/* A file from elsewhere may have a hostile schema: it must do nothing but hold tables. */
 	static const char settings[] =
 		"PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON; "
 		"PRAGMA mmap_size = 0; PRAGMA temp_store = MEMORY; "

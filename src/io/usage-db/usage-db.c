@@ -16,7 +16,7 @@
 #define PATH_CAP 4096
 #define DAMAGED  ".damaged-"
 
-/* Strict tables: a sum that does not fit 63 bits fails, and never becomes a float. */
+/* Strict tables: a sum beyond 63 bits fails and never becomes a float. */
 static const char schema[] =
 	"CREATE TABLE periods(id INTEGER PRIMARY KEY, start_s INTEGER NOT NULL, "
 	"end_s INTEGER NOT NULL, node TEXT NOT NULL, instance_type TEXT NOT NULL, "
@@ -37,13 +37,13 @@ static const char schema[] =
 	"v2 INTEGER NOT NULL, v3 INTEGER NOT NULL, v4 INTEGER NOT NULL, v5 INTEGER NOT NULL, "
 	"v6 INTEGER NOT NULL, v7 INTEGER NOT NULL) STRICT, WITHOUT ROWID;";
 
-/* Makes the file, or sees that what is there is one that nobody slipped in. */
+/* Creates the file, or checks that the existing file is a regular file with one link. */
 static int make_file(const char *path, struct error *err)
 {
 	CLEANUP(closep) int fd = -1;
 	struct stat st;
 
-	/* A file that is there is not opened: closing it would drop the locks of this process. */
+	/* An existing file is not opened: closing it would drop this process's locks. */
 	if (lstat(path, &st) == 0) {
 		if (!S_ISREG(st.st_mode) || st.st_nlink > 1)
 			return error_set(err, ERR_INVALID,
@@ -86,7 +86,7 @@ static int check_pages(struct usage_db *l, struct error *err)
 	return 0;
 }
 
-/* In one transaction: is it ours, whole, and if it is empty, made. */
+/* In one transaction: identifies the file, then checks its pages, or creates the schema if it is empty. */
 static int prepare_usage_db(struct usage_db *l, struct error *err)
 {
 	int r;
@@ -131,7 +131,7 @@ static int open_usage_db(struct usage_db *l, struct error *err)
 	return r;
 }
 
-/* Of files that were renamed only @keep stays: they are as large as a ledger. */
+/* Of the renamed files only @keep stays: each is as large as the usage records. */
 static void remove_old_renamed_files(const char *path, const char *keep)
 {
 	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
@@ -161,7 +161,7 @@ int usage_db_recreate(struct usage_db *l, struct error *err)
 	sql_finip(&l->sql);
 	if (n < 0 || (size_t)n >= sizeof(aside))
 		return error_set(err, ERR_LIMIT, "the path '%.100s...' is too long", l->path);
-	/* First the journal, so that it is never taken for that of the new file. */
+	/* The journal first, so that SQLite never takes it for the new file's journal. */
 	(void)snprintf(journal, sizeof(journal), "%s-journal", l->path);
 	if (unlink(journal) < 0 && errno != ENOENT)
 		return error_sys(err, errno, "remove '%s'", journal);

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <strings.h>
 
-/* The header is a stranger's: nothing is copied, and what does not parse counts as not wanted. */
+/* A remote client wrote the header: nothing is copied, and a malformed part counts as not wanted. */
 
 struct accept_piece {
 	const char *text;
@@ -22,7 +22,7 @@ static struct accept_piece trim_accept_piece(struct accept_piece p)
 	return p;
 }
 
-/* Takes what is before the next @sep off *rest. */
+/* Cuts the text before the next @sep off *rest. */
 static bool next_accept_piece(struct accept_piece *rest, char sep, struct accept_piece *ret)
 {
 	const char *end;
@@ -57,7 +57,7 @@ static bool skip_accept_prefix(struct accept_piece *p, const char *text)
 	return true;
 }
 
-/* "0.75" in thousandths; what is no weight is 0. */
+/* "0.75" in thousandths; a malformed weight is 0. */
 static unsigned parse_accept_quality(struct accept_piece p)
 {
 	unsigned value = 0, unit = 1000;
@@ -95,7 +95,7 @@ static void parse_accept_range(struct accept_piece range, unsigned *open, unsign
 	}
 	if (is_accept_piece(type, "application/openmetrics-text") && known_version && q > *open)
 		*open = q;
-	/* Whatever version of plain text it names: what others read there reads ours. */
+	/* Any version of plain text: a client of other versions can read this text too. */
 	if ((is_accept_piece(type, "text/plain") || is_accept_piece(type, "text/*") ||
 		    is_accept_piece(type, "*/*")) &&
 		q > *plain)

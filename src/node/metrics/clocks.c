@@ -8,16 +8,15 @@
 #define CLOCK_SAMPLES_FIRST 64
 
 struct clock_sample {
-	uint64_t
-		at_ns; /* the view's time: a sample is a little later than the view that it is in */
+	uint64_t at_ns; /* time of the view, slightly before that of the sample */
 	uint64_t reasons;
 };
 
 struct clock_gpu {
 	char uuid[GPU_UUID_MAX];
 	uint64_t total[METRICS_CLOCK_EVENTS];
-	uint64_t sample_ns; /* of the newest */
-	uint64_t n;         /* ever; the newest is ring[(n - 1) % room] */
+	uint64_t sample_ns; /* of the newest sample */
+	uint64_t n;         /* samples ever; the newest is ring[(n - 1) % room] */
 	size_t room;
 	struct clock_sample *ring;
 };
@@ -28,7 +27,7 @@ struct metrics_clocks {
 	struct clock_gpu gpus[METRICS_CLOCK_GPUS];
 };
 
-/* dcgm-exporter's names, which are those of dcgmi. */
+/* dcgm-exporter's names, which dcgmi has too. */
 const char *metrics_clock_event(size_t bit)
 {
 	static const char *const names[METRICS_CLOCK_EVENTS] = { "gpu_idle", "clocks_setting",
@@ -71,7 +70,7 @@ struct metrics_clocks *metrics_clocks_free(struct metrics_clocks *c)
 	return NULL;
 }
 
-/* --- what is kept --- */
+/* --- samples --- */
 
 static struct clock_gpu *find_clock_gpu(struct metrics_clocks *c, const char *uuid)
 {
@@ -86,7 +85,7 @@ static const struct clock_sample *get_newest_clock_sample(const struct clock_gpu
 	return s->n ? &s->ring[(s->n - 1) % s->room] : NULL;
 }
 
-/* A new one, in place of the one that was not seen for longest where there is no room. */
+/* Adds a GPU. If all places are taken, the GPU with the oldest last sample is dropped. */
 static struct clock_gpu *add_clock_gpu(struct metrics_clocks *c, const char *uuid)
 {
 	struct clock_gpu *s = &c->gpus[0];
@@ -104,13 +103,13 @@ static struct clock_gpu *add_clock_gpu(struct metrics_clocks *c, const char *uui
 	return s;
 }
 
-/* Room for one look more; false: there is no memory, and this one is not counted. */
+/* Makes room for one more sample; false: out of memory, and the sample is not counted. */
 static bool grow_clock_ring(struct clock_gpu *s)
 {
 	size_t room = s->room ? s->room * 2 : CLOCK_SAMPLES_FIRST;
 	struct clock_sample *ring;
 
-	/* Until it is as large as it gets it has not gone round, so it can grow as it lies. */
+	/* A ring below its final size has not wrapped around, so it can grow in place. */
 	if (s->ring && (s->n < s->room || s->room == METRICS_CLOCK_SAMPLES))
 		return true;
 	ring = reallocarray(s->ring, room, sizeof(*ring));

@@ -15,11 +15,11 @@ struct metrics_label_filter {
 	regex_t patterns[METRICS_LABEL_PATTERNS_MAX];
 };
 
-/* --- Go's expressions as POSIX's --- */
+/* --- from Go's expressions to POSIX's --- */
 
 static const struct {
 	char letter;
-	const char *outside, *inside; /* of brackets; NULL: cannot be said there */
+	const char *outside, *inside; /* of brackets; NULL: not possible there */
 } classes[] = {
 	{ 'A', "^", NULL },
 	{ 'B', "\\B", NULL },
@@ -33,7 +33,7 @@ static const struct {
 	{ 'z', "$", NULL },
 };
 
-/* What is behind a backslash; false: it has no like. */
+/* Appends the character behind a backslash; false: POSIX has no equivalent. */
 static bool append_escaped_char(struct buf *to, char c, bool inside)
 {
 	for (size_t i = 0; i < ARRAY_LEN(classes); i++)
@@ -54,7 +54,7 @@ static bool append_escaped_char(struct buf *to, char c, bool inside)
 	return true;
 }
 
-/* From behind '[' to behind its ']'; NULL: there is none, or something has no like. */
+/* From behind '[' to behind its ']'; NULL: no ']', or no equivalent. */
 static const char *append_bracket(struct buf *to, const char *p)
 {
 	const char *end;
@@ -83,7 +83,7 @@ static const char *append_bracket(struct buf *to, const char *p)
 	return *p ? p + 1 : NULL;
 }
 
-/* From '(': a group that captures or not is one, whatever its name. NULL: flags. */
+/* From '(': groups of all kinds become plain groups. NULL: flags. */
 static const char *append_group(struct buf *to, const char *p)
 {
 	buf_puts(to, "(");
@@ -96,7 +96,7 @@ static const char *append_group(struct buf *to, const char *p)
 	return p ? p + 1 : NULL;
 }
 
-/* {n}, {n,} or {n,m} as it is; any other brace is one. */
+/* {n}, {n,} and {n,m} stay; any other brace is literal. */
 static const char *append_brace(struct buf *to, const char *p)
 {
 	size_t n = 1 + strspn(p + 1, "0123456789");
@@ -116,7 +116,7 @@ static bool is_repetition(char c)
 	return c == '*' || c == '+' || c == '?' || c == '}';
 }
 
-/* One step; NULL: it has no like. */
+/* One step; NULL: no equivalent. */
 static const char *append_next_piece(struct buf *to, const char *p)
 {
 	const char *from = p;
@@ -135,7 +135,7 @@ static const char *append_next_piece(struct buf *to, const char *p)
 		buf_add(to, p++, 1);
 		break;
 	}
-	/* As few as possible, or as many: it is the same whether it matches. */
+	/* Lazy or greedy makes no difference to whether a key matches. */
 	if (is_repetition(p[-1]) && p > from && *p == '?' && *from != '}')
 		p++;
 	return p;

@@ -138,7 +138,7 @@ const struct option_def metrics_option_defs[] = {
 };
 const size_t metrics_n_option_defs = ARRAY_LEN(metrics_option_defs);
 
-/* What dcgm-exporter reads and we do not, and what to do instead. @usual: the value that asks for nothing. */
+/* What only dcgm-exporter reads, and what to do instead. @usual: the value that asks for nothing. */
 static const struct {
 	const char *env, *usual, *why;
 } not_here[] = {

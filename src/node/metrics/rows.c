@@ -11,7 +11,7 @@ static bool read_bool_member(const void *object, size_t at)
 	return flag;
 }
 
-/* The member in *ret; false: it is not known. */
+/* Reads the member into *ret; false: not known. */
 static bool read_member(const struct metrics_row *row, const void *object, uint64_t *ret)
 {
 	const char *at = (const char *)object + row->at;

@@ -2,23 +2,24 @@
 #pragma once
 
 /*
- * Families that are members of a struct of the view: one row of a table says which, and one loop writes them all,
- * family by family as the formats want it. A member that is all ones (VIEW_NONE, UINT64_MAX) is not known.
+ * Families that are members of a struct of the view. One row of a table describes each family, and one loop
+ * writes all, family by family as the formats require. A member with all bits set (VIEW_NONE, UINT64_MAX) is not
+ * known.
  * Thread: any.
  */
 #include "node/metrics/write.h"
 
 struct metrics_row {
 	struct metrics_family family;
-	uint16_t at;  /* of the member */
+	uint16_t at;  /* offset of the member */
 	uint8_t size; /* 1 (bool), 4 or 8 bytes */
 	uint8_t kind; /* enum metrics_kind */
-	uint16_t
-		known; /* 1 + where the bool is that says whether it is known; 0: it always is. A counter that
-			   has counted stays, so that sums hold. */
-	uint16_t
-		current; /* the same of a counter that has no line while it is not known whether it grows:
-			     one that stands still would say that nothing happens */
+	/* 1 + offset of the bool that says whether the member is known; 0: always. A counter above 0 keeps its line,
+	 * so that sums hold. */
+	uint16_t known;
+	/* Likewise. A counter has no line while its growth is not known: a constant line would mean that nothing
+	 * happens. */
+	uint16_t current;
 };
 
 #define METRICS_MEMBER(type, member, kind_) \
@@ -26,7 +27,7 @@ struct metrics_row {
 #define METRICS_KNOWN(type, member)   .known = 1 + offsetof(type, member)
 #define METRICS_CURRENT(type, member) .current = 1 + offsetof(type, member)
 
-/* Objects of one struct, with the label block of each; one without a block has no lines. */
+/* Objects of one struct, with the label block of each. An object without a block has no lines. */
 struct metrics_objects {
 	const void *const *object;
 	const struct metrics_text *labels;

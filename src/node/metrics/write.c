@@ -51,7 +51,7 @@ uint32_t metrics_labels(struct metrics_writer *w)
 uint32_t metrics_labels_from(struct metrics_writer *w, struct metrics_text other)
 {
 	uint32_t start = (uint32_t)w->labels.len, done = 0;
-	char part[512]; /* adding can move what is added from */
+	char part[512]; /* adding may move the memory of the source */
 
 	while (done < other.len && buf_ok(&w->labels)) {
 		uint32_t n = other.len - done;
@@ -153,13 +153,13 @@ void metrics_begin_dcgm(struct metrics_writer *w, const struct metrics_counter *
 	w->help = c->help;
 	w->unit = NULL;
 	w->type = (enum metrics_type)c->type;
-	/* A counter of OpenMetrics ends in _total, and no dashboard asks for DCGM's names with that. */
+	/* An OpenMetrics counter ends in _total, but dashboards ask for DCGM's names without it. */
 	if (open_metrics(w) && w->type == METRICS_COUNTER)
 		w->type = METRICS_UNKNOWN;
 	begin_metric_line(w, "");
 }
 
-/* In OpenMetrics a family has the name without the suffix, in the other one the name of its lines. */
+/* OpenMetrics names a family without the suffix; the text format names it like its lines. */
 static void head_line(struct metrics_writer *w, const char *what)
 {
 	buf_add(w->out, "# ", 2);

@@ -13,8 +13,8 @@ struct xid_record {
 
 struct metrics_xids {
 	pthread_mutex_t lock;
-	struct view *last; /* a reference; NULL: none was shown */
-	uint64_t n;        /* ever; the newest is ring[(n - 1) % METRICS_XIDS_MAX] */
+	struct view *last; /* a reference; NULL: no view yet */
+	uint64_t n;        /* records ever; the newest is ring[(n - 1) % METRICS_XIDS_MAX] */
 	struct xid_record ring[METRICS_XIDS_MAX];
 };
 
@@ -84,7 +84,7 @@ void metrics_xids_update(struct metrics_xids *x, struct view *v)
 	(void)view_unref(old);
 }
 
-/* Adds to the row of @xid, or puts one where it belongs by number. */
+/* Adds to the row of this XID, or inserts a row, by number. */
 static size_t merge_xid_row(struct metrics_xid *rows, size_t n, size_t max,
 	const struct xid_record *s)
 {

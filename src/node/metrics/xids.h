@@ -2,11 +2,12 @@
 #pragma once
 
 /*
- * Which XIDs came in the last minutes, for DCGM_EXP_XID_ERRORS_COUNT: a view has counters only, so who makes the
- * views shows each here, and what has grown since the one before is remembered with its time.
+ * Records which XIDs came in the last minutes, for DCGM_EXP_XID_ERRORS_COUNT. A view has only counters. So the
+ * maker of the views passes each view to metrics_xids_update(), which records the growth since the view before,
+ * with the time.
  *
- * At most METRICS_XIDS_MAX kinds of XID and GPU and moment are kept; the oldest go first.
- * Thread: any (one lock inside, held for short; no other is taken under it).
+ * At most METRICS_XIDS_MAX records (XID, GPU, time) are kept; the oldest are dropped first.
+ * Thread: any (one lock inside, held briefly; no other lock is taken under it).
  */
 #include "lib/base/error.h"
 #include "node/view/view.h"
@@ -19,7 +20,8 @@ int metrics_xids_new(struct metrics_xids **ret, struct error *err) MUST_USE;
 struct metrics_xids *metrics_xids_free(struct metrics_xids *x); /* returns NULL */
 DEFINE_CLEANUP(struct metrics_xids *, metrics_xids_free)
 
-/* Each view, in order; a reference to the last is kept. What the first one has is old. */
+/* Called with each view, in order; holds a reference to the last one. The counts of the first view are not
+ * recorded. */
 void metrics_xids_update(struct metrics_xids *x, struct view *v);
 
 struct metrics_xid {
@@ -27,7 +29,7 @@ struct metrics_xid {
 	uint64_t count;
 };
 
-/* Those of a GPU in the @window_ns before @now_ns (monotonic, a view's), by number; returns how many
+/* The XIDs of a GPU in the @window_ns before @now_ns (monotonic, the time of a view), by number. Returns how many
  * of @max were written. */
 size_t metrics_xids_within(struct metrics_xids *x, const char *uuid, uint64_t now_ns,
 	uint64_t window_ns, struct metrics_xid *ret, size_t max);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "node/view/view.h"
 
-/* The first sum that does not hold is the one that is told. */
+/* Reports the first sum that does not hold. */
 
 static int set_difference_error(struct error *err, const struct view_device *u,
 	const char *what, uint64_t sum, uint64_t whole)

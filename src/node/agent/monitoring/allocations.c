@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* --- what was given out --- */
+/* --- pending --- */
 
 static void free_pending_entry(struct monitoring_pending *g, size_t i)
 {
@@ -60,7 +60,7 @@ void monitoring_pending_fini(struct monitoring_pending *g)
 	*g = (struct monitoring_pending){ .n = 0 };
 }
 
-/* --- holds --- */
+/* --- allocations --- */
 
 static void fini_allocation(struct monitoring_allocation *h)
 {
@@ -105,7 +105,7 @@ static int compare_allocations(const void *a, const void *b)
 	return r ? r : compare_allocation_pods(a, b);
 }
 
-/* The first hold that is not before @key. */
+/* The first allocation that is not ordered before @key. */
 static size_t find_first_allocation(const struct monitoring_allocations *h,
 	const struct monitoring_allocation *key,
 	int (*order)(const struct monitoring_allocation *,
@@ -130,7 +130,7 @@ static int in_order_of(const struct monitoring_allocation *x,
 	return compare_allocations(x, y);
 }
 
-/* The same seat of the same pod's container; NULL: it was not held so. */
+/* The same replica of the same container in @h; NULL: that container did not hold the replica. */
 static const struct monitoring_allocation *same_in(const struct monitoring_allocations *h,
 	const struct monitoring_allocation *key)
 {
@@ -163,7 +163,8 @@ static bool copy_allocation_text(struct monitoring_allocation *to, const struct 
 	return to->namespace_ && to->pod && to->container && to->resource && to->id && to->uid;
 }
 
-/* As it is offered now; what is not stays what it was, and of what was never known the most is taken. */
+/* Sets the figures of the replica as now offered. A replica that is no longer offered keeps its last figures. A
+ * replica that was never known counts as the whole device, without a memory limit. */
 static void set_allocation_replica(struct monitoring_allocation *h,
 	const struct monitoring_allocation *before, const struct monitoring_replicas *replicas)
 {
@@ -208,7 +209,7 @@ static int fill_allocations(struct monitoring_allocations *ret, const struct pod
 			devices->v[device].uuid);
 	}
 	qsort(ret->v, ret->n, sizeof(*ret->v), compare_allocations);
-	for (size_t i = 0; i < ret->n; i++) { /* one is one */
+	for (size_t i = 0; i < ret->n; i++) { /* duplicates count once */
 		if (kept && compare_allocations(&ret->v[kept - 1], &ret->v[i]) == 0)
 			fini_allocation(&ret->v[i]);
 		else
@@ -218,7 +219,8 @@ static int fill_allocations(struct monitoring_allocations *ret, const struct pod
 	return 0;
 }
 
-/* Whether that UID is of somebody who had this seat before, and so not of who has it now. */
+/* Whether @uid belongs to a previous holder of this replica, and so not to the holder of @h. The checkpoint may
+ * be older than the list. */
 static bool is_previous_owner_uid(const struct monitoring_allocations *before,
 	const struct monitoring_allocation *h, const char *uid)
 {
@@ -254,7 +256,7 @@ static int set_uid(struct monitoring_allocation *h, const struct monitoring_allo
 	return 0;
 }
 
-/* When it was given, if it was since the list before. */
+/* Sets the time of the allocation, if the agent allocated the replica after the previous list. */
 static void set_since(struct monitoring_allocation *h, const struct monitoring_pending *g,
 	struct monitoring_span span)
 {
@@ -282,8 +284,12 @@ static void drop_listed(struct monitoring_pending *g, const struct monitoring_al
 }
 
 /*
- * Several pods with one seat, plugins' devices being one pod's each: it is whose it was not before; of several
- * of these, or none, the last listed one. Claims are shared by those who say so.
+ * Several pods list one replica, but a device of a plugin belongs to one pod. Only one pod keeps the replica:
+ *	1. A pod that did not hold the replica in the previous list goes before the pods that did.
+ *	2. Among equals, the pod that the kubelet lists last keeps the replica.
+ *	3. A pod that was superseded before stays superseded, if another pod remains.
+ *
+ * Resource claims are not affected: several pods may share a claim.
  */
 static void supersede_allocations(struct monitoring_allocation *v, size_t n,
 	const struct monitoring_allocations *before, const struct pod_devices *list)
@@ -309,7 +315,7 @@ static void supersede_allocations(struct monitoring_allocation *v, size_t n,
 		}
 	}
 	for (size_t k = 0; k < n; k++) {
-		/* Containers of one pod hand their devices on. */
+		/* Containers of one pod pass their devices on. */
 		v[k].superseded = strcmp(v[k].pod, v[keep].pod) != 0 ||
 				  strcmp(v[k].namespace_, v[keep].namespace_) != 0;
 		if (v[k].superseded)

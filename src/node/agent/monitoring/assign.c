@@ -6,23 +6,28 @@
 #include <string.h>
 
 /*
- * A process belongs to a container of its pod that holds the unit: the one in which the arbiter knows it, else the one
- * that /proc names, else the only one of its pod there. A process that belongs to no container makes the rest of the
- * unit's memory and time.
+ * Assigns the processes on a device to the containers that hold the device. The container of a process is
  *
- * A container without a process has used nothing only if the owner of every process on its unit is known. It is not
- * known, and so is the container's use, where
+ *	1. the container in whose slice the arbiter knows the process,
+ *	2. else the container that /proc names,
+ *	3. else the only container of the process's pod on that device.
  *
- *	1. the agent has a PID namespace of its own: NVML lists the processes of the caller's namespace alone;
- *	2. NVML names a process that /proc does not show: it has ended since, or is hidden from the agent;
- *	3. the process is of a pod whose container, or of a container whose pod, is not known yet.
+ * Memory and time of a process without a container are the rest of the device.
  *
- * A container that alone holds its unit then has the unit's own figures.
+ * A container without a process has used nothing only if the owner of every process on its device is known. The
+ * owner of a process is not known, and neither is the container's usage, if
+ *
+ *	1. the agent has a PID namespace of its own: NVML lists only the processes of the caller's namespace;
+ *	2. NVML names a process that /proc does not show: the process has ended since, or is hidden from the
+ *	   agent;
+ *	3. the container of the process's pod, or the pod of the process's container, is not known yet.
+ *
+ * A container that alone holds its device then gets the device's own figures.
  */
 
 enum owner { OWNER_CONTAINER, OWNER_OTHER, OWNER_HIDDEN };
 
-/* MONITORING_NONE also where it may be several. */
+/* Also MONITORING_NONE if several containers match. */
 static uint32_t find_pod_usage(const struct monitoring_usage *uses, uint32_t device,
 	const char *uid, const char *container)
 {
@@ -35,7 +40,7 @@ static uint32_t find_pod_usage(const struct monitoring_usage *uses, uint32_t dev
 			continue;
 		if (*container && !strcmp(in->container, container))
 			return i;
-		/* One that ended in this round is meant only if there is no other. */
+		/* A container that ended in this round matches only if no live one does. */
 		if (found == MONITORING_NONE || in->live) {
 			n = found != MONITORING_NONE && uses->v[found].in.live && in->live
 				    ? n + 1
@@ -46,7 +51,8 @@ static uint32_t find_pod_usage(const struct monitoring_usage *uses, uint32_t dev
 	return n == 1 && !*container ? found : MONITORING_NONE;
 }
 
-/* A container of the unit that may be of the pod @uid: pods are listed before their UID is known. */
+/* Whether a container on the device may belong to pod @uid. The kubelet lists a pod before the checkpoint has the
+ * pod's UID. */
 static bool may_be_of(const struct monitoring_usage *uses, uint32_t device, const char *uid)
 {
 	for (uint32_t i = 0; i < uses->n; i++)
@@ -75,9 +81,9 @@ static enum owner find_process_owner(const struct monitoring *mon,
 }
 
 /*
- * Under MPS the driver does not say of any process how long it computed, whatever it says while none does. Nor does a
- * container alone on the unit get the unit's time there: a counter that ends when a second one comes would be worse
- * than none.
+ * Under MPS the driver does not report how long a single process computed; what it reports while none computes
+ * does not count. A container alone on the device does not get the device's time either: that counter would end
+ * when a second container comes.
  */
 static bool under_mps(const struct monitoring_round *r, const struct monitoring_usage_entry *u)
 {
@@ -89,7 +95,7 @@ static bool under_mps(const struct monitoring_round *r, const struct monitoring_
 	return mps_shares(replica->resource, replica->device);
 }
 
-/* No process is seen yet. */
+/* Starts with no process on the device. */
 static void init_usage_processes(struct monitoring_round *r, uint32_t device, bool busy_known)
 {
 	for (uint32_t i = 0; i < r->usage.n; i++) {
@@ -121,7 +127,7 @@ static void add_process_usage(struct monitoring_usage_entry *u, const struct sam
 	u->in.busy_of_ns = interval_ns;
 }
 
-/* Each container without a process may be the owner of one that is hidden. */
+/* The owner of a hidden process may be any container without a process, so their usage is not known. */
 static void forget_idle(struct monitoring_round *r, uint32_t device)
 {
 	for (uint32_t i = 0; i < r->usage.n; i++) {

@@ -9,7 +9,7 @@
 
 #define UID_DIGITS 32
 
-/* Where a UID's separators are: 8-4-4-4-12. */
+/* Positions of the separators in a UID: 8-4-4-4-12. */
 static bool separator_at(size_t i)
 {
 	return i == 8 || i == 13 || i == 18 || i == 23;
@@ -20,7 +20,7 @@ static bool is_hex(char c)
 	return isxdigit((unsigned char)c) != 0;
 }
 
-/* The length of a UID with separators at @p, 36, or of one without, 32; 0: it is none. */
+/* The length of the UID at @p: 36 with separators, 32 without; 0: no UID. */
 static size_t uid_length(const char *p, const char *end)
 {
 	size_t n = 0, digits = 0;
@@ -58,7 +58,8 @@ bool monitoring_cgroup_pod(const char *text, size_t len, char ret[MONITORING_UID
 	return false;
 }
 
-/* Whether this is what the kubelet gives to containers only; volumes of pods are also mounted in the node's own tree. */
+/* Whether the kubelet mounts this path only into containers. Volumes of pods are also mounted in the node's own
+ * tree. */
 static bool of_container(const char *p, const char *end)
 {
 	static const char *const files[] = { "/etc-hosts ", "/containers/" };
@@ -72,7 +73,7 @@ static bool of_container(const char *p, const char *end)
 	return false;
 }
 
-/* A path behind a pod's is its tenant's: the first of a line counts. */
+/* The tenant controls the path below the pod's, so the first match of a line counts. */
 bool monitoring_mounts_pod(const char *text, size_t len, char ret[MONITORING_UID_MAX])
 {
 	static const char mark[] = "/pods/";

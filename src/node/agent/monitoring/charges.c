@@ -21,7 +21,7 @@ bool monitoring_read_number(const json_t *o, const char *key, uint64_t *ret)
 	return true;
 }
 
-/* --- slices of now --- */
+/* --- slices --- */
 
 static const json_t *find_slice_status_gpu(const json_t *seen, const char *uuid)
 {
@@ -37,7 +37,7 @@ static const json_t *find_slice_status_gpu(const json_t *seen, const char *uuid)
 	return NULL;
 }
 
-/* The use on that unit of who holds one of the slice's devices. */
+/* The usage entry, on that device, of the container that holds one of the slice's devices. */
 static uint32_t find_slice_usage(const struct stored_slice *slice, const char *uuid,
 	const struct monitoring_allocations *allocations)
 {
@@ -109,7 +109,7 @@ const struct monitoring_slice *monitoring_slices_find(const struct monitoring_sl
 {
 	uint32_t low = 0, high = s->n;
 
-	while (low < high) { /* the first behind those of @use */
+	while (low < high) { /* the first slice behind those of @use */
 		uint32_t mid = low + (high - low) / 2;
 
 		if (s->v[mid].usage <= use)
@@ -179,7 +179,7 @@ static void add_busy(struct monitoring_charge *c, struct account_use *in, uint64
 	uint64_t grown = charged_ns > c->charged_ns ? charged_ns - c->charged_ns : 0;
 
 	grown = grown > c->estimated_ns ? grown - c->estimated_ns : 0;
-	if (in->busy_from != ACCOUNT_FROM_SLICE) /* what NVML says of it counts no more */
+	if (in->busy_from != ACCOUNT_FROM_SLICE) /* the slice's time replaces NVML's */
 		in->busy_ns = in->busy_of_ns = 0;
 	in->busy_from = ACCOUNT_FROM_SLICE;
 	in->busy_ns += grown;
@@ -190,7 +190,7 @@ static void add_busy(struct monitoring_charge *c, struct account_use *in, uint64
 	c->estimated_ns = 0;
 }
 
-/* From when on it counts that is seen for the first time. */
+/* Sets the start of a charge at its first report; see charges.h. */
 static void init_slice_charge(struct monitoring_charge *c, const struct stored_slice *slice,
 	uint64_t charged_ns, uint64_t started_wall_ns, uint64_t wall_ns, uint64_t now_ns)
 {
@@ -211,7 +211,7 @@ static void init_slice_charge(struct monitoring_charge *c, const struct stored_s
 	c->at_ns = now_ns > age ? now_ns - age : 1;
 }
 
-/* A process without the libraries uses time that nobody is charged for. */
+/* The larger of NVML's and the arbiter's memory figures counts. */
 static void apply_slice_memory(struct monitoring_usage_entry *u,
 	const struct monitoring_slice *s)
 {
@@ -260,7 +260,7 @@ static int count_slice(struct monitoring_charges *c, const struct monitoring_sli
 	return 0;
 }
 
-/* Its pod is not listed any more: what it did last still is that one's. */
+/* Counts the last growth for the ended usage entry of the slice's container. */
 static void count_last(struct monitoring_charge *c, struct monitoring_usage *uses,
 	const struct monitoring_devices *devices, const json_t *by_id, uint64_t now_ns)
 {
@@ -286,7 +286,7 @@ static void count_last(struct monitoring_charge *c, struct monitoring_usage *use
 	}
 }
 
-/* Those whose slice is gone. */
+/* Drops the charges whose slice is gone. */
 static void drop_old(struct monitoring_charges *c, const json_t *by_id, bool known)
 {
 	size_t kept = 0;

@@ -2,12 +2,18 @@
 #pragma once
 
 /*
- * How much GPU time the slice runtime has charged to each slice since it was asked last. The arbiter's counters
- * only grow; what they grew while it could not be asked counts when it can again, less what was
- * counted for its container by NVML meanwhile. A slice that is new counts from zero; one that was there before
- * the agent, from what the agent before had counted (node/agent/monitoring/persist/persist.h), else from when it is seen first. The last growth
- * of a slice belongs to its container even if that is not listed any more, unless it ended while no agent
- * was there.
+ * Charges: the GPU time that the arbiter has charged to each slice since the agent's last poll.
+ *
+ * The arbiter's counters only grow. After a time without answers from the arbiter, the agent counts the whole
+ * growth at once. From that growth the agent subtracts what it counted from NVML for the container meanwhile.
+ *
+ * The start of a counter:
+ *	new slice                             zero;
+ *	slice that an earlier agent counted   the count of that agent (node/agent/monitoring/persist/persist.h);
+ *	other slice, older than this agent    the value at the first poll.
+ *
+ * The last growth belongs to the slice's container, even if the kubelet no longer lists the container. It is lost
+ * only if the container ended while no agent ran.
  * Thread: owner's.
  */
 #include "node/agent/monitoring/usage.h"
@@ -15,13 +21,13 @@
 
 struct monitoring_charge {
 	char id[SLICE_ID_DIGITS + 1], device_uuid[GPU_UUID_MAX];
-	char *usage_key;     /* owned: key of its use */
-	uint64_t charged_ns; /* as last told */
-	uint64_t at_ns;      /* when; 0: not yet by this agent */
+	char *usage_key;     /* owned: key of the usage entry */
+	uint64_t charged_ns; /* as last reported by the arbiter */
+	uint64_t at_ns;      /* time of that report; 0: none in this agent */
 	uint64_t at_wall_ns;
-	uint64_t estimated_ns; /* counted otherwise since */
-	bool restored;         /* by an agent before */
-	uint32_t usage;        /* of the round; MONITORING_NONE */
+	uint64_t estimated_ns; /* counted from other sources since */
+	bool restored;         /* from an earlier agent */
+	uint32_t usage;        /* position in the round; MONITORING_NONE */
 	bool present;
 };
 
@@ -30,47 +36,48 @@ struct monitoring_charges {
 	size_t n;
 };
 
-/* What the round has to know of one slice on one unit. */
+/* One slice on one device, for the round. */
 struct monitoring_slice {
 	const struct stored_slice *slice; /* borrowed */
-	uint32_t plan_gpu;                /* in its plan's gpus */
+	uint32_t plan_gpu;                /* position in the gpus of its plan */
 	uint32_t usage;
-	const json_t *status;     /* the arbiter's words: of the slice; NULL: none */
-	const json_t *gpu_status; /* and of this unit; NULL: none */
+	const json_t *status;     /* the arbiter's status of the slice; NULL: none */
+	const json_t *gpu_status; /* and of this device; NULL: none */
 };
 
 struct monitoring_slices {
-	struct monitoring_slice *v; /* by use */
+	struct monitoring_slice *v; /* by usage entry */
 	uint32_t n;
 	json_t *by_id; /* owned */
 };
 
-/* The slices of the uses of now. @allocations were given their uses. */
+/* The slices of the current usage entries. @allocations have their .usage set. */
 int monitoring_slices_make(struct monitoring_slices *ret, const struct slices *s,
 	const struct monitoring_allocations *allocations, struct error *err) MUST_USE;
 void monitoring_slices_fini(struct monitoring_slices *s);
-/* The last one of a use; NULL: none. Borrowed. */
+/* The last slice of a usage entry; NULL: none. Borrowed. */
 const struct monitoring_slice *monitoring_slices_find(const struct monitoring_slices *s,
 	uint32_t use);
 
 /*
- * Sets busy times and memory of the uses that have slices. @started_wall_ns: of the agent. Times of now.
+ * Sets busy time and memory of the usage entries that have slices. @started_wall_ns: start of the agent. @wall_ns
+ * and @now_ns: the current time.
  */
 int monitoring_charges_count(struct monitoring_charges *c,
 	const struct monitoring_slices *slices, struct monitoring_usage *uses,
 	const struct monitoring_devices *devices, uint64_t started_wall_ns, uint64_t wall_ns,
 	uint64_t now_ns, struct error *err) MUST_USE;
-/* After the accounts have counted: what was counted for them by other means. */
+/* Called after the accounts have counted: adds the time that they counted from other sources. */
 void monitoring_charges_add_estimate(struct monitoring_charges *c,
 	const struct monitoring_usage *uses);
-/* What an agent before has counted: .charged_ns, .at_wall_ns and .estimated_ns of @as. */
+/* Restores .charged_ns, .at_wall_ns and .estimated_ns of an earlier agent from @as. */
 int monitoring_charges_restore(struct monitoring_charges *c, const char *id, const char *unit,
 	const struct monitoring_charge *as, struct error *err) MUST_USE;
 void monitoring_charges_fini(struct monitoring_charges *c);
 
-/* Whether the arbiter has @pid among the processes of a use's slices; MONITORING_NONE: of none. */
+/* The usage entry in whose slices the arbiter knows @pid; MONITORING_NONE: none on that device. */
 uint32_t monitoring_slices_find_process(const struct monitoring_slices *s,
 	const struct monitoring_usage *uses, uint32_t device, uint32_t pid);
 
-/* An integer >= 0 of the arbiter's; false: it said none. */
+/* A number >= 0 of the arbiter's status; false: absent or malformed. */
 bool monitoring_read_number(const json_t *o, const char *key, uint64_t *ret);

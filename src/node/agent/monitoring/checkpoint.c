@@ -14,7 +14,6 @@ static int compare_checkpoint_entries(const void *a, const void *b)
 	return r ? r : strcmp(x->container, y->container);
 }
 
-/* Adds the ids of a list. */
 static int add_ids(struct monitoring_checkpoint *c, size_t *cap, const json_t *list,
 	struct monitoring_checkpoint_entry e, struct error *err)
 {
@@ -52,7 +51,7 @@ static int add_checkpoint_entry(struct monitoring_checkpoint *c, size_t *cap, js
 	json_t *ids = json_object_get(entry, "DeviceIDs"), *list;
 	const char *node;
 
-	(void)json_object_del(entry, "AllocResp"); /* the largest part, and of no use here */
+	(void)json_object_del(entry, "AllocResp"); /* the largest part, and unused */
 	if (!e.uid || !*e.uid || !e.container || !e.resource)
 		return 0;
 	if (json_is_array(ids))

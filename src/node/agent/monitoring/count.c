@@ -15,7 +15,7 @@ void monitoring_round_fini(struct monitoring_round *r)
 	free(r->gpus);
 }
 
-/* The offer, unless positions in it may be of something else. */
+/* The offer; NULL while its positions may belong to another inventory. */
 static const struct offer *get_valid_offer(const struct monitoring *mon)
 {
 	return mon->c.facts->offer_error.code == ERR_NONE ? mon->c.facts->offered.offer : NULL;
@@ -40,7 +40,7 @@ static int make_places(struct monitoring *mon, struct monitoring_round *r, struc
 	return 0;
 }
 
-/* Who held what in the round. */
+/* Sets the usage of the round: which container held which replica. */
 static int build_round_usage(struct monitoring *mon, struct monitoring_round *r,
 	struct error *err)
 {
@@ -49,7 +49,7 @@ static int build_round_usage(struct monitoring *mon, struct monitoring_round *r,
 	struct monitoring_allocations now;
 	bool first = mon->list_ns == 0;
 
-	/* Of those who were there before a time that is not known, nobody knows when in it they ended. */
+	/* After a time of unknown allocations, the end of an earlier allocation is not known. */
 	r->counted = mon->list ? first || monitoring_allocations_known(mon)
 			       : !first && mon->unknown_rounds < MONITORING_UNKNOWN_ROUNDS_MAX;
 	if (!mon->list) {
@@ -65,7 +65,7 @@ static int build_round_usage(struct monitoring *mon, struct monitoring_round *r,
 	mon->allocation_list = now;
 	mon->list_ns = r->now_ns;
 	mon->unknown_rounds = 0;
-	/* Those who were there before us held it before too. */
+	/* At the first list, the pods held their devices before the agent started too. */
 	return monitoring_usage_make(&r->usage, &mon->allocation_list,
 		first ? &mon->allocation_list : &r->allocations_before, &r->devices, span,
 		r->counted, err);
@@ -101,7 +101,7 @@ static int count_round(struct monitoring *mon, struct monitoring_round *r, struc
 	r->in.wall_ns = r->wall_ns;
 	r->in.allocations_unknown = !r->counted;
 	r->in.price_nano_per_hour = (uint64_t)mon->price.nano_per_hour;
-	/* While NVML is not asked, or not there, devices are not gone. */
+	/* While NVML is unavailable or not asked, missing devices do not count as gone. */
 	r->in.complete = mon->c.facts->nvml_answered &&
 			 mon->c.facts->nvml_down.code == ERR_NONE &&
 			 !mon->c.ops->are_gpus_released(mon->c.arg);

@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* --- units --- */
+/* --- devices --- */
 
-/* By product, since no call says it of a GPU that is not in MIG mode. */
+/* By product name: NVML does not report this for a GPU that is not in MIG mode. */
 uint32_t monitoring_mig_compute_slices(const struct gpu *g)
 {
 	if (!g->mig_capable && !g->mig_enabled)
@@ -134,7 +134,7 @@ static uint32_t by_old_name(const struct monitoring_devices *u, const char *id, 
 	return MONITORING_NONE;
 }
 
-/* Reads a number of at most six digits behind *p; false: there is none. */
+/* Reads a number of at most six digits at *p; false: none. */
 static bool parse_device_id_number(const char **p, const char *end, uint32_t *ret)
 {
 	uint32_t n = 0;
@@ -187,7 +187,7 @@ static uint32_t by_gke_name(const struct monitoring_devices *u, const char *p, c
 	return MONITORING_NONE;
 }
 
-/* The number behind the last '-' of a name: where a MIG device starts. */
+/* The number behind the last '-' of a name: the first memory slice of a MIG device. */
 static uint32_t start_in(const char *p, const char *end)
 {
 	const char *at = end;
@@ -200,7 +200,7 @@ static uint32_t start_in(const char *p, const char *end)
 		       : MONITORING_NONE;
 }
 
-/* "gpu-0"; "gpu-0-mig-…-4" by its place, or where that GPU has one MIG device. */
+/* "gpu-0"; "gpu-0-mig-…-4" by its position, or if the GPU has only one MIG device. */
 static uint32_t by_driver_name(const struct monitoring_devices *u, const char *p,
 	const char *end)
 {

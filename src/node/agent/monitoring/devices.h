@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Which unit the kubelet's word for a device means, in all forms that plugins and drivers use:
+ * Finds the device that an ID of the kubelet means, in all forms that plugins and drivers use:
  *
  *	GPU-…  MIG-…            UUIDs, with "::3" or "::gpu.small::0" behind
  *	MIG-GPU-…/7/0           a MIG device of an old driver
@@ -16,12 +16,12 @@
 
 #include <stdbool.h>
 
-/* What can be divided: a GPU that is not in MIG mode or is offered as a whole, or a MIG device. */
+/* What can be shared: a GPU that is not in MIG mode or is offered as a whole, or a MIG device. */
 struct monitoring_device {
 	const struct gpu *gpu;
 	const struct gpu_mig *mig; /* NULL: the GPU */
-	uint32_t gpu_index;        /* position of the GPU */
-	uint32_t mig_index;        /* of the MIG device, in the inventory */
+	uint32_t gpu_index;        /* position in the inventory */
+	uint32_t mig_index;        /* position in the inventory */
 	uint32_t part;             /* millionths of the GPU */
 	const char *uuid;
 };
@@ -33,7 +33,8 @@ struct monitoring_devices {
 
 #define MONITORING_NONE UINT32_MAX
 
-/* The units of @inv. @offer, which may be of another inventory @of, says which GPUs are offered as a whole. */
+/* The devices of @inv. @offer says which GPUs are offered as a whole; it was made from @of, which may be another
+ * inventory. */
 int monitoring_devices_make(struct monitoring_devices *ret, const struct inventory *inv,
 	const struct offer *offer, const struct inventory *of, struct error *err) MUST_USE;
 void monitoring_devices_fini(struct monitoring_devices *u);
@@ -41,10 +42,11 @@ void monitoring_devices_fini(struct monitoring_devices *u);
 uint32_t monitoring_devices_find_uuid(const struct monitoring_devices *u,
 	const char *uuid); /* or MONITORING_NONE */
 
-/* Position of the unit that @id means; @dynamic: it is a driver's, of a resource claim. MONITORING_NONE: none of ours. */
+/* Position of the device that @id means; MONITORING_NONE: none. @dynamic: a DRA driver named it, for a resource
+ * claim. */
 uint32_t monitoring_devices_find_id(const struct monitoring_devices *u, const char *id,
 	bool dynamic);
 
-/* Compute and memory slices that a GPU in MIG mode is drawn with; 0: the GPU has no MIG. */
+/* Compute and memory slices in the drawing of a GPU's MIG layout; 0: no MIG. */
 uint32_t monitoring_mig_compute_slices(const struct gpu *g);
 uint32_t monitoring_mig_memory_slices(const struct gpu *g);

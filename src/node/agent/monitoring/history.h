@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * The last hour of each unit and GPU, a point every VIEW_POINT_S seconds. Kept in memory only.
+ * The last hour of each device and GPU, one point every VIEW_POINT_S seconds. In memory only.
  * Thread: owner's.
  */
 #include "model/gpu/gpu.h"
@@ -12,13 +12,13 @@ struct monitoring_history_track {
 	char uuid[GPU_UUID_MAX];
 	struct view_point points[VIEW_POINTS_MAX];
 	uint32_t first, n; /* a ring */
-	/* Of the point that is being made. */
+	/* Of the unfinished point. */
 	uint64_t ns;
 	uint64_t allocated_ns,
-		allocated_of_ns; /* millionths times nanoseconds; the time that it is known of */
+		allocated_of_ns; /* millionths times nanoseconds; the time for which they are known */
 	uint64_t busy_ns, busy_of_ns;
-	uint64_t memory;     /* as last known; UINT64_MAX */
-	uint64_t sampled_ns; /* monotonic: of the last figures; 0: there were none */
+	uint64_t memory;     /* last known value; UINT64_MAX: none */
+	uint64_t sampled_ns; /* of the last sample, monotonic; 0: none */
 	bool present;
 };
 
@@ -34,18 +34,18 @@ struct monitoring_history_sample {
 	bool busy_known;
 	uint64_t busy_ns, busy_of_ns;
 	uint64_t memory;     /* UINT64_MAX: not known */
-	uint64_t sampled_ns; /* when NVML was read; 0: it could not be */
+	uint64_t sampled_ns; /* when NVML was read; 0: not read */
 };
 
 void monitoring_history_begin(struct monitoring_history *h);
-/* Without memory nothing is noted. */
+/* Does nothing if out of memory. */
 void monitoring_history_add(struct monitoring_history *h, const char *uuid,
 	const struct monitoring_history_sample *m);
 void monitoring_history_end(
-	struct monitoring_history *h); /* forgets those that had no moment */
+	struct monitoring_history *h); /* drops tracks without a sample in this round */
 void monitoring_history_fini(struct monitoring_history *h);
 
-/* When there were figures of @uuid last, monotonic; 0: never. */
+/* The time of the last sample of @uuid, monotonic; 0: never. */
 uint64_t monitoring_history_sampled(const struct monitoring_history *h, const char *uuid);
 
 /* Copies the points of @uuid, old to new, into @v. */

@@ -4,23 +4,23 @@
 /* For the files of this folder only. */
 #include "node/agent/monitoring/monitoring.h"
 
-/* Everything about the round that was just counted; gone when its view is made. */
+/* All about the round that was just counted; freed after the view is built. */
 struct monitoring_round {
 	uint64_t now_ns, wall_ns, dt_ns;
-	bool counted; /* it is known who held what in it */
+	bool counted; /* the allocations of the round are known */
 	struct monitoring_devices devices;
 	struct monitoring_replicas replicas;
 	struct monitoring_allocations
-		allocations_before; /* what was held in the round before */
+		allocations_before; /* the allocations of the round before */
 	struct monitoring_usage usage;
 	struct monitoring_slices slices;
-	struct account_device_round *in_devices; /* [units.n] */
-	struct account_use *in_usage;            /* [uses.n] */
+	struct account_device_round *in_devices; /* [devices.n] */
+	struct account_use *in_usage;            /* [usage.n] */
 	struct account_round in;
 	const char **gpus; /* UUIDs [in.n_gpus] */
 };
 
-/* The kubelet has said who holds what, and not too long ago. */
+/* The kubelet has reported allocations, at most MONITORING_UNKNOWN_ROUNDS_MAX rounds ago. */
 static inline bool monitoring_allocations_known(const struct monitoring *s)
 {
 	return s->list_ns && s->unknown_rounds <= MONITORING_UNKNOWN_ROUNDS_MAX;
@@ -31,20 +31,21 @@ int monitoring_count_round(struct monitoring *mon, struct monitoring_round *r,
 	struct error *err) MUST_USE;
 void monitoring_round_fini(struct monitoring_round *r);
 
-/* assign.c: what NVML says of units and their processes, into the round. */
+/* assign.c: assigns NVML's figures of devices and processes to the containers of the round. */
 void monitoring_assign_usage(struct monitoring *mon, struct monitoring_round *r);
-/* Afterwards: the unit's memory to a container that alone holds it, where nothing better is known. */
+/* Called after the charges are counted. If nothing better is known, a container that alone holds a device gets
+ * the device's memory. */
 void monitoring_assign_sole_usage(struct monitoring *mon, struct monitoring_round *r);
 
 /* price.c */
 void monitoring_price_update(struct monitoring *mon);
 void monitoring_price_fini(struct monitoring_price *p);
-/* Of the Node's labels or the options; "" if not known. Borrowed. */
+/* From the options, else from the Node's labels; "": not known. Borrowed. */
 const char *monitoring_instance_type(const struct monitoring *mon);
 const char *monitoring_region(const struct monitoring *mon);
 const char *monitoring_hostname(void);
 
-/* build*.c: the view of the round. Takes the sample. NULL: *err says why. */
+/* build/: the view of the round. monitoring_build_view() takes the sample; NULL: *err says why. */
 struct view *monitoring_build_view(struct monitoring *mon, struct monitoring_round *r,
 	struct error *err);
 void monitoring_build_gpus(const struct monitoring *mon, const struct monitoring_round *r,

@@ -9,17 +9,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PATIENCE_NS  (8 * NS_PER_SEC) /* for who is asked */
-#define TICK_MS      100              /* while somebody is waited for */
+#define PATIENCE_NS  (8 * NS_PER_SEC) /* for the answers of a round */
+#define TICK_MS      100              /* while a round waits for answers */
 #define LIST_AWAY_NS (60 * NS_PER_SEC)
 
-/* Log lines that processes can cause. */
+/* Limit of the log lines that processes can cause. */
 #define UNREAD_PER_NS (60 * NS_PER_SEC)
 #define UNREAD_BURST  5
 
 static void on_round_timer(uv_timer_t *t);
 
-/* --- the view for others --- */
+/* --- publish --- */
 
 static void publish_view(struct monitoring *mon)
 {
@@ -28,18 +28,18 @@ static void publish_view(struct monitoring *mon)
 	mon->unpublished_view = view_unref(mon->unpublished_view);
 }
 
-/* --- the clock of rounds --- */
+/* --- the timer of rounds --- */
 
 static void arm_round_timer(struct monitoring *mon, uint64_t ms)
 {
 	if (mon->stopped)
 		return;
-	/* The timer's own clock may be of long ago: Allocate comes from a socket. */
+	/* The loop's cached time may be old here, as Allocate comes from a socket. */
 	uv_update_time(mon->c.loop);
 	(void)uv_timer_start(&mon->timer, on_round_timer, ms, 0);
 }
 
-/* Something was given out a moment ago, and the kubelet has not listed it yet. */
+/* The agent allocated a device within MONITORING_LIST_TIMEOUT_NS, and the kubelet has not listed that device yet. */
 static bool waits_for_list(const struct monitoring *s, uint64_t now)
 {
 	for (size_t i = 0; i < s->pending.n; i++)
@@ -48,8 +48,8 @@ static bool waits_for_list(const struct monitoring *s, uint64_t now)
 	return false;
 }
 
-/* When the next round is due: an interval after this one began, or soon after an allocation, but not before the
- * kubelet can have noted it. */
+/* Arms the timer for the next round: an interval after the current round began, or soon after an allocation. The
+ * kubelet first gets MONITORING_LIST_DELAY_MS to record the allocation. */
 static void arm_next(struct monitoring *mon)
 {
 	uint64_t now = time_mono_ns(), due = mon->began_ns + mon->c.options.interval_ns;
@@ -70,7 +70,7 @@ static void end_round(struct monitoring *mon)
 	arm_next(mon);
 }
 
-/* --- keep, then publish --- */
+/* --- persist, then publish --- */
 
 static struct monitoring *monitoring_of(uv_work_t *w)
 {
@@ -126,8 +126,8 @@ static int prepare_persist_round(struct monitoring *mon, const struct monitoring
 /* --- count --- */
 
 /*
- * Of a GPU that several containers hold without slices, only PIDs tell which of them uses how much: the component is
- * degraded while there is such a GPU and the agent cannot see the node's processes.
+ * If several containers share a GPU without slices, only PIDs tell how much each container uses. The component is
+ * degraded while such a GPU exists and the agent does not see the node's processes.
  */
 static bool has_shared_device(const struct view *v)
 {
@@ -182,7 +182,7 @@ static void count_monitoring_round(struct monitoring *mon)
 		end_round(mon);
 }
 
-/* --- read the checkpoint, and whose the processes are --- */
+/* --- read the checkpoint and the pods of processes --- */
 
 static bool same_file(const struct stat *a, const struct stat *b)
 {
@@ -191,7 +191,7 @@ static bool same_file(const struct stat *a, const struct stat *b)
 	       a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
 }
 
-/* What cannot be read leaves what was known. */
+/* A file that cannot be read leaves the last known checkpoint. */
 static void read_checkpoint(struct monitoring *s)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(SLICE_CHECKPOINT_MAX);
@@ -216,7 +216,8 @@ static void read_usage_processes(struct monitoring_processes *p, const struct sa
 	monitoring_processes_end(p);
 }
 
-/* On the pool's thread, which has these while it works: how long it takes is the processes' choice. */
+/* Runs on a pool thread, which has the checkpoint, the sample and .processes meanwhile. The processes decide how
+ * long this takes. */
 static void read_work(uv_work_t *w)
 {
 	struct monitoring *mon = monitoring_of(w);
@@ -225,7 +226,7 @@ static void read_work(uv_work_t *w)
 	read_usage_processes(&mon->processes, mon->sample);
 }
 
-/* Once for each process, while it is so. */
+/* Logs once for each process, as long as the fault lasts. */
 static void report_unread(struct monitoring *s)
 {
 	struct monitoring_processes *p = &s->processes;
@@ -258,7 +259,7 @@ static void on_round_read(uv_work_t *w, int status)
 		count_monitoring_round(mon);
 }
 
-/* All have answered, or too late. */
+/* Ends the wait when each service has answered or its deadline has passed. */
 static void check_round_answers(struct monitoring *mon)
 {
 	if (!mon->running || mon->working || mon->awaiting_sample || mon->awaiting_slices ||
@@ -274,13 +275,13 @@ static void check_round_answers(struct monitoring *mon)
 		count_monitoring_round(mon);
 }
 
-/* --- ask --- */
+/* --- request --- */
 
 static void on_round_sample(void *arg, struct sample *sample, const struct error *err)
 {
 	struct monitoring *mon = arg;
 
-	if (!mon->awaiting_sample || mon->stopped) { /* after its time */
+	if (!mon->awaiting_sample || mon->stopped) { /* too late */
 		(void)sample_free(sample);
 		return;
 	}
@@ -335,7 +336,7 @@ static struct pod_devices *copy_list(const struct pod_devices *from)
 	return failed ? pod_devices_free(to) : to;
 }
 
-/* Twice as long each time, to a minute: the socket is everybody's. */
+/* Doubles the delay after each failure, up to half of LIST_AWAY_NS, as other clients share the kubelet's socket. */
 static void back_off_pod_list(struct monitoring *s)
 {
 	uint64_t ns = s->c.options.interval_ns << (s->list_failures < 5 ? s->list_failures : 5);
@@ -364,7 +365,7 @@ static void on_round_pod_list(void *arg, const struct pod_devices *list,
 	check_round_answers(mon);
 }
 
-/* Those that the counters file names, and what people look at first. */
+/* Requests the fields of the counters file, and those that a reader of the status page needs first. */
 static void request_sample_fields(struct monitoring *mon)
 {
 	static const char *const always[] = { "DCGM_FI_DEV_GPU_TEMP", "DCGM_FI_DEV_POWER_USAGE",
@@ -389,7 +390,7 @@ static void request_round_inputs(struct monitoring *mon)
 
 	mon->awaiting_sample = mon->awaiting_slices = mon->awaiting_list = true;
 	request_sample_fields(mon);
-	/* @done is never called before it returns. */
+	/* sample() never calls @done before it returns. */
 	if (mon->c.ops->sample(mon->c.arg, &mon->request, on_round_sample, mon, &err) < 0) {
 		mon->awaiting_sample = false;
 		mon->sample_error = err;
@@ -420,7 +421,7 @@ static void on_round_timer(uv_timer_t *t)
 	if (!mon->running) {
 		begin_round(mon);
 	} else if (time_mono_ns() >= mon->deadline_ns) {
-		/* Only the sample may never come: the others have clocks of their own. */
+		/* Only the sample may never come: the other requests have timeouts of their own. */
 		mon->awaiting_sample = false;
 		check_round_answers(mon);
 	}
@@ -428,7 +429,7 @@ static void on_round_timer(uv_timer_t *t)
 		arm_round_timer(mon, TICK_MS);
 }
 
-/* --- from outside --- */
+/* --- events --- */
 
 void monitoring_allocated(struct monitoring *mon, const char *resource, const char *const *ids,
 	size_t n, bool ok)
@@ -446,7 +447,7 @@ void monitoring_allocated(struct monitoring *mon, const char *resource, const ch
 		if (monitoring_pending_add(&mon->pending, resource, ids[i], now, NULL) < 0)
 			log_debug("an allocation is counted from when it is listed");
 	mon->allocated_ns = now;
-	/* A kubelet that failed before is there now. */
+	/* An allocation shows that the kubelet runs again after a failure. */
 	mon->list_not_before_ns = 0;
 	if (mon->started && !mon->running)
 		arm_next(mon);
@@ -549,7 +550,7 @@ void monitoring_init(struct monitoring *mon, const struct monitoring_context *co
 		mon->c.options.enabled ? mon->c.options.pod_labels : NULL,
 		mon->c.link->node_name, mon->c.options.interval_ns);
 	monitoring_processes_init(&mon->processes,
-		NULL); /* not --procfs: that is for MIG's capabilities */
+		NULL); /* not --procfs, which is for MIG capabilities */
 }
 
 void monitoring_start(struct monitoring *mon)
@@ -578,7 +579,7 @@ void monitoring_with_api(struct monitoring *mon, struct api *api)
 	mon->pods.task.api = api;
 }
 
-/* What is under way on the pool's thread is waited for by the loop, which runs until all is closed. */
+/* The loop runs until all handles are closed, so the loop waits for the work on the pool thread. */
 void monitoring_stop(struct monitoring *mon)
 {
 	mon->stopped = true;

@@ -2,19 +2,26 @@
 #pragma once
 
 /*
- * What is to be seen of the node (node/view/view.h), made once an interval and soon after devices are given out:
+ * Monitoring: builds a view of the node (node/view/view.h) once an interval, and soon after the agent allocates
+ * devices.
  *
- *	ask      NVML's figures, the arbiter's, the kubelet's list of pods; all at once
- *	read     the kubelet's checkpoint, if it changed, and whose the processes are, on a thread of the pool
- *	count    accounts (model/usage/usage.h), and make the view
- *	keep     in the ledger, on a thread of the pool
- *	publish  the view, so that what was shown is never taken back by a restart
+ * A round:
+ *	1. Request. The loop asks the NVML worker for a sample, the arbiter for its slices and the kubelet for
+ *	   its pods, all at once.
+ *	2. Read. A pool thread reads the kubelet's checkpoint, if the file changed, and /proc for the pods of
+ *	   the GPU processes.
+ *	3. Count. The loop updates the accounts (model/usage/usage.h) and builds the view.
+ *	4. Persist. A pool thread writes the usage records.
+ *	5. Publish. The loop publishes the view after the write, so that a restart does not take back
+ *	   published counters. A failed write delays no view: its batch stays for the next round.
  *
- * Whoever does not answer is missing in the view, and the rest is shown. Time for which the kubelet has not said who
- * holds what belongs to those who were last known to, for MONITORING_UNKNOWN_ROUNDS_MAX intervals. Later time is not counted, up
- * to the kubelet's answer: the GPUs may be idle or not, and its cost is the node's other cost.
- * Nothing of it runs where the agent is to show nothing (not monitoring_options.enabled): then NVML is asked for nothing
- * more than health needs, and no ledger is written.
+ * Missing answers. If a service does not answer, its figures are missing in the view; the view shows the rest.
+ * While the kubelet does not report allocations, the last known allocations count on for
+ * MONITORING_UNKNOWN_ROUNDS_MAX intervals. Later time is not counted until the kubelet answers, as the GPUs may
+ * be idle or not. The cost of that time is the node's other cost.
+ *
+ * Without monitoring_options.enabled no round runs. The NVML worker then reads only what health needs, and the
+ * agent writes no usage records.
  * Thread: loop.
  */
 #include "node/agent/api/link.h"
@@ -40,10 +47,10 @@
 
 #define MONITORING_INTERVAL_NS     (UINT64_C(5) * 1000000000)
 #define MONITORING_INTERVAL_MIN_NS (UINT64_C(1) * 1000000000)
-#define MONITORING_MIN_GAP_MS      350 /* after an allocation: at most so often is looked besides */
-#define MONITORING_LIST_DELAY_MS   50 /* so long the kubelet may need to list it */
+#define MONITORING_MIN_GAP_MS      350 /* shortest time between two rounds after an allocation */
+#define MONITORING_LIST_DELAY_MS   50 /* the kubelet may need this long to list an allocation */
 #define MONITORING_LIST_TIMEOUT_NS \
-	(UINT64_C(3) * 1000000000) /* else it is no pod that we shall see */
+	(UINT64_C(3) * 1000000000) /* an allocation that is not listed by then is not awaited */
 #define MONITORING_UNKNOWN_ROUNDS_MAX 3
 #define MONITORING_XIDS_MAX           1024
 
@@ -55,53 +62,57 @@ struct monitoring_xid_counter {
 
 struct monitoring_price {
 	struct price_catalogue *catalogue;
-	bool load_tried;         /* to load it */
-	struct error error;      /* why it is not loaded, or why the file is invalid now */
-	struct file_stamp stamp; /* of the file, when it was loaded last */
-	bool region_awaited;     /* the region, of the Node's labels */
+	bool load_tried;    /* the catalogue was loaded, or failed to load */
+	struct error error; /* why the catalogue is not loaded, or the file is invalid now */
+	struct file_stamp stamp; /* of the file, at the last load */
+	bool region_awaited;     /* the Node's labels, with the region, are not read yet */
 	char type[PRICE_NAME_MAX], region[PRICE_NAME_MAX], currency[8];
-	char source[96]; /* "" without a price */
+	char source[96]; /* "": no price */
 	char logged_error[ERROR_MSG_MAX];
 	int64_t nano_per_hour; /* 0: unknown */
 };
 
-/* What is shown of the node, and its price. NULL or "" for what is not given. */
+/* What the view shows of the node, and the node's price. NULL or "": not given. */
 struct monitoring_options {
 	bool enabled;
-	uint64_t interval_ns; /* from look to look; 0: 5 s */
-	bool price_given;     /* else by the catalogue: */
-	int64_t price_nano;   /* of the node per hour */
+	uint64_t interval_ns; /* between two rounds; 0: 5 s */
+	bool price_given;     /* else the catalogue gives the price */
+	int64_t price_nano;   /* of the node per hour; nano-units of .currency */
 	const char *currency, *instance_type, *region, *price_file;
 	const char *usage_db_dir; /* NULL: the state directory */
 	const struct strv
-		*pod_labels; /* patterns of those that are shown; NULL: none are. Borrowed */
+		*pod_labels; /* keys of pod labels to show, as patterns; NULL: none. Borrowed */
 };
 
 /* What monitoring asks of the agent. */
 struct monitoring_ops {
-	/* NVML: a sample, @done comes later; < 0: it does not. And whether NVLinks and topology are wanted. */
+	/* NVML. sample() requests a sample: @done follows later, or sample() returns < 0 and @done never comes.
+	 * want_p2p() says whether NVLinks and topology are wanted. */
 	int (*sample)(void *arg, const struct gpu_sample_request *request,
 		gpu_sample_done *done, void *done_arg, struct error *err);
 	void (*want_p2p)(void *arg, bool want);
-	/* Nobody looks at the GPUs, as their MIG mode changes. */
+	/* The agent has released the GPUs, as their MIG mode changes. */
 	bool (*are_gpus_released)(void *arg);
 
-	/* The kubelet: who has which device now, @done is called once; and whose PIDs it sees. */
+	/* The kubelet. request_pod_devices() asks which pod holds which device and calls @done once.
+	 * kubelet_pids() says whether the agent sees the PIDs of the node or only its own. */
 	void (*request_pod_devices)(void *arg,
 		void (*done)(void *done_arg, const struct pod_devices *list,
 			const struct error *err),
 		void *done_arg);
 	enum kubelet_pids (*kubelet_pids)(void *arg);
 
-	/* The arbiter: .slices of the context is of now when @done is called. */
+	/* The arbiter. refresh_slices() updates .slices of the context, then calls @done. */
 	void (*refresh_slices)(void *arg, void (*done)(void *done_arg), void *done_arg);
 
-	/* What is served: the fields that somebody wants are set, and whether figures of links are; shows @v. */
+	/* The servers. get_wanted_fields() sets the fields that a server needs and returns whether a server needs
+	 * figures of NVLinks. publish() shows @v. */
 	bool (*get_wanted_fields)(void *arg, bool fields[FIELDS_MAX]);
 	void (*publish)(void *arg, struct view *v);
 	struct view_web (*web)(void *arg);
 
-	/* What is offered, as offered.c has it; and the config in force, into @v. */
+	/* What the agent offers to the kubelet (offered.c). fill_view_config() writes the config in force into
+	 * @v. */
 	bool (*device_ok)(void *arg, const struct resource *r, const struct offer_device *d);
 	const char *(*device_refusal)(void *arg, const char *uuid);
 	const char *(*resource_state)(void *arg, const char *name, const char **ret_why);
@@ -109,7 +120,7 @@ struct monitoring_ops {
 	void (*fill_view_config)(void *arg, struct view *v);
 };
 
-/* What it lives in. Borrowed, all of it. */
+/* What monitoring needs of the agent. All of it is borrowed. */
 struct monitoring_context {
 	uv_loop_t *loop;
 	const struct facts *facts;
@@ -126,26 +137,25 @@ struct monitoring_context {
 
 struct monitoring {
 	struct monitoring_context c;
-	bool p2p; /* figures of links are wanted */
+	bool p2p; /* get_wanted_fields() wants figures of NVLinks */
 	uv_timer_t timer;
 	uv_work_t work;
 	bool started, stopped, working;
 
-	/* The round under way. */
+	/* The current round. */
 	bool running;
-	bool awaiting_sample, awaiting_slices, awaiting_list; /* are still to come */
+	bool awaiting_sample, awaiting_slices, awaiting_list; /* not answered yet */
 	uint64_t began_ns, deadline_ns;
-	uint64_t allocated_ns; /* the last allocation */
+	uint64_t allocated_ns; /* time of the last allocation */
 	struct sample *sample;
-	struct pod_devices *list;      /* a copy; NULL: not this time */
-	struct view *unpublished_view; /* is published when it is kept */
+	struct pod_devices *list;      /* a copy; NULL: no list in this round */
+	struct view *unpublished_view; /* waits for the end of the write */
 
 	struct gpu_sample_request request;
 	struct error sample_error, list_error;
-	bool listed; /* in this round */
-	uint64_t
-		list_ns; /* when the list was asked for that is in .allocation_list; 0: never */
-	uint64_t list_requested_ns; /* of the one under way */
+	bool listed;      /* unused */
+	uint64_t list_ns; /* start of the round whose list is in .allocation_list; 0: never */
+	uint64_t list_requested_ns; /* unused */
 	uint64_t list_not_before_ns;
 	uint32_t list_failures, unknown_rounds;
 
@@ -173,17 +183,17 @@ struct monitoring {
 /* @mon is zeroed. */
 void monitoring_init(struct monitoring *mon, const struct monitoring_context *context);
 void monitoring_start(struct monitoring *mon);
-/* Loads the price file again if it could not be loaded, or has changed; the last valid catalogue stays in use. */
+/* Loads the price file again if the last load failed or the file changed. The last valid catalogue stays in use. */
 void monitoring_retry(struct monitoring *mon);
 void monitoring_with_api(struct monitoring *mon, struct api *api);
 void monitoring_stop(struct monitoring *mon);
 void monitoring_fini(struct monitoring *mon);
 
-/* Devices were given out (@ok), or could not be: looked at soon. */
+/* The agent allocated devices (@ok), or failed to. A round follows soon after an allocation. */
 void monitoring_allocated(struct monitoring *mon, const char *resource, const char *const *ids,
 	size_t n, bool ok);
 void monitoring_add_xid(struct monitoring *mon, const char *uuid, uint32_t xid);
 
-/* The most memory that the container has used on that GPU or MIG device; false: not known. */
+/* The peak memory of the container on that GPU or MIG device, in bytes; false: not known. */
 bool monitoring_peak(const struct monitoring *mon, const char *uuid,
 	const struct pod_device *pod_device, uint64_t *ret);

@@ -8,11 +8,11 @@
 #include <string.h>
 
 #define EVERY_NS  (60 * NS_PER_SEC)
-#define VALUE_MAX 256 /* bytes; Kubernetes has 63 */
-/* A static pod is known to the kubelet by this, and to the API server by a UID that it gave itself. */
+#define VALUE_MAX 256 /* bytes; Kubernetes allows 63 */
+/* The kubelet knows a static pod by this annotation. The API server has a UID of its own for that pod. */
 #define STATIC_UID "kubernetes.io/config.hash"
 
-/* --- one list --- */
+/* --- a list --- */
 
 static int compare_pod_labels(const void *a, const void *b)
 {
@@ -39,7 +39,7 @@ static int add_label(struct monitoring_pod *p, const char *key, const char *valu
 	return l->name && l->value ? 0 : error_nomem(err);
 }
 
-/* By name; of two keys with one name the lesser value, so that it does not change from list to list. */
+/* Sorts by name. If two keys have one name, the lesser value stays, so that lists do not differ. */
 static void sort_labels(struct monitoring_pod *p)
 {
 	size_t bytes = 0;
@@ -167,9 +167,9 @@ const struct monitoring_pod *monitoring_pod_list_find(const struct monitoring_po
 	return p && (!*uid || !strcmp(p->uid, uid)) ? p : NULL;
 }
 
-/* --- asking for it --- */
+/* --- request --- */
 
-/* Out of the server's cache: a pod that has just come is in the next list. */
+/* From the API server's cache: a pod that has just come is in the next list. */
 static void request_pod_labels(struct api_task *t)
 {
 	struct monitoring_pods *p = t->owner;
@@ -213,7 +213,7 @@ static bool knows_all(const struct monitoring_pods *p,
 	return true;
 }
 
-/* A pod that is in no list, as it is gone, is not asked for for ever. */
+/* Backs off, as a pod that is gone is in no list. */
 static uint64_t get_pod_retry_ns(const struct monitoring_pods *p)
 {
 	uint64_t ns = p->interval_ns << (p->incomplete_lists < 8 ? p->incomplete_lists : 8);

@@ -66,8 +66,7 @@ static void load_price_catalogue(struct monitoring *mon)
 		    &err) == 0) {
 		(void)price_catalogue_free(p->catalogue);
 		p->catalogue = new;
-		p->logged_error[0] =
-			'\0'; /* what was wrong with the file would be news again */
+		p->logged_error[0] = '\0'; /* the next error is logged again */
 	} else if (p->catalogue) {
 		error_suffix(&err, LAST_VALID "show no prices");
 		log_price_trouble(p, "the price file is invalid", err.msg);
@@ -77,7 +76,7 @@ static void load_price_catalogue(struct monitoring *mon)
 	p->error = err;
 }
 
-/* Not longer than the ledger takes. */
+/* Not longer than the usage records allow. */
 static void set_source(struct monitoring_price *p, const struct price *price)
 {
 	int n = snprintf(p->source, sizeof(p->source), "catalogue%s%s",

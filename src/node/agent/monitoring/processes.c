@@ -9,15 +9,15 @@
 
 #define TEXT_MAX (1U << 20) /* of one file; a mountinfo may be long */
 
-/* An ordinary mountinfo takes 0.1 ms, one of 1 MiB 10 ms. */
+/* An ordinary mountinfo takes 0.1 ms, a mountinfo of 1 MiB takes 10 ms. */
 static const struct procfs_budget whole_budget = {
 	.file_bytes = TEXT_MAX,
 	.file_cpu_ns = 20 * NS_PER_MS,
 	.cpu_ns = 500 * NS_PER_MS,
-	.end_ns = 2 * NS_PER_SEC, /* from the beginning of the round */
+	.end_ns = 2 * NS_PER_SEC, /* from the start of the round */
 };
 
-#define STAT_START 20 /* fields from the state, which is behind the name, on */
+#define STAT_START 20 /* fields from the state on, which follows the name */
 
 void monitoring_processes_init(struct monitoring_processes *p, const char *procfs)
 {
@@ -59,7 +59,7 @@ void monitoring_processes_end(struct monitoring_processes *p)
 	p->n = kept;
 }
 
-/* True: all of it is in @b. */
+/* True: @b has the whole file. */
 static bool read_process_file(struct monitoring_processes *p, struct monitoring_process *e,
 	const char *name, struct buf *b)
 {
@@ -73,7 +73,7 @@ static bool read_process_file(struct monitoring_processes *p, struct monitoring_
 	return o == PROCFS_WHOLE;
 }
 
-/* The name of the program may hold anything, also what looks like the fields behind it. */
+/* The program's name may contain anything, even text that looks like the fields behind it. */
 static bool start_of(const char *text, uint64_t *ret)
 {
 	const char *at = strrchr(text, ')');
@@ -88,7 +88,7 @@ static bool start_of(const char *text, uint64_t *ret)
 	return true;
 }
 
-/* In no control group of its own: where the kubelet makes none, its mounts say more. */
+/* In no cgroup of its own: the kubelet may make none, and the mounts say more. */
 static bool in_root(const char *cgroup)
 {
 	return !strcmp(cgroup, "0::/\n");
@@ -112,7 +112,7 @@ static void read_owner(struct monitoring_processes *p, struct monitoring_process
 		(void)monitoring_mounts_container(buf_str(b), b->len, e->uid, e->container);
 }
 
-/* Where it is in the list, or belongs. */
+/* Its position in the list, or where it belongs. */
 static size_t find_process_index(const struct monitoring_processes *p, uint32_t pid)
 {
 	size_t low = 0, high = p->n;
@@ -157,7 +157,8 @@ const struct monitoring_process *monitoring_processes_find(const struct monitori
 	return find_known_process(p, pid);
 }
 
-/* A new process, another one with its number, one that may be on its way into its container, or is known in part. */
+/* A new process; a reused PID; a process that may be on its way into a container; a process that is known only in
+ * part. */
 static bool must_read(const struct monitoring_process *e, bool is_new, uint64_t start)
 {
 	if (is_new || e->start != start)
@@ -175,7 +176,7 @@ const struct monitoring_process *monitoring_processes_read(struct monitoring_pro
 	bool is_new = !e;
 	uint64_t start = 0;
 
-	if (o == PROCFS_SPENT && e) { /* whether it runs is not known: as before */
+	if (o == PROCFS_SPENT && e) { /* whether it runs is not known: unchanged */
 		e->read_this_round = e->over_budget = true;
 		return e;
 	}

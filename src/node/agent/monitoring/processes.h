@@ -2,13 +2,19 @@
 #pragma once
 
 /*
- * Which pod and container the processes on the GPUs are of, as /proc says (node/agent/monitoring/cgroup.h). A process
- * is read once; in later looks only its start time, since numbers of processes come again. One that is
- * of no pod is read again, as it may be on its way into its container. One that has ended stays known for
- * MONITORING_ENDED_ROUNDS: NVML tells its last time after its end.
- * Reading has bounds for each process and for each round of looks (lib/base/procfs.h). A process over its own bounds is
- * not read again for MONITORING_OVERSIZE_ROUNDS looks, so that it does not use up the round of the others.
- * Thread: one at a time. Blocks: on /proc, but for monitoring_processes_find().
+ * Finds the pods and containers of the processes on the GPUs, from /proc (node/agent/monitoring/cgroup.h).
+ *
+ * When a process is read:
+ *	1. A new process is read once. In later rounds only its start time is read, since the kernel reuses
+ *	   PIDs.
+ *	2. A process that is in no pod is read again, as its runtime may be moving the process into a
+ *	   container.
+ *	3. An ended process is forgotten at the end of the MONITORING_ENDED_ROUNDS-th round in a row that
+ *	   misses it. NVML reports the last GPU time of a process after its end.
+ *	4. Each process and each round has limits (lib/base/procfs.h). A process beyond its own limits is not
+ *	   read for MONITORING_OVERSIZE_ROUNDS rounds, so that it does not use up the round of the others.
+ *
+ * Thread: one at a time. Blocks on /proc, except monitoring_processes_find().
  */
 #include "node/agent/monitoring/cgroup.h"
 #include "lib/base/procfs.h"
@@ -20,16 +26,16 @@
 
 struct monitoring_process {
 	uint32_t pid;
-	uint64_t start; /* /proc/PID/stat, 22 */
-	bool readable;  /* /proc says whether it is of a pod; else .uid means nothing */
-	char uid[MONITORING_UID_MAX];             /* "": of no pod */
+	uint64_t start; /* field 22 of /proc/PID/stat */
+	bool readable;  /* /proc says whether it is in a pod; else .uid means nothing */
+	char uid[MONITORING_UID_MAX];             /* "": in no pod */
 	char container[MONITORING_CONTAINER_MAX]; /* "": not known */
-	bool read_this_round;  /* since monitoring_processes_begin(), and it ran */
-	uint8_t missed_rounds; /* looks since it was last seen running */
-	uint8_t oversize_rounds; /* looks until it is read again; > 0: its files are over their bounds */
-	bool truncated; /* they were when they were read last: they are read again after that */
-	bool over_budget; /* the round's bounds did not suffice for it */
-	bool logged;      /* for the caller: that this is so has been logged */
+	bool read_this_round;                     /* in this round, and the process ran */
+	uint8_t missed_rounds;                    /* rounds since it last ran */
+	uint8_t oversize_rounds; /* rounds until it is read again; > 0: its files exceed the limits */
+	bool truncated;          /* its files exceeded the limits at the last read */
+	bool over_budget;        /* the limits of the round did not suffice */
+	bool logged;             /* for the caller: this fault is logged */
 };
 
 struct monitoring_processes {
@@ -43,13 +49,13 @@ void monitoring_processes_init(struct monitoring_processes *p,
 	const char *procfs); /* NULL: /proc */
 void monitoring_processes_fini(struct monitoring_processes *p);
 
-/* A round of looks begins, with new bounds. */
+/* Begins a round, with new limits. */
 void monitoring_processes_begin(struct monitoring_processes *p);
-/* Borrowed until the next look. NULL: there is no such process, nor was one lately; or no memory. */
+/* Borrowed until the next read. NULL: no such process, now or in the last rounds; or out of memory. */
 const struct monitoring_process *monitoring_processes_read(struct monitoring_processes *p,
 	uint32_t pid);
-/* The same without reading: as of the last look. */
+/* The same without reading: the last known state. */
 const struct monitoring_process *monitoring_processes_find(const struct monitoring_processes *p,
 	uint32_t pid);
-/* Forgets those that have not been seen for a while. */
+/* Ends a round: forgets processes that ended. */
 void monitoring_processes_end(struct monitoring_processes *p);

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ONE (UINT64_C(1) << 32) /* a whole unit */
+#define ONE (UINT64_C(1) << 32) /* a whole device */
 
 static enum account_mode get_replica_mode(const struct resource *r, const struct offer_share *s)
 {
@@ -37,7 +37,7 @@ static const char *get_replica_device_uuid(const struct offer_device *d,
 	return d->mig == OFFER_WHOLE ? of->gpus[d->gpu].uuid : of->mig[d->mig].uuid;
 }
 
-/* Its part of the unit, of ONE. */
+/* The replica's share of its device, of ONE. */
 static uint64_t get_replica_share(const struct monitoring_replica *replica)
 {
 	const struct offer_share *s = resource_share(replica->resource, replica->device);
@@ -47,7 +47,7 @@ static uint64_t get_replica_share(const struct monitoring_replica *replica)
 	return (uint64_t)s->weight * ONE / s->weights;
 }
 
-/* Shares of the @n seats of one unit. A sum that is a whole but for rounding is a whole. */
+/* Shares of the @n replicas of one device. A sum below a whole counts as a whole if only rounding is missing. */
 static void set_shares(struct monitoring_replica *replicas, uint32_t n)
 {
 	uint64_t all = 0, sum = 0, shared = 0;

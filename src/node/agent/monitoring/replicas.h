@@ -2,9 +2,15 @@
 #pragma once
 
 /*
- * The devices that the kubelet is offered, by the units that they are of, and which part of its unit each is: a whole
- * one all of it, a replica one of so many, a slice its weight among all weights. Parts of one unit come to the whole
- * exactly where it is divided as a whole; where two resources offer the same unit twice, each seat counts half.
+ * The replicas that the agent offers to the kubelet, by device, with the share of its device that each replica
+ * has:
+ *
+ *	whole device    all of it;
+ *	replica         1 / number of replicas;
+ *	slice           its weight / sum of the weights.
+ *
+ * If one resource divides a device as a whole, the shares come to the whole exactly. If two resources offer the
+ * same device, each replica counts half.
  * Thread: any (pure).
  */
 #include "node/agent/monitoring/devices.h"
@@ -15,20 +21,19 @@ struct monitoring_replica {
 	const struct resource *resource; /* borrowed, as .device */
 	const struct offer_device *device;
 	enum account_mode mode;
-	uint32_t share;        /* millionths of the unit */
+	uint32_t share;        /* millionths of the device */
 	uint64_t memory_limit; /* UINT64_MAX: none */
 };
 
 struct monitoring_replicas {
-	struct monitoring_replica *v; /* by unit, resource, device */
+	struct monitoring_replica *v; /* by device, resource, replica */
 	uint32_t n;
 	const struct offer *offer;
-	uint32_t *
-		first; /* of each resource of the offer: where in .by_resource its devices are */
-	uint32_t *by_resource; /* positions in .v; MONITORING_NONE: of no unit */
+	uint32_t *first; /* by resource of the offer: its first position in .by_resource */
+	uint32_t *by_resource; /* positions in .v; MONITORING_NONE: device not known */
 };
 
-/* @offer (NULL: nothing is offered) was made from @of. */
+/* @offer was made from @of; NULL: nothing is offered. */
 int monitoring_replicas_make(struct monitoring_replicas *ret,
 	const struct monitoring_devices *devices, const struct offer *offer,
 	const struct inventory *of, struct error *err) MUST_USE;

@@ -6,7 +6,7 @@
 
 #define SHARE_MAX (1000 * ACCOUNT_MILLION)
 
-/* One seat's part of a use. */
+/* What one replica adds to a usage entry. */
 struct usage_piece {
 	struct monitoring_allocation *allocation;
 	uint32_t device;
@@ -24,7 +24,7 @@ static int compare_allocation_text(const char *a, const char *b, int before)
 	return before ? before : strcmp(a, b);
 }
 
-/* 0: they are of one use. */
+/* 0: the pieces belong to one usage entry. */
 static int compare_pieces_by_usage(const struct usage_piece *x, const struct usage_piece *y)
 {
 	const struct monitoring_allocation *a = x->allocation, *b = y->allocation;
@@ -44,7 +44,7 @@ static int compare_pieces_by_usage(const struct usage_piece *x, const struct usa
 	return (int)a->fresh - (int)b->fresh;
 }
 
-/* Within a use those that are held now first, by their place in the offer. */
+/* Within a usage entry, held replicas come first, in the order of the offer. */
 static int compare_pieces(const void *a, const void *b)
 {
 	const struct usage_piece *x = a, *y = b;
@@ -70,7 +70,7 @@ static int compare_replica_allocs(const struct monitoring_allocation *a,
 	return compare_allocation_text(a->container, b->container, r);
 }
 
-/* When the seat of @h, which is not listed any more, was given to the next; 0: it was not. */
+/* When the replica of @h, which is no longer listed, went to the next holder; 0: it did not. */
 static uint64_t was_reallocated(const struct monitoring_allocations *now,
 	const struct monitoring_allocation *h)
 {
@@ -107,7 +107,7 @@ static void add_allocation_piece(struct pieces *p, const struct monitoring_devic
 		.allocated_ns = held_ns };
 }
 
-/* @again: listed before too. */
+/* @again: in the previous list too. */
 static uint64_t is_allocated_now(const struct monitoring_allocation *h, bool again,
 	struct monitoring_span span)
 {
@@ -124,7 +124,7 @@ static uint64_t was_allocated_before(const struct monitoring_allocations *now,
 	return until ? until - span.from_ns : (span.to_ns - span.from_ns) / 2;
 }
 
-/* Both lists are in the same order. */
+/* Both lists have the same order. */
 static void collect_pieces(struct pieces *p, const struct monitoring_devices *devices,
 	struct monitoring_allocations *now, struct monitoring_allocations *before,
 	struct monitoring_span span)
@@ -138,7 +138,7 @@ static void collect_pieces(struct pieces *p, const struct monitoring_devices *de
 		struct monitoring_allocation *h = r <= 0 ? &now->v[i] : NULL;
 		struct monitoring_allocation *old = r >= 0 ? &before->v[k] : NULL;
 
-		if (old) /* that was news of the round before */
+		if (old) /* fresh in the previous round */
 			old->fresh = false;
 		if (h)
 			add_allocation_piece(p, devices, h, true,
@@ -158,7 +158,7 @@ static void collect_current_pieces(struct pieces *p, const struct monitoring_dev
 		add_allocation_piece(p, devices, &now->v[i], true, held_ns);
 }
 
-/* --- pieces become uses --- */
+/* --- pieces become usage entries --- */
 
 static void init_usage_group(struct monitoring_usage_entry *u, const struct usage_piece *p)
 {
@@ -178,7 +178,7 @@ static void init_usage_group(struct monitoring_usage_entry *u, const struct usag
 	};
 }
 
-/* More than the whole is scaled down by the accounts, whatever it is. */
+/* The accounts scale down any sum beyond the whole, so a saturated sum is good enough. */
 static uint64_t add_saturated_shares(uint64_t a, uint64_t b)
 {
 	return a > UINT64_MAX - b ? UINT64_MAX : a + b;

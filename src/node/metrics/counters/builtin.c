@@ -2,8 +2,8 @@
 #include "node/metrics/counters/internal.h"
 
 /*
- * What dcgm-exporter's default-counters.csv enables (4.8), with help texts of ours: a help text must not
- * have a comma, there as here.
+ * The rows that dcgm-exporter's default-counters.csv enables (4.8), with help texts of gpuslice. A help text must
+ * not have a comma, here as in that file.
  */
 const char metrics_counters_builtin[] =
 	"DCGM_FI_DEV_SM_CLOCK, gauge, Clock of the SMs (in MHz).\n"

@@ -13,7 +13,7 @@
 
 #define COLUMNS      3
 #define ID_XID       230
-#define WARNINGS_MAX 100 /* of one file; the rest is counted */
+#define WARNINGS_MAX 100 /* of one file; the others are only counted */
 
 #define BYTE_ORDER_MARK "\xef\xbb\xbf" /* editors on Windows write it */
 
@@ -24,7 +24,7 @@ struct counters_reader {
 	uint32_t room;
 	struct strv *warnings;
 	uint32_t n_warnings;
-	char malformed[200]; /* the first such row, and why; "": none */
+	char malformed[200]; /* the first such row, and why; "" */
 	struct error *err;
 };
 
@@ -40,7 +40,7 @@ static int warn_counter_row(struct counters_reader *r, const char *what, const c
 	return strv_add(r->warnings, text, r->err);
 }
 
-/* One that no version of DCGM has: a file of such rows alone is none. */
+/* A row that no version of DCGM has. A file with no valid row but such rows is invalid. */
 static int refuse_counter_row(struct counters_reader *r, const char *what, const char *why)
 {
 	if (!*r->malformed)
@@ -60,12 +60,12 @@ static int warn_of_the_rest(struct counters_reader *r)
 	return strv_add(r->warnings, text, r->err);
 }
 
-/* --- what a row names --- */
+/* --- the field of a row --- */
 
-/* The names that dcgm-exporter makes itself. */
+/* The names that dcgm-exporter itself adds. */
 static const struct {
 	const char *name;
-	uint16_t id; /* its own numbers, behind all of DCGM's */
+	uint16_t id; /* its own numbers, above all of DCGM's */
 	enum metrics_source source;
 } exporter_made[] = {
 	{ "DCGM_EXP_CLOCK_EVENTS_COUNT", 9001, METRICS_FROM_CLOCKS },
@@ -100,7 +100,7 @@ static bool find_counter_field(const char *name, struct metrics_counter *ret,
 	return false;
 }
 
-/* Sets type and label; false: there is no such type. */
+/* Sets type and label; false: unknown type. */
 static bool read_type(struct metrics_counter *c, const char *type, bool *ret_odd)
 {
 	static const struct {
@@ -134,7 +134,7 @@ static bool has_counter_name(const struct metrics_counters *c, const char *name)
 	return false;
 }
 
-/* Why a row that is right cannot be written as it says; NULL: it can. */
+/* Why a valid row cannot be written as requested; NULL: it can. */
 static const char *check_counter_row(const struct counters_reader *r,
 	const struct metrics_counter *c, const char *name)
 {
@@ -205,7 +205,7 @@ static char *trim_counter_text(char *text)
 	return text;
 }
 
-/* A column in quotes, with "" for one of them: takes them off in place. NULL: they do not end. */
+/* Unquotes a column in place; "" stands for a quote. NULL: no closing quote, or text behind it. */
 static char *unquote_csv_column(char *text, char **ret_rest)
 {
 	char *to = text, *from = text + 1;
@@ -221,8 +221,7 @@ static char *unquote_csv_column(char *text, char **ret_rest)
 	return NULL;
 }
 
-/* Splits in place; returns how many columns there are, of which at most COLUMNS are in @column. 0: a quote
- * is wrong. */
+/* Splits in place. Returns the number of columns; @column has at most COLUMNS of them. 0: malformed quotes. */
 static size_t split_counter_columns(char *text, char **column)
 {
 	size_t n = 0;
@@ -272,9 +271,9 @@ static int parse_counter_line(struct counters_reader *r, char *text)
 	return refuse_counter_row(r, shown, why);
 }
 
-/* --- the whole --- */
+/* --- the file --- */
 
-/* Families first, by number; those of one number (two names) as they stand. Then labels, by name. */
+/* Families first, by number, then by name: two names may have one number. Then labels, by name. */
 static int compare_counter_rows(const void *a, const void *b)
 {
 	const struct metrics_counter *x = a, *y = b;
@@ -286,7 +285,7 @@ static int compare_counter_rows(const void *a, const void *b)
 	return strcmp(x->name, y->name);
 }
 
-/* A line of the file, of any bytes. */
+/* A line of the file; any bytes. */
 static int read_counter_line(struct counters_reader *r, const char *text, size_t len)
 {
 	CLEANUP(freep) char *copy = NULL;
@@ -365,7 +364,7 @@ int metrics_counters_read(struct metrics_counters **ret, const char *path,
 	if (!path || !*path)
 		return metrics_counters_parse(ret, "the built-in counters",
 			metrics_counters_builtin, metrics_counters_builtin_len, warnings, err);
-	/* Looked at first: what changes while it is read is then seen as a change. */
+	/* Before the read, so that a change during the read is found as a change. */
 	(void)stat_counters_file(&before, path);
 	if (file_read(path, &text, err) < 0)
 		return error_prefix(err, "counters file");

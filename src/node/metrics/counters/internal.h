@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* The built-in counters file, in the form of one. Thread: any (constant). */
+/* The text of the built-in counters file. Thread: any (constant). */
 #include <stddef.h>
 
 extern const char metrics_counters_builtin[];

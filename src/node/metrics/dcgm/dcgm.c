@@ -8,7 +8,8 @@
 
 enum { ID_GPU_UTIL = 203, ID_FB_USED = 252, ID_GR_ENGINE_ACTIVE = 1001 };
 
-/* A line of the device: with the pod that has it alone, or, in dcgm-exporter's way, once for each pod. */
+/* A line of the device: with the labels of the pod that has it alone, or, with .virtual_gpus, once for each
+ * container. */
 static void device_line(const struct dcgm_devices *all, const struct dcgm_device *d,
 	const char *value, const struct dcgm_label *extra, size_t n_extra)
 {
@@ -34,7 +35,7 @@ static void device_line(const struct dcgm_devices *all, const struct dcgm_device
 	}
 }
 
-/* --- what containers have of it --- */
+/* --- parts of containers --- */
 
 static bool is_part_measured_field(uint16_t id)
 {
@@ -70,7 +71,7 @@ static void write_part_lines(const struct dcgm_devices *all, const struct dcgm_d
 	}
 }
 
-/* --- families by where their values come from --- */
+/* --- families by source --- */
 
 static void write_field(const struct dcgm_devices *all, const struct metrics_counter *c)
 {
@@ -91,7 +92,7 @@ static void write_field(const struct dcgm_devices *all, const struct metrics_cou
 	}
 }
 
-/* XIDs, clocks and health are the board's. */
+/* XIDs, clock events and health are figures of the board. */
 static bool is_board(const struct dcgm_devices *all, const struct dcgm_device *d)
 {
 	return !d->mig_device || all->w->o->per_instance_board;
@@ -143,7 +144,7 @@ static void write_xid_totals_of(const struct dcgm_devices *all, const struct dcg
 	}
 }
 
-/* One line for each reason that there was. */
+/* One line for each reason that occurred. */
 static void clock_lines(const struct dcgm_devices *all, const struct dcgm_device *d,
 	const uint64_t counts[METRICS_CLOCK_EVENTS], const char *window)
 {
@@ -197,7 +198,7 @@ static void write_health_of(const struct dcgm_devices *all, const struct dcgm_de
 	device_line(all, d, results[d->gpu->health], labels, ARRAY_LEN(labels));
 }
 
-/* What only a board has. */
+/* Figures that only a board has. */
 static void write_boards(const struct dcgm_devices *all,
 	void (*write)(const struct dcgm_devices *all, const struct dcgm_device *d))
 {

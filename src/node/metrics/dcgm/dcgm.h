@@ -4,18 +4,20 @@
 /*
  * DCGM_* families with dcgm-exporter's labels.
  *
- * A device is a GPU or a GPU instance (MIG devices that are cut out of one instance are one device, since the
- * figures are the instance's). Of a GPU in MIG mode the board has what only a board can have, and the instances
- * what instances have, so no sum counts anything twice; .per_instance_board brings dcgm-exporter's copies back.
+ * Devices. A device is a GPU or a GPU instance. MIG devices in one instance are one device, since the figures are
+ * the instance's. Of a GPU in MIG mode the board has the figures that only a board has, and the instances have
+ * the figures of instances. So no sum counts anything twice. .per_instance_board restores dcgm-exporter's copies
+ * of the board's figures.
  *
- * Pods. A device that one container has for itself has that container's labels on all its series, as
- * dcgm-exporter writes them. A shared one keeps its series without pod labels, whoever comes and goes, and each
- * container has its measured part beside it, of what can be measured for it:
- *	DCGM_FI_DEV_GPU_UTIL           its busy time of the last interval, in percent
- *	DCGM_FI_PROF_GR_ENGINE_ACTIVE  the same as a ratio (of the instance, under MIG)
- *	DCGM_FI_DEV_FB_USED            its memory in MiB
- * The parts are at most the whole in sum, but for rounding; what is left is in our own families ("other").
- * With .virtual_gpus each series is repeated for each container instead, but these three, which are parts there too.
+ * Pods. If one container has a device for itself, all series of the device have that container's labels, as in
+ * dcgm-exporter. A shared device keeps its series without pod labels, whichever containers come and go. Beside
+ * them, each container has its measured part of
+ *	DCGM_FI_DEV_GPU_UTIL           its busy time of the last interval, in percent;
+ *	DCGM_FI_PROF_GR_ENGINE_ACTIVE  the same as a ratio (of the instance, under MIG);
+ *	DCGM_FI_DEV_FB_USED            its memory in MiB.
+ * The sum of the parts is at most the whole, except for rounding. The rest is in gpuslice's own families
+ * ("other"). With .virtual_gpus each series is repeated for each container, except these three, which are parts
+ * there too.
  * Thread: that of the writer.
  */
 #include "node/metrics/write.h"
@@ -26,7 +28,7 @@ struct dcgm_container {
 	bool memory_known, busy_known;
 	uint64_t memory;            /* bytes */
 	uint64_t busy;              /* millionths of a whole GPU */
-	struct metrics_text labels; /* the device's and its own */
+	struct metrics_text labels; /* the device's and the container's */
 };
 
 struct dcgm_device {
@@ -34,8 +36,8 @@ struct dcgm_device {
 	const struct view_device
 		*mig_device; /* the first MIG device of an instance; NULL: a GPU */
 	const struct sample_device *sample, *board; /* NULL: not known */
-	bool divided;                               /* a GPU whose instances stand beside it */
-	bool alone;                                 /* its only part has it for itself */
+	bool divided;                               /* a GPU beside its own instances */
+	bool alone;                                 /* its only container has it for itself */
 	uint32_t share;                             /* millionths of a whole GPU */
 	uint32_t first_container, n_containers;
 	struct metrics_text fixed;  /* labels without a pod */
@@ -59,7 +61,7 @@ struct dcgm_label {
 };
 #define DCGM_LABELS_MAX 80 /* 64 of the pod */
 
-/* Adds @extra and the labels of the container (NULL: none) behind what the block has, by name. */
+/* Appends @extra and the labels of the container (NULL: none) to the block, by name. */
 void dcgm_labels_add(struct metrics_writer *w, uint32_t start, const struct view_use *use,
 	const struct dcgm_label *extra, size_t n_extra);
 

@@ -6,7 +6,7 @@
 
 /* --- labels --- */
 
-/* What a series may have of itself, now or later: a label of the pod with such a name would make the text wrong. */
+/* Names that a series itself uses, now or later: a pod label of the same name would make the text invalid. */
 static bool is_reserved_label(const struct metrics_writer *w, const char *name)
 {
 	static const char *const names[] = { "GPU_I_ID", "GPU_I_PROFILE", "Hostname", "UUID",
@@ -87,7 +87,7 @@ static void label_hostname(struct metrics_writer *w, uint32_t start)
 			w->o->hostname == METRICS_HOSTNAME ? "Hostname" : "hostname", name);
 }
 
-/* The counters of type label; one that is not known is left out. */
+/* The counters of type label; unknown values are left out. */
 static void label_counters(struct metrics_writer *w, uint32_t start,
 	const struct dcgm_device *d)
 {
@@ -130,7 +130,7 @@ static void make_labels(struct dcgm_devices *all, struct dcgm_device *d)
 		d->labels = all->containers[d->first_container].labels;
 }
 
-/* --- which devices, and who is on them --- */
+/* --- devices and their containers --- */
 
 static bool is_same_use_container(const struct view_use *a, const struct view_use *b)
 {
@@ -138,7 +138,8 @@ static bool is_same_use_container(const struct view_use *a, const struct view_us
 	       !strcmp(a->container, b->container);
 }
 
-/* A container that is there already (with another MIG device of the instance) has one series: sums, where all is known. */
+/* A container may be there already, with another MIG device of the instance. It has one series: the sums, if all
+ * parts are known. */
 static void add_device_use(struct dcgm_devices *all, struct dcgm_device *d,
 	const struct view_use *use)
 {
@@ -160,7 +161,7 @@ static void add_device_use(struct dcgm_devices *all, struct dcgm_device *d,
 	p->busy += use->received != VIEW_NONE ? use->received : 0;
 }
 
-/* Whether @u is of the device: a whole GPU, or of the same instance. */
+/* Whether @u belongs to the device: the whole GPU, or a MIG device of the same instance. */
 static bool is_part_of_dcgm_device(const struct dcgm_device *d, const struct view_device *u)
 {
 	return d->mig_device ? u->mig && u->gi == d->mig_device->gi : !u->mig;
@@ -204,7 +205,7 @@ static void add_dcgm_device(struct dcgm_devices *all, const struct view_gpu *g,
 	make_labels(all, d);
 }
 
-/* Whether an earlier MIG device of the GPU is of the same instance. */
+/* Whether an earlier MIG device of the GPU belongs to the same instance. */
 static bool has_earlier_instance_device(const struct view *v, const struct view_gpu *g,
 	uint32_t device)
 {

@@ -8,7 +8,7 @@
 
 enum { ID_DRIVER_VERSION = 1, ID_NVML_VERSION = 2 };
 
-/* Rates that GPM gives in MiB/s; a sample has them in bytes, dcgm-exporter's text has not. */
+/* Rates that GPM reports in MiB/s, as dcgm-exporter writes them. A sample has bytes/s. */
 static bool is_gpm_rate(uint16_t id)
 {
 	return (id >= 1009 && id <= 1012) || (id >= 1040 && id <= 1075);
@@ -39,7 +39,7 @@ static bool format_sampled_value(const struct sample_device *u, uint16_t field, 
 	return true;
 }
 
-/* What the agent knows of the node when no GPU has said it. */
+/* What the agent knows of the node, if no GPU reported it. */
 static bool known_of_node(const struct view *v, uint16_t id, char *ret)
 {
 	const char *text = id == ID_DRIVER_VERSION ? v->driver_version
@@ -59,10 +59,10 @@ bool dcgm_value(const struct dcgm_device *d, const struct view *v, uint16_t fiel
 
 	if (d->mig_device && of_instance)
 		return format_sampled_value(d->sample, field, raw_units, ret);
-	/* What only boards have: of an instance as a copy, if at all. */
+	/* Figures of boards: an instance has them only as a copy. */
 	if (d->mig_device && !copies)
 		return false;
-	/* What instances have, they have: once more for the board would count it twice. */
+	/* Figures of instances: at the board too, they would count twice. */
 	if (d->divided && of_instance && !copies)
 		return false;
 	return format_sampled_value(d->board, field, raw_units, ret) ||

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "node/metrics/own/own.h"
 
-/* What the agent itself takes and what went wrong for it. */
+/* What the agent itself consumes, and its failures. */
 
 #define AGENT(member, kind) METRICS_MEMBER(struct view_agent, member, kind)
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "node/metrics/own/own.h"
 
-/* Who has what: one series for each container and unit. Counters stay for a while after the end. */
+/* One series for each container and device. Counters stay for a while after the container's end. */
 
 #define USE(member, kind)   METRICS_MEMBER(struct view_use, member, kind)
 #define USE_KNOWN(member)   METRICS_KNOWN(struct view_use, member)
@@ -105,7 +105,7 @@ static void write_cost(struct metrics_own *own)
 			metrics_line_cost(own, own->uses[i], v->uses[i].cost_nano);
 }
 
-/* Without a price: what was counted under an earlier one. */
+/* Without a price: costs counted under an earlier price. */
 static bool any_cost(const struct view *v)
 {
 	bool any = v->priced;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "node/metrics/own/own.h"
 
-/* What can be divided: a GPU, or a MIG device. */
+/* A device: a GPU, or a MIG device. */
 
 #define UNIT(member, kind)     METRICS_MEMBER(struct view_device, member, kind)
 #define DEVICE_KNOWN(member)   METRICS_KNOWN(struct view_device, member)
@@ -113,7 +113,7 @@ static uint64_t idle_hourly(const struct view *v, const struct view_device *u)
 		       : 0;
 }
 
-/* The value of a family for a unit; false: none. */
+/* The value of a family for a device; false: none. */
 static bool get_device_value(const struct metrics_own *own, size_t family, uint32_t i,
 	uint64_t *ret)
 {

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-/* Boards: whether each is there and well. */
+/* Boards: whether each is present and healthy. */
 
 static const struct metrics_row rows[] = {
 	{ .family = { "gpuslice_gpu_present", NULL, "Whether NVML shows the GPU now",

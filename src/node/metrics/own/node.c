@@ -87,7 +87,7 @@ static void write_info_family(struct metrics_own *own, size_t family,
 	metrics_labels_drop(w, start);
 }
 
-/* Without a price: what was counted under an earlier one. */
+/* Without a price: costs counted under an earlier price. */
 static void write_node_cost(struct metrics_own *own, size_t family, uint64_t nano)
 {
 	metrics_begin(own->w, &families[family]);

@@ -2,9 +2,10 @@
 #include "node/metrics/own/own.h"
 
 /*
- * What OpenCost makes its GPU costs of, in its names and labels: the price of one GPU, unscaled, and how much of a
- * GPU each container has, which OpenCost itself only knows of whole GPUs. It must then be told to drop
- * its own of these names. All of the node's price is the GPUs'; OpenCost splits it with CPUs and memory.
+ * The inputs of OpenCost's GPU costs, with its names and labels: the price of one GPU, unscaled, and the share of
+ * a GPU that each container holds. OpenCost itself knows only whole GPUs; the operator must tell OpenCost to drop
+ * its own series of these names. gpuslice assigns the node's whole price to the GPUs; OpenCost divides it among
+ * GPUs, CPUs and memory.
  */
 
 enum { HOURLY, COUNT, ALLOCATION };
@@ -44,7 +45,7 @@ static void write_container_allocation(struct metrics_own *own, struct metrics_t
 	metrics_labels_drop(w, start);
 }
 
-/* One line for each container, over all its GPUs: in own->order its uses stand together. */
+/* One line for each container, over all its GPUs: own->order has its uses one after the other. */
 static void write_node_allocations(struct metrics_own *own, struct metrics_text node)
 {
 	const struct view *v = own->w->v;

@@ -47,7 +47,7 @@ bool metrics_is_same_container(const struct view_use *a, const struct view_use *
 	       !strcmp(a->container, b->container);
 }
 
-/* --- which uses are listed --- */
+/* --- uses with lines --- */
 
 static int compare_text_lists(const char *a[], const char *b[], size_t n)
 {
@@ -72,7 +72,7 @@ static int compare_series(const struct view_use *a, const struct view_use *b, bo
 	return r ? r : strcmp(a->resource, b->resource);
 }
 
-/* Of what would be one series, the first is the one that is listed. */
+/* Of several uses with the same series, the first is listed. */
 static int compare_use_order(const void *a, const void *b, void *arg)
 {
 	const struct metrics_own *own = arg;

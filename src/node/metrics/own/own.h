@@ -2,12 +2,12 @@
 #pragma once
 
 /*
- * The families of ours. Each file has those of one kind of thing, with their table; own/families.c lists the
- * tables in the order of the text. Every series has the label node.
+ * The families of gpuslice. Each file has the families of one kind of object, with their table; own/families.c
+ * lists the tables in the order of the text. Every series has the label node.
  *
- * A container whose name comes twice on a unit (a pod that was made again within the time that ended ones are
- * listed) has one line, that of the later one; what the earlier one counted goes to the unit's "ended" counters, so
- * that the sums of view.h can be made from the text as well.
+ * If a pod is recreated while its ended use is still listed, a device has a container of the same name twice.
+ * Only the later use has a line. The counters of the earlier use are added to the device's "ended" counters, so
+ * that the sums of view.h hold in the text too.
  * Thread: that of the writer.
  */
 #include "node/metrics/rows.h"
@@ -18,18 +18,18 @@ struct metrics_own {
 	struct metrics_text *gpus, *devices,
 		*resources;        /* label blocks, by position in the view */
 	struct metrics_text *uses; /* len 0: not listed */
-	struct metrics_text *live; /* the same of those that are live */
+	struct metrics_text *live; /* the same, of live uses only */
 	uint32_t *order;           /* uses by namespace, pod, container */
 	uint32_t n_order;
-	struct view_past *ended; /* by unit: past, and uses that are not listed */
-	const void **objects;    /* room for as many as there are of anything */
+	struct view_past *ended; /* by device: past, and uses without lines */
+	const void **objects;    /* space for the objects of any one kind */
 };
 
 int metrics_own_init(struct metrics_own *own, struct metrics_writer *w,
 	struct error *err) MUST_USE;
 void metrics_own_fini(struct metrics_own *own);
 
-/* Both end in the same container's series but for the unit. */
+/* Both are uses of one container, on any device. */
 bool metrics_is_same_container(const struct view_use *a, const struct view_use *b);
 
 /* @n rows of objects in an array of @stride. */
@@ -58,7 +58,7 @@ void metrics_own_web(struct metrics_own *own);
 
 /* The tables, for own/families.c. */
 struct metrics_table {
-	const struct metrics_row *rows;        /* or */
+	const struct metrics_row *rows;        /* or: */
 	const struct metrics_family *families; /* NULL: .rows */
 	size_t n;
 };

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* What the kubelet is offered, by resource. */
+/* What the agent offers to the kubelet, by resource. */
 
 static const struct metrics_row rows[] = {
 	{ .family = { "gpuslice_slices_offered", NULL,
@@ -43,7 +43,7 @@ const struct metrics_table metrics_resource_tables[2] = {
 	{ .families = families, .n = ARRAY_LEN(families) },
 };
 
-/* false: of one of them it is not known. */
+/* Counts the replicas with work; false: not known of one of them. */
 static bool count_busy(const struct view *v, const struct view_resource *r, uint64_t *ret)
 {
 	*ret = 0;

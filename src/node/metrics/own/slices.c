@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "node/metrics/own/own.h"
 
-/* Containers in a slice that the arbiter enforces: turns, memory and what it refused. */
+/* Containers in a slice that the arbiter enforces: quanta, memory and refusals. */
 
 #define SLICE(member, kind) METRICS_MEMBER(struct view_slice, member, kind)
 #define SLICE_KNOWN(member) METRICS_KNOWN(struct view_slice, member)
@@ -118,7 +118,7 @@ static void write_slice_info(struct metrics_own *own, uint32_t i)
 	metrics_labels_drop(own->w, start);
 }
 
-/* Reasons that occurred: of ten mostly two or three do, and a node may have hundreds of slices. */
+/* Only reasons that occurred: of ten mostly two or three do, and a node may have hundreds of slices. */
 static void write_quantum_ends(struct metrics_own *own, uint32_t i)
 {
 	const struct view_slice *s = own->w->v->uses[i].slice;

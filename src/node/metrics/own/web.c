@@ -3,7 +3,7 @@
 
 #include <stddef.h>
 
-/* Who comes to the agent's web server, and who is sent away. */
+/* Requests and connections of the agent's web server, and those that it refused. */
 
 enum { CONNECTIONS, REQUESTS, REFUSED, CLOSED, PAUSES, FAMILIES };
 

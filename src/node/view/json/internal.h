@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * Private to src/node/view: how JSON is put together. All of it goes on after memory has run out, and .failed tells at the
- * end; so no function here has a result to check.
+ * Private to src/node/view: how the JSON is built. After a lack of memory all functions go on, and .failed
+ * reports it at the end. So no function here has a result to check.
  * Thread: owner's.
  */
 #include "node/view/json/rows.h"
@@ -15,15 +15,15 @@ struct json_maker {
 	bool failed;
 };
 
-/* Takes @value; NULL is lack of memory. */
+/* Takes @value; NULL: out of memory. */
 void json_set_value(struct json_maker *m, json_t *object, const char *key, json_t *value);
-/* An empty array that is in @object now. Borrowed; NULL: no memory, and all may be called with it. */
+/* Adds an empty array to @object. Borrowed; NULL: out of memory, which all functions accept. */
 json_t *json_set_array(struct json_maker *m, json_t *object, const char *key);
 json_t *json_add_object(struct json_maker *m, json_t *array);
 void json_add(struct json_maker *m, json_t *array, json_t *value);
 void json_set_rows(struct json_maker *m, json_t *object, const struct json_row *rows,
 	const void *of);
-/* Money: null without a price, and for: */
+/* Money is null without a price, and for this value. */
 #define JSON_COST_UNKNOWN UINT64_MAX
 void json_set_cost(struct json_maker *m, json_t *object, const char *key, uint64_t nano);
 json_t *json_u64(uint64_t n);

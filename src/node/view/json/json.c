@@ -81,7 +81,7 @@ static void add_device_json(struct json_maker *m, json_t *o, const struct view_d
 		u->busy_known ? json_u64(u->past.busy_ns) : json_null());
 	json_set_value(m, past, "gpuNs", u->counted ? json_u64(u->past.gpu_ns) : json_null());
 	json_set_cost(m, past, "costNano", u->counted ? u->past.cost_nano : JSON_COST_UNKNOWN);
-	/* A whole GPU's is the board's. */
+	/* A whole GPU shows the sample of the board. */
 	add_sample_json(m, o, u->mig ? u->sample : NULL);
 	add_replicas_json(m, o, u);
 	list = json_set_array(m, o, "uses");
@@ -166,7 +166,7 @@ static void add_node_json(struct json_maker *m, json_t *root)
 	add_agent_json(m, root);
 }
 
-/* Columns, as a point of its own would mostly be keys. */
+/* An array for each member: objects would consist mostly of keys. */
 static void add_points_json(struct json_maker *m, json_t *o, uint32_t n,
 	const struct view_point *p)
 {

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The uses of a pod stand on several units; here they come together. */
+/* A pod may have uses on several devices. This file puts them together. */
 
 static int compare_uses_by_pod(const void *a, const void *b)
 {
@@ -33,8 +33,8 @@ struct pod_sum {
 };
 
 /*
- * What is used now is of those that live, and not known of a pod of which none does; counters are of all. A sum of
- * which a part is not known is not known.
+ * Figures of now are sums of the live uses; without a live use they are not known. Counters are sums of all uses.
+ * A sum with an unknown part is not known.
  */
 static void add_use_to_pod_sum(struct pod_sum *s, const struct view_use *use)
 {
@@ -71,7 +71,7 @@ static void add_pod_sum_json(struct json_maker *m, json_t *o, const struct pod_s
 	json_set_cost(m, o, "costNano", s->cost);
 }
 
-/* The pod of the first of @uses; how many of the @n are of it. */
+/* Adds the pod of the first use in @uses. Returns how many of the @n uses belong to that pod. */
 static size_t add_pod_json(struct json_maker *m, json_t *pod, const struct view_use **uses,
 	size_t n)
 {
@@ -114,7 +114,7 @@ void json_set_pods(struct json_maker *m, json_t *root)
 	for (size_t i = 0; i < n; i++)
 		uses[i] = &m->v->uses[i];
 	qsort(uses, n, sizeof(const struct view_use *),
-		compare_uses_by_pod); /* not stable: by_pod decides all */
+		compare_uses_by_pod); /* not stable; compare_uses_by_pod() leaves no ties */
 	for (size_t i = 0; i < n;)
 		i += add_pod_json(m, json_add_object(m, list), uses + i, n - i);
 }

@@ -27,7 +27,7 @@ json_t *json_add_object(struct json_maker *m, json_t *array)
 	return json_array_get(array, json_array_size(array) - 1);
 }
 
-/* Nothing that we count comes near the end of int64_t; a wrong figure must not become negative. */
+/* No counter comes near INT64_MAX. A wrong figure must not become negative. */
 json_t *json_u64(uint64_t n)
 {
 	return json_integer(n > INT64_MAX ? INT64_MAX : (json_int_t)n);

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * Private to src/node/view: which members of a struct become which keys. A row whose .known is set is null where that
- * flag of the same struct is false.
+ * Private to src/node/view: the members of each struct and their keys. A row with .known set is null if that flag
+ * of the same struct is false.
  * Thread: any (constant).
  */
 #include "node/view/json/json.h"

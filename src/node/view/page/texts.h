@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Private to src/node/view: the files of this folder as embed-text.py wrote them. */
+/* Private to src/node/view: the files of this folder, as embed-text.py wrote them. */
 #include <stddef.h>
 
 extern const char page_bar_js[], page_chart_js[], page_dom_js[], page_format_js[],

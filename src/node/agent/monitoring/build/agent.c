@@ -11,7 +11,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-/* What the agent costs itself. */
+/* What the agent itself consumes. */
 
 static uint32_t count_fds(void)
 {
@@ -22,7 +22,7 @@ static uint32_t count_fds(void)
 		n++;
 	if (d)
 		(void)closedir(d);
-	return n > 3 ? n - 3 : 0; /* ".", "..", and the one that looks */
+	return n > 3 ? n - 3 : 0; /* ".", "..", and that of @d */
 }
 
 static uint64_t number_behind(const char *text, const char *key)

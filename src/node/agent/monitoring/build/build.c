@@ -42,7 +42,8 @@ static void fill_view_node(const struct monitoring *mon, const struct monitoring
 								  : mon->sample_error.msg);
 	v->allocations_known = monitoring_allocations_known(mon);
 	v->allocations_error = view_text(v, mon->list_error.msg);
-	/* Before the GPUs are known their counters cannot be shown, and the node's would go back later. */
+	/* Before the GPUs are known the view has no counters of theirs. A cost shown now would make the node's
+	 * counter go back later. */
 	v->priced = mon->price.nano_per_hour > 0 && inv;
 	v->price_nano_per_hour = (uint64_t)mon->price.nano_per_hour;
 	v->currency = view_text(v, mon->price.currency);

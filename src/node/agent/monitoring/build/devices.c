@@ -7,7 +7,7 @@ static void fill_device_health(const struct monitoring *mon, const struct monito
 	struct view *v, struct view_device *to)
 {
 	const struct health *gpu = &mon->c.facts->node.gpus[u->gpu_index].health;
-	/* A MIG device is never better than its GPU. */
+	/* A MIG device is never healthier than its GPU. */
 	const struct health *h =
 		u->mig && health_ok(gpu) ? &mon->c.facts->node.migs[u->mig_index] : gpu;
 
@@ -39,13 +39,13 @@ static void fill_device_placement(const struct monitoring_device *u, struct view
 	to->size = u->mig->ci_slices;
 	memory = monitoring_mig_memory_slices(u->gpu);
 	slices = monitoring_mig_compute_slices(u->gpu);
-	/* Where a compute instance lies in its GPU instance is the driver's secret. */
+	/* The driver does not report the position of a compute instance in its GPU instance. */
 	if (!u->mig->placed || u->mig->gi_slices != u->mig->ci_slices || !memory ||
 		u->mig->start + (uint64_t)u->mig->size > memory)
 		return;
 	to->memory_start = u->mig->start;
 	to->memory_size = u->mig->size;
-	/* 7 of 8: the last compute slice has two of memory. */
+	/* 7 compute and 8 memory slices: the last compute slice has two memory slices. */
 	to->start = memory == 8 ? u->mig->start : u->mig->start * slices / memory;
 	to->placed = to->start + to->size <= slices;
 }
@@ -90,7 +90,7 @@ static void fill_device_account(const struct monitoring *mon, struct view_device
 	to->counted = to->allocated_known || u->present_ns > 0;
 }
 
-/* How it is shared and what it is called: as its first seat. */
+/* Sharing mode and resource: those of the device's first replica. */
 static void fill_device_offer(const struct monitoring_round *r, uint32_t device, struct view *v,
 	struct view_device *to)
 {
@@ -122,7 +122,7 @@ static void add_device_history(struct monitoring *s, const struct monitoring_rou
 	if (sample && sample->busy_known && sample->interval_ns) {
 		m.busy_known = true;
 		m.busy_of_ns = sample->interval_ns;
-		/* What the slice runtime measured may be more than NVML's estimate. */
+		/* The arbiter's measured time may exceed NVML's estimate. */
 		m.busy_ns = a && a->delta.busy_ns > sample->busy_ns ? a->delta.busy_ns
 								    : sample->busy_ns;
 		if (m.busy_ns > m.busy_of_ns)
@@ -131,7 +131,7 @@ static void add_device_history(struct monitoring *s, const struct monitoring_rou
 	monitoring_history_add(&s->history, uuid, &m);
 }
 
-/* A GPU in MIG mode, of which its units are parts. */
+/* A GPU in MIG mode: its MIG devices are parts of it. */
 static void add_board_history(struct monitoring *s, const struct monitoring_round *r,
 	const struct view *v, uint32_t gpu)
 {

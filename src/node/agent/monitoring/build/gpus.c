@@ -91,7 +91,7 @@ static void fill_view_gpu_signals(const struct monitoring *mon, const struct gpu
 	}
 }
 
-/* The age goes on where this round has no sample. */
+/* The age of the last sample grows while rounds have no sample. */
 static void fill_view_gpu_sample(const struct monitoring *s, const struct monitoring_round *r,
 	const struct view *v, struct view_gpu *to)
 {
@@ -105,7 +105,7 @@ static void fill_view_gpu_sample(const struct monitoring *s, const struct monito
 		to->sample_age_ns = r->now_ns - last;
 }
 
-/* What NVML was asked only where the counters file has the row. */
+/* NVML is asked for P2P states only if the counters file has that row. */
 static void fill_view_gpu_p2p(const struct monitoring *mon, uint32_t i, struct view *v,
 	struct view_gpu *to)
 {

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Position in the view of the live use that a use of the round became. */
+/* Position in the view of the live use that belongs to a usage entry of the round. */
 static uint32_t find_view_use(const struct monitoring_round *r, const struct view *v,
 	uint32_t use)
 {

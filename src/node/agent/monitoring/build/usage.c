@@ -4,10 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* An account, and of those of now the use it is of. */
+/* An account, and its usage entry in the round. */
 struct usage_entry {
 	const struct account *account;
-	uint32_t use; /* MONITORING_NONE: it has ended */
+	uint32_t use; /* MONITORING_NONE: ended */
 	uint32_t device;
 };
 
@@ -61,7 +61,7 @@ static uint32_t collect_usage_entries(const struct monitoring *s,
 	return n;
 }
 
-/* --- what the arbiter says --- */
+/* --- the arbiter's status --- */
 
 static bool is_true(const json_t *o, const char *key)
 {
@@ -143,9 +143,9 @@ static void fill_usage_slice(const struct monitoring_slice *s, struct view *v,
 	to->slice = slice;
 }
 
-/* --- uses --- */
+/* --- usage --- */
 
-/* What it had of the GPU in the last round, where that is known. */
+/* The share of GPU time that the container had in the last round; VIEW_NONE: not known. */
 static uint32_t compute_usage_share(const struct monitoring_round *r, const struct account *a)
 {
 	double part;
@@ -241,7 +241,8 @@ static void add_use_counters(const struct monitoring_round *r, const struct usag
 		fill_usage_allocation(r, e, v, to);
 }
 
-/* NVML and the arbiter are not asked in the same moment: what containers have is used. */
+/* NVML and the arbiter answer at different moments. If the containers' sum exceeds the device's figure, the sum
+ * counts as used. */
 static void fit_memory(struct view_device *u, const struct view_use *uses)
 {
 	uint64_t sum = 0;

@@ -40,7 +40,7 @@ void monitoring_persist_fini(struct monitoring_persist *k)
 	*k = (struct monitoring_persist){ .db = NULL };
 }
 
-/* --- on the pool's thread --- */
+/* --- on a pool thread --- */
 
 static int restore_usage_total(void *arg, const struct usage_db_total *total, struct error *err)
 {
@@ -96,7 +96,7 @@ static void open_persist_db(struct monitoring_persist *k, uint64_t now_ns)
 	k->file = file_stamp_of(k->path);
 }
 
-/* What is written to a file that was removed, or that another has replaced, is lost. */
+/* Writes to a file that was removed or replaced are lost. */
 static bool is_persist_file_replaced(const struct monitoring_persist *k)
 {
 	struct file_stamp now = file_stamp_of(k->path);
@@ -108,7 +108,7 @@ void monitoring_persist_open(struct monitoring_persist *k, uint64_t now_ns)
 {
 	open_persist_db(k, now_ns);
 	if (k->db && usage_db_totals_load(k->db, restore_usage_total, k, &k->error) < 0) {
-		/* Half of it would make counters that do not fit together. */
+		/* A part of the totals would give counters that do not match. */
 		monitoring_totals_free(k->loaded_totals, k->n_loaded_totals);
 		k->loaded_totals = NULL;
 		k->n_loaded_totals = 0;

@@ -2,10 +2,14 @@
 #pragma once
 
 /*
- * What is counted, kept in the ledger (io/usage-db/usage-db.h): the counters themselves, so that they go on after a restart,
- * and what each round added. The loop prepares a batch and takes the result; the pool's thread writes it
- * meanwhile. What could not be written is given again with the next batch.
- * Thread: as each function says.
+ * Persists the counters and what each round added, in the usage records (io/usage-db/usage-db.h). The counters go
+ * on after a restart.
+ *
+ *	1. The loop prepares a batch.
+ *	2. A pool thread writes the batch; the loop does not touch the batch meanwhile.
+ *	3. The loop takes the result. A batch that was not written stays and is merged with the next batch.
+ *
+ * Thread: see each function.
  */
 #include "node/agent/monitoring/charges.h"
 #include "lib/base/stamp.h"
@@ -16,11 +20,11 @@
 #include <limits.h>
 
 struct monitoring_persist_row {
-	struct usage_db_row row; /* its texts are in .text */
+	struct usage_db_row row; /* texts are in .text */
 	char *text;
 };
 
-/* What the parts of a batch are said to be of. Texts are copied where they are kept. */
+/* The node that a batch is for. Texts are copied. */
 struct monitoring_persist_node {
 	const char *node, *instance_type, *region, *currency, *price_source;
 	int64_t price_nano_per_hour;
@@ -37,12 +41,12 @@ struct monitoring_persist_xid {
 
 struct monitoring_persist {
 	char path[PATH_MAX];
-	struct usage_db *db;    /* the pool's */
-	bool opened;            /* once, at least */
-	struct file_stamp file; /* as it was opened */
-	uint64_t retry_ns;      /* monotonic: when to try to open it again */
+	struct usage_db *db;    /* the pool thread's */
+	bool opened;            /* at least once */
+	struct file_stamp file; /* when it was opened */
+	uint64_t retry_ns;      /* monotonic: when to retry to open the file */
 
-	/* The batch: the loop's while none is written, else the pool's. */
+	/* The batch: the pool thread's during a write, else the loop's. */
 	struct monitoring_persist_row *rows;
 	size_t n_rows;
 	struct usage_db_total *totals;
@@ -52,12 +56,12 @@ struct monitoring_persist {
 	int64_t covered_ns;
 	uint64_t now_s;
 
-	/* The pool's answer. */
-	struct error error; /* of the last try; ERR_NONE: it was written */
-	struct error note;  /* the file was renewed; ERR_NONE */
+	/* The result of the pool thread. */
+	struct error error; /* of the last try; ERR_NONE: written */
+	struct error note;  /* why the file was recreated; ERR_NONE: it was not */
 	uint64_t bytes;
 
-	/* What was found at the start, for the loop. */
+	/* What the pool thread found at the start, for the loop. */
 	struct usage_db_total *loaded_totals;
 	size_t n_loaded_totals;
 
@@ -66,25 +70,25 @@ struct monitoring_persist {
 	char logged_error[ERROR_MSG_MAX];
 };
 
-/* Loop. "STATE/ledger.db". */
+/* Loop. The file is USAGE_DB_FILE in @state_dir. */
 int monitoring_persist_init(struct monitoring_persist *k, const char *state_dir,
 	struct error *err) MUST_USE;
 void monitoring_persist_fini(struct monitoring_persist *k);
 
-/* Pool: opens it and reads what is there. */
+/* Pool: opens the file and reads the totals. */
 void monitoring_persist_open(struct monitoring_persist *k, uint64_t now_ns);
-/* Loop, once, after that: fills @a and @charges, and tells what else was kept. */
+/* Loop, once, after monitoring_persist_open(): restores @a and @charges, and calls @xid for each XID counter. */
 int monitoring_persist_restore(struct monitoring_persist *k, struct accounts *a,
 	struct monitoring_charges *charges, uint64_t *since_wall_ns,
 	void (*xid)(void *arg, const struct monitoring_persist_xid *x), void *arg,
 	struct error *err) MUST_USE;
 
-/* Loop: the batch of a round. @r is the round that was just counted. */
+/* Loop: prepares the batch of a round. @r is the round that was just counted. */
 int monitoring_persist_prepare(struct monitoring_persist *k, const struct accounts *a,
 	const struct account_round *r, const struct monitoring_persist_node *node,
 	const struct monitoring_persist_xid *xids, size_t n_xids,
 	const struct monitoring_charges *charges, struct error *err) MUST_USE;
-/* Pool: writes it. */
+/* Pool: writes the batch. */
 void monitoring_persist_write(struct monitoring_persist *k, uint64_t now_ns);
-/* Loop: it was written, or stays for the next time. Logs what is new. */
+/* Loop: the write has ended. Frees the batch, or retains it if it was not written. Logs changes. */
 void monitoring_persist_written(struct monitoring_persist *k);

@@ -17,7 +17,7 @@ struct row_text {
 	size_t max;
 };
 
-/* Copies them one behind the other; what is too long, or no UTF-8, is made to fit. NULL: out of memory. */
+/* Copies texts one behind the other; cuts them to .max and makes them valid UTF-8. NULL: out of memory. */
 static char *copy_row_texts(const struct row_text *from, size_t n, const char **to)
 {
 	size_t size = 0, at = 0;
@@ -88,7 +88,7 @@ static const char *get_persist_mode_name(const struct account *a, const char *gp
 		[ACCOUNT_SLICES] = "slices",
 	};
 
-	/* A wall that is not shared further. */
+	/* A MIG device that is not shared further. */
 	if (a->mode == ACCOUNT_EXCLUSIVE && strcmp(gpu, device) != 0)
 		return "mig";
 	return names[a->mode];
@@ -158,11 +158,11 @@ static int add_gpu_rows(struct monitoring_persist *k, const struct accounts *a,
 			if (add_usage_row(k, u->uses[k2], uuid, u->uuid, err) < 0)
 				return -1;
 	}
-	/* What is not known to be idle is no record. */
+	/* Time that is not known to be idle gets no record. */
 	return r->allocations_unknown ? 0 : add_idle(k, uuid, idle, cost, err);
 }
 
-/* --- rows of a batch that could not be written are added up --- */
+/* --- rows of an unwritten batch are added up --- */
 
 static int by_key(const void *a, const void *b)
 {
@@ -218,11 +218,11 @@ static void merge_persist_rows(struct monitoring_persist *k)
 		free(k->rows[i].text);
 	}
 	k->n_rows = kept;
-	while (k->n_rows > USAGE_DB_DELTAS_MAX) /* for days: what is too much is lost */
+	while (k->n_rows > USAGE_DB_DELTAS_MAX) /* after days: drops the excess */
 		free(k->rows[--k->n_rows].text);
 }
 
-/* @dt_ns: of the round, as far as it is accounted. */
+/* @dt_ns: of the round, as far as it is counted. */
 static int set_period(struct monitoring_persist *k, const struct monitoring_persist_node *node,
 	uint64_t dt_ns, struct error *err)
 {

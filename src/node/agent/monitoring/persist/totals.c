@@ -22,9 +22,9 @@ static uint64_t unsigned_of(int64_t v)
 	return v < 0 ? 0 : (uint64_t)v;
 }
 
-/* --- out --- */
+/* --- save --- */
 
-/* A key that does not fit is left out: its account begins anew after a restart. */
+/* A key that does not fit is left out: its account restarts at zero after a restart. */
 static int add_persist_total(struct monitoring_persist *k, const char *const *parts, size_t n,
 	const int64_t v[USAGE_DB_TOTAL_COUNT], struct error *err)
 {
@@ -136,7 +136,7 @@ int monitoring_totals_make(struct monitoring_persist *k, const struct accounts *
 	return 0;
 }
 
-/* --- in --- */
+/* --- restore --- */
 
 static size_t split_total_key(char *key, char *parts[PARTS_MAX])
 {
@@ -240,7 +240,7 @@ int monitoring_persist_restore(struct monitoring_persist *k, struct accounts *a,
 	void (*xid)(void *arg, const struct monitoring_persist_xid *x), void *arg,
 	struct error *err)
 {
-	/* Units before their uses. */
+	/* Devices before their accounts. */
 	for (int uses = 0; uses < 2; uses++)
 		for (size_t i = 0; i < k->n_loaded_totals; i++) {
 			CLEANUP(freep) char *key = strdup(k->loaded_totals[i].key);
