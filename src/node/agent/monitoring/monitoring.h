@@ -153,9 +153,7 @@ struct monitoring {
 
 	struct gpu_sample_request request;
 	struct error sample_error, list_error;
-	bool listed;      /* unused */
 	uint64_t list_ns; /* start of the round whose list is in .allocation_list; 0: never */
-	uint64_t list_requested_ns; /* unused */
 	uint64_t list_not_before_ns;
 	uint32_t list_failures, unknown_rounds;
 
