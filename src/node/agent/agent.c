@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define LOCK_WAIT_NS (5 * NS_PER_SEC) /* for what an agent that was killed has left */
+#define LOCK_WAIT_NS (5 * NS_PER_SEC) /* wait for the lock of a killed agent */
 
 const struct error *agent_failure(const struct agent *a)
 {
@@ -48,7 +48,7 @@ static int copy_path(char *to, size_t cap, const char *option, const char *path,
 	return 0;
 }
 
-/* Said at the start: with such a directory no kubelet could ever be reached. */
+/* Checked at the start: with too long a path the agent could never reach a kubelet. */
 static int check_kubelet_socket(const struct agent *a, struct error *err)
 {
 	char path[PATH_MAX];
@@ -76,7 +76,7 @@ static int set_paths(struct agent *a, const struct agent_options *o, struct erro
 	return check_kubelet_socket(a, err);
 }
 
-/* Listens, before there is anything to show. */
+/* Starts the web server, before there is a view to show. */
 static int start_serve(struct agent *a, const struct agent_options *o, struct error *err)
 {
 	CLEANUP(strv_fini) struct strv warnings = STRV_INIT;
@@ -99,7 +99,7 @@ static int start_all(struct agent *a, const struct agent_options *o, struct erro
 		agent_config_start(&a->config, err) < 0)
 		return -1;
 	agent_health_start(a);
-	/* The worker looks at the GPUs while we set up gRPC. */
+	/* The NVML worker probes the GPUs while the loop sets up gRPC. */
 	if (agent_gpus_start(a, err) < 0 || rpc_new(&a->rpc, a->loop, err) < 0 ||
 		path_join(pod_resources, sizeof(pod_resources), a->kubelet_dir,
 			"pod-resources/kubelet.sock", err) < 0 ||
@@ -171,7 +171,7 @@ struct agent *agent_stop(struct agent *a)
 	mig_stop(&a->mig);
 	mps_stop(&a->mps);
 	slices_stop(&a->slices);
-	/* Early, because it answers the status requests that wait for the kubelet. */
+	/* Early: this answers the status requests that wait for the kubelet. */
 	a->pod_resources = pod_resources_cache_free(a->pod_resources);
 	a->local = http_server_stop(a->local);
 	a->tcp = health_server_stop(a->tcp);

@@ -4,13 +4,14 @@
 #include <string.h>
 
 /*
- * The counters file out of a ConfigMap (--configmap-data), which the API server tells us about. What is known
- * stays while it is away; where there is no such map, or no such key in it, the file counts, as with dcgm-exporter.
+ * The counters file from a ConfigMap (--configmap-data), as the API server reports it. Known counters stay while
+ * the API server is unavailable. Without such a map, or such a key in it, the agent uses the file, as
+ * dcgm-exporter does.
  */
 
-#define KEY "metrics" /* dcgm-exporter's */
+#define KEY "metrics" /* dcgm-exporter's key */
 
-/* 0: in @text; CONFIG_SOURCE_WAIT, or < 0 and why not. */
+/* 0: @text has the counters. CONFIG_SOURCE_WAIT: later. < 0: not available, @err says why. */
 static int read_map(struct config_source *source, struct buf *text, struct error *err)
 {
 	CLEANUP(strv_fini) struct strv names = STRV_INIT;

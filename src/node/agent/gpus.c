@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* What NVML reports of the GPUs. */
+/* Applies an inventory, or the error of a probe. */
 
 static void apply_gpu_probe(struct agent *a, const struct inventory *inv,
 	const struct error *why)
@@ -89,7 +89,7 @@ static void on_gpu_xid(void *arg, const char *uuid, uint32_t xid, uint32_t gi, u
 	char instance[32] = "";
 
 	if (!*uuid)
-		action = "looking at all GPUs"; /* the monitor does */
+		action = "looking at all GPUs"; /* the monitor does so */
 	else if (health_policy_acts(policy, xid))
 		action = whole ? "GPU unhealthy" : "MIG device unhealthy";
 	else if (health_policy_verdict(policy, xid) == XID_COUNTED)
@@ -104,7 +104,7 @@ static void on_gpu_xid(void *arg, const char *uuid, uint32_t xid, uint32_t gi, u
 		LOG_STR("what", xid_text(xid)), LOG_STR("action", action));
 	if (node_xid(&a->facts.node, policy, uuid, gi, ci, xid, time_mono_ns()))
 		wake_up(&a->wake);
-	agent_health_save(a); /* one that is only counted changes no health yet */
+	agent_health_save(a); /* no reconcile saves an XID that only counts */
 }
 
 static const struct gpu_monitor_ops monitor_ops = {
@@ -138,10 +138,10 @@ void agent_gpus_follow_config(struct agent *a, bool moved)
 {
 	struct error err = ERROR_INIT;
 
-	if (!a->monitor) /* about to be started */
+	if (!a->monitor) /* agent_gpus_start() follows */
 		return;
 	gpu_monitor_set_interval(a->monitor, a->facts.config->health.probe_interval_ns);
-	/* The library is looked for below that root: what is known stays until the new one answers. */
+	/* The root of the driver's library has changed. Known GPUs stay until the new library answers. */
 	if (moved) {
 		a->monitor = gpu_monitor_stop(a->monitor);
 		if (agent_gpus_start(a, &err) < 0)

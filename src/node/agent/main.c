@@ -11,7 +11,7 @@
 #include <string.h>
 
 #define AGENT_FDS_MAX 16384
-#define AGENT_FDS_MIN 48 /* some 30 are open with one resource and a kubelet */
+#define AGENT_FDS_MIN 48 /* about 30 are open with one resource and a kubelet */
 
 struct agent_program {
 	uv_loop_t loop;
@@ -32,7 +32,10 @@ static void on_agent_signal(uv_signal_t *s, int number)
 		uv_stop(&p->loop);
 }
 
-/* Until the loop hears them they wait: what is started here is ended in order. Children do not inherit it. */
+/*
+ * Signals stay pending until the loop handles them, so that the agent stops in order. Children do not inherit the
+ * mask.
+ */
 static void block_agent_signals(bool hold)
 {
 	sigset_t set;
@@ -58,8 +61,8 @@ static int print_agent_help(const struct option_def *defs, size_t n)
 }
 
 /*
- * The system's default is for interactive programs. Not as many as there may be: programs that we start close all that
- * there could be.
+ * The system's default limit is for interactive programs. Not as high as possible: child programs close every
+ * possible descriptor at their start.
  */
 static int raise_agent_fd_limit(struct error *err)
 {
@@ -117,7 +120,7 @@ int main(int argc, char **argv)
 	size_t n = 0;
 	int r;
 
-	/* A peer that goes away is an error of that write, not our death. */
+	/* A closed peer is an error of that write, and does not end the agent. */
 	(void)signal(SIGPIPE, SIG_IGN);
 	defs = agent_options(&n);
 	if (!defs)
@@ -137,7 +140,7 @@ int main(int argc, char **argv)
 	}
 	if (r < 0) {
 		log_error("gpusliced ends", LOG_STR("reason", err.msg));
-		return EXIT_FAILURE; /* 1 for every failure, as NVIDIA's plugin */
+		return EXIT_FAILURE; /* 1 for every failure, as NVIDIA's plugin does */
 	}
 	return EXIT_SUCCESS;
 }

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* What is offered, as it is now: which devices can be had, and whether the kubelet has it. */
+/* The present offer: which devices are usable, and whether the kubelet has the resources. */
 
 struct agent_plugin *agent_plugin_of(const struct agent *a, const char *name)
 {
@@ -26,8 +26,10 @@ const char *agent_refusal(const struct agent *a, const struct resource *r,
 	return why ? why : "";
 }
 
-/* The offer was made from a copy of the node's inventory: GPUs have the same positions. MIG devices
- * may have others, as some are taken from the copy while a layout is changed. */
+/*
+ * GPUs have the same positions in the offer, which was made from a copy of the node's inventory. MIG devices may
+ * not: a change of the layout removes some from the copy.
+ */
 bool agent_device_ok(const struct agent *a, const struct resource *r,
 	const struct offer_device *d, const char **ret_why)
 {
@@ -110,7 +112,7 @@ bool agent_ready(const struct agent *a, struct buf *why)
 		buf_printf(why, "slices: %s\n", slices_get_error(&a->slices));
 		ready = false;
 	}
-	/* With an empty --kubelet-socket the agent registers with nobody. */
+	/* With an empty --kubelet-socket the agent never registers. */
 	for (size_t i = 0; i < a->n_plugins && !(a->kubelet_socket && !*a->kubelet_socket);
 		i++) {
 		const char *text;

@@ -325,10 +325,12 @@ struct option_def *agent_options(size_t *ret_n)
 	return all;
 }
 
-/* --- from options to what the agent is started with --- */
+/* --- from options to struct agent_options --- */
 
-/* The options that name a config, of which one is used. Variables come along with NVIDIA's images
- * and charts: of those the first of this list that is set counts. */
+/*
+ * The options that name a config; the agent uses one. NVIDIA's images and charts set some of the variables. Of
+ * those that are set, the first of this list counts.
+ */
 static const struct {
 	const char *name, *env;
 } config_options_by_rank[] = {
@@ -353,7 +355,7 @@ static int refuse_second(size_t first, enum option_source first_from, size_t sec
 	return strv_add(warnings, text, err);
 }
 
-/* Which of them names the config: one of the command line before one of the environment. */
+/* Chooses the option that names the config: one of the command line before one of the environment. */
 static int choose_config_option(const struct options *o, const char **ret,
 	struct strv *warnings, struct error *err)
 {
@@ -419,7 +421,7 @@ static bool currency_ok(const char *text)
 	return n == 3 && !text[n];
 }
 
-/* NULL for a file that is not named. */
+/* NULL: no file is named. */
 static const char *file_or_none(const struct options *o, const char *name)
 {
 	const char *path = option_str(o, name, "");
@@ -427,7 +429,7 @@ static const char *file_or_none(const struct options *o, const char *name)
 	return *path ? path : NULL;
 }
 
-/* A value of a secondary option that is invalid: the option is ignored, and the agent says so. */
+/* A secondary option with an invalid value: the agent ignores the option, and logs that. */
 static int ignore_option(struct agent_options *ret, struct error *why, struct error *err)
 {
 	char text[ERROR_MSG_MAX];
@@ -444,7 +446,7 @@ static int set_up_log(struct agent_options *ret, const struct options *o, struct
 	return log_option_setup(o, &why) < 0 ? ignore_option(ret, &why, err) : 0;
 }
 
-/* The kubelet's conditions are what the node lives by: a repair of a GPU is not to be mixed with them. */
+/* The node depends on the kubelet's own conditions, so a GPU's repair must not use one. */
 static bool is_condition_type(const char *type)
 {
 	static const char *const kubelets[] = { "Ready", "MemoryPressure", "DiskPressure",
@@ -553,7 +555,7 @@ static int read_serve(struct agent_options *ret, const struct options *o, struct
 	return ignore_option(ret, &why, err);
 }
 
-/* dcgm-exporter's NAMESPACE:NAME; NULL: no ConfigMap. */
+/* "NAMESPACE:NAME" of dcgm-exporter; NULL: no ConfigMap. */
 static int read_counters_map(struct agent_options *ret, struct error *err)
 {
 	const char *text = ret->serve.metrics.config_map, *colon = strchr(text, ':');

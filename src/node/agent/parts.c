@@ -5,11 +5,11 @@
 #include <string.h>
 
 /*
- * What the parts of the agent hear of each other. No part knows another one: what it needs of the others it asks by
- * its ops, and these are all of them.
+ * Connects the parts of the agent. No part knows another one. A part asks for what it needs through its ops, and
+ * all ops are here.
  */
 
-/* --- what is reported --- */
+/* --- reports --- */
 
 static void on_reporter_event(void *arg, const struct event_about *about, enum event_type type,
 	const char *reason, const char *message)
@@ -26,7 +26,7 @@ static void on_component(void *arg, enum component c, const struct error *why)
 	components_report(&a->components, c, why);
 }
 
-/* --- what the parts hear of each other --- */
+/* --- ops of the parts --- */
 
 static void on_config(void *arg, bool moved)
 {
@@ -43,7 +43,7 @@ static void on_agent_node_changed(void *arg)
 	struct agent *a = arg;
 	const struct node_object *n = a->cluster.link.node;
 
-	/* A Node that is gone says nothing about the config: what is in force stays. */
+	/* A deleted Node has no labels to choose a config by: the config in force stays. */
 	if (node_object_state(n) == NODE_PRESENT)
 		agent_config_label(&a->config, node_object_uid(n),
 			node_object_label(n, a->cluster.c.options.node_label));
@@ -68,7 +68,7 @@ static void on_api_unavailable(void *arg, const struct error *why)
 	agent_counters_without_api(a, why);
 }
 
-/* All that the GPUs and the config give is registered, even if that is nothing. */
+/* Whether every resource of GPUs and config is registered, even if there is none. */
 static bool is_node_ready(void *arg)
 {
 	const struct agent *a = arg;
@@ -205,7 +205,7 @@ static const struct mig_ops mig_ops = {
 	.is_ready = is_agent_ready,
 };
 
-/* --- what is shown --- */
+/* --- the view --- */
 
 struct view *agent_view(struct agent *a)
 {
@@ -328,7 +328,7 @@ static const struct monitoring_ops monitoring_ops = {
 	.fill_view_config = fill_view_config,
 };
 
-/* --- all of them --- */
+/* --- init --- */
 
 static void init_config(struct agent *a, const struct agent_options *o)
 {

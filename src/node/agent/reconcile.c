@@ -6,23 +6,29 @@
 #include <stdio.h>
 #include <string.h>
 
-#define DUE_MIN_MS 100 /* so that a date in the past cannot make the loop spin */
+#define DUE_MIN_MS 100 /* keeps a date in the past from spinning the loop */
 
-/* A look that was asked for is not asked for again before. */
+/* The least time between two requests of a probe. */
 #define ASK_AGAIN_NS NS_PER_SEC
 
-/* When to try again to serve what could not be served. Most reasons end with an event in the
- * kubelet's directory, but not a full disk. */
+/*
+ * The retry interval for a plugin that could not start. Most reasons end with an event in the kubelet's directory,
+ * but a full disk does not.
+ */
 #define SERVE_AGAIN_NS (2 * NS_PER_SEC)
 
-/* A resource that is withdrawn lists no devices for so long before its socket goes. A kubelet takes
- * the empty list at once; a stream that just ends would leave it with capacity for five minutes. */
+/*
+ * How long a withdrawn resource lists no devices before its socket goes. A kubelet takes the empty list at once.
+ * After a stream that just ends, the kubelet keeps the capacity for five minutes.
+ */
 #define RETIRE_NS NS_PER_SEC
 
-/* --- what changed, for the log --- */
+/* --- changes, for the log --- */
 
-/* The search begins at *at, behind the last that was found: they are asked for in one order mostly.
- * NULL: out of memory. */
+/*
+ * The search begins at *at, behind the last found entry: callers mostly ask in the same order. NULL: out of
+ * memory.
+ */
 static struct agent_logged_gpu *find_logged_device(struct agent *a, const char *key, bool mig,
 	size_t *at)
 {
@@ -47,7 +53,10 @@ static struct agent_logged_gpu *find_logged_device(struct agent *a, const char *
 	return more;
 }
 
-/* Those without a UUID must not be taken for each other, or each would be news again and again. */
+/*
+ * The key of a device without a UUID is its position. With a common key each such device would be logged again and
+ * again.
+ */
 static struct agent_logged_gpu *update_logged_gpu(struct agent *a, const struct gpu *g,
 	size_t *at)
 {
@@ -98,7 +107,10 @@ static void log_mig_change(struct agent *a, const struct gpu *g, const struct gp
 	}
 }
 
-/* A warning is not health: the device stays allocatable, and may be unhealthy besides. @what: "GPU 0 (GPU-...)". */
+/*
+ * A warning is not a health state: the device stays allocatable, and may be unhealthy too. @what: "GPU 0
+ * (GPU-...)".
+ */
 static void log_gpu_warning(struct agent *a, const char *what, const char *warning)
 {
 	if (*warning) {
@@ -113,7 +125,7 @@ static void log_gpu_warning(struct agent *a, const char *what, const char *warni
 	}
 }
 
-/* Whether the warning of @h is new; it is kept as reported. */
+/* Whether the warning of @h is new. Saves it as logged. */
 static bool is_new_warning(struct agent_logged_gpu *seen, const struct health *h)
 {
 	if (!strcmp(seen->warning, h->warning))
@@ -122,7 +134,7 @@ static bool is_new_warning(struct agent_logged_gpu *seen, const struct health *h
 	return true;
 }
 
-/* Whether @h is news of the device; it is kept as told. */
+/* Whether @h is a change of the device's health. Saves it as logged. */
 static bool is_news(struct agent_logged_gpu *seen, const struct health *h)
 {
 	bool ok = health_ok(h);
@@ -134,7 +146,7 @@ static bool is_news(struct agent_logged_gpu *seen, const struct health *h)
 	return true;
 }
 
-/* MIG devices that are not there any more: layouts come and go, and must not add up. */
+/* Removes MIG devices that no longer exist, or the entries of old layouts would accumulate. */
 static void drop_old_migs(struct agent *a)
 {
 	size_t kept = 0;
@@ -176,7 +188,7 @@ static void log_health(struct agent *a)
 		if (!seen)
 			continue;
 		seen->present = true;
-		/* What ails the GPU is said of the GPU. */
+		/* A MIG device of an unhealthy GPU is not logged: the GPU is. */
 		if (health_ok(&g->health) && is_news(seen, &a->facts.node.migs[i]))
 			log_mig_change(a, &g->gpu, m, &a->facts.node.migs[i]);
 		if (is_new_warning(seen, &a->facts.node.migs[i])) {
@@ -190,7 +202,7 @@ static void log_health(struct agent *a)
 
 /* --- decide --- */
 
-/* What was not told before. */
+/* Logs the lines of @now that @before lacks. */
 static void log_news(const char *what, const struct strv *now, const struct strv *before)
 {
 	for (size_t i = 0; i < now->n; i++)
@@ -198,8 +210,10 @@ static void log_news(const char *what, const struct strv *now, const struct strv
 			log_warn(what, LOG_STR("reason", now->v[i]));
 }
 
-/* Replaces what is offered by the decision from what is known now. On an error (no memory, too
- * many devices) the old offer stays in force, with its own copy of the inventory. */
+/*
+ * Replaces the offer by a decision from the present facts. On an error (no memory, too many devices) the old offer
+ * stays in force, with its own copy of the inventory.
+ */
 static void update_offer(struct agent *a)
 {
 	CLEANUP(offer_freep) struct offer *offer = NULL;
@@ -245,7 +259,7 @@ static struct agent_plugin *add_plugin(struct agent *a, const struct resource *r
 	return p;
 }
 
-/* Withdraws a resource, first its devices, then its socket. False: it can go. */
+/* Withdraws a resource: first its devices, then its socket. False: the caller may free it. */
 static bool retire_plugin(struct agent_plugin *p, uint64_t now)
 {
 	const struct resource none = { .n_devices = 0 };
@@ -260,7 +274,7 @@ static bool retire_plugin(struct agent_plugin *p, uint64_t now)
 	return true;
 }
 
-/* New resources first, so that a rename never leaves the node with nothing. */
+/* Adds new resources first, so that a rename never leaves the node with nothing. */
 static void sync_plugins(struct agent *a)
 {
 	const struct offer *o = a->facts.offered.offer;
@@ -294,7 +308,7 @@ static void sync_plugins(struct agent *a)
 	a->n_plugins = kept;
 }
 
-/* --- the clock --- */
+/* --- the timer --- */
 
 static void on_due(uv_timer_t *t)
 {
@@ -303,7 +317,7 @@ static void on_due(uv_timer_t *t)
 	uint64_t now = time_mono_ns();
 
 	if (now >= node_due(&a->facts.node, policy)) {
-		/* A GPU that is forgotten may be why the config did not fit. */
+		/* The config may not have fit because of a GPU that is now forgotten. */
 		if (node_tick(&a->facts.node, policy, now))
 			agent_config_gpus_changed(&a->config);
 		a->probe_requested_ns = now;
@@ -312,7 +326,7 @@ static void on_due(uv_timer_t *t)
 	wake_up(&a->wake);
 }
 
-/* When a resource has something to wait for: its first socket, or its end. */
+/* When a resource needs its first socket, or the end of its socket. */
 static uint64_t plugins_due(const struct agent *a, uint64_t now)
 {
 	uint64_t due = UINT64_MAX;
@@ -329,7 +343,10 @@ static uint64_t plugins_due(const struct agent *a, uint64_t now)
 	return due;
 }
 
-/* An answer may take long: NVML hangs or crashes, or nobody is to open it now. */
+/*
+ * An answer of NVML may take long: NVML hangs, crashes, or is released. Until ASK_AGAIN_NS is over, the agent does
+ * not request an overdue probe again.
+ */
 static uint64_t arm_gpu_probe(const struct agent *a, uint64_t now)
 {
 	uint64_t due = node_due(&a->facts.node, &a->facts.config->health);
@@ -338,7 +355,7 @@ static uint64_t arm_gpu_probe(const struct agent *a, uint64_t now)
 	return due <= now && a->probe_requested_ns && now < again ? again : due;
 }
 
-/* Milliseconds; UINT64_MAX: there is nothing to wait for. */
+/* Milliseconds; UINT64_MAX: nothing is due. */
 static uint64_t due_in(const struct agent *a)
 {
 	uint64_t now = time_mono_ns(), due = arm_gpu_probe(a, now);
@@ -363,7 +380,7 @@ static void arm_reconcile_timer(struct agent *a)
 		(void)uv_timer_start(&a->due, on_due, ms, 0);
 }
 
-/* Never later than it is: what waits for its next try would wait for ever, look after look. */
+/* Only moves the timer to an earlier time. Otherwise each probe would postpone a pending retry, for ever. */
 void agent_set_due(struct agent *a)
 {
 	if (!uv_is_active((uv_handle_t *)&a->due) || due_in(a) < uv_timer_get_due_in(&a->due))
@@ -376,19 +393,19 @@ void agent_reconcile(void *arg)
 
 	a->facts.rounds++;
 	if (!a->facts.node.inv) {
-		/* Why there are no GPUs may be what a repair tool waits for. */
+		/* A repair tool may wait for the reason why there are no GPUs. */
 		cluster_sync(&a->cluster);
 		return;
 	}
 	log_health(a);
-	/* Without a config yet nothing is offered: the first must be the right one. */
+	/* Until a config is decided, nothing is offered: the first offer must be right. */
 	if (a->facts.decided)
 		update_offer(a);
-	/* A device may be given away as soon as it is offered. */
+	/* The kubelet may allocate a device as soon as it is offered, so what Allocate needs comes first. */
 	agent_cdi_sync(a);
 	slices_sync(&a->slices);
 	mps_sync(&a->mps);
-	/* Positions of an older offer do not fit the node's GPUs of now: leave its lists alone. */
+	/* An old offer's positions do not fit the node's present GPUs, so the plugins keep their lists. */
 	if (a->facts.offered.offer && a->facts.offer_error.code == ERR_NONE)
 		sync_plugins(a);
 	cluster_sync(&a->cluster);

@@ -10,11 +10,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* The run directory is one agent's. */
+/* Keeps the run directory to one agent. */
 
 #define LOCK_NAME "gpusliced.lock"
 
-/* ERR_EXISTS: another agent has it, for @wait_ns at least. */
+/* ERR_EXISTS: another agent had the lock for at least @wait_ns. */
 static int acquire_run_lock(struct agent *a, uint64_t wait_ns, struct error *err)
 {
 	CLEANUP(closep) int fd = -1;
@@ -25,7 +25,7 @@ static int acquire_run_lock(struct agent *a, uint64_t wait_ns, struct error *err
 	if (dir_make(a->run_dir, 0755, err) < 0 ||
 		path_join(path, sizeof(path), a->run_dir, LOCK_NAME, err) < 0)
 		return -1;
-	/* Nobody else may open it: a reader can hold a lock too. */
+	/* No other user may open the file: even a reader can lock it. */
 	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (fd < 0)
 		return error_sys(err, errno, "open '%s'", path);
@@ -40,7 +40,7 @@ static int acquire_run_lock(struct agent *a, uint64_t wait_ns, struct error *err
 	}
 	if (r)
 		return error_sys(err, r, "lock '%s'", path);
-	/* For the message above only; the lock is what counts, so a full disk does not matter. */
+	/* Only for the message above. The lock is what counts, so a full disk does not matter. */
 	(void)snprintf(owner, sizeof(owner), "%d\n", (int)getpid());
 	if (ftruncate(fd, 0) < 0 || pwrite(fd, owner, strlen(owner), 0) < 0)
 		log_debug("lock file has no pid", LOG_STR("file", path));
@@ -48,7 +48,10 @@ static int acquire_run_lock(struct agent *a, uint64_t wait_ns, struct error *err
 	return 0;
 }
 
-/* A run directory may be emptied or replaced: a lock on a file that nobody finds there keeps nobody out. */
+/*
+ * Whether the file in the run directory is still the locked one. The directory may be emptied or replaced: a lock
+ * on a removed file keeps no agent out.
+ */
 static bool has_lock(const struct agent *a)
 {
 	char path[PATH_MAX];

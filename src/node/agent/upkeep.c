@@ -8,11 +8,11 @@
 #define SYNC_MS  1000
 #define RETRY_NS (10 * NS_PER_SEC)
 
-/* GPUs that one reason names. */
+/* The limit of GPUs that one reason names. */
 #define XID_GPUS_MAX      8
 #define XID_GPUS_TEXT_MAX 128
 
-/* --- what the components say of themselves --- */
+/* --- state of the components --- */
 
 static void sync_serve(struct agent *a)
 {
@@ -30,7 +30,7 @@ static void sync_serve(struct agent *a)
 	report_component(&a->reporter, COMPONENT_USAGE_RECORDS, &a->monitoring.persist.failure);
 }
 
-/* Of GPUs that answer; of another its health says more. */
+/* Reports GPUs that answer without XID events. For any other GPU its health says more. */
 static void sync_xid_events(struct agent *a)
 {
 	const struct node *n = &a->facts.node;

@@ -8,20 +8,20 @@
 #include <stdio.h>
 #include <string.h>
 
-/* An Event whose message is longer is refused. */
+/* The API server refuses an Event with a longer message. */
 #define NOTE_MAX 1024
 static_assert(sizeof(((struct kube_event *)0)->message) <= NOTE_MAX, "the API server takes it");
 
-#define NODE_NAMESPACE "default" /* where the kubelet tells of its Node */
+#define NODE_NAMESPACE "default" /* namespace of the kubelet's Events of its Node */
 
-/* --- what happened --- */
+/* --- the list --- */
 
 static bool has_unsent_event(const struct kube_event *e)
 {
 	return e->count > e->reported_count;
 }
 
-/* The place of a new event: a free one, else that of the oldest which nobody waits for. */
+/* The entry for a new event: a free one, else the oldest that is already sent. */
 static struct kube_event *find_free_event(struct event_list *l)
 {
 	struct kube_event *oldest = NULL;
@@ -92,7 +92,7 @@ struct kube_event *event_list_next(struct event_list *l)
 	return next;
 }
 
-/* --- what is sent --- */
+/* --- request bodies --- */
 
 static char *dump_event_json(json_t *o)
 {
@@ -107,7 +107,7 @@ static const char *namespace_of(const struct kube_event *e)
 	return *e->about.pod ? e->about.namespace_ : NODE_NAMESPACE;
 }
 
-/* The kubelet's form of a Node's event: the uid is the name. */
+/* Has the kubelet's form for a Node: the uid is the name. */
 static json_t *object_of(const struct kube_event *e, const char *node)
 {
 	json_t *o;
@@ -148,7 +148,7 @@ char *event_patch_body(const struct kube_event *e)
 
 /* --- sending --- */
 
-/* 0: one may be sent now; else how long to wait. */
+/* 0: the sender may send now; else the wait in ns. */
 static uint64_t take_event_token(struct event_sender *s)
 {
 	uint64_t now = time_mono_ns();
@@ -169,7 +169,7 @@ static void send_one(struct event_sender *s, struct kube_event *e)
 	CLEANUP(freep) char *body = NULL;
 	CLEANUP(buf_fini) struct buf path = BUF_INIT(2048);
 
-	/* A name that was never used before: the time, as the kubelet does it. */
+	/* Names the object by the time, as the kubelet does: the name is unique. */
 	if (e->name[0] == '\0')
 		(void)snprintf(e->name, sizeof(e->name), "%.200s.%" PRIx64,
 			*e->about.pod ? e->about.pod : s->node, e->first_ns);
@@ -182,7 +182,7 @@ static void send_one(struct event_sender *s, struct kube_event *e)
 		api_escape(&path, e->name);
 	}
 	buf_puts(&path, "?fieldManager=gpusliced");
-	if (!body || !buf_ok(&path)) { /* no memory, or no text: the others are not held up */
+	if (!body || !buf_ok(&path)) { /* no memory, or no valid text: the other events go on */
 		e->reported_count = e->count;
 		s->dropped++;
 		task_wait(&s->task, NS_PER_SEC);
@@ -217,18 +217,18 @@ static void on_event_reply(struct api_task *t, const struct api_reply *reply,
 	struct kube_event *e = s->sent;
 
 	if (!err || (reply->status == 409 && e->reported_count == 0)) {
-		/* A 409 of a new name: an answer that got lost, we have made it. */
+		/* A 409 of a new name: the agent made the object, and the answer was lost. */
 		e->reported_count = s->sent_count;
 		task_reached(t);
 	} else if (reply->status == 404 && e->reported_count > 0) {
-		/* The server keeps events for an hour: this one starts anew. */
+		/* The server keeps events for an hour. The agent creates this one again. */
 		e->name[0] = '\0';
 		e->first_ns = e->last_ns;
 		e->count -= e->reported_count;
 		e->reported_count = 0;
 	} else if (reply->status >= 400 && reply->status < 500 && reply->status != 429 &&
 		   reply->status != 401) {
-		/* Refused for good (403: no such right): do not insist on this one. */
+		/* The server refuses for good (403: no such right): the agent gives this event up. */
 		e->reported_count = e->count;
 		task_complain(t);
 	}

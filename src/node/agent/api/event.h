@@ -2,10 +2,13 @@
 #pragma once
 
 /*
- * Events on our Node, in the form of the kubelet's own, so that `kubectl describe node` shows them, and on Pods
- * that something of the node has happened to.
- * The same event again counts up the one that is there. A short list waits while the API server is
- * away; what does not fit is dropped, since the log has it and the state is what counts.
+ * Emits Kubernetes Events on this Node, and on Pods to which something of the node has happened. Events of the
+ * Node have the form of the kubelet's own, so that `kubectl describe node` shows them.
+ *
+ * A repeated event increases the count of the existing Event. A short list waits while the API server is
+ * unavailable. An event without a place in the list is dropped: the log has the event, and the state is what
+ * counts.
+ *
  * Thread: loop.
  */
 #include "node/agent/base/report.h"
@@ -13,34 +16,34 @@
 
 #include <stdbool.h>
 
-#define EVENTS_MAX   32 /* that are remembered */
-#define EVENT_BURST  20 /* requests at once; then one each: */
+#define EVENTS_MAX   32 /* events in the list */
+#define EVENT_BURST  20 /* requests at once; then one per: */
 #define EVENT_PER_NS (UINT64_C(15) * 1000000000)
 
-/* One kind of event, with how often it happened. */
+/* One kind of event, and how often it happened. */
 struct kube_event {
 	enum event_type type;
 	struct event_about about;
-	char reason[64]; /* "" : unused */
+	char reason[64]; /* "": unused entry */
 	char message[ERROR_MSG_MAX + 64];
-	char name[254];                 /* of the object; "" before it is made */
+	char name[254];                 /* of the object; "" until the first request */
 	uint64_t first_ns, last_ns;     /* wall clock */
-	uint32_t count, reported_count; /* told: as the API server knows it */
+	uint32_t count, reported_count; /* reported: the count that the API server has */
 };
 
-/* The memory of events by itself: pure but for the list. */
+/* The list of events by itself: pure, without I/O. */
 struct event_list {
 	struct kube_event v[EVENTS_MAX];
 };
 
-/* Counts an event. @about NULL: of our Node. False: dropped, as all that are remembered wait to be told. */
+/* Counts an event. @about NULL: this Node. False: dropped, as every entry of the list is still unsent. */
 bool event_list_add(struct event_list *l, const struct event_about *about, enum event_type type,
 	const char *reason, const char *message, uint64_t wall_ns);
 
-/* The oldest that is to be told; NULL: none. */
+/* The oldest event that is not sent yet; NULL: none. */
 struct kube_event *event_list_next(struct event_list *l);
 
-/* What to send for @e; NULL: no memory. Yours: free(). */
+/* The request body for @e; NULL: no memory. The caller owns it: free(). */
 char *event_create_body(const struct kube_event *e, const char *node);
 char *event_patch_body(const struct kube_event *e);
 

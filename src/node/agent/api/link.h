@@ -2,21 +2,21 @@
 #pragma once
 
 /*
- * What is known of the API server and of our Node. cluster/ fills it, all others only read.
+ * What the agent knows of the API server and of its Node. Only cluster/ writes this; all other parts read it.
  * Thread: loop.
  */
 #include "node/agent/api/node-object.h"
 #include "io/kube-api/api.h"
 
 struct api_link {
-	const char *node_name, *pod_name; /* ours; "": not known */
-	char namespace_[64];              /* of this pod; "": unknown */
-	bool possible; /* an API server is known, or will be, and so is the name of our Node */
-	bool found;    /* where the server is, and our credentials */
-	struct error why;         /* why the API is not used, now or at all; ERR_NONE: it is */
-	struct api *api;          /* NULL: not yet */
-	struct node_object *node; /* likewise */
+	const char *node_name, *pod_name; /* of this node and this pod; "": not known */
+	char namespace_[64];              /* of this pod; "": not known */
+	bool possible; /* the Node's name is known, and so is the API server, or it will be */
+	bool found;    /* the server's address and the credentials */
+	struct error why; /* why the API is not used, now or at all; ERR_NONE: it is used */
+	struct api *api;  /* NULL: not created yet */
+	struct node_object *node; /* NULL: not created yet */
 };
 
-/* Why our Node is not known; "": it is. Borrowed. */
+/* Why the Node is not known; "": the Node is known. Borrowed. */
 const char *api_link_error(const struct api_link *l);

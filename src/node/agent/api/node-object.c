@@ -23,10 +23,10 @@ struct node_object {
 	char uid[64];
 	enum node_object_state state;
 	struct error error;
-	bool unavailable;       /* as the log has it */
+	bool unavailable;       /* as logged last */
 	json_t *parts[N_PARTS]; /* NULL: the object has none */
 	const char *condition_type;
-	json_t *condition; /* of that type; NULL: none */
+	json_t *condition; /* the one of .condition_type; NULL: none */
 };
 
 static bool is_same_node_part(const json_t *a, const json_t *b)
@@ -48,7 +48,7 @@ static json_t *find_condition(const struct node_object *n, const json_t *object)
 	return NULL;
 }
 
-/* The condition, whose heartbeat is no change. */
+/* Updates the condition. Its heartbeat is no change. */
 static bool update_node_condition(struct node_object *n, const json_t *object)
 {
 	json_t *found = find_condition(n, object);
@@ -63,7 +63,7 @@ static bool update_node_condition(struct node_object *n, const json_t *object)
 	return changed;
 }
 
-/* Keeps what is of interest of @object, which may be NULL. True: it is another than before. */
+/* Keeps the parts of @object that matter; @object may be NULL. True: they changed. */
 static bool update_node_object(struct node_object *n, const json_t *object)
 {
 	const json_t *metadata = json_object_get(object, "metadata");
@@ -101,7 +101,7 @@ static void on_node_watch_state(void *arg, const struct error *why)
 {
 	struct node_object *n = arg;
 
-	/* Called when the trouble is another one, not at each try. */
+	/* The watch calls this when the reason changes, not at each retry. */
 	if (why)
 		log_warn("no touch with the API server, trying again",
 			LOG_STR("reason", why->msg));

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * Our own Node as the API server has it: one watch, of which the last state is kept. Who needs a
- * label or a taint reads it here; who wants to change one patches it and is told by the watch.
+ * The agent's own Node, as the API server has it: one watch and its last state. A part that needs a label or a
+ * taint reads it here. A part that changes one patches the Node, and then the watch reports the change.
  * Thread: loop.
  */
 #include "io/kube-api/api.h"
@@ -17,14 +17,13 @@ enum node_object_state {
 };
 
 struct node_object_ops {
-	/* Labels, annotations, taints, uid or the state are other ones. Heartbeats do not count. */
+	/* Labels, annotations, taints, uid or the state changed. A heartbeat is no change. */
 	void (*changed)(void *arg);
-	/* The condition is another one, and nothing else: what is known of the rest may be older than the
-	 * last patch of it. */
+	/* Only the condition changed. The rest may be older than the last patch of it. */
 	void (*condition_changed)(void *arg);
 };
 
-/* @condition_type: which of the Node's conditions is kept; borrowed; NULL: none. */
+/* @condition_type: the one condition of the Node to keep; borrowed; NULL: none. */
 int node_object_start(struct node_object **ret, struct api *api, const char *name,
 	const char *condition_type, const struct node_object_ops *ops, void *arg,
 	struct error *err) MUST_USE;
@@ -32,11 +31,11 @@ struct node_object *node_object_stop(struct node_object *n); /* returns NULL */
 
 enum node_object_state node_object_state(const struct node_object *n);
 
-/* Why the server is not in touch now; ERR_NONE if it is. What is known stays as it was. */
+/* Why the server is unreachable now; ERR_NONE: it is reachable. Known values stay as they were. */
 const struct error *node_object_error(const struct node_object *n);
 
 const char *node_object_name(const struct node_object *n);
-const char *node_object_uid(const struct node_object *n); /* "" unless present */
+const char *node_object_uid(const struct node_object *n); /* "" unless the Node is present */
 
 /* Borrowed until the next callback; NULL: none. */
 const char *node_object_label(const struct node_object *n, const char *key);
@@ -45,5 +44,8 @@ const json_t *node_object_labels(const struct node_object *n);
 const json_t *node_object_taints(const struct node_object *n);    /* array */
 const json_t *node_object_condition(const struct node_object *n); /* without its heartbeat */
 
-/* @object is the Node as the answer to a patch has it: the watch says the same a moment later. May be NULL. */
+/*
+ * Reads the condition from @object, the Node in the answer to a patch. The watch reports the same a moment later.
+ * @object may be NULL.
+ */
 void node_object_patched(struct node_object *n, const json_t *object);

@@ -5,10 +5,10 @@
 
 #include <string.h>
 
-/* Nothing outside of these is ever removed, whatever somebody writes into our record. */
+/* The agent never removes a key outside of these domains, whatever the annotation lists. */
 static const char *const domains[] = { "nvidia.com/", "gpuslice.io/" };
 
-#define RECORD_MAX (128U << 10) /* the API server takes 256 KiB of annotations */
+#define RECORD_MAX (128U << 10) /* the API server accepts 256 KiB of annotations */
 
 static const char *get_patch_label(const json_t *labels, const char *key)
 {
@@ -72,7 +72,7 @@ static bool is_removable_label(const char *key, const char *keep)
 	return false;
 }
 
-/* Adds "key: null" for each key of @record that is not wanted and is there. */
+/* Adds "key: null" for each key of @record that the Node has and @desired lacks. */
 static int remove_old(json_t *patch, const struct labels *desired, const char *keep,
 	const json_t *labels, const char *record)
 {

@@ -46,7 +46,7 @@ void task_wait(struct api_task *t, uint64_t ns)
 static void retry_failed_task(struct api_task *t, uint64_t retry_after_ns,
 	const struct error *err)
 {
-	/* A right that is missing is not given any moment. */
+	/* A missing right does not appear within moments. */
 	if (err->code == ERR_PERMISSION && retry_after_ns < FORBIDDEN_NS)
 		retry_after_ns = FORBIDDEN_NS;
 	t->last_error = *err;

@@ -9,7 +9,7 @@
 
 static const struct {
 	const char *name;
-	bool logs; /* its own code logs what fails */
+	bool logs; /* its own code logs the failure */
 	bool needed; /* by some devices, which are unhealthy without it (node/agent/kubelet/trial.c) */
 } rows[] = {
 	[COMPONENT_OPTIONS] = { .name = "options", .logs = true },

@@ -3,8 +3,9 @@
 
 /*
  * What the agent does besides serving devices to the kubelet: metrics, prices, usage records, ... Each component
- * fails by itself: it is degraded then, and retried. The agent logs it, emits one Event and shows it in its status
- * and its metrics. A degraded component never changes which devices are allocatable.
+ * fails by itself: it is then degraded, and retried. The agent logs the failure, emits one Event, and shows it in
+ * its status and its metrics. A degraded component changes the allocatable devices only where some need it
+ * (.needed in components.c).
  * Thread: loop.
  */
 #include "lib/base/error.h"
@@ -12,7 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Of a file that has become invalid while the agent runs: before what a restart would do. */
+/* For a file that has become invalid while the agent runs; the effect of a restart follows. */
 #define LAST_VALID "; the last valid one is in use; a restart would "
 
 enum component {
@@ -22,10 +23,10 @@ enum component {
 	COMPONENT_HEALTH_TCP,    /* --listen */
 	COMPONENT_WEB_SERVER,    /* --metrics-listen */
 	COMPONENT_COUNTERS,      /* the counters file */
-	COMPONENT_USAGE_RECORDS, /* the ledger directory */
+	COMPONENT_USAGE_RECORDS, /* directory of the usage records */
 	COMPONENT_PRICES,        /* the price file */
 	COMPONENT_CDI,           /* CDI specifications */
-	COMPONENT_API_SERVER,    /* where one is asked for */
+	COMPONENT_API_SERVER,    /* where the options ask for one */
 	COMPONENT_LABELS,
 	COMPONENT_XID_EVENTS, /* XIDs of each GPU */
 	COMPONENT_POD_USAGE,  /* which pod uses how much of a GPU that several share */
@@ -34,12 +35,12 @@ enum component {
 	COMPONENT_NODE_CONDITION, /* --node-condition */
 	COMPONENT_STARTUP_TAINT,  /* --startup-taint */
 	COMPONENT_SAVED_CONFIG,   /* the config in force, for the next start */
-	COMPONENT_SAVED_HEALTH,   /* what of the GPUs' health outlives the agent */
+	COMPONENT_SAVED_HEALTH,   /* the GPUs' health, for the next start */
 	COMPONENT_COUNT_
 };
 
 struct component_state {
-	struct error why;       /* ERR_NONE: it works, or it is not used */
+	struct error why;       /* ERR_NONE: the component works, or is not used */
 	uint64_t since_wall_ns; /* of .why; 0 without */
 };
 
@@ -47,14 +48,14 @@ struct reporter;
 
 struct components {
 	struct component_state v[COMPONENT_COUNT_];
-	const struct reporter *reporter; /* of Events; borrowed */
+	const struct reporter *reporter; /* for Events; borrowed */
 };
 
 /* "web-server": the name in JSON, metrics, logs and Events. */
 const char *component_name(enum component c);
 
-/* Pure. @why NULL or ERR_NONE: it works. True: that is news; the same reason again is none. */
+/* Pure. @why NULL or ERR_NONE: the component works. True: the state or its reason changed. */
 bool component_set(struct component_state *s, const struct error *why, uint64_t wall_ns);
 
-/* Notes whether component @c works, logs what is new of it and emits an Event. @why as above. */
+/* Records whether component @c works. Logs a change and emits an Event. @why as above. */
 void components_report(struct components *s, enum component c, const struct error *why);

@@ -2,9 +2,10 @@
 #pragma once
 
 /*
- * What the agent knows and has decided. One part writes each member, all others read: config/ the config, gpus.c what
- * NVML reports, reconcile.c what is offered. A part that follows them does so when it is called to, with the facts of
- * that moment; it keeps no pointers into them.
+ * What the agent knows and has decided. One part writes each member and all others read it: config/ the config,
+ * gpus.c what NVML reports, reconcile.c the offer and its rounds. The exception is .node: reconcile.c also applies
+ * the passing of time (node_tick()), and health/ the saved health. A part follows the facts when it is called to,
+ * and reads them as they are then. No part keeps a pointer into the facts.
  * Thread: loop.
  */
 #include "model/config/config.h"
@@ -12,8 +13,8 @@
 #include "model/offer/offer.h"
 
 /*
- * What is offered now: the decision and the inventory it was made from, which its devices point
- * into. Replaced as a pair.
+ * The offer in force, and the inventory that it was made from. The offer's devices point into that inventory. Both
+ * are replaced together.
  */
 struct agent_offer {
 	struct offer *offer;
@@ -22,13 +23,13 @@ struct agent_offer {
 
 struct facts {
 	struct config *config; /* in force; never NULL once the agent has started */
-	bool decided; /* else it is that of flags and variables alone, and nothing is offered */
+	bool decided; /* false: .config is that of flags and variables alone, and nothing is offered */
 
 	struct node node;
-	bool nvml_answered;     /* an inventory came, at least once */
+	bool nvml_answered;     /* at least one inventory has arrived */
 	struct error nvml_down; /* ERR_NONE while NVML works */
 
 	struct agent_offer offered;
-	struct error offer_error; /* the decision could not be made; the old one stays */
-	uint64_t rounds;          /* of the reconcile: how often it has run */
+	struct error offer_error; /* why the last decision failed; the old offer stays */
+	uint64_t rounds;          /* how often the reconcile has run */
 };

@@ -5,7 +5,7 @@ static void on_idle(uv_idle_t *idle)
 {
 	struct wake *w = idle->data;
 
-	/* First, so that what @fn itself changes is seen in the next turn. */
+	/* Before the call, so that a wake_up() from @fn counts for the next iteration. */
 	(void)uv_idle_stop(idle);
 	w->fn(w->arg);
 }

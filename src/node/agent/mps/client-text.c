@@ -23,7 +23,7 @@ const char *mps_environ_find(const char *env, size_t len, const char *name)
 	return NULL;
 }
 
-/* "-" may be written "_"; false: there is none at @at. */
+/* A "_" stands for a "-" in some cgroup names. False: there is no UID at @at. */
 static bool parse_pod_uid(const char *at, char ret[64])
 {
 	size_t n = 0;
@@ -38,7 +38,7 @@ static bool parse_pod_uid(const char *at, char ret[64])
 	return false;
 }
 
-/* "pod" comes before, with both drivers of the kubelet. */
+/* Both cgroup drivers of the kubelet write "pod" before the UID. */
 bool mps_cgroup_pod_uid(const char *text, char ret[64])
 {
 	for (const char *at = strstr(text, "pod"); at; at = strstr(at + 1, "pod"))
@@ -48,7 +48,7 @@ bool mps_cgroup_pod_uid(const char *text, char ret[64])
 	return false;
 }
 
-/* Of the kubelet: "... /var/lib/kubelet/pods/UID/etc-hosts /etc/hosts ...". */
+/* The kubelet's mount: "... /var/lib/kubelet/pods/UID/etc-hosts /etc/hosts ...". */
 bool mps_mounts_pod_uid(const char *text, char ret[64])
 {
 	static const char pods[] = "/pods/", hosts[] = "/etc-hosts /etc/hosts ";

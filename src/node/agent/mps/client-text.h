@@ -2,19 +2,22 @@
 #pragma once
 
 /*
- * Who a client is, by the texts that /proc has of it.
+ * Finds out which pod and devices an MPS client has, from texts in /proc.
  * Thread: any (pure).
  */
 #include <stdbool.h>
 #include <stddef.h>
 
-#define MPS_DEVICES_VARIABLE "GPUSLICE_MPS_DEVICES" /* device IDs, with commas between */
+#define MPS_DEVICES_VARIABLE "GPUSLICE_MPS_DEVICES" /* device IDs, separated by commas */
 #define MPS_DEVICES_MAX      1024
 #define MPS_POD_UID_MAX      64
 
-/* The value of NAME in an environment as /proc/PID/environ has it; NULL: not there. Borrowed. */
+/* The value of @name in an environment of the form of /proc/PID/environ; NULL: not there. Borrowed. */
 const char *mps_environ_find(const char *env, size_t len, const char *name);
-/* The UID of the pod in a text of /proc/PID/cgroup; false: none. */
+/* The pod's UID in a text of /proc/PID/cgroup; false: none. */
 bool mps_cgroup_pod_uid(const char *text, char ret[MPS_POD_UID_MAX]);
-/* The same from /proc/PID/mountinfo: a kubelet may make no control groups for pods, or a runtime none that tell. */
+/*
+ * The pod's UID in a text of /proc/PID/mountinfo; false: none. For nodes where the kubelet makes no cgroups for
+ * pods, or where the runtime's cgroups do not name the pod.
+ */
 bool mps_mounts_pod_uid(const char *text, char ret[MPS_POD_UID_MAX]);

@@ -16,7 +16,7 @@ void mps_clients_fini(struct mps_clients *c)
 	*c = (struct mps_clients){ .n = 0 };
 }
 
-/* Constant work, so done at once: the client may be gone before anybody is asked. */
+/* Constant work, done on the loop: the client may be gone before the helper answers. */
 static void read_mps_client_name(struct mps_client *c)
 {
 	CLEANUP(buf_fini) struct buf comm = BUF_INIT(256);
@@ -76,7 +76,7 @@ static void set_mps_client_gone(struct mps_client *m)
 	m->connected = false;
 }
 
-/* Those of which there is nothing to tell any more. */
+/* Removes the clients that no report needs any more. */
 static void forget_old(struct mps_clients *c)
 {
 	uint64_t now = time_mono_ns();
@@ -144,7 +144,7 @@ uint32_t mps_clients_count_faulted(const struct mps_clients *c)
 	return n;
 }
 
-/* --- who it is --- */
+/* --- identity --- */
 
 bool mps_unanswered_may_query(const struct mps_unanswered *s, uint64_t now_ns)
 {
@@ -167,7 +167,7 @@ struct mps_client *mps_clients_next_unidentified(const struct mps_clients *c)
 	return NULL;
 }
 
-/* Moves the word at *at into @ret; "-" is "". False: it is none, or too long. */
+/* Copies the word at *at to @ret and moves *at behind it; "-" becomes "". False: no word, or too long. */
 static bool parse_client_word(const char **at, const char *end, char *ret, size_t cap)
 {
 	const char *stop = memchr(*at, ' ', (size_t)(end - *at));

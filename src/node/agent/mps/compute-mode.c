@@ -9,8 +9,13 @@
 #include <string.h>
 
 /*
- * Compute modes of GPUs with `computeMode: exclusive`: read and written down first, then set; put back as they were when
- * the daemon is gone. By a process of its own, since calls of NVML may hang.
+ * Sets and restores the compute modes of GPUs with `computeMode: exclusive`. Calls of NVML may hang, so the helper
+ * gpuslice-mps makes them.
+ *
+ * 1. The helper reads the modes, and the agent saves them in daemon.json.
+ * 2. The helper sets the mode.
+ * 3. When the daemon is gone or the config changes, the helper restores the saved modes, and the agent saves
+ *    daemon.json without them.
  */
 
 #define HELPER    "gpuslice-mps"
@@ -25,7 +30,10 @@ static bool has_saved_compute_mode(const struct mps_supervisor *u, const char *u
 	return false;
 }
 
-/* "UUID MODE", as it was. An older word counts, of before a daemon that was killed. */
+/*
+ * A line "UUID MODE", the present mode. A mode that is saved already stays: it is from before a daemon that was
+ * killed.
+ */
 static int on_compute_mode_line(void *arg, const char *line, size_t len, struct error *err)
 {
 	struct mps_supervisor *u = arg;
@@ -59,7 +67,7 @@ static void on_compute_mode_ended(void *arg, const struct child_end *e)
 static const struct child_ops ops = { .line = on_compute_mode_line,
 	.ended = on_compute_mode_ended };
 
-/* @set < 0: only reads. */
+/* @set < 0: the helper only reads. */
 static int run_compute_mode_helper(struct mps_supervisor *u, int set, const char *const *uuids,
 	size_t n, struct error *err)
 {
@@ -104,7 +112,7 @@ int mps_modes_set(struct mps_supervisor *u, struct error *err)
 		u->dir.devices.n, err);
 }
 
-/* Those that had the same one go together: mostly all. */
+/* The GPUs with the same saved mode as the first, mostly all: one run of the helper restores them. */
 static size_t first_group(const struct mps_supervisor *u, const char **uuids)
 {
 	size_t n = 0;

@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #define SELINUX_DIR    "/sys/fs/selinux"
-#define SELINUX_LABEL  "system_u:object_r:container_file_t:s0" /* containers may use it */
+#define SELINUX_LABEL  "system_u:object_r:container_file_t:s0" /* usable by containers */
 #define SOCKET_LONGEST "control_privileged"
 #define ROOTS_FILE     "mps-roots"
 #define STATE_MAX      65536
@@ -51,7 +51,7 @@ void mps_daemon_dir_fini(struct mps_daemon_dir *p)
 
 /* --- directories --- */
 
-/* Ours, and nobody else may put anything there. */
+/* Fails unless @path is a directory of this user. Everyone may write to it only if it has the sticky bit. */
 static int check_mps_dir_owner(const char *path, struct error *err)
 {
 	struct stat st;
@@ -72,7 +72,7 @@ static int check_mps_dir_owner(const char *path, struct error *err)
 	return 0;
 }
 
-/* Others may pass, whatever the umask is: clients have other users. */
+/* Clients run as other users, so @mode holds whatever the umask is. */
 static int make_mps_dir(const char *path, mode_t mode, struct error *err)
 {
 	if (mkdir(path, mode) < 0 && errno != EEXIST)
@@ -84,7 +84,7 @@ static int make_mps_dir(const char *path, mode_t mode, struct error *err)
 	return 0;
 }
 
-/* One that containers have mounted: root there may have changed whose it is. */
+/* For a directory that containers mount: root in a container may have changed its owner. */
 static int retake_dir(const char *path, mode_t mode, struct error *err)
 {
 	CLEANUP(closep) int fd = -1;
@@ -124,7 +124,7 @@ int mps_daemon_dir_make(struct mps_daemon_dir *p, struct error *err)
 	return 0;
 }
 
-/* What a write that was killed has left: names with a dot. */
+/* Removes the files that a killed write left: their names begin with a dot. */
 static void drop_temporary(const char *dir)
 {
 	DIR *d = opendir(dir);

@@ -20,10 +20,10 @@
 #define STAT_MAX    4096
 #define STAT_START  22 /* field of /proc/PID/stat */
 #define ASIDE       ".gpuslice-old-"
-#define ASIDE_TRIES 1000             /* names that somebody else may have taken */
-#define EMPTY_NS    (2 * NS_PER_SEC) /* somebody may make files as fast as we take them away */
+#define ASIDE_TRIES 1000             /* names that others may have taken */
+#define EMPTY_NS    (2 * NS_PER_SEC) /* a container may make new files all the time */
 
-/* The digits at @text; where they end, or NULL: there are none. */
+/* Parses the digits at @text. Returns their end; NULL: there are none. */
 static const char *parse_pid_digits(const char *text, uint64_t *ret)
 {
 	size_t n = strspn(text, "0123456789");
@@ -46,7 +46,7 @@ uint64_t mps_process_start_ticks(pid_t pid)
 	(void)snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
 	if (pid <= 0 || file_read(path, &b, NULL) < 0)
 		return 0;
-	at = strrchr(buf_str(&b), ')'); /* the name may have anything in it */
+	at = strrchr(buf_str(&b), ')'); /* the process's name may contain anything */
 	if (!at || at[1] != ' ' || at[2] == 'Z')
 		return 0;
 	for (int field = 2; at && field < STAT_START; field++)
@@ -78,15 +78,19 @@ struct mps_lock_owner mps_lock_find_owner(const char *dir)
 }
 
 /*
- * Root of a container may have put anything into its pipe directory: trees of any depth, millions of files, while we
- * look. So nothing is recursive, and all of it ends in time:
+ * Root of a container may fill its pipe directory with trees of any depth and millions of files, also during the
+ * removal. So nothing here is recursive, and all of it has a time limit:
  *
- * 1. What is no empty directory gets a name of ours (ASIDE) at the top, with one rename: the daemon's names are free.
- * 2. What lies in those does so, too, and they are empty then. So each level comes to the top, one after the other.
+ * 1. clear_top() removes each file and each empty directory at the top. It renames any other entry there to a name
+ *    with ASIDE. The daemon's names are then free.
+ * 2. clear_aside() does the same with the entries of those directories, renaming to the top, and then removes the
+ *    directories, now empty.
+ * 3. Each round brings the next level to the top. The rounds end when one removes and renames nothing, or at the
+ *    time limit.
  */
 struct emptying {
 	int top;
-	uint64_t until_ns, next; /* the number of the next such name */
+	uint64_t until_ns, next; /* .next: number of the next such name */
 	bool progress;
 };
 
@@ -104,7 +108,7 @@ static void set_aside(struct emptying *x, int dir, const char *name)
 		(void)snprintf(to, sizeof(to), ASIDE "%" PRIu64, x->next++);
 		r = renameat(dir, name, x->top, to);
 		if (r < 0 && errno != EEXIST && errno != ENOTEMPTY && errno != ENOTDIR)
-			return; /* immutable, or a mount: nothing helps */
+			return; /* immutable, or a mount point: another name does not help */
 	}
 	x->progress |= r == 0;
 }
@@ -127,7 +131,7 @@ static DIR *list_dir(int at, const char *name)
 	return d;
 }
 
-/* NULL: that was the last, or the time is over. */
+/* NULL: no further name, or the time is over. */
 static const char *next_name(const struct emptying *x, DIR *d)
 {
 	const struct dirent *e = NULL;
@@ -179,7 +183,7 @@ void dir_empty(const char *path, uint64_t most_ns)
 	} while (x.progress && time_mono_ns() < x.until_ns);
 }
 
-/* The descriptor is the lock; it does not pass to the daemon. */
+/* The lock lives as long as the descriptor, which the daemon does not inherit. */
 static int lock_mps_dir(const char *dir, int how, struct error *err)
 {
 	char path[PATH_MAX];

@@ -2,13 +2,22 @@
 #pragma once
 
 /*
- * Whose the directory of an MPS daemon is. gpuslice-mps takes it for the process that it becomes: under a lock it
- * looks whether another one runs there, and writes down itself. So however an agent is killed around the start of a
- * daemon, there is one for each directory at most, and the next agent finds it.
+ * Gives the directory of an MPS daemon one owner at a time.
  *
- *	DIR/lock         held for moments
- *	DIR/daemon.json  there as long as a daemon may be started here (mps/daemon-dir.h)
- *	DIR/pid          "PID TICKS": the daemon, and when it began, by which it is known again
+ *	DIR/lock         locked for moments
+ *	DIR/daemon.json  exists while a daemon may be started here (mps/daemon-dir.h)
+ *	DIR/pid          "PID TICKS": the daemon and its start time, which identify the process
+ *
+ * 1. The agent writes daemon.json and starts gpuslice-mps.
+ * 2. gpuslice-mps waits for DIR/lock.
+ * 3. Under the lock gpuslice-mps checks that no process of DIR/pid runs and that daemon.json exists. It then
+ *    writes its own PID and start time to DIR/pid.
+ * 4. gpuslice-mps releases the lock and becomes the daemon by exec, with the same PID.
+ * 5. To give the directory up, the agent takes the lock without waiting and removes pid, daemon.json and lock,
+ *    unless a daemon runs.
+ *
+ * So a directory has at most one daemon, at whatever step an agent is killed, and the next agent finds that
+ * daemon.
  *
  * Thread: any. Blocks: on small files.
  */
@@ -24,31 +33,34 @@
 #define MPS_SHM      "shm"
 
 struct mps_lock_owner {
-	pid_t pid;      /* 0: nobody */
-	uint64_t ticks; /* as in /proc/PID/stat */
+	pid_t pid;      /* 0: no owner */
+	uint64_t ticks; /* start time, as in /proc/PID/stat */
 };
 
-/* Who runs there now; nobody, if that is not known or it has ended. */
+/* The process that owns @dir now; .pid 0: not known, or the process has ended. */
 struct mps_lock_owner mps_lock_find_owner(const char *dir);
 
 /*
- * Takes @dir for the calling process, and empties its pipe and shm. ERR_EXISTS: another one runs there;
- * ERR_NOT_FOUND: nothing is to be started here any more. Waits for the lock.
+ * Makes the calling process the owner of @dir, and empties pipe and shm there. ERR_EXISTS: another owner runs.
+ * ERR_NOT_FOUND: there is no daemon.json. Waits for the lock.
  */
 int mps_lock_take(const char *dir, struct error *err) MUST_USE;
 
-/* Nothing is to be started there: takes daemon.json away, with pid. < 0: not now, somebody runs or has the lock. */
+/*
+ * Removes pid, daemon.json and lock, so that no daemon is started in @dir. < 0: not now; a daemon runs, or another
+ * process has the lock.
+ */
 int mps_lock_drop(const char *dir, struct error *err) MUST_USE;
 
-/* Whether @h still runs. */
+/* Whether the process @h still runs. */
 bool mps_lock_owner_is_alive(const struct mps_lock_owner *h);
 
-/* When process @pid began; 0: there is none. */
+/* When process @pid started, in clock ticks; 0: there is none, or a zombie. */
 uint64_t mps_process_start_ticks(pid_t pid);
 
 /*
- * Removes all that is in @path, and follows no link. What takes longer than @most_ns stays, under names of ours: a daemon
- * that is started there has its own names free.
+ * Removes everything in @path and follows no link. What takes longer than @most_ns stays under names that a daemon
+ * does not use, so that a new daemon finds its own names free.
  */
 void dir_empty(const char *path, uint64_t most_ns);
-#define DIR_EMPTY_LOOP_NS (20 * UINT64_C(1000000)) /* by the agent, whose loop waits */
+#define DIR_EMPTY_LOOP_NS (20 * UINT64_C(1000000)) /* in the agent: blocks its loop */

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SHM_DRIVER 580 /* from this driver on its shared memory is anonymous */
+#define SHM_DRIVER 580 /* from this driver on, the shared memory of MPS is anonymous */
 
 extern char **environ;
 
@@ -33,7 +33,7 @@ void mps_env_free(char **env)
 	free(env);
 }
 
-/* Servers see the daemon's devices only, so a fault of one of another daemon is none of theirs. */
+/* Servers see only the devices of their daemon, so a fault on a device of another daemon does not affect them. */
 static char *format_visible_devices(const struct strv *uuids)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(GPU_NODE_MAX * (GPU_UUID_MAX + 1));

@@ -7,10 +7,15 @@
 #include <stdio.h>
 
 /*
- * Who the clients are is asked of `gpuslice-mps clients`, one client at a time, as environments are their processes'
- * memory: a page of it may never come (lib/base/procfs.h). If no answer comes in time the client stays unknown, and that
- * process of ours is killed, or left behind. The next question starts another one. After many that did not answer
- * (struct mps_unanswered) the other clients wait for a while, and are asked about then.
+ * Asks the helper `gpuslice-mps clients` for the identity of clients, one client at a time. An environment is its
+ * process's memory, and a page of it may never come (lib/base/procfs.h).
+ *
+ * 1. The loop sends the PID of the next client to the helper, and starts a helper if there is none.
+ * 2. The helper answers within ANSWER_NS, and the client's identity is known.
+ * 3. Without an answer the client stays unknown. The loop kills the helper, or leaves it behind. The next question
+ *    starts another helper.
+ * 4. After too many questions without an answer (struct mps_unanswered), the remaining clients wait for a later
+ *    question.
  */
 
 #define HELPER     "gpuslice-mps"
@@ -96,7 +101,10 @@ static int request_client_pod(struct mps_supervisor *u, struct mps_client *c, st
 	return 0;
 }
 
-/* They stay wanted: each check of the daemon comes here again. */
+/*
+ * The clients stay MPS_IDENTITY_NEEDED. Each read of the log and each check of the daemon calls
+ * mps_identify_next() again.
+ */
 static void log_client_pods_postponed(struct mps_supervisor *u)
 {
 	if (log_limit_pass(&u->identify_log_limit, time_mono_ns(), LOG_PER_NS, LOG_BURST))

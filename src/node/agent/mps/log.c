@@ -33,7 +33,7 @@ uint32_t mps_pid(const char *text, size_t len)
 	return parse_u32(digits, &pid) && pid <= INT32_MAX ? pid : 0;
 }
 
-/* A number of a process at *text, which is moved behind it; 0: there is none. */
+/* Parses the PID at *text and moves *text behind the digits; 0: no PID. */
 static uint32_t parse_log_pid(const char **text)
 {
 	size_t n = strspn(*text, "0123456789");
@@ -54,8 +54,8 @@ static bool skip_mps_log_word(const char **text, const char *word)
 }
 
 /*
- * The patterns: a '#' is the number of a process, the first one of a line is told; a '*' is anything up to what
- * comes next in the pattern. A pattern is the beginning of a line.
+ * The patterns match the beginning of a line. A '#' is a PID; an event gets the first one of its line. A '*' is
+ * any text up to the rest of the pattern.
  */
 static const struct pattern {
 	const char *text;
@@ -101,7 +101,7 @@ static bool is_mps_log_match(const char *pattern, const char *text, uint32_t *re
 	return true;
 }
 
-/* Behind "[date time Server   609] "; NULL: it is another line. *ret_pid: of who writes. */
+/* The text behind "[date time Server   609] "; NULL: no such prefix. *ret_pid: the writer's PID. */
 static const char *body_of(const char *line, uint32_t *ret_pid)
 {
 	const char *end = strstr(line, "] "), *pid = end;
@@ -127,7 +127,7 @@ static void parse_log_body(struct mps_log *l, const char *text, uint32_t writer,
 {
 	uint32_t pid;
 
-	/* Inside the list of who is hit there are numbers alone. */
+	/* The list of processes that the fault hit consists of lines with a number alone. */
 	if (l->lists_faulted && text[0] && text[strspn(text, "0123456789")] == '\0') {
 		pid = parse_log_pid(&text);
 		if (pid)

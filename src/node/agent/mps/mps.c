@@ -17,7 +17,7 @@ static const char *root_of(const struct mps *m)
 	return *root ? root : MPS_DEFAULT_ROOT;
 }
 
-/* One below another root, of before a change of the config, is another one. */
+/* Whether the daemon is below @root. A change of the config may have moved the root. */
 static bool is_mps_daemon_below(const struct mps_supervisor *u, const char *root)
 {
 	size_t n = strlen(root);
@@ -75,7 +75,7 @@ static int set_mps_daemon_spec(struct mps_supervisor *u, const struct mps_daemon
 	s->percent = d->percent;
 	s->exclusive = d->exclusive;
 	u->wanted = true;
-	/* What is being told is told anew. */
+	/* Restarts the setting of limits, if they changed meanwhile. */
 	if (u->state == MPS_SETTING &&
 		(before != s->percent || memcmp(limits, s->limits, sizeof(limits)) != 0))
 		u->step = 0;
@@ -104,7 +104,7 @@ static void apply_mps_plan(struct mps *m)
 
 		if (!u && mps_root_save(m->c.run_dir, root_of(m), &err) == 0)
 			u = add_mps_daemon(m, root_of(m), p->daemons[i].key, &err);
-		/* One that has no place takes nothing from the others. */
+		/* A daemon that cannot be added does not affect the others. */
 		if (u && set_mps_daemon_spec(u, &p->daemons[i], &err) < 0)
 			u->wanted = false;
 	}
@@ -113,7 +113,7 @@ static void apply_mps_plan(struct mps *m)
 	m->error = err;
 }
 
-/* Those that have gone, once nothing of them is open any more. */
+/* Frees closed supervisors whose handles are closed too. */
 static void free_gone_mps_daemons(struct mps *m)
 {
 	struct mps_supervisor **at = &m->daemons;
@@ -198,7 +198,7 @@ static int add_limits(struct allocation *to, const struct mps_grant *g, struct e
 		       : allocation_add_env(to, "CUDA_MPS_CLIENT_PRIORITY", text, err);
 }
 
-/* Who it is, for Events after a fault (mps/clients.h). */
+/* Names the devices to the process, for Events after a fault (mps/clients.h). */
 static int add_mps_devices_env(struct allocation *to, const char *const *ids, size_t n,
 	struct error *err)
 {
@@ -211,7 +211,7 @@ static int add_mps_devices_env(struct allocation *to, const char *const *ids, si
 	return allocation_add_env(to, MPS_DEVICES_VARIABLE, buf_str(&b), err);
 }
 
-/* The plan could not be made. Who needs no daemon does not notice. */
+/* Refuses devices that MPS shares, as there is no plan yet. Other devices are not affected. */
 static int refuse_without_plan(const struct mps *m, const struct resource *r,
 	const char *const *ids, size_t n_ids, struct error *err)
 {
@@ -241,7 +241,7 @@ int mps_allocate(struct mps *m, const struct resource *r, const char *const *ids
 		return -1;
 	if (!g.daemon)
 		return 0;
-	/* Without a daemon CUDA would run without MPS, and say nothing. */
+	/* Without a daemon CUDA would run without MPS, and without a message. */
 	for (size_t i = 0; i < n_ids; i++)
 		if ((d = resource_find(r, ids[i])) && !mps_device_ok(m, r, d, &why))
 			return error_set(err, ERR_UNAVAILABLE,
@@ -270,7 +270,7 @@ void mps_query_clients(struct mps *m)
 		if (!can_answer(u))
 			continue;
 		if (u->checked_ns)
-			u->checked_ns = 1; /* long ago */
+			u->checked_ns = 1; /* makes a check due */
 		mps_supervisor_step(u);
 	}
 }
@@ -296,7 +296,7 @@ uint32_t mps_idle_servers(const struct mps *m, uint64_t since_ns, uint32_t *ret,
 	return n;
 }
 
-/* One whose devices nobody has named to this agent yet has its own in its key. */
+/* A supervisor that the plan has not named yet has no desired devices. Its key is its device. */
 static bool is_leaving(const struct mps_supervisor *u,
 	bool (*leaves)(void *arg, const char *uuid), void *arg)
 {
@@ -422,7 +422,7 @@ void mps_start(struct mps *m)
 
 	if (mps_roots_load(&roots, m->c.run_dir, &err) < 0)
 		log_warn("what MPS left behind is not known", LOG_STR("reason", err.msg));
-	/* The list may have been lost with the run directory. */
+	/* The file with the list may be lost with the run directory. */
 	if (!strv_has(&roots, root_of(m)))
 		find_old_mps_daemons(m, root_of(m));
 	for (size_t i = 0; i < roots.n; i++)

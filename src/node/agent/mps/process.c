@@ -14,13 +14,15 @@
 #define HELPER   "gpuslice-mps"
 #define ARGS_MAX 16
 
-/* A daemon, ours by birth or found. It outlives its unit by a turn of the loop. */
+/*
+ * A daemon: a child of this agent, or adopted. Freed one iteration of the loop after its supervisor has let it go.
+ */
 struct mps_process {
 	uv_process_t child;
 	uv_poll_t poll; /* of .pidfd */
-	int pidfd;      /* -1: our child */
+	int pidfd;      /* -1: a child of this agent */
 	pid_t pid;
-	struct mps_supervisor *supervisor; /* NULL: nobody asks */
+	struct mps_supervisor *supervisor; /* NULL: no supervisor */
 };
 
 pid_t mps_process_pid(const struct mps_supervisor *u)
@@ -44,8 +46,11 @@ static void close_it(struct mps_process *p)
 		uv_close((uv_handle_t *)&p->child, on_mps_process_closed);
 }
 
-/* Servers end with their daemon, but one that is stopped. While the group has a member its number is not given
- * to another process; if there is such a process, the group has gone. */
+/*
+ * Kills the servers that outlive their daemon: servers end with their daemon, except a stopped one. While the
+ * process group has a member, the kernel gives its number to no other process. If a process @pid exists, the group
+ * is gone.
+ */
 static void kill_group(pid_t pid)
 {
 	if (getpgid(pid) < 0 && errno == ESRCH)
@@ -95,7 +100,7 @@ static int spawn_mps_control(struct mps_process *p, struct mps_supervisor *u, st
 	uv_process_options_t o = { .exit_cb = on_mps_process_exit,
 		.file = helper,
 		.args = argv,
-		.flags = UV_PROCESS_DETACHED, /* the leader of a session: see kill_group() */
+		.flags = UV_PROCESS_DETACHED, /* leader of a session: see kill_group() */
 		.stdio_count = ARRAY_LEN(io),
 		.stdio = io };
 	size_t n = 5;
@@ -132,7 +137,7 @@ int mps_process_start(struct mps_supervisor *u, struct error *err)
 	p->pidfd = -1;
 	p->child.data = p;
 	if (spawn_mps_control(p, u, err) < 0) {
-		/* uv_spawn() makes its handle one also when it fails. */
+		/* uv_spawn() initializes its handle also when it fails. */
 		if (p->child.loop)
 			close_it(p);
 		else
@@ -151,7 +156,7 @@ bool mps_process_adopt(struct mps_supervisor *u)
 	CLEANUP(closep) int fd = h.pid > 0 ? (int)syscall(SYS_pidfd_open, h.pid, 0) : -1;
 	struct mps_process *p;
 
-	/* Looked at once more: behind the descriptor its number cannot become another process's. */
+	/* Checked again: while the pidfd is open, the PID cannot become another process's. */
 	if (fd < 0 || !mps_lock_owner_is_alive(&h))
 		return false;
 	p = calloc(1, sizeof(*p));

@@ -5,11 +5,11 @@
 #include <stdio.h>
 #include <string.h>
 
-/* What a daemon is asked and told: its limits, its servers and their clients. */
+/* The commands to a daemon: its limits, its servers and their clients. */
 
 #define COMMAND_MAX 160
 
-/* --- questions --- */
+/* --- commands --- */
 
 void mps_supervisor_query(struct mps_supervisor *u,
 	void (*done)(void *arg, const char *answer, const struct error *err), const char *fmt,
@@ -25,7 +25,7 @@ void mps_supervisor_query(struct mps_supervisor *u,
 	va_end(ap);
 	if (!env)
 		(void)error_nomem(&err);
-	/* That we cannot ask is no fault of a daemon that serves. */
+	/* An agent that cannot ask counts as a missed answer. That is no fault of a daemon that serves. */
 	if (!env ||
 		mps_control_find(control, u->mps->c.options.control,
 			u->mps->c.facts->config->container_driver_root, &err) < 0 ||
@@ -61,9 +61,14 @@ static unsigned long long find_mps_memory_limit(const struct mps_supervisor *u,
 }
 
 /*
- * NVIDIA's commands, in its order: the memory of each device, then the percentage; then the same for each server that
- * runs, which has the defaults of when it was started. A device's number is its place in the list that the daemon was
- * started with. False: there is nothing more to tell.
+ * Sends the command of step .step, in NVIDIA's order:
+ *
+ * 1. The default memory limit of each device, then the default percentage.
+ * 2. The question for the servers.
+ * 3. The same limits for each running server, which has the defaults of its start.
+ *
+ * A device's number is its position in the list with which the daemon was started. False: there is no further
+ * step.
  */
 bool mps_limits_set_next(struct mps_supervisor *u)
 {
@@ -104,7 +109,7 @@ static void on_set(void *arg, const char *answer, const struct error *err)
 		mps_supervisor_step(u);
 }
 
-/* --- what it has --- */
+/* --- servers and clients --- */
 
 static void on_clients(void *arg, const char *answer, const struct error *err);
 
@@ -117,7 +122,7 @@ static void finish_mps_daemon_check(struct mps_supervisor *u)
 
 static void on_mps_server_status(void *arg, const char *answer, const struct error *err);
 
-/* Of a daemon that was there before, nobody has read what its log said. */
+/* Asks each server of an adopted daemon for a fault: this agent did not read the log of that time. */
 static void query_next_status(struct mps_supervisor *u)
 {
 	if (u->step < u->n_servers)
@@ -143,7 +148,7 @@ static void on_mps_server_status(void *arg, const char *answer, const struct err
 	}
 }
 
-/* A server may end between two questions: then it has no clients. */
+/* A server may end between two questions: it then has no clients. */
 static void query_next_server(struct mps_supervisor *u)
 {
 	if (u->step < u->n_servers) {

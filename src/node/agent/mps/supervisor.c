@@ -6,18 +6,18 @@
 #include <string.h>
 #include <unistd.h>
 
-#define ANSWER_NS      (10 * NS_PER_SEC) /* from its start until it answers */
-#define ASK_MS         50                /* between questions meanwhile */
+#define ANSWER_NS      (10 * NS_PER_SEC) /* from the start to the first answer */
+#define ASK_MS         50                /* between questions until then */
 #define MORE_MS        5                 /* between pieces of a long log */
 #define CHECK_NS       (10 * NS_PER_SEC)
 #define DRAIN_CHECK_NS (2 * NS_PER_SEC)
-#define EMPTY_CHECK_NS (200 * NS_PER_MS) /* where the log says that there is no client */
+#define EMPTY_CHECK_NS (200 * NS_PER_MS) /* if the log shows no client */
 #define SERVER_NS      (15 * NS_PER_SEC) /* until a new server is ready */
 #define QUIT_NS        (10 * NS_PER_SEC) /* a daemon without clients takes 0.15 s */
-#define STOP_NS        (3 * NS_PER_SEC)  /* the same, when the agent ends */
+#define STOP_NS        (3 * NS_PER_SEC)  /* at the agent's end */
 #define BACKOFF_NS     (200 * NS_PER_MS)
 #define BACKOFF_MAX_NS (30 * NS_PER_SEC)
-#define LONG_LIFE_NS   (60 * NS_PER_SEC) /* it has not ended "again" */
+#define LONG_LIFE_NS   (60 * NS_PER_SEC) /* a longer life resets .failures */
 #define TICK_MAX_MS    1000
 
 static const char *const names[] = {
@@ -40,7 +40,7 @@ const char *mps_state_name(enum mps_state s)
 
 bool mps_supervisor_is_usable(const struct mps_supervisor *u)
 {
-	/* A daemon that was ready serves on while its limits or the GPUs' compute modes change. */
+	/* A daemon that was READY keeps serving while its limits or compute modes change. */
 	return u->state == MPS_READY ||
 	       (u->was_ready && (u->state == MPS_SETTING || u->state == MPS_MODES ||
 					u->state == MPS_RESTORING));
@@ -51,7 +51,7 @@ bool mps_supervisor_has_device(const struct mps_supervisor *u, const char *uuid)
 	return strv_has(&u->dir.devices, uuid);
 }
 
-/* A device that was lost when the daemon started, and is back; NULL: none. */
+/* A present device that was lost when the daemon started; NULL: none. */
 static const char *lacks_device(const struct mps_supervisor *u)
 {
 	for (size_t i = 0; i < u->desired.uuids.n && i < GPU_NODE_MAX; i++)
@@ -60,7 +60,10 @@ static const char *lacks_device(const struct mps_supervisor *u)
 	return NULL;
 }
 
-/* CUDA ends its list of devices at one that it does not know: a lost one is left out, unless there is no other. */
+/*
+ * CUDA ends its list of devices at the first unknown one. So the list leaves lost devices out, unless all are
+ * lost.
+ */
 static int set_daemon_devices(struct mps_supervisor *u, struct error *err)
 {
 	const struct mps_spec *s = &u->desired;
@@ -72,7 +75,7 @@ static int set_daemon_devices(struct mps_supervisor *u, struct error *err)
 	return u->dir.devices.n ? 0 : strv_copy(&u->dir.devices, &s->uuids, err);
 }
 
-/* --- the others --- */
+/* --- other daemons --- */
 
 static bool has_mode(const struct mps_daemon_dir *p, const char *uuid)
 {
@@ -82,7 +85,7 @@ static bool has_mode(const struct mps_daemon_dir *p, const char *uuid)
 	return false;
 }
 
-/* Another unit that has put down what compute mode one of these GPUs had; NULL: none. */
+/* Another supervisor that saved the compute mode of one of these GPUs; NULL: none. */
 static const struct mps_supervisor *has_modes(const struct mps_supervisor *u)
 {
 	for (const struct mps_supervisor *o = u->mps->daemons; o; o = o->next)
@@ -92,7 +95,7 @@ static const struct mps_supervisor *has_modes(const struct mps_supervisor *u)
 	return NULL;
 }
 
-/* Another unit whose daemon runs on one of these GPUs; NULL: none. */
+/* Another supervisor whose daemon runs on one of these GPUs; NULL: none. */
 static const struct mps_supervisor *has_daemon(const struct mps_supervisor *u)
 {
 	for (const struct mps_supervisor *o = u->mps->daemons; o; o = o->next)
@@ -104,7 +107,7 @@ static const struct mps_supervisor *has_daemon(const struct mps_supervisor *u)
 
 /* --- states --- */
 
-/* What can be used is something else now. */
+/* Wakes the agent: the usable devices changed. */
 static void notify_mps_daemon_change(struct mps_supervisor *u)
 {
 	if (!u->mps->stopped)
@@ -150,7 +153,7 @@ static void back_off_mps_start(struct mps_supervisor *u)
 	u->start_at_ns = time_mono_ns() + (wait < BACKOFF_MAX_NS ? wait : BACKOFF_MAX_NS);
 }
 
-/* Each reason once, until it is ready again. */
+/* Reports each reason once, until the daemon is READY again. */
 static void report_mps_unavailable(struct mps_supervisor *u, const char *why)
 {
 	if (!u->wanted || !strcmp(u->reported_reason, why))
@@ -166,7 +169,7 @@ static void enter_mps_down(struct mps_supervisor *u, const char *why)
 {
 	char text[ERROR_MSG_MAX];
 
-	(void)snprintf(text, sizeof(text), "%s", why); /* it may be u->why */
+	(void)snprintf(text, sizeof(text), "%s", why); /* @why may be u->why */
 	back_off_mps_start(u);
 	report_mps_unavailable(u, text);
 	mps_supervisor_enter(u, MPS_DOWN, text);
@@ -194,15 +197,15 @@ void mps_supervisor_fail(struct mps_supervisor *u, const char *fmt, ...)
 
 void mps_supervisor_count_missed(struct mps_supervisor *u, const struct error *why)
 {
-	/* It was told to quit, takes no commands any more, and waits for its clients. */
+	/* A daemon that was told to quit takes no commands, and waits for its clients. */
 	if (u->process && u->state == MPS_QUITTING) {
-		u->checked_ns = time_mono_ns(); /* what it answered before counts */
+		u->checked_ns = time_mono_ns(); /* its earlier answer stays valid */
 		arm_mps_daemon_timer(u, TICK_MAX_MS);
 	} else if (u->process && strstr(why->msg, "Cannot send command")) {
 		mps_supervisor_enter(u, MPS_QUITTING,
 			"it was told to quit, and waits for its clients");
 		arm_mps_daemon_timer(u, TICK_MAX_MS);
-	} else if (u->stopping) { /* asked again until the time for that is over */
+	} else if (u->stopping) { /* asks again until STOP_NS is over */
 		u->step = 0;
 		arm_mps_daemon_timer(u, ASK_MS);
 	} else if (!u->process || !u->was_ready || ++u->missed >= MPS_MISSED_MAX) {
@@ -212,7 +215,7 @@ void mps_supervisor_count_missed(struct mps_supervisor *u, const struct error *w
 		log_info("MPS was asked in vain, trying again", LOG_STR("daemon", u->key),
 			LOG_STR("reason", why->msg));
 		u->step = 0;
-		if (u->checked_ns) /* due again, after a pause */
+		if (u->checked_ns) /* the check is due again, after a pause */
 			u->checked_ns = 1;
 		arm_mps_daemon_timer(u, TICK_MAX_MS);
 	}
@@ -236,7 +239,7 @@ static void copy_applied_spec(struct mps_supervisor *u)
 	u->applied.percent = u->desired.percent;
 	strv_clear(&u->applied.uuids);
 	if (strv_copy(&u->applied.uuids, &u->desired.uuids, NULL) < 0)
-		u->applied.percent = 0; /* told once more */
+		u->applied.percent = 0; /* the limits are set once more */
 }
 
 void mps_supervisor_set_ready(struct mps_supervisor *u)
@@ -245,7 +248,7 @@ void mps_supervisor_set_ready(struct mps_supervisor *u)
 
 	u->was_ready = true;
 	u->needs_server = false;
-	if (first) /* else it may have clients that nobody has asked for yet */
+	if (first) /* else clients may exist that no check has found yet */
 		u->checked_ns = time_mono_ns();
 	mps_supervisor_enter(u, MPS_READY, "");
 	if (first)
@@ -260,7 +263,10 @@ void mps_supervisor_set_ready(struct mps_supervisor *u)
 	u->reported_reason[0] = '\0';
 }
 
-/* A server starts with the first client, which finds out that it cannot: not where that is to be expected. */
+/*
+ * MPS starts a server for the first client, and that client fails if the server cannot start. Where this is
+ * likely, the supervisor starts the server first.
+ */
 static void finish_mps_settings(struct mps_supervisor *u)
 {
 	copy_applied_spec(u);
@@ -281,7 +287,7 @@ static bool check_is_due(const struct mps_supervisor *u, uint64_t every)
 	return time_mono_ns() - u->checked_ns >= every;
 }
 
-/* --- what is next in each state --- */
+/* --- the next step of each state --- */
 
 static void start_mps_process(struct mps_supervisor *u)
 {
@@ -338,7 +344,7 @@ static void on_modes(struct mps_supervisor *u, bool ok, const char *why)
 	struct error err = ERROR_INIT;
 
 	if (u->state == MPS_RESTORING) {
-		/* What cannot be put back is tried again for as long as it takes. */
+		/* The supervisor retries a restore for as long as it takes. */
 		if (!ok && strcmp(u->reported_reason, why) != 0) {
 			log_warn("a compute mode is not restored yet",
 				LOG_STR("daemon", u->key), LOG_STR("reason", why));
@@ -349,7 +355,7 @@ static void on_modes(struct mps_supervisor *u, bool ok, const char *why)
 			mps_modes_forget(u);
 		if (ok && mps_daemon_dir_save(&u->dir, &err) < 0)
 			log_warn("MPS's state is not written", LOG_STR("reason", err.msg));
-		if (!ok && u->stopping) { /* the next agent finds them written down */
+		if (!ok && u->stopping) { /* daemon.json has them for the next agent */
 			mps_supervisor_close(u);
 			return;
 		}
@@ -359,7 +365,7 @@ static void on_modes(struct mps_supervisor *u, bool ok, const char *why)
 			back_off_mps_start(u);
 		mps_supervisor_step(u);
 	} else if (!ok && u->process) {
-		/* A daemon that serves goes on as it is. */
+		/* A running daemon goes on with the mode that it has. */
 		log_warn("the compute mode cannot be set, trying again",
 			LOG_STR("daemon", u->key), LOG_STR("reason", why));
 		u->modes_are_set = false;
@@ -380,7 +386,10 @@ static void on_modes(struct mps_supervisor *u, bool ok, const char *why)
 	}
 }
 
-/* One that nobody knows of yet: it was started by an agent that was killed in that moment. */
+/*
+ * Adopts the daemon of an earlier agent that runs in the directory. Each DOWN step tries this again: gpuslice-mps
+ * of a killed agent may write the pid file late.
+ */
 static bool adopt_mps_process(struct mps_supervisor *u)
 {
 	if (!mps_process_adopt(u))
@@ -398,7 +407,7 @@ static bool adopt_mps_process(struct mps_supervisor *u)
 	return true;
 }
 
-/* Nobody is to come here: what is left goes, unless a daemon does without us. */
+/* The daemon is not desired: removes what is left, unless a daemon runs without this agent. */
 static void next_end(struct mps_supervisor *u)
 {
 	struct error err = ERROR_INIT;
@@ -413,7 +422,10 @@ static void next_end(struct mps_supervisor *u)
 	}
 }
 
-/* Left with modes: they are put back where nobody is to come, and where it did not even start. */
+/*
+ * DOWN with saved modes: restores them if the agent ends, or the daemon is not desired, is not exclusive, or
+ * failed to start twice.
+ */
 static void next_down(struct mps_supervisor *u)
 {
 	uint64_t now = time_mono_ns();
@@ -429,7 +441,10 @@ static void next_down(struct mps_supervisor *u)
 	} else if (adopt_mps_process(u)) {
 		mps_supervisor_step(u);
 	} else if (has_modes(u) || has_daemon(u)) {
-		/* Else a process of both would meet two servers, or that one put another mode back under this one's. */
+		/*
+		 * Otherwise a client with devices of both daemons would meet two servers. Or the other supervisor
+		 * would restore a compute mode that this daemon needs.
+		 */
 		mps_supervisor_enter(u, MPS_DOWN,
 			"another MPS daemon of this GPU has not ended yet");
 		arm_mps_daemon_timer(u, TICK_MAX_MS);
@@ -455,7 +470,7 @@ static void on_first_answer(void *arg, const char *answer, const struct error *e
 	}
 }
 
-/* The config has another compute mode than the GPUs of the daemon that runs, and it is time to try that. */
+/* Whether the compute modes differ from the config, and a change may be tried now. */
 static bool mode_is_due(const struct mps_supervisor *u)
 {
 	bool other = u->desired.exclusive ? !u->modes_are_set : u->dir.n_modes > 0;
@@ -480,7 +495,7 @@ static void apply_compute_mode(struct mps_supervisor *u)
 static void on_quit(void *arg, const char *answer, const struct error *err)
 {
 	(void)answer;
-	(void)err; /* its end says more than its answer */
+	(void)err; /* the daemon's end matters, not its answer */
 	mps_supervisor_step(arg);
 }
 
@@ -547,10 +562,10 @@ static void on_server_asked(void *arg, const char *answer, const struct error *e
 	if (err)
 		mps_supervisor_fail(u, "%s", err->msg);
 	else
-		arm_mps_daemon_timer(u, TICK_MAX_MS); /* the log says when it is ready */
+		arm_mps_daemon_timer(u, TICK_MAX_MS); /* the log reports a ready server */
 }
 
-/* The line of the log that says so may have been lost. */
+/* The log line of the ready server may be lost. */
 static void on_late_server(void *arg, const char *answer, const struct error *err)
 {
 	struct mps_supervisor *u = arg;
@@ -576,7 +591,7 @@ static void next_server(struct mps_supervisor *u)
 	}
 }
 
-/* It goes on without us. */
+/* The process goes on without this agent. */
 static void leave_mps_process(struct mps_supervisor *u)
 {
 	mps_process_leave(u);
@@ -623,7 +638,7 @@ void mps_supervisor_stop(struct mps_supervisor *u)
 	} else if (mps_clients_count(&u->clients) > 0) {
 		leave_mps_process(u);
 	} else if (u->state != MPS_QUITTING) {
-		/* Asks for clients first, where that was not done just now: one that was found may have some. */
+		/* Asks for clients first, unless a check has just done so: an adopted daemon may have some. */
 		mps_supervisor_enter(u, MPS_DRAINING, "the agent ends");
 		mps_supervisor_step(u);
 	} else if (u->checked_ns == 0) {
@@ -672,7 +687,7 @@ void mps_supervisor_step(struct mps_supervisor *u)
 		break;
 	case MPS_MODES:
 	case MPS_RESTORING:
-		break; /* on_modes() */
+		break; /* on_modes() does the next step */
 	case MPS_STARTING:
 		mps_supervisor_query(u, on_first_answer,
 			"get_default_active_thread_percentage");
@@ -701,7 +716,7 @@ void mps_supervisor_step(struct mps_supervisor *u)
 	}
 }
 
-/* --- its end --- */
+/* --- the end of the process --- */
 
 static void on_mps_process_end(struct mps_supervisor *u, const char *how)
 {
@@ -709,7 +724,7 @@ static void on_mps_process_end(struct mps_supervisor *u, const char *how)
 	uint64_t lived = time_mono_ns() - u->started_ns;
 	char why[ERROR_MSG_MAX];
 
-	/* What its log still says changes nothing, but for the words of one that did not even start. */
+	/* The rest of the log changes no state. It gives the complaint of a daemon that did not start. */
 	if (u->state != MPS_STARTING)
 		u->state = MPS_QUITTING;
 	(void)mps_watch_read(u);
@@ -718,7 +733,10 @@ static void on_mps_process_end(struct mps_supervisor *u, const char *how)
 	u->was_ready = false;
 	mps_command_stop(&u->command);
 	u->helper = proc_stop(u->helper);
-	/* An older driver, if it never served: since then processes of clients can write to its log. */
+	/*
+	 * The program is of an older driver. Believed only of a daemon that never served: later, client processes
+	 * can write to its log.
+	 */
 	if (!started && strstr(u->complaint, "multiuser"))
 		u->no_multiuser = true;
 	u->has_no_client = false;
@@ -730,8 +748,7 @@ static void on_mps_process_end(struct mps_supervisor *u, const char *how)
 	u->deaths += u->wanted;
 	(void)snprintf(why, sizeof(why), "the MPS control daemon ended %s%s%.300s", how,
 		*u->complaint ? ": " : "", u->complaint);
-	dir_empty(u->dir.pipe,
-		DIR_EMPTY_LOOP_NS); /* nobody is to find a socket there that leads nowhere */
+	dir_empty(u->dir.pipe, DIR_EMPTY_LOOP_NS); /* no client finds a dead socket */
 	enter_mps_down(u, asked ? u->why : why);
 	arm_mps_daemon_timer(u, 0);
 }
@@ -764,7 +781,7 @@ struct mps_supervisor *mps_supervisor_new(struct mps *m, const char *root, const
 	u->log_event.data = u;
 	u->handles = 2;
 	(void)snprintf(u->why, sizeof(u->why), "the MPS control daemon is starting");
-	u->wanted = adopt_mps_process(u); /* until the config says otherwise */
+	u->wanted = adopt_mps_process(u); /* until the plan decides */
 	u->since_ns = time_mono_ns();
 	return u;
 }
@@ -774,7 +791,7 @@ static void on_mps_daemon_closed(uv_handle_t *h)
 	struct mps_supervisor *u = h->data;
 
 	if (--u->handles == 0)
-		notify_mps_daemon_change(u); /* which frees it */
+		notify_mps_daemon_change(u); /* mps_sync() then frees the supervisor */
 }
 
 void mps_supervisor_close(struct mps_supervisor *u)

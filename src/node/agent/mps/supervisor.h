@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * One MPS control daemon under supervision, for the files of this folder only.
+ * Supervises one MPS control daemon. For the files of this folder only.
  *
  *	DOWN ─▶ MODES ─▶ STARTING ─▶ SETTING ─▶ READY ─▶ DRAINING ─▶ QUITTING ─▶ (DOWN, gone)
  *	 ▲      read and   until it    limits     │ ▲      clients      until it
@@ -11,11 +11,16 @@
  *	 ├──────────────────────────────────── FAULTED
  *	 │                      a server dies:    ▼   a new one is ready
  *	 └── its end, at any time ────────────── SERVER, also before READY if a server may not start
- *	RESTORING: compute modes are put back; from DOWN, when it is not wanted or did not start
+ *	RESTORING: compute modes are restored. From DOWN, if the agent ends, or the daemon is not desired, is not
+ *	exclusive any more, or failed to start. From READY, if it is not exclusive any more.
  *
- * The daemon is a process of its own session. It outlives the agent, whose next one finds it by daemon.json. What is
- * done next is decided in one place, mps_supervisor_step(), by the state and what is wanted; everything that happens ends there.
- * Only READY and SETTING of one that was READY before can be used by new containers.
+ * The daemon is a process in a session of its own and outlives the agent. The next agent finds the daemon by
+ * daemon.json and pid. Every event ends in mps_supervisor_step(), which alone decides the next action, from the
+ * state and the desired daemon.
+ *
+ * New containers can use a READY daemon. They can also use one in SETTING, MODES or RESTORING that was READY
+ * before.
+ *
  * Thread: loop.
  */
 #include "node/agent/mps/clients.h"
@@ -43,22 +48,22 @@ enum mps_state {
 	MPS_RESTORING,
 };
 
-#define MPS_MISSED_MAX 3 /* then a daemon does not answer */
+#define MPS_MISSED_MAX 3 /* then the daemon counts as hung */
 
-/* What is wanted of a daemon, or what it was told. */
+/* The desired settings of a daemon, or the applied ones. */
 struct mps_spec {
-	struct strv uuids;             /* also of those that are lost */
-	uint64_t limits[GPU_NODE_MAX]; /* MiB, by position in .uuids; 0: none */
-	bool lost[GPU_NODE_MAX];       /* likewise */
-	uint32_t percent;              /* 0: nothing was told yet */
+	struct strv uuids;             /* lost devices included */
+	uint64_t limits[GPU_NODE_MAX]; /* MiB, by position in .uuids; 0: no limit */
+	bool lost[GPU_NODE_MAX];       /* by position in .uuids */
+	uint32_t percent;              /* 0: nothing applied yet */
 	bool exclusive;
 };
 
 struct mps_fault {
-	bool pending;       /* it is not told to people yet */
-	bool found_late;    /* found afterwards: some that were hit may have gone before */
-	uint32_t named_pid; /* process that MPS names; 0: none */
-	uint64_t ns;        /* monotonic */
+	bool pending;       /* not reported yet */
+	bool found_late;    /* found by a question: clients that were hit may be gone */
+	uint32_t named_pid; /* the process that MPS names; 0: none */
+	uint64_t ns;        /* ns of the monotonic clock */
 };
 
 struct mps_supervisor {
@@ -68,125 +73,130 @@ struct mps_supervisor {
 	struct mps_daemon_dir dir;
 	struct mps_spec desired, applied;
 	bool wanted;
-	bool was_ready; /* since its process began */
-	bool found;     /* it was there before; how it is has not been asked yet */
+	bool was_ready; /* since its process started */
+	bool found;     /* adopted; its servers have not been asked for a fault yet */
 	bool stopping;  /* the agent ends */
-	bool closed;    /* closed, to be freed when this is 0: */
+	bool closed;    /* freed when this is 0: */
 	unsigned handles;
-	bool needs_server; /* one could not be started: ready when there is one */
-	bool no_multiuser; /* the program knows no -multiuser-server */
+	bool needs_server; /* a server failed to start: READY only with a server */
+	bool no_multiuser; /* the program does not know -multiuser-server */
 	enum mps_state state;
-	char why[ERROR_MSG_MAX]; /* it cannot be used; "" when it can */
-	char reported_reason
-		[ERROR_MSG_MAX]; /* of that what was told to people; "" once it is ready */
+	char why[ERROR_MSG_MAX];             /* why the daemon is unusable; "": usable */
+	char reported_reason[ERROR_MSG_MAX]; /* the reason reported last; "" once READY */
 
 	struct mps_process *process; /* NULL: no daemon */
 	struct mps_command command;
-	/* Of process.c: it has ended. @how: "by signal 9 (Killed)". */
+	/* Called by process.c after the process's end. @how: "by signal 9 (Killed)". */
 	void (*ended)(struct mps_supervisor *u, const char *how);
 	struct child *helper; /* gpuslice-mps mode */
-	/* Of compute-mode.c: they are read, set or put back. @why: not @ok. */
+	/* Called by compute-mode.c: the modes are read, set or restored, or with @ok false @why not. */
 	void (*modes_done)(struct mps_supervisor *u, bool ok, const char *why);
-	bool modes_are_set; /* by this agent, since the process began or before */
-	uint32_t step;      /* of SETTING, and of a check */
-	uint32_t missed;    /* questions in a row that had no answer */
+	bool modes_are_set; /* or being set; of an adopted daemon: daemon.json has modes */
+	uint32_t step;      /* within SETTING or a check */
+	uint32_t missed;    /* questions in a row without an answer */
 	uint32_t servers[MPS_SERVERS_MAX], n_servers;
 	uint32_t check_clients[MPS_CLIENTS_MAX],
-		n_check_clients; /* clients, while a check goes on */
-	bool has_no_client;      /* the last check found no client, and none has come since */
+		n_check_clients; /* clients found by the present check */
+	bool has_no_client;      /* the last check found no client, and the log none since */
 
 	uv_timer_t timer;
 	uv_fs_event_t log_event;
 	bool log_watched;
 	struct mps_log log;
 	uint64_t log_offset;
-	uint32_t n_log_clients; /* clients that were looked into for this piece of the log */
+	uint32_t n_log_clients; /* clients added for the present piece of the log */
 	struct log_limit
-		report_limit; /* of what the log has one tell: anybody can write there */
-	char complaint[ERROR_MSG_MAX]; /* the log's last */
+		report_limit; /* limits the reports caused by the log, which client processes can write */
+	char complaint[ERROR_MSG_MAX]; /* last one of the log */
 	struct mps_clients clients;
-	struct child *identify_child;     /* gpuslice-mps clients; NULL: none runs */
-	uint32_t identify_pid;            /* what it was asked; 0: nothing */
-	struct mps_unanswered unanswered; /* of those that did not answer */
+	struct child *identify_child;     /* gpuslice-mps clients; NULL: not running */
+	uint32_t identify_pid;            /* the question under way; 0: none */
+	struct mps_unanswered unanswered; /* questions without an answer */
 	struct log_limit identify_log_limit;
 	struct mps_fault fault;
 	uint64_t fault_report_ns;
 
-	uint64_t since_ns;    /* in this state */
-	uint64_t started_ns;  /* the process, or when it was found */
-	uint64_t start_at_ns; /* DOWN: not before */
+	uint64_t since_ns;    /* start of the present state */
+	uint64_t started_ns;  /* start of the process, or its adoption */
+	uint64_t start_at_ns; /* no earlier start, or change of compute modes */
 	uint64_t checked_ns;
 	uint32_t failures; /* in a row */
 	uint64_t faults, server_deaths;
-	uint64_t deaths; /* of the daemon, while it was wanted */
+	uint64_t deaths; /* of the daemon, while it was desired */
 };
 
 /* supervisor.c */
 struct mps_supervisor *mps_supervisor_new(struct mps *m, const char *root, const char *key,
 	struct error *err);
-/* Closes what it has; the memory goes with mps_supervisor_free(), once the loop has run. */
+/*
+ * Closes timers, files and children. The caller frees the memory by mps_supervisor_free(), once the loop has run.
+ */
 void mps_supervisor_close(struct mps_supervisor *u);
 void mps_supervisor_free(struct mps_supervisor *u);
-/* The agent ends: it is closed when all is put back. A daemon with clients goes on. */
+/* For the agent's end: closes the supervisor when all is restored. A daemon with clients goes on. */
 void mps_supervisor_stop(struct mps_supervisor *u);
-/* Something happened: does what is next. */
+/* Does the next action. Called after each event. */
 void mps_supervisor_step(struct mps_supervisor *u);
-/* A question had no answer: asked again soon, until it is clear that the daemon hangs. */
+/* Counts a question without an answer. Asks again soon, until the daemon counts as hung. */
 void mps_supervisor_count_missed(struct mps_supervisor *u, const struct error *why);
-/* It failed: the process, if there is one, is killed; tried again later. */
+/* Handles a failure: kills the process, if there is one. The supervisor retries later. */
 void mps_supervisor_fail(struct mps_supervisor *u, const char *fmt, ...) PRINTF(2, 3);
 void mps_supervisor_enter(struct mps_supervisor *u, enum mps_state state, const char *why);
-/* It can be used from now on. */
+/* Makes the daemon usable. */
 void mps_supervisor_set_ready(struct mps_supervisor *u);
-/* A server could not be started; @what: "was not ready in time". */
+/* A server failed to start; @what: "was not ready in time". */
 void mps_supervisor_no_server(struct mps_supervisor *u, const char *what);
 bool mps_supervisor_is_usable(const struct mps_supervisor *u);
-/* Whether the daemon, which runs, was started with the device: a server never finds another one. */
+/* Whether the running daemon was started with the device. Its servers never find another device. */
 bool mps_supervisor_has_device(const struct mps_supervisor *u, const char *uuid);
-/* By the daemon's own answer. The log alone does not show it: processes of clients can write there. */
+/*
+ * Whether the daemon's last answer has no client, and none came since. The log alone does not prove that: client
+ * processes can write to it.
+ */
 bool mps_supervisor_is_unused(const struct mps_supervisor *u);
 const char *mps_state_name(enum mps_state s);
 /* query.c: one question at a time; each answer leads to mps_supervisor_step(). */
 void mps_supervisor_query(struct mps_supervisor *u,
 	void (*done)(void *arg, const char *answer, const struct error *err), const char *fmt,
 	...) PRINTF(3, 4);
-/* Tells it the next of its limits, by .step; false: there is nothing more to tell. */
+/* Sends the next of the limits, by .step; false: there is no further one. */
 bool mps_limits_set_next(struct mps_supervisor *u);
-/* Asks who its servers and their clients are. */
+/* Asks for the servers and their clients. */
 void mps_supervisor_check(struct mps_supervisor *u);
-/* env.c: the environment of the daemon and of commands for it. Yours: free() the list and each text; NULL: no memory. */
+/*
+ * env.c: the environment of the daemon and of its commands. The caller owns it: mps_env_free(). NULL: no memory.
+ */
 char **mps_supervisor_env(const struct mps_supervisor *u);
 void mps_env_free(char **env);
-/* Whether daemon and clients share a /dev/shm, as with older drivers. */
+/* Whether daemon and clients need a common /dev/shm, as with older drivers. */
 bool mps_needs_shm(const struct mps *m);
 
-/* compute-mode.c: compute modes. Each ends with .modes_done(), unless it says no. */
+/* compute-mode.c: each call that returns 0 ends with .modes_done(). */
 int mps_modes_read(struct mps_supervisor *u, struct error *err) MUST_USE;
 int mps_modes_set(struct mps_supervisor *u, struct error *err) MUST_USE;
-int mps_modes_restore(struct mps_supervisor *u, struct error *err) MUST_USE; /* some of them */
-void mps_modes_forget(struct mps_supervisor *u); /* those, as they are put back */
+int mps_modes_restore(struct mps_supervisor *u, struct error *err) MUST_USE; /* one group */
+void mps_modes_forget(struct mps_supervisor *u);                             /* that group */
 
 /* process.c */
 int mps_process_start(struct mps_supervisor *u, struct error *err);
-/* Takes over the process that daemon.json names; false: there is none. */
+/* Takes over the running process that the pid file names; false: there is none. */
 bool mps_process_adopt(struct mps_supervisor *u);
-void mps_process_kill(
-	struct mps_supervisor *u); /* with its servers; its end is told as always */
-void mps_process_leave(struct mps_supervisor *u); /* is not watched any more, and goes on */
+void mps_process_kill(struct mps_supervisor *u);  /* and its servers; .ended() follows */
+void mps_process_leave(struct mps_supervisor *u); /* which goes on unwatched */
 pid_t mps_process_pid(const struct mps_supervisor *u);
 
 /* watch.c: the log, clients and faults. */
 void mps_watch_start(struct mps_supervisor *u);
 void mps_watch_stop(struct mps_supervisor *u);
-bool mps_watch_read(struct mps_supervisor *u); /* true: there is more, read it soon */
+bool mps_watch_read(struct mps_supervisor *u); /* true: there is more to read soon */
 void mps_watch_truncate_log(struct mps_supervisor *u);
-/* identify.c: asks who the clients are that have come, if that is not under way. */
+/* identify.c: asks for the identity of the next client, unless a question is under way. */
 void mps_identify_next(struct mps_supervisor *u);
 void mps_identify_stop(struct mps_supervisor *u);
 
-/* Clients that are connected end with @what, which is said to their pods. */
+/* Reports to the pods of connected clients that these end with @what. */
 void mps_watch_report_lost(struct mps_supervisor *u, const char *reason, const char *what);
-/* A fault is being handled that nobody saw: all clients were hit. */
+/* Records a fault that no log line showed: all connected clients count as hit. */
 void mps_watch_assume_fault(struct mps_supervisor *u);
-/* A fault whose story is complete is told, or with @now whatever there is. True: it is not yet. */
+/* Reports a fault whose lines are complete, with @now any fault. True: the report has to wait. */
 bool mps_watch_report_fault(struct mps_supervisor *u, bool now);

@@ -11,15 +11,15 @@
 #include <unistd.h>
 
 #define READ_BYTES             16384
-#define READ_MAX               (64 << 10) /* at a time */
-#define LOOK_MAX               32         /* clients that are looked into for that */
-#define MPS_REPORT_BURST       5          /* stories */
+#define READ_MAX               (64 << 10) /* bytes per mps_watch_read() */
+#define LOOK_MAX               32         /* clients added per mps_watch_read() */
+#define MPS_REPORT_BURST       5          /* reports at once */
 #define MPS_REPORT_PER_NS      (60 * NS_PER_SEC)
-#define MPS_LOG_TRUNCATE_BYTES (1 << 20) /* a longer log is cut off when it has been read */
-#define KILLED_NS              (500 * NS_PER_MS) /* from a client's end to the fault that it was */
-#define FAULT_REPORT_NS        (300 * NS_PER_MS) /* all lines of a fault come within that */
+#define MPS_LOG_TRUNCATE_BYTES (1 << 20)         /* a longer log is truncated once it is read */
+#define KILLED_NS              (500 * NS_PER_MS) /* from a client's end to the fault that it causes */
+#define FAULT_REPORT_NS        (300 * NS_PER_MS) /* all lines of a fault come within this time */
 
-/* --- what the log says --- */
+/* --- events of the log --- */
 
 static void on_fault(struct mps_supervisor *u, uint32_t named)
 {
@@ -59,7 +59,7 @@ static void on_client_faulted(struct mps_supervisor *u, uint32_t pid)
 		c->faulted = true;
 }
 
-/* Whoever has the pipe directory can write to the log: not without end. */
+/* Client processes can write to the log, so the reports are limited. */
 static bool may_report_log_event(struct mps_supervisor *u)
 {
 	return log_limit_pass(&u->report_limit, time_mono_ns(), MPS_REPORT_PER_NS,
@@ -113,7 +113,7 @@ static void on_mps_log_event(void *arg, const struct mps_log_event *e)
 	switch (e->kind) {
 	case MPS_LOG_CONNECTED:
 		u->has_no_client = false;
-		/* Those beyond are found when the daemon is asked. */
+		/* The next check finds the clients beyond this limit. */
 		if (u->n_log_clients++ < LOOK_MAX)
 			(void)mps_clients_add(&u->clients, e->pid);
 		break;
@@ -141,11 +141,11 @@ static void on_mps_log_event(void *arg, const struct mps_log_event *e)
 	}
 }
 
-/* --- its file --- */
+/* --- the log file --- */
 
 static void report_log_complaint(struct mps_supervisor *u, const char *data, size_t len)
 {
-	/* What a program says that did not even start has no date before it. */
+	/* A program that fails to start writes lines without a date. */
 	if (u->state != MPS_STARTING || len == 0 || data[0] == '[')
 		return;
 	(void)snprintf(u->complaint, sizeof(u->complaint), "%.*s",
@@ -153,7 +153,7 @@ static void report_log_complaint(struct mps_supervisor *u, const char *data, siz
 		data);
 }
 
-/* Its end has been read: nothing is lost but what is written in this moment. */
+/* The log is read to its end: only a line written at this moment is lost. */
 static void truncate_read_log(struct mps_supervisor *u, int fd)
 {
 	struct stat st;
@@ -178,7 +178,7 @@ bool mps_watch_read(struct mps_supervisor *u)
 	if (fd < 0 || fstat(fd, &st) < 0)
 		return false;
 	if ((uint64_t)st.st_size < u->log_offset)
-		u->log_offset = 0; /* somebody cut it off */
+		u->log_offset = 0; /* another process truncated the log */
 	while (all < READ_MAX) {
 		ssize_t n = pread(fd, data, READ_BYTES, (off_t)u->log_offset);
 
@@ -207,7 +207,7 @@ static void on_change(uv_fs_event_t *h, const char *name, int events, int status
 	(void)events;
 	(void)status;
 	more = mps_watch_read(u);
-	/* The last client's end is what a fault and a drain wait for. */
+	/* A fault and a drain wait for the last client's end. */
 	if (more || u->state != before || mps_clients_count(&u->clients) < clients)
 		mps_supervisor_step(u);
 }
@@ -221,7 +221,7 @@ void mps_watch_truncate_log(struct mps_supervisor *u)
 	mps_log_init(&u->log);
 }
 
-/* Of one that was there before only what is new is read: who its clients are is asked. */
+/* Of an adopted daemon's log only new lines are read. The first check finds its clients. */
 void mps_watch_start(struct mps_supervisor *u)
 {
 	struct stat st;
@@ -240,18 +240,18 @@ void mps_watch_stop(struct mps_supervisor *u)
 	(void)uv_fs_event_stop(&u->log_event);
 }
 
-/* --- telling people --- */
+/* --- reports --- */
 
 #define CLIENT_TEXT_MAX 400 /* a program, a namespace and a pod */
 
-/* A copy of what is to be told, as the kubelet is asked first who is who. */
+/* A copy of the facts to report, kept while the kubelet answers which pod has which device. */
 struct mps_fault_report {
 	struct mps *mps;
 	char key[MPS_KEY_MAX], gpu[GPU_UUID_MAX];
 	char reason[64], what[ERROR_MSG_MAX];
-	uint32_t named; /* of a fault; 0 */
+	uint32_t named; /* PID that MPS names in a fault; 0: none */
 	bool fault, found_late;
-	struct mps_client killed; /* .pid 0: none */
+	struct mps_client killed; /* client that was probably killed; .pid 0: none */
 	struct mps_client *v;
 	uint32_t n;
 };
@@ -269,7 +269,10 @@ static void name_client(const struct mps_client *c, const struct pod_devices *po
 			*c->name ? c->name : "a program", c->pid);
 }
 
-/* What is known of who it was. MPS does not know: what it names is the first that it looked at. */
+/*
+ * What is known of the client that caused the fault. MPS does not know it: it names the first client that it
+ * examined.
+ */
 static void describe_culprit(const struct mps_fault_report *s,
 	const struct pod_devices *pod_devices, char ret[ERROR_MSG_MAX])
 {
@@ -333,7 +336,7 @@ static void on_mps_report_pod_devices(void *arg, const struct pod_devices *list,
 	free(s);
 }
 
-/* What its environment says is believed of this daemon's devices only. */
+/* The client, with the devices of its environment only if they are this daemon's. */
 static struct mps_client own_client(const struct mps_supervisor *u, const struct mps_client *c)
 {
 	struct mps_client own = *c;

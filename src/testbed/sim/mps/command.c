@@ -38,7 +38,7 @@ static uint32_t parse_command_number(const char *text)
 	return parse_u32(digits, &v) ? v : 0;
 }
 
-/* The word behind @option; NULL: it is not there. */
+/* The word behind option @name; NULL: it is not there. */
 static const char *find_command_option(const struct words *w, const char *name)
 {
 	for (size_t i = 1; i + 1 < w->n; i++)

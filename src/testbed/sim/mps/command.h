@@ -8,7 +8,7 @@
 
 #define MPS_WORD_MAX 128
 
-/* Sorted. X(id, name, whether it changes something, whether a server answers it, words at least) */
+/* Sorted. X(id, name, changes a setting or state, a server answers, least number of arguments) */
 #define MPS_COMMANDS(X)                                                             \
 	X(GET_PERCENT, "get_active_thread_percentage", false, false, 1)             \
 	X(GET_CLIENTS, "get_client_list", false, true, 1)                           \
@@ -36,19 +36,19 @@ enum mps_command_id { MPS_CMD_UNKNOWN, MPS_COMMANDS(MPS_COMMAND_ID_) };
 
 struct sim_mps_command {
 	enum mps_command_id id;
-	bool changes;    /* only for the user of the daemon, and for root */
+	bool changes;    /* allowed only for the daemon's user and root */
 	bool served;     /* a server answers it */
-	bool short_of;   /* words that it needs are missing */
-	uint32_t pid;    /* of a server, the first word where one belongs; 0: none */
+	bool short_of;   /* arguments are missing */
+	uint32_t pid;    /* of a server: the first argument, where a command has one; 0: none */
 	uint32_t client; /* terminate_client: its PID */
 	uint32_t device;
 	uint32_t uid;
 	bool has_uid, force;      /* start_server -uid, shutdown_server -f */
 	uint32_t timeout_s;       /* quit -t; 0: none */
-	char value[MPS_WORD_MAX]; /* of a setting, as it was written */
+	char value[MPS_WORD_MAX]; /* of a setting, as written */
 	char device_text[MPS_WORD_MAX];
-	char name[MPS_WORD_MAX]; /* the first word; of an unknown command the whole line */
+	char name[MPS_WORD_MAX]; /* the whole line, cut to this size */
 };
 
-/* Numbers are read as NVIDIA's program reads them: what is none is 0. Words that are too long are cut. */
+/* Parses numbers as NVIDIA's program does: what is no number counts as 0. Cuts words that are too long. */
 void mps_command_parse(struct sim_mps_command *ret, const char *line);

@@ -43,7 +43,7 @@ static unsigned get_suffix_bits(char c)
 	}
 }
 
-/* The number that @text begins with, with its unit; *end is behind both. */
+/* The number at the start of @text, with its unit; *end is behind both. */
 static uint64_t bytes_at(const char *text, const char **end)
 {
 	size_t n = strspn(text, "0123456789");

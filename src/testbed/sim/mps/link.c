@@ -20,7 +20,7 @@ const char *mps_dir(void)
 	return dir && dir[0] ? dir : MPS_DIR_DEFAULT;
 }
 
-/* Through a descriptor of the directory, as a socket's path has at most 107 bytes. */
+/* Through a descriptor of the directory, since a socket's path has at most 107 bytes. */
 int mps_dial(const char *dir)
 {
 	struct sockaddr_un sa = { .sun_family = AF_UNIX };
@@ -62,7 +62,7 @@ bool mps_send(int fd, struct mps_packet *p, int send_fd, int flags)
 	return n == (ssize_t)sizeof(*p);
 }
 
-/* A client's or server's numbers, as they are used as indexes and widths. */
+/* Checks the numbers from the peer, which serve as indexes and widths. */
 static bool is_packet_in_range(const struct mps_packet *p)
 {
 	return p->version == MPS_VERSION && p->count <= MPS_DEVICES_MAX &&

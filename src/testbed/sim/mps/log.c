@@ -32,7 +32,7 @@ void mps_log(int fd, const char *tag, const char *fmt, ...)
 	n = strftime(line, sizeof(line), "[%Y-%m-%d %H:%M:%S", &tm);
 	n += (size_t)snprintf(line + n, sizeof(line) - n, ".%03ld %s %5d] %s\n",
 		now.tv_nsec / 1000000, tag, (int)getpid(), text);
-	/* A reader that is stuck stops nobody: the line is lost. */
+	/* With a full pipe the line is lost, and the writer goes on. */
 	if (fd >= 0)
 		(void)!write(fd, line, n);
 }

@@ -2,19 +2,21 @@
 #pragma once
 
 /*
- * The simulated MPS: nvidia-cuda-mps-control and nvidia-cuda-mps-server, and what they and the simulated
- * libcuda.so.1 say to each other. What people and programs see is NVIDIA's, as far as measured on an H100 (driver
- * 580.159.04), else from its documents: command line, command language, files, log lines, exit codes, errors of
- * CUDA. How the parts talk is ours:
+ * The simulated MPS: nvidia-cuda-mps-control, nvidia-cuda-mps-server, and their packets to each other and to the
+ * simulated libcuda.so.1.
+ *
+ * The interface to operators and programs is NVIDIA's: command line, command language, files, log lines, exit
+ * codes, errors of CUDA. It follows measurements on an H100 (driver 580.159.04), else NVIDIA's documents. The
+ * packets between the parts are gpuslice's own:
  *
  *	program with the command  ── MPS_UI ──────▶ control     a line of text; MPS_TEXT several, then MPS_DONE
  *	libcuda, at cuInit()      ── MPS_PROCESS ─▶ control ─── the connection itself ──▶ server ── MPS_ANSWER
  *	libcuda, for each context ── MPS_CONTEXT ─▶ control ─── the same ───────────────▶ server ── MPS_ANSWER
- *	server                    ── MPS_SERVER ──▶ control     control then asks, the server answers MPS_RESULT
+ *	server                    ── MPS_SERVER ──▶ control     control then asks; the server answers MPS_RESULT
  *
- * All connections are SOCK_SEQPACKET to DIR/control, all packets struct mps_packet of that size. A client
- * keeps its connections: their end is the end of the process, or of the context. Who the peer is the kernel says
- * (SO_PEERCRED). A context's answer has a ticket for the simulated GPU (testbed/sim/cuda/wire.h).
+ * All connections are SOCK_SEQPACKET to DIR/control; each packet is one struct mps_packet. A client keeps its
+ * connections open: the end of one is the end of the process, or of the context. The kernel names the peer
+ * (SO_PEERCRED). The answer for a context has a ticket for the simulated GPU (testbed/sim/cuda/wire.h).
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -29,7 +31,7 @@
 #define MPS_DIR_DEFAULT  "/tmp/nvidia-mps"
 #define MPS_LOG_DEFAULT  "/var/log/nvidia-mps"
 
-/* In the pipe directory. */
+/* Names in the pipe directory. */
 #define MPS_CONTROL    "control"
 #define MPS_LOCK       "control_lock"
 #define MPS_PRIVILEGED "control_privileged"
@@ -37,10 +39,10 @@
 #define MPS_PID_FILE   "nvidia-cuda-mps-control.pid"
 
 #define MPS_DEVICES_MAX  64
-#define MPS_CLIENTS_MAX  48   /* processes of a server; a newer CUDA has 60 on some hardware */
-#define MPS_CONTEXTS_MAX 48   /* of a server, on one device */
-#define MPS_TEXT_MAX     4096 /* a command, or a piece of what it answers */
-#define MPS_PERCENT_ONE  1000 /* percentages are in thousandths of one */
+#define MPS_CLIENTS_MAX  48   /* processes per server; a newer CUDA has 60 on some hardware */
+#define MPS_CONTEXTS_MAX 48   /* per server and device */
+#define MPS_TEXT_MAX     4096 /* a command, or a piece of its answer */
+#define MPS_PERCENT_ONE  1000 /* percentages are in thousandths of a percent */
 #define MPS_PERCENT_ALL  (100 * MPS_PERCENT_ONE)
 
 enum mps_op {
@@ -51,38 +53,38 @@ enum mps_op {
 	MPS_CONTEXT,
 	MPS_ANSWER,
 	MPS_SERVER,
-	/* From control to a server. */
-	MPS_SETTINGS, /* what holds from now on; the first one: that it may begin */
-	MPS_QUERY,    /* a command for it, as text */
-	MPS_STOP,     /* unless it has clients; .id 1: in spite of them */
-	/* From a server to control. */
-	MPS_RESULT, /* .id: how many connections it has; text: what is to be printed */
-	MPS_STATE,  /* .status: enum sim_mps_state. Unasked */
+	/* From the control program to a server. */
+	MPS_SETTINGS, /* the settings from now on; with the first packet the server begins */
+	MPS_QUERY,    /* a command for the server, as text */
+	MPS_STOP,     /* stop unless there are clients; .id 1: stop in any case */
+	/* From a server to the control program. */
+	MPS_RESULT, /* .id: number of connections that prevent a stop; .text: the answer to print */
+	MPS_STATE, /* .status: enum sim_mps_state; sent unasked, at the start and at each change */
 };
 
 enum sim_mps_state { MPS_INITIALIZING, MPS_ACTIVE, MPS_FAULT };
 
-/* What a server lets its clients have; the same of what a client asks for itself. */
+/* What a server allows its clients, or what a client asks for itself. */
 struct mps_settings {
-	uint32_t percent;                 /* in thousandths; 0: not said */
+	uint32_t percent;                 /* in thousandths of a percent; 0: not set */
 	uint32_t priority;                /* 0 normal, 1 lower */
-	uint64_t limits[MPS_DEVICES_MAX]; /* of memory, by device; 0: none */
+	uint64_t limits[MPS_DEVICES_MAX]; /* bytes of memory, by device; 0: no limit */
 };
 
 struct mps_packet {
 	uint32_t op, version;
 	uint32_t status; /* CUresult */
-	uint32_t count;  /* of .slots */
+	uint32_t count;  /* entries of .slots */
 	uint32_t slots
 		[MPS_DEVICES_MAX]; /* GPUs of the simulated node, in the order of the server's devices */
-	/* CONTEXT: of which process, ANSWER: the process; then the ticket of a context. */
+	/* CONTEXT, and ANSWER to PROCESS: .id is the process's. ANSWER to CONTEXT: both are the ticket. */
 	uint64_t id, cookie;
-	uint32_t device, unused; /* CONTEXT: by its place in .slots */
+	uint32_t device, unused; /* CONTEXT: index into .slots */
 	struct mps_settings settings;
 	char text[MPS_TEXT_MAX];
 };
 
-/* How many multiprocessors a client may have: whole pairs, and one pair at least. */
+/* The multiprocessors that a client may have: whole pairs, at least one pair. */
 static inline uint32_t mps_width(uint32_t all, uint32_t percent)
 {
 	uint64_t n = (uint64_t)all * percent / MPS_PERCENT_ALL;

@@ -18,10 +18,10 @@ static const struct procfs_budget whole_budget = {
 	.file_bytes = FILE_MAX,
 	.file_cpu_ns = 50 * NS_PER_MS,
 	.cpu_ns = 150 * NS_PER_MS,
-	.end_ns = NS_PER_SEC, /* from the question */
+	.end_ns = NS_PER_SEC, /* from the question on */
 };
 
-/* The beginning of a file that is longer than its bounds counts as all of it. */
+/* Of a file beyond its bounds, the beginning counts as the whole. */
 static bool read_client_proc_file(struct buf *b, uint32_t pid, const char *file,
 	struct procfs_budget *left)
 {
@@ -47,7 +47,7 @@ static bool is_printable(const char *text)
 	return true;
 }
 
-/* The process can have put anything there: what can be no device IDs is nothing. */
+/* The process may have written anything there: a value that cannot be device IDs counts as none. */
 static void find_client_devices(struct buf *b, uint32_t pid, struct procfs_budget *left,
 	char ret[MPS_DEVICES_MAX])
 {

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * gpuslice-mps: what the agent has another process do for an MPS control daemon. Calls of NVML may hang, so may
- * reading the environment of a client, and a mount namespace is one process's.
+ * gpuslice-mps: does for the agent what needs another process. Calls of NVML may hang, and so may reading a
+ * client's environment. A mount namespace belongs to one process.
  *
  *	gpuslice-mps [--nvml PATH] [--driver-root DIR] [--set MODE] mode UUID...
- *		prints "UUID MODE" for each GPU, its compute mode as it was, and sets MODE
+ *		prints "UUID MODE" for each GPU, its present compute mode; then sets MODE;
  *	gpuslice-mps clients
- *		reads PIDs, and prints "PID POD-UID DEVICES" for each
+ *		reads PIDs, and prints "PID POD-UID DEVICES" for each;
  *	gpuslice-mps [--place DIR] [--shm DIR] [--log FILE] run PROGRAM [ARGUMENT...]
- *		takes the place (node/agent/mps/daemon-lock.h) and becomes PROGRAM, with DIR as its /dev/shm and its output
- *		behind FILE's end
+ *		becomes the owner of DIR (node/agent/mps/daemon-lock.h); then becomes PROGRAM, with the other DIR as
+ *		its /dev/shm and with its output appended to FILE
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -85,7 +85,7 @@ static int run_mode_command(const struct options *o, struct error *err)
 		    err) < 0 ||
 		nvml_open(&n, path, err) < 0 || nvml_init(&n, err) < 0)
 		return -1;
-	/* One that is lost does not keep the others as they are. */
+	/* A lost GPU does not keep the others from being set. */
 	for (size_t i = 1; i < o->args.n; i++) {
 		struct error one = ERROR_INIT;
 
@@ -109,7 +109,7 @@ static int mount_shm(const char *dir, struct error *err)
 	return 0;
 }
 
-/* At its end, wherever that is: whoever reads it may cut it off. */
+/* O_APPEND: the agent, which reads the log, may truncate it. */
 static int open_mps_run_log(const char *path, struct error *err)
 {
 	CLEANUP(closep)
@@ -122,7 +122,7 @@ static int open_mps_run_log(const char *path, struct error *err)
 	return 0;
 }
 
-/* What our parent ignores or blocks is no matter of the program. */
+/* The program does not inherit the signals that the agent ignores or blocks. */
 static void reset_signals(void)
 {
 	sigset_t none;

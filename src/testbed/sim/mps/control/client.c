@@ -7,7 +7,7 @@
 #include "lib/base/fd.h"
 #include "testbed/sim/mps/link.h"
 
-/* One command; false: the daemon does not take it. */
+/* Sends one command and prints the answer; false: the daemon does not take the command. */
 static bool send_line(int fd, const char *line)
 {
 	struct mps_packet p = { .op = MPS_UI };

@@ -59,8 +59,10 @@ static void refuse_mps_conn(struct mps_control_daemon *c, struct mps_control_con
 	(void)conn_drop(c, x);
 }
 
-/* Hands a client to its server; it is no business of ours from then on. A server that is behind, as when many
- * waited for it, is given the others when it has read some. */
+/*
+ * Hands a client's connection to its server and drops it here. If the server's socket is full, as after many
+ * waiting clients, this client waits until the server has read some packets.
+ */
 static void hand_over_client(struct mps_control_daemon *c, struct mps_control_conn *x,
 	struct mps_server *s)
 {
@@ -81,7 +83,7 @@ static bool has_begun(const struct mps_server *s)
 	return s && s->fd >= 0 && s->state != MPS_INITIALIZING;
 }
 
-/* One that is to end takes no more processes; those that it has go on with all they do. */
+/* A stopping server takes no further processes. Its processes may still create contexts. */
 static bool can_server_accept(const struct mps_server *s, const struct mps_control_conn *x)
 {
 	return has_begun(s) && !s->behind && (!s->stopping || x->hello.op == MPS_CONTEXT);
@@ -120,7 +122,7 @@ void conn_serve_waiting(struct mps_control_daemon *c)
 		if (can_server_accept(s, x)) {
 			hand_over_client(c, x, s);
 		} else if (!s && c->servers) {
-			/* Another user's: it ends when it has no clients. */
+			/* The server is another user's: it ends when it has no clients. */
 			if (has_begun(c->servers))
 				servers_stop(c, c->servers);
 		} else if (!s && !servers_start(c, x->uid)) {
@@ -147,7 +149,7 @@ void conn_finish(struct mps_control_daemon *c)
 			(void)mps_send(x->fd, &p, -1, MSG_DONTWAIT);
 }
 
-/* The server that we have started says that it is there: the connection is no client's. */
+/* A server that this daemon started has connected: the connection is not a client's. */
 static void on_mps_server_connected(struct mps_control_daemon *c, struct mps_control_conn *x)
 {
 	struct mps_server *s = servers_find(c, x->pid);

@@ -26,7 +26,7 @@
 #define COPY_SIZE 4096
 #define NEW       ".new"
 
-/* Whole lines are not looked for: a writer writes one at a time. */
+/* Copies without regard to lines: each write to the pipe is one whole line. */
 static void copy_log(const struct mps_control_daemon *c)
 {
 	char text[COPY_SIZE];
@@ -41,7 +41,7 @@ void control_log(const struct mps_control_daemon *c, const char *fmt, ...)
 	char text[512];
 	va_list ap;
 
-	/* What servers have said by now was before. */
+	/* Lines that servers wrote earlier come first. */
 	copy_log(c);
 	va_start(ap, fmt);
 	(void)vsnprintf(text, sizeof(text), fmt, ap);
@@ -49,9 +49,9 @@ void control_log(const struct mps_control_daemon *c, const char *fmt, ...)
 	mps_log(c->log_fd, "Control", "%s", text);
 }
 
-/* Files. All are in the working directory, which is the pipe directory. */
+/* --- files: all in the working directory, which is the pipe directory --- */
 
-/* What is in the way is an older daemon's: we have the lock. */
+/* The caller has the lock, so an existing socket belongs to an older daemon. */
 static int listen_mps_socket(const char *name, mode_t mode)
 {
 	struct sockaddr_un sa = { .sun_family = AF_UNIX };
@@ -59,7 +59,7 @@ static int listen_mps_socket(const char *name, mode_t mode)
 
 	(void)snprintf(sa.sun_path, sizeof(sa.sun_path), "%s" NEW, name);
 	(void)unlink(sa.sun_path);
-	/* The name appears when it serves: nobody is ever refused by a half-made one. */
+	/* The name appears once the socket serves: no client meets a half-made socket. */
 	if (fd >= 0 && bind(fd, (const struct sockaddr *)&sa, sizeof(sa)) == 0 &&
 		chmod(sa.sun_path, mode) == 0 && listen(fd, BACKLOG) == 0 &&
 		rename(sa.sun_path, name) == 0)
@@ -86,7 +86,7 @@ static bool make_log_pipe(struct mps_control_daemon *c)
 	(void)unlink(MPS_LOG_PIPE);
 	if (mkfifo(MPS_LOG_PIPE, 0777) < 0 || chmod(MPS_LOG_PIPE, 0777) < 0)
 		return false;
-	/* Open for writing too, so that it does not end with each server. */
+	/* Open for writing too, so that the pipe does not end with each server. */
 	c->log_pipe = open(MPS_LOG_PIPE, O_RDWR | O_NONBLOCK | O_CLOEXEC);
 	return c->log_pipe >= 0;
 }
@@ -117,7 +117,7 @@ static bool open_logs(struct mps_control_daemon *c)
 	return false;
 }
 
-/* The directory is ours while we live, and as long as a server of ours does. */
+/* The lock is this daemon's while the daemon or a server of it lives. */
 static bool lock_mps_directory(struct mps_control_daemon *c)
 {
 	const char *log = getenv(MPS_ENV_LOG);
@@ -164,7 +164,7 @@ static bool open_files(struct mps_control_daemon *c)
 	return false;
 }
 
-/* The loop. */
+/* --- the loop --- */
 
 static int timeout_ms(const struct mps_control_daemon *c)
 {
@@ -199,7 +199,7 @@ static bool has_poll_events(const struct pollfd *polls, size_t n, int fd, short 
 	return false;
 }
 
-/* Each may change both lists, so who is ready is looked for again. */
+/* Each handler may change both lists, so each descriptor is searched in @polls. */
 static void handle_control_polls(struct mps_control_daemon *c, const struct pollfd *polls,
 	size_t n)
 {
@@ -216,7 +216,7 @@ static void handle_control_polls(struct mps_control_daemon *c, const struct poll
 
 		if (has_poll_events(polls + 4, n - 4, x->fd, ~0)) {
 			conn_read(c, x);
-			return; /* the others are asked for again at once */
+			return; /* the next poll() reports the others at once */
 		}
 		x = next;
 	}
@@ -296,7 +296,7 @@ static int run_mps_control(struct mps_control_daemon *c)
 	return 0;
 }
 
-/* The program. */
+/* --- the program --- */
 
 static const char usage[] =
 	"CUDA MPS Control for Linux/Unix/QNX. Binary version: 13000 (simulated)\n"

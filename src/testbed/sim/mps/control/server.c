@@ -39,7 +39,7 @@ struct mps_server *servers_of(const struct mps_control_daemon *c, uid_t uid)
 	return s;
 }
 
-/* Beside this program. */
+/* Finds the server program in the directory of this program. */
 static bool find_server_program(char *ret, size_t cap)
 {
 	char self[SIM_PATH_MAX];
@@ -52,7 +52,7 @@ static bool find_server_program(char *ret, size_t cap)
 	       snprintf(ret, cap, "%.*s/" PROGRAM, (int)(slash - self), self) < (int)cap;
 }
 
-/* The child: it keeps the lock, so that nobody takes the directory while it lives. */
+/* Runs in the child. The server keeps the lock, so that no other daemon takes the directory while it lives. */
 static _Noreturn void become_server(const struct mps_control_daemon *c, uid_t uid,
 	const char *program)
 {
@@ -78,7 +78,7 @@ struct mps_server *servers_start(struct mps_control_daemon *c, uid_t uid)
 	struct mps_server *s = calloc(1, sizeof(*s));
 	char program[SIM_PATH_MAX];
 
-	/* One for all users is the daemon's own. */
+	/* The one server for all users runs as the daemon's user. */
 	if (c->multiuser)
 		uid = c->uid;
 	if (!s || !find_server_program(program, sizeof(program))) {
@@ -166,7 +166,10 @@ bool servers_query(struct mps_control_daemon *c, struct mps_server *s, struct mp
 	}
 }
 
-/* One try: a server with clients goes on, and is asked again later. */
+/*
+ * Asks a server once to stop. Returns the number of its connections: if there are any, the server goes on, and the
+ * daemon asks again later.
+ */
 static uint64_t try_stop(struct mps_control_daemon *c, struct mps_server *s, bool backoff)
 {
 	struct mps_packet p = { .op = MPS_STOP };
@@ -186,7 +189,7 @@ static void stop_try(struct mps_control_daemon *c, struct mps_server *s)
 {
 	uint64_t busy;
 
-	/* It has not begun: it is asked when it has. */
+	/* The daemon asks a server that has not begun at the next try. */
 	s->try_at_ns = time_mono_ns() + CONTROL_BACKOFF_MS * NS_PER_MS;
 	if (s->fd < 0 || s->state == MPS_INITIALIZING)
 		return;
@@ -218,7 +221,7 @@ void servers_stop_now(struct mps_control_daemon *c, struct mps_server *s)
 	(void)servers_query(c, s, &p);
 }
 
-/* NVIDIA's is of no use any more once the time of `quit -t` is over (580.159.04). */
+/* NVIDIA's daemon stays unusable once the time of `quit -t` is over (580.159.04). */
 static void force_quit(struct mps_control_daemon *c)
 {
 	for (struct mps_server *s = c->servers; s; s = s->next) {
@@ -262,7 +265,7 @@ void servers_reap(struct mps_control_daemon *c)
 			continue;
 		}
 		*at = s->next;
-		/* Killed by a signal counts as 0 (measured). */
+		/* A server killed by a signal counts as 0 (measured). */
 		control_log(c, "Server %d exited with status %d", (int)s->pid,
 			WIFEXITED(status) ? WEXITSTATUS(status) : 0);
 		if (s->state == MPS_INITIALIZING)

@@ -10,7 +10,7 @@
 #include "testbed/sim/mps/link.h"
 #include "testbed/sim/mps/log.h"
 
-/* Lines go to who asked, and to the log. */
+/* Sends @text to the asking program, and logs each line. */
 static void send_ui_text(const struct mps_control_daemon *c, const struct mps_control_conn *x,
 	const char *text)
 {
@@ -37,7 +37,7 @@ static void send_ui_percent(const struct mps_control_daemon *c,
 	send_ui_text(c, x, text);
 }
 
-/* What a setting that was made wrongly says goes to the log only. */
+/* The message about an invalid value goes to the log only. */
 static void set_percent(const struct mps_control_daemon *c, const struct mps_control_conn *x,
 	const struct sim_mps_command *cmd, uint32_t *percent)
 {
@@ -91,7 +91,7 @@ static void list_servers(const struct mps_control_daemon *c, const struct mps_co
 		send_ui_text(c, x, text);
 }
 
-/* Of one server, or of all; without any `ps` says that there is none. */
+/* Asks one server, or all. Without any server `ps` reports that there is none. */
 static void query_mps_servers(struct mps_control_daemon *c, struct mps_control_conn *x,
 	const struct sim_mps_command *cmd, const char *line)
 {
@@ -275,7 +275,7 @@ void ui_serve(struct mps_control_daemon *c, struct mps_control_conn *x, const ch
 		return;
 	}
 	if (c->wedged) {
-		/* It is heard and not answered. */
+		/* The daemon logs the command and never answers. */
 		x->waiting = true;
 		for (const struct mps_server *s = c->servers; s; s = s->next)
 			control_log(c, "%d", (int)s->pid);

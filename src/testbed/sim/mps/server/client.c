@@ -29,7 +29,7 @@ static void refuse_mps_client(int fd, uint32_t status)
 	(void)close(fd);
 }
 
-/* Names for people; who died meanwhile has none. */
+/* Reads names for the log and `ps`. A process that has ended has none. */
 static void read_process_identity(struct process *p)
 {
 	char path[64];
@@ -140,7 +140,7 @@ static void context_new(struct mps_server_state *s, int fd, const struct mps_pac
 
 void client_new(struct mps_server_state *s, int fd, const struct mps_packet *p)
 {
-	/* Of the one before: so does NVIDIA's. */
+	/* Logs the previous client, as NVIDIA's server does. */
 	mps_log(s->log, "Server", "Received new client request for {PID: %d, Context ID: %u}",
 		(int)s->seen_pid, s->seen_context);
 	if (p->op == MPS_PROCESS)

@@ -16,7 +16,7 @@
 #define UNSUPPORTED     801
 #define ILLEGAL_ADDRESS 700
 
-/* Which GPUs. */
+/* --- which GPUs --- */
 
 static void add_server_gpu(struct mps_server_state *s, uint32_t slot, const struct sim_keys *k)
 {
@@ -50,7 +50,7 @@ static bool add_named_mig(struct mps_server_state *s, uint32_t slot, struct sim_
 	return false;
 }
 
-/* One entry of CUDA_VISIBLE_DEVICES: a number, a UUID or the beginning of one. */
+/* Adds the device of one entry of CUDA_VISIBLE_DEVICES: a number, a UUID or the beginning of one. */
 static bool add_named(struct mps_server_state *s, const struct sim_state *state, uint32_t slots,
 	const char *word)
 {
@@ -89,7 +89,7 @@ static void find_visible_devices(struct mps_server_state *s, const struct sim_st
 		if (!add_named(s, state, info.slot_count, word))
 			return;
 	}
-	/* As the driver does: up to the first that names nothing. */
+	/* As the driver does: up to the first entry that names no device. */
 	while (list && *list) {
 		size_t n;
 
@@ -125,7 +125,7 @@ bool gpu_find_all(struct mps_server_state *s)
 	return ok;
 }
 
-/* Contexts. */
+/* --- contexts --- */
 
 static uint32_t call_gpu_daemon(struct mps_server_state *s, struct sim_device_request q,
 	struct sim_device_reply *r)
@@ -145,7 +145,7 @@ static bool serve_mps_device(struct mps_server_state *s, uint32_t i)
 	status = call_gpu_daemon(s,
 		(struct sim_device_request){ .op = SIM_DEVICE_MPS_SERVE, .slot = d->slot }, &r);
 	if (status == UNSUPPORTED)
-		d->is_mig = true; /* its instances could be served, not the GPU */
+		d->is_mig = true; /* the driver could serve its MIG devices, not the GPU */
 	else if (status)
 		mps_log(s->log, "Server", "Failed to create server context on device %u: %u", i,
 			status);
@@ -202,7 +202,7 @@ void gpu_end_context(struct mps_server_state *s, const struct server_context *c,
 		&r);
 }
 
-/* Faults. Nothing here knows whose it is: the first of the list is as good as any. */
+/* --- faults: the server does not know which client caused one, and names the oldest --- */
 
 static void log_members(struct mps_server_state *s, uint32_t device)
 {
@@ -216,7 +216,7 @@ static void log_members(struct mps_server_state *s, uint32_t device)
 			"Client {PID: %d, Context: %u} encountered a fatal GPU error.",
 			(int)first->process->pid, first->number);
 	mps_log(s->log, "Server", "Server is handling a fatal GPU error.");
-	/* The order of its list: the oldest one, then the newest first. */
+	/* NVIDIA's order: the oldest one, then the others, newest first. */
 	for (int pass = 0; pass < 2; pass++)
 		for (const struct server_context *c = s->contexts; c; c = c->next)
 			if (c->device == device && (c == first) == (pass == 0))
@@ -233,7 +233,7 @@ static bool was_hit(const struct mps_server_state *s, const struct process *p, u
 	return false;
 }
 
-/* Its contexts on other devices end too. */
+/* Ends the contexts of @p on other devices too. */
 static void tear_down(struct mps_server_state *s, struct process *p, uint32_t device,
 	uint32_t code)
 {

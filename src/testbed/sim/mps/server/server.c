@@ -33,7 +33,7 @@ static void settings_changed(struct mps_server_state *s, const struct mps_settin
 	char percent[16];
 
 	mps_percent_format(now->percent, percent, sizeof(percent));
-	if (!s->began) /* a change is told of limits alone, as by the real one */
+	if (!s->began) /* of a later change NVIDIA's server logs only limits */
 		mps_log(s->log, "Server", "Active Threads Percentage set to %s", percent);
 	for (uint32_t i = 0; i < MPS_DEVICES_MAX; i++)
 		if (s->settings.limits[i] != now->limits[i])
@@ -66,7 +66,7 @@ static void stop_mps_server(struct mps_server_state *s, bool force)
 	(void)mps_send(s->control, &p, -1, MSG_DONTWAIT);
 }
 
-/* What control wants. False: it is gone. */
+/* Handles a packet from the control program. False: that program is gone. */
 static bool handle_control_packet(struct mps_server_state *s)
 {
 	struct mps_packet p, r = { .op = MPS_RESULT };
@@ -94,7 +94,7 @@ static bool handle_control_packet(struct mps_server_state *s)
 	return true;
 }
 
-/* A client has nothing to say once it is there: anything readable is its end. */
+/* A connected client sends nothing: a readable connection has ended. */
 static void end_closed_clients(struct mps_server_state *s, const struct pollfd *polls, size_t n)
 {
 	for (struct server_context *c = s->contexts, *next; c; c = next) {
@@ -143,7 +143,7 @@ static void run_mps_server_loop(struct mps_server_state *s, struct pollfd *polls
 	}
 }
 
-/* Beside this program where it is installed, in its own directory in a build tree. */
+/* Looks in this program's directory, as installed, then in the GPU program's directory of a build tree. */
 static void name_gpu_program(void)
 {
 	static const char *const places[] = { "gpuslice-sim-gpu",

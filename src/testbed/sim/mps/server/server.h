@@ -2,15 +2,15 @@
 #pragma once
 
 /*
- * nvidia-cuda-mps-server: what its parts share.
+ * The shared parts of nvidia-cuda-mps-server.
  *
- *	server.c         start, what the control program wants, the loop
- *	gpu.c     the GPUs it serves: its own contexts, tickets, faults
+ *	server.c  start, packets from the control program, the loop
+ *	gpu.c     the served GPUs: server contexts, tickets, faults
  *	client.c  processes and their contexts
  *	text.c    answers to commands
  *
- * One of a thread and a loop. It ends when the control program says so, when that is gone and the last client
- * too, or when the simulated GPU is.
+ * One thread, one loop. The server ends on command of the control program, with the simulated GPU, or with the
+ * last client if the control program is gone.
  */
 #include "testbed/sim/device/client/client.h"
 #include "testbed/sim/model.h"
@@ -19,9 +19,9 @@
 #include <sys/types.h>
 
 #define SERVER_BINARY  13000
-#define SERVER_POLL_MS 10 /* how often it looks for faults, while it has clients */
+#define SERVER_POLL_MS 10 /* between checks for faults, while there are clients */
 
-enum { /* as CUDA numbers them */
+enum { /* CUDA's numbers */
 	MPS_CONNECTION_FAILED = 805,
 	MPS_NOT_READY = 807,
 	MPS_MAX_CLIENTS = 808,
@@ -33,16 +33,16 @@ struct server_device {
 	uint32_t slot; /* GPU of the simulated node */
 	uint32_t sm_count;
 	char name[96], uuid[SIM_NAME_MAX];
-	bool is_mig; /* CUDA is not simulated there: no contexts */
-	bool serves; /* it has a context of ours, @object */
+	bool is_mig; /* CUDA is not simulated on it: no contexts */
+	bool serves; /* the server has a context on it, .object */
 	uint32_t object, fault;
 	uint32_t contexts; /* of clients */
 };
 
 struct process {
-	struct process *next; /* the last to come first */
+	struct process *next; /* newest first */
 	struct mps_settings settings;
-	uint64_t id; /* a secret between it and us */
+	uint64_t id; /* secret of the process and the server */
 	uint32_t number, last_context, sticky;
 	pid_t pid;
 	uid_t uid;
@@ -52,7 +52,7 @@ struct process {
 };
 
 struct server_context {
-	struct server_context *next; /* the last to come first */
+	struct server_context *next; /* newest first */
 	struct process *process;
 	uint32_t number, device;
 	uint64_t ticket;
@@ -68,32 +68,31 @@ struct mps_server_state {
 	struct process *processes;
 	struct server_context *contexts;
 	uint32_t process_count, context_count, last_number;
-	pid_t seen_pid; /* who came last, as the log has it */
+	pid_t seen_pid; /* the newest client, for the log */
 	uint32_t seen_context;
 	bool began, faulted;
 	int exit_code;
 	bool stop;
 };
 
-/* gpu.c. False: it cannot be. */
+/* gpu.c. False: failed. */
 bool gpu_find_all(struct mps_server_state *s);
-bool gpu_serve_all(struct mps_server_state *s); /* makes the contexts that are not there */
+bool gpu_serve_all(struct mps_server_state *s); /* makes missing server contexts */
 bool gpu_lives(const struct mps_server_state *s);
-/* A ticket for a context of @p; a CUresult. */
+/* Makes a ticket for a context of @p. Returns a CUresult. */
 uint32_t gpu_ticket(struct mps_server_state *s, const struct process *p, uint32_t device,
 	struct mps_packet *answer);
 void gpu_end_context(struct mps_server_state *s, const struct server_context *c, uint32_t code);
-void gpu_check_faults(struct mps_server_state *s); /* for faults, and whether they are over */
+void gpu_check_faults(struct mps_server_state *s); /* handles new and ended faults */
 
 /* client.c */
-void client_new(struct mps_server_state *s, int fd,
-	const struct mps_packet *p); /* @fd is taken */
-/* Their connection has ended. */
+void client_new(struct mps_server_state *s, int fd, const struct mps_packet *p); /* takes @fd */
+/* Called after the end of the connection. */
 void client_context_end(struct mps_server_state *s, struct server_context *c);
 void client_process_end(struct mps_server_state *s, struct process *p);
 bool client_terminate(struct mps_server_state *s, pid_t pid);
 
-/* text.c: what a command is answered. */
+/* text.c: renders the answer to a command. */
 void text_render_reply(struct mps_server_state *s, const char *command, char *ret, size_t cap);
 
 /* server.c */

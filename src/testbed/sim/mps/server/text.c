@@ -10,10 +10,10 @@
 #include "testbed/sim/mps/command.h"
 
 #define ROW "%-10s%-10s%-15s%-26s%-15s%-15s\n"
-/* So much of a UUID. */
+/* Characters of a UUID in `ps`. */
 #define UUID_SHOWN 21
 
-/* Lists are kept the last first; clients are told the other way round. */
+/* The lists are newest first. The answer is oldest first. */
 static void each_process(const struct process *p, struct buf *b)
 {
 	if (!p)
@@ -52,7 +52,7 @@ static void table_row(const struct mps_server_state *s, const struct process *p,
 	buf_printf(b, ROW, pid, id, server, device, ns, p->name);
 }
 
-/* The oldest, then the newest first, as in what it logs of a fault. */
+/* The oldest, then the others, newest first, as in the log of a fault. */
 static void device_clients(const struct mps_server_state *s, uint32_t device, struct buf *b)
 {
 	const struct server_context *first = NULL;
