@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Start, restore, stop: in the order that each needs the others in. */
+/* Start, restore, stop: in the order in which the parts need each other. */
 #include "node/arbiter/internal.h"
 
 #include "node/arbiter/process/proc.h"
@@ -16,8 +16,8 @@
 
 #define DESCRIPTORS_FIRST 4096
 
-/* A connection has two descriptors, and the system's default is for interactive programs. A quarter is for what
- * else there is; connections that took that too would leave none to those who have room. */
+/* A connection has two descriptors, and the system's default limit is for interactive programs. A quarter of the
+ * descriptors is kept for other uses, so that connections cannot use up all of them. */
 static void raise_descriptors(struct arbiter *a)
 {
 	struct rlimit r;
@@ -37,8 +37,9 @@ static void raise_descriptors(struct arbiter *a)
 }
 
 /*
- * Before there are threads: when the table of descriptors grows the kernel has a process with threads wait for a grace
- * period, some milliseconds each time. So it has room for as many as most nodes need from the start.
+ * Called before there are threads. When the table of descriptors grows, the kernel makes a process with threads
+ * wait for an RCU grace period, some milliseconds each time. So the table gets space for the needs of most nodes
+ * at the start.
  */
 static void grow_descriptors(void)
 {
@@ -71,7 +72,7 @@ static const struct readings_ops readings_ops = { .possible = control_subscribed
 	.on_applied = unhooked_apply_reading,
 	.retry_waiting = conns_retry_waiting };
 
-/* The process or its connection has ended, or what it says is malformed. */
+/* The process or its connection has ended, or its packet is malformed. */
 static void on_sched_ended(void *conn)
 {
 	conn_close(conn);
@@ -110,8 +111,8 @@ int arbiter_start(struct arbiter **ret, uv_loop_t *loop, const struct arbiter_op
 	a->grants.removed = slices_on_removed;
 	readings_start(a, &readings_ops);
 	pages_start(a);
-	/* What is held already comes first: nothing is served before it is counted. The slices know
-	 * their limits by then, but the loop has not run, so nobody was answered. */
+	/* The loop has not run yet, so no process is answered before restore_grants() has counted what processes
+	 * hold. The slices come first, since the restore needs their limits. */
 	*ret = a;
 	if (arbiter_slices_start(a, &slices_ops, err) < 0 || conns_start(a, err) < 0) {
 		arbiter_stop(a);
@@ -134,7 +135,7 @@ void arbiter_reload(struct arbiter *a)
 
 void arbiter_stop(struct arbiter *a)
 {
-	/* First, so that nobody's gate changes by others going: an arbiter after this one has them all. */
+	/* First, so that no gate changes while registrations end: the next arbiter gets all of them back. */
 	scheduler_freeze(a->sched);
 	arbiter_control_stop(a);
 	readings_stop(a);

@@ -2,12 +2,12 @@
 #pragma once
 
 /*
- * gpuslice-arbiter: serves the slices of this node. It listens on each slice's socket (abi/slice-wire.h),
- * grants memory, and tells and learns the rest on the control socket (abi/arbiter-control.h).
+ * gpuslice-arbiter: serves the slices of this node. The arbiter listens on each slice's socket (abi/slice-wire.h)
+ * and grants memory. It reports status and gets NVML's figures on the control socket (abi/arbiter-control.h).
  *
- * It needs no agent to serve, and can be killed at any moment: what is granted stands in a file of the
- * run directory (node/arbiter/grants/journal.h), processes keep what they have, and the next arbiter finds their
- * pages again, by itself where it may look into them, else when they register again.
+ * The arbiter serves without an agent, and it can be killed at any moment. The grants are in a file of the run
+ * directory (node/arbiter/grants/journal.h), and processes keep what they have. The next arbiter finds the pages
+ * in the processes that it may look into. The other pages come when their processes register again.
  */
 #include "lib/base/error.h"
 
@@ -19,17 +19,17 @@
 struct arbiter;
 
 struct arbiter_options {
-	char state_dir[PATH_MAX]; /* SLICES_DIR is in it */
+	char state_dir[PATH_MAX]; /* contains SLICES_DIR */
 	char run_dir[PATH_MAX];
 	char procfs[PATH_MAX];
 };
 
 /*
- * The loop must run for anything to happen; after arbiter_stop() once more, so that handles close. Where it cannot
- * start, *ret may be one that is stopped already; then too the loop runs before arbiter_free().
+ * The caller runs the loop, and once more after arbiter_stop(), so that handles close. On failure, *ret may be a
+ * stopped arbiter; the loop must run before arbiter_free() in this case too.
  */
 int arbiter_start(struct arbiter **ret, uv_loop_t *loop, const struct arbiter_options *o,
 	struct error *err) MUST_USE;
-void arbiter_reload(struct arbiter *a); /* looks at all slices again */
+void arbiter_reload(struct arbiter *a); /* scans all slices again */
 void arbiter_stop(struct arbiter *a);
-void arbiter_free(struct arbiter *a); /* after the loop ran out; NULL is none */
+void arbiter_free(struct arbiter *a); /* after the loop has run out; NULL: nothing */

@@ -2,25 +2,25 @@
 #pragma once
 
 /*
- * The arbiter's parts that do input and output, on one loop but for the scheduler's thread, and what each offers
- * the others:
+ * The arbiter's parts with input and output, and what each offers the others. All run on one loop, except the
+ * scheduler thread:
  *
  *	slices/    the directory of slices: their files and sockets; their compute, for the scheduler: compute.c
- *	clients/   connections of processes: conn.c; descriptors that they pass: passed-fds.h; their first packet:
- *	           register.c, for turns join.c; what they ask for then: requests.c; their pages: page.c; how many there
- *	           are: pages.c
- *	process/   what the kernel says of processes: proc.c; when one is gone: task.c; those that were there
- *	           before this arbiter: restore.c; those past the libraries: unhooked.c; those outside MPS: mps.c
- *	control/   the agent's socket: control.c; its status: status.c, of compute figures.c; when NVML is asked, and
- *	           what the figures change: readings.c
- *	turns/     the scheduler's thread: turns on the GPUs, and what they cost; scheduler.h there is the map
- *	watch.c    descriptors on the loop, sockets that listen
+ *	clients/   connections of processes: conn.c; passed descriptors: passed-fds.c; the first packet: register.c,
+ *	           for quanta join.c; requests after that: requests.c; pages: page.c; how many pages there are:
+ *	           pages.c
+ *	process/   what the kernel reports of processes: proc.c; their end: task.c; processes that were there before
+ *	           this arbiter: restore.c; unhooked processes: unhooked.c; processes outside MPS: mps.c
+ *	control/   the agent's socket: control.c; status: status.c, of compute figures.c; questions for NVML's
+ *	           figures, and what the figures change: readings.c
+ *	scheduler/ the scheduler thread: quanta on the GPUs, and their cost; scheduler.h there is the map
+ *	watch.c    descriptors on the loop, listening sockets
  *	arbiter.c  start, restore, stop
  *
- * Without input or output are what they are made of: who has been granted how much (node/arbiter/grants/grants.h, grants/), and what
- * came from outside, read (node/arbiter/clients/packet.h, node/arbiter/control/request.h, node/arbiter/slices/file.h).
+ * These parts build on parts without input or output: the grants (node/arbiter/grants/) and the parsers of
+ * external input (node/arbiter/clients/packet.h, node/arbiter/control/request.h, node/arbiter/slices/file.h).
  *
- * Thread: loop. Blocks: never, but for small files on local disks.
+ * Thread: loop. Blocks: never, except on small files of local disks.
  */
 #include "node/arbiter/arbiter.h"
 #include "node/arbiter/grants/grants.h"
@@ -35,31 +35,31 @@
 #include <sys/stat.h>
 #include <uv.h>
 
-#define CONNS_MAX       8192 /* of the node; fewer where there are not the descriptors */
+#define CONNS_MAX       8192 /* per node; fewer if RLIMIT_NOFILE is too low */
 #define SLICE_CONNS_MAX 2048
 #define CONN_HELLO_NS   (10 * NS_PER_SEC) /* for the first packet */
-#define CONN_BATCH      16 /* packets of one connection before others have their turn */
+#define CONN_BATCH      16 /* packets of one connection before other connections are served */
 #define ACCEPT_BATCH    64
-/* Of a slice that has so many connections for clients/passed-fds.c no more are accepted for a while. */
+/* A slice with so many connections in clients/passed-fds.c pauses accepting. */
 #define SLICE_CLOSING_MAX 64
 #define RESCAN_MS         10000
-#define RESCAN_BLIND_MS   1000 /* where the kernel gives no events: inotify's limits */
+#define RESCAN_BLIND_MS   1000 /* without events of the kernel: inotify's limits */
 #define SETTLE_MS         10   /* several events of one change */
-/* Of a socket that cannot be accepted from: it would wake us for ever. */
+/* Pause of a socket from which accept fails. The socket would keep waking the loop. */
 #define PAUSE_MS               200
 #define SLICE_BUCKETS          1024
 #define UNHOOKED_MAX           4096
-#define UNHOOKED_STOP_READINGS 2 /* readings in a row before a process is stopped */
-/* Its descriptors are read for a lost page in so many readings, PROC_FDS_MAX in each. */
+#define UNHOOKED_STOP_READINGS 2 /* successive readings before a process is killed */
+/* Limit of readings in which a process's descriptors are searched for a lost page, PROC_FDS_MAX in each. */
 #define UNHOOKED_FD_SCANS_MAX 16
 #define PAGE_NAME             "gpuslice-page"
 #define PAGES_MAX \
-	8192 /* of the node, that anybody has; inotify has room to say of each that it ends */
+	8192 /* per node, open or mapped; inotify's queue has space for the end of each */
 #define PAGES_BUCKETS 1024
 #define PAGES_CLIENT_MAX \
-	80 /* of a process: GRANTS_TASK_MEMBERS_MAX, and SCHEDULER_REGISTRATIONS_PID */
-#define PAGES_CHECK_MS    100 /* at those without a watch, */
-#define PAGES_CHECK_BATCH 128 /* some so many of them at a time */
+	80 /* per process: GRANTS_TASK_MEMBERS_MAX + SCHEDULER_REGISTRATIONS_PID */
+#define PAGES_CHECK_MS    100 /* of pages without a watch, */
+#define PAGES_CHECK_BATCH 128 /* so many at a time */
 
 /* ---- descriptors on the loop ------------------------------------------------------------------ */
 
@@ -70,29 +70,33 @@ struct fd_watch {
 	void *arg;
 };
 
+<<<<<<< ours
 /* Calls @fn whenever @fd can be read or has hung up. On success the watch owns @fd; on an error the caller still does. */
+=======
+/* Calls @fn whenever @fd is readable or has hung up. Owns @fd, also on failure. */
+>>>>>>> theirs
 int fd_watch_start(struct fd_watch **ret, uv_loop_t *loop, int fd, void (*fn)(void *arg),
 	void *arg, struct error *err) MUST_USE;
 void fd_watch_pause(struct fd_watch *w, bool paused);
 struct fd_watch *fd_watch_stop(struct fd_watch *w); /* closes; @fn is not called again. NULL */
-int fd_watch_release(struct fd_watch *w); /* the same, and the descriptor is the caller's */
+int fd_watch_release(struct fd_watch *w); /* the same, but the caller owns the descriptor */
 
 /*
- * A listening socket as @name in the directory @dir, put there whole: whoever connects finds the old
- * or the new one. Descriptor, or < 0.
+ * A socket that listens as @name in the directory @dir. The new socket replaces an older one atomically: a client
+ * that connects finds the old or the new one. Descriptor, or < 0.
  */
 int socket_listen(const char *dir, const char *name, int type, mode_t mode,
 	struct error *err) MUST_USE;
 
 /* ---- slices ----------------------------------------------------------------------------------- */
 
-/* Its compute, as the scheduler's thread has it (scheduler/scheduler.h). */
+/* The slice's compute, as the scheduler thread has it (scheduler/scheduler.h). */
 struct arbiter_slice_compute {
 	struct scheduler_slice *sched_slice; /* NULL: never had any */
-	uint32_t on;                         /* SLICE_TURNS_...: what is in force */
+	uint32_t on;                         /* SLICE_TURNS_...: in force */
 	unsigned int n_gpus;                 /* of what is in force */
 	uint8_t uuids[SLICE_GPUS_MAX][SLICE_UUID_BYTES];
-	struct error error; /* why it has none although it should */
+	struct error error; /* why the configured compute is not in force */
 };
 
 struct arbiter_slice {
@@ -100,7 +104,7 @@ struct arbiter_slice {
 	struct arbiter_slice *next, *next_in_bucket;
 	char id[SLICE_ID_MAX];
 	struct slice_def def;        /* in force; .n_gpus 0: none yet */
-	struct grants_slice *grants; /* NULL until there was a good file */
+	struct grants_slice *grants; /* NULL until there was a valid file */
 	struct error refused;        /* why the present file is not in force */
 	bool no_socket;              /* .refused: there is no socket */
 	bool paused;                 /* .listener */
@@ -110,74 +114,78 @@ struct arbiter_slice {
 	struct stat file_stat; /* of the file, as last read */
 	struct proc_file_id dir;
 	bool found; /* by the present scan */
-	bool dirty; /* to be looked at */
+	bool dirty; /* compare with its directory soon */
 	unsigned int n_conns;
 	unsigned int n_closing; /* connections that clients/passed-fds.c has not closed yet */
 	unsigned int n_stopped;
-	uint64_t refusals[SLICE_GPUS_MAX]; /* as stored in the accounts */
+	uint64_t refusals[SLICE_GPUS_MAX]; /* as stored in the usage accounts */
 	struct log_limit log_limit;
 	struct slice_pages *pages; /* NULL: never had one */
 	struct arbiter_slice_compute compute;
 };
 
-/* What slices ask of connections. */
+/* Called by slices/, implemented by clients/. */
 struct arbiter_slices_ops {
-	void (*accept)(void *slice); /* somebody connects */
+	void (*accept)(void *slice); /* a process connects */
 	void (*stop_listening)(struct arbiter_slice *s);
 	void (*stop_slice)(
-		struct arbiter_slice *s); /* connections that have neither memory nor turns */
-	void (*stop_sched)(struct arbiter_slice *s); /* those that have turns */
+		struct arbiter_slice *s); /* connections with neither memory nor quanta */
+	void (*stop_sched)(struct arbiter_slice *s); /* connections with quanta */
 	void (*expire)(struct arbiter *a, uint64_t now_ns);
 };
 
-/* arbiter_slices_stop() also where it failed. @ops stays. */
+/* Call arbiter_slices_stop() after a failure too. @ops must stay valid. */
 int arbiter_slices_start(struct arbiter *a, const struct arbiter_slices_ops *ops,
 	struct error *err) MUST_USE;
 void arbiter_slices_stop(struct arbiter *a);
-/* False: not all that there are could be seen. Then nothing may be taken for gone that was not found. */
+/* Compares the directory with the slices served. False: some slices could not be seen. In that case the caller
+ * must not treat a slice that was not found as gone. */
 bool slices_scan(struct arbiter *a);
 /* NULL: none. */
 struct arbiter_slice *slices_find(struct arbiter *a, const char *id);
-/* The slice whose directory this is: a process that has it mounted is in that slice. NULL: of none that there is. */
+/* The slice with this directory: a process that has the directory mounted is in this slice. NULL: no slice has
+ * it. */
 struct arbiter_slice *slices_find_dir(struct arbiter *a, const struct proc_file_id *dir);
-/* That of the process, or of its nearest ancestor that has one (process/proc.h). NULL: none is known. */
+/* The slice of the process, or of its nearest ancestor that has one (process/proc.h). NULL: none is known. */
 struct arbiter_slice *slices_of_process(struct arbiter *a, uint32_t pid);
 void slices_on_removed(void *arbiter, struct grants_slice *b);
 
-/* What .def of the slice says of compute, from now on. What cannot be is in .compute.error, and logged. */
+/* Puts the compute settings of .def in force. If this fails, sets .compute.error and logs the reason. */
 void compute_apply(struct arbiter_slice *s);
-void compute_retry(struct arbiter *a); /* those that have an error */
-/* What compute the slice has, into the page of one of its processes. */
+void compute_retry(struct arbiter *a); /* slices with an error */
+/* Publishes the slice's compute in the page of one of its processes. */
 void compute_publish(const struct grants_member *m);
 
-/* Stores what limits have refused since the last time in the accounts (scheduler/usage-accounts/usage-accounts.h), for an arbiter after this
- * one. An account begins with the first of it, as most slices without turns need none. */
+/*
+ * Stores the refusals of limits since the last call in the usage accounts
+ * (scheduler/usage-accounts/usage-accounts.h), for the next arbiter. The first refusal creates the account, since
+ * most slices without quanta need none.
+ */
 void slice_save_refusals(struct arbiter_slice *s);
 void slices_save_refusals(struct arbiter *a);
 
 /*
- * The slice of a record that an earlier arbiter left. If its file is not there or names other GPUs, it has
- * the record's, until its processes are gone. A limit that is not known is
- * SLICE_LIMIT_NOT_KNOWN: nothing is granted until a page says what it was. NULL: another
- * member has other GPUs, or no memory.
+ * The slice of a record that an earlier arbiter left. If its file is missing or names other GPUs, the slice has
+ * the record's GPUs until its processes have ended. A GPU without a known limit has SLICE_LIMIT_NOT_KNOWN: nothing
+ * is granted there until a page gives the limit. NULL: another member has other GPUs, or no memory.
  */
-#define SLICE_LIMIT_NOT_KNOWN 0 /* no file has it */
+#define SLICE_LIMIT_NOT_KNOWN 0 /* never valid in slice.json */
 struct grants_slice *slices_restore_slice(struct arbiter *a, const struct grants_record *rec);
 
-/* Does not wake for this slice's listener for PAUSE_MS. */
+/* Stops waking the loop for this slice's listener for PAUSE_MS. */
 void slices_pause(struct arbiter_slice *s);
 
-/* A GPU of the slice as NVML writes it; where its file is gone, as a whole GPU. */
+/* A GPU of the slice as NVML writes it. Without slice.json a MIG device is written as "GPU-" too. */
 void slice_gpu_text(const struct grants_slice *b, unsigned int gpu, char ret[SLICE_UUID_TEXT]);
 
 /* ---- connections ------------------------------------------------------------------------------ */
 
-/* What a member has besides the book's data; in its .user. */
+/* The arbiter's state of a member, in its .user. */
 struct member_state {
 	struct arbiter_conn *conn; /* NULL: it ended */
 	struct slice_page *page;
 	ino_t page_ino;          /* of the memfd */
-	bool mps_outside_logged; /* of MPS, and the log said so */
+	bool mps_outside_logged; /* the log reported it as outside MPS */
 };
 
 struct arbiter_conn {
@@ -185,48 +193,48 @@ struct arbiter_conn {
 	struct arbiter *arbiter;
 	struct arbiter_slice *slice;
 	struct fd_watch *watch;
-	int pidfd; /* until a task has it */
+	int pidfd; /* until a task owns it */
 	uint32_t pid;
-	uid_t uid; /* as we know it */
+	uid_t uid; /* in the arbiter's user namespace */
 	uint64_t start, image, since_ns;
 	bool hello_received;
-	bool ended;                   /* who connected was gone when the connection came */
-	int passed_fd;                /* a descriptor that must not be closed here, or -1 */
-	struct grants_member *member; /* NULL: it only looks */
-	struct slice_want request;    /* .waiting: for the next reading, and not answered yet */
-	uint64_t request_ns;          /* since when */
+	bool ended;                   /* the peer had ended when the connection was accepted */
+	int passed_fd;                /* a descriptor that the loop must not close, or -1 */
+	struct grants_member *member; /* NULL: without memory */
+	struct slice_want request;    /* while .waiting: answered after the next reading */
+	uint64_t request_ns;          /* when it was received */
 	bool waiting;
 	struct scheduler_registration *
-		sched_conn; /* it is one for turns, and the scheduler's thread reads it; no .member */
+		sched_conn; /* for quanta: the scheduler thread reads it, and .member is NULL */
 };
 
-/* The arbiter's part of clients/passed-fds.h. */
+/* Starts what clients/passed-fds.h needs. */
 int conns_start(struct arbiter *a, struct error *err) MUST_USE;
 
 void conns_accept(void *slice);
 void conns_stop_listening(struct arbiter_slice *s);
-void conns_stop_slice(struct arbiter_slice *s); /* those that have neither member nor turns */
-void conns_stop_sched(struct arbiter_slice *s); /* those that have turns */
+void conns_stop_slice(struct arbiter_slice *s); /* those with neither member nor quanta */
+void conns_stop_sched(struct arbiter_slice *s); /* those with quanta */
 void conns_stop(struct arbiter *a);
 void conns_expire(struct arbiter *a, uint64_t now_ns);
 
-/* As struct readings_ops has it. */
+/* See struct readings_ops. */
 void conns_retry_waiting(struct arbiter *a, bool wait);
 
 void conn_close(struct arbiter_conn *c);
-/* A packet that came, and the descriptor with it or -1. The connection may be closed by it. */
+/* Handles a packet, and the descriptor that came with it or -1. May close the connection. */
 void conn_request(struct arbiter_conn *c, const union packet *p, int fd);
-/* False: the connection is closed. @page_fd < 0: without one. */
+/* False: the connection is closed. @page_fd < 0: without a page. */
 bool conn_answer(struct arbiter_conn *c, const void *data, size_t len, int page_fd);
 void conn_hello(struct arbiter_conn *c, const struct slice_hello *h, int fd);
 /* The answer to a hello. False: the connection is closed. */
 bool conn_welcome(struct arbiter_conn *c, const struct slice_hello *h, enum slice_status status,
 	const char *reason, int page_fd);
 
-/* The answer to a hello for turns (join.c). The connection may be closed by it. */
+/* Answers a hello for quanta (join.c). May close the connection. */
 void conn_hello_sched(struct arbiter_conn *c, const struct slice_hello *h, int fd);
 
-/* A book's callback. */
+/* The .dropped of struct grants_table. */
 void conns_on_dropped(void *arbiter, struct grants_member *m);
 
 /* ---- pages ------------------------------------------------------------------------------------ */
@@ -235,89 +243,92 @@ void conns_on_dropped(void *arbiter, struct grants_member *m);
 enum page_error {
 	PAGE_NO_MEMORY = -1,
 	PAGE_TOO_MANY = -2,
-	PAGE_NOT_OURS = -3, /* another size, no seals, or its memory is not there */
+	PAGE_NOT_OURS = -3, /* another size, no seals, or its memory is missing */
 };
 
-/* For people. */
+/* A text for logs and answers. */
 const char *page_error_text(int trouble);
 
 /* The process and slice that the page is for. */
 struct page_owner {
 	struct arbiter *arbiter;
-	struct arbiter_slice *slice; /* NULL: it has gone */
+	struct arbiter_slice *slice; /* NULL: it no longer exists */
 	uint32_t pid;
 	uint64_t start;
 };
 
-/* A memfd of @bytes that nobody can make smaller, counted and mapped. Descriptor, or enum page_error. */
+/* Makes a memfd of @bytes that no process can shrink; counts and maps it. Descriptor, or enum page_error. */
 int page_make(const struct page_owner *who, const char *name, size_t bytes, void **ret,
 	ino_t *ino);
 
-/* Whether it is a memfd of @bytes with the seals of a page. To close one waits for nobody. */
+/* Whether @fd is a memfd of @bytes with the seals of a page. Closing such a descriptor does not block. */
 bool page_has_form(int fd, size_t bytes);
 
 /*
- * Counts and maps one that a process has, of which we use the first @used bytes. 0, or enum page_error. The count
- * comes first: to look at memory that is not there yet makes it ours by the kernel's account.
+ * Counts a page that a process has, and maps its first @used bytes. 0, or enum page_error. The count comes first:
+ * reading memory that is not there yet charges it to the arbiter in the kernel's accounting.
  */
 int page_map(const struct page_owner *who, int fd, size_t bytes, size_t used, void **ret,
 	ino_t *ino);
 
-/* A page and its memfd. Descriptor, or enum page_error. *ino: of the memfd. */
+/* Makes a page. Descriptor of its memfd, or enum page_error. *ino: of the memfd. */
 int page_new(const struct page_owner *who, struct slice_page **ret, ino_t *ino);
 
 /* Maps a page that a process has. 0, or enum page_error. */
 int page_accept(const struct page_owner *who, int fd, struct slice_page **ret, ino_t *ino);
 
-/* Whether it is of the GPUs of the slice. */
+/* Whether the page is for the GPUs of the slice. */
 bool page_fits(const struct slice_page *page, const struct grants_slice *s);
 
-/* Without inotify too. */
+/* Works without inotify too. */
 void pages_start(struct arbiter *a);
 void pages_stop(struct arbiter *a);
-void pages_detach_slice(struct arbiter_slice *s); /* it ends; what it has out counts on */
-/* The page of this memfd counts from now on, until nobody has it. 0, or enum page_error. */
+void pages_detach_slice(struct arbiter_slice *s); /* its issued pages still count */
+/* Counts the page of this memfd until no process has it open or mapped. 0, or enum page_error. */
 int pages_count_page(const struct page_owner *who, int fd);
 
 /* ---- processes -------------------------------------------------------------------------------- */
 
-/* Gives the task the pidfd, if it has none; what becomes of it when the process is gone: grants_task_abandon().
- * < 0: it could not be watched. */
+/*
+ * Watches the end of the task's process. The task takes the pidfd, unless it has one. When the process ends:
+ * grants_task_abandon(), or grants_task_remove() if no subscriber reads NVML. < 0: it could not be watched.
+ */
 int task_watch(struct arbiter *a, struct grants_task *t, int *pidfd, struct error *err);
 
-/* A book's callback. */
+/* The .ended of struct grants_table. */
 void task_on_ended(void *arbiter, struct grants_task *t);
 
-/* Members that an earlier arbiter left. */
+/* Restores the members that an earlier arbiter left. */
 void restore_grants(struct arbiter *a);
 
-/* The book has nothing of this page: it was lost. What the page says is all there is to know. NULL: it
- * does not fit the slice, no room, or no memory. */
+/* Makes a member from a page that the grants do not have, because the grants file was lost. The page is the only
+ * source. NULL: it does not fit the slice, a limit is reached, or no memory. */
 struct grants_member *restore_from_page(struct arbiter *a, struct grants_slice *s,
 	struct grants_client *who, const struct slice_page *page);
 
 enum restore_result {
-	RESTORE_NO_PAGE, /* of all its descriptors none is a page that can be taken in */
+	RESTORE_NO_PAGE, /* none of its descriptors is a page that can be adopted */
 	RESTORE_MORE,    /* it has more descriptors than one call reads */
 	RESTORE_ADOPTED,
 };
 
 /*
- * A process of the slice @slice (an id) that the book does not have: where the process holds a page of
- * ours the book was lost, and it is taken in again by its page. *at: as proc_each_memfd() has it.
+ * For a process of the slice @slice (an id) that the grants do not have. If the process holds a page of the
+ * arbiter, the grants file was lost, and the process is registered again from its page. *at: see
+ * proc_each_memfd().
  */
 enum restore_result restore_lost_process(struct arbiter *a, uint32_t pid, uint64_t start,
 	const char *slice, long *at);
 
-/* What the process of this registration says of MPS, all its registrations in the slice together:
- * SLICE_MPS_OUTSIDE where it is that on any GPU. */
+/* What all registrations of the member's process in the slice report of MPS together. SLICE_MPS_OUTSIDE if one
+ * reports that for any GPU. */
 uint32_t mps_get_member_state(const struct grants_member *m);
 
-/* Whether it should run under MPS and does not: the log says so, once for each process. */
+/* Logs, once per process, that a process should run under MPS and does not. */
 void mps_check_member(struct arbiter_slice *s, struct grants_member *m);
 void mps_check_process(const struct arbiter_conn *c); /* all its registrations in the slice */
 
-/* Notices processes that executed another program. */
+/* Abandons the members of processes that executed another program. */
 void restore_detect_exec(struct arbiter *a);
 
 /* ---- control, readings ------------------------------------------------------------------------ */
@@ -328,11 +339,11 @@ struct unhooked {
 	uint64_t start;
 	char slice[SLICE_ID_MAX]; /* "": of none */
 	char name[SLICE_NAME_MAX];
-	unsigned int n_readings; /* seen in so many readings */
+	unsigned int n_readings; /* number of readings that listed it */
 	uint64_t generation;     /* of the last one */
-	long fds_offset;         /* where the next look at its descriptors begins */
+	long fds_offset;         /* where the next search of its descriptors begins */
 	unsigned int n_fd_scans;
-	bool fds_scanned; /* it has no lost page, or too many descriptors to tell */
+	bool fds_scanned; /* it has no lost page, or the limit of searches is reached */
 	bool reported, stopped;
 	uint64_t bytes[SLICE_GPUS_MAX];
 };
@@ -342,52 +353,54 @@ void arbiter_control_stop(struct arbiter *a);
 bool control_subscribed(const struct arbiter *a);
 bool control_request_reading(struct arbiter *a, uint64_t seq, const char *gpus_json);
 
-/* The answer to status, as text to be freed; NULL: no memory. @id: that slice only, or NULL. */
+/* The answer to "status", as text to be freed; NULL: no memory. @id: only this slice, or NULL. */
 char *status_render_json(struct arbiter *a, const char *id);
 
-/* What readings ask of others. */
+/* Called by readings.c, implemented by the other parts. */
 struct readings_ops {
-	bool (*possible)(const struct arbiter *a); /* somebody reads NVML for us */
+	bool (*possible)(const struct arbiter *a); /* a subscriber reads NVML for the arbiter */
 	bool (*request_reading)(struct arbiter *a, uint64_t seq, const char *gpus_json);
 	void (*detect_exec)(struct arbiter *a);
-	void (*on_applied)(struct arbiter *a, const struct reading *r); /* the book has it */
-	/* Requests that waited for a reading: there was one, or there will be none and nobody is to @wait. */
+	void (*on_applied)(struct arbiter *a,
+		const struct reading *r); /* the grants have the figures */
+	/* Requests that waited for a reading: @wait says whether they may wait for another one. */
 	void (*retry_waiting)(struct arbiter *a, bool wait);
 };
 
-void readings_start(struct arbiter *a, const struct readings_ops *ops); /* @ops stays */
+void readings_start(struct arbiter *a,
+	const struct readings_ops *ops); /* @ops must stay valid */
 void readings_stop(struct arbiter *a);
 bool readings_possible(const struct arbiter *a);
 void readings_request_soon(struct arbiter *a);
 void readings_subscribed(struct arbiter *a);
-void readings_unsubscribed(struct arbiter *a); /* nobody reads NVML for us any more */
+void readings_unsubscribed(struct arbiter *a); /* no subscriber reads NVML any more */
 void readings_apply(struct arbiter *a, const struct reading *r);
 
 void unhooked_apply_reading(struct arbiter *a, const struct reading *r);
 void unhooked_stop(struct arbiter *a);
 
-/* ---- all of it -------------------------------------------------------------------------------- */
+/* ---- the arbiter ------------------------------------------------------------------------------- */
 
 struct readings {
 	const struct readings_ops *ops;
 	uv_timer_t timer;
 	uint64_t seq, requested_ns, applied_ns; /* 0: none */
 	bool waiting;
-	bool repeat; /* as soon as the present one is answered */
+	bool repeat; /* ask again after the present answer */
 	uint64_t generation;
 };
 
 struct pages {
 	struct fair_quota quota;
-	struct fd_watch *watch;                     /* inotify; NULL: there is none */
+	struct fd_watch *watch;                     /* inotify; NULL: none */
 	struct issued_page *buckets[PAGES_BUCKETS]; /* by their watch */
 	struct page_client *clients[PAGES_BUCKETS];
-	struct fair_quota blind_quota; /* those without a watch, which have a descriptor each */
+	struct fair_quota blind_quota; /* pages without a watch: one descriptor each */
 	struct issued_page *blind[PAGES_BUCKETS]; /* by their inode */
-	unsigned int next_blind_bucket;           /* the next bucket of these */
+	unsigned int next_blind_bucket;           /* of .blind */
 	uv_timer_t blind_timer;
-	struct slice_pages
-		*gone_slices; /* slices that were gone when their processes were found */
+	struct slice_pages *
+		gone_slices; /* slices that no longer existed when their processes were found */
 };
 
 struct arbiter {
@@ -415,5 +428,5 @@ struct arbiter {
 	unsigned int n_unhooked;
 	struct scheduler *sched;
 	struct log_limit log_limit;
-	int spare_fd; /* given up to accept, and refuse, when there are no descriptors left */
+	int spare_fd; /* closed to accept and refuse a connection when descriptors run out */
 };

@@ -27,7 +27,7 @@ static const struct option_def option_defs[] = {
 		.help = "where the control socket and the book of grants are" },
 	{ .name = "procfs",
 		.type = OPTION_STR,
-		/* Not GPUSLICE_PROCFS, which the agent has too: there it may be the driver's list only. */
+		/* Not GPUSLICE_PROCFS, which the agent has too: in the agent this may be only the driver's list. */
 		.arg = "DIR",
 		.def = ARBITER_PROCFS,
 		.help = "where procfs is mounted, of the node's PID namespace" },
@@ -89,7 +89,8 @@ static int run_arbiter_loop(struct arbiter_program *p, const struct options *o,
 	if (o->args.n > 0)
 		return error_set(err, ERR_INVALID,
 			"unexpected argument '%s'; --help shows the usage", o->args.v[0]);
-	/* It may come with the agent's environment, and slices need the arbiter. */
+	/* The value may come from the agent's environment. Slices need the arbiter, so an invalid value does not
+	 * stop it. */
 	if (log_option_setup(o, &why) < 0)
 		log_error("option ignored, its value is invalid", LOG_STR("reason", why.msg));
 	if (read_dir_option(options.state_dir, o, "state-dir", SLICE_STATE_DIR, err) < 0 ||
@@ -122,7 +123,7 @@ int main(int argc, char **argv)
 	struct arbiter_program p = { .arbiter = NULL };
 	int r;
 
-	/* A peer that goes away is an error of that write, not our death. */
+	/* A peer that disconnects is an error of that write and must not kill the arbiter. */
 	(void)signal(SIGPIPE, SIG_IGN);
 	r = options_parse(&o, option_defs, ARRAY_LEN(option_defs), argc, argv, 0, NULL, &err);
 	if (r == OPTIONS_HELP)
@@ -132,7 +133,7 @@ int main(int argc, char **argv)
 	if (r == 0) {
 		(void)uv_loop_init(&p.loop);
 		r = run_arbiter_loop(&p, &o, &err);
-		/* Handles that were closed want one more round. */
+		/* Closed handles need one more round of the loop. */
 		(void)uv_run(&p.loop, UV_RUN_DEFAULT);
 		(void)uv_loop_close(&p.loop);
 		arbiter_free(p.arbiter);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Descriptors on the loop, as one that is owned and one callback; and sockets that listen. */
+/* Descriptors on the loop, each owned and with one callback; listening sockets. */
 #include "node/arbiter/internal.h"
 
 #include "lib/base/fd.h"
@@ -19,7 +19,7 @@ static void on_watch_poll(uv_poll_t *h, int status, int events)
 {
 	struct fd_watch *w = h->data;
 
-	/* An error of the descriptor shows at the next read of it. */
+	/* The next read of the descriptor returns its error. */
 	(void)status;
 	(void)events;
 	if (w->fn)
@@ -80,8 +80,8 @@ struct fd_watch *fd_watch_stop(struct fd_watch *w)
 	return NULL;
 }
 
-/* Bound under another name first. Paths go through the directory's descriptor, as those of sockets
- * are at most 107 bytes. */
+/* Binds another name, then renames it. Paths go through the directory's descriptor, since a socket's path has at
+ * most 107 bytes. */
 static int bind_and_rename(int fd, int dir, const char *name, mode_t mode, struct error *err)
 {
 	struct sockaddr_un at = { .sun_family = AF_UNIX };

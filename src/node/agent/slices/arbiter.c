@@ -21,30 +21,30 @@
 #include <unistd.h>
 
 #define PROGRAM         "gpuslice-arbiter"
-#define TICK_FAST_MS    20 /* while it starts */
+#define TICK_FAST_MS    20 /* while the arbiter starts */
 #define TICK_MS         500
-#define START_NS        (2 * NS_PER_SEC) /* for so long the ticks are fast */
+#define START_NS        (2 * NS_PER_SEC) /* duration of the fast ticks */
 #define BACKOFF_NS      (200 * NS_PER_MS)
 #define BACKOFF_MAX_NS  (30 * NS_PER_SEC)
-#define LONG_LIFE_NS    (10 * NS_PER_SEC) /* it has not ended "again" */
+#define LONG_LIFE_NS    (10 * NS_PER_SEC) /* an end after this is no repeated failure */
 #define WATCH_MS        1000
-#define WATCH_MISSED    5 /* of these without a line, while an answer is due: it hangs */
-#define REPLACE_NS      (100 * NS_PER_MS) /* an arbiter that is asked to end takes so long */
+#define WATCH_MISSED    5 /* ticks without a line while an answer is due: the arbiter hangs */
+#define REPLACE_NS      (100 * NS_PER_MS) /* an arbiter needs so long to end after SIGTERM */
 #define PROGRAM_MAX     (256 << 20)
 #define READ_BYTES      65536
 #define STATUS_QUESTION "{\"op\":\"status\"}\n"
-/* Of no slice: the shortest answer that every release gives. */
+/* Status of no slice: the shortest answer that every release gives. */
 #define WATCH_QUESTION "{\"op\":\"status\",\"slice\":\"\"}\n"
 #define SUBSCRIBE      "{\"op\":\"readings\"}\n"
 
 struct status_waiter {
-	arbiter_status_done *done; /* NULL: has been answered, the answer is still to come */
+	arbiter_status_done *done; /* NULL: no caller waits any more, but the answer is due */
 	void *arg;
 	uint64_t until_ns;
 	struct status_waiter *next;
 };
 
-/* One connection. It outlives its end by a turn of the loop. */
+/* One connection. Freed when the loop has closed its handle. */
 struct wire {
 	uv_pipe_t pipe;
 	struct arbiter_link *l; /* NULL: dropped */
@@ -72,12 +72,12 @@ struct arbiter_link {
 	char *program;
 	bool wanted, stopped, replaced;
 	struct wire *wire;             /* NULL: not connected */
-	struct arbiter_child *child;   /* NULL: none of ours runs */
+	struct arbiter_child *child;   /* NULL: no child of this agent runs */
 	int peer_pid, peer_fd;         /* a pidfd; -1: none */
-	uint32_t missed;               /* of .watch, since the last line */
+	uint32_t missed;               /* ticks of .watch since the last line */
 	struct status_waiter *waiters; /* in the order of the answers */
 	uint64_t started_ns, start_at_ns;
-	uint64_t down_ns; /* since when it is wanted and away */
+	uint64_t down_ns; /* since when it is wanted but down */
 	uint32_t failures;
 	char why[ERROR_MSG_MAX], logged_reason[ERROR_MSG_MAX];
 };
@@ -89,7 +89,7 @@ static void on_arbiter_link_timer(uv_timer_t *t)
 	sync_arbiter_link(t->data);
 }
 
-/* --- who waits for a status --- */
+/* --- waiters for a status --- */
 
 static void notify_arbiter_waiter(struct arbiter_link *l, const json_t *status,
 	const struct error *err)
@@ -151,7 +151,7 @@ static void drop_wire(struct arbiter_link *l, const char *why)
 	(void)snprintf(l->why, sizeof(l->why), "%s", why);
 	(void)error_set(&err, ERR_UNAVAILABLE, "%s", why);
 	notify_arbiter_waiters(l, &err);
-	/* Not at once: it may say the same again. */
+	/* Not at once: the arbiter may send the same again. */
 	if (l->wanted && !l->stopped)
 		(void)uv_timer_start(&l->timer, on_arbiter_link_timer, TICK_MS, 0);
 }
@@ -160,7 +160,7 @@ static void on_arbiter_text_written(uv_write_t *req, int status)
 {
 	struct message *m = (struct message *)req;
 
-	(void)status; /* a connection that broke shows when it is read */
+	(void)status; /* the next read shows a broken connection */
 	free(m->text);
 	free(m);
 }
@@ -216,7 +216,7 @@ static void parse_arbiter_line(struct arbiter_link *l, const char *line, size_t 
 	json_decref(o);
 }
 
-/* The first @seen bytes have no end of a line: an answer of megabytes comes in pieces. */
+/* The first @seen bytes contain no end of a line. An answer of megabytes comes in pieces. */
 static void parse_arbiter_lines(struct wire *w, size_t seen)
 {
 	size_t at = 0;
@@ -286,7 +286,8 @@ static bool same_content(const char *one, const char *other)
 	       a.len == b.len && memcmp(a.data, b.data, a.len) == 0;
 }
 
-/* Whether it runs another program than we would start. What cannot be looked at is as good as ours. */
+/* Whether the process runs another program than the agent would start. A program that cannot be read counts as the
+ * agent's own. */
 static bool is_other_build(const struct arbiter_link *l, int pid)
 {
 	char own[PATH_MAX], exe[64], name[PATH_MAX];
@@ -308,7 +309,7 @@ static bool is_other_build(const struct arbiter_link *l, int pid)
 	return a.st_size != b.st_size || !same_content(own, exe);
 }
 
-/* True: the arbiter behind the socket is on its way out. */
+/* True: the arbiter behind the socket is ending. */
 static bool replace_other_arbiter(struct arbiter_link *l, int pid)
 {
 	if (l->replaced || (l->child && l->child->process.pid == pid) ||
@@ -323,7 +324,7 @@ static bool replace_other_arbiter(struct arbiter_link *l, int pid)
 	return true;
 }
 
-/* Asks, and has @done called with the answer; NULL: with nothing. False: no memory. */
+/* Asks the question. Calls @done with the answer; NULL: nothing. False: no memory. */
 static bool request_arbiter_status(struct arbiter_link *l, const char *question,
 	arbiter_status_done *done, void *arg)
 {
@@ -341,7 +342,7 @@ static bool request_arbiter_status(struct arbiter_link *l, const char *question,
 	return true;
 }
 
-/* Its book outlives it, and the next one finds what processes have: nothing is lost but the time. */
+/* The grants file outlives the arbiter, and the next arbiter finds the pages of processes. So only time is lost. */
 static void end_hung(struct arbiter_link *l)
 {
 	char why[ERROR_MSG_MAX];
@@ -357,7 +358,7 @@ static void end_hung(struct arbiter_link *l)
 	sync_arbiter_link(l);
 }
 
-/* Counts its own calls, not seconds: an agent that was held up itself has not read the answers yet. */
+/* Counts its own calls, not seconds: an agent that was delayed itself has not read the answers yet. */
 static void on_watch(uv_timer_t *t)
 {
 	struct arbiter_link *l = t->data;
@@ -464,7 +465,7 @@ static int start_arbiter_process(struct arbiter_link *l, struct error *err)
 	const uv_process_options_t options = { .exit_cb = on_exit_of_child,
 		.file = path,
 		.args = argv,
-		.flags = UV_PROCESS_DETACHED, /* what ends our session leaves it alone */
+		.flags = UV_PROCESS_DETACHED, /* the arbiter outlives the agent's session */
 		.stdio_count = ARRAY_LEN(io),
 		.stdio = io };
 	struct arbiter_child *c;
@@ -486,7 +487,7 @@ static int start_arbiter_process(struct arbiter_link *l, struct error *err)
 	return 0;
 }
 
-/* --- the clock --- */
+/* --- the timer --- */
 
 static void log_arbiter_away(struct arbiter_link *l)
 {
@@ -503,7 +504,7 @@ static void probe_arbiter_socket(struct arbiter_link *l, uint64_t now)
 
 	if (connect_arbiter(l, &err) == 0)
 		return;
-	if (l->child) { /* it is on its way */
+	if (l->child) { /* is starting */
 		if (now - l->started_ns >= START_NS) {
 			(void)snprintf(l->why, sizeof(l->why), "%s", err.msg);
 			log_arbiter_away(l);
@@ -521,7 +522,7 @@ static void probe_arbiter_socket(struct arbiter_link *l, uint64_t now)
 	}
 }
 
-/* It starts, or will in a moment. */
+/* Whether an arbiter is starting, or will be started within BACKOFF_NS. */
 static bool is_near(const struct arbiter_link *l, uint64_t now)
 {
 	if (l->wire)
@@ -545,7 +546,7 @@ static void sync_arbiter_link(struct arbiter_link *l)
 		(void)uv_timer_stop(&l->timer);
 }
 
-/* --- the outside --- */
+/* --- the interface --- */
 
 int arbiter_link_new(struct arbiter_link **ret, uv_loop_t *loop,
 	const struct arbiter_link_options *options, const struct arbiter_ops *ops, void *arg,

@@ -19,7 +19,7 @@ static_assert(SLICE_NO_LIMIT == SLICE_NO_LIMIT, "one number means no limit");
 #define FILE_DEVICES   4096
 #define FILE_UUID_CHAR "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-/"
 
-/* Of none there is no key. */
+/* SLICE_COMPUTE_NONE has no key. */
 static const char *const
 	compute_names[] = { [SLICE_COMPUTE_FAIR_SHARE] = "turns", [SLICE_COMPUTE_MPS] = "mps" };
 static const char *const
@@ -232,7 +232,7 @@ char *slice_file_text(const struct slice_file *f)
 		json_string(unhooked_names[plan->unhooked]));
 	(void)json_object_set_new(root, "lib", json_string(f->lib));
 	(void)json_object_set_new(root, "created", json_integer((json_int_t)f->created_s));
-	/* With all of it or not at all: a part of a slice could be one without a limit. */
+	/* The whole text or none: a part of it could be a slice without a limit. */
 	if (json_object_size(root) == (compute ? 10 : 8) &&
 		json_array_size(devices) == f->devices.n && json_array_size(gpus) == plan->n)
 		text = json_dumps(root, JSON_COMPACT);

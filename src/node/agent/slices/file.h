@@ -2,9 +2,10 @@
 #pragma once
 
 /*
- * slice.json of one slice (abi/slice-dir.h), as the agent writes it and finds it again. Besides what
- * the arbiter reads it has what only the agent wants to know: which libraries the container has mounted
- * ("lib") and when it was given ("created", seconds since 1970).
+ * slice.json of one slice (abi/slice-dir.h), as the agent writes it and reads it again. The file has keys that
+ * only the agent needs: the libraries that the container has mounted ("lib") and the creation time ("created",
+ * seconds since 1970).
+ *
  * Thread: any (pure).
  */
 #include "lib/base/error.h"
@@ -21,15 +22,15 @@ struct slice_file {
 	char resource[RESOURCE_NAME_MAX];
 	struct strv devices; /* the kubelet's */
 	struct slice_plan plan;
-	char lib[SLICE_LIB_NAME_MAX]; /* directory below the libraries' */
+	char lib[SLICE_LIB_NAME_MAX]; /* directory below STATE/lib */
 	uint64_t created_s;
 };
 
-/* Zeroes *ret before. ERR_INVALID: which key is not as it should be. */
+/* Zeroes *ret first. ERR_INVALID: the error names the key. */
 int slice_file_parse(struct slice_file *ret, const char *json, size_t len,
 	struct error *err) MUST_USE;
 
-/* Yours: free(). NULL: out of memory. */
+/* The caller frees the text. NULL: out of memory. */
 char *slice_file_text(const struct slice_file *f) MUST_USE;
 
 void slice_file_fini(struct slice_file *f);

@@ -22,10 +22,10 @@
 #define LIB_MODE    0755
 #define TEXT_MODE   0644
 
-/* In the order in which ld.so is to load them. */
+/* In the order in which ld.so loads them. */
 static const char *const libraries[] = { SLICE_LIB_CUDA, SLICE_LIB_NVML };
 
-/* From the directory of this program: installed, and in the build tree. */
+/* Relative to this program's directory: installed, and in the build tree. */
 #define INSTALLED "../lib/gpuslice"
 #define BUILT     "../../container"
 
@@ -90,7 +90,7 @@ static int find_runtime_library(size_t i, const char *runtime_dir, char ret[PATH
 		libraries[i]);
 }
 
-/* FNV-1a of 64 bits: it tells builds apart, nobody is kept from making two alike. */
+/* FNV-1a of 64 bits. The hash distinguishes builds. It does not protect against a crafted collision. */
 static uint64_t hash_library(uint64_t h, const void *data, size_t len)
 {
 	const unsigned char *p = data;
@@ -177,7 +177,7 @@ static bool is_library_file_valid(int dir, const char *name, size_t len)
 	       (size_t)st.st_size == len;
 }
 
-/* The file is as long as it should be, or is put there whole. */
+/* Replaces the file, whole, unless it is a regular file of length @len. */
 static int repair_file(int dir, const char *name, const void *data, size_t len, mode_t mode,
 	struct error *err)
 {
@@ -186,7 +186,7 @@ static int repair_file(int dir, const char *name, const void *data, size_t len, 
 	if (is_library_file_valid(dir, name, len))
 		return 0;
 	(void)unlinkat(dir, temp, 0);
-	/* Container runtimes make directories of what is not there. */
+	/* Container runtimes make a directory where a mount's source is missing. */
 	(void)unlinkat(dir, name, AT_REMOVEDIR);
 	if (write_library_file(dir, temp, data, len, mode, err) < 0)
 		return -1;
@@ -196,8 +196,8 @@ static int repair_file(int dir, const char *name, const void *data, size_t len, 
 }
 
 /*
- * A directory that is there keeps its place, whatever is wrong with it: containers that run have it mounted, and
- * what they start next is to find the libraries.
+ * A directory that exists keeps its place, whatever is wrong with it. Running containers have it mounted, and
+ * programs that they start later must find the libraries.
  */
 static int repair_library_dir(int dir, const struct bundle *b, struct error *err)
 {

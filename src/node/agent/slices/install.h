@@ -2,12 +2,14 @@
 #pragma once
 
 /*
- * The runtime libraries as containers mount them: STATE/lib/VERSION-HASH/ with both libraries and the
- * file that is mounted as /etc/ld.so.preload. They come from our own installation, since the host's
- * file system is where a mount must come from, and this program may run in a container.
+ * The interception libraries as containers mount them: STATE/lib/VERSION-HASH/ has both libraries and the file
+ * that is mounted as /etc/ld.so.preload. The agent copies them from its own installation: the source of a mount
+ * must be on the host, and the agent may run in a container.
  *
- * A directory is made whole under another name, flushed and renamed. Its files are never written to after, since
- * processes have them mapped; one that is missing is put in its place. It stays as long as a slice names it.
+ * The agent fills a directory under another name, flushes it and renames it. The agent never writes to the files
+ * again, since processes have them mapped. It replaces a file that is missing or has another length. The directory
+ * stays as long as a slice names it.
+ *
  * Thread: loop. Blocks: on files.
  */
 #include "lib/base/error.h"
@@ -16,16 +18,16 @@
 #include <stdbool.h>
 
 /*
- * Installs what is in @runtime_dir; NULL or "": what belongs to this program (../lib/gpuslice beside it, or
- * its build tree). *ret_name (SLICE_LIB_NAME_MAX) is the directory's name; if it is there already nothing is
- * done. ERR_NOT_FOUND: a library is not there.
+ * Installs the libraries of @runtime_dir. NULL or "": those of this program (../lib/gpuslice beside it, or its
+ * build tree). *ret_name (SLICE_LIB_NAME_MAX) is the directory's name. If the directory exists, only missing files
+ * and files of another length are replaced. ERR_NOT_FOUND: a library is missing.
  */
 int slice_libs_install(char *ret_name, const char *state_dir, const char *runtime_dir,
 	struct error *err) MUST_USE;
 
 /*
- * Whether all of it is still there. Container runtimes make a directory of a source of a mount that is not,
- * and with a directory as /etc/ld.so.preload a container would run without a limit. Three looks at files.
+ * Whether all files are still there. Container runtimes make a directory where a mount's source is missing. With a
+ * directory as /etc/ld.so.preload a container would run without a limit. Costs three stat().
  */
 bool slice_libs_there(const char *state_dir, const char *name);
 

@@ -56,7 +56,7 @@ static int decode_base64_digit(char c)
 	return at ? (int)(at - all) : -1;
 }
 
-/* Base64 with or without padding; stops at the first character that is none of it. */
+/* Base64 with or without padding; stops at the first other character. */
 static void decode_base64(struct buf *to, const char *text)
 {
 	uint32_t bits = 0;

@@ -2,21 +2,22 @@
 #pragma once
 
 /*
- * Whether a slice still lives. A container's mounts name its slice for as long as the kubelet may start
- * that container, again after a reboot too, and a container does not start whose mounts are gone. So it
- * stays while the kubelet mentions it, a pod holds its devices, or a process of it is known:
+ * Whether a slice is still needed. A container's mounts name its slice as long as the kubelet may start that
+ * container, also after a reboot. A container does not start without its mounts. So the agent keeps a slice while
+ * the kubelet's checkpoint names it, a pod holds its devices, or a process of the slice is known:
  *
- *	the kubelet's checkpoint names it        lives
- *	superseded, and the checkpoint does not  goes when no process is left
- *	superseded, no checkpoint to be read     the same after @keep
- *	a pod holds its devices                  lives
- *	it is not known whether one does         lives
- *	no pod has held them for @keep           goes when no process is left
+ *	the kubelet's checkpoint names it         stays.
+ *	superseded, the checkpoint does not       removed when it has no process.
+ *	superseded, the checkpoint is unreadable  the same after @keep_ns.
+ *	a pod holds its devices                   stays.
+ *	it is not known whether a pod does        stays.
+ *	no pod has held them for @keep_ns         removed when it has no process.
  *
- * Before one goes it is looked whether any process has it mounted all the same (slices/mounts.h): the
- * kubelet's notes may have been deleted under containers that run.
+ * Before the agent removes a slice, it searches all processes for a mount of the slice (slices/mounts.h): the
+ * kubelet's files may have been deleted while containers run.
  *
- * While the arbiter cannot say whether a process is left, it takes @keep once more.
+ * While the arbiter cannot say whether the slice has a process, the agent waits 2 * @keep_ns.
+ *
  * Thread: any (pure).
  */
 #include "node/agent/slices/store.h"
@@ -25,28 +26,29 @@
 enum slice_life_answer { SLICE_LIFE_UNKNOWN, SLICE_LIFE_NO, SLICE_LIFE_YES };
 
 struct slice_life_facts {
-	enum slice_life_answer named;     /* in the kubelet's checkpoint */
-	enum slice_life_answer allocated; /* by a pod, says PodResources */
-	enum slice_life_answer busy;      /* has a process, says the arbiter */
+	enum slice_life_answer named;     /* by the kubelet's checkpoint */
+	enum slice_life_answer allocated; /* to a pod, from PodResources */
+	enum slice_life_answer busy;      /* has a process, from the arbiter */
 };
 
-/* Keeps the slice's clock; true: it goes. */
+/* Updates .free_since_ns. True: the slice may be removed. */
 bool slice_life_ends(struct stored_slice *s, const struct slice_life_facts *f, uint64_t now_ns,
 	uint64_t keep_ns);
 
-/* The first device of the list that is one of the slice's; NULL: none. Borrowed. */
+/* The first device in @list that belongs to the slice; NULL: none. Borrowed. */
 const struct pod_device *slice_holder(const struct slice_file *f,
 	const struct pod_devices *list);
 
 /*
- * "/slices/<id>" wherever it stands in a text, as in /proc/PID/mountinfo of who has that slice mounted.
- * Adds the ids to @ret.
+ * Adds to @ret the ID of each "/slices/<id>" in a text, such as /proc/PID/mountinfo of a process with a mounted
+ * slice.
  */
 int slice_ids_in(struct strv *ret, const char *text, size_t len, struct error *err) MUST_USE;
 
 /*
- * Which slices the kubelet's checkpoint of its device manager names, a file that is private to the kubelet: it
- * is searched for ids and not understood otherwise. Adds them to @ret. < 0: it is none, or not as it was.
+ * Adds to @ret the slices that the checkpoint of the kubelet's device manager names. The file is private to the
+ * kubelet: this function only searches the Allocate answers in it for IDs. < 0: it is no checkpoint, or its format
+ * has changed.
  */
 #define SLICE_CHECKPOINT     "kubelet_internal_checkpoint" /* in the plugins' directory */
 #define SLICE_CHECKPOINT_MAX (64 << 20)

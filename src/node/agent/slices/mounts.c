@@ -24,7 +24,7 @@ struct mount_search {
 	bool truncated;
 };
 
-/* False: it is gone, or we may not look. */
+/* False: the process has ended, or the agent may not look into it. */
 static bool read_mount_namespace(char ret[NAMESPACE_MAX], int proc, const char *pid)
 {
 	char name[64];
@@ -49,7 +49,7 @@ static int search_process_mounts(struct mount_search *s, const char *name, struc
 		strv_has(&s->seen, namespace))
 		return 0;
 	outcome = procfs_read(&b, s->procfs, pid, "mountinfo", &s->budget);
-	/* A process may end meanwhile: then another one of its namespace is asked. */
+	/* The process has ended: another process of its namespace is read instead. */
 	if (outcome == PROCFS_GONE)
 		return 0;
 	if (outcome == PROCFS_SPENT)

@@ -2,9 +2,10 @@
 #pragma once
 
 /*
- * Which slices are mounted anywhere, by what the kernel says of each mount namespace: that of a container that
- * runs has its slice, whatever the kubelet has forgotten.
- * Thread: any. Blocks: on procfs, some 20 us for each process and 100 us for each container; SLICE_MOUNTS_NS at most.
+ * The slices that are mounted anywhere, from the mounts of each mount namespace. A running container has its slice
+ * mounted, whatever the kubelet has forgotten.
+ *
+ * Thread: any. Blocks: on procfs, about 20 us per process and 100 us per container; at most SLICE_MOUNTS_NS.
  */
 #include "lib/base/error.h"
 #include "lib/base/strv.h"
@@ -13,10 +14,10 @@
 #define SLICE_MOUNTS_PARTIAL 1
 
 /*
- * Adds the ids to @ret, perhaps several times. Sees what the agent may see: the node's processes with hostPID and
- * SYS_PTRACE. Those that it may not look into are left out. Of a namespace with more mounts than fit its bounds
- * (1 MiB of text, 50 ms) the beginning counts: a container's own mounts come first, then what it has mounted itself.
- * SLICE_MOUNTS_PARTIAL: there was such a namespace. ERR_TIMEOUT: SLICE_MOUNTS_NS did not suffice for all processes; what was found
- * until then is in @ret.
+ * Adds the IDs to @ret, possibly several times. Processes that the agent may not look into are left out; with
+ * hostPID and SYS_PTRACE it sees all processes of the node. Of a namespace with more mounts than its bounds (1 MiB
+ * of text, 50 ms) only the first mounts count: the container runtime's mounts come before those that the container
+ * made. SLICE_MOUNTS_PARTIAL: there was such a namespace. ERR_TIMEOUT: SLICE_MOUNTS_NS was too short for all
+ * processes; @ret has the IDs found until then.
  */
 int slice_mounts_find(struct strv *ret, const char *procfs, struct error *err) MUST_USE;

@@ -16,28 +16,28 @@
 #include <string.h>
 #include <unistd.h>
 
-#define SLICES_CHECK_MAX_MS 30000 /* how often slices are looked at whether they may go */
+#define SLICES_CHECK_MAX_MS 30000 /* longest and shortest interval of the removal check */
 #define SLICES_CHECK_MIN_MS 50
-#define SPARE_MS            20 /* after an allocation, since others mostly follow at once */
+#define SPARE_MS            20 /* after an allocation, since others often follow at once */
 
 const char *slices_get_error(const struct slices *s)
 {
 	return s->wanted && !*s->lib ? s->lib_error.msg : "";
 }
 
-/* --- flushed to the disk, where the kubelet's own notes of the mounts are --- */
+/* --- flushing to the disk, which also has the kubelet's record of the mounts --- */
 
 static void flush_slice_path(const char *path)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
 
-	if (fd < 0) /* it is gone meanwhile */
+	if (fd < 0) /* it was removed meanwhile */
 		return;
 	(void)fsync(fd);
 	(void)close(fd);
 }
 
-/* On a thread of libuv's pool: a disk may take its time. */
+/* On a thread of libuv's pool, since a disk may be slow. */
 static void save_work(uv_work_t *w)
 {
 	const struct strv *paths = w->data;
@@ -70,7 +70,7 @@ static void save_next(struct slices *s)
 	s->saves = uv_queue_work(s->c.loop, &s->save, save_work, save_done) == 0;
 }
 
-/* A slice's file, its directory, and the one that holds it. */
+/* Flushes a slice's file, its directory, and the parent directory. */
 static void save_slice(struct slices *s, const struct stored_slice *slice)
 {
 	char path[PATH_MAX], file[PATH_MAX];
@@ -85,7 +85,7 @@ static void save_slice(struct slices *s, const struct stored_slice *slice)
 	save_next(s);
 }
 
-/* --- what the arbiter asks --- */
+/* --- the arbiter's questions --- */
 
 static json_t *format_gpu_processes(const struct gpu_processes *g)
 {
@@ -186,7 +186,7 @@ void slices_refresh(struct slices *s, void (*done)(void *arg), void *arg)
 	arbiter_link_status(s->arbiter, on_arbiter_status, r);
 }
 
-/* --- which may go --- */
+/* --- removal --- */
 
 static void on_slices_timer(uv_timer_t *t);
 
@@ -200,7 +200,7 @@ static void arm_slices_timer(struct slices *s)
 	ms = ms > SLICES_CHECK_MAX_MS   ? SLICES_CHECK_MAX_MS
 	     : ms < SLICES_CHECK_MIN_MS ? SLICES_CHECK_MIN_MS
 					: ms;
-	/* The timer's own clock may be of long ago: Allocate comes from a socket. */
+	/* libuv's cached time may be old: Allocate comes from a socket. */
 	uv_update_time(s->c.loop);
 	(void)uv_timer_start(&s->timer, on_slices_timer, ms, 0);
 }
@@ -221,7 +221,7 @@ static enum slice_life_answer yes_or_no(bool known, bool yes)
 	return !known ? SLICE_LIFE_UNKNOWN : yes ? SLICE_LIFE_YES : SLICE_LIFE_NO;
 }
 
-/* A set of texts. */
+/* An object with the strings of @v as keys. */
 static json_t *set_of(const struct strv *v)
 {
 	json_t *o = json_object();
@@ -244,12 +244,12 @@ static bool is_busy(const json_t *seen)
 	return false;
 }
 
-/* Libraries that neither new slices nor those of now have mounted. */
+/* Removes libraries that neither new nor present slices use. */
 static void sweep_libs(struct slices *s)
 {
 	CLEANUP(strv_fini) struct strv keep = STRV_INIT;
 
-	/* Of a slice that cannot be read it is not known what it has mounted. */
+	/* The libraries of a slice that cannot be read are not known. */
 	if (s->store.broken.n > 0 || !*s->lib)
 		return;
 	if (strv_add(&keep, s->lib, NULL) < 0)
@@ -282,9 +282,9 @@ static void remove_slice(struct slices *s, struct stored_slice *slice)
 		log_info("slice removed, nobody has it any more", LOG_STR("slice", id));
 }
 
-/* --- which are mounted: looked for when a slice is to go, then all is looked at again with what was found --- */
+/* --- mounted slices: searched before a removal, then the check runs again --- */
 
-/* On the pool's thread: how long it takes is the containers' choice, within bounds. */
+/* On a thread of the pool: the duration depends on the containers, within bounds. */
 static void search_work(uv_work_t *w)
 {
 	struct slices *s = w->data;
@@ -310,7 +310,7 @@ static void search_done(uv_work_t *w, int status)
 	slices_refresh(s, on_refreshed, s);
 }
 
-/* False: it did not start. */
+/* False: the search did not start. */
 static bool search_mounts(struct slices *s)
 {
 	strv_clear(&s->mounted);
@@ -325,8 +325,9 @@ static bool may_be_mounted(const struct slices *s, const char *id)
 }
 
 /*
- * Whether the kubelet names a newer slice that has a device of this one, which it does not name. Then this one's
- * pod is gone, also where both were made within SLICE_SIBLING_S: an init container's it would name.
+ * Whether the kubelet's checkpoint names a newer slice that shares a device with this one, but not this one. Then
+ * this slice's pod is gone, even if both were made within SLICE_SIBLING_S: the checkpoint would name the slice of
+ * an init container.
  */
 static bool is_replaced(const struct slice_store *s, size_t at, const json_t *names)
 {
@@ -346,7 +347,7 @@ static bool is_replaced(const struct slice_store *s, size_t at, const json_t *na
 	return false;
 }
 
-/* True: a slice ends, and it has to be known whether it is mounted. */
+/* True: a slice may be removed once the mounts have been searched. */
 static bool check_all_slices(struct slices *s, const struct pod_devices *pod_devices,
 	bool held_known)
 {
@@ -410,19 +411,20 @@ static void on_refreshed(void *arg)
 	arm_slices_timer(s);
 }
 
-/* --- directories that lie ready --- */
+/* --- spare directories --- */
 
 static void on_spare(uv_timer_t *t)
 {
 	struct slices *s = t->data;
 	struct error err = ERROR_INIT;
 
-	/* One a turn. */
+	/* One directory per turn of the loop. */
 	if (slice_store_prepare(&s->store, &err)) {
 		(void)uv_timer_start(t, on_spare, 1, 0);
 		return;
 	}
-	/* Devices do not wait for the next look at NVML to be unhealthy: an Allocate may come before. */
+	/* Reports now, so that the devices do not stay healthy until the next probe of NVML: an Allocate may come
+	 * earlier. */
 	if (slice_store_ready(&s->store, &err) < 0)
 		s->c.ops->on_dir_unavailable(s->c.arg);
 }
@@ -472,7 +474,7 @@ static void on_slices_timer(uv_timer_t *t)
 
 /* --- limits --- */
 
-/* What the slice is to be by the config of now; false: there is no telling, it stays as it is. */
+/* The slice's plan by the present config. False: there is none, and the slice keeps its plan. */
 static bool plan_now(const struct slices *s, const struct stored_slice *slice,
 	struct slice_plan *ret)
 {
@@ -489,7 +491,7 @@ static bool plan_now(const struct slices *s, const struct stored_slice *slice,
 		return false;
 	if (ret->wanted)
 		return true;
-	/* Isolation was taken away: the wall goes, the slice stays for the pod's figures. */
+	/* Isolation was removed from the config. The limits end, but the slice stays for the pod's figures. */
 	*ret = f->plan;
 	slice_plan_open(ret);
 	return true;
@@ -530,7 +532,7 @@ void slices_sync(struct slices *s)
 	s->wanted = s->c.facts->decided && config_wants_slices(s->c.facts->config);
 	if (s->wanted)
 		install_libs(s);
-	/* Positions of an older offer do not fit: as in agent_reconcile(). */
+	/* The positions in an older offer do not fit the present inventory: see agent_reconcile(). */
 	if (s->c.facts->offered.offer && s->c.facts->decided &&
 		s->c.facts->offer_error.code == ERR_NONE)
 		change_limits(s);
@@ -567,7 +569,7 @@ static int no_libs(const struct slices *s, const struct resource *r,
 		s->lib_error.msg);
 }
 
-/* A container would start, and its programs be refused memory. */
+/* Without the arbiter a container would start, but its programs would be refused memory. */
 static int check_arbiter(const struct slices *s, const struct resource *r, struct error *err)
 {
 	const char *why;
@@ -594,7 +596,7 @@ int slices_check(struct slices *s, const struct resource *r, const char *const *
 		return -1;
 	if (!plan.wanted)
 		return 0;
-	/* Neither in place, nor not tried yet. */
+	/* An installation failed. Without an error none was tried yet. */
 	if (!*s->lib && s->lib_error.code != ERR_NONE)
 		return no_libs(s, r, &plan, err);
 	if (check_arbiter(s, r, err) < 0)
@@ -626,7 +628,7 @@ int slices_allocate(struct slices *s, const struct resource *r, const char *cons
 		return no_libs(s, r, &plan, err);
 	if (slice_store_add(&s->store, &slice, r->name, ids, n_ids, &plan, s->lib,
 		    time_mono_ns(), time_wall_ns() / NS_PER_SEC, err) < 0) {
-		arm_spare_timer(s); /* which cannot either, and then says so */
+		arm_spare_timer(s); /* its callback fails too, and reports that */
 		return no_slice(r, err);
 	}
 	if (add_slice_mounts(s, slice, to, err) < 0) {
@@ -640,7 +642,7 @@ int slices_allocate(struct slices *s, const struct resource *r, const char *cons
 	return 0;
 }
 
-/* --- life --- */
+/* --- start and stop --- */
 
 void slices_init(struct slices *s, const struct slices_context *context)
 {
@@ -704,7 +706,7 @@ void slices_stop(struct slices *s)
 
 void slices_fini(struct slices *s)
 {
-	/* What the pool did not come to. */
+	/* Paths that the pool has not flushed. */
 	for (size_t i = 0; i < s->unsaved.n; i++)
 		flush_slice_path(s->unsaved.v[i]);
 	slice_store_fini(&s->store);

@@ -2,9 +2,19 @@
 #pragma once
 
 /*
- * Slices of containers whose config isolates memory or compute: made at Allocate, changed with the config, taken
- * away when nobody can need them any more (slices/life.h). The arbiter enforces what their files say.
- * Thread: loop.
+ * The slices of containers with isolated memory or compute. The agent makes them at Allocate, changes them with
+ * the config, and removes them when no container can need them any more (slices/life.h). The arbiter enforces what
+ * their files say.
+ *
+ * Removal. A timer starts this check:
+ *
+ * 1. The agent asks the arbiter which slices have processes, then the kubelet which pod has which device.
+ * 2. If slice_life_ends() allows the removal of a slice, a thread of libuv's pool searches the mounts of all
+ *    processes.
+ * 3. The agent repeats step 1. It removes the slices that slice_life_ends() still allows and that are mounted
+ *    nowhere.
+ *
+ * Threads. The loop; libuv's pool for step 2 and for flushing files.
  */
 #include "node/agent/base/facts.h"
 #include "node/agent/base/report.h"
@@ -14,31 +24,32 @@
 #include "model/pods/pods.h"
 #include "io/nvml/monitor/monitor.h"
 
-/* Borrowed: argv or environment. */
+/* Borrowed from argv or the environment. */
 struct slices_options {
 	const char *state_dir;
 	const char *runtime_dir; /* of the libraries; NULL or "": beside this program */
-	uint64_t retain_ns;      /* a slice that no pod holds */
+	uint64_t retain_ns;      /* for slices without a pod */
 };
 
-/* What slices ask of the agent. */
+/* What the slices need of the agent's other parts. */
 struct agent_slices_ops {
-	/* Who has which device: @done is called once. False: nobody knows, and it is not. */
+	/* Which pod has which device. Calls @done once. False: not available, and @done is not called. */
 	bool (*request_pod_devices)(void *arg,
 		void (*done)(void *done_arg, const struct pod_devices *list,
 			const struct error *err),
 		void *done_arg);
-	/* Which processes are on the GPUs, of NVML: @done is called once. < 0: that cannot be asked, and it is not. */
+	/* Which processes NVML lists on the GPUs. Calls @done once. < 0: NVML cannot be asked, and @done is not
+	 * called. */
 	int (*read_processes)(void *arg, const char *const *uuids, uint32_t n,
 		gpu_processes_done *done, void *done_arg);
-	/* A directory that a new slice needs cannot be made: devices that need one cannot be allocated. */
+	/* The directory of a new slice cannot be made, so devices that need a slice cannot be allocated. */
 	void (*on_dir_unavailable)(void *arg);
-	/* The most memory that a container has used of a device, as the API and the metrics show it; false: not known. */
+	/* The peak memory of a container on a device, as the API and the metrics show it. False: not known. */
 	bool (*peak)(void *arg, const char *uuid, const struct pod_device *pod_device,
 		uint64_t *ret_bytes);
 };
 
-/* What they live in. Borrowed, all of it. */
+/* The context of the slices. All borrowed. */
 struct slices_context {
 	uv_loop_t *loop;
 	const struct facts *facts;
@@ -54,57 +65,57 @@ struct slices {
 	struct slice_store store;
 	bool loaded;                  /* .store */
 	bool wanted;                  /* by the config in force */
-	char lib[SLICE_LIB_NAME_MAX]; /* in place for new slices; "": see: */
+	char lib[SLICE_LIB_NAME_MAX]; /* installed, for new slices; "": see .lib_error */
 	struct error lib_error;
 	struct arbiter_link *arbiter;
-	json_t *arbiter_slices; /* what the arbiter said last; NULL: nothing, or it is away: */
-	json_t *arbiter_gpus;   /* and of GPUs on which slices take turns; as .arbiter_slices */
+	json_t *arbiter_slices; /* the arbiter's last answer; NULL: see .arbiter_error */
+	json_t *arbiter_gpus;   /* from the same answer: GPUs with slices that have compute */
 	struct error arbiter_error;
-	uv_timer_t timer; /* looks whose slices may go */
-	bool checking;    /* that is under way */
-	uv_work_t mounts; /* finds: */
-	struct strv
-		mounted; /* slices that containers have mounted, as of the search just done */
-	struct error mounted_error; /* it failed: nobody knows */
-	bool mounts_partial;        /* of a container only the beginning was read */
-	bool searched;              /* all three are of now */
-	uv_timer_t spare;           /* makes directories ready for new slices */
+	uv_timer_t timer;    /* of the removal check */
+	bool checking;       /* the check is under way */
+	uv_work_t mounts;    /* fills: */
+	struct strv mounted; /* slices that containers have mounted, from the last search */
+	struct error mounted_error; /* the search failed: not known */
+	bool mounts_partial;        /* of some container only the first mounts were read */
+	bool searched;              /* the last three are current */
+	uv_timer_t spare;           /* makes spare directories for new slices */
 	struct strv unsaved;        /* paths to flush to the disk */
 	uv_work_t save;
-	struct strv saving; /* being flushed by the pool's thread, which alone reads it */
+	struct strv saving; /* the pool's thread flushes these; no other thread reads them */
 	bool saves, stopped;
-	json_int_t reading_seq; /* the arbiter's question under way */
+	json_int_t reading_seq; /* of the arbiter's present question */
 };
 
 void slices_init(struct slices *s, const struct slices_context *context);
-/* What cannot be started or loaded now is retried by slices_retry(); no container gets a slice before. */
+/* slices_retry() retries what cannot be started or loaded now. Until then no container gets a slice. */
 void slices_start(struct slices *s);
 void slices_retry(struct slices *s);
 
-/* Makes limits of slices, libraries and arbiter those of the config and the offer of now. */
+/* Brings limits of slices, libraries and the arbiter in sync with the present config and offer. */
 void slices_sync(struct slices *s);
 
 /*
- * Whether slices_allocate() would refuse them for what is missing on this node. Changes nothing but that a
- * directory may lie ready afterwards.
+ * Whether slices_allocate() would refuse @ids because something is missing on this node. Changes nothing, except
+ * that it may make a spare directory.
  */
 int slices_check(struct slices *s, const struct resource *r, const char *const *ids,
 	size_t n_ids, struct error *err) MUST_USE;
 
 /*
- * Gives an allocation of @ids its slice, if the config wants one: the directory is there and @to has its
- * mounts afterwards. Nothing is left behind on an error.
+ * Makes the slice for an allocation of @ids, if the config requires one, and adds its mounts to @to. After an
+ * error nothing is left behind.
  */
 int slices_allocate(struct slices *s, const struct resource *r, const char *const *ids,
 	size_t n_ids, struct allocation *to, struct error *err) MUST_USE;
 
-/* Asks the arbiter what slices use; .arbiter_slices is of now when @done is called, or .arbiter_error says why not. */
+/* Asks the arbiter what slices use, then calls @done. By then .arbiter_slices is current, or .arbiter_error says
+ * why not. */
 void slices_refresh(struct slices *s, void (*done)(void *arg), void *arg);
 
 /* The part of /v1/status (docs/status.md). A new reference. */
 json_t *slices_status(const struct slices *s, const struct pod_devices *pod_devices);
 
-/* Why pods cannot be given slices; "" if they can. Borrowed. */
+/* Why pods cannot get slices; "" if they can. Borrowed. */
 const char *slices_get_error(const struct slices *s);
 
 void slices_stop(struct slices *s);

@@ -36,7 +36,7 @@ static json_t *arbiter_status(const struct slices *s)
 	return o;
 }
 
-/* The index of the GPU or MIG device that is called so: 0 or "0:1"; null: it is not here now. */
+/* The index of the GPU or MIG device with this UUID: 0 or "0:1"; null: it is not on the node now. */
 static json_t *format_slice_gpu_index(const struct slices *s, const char *uuid)
 {
 	const struct inventory *inv = s->c.facts->node.inv;
@@ -51,7 +51,7 @@ static json_t *format_slice_gpu_index(const struct slices *s, const char *uuid)
 	return json_null();
 }
 
-/* A number of the arbiter's, or null where it said none. */
+/* A number from the arbiter; null: it reports none. */
 static json_t *copy_arbiter_number(const json_t *from, const char *key)
 {
 	json_t *v = json_object_get(from, key);
@@ -59,14 +59,14 @@ static json_t *copy_arbiter_number(const json_t *from, const char *key)
 	return json_is_integer(v) ? json_incref(v) : json_null();
 }
 
-/* The arbiter's account of a slice or a process on one GPU; null: it has none. */
+/* The arbiter's usage account of a slice or a process on one GPU; null: none. */
 static json_t *time_status(const json_t *now)
 {
 	static const struct {
 		const char *key, *from;
 	} rows[] = {
 		{ "chargedNs", "charged_ns" },
-		{ "queueNs", "queue_ns" }, /* of a slice only, as the next two */
+		{ "queueNs", "queue_ns" }, /* of slices only, as the next two */
 		{ "turns", "turns" },
 		{ "revocations", "revocations" },
 		{ "launches", "launches" },
@@ -87,7 +87,7 @@ static json_t *time_status(const json_t *now)
 	return o;
 }
 
-/* How many quanta of the slice ended for each reason; null: the arbiter has not said. */
+/* How many quanta of the slice ended for each reason; null: the arbiter does not report it. */
 static json_t *format_quantum_ends(const json_t *now)
 {
 	const json_t *ends = json_object_get(now, "quantum_ends");
@@ -99,7 +99,7 @@ static json_t *format_quantum_ends(const json_t *now)
 	return o;
 }
 
-/* null: the arbiter has said nothing. */
+/* null: the arbiter reports nothing. */
 static json_t *format_arbiter_flag(const json_t *from, const char *key)
 {
 	return from ? json_boolean(json_is_true(json_object_get(from, key))) : json_null();
@@ -117,7 +117,8 @@ static const json_t *find_arbiter_gpu(const json_t *list, const char *uuid)
 	return NULL;
 }
 
-/* Of its container what the API and the metrics show: the arbiter's own is of the time since it started. */
+/* The container's peak as the API and the metrics show it, since the arbiter's own peak begins when the arbiter
+ * starts. The larger of both. */
 static json_t *peak_status(const struct slices *s, const char *uuid,
 	const struct pod_device *pod_device, const json_t *now)
 {
@@ -182,7 +183,7 @@ static json_t *used_status(const struct slices *s, const json_t *gpus)
 	return list;
 }
 
-/* The arbiter's processes, with and without its libraries; null: it has not said. */
+/* The arbiter's processes, hooked or unhooked; null: it reports none. */
 static json_t *processes_status(const struct slices *s, const json_t *from)
 {
 	json_t *list = json_is_array(from) ? json_array() : json_null();
@@ -217,7 +218,7 @@ static json_t *format_slice_created(uint64_t s)
 	return json_any_text(text);
 }
 
-/* As the config says it; "mps" where processes run side by side. */
+/* As the config names it; "mps" if processes run concurrently. */
 static const char *compute_of(const struct slice_plan *plan)
 {
 	if (plan->compute != SLICE_COMPUTE_FAIR_SHARE)
@@ -264,7 +265,7 @@ static json_t *format_slice_status(const struct slices *s, const struct stored_s
 	return o;
 }
 
-/* --- who has no slice --- */
+/* --- containers without a slice --- */
 
 static bool in_a_slice(const struct slices *s, const struct pod_device *h)
 {
@@ -286,7 +287,7 @@ static bool is_isolated(const struct slices *s, const struct resource *r, const 
 	       plan.wanted;
 }
 
-/* Of an earlier config: whether slices are offered of the GPU that it is of. */
+/* For a device of an earlier config: whether its GPU has devices with slices in the present offer. */
 static bool is_beside_slices(const struct slices *s, const char *id)
 {
 	size_t len = device_id_physical_len(id);
@@ -305,7 +306,7 @@ static bool is_beside_slices(const struct slices *s, const char *id)
 	return false;
 }
 
-/* By the config of now the container of this device would have a slice, and it has none. */
+/* Whether the device's container would have a slice under the present config, but has none. */
 static bool lacks_slice(const struct slices *s, const struct pod_device *h)
 {
 	const struct resource *r = offer_find(s->c.facts->offered.offer, h->resource);
@@ -322,7 +323,7 @@ static bool is_same_slice_container(const struct pod_device *x, const struct pod
 	       !strcmp(x->container, y->container) && !strcmp(x->resource, y->resource);
 }
 
-/* Containers that were started before their GPU was divided into slices: a row for each. */
+/* Containers that started before their GPU was divided into slices: one row each. */
 static json_t *unlimited_status(const struct slices *s, const struct pod_devices *pod_devices)
 {
 	json_t *list = json_array(), *devices = NULL;
@@ -348,7 +349,7 @@ static json_t *unlimited_status(const struct slices *s, const struct pod_devices
 	return list;
 }
 
-/* GPUs on which slices take turns, and how long any of them had work there. */
+/* GPUs with slices that have compute, and how long any of these slices had work there. */
 static json_t *busy_status(const struct slices *s)
 {
 	json_t *list = json_array();

@@ -15,14 +15,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define NEW_PREFIX ".new-" /* of a directory in the making, or going */
+#define NEW_PREFIX ".new-" /* of a directory that is being made or removed */
 #define TEMP_MAX   (sizeof(NEW_PREFIX) + SLICE_ID_DIGITS)
 #define DIR_MODE   0755 /* the container's user may be any */
 #define FILE_MODE  0644
-/* Reserved for a file: about 60 devices. One block of most file systems, so that Allocate frees none, which is slow. */
+/* Reserved for a file: about 60 devices. This is one block of most file systems, so that Allocate frees none,
+ * which is slow. */
 #define ROOM 4096
 #define PASSED \
-	".passed" /* in the directory of a slice whose devices went to a container without one */
+	".passed" /* in the directory of a slice, after its devices went to a container without a slice */
 
 static struct stored_slice *free_stored_slice(struct stored_slice *s)
 {
@@ -47,7 +48,7 @@ void slice_store_fini(struct slice_store *s)
 
 /* --- directories --- */
 
-/* Removes a directory of the slices' directory with its files. None there is fine. */
+/* Removes a directory of the slices' directory, with its files. No error if there is none. */
 static int remove_slice_dir(const struct slice_store *s, const char *name, struct error *err)
 {
 	CLEANUP(closep) int parent = open(s->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -65,7 +66,7 @@ static int remove_slice_dir(const struct slice_store *s, const char *name, struc
 	}
 	while ((e = readdir(d)))
 		if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
-			(void)unlinkat(dirfd(d), e->d_name, 0); /* what stays shows below */
+			(void)unlinkat(dirfd(d), e->d_name, 0); /* the rmdir reports failures */
 	(void)closedir(d);
 	if (unlinkat(parent, name, AT_REMOVEDIR) < 0 && errno != ENOENT)
 		return error_sys(err, errno, "remove '%s/%s'", s->dir, name);
@@ -79,12 +80,12 @@ static int open_slice_file(int dir, const char *name, struct error *err)
 
 	if (fd < 0)
 		return error_sys(err, errno, "make '%s'", name);
-	if (fchmod(fd, FILE_MODE) < 0) /* whatever our umask says */
+	if (fchmod(fd, FILE_MODE) < 0) /* whatever the umask is */
 		return error_sys(err, errno, "chmod '%s'", name);
 	return steal_fd(&fd);
 }
 
-/* Over what is there, and cut off afterwards: it needs no room on the disk that reserve_file() has taken. */
+/* Overwrites the file, then truncates it. So it needs no disk space beyond what reserve_file() has reserved. */
 static int write_slice_file(int dir, const char *name, const char *text, struct error *err)
 {
 	CLEANUP(closep) int fd = open_slice_file(dir, name, err);
@@ -106,7 +107,7 @@ static int reserve_file(int dir, const char *name, off_t bytes, struct error *er
 	return r ? error_sys(err, r, "reserve %lld bytes for '%s'", (long long)bytes, name) : 0;
 }
 
-/* A directory in the making: with its file, which is still empty, and the inode of its socket. */
+/* Makes a directory with an empty slice.json, and with a file that reserves the inode of its socket. */
 static int make_slice_temp_dir(const struct slice_store *s, const char *temp, struct error *err)
 {
 	CLEANUP(closep) int parent = open(s->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -139,7 +140,7 @@ static void temp_name(char ret[TEMP_MAX], uint32_t number)
 	(void)snprintf(ret, TEMP_MAX, NEW_PREFIX "%u", number);
 }
 
-/* One more that lies ready. */
+/* Makes one more spare directory. */
 static int make_ready(struct slice_store *s, struct error *err)
 {
 	char temp[TEMP_MAX];
@@ -172,7 +173,7 @@ bool slice_store_prepare(struct slice_store *s, struct error *err)
 	return make_ready(s, err) == 0 && s->made - s->used < SLICE_SPARES;
 }
 
-/* Whether the next one that lies ready still does; somebody may have cleaned up. */
+/* Whether the next spare directory still exists: an operator may have removed it. */
 static bool spare_is_there(const struct slice_store *s)
 {
 	char temp[TEMP_MAX], path[PATH_MAX];
@@ -195,7 +196,7 @@ int slice_store_ready(struct slice_store *s, struct error *err)
 	return access(s->dir, W_OK) < 0 ? error_sys(err, errno, "write to '%s'", s->dir) : 0;
 }
 
-/* Fills the next one that lies ready, and gives it its name. */
+/* Fills the next spare directory and renames it to the slice's ID. */
 static int fill_slice_dir(struct slice_store *s, const char *id, const char *text,
 	struct error *err)
 {
@@ -217,7 +218,8 @@ static int fill_slice_dir(struct slice_store *s, const char *id, const char *tex
 		s->used++;
 		return 0;
 	}
-	/* The others would fail as well; slice_store_ready() finds out whether new ones can be made. */
+	/* Filling the other spare directories would fail too. slice_store_ready() finds out whether new ones can
+	 * be made. */
 	drop_ready(s);
 	return -1;
 }
@@ -234,7 +236,7 @@ static int append_slice(struct slice_store *s, struct stored_slice *slice, struc
 {
 	struct stored_slice **more;
 
-	/* Doubling, from any number that came from a load. */
+	/* The capacity is a power of two. */
 	if ((s->n & (s->n - 1)) == 0) {
 		more = reallocarray(s->v, s->n ? s->n * 2 : 1, sizeof(*more));
 		if (!more)
@@ -263,7 +265,7 @@ static int read_slice(const struct slice_store *s, const char *id, struct slice_
 	return error_set(err, ERR_INVALID, "%s: the id is not that of its directory", path);
 }
 
-/* Whether the mark of slice_store_pass() lies there. */
+/* Whether slice_store_pass() has marked the slice. */
 static bool is_passed(const struct slice_store *s, const char *id)
 {
 	char path[PATH_MAX], name[SLICE_ID_DIGITS + sizeof(PASSED) + 1];
@@ -315,7 +317,7 @@ static int by_age(const void *a, const void *b)
 static void supersede_slices(struct slice_store *s, const struct stored_slice *by,
 	uint64_t now_ns);
 
-/* The oldest first, and what the files say of each other. */
+/* Sorts by age, then marks the slices that later ones supersede. */
 static void sort_slices(struct slice_store *s)
 {
 	uint64_t now = time_mono_ns();
@@ -498,14 +500,15 @@ int slice_store_remove(struct slice_store *s, struct stored_slice *slice, struct
 	if (slice_store_path(s, slice, from, err) < 0 ||
 		path_join(to, sizeof(to), s->dir, temp, err) < 0)
 		return -1;
-	/* At once for the arbiter; what is left of it, if we are killed here, goes at the next start. */
+	/* The rename removes the slice for the arbiter at once. If the agent is killed here, its next start
+	 * removes the rest. */
 	if (rename(from, to) < 0 && errno != ENOENT)
 		return error_sys(err, errno, "rename '%s'", from);
 	(void)remove_slice_dir(s, temp, NULL);
 	for (size_t i = 0; i < s->n; i++) {
 		if (s->v[i] != slice)
 			continue;
-		/* The order stays: it is that of the node's status. */
+		/* Keeps the order, which is that of the node's status. */
 		memmove(&s->v[i], &s->v[i + 1], (s->n - i - 1) * sizeof(*s->v));
 		s->n--;
 		break;

@@ -2,14 +2,15 @@
 #pragma once
 
 /*
- * The slices of this node as they lie below the state directory: one directory each, made whole under a
- * name with a dot and renamed, so that whoever looks finds it complete or not at all. All that the agent
- * has to know about slices is in there, and is found again at its next start.
+ * The slices of this node below the state directory: one directory each. The agent makes a directory under a name
+ * with a dot, then renames it. So any reader finds a directory complete or not at all. The directories have all
+ * that the agent must know about slices, and its next start reads them again.
  *
- * To make a directory and a file may take a file system half a millisecond each (ext4 on a large disk, measured),
- * so some lie ready. Their room on the disk is reserved, so that they become slices on a disk that has filled up.
- * A new slice is written without waiting for the disk, since the kubelet waits for the answer; whoever owns the store has
- * it flushed soon after.
+ * Making a directory and a file may take half a millisecond each (ext4 on a large disk, measured). So the agent
+ * keeps some spare directories. Their disk space is reserved, so that they can become slices after the disk has
+ * filled up. The agent writes a new slice without waiting for the disk, since the kubelet waits for the answer;
+ * the owner of the store flushes it soon after.
+ *
  * Thread: loop. Blocks: on directories and small files of the state directory.
  */
 #include "node/agent/slices/file.h"
@@ -18,8 +19,8 @@
 
 struct stored_slice {
 	struct slice_file file;
-	bool superseded;        /* its devices were given away again */
-	uint64_t free_since_ns; /* monotonic; 0: held, or it is not known */
+	bool superseded;        /* its devices were allocated again */
+	uint64_t free_since_ns; /* monotonic; 0: held, or not known */
 	uint64_t superseded_ns;
 };
 
@@ -28,18 +29,18 @@ struct slice_store {
 	char dir[PATH_MAX];       /* SLICES_DIR in it */
 	struct stored_slice **v;
 	size_t n;
-	uint32_t made, used; /* directories that lie ready: numbers taken to made - 1 */
-	struct strv broken;  /* "path: reason" of directories that could not be understood */
+	uint32_t made, used; /* spare directories have the numbers used to made - 1 */
+	struct strv broken;  /* "path: reason" of directories that could not be parsed */
 };
 
-/* Finds what is there; no directory is no slice. What was half made is removed. */
+/* Loads the slices; without a directory there are none. Removes directories that were not completed. */
 int slice_store_load(struct slice_store *s, const char *state_dir, struct error *err) MUST_USE;
 void slice_store_fini(struct slice_store *s);
 
 /*
- * Makes a slice with a new id for @ids of @resource, in place of those that have any of them: these are
- * marked as superseded, unless they were made less than SIBLING_S before, which is what the containers of
- * one pod do whose init containers hand their devices on. *ret is borrowed. ERR_LIMIT: SLICES_MAX.
+ * Makes a slice with a new ID for @ids of @resource. The new slice supersedes older slices with any of these
+ * devices, except slices made less than SLICE_SIBLING_S earlier: the init containers of a pod hand their devices
+ * on to its other containers. *ret is borrowed. ERR_LIMIT: SLICES_MAX.
  */
 #define SLICE_SIBLING_S 60
 int slice_store_add(struct slice_store *s, struct stored_slice **ret, const char *resource,
@@ -47,27 +48,27 @@ int slice_store_add(struct slice_store *s, struct stored_slice **ret, const char
 	uint64_t now_ns, uint64_t wall_s, struct error *err) MUST_USE;
 
 /*
- * @ids of @resource are given out without a slice: those that have any of them are superseded, also for the
- * agent after this one, as far as the disk allows.
+ * @ids of @resource are allocated without a slice. Slices with any of these devices are superseded, also for the
+ * next agent, if the disk can be written.
  */
 void slice_store_pass(struct slice_store *s, const char *resource, const char *const *ids,
 	size_t n_ids, uint64_t now_ns);
 
 /*
- * Whether slice_store_add() can make a slice now: a directory lies ready, or one can be made, which then lies ready.
- * ERR_LIMIT: SLICES_MAX.
+ * Whether slice_store_add() can make a slice now: a spare directory exists or can be made. Makes it in the second
+ * case. ERR_LIMIT: SLICES_MAX.
  */
 int slice_store_ready(struct slice_store *s, struct error *err) MUST_USE;
 
-/* Makes one more directory ready; true: call again, there are not SLICE_SPARES yet. */
+/* Makes one more spare directory. True: call again, there are fewer than SLICE_SPARES. */
 #define SLICE_SPARES 16
 bool slice_store_prepare(struct slice_store *s, struct error *err);
 
-/* Writes the slice's file with another plan, at once for the arbiter. */
+/* Replaces the slice's file by one with another plan. The arbiter sees the change at once. */
 int slice_store_change(struct slice_store *s, struct stored_slice *slice,
 	const struct slice_plan *plan, struct error *err) MUST_USE;
 
-/* Takes the directory away and forgets the slice, which is freed. On an error it stays. */
+/* Removes the directory and frees the slice. On an error the slice stays. */
 int slice_store_remove(struct slice_store *s, struct stored_slice *slice,
 	struct error *err) MUST_USE;
 

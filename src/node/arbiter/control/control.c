@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The control socket (abi/arbiter-control.h): lines from the agent and from whoever asks for status, answers to them, and
- * questions to the one that subscribed to readings. Nobody is waited for: who does not read is closed.
+ * The control socket (abi/arbiter-control.h). Clients send lines: the agent, and any client that asks for status.
+ * The arbiter answers, and sends its questions to the client that subscribed to readings. The arbiter waits for no
+ * client: a client that does not read is disconnected.
  */
 #include "node/arbiter/internal.h"
 
@@ -23,7 +24,7 @@ struct control_client {
 	struct control_client *prev, *next;
 	struct arbiter_control *control;
 	uv_pipe_t pipe;
-	struct buf line; /* what came behind the last end of a line */
+	struct buf line; /* input after the last end of a line */
 	bool closing;
 };
 
@@ -32,7 +33,7 @@ struct arbiter_control {
 	uv_pipe_t listener;
 	struct control_client *clients, *subscriber;
 	unsigned int n_clients;
-	char part[READ_BYTES]; /* what is being read; of one client at a time */
+	char part[READ_BYTES]; /* input buffer, for one client at a time */
 };
 
 struct output {
@@ -81,7 +82,7 @@ static void on_control_written(uv_write_t *w, int status)
 		client_close(c);
 }
 
-/* Takes @text, to which the end of the line is added. A client that does not read is closed. */
+/* Takes @text and adds the end of the line. A client that does not read is disconnected. */
 static void send_control_text(struct control_client *c, char *text)
 {
 	struct output *o = text ? calloc(1, sizeof(*o)) : NULL;
@@ -96,7 +97,7 @@ static void send_control_text(struct control_client *c, char *text)
 		client_close(c);
 		return;
 	}
-	text[len] = '\n'; /* in place of the end */
+	text[len] = '\n'; /* replaces the terminating zero */
 	o->text = text;
 	o->write.data = o;
 	b = uv_buf_init(text, (unsigned int)len + 1);
@@ -171,7 +172,7 @@ static void on_shutdown(uv_shutdown_t *s, int status)
 	client_close(c);
 }
 
-/* Ends the connection behind what is still to be written. */
+/* Ends the connection after the pending output. */
 static void finish_control_client(struct control_client *c)
 {
 	uv_shutdown_t *s = c->closing ? NULL : calloc(1, sizeof(*s));
@@ -235,7 +236,7 @@ static void on_control_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *b)
 		parse_control_input(c, b->base, (size_t)n);
 }
 
-/* Mode 0600 keeps others out; the kernel's word besides. */
+/* Mode 0600 keeps other users out. This checks the peer's user as well. */
 static bool is_welcome(uv_pipe_t *pipe)
 {
 	struct ucred cred = { 0 };

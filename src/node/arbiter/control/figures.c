@@ -65,7 +65,7 @@ static void add_process_figures(struct scheduler_process_figures *to,
 	}
 }
 
-/* Sorted, the oldest registration of each process comes first. */
+/* In this order the oldest registration of each process comes first. */
 static void merge_process_figures(struct compute_figures *f)
 {
 	size_t n = 0;
@@ -113,7 +113,7 @@ const struct scheduler_process_figures *compute_figures_find(const struct comput
 	return f->n ? bsearch(&key, f->processes, f->n, sizeof(key), compare_process) : NULL;
 }
 
-/* < 0: none of those. */
+/* < 0: no such GPU. */
 static int find_figures_gpu(const struct compute_figures *f, const uint8_t *uuid)
 {
 	for (unsigned int i = 0; i < f->slice.n_gpus; i++) {
@@ -146,7 +146,7 @@ void compute_slice_json(const struct compute_figures *f, const struct arbiter_sl
 	json_t *slice)
 {
 	const struct arbiter_slice_compute *c = &s->compute;
-	/* Its file may be gone. */
+	/* slice.json may no longer exist. */
 	bool latency = c->on != SLICE_TURNS_NONE ? f->slice.gpus[0].latency : s->def.latency;
 	const char *error = NULL;
 

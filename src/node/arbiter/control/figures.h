@@ -2,18 +2,19 @@
 #pragma once
 
 /*
- * What the answer to "status" (abi/arbiter-control.h) says of compute: figures of the scheduler's thread, as JSON.
- * What could not be made is missing, and shows as no memory at the end. Thread: loop.
+ * The compute figures in the answer to "status" (abi/arbiter-control.h): figures of the scheduler thread, as JSON.
+ * A value that could not be made (no memory) is left out. Thread: loop.
  */
 #include "node/arbiter/internal.h"
 #include "node/arbiter/scheduler/scheduler.h"
 
 #include <jansson.h>
 
-/* Those of a slice. */
+/* Figures of one slice. */
 struct compute_figures {
-	struct scheduler_slice_figures slice; /* .n_gpus 0: it never had turns */
-	/* One for each process, by .pid and .start: of its oldest registration, and on each GPU the sum of all. */
+	struct scheduler_slice_figures slice; /* .n_gpus 0: it never had compute */
+	/* One entry per process, sorted by .pid and .start: from its oldest registration, with the sum over all
+	 * its registrations on each GPU. */
 	struct scheduler_process_figures *processes;
 	size_t n;
 };
@@ -22,11 +23,11 @@ struct compute_figures {
 int compute_figures_read(struct compute_figures *ret, const struct arbiter_slice *s) MUST_USE;
 void compute_figures_fini(struct compute_figures *f);
 
-/* NULL: the process takes no turns in this slice. */
+/* NULL: the process has no registration for quanta in this slice. */
 const struct scheduler_process_figures *compute_figures_find(const struct compute_figures *f,
 	uint32_t pid, uint64_t start);
 
-/* What the slice has to say, into an object each. */
+/* Add the slice's figures to one object each. */
 void compute_slice_json(const struct compute_figures *f, const struct arbiter_slice *s,
 	json_t *slice);
 void compute_gpu_json(const struct compute_figures *f, const uint8_t *uuid, json_t *gpu);

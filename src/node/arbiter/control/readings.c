@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* When NVML is asked, by way of the agent, and what its figures change. */
+/* Asks for NVML's figures, through the agent, and applies them. */
 #include "node/arbiter/internal.h"
 
 #include "abi/arbiter-control.h"
@@ -10,7 +10,7 @@
 #include <jansson.h>
 #include <string.h>
 
-#define EXEC_CHECK_EVERY 4 /* looks for replaced programs: each so many readings */
+#define EXEC_CHECK_EVERY 4 /* checks for replaced programs, in readings */
 
 static bool is_gpu_unlisted(const json_t *list, const char *uuid)
 {
@@ -31,7 +31,7 @@ static char *gpus_to_read(const struct arbiter *a)
 	json_t *list = json_array();
 	char *text = NULL;
 
-	/* Those of the book: also where only a process is left of a slice. */
+	/* The slices of the grants, since they include slices of which only a process is left. */
 	for (const struct grants_slice *s = a->grants.slices; list && s; s = s->next) {
 		for (unsigned int i = 0; i < s->n_gpus; i++) {
 			char uuid[SLICE_UUID_TEXT];
@@ -86,7 +86,7 @@ static void on_readings_timer(uv_timer_t *t)
 {
 	struct arbiter *a = t->data;
 
-	/* Not answered in time: the next answer with that number says nothing any more. */
+	/* The question was not answered in time. A late answer is ignored. */
 	if (a->readings.waiting)
 		readings_unsubscribed(a);
 	grants_reclaim_over_limit(&a->grants);
@@ -125,7 +125,7 @@ void readings_unsubscribed(struct arbiter *a)
 	a->readings.ops->retry_waiting(a, false);
 }
 
-/* What NVML has of the task; another process's, where the PID of one that is gone came again, is not. */
+/* NVML's figure for the task. 0 if another process has the PID of an ended process. */
 static uint64_t get_task_nvml_bytes(const struct arbiter *a, const struct grants_task *t,
 	const struct reading_process *p)
 {
@@ -136,7 +136,7 @@ static uint64_t get_task_nvml_bytes(const struct arbiter *a, const struct grants
 	return p->known ? p->bytes : GRANTS_UNKNOWN;
 }
 
-/* Of the processes that are @dead, or of the others. */
+/* Compares the processes that are @dead, or the others. */
 static void compare_grants_reading(struct arbiter *a, const struct reading *reading, bool dead)
 {
 	for (unsigned int i = 0; i < GRANTS_BUCKETS; i++) {
@@ -160,7 +160,7 @@ void readings_apply(struct arbiter *a, const struct reading *reading)
 		return;
 	r->waiting = false;
 	r->applied_ns = time_mono_ns();
-	/* What those who are gone have left may be others' now: it is counted once only. */
+	/* Other processes may have the memory that ended processes left. In this order it is counted only once. */
 	compare_grants_reading(a, reading, true);
 	compare_grants_reading(a, reading, false);
 	grants_compare_end(&a->grants);

@@ -24,7 +24,7 @@ static int compare_reading_pids(const void *a, const void *b)
 	return (x->pid > y->pid) - (x->pid < y->pid);
 }
 
-/* A process that is listed twice has the larger figure. */
+/* A process that is listed twice gets the larger figure. */
 static void sort_processes(struct reading_gpu *g)
 {
 	size_t n = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* One line towards the arbiter on the control socket (abi/arbiter-control.h), read. Thread: any. */
+/* Parser of one line that a client sends to the arbiter's control socket (abi/arbiter-control.h). Thread: any. */
 #include "abi/slice-wire.h"
 #include "lib/base/error.h"
 
@@ -12,7 +12,7 @@ enum request_op { REQUEST_STATUS, REQUEST_READINGS, REQUEST_READING };
 
 struct reading_process {
 	uint32_t pid;
-	bool known; /* .bytes is */
+	bool known; /* .bytes is known */
 	uint64_t bytes;
 };
 
@@ -25,17 +25,17 @@ struct reading_gpu {
 struct reading {
 	uint64_t seq;
 	size_t n;
-	struct reading_gpu *gpus; /* [n]: those that could be read, each once */
+	struct reading_gpu *gpus; /* [n]: GPUs that could be read, each once */
 };
 
 struct control_request {
 	enum request_op op;
 	bool has_slice;
-	char slice[SLICE_ID_MAX]; /* "": no slice has the name that was asked for */
+	char slice[SLICE_ID_MAX]; /* "": the name in the request is no valid slice ID */
 	struct reading reading;
 };
 
-/* On success to be released with request_fini(). */
+/* After success, release *ret with request_fini(). */
 int request_read(struct control_request *ret, const char *line, size_t len,
 	struct error *err) MUST_USE;
 void request_fini(struct control_request *r);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The answer to "status". The list of a slice's processes is written piece by piece: as one object it would take much
- * memory.
+ * The answer to "status". The list of a slice's processes is written piece by piece: as one object it would take
+ * much memory.
  *
- * jansson's functions take NULL for a value that could not be made, and fail; what is missing then shows as no memory
- * at the end.
+ * jansson's functions accept NULL for a value that could not be made, and fail. If json_pack() fails, the answer
+ * fails at the end for lack of memory. A key or list element that is set by itself is left out.
  */
 #include "node/arbiter/internal.h"
 
@@ -39,7 +39,7 @@ static json_t *slice_gpus(struct arbiter_slice *s, const struct compute_figures 
 {
 	json_t *list = json_array();
 
-	/* First, as nobody is told more than an arbiter after this one will know. */
+	/* First, so that status never shows more than the next arbiter will know. */
 	slice_save_refusals(s);
 	for (unsigned int i = 0; s->grants && i < s->grants->n_gpus; i++) {
 		const struct grants_gpu *g = &s->grants->gpus[i];
@@ -60,7 +60,7 @@ static json_t *slice_gpus(struct arbiter_slice *s, const struct compute_figures 
 	return list;
 }
 
-/* One process's registrations in one slice, added up. */
+/* Sums over the registrations of one process in one slice. */
 struct status_sums {
 	uint64_t used, granted, peak, overhead, physical;
 };
@@ -76,7 +76,7 @@ static void sum_member_memory(const struct grants_member *first, unsigned int gp
 		ret->granted += grants_get_granted(m, gpu);
 		ret->peak += grants_get_peak(m, gpu);
 		ret->overhead += grants_get_overhead(m, gpu);
-		/* Of the whole process, in each of them. */
+		/* Each registration has the figure of the whole process. */
 		if (m->gpus[gpu].physical != GRANTS_UNKNOWN)
 			ret->physical = m->gpus[gpu].physical;
 	}
@@ -133,7 +133,7 @@ static json_t *build_process_json(const struct arbiter_slice *s,
 		"used", build_json_number(used), "peak", build_json_number(peak), "gpus", gpus);
 }
 
-/* One that takes turns, but has registered no memory. */
+/* A process that is registered for quanta, but not for memory. */
 static json_t *process_without(const struct arbiter_slice *s, const struct compute_figures *f,
 	const struct scheduler_process_figures *p)
 {
@@ -178,7 +178,7 @@ static bool append_json_text(struct buf *b, json_t *j)
 	return text != NULL;
 }
 
-/* One more of a list. */
+/* Adds one element to a list. */
 static bool add_one(struct buf *b, bool *some, json_t *j)
 {
 	if (*some)
@@ -187,7 +187,7 @@ static bool add_one(struct buf *b, bool *some, json_t *j)
 	return append_json_text(b, j);
 }
 
-/* An object is there: one more key of it, the last, for a list that is written piece by piece. */
+/* Reopens the object at the end of @b for a last key, with a list that is written piece by piece. */
 static void open_list(struct buf *b, const char *key)
 {
 	if (b->len)
@@ -247,7 +247,7 @@ static json_t *build_unhooked_json(const struct arbiter *a, const struct arbiter
 	return list;
 }
 
-/* But for its processes. */
+/* Without its processes. */
 static json_t *build_slice_status_json(const struct arbiter *a, struct arbiter_slice *s,
 	const struct compute_figures *f)
 {

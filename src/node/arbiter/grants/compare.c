@@ -1,11 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* What NVML says of processes, and what that makes of what no hook charged. Pure. */
+/*
+ * Applies what NVML reports of processes to what no hook charged. Pure.
+ *
+ * A figure of NVML is compared only with a page that did not change between the question and the answer:
+ *
+ * 1. Before the question, grants_snapshot() notes the number of each member's last operation, if none is under
+ *    way.
+ * 2. The agent asks NVML.
+ * 3. With the answer, grants_compare() ignores a process if an operation of a member is under way or began since
+ *    step 1.
+ * 4. grants_compare_end() drops the abandoned members that have nothing left.
+ */
 #include "node/arbiter/grants/internal.h"
 
 #include <string.h>
 
-/* The number of the operation after which nothing is under way; GRANTS_UNKNOWN: something is. */
+/* The number of the last operation, if none is under way; else GRANTS_UNKNOWN. */
 static uint64_t quiet_at(const struct grants_member *m, unsigned int gpu)
 {
 	const struct slice_gpu_page *p;
@@ -14,7 +25,7 @@ static uint64_t quiet_at(const struct grants_member *m, unsigned int gpu)
 	if (!m->page)
 		return GRANTS_UNKNOWN;
 	p = &m->page->gpus[gpu];
-	/* In this order: an operation that begins between the two is seen as under way. */
+	/* Order of the loads: an operation that begins between them counts as under way. */
 	done = atomic_load_explicit(&p->done, memory_order_seq_cst);
 	begun = atomic_load_explicit(&p->begun, memory_order_seq_cst);
 	return done == begun ? begun : GRANTS_UNKNOWN;
@@ -42,7 +53,7 @@ static int find_grants_gpu(const struct grants_slice *s, const uint8_t *uuid)
 	return -1;
 }
 
-/* Of what hooks charged as seen: at most so much may not be there (abi/slice-page.h). */
+/* Of the hooks' charges that NVML sees: at most this many bytes may not be there (abi/slice-page.h). */
 static uint64_t get_doubtful_bytes(const struct grants_member *m, unsigned int gpu)
 {
 	const struct slice_gpu_page *p = &m->page->gpus[gpu];
@@ -54,13 +65,13 @@ static uint64_t get_doubtful_bytes(const struct grants_member *m, unsigned int g
 	return in > min ? in - min : 0;
 }
 
-/* What the driver has for a process, taken apart: by hooks of those members that go on, and else. */
+/* Sums over the members of a process that are not abandoned. */
 struct task_charges {
 	uint64_t used, charged, nvml_visible, doubtful;
-	struct grants_member *first; /* a member that goes on */
+	struct grants_member *first; /* one such member; NULL: none */
 };
 
-/* False: one of the members is at work, or was since the snapshot. */
+/* False: an operation of a member is under way, or began since the snapshot. */
 static bool sum_task_charges(struct grants_task *t, const uint8_t *uuid,
 	struct task_charges *ret)
 {
@@ -77,7 +88,7 @@ static bool sum_task_charges(struct grants_task *t, const uint8_t *uuid,
 		ret->charged += grants_get_charged(m, (unsigned int)gpu, false);
 		ret->nvml_visible += grants_get_charged(m, (unsigned int)gpu, true);
 		ret->doubtful += get_doubtful_bytes(m, (unsigned int)gpu);
-		/* What was read is of the quiet time if it still is. */
+		/* The figures belong to the idle time only if the member is still idle. */
 		if (quiet_at(m, (unsigned int)gpu) != m->gpus[gpu].begun)
 			return false;
 		ret->first = m;
@@ -85,7 +96,7 @@ static bool sum_task_charges(struct grants_task *t, const uint8_t *uuid,
 	return true;
 }
 
-/* @bytes more are taken than is granted: from what is free, else beyond the limit. */
+/* The driver took @bytes more than is granted: first from reclaimed credit, then beyond the limit. */
 static void raise_used(struct grants_member *m, unsigned int gpu, uint64_t bytes)
 {
 	grants_reclaim_credit(m->slice, gpu, bytes, m, true);
@@ -112,7 +123,7 @@ static bool lower_overhead(struct grants_task *t, const uint8_t *uuid, uint64_t 
 	return left != bytes;
 }
 
-/* What members of a program that is no more have: all of the process that the others do not. */
+/* Gives the abandoned members what the process has beyond its other members. */
 static bool compare_abandoned(struct grants_task *t, const uint8_t *uuid, uint64_t bytes)
 {
 	struct grants_member *last = NULL;
@@ -122,7 +133,8 @@ static bool compare_abandoned(struct grants_task *t, const uint8_t *uuid, uint64
 		int gpu = find_grants_gpu(m->slice, uuid);
 		uint64_t granted;
 
-		/* What was asked before it was abandoned may be older than its last allocation. */
+		/* A reading that was requested before the member was abandoned may be older than its last
+		 * allocation. */
 		if (gpu < 0 || !m->abandoned || !m->reading_requested)
 			continue;
 		m->gpus[gpu].read = true;
@@ -136,7 +148,7 @@ static bool compare_abandoned(struct grants_task *t, const uint8_t *uuid, uint64
 		bytes -= min_u64(bytes, granted);
 		last = m;
 	}
-	/* A living process is raised with the members that go on. */
+	/* For a living process, the members that are not abandoned are raised. */
 	if (!last || !t->dead || !bytes)
 		return changed;
 	raise_used(last, (unsigned int)find_grants_gpu(last->slice, uuid), bytes);
@@ -162,7 +174,7 @@ bool grants_compare(struct grants_task *t, const uint8_t *uuid, uint64_t bytes)
 	}
 	if (!sum_task_charges(t, uuid, &now))
 		return false;
-	/* Of a replaced program first: what is left of it is not the new one's overhead. */
+	/* The memory of a replaced program comes first: it is not the new program's overhead. */
 	if (abandoned)
 		return compare_abandoned(t, uuid, bytes > now.used ? bytes - now.used : 0);
 	if (!now.first)
@@ -170,13 +182,14 @@ bool grants_compare(struct grants_task *t, const uint8_t *uuid, uint64_t bytes)
 	overhead = now.used > now.charged ? now.used - now.charged : 0;
 	min = bytes > now.nvml_visible ? bytes - now.nvml_visible : 0;
 	/*
-	 * What is in doubt is in the overhead or not. As it was is best: were it taken off now, it would
-	 * be missing when the doubtful charges are released.
+	 * The doubtful bytes are in the overhead or not. The overhead stays as it is: if it were lowered now, it
+	 * would be too small after the process releases the doubtful charges.
 	 */
 	max = bytes -
 	      min_u64(bytes, now.nvml_visible - min_u64(now.nvml_visible, now.doubtful));
 	if (min > overhead) {
-		/* More is charged than used where a page was spoiled: never count less than physical. */
+		/* A spoiled page can have charges above what is used. The grant never falls below the physical
+		 * memory. */
 		raise_used(now.first, (unsigned int)find_grants_gpu(now.first->slice, uuid),
 			min - overhead);
 		changed = true;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* What is granted: in the records, which an arbiter after this one reads, and in the pages. Pure. */
+/* Changes what is granted: in the records, which the next arbiter reads, and in the pages. Pure. */
 #include "node/arbiter/grants/internal.h"
 
 /* ---- figures ---------------------------------------------------------------------------------- */
@@ -10,7 +10,7 @@ uint64_t grants_get_granted(const struct grants_member *m, unsigned int gpu)
 	return atomic_load_explicit(&m->rec->granted[gpu], memory_order_relaxed);
 }
 
-/* Unused, and no more than was granted whatever the page says. */
+/* Unused bytes, at most what was granted, whatever the page says. */
 static uint64_t get_usable_credit(const struct grants_member *m, unsigned int gpu)
 {
 	if (!m->page || m->abandoned)
@@ -52,7 +52,7 @@ void grants_update_peak(struct grants_member *m, unsigned int gpu)
 	if (m->page && !m->abandoned)
 		peak = max_u64(peak,
 			atomic_load_explicit(&m->page->gpus[gpu].peak, memory_order_relaxed));
-	/* No more was ever used than was granted, whatever the page says. */
+	/* A process never used more than was granted, whatever the page says. */
 	peak = min_u64(peak, m->gpus[gpu].most);
 	m->gpus[gpu].peak = max_u64(m->gpus[gpu].peak, peak);
 }
@@ -74,7 +74,7 @@ uint64_t grants_slice_used(struct grants_slice *s, unsigned int gpu)
 		s->gpus[gpu].peak = max_u64(s->gpus[gpu].peak, m->gpus[gpu].peak);
 		known = known && (!m->abandoned || grants_member_is_retained(m));
 	}
-	/* What is not known to be there is no peak. */
+	/* Memory of an abandoned member may be freed already, so it makes no peak. */
 	if (known)
 		s->gpus[gpu].peak = max_u64(s->gpus[gpu].peak, used);
 	return used;
@@ -107,8 +107,8 @@ void grants_count_refused(const struct grants_member *m, unsigned int gpu)
 	more = refused - atomic_load_explicit(&p->counted, memory_order_relaxed);
 	if (!more)
 		return;
-	/* In the page, as it is there for whoever comes after us or after the member. A process that
-	 * writes here spoils its own slice's figure, as it could by what it says of .refused. */
+	/* The count is in the page, so that the next arbiter continues from it. A process that writes this word
+	 * spoils only its own slice's figure, as it can by writing .refused. */
 	atomic_store_explicit(&p->counted, refused, memory_order_relaxed);
 	m->slice->gpus[gpu].refused += more;
 }
@@ -120,7 +120,7 @@ uint64_t grants_slice_refused(struct grants_slice *s, unsigned int gpu)
 	return s->gpus[gpu].refused;
 }
 
-/* Of the limit, not granted to anyone. */
+/* The part of the limit that is granted to no member. */
 static uint64_t get_ungranted_bytes(const struct grants_slice *s, unsigned int gpu)
 {
 	const struct grants_gpu *g = &s->gpus[gpu];
@@ -129,14 +129,15 @@ static uint64_t get_ungranted_bytes(const struct grants_slice *s, unsigned int g
 	return limit > taken ? limit - taken : 0;
 }
 
-/* ---- the only places that change what is granted ---------------------------------------------- */
+/* ---- the only functions that change what is granted --------------------------------------------- */
 
 static void set_record(struct grants_member *m, unsigned int gpu, uint64_t granted)
 {
 	struct grants_gpu *g = &m->slice->gpus[gpu];
 
 	g->granted = g->granted - grants_get_granted(m, gpu) + granted;
-	/* Nobody reads it but an arbiter after this one. In this order to the page's stores. */
+	/* Only the next arbiter reads the record. seq_cst orders this store with those to the page: see grants.h,
+	 * "Records". */
 	atomic_store_explicit(&m->rec->granted[gpu], granted, memory_order_seq_cst);
 	m->gpus[gpu].most = max_u64(m->gpus[gpu].most, granted);
 }
@@ -145,7 +146,7 @@ static uint32_t page_begin(struct slice_gpu_page *p)
 {
 	uint32_t odd = atomic_load_explicit(&p->seq, memory_order_relaxed) | 1;
 
-	/* Pairs with the process that reads .seq, both values, and .seq again. */
+	/* Pairs with the process, which reads .seq, then both values, then .seq again. */
 	atomic_store_explicit(&p->seq, odd, memory_order_seq_cst);
 	atomic_thread_fence(memory_order_seq_cst);
 	return odd;
@@ -174,7 +175,7 @@ void grants_add_granted(struct grants_member *m, unsigned int gpu, uint64_t used
 	}
 }
 
-/* Takes up to @bytes of unused credit. Returns how much it was. */
+/* Takes up to @bytes of unused credit. Returns how many. */
 static uint64_t reclaim_credit(struct grants_member *m, unsigned int gpu, uint64_t bytes)
 {
 	struct slice_gpu_page *p;
@@ -192,7 +193,7 @@ static uint64_t reclaim_credit(struct grants_member *m, unsigned int gpu, uint64
 		take = min_u64(min_u64(credit, granted), bytes);
 		if (!take)
 			break;
-		/* What was never granted is no credit: a spoiled word is put right. */
+		/* Credit beyond the grant is a spoiled word: the store corrects it. */
 		taken = atomic_compare_exchange_strong_explicit(&p->credit, &credit,
 			min_u64(credit, granted) - take, memory_order_seq_cst,
 			memory_order_acquire);
@@ -221,7 +222,7 @@ void grants_return(struct grants_member *m, unsigned int gpu, uint64_t bytes)
 	set_record(m, gpu, granted - bytes);
 }
 
-/* The largest unused credit of the slice but for @not's, and whose it is. */
+/* The member other than @not with the largest unused credit. */
 static struct grants_member *find_largest_credit(struct grants_slice *s, unsigned int gpu,
 	const struct grants_member * not )
 {
@@ -242,7 +243,8 @@ static struct grants_member *find_largest_credit(struct grants_slice *s, unsigne
 void grants_reclaim_credit(struct grants_slice *s, unsigned int gpu, uint64_t bytes,
 	struct grants_member *own, bool from_own)
 {
-	/* Each round empties one member or ends; a process that always has new credit ends it too. */
+	/* Each round empties one member or ends the loop. The limit of rounds is for a process that always has new
+	 * credit. */
 	for (unsigned int i = 0; i < 2 * s->n_members && get_ungranted_bytes(s, gpu) < bytes;
 		i++) {
 		struct grants_member *m = find_largest_credit(s, gpu, own);
@@ -268,7 +270,7 @@ void grants_publish_sole_member(struct grants_slice *s, unsigned int gpu,
 		}
 	}
 	for (struct grants_member *m = s->members; m; m = m->next) {
-		/* Also one that has nothing yet: it is alone if all others have nothing either. */
+		/* Also for a member without a grant: it is alone if no other member has a grant. */
 		bool alone = !s->gpus[gpu].unhooked && (n == 0 || (n == 1 && one == m));
 
 		if (m->page && !m->abandoned)
@@ -279,7 +281,7 @@ void grants_publish_sole_member(struct grants_slice *s, unsigned int gpu,
 
 /* ---- limits ----------------------------------------------------------------------------------- */
 
-/* What is granted above the limit and not used is taken back. */
+/* Reclaims unused credit while more is granted than the limit. */
 static void reclaim_over_limit(struct grants_slice *s, unsigned int gpu)
 {
 	struct grants_gpu *g = &s->gpus[gpu];
@@ -337,8 +339,9 @@ void grants_adopt_page(struct grants_member *m, struct slice_page *page)
 		uint32_t odd = page_begin(p);
 
 		/*
-		 * The record is never behind, so a difference is a change that had not reached the
-		 * page, or had left it already. A page that says more was spoiled.
+		 * The record is never less than the page. A difference is a raise that had not reached the page,
+		 * or a decrease that had not reached the record: the page's figure is the right one. A page with a
+		 * larger figure was spoiled.
 		 */
 		if (granted < grants_get_granted(m, i))
 			set_record(m, i, granted);
@@ -383,7 +386,7 @@ void grants_return_unanswered(struct grants_member *m, uint32_t tag)
 	reclaim_over_limit(m->slice, gpu);
 }
 
-/* Written before anything changes, so that an arbiter after this one knows what was under way. */
+/* Stored before anything changes, so that the next arbiter knows which request was under way. */
 static void begin_request_record(struct grants_member *m, unsigned int gpu, uint64_t bytes,
 	uint32_t tag)
 {
@@ -405,7 +408,8 @@ enum slice_status grants_request(struct grants_member *m, unsigned int gpu, uint
 	uint64_t left = grants_slice_free_bytes(s, gpu), extra;
 
 	left = min_u64(left, GRANTS_BYTES_MAX);
-	/* Without a page there is nowhere to put it. An unhooked neighbour can use more than the limit. */
+	/* A member without a page has no place for the grant. An unhooked process of the slice can use more than
+	 * the limit. */
 	if (m->page && !m->abandoned && bytes <= left) {
 		extra = min_u64((left - bytes) / GRANTS_EXTRA_DIVISOR, GRANTS_EXTRA_MAX);
 		grants_reclaim_credit(s, gpu, bytes + extra, m, false);

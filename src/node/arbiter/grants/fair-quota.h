@@ -2,11 +2,12 @@
 #pragma once
 
 /*
- * Room on the node that all slices need: who takes much must not take what another one will need.
+ * A resource of the node that all slices share, so that one slice cannot use up what another slice needs.
  *
- * Each slice has a part for itself, which nobody can take from it as long as there are FAIR_QUOTA_SLICES slices at
- * most. The other half is common: a slice may have more of it only while it has less of it than is left. So k
- * slices that take all they can leave one part in k + 1 of it, and a slice that is alone has half of it.
+ * Half of the capacity is divided into FAIR_QUOTA_SLICES equal parts. Each slice has one part to itself, as long
+ * as there are at most FAIR_QUOTA_SLICES slices. The other half is common. A slice may take one more from the
+ * common half only while it has less of it than is left. So k slices that take all they can leave 1 / (k + 1) of
+ * the common half. A single slice gets half of it.
  *
  * Pure. Thread: loop.
  */
@@ -17,15 +18,15 @@
 struct fair_quota {
 	unsigned int capacity; /* set once */
 	unsigned int n;        /* taken by all slices */
-	unsigned int shared;   /* of these beyond the slices' parts */
+	unsigned int shared;   /* of .n: beyond the slices' own parts */
 };
 
-/* Of each slice. */
+/* The part of each slice. */
 unsigned int fair_quota_per_slice(const struct fair_quota *r);
 
 /* Whether a slice that has @own may have one more. */
 bool fair_quota_allows(const struct fair_quota *r, unsigned int own);
 
-/* A slice that has @own now has one more, whether or not there was room; has one less. */
+/* A slice that had @own takes one more, also without capacity; a slice that had @own gives one back. */
 void fair_quota_add(struct fair_quota *r, unsigned int own);
 void fair_quota_remove(struct fair_quota *r, unsigned int own);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Who is in which slice. Pure; what is granted is credit.c's. */
+/* The table of slices, tasks and members. Pure; credit.c changes what is granted. */
 #include "node/arbiter/grants/internal.h"
 
 #include <stddef.h>
@@ -174,7 +174,7 @@ void grants_record_fill(struct grants_record *r, const struct grants_slice *s,
 	atomic_store_explicit(&r->retained, 0, memory_order_relaxed);
 	r->request_bytes = r->granted_before = 0;
 	r->check = record_check(r);
-	/* From here on an arbiter after this one would find it. */
+	/* From here on the next arbiter finds the record. */
 	atomic_store_explicit(&r->state, GRANTS_RECORD_USED, memory_order_seq_cst);
 }
 
@@ -308,7 +308,7 @@ void grants_member_drop(struct grants_table *b, struct grants_member *m)
 	struct grants_slice *s = m->slice;
 
 	for (unsigned int i = 0; i < s->n_gpus; i++) {
-		(void)grants_slice_used(s, i); /* the last look at its peak */
+		(void)grants_slice_used(s, i); /* updates the slice's peak */
 		grants_count_refused(m, i);
 		s->gpus[i].granted -= grants_get_granted(m, i);
 	}
@@ -327,7 +327,7 @@ void grants_member_drop(struct grants_table *b, struct grants_member *m)
 
 void grants_task_remove(struct grants_table *b, struct grants_task *t)
 {
-	/* The task goes with its last member. */
+	/* The task is freed with its last member. */
 	for (unsigned int n = t->n_members; n > 0; n--)
 		grants_member_drop(b, t->members);
 }
@@ -382,7 +382,7 @@ static bool has_member_reading(const struct grants_member *m)
 	return true;
 }
 
-/* What a reading makes of an abandoned member. */
+/* Applies a reading to an abandoned member. */
 static void check_abandoned_member(struct grants_table *b, struct grants_member *m)
 {
 	if (!has_member_reading(m)) {
@@ -404,7 +404,7 @@ void grants_compare_end(struct grants_table *b)
 	for (struct grants_slice *s = b->slices; s; s = next_slice) {
 		struct grants_member *next;
 
-		/* A slice that is gone goes with its last member. */
+		/* Dropping the last member frees a removed slice. */
 		next_slice = s->next;
 		for (struct grants_member *m = s->members; m; m = next) {
 			next = m->next;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Between the parts of the book: grants.c has its people, credit.c what they are granted, compare.c what
- * NVML says of it. */
+/* Shared by the files of grants/: grants.c has slices, tasks and members, credit.c has their grants, compare.c
+ * applies what NVML reports. */
 #include "node/arbiter/grants/grants.h"
 
 static inline uint64_t min_u64(uint64_t a, uint64_t b)
@@ -15,26 +15,28 @@ static inline uint64_t max_u64(uint64_t a, uint64_t b)
 	return a > b ? a : b;
 }
 
-/* Raises the peak of a member to what it uses now. */
+/* Raises the member's peak to what it uses now. */
 void grants_update_peak(struct grants_member *m, unsigned int gpu);
 
-/* Adds to its slice's .refused what its page says since the last look. */
+/* Adds the refusals that the page counted since the last call to its slice's .refused. */
 void grants_count_refused(const struct grants_member *m, unsigned int gpu);
 
-/* Of what the hooks charged: all, or what NVML sees. */
+/* Bytes that the hooks charged: all, or only those that NVML sees. */
 uint64_t grants_get_charged(const struct grants_member *m, unsigned int gpu, bool seen_only);
 
-/* @used and @credit more for the member. */
+/* Grants the member @used bytes in use and @credit bytes of credit. */
 void grants_add_granted(struct grants_member *m, unsigned int gpu, uint64_t used,
 	uint64_t credit);
 
-/* Lowers what is granted by @bytes that are in use by the figures, but not in truth. */
+/* Lowers the grant by @bytes that count as in use but are not. */
 void grants_return(struct grants_member *m, unsigned int gpu, uint64_t bytes);
 
-/* Until @bytes can be granted or nothing is left to be taken back. @own: may be taken from last. */
+/* Reclaims credit until @bytes can be granted, or no credit is left. Spares @own; with @from_own it takes from
+ * @own last. */
 void grants_reclaim_credit(struct grants_slice *s, unsigned int gpu, uint64_t bytes,
 	struct grants_member *own, bool from_own);
 
-/* Tells each page whether its member has the GPU's slice for itself. @next will be granted more. */
+/* Publishes in each page whether its member is the only one of the slice with a grant on the GPU. @next counts as
+ * one that has a grant. */
 void grants_publish_sole_member(struct grants_slice *s, unsigned int gpu,
 	const struct grants_member *next);

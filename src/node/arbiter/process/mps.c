@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Processes that should run under MPS and do not. Where the directory of its pipes cannot be reached the driver
- * runs a program without MPS and says nothing: no limit of MPS holds for it, and the hardware rotates between it
- * and those that are under MPS. Each process says what the driver does with it, in its page (abi/slice-page.h);
- * nothing more is done than to tell whoever looks after the node.
+ * Processes that should run under MPS and do not. If the MPS pipe directory is not reachable, the driver runs a
+ * program without MPS and reports nothing. No limit of MPS applies to such a process, and the hardware rotates
+ * between it and the processes under MPS. Each process reports in its page what the driver does with it
+ * (abi/slice-page.h). The arbiter only logs it and shows it in status.
  */
 #include "node/arbiter/internal.h"
 
 #include "lib/base/time.h"
 
-/* It is the process's word: any other value than the two says nothing. */
+/* The process writes this word: values other than these two mean nothing. */
 static uint32_t get_registration_state(const struct grants_member *m)
 {
 	uint32_t all = SLICE_MPS_NOT_SAID;

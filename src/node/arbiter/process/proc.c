@@ -24,10 +24,10 @@
 #	define RESOLVE_CACHED 0x20 /* Linux 5.12 */
 #endif
 
-/* Against mounts elsewhere on the node, which may disturb a look into the cache. */
+/* Mounts elsewhere on the node may make a lookup in the cache fail. */
 #define ROOT_TRIES 16
 
-/* file_read() wants a size; files of procfs have none, and may be shorter at each read. */
+/* file_read() needs a size. Files of procfs have none, and may be shorter at each read. */
 static bool read_proc_file(struct buf *b, const char *procfs, uint32_t pid, const char *name)
 {
 	CLEANUP(closep) int fd = -1;
@@ -46,7 +46,7 @@ static bool read_proc_file(struct buf *b, const char *procfs, uint32_t pid, cons
 	return n == 0 && buf_ok(b);
 }
 
-/* The @index-th word after the name in brackets, which may itself have brackets and blanks. */
+/* Field @index, counted from the name in brackets, which is field 2. The name may contain brackets and blanks. */
 static bool stat_word(const char *text, unsigned int index, uint64_t *ret)
 {
 	const char *at = strrchr(text, ')');
@@ -81,7 +81,7 @@ bool proc_stat_parse(const char *text, struct proc_stat *ret)
 	(void)stat_word(text, 4, &parent);
 	ret->parent = parent <= UINT32_MAX ? (uint32_t)parent : 0;
 	ret->start = start;
-	/* Both are 0 or 1 where we may not see them, or where the process is about to end. */
+	/* Both are 0 or 1 if the arbiter may not see them, or if the process is about to end. */
 	ret->image = code > 1 && stack > 1 ? code * UINT64_C(0x9e3779b97f4a7c15) ^ stack : 0;
 	return true;
 }
@@ -99,7 +99,7 @@ bool proc_ended(int pidfd)
 	struct pollfd p = { .fd = pidfd, .events = POLLIN };
 	int n;
 
-	/* A signal that comes just now is no answer. */
+	/* An interrupted poll() is no answer. */
 	do
 		n = poll(&p, 1, 0);
 	while (n < 0 && errno == EINTR);
@@ -155,8 +155,11 @@ void proc_name(const char *procfs, uint32_t pid, char *ret)
 	proc_printable(ret);
 }
 
-/* What the path is in the root directory @root, of a process that has made it what it likes. Nothing outside that
- * root is reached, and no file system is waited for: the place of a mount is always in the kernel's cache. */
+/*
+ * Opens @path within the root directory @root. Its process can make anything of that directory. The lookup reaches
+ * nothing outside @root. From Linux 5.12 on it waits for no file system: a mount point is always in the kernel's
+ * cache.
+ */
 static int open_in_root(int root, const char *path)
 {
 	struct open_how how = { .flags = O_PATH | O_DIRECTORY | O_CLOEXEC,
@@ -179,7 +182,7 @@ bool proc_file_id(int fd, struct proc_file_id *ret)
 {
 	struct statx st;
 
-	/* What the kernel has of it, without asking a remote or a FUSE server. */
+	/* The kernel's cached values, without asking a remote or a FUSE server. */
 	if (statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE | STATX_INO, &st) < 0)
 		return false;
 	*ret = (struct proc_file_id){ .dev = makedev(st.stx_dev_major, st.stx_dev_minor),
@@ -217,7 +220,7 @@ void *proc_nearest(const char *procfs, uint32_t pid,
 	struct proc_file_id dir;
 	struct proc_stat st;
 
-	/* The node's first process is nobody's. */
+	/* The node's first process belongs to no slice. */
 	for (int i = 0; pid > 1 && i < PROC_ANCESTORS; i++) {
 		void *found = NULL;
 
@@ -225,7 +228,7 @@ void *proc_nearest(const char *procfs, uint32_t pid,
 			found = find(arg, &dir);
 		if (found)
 			/* cppcheck-suppress returnDanglingLifetime */
-			return found; /* @find's own, not @dir */
+			return found; /* belongs to @find, not to @dir */
 		if (!proc_stat(procfs, pid, &st))
 			return NULL;
 		pid = st.parent;
@@ -233,7 +236,7 @@ void *proc_nearest(const char *procfs, uint32_t pid,
 	return NULL;
 }
 
-/* Of the device that memfds are on, which no process can mount. */
+/* The device of memfds, which no process can mount. */
 static bool memfd_device(dev_t *ret)
 {
 	CLEANUP(closep) int fd = memfd_create("gpuslice-device", MFD_CLOEXEC);
@@ -246,9 +249,9 @@ static bool memfd_device(dev_t *ret)
 }
 
 /*
- * Opens the memory behind a link of /proc/PID/fd anew, if it is a memfd. The process may have put anything there
- * under that name: so it is looked at first, and what was looked at is what is opened. To open a FIFO or a device
- * would block, or do something; a lease on it is not waited for.
+ * Opens the file of a link of /proc/PID/fd, if it is a memfd. The process may have given this name to any file. So
+ * the function opens it with O_PATH, checks it, and opens exactly what it checked. Opening a FIFO or a device
+ * would block or have side effects. The open does not wait for a lease.
  */
 static int open_memfd(int dir, const char *link, dev_t memfds)
 {
@@ -275,7 +278,7 @@ bool proc_each_memfd(const char *procfs, uint32_t pid, const char *name, long *a
 	(void)snprintf(path, sizeof(path), "%s/%u/fd", procfs, pid);
 	(void)snprintf(wanted, sizeof(wanted), "/memfd:%s (deleted)", name);
 	dir = memfd_device(&memfds) ? opendir(path) : NULL;
-	/* A position in this directory is a descriptor's number, of whichever opendir(). */
+	/* A position in this directory is a descriptor's number, and holds for any opendir(). */
 	if (dir && at && *at)
 		seekdir(dir, *at);
 	while (dir && !enough && n_seen < PROC_FDS_MAX && n_named < PROC_MEMFDS_MAX &&

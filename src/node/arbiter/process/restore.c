@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Processes that were there before: those of an arbiter before this one, by its book and their pages;
- * those that the book lost, by their pages alone; those that executed another program.
+ * Processes that were there before this arbiter or unknown to it: processes of an earlier arbiter, from its
+ * records and their pages; processes whose records were lost, from their pages alone; processes that executed
+ * another program.
  */
 #include "node/arbiter/internal.h"
 
@@ -16,7 +17,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* For the descriptors of all processes together, before anybody is served. */
+/* Time to search the descriptors of all processes, before any process is served. */
 #define RESTORE_SCAN_NS (2 * NS_PER_SEC)
 
 /* ---- after a restart -------------------------------------------------------------------------- */
@@ -45,7 +46,7 @@ static bool adopt_fd(void *arg, int fd)
 	}
 	side->page = page;
 	side->page_ino = ino;
-	/* Of a slice whose file is not there, or wrong: what its processes were told holds. */
+	/* The slice's file is missing or wrong: the limit that the page published stays in force. */
 	for (unsigned int i = 0; i < m->slice->n_gpus; i++) {
 		if (m->slice->removed || m->slice->gpus[i].limit == SLICE_LIMIT_NOT_KNOWN)
 			grants_slice_set_limit(m->slice, i,
@@ -59,7 +60,7 @@ static bool adopt_fd(void *arg, int fd)
 	return true;
 }
 
-/* What a process left that is gone: a reading found it still there. False: nothing. */
+/* Restores what an ended process left, if a reading had found its memory still in use. False: nothing is left. */
 static bool restore_retained(struct arbiter *a, struct grants_record *rec)
 {
 	struct grants_slice *s;
@@ -74,8 +75,10 @@ static bool restore_retained(struct arbiter *a, struct grants_record *rec)
 	return m != NULL;
 }
 
-/* The pages of the member's process are found until @look_end_ns. One that is not found comes with its process, which
- * has lost its connection; until then all that the process was granted counts as used. */
+/*
+ * Searches the member's process for its page, until @look_end_ns. A page that is not found comes with its process,
+ * which has lost its connection and registers again. Until then the whole grant counts as used.
+ */
 static void find_member_page(struct arbiter *a, struct grants_member *m, uint64_t look_end_ns)
 {
 	struct adoption adoption = { .arbiter = a, .member = m };
@@ -85,7 +88,7 @@ static void find_member_page(struct arbiter *a, struct grants_member *m, uint64_
 			&adoption);
 }
 
-/* False: there is nothing of it any more, or it cannot be known. */
+/* False: nothing is left of the member, or that cannot be known. */
 static bool restore_one(struct arbiter *a, struct grants_record *rec, uint64_t look_end_ns)
 {
 	CLEANUP(closep) int pidfd = (int)syscall(SYS_pidfd_open, rec->pid, 0);
@@ -100,7 +103,8 @@ static bool restore_one(struct arbiter *a, struct grants_record *rec, uint64_t l
 			LOG_STR("reason", strerror(errno)));
 		return false;
 	}
-	/* Of another start time: the PID came again. One that is dying is still counted. */
+	/* Another start time: another process has the PID. A process that is ending still counts until its pidfd
+	 * reports the end. */
 	if (pidfd < 0 || !proc_stat(a->o.procfs, rec->pid, &st) || st.start != rec->start ||
 		proc_ended(pidfd))
 		return restore_retained(a, rec);
@@ -151,9 +155,9 @@ void restore_grants(struct arbiter *a)
 			LOG_UINT("pages", pages));
 }
 
-/* ---- processes that the book lost ------------------------------------------------------------- */
+/* ---- processes without their record ------------------------------------------------------------ */
 
-/* Anybody can bring a page that looks so: it has no more room than one who registers. */
+/* Any process can bring such a page, so the same quota applies as to a registration. */
 struct grants_member *restore_from_page(struct arbiter *a, struct grants_slice *s,
 	struct grants_client *who, const struct slice_page *page)
 {
@@ -181,7 +185,7 @@ struct lost_page {
 	ino_t ino;
 };
 
-/* The newest of the process's own: a child has its parent's open too, and those are older. */
+/* The newest page is the process's own. A child also has its parent's page open, which is older. */
 static bool select_newest_page(void *arg, int fd)
 {
 	struct lost_page *l = arg;
@@ -203,7 +207,7 @@ static bool select_newest_page(void *arg, int fd)
 	return false;
 }
 
-/* Takes over the page, or unmaps it. */
+/* Adopts the page, or unmaps it. */
 static bool adopt_lost_page(struct arbiter *a, struct lost_page *l, struct grants_client *who,
 	int *pidfd)
 {

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * When a process is gone. What it had is free then, and no sooner, unless a child of it lives: NVML is asked,
- * where somebody reads it.
+ * The end of a process. Its memory is free from then on, unless a child of it lives. So the arbiter asks for
+ * NVML's figures, if a subscriber reads them.
  */
 #include "node/arbiter/internal.h"
 
 #include "lib/base/fd.h"
 
-/* A process that has memory: told when it is gone; in its task's .user. */
+/* The watch of a process with memory; in its task's .user. */
 struct task_death {
 	struct arbiter *arbiter;
 	struct grants_task *task;
@@ -26,7 +26,7 @@ static void on_death(void *arg)
 		grants_task_abandon(d->task);
 	else
 		grants_task_remove(&a->grants, d->task);
-	/* What others have open of its memory stays, and is theirs from now on. */
+	/* Memory that other processes have open by IPC stays. NVML counts it for them from now on. */
 	readings_request_soon(a);
 }
 

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Processes that NVML shows, that never registered, and that see a slice's directory: they use the
- * GPU past the libraries (a static program, a library opened by another path). Their memory counts
- * against the slice, they stand in its status, and, where the slice says so, they are stopped.
+ * Unhooked processes: NVML lists them, never registered, and see a slice's directory. Such a process uses the GPU
+ * without the interception libraries (a static program, or a library opened by another path). Its memory counts
+ * against the slice, and status lists it. If slice.json says so, the arbiter kills it.
  *
- * Which slice one belongs to is read once for each process; those of no slice are remembered as well.
+ * The arbiter reads once per process which slice it belongs to. The arbiter remembers processes of no slice too.
  *
- * Only a registration makes a process one of ours. So one whose registration the book lost is registered again by its
- * page first. The look for that page has an end (UNHOOKED_FD_SCANS_MAX), and neither the number of a process's descriptors
- * nor the name of one keeps it from being stopped: a process chooses both.
+ * Only a registration makes a process a member. If the registration of a process was lost, the arbiter first
+ * registers the process again from its page. The search for this page has a limit (UNHOOKED_FD_SCANS_MAX). A
+ * process chooses the number and the names of its descriptors, and neither keeps it from being killed.
  */
 #include "node/arbiter/internal.h"
 
@@ -52,12 +52,12 @@ static struct unhooked *add_unhooked(struct arbiter *a, uint32_t pid, uint64_t s
 	return u;
 }
 
-/* Registered, by the program that it runs now. */
+/* Whether the program that the process runs now is registered. */
 static bool is_member(const struct arbiter *a, uint32_t pid, uint64_t start)
 {
 	const struct grants_task *t = grants_task_find(&a->grants, pid, start);
 
-	/* A zombie: what its child keeps is counted in the book. */
+	/* A zombie: the grants count what its child keeps. */
 	if (t && t->dead)
 		return true;
 	for (const struct grants_member *m = t ? t->members : NULL; m; m = m->next_of_task) {
@@ -76,13 +76,14 @@ static int find_slice_gpu(const struct arbiter_slice *s, const uint8_t *uuid)
 	return -1;
 }
 
-/* NULL: it is of none, or of one that is no more. */
+/* NULL: it belongs to no slice, or to a slice that no longer exists. */
 static struct arbiter_slice *slice_of(struct arbiter *a, const struct unhooked *u)
 {
 	return *u->slice ? slices_find(a, u->slice) : NULL;
 }
 
-/* Reads the next part of its descriptors for a page that the book lost. True: it is registered again. */
+/* Searches the next part of the process's descriptors for a page whose record was lost. True: the process is
+ * registered again. */
 static bool find_lost_page(struct arbiter *a, struct unhooked *u)
 {
 	const struct arbiter_slice *s = slice_of(a, u);
@@ -124,7 +125,7 @@ static void record_unhooked_process(struct arbiter *a, const struct reading_gpu 
 		u->bytes[gpu] = p->bytes;
 }
 
-/* Looked at a second time, through a descriptor that no other process can take over. */
+/* Checks start time and slice again through a pidfd, so that no other process with this PID is killed. */
 static bool kill_unhooked_process(struct arbiter *a, const struct unhooked *u)
 {
 	CLEANUP(closep) int pidfd = (int)syscall(SYS_pidfd_open, u->pid, 0);
@@ -163,7 +164,7 @@ static void apply_unhooked_policy(struct arbiter *a, struct unhooked *u)
 	}
 }
 
-/* Those that the reading does not have any more, and what they used. */
+/* Applies the policy to processes that the reading lists, and removes the others. */
 static void remove_stale_unhooked(struct arbiter *a)
 {
 	struct unhooked **at = &a->unhooked;
@@ -198,7 +199,7 @@ static void charge_unhooked_bytes(struct arbiter *a)
 	}
 }
 
-/* GPUs that could not be read keep what they had. */
+/* GPUs that could not be read keep their figures. */
 static void forget_read_gpus(struct arbiter *a, const struct reading *r)
 {
 	for (struct unhooked *u = a->unhooked; u; u = u->next) {
@@ -213,7 +214,7 @@ static void forget_read_gpus(struct arbiter *a, const struct reading *r)
 	}
 }
 
-/* What is left of a GPU that could not be read keeps its process in the list. */
+/* A process with memory on a GPU that could not be read stays in the list. */
 static void retain_unread_gpus(struct arbiter *a)
 {
 	for (struct unhooked *u = a->unhooked; u; u = u->next) {
@@ -229,7 +230,7 @@ static void retain_unread_gpus(struct arbiter *a)
 	}
 }
 
-/* From now on it is known what processes past the libraries use there. */
+/* From now on the memory of unhooked processes is known on these GPUs. */
 static void record_read_gpus(struct arbiter *a, const struct reading *r)
 {
 	for (struct arbiter_slice *s = a->slices; s; s = s->next) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* What slice.json says of a slice's compute, passed on to the scheduler's thread (scheduler/scheduler.h) and to processes. */
+/* Passes the compute settings of slice.json on to the scheduler thread (scheduler/scheduler.h) and to processes. */
 #include "node/arbiter/internal.h"
 
 #include "node/arbiter/scheduler/scheduler.h"
@@ -51,8 +51,16 @@ static void stop_slice_sched(struct arbiter_slice *s)
 	struct scheduler *t = s->arbiter->sched;
 
 	log_info("slice takes no turns any more", LOG_STR("slice", s->id));
-	/* In this order: (1) who sees its connection end looks why; (2) who waits at a gate goes on, whether or not it
-	 * looks at its connection; (3) connections end; (4) the share. */
+	/*
+	 * In this order:
+	 *
+	 * 1. The arbiter publishes in the pages that there is no compute. A process that sees its connection end
+	 *    in step 3 reads there why.
+	 * 2. The scheduler thread opens the gates for good. A thread that waits at a gate goes on, even if its
+	 *    process does not watch its connection.
+	 * 3. The arbiter closes the connections.
+	 * 4. The scheduler thread ends the share.
+	 */
 	publish_slice_compute(s, SLICE_TURNS_NONE);
 	scheduler_slice_release(t, s->compute.sched_slice);
 	s->arbiter->slices_ops->stop_sched(s);
@@ -75,7 +83,7 @@ void compute_apply(struct arbiter_slice *s)
 			&c->error);
 	if (on != SLICE_TURNS_NONE)
 		record_compute_gpus(c, &s->def);
-	/* Said once for each reason. */
+	/* Logs each reason once. */
 	if (c->error.code != ERR_NONE && strcmp(said, c->error.msg) != 0)
 		log_error("slice goes without turns", LOG_STR("slice", s->id),
 			LOG_STR("reason", c->error.msg));

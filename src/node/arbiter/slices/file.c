@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The file being read, for messages. */
+/* The file that is read, for messages. */
 struct slice_file_reader {
 	const char *path;
 	struct error *err;
@@ -129,7 +129,7 @@ static int parse_slice_def_devices(const struct slice_file_reader *r, struct sli
 	return 0;
 }
 
-/* Of a GPU of the list: a number from 1 to @max; @def if it is absent. */
+/* A number from 1 to @max in a GPU's object; @def if absent. */
 static int read_share(const struct slice_file_reader *r, size_t i, const json_t *gpu,
 	const char *name, uint32_t max, uint32_t def, uint32_t *ret)
 {
@@ -198,7 +198,7 @@ static int parse_slice_def_gpus(const struct slice_file_reader *r, struct slice_
 	return 0;
 }
 
-/* *ret: it is the second of the two words. The first one where the key is absent. */
+/* *ret: whether the value is @second. An absent key means @first. */
 static int read_choice(const struct slice_file_reader *r, const json_t *top, const char *key,
 	const char *first, const char *second, bool *ret)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* slice.json (abi/slice-dir.h), read strictly. Thread: any. */
+/* A strict parser of slice.json (abi/slice-dir.h). Thread: any. */
 #include "abi/slice-wire.h"
 #include "lib/base/error.h"
 #include "lib/base/strv.h"
@@ -18,8 +18,8 @@ struct slice_def {
 	char resource[SLICE_DEF_RESOURCE_MAX];
 	struct strv devices;
 	bool stop_unhooked;
-	bool has_compute; /* there is "compute" */
-	bool mps;         /* and it is "mps" */
+	bool has_compute; /* "compute" is present */
+	bool mps;         /* "compute" is "mps" */
 	bool latency;     /* class is "latency" */
 	unsigned int n_gpus;
 	struct {
@@ -31,8 +31,8 @@ struct slice_def {
 };
 
 /*
- * Reads @text, which is the file @path of the slice @id (the directory's name). On success *ret is
- * to be released with slice_def_fini(); < 0 names the file, the key, what was expected and found.
+ * Parses @text, the file @path of the slice @id (the directory's name). After success, release *ret with
+ * slice_def_fini(). The error gives the file, the key, what was expected and what was found.
  */
 int slice_def_read(struct slice_def *ret, const char *path, const char *id, const char *text,
 	size_t len, struct error *err) MUST_USE;
@@ -41,5 +41,5 @@ void slice_def_fini(struct slice_def *d);
 /* 32 lower-case hex digits. */
 bool slice_id_valid(const char *id);
 
-/* "GPU-8-4-4-4-12" or "MIG-...", in any case. */
+/* "GPU-8-4-4-4-12" or "MIG-...", hex digits in any case. */
 bool slice_uuid_parse(const char *text, uint8_t *ret);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Slices that processes of an earlier arbiter were in, whose files are gone, or name other GPUs now. */
+/* Slices of an earlier arbiter's processes whose files are missing or name other GPUs now. */
 #include "node/arbiter/slices/slice.h"
 
 #include <string.h>
@@ -16,7 +16,7 @@ static bool has_gpus_of(const struct grants_slice *b, const struct grants_record
 	return true;
 }
 
-/* Limits of the file for those GPUs of the record that it has too. */
+/* Copies the file's limits of those GPUs that the record also has. */
 static void limits_for(const struct grants_slice *b, const struct grants_record *rec,
 	uint64_t *limits)
 {
@@ -47,7 +47,7 @@ struct grants_slice *slices_restore_slice(struct arbiter *a, const struct grants
 		return NULL;
 	b->removed = !s;
 	if (s) {
-		/* As if it had been told of the file after the processes. */
+		/* As if the file had come after the processes. */
 		struct error err = ERROR_INIT;
 
 		slice_attach_grants(s, b);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * One slice: its file put in force, its socket served. A look compares what is there with what is served.
- * A file that is wrong changes nothing but the slice's .refused.
+ * One slice: puts its file in force and serves its socket. A sync compares the directory with what is served. A
+ * malformed file changes only the slice's .refused.
  */
 #include "node/arbiter/slices/slice.h"
 
@@ -18,7 +18,7 @@
 
 void slice_refuse(struct arbiter_slice *s, const struct error *err)
 {
-	/* Said once for each reason. */
+	/* Logs each reason once. */
 	if (strcmp(s->refused.msg, err->msg) != 0)
 		log_warn(s->def.n_gpus ? "slice refused, keeping what was in force"
 				       : "slice refused",
@@ -42,7 +42,7 @@ void slice_save_refusals(struct arbiter_slice *s)
 	for (unsigned int i = 0; s->grants && i < s->grants->n_gpus; i++) {
 		uint64_t refused = grants_slice_refused(s->grants, i);
 
-		/* Where there is no room it is for this arbiter's life only. */
+		/* Without space for an account, the count lasts only as long as this arbiter. */
 		if (refused != s->refusals[i] &&
 			scheduler_store_refusals(s->arbiter->sched, s->id,
 				s->grants->gpus[i].uuid, refused))
@@ -138,7 +138,7 @@ static int read_def(struct arbiter_slice *s, const char *path, struct slice_def 
 	return slice_def_read(ret, path, s->id, buf_str(&b), b.len, err);
 }
 
-/* Reads the file if it is another one than before. */
+/* Reads the file if it has changed. */
 static void sync_slice_file(struct arbiter_slice *s, const char *path, const struct stat *st)
 {
 	struct error err = ERROR_INIT;
@@ -156,7 +156,7 @@ static void sync_slice_file(struct arbiter_slice *s, const char *path, const str
 		slice_refuse(s, &err);
 		slice_def_fini(&d);
 		memset(&s->file_stat, 0,
-			sizeof(s->file_stat)); /* it may do later: look again */
+			sizeof(s->file_stat)); /* may succeed later: read it again */
 		return;
 	}
 	error_clear(&s->refused);
@@ -209,7 +209,7 @@ void slice_stop_serving(struct arbiter_slice *s)
 		grants_slice_remove(&s->arbiter->grants, s->grants);
 }
 
-/* Of another directory under the same name from now on. Without a call it keeps what it has. */
+/* Another directory may have the name now. If it cannot be opened, .dir stays. */
 static void sync_slice_dir(struct arbiter_slice *s, const char *path)
 {
 	CLEANUP(closep) int fd = open(path, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -242,7 +242,8 @@ void slice_sync_dir(struct arbiter_slice *s)
 
 struct arbiter_slice *slice_free(struct arbiter_slice *s)
 {
-	/* There is one only where the program ends, which closes what waits there. */
+	/* Only when the program ends is a listener left. Its descriptor stays open for the exit to close, since
+	 * closing it would also close the connections in its queue. */
 	if (s->listener)
 		(void)fd_watch_release(s->listener);
 	s->events = slices_events_stop(s->events);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The directory of slices: which there are, and when they are looked at. Every event only marks "look
- * again", at one slice or at all of them. What a look does is slice.c's.
+ * The directory of slices: which slices there are, and when they are synced. An event only marks one slice or all
+ * slices for a sync. slice.c has the sync.
  */
 #include "node/arbiter/slices/slice.h"
 
@@ -15,7 +15,7 @@
 #include <errno.h>
 #include <string.h>
 
-/* ---- which there are -------------------------------------------------------------------------- */
+/* ---- the slices -------------------------------------------------------------------------------- */
 
 static struct arbiter_slice **get_slice_bucket(struct arbiter *a, const char *id)
 {
@@ -54,7 +54,7 @@ struct arbiter_slice *slices_of_process(struct arbiter *a, uint32_t pid)
 	return proc_nearest(a->o.procfs, pid, find_dir, a);
 }
 
-/* False: there is no room for it. */
+/* False: a limit is reached, or no memory. */
 static bool add_found_slice(struct arbiter *a, const char *id)
 {
 	struct arbiter_slice *s = slices_find(a, id);
@@ -90,7 +90,7 @@ static void remove_from_slice_bucket(struct arbiter *a, const struct arbiter_sli
 	*at = s->next_in_bucket;
 }
 
-/* Those whose directory is away, once nobody needs them. */
+/* Removes slices without a directory once they have no connection and no grants. */
 static void remove_gone_slices(struct arbiter *a)
 {
 	struct arbiter_slice **at = &a->slices;
@@ -110,7 +110,7 @@ static void remove_gone_slices(struct arbiter *a)
 		a->n_slices--;
 		(void)slice_free(s);
 	}
-	/* What they had of the limits may be others'. */
+	/* Other slices may use the shares that these slices had. */
 	if (a->n_slices < before)
 		compute_retry(a);
 }
@@ -139,7 +139,7 @@ bool slices_scan(struct arbiter *a)
 
 	watch_slices_dir(a);
 	dir = opendir(a->slices_dir);
-	/* A directory that cannot be read says nothing of its slices. */
+	/* A directory that cannot be read does not show which slices are gone. */
 	if (!dir && errno != ENOENT)
 		return false;
 	for (struct arbiter_slice *s = a->slices; s; s = s->next)
@@ -171,7 +171,7 @@ static void on_slices_settle_timer(uv_timer_t *t)
 
 	if (a->scan_needed) {
 		a->scan_needed = false;
-		(void)slices_scan(a); /* it comes again */
+		(void)slices_scan(a); /* is repeated */
 	}
 	for (struct arbiter_slice *s = a->slices; s; s = s->next) {
 		if (s->paused && s->listener) {
@@ -203,7 +203,7 @@ static void on_slices_fs_event(uv_fs_event_t *h, const char *name, int events, i
 
 	(void)name;
 	(void)events;
-	/* A watch that broke is made anew by the next scan. */
+	/* After an error of the watch, all slices are scanned. */
 	if (s && status == 0)
 		s->dirty = true;
 	else
@@ -241,7 +241,7 @@ uv_fs_event_t *slices_events_stop(uv_fs_event_t *h)
 	return NULL;
 }
 
-/* ---- start, stop, and a scan now and then ----------------------------------------------------- */
+/* ---- start, stop, periodic scan ----------------------------------------------------------------- */
 
 /* Whether a change could be missed until the next scan. */
 static bool has_unwatched_slice(const struct arbiter *a)
@@ -263,7 +263,7 @@ static void on_rescan(uv_timer_t *t)
 	struct arbiter *a = t->data;
 	bool all;
 
-	/* Whoever starts next begins another book, and the two would give out the memory twice. */
+	/* The next arbiter makes a new grants file, and two arbiters would grant the same memory twice. */
 	if (journal_is_replaced(&a->journal)) {
 		log_error(
 			"the run directory was taken away, ending for an arbiter with a new one",
@@ -284,7 +284,7 @@ int arbiter_slices_start(struct arbiter *a, const struct arbiter_slices_ops *ops
 	struct error *err)
 {
 	a->slices_ops = ops;
-	/* First, as arbiter_slices_stop() closes them. */
+	/* First, because arbiter_slices_stop() closes them. */
 	(void)uv_timer_init(a->loop, &a->rescan);
 	(void)uv_timer_init(a->loop, &a->settle);
 	a->rescan.data = a->settle.data = a;
@@ -294,7 +294,7 @@ int arbiter_slices_start(struct arbiter *a, const struct arbiter_slices_ops *ops
 		dir_make(a->o.state_dir, 0755, err) < 0 ||
 		dir_make_exact(a->slices_dir, SLICES_DIR_MODE, err) < 0)
 		return -1;
-	(void)slices_scan(a); /* it comes again */
+	(void)slices_scan(a); /* is repeated */
 	(void)uv_timer_start(&a->rescan, on_rescan,
 		has_unwatched_slice(a) ? RESCAN_BLIND_MS : RESCAN_MS, 0);
 	return 0;
