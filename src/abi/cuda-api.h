@@ -2,12 +2,12 @@
 #pragma once
 
 /*
- * The part of the CUDA driver's binary interface that we hook, call or simulate: numbers, memory
- * layouts and types of 64-bit little-endian Linux (CUDA 13.0; what older ones have is the same). No vendor
- * header is needed to build. Names are the ABI's; enums are unsigned int: the same ABI, no casts.
- * cuda-layout.h pins sizes and offsets, against the vendor's cuda.h too where that is installed.
+ * The part of the CUDA driver's binary interface that gpuslice hooks, calls or simulates: numbers, memory
+ * layouts and types of 64-bit little-endian Linux (CUDA 13.0; the parts that older versions have are the same).
+ * The build needs no vendor header. Names are those of the ABI. Enums are unsigned int: the same ABI, no casts.
+ * cuda-layout.h pins sizes and offsets, also against the vendor's cuda.h where that is installed.
  *
- * Handles are opaque. A struct that is only named here has no member that we look at.
+ * Handles are opaque. A struct that is only named here has no member that gpuslice reads.
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -212,7 +212,7 @@ typedef struct CUipcEventHandle_st {
 	char reserved[64];
 } CUipcEventHandle;
 
-/* Where memory lies. */
+/* Location of memory. */
 enum {
 	CU_MEM_LOCATION_TYPE_INVALID = 0,
 	CU_MEM_LOCATION_TYPE_DEVICE = 1,
@@ -246,7 +246,7 @@ typedef struct CUmemAllocationProp_st {
 
 enum { CU_MEM_OPERATION_TYPE_MAP = 1, CU_MEM_OPERATION_TYPE_UNMAP = 2 };
 
-/* Of a sparse array. */
+/* One mapping of a sparse array. */
 struct CUarrayMapInfo {
 	unsigned int resourceType;
 	void *resource;
@@ -262,7 +262,7 @@ typedef struct CUmemPoolProps_st {
 	unsigned int allocType, handleTypes;
 	CUmemLocation location;
 	void *win32SecurityAttributes;
-	size_t maxSize; /* 0: what the driver thinks best */
+	size_t maxSize; /* 0: the driver's choice */
 	unsigned short usage;
 	unsigned char reserved[54];
 } CUmemPoolProps;
@@ -276,7 +276,7 @@ typedef struct CUmemPoolPtrExportData_st {
 	unsigned char reserved[64];
 } CUmemPoolPtrExportData;
 
-/* Of a pool; all but the first three are uint64_t, bytes. */
+/* Attributes of a pool. The first three are int, the others uint64_t in bytes. */
 enum {
 	CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES = 1,
 	CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC = 2,
@@ -316,7 +316,7 @@ enum {
 	CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT = 2,
 };
 
-/* Bytes of one channel of an array, by format number (others: block formats). */
+/* Size of an array, and the number of its channels' format (some are block formats). */
 typedef struct CUDA_ARRAY_DESCRIPTOR_st {
 	size_t Width, Height;
 	unsigned int Format, NumChannels;
@@ -505,12 +505,12 @@ enum {
 	CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT = 7,
 };
 
-typedef struct CUlaunchAttribute_st { /* CUlaunchConfig.attrs: an array of them */
+typedef struct CUlaunchAttribute_st { /* an element of CUlaunchConfig.attrs */
 	unsigned int id;
 	char pad[4];
 	union {
 		char bytes[64];
-		int number; /* of those whose value is one */
+		int number; /* for attributes whose value is an int */
 	} value;
 } CUlaunchAttribute;
 
@@ -611,7 +611,7 @@ typedef struct CUDA_EXTERNAL_MEMORY_BUFFER_DESC_st {
 	unsigned int reserved[16];
 } CUDA_EXTERNAL_MEMORY_BUFFER_DESC;
 
-/* Of a device: those that we ask for. */
+/* Attributes of a device that gpuslice reads. */
 enum {
 	CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT = 16,
 	CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR = 39,
@@ -620,7 +620,7 @@ enum {
 	CU_DEVICE_ATTRIBUTE_MPS_ENABLED = 133,
 };
 
-/* Of a pointer. */
+/* Attributes of a pointer. */
 enum {
 	CU_POINTER_ATTRIBUTE_CONTEXT = 1,
 	CU_POINTER_ATTRIBUTE_MEMORY_TYPE = 2,

@@ -2,12 +2,12 @@
 #pragma once
 
 /*
- * The functions that libcuda.so.1 exports (driver 580.159.04, CUDA 13.0) with the types of their
- * parameters, all returning CUresult: a table, X(name, parameters in parentheses). Those for
- * graphics, video and debuggers are not in it. Enums are unsigned int, as in cuda-api.h.
+ * The functions that libcuda.so.1 exports (driver 580.159.04, CUDA 13.0), with the types of their parameters.
+ * The table has the form X(name, parameters in parentheses). All functions return CUresult. Functions for
+ * graphics, video and debuggers are not included. Enums are unsigned int, as in cuda-api.h.
  *
- * Suffixes: _v2 to _v4 for a changed interface; _ptsz and _ptds where stream 0 is the calling
- * thread's own (with a stream argument, without).
+ * Suffixes: _v2 to _v4 for a changed interface; _ptsz and _ptds where stream 0 is the calling thread's own (with
+ * a stream argument, without).
  */
 #include "abi/cuda-api.h"
 

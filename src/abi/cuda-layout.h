@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * The CUDA driver's ABI as numbers: sizes, offsets and constants as we know them, compared with
- * cuda-api.h at compile time and with the vendor's header where that is installed
- * (test/unit/abi). Types, members and constants have the same names in both.
+ * The CUDA driver's ABI as numbers: known sizes, offsets and constants. test/unit/abi compares them with
+ * cuda-api.h at compile time, and with the vendor's header where that is installed. Types, members and constants
+ * have the same names in both.
  */
 
 /* clang-format off */

@@ -2,18 +2,18 @@
 #pragma once
 
 /*
- * The part of NVML's binary interface that we call and that our simulator offers: numbers, memory
- * layouts and function types of 64-bit little-endian Linux. No vendor header is needed to build.
+ * The part of NVML's binary interface that gpuslice calls and that its simulator offers: numbers, memory layouts
+ * and function types of 64-bit little-endian Linux. The build needs no vendor header.
  *
- * Names are those of the ABI, so that a reader finds them in the vendor's documentation; the text
- * is ours. Every size and offset is pinned by nvml-layout.h, which test-nvml-api compiles against
- * this file and, where it is installed, against the vendor's nvml.h.
+ * Names are those of the ABI, so that a reader finds them in the vendor's documentation; the text is original.
+ * test/unit/io/nvml/nvml-layout.h pins every size and offset. test-nvml-api compiles it against this file and,
+ * where it is installed, against the vendor's nvml.h.
  *
- * What to know before calling:
+ * Rules for callers:
  * - Handles are opaque and pointer-sized. MIG devices are nvmlDevice_t as well.
- * - A struct whose first member is `version` wants NVML_STRUCT_VERSION() there before each call.
+ * - A struct whose first member is `version` needs NVML_STRUCT_VERSION() there before each call.
  * - Parameters that the vendor declares as enums are unsigned int here: the same ABI, no casts.
- * Thread: NVML is thread-safe; calls on a sick GPU may block for seconds or for ever.
+ * Thread: NVML is thread-safe; calls on a sick GPU may block for seconds or forever.
  */
 #include <stdint.h>
 
@@ -21,7 +21,7 @@
 
 /* Results. */
 
-/* name, number, text of nvmlErrorString(); any other number reads "Unknown Error". */
+/* name, number, text of nvmlErrorString(); other numbers have "Unknown Error". */
 #define NVML_RESULTS(X)                                                                  \
 	X(NVML_SUCCESS, 0, "Success")                                                    \
 	X(NVML_ERROR_UNINITIALIZED, 1, "Uninitialized")                                  \
@@ -64,7 +64,7 @@ typedef enum nvmlReturn_enum { NVML_RESULTS(NVML_RESULT_ENUM_) } nvmlReturn_t;
 
 /* Constants. */
 
-/* Buffers that are always long enough, with the closing NUL. */
+/* Sizes of buffers that are always sufficient, with the NUL. */
 #define NVML_DEVICE_UUID_BUFFER_SIZE            80
 #define NVML_DEVICE_UUID_V2_BUFFER_SIZE         96
 #define NVML_DEVICE_NAME_BUFFER_SIZE            64
@@ -80,8 +80,8 @@ typedef enum nvmlReturn_enum { NVML_RESULTS(NVML_RESULT_ENUM_) } nvmlReturn_t;
 #define NVML_GPU_FABRIC_UUID_LEN                16
 #define NVML_NVLINK_MAX_LINKS                   36
 
-#define NVML_VALUE_NOT_AVAILABLE UINT64_C(0xFFFFFFFFFFFFFFFF) /* memory of a process, unknown */
-#define NVML_NO_INSTANCE         UINT32_C(0xFFFFFFFF)         /* gi and ci where MIG is off */
+#define NVML_VALUE_NOT_AVAILABLE UINT64_C(0xFFFFFFFFFFFFFFFF) /* memory of a process: unknown */
+#define NVML_NO_INSTANCE         UINT32_C(0xFFFFFFFF)         /* gi and ci while MIG is off */
 
 enum {
 	NVML_FEATURE_DISABLED = 0,
@@ -200,7 +200,7 @@ enum {
 	NVML_DEVICE_ARCH_BLACKWELL = 10,
 };
 
-/* Bits of the "why are the clocks not higher" mask. */
+/* Bits of the mask of reasons for reduced clocks. */
 #define NVML_CLOCKS_REASON_GPU_IDLE            UINT64_C(0x001)
 #define NVML_CLOCKS_REASON_APPLICATIONS_CLOCKS UINT64_C(0x002)
 #define NVML_CLOCKS_REASON_SW_POWER_CAP        UINT64_C(0x004)
@@ -227,7 +227,7 @@ enum {
 #define NVML_EVENT_GPU_UNAVAILABLE    UINT64_C(0x4000)
 #define NVML_EVENT_RECOVERY_ACTION    UINT64_C(0x8000)
 
-/* Field ids for nvmlDeviceGetFieldValues(); unit and type stand in the right column. */
+/* Field ids for nvmlDeviceGetFieldValues(), with unit and type. */
 enum {
 	NVML_FI_DEV_ECC_CURRENT = 1,
 	NVML_FI_DEV_ECC_PENDING = 2,
@@ -311,7 +311,7 @@ typedef struct nvmlComputeInstance_st *nvmlComputeInstance_t;
 typedef struct nvmlEventSet_st *nvmlEventSet_t;
 typedef struct nvmlGpmSample_st *nvmlGpmSample_t;
 
-/* The word that goes into `version`. */
+/* The value of the member `version`. */
 #define NVML_STRUCT_VERSION(type, v) ((unsigned int)(sizeof(type) | ((unsigned int)(v) << 24)))
 
 typedef struct nvmlPciInfo_st {
@@ -330,7 +330,7 @@ typedef struct nvmlPciInfoExt_v1_st {
 
 typedef struct nvmlMemory_st {
 	unsigned long long total, free,
-		used; /* bytes; used includes what the driver reserves */
+		used; /* bytes; used includes the driver's reserved memory */
 } nvmlMemory_t;
 
 typedef struct nvmlMemory_v2_st {
@@ -466,7 +466,7 @@ typedef union nvmlValue_un {
 typedef struct nvmlFieldValue_st {
 	unsigned int fieldId, scopeId;
 	long long timestamp;   /* us since 1970 */
-	long long latencyUsec; /* how long the driver took */
+	long long latencyUsec; /* duration of the driver's query */
 	unsigned int valueType;
 	nvmlReturn_t nvmlReturn; /* of this field alone */
 	nvmlValue_t value;
@@ -499,8 +499,9 @@ typedef struct nvmlGpmMetric_st {
 } nvmlGpmMetric_t;
 
 /*
- * The vendor's array has 98, 210 or 333 entries by header edition, and driver 580 refuses numMetrics
- * above 210. Callers ask for little at a time, so ours is short; the callee reads numMetrics.
+ * The vendor's array has 98, 210 or 333 entries, depending on the edition of the header. Driver 580 refuses
+ * numMetrics above 210. Callers request few metrics at a time, so this array is short; the callee reads
+ * numMetrics.
  */
 #define NVML_GPM_METRICS_PER_CALL 32
 

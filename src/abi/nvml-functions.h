@@ -2,10 +2,9 @@
 #pragma once
 
 /*
- * The functions that our programs look up in libnvidia-ml.so.1, as one list: symbol and parameters,
- * newest generation of each. All return nvmlReturn_t, but for nvmlErrorString(). None may be taken
- * for granted: an older driver lacks some, and a caller then acts as on NOT_SUPPORTED.
- * Included by abi/nvml-api.h, which has the types.
+ * The functions that the programs of gpuslice look up in libnvidia-ml.so.1: symbol and parameters, the newest
+ * generation of each. All return nvmlReturn_t, except nvmlErrorString(). An older driver may lack any of them; the
+ * caller then acts as on NOT_SUPPORTED. abi/nvml-api.h has the types and includes this header.
  *
  *	#define X(name, params) nvmlReturn_t(*name) params;
  *	struct nvml_table { NVML_FUNCTIONS(X) const char *(*nvmlErrorString)(nvmlReturn_t); };
@@ -189,9 +188,8 @@
 	X(nvmlComputeInstanceGetInfo_v2, (nvmlComputeInstance_t ci, nvmlComputeInstanceInfo_t *info))
 
 /*
- * Older symbols with the same parameters and meaning, to try when the newest is missing. What is
- * not here has no usable predecessor (the v1 process lists have another entry size: see
- * nvmlProcessInfo_v1_t).
+ * Older symbols with the same parameters and meaning, for a driver that lacks the newest. A function that is not
+ * listed here has no usable predecessor (the v1 process lists have another entry size: see nvmlProcessInfo_v1_t).
  */
 #define NVML_FALLBACKS(X)                                                                          \
 	X(nvmlInit_v2, nvmlInit)                                                                   \

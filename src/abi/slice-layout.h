@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * Where everything lies in what processes of other builds read: the page and the packets. A line
- * here that has to change means another SLICE_PAGE_VERSION or SLICE_WIRE_VERSION. Include it in one
- * file of each program or library that has one end.
+ * Offsets and sizes of what processes of other builds read: the pages and the packets. A change of any line here
+ * requires another SLICE_PAGE_VERSION, TURN_PAGE_VERSION or SLICE_WIRE_VERSION. Each program or library at one
+ * end of the protocol includes this header in one file.
  */
 #include "abi/slice-wire.h"
 #include "abi/turn-page.h"

@@ -2,21 +2,21 @@
 #pragma once
 
 /*
- * What a process of a slice and the arbiter say to each other: packets of one struct each over the
- * slice's own SOCK_SEQPACKET socket (abi/slice-dir.h). Which slice it is about is which socket it is;
- * who the process is, the kernel says (SO_PEERCRED). Every packet begins with struct slice_head.
- * Requests are answered in order, one answer each. Fixed widths, no pointers, zero where unused; at
- * most SLICE_PACKET_MAX bytes. A packet that is none of these ends the connection.
+ * The protocol between a process of a slice and the arbiter: packets of one struct each on the slice's own
+ * SOCK_SEQPACKET socket (abi/slice-dir.h). The socket determines the slice; the kernel identifies the process
+ * (SO_PEERCRED). Every packet begins with struct slice_head. The arbiter answers requests in order, each with
+ * one answer; SLICE_STATE has none. Fixed widths, no pointers, unused members are zero, at most SLICE_PACKET_MAX
+ * bytes. After any other packet the arbiter closes the connection.
  *
- * A connection that ends means nothing for memory: what was granted stays until the process is gone
- * (pidfd), or until it registers again and tells what it has.
+ * The end of a connection does not change grants. A process keeps what it was granted until it is gone (pidfd),
+ * or until it registers again and sends its page.
  */
 #include "abi/slice-page.h"
 
 #define SLICE_WIRE_VERSION 1
 #define SLICE_PACKET_MAX   4096
-#define SLICE_NAME_MAX     32 /* of a process, as in /proc/PID/comm, with its end */
-#define SLICE_ID_MAX       40 /* of a slice, with its end */
+#define SLICE_NAME_MAX     32 /* of a process, as in /proc/PID/comm, with the NUL */
+#define SLICE_ID_MAX       40 /* of a slice, with the NUL */
 #define SLICE_REASON_MAX   160
 
 enum slice_op {
@@ -33,24 +33,26 @@ enum slice_op {
 
 struct slice_head {
 	uint32_t op;  /* enum slice_op */
-	uint32_t tag; /* of the request, repeated in its answer */
+	uint32_t tag; /* of the request; its answer repeats it */
 };
 
 /*
- * First on every connection. With SLICE_HELLO_MEMORY the answer carries a page (SCM_RIGHTS); without
- * it the process only looks (nvidia-smi). Registering anew after the arbiter was away
- * (SLICE_HELLO_AGAIN), the process sends its page along and goes on with it: the same memory, the
- * same words. What it was granted the arbiter knows from its own book, or, if that is lost, believes
- * the page.
+ * The first packet on every connection. With SLICE_HELLO_MEMORY the answer carries a page (SCM_RIGHTS). Without
+ * it the process only reads figures (nvidia-smi).
+ *
+ * To register again after the arbiter was down, the process sets SLICE_HELLO_AGAIN, sends its page along and
+ * continues with the same memory. The arbiter knows from its own grants what the process was granted. If those
+ * are lost, the arbiter uses the figures in the page.
  */
 #define SLICE_HELLO_MEMORY UINT32_C(1)
 #define SLICE_HELLO_AGAIN  UINT32_C(2)
 /*
- * A connection for turns, beside that for memory: the answer carries a page of abi/turn-page.h instead,
- * and after it only SLICE_STATE comes, which is never answered: what the arbiter has to say is in the
- * page. The process has its seats on the GPUs for as long as this connection is there (and no longer
- * than it lives): until then it is waited for, after that nothing of it counts. With SLICE_HELLO_AGAIN
- * the page that it has is sent along and kept. SLICE_REFUSED: this slice has no turns.
+ * A connection for quanta, beside the one for memory. The answer carries a page of abi/turn-page.h instead.
+ * After it the process sends only SLICE_STATE, which the arbiter never answers: it writes to the page instead.
+ * With SLICE_HELLO_AGAIN the process sends its page along and keeps it. SLICE_REFUSED: this slice has no quanta.
+ *
+ * The process has its clients on the GPUs while this connection exists, and no longer than the process lives.
+ * Until then the arbiter takes their work into account. When the connection ends, none of it counts any more.
  */
 #define SLICE_HELLO_TURNS UINT32_C(4)
 
@@ -58,20 +60,20 @@ struct slice_hello {
 	struct slice_head head;
 	uint32_t version; /* SLICE_WIRE_VERSION */
 	uint32_t flags;
-	uint32_t pid; /* as the process knows itself */
-	/* With SLICE_HELLO_AGAIN: the tag of a SLICE_WANT whose answer never came, else 0. If it was
-	 * granted all the same, the bytes become credit. So a tag is not 0, and not that of the last one. */
+	uint32_t pid; /* in the process's own PID namespace */
+	/* With SLICE_HELLO_AGAIN: the tag of a SLICE_WANT whose answer did not arrive, else 0. If the arbiter
+	 * granted those bytes, they become credit. So a tag is never 0, and differs from the one before. */
 	uint32_t unanswered;
 	char name[SLICE_NAME_MAX];
 };
 
 enum slice_status {
 	SLICE_OK = 0,
-	SLICE_NO_ROOM,     /* the limit is reached */
-	SLICE_BAD_VERSION, /* this arbiter does not speak it */
-	SLICE_GONE,        /* there is no such slice any more */
+	SLICE_NO_ROOM,     /* the slice's limit is reached */
+	SLICE_BAD_VERSION, /* the arbiter does not support it */
+	SLICE_GONE,        /* the slice no longer exists */
 	SLICE_TOO_MANY,    /* processes, in this slice or on this node */
-	SLICE_REFUSED,     /* .reason says why */
+	SLICE_REFUSED,     /* .reason has the cause */
 };
 
 struct slice_welcome {
@@ -87,9 +89,9 @@ struct slice_welcome {
 };
 
 /*
- * @bytes more, which its credit does not hold. Granted, they belong to the one who asked: they are
- * in .granted and not in .credit, as if taken from it. The arbiter may put more into the credit
- * besides, so that the next ones need not ask.
+ * A request for @bytes that the credit of the process does not hold. Granted bytes belong to the requesting
+ * thread: they are part of .granted but not of .credit, as if taken from it. The arbiter may add more to the
+ * credit, so that the next allocations need no request.
  */
 struct slice_want {
 	struct slice_head head;
@@ -99,14 +101,13 @@ struct slice_want {
 
 struct slice_grant {
 	struct slice_head head;
-	uint32_t
-		status; /* SLICE_OK, or SLICE_NO_ROOM: not even with all unused credit of the slice */
+	uint32_t status; /* SLICE_OK; SLICE_NO_ROOM: even all unused credit is too little */
 	uint32_t unused;
 	uint64_t free_bytes; /* of the slice on that GPU, now */
 };
 
-/* The slice as it is now. Entries of processes (below) from number @first on, in the order of their
- * registration. */
+/* Request for the slice's present figures. The answer lists processes (below) in the order of their registration,
+ * from number @first on. */
 struct slice_view {
 	struct slice_head head;
 	uint32_t first, unused;
@@ -117,22 +118,22 @@ struct slice_view {
 struct slice_viewed {
 	struct slice_head head;
 	uint32_t gpu_count;
-	uint32_t process_count; /* entries of all; those below are the ones from .first on */
+	uint32_t process_count; /* of all entries; the answer has those from .first on */
 	uint32_t here, unused;
 	struct {
 		uint64_t limit, used, peak;
 	} gpus[SLICE_GPUS_MAX];
-	struct { /* one for each GPU that a process uses; all its registrations together */
+	struct { /* one for each process and GPU that it uses; sum of its registrations */
 		uint32_t pid;      /* in the process's own PID namespace */
-		uint32_t host_pid; /* as the driver knows it */
+		uint32_t host_pid; /* in the node's, as the driver knows it */
 		uint32_t gpu, unused;
 		uint64_t used;
 	} processes[SLICE_VIEW_PROCESSES];
 };
 
 /*
- * The process did something whose memory no hook can know beforehand (a context, a module): look at
- * what the driver says of it soon. Answered at once.
+ * The process did something whose memory no hook can know in advance (a context, a module). The arbiter answers at
+ * once and soon compares with NVML's figures.
  */
 struct slice_compare {
 	struct slice_head head;
@@ -144,24 +145,28 @@ struct slice_compared {
 };
 
 /*
- * Where a process stands on a GPU, all of it each time. It counts only if @generation is the gate's
- * present one: one that crosses a change of the gate is lost, so after each change that a process sees
- * while it has work in flight or wants some it says anew where it stands. What the arbiter takes for
- * granted after a change: whoever wanted has work in flight and wants no more, if the gate opened; all
- * else is as it was.
+ * The complete state of a process on one GPU.
  *
- * Parked is what is in flight of a process of which nothing gets on while a stream of it stands at something
- * that another thread, or another process, is to do: it may be a thread that stands at this gate.
- * Behind a closed gate it takes no time of the GPU, so such a process is not busy; it wants as any other.
- * Where the gate is not closed what is in flight is never parked.
+ *	1. The process reads the gate's generation and its own state, and sends both.
+ *	2. The arbiter ignores the packet if the gate changed since: @generation is not the gate's present one.
+ *	3. After each change of the gate that a process sees, it reports again if it has work in flight or wants
+ *	   some.
+ *
+ * When a gate opens, the arbiter assumes that a process that wanted the GPU has work in flight and wants no
+ * more. Otherwise a change of the gate leaves the state as it was.
+ *
+ * Blocked work is work in flight that makes no progress while a stream of the process waits for an action of
+ * another thread or process. That thread may be waiting at this gate. Behind a closed gate, blocked work takes
+ * no GPU time, so the process is not busy; it wants the GPU like any other. While the gate is not closed, no
+ * work counts as blocked.
  */
 struct slice_state {
 	struct slice_head head;
 	uint32_t gpu;        /* place in the page */
 	uint32_t generation; /* the gate's, in units of TURN_GENERATION */
-	uint32_t busy;       /* 1: has work in flight that is not parked */
-	uint32_t wants;      /* 1: stands before the closed gate with more */
-	uint64_t idle_ns;    /* not .busy: since so long */
+	uint32_t busy;       /* 1: has work in flight that is not blocked */
+	uint32_t wants;      /* 1: threads wait at the closed gate with more */
+	uint64_t idle_ns;    /* unless .busy: how long it has been idle */
 };
 
 _Static_assert(sizeof(struct slice_viewed) <= SLICE_PACKET_MAX, "a view fits into a packet");

@@ -2,10 +2,12 @@
 #pragma once
 
 /*
- * System calls, a lock and a clock for guests in somebody's process. The calls go by syscall(): the
- * wrappers of libc can be cancelled (pthread_cancel) while they hold our lock, can be replaced by
- * other preloaded libraries, and some have versions that an old libc lacks (fstat, fcntl64).
- * All restart after EINTR. Thread: any.
+ * System calls, a lock and a clock for the interception libraries, which are guests in a process of a program. The
+ * functions use syscall() instead of the wrappers of libc, for three reasons:
+ *	- a wrapper can be cancelled (pthread_cancel) while the calling thread holds a lock of the library;
+ *	- other preloaded libraries can replace a wrapper;
+ *	- an old libc lacks some versions of wrappers (fstat, fcntl64).
+ * The calls that can wait are repeated after EINTR. Thread: any.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -20,7 +22,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* 0: free, 1: held, 2: held and waited for. Zeroed memory is a free lock. Not recursive. */
+/* 0: free, 1: held, 2: held, and threads may wait. Zeroed memory is a free lock. Not recursive. */
 struct sys_lock {
 	_Atomic uint32_t word;
 };
@@ -42,7 +44,7 @@ static inline void sys_lock(struct sys_lock *l)
 	}
 }
 
-/* False: somebody has it. */
+/* False: another thread holds the lock. Does not block. */
 static inline bool sys_trylock(struct sys_lock *l)
 {
 	uint32_t was = 0;
@@ -69,7 +71,7 @@ static inline int64_t sys_now(void)
 	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
-/* Nanoseconds of it. */
+/* Nanoseconds of the monotonic clock. */
 static inline uint64_t sys_now_ns(void)
 {
 	struct timespec t;
@@ -78,8 +80,8 @@ static inline uint64_t sys_now_ns(void)
 	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
 }
 
-/* Sleeps while *word is @value, until somebody wakes it or @ns are over; UINT64_MAX: no end. May wake for
- * nothing. @shared: the word lies in memory that another process has too. */
+/* Sleeps while *word is @value, until another thread wakes this one or @ns have passed (UINT64_MAX: no end). May
+ * return early. @shared: another process maps the memory of the word too. */
 static inline void sys_futex_wait(_Atomic uint32_t *word, uint32_t value, uint64_t ns,
 	bool shared)
 {
@@ -90,20 +92,20 @@ static inline void sys_futex_wait(_Atomic uint32_t *word, uint32_t value, uint64
 		ns == UINT64_MAX ? NULL : &t, NULL, 0);
 }
 
-/* So many of those who sleep there, within the process. */
+/* Wakes up to @n threads of this process that sleep on @word. */
 static inline void sys_futex_wake_some(_Atomic uint32_t *word, int n)
 {
 	(void)syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, n, NULL, NULL, 0);
 }
 
-/* All who sleep there. */
+/* Wakes all threads that sleep on @word. @shared: as in sys_futex_wait(). */
 static inline void sys_futex_wake(_Atomic uint32_t *word, bool shared)
 {
 	(void)syscall(SYS_futex, word, shared ? FUTEX_WAKE : FUTEX_WAKE_PRIVATE, INT32_MAX,
 		NULL, NULL, 0);
 }
 
-/* Until one of @events comes on @fd (< 0: only sleeps) or the clock shows @deadline. False: it does. */
+/* Waits until @fd has one of @events (@fd < 0: only sleeps) or sys_now() reaches @deadline. False: the deadline. */
 static inline bool sys_wait(int fd, short events, int64_t deadline)
 {
 	struct pollfd p = { .fd = fd, .events = events };
@@ -123,7 +125,7 @@ static inline bool sys_wait(int fd, short events, int64_t deadline)
 
 static inline int sys_close(int fd)
 {
-	return (int)syscall(SYS_close, fd); /* after EINTR it is closed all the same */
+	return (int)syscall(SYS_close, fd); /* after EINTR the descriptor is closed too */
 }
 
 static inline int sys_open(const char *path, int flags)
@@ -151,7 +153,7 @@ static inline int sys_fstat(int fd, struct stat *ret)
 	return (int)syscall(SYS_fstat, fd, ret);
 }
 
-/* On a socket that does not block. 0, or -1; EAGAIN: the other end's queue is full. */
+/* For a nonblocking socket. 0 or -1; EAGAIN: the queue of the listening socket is full. */
 static inline int sys_connect(int fd, const void *address, uint32_t len)
 {
 	long r;
@@ -162,7 +164,7 @@ static inline int sys_connect(int fd, const void *address, uint32_t len)
 	return (int)r;
 }
 
-/* On a socket that does not block, until the deadline (ETIMEDOUT). */
+/* For a nonblocking socket. Waits until @deadline at most (ETIMEDOUT). */
 static inline ssize_t sys_sendmsg(int fd, const struct msghdr *m, int64_t deadline)
 {
 	for (;;) {

@@ -8,27 +8,27 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#define RETRY_MS       300 /* for each later try, while the arbiter cannot be reached */
-#define BACK_OFF_MS    100 /* between two such tries, doubled up to the most */
+#define RETRY_MS       300 /* length of each later try, while the arbiter is unavailable */
+#define BACK_OFF_MS    100 /* between two such tries, doubled up to BACK_OFF_MAX */
 #define BACK_OFF_MAX   5000
 #define COMPARE_MS     1000
-#define PAUSE_MS       2 /* between two connects of one try, doubled up to the most */
+#define PAUSE_MS       2 /* between two connects of one try, doubled up to PAUSE_MAX */
 #define PAUSE_MAX      100
-#define EXCHANGE_TRIES 3 /* of one request, if the other end goes away each time */
+#define EXCHANGE_TRIES 3 /* of one request, if the arbiter closes the connection each time */
 
 struct slice_link {
-	_Atomic uint32_t state;   /* 0: not looked yet; else enum link_state + 1 */
-	_Atomic int64_t next_try; /* LINK_DOWN: not before this, on sys_now()'s clock */
-	_Atomic(struct slice_page *) page; /* set once; stays when the arbiter goes */
+	_Atomic uint32_t state;   /* 0: not opened yet; else enum link_state + 1 */
+	_Atomic int64_t next_try; /* LINK_DOWN: earliest next try, on sys_now()'s clock */
+	_Atomic(struct slice_page *) page; /* set once; stays when the arbiter is down */
 	struct slice_welcome
-		welcome; /* written before .state first says LINK_UP, then never again */
+		welcome; /* written before .state first becomes LINK_UP, never after */
 
-	struct sys_lock lock; /* guards what follows, and the conversation on the socket */
+	struct sys_lock lock; /* guards the members below and the packets on the socket */
 	bool have_welcome, memory;
 	struct own_fd socket, page_fd;
 	uint32_t tag;
 	uint32_t
-		unanswered; /* of a SLICE_WANT that may have been granted all the same; 0: none */
+		unanswered; /* tag of a SLICE_WANT without answer, which may have been granted; 0: none */
 	int back_off;
 	char dir[SOCKET_DIR_MAX];
 };
@@ -36,7 +36,8 @@ struct slice_link {
 static _Atomic(void *) root;
 _Atomic bool link_off;
 
-/* The parent's descriptors, which its child has open but knows of only by this. */
+/* The parent's descriptors. A child has them open, but its struct slice_link is wiped. The child closes
+ * them by this copy. */
 static struct own_fd inherited[2];
 
 static struct slice_link *link_get(void)
@@ -46,7 +47,7 @@ static struct slice_link *link_get(void)
 	return l;
 }
 
-/* Maps the page that came. NULL: it is none of ours. */
+/* Maps the page that the arbiter sent. NULL: not a valid page. */
 static struct slice_page *map_slice_page(int fd)
 {
 	struct slice_page *p = socket_map_page(fd, SLICE_PAGE_BYTES);
@@ -61,7 +62,7 @@ static struct slice_page *map_slice_page(int fd)
 
 enum link_attempt { LINK_ATTEMPT_DONE, LINK_ATTEMPT_RETRY, LINK_ATTEMPT_REFUSED };
 
-/* What the answer to a hello makes of the link. @page_fd: -1, or taken over. */
+/* Applies the answer to a hello. @page_fd: -1, or the function takes it over. */
 static enum link_attempt apply_link_welcome(struct slice_link *l, struct slice_welcome *w,
 	bool again, int page_fd)
 {
@@ -100,13 +101,13 @@ static enum link_attempt apply_link_welcome(struct slice_link *l, struct slice_w
 	return LINK_ATTEMPT_DONE;
 }
 
-/* Never 0, which means none. */
+/* Never 0, which means no tag. */
 static uint32_t next_tag(struct slice_link *l)
 {
 	return ++l->tag ? l->tag : ++l->tag;
 }
 
-/* Connects and registers, once. The lock is held. */
+/* Connects and registers, one time. The caller holds the lock. */
 static enum link_attempt register_link_once(struct slice_link *l, int64_t deadline)
 {
 	bool again = atomic_load_explicit(&l->page, memory_order_relaxed) != NULL;
@@ -117,7 +118,7 @@ static enum link_attempt register_link_once(struct slice_link *l, int64_t deadli
 	int fd, page_fd = -1;
 
 	if (again && !own_fd_is(&l->page_fd))
-		return LINK_ATTEMPT_REFUSED; /* somebody closed it: the page is for this arbiter's life only */
+		return LINK_ATTEMPT_REFUSED; /* the program closed it: the process cannot send its page again */
 	fd = socket_connect(l->dir);
 	if (fd < 0)
 		return LINK_ATTEMPT_RETRY;
@@ -152,7 +153,7 @@ static void set_link_down(struct slice_link *l)
 	set_link_state(l, LINK_DOWN);
 }
 
-/* Registers, trying until the deadline. The lock is held. */
+/* Tries to register until the deadline. The caller holds the lock. */
 static bool register_until_deadline(struct slice_link *l, int64_t deadline)
 {
 	for (int64_t pause = PAUSE_MS;; pause = 2 * pause < PAUSE_MAX ? 2 * pause : PAUSE_MAX) {
@@ -176,7 +177,7 @@ static bool register_until_deadline(struct slice_link *l, int64_t deadline)
 	return false;
 }
 
-/* Until when a try that begins now may last; < 0: too early for one. */
+/* Deadline of a try that starts now; < 0: too early for a try. */
 static int64_t deadline_now(const struct slice_link *l)
 {
 	int64_t now = sys_now();
@@ -186,7 +187,7 @@ static int64_t deadline_now(const struct slice_link *l)
 	return now < atomic_load(&l->next_try) ? -1 : now + RETRY_MS;
 }
 
-/* The first look of this process, or of a child after its fork. The lock is held. */
+/* The first open of this process, or of a child after its fork. The caller holds the lock. */
 static void open_link_first(struct slice_link *l)
 {
 	own_fd_close(&inherited[0]);
@@ -259,7 +260,7 @@ const struct slice_welcome *link_welcome(void)
 	return &link_get()->welcome;
 }
 
-/* One question and its answer on the connection that there is. The lock is held. */
+/* Sends one request and receives its answer on the present connection. The caller holds the lock. */
 static bool exchange_link_message(struct slice_link *l, void *ask, size_t ask_len, uint32_t op,
 	void *answer, size_t answer_len, int64_t deadline)
 {
@@ -280,8 +281,12 @@ static bool exchange_link_message(struct slice_link *l, void *ask, size_t ask_le
 	return false;
 }
 
-/* The same, with a new connection where that is needed. What was granted with nobody there to hear it
- * becomes credit when we register again, and is asked for anew. */
+/*
+ * The same, with a new connection where that is needed. If a SLICE_WANT was granted but its answer was lost:
+ *	1. exchange_link_message() notes its tag in .unanswered.
+ *	2. The process registers again and sends the tag; the arbiter turns these bytes into credit.
+ *	3. The process repeats the request with a new tag.
+ */
 static bool request_with_reconnect(struct slice_link *l, void *ask, size_t ask_len, uint32_t op,
 	void *answer, size_t answer_len)
 {
@@ -304,7 +309,7 @@ static bool request_with_reconnect(struct slice_link *l, void *ask, size_t ask_l
 	return false;
 }
 
-/* For questions that only a registered process can ask. */
+/* The link, for requests that only a process in a slice can make. NULL: not opened, or in no slice. */
 static struct slice_link *link_registered(void)
 {
 	struct slice_link *l = atomic_load_explicit(&root, memory_order_acquire);
@@ -364,7 +369,7 @@ void link_compare(unsigned int gpu)
 	if (!l)
 		return;
 	sys_lock(&l->lock);
-	/* A new connection makes the arbiter compare anyway: no wait for one. */
+	/* No wait for a new connection: the arbiter compares after one anyway. */
 	if (own_fd_is(&l->socket) &&
 		!exchange_link_message(l, &compare, sizeof(compare), SLICE_COMPARED, &compared,
 			sizeof(compared), sys_now() + COMPARE_MS))

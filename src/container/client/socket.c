@@ -55,7 +55,8 @@ bool socket_find_dir(char ret[static SOCKET_DIR_MAX])
 	return true;
 }
 
-/* The directory of a socket whose path is too long for an address is opened and named by that. */
+/* If the path of the socket is too long for an address, the function opens the directory and names the socket by
+ * /proc/self/fd. */
 int socket_connect(const char *dir)
 {
 	struct sockaddr_un a = { .sun_family = AF_UNIX };
@@ -102,7 +103,7 @@ bool socket_send(int fd, const void *packet, size_t len, int pass, int64_t deadl
 	return sys_sendmsg(fd, &m, deadline) == (ssize_t)len;
 }
 
-/* Keeps the first descriptor that came, if one is wanted, and closes all others. */
+/* Keeps the first descriptor that came, unless @ret is NULL or has one. Closes all others. */
 static void receive_first_fd(struct msghdr *m, int *ret)
 {
 	for (struct cmsghdr *c = CMSG_FIRSTHDR(m); c; c = CMSG_NXTHDR(m, c)) {

@@ -12,7 +12,7 @@
 
 _Static_assert(WARN_CAUSES <= WARN_LINES, "each cause has its line");
 
-static unsigned int said; /* a bit for each cause */
+static unsigned int said; /* one bit for each cause */
 
 void warn_once(enum warn_cause cause, const char *fmt, ...)
 {
@@ -28,8 +28,8 @@ void warn_once(enum warn_cause cause, const char *fmt, ...)
 	(void)vsnprintf(text, sizeof(text), fmt, args);
 	va_end(args);
 	n = snprintf(line, sizeof(line), "gpuslice: %s\n", text);
-	/* Not write(), which can be cancelled, and somebody may hold a lock here. Nobody is left to
-	 * tell that it could not be said. */
+	/* Not write(): that can be cancelled, and a caller may hold a lock here. A failed write has no other
+	 * place for a report. */
 	if (n > 0 && syscall(SYS_write, STDERR_FILENO, line, (size_t)n) < 0)
 		errno = 0;
 	errno = saved;

@@ -2,21 +2,21 @@
 #pragma once
 
 /*
- * The only words that the libraries ever say: a line to stderr when they cannot do their work, once
- * for each cause, at most 16 a process ("gpuslice: ..."). Tools parse what programs print, so there
- * is no line for anything that works. Thread: any; async-signal-safe: no; allocates nothing.
+ * The only output of the interception libraries: one line to stderr ("gpuslice: ...") when they cannot do their
+ * work. Each library prints it once for each cause. Tools parse the output of programs, so nothing that works
+ * has a line. Thread: any. Not async-signal-safe. Allocates nothing.
  */
 #include <stdint.h>
 
 enum warn_cause {
-	WARN_NO_DRIVER,    /* no real library */
-	WARN_NO_ARBITER,   /* it does not answer: what is granted already is all there is */
+	WARN_NO_DRIVER,    /* the driver's library is absent */
+	WARN_NO_ARBITER,   /* the arbiter does not answer: no grants beyond the present ones */
 	WARN_NOT_ADMITTED, /* the arbiter refused this process */
 	WARN_BAD_PAGE,
-	WARN_NEW_NAMES, /* more unknown names than there is room for */
+	WARN_NEW_NAMES, /* more new names of the driver than space for them */
 	WARN_NO_ALLOC_TABLE,
-	WARN_NOT_SCHEDULED, /* work is not held */
-	WARN_NO_MPS,        /* the slice is to be under MPS, this process is not */
+	WARN_NOT_SCHEDULED, /* no gate holds the process's work */
+	WARN_NO_MPS,        /* the slice runs under MPS, but this process does not */
 	WARN_CAUSES
 };
 

@@ -11,7 +11,7 @@
 #	define MADV_WIPEONFORK 18
 #endif
 
-/* What pthread_atfork() comes to; that itself lies in another library on old systems. */
+/* The function behind pthread_atfork(), which is in another library on old systems. */
 extern int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void),
 	void *dso) __attribute__((weak));
 

@@ -2,22 +2,21 @@
 #pragma once
 
 /*
- * Memory that the child of a fork finds zeroed, whoever forked and whatever locks were held: so a
- * child begins anew with no handler of ours (MADV_WIPEONFORK, Linux 4.14). On older kernels a fork
- * handler does it, which a bare clone() goes around.
+ * Memory that the child of a fork finds zeroed, regardless of which thread forked and which locks were held
+ * (MADV_WIPEONFORK, Linux 4.14). So a child starts without state, and the library needs no fork handler. On
+ * older kernels a fork handler zeroes the memory; a bare clone() bypasses it.
  *
- * Only what the program needs to find everything else lies in it: pointers from it to other
- * memory are then gone in the child too. Thread: any.
+ * Only the root of the state is there. All other memory is found by pointers from it, so a child has no way to
+ * that either. Thread: any.
  */
 #include <stdatomic.h>
 #include <stddef.h>
 
-#define WIPED_MAX 8 /* places in one library */
+#define WIPED_MAX 8 /* blocks in one library that the fork handler can wipe */
 
-/* The memory of the place *@where, made at the first call: zero, @bytes long, never given back. NULL:
- * there is none. */
+/* The block of *@where: @bytes of zeroed memory, made at the first call and never freed. NULL: no memory. */
 void *wiped_get(_Atomic(void *) *where, size_t bytes);
 
-/* Memory from the system, zero; not wiped. NULL: there is none. */
+/* Zeroed memory from the system, which a fork does not wipe. NULL: no memory. */
 void *wiped_map(size_t bytes);
 void wiped_unmap(void *p, size_t bytes);

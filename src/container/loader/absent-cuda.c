@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What CUDA's names answer while there is no driver, and those that the driver lacks. */
+/* The answers of CUDA's functions while the driver is absent, and of functions that the driver lacks. */
 #include "container/loader/internal.h"
 
 #include "abi/cuda-api.h"
@@ -16,7 +16,7 @@ static CUresult answer_cuda_not_found(void)
 	return CUDA_ERROR_NOT_FOUND;
 }
 
-/* Programs print what these give without a look at what they return. */
+/* Programs print the string of these two without a check of the result. */
 static CUresult answer_cuda_error_string(CUresult error, const char **text)
 {
 	*text = error == CUDA_ERROR_NO_DEVICE ? "no CUDA-capable device is detected" : NULL;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What NVML's names answer while there is no library, and those that the library lacks. */
+/* The answers of NVML's functions while the library is absent, and of functions that the library lacks. */
 #include "container/loader/internal.h"
 
 #define NVML_LIBRARY_NOT_FOUND  12

@@ -1,19 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Making our dynamic symbol table say what the real library's says, in place.
+ * Gives this library's dynamic symbol table the names of the real library, in place.
  *
- * A program may look for a function of a newer driver than our list knows, by dlsym() on the handle
- * that dlopen() gave it, which is ours; and one that looks for a function that this driver lacks
- * must not find it. Instead of standing in front of dlsym, the table that dlsym reads is corrected:
+ * Why. A program may call dlsym() on the handle that dlopen() returned, which is that of this library. It may
+ * look for a function of a driver that is newer than the list of names, and must find it. It may look for a
+ * function that this driver lacks, and must not find it. dlsym stays unhooked; this file corrects the table that
+ * it reads:
  *
- * - A name is hidden by changing the word of its hash: one store.
- * - A name is added by copying the chain of its bucket, with the new symbol at its end, into spare
- *   places (gen-forward.py), and then letting the bucket point there: again one store. Others may
- *   read the table at the same time: they see the old chain or the new one.
+ * - To hide a name, the thread changes the word of its hash: one store.
+ * - To add a name, the thread
+ *	1. copies the chain of its bucket, with the new symbol at its end, to spare places (gen-forward.py);
+ *	2. sets the name's bits in the Bloom filter;
+ *	3. stores the new start of the chain in the bucket (release): again one store.
+ *   A thread that reads the table at the same time sees the old chain or the new one.
  *
- * Symbols may have any address, so the new ones are the real library's own; names may lie anywhere
- * in our 4 GiB, so they are in .bss. All our symbols have the same version (none), so that table
- * stays as it is. The pages are private copies from then on; none of them holds code.
+ * Symbols may have any address, so the new ones have the real library's. Names may be anywhere in the 4 GiB
+ * after the string table, so they are in .bss. All symbols of this library have the same version (none), so that
+ * table stays unchanged. The changed pages become private copies; none of them holds code.
  */
 #include "container/loader/internal.h"
 #include "container/client/warn.h"
@@ -24,12 +27,12 @@
 
 static char new_names[NAME_BYTES];
 
-/* Static, and moved on only after each step: a child that was forked off in the middle goes on. */
+/* Static, and advanced only after each step: a child that was forked in between continues. */
 static struct symbol_table {
-	struct loader_image im; /* ours */
-	uint32_t next, end;     /* spare places that are left; 0: not looked for */
-	uint32_t name_bytes;    /* of new_names, in use */
-	bool cleared;           /* the spares are out of their own bucket */
+	struct loader_image im; /* of this library */
+	uint32_t next, end;     /* free spare places; .end 0: not found yet */
+	uint32_t name_bytes;    /* used bytes of new_names */
+	bool cleared;           /* the spares are no longer in their own bucket */
 } table;
 
 static uint32_t *chain_of(struct symbol_table *t, uint32_t symbol)
@@ -83,8 +86,8 @@ static void copy_symbol(struct symbol_table *t, uint32_t to, uint32_t from)
 	((Elf64_Sym *)(uintptr_t)t->im.symbols)[to] = t->im.symbols[from];
 }
 
-/* The place of a copy of bucket @b's chain with one free place at its end; 0: no room. Spares are
- * not worth copying. */
+/* Copies the chain of bucket @b, without spares, and leaves one free place at the end of the copy. Returns the
+ * index of the copy; 0: no space. */
 static uint32_t copy_chain(struct symbol_table *t, uint32_t b, uint32_t *free_place)
 {
 	uint32_t old = t->im.buckets[b], to = t->next, word;
@@ -108,9 +111,9 @@ static uint32_t copy_chain(struct symbol_table *t, uint32_t b, uint32_t *free_pl
 }
 
 /*
- * The bucket of the spares must not lead through them any more. Symbols of ours that are in it too
- * get the first places. (Who walks it at this very moment could miss one behind the spares; the
- * linkers put none there, which check-runtime.sh holds.)
+ * Removes the spares from their bucket. Other symbols of this library in that bucket get the first places. A
+ * thread that walks the bucket at this moment could miss a symbol after the spares. The linkers put none there
+ * (check-runtime.sh verifies this).
  */
 static void clear_spares(struct symbol_table *t)
 {
@@ -159,7 +162,7 @@ static bool add_symbol_name(struct symbol_table *t, const char *name,
 	return true;
 }
 
-/* Names of the list that this driver lacks. */
+/* Hides the names of the list that this driver lacks. */
 static void hide_missing(struct symbol_table *t, const struct loader_image *real)
 {
 	for (uint32_t i = 0; i < forward_count; i++) {

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The loader's functions, found without importing them, and our own dlopen and dlmopen in front of
- * them: a name of the driver's library, under any path, leads to this library, which is already
- * loaded under that name. All else goes to the next dlopen behind us (other preloaded libraries may
- * have one; the other library of ours looks for its own names) with the caller's return address.
+ * The loader's functions, found without importing them, and this library's dlopen and dlmopen in front of them.
  *
- * glibc has them in libdl.so.2 up to 2.33, in libc.so.6 from 2.34 on. A program on an old one need
- * not have loaded libdl.so.2 at all: then we load it, by what name service switches use there.
+ * If a program opens the driver's library, by its name or by any path, dlopen returns this library, which is
+ * already loaded under that name. All other names go to the next dlopen after this library, with the caller's
+ * return address. Other preloaded libraries may have a dlopen; the second interception library looks for its own
+ * names there.
+ *
+ * glibc has these functions in libdl.so.2 up to 2.33, in libc.so.6 from 2.34 on. A program on an old glibc may
+ * not have loaded libdl.so.2. Then this library loads it by the function that name service switches use there
+ * (__libc_dlopen_mode).
  */
 #include "container/loader/parse/file.h"
 #include "container/loader/internal.h"
@@ -15,12 +18,11 @@
 #include <errno.h>
 #include <stdatomic.h>
 
-#define LIBC_DLOPEN 0x80000000 /* __RTLD_DLOPEN: what __libc_dlopen_mode wants besides */
+#define LIBC_DLOPEN 0x80000000 /* __RTLD_DLOPEN, which __libc_dlopen_mode also needs */
 
 struct dl_symbol_lookup {
 	const char *symbol;
-	const char *const
-		*sonames; /* of the objects that may have it; NULL: any that comes after us */
+	const char *const *sonames; /* the objects to search; NULL: any after this library */
 	bool passed_us;
 	void *ret;
 };
@@ -60,7 +62,7 @@ static void *find_next_symbol(const char *symbol, const char *const *sonames)
 	return f.ret;
 }
 
-/* The address behind *known, looked for once it is needed. */
+/* The address in *known; finds it at the first call. */
 static void *true_function(_Atomic(void *) *known, const char *symbol)
 {
 	void *fn = atomic_load_explicit(known, memory_order_relaxed);
@@ -88,7 +90,7 @@ void *dl_open(const char *path, int mode)
 	return fn ? fn(path, mode) : NULL;
 }
 
-/* The name that the loader knows us by: absolute if we were preloaded by a path. */
+/* The name of this library in the loader's list: absolute if it was preloaded by a path. */
 static int find_self(struct dl_phdr_info *info, size_t size, void *arg)
 {
 	(void)size;
@@ -106,8 +108,8 @@ static const char *own_path(void)
 	return ret;
 }
 
-/* How many of the last directories are the system's own. The loader's list does not say; it ends
- * with one of these sequences. */
+/* How many of the last directories are the system's own. The loader's list does not mark them, but ends with one
+ * of these sequences. */
 static size_t count_defaults(const Dl_serinfo *list)
 {
 #if defined(__x86_64__)
@@ -136,7 +138,7 @@ static size_t count_defaults(const Dl_serinfo *list)
 	return 0;
 }
 
-/* From the environment, where the loader cannot be asked. */
+/* From the environment, if the loader cannot answer. */
 static bool each_of_environment(bool (*use)(const char *dir, void *arg), void *arg)
 {
 	const char *at = secure_getenv("LD_LIBRARY_PATH");
@@ -175,7 +177,7 @@ bool dl_directories(bool defaults, bool (*use)(const char *dir, void *arg), void
 	int (*info)(void *, int, void *) = true_function(&true_dlinfo, "dlinfo");
 	const char *self = own_path();
 	void *handle = info && self ? dl_open(self, RTLD_LAZY | RTLD_NOLOAD) : NULL;
-	/* Room for what any sane LD_LIBRARY_PATH has; freed as the stack is. */
+	/* On the stack, so nothing to free. Enough for any sane LD_LIBRARY_PATH. */
 	union {
 		Dl_serinfo list;
 		char room[16384];
@@ -192,7 +194,7 @@ bool dl_directories(bool defaults, bool (*use)(const char *dir, void *arg), void
 	return false;
 }
 
-/* What answers instead of a loader that has no such function: nobody can have meant to call it. */
+/* Stands in for a function that the loader lacks. No program can have meant to call it. */
 static void *fail_missing_loader_call(void)
 {
 	errno = ENOSYS;
@@ -212,8 +214,8 @@ static void *behind_us(_Atomic(void *) *known, const char *symbol)
 	return fn ? fn : (void *)fail_missing_loader_call;
 }
 
-/* A name that does not exist, so that the loader fails, as it would without us, and with a message
- * that ends the same; a path that is not there fails by itself. */
+/* A name that does not exist. The loader then fails as it would without this library, and its message ends the
+ * same. A path that does not exist fails by itself. */
 static uintptr_t get_absent_path(const char *file)
 {
 	return (uintptr_t)(strchr(file, '/') ? file : forward_absent_name);
@@ -224,7 +226,7 @@ static uintptr_t ours_if(const char *file, bool there)
 	return there ? (uintptr_t)forward_soname : get_absent_path(file);
 }
 
-/* What the loader is to open instead of @file. A path that is no library is its business. */
+/* The file that the loader opens instead of @file. A path that is no library stays as it is. */
 static uintptr_t load_and_name(const char *file)
 {
 	bool path = strchr(file, '/') != NULL;
@@ -234,7 +236,8 @@ static uintptr_t load_and_name(const char *file)
 	return ours_if(file, forward_load_from(path ? file : NULL));
 }
 
-/* Called by dlopen's entry with its arguments, which it may change. Returns where to jump to. */
+/* The entry of dlopen (dlmopen) calls this with its arguments, which the function may change. Returns the
+ * address to jump to. */
 void *forward_dlopen(uintptr_t args[3]);
 void *forward_dlmopen(uintptr_t args[3]);
 
@@ -244,7 +247,7 @@ void *forward_dlopen(uintptr_t args[3])
 	int saved = errno;
 	void *next = behind_us(&next_dlopen, "dlopen");
 
-	/* RTLD_NOLOAD asks whether the driver is loaded, which it is once we have loaded it. */
+	/* RTLD_NOLOAD asks whether the driver is loaded. It is, once this library has loaded it. */
 	if (file && file_has_name(file, forward_soname))
 		args[0] = args[1] & RTLD_NOLOAD ? ours_if(file, forward_loaded())
 						: load_and_name(file);
@@ -259,7 +262,7 @@ static bool accept_any_path(const char *path, void *arg)
 	return true;
 }
 
-/* In a namespace of its own a second copy of this library stands in front of a second driver. */
+/* In another namespace, a second copy of this library is in front of a second driver. */
 void *forward_dlmopen(uintptr_t args[3])
 {
 	const char *file = (const char *)args[1];

@@ -2,14 +2,14 @@
 #pragma once
 
 /*
- * The entry points in assembly. One of a name jumps through its word; while that is 0, it keeps all
- * registers that can hold arguments, asks forward_resolve() and jumps on. Each has an ordinary start
- * and 32 bytes, as there are programs that patch the first bytes of driver functions.
+ * The entry points in assembly. The entry point of a name jumps through the word of the name. While that is 0, the
+ * entry point saves all registers that can hold arguments, calls forward_resolve(), and jumps to the result. Each
+ * entry point has an ordinary start and 32 bytes, as some programs patch the first bytes of driver functions.
  *
- * dlopen and dlmopen are tail jumps: the loader takes the caller, and with that its search path and
- * its namespace, from the return address.
+ * dlopen and dlmopen are tail jumps: the loader derives the caller, and with it the search path and the namespace,
+ * from the return address.
  *
- * The note tells a file of ours, under any name, from the driver's (find.c).
+ * The note marks a file of gpuslice, under any name, so that find.c does not take it for the driver's.
  */
 #if defined(__x86_64__)
 #	define FORWARD_BEGIN_ARCH                            \

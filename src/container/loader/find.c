@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where the real library is: where the loader would have looked for its name if we were not in front
- * of it, in that order, so that an image with a newer driver library of its own (forward
- * compatibility) keeps it. Never by the bare name, which means us.
+ * Finds the real library: the file that the loader would have found for its name if this library were not in
+ * front of it, in the loader's order. So an image with its own newer driver library (forward compatibility)
+ * keeps using that. The bare name is never opened, as it means this library.
  */
 #include "container/loader/parse/cache.h"
 #include "container/loader/parse/file.h"
@@ -12,11 +12,12 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 
-#define HEAD_BYTES  4096 /* of a file, with headers and notes */
+#define HEAD_BYTES  4096 /* of a file, with its headers and notes */
 #define CACHE_BYTES ((size_t)16 << 20)
 #define PATH_BYTES  4096
 
-/* NVIDIA's container images and Google's nodes have it here, the loader told or not. */
+/* NVIDIA's container images and Google's nodes have the library here, even if the loader's configuration does
+ * not name it. */
 static const char *const other_places[] = { "/usr/local/nvidia/lib64",
 	"/usr/local/nvidia/lib" };
 
@@ -77,7 +78,7 @@ static bool try_directory(const char *dir, void *arg)
 	return n > 0 && (size_t)n < sizeof(path) && try_library_path(path, arg);
 }
 
-/* The cache is read, not mapped: who truncates it must not kill us. */
+/* Reads the cache instead of mapping it: a truncation of a mapped file would kill the process (SIGBUS). */
 static bool try_cache(struct path_trial *t)
 {
 	int fd = open("/etc/ld.so.cache", O_RDONLY | O_CLOEXEC);

@@ -2,10 +2,10 @@
 #pragma once
 
 /*
- * The entry point of a function with the gate in front of it, in assembly as in entry.h: in no slice it
- * jumps through the name's word with all arguments where they are, which is a load and a branch more
- * than an entry point without gate. In a slice, or while neither that nor the driver is known, it jumps to
- * gated_NAME. In C all this had the frame of a call with eleven arguments.
+ * The entry point of a function with the gate in front of it, in assembly as in entry.h. In no slice it jumps
+ * through the word of the name and leaves all arguments in place: a load and a branch more than an entry point
+ * without a gate. In a slice, or before slice and driver are known, it jumps to gated_NAME. In C, all of this
+ * would need the frame of a call with eleven arguments.
  */
 #if defined(__x86_64__)
 #	define FORWARD_GATED_BODY                            \

@@ -1,11 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Loading the real library, once. No lock is held while the loader works: it has its own, and runs
- * constructors under it, which may call the driver. So several threads may open the file (the
- * loader gives all the same), and the first of them to claim the tables fills them.
+ * Loads the real library, once.
  *
- * The claim carries the process: a child that was forked off in the middle begins the filling anew,
- * which writes what is there already.
+ * Locks. A thread holds no lock of this library while the loader works. The loader has its own lock and runs
+ * constructors under it, which may call the driver.
+ *
+ * Protocol:
+ *	1. Any number of threads may open the file at the same time; the loader returns the same library to all
+ *	   of them.
+ *	2. The first thread that sets .claim to BUSY fills the tables; the others yield until it is done.
+ *	3. That thread stores READY or ABSENT (release). A thread that loads this value (acquire) sees the filled
+ *	   tables.
+ *
+ * Forks. BUSY carries the PID. A child that was forked while its parent filled the tables finds another PID
+ * there, and fills them from the start. The second fill writes what the first has written already.
  */
 #include "container/loader/internal.h"
 #include "container/client/warn.h"
@@ -16,9 +24,9 @@
 
 enum load_phase { PHASE_NEVER, PHASE_BUSY, PHASE_ABSENT, PHASE_READY };
 
-static _Atomic(uint64_t) claim; /* phase, and of BUSY the process << 8 */
+static _Atomic(uint64_t) claim; /* the phase, and for BUSY also the PID << 8 */
 
-/* Real addresses that a hook stands in front of: open addressing, written under the claim. */
+/* Addresses of real functions with a hook: open addressing, written under the claim. */
 #define HOOKED 1024
 static struct hooked {
 	uintptr_t real, ours;
@@ -35,7 +43,7 @@ static void publish_load_phase(enum load_phase phase)
 	atomic_store_explicit(&claim, phase, memory_order_release);
 }
 
-/* False: another thread of this process has brought it to @enough meanwhile. */
+/* Waits while another thread of this process has the claim. False: that thread has reached the phase @enough. */
 static bool take_claim(enum load_phase enough)
 {
 	uint64_t mine = PHASE_BUSY | (uint64_t)getpid() << 8;
@@ -85,7 +93,7 @@ void *forward_ours(void *real)
 	return real;
 }
 
-/* @real NULL: there is none. */
+/* @real NULL: the library is absent. */
 static void fill_forward_slots(const struct loader_image *real)
 {
 	for (uint32_t i = 0; i < forward_count; i++) {
@@ -94,7 +102,7 @@ static void fill_forward_slots(const struct loader_image *real)
 
 		if (!fn)
 			fn = forward_answer(name, !real);
-		/* Pairs with the acquire of who calls through the slot. */
+		/* Pairs with the acquire of a caller through the slot. */
 		__atomic_store_n(&forward_slots[i], fn, __ATOMIC_RELEASE);
 	}
 	if (!real)

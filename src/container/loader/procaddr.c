@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cuGetProcAddress: the real one decides, with the caller's own arguments, which function of which
- * version and stream variant is meant; if a hook of ours stands in front of the address that it
- * gives, the caller gets the hook. So names, versions and flags that we never heard of are right.
+ * cuGetProcAddress. The real function decides, with the caller's own arguments, which function of which version
+ * and stream variant the caller gets. If that function has a hook, the caller gets the hook instead. So the
+ * result is right for names, versions and flags that are newer than this library, too.
  */
 #include "container/loader/forward.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* The functions of NVML that this library stands in front of (marked in forward/nvml.txt), as the ABI
- * declares them, and those that it calls besides. */
+/* The functions of NVML that this library hooks (marked in container/loader/nvml.txt), as the ABI declares them,
+ * and the functions that it calls besides. */
 #include "abi/nvml-api.h"
 #include "container/loader/forward.h"
 #include "container/nvml/settings.h"
@@ -39,7 +39,7 @@ typedef struct nvmlProcessesUtilizationInfo_v1_st {
 	X(nvmlDeviceGetAccountingPids, (nvmlDevice_t, unsigned int *, unsigned int *)) \
 	X(nvmlDeviceGetAccountingStats, (nvmlDevice_t, unsigned int, void *))
 
-/* Not hooked. */
+/* Called, but not hooked. */
 #define CALLED(X) \
 	X(nvmlDeviceGetUUID, (nvmlDevice_t, char *, unsigned int)) \
 	X(nvmlDeviceGetGpuInstanceId, (nvmlDevice_t, unsigned int *)) \

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Memory as the slice has it. The driver is asked first, so that its errors stay errors; what it
- * says is kept from the caller until the slice's figures stand in its place.
+ * The memory of the slice in place of the GPU's. A hook calls the driver first, so that the driver's errors stay
+ * errors. The caller gets the driver's figures only after those of the slice have replaced them.
  */
 #include "container/nvml/hooks.h"
 #include "container/nvml/slice.h"
@@ -17,7 +17,7 @@ static nvmlReturn_t ask_v2(nvmlDevice_t device, nvmlMemory_v2_t *ret)
 	return REAL(nvmlDeviceGetMemoryInfo_v2)(device, ret);
 }
 
-/* Total and free of the GPU become those of the slice, if it is one of a limit. */
+/* Replaces the GPU's figures by those of the slice, if the slice has a limit on this GPU. */
 static nvmlReturn_t limit_memory_figures(nvmlDevice_t device, struct memory_figures *gpu,
 	bool *slice, bool with_reserved)
 {
@@ -31,7 +31,8 @@ static nvmlReturn_t limit_memory_figures(nvmlDevice_t device, struct memory_figu
 		return NVML_ERROR_UNKNOWN;
 	if (limit == SLICE_NO_LIMIT)
 		return NVML_SUCCESS;
-	/* CUDA's total leaves out what the driver reserves: a small part, so it only counts near the top. */
+	/* CUDA's total excludes the driver's reserved memory. That is small, so it matters only for limits near
+	 * the GPU's total. */
 	if (with_reserved && limit > gpu->total / 2) {
 		nvmlMemory_v2_t v2 = { .version = NVML_STRUCT_VERSION(v2, 2) };
 

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Processes as the slice has them: those of the arbiter's list, with the PIDs that the container
- * knows and the bytes that they are charged. All of them are listed as compute processes, also under
- * MPS, where the driver would list them as its clients; so no process stands in two lists.
+ * The processes of the slice in place of the GPU's: those of the arbiter's list, with the container's PIDs and
+ * the charged bytes. All of them are listed as compute processes. Under MPS too, where the driver would list
+ * them as MPS clients; so no process is in two lists.
  *
- * The driver is asked first, with no room for an answer, so that its errors stay errors.
+ * A hook calls the driver first, without space for an answer, so that the driver's errors stay errors.
  */
 #include "container/nvml/hooks.h"
 #include "container/nvml/slice.h"
 
 #include <stdlib.h>
 
-/* Where on a MIG device the processes are; elsewhere: no instance. */
+/* Instance of the processes on a MIG device; elsewhere: no instance. */
 struct mig_instance {
 	unsigned int gi, ci;
 };
@@ -46,7 +46,8 @@ static void write_slice_process_detail(void *array, unsigned int i, const struct
 		.computeInstanceId = instance->ci };
 }
 
-/* Too little room: 7 and the number needed; nothing to report: 0, also with no array at all. */
+/* With too little space: NVML_ERROR_INSUFFICIENT_SIZE (7) and the number needed. With nothing to list: 0
+ * entries, also without an array. */
 static nvmlReturn_t list_own(nvmlDevice_t device, int gpu, unsigned int *n, void *array,
 	put_own_process_fn *put)
 {
@@ -76,7 +77,8 @@ static nvmlReturn_t list_own(nvmlDevice_t device, int gpu, unsigned int *n, void
 	return NVML_SUCCESS;
 }
 
-/* After the driver's answer @r: the slice's list, or @none of this kind. */
+/* Follows the driver's answer @r: the slice's list, or an empty one if @none (slices list no process
+ * of this kind). */
 static nvmlReturn_t list_slice_processes(nvmlReturn_t r, nvmlDevice_t device, bool none,
 	unsigned int *n, void *array, put_own_process_fn *put)
 {
@@ -91,7 +93,7 @@ static nvmlReturn_t list_slice_processes(nvmlReturn_t r, nvmlDevice_t device, bo
 		return NVML_ERROR_UNKNOWN;
 	if (gpu >= 0 && !none)
 		return list_own(device, gpu, n, array, put);
-	*n = 0; /* whoever uses a GPU that is not ours is none of ours */
+	*n = 0; /* no process of the slice uses a GPU outside it */
 	return NVML_SUCCESS;
 }
 

@@ -2,7 +2,7 @@
 #include "container/nvml/hooks.h"
 #include "container/nvml/slice.h"
 
-/* After it the driver may hand out the same handles for other GPUs. */
+/* After nvmlShutdown() the driver may use the same handles for other GPUs. */
 HOOK nvmlReturn_t nvmlShutdown(void)
 {
 	nvml_slice_forget_handles();

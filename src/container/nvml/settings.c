@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Settings of the whole GPU: in a slice, none of one's own. Elsewhere they pass. */
+/* Settings of the whole GPU: in a slice they return NVML_ERROR_NO_PERMISSION. Elsewhere they pass through. */
 #include "container/nvml/hooks.h"
 #include "container/nvml/slice.h"
 
 /*
- * All of them take at most five words, none of them a float, so one shape passes every one on: what a
- * caller did not give is not looked at.
+ * Each of these functions takes at most five words and no float, so one signature forwards all of them. The real
+ * function ignores words that the caller did not pass.
  */
 #define SETTING(name)                                                              \
 	HOOK nvmlReturn_t name(uintptr_t a, uintptr_t b, uintptr_t c, uintptr_t d, \

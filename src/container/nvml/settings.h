@@ -2,10 +2,10 @@
 #pragma once
 
 /*
- * Functions that change a GPU, an NVLink, a unit or the node for everybody. No tenant of a part of a
- * GPU may call them, whatever its container's user may do.
+ * Functions that change a GPU, an NVLink, an NVML unit or the node for all users. No tenant of a slice may call
+ * them, regardless of the rights of its container's user.
  *
- * Not among them, as they change nothing beyond the process: nvmlDeviceSetCpuAffinity and
+ * These functions change nothing beyond the process and are not listed: nvmlDeviceSetCpuAffinity and
  * nvmlDeviceClearCpuAffinity (of the calling thread), event sets, GPM samples.
  */
 /* clang-format off */

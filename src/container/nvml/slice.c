@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define HANDLES_MAX 64 /* that are remembered, a power of two */
+#define HANDLES_MAX 64 /* size of the handle cache, a power of two */
 
-/* What the arbiter said last. Words that several threads may write alike at the same time. */
+/* The arbiter's last figures. Single words: several threads may write the same values at the same time. */
 static struct {
 	_Atomic uint32_t gpu_count;
 	struct {
@@ -18,7 +18,7 @@ static struct {
 	} gpus[SLICE_GPUS_MAX];
 } last;
 
-/* .gpu is biased by what makes 0 "not there yet". */
+/* The handle cache. .gpu has HANDLE_BIAS added, so 0 means "not known yet". */
 static struct {
 	_Atomic(nvmlDevice_t) device;
 	_Atomic int gpu;
@@ -45,7 +45,7 @@ static void learn_gpus(void)
 	atomic_store_explicit(&last.gpu_count, n, memory_order_release);
 }
 
-/* How many GPUs the slice names; 0: not known. */
+/* Number of GPUs that the slice names; 0: not known. */
 static uint32_t gpu_count(void)
 {
 	uint32_t n = atomic_load_explicit(&last.gpu_count, memory_order_acquire);
@@ -101,7 +101,7 @@ int nvml_slice_gpu(nvmlDevice_t device)
 		if (there)
 			continue;
 		gpu = find_gpu(device);
-		/* One that is not known may be, the next time. */
+		/* An unknown GPU is not cached: it may be known at the next call. */
 		if (gpu != NVML_SLICE_GPU_UNKNOWN &&
 			atomic_compare_exchange_strong(&handles[at].device, &there, device))
 			atomic_store_explicit(&handles[at].gpu, gpu + HANDLE_BIAS,
@@ -119,7 +119,7 @@ void nvml_slice_forget_handles(void)
 	}
 }
 
-/* Asks the arbiter, from process @first on, and remembers. */
+/* Reads the slice's figures, with processes from @first on, and stores those of the GPUs in .last. */
 static bool request_slice_view(unsigned int first, struct slice_viewed *ret)
 {
 	if (link_view(first, ret) != 0)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * How much each process used the GPU: the driver's samples, those of the slice's processes only, with
- * the container's PIDs. What the GPU as a whole does (nvmlDeviceGetUtilizationRates and its samples)
- * stays what it is: the truth about the card, in which the neighbours' work shows.
+ * How much each process used the GPU: the driver's samples of the slice's processes only, with the container's
+ * PIDs. Figures of the GPU as a whole (nvmlDeviceGetUtilizationRates and its samples) stay unchanged. They show
+ * the true state of the GPU, including the work of other tenants.
  */
 #include "container/nvml/hooks.h"
 #include "container/nvml/slice.h"
@@ -17,7 +17,7 @@ struct own_list {
 	unsigned int count;
 };
 
-/* NVML_SUCCESS also where there are none, as on a GPU that is not the slice's. Ends with free(). */
+/* NVML_SUCCESS also without processes, as on a GPU that is not the slice's. The caller frees own->processes. */
 static nvmlReturn_t read_own_processes(nvmlDevice_t device, struct own_list *own)
 {
 	int gpu = nvml_slice_gpu(device), n = 0;
@@ -34,8 +34,8 @@ static nvmlReturn_t read_own_processes(nvmlDevice_t device, struct own_list *own
 }
 
 /*
- * Moves the entries of the slice's processes to the front, gives them the container's PIDs, and wipes
- * the rest. Entries of @size bytes, a PID @pid_at bytes in. How many are left.
+ * Moves the entries of the slice's processes to the front, gives them the container's PIDs, and clears the rest.
+ * An entry has @size bytes, with a PID at offset @pid_at. Returns the number of entries that are left.
  */
 static unsigned int filter_own_entries(const struct own_list *own, void *array, unsigned int n,
 	size_t size, size_t pid_at)
@@ -60,7 +60,7 @@ static unsigned int filter_own_entries(const struct own_list *own, void *array, 
 	return kept;
 }
 
-/* An answer of the driver's with @n entries, 0 of which may be left. */
+/* Filters a driver's answer of *n entries. @none: the result if no entry is left. */
 static nvmlReturn_t filter_usage_entries(nvmlDevice_t device, void *array, unsigned int *n,
 	size_t size, size_t pid_at, nvmlReturn_t none)
 {
@@ -118,8 +118,8 @@ HOOK nvmlReturn_t nvmlDeviceGetAccountingPids(nvmlDevice_t device, unsigned int 
 	return filter_usage_entries(device, pids, n, sizeof(*pids), 0, NVML_SUCCESS);
 }
 
-/* The driver knows a process by the node's PID. One that is not of the slice, or is so no longer, is
- * not found: its number may be another tenant's on the node. */
+/* The driver knows a process by the node's PID. A PID that is not, or no longer, of the slice is not found: on
+ * the node it may belong to another tenant's process. */
 HOOK nvmlReturn_t nvmlDeviceGetAccountingStats(nvmlDevice_t device, unsigned int pid,
 	void *stats)
 {

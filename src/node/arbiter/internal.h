@@ -70,11 +70,7 @@ struct fd_watch {
 	void *arg;
 };
 
-<<<<<<< ours
-/* Calls @fn whenever @fd can be read or has hung up. On success the watch owns @fd; on an error the caller still does. */
-=======
-/* Calls @fn whenever @fd is readable or has hung up. Owns @fd, also on failure. */
->>>>>>> theirs
+/* Calls @fn whenever @fd is readable or has hung up. On success the watch owns @fd, on an error the caller does. */
 int fd_watch_start(struct fd_watch **ret, uv_loop_t *loop, int fd, void (*fn)(void *arg),
 	void *arg, struct error *err) MUST_USE;
 void fd_watch_pause(struct fd_watch *w, bool paused);

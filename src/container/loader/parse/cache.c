@@ -4,7 +4,7 @@
 #include <string.h>
 
 static const char magic_old[] = "ld.so-1.7.0";
-static const char magic[] = "glibc-ld.so.cache1.1"; /* followed by the header, without a 0 */
+static const char magic[] = "glibc-ld.so.cache1.1"; /* start of the header, without the NUL */
 
 struct header {
 	char magic[20];
@@ -16,13 +16,13 @@ _Static_assert(sizeof(struct header) == 48, "as ldconfig writes it");
 
 struct ld_cache_entry {
 	int32_t flags;
-	uint32_t key, value; /* of the header's address */
+	uint32_t key, value; /* offsets from the header */
 	uint32_t os_version;
-	uint64_t capabilities; /* of the processor; 0: any will do */
+	uint64_t capabilities; /* required of the processor; 0: none */
 };
 _Static_assert(sizeof(struct ld_cache_entry) == 24, "as ldconfig writes it");
 
-/* Where the header is; size if nowhere. Behind an old cache it is aligned for its type. */
+/* Offset of the header; @size: there is none. After an old cache it is aligned for its type. */
 static size_t find_header(const unsigned char *bytes, size_t size)
 {
 	size_t at = 0;
@@ -40,7 +40,7 @@ static size_t find_header(const unsigned char *bytes, size_t size)
 	return at;
 }
 
-/* The string at @at, if it ends within the bytes. */
+/* The string at @at; NULL: it does not end within the bytes. */
 static const char *get_cache_string(const unsigned char *bytes, size_t size, size_t at)
 {
 	if (at >= size || !memchr(bytes + at, '\0', size - at))

@@ -6,7 +6,7 @@
 extern const char __ehdr_start[] __attribute__((visibility("hidden")));
 extern Elf64_Dyn _DYNAMIC[] __attribute__((visibility("hidden")));
 
-/* The loader adds the base to these in memory, but not where the section is read-only. */
+/* The loader adds the base to these addresses in memory, but not where the section is read-only. */
 static uintptr_t get_dynamic_address(uintptr_t base, const Elf64_Dyn *d)
 {
 	return d->d_un.d_ptr < base ? base + d->d_un.d_ptr : d->d_un.d_ptr;
@@ -115,7 +115,7 @@ uint32_t image_find(const struct loader_image *im, const char *name)
 	uint32_t h, i;
 
 	if (!im->gnu) {
-		/* Old objects: few, and asked seldom. */
+		/* Old objects: few, and rarely searched. */
 		for (i = 1; i < im->hash[1]; i++)
 			if (is_same_symbol_name(im->strings + im->symbols[i].st_name, name) &&
 				image_offers(im, i))

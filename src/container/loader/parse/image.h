@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * The symbols of a loaded ELF object, read as the dynamic loader does, without it: the libraries
- * import none of its dl* functions, which live elsewhere in each generation of the C library.
+ * The symbols of a loaded ELF object, read as the dynamic loader does, but without calling it. The libraries
+ * import none of its dl* functions, which are in a different library in each generation of the C library.
  */
 #include <link.h>
 #include <stdbool.h>
@@ -27,7 +27,7 @@ struct loader_image {
 	uint32_t bucket_count, first, bloom_words, bloom_shift;
 };
 
-/* @dynamic: the object's dynamic section in memory. False: it has no symbols. */
+/* @dynamic: the object's dynamic section in memory. False: the object has no symbols. */
 bool image_of(uintptr_t base, const Elf64_Dyn *dynamic, struct loader_image *ret);
 bool image_of_phdr(const struct dl_phdr_info *info, struct loader_image *ret);
 
@@ -35,15 +35,15 @@ bool image_of_phdr(const struct dl_phdr_info *info, struct loader_image *ret);
 void image_self(struct loader_image *ret);
 bool image_is_self(const struct dl_phdr_info *info);
 
-/* Number of a symbol that is defined under @name, in its default version; 0: there is none. */
+/* Index of the symbol that is defined under @name, in its default version; 0: there is none. */
 uint32_t image_find(const struct loader_image *im, const char *name);
-/* Its address; NULL: there is none. */
+/* Address of that symbol; NULL: there is none. */
 void *image_address(const struct loader_image *im, const char *name);
 
-/* How many symbols there are, the undefined included. */
+/* Number of symbols, the undefined included. */
 uint32_t image_count(const struct loader_image *im);
 
-/* Whether others find it by name: a function or variable that is defined and not hidden. */
+/* Whether other objects find the symbol by name: a function or variable that is defined and not hidden. */
 bool image_offers(const struct loader_image *im, uint32_t symbol);
 
 uint32_t gnu_hash(const char *name);
