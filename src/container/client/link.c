@@ -78,7 +78,9 @@ static enum link_attempt apply_link_welcome(struct slice_link *l, struct slice_w
 		warn_once(WARN_BAD_PAGE,
 			"what the slice's arbiter sent is no page of version %d",
 			SLICE_PAGE_VERSION);
-		if (page_fd >= 0 && !page)
+		if (page)
+			(void)munmap(page, SLICE_PAGE_BYTES);
+		else if (page_fd >= 0)
 			(void)sys_close(page_fd);
 		return LINK_ATTEMPT_REFUSED;
 	}

@@ -67,7 +67,8 @@ int socket_connect(const char *dir)
 	if (fd < 0)
 		return -1;
 	if (strlen(dir) + sizeof("/" SLICE_SOCKET) <= sizeof(a.sun_path)) {
-		(void)snprintf(a.sun_path, sizeof(a.sun_path), "%.90s/" SLICE_SOCKET, dir);
+		(void)snprintf(a.sun_path, sizeof(a.sun_path), "%.*s/" SLICE_SOCKET,
+			(int)(sizeof(a.sun_path) - sizeof("/" SLICE_SOCKET)), dir);
 	} else {
 		at = sys_open(dir, O_PATH | O_DIRECTORY);
 		(void)snprintf(a.sun_path, sizeof(a.sun_path), "/proc/self/fd/%d/" SLICE_SOCKET,

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define LOCK_FILE   "lock"
@@ -183,6 +184,14 @@ void dir_empty(const char *path, uint64_t most_ns)
 	} while (x.progress && time_mono_ns() < x.until_ns);
 }
 
+static bool is_file_at(int fd, const char *path)
+{
+	struct stat held, there;
+
+	return fstat(fd, &held) == 0 && lstat(path, &there) == 0 &&
+	       held.st_ino == there.st_ino && held.st_dev == there.st_dev;
+}
+
 /* The lock lives as long as the descriptor, which the daemon does not inherit. */
 static int lock_mps_dir(const char *dir, int how, struct error *err)
 {
@@ -191,14 +200,21 @@ static int lock_mps_dir(const char *dir, int how, struct error *err)
 
 	if (path_join(path, sizeof(path), dir, LOCK_FILE, err) < 0)
 		return -1;
-	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-	if (fd < 0)
-		return error_sys(err, errno, "open '%s'", path);
-	if (flock(fd, how) < 0) {
-		(void)error_sys(err, errno, "lock '%s'", path);
+	for (;;) {
+		fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+		if (fd < 0)
+			return error_sys(err, errno, "open '%s'", path);
+		if (flock(fd, how) < 0) {
+			(void)error_sys(err, errno, "lock '%s'", path);
+			closep(&fd);
+			return -1;
+		}
+		/* mps_lock_drop() removes the file while it holds the lock. A process that waited for that lock then
+		 * holds a file that no other process finds. */
+		if (is_file_at(fd, path))
+			return fd;
 		closep(&fd);
 	}
-	return fd;
 }
 
 static bool has_mps_dir_entry(const char *dir, const char *name)

@@ -6,14 +6,10 @@
 #include "abi/slice-dir.h"
 #include "abi/slice-page.h"
 
-#include <assert.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <string.h>
-
-static_assert(SLICE_GPUS_MAX == SLICE_GPUS_MAX, "a slice has room for all GPUs of a plan");
-static_assert(SLICE_NO_LIMIT == SLICE_NO_LIMIT, "one number means no limit");
 
 #define FILE_VERSION   1
 #define FILE_DEVICES   4096

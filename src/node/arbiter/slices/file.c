@@ -175,7 +175,7 @@ static int parse_slice_def_gpu(const struct slice_file_reader *r, struct slice_d
 	(void)snprintf(key, sizeof(key), "gpus[%zu].memory", i);
 	if (!json_is_integer(memory) || json_integer_value(memory) < 1 ||
 		(uint64_t)json_integer_value(memory) > GRANTS_BYTES_MAX)
-		return set_slice_def_error(r, key, "bytes, from 1 to 2^56", memory);
+		return set_slice_def_error(r, key, "bytes, from 1 to 2^48", memory);
 	d->gpus[i].limit = (uint64_t)json_integer_value(memory);
 	return 0;
 }

@@ -106,7 +106,7 @@ static void slice_def_read__names_what_is_wrong(void **state)
 		{ HEAD ", \"gpus\": [{\"uuid\": \"" U1 "\"}, {\"uuid\": \"" U1 "\"}]}",
 			"f: gpus[1].uuid: expected each GPU once" },
 		{ HEAD ", \"gpus\": [{\"uuid\": \"" U1 "\", \"memory\": 0}]}",
-			"f: gpus[0].memory: expected bytes, from 1 to 2^56, found 0" },
+			"f: gpus[0].memory: expected bytes, from 1 to 2^48, found 0" },
 		{ HEAD ", \"gpus\": [{\"uuid\": \"" U1 "\", \"memory\": -1}]}", "found -1" },
 		{ HEAD ", \"gpus\": [{\"uuid\": \"" U1 "\", \"memory\": 1.5}]}",
 			"found a number with a fraction" },

@@ -4,9 +4,12 @@
 #include "unit/node/agent/mps/mps-env.h"
 
 #include "lib/base/fd.h"
+#include "lib/base/time.h"
 
 #include <fcntl.h>
 #include <inttypes.h>
+#include <pthread.h>
+#include <sched.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/prctl.h>
@@ -108,6 +111,61 @@ static void mps_lock_take__empties_what_the_last_daemon_left(void **state)
 	assert_false(mps_env_has_file(e, "k", "shm/cuda.shm"));
 	assert_true(mps_env_has_file(e, "k", "log/mps.log"));
 	assert_int_equal(mps_lock_find_owner(p.dir).pid, getpid());
+	mps_daemon_dir_fini(&p);
+}
+
+/* How many descriptors this process has of the file. */
+static unsigned int count_descriptors(const char *path)
+{
+	struct stat want, st;
+	unsigned int n = 0;
+
+	assert_int_equal(stat(path, &want), 0);
+	for (int fd = 0; fd < 256; fd++)
+		n += fstat(fd, &st) == 0 && st.st_ino == want.st_ino &&
+		     st.st_dev == want.st_dev;
+	return n;
+}
+
+static void *take_lock(void *dir)
+{
+	struct error err = ERROR_INIT;
+
+	return mps_lock_take(dir, &err) < 0 ? dir : NULL;
+}
+
+/* The process waits for the lock while another process removes the file, and a third one makes and locks a new one. */
+static void mps_lock_take__locks_the_file_that_is_there(void **state)
+{
+	struct mps_env *e = *state;
+	uint64_t end = time_mono_ns() + 60 * NS_PER_SEC;
+	struct mps_daemon_dir p;
+	char path[PATH_MAX];
+	int first, second;
+	pthread_t t;
+	void *r;
+
+	make_place(e, &p);
+	(void)snprintf(path, sizeof(path), "%.2000s/k/lock", e->root);
+	first = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	assert_int_equal(flock(first, LOCK_EX), 0);
+	assert_int_equal(pthread_create(&t, NULL, take_lock, p.dir), 0);
+	while (count_descriptors(path) < 2 && time_mono_ns() < end)
+		(void)sched_yield();
+	assert_int_equal(count_descriptors(path), 2);
+	assert_int_equal(unlink(path), 0);
+	second = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	assert_int_equal(flock(second, LOCK_EX), 0);
+	(void)close(first);
+	/* The thread goes on to the new file, and has done nothing yet. */
+	while (count_descriptors(path) < 2 && time_mono_ns() < end)
+		(void)sched_yield();
+	assert_int_equal(count_descriptors(path), 2);
+	assert_false(mps_env_has_file(e, "k", "pid"));
+	(void)close(second);
+	assert_int_equal(pthread_join(t, &r), 0);
+	assert_null(r);
+	assert_true(mps_env_has_file(e, "k", "pid"));
 	mps_daemon_dir_fini(&p);
 }
 
@@ -496,6 +554,7 @@ int main(void)
 		cmocka_unit_test(
 			process__that_has_ended_does_not_live_though_nobody_waits_for_it),
 		MPS_TEST(mps_lock_take__empties_what_the_last_daemon_left),
+		MPS_TEST(mps_lock_take__locks_the_file_that_is_there),
 		MPS_TEST(mps_lock_drop__does_not_wait_for_the_lock),
 		MPS_TEST(hold__follows_no_link_for_its_lock),
 		MPS_TEST(mps_daemon_dir_make__refuses_what_others_may_write_to),

@@ -1,0 +1,63 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Checks the words of comments in src/: check-words.py [FILE...].
+
+Comments have the words of the field, and name who acts: no private words for what has a common one (CONTRIBUTING.md
+has the list), no "who" without a noun before it, and no sentence that says only that something "is said" or "is told".
+"""
+import glob
+import os
+import re
+import sys
+
+# Word of earlier days: the word.
+WORDS = {
+    r"seats?": "client, replica",
+    r"anew": "again, recreated",
+    r"beforehand": "before",
+    r"whoever": "a noun",
+    r"urge[ds]?": "boost",
+    r"keeper": "gate thread",
+    r"tall(?:y|ies)": "usage accounts",
+    r"ledgers?": "charges, usage records",
+    r"lumps?": "pool reservation",
+    r"wish(?:es)?": "desired",
+    r"garbage|rubbish": "malformed",
+    r"strangers?": "remote client",
+    r"metered": "throttled",
+    r"(?:is|are|was|were) told": "the actor reports, logs, answers",
+    r"is said|are said": "the actor reports, states",
+    r"(?:is|are) looked|looked at": "the actor reads, polls, samples",
+    r"somebody|anybody|nobody": "a noun",
+}
+BANNED = [(re.compile(rf"\b(?:{word})\b", re.I), better) for word, better in WORDS.items()]
+BARE = re.compile(r"(?:^|[.:;,(] |\b(?:of|to|from|by|for|and|as|than|if|where) )(?P<who>who|whom|whose)\b", re.M)
+COMMENT = re.compile(r'(?P<comment>/\*.*?\*/)|"(?:[^"\\\n]|\\.)*"', re.S)
+
+
+def faults(path):
+    with open(path, encoding="utf-8") as source:
+        text = source.read()
+    for m in COMMENT.finditer(text):
+        comment = re.sub(r"(?m)^[ \t]*\* ?", "", m.group("comment") or "")
+        comment = re.sub(r"^/\*", "", comment)
+        line = text.count("\n", 0, m.start()) + 1
+        for pattern, better in BANNED:
+            for hit in pattern.finditer(comment):
+                # A name of code keeps its letters: TURN_METERED, seat_count().
+                if not hit.group().isupper():
+                    yield f"{path}:{line + comment.count(chr(10), 0, hit.start())}: '{hit.group()}': write {better}"
+        for hit in BARE.finditer(comment):
+            yield (f"{path}:{line + comment.count(chr(10), 0, hit.start())}: '{hit.group('who')}' without a noun: "
+                   "write 'a thread that', 'the process whose'")
+
+
+def main():
+    os.chdir(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+    paths = sys.argv[1:] or sorted(glob.glob("src/**/*.[ch]", recursive=True))
+    found = [fault for path in paths for fault in faults(path)]
+    print(*found, f"{len(paths)} files, {len(found)} words to change in their comments", sep="\n")
+    sys.exit(bool(found))
+
+
+main()
