@@ -47,7 +47,8 @@ uint64_t cost_model_in_flight_ns(const struct cost_model *k, uint64_t begun_ns)
 	return begun_ns > done ? begun_ns - done : 0;
 }
 
-/* What is submitted meanwhile may be counted though it is behind the marker: it is a guess anyhow. */
+/* A submission that another thread counts meanwhile may be counted though it is behind the fence: it is
+ * an estimate anyway. */
 void cost_model_snapshot(struct cost_model *k, struct cost_model_snapshot *ret)
 {
 	ret->count = atomic_load(&k->count);
@@ -70,7 +71,7 @@ void cost_model_set_idle(struct cost_model *k)
 		atomic_store(&k->done_ns, ended);
 }
 
-/* ---- what they take ----------------------------------------------------------------------------- */
+/* ---- what submissions take ---------------------------------------------------------------------- */
 
 static uint64_t clamp_cost_value(uint64_t n, uint64_t min, uint64_t max)
 {
@@ -84,14 +85,14 @@ static void set_kind_cost(struct cost_model *k, unsigned int kind, uint64_t ns)
 		memory_order_relaxed);
 }
 
-/* Half of the way, as the error may be another kind's, and not far at once, as the time may be another
+/* Half of the way, as the error may be another kind's. Not far at once, as the time may be another
  * process's. */
 static uint64_t compute_cost_factor(uint64_t took, uint64_t work)
 {
 	return (ONE + clamp_cost_value(took * ONE / work, ONE / 8, 4 * ONE)) / 2;
 }
 
-/* What has passed since the last time, as the kinds are taken for now. */
+/* What has passed since the last time, at the present estimates. */
 struct cost_sample {
 	uint64_t work;
 	uint32_t n;        /* submissions */
@@ -116,7 +117,7 @@ static void read_cost_sample(const struct cost_model *k, struct cost_sample *ret
 	}
 }
 
-/* Who counts one more while a marker is placed counts it here or there. */
+/* A submission that a thread counts while a fence is placed is counted before or behind that fence. */
 static bool is_complete_sample(const struct cost_sample *l, uint64_t n)
 {
 	uint64_t off = n > l->n ? n - l->n : l->n - n;

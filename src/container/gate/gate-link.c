@@ -8,7 +8,7 @@
 
 #define UNREAD 0x5411 /* SIOCOUTQ; its header has too much else */
 
-/* The parent's descriptors, which its child has open but knows of only by this. */
+/* The descriptors of the parent. A child of fork has them open, and finds them only here. */
 static struct own_fd inherited[3];
 
 static struct turn_page *map_sched_page(int fd)
@@ -52,7 +52,7 @@ static enum gate_link_answer apply_sched_welcome(struct gate_link *l, struct sli
 		(void)sys_close(page_fd);
 	if (w->status == SLICE_OK)
 		return GATE_LINK_UP;
-	/* That turns were switched off meanwhile is no news. */
+	/* No warning where scheduling was switched off meanwhile. */
 	w->reason[sizeof(w->reason) - 1] = '\0';
 	if (w->status != SLICE_REFUSED)
 		warn_once(WARN_NOT_SCHEDULED, "not admitted to the turns of the slice: %s",
@@ -86,7 +86,7 @@ enum gate_link_answer gate_link_request(struct gate_link *l)
 		return GATE_LINK_DOWN;
 	l->pending_tag = ++l->tag;
 	socket_hello(&hello, l->pending_tag, flags);
-	/* A connection that is new has room for it. */
+	/* A new connection has room for it. */
 	if (!socket_send(fd, &hello, sizeof(hello), l->page ? l->page_fd.fd : -1, 0)) {
 		(void)sys_close(fd);
 		return GATE_LINK_DOWN;
@@ -189,7 +189,8 @@ bool gate_link_is_being_read(struct gate_link *l)
 
 	if (unread > 0 && (!l->packet_bytes || unread < l->packet_bytes))
 		l->packet_bytes = unread;
-	/* All packets are of one size, as the system counts it. Had none been read, it were this much. */
+	/* The system counts all packets with one size. So much would be unread if the arbiter had read
+	 * none. */
 	grown = (uint64_t)l->unread + (l->sent - l->sent_at_read) * (uint64_t)l->packet_bytes;
 	r = unread <= 0 || (uint64_t)unread < grown;
 	l->unread = unread;
@@ -202,6 +203,6 @@ bool gate_link_hung_up(const struct gate_link *l)
 	struct pollfd p = { .fd = l->socket.fd, .events = POLLIN };
 	struct timespec none = { 0 };
 
-	/* It never sends anything. */
+	/* The arbiter sends nothing on this connection, so input is its end. */
 	return !own_fd_is(&l->socket) || syscall(SYS_ppoll, &p, 1L, &none, NULL, 0L) > 0;
 }

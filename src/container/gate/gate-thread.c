@@ -9,29 +9,28 @@
 #include "container/gate/thread.h"
 #include "container/client/warn.h"
 
-#define FIRST_MS        1000 /* for the first registration; others wait for it */
+#define FIRST_MS        1000 /* for the first registration; other threads wait for it */
 #define AGAIN_MS        200  /* for each later one of a submitting thread */
-#define ANSWER_MS       5000 /* for the keeper's; nobody waits for it */
-#define ANSWER_POLL_MS  5    /* between two looks whether there is an answer */
-#define BACK_OFF_MS     20   /* between two tries, doubled up to the most */
+#define ANSWER_MS       5000 /* for the gate thread's; no thread waits for it */
+#define ANSWER_POLL_MS  5    /* between two polls for an answer */
+#define BACK_OFF_MS     20   /* between two tries, doubled up to BACK_OFF_MAX */
 #define BACK_OFF_MAX    1000
-#define HUNG_NS         UINT64_C(2000000000) /* that the arbiter reads nothing: it hangs */
-#define REPORT_AGAIN_NS UINT64_C(1000000000) /* what an arbiter has read that does nothing */
-#define LINK_NS         UINT64_C(50000000)   /* between two looks whether the arbiter lives */
+#define HUNG_NS         UINT64_C(2000000000) /* without any read by the arbiter: it hangs */
+#define REPORT_AGAIN_NS UINT64_C(1000000000) /* no packet; waiting threads report again */
+#define LINK_NS         UINT64_C(50000000)   /* between two checks whether the arbiter lives */
 #define LINK_IDLE_NS    UINT64_C(5000000000) /* the same while there is nothing to do */
 #define WAITING_NS \
-	UINT64_C(50000000) /* nothing in flight, the gate closed: who gets through wakes us */
-#define REPORT_RETRY_NS UINT64_C(1000000) /* until it is tried again */
-#define UNREAD_NS       UINT64_C(50000) /* until one looks again whether it was read, doubled up to */
+	UINT64_C(50000000) /* closed, nothing in flight; passing threads wake the gate thread */
+#define REPORT_RETRY_NS UINT64_C(1000000) /* until a report is retried */
+#define UNREAD_NS       UINT64_C(50000)   /* between two checks for a read, doubled up to */
 #define UNREAD_MAX_NS   UINT64_C(10000000)
-#define STUCK_NS \
-	UINT64_C(1000000000) /* what is in flight takes that long: one looks only each */
-#define STUCK_POLL_NS UINT64_C(10000000)
-#define NEVER         UINT64_MAX
+#define STUCK_NS        UINT64_C(1000000000) /* a fence is stuck for longer: polled only each */
+#define STUCK_POLL_NS   UINT64_C(10000000)
+#define NEVER           UINT64_MAX
 
 /* ---- the connection ----------------------------------------------------------------------------- */
 
-/* .start_lock is held. Nobody goes by the page from now on. */
+/* .start_lock is held. No thread goes by the page from now on. */
 static void leave_scheduler(struct gate_process *t, enum gate_mode to)
 {
 	atomic_store(&t->gate.page, NULL);
@@ -66,7 +65,7 @@ static void apply_sched_registration(struct gate_process *t, const struct own_fd
 	gate_wake_all(t);
 }
 
-/* When to try again. .start_lock is held. */
+/* Sets when to try again. .start_lock is held. */
 static void postpone_registration(struct gate_process *t)
 {
 	t->back_off = t->back_off ? 2 * t->back_off : BACK_OFF_MS;
@@ -75,7 +74,7 @@ static void postpone_registration(struct gate_process *t)
 	atomic_store(&t->next_try, sys_now() + t->back_off);
 }
 
-/* What came of trying to register. .start_lock is held. */
+/* Applies the answer to a registration. .start_lock is held. */
 static void apply_registration_answer(struct gate_process *t, enum gate_link_answer r,
 	const struct own_fd *fd)
 {
@@ -102,7 +101,7 @@ static void apply_registration_answer(struct gate_process *t, enum gate_link_ans
 	}
 }
 
-/* Tries to, and waits. .start_lock is held. */
+/* Registers, and waits for the answer. .start_lock is held. */
 static void register_with_scheduler(struct gate_process *t, int ms)
 {
 	struct own_fd fd = { 0 };
@@ -112,9 +111,9 @@ static void register_with_scheduler(struct gate_process *t, int ms)
 }
 
 /*
- * Goes on trying to. An arbiter that hangs takes connections and does not answer. Who waits for it goes on
- * waiting, as it may wake up, but asks anew now and then, as another one may have taken its place. .start_lock is
- * held.
+ * Continues a registration without waiting. A hung arbiter accepts connections and does not answer. The
+ * gate thread keeps polling for ANSWER_MS, as that arbiter may recover. Then it connects again, as
+ * another arbiter may have taken its place. .start_lock is held.
  */
 static void continue_registration(struct gate_process *t)
 {
@@ -140,8 +139,9 @@ static void continue_registration(struct gate_process *t)
 }
 
 /*
- * Whether the arbiter hangs: it reads nothing. It may have read all before that, so who waits for a gate
- * says that again now and then; one that lives reads it and goes on. .start_lock is held.
+ * Whether the arbiter hangs: it reads nothing. It may have read every packet before it hung. So after
+ * REPORT_AGAIN_NS the threads that wait at a gate report again; a live arbiter reads that and goes on.
+ * .start_lock is held.
  */
 static bool is_arbiter_hung(struct gate_process *t, uint64_t now)
 {
@@ -174,14 +174,14 @@ static void start_gate_thread(struct gate_process *t)
 {
 	int gpu;
 
-	/* Said before the arbiter is asked. */
+	/* First the slice's page shows whether the process runs under MPS. Then the arbiter is asked. */
 	mps_probe_current();
 	register_with_scheduler(t, gate_mode(t) == GATE_MODE_NONE ? FIRST_MS : AGAIN_MS);
 	if (gate_mode(t) != GATE_MODE_UP) {
 		atomic_store(&t->mode, GATE_MODE_OFF);
 		return;
 	}
-	/* One that was made before anybody told us of it. */
+	/* The current context, if the program made it before any hook reported it. */
 	gpu = t->gate.gpu_count == 1 ? 0 : charges_current_gpu();
 	if (gpu >= 0)
 		fences_add_context(&t->fences, fences_current_context(), (unsigned int)gpu,
@@ -281,7 +281,7 @@ void gate_thread_context_gone(CUcontext ctx)
 
 /* ---- what the thread knows of a GPU ------------------------------------------------------------- */
 
-/* One look at one GPU. */
+/* One poll of one GPU. */
 struct gpu_poll {
 	struct gate_process *t;
 	struct gate_gpu *g;
@@ -290,19 +290,20 @@ struct gpu_poll {
 	uint64_t now;
 	enum gate_mode mode;
 	uint32_t state;  /* of the gate: TURN_OPEN... */
-	bool is_awaited; /* somebody waits for what is in flight to end */
+	bool is_awaited; /* another slice waits for what is in flight to end */
 	bool in_flight, waiting;
 	uint64_t ended; /* .ended, a lower bound */
-	bool changed;   /* the gate */
+	bool changed;   /* the gate, or what is stuck */
 	bool advanced;  /* .done */
 };
 
-/* While there is no arbiter. */
+/* The gate's state while there is no arbiter. */
 static uint32_t get_standalone_state(const struct gpu_poll *l)
 {
 	uint32_t cap = atomic_load(&l->p->cap);
 	bool closed = (atomic_load(&l->g->standalone_gate) & TURN_STATE) == TURN_CLOSED;
-	/* As in report.c: else it might wait for ever for who stands at this gate. */
+	/* As in report.c, blocked work does not count. It may depend on a thread at this closed gate,
+	 * which the bucket would then never open. */
 	bool busy = l->g->was_busy && !(closed && fences_is_blocked(&l->t->fences, l->gpu));
 
 	if (!cap)
@@ -320,7 +321,7 @@ static void poll_gate_word(struct gpu_poll *l)
 		uint32_t was = atomic_load(&g->standalone_gate),
 			 state = get_standalone_state(l);
 
-		/* Others change it too, but no more than its generation. */
+		/* Other threads change the word, too, but only its generation. */
 		while ((was & TURN_STATE) != state &&
 			!atomic_compare_exchange_weak(&g->standalone_gate, &was,
 				((was & ~TURN_STATE) | state) + TURN_GENERATION))
@@ -330,7 +331,7 @@ static void poll_gate_word(struct gpu_poll *l)
 		w = state;
 	}
 	l->state = w & TURN_STATE;
-	/* Those whom METERED held look at it. */
+	/* The threads that TURN_METERED held check the change. */
 	l->changed = w != g->last_gate || quantum != g->last_quantum_ns;
 	g->last_gate = w;
 	g->last_quantum_ns = quantum;
@@ -359,7 +360,7 @@ static void poll_work_in_flight(struct gpu_poll *l)
 	struct gate_gpu *g = l->g;
 	uint64_t begun;
 
-	/* Before .begun, which is no less then. */
+	/* Loaded before .begun, which is no less then. */
 	l->ended = atomic_load(&l->p->ended);
 	begun = atomic_load(&l->p->begun);
 	l->waiting = atomic_load(&g->waiters) || atomic_load(&g->throttled);
@@ -379,8 +380,9 @@ static void poll_work_in_flight(struct gpu_poll *l)
 }
 
 /*
- * To record a marker takes a lock of the driver from who submits. Under MPS nobody waits for the end of what is in
- * flight, so it can wait until nothing has been submitted between two looks, or for PACE_POLL_OPEN_MAX_NS.
+ * Recording a fence takes a lock of the driver from submitting threads. Under MPS no slice waits for the
+ * end of what is in flight. So the fence can wait until nothing was submitted between two polls, or for
+ * PACE_POLL_OPEN_MAX_NS.
  */
 static bool can_fence_wait(const struct gpu_poll *l)
 {
@@ -405,20 +407,22 @@ static enum fence_result poll_fences(struct gpu_poll *l)
 	uint64_t blind = fences_count_unseen(m, l->gpu);
 	enum fence_result r;
 
-	/* What is over is not to be counted once more until release_throttled_work() knows what is in front now. */
+	/* Work that is over must not be subtracted twice. 0 until release_throttled_work() knows what is
+	 * in front now. */
 	atomic_store(&g->front_ns, 0);
 	r = fences_poll(m, l->gpu, l->p, l->now, g->pace.each_ns, &done);
 
 	if (r != FENCE_OK)
 		return r;
-	/* Those whom METERED held may go on beside it. */
+	/* Threads that TURN_METERED held may go on beside what is stuck. */
 	if (stuck != fences_is_stuck(m, l->gpu) ||
 		passes_by != fences_others_progress(m, l->gpu) ||
 		blind != fences_count_unseen(m, l->gpu))
 		l->changed = true;
 	apply_done_count(l, done);
 	poll_work_in_flight(l);
-	/* What has no end of its own behind a marker that is stuck takes no time of the others that do. */
+	/* Only work of unknown end is in flight, behind the stuck fence: its time must not count for
+	 * other work. */
 	if (!fences_others_progress(m, l->gpu))
 		pace_overdue(&g->pace, l->now, fences_count_ahead(m, l->gpu, done));
 	else if (g->last_begun - g->done <= fences_count_unseen(m, l->gpu))
@@ -449,7 +453,8 @@ static struct pace_flight get_flight_state(const struct gpu_poll *l)
 	};
 }
 
-/* So many of those whom METERED holds may go. Where work is not known they look for themselves. */
+/* How many of the threads that TURN_METERED holds may go. Where work is not known, all check for
+ * themselves. */
 static int count_releasable(const struct gpu_poll *l, uint64_t allow_ns)
 {
 	const struct gate_gpu *g = l->g;
@@ -470,7 +475,7 @@ static int count_releasable(const struct gpu_poll *l, uint64_t allow_ns)
 	return n < INT32_MAX ? (int)n : INT32_MAX;
 }
 
-/* By the clock. */
+/* When a held submission fits, by the clock. */
 static uint64_t when_fits(const struct gpu_poll *l)
 {
 	struct pace_flight f = get_flight_state(l);
@@ -479,7 +484,7 @@ static uint64_t when_fits(const struct gpu_poll *l)
 		atomic_load(&l->g->allowed_ns));
 }
 
-/* Lets through what METERED held, if it may go now. */
+/* Lets threads pass that TURN_METERED held, if they may go now. Memory order: wait_throttled() in gate.c. */
 static void release_throttled_work(struct gpu_poll *l)
 {
 	struct gate_gpu *g = l->g;
@@ -491,7 +496,7 @@ static void release_throttled_work(struct gpu_poll *l)
 
 	atomic_store(&g->stall_ns, pace_stall(&g->pace));
 	atomic_store(&g->tight, tight);
-	/* What may have others' work in front of it has not begun. */
+	/* Work that may have other slices' work in front of it has not begun. */
 	atomic_store(&g->front_ns,
 		tight && !g->pace.behind ? fences_front_ns(&l->t->fences, l->gpu) : 0);
 	atomic_store(&g->from_ns, g->pace.from_ns);
@@ -505,8 +510,9 @@ static void release_throttled_work(struct gpu_poll *l)
 }
 
 /*
- * Who still waits though nothing is closed. An arbiter may have been killed after it opened the gate and
- * before it woke them; and who saw one mode may sleep at its word when the mode has changed.
+ * Wakes threads that still wait though the gate is not closed.
+ * - An arbiter may have been killed after it opened the gate, and before it woke the threads.
+ * - A thread that loaded one mode may sleep at that mode's word when the mode has changed.
  */
 static void wake_waiting(struct gpu_poll *l)
 {
@@ -516,14 +522,14 @@ static void wake_waiting(struct gpu_poll *l)
 	sys_futex_wake(&l->g->standalone_gate, false);
 }
 
-/* Nobody has come since the keeper looked: nothing was submitted, and nobody waits. */
+/* Since the poll nothing was submitted, and no thread waits. */
 static bool is_still_idle(const struct gpu_poll *l)
 {
 	return atomic_load(&l->p->begun) == l->g->done && !atomic_load(&l->g->waiters) &&
 	       !atomic_load(&l->g->throttled);
 }
 
-/* Sets the bell. False: somebody came meanwhile, and the keeper is awake. */
+/* Sets TURN_BELL (process.h). False: a thread came meanwhile, and the gate thread stays awake. */
 static bool set_doorbell(struct gpu_poll *l)
 {
 	uint32_t w = atomic_load(&l->p->gate);
@@ -539,7 +545,8 @@ static bool set_doorbell(struct gpu_poll *l)
 	return false;
 }
 
-/* It rests: until the bell rings, once the arbiter has read that. */
+/* The gate thread rests: until the doorbell rings, once the arbiter has read the report. Returns ns until
+ * the next call. */
 static uint64_t report_gpu_rest(struct gpu_poll *l)
 {
 	struct gate_gpu *g = l->g;
@@ -557,7 +564,7 @@ static uint64_t report_gpu_rest(struct gpu_poll *l)
 	return g->unread_poll_ns;
 }
 
-/* Until when nothing need be looked at. */
+/* Returns ns until the next poll of the GPU. */
 static uint64_t plan_next_gpu_poll(struct gpu_poll *l)
 {
 	struct gate_gpu *g = l->g;
@@ -600,7 +607,7 @@ static uint64_t plan_next_gpu_poll(struct gpu_poll *l)
 	return said || sleep < REPORT_RETRY_NS ? sleep : REPORT_RETRY_NS;
 }
 
-/* *sleep: until it is to be looked at again. */
+/* *sleep: ns until the next poll. */
 static enum fence_result poll_gpu_gate(struct gate_process *t, unsigned int gpu,
 	uint64_t *sleep)
 {
@@ -613,7 +620,8 @@ static enum fence_result poll_gpu_gate(struct gate_process *t, unsigned int gpu,
 	};
 	enum fence_result r;
 
-	/* It may be set anew since somebody took it away (container/gate/fences/fences.c). */
+	/* TURN_BELL alone proves nothing: fences/fences.c may have set it again after a thread took it
+	 * away. */
 	if (l.g->resting && atomic_load(&l.p->gate) & TURN_BELL && is_still_idle(&l)) {
 		*sleep = report_gpu_rest(&l);
 		return FENCE_OK;
@@ -629,7 +637,8 @@ static enum fence_result poll_gpu_gate(struct gate_process *t, unsigned int gpu,
 		return r;
 	release_throttled_work(&l);
 	*sleep = plan_next_gpu_poll(&l);
-	/* Behind what takes that long nothing is seen soon; who is held wakes us. */
+	/* Behind a fence that is stuck for so long no end is seen soon. A thread that is held wakes the
+	 * gate thread. */
 	if (fences_stuck_ns(&t->fences, gpu, l.now) > STUCK_NS && *sleep < STUCK_POLL_NS &&
 		l.g->last_begun - l.g->done <= fences_count_unseen(&t->fences, gpu))
 		*sleep = STUCK_POLL_NS;
@@ -639,7 +648,8 @@ static enum fence_result poll_gpu_gate(struct gate_process *t, unsigned int gpu,
 
 /* ---- the thread --------------------------------------------------------------------------------- */
 
-/* Whether the arbiter is there, and turns are on. Returns until when that may be left alone. */
+/* Checks whether the arbiter is there, and whether the slice has gates. Returns ns until a registration
+ * is due. */
 static uint64_t poll_gate_link(struct gate_process *t, uint64_t *next)
 {
 	uint64_t now = sys_now_ns();
@@ -668,7 +678,7 @@ static uint64_t poll_gate_link(struct gate_process *t, uint64_t *next)
 	return wait < 1 ? 1000000 : wait > BACK_OFF_MAX ? NEVER : (uint64_t)wait * 1000000;
 }
 
-/* Who registers anew knows nothing of what was said before. */
+/* The arbiter of another registration knows no earlier report. */
 static void check_registration(struct gate_process *t, uint32_t *seen)
 {
 	uint32_t now = atomic_load(&t->n_registered);
@@ -707,7 +717,12 @@ static void *run_gate_thread(void *arg)
 	while (r == FENCE_OK && gate_mode(t) != GATE_MODE_ENDED) {
 		uint64_t ns, each;
 
-		/* Before all that is looked at: who changes some of it after that wakes us. */
+		/* Wake-ups.
+		 * 1. The gate thread stores 0, then polls.
+		 * 2. A thread that changes something changes it first, then stores 1, and wakes the futex
+		 *    if the word was 2.
+		 * 3. The gate thread sleeps only if it can change 0 to 2. So no change after step 1 is
+		 *    missed. */
 		atomic_store(&t->wake, 0);
 		ns = poll_gate_link(t, &link_next);
 		check_registration(t, &seen);

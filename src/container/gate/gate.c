@@ -9,8 +9,8 @@
 #include "container/gate/process.h"
 #include "container/client/wiped.h"
 
-/* At most, at the gate: then one looks whether the arbiter lives. Tests have more patience, as no wake-up
- * is to be lost. */
+/* The longest sleep at the gate. After it the thread has the gate thread check whether the arbiter lives.
+ * Tests set more, so that a lost wake-up shows. */
 #ifndef GATE_WAIT_NS
 #	define GATE_WAIT_NS 100000000
 #endif
@@ -18,10 +18,10 @@
 static _Atomic(void *) root;
 _Atomic(struct gate *) gate_root;
 
-/* Of what the thread submits now, until gate_end(). In a library that is there from the start of a program
- * the loader has room for it. */
+/* What the thread submits, from gate_begin() to gate_end(). The loader has room for it in a library that
+ * is loaded when the program starts. */
 static _Thread_local struct {
-	CUstream stream; /* beside a capture */
+	CUstream stream; /* for the own fence */
 	uint32_t cost;
 	uint8_t kind;
 	bool own;
@@ -60,9 +60,9 @@ bool gate_is_under_mps(void)
 	       atomic_load_explicit(&page->turns, memory_order_relaxed) == SLICE_TURNS_MPS;
 }
 
-/* ---- who is held -------------------------------------------------------------------------------- */
+/* ---- what is held ------------------------------------------------------------------------------- */
 
-/* The place in the page; < 0: no GPU of the slice, which is not held. */
+/* The GPU's place in the page. < 0: no GPU of the slice, so the submission is not held. */
 static int find_stream_gpu(const struct gate_process *t, CUstream stream, unsigned int flags)
 {
 	CUdevice device;
@@ -79,25 +79,25 @@ static int find_stream_gpu(const struct gate_process *t, CUstream stream, unsign
 	return gpu >= 0 && (uint32_t)gpu < t->gate.gpu_count ? gpu : -1;
 }
 
-/* One who submits. */
+/* One submission at the gate. */
 struct gate_entry {
 	struct gate_process *t;
 	struct gate_gpu *g;
 	struct turn_gpu_page *p;
 	unsigned int gpu;
 	bool pass;
-	bool stalled; /* METERED held it for long enough, and the gate was not closed since */
-	bool is_waiting, is_held; /* is counted in .waiters, in .throttled */
-	bool rang_doorbell;       /* took the bell away, and has not said so */
-	bool throttled;           /* went by METERED */
+	bool stalled; /* TURN_METERED held it for .stall_ns, and the gate was not closed since */
+	bool is_waiting, is_held; /* counted in .waiters; in .throttled */
+	bool rang_doorbell;       /* has taken TURN_BELL away, and not reported yet */
+	bool throttled;           /* the gate is TURN_METERED */
 	bool several;
 	unsigned int kind; /* cost-model.h */
 	uint32_t cost;
-	uint64_t held_ns; /* .throttled: since when nothing has ended, and */
-	uint64_t done;    /* what had then */
+	uint64_t held_ns; /* .is_held: since when nothing has ended */
+	uint64_t done;    /* .done at .held_ns */
 };
 
-/* The gate's word; takes the bell from it. */
+/* Returns the gate's word. Takes TURN_BELL from it. */
 static uint32_t read_gate_clear_doorbell(struct gate_entry *e)
 {
 	uint32_t w = atomic_load(&e->p->gate);
@@ -129,10 +129,20 @@ static void report_waiting_entry(struct gate_entry *e)
 }
 
 /*
- * Before the closed gate, whose word was @w. Counted as waiting before .begun is taken back, so that at no
- * moment it looks as if nobody were there. The gate is looked at once more after it was said: it opens
- * after the arbiter has read that, and changes this word. It is said anew by who finds the gate closed
- * again: when that opened the arbiter took this one for one that goes through.
+ * The gate is closed; its word was @w. The first call returns without a sleep, and enter_gate() tries
+ * again.
+ * 1. The thread counts .waiters, then takes .begun back. So the thread is in one of the two at every
+ *    moment.
+ * 2. The thread reports `wants`, then loads the gate's word again, in enter_gate(): that is @w of the
+ *    next call.
+ * 3. The arbiter reads the report, changes the word when it opens the gate, then wakes the futex.
+ * 4. The thread sleeps only while the word is @w. So step 2 loads the changed word, or the thread does
+ *    not fall asleep, or the wake-up ends its sleep.
+ *
+ * Without an arbiter the gate thread has the arbiter's part, and .standalone_gate is the word.
+ *
+ * A thread that finds the gate closed again reports `wants` once more. The arbiter had assumed, when it
+ * opened the gate, that this thread passed it.
  */
 static void wait_closed(struct gate_entry *e, enum gate_mode mode, uint32_t w)
 {
@@ -159,13 +169,21 @@ static void wait_closed(struct gate_entry *e, enum gate_mode mode, uint32_t w)
 		gate_thread_wake();
 }
 
-/* Where enough is in flight. @throttle was read before that was seen, but after this one was counted in
- * .throttled; so who raises the allowance and then looks at .throttled sees it, or it sees that. */
+/*
+ * Where enough is in flight. The first call returns without a sleep, and enter_gate() tries again.
+ * .throttled, .throttle_word, .allowed_ns and .done are sequentially consistent.
+ * 1. The thread counts .throttled, then loads .throttle_word as @throttle, then compares what is in
+ *    flight with .allowed_ns.
+ * 2. The gate thread raises .allowed_ns or .done, then loads .throttled.
+ * 3. At least one of the two threads sees the other: the submitting thread passes, or the gate thread
+ *    changes .throttle_word, then wakes the futex. A thread that has loaded the old word does not sleep
+ *    on.
+ */
 static void wait_throttled(struct gate_entry *e, uint32_t throttle)
 {
 	uint64_t from = sys_now_ns(), done = atomic_load(&e->p->done), until;
 
-	/* As above: counted before it is taken back. */
+	/* As in wait_closed(): counted here before .begun is taken back. */
 	if (!e->is_held)
 		(void)atomic_fetch_add(&e->g->throttled, 1);
 	uncount_begun_work(e);
@@ -179,7 +197,7 @@ static void wait_throttled(struct gate_entry *e, uint32_t throttle)
 		e->is_held = true;
 		if (e->rang_doorbell)
 			report_waiting_entry(e);
-		gate_thread_wake(); /* for a marker behind what is in flight */
+		gate_thread_wake(); /* it places a fence behind what is in flight */
 		return;
 	}
 	until = e->held_ns + atomic_load(&e->g->stall_ns);
@@ -192,26 +210,27 @@ static void wait_throttled(struct gate_entry *e, uint32_t throttle)
 	(void)atomic_fetch_add(&e->p->meter_ns, sys_now_ns() - from);
 }
 
-/* With this one, which is counted. */
+/* @begun and @work count this submission. */
 static bool has_room_in_flight(const struct gate_entry *e, uint64_t begun, uint64_t work)
 {
 	struct cost_model *k = gate_cost_model(e->t, e->gpu);
 	uint64_t n = begun - atomic_load(&e->p->done), cost = e->several ? 0 : e->cost;
-	/* As it is now: since the gate was opened the keeper may not have looked. */
+	/* As of now: the gate thread may not have polled since the arbiter opened the gate. */
 	uint64_t window = atomic_load_explicit(&e->p->window_ns, memory_order_relaxed);
 	uint64_t allow = atomic_load(&e->g->allowed_ns);
 	bool tight = pace_is_tight(window);
 	struct pace_flight f = { 0 };
-	/* None if it has not been seen that others get on beside what is stuck: that is just long. */
+	/* Submissions whose end nothing shows. 0 until other work progresses beside the stuck fence: till
+	 * then the stuck work may just be long. */
 	uint64_t blind = fences_others_progress(&e->t->fences, e->gpu)
 				 ? fences_count_unseen(&e->t->fences, e->gpu)
 				 : 0;
 
-	/* That is seen by one more, which has an event of its own. */
+	/* One more submission, which has an own fence, shows whether other work progresses. */
 	if (fences_may_probe(&e->t->fences, e->gpu, n))
 		return true;
 	if (blind || atomic_load(&e->t->gate.captures)) {
-		/* No marker says how much work is done. */
+		/* No fence shows how much work is done. */
 		n = n > blind ? n - blind : 0;
 		cost = cost_model_mean_ns(k);
 		work = n * cost;
@@ -228,7 +247,8 @@ static bool has_room_in_flight(const struct gate_entry *e, uint64_t begun, uint6
 	return pace_fits(&f, cost, allow, tight, tight ? sys_now_ns() : 0);
 }
 
-/* By METERED, @begun with this one. False: there is no room for it. */
+/* Whether TURN_METERED lets the submission pass; @begun counts it. False: there is no room in flight for
+ * it, and its work is not counted. */
 static bool admit_throttled(struct gate_entry *e, uint64_t begun)
 {
 	struct cost_model *k = gate_cost_model(e->t, e->gpu);
@@ -245,7 +265,8 @@ static bool admit_throttled(struct gate_entry *e, uint64_t begun)
 	return false;
 }
 
-/* Counts one in; waits where it must. False: nothing is held any more, and it is not counted. */
+/* Counts a submission in, and waits where it must. False: nothing is held any more, and the submission is
+ * not counted. */
 static bool enter_gate(struct gate_entry *e)
 {
 	for (;;) {
@@ -273,7 +294,8 @@ static bool enter_gate(struct gate_entry *e)
 	}
 }
 
-/* To hold one is always right, but the overlap is lost. */
+/* Whether the submission is never held. Holding a programmatic launch is always right, but loses the
+ * overlap. */
 static bool programmatic_passes(struct gate_gpu *g, struct turn_gpu_page *p, unsigned int flags)
 {
 	if (flags & GATE_PASS)
@@ -295,7 +317,7 @@ static struct turn_gpu_page *tag_gpu_page(struct turn_gpu_page *p, uintptr_t tag
 	return (struct turn_gpu_page *)((uintptr_t)p | tags);
 }
 
-/* Neither beside captures, nor between programmatic launches: a marker would part them. */
+/* No fence beside captures. None between programmatic launches either: it would separate them. */
 static bool may_place_fence(struct gate_process *t, const struct gate_entry *e,
 	unsigned int flags)
 {
@@ -319,7 +341,8 @@ static struct turn_gpu_page *count_submission(struct gate_process *t, int gpu,
 
 	e.pass = programmatic_passes(e.g, e.p, flags);
 	in = enter_gate(&e);
-	/* Counted in .begun by now, if at all: the keeper does not take it for idle in between. */
+	/* The submission is counted in .begun by now, if at all. So the gate thread does not find the GPU
+	 * idle in between. */
 	if (e.is_waiting)
 		(void)atomic_fetch_sub(&e.g->waiters, 1);
 	if (e.is_held)
@@ -341,7 +364,7 @@ static struct turn_gpu_page *count_submission(struct gate_process *t, int gpu,
 	return tag_gpu_page(e.p, GATE_WORK | GATE_FENCE);
 }
 
-/* NULL: this process takes no turns. */
+/* NULL: this process has no gates. */
 static struct gate_process *get_scheduled_process(struct gate *g)
 {
 	struct gate_process *t = (struct gate_process *)g;
@@ -356,7 +379,7 @@ static struct gate_process *get_scheduled_process(struct gate *g)
 	return t && gate_mode(t) != GATE_MODE_ENDED ? t : NULL;
 }
 
-/* The place in the page of the GPU that it goes to; < 0: to none of the slice, or into a capture. */
+/* The GPU's place in the page. < 0: no GPU of the slice, or the submission goes into a capture. */
 static int find_target_gpu(struct gate_process *t, CUstream stream, unsigned int flags)
 {
 	if (!(flags & GATE_NO_STREAM) && atomic_load(&t->gate.captures) &&
@@ -381,7 +404,7 @@ struct turn_gpu_page *gate_begin_slow(struct gate *g, CUstream stream, unsigned 
 		launches_add(t->gate.log, kind);
 	if (ret)
 		fences_add_current_context(&t->fences, (unsigned int)gpu, &t->gate.captures);
-	/* It parts programmatic launches, but else those would not be known to be done. */
+	/* An own fence separates programmatic launches. Without it nothing would show that they are done. */
 	if (ret && !(flags & GATE_SEVERAL) && gate_needs_event(t, (unsigned int)gpu)) {
 		now.stream = stream;
 		now.own = flags & GATE_OWN;
@@ -392,7 +415,7 @@ out:
 	return ret;
 }
 
-/* The page is of a GPU of ours, but who has ended turns meanwhile. */
+/* The page stays, even if the process has left the scheduler since gate_begin(). */
 void gate_end_tagged(struct turn_gpu_page *tagged)
 {
 	uintptr_t tags = (uintptr_t)tagged & GATE_TAGS;
@@ -417,7 +440,7 @@ void gate_end_tagged(struct turn_gpu_page *tagged)
 	errno = e;
 }
 
-/* ---- what waits for others ---------------------------------------------------------------------- */
+/* ---- streams that wait for others --------------------------------------------------------------- */
 
 void gate_block_slow(struct gate_block *k, CUstream stream, unsigned int flags)
 {
@@ -447,7 +470,7 @@ void gate_blocked_slow(const struct gate_block *k, bool given)
 
 /* ---- captures ----------------------------------------------------------------------------------- */
 
-/* Also where there are no turns yet: they may come while it captures. */
+/* Also where the slice has no gates yet: it may get them during the capture. */
 void gate_capture_begins(void)
 {
 	struct gate_process *t;
@@ -461,7 +484,7 @@ void gate_capture_begins(void)
 	errno = e;
 }
 
-/* A child of fork may end what its parent began: it knows of none. */
+/* A child of fork may end a capture that its parent began. The child's count is 0 then. */
 void gate_capture_ended(void)
 {
 	struct gate_process *t = gate_process_if_any();

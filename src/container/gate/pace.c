@@ -46,15 +46,15 @@ void pace_pending(struct pace *p, uint64_t now)
 	p->quiet_ns = 0;
 }
 
-/* The end was between the last look that found it pending and this one. */
+/* The end was between the last poll that found the work in flight and this poll. */
 static uint64_t estimate_work_end(const struct pace *p, uint64_t now)
 {
 	return p->pending_ns && p->pending_ns < now ? now - (now - p->pending_ns) / 2 : now;
 }
 
 /*
- * The mean of the last few but for the longest, which may have waited for another process's slice. That
- * an end was seen too late makes one longer and the next one shorter: in the sum it is not there.
+ * The mean of the last samples but the longest, which may have waited for another process's time slice.
+ * An end that is seen late makes one sample longer and the next one shorter. The sum does not change.
  */
 static void update_pace_mean(struct pace *p, uint64_t took, uint64_t n)
 {
@@ -98,7 +98,7 @@ uint64_t pace_done(struct pace *p, uint64_t now, uint64_t n)
 void pace_overdue(struct pace *p, uint64_t now, uint64_t ahead)
 {
 	uint64_t waited = now > p->from_ns ? now - p->from_ns : 0;
-	/* Beside others' work it takes its time. */
+	/* Beside other slices' work it takes its time. */
 	uint64_t late = p->closed ? 4 * PACE_LATE_NS : PACE_LATE_NS;
 
 	if (!ahead || p->behind || waited < late || waited / ahead <= 2 * get_pace_each_ns(p))
@@ -136,7 +136,7 @@ static uint64_t get_flight_left_ns(const struct pace_flight *f, uint64_t now)
 	return f->work_ns > gone ? f->work_ns - gone : 0;
 }
 
-/* So much may be left when one more goes. */
+/* So much may be left in flight when one more goes. */
 static uint64_t may_be_left(const struct pace_flight *f, uint64_t cost_ns, uint64_t allow_ns)
 {
 	return max_pace_ns(allow_ns > cost_ns ? allow_ns - cost_ns : 0,
@@ -190,7 +190,7 @@ uint64_t pace_sleep(struct pace *p, uint64_t now, const struct pace_state *s)
 		return sleep;
 	}
 	p->open_ns = PACE_POLL_OPEN_MIN_NS;
-	/* None ahead: it is being submitted, or was over a moment ago. */
+	/* None ahead: a thread is submitting, or the work was over a moment ago. */
 	if (__builtin_mul_overflow(get_pace_each_ns(p), s->ahead, &expected) ||
 		__builtin_add_overflow(expected, p->from_ns, &expected))
 		expected = UINT64_MAX;
@@ -204,11 +204,11 @@ uint64_t pace_sleep(struct pace *p, uint64_t now, const struct pace_state *s)
 	if (s->throttled && s->fits_ns)
 		sleep = min_pace_ns(sleep, max_pace_ns(PACE_POLL_CLOSE_NS,
 						   s->fits_ns - min_pace_ns(s->fits_ns, now)));
-	/* Short ones among them may be over long before. */
+	/* Short submissions among them may be over long before. */
 	if (s->throttled)
 		sleep = min_pace_ns(sleep, max_pace_ns(PACE_POLL_THROTTLED_NS,
 						   (now - min_pace_ns(p->from_ns, now)) / 2));
-	/* More may come that wants a marker. */
+	/* More submissions may come that need a fence. */
 	return min_pace_ns(sleep, s->unfenced ? PACE_FENCE_GAP_NS : PACE_POLL_OPEN_MAX_NS);
 }
 

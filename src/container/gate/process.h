@@ -2,22 +2,38 @@
 #pragma once
 
 /*
- * What gate.c, report.c and gate-thread.c share: all that a process has for its turns, in one piece of memory
- * that a child of fork sees as zero.
+ * What gate.c, report.c and gate-thread.c share: all state that a process has for the gates of its GPUs.
+ * It is one piece of memory, which a child of fork sees as zero.
  *
- * The bell. While TURN_BELL is not set in the gate's word the keeper is awake: it looks again within a
- * known time, and says whatever is not as it was said. So nobody else need. It sets the bell, then looks
- * at .begun and .waiters once more; who submits counts .begun, then looks at the bell. Both are
- * sequentially consistent, so at least one of the two sees the other (Dekker), and whoever takes the bell
- * away, by compare-and-swap, wakes the keeper. It may be set while the keeper is awake, too: where no context of
- * the GPU is known (container/gate/fences/fences.c), so that the next one to submit brings its own. The same holds for the gate's state between who submits
- * and the arbiter.
+ * Memory order of the gate. All these accesses are sequentially consistent.
+ * 1. A submitting thread counts .begun, then loads the gate's word.
+ * 2. The arbiter's scheduler thread changes the word. It never reads .begun.
+ * 3. The gate thread, or a thread that reports, loads the word, then .begun.
  *
- * What is said. One lock (.report_lock): what is sent is the truth at a moment within it, so what was sent last
- * is the truth, or somebody who changed it since has yet to say so. It counts for the gate's generation that
- * it was read with. Whoever is awake says it anew when it sees another one: the keeper while it is awake,
- * and each thread that waits at the closed gate. Before the keeper rests it makes sure that the arbiter
- * has read its last word and that the gate is still of that generation.
+ * If step 3 does not see the submission in .begun, the submitting thread sees the word of step 3, or a
+ * later one.
+ *
+ * The doorbell. While TURN_BELL is not set in the gate's word, the gate thread is awake: it polls within
+ * a known time and reports every change. So no other thread need report.
+ * 1. The gate thread sets TURN_BELL by compare-and-swap, then loads .begun, .waiters and .throttled.
+ * 2. A submitting thread counts .begun, then loads the gate's word.
+ * 3. At least one of the two threads sees the other (Dekker). Where the gate thread sees the submission,
+ *    the gate thread takes TURN_BELL away again and stays awake.
+ * 4. A submitting thread that takes TURN_BELL away, by compare-and-swap, wakes the gate thread.
+ *
+ * TURN_BELL may be set while the gate thread is awake, too: where no context of the GPU is known
+ * (container/gate/fences/fences.c). The next submitting thread then takes the slow path, and so adds its
+ * own context. The arbiter keeps TURN_BELL, except after SCHEDULER_GATE_TRIES failed tries
+ * (node/arbiter/scheduler/gate.c). The gate thread may then sleep on, for 5 s at most.
+ *
+ * Reports.
+ * 1. A thread holds .report_lock while it reads the state and sends the packet. So the packet sent last
+ *    is the truth, or a thread that has changed the state since has yet to report.
+ * 2. A report counts for the gate's generation that it was read with.
+ * 3. On another generation the gate thread reports again while it is awake, and so does each thread that
+ *    waits at the closed gate.
+ * 4. Before the gate thread rests, it makes sure that the arbiter has read its last report, then that the
+ *    gate is still of that generation.
  */
 #include "container/gate/gate.h"
 #include "container/gate/fences/fences.h"
@@ -27,28 +43,28 @@
 #include <stdbool.h>
 
 enum gate_mode {
-	GATE_MODE_NONE,       /* not tried yet */
-	GATE_MODE_OFF,        /* nothing is held; may be tried again */
-	GATE_MODE_UP,         /* the gates are what the page says */
-	GATE_MODE_STANDALONE, /* no arbiter: they are what .standalone_gate says */
-	GATE_MODE_ENDED, /* nothing is held, for good: the driver shut down, or there can be no keeper */
+	GATE_MODE_NONE,       /* registration was not tried yet */
+	GATE_MODE_OFF,        /* nothing is held; registration may be retried */
+	GATE_MODE_UP,         /* the gates are those in the page */
+	GATE_MODE_STANDALONE, /* no arbiter: the gates are .standalone_gate */
+	GATE_MODE_ENDED, /* nothing is held, for good: the driver shut down, or no gate thread can run */
 };
 
 struct gate_gpu {
-	_Atomic uint32_t waiters;       /* threads before the closed gate */
-	_Atomic uint32_t throttled;     /* threads that METERED holds */
-	_Atomic uint32_t throttle_word; /* changes when it may let one through; a futex */
-	_Atomic uint64_t allowed_ns;    /* of work in flight that it lets through */
-	/* struct pace_flight, as the keeper saw it last; from two looks they are a worse guess. */
+	_Atomic uint32_t waiters;       /* threads at the closed gate */
+	_Atomic uint32_t throttled;     /* threads that TURN_METERED holds */
+	_Atomic uint32_t throttle_word; /* a futex; changes when a held thread may pass */
+	_Atomic uint64_t allowed_ns;    /* of work in flight, the limit of TURN_METERED */
+	/* struct pace_flight, as of the gate thread's last poll. A mix of two polls is a worse guess. */
 	_Atomic uint64_t front_ns, from_ns;
-	_Atomic uint32_t throttled_cost_ns; /* what the last one takes that was held */
-	_Atomic bool tight;                 /* the window is */
+	_Atomic uint32_t throttled_cost_ns; /* cost of the submission that was held last */
+	_Atomic bool tight;                 /* the window is (pace.h) */
 	_Atomic uint64_t
-		stall_ns; /* METERED holds nobody for longer, if nothing ends meanwhile */
+		stall_ns; /* TURN_METERED holds no thread for longer, if nothing ends meanwhile */
 	_Atomic uint32_t
 		standalone_gate; /* while there is no arbiter, as turn_gpu_page.gate; a private futex */
-	_Atomic uint32_t programmatic; /* launches in a row that were not held for being so */
-	_Atomic uint64_t ended_ns;     /* when the last work in flight ended, on our clock */
+	_Atomic uint32_t programmatic; /* launches in a row that passed as programmatic */
+	_Atomic uint64_t ended_ns;     /* end of the last work in flight; of sys_now_ns() */
 
 	/* Guarded by .report_lock. */
 	struct {
@@ -57,19 +73,19 @@ struct gate_gpu {
 		uint32_t generation;
 	} reported;
 
-	/* The keeper's alone. */
+	/* The gate thread's alone. */
 	struct pace pace;
 	struct pace_bucket bucket;
-	uint64_t done;           /* as in the page, which a program could write to */
-	uint64_t last_begun;     /* .begun at the last look */
-	uint64_t last_ended;     /* under MPS: .ended at the last look that wanted a marker */
-	uint64_t unfenced_since; /* since when such looks wait for it to stand; 0: none does */
+	uint64_t done;           /* as in the page, which the program could overwrite */
+	uint64_t last_begun;     /* .begun at the last poll */
+	uint64_t last_ended;     /* .ended at the last poll that found a fence due */
+	uint64_t unfenced_since; /* since when due fences wait, under MPS; 0: none does */
 	uint32_t last_gate;
 	uint64_t last_quantum_ns;
 	uint64_t unread_poll_ns;
 	bool was_busy;
-	bool resting;     /* since it set the bell */
-	bool report_read; /* and the arbiter has read that */
+	bool resting;     /* it has set TURN_BELL */
+	bool report_read; /* and the arbiter has read that report */
 };
 
 struct gate_process {
@@ -77,14 +93,14 @@ struct gate_process {
 
 	_Atomic uint32_t mode;            /* enum gate_mode */
 	_Atomic(struct turn_page *) page; /* set once; .gate.page is the same while UP */
-	_Atomic int64_t next_try;         /* OFF: not before this, on sys_now()'s clock */
-	_Atomic uint32_t wake; /* the keeper's futex: 0 awake, 1 to look again, 2 sleeps */
-	_Atomic uint32_t n_registered; /* how often */
+	_Atomic int64_t next_try;         /* OFF, STANDALONE: not before this; of sys_now() */
+	_Atomic uint32_t wake; /* the gate thread's futex: 0 awake, 1 to poll again, 2 asleep */
+	_Atomic uint32_t n_registered; /* registrations that succeeded */
 	_Atomic bool link_lost;        /* a send found that the connection has ended */
 
 	struct sys_lock
-		start_lock; /* guards changes of .mode, and .link but for what .report_lock does */
-	bool thread_running; /* the keeper is there */
+		start_lock; /* guards changes of .mode, and .link except what .report_lock guards */
+	bool thread_running; /* the gate thread was started */
 	int back_off;        /* ms */
 
 	struct sys_lock
@@ -95,9 +111,9 @@ struct gate_process {
 	struct gate_gpu gpus[SLICE_GPUS_MAX];
 };
 
-/* Made at the first call. NULL: there is no memory. */
+/* Allocates the state at the first call. NULL: there is no memory. */
 struct gate_process *gate_process(void);
-/* NULL if there was no such call. */
+/* NULL: gate_process() was not called yet. */
 struct gate_process *gate_process_if_any(void);
 
 static inline enum gate_mode gate_mode(struct gate_process *t)
@@ -105,7 +121,7 @@ static inline enum gate_mode gate_mode(struct gate_process *t)
 	return (enum gate_mode)atomic_load(&t->mode);
 }
 
-/* No marker can be placed, or none passes for long: submissions have events of their own behind them. */
+/* Whether submissions need own fences: a capture prevents fences, or the first fence is stuck. */
 static inline bool gate_needs_event(struct gate_process *t, unsigned int gpu)
 {
 	return atomic_load(&t->gate.captures) || fences_is_stuck(&t->fences, gpu);
@@ -116,20 +132,22 @@ static inline struct cost_model *gate_cost_model(struct gate_process *t, unsigne
 	return &t->fences.rings[gpu].cost_model;
 }
 
-/* Whether the slice takes turns now. */
+/* Whether the slice has gates now: those of the fair-share scheduler, or those under MPS, which never
+ * close. */
 bool gate_is_scheduled(void);
 
-/* Whether it runs beside others under MPS: nobody waits for its work to end. */
+/* Whether the slice runs beside others under MPS: no other slice waits for its work to end. */
 bool gate_is_under_mps(void);
 
 /* ---- report.c -------------------------------------------------------------------------------------- */
 
-/* Says to the arbiter where @gpu stands, unless that is what was said last. False: it could not be said
- * now. Thread: any; never blocks for long. */
+/* Reports the state of @gpu to the arbiter, unless the last report was the same. False: the report could
+ * not be sent now. Thread: any; never blocks for long. */
 bool gate_report_state(struct gate_process *t, unsigned int gpu);
 
-/* Whether what was said last is the truth, is of the gate's generation, and was read. */
+/* Whether the last report is the truth, is of the gate's generation, and was read. True also where there
+ * is no arbiter. */
 bool gate_state_is_reported(struct gate_process *t, unsigned int gpu);
 
-/* All who wait look anew at what they wait for. */
+/* Wakes all waiting threads. Each checks again what it waits for. */
 void gate_wake_all(struct gate_process *t);

@@ -3,10 +3,12 @@
 #include "container/gate/process.h"
 
 /*
- * In this order: what a thread changes between two of these loads it says itself, or the keeper does,
- * which is awake (process.h). At an open gate those who waited are as good as through: so the arbiter
- * takes it, too. At a closed gate what is parked (container/gate/fences/fences.h) is not: nothing of it gets on, and what it waits for
- * may be a thread that stands there. So it is not charged for, and that thread's turn comes when it would come.
+ * The loads are in this order: gate, .waiters and .throttled, .begun. What a thread changes between two
+ * of them, that thread reports itself, or the gate thread does, which is awake (process.h).
+ * - At an open gate threads that waited are as good as through. The arbiter assumes that, too.
+ * - Behind a closed gate blocked work (container/gate/fences/fences.h) is not busy. Nothing of it gets
+ *   on, and it may depend on a thread that waits at that gate. So the slice is not charged for it, and
+ *   that thread's quantum comes when it would come.
  */
 static struct slice_state get_reported_state(struct gate_process *t, unsigned int gpu)
 {
@@ -72,7 +74,8 @@ bool gate_state_is_reported(struct gate_process *t, unsigned int gpu)
 
 	sys_lock(&t->report_lock);
 	if (gate_mode(t) == GATE_MODE_UP) {
-		/* Read first: a gate that changes after it was read is of a later generation. */
+		/* Checked before the gate is loaded. If the gate then still has the report's generation,
+		 * it had that generation when the arbiter read the report. */
 		r = gate_link_was_read(&t->link);
 		s = get_reported_state(t, gpu);
 		r = r && is_state_reported(&t->gpus[gpu], &s);

@@ -4,17 +4,21 @@
 /*
  * One slot of a table that many threads share without a lock.
  *
- *	FREE ── take ──▶ CLAIMED ── give ──▶ SET ── take ──▶ CLAIMED ── give ──▶ FREE or SET
+ *	FREE ─claim─▶ CLAIMED ─release─▶ SET ─claim─▶ CLAIMED ─release─▶ FREE or SET
  *
- * Who has it claimed is alone with what lies in it. Nobody waits: who finds one claimed goes on to the next.
- * So nobody claims one but to use it: one looks at it first, at its state and at what in it is atomic. That
- * may have changed when it is claimed; who relies on it looks again then.
+ * A thread that has claimed a slot is alone with its contents. No thread waits: a thread that finds a
+ * slot claimed goes on to the next slot. So a thread claims a slot only to use it. Before that it reads
+ * the slot's state and atomics. These may have changed when the thread claims the slot; if it relies on
+ * them, it reads them again.
  *
- * Orders. FREE and SET are written by gate_slot_release() alone, which releases; or they are the zeros of the
- * beginning. gate_slot_claim() succeeds on one of these two, and acquires: so it comes after all that was done
- * with the slot by who had it last, and by all before. gate_slot_read_state() acquires too: the atomics in the slot,
- * read relaxed, are no older than the state that was seen. A state says nothing of other memory: where that
- * matters a counter of the user's is the order.
+ * Memory order.
+ * 1. Only gate_slot_release() writes FREE and SET, with release; or they are the zeros of the beginning.
+ * 2. gate_slot_claim() succeeds on one of the two, with acquire. So it comes after all that every earlier
+ *    claimer did with the slot.
+ * 3. gate_slot_read_state() acquires, too. So the slot's atomics, then read relaxed, are no older than
+ *    the state.
+ *
+ * A state does not order other memory. Where that matters, a counter of the caller does.
  */
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -24,10 +28,10 @@
 
 enum gate_slot_state { GATE_SLOT_FREE, GATE_SLOT_CLAIMED, GATE_SLOT_SET };
 
-/* Written by who has it claimed: relaxed, as it is given back with release. */
+/* Written by the thread that has claimed the slot: relaxed, as it then releases the slot. */
 struct gate_slot {
 	_Atomic uint32_t state;
-	_Atomic uint32_t gpu;       /* SET: what it is about */
+	_Atomic uint32_t gpu;       /* SET: of its events */
 	_Atomic(CUcontext) context; /* of the events in it; NULL: none are */
 };
 
@@ -36,7 +40,7 @@ static inline enum gate_slot_state gate_slot_read_state(const struct gate_slot *
 	return (enum gate_slot_state)atomic_load_explicit(&s->state, memory_order_acquire);
 }
 
-/* Claims it, if it is in @state. */
+/* Claims the slot, if it is in @state. */
 static inline bool gate_slot_claim(struct gate_slot *s, enum gate_slot_state state)
 {
 	uint32_t was = state;
@@ -45,7 +49,7 @@ static inline bool gate_slot_claim(struct gate_slot *s, enum gate_slot_state sta
 		memory_order_acquire, memory_order_relaxed);
 }
 
-/* It is claimed by the calling thread. @state: FREE or SET. */
+/* The calling thread has claimed the slot. @state: FREE or SET. */
 static inline void gate_slot_release(struct gate_slot *s, enum gate_slot_state state)
 {
 	atomic_store_explicit(&s->state, state, memory_order_release);
@@ -71,8 +75,8 @@ static inline void gate_slot_set_context(struct gate_slot *s, CUcontext context)
 	atomic_store_explicit(&s->context, context, memory_order_relaxed);
 }
 
-/* Claims one that has events of @context, which has gone. *was: its state before. Who has it claimed already
- * uses a context that is being destroyed, or puts another one in its place. */
+/* Claims a slot that has events of @context, which has gone. *was: its state before. A slot that another
+ * thread has claimed is left: that thread uses a context that is being destroyed, or replaces it. */
 static inline bool gate_slot_claim_gone(struct gate_slot *s, CUcontext context,
 	enum gate_slot_state *was)
 {

@@ -64,7 +64,7 @@ static int create_small(void *(*fn)(void *), void *arg)
 	(void)detach(&attr, PTHREAD_CREATE_DETACHED);
 	(void)stack(&attr, STACK_BYTES);
 	r = create_pthread(&attr, fn, arg);
-	/* A program with much thread-local storage needs more. */
+	/* A program with much thread-local storage needs a larger stack. */
 	if (r && !init(&attr)) {
 		(void)detach(&attr, PTHREAD_CREATE_DETACHED);
 		r = create_pthread(&attr, fn, arg);
@@ -75,13 +75,13 @@ static int create_small(void *(*fn)(void *), void *arg)
 
 bool thread_start(void *(*fn)(void *), void *arg)
 {
-	/* All but those that the C library sends to all threads, and waits (32 and 33). */
+	/* All but 32 and 33, which the C library sends to all threads, and waits for. */
 	uint64_t block = ~(UINT64_C(3) << 31), was = 0;
 	int e = errno, r;
 
 	if (!find_loaded_symbol("pthread_create"))
 		(void)dl_open("libpthread.so.0", RTLD_LAZY);
-	/* The thread has from its first instruction what its maker has here. */
+	/* The new thread has this mask from its first instruction on. */
 	(void)syscall(SYS_rt_sigprocmask, SIG_BLOCK, &block, &was, sizeof(was));
 	r = create_small(fn, arg);
 	(void)syscall(SYS_rt_sigprocmask, SIG_SETMASK, &was, NULL, sizeof(was));

@@ -4,9 +4,10 @@
 #include <stdbool.h>
 
 /*
- * Starts a thread of ours, detached, with a small stack and no signals, by whatever pthread_create() the
- * program's own calls would find: it may be a checker's. Old C libraries have it in another library than
- * the one we need, so it is not imported. False: it cannot be done.
+ * Starts a detached thread of this library, with a small stack and no signals. It calls the
+ * pthread_create() that the program's own calls would find: it may be a checker's. Old C libraries have
+ * it in another library than the one that this library needs, so it is not imported. False: no thread can
+ * be started.
  */
 bool thread_start(void *(*fn)(void *), void *arg);
 

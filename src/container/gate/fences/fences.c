@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Contexts, and the markers in them. */
+/* Contexts, and the fences in them. */
 #include "container/cuda/green.h"
 #include "container/cuda/quiet.h"
 #include "container/gate/fences/internal.h"
@@ -100,7 +100,7 @@ static unsigned long long read_context_id(CUcontext context)
 	return REAL(cuCtxGetId)(context, &id) ? 0 : id + 1;
 }
 
-/* Whether its handle is that of the same context still, as far as the driver says. */
+/* Whether the handle is still that of the same context, as far as the driver tells. */
 static bool is_fence_context_valid(const struct fence_context *c)
 {
 	return !c->id || read_context_id(c->context) == c->id;
@@ -116,8 +116,9 @@ static void clear_context_events(struct fence_context *c)
 }
 
 /*
- * No context of @gpu is known, and a marker would count as done whatever is in flight. So who comes next finds the bell
- * at the gate, and by the slow way tells which one it has (fences_add_current_context()). A keeper that is awake stays so.
+ * No context of @gpu is known, and a fence would count whatever is in flight as done. So the next
+ * submitting thread finds TURN_BELL, takes the slow path, and adds its context
+ * (fences_add_current_context()). A gate thread that is awake stays so.
  */
 static void arm_doorbell(struct fences *m, unsigned int gpu)
 {
@@ -135,9 +136,9 @@ static void break_context(struct fences *m, struct fence_context *c)
 }
 
 /*
- * The driver says that the context, or an event of ours in it, is not there: it has gone, or was reset, and
- * nobody told us. What was in it is over. What is in the one that has its handle now, if there is one, is
- * not.
+ * The driver reports that the context, or an event of this library in it, does not exist. The context has
+ * gone, or was reset, and no hook saw that. What was in it is over. What is in a context that has its
+ * handle now is not.
  */
 static void renew_fence_context(struct fences *m, struct fence_context *c)
 {
@@ -155,7 +156,7 @@ static void remove_fence_context(struct fences *m, struct fence_context *c)
 	*c = (struct fence_context){ 0 };
 }
 
-/* FENCE_PASSED: they are there. */
+/* FENCE_PASSED: the events are there. */
 static enum fence_answer make_events(struct fence_context *c)
 {
 	CUcontext popped;
@@ -184,7 +185,7 @@ static struct fence_context *add_fence_context(struct fences *m, CUcontext conte
 	struct fence_context *c = fences_find_context(m, context);
 	unsigned long long id = read_context_id(context);
 
-	/* One that is broken may be there again, after a reset that nobody told us of. */
+	/* A broken context may be there again, after a reset that no hook saw. */
 	if (c && !c->broken && c->gpu == gpu && c->id == id)
 		return c;
 	if (c)
@@ -241,7 +242,7 @@ void fences_context_leaves(struct fences *m, CUcontext context)
 	sys_unlock(&m->lock);
 }
 
-/* Its events went with it. */
+/* The context's events went with it. */
 void fences_context_gone(struct fences *m, CUcontext context)
 {
 	struct fence_context *c;
@@ -250,7 +251,7 @@ void fences_context_gone(struct fences *m, CUcontext context)
 		return;
 	sys_lock(&m->lock);
 	c = fences_find_context(m, context);
-	/* Another one may have its handle since, and be known. */
+	/* Another context may have its handle since, and be known. */
 	if (c && (c->leaving || !c->id || !is_fence_context_valid(c)))
 		remove_fence_context(m, c);
 	else if (!c) {
@@ -269,7 +270,7 @@ void fences_context_stays(struct fences *m, CUcontext context)
 	c = context ? fences_find_context(m, context) : NULL;
 	if (c && is_fence_context_valid(c))
 		c->leaving -= c->leaving > 0;
-	else if (c) /* it went, and another one has its handle */
+	else if (c) /* it went, and another context has its handle */
 		remove_fence_context(m, c);
 	sys_unlock(&m->lock);
 	quiet_end(mode);
@@ -289,7 +290,7 @@ void fences_add_current_context(struct fences *m, unsigned int gpu, _Atomic uint
 		    1))
 		return;
 	fences_add_context(m, fences_current_context(), gpu, captures, true);
-	/* It has none, and the driver refuses it; the next one may have. */
+	/* The thread has no context, and the driver refuses its work; the next thread may have one. */
 	if (!atomic_load(&m->rings[gpu].contexts))
 		arm_doorbell(m, gpu);
 }
@@ -306,7 +307,7 @@ static uint64_t count_known_done(const struct fence_ring *r)
 	return n;
 }
 
-/* What is done may not have been counted by .ended yet: no more than that, here. The lock is held. */
+/* Work that is done may not be counted in .ended yet: *done is at most .ended. The lock is held. */
 static void raise_done(uint64_t *done, const struct fence_ring *r, _Atomic uint64_t *ended)
 {
 	uint64_t n = count_known_done(r), max = atomic_load(ended);
@@ -316,7 +317,7 @@ static void raise_done(uint64_t *done, const struct fence_ring *r, _Atomic uint6
 		*done = n;
 }
 
-/* Whether the marker at @place has passed in all contexts. The lock is held. */
+/* Whether the fence at @place has passed in all contexts. The lock is held. */
 static enum fence_answer check_fence_passed(struct fences *m, unsigned int gpu,
 	unsigned int place)
 {
@@ -367,7 +368,8 @@ static void clear_stuck(struct fence_ring *r)
 	atomic_store(&r->blocked, false);
 }
 
-/* What of a marker's submissions may be in flight is given @each_ns and some more. The lock is held. */
+/* A fence is expected after @each_ns for each of its submissions in flight, and FENCE_STUCK_NS. The lock
+ * is held. */
 static void update_stuck(struct fences *m, unsigned int gpu, uint64_t now, uint64_t each_ns,
 	uint64_t done, uint64_t in_flight, bool settled)
 {
@@ -403,7 +405,7 @@ enum fence_result fences_poll(struct fences *m, unsigned int gpu, struct turn_gp
 	uint64_t now, uint64_t each_ns, uint64_t *done)
 {
 	struct fence_ring *r = &m->rings[gpu];
-	/* In this order: equal if nobody is about to submit. */
+	/* Loaded in this order: equal only if no thread is between the two counts. */
 	uint64_t ended = atomic_load(&p->ended), begun = atomic_load(&p->begun);
 	enum fence_answer a;
 	bool pending;
@@ -423,7 +425,7 @@ enum fence_result fences_poll(struct fences *m, unsigned int gpu, struct turn_gp
 
 /* ---- placing ------------------------------------------------------------------------------------ */
 
-/* On one context. */
+/* Records the fence on one context. */
 static enum fence_answer record_in(struct fences *m, struct fence_context *c,
 	unsigned int place)
 {
@@ -431,7 +433,7 @@ static enum fence_answer record_in(struct fences *m, struct fence_context *c,
 
 	if (a == FENCE_PASSED)
 		a = fence_answer(REAL(cuCtxRecordEvent)(c->context, c->events[place]));
-	/* One that has gone may answer whatever it likes. */
+	/* A context that has gone may answer anything. */
 	if (a == FENCE_GONE || (a != FENCE_PASSED && a != FENCE_ANSWER_DRIVER_DOWN &&
 				       !is_fence_context_valid(c))) {
 		renew_fence_context(m, c);
@@ -455,7 +457,7 @@ static enum fence_answer record_fence(struct fences *m, unsigned int gpu, unsign
 		if (a == FENCE_BROKEN)
 			continue;
 		if (a != FENCE_PASSED)
-			return a; /* what others recorded is recorded anew */
+			return a; /* the next try records the other contexts again */
 		c->set[place] = true;
 	}
 	return FENCE_PASSED;
@@ -469,9 +471,9 @@ static void clear_fence(struct fences *m, unsigned int gpu, unsigned int place)
 }
 
 /*
- * Whether a marker may be recorded beside @captures, of which one is that which stands for all that nobody
- * tells us of, or for contexts that have no place: if there are submissions up to @target with no event of their
- * own, and it is long ago. The lock is held.
+ * Whether a fence may be recorded beside @captures. Their one capture must stand for those that no hook
+ * reports, or for contexts without a place. There must be submissions up to @target without an own fence,
+ * and the last try must be long ago. The lock is held.
  */
 static bool may_risk_fence(struct fences *m, unsigned int gpu, uint32_t captures,
 	uint64_t target)
@@ -486,7 +488,7 @@ static bool may_risk_fence(struct fences *m, unsigned int gpu, uint32_t captures
 	return true;
 }
 
-/* One was refused though no capture is known of, or but that one. */
+/* The driver refused a fence though no capture is known, or only that one. */
 static void note_unknown_capture(struct fences *m, _Atomic uint32_t *captures)
 {
 	if (!m->unknown_captures && !m->full)
@@ -503,14 +505,14 @@ static enum fence_result place_fence(struct fences *m, unsigned int gpu,
 	_Atomic uint64_t *ended, _Atomic uint32_t *captures, uint32_t mine)
 {
 	struct fence_ring *r = &m->rings[gpu];
-	/* Who begins a capture counts it with the lock held. */
+	/* A thread that begins a capture counts it with the lock held. */
 	uint32_t others = atomic_load(captures) - mine;
 	uint64_t number = atomic_load(&r->placed) + 1, target = atomic_load(ended);
 	unsigned int place = number % FENCES_PENDING;
 	enum fence_answer a;
 
-	/* Behind one that is stuck another one tells nothing. Where no context is known there is no work: who
-	 * submits without one is refused by the driver. */
+	/* Behind a stuck fence another fence shows nothing. Where no context is known there is no work:
+	 * the driver refuses work of a thread without one. */
 	if (number - r->passed == FENCES_PENDING || atomic_load(&r->stuck) ||
 		(others && !may_risk_fence(m, gpu, others, target)))
 		return FENCE_LATER;
@@ -527,7 +529,8 @@ static enum fence_result place_fence(struct fences *m, unsigned int gpu,
 	cost_model_snapshot(&r->cost_model, &r->snapshots[place]);
 	r->done_beyond[place] = 0;
 	atomic_store(&r->last, target);
-	/* Who sees this number comes after the target was read, and so is not counted by it. */
+	/* Stored after the target was read. So a thread that reads this number, then counts .ended, is
+	 * not counted by the fence. */
 	atomic_store(&r->placed, number);
 	return FENCE_OK;
 }
@@ -539,7 +542,7 @@ enum fence_result fences_place(struct fences *m, unsigned int gpu, _Atomic uint6
 
 	sys_lock(&m->lock);
 	ret = place_fence(m, gpu, ended, captures, 0);
-	/* Where all contexts have gone it has passed. */
+	/* Where all contexts have gone the fence has passed. */
 	if (ret == FENCE_OK && !atomic_load(&m->rings[gpu].contexts) &&
 		poll_fence_ring(m, gpu) == FENCE_PASSED)
 		raise_done(done, &m->rings[gpu], ended);
@@ -561,15 +564,19 @@ void fences_place_after_submit(struct fences *m, unsigned int gpu, _Atomic uint6
 		context = fences_current_context();
 		if (context && !fences_find_context(m, context))
 			add_or_count(m, context, gpu, captures, true);
-		/* What goes wrong the keeper sees when it tries. */
+		/* The gate thread sees any error when it tries. */
 		(void)place_fence(m, gpu, ended, captures, 0);
 		quiet_end(mode);
 	}
 	sys_unlock(&m->lock);
 }
 
-/* From then on no marker is recorded; before that all work has one. Who submits and does not see it is counted
- * by that, or is about to submit at this moment. The lock is held. */
+/* The lock is held.
+ * 1. This thread counts the capture. From then on place_fence() of other threads, which reads the count
+ *    under the lock, records no fence.
+ * 2. This thread places a fence behind all that has ended.
+ * 3. A submitting thread that did not see the count has ended before step 2, and that fence counts it, or
+ *    is about to submit at this moment. */
 static void count_capture(struct fences *m, _Atomic uint32_t *captures)
 {
 	struct turn_page *page = atomic_load(&m->page);
@@ -578,7 +585,7 @@ static void count_capture(struct fences *m, _Atomic uint32_t *captures)
 	for (uint32_t i = 0; page && i < m->gpus; i++) {
 		_Atomic uint64_t *ended = &page->gpus[i].ended;
 
-		/* Only the keeper looks what has passed: with all places taken there is none. */
+		/* Only the gate thread polls what has passed: with all places taken there is no fence. */
 		if (atomic_load(ended) != atomic_load(&m->rings[i].last))
 			(void)place_fence(m, i, ended, captures, 1);
 	}

@@ -2,36 +2,44 @@
 #pragma once
 
 /*
- * Markers: how one knows that work is done (container/gate/gate-thread.h). The contexts of the process, and events of ours
- * in them. All that lies here is in memory that a child of fork sees as zero.
+ * Fences: how the process knows that work is done (container/gate/gate-thread.h). Here are the contexts
+ * of the process and this library's events in them. All state is in memory that a child of fork sees as
+ * zero.
  *
- * A marker of a GPU is an event recorded on each of its contexts. It is recorded when .ended was n, and
- * once all of its events have passed n submissions are done. No more are counted as done than are:
- * .ended is read before the events are recorded. Green contexts are in those of their primary ones.
+ * A fence of a GPU is an event recorded on each of its contexts. The work of a green context is in its
+ * primary context.
+ * 1. A thread reads .ended as n, then records the events.
+ * 2. Once all of the events have passed, n submissions are done. So no more count as done than are.
  *
- * A marker passes when all that was in its contexts is done, and while streams capture none can be
- * recorded (it would spoil the capture: 900, then 901). So beside a capture, and while a marker is stuck
- * behind what takes very long (a stream that waits for a value, a kernel that spins), submissions have
- * events of their own behind them. Such a one counts beyond the last marker that has passed, if that was
- * placed before it; when a later marker passes, which counts it too, that is taken back. Events of one
- * stream pass in order, so where places are short one is recorded anew for several submissions. What finds
- * none all the same is known to be done when the next marker passes.
+ * Own fences. A fence passes when all that was in its contexts is done. While streams capture no fence
+ * can be recorded: it would spoil the capture (900, then 901). A fence may also be stuck behind what
+ * takes very long: a stream that waits for a value, a kernel that spins. So beside a capture or a stuck
+ * fence, submissions have events of their own behind them.
+ * 1. A submitting thread reads the number of the last fence placed (.after), records the event, then
+ *    counts .ended.
+ * 2. Once the event has passed, its submissions count beyond that fence, unless a later fence has passed.
+ * 3. When a later fence passes, the extra count is taken back: that fence counts the submissions, or the
+ *    next one does.
  *
- * A capture that nobody told us of (by a function that is newer than this) shows when a marker is refused:
- * from then on there are none, but events behind all submissions; as where there are more contexts than
- * we have places for, though there a marker is placed before. What was in flight at that moment has none: for
- * that a marker is risked again, seldom.
+ * Events of one stream pass in order, so where slots are short one event is recorded again for several
+ * submissions. A submission without a slot is known to be done when the next fence passes.
  *
- * Parked. A stream may wait for what another thread or another process does: for a value, a semaphore, a
- * host function. So there is an event before each such wait and one behind it. Where the first marker is stuck,
- * and the first of two such events has passed and the second has not, the stream between them stands there; that
- * a kernel takes long, in front of the wait or behind it, shows otherwise.
+ * Unknown captures. A capture that no hook reported (by a function that is newer than this library) shows
+ * when the driver refuses a fence. From then on there are no fences, but own fences behind all
+ * submissions. The same holds where there are more contexts than places, though there a fence is placed
+ * before. What was in flight at that moment has no own fence: for that a fence is risked again, seldom.
  *
- * Work counts as over where its context has gone or has an error that stays. Any other error tells
- * nothing: one tries again.
+ * Blocked. A stream may wait for what another thread or another process does: for a value, a semaphore, a
+ * host function. So there is an event before each such wait and one behind it. The stream is blocked
+ * there if the first fence is stuck, the event before has passed, and the event behind has not. A kernel
+ * that takes long, in front of the wait or behind it, shows otherwise.
  *
- * The lock is held across these calls of the driver, but none that waits (cuCtxRecordEvent, cuEventQuery,
- * cuEventCreate), so that no context goes and no capture begins meanwhile.
+ * Errors. Work counts as over where its context has gone or has an error that stays. Any other error
+ * shows nothing: the thread tries again.
+ *
+ * The lock is held across driver calls, but none that waits: cuCtxRecordEvent, cuEventQuery,
+ * cuEventCreate, cuEventDestroy, cuCtxGetId, and making a context current. So no context goes and no
+ * capture begins meanwhile.
  */
 #include "abi/turn-page.h"
 #include "container/cuda/driver.h"
@@ -43,11 +51,12 @@
 #define FENCES_PENDING 32 /* one of them has passed */
 #define OWN_FENCES     64
 #define FENCE_WAITS    32
-#define OWN_FENCES_FEW 16 /* with fewer free, those of the same stream share one */
+#define OWN_FENCES_FEW 16 /* with fewer free, submissions of the same stream share one */
 #define FENCE_EXPECT_MAX_NS \
-	UINT64_C(20000000) /* the most that is expected: estimates may be far off */
-#define FENCE_STUCK_NS UINT64_C(5000000) /* a marker is, that is so much later than expected */
-/* Until one is risked beside an unknown capture, doubled up to the most. Tests have less patience. */
+	UINT64_C(20000000) /* the longest that is expected: estimates may be far off */
+#define FENCE_STUCK_NS \
+	UINT64_C(5000000) /* a fence is stuck that is so much later than expected */
+/* Until a fence is risked beside an unknown capture, doubled up to FENCE_RISK_MAX_NS. Tests set less. */
 #ifndef FENCE_RISK_NS
 #	define FENCE_RISK_NS UINT64_C(10000000000)
 #endif
@@ -55,11 +64,11 @@
 
 struct fence_context {
 	CUcontext context;     /* NULL: this place is free */
-	unsigned long long id; /* the driver's: handles are used again. 0: it does not say */
+	unsigned long long id; /* the driver's + 1: handles are used again. 0: unknown */
 	unsigned int gpu;
 	bool broken; /* by an error that stays: nothing is in flight in it, nor will be */
 	unsigned int
-		leaving; /* so many threads destroy it: not to be touched, and what is in it may run still */
+		leaving; /* so many threads destroy it: no thread touches it, and its work may still run */
 	bool made; /* its events are there */
 	CUevent events[FENCES_PENDING];
 	bool set[FENCES_PENDING]; /* was recorded, and has not passed */
@@ -68,8 +77,9 @@ struct fence_context {
 /* An event behind single submissions. */
 struct own_fence {
 	struct gate_slot slot;
-	_Atomic uint64_t stream; /* the driver's number of it; 0: it does not say */
-	_Atomic uint64_t after;  /* the marker that was the last when its submissions began */
+	_Atomic uint64_t stream; /* the driver's ID of it + 1; 0: unknown */
+	_Atomic uint64_t
+		after; /* the last fence placed before .ended counted its submissions */
 	_Atomic uint64_t order;
 	CUevent event;
 	uint64_t n; /* submissions that it is behind */
@@ -81,23 +91,23 @@ struct fence_wait {
 	CUevent before, behind; /* in the same stream */
 };
 
-/* Markers have numbers, from 1; 0 is as if one had passed before all. */
+/* Fences have numbers, from 1. 0 stands for a fence before all others, which has passed. */
 struct fence_ring {
-	uint64_t targets[FENCES_PENDING]; /* .ended, by the marker's number */
+	uint64_t targets[FENCES_PENDING]; /* .ended, by the fence's number */
 	uint64_t done_beyond
 		[FENCES_PENDING]; /* submissions after it, and before the next, that are done */
 	struct cost_model_snapshot snapshots
-		[FENCES_PENDING]; /* what container/gate/cost-model.h is to know when it passes */
-	uint64_t passed;          /* the last that has */
-	_Atomic uint64_t placed;   /* the last that was */
+		[FENCES_PENDING];  /* for container/gate/cost-model.h, when the fence passes */
+	uint64_t passed;           /* the last that has passed */
+	_Atomic uint64_t placed;   /* the last that was placed */
 	_Atomic uint64_t last;     /* its target */
-	_Atomic uint32_t contexts; /* that are known, and not broken */
+	_Atomic uint32_t contexts; /* known, and not broken */
 	struct cost_model cost_model;
 	/* Stuck. */
-	uint64_t watched, due_ns; /* a marker, and when it is expected to pass at the latest */
-	_Atomic uint32_t stuck;   /* 0, 1, or 2: others have got on since */
-	_Atomic uint64_t unseen;  /* submissions in flight without an event of their own */
-	_Atomic bool blocked;     /* .stuck, and a stream stands at one of .waits */
+	uint64_t watched, due_ns; /* a fence, and when it should have passed at the latest */
+	_Atomic uint32_t stuck;   /* 0, 1, or 2: other work has progressed since */
+	_Atomic uint64_t unseen;  /* submissions in flight without an own fence */
+	_Atomic bool blocked;     /* .stuck, and a stream is blocked at one of .waits */
 };
 
 struct fences {
@@ -109,91 +119,94 @@ struct fences {
 	struct own_fence own_fences[OWN_FENCES];
 	struct fence_wait waits[FENCE_WAITS];
 	_Atomic uint64_t order;
-	bool unknown_captures; /* there are captures that nobody tells us of: one counts for good */
+	bool unknown_captures; /* there are captures that no hook reports: one counts for good */
 	bool full;             /* more contexts than places: the same */
-	uint64_t risk_ns, risk_wait_ns; /* when one is risked again */
+	uint64_t risk_ns, risk_wait_ns; /* when a fence is risked again */
 };
 
 enum fence_result {
 	FENCE_OK,
-	FENCE_LATER, /* not now: a capture is under way, all places are taken, something is short */
+	FENCE_LATER,       /* not now: a capture, a stuck fence, no free place, a shortage */
 	FENCE_DRIVER_DOWN, /* the driver shuts down: call it no more */
 	FENCE_UNSUPPORTED, /* this driver has no cuCtxRecordEvent */
 };
 
 /* ---- contexts. Thread: any ---------------------------------------------------------------------- */
 
-/* A context of the program's, which is there. @early: make what is needed there now. Where there is no
- * place for it @captures is raised for good. */
+/* Adds a context of the program, which exists. @early: make its events now. Where it has no place
+ * @captures is raised for good. */
 void fences_add_context(struct fences *m, CUcontext context, unsigned int gpu,
 	_Atomic uint32_t *captures, bool early);
 
-/* Before it may go, and then either of the two; several threads may be about it. One that is not known is none
- * of ours. */
+/* Before the context may go, and then one of the next two; several threads may do so. An unknown context
+ * is ignored. */
 void fences_context_leaves(struct fences *m, CUcontext context);
 void fences_context_gone(struct fences *m, CUcontext context);
 void fences_context_stays(struct fences *m, CUcontext context);
 
-/* The calling thread's context, or that which its green one lives in; NULL: none. */
+/* The calling thread's context, or the primary context of its green one; NULL: none. */
 CUcontext fences_current_context(void);
 
-/* That, if none of @gpu is known: it was made where nobody told us. While none is, the bell at the gate is set
- * (container/gate/process.h), so that none submits past this. */
+/* Adds that context, if none of @gpu is known: no hook saw it being made. While none is known TURN_BELL
+ * is set at the gate (container/gate/process.h), so that submitting threads come here. */
 void fences_add_current_context(struct fences *m, unsigned int gpu, _Atomic uint32_t *captures);
 
-/* ---- markers ------------------------------------------------------------------------------------ */
+/* ---- fences ------------------------------------------------------------------------------------- */
 
 /*
- * Counts one capture more in @captures, before it begins: from then on no marker is recorded. What is in
- * flight gets its marker first. Thread: any.
+ * Counts one capture more in @captures, before it begins: from then on no fence is recorded. What is in
+ * flight gets its fence first. Thread: any.
  */
 void fences_capture_begins(struct fences *m, _Atomic uint32_t *captures);
 
-/* Looks at the markers of @gpu. *done: submissions that are known to be done, if more than it says.
- * @each_ns: that one takes, as it seems. The thread is in the relaxed capture mode. Thread: the keeper. */
+/* Polls the fences of @gpu. *done: raised to the submissions that are known to be done. @each_ns:
+ * estimate for one submission. The thread is in the relaxed capture mode. Thread: the gate thread. */
 enum fence_result fences_poll(struct fences *m, unsigned int gpu, struct turn_gpu_page *p,
 	uint64_t now, uint64_t each_ns, uint64_t *done);
 
 /*
- * Places a marker behind what has *ended, unless *captures. *done, as above: at once, if all contexts of
- * the GPU have gone. Thread: the keeper, as above.
+ * Places a fence behind what has *ended, unless *captures. *done, as above: at once, if all contexts of
+ * the GPU have gone. Thread: the gate thread, as above.
  */
 enum fence_result fences_place(struct fences *m, unsigned int gpu, _Atomic uint64_t *ended,
 	_Atomic uint32_t *captures, uint64_t *done);
 
 /*
- * Places one as above, but only if @apart submissions or more are not marked, and if nobody else is about
- * it. The keeper alone would come too late for a program that submits much at once: one marker behind all of
- * it tells nothing until all is done. Thread: any, the one that has just submitted.
+ * Places a fence as above, but only if @apart submissions or more have none, and if no other thread holds
+ * the lock. The gate thread alone would come too late for a program that submits much at once: one fence
+ * behind all of it shows nothing until all is done. Thread: any, the one that has just submitted.
  */
 void fences_place_after_submit(struct fences *m, unsigned int gpu, _Atomic uint64_t *ended,
 	_Atomic uint32_t *captures, uint32_t apart);
 
-/* Submissions up to the first marker that is yet to pass, of which @done are; 0: there is none. */
+/* Submissions up to the first fence that has not passed, less @done; 0: there is none. */
 uint64_t fences_count_ahead(struct fences *m, unsigned int gpu, uint64_t done);
 uint64_t fences_last_target(const struct fences *m, unsigned int gpu);
-/* Estimated ns of work up to that marker, that is not known to be done (container/gate/cost-model.h); 0: there is none. */
+/* Estimated ns of work up to that fence that is not known to be done (container/gate/cost-model.h); 0:
+ * there is none. */
 uint64_t fences_front_ns(struct fences *m, unsigned int gpu);
 
-/* Puts an event behind what the calling thread has just submitted to @stream, unless that captures. Before
- * it counts .ended. Stream 0 also for what has no stream: it is in the order of that. Thread: any. */
+/* Records an event behind what the calling thread has just submitted to @stream, unless that captures.
+ * The thread counts .ended after that. Stream 0 also for what has no stream: it is in the order of stream
+ * 0. Thread: any. */
 void fences_record_own(struct fences *m, unsigned int gpu, CUstream stream, bool thread_stream);
 
-/* ---- parked. Thread: any ------------------------------------------------------------------------ */
+/* ---- blocked. Thread: any ----------------------------------------------------------------------- */
 
 /*
- * Around the call of the driver that may make @stream wait for others: an event before it, and one behind. So a
- * stream that stands there is told from one in which a kernel takes long, in front of the wait or behind it.
- * Returns the place, for fences_wait_end(); 0: it is not noted, as it captures, or FENCE_WAITS are not over.
+ * Around the driver call that may make @stream wait for others: an event before it, and one behind. So a
+ * stream that is blocked there differs from a stream in which a kernel takes long, in front of the wait
+ * or behind it. Returns the place, for fences_wait_end(). 0: the wait is not noted, as the stream
+ * captures, or FENCE_WAITS are not over.
  */
 unsigned int fences_wait_begin(struct fences *m, unsigned int gpu, CUstream stream,
 	bool thread_stream);
-/* @given: the driver has taken it. */
+/* @given: the driver has accepted the call. */
 void fences_wait_end(struct fences *m, unsigned int place, CUstream stream, bool thread_stream,
 	bool given);
 
-/* Whether the first marker is stuck, and a stream of the GPU stands at such a wait. As of the keeper's last
- * look. */
+/* Whether the first fence is stuck, and a stream of the GPU is blocked at such a wait. As of the gate
+ * thread's last poll. */
 static inline bool fences_is_blocked(const struct fences *m, unsigned int gpu)
 {
 	return atomic_load_explicit(&m->rings[gpu].blocked, memory_order_relaxed);
@@ -201,27 +214,28 @@ static inline bool fences_is_blocked(const struct fences *m, unsigned int gpu)
 
 /* ---- stuck. Thread: any ------------------------------------------------------------------------- */
 
-/* Whether the first marker is: submissions should have events of their own behind them. */
+/* Whether the first fence is stuck: submissions should have own fences. */
 static inline bool fences_is_stuck(const struct fences *m, unsigned int gpu)
 {
 	return atomic_load_explicit(&m->rings[gpu].stuck, memory_order_relaxed);
 }
 
-/* ... and whether some that had one are done since. */
+/* ... and whether submissions with an own fence are done since. */
 static inline bool fences_others_progress(const struct fences *m, unsigned int gpu)
 {
 	return atomic_load_explicit(&m->rings[gpu].stuck, memory_order_relaxed) == 2;
 }
 
-/* Of what is in flight then: how many of which nothing can be known until it passes. They may be done or
- * not, so they are in flight; but a window that is full of them says nothing. At most; 0 if none is stuck. */
+/* Of what is in flight then: how many submissions have no known end until that fence passes. They may be
+ * done or not, so they count as in flight. But a window that is full of them shows nothing. An upper
+ * bound; 0 if none is stuck. */
 static inline uint64_t fences_count_unseen(const struct fences *m, unsigned int gpu)
 {
 	return atomic_load_explicit(&m->rings[gpu].unseen, memory_order_relaxed);
 }
 
-/* Whether the last of @in_flight submissions is to go on all the same, as the one by which it is seen whether
- * others get on: there is one beyond those that nothing is known of. */
+/* Whether the last of @in_flight submissions goes on anyway, to show whether other work progresses: one
+ * submission beyond those of unknown end. */
 static inline bool fences_may_probe(const struct fences *m, unsigned int gpu,
 	uint64_t in_flight)
 {
@@ -229,7 +243,7 @@ static inline bool fences_may_probe(const struct fences *m, unsigned int gpu,
 	       in_flight <= fences_count_unseen(m, gpu) + 1;
 }
 
-/* For how long one has been. Thread: the keeper. */
+/* For how long the first fence has been stuck. Thread: the gate thread. */
 static inline uint64_t fences_stuck_ns(const struct fences *m, unsigned int gpu, uint64_t now)
 {
 	return fences_is_stuck(m, gpu) ? now - m->rings[gpu].due_ns : 0;

@@ -5,25 +5,26 @@
 #include "container/cuda/stream.h"
 #include "container/gate/fences/internal.h"
 
-#define TRIES 64 /* for a slot that somebody just looks at */
+#define TRIES 64 /* for a slot that another thread has claimed briefly */
 
-/* One that is to be put behind a submission. */
+/* An event to record behind a submission. */
 struct own_fence_request {
 	unsigned int gpu;
 	CUcontext context;
 	uint64_t stream, after;
 };
 
-/* Its event went with its context. */
+/* The event went with its context. */
 static void clear_own_fence(struct own_fence *o)
 {
 	gate_slot_set_context(&o->slot, NULL);
 	o->event = NULL;
 }
 
-/* ---- looking ------------------------------------------------------------------------------------ */
+/* ---- polling ------------------------------------------------------------------------------------ */
 
-/* What it was behind is done. One that came before the last marker that has passed is counted by that. */
+/* What the event was behind is done. If a fence later than .after has passed, that fence counts it, or
+ * the next one does. */
 static void count_own_fence_done(struct fences *m, struct own_fence *o)
 {
 	struct fence_ring *r = &m->rings[gate_slot_gpu(&o->slot)];
@@ -36,8 +37,10 @@ static void count_own_fence_done(struct fences *m, struct own_fence *o)
 		atomic_store(&r->stuck, 2);
 }
 
-/* A submission gives its slot back before it counts .ended. Who has read that sees it here, SET or claimed by
- * one who adds another submission; so what is counted there and is in flight is never overlooked. */
+/* 1. A submitting thread releases its slot, then counts .ended.
+ * 2. The polling thread loads .ended, then the slots.
+ * 3. So each such submission that .ended counts and that is in flight has a slot that is SET, or claimed
+ *    by a thread that adds another submission. None is overlooked. */
 enum fence_answer fences_poll_own(struct fences *m, unsigned int gpu, bool *pending)
 {
 	*pending = false;
@@ -86,9 +89,9 @@ void fences_drop_own(struct fences *m, CUcontext context)
 	}
 }
 
-/* ---- putting one behind ------------------------------------------------------------------------- */
+/* ---- recording ---------------------------------------------------------------------------------- */
 
-/* Whether a slot that is free is the best there is: with an event of that context, with none, with any. */
+/* Whether a free slot is the best there is: with an event of @context, with none, with any. */
 static bool is_own_slot_suitable(const struct own_fence *o, CUcontext context,
 	unsigned int pass)
 {
@@ -122,7 +125,7 @@ static uint64_t get_own_fence_order(const struct own_fence *o)
 	return atomic_load_explicit(&o->order, memory_order_relaxed);
 }
 
-/* The last one that is set behind the same stream: what was submitted before has an end of its own. */
+/* The last slot that is set behind the same stream: earlier submissions keep an end of their own. */
 static struct own_fence *claim_set_own_fence(struct fences *m,
 	const struct own_fence_request *w)
 {
@@ -153,7 +156,7 @@ static unsigned int count_free(struct fences *m)
 	return n;
 }
 
-/* *shared: it is behind others already. */
+/* *shared: the event is behind other submissions already. */
 static struct own_fence *claim_own_fence(struct fences *m, const struct own_fence_request *w,
 	bool *shared)
 {
@@ -171,7 +174,7 @@ static struct own_fence *claim_own_fence(struct fences *m, const struct own_fenc
 	return o;
 }
 
-/* One of @w->context in a slot that was free. */
+/* Makes an event of @w->context in a slot that was free. */
 static bool make_own_fence_event(struct fences *m, struct own_fence *o,
 	const struct own_fence_request *w)
 {
@@ -228,7 +231,7 @@ void fences_record_own(struct fences *m, unsigned int gpu, CUstream stream, bool
 	unsigned int mode = quiet_begin();
 	struct own_fence_request w = { .gpu = gpu };
 
-	/* It is read before .ended counts the submission: markers up to this one do not count it. */
+	/* Read before .ended counts the submission: fences up to that number do not count it. */
 	w.after = atomic_load(&m->rings[gpu].placed);
 	w.context = fences_current_context();
 	if (w.context && !stream_captures(stream, thread_stream)) {

@@ -11,7 +11,7 @@ static void clear_fence_wait(struct fence_wait *w)
 	w->before = w->behind = NULL;
 }
 
-/* Whether its stream is behind it. It is taken. */
+/* Whether the stream is behind the wait. The slot is claimed. */
 static enum fence_answer query_wait_end(struct fence_wait *w)
 {
 	enum fence_answer a = fence_answer(REAL(cuEventQuery)(w->behind));
@@ -28,7 +28,7 @@ static bool is_fence_wait_over(struct fence_wait *w)
 	return a == FENCE_PASSED || a == FENCE_GONE || a == FENCE_BROKEN;
 }
 
-/* Of another context than the calling thread's. */
+/* For a wait of another context than the calling thread's. */
 static bool is_over_elsewhere(struct fences *m, struct fence_wait *w)
 {
 	bool ret;
@@ -40,10 +40,10 @@ static bool is_over_elsewhere(struct fences *m, struct fence_wait *w)
 	return ret;
 }
 
-/* First those that have events of that context: one that is free, one that is over; then of any. */
+/* First slots that have events of the context: free, then over; then slots of any context. */
 enum { OF_CONTEXT, OVER_OF_CONTEXT, ANY, OVER_OF_ANY, PASSES };
 
-/* Claims it, if it is one for that pass. */
+/* Claims the slot, if it fits the pass. */
 static bool try_claim_fence_wait(struct fences *m, struct fence_wait *w, CUcontext context,
 	unsigned int pass)
 {
@@ -72,7 +72,7 @@ static struct fence_wait *claim_fence_wait(struct fences *m, CUcontext context)
 	return NULL;
 }
 
-/* Both, of @context. */
+/* Makes both events, in @context. */
 static bool make_fence_wait_events(struct fences *m, struct fence_wait *w, CUcontext context)
 {
 	CUcontext was = gate_slot_context(&w->slot);
@@ -122,7 +122,7 @@ void fences_wait_end(struct fences *m, unsigned int place, CUstream stream, bool
 	quiet_end(mode);
 }
 
-/* Whether a stream stands at one now: all before it is over, and it is not. */
+/* Whether a stream is blocked at the wait now: all before it is over, and the wait is not. */
 static bool is_fence_wait_blocking(struct fence_wait *w)
 {
 	return query_wait_end(w) == FENCE_PENDING &&
