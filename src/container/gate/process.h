@@ -68,7 +68,7 @@ struct gate_gpu {
 
 	/* Guarded by .report_lock. */
 	struct {
-		bool valid, full;
+		bool valid;
 		bool busy, wants;
 		uint32_t generation;
 	} reported;
