@@ -18,7 +18,7 @@ void label_facts_fini(struct label_facts_store *s)
 	*s = (struct label_facts_store){ 0 };
 }
 
-/* Blanks at the ends go: sysfs and people end a file with a line feed. */
+/* Removes blanks at both ends: sysfs and people end a file with a line feed. */
 static char *copy_trimmed_text(const char *text)
 {
 	size_t len;
@@ -90,8 +90,8 @@ static int is_device(const struct dirent *e)
 }
 
 /*
- * All of them or none: one device that cannot be read may be the one that is a vGPU. The first by
- * address speaks for the node; the guests of one host have one host driver.
+ * Reads all NVIDIA devices or fails: a device that cannot be read may be the vGPU. The first vGPU by PCI address
+ * represents the node, since the guests of one host have one host driver.
  */
 static int read_vgpus(struct vgpu *ret, const char *sysfs, struct error *err)
 {

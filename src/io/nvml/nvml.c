@@ -11,8 +11,10 @@
 
 #include "lib/base/root.h"
 
-/* What stands in for a missing symbol. One for each, because a call through a pointer of another
- * type is undefined, and the sanitizers say so. */
+/*
+ * Replaces a missing symbol. Each function has a stub of its own type: a call through a pointer of another type is
+ * undefined, and the sanitizers report it.
+ */
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 #define X(name, params)                           \
@@ -38,7 +40,7 @@ static const struct {
 #undef X
 };
 
-/* Without these there is nothing to look at. */
+/* The GPUs cannot be listed without these functions. */
 static const enum nvml_call needed[] = {
 	NVML_CALL_nvmlInit_v2,
 	NVML_CALL_nvmlDeviceGetCount_v2,
@@ -83,9 +85,9 @@ const char *nvml_strerror(const struct nvml *n, nvmlReturn_t code)
 }
 
 /*
- * The order of NVIDIA's device plugin; the library that is found is opened by its resolved name,
- * as there. But links are followed as a process in that root would: an absolute one of a driver
- * container does not lead to a library of ours.
+ * Searches in the order of NVIDIA's device plugin, and returns the resolved name as the plugin does. Symbolic
+ * links are followed as a process in that root would follow them: an absolute link in a driver container does not
+ * lead out of that root.
  */
 static bool find_nvml_in_root(char ret[PATH_MAX], const char *root)
 {
@@ -124,7 +126,7 @@ int nvml_find(char ret[PATH_MAX], const char *explicit_path, const char *driver_
 	return 0;
 }
 
-/* dlopen() tells no codes, so the usual causes are looked up by ourselves for a plain sentence. */
+/* dlopen() returns no codes, so this function checks the usual causes itself and gives a plain sentence. */
 static int open_error(const char *path, struct error *err)
 {
 	const char *why = dlerror();
@@ -157,7 +159,7 @@ static void *find_nvml_symbol(struct nvml *n, enum nvml_call call)
 	return sym;
 }
 
-/* ISO C has no way from an object pointer to a function pointer; POSIX promises that this works. */
+/* ISO C cannot convert an object pointer to a function pointer; POSIX guarantees that the conversion works. */
 #define SET_SYMBOL(field, value)                                    \
 	do {                                                        \
 		void *set_symbol_ = (value);                        \
@@ -232,7 +234,7 @@ static enum error_code class_of(nvmlReturn_t code)
 	return ERR_UNAVAILABLE;
 }
 
-/* What a person can do, where that is known; sent with errors of init only. */
+/* What the operator can do, where known. Appended to errors of the init only. */
 static const char *find_init_advice(nvmlReturn_t code)
 {
 	static const struct {

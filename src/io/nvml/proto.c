@@ -87,7 +87,7 @@ static bool has_text_end(const char *text, size_t cap)
 	return memchr(text, '\0', cap) != NULL;
 }
 
-/* Text of a driver goes into logs and labels: what is printable ASCII passes. */
+/* The driver's text goes into logs and labels, so control characters are refused. */
 static bool is_printable_text(const char *text, size_t cap)
 {
 	if (!has_text_end(text, cap))
@@ -101,7 +101,7 @@ static bool is_printable_text(const char *text, size_t cap)
 
 #define IS_TEXT(array) is_printable_text(array, sizeof(array))
 
-/* A bool or an enum with a value that its type does not have must not even be read as such. */
+/* A bool or an enum with a value outside its type must not even be read through that type. */
 static bool is_bool(const void *p)
 {
 	return *(const unsigned char *)p <= 1;
@@ -222,7 +222,7 @@ static int check_worker_device(const struct worker_device *u, struct error *err)
 	return 0;
 }
 
-/* Whether the figures are plausible is for the receiver; here, that they can be read at all. */
+/* Checks only that the figures can be read. The receiver checks whether they are plausible. */
 static int check_worker_values(const struct worker_values *v, struct error *err)
 {
 	if (v->n > n_fields || v->n > FIELDS_MAX)

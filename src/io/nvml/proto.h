@@ -2,25 +2,26 @@
 #pragma once
 
 /*
- * What the agent and its NVML worker say to each other.
+ * The protocol between the agent and its NVML worker.
  *
  *	agent                        gpuslice-nvml
- *	  │ ── PROBE (skip, known) ──▶ │     one look at all GPUs but those to skip
+ *	  │ ── PROBE (skip, known) ──▶ │     one probe of all GPUs but those to skip
  *	  │ ◀── BEGIN, (GPU, MIG?)…, LINKS…, END
- *	  │ ── READ (GPUs) ──────────▶ │     who uses them, now; also while a look is under way
+ *	  │ ── READ (GPUs) ──────────▶ │     the processes on them; also while a probe is under way
  *	  │ ◀── PROCESSES…, READ_END
- *	  │ ── SAMPLE (fields) ──────▶ │     the figures of all GPUs that the last look could touch
- *	  │ ◀── (UNIT, VALUES?, TEXTS?, USERS…)…, SAMPLE_END
- *	  │ ◀── XID, LOOK              │     at any time
- *	  │ ◀── ERROR or REINIT        │     last words: the worker ends after them
+ *	  │ ── SAMPLE (fields) ──────▶ │     the figures of all GPUs that the last probe could touch
+ *	  │ ◀── (DEVICE, VALUES?, TEXTS?, USERS…)…, SAMPLE_END
+ *	  │ ◀── XID, PROBE_HINT        │     at any time
+ *	  │ ◀── ERROR or REINIT        │     last message: the worker ends after it
  *
- * One packet a message on a SOCK_SEQPACKET pair, which the worker has as descriptor 3. Both ends
- * are of one build; the version in the head says so. The agent still treats every packet as a
- * stranger's, since a broken libnvidia-ml may have written anywhere in the worker's memory.
+ * Messages. Each message is one packet on a SOCK_SEQPACKET pair; the worker's end is descriptor 3. Both ends
+ * are of one build, which the version in the head proves. The agent nevertheless checks every packet like that
+ * of an untrusted sender: a broken libnvidia-ml may have written anywhere in the worker's memory.
  *
- * Descriptor 4 is one shared page with breadcrumbs: before each call into NVML a thread of the
- * worker stores the call's number and the GPU's index there. A crumb that lies still is a call that
- * hangs. It costs the worker one store, and the agent nothing while all is well.
+ * Breadcrumbs. Descriptor 4 is one shared page. Before each NVML call a thread of the worker stores the number
+ * of the call and the index of the GPU there. A crumb that does not change is a call that hangs. A crumb costs
+ * the worker one store; the agent reads the page periodically, without a system call (client_check()).
+ *
  * Thread: any (no state).
  */
 #include "model/gpu/gpu.h"
@@ -40,18 +41,18 @@ enum worker_type {
 	WORKER_LINKS,
 	WORKER_END,
 	WORKER_XID,
-	WORKER_PROBE_HINT, /* something happened that is worth a look */
+	WORKER_PROBE_HINT, /* an event makes a probe worthwhile */
 	WORKER_ERROR,      /* NVML cannot be used */
-	WORKER_REINIT,     /* GPUs came or went: only a new NVML session will see it */
-	WORKER_MIG,        /* all MIG devices of a GPU in MIG mode, behind its GPU */
+	WORKER_REINIT,     /* GPUs were added or removed: only a new NVML session sees that */
+	WORKER_MIG,        /* all MIG devices of a GPU in MIG mode, after its GPU */
 	WORKER_READ,
-	WORKER_PROCESSES, /* of one GPU; of one with very many, several in a row */
+	WORKER_PROCESSES, /* of one GPU; several in a row if it has many */
 	WORKER_READ_END,
 	WORKER_SAMPLE,
-	WORKER_DEVICE, /* a GPU or a MIG device; what follows up to the next is of it */
-	WORKER_VALUES, /* at most one of a unit */
+	WORKER_DEVICE, /* a GPU or MIG device; the messages up to the next are of it */
+	WORKER_VALUES, /* at most one for each device */
 	WORKER_TEXTS,  /* likewise */
-	WORKER_USERS,  /* of one with many processes, several in a row */
+	WORKER_USERS,  /* several in a row for a device with many processes */
 	WORKER_SAMPLE_END,
 	WORKER_TYPE_COUNT_,
 };
@@ -66,9 +67,9 @@ struct worker_probe {
 	uint32_t seq;
 	uint32_t n_skip, n_known;
 	uint32_t p2p;                /* 1: links with .p2p */
-	uint16_t skip[GPU_NODE_MAX]; /* NVML indexes that are not to be touched */
+	uint16_t skip[GPU_NODE_MAX]; /* NVML indexes of GPUs not to touch */
 	uint64_t known
-		[GPU_NODE_MAX]; /* worker_uuid_hash() of GPUs whose links are known, as far as wanted */
+		[GPU_NODE_MAX]; /* worker_uuid_hash() of GPUs with known links (.p2p, too, if requested) */
 };
 
 struct worker_begin {
@@ -84,11 +85,11 @@ struct worker_gpu {
 	struct gpu gpu;
 };
 
-/* Not sent of a GPU whose list could not be read: then those known before stay. */
+/* Not sent if the list of a GPU could not be read. The agent then keeps the MIG devices known before. */
 struct worker_mig {
 	struct worker_head head;
 	uint32_t seq;
-	uint32_t gpu; /* NVML index, in each of .mig as well */
+	uint32_t gpu; /* NVML index; the same in each .mig */
 	uint32_t n, padding;
 	struct gpu_mig mig[GPU_MIG_MAX]; /* by index */
 };
@@ -107,7 +108,7 @@ struct worker_end {
 struct worker_xid {
 	struct worker_head head;
 	uint32_t xid, gi, ci;
-	char uuid[GPU_UUID_MAX]; /* "": NVML did not say which */
+	char uuid[GPU_UUID_MAX]; /* "": NVML did not say which GPU */
 };
 
 struct worker_error {
@@ -129,10 +130,10 @@ struct worker_processes {
 	struct worker_head head;
 	uint32_t seq;
 	uint32_t gpu;  /* NVML index */
-	int32_t code;  /* of the call that said no; 0: the list is good */
-	uint32_t call; /* that one: enum nvml_call */
+	int32_t code;  /* of the first call that failed; 0: the list is valid */
+	uint32_t call; /* that call: enum nvml_call */
 	uint32_t n, padding;
-	char uuid[GPU_UUID_MAX]; /* of that GPU in the last look */
+	char uuid[GPU_UUID_MAX]; /* of this GPU in the last probe */
 	struct gpu_process v[WORKER_PROCESSES_MAX];
 };
 
@@ -148,11 +149,11 @@ struct worker_read_end {
 struct worker_sample {
 	struct worker_head head;
 	uint32_t seq, padding;
-	uint64_t interval_ns;                /* until the next one, about */
+	uint64_t interval_ns;                /* until the next sample, about */
 	uint64_t wanted[WORKER_FIELD_WORDS]; /* bit: position in fields[] */
 };
 
-#define WORKER_DEVICE_MEMORY    1U /* flags of what is known */
+#define WORKER_DEVICE_MEMORY    1U /* flags of .known */
 #define WORKER_DEVICE_RESERVED  2U
 #define WORKER_DEVICE_BUSY      4U
 #define WORKER_DEVICE_PROCESSES 8U
@@ -165,7 +166,7 @@ struct worker_device {
 	uint32_t gpu;   /* NVML index */
 	uint32_t gi, ci;
 	uint32_t padding;
-	uint64_t at_ns, interval_ns, busy_ns; /* as in struct sample_device, and so on */
+	uint64_t at_ns, interval_ns, busy_ns; /* and below: as in struct sample_device */
 	uint64_t memory_total, memory_used, memory_free, memory_reserved;
 	char uuid[GPU_UUID_MAX];
 	char reason[GPU_REASON_MAX];
@@ -196,7 +197,7 @@ struct worker_users {
 struct worker_sample_end {
 	struct worker_head head;
 	uint32_t seq, padding;
-	uint64_t calls, ns; /* what it took the worker */
+	uint64_t calls, ns; /* cost of the sample in the worker */
 };
 
 union worker_msg {
@@ -220,15 +221,15 @@ union worker_msg {
 	struct worker_sample_end sample_end;
 };
 
-/* Different for any two builds that could misunderstand each other. */
+/* Differs between any two builds that could misunderstand each other. */
 uint32_t worker_version(void);
 
-/* Fills the head. The length is that of the type's struct. */
+/* Fills the head, with the length of the type's struct. */
 void worker_head(struct worker_head *h, enum worker_type type);
 
 /*
- * Whether the @len bytes in @m are a message: length, texts that end, numbers in range, and only
- * values that the types can hold. After it, the message of its type may be read as it stands.
+ * Whether the @len bytes in @m are a valid message: its length, the ends of its texts, the ranges of its numbers,
+ * and values that their types can hold. The caller may then read the message of its type directly.
  */
 int worker_msg_check(const union worker_msg *m, size_t len, struct error *err) MUST_USE;
 
@@ -238,7 +239,7 @@ uint64_t worker_uuid_hash(const char *uuid);
 
 enum worker_slot { WORKER_SLOT_PROBE, WORKER_SLOT_EVENTS, WORKER_SLOT_COUNT_ };
 
-/* Numbers of steps that may hang as well, behind those of the calls. */
+/* Numbers of further steps that may hang, after those of the calls. */
 enum {
 	WORKER_STEP_OPEN = NVML_CALL_COUNT_, /* dlopen() */
 	WORKER_STEP_SYSFS,
@@ -251,7 +252,7 @@ enum {
 
 struct worker_crumbs {
 	_Atomic uint64_t
-		slot[WORKER_SLOT_COUNT_]; /* count << 32 | gpu << 16 | step; 0: no thread */
+		slot[WORKER_SLOT_COUNT_]; /* count << 32 | gpu << 16 | step; 0: no crumb yet */
 };
 
 struct worker_crumb {
@@ -271,5 +272,5 @@ static inline struct worker_crumb worker_crumb_unpack(uint64_t v)
 		.step = (uint16_t)v };
 }
 
-/* "nvmlDeviceGetName", "open of the library"; for any number. Static. */
+/* "nvmlDeviceGetName", "the opening of the NVML library"; for any number. Static. */
 const char *worker_step_name(unsigned step);

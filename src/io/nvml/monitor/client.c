@@ -23,14 +23,14 @@
 #define STUCK_RETRY_NS  (60 * NS_PER_SEC)
 #define WORKER_NAME     "gpuslice-nvml"
 
-/* The init opens every GPU of the node, a second or more for each that nobody else has open. */
+/* The init opens every GPU of the node: a second or more for each GPU that no process has open. */
 #define INIT_FACTOR 12
-/* Steps that wait for disks or for the scheduler, not for a GPU. */
+/* For steps that wait for disks or for the scheduler, not for a GPU. */
 #define OTHER_FACTOR  4
 #define HANDLE_FACTOR 2
-/* All calls on one GPU together. */
+/* For all calls on one GPU together. */
 #define GPU_FACTOR 6
-/* How often to look at the event thread alone. */
+/* The period of checks while only the event thread runs. */
 #define IDLE_PERIOD_NS (2 * NS_PER_SEC)
 
 static int copy_client_path(char **to, const char *from, struct error *err)
@@ -86,7 +86,7 @@ static int find_worker(const struct nvml_client *c, char ret[PATH_MAX], struct e
 	return 0;
 }
 
-/* Above 9, so that neither is overwritten when the other becomes descriptor 3 or 4 of the child. */
+/* Moves @fd above 9, so that no dup2() to descriptors 3 and 4 of the child overwrites it. */
 static int move_up(int *fd, struct error *err)
 {
 	int up = fcntl(*fd, F_DUPFD_CLOEXEC, 10);
@@ -132,8 +132,7 @@ static int spawn_nvml_worker(const struct nvml_client *c, int sock, int crumbs, 
 	if (!c->events)
 		words[n++] = "--no-events";
 	words[n] = NULL;
-	memcpy(argv, words,
-		sizeof argv); /* exec changes none of them, whatever its type says */
+	memcpy(argv, words, sizeof argv); /* exec changes no string, despite the type */
 
 	(void)sigemptyset(&none);
 	(void)sigfillset(&all);
@@ -204,7 +203,7 @@ int client_probe(struct nvml_client *c, uint64_t now_ns, struct error *err)
 {
 	union worker_msg m;
 
-	/* A GPU that still holds a worker in the kernel would only hold the next one as well. */
+	/* A GPU that still holds a worker in the kernel would hold the next worker, too. */
 	for (size_t i = 0; i < c->n_ended; i++) {
 		for (uint32_t g = 0; g < GPU_NODE_MAX; g++) {
 			struct probe_round_mark *mark = &c->round.marks[g];
@@ -220,13 +219,13 @@ int client_probe(struct nvml_client *c, uint64_t now_ns, struct error *err)
 	c->checked_at_ns = now_ns;
 	if (send(c->sock, &m, m.head.len, MSG_NOSIGNAL) >= 0)
 		return 0;
-	/* A worker that has just ended is found by client_receive(), with all that it said. */
+	/* If the worker has just ended, client_receive() finds that, after all that the worker sent. */
 	if (errno == EPIPE || errno == ECONNRESET)
 		return 0;
 	return error_sys(err, errno, "ask the NVML worker");
 }
 
-/* Something is asked for, and the worker's first thread must come on with it. */
+/* Whether a request is pending, so that the worker's main thread must make progress. */
 static bool has_pending_request(const struct nvml_client *c)
 {
 	return c->round.active || c->reading || c->sampling;
@@ -353,7 +352,7 @@ uint64_t client_period_ns(const struct nvml_client *c)
 	return period < NS_PER_MS ? NS_PER_MS : period;
 }
 
-/* 0: what the thread does now may last. */
+/* The limit of one step; 0: the step may last. */
 static uint64_t limit_ns(const struct nvml_client *c, enum worker_slot slot, unsigned step)
 {
 	switch (step) {
@@ -376,7 +375,7 @@ static uint64_t limit_ns(const struct nvml_client *c, enum worker_slot slot, uns
 
 static struct worker_crumb crumb_of(uint64_t v)
 {
-	/* 0 is what the page starts with: the thread has not come to anything yet. */
+	/* 0 is the initial value of the page: the thread has not stored a crumb yet. */
 	if (v == 0)
 		return (struct worker_crumb){ .gpu = WORKER_GPU_NONE,
 			.step = WORKER_STEP_NONE };
@@ -413,7 +412,7 @@ bool client_check(struct nvml_client *c, uint64_t now_ns, struct error *err)
 	if (!c->crumbs || now_ns < c->checked_at_ns)
 		return false;
 	c->checked_at_ns = now_ns;
-	/* After a pause of the whole machine or container, the worker has not hung for that long. */
+	/* After a pause of the machine or container, dt is not the time for which the worker has hung. */
 	if (dt > max)
 		dt = max;
 	for (size_t i = 0; i < WORKER_SLOT_COUNT_; i++) {
@@ -466,7 +465,7 @@ void client_kill(struct nvml_client *c)
 	(void)kill(c->pid, SIGKILL);
 	if (waitpid(c->pid, NULL, WNOHANG) == 0) {
 		e = calloc(1, sizeof *e);
-		/* Without memory we lose track of a process that is about to end anyway. */
+		/* Without memory the client forgets a process that is about to end anyway. */
 		if (e && c->n_ended < CLIENT_ENDED_MAX) {
 			e->pid = c->pid;
 			b = crumb_of(c->last_crumbs[WORKER_SLOT_PROBE]);
@@ -523,7 +522,7 @@ bool client_crashed(struct nvml_client *c, const char *how, bool blame, uint64_t
 	struct worker_crumb events = crumb_of(c->last_crumbs[WORKER_SLOT_EVENTS]);
 	struct probe_round_mark *m;
 
-	/* One of the two threads did it; a call on a GPU is the more likely one. */
+	/* The crash may come from either thread. A call on a GPU is the more likely cause. */
 	if (b.step == WORKER_STEP_NONE || (!is_gpu_crumb(b) && is_gpu_crumb(events)))
 		b = events;
 	if (b.step == WORKER_STEP_NONE)

@@ -12,20 +12,20 @@
 #define BACKOFF_CRASH_NS  (100 * NS_PER_MS)
 #define BACKOFF_DRIVER_NS (1 * NS_PER_SEC)
 #define BACKOFF_MAX_NS    (30 * NS_PER_SEC)
-/* A worker that lived this long has not crashed "again". */
+/* A crash of a worker that lived this long starts the back-off from the beginning. */
 #define LONG_LIFE_NS (10 * NS_PER_SEC)
-/* Hints of the worker do not lead to more looks than this. */
+/* The minimum time between a probe and the probe that a worker's hint causes. */
 #define HINT_GAP_NS (250 * NS_PER_MS)
-/* Between the closing of the socket and the end of the process. */
+/* Limit between the closing of the socket and the end of the process. */
 #define ENDING_MAX_NS      (500 * NS_PER_MS)
 #define REAP_MAX_NS        (1 * NS_PER_SEC)
-#define CRASH_GRACE_NS     (5 * NS_PER_SEC) /* the last good look counts for so long */
-#define SESSION_INTERVALS  6 /* of looks: at least so often a lost GPU is asked about anew */
-#define SESSION_DEFAULT_NS (10 * NS_PER_SEC) /* where looks come only when asked for */
+#define CRASH_GRACE_NS     (5 * NS_PER_SEC) /* age at which the last inventory is too old */
+#define SESSION_INTERVALS  6 /* in probe intervals: limit between new sessions for a lost GPU */
+#define SESSION_DEFAULT_NS (10 * NS_PER_SEC) /* where probes come on request only */
 #define STOP_MAX_NS        (128 * NS_PER_MS)
 #define PACKETS_A_TURN     1024
 
-/* The poll handle of one worker's socket. It outlives the socket by a turn of the loop. */
+/* The poll handle of one worker's socket. The handle outlives the socket by one iteration of the loop. */
 struct worker_watch {
 	uv_poll_t poll;
 	struct gpu_monitor *m; /* NULL: dropped */
@@ -34,31 +34,31 @@ struct worker_watch {
 struct gpu_monitor {
 	uv_loop_t *loop;
 	uv_timer_t timer;
-	struct worker_watch *watch; /* of the worker that runs */
+	struct worker_watch *watch; /* of the running worker */
 	struct gpu_monitor_ops ops;
 	void *arg;
 	struct nvml_client client;
 	bool stopped;
-	bool paused;          /* released: nothing is started before somebody asks */
-	bool probe_requested; /* a look is owed */
+	bool paused;          /* released: no worker starts until a request */
+	bool probe_requested; /* a probe is due */
 	bool ending;          /* the socket is closed, the process not yet collected */
 	bool last_was_crash;
 	bool mismatch;          /* in ops.down: see gpu_monitor_mismatch() */
-	uint32_t failures;      /* in a row: for the back-off */
+	uint32_t failures;      /* in a row, for the back-off */
 	uint32_t crashes;       /* since the last inventory */
-	uint64_t retry_at_ns;   /* no worker before */
-	uint64_t started_at_ns; /* the worker */
+	uint64_t retry_at_ns;   /* earliest start of a worker */
+	uint64_t started_at_ns; /* start of the worker */
 	uint64_t tried_at_ns;   /* the last start */
 	uint64_t ending_since_ns;
 	uint64_t hint_at_ns;   /* UINT64_MAX: no hint */
-	uint64_t probed_at_ns; /* end of the last look */
+	uint64_t probed_at_ns; /* end of the last probe */
 	uint64_t interval_ns, next_ns;
 	uint64_t session_wait_ns,
 		session_at_ns; /* for a GPU that needs a new session; 0: none */
 	uint64_t reap_wait_ns, reap_at_ns;
 	struct processes_read reading;
 	struct sampling sampling;
-	bool start_failed; /* in gpu_monitor_start(), to be told on the loop */
+	bool start_failed; /* in gpu_monitor_start(); reported from the loop */
 	struct error start_error;
 };
 
@@ -87,8 +87,7 @@ static void drop_watch(struct gpu_monitor *m)
 static void kill_worker(struct gpu_monitor *m)
 {
 	drop_watch(m);
-	m->reading.broken =
-		m->reading.active; /* told by run_monitor_tasks(), not in the middle of this */
+	m->reading.broken = m->reading.active; /* reported later, by run_monitor_tasks() */
 	m->sampling.broken = m->sampling.active;
 	client_kill(&m->client);
 	m->ending = false;
@@ -101,7 +100,7 @@ static uint64_t get_earlier_time(uint64_t a, uint64_t b)
 	return a < b ? a : b;
 }
 
-/* When there is something to do next, apart from packets. */
+/* When the next task is due, apart from packets. */
 static uint64_t find_next_due_time(const struct gpu_monitor *m, uint64_t now)
 {
 	uint64_t at = UINT64_MAX;
@@ -115,8 +114,10 @@ static uint64_t find_next_due_time(const struct gpu_monitor *m, uint64_t now)
 		at = get_earlier_time(at, c->checked_at_ns + client_period_ns(c));
 	if (c->n_ended > 0)
 		at = get_earlier_time(at, m->reap_at_ns);
-	/* No other look begins before this one, or this worker, has ended. Dates that pass meanwhile
-	 * must not be waited for: they would be due again and again, and nothing else would run. */
+	/*
+	 * No probe begins before the probe under way, or the worker, has ended. The timer must not wait for times
+	 * that pass meanwhile: they would be due again and again, and nothing else would run.
+	 */
 	if (m->paused || c->round.active || m->ending)
 		return at;
 	if (m->probe_requested)
@@ -149,8 +150,8 @@ static void update_monitor_timer(struct gpu_monitor *m)
 }
 
 /*
- * A timer that is due again in its own callback runs again before any socket is read, for as long
- * as it is (libuv 1.44); so neither zero nor a newer time of the loop here.
+ * libuv (1.44) runs a timer that is due again in its own callback before it reads any socket, as often as that
+ * happens. So this callback waits at least 1 ms and does not update the time of the loop.
  */
 static void on_monitor_timer(uv_timer_t *timer)
 {
@@ -160,7 +161,7 @@ static void on_monitor_timer(uv_timer_t *timer)
 	arm_monitor_timer(m, 1);
 }
 
-/* ---- what goes wrong -------------------------------------------------------------------------- */
+/* ---- failures --------------------------------------------------------------------------------- */
 
 static void delay_worker_retry(struct gpu_monitor *m, uint64_t base_ns, uint64_t now)
 {
@@ -173,7 +174,7 @@ static void delay_worker_retry(struct gpu_monitor *m, uint64_t base_ns, uint64_t
 	m->probe_requested = true;
 }
 
-/* NVML says no, or there is nothing to start: wait for a driver to come. */
+/* NVML refuses, or no worker can start: wait for a driver. */
 static void report_nvml_unusable(struct gpu_monitor *m, const struct error *why)
 {
 	kill_worker(m);
@@ -185,8 +186,8 @@ static void report_nvml_unusable(struct gpu_monitor *m, const struct error *why)
 }
 
 /*
- * The worker has died, or is to die for what it does. One crash may be anybody's kill, and the last
- * inventory is still good; the second without an answer in between is told.
+ * The worker has died, or is killed for what it does. One crash may be another process's kill, and the last
+ * inventory is still valid. The second crash without an inventory in between is reported.
  */
 static void on_worker_crashed(struct gpu_monitor *m, const struct error *why, bool notify)
 {
@@ -198,13 +199,13 @@ static void on_worker_crashed(struct gpu_monitor *m, const struct error *why, bo
 	m->last_was_crash = true;
 	m->crashes++;
 	delay_worker_retry(m, BACKOFF_CRASH_NS, now);
-	/* What was seen a moment ago is not forgotten because of some kills in a row. */
+	/* Some kills in a row do not invalidate an inventory that is a moment old. */
 	if (notify || (m->crashes >= 2 && (m->probed_at_ns == 0 ||
 						  now - m->probed_at_ns >= CRASH_GRACE_NS)))
 		m->ops.down(m->arg, why);
 }
 
-/* One GPU is to blame and has been marked: go on without it, at once. */
+/* One GPU caused it and has been marked: continue without that GPU, at once. */
 static void restart_without_gpu(struct gpu_monitor *m)
 {
 	kill_worker(m);
@@ -216,7 +217,7 @@ static void restart_without_gpu(struct gpu_monitor *m)
 
 static void on_worker_hung(struct gpu_monitor *m, const struct error *why)
 {
-	/* client_check() has marked the GPU if there is one; else it is NVML as a whole. */
+	/* If the call was on a GPU, client_check() has marked that GPU. Otherwise NVML as a whole hangs. */
 	if (m->client.hung_gpu)
 		restart_without_gpu(m);
 	else
@@ -235,7 +236,7 @@ static void on_worker_ended(struct gpu_monitor *m, int status)
 		on_worker_crashed(m, &err, /* notify= */ false);
 }
 
-/* ---- what the worker says --------------------------------------------------------------------- */
+/* ---- messages of the worker ------------------------------------------------------------------- */
 
 static void on_worker_inventory(struct gpu_monitor *m)
 {
@@ -266,7 +267,7 @@ static bool apply_sample_message(struct gpu_monitor *m, const union worker_msg *
 	return false;
 }
 
-/* False: this worker is done with. */
+/* False: the caller reads nothing more of this worker. */
 static bool apply_worker_news(struct gpu_monitor *m, enum client_news news,
 	const union worker_msg *msg)
 {
@@ -317,7 +318,7 @@ static void on_worker_readable(uv_poll_t *poll, int status, int events)
 	struct worker_watch *w = (struct worker_watch *)poll->data;
 	struct gpu_monitor *m = w->m;
 
-	(void)status; /* an error of the descriptor shows when it is read */
+	(void)status; /* reading reports an error of the descriptor */
 	(void)events;
 	for (int i = 0; i < PACKETS_A_TURN && m && m->watch == w; i++) {
 		struct error err = ERROR_INIT;
@@ -337,7 +338,7 @@ static void on_worker_readable(uv_poll_t *poll, int status, int events)
 	update_monitor_timer(m);
 }
 
-/* ---- looks ------------------------------------------------------------------------------------ */
+/* ---- probes ----------------------------------------------------------------------------------- */
 
 static int start_worker(struct gpu_monitor *m, uint64_t now, struct error *err)
 {
@@ -370,10 +371,10 @@ static int start_worker(struct gpu_monitor *m, uint64_t now, struct error *err)
 }
 
 /*
- * A GPU that is lost or waits for its reset must be asked about in a new session: the old one would
- * go on saying what it said, and would hold the GPU's device file against the reset. But a new
- * session cannot hear the events of the healthy GPUs until it is up, so the old one is replaced
- * less and less often: after one interval, two, four, at most SESSION_INTERVALS.
+ * Whether the next probe needs a new NVML session. The old session of a GPU that is lost or waits for its reset
+ * keeps its old answer, and holds the GPU's device file open, which prevents the reset. But until a new session is
+ * up, it gets no events of the healthy GPUs. So sessions are replaced less and less often: after one interval,
+ * two, four, at most SESSION_INTERVALS.
  */
 static bool wants_new_session(struct gpu_monitor *m, uint64_t now)
 {
@@ -446,7 +447,7 @@ static void watch_worker(struct gpu_monitor *m, uint64_t now)
 	}
 }
 
-/* To those who have asked a worker that is no more. */
+/* Answers the requests to a worker that has ended. */
 static void report_broken_requests(struct gpu_monitor *m)
 {
 	struct error err = ERROR_INIT;
@@ -460,7 +461,7 @@ static void report_broken_requests(struct gpu_monitor *m)
 		sampling_fail(&m->sampling, &err);
 }
 
-/* All that may be due. Callbacks may stop the monitor in the middle of it. */
+/* Runs all tasks that are due. A callback may stop the monitor meanwhile. */
 static void run_monitor_tasks(struct gpu_monitor *m)
 {
 	uint64_t now = time_mono_ns();
@@ -491,7 +492,7 @@ static void run_monitor_tasks(struct gpu_monitor *m)
 		start_probe(m, now);
 }
 
-/* ---- the outside ------------------------------------------------------------------------------ */
+/* ---- interface -------------------------------------------------------------------------------- */
 
 int gpu_monitor_start(struct gpu_monitor **ret, uv_loop_t *loop,
 	const struct gpu_monitor_options *options, const struct gpu_monitor_ops *ops, void *arg,
@@ -518,7 +519,7 @@ int gpu_monitor_start(struct gpu_monitor **ret, uv_loop_t *loop,
 	m->ops = *ops;
 	m->arg = arg;
 	m->hint_at_ns = UINT64_MAX;
-	/* At once, so that NVML starts while the caller goes on with its own start. */
+	/* At once, so that NVML starts while the caller continues with its own start. */
 	if (start_worker(m, now, &m->start_error) < 0)
 		m->start_failed = true;
 	update_monitor_timer(m);
@@ -532,7 +533,7 @@ void gpu_monitor_probe(struct gpu_monitor *m)
 
 	m->probe_requested = true;
 	m->paused = false;
-	/* A driver may have come; but nobody's impatience makes a crashing library better. */
+	/* A driver may have been loaded. But requests do not shorten the back-off of a crashing library. */
 	if (m->client.pid == 0 && !m->last_was_crash)
 		m->retry_at_ns =
 			get_earlier_time(m->retry_at_ns, m->tried_at_ns + BACKOFF_CRASH_NS);
@@ -583,7 +584,7 @@ int gpu_monitor_processes(struct gpu_monitor *m, const char *const *uuids, uint3
 
 	if (m->client.pid == 0 || m->ending || m->paused || !m->client.round.last)
 		return error_set(err, ERR_UNAVAILABLE, "NVML cannot be asked now");
-	if (m->reading.active) /* nobody waits for the older one any more */
+	if (m->reading.active) /* the new request replaces the older one */
 		reading_fini(&m->reading);
 	if (reading_begin(&m->reading, uuids, n, &m->client.round, gpus, &n_gpus, err) < 0)
 		return -1;
@@ -635,7 +636,7 @@ static void on_monitor_timer_closed(uv_handle_t *h)
 	free(m);
 }
 
-/* Collects the worker, so that the devices are free when we are gone; but not for long. */
+/* Collects the worker for a short time, so that the devices are free when the agent ends. */
 static void on_stopped_timer(uv_timer_t *timer)
 {
 	struct gpu_monitor *m = timer->data;

@@ -9,7 +9,7 @@
 #include "io/nvml/monitor/client.h"
 
 #define ENDING_MAX_NS (500 * NS_PER_MS)
-/* Starts of the worker for one answer: each GPU may hang once, and a crash is tried once more. */
+/* Starts of the worker for one inventory: each GPU may hang once, and a crash is retried once. */
 #define STARTS_MAX  (GPU_NODE_MAX + 4)
 #define CRASHES_MAX 2
 
@@ -20,7 +20,7 @@ static void pause_ms(void)
 	(void)nanosleep(&ts, NULL);
 }
 
-/* Why a worker ended by itself. True: a GPU is to blame and will be left alone. */
+/* Says why a worker ended by itself. True: one GPU caused it and is skipped from now on. */
 static bool wait_worker_end(struct nvml_client *c, struct error *err)
 {
 	uint64_t until = time_mono_ns() + ENDING_MAX_NS;
@@ -43,7 +43,7 @@ static bool wait_worker_end(struct nvml_client *c, struct error *err)
 
 enum attempt_outcome { DONE, FAILED, AGAIN_BLAMED, AGAIN_CRASHED };
 
-/* Reads what the worker has sent. 0: the look goes on; > 0: *ret is how this try ended. */
+/* Reads what the worker has sent. 0: the probe goes on; > 0: *ret is the outcome of this attempt. */
 static int read_worker_news(struct nvml_client *c, enum attempt_outcome *ret, struct error *err)
 {
 	enum client_news news;
@@ -69,7 +69,7 @@ static int read_worker_news(struct nvml_client *c, enum attempt_outcome *ret, st
 	return 1;
 }
 
-/* One worker's life. */
+/* Runs one worker until an outcome. */
 static enum attempt_outcome try_once(struct nvml_client *c, struct error *err)
 {
 	enum attempt_outcome r;
@@ -111,7 +111,7 @@ int gpu_inventory_once(struct inventory **ret, const struct gpu_monitor_options 
 		*ret = STEAL_PTR(c.round.last);
 	else
 		error_copy(err, &why);
-	/* Collect what ends at once; a worker that the kernel holds is not waited for. */
+	/* Collects workers that end at once; does not wait for a worker that the kernel holds. */
 	for (int i = 0; i < 100 && !client_reap(&c); i++)
 		pause_ms();
 	client_fini(&c);

@@ -10,7 +10,7 @@
 #define JOULES_MAX      ((double)COUNTER_MAX / 1000)
 #define FAN_MAX         2 /* of a fan's normal speed */
 
-/* Limits of integers, by DCGM's numbers; what is in no row is a counter, a number or a mask. */
+/* Limits of integers, by DCGM's numbers; a field in no row is a counter, a number or a mask. */
 static const struct {
 	uint16_t first, last;
 	int64_t min, max;
@@ -88,7 +88,7 @@ static void check_times(struct sample_device *u, uint64_t now_ns)
 		u->busy_ns = 0;
 }
 
-/* One process that cannot be right makes doubtful how the time was shared among all of them. */
+/* One impossible busy time makes the times of all processes of the device doubtful. */
 static void check_device_processes(struct sample_device *u)
 {
 	uint64_t max = u->busy_known ? u->busy_ns : u->interval_ns, sum = 0;

@@ -19,7 +19,10 @@ void probe_round_abandon(struct probe_round *l)
 	l->active = false;
 }
 
-/* All links of these GPUs to each other are known, so a look at the same ones need not ask. */
+/*
+ * Whether the links of GPU @a are known. One known pair is enough, since the worker reads all pairs in one probe.
+ * The next probe then need not read the links of @a.
+ */
 static bool links_known(const struct inventory *inv, uint32_t a, bool p2p)
 {
 	for (uint32_t b = 0; b < inv->n; b++) {
@@ -108,7 +111,7 @@ static int feed_links(struct probe_round *l, const struct worker_links *k, struc
 	return 0;
 }
 
-/* What is known of @g from before, where it could not be read now. */
+/* Fills the fields of @g that could not be read now from @old. */
 static void restore_gpu_fields(struct gpu *g, const struct gpu *old)
 {
 	if (!g->uuid[0])
@@ -145,8 +148,9 @@ static void restore_gpu_fields(struct gpu *g, const struct gpu *old)
 }
 
 /*
- * Which GPU of before a sick one is. By its UUID if it still says that; else by its PCI address;
- * else by its index, if their number is the same. Never one that is seen elsewhere now.
+ * Finds the faulty GPU @g in the last inventory: by its UUID if it still reports one; else by its PCI address;
+ * else by its index, if the number of GPUs is the same. Never returns a GPU that the new inventory lists
+ * elsewhere.
  */
 static const struct gpu *find_previous_gpu(const struct inventory *last,
 	const struct inventory *next, const struct gpu *g)
@@ -193,7 +197,7 @@ static void refuse_mig_twins(struct inventory *inv)
 	}
 }
 
-/* Two GPUs of one UUID cannot be told apart by anybody: the second one is out. */
+/* Two GPUs with one UUID cannot be told apart: the second one becomes faulty. */
 static void refuse_twins(struct inventory *inv)
 {
 	for (uint32_t i = 0; i < inv->n; i++) {
@@ -217,7 +221,7 @@ static int find_gpu_position(const struct inventory *inv, const char *uuid)
 	return g ? (int)(g - inv->gpus) : -1;
 }
 
-/* Pairs that were not asked for now but are known from before. */
+/* Copies the links of pairs that this probe did not read but an earlier one did. */
 static void copy_known_links(struct inventory *next, const struct inventory *last)
 {
 	int old[GPU_NODE_MAX];
@@ -244,8 +248,8 @@ static void copy_known_links(struct inventory *next, const struct inventory *las
 }
 
 /*
- * Puts the MIG devices in order: those that came, and those of before (@old[i]: where GPU i was;
- * -1: not known) of GPUs in MIG mode of which none came.
+ * Puts the MIG devices in order: those received now, and the last ones of GPUs in MIG mode without a new list.
+ * @old[i]: the position of GPU i in the last inventory; -1: not known, or GPU i is healthy.
  */
 static int sort_migs(struct probe_round *l, const int *old, struct error *err)
 {

@@ -7,7 +7,7 @@
 #include <string.h>
 
 struct monitor_reading_gpu {
-	uint32_t index; /* NVML's */
+	uint32_t index; /* NVML index */
 	bool got, nomem;
 	int32_t code;
 	uint32_t call;
@@ -27,7 +27,7 @@ void reading_fini(struct processes_read *r)
 	*r = (struct processes_read){ .seq = seq };
 }
 
-/* The GPU that @uuid is, or is cut from; *ret_mig: its MIG device, or NULL. */
+/* The GPU with @uuid, or the GPU of the MIG device with @uuid; *ret_mig: that MIG device, or NULL. */
 static const struct gpu *find_reading_gpu(const struct inventory *inv, const char *uuid,
 	const struct gpu_mig **ret_mig)
 {
@@ -90,7 +90,7 @@ void reading_apply(struct processes_read *r, const struct worker_processes *m)
 		r->active && m->seq == r->seq ? by_index(r, m->gpu) : NULL;
 	struct gpu_process *more;
 
-	/* The indexes may mean other GPUs to the worker than they did to us. */
+	/* The worker's indexes may mean other GPUs than those of the agent's last probe. */
 	if (!g || strcmp(g->uuid, m->uuid) != 0)
 		return;
 	g->got = true;
@@ -148,7 +148,7 @@ void reading_end(struct processes_read *r, uint32_t seq, const struct inventory 
 
 	if (!r->active || seq != r->seq)
 		return;
-	/* The callback may ask again at once. */
+	/* The callback may start a request at once. */
 	*r = (struct processes_read){ .seq = own.seq };
 	list = calloc(own.n + 1, sizeof *list);
 	if (!list) {

@@ -2,17 +2,17 @@
 #pragma once
 
 /*
- * One question "who uses these GPUs", from the UUIDs that are asked about to the worker's packets and
- * back. For io/nvml/monitor/monitor.c only. Pure data. Thread: owner's.
+ * One request for the processes on some GPUs, from the requested UUIDs to the worker's packets and back. For
+ * io/nvml/monitor/monitor.c only. Pure data. Thread: owner's.
  */
 #include "io/nvml/monitor/probe-round.h"
 #include "io/nvml/monitor/monitor.h"
 
-struct monitor_reading_gpu; /* what has come of one GPU */
+struct monitor_reading_gpu; /* what the worker sent of one GPU */
 
 struct processes_read {
-	bool active, broken; /* broken: nothing more will come of it */
-	uint32_t seq;        /* of the last one; never 0 while active */
+	bool active, broken; /* broken: the worker has ended, no answer will come */
+	uint32_t seq;        /* of the last request; never 0 while active */
 	char (*uuids)[GPU_UUID_MAX];
 	uint32_t n;
 	struct monitor_reading_gpu *gpus;
@@ -21,20 +21,20 @@ struct processes_read {
 	void *arg;
 };
 
-/* Lets go of what is under way, without a word. */
+/* Drops the request under way, without a callback. */
 void reading_fini(struct processes_read *r);
 
 /*
- * Begins: @ret_gpus (room for GPU_NODE_MAX) are the NVML indexes to ask the worker about. UUIDs that
- * are of no GPU of the last look, or of one that is stuck, are answered as not known.
+ * Begins a request. @ret_gpus (room for GPU_NODE_MAX) are the NVML indexes to send to the worker. UUIDs of a stuck
+ * GPU, or of no GPU of the last probe, are answered as not known.
  */
 int reading_begin(struct processes_read *r, const char *const *uuids, uint32_t n,
 	const struct probe_round *round, uint16_t *ret_gpus, uint32_t *ret_n,
 	struct error *err) MUST_USE;
 
-/* Takes a packet; one of another question is left. */
+/* Applies a packet; ignores a packet of another request. */
 void reading_apply(struct processes_read *r, const struct worker_processes *m);
 
-/* All packets of question @seq are there: calls back. @inv says which MIG instance has which UUID. */
+/* All packets of request @seq have arrived: calls back. @inv says which MIG instance has which UUID. */
 void reading_end(struct processes_read *r, uint32_t seq, const struct inventory *inv);
 void reading_fail(struct processes_read *r, const struct error *err);

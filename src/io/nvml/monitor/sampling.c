@@ -30,7 +30,7 @@ static int set_sample_error(struct error *err, const char *what)
 	return error_set(err, ERR_INVALID, "sample of the NVML worker: %s", what);
 }
 
-/* A new unit behind the others, all zero. NULL: no memory. */
+/* Appends a device, all zero but .gi and .ci. NULL: no memory. */
 static struct sample_device *add_sample_device(struct sampling *s)
 {
 	struct sample *to = s->sample;
@@ -139,7 +139,7 @@ int sampling_apply(struct sampling *s, const union worker_msg *m, uint64_t now_n
 {
 	struct sample_device *u;
 
-	/* The number is at the same place in all of them. */
+	/* All of these messages have .seq at the same place. */
 	if (!s->active || s->broken || m->device.seq != s->seq)
 		return 0;
 	u = get_last_device(s);
@@ -220,7 +220,7 @@ void sampling_end(struct sampling *s, const struct worker_sample_end *m, uint64_
 
 	if (!s->active || s->broken || m->seq != s->seq)
 		return;
-	/* The callback may ask again at once. */
+	/* The callback may start a request at once. */
 	*s = (struct sampling){ .seq = own.seq };
 	if (get_last_device(&own))
 		plausible_check_device(get_last_device(&own), now_ns);

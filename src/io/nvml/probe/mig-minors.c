@@ -9,13 +9,13 @@
 #define LINE_MAX_BYTES 128
 #define NO_MINOR       UINT32_MAX
 
-/* What stands at one line: the instance that the key names, if it names one. */
+/* One line: its minor number, and the instance that its key names, if any. */
 struct mig_minors_line {
 	bool is_instance, has_ci;
 	uint32_t gpu, gi, ci, minor;
 };
 
-/* Takes @word and a number from *at, up to one of @ends or the end. */
+/* Parses @word and a number at *at, up to one of @ends or the end. */
 static bool parse_word_number(const char **at, const char *word, const char *ends,
 	uint32_t *ret)
 {

@@ -2,16 +2,17 @@
 #pragma once
 
 /*
- * The kernel driver's list of capability nodes, /proc/driver/nvidia-caps/mig-minors: a line for the
- * access to each GPU instance (GI) and compute instance (CI) that there may be,
+ * The kernel driver's list of capability nodes, /proc/driver/nvidia-caps/mig-minors. The list has a line for the
+ * access to each possible GPU instance (GI) and compute instance (CI),
  *
  *	config 1
  *	monitor 2
  *	gpu0/gi7/access 66
  *	gpu0/gi7/ci0/access 67
  *
- * where gpu0 is /dev/nvidia0 and 66 is /dev/nvidia-caps/nvidia-cap66. A driver lists all that can
- * be, for 32 GPUs: some 4,000 lines.
+ * where gpu0 is /dev/nvidia0 and 66 is /dev/nvidia-caps/nvidia-cap66. A driver lists all possible instances of
+ * 32 GPUs: some 4,000 lines.
+ *
  * Thread: any (pure).
  */
 #include "model/gpu/gpu.h"
@@ -23,9 +24,9 @@
 #define MIG_MINOR_MAX        ((1U << 20) - 1) /* of a device number */
 
 /*
- * Gives the @n devices in @mig, which are of the GPU /dev/nvidia@gpu, their minors: those of which
- * both lines are there. ERR_INVALID with the number of the first line that is not a key and a
- * number; then no device has got any. Keys that are not of instances are passed over.
+ * Sets the minors of the @n devices in @mig, which belong to the GPU /dev/nvidia@gpu. A device needs both lines,
+ * of its GI and of its CI. Keys of other things than instances are ignored. ERR_INVALID, with the number of the
+ * first line that is not a key and a number: no device has minors then.
  */
 int mig_minors_fill(const char *text, size_t len, uint32_t gpu, struct gpu_mig *mig, uint32_t n,
 	struct error *err) MUST_USE;

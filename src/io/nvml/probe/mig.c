@@ -8,15 +8,15 @@
 #include "model/mig/profile.h"
 #include "io/nvml/probe/mig-minors.h"
 
-#define NAME_PREFIX "MIG " /* of NVML's names */
-#define READS_MAX   8      /* of one list that is never the same twice */
+#define NAME_PREFIX "MIG " /* of profile names in NVML */
+#define READS_MAX   8      /* limit of reads of one list that keeps changing */
 
 struct mig_reader {
 	struct probe *p;
 	struct gpu *g;
 	nvmlDevice_t device;
 	struct probe_mig *result;
-	struct gpu_mig before[GPU_MIG_MAX]; /* of the last look */
+	struct gpu_mig before[GPU_MIG_MAX]; /* of the last probe */
 	nvmlDeviceAttributes_t had[GPU_MIG_MAX];
 	bool had_twin[GPU_MIG_MAX];
 	uint32_t n_before;
@@ -45,7 +45,7 @@ static void set_reason(struct gpu_mig *m, const char *text)
 		probe_text(m->reason, sizeof m->reason, text);
 }
 
-/* Whether the call about the device @m worked; if not, why is its reason. */
+/* Whether the call about device @m succeeded. If not, the device gets the error as its reason. */
 static bool check_mig_call(struct mig_reader *r, struct gpu_mig *m, enum nvml_call call,
 	nvmlReturn_t result)
 {
@@ -71,8 +71,10 @@ static bool same_attributes(const struct probe_profile *a, const struct probe_pr
 	       a->ofa == b->ofa;
 }
 
-/* All profiles of the GPU, once. Numbers that it has not are NOT_SUPPORTED; behind the library's
- * last one INVALID_ARGUMENT. */
+/*
+ * Reads all profiles of the GPU, once. NVML returns NOT_SUPPORTED for numbers that the GPU does not have, and
+ * INVALID_ARGUMENT for numbers after the library's last one.
+ */
 static void read_gi_profiles(struct mig_reader *r)
 {
 	struct probe_mig *k = r->result;
@@ -84,7 +86,7 @@ static void read_gi_profiles(struct mig_reader *r)
 		struct probe_profile *row = &k->profiles[k->n_profiles];
 
 		if (result == NVML_ERROR_GPU_IS_LOST)
-			k->n_profiles = 0; /* not the whole table */
+			k->n_profiles = 0; /* the table would be incomplete */
 		if (result == NVML_ERROR_INVALID_ARGUMENT || result == NVML_ERROR_GPU_IS_LOST)
 			return;
 		if (result != NVML_SUCCESS)
@@ -120,7 +122,7 @@ static const struct probe_profile *find_gi_profile(struct mig_reader *r, uint32_
 	return NULL;
 }
 
-/* NVML's own name of the profile. The struct of version 2: driver 580 misplaces the name in 3. */
+/* NVML's own name of the profile, from version 2 of the struct: driver 580 misplaces the name in version 3. */
 static bool own_name(struct mig_reader *r, struct gpu_mig *m, const struct probe_profile *from,
 	struct mig_profile *ret)
 {
@@ -140,9 +142,11 @@ static bool own_name(struct mig_reader *r, struct gpu_mig *m, const struct probe
 	return false;
 }
 
-/* A name as model/mig/profile.h has it: of slices, the share of the memory, and what NVML's number of
- * the profile means. NVML's own name only where that cannot be said, since it varies with the
- * driver. */
+/*
+ * Sets the profile name in the form of model/mig/profile.h: from the slices, the share of the memory, and the
+ * attributes that NVML's profile number means. NVML's own name varies with the driver, so it serves only where
+ * number or memory share give no name.
+ */
 static bool set_mig_profile_name(struct mig_reader *r, struct gpu_mig *m,
 	const struct probe_profile *from)
 {
@@ -158,7 +162,7 @@ static bool set_mig_profile_name(struct mig_reader *r, struct gpu_mig *m,
 		return false;
 	name.c = m->ci_slices;
 	mig_profile_format(&name, text);
-	/* Others take names apart again, so one of slices that cannot be must not get to them. */
+	/* Other code parses the name again, so a name with an impossible number of slices must not leave here. */
 	if (mig_profile_parse(&name, text, &err) < 0) {
 		set_reason(m, err.msg);
 		return false;
@@ -227,7 +231,10 @@ static bool read_mig_attributes(struct mig_reader *r, struct gpu_mig *m, nvmlDev
 	return true;
 }
 
-/* What the last look knew of the same device; NULL: it was not there, or was another. */
+/*
+ * What the last probe knew of the same device. NULL: the device is new, its attributes changed, its profile is not
+ * known, or the profile has a twin.
+ */
 static const struct gpu_mig *find_known_mig_device(const struct mig_reader *r,
 	const struct gpu_mig *m, const nvmlDeviceAttributes_t *a)
 {
@@ -251,8 +258,7 @@ static void read_mig_device(struct mig_reader *r, uint32_t index, nvmlDevice_t d
 	unsigned int gi = 0, ci = 0;
 
 	memset(a, 0, sizeof *a);
-	memset(m, 0,
-		sizeof *m); /* with what lies between its fields: lists are compared as a whole */
+	memset(m, 0, sizeof *m); /* with padding: memcmp() compares lists */
 	r->result->has_twin[r->result->n - 1] = false;
 	m->gpu = r->g->index;
 	m->index = index;
@@ -318,7 +324,7 @@ static void apply_mig_minors(struct mig_reader *r, struct probe_caps *caps)
 	for (uint32_t i = 0; i < k->n; i++) {
 		char text[GPU_REASON_MAX];
 
-		if (k->mig[i].reason[0]) { /* its ids may not be known */
+		if (k->mig[i].reason[0]) { /* the IDs may be unknown */
 			k->mig[i].has_minors = false;
 			k->mig[i].gi_minor = k->mig[i].ci_minor = 0;
 		}
@@ -343,7 +349,7 @@ static bool is_gpu_lost(const struct gpu *g)
 	return g->fault == GPU_FAULT_LOST || g->fault == GPU_FAULT_RESET;
 }
 
-/* The indexes have holes, and NVML says of them NOT_FOUND or, in places, INVALID_ARGUMENT. */
+/* The indexes have gaps, for which NVML returns NOT_FOUND or, in places, INVALID_ARGUMENT. */
 static bool read_mig_device_list(struct mig_reader *r)
 {
 	struct probe_mig *k = r->result;
@@ -373,7 +379,7 @@ static bool read_mig_device_list(struct mig_reader *r)
 	return true;
 }
 
-/* The list as it is now. False: it could not be read. */
+/* Reads the list as it is now. False: the list could not be read. */
 static bool refresh_mig_devices(struct mig_reader *r, struct probe_caps *caps)
 {
 	struct probe_mig *k = r->result;
@@ -387,7 +393,7 @@ static bool refresh_mig_devices(struct mig_reader *r, struct probe_caps *caps)
 	return k->known;
 }
 
-/* Back to what the last look found; without one nothing is known of the devices. */
+/* Restores the list of the last probe. Without such a list the devices are unknown, which is a fault. */
 static bool restore_last_mig(struct mig_reader *r, bool known)
 {
 	struct probe_mig *k = r->result;
@@ -405,9 +411,9 @@ static bool restore_last_mig(struct mig_reader *r, bool known)
 }
 
 /*
- * NVML gives the devices one by one, so a list that is read while they change can lack one, have one
- * twice, or mix two. What the last look found is taken as it is; a list with anything new is read
- * until two reads agree.
+ * Reads the list until it is consistent. NVML returns the devices one by one. So a list that is read while the
+ * devices change can lack one, have one twice, or mix the attributes of two. A list equal to that of the last
+ * probe is accepted after one read. Any other list is read until two reads agree.
  */
 static bool read_settled(struct mig_reader *r, struct probe_caps *caps)
 {
@@ -420,7 +426,7 @@ static bool read_settled(struct mig_reader *r, struct probe_caps *caps)
 	for (uint32_t i = 0; i < READS_MAX; i++) {
 		bool known = k->known;
 
-		if (i > 0) /* it may be older than the devices */
+		if (i > 0) /* the file may be older than the devices */
 			probe_caps_forget(caps);
 		if (!refresh_mig_devices(r, caps))
 			return false;

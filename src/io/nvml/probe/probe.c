@@ -11,7 +11,7 @@
 #include "lib/base/fd.h"
 #include "lib/base/parse.h"
 
-/* Superseded by the recovery action (230) but known to drivers that do not have that. */
+/* Superseded by the recovery action (230), but known to drivers without that field. */
 #define FIELD_RESET_STATUS 226
 
 void probe_crumb(struct probe *p, uint32_t gpu, unsigned step)
@@ -22,7 +22,10 @@ void probe_crumb(struct probe *p, uint32_t gpu, unsigned step)
 		.step = (uint16_t)step,
 	};
 
-	/* Pairs with the load in client_check(): the crumb is there before the call is made. */
+	/*
+	 * Pairs with the load in client_check(). The store happens before the call, so a hanging call has its
+	 * crumb.
+	 */
 	atomic_store_explicit(p->crumb, worker_crumb_pack(c), memory_order_release);
 }
 
@@ -72,7 +75,7 @@ bool probe_needed(struct probe *p, struct gpu *g, enum nvml_call call, nvmlRetur
 	return false;
 }
 
-/* Not asked of a GPU that is lost: its calls can take long. */
+/* Skipped for a GPU that is lost or needs a reset: its calls can take long. */
 #define OPTIONAL(name, ...)                                                   \
 	(g->fault == GPU_OK || g->fault == GPU_FAULT_FIELD                    \
 			? probe_optional(p, g, NVML_CALL_##name,              \
@@ -94,7 +97,7 @@ static void read_identity(struct probe *p, struct gpu *g, nvmlDevice_t d)
 			set_call_fault(p, g, GPU_FAULT_FIELD, NVML_CALL_nvmlDeviceGetUUID,
 				NVML_ERROR_NO_DATA);
 	}
-	/* The PCI address is asked for early: it identifies a GPU that cannot say more. */
+	/* Read early: the PCI address identifies a GPU that gives nothing else. */
 	if (OPTIONAL(nvmlDeviceGetPciInfo_v3, d, &pci)) {
 		pci.busId[sizeof pci.busId - 1] = '\0';
 		probe_text(g->bus_id, sizeof g->bus_id, pci.busId);
@@ -108,7 +111,7 @@ static void read_identity(struct probe *p, struct gpu *g, nvmlDevice_t d)
 	}
 }
 
-/* v1 counts what the driver reserves as used, v2 tells it apart; we report the sum. */
+/* Version 1 counts memory reserved by the driver as used, version 2 separately. The result is the sum. */
 static void read_gpu_memory(struct probe *p, struct gpu *g, nvmlDevice_t d)
 {
 	nvmlMemory_v2_t v2 = { .version = NVML_STRUCT_VERSION(nvmlMemory_v2_t, 2) };
@@ -153,12 +156,12 @@ bool probe_field_uint(const nvmlFieldValue_t *f, uint64_t *ret)
 	}
 }
 
-/* Field values about health. All in one call: a driver answers each for itself. */
+/* Field values about health, in one call. The driver gives each its own return code. */
 enum { RECOVERY_ACTION, RESET_STATUS, FIRST_SIGNAL };
 
 static const struct {
 	unsigned int field;
-	enum gpu_signal signal; /* GPU_SIGNAL_STORED_: .recovery */
+	enum gpu_signal signal; /* GPU_SIGNAL_STORED_: none, goes into .recovery */
 } health_fields[] = {
 	[RECOVERY_ACTION] = { NVML_FI_DEV_GPU_RECOVERY_ACTION, GPU_SIGNAL_STORED_ },
 	[RESET_STATUS] = { FIELD_RESET_STATUS, GPU_SIGNAL_STORED_ },
@@ -169,17 +172,20 @@ static const struct {
 	{ NVML_FI_DEV_ECC_DBE_AGG_TOTAL, GPU_SIGNAL_ECC_AGGREGATE },
 };
 
-/* Whether the driver or the GPU does not have what was asked for. Any other error says that it could not be read. */
+/* Whether the driver or the GPU does not have the field. Any other error means that it could not be read. */
 static bool is_absent(nvmlReturn_t r)
 {
 	return r == NVML_ERROR_NOT_SUPPORTED || r == NVML_ERROR_FUNCTION_NOT_FOUND ||
 	       r == NVML_ERROR_INVALID_ARGUMENT;
 }
 
-/* What cannot be read is unknown, which is no good news: .signals_failed, see keep_raised() of model/node/node.c. */
+/*
+ * Reads the health signals. A signal that cannot be read is unknown, not clear: .signals_failed notes it, and
+ * preserve_raised_signals() of model/node/node.c uses that.
+ */
 static void read_gpu_health(struct probe *p, struct gpu *g, nvmlDevice_t d)
 {
-	/* Numbers of the driver: none, reset the GPU, reboot, drain (P2P), drain and reset. */
+	/* By the driver's numbers: none, reset the GPU, reboot, drain (P2P), drain and reset. */
 	static const enum gpu_recovery actions[] = { GPU_RECOVERY_NONE, GPU_RECOVERY_RESET_GPU,
 		GPU_RECOVERY_REBOOT, GPU_RECOVERY_DRAIN_P2P, GPU_RECOVERY_DRAIN_RESET };
 	nvmlFieldValue_t f[ARRAY_LEN(health_fields)];
@@ -195,7 +201,7 @@ static void read_gpu_health(struct probe *p, struct gpu *g, nvmlDevice_t d)
 	for (size_t i = 0; i < ARRAY_LEN(f); i++) {
 		if (r != NVML_SUCCESS)
 			f[i].nvmlReturn = r;
-		/* A driver may say of each field that the GPU is lost. */
+		/* A driver may return GPU_IS_LOST for each field. */
 		if (!probe_optional(p, g, NVML_CALL_nvmlDeviceGetFieldValues,
 			    f[i].nvmlReturn) &&
 			!is_absent(f[i].nvmlReturn))
@@ -204,7 +210,7 @@ static void read_gpu_health(struct probe *p, struct gpu *g, nvmlDevice_t d)
 	if (probe_field_uint(&f[RECOVERY_ACTION], &v))
 		g->recovery = v < ARRAY_LEN(actions) ? actions[v] : GPU_RECOVERY_UNKNOWN;
 	if (g->recovery == GPU_RECOVERY_UNKNOWN && probe_field_uint(&f[RESET_STATUS], &v)) {
-		/* The older field knows of no reboot: its 0 says nothing where there is the newer one. */
+		/* The older field knows no reboot, so its 0 says nothing where the newer field exists. */
 		if (v)
 			g->recovery = GPU_RECOVERY_RESET_GPU;
 		else if (is_absent(f[RECOVERY_ACTION].nvmlReturn))
@@ -215,7 +221,7 @@ static void read_gpu_health(struct probe *p, struct gpu *g, nvmlDevice_t d)
 			gpu_signal_set(g, health_fields[i].signal, v);
 }
 
-/* The address as sysfs writes it: "00000000:00:1E.0" is 0000:00:1e.0. */
+/* The address in the form of sysfs: "00000000:00:1E.0" becomes 0000:00:1e.0. */
 static bool sysfs_address(const char *bus_id, char *ret, size_t cap)
 {
 	size_t n = 0;
@@ -232,7 +238,7 @@ static bool sysfs_address(const char *bus_id, char *ret, size_t cap)
 	return n > 0 && ret[0] != '.';
 }
 
-/* The first line of a file of the GPU's PCI device in sysfs, without its end. */
+/* The first line of a file of the GPU's PCI device in sysfs, without its line feed. */
 static bool read_pci_file(struct probe *p, const struct gpu *g, const char *name, char *ret,
 	size_t cap)
 {
@@ -303,7 +309,7 @@ static void set_fabric(struct gpu *g, unsigned char state, nvmlReturn_t status,
 	g->fabric_attached = true;
 }
 
-/* Drivers before 545 have the older call only. */
+/* Drivers before 545 have only the older call. */
 static void read_fabric(struct probe *p, struct gpu *g, nvmlDevice_t d)
 {
 	nvmlGpuFabricInfo_v2_t v2 = { .version =
@@ -317,8 +323,8 @@ static void read_fabric(struct probe *p, struct gpu *g, nvmlDevice_t d)
 }
 
 /*
- * NVML_ERROR_NOT_SUPPORTED is an answer: the GPU has no MIG. After another error it is not known whether pods have MIG
- * devices of this GPU, so it must not be offered as a whole one.
+ * NVML_ERROR_NOT_SUPPORTED is an answer: the GPU has no MIG. After another error pods may have MIG devices of this
+ * GPU, so it must not be offered as a whole GPU.
  */
 static void read_mig_mode(struct probe *p, struct gpu *g, nvmlDevice_t d)
 {
@@ -389,7 +395,7 @@ static enum gpu_level level_of(unsigned int ancestor)
 	}
 }
 
-/* Adds each NVLink of GPU @a to the pair that it makes with the GPU at its other end. */
+/* Counts each NVLink of GPU @a for the pair of @a and the GPU at the other end. */
 static void count_nvlinks(struct probe *p, uint32_t n, const struct gpu *gpus, uint32_t a,
 	nvmlDevice_t d, struct gpu_link *links)
 {
@@ -399,7 +405,7 @@ static void count_nvlinks(struct probe *p, uint32_t n, const struct gpu *gpus, u
 		nvmlReturn_t r =
 			PROBE_CALL(p, gpus[a].index, nvmlDeviceGetNvLinkState, d, l, &active);
 
-		/* Links are numbered without gaps; NOT_SUPPORTED on one may be just that one. */
+		/* Links are numbered without gaps; NOT_SUPPORTED may concern this link only. */
 		if (r == NVML_ERROR_NOT_SUPPORTED && l > 0)
 			continue;
 		if (r != NVML_SUCCESS)
@@ -444,7 +450,7 @@ void probe_links(struct probe *p, uint32_t n, const struct gpu *gpus,
 		if (devices[a])
 			count_nvlinks(p, n, gpus, a, devices[a], links);
 	}
-	/* Both ends should tell the same; where one is silent, the other is believed. */
+	/* Both ends should report the same number. If one end reports nothing, the other end's number counts. */
 	for (uint32_t a = 0; a < n; a++) {
 		for (uint32_t b = a + 1; b < n; b++) {
 			struct gpu_link *ab = &links[(size_t)a * n + b],
@@ -473,7 +479,7 @@ void probe_p2p(struct probe *p, uint32_t n, const struct gpu *gpus, const nvmlDe
 				devices[b], NVML_P2P_CAPS_INDEX_NVLINK, &status);
 			if (r != NVML_SUCCESS && r != NVML_ERROR_NOT_SUPPORTED &&
 				r != NVML_ERROR_FUNCTION_NOT_FOUND)
-				continue; /* asked again with the next look */
+				continue; /* not read; links_known() decides on a retry */
 			if (r != NVML_SUCCESS || status > GPU_P2P_UNKNOWN)
 				status = GPU_P2P_UNKNOWN;
 			links[(size_t)a * n + b].p2p = (uint8_t)(1 + status);
@@ -495,8 +501,10 @@ uint64_t probe_bound_gpus(struct probe *p)
 	dir = opendir(path);
 	if (!dir)
 		return 0;
-	/* Only the links to devices start with a digit or a-f and have colons: 0000:00:1e.0. The
-	 * sum does not depend on the order of the directory. */
+	/*
+	 * Only links to devices (0000:00:1e.0) have colons in their names. The sum does not depend on the order of
+	 * the directory.
+	 */
 	while ((e = readdir(dir))) {
 		if (strchr(e->d_name, ':'))
 			sum += worker_uuid_hash(e->d_name) | 1;

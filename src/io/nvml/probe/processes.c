@@ -28,8 +28,8 @@ static void add_probed_process(struct probe_processes *list, const nvmlProcessIn
 }
 
 /*
- * Takes the result of one call. A list that is longer than there is room is filled as far as it goes. Graphics and MPS
- * are further lists that a GPU need not have; without the one of compute it is not known who uses the GPU.
+ * Adds the result of one call; entries beyond the room in .v are left out. A GPU need not have the lists of
+ * graphics and MPS. Without the list of compute the processes on the GPU are unknown.
  */
 static void add_call_processes(struct probe_processes *list, enum nvml_call call,
 	nvmlReturn_t r, unsigned n)
@@ -58,9 +58,11 @@ void probe_processes(struct probe *p, uint32_t gpu, nvmlDevice_t device,
 	ret->n = 0;
 	ret->code = 0;
 	ret->call = 0;
-	/* Under MPS each client is in the list of compute processes by its own PID, with its own bytes, and the server
-	 * with its own; the list of MPS has the clients once more (driver 580, H100). Where a driver has them
-	 * in that list alone, they are wanted as well. */
+	/*
+	 * Under MPS the list of compute processes has each client, by its own PID and with its own bytes, and the
+	 * server with its own. The list of MPS has the clients once more (driver 580, H100). A driver may have the
+	 * clients in the list of MPS alone, so that list is read, too.
+	 */
 	r = PROBE_CALL(p, gpu, nvmlDeviceGetComputeRunningProcesses_v3, device, &n, ret->raw);
 	add_call_processes(ret, NVML_CALL_nvmlDeviceGetComputeRunningProcesses_v3, r, n);
 	n = PROBE_PROCESSES_MAX;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "io/nvml/sample/reading.h"
 
-/* For how long an answer with @code is taken as final; 0: not at all. */
+/* For how long an answer with @code is final; 0: not at all. */
 static uint64_t refusal_ns(nvmlReturn_t code)
 {
 	switch ((int)code) {
@@ -20,8 +20,9 @@ static uint64_t refusal_ns(nvmlReturn_t code)
 }
 
 /*
- * What was answered before is not refused for good: NVML says so of a GPU in trouble too. Nor is what is asked with each
- * reading at no further cost. Then it is asked with the next reading.
+ * For how long not to ask again after @code. With @again the refusal is not final, and the next reading asks
+ * again. That is for questions answered before, since NVML refuses them for a GPU in trouble, too, and for
+ * questions that cost nothing more.
  */
 static uint64_t get_cache_ns(const struct sample_reading *r, nvmlReturn_t code, bool again)
 {
@@ -46,7 +47,7 @@ static void set_reading_gone(struct sample_reading *r, nvmlReturn_t code)
 bool sample_needs_query(struct sample_reading *r, size_t position)
 {
 	const struct sample_cached *k = &r->state->cached[position];
-	/* Half a period early rather than half a period late. */
+	/* A value expires half a period early rather than half a period late. */
 	uint64_t slack = k->refused ? 0 : r->period_ns / 2;
 
 	if (r->gone || !(r->wanted[position / 64] >> position % 64 & 1) ||

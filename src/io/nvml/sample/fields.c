@@ -5,11 +5,11 @@
 
 #define BATCH_MAX (FIELDS_MAX + 2 * (SAMPLE_LINKS + 1))
 
-/* The questions of one call, and which fields wait for their answers. */
+/* The field values of one call, and where each field finds its own. */
 struct batch {
 	uint32_t n;
 	nvmlFieldValue_t v[BATCH_MAX];
-	uint16_t plain[FIELDS_MAX];         /* position of a field of its own -> entry + 1 */
+	uint16_t plain[FIELDS_MAX];         /* position of a plain field -> entry + 1 */
 	uint16_t link[SAMPLE_LINKS + 1][2]; /* counter -> entry + 1 */
 };
 
@@ -57,7 +57,9 @@ static nvmlReturn_t get_field_number(const nvmlFieldValue_t *v, uint64_t *ret)
 							     : NVML_ERROR_NO_DATA;
 }
 
-/* KiB between this counter's last two readings; NO_DATA: there is only one, or it began anew. */
+/*
+ * KiB between the last two readings of a counter. NO_DATA: there is one reading only, or the counter restarted.
+ */
 static nvmlReturn_t get_counter_delta(struct sample_counter *c, const nvmlFieldValue_t *v,
 	uint64_t now_ns, uint64_t *ret_kib, uint64_t *ret_ns)
 {
@@ -80,7 +82,7 @@ struct counter_rate {
 	uint64_t kib, ns;
 };
 
-/* MB/s as DCGM counts them: a thousand KiB. */
+/* MB/s in DCGM's unit: 1000 KiB. */
 static void report_rate_value(struct sample_reading *r, size_t position,
 	struct counter_rate flow[2])
 {
@@ -117,7 +119,7 @@ static void report_field_value(struct sample_reading *r, size_t position,
 
 void sample_fields(struct sample_reading *r)
 {
-	static struct batch b; /* large; the worker has one thread for this */
+	static struct batch b; /* static as it is large; one thread uses it */
 	struct counter_rate flows[SAMPLE_LINKS + 1][2];
 	bool rates[FIELDS_MAX] = { false };
 	nvmlReturn_t code;

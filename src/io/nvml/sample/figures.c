@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Calls for what a GPU does at the moment: memory, clocks, temperature, power, load, PCIe, errors. */
+/* The calls for the state of a GPU at the moment: memory, clocks, temperature, power, load, PCIe, errors. */
 #include "io/nvml/sample/source.h"
 
 #include <stdio.h>
@@ -10,7 +10,7 @@
 
 #define MIB (UINT64_C(1) << 20)
 
-/* A call that gives one number, behind none or one other argument. */
+/* A call that returns one number, without or with one further argument. */
 #define NUMBER(function, name)                                                               \
 	nvmlReturn_t function(struct source_query *a, uint32_t arg, union source_value *ret) \
 	{                                                                                    \
@@ -30,7 +30,7 @@
 		ret->i = v;                                                                  \
 		return r;                                                                    \
 	}
-/* One that says milliwatts. */
+/* A call that returns milliwatts. */
 #define WATTS(function, name)                                                                \
 	nvmlReturn_t function(struct source_query *a, uint32_t arg, union source_value *ret) \
 	{                                                                                    \
@@ -61,7 +61,7 @@ WATTS(source_power_enforced, nvmlDeviceGetEnforcedPowerLimit)
 
 /* ---- memory ----------------------------------------------------------------------------------- */
 
-/* Drivers before 510 have the older call only, which counts what the driver reserves as used. */
+/* Drivers before 510 have only the older call, which counts memory reserved by the driver as used. */
 nvmlReturn_t source_memory(struct source_query *a)
 {
 	struct source_memo *m = &a->memo;
@@ -193,7 +193,7 @@ nvmlReturn_t source_rates(struct source_query *a)
 	return m->rates_r;
 }
 
-/* @arg: 0 of the GPU, 1 of its memory. */
+/* @arg: 0 utilization of the GPU, 1 of its memory. */
 nvmlReturn_t source_utilization(struct source_query *a, uint32_t arg, union source_value *ret)
 {
 	nvmlReturn_t r = source_rates(a);
@@ -238,8 +238,8 @@ static nvmlReturn_t read_fabric_info(struct source_query *a)
 }
 
 /*
- * @arg: 0 the state, in DCGM's numbers: 0 not supported, 1 not started, 2 in progress, 3 success, 4 failure;
- * 1 the error, which is known only when it is complete; 2 the clique; 3 the health mask.
+ * @arg: 0 the state, in DCGM's numbers: 0 not supported, 1 not started, 2 in progress, 3 success, 4 failure; 1 the
+ * error, known only in the state "completed"; 2 the clique; 3 the health mask.
  */
 nvmlReturn_t source_fabric(struct source_query *a, uint32_t arg, union source_value *ret)
 {
@@ -292,7 +292,7 @@ nvmlReturn_t source_ecc_mode(struct source_query *a, uint32_t arg, union source_
 	return m->ecc_r;
 }
 
-/* @arg: type << 8 | counter << 4 | location, as SOURCE_ECC() of the table packs them. */
+/* @arg: type << 8 | counter << 4 | location, as ECC() of source.c packs them. */
 nvmlReturn_t source_ecc_location(struct source_query *a, uint32_t arg, union source_value *ret)
 {
 	unsigned long long v = 0;
@@ -303,7 +303,7 @@ nvmlReturn_t source_ecc_location(struct source_query *a, uint32_t arg, union sou
 	return r;
 }
 
-/* @arg: banks with: 0 all of their spare rows, 1 most, 2 some, 3 few, 4 none. */
+/* @arg: number of banks with 0 all of their spare rows, 1 most, 2 some, 3 few, 4 none. */
 nvmlReturn_t source_rows(struct source_query *a, uint32_t arg, union source_value *ret)
 {
 	struct source_memo *m = &a->memo;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * GPM: two samples, the last one and this one, and metrics of both. The metrics of a GPU instance are those of
- * all its compute instances together.
+ * GPM: the last sample, the present one, and metrics computed from both. The metrics of a GPU instance are those
+ * of all its compute instances together.
  */
 #include "io/nvml/sample/reading.h"
 
@@ -16,13 +16,15 @@ static bool is_mig(const struct sample_reading *r)
 	return r->state->gi != GPU_NO_INSTANCE;
 }
 
-/* An instance that went, or was replaced, since the last look is an invalid argument: no refusal. */
+/*
+ * INVALID_ARGUMENT means that the instance was removed or replaced since the last probe, so it is not a refusal.
+ */
 static nvmlReturn_t map_gpm_code(nvmlReturn_t code)
 {
 	return code == NVML_ERROR_INVALID_ARGUMENT ? NVML_ERROR_NO_DATA : code;
 }
 
-/* Whether this GPU has GPM: asked once, and again when the refusal is old. */
+/* Whether this GPU has GPM: asked once, and again when the refusal has expired. */
 static bool is_gpm_supported(struct sample_reading *r)
 {
 	nvmlGpmSupport_t support = { .version = 1 };
@@ -72,8 +74,8 @@ static double clamp_ratio(double v)
 }
 
 /*
- * A number that the library knows and the GPU has not is a success with value 0; what tells it from a real
- * zero is that it has no name (driver 580).
+ * For a metric that the library knows but the GPU does not have, NVML returns success with value 0. Only the
+ * missing name tells it from a real zero (driver 580).
  */
 static nvmlReturn_t check_gpm_metric(const nvmlGpmMetric_t *m)
 {
@@ -100,7 +102,7 @@ static void report_gpm_metric(struct sample_reading *r, size_t position,
 	sample_set_result(r, position, code, &v);
 }
 
-/* One call for at most NVML_GPM_METRICS_PER_CALL, the first of which may be for the busy time. */
+/* Makes one call, for at most NVML_GPM_METRICS_PER_CALL metrics. With @busy the first metric is the busy time. */
 static void read_gpm_metrics(struct sample_reading *r, nvmlGpmMetricsGet_t *get,
 	const size_t *positions, bool busy)
 {
@@ -113,7 +115,7 @@ static void read_gpm_metrics(struct sample_reading *r, nvmlGpmMetricsGet_t *get,
 	get->sample2 = s->gpm[s->gpm_new];
 	code = CALL(nvmlGpmMetricsGet, get);
 	if (!sample_answered(r, SAMPLE_QUERY_GPM, map_gpm_code(code)))
-		code = NVML_ERROR_NO_DATA; /* of GPM as a whole, and not of each field */
+		code = NVML_ERROR_NO_DATA; /* refusal of GPM, not of each field */
 	for (uint32_t i = 0; i < get->numMetrics && code != NVML_SUCCESS; i++)
 		get->metrics[i].nvmlReturn = code;
 	if (busy && check_gpm_metric(&get->metrics[0]) == NVML_SUCCESS)

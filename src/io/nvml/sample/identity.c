@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Calls for what a GPU is: names, numbers, versions, modes. */
+/* The calls for the identity of a GPU: names, numbers, versions, modes. */
 #include "io/nvml/sample/source.h"
 
 #include <stdio.h>
@@ -8,7 +8,7 @@
 
 #define CALL(name, ...) PROBE_CALL(a->p, a->gpu, name, __VA_ARGS__)
 
-/* NVML's text is copied as far as it is text, and none is not a value. */
+/* Copies NVML's text, '?' for what is not printable ASCII. An empty text is not a value. */
 static nvmlReturn_t copy_identity_text(union source_value *ret, char *from, size_t cap,
 	nvmlReturn_t r)
 {
@@ -72,7 +72,7 @@ nvmlReturn_t source_inforom(struct source_query *a, uint32_t arg, union source_v
 		CALL(nvmlDeviceGetInforomVersion, a->device, arg, own, sizeof own));
 }
 
-/* As nvidia-smi and DCGM write them. */
+/* The names are those of nvidia-smi and DCGM. */
 nvmlReturn_t source_brand(struct source_query *a, uint32_t arg, union source_value *ret)
 {
 	static const struct {
@@ -169,7 +169,7 @@ nvmlReturn_t source_mig_mode(struct source_query *a, uint32_t arg, union source_
 	return r;
 }
 
-/* None while it is not in MIG mode. */
+/* 0 while the GPU is not in MIG mode. */
 nvmlReturn_t source_mig_max(struct source_query *a, uint32_t arg, union source_value *ret)
 {
 	unsigned int v = 0;
@@ -192,7 +192,9 @@ nvmlReturn_t source_virtual_mode(struct source_query *a, uint32_t arg, union sou
 	return r;
 }
 
-/* Only a guest's vGPU can have a licence; whether it has is not asked for, so it is not known. */
+/*
+ * Only a guest's vGPU can have a license. For such a GPU the license is unknown, since NVML is not asked for it.
+ */
 nvmlReturn_t source_vgpu_license(struct source_query *a, uint32_t arg, union source_value *ret)
 {
 	nvmlReturn_t r = source_virtual_mode(a, arg, ret);

@@ -2,12 +2,13 @@
 #pragma once
 
 /*
- * What the sampler keeps of one GPU or MIG device from one sample to the next, and the parts of a reading.
- * For the files of the sampler only.
+ * The sampler's state of one GPU or MIG device from sample to sample, and the parts of one reading. For the files
+ * of the sampler only.
  *
- * Kept are: what was refused and never answered, so that it is not asked again for a while; values that are costly or do not change;
- * counters of rates; two GPM samples; the last samples of process utilization. A new worker, and so a
- * new driver session, begins without any of it, as does a GPU whose MIG mode changed.
+ * State. Refused questions, which are not repeated for a while; values that are costly or do not change; counters
+ * for rates; two GPM samples; and the last times of process utilization. A new worker, hence a new driver session,
+ * begins without any state. So does a GPU whose MIG mode changed.
+ *
  * Thread: the worker's main thread.
  */
 #include "lib/base/time.h"
@@ -21,7 +22,7 @@
 #define SAMPLE_COSTLY_NS  (10 * NS_PER_SEC)
 #define SAMPLE_FIXED_NS   (600 * NS_PER_SEC)
 
-/* Questions that are no fields and can be refused as well. */
+/* Questions that are not fields but can be refused, too. */
 enum sample_query {
 	SAMPLE_QUERY_MEMORY,
 	SAMPLE_QUERY_RATES, /* utilization */
@@ -32,9 +33,9 @@ enum sample_query {
 };
 
 struct sample_cached {
-	uint64_t until_ns; /* 0: nothing is kept */
+	uint64_t until_ns; /* 0: nothing is cached */
 	bool refused;
-	bool answered;            /* at some time */
+	bool answered;            /* at least once */
 	union source_value value; /* unless refused */
 };
 
@@ -48,20 +49,19 @@ struct sample_counter { /* of one direction of one link; [SAMPLE_LINKS]: the sum
 struct sample_state {
 	char uuid[GPU_UUID_MAX];
 	uint32_t gpu, gi, ci;
-	bool mig_enabled; /* of the GPU */
-	bool present;     /* in this round */
-	uint64_t at_ns;   /* of the last reading; 0: there was none */
-	uint64_t
-		queried_wall_us; /* of the last question for process utilization; 0: likewise */
+	bool mig_enabled;         /* of the GPU */
+	bool present;             /* in this sample */
+	uint64_t at_ns;           /* of the last reading; 0: none yet */
+	uint64_t queried_wall_us; /* last question for process utilization; 0: none */
 	uint64_t refused_until[SAMPLE_QUERY_COUNT_];
-	bool answered[SAMPLE_QUERY_COUNT_]; /* at some time */
+	bool answered[SAMPLE_QUERY_COUNT_]; /* at least once */
 	struct sample_cached cached[FIELDS_MAX];
 	struct sample_counter counters[SAMPLE_LINKS + 1][2]; /* transmitted, received */
-	nvmlGpmSample_t gpm[2]; /* one is of the last reading, the other free */
-	uint32_t gpm_new;       /* which is the newer one */
-	bool gpm_checked;       /* that there is GPM */
+	nvmlGpmSample_t gpm[2]; /* one of the last reading, the other free */
+	uint32_t gpm_new;       /* index of the newer one */
+	bool gpm_checked;       /* GPM is supported */
 	bool gpm_base;          /* gpm[gpm_new] is of the last reading */
-	bool gpm_pair;          /* both are, of the last and of this one */
+	bool gpm_pair;          /* both are valid: of the last reading and of this one */
 	struct share_state shares;
 };
 
@@ -69,24 +69,24 @@ struct sample_state {
 struct sample_reading {
 	struct source_query query;
 	struct sample_state *state;
-	uint32_t of; /* FIELD_OF_...: what the unit is */
+	uint32_t of; /* FIELD_OF_...: kind of the device */
 	nvmlDevice_t parent;
 	const uint64_t *wanted;
-	uint64_t now_ns, period_ns; /* how often samples come */
-	nvmlReturn_t gone; /* 0, or why the GPU is not to be asked any more in this reading */
+	uint64_t now_ns, period_ns; /* monotonic; sample interval, 10 s at most */
+	nvmlReturn_t gone;          /* 0, or why not to ask the GPU again in this reading */
 	struct worker_device *device;
 	bool has[FIELDS_MAX];
 	union source_value values[FIELDS_MAX]; /* by position, where .has */
-	double gpm_busy; /* of the interval, 0 to 1; < 0: GPM cannot say */
+	double gpm_busy; /* part of the interval, 0 to 1; < 0: unknown to GPM */
 	uint32_t n_users;
 	struct sample_process users[PROBE_PROCESSES_MAX];
 };
 
 /* cache.c: what need not be asked. */
 
-/* Whether the field at @position is to be asked for now; if not, a kept value has been taken. */
+/* Whether to ask for the field at @position now. If not, a cached value has been taken, if there is one. */
 bool sample_needs_query(struct sample_reading *r, size_t position);
-/* The answer @code to the field at @position; @v is the value if it is good. */
+/* Stores the answer @code to the field at @position; @v is the value in case of success. */
 void sample_set_result(struct sample_reading *r, size_t position, nvmlReturn_t code,
 	const union source_value *v);
 bool sample_may_query(const struct sample_reading *r, enum sample_query q);
@@ -97,10 +97,13 @@ bool sample_answered(struct sample_reading *r, enum sample_query q, nvmlReturn_t
 void sample_fields(struct sample_reading *r);
 
 /* gpm.c */
-void sample_gpm_collect(struct sample_reading *r); /* a sample, and .now_ns of it */
-void sample_gpm_read(struct sample_reading *r);    /* metrics of it and the one before */
+void sample_gpm_collect(struct sample_reading *r); /* takes a sample; sets .now_ns */
+void sample_gpm_read(struct sample_reading *r);    /* metrics of the last two samples */
 void sample_gpm_free(const struct nvml *nvml, struct sample_state *s);
 
-/* users.c: fills .users from @list, which is of the GPU, and how long each computed. */
+/*
+ * users.c: fills .users from @list, which is the list of the GPU, and with the time for which each process
+ * computed.
+ */
 void sample_users(struct sample_reading *r, const struct probe_processes *list,
 	nvmlProcessUtilizationSample_t *room, uint32_t n_room);

@@ -7,8 +7,7 @@
 
 #include "io/nvml/sample/reading.h"
 
-#define UTILIZATION_ROOM \
-	4096 /* samples of process utilization; the driver has 72 (driver 580) */
+#define UTILIZATION_ROOM 4096 /* samples of process utilization; driver 580 has 72 */
 
 struct nvml_sampler {
 	struct probe *p;
@@ -16,9 +15,9 @@ struct nvml_sampler {
 	struct sample_state **states;
 	uint32_t n_states, room;
 	struct sample_reading reading;
-	struct probe_processes processes; /* of the GPU that is being read */
+	struct probe_processes processes; /* of the GPU being read */
 	nvmlProcessUtilizationSample_t utilization[UTILIZATION_ROOM];
-	bool gone; /* a GPU said so in this round */
+	bool gone; /* a GPU was lost in this sample */
 };
 
 struct nvml_sampler *nvml_sampler_new(struct probe *p, worker_send_fn *send)
@@ -32,7 +31,7 @@ struct nvml_sampler *nvml_sampler_new(struct probe *p, worker_send_fn *send)
 	return s;
 }
 
-/* ---- what is kept ----------------------------------------------------------------------------- */
+/* ---- state ------------------------------------------------------------------------------------ */
 
 static void remove_sample_state(struct nvml_sampler *s, uint32_t i)
 {
@@ -41,7 +40,7 @@ static void remove_sample_state(struct nvml_sampler *s, uint32_t i)
 	s->states[i] = s->states[--s->n_states];
 }
 
-/* NULL: no memory, then the unit is left out. */
+/* NULL: no memory, and the sample lacks the device. */
 static struct sample_state *get_sample_state(struct nvml_sampler *s, const struct gpu *g,
 	const char *uuid, uint32_t gi, uint32_t ci)
 {
@@ -86,7 +85,7 @@ static void forget_unseen(struct nvml_sampler *s)
 	}
 }
 
-/* ---- one unit --------------------------------------------------------------------------------- */
+/* ---- one device ------------------------------------------------------------------------------- */
 
 static void read_device_memory(struct sample_reading *r)
 {
@@ -103,7 +102,7 @@ static void read_device_memory(struct sample_reading *r)
 	u->memory_reserved = m->memory.reserved;
 }
 
-/* A call gives NVML's unit; DCGM's may be a multiple of it. */
+/* A call returns NVML's unit; DCGM's unit may be a multiple of it. */
 static void scale_source_value(size_t position, union source_value *v)
 {
 	double by = sources[position].scale, scaled;
@@ -132,8 +131,8 @@ static void read_calls(struct sample_reading *r)
 }
 
 /*
- * GPM says exactly how much of the interval the GPU had work. Without it there is the percentage that NVML has
- * of its last sampling period (up to a second): right on average, and of one interval a guess.
+ * GPM gives the exact part of the interval in which the GPU had work. Without GPM there is NVML's percentage of
+ * its last sampling period (up to a second). That is right on average, but a guess for one interval.
  */
 static void read_busy(struct sample_reading *r, bool whole)
 {
@@ -155,7 +154,7 @@ static void read_busy(struct sample_reading *r, bool whole)
 	u->known |= WORKER_DEVICE_BUSY;
 }
 
-/* @whole: it is a GPU, or a MIG device with all of its GPU instance. */
+/* @whole: the device is a GPU, or a MIG device with its whole GPU instance. */
 static void read_sample_device(struct nvml_sampler *s, bool whole)
 {
 	struct sample_reading *r = &s->reading;
@@ -238,7 +237,7 @@ static void send_users(struct nvml_sampler *s, uint32_t seq)
 	}
 }
 
-/* ---- all of them ------------------------------------------------------------------------------ */
+/* ---- all devices ------------------------------------------------------------------------------ */
 
 struct sample_round {
 	struct nvml_sampler *s;
@@ -284,7 +283,9 @@ static void sample_one(const struct sample_round *o, nvmlDevice_t device,
 	send_users(s, o->q->seq);
 }
 
-/* The MIG devices of the last look; one that has become another one meanwhile is left to the next. */
+/*
+ * Samples the MIG devices of the last probe. A device that is another one meanwhile is left to the next sample.
+ */
 static void sample_migs(const struct sample_round *o, const struct probe_mig *migs)
 {
 	struct probe *p = o->s->p;

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #define NS_PER_US UINT64_C(1000)
-#define LATE_US   UINT64_C(2000000) /* a sample may be of so much later than the question */
+#define LATE_US   UINT64_C(2000000) /* tolerance of a sample's time after the question */
 
 static int by_pid_and_time(const void *a, const void *b)
 {
@@ -38,7 +38,7 @@ static struct sample_process *get_process_row(struct sample_process *list, uint3
 	return &list[(*n)++];
 }
 
-/* Percentages above 100, and times from another year, are no samples. */
+/* Drops percentages above 100, and times that are not of the interval. */
 static uint32_t filter_utilization(nvmlProcessUtilizationSample_t *v, uint32_t n,
 	uint64_t from_us, uint64_t to_us)
 {
@@ -84,7 +84,7 @@ static uint64_t scale_by_ratio(uint64_t of, uint64_t share, uint64_t all)
 	return all ? (uint64_t)((unsigned __int128)of * share / all) : 0;
 }
 
-/* What a process is to have: what its samples say, and what it is owed. */
+/* The time that a process asks for: the time by its samples, and what it is owed. */
 static uint64_t get_desired_time(struct share_state *s, const struct sample_process *p)
 {
 	const struct share_last *l = last_of(s, p->pid);
@@ -110,8 +110,8 @@ static bool is_listed(const struct sample_process *list, uint32_t n, uint32_t pi
 }
 
 /*
- * Of one that has ended the driver says nothing any more. Of what nobody's samples say it gets twice as much as it did in the
- * interval before, at most: it may have begun in that.
+ * The driver reports nothing more of a process that has ended. Of the time without samples such a process gets at
+ * most twice its time in the last interval, in which it may have begun, and what it is owed.
  */
 static uint64_t get_ended_limit(const struct share_last *l)
 {
@@ -142,7 +142,9 @@ static uint64_t share_with_ended(const struct share_state *s, struct sample_proc
 	return given;
 }
 
-/* Of what those want who are there, @all, @given; and @more by what each gets of it. */
+/*
+ * Divides @given and @more among the listed processes, which ask for @all, in proportion to what each asks for.
+ */
 static void share_busy_time(struct share_state *s, struct sample_process *list, uint32_t n,
 	uint64_t all, uint64_t given, uint64_t more)
 {
@@ -165,7 +167,7 @@ static void share_busy_time(struct share_state *s, struct sample_process *list, 
 	}
 }
 
-/* Forgets who is not there any more; what is owed to all is bounded, in the same ratio. */
+/* Forgets processes that are not listed, and bounds what is owed to all, in proportion. */
 static void prune_share_state(struct share_state *s, const struct sample_process *list,
 	uint32_t n)
 {
@@ -188,12 +190,12 @@ uint64_t share_settle(struct share_state *s, struct sample_process *list, uint32
 		 more;
 	uint32_t listed = *n;
 
-	/* A guess gives nobody what no sample says. */
+	/* If the busy time is a guess, no process gets time without samples. */
 	ended = t->reserve_ns ? share_with_ended(s, list, n, room,
 					get_smaller_time(there - given, t->interval_ns - given))
 			      : 0;
 	more = there - given - ended;
-	/* What is left of the end of the interval waits for its samples. */
+	/* The rest, as the end of the interval, waits for its samples. */
 	s->reserved_ns = get_smaller_time(more, get_smaller_time(t->busy_ns, t->reserve_ns));
 	more -= s->reserved_ns;
 	if (given + ended + more > t->interval_ns) {

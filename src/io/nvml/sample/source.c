@@ -7,7 +7,7 @@
 #define FIXED     SOURCE_FIXED
 #define PERCENT   0.01
 #define MEGA      1e6       /* NVML has clocks in MHz, DCGM some of them in Hz */
-#define MIB       1048576.0 /* GPM counts traffic in MiB/s, whatever the help text of others says */
+#define MIB       1048576.0 /* GPM's traffic is in MiB/s, contrary to other help texts */
 
 /* clang-format off */
 #define NONE(id) { id, SOURCE_NONE, SOURCE_ALWAYS, NULL, 0, 0, 1.0 }
@@ -21,7 +21,7 @@
 	CALL(id, SOURCE_COSTLY, source_ecc_location, NVML_MEMORY_ERROR_TYPE_##type << 8 |          \
 		NVML_##counter##_ECC << 4 | NVML_MEMORY_LOCATION_##location)
 
-/* By DCGM's number, as fields[]; reference: metrics, 10 and 11. */
+/* By DCGM's number, as in fields[]. Source: shared/reference/metrics.md, sections 10 and 11. */
 const struct sample_source sources[] = {
 	CALL(1, FIXED, source_driver, 0), CALL(2, FIXED, source_nvml, 0),
 	CALL(5, FIXED, source_cuda, 0), CALL(50, FIXED, source_name, 0),

@@ -2,9 +2,10 @@
 #pragma once
 
 /*
- * Where each field's value comes from: one row for each of fields[], in the same order. How to convert is in
- * the row or in the call; a figure that NVML gives but does not know (32 for a performance state) is an
- * error, so that it is absent and not wrong.
+ * The source of each field's value: one row for each of fields[], in the same order. The row or its call has the
+ * conversion. A value by which NVML says that it does not know (32 for a performance state) is an error, so the
+ * field is absent and not wrong.
+ *
  * Thread: one at a time for each struct probe.
  */
 #include "model/field/field.h"
@@ -12,29 +13,29 @@
 #include "io/nvml/probe/probe.h"
 
 enum source_how {
-	SOURCE_NONE,  /* not from here: the XIDs come as events */
+	SOURCE_NONE,  /* no source here: XIDs come as events */
 	SOURCE_CALL,  /* a call of NVML */
-	SOURCE_FIELD, /* a field value of NVML, many in one call */
-	SOURCE_RATE,  /* two counters of NVLink, by the time between two samples */
+	SOURCE_FIELD, /* a field value of NVML; many in one call */
+	SOURCE_RATE,  /* NVLink counters, by the time between two samples */
 	SOURCE_GPM,   /* a metric of two GPM samples */
 };
 
-/* How long a value is good. */
+/* For how long a value is valid. */
 enum source_every {
-	SOURCE_ALWAYS, /* asked every time */
-	SOURCE_COSTLY, /* milliseconds of the driver: 10 s */
-	SOURCE_FIXED,  /* does not change while the driver is loaded: 10 min */
+	SOURCE_ALWAYS, /* read every time */
+	SOURCE_COSTLY, /* takes the driver milliseconds: 10 s */
+	SOURCE_FIXED,  /* constant while the driver is loaded: 10 min */
 };
 
 #define SOURCE_TX 1U /* directions of a rate */
 #define SOURCE_RX 2U
 
-/* What one reading of one GPU or MIG device keeps, so that no call is made twice. */
+/* The memory of one reading of one GPU or MIG device, so that no call is made twice. */
 struct source_memo {
 	bool has_memory, has_bar1, has_rates, has_ecc, has_limits, has_rows, has_fabric,
 		has_pci;
 	nvmlReturn_t memory_r, bar1_r, rates_r, ecc_r, limits_r, rows_r, fabric_r, pci_r;
-	nvmlMemory_v2_t memory; /* of version 1, too: then without .reserved */
+	nvmlMemory_v2_t memory; /* from version 1 of the call without .reserved */
 	bool reserved_known;
 	nvmlBAR1Memory_t bar1;
 	nvmlUtilization_t rates;
@@ -47,7 +48,7 @@ struct source_memo {
 
 struct source_query {
 	struct probe *p;
-	uint32_t gpu;        /* NVML index, for the crumbs */
+	uint32_t gpu;        /* NVML index, for the breadcrumbs */
 	nvmlDevice_t device; /* a GPU or a MIG device */
 	struct source_memo memo;
 };
@@ -64,15 +65,15 @@ struct sample_source {
 	uint16_t id; /* DCGM's number */
 	uint8_t how, every;
 	source_call *call;
-	uint32_t arg;   /* of the call; NVML's field; directions of a rate; GPM's metric */
-	uint32_t scope; /* of a field; a rate's link, UINT32_MAX: all */
-	double scale;   /* times this: a number of a call (.i), a real, a GPM metric */
+	uint32_t arg;   /* of the call; NVML's field; a rate's directions; GPM's metric */
+	uint32_t scope; /* of a field; a rate's link, UINT32_MAX: all links */
+	double scale;   /* factor for a call's number (.i), a real, a GPM metric */
 };
 
 extern const struct sample_source sources[]; /* [n_fields] */
 extern const size_t n_sources;
 
-/* Memory of the unit, for its own sake as well; 0: in a->memo. */
+/* Memory and utilization of the device, also read apart from fields. 0: the values are in a->memo. */
 nvmlReturn_t source_memory(struct source_query *a);
 nvmlReturn_t source_rates(struct source_query *a);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Who uses the unit, and for how long each of them computed. Under MIG NVML says no times. */
+/* The processes on the device, and for how long each computed. Under MIG NVML gives no times. */
 #include "io/nvml/sample/reading.h"
 
 #include <stdlib.h>
@@ -14,7 +14,7 @@ static int compare_sample_pids(const void *a, const void *b)
 	return (x->pid > y->pid) - (x->pid < y->pid);
 }
 
-/* Of a GPU in MIG mode the list has the processes of all instances. */
+/* The list of a GPU in MIG mode has the processes of all instances. */
 static void list_users(struct sample_reading *r, const struct probe_processes *list)
 {
 	const struct sample_state *s = r->state;
@@ -43,7 +43,7 @@ static void count_times(struct sample_reading *r, nvmlProcessUtilizationSample_t
 		return;
 	code = PROBE_CALL(r->query.p, r->query.gpu, nvmlDeviceGetProcessUtilization,
 		r->query.device, room, &n, from_us ? from_us : now_us);
-	if (code == NVML_ERROR_NOT_FOUND) { /* no sample since the last time: nobody computed */
+	if (code == NVML_ERROR_NOT_FOUND) { /* no sample since: no process computed */
 		n = 0;
 		code = NVML_SUCCESS;
 	}
@@ -54,7 +54,7 @@ static void count_times(struct sample_reading *r, nvmlProcessUtilizationSample_t
 		ARRAY_LEN(r->users));
 }
 
-/* Of clients of MPS the driver has no samples: their server has those of all of them (driver 580, H100). */
+/* The driver has no samples of MPS clients: the samples of their server include them (driver 580, H100). */
 static void forget_clients(struct sample_reading *r, const struct probe_processes *list)
 {
 	for (uint32_t i = 0; i < list->n; i++)
@@ -72,8 +72,9 @@ static bool any_known(const struct sample_reading *r)
 }
 
 /*
- * Without GPM the GPU's own time is a guess from one moment (sample.c), and the processes' times, which are of
- * the whole interval, say that it cannot have been less. Where nobody's time is known there is nothing to wait for.
+ * Without GPM the GPU's busy time is a guess from its last sampling period (sample.c). The processes' times are of
+ * the whole interval, so the GPU's cannot be less. Where no process has a known time, there are no samples to wait
+ * for.
  */
 static void fit_times(struct sample_reading *r)
 {

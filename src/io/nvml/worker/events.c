@@ -10,10 +10,9 @@
 
 #define BACKOFF_MIN_NS (100 * NS_PER_MS)
 #define BACKOFF_MAX_NS (5 * NS_PER_SEC)
-#define DRAIN_MAX      1024 /* events of one set */
+#define DRAIN_MAX      1024 /* limit of events from one old set */
 
-/* Wanted where the GPU has them, beside the XID: the driver says by them that something about a GPU
- * changed. */
+/* Requested besides the XID where the GPU has them: they report that something about a GPU changed. */
 #define HINT_EVENTS \
 	(NVML_EVENT_MIG_CONFIG | NVML_EVENT_GPU_UNAVAILABLE | NVML_EVENT_RECOVERY_ACTION)
 
@@ -26,12 +25,12 @@ struct event_source {
 };
 
 struct worker_events {
-	struct probe probe; /* of the thread */
+	struct probe probe; /* event thread only */
 	worker_send_fn *send;
-	nvmlEventSet_t set;        /* of the thread */
-	struct event_source *mine; /* of the thread: what the set was made of */
+	nvmlEventSet_t set;        /* event thread only */
+	struct event_source *mine; /* event thread only: the sources in .set */
 	uint32_t n_mine;
-	pthread_mutex_t lock; /* guards all below */
+	pthread_mutex_t lock; /* guards all members below */
 	struct event_source sources[GPU_NODE_MAX];
 	uint32_t n;
 	uint64_t generation;
@@ -73,7 +72,7 @@ static void send_event_probe_hint(struct worker_events *e)
 	e->send(&m);
 }
 
-/* Notes whether NVML refuses events of @mine. True: that is news. */
+/* Notes whether NVML refuses events of @mine. True: that changed. */
 static bool set_source_failed(struct worker_events *e, struct event_source *mine, bool failed)
 {
 	if (mine->failed == failed)
@@ -88,7 +87,7 @@ static bool set_source_failed(struct worker_events *e, struct event_source *mine
 	return true;
 }
 
-/* Asks for all that we want and the GPU has; a driver that counts wrongly still gives XIDs. */
+/* Requests all desired events that the GPU supports. If the driver refuses these, the XIDs alone. */
 static nvmlReturn_t register_one(struct worker_events *e, const struct event_source *s)
 {
 	struct probe *p = &e->probe;
@@ -147,19 +146,19 @@ static void send_gpu_event(struct worker_events *e, const nvmlEventData_t *data)
 		.ci = NVML_NO_INSTANCE };
 	if (s)
 		memcpy(m.xid.uuid, s->uuid, sizeof m.xid.uuid);
-	/* Some drivers leave zeros here while MIG is off. */
+	/* Some drivers set both to zero while MIG is off. */
 	if (!s || s->mig) {
 		m.xid.gi = data->gpuInstanceId;
 		m.xid.ci = data->computeInstanceId;
 	}
 	worker_head(&m.head, WORKER_XID);
 	e->send(&m);
-	/* NVIDIA's plugin marks every GPU here; a look at all of them finds the one. */
+	/* NVIDIA's plugin marks every GPU as unhealthy here. A probe of all GPUs finds the one. */
 	if (!s)
 		send_event_probe_hint(e);
 }
 
-/* Registers all of mine with the set, if there is one. Returns how many there are in it. */
+/* Registers all sources in .mine with the set, if there is one. Returns the number of GPUs in the set. */
 static uint32_t register_all(struct worker_events *e)
 {
 	uint32_t registered = 0;
@@ -176,7 +175,7 @@ static uint32_t register_all(struct worker_events *e)
 	return registered;
 }
 
-/* Delivers what still waits in @set, past the word that a GPU in it is lost, and frees it. */
+/* Delivers the events that wait in @set, even after the report that one of its GPUs is lost. Frees @set. */
 static void drain_event_set(struct worker_events *e, nvmlEventSet_t set)
 {
 	for (int i = 0; set && i < DRAIN_MAX; i++) {
@@ -195,9 +194,9 @@ static void drain_event_set(struct worker_events *e, nvmlEventSet_t set)
 }
 
 /*
- * Replaces the set by one of all that are mine. The old one listens until the new one does, so no
- * event falls between; one that comes in that moment is told twice, which makes nothing worse.
- * True: the set is there and at least one GPU is in it.
+ * Replaces the set by one of all sources in .mine. The old set listens until the new one does, so no event is
+ * lost. An event in that moment is reported twice, which does no harm. True: the set exists and has at least one
+ * GPU.
  */
 static bool make_set(struct worker_events *e)
 {
@@ -212,7 +211,7 @@ static bool make_set(struct worker_events *e)
 	return good;
 }
 
-/* The set that fits to the GPUs of now. False: there is none yet. */
+/* Makes the set fit the present GPUs. False: there is no set yet. */
 static bool refresh_event_set(struct worker_events *e, uint64_t *have)
 {
 	uint64_t generation;
@@ -240,7 +239,7 @@ static void *run_event_thread(void *arg)
 	uint64_t have = 0, backoff = BACKOFF_MIN_NS;
 
 	for (;;) {
-		/* The older wait call does not write the instances. */
+		/* the older wait call does not write the instances */
 		nvmlEventData_t data = { .gpuInstanceId = NVML_NO_INSTANCE,
 			.computeInstanceId = NVML_NO_INSTANCE };
 		nvmlReturn_t r = NVML_ERROR_UNKNOWN;
@@ -256,9 +255,9 @@ static void *run_event_thread(void *arg)
 			continue;
 		}
 		/*
-		 * NVML does not say which GPU is lost; a look at all of them does, and gives us
-		 * the GPUs for a new set. Until then the old one speaks for the others. After other
-		 * errors a new set may do; NVIDIA's plugin goes on with the old one at full speed.
+		 * NVML does not say which GPU is lost. A probe of all GPUs finds it, and gives the thread the GPUs
+		 * for a new set. Until then the old set serves the other GPUs. After other errors a new set may
+		 * help; NVIDIA's plugin continues with the old one in a busy loop.
 		 */
 		if (ready && r == NVML_ERROR_GPU_IS_LOST)
 			send_event_probe_hint(e);
@@ -327,7 +326,7 @@ int worker_events_update(struct worker_events *e, uint32_t n, const struct gpu *
 		k++;
 	}
 	(void)pthread_mutex_lock(&e->lock);
-	/* A GPU that was refused is registered again with each look. */
+	/* A GPU with refused events is registered again with each probe. */
 	changed = any_failed || !same_sources(e, s, k);
 	if (changed) {
 		memcpy(e->sources, s, k * sizeof *s);

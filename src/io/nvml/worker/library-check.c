@@ -12,14 +12,14 @@
 #include "io/nvml/nvml.h"
 #include "io/nvml/proto.h"
 
-/* Once a minute at the default interval of looks. It takes 12 ms on an H200 (driver 580.159.04). */
+/* Once a minute at the default probe interval. A check takes 12 ms on an H200 (driver 580.159.04). */
 #define PROBES_PER_CHECK 6
 #define APART_NS         (5 * NS_PER_SEC)
-#define KILL_NS          (10 * NS_PER_SEC) /* one that hangs */
+#define KILL_NS          (10 * NS_PER_SEC) /* limit of a check that hangs */
 
 /*
- * NVML_INIT_FLAG_NO_ATTACH: no /dev/nvidiaN is opened, which would be in the way of a change of the MIG
- * mode. A library of another version answers 18 with it as without (measured with driver 580.159.04).
+ * NVML_INIT_FLAG_NO_ATTACH: the check opens no /dev/nvidiaN, which would prevent a change of the MIG mode. A
+ * library of another version returns 18 with this flag, too (measured with driver 580.159.04).
  */
 #define NO_ATTACH 2
 
@@ -29,7 +29,7 @@ enum {
 	CHECK_FAILED = 255
 };
 
-/* False: it still runs. */
+/* False: the check still runs. */
 static bool reap_library_check(struct library_check *c)
 {
 	int status = 0;
@@ -38,7 +38,7 @@ static bool reap_library_check(struct library_check *c)
 	if (r == 0)
 		return false;
 	c->pid = 0;
-	/* Any other end says nothing about the versions, nor for how long what was known holds. */
+	/* Any other end says nothing about the versions, so the earlier result is no longer known to hold. */
 	c->known = r > 0 && WIFEXITED(status) &&
 		   (WEXITSTATUS(status) == CHECK_FITS || WEXITSTATUS(status) == CHECK_MISMATCH);
 	c->mismatch = c->known && WEXITSTATUS(status) == CHECK_MISMATCH;
@@ -96,7 +96,7 @@ int library_check_main(const char *nvml_path, const char *driver_root)
 	r = nvml.nvmlInitWithFlags(NO_ATTACH);
 	if (r != NVML_SUCCESS && r != NVML_ERROR_LIB_RM_VERSION_MISMATCH)
 		r = nvml.nvmlInit_v2(); /* drivers before 440 have no flags */
-	/* Not nvmlShutdown(): the end of the process releases what the kernel holds for it. */
+	/* No nvmlShutdown(): the end of the process releases what the kernel holds for it. */
 	return r == NVML_SUCCESS || r == NVML_ERROR_LIB_RM_VERSION_MISMATCH ? (int)r
 									    : CHECK_FAILED;
 }

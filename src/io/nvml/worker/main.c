@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * gpuslice-nvml: talks to NVML for the agent, at its risk (io/nvml/monitor/monitor.h). It says nothing but by
- * the protocol of io/nvml/proto.h, and ends with its parent or its socket, whichever is first.
+ * gpuslice-nvml calls NVML for the agent, so that the agent does not bear the risk (io/nvml/monitor/monitor.h).
+ * The worker's only output is the protocol of io/nvml/proto.h. The worker ends with its parent or its socket,
+ * whichever is first.
  *
- * It never shuts NVML down: the end of the process releases what the kernel holds for it, also
- * when the library is in a state in which a call would not come back.
+ * The worker never shuts NVML down. The end of the process releases what the kernel holds for it, even if a call
+ * of the library would not return.
  */
 #include <errno.h>
 #include <signal.h>
@@ -55,21 +56,21 @@ struct worker {
 	struct nvml nvml;
 	struct probe probe;
 	struct worker_crumbs *crumbs;
-	struct worker_events *events; /* NULL: not wanted */
-	bool ready;                   /* NVML is initialised */
+	struct worker_events *events; /* NULL: not requested */
+	bool ready;                   /* NVML is initialized */
 	uint64_t bound;               /* probe_bound_gpus() before the init */
 	uint32_t n;
-	struct gpu gpus[GPU_NODE_MAX]; /* [n], by index; left alone ones have no device */
+	struct gpu gpus[GPU_NODE_MAX]; /* [n], by index; a skipped GPU has no device */
 	nvmlDevice_t devices[GPU_NODE_MAX];
 	struct probe_caps caps;
 	struct probe_mig migs[GPU_NODE_MAX]; /* by index */
 	struct gpu_link links[GPU_NODE_MAX * GPU_NODE_MAX];
 	struct probe_processes processes;
 	struct library_check library;
-	struct nvml_sampler *sampler; /* NULL: nobody has asked for figures yet */
+	struct nvml_sampler *sampler; /* NULL: no SAMPLE request yet */
 };
 
-/* Whoever reads is the only reason for this process. */
+/* Without the agent at the other end the process has no purpose. */
 static void send_msg(union worker_msg *m)
 {
 	ssize_t n;
@@ -113,7 +114,7 @@ static void open_nvml(struct worker *w, bool events)
 	r = nvml_init(&w->nvml, &err);
 	if (r < 0)
 		end_with(&err, r == -NVML_ERROR_LIB_RM_VERSION_MISMATCH);
-	w->library.known = true; /* it fits: this was an init of a new process, too */
+	w->library.known = true; /* it fits: this init was the first of a process, too */
 	if (events && worker_events_new(&w->events, &w->nvml,
 			      &w->crumbs->slot[WORKER_SLOT_EVENTS], send_msg, &err) < 0)
 		exit_with_error(&err);
@@ -176,7 +177,7 @@ static bool has_only_known_gpus(const struct worker *w, const struct worker_prob
 	return true;
 }
 
-/* Links do not change while the GPUs are the same, and asking takes thousands of calls. */
+/* Links do not change while the GPUs are the same, and reading them takes thousands of calls. */
 static void send_links(struct worker *w, const struct worker_probe *q)
 {
 	if (w->n < 2 || has_only_known_gpus(w, q))
@@ -257,14 +258,14 @@ static void probe_all_gpus(struct worker *w, const struct worker_probe *q)
 		exit_with_error(&err);
 }
 
-/* ---- who uses a GPU --------------------------------------------------------------------------- */
+/* ---- processes on a GPU ----------------------------------------------------------------------- */
 
 static void send_processes(struct worker *w, const struct probe_processes *list, uint32_t index,
 	uint32_t seq)
 {
 	uint32_t sent = 0;
 
-	do { /* also an empty list is an answer */
+	do { /* an empty list is an answer, too */
 		union worker_msg m = { .processes = { .seq = seq,
 					       .gpu = index,
 					       .code = list->code,
@@ -290,7 +291,7 @@ static void read_gpu_processes(struct worker *w, const struct worker_read *q)
 	for (uint32_t i = 0; i < q->n; i++) {
 		uint32_t index = q->gpus[i];
 
-		/* A GPU that the last look left alone, or found lost, is not touched. */
+		/* A GPU that the last probe skipped or found lost is not touched. */
 		if (index >= w->n || !w->devices[index])
 			continue;
 		probe_processes(&w->probe, index, w->devices[index], &w->processes);
@@ -355,7 +356,10 @@ static int start_nvml_worker(struct worker *w, const struct options *o)
 		(void)fprintf(stderr, "gpuslice-nvml: started by gpusliced, not by hand\n");
 		return 2;
 	}
-	/* The agent may end without closing anything, and what it has open is not ours to keep. */
+	/*
+	 * The kernel ends the worker with the agent, which may end without closing anything. The worker must not
+	 * keep the agent's open files.
+	 */
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
 #ifdef SYS_close_range
 	(void)syscall(SYS_close_range, WORKER_FD_CRUMBS + 1U, ~0U, 0U);
@@ -395,7 +399,7 @@ static int print_nvml_usage(void)
 
 int main(int argc, char **argv)
 {
-	static struct worker w; /* large, and all of it zero until used */
+	static struct worker w; /* large; zero until used */
 	struct options o;
 	struct error err = ERROR_INIT;
 	int r = options_parse(&o, option_defs, ARRAY_LEN(option_defs), argc, argv, 0, NULL,
