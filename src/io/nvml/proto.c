@@ -87,13 +87,13 @@ static bool has_text_end(const char *text, size_t cap)
 	return memchr(text, '\0', cap) != NULL;
 }
 
-/* The driver's text goes into logs and labels, so control characters are refused. */
+/* The driver's text goes into logs and labels, so only printable ASCII is accepted. */
 static bool is_printable_text(const char *text, size_t cap)
 {
 	if (!has_text_end(text, cap))
 		return false;
-	for (const char *p = text; *p; p++) {
-		if (*p < 0x20 || *p == 0x7f)
+	for (const unsigned char *p = (const unsigned char *)text; *p; p++) {
+		if (*p < 0x20 || *p >= 0x7f)
 			return false;
 	}
 	return true;

@@ -20,8 +20,8 @@ void probe_round_abandon(struct probe_round *l)
 }
 
 /*
- * Whether the links of GPU @a are known. One known pair is enough, since the worker reads all pairs in one probe.
- * The next probe then need not read the links of @a.
+ * Whether the links of GPU @a to all others are known. The next probe then need not read them. The worker reads all
+ * pairs in one probe, but NVML may fail for one of them. A GPU without a UUID is not probed yet.
  */
 static bool links_known(const struct inventory *inv, uint32_t a, bool p2p)
 {
@@ -29,10 +29,10 @@ static bool links_known(const struct inventory *inv, uint32_t a, bool p2p)
 		struct gpu_link k = inventory_link(inv, a, b);
 
 		if (b != a && inv->gpus[b].uuid[0] &&
-			(p2p ? k.p2p : k.level != GPU_LEVEL_UNKNOWN))
-			return true;
+			!(p2p ? k.p2p != 0 : k.level != GPU_LEVEL_UNKNOWN))
+			return false;
 	}
-	return inv->n == 1;
+	return true;
 }
 
 void probe_round_start(struct probe_round *l, uint64_t now_ns, struct worker_probe *ret)
