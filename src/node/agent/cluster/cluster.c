@@ -8,8 +8,10 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Opening libcurl takes longer than all that stands between a start and the registration with the
- * kubelet. Unless the config waits for the API server, that comes first. */
+/*
+ * Opening libcurl takes longer than everything else between the start and the registration with the kubelet. So
+ * the registration comes first, unless the config waits for the API server.
+ */
 #define OPEN_LATER_NS (250 * NS_PER_MS)
 
 static void on_fight(void *arg, uint32_t rounds)
@@ -65,7 +67,7 @@ static void taint_done(struct api_task *t, const struct api_reply *reply,
 		log_info("startup taint removed", LOG_STR("key", c->c.options.startup_taint));
 		return;
 	}
-	/* Taints of others change at any moment: the watch tells, and we look again. */
+	/* Other taints change at any moment. The watch reports them, and the agent tries again. */
 	if ((reply->status != 409 && reply->status != 422) || task_fails_often(t))
 		task_complain(t);
 }
@@ -95,7 +97,7 @@ static void sync_gpu_condition(struct cluster_client *c)
 	condition_writer_set(&c->condition, &desired);
 }
 
-/* --- our Node --- */
+/* --- the agent's Node --- */
 
 void cluster_sync(struct cluster_client *c)
 {
@@ -128,7 +130,7 @@ const struct error *cluster_down(const struct cluster_client *c)
 
 	if (c->link.api)
 		return &c->link.why;
-	/* No pod, and nothing was asked for: that is no fault. */
+	/* The agent is no pod, and no option needs the API server. That is no fault. */
 	return c->link.why.code == ERR_NOT_FOUND && !*c->c.options.kubeconfig && !labels
 		       ? NULL
 		       : &c->link.why;
@@ -153,7 +155,7 @@ static const char *get_env(const char *name)
 	return getenv(name);
 }
 
-/* Yours: api_config_fini(). @err is not NULL. */
+/* Caller's: api_config_fini(). @err is not NULL. */
 static int read_credentials(const struct cluster_options *o, struct api_config *ret,
 	struct error *err)
 {
@@ -163,12 +165,14 @@ static int read_credentials(const struct cluster_options *o, struct api_config *
 	if (r < 0 || api_config_probe(ret, err) == 0)
 		return r;
 	api_config_fini(ret);
-	err->code = ERR_INVALID; /* a file that is missing does not mean that this is no pod */
+	err->code = ERR_INVALID; /* a missing file does not mean that the agent is no pod */
 	return -1;
 }
 
-/* Where the server is, and our namespace. On an error *ret_lasts says whether that will ever be
- * otherwise: the files of a node that is just set up come later than we, and may be half written. */
+/*
+ * Finds the API server and the agent's namespace. On an error, *ret_lasts says whether the error is permanent.
+ * On a node that is being set up the files may appear after the agent, or be half written.
+ */
 static int find_api_server(struct cluster_client *c, bool *ret_lasts, struct error *err)
 {
 	const struct cluster_options *o = &c->c.options;
@@ -206,7 +210,7 @@ void cluster_retry(struct cluster_client *c)
 {
 	struct api_config now = { .server = NULL };
 
-	/* Before that, on_api_open_timer() reads them again and again. */
+	/* Until the API is open, on_api_open_timer() reads the files again and again. */
 	if (!c->link.api)
 		return;
 	error_clear(&c->link.why);
@@ -253,7 +257,7 @@ static void on_api_open_timer(uv_timer_t *t)
 	c->c.ops->api_ready(c->c.arg, c->link.api);
 }
 
-/* What was asked for that cannot be had without the API server. */
+/* Logs what the options request and what is not possible without the API server. */
 static void report_missing_api(const struct cluster_context *o, const struct error *why,
 	bool lasts)
 {

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * The agent's side of the API server: our Node, Events on it, labels, the startup taint, the condition. All of it
- * may be absent or unavailable: nothing that the node itself needs waits for it.
+ * The agent's side of the API server: the agent's Node, Events on it, labels, the startup taint, the condition.
+ * All of these may be absent or unavailable: nothing that the node itself needs waits for them.
  * Thread: loop.
  */
 #include "node/agent/api/event.h"
@@ -13,10 +13,10 @@
 #include "node/agent/cluster/label-writer.h"
 #include "io/nvml/label-facts.h"
 
-/* Where the API server is and what it is used for. "" for what is not given. */
+/* Where the API server is and what the agent uses it for. "" for an option that is not given. */
 struct cluster_options {
-	const char *kubeconfig; /* else the service account of the pod, if this is one */
-	const char *node_name;  /* nothing is done through the API without it */
+	const char *kubeconfig; /* "": the service account of the agent's pod */
+	const char *node_name;  /* without a name, the API is not used */
 	const char *namespace_, *pod_name;
 	const char *node_label;     /* key of the label that chooses the config */
 	const char *startup_taint;  /* key */
@@ -24,23 +24,23 @@ struct cluster_options {
 	enum labels_where labels;
 };
 
-/* What the cluster tells the agent, and asks it. */
+/* What the cluster client reports to the agent, and asks it. */
 struct cluster_ops {
-	void (*node_changed)(void *arg); /* our Node, or what is known of it */
+	void (*node_changed)(void *arg); /* the Node, or what is known of it */
 	/* Once: the API server is used from now on. */
 	void (*api_ready)(void *arg, struct api *api);
-	/* Once: it will never be used. */
+	/* Once: the API server will never be used. */
 	void (*api_unavailable)(void *arg, const struct error *why);
-	/* Whether all that this node has for pods is registered, so that the startup taint can go. */
+	/* Whether everything that this node has for pods is registered, so that the startup taint can go. */
 	bool (*node_ready)(void *arg);
 };
 
-/* What it lives in. Borrowed, all of it. */
+/* What the cluster client depends on. All borrowed. */
 struct cluster_context {
 	uv_loop_t *loop;
 	const struct facts *facts;
 	const struct reporter *reporter;
-	struct cluster_options options;      /* no NULL in it, once initialised */
+	struct cluster_options options;      /* after the init: no NULL */
 	const char *sysfs_root;              /* NULL: /sys */
 	uint64_t started_wall_ns;            /* of the agent: the labels' timestamp */
 	const char *config_map, *config_dir; /* named configs, for messages; NULL or "": none */
@@ -52,19 +52,19 @@ struct cluster_context {
 
 struct cluster_labels {
 	uv_timer_t timer;
-	struct label_facts_store facts; /* of: */
+	struct label_facts_store facts; /* read for these: */
 	char *machine_file;
 	uint32_t n_gpus;
 	struct strv fact_notes, notes; /* oddities that were logged */
-	struct error error;            /* the labels could not be made */
+	struct error error;            /* why no labels could be made */
 };
 
 struct cluster_client {
 	struct cluster_context c;
 	struct api_link link;
-	struct api_config config;  /* taken by .link.api once that is open */
-	struct backoff look_again; /* for it */
-	uv_timer_t open;           /* looks for the server, then opens .link.api */
+	struct api_config config;  /* .link.api takes it over when it opens */
+	struct backoff look_again; /* for .open */
+	uv_timer_t open;           /* finds the server, then opens .link.api */
 	struct event_sender events;
 	struct cluster_labels label_state;
 	struct label_writer labels;
@@ -73,24 +73,27 @@ struct cluster_client {
 	uint64_t taint_removed_wall_ns;
 };
 
-/* Says what was asked for and cannot be had without an API server, where there is none. */
+/* If there is no API server, logs what the options request and cannot have without one. */
 void cluster_init(struct cluster_client *c, const struct cluster_context *context);
 void cluster_start(struct cluster_client *c);
 
-/* Makes labels, condition and startup taint what they are to be by the facts of now. */
+/* Brings labels, condition and startup taint in sync with the present facts. */
 void cluster_sync(struct cluster_client *c);
 
-/* Why the API server is not used although it is asked for; NULL or ERR_NONE: it is, or is not asked for. Borrowed. */
+/*
+ * Why the API server is not used although an option requests it. NULL or ERR_NONE: it is used, or not requested.
+ * Borrowed.
+ */
 const struct error *cluster_down(const struct cluster_client *c);
-/* Why the startup taint cannot be removed; NULL or ERR_NONE: it is, or need not be yet. Borrowed. */
+/* Why the startup taint cannot be removed. NULL or ERR_NONE: removed, or not due yet. Borrowed. */
 const struct error *cluster_taint_down(const struct cluster_client *c);
-/* Why there are no labels, or they cannot be written where they belong; ERR_NONE: they are. Borrowed. */
+/* Why there are no labels, or why they cannot be written to their place. ERR_NONE: no error. Borrowed. */
 const struct error *cluster_labels_down(const struct cluster_client *c);
 
-/* Checks the files of its credentials, of which the last valid content stays in use. */
+/* Checks the files of the credentials. Their last valid content stays in use. */
 void cluster_retry(struct cluster_client *c);
 
-/* The loop has to run until all is closed, then cluster_fini(). */
+/* The loop must run until all handles are closed. Then call cluster_fini(). */
 void cluster_stop(struct cluster_client *c);
 void cluster_fini(struct cluster_client *c);
 

@@ -8,11 +8,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#define OURS "gpuslice: " /* the beginning of our messages */
+#define OURS "gpuslice: " /* the beginning of the agent's messages */
 
-/* Our own change comes back through the watch after a moment: until then the Node looks as before. */
+/* The agent's own change returns through the watch after a moment. Until then the Node looks as before. */
 #define SETTLE_NS (2 * NS_PER_SEC)
-/* Changes by others that are further apart than this are no fight. */
+/* Changes by other writers that are further apart than this are no conflict. */
 #define PEACE_NS (600 * NS_PER_SEC)
 
 /* --- decisions --- */
@@ -146,11 +146,13 @@ static void on_condition_reply(struct api_task *t, const struct api_reply *reply
 		task_complain(t);
 		return;
 	}
-	/* The next change must not be made from what the Node was before this one. */
+	/* The agent must not make the next change from the Node's state before this one. */
 	node_object_patched(w->node, reply->body);
 	w->written_ns = now_ns;
 	if (!w->beats) {
-		/* Should another agent change it back, the same is written ever later. */
+		/*
+		 * If another agent changes the condition back, the same text is written after ever longer waits.
+		 */
 		if (now_ns - w->changed_ns > PEACE_NS)
 			backoff_reset(&w->drift);
 		w->changed_ns = now_ns;
@@ -167,7 +169,7 @@ void condition_writer_init(struct condition_writer *w, uv_loop_t *loop)
 		on_condition_reply);
 }
 
-/* A heartbeat that waits must not hold up a change; a wait after a failure, or for others, stays. */
+/* A heartbeat that waits must not delay a change. A wait after a failure, or for other writers, stays. */
 static void sync_condition_now(struct condition_writer *w)
 {
 	if (w->task.last_error.code == ERR_NONE && !w->task.call)
@@ -185,7 +187,10 @@ void condition_writer_set(struct condition_writer *w, const struct node_repair *
 	w->desired = *desired;
 	if (desired->state == REPAIR_UNKNOWN)
 		return;
-	/* News of ours is not held up by what others do; other words for the same state can wait a moment. */
+	/*
+	 * Other writers do not delay a change by the agent itself. A new text for the same state can wait a
+	 * moment.
+	 */
 	backoff_reset(&w->drift);
 	w->not_before_ns = same_state && w->changed_ns ? w->changed_ns + SETTLE_NS : 0;
 	sync_condition_now(w);

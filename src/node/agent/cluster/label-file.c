@@ -11,14 +11,14 @@
 #include <string.h>
 
 /*
- * The feature file of node feature discovery: "key=value" lines. It reads every file of the
- * directory that does not begin with a dot, which the temporary file of an atomic write does.
+ * The feature file of node feature discovery: "key=value" lines. Node feature discovery reads every file of the
+ * directory that does not begin with a dot. The temporary file of an atomic write begins with one.
  */
 
-#define FILE_MAX (64U << 10) /* what node feature discovery reads */
+#define FILE_MAX (64U << 10) /* what node feature discovery reads; bytes */
 #define AGAIN_NS (30 * NS_PER_SEC)
 
-/* The labels of a file as it stands; lines that are none do not matter. NULL: no memory. */
+/* The labels in the file now. Lines that are no labels are ignored. NULL: no memory. */
 static json_t *read_label_file(const char *path)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(FILE_MAX);

@@ -8,17 +8,17 @@
 #include <string.h>
 
 /*
- * The NodeFeature object of NVIDIA's feature discovery, under the same
- * name, so that the one takes over from the other. It is read before it is written: only a
- * difference is, and nothing that others put into it is lost.
+ * The NodeFeature object of NVIDIA's feature discovery, under the same name, so that one program takes over from
+ * the other. The agent reads the object before it writes. It writes only a difference, and keeps everything that
+ * other writers put into the object.
  *
  *	OWNERS (once, with a pod name) --> READ --> WRITE --> rest, then READ
  */
 
 #define GROUP      "nfd.k8s-sigs.io/v1alpha1"
 #define NODE_LABEL "nfd.node.kubernetes.io/node-name"
-#define RECHECK_NS (600 * NS_PER_SEC) /* somebody may have deleted it */
-/* An API server without the definition, or without rights for us, will be so for a while. */
+#define RECHECK_NS (600 * NS_PER_SEC) /* someone may have deleted the object */
+/* An API server without the definition, or without rights for the agent, stays so for a while. */
 #define SLOW_NS (300 * NS_PER_SEC)
 
 static bool features_path(const struct label_writer *w, bool object, struct buf *b)
@@ -70,7 +70,7 @@ static void request_node_feature(struct label_writer *w)
 	send_for(w, "GET", &path, NULL);
 }
 
-/* --- who owns it: our DaemonSet, and this pod --- */
+/* --- the owners: the agent's DaemonSet and pod --- */
 
 static json_t *daemon_set_of(const json_t *metadata)
 {
@@ -110,7 +110,7 @@ static void owners_done(struct label_writer *w, const struct api_reply *reply,
 {
 	if (err && reply->status != 403 && reply->status != 404) {
 		task_complain(&w->task);
-		return; /* again after the wait */
+		return; /* retried after the wait */
 	}
 	if (err)
 		log_warn("the NodeFeature object will have no owner and stay for ever",
@@ -144,7 +144,7 @@ static bool is_so(const struct label_writer *w, const json_t *have, json_t *spec
 			  : json_array_size(owners) == 0);
 }
 
-/* @have has metadata or is NULL; what else is in them stays. NULL: no memory. */
+/* @have has metadata or is NULL. Other keys in @have and its metadata stay. NULL: no memory. */
 static char *format_node_feature(const struct label_writer *w, const json_t *have, json_t *spec)
 {
 	json_t *o = have ? json_deep_copy(have)
@@ -165,7 +165,7 @@ static char *format_node_feature(const struct label_writer *w, const json_t *hav
 		(void)json_object_set_new(metadata, "labels", labels);
 	}
 	r = json_object_set_new(labels, NODE_LABEL, json_string(w->node_name));
-	(void)json_object_del(metadata, "ownerReferences"); /* perhaps it has none */
+	(void)json_object_del(metadata, "ownerReferences"); /* there may be none */
 	if (w->owners)
 		r |= json_object_set(metadata, "ownerReferences", w->owners);
 	r |= json_object_set(o, "spec", spec);
@@ -234,7 +234,7 @@ static void on_node_feature_reply(struct label_writer *w, const struct api_reply
 	} else if (w->step == NFD_READ && (!err || reply->status == 404)) {
 		write_object(w, err ? NULL : reply->body);
 	} else if (err) {
-		/* After a collision it is read again, as after any other failure. */
+		/* After a conflict (409), as after any other failure, the agent reads the object again. */
 		if (reply->status != 409 || task_fails_often(&w->task))
 			set_node_feature_error(w, reply);
 	} else if (w->step == NFD_WRITE) {

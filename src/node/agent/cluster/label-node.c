@@ -7,19 +7,19 @@
 
 #include <string.h>
 
-/* Our own change comes back through the watch after a moment: until then the Node looks as before. */
+/* The agent's own change returns through the watch after a moment. Until then the Node looks as before. */
 #define SETTLE_NS (2 * NS_PER_SEC)
-/* Changes by others that are further apart than this are no fight. */
+/* Changes by other writers that are further apart than this are no conflict. */
 #define PEACE_NS (600 * NS_PER_SEC)
 
-/* Somebody has changed what we had written. */
+/* Another writer has changed what the agent had written. */
 static void count_drift(struct label_writer *w, uint64_t now)
 {
 	if (w->drift_ns != 0 && now - w->drift_ns > PEACE_NS)
 		backoff_reset(&w->drift);
 	w->drift_ns = now;
 	w->written = false;
-	/* The first time at once: a person with kubectl is the likeliest reason. */
+	/* The first correction is immediate: the likeliest reason is a person with kubectl. */
 	w->not_before_ns = now;
 	if (w->drift.failures > 0)
 		w->not_before_ns += backoff_next(&w->drift, 0, now);
@@ -51,7 +51,7 @@ static void send_label_patch(struct label_writer *w, json_t *patch)
 				    .body = body });
 }
 
-/* When the Node may be looked at, and patched if need be. */
+/* How long to wait before the agent may compare the Node with the labels, and patch it. */
 static uint64_t get_label_patch_wait(struct label_writer *w, uint64_t now)
 {
 	uint64_t settled = w->written ? w->written_ns + SETTLE_NS : 0;

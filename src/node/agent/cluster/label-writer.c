@@ -42,7 +42,7 @@ void label_writer_init(struct label_writer *w, uv_loop_t *loop, enum labels_wher
 	w->task.local = where == LABELS_FILE;
 }
 
-/* Only ours: what stands there before we have written may be somebody else's. */
+/* Removes only the agent's own file: another program may have written what is there before the agent writes. */
 static void remove_label_file(struct label_writer *w)
 {
 	if (w->path && w->written_wall_ns != 0)
@@ -68,7 +68,7 @@ void label_writer_set(struct label_writer *w, struct labels *desired, const char
 		free(w->path);
 		w->path = strdup(file);
 	}
-	/* A rest after the last write is over; a wait after a failure is not. */
+	/* Ends a rest after the last write. A wait after a failure goes on. */
 	if (w->task.last_error.code == ERR_NONE && !w->task.call)
 		(void)uv_timer_stop(&w->task.timer);
 	task_poke(&w->task);

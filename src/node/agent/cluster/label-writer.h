@@ -2,17 +2,17 @@
 #pragma once
 
 /*
- * Writes the labels about the GPUs to one of three places: our Node, the NodeFeature object that
- * node feature discovery reads, or its feature file. Nothing is written while it is there already;
- * what somebody else changes is put right, ever more slowly, so that two writers who want different
- * things do not keep the API server busy.
+ * Writes the labels about the GPUs to one of three places: the agent's Node, the NodeFeature object that node
+ * feature discovery reads, or its feature file. The agent writes nothing that is there already. It corrects
+ * changes by other writers after ever longer waits, so that two writers in conflict do not keep the API server
+ * busy.
  * Thread: loop.
  */
 #include "node/agent/api/node-object.h"
 #include "node/agent/api/task.h"
 #include "model/labels/labels.h"
 
-/* Rounds of putting right after which an Event says that somebody else changes the labels. */
+/* Corrections after which an Event reports that another writer keeps changing the labels. */
 #define LABEL_ROUNDS_REPORTED 5
 
 enum labels_where { LABELS_OFF, LABELS_NODE, LABELS_NFD, LABELS_FILE };
@@ -24,7 +24,7 @@ const char *labels_where_text(enum labels_where where);
 struct label_writer;
 
 struct label_writer_kind {
-	/* What is to be done now, with .desired_labels. */
+	/* Does what is due now, with .desired_labels. */
 	void (*sync)(struct label_writer *w);
 	void (*done)(struct label_writer *w, const struct api_reply *reply,
 		const struct error *err);
@@ -35,20 +35,20 @@ struct label_writer {
 	const struct label_writer_kind *kind; /* NULL: off */
 	enum labels_where where;
 	struct labels *desired_labels; /* NULL: nothing is known yet */
-	uint64_t generation, sent;     /* of .desired_labels; of that which is being written */
-	const char
-		*excluded_label; /* a label that is never ours: that of the config; borrowed */
+	uint64_t generation, sent; /* of .desired_labels; of the labels in the last request */
+	/* never the agent's: the label that chooses the config; borrowed */
+	const char *excluded_label;
 	uint64_t written_wall_ns;
 	uint64_t writes;
 
-	/* Called once when others keep changing the labels. */
+	/* Called once in a series of changes by other writers. */
 	void (*on_conflict)(void *arg, uint32_t rounds);
 	void *arg;
 
 	/* LABELS_NODE */
 	const struct node_object *node; /* borrowed; NULL: not yet */
 	char uid[64];                   /* of the Node that was written last */
-	bool written;                   /* .desired_labels, to that Node */
+	bool written;                   /* all kinds: .desired_labels are in place */
 	uint64_t written_ns, not_before_ns, drift_ns;
 	struct backoff drift;
 
@@ -66,12 +66,12 @@ extern const struct label_writer_kind label_writer_node, label_writer_nfd, label
 
 void label_writer_init(struct label_writer *w, uv_loop_t *loop, enum labels_where where);
 
-/* These are true now; takes over @desired. @file: where LABELS_FILE writes them. */
+/* Sets the labels to write, and takes over @desired. @file: where LABELS_FILE writes them. */
 void label_writer_set(struct label_writer *w, struct labels *desired, const char *file);
 
-/* The file goes, as NVIDIA's feature discovery does it; labels and NodeFeature objects stay. */
+/* Removes the file, as NVIDIA's feature discovery does. Labels and NodeFeature objects stay. */
 void label_writer_close(struct label_writer *w);
 void label_writer_fini(struct label_writer *w); /* after the loop has run */
 
-/* For the kinds: what was sent has arrived. False: something else is wanted by now. */
+/* For the kinds: the last request has arrived. False: other labels are desired by now. */
 bool label_writer_wrote(struct label_writer *w);

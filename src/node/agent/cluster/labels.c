@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-/* Facts cost a file for each GPU, and change with the GPUs or the config only. */
+/* The facts cost a file read for each GPU, and change only with the GPUs or the config. */
 static int read_label_facts(struct cluster_client *c, struct strv *notes, struct error *err)
 {
 	struct cluster_labels *s = &c->label_state;
@@ -61,7 +61,7 @@ static void update_node_labels(struct cluster_client *c)
 	struct labels *labels = NULL;
 	struct error err = ERROR_INIT;
 
-	/* Without the driver, or a config, the last labels stay: pods that run were placed by them. */
+	/* Without the driver, or a config, the last labels stay: they placed the pods that run. */
 	if (!c->c.facts->decided || !c->c.facts->nvml_answered ||
 		c->c.facts->nvml_down.code != ERR_NONE ||
 		c->c.facts->offer_error.code != ERR_NONE)
@@ -93,8 +93,10 @@ void cluster_labels_init(struct cluster_client *c)
 
 void cluster_labels_sync(struct cluster_client *c)
 {
-	/* A moment later: registering with the kubelet comes first, and several changes in a row
-	 * make one patch. */
+	/*
+	 * A moment later, so that registration with the kubelet comes first, and several changes in a row make
+	 * one patch.
+	 */
 	if (c->labels.kind && !uv_is_active((uv_handle_t *)&c->label_state.timer))
 		(void)uv_timer_start(&c->label_state.timer, on_labels_timer, CLUSTER_LABELS_MS,
 			0);

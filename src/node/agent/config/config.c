@@ -16,15 +16,19 @@
 
 #define WAIT_CHECK_MS 500
 
-/* Of the state directory. One of its own, as a pod may have it of the host without the directory of slices. */
+/*
+ * Below the state directory. The config has a directory of its own, so that a pod can mount it from the host
+ * without the directory of slices.
+ */
 #define SAVED_CONFIG_DIR "config"
 #define KEPT_NAME        "last.json"
 
-/* Why the source is looked at. */
+/* Why the agent checks the source. */
 enum config_check_kind {
-	CONFIG_CHECK_CHANGE, /* it, or what chooses among its entries, may be another one */
-	CONFIG_CHECK_RELOAD, /* somebody asks: everything is reported again */
-	CONFIG_CHECK_GPUS, /* what did not fit the GPUs may fit others: no news unless it does */
+	CONFIG_CHECK_CHANGE, /* the source, or what chooses among its entries, may have changed */
+	CONFIG_CHECK_RELOAD, /* the operator requested it: everything is reported again */
+	/* a config that did not fit the GPUs may fit now; the same refusal is not reported twice */
+	CONFIG_CHECK_GPUS,
 };
 
 static bool is_config_named(const struct agent_config *s)
@@ -32,7 +36,7 @@ static bool is_config_named(const struct agent_config *s)
 	return s->c.options.dir || *s->map;
 }
 
-/* --- from text to a config that is in force --- */
+/* --- from text to a config in force --- */
 
 static void log_config_warnings(const struct strv *warnings)
 {
@@ -52,8 +56,10 @@ static int parse_config_text(struct agent_config *s, const char *where, const ch
 	return 0;
 }
 
-/* A config that parses may still be impossible on this node (too many devices): try it first. With
- * other GPUs it may be possible. */
+/*
+ * A config that parses may still be impossible on this node (too many devices), so the agent tries it first.
+ * With other GPUs it may be possible.
+ */
 static int try_config(struct agent_config *s, const struct config *c, struct error *err)
 {
 	CLEANUP(offer_freep) struct offer *offer = NULL;
@@ -66,10 +72,10 @@ static int try_config(struct agent_config *s, const struct config *c, struct err
 }
 
 /*
- * An empty text is a good config where there was none: all defaults. When it takes the place of another it is a file
- * that somebody is about to write, or that a full disk or a crash has emptied; the defaults would take the slices away
- * from under the pods. Not so /dev/null, which NVIDIA's config-manager links when no label chooses a config: nobody is
- * about to write that.
+ * The first config may be empty: an empty text means all defaults. In place of another config, an empty file is
+ * one that is about to be written, or that a full disk or a crash has emptied. The defaults would then take
+ * replicas from running pods. The exception is /dev/null: NVIDIA's config-manager links it when no label chooses
+ * a config, and no process is about to write it.
  */
 static int refuse_empty(const struct agent_config *s, const char *where, const struct buf *text,
 	struct error *err)
@@ -127,7 +133,7 @@ static void log_config_valid_again(struct agent_config *s, const char *where)
 	error_clear(&s->last_error);
 }
 
-/* Takes the text of @where in force, if it is good and says anything new. */
+/* Puts the text of @where in force, if it is valid and differs from the config in force. */
 static int apply_config_text(struct agent_config *s, const char *where, const struct buf *text,
 	struct error *err)
 {
@@ -163,8 +169,10 @@ static int apply_config_text(struct agent_config *s, const char *where, const st
 
 /* --- named configs --- */
 
-/* What messages call an entry: "/configs/a", "configmap gpu/configs#a". Without a name it is what
- * config-manager links then, which refuse_empty() knows. */
+/*
+ * The name of an entry in messages: "/configs/a", "configmap gpu/configs#a". Without an entry this is /dev/null,
+ * which config-manager links in that case and which refuse_empty() knows.
+ */
 static void where_is(const struct agent_config *s, const char *name, struct buf *b)
 {
 	if (name)
@@ -173,7 +181,7 @@ static void where_is(const struct agent_config *s, const char *name, struct buf 
 		buf_puts(b, "/dev/null");
 }
 
-/* Where the kept config is from. */
+/* The source that the saved config must have. */
 static const char *format_saved_source(const struct agent_config *s)
 {
 	return is_config_named(s) ? s->source_text : s->c.options.file;
@@ -208,8 +216,9 @@ static bool has_saved_config(const struct agent_config *s)
 }
 
 /*
- * For the next start. A full disk is no reason to do without the config; but what was kept before must not come back,
- * and keeping is tried again. A config that no GPU was offered by yet may be impossible here, and replaces none.
+ * Saves the config for the next start. A full disk does not prevent the config from being in force. But a config
+ * saved earlier must not return, so its file is removed, and saving is retried. A config that was never offered
+ * with a GPU may be impossible here, so it replaces no saved one.
  */
 static void save_config_in_force(struct agent_config *s, enum config_choice_by by,
 	const struct buf *text)
@@ -255,7 +264,7 @@ static void remember_choice(struct agent_config *s, const struct config_choice *
 		LOG_STR("by", config_choice_by_text(s->by)));
 }
 
-/* The same entry with the same text as the last time, good or bad, needs no second look. */
+/* The same entry with the same text as at the last check, valid or not, needs no other check. */
 static bool is_config_unchanged(struct agent_config *s, const char *where,
 	const struct buf *text)
 {
@@ -281,7 +290,7 @@ static void set_config_wait_reason(struct agent_config *s, const char *why)
 	(void)snprintf(s->waiting, sizeof(s->waiting), "%s", why);
 }
 
-/* The entry that is to be in force now, and its text. > 0: not known yet, .waiting says why. */
+/* Finds the entry that should be in force now, and its text. > 0: not known yet, @err has the reason. */
 static int choose_config_entry(struct agent_config *s, struct strv *names,
 	struct config_choice *ret, struct buf *text, const char **ret_reason, struct error *err)
 {
@@ -299,7 +308,7 @@ static int choose_config_entry(struct agent_config *s, struct strv *names,
 		return CONFIG_SOURCE_WAIT;
 	}
 	r = config_source_names(s->source, names, err);
-	/* A ConfigMap that is not there has no entries, with which "empty" is content. */
+	/* A missing ConfigMap has no entries. For the fallback "empty" that is enough. */
 	if (r < 0 && err->code == ERR_NOT_FOUND && label_wait_known(&s->label) &&
 		config_choose(ret, &in, NULL) == 0) {
 		error_clear(err);
@@ -318,7 +327,7 @@ static int choose_config_entry(struct agent_config *s, struct strv *names,
 	return ret->name ? config_source_read(s->source, ret->name, text, err) : 0;
 }
 
-/* The names that there are stand behind a semicolon; that they change is no news. */
+/* The list of existing names follows a semicolon. A change of this list alone is not reported. */
 static bool is_same_config_error(const char *a, const char *b)
 {
 	size_t len = strcspn(a, ";");
@@ -338,8 +347,10 @@ static void sync_named_config(struct agent_config *s, enum config_check_kind why
 	bool force = why == CONFIG_CHECK_RELOAD || s->forced;
 
 	s->forced = force && r > 0;
-	/* Once the wait is over a server that has never answered is as good as none; a directory
-	 * that is being written will be whole in a moment. */
+	/*
+	 * After the wait, the agent treats a server that has never answered like a missing ConfigMap. A
+	 * directory that is being written is complete in a moment.
+	 */
 	if (r > 0 && !(s->label.over && !s->c.facts->decided && *s->map)) {
 		set_config_wait_reason(s, err.msg);
 		return;
@@ -347,7 +358,7 @@ static void sync_named_config(struct agent_config *s, enum config_check_kind why
 	s->waiting[0] = '\0';
 	if (r != 0) {
 		buf_clear(&s->seen);
-		/* The source is looked at every few seconds: only news are told. */
+		/* The source is checked every few seconds, so only a changed error is reported. */
 		if (force || !is_same_config_error(s->last_error.msg, err.msg))
 			report_config_refused(s, why, reason, &err);
 		else
@@ -357,7 +368,7 @@ static void sync_named_config(struct agent_config *s, enum config_check_kind why
 	where_is(s, choice.name, &where);
 	if (!buf_ok(&where))
 		return;
-	/* The same config may be chosen by something else now. */
+	/* The same config may be chosen for another reason now. */
 	if (is_config_unchanged(s, buf_str(&where), &text) && !force) {
 		if (s->last_error.code != ERR_NONE || (is_choice(s, &choice) && !s->unsaved))
 			return;
@@ -447,7 +458,7 @@ static void on_wait(uv_timer_t *t)
 	follow_label(s, label_wait_tick(w, answer, s->c.facts->decided, time_mono_ns()));
 }
 
-/* Puts what an earlier run has kept in force. @where as in messages. */
+/* Puts the saved config of an earlier run in force. @where: its name in messages. */
 static int apply_saved_config(struct agent_config *s, const struct saved_config *k,
 	const char *where)
 {
@@ -460,7 +471,7 @@ static int apply_saved_config(struct agent_config *s, const struct saved_config 
 	return -1;
 }
 
-/* The label and the source may change that. */
+/* Puts the saved choice in force. The label and the source may change it later. */
 static int apply_saved_choice(struct agent_config *s)
 {
 	struct saved_config k = { .text = BUF_INIT(0) };
@@ -476,8 +487,8 @@ static int apply_saved_choice(struct agent_config *s)
 	if (r < 0)
 		goto out;
 	remember_choice(s, &choice);
-	(void)is_config_unchanged(s, buf_str(&where),
-		&k.text); /* not again, if it is still so */
+	/* If the source still has this text, the next check does not apply it again. */
+	(void)is_config_unchanged(s, buf_str(&where), &k.text);
 	label_wait_restore(&s->label, k.label, k.node_uid);
 out:
 	buf_fini(&k.text);
@@ -499,7 +510,9 @@ static int apply_saved_config_file(struct agent_config *s, bool empty_too)
 
 /* --- the GPUs --- */
 
-/* Where a newer text was refused, that in force is not at hand: after the next valid one. */
+/*
+ * After a newer text was refused, the text in force is not available. The agent saves after the next valid text.
+ */
 void agent_config_retry(struct agent_config *s)
 {
 	CLEANUP(buf_fini) struct buf text = BUF_INIT(CONFIG_FILE_MAX);
@@ -513,8 +526,8 @@ void agent_config_retry(struct agent_config *s)
 }
 
 /*
- * The first look at GPUs. A config that is impossible here is refused as at a reload, and the last valid one is in
- * force; without one nothing can be offered.
+ * The first inventory with GPUs. The agent refuses a config that is impossible here, as at a reload, and puts
+ * the last valid one in force. Without a saved config it can offer nothing.
  */
 static void check_config_on_gpus(struct agent_config *s)
 {
@@ -529,7 +542,7 @@ static void check_config_on_gpus(struct agent_config *s)
 	}
 	if ((is_config_named(s) ? apply_saved_choice(s)
 				: apply_saved_config_file(s, /* empty_too= */ true)) == 0)
-		sync_config(s, CONFIG_CHECK_CHANGE); /* refuses it */
+		sync_config(s, CONFIG_CHECK_CHANGE); /* refuses the source's text */
 }
 
 void agent_config_gpus_changed(struct agent_config *s)
@@ -551,12 +564,12 @@ static int start_config_file(struct agent_config *s, struct error *err)
 	CLEANUP(buf_fini) struct buf text = BUF_INIT(CONFIG_FILE_MAX);
 	struct error why = ERROR_INIT;
 
-	/* NVIDIA's words first: people search for them. */
+	/* NVIDIA's wording first, because operators search for it. */
 	if (file_read(s->c.options.file, &text, &why) < 0) {
 		(void)error_prefix(&why, "unable to load config: error opening config file");
 		buf_clear(&text);
 	} else {
-		/* Whether it may be empty depends on what it takes the place of. */
+		/* An empty file may replace nothing but an empty config, so the saved one comes first. */
 		if (config_is_empty(buf_str(&text), text.len))
 			(void)apply_saved_config_file(s, /* empty_too= */ false);
 		if (apply_config_text(s, s->c.options.file, &text, &why) == 0)
@@ -573,7 +586,7 @@ static int start_config_file(struct agent_config *s, struct error *err)
 		s, err);
 }
 
-/* "[namespace/]name", in the pod's namespace without one. */
+/* "[namespace/]name". Without a namespace: that of the pod. */
 static int name_map(struct agent_config *s, const char *text, struct error *err)
 {
 	if (config_map_name("config-map", text, s->c.link->namespace_, s->map_namespace, s->map,
@@ -652,7 +665,7 @@ int agent_config_start(struct agent_config *s, struct error *err)
 	return 0;
 }
 
-/* What is not given is NULL. */
+/* An option that is not given is NULL. */
 static const char *option_or_null(const char *text)
 {
 	return text && *text ? text : NULL;

@@ -2,10 +2,12 @@
 #pragma once
 
 /*
- * Which config is in force. A single file must be valid at the first start of a node; at later ones the last valid
- * config is used where it is not. Named configs may come later, as the node's label does, and until one is decided
- * nothing is offered: a node that offered the default first would take slices away from under the pods a moment
- * later. Whatever is wrong afterwards, the config in force stays.
+ * Which config is in force.
+ *
+ * A single file must be valid at the first start on a node. At a later start the agent falls back to the last
+ * valid config. Named configs may arrive after the start, like the node's label. Until one is decided, the agent
+ * offers nothing: if it offered the default first, it would take replicas from running pods a moment later. Once
+ * a config is in force, it stays in force whatever fails afterwards.
  * Thread: loop.
  */
 #include "node/agent/api/link.h"
@@ -16,82 +18,85 @@
 #include "io/config/config.h"
 #include "model/config/choice.h"
 
-/* At most one of the first three; NULL or "" for all: flags and variables alone. */
+/* At most one of the first three. All three NULL or "": command-line options and environment variables alone. */
 struct agent_config_options {
 	const char *file;
-	const char *dir; /* named configs, of which the node's label chooses */
+	const char *dir; /* named configs; the node's label chooses one */
 	const char *map; /* the same through the API: "[namespace/]name" */
 	const char *default_name;
-	const struct strv
-		*fallbacks; /* strategies without label and default; until it has started */
+	/* strategies without label and default; borrowed until agent_config_start() copies them */
+	const struct strv *fallbacks;
 };
 
-/* What the config tells the agent. */
+/* What the config reports to the agent. */
 struct agent_config_ops {
-	/* Another config is in force; @moved: the driver's library is looked for elsewhere. */
+	/* Another config is in force. @moved: the driver's library is now searched for elsewhere. */
 	void (*changed)(void *arg, bool moved);
 };
 
-/* What it lives in. Borrowed, all of it. */
+/* What the config depends on. All borrowed. */
 struct agent_config_context {
 	uv_loop_t *loop;
-	struct facts *facts; /* .config and .decided are written here alone */
+	struct facts *facts; /* only this module writes .config and .decided */
 	const struct api_link *link;
 	const struct reporter *reporter;
 	const char *state_dir; /* for the config of the last run */
 	struct config_sources sources;
-	struct agent_config_options options; /* no "" in the first three, once initialised */
+	struct agent_config_options options; /* after the init: no "" in the first three */
 	const struct agent_config_ops *ops;
 	void *arg; /* of .ops */
 };
 
-/* What the GPUs say of the last text that was looked at. */
+/* Whether this node's GPUs can have the last text that was checked. */
 enum config_fit {
-	FIT_UNKNOWN, /* none was ever seen: a config in force may be impossible here */
-	FIT_GOOD,    /* they can have it, or something else is wrong with it */
-	FIT_REFUSED, /* it is good, and they cannot have it: others may */
+	FIT_UNKNOWN, /* no GPU seen yet: the config in force may be impossible */
+	FIT_GOOD,    /* the GPUs can have it, or it has another error */
+	FIT_REFUSED, /* valid, but impossible on these GPUs; others may have it */
 };
 
 struct agent_config {
 	struct agent_config_context c;
-	char *where;          /* what messages call it; NULL: flags and variables alone */
+	char *where;          /* name in messages; NULL: options and variables alone */
 	struct strv warnings; /* of the config in force */
 	uint64_t since_wall_ns;
-	uint64_t generation;     /* 1 for the first that is decided, + 1 with each change */
-	struct error last_error; /* of a newer config that was refused; ERR_NONE: none */
+	uint64_t generation;     /* 1 for the first config in force, + 1 with each change */
+	struct error last_error; /* of a newer config, refused; ERR_NONE: none */
 	uint64_t last_error_wall_ns;
 	enum config_fit fit;
-	char waiting[ERROR_MSG_MAX]; /* why nothing is decided yet; "" */
+	char waiting[ERROR_MSG_MAX]; /* why no config is decided yet; "" */
 
 	char map_namespace[64], map[CONFIG_ENTRY_NAME_MAX]; /* of the ConfigMap; "": none */
 	char *source_text; /* the directory or ConfigMap, for messages; NULL: neither */
 	struct strv fallbacks;
-	struct config_source
-		*source; /* NULL: flags and variables alone, or no API server yet */
-	struct buf seen; /* where and text of what was last looked at */
-	bool forced;     /* a reload was asked for while a change was written */
+	/* NULL: options and variables alone, or no API server yet */
+	struct config_source *source;
+	struct buf seen; /* name and text of the last check */
+	bool forced;     /* a reload came while the entry was not known */
 
 	struct label_wait label;
-	uv_timer_t wait; /* for its ticks */
-	bool unsaved;    /* what is kept for the next start is not what is in force */
-	bool chosen;     /* then: */
+	uv_timer_t wait; /* for label_wait_tick() */
+	bool unsaved;    /* the saved config is not the one in force */
+	bool chosen;     /* an entry is chosen, then: */
 	char entry[CONFIG_ENTRY_NAME_MAX];
 	enum config_choice_by by;
 };
 
 void agent_config_init(struct agent_config *s, const struct agent_config_context *context);
 
-/* < 0: the options are wrong, or the single file is and nothing was kept. agent_config_stop() all the same. */
+/*
+ * < 0: the options are wrong, or the single file is invalid and no config was saved. Call agent_config_stop() in
+ * any case.
+ */
 int agent_config_start(struct agent_config *s, struct error *err) MUST_USE;
 
-/* Our Node is there: its label; NULL: none. */
+/* The Node is there, with this label; NULL: no label. */
 void agent_config_label(struct agent_config *s, const char *uid, const char *label);
-void agent_config_with_api(struct agent_config *s, struct api *api); /* and with .link->node */
-void agent_config_without_api(struct agent_config *s);               /* there will be none */
-void agent_config_gpus_changed(struct agent_config *s);              /* in the facts */
+void agent_config_with_api(struct agent_config *s, struct api *api); /* with .link->node set */
+void agent_config_without_api(struct agent_config *s);  /* there will be no API server */
+void agent_config_gpus_changed(struct agent_config *s); /* in the facts */
 void agent_config_reload(struct agent_config *s);
-void agent_config_retry(struct agent_config *s); /* to keep it, where that failed */
+void agent_config_retry(struct agent_config *s); /* saving, if that failed */
 
-/* The loop has to run until all is closed, then agent_config_fini(), which frees the config of the facts. */
+/* The loop must run until all handles are closed. Then agent_config_fini() frees the config of the facts. */
 void agent_config_stop(struct agent_config *s);
 void agent_config_fini(struct agent_config *s);

@@ -44,7 +44,7 @@ enum label_act label_wait_start(struct label_wait *w, bool wanted, bool map, uin
 
 void label_wait_restore(struct label_wait *w, const char *value, const char *node_uid)
 {
-	/* Where nobody will say another, that of an earlier run would count for ever. */
+	/* Without an API server that can send another label, the label of an earlier run would count forever. */
 	if (has_value(w) || (w->state == LABEL_UNWANTED && !w->map))
 		return;
 	w->state = LABEL_KNOWN;
@@ -62,7 +62,7 @@ static enum label_act set_label_wait_value(struct label_wait *w, const char *val
 	bool same = has_value(w) && !strcmp(w->value, value);
 
 	w->state = LABEL_KNOWN;
-	/* A value of more than 63 characters is no label: the choice says that there is no such. */
+	/* A value of more than 63 characters is no label. The choice then reports that no such config exists. */
 	(void)snprintf(w->value, sizeof(w->value), "%s", value);
 	return same ? LABEL_NOTHING : LABEL_CHOOSE;
 }
@@ -75,7 +75,7 @@ enum label_act label_wait_node(struct label_wait *w, const char *uid, const char
 	(void)snprintf(w->node_uid, sizeof(w->node_uid), "%s", uid);
 	if (value)
 		return set_label_wait_value(w, value);
-	/* A Node that was deleted and is back without its label is given the time to get it. */
+	/* A Node that was deleted and recreated without its label gets time for the label. */
 	if (other && has_value(w) && *w->value) {
 		w->state = LABEL_NEW_NODE;
 		restart_label_wait(w, now_ns);
@@ -101,7 +101,7 @@ enum label_answer label_wait_answer(const struct label_wait *w, enum node_object
 	return state == NODE_PRESENT && trouble->code == ERR_NONE ? LABEL_SEEN : LABEL_SILENT;
 }
 
-/* A Node that is gone, or that we cannot see, says nothing about its label: the time begins again. */
+/* A Node that is gone or not readable tells nothing about its label, so the wait restarts. */
 static enum label_act tick_new_node(struct label_wait *w, enum label_answer answer,
 	uint64_t now_ns)
 {

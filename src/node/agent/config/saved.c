@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Escapes make a text longer in JSON; six bytes for one is the worst. */
+/* JSON escapes lengthen a text: at worst six bytes for one. */
 #define FILE_MAX (6 * (size_t)CONFIG_FILE_MAX + 4096)
 
 static bool parse_saved_config_name(char ret[CONFIG_ENTRY_NAME_MAX], const json_t *o,
@@ -80,7 +80,7 @@ int saved_config_write(const struct saved_config *k, const char *path, const cha
 	CLEANUP(freep) char *text = o ? json_dumps(o, JSON_COMPACT) : NULL;
 
 	json_decref(o);
-	if (!text) /* no UTF-8: such a config was never in force */
+	if (!text) /* not UTF-8: such a config was never in force */
 		return error_set(err, ERR_INVALID, "keep the config in '%s': it is no text",
 			path);
 	return file_write_atomic(path, text, strlen(text), 0600, err);

@@ -13,7 +13,10 @@
 /* In the state directory. */
 #define KEPT_NAME "health.json"
 
-/* XIDs come as often as a program likes, and the loop waits for the disk: the file is written at most so often. */
+/*
+ * A program can cause any number of XIDs, and the loop blocks on the disk. So the agent writes the file at most
+ * this often.
+ */
 #define WRITE_MS 1000
 
 static int format_health_path(const struct agent *a, char path[PATH_MAX], struct error *err)
@@ -21,7 +24,10 @@ static int format_health_path(const struct agent *a, char path[PATH_MAX], struct
 	return path_join(path, PATH_MAX, a->state_dir, KEPT_NAME, err);
 }
 
-/* What cannot be read or understood is ignored: no GPU is worse for it. It stays until there is something to keep. */
+/*
+ * The agent ignores a file that it cannot read or parse: no GPU is unhealthy for that reason. The file stays
+ * until there is something to save.
+ */
 void agent_health_start(struct agent *a)
 {
 	struct agent_health *s = &a->health;
@@ -63,7 +69,10 @@ static void write_now(struct agent *a)
 	struct error err = ERROR_INIT;
 	char path[PATH_MAX], *text;
 
-	/* Before the first look what is kept is what is in the file. Without a boot ID nobody could trust it. */
+	/*
+	 * Until the first inventory, the file has what was saved. Without a boot ID no later agent could trust
+	 * the file.
+	 */
 	if (!a->facts.node.inv || a->facts.node.persisted || !s->boot[0])
 		return;
 	text = saved_health_format(&a->facts.node, &a->facts.config->health, s->boot);

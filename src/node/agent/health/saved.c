@@ -87,7 +87,7 @@ static json_t *signals_json(const struct gpu *g)
 	return o;
 }
 
-/* Nothing of one that never had trouble. @g is NULL of a MIG device: signals are of GPUs. */
+/* A device that never had trouble gets no row. @g is NULL for a MIG device: signals are of GPUs. */
 static void add_device_health(json_t *list, struct health_row row, const struct gpu *g,
 	const struct health *h, const struct health_policy *p)
 {
@@ -195,7 +195,7 @@ static int copy_health_row_text(char *to, size_t cap, const char *from, const ch
 	return 0;
 }
 
-/* What is counted comes as the times of one rule; it is in the order of the rules, which .rates_id names. */
+/* The times of the XIDs that one rule counts. They are in the order of the rules, which .rates_id identifies. */
 static int parse_counted_xids(struct xid_recent *r, const json_t *o,
 	const struct health_row_reader *w)
 {
@@ -244,7 +244,7 @@ static int parse_device_health(struct health *h, const struct health_row *row, c
 	return 0;
 }
 
-/* Signals that are not known here are those of a later version. */
+/* Unknown signals are those of a later version, and are ignored. */
 static int parse_health_signals(struct gpu *g, const json_t *o,
 	const struct health_row_reader *w)
 {

@@ -44,7 +44,7 @@ static bool is_cdi_wanted(const struct agent *a)
 
 /* --- when --- */
 
-/* All that the specifications depend on, but for files. */
+/* Everything that the specifications depend on, except files. */
 static void format_cdi_key(const struct agent *a, struct buf *b)
 {
 	const struct inventory *inv = a->facts.node.inv;
@@ -66,7 +66,7 @@ static void format_cdi_key(const struct agent *a, struct buf *b)
 	}
 }
 
-/* Of a node, only what it is: the times of some change with their use. */
+/* For a device node, its identity only: the times of some nodes change with their use. */
 static void stamp_path(struct buf *b, const char *path)
 {
 	struct stat st;
@@ -89,7 +89,7 @@ static void make_stamp(const struct agent_cdi *c, struct buf *b)
 		stamp_path(b, c->watched.v[i]);
 }
 
-/* Keeps @now as *last; true: it was another. */
+/* Copies @now to *last. True: @now differs. */
 static bool log_cdi_changes(struct buf *last, const struct buf *now)
 {
 	if (buf_ok(now) && buf_ok(last) && now->len == last->len &&
@@ -101,8 +101,8 @@ static bool log_cdi_changes(struct buf *last, const struct buf *now)
 }
 
 /*
- * The stamp is made before the search, by the paths of the last one, so that nothing that changes
- * meanwhile is missed: the second look of all searches again.
+ * The agent makes the stamp before the search, with the paths of the last search. So no change during a search
+ * is missed. The second check after the start always searches again.
  */
 static bool is_due(struct agent *a)
 {
@@ -133,7 +133,7 @@ uint64_t agent_cdi_due(const struct agent_cdi *c)
 
 /* --- what --- */
 
-/* The file has this text already. One that cannot be read is written anew. */
+/* Whether the file has this text already. A file that cannot be read is written again. */
 static bool is_cdi_file_current(const char *path, const char *text)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(CDI_SPEC_MAX_BYTES);
@@ -165,7 +165,7 @@ static int write_class(struct agent_cdi *c, enum cdi_class class_,
 	return 0;
 }
 
-/* What the search has looked at, and the files themselves. */
+/* Watches the paths that the search has read, and the specification files themselves. */
 static int update_cdi_watched(struct agent_cdi *c, struct cdi_found *found, struct error *err)
 {
 	char name[CDI_FILE_NAME_MAX], path[PATH_MAX];
@@ -182,17 +182,17 @@ static int update_cdi_watched(struct agent_cdi *c, struct cdi_found *found, stru
 	return 0;
 }
 
-/* @err is of the GPUs, @other of the other classes. */
+/* @err is for the GPUs, @other for the other classes. */
 static void write_all(struct agent *a, struct error *err, struct error *other)
 {
 	CLEANUP(cdi_found_freep) struct cdi_found *found = NULL;
 	const struct config *config = a->facts.config;
 	struct agent_cdi *c = &a->cdi;
 
-	/* Without the right driver files, what was written before would give wrong ones. */
+	/* Without the right driver files, the files written before would name wrong ones. */
 	memset(c->written, 0, sizeof(c->written));
 	if (cdi_search(&found, config, a->facts.node.inv, a->sysfs_root, err) < 0) {
-		*other = c->other_error; /* nothing is known that is new */
+		*other = c->other_error; /* nothing new is known */
 		return;
 	}
 	for (size_t i = 0; i < CDI_CLASSES; i++) {
@@ -203,12 +203,12 @@ static void write_all(struct agent *a, struct error *err, struct error *other)
 		if (r < 0)
 			error_copy(i == CDI_GPU ? err : other, &why);
 	}
-	/* Without the list every look is a search. */
+	/* Without the list, every check is a search. */
 	if (update_cdi_watched(c, found, NULL) < 0)
 		strv_clear(&c->watched);
 }
 
-/* Takes @now for *last, and logs what is new of it. */
+/* Copies @now to *last and logs what is new. */
 static void log_cdi_error_change(struct error *last, const struct error *now, const char *again)
 {
 	if (now->code != ERR_NONE && strcmp(last->msg, now->msg) != 0)

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The resource as it is offered now; it may have gone while the kubelet was asking. */
+/* The resource as it is offered now. The offer may have lost it during the kubelet's request. */
 static const struct resource *find_plugin_resource(const struct agent_plugin *p,
 	struct error *err)
 {
@@ -70,7 +70,7 @@ static void on_plugin_state(void *arg, bool registered, const char *why)
 	if (registered) {
 		log_info("registered with the kubelet", LOG_STR("resource", p->name));
 		wake_up(&p->agent->wake);
-	} else if (*why) { /* without a reason it is just about to */
+	} else if (*why) { /* without a reason, registration is about to begin */
 		log_warn("not registered with the kubelet, trying again",
 			LOG_STR("resource", p->name), LOG_STR("reason", why));
 	}
@@ -112,8 +112,10 @@ void agent_plugin_start(struct agent_plugin *p)
 		log_warn("cannot serve the kubelet yet, trying again",
 			LOG_STR("resource", p->name), LOG_STR("reason", err.msg));
 	memcpy(p->why, err.msg, sizeof(p->why));
-	/* Two agents on one node would fight over the socket: the second one says so and ends. One
-	 * that serves, or has served, has other resources to look after. */
+	/*
+	 * Two agents on one node would compete for the socket. So the second agent reports this and ends. An
+	 * agent that serves, or has served, a resource goes on, because it has other resources.
+	 */
 	if (err.code == ERR_EXISTS && !a->served)
 		failure_set(&a->failure, &err);
 }

@@ -24,12 +24,12 @@ struct pod_resources_cache {
 	struct rpc *rpc;
 	char path[PATH_MAX];
 	struct rpc_client *client;
-	ino_t inode;              /* of the socket that the client was dialled to */
+	ino_t inode;              /* of the socket that .client is connected to */
 	struct pod_devices *list; /* last good answer */
 	uint64_t listed_ns;
 	enum kubelet_pids pids;
 	bool request_pending;
-	bool stale; /* what is asked now began too early for somebody who waits */
+	bool stale; /* the pending request began before a refresh */
 	struct pod_devices_waiter *waiters;
 };
 
@@ -67,7 +67,7 @@ struct pod_resources_cache *pod_resources_cache_free(struct pod_resources_cache 
 
 	if (!h)
 		return NULL;
-	/* Cancelling calls on_pod_resources_list() and so answers who still waits. */
+	/* Closing the client calls on_pod_resources_list(), which answers all waiting callers. */
 	if (h->client)
 		rpc_client_close(h->client);
 	(void)error_set(&err, ERR_CANCELLED, "the agent is stopping");
@@ -79,7 +79,7 @@ struct pod_resources_cache *pod_resources_cache_free(struct pod_resources_cache 
 
 static void on_pod_resources_list(void *arg, struct pod_devices *list, const struct error *err);
 
-/* A kubelet that restarted has a new socket under the old name: dial again. */
+/* A kubelet that restarted has a new socket under the old name, so the agent dials again. */
 static int dial_pod_resources(struct pod_resources_cache *h, struct error *err)
 {
 	struct stat st;
@@ -106,7 +106,7 @@ static void request_pod_resources(struct pod_resources_cache *h)
 		h->request_pending = true;
 }
 
-/* A process stays in its PID namespace, so what was seen once holds. */
+/* A process stays in its PID namespace, so one answer of the kubelet is enough. */
 static void update_kubelet_pids(struct pod_resources_cache *h)
 {
 	pid_t pid = h->client ? rpc_client_peer_pid(h->client) : -1;
@@ -168,7 +168,7 @@ void pod_resources_cache_refresh(struct pod_resources_cache *h,
 	void *arg)
 {
 	h->listed_ns = 0;
-	/* What is under way may have been answered already. */
+	/* The kubelet may have answered the pending request already. */
 	h->stale = h->request_pending;
 	pod_resources_cache_request(h, done, arg);
 }

@@ -6,9 +6,10 @@
 #include <string.h>
 
 /*
- * Which devices an Allocate would refuse now. A device that is advertised healthy and refused makes a Deployment
- * create failed pods without end. So the same code answers both: a trial answer is made for one device of each
- * physical device and share, and thrown away.
+ * Which devices an Allocate would refuse now. If a device is advertised as healthy and then refused, a
+ * Deployment creates failed pods without end. So a trial makes an answer with the code of an Allocate,
+ * allocation_new(), and calls slices_check(). The agent does this for one device of each physical device and
+ * share, and discards the answer.
  */
 
 static int get_trial_host(const struct agent *a, struct alloc_host *host, struct error *err)
@@ -57,7 +58,7 @@ void agent_trial_fini(struct agent_trial *t)
 	*t = (struct agent_trial){ .n = 0 };
 }
 
-/* Devices are sorted, so that those of one physical device and share are neighbours. */
+/* Devices are sorted, so those of one physical device and share are neighbors. */
 static void run_allocation_trial(struct agent *a, const struct resource *r,
 	struct agent_trial *ret)
 {

@@ -12,13 +12,13 @@
 #define POLL_MS 1000
 
 struct kubelet_watch {
-	char dir[PATH_MAX], self[PATH_MAX]; /* the second ends in "/." */
+	char dir[PATH_MAX], self[PATH_MAX]; /* .self ends in "/." */
 	void (*on_change)(void *arg);
 	void *arg;
 	uv_fs_event_t event;
 	uv_timer_t poll;
 	bool watching;
-	struct file_id id; /* of the directory that is watched */
+	struct file_id id; /* of the watched directory */
 	int closing;
 };
 
@@ -32,7 +32,7 @@ static void on_kubelet_dir_event(uv_fs_event_t *h, const char *name, int events,
 	w->on_change(w->arg);
 }
 
-/* Watches the directory that has the name now. True if that is another than before. */
+/* Watches the directory that has the name now. True: another one than before. */
 static bool restart_kubelet_watch(struct kubelet_watch *w)
 {
 	struct file_id id;

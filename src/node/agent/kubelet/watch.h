@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * Says when something happened in the kubelet's device-plugin directory: a kubelet that starts
- * deletes every socket there and makes its own anew; at boot the directory may not exist yet; and
- * a directory that is replaced takes its inotify watch with it, hence a slow poll besides.
+ * Reports changes of the kubelet's device-plugin directory. A kubelet that starts deletes every socket there and
+ * recreates its own. At boot the directory may not exist yet. If the directory is replaced, its inotify watch is
+ * lost. So the agent also polls the directory every second.
  * Thread: loop.
  */
 #include "lib/base/error.h"

@@ -76,7 +76,7 @@ void mig_reboot_tick(struct mig *m)
 
 	if (m->rebooted_now)
 		return;
-	/* The state must outlive this boot before it ends. */
+	/* The Node must have the state before this boot ends. */
 	if (!mig_node_is_in_sync(m)) {
 		if (time_mono_ns() - m->phase_since_ns > API_NS)
 			mig_fail_text(m, ERR_TIMEOUT,
@@ -109,14 +109,14 @@ void mig_reboot_late(struct mig *m)
 	mig_fail_text(m, ERR_TIMEOUT, "the host did not reboot within 10 minutes");
 }
 
-/* --- SETTLE: what there is now is seen, offered and registered --- */
+/* --- SETTLE: the present devices are probed, offered and registered --- */
 
 bool mig_settle_is_probed(const struct mig *m)
 {
 	return m->n_probes >= m->n_probes_needed;
 }
 
-/* Every MIG device of the GPUs in question can be given to a pod: its capabilities are there. */
+/* Whether every MIG device of the GPUs in question can be given to a pod: its capabilities exist. */
 static bool devices_are_whole(const struct mig *m, struct buf *why)
 {
 	const struct inventory *inv = m->c.facts->node.inv;
@@ -154,7 +154,10 @@ void mig_settle_tick(struct mig *m)
 		m->round_needed = m->c.facts->rounds + 1;
 		wake_up(m->c.wake);
 	}
-	/* Ticks come by timer and by event: what was withdrawn is not ready because nobody has offered it yet. */
+	/*
+	 * Ticks come by timer and by event. The withdrawn devices are not ready before the reconcile offers them
+	 * again.
+	 */
 	if (m->c.facts->rounds < m->round_needed)
 		return;
 	if (m->outcome.code == ERR_NONE && !devices_are_whole(m, &why)) {
@@ -167,7 +170,7 @@ void mig_settle_tick(struct mig *m)
 
 void mig_settle_enter(struct mig *m)
 {
-	/* A look that is under way may have begun before the last step: the one after it counts. */
+	/* A probe in progress may have begun before the last step. Only the probe after it counts. */
 	m->n_probes_needed = m->n_probes + (m->released ? 1 : 2);
 	m->released = false;
 	if (m->outcome.code == ERR_NONE)
@@ -192,7 +195,7 @@ void mig_settle_late(struct mig *m)
 	mig_enter_phase(m, MIG_RESTORE);
 }
 
-/* --- RESTORE: who was stopped runs again --- */
+/* --- RESTORE: the stopped services run again --- */
 
 static void on_started(void *arg, const struct error *err)
 {

@@ -9,7 +9,7 @@
 
 /* --- failure --- */
 
-/* To what puts back what this attempt took away. */
+/* Enters the phase that puts back what this attempt took away. */
 static void end_mig_attempt(struct mig *m)
 {
 	if (m->phase == MIG_SETTLE || m->phase == MIG_RESTORE)
@@ -73,7 +73,7 @@ static void finish_well(struct mig *m)
 	m->retry_at_ns = 0;
 	m->reported_error[0] = '\0';
 	m->rebooting = false;
-	/* Another look that finds nothing to do is no news. */
+	/* A repeated check that finds nothing to do is not reported. */
 	if (m->applied || strcmp(m->state, "success") != 0 ||
 		strcmp(m->desired_key, m->tried_key) != 0) {
 		log_info("MIG layout is as wanted", LOG_STR("config", m->name),
@@ -120,7 +120,7 @@ void mig_finish(struct mig *m)
 	else
 		finish_badly(m);
 	mig_node_clients(m, MIG_CLIENTS_RUN);
-	wake_up(m->c.wake); /* the startup taint waited for it */
+	wake_up(m->c.wake); /* the startup taint waited for this */
 	m->at_rest(m);
 }
 
@@ -137,7 +137,7 @@ static void on_mig_phase_tick(uv_timer_t *t)
 		p->tick(m);
 }
 
-/* Enters may enter the next phase themselves: nothing of @phase may come after them. */
+/* .enter may enter the next phase itself, so nothing of @phase may follow the call. */
 void mig_enter_phase(struct mig *m, enum mig_phase phase)
 {
 	const struct mig_phase_row *p = &m->phases[phase];
@@ -191,7 +191,7 @@ void mig_attempt_clean(struct mig *m)
 	if (m->host.stopped.n == 0 || m->cleaned)
 		return;
 	m->cleaned = true;
-	m->phase = MIG_RESTORE; /* whatever is wanted meanwhile waits */
+	m->phase = MIG_RESTORE; /* other work waits meanwhile */
 	m->host.done = on_cleaned;
 	m->host.arg = m;
 	mig_host_start(&m->host);
@@ -201,7 +201,7 @@ void mig_attempt_recheck(struct mig *m)
 {
 	enum mig_phase p = m->phase;
 
-	/* These wait for what has just been heard of, perhaps. */
+	/* These phases may wait for the event that just came. */
 	if (p == MIG_PAUSE || p == MIG_SETTLE || p == MIG_REBOOT)
 		m->phases[p].tick(m);
 }

@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * The phases of one attempt (mig/mig.h), for the files that have them: attempt.c the table, the
- * failure and the end; prepare.c from PLAN to RELEASE; apply.c from APPLY to RESTORE; tool.c how the
- * tool is run. A phase may enter the next one at any time: nothing of its own may come after that.
+ * The phases of one attempt (mig/mig.h), for the files that have them. phases.c: the table. attempt.c: changes
+ * of phase, failure and end. prepare.c: from PLAN to RELEASE. apply.c: from APPLY to RESTORE. tool.c: how the
+ * tool runs. A phase may enter the next one at any time. Its functions must do nothing after that.
  * Thread: loop.
  */
 #include "node/agent/mig/mig.h"
@@ -12,17 +12,19 @@
 
 void mig_enter_phase(struct mig *m, enum mig_phase phase);
 
-/* Ends the attempt, by way of what puts back what it took away. The first reason counts. @in_use:
- * looking again soon disturbs nobody. */
+/*
+ * Ends the attempt, after the phases that put back what it took away. The first reason counts. @in_use: a retry
+ * soon disturbs no process.
+ */
 void mig_fail(struct mig *m, bool in_use, const struct error *err);
 void mig_fail_text(struct mig *m, enum error_code code, const char *fmt, ...) PRINTF(3, 4);
-void mig_finish(struct mig *m); /* .outcome says how */
+void mig_finish(struct mig *m); /* .outcome has the result */
 
 /* --- tool.c --- */
 
 void mig_tool_run(struct mig *m, bool dry_run, const struct child_ops *ops);
 int mig_tool_line(void *arg, const char *line, size_t len, struct error *err);
-/* False: it did not end as it should, or says no; then *in_use and *err. */
+/* False: the tool did not end properly, or reports a failure. Then *in_use and *err are set. */
 bool mig_tool_ended_well(const struct mig *m, const struct child_end *e, bool *in_use,
 	struct error *err);
 
@@ -48,5 +50,5 @@ void mig_settle_tick(struct mig *m);
 void mig_settle_late(struct mig *m);
 void mig_restore_enter(struct mig *m);
 
-/* NVML was looked at after the last step. */
+/* Whether NVML was probed after the last step. */
 bool mig_settle_is_probed(const struct mig *m);

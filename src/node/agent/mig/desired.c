@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* FNV-1a: to see that something differs, not against anybody. */
+/* FNV-1a: detects a difference, but no attack. */
 #define HASH_INIT  UINT64_C(0xcbf29ce484222325)
 #define HASH_PRIME UINT64_C(0x100000001b3)
 
@@ -24,7 +24,7 @@ static uint64_t hash_mig_basis_text(uint64_t h, const char *text)
 	return hash_mig_basis(h, text, strlen(text) + 1);
 }
 
-/* --- the wish --- */
+/* --- the desired layout --- */
 
 static bool has_mig_capable_gpu(const struct inventory *inv)
 {
@@ -67,7 +67,7 @@ uint64_t mig_retry_ns(uint32_t failures, bool in_use)
 	return ns < MIG_RETRY_MAX_NS ? ns : MIG_RETRY_MAX_NS;
 }
 
-/* --- what became of it --- */
+/* --- the outcome --- */
 
 static void fill_mig_basis_gpu(struct mig_basis_gpu *ret, const struct inventory *inv,
 	uint32_t gpu)
@@ -80,7 +80,9 @@ static void fill_mig_basis_gpu(struct mig_basis_gpu *ret, const struct inventory
 		if (inv->mig[i].gpu != gpu)
 			continue;
 		ret->n++;
-		/* A UUID is made of places: another instance there may have the same. */
+		/*
+		 * A UUID derives from the placement: another instance in the same place may have the same one.
+		 */
 		ret->hash = hash_mig_basis_text(ret->hash, inv->mig[i].uuid);
 		ret->hash = hash_mig_basis_text(ret->hash, inv->mig[i].profile);
 	}
@@ -154,7 +156,7 @@ static bool is_known_mig_device(const struct mig_basis *b, const char *uuid)
 	return false;
 }
 
-/* A GPU that cannot be read now shows nothing of its instances: that is no loss. */
+/* The caller skips a GPU that cannot be read: such a GPU shows no instances, which is no loss. */
 static enum mig_drift drift_of(struct mig_basis_gpu *was, const struct mig_basis_gpu *now)
 {
 	if (was->enabled == now->enabled && was->hash == now->hash) {

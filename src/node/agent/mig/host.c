@@ -15,12 +15,12 @@
 /* NVIDIA's limits for one service. */
 #define STOP_NS   (30 * NS_PER_SEC)
 #define START_NS  (120 * NS_PER_SEC)
-#define REBOOT_NS (60 * NS_PER_SEC) /* for the command to be taken */
+#define REBOOT_NS (60 * NS_PER_SEC) /* for the reboot command */
 #define WORDS_MAX 32
 
-/* --- which were stopped --- */
+/* --- which services were stopped --- */
 
-/* Written before the first is stopped. Gone when all run again. */
+/* Written before the first service stops. Removed when all services run again. */
 static int save_stopped_services(const struct mig_host *h, struct error *err)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(MIG_SERVICES_FILE);
@@ -37,7 +37,7 @@ static int save_stopped_services(const struct mig_host *h, struct error *err)
 	return file_write_atomic(h->stopped_path, buf_str(&b), b.len, 0600, err);
 }
 
-/* What is no name there is passed over: it would fail with each attempt, for ever. */
+/* Skips lines that are no name of a service: such a line would fail each attempt, forever. */
 static void read_stopped(struct mig_host *h)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(MIG_SERVICES_FILE);
@@ -100,7 +100,7 @@ static void finish_mig_host_step(struct mig_host *h, const struct error *err)
 	h->done(h->arg, err);
 }
 
-/* The others are started all the same; this one is the next time. */
+/* The other services start all the same. The next attempt tries this one again. */
 static void not_started(struct mig_host *h, const struct error *err)
 {
 	log_error("a service of the host does not start", LOG_STR("reason", err->msg));
@@ -142,7 +142,7 @@ static void set_service_error(const struct child_end *end, const char *what, con
 			end->words);
 }
 
-/* Asked whether it is active: yes is 0. It is kept as stopped before it is. */
+/* @active: `systemctl is-active` ended with 0. The service is saved as stopped before it stops. */
 static void stop_one(struct mig_host *h, bool active)
 {
 	const char *name = h->services.v[h->next];

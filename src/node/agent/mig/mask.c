@@ -128,8 +128,10 @@ void mig_mask_apply(const struct mig_mask *m, struct inventory *inv)
 		if (!g)
 			continue;
 		inv->gpus[i].changing = true;
-		/* As a whole it is not there before it can be used so: neither about to be cut, nor
-		 * with the mode on its way out. */
+		/*
+		 * A GPU that changes its mode is not offered as a whole: it will be partitioned, or its MIG mode
+		 * is not off yet.
+		 */
 		inv->gpus[i].mig_enabled |= g->mode != MIG_MODE_UNCHANGED;
 	}
 }

@@ -12,16 +12,16 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* The tool says something before each step; the slowest is a reset of the GPUs. */
+/* The tool prints a line before each step. The slowest step is a reset of the GPUs. */
 #define SILENCE_NS  (60 * NS_PER_SEC)
 #define SILENCE_ENV "GPUSLICE_MIG_SILENCE"
-/* For the pods of GPU clients to go: NVIDIA's. */
+/* NVIDIA's limit for the pods of GPU clients to go. */
 #define CLIENTS_NS  (300 * NS_PER_SEC)
 #define CLIENTS_ENV "GPUSLICE_MIG_CLIENTS"
 #define TOOL_ENV    "GPUSLICE_TOOL"
 #define TOOL_NAME   "gpuslice"
 
-/* --- what is wanted --- */
+/* --- what is desired --- */
 
 static void set_mig_wait_reason(struct mig *m, const char *why)
 {
@@ -30,7 +30,7 @@ static void set_mig_wait_reason(struct mig *m, const char *why)
 	(void)snprintf(m->waiting, sizeof(m->waiting), "%s", why);
 }
 
-/* The text of the layouts. > 0: it is not known yet, *err says why. */
+/* Reads the text of the layouts. > 0: not known yet, *err has the reason. */
 static int read_mig_layouts(struct mig *m, struct buf *text, struct error *err)
 {
 	const char *entry = *m->dir ? m->entry : MIG_CONFIG_KEY;
@@ -68,7 +68,7 @@ static enum mig_desired_source update_mig_desired(struct mig *m, const char **re
 	return mig_find_desired(&in, ret_name);
 }
 
-/* What the Node says of an agent before us. */
+/* What the Node reports of an earlier agent. */
 static void read_mig_node_state(struct mig *m)
 {
 	const struct node_object *n = m->c.link->node;
@@ -81,7 +81,7 @@ static void read_mig_node_state(struct mig *m)
 	m->rebooting = state && !strcmp(state, "rebooting");
 }
 
-/* The label went: nothing is under way any more, whoever said so. */
+/* The label was removed: no attempt is pending any more, of this agent or an earlier one. */
 static void clear_mig_desired(struct mig *m)
 {
 	const struct node_object *n = m->c.link->node;
@@ -140,8 +140,10 @@ static void on_mig_retry_timer(uv_timer_t *t)
 	mig_sync(t->data);
 }
 
-/* Whether to go on waiting for the layouts. Not for ever: somebody waits for the state, and an agent
- * before us may have paused clients. */
+/*
+ * Whether to go on waiting for the layouts. The wait is limited: a user waits for the state, and an earlier
+ * agent may have paused clients.
+ */
 static bool is_waiting_for_layouts(struct mig *m, const char *why)
 {
 	uint64_t now = time_mono_ns();
@@ -171,7 +173,7 @@ static void begin_mig_attempt(struct mig *m, const char *name, struct buf *text,
 	const struct error *why)
 {
 	if (strcmp(m->desired_key, m->tried_key) != 0) {
-		/* Another wish than that of the last boot. */
+		/* Another layout than that of the last boot. */
 		m->rebooting &= !*m->tried_key;
 		m->failures = 0;
 		m->paused_in_vain = false;
@@ -219,7 +221,7 @@ void mig_sync(struct mig *m)
 		m->text_since_ns = 0;
 		set_mig_wait_reason(m, "");
 	}
-	if (r > 0) /* whatever keeps it from us: one wish, as the words may change */
+	if (r > 0) /* one key for all reasons, as their text may change */
 		mig_desired_key(name, "?", 1, m->desired_key);
 	else if (r < 0)
 		mig_desired_key(name, err.msg, strlen(err.msg), m->desired_key);
@@ -244,7 +246,7 @@ void mig_on_probed(struct mig *m)
 	mig_sync(m);
 }
 
-/* The look that SETTLE waits for is the first one of the new layout. */
+/* The probe that SETTLE waits for is the first one of the new layout. */
 static bool is_inventory_withheld(const struct mig *m)
 {
 	return m->masked && m->c.facts->node.inv &&
@@ -312,7 +314,7 @@ static int find_tool(struct mig *m, struct error *err)
 	return 0;
 }
 
-/* The directory is watched, so that the file may come later, or be a link of a volume. */
+/* The agent watches the directory, so the file may appear later, or be a link of a volume. */
 static int start_mig_config_file(struct mig *m, const char *path, struct error *err)
 {
 	const char *slash = strrchr(path, '/'), *entry = slash ? slash + 1 : path;
@@ -389,7 +391,7 @@ static const char *mig_option_or_empty(const char *text)
 	return text ? text : "";
 }
 
-/* Tests are less patient. */
+/* Tests set shorter limits. */
 static uint64_t read_wait_option(const char *name, uint64_t usual_ns)
 {
 	const char *text = getenv(name);

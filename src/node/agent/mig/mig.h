@@ -2,19 +2,21 @@
 #pragma once
 
 /*
- * The MIG manager: makes the GPUs what the Node's label nvidia.com/mig.config says, and says in
- * nvidia.com/mig.config.state how that goes. It never edits a GPU itself: `gpuslice mig apply` does,
- * as a child process.
+ * The MIG manager: makes the GPUs what the Node's label nvidia.com/mig.config says, and reports the progress in
+ * nvidia.com/mig.config.state. The agent never edits a GPU itself: `gpuslice mig apply` does, as a child
+ * process.
  *
  *	REST ─▶ PLAN ─▶ PAUSE ─▶ WITHDRAW ─▶ HOST ─▶ RELEASE ─▶ APPLY ─▶ SETTLE ─▶ RESTORE ─▶ REST
- *	  ▲       │       (clients, where something goes)            │        ▲
+ *	  ▲       │   (clients, if a device goes)                    │        ▲
  *	  └───────┴─ nothing to do, or refused                       └▶ REBOOT│ any failure
  *
- * From WITHDRAW to SETTLE a look at NVML changes nothing of the GPUs' MIG devices (mig/mask.h). What WITHDRAW takes from
- * the offer makes its MPS daemons quit, and HOST waits for that; the offer after SETTLE starts others (mps/mps.h).
+ * MIG devices. From WITHDRAW to SETTLE, a probe of NVML does not change the MIG devices in the facts
+ * (mig/mask.h). When devices leave the offer in WITHDRAW, their MPS daemons quit, and WITHDRAW waits for that.
+ * The offer after SETTLE starts other daemons (mps/mps.h).
  *
- * Each phase has a deadline; whatever fails, SETTLE and RESTORE put back what was taken away, and
- * the state is `failed` with the reason.
+ * Limits. Each phase of an attempt, or each program that it runs, has a deadline. After a failure, SETTLE and
+ * RESTORE put back what was taken away, and the state is `failed` with the reason.
+ *
  * Thread: loop.
  */
 #include "node/agent/api/link.h"
@@ -48,26 +50,29 @@ enum mig_phase {
 	MIG_PHASES,
 };
 
-/* The MIG manager. NULL or "" for what is not given. */
+/* The MIG manager. NULL or "" for an option that is not given. */
 struct mig_options {
 	bool enabled, force, with_reboot, shutdown_clients;
-	const char
-		*default_name;   /* layout of a node without the label; none: leave MIG alone */
-	const char *config_file; /* a file, or a directory with config.yaml in it */
-	const char
-		*config_map; /* the same through the API: [namespace/]name, key config.yaml */
+	/* layout of a node without the label; none: leave MIG alone */
+	const char *default_name;
+	const char *config_file; /* a file, or a directory with config.yaml */
+	/* the same through the API: [namespace/]name, key config.yaml */
+	const char *config_map;
 	const char *hooks_file, *clients_file, *state_file, *reboot_command, *host_root;
-	const char *operator_namespace; /* where validators are to run again */
+	const char *operator_namespace; /* where validators must run again */
 };
 
 /* What the MIG manager asks of the agent. */
 struct mig_ops {
-	/* NVML: a look at the GPUs soon, @all of what a look can have; nobody uses them until the next one. */
+	/*
+	 * NVML: .probe requests a probe of the GPUs soon, @all: with all that a probe can read. .release makes
+	 * the NVML worker leave the GPUs alone until the next probe.
+	 */
 	void (*probe)(void *arg, bool all);
 	void (*release)(void *arg);
 	bool (*is_released)(void *arg);
 
-	/* MPS: mps/mps.h, functions of these names. */
+	/* MPS: functions of these names in mps/mps.h. */
 	void (*mps_query_clients)(void *arg);
 	bool (*mps_has_answered)(void *arg, uint64_t since_ns);
 	uint32_t (*mps_idle_servers)(void *arg, uint64_t since_ns, uint32_t *ret, uint32_t max);
@@ -75,18 +80,20 @@ struct mig_ops {
 		bool (*leaves)(void *leaves_arg, const char *uuid), void *leaves_arg,
 		struct error *err);
 
-	/* The kubelet: who has which device now, @done is called once; and that there is none. */
+	/*
+	 * The kubelet: which pod has which device now (@done is called once), and whether no kubelet runs here.
+	 */
 	void (*request_pod_devices)(void *arg,
 		void (*done)(void *done_arg, const struct pod_devices *list,
 			const struct error *err),
 		void *done_arg);
 	bool (*is_kubelet_absent)(void *arg);
 
-	/* Whether all that is offered is registered; else why not. */
+	/* Whether everything in the offer is registered; @why: the reason if not. */
 	bool (*is_ready)(void *arg, struct buf *why);
 };
 
-/* What it lives in. Borrowed, all of it. */
+/* What the MIG manager depends on. All borrowed. */
 struct mig_context {
 	uv_loop_t *loop;
 	const struct facts *facts;
@@ -94,8 +101,8 @@ struct mig_context {
 	const struct reporter *reporter;
 	struct wake *wake; /* the offer may have changed */
 	const char *run_dir, *nvml_path, *sysfs_root,
-		*procfs_root;       /* but .run_dir may be NULL */
-	struct mig_options options; /* no NULL in it, once initialised */
+		*procfs_root;       /* all but .run_dir may be NULL */
+	struct mig_options options; /* after the init: no NULL */
 	const struct mig_ops *ops;
 	void *arg; /* of .ops */
 };
@@ -108,7 +115,7 @@ struct mig_phase_row {
 	void (*enter)(struct mig *m);
 	void (*tick)(struct mig *m); /* every: */
 	uint32_t tick_ms;
-	uint64_t limit_ns; /* then: */
+	uint64_t limit_ns; /* after that: */
 	void (*on_timeout)(struct mig *m);
 };
 
@@ -124,21 +131,21 @@ struct mig {
 	char map_namespace[64], map[CONFIG_ENTRY_NAME_MAX];
 	char dir[PATH_MAX], entry[CONFIG_ENTRY_NAME_MAX]; /* of the config file */
 	struct config_source *source;    /* NULL: the built-in layouts, or no API server yet */
-	uint64_t silence_ns, clients_ns; /* how long the tool, and clients, are waited for */
+	uint64_t silence_ns, clients_ns; /* limits: tool's silence, end of clients */
 
 	enum mig_phase phase;
-	uv_timer_t timer; /* next look in the phase */
+	uv_timer_t timer; /* next tick of the phase; at rest, the next retry */
 	uint64_t phase_since_ns, next_ns;
 
-	/* What is wanted now. */
+	/* What is desired now. */
 	enum mig_desired_source desired_source;
 	char desired_key[MIG_DESIRED_KEY_MAX];
 	char waiting[ERROR_MSG_MAX]; /* why that is not known yet; "" */
-	uint64_t text_since_ns;      /* since when only the text is waited for; 0: it is not */
-	bool rebooting;              /* the Node said so when we came */
+	uint64_t text_since_ns;      /* since when only the text is missing; 0: it is not */
+	bool rebooting;              /* the Node reported a reboot at the agent's start */
 	bool node_known;
 
-	/* The attempt that runs, or was the last. */
+	/* The attempt that runs, or the last one. */
 	char name[MIG_DESIRED_NAME_MAX], tried_key[MIG_DESIRED_KEY_MAX];
 	enum mig_desired_source tried_by;
 	struct buf text;           /* of the config */
@@ -146,31 +153,31 @@ struct mig {
 	struct child *child;
 	struct mig_report report;
 	struct mig_mask mask;
-	bool removes_devices; /* .mask: somebody may have to be stopped */
+	bool removes_devices; /* by .mask: processes may have to stop */
 	bool masked, released, paused, applied, rebooted_now;
-	bool cleaned;        /* services were started with nothing wanted */
-	bool paused_in_vain; /* for .tried_key: what is in use is not a client's */
+	bool cleaned;        /* services were started with no layout desired */
+	bool paused_in_vain; /* for .tried_key: no client uses the GPUs in use */
 	struct api_call *call;
 	const char *own[MIG_CLIENTS_MAX + 1];
 	bool own_known;
-	char awaited_pod[600]; /* a pod */
+	char awaited_pod[600]; /* what PAUSE waits for: a pod, or another reason */
 	uint64_t n_probes;     /* of NVML so far */
 	uint64_t n_probes_needed, probed_ns;
-	uint64_t round_needed; /* of the reconcile: from that on everything is offered again */
-	struct error outcome;  /* ERR_NONE: good */
+	uint64_t round_needed; /* the reconcile that offers everything again */
+	struct error outcome;  /* ERR_NONE: success */
 	bool in_use;
 	struct mig_host host;
 
-	/* What came of it. */
+	/* The outcome. */
 	bool attempted; /* an attempt has ended */
-	bool succeeded; /* the last one did well */
+	bool succeeded; /* of the last attempt */
 	bool drift_known;
 	struct mig_basis basis;
 	uint64_t failed_with; /* hash of the GPUs then */
 	uint32_t failures;
 	uint64_t retry_at_ns; /* 0: none */
 	uint64_t since_wall_ns;
-	char reported_error[ERROR_MSG_MAX]; /* last failure that an Event has told */
+	char reported_error[ERROR_MSG_MAX]; /* last failure with an Event */
 
 	/* On the Node. */
 	struct api_task labels_task;
@@ -178,38 +185,42 @@ struct mig {
 	char state[16], reason[ERROR_MSG_MAX], rebooted[MIG_DESIRED_KEY_MAX];
 	uint64_t labels_generation, labels_sent, labels_sent_ns;
 	struct api_task validators;
-	struct strv pods; /* paths of those to be deleted */
+	struct strv pods; /* paths of the pods to delete */
 	bool validators_due, validators_listed;
 };
 
 void mig_init(struct mig *m, const struct mig_context *context);
-void mig_start(struct mig *m); /* what it needs may be missing: then again by: */
-void mig_retry(struct mig *m); /* and checks it while it runs */
+void mig_start(struct mig *m); /* may lack what it needs; then retried by: */
+void mig_retry(struct mig *m); /* also checks the files of a started manager */
 void mig_with_api(struct mig *m, struct api *api);
-/* Makes the layout what is wanted now: the Node, the layouts or the GPUs may be other ones. */
+/*
+ * Brings the layout in sync with what is desired. Call this after a change of the Node, the layouts or the GPUs.
+ */
 void mig_sync(struct mig *m);
-void mig_on_probed(struct mig *m); /* NVML was looked at, and that is in the facts */
-/* The look @seen, or *ret (yours): the same with GPUs that change as they were before. NULL: no memory. */
+void mig_on_probed(struct mig *m); /* after a probe of NVML, which is in the facts */
+/* The inventory @seen, or *ret (caller's): @seen with the earlier state of GPUs that change. NULL: no memory. */
 const struct inventory *mig_hide_changes(const struct mig *m, const struct inventory *seen,
 	struct inventory **ret);
-/* Takes from @inv, a copy of the node's, what is not to be offered now. */
+/* Takes from @inv, a copy of the node's, the devices that must not be offered now. */
 void mig_apply_mask(const struct mig *m, struct inventory *inv);
-bool mig_settled(const struct mig *m); /* what was wanted at the start has been tried */
+bool mig_settled(const struct mig *m); /* the layout desired at the start was tried */
 json_t *mig_status(const struct mig *m);
 void mig_stop(struct mig *m);
 void mig_fini(struct mig *m);
 
 /* --- attempt.c: one attempt, from PLAN to REST --- */
 
-/* With .name, .text, .tried_key as they are to be; .phase is REST. */
+/* .name, .text, .tried_key are set; .phase is REST. */
 void mig_attempt_start(struct mig *m);
-/* Another wish: an attempt that has changed nothing yet begins anew. True: it does; else the wish
- * is looked at when it has ended. */
+/*
+ * Another layout is desired. True: the attempt had changed nothing yet and is ended. False: the attempt goes on,
+ * and the new layout waits for its end.
+ */
 bool mig_attempt_interrupt(struct mig *m);
-/* At rest, where nothing is wanted: starts what an agent before us stopped. */
+/* At rest with no layout desired: starts the services that an earlier agent stopped. */
 void mig_attempt_clean(struct mig *m);
-void mig_attempt_recheck(struct mig *m);   /* the Node or the plugins may be other ones */
-void mig_attempt_on_probed(struct mig *m); /* NVML was looked at */
+void mig_attempt_recheck(struct mig *m);   /* the Node or plugins may have changed */
+void mig_attempt_on_probed(struct mig *m); /* after a probe of NVML */
 void mig_attempt_stop(struct mig *m);
 
 /* --- node.c: what is written to the cluster --- */
@@ -220,7 +231,7 @@ void mig_node_open(struct mig *m); /* there is an API server */
 void mig_node_set_state(struct mig *m, const char *state, const char *reason);
 void mig_node_clients(struct mig *m, enum mig_clients clients);
 void mig_node_rebooted(struct mig *m, const char *key);
-/* Whether the Node shows all of it; true where there is no API server. */
+/* Whether the Node shows all of it; true without an API server. */
 bool mig_node_is_in_sync(const struct mig *m);
 void mig_node_rerun_validators(struct mig *m);
 void mig_node_close(struct mig *m);

@@ -75,7 +75,7 @@ static int set_mig_node_label(json_t *o, const char *key, const char *want, stru
 	return json_object_set_new(o, key, v) < 0 ? error_nomem(err) : 0;
 }
 
-/* The text of @key in "key=value,key=value"; "true" if it is not there. */
+/* The text of @key in "key=value,key=value"; "true" if @key is missing. */
 static void old_value(const char *old, const char *key, char *ret, size_t cap)
 {
 	size_t len = strlen(key);
@@ -110,7 +110,7 @@ static int pause_clients(json_t *labels, json_t *annotations,
 		if (strcmp(v, "true") != 0)
 			buf_printf(&old, "%s%s=%s", old.len ? "," : "", clients[i], v);
 	}
-	/* Without room the value is "true" afterwards, as with NVIDIA's manager. */
+	/* If the annotation becomes too long, the value becomes "true" afterwards, as with NVIDIA's manager. */
 	if (buf_ok(&old) && is_mig_node_label_changed(buf_str(&old), now->old_paused))
 		return set_mig_node_label(annotations, MIG_PAUSED_OLD, buf_str(&old), err);
 	return 0;
@@ -138,8 +138,8 @@ static int fill_mig_node_labels_patch(json_t *labels, json_t *annotations,
 	struct error *err)
 {
 	/*
-	 * Together, for @now may be behind what the Node says: else a state stands there for a moment
-	 * with the reason of another.
+	 * State and reason go together, because @now may be older than the Node. Otherwise the Node would show a
+	 * state with another state's reason for a moment.
 	 */
 	if (is_mig_node_label_changed(desired->state,
 		    get_mig_label(now->labels, MIG_STATE_LABEL)) ||

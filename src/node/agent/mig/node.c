@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Our own change comes back through the watch after a moment: until then the Node looks as before. */
+/* The agent's own change returns through the watch after a moment. Until then the Node looks as before. */
 #define ECHO_NS (2 * NS_PER_SEC)
 
 /* --- state, reason, clients --- */
@@ -87,14 +87,17 @@ static void on_mig_node_labels_reply(struct api_task *t, const struct api_reply 
 			task_complain(t);
 		return;
 	}
-	/* The watch will say so; if somebody was faster than we, this look sees it. */
+	/*
+	 * The watch will confirm the patch. If another writer was faster, the check after this wait finds the
+	 * difference.
+	 */
 	task_wait(t, m->labels_sent == m->labels_generation ? ECHO_NS : 0);
 }
 
 static void request_mig_node_labels(struct mig *m)
 {
 	m->labels_generation++;
-	/* Not task_poke(), which waits for the echo of the last. */
+	/* Not task_poke(), which would wait for the echo of the last patch. */
 	if (m->labels_task.call)
 		m->labels_task.poked = true;
 	else if (m->labels_task.api)
@@ -106,7 +109,7 @@ static const char *copy_mig_label_text(char *to, size_t cap, const char *text)
 	if (!text)
 		return NULL;
 	(void)snprintf(to, cap, "%s", text);
-	utf8_make_valid(to); /* else no JSON could have it, and the clients would stay paused */
+	utf8_make_valid(to); /* otherwise JSON cannot have it, and clients stay paused */
 	return to;
 }
 
@@ -193,7 +196,7 @@ static void save_mig_validators(struct mig *m, const json_t *items)
 		buf_puts(&path, "/pods/");
 		api_escape(&path, name);
 		if (!buf_ok(&path) || strv_add(&m->pods, buf_str(&path), NULL) < 0)
-			return; /* the others then do not run again: no harm */
+			return; /* the other validators do not run again: no harm */
 	}
 }
 

@@ -3,11 +3,11 @@
 
 #include "lib/base/time.h"
 
-/* An allocation that is under way when devices are withdrawn ends in this time. */
+/* An allocation in progress at the withdrawal ends within this time. */
 #define WITHDRAW_MS 200
 #define MPS_QUIT_NS (30 * NS_PER_SEC) /* a daemon that does not quit is killed after 10 s */
 #define RELEASE_NS  (10 * NS_PER_SEC)
-#define REGISTER_NS (60 * NS_PER_SEC) /* for the new devices to be registered */
+#define REGISTER_NS (60 * NS_PER_SEC) /* for the registration of the new devices */
 #define REBOOT_NS   (600 * NS_PER_SEC)
 
 const struct mig_phase_row mig_phases[MIG_PHASES] = {

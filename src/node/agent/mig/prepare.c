@@ -36,7 +36,7 @@ static void enter_mig_prepare(struct mig *m)
 		m->removes_devices && !m->paused && has_clients(m) ? MIG_PAUSE : MIG_WITHDRAW);
 }
 
-/* Somebody has what would go; false: nobody, or nobody can say. */
+/* True: a pod has a device that would go, or the kubelet does not answer. False: no pod has one. */
 static bool is_masked_device_held(const struct mig *m, const struct pod_devices *list,
 	const struct error *err, struct error *why)
 {
@@ -53,7 +53,7 @@ static bool is_masked_device_held(const struct mig *m, const struct pod_devices 
 	return why->code != ERR_NONE;
 }
 
-/* Asked before anything is touched, so that trying again while a pod runs disturbs nobody. */
+/* The agent asks before it changes anything, so that a retry while a pod runs disturbs no process. */
 static void on_mig_plan_holders(void *arg, const struct pod_devices *list,
 	const struct error *err)
 {
@@ -77,7 +77,10 @@ static void on_mig_plan_ended(void *arg, const struct child_end *e)
 
 	m->child = NULL;
 	if (!mig_tool_ended_well(m, e, &in_use, &err)) {
-		/* Perhaps it is a client that uses it: they are paused once, and then it is seen. */
+		/*
+		 * A client may be the process that uses the GPU. So the agent pauses clients once and plans
+		 * again.
+		 */
 		if (in_use && !m->paused && !m->paused_in_vain && has_clients(m)) {
 			mig_enter_phase(m, MIG_PAUSE);
 			return;
@@ -106,7 +109,7 @@ static void on_mig_plan_ended(void *arg, const struct child_end *e)
 
 static const struct child_ops plan_ops = { .line = mig_tool_line, .ended = on_mig_plan_ended };
 
-/* Which servers are idle is asked first; a daemon that does not say so is in use. */
+/* First asks the MPS daemons which servers are idle. A daemon that does not answer counts as in use. */
 void mig_plan_tick(struct mig *m)
 {
 	if (!m->c.ops->mps_has_answered(m->c.arg, m->phase_since_ns) &&
@@ -144,7 +147,7 @@ static void on_pods(void *arg, const struct api_reply *reply, const struct error
 		mig_node_clients(m, MIG_CLIENTS_PAUSE);
 		return;
 	}
-	/* The Node may have been made anew since: then nobody is paused yet. */
+	/* The Node may have been recreated since. Then no client is paused yet. */
 	if (!mig_node_is_in_sync(m))
 		return;
 	if (mig_clients_wait(node_object_labels(m->c.link->node), items, m->awaited_pod,
@@ -152,7 +155,7 @@ static void on_pods(void *arg, const struct api_reply *reply, const struct error
 		return;
 	m->paused = true;
 	log_info("GPU clients are paused");
-	/* What was refused as in use is asked anew; else the plan stands. */
+	/* If the plan was refused because of a process in use, plan again. Otherwise the plan stays valid. */
 	mig_enter_phase(m,
 		mig_report_changes(&m->report) && m->report.ok ? MIG_WITHDRAW : MIG_PLAN);
 }
@@ -194,7 +197,7 @@ void mig_pause_enter(struct mig *m)
 	mig_pause_tick(m);
 }
 
-/* --- WITHDRAW: nobody gets what goes, its MPS daemons quit, and who has it? --- */
+/* --- WITHDRAW: no new pod gets a device that goes, its MPS daemons quit; which pod has one? --- */
 
 static void on_mig_withdraw_pod_devices(void *arg, const struct pod_devices *list,
 	const struct error *err)
@@ -251,7 +254,7 @@ void mig_withdraw_enter(struct mig *m)
 		mig_withdraw_tick(m);
 }
 
-/* --- HOST: services, and what the next boot is to know --- */
+/* --- HOST: services, and the layout for the next boot --- */
 
 static void on_stopped(void *arg, const struct error *err)
 {

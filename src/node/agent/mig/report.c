@@ -16,7 +16,7 @@ static int set_mig_report_error(struct error *err, const char *event, const char
 		"gpuslice mig: the line of event '%.20s' has no usable '%s'", event, key);
 }
 
-/* Cut to @cap; what is no text is "". */
+/* Cut to @cap bytes. A value that is no text becomes "". */
 static void copy_mig_report_text(char *to, size_t cap, const json_t *text)
 {
 	const char *s = json_string_value(text);
@@ -84,7 +84,7 @@ static int read_stay(struct mig_report_gpu *g, const json_t *list, struct error 
 	return 0;
 }
 
-/* A GPU that tells its profiles only while MIG is on is planned once more, after that step. */
+/* A GPU that reports its profiles only with MIG on is planned once more, after that step. */
 static struct mig_report_gpu *planned_gpu(struct mig_report *r, const char *uuid,
 	struct error *err)
 {
@@ -157,10 +157,7 @@ static int on_note(struct mig_report *r, const json_t *o, struct error *err)
 	return 0;
 }
 
-/*
- * Of a GPU that could not be planned there is only this; of one that does not even tell its UUID,
- * with "" for it.
- */
+/* A GPU that could not be planned has only this event. A GPU that cannot even report its UUID has "" for it. */
 static int on_mig_report_gpu(struct mig_report *r, const json_t *o, struct error *err)
 {
 	const char *uuid = json_string_value(json_object_get(o, "uuid"));

@@ -2,10 +2,10 @@
 #pragma once
 
 /*
- * What `gpuslice mig apply -o json` says, line by line: which GPUs the config is about and what of
- * them stays, what is being done, and how it ended. Lines of an event that is not known here are
- * skipped, so that the tool may say more; a line that is no object, or has a known event with other
- * types, is an error: then it is not our tool.
+ * What `gpuslice mig apply -o json` prints, line by line: which GPUs the config is about and what of them stays,
+ * the present step, and how the run ended. Lines of unknown events are skipped, so that a later tool may print
+ * more. A line that is no object, or a known event with other types, is an error: the program is then not the
+ * expected tool.
  * Thread: any (pure).
  */
 #include "model/gpu/gpu.h"
@@ -22,21 +22,21 @@ enum mig_mode_change { MIG_MODE_UNCHANGED, MIG_MODE_ON, MIG_MODE_OFF };
 struct mig_report_gpu {
 	uint32_t index; /* NVML's */
 	char uuid[GPU_UUID_MAX];
-	uint32_t steps; /* of the last plan; 0: it is as wanted */
+	uint32_t steps; /* of the last plan; 0: as desired */
 	enum mig_mode_change mode;
 	uint32_t n_remaining;
 	struct {
 		uint32_t gi, ci;
 	} remaining[MIG_REMAINING_MAX];
-	char result[16]; /* "" before it is known; "changed" */
+	char result[16]; /* "" until it is known; "changed" */
 	char reason[MIG_TEXT_MAX];
 };
 
 struct mig_report {
 	uint32_t n, lines;
-	struct mig_report_gpu *gpus;     /* in the order they were planned */
+	struct mig_report_gpu *gpus;     /* in the order of the plan */
 	char current_step[MIG_TEXT_MAX]; /* the last step or hook that began; "" */
-	char note[MIG_TEXT_MAX];         /* of the last line, if that was one; "" */
+	char note[MIG_TEXT_MAX];         /* of the last line, if that was a note; "" */
 	bool stepped;                    /* a step has begun */
 	bool ended, ok;
 	char code[32]; /* error_class name, "reset-required" or "" */
@@ -47,10 +47,10 @@ struct mig_report {
 /* Takes one line, without its end. */
 int mig_report_line(struct mig_report *r, const char *line, size_t len,
 	struct error *err) MUST_USE;
-void mig_report_fini(struct mig_report *r); /* and ready for the next run */
+void mig_report_fini(struct mig_report *r); /* empty again, for the next run */
 
 /* Whether the config is about this GPU. */
 bool mig_report_has(const struct mig_report *r, const char *uuid);
 
-/* Whether some GPU is to be changed. */
+/* Whether any GPU has steps. */
 bool mig_report_changes(const struct mig_report *r);

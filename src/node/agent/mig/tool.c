@@ -7,7 +7,7 @@
 #include <string.h>
 
 #define TOOL_ARGS_MAX 32
-#define IGNORED_MAX   1024 /* of the tool */
+#define IGNORED_MAX   1024 /* the tool's limit */
 
 /* --- the tool --- */
 
@@ -26,7 +26,7 @@ int mig_tool_line(void *arg, const char *line, size_t len, struct error *err)
 	return 0;
 }
 
-/* A run that did not say how it ended. */
+/* For a run that did not report how it ended. */
 static void set_mig_tool_error(const struct mig *m, const struct child_end *e,
 	struct error *err)
 {
@@ -54,7 +54,6 @@ static enum error_code parse_mig_error_code(const char *name)
 	return ERR_INTERNAL;
 }
 
-/* False: it did not end as it should, or says no; then *err and *in_use. */
 bool mig_tool_ended_well(const struct mig *m, const struct child_end *e, bool *in_use,
 	struct error *err)
 {
@@ -67,7 +66,7 @@ bool mig_tool_ended_well(const struct mig *m, const struct child_end *e, bool *i
 		return true;
 	(void)error_set(err, parse_mig_error_code(m->report.code), "%s",
 		*m->report.reason ? m->report.reason : "gpuslice mig gives no reason");
-	/* In use, or another editor is at work: asking again soon costs nobody anything. */
+	/* The GPUs are in use, or another editor is at work. A retry soon disturbs no process. */
 	*in_use = err->code == ERR_UNAVAILABLE || err->code == ERR_EXISTS;
 	return false;
 }
@@ -122,7 +121,7 @@ void mig_tool_run(struct mig *m, bool dry_run, const struct child_ops *ops)
 		add_mig_tool_arg(&args, "--dry-run", NULL);
 	if (o->force)
 		add_mig_tool_arg(&args, "--force", NULL);
-	/* The daemons quit before anything is changed; then nothing is left to be ignored. */
+	/* The MPS daemons quit before APPLY, so only the dry run has servers to ignore. */
 	add_idle_servers(m, &args, dry_run, &servers);
 	mig_report_fini(&m->report);
 	what.input = text ? buf_str(&m->text) : NULL;

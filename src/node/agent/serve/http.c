@@ -12,7 +12,7 @@
 
 static void reply_http_healthz(struct agent *a, struct http_exchange *x)
 {
-	/* That this runs is the answer: the loop turns. */
+	/* The loop runs this function, which is the answer. */
 	(void)a;
 	http_reply(x, 200, "text/plain", "ok\n", 3);
 }
@@ -75,7 +75,7 @@ static void reply_not_found(struct http_exchange *x, const char *text)
 	http_reply_error(x, &err);
 }
 
-/* What is served at --metrics-listen too, for tools on this node. */
+/* The same data as at --metrics-listen, for tools on this node. */
 static void get_view(struct agent *a, struct http_exchange *x, enum view_part part)
 {
 	CLEANUP(view_unrefp) struct view *v = agent_view(a);
@@ -148,7 +148,7 @@ static void serve_socket(struct agent *a)
 	report_component(&a->reporter, COMPONENT_STATUS_SOCKET, &err);
 }
 
-/* The run directory may have been emptied. */
+/* The operator may have emptied the run directory. */
 static bool has_socket_vanished(const struct agent *a)
 {
 	char path[PATH_MAX];
@@ -158,8 +158,8 @@ static bool has_socket_vanished(const struct agent *a)
 }
 
 /*
- * Over TCP. Neither names nor errors of this node are in an answer: any pod of the cluster may ask, and there is no
- * token. --metrics-listen has the rest, with its token, in a process of its own.
+ * Over TCP. No answer has names or errors of this node: any pod of the cluster may ask, and there is no token.
+ * --metrics-listen serves the rest, with its token, in a process of its own.
  */
 static struct health_response answer_probe(void *arg, const char *path)
 {

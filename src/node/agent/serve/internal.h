@@ -9,11 +9,11 @@
 
 #include <pthread.h>
 
-/* A text that was made of a view; the web thread's alone. */
+/* A text rendered from a view. Thread: web only. */
 struct serve_text {
-	unsigned refs;     /* the cache, and each reply that is under way */
+	unsigned refs;     /* the cache, and each reply in progress */
 	uint64_t seq;      /* of the view */
-	uint64_t counters; /* and of the counters */
+	uint64_t counters; /* of the counters */
 	char *data;
 	size_t len;
 };
@@ -27,16 +27,16 @@ struct serve {
 	struct web *web;
 	struct metrics_xids *xids;
 	struct metrics_clocks *clocks;
-	struct web_config web_config; /* as it was when .web was started */
-	/* Why .web cannot be started; once it is, why the web config file would give something else now. */
+	struct web_config web_config; /* as at the start of .web */
+	/* Why .web cannot start. After the start: why the web config file is invalid or has changed. */
 	struct error web_error;
-	struct error file_error; /* why the counters of the file could not be read */
-	struct error
-		other_error; /* why those of serve_counters() are not in force; before the file's */
-	bool from_other;     /* the counters are not the file's: serve_counters() */
-	bool file_needed; /* .. any more, and the file could not be read yet */
+	struct error file_error; /* why the counters file could not be read */
+	/* why the counters of serve_counters() are not in force; reported before .file_error */
+	struct error other_error;
+	bool from_other;  /* the counters in force are those of serve_counters() */
+	bool file_needed; /* the file's counters are due and not read yet */
 
-	pthread_mutex_t lock; /* of what follows; held for a rendering by the web thread */
+	pthread_mutex_t lock; /* of what follows; the web thread holds it to render */
 	struct view *view;
 	struct metrics_counters *counters;
 	uint64_t counters_seq;
@@ -47,6 +47,6 @@ struct serve {
 extern const struct web_route serve_routes[];
 extern const size_t serve_n_routes;
 
-/* text.c: a reference to the text of the last view; NULL: there is none yet (*ret_status says why). */
+/* text.c: a reference to the text of the last view. NULL: none, and *ret_status has the reason. */
 struct serve_text *serve_text(struct serve *s, size_t kind, enum web_status *ret_status);
 void serve_text_unref(void *text);

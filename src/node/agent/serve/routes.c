@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Answers with the text of this kind, which stays until the reply has gone out. */
+/* Answers with the text of this kind. The reply keeps a reference until it has gone out. */
 static enum web_status reply_text(struct serve *s, size_t kind, const char *type,
 	struct web_reply *reply)
 {
@@ -65,7 +65,7 @@ static enum web_status get_page(void *arg, const struct web_request *req,
 	return WEB_OK;
 }
 
-/* dcgm-exporter's word; that this thread answers says that the program runs. */
+/* dcgm-exporter's path. The web thread answers, which proves that the program runs. */
 static enum web_status get_health(void *arg, const struct web_request *req,
 	struct web_reply *reply)
 {
@@ -74,10 +74,10 @@ static enum web_status get_health(void *arg, const struct web_request *req,
 	return web_reply_copy(reply, WEB_OK, NULL, "OK", 2);
 }
 
-/* How many intervals old a view may be before it counts as stale; a second more for slow ones. */
+/* A view older than this many intervals and ten seconds is stale. */
 #define STALE_INTERVALS 3
 
-/* The loop turns, as it makes views. */
+/* The loop makes the views, so a new view proves that the loop runs. */
 static enum web_status serve_healthz(void *arg, const struct web_request *req,
 	struct web_reply *reply)
 {

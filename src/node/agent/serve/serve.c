@@ -73,7 +73,10 @@ static void on_notice(void *arg, const struct error *err)
 	log_warn("web server", LOG_STR("reason", err->msg));
 }
 
-/* Without it nothing is served: it may be what the operator protects the page with. Yours: web_config_fini(). */
+/*
+ * An invalid file is an error, and nothing is served: the operator may protect the page with the file. Caller's:
+ * web_config_fini().
+ */
 static int read_web_config(const struct serve *s, struct web_config *ret, struct error *err)
 {
 	const char *path = s->options.web_config_file;
@@ -107,7 +110,7 @@ static int start_web(struct serve *s, const struct web_ops *ops, struct error *e
 	return web_start(&s->web, &web, ops, s, err);
 }
 
-/* Logs @why, unless it is what was logged last. */
+/* Logs @why, unless the last logged reason is the same. */
 static void set_web_error(struct serve *s, const struct error *why)
 {
 	if (why->code != ERR_NONE && strcmp(s->web_error.msg, why->msg) != 0)
@@ -115,7 +118,7 @@ static void set_web_error(struct serve *s, const struct error *why)
 	s->web_error = *why;
 }
 
-/* The server keeps the files that the web config file named when it was started. */
+/* The server keeps the files that the web config file named at the start. */
 static void check_web_config(struct serve *s)
 {
 	CLEANUP(web_config_fini) struct web_config now = { .cert_file = NULL };
@@ -131,7 +134,7 @@ static void check_web_config(struct serve *s)
 	set_web_error(s, &why);
 }
 
-/* Of web_stop(), or later of a web thread that it left behind. */
+/* web_stop() calls this, or later a web thread that web_stop() left behind. */
 static void on_released(void *arg)
 {
 	free_serve_state(arg);
@@ -184,7 +187,7 @@ bool serve_counters_down(const struct serve *s, struct error *ret_why)
 	return ret_why->code != ERR_NONE;
 }
 
-/* Only for who asks: what is kept for a window of hours is not little. */
+/* Updates the clocks only for counters that need them: values for a window of hours take much memory. */
 static void update_serve_clocks(struct serve *s, const struct view *v)
 {
 	if (serve_has_source(s, METRICS_FROM_CLOCKS) ||
@@ -223,7 +226,7 @@ static void log_counters_warnings(const struct strv *warnings)
 		log_warn("metrics", LOG_STR("reason", warnings->v[i]));
 }
 
-/* Logged once for each message. */
+/* Logs each message once. */
 static void log_counters_refused(struct error *last, const struct error *err)
 {
 	if (strcmp(last->msg, err->msg) != 0)
@@ -263,7 +266,7 @@ static void read_counters_file(struct serve *s)
 	replace_counters(s, new, &warnings, s->options.metrics.collectors);
 }
 
-/* This thread alone changes .counters, so it may look without the lock. */
+/* Only the loop changes .counters, so the loop may read it without the lock. */
 static bool file_is_news(const struct serve *s)
 {
 	return s->file_error.code != ERR_NONE || metrics_counters_changed(s->counters);
@@ -324,7 +327,7 @@ struct serve *serve_free(struct serve *s)
 {
 	if (!s)
 		return NULL;
-	/* Its thread may be held up within a route: on_released() frees @s when it is done. */
+	/* The web thread may be blocked within a route. on_released() frees @s when that route has ended. */
 	if (s->web)
 		(void)web_stop(s->web);
 	else

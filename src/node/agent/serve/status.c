@@ -105,7 +105,7 @@ static json_t *labels_status(const struct agent *a)
 	return o;
 }
 
-/* "none": the Node has no such taint; "waiting": it has, and not all is registered yet. */
+/* "none": the Node has no such taint. "waiting": it has, and not everything is registered yet. */
 static json_t *taint_status(const struct cluster_client *c)
 {
 	json_t *o = json_object();
@@ -183,7 +183,7 @@ static json_t *nvml_status(const struct agent *a)
 	return o;
 }
 
-/* Of each health signal its value, null where it is not known. */
+/* The value of each health signal; null: not known. */
 static json_t *signals_status(const struct gpu *g)
 {
 	json_t *o = json_object();
@@ -198,19 +198,19 @@ static json_t *signals_status(const struct gpu *g)
 	return o;
 }
 
-/* 0 is how an inventory says that NVML could not tell. */
-/* What NVML could not say is "". */
+/* "" in an inventory: NVML could not report the text. */
 static json_t *format_status_text(const char *text)
 {
 	return *text ? json_any_text(text) : json_null();
 }
 
+/* 0 in an inventory: NVML could not report the value. */
 static json_t *bytes_or_null(uint64_t bytes)
 {
 	return bytes ? json_integer((json_int_t)bytes) : json_null();
 }
 
-/* One that is gone has given its index back: NVML may have given it to another. */
+/* A GPU that is gone has lost its index: NVML may have given the index to another GPU. */
 static json_t *index_status(const struct gpu *g)
 {
 	return g->fault == GPU_FAULT_GONE ? json_null() : json_integer(g->index);
@@ -259,7 +259,7 @@ static json_t *gpu_status(const struct node_gpu *g)
 	return o;
 }
 
-/* Order of the index of holders: by resource, then id. */
+/* Order of the index of holders: by resource, then ID. */
 static int compare_holders(const void *a, const void *b)
 {
 	const struct pod_device *const *x = a, *const *y = b;
@@ -337,7 +337,7 @@ static json_t *format_replica_status(const struct agent *a, const struct resourc
 	return o;
 }
 
-/* The pods that hold a physical device, replicas of it too, by any resource. */
+/* The pods that have a physical device or one of its replicas, through any resource. */
 static json_t *holders_status(const struct pod_devices *list, const char *uuid)
 {
 	size_t len = strlen(uuid);
@@ -350,8 +350,7 @@ static json_t *holders_status(const struct pod_devices *list, const char *uuid)
 	return all;
 }
 
-/* Why the device @uuid is listed and cannot be had, whatever its health; "": it is not so. */
-/* --- what a device is cut into --- */
+/* --- the profiles of a device --- */
 
 static json_t *profile_status(const struct resource *r, uint32_t first, uint32_t n,
 	uint32_t used, const struct inventory *inv, const struct holder_index *holders)
@@ -378,7 +377,7 @@ static json_t *profile_status(const struct resource *r, uint32_t first, uint32_t
 	return o;
 }
 
-/* Of the GPU or MIG device @uuid; by that, since positions in the offer may be others. */
+/* Of the GPU or MIG device @uuid. The UUID identifies it, because its position in the offer may differ. */
 static json_t *profiles_status(const struct agent *a, const char *uuid,
 	const struct holder_index *holders)
 {
@@ -410,7 +409,7 @@ static json_t *mig_device_status(const struct agent *a, const struct gpu_mig *m,
 	const struct holder_index *index)
 {
 	const struct node_gpu *g = &a->facts.node.gpus[m->gpu];
-	/* It is never better than its GPU. */
+	/* A MIG device is never healthier than its GPU. */
 	const struct health *shown = health_ok(&g->health) ? h : &g->health;
 	json_t *o = json_object();
 
@@ -488,8 +487,10 @@ static json_t *resources_status(const struct agent *a, const struct pod_devices 
 	struct holder_index index = index_holders(pod_devices);
 	json_t *list = json_array();
 
-	/* While the last decision could not be made, positions of the offer and of the node may
-	 * differ; decide() keeps that state short and says why. */
+	/*
+	 * After a failed decision, positions in the offer and in the node may differ. update_offer() logs the
+	 * reason, and each reconcile retries.
+	 */
 	for (uint32_t i = 0; a->facts.offered.offer && a->facts.offer_error.code == ERR_NONE &&
 			     i < a->facts.offered.offer->n;
 		i++)
@@ -499,10 +500,12 @@ static json_t *resources_status(const struct agent *a, const struct pod_devices 
 	return list;
 }
 
-/* --- what pods hold of this node's GPUs from before the offer of now --- */
+/* --- what pods have of this node's GPUs from before the present offer --- */
 
-/* Whether @id is a GPU of this node, or a MIG device: those that are gone are of none any more, and
- * no other plugin calls a device so. *ret: the GPU; NULL: not known. */
+/*
+ * Whether @id is a GPU or MIG device of this node. A MIG device that is gone has no GPU any more, but no other
+ * plugin uses such IDs. *ret: the GPU; NULL: not known.
+ */
 static bool is_node_device_id(const struct inventory *inv, const char *id,
 	const struct gpu **ret)
 {

@@ -40,7 +40,7 @@ static int render_serve_text(struct serve *s, size_t kind, const struct view *v,
 	return t->data ? 0 : -1;
 }
 
-/* Makes the text of this kind anew, in place of the one of an earlier view. */
+/* Renders the text of this kind, in place of the text of an earlier view. */
 static struct serve_text *replace_serve_text(struct serve *s, size_t kind)
 {
 	struct serve_text *t = calloc(1, sizeof(*t));

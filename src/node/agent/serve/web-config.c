@@ -13,9 +13,9 @@ enum what {
 	SECTION,
 	CERT,
 	KEY,
-	TAKEN,   /* whatever it says, it is so, or makes no difference */
-	ONLY,    /* these words, with blanks between; or nothing */
-	REFUSED, /* but if it says nothing */
+	TAKEN,   /* any value: the server does so, or the value has no effect */
+	ONLY,    /* one of these words, separated by blanks; or nothing */
+	REFUSED, /* unless the value is empty */
 };
 
 #define USE_TOKEN "use --metrics-token-file, and 'authorization' with it in the scrape config"
@@ -48,7 +48,7 @@ static const struct web_config_row {
 	{ "tls_server_config", "key", REFUSED, "use key_file" },
 	{ "tls_server_config", "key_file", KEY, NULL },
 	{ "tls_server_config", "max_version", ONLY, "TLS13" },
-	/* We have TLS 1.2 at least, whatever is asked for below that. */
+	/* The server requires TLS 1.2 at least, also if the file asks for less. */
 	{ "tls_server_config", "min_version", ONLY, "TLS12 TLS11 TLS10" },
 	{ "tls_server_config", "prefer_server_cipher_suites", TAKEN, NULL },
 };
@@ -86,7 +86,7 @@ static bool has_word(const char *words, const char *word)
 	return false;
 }
 
-/* Relative to the file, as exporter-toolkit has it. */
+/* Relative to the file's directory, as in exporter-toolkit. */
 static int parse_web_config_path(const struct web_config_reading *r, const struct yaml_node *n,
 	const char *key, char **ret)
 {

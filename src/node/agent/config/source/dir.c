@@ -13,28 +13,30 @@
 #include <sys/stat.h>
 
 /*
- * A directory of configs. The kubelet swaps the link "..data" in it, which inotify shows as a
- * rename here; a person edits the files themselves. Links that lead elsewhere, and a directory that
- * was replaced or is not there yet, are found by a slow look.
+ * A directory of configs. The kubelet swaps the link "..data" in it, which inotify reports as a rename here. A
+ * person edits the files themselves. A slow poll finds changes behind links that lead elsewhere, and a directory
+ * that was replaced or does not exist yet.
  */
 
-#define SETTLE_MS 20 /* the kubelet makes several events of one change */
-/* A file that is written in place is read when this long nothing more came: the first half of a
- * config may be a good one, and take slices away. */
+#define SETTLE_MS 20 /* the kubelet causes several events with one change */
+/*
+ * After a write in place, the agent reads the file when no event came for this long. The first half of a config
+ * may be valid, and remove replicas.
+ */
 #define WRITTEN_MS 200
-/* Who never stops writing is read all the same: so long after the first event, at most. */
+/* A file that is written without end is still read, at the latest this long after the first event. */
 #define SETTLED_MS 2000
 #define POLL_MS    10000
-#define MISSING_MS 1000 /* the same while there is nothing to watch */
+#define MISSING_MS 1000 /* the same while there is no directory to watch */
 
 struct dir_source {
 	struct config_source source;
-	char *path, *self; /* the second ends in "/." */
+	char *path, *self; /* .self ends in "/." */
 	uv_fs_event_t event;
 	uv_timer_t settle, poll;
 	bool watching;
-	uint64_t unsettled_ms; /* since then (the loop's clock), while .settle runs */
-	struct file_id id;     /* of the directory that is watched */
+	uint64_t unsettled_ms; /* since when .settle runs (the loop's clock) */
+	struct file_id id;     /* of the watched directory */
 	int closing;
 };
 
@@ -105,7 +107,7 @@ static void on_config_dir_settled(uv_timer_t *t)
 	config_source_changed(t->data);
 }
 
-/* Not before @ms from now have passed. */
+/* Reports the change no earlier than in @ms, but at the latest SETTLED_MS after the first event. */
 static void arm_config_dir_settle(struct dir_source *d, uint64_t ms)
 {
 	bool active = uv_is_active((uv_handle_t *)&d->settle);
@@ -123,7 +125,7 @@ static void on_config_dir_event(uv_fs_event_t *h, const char *name, int events, 
 {
 	bool written = name && (events & UV_CHANGE) && config_entry_name_ok(name);
 
-	(void)status; /* the poll watches anew what has gone */
+	(void)status; /* the poll watches a vanished directory again */
 	arm_config_dir_settle(h->data, written ? WRITTEN_MS : SETTLE_MS);
 }
 
@@ -148,7 +150,7 @@ static void check_config_dir(struct config_source *s)
 	config_source_changed(s);
 }
 
-/* What the poll finds may be half written as well. */
+/* A change that the poll finds may be half written, too. */
 static void on_config_dir_poll(uv_timer_t *t)
 {
 	restart_config_dir_watch(t->data);
@@ -200,7 +202,7 @@ int config_source_dir(struct config_source **ret, uv_loop_t *loop, const char *p
 		return -1;
 	}
 	d->self = strdup(self);
-	self[strlen(self) - 2] = '\0'; /* without a slash that came along */
+	self[strlen(self) - 2] = '\0'; /* without a trailing slash of @path */
 	d->path = strdup(self);
 	if (config_source_init(&d->source, &dir_kind, ops, arg, self, err) < 0) {
 		dir_release(d);

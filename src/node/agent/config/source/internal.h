@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* What the kinds of sources share: each embeds a struct config_source as its first member. */
+/* What the kinds of sources share. Each kind embeds a struct config_source as its first member. */
 #include "node/agent/config/source/source.h"
 
 struct config_source_kind {
@@ -18,10 +18,10 @@ struct config_source {
 	const struct config_source_kind *kind;
 	const struct config_source_ops *ops;
 	void *arg;
-	char *text; /* for people */
+	char *text; /* name for messages */
 };
 
-/* Fills @s; on an error nothing is to be undone. */
+/* Fills @s. After an error there is nothing to undo. */
 int config_source_init(struct config_source *s, const struct config_source_kind *kind,
 	const struct config_source_ops *ops, void *arg, const char *text,
 	struct error *err) MUST_USE;

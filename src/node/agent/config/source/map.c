@@ -7,13 +7,13 @@
 
 #include <string.h>
 
-/* A ConfigMap that the API server tells us about; what is known stays while the server is away. */
+/* A ConfigMap that the API server reports. The last known content stays while the server is unavailable. */
 struct map_source {
 	struct config_source source;
 	struct api_watch *watch;
 	enum { MAP_UNKNOWN, MAP_ABSENT, MAP_PRESENT } state;
-	json_t *data;       /* MAP_PRESENT: object of strings, or NULL: it has none */
-	struct error error; /* why the server is not in touch */
+	json_t *data;       /* MAP_PRESENT: object of strings; NULL: no data */
+	struct error error; /* why the server does not answer */
 };
 
 static int map_names(struct config_source *s, struct strv *names, struct error *err)
@@ -69,13 +69,13 @@ static void on_config_map_state(void *arg, const struct error *why)
 {
 	struct map_source *m = arg;
 
-	/* That the server is away is said for all who need it; a right is missing for this alone. */
+	/* Another part logs that the server is unavailable. A missing right concerns this ConfigMap alone. */
 	if (why && why->code == ERR_PERMISSION && strcmp(why->msg, m->error.msg) != 0)
 		log_warn("changes of the configs are not seen",
 			LOG_STR("source", m->source.text), LOG_STR("reason", why->msg));
 	error_clear(&m->error);
 	error_copy(&m->error, why);
-	/* When all is well again the object follows. */
+	/* When the server answers again, the object follows. */
 	if (why && m->state == MAP_UNKNOWN)
 		config_source_changed(&m->source);
 }

@@ -11,12 +11,14 @@
 #include <stdio.h>
 #include <string.h>
 
-#define SETTLE_MS 20 /* editors and the kubelet make several events of one change */
-/* A file that is written in place is read when this long nothing more came: the first half of a
- * config may be a good one, and take slices away. */
+#define SETTLE_MS 20 /* editors and the kubelet cause several events with one change */
+/*
+ * After a write in place, the agent reads the file when no event came for this long. The first half of a config
+ * may be valid, and remove replicas.
+ */
 #define WRITTEN_MS 200
 #define POLL_MS    10000
-#define MISSING_MS 1000 /* there is no directory to watch: it may come any moment */
+#define MISSING_MS 1000 /* no directory to watch: it may appear at any moment */
 
 enum { DIR_OF_NAME, DIR_OF_TARGET, N_DIRS };
 
@@ -29,16 +31,18 @@ struct config_watch {
 	struct error unreadable; /* last reason reported; ERR_NONE while readable */
 	uv_fs_event_t dirs[N_DIRS];
 	char watched[N_DIRS][PATH_MAX];  /* "": not watching */
-	struct file_id id[N_DIRS];       /* the directory that had this name then */
-	char file[N_DIRS][NAME_MAX + 1]; /* our file's name in it */
+	struct file_id id[N_DIRS];       /* of the directory that had this name then */
+	char file[N_DIRS][NAME_MAX + 1]; /* the config file's name in the directory */
 	uv_timer_t settle, poll;
 	int closing;
 };
 
 static void on_config_watch_event(uv_fs_event_t *h, const char *name, int events, int status);
 
-/* Watches @dir in the given slot, unless it does already; a watch stays with the directory that it
- * was made for, whatever has the name now. One that is away is tried again with each poll. */
+/*
+ * Watches @dir in the given slot, unless the slot watches this directory already. A watch stays with its
+ * directory, even if another directory has the name now. Each poll retries a directory that does not exist.
+ */
 static void watch_dir(struct config_watch *w, int slot, const char *dir)
 {
 	struct file_id id = { 0 };
@@ -146,7 +150,7 @@ static void on_config_watch_event(uv_fs_event_t *h, const char *name, int events
 	bool written = name && (events & UV_CHANGE) && !strcmp(name, w->file[slot]);
 	uint64_t wait_ms = written ? WRITTEN_MS : SETTLE_MS;
 
-	/* The directory itself may have gone: let the next look watch it anew. */
+	/* The directory itself may be gone. The next check watches it again. */
 	if (status < 0)
 		w->watched[slot][0] = '\0';
 	if (!uv_is_active((uv_handle_t *)&w->settle) ||
@@ -158,7 +162,10 @@ static void on_config_watch_poll(uv_timer_t *t)
 {
 	struct config_watch *w = t->data;
 
-	/* A replaced directory leaves a dead watch behind that says nothing: start over. */
+	/*
+	 * A replaced directory leaves a dead watch behind, which reports no events. So each poll restarts the
+	 * watches.
+	 */
 	for (int i = 0; i < N_DIRS; i++)
 		w->watched[i][0] = '\0';
 	config_watch_check(w, false);
@@ -190,7 +197,7 @@ int config_watch_start(struct config_watch **ret, uv_loop_t *loop, const char *p
 	(void)uv_timer_start(&w->poll, on_config_watch_poll, POLL_MS, POLL_MS);
 	watch_config_dirs(w);
 	*ret = w;
-	/* The file may have changed between the caller's reading and our watching. */
+	/* The file may have changed after the caller read it and before the watch began. */
 	(void)uv_timer_start(&w->settle, on_config_watch_settled, 0, 0);
 	return 0;
 }

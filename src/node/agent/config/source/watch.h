@@ -2,12 +2,12 @@
 #pragma once
 
 /*
- * Notices that the config file has other content, however that came about: edited, replaced,
- * a symlink changed (as the kubelet does for ConfigMap volumes), removed and put back.
+ * Notices that the config file has other content, for whatever reason: an edit, a replacement, a removal and
+ * return, or a changed symlink (as the kubelet does for ConfigMap volumes).
  *
- * inotify on the directory of the file and, where the file is a link, on the directory that it
- * leads to; a slow poll as a safety net for what inotify cannot see. Events only mean "look
- * again": content that is the same byte for byte is no change.
+ * inotify watches the directory of the file. If the file is a link, inotify also watches the directory that the
+ * link leads to. A slow poll finds what inotify cannot see. An event only makes the agent check again: content
+ * that is the same byte for byte is no change.
  * Thread: loop.
  */
 #include "lib/base/error.h"
@@ -18,7 +18,7 @@
 struct config_watch;
 
 struct config_watch_ops {
-	/* The file's text has changed, or why it cannot be read. */
+	/* The file's text has changed, or the reason why it cannot be read. */
 	void (*changed)(void *arg);
 };
 
@@ -27,10 +27,10 @@ int config_watch_start(struct config_watch **ret, uv_loop_t *loop, const char *p
 	const char *text, size_t len, const struct config_watch_ops *ops, void *arg,
 	struct error *err) MUST_USE;
 
-/* Look now; with @force also when the content is the same (SIGHUP). */
+/* Checks now. @force: reports also the same content (SIGHUP). */
 void config_watch_check(struct config_watch *w, bool force);
 
-/* The text as last reported, borrowed until the next look; < 0: why the file cannot be read. */
+/* The text as last reported, borrowed until the next check. < 0: why the file cannot be read. */
 int config_watch_text(const struct config_watch *w, const char **ret_text, size_t *ret_len,
 	struct error *err) MUST_USE;
 
