@@ -14,7 +14,7 @@
  */
 #define OPEN_LATER_NS (250 * NS_PER_MS)
 
-static void on_fight(void *arg, uint32_t rounds)
+static void on_label_conflict(void *arg, uint32_t rounds)
 {
 	report_event(((struct cluster_client *)arg)->c.reporter, EVENT_WARNING, "LabelConflict",
 		"somebody else keeps changing the labels that gpusliced writes (%u times); they "
@@ -232,7 +232,7 @@ static void on_api_open_timer(uv_timer_t *t)
 	struct error err = ERROR_INIT;
 
 	if (!find_api_server_again(c)) {
-		open_in(c, backoff_next(&c->look_again, 0, backoff_random()));
+		open_in(c, backoff_next(&c->check_again, 0, backoff_random()));
 		return;
 	}
 	if (api_new(&c->link.api, c->c.loop, &c->config, "gpusliced/" GPUSLICE_VERSION, &err) <
@@ -309,13 +309,13 @@ void cluster_init(struct cluster_client *c, const struct cluster_context *contex
 	c->condition.done = on_condition_done;
 	c->condition.arg = c;
 	label_writer_init(&c->labels, c->c.loop, p->labels);
-	c->labels.on_conflict = on_fight;
+	c->labels.on_conflict = on_label_conflict;
 	c->labels.arg = c;
 	c->labels.excluded_label = p->node_label;
 	c->labels.node_name = p->node_name;
 	c->labels.pod_name = p->pod_name;
 	c->labels.namespace_ = c->link.namespace_;
-	c->look_again = (struct backoff)BACKOFF_API;
+	c->check_again = (struct backoff)BACKOFF_API;
 	(void)snprintf(c->link.namespace_, sizeof(c->link.namespace_), "%s", p->namespace_);
 	if (find_api_server(c, &lasts, &err) == 0 && !*p->node_name)
 		(void)error_set(&err, ERR_INVALID,

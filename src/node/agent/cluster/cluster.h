@@ -62,9 +62,9 @@ struct cluster_labels {
 struct cluster_client {
 	struct cluster_context c;
 	struct api_link link;
-	struct api_config config;  /* .link.api takes it over when it opens */
-	struct backoff look_again; /* for .open */
-	uv_timer_t open;           /* finds the server, then opens .link.api */
+	struct api_config config;   /* .link.api takes it over when it opens */
+	struct backoff check_again; /* for .open */
+	uv_timer_t open;            /* finds the server, then opens .link.api */
 	struct event_sender events;
 	struct cluster_labels label_state;
 	struct label_writer labels;

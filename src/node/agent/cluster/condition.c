@@ -13,7 +13,7 @@
 /* The agent's own change returns through the watch after a moment. Until then the Node looks as before. */
 #define SETTLE_NS (2 * NS_PER_SEC)
 /* Changes by other writers that are further apart than this are no conflict. */
-#define PEACE_NS (600 * NS_PER_SEC)
+#define DRIFT_RESET_NS (600 * NS_PER_SEC)
 
 /* --- decisions --- */
 
@@ -153,7 +153,7 @@ static void on_condition_reply(struct api_task *t, const struct api_reply *reply
 		/*
 		 * If another agent changes the condition back, the same text is written after ever longer waits.
 		 */
-		if (now_ns - w->changed_ns > PEACE_NS)
+		if (now_ns - w->changed_ns > DRIFT_RESET_NS)
 			backoff_reset(&w->drift);
 		w->changed_ns = now_ns;
 		w->not_before_ns = now_ns + SETTLE_NS + backoff_next(&w->drift, 0, now_ns);

@@ -10,12 +10,12 @@
 /* The agent's own change returns through the watch after a moment. Until then the Node looks as before. */
 #define SETTLE_NS (2 * NS_PER_SEC)
 /* Changes by other writers that are further apart than this are no conflict. */
-#define PEACE_NS (600 * NS_PER_SEC)
+#define DRIFT_RESET_NS (600 * NS_PER_SEC)
 
 /* Another writer has changed what the agent had written. */
 static void count_drift(struct label_writer *w, uint64_t now)
 {
-	if (w->drift_ns != 0 && now - w->drift_ns > PEACE_NS)
+	if (w->drift_ns != 0 && now - w->drift_ns > DRIFT_RESET_NS)
 		backoff_reset(&w->drift);
 	w->drift_ns = now;
 	w->written = false;

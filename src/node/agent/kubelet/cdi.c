@@ -90,7 +90,7 @@ static void make_stamp(const struct agent_cdi *c, struct buf *b)
 }
 
 /* Copies @now to *last. True: @now differs. */
-static bool log_cdi_changes(struct buf *last, const struct buf *now)
+static bool update_cdi_stamp(struct buf *last, const struct buf *now)
 {
 	if (buf_ok(now) && buf_ok(last) && now->len == last->len &&
 		memcmp(buf_str(now), buf_str(last), now->len) == 0)
@@ -113,12 +113,12 @@ static bool is_due(struct agent *a)
 	bool due;
 
 	format_cdi_key(a, &key);
-	due = log_cdi_changes(&c->key, &key);
+	due = update_cdi_stamp(&c->key, &key);
 	if (!due && c->checked_ns && now - c->checked_ns < CDI_CHECK_NS)
 		return false;
 	c->checked_ns = now;
 	make_stamp(c, &stamp);
-	due |= log_cdi_changes(&c->stamp, &stamp);
+	due |= update_cdi_stamp(&c->stamp, &stamp);
 	due |= c->watched.n == 0 || now - c->searched_ns >= SEARCH_EVERY_NS ||
 	       c->error.code != ERR_NONE || c->other_error.code != ERR_NONE;
 	if (due)

@@ -135,7 +135,7 @@ struct mig {
 
 	enum mig_phase phase;
 	uv_timer_t timer; /* next tick of the phase; at rest, the next retry */
-	uint64_t phase_since_ns, next_ns;
+	uint64_t phase_since_ns;
 
 	/* What is desired now. */
 	enum mig_desired_source desired_source;

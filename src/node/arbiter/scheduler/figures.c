@@ -28,7 +28,7 @@ static void snapshot_charges(struct scheduler *t)
 	for (uint32_t i = 0; i < usage_accounts_touched(&t->accounts); i++) {
 		const struct usage_account *a = &t->accounts.accounts[i];
 		struct scheduler_gpu *g = atomic_load(&a->state) == USAGE_RECORD_USED
-						  ? turn_gpu_find(t, a->uuid)
+						  ? scheduler_gpu_find(t, a->uuid)
 						  : NULL;
 
 		if (g)

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-struct scheduler_gpu *turn_gpu_find(struct scheduler *t, const uint8_t *uuid)
+struct scheduler_gpu *scheduler_gpu_find(struct scheduler *t, const uint8_t *uuid)
 {
 	for (unsigned int i = 0; i < SCHED_GPUS_MAX; i++) {
 		if (t->gpus[i].users && !memcmp(t->gpus[i].uuid, uuid, SLICE_UUID_BYTES))
@@ -16,7 +16,7 @@ struct scheduler_gpu *turn_gpu_find(struct scheduler *t, const uint8_t *uuid)
 
 static bool is_in_use(void *arg, const uint8_t *uuid)
 {
-	return turn_gpu_find(arg, uuid) != NULL;
+	return scheduler_gpu_find(arg, uuid) != NULL;
 }
 
 static struct scheduler_gpu *find_unused(struct scheduler *t)
@@ -31,7 +31,7 @@ static struct scheduler_gpu *find_unused(struct scheduler *t)
 int scheduler_gpu_ref(struct scheduler *t, const uint8_t *uuid, const char *text,
 	struct error *err)
 {
-	struct scheduler_gpu *g = turn_gpu_find(t, uuid);
+	struct scheduler_gpu *g = scheduler_gpu_find(t, uuid);
 
 	if (g) {
 		g->users++;

@@ -200,7 +200,7 @@ void scheduler_unwatch_fd(int epoll, int fd);
 /* ---- gpus.c ----------------------------------------------------------------------------------- */
 
 /* NULL: no slice uses the GPU. */
-struct scheduler_gpu *turn_gpu_find(struct scheduler *t, const uint8_t *uuid);
+struct scheduler_gpu *scheduler_gpu_find(struct scheduler *t, const uint8_t *uuid);
 /* Takes, or releases, the number of a GPU for one slice. < 0: all numbers are in use. */
 int scheduler_gpu_ref(struct scheduler *t, const uint8_t *uuid, const char *text,
 	struct error *err) MUST_USE;

@@ -36,7 +36,7 @@ _Static_assert(USAGE_ACCOUNTS_MAX % ROOM_STEP == 0 && USAGE_CLIENTS_MAX % ROOM_S
 	"whole steps");
 
 static const size_t accounts_at = HEAD_BYTES,
-		    seats_at = HEAD_BYTES + USAGE_ACCOUNTS_MAX * sizeof(struct usage_account),
+		    clients_at = HEAD_BYTES + USAGE_ACCOUNTS_MAX * sizeof(struct usage_account),
 		    usage_accounts_bytes = HEAD_BYTES +
 					   USAGE_ACCOUNTS_MAX * sizeof(struct usage_account) +
 					   USAGE_CLIENTS_MAX * sizeof(struct usage_client);
@@ -82,7 +82,7 @@ static int map_file(struct usage_accounts *t, const char *path, const char *boot
 	}
 	t->gpus = t->head->gpus;
 	t->accounts = (struct usage_account *)(void *)(at + accounts_at);
-	t->clients = (struct usage_client *)(void *)(at + seats_at);
+	t->clients = (struct usage_client *)(void *)(at + clients_at);
 	return 0;
 }
 
@@ -208,6 +208,6 @@ bool usage_accounts_touch_account(struct usage_accounts *t)
 
 bool usage_accounts_touch_client(struct usage_accounts *t)
 {
-	return add_touched_record(t, &t->head->clients_touched, seats_at,
+	return add_touched_record(t, &t->head->clients_touched, clients_at,
 		sizeof(struct usage_client), usage_clients_touched(t));
 }

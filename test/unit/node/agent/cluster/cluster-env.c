@@ -122,7 +122,7 @@ void cluster_env_init(struct cluster_env *x)
 {
 	cluster_init(&x->c, &x->context);
 	x->inited = true;
-	x->c.look_again.min_ns = x->c.look_again.max_ns = NS_PER_MS;
+	x->c.check_again.min_ns = x->c.check_again.max_ns = NS_PER_MS;
 }
 
 void cluster_env_open(struct cluster_env *x, const char *object)

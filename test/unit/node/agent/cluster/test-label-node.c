@@ -18,7 +18,7 @@ struct fought {
 	uint32_t rounds;
 };
 
-static void on_fight(void *arg, uint32_t rounds)
+static void on_label_conflict(void *arg, uint32_t rounds)
 {
 	struct fought *f = arg;
 
@@ -232,7 +232,7 @@ static void label_writer_node__puts_right_ever_more_slowly(void **state)
 	struct label_writer w;
 
 	start_written(&w, n);
-	w.on_conflict = on_fight;
+	w.on_conflict = on_label_conflict;
 	w.arg = &f;
 	assert_int_equal(meddle(&w, n), 0); /* a person with kubectl */
 	for (unsigned i = 1; i < 8; i++) {
