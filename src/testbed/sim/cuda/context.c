@@ -7,7 +7,7 @@
 #include "testbed/sim/cuda/mps.h"
 #include "testbed/sim/cuda/stream/stream.h"
 
-/* Each thread's stack of contexts. One that was destroyed stays in it. */
+/* Each thread's stack of contexts. A destroyed context stays in it. */
 #define DEPTH 64
 
 struct context_stack_entry {
@@ -131,7 +131,10 @@ static struct sim_cuda_ctx *ctx_alloc(struct sim_cuda_device *d)
 	return c;
 }
 
-/* Frees all that belongs to it. Work that runs is not waited for. */
+/*
+ * Waits for the context's work, then frees all that belongs to the context. Waits twice, as other threads may
+ * submit while the lock is free. Does not wait if the context is broken.
+ */
 static void deactivate_context(struct sim_cuda_ctx *c)
 {
 	CUresult error;
@@ -316,7 +319,7 @@ EXPORT CUresult cuCtxCreate_v3(CUcontext *ret, CUexecAffinityParam *params, int 
 	unsigned int flags, CUdevice dev)
 {
 	if (params || n)
-		return CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY; /* without MPS */
+		return CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY; /* not simulated; real drivers: under MPS only */
 	return create_context(ret, flags, dev, 3020);
 }
 
@@ -337,7 +340,7 @@ static CUresult destroy_context(CUcontext h)
 	deactivate_context(c);
 	unlist_context(c);
 	obj_drop(c, OBJ_CONTEXT);
-	/* Of the calling thread's stack it leaves the top only. */
+	/* Removes the context from the calling thread's stack only if it is on top. */
 	if (stack.count && stack.rows[stack.count - 1].ctx == c)
 		stack.count--;
 	return CUDA_SUCCESS;
@@ -452,7 +455,7 @@ EXPORT CUresult cuCtxGetCurrent(CUcontext *ret)
 	return lib_leave(CUDA_SUCCESS);
 }
 
-/* What a context tells. NULL: the current one. */
+/* Queries of a context. NULL: the current one. */
 static CUresult enter_ctx_or_current(CUcontext h, bool args_ok, struct sim_cuda_ctx **ret)
 {
 	CUresult r = h ? cuda_lib_enter() : lib_enter_ctx(ret);

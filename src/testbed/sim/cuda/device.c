@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* What a device says of itself. */
+/* Properties of devices. */
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -41,9 +41,9 @@ static const int h100[] = {
 
 #define MPS_ENABLED 133
 
-/* What differs by compute capability: from NVIDIA's table of technical specifications. */
+/* Differences by compute capability, from NVIDIA's table of technical specifications. */
 static const struct {
-	unsigned cc; /* major * 10 + minor; the last row that is not above the device's */
+	unsigned cc; /* major * 10 + minor; the last row not above the device's counts */
 	int threads_sm, blocks_sm, shared_sm, shared_block, l2, double_ratio;
 	bool clusters, compression;
 } generations[] = {
@@ -67,7 +67,7 @@ static size_t find_cc_generation(const struct sim_keys *k)
 	return at;
 }
 
-/* An attribute that the product decides; false: as on the H100. */
+/* An attribute that differs by product. False: as on the H100. */
 static bool of_product(const struct sim_keys *k, unsigned attribute, int *ret)
 {
 	size_t g = find_cc_generation(k);
@@ -180,7 +180,7 @@ EXPORT CUresult cuDeviceGet(CUdevice *ret, int ordinal)
 	return lib_leave(CUDA_SUCCESS);
 }
 
-/* The device of a function with something to return. */
+/* Finds the device, for a function with a result argument. */
 static CUresult enter_device_query(CUdevice dev, bool args_ok, struct sim_cuda_device **d)
 {
 	CUresult r = lib_enter_device(dev, d);
@@ -327,7 +327,7 @@ EXPORT CUresult cuDeviceGetProperties(CUdevprop *ret, CUdevice dev)
 	return lib_leave(CUDA_SUCCESS);
 }
 
-/* Devices of one node reach each other. */
+/* Any two devices of a node have peer access. */
 EXPORT CUresult cuDeviceCanAccessPeer(int *ret, CUdevice a, CUdevice b)
 {
 	struct sim_cuda_device *d;
@@ -364,7 +364,7 @@ EXPORT CUresult cuDeviceGetExecAffinitySupport(int *ret, unsigned int type, CUde
 
 	if (r)
 		return r;
-	*ret = 0; /* with MPS only */
+	*ret = 0; /* not simulated; real drivers: under MPS only */
 	return lib_leave(CUDA_SUCCESS);
 }
 

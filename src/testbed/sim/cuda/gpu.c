@@ -6,7 +6,7 @@
 static struct sim_device client = SIM_DEVICE_INIT;
 static bool connected;
 
-/* A MIG device is the only one that a process has. */
+/* A process with a MIG device has no other device. */
 static CUresult request_sim_instance(void)
 {
 	const struct sim_cuda_device *d = &lib.devices[0];

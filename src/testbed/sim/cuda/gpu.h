@@ -2,14 +2,14 @@
 #pragma once
 
 /*
- * The connection to the device daemon (testbed/sim/cuda/wire.h), made when it is first needed. Called with
- * the lock; answers are CUresults.
+ * The connection to the device daemon (testbed/sim/cuda/wire.h), made at the first need. Callers hold the lock;
+ * results are CUresults.
  */
 #include "testbed/sim/cuda/lib.h"
 #include "testbed/sim/cuda/wire.h"
 #include "testbed/sim/device/client/client.h"
 
-/* Connects if that was not done yet. */
+/* Connects, unless there is a connection. */
 CUresult gpu_connect(void);
 
 struct sim_device *gpu_client(void);           /* only after gpu_connect() */

@@ -27,13 +27,13 @@ static atomic_bool ready, orphan, ended;
 
 static struct obj *unused[OBJ_KINDS];
 
-/* All blocks, so that a leak checker finds what objects hold. */
+/* All blocks, for leak checkers: they find what the objects hold. */
 static struct sim_object_block {
 	_Alignas(16) struct sim_object_block *next;
 	_Alignas(16) char objects[];
 } * blocks;
 
-/* Cuts a fresh block into objects of one kind; it is never given back. */
+/* Divides a new block into objects of one kind. No block is ever freed. */
 static bool refill_unused_objects(enum obj_kind kind, size_t size)
 {
 	size_t n = size > BLOCK_BYTES / 4 ? 1 : BLOCK_BYTES / size;
@@ -96,7 +96,7 @@ bool lib_has_ended(void)
 	return atomic_load_explicit(&ended, memory_order_relaxed);
 }
 
-/* Threads of the program may still be in calls: nothing is taken down, the process's end does that. */
+/* Frees nothing, as threads of the program may still be in calls. The end of the process frees all. */
 static void on_exit_begun(void)
 {
 	atomic_store(&ended, true);

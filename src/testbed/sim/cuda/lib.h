@@ -2,29 +2,37 @@
 #pragma once
 
 /*
- * The simulated libcuda.so.1: what all its functions share.
+ * The simulated libcuda.so.1: declarations for all its functions.
  *
- * One lock guards everything in a process: handles, the address map, the queues of the streams. It is
- * never held while device memory is copied, a callback of the program runs, or somebody waits. Two
- * threads do the work of the streams (stream/queue.c), from the first context on; the device daemon
- * (sim/device) has what processes share: memory, and whose turn it is on the GPU.
+ * Lock. One lock guards everything in a process: handles, the address map, the queues of the streams. A thread
+ * frees the lock while it copies device memory (except single words), runs a callback of the program, or waits for
+ * work to complete. A thread keeps the lock while it waits for an answer of the device daemon or of an MPS server.
  *
- * What several parts need is declared beside this; how each is done lies in a folder:
+ * Threads. Two threads of the library do the work of the streams (stream/queue.c). The first such work starts
+ * them. The device daemon (sim/device) owns what processes share: memory, and the time of the GPU.
  *
- *	memory/  what lies where: allocations, arrays, pools, virtual memory; copies
+ * Folders. This folder declares what several of them need:
+ *
+ *	memory/  the address map: allocations, arrays, pools, virtual memory; copies
  *	stream/  streams, events, and the queues and threads behind them
  *	graph/   graphs, and streams that capture
  *	module/  modules, and the launch of their kernels
  *
- * A call runs: initialized? (3), a context? (201; 709 if it is gone; the sticky error of a broken
- * one), arguments (1), handles (400), capture (900 to 908), then what it does. In the child of a fork of
- * an initialized process all answer 3; once exit() has begun all answer 4.
+ * Order of checks in a call:
  *
- * Handles are pointers to objects whose memory is only ever used again for the same kind: a handle of
- * a destroyed object is told from a live one without touching memory of others.
+ *	1. initialized? (3)
+ *	2. a context? (201; 709 if it is destroyed; the sticky error of a broken one)
+ *	3. arguments (1)
+ *	4. handles (400)
+ *	5. capture (900 to 908)
  *
- * As a guest in other programs the library never exits, never asserts, takes no signals and prints
- * nothing. Thread: any.
+ * In the child of a fork of an initialized process all calls return 3. Once exit() has begun all return 4.
+ *
+ * Handles are pointers to objects. The library reuses the memory of an object only for objects of the same kind.
+ * So the library can recognize a destroyed object's handle without touching other memory.
+ *
+ * As a guest in other programs the library never exits, never asserts and takes no signals. The library prints
+ * nothing, except one warning of cuGetExportTable(). Thread: any.
  */
 #include <pthread.h>
 #include <stdbool.h>
@@ -46,7 +54,7 @@ CUDA_FUNCTIONS(DECLARE_)
 #define GRANULE     SIM_DEVICE_GRANULE /* of device memory */
 #define MAX_DEVICES 64
 
-/* Stream 0 is the calling thread's own in functions that end in _ptsz and _ptds. */
+/* In functions that end in _ptsz and _ptds, stream 0 is the default stream of the calling thread. */
 #define PER_THREAD(stream) ((stream) ? (stream) : CU_STREAM_PER_THREAD)
 
 /* Objects. */
@@ -72,11 +80,11 @@ enum obj_kind {
 
 struct obj {
 	uint32_t magic;   /* tells the kind */
-	uint32_t serial;  /* counts the objects that were ever in this memory */
+	uint32_t serial;  /* number of the object in this memory */
 	struct obj *next; /* free: the next free one */
 };
 
-/* Zeroed, but for the head. NULL: no memory. @size is that of the kind. Needs the lock. */
+/* Zeroed, except for the head. NULL: no memory. @size is the size of the kind. Needs the lock. */
 void *obj_new(enum obj_kind kind, size_t size);
 void obj_drop(void *object, enum obj_kind kind);
 bool obj_is(const void *object, enum obj_kind kind); /* NULL: no */
@@ -87,9 +95,9 @@ struct sim_cuda_pool;
 
 struct sim_cuda_device {
 	uint32_t slot;        /* of the simulated node */
-	struct sim_keys keys; /* of a MIG device: its own, where it has any */
+	struct sim_keys keys; /* a MIG device: its own values where it has any */
 	uint32_t gi, ci;      /* SIM_NO_INSTANCE: a whole GPU */
-	char board[48];       /* UUID of the GPU that it is on */
+	char board[48];       /* UUID of its GPU */
 	unsigned char uuid[16];
 	struct sim_cuda_ctx *primary; /* made once */
 	unsigned primary_refs, primary_flags;
@@ -105,17 +113,17 @@ struct sim_cuda_ctx {
 	struct obj obj;
 	struct sim_cuda_device *device;
 	uint64_t id;
-	bool primary, active; /* a primary one is made once and comes and goes */
+	bool primary, active; /* a primary context is never freed, only deactivated */
 	unsigned flags, api_version, attached;
 	unsigned cache_config, shared_config;
 	uint64_t daemon_id;
-	int mps_fd; /* its connection to the MPS server; only while it is active */
+	int mps_fd; /* connection to the MPS server while active */
 	size_t limits[LIMITS];
 	uint64_t limit_bytes; /* device memory that the limits cost */
-	CUresult error;       /* what broke it; sticky */
+	CUresult error;       /* what broke the context; sticky */
 	struct sim_cuda_stream *legacy, *streams;
-	struct sim_cuda_queue *fence; /* of events of the whole context */
-	struct sim_cuda_queue *gate;  /* of events that all of it waits for */
+	struct sim_cuda_queue *fence; /* events that the whole context records */
+	struct sim_cuda_queue *gate;  /* events that the whole context waits for */
 	struct sim_cuda_ctx *next;
 	struct phys *code[CODE_MAX]; /* memory of modules */
 	size_t code_count, code_used;
@@ -123,7 +131,7 @@ struct sim_cuda_ctx {
 	struct mipmap *mipmaps;
 };
 
-/* What is to be done on a stream, or by a node of a graph. */
+/* Work of a stream, or of a node of a graph. */
 
 enum work_kind {
 	WORK_EMPTY,
@@ -147,9 +155,9 @@ struct cuda_work {
 		struct {
 			struct function *function;
 			unsigned grid[3], block[3], shared;
-			unsigned char *args; /* ours, as the kernel reads them */
+			unsigned char *args; /* allocated here, as the kernel reads them */
 			size_t args_len;
-			bool programmatic; /* may begin before the one in front has ended: told only */
+			bool programmatic; /* may begin before the previous kernel ends; only stored */
 		} kernel;
 		CUDA_MEMCPY3D copy;
 		CUDA_MEMSET_NODE_PARAMS set;
@@ -183,8 +191,8 @@ void work_clear(struct cuda_work *w);
 
 struct lib {
 	pthread_mutex_t lock;
-	pthread_cond_t changed; /* work was done: for those who wait */
-	pthread_cond_t work;    /* there is work: for the engine */
+	pthread_cond_t changed; /* unused */
+	pthread_cond_t work;    /* unused */
 	bool initialized;
 	int driver_version;
 	unsigned device_count;
@@ -192,20 +200,23 @@ struct lib {
 	struct sim_cuda_ctx *contexts;
 	uint64_t last_id, last_seq;
 	unsigned waiters, captures;
-	uint64_t launch_ns, event_ns; /* what a call costs by itself */
+	uint64_t launch_ns, event_ns; /* time that one call costs */
 };
 
 extern struct lib lib;
 
 /*
- * The start of a function: all but success leave the lock free. lib_enter_ctx(): the calling
- * thread's context too.
+ * The start of a function. On success the calling thread holds the lock, on an error it does not. lib_enter_ctx()
+ * also finds the calling thread's context.
  */
 CUresult cuda_lib_enter(void);
 CUresult lib_enter_ctx(struct sim_cuda_ctx **ret);
 CUresult lib_enter_device(CUdevice d, struct sim_cuda_device **ret);
 
-/* Its end: frees the lock, returns @r. Here, so that each file sees that an error stays one. */
+/*
+ * The end of a function: frees the lock, returns @r. Inline, so that a static analyzer sees in each file that an
+ * error stays one.
+ */
 static inline CUresult lib_leave(CUresult r)
 {
 	(void)pthread_mutex_unlock(&lib.lock);
@@ -216,15 +227,15 @@ static inline CUresult lib_leave(CUresult r)
 bool lib_is_orphan(void);
 bool lib_has_ended(void); /* exit() has begun */
 
-/* The calling thread's context or NULL; a destroyed one: @r. */
+/* The calling thread's context. NULL: it has none, or a destroyed one; @r is the error. */
 struct sim_cuda_ctx *ctx_current(CUresult *r);
-CUresult ctx_check(const struct sim_cuda_ctx *c); /* 0, 709 or what broke it */
+CUresult ctx_check(const struct sim_cuda_ctx *c); /* 0, 709 or the error that broke it */
 struct sim_cuda_ctx *ctx_of(CUcontext handle);    /* NULL: no context */
 uint64_t thread_id(void);                         /* never 0, never used twice */
 
-/* Makes a device's primary context without counting it; for those that need one. */
+/* Activates a device's primary context without counting a reference, for callers that need the context. */
 CUresult ctx_activate(struct sim_cuda_ctx *c);
-/* A kernel of it did what no kernel may: of its MPS server's other clients too. */
+/* A kernel of @c made an error that no kernel may make. The other clients of its MPS server fail too. */
 void ctx_fault(struct sim_cuda_ctx *c, CUresult error);
 
 /* An attribute of a device by its number, which is in range. */

@@ -9,7 +9,7 @@
 
 #include "testbed/sim/cuda/lib.h"
 
-enum { FLAG_MAX = 3 }; /* both default streams at once means the thread's own (measured) */
+enum { FLAG_MAX = 3 }; /* both flags together mean the per-thread default stream (measured) */
 
 /* The first row of @name; lookup_count: none. */
 static size_t find_name(const char *name)
@@ -78,7 +78,7 @@ EXPORT CUresult cuGetProcAddress_v2(const char *name, void **function, int versi
 	return r;
 }
 
-/* The first version has no status: it says by its result that there is nothing, and changes nothing. */
+/* The first version has no status. If it finds nothing, it returns an error and does not change *function. */
 EXPORT CUresult cuGetProcAddress(const char *name, void **function, int version, uint64_t flags)
 {
 	unsigned status = CU_GET_PROC_ADDRESS_SUCCESS;
@@ -94,15 +94,15 @@ EXPORT CUresult cuGetProcAddress(const char *name, void **function, int version,
 }
 
 /*
- * The undocumented tables of the vendor's own libraries are not simulated: one of them is there to tell a driver of
- * NVIDIA's from others. So the CUDA runtime fails with error 500 or 801, which tells nobody why.
+ * The undocumented tables of NVIDIA's own libraries are not simulated. One of them serves to tell NVIDIA's driver
+ * from others. So the CUDA runtime fails with error 500 or 801, which does not explain the cause.
  */
 EXPORT CUresult cuGetExportTable(const void **table, const CUuuid *id)
 {
 	static const char why[] =
 		"gpuslice: a simulated GPU has the CUDA driver API only: programs on the CUDA runtime "
 		"(libcudart: PyTorch, CuPy) need a real one\n";
-	/* Of those that the runtime asks for the first without which it gives up. */
+	/* The first table that the runtime requests and cannot do without. */
 	static const CUuuid runtime = { { 0x6b, (char)0xd5, (char)0xfb, 0x6c, 0x5b, (char)0xf4,
 		(char)0xe7, 0x4a, (char)0x89, (char)0x87, (char)0xd9, 0x39, 0x12, (char)0xfd,
 		(char)0x9d, (char)0xf9 } };

@@ -2,14 +2,14 @@
 #pragma once
 
 /*
- * What cuGetProcAddress knows (lookups.txt), sorted by name and version. A name of which any row has a
- * function for the per-thread default stream is looked up among those rows alone if that is asked for.
+ * What cuGetProcAddress knows (lookups.txt), sorted by name and version. A caller may ask for the per-thread
+ * default stream. Then cuGetProcAddress searches only the rows with such a function, if the name has any.
  */
 #include <stddef.h>
 
 struct lookup {
 	const char *name;
-	int version; /* from which on */
+	int version; /* first CUDA version with the function */
 	unsigned int (*function)(void);
 	unsigned int (*per_thread)(void); /* NULL: the same for both kinds of default stream */
 	int per_thread_version;

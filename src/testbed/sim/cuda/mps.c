@@ -9,9 +9,9 @@
 #include "testbed/sim/mps/limits.h"
 #include "testbed/sim/mps/link.h"
 
-static struct mps_packet server; /* what it said of this process */
+static struct mps_packet server; /* its answer for this process */
 static int connection = -1;
-static CUresult sticky; /* a client of the server faulted while this was one */
+static CUresult sticky; /* fault of a client of the server while this process was one */
 static bool on;
 
 static const char *get_client_env(const char *name)
@@ -19,7 +19,7 @@ static const char *get_client_env(const char *name)
 	return getenv(name);
 }
 
-/* Sends and waits: a server may be starting, or have another user. */
+/* Sends, and blocks until the answer: a server may be starting, or still serve another user. */
 static CUresult request_mps_server(int fd, struct mps_packet *p)
 {
 	if (!mps_send(fd, p, -1, 0) || mps_receive(fd, p, NULL, 0) != MPS_RECEIVED ||
@@ -36,7 +36,7 @@ CUresult mps_connect(void)
 
 	if (on)
 		return CUDA_SUCCESS;
-	/* The driver first looks whether anybody is there. */
+	/* As the driver, first checks that a daemon answers. */
 	fd = mps_dial(mps_dir());
 	if (fd < 0)
 		return CUDA_SUCCESS;
@@ -61,7 +61,7 @@ bool mps_on(void)
 	return on;
 }
 
-/* Its connections stay open in the child until that ends too, as all of the driver's files. */
+/* The connections stay open in the child until the child ends, as all files of the driver. */
 void mps_forget(void)
 {
 	connection = -1;
@@ -84,7 +84,10 @@ void mps_filter(struct sim_cuda_device *all, unsigned *n)
 
 	if (!on)
 		return;
-	/* It lists each MIG device of a GPU, by the GPU. */
+	/*
+	 * The server has a row for each MIG device of a GPU, all with the GPU's slot. Its first row keeps all of
+	 * them.
+	 */
 	for (unsigned i = 0; i < server.count; i++)
 		for (unsigned k = 0; k < *n && find_server_slot(server.slots[i]) == i; k++)
 			if (all[k].slot == server.slots[i] && count < MAX_DEVICES)
@@ -98,7 +101,10 @@ uint32_t mps_width_of(const struct sim_cuda_device *d)
 	return on ? mps_width(d->keys.sm_count, server.settings.percent) : d->keys.sm_count;
 }
 
-/* The process is no client any more: it would be one of the next server, with its next context. */
+/*
+ * The server is gone, and the process is no client any more. With its next context it becomes a client of the next
+ * server.
+ */
 static CUresult reconnect_mps(void)
 {
 	(void)close(connection);

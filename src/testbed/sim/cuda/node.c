@@ -46,7 +46,7 @@ static void parse_uuid_bytes(const char *text, unsigned char *ret)
 	}
 }
 
-/* In a container: only what has a device node there. */
+/* In a container, only GPUs with a device node there are visible. */
 static bool is_device_visible(const char *dev, const char *node, uint32_t minor)
 {
 	char path[SIM_PATH_MAX + 64];
@@ -96,7 +96,7 @@ static void add_cuda_mig_device(struct sim_cuda_device *table, unsigned *n, uint
 	d->keys.memory_reserved = 0;
 }
 
-/* The MIG devices of a GPU; a GPU in MIG mode is none itself. */
+/* Adds the MIG devices of a GPU. A GPU in MIG mode is no device itself. */
 static void add_instances(struct sim_cuda_device *table, unsigned *n, uint32_t slot,
 	const char *dev)
 {
@@ -115,7 +115,7 @@ static void add_instances(struct sim_cuda_device *table, unsigned *n, uint32_t s
 	}
 }
 
-/* Its whole older name. */
+/* Whether the word is the whole older name of the MIG device. */
 static bool is_old_name(const char *word, size_t len, const struct sim_cuda_device *d)
 {
 	char name[sizeof(d->board) + 32];
@@ -126,7 +126,7 @@ static bool is_old_name(const char *word, size_t len, const struct sim_cuda_devi
 
 /*
  * The device that one entry of CUDA_VISIBLE_DEVICES names: a number, or the beginning of the UUID of a GPU or MIG
- * device. A GPU in MIG mode stands for its first one.
+ * device. A GPU in MIG mode stands for its first MIG device.
  */
 static bool find_visible(const char *word, size_t len, const struct sim_cuda_device *all,
 	unsigned n, unsigned *ret)
@@ -157,8 +157,8 @@ static bool find_visible(const char *word, size_t len, const struct sim_cuda_dev
 }
 
 /*
- * CUDA has one MIG device at most, the first, and with it no other GPU: NVIDIA's MIG user guide, "Device
- * enumeration".
+ * CUDA uses at most one MIG device, the first one, and no other GPU with it (NVIDIA's MIG user guide, "Device
+ * enumeration").
  */
 static void one_instance(void)
 {
@@ -170,7 +170,10 @@ static void one_instance(void)
 	}
 }
 
-/* As the driver does: up to the first entry that names nothing; one that is there twice: none. */
+/*
+ * As the driver: takes the entries before the first one that names no device. If the list names a device twice,
+ * there is none.
+ */
 static void choose_visible(const char *list, const struct sim_cuda_device *all, unsigned n)
 {
 	bool taken[MAX_DEVICES] = { 0 };

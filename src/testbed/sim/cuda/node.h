@@ -7,5 +7,5 @@
 /* Fills lib.devices and lib.driver_version. Needs the lock. */
 CUresult node_open(void);
 
-/* The directory of its state; only after node_open(). */
+/* The directory of the node's state; only after node_open(). */
 const char *node_dir(void);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* What the generated stubs need: they must not see the prototypes, which have parameters. */
+/* For the generated stubs. They must not see the prototypes, which have parameters. */
 #define EXPORT __attribute__((visibility("default")))
 #define WEAK   __attribute__((visibility("default"), weak))
 
-/* The answer of a function that is not simulated: 3 before cuInit(), else 801. */
+/* The result of a function that is not simulated: 3 before cuInit(), else 801. */
 unsigned int cuda_lib_stub(void);

@@ -2,28 +2,29 @@
 #pragma once
 
 /*
- * What the simulated libcuda.so.1 and the simulated GPU (src/testbed/sim/device) say to each other. The
- * library is the user half of the driver: handles, arguments, captured graphs, places of pointers in
- * the address space. The daemon is the kernel half and the hardware: physical memory, contexts, queues,
- * time.
+ * What the simulated libcuda.so.1 and the simulated GPU (src/testbed/sim/device) send to each other.
  *
- * One SOCK_SEQPACKET connection of each process to DIR/SIM_DEVICE_SOCKET; who it is, the kernel says
- * (SO_PEERCRED). A connection that ends, or a process that is gone, loses all it had at once. Three
- * kinds of packets:
+ * Actors. The library is the user half of the driver: handles, arguments, captured graphs, the address space. The
+ * daemon is the kernel half and the hardware: physical memory, contexts, queues, time.
+ *
+ * Connection. Each process has one SOCK_SEQPACKET connection to DIR/SIM_DEVICE_SOCKET. The daemon takes the
+ * client's PID from the kernel (SO_PEERCRED). When the client's end is closed, as by its death, the daemon ends
+ * all that the client had. Memory stays for cuda_free_ms (testbed/sim/model.h) longer.
+ *
+ * Packets. There are two kinds:
  *
  *	struct sim_device_request  answered in order by one struct sim_device_reply with the same tag
  *	struct sim_device_submit   one-way: commands for streams
- *	(nothing else; the daemon never speaks first)
  *
- * A packet that is none of these, a stream that does not exist, or a number out of order ends the
- * connection: that is a bug of the library. Requests that a program can get wrong are answered with
- * an error instead. Fixed widths, host byte order, zero where unused.
+ * The daemon never speaks first. It ends the connection on any other packet, on a command in a stream that does
+ * not exist, and on a number out of order: those are bugs of the library. It answers requests that a program can
+ * get wrong with an error. Widths are fixed, byte order is the host's, unused fields are zero.
  *
- * Completion is not told by packets: each client shares a page with the daemon (struct
- * sim_device_page), so that asking costs a load and waiting a futex.
+ * Completion. The daemon sends no packet for it. Each client shares a page with the daemon (struct
+ * sim_device_page), so that a query costs a load and a wait costs a futex.
  *
- * Units: bytes; nanoseconds of the simulated GPU, which run scaled to real time (GPUSLICE_SIM_SPEED of
- * the daemon's environment, in percent: 100, the default, is the same speed).
+ * Units. Bytes; nanoseconds of the simulated GPU, which run scaled to real time. GPUSLICE_SIM_SPEED in the
+ * daemon's environment is the scale in percent: 100, the default, is the same speed.
  */
 #include <stdatomic.h>
 #include <stdint.h>
@@ -40,64 +41,69 @@
 #define SIM_DEVICE_GRANULE      (UINT64_C(2) << 20)
 #define SIM_DEVICE_WIDTH_ALL    0 /* all multiprocessors of the GPU */
 
-/* What an MPS server takes of each GPU by itself (measured on an H100). */
+/* Memory that an MPS server itself takes of each GPU (measured on an H100). */
 #define SIM_DEVICE_MPS_SERVER_BYTES (UINT64_C(66) << 20)
-#define SIM_DEVICE_TICKETS_MAX      256 /* of one server's GPU, that nobody has used yet */
+#define SIM_DEVICE_TICKETS_MAX      256 /* unused ones of a server's GPU */
 
 /*
- * Requests. Which fields each one reads and answers; .op, .tag and .status always. What is not named is 0.
- * Status is a CUresult: 1 a value out of range, 2 no memory, 46 the GPU cannot be used, 101 no such slot,
- * 201 and 400 no such context or object, 801 not supported; 808 too many contexts, and 304 too many
- * objects.
+ * Requests: the fields that each one reads and answers; .op, .tag and .status always. Fields that are not named
+ * are 0. Status is a CUresult:
+ *
+ *	0    success                      201, 400  no such context or object
+ *	1    a value out of range         304       too many objects, or the host has no memory
+ *	2    no memory                    801       not supported
+ *	46   the GPU cannot be used       808       too many contexts
+ *	101  no such slot
  *
  *	op              reads                        answers
- *	HELLO           bytes = SIM_DEVICE_VERSION   fd: the page (struct sim_device_page). First of all
- *	MEM_INFO        slot                         bytes: free, total: as cuMemGetInfo says
+ *	HELLO           bytes = SIM_DEVICE_VERSION   fd: the page (struct sim_device_page). The first request
+ *	MEM_INFO        slot                         bytes: free, total: as cuMemGetInfo reports
  *	CONTEXT_CREATE  slot percent                 object: place in page.contexts. Takes memory of the
- *	                                             process (bytes: how much); percent: of MPS, 0 is 100.
+ *	                                             process (bytes: how much). percent: of MPS, 0 is 100.
  *	                id cookie: a ticket of       With a ticket the context is a client's of that server,
- *	                an MPS server                with the limits that the ticket says
- *	CONTEXT_DESTROY object                       its streams go too, with what is in them
- *	CONTEXT_STACK   object bytes                 a stack of so many bytes for each thread; takes or
- *	                                             gives memory (answered bytes: what the context takes
- *	                                             now), 2 if there is not enough
+ *	                an MPS server                with the ticket's limits
+ *	CONTEXT_DESTROY object                       ends its streams too, with the commands in them
+ *	CONTEXT_STACK   object bytes                 bytes of stack for each thread; takes or gives memory.
+ *	                                             Answered bytes: what the context takes now. 2 if there
+ *	                                             is not enough
  *	STREAM_CREATE   object = context, percent =  object: place in page.streams; completed begins at 0
  *	                priority: 0 normal, > 0 higher
- *	STREAM_DESTROY  object                       commands in it still run; the place is given again
- *	                                             only when they have
- *	EVENT_CREATE    (slot is not looked at)      object: place in page.events, id + cookie: to open it
- *	EVENT_OPEN      id cookie                    object: a place of its own for another's event
+ *	STREAM_DESTROY  object                       commands in it still run; the daemon reuses the place
+ *	                                             only after they have
+ *	EVENT_CREATE    (ignores slot)               object: place in page.events, id + cookie: to open it
+ *	EVENT_OPEN      id cookie                    object: a place in this client's page for an event of
+ *	                                             another process
  *	EVENT_DESTROY   object                       waits for it go on as recorded
  *	MEM_ALLOC       slot bytes flags             bytes rounded up to granules; id; cookie; fd to map
  *	                                             (MAP_SHARED) unless flags say none. One reference
- *	MEM_RELEASE     id                           one reference of this process less. Answered when
+ *	MEM_RELEASE     id                           drops one reference of this process. Answered when
  *	                                             NVML shows it
- *	MEM_EXPORT      id                           fd: an opaque one that any process may hand to
- *	                                             MEM_IMPORT. It keeps the memory as long as any copy
- *	                                             of it is open
+ *	MEM_EXPORT      id                           fd: opaque; any process may pass it to MEM_IMPORT. The
+ *	                                             memory lives while any copy of the fd is open
  *	MEM_IMPORT      (with such an fd)            id bytes slot flags fd: one reference
- *	MEM_OPEN        id cookie                    the same for what an IPC handle tells
- *	HOST_DONE       object = stream, id = seq    the host command is done (one-way: not answered)
- *	COUNTERS        slot                         bytes: ns the compute engine worked, total: ns it
- *	                                             switched, id: switches, of all clients
- *	CONTEXT_FAULT   object flags = a CUresult    a kernel of the context did what the library finds out,
- *	                                             not the daemon: it fails
+ *	MEM_OPEN        id cookie                    the same for the content of an IPC handle
+ *	HOST_DONE       object = stream, id = seq    the host command is done (one-way: no answer)
+ *	COUNTERS        slot                         bytes: ns that the compute engine worked, total: ns of
+ *	                                             its switches, id: switches; of all clients
+ *	CONTEXT_FAULT   object flags = a CUresult    fails the context: a kernel made an error that the
+ *	                                             library finds, not the daemon
  *	MPS_SERVE       slot                         object: the process is an MPS server of the GPU. When a
- *	                                             client of it faults, the error of this place says so, and
- *	                                             all have failed; when it ends they fail with 806
- *	MPS_TICKET      object bytes = limit of the  id cookie: good for one context of one client. A limit
- *	                process's memory, percent =  is kept with what the process's contexts take; 0: none
+ *	                                             client of the server faults, the error of this place
+ *	                                             says so, and all its clients have failed. When the
+ *	                                             server ends they fail with 806
+ *	MPS_TICKET      object bytes = limit of the  id cookie: good for one context of one client. The limit
+ *	                process's memory, percent =  includes what the process's contexts take; 0: none
  *	                multiprocessors, flags =
  *	                1: lower priority
- *	MPS_END         id = a ticket, flags = a     the context that was made with it fails; the others do not
- *	                CUresult
- *	INSTANCE        slot, id = GPU instance,     from now on this MIG device is all that the process has of
- *	                cookie = compute instance    the node: 101 for other slots. Once, before it has a context
- *	                                             or memory of its own
+ *	MPS_END         id = a ticket, flags = a     fails the context that was made with the ticket, and no
+ *	                CUresult                     other
+ *	INSTANCE        slot, id = GPU instance,     from now on the process has only this MIG device of the
+ *	                cookie = compute instance    node: 101 for other slots. Once, before the process has
+ *	                                             a context or memory
  *
- * A memory belongs to the process that allocated it while that has a reference, then to the one that
- * has had one for longest, and NVML shows it there. With a reference by descriptor only it is in use,
- * but no process's.
+ * A memory belongs to the process that allocated it while that process has a reference. Then it belongs to the
+ * process that has had a reference for longest, and NVML shows it there. Memory with a reference by descriptor
+ * only is in use, but belongs to no process.
  */
 enum sim_device_op {
 	SIM_DEVICE_HELLO = 1,
@@ -128,8 +134,8 @@ enum sim_device_op {
 };
 
 /* Flags of MEM_ALLOC. */
-#define SIM_DEVICE_MEM_NO_FD   UINT32_C(1) /* never mapped: code, what the driver needs */
-#define SIM_DEVICE_MEM_MANAGED UINT32_C(2) /* takes nothing of the GPU, not shown by NVML */
+#define SIM_DEVICE_MEM_NO_FD   UINT32_C(1) /* never mapped: code, memory of the driver */
+#define SIM_DEVICE_MEM_MANAGED UINT32_C(2) /* takes no GPU memory, NVML does not show it */
 
 struct sim_device_request {
 	uint32_t op, tag;
@@ -150,19 +156,20 @@ struct sim_device_reply {
 };
 
 /*
- * Commands of a stream run in order, each when the one before has completed. @seq counts them: 1 for the
- * first of a stream, then one more each; packets of one stream must be sent in that order.
+ * Commands of a stream run in order, each after the one before has completed. @seq counts them: 1 for the first of
+ * a stream, then one more each. The client must send the packets of one stream in that order.
  *
  *	KERNEL       amount: ns, width: multiprocessors it fills (SIM_DEVICE_WIDTH_ALL: all), object: the CUresult
  *	             that its context fails with at its end; 0: none
  *	COPY         amount: bytes, object: enum sim_device_copy; takes time only, the library moves the
  *	             bytes
- *	RECORD       object: event, amount: how many-eth recording of it (1, 2 …) where this process is the
- *	             only one to record it, or 0: one more
+ *	RECORD       object: event, amount: the number of this recording (1, 2 …) if only this process records
+ *	             the event, or 0: the next number
  *	WAIT_EVENT   object: event, amount: until so many recordings have completed; 0: those that the
  *	             daemon knows of when the command arrives
- *	WAIT_STREAM  object: a stream of this client, amount: until so much of it has completed
- *	HOST         nothing happens until the library has sent HOST_DONE for it
+ *	WAIT_STREAM  object: a stream of this client, amount: until so many of its commands have completed. A
+ *	             stream that does not exist has completed all
+ *	HOST         ends when the library has sent HOST_DONE for it
  *	DELAY        amount: ns that pass without any engine
  */
 enum sim_device_command_kind {
@@ -194,24 +201,30 @@ struct sim_device_command {
 struct sim_device_submit {
 	uint32_t op; /* SIM_DEVICE_SUBMIT */
 	uint32_t count;
-	struct sim_device_command commands[SIM_DEVICE_BATCH_MAX]; /* only @count are sent */
+	struct sim_device_command commands[SIM_DEVICE_BATCH_MAX]; /* @count are sent */
 };
 
 #define SIM_DEVICE_SUBMIT_BYTES(n) \
 	(offsetof(struct sim_device_submit, commands) + (n) * sizeof(struct sim_device_command))
 
 /*
- * The page. Written by the daemon, but for .waiters, which a sleeper raises around its wait so that
- * the daemon makes no system call for nothing: raise, look again, FUTEX_WAIT on the low half of .completed
- * (not private). sim_device_wait() does it.
+ * The page. Only the daemon writes to it, except for .waiters, which belongs to the clients. With .waiters at 0
+ * the daemon makes no system call. A sleeper (sim_device_wait()):
  *
- * .error is sticky: the context is dead, its commands have been dropped, and its streams have
- * "completed" all they had. Look at it after each wait. Times are ns of the simulated GPU's clock.
+ *	1. raises .waiters;
+ *	2. reads .completed again;
+ *	3. waits with FUTEX_WAIT (not private) on the low half of .completed;
+ *	4. lowers .waiters.
+ *
+ * The daemon stores .completed before it reads .waiters, so at least one side sees the other side's store.
+ *
+ * .error is sticky: the context is dead, the daemon has dropped its commands, and its streams have "completed" all
+ * they had. A client reads .error after each wait. Times are ns of the simulated GPU's clock.
  */
 struct sim_device_context_cell {
 	_Atomic uint32_t error; /* CUresult */
 	uint32_t unused;
-	_Atomic uint64_t busy_ns; /* for which it had work on the compute engine */
+	_Atomic uint64_t busy_ns; /* time with work on the compute engine */
 };
 
 struct sim_device_stream_cell {
@@ -223,14 +236,14 @@ struct sim_device_stream_cell {
 
 struct sim_device_event_cell {
 	_Atomic uint64_t completed; /* recordings */
-	_Atomic uint64_t recorded;  /* those that the daemon has got the command of */
-	_Atomic uint64_t time_ns;   /* of the last completed one */
+	_Atomic uint64_t recorded;  /* commands that the daemon has received */
+	_Atomic uint64_t time_ns;   /* of the last completed recording */
 	_Atomic uint32_t waiters, unused;
 };
 
 struct sim_device_page {
 	uint32_t version, unused;
-	_Atomic uint32_t host_word; /* futex: changes when a .host_seq does; woken always */
+	_Atomic uint32_t host_word; /* futex: changes with each .host_seq; always woken */
 	_Atomic uint32_t host_unused;
 	struct sim_device_context_cell contexts[SIM_DEVICE_CONTEXTS_MAX];
 	struct sim_device_stream_cell streams[SIM_DEVICE_STREAMS_MAX];

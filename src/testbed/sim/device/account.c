@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * What each process had of each GPU by the time it left: the truth that tests hold measured figures against. One
- * JSON object a line:
+ * What each process used of each GPU by the time it left: the reference for tests of measured figures. One JSON
+ * object a line:
  *
- *	pid, name, gpu    the process, as the kernel has it here, and the index of the GPU
- *	busyNs            how long its kernels ran, by the simulated clock
+ *	pid, name, gpu    the process, by the PID in this process's namespace, and the GPU's index
+ *	busyNs            time for which its kernels ran, by the simulated clock
  *	byteSeconds       its memory, summed over real time
  *	peakBytes
- *	gpuBusyNs         how long the GPU has run anything, ever; of a MIG device: what is simulated as one
+ *	gpuBusyNs         time for which the GPU (or the simulated MIG device) ever ran kernels
  */
 #include "testbed/sim/device/internal.h"
 
@@ -50,7 +50,7 @@ void account_end(struct device_client *c, uint32_t slot)
 			(unsigned long long)engine_gpu_counters(c->device->engine,
 				instance_index(c, slot))
 				.busy_ns);
-	/* It may come again. */
+	/* The client may come back to the GPU. */
 	s->reported_busy_ns = usage_busy_ns(c, slot);
 	s->byte_s = 0;
 	s->peak_bytes = 0;

@@ -22,7 +22,7 @@ void device_publish(_Atomic uint64_t *completed, _Atomic uint32_t *waiters, uint
 		device_wake(completed);
 }
 
-/* Fills in what the engine needs; false: a command that no library of ours makes. */
+/* Fills in what the engine needs. False: no library of this version sends such a command. */
 static bool translate_command(struct device_client *c, const struct sim_device_command *in,
 	const struct device_stream *s, struct engine_command *out)
 {
@@ -71,7 +71,7 @@ static bool translate_command(struct device_client *c, const struct sim_device_c
 	}
 }
 
-/* How many recordings there are, for who looks from another process. */
+/* Writes the number of recordings to the pages of all processes that have the event. */
 static void show_recorded(const struct event_view *w)
 {
 	for (const struct event_view *o = w->event->views; o; o = o->next)

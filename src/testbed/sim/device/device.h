@@ -2,12 +2,12 @@
 #pragma once
 
 /*
- * The GPUs of one simulated node: physical memory, contexts, queues (testbed/sim/device/engine/engine.h), and what NVML is to
- * show of it. Packets in, answers out; sockets and processes are main.c's, so that tests and the
- * fuzzer need none.
+ * The GPUs of one simulated node: physical memory, contexts, queues (testbed/sim/device/engine/engine.h), and
+ * NVML's figures of them. The interface is packets in, answers out. Sockets and processes belong to main.c, so
+ * that tests and the fuzzer need none.
  *
- * NVML's figures (sim_usage_write()) are exact whenever a call returns: what an answer grants is shown
- * before the answer goes out, and what it gives back is no longer shown.
+ * NVML's figures (sim_usage_write()) are exact whenever a call returns. They include what an answer grants before
+ * the answer leaves, and no longer include what it gives back.
  *
  * Times are ns of the simulated clock. Thread: one.
  */
@@ -15,66 +15,68 @@
 #include "testbed/sim/cuda/wire.h"
 #include "testbed/sim/state.h"
 
-#define DEVICE_CLIENTS_MAX 1024
-#define DEVICE_EXPORTS_MAX 4096
-#define DEVICE_CONTEXT_BASE \
-	(UINT64_C(254) << 20) /* of a process, besides its stacks: measured */
+#define DEVICE_CLIENTS_MAX  1024
+#define DEVICE_EXPORTS_MAX  4096
+#define DEVICE_CONTEXT_BASE (UINT64_C(254) << 20) /* of a process, without stacks: measured */
 #define DEVICE_CONTEXT_FIXED \
-	(UINT64_C(27) << 20) /* of that, however few multiprocessors it may have */
+	(UINT64_C(27) << 20) /* part of it for any number of multiprocessors */
 #define DEVICE_CONTEXT_MORE  (UINT64_C(32) << 20) /* of each further context */
-#define DEVICE_STACK_DEFAULT 1024                 /* bytes of each thread */
+#define DEVICE_STACK_DEFAULT 1024                 /* bytes per thread */
 #define DEVICE_THREADS_SM    2048
 
 struct simulated_gpus;
 struct device_client;
 
-/* @state is borrowed. What an earlier daemon that was killed left in the state goes. */
+/* @state is borrowed. Removes what an earlier daemon left in the state when it was killed. */
 int device_new(struct sim_state *state, struct simulated_gpus **ret,
 	struct error *err) MUST_USE;
-struct simulated_gpus *device_free(struct simulated_gpus *d); /* all clients are gone before */
-/* From now on account.c writes to @fd what each process has had that leaves. Borrowed. */
+struct simulated_gpus *device_free(struct simulated_gpus *d); /* ends all clients first */
+/*
+ * From now on account.c writes to @fd what each process used of a GPU, when the process leaves the GPU. @fd is
+ * borrowed.
+ */
 void device_account(struct simulated_gpus *d, int fd);
 
-/* NULL: too many, or no memory. @pid as the kernel says. */
+/* NULL: too many, or no memory. @pid: the kernel's figure. */
 struct device_client *device_client_new(struct simulated_gpus *d, uint32_t pid);
 
 /*
- * The process is gone: so is all that it had. Its memory stays for cuda_free_ms; then @c lives on
- * inside until that has passed.
+ * The process is gone. Its contexts, queues and events end now. Its memory stays for cuda_free_ms; until then @c
+ * stays inside the device.
  */
 void device_client_gone(struct device_client *c, uint64_t now_ns);
 
 struct device_answer {
-	bool send; /* else nothing is to be answered */
+	bool send; /* false: no answer */
 	struct sim_device_reply reply;
-	int fd;        /* goes along; -1: nothing */
-	bool close_fd; /* ours to close after that */
+	int fd;        /* passed with the answer; -1: none */
+	bool close_fd; /* the caller closes fd after that */
 };
 
 /*
- * One packet of @len bytes, with @fd if one came along (-1: none; stays the caller's). False: the peer
- * broke the protocol, and its connection must end.
+ * One packet of @len bytes. @fd is the descriptor that came along, or -1; it stays the caller's. False: the caller
+ * must end the connection, as the peer broke the protocol or the engine has no memory.
  */
 bool device_packet(struct device_client *c, const void *packet, size_t len, int fd,
 	uint64_t now_ns, struct device_answer *ret);
 
 /*
- * Lets time pass; looks at the node if that has changed; frees what is due; every quarter of a second
- * tells NVML how busy each process was.
+ * Lets time pass, reads the node's state if that has changed, and frees the memory that is due. Every quarter of a
+ * second of real time it writes to NVML's figures how busy each process was.
  */
 void device_advance(struct simulated_gpus *d, uint64_t now_ns);
 uint64_t device_next_ns(
-	const struct simulated_gpus *d); /* when to call it next; UINT64_MAX: no need */
+	const struct simulated_gpus *d); /* next time to call it; UINT64_MAX: no need */
 
 /*
- * The host woke this process @ns after device_next_ns(): for that time the GPUs were slower than they are to be. NVML
- * shows it as time below the base clocks, with the next measurement of load.
+ * The host woke this process @ns after device_next_ns(). The GPUs were too slow for that time. NVML shows @ns as
+ * time below the base clocks, from the next measurement of load on.
  */
 void device_add_lateness(struct simulated_gpus *d, uint64_t ns);
 
-/* Clients, and memory that lives by exported descriptors only. */
+/* No clients, and no memory that only exported descriptors keep. */
 bool device_is_idle(const struct simulated_gpus *d);
 
-/* Readable when device_exports() has something to do: the last copy of an exported descriptor is closed. */
+/* Readable when device_exports() has work: the last copy of an exported descriptor is closed. */
 int device_exports_fd(const struct simulated_gpus *d);
 void device_exports(struct simulated_gpus *d);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * MIG devices. CUDA has one compute instance at most in a process (NVIDIA's MIG user guide, "Device enumeration"), so a
- * client says once which, and the rest of the device goes on to count by slots.
+ * MIG devices. CUDA uses at most one compute instance in a process (NVIDIA's MIG user guide, "Device
+ * enumeration"). So a client names it once, and the rest of the device still counts by slots.
  */
 #include "testbed/sim/device/internal.h"
 
@@ -27,7 +27,9 @@ uint32_t instance_index(const struct device_client *c, uint32_t slot)
 	return in ? get_instance_index(in, c->device) : slot;
 }
 
-/* Looks at the node for it. False: it is not there, or not the same any more. */
+/*
+ * Reads the node's state of the MIG device. False: the MIG device does not exist, or a newer one has its ids.
+ */
 static bool read_instance_state(struct simulated_gpus *d, struct instance *in)
 {
 	const struct device_slot *s = &d->slots[in->slot];
@@ -117,7 +119,7 @@ uint32_t instance_use(struct device_client *c, const struct sim_device_request *
 	return OK;
 }
 
-/* How long it computed since this was last asked, as much of the GPU as its multiprocessors are. */
+/* Its compute time since the last call, weighted with its fraction of the GPU's multiprocessors. */
 static uint64_t measure_instance_busy(struct simulated_gpus *d, struct instance *in)
 {
 	uint64_t busy_ns = engine_gpu_counters(d->engine, get_instance_index(in, d)).busy_ns;
@@ -138,7 +140,7 @@ void instance_leave(struct device_client *c)
 	c->instance = NULL;
 }
 
-/* What ran on one that is gone is dead. */
+/* Fails the contexts of a MIG device that is gone. */
 static void fail_instance_contexts(struct simulated_gpus *d, const struct instance *in)
 {
 	for (struct device_client *c = d->clients; c; c = c->next)
@@ -162,8 +164,8 @@ void instance_read(struct simulated_gpus *d)
 }
 
 /*
- * Memory that only a descriptor keeps is nobody's, and here not the GPU instance's either; what goes over to a process in
- * another of them counts there.
+ * Memory that only a descriptor keeps belongs to no process, and here to no GPU instance either. Memory whose new
+ * owner uses another GPU instance counts there.
  */
 uint64_t instance_free_bytes(const struct simulated_gpus *d, const struct instance *in)
 {

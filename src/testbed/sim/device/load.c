@@ -6,8 +6,8 @@
 #include "lib/base/time.h"
 
 /*
- * Of clients of MPS the driver has no samples; their server has those of all of them (measured on an H100), which are of
- * the time in which any of them ran.
+ * The driver has no samples of MPS clients. Their server has samples for all of them: the time in which any of
+ * them ran (measured on an H100). The simulator takes the sum of their times, at most the interval.
  */
 static uint64_t own_busy_ns(const struct device_client *c, uint32_t slot)
 {
@@ -24,7 +24,10 @@ static uint64_t own_busy_ns(const struct device_client *c, uint32_t slot)
 	return ns;
 }
 
-/* What @c did since the last tick, of which @real_us of the real and @sim_ns of the simulated clock have passed. */
+/*
+ * Adds the sample of @c since the last one: an interval of @real_us of the real and @sim_ns of the simulated
+ * clock.
+ */
 static void add_part(struct device_slot *s, struct device_client *c, uint32_t slot,
 	uint64_t sim_ns, uint64_t real_us, uint64_t at_us)
 {

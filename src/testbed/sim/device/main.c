@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * gpuslice-sim-gpu: the hardware and the kernel driver of a simulated node's GPUs, as one process. The
- * first client starts it (testbed/sim/device/client/client.c); it ends by itself when it has had nothing to do for a while, or
- * when the node's state file is gone or another.
+ * gpuslice-sim-gpu: the hardware and the kernel driver of a simulated node's GPUs, as one process.
  *
- * Difference to a real driver: that frees a process's memory before the process is a zombie. Here the
- * end of the connection is seen some microseconds after it, so NVML may show a dead process for as long
- * as it takes to schedule this one. No client gets any of its memory before, and none is told anything: the
- * dead are looked for before each request is answered.
+ * Life. The first client starts it (testbed/sim/device/client/client.c). It ends by itself after a while without
+ * clients, or when the node's state file is gone or replaced.
+ *
+ * Difference from a real driver. A real driver frees a process's memory before the process is a zombie. This
+ * process sees the end of the connection some microseconds later. So NVML may show a dead process until the kernel
+ * schedules this one. No client gets any of its memory before, and no answer includes it: before each answer this
+ * process ends the clients that are gone.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -36,16 +37,15 @@
 #define LOG_FILE        "cuda.log"
 #define SCHEDSTAT       "/proc/self/schedstat"
 #define NEW_SOCKET      SIM_DEVICE_SOCKET ".new"
-#define LOCK_TIMEOUT_NS (5 * NS_PER_SEC) /* for one that is just ending */
+#define LOCK_TIMEOUT_NS (5 * NS_PER_SEC) /* for an earlier one that is just ending */
 #define IDLE_DEFAULT_MS 10000
-#define STATE_CHECK_NS  (300 * NS_PER_MS) /* whether the node is still there, and who is busy */
-#define LATE_NS \
-	NS_PER_MS /* so late a wake-up may be, as on any machine with nothing else to do */
+#define STATE_CHECK_NS  (300 * NS_PER_MS) /* interval of checks of the state file and of load */
+#define LATE_NS         NS_PER_MS         /* lateness of wake-ups that any idle machine has */
 #define LATE_REPORT_NS  (100 * NS_PER_MS)
 #define EVENTS          64
-#define PACKETS_AT_ONCE 32 /* of one client, before others have their turn */
+#define PACKETS_AT_ONCE 32 /* of one client, before other clients */
 #define BACKLOG         512
-#define FDS_MAX         4       /* that come with one packet: one is asked for */
+#define FDS_MAX         4       /* with one packet; a request has one */
 #define SPEED_MAX       1000000 /* percent of real time */
 
 struct device_conn {
@@ -64,11 +64,11 @@ struct device_server {
 	double speed;
 	uint64_t start_ns, idle_ns, idle_since_ns;
 	uint64_t missed_ns, reported_ns,
-		last_waited_ns; /* lateness that is not reported to the device yet */
+		last_waited_ns; /* lateness not yet reported to the device */
 	bool stop;
 };
 
-/* What an epoll event is about; connections have their own address. */
+/* The source of an epoll event; a connection's events have its own address. */
 static const char on_listen, on_gone, on_timer, on_signal, on_exports;
 
 /* Time. */
@@ -78,7 +78,7 @@ static uint64_t now_ns(const struct device_server *s)
 	return (uint64_t)((double)(time_mono_ns() - s->start_ns) * s->speed);
 }
 
-/* When the device has something to do, by the monotonic clock; UINT64_MAX: nothing. */
+/* The next time at which the device has work, by the monotonic clock; UINT64_MAX: none. */
 static uint64_t get_next_due_ns(const struct device_server *s)
 {
 	uint64_t next = device_next_ns(s->device);
@@ -103,7 +103,7 @@ static void arm_engine_timer(struct device_server *s)
 
 /* Lateness. */
 
-/* Each advance compares, as this process may be stopped at any place, not only where it waits. */
+/* Compares at each advance, as the host may stop this process at any place, not only in a wait. */
 static void advance_engine(struct device_server *s)
 {
 	uint64_t due = get_next_due_ns(s), now = time_mono_ns();
@@ -113,7 +113,10 @@ static void advance_engine(struct device_server *s)
 	device_advance(s->device, now_ns(s));
 }
 
-/* Deadlines tell of a process that was stopped, the scheduler of work that came to one that could not run. */
+/*
+ * Deadlines show when the host stopped this process. The kernel's scheduler statistics show work that came while
+ * this process could not run. The larger figure counts.
+ */
 static void report_late_time(struct device_server *s)
 {
 	uint64_t now = time_mono_ns(), waited;
@@ -122,7 +125,7 @@ static void report_late_time(struct device_server *s)
 		return;
 	s->reported_ns = now;
 	if (!schedstat_waited(SCHEDSTAT, &waited))
-		waited = s->last_waited_ns; /* deadlines alone tell */
+		waited = s->last_waited_ns; /* only deadlines count */
 	device_add_lateness(s->device, waited - s->last_waited_ns > s->missed_ns
 					       ? waited - s->last_waited_ns
 					       : s->missed_ns);
@@ -140,7 +143,10 @@ static bool watch_daemon_fd(int epoll, int fd, uint32_t events, const void *what
 	return epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &ev) == 0;
 }
 
-/* All that the process had is free, and NVML shows it, when this returns. */
+/*
+ * When this returns, all that the process had is free (unless cuda_free_ms delays its memory), and NVML shows
+ * that.
+ */
 static void conn_end(struct device_server *s, struct device_conn *c)
 {
 	if (c->dead)
@@ -150,7 +156,7 @@ static void conn_end(struct device_server *s, struct device_conn *c)
 	closep(&c->fd);
 }
 
-/* Connections are freed when no event can name them any more. */
+/* Frees connections, after the loop has handled all events that may name them. */
 static void free_dead_conns(struct device_server *s)
 {
 	for (struct device_conn *c = s->conns, *next; c; c = next) {
@@ -164,7 +170,7 @@ static void free_dead_conns(struct device_server *s)
 	}
 }
 
-/* Ends the connections of all who are gone by now. */
+/* Ends the connections of all clients that are gone by now. */
 static void end_gone_peers(struct device_server *s)
 {
 	struct epoll_event ev[EVENTS];
@@ -195,7 +201,10 @@ static void accept_one(struct device_server *s, int fd)
 		c->next->at = &c->next;
 	c->at = &s->conns;
 	s->conns = c;
-	/* A child that inherited it keeps it open, and with it a dead parent's memory: so does the driver. */
+	/*
+	 * A child that inherited the connection keeps it open, and with it a dead parent's memory. So does the
+	 * driver.
+	 */
 	if (!watch_daemon_fd(s->epoll, fd, EPOLLIN, c) ||
 		!watch_daemon_fd(s->gone_epoll, fd, EPOLLRDHUP, c))
 		conn_end(s, c);
@@ -235,7 +244,7 @@ static void read_passed_fd(struct msghdr *m, int *ret)
 	}
 }
 
-/* A peer that does not read its answers is not waited for. */
+/* Does not wait for a peer that does not read its answers. */
 static bool send_device_answer(int to, struct device_answer *a)
 {
 	union cmsg_buffer control = { .room = { 0 } };
@@ -253,7 +262,7 @@ static bool send_device_answer(int to, struct device_answer *a)
 	return sendmsg(to, &m, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)sizeof(a->reply);
 }
 
-/* False: nothing more to read, or the connection has ended. */
+/* False: no more packets, or the connection has ended. */
 static bool handle_client_packet(struct device_server *s, struct device_conn *c)
 {
 	struct sim_device_submit packet;
@@ -272,7 +281,10 @@ static bool handle_client_packet(struct device_server *s, struct device_conn *c)
 		return false;
 	if (n > 0)
 		read_passed_fd(&m, &fd);
-	/* Who is gone by now is gone before this one gets anything, and so is memory that nobody has. */
+	/*
+	 * First ends the clients that are gone by now, and the memory that no process has. Only then may this
+	 * client get any.
+	 */
 	end_gone_peers(s);
 	device_exports(s->device);
 	if (c->dead)
@@ -347,7 +359,7 @@ static void run_sim_daemon_loop(struct device_server *s)
 
 /* Start. */
 
-/* Only one serves a node. 1: another does. */
+/* Only one process serves a node. 1: another one does. */
 static int lock_node(int *ret, struct error *err)
 {
 	uint64_t until = time_mono_ns() + LOCK_TIMEOUT_NS;
@@ -366,7 +378,7 @@ static int lock_node(int *ret, struct error *err)
 	return 0;
 }
 
-/* Nothing of the program that started us stays open: not its pipes, not its files. */
+/* Closes all that the starting program left open: its pipes, its files. */
 static void leave_starter(int ready_fd)
 {
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -392,7 +404,7 @@ static void raise_limits(void)
 	(void)prctl(PR_SET_TIMERSLACK, 1UL);
 }
 
-/* The name appears when the socket serves: nobody is ever refused by a half-made one. */
+/* The socket gets its name after it serves, so that a half-made one never refuses a client. */
 static int listen_device_socket(struct device_server *s, struct error *err)
 {
 	struct sockaddr_un sa = { .sun_family = AF_UNIX, .sun_path = NEW_SOCKET };

@@ -13,15 +13,15 @@
 #include "lib/base/fd.h"
 #include "testbed/sim/cuda/wire.h"
 
-#define BUCKETS    4096 /* a power of two; ids count up, so they spread by themselves */
+#define BUCKETS    4096 /* a power of two; consecutive ids spread evenly */
 #define EPOLL_ROOM 16
 
 struct memory_hold {
 	struct device_memory *memory;
 	struct memory_holder *holder;
 	uint32_t references;
-	struct memory_hold *next_of_memory; /* younger */
-	struct memory_hold *next, **at;     /* of the holder; *at is this one */
+	struct memory_hold *next_of_memory; /* younger hold */
+	struct memory_hold *next, **at;     /* of the holder; *at is this hold */
 };
 
 struct device_memory {
@@ -31,7 +31,7 @@ struct device_memory {
 	struct device_memory *next; /* in its bucket */
 };
 
-/* A pipe: we hold the end to read from, and see when nobody holds the other any more. */
+/* A pipe. The daemon holds the read end, and sees when no process holds the write end any more. */
 struct export
 {
 	struct device_memory *memory;
@@ -252,7 +252,7 @@ int memory_export(struct memory_table *b, struct memory_holder *holder, uint64_t
 	CLEANUP(freep) struct export *x = NULL;
 	CLEANUP(closep) int read_end = -1;
 	CLEANUP(closep) int write_end = -1;
-	struct epoll_event ev = { .events = 0 }; /* a hang-up is always told */
+	struct epoll_event ev = { .events = 0 }; /* epoll always reports a hang-up */
 	struct stat st;
 	int ends[2];
 
@@ -311,7 +311,7 @@ static void export_end(struct memory_table *b, struct export *x)
 		at = &(*at)->next;
 	*at = x->next;
 	b->export_count--;
-	closep(&x->fd); /* and the epoll forgets it */
+	closep(&x->fd); /* also removes it from the epoll instance */
 	free(x);
 	m->exports--;
 	memory_settle(b, m, owner);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * MPS servers. A server has a context of its own on each GPU, which it shows to clients by tickets: a client
- * that has one joins that context's group with the limits that the ticket says. Who a client is NVML is told
- * as of all: by its own connection, not by the server.
+ * MPS servers. A server has its own context on each GPU, and gives tickets for it to clients. A client with a
+ * ticket joins that context's group, with the ticket's limits. NVML learns of a client by the client's own
+ * connection, as of any process, and not by the server.
  */
 #include "testbed/sim/device/internal.h"
 
@@ -49,7 +49,7 @@ uint32_t mps_serve(struct device_client *c, const struct sim_device_request *q,
 	return OK;
 }
 
-/* Clients that died before they used theirs leave them: the oldest goes. */
+/* Clients that died before they used their tickets leave them. The oldest one goes. */
 static void drop_oldest_ticket(struct device_context *x)
 {
 	struct ticket **at = &x->tickets;
@@ -146,7 +146,7 @@ uint32_t mps_end(struct device_client *c, const struct sim_device_request *q,
 	return BAD_HANDLE;
 }
 
-/* The process that has the GPU by this context: its own, or the server. */
+/* The process that counts for the compute mode: the context's own, or its server. */
 static uint32_t get_context_owner_pid(const struct device_context *x)
 {
 	return x->server ? x->server->client->pid : x->client->pid;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* The node as it is, and what the engine tells of what ran on it; start and stop. */
+/* The node's state, the engine's hooks, and start and stop. */
 #include "testbed/sim/device/internal.h"
 
 #include "lib/base/time.h"
@@ -76,13 +76,19 @@ static void on_failed(void *arg, void *user, uint32_t code)
 	struct simulated_gpus *d = arg;
 	bool there = d->slots[c->slot].usable && (!in || in->usable);
 
-	/* Dead by itself, not by a GPU that is gone, nor by an MPS server; one that is all clients' is told once. */
+	/*
+	 * An XID is for a context's own failure, not for a lost GPU or an ended MPS server. A fault of all a
+	 * server's clients posts one XID.
+	 */
 	if (there && !told)
 		post_xid(d, c->slot, in,
 			code == ILLEGAL_ADDRESS ? XID_MMU_FAULT : XID_EXCEPTION);
 	if (server && !c->ended) {
 		server->faulted = true;
-		/* Before any client knows: whose end it sees first, it would take for gone. */
+		/*
+		 * The server's error comes before the clients'. A server that first saw a client's connection end
+		 * would assume a normal end.
+		 */
 		atomic_store(&server->client->page->contexts[server->index].error, code);
 	}
 	atomic_store(&c->client->page->contexts[c->index].error, code);
@@ -138,7 +144,7 @@ static void slot_read(struct simulated_gpus *d, const struct sim_node_head *head
 			.local_mbps = k->cuda_local_mbps });
 }
 
-/* A GPU that is lost, gone or another than it was kills what ran on it. */
+/* Fails the contexts of a GPU that is lost, gone or replaced. */
 static void fail_slot_contexts(struct simulated_gpus *d, uint32_t slot)
 {
 	for (struct device_client *c = d->clients; c; c = c->next)
@@ -156,7 +162,7 @@ void node_read(struct simulated_gpus *d, bool first)
 		return;
 	head = malloc(sizeof(*head));
 	if (!head)
-		return; /* the next time */
+		return; /* retried at the next call */
 	sim_state_read_bare(d->state, &SIM_PART_HEAD(head), 1);
 	d->generation = generation;
 	for (uint32_t i = 0; i < SIM_MAX_GPUS; i++) {
@@ -169,7 +175,7 @@ void node_read(struct simulated_gpus *d, bool first)
 	instance_read(d);
 }
 
-/* Rows of processes whose daemon was killed. */
+/* Removes the rows of processes of an earlier daemon that was killed. */
 static int clear_left_over(struct simulated_gpus *d, struct error *err)
 {
 	CLEANUP(sim_txn_end) struct sim_txn txn = SIM_TXN_INIT;

@@ -46,14 +46,16 @@ struct device_client *device_client_new(struct simulated_gpus *d, uint32_t pid)
 	return c;
 }
 
-/* A client of MPS that is gone in the middle of a kernel ends all others of its server, as was seen on an H100. */
+/*
+ * An MPS client that dies in the middle of a kernel ends all other clients of its server, as observed on an H100.
+ */
 static void fault_of_end(const struct device_context *x)
 {
 	if (x->server && !x->ended && engine_context_computes(x->engine))
 		engine_context_fault(x->engine, ILLEGAL_ADDRESS);
 }
 
-/* Contexts, queues and events go at once; memory when it is time. */
+/* Contexts, queues and events end at once, memory when it is due. */
 static void client_stop(struct device_client *c)
 {
 	for (uint32_t i = 0; i < SIM_DEVICE_CONTEXTS_MAX; i++)
@@ -81,11 +83,11 @@ void peer_free(struct device_client *c)
 	for (uint32_t slot = 0; slot < SIM_MAX_GPUS; slot++) {
 		struct share *s = &c->shares[slot];
 
-		/* What a slow death has kept of its contexts. */
+		/* The bytes of contexts that cuda_free_ms kept. */
 		d->slots[slot].used -= s->bytes;
 		s->bytes = 0;
 	}
-	/* Memory may have gone over to another process, so look at all GPUs. */
+	/* Other processes may own some of the memory now, so this covers all GPUs. */
 	for (uint32_t slot = 0; slot < SIM_MAX_GPUS; slot++)
 		if (c->shares[slot].listed || d->slots[slot].used)
 			usage_show_again(d, slot);
@@ -105,7 +107,7 @@ void device_client_gone(struct device_client *c, uint64_t now_ns)
 	uint64_t wait_ns = 0;
 
 	if (now_ns != UINT64_MAX) {
-		/* How slow a death is may just have been set. */
+		/* cuda_free_ms may just have changed. */
 		node_read(d, false);
 		engine_advance(d->engine, now_ns);
 	}
@@ -117,7 +119,7 @@ void device_client_gone(struct device_client *c, uint64_t now_ns)
 		peer_free(c);
 		return;
 	}
-	/* The bytes of its contexts stay in its shares, though the contexts go. */
+	/* The bytes of the contexts stay in c->shares, although the contexts end. */
 	c->gone = true;
 	d->gone_count++;
 	c->free_at_ns = now_ns + wait_ns;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* What a packet asks for. */
+/* The requests of clients. */
 #include "testbed/sim/device/internal.h"
 
 #include "lib/base/fd.h"
@@ -34,12 +34,12 @@ void request_charge(struct device_client *c, uint32_t slot, uint64_t bytes)
 static void uncharge_client(struct device_client *c, uint32_t slot, uint64_t bytes)
 {
 	if (c->gone)
-		return; /* peer_free() does it */
+		return; /* later, in peer_free() */
 	c->shares[slot].bytes -= bytes;
 	c->device->slots[slot].used -= bytes;
 }
 
-/* Streams go with their context; who waits for one is woken. */
+/* Ends the context's streams too, and wakes the threads that wait for them. */
 void request_context_end(struct device_context *c)
 {
 	struct device_client *client = c->client;
@@ -100,7 +100,7 @@ uint32_t request_context_begin(struct device_client *c, uint32_t slot,
 	return OK;
 }
 
-/* What a process's first context takes besides its stacks: more where it may have more of the GPU. */
+/* What a process's first context takes besides stacks: more if the process may use more multiprocessors. */
 static uint64_t base_bytes(const struct device_slot *s, uint32_t width)
 {
 	uint64_t scaled = DEVICE_CONTEXT_BASE - DEVICE_CONTEXT_FIXED;
@@ -109,7 +109,7 @@ static uint64_t base_bytes(const struct device_slot *s, uint32_t width)
 		DEVICE_CONTEXT_FIXED + scaled * width / (s->sm_count ? s->sm_count : 1));
 }
 
-/* The memory that a new context takes; .bytes and .more of it are the context's, the rest is @base. */
+/* The memory of a new context. x->bytes and x->more are the context's, *base is the process's. */
 static uint32_t context_memory(struct device_client *c, struct device_context *x,
 	uint64_t *base)
 {
@@ -463,7 +463,7 @@ static uint32_t handle_mem_release(struct device_client *c, const struct sim_dev
 	(void)a;
 	if (!memory_release(d->memories, &c->holder, q->id))
 		return BAD_HANDLE;
-	/* Of which GPU it was is not known any more, and it may be another process's now. */
+	/* The memory's GPU is not known any more, and another process may own the memory now. */
 	for (uint32_t slot = 0; slot < SIM_MAX_GPUS; slot++)
 		if (c->shares[slot].listed)
 			usage_show_again(d, slot);
@@ -565,7 +565,7 @@ bool device_request(struct device_client *c, const struct sim_device_request *q,
 {
 	struct sim_device_reply *r = &a->reply;
 
-	/* First of all a hello, and only one. */
+	/* HELLO comes first, and only once. */
 	if ((q->op == SIM_DEVICE_HELLO) == (c->page != NULL))
 		return false;
 	if (q->op == SIM_DEVICE_HOST_DONE) {

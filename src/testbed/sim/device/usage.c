@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* What NVML shows: who has how much, and how busy each one was. */
+/* NVML's figures: the memory and the utilization of each process. */
 #include "testbed/sim/device/internal.h"
 
 #include "lib/base/time.h"
@@ -59,7 +59,7 @@ static void add_gpu_process_row(struct sim_gpu *g, const struct device_client *c
 	(void)snprintf(p->name, sizeof(p->name), "%s", c->name);
 }
 
-/* Another connection of the same process has something on the GPU too. */
+/* Whether another connection of the same process has something on the GPU. */
 static bool listed_by_another(const struct device_client *c, uint32_t slot)
 {
 	for (const struct device_client *o = c->device->clients; o; o = o->next)
@@ -68,7 +68,7 @@ static bool listed_by_another(const struct device_client *c, uint32_t slot)
 	return false;
 }
 
-/* NVML's row of the process; its bytes are told by usage_show(). */
+/* Adds the process's row to NVML's list; usage_show() writes its bytes. */
 bool usage_list(struct device_client *c, uint32_t slot)
 {
 	CLEANUP(sim_txn_end) struct sim_txn txn = SIM_TXN_INIT;
@@ -86,7 +86,7 @@ bool usage_list(struct device_client *c, uint32_t slot)
 		sim_settle(g, time_wall_ns());
 		(void)usage_remove_row(g, c->pid);
 		add_gpu_process_row(g, c, SIM_PROCESS_COMPUTE, instance_on(c, slot));
-		/* Of clients of MPS the driver has two, with the same memory. */
+		/* The driver lists an MPS client twice, with the same memory. */
 		if (c->shares[slot].mps)
 			add_gpu_process_row(g, c, SIM_PROCESS_MPS, NULL);
 		sim_gpu_sum_processes(g);
@@ -96,7 +96,7 @@ bool usage_list(struct device_client *c, uint32_t slot)
 	return true;
 }
 
-/* Takes the process off the lists of GPUs on which it has nothing. Its bytes are gone already. */
+/* Removes the process from the lists of GPUs on which it has nothing. The sums no longer include its bytes. */
 void usage_unlist(struct device_client *c)
 {
 	CLEANUP(sim_txn_end) struct sim_txn txn = SIM_TXN_INIT;
@@ -144,7 +144,7 @@ uint64_t usage_get_free(const struct device_client *c, uint32_t slot)
 	return s->limit && own < room ? own : room;
 }
 
-/* Memory that changes hands; sums only, usage_show() follows. */
+/* Changes the sums only; usage_show() follows. */
 void usage_moved(void *arg, const struct memory_facts *m, struct memory_holder *from,
 	struct memory_holder *to, bool lives)
 {
@@ -166,7 +166,7 @@ void usage_moved(void *arg, const struct memory_facts *m, struct memory_holder *
 		d->slots[m->slot].used -= m->bytes;
 }
 
-/* The same where memory may have gone over to a process that NVML does not list yet. */
+/* Memory may have a new owner that NVML does not list yet. */
 void usage_show_again(struct simulated_gpus *d, uint32_t slot)
 {
 	for (struct device_client *c = d->clients; c; c = c->next)
@@ -189,7 +189,7 @@ uint64_t usage_busy_ns(const struct device_client *c, uint32_t slot)
 	return ns;
 }
 
-/* The percentage of the interval that each process computed. True: one has changed. */
+/* The percentage of the interval for which each process computed. True: one has changed. */
 static bool measure_clients(struct simulated_gpus *d, uint64_t interval_ns)
 {
 	bool changed = false;
@@ -236,7 +236,7 @@ void usage_measure(struct simulated_gpus *d, uint64_t now_ns)
 	CLEANUP(sim_txn_end) struct sim_txn txn = SIM_TXN_INIT;
 	uint64_t mono_ns = time_mono_ns(), interval_ns = now_ns - d->measured_ns;
 
-	/* So often for people, however fast the simulated clock goes. */
+	/* A fixed interval of real time, for human readers, at any speed of the simulated clock. */
 	if (now_ns == UINT64_MAX || now_ns <= d->measured_ns ||
 		mono_ns - d->measured_mono_ns < MEASURE_NS)
 		return;

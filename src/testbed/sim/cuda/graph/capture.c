@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Streams that capture: what is put into them becomes nodes of a graph. */
+/* Streams that capture: work for them becomes nodes of a graph. */
 #include "testbed/sim/cuda/graph/capture.h"
 
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 enum { MODE_GLOBAL, MODE_THREAD, MODE_RELAXED };
 enum { STATUS_NONE, STATUS_ACTIVE, STATUS_INVALIDATED };
 
-static struct capture *captures; /* that have not ended */
+static struct capture *captures; /* not ended */
 
 static _Thread_local unsigned thread_mode;
 
@@ -41,7 +41,7 @@ static CUresult break_it(struct capture *c, CUresult r)
 	return before ? before : r;
 }
 
-/* What a stream's next node depends on. */
+/* Sets the dependencies of a stream's next node. */
 
 static bool set_deps(struct sim_cuda_stream *s, struct graph_node *const *deps, size_t n)
 {
@@ -80,7 +80,7 @@ static bool add_deps(struct sim_cuda_stream *s, struct graph_node *const *deps, 
 	return ok;
 }
 
-/* Whether all of them are nodes of that graph. */
+/* Whether all @n nodes belong to @g. */
 static bool are_nodes_of(const CUgraphNode *nodes, size_t n, const struct graph *g)
 {
 	for (size_t i = 0; i < n; i++)
@@ -90,7 +90,7 @@ static bool are_nodes_of(const CUgraphNode *nodes, size_t n, const struct graph 
 	return true;
 }
 
-/* The stream has nothing to do with a capture any more. */
+/* Takes the stream out of its capture. */
 static void detach_capture_stream(struct sim_cuda_stream *s)
 {
 	struct capture *c = s->capture;
@@ -106,7 +106,7 @@ static void attach_capture_stream(struct sim_cuda_stream *s, struct capture *c)
 	c->refs++;
 }
 
-/* Ends it: all streams that took part are free again. */
+/* Ends the capture, and takes all its streams out of it. */
 static void close_capture(struct capture *c)
 {
 	struct capture **link = &captures;
@@ -121,17 +121,17 @@ static void close_capture(struct capture *c)
 		for (struct sim_cuda_stream *s = ctx->streams; s; s = s->next)
 			if (s->capture == c)
 				detach_capture_stream(s);
-	drop_some(c, 2); /* the list's, and its own */
+	drop_some(c, 2); /* the list's, and this function's */
 }
 
-/* A stream goes: with the one that began it, a capture ends. */
+/* A stream ends. If it began a capture, the capture ends too. */
 void capture_forget(struct sim_cuda_stream *s)
 {
 	struct capture *c = s->capture;
 	struct graph *g = c->to_graph ? NULL : c->graph;
 	bool began = s == c->origin;
 
-	detach_capture_stream(s); /* by itself: it is in its context's list no more */
+	detach_capture_stream(s); /* first, as its context's list has it no more */
 	if (!began)
 		return;
 	close_capture(c);
@@ -178,7 +178,7 @@ CUresult capture_alloc(struct sim_cuda_stream *s, const CUmemPoolProps *props, u
 	return r;
 }
 
-/* Calls that captures forbid. */
+/* Calls that are forbidden during captures. */
 
 CUresult capture_unsafe(void)
 {
@@ -226,7 +226,7 @@ CUresult capture_legacy(struct sim_cuda_ctx *ctx)
 	return r;
 }
 
-/* Events in captures hold the place in the graph where they were recorded. */
+/* Events in captures hold the nodes after which they were recorded. */
 
 void capture_event_forget(struct sim_cuda_event *e)
 {
@@ -321,7 +321,7 @@ static CUresult begin_stream_capture(struct sim_cuda_stream *s, struct graph *g,
 	return CUDA_SUCCESS;
 }
 
-/* Whether @n is one of, or lies before one of, the nodes of the stream that began. */
+/* Marks @n and all nodes before it. */
 static void mark_ancestors(struct graph_node *n)
 {
 	if (n->mark)
@@ -455,7 +455,7 @@ static unsigned status_of(const struct sim_cuda_stream *s)
 	return s->capture->broken ? STATUS_INVALIDATED : STATUS_ACTIVE;
 }
 
-/* Of the default stream nothing can be said while a stream that it waits for captures. */
+/* The default stream has no status while a stream that it waits for captures. */
 static CUresult legacy_status(const struct sim_cuda_stream *s)
 {
 	for (const struct sim_cuda_stream *o = s->ctx->streams;

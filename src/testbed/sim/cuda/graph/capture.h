@@ -3,7 +3,7 @@
 
 #include "testbed/sim/cuda/stream/stream.h"
 
-/* Kept by the list of all until it ends, by the streams in it, and by events recorded in it. */
+/* References: the list of captures until the capture ends, each stream in it, and each event recorded in it. */
 struct capture {
 	unsigned refs;
 	struct capture *next;
@@ -12,5 +12,5 @@ struct capture {
 	struct graph *graph;
 	struct sim_cuda_stream *origin;
 	bool broken, ended;
-	bool to_graph; /* a graph that the program had before */
+	bool to_graph; /* into a graph that the program made before */
 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Instantiated graphs: a list of work in an order that all dependencies allow. */
+/* Instantiated graphs: a list of work in an order that satisfies all dependencies. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,7 +31,7 @@ static CUresult add_exec_entry(struct exec *e, struct graph_node *n)
 	return CUDA_SUCCESS;
 }
 
-/* All nodes, with those of child graphs in their places. */
+/* Adds all nodes; the nodes of a child graph take its place. */
 static CUresult flatten_graph(struct exec *e, struct graph *g)
 {
 	struct graph_node **list = graph_sort(g);
@@ -75,7 +75,7 @@ static CUresult instantiate_graph(CUgraph h, uint64_t flags, struct exec **ret)
 	if (!obj_is(h, OBJ_GRAPH) || flags > FLAGS)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (g->has_memory && g->execs)
-		return CUDA_ERROR_NOT_SUPPORTED; /* one at a time */
+		return CUDA_ERROR_NOT_SUPPORTED; /* one exec at a time */
 	e = obj_new(OBJ_EXEC, sizeof(*e));
 	if (!e)
 		return CUDA_ERROR_OUT_OF_MEMORY;
@@ -195,7 +195,7 @@ EXPORT CUresult cuGraphUpload_ptsz(CUgraphExec h, CUstream stream)
 	return cuGraphUpload(h, PER_THREAD(stream));
 }
 
-/* A launch waits for the one before, wherever that was. */
+/* A launch waits for the exec's previous launch, in whatever stream. */
 static CUresult queue_launch_wait(struct exec *e, struct sim_cuda_stream *s)
 {
 	if (!e->queue || e->queue == s->queue || queue_done(e->queue, e->seq))
@@ -262,7 +262,7 @@ static CUresult launch_graph_exec(struct exec *e, struct sim_cuda_stream *s)
 	return r;
 }
 
-/* While @s captures, what would be launched becomes nodes. */
+/* While @s captures, a launch adds the exec's work as nodes. */
 static CUresult capture_exec(struct exec *e, struct sim_cuda_stream *s)
 {
 	CUresult r = e->graph ? CUDA_ERROR_NOT_SUPPORTED : CUDA_SUCCESS;
@@ -289,7 +289,7 @@ EXPORT CUresult cuGraphLaunch(CUgraphExec h, CUstream stream)
 		if (r)
 			return r;
 		r = s->capture ? CUDA_SUCCESS : queue_wait_launch_slot(s->queue, &waited);
-		/* What they were may have changed while nobody had the lock. */
+		/* Other threads may have changed the handles while the lock was free. */
 		if (r || waited)
 			(void)lib_leave(r);
 		if (r)
@@ -335,7 +335,7 @@ EXPORT CUresult cuGraphExecGetFlags(CUgraphExec h, uint64_t *ret)
 	return lib_leave(CUDA_SUCCESS);
 }
 
-/* Updates: the same nodes in the same order, with other parameters. */
+/* Updates: the same kinds of nodes in the same order, with other parameters. */
 
 struct CUgraphExecUpdateResultInfo {
 	unsigned result;

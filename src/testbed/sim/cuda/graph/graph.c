@@ -143,7 +143,7 @@ unsigned graph_node_type(const struct cuda_work *w)
 		[WORK_CALLBACK] = CU_GRAPH_NODE_TYPE_HOST,
 		[WORK_RECORD] = CU_GRAPH_NODE_TYPE_EVENT_RECORD,
 		[WORK_WAIT_EVENT] = CU_GRAPH_NODE_TYPE_WAIT_EVENT,
-		[WORK_WAIT_VALUE] = 12, /* batch of memory operations */
+		[WORK_WAIT_VALUE] = 12, /* batch memory operation */
 		[WORK_WRITE_VALUE] = 12,
 		[WORK_FREE] = CU_GRAPH_NODE_TYPE_MEM_FREE,
 		[WORK_ALLOC] = CU_GRAPH_NODE_TYPE_MEM_ALLOC,
@@ -158,7 +158,7 @@ unsigned graph_node_type(const struct cuda_work *w)
 static bool visit_graph_node(struct graph_node *n, struct graph_node **list, size_t *count)
 {
 	if (n->mark)
-		return n->mark == 2; /* 1: a circle */
+		return n->mark == 2; /* 1: a cycle */
 	n->mark = 1;
 	for (size_t i = 0; i < n->dep_count; i++)
 		if (!visit_graph_node(n->deps[i], list, count))
@@ -214,7 +214,7 @@ CUresult graph_clone(const struct graph *g, struct graph **ret)
 		if (r == CUDA_SUCCESS)
 			r = node_add(new, NULL, 0, &w, &copy);
 		if (r == CUDA_SUCCESS) {
-			copy->original = n; /* compared only */
+			copy->original = n; /* for comparison only */
 			copy->original_serial = n->obj.serial;
 		}
 	}
@@ -341,7 +341,7 @@ EXPORT CUresult cuGraphDestroyNode(CUgraphNode h)
 	return lib_leave(CUDA_SUCCESS);
 }
 
-/* Puts one more node into a list of the caller's: *have counts all. */
+/* Adds a node to the caller's list if there is room. *have counts all nodes. */
 static void append_node_handle(CUgraphNode *list, size_t room, size_t *have,
 	struct graph_node *n)
 {
@@ -350,7 +350,7 @@ static void append_node_handle(CUgraphNode *list, size_t room, size_t *have,
 	(*have)++;
 }
 
-/* Ends a list: what is behind its end is NULL; without a list, the number alone. */
+/* Ends a list: fills the rest with NULL. Without a list returns only the number. */
 static void end_list(CUgraphNode *list, size_t *room, size_t have)
 {
 	for (size_t i = have; list && i < *room; i++)

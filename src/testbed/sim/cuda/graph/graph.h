@@ -1,38 +1,38 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Graphs: nodes are work with dependencies; a launch puts them one after the other into a stream. */
+/* Graphs: nodes are work with dependencies. A launch puts the nodes into a stream, one after another. */
 #include "testbed/sim/cuda/memory/pool.h"
 #include "testbed/sim/cuda/stream/stream.h"
 
-/* Memory that a launch of a graph takes: kept by the exec and by what is allocated in it. */
+/* Memory that a launch of a graph takes. References: the exec, and each allocation in it. */
 struct graph_block {
 	unsigned refs;
 	struct sim_cuda_device *device;
 	struct phys *phys;
 };
 
-/* One allocation of a graph: its address is known from the beginning. */
+/* One allocation of a graph. Its address is fixed when its node is made. */
 struct graph_alloc {
 	unsigned refs; /* nodes and execs */
 	struct sim_cuda_device *device;
 	struct range *range;
-	struct graph_block *block; /* a reference while it is allocated */
+	struct graph_block *block; /* a reference; the graph's own free keeps it */
 	bool live;
 };
 
 struct graph_node {
 	struct obj obj;
 	struct graph *graph;
-	struct graph_node *next; /* of the graph, as they were made */
+	struct graph_node *next; /* of the graph, in order of creation */
 	struct graph_node **deps;
 	size_t dep_count;
 	struct cuda_work work;
 	struct graph_alloc *alloc;   /* of WORK_ALLOC */
 	struct graph_node *original; /* of a clone */
 	uint32_t original_serial;
-	void **params; /* pointers to the kernel's arguments, for those who ask */
-	unsigned mark; /* while nodes are sorted */
+	void **params; /* pointers to the kernel's arguments, for the program */
+	unsigned mark; /* for sorting */
 };
 
 struct graph {
@@ -40,7 +40,7 @@ struct graph {
 	struct graph_node *nodes, **nodes_end;
 	size_t count;
 	bool is_child, has_memory;
-	unsigned execs; /* where it has memory */
+	unsigned execs; /* of a graph with memory */
 };
 
 struct entry_of_exec {
@@ -52,7 +52,7 @@ struct entry_of_exec {
 
 struct exec {
 	struct obj obj;
-	struct graph *graph; /* where it has memory nodes, and as long as it is there */
+	struct graph *graph; /* of an exec with memory nodes, while the graph exists */
 	uint32_t graph_serial;
 	struct entry_of_exec *entries;
 	size_t count, cap;
@@ -72,10 +72,10 @@ CUresult node_add(struct graph *g, struct graph_node *const *deps, size_t n,
 CUresult node_link(struct graph_node *to, struct graph_node *from);
 CUresult node_alloc(struct graph *g, struct graph_node *const *deps, size_t n,
 	CUDA_MEM_ALLOC_NODE_PARAMS *p, struct graph_node **ret);
-void node_set(struct graph_node *n, struct cuda_work *w); /* moves it in */
+void node_set(struct graph_node *n, struct cuda_work *w); /* takes *w */
 unsigned graph_node_type(const struct cuda_work *w);
 
-/* The nodes so that each comes behind what it depends on; a malloc'd list. NULL: no memory. */
+/* The nodes, each behind its dependencies; a list to free(). NULL: no memory, or a cycle. */
 struct graph_node **graph_sort(struct graph *g);
 
 /* Memory (graph/memory.c). */

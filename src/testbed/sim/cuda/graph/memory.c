@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Memory of graphs. A launch (or an upload) takes what all its allocations need at once, in multiples of
- * 32 MiB, and counts as used as a whole (measured); when nobody uses that any more the device keeps it for the next graph until it is trimmed.
+ * Memory of graphs. A launch (or an upload) takes the memory of all its allocations at once, in multiples of 32
+ * MiB. All of it counts as used (measured). When no allocation uses it any more, the device keeps it for the next
+ * graph of that size, until a trim.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -184,7 +185,7 @@ CUresult graph_alloc_begin(struct graph_alloc *a, struct graph_block *b, uint64_
 	return CUDA_SUCCESS;
 }
 
-/* What lies behind the address stays: work that was put before this still uses it. */
+/* The memory behind the address stays, as work submitted before still uses it. */
 void graph_alloc_end(struct graph_alloc *a)
 {
 	if (!a->live)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Nodes of each kind: made, asked, changed; in a graph and in an instantiated one. */
+/* Nodes of each kind: add, query and change, in a graph and in an instantiated one. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -174,7 +174,7 @@ EXPORT CUresult cuGraphAddMemFreeNode(CUgraphNode *ret, CUgraph h, const CUgraph
 	return finish_node_add(r, h, deps, n, &w, ret);
 }
 
-/* The union of cuGraphAddNode(): structs that differ from those above by what is around them. */
+/* Members of the union of cuGraphAddNode(), which differ from the structs above in the fields around them. */
 struct copy_params {
 	int flags, reserved;
 	CUcontext ctx;
@@ -188,7 +188,7 @@ EXPORT CUresult cuGraphAddNode(CUgraphNode *ret, CUgraph h, const CUgraphNode *d
 	CUDA_MEMSET_NODE_PARAMS set;
 	CUDA_HOST_NODE_PARAMS host;
 	struct copy_params copy;
-	CUcontext any = (CUcontext)1; /* not looked at */
+	CUcontext any = (CUcontext)1; /* ignored */
 	void *one;
 
 	if (!p)
@@ -231,7 +231,7 @@ EXPORT CUresult cuGraphAddNode_v2(CUgraphNode *ret, CUgraph h, const CUgraphNode
 	return cuGraphAddNode(ret, h, deps, n, p);
 }
 
-/* Asks. */
+/* Queries. */
 
 static CUresult enter_node_of_kind(CUgraphNode h, enum work_kind kind, bool args_ok,
 	struct graph_node **ret)
@@ -246,7 +246,7 @@ static CUresult enter_node_of_kind(CUgraphNode h, enum work_kind kind, bool args
 		       : lib_leave(CUDA_ERROR_INVALID_VALUE);
 }
 
-/* Pointers to each argument, which stay the node's. */
+/* Pointers to each argument; the node owns them. */
 static void **params_of(struct graph_node *n)
 {
 	const struct function *f = n->work.kernel.function;
@@ -284,7 +284,7 @@ EXPORT CUresult cuGraphKernelNodeGetParams(CUgraphNode h, CUDA_KERNEL_NODE_PARAM
 	CUresult r = ret ? cuGraphKernelNodeGetParams_v2(h, &wide) : CUDA_ERROR_INVALID_VALUE;
 
 	if (r == CUDA_SUCCESS)
-		memcpy(ret, &wide, sizeof(*ret)); /* the new one only has more at the end */
+		memcpy(ret, &wide, sizeof(*ret)); /* a prefix of the newer struct */
 	return r;
 }
 
@@ -309,7 +309,7 @@ GET(cuGraphEventWaitNodeGetEvent, WORK_WAIT_EVENT, CUevent, (CUevent)n->work.eve
 GET(cuGraphMemAllocNodeGetParams, WORK_ALLOC, CUDA_MEM_ALLOC_NODE_PARAMS, n->work.alloc)
 GET(cuGraphMemFreeNodeGetParams, WORK_FREE, CUdeviceptr, n->work.free)
 
-/* Changes: of a node, and of what an exec does for it. */
+/* Changes of a node, and of its work in an exec. */
 
 static CUresult finish_node_set(CUresult r, struct graph_node *n, struct cuda_work *w)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Plain, pitched, managed and host memory; how much there is. */
+/* Plain, pitched, managed and host memory, and its sizes. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -11,7 +11,7 @@
 
 #define PITCH UINT64_C(512)
 
-/* The lock is taken on success, and nothing captures. */
+/* The lock is taken on success, and no stream captures. */
 static CUresult enter_alloc_context(bool args_ok, struct sim_cuda_ctx **c)
 {
 	CUresult r = lib_enter_ctx(c);
@@ -24,7 +24,7 @@ static CUresult enter_alloc_context(bool args_ok, struct sim_cuda_ctx **c)
 	return r ? lib_leave(r) : CUDA_SUCCESS;
 }
 
-/* Memory that pools keep unused makes room before the device is full. */
+/* If the device is full, pools first free their unused memory. */
 static CUresult alloc_plain_range(struct sim_cuda_ctx *c, uint64_t bytes, struct range **ret)
 {
 	CUresult r = plain_new(c, bytes, RANGE_PLAIN, ret);
@@ -72,7 +72,7 @@ EXPORT CUresult cuMemAllocPitch_v2(CUdeviceptr *ret, size_t *pitch, size_t width
 	return lib_leave(r);
 }
 
-/* The first interface has 32 bits for an address, which no address of ours fits into. */
+/* The first interface has 32-bit addresses. No address of the simulator fits. */
 EXPORT CUresult cuMemAlloc(CUdeviceptr_v1 *ret, unsigned int bytes)
 {
 	CUresult r = cuda_lib_enter();
@@ -82,9 +82,9 @@ EXPORT CUresult cuMemAlloc(CUdeviceptr_v1 *ret, unsigned int bytes)
 	return lib_leave(ret && bytes ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_INVALID_VALUE);
 }
 
-/* Managed memory lies at one address for the CPU and the device, and takes none of the device's. */
+/* Managed memory has one address for the CPU and the device, and takes no device memory. */
 
-/* Fresh pages in place of what is there. */
+/* Maps new pages in place of what is there. */
 static bool map_at(CUdeviceptr at, uint64_t bytes, int prot)
 {
 	void *want = (void *)(uintptr_t)at;
@@ -168,7 +168,7 @@ static CUresult free_range(struct range *r)
 	}
 }
 
-/* Waits for all that runs, as nobody knows what uses the memory. */
+/* Waits for all running work, as any of it may use the memory. */
 EXPORT CUresult cuMemFree_v2(CUdeviceptr p)
 {
 	struct sim_cuda_ctx *c;
@@ -187,7 +187,7 @@ EXPORT CUresult cuMemFree_v2(CUdeviceptr p)
 			r->kind != RANGE_GRAPH && r->kind != RANGE_EXTERNAL))
 		return lib_leave(CUDA_ERROR_INVALID_VALUE);
 	c = r->ctx;
-	r->freeing = true; /* nobody else may */
+	r->freeing = true; /* other threads must not free it */
 	if (c->active)
 		err = device_wait_free(c);
 	r->freeing = false;
@@ -364,7 +364,7 @@ EXPORT CUresult cuMemHostGetFlags(unsigned int *ret, void *p)
 		return r;
 	if (!ret || !host_at(p))
 		return lib_leave(CUDA_ERROR_INVALID_VALUE);
-	*ret = host_at(p)->flags | 2; /* always mapped where addresses are the same */
+	*ret = host_at(p)->flags | 2; /* always mapped where addresses are unified */
 	return lib_leave(CUDA_SUCCESS);
 }
 
@@ -428,7 +428,7 @@ EXPORT CUresult cuMemPrefetchAsync_v2_ptsz(CUdeviceptr p, size_t bytes, CUmemLoc
 	return cuMemPrefetchAsync_v2(p, bytes, at, flags, PER_THREAD(h));
 }
 
-/* All memory of a context, when it goes. */
+/* Frees all memory of a context, at its end. */
 void memory_drop_all(struct sim_cuda_ctx *c)
 {
 	struct range *r;
@@ -456,8 +456,8 @@ void memory_drop_all(struct sim_cuda_ctx *c)
 			foreign_drop(r);
 			break;
 		default:
-			i++; /* of the device, not of the context */
+			i++; /* belongs to the device */
 		}
-		/* Others may have gone with it. */
+		/* This may have removed other ranges too, so @i stays. */
 	}
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Arrays and mipmapped arrays: linear here, as nothing but copies looks into them. */
+/* Arrays and mipmapped arrays. They are linear, as only copies access them. */
 #include <string.h>
 
 #include "testbed/sim/cuda/memory/memory.h"
@@ -12,7 +12,7 @@
 
 enum { FLAG_LAYERED = 1, FLAG_CUBEMAP = 4, FLAG_SPARSE = 0x40, FLAG_DEFERRED = 0x80 };
 
-/* Bytes of one channel; 0: a format that is not simulated. */
+/* Bytes of one channel. 0: the format is not simulated. */
 static unsigned channel_bytes(unsigned format)
 {
 	switch (format) {
@@ -32,7 +32,7 @@ static unsigned channel_bytes(unsigned format)
 	}
 }
 
-/* Fills rows and slices; bytes of the whole, 0: not a shape. */
+/* Fills in rows and slices. Returns the total bytes; 0: not a valid shape. */
 static uint64_t compute_array_layout(struct array *a)
 {
 	const CUDA_ARRAY3D_DESCRIPTOR *d = &a->desc;
@@ -144,7 +144,7 @@ static CUresult enter_array(CUarray h, bool args_ok, struct array **ret)
 		return lib_leave(CUDA_ERROR_INVALID_VALUE);
 	if (!h)
 		return lib_leave(CUDA_ERROR_INVALID_HANDLE);
-	/* One that was destroyed (measured). */
+	/* A destroyed array gives this error (measured). */
 	return obj_is(h, OBJ_ARRAY) ? CUDA_SUCCESS : lib_leave(CUDA_ERROR_CONTEXT_IS_DESTROYED);
 }
 
@@ -217,7 +217,7 @@ EXPORT CUresult cuArrayGetMemoryRequirements(CUDA_ARRAY_MEMORY_REQUIREMENTS *ret
 	return lib_leave(CUDA_SUCCESS);
 }
 
-/* Mipmapped arrays: one piece of memory with an array for each level. */
+/* Mipmapped arrays: one piece of memory, with an array for each level. */
 
 struct mipmap {
 	struct obj obj;

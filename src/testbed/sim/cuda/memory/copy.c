@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Moving and setting bytes, between any two of host, device and arrays. */
+/* Copies and sets bytes, between any two of host, device and arrays. */
 #include <string.h>
 
 #include "testbed/sim/cuda/memory/memory.h"
@@ -8,10 +8,10 @@
 
 enum { TYPE_HOST = 1, TYPE_DEVICE = 2, TYPE_ARRAY = 3, TYPE_UNIFIED = 4 };
 
-/* One side of a copy: where its rows lie. */
+/* One side of a copy: the position of its rows. */
 struct copy_side {
 	CUdeviceptr at;
-	uint64_t pitch, slice; /* bytes from row to row, from slice to slice */
+	uint64_t pitch, slice; /* bytes between rows, between slices */
 };
 
 static bool side_of(struct copy_side *s, unsigned type, const void *host, CUdeviceptr device,
@@ -70,7 +70,7 @@ bool copy_is_host_side(unsigned type, const void *host, CUdeviceptr device)
 	return !r || r->kind == RANGE_HOST || r->kind == RANGE_REGISTERED;
 }
 
-/* Pageable memory: the program may use it again when an asynchronous copy returns. */
+/* Pageable memory: the program may reuse it when an asynchronous copy returns. */
 static bool is_pageable(unsigned type, const void *host, CUdeviceptr device)
 {
 	CUdeviceptr p = type == TYPE_HOST ? (uintptr_t)host : device;
@@ -103,7 +103,7 @@ CUresult copy_check(const CUDA_MEMCPY3D *c)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!c->WidthInBytes || !c->Height || !c->Depth)
 		return CUDA_SUCCESS;
-	/* The first and the last row tell. */
+	/* Checks only the first and the last row. */
 	for (unsigned i = 0; i < 2 && !r; i++) {
 		uint64_t y = i ? c->Height - 1 : 0, z = i ? c->Depth - 1 : 0;
 
@@ -115,7 +115,7 @@ CUresult copy_check(const CUDA_MEMCPY3D *c)
 	return r;
 }
 
-/* A word where a word may lie is stored whole: another may look for its value meanwhile. */
+/* Stores an aligned word as a whole, as another thread may poll its value. */
 static void store_word_whole(unsigned char *to, const void *from, uint64_t bytes)
 {
 	uint64_t word = 0;
@@ -245,7 +245,7 @@ CUresult set_check(const CUDA_MEMSET_NODE_PARAMS *s)
 }
 
 /*
- * @phase: bytes of the row before @to. Elements are stored whole, as by a GPU: somebody may wait for the
+ * @phase: bytes of the row before @to. Stores elements as a whole, as a GPU does: another thread may poll the
  * value of one.
  */
 static void fill_elements(unsigned char *to, uint64_t bytes, uint64_t phase, unsigned v,
@@ -264,7 +264,7 @@ static void fill_elements(unsigned char *to, uint64_t bytes, uint64_t phase, uns
 		if (phase % size == 0 && bytes >= size) {
 			n = size;
 			store_word_whole(to, pattern, n);
-		} else { /* an element that lies in two pieces */
+		} else { /* an element across two pieces */
 			*to = pattern[phase % size];
 		}
 		to += n;
@@ -302,7 +302,7 @@ CUresult set_run(const CUDA_MEMSET_NODE_PARAMS *s)
 
 /* The functions. */
 
-/* @wait: returns when it is done; so do asynchronous ones with pageable memory. */
+/* @wait: returns after the copy. Asynchronous copies with pageable memory wait too. */
 static CUresult submit_memcpy(CUDA_MEMCPY3D c, CUstream h, bool wait)
 {
 	struct cuda_work w = { .kind = WORK_COPY, .copy = c };
@@ -351,7 +351,7 @@ static CUDA_MEMCPY3D build_linear_copy(unsigned dst_type, CUdeviceptr dst, unsig
 
 #define AT(p) ((CUdeviceptr)(uintptr_t)(p))
 
-/* Of the versions of a flat copy: synchronous with its _ptds, asynchronous with its _ptsz. */
+/* The versions of a flat copy: synchronous with _ptds, asynchronous with _ptsz. */
 #define FLAT(name, suffix, dst_arg, dst_type, src_arg, src_type)                              \
 	EXPORT CUresult cuMemcpy##name##suffix(dst_arg dst, src_arg src, size_t bytes)        \
 	{                                                                                     \

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* What addresses belong to. */
+/* The address map. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
 #include "testbed/sim/cuda/memory/memory.h"
 
-/* Addresses of devices: as much as can be had, at least room for all memory of some GPUs. */
+/* Device addresses: the largest reservation that the kernel grants, from 16 TiB down to 64 GiB. */
 #define ARENA_BYTES_MAX (UINT64_C(1) << 44)
 #define ARENA_BYTES_MIN (UINT64_C(1) << 36)
 
@@ -58,7 +58,7 @@ static bool grow_map_rows(void **rows, size_t *room, size_t count, size_t size)
 	return true;
 }
 
-/* The first space that ends behind @p. */
+/* The first reservation that ends behind @p. */
 static size_t space_index(CUdeviceptr p)
 {
 	size_t low = 0, high = spaces.count;
@@ -225,7 +225,7 @@ void range_remove(struct range *r)
 	free(r);
 }
 
-/* ret->bytes says how much is asked for. */
+/* ret->bytes: in, the requested bytes; out, the contiguous ones. */
 static CUresult slot_piece(struct phys *slot, uint64_t offset, struct memory_piece *ret)
 {
 	if (!slot || !phys_cpu(slot))
@@ -257,7 +257,7 @@ CUresult piece_at(CUdeviceptr p, uint64_t bytes, struct memory_piece *ret)
 		space_contains(p))
 		return ghost_piece(p, bytes, ret);
 	if (!r || r->start > p) {
-		/* Memory of the program that the driver does not know. */
+		/* Host memory of the program, unknown to the driver. */
 		if (p < 4096)
 			return CUDA_ERROR_INVALID_VALUE;
 		if (r && r->start - p < bytes)

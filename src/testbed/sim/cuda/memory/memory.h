@@ -2,31 +2,31 @@
 #pragma once
 
 /*
- * Memory: what lies where. All of it needs the lock.
+ * Memory: what lies at which address. Callers hold the lock.
  *
- * Addresses of devices come from one reserved piece of the process's address space, so no two things
- * share an address, nothing is readable by the CPU by mistake, and an address tells what it belongs to.
- * `struct phys` is memory of the device, known to the daemon, mapped into the process where no
- * program looks for it; `struct range` is what an address belongs to.
+ * Device addresses come from one reserved range of the process's address space. So no two objects share an
+ * address, the CPU cannot read one by mistake, and an address identifies its owner. `struct phys` is memory of the
+ * device, known to the daemon, and mapped into the process at an address that programs do not see. `struct range`
+ * is what an address belongs to.
  */
 #include "testbed/sim/cuda/lib.h"
 
 struct phys {
-	struct sim_cuda_device *device; /* NULL: host memory, ours alone */
+	struct sim_cuda_device *device; /* NULL: host memory of this process */
 	uint64_t id;                    /* the daemon's */
 	uint64_t bytes;
-	uint64_t cookie; /* to open it by name; 0: not known */
+	uint64_t cookie; /* to open it by name; 0: unknown */
 	unsigned refs;
 	unsigned char *cpu; /* NULL: could not be mapped */
 };
 
-/* @flags: SIM_DEVICE_MEM_*. Start with one reference; phys_adopt() takes @fd. */
+/* @flags: SIM_DEVICE_MEM_*. All start with one reference; phys_adopt() takes @fd. */
 CUresult phys_new(struct sim_cuda_device *d, uint64_t bytes, unsigned flags, struct phys **ret);
 CUresult phys_new_host(uint64_t bytes, struct phys **ret);
 CUresult phys_adopt(struct sim_cuda_device *d, uint64_t id, uint64_t bytes, int fd,
 	struct phys **ret);
 struct phys *phys_ref(struct phys *p);
-void phys_drop(struct phys *p); /* NULL is fine; the last one gives the memory back */
+void phys_drop(struct phys *p); /* may be NULL; the last reference frees the memory */
 unsigned char *phys_cpu(struct phys *p);
 
 enum range_kind {
@@ -45,11 +45,11 @@ enum range_kind {
 
 struct range {
 	CUdeviceptr start;
-	uint64_t bytes, span; /* as asked for; what it takes of the addresses */
+	uint64_t bytes, span; /* as requested; taken of the addresses */
 	enum range_kind kind;
 	struct sim_cuda_ctx *ctx;
 	struct sim_cuda_device *device;
-	struct phys *phys; /* a reference; NULL: `cpu`, or nothing behind it now */
+	struct phys *phys; /* a reference; NULL: `cpu`, or no memory now */
 	uint64_t offset;   /* in phys */
 	unsigned char *cpu;
 	void *owner; /* chunk, pool block, handle or graph */
@@ -58,21 +58,21 @@ struct range {
 	bool sync_memops, freeing;
 };
 
-struct range *range_add(struct range r);             /* NULL: no memory. A copy */
-struct range *range_at(CUdeviceptr p);               /* the one that holds it, or NULL */
+struct range *range_add(struct range r);             /* adds a copy; NULL: no memory */
+struct range *range_at(CUdeviceptr p);               /* the range with @p, or NULL */
 struct range *range_after(CUdeviceptr p);            /* that, or the next one */
 struct range *range_nth(size_t n);                   /* by address; NULL: no more */
-void range_remove(struct range *r);                  /* with its reference */
-bool range_clear(CUdeviceptr start, uint64_t bytes); /* nothing there */
+void range_remove(struct range *r);                  /* with its phys reference */
+bool range_clear(CUdeviceptr start, uint64_t bytes); /* true: no range there */
 
 /* Addresses. */
 CUdeviceptr space_reserve(uint64_t bytes, uint64_t align, CUdeviceptr hint); /* 0: none */
 void space_release(CUdeviceptr start);
 uint64_t space_size(CUdeviceptr start);               /* 0: not what space_reserve() returned */
-bool space_covers(CUdeviceptr start, uint64_t bytes); /* all in one that was taken */
-bool space_contains(CUdeviceptr p);                   /* a device address, taken or not */
+bool space_covers(CUdeviceptr start, uint64_t bytes); /* within one reservation */
+bool space_contains(CUdeviceptr p);                   /* a device address, reserved or not */
 
-/* The bytes from @p on that lie together: at most @bytes. With a reference in *pin. */
+/* The contiguous bytes from @p on, at most @bytes. *pin is a reference. */
 struct memory_piece {
 	unsigned char *cpu;
 	uint64_t bytes;
@@ -80,22 +80,22 @@ struct memory_piece {
 };
 CUresult piece_at(CUdeviceptr p, uint64_t bytes, struct memory_piece *ret);
 
-/* The memory of a pool (pool.c) behind one address of a range of it. */
+/* The pool memory (pool.c) behind one address of a pool's range. */
 struct phys *pool_slot(const struct range *r, CUdeviceptr at, uint64_t *offset);
-/* The same where a block was that work on its way still uses; *bytes until its end. False: none was. */
+/* The same for a freed block that submitted work still uses; *bytes until its end. False: there is none. */
 bool pool_ghost_at(CUdeviceptr at, uint64_t *bytes, struct phys **slot, uint64_t *offset);
 
-/* Plain memory of a context, with the driver's rounding. */
+/* Plain memory of a context, rounded as the driver does. */
 CUresult plain_new(struct sim_cuda_ctx *c, uint64_t bytes, enum range_kind kind,
 	struct range **ret);
 void plain_drop(struct range *r);
 
-/* Copies between any two places, rows of rows; not under the lock. */
+/* Copies between any two places, in rows. Call it without the lock. */
 CUresult copy_run(const CUDA_MEMCPY3D *c);
 CUresult copy_check(const CUDA_MEMCPY3D *c); /* with the lock */
 CUresult set_run(const CUDA_MEMSET_NODE_PARAMS *s);
 CUresult set_check(const CUDA_MEMSET_NODE_PARAMS *s);
-/* Under the lock already. */
+/* mem_peek() needs the lock. mem_write() takes the lock. */
 CUresult mem_peek(CUdeviceptr p, void *to, uint64_t bytes);
 CUresult mem_read(CUdeviceptr p, void *to, uint64_t bytes);
 CUresult mem_write(CUdeviceptr p, const void *from, uint64_t bytes);

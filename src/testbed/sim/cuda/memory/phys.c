@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Memory of a device, and the driver's way to place plain allocations in it. */
+/* Device memory, and the driver's placement of plain allocations in it. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -101,9 +101,9 @@ unsigned char *phys_cpu(struct phys *p)
 }
 
 /*
- * Plain memory, arrays and variables of modules: up to 1 MiB in units of 512 bytes, in the first place
- * where it fits in any of the context's chunks for this kind, of a granule each; more in granules of
- * its own (measured). A chunk without users goes back at once.
+ * Plain memory, arrays and variables of modules (measured). Up to 1 MiB: units of 512 bytes, in the first free run
+ * of any of the context's chunks of this kind. A chunk is one granule. Larger: granules of its own. A chunk
+ * without users is freed at once.
  */
 #define SMALL_MAX MIB
 #define UNIT      UINT64_C(512)

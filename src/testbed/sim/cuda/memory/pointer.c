@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* What is known of an address. */
+/* Attributes of an address. */
 #include <string.h>
 
 #include "testbed/sim/cuda/memory/memory.h"
@@ -14,7 +14,7 @@ static bool is_host(const struct range *r)
 	return r->kind == RANGE_HOST || r->kind == RANGE_REGISTERED;
 }
 
-/* Where the granules of a range begin and how long they are. */
+/* Start and size of the granules of a range. */
 static void mapping_of(const struct range *r, CUdeviceptr *start, uint64_t *bytes)
 {
 	*start = r->start;
@@ -44,9 +44,9 @@ static CUresult get_range_attribute(void *ret, unsigned attribute, CUdeviceptr p
 		PUT(CUcontext, r->ctx);
 	case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
 		PUT(unsigned, is_host(r) ? MEMORY_HOST : MEMORY_DEVICE);
-	case 3: /* the address for the device */
+	case 3: /* device address */
 		PUT(CUdeviceptr, p);
-	case 4: /* the address for the CPU */
+	case 4: /* CPU address */
 		if (!r->cpu)
 			return CUDA_ERROR_INVALID_VALUE;
 		PUT(void *, (uintptr_t)p);
@@ -86,7 +86,7 @@ static CUresult get_range_attribute(void *ret, unsigned attribute, CUdeviceptr p
 	}
 }
 
-/* Of an address that the driver does not know; only where several are asked for at once. */
+/* Values for an address that the driver does not know; only in a query of several attributes. */
 static void get_unknown(void *ret, unsigned attribute)
 {
 	static const unsigned words[] = { CU_POINTER_ATTRIBUTE_MEMORY_TYPE, 6,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Pieces of pools that are not in use any more, but of work on its way. */
+/* Extents of pools that no block has any more, but that submitted work still uses. */
 #include <stdlib.h>
 
 #include "testbed/sim/cuda/memory/pool.h"

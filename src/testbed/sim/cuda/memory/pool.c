@@ -10,7 +10,7 @@
 
 #define UNIT UINT64_C(512)
 
-/* A piece of a pool: in use, or freed in a queue that may not have got there yet. */
+/* A block of a pool: in use, or freed in a queue that may not have reached the free yet. */
 struct sim_pool_block {
 	struct sim_pool_block *next; /* by address */
 	struct range *range;
@@ -20,8 +20,8 @@ struct sim_pool_block {
 };
 
 /*
- * A pool has addresses for all that the device has, and memory behind as many slots of 32 MiB of them as are
- * needed: what lies in it may reach from one slot into the next (measured).
+ * A pool has addresses for all memory of its device. It has memory behind as many slots of 32 MiB as it needs. A
+ * block may reach from one slot into the next (measured).
  */
 struct sim_cuda_pool {
 	struct obj obj;
@@ -33,7 +33,7 @@ struct sim_cuda_pool {
 	uint64_t threshold, reserved, reserved_high, used, used_high;
 	CUdeviceptr start;
 	size_t slot_count;
-	struct phys **slots; /* NULL: nothing there now */
+	struct phys **slots; /* NULL: no memory there now */
 	struct sim_pool_block *blocks;
 	struct ghost *ghosts;
 	unsigned access[MAX_DEVICES];
@@ -84,7 +84,7 @@ struct sim_cuda_pool *pool_current(struct sim_cuda_device *d)
 	return d->current_pool ? d->current_pool : pool_default(d);
 }
 
-/* Whether the memory of a freed block may be used again, by work of @by or (NULL) of anybody. */
+/* Whether work of @by, or of any queue if @by is NULL, may reuse the memory of a freed block. */
 static bool is_block_reusable(const struct sim_pool_block *b, const struct sim_cuda_queue *by)
 {
 	return b->queue && (b->queue == by || queue_done(b->queue, b->seq));
@@ -155,10 +155,10 @@ static void slot_drop(struct sim_cuda_pool *p, size_t i)
 	p->slots[i] = NULL;
 }
 
-/* Gives memory back that nobody uses, down to @keep bytes. */
+/* Frees unused memory, down to @keep bytes. */
 static bool trim_pool(struct sim_cuda_pool *p, uint64_t keep)
 {
-	CUdeviceptr free_from = p->start; /* behind the block before */
+	CUdeviceptr free_from = p->start; /* behind the previous block */
 	const struct sim_pool_block *b;
 	bool some = false;
 
@@ -206,7 +206,7 @@ bool pools_release(struct sim_cuda_device *d)
 	return some;
 }
 
-/* The place of the first gap of @bytes; NULL: none. */
+/* The link of the first gap of @bytes. NULL: none. */
 static struct sim_pool_block **find_gap(struct sim_cuda_pool *p, uint64_t bytes,
 	CUdeviceptr *at)
 {
@@ -221,7 +221,7 @@ static struct sim_pool_block **find_gap(struct sim_cuda_pool *p, uint64_t bytes,
 	return p->start + p->slot_count * POOL_GROWTH - *at >= bytes ? link : NULL;
 }
 
-/* Memory for all slots of a piece; all or nothing. */
+/* Takes memory for all slots of a piece, or for none. */
 static CUresult populate_pool_slots(struct sim_cuda_pool *p, CUdeviceptr at, uint64_t bytes)
 {
 	size_t first = (at - p->start) / POOL_GROWTH;
@@ -278,7 +278,7 @@ static CUresult pool_alloc(struct sim_cuda_pool *p, struct sim_cuda_stream *stre
 	}
 	if (r)
 		return r;
-	/* A failure to take memory may have let blocks go: the place again. */
+	/* Taking memory may have removed blocks, so find the gap again. */
 	link = find_gap(p, span, &at);
 	b = calloc(1, sizeof(*b));
 	if (b)
@@ -423,7 +423,7 @@ EXPORT CUresult cuMemFreeAsync(CUdeviceptr p, CUstream h)
 	if (!s->capture && range && range->start == p && !range->freeing &&
 		(range->kind == RANGE_PLAIN || range->kind == RANGE_MANAGED ||
 			range->kind == RANGE_EXTERNAL)) {
-		/* Memory of cuMemAlloc() too; as that waits. */
+		/* Also frees memory of cuMemAlloc(); waits, as cuMemFree() does. */
 		(void)lib_leave(r);
 		r = cuStreamSynchronize(h);
 		return r ? r : cuMemFree_v2(p);
@@ -478,7 +478,7 @@ EXPORT CUresult cuMemPoolDestroy(CUmemoryPool h)
 		return lib_leave(CUDA_ERROR_INVALID_VALUE);
 	if (p->device->current_pool == p)
 		p->device->current_pool = NULL;
-	p->destroyed = true; /* what is in use stays until it is freed */
+	p->destroyed = true; /* blocks in use stay until they are freed */
 	p->threshold = 0;
 	(void)trim_pool(p, 0);
 	return lib_leave(CUDA_SUCCESS);
@@ -584,8 +584,8 @@ EXPORT CUresult cuMemPoolGetAccess(unsigned int *ret, CUmemoryPool h, CUmemLocat
 }
 
 /*
- * Sharing: the descriptor of a pool only stands for the wish, the data of a pointer names the memory. What
- * lies in two slots cannot be shared here.
+ * Sharing. The descriptor of a pool identifies no memory; the export data of a pointer does. A block across two
+ * slots cannot be shared here.
  */
 struct pool_data {
 	uint64_t id, cookie, offset, bytes;

@@ -8,12 +8,12 @@
 #include "testbed/sim/cuda/memory/pool.h"
 #include "testbed/sim/cuda/memory/vmm.h"
 
-/* What the 64 bytes of a handle hold. */
+/* The content of a handle's 64 bytes. */
 struct ipc {
 	uint64_t id, cookie;    /* the daemon's */
-	uint64_t offset, bytes; /* of what was asked for, in that memory */
+	uint64_t offset, bytes; /* of the allocation, in the daemon's memory */
 	uint32_t slot, pid;
-	uint64_t start; /* the address in the process that has it */
+	uint64_t start; /* address in the owning process */
 };
 
 _Static_assert(sizeof(struct ipc) <= sizeof(CUipcMemHandle), "a handle holds it");
@@ -30,7 +30,7 @@ EXPORT CUresult cuIpcGetMemHandle(CUipcMemHandle *ret, CUdeviceptr p)
 	range = range_at(p);
 	if (!ret || !range || range->freeing || range->kind != RANGE_PLAIN)
 		return lib_leave(CUDA_ERROR_INVALID_VALUE);
-	/* It is of the whole allocation, wherever in it the address is. */
+	/* The handle stands for the whole allocation, for any address in it. */
 	ipc = (struct ipc){ .id = range->phys->id,
 		.cookie = range->phys->cookie,
 		.offset = range->offset,
@@ -85,7 +85,7 @@ EXPORT CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *ret, CUipcMemHandle h, unsign
 	for (size_t i = 0; (range = range_nth(i)); i++)
 		if (range->kind == RANGE_IPC && range->phys->id == ipc.id &&
 			range->offset == ipc.offset) {
-			range->flags++; /* opened once more */
+			range->flags++; /* counts the opens */
 			*ret = range->start;
 			return lib_leave(CUDA_SUCCESS);
 		}
@@ -130,7 +130,7 @@ EXPORT CUresult cuIpcCloseMemHandle(CUdeviceptr p)
 	return lib_leave(CUDA_SUCCESS);
 }
 
-/* External memory: what another interface exported as a descriptor. */
+/* External memory: another interface exported it as a descriptor. */
 
 enum { TYPE_OPAQUE_FD = 1 };
 
@@ -166,7 +166,7 @@ EXPORT CUresult cuImportExternalMemory(CUexternalMemory *ret,
 		return lib_leave(r);
 	}
 	e->bytes = desc->size;
-	(void)close(desc->handle.fd); /* it is ours now */
+	(void)close(desc->handle.fd); /* the import owns it on success */
 	*ret = (CUexternalMemory)e;
 	return lib_leave(CUDA_SUCCESS);
 }
@@ -187,7 +187,7 @@ EXPORT CUresult cuExternalMemoryGetMappedBuffer(CUdeviceptr *ret, CUexternalMemo
 		desc->offset > e->bytes - desc->size)
 		return lib_leave(CUDA_ERROR_INVALID_VALUE);
 	at = space_reserve(desc->size, GRANULE, 0);
-	/* A plain one to all that free: cuMemFree() ends the mapping. */
+	/* All frees treat the range as plain memory: cuMemFree() ends the mapping. */
 	if (at && range_add((struct range){ .start = at,
 			  .bytes = desc->size,
 			  .kind = RANGE_EXTERNAL,

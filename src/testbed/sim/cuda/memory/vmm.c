@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Virtual memory management: addresses, memory, and what joins them. */
+/* Virtual memory management: addresses, memory and mappings. */
 #include "testbed/sim/cuda/memory/vmm.h"
 
 #include <string.h>
@@ -75,7 +75,7 @@ static CUresult check_prop(const CUmemAllocationProp *p)
 						      CU_MEM_HANDLE_TYPE_FABRIC))
 		return CUDA_ERROR_INVALID_VALUE;
 	if (p->requestedHandleTypes & CU_MEM_HANDLE_TYPE_FABRIC)
-		return CUDA_ERROR_NOT_PERMITTED; /* as without the fabric's service */
+		return CUDA_ERROR_NOT_PERMITTED; /* as without the fabric service */
 	if (on_device(p) &&
 		(p->location.id < 0 || (unsigned)p->location.id >= lib.device_count))
 		return CUDA_ERROR_INVALID_DEVICE;
@@ -229,7 +229,7 @@ EXPORT CUresult cuMemMap(CUdeviceptr p, size_t bytes, size_t offset,
 	return lib_leave(CUDA_SUCCESS);
 }
 
-/* Whether whole mappings make up the piece; each is given to @each, if there is one. */
+/* Whether whole mappings make up the piece, without a gap. */
 static bool each_mapped(CUdeviceptr p, uint64_t bytes)
 {
 	CUdeviceptr end = p + bytes;
@@ -244,7 +244,7 @@ static bool each_mapped(CUdeviceptr p, uint64_t bytes)
 	return true;
 }
 
-/* Whether no mapping reaches over an end of the piece. What is not mapped is no error. */
+/* Whether no mapping reaches beyond an end of the piece. Unmapped addresses are no error. */
 static bool whole_mapped(CUdeviceptr p, uint64_t bytes)
 {
 	const struct range *first = range_at(p), *last = range_at(p + bytes - 1);

@@ -5,11 +5,10 @@
 #include <string.h>
 
 #define MACHINE_CUDA 190  /* EM_CUDA */
-#define OTHER_ENTRY  0x10 /* of a symbol: it is a kernel, no other function */
-#define ABI_BYTE_1 \
-	8 /* from this version of the ABI on the architecture is in the flags' second byte */
+#define OTHER_ENTRY  0x10 /* of a symbol: a kernel, no other function */
+#define ABI_BYTE_1   8 /* from this ABI version on, the flags' second byte has the architecture */
 
-/* Attributes: a format, a number, 16 bits of value, or of the size of what follows. */
+/* Attributes: a format, a number, and 16 bits: the value, or the size of the value that follows. */
 #define FORMAT_SIZED        4
 #define ATTR_PARAM          0x17 /* EIATTR_KPARAM_INFO */
 #define ATTR_PARAM_BYTES    0x19 /* EIATTR_CBANK_PARAM_SIZE */
@@ -28,10 +27,10 @@ struct attribute {
 struct param {
 	uint32_t index;
 	uint16_t ordinal, offset;
-	uint32_t size; /* above PARAM_SIZE_SHIFT */
+	uint32_t size; /* size: the bits above PARAM_SIZE_SHIFT */
 };
 
-/* The tables need not be aligned. */
+/* The tables may be unaligned. */
 static bool copy_from_image(const struct cubin *c, void *to, size_t from, size_t bytes)
 {
 	if (from > c->bytes || bytes > c->bytes - from)
@@ -46,7 +45,7 @@ static bool read_section_header(const struct cubin *c, size_t i, Elf64_Shdr *ret
 	       copy_from_image(c, ret, c->sections + i * sizeof(*ret), sizeof(*ret));
 }
 
-/* A text that ends within its table; NULL: it does not. */
+/* A text that ends within its table, else NULL. */
 static const char *get_table_text(const struct cubin *c, size_t table, size_t bytes, size_t at)
 {
 	const char *p = (const char *)c->image + table + at;
@@ -57,7 +56,7 @@ static const char *get_table_text(const struct cubin *c, size_t table, size_t by
 bool cubin_is(const void *image)
 {
 	return strncmp(image, ELFMAG, SELFMAG) ==
-	       0; /* no byte behind the end of a short text */
+	       0; /* reads no byte behind the end of a short text */
 }
 
 static unsigned arch_of(const Elf64_Ehdr *h)
@@ -95,7 +94,7 @@ static bool find_tables(struct cubin *c, size_t names)
 	return true;
 }
 
-/* The end of what the sections have in the file. */
+/* Sets c->bytes to the end of the sections' data in the file. */
 static bool measure_cubin(struct cubin *c, size_t max)
 {
 	size_t end = c->sections + c->section_count * sizeof(Elf64_Shdr);
@@ -190,7 +189,7 @@ static bool read_cubin_kernel(const struct cubin *c, struct ptx_entry *e)
 	return true;
 }
 
-/* False: no variable that a program can ask for. */
+/* False: no variable that programs can look up. */
 static bool is_variable(const struct cubin *c, const Elf64_Sym *sym, enum ptx_kind *ret)
 {
 	const char *name;

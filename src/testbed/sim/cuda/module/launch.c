@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Kernels: their arguments, how long they take, what they do. */
+/* Kernels: arguments, duration, effect. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,7 +24,10 @@ static uint64_t get_kernel_arg64(const struct cuda_work *w, unsigned i)
 	return v;
 }
 
-/* So much work for each thread, as many at once as the multiprocessors hold: 1 ns is one round of the loop. */
+/*
+ * The argument is the work of each thread: 1 ns is one round of the loop. As many threads run at once as the
+ * multiprocessors hold.
+ */
 static uint64_t burn_ns(const struct cuda_work *w, unsigned sm_count)
 {
 	const unsigned *g = w->kernel.grid, *b = w->kernel.block;
@@ -46,7 +49,7 @@ uint64_t kernel_ns(const struct cuda_work *w, unsigned sm_count)
 	case KERNEL_ADD32:
 	case KERNEL_STEP32:
 		return NOP_NS + get_kernel_arg64(w, 1) / WORDS_IN_A_NS;
-	case KERNEL_STREAM: /* 16 bytes are read and written */
+	case KERNEL_STREAM: /* an element: reads 16 bytes, writes 16 bytes */
 		return NOP_NS + get_kernel_arg64(w, 2) * 8 / WORDS_IN_A_NS;
 	case KERNEL_NOP:
 	case KERNEL_BAD:
@@ -141,7 +144,7 @@ void work_clear(struct cuda_work *w)
 	*w = (struct cuda_work){ .kind = WORK_EMPTY };
 }
 
-/* The arguments as one block; from pointers to each, or from a block of the program. */
+/* Copies the arguments into one block, from a pointer to each, or from a block of the program. */
 static CUresult copy_launch_args(struct cuda_work *w, void **params, void **extra)
 {
 	const struct function *f = w->kernel.function;
@@ -220,7 +223,7 @@ static CUresult launch_with(CUfunction h, const unsigned *grid, const unsigned *
 			r = CUDA_ERROR_INVALID_HANDLE;
 		if (r == CUDA_SUCCESS && !s->capture)
 			r = queue_wait_launch_slot(s->queue, &waited);
-		/* What they were may have changed while nobody had the lock. */
+		/* Other threads may have changed the handles while the lock was free. */
 		if (waited && r == CUDA_SUCCESS)
 			(void)lib_leave(r);
 		else if (r)
@@ -290,7 +293,7 @@ static CUresult launch_ex(const CUlaunchConfig *c, CUfunction f, void **params, 
 
 	if (c->numAttrs && !a)
 		return CUDA_ERROR_INVALID_VALUE;
-	/* Of the others nothing is modelled. */
+	/* The simulator ignores the other attributes. */
 	for (unsigned i = 0; i < c->numAttrs; i++)
 		if (a[i].id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION)
 			programmatic = a[i].value.number != 0;
@@ -312,7 +315,7 @@ EXPORT CUresult cuLaunchKernelEx_ptsz(const CUlaunchConfig *c, CUfunction f, voi
 		 : CUDA_ERROR_INVALID_VALUE;
 }
 
-/* The first interface: what to launch with is set beforehand. */
+/* The first interface: the program sets the parameters before the launch. */
 
 static CUresult enter_launch_function(CUfunction h, struct function **ret)
 {

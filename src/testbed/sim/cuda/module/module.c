@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Modules and libraries: PTX texts and cubins, of which the names count. */
+/* Modules and libraries from PTX texts and cubins. Only names matter. */
 #include "testbed/sim/cuda/module/module.h"
 
 #include "testbed/sim/cuda/module/cubin.h"
@@ -113,7 +113,7 @@ void modules_drop_all(struct sim_cuda_ctx *c)
 	c->code_used = 0;
 }
 
-/* Code lies in memory of the context that is not given back before the context is. */
+/* Code takes memory of the context. The context frees it at its end. */
 static CUresult reserve_code_memory(struct sim_cuda_ctx *c, size_t bytes)
 {
 	size_t used = c->code_used + ((bytes + 4095) & ~(size_t)4095);
@@ -130,14 +130,14 @@ static CUresult reserve_code_memory(struct sim_cuda_ctx *c, size_t bytes)
 	return CUDA_SUCCESS;
 }
 
-/* What a module is made of: the one or the other. */
+/* The image of a module: PTX or a cubin. */
 struct module_image {
-	const char *ptx; /* where the next declaration is looked for; NULL: it is a cubin */
+	const char *ptx; /* position of the next declaration; NULL: a cubin */
 	struct cubin cubin;
 	size_t bytes;
 };
 
-/* Code runs on GPUs of its own generation that have what it was compiled for. */
+/* Whether a GPU runs code for @arch: the same generation, and at least that minor version. */
 static bool can_run(const struct sim_keys *gpu, unsigned arch)
 {
 	return arch / 10 == gpu->cc_major && arch % 10 <= gpu->cc_minor;
@@ -200,7 +200,7 @@ static CUresult load_cuda_module(struct sim_cuda_ctx *c, const void *image, bool
 	return r;
 }
 
-/* A whole file as text; NULL: cannot be read. */
+/* Reads a whole file as text. NULL: it cannot be read. */
 static char *read_image_file(const char *path)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -385,7 +385,10 @@ EXPORT CUresult cuModuleGetLoadingMode(unsigned int *ret)
 	return lib_leave(CUDA_SUCCESS);
 }
 
-/* Libraries belong to no context; ours lie in the current one or the first device's. */
+/*
+ * Libraries belong to no context. In the simulator a library uses the current context, or else the first active
+ * one.
+ */
 
 static CUresult library_context(struct sim_cuda_ctx **ret)
 {
@@ -665,7 +668,7 @@ EXPORT CUresult cuFuncSetSharedMemConfig(CUfunction h, unsigned int config)
 
 /* Occupancy, by threads and blocks alone. */
 
-#define BLOCK_SHARED 1024 /* of the shared memory, what each block costs by itself */
+#define BLOCK_SHARED 1024 /* shared memory that each block takes by itself */
 
 EXPORT CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *ret, CUfunction h,
 	int block, size_t shared, unsigned int flags)

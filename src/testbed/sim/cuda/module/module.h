@@ -5,7 +5,7 @@
 #include "testbed/sim/cuda/module/ptx.h"
 #include "testbed/sim/cuda/stream/stream.h"
 
-/* Kernels whose names say what they do; all others take a while and do nothing. */
+/* Kernels whose names say what they do. All others take a while and do nothing. */
 enum kernel {
 	KERNEL_OTHER,
 	KERNEL_SPIN,
@@ -29,7 +29,7 @@ struct function {
 	enum kernel kernel;
 	size_t param_count, offsets[PTX_PARAMS_MAX], sizes[PTX_PARAMS_MAX], bytes;
 	int attributes[FUNC_ATTRIBUTES];
-	/* What the first interface of launching sets before the launch. */
+	/* What the first launch interface sets before the launch. */
 	unsigned block[3], shared;
 	unsigned char legacy_args[4096];
 };
@@ -42,7 +42,7 @@ struct variable {
 
 struct module {
 	struct obj obj;
-	struct module *next; /* of all */
+	struct module *next; /* of all modules */
 	struct sim_cuda_ctx *ctx;
 	bool is_library;
 	struct function *functions, **functions_end;

@@ -30,7 +30,7 @@ static bool is_ptx_word_char(char c)
 	return isalnum((unsigned char)c) || c == '_' || c == '$' || c == '%' || c == '.';
 }
 
-/* A word (with the dots in it) or one other character; "": the end. */
+/* A word (with its dots) or one other character. "": the end. */
 static const char *read_ptx_token(const char *p, char *ret)
 {
 	size_t n = 0;
@@ -51,7 +51,7 @@ bool ptx_is(const char *text)
 	return strncmp(skip_ptx_space(text), ".version", 8) == 0;
 }
 
-/* What a decimal or hexadecimal digit stands for; 16: none of them. */
+/* The value of a decimal or hexadecimal digit; 16: no digit. */
 static unsigned parse_ptx_digit(char c)
 {
 	if (c >= '0' && c <= '9')
@@ -60,8 +60,10 @@ static unsigned parse_ptx_digit(char c)
 	return c >= 'a' && c <= 'f' ? (unsigned)(c - 'a' + 10) : 16;
 }
 
-/* The number at the head of @p, decimal or 0x hexadecimal; more than BYTES_MAX stays just that.
- * *end, unless NULL: what follows it. */
+/*
+ * The number at the start of @p, decimal or 0x hexadecimal. Stops counting above BYTES_MAX. *end, unless NULL, is
+ * the position behind it.
+ */
 static size_t parse_ptx_number(const char *p, const char **end)
 {
 	unsigned base = p[0] == '0' && (p[1] == 'x' || p[1] == 'X') ? 16 : 10;
@@ -116,7 +118,9 @@ static size_t type_bytes(const char *t)
 	return 0;
 }
 
-/* ".align 8 .b8 name[16]" up to, not with, what ends it. NULL: none. */
+/*
+ * Parses ".align 8 .b8 name[16]" up to the character that ends it, which it does not take. NULL: no variable.
+ */
 static const char *parse_ptx_variable(const char *p, char *name, size_t *align, size_t *bytes)
 {
 	char t[TOKEN_MAX];
@@ -196,7 +200,7 @@ static const char *parse_ptx_kernel(const char *p, struct ptx_entry *e)
 	return t[0] == '(' ? parse_ptx_params(next, e) : p;
 }
 
-/* Over a body: strings and comments have no braces that count. */
+/* Skips a body. Braces in strings and comments do not count. */
 static const char *skip_ptx_body(const char *p)
 {
 	char t[TOKEN_MAX];
@@ -230,7 +234,7 @@ int ptx_next(const char **at, struct ptx_entry *ret)
 		p = read_ptx_token(p, t);
 		if (!t[0])
 			return 0;
-		/* A line of its own begins with a directive. */
+		/* Each line outside a declaration begins with a directive. */
 		if (begins_line && !declares && t[0] != '.' && is_ptx_word_char(t[0]))
 			return -1;
 		declares = (declares || !strcmp(t, ".func") || !strcmp(t, ".extern")) &&

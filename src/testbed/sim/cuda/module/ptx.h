@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * What a PTX text declares: kernels with the places of their parameters, and variables. No
- * instruction is looked at. Pure; thread: any.
+ * What a PTX text declares: kernels with the offsets of their parameters, and variables. This module reads no
+ * instruction. Pure; thread: any.
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -23,13 +23,13 @@ struct ptx_entry {
 };
 
 /*
- * Reads the next declaration from *at on (a text that ends in NUL) and moves *at behind it. 1: one
- * was found; 0: no more; -1: the text is no PTX from here on.
+ * Reads the next declaration from *at on (a text that ends in NUL) and moves *at behind it. 1: found; 0: no more;
+ * -1: the text is no PTX from here on.
  */
 int ptx_next(const char **at, struct ptx_entry *ret);
 
-/* Begins with what each PTX text has: comments, then .version. */
+/* Tests for the beginning of each PTX text: comments, then .version. */
 bool ptx_is(const char *text);
 
-/* Whether the version of such a text is above @newest, major * 10 + minor. */
+/* Whether the version of a PTX text is above @newest (major * 10 + minor). */
 bool ptx_is_too_new(const char *text, unsigned newest);

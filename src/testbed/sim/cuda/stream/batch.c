@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Several operations in one call: each as if it had been called by itself, one behind the other. */
+/* Several operations in one call: the same as one call for each, in this order. */
 #include "testbed/sim/cuda/memory/memory.h"
 #include "testbed/sim/cuda/stream/stream.h"
 
@@ -64,7 +64,7 @@ EXPORT CUresult cuStreamBatchMemOp_v2_ptsz(CUstream h, unsigned int n,
 	return cuStreamBatchMemOp_v2(PER_THREAD(h), n, ops, flags);
 }
 
-/* Copies. They refuse the default stream, and streams that capture. */
+/* Copies. They refuse the default stream and streams that capture. */
 
 static CUresult batch_stream(CUstream h, bool args_ok)
 {
@@ -107,7 +107,7 @@ EXPORT CUresult cuMemcpyBatchAsync(CUdeviceptr *dst, CUdeviceptr *src, size_t *b
 	CUstream h)
 {
 	if (bad)
-		*bad = SIZE_MAX; /* not known which */
+		*bad = SIZE_MAX; /* which one is unknown */
 	return cuMemcpyBatchAsync_v2(dst, src, bytes, n, attributes, first, attribute_count, h);
 }
 
@@ -119,7 +119,7 @@ EXPORT CUresult cuMemcpyBatchAsync_ptsz(CUdeviceptr *dst, CUdeviceptr *src, size
 		PER_THREAD(h));
 }
 
-/* Elements are bytes where both are pointers; arrays are not modelled with others. */
+/* Elements are bytes if both operands are pointers. Arrays are not simulated here. */
 static bool to_copy(const CUDA_MEMCPY3D_BATCH_OP *op, CUDA_MEMCPY3D *ret)
 {
 	const CUmemcpy3DOperand *s = &op->src, *d = &op->dst;
@@ -173,7 +173,7 @@ EXPORT CUresult cuMemcpy3DBatchAsync_ptsz(size_t n, CUDA_MEMCPY3D_BATCH_OP *ops,
 	return cuMemcpy3DBatchAsync(n, ops, bad, flags, PER_THREAD(h));
 }
 
-/* Their structure is that of one device, with contexts where that has reserved fields. */
+/* The struct is that of one device, with contexts in its reserved fields. */
 
 static CUresult peer_copy(const CUDA_MEMCPY3D_PEER *p, CUstream h, bool wait)
 {
@@ -202,7 +202,7 @@ EXPORT CUresult cuMemcpy3DPeerAsync_ptsz(const CUDA_MEMCPY3D_PEER *p, CUstream h
 	return peer_copy(p, PER_THREAD(h), false);
 }
 
-/* Managed memory lies with the host all the time: moving it does nothing. */
+/* Managed memory is always host memory here: moving it does nothing. */
 
 static CUresult check_managed_batch(CUdeviceptr *at, const size_t *bytes, size_t n,
 	bool args_ok, CUstream h)
@@ -253,7 +253,7 @@ EXPORT CUresult cuMemDiscardBatchAsync_ptsz(CUdeviceptr *at, size_t *bytes, size
 	return cuMemDiscardBatchAsync(at, bytes, n, flags, PER_THREAD(h));
 }
 
-/* One cooperative kernel for each of several devices; each in a stream of its own device. */
+/* One cooperative kernel for each of several devices, in a stream of that device. */
 
 EXPORT CUresult cuLaunchCooperativeKernelMultiDevice(CUDA_LAUNCH_PARAMS *list, unsigned int n,
 	unsigned int flags)

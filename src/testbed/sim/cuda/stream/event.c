@@ -208,7 +208,7 @@ EXPORT CUresult cuEventSynchronize(CUevent h)
 	c = e->ctx;
 	if (atomic_load(&at->completed) < until) {
 		(void)pthread_mutex_unlock(&lib.lock);
-		/* A context that breaks drops the recording: look at it now and then. */
+		/* A broken context drops the recording, so check it every 20 ms. */
 		while (!sim_device_wait(gpu_client(), &at->completed, &at->waiters, until,
 			time_mono_ns() + 20 * NS_PER_MS)) {
 			(void)pthread_mutex_lock(&lib.lock);
@@ -254,7 +254,7 @@ EXPORT CUresult cuEventElapsedTime_v2(float *ms, CUevent from, CUevent to)
 	return cuEventElapsedTime(ms, from, to);
 }
 
-/* For other processes: the handle holds the daemon's name of the event. */
+/* For other processes: the handle holds the daemon's id and cookie of the event. */
 
 EXPORT CUresult cuIpcGetEventHandle(CUipcEventHandle *ret, CUevent h)
 {

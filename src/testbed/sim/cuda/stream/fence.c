@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Events of a whole context. A fence is a queue of the context that no stream waits for: a recording in
- * it waits for what all streams have by then, and holds up none of them. As its commands run in order,
- * what one recording waited for the next need not. A gate is the other way round: all streams wait for
- * what it waits for, each when its next command comes.
+ * Events of a whole context.
+ *
+ * A fence is a queue of the context that no stream waits for. A recording in the fence waits for all work that the
+ * streams have at that time, and delays no stream. The fence's commands run in order, so a later recording need
+ * not repeat an earlier one's waits.
+ *
+ * A gate is the reverse: all streams wait for what the gate waits for, each at its next command.
  */
 #include "testbed/sim/cuda/stream/stream.h"
 
@@ -21,7 +24,7 @@ static bool is_blocking_fence(const struct sim_cuda_ctx *c, const struct sim_cud
 	       q->fenced != q->last && !queue_done(q, q->last);
 }
 
-/* The next so many that are in the way. */
+/* Waits for the next queues with unfinished work, at most WAITS_MAX. */
 static size_t collect_fence_waits(const struct sim_cuda_ctx *c, struct sim_device_command *ret)
 {
 	size_t n = 0;
@@ -38,7 +41,7 @@ static size_t collect_fence_waits(const struct sim_cuda_ctx *c, struct sim_devic
 	return n;
 }
 
-/* What is in the context's queues now comes before what is put into its fence next. */
+/* Orders the present work of the context's queues before the fence's next command. */
 static CUresult wait_for_all(const struct sim_cuda_ctx *c, struct sim_cuda_queue *fence)
 {
 	struct sim_device_command commands[WAITS_MAX];
@@ -46,7 +49,7 @@ static CUresult wait_for_all(const struct sim_cuda_ctx *c, struct sim_cuda_queue
 	CUresult r;
 
 	do {
-		/* May free the lock: only after that it is looked what there is. */
+		/* This call may free the lock, so collect_fence_waits() comes after it. */
 		r = queue_reserve(fence, WAITS_MAX + 1);
 		if (r)
 			return r;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Queues in the daemon, and the threads that do what falls to the process. */
+/* Queues in the daemon, and the library's threads. */
 #include <signal.h>
 #include <stdlib.h>
 
@@ -10,7 +10,7 @@
 
 #define ROOM (SIM_DEVICE_QUEUE_MAX - SIM_DEVICE_BATCH_MAX)
 
-#define POLL_NS UINT64_C(50000) /* how often a value in memory is looked at */
+#define POLL_NS UINT64_C(50000) /* interval of reads of an awaited value in memory */
 
 static struct sim_cuda_queue *queues;
 
@@ -70,7 +70,7 @@ static void drop_items(struct sim_cuda_queue *q)
 	q->items_end = &q->items;
 }
 
-/* Queues that nobody has any more go when they are empty. */
+/* Frees queues without references when they are empty. */
 static void free_unused_queues(void)
 {
 	struct sim_cuda_queue **link = &queues, *q;
@@ -177,7 +177,7 @@ CUresult queue_wait_launch_slot(struct sim_cuda_queue *q, bool *waited)
 	return err;
 }
 
-/* Without memory the queue is as deep as the daemon's. */
+/* Without memory for the ring, only the daemon's limit holds. */
 void queue_launched(struct sim_cuda_queue *q)
 {
 	if (!q->launches)
@@ -204,7 +204,7 @@ CUresult queue_push_host(struct sim_cuda_queue *q, struct cuda_work *w)
 	*w = (struct cuda_work){ .kind = WORK_EMPTY };
 	*q->items_end = i;
 	q->items_end = &i->next;
-	/* If this fails the context or the daemon is gone, and the item goes with the queue. */
+	/* An error means that the context or the daemon is gone. The item then ends with the queue. */
 	return queue_push(q, (struct sim_device_command){ .kind = SIM_DEVICE_HOST });
 }
 
@@ -234,14 +234,14 @@ static bool value_reached(const struct cuda_work *w)
 	}
 }
 
-/* The next item whose turn it is; *poll: one waits for a value. */
+/* The next item that the daemon has reached. *poll: an item waits for a value. */
 static struct host_work_item *next_item(bool callbacks, struct sim_cuda_queue **from,
 	bool *poll)
 {
 	for (struct sim_cuda_queue *q = queues; q; q = q->next) {
 		struct host_work_item *i = q->items;
 
-		while (i && queue_done(q, i->seq)) { /* a context that broke drops all */
+		while (i && queue_done(q, i->seq)) { /* a broken context drops all */
 			q->items = i->next;
 			if (!q->items)
 				q->items_end = &q->items;
@@ -292,7 +292,7 @@ static void run_item(struct sim_cuda_queue *q, struct host_work_item *i)
 		break;
 	}
 	if (!sim_device_host_done(gpu_client(), q->id, i->seq))
-		return; /* the daemon is gone: so is all it would do */
+		return; /* the daemon is gone */
 }
 
 static void *host_main(void *arg)

@@ -7,7 +7,7 @@
 
 #define NON_BLOCKING 1U
 
-enum { PRIORITY_HIGHEST = -5, PRIORITY_LOWEST = 0 }; /* as an H100 has them */
+enum { PRIORITY_HIGHEST = -5, PRIORITY_LOWEST = 0 }; /* as on an H100 */
 
 CUresult stream_new(struct sim_cuda_ctx *c, enum stream_kind kind, unsigned flags, int priority,
 	struct sim_cuda_stream **ret)
@@ -109,7 +109,7 @@ static CUresult queue_stream_wait(struct sim_cuda_stream *s,
 					    .amount = other->queue->last });
 }
 
-/* The default stream waits for all blocking ones, and they for it. */
+/* The default stream waits for all blocking streams, and they wait for it. */
 static CUresult order_with_legacy(struct sim_cuda_stream *s)
 {
 	struct sim_cuda_stream *legacy = s->ctx->legacy;
@@ -152,7 +152,7 @@ static CUresult enqueue_copy(struct sim_cuda_stream *s, const struct cuda_work *
 					    .object = way });
 }
 
-/* The commands of one piece of work. */
+/* Submits the commands of one piece of work. */
 static CUresult enqueue_work(struct sim_cuda_stream *s, struct cuda_work *w)
 {
 	CUresult err = order_with_legacy(s);
@@ -228,7 +228,7 @@ CUresult stream_submit_work(CUstream h, struct cuda_work *w)
 	return lib_leave(r);
 }
 
-/* With the lock; frees it while the bytes move. */
+/* The bytes move on the calling thread, without the lock. */
 CUresult submit_wait(CUstream h, struct cuda_work *w)
 {
 	struct sim_cuda_stream *s;
@@ -268,7 +268,7 @@ bool stream_idle(const struct sim_cuda_stream *s)
 	return true;
 }
 
-/* The streams' list may change while nobody holds the lock: from the start again after each wait. */
+/* The list of streams may change while the lock is free, so the search starts again after each wait. */
 static CUresult wait_all(struct sim_cuda_ctx *c,
 	bool (*wanted)(const struct sim_cuda_stream *s))
 {
@@ -276,7 +276,7 @@ static CUresult wait_all(struct sim_cuda_ctx *c,
 	CUresult err = CUDA_SUCCESS;
 	struct sim_cuda_stream *s = c->streams;
 
-	/* Only what is in them now counts, but for streams that others feed at the same time. */
+	/* Only present work counts, and what another thread's wait adds to .wait_until meanwhile. */
 	for (struct sim_cuda_stream *o = s; o; o = o->next)
 		o->wait_until = o->queue->last;
 	while (s && !err) {
@@ -307,7 +307,7 @@ CUresult ctx_wait(struct sim_cuda_ctx *c)
 	uint64_t until = fence ? fence->last : 0;
 	CUresult err = wait_all(c, is_any_stream);
 
-	/* Its events have happened too. */
+	/* The fence's events have happened too. */
 	return err || !fence || fence != c->fence ? err : queue_wait(fence, until);
 }
 
@@ -521,7 +521,7 @@ EXPORT CUresult cuStreamAddCallback_ptsz(CUstream h, CUstreamCallback fn, void *
 	return cuStreamAddCallback(PER_THREAD(h), fn, data, flags);
 }
 
-/* A write without the barrier (1) is refused by an H100 (measured). */
+/* An H100 refuses a write without the memory barrier (flag 1; measured). */
 bool value_ok(enum work_kind kind, CUdeviceptr at, unsigned flags, bool wide)
 {
 	return at && at % (wide ? 8 : 4) == 0 && (kind == WORK_WAIT_VALUE || !flags);
@@ -537,7 +537,7 @@ static CUresult submit_value_op(CUstream h, enum work_kind kind, CUdeviceptr at,
 					       : CUDA_ERROR_INVALID_VALUE;
 }
 
-/* The first versions are not supported by drivers of this age (measured): they stay stubs. */
+/* Drivers of this version do not support the first versions (measured), which stay stubs. */
 #define VALUE(name, kind, type, wide)                                                       \
 	EXPORT CUresult name(CUstream h, CUdeviceptr at, type v, unsigned int flags)        \
 	{                                                                                   \

@@ -27,13 +27,14 @@
 #define START_LOCK      "cuda.start"
 #define START_TRIES     8
 #define ENV_MAX         4096
-#define DAEMON_CHECK_NS (100 * NS_PER_MS) /* a sleeper looks whether the daemon still lives */
+#define DAEMON_CHECK_NS (100 * NS_PER_MS) /* a sleeper checks that the daemon lives */
 #define CALL_STATUS_OK  0
 
 /* Connecting. */
 
 /*
- * Through a descriptor of the directory, as a socket's path has at most 107 bytes. Returns 0, or an errno.
+ * Connects through a descriptor of the directory, as a socket's path has at most 107 bytes. Returns 0, or an
+ * errno.
  */
 static int connect_daemon_socket(const char *dir, int *ret)
 {
@@ -52,7 +53,7 @@ static int connect_daemon_socket(const char *dir, int *ret)
 	return 0;
 }
 
-/* Of the library that @beside lies in, or of this program; NULL: not known. */
+/* The file of the library that contains @beside, or of this program. NULL: unknown. */
 static const char *own_file(const void *beside, char exe[SIM_PATH_MAX])
 {
 	ssize_t len;
@@ -88,7 +89,7 @@ static int find_sim_daemon_program(const void *beside, char *ret, struct error *
 		"no " PROGRAM " beside the library; " SIM_ENV_GPU " names it");
 }
 
-/* The environment without what would preload libraries into the daemon. */
+/* The environment without the variables that would preload libraries into the daemon. */
 static void daemon_env(char **ret)
 {
 	static const char *const drop[] = { "LD_PRELOAD=", "LD_AUDIT=", "LD_LIBRARY_PATH=" };
@@ -106,15 +107,15 @@ static void daemon_env(char **ret)
 }
 
 /*
- * A child that tells nobody when it ends (no SIGCHLD, no row for a plain wait()), and runs no fork
- * handlers of the program we are a guest in. It shares nothing and only makes system calls.
+ * A child without a report of its end: no SIGCHLD, no row for a plain wait(). The child runs no fork handlers of
+ * the host program. The child has a copy of the memory, and only makes system calls.
  */
 static pid_t quiet_fork(void)
 {
 	return (pid_t)syscall(SYS_clone, 0, NULL, NULL, NULL, NULL);
 }
 
-/* A sanitizer's _exit() writes what the program we are a guest in has buffered: it would come twice. */
+/* A sanitizer's _exit() writes what the host program has buffered, which the program would write again. */
 static _Noreturn void quiet_exit(int status)
 {
 	for (;;)
@@ -134,7 +135,7 @@ static _Noreturn void become_daemon(char *const *argv, char *const *env)
 	quiet_exit(127);
 }
 
-/* Starts the daemon and waits until it serves, or until it has given up. */
+/* Starts the daemon, and waits until it serves or gives up. */
 static int start_sim_daemon(const char *dir, const void *beside, struct error *err)
 {
 	CLEANUP(freep) char **env = calloc(ENV_MAX + 1, sizeof(*env));
@@ -155,7 +156,7 @@ static int start_sim_daemon(const char *dir, const void *beside, struct error *e
 	if (pipe2(ends, O_CLOEXEC) < 0)
 		return error_sys(err, errno, "pipe");
 	read_end = ends[0];
-	/* One without close-on-exec for the daemon; a program that forks now keeps it for a while. */
+	/* Without close-on-exec, for the daemon. A program that forks now keeps a copy for a while. */
 	write_end = fcntl(ends[1], F_DUPFD, 3);
 	(void)close(ends[1]);
 	if (write_end < 0)
@@ -173,7 +174,7 @@ static int start_sim_daemon(const char *dir, const void *beside, struct error *e
 	do
 		n = read(read_end, &byte, 1);
 	while (n < 0 && errno == EINTR);
-	/* Without a byte another's may serve already; connecting will tell. */
+	/* No byte: another process's daemon may serve already. The caller's connect() finds out. */
 	return 0;
 }
 
@@ -194,7 +195,7 @@ static int lock_start(const char *dir, int *ret, struct error *err)
 	return 0;
 }
 
-/* A connection, whoever starts the daemon. */
+/* A connection; starts the daemon if none runs. */
 static int connect_or_start_daemon(const char *dir, const void *beside, int *ret,
 	struct error *err)
 {
@@ -252,7 +253,7 @@ int sim_device_connect(struct sim_device *d, const char *dir, const void *beside
 			return error_set(err, ERR_UNSUPPORTED,
 				"the simulated GPU of '%s' refuses: CUDA error %u", dir,
 				status);
-		/* It ended for want of work just when we came. */
+		/* The daemon ended after its idle time, just when this client connected. */
 	}
 	return error_set(err, ERR_UNAVAILABLE, "the simulated GPU of '%s' goes away each time",
 		dir);
@@ -274,7 +275,10 @@ void sim_device_close(struct sim_device *d)
 
 void sim_device_forget(struct sim_device *d)
 {
-	/* Open it stays: until this process ends too the parent's death frees nothing, as with the real files. */
+	/*
+	 * The descriptor stays open. Until this process ends too, the parent's death frees nothing, as with the
+	 * driver's files.
+	 */
 	d->fd = -1;
 	close_sim_device(d);
 	d->mutex = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
@@ -386,7 +390,7 @@ static bool daemon_lives(const struct sim_device *d)
 	return d->fd >= 0 && poll(&p, 1, 0) == 0;
 }
 
-/* Sleeps while *word is @seen, but not for long. */
+/* Sleeps while *word is @seen, for at most DAEMON_CHECK_NS. */
 static void sleep_on(const void *word, uint32_t seen, uint64_t deadline_ns)
 {
 	uint64_t now = time_mono_ns(), left;

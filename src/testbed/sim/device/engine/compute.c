@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The compute engine of a GPU: whose time slice it is, and which kernels of that group run side by
- * side. Kernels end by the clock of their group, which stands while another group has the engine:
- * those that were interrupted need not be touched, and go on where they were.
+ * The compute engine of a GPU: which group has the time slice, and which of its kernels run side by side.
+ *
+ * Kernels end by their group's clock. That clock stops while another group has the engine. So a context switch
+ * needs no change to interrupted kernels: they continue where they were.
  */
 #include "testbed/sim/device/engine/internal.h"
 
@@ -98,7 +99,7 @@ static void start_kernel(struct engine_group *q, struct engine_stream *s, uint32
 
 	if (asked > q->gpu->config.width)
 		asked = q->gpu->config.width;
-	/* On fewer multiprocessors than it could fill it takes longer. */
+	/* On fewer multiprocessors than a kernel could fill, it takes longer. */
 	if (ns != ENGINE_NEVER && asked > width)
 		ns = convert_double_ns((double)ns * asked / width);
 	link_out(&s->in_list);
@@ -123,7 +124,7 @@ void compute_remove(struct engine_stream *s)
 	link_out(&s->in_list);
 }
 
-/* Starts what fits, in the order of the queue. */
+/* Starts the kernels that fit, in the order of the queue. */
 static void start_ready_kernels(struct engine_group *q)
 {
 	uint32_t all = q->gpu->config.width;
@@ -152,7 +153,7 @@ static void switch_gpu_group(struct engine_gpu *g, struct engine_group *q)
 		return;
 	if (g->resident && !list_empty(&g->resident->running))
 		cost = add_saturated_ns(cost, g->config.preempt_ns);
-	/* The very first user finds it empty; one after a context that has gone pays. */
+	/* The very first group finds the engine empty and pays nothing. A group after an ended context pays. */
 	if (q == g->resident || !g->was_used || !cost) {
 		g->resident = q;
 		g->was_used = true;

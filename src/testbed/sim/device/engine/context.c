@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Contexts: what they may have of the GPU, how long they computed, and how they fail and end. */
+/* Contexts: their multiprocessors, their compute time, their failure and end. */
 #include "testbed/sim/device/engine/internal.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The copy engines of a GPU, one for each direction: each serves the first of its queue. */
+/* The copy engines of a GPU, one for each direction: each serves the first stream of its queue. */
 #include "testbed/sim/device/engine/internal.h"
 
 #define COPY_START_NS 2000 /* before the first byte */
@@ -48,7 +48,7 @@ void copy_finish(struct engine_gpu *g)
 			struct engine_stream *s =
 				OWNER(struct engine_stream, in_list, c->queue.next);
 
-			stream_withdraw(s); /* and the next begins */
+			stream_withdraw(s); /* starts the next copy */
 			stream_complete(s);
 		}
 	}

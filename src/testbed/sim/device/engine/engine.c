@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The clock of the engine. Time goes from one thing that happens to the next, on all GPUs at once,
- * as an event of one may be waited for on another. At each step all that has ended is taken away
- * first, then streams go on, and only then is it settled who computes: who becomes ready at an
- * instant counts in it.
+ * The clock of the engine. Time goes from one change to the next, on all GPUs at once, as a stream of one GPU may
+ * wait for an event of another. Each step:
+ *
+ *	1. removes all that has ended: kernels, copies, delays;
+ *	2. starts the next commands of the streams;
+ *	3. settles the compute engines.
+ *
+ * So a kernel that becomes ready at an instant counts at that instant.
  */
 #include "testbed/sim/device/engine/internal.h"
 
@@ -117,7 +121,7 @@ struct engine_counters engine_gpu_counters(const struct engine *e, uint32_t gpu)
 
 struct engine *engine_free(struct engine *e)
 {
-	/* Contexts are owned by who made them: only the frame goes. */
+	/* The callers own contexts and events, and have freed them. */
 	if (e)
 		free((void *)e->used);
 	free(e);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Events: a count of recordings, and the newest of them that streams have got to. */
+/* Events: the number of recordings, and the newest recording that a stream has reached. */
 #include "testbed/sim/device/engine/internal.h"
 
 #include <stdlib.h>
@@ -44,7 +44,7 @@ void event_complete(struct engine_event *v, uint64_t number)
 {
 	struct engine *e = v->engine;
 
-	/* Recordings may end in another order than they were made: the newest counts. */
+	/* Recordings may complete out of order: the newest counts. */
 	if (number > v->completed) {
 		v->completed = number;
 		v->time_ns = e->now_ns;

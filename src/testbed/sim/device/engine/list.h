@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/*
- * Lists whose links lie in what they hold: joining one needs no memory, leaving it no search.
- * Thread: one.
- */
+/* Lists whose links are inside the elements: joining needs no memory, leaving no search. Thread: one. */
 #include <stdbool.h>
 #include <stddef.h>
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Streams: rings of commands. The first one gets where it belongs, and when it is done the next is
- * looked at: not at once, but by way of a list, as what one completes may be what others wait for.
+ * Streams: rings of commands. When the first command is done, the stream goes to the pending list, and
+ * stream_settle() starts its next command. It does not start at once, as other streams may wait for the
+ * completion.
  */
 #include "testbed/sim/device/engine/internal.h"
 
@@ -60,7 +61,7 @@ void stream_wake(struct link *waiters, uint64_t value)
 	}
 }
 
-/* Takes the first command off the queue, and lets go of what it is about. */
+/* Takes the first command off the queue, and drops its references. */
 static void pop_stream_command(struct engine_stream *s)
 {
 	struct engine_command *c = &s->queue[s->first];
@@ -173,7 +174,7 @@ static bool wait_on(struct engine_stream *s, struct link *waiters, uint64_t have
 	return false;
 }
 
-/* The first command gets where it belongs, or is done at once: then true. */
+/* Puts the first command into its place. True: the command is done at once. */
 static bool begin_stream_command(struct engine_stream *s, struct engine_command *c)
 {
 	struct engine *e = engine_of(s);
@@ -224,7 +225,7 @@ void stream_settle(struct engine *e)
 	}
 }
 
-/* Room for one command more. */
+/* Makes room for one command more. */
 static bool queue_grow(struct engine_stream *s)
 {
 	uint64_t used = s->submitted - s->completed;
