@@ -2,15 +2,17 @@
 #pragma once
 
 /*
- * CDI specifications: what a container runtime adds to a container that is given a GPU
- * (docs/cdi.md has the reasons).
+ * CDI specifications: what a container runtime adds to a container that gets a GPU (docs/cdi.md has
+ * the reasons).
  *
- *	cdi_search()    looks for driver files and device nodes: facts of this host
- *	cdi_spec_new()  from facts and config to the text of one specification: pure
+ *	cdi_search()    finds driver files and device nodes: facts of this host
+ *	cdi_spec_new()  makes the text of one specification from facts and config: pure
  *
- * A device is a name and a list of nodes: a GPU has one, and a MIG device its GPU's and the two
- * capabilities of its instances. All paths of the facts are those of a container; where a file lies on the host is
- * the driver root or the device root before it.
+ * A device is a name and a list of nodes. A GPU has its own node and its DRM nodes. A MIG device has
+ * the node of its GPU and the two capabilities of its instances, and with graphics the DRM nodes.
+ *
+ * Paths. Paths of nodes and files are those in the container. On the host a node is below the device
+ * root. The host's file of a driver file or a library is .real below the driver root.
  * Thread: any.
  */
 #include "model/config/config.h"
@@ -26,29 +28,29 @@ enum cdi_class {
 };
 
 #define CDI_DIR            "/var/run/cdi"
-#define CDI_LIBRARIES_MAX  512        /* of one driver; 580 has about 50 */
-#define CDI_NODES_MAX      1024       /* of one device */
-#define CDI_SPEC_MAX_BYTES (8U << 20) /* of a file that we read back or list */
-#define CDI_NAME_MAX       128        /* of a class, a vendor, a device */
+#define CDI_LIBRARIES_MAX  512        /* limit for one driver; driver 580 has about 50 */
+#define CDI_NODES_MAX      1024       /* limit for one device */
+#define CDI_SPEC_MAX_BYTES (8U << 20) /* limit of a file to read back or list, bytes */
+#define CDI_NAME_MAX       128        /* limit of the name of a class, a vendor, a device */
 #define CDI_FILE_NAME_MAX  (CDI_NAME_MAX + 64)
 
 struct cdi_node {
 	char *path;   /* "/dev/nvidia0" */
-	uint32_t gid; /* the group that may use it, where others may not; 0: all may */
+	uint32_t gid; /* group with access, if others have none; 0: all have access */
 };
 
 enum cdi_file_kind {
 	CDI_FILE,   /* mounted read-only */
-	CDI_SOCKET, /* or a directory of sockets: mounted as it is, nothing is run from it */
+	CDI_SOCKET, /* a socket or a directory of sockets: mounted writable, noexec */
 };
 
 struct cdi_file {
 	enum cdi_file_kind kind;
 	char *path; /* in the container */
-	char *real; /* below the driver root, links followed */
+	char *real; /* below the driver root, without symlinks */
 };
 
-/* What is done to a container for one device, or for every device of a class. */
+/* The changes of a container for one device, or for every device of a class. */
 struct cdi_edits {
 	struct cdi_node *nodes;
 	size_t n_nodes;
@@ -63,32 +65,33 @@ struct cdi_device {
 };
 
 struct cdi_library {
-	char *dir;         /* where it was found below the driver root: "/usr/lib64/vdpau" */
-	char *sub;         /* the part of it below a library directory: "vdpau" or "" */
-	char *name;        /* "libcuda.so.580.159.04" */
-	char *real;        /* below the driver root, links followed */
+	char *dir;  /* directory of the library below the driver root: "/usr/lib64/vdpau" */
+	char *sub;  /* the part of .dir below a library directory: "vdpau" or "" */
+	char *name; /* "libcuda.so.580.159.04" */
+	char *real; /* below the driver root, without symlinks */
 	bool soname_first; /* names.v[0] is the SONAME */
-	struct strv names; /* what else programs call it: SONAME, "libcuda.so" */
+	struct strv names; /* other names that programs use: SONAME, "libcuda.so" */
 };
 
 struct cdi_found {
 	char driver_version[80];
-	char *driver_root; /* on the host; what stands before .real */
+	char *driver_root; /* on the host; the prefix of .real */
 	struct cdi_library *libraries;
 	size_t n_libraries;
-	struct cdi_edits common; /* of class gpu, besides the libraries */
+	struct cdi_edits common; /* of class gpu, without the libraries */
 	struct cdi_device *devices[CDI_CLASSES];
 	size_t n_devices[CDI_CLASSES];
-	/* Files and directories, as they are seen from here and whether they are there or not, by
-	 * which it shows when another search would find something else. */
+	/* Paths in this process's view of the files and directories that the result depends on,
+	 * present or not. A change of one means that another search may find something else. */
 	struct strv watched;
 };
 
 /*
- * Looks at the host as far as it can be seen from here: below the container driver root, below the
- * driver root, or at "/", whichever has the libcuda of the driver's version. ERR_NOT_FOUND if none
- * has: without it there is nothing to give to a container. GPUs and MIG devices without a minor
- * number or a good name are left out; a GPU in MIG mode is there as its MIG devices. @sysfs_root NULL: "/sys". Blocks as files do.
+ * Searches the host as this process sees it. The root is the first of the container driver root, the
+ * driver root and "/" that has the libcuda of the driver's version. ERR_NOT_FOUND: none has; without
+ * libcuda there is nothing to give to a container. Leaves out GPUs and MIG devices without a minor
+ * number or a valid name. A GPU in MIG mode is present as its MIG devices. @sysfs_root NULL: "/sys".
+ * Blocks on files.
  */
 int cdi_search(struct cdi_found **ret, const struct config *config, const struct inventory *inv,
 	const char *sysfs_root, struct error *err) MUST_USE;
@@ -96,10 +99,11 @@ struct cdi_found *cdi_found_free(struct cdi_found *f); /* returns NULL */
 DEFINE_CLEANUP(struct cdi_found *, cdi_found_free)
 
 /*
- * The specification of @class as JSON, with the lowest cdiVersion that its contents allow. Without
- * an explicit hook path in @config it has no hooks: libraries are mounted under all their names
- * into the directories that a loader looks in by itself. Returns CDI_E_EMPTY, and no text, if the
- * class has no device. *ret is yours: free().
+ * The specification of @class as JSON, with the lowest cdiVersion that its contents allow. Without an
+ * explicit hook path in @config the specification has no hooks. Then, or if @config disables the hooks
+ * for symlinks or the loader's cache, libraries are mounted under all their names. Their directories
+ * are those that a loader searches by default. Returns CDI_E_EMPTY and no text if the class has no
+ * device. *ret is the caller's: free().
  */
 #define CDI_E_EMPTY 1
 int cdi_spec_new(char **ret, enum cdi_class class_, const struct cdi_found *found,
@@ -108,7 +112,7 @@ int cdi_spec_new(char **ret, enum cdi_class class_, const struct cdi_found *foun
 const char *cdi_class_name(enum cdi_class class_); /* "imex-channel"; static */
 bool cdi_class_find(const char *name, enum cdi_class *ret);
 
-/* "k8s.device-plugin.nvidia.com-gpu.json" into @ret of CDI_FILE_NAME_MAX bytes. */
+/* Writes "k8s.device-plugin.nvidia.com-gpu.json" to @ret of CDI_FILE_NAME_MAX bytes. */
 void cdi_file_name(char *ret, enum cdi_class class_);
 
 /* The names that CDI allows: letters, digits and "_-.:" between letters or digits. */

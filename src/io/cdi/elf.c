@@ -15,7 +15,7 @@
 #	define OUR_MACHINE EM_X86_64
 #endif
 
-#define DYNAMIC_BLOCK 64 /* entries that are read at once; most libraries have fewer */
+#define DYNAMIC_BLOCK 64 /* entries of one read; most libraries have fewer */
 
 struct elf_image {
 	elf_read_fn *read;
@@ -51,7 +51,7 @@ static int read_segments(struct elf_image *e)
 	return 0;
 }
 
-/* Where the file has what is loaded at @address, and how many bytes of it. */
+/* Finds the file offset of what is loaded at @address, and the number of bytes there. */
 static bool file_offset(const struct elf_image *e, uint64_t address, uint64_t *ret,
 	uint64_t *ret_len)
 {
@@ -69,10 +69,10 @@ static bool file_offset(const struct elf_image *e, uint64_t address, uint64_t *r
 
 struct dynamic {
 	bool has_soname, has_strings;
-	uint64_t soname, strings; /* offset in the strings; address of them */
+	uint64_t soname, strings; /* offset in the strings; address of the strings */
 };
 
-/* False: the last entry. */
+/* False: this is the last entry. */
 static bool read_dynamic_entry(const Elf64_Dyn *d, struct dynamic *ret)
 {
 	if (d->d_tag == DT_SONAME) {
@@ -103,7 +103,7 @@ static int read_dynamic_section(struct elf_image *e, const Elf64_Phdr *p, struct
 	return 0;
 }
 
-/* At @offset, where the strings have @len bytes more. */
+/* Reads the SONAME at @offset; @len bytes remain in the strings. */
 static int read_elf_soname(struct elf_image *e, uint64_t offset, uint64_t len, char *ret)
 {
 	char name[ELF_SONAME_MAX];

@@ -11,9 +11,9 @@
 #include "model/allocate/allocate.h"
 
 /*
- * Where a loader looks without a cache of libraries: Debian's family, then Red Hat's. A library goes
- * into both, so that the image's family does not matter. A directory that an image does not have
- * is made by the runtime and harms nothing.
+ * The directories that a loader searches without a library cache: Debian's family, then Red Hat's.
+ * Each library goes to both, so the image's family does not matter. The runtime makes a directory that
+ * an image lacks, which does no harm.
  */
 static const char *const container_dirs[] = {
 #if defined(__aarch64__)
@@ -29,8 +29,8 @@ static const char *const file_options[] = { "ro", "nosuid", "nodev", "rbind", "r
 static const char *const socket_options[] = { "nosuid", "nodev", "noexec", "rbind", "rprivate",
 	NULL };
 
-/* What our specifications may need, and the version of CDI that brought it, in order. Types of mounts
- * (0.4.0), annotations (0.6.0) and network devices (1.1.0) are not written. */
+/* Features that a specification may need, and the CDI version of each, in order. The writer does not
+ * use types of mounts (0.4.0), annotations (0.6.0) and network devices (1.1.0). */
 enum need { NEED_NOTHING, NEED_HOST_PATH, NEED_DIGIT_FIRST, NEED_GIDS };
 static const struct {
 	enum need need;
@@ -46,7 +46,7 @@ struct spec {
 	const struct cdi_found *found;
 	const struct config *config;
 	unsigned needs; /* a set of 1 << enum need */
-	bool by_mounts; /* the names of libraries are mounts, not links that a hook makes */
+	bool by_mounts; /* mounts give libraries their names, not a hook's symlinks */
 	bool failed;    /* out of memory, or a path is too long */
 };
 
@@ -65,7 +65,7 @@ static json_t *build_spec_text(struct spec *s, const char *value)
 	return j;
 }
 
-/* Takes @value, which may be NULL after a failure. */
+/* Takes over @value, which may be NULL after a failure. */
 static void set_spec_value(struct spec *s, json_t *object, const char *key, json_t *value)
 {
 	s->failed = json_object_set_new(object, key, value) < 0 || s->failed;
@@ -76,7 +76,7 @@ static void add_spec_item(struct spec *s, json_t *list, json_t *value)
 	s->failed = json_array_append_new(list, value) < 0 || s->failed;
 }
 
-/* An empty list is left out: not every reader of CDI takes one. */
+/* Leaves out an empty list: not every reader of CDI accepts one. */
 static void set_spec_list(struct spec *s, json_t *object, const char *key, json_t *list)
 {
 	if (json_array_size(list) > 0)
@@ -187,7 +187,7 @@ static void mount_files(struct spec *s, json_t *list, const struct cdi_edits *e)
 			e->files[i].kind == CDI_FILE ? file_options : socket_options);
 }
 
-/* --- hooks: what each gets, as nvidia-container-toolkit 1.17 and later take it --- */
+/* --- hooks: arguments as of nvidia-container-toolkit 1.17 and later --- */
 
 static const char *get_path_base(const char *path)
 {
@@ -196,7 +196,8 @@ static const char *get_path_base(const char *path)
 	return slash ? slash + 1 : path;
 }
 
-/* A hook's arguments so far; NULL: it is not wanted. nvidia-ctk has them in a command of its own. */
+/* The first arguments of a hook; NULL: the hook is disabled. nvidia-ctk has the hooks in a
+ * subcommand. */
 static json_t *hook_args(struct spec *s, const char *name)
 {
 	const char *program = get_path_base(s->config->cdi_hook_path);
@@ -215,7 +216,7 @@ static json_t *hook_args(struct spec *s, const char *name)
 	return args;
 }
 
-/* Takes @args. */
+/* Takes over @args. */
 static void add_hook(struct spec *s, json_t *list, json_t *args)
 {
 	json_t *hook = json_object();
@@ -244,7 +245,7 @@ static void add_link_option(struct spec *s, json_t *args, const char *target, co
 		add_option(s, args, "--link", link);
 }
 
-/* libcuda.so.1 leads to the file, libcuda.so to libcuda.so.1. */
+/* libcuda.so.1 points to the file, libcuda.so to libcuda.so.1. */
 static void link_libraries(struct spec *s, json_t *hooks)
 {
 	json_t *args = s->by_mounts ? NULL : hook_args(s, "create-symlinks");
@@ -335,7 +336,7 @@ static json_t *build_container_edits(struct spec *s, const struct cdi_edits *e, 
 	if (common) {
 		(void)snprintf(dir, sizeof(dir), "NVIDIA_CTK_LIBCUDA_DIR=%s", cuda_dir(s));
 		add_spec_item(s, env, build_spec_text(s, dir));
-		/* NVIDIA's runtime, where it is installed, is to leave the container alone. */
+		/* NVIDIA's runtime, where installed, must leave the container alone. */
 		add_spec_item(s, env, build_spec_text(s, "NVIDIA_VISIBLE_DEVICES=void"));
 		mount_libraries(s, mounts);
 		common_hooks(s, hooks);
@@ -380,7 +381,7 @@ static const char *version_of(const struct spec *s)
 	return version;
 }
 
-/* The paths that come from the user: JSON cannot hold what is not UTF-8. */
+/* Checks the paths from the user: JSON cannot hold text that is not UTF-8. */
 static int check_paths(const struct config *c, const struct cdi_found *f, struct error *err)
 {
 	const char *const paths[] = { c->dev_root, c->cdi_hook_path, f->driver_root };

@@ -11,11 +11,11 @@ struct api_call {
 	LIST_ENTRY(api_call) link;
 	struct api_transfer transfer;
 	struct buf body;
-	struct api_request req; /* strings are ours */
+	struct api_request req; /* owned strings */
 	uint64_t deadline_ns;
 	api_done *done;
 	void *arg;
-	bool reporting; /* @done runs: no longer in the list, api_cancel() has nothing to do */
+	bool reporting; /* @done is running: the call is not in the list any more, api_cancel() does nothing */
 };
 
 static const struct api_intervals default_intervals = {
@@ -33,8 +33,8 @@ static const struct api_intervals default_intervals = {
 
 /* --- the client --- */
 
-/* The name that the server's certificate must have goes where libcurl looks for it, into the
- * address; where to connect is said apart. */
+/* libcurl takes the name that the server's certificate must have from the URL. The address to
+ * connect to is a separate option (CURLOPT_CONNECT_TO). */
 static int make_address(struct api *a, struct error *err)
 {
 	const char *server = a->config.server, *name = a->config.tls_server_name, *host;
@@ -51,7 +51,7 @@ static int make_address(struct api *a, struct error *err)
 		a->url = NULL;
 	if (asprintf(&a->host, "%.*s", (int)len, host) < 0)
 		a->host = NULL;
-	/* The port of the address is in the host's part, and moves with it. */
+	/* @host includes the port, so the port goes to .connect_to as well. */
 	if (asprintf(&a->connect_to, "::%.*s%s", (int)len, host,
 		    host[len - 1] == ']' || !memchr(host, ':', len) ? ":443" : "") < 0)
 		a->connect_to = NULL;
@@ -159,7 +159,7 @@ static void report_api_call_end(struct api_call *c, const struct api_reply *repl
 	(void)free_api_call(c);
 }
 
-/* Newer credentials are there: once more, within the time that is left. */
+/* Repeats the request with the newer credentials, within the time that is left. */
 static bool send_again(struct api_call *c)
 {
 	uint64_t now = time_mono_ns();

@@ -9,7 +9,7 @@ uint64_t backoff_next(struct backoff *b, uint64_t retry_after_ns, uint64_t rando
 {
 	uint64_t wait = b->min_ns;
 
-	/* Doubling stops at the ceiling, so neither the shift nor the product can overflow. */
+	/* Doubling stops at .max_ns, so neither the shift nor the product can overflow. */
 	for (uint32_t i = 0; i < b->failures && wait < b->max_ns; i++)
 		wait = wait > b->max_ns / 2 ? b->max_ns : wait * 2;
 	if (wait > b->max_ns)
@@ -30,7 +30,7 @@ uint64_t backoff_random(void)
 {
 	uint64_t r;
 
-	/* Before the kernel has entropy, any spread will do. */
+	/* Before the kernel has entropy, the clock is random enough for jitter. */
 	if (getrandom(&r, sizeof(r), GRND_NONBLOCK) != sizeof(r))
 		r = time_mono_ns();
 	return r;

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * When to try again: exponential, with jitter, so that a fleet that lost its API server at the same
- * moment does not come back at the same moment.
+ * The time until the next retry: exponential, with jitter. Many clients that lose their API server at
+ * the same moment therefore return at different moments.
  * Thread: any.
  */
 #include <stdint.h>
@@ -19,12 +19,13 @@ struct backoff {
 	}
 
 /*
- * Counts one more failure; the wait is between half and all of min * 2^failures, at most max. It is
- * longer where the server says so: between all and five quarters of @retry_after_ns (at most
- * hours), which a server tells a whole fleet alike. @random is any number.
+ * Counts one more failure and returns the wait, in nanoseconds. The wait is between half and all of
+ * min * 2^failures, and at most max. A longer @retry_after_ns (at most hours) replaces that wait, as a
+ * value between all and five quarters of @retry_after_ns: a server sends the same value to all
+ * clients. @random is any number.
  */
 uint64_t backoff_next(struct backoff *b, uint64_t retry_after_ns, uint64_t random);
 void backoff_reset(struct backoff *b);
 
-/* For jitter only: it does not wait for the kernel to have entropy. */
+/* For jitter only: does not wait until the kernel has entropy. */
 uint64_t backoff_random(void);

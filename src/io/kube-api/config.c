@@ -36,7 +36,7 @@ bool api_token_valid(const char *token)
 	return true;
 }
 
-/* The file's text without the blanks around it. */
+/* Reads the text of the file without the blanks around it. */
 static int read_trimmed(const char *path, size_t max, char **ret, struct error *err)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(max);
@@ -61,7 +61,7 @@ int api_token_read(const char *path, char **ret, struct error *err)
 
 	if (read_trimmed(path, API_TOKEN_MAX, &token, err) < 0)
 		return -1;
-	/* Not the text: it may be a token that somebody has spoilt by one character. */
+	/* The error does not show the text: it may be a token with one wrong character. */
 	if (!api_token_valid(token))
 		return error_set(err, ERR_INVALID,
 			"read '%s': expected a token of printable characters without blanks, found %s",
@@ -131,7 +131,7 @@ static size_t host_len(const char *host)
 		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._");
 }
 
-/* 127.0.0.0/8, but not a name that begins like it. */
+/* 127.0.0.0/8, but not a host name that begins with "127.". */
 static bool is_local(const char *host, size_t len)
 {
 	if (len > 4 && !strncmp(host, "127.", 4))
@@ -140,7 +140,7 @@ static bool is_local(const char *host, size_t len)
 	       (len == 9 && !strncmp(host, "localhost", len));
 }
 
-/* For messages: without a user and password that do not belong in there. */
+/* For messages: without a user and password, which do not belong in the address. */
 static const char *show_server(char ret[API_SHOWN_MAX], const char *server)
 {
 	const char *at = strrchr(server, '@');
@@ -241,7 +241,8 @@ static int in_cluster_server(struct api_config *c, const char *(*env)(const char
 		c->server = NULL;
 		return error_nomem(err);
 	}
-	/* What api_config_check() would take for a path is a spoilt host or port here. */
+	/* api_config_check() would accept the slash as the start of a path. Here a slash means a
+	 * malformed host or port. */
 	if (strchr(host, '/') || strchr(port, '/'))
 		return error_set(err, ERR_INVALID,
 			"%s: expected a server like https://10.0.0.1:443, found '%s'",
@@ -291,7 +292,8 @@ static int in_cluster(struct api_config *c, const char *dir,
 		file_of(&c->token_file, dir, "token", err) < 0 ||
 		in_cluster_namespace(c, dir, err) < 0 || api_config_check(c, err) < 0)
 		return -1;
-	/* A pod without a token is an installation that someone must mend: say it at the start. */
+	/* A pod without a token is an installation error that a person must correct: report it at
+	 * the start. */
 	if (api_token_read(c->token_file, &token, err) == 0)
 		return 0;
 	if (err && err->code == ERR_NOT_FOUND)
@@ -306,7 +308,7 @@ int api_config_in_cluster(struct api_config *ret, const char *dir,
 {
 	struct api_config c = { .server = NULL };
 	struct error local = ERROR_INIT;
-	struct error *e = err ? err : &local; /* its code decides what is missing */
+	struct error *e = err ? err : &local; /* the code below tests err->code */
 
 	if (in_cluster(&c, dir ? dir : SERVICE_ACCOUNT_DIR, env, e) < 0) {
 		api_config_fini(&c);

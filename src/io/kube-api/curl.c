@@ -14,7 +14,7 @@ static int find_curl_symbol(void *lib, const char *name, void *field, struct err
 			CURL_SONAME " has no %s(); version " CURL_OLDEST_AS
 				    " or later is needed (package libcurl4)",
 			name);
-	/* ISO C has no way from an object pointer to a function pointer; POSIX promises one. */
+	/* ISO C has no conversion from an object pointer to a function pointer; POSIX promises one. */
 	memcpy(field, &sym, sizeof sym);
 	return 0;
 }

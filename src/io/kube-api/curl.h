@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * libcurl, opened when it is first needed. Linking it costs every start of the program about 5 ms
- * and 7 MB, for a node that may have no API server to talk to; so its header gives types and
- * constants, and this table the functions.
+ * libcurl, opened at its first use. A linked libcurl costs every start of the program about 5 ms and 7
+ * MB, also on a node without an API server. So libcurl's header gives types and constants, and this
+ * table the functions.
  *
  *	curl->easy_setopt(c, CURLOPT_URL, url);
  *
@@ -14,7 +14,8 @@
  */
 #include "lib/base/error.h"
 
-/* The checks are macros around the function's name, which we do not call by that name. */
+/* libcurl's type checks are macros on the function's name. Calls through the table do not use that
+ * name. */
 #define CURL_DISABLE_TYPECHECK
 #include <curl/curl.h>
 
@@ -48,9 +49,9 @@ struct curl_table {
 };
 #undef X
 
-/* The one table of the process. ERR_UNSUPPORTED, with the package to install, if there is no
- * libcurl, or only one that is too old; the next call looks again. */
+/* The only table of the process. ERR_UNSUPPORTED, with the package to install: there is no libcurl,
+ * or only one that is too old. The next call tries again. */
 int curl_get(const struct curl_table **ret, struct error *err) MUST_USE;
 
-/* What curl_get() does, for tests: fills @ret from the library @soname. */
+/* curl_get() without the process's table, for tests: fills @ret from the library @soname. */
 int curl_open(struct curl_table *ret, const char *soname, struct error *err) MUST_USE;

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* RFC 3986, section 2.3. Not isalnum(): that follows the locale. */
+/* RFC 3986, section 2.3. Not isalnum(): its result depends on the locale. */
 static bool is_unreserved(char c)
 {
 	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||

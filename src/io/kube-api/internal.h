@@ -2,16 +2,21 @@
 #pragma once
 
 /*
- * What the parts of the API client share. Inside src/io/kube-api and its tests only.
+ * Shared by the parts of the API client. Inside src/io/kube-api and its tests only.
  *
  * Layers, lowest first: curl (the library), loop.c (its sockets and timer on the loop), transfer.c
  * (one exchange: address, TLS, token), api.c (calls), watch.c.
  *
- * No callback of ours runs inside libcurl, which forbids most calls there: libcurl's callbacks only
- * store bytes and note which transfers have news; api_settle() delivers them afterwards. So the
- * user's callbacks may do anything, api_free() too. What they free is unlinked at once, while the
- * memory that the code above them still looks at (struct api, struct api_watch) goes with the
- * closing of its timer, which libuv reports from a later turn of the loop.
+ * Callbacks. libcurl forbids most of its calls inside its callbacks. So no callback of a user runs
+ * inside libcurl:
+ *	1. libcurl's callbacks store bytes, and queue the transfer that has news.
+ *	2. libcurl returns to loop.c.
+ *	3. loop.c calls api_settle(), which delivers the news to calls and watches.
+ *	4. Calls and watches call the user. The user may do anything there, api_free() included.
+ *
+ * Lifetime. A call or a watch that the user ends leaves its list at once. The functions below the
+ * user's callback still read struct api and struct api_watch. Their memory is freed when libuv reports
+ * their timer as closed, in a later iteration of the loop.
  */
 #include "io/kube-api/api.h"
 #include "io/kube-api/backoff.h"
@@ -23,24 +28,24 @@
 #define API_CA_MAX             (1U << 20) /* bytes of PEM */
 #define API_RETRY_AFTER_MAX_NS (3600 * UINT64_C(1000000000))
 
-/* All that takes time, so that tests need not wait. Nanoseconds but for the seconds. */
+/* All intervals, so that tests need not wait. Nanoseconds, except where the name ends with _s. */
 struct api_intervals {
-	uint64_t token_ns;   /* a token that is older is read again */
-	uint64_t ca_ns;      /* and so is a CA */
-	uint64_t call_ns;    /* default time-out of a call, and of a list */
+	uint64_t token_ns;   /* the client reads an older token again */
+	uint64_t ca_ns;      /* the client reads an older CA again */
+	uint64_t call_ns;    /* default time-out of a call, time-out of a list */
 	uint64_t connect_ns; /* TCP and TLS */
-	uint64_t jitter_ns;  /* most, before a watch asks again where nothing is wrong */
+	uint64_t jitter_ns;  /* maximum, before a watch without a failure requests again */
 	uint64_t quick_ns;   /* a watch that ends earlier than this is a failure */
-	uint64_t idle_ns;    /* silence over the time that was asked for: the peer is dead */
+	uint64_t idle_ns;    /* silence beyond the requested time: the connection is dead */
 	uint32_t watch_min_s, watch_max_s;
 	struct backoff backoff;
 };
 
-/* A file's content as it was last read. */
+/* The content of a file when the client read it last. */
 struct api_secret {
 	char *text; /* NULL: not read yet */
 	uint64_t read_ns;
-	unsigned generation; /* counts its changes */
+	unsigned generation; /* number of changes */
 };
 
 struct api {
@@ -50,9 +55,9 @@ struct api {
 	struct api_intervals intervals;
 	struct api_secret token, ca;
 	char *user_agent;
-	char *url;        /* that requests begin with */
-	char *connect_to; /* where that is, if not where it says; NULL: it is there */
-	char *host;       /* and what to call it */
+	char *url;        /* prefix of all URLs */
+	char *connect_to; /* CURLOPT_CONNECT_TO; NULL: connect to the host of .url */
+	char *host;       /* Host header, if .connect_to is set */
 	uint64_t requests;
 
 	/* loop.c */
@@ -68,18 +73,18 @@ struct api {
 /* --- loop.c --- */
 
 int api_loop_init(struct api *a, struct error *err) MUST_USE;
-/* Drops connections and sockets; frees @a (api_free_memory()) when the loop has let go. */
+/* Closes connections and sockets. Frees @a (api_free_memory()) when libuv has closed the timer. */
 void api_loop_fini(struct api *a);
 void api_free_memory(struct api *a);
 
 /* --- config.c --- */
 
-/* The checks on what a person or the environment wrote: the address, and no credentials in clear
- * text over a network. */
+/* Checks what a person or the environment wrote: among others the address, and that no credentials
+ * go over a network in clear text. */
 int api_config_check(const struct api_config *c, struct error *err) MUST_USE;
-/* Is it free of blanks, control characters and of what is not ASCII? */
+/* Whether @token is not empty and has only printable ASCII characters without blanks. */
 bool api_token_valid(const char *token);
-/* The token in a file, without the blanks around it; yours. */
+/* Reads the token in a file, without the blanks around it. *ret is the caller's: free(). */
 int api_token_read(const char *path, char **ret, struct error *err) MUST_USE;
 /* The text between "//" and the path: "host:6443". Length in *ret. */
 const char *api_server_host(const char *server, size_t *ret);
@@ -89,51 +94,54 @@ const char *api_server_host(const char *server, size_t *ret);
 enum api_news { API_NEWS_HEAD = 1, API_NEWS_DATA = 2, API_NEWS_END = 4 };
 
 /*
- * One exchange. Lives inside a call or a watch, which zeroes it, sets the first four members, and
- * may start it again after an end.
+ * One exchange. Part of a call or a watch, which zeroes the struct and sets the first four members.
+ * The owner may start the exchange again after its end.
  */
 struct api_transfer {
 	struct api *api;
-	struct buf *body; /* what arrives; its ceiling is the limit */
+	struct buf *body; /* received bytes, up to .max of the buffer */
 	void *owner;
-	/* Called by api_settle() with what is new since the last time; may end the transfer. */
+	/* api_settle() calls this with the news since the last call. The callback may end the
+	 * transfer. */
 	void (*deliver)(struct api_transfer *t, unsigned news);
 
 	TAILQ_ENTRY(api_transfer) link; /* in api->news */
 	unsigned news;
-	CURL *easy; /* NULL: not under way */
+	CURL *easy; /* NULL: not in progress */
 	struct curl_slist *headers, *connect_to;
-	CURLcode result; /* with API_NEWS_END */
+	CURLcode result; /* valid with API_NEWS_END */
 	int status;      /* HTTP; 0: no answer */
 	uint64_t retry_after_ns;
-	unsigned token_generation, ca_generation; /* it was sent with */
-	bool retried;                             /* with new credentials, already */
+	unsigned token_generation, ca_generation; /* credentials of the request */
+	bool retried;                             /* already repeated with new credentials */
 	int sys;                                  /* errno of connect(), 0: none */
-	char why[CURL_ERROR_SIZE];                /* libcurl's words */
+	char why[CURL_ERROR_SIZE];                /* libcurl's error text */
 };
 
-/* Begins; nothing is called before the loop's next turn. @timeout_ns: 0: for ever. */
+/* Starts the exchange. No callback runs before the next iteration of the loop. @timeout_ns 0: no
+ * limit. */
 int api_transfer_start(struct api_transfer *t, const struct api_request *req,
 	uint64_t timeout_ns, struct error *err) MUST_USE;
-/* Ends it without a word; fine if it is not under way. */
+/* Ends the exchange without a callback; allowed if none is in progress. */
 void api_transfer_stop(struct api_transfer *t);
 void api_settle(struct api *a);
 void api_transfer_queue_news(struct api_transfer *t, unsigned news);
 
 /*
- * After API_NEWS_END: true if the answer says that our credentials or CA are old, and newer ones
- * are there. The exchange is worth one repetition, which this notes.
+ * After API_NEWS_END. True if the answer shows that the credentials or the CA are old, and the files
+ * have newer ones. The caller then repeats the exchange. The function notes the repetition, so that a
+ * second one does not follow.
  */
 bool api_transfer_refresh(struct api_transfer *t);
 
-/* The end as an error: no answer, or @status with the server's words in @body. 2xx: 0. */
+/* The result as an error: no answer, or @status with the server's words in @body. Returns 0 for 2xx. */
 int api_transfer_error(const struct api_transfer *t, const char *method, const char *path,
 	const json_t *body, struct error *err);
 
 /* --- errors of the server (status.c) --- */
 
 enum error_code api_code_of_status(int status);
-/* Copies at most API_TEXT_MAX bytes of foreign text with nothing unprintable. */
+/* Copies at most API_TEXT_MAX bytes of foreign text; unprintable characters become '?'. */
 void api_printable(char *ret, size_t cap, const char *text);
 /* The same for a name or an address in a message. Returns @ret. */
 #define API_SHOWN_MAX 101

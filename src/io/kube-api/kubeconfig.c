@@ -11,8 +11,9 @@
 #include "io/kube-api/internal.h"
 
 /*
- * The keys below "cluster", "user" and "context" that mean something to us, or that would change
- * whom we talk to, or as whom, if we passed them over. Other keys are ignored, as kubectl does.
+ * The supported keys below "cluster", "user" and "context", and the keys to refuse: they would change
+ * the server or the identity if the reader ignored them. The reader ignores all other keys, as kubectl
+ * does.
  */
 enum kubeconfig_kind { TEXT, PATH, PEM, FLAG, REFUSED };
 
@@ -123,7 +124,7 @@ static int read_kubeconfig_flag(struct kubeconfig_reader *r, const struct yaml_n
 	return 0;
 }
 
-/* Beside the kubeconfig, as kubectl reads it. */
+/* A relative path begins at the kubeconfig's directory, as with kubectl. */
 static int resolve_kubeconfig_path(struct kubeconfig_reader *r, const struct yaml_node *n,
 	const char *text, char **ret)
 {
@@ -140,7 +141,7 @@ static int resolve_kubeconfig_path(struct kubeconfig_reader *r, const struct yam
 	return *ret ? 0 : error_nomem(r->err);
 }
 
-/* Values are never shown in messages: most are secrets. */
+/* Messages never show values: most are secrets. */
 static int read_kubeconfig_value(struct kubeconfig_reader *r, const struct yaml_node *n,
 	const struct kubeconfig_key *k)
 {
@@ -200,8 +201,8 @@ static const char *get_kubeconfig_text(const struct yaml_node *object, const cha
 		       : NULL;
 }
 
-/* The object @key of the element called @name of the list @list; of two, the first, as kubectl. NULL:
- * there is none, which is an error. */
+/* The object @key of the element named @name in the list @list; the first of two, as with kubectl.
+ * NULL: there is none, and the error is set. */
 static const struct yaml_node *find_named_object(struct kubeconfig_reader *r,
 	const struct yaml_node *doc, const char *list, const char *key, const char *name)
 {
@@ -265,7 +266,7 @@ static int read_context(struct kubeconfig_reader *r, const struct yaml_node *doc
 	return read_user(r, doc, get_kubeconfig_text(context, "user"));
 }
 
-/* The one document that is a kubeconfig; others may stand beside it. NULL: an error. */
+/* The only document that is a kubeconfig; the file may have others. NULL: the error is set. */
 static const struct yaml_node *find_document(struct kubeconfig_reader *r, const struct yaml *y)
 {
 	const struct yaml_node *found = NULL;
@@ -288,7 +289,7 @@ static const struct yaml_node *find_document(struct kubeconfig_reader *r, const 
 	return found;
 }
 
-/* What is given both ways counts as data, and that is all the rest of the program sees. */
+/* Data has precedence over a file, as in kubectl. The rest of the program then sees the data only. */
 static void prefer_data(char **file, char *const *data)
 {
 	if (*data) {
@@ -314,7 +315,7 @@ static int read_kubeconfig(struct kubeconfig_reader *r)
 	prefer_data(&r->c->ca_file, &r->c->ca_data);
 	prefer_data(&r->c->cert_file, &r->c->cert_data);
 	prefer_data(&r->c->key_file, &r->c->key_data);
-	/* "https://host/" and a path of ours would make "//". */
+	/* "https://host/" with the path of a request would give "//". */
 	server = r->c->server;
 	for (size_t n = strlen(server); n > 0 && server[n - 1] == '/'; n--)
 		server[n - 1] = '\0';

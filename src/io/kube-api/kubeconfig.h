@@ -6,10 +6,10 @@
 
 #define KUBECONFIG_MAX (4U << 20) /* bytes */
 
-/* @path names the text in messages; relative paths in it begin at its directory. */
+/* @path names the text in messages. Relative paths in the text begin at the directory of @path. */
 int kubeconfig_parse(struct api_config *ret, const char *path, const char *text, size_t len,
 	struct error *err) MUST_USE;
 
-/* The bytes behind standard base64 (RFC 4648 section 4) with line breaks in it, if they are a text;
- * yours. NULL: they are none, or there is no memory. */
+/* Decodes standard base64 (RFC 4648 section 4), which may have line breaks, into text; free(). NULL:
+ * no base64, bytes with a NUL, or no memory. */
 char *base64_text(const char *text, size_t len);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "io/kube-api/internal.h"
 
-#define IDLE_CONNECTIONS_MAX 4 /* kept for the next request */
+#define IDLE_CONNECTIONS_MAX 4 /* libcurl keeps them for the next request */
 
-/* One socket of libcurl. Its memory lives until libuv lets go of the handle. */
+/* One socket of libcurl. libuv frees the memory through on_socket_closed(). */
 struct api_socket {
 	uv_poll_t poll;
 	LIST_ENTRY(api_socket) link;
@@ -62,7 +62,7 @@ static struct api_socket *socket_watch(struct api *a, curl_socket_t fd)
 	return s;
 }
 
-/* libcurl: from now on, tell me of this on that socket. */
+/* libcurl calls this to choose the events of a socket to watch. */
 static int on_curl_socket(CURL *easy, curl_socket_t fd, int what, void *arg, void *unused)
 {
 	struct api *a = arg;
@@ -93,7 +93,7 @@ static void on_curl_timer(uv_timer_t *timer)
 	run_socket_action(timer->data, CURL_SOCKET_TIMEOUT, 0);
 }
 
-/* libcurl: call me in @ms; -1: no need. */
+/* libcurl calls this to request a time-out in @ms; -1: none. */
 static int on_want_timer(CURLM *multi, long ms, void *arg)
 {
 	struct api *a = arg;
@@ -103,7 +103,7 @@ static int on_want_timer(CURLM *multi, long ms, void *arg)
 		(void)uv_timer_stop(&a->timer);
 		return 0;
 	}
-	uv_update_time(a->loop); /* a long callback before us must not make the wait shorter */
+	uv_update_time(a->loop); /* a long callback before this one must not shorten the wait */
 	return uv_timer_start(&a->timer, on_curl_timer, (uint64_t)ms, 0) == 0 ? 0 : -1;
 }
 

@@ -31,7 +31,7 @@ enum error_code api_code_of_status(int status)
 	case 2:
 		return ERR_NONE;
 	case 3:
-		return ERR_UNSUPPORTED; /* an API server does not redirect us */
+		return ERR_UNSUPPORTED; /* an API server does not redirect clients */
 	case 4:
 		return ERR_INVALID;
 	default:
@@ -66,7 +66,7 @@ static int set_no_answer_error(const struct api_transfer *t, const char *what,
 		return error_set(err, ERR_TIMEOUT, "%s: no answer in time", what);
 	if (t->result == CURLE_OUT_OF_MEMORY)
 		return error_nomem(err);
-	/* libcurl's own words say after how many milliseconds: another text each time. */
+	/* libcurl's own text has the elapsed milliseconds: it would differ each time. */
 	if (t->result == CURLE_COULDNT_CONNECT)
 		return error_set(err, ERR_UNAVAILABLE, "%s: connect: %s", what,
 			t->sys ? strerror(t->sys) : "no connection");

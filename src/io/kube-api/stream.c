@@ -15,7 +15,7 @@ void stream_clear(struct api_stream *s)
 	s->taken = s->searched = 0;
 }
 
-/* Moves what is left to the front, so that the buffer holds one line and not the whole stream. */
+/* Moves the rest to the front, so that the buffer holds one line and not the whole stream. */
 static void compact_stream(struct api_stream *s)
 {
 	if (s->taken == 0)

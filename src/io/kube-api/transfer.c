@@ -9,8 +9,8 @@
 #include "lib/base/fd.h"
 #include "lib/base/time.h"
 
-/* What a peer that has vanished is granted before its connection counts as lost. Without this the
- * kernel repeats what is not acknowledged for a quarter of an hour. */
+/* How long a peer may be unreachable before the connection counts as lost. Without these limits the
+ * kernel repeats unacknowledged data for a quarter of an hour. */
 #define KEEPALIVE_IDLE_S     30L
 #define KEEPALIVE_INTERVAL_S 10L
 #define UNACKNOWLEDGED_MS    30000U
@@ -30,8 +30,8 @@ static int read_ca(const char *path, char **ret, struct error *err)
 }
 
 /*
- * Reads the file again if what we have is older than @max_age_ns. A file that cannot be read while
- * we have an older content is no error: the server will tell whether that is still good.
+ * Reads the file again if the present content is older than @max_age_ns. A file that cannot be read is
+ * no error while there is an older content: the server decides whether that content is still valid.
  */
 static int refresh_secret(struct api_secret *s, const char *path, uint64_t max_age_ns,
 	int (*reader)(const char *path, char **ret, struct error *err), struct error *err)
@@ -78,7 +78,7 @@ bool api_transfer_refresh(struct api_transfer *t)
 	return t->retried;
 }
 
-/* --- libcurl's callbacks: no calls of libcurl, nor of users, in here --- */
+/* --- libcurl's callbacks: they call neither libcurl's transfer functions nor users --- */
 
 void api_transfer_queue_news(struct api_transfer *t, unsigned news)
 {
@@ -93,7 +93,7 @@ static size_t on_header(char *data, size_t size, size_t n, void *arg)
 	size_t len = size * n;
 	long status = 0;
 
-	/* The empty line ends the headers, of this answer or of a "100 Continue" before it. */
+	/* An empty line ends the headers of this answer, or of a "100 Continue" before it. */
 	if (len > 0 && (data[0] == '\r' || data[0] == '\n')) {
 		(void)t->api->curl->easy_getinfo(t->easy, CURLINFO_RESPONSE_CODE, &status);
 		if (status >= 200) {
@@ -125,7 +125,7 @@ static curl_socket_t on_curl_open_socket(void *arg, curlsocktype purpose,
 	(void)purpose;
 	if (fd < 0)
 		return CURL_SOCKET_BAD;
-	/* Not for sockets of other families; then there is nothing to wait for either. */
+	/* Fails on sockets of other families, which need no such time-out. */
 	(void)setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &ms, sizeof ms);
 	return fd;
 }
@@ -152,9 +152,9 @@ static CURLcode set_pem(struct api *a, CURL *e, CURLoption file_option, const ch
 }
 
 /*
- * The CA goes to libcurl as text, never as a path: libcurl reuses connections whose settings are
- * equal, and keeps what it made of a CA file for a day. With the text in the settings, neither
- * outlives a change of the file.
+ * libcurl gets the CA as text, never as a path. libcurl reuses connections whose settings are equal,
+ * and keeps a parsed CA file for a day. With the text in the settings, neither outlives a change of
+ * the file.
  */
 static int set_tls(struct api *a, CURL *e, struct error *err)
 {
@@ -211,7 +211,7 @@ static int set_transfer_headers(struct api_transfer *t, const struct api_request
 		add_transfer_header(t, "Authorization: Bearer ", token, err) < 0 ||
 		add_transfer_header(t, "Content-Type: ", req->content_type, err) < 0 ||
 		add_transfer_header(t, "Host: ", a->host, err) < 0 ||
-		/* No "100 Continue" first: it costs a round trip. */
+		/* No "100 Continue" first: that costs a round trip. */
 		add_transfer_header(t, "Expect:", "", err) < 0)
 		return -1;
 	(void)a->curl->easy_setopt(t->easy, CURLOPT_HTTPHEADER, t->headers);
@@ -350,8 +350,8 @@ void api_settle(struct api *a)
 	while ((m = a->curl->multi_info_read(a->multi, &left)))
 		if (m->msg == CURLMSG_DONE)
 			queue_transfer_end(a, m->easy_handle, m->data.result);
-	/* Whoever is called may stop any of them, or all by api_free(); @a itself lives on until the
-	 * loop's next turn. */
+	/* The callback may stop any transfer, or all by api_free(). @a itself stays valid until a
+	 * later iteration of the loop. */
 	while ((t = TAILQ_FIRST(&a->news))) {
 		unsigned news = t->news;
 

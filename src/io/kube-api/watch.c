@@ -9,17 +9,17 @@
 #include "io/kube-api/stream.h"
 
 /*
- * List, watch, and again, for ever:
+ * List, watch, and repeat without end:
  *
  *	LISTING --ok--> WATCHING --end--> WAITING --timer--> WATCHING (.version known) or LISTING
  *
- * Whatever may call the user does so last, or looks at .stopped after it: the user may have stopped
- * the watch, and then nothing is done with it any more (its memory goes later, with the timer).
+ * A callback may stop the watch. So a function either calls the user last, or tests .stopped
+ * afterwards. A stopped watch does nothing more; libuv's close callback of the timer frees its memory.
  */
 enum api_watch_phase { WAITING, LISTING, WATCHING };
 
-/* After so many attempts in a row that came to nothing, a version that the server will not have
- * again (restored from a backup) is the likeliest reason, and a list finds out. */
+/* After so many failed attempts in a row the watch lists. The likeliest reason is a version that the
+ * server no longer reaches, for example after a restore from a backup. */
 #define LIST_AFTER_FAILURES 3
 
 struct api_watch {
@@ -30,18 +30,18 @@ struct api_watch {
 	char *collection, *name;
 	enum api_watch_phase phase;
 	bool stopped;
-	/* WAITING: the next attempt; WATCHING: the end of our patience, short until the answer has
-	 * begun. */
+	/* WAITING: time of the next attempt. WATCHING: deadline of the next news, short until the
+	 * answer begins. */
 	uv_timer_t timer;
-	uint32_t requested_s; /* of this WATCHING */
+	uint32_t requested_s; /* timeoutSeconds of this WATCHING */
 	uint64_t began_ns;
 	struct api_transfer transfer;
 	struct api_stream stream;
 	struct backoff backoff;
-	bool expired;                       /* 410 has come, and nothing good since */
-	char version[RESOURCE_VERSION_MAX]; /* to go on from; "": list */
+	bool expired;                       /* a 410 came, and no working stream since */
+	char version[RESOURCE_VERSION_MAX]; /* where to resume; "": list */
 
-	/* What the user knows. */
+	/* What the watch reported to the user. */
 	enum { OBJECT_UNREPORTED, OBJECT_ABSENT, OBJECT_PRESENT } object;
 	char object_version[RESOURCE_VERSION_MAX];
 	enum { STATE_UNREPORTED, STATE_CONNECTED, STATE_UNAVAILABLE } state;
@@ -67,7 +67,7 @@ static void notify_watch_state(struct api_watch *w, const struct error *why)
 		w->ops.state(w->arg, why);
 }
 
-/* @object may be NULL. What the user knows already is not said again. */
+/* @object may be NULL. Does not report the same state twice. */
 static void notify_watch_object(struct api_watch *w, json_t *object)
 {
 	const char *version = object_version(object);
@@ -101,7 +101,7 @@ static void arm_watch_retry(struct api_watch *w, uint64_t ns)
 	arm_watch_timer(w, ns);
 }
 
-/* Nothing is wrong: only so late that not all nodes come at once. */
+/* No failure: jitter only, so that not all nodes request at once. */
 static void retry_watch_with_jitter(struct api_watch *w)
 {
 	uint64_t jitter = w->api->intervals.jitter_ns;
@@ -123,7 +123,7 @@ static void report_watch_lost(struct api_watch *w, const struct error *why,
 	notify_watch_state(w, why);
 }
 
-/* The version that we would go on from is too old for the server. */
+/* The version to resume from is too old for the server. */
 static void restart_expired_watch(struct api_watch *w)
 {
 	bool again = w->expired;
@@ -141,8 +141,8 @@ static bool was_quick(const struct api_watch *w)
 	return time_mono_ns() - w->began_ns < w->api->intervals.quick_ns;
 }
 
-/* A stream that has lasted proves that watching works; one event does not: a server may send one
- * and break off, again and again. */
+/* A stream that lasted .quick_ns proves that watching works. One event does not: a server may send
+ * one event and break off, again and again. */
 static void reset_watch_backoff(struct api_watch *w)
 {
 	if (was_quick(w))
@@ -168,7 +168,7 @@ static void apply_watch_list(struct api_watch *w, const json_t *list)
 	const char *version = object_version(list);
 	struct error err = ERROR_INIT;
 
-	/* An empty list of Go may be null. */
+	/* Go may encode an empty list as null. */
 	if (!version || !(json_is_array(items) || json_is_null(items))) {
 		(void)error_set(&err, ERR_INVALID,
 			"GET '%.80s%.120s': expected a list with a resourceVersion, found something else",
@@ -238,7 +238,7 @@ static void apply_watch_lines(struct api_watch *w)
 	}
 	if (r >= 0)
 		return;
-	/* What else is in there cannot be trusted: list. */
+	/* The rest of the stream cannot be trusted: list again. */
 	w->version[0] = '\0';
 	(void)error_prefix(&err, "'%.80s%.120s'", w->api->config.server, w->collection);
 	report_watch_lost(w, &err, 0);
@@ -313,7 +313,7 @@ static void on_watch_transfer_news(struct api_transfer *t, unsigned news)
 		if (!w->stopped && (news & API_NEWS_DATA))
 			apply_watch_lines(w);
 	}
-	/* Not if an event has ended this phase already. */
+	/* Not if an event has ended this phase. */
 	if (!w->stopped && (news & API_NEWS_END) && w->phase != WAITING)
 		on_watch_transfer_end(w);
 }
@@ -349,7 +349,7 @@ static int request_watch(struct api_watch *w, struct error *err)
 		(void)uv_timer_stop(&w->timer); /* the transfer has its own time-out */
 	else
 		arm_watch_timer(w,
-			in->call_ns); /* for the head; on_watch_transfer_news() goes on */
+			in->call_ns); /* to the answer's start; then on_watch_transfer_news() */
 	return 0;
 }
 
@@ -424,7 +424,8 @@ int api_watch_start(struct api_watch **ret, struct api *a, const char *collectio
 	LIST_INSERT_HEAD(&a->watches, w, link);
 	(void)uv_timer_init(a->loop, &w->timer);
 	w->timer.data = w;
-	/* From the loop, as even what goes wrong before anything is sent is told by callback. */
+	/* The timer makes the first attempt from the loop: even an error before the first request
+	 * goes to the callback. */
 	arm_watch_retry(w, 0);
 	*ret = w;
 	return 0;

@@ -1,20 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The order of a change, which is mig-parted's, made safe:
+ * The order of a change: mig-parted's, with checks before each destructive step. @a's hooks run in
+ * this order, except in a dry run:
  *
- *	apply-start
- *	read, plan every GPU			what cannot be is refused here
- *	pre-apply-mode, if a mode differs
- *	who uses what would go			what is in use is refused here
- *	switch modes on, reset what waits	GPUs that tell their profiles only now are planned
- *	switch modes off, reset what waits
- *	pre-apply-config, if instances differ
- *	the other steps, GPU by GPU; check
- *	apply-exit, always
+ *	 1. Hook apply-start.
+ *	 2. Read the node, plan every GPU. A desired layout that is impossible is refused here.
+ *	 3. Hook pre-apply-mode, if a mode differs.
+ *	 4. Read the clients of what would go. A GPU in use is refused here. A dry run ends here.
+ *	 5. Switch modes on, reset GPUs whose mode waits.
+ *	 6. Plan the GPUs that report their profiles only with MIG on.
+ *	 7. Switch modes off, reset GPUs whose mode waits.
+ *	 8. Hook pre-apply-config, if instances differ. Then read the other clients.
+ *	 9. The other steps, GPU by GPU; verify each GPU.
+ *	10. Hook apply-exit, always.
  *
- * Hooks may stop the programs that use GPUs, so who uses what is looked at behind the hook that
- * comes before it is taken away.
+ * A hook may stop the programs that use GPUs. So the editor reads the clients of an instance or a mode
+ * after the hook that precedes its removal: with a hook pre-apply-config, step 4 reads only GPUs whose
+ * mode changes.
  */
 #include "io/mig-editor/job.h"
 
@@ -26,9 +29,9 @@ struct mig_apply_run {
 	const struct mig_apply *a;
 	struct mig_job *jobs;
 	uint32_t n;
-	struct error first; /* what went wrong first */
-	struct error waits; /* why a mode waits, first */
-	bool over;          /* nothing more is begun */
+	struct error first; /* first failure */
+	struct error waits; /* reason of the first mode that waits */
+	bool over;          /* start no further steps */
 };
 
 static const char *const result_names[] = {
@@ -69,7 +72,7 @@ static int call_hook(const struct mig_apply_run *r, enum mig_hook_point p, struc
 	return has_apply_hook(r, p) ? r->a->hook(r->a->arg, p, err) : 0;
 }
 
-/* What the whole run ends with; @j is where that was, or NULL. */
+/* Sets the error that the run returns. @j: the GPU where the error occurred, or NULL. */
 static void set_first_error(struct mig_apply_run *r, const struct mig_job *j,
 	const struct error *why)
 {
@@ -94,7 +97,7 @@ static void end_mig_job(struct mig_apply_run *r, struct mig_job *j, enum mig_res
 		r->a->gpu(r->a->arg, j->g->pub, result, why);
 }
 
-/* Nothing more is begun; of GPUs with steps left it is said why. */
+/* Starts no further steps; reports the reason for each GPU with steps left. */
 static void skip_remaining_jobs(struct mig_apply_run *r, enum error_code code, const char *text)
 {
 	r->over = true;
@@ -125,9 +128,9 @@ static void stop_mig_run(struct mig_apply_run *r)
 	skip_remaining_jobs(r, ERR_CANCELLED, "not come to before the signal");
 }
 
-/* Resets and going back. */
+/* Resets and undo. */
 
-/* All handles ended with the session: what is still to be done is planned anew. */
+/* The end of the session invalidated all handles: plan again what is left. */
 static void plan_again(struct mig_apply_run *r)
 {
 	for (uint32_t i = 0; i < r->n; i++) {
@@ -170,7 +173,7 @@ static int reset_waiting(struct mig_apply_run *r, struct error *err)
 	return k;
 }
 
-/* Resets the GPUs whose mode waits, and plans anew; those that wait still end as pending. */
+/* Resets the GPUs whose mode waits, and plans again. GPUs that still wait end as pending. */
 static void apply_pending_modes(struct mig_apply_run *r)
 {
 	struct error why = ERROR_INIT;
@@ -213,7 +216,7 @@ static void apply_pending_modes(struct mig_apply_run *r)
 	}
 }
 
-/* A step said no: back to what was before. */
+/* A step failed: restores the state before the run. */
 static void undo_mig_job(struct mig_apply_run *r, struct mig_job *j, const struct error *why)
 {
 	struct error back = ERROR_INIT, e = *why;
@@ -284,7 +287,7 @@ static void check_clients(struct mig_apply_run *r, bool modes_only)
 		skip_remaining_jobs(r, ERR_CANCELLED, "not changed, as another GPU is in use");
 }
 
-/* Each plan once; a GPU that tells its profiles later has a second one then. */
+/* Reports each plan once, and a second time for a GPU that reports its profiles later. */
 static void report_gpu_plans(struct mig_apply_run *r)
 {
 	for (uint32_t i = 0; i < r->n && r->a->planned; i++) {
@@ -300,12 +303,12 @@ static void report_gpu_plans(struct mig_apply_run *r)
 static void after_error(struct mig_apply_run *r, struct mig_job *j, const struct error *why)
 {
 	undo_mig_job(r, j, why);
-	/* The rest would be refused as well. */
+	/* The driver would refuse the other changes as well. */
 	if (why->code == ERR_PERMISSION && !r->over)
 		skip_remaining_jobs(r, why->code, "not come to, as the driver refuses changes");
 }
 
-/* Modes that are to be @enabled. */
+/* Switches the modes whose desired value is @enabled. */
 static void set_modes(struct mig_apply_run *r, bool enabled)
 {
 	for (uint32_t i = 0; i < r->n && !r->over; i++) {
@@ -325,7 +328,7 @@ static void set_modes(struct mig_apply_run *r, bool enabled)
 	apply_pending_modes(r);
 }
 
-/* GPUs that tell their profiles since MIG is on. */
+/* Plans the GPUs that report their profiles since MIG is on. */
 static void plan_blind(struct mig_apply_run *r)
 {
 	bool bad = false;
@@ -442,7 +445,7 @@ int mig_editor_apply(struct mig_editor *e, const struct mig_apply *a, struct err
 	if (k == 0)
 		apply_mig_changes(&r);
 	free(r.jobs);
-	/* Its own error counts if there was no other. */
+	/* An error of the last hook counts only if there was no other. */
 	if (call_hook(&r, MIG_HOOK_APPLY_EXIT, &why) < 0 && k == 0)
 		set_first_error(&r, NULL, &why);
 	if (k < 0)

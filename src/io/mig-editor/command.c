@@ -23,7 +23,7 @@
 #define RESET_TRIES   6
 #define RESET_WAIT_NS (1500 * NS_PER_MS)
 
-/* In the child: only system calls and exec. */
+/* In the child: system calls and exec. After a failure also dprintf() and strerror(). */
 static void exec_mig_command(const struct mig_command *c, int out)
 {
 	sigset_t none;
@@ -48,7 +48,7 @@ failed:
 	_exit(errno == ENOENT ? 127 : 126);
 }
 
-/* The last line that has text. */
+/* Copies the last line that has text. */
 static void copy_last_output_line(const struct buf *b, char *ret, size_t cap)
 {
 	const char *text = buf_str(b), *from = text, *to = text + b->len, *p;
@@ -70,13 +70,13 @@ static void add_command_output(struct buf *b, const char *part, size_t n, bool s
 	if (show)
 		(void)!write(STDERR_FILENO, part, n);
 	if (b->len + n > OUTPUT_MAX)
-		buf_clear(b); /* its last line is what counts */
+		buf_clear(b); /* only the last line is needed */
 	buf_add(b, part, n);
 }
 
 /*
- * Its output up to its end. What it leaves running behind it may keep the pipe open, or write, for
- * ever: of that only what is in the pipe counts.
+ * Reads the output of the process until it ends. Programs that the process leaves running may keep the
+ * pipe open, or write, without end. So after the end only what is in the pipe counts.
  */
 static int read_command_output(pid_t pid, int fd, bool show, struct buf *b, int *status,
 	struct error *err)

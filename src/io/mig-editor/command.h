@@ -2,9 +2,10 @@
 #pragma once
 
 /*
- * Programs that a change of MIG runs: hooks, and nvidia-smi for resets. Each is waited for; the
- * agent, which runs the editor, has a deadline on its silence.
- * Thread: main, and no other may hold locks that the child needs (it only execs).
+ * Programs that a change of MIG runs: hooks, and nvidia-smi for resets. The editor waits for each
+ * without a time-out. The agent, which runs the editor as a child, has a deadline for the editor's
+ * silence.
+ * Thread: main. No other thread may hold locks that the child needs before exec.
  */
 #include "model/mig/hooks.h"
 
@@ -12,29 +13,31 @@
 #include <stdint.h>
 
 struct mig_command {
-	const char *file;    /* looked up in PATH unless it has a slash */
+	const char *file;    /* found in PATH unless it has a slash */
 	char *const *argv;   /* ends with NULL */
-	char *const *env;    /* ends with NULL; NULL: the caller's own */
-	const char *workdir; /* NULL or "": where the caller is */
-	const char *root;    /* chroot first; NULL: no */
-	bool own_group;      /* ^C on the terminal does not reach it */
-	bool show;           /* its output goes to standard error; else it is kept for errors */
+	char *const *env;    /* ends with NULL; NULL: the caller's environment */
+	const char *workdir; /* NULL or "": the caller's directory */
+	const char *root;    /* chroot before exec; NULL: none */
+	bool own_group;      /* own process group: ^C on the terminal does not reach it */
+	bool show;           /* output goes to standard error; otherwise only errors quote it */
 };
 
-/* ERR_UNAVAILABLE: it ended with another status than 0; the text has its last line. */
+/* ERR_UNAVAILABLE: the program ended by a signal or with another status than 0; the text has its
+ * last line. */
 int mig_command_run(const struct mig_command *c, struct error *err) MUST_USE;
 
 /*
- * Runs the commands of a hook one after the other; the first that fails ends it. Their environment
- * is what the file gives, overridden by @env ("NAME=value"), and nothing else.
+ * Runs the commands of a hook one after the other; the first failure ends the hook. The environment of
+ * a command is what the file gives, overridden by @env ("NAME=value"), and nothing else.
  */
 int mig_hook_run(const struct mig_hook_list *list, const struct strv *env, bool show,
 	struct error *err) MUST_USE;
 
 /*
- * Resets GPUs with `nvidia-smi -r -i`. It is that of @driver_root (NULL: none), started with that
- * as its root, or else the one in PATH. A GPU that another program has open is tried again for some
- * seconds: who watches GPUs is told before, and lets go.
+ * Resets GPUs with `nvidia-smi -r -i`. Prefers the program of @driver_root (NULL: none), with that
+ * directory as its root, over the program in PATH. If another program has a GPU open, the editor tries
+ * up to 6 times, 1.5 s apart. Monitoring programs get a report before the reset (.resetting of struct
+ * mig_apply) and close the GPU.
  */
 int mig_reset_gpus(const char *driver_root, const char *const *bus_ids, uint32_t n, bool show,
 	struct error *err) MUST_USE;

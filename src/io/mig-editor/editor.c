@@ -33,7 +33,7 @@ struct mig_editor *mig_editor_close(struct mig_editor *e)
 	if (!e)
 		return NULL;
 	clear_editor_gpus(e);
-	/* The library stays loaded: the process is at its end, and unloading frees nothing of what
+	/* The library stays loaded: the process is about to exit, and unloading would not free what
 	 * such a library keeps. */
 	mig_session_stop(&e->session);
 	free(e);
@@ -92,7 +92,8 @@ int mig_editor_read(struct mig_editor *e, bool clients, const struct mig_node **
 			g->pub->state.capable)
 			(void)!mig_read_clients(&e->session, g, &g->pub->fault);
 	}
-	/* A GPU that does not tell its profiles while MIG is off may have a twin where it is on. */
+	/* A GPU that reports no profiles while MIG is off gets the layout of another GPU of its
+	 * product with MIG on. */
 	for (uint32_t i = 0; i < n; i++) {
 		if (e->gpus[i].product)
 			e->node.gpus[i].layout = e->gpus[i].product->layout;
@@ -115,7 +116,7 @@ int mig_editor_restart(struct mig_editor *e, struct error *err)
 	return 0;
 }
 
-/* What people see. */
+/* For display. */
 
 void mig_editor_each_client(const struct mig_editor *e, uint32_t index,
 	void (*visit)(void *arg, uint32_t gi, uint32_t ci, uint32_t pid), void *arg)
@@ -155,7 +156,7 @@ int mig_editor_device_ids(struct mig_editor *e, uint32_t index,
 		nvmlDevice_t mig = NULL;
 
 		*id = (struct mig_device_id){ .gi = 0 };
-		/* A hole in the numbers is no error. */
+		/* MIG devices need not have consecutive numbers. */
 		if (MIG_CALL(s, nvmlDeviceGetMigDeviceHandleByIndex, d, i, &mig) !=
 			NVML_SUCCESS)
 			continue;

@@ -33,7 +33,7 @@ int mig_job_request_desired(struct mig_job *j, const struct mig_apply *a, struct
 	return 0;
 }
 
-/* "<why> (process on this GPU: 4711); <what helps>" */
+/* "REASON (process on this GPU: 4711); end what uses it, or use --force" */
 static int set_in_use_error(const struct mig_gpu *g, const char *why, struct error *err)
 {
 	char pids[96] = "", who[128] = "";

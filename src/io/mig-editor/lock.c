@@ -12,7 +12,7 @@
 #include "lib/base/parse.h"
 #include "lib/base/time.h"
 
-/* The pid in the file is for people: the lock itself is what counts. */
+/* The pid in the file is for messages only; the kernel's lock decides. */
 static uint32_t read_lock_holder(int fd)
 {
 	char text[16] = "";
@@ -49,7 +49,7 @@ int mig_lock_acquire(const char *run_dir, uint64_t wait_ns, const volatile sig_a
 	if (path_join(path, sizeof(path), run_dir, "mig.lock", err) < 0 ||
 		dir_make(run_dir, 0755, err) < 0)
 		return -1;
-	/* Nobody else may open it: a reader can hold a lock too. */
+	/* No access for others: flock() also works on a descriptor opened for reading. */
 	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (fd < 0)
 		return error_sys(err, errno, "open '%s'", path);

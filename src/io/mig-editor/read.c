@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define INSTANCES_MAX 64 /* that NVML may list of one profile; more than any GPU has */
+#define INSTANCES_MAX 64 /* of one profile in NVML's list; no GPU has as many */
 #define PLACES_MAX    64
 #define PROCESSES_MAX 8192
 
@@ -21,10 +21,10 @@ static int check_read_result(const struct mig_session *s, struct error *err,
 
 struct profile_answer {
 	nvmlGpuInstanceProfileInfo_v2_t info;
-	bool named; /* .info.name is NVML's */
+	bool named; /* .info.name is from NVML */
 };
 
-/* The v3 struct is left alone: driver 580 writes its name to the wrong place. */
+/* Does not use the v3 struct: driver 580 writes its name to the wrong offset. */
 static nvmlReturn_t query_gi_profile(struct mig_session *s, nvmlDevice_t d, uint32_t number,
 	struct profile_answer *ret)
 {
@@ -60,8 +60,8 @@ static nvmlReturn_t query_gi_profile(struct mig_session *s, nvmlDevice_t d, uint
 }
 
 /*
- * The name is computed (model/mig/profile.h), as names change with the driver. Attributes come from
- * the number, and of numbers newer than this program from NVML's own name.
+ * Computes the name (model/mig/profile.h), as names change with the driver. The attributes follow from
+ * the profile's number. For numbers newer than this program they are from NVML's own name.
  */
 static bool set_gi_profile_name(struct mig_gi_profile *p, const struct profile_answer *a,
 	uint64_t total_mib)
@@ -125,7 +125,7 @@ static int add_gi_profile(struct mig_session *s, struct mig_layout *l, nvmlDevic
 	};
 
 	if (!set_gi_profile_name(&p, a, l->memory_total_mib))
-		return 0; /* newer than we know, without a name: it cannot be asked for */
+		return 0; /* newer than this program, without a name: cannot be requested */
 	if (l->n == MIG_PROFILES_MAX)
 		return error_set(err, ERR_LIMIT, "more than %d GPU instance profiles",
 			MIG_PROFILES_MAX);
@@ -185,7 +185,8 @@ int mig_read_layout(struct mig_session *s, struct mig_gpu *g, struct error *err)
 
 /* Compute instances. */
 
-/* 1: asked and there; 0: this GI has none of that number; < 0: error. *@end: nor any higher one. */
+/* 1: found; 0: the GI has no profile of that number; < 0: error. *@end: no profile of a higher
+ * number either. */
 static int query_ci_kind(struct mig_session *s, struct mig_ci_kinds *k, nvmlGpuInstance_t gi,
 	uint32_t number, bool *end, struct error *err)
 {
@@ -224,8 +225,8 @@ static int read_ci_kinds(struct mig_session *s, struct mig_ci_kinds *ret, nvmlGp
 }
 
 /*
- * Of several profiles with as many slices, the one with the most multiprocessors: the
- * double-memory 1g instance has a larger default CI than its plain one (NVML's "rev1").
+ * Of several profiles with @slices slices, the one with the most multiprocessors. The 1g instance with
+ * double memory has a larger default CI than its plain one (NVML's "rev1").
  */
 static const struct mig_ci_kind *best_kind(const struct mig_ci_kinds *k, uint32_t slices)
 {
@@ -240,9 +241,9 @@ static const struct mig_ci_kind *best_kind(const struct mig_ci_kinds *k, uint32_
 }
 
 /*
- * The CI over a whole GI is nearly all that is ever asked for, and has the number that its slices
- * have had on all products so far. If it has all multiprocessors of the GI it is the one, and the
- * others need not be asked.
+ * Nearly all requests are for the CI over a whole GI. On all products so far its number follows from
+ * its slices. If that profile has all multiprocessors of the GI, it is the right one, and the function
+ * does not query the others.
  */
 static int guess_whole(struct mig_session *s, struct mig_ci_kinds *k,
 	const struct mig_gi_profile *p, nvmlGpuInstance_t gi, struct error *err)
@@ -329,7 +330,7 @@ static int read_cis_of(struct mig_session *s, struct mig_gpu *g, uint32_t at,
 	return 0;
 }
 
-/* One compute instance over the whole is the rule, so it is asked for first. */
+/* Queries the compute instance over the whole first: nearly all GPU instances have just that one. */
 static int read_cis(struct mig_session *s, struct mig_gpu *g, uint32_t at, struct error *err)
 {
 	uint32_t profile = g->pub->state.gi[at].profile;
@@ -493,14 +494,14 @@ static void add_client(struct mig_gpu *g, const nvmlProcessInfo_t *p)
 {
 	struct mig_state *st = &g->pub->state;
 	bool anywhere =
-		p->gpuInstanceId == NVML_NO_INSTANCE; /* on a cut GPU: it is not told where */
+		p->gpuInstanceId == NVML_NO_INSTANCE; /* with MIG on: instance unknown */
 
 	for (uint32_t i = 0; i < g->n_clients && i < MIG_PIDS_MAX; i++) {
 		const struct mig_client *c = &g->clients[i];
 
 		if (c->pid == p->pid && c->gi == p->gpuInstanceId &&
 			c->ci == p->computeInstanceId)
-			return; /* in two lists */
+			return; /* the process is in two lists */
 	}
 	if (g->n_clients < MIG_PIDS_MAX)
 		g->clients[g->n_clients] = (struct mig_client){ .gi = p->gpuInstanceId,
@@ -544,7 +545,7 @@ static int read_client_list(struct mig_session *s, struct mig_gpu *g, enum nvml_
 				add_client(g, &infos[i]);
 		}
 		free(infos);
-		/* A list that the GPU does not have is empty. */
+		/* A list that the GPU does not support counts as empty. */
 		if (r == NVML_SUCCESS || r == NVML_ERROR_NOT_SUPPORTED)
 			return 0;
 		if (r != NVML_ERROR_INSUFFICIENT_SIZE)

@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-/* What a person can do about the usual refusals. */
+/* What a person can do about the usual errors. */
 static const char *find_step_advice(nvmlReturn_t r)
 {
 	static const struct {
@@ -47,8 +47,8 @@ static const char *get_mig_mode_name(bool enabled)
 }
 
 /*
- * The call succeeds even where the mode only waits: what counts is what the GPU says afterwards.
- * Why it waits is in the activation status.
+ * The call also succeeds where the mode only waits. So the function reads the mode afterwards. The
+ * reason of the wait is in the activation status.
  */
 static int set_mode(struct mig_session *s, struct mig_gpu *g, bool enabled, struct error *err)
 {
@@ -116,7 +116,7 @@ static int destroy_gi(struct mig_session *s, struct mig_gpu *g, const struct mig
 		      : STEP_RESULT(s, err, nvmlGpuInstanceDestroy, g->gi[gi]);
 }
 
-/* Drivers before R465 choose the place themselves; the check at the end sees where that was. */
+/* Drivers before R465 choose the placement themselves; the verification at the end reads it. */
 static int create_gpu_instance(struct mig_session *s, struct mig_gpu *g,
 	const struct mig_step *step, nvmlGpuInstance_t *ret, struct error *err)
 {

@@ -11,7 +11,7 @@
 
 __extension__ typedef unsigned __int128 wide;
 
-/* Whether the digits behind the ninth decimal round @nano up: half to even. */
+/* Whether the digits after the ninth decimal round @nano up: half to even. */
 static bool rounds_up(const char *digits, size_t n, int64_t nano)
 {
 	if (n == 0 || digits[0] < '5')

@@ -6,9 +6,9 @@
 #include "io/price/price.h"
 
 #define PRICE_REGIONS_MAX 256 /* of one type */
-#define PRICE_ANYWHERE    "*" /* the region of a price that holds for every one */
+#define PRICE_ANYWHERE    "*" /* the region of a price that holds everywhere */
 
-/* What one file has in common. Texts are in the catalogue's pool. */
+/* The facts that all prices of one file share. Texts are in the catalogue's pool. */
 struct price_file {
 	const char *source, *currency, *stamp;
 	bool shipped;
@@ -16,12 +16,13 @@ struct price_file {
 
 struct price_region {
 	const char *name;
-	int64_t nano_per_hour;       /* on demand; < 0: not sold that way */
-	int64_t spot_low, spot_high; /* of its zones; < 0: not sold that way */
-	/* Where they are from, if not from the type's own file, and how good that is: PRICE_RANK_... of amend.h. */
+	int64_t nano_per_hour;       /* on demand; < 0: not sold on demand */
+	int64_t spot_low, spot_high; /* range of the zones; < 0: not sold as spot */
+	/* The sources of the prices, NULL: the type's own file; and their ranks (PRICE_RANK_... of
+	 * amend.h). */
 	const struct price_file *from, *spot_from;
 	unsigned rank, spot_rank, interrupt_rank;
-	uint32_t interrupt_low_milli, interrupt_high_milli; /* a month; 0, 0: not known */
+	uint32_t interrupt_low_milli, interrupt_high_milli; /* a month; 0, 0: unknown */
 };
 
 struct price_type {
@@ -34,17 +35,18 @@ struct price_type {
 };
 
 struct price_catalogue {
-	struct price_type *types; /* sorted by name once it is read */
+	struct price_type *types; /* sorted by name after the read */
 	size_t n, cap;
 	struct price_file files[2]; /* shipped, the user's */
-	struct price_file **more;   /* of others */
+	struct price_file **more;   /* of imported files and --price */
 	size_t n_more;
 	struct strv pool;
 };
 
-/* Adds the types of @text to @c; a type that is there is replaced. */
+/* Adds the types of @text to @c. A type that is there is replaced. Without the key gpu in @text the
+ * type keeps the facts that @text does not give, except prices on demand. */
 int price_catalogue_read(struct price_catalogue *c, struct price_file *file, const char *name,
 	const char *text, size_t len, struct error *err) MUST_USE;
 
-/* NULL: there is none. */
+/* NULL: the catalogue does not have the type. */
 struct price_type *price_type_find(const struct price_catalogue *c, const char *name);

@@ -11,7 +11,7 @@
 
 #define SHIPPED   "shipped catalogue"
 #define DAY_S     86400U
-#define LIST_TEXT 120 /* bytes of a list of regions in a message */
+#define LIST_TEXT 120 /* limit of the list of regions in a message, bytes */
 
 static int compare_type_names(const void *a, const void *b)
 {
@@ -20,7 +20,7 @@ static int compare_type_names(const void *a, const void *b)
 	return strcmp(x->name, y->name);
 }
 
-/* Reading is by file, in which types have their order; looking up is by name. */
+/* Readers keep the types in the order of the files; lookups need the order of names. */
 static void sort_price_types(struct price_catalogue *c)
 {
 	if (c->n)
@@ -94,8 +94,8 @@ struct price_type *price_type_find(const struct price_catalogue *c, const char *
 }
 
 /*
- * The region itself before one that holds for all, unless that is from a better source. NULL: not sold that way in
- * either.
+ * The region itself has precedence over a price that holds everywhere, unless the latter is from a
+ * better source. NULL: neither has a price.
  */
 static const struct price_region *find_price_region(const struct price_type *t,
 	const char *region, bool spot)
@@ -187,7 +187,7 @@ int price_find(const struct price_catalogue *c, const char *type, const char *re
 
 /* ---- offers ----------------------------------------------------------------------------------- */
 
-/* Where a file does not say: what is measured of EC2's types comes near. */
+/* Defaults where a file gives none; close to measurements of EC2's types. */
 #define RESERVED_CPU_MILLI 310
 #define ALLOCATABLE_MEMORY 90 /* percent */
 #define MILLI              1000
@@ -249,7 +249,7 @@ int price_each(const struct price_catalogue *c, const char *region,
 	return 0;
 }
 
-/* Days since 1970-01-01 of a day in the Gregorian calendar, by counting years from March. */
+/* Days from 1970-01-01 to a day of the Gregorian calendar; years begin in March. */
 static int64_t days_of(int64_t year, int64_t month, int64_t day)
 {
 	int64_t y = year - (month <= 2), m = (month + 9) % 12;
@@ -272,7 +272,7 @@ bool price_is_stale(const struct price *p, uint64_t now_s, char *buf)
 	int64_t age;
 
 	buf[0] = '\0';
-	/* The reader has seen to the form, 2026-07-20. */
+	/* The reader has checked the form, 2026-07-20. */
 	if (strcmp(p->source, SHIPPED) != 0 || !*d)
 		return false;
 	age = (int64_t)(now_s / DAY_S) - days_of(parse_date_digits(d, 4),

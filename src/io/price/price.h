@@ -2,11 +2,12 @@
 #pragma once
 
 /*
- * What a node costs per hour: the shipped catalogue, and a file of the user's over it.
+ * The price of a node per hour: the shipped catalogue, and a file of the user's over it (load.h:
+ * further sources).
  *
  * Money is a whole number of nano-units of its currency (10^-9 USD) everywhere, so that parts add up
- * to the whole. Prices with more decimals are rounded half to even. A catalogue is read once and
- * never changes: any thread may look things up.
+ * to the whole. Prices with more decimals are rounded half to even.
+ * Thread: any. A catalogue does not change after it is loaded.
  */
 #include "lib/base/cleanup.h"
 #include "lib/base/error.h"
@@ -15,14 +16,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define PRICE_NANO       INT64_C(1000000000)             /* of one unit of currency */
-#define PRICE_MAX        (INT64_C(1000000) * PRICE_NANO) /* per hour: a million */
-#define PRICE_FILE_MAX   (1U << 20)                      /* bytes of a catalogue */
-#define PRICE_TYPES_MAX  4096                            /* instance types in one */
-#define PRICE_NAME_MAX   64 /* of a type, region, product, with the end */
-#define PRICE_STALE_DAYS 90
-#define PRICE_USUAL_REGION \
-	"us-east-1" /* where prices are looked up that nobody says the region of */
+#define PRICE_NANO         INT64_C(1000000000)             /* of one unit of currency */
+#define PRICE_MAX          (INT64_C(1000000) * PRICE_NANO) /* per hour: a million */
+#define PRICE_FILE_MAX     (1U << 20)                      /* limit of a catalogue, bytes */
+#define PRICE_TYPES_MAX    4096 /* limit of instance types in a catalogue */
+#define PRICE_NAME_MAX     64   /* limit of the name of a type, region, product, with NUL */
+#define PRICE_STALE_DAYS   90
+#define PRICE_USUAL_REGION "us-east-1" /* the region to use if no region is given */
 
 struct price_catalogue;
 
@@ -31,36 +31,38 @@ struct price {
 	const char *type;     /* "g5.xlarge" */
 	const char *region;   /* "us-east-1" */
 	const char *currency; /* "USD" */
-	const char *stamp;    /* day of the prices, "2026-07-20"; "" if the file has none */
-	const char *source;   /* "shipped catalogue", or the path of the user's file */
+	const char *stamp;    /* day of the prices, "2026-07-20"; "": unknown */
+	const char *source;   /* "shipped catalogue", "--price", or the path of a file */
 	int64_t nano_per_hour;
-	bool assumed;    /* nobody said the region, and .region was taken */
-	const char *gpu; /* product, "A10G"; "" if unknown, as all below are 0 then */
+	bool assumed;    /* no region was given, and .region was assumed */
+	const char *gpu; /* product, "A10G"; "": unknown, then all below are 0 */
 	uint32_t gpus;   /* logical GPUs */
 	uint32_t gpu_memory_mib, vcpus, memory_mib;
 };
 
-/* A way to have an instance type in a region. */
+/* One offer of an instance type in a region. */
 struct price_offer {
 	struct price price; /* .nano_per_hour: of spot the middle of .low and .high */
 	bool spot;
-	int64_t low, high; /* of the zones; on demand both are the price */
-	/* Spot: thousandths of an interruption of an instance in a month, from and to; 0, 0: not known. */
+	int64_t low, high; /* range of the zones; on demand both are the price */
+	/* Spot: thousandths of instances that are interrupted in a month, from and to; 0, 0:
+	 * unknown. */
 	uint32_t interrupt_low_milli, interrupt_high_milli;
-	const char *arch; /* "amd64", "arm64" */
-	uint32_t
-		gpu_milli; /* of a GPU that each of .gpus is; 1000 but for types with a part of one */
-	uint32_t allocatable_cpu_milli, allocatable_memory_mib; /* what pods may ask for */
+	const char *arch;   /* "amd64", "arm64" */
+	uint32_t gpu_milli; /* size of each GPU, in thousandths */
+	uint32_t allocatable_cpu_milli, allocatable_memory_mib; /* what pods may request */
 };
 
 /*
- * The shipped catalogue, and over it @user_file (NULL or "": none), which replaces whole types.
- * Errors of the file begin with "file:line:column: ".
+ * The shipped catalogue, and over it @user_file (NULL or "": none). A type of the file replaces the
+ * shipped type. Without the key gpu the type inherits, where the file gives none, the shipped hardware
+ * facts and the spot prices of the same currency. Errors of the file begin with "file:line:column: ".
+ * Blocks on the file.
  */
 int price_catalogue_load(struct price_catalogue **ret, const char *user_file,
 	struct error *err) MUST_USE;
 
-/* Only @text as if it were the file @name; for tests and fuzzing. */
+/* Parses only @text, as if it were the file @name; for tests and fuzzing. */
 int price_catalogue_parse(struct price_catalogue **ret, const char *name, const char *text,
 	size_t len, struct error *err) MUST_USE;
 
@@ -68,42 +70,44 @@ struct price_catalogue *price_catalogue_free(struct price_catalogue *c); /* retu
 DEFINE_CLEANUP(struct price_catalogue *, price_catalogue_free)
 
 /*
- * @region "": not known. Then it is the price of any region, else that of PRICE_USUAL_REGION, else the lowest.
- * ERR_NOT_FOUND tells an unknown type from a type without a price in @region, and what there is.
+ * @region "": unknown. Then the price is that of the region "*" (everywhere), else that of
+ * PRICE_USUAL_REGION, else the lowest. ERR_NOT_FOUND: the text distinguishes an unknown type from a
+ * type without a price in @region, and lists the regions with a price.
  */
 int price_find(const struct price_catalogue *c, const char *type, const char *region,
 	struct price *ret, struct error *err) MUST_USE;
 
 /*
- * Calls @visit for each offer in @region, whose text is then that of the offers, by name of the type, on demand before spot; it returns < 0 to stop, which
- * is returned. What pods may ask for is reckoned where the file does not say: 90 % of the memory, and all
- * processors but 0.31 of one.
+ * Calls @visit for each offer in @region, by name of the type, on demand before spot. The offers
+ * borrow @region as .region. @visit returns < 0 to stop, and price_each() returns that value. Where
+ * the file does not give what pods may request, the defaults are 90 % of the memory, and all CPUs but
+ * 0.31 of one.
  */
 int price_each(const struct price_catalogue *c, const char *region,
 	int (*visit)(void *arg, const struct price_offer *offer), void *arg);
 
-size_t price_catalogue_count(const struct price_catalogue *c); /* of types */
+size_t price_catalogue_count(const struct price_catalogue *c); /* number of types */
 
 /*
- * True, and a sentence for people in @buf of PRICE_WARNING_MAX bytes, if @p comes of the shipped
- * catalogue and its prices are older than PRICE_STALE_DAYS at @now_s (seconds since 1970).
+ * True if @p is from the shipped catalogue and its prices are older than PRICE_STALE_DAYS at @now_s
+ * (seconds since 1970). Then @buf of PRICE_WARNING_MAX bytes has a sentence for people.
  */
 #define PRICE_WARNING_MAX 256
 bool price_is_stale(const struct price *p, uint64_t now_s, char *buf);
 
 /* ---- amounts ---------------------------------------------------------------------------------- */
 
-/* "3.06", "0.0000000005" (half to even), no sign, no exponent. False: not such a number, or more
- * than PRICE_MAX. */
+/* "3.06", "0.0000000005" (half to even): no sign, no exponent. False: no such number, or more than
+ * PRICE_MAX. */
 bool price_parse(const char *text, int64_t *ret_nano);
 
-/* All nine decimals but for zeros at the end, at least @decimals of them: "3.06", "0.0000005". */
+/* Nine decimals without the zeros at the end, but at least @decimals: "3.06", "0.0000005". */
 #define PRICE_TEXT_MAX 32
 const char *price_text(int64_t nano, unsigned decimals, char *buf);
 
 /*
- * Adds up a price over time without losing anything: what does not come to a whole nano-unit stays
- * in .rest for the next call. Begin with zeros; @nano_per_hour may change between calls.
+ * Adds up a price over time without loss: a remainder below one nano-unit stays in .rest for the next
+ * call. Zero the struct first; @nano_per_hour may change between calls.
  */
 struct price_meter {
 	uint64_t rest; /* nano-units times nanoseconds, below one hour */
@@ -113,24 +117,25 @@ struct price_meter {
 int64_t price_meter_add(struct price_meter *m, int64_t nano_per_hour, uint64_t ns);
 
 /*
- * Sums that stop at PRICE_SUM_MAX, so that a month of one can still be reckoned: 9.2 million an hour. Arguments are
- * not negative.
+ * Sums that stop at PRICE_SUM_MAX, 9.2 million an hour: the sum of a month still fits into int64_t.
+ * Arguments are not negative.
  */
 #define PRICE_SUM_MAX (INT64_MAX / 1000)
 int64_t price_times(int64_t nano, uint64_t n);
 int64_t price_plus(int64_t a, int64_t b);
 
 /*
- * Splits @total by @weights into @ret, both of @n: each part is rounded down and what is left over
- * goes to the last one, which is the idle part by custom. So the parts always sum to @total. If all
- * weights are 0 the last part is everything. Weights below 0 count as 0.
+ * Splits @total by @weights into @ret, both of @n. Each amount is rounded down; the last one gets the
+ * remainder. By convention the last one is the idle share. So the amounts always sum to @total. If all
+ * weights are 0, the last one gets everything. Weights below 0 count as 0.
  */
 void price_split(int64_t total, const int64_t *weights, int64_t *ret, size_t n);
 
 /*
- * How OpenCost splits the price of a node without prices of its parts: by its list prices of a processor, a GiB and a
- * GPU (0.031611, 0.004237 and 0.95 USD an hour). Nano-units an hour of one of each. So of large nodes it calls GPU
- * cost a third, of small ones four fifths.
+ * OpenCost's split of the price of a node whose components have no prices of their own. The weights
+ * are OpenCost's list prices of a CPU, a GiB and a GPU (0.031611, 0.004237 and 0.95 USD an hour).
+ * Result: nano-units an hour of one of each. So the GPUs' share is a third on large nodes, four fifths
+ * on small ones.
  */
 struct price_parts {
 	int64_t cpu, gib, gpu;

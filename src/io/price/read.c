@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The reader of catalogue files. Texts of the file are copied to the pool, as its tree goes. */
+/* The reader of catalogue files. Copies texts of the file to the pool, as the YAML tree is freed. */
 
 #define VERSION     "gpuslice/prices/v1"
 #define WHOLE_MILLI 1000
@@ -28,7 +28,7 @@ static int set_catalogue_error(const struct catalogue_reader *r, const struct ya
 		"%s: expected %s, found %s", key, expected, yaml_show(n, found, sizeof(found)));
 }
 
-/* A scalar that people read as a word; the copy is the pool's. */
+/* Reads a scalar as a word; the pool owns the copy. */
 static int read_catalogue_word(const struct catalogue_reader *r, const struct yaml_node *n,
 	const char *key, const char **ret)
 {
@@ -59,7 +59,7 @@ static int read_catalogue_number(const struct catalogue_reader *r, const struct 
 	return 0;
 }
 
-/* The region @name of @t, which is added if it is not there; @at is its key, or NULL. NULL: an error. */
+/* The region @name of @t, added if missing. @at is its key, or NULL. NULL: an error. */
 static struct price_region *region_named(const struct catalogue_reader *r,
 	const struct yaml_node *at, const char *name, struct price_type *t)
 {
@@ -143,7 +143,7 @@ static int read_regions(const struct catalogue_reader *r, const struct yaml_node
 
 		if (!region)
 			return -1;
-		if (n->pairs[i].value->type != YAML_NULL && /* else not sold there */
+		if (n->pairs[i].value->type != YAML_NULL && /* null: not sold there */
 			read(r, n->pairs[i].value, region) < 0)
 			return -1;
 	}
@@ -158,7 +158,7 @@ static bool is_share(const struct yaml_node *n, uint32_t *ret_milli)
 	return true;
 }
 
-/* Nobody but the user says more of his own instances. */
+/* Only the user's catalogue has these; the share of interrupted instances in a month. */
 static int read_interruptions(const struct catalogue_reader *r, const struct yaml_node *n,
 	struct price_region *region)
 {
@@ -256,7 +256,7 @@ static int read_fields(const struct catalogue_reader *r, const struct yaml_node 
 	return 0;
 }
 
-/* What hardware a type is, where the file does not say it anew. */
+/* Takes the hardware facts from the old type where the file does not give them. */
 static void inherit_gpu(const struct yaml_node *n, struct price_type *t,
 	const struct price_type *old)
 {
@@ -275,7 +275,7 @@ static void inherit_gpu(const struct yaml_node *n, struct price_type *t,
 	t->memory_mib = t->memory_mib ? t->memory_mib : old->memory_mib;
 }
 
-/* Spot prices, of the same money. */
+/* Takes the old type's spot prices, which have the same currency. */
 static int inherit_spot(const struct catalogue_reader *r, struct price_type *t,
 	const struct price_type *old)
 {
@@ -295,7 +295,8 @@ static int inherit_spot(const struct catalogue_reader *r, struct price_type *t,
 	return 0;
 }
 
-/* What the catalogue says of a type stays, but for prices on demand, which are all the file's. */
+/* Keeps the facts of the old type that the file does not give, except prices on demand. A file that
+ * gives the key gpu keeps nothing. */
 static int inherit_price_type(const struct catalogue_reader *r, const struct yaml_node *n,
 	struct price_type *t, const struct price_type *old)
 {
@@ -307,14 +308,14 @@ static int inherit_price_type(const struct catalogue_reader *r, const struct yam
 	return inherit_spot(r, t, old);
 }
 
-/* The place of the type @name in the catalogue, which is empty. What was there is in @old. */
+/* The empty place of the type @name in the catalogue. A type that was there moves to @old. */
 static struct price_type *reserve_price_type(const struct catalogue_reader *r,
 	const struct yaml_node *at, const char *name, struct price_type *old)
 {
 	struct price_catalogue *c = r->c;
 	struct price_type *t = NULL;
 
-	/* The types of this file come behind those of the files before; YAML has no key twice. */
+	/* The types of this file follow those of earlier files; YAML has no key twice. */
 	for (size_t i = 0; i < c->n && !t; i++)
 		t = c->types[i].file != r->file && !strcmp(c->types[i].name, name)
 			    ? &c->types[i]

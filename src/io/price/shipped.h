@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* catalogue.yaml, as it is embedded (tools/embed-text.py). Inside src/io/price only. */
+/* catalogue.yaml, embedded by tools/embed-text.py. Inside src/io/price only. */
 #include <stddef.h>
 
 extern const char price_shipped[];

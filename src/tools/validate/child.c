@@ -23,7 +23,7 @@
 #define LAST_LINE    200
 #define POLL_STEP_MS 5
 
-/* What the child tells when it cannot become the program: errno and where. */
+/* The child's report that it cannot become the program: errno and the step that failed. */
 enum step { STEP_CHROOT = 1, STEP_DESCRIPTORS, STEP_EXEC };
 
 struct child_failure {
@@ -31,7 +31,7 @@ struct child_failure {
 	enum step step;
 };
 
-/* The environment with @more in front; of two with one name the first wins. */
+/* The environment with @more in front. A name in @more replaces the inherited one. */
 static char **join_env(const char *const *more)
 {
 	size_t n = 0, k = 0, own = 0;
@@ -97,7 +97,7 @@ static int start_error(const struct child_options *o, const struct child_failure
 	return error_sys(err, t->sys, "run '%s'", o->argv[0]);
 }
 
-/* Both ends above the descriptors that the child gives a meaning to. */
+/* Both ends get numbers above the descriptors that the child uses. */
 static int open_pair(bool notes, int pair[2], struct error *err)
 {
 	int raw[2];
@@ -115,8 +115,8 @@ static int open_pair(bool notes, int pair[2], struct error *err)
 }
 
 /*
- * What the child tells until its end of the pipe closes, which is when it has become the program:
- * the number of bytes, 0 if it has; < 0: the time is over.
+ * Reads the child's report until the child's end of the pipe closes, which exec does. Returns the
+ * number of bytes; 0: the child became the program; < 0: the deadline passed.
  */
 static ssize_t read_start_status(int fd, uint64_t deadline_ns, struct child_failure *ret)
 {
@@ -225,7 +225,7 @@ void child_fini(struct validate_child *c)
 	int status;
 
 	if (c->pid > 0) {
-		/* Its group as well: a script's children would hold the pipe open. */
+		/* The group as well: children of a script would keep the pipe open. */
 		(void)kill(-c->pid, SIGKILL);
 		(void)kill(c->pid, SIGKILL);
 		(void)wait_until(c->pid, time_mono_ns() + GIVE_UP_NS, &status);
@@ -235,7 +235,7 @@ void child_fini(struct validate_child *c)
 	*c = (struct validate_child)CHILD_INIT;
 }
 
-/* The last line that has text, for a message. */
+/* Copies the last line that has text, for a message. */
 static void copy_last_child_line(const struct buf *b, char *ret, size_t cap)
 {
 	const char *text = buf_str(b);
@@ -248,7 +248,7 @@ static void copy_last_child_line(const struct buf *b, char *ret, size_t cap)
 	(void)snprintf(ret, cap, "%.*s", (int)(end - start), text + start);
 }
 
-/* Reads until the other end closes. False: not before the deadline. */
+/* Reads until the child's end closes. False: the deadline passed first. */
 static bool read_output(int fd, uint64_t deadline_ns, struct buf *output)
 {
 	for (;;) {

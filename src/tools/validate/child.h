@@ -2,9 +2,11 @@
 #pragma once
 
 /*
- * A process that may hang or crash in the driver: started with one descriptor to hear from it,
- * killed at a deadline. One that the kernel holds in a call is given up, not waited for.
- * Thread: main. Safe in a program with threads: between fork and exec only system calls are made.
+ * A process that may hang or crash in the driver. The parent reads from it through one descriptor, and
+ * kills it at a deadline. The parent abandons a process that does not die because the kernel holds it
+ * in a call.
+ * Thread: main. Safe in a program with threads: between fork and exec the child makes only system
+ * calls.
  */
 #include "lib/base/buf.h"
 #include "lib/base/error.h"
@@ -15,7 +17,7 @@
 
 struct validate_child {
 	pid_t pid; /* 0: none */
-	int fd;    /* to hear from it; -1: closed */
+	int fd;    /* to read from the child; -1: closed */
 };
 
 #define CHILD_INIT       \
@@ -24,29 +26,30 @@ struct validate_child {
 	}
 
 struct child_options {
-	const char *const *argv; /* ends with NULL; argv[0] is the path, below .root */
+	const char *const *argv; /* ends with NULL; argv[0]: path below .root */
 	const char *const
-		*env;     /* "NAME=value" over the own environment; ends with NULL; or NULL */
-	const char *root; /* chroot first; NULL or "/": no */
-	uint64_t deadline_ns; /* to become the program; monotonic */
-	bool notes;           /* .fd is a packet socket, descriptor 3 there; else its output */
+		*env;     /* "NAME=value", over the own environment; ends with NULL; or NULL */
+	const char *root; /* chroot before exec; NULL or "/": none */
+	uint64_t deadline_ns; /* deadline of exec; monotonic */
+	bool notes;           /* .fd: packet socket, the child's descriptor 3; false: output */
 };
 
-/* ERR_PERMISSION: chroot is not allowed. ERR_NOT_FOUND: no such program. ERR_TIMEOUT: the program is
- * on a file system that does not answer, say. */
+/* Starts the child and waits until it has become the program. ERR_PERMISSION: chroot is not allowed.
+ * ERR_NOT_FOUND: no such program. ERR_TIMEOUT: the deadline passed, for example because a file
+ * system does not answer. */
 int child_start(struct validate_child *c, const struct child_options *options,
 	struct error *err) MUST_USE;
 
 /*
- * Waits for the end until @deadline_ns (monotonic), then kills. *ret_how is how it ended, for
- * people: "exited with status 9"; returns true if that was with status 0.
+ * Waits for the end until @deadline_ns (monotonic), then kills. *ret_how is how the child ended, for
+ * people: "exited with status 9". True: with status 0.
  */
 bool child_end(struct validate_child *c, uint64_t deadline_ns, char *ret_how, size_t cap);
-void child_fini(struct validate_child *c); /* kills */
+void child_fini(struct validate_child *c); /* kills the child */
 
 /*
- * Runs it to its end and keeps the output up to the ceiling of @output. Returns 0 when it exited
- * with 0; else < 0 with the last line of what it said in the text. ERR_TIMEOUT: it was killed.
+ * Runs the child to its end and keeps the output, up to .max of @output. Returns 0 if the exit status
+ * is 0. < 0: the text has the last line of the output. ERR_TIMEOUT: the child was killed.
  */
 int child_run(const struct child_options *options, uint64_t timeout_ns, struct buf *output,
 	struct error *err) MUST_USE;

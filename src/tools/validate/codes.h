@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * What a validation can find, each with a name for programs and an advice for people. Names are in
- * status files and scripts: they stay.
+ * The findings of a validation, each with a name for programs and advice for people. Status files and
+ * scripts use the names, so names do not change.
  * Thread: any.
  */
 
@@ -12,7 +12,7 @@
 #define VALIDATE_CODES(X) \
 	X(OK, "ok", "") \
 	X(SKIPPED, "skipped", "") \
-	/* passes with a condition */ \
+	/* a pass with a condition */ \
 	X(NO_SMI, "no-nvidia-smi", "nothing here needs it; install the driver's utilities to have nvidia-smi on the node") \
 	X(NO_COMPUTE, "no-compute-device", "MIG is enabled and has no instances: create some before CUDA work comes, or switch MIG off") \
 	X(NO_WORKLOAD, "no-workload", "start with --with-workload=true to have GPUs compute something") \
@@ -57,7 +57,7 @@
 	X(NOT_REGISTERED, "not-registered", "'gpuslice status' says what the kubelet answered; check that the kubelet's device-plugins directory is mounted") \
 	X(NO_RESOURCES, "no-resources", "the plugin offers no GPU: check its config with 'gpuslice config check' and its GPUs with 'gpuslice status'") \
 	X(TOO_FEW, "too-few-devices", "check replicas in the config, and 'gpuslice status' for GPUs that are not healthy") \
-	/* ours */ \
+	/* gpuslice validate itself */ \
 	X(OUTPUT, "output-dir", "mount a writable directory at --output-dir, or write no files with --output-dir=") \
 	X(INTERNAL, "internal", "try again; if it stays, report it")
 /* clang-format on */
@@ -72,5 +72,5 @@ enum validate_code {
 /* "driver-mismatch"; static. */
 const char *validate_code_name(enum validate_code code);
 
-/* What to do next, one sentence without a full stop; "" where nothing is to be done. Static. */
+/* The next action, one sentence without a full stop; "": none. Static. */
 const char *validate_code_advice(enum validate_code code);

@@ -2,11 +2,12 @@
 #pragma once
 
 /*
- * The process that calls CUDA. `gpuslice validate` starts itself anew with these two words, with a
- * packet socket as descriptor 3 (tools/validate/cuda/note.h). It may hang or crash at any time.
+ * The process that calls CUDA. `gpuslice validate` starts its own program again with the words
+ * validate and CUDA_CHILD_WORD, and with a packet socket as descriptor 3 (tools/validate/cuda/note.h).
+ * The process may hang or crash at any time.
  */
 #define CUDA_CHILD_WORD "cuda-child"
 
-/* Opens @library (NULL or "": by its name), adds vectors on each device, tells the results. The
- * return value is the exit status. Thread: main. */
+/* Opens @library (NULL or "": by its SONAME), adds vectors on each device, sends the results.
+ * Returns the exit status. Thread: main. */
 int cuda_child(const char *library);

@@ -43,7 +43,7 @@ static int remove_of(const char *dir, enum validate_component c, const char *end
 
 int files_begin(const char *dir, enum validate_component c, struct error *err)
 {
-	/* The ready file first: it is what others wait for. */
+	/* The ready file first: other pods wait for it. */
 	if (dir_make(dir, DIR_MODE, err) < 0 || remove_of(dir, c, "-ready", err) < 0)
 		return -1;
 	return remove_of(dir, c, ".json", err);
@@ -67,7 +67,7 @@ json_t *files_json(const struct validate_report *r)
 	json_t *o, *items = json_array();
 
 	time_rfc3339(r->at_wall_ns, at);
-	procfs_boot_id("/proc", boot, sizeof(boot)); /* "", as a driver's version: not known */
+	procfs_boot_id("/proc", boot, sizeof(boot)); /* "" (like a driver's version): unknown */
 	for (size_t i = 0; items && i < r->n_items; i++)
 		(void)json_array_append_new(items, item_json(&r->items[i]));
 	o = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:s?, s:s?, s:o}", "component",
@@ -87,14 +87,14 @@ int files_write(const char *dir, const struct validate_report *r, struct error *
 	json_auto_t *json = files_json(r);
 	char path[PATH_MAX];
 
-	/* Removing needs neither memory nor room on the disk, so it does not wait for them. */
+	/* The removal needs neither memory nor disk space, so it comes first. */
 	if (!valid && remove_of(dir, r->component, "-ready", err) < 0)
 		return -1;
 	text = json ? json_dumps(json, JSON_INDENT(2)) : NULL;
 	buf_printf(&b, "%s\n", text ? text : "");
 	if (!text || !buf_ok(&b) || !buf_ok(&r->ready))
 		return error_nomem(err);
-	/* The JSON comes first, for whoever waits for the ready file may read it at once. */
+	/* The JSON first: a pod that waits for the ready file may read the JSON at once. */
 	if (path_of(path, dir, r->component, ".json", err) < 0 ||
 		file_write_atomic(path, buf_str(&b), b.len, FILE_MODE, err) < 0)
 		return -1;
@@ -106,7 +106,7 @@ int files_write(const char *dir, const struct validate_report *r, struct error *
 				 err);
 }
 
-/* ".driver-ready.k3ZpQ0": what file_write_atomic() leaves when it is killed. */
+/* ".driver-ready.k3ZpQ0": the file that a killed file_write_atomic() leaves. */
 static bool is_left_over(const char *name)
 {
 	static const char *const endings[] = { "-ready", ".json" };

@@ -2,37 +2,38 @@
 #pragma once
 
 /*
- * The files by which other pods learn of a validation, in one directory of the node.
+ * The files that report a validation to other pods, in one directory of the node.
  *
- * COMPONENT-ready exists while the component is valid: names, place and content are those of the
- * GPU operator's validator, whose waiters look for nothing else. driver-ready is sourced by shell
- * scripts. Beside it, COMPONENT.json says more, and is there after a failure too; its bootId and
- * driverVersion tell a reader whether it is of this boot and this driver.
- * Every write is whole: a temporary file and a rename. Thread: any.
+ * COMPONENT-ready exists while the component is valid. Name, place and content are those of the GPU
+ * operator's validator, as pods that wait check for nothing else. Shell scripts source driver-ready.
+ *
+ * COMPONENT.json has the details, and exists after a failure too. A reader compares bootId and
+ * driverVersion with the present boot and driver.
+ *
+ * Every write is atomic: a temporary file and a rename. Thread: any.
  */
 #include "tools/validate/validate.h"
 
 #include <jansson.h>
 
 /*
- * Makes the directory if need be, and removes both files: nothing is known yet, or any more. What
- * ends in the middle of a look then leaves no verdict of an older one.
+ * Makes a missing directory, and removes both files of the component: from now on its state is
+ * unknown. So a validation that is killed leaves no older result.
  */
 int files_begin(const char *dir, enum validate_component c, struct error *err) MUST_USE;
 
 /*
- * Writes what the report says: the ready file on a pass, none after a failure; the JSON always. Also
- * where that cannot be written, no ready file outlives a failure.
+ * Writes the report: the ready file for a pass, none for a failure; the JSON always. After a failure
+ * the ready file is gone even if the JSON cannot be written.
  */
 int files_write(const char *dir, const struct validate_report *r, struct error *err) MUST_USE;
 
-/* Removes *-ready of all components, also those of the operator's, our JSON files, and what a write
- * of ours that was killed left over. What the driver container left (.driver-ctr-ready) stays: it
- * is not ours. */
+/* Removes *-ready of all components, also the operator's; the JSON files of gpuslice; and what its
+ * killed writes left. The driver container's .driver-ctr-ready stays. */
 int files_cleanup(const char *dir, struct error *err) MUST_USE;
 
-/* The JSON of a report; yours: json_decref(). NULL: out of memory. */
+/* The JSON of a report; the caller's: json_decref(). NULL: out of memory. */
 json_t *files_json(const struct validate_report *r);
 
-/* NAME='value' and a line feed, quoted so that any shell reads back the same bytes. */
+/* Appends NAME='value' and a line feed, quoted so that any shell reads the same bytes. */
 void files_assign(struct buf *b, const char *name, const char *value);

@@ -20,7 +20,7 @@
 #include "tools/validate/files.h"
 #include "tools/validate/internal.h"
 
-/* Changes come in bursts, and the next try is not for free. */
+/* Changes come in bursts, and a validation is expensive. */
 #define SETTLE_NS  (200 * NS_PER_MS)
 #define NEWS_BYTES 4096
 
@@ -28,16 +28,16 @@ struct validate_state {
 	const struct run_options *o;
 	const struct validate_settings *s;
 	int changes; /* inotify */
-	int signals; /* signalfd; -1: signals are left alone */
+	int signals; /* signalfd; -1: signals keep their default */
 	int status;  /* watch descriptor of the status directory; -1 */
-	/* Files of these were removed or written by us, so they are ours to take back. */
+	/* This process removed or wrote the files of these, so it may remove them at the end. */
 	bool ours[VALIDATE_COUNT_];
-	bool unsaved[VALIDATE_COUNT_];  /* the files are not as the last report says */
+	bool unsaved[VALIDATE_COUNT_];  /* the files do not match the last report */
 	bool reported[VALIDATE_COUNT_]; /* the reason of .unsaved was printed */
-	/* Held by the main thread but while a component runs: see run_signal_guard(). */
+	/* The main thread holds the lock, except while a component runs: see run_signal_guard(). */
 	pthread_mutex_t lock;
 	pthread_t guard;
-	int done; /* eventfd: the guard is to end; -1: there is none */
+	int done; /* eventfd: ends the guard; -1: no guard */
 };
 
 static void report_validate_progress(const struct validate_state *run, const char *fmt, ...)
@@ -75,9 +75,15 @@ static void remove_own_files(struct validate_state *run)
 }
 
 /*
- * A thread that ends the process when a signal comes while a component runs, for that may take
- * minutes when the driver hangs. A lock and not a signal handler, so that no file is being written
- * then, and gRPC's threads do not matter. Children go with their parent: PR_SET_PDEATHSIG.
+ * The guard thread ends the process if a signal comes while a component runs, which may take minutes
+ * if the driver hangs.
+ *
+ *	1. The main thread holds .lock, except while a component runs.
+ *	2. A signal makes .signals readable; the guard wakes up and takes .lock.
+ *	3. If the signal is still pending and .done is not set, the guard ends the process.
+ *
+ * With a lock instead of a signal handler, no file is being written at step 3, and gRPC's threads do
+ * not matter. Children die with their parent: PR_SET_PDEATHSIG.
  */
 static void *run_signal_guard(void *arg)
 {
@@ -88,7 +94,7 @@ static void *run_signal_guard(void *arg)
 	while (poll(p, 2, -1) < 0 && errno == EINTR)
 		;
 	(void)pthread_mutex_lock(&run->lock);
-	/* In between the main thread may have seen the signal itself, or have come to the end. */
+	/* Meanwhile the main thread may have seen the signal itself, or have finished. */
 	if (poll(p, 2, 0) > 0 && !p[0].revents && p[1].revents) {
 		report_validate_progress(run, "interrupted while a component was validated");
 		if (run->o->watch_ns)
@@ -161,7 +167,7 @@ static int run_init(struct validate_state *run, const struct run_options *o,
 
 /* --- waiting --- */
 
-/* Directories may come and go; adding one that is watched changes nothing. */
+/* Directories may appear and vanish. A second watch on the same directory changes nothing. */
 static void watch_component_dirs(struct validate_state *run)
 {
 	const struct validate_settings *s = run->s;
@@ -185,7 +191,7 @@ static void watch_component_dirs(struct validate_state *run)
 		run->status = inotify_add_watch(run->changes, s->status_dir, what);
 }
 
-/* Whether something has changed that another try may care about. Our own files do not count. */
+/* Whether a change matters to the next try. The validator's own files do not count. */
 static bool read_dir_changes(struct validate_state *run)
 {
 	char news[NEWS_BYTES] __attribute__((aligned(__alignof__(struct inotify_event))));
@@ -210,7 +216,7 @@ static void wait_settle_time(void)
 	(void)nanosleep(&ts, NULL);
 }
 
-/* Until @ns have passed, or, with @early, something has changed. False: a signal came. */
+/* Waits until @ns have passed; with @early also until a change. False: a signal came. */
 static bool wait_next_try(struct validate_state *run, uint64_t ns, bool early)
 {
 	uint64_t until = time_mono_ns() + ns;
@@ -243,7 +249,7 @@ static void output_failed(struct validate_report *r, const struct error *err)
 		report_set(r, VALIDATE_FAIL, VALIDATE_CODE_OUTPUT, "%s", err->msg);
 }
 
-/* Prints once why the files cannot be written. */
+/* Reports once why the files cannot be written. */
 static void report_unsaved(struct validate_state *run, enum validate_component c,
 	const char *why)
 {
@@ -252,7 +258,7 @@ static void report_unsaved(struct validate_state *run, enum validate_component c
 	run->reported[c] = true;
 }
 
-/* The files as the report says; what cannot be written makes a pass a failure. */
+/* Writes the files of the report. A failed write turns a pass into a failure. */
 static void write_report_files(struct validate_state *run, struct validate_report *r)
 {
 	enum validate_component c = r->component;
@@ -265,14 +271,14 @@ static void write_report_files(struct validate_state *run, struct validate_repor
 		run->unsaved[c] = run->reported[c] = false;
 		return;
 	}
-	/* The report of a failure has no room for another. */
+	/* The report of a failure has no room for another error. */
 	if (r->result == VALIDATE_FAIL)
 		report_unsaved(run, c, err.msg);
 	run->unsaved[c] = true;
 	output_failed(r, &err);
 }
 
-/* No files from here on, until there is a report. */
+/* Removes the component's files, until there is a report. */
 static int clear_report_files(struct validate_state *run, enum validate_component c,
 	struct validate_report *r)
 {
@@ -288,7 +294,7 @@ static int clear_report_files(struct validate_state *run, enum validate_componen
 	return -1;
 }
 
-/* Validates; meanwhile a signal ends the process. */
+/* Validates without the lock: a signal ends the process meanwhile. */
 static void run_component_unlocked(struct validate_state *run, enum validate_component c,
 	struct validate_report *r)
 {
@@ -342,15 +348,15 @@ static int round_of(struct validate_state *run, struct validate_report *reports)
 		bool applies =
 			!o->skip || validate_applies(o->list[i], run->s, why, sizeof(why));
 
-		if (r->result == VALIDATE_FAIL) { /* the clean-up, before the round */
+		if (r->result == VALIDATE_FAIL) { /* the cleanup before the round failed */
 			failed = validate_component_name(o->list[i]);
 			continue;
 		}
 		if (failed) {
 			report_set(r, VALIDATE_SKIP, VALIDATE_CODE_SKIPPED, "%s failed first",
 				failed);
-			/* An older pass does not hold any more; what makes no sense here is
-			 * somebody else's. */
+			/* An older pass is not valid any more. If the component does not apply here,
+			 * its files belong to another validator. */
 			if (applies)
 				(void)clear_report_files(run, o->list[i], r);
 			continue;
@@ -397,7 +403,7 @@ int run_round(const struct run_options *options, const struct validate_settings 
 
 struct watched {
 	uint64_t failures; /* in a row */
-	bool valid;        /* the ready file is there */
+	bool valid;        /* the ready file exists */
 };
 
 static void recheck_component(struct validate_state *run, struct watched *w,
@@ -463,13 +469,13 @@ int run_watch(const struct run_options *options, const struct validate_settings 
 		for (size_t i = 0; i < options->n; i++) {
 			bool skipped = reports[i].result == VALIDATE_SKIP;
 
-			/* What was left out because one before it failed gets its turn now. */
+			/* A component that was skipped because of an earlier failure runs now. */
 			if (skipped && options->skip &&
 				!validate_applies(options->list[i], settings, (char[128]){ 0 },
 					128))
 				continue;
-			/* One that fails does not end the round: the others' files must stay
-			 * true as well. */
+			/* A failure does not end the round: the files of the other components must
+			 * stay true. */
 			recheck_component(&run, &watched[i], &reports[i]);
 		}
 	}

@@ -23,7 +23,7 @@ static const struct {
 	[VALIDATE_PLUGIN] = { "plugin", validate_plugin },
 };
 
-/* Components of the GPU operator's validator that are not done here, sorted. */
+/* Components of the GPU operator's validator that gpuslice does not validate, sorted. */
 static const struct {
 	const char *name, *advice;
 } others[] = {

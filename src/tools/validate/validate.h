@@ -4,11 +4,12 @@
 /*
  * Does this node's GPU stack work? One component at a time: driver, toolkit, cdi, cuda, plugin.
  *
- * A validation never fails to give a report: what goes wrong is in it, as a code with a text and an
- * advice. What may hang or crash (NVML, CUDA, nvidia-smi) runs in processes of its own with a
- * deadline, so a report comes whatever the driver does. No pod is created and no GPU resource is
- * used up. Files that other pods wait for are tools/validate/files.h; the loop that waits and watches is
- * tools/validate/run.h.
+ * A validation always gives a report. A failure is in the report, as a code with text and advice. Code
+ * that may hang or crash (NVML, CUDA, nvidia-smi) runs in processes of its own with a deadline, so the
+ * driver cannot prevent a report. A validation creates no pod and allocates no GPU resource.
+ *
+ * tools/validate/files.h has the files that other pods wait for; tools/validate/run.h the loop that
+ * waits and watches.
  * Thread: main; blocks.
  */
 #include "lib/base/buf.h"
@@ -19,7 +20,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* In the order in which they build on each other. */
+/* In the order in which they depend on each other. */
 enum validate_component {
 	VALIDATE_DRIVER,
 	VALIDATE_TOOLKIT,
@@ -29,37 +30,37 @@ enum validate_component {
 	VALIDATE_COUNT_,
 };
 
-/* Paths are borrowed for the length of a call; "" and NULL are the same. */
+/* A call borrows the paths; "" and NULL are the same. */
 struct validate_settings {
-	const char *host_root; /* of the node, as the node has it: "/" */
-	const char *host_ctr; /* where this process sees it: "/host"; "/" without a container */
+	const char *host_root; /* the node's root, as a path on the node: "/" */
+	const char *host_ctr;  /* the same in this process: "/host"; "/" without a container */
 	const char *driver_dir,
-		*driver_ctr;    /* the driver container's root: on the node, here */
-	const char *own_root;   /* "/"; its dev/ has the nodes that this container was given */
-	const char *status_dir; /* where .driver-ctr-ready would be; NULL: nowhere */
+		*driver_ctr;               /* the driver container's root: on the node, here */
+	const char *own_root;              /* "/"; its dev/ has the nodes of this container */
+	const char *status_dir;            /* directory of .driver-ctr-ready; NULL: none */
 	const char *dev_char_dir;          /* NULL: dev/char of the device root */
 	const char *proc_dir, *sys_dir;    /* "/proc", "/sys" */
-	const char *nvml_path, *cuda_path; /* libraries; NULL: where the component looks */
+	const char *nvml_path, *cuda_path; /* libraries; NULL: the component's default */
 	const char *run_dir;               /* of the agent */
 	const char *kubelet_dir;
 	struct strv cdi_dirs;
 	struct strv require; /* "RESOURCE" or "RESOURCE=COUNT" */
-	bool keep_dev;       /* leave device nodes and /dev/char alone */
+	bool keep_dev;       /* driver: do not make or check device nodes and /dev/char */
 	bool skip_gpu_init;  /* only nvidia-smi --version: GPUs may be bound to vfio */
-	bool no_workload;    /* cuda: say yes without work */
-	uint64_t timeout_ns; /* one call into the driver; 0: 30 s for CUDA, 5 s for NVML */
+	bool no_workload;    /* cuda: pass without a test */
+	uint64_t timeout_ns; /* limit of one driver call; 0: 30 s for CUDA, 5 s for NVML */
 };
 
 enum validate_result {
 	VALIDATE_PASS,
-	VALIDATE_CONDITION, /* a pass with something that one should know */
-	VALIDATE_SKIP,      /* not looked at: .text says why */
+	VALIDATE_CONDITION, /* a pass with a condition that users should know */
+	VALIDATE_SKIP,      /* not validated: .text has the reason */
 	VALIDATE_FAIL,
 };
 
 #define VALIDATE_ITEMS_MAX 512
 #define VALIDATE_NAME_MAX  128
-#define VALIDATE_READY_MAX 8192 /* bytes of driver-ready */
+#define VALIDATE_READY_MAX 8192 /* limit of the ready file, bytes */
 
 /* One GPU, resource or device of a report. */
 struct validate_item {
@@ -75,10 +76,10 @@ struct validate_report {
 	enum validate_component component;
 	enum validate_result result;
 	enum validate_code code;
-	char text[ERROR_MSG_MAX]; /* one line: what was found */
-	char driver_version[80];  /* "" if not known */
+	char text[ERROR_MSG_MAX]; /* one line: the finding */
+	char driver_version[80];  /* "": unknown */
 	uint64_t took_ns, at_wall_ns;
-	struct validate_item *items; /* yours through the report */
+	struct validate_item *items; /* owned by the report */
 	size_t n_items;
 	struct buf ready; /* content of the status file */
 };
@@ -87,20 +88,20 @@ const char *validate_component_name(enum validate_component c); /* "driver"; sta
 const char *validate_result_name(enum validate_result r);       /* "pass"; static */
 
 /*
- * False: no such component; then *ret_advice is what to do instead if it is one of the GPU
- * operator's that is not done here, else NULL. Static.
+ * False: no such component. Then *ret_advice is the alternative to a component of the GPU operator's
+ * validator that gpuslice does not validate, else NULL. Static.
  */
 bool validate_component_find(const char *name, enum validate_component *ret,
 	const char **ret_advice);
 
-/* "RESOURCE" or "RESOURCE=COUNT"; without a count it is 1. False: it is neither. */
+/* "RESOURCE" or "RESOURCE=COUNT"; COUNT is 1 by default. False: malformed. */
 bool validate_require_parse(const char *text, char *ret_name, size_t cap, uint64_t *ret_count);
 
-/* Whether the component makes sense on this machine; if not, @why (of @cap bytes) says why. */
+/* Whether the component applies to this machine; if not, @why (of @cap bytes) has the reason. */
 bool validate_applies(enum validate_component c, const struct validate_settings *s, char *why,
 	size_t cap);
 
-/* Validates one component. Writes no status file. *ret is yours: validate_report_fini(). */
+/* Validates one component. Writes no status file. The caller releases *ret: validate_report_fini(). */
 void validate_component(enum validate_component c, const struct validate_settings *s,
 	struct validate_report *ret);
 

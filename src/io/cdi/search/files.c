@@ -6,7 +6,7 @@
 
 #include "lib/base/root.h"
 
-/* The driver's programs, and where one looks for programs: of two the first counts. */
+/* The driver's programs, and the directories to search. */
 static const char *const programs[] = {
 	"nvidia-smi",
 	"nvidia-debugdump",
@@ -19,7 +19,7 @@ static const char *const programs[] = {
 static const char *const program_dirs[] = { "/usr/bin", "/usr/sbin", "/bin", "/sbin",
 	"/usr/local/bin", "/opt/bin", "/usr/local/nvidia/bin" };
 
-/* By which loaders of OpenGL, EGL and Vulkan find the driver's libraries. */
+/* The loaders of OpenGL, EGL and Vulkan find the driver's libraries through these files. */
 static const char *const configs[] = {
 	"/etc/vulkan/icd.d/nvidia_icd.json",
 	"/etc/vulkan/implicit_layer.d/nvidia_layers.json",
@@ -37,7 +37,7 @@ static const char *const sockets[] = {
 	"/tmp/nvidia-mps",
 };
 
-/* Where the kernel looks for firmware; the driver's is in nvidia/VERSION/ there. */
+/* The kernel's firmware directories; the driver's firmware is in nvidia/VERSION/ below. */
 static const char *const firmware_dirs[] = { "/lib/firmware/updates", "/lib/firmware" };
 
 static int search_program(struct cdi_search_context *s, const char *name)

@@ -9,8 +9,8 @@
 #include "io/cdi/elf.h"
 
 /*
- * Where distributions and installers put the driver's 64-bit libraries, in order: of two libraries
- * of one name the first counts. 32-bit ones are of another machine and left out.
+ * Where distributions and installers put the driver's 64-bit libraries, in order. Of two libraries of
+ * one name the first counts. 32-bit libraries belong to another machine and are left out.
  */
 static const char *const library_dirs[] = {
 #if defined(__aarch64__)
@@ -35,7 +35,7 @@ static const char *const library_dirs[] = {
 };
 static const char *const library_subs[] = { "", "vdpau" };
 
-/* Libraries without the driver's version in their name: --cdi-feature-flags
+/* Libraries without the driver's version in their name. They need --cdi-feature-flags
  * enable-explicit-driver-libraries. */
 static const char *const explicit_libraries[] = {
 	"libEGL.so.*",
@@ -51,7 +51,7 @@ static const char *const explicit_libraries[] = {
 	"libnvidia-egl-xlib.so.*",
 };
 
-/* Names that programs open although no SONAME says so, and that a host may lack. */
+/* Names that programs open although they are no SONAME, and that a host may lack. */
 static const struct {
 	const char *library, *name;
 } extra_names[] = {
@@ -98,7 +98,7 @@ static int add_library_name(struct cdi_library *l, const char *name, struct erro
 	return strv_add(&l->names, name, err);
 }
 
-/* The SONAME; the development name where the host has it; those of the table. */
+/* Adds the SONAME, the development name if the host has it, and the names of the table. */
 static int add_library_names(struct cdi_search_context *s, struct cdi_library *l,
 	const char *soname)
 {
@@ -159,7 +159,7 @@ static const char *get_last_component(const char *path)
 	return slash ? slash + 1 : path;
 }
 
-/* @exact: a link to a file of another name is not that library, but one of its names. */
+/* @exact: a link to a file of another name counts as a name of that library, and is left out. */
 static int probe_library_file(struct cdi_search_context *s, const char *dir, const char *sub,
 	const char *name, bool exact)
 {
@@ -173,7 +173,7 @@ static int probe_library_file(struct cdi_search_context *s, const char *dir, con
 		(exact && strcmp(get_last_component(real), name) != 0) ||
 		root_join(path, sizeof(path), s->seen, real, NULL) < 0)
 		return 0;
-	/* What is no library of this machine is of no use in a container. */
+	/* A file that is no library of this machine is useless in a container. */
 	if (elf_file_soname(soname, path, NULL) < 0)
 		return 0;
 	return add_found_library(s, dir, sub, name, real, soname);

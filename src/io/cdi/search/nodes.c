@@ -17,7 +17,7 @@ static const char *const control_nodes[] = { "/dev/nvidiactl", "/dev/nvidia-uvm"
 #define DRI     "/dev/dri"
 #define BY_PATH DRI "/by-path"
 
-/* Where nodes can be seen: what a driver container made, what the host has, our own. */
+/* Where this process sees device nodes: of a driver container, of the host, its own. */
 #define DEV_ROOTS 3
 
 static const char *dev_root(const struct cdi_search_context *s, size_t i)
@@ -28,7 +28,7 @@ static const char *dev_root(const struct cdi_search_context *s, size_t i)
 	return roots[i];
 }
 
-/* > 0: it is there. */
+/* Returns > 0 if the node exists. */
 static int stat_node(struct cdi_search_context *s, const char *node, struct stat *ret)
 {
 	char path[PATH_MAX];
@@ -62,7 +62,7 @@ static int add_node(struct cdi_search_context *s, struct cdi_edits *to, const ch
 	return n->path ? 0 : error_nomem(s->err);
 }
 
-/* Adds what is there of @dir by @pattern. */
+/* Adds the entries of @dir that match @pattern. */
 static int add_matching_nodes(struct cdi_search_context *s, struct cdi_edits *to,
 	const char *dir, const char *pattern)
 {
@@ -97,7 +97,7 @@ static struct cdi_device *add_cdi_device(struct cdi_search_context *s, enum cdi_
 
 /* --- GPUs --- */
 
-/* As the kernel names it: "00000000:00:1E.0" is 0000:00:1e.0. False: no address. */
+/* The kernel's form of a PCI address: "00000000:00:1E.0" is 0000:00:1e.0. False: no address. */
 static bool kernel_address(char *ret, size_t cap, const char *bus_id)
 {
 	size_t len;
@@ -112,13 +112,14 @@ static bool kernel_address(char *ret, size_t cap, const char *bus_id)
 	return true;
 }
 
-/* A node that only its group may use: the container's process gets the group. */
+/* The group of a node that only its group may use: the container's process gets the group. */
 static uint32_t get_node_group(const struct stat *st)
 {
 	return (st->st_mode & 0006) == 0006 ? 0 : (uint32_t)st->st_gid;
 }
 
-/* /dev/dri/by-path/pci-ADDRESS-card is a link to a node; a hook makes it in the container. */
+/* /dev/dri/by-path/pci-ADDRESS-card is a symlink to a node; a hook makes the symlink in the
+ * container. */
 static int add_by_path_link(struct cdi_search_context *s, struct cdi_edits *to,
 	const char *address, const char *kind)
 {
@@ -179,8 +180,9 @@ static bool has_cdi_device(const struct cdi_found *f, enum cdi_class c, const ch
 	return false;
 }
 
-/* A new device of class gpu with the GPU's node; NULL in *ret if there is none to give under this
- * name. One that is gone has given its index and its minor number back. */
+/* Adds a device of class gpu with the GPU's node. *ret is NULL if the GPU gets none: no minor
+ * number, gone, or a name that is invalid or taken. A GPU that is gone has given up its index and
+ * its minor number. */
 static int add_cdi_gpu(struct cdi_search_context *s, const struct gpu *g, const char *name,
 	struct cdi_device **ret)
 {
@@ -219,7 +221,7 @@ static int add_capability(struct cdi_search_context *s, struct cdi_edits *to, ui
 	return add_node(s, to, path, 0);
 }
 
-/* Only such a profile has the engines for graphics. */
+/* Only a profile with gfx has the engines for graphics. */
 static bool has_graphics(const struct gpu_mig *m)
 {
 	struct mig_profile p;
@@ -235,7 +237,7 @@ static bool has_graphics(const struct gpu_mig *m)
 	return false;
 }
 
-/* The GPU's node with the access to the GPU instance and to the compute instance. */
+/* Adds the GPU's node and the capabilities of the GPU instance and the compute instance. */
 static int search_mig(struct cdi_search_context *s, const struct gpu *g,
 	const struct gpu_mig *m)
 {
@@ -258,7 +260,7 @@ static int search_mig(struct cdi_search_context *s, const struct gpu *g,
 	return has_graphics(m) ? search_drm(s, &d->edits, g) : 0;
 }
 
-/* A GPU in MIG mode is reached through its MIG devices only. */
+/* Containers use a GPU in MIG mode through its MIG devices only. */
 static int search_gpu(struct cdi_search_context *s, uint32_t position)
 {
 	const struct gpu *g = &s->inv->gpus[position];
@@ -302,7 +304,7 @@ static int search_others(struct cdi_search_context *s)
 			if (add_matching_nodes(s, &d->edits, rows[i].dir, rows[i].patterns[k]) <
 				0)
 				return -1;
-		if (d->edits.n_nodes == 0) { /* no such hardware: no such name */
+		if (d->edits.n_nodes == 0) { /* no such hardware: no device */
 			s->found->n_devices[rows[i].class_] = 0;
 			continue;
 		}

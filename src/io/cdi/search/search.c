@@ -55,7 +55,7 @@ int search_add_file(struct cdi_search_context *s, struct cdi_edits *to, enum cdi
 
 /* --- which root --- */
 
-/* The root as it is seen from here, and what stands in its place on the host. */
+/* A root in this process's view, and the path of that root on the host. */
 struct cdi_root_candidate {
 	const char *seen, *host;
 };
@@ -71,9 +71,9 @@ static const struct cdi_root_candidate *choose_root(const struct cdi_root_candid
 }
 
 /*
- * In a container the host's root or a driver container's is mounted at the container driver root;
- * on the host itself the driver root is where it says. Last, "/": a runtime that gives us the
- * driver's files puts them where they lie on the host.
+ * In a container, the root of the host or of a driver container is mounted at the container driver
+ * root. On the host itself, the driver root is the path in the config. The last candidate is "/": a
+ * runtime that gives this container the driver's files puts them at the host's paths.
  */
 static int find_root(struct cdi_search_context *s)
 {

@@ -57,7 +57,7 @@ static struct price_region *add_price_region(struct price_catalogue *c, struct p
 	return &t->regions[t->n_regions++];
 }
 
-/* Of two of one rank the later one; a better one stays. */
+/* Of two sources with the same rank the later one counts; a better source stays. */
 static bool may_replace_price(unsigned *has, unsigned rank)
 {
 	if (*has > rank)
@@ -133,7 +133,7 @@ int price_override(struct price_catalogue *c, const char *text, struct error *er
 	a.file = price_source_add(c, "--price", t->file->currency, "", err);
 	if (!a.file)
 		return -1;
-	/* In each region: one that is listed goes before "*". */
+	/* A listed region has precedence over "*", so amend each. */
 	for (size_t i = 0; i < t->n_regions; i++) {
 		a.region = t->regions[i].name;
 		if (price_amend(c, &a, err) < 0)

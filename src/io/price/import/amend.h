@@ -2,12 +2,13 @@
 #pragma once
 
 /*
- * Amounts from elsewhere, over those of the catalogue. Inside src/io/price only. Each amount keeps where it is from,
- * and a better source goes before a worse one whatever the order in which they are read.
+ * Amounts from other files, over those of the catalogue. Inside src/io/price only. Each amount keeps
+ * its source. A better source has precedence over a worse one, whatever the order of the files.
  */
 #include "io/price/catalogue.h"
 
-/* Better ones are greater. On demand the list goes before the history, which has none; of spot the history. */
+/* Better sources are greater. AWS's files share one rank: the list has only prices on demand, the
+ * history only spot prices. */
 enum {
 	PRICE_RANK_SHIPPED,
 	PRICE_RANK_OTHERS,
@@ -22,18 +23,18 @@ struct price_amendment {
 	const char *type, *region;
 	enum price_what what;
 	int64_t low,
-		high; /* nano-units an hour; of interruptions thousandths a month. On demand: .low */
+		high; /* nano-units an hour; interruptions: thousandths a month. On demand: .low */
 	unsigned rank;
 	const struct price_file *file;
 };
 
-/* 1, or 0 if the catalogue does not know the type; the catalogue's types are sorted already. */
+/* Returns 1, or 0 if the catalogue does not know the type. The catalogue's types are sorted already. */
 int price_amend(struct price_catalogue *c, const struct price_amendment *a,
 	struct error *err) MUST_USE;
 
-/* Lives as long as the catalogue; NULL: no memory. */
+/* The source lives as long as the catalogue. NULL: no memory. */
 const struct price_file *price_source_add(struct price_catalogue *c, const char *source,
 	const char *currency, const char *stamp, struct error *err);
 
-/* "TYPE=AMOUNT" or "TYPE/spot=AMOUNT". */
+/* Parses and applies "TYPE=AMOUNT" or "TYPE/spot=AMOUNT". */
 int price_override(struct price_catalogue *c, const char *text, struct error *err) MUST_USE;

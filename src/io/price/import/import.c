@@ -64,8 +64,8 @@ enum import_form import_form(const char *text, size_t len)
 		{ '{', "\"SpotPriceHistory\"", IMPORT_SPOT_HISTORY },
 		{ '{', "\"spot_advisor\"", IMPORT_SPOT_ADVISOR },
 		{ '{', "\"instance_types\"",
-			IMPORT_SPOT_ADVISOR }, /* with which the advisor's begins */
-		{ '{', "\"PriceList\"", IMPORT_PRICE_QUERY }, /* has offer codes within */
+			IMPORT_SPOT_ADVISOR }, /* the first key of the advisor's file */
+		{ '{', "\"PriceList\"", IMPORT_PRICE_QUERY }, /* may contain offer codes */
 		{ '{', "\"offerCode\"", IMPORT_PRICE_LIST },
 		{ '{', "gpuslice/prices/", IMPORT_OWN }, /* YAML may be JSON */
 		{ '[', "\"instance_type\"", IMPORT_INSTANCES },
@@ -84,7 +84,7 @@ enum import_form import_form(const char *text, size_t len)
 	return IMPORT_UNKNOWN;
 }
 
-/* What one piece is given to; @text NULL: that was all. */
+/* The reader that gets each piece. @text NULL: the file has ended. */
 struct import_feed {
 	struct price_list *list;
 	struct price_instances *instances;

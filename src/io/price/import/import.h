@@ -2,13 +2,14 @@
 #pragma once
 
 /*
- * Files of others with prices: AWS's Price List in bulk or as its query prints it, its history of spot prices, its Spot Instance Advisor,
- * instances.json of instances.vantage.sh. The form is seen from what is in the file. Inside src/io/price only.
+ * Price files of others: AWS's Price List in bulk or as its query prints it, AWS's history of spot
+ * prices and Spot Instance Advisor, instances.json of instances.vantage.sh. The content of a file
+ * decides its form. Inside src/io/price only.
  */
 #include "io/price/import/amend.h"
 
-#define IMPORT_FORM_BYTES 4096         /* bytes from which the form is seen */
-#define IMPORT_FILE_MAX   (256U << 20) /* bytes of a file that is read as a whole */
+#define IMPORT_FORM_BYTES 4096         /* first bytes of a file, which decide its form */
+#define IMPORT_FILE_MAX   (256U << 20) /* limit of a file that is read as a whole, bytes */
 
 enum import_form {
 	IMPORT_UNKNOWN,
@@ -20,19 +21,20 @@ enum import_form {
 	IMPORT_SPOT_ADVISOR
 };
 
-/* What @len bytes are the beginning of. IMPORT_OWN: also what is no JSON; its own reader says what is wrong with it. */
+/* The form of a file that begins with these @len bytes. Text that is no JSON is IMPORT_OWN: that
+ * reader reports what is wrong with it. */
 enum import_form import_form(const char *text, size_t len);
 
 /*
- * Amends @c by the file @path. Errors begin with the path. What somebody should know is added to @warnings, which may
- * be NULL.
+ * Amends @c with the file @path. Errors begin with the path. Adds warnings for the user to @warnings,
+ * which may be NULL. Blocks on the file.
  */
 int import_file(struct price_catalogue *c, const char *path, enum import_form form,
 	struct strv *warnings, struct error *err) MUST_USE;
 
 /* ---- forms ------------------------------------------------------------------------------------------------------ */
 
-/* A stream: fed piece by piece, of which little is kept. */
+/* Streams: the caller feeds pieces; the reader keeps little of them. */
 struct price_list;
 int price_list_new(struct price_list **ret, struct price_catalogue *c, const char *name,
 	struct error *err) MUST_USE;
@@ -59,9 +61,9 @@ int spot_history_read(struct price_catalogue *c, const char *name, const char *t
 int spot_advisor_read(struct price_catalogue *c, const char *name, const char *text, size_t len,
 	struct strv *warnings, struct error *err) MUST_USE;
 
-/* Types with GPUs that the catalogue does not know: the names of some. Names that are none are not kept. */
+/* Collects some names of GPU types that the catalogue does not know; ignores malformed names. */
 int import_unknown_add(struct strv *types, const char *type, struct error *err) MUST_USE;
 void import_unknown_warn(const struct strv *types, const char *file, struct strv *warnings);
 
-/* A line in @warnings, unless that is NULL; without memory there is none. */
+/* Adds a line to @warnings, unless @warnings is NULL. Without memory the line is lost. */
 void import_warn(struct strv *warnings, const char *fmt, ...) PRINTF(2, 3);

@@ -7,8 +7,9 @@
 #include <string.h>
 
 /*
- * instances.json of instances.vantage.sh: a list of types, each with pricing.REGION.linux.{ondemand, spot_avg,
- * spot_min, spot_max, pct_interrupt}. Its type stands anywhere in an object, so prices wait for the object's end.
+ * instances.json of instances.vantage.sh: a list of types, each with pricing.REGION.linux.{ondemand,
+ * spot_avg, spot_min, spot_max, pct_interrupt}. The name of the type may be anywhere in an object. So
+ * the reader applies the prices at the object's end.
  */
 
 #define REGIONS_MAX 128
@@ -60,7 +61,7 @@ static int read_instance_price(struct price_instances *p, const char *text)
 				r->interruption = (int)i;
 		return 0;
 	}
-	/* "N/A" and the like are no prices. */
+	/* "N/A" and the like are no prices; 0 is none either. */
 	if (!price_parse(text, &nano) || !nano)
 		return 0;
 	if (!strcmp(key, "ondemand"))

@@ -13,7 +13,7 @@ static const char forms[] =
 	"version: gpuslice/prices/v1, AWS's Price List in bulk or of a query, its spot price history, its Spot "
 	"Instance Advisor, or instances.json";
 
-/* What is in the user's own file is the user's, so that files of others stay below it. */
+/* Prices of the user's catalogue get the user's rank, which is above imported files. */
 static void rank_own(struct price_catalogue *c)
 {
 	for (size_t i = 0; i < c->n; i++) {
@@ -23,7 +23,7 @@ static void rank_own(struct price_catalogue *c)
 
 			if (r->nano_per_hour >= 0)
 				r->rank = PRICE_RANK_USER;
-			if (r->spot_low >= 0 && !r->spot_from) /* else it has stayed */
+			if (r->spot_low >= 0 && !r->spot_from) /* otherwise inherited */
 				r->spot_rank = PRICE_RANK_USER;
 			if (r->interrupt_high_milli)
 				r->interrupt_rank = PRICE_RANK_USER;
@@ -31,7 +31,7 @@ static void rank_own(struct price_catalogue *c)
 	}
 }
 
-/* Only the first bytes, for the form. What cannot be read twice would be gone then. */
+/* Reads only the first bytes, for the form. A file that cannot be read twice would lose them. */
 static int read_import_form(const char *path, enum import_form *ret, struct error *err)
 {
 	CLEANUP(closep) int fd = open(path, O_RDONLY | O_CLOEXEC);

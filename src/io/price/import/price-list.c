@@ -7,18 +7,18 @@
 #include <string.h>
 
 /*
- * AWS's Price List in bulk: products by SKU with their attributes, then terms by SKU with their prices. The file of a
- * region is hundreds of megabytes, so it is read as a stream; of it stays which SKUs are Linux on demand of types that
- * the catalogue knows.
+ * AWS's Price List in bulk: products by SKU with their attributes, then terms by SKU with their
+ * prices. The file of a region has hundreds of megabytes, so the reader is a stream. The reader keeps
+ * only the SKUs that are Linux on demand, of types that the catalogue knows.
  */
 
 #define SKUS_MAX 200000
 #define DAY_LEN  10 /* "2026-11-01" */
 
-/* What a product has to be; in the order of struct product.has. */
+/* Required attributes of a product, in the order of the bits of struct product.has. */
 static const struct {
 	const char *key, *value;
-	bool within; /* the value is somewhere in it */
+	bool within; /* the attribute contains the value */
 } wanted[] = {
 	{ "operatingSystem", "Linux", false },
 	{ "preInstalledSw", "NA", false },
@@ -29,7 +29,7 @@ static const struct {
 
 struct product {
 	char type[STREAM_WORD_MAX], region[STREAM_WORD_MAX];
-	unsigned has; /* bit: of wanted */
+	unsigned has; /* bits: rows of the table */
 	bool compute, metal;
 	bool shared, dedicated; /* tenancy */
 	bool gpu;
@@ -37,7 +37,7 @@ struct product {
 
 struct sku {
 	char name[24];
-	const char *type; /* the catalogue's */
+	const char *type; /* text of the catalogue */
 	char region[PRICE_NAME_MAX];
 };
 
@@ -66,7 +66,7 @@ static bool is_wanted(const struct product *p)
 	       p->has == (1U << ARRAY_LEN(wanted)) - 1 && *p->type && *p->region;
 }
 
-/* The product whose object has just ended. */
+/* Keeps the product whose object has just ended. */
 static int save_listed_product(struct price_list *l, const char *name, struct error *err)
 {
 	const struct product *p = &l->product;
@@ -98,14 +98,14 @@ static int save_listed_product(struct price_list *l, const char *name, struct er
 	return 0;
 }
 
-/* Bare metal has nobody beside it: its tenancy is Dedicated. */
+/* Bare metal has no other tenants: its tenancy is Dedicated. */
 static void read_product_family(struct product *p, const char *value)
 {
 	p->metal = !strcmp(value, "Compute Instance (bare metal)");
 	p->compute = p->metal || !strcmp(value, "Compute Instance");
 }
 
-/* "2026-11-01"; what is no day is not kept, as it is shown on terminals. */
+/* "2026-11-01". Other text is not kept, as terminals show the day. */
 static bool is_list_day(const char *text)
 {
 	for (size_t i = 0; i < DAY_LEN; i++)

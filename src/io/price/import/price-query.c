@@ -7,8 +7,8 @@
 #include <jansson.h>
 
 /*
- * What `aws pricing get-products` prints: PriceList is an array of texts, each the JSON of one product with its terms.
- * Put together they are a Price List in bulk.
+ * The output of `aws pricing get-products`: PriceList is an array of texts, each the JSON of one
+ * product with its terms. Together they are a Price List in bulk.
  */
 
 struct bulk {
@@ -49,7 +49,7 @@ static int bulk_add(struct bulk *b, json_t *entry, const char *name, size_t at,
 	return 0;
 }
 
-/* An entry is a text with JSON in it; some tools have made an object of it already. */
+/* An entry is a text that contains JSON; some tools have parsed it into an object. */
 static int read_query_entry(struct bulk *b, json_t *entry, const char *name, size_t at,
 	struct error *err)
 {

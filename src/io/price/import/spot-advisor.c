@@ -7,8 +7,8 @@
 #include <string.h>
 
 /*
- * AWS's Spot Instance Advisor (spot-advisor-data.json): spot_advisor.REGION.Linux.TYPE.r is how often instances are
- * interrupted, as one of five ranges of a month.
+ * AWS's Spot Instance Advisor (spot-advisor-data.json). spot_advisor.REGION.Linux.TYPE.r is the
+ * frequency of interruptions in a month, as the number of one of five ranges.
  */
 
 static const struct {

@@ -9,9 +9,12 @@
 #include <time.h>
 
 /*
- * `aws ec2 describe-spot-price-history`: an entry is a change, which holds until the next one of the same type, zone
- * and product. What a zone costs is the median over the time of the last 30 days that the file has, each price
- * weighted by how long it held; what held when they began counts from there on.
+ * `aws ec2 describe-spot-price-history`: an entry is a change of price. The price holds until the next
+ * entry of the same type, zone and product.
+ *
+ * The price of a zone is a median over the 30 days before the latest entry of a known type. Each price
+ * has the time for which it held as its weight. A price that held at the start of the 30 days counts
+ * from there on.
  */
 
 #define WINDOW_NS    (INT64_C(30) * 86400 * (int64_t)NS_PER_SEC)
@@ -19,7 +22,7 @@
 #define ZONE_MAX_LEN 32
 
 struct spot_change {
-	const char *type, *zone; /* in the document */
+	const char *type, *zone; /* texts of the document */
 	int64_t at_ns, nano;
 };
 
@@ -47,7 +50,8 @@ static int by_price(const void *a, const void *b)
 	return x->nano < y->nano ? -1 : x->nano > y->nano;
 }
 
-/* The median of @n changes of one zone, in order of time, from @from to @to. -1: none held then. */
+/* The median of the @n changes of one zone, in order of time, from @from to @to. -1: no price held
+ * then. */
 static int64_t get_zone_median(const struct spot_change *v, size_t n, int64_t from, int64_t to,
 	struct price_span *room)
 {
@@ -58,7 +62,7 @@ static int64_t get_zone_median(const struct spot_change *v, size_t n, int64_t fr
 		int64_t begin = v[i].at_ns > from ? v[i].at_ns : from;
 		int64_t end = i + 1 < n ? v[i + 1].at_ns : to;
 
-		/* The last one holds, if only for the moment that is the end. */
+		/* The last price counts, even if it holds only for the moment of the end. */
 		if (end < begin || (end == begin && i + 1 < n))
 			continue;
 		room[kept++] = (struct price_span){ v[i].nano, end > begin ? end - begin : 1 };
@@ -75,7 +79,7 @@ static int64_t get_zone_median(const struct spot_change *v, size_t n, int64_t fr
 	return room[kept - 1].nano;
 }
 
-/* "us-east-1a" is of us-east-1. False: no zone's name, or of a local zone, as us-west-2-lax-1a. */
+/* "us-east-1a" is in us-east-1. False: no zone's name, or a local zone such as us-west-2-lax-1a. */
 static bool parse_zone_region(const char *zone, char ret[static ZONE_MAX_LEN])
 {
 	size_t len = strlen(zone), digits = strcspn(zone, "0123456789");
@@ -91,7 +95,7 @@ static bool parse_zone_region(const char *zone, char ret[static ZONE_MAX_LEN])
 	return true;
 }
 
-/* Digits of @text at @at as a number from @min to @max; false: they are none. */
+/* Parses @n digits of @text at @at as a number from @min to @max. False: no such number. */
 static bool parse_stamp_digits(const char *text, size_t at, size_t n, int min, int max,
 	int *ret)
 {
@@ -104,7 +108,8 @@ static bool parse_stamp_digits(const char *text, size_t at, size_t n, int min, i
 	return *ret >= min && *ret <= max;
 }
 
-/* "2026-11-01T12:34:56.000Z", as AWS writes it: UTC, with Z or +00:00. Parts of seconds do not count. */
+/* AWS's form of a time, "2026-11-01T12:34:56.000Z": UTC, with Z or +00:00. Ignores fractions of
+ * seconds. */
 static bool parse_stamp(const char *text, int64_t *ret_ns)
 {
 	static const char form[] = "dddd-dd-ddTdd:dd:dd";
@@ -180,7 +185,8 @@ static int read_spot_change(struct history_reader *r, size_t at, const json_t *e
 	return 0;
 }
 
-/* Lowest and highest of the zones of one region, for the type that is in @v from @i on; returns where the next is. */
+/* The lowest and the highest price of the zones of one region, for the type at @v[@i]. Returns the
+ * index of the next region. */
 static size_t find_region_spot_range(const struct history_reader *r, size_t i,
 	struct price_span *room, struct price_amendment *a, bool *any)
 {

@@ -123,7 +123,7 @@ static int check_yajl_status(const struct price_stream *s, yajl_status status)
 		s->line + 1);
 }
 
-/* What yajl keeps of a text that has not ended it copies each time, so a text has a limit. */
+/* yajl copies an unfinished text again with each piece, so a text has a limit. */
 static int feed_piece(struct price_stream *s, const char *text, size_t len)
 {
 	yajl_status status;

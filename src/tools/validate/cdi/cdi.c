@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * CDI, which takes the toolkit's place: is there a spec in one of the directories that the runtime
- * reads, and does it name the GPUs that are here? A spec from before a GPU was swapped names one
- * that is gone, and every container that asks for it fails to start.
+ * CDI, which replaces the toolkit. A spec must exist in a directory that the runtime reads, and must
+ * name the node's GPUs. A spec from before a GPU was exchanged names the old GPU. Every container that
+ * requests that GPU fails to start.
  */
 #include "tools/validate/internal.h"
 
@@ -21,9 +21,9 @@
 static const char *const default_dirs[] = { "/etc/cdi", "/var/run/cdi", NULL };
 
 struct cdi_scan {
-	struct strv names; /* of devices of all specs */
+	struct strv names; /* names of the devices of all specs */
 	unsigned specs;
-	struct error err; /* of the first that is bad */
+	struct error err; /* first error of a spec */
 };
 
 static bool has_ending(const char *name, const char *ending)
@@ -33,7 +33,8 @@ static bool has_ending(const char *name, const char *ending)
 	return len > n && strcmp(name + len - n, ending) == 0;
 }
 
-/* Specs of all vendors lie in these directories; a bad one of another vendor is not our trouble. */
+/* Specs of all vendors are in these directories. A malformed spec of another vendor does not matter
+ * here. */
 static bool may_be_ours(const char *name)
 {
 	return (has_ending(name, ".json") || has_ending(name, ".yaml")) &&
@@ -126,7 +127,7 @@ static void report_missing_device(struct validate_report *r, struct validate_ite
 		kind, index, uuid);
 }
 
-/* A MIG device of which NVML could not read something is left out of specs for that. */
+/* A MIG device with a field that NVML could not read: specs leave it out, so that is no failure. */
 static void check_cdi_mig_device(const struct cdi_scan *f, const struct gpu *g,
 	const struct gpu_mig *m, struct validate_report *r)
 {
@@ -150,7 +151,7 @@ static void check_cdi_mig_device(const struct cdi_scan *f, const struct gpu *g,
 	}
 }
 
-/* Devices are named by UUID or index. A GPU in MIG mode is there as its MIG devices. */
+/* Specs name devices by UUID or index. A GPU in MIG mode is present as its MIG devices. */
 static void check_cdi_devices(const struct cdi_scan *f, const struct inventory *inv,
 	struct validate_report *r)
 {

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * The little of a CDI spec that a validation asks for: its kind, and the names of its devices. JSON
- * or YAML. What the spec puts into a container is the runtime's business.
+ * The two facts of a CDI spec that a validation needs: its kind, and the names of its devices. JSON or
+ * YAML. The reader ignores what the spec puts into a container.
  * Thread: any (pure).
  */
 #include "lib/base/error.h"
@@ -11,15 +11,15 @@
 
 #include <stddef.h>
 
-#define CDI_SPEC_MAX    (4 * 1024 * 1024) /* bytes of a file */
-#define CDI_DEVICES_MAX 4096              /* of one spec */
+#define CDI_SPEC_MAX    (4 * 1024 * 1024) /* limit of a file, bytes */
+#define CDI_DEVICES_MAX 4096              /* limit of one spec */
 
 struct cdi_spec {
 	char kind[128];      /* "nvidia.com/gpu" */
 	struct strv devices; /* names */
 };
 
-/* @name is for messages. ERR_INVALID names what is wrong with the text. */
+/* @name is for messages. ERR_INVALID: the text names the fault. */
 int cdi_spec_read(struct cdi_spec *ret, const char *name, const char *text, size_t len,
 	struct error *err) MUST_USE;
 void cdi_spec_fini(struct cdi_spec *s);

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * The calls of the CUDA driver that a vector add makes: names with the suffixes of the symbols,
- * since libcuda's plain names are older layouts. Types and results are those of abi/cuda-api.h.
+ * The calls of the CUDA driver API that a vector add makes. The names have the suffixes of the
+ * symbols, as libcuda's plain names are older layouts. abi/cuda-api.h has the types and results.
  * Source: https://docs.nvidia.com/cuda/cuda-driver-api/
  */
 #include "abi/cuda-api.h"
@@ -32,7 +32,7 @@
 	X(cuGetErrorName, (CUresult result, const char **name)) \
 	X(cuGetErrorString, (CUresult result, const char **text))
 
-/* Older symbols with the same parameters, of drivers before R470 (CUDA 11.4). */
+/* Older symbols with the same parameters, for drivers before R470 (CUDA 11.4). */
 #define CUDA_CALLS_BEFORE_R470(X) \
 	X(cuDeviceGetUuid_v2, cuDeviceGetUuid) \
 	X(cuDevicePrimaryCtxRelease_v2, cuDevicePrimaryCtxRelease)

@@ -23,10 +23,10 @@ struct cuda {
 struct cuda_session {
 	struct cuda api;
 	uint32_t device;
-	enum cuda_step step; /* the call under way, or the one that was answered last */
+	enum cuda_step step; /* the present call, or the last one */
 };
 
-/* What is held on one device; zero is nothing. */
+/* The resources on one device; zero: none. */
 struct vector_add {
 	CUdevice device;
 	CUcontext context;
@@ -39,7 +39,7 @@ static void send_cuda_note(struct cuda_note *n)
 {
 	n->magic = CUDA_NOTE_MAGIC;
 	n->size = sizeof(*n);
-	/* Nobody listens any more: then there is nothing left to do here. */
+	/* The watching process is gone: nothing is left to do. */
 	if (send(CUDA_NOTE_FD, n, sizeof(*n), MSG_NOSIGNAL) < 0)
 		_exit(1);
 }
@@ -54,7 +54,7 @@ static void send_cuda_step(struct cuda_session *s, enum cuda_step step)
 
 #define CALL(s, name, ...) (send_cuda_step((s), CUDA_STEP_##name), (s)->api.name(__VA_ARGS__))
 
-/* What the driver has to say about an error of its own. */
+/* Adds the driver's text for an error. */
 static void describe_cuda_error(struct cuda_session *s, CUresult value, struct cuda_note *n)
 {
 	const char *name = NULL, *text = NULL;
@@ -97,7 +97,7 @@ static void *find_cuda_symbol(void *lib, const char *name)
 	return sym;
 }
 
-/* The name of a function that is missing; NULL: all are there. */
+/* Returns the name of a missing function; NULL: none is missing. */
 static const char *load_cuda_functions(struct cuda *api, void *lib)
 {
 	/* POSIX promises that an object pointer can hold a function's address. */
@@ -141,7 +141,7 @@ static CUresult describe_cuda_device(struct cuda_session *s, CUdevice device,
 	return r;
 }
 
-/* Context, memory and the operands. */
+/* Makes the context, the memory and the operands. */
 static CUresult prepare_vector_add(struct cuda_session *s, struct vector_add *w)
 {
 	CUresult r = CALL(s, cuDevicePrimaryCtxRetain, &w->context, w->device);
@@ -179,7 +179,8 @@ static CUresult run_vector_add(struct cuda_session *s, struct vector_add *w)
 	return r;
 }
 
-/* CUDA_NOTE_WRONG_SUM, and which, or 0. The sums are exact, so they are compared as such. */
+/* Returns 0, or CUDA_NOTE_WRONG_SUM with a description in .text. The sums are exact, so the
+ * comparison is exact. */
 static int check_vector_sums(const struct vector_add *w, struct cuda_note *n)
 {
 	unsigned wrong = 0, first = 0, unset = 0;
@@ -208,7 +209,7 @@ static int check_vector_sums(const struct vector_add *w, struct cuda_note *n)
 	return CUDA_NOTE_WRONG_SUM;
 }
 
-/* After an error of the device every call says the same error; there is nothing to add. */
+/* After an error of the device every call returns the same error: ignore the results. */
 static void release_vector_add(struct cuda_session *s, struct vector_add *w)
 {
 	if (w->module)

@@ -3,11 +3,12 @@
 /*
  * CUDA: a vector add on every GPU, in a process that may hang or crash.
  *
- * All GPUs without MIG are tried by one process, since most of the time goes into its start. What
- * it leaves untried, because a GPU hung, crashed it or hid those behind it, is tried alone. GPUs are
- * named by UUID, so NVML's and CUDA's order do not matter. A CUDA process sees one MIG device, so
- * each has a process of its own. A GPU in MIG mode without instances is no device for CUDA, and
- * nothing is wrong with that.
+ * GPUs without MIG. One process tests them all, as most of the time goes into its start. A GPU may
+ * hang, crash the process or hide the GPUs after it. Each GPU that is then untested gets a process of
+ * its own. UUIDs name the GPUs, so the orders of NVML and CUDA do not matter.
+ *
+ * MIG. A CUDA process sees one MIG device, so each MIG device gets a process of its own. A GPU in MIG
+ * mode without instances is no CUDA device, which is no failure.
  */
 #include "tools/validate/internal.h"
 
@@ -21,7 +22,8 @@
 #include "lib/base/time.h"
 #include "tools/validate/cuda/run.h"
 
-/* What a pass does not prove: programs on libcudart ask the driver for more, and a simulated one has not got it. */
+/* The limit of a pass: programs on libcudart call more of the driver, which a simulated driver
+ * lacks. */
 #define DRIVER_ONLY " (CUDA driver API only: the CUDA runtime was not tried)"
 
 #define LIST_MAX (CUDA_DEVICES_MAX * (GPU_UUID_MAX + 1))
@@ -99,7 +101,8 @@ static void fill_item_from_note(struct validate_item *item, const struct cuda_no
 	fail_item(item, get_cuda_code(n->value), text);
 }
 
-/* How a run ended that did not tell it: "cuLaunchKernel did not come back in time". */
+/* Describes the end of a run: "cuLaunchKernel did not come back in time", or the CUDA process's last
+ * note. */
 static enum validate_code describe_run_end(const struct cuda_run *run, char *ret, size_t cap)
 {
 	if (run->end == CUDA_END_HUNG) {
@@ -118,7 +121,7 @@ static enum validate_code describe_run_end(const struct cuda_run *run, char *ret
 
 /* --- GPUs that NVML has named --- */
 
-/* A run over the rows @items; each keeps took_ns 0 as long as nothing was found out about it. */
+/* Runs CUDA on the GPUs of the rows @items. A row keeps took_ns 0 until there is a result for it. */
 static int run_rows(const struct cuda_check *c, struct validate_item *const *items, size_t n,
 	struct cuda_run *ret, struct error *err)
 {
@@ -132,12 +135,13 @@ static int run_rows(const struct cuda_check *c, struct validate_item *const *ite
 		return -1;
 	for (size_t k = 0; k < ret->n_results; k++) {
 		for (size_t i = 0; i < n; i++) {
-			/* Alone, there is no doubt: a MIG device has a UUID of its own form. */
+			/* With one row the result is of that row: a MIG device may have another form
+			 * of UUID. */
 			if (n == 1 || strcmp(items[i]->name, ret->results[k].uuid) == 0)
 				fill_item_from_note(items[i], &ret->results[k]);
 		}
 	}
-	/* CUDA numbers its devices as the list does. */
+	/* CUDA numbers its devices in the order of the list. */
 	if (ret->end != CUDA_END_REPORTED && ret->count > 0 && ret->last.device < n &&
 		ret->last.type != CUDA_NOTE_COUNT && !items[ret->last.device]->took_ns) {
 		char text[256];
@@ -155,7 +159,7 @@ static bool has_no_devices(const struct cuda_run *run)
 	       (run->count == 0 || run->last.value == CUDA_ERROR_NO_DEVICE);
 }
 
-/* Whether the run has found out about single GPUs, or about all of them at once. */
+/* Whether the end of the run concerns all GPUs and not single ones. */
 static bool is_general(const struct cuda_run *run)
 {
 	return run->count < 0 && !has_no_devices(run);
@@ -178,7 +182,8 @@ static void retest_single_gpu(const struct cuda_check *c, struct validate_item *
 	}
 }
 
-/* All at once, and what that leaves open alone. < 0: the report says what is wrong with all. */
+/* Tests all GPUs in one process, then each untested GPU alone. < 0: the report has an error that
+ * concerns all. */
 static int check_whole_gpus(const struct cuda_check *c, struct validate_item *const *items,
 	size_t n)
 {
@@ -207,7 +212,7 @@ static int check_whole_gpus(const struct cuda_check *c, struct validate_item *co
 
 /* --- MIG --- */
 
-/* Whether the driver has instances on the GPU: it lists their capabilities. */
+/* Whether the GPU has compute instances: the driver lists their capabilities. */
 static bool has_instances(const struct validate_settings *s, const struct gpu *g)
 {
 	char pattern[PATH_MAX];
@@ -222,7 +227,8 @@ static bool has_instances(const struct validate_settings *s, const struct gpu *g
 	return any;
 }
 
-/* What NVML could not read of it is for the plugin to mind; only without a name there is no trial. */
+/* A field that NVML could not read matters to the plugin. Here only a missing UUID prevents the
+ * test. */
 static void check_cuda_mig_device(const struct cuda_check *c, const struct gpu *g,
 	const struct gpu_mig *m)
 {
@@ -254,7 +260,7 @@ static void check_cuda_mig_gpu(const struct cuda_check *c, const struct inventor
 		check_cuda_mig_device(c, g, &inv->mig[i]);
 		n++;
 	}
-	if (n > 0) { /* they speak for it */
+	if (n > 0) { /* their rows have the results */
 		(void)snprintf(item->text, sizeof(item->text), "in MIG mode: %u MIG device%s",
 			n, n == 1 ? "" : "s");
 		return;
@@ -314,7 +320,7 @@ void validate_cuda_gpus(const struct validate_settings *s, const struct inventor
 		return;
 	}
 	for (uint32_t i = 0; i < inv->n; i++) {
-		/* NVML's word on a GPU is not CUDA's. */
+		/* NVML's result for a GPU is not CUDA's. */
 		r->items[i].result = VALIDATE_SKIP;
 		if (!inv->gpus[i].mig_enabled)
 			whole[n++] = &r->items[i];
@@ -328,7 +334,8 @@ void validate_cuda_gpus(const struct validate_settings *s, const struct inventor
 	conclude_cuda_report(r);
 }
 
-/* What CUDA shows, without NVML's list, or where somebody has chosen already. */
+/* Tests the devices that CUDA shows: NVML's list is missing, or CUDA_VISIBLE_DEVICES has a
+ * selection. */
 static void check_unknown(const struct cuda_check *c)
 {
 	CLEANUP(cuda_run_fini) struct cuda_run run = { .count = -1 };
@@ -357,7 +364,7 @@ static void check_unknown(const struct cuda_check *c)
 	}
 }
 
-/* Troubles of the driver itself, after which there is nothing that CUDA could add. */
+/* Whether the driver itself failed, so that a CUDA test adds nothing. */
 static bool is_final(enum validate_code code)
 {
 	return code == VALIDATE_CODE_NOT_LOADED || code == VALIDATE_CODE_MISMATCH ||

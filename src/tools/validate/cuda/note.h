@@ -2,15 +2,15 @@
 #pragma once
 
 /*
- * What the process that calls CUDA says to the one that watches it: one packet each.
+ * The packets that the CUDA process sends to the process that watches it:
  *
- *	STEP (device, step)            before each call: a step that stays is a call that hangs
+ *	STEP (device, step)            before each call: the last step names a call that hangs
  *	COUNT (value: devices)         after cuInit
  *	RESULT (device, step, value)   one for each device; value is a CUresult or CUDA_NOTE_*
- *	END (step, value)              the last word; value as above, of what all devices need
+ *	END (step, value)              the last packet; value of the calls for all devices
  *
- * Both ends are one program, and the reader still checks each packet: a broken libcuda may have
- * written anywhere in the sender's memory. Thread: any (no state).
+ * Both ends are one program. The reader still checks each packet, as a broken libcuda may have written
+ * anywhere in the sender's memory. Thread: any (no state).
  */
 #include "model/gpu/gpu.h"
 #include "tools/validate/cuda/calls.h"
@@ -44,17 +44,17 @@ enum cuda_step {
 
 struct cuda_note {
 	uint32_t magic, size, type;
-	uint32_t device; /* CUDA's ordinal in that process */
+	uint32_t device; /* CUDA's ordinal in the CUDA process */
 	uint32_t step;   /* enum cuda_step */
 	int32_t value;
 	uint64_t took_ns;        /* of a device, from context to result */
-	char uuid[GPU_UUID_MAX]; /* "GPU-..."; "" if not known. A MIG device has its own */
+	char uuid[GPU_UUID_MAX]; /* "GPU-..."; "": unknown. A MIG device has its own */
 	char bus_id[GPU_BUS_ID_MAX];
 	char name[GPU_NAME_MAX];
-	char text[160]; /* what CUDA says about the value; "" */
+	char text[160]; /* CUDA's text for .value; "" */
 };
 
-/* Whether the @len bytes in @n may be read as they stand: sizes, ranges, texts that end. */
+/* Whether the packet of @len bytes in @n is valid: sizes, ranges, terminated texts. */
 int cuda_note_check(const struct cuda_note *n, size_t len, struct error *err) MUST_USE;
 
-const char *cuda_step_name(unsigned step); /* "cuInit"; for any number; static */
+const char *cuda_step_name(unsigned step); /* "cuInit"; accepts any number; static */

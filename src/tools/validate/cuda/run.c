@@ -16,7 +16,8 @@
 #define ENDING_NS    (5 * NS_PER_SEC)
 #define VISIBLE_MAX  (CUDA_DEVICES_MAX * (GPU_UUID_MAX + 1) + 32)
 #define CALL_DEFAULT (30 * NS_PER_SEC)
-/* The init opens every GPU of the node, a second or more for each that nobody else has open. */
+/* cuInit() opens every GPU of the node. That takes a second or more for each GPU that no other
+ * process has open. */
 #define INIT_FACTOR 4
 
 static uint64_t allowed_ns(uint32_t step, uint64_t timeout_ns)
@@ -26,7 +27,7 @@ static uint64_t allowed_ns(uint32_t step, uint64_t timeout_ns)
 	return step == CUDA_STEP_cuInit ? INIT_FACTOR * ns : ns;
 }
 
-/* 1: a note; 0: the deadline has passed; -1: the other end is closed; -2: *err. */
+/* 1: a note; 0: the deadline passed; -1: the CUDA process closed its end; -2: error in *err. */
 static int receive_cuda_note(int fd, uint64_t deadline_ns, struct cuda_note *ret,
 	struct error *err)
 {
@@ -51,7 +52,7 @@ static int receive_cuda_note(int fd, uint64_t deadline_ns, struct cuda_note *ret
 	}
 }
 
-/* False: it is over, and r->end says how. */
+/* False: the note was the END. */
 static bool apply_cuda_note(struct cuda_run *r, const struct cuda_note *n)
 {
 	r->last = *n;
@@ -83,7 +84,7 @@ static int listen_to(struct cuda_run *r, struct validate_child *c, uint64_t time
 			return 0;
 		}
 	} while (apply_cuda_note(r, &n));
-	/* It has said all; the driver's clean-up at exit may still take a moment, or crash. */
+	/* The END has come. The driver's cleanup at exit may still take a moment, or crash. */
 	(void)child_end(c, time_mono_ns() + ENDING_NS, r->how, sizeof(r->how));
 	return 0;
 }
@@ -95,7 +96,7 @@ int cuda_run(struct cuda_run *ret, const char *library, const char *uuids, uint6
 	CLEANUP(child_fini) struct validate_child c = CHILD_INIT;
 	const char *const argv[] = { SELF, "validate", CUDA_CHILD_WORD, library ? library : "",
 		NULL };
-	/* The compiled kernel is not worth a cache in somebody's home. */
+	/* The compiled kernel does not need a cache file in the user's home directory. */
 	const char *const env[] = { "CUDA_CACHE_DISABLE=1", uuids ? visible : NULL, NULL };
 	const struct child_options options = { .argv = argv,
 		.env = env,

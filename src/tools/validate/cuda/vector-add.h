@@ -2,11 +2,12 @@
 #pragma once
 
 /*
- * The work that a GPU is given: c = a + b over VECTOR_LEN floats, as PTX text that the driver itself
- * compiles for the GPU. The oldest PTX and target that drivers from R470 on take, so one text serves
- * every GPU. a and b are chosen so that each sum is exact, and c is first filled with what no sum
- * is: memory that nobody wrote does not pass.
- * Source: https://docs.nvidia.com/cuda/parallel-thread-execution/
+ * The work for a GPU: c = a + b over VECTOR_LEN floats, as PTX text that the driver compiles for the
+ * GPU. PTX version and target are the oldest that drivers from R470 on accept, so one text serves
+ * every GPU.
+ *
+ * Each sum of the chosen a and b is exact. c begins with a value that no sum has, so unwritten memory
+ * does not pass. Source: https://docs.nvidia.com/cuda/parallel-thread-execution/
  */
 #define VECTOR_LEN    50000
 #define VECTOR_BLOCK  256
@@ -23,7 +24,7 @@ static inline float vector_b(unsigned i)
 	return (float)i * 0.25F + 1.0F;
 }
 
-/* One thread for each element; threads past the end do nothing. */
+/* One thread for each element; threads beyond the end do nothing. */
 static const char vector_ptx[] = ".version 6.0\n"
 				 ".target sm_50\n"
 				 ".address_size 64\n"

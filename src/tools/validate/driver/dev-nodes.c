@@ -31,7 +31,7 @@ static const struct validate_dev_node control_nodes[] = {
 	{ "nvidia-uvm-tools", { "nvidia-uvm" }, 1, true },
 };
 
-/* The major number of "195 nvidia-frontend" in the list of character devices; 0: none. */
+/* The major number of "195 nvidia-frontend" in the list of character devices; 0: not listed. */
 static unsigned find_major(const char *devices, const char *name)
 {
 	for (const char *p = devices; *p; p += strcspn(p, "\n"), p += *p == '\n') {
@@ -71,7 +71,7 @@ static int require_dev_node(const char *dev_dir, const char *devices,
 			path, n->majors[0]);
 	if (mknod(path, S_IFCHR | NODE_MODE, makedev(major, n->minor)) < 0 && errno != EEXIST)
 		return error_sys(err, errno, "make the device node '%s'", path);
-	/* mknod() takes the umask off. */
+	/* The umask reduces the mode of mknod(). */
 	if (chmod(path, NODE_MODE) < 0)
 		return error_sys(err, errno, "open up '%s'", path);
 	return 0;
@@ -111,7 +111,7 @@ struct links {
 	unsigned made;
 };
 
-/* udev writes its links relative to /dev/char. */
+/* udev's links are relative to /dev/char. */
 static bool is_correct_link(const char *found, const char *target, const char *name)
 {
 	return strcmp(found, target) == 0 ||
@@ -155,7 +155,7 @@ static void closedirp(DIR **d)
 		(void)closedir(*d);
 }
 
-/* The nodes of @dir, whose names below the device directory begin with @prefix. */
+/* Links the nodes of @dir; @prefix is the path of @dir below the device directory. */
 static int link_dir(struct links *l, const char *dir, const char *prefix, struct error *err)
 {
 	CLEANUP(closedirp) DIR *d = opendir(dir);
@@ -171,7 +171,7 @@ static int link_dir(struct links *l, const char *dir, const char *prefix, struct
 			continue;
 		(void)snprintf(name, sizeof(name), "%s%s", prefix, e->d_name);
 		if (fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
-			continue; /* it went away */
+			continue; /* it was removed meanwhile */
 		if (S_ISCHR(st.st_mode) && link_one(l, name, st.st_rdev, err) < 0)
 			return -1;
 		if (!*prefix && S_ISDIR(st.st_mode) &&

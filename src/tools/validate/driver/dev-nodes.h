@@ -4,24 +4,24 @@
 /*
  * NVIDIA's character devices of a root, and the links to them in /dev/char.
  *
- * systemd resolves the device rules of a container through /dev/char. Without the links, GPUs
- * vanish from running containers at the next daemon-reload ("Failed to initialize NVML: Unknown
- * Error"), since the driver's nodes are not made by udev. Thread: main.
+ * systemd resolves the device rules of a container through /dev/char. udev does not make the driver's
+ * nodes, so their links are missing. Without the links, running containers lose their GPUs at the next
+ * daemon-reload ("Failed to initialize NVML: Unknown Error"). Thread: main.
  */
 #include "model/gpu/gpu.h"
 
 /*
- * Whether the control nodes and those of the GPUs in @inv are in @dev_dir. With @make, missing ones
- * are made, with the major numbers of @proc_devices ("/proc/devices"). ERR_NOT_FOUND names the
- * first that is missing. Without @all the ones that only CUDA needs (nvidia-uvm*) may miss.
+ * Checks that @dev_dir has the control nodes and the nodes of the GPUs in @inv. @make: makes missing
+ * nodes, with the major numbers of @proc_devices ("/proc/devices"). Without @all the nodes that only
+ * CUDA needs (nvidia-uvm*) may be missing. ERR_NOT_FOUND names the first missing node.
  */
 int dev_nodes_check(const char *dev_dir, const char *proc_devices, const struct inventory *inv,
 	bool make, bool all, struct error *err) MUST_USE;
 
 /*
- * Links @char_dir/MAJOR:MINOR to @target_dir/NAME for each NVIDIA node of @dev_dir; nvidia-caps* as
- * well. Right links stay, wrong ones are replaced in one step, what is no link is left alone.
- * *ret_made is how many were made.
+ * Links @char_dir/MAJOR:MINOR to @target_dir/NAME for each NVIDIA node of @dev_dir, nvidia-caps*
+ * included. Correct links stay; a rename replaces a wrong link; other files are left alone. *ret_made
+ * is the number of links made.
  */
 int dev_char_link(const char *dev_dir, const char *char_dir, const char *target_dir,
 	unsigned *ret_made, struct error *err) MUST_USE;

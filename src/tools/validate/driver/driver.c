@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The driver, on the node or in a driver container. The proof is NVML itself; nvidia-smi is run
- * where there is one, since people will. Then what containers need: device nodes, /dev/char.
+ * The driver, on the node or in a driver container. NVML is the proof. nvidia-smi runs as well if
+ * present, as people will use it. Then the check covers what containers need: device nodes, /dev/char.
  */
 #include "tools/validate/internal.h"
 
@@ -20,7 +20,7 @@
 #define SMI_TIMEOUT_NS (60 * NS_PER_SEC)
 #define FLAGS_MAX      (64 * 1024)
 
-/* What the driver container says it has, and the kernel module behind it. */
+/* Features that the driver container reports, and the kernel module of each. */
 static const struct {
 	const char *flag, *module;
 } features[] = {
@@ -29,7 +29,7 @@ static const struct {
 	{ "GDRCOPY_ENABLED", "gdrdrv" },
 };
 
-/* sysfs knows modules and what is built into the kernel; /proc/modules only the former. */
+/* sysfs lists modules and built-in parts of the kernel; /proc/modules lists only modules. */
 static bool is_loaded(const struct validate_settings *s, const char *name)
 {
 	char path[PATH_MAX];

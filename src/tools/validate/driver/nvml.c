@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* The proof by NVML: the worker process of io/nvml/monitor/monitor.h with its deadlines, turned into rows. */
+/* The proof by NVML: runs the worker process of io/nvml/monitor/monitor.h with its deadlines, and
+ * makes rows of its report. */
 #include "tools/validate/internal.h"
 
 #include <stdio.h>
@@ -11,8 +12,8 @@
 #include "abi/nvml-api.h"
 
 /*
- * An error crosses the worker's socket as class and text. NVML's own number stands in the text, in
- * brackets, always in the same place: "nvmlInit_v2: Driver Not Loaded (9): what to do".
+ * The worker's socket carries an error as class and text. The text has NVML's own number in brackets,
+ * always in the same place: "nvmlInit_v2: Driver Not Loaded (9): what to do".
  */
 static bool nvml_number(const char *text, uint32_t *ret)
 {

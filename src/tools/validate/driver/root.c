@@ -39,7 +39,7 @@ static const char *const library_paths[] = {
 	"/lib/aarch64-linux-gnu/libnvidia-ml.so.1",
 };
 
-/* What @path is when everything in it is resolved below @root. False: it is not there. */
+/* Status of @path, with all symlinks resolved below @root. False: there is none. */
 static bool stat_in_root(const char *root, const char *path, struct stat *ret)
 {
 	struct open_how how = { .flags = O_PATH | O_CLOEXEC, .resolve = RESOLVE_IN_ROOT };
@@ -49,13 +49,13 @@ static bool stat_in_root(const char *root, const char *path, struct stat *ret)
 	if (dir < 0)
 		return false;
 	fd = (int)syscall(SYS_openat2, dir, path, &how, sizeof(how));
-	/* Kernels before 5.6, and sandboxes that do not know the call. */
+	/* Kernels before 5.6, and sandboxes without the call: absolute symlinks then leave @root. */
 	if (fd < 0 && (errno == ENOSYS || errno == EPERM))
 		fd = openat(dir, path, O_PATH | O_CLOEXEC);
 	return fd >= 0 && fstat(fd, ret) == 0;
 }
 
-/* Whether it can be run; what is there and is no program is noted. */
+/* Whether @path is a program. Notes the reason if a file is there and is none. */
 static bool is_runnable_program(struct driver_root *r, const char *path)
 {
 	const char *why = NULL;
@@ -149,7 +149,7 @@ int driver_root_smi(const struct driver_root *root, bool version, uint64_t timeo
 	struct child_options o = { .argv = argv, .root = root->here };
 
 	if (root->kind == DRIVER_ROOT_CONTAINER) {
-		/* Not by chroot: the container's root has neither /proc nor all of /dev. */
+		/* Without chroot: the container's root has neither /proc nor all of /dev. */
 		if (root_resolve(real, sizeof(real), root->here, root->smi, NULL, err) < 0 ||
 			root_join(path, sizeof(path), root->here, real, err) < 0)
 			return -1;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The container toolkit. Its work is to bring the driver into containers, so the proof is what this
- * very container was given: NVML in its own library path, and the device nodes. Nothing of the
- * node's or the driver container's root counts here.
+ * The container toolkit, which brings the driver into containers. So the proof is what this container
+ * got: NVML in its own library path, and the device nodes. The roots of the node and of the driver
+ * container do not count here.
  */
 #include "tools/validate/internal.h"
 

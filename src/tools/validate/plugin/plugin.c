@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The device plugin: what does the node offer, and is it enough? The agent knows what it registered
- * and how many devices are healthy; where another plugin serves the node, the kubelet is asked for
- * what it would give out. No pod is created to try it.
+ * The device plugin: what does the node offer, and is that enough? The agent knows which resources it
+ * registered and how many devices are healthy. Without an agent another plugin may serve the node;
+ * then the kubelet reports what can be allocated. The check creates no pod.
  */
 #include "lib/base/defaults.h"
 #include "tools/validate/internal.h"
@@ -76,7 +76,7 @@ static void add_resource_items(const struct offers *o, struct validate_report *r
 	}
 }
 
-/* Every requirement is met. */
+/* Whether the offers meet every requirement. */
 static bool check_required(const struct validate_settings *s, const struct offers *o,
 	struct validate_report *r)
 {

@@ -158,7 +158,7 @@ int offers_of_kubelet(struct offers *ret, const char *kubelet_dir,
 	ret->n = 0;
 	if (path_join(path, sizeof(path), kubelet_dir, "pod-resources/kubelet.sock", err) < 0)
 		return -1;
-	/* Before gRPC starts its threads. */
+	/* This check comes before gRPC starts its threads. */
 	if (access(path, F_OK) < 0)
 		return error_set(err, ERR_UNAVAILABLE,
 			"'%s': the kubelet's socket is not there", path);
