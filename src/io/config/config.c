@@ -10,9 +10,12 @@
 #include "lib/base/time.h"
 
 /*
- * From text to struct config, in the order in which mistakes are best told: the text as YAML, the
- * version, every key, then flags and variables over the file and the checks between values, and
- * last what is right but not in this version yet.
+ * From text to struct config. The order gives the most useful error first:
+ *  1. the text as YAML;
+ *  2. the version;
+ *  3. every key;
+ *  4. flags and variables over the file, and the checks between values;
+ *  5. valid settings that this version does not support.
  */
 
 #define SUPPORTED_VERSION "v1"
@@ -42,7 +45,7 @@ static int read_version(struct config_reader *r, const struct yaml_node *top)
 
 static int read_config_document(struct config_reader *r, const struct yaml_node *top)
 {
-	/* A file of another version would be full of unknown keys: say the version first. */
+	/* A file of another version may be full of unknown keys, so check the version first. */
 	if (top && top->type == YAML_OBJECT && read_version(r, top) < 0)
 		return -1;
 	if (top && top->type != YAML_OBJECT && top->type != YAML_NULL)
@@ -58,7 +61,8 @@ static int read_config_document(struct config_reader *r, const struct yaml_node 
 	return 0;
 }
 
-/* What is right and not in this version is told beside mistakes too: it may be that they need no mending. */
+/* Reports unsupported settings in addition to mistakes: the unsupported part may make the mistakes
+ * irrelevant. */
 static int check_whole_config(struct config_reader *r, const struct config_text *t)
 {
 	struct config_places places;
@@ -74,7 +78,7 @@ static int check_whole_config(struct config_reader *r, const struct config_text 
 	return unsupported_check(r->c, &places, r->err);
 }
 
-/* The mistakes so far, the first of them as the error. */
+/* Sets the first mistake as the error. The others stay in r->mistakes. */
 static int set_mistakes_error(struct config_reader *r, int ret)
 {
 	if (r->n_mistakes == 0 || (ret < 0 && r->err->code == ERR_NOMEM))
@@ -167,7 +171,7 @@ bool config_is_empty(const char *text, size_t len)
 	struct error err = ERROR_INIT;
 
 	if (len > CONFIG_FILE_MAX || yaml_parse(&y, &src, &err) < 0)
-		return false; /* what it is will be said as the error */
+		return false; /* the caller's parse reports the error */
 	for (size_t i = 0; i < y->n; i++) {
 		const struct yaml_node *top = y->docs[i];
 
@@ -184,11 +188,11 @@ int config_file_read(const char *path, struct buf *b, struct error *err)
 
 	if (file_read(path, b, &why) == 0)
 		return 0;
-	if (!why.sys) { /* it says what it read and what it found */
+	if (!why.sys) { /* the error already has what was read and found */
 		error_copy(err, &why);
 		return -1;
 	}
-	/* strerror() in Go's spelling, since other programs look for it. */
+	/* strerror() in Go's spelling, because other programs search for it. */
 	(void)snprintf(text, sizeof(text), "%s", strerror(why.sys));
 	text[0] = (char)tolower((unsigned char)text[0]);
 	(void)error_set(err, why.code, "error opening config file: open %s: %s", path, text);
@@ -215,7 +219,7 @@ int config_load(struct config **ret, const char *path, const struct config_sourc
 	return config_read_text(ret, &t, sources, warnings, err);
 }
 
-/* Appends @v in units of 10^-@digits, without zeros at the end: "1.5". */
+/* Appends @v in units of 10^-@digits without trailing zeros: "1.5". */
 static size_t format_fraction(char *buf, size_t cap, uint64_t v, unsigned digits,
 	const char *unit)
 {

@@ -37,7 +37,7 @@ WORDS(xids, "all");
 #define NOTE_INTERVAL "labels are written when something changes, not by the clock"
 #define NOTE_ONESHOT  "the agent goes on; 'gpuslice labels' writes labels once"
 
-/* One of sharing.timeSlicing and sharing.mps, which have the same shape. */
+/* Rows of sharing.timeSlicing or sharing.mps, which have the same shape. */
 #define REPLICATED(p, own, fail)                                                               \
 	{ p, FIELD_OBJECT, FIELD_EXACT | (own), 0, NULL, NULL, NULL, NULL },                   \
 		{ p ".renameByDefault", FIELD_BOOL, PLAIN, NULL, NULL, "false", NULL },        \
@@ -68,7 +68,7 @@ WORDS(xids, "all");
 			offsetof(struct config, health.member), NULL, NULL, def, NULL \
 	}
 
-/* The default is that of health_signals[]; a test compares them. */
+/* The default equals that of health_signals[]; a test compares them. */
 #define SIGNAL(key, signal, def)                                                      \
 	{                                                                             \
 		"health.signals." key, FIELD_WORD, FIELD_OURS | FIELD_STORED,         \
@@ -76,7 +76,7 @@ WORDS(xids, "all");
 			&words_signal_policy, NULL, def, NULL                         \
 	}
 
-/* In the order of the format, which is the order of the printed configuration. */
+/* In the order of the format and of the printed configuration. */
 const struct config_field config_fields[] = {
 	{ "version", FIELD_STR, PLAIN, &words_version, NULL, "v1", NULL },
 	{ "flags", FIELD_OBJECT, PLAIN, NULL, NULL, NULL, NULL },

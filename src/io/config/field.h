@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * Every key of the config as one row of data. The reader takes from it which keys an object may
- * have, where a flag's value goes, which option and variable override it, and what is said about
- * keys without effect; config_to_json() prints by it; a test holds docs/config.md against it.
+ * Every key of the config as one row. The rows give the reader the keys of an object and the place of a
+ * flag's value. They also have the option and variable that override it, and the warning for keys without
+ * effect. config_to_json() prints by them. A test compares docs/config.md with them.
  * Thread: any (constant).
  */
 #include "model/config/config.h"
@@ -18,46 +18,45 @@ enum field_type {
 	FIELD_BOOL, /* bool */
 	FIELD_INT,
 	FIELD_DURATION,   /* int64_t nanoseconds */
-	FIELD_WORD,       /* enum; .words says which */
-	FIELD_STRATEGIES, /* unsigned: a set of .words */
-	FIELD_IMEX,       /* bool: [0] is in it */
-	FIELD_NAME,       /* of a resource, with or without "nvidia.com/" */
-	FIELD_MEMORY,     /* an amount, a part in percent, or one of .words */
-	FIELD_DEVICES,    /* all, a count, a list, or an object if there are rows below it */
+	FIELD_WORD,       /* enum; .words has the words */
+	FIELD_STRATEGIES, /* unsigned: a bit set of .words */
+	FIELD_IMEX,       /* bool: whether the list has [0] */
+	FIELD_NAME,       /* resource name, with or without "nvidia.com/" */
+	FIELD_MEMORY,     /* an amount, a percentage, or one of .words */
+	FIELD_DEVICES,    /* all, a count, a list, or an object if it has rows */
 	FIELD_XIDS,       /* a list of XIDs, or one of .words */
 };
 
 enum field_flags {
-	FIELD_EXACT = 1 << 0, /* an object whose keys are compared with their case */
-	FIELD_NO_EFFECT =
-		1 << 1,        /* read and checked, then of no use here: warn, .note says why */
-	FIELD_OURS = 1 << 2,   /* not in NVIDIA's format */
-	FIELD_STORED = 1 << 3, /* .offset is where struct config keeps it */
-	FIELD_REQUIRED = 1 << 4, /* its object cannot be without it */
-	FIELD_NULL = 1 << 5,     /* null is like absent, in spite of what is required below */
+	FIELD_EXACT = 1 << 0,     /* an object with case-sensitive keys */
+	FIELD_NO_EFFECT = 1 << 1, /* read and checked, but without effect: warn with .note */
+	FIELD_OURS = 1 << 2,      /* not in NVIDIA's format */
+	FIELD_STORED = 1 << 3,    /* .offset is the place in struct config */
+	FIELD_REQUIRED = 1 << 4,  /* required in its object */
+	FIELD_NULL = 1 << 5,      /* null means absent, even if keys below are required */
 };
 
-/* The words of an enum, in the order of its values; of a set, of its bits. */
+/* The words of an enum in the order of its values, or of a set in the order of its bits. */
 struct field_words {
 	const char *const *words;
 	size_t n;
 };
 
 struct config_field {
-	const char *path; /* "[]" stands for each element: "sharing.slices[].name" */
+	const char *path; /* "[]" means each element: "sharing.slices[].name" */
 	enum field_type type;
 	unsigned flags; /* enum field_flags */
 	size_t offset;
 	const struct field_words *words;
 	const char *option; /* long name of the flag, or NULL */
 	const char *def;    /* as text; NULL: none */
-	const char *note;   /* of FIELD_NO_EFFECT */
+	const char *note;   /* for FIELD_NO_EFFECT */
 };
 
 extern const struct config_field config_fields[];
 extern const size_t config_n_fields;
 
-/* Limits of a row: of an integer, of a duration in nanoseconds, or of the number of elements. */
+/* Limits of a row: of an integer, of a duration in ns, or of the number of elements. */
 struct field_range {
 	const char *path;
 	int64_t min, max;
@@ -71,16 +70,16 @@ extern const struct field_words words_version, words_mig, words_discovery, words
 	words_profile_compute, words_class, words_unhooked, words_compute_mode,
 	words_signal_policy, words_rule_policy, words_xids;
 
-/* The row of @path; NULL: no such key, no limits. */
+/* The row of @path; NULL: no such key, or no limits. */
 const struct config_field *field_by_path(const char *path);
 const struct field_range *field_range(const char *path);
 
-/* The key of @f inside its object, and whether that object is @parent ("" for the top). */
+/* The key of @f within its object. Whether that object is @parent ("": top level). */
 const char *field_key(const struct config_field *f);
 bool field_is_in(const struct config_field *f, const char *parent);
 
 /* Position of @text in @words, or -1. */
 int words_find(const struct field_words *words, const char *text);
 
-/* "none, single or mixed" into @buf. Returns @buf. */
+/* Writes "none, single or mixed" into @buf. Returns @buf. */
 const char *words_list(const struct field_words *words, char *buf, size_t cap);

@@ -11,7 +11,7 @@
 
 /* NVIDIA's flags: from file, environment and command line, in their order of precedence. */
 
-#define CHANNELS_MAX 2048 /* IMEX channels that exist on one node */
+#define CHANNELS_MAX 2048 /* number of IMEX channels of one node */
 
 static bool is_flag(const struct config_field *f)
 {
@@ -30,7 +30,7 @@ static int set_str(struct config_reader *r, struct flag_value *v, const char *te
 	return v->str ? 0 : error_nomem(r->err);
 }
 
-/* A whole number without a unit means nanoseconds, which is hardly ever what was meant. */
+/* A number without a unit means nanoseconds, which is rarely intended. */
 static int any_duration(struct config_reader *r, const struct yaml_node *n,
 	const struct config_value_path *w, struct flag_value *v)
 {
@@ -92,7 +92,7 @@ static int strategies_value(struct config_reader *r, const struct yaml_node *n,
 		return read_fail(r, n, w, ERR_INVALID,
 			"invalid deviceListStrategy: %s; expected a text or a list of texts",
 			yaml_show(n, found, sizeof(found)));
-	if (n->type == YAML_STR) /* one strategy: commas do not split it here */
+	if (n->type == YAML_STR) /* one strategy; commas do not split it here */
 		return strv_add(&v->list, n->text, r->err);
 	if (n->n > CONFIG_ENTRIES_MAX)
 		return read_fail(r, n, w, ERR_LIMIT, "expected at most %d elements, found %zu",
@@ -174,7 +174,7 @@ static int file_value(struct config_reader *r, const struct config_field *f,
 	return 0;
 }
 
-/* Reads the flags that stand directly in the object @pattern. */
+/* Reads the flags directly in the object @pattern. */
 static int read_level(struct config_reader *r, const struct yaml_node *object,
 	const struct config_value_path *w, const char *pattern)
 {
@@ -202,12 +202,12 @@ static int read_group(struct config_reader *r, const struct yaml_node *parent,
 
 	*ret = NULL;
 	if (there < 0 && n && n->type == YAML_OBJECT && read_on(r, there) == 0)
-		there = 1; /* what it has besides is known */
+		there = 1; /* its known keys are still read */
 	if (there > 0)
 		*ret = n;
 	if (there <= 0)
 		return there;
-	assert(n); /* it is there */
+	assert(n); /* read_object() returned 1 */
 	if ((f->flags & FIELD_NO_EFFECT) && n->n &&
 		read_warn(r, n, &w, "has no effect: %s", f->note) < 0)
 		return -1;
@@ -226,7 +226,7 @@ int read_flags(struct config_reader *r, const struct yaml_node *top)
 	return read_group(r, top, NULL, "imex", &unused);
 }
 
-/* Which of the names of the option the environment has. */
+/* The variable of the option that the environment has. */
 static const char *env_name(const struct config_reader *r, const struct option_def *d)
 {
 	const char *(*env)(const char *) = r->sources->env;
@@ -256,7 +256,7 @@ static int overlay_one(struct config_reader *r, const struct config_field *f,
 	struct yaml_node at = { .line = v->pos.line, .column = v->pos.column };
 	struct config_value_path w = { NULL, f->path, 0 };
 
-	/* A variable that is empty is no list of numbers; NVIDIA's programs skip it, too. */
+	/* An empty variable is not a list of numbers. NVIDIA's programs ignore it, too. */
 	if (f->type == FIELD_IMEX && !args && o->list.n == 1 && !*o->list.v[0])
 		return 0;
 	if (v->source == VALUE_FROM_FILE && is_option_different(f, v, o) &&
@@ -273,7 +273,7 @@ static int overlay_one(struct config_reader *r, const struct config_field *f,
 	return set_str(r, v, o->str ? o->str : "");
 }
 
-/* NVIDIA's words for CDI (--device-list-strategy). A note says why a word has no effect here. */
+/* NVIDIA's words for CDI (--device-list-strategy). .note: why a word has no effect here. */
 struct cdi_word {
 	const char *word, *note;
 };
@@ -281,7 +281,7 @@ struct cdi_word {
 static const struct cdi_word cdi_feature_words[] = {
 	{ "disable-ipc-discoverer", NULL },
 	{ "disable-multiple-csv-devices", "it is for Tegra, which is not supported" },
-	{ "disable-nvsandboxutils", NULL }, /* it is never used */
+	{ "disable-nvsandboxutils", NULL }, /* never used here */
 	{ "enable-coherent-annotations", "device annotations are not written" },
 	{ "enable-explicit-driver-libraries", NULL },
 	{ "no-additional-gids-for-device-nodes", NULL },
@@ -289,7 +289,7 @@ static const struct cdi_word cdi_feature_words[] = {
 
 static const struct cdi_word cdi_hook_words[] = {
 	{ "all", NULL },
-	{ "chmod", NULL }, /* it is never written */
+	{ "chmod", NULL }, /* never written here */
 	{ "create-symlinks", NULL },
 	{ "disable-device-node-modification", NULL },
 	{ "enable-cuda-compat", NULL },
@@ -412,7 +412,8 @@ static int check_words(struct config_reader *r, const char *path, const char *te
 	return 0;
 }
 
-/* NVIDIA's plugin refuses MPS with strategy mixed, and without a root. */
+/* mpsRoot must be absolute if MPS is used. NVIDIA's plugin also refuses MPS with strategy mixed and an
+ * empty root. */
 static int check_mps(struct config_reader *r)
 {
 	const struct flag_value *root = flags_value(r, "flags.mpsRoot");
@@ -446,8 +447,8 @@ static int check_channels(struct config_reader *r)
 		found, "]", "");
 }
 
-/* In NVIDIA's order and with its texts. That CDI needs NVML is not checked: without NVML
- * nothing is offered anyhow, and the agent waits for it. */
+/* In NVIDIA's order and with its texts. No check that CDI needs NVML: without NVML nothing is offered, and
+ * the agent waits for it. */
 int flags_validate(struct config_reader *r)
 {
 	if (read_on(r, check_words(r, "flags.plugin.deviceListStrategy",
@@ -483,7 +484,7 @@ static int apply_one(struct config_reader *r, const struct config_field *f,
 	case FIELD_DURATION:
 		*(int64_t *)at = v->i;
 		break;
-	case FIELD_WORD: /* all enums of struct config have the size of int; asserted below */
+	case FIELD_WORD: /* enums of struct config have the size of int, asserted below */
 		*(int *)at = words_find(f->words, v->str);
 		break;
 	case FIELD_STRATEGIES:

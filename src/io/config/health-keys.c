@@ -7,9 +7,9 @@
 #include "lib/base/parse.h"
 #include "lib/base/time.h"
 
-/* `health`, ours, and NVIDIA's two variables on top of it. */
+/* `health`, our key, and then NVIDIA's two variables. */
 
-/* @top is the object with the @pattern. Returns 1 with *ret set, 0 where the key is absent. */
+/* @top is the object of @pattern. Returns 1 with *ret, 0 if the key is absent. */
 static int read_span(struct config_reader *r, const struct yaml_node *top, const char *pattern,
 	const struct config_value_path *up, const char *key, uint64_t *ret)
 {
@@ -45,7 +45,7 @@ static int read_xid(struct config_reader *r, const struct yaml_node *n,
 	return set ? set : read_type_error(r, n, w, "a whole number", "int");
 }
 
-/* A list of XID numbers or the word all, which sets *all. */
+/* A list of XIDs, or the word "all", which sets *all. */
 static int read_xids(struct config_reader *r, const struct yaml_node *top,
 	const struct config_value_path *up, const char *key, bool act, bool *all)
 {
@@ -85,7 +85,7 @@ static int read_xids(struct config_reader *r, const struct yaml_node *top,
 	return 0;
 }
 
-/* --- rules that count --- */
+/* --- xidRules --- */
 
 #define RULE "health.xidRules[]"
 
@@ -267,7 +267,7 @@ int read_health_keys(struct config_reader *r, const struct yaml_node *top)
 		read_on(r, read_xids(r, n, &w, "actXids", true, &p->act_on_all)) < 0 ||
 		read_on(r, read_rules(r, n, &w)) < 0 || read_on(r, read_signals(r, n, &w)) < 0)
 		return -1;
-	if (r->n_mistakes) /* what is compared may not be what was meant */
+	if (r->n_mistakes) /* after mistakes, the values to compare may be unintended */
 		return 0;
 	if (p->max_cooldown_ns < p->cooldown_ns || p->max_cooldown_ns < p->reset_cooldown_ns)
 		return read_fail(r, read_find_key(n, "health", "maxCooldown") ?: n, &max,

@@ -7,28 +7,26 @@
 
 #define PATH_KEYS_MAX 3
 
-/* Where charts have their configs, and the name of a ConfigMap that takes their place. */
+/* The place of the configs in each chart, and of the name of a ConfigMap that replaces them. */
 static const struct chart_config_path {
-	const char *configs[PATH_KEYS_MAX], *name[PATH_KEYS_MAX]; /* keys from the top */
+	const char *configs[PATH_KEYS_MAX], *name[PATH_KEYS_MAX]; /* keys from the top level */
 } places[] = {
 	{ { "config", "map" }, { "config", "name" } },
 	{ { "devicePlugin", "config", "data" }, { "devicePlugin", "config", "name" } },
 };
 
-/*
- * Keys at the top of values files alone. What is also the name of a flag is not here: who wrote
- * `migStrategy` at the top of a config gets the error that it belongs below `flags`.
- */
+/* Top-level keys that only values files have. Flag names are not in the list: a config with `migStrategy`
+ * at the top level must give the error that the key belongs below `flags`. */
 static const char *const chart_keys[] = { "affinity", "allowDefaultNamespace",
 	"compatWithCPUManager", "config", "devicePlugin", "fullnameOverride", "image",
 	"imagePullSecrets", "legacyDaemonsetAPI", "migManager", "nameOverride",
 	"namespaceOverride", "nfd", "nodeSelector", "operator", "priorityClassName",
 	"runtimeClassName", "tolerations", "toolkit", "updateStrategy" };
 
-/* And those of configs alone. `resources` is a key of both. */
+/* Top-level keys that only configs have. `resources` is a key of both. */
 static const char *const config_keys[] = { "version", "flags", "sharing", "imex", "health" };
 
-/* The key of one of @keys that @n has; NULL: none. */
+/* The first key of @n that is in @keys; NULL: none. */
 static const struct yaml_node *find_any_key(const struct yaml_node *n, const char *const *keys,
 	size_t n_keys)
 {
@@ -93,7 +91,7 @@ int helm_values_empty(const struct yaml_node *n, const struct yaml_source *src,
 				"| gpuslice config check -",
 				name->text);
 	}
-	assert(key); /* else helm_values() would not have said that this is one */
+	assert(key); /* helm_values() found a chart key */
 	return yaml_fail(src, key->line, key->column, ERR_INVALID, err,
 		"'%.60s' is a key of the values file of a Helm chart, which has its configs below "
 		"config.map (the GPU operator: devicePlugin.config.data); found no config there",

@@ -7,11 +7,11 @@
 #include "lib/base/parse.h"
 #include "model/slice/slice.h"
 
-/* What one replica, or one slice of a profile, has of its device. */
+/* The limits of one replica, or of one slice of a profile. */
 
 #define PERMILLE_ALL 1000
 
-/* As a part of the device, of which @replicas may not come to more than all. */
+/* A percentage of the device. @replicas times this value must not exceed 100 %. */
 static int read_percent(struct config_reader *r, const struct yaml_node *n,
 	const struct config_value_path *w, const char *text, uint32_t replicas,
 	struct isolation *iso)
@@ -75,7 +75,7 @@ int read_isolation_memory(struct config_reader *r, const struct yaml_node *n,
 	return 1;
 }
 
-/* What one of a thousand replicas has is the least that makes sense: its turns are 15 s apart. */
+/* A 1000th of the time is the smallest useful cap: its quanta are 15 s apart. */
 static int check_cap(struct config_reader *r, const struct yaml_node *n,
 	const struct config_value_path *w, uint32_t replicas, const struct isolation *iso)
 {
@@ -99,7 +99,7 @@ int read_isolation_words(struct config_reader *r, const struct yaml_node *n,
 
 	set = read_word_value(r, read_find_key(n, pattern, "compute"), &compute,
 		replica ? &words_compute : &words_profile_compute, &word);
-	if (set > 0) /* those of a profile lack the first */
+	if (set > 0) /* the words of a profile lack the first value */
 		iso->compute = (enum isolation_compute)(replica ? word : word + 1);
 	if (set > 0 &&
 		check_cap(r, read_find_key(n, pattern, "compute"), &compute, replicas, iso) < 0)
@@ -146,7 +146,7 @@ int read_isolation(struct config_reader *r, const struct yaml_node *n,
 	return read_isolation_words(r, n, w, path, replicas, iso);
 }
 
-/* Where an entry says what its compute is, or should. */
+/* The node of the `compute` of an entry, or where it belongs. */
 static const struct yaml_node *find_compute_node(const struct yaml_node *entry,
 	const char *pattern, const char *path)
 {
@@ -160,7 +160,8 @@ static const struct yaml_node *find_compute_node(const struct yaml_node *entry,
 	return compute ? compute : isolation;
 }
 
-/* One warning for each entry, beside the first with which it shares its GPUs. Entries of MPS take no turns. */
+/* One warning for each entry without compute, with the first entry that shares its GPUs. MPS entries do not
+ * use the fair-share scheduler. */
 int read_warn_mixed_compute(struct config_reader *r, const struct yaml_node *entries,
 	const struct config_value_path *w, const char *pattern)
 {

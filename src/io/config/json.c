@@ -7,7 +7,7 @@
 #include "lib/base/utf8.h"
 #include "io/config/read.h"
 
-/* Every function here returns a new reference or NULL for lack of memory, as jansson does. */
+/* As in jansson, every function here returns a new reference, or NULL for lack of memory. */
 
 json_t *json_any_text(const char *text)
 {
@@ -22,7 +22,7 @@ json_t *json_any_text(const char *text)
 	return copy ? json_string(copy) : NULL;
 }
 
-/* Takes @value. False: no memory. */
+/* Takes ownership of @value. False: no memory. */
 static bool set_json_member(json_t *object, const char *key, json_t *value)
 {
 	return json_object_set_new(object, key, value) == 0;
@@ -287,7 +287,7 @@ static json_t *xid_rules(const struct health_policy *p)
 	return list;
 }
 
-/* True if @f stands at its default and NVIDIA's plugin would not print it then. */
+/* True if @f has its default and NVIDIA's plugin would not print it then. */
 static bool is_silent(const struct config *c, const struct config_field *f)
 {
 	bool gfd_default = !c->gfd.oneshot && !c->gfd.no_timestamp;
@@ -301,7 +301,7 @@ static bool is_silent(const struct config *c, const struct config_field *f)
 	       !strcmp(c->gfd.machine_type_file, defaults[1]);
 }
 
-/* The object that holds the key of @f, made where it is missing. Borrowed. */
+/* The object with the key of @f; creates missing objects. Borrowed. */
 static json_t *get_parent_object(json_t *top, const struct config_field *f)
 {
 	char key[32];
@@ -321,8 +321,8 @@ static json_t *get_parent_object(json_t *top, const struct config_field *f)
 	return o;
 }
 
-/* What has a default and yet is not the same as unset. The plugin has no flag for the first: null
- * unless it says no. The path of the hooks, once set, asks for hooks. */
+/* Whether a key with a default prints as null. The plugin has no flag for useNodeFeatureAPI: null unless
+ * false. nvidiaCTKPath, once set, requests hooks: null unless set. */
 static bool is_unset(const struct config *c, const struct config_field *f)
 {
 	if (!strcmp(f->path, "flags.useNodeFeatureAPI"))

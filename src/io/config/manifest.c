@@ -9,7 +9,7 @@
 #include "lib/base/fd.h"
 #include "io/config/helm-values.h"
 
-/* Configs inside Kubernetes manifests, where every entry of every ConfigMap is one, and inside values files of
+/* Configs in Kubernetes manifests, where each entry of a ConfigMap is one config, and in values files of
  * Helm charts. */
 
 struct manifest_walk {
@@ -20,7 +20,7 @@ struct manifest_walk {
 	void *arg;
 	struct error *err;
 	int n;
-	char first_kind[64]; /* of the first manifest that holds no config */
+	char first_kind[64]; /* kind of the first manifest without a config */
 };
 
 static const char *get_manifest_text(const struct yaml_node *object, const char *key)
@@ -35,7 +35,7 @@ static bool is_manifest(const struct yaml_node *n)
 	return n->type == YAML_OBJECT && *get_manifest_text(n, "kind");
 }
 
-/* The line @line (from 1) of the text, with its length. */
+/* The line @line (from 1) of the text, and its length. */
 static const char *line_at(const struct yaml_source *src, uint32_t line, size_t *ret_len)
 {
 	const char *p = src->text, *end = p + src->len, *next;
@@ -58,7 +58,7 @@ static size_t count_leading_blanks(const char *p, size_t len)
 	return n;
 }
 
-/* By how much a block text is indented in the file: what its first line lost. */
+/* The indentation of a block text in the file: what YAML removed from its first line. */
 static uint32_t indent_of(const struct yaml_source *src, const struct yaml_node *n)
 {
 	const char *p = n->text;
@@ -78,7 +78,7 @@ static uint32_t indent_of(const struct yaml_source *src, const struct yaml_node 
 	return 0;
 }
 
-/* Where the text of an entry stands in the file that people look at. */
+/* Position of an entry's text in the file, for messages. */
 static void init_entry_source(const struct yaml_source *outer, const struct yaml_node *n,
 	struct yaml_source *src)
 {
@@ -95,7 +95,7 @@ static void init_entry_source(const struct yaml_source *outer, const struct yaml
 	}
 }
 
-/* @path: of the object that has this entry, for messages. */
+/* @path: the object with the entry, for messages. */
 static int walk_entry(struct manifest_walk *w, const char *path, const struct yaml_node *key,
 	const struct yaml_node *value)
 {
@@ -130,7 +130,7 @@ static int walk_entry(struct manifest_walk *w, const char *path, const struct ya
 	return 0;
 }
 
-/* Reports the line @text about a document that is not itself a config. */
+/* Reports the line @text for a document that is not a config. */
 static int report_manifest_note(struct manifest_walk *w, const char *text)
 {
 	CLEANUP(strv_fini) struct strv notes = STRV_INIT;
@@ -142,7 +142,7 @@ static int report_manifest_note(struct manifest_walk *w, const char *text)
 	return 0;
 }
 
-/* Tells that a manifest holds no config; @why says so for people. */
+/* Reports that a manifest has no config. @why is a readable reason. */
 static int report_skipped_manifest(struct manifest_walk *w, const struct yaml_node *n,
 	const char *why)
 {
@@ -187,7 +187,7 @@ static int walk_manifest(struct manifest_walk *w, const struct yaml_node *n)
 	for (size_t i = 0; i < items->n; i++) {
 		const struct yaml_node *item = items->items[i];
 
-		/* The elements of a ConfigMapList need not say their kind. */
+		/* The elements of a ConfigMapList may omit their kind. */
 		if (item->type == YAML_OBJECT && !*get_manifest_text(item, "kind") &&
 			!strcmp(kind, "ConfigMapList")) {
 			if (walk_configmap(w, item) < 0)
@@ -206,7 +206,7 @@ static int walk_manifest(struct manifest_walk *w, const struct yaml_node *n)
 	return 0;
 }
 
-/* @configs: below @path of the values file @n; NULL: it has none. */
+/* @configs: the object at @path of the values file @n; NULL: none. */
 static int walk_values(struct manifest_walk *w, const struct yaml_node *n,
 	const struct yaml_node *configs, const char *path)
 {
@@ -265,7 +265,7 @@ int config_each_text(const char *path, const char *text, size_t len,
 	for (size_t i = 0; i < y->n; i++) {
 		const struct yaml_node *n = y->docs[i];
 
-		if (n->type == YAML_NULL) /* "---" with nothing behind it */
+		if (n->type == YAML_NULL) /* "---" without content */
 			continue;
 		if (!is_manifest(n))
 			return yaml_fail(&src, n->line, n->column, ERR_INVALID, err,

@@ -2,10 +2,7 @@
 #include "lib/base/defaults.h"
 #include "io/config/config.h"
 
-/*
- * Flags and variables of nvidia-device-plugin 0.20.0, in the order
- * of that program's --help.
- */
+/* Flags and variables of nvidia-device-plugin 0.20.0, in the order of its --help. */
 const struct option_def config_options[] = {
 	{ .name = "mig-strategy",
 		.type = OPTION_STR,

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <strings.h>
 
-#define NEAR_MAX 48 /* longer words are not compared */
+#define NEAR_MAX 48 /* limit of the words to compare */
 
 void where_text(const struct config_value_path *w, char *buf, size_t cap)
 {
@@ -129,7 +129,7 @@ size_t read_distance(const char *a, const char *b, size_t max)
 	return row[lb] < max ? row[lb] : max + (row[lb] > max);
 }
 
-/* How many first bytes are the same. */
+/* Number of equal leading bytes. */
 static size_t count_common_prefix(const char *a, const char *b)
 {
 	size_t n = 0;
@@ -139,7 +139,7 @@ static size_t count_common_prefix(const char *a, const char *b)
 	return n;
 }
 
-/* What somebody may have meant who wrote @key in the object @parent: a row of the table or NULL. */
+/* The row that @key in the object @parent most likely means, or NULL. */
 static const struct config_field *find_nearest_field(const char *key, const char *parent)
 {
 	size_t best = strlen(key) / 3 + 2;
@@ -159,7 +159,7 @@ static const struct config_field *find_nearest_field(const char *key, const char
 	}
 	if (found)
 		return found;
-	/* The same key elsewhere: of several the one nearest to here. */
+	/* The same key in another object: the one with the longest common path. */
 	for (size_t i = 0; i < config_n_fields; i++) {
 		const struct config_field *f = &config_fields[i];
 
@@ -252,7 +252,7 @@ int read_object(struct config_reader *r, const struct yaml_node *n,
 			seen[i] = key;
 			continue;
 		}
-		if (read_on(r, bad) < 0) /* of several the last one is the error */
+		if (read_on(r, bad) < 0) /* the last of several mistakes is the error */
 			return -1;
 		bad = i == config_n_fields
 			      ? unknown_key(r, key, w, pattern)

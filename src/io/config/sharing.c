@@ -15,7 +15,7 @@
 
 static bool is_subdomain(const char *text)
 {
-	bool edge = true; /* the next character begins a label */
+	bool edge = true; /* the next character starts a label */
 	char last = '.';
 
 	for (; *text; text++) {
@@ -186,7 +186,7 @@ static int read_sharing_replicas(struct config_reader *r, const struct yaml_node
 	const struct config_value_path *w, const struct field_range *range,
 	struct replicated *e)
 {
-	int64_t replicas = 0; /* what null means to NVIDIA's decoder */
+	int64_t replicas = 0; /* the value of null in NVIDIA's decoder */
 
 	if (read_int(r, n, w, &replicas) < 0)
 		return -1;
@@ -204,7 +204,7 @@ static int read_sharing_replicas(struct config_reader *r, const struct yaml_node
 	return 0;
 }
 
-/* In the order of NVIDIA's decoder, so that of several errors the same one is told. */
+/* In the order of NVIDIA's decoder, so that it reports the same one of several errors. */
 static int read_replicated_entry(struct config_reader *r, const struct yaml_node *n,
 	const struct config_value_path *w, const char *pattern, struct replicated *e)
 {
@@ -240,7 +240,7 @@ static int read_replicated_entry(struct config_reader *r, const struct yaml_node
 		e->replicas, &e->isolation);
 }
 
-/* Makes room for @n entries in front of those that are there. */
+/* Makes room for @n entries before the existing ones. */
 static int prepend_sharing_entries(struct config_reader *r, size_t n,
 	enum sharing_strategy strategy)
 {
@@ -259,7 +259,7 @@ static int prepend_sharing_entries(struct config_reader *r, size_t n,
 	return 0;
 }
 
-/* NULL with a mistake told, where there is no entry. */
+/* NULL: no entry; a mistake is reported. */
 static const struct yaml_node *find_resource_list(struct config_reader *r,
 	const struct yaml_node *n, const struct config_value_path *w, const char *pattern)
 {
@@ -334,7 +334,7 @@ static int read_replicated(struct config_reader *r, const struct yaml_node *n,
 		       : read_warn_mixed_compute(r, entries, &list, row);
 }
 
-/* Warns of time-slicing entries of which MPS has all devices: as a whole, or of each. */
+/* Warns of time-slicing entries whose devices are all shared by MPS: all entries, or each one. */
 static int warn_of_nothing(struct config_reader *r, const struct config_value_path *w)
 {
 	static const char text[] =
@@ -343,7 +343,7 @@ static int warn_of_nothing(struct config_reader *r, const struct config_value_pa
 	const struct yaml_node *entries =
 		read_find_key(r->time_slicing, "sharing.timeSlicing", list.key);
 	const struct sharing *s = &r->c->sharing;
-	size_t first = s->n_entries - entries->n, n = 0; /* behind those of MPS */
+	size_t first = s->n_entries - entries->n, n = 0; /* after the MPS entries */
 
 	for (size_t i = 0; i < entries->n; i++)
 		n += sharing_leaves_nothing(s, &s->entries[first + i]);
@@ -370,8 +370,7 @@ int read_sharing(struct config_reader *r, const struct yaml_node *top)
 		return set;
 	r->time_slicing = read_find_key(n, "sharing", "timeSlicing");
 	r->mps = read_find_key(n, "sharing", "mps");
-	if (r->mps &&
-		r->mps->type == YAML_NULL) /* unlike timeSlicing, where null is an error */
+	if (r->mps && r->mps->type == YAML_NULL) /* for timeSlicing null is an error */
 		r->mps = NULL;
 	if (r->time_slicing &&
 		read_on(r, read_replicated(r, r->time_slicing, &ts, SHARING_TIME_SLICING)) < 0)

@@ -7,10 +7,8 @@
 
 #include "model/offer/offer.h"
 
-/*
- * What the file alone can tell of devices that are meant twice and of names that mean two things. That an
- * index and a UUID, or a product, are one GPU is found on the node (model/offer/slices.h).
- */
+/* Conflicts that the file alone shows: devices that two entries claim, and names with two meanings. Only
+ * the node can show that an index and a UUID, or a product, are one GPU (model/offer/slices.h). */
 
 #define ROW         "sharing.slices[]"
 #define PROFILE_ROW ROW ".profiles[]"
@@ -18,17 +16,17 @@
 /* --- devices --- */
 
 enum claim_kind {
-	CLAIM_ALL, /* or a count, of which nobody knows which they are */
+	CLAIM_ALL, /* also a count: its devices are unknown here */
 	CLAIM_REF,
 	CLAIM_PRODUCT,
 };
 
-/* Somebody divides some devices of a resource: a set of slices, or an entry that shares. */
+/* A claim on devices of a resource by a set of slices or a sharing entry. */
 struct claim {
-	const char *name, *what; /* the resource; index, UUID or product */
+	const char *name, *what; /* resource; index, UUID or product */
 	enum claim_kind kind;
 	bool is_set;
-	size_t at; /* among the sets or entries */
+	size_t at; /* position of the set or entry */
 	uint32_t line;
 };
 
@@ -111,7 +109,7 @@ static bool is_clash(const struct claim *a, const struct claim *b)
 static int set_clash_error(struct config_reader *r, const struct yaml_node *slices,
 	const struct config_value_path *w, const struct claim *a, const struct claim *b)
 {
-	/* The one to blame is a set: the later of two. */
+	/* The error names a set, the later one of two sets. */
 	bool swap = !a->is_set || (b->is_set && b->at > a->at);
 	const struct claim *mine = swap ? b : a, *other = swap ? a : b;
 	const struct config_value_path item = { w, NULL, mine->at },
@@ -133,7 +131,7 @@ static int set_clash_error(struct config_reader *r, const struct yaml_node *slic
 		which, other->line, mine->what);
 }
 
-/* Of a resource all stands before the rest, and equal devices lie together. */
+/* Claims are sorted: for each resource CLAIM_ALL comes first, and equal devices are adjacent. */
 static int check_devices(struct config_reader *r, const struct yaml_node *slices,
 	const struct config_value_path *w, const struct claims *c)
 {
@@ -154,7 +152,7 @@ static int check_devices(struct config_reader *r, const struct yaml_node *slices
 
 /* --- names --- */
 
-/* What else has the name of a profile; NULL: nothing. */
+/* Another use of a profile's name; NULL: none. */
 static const char *other_use(const struct config *c, const char *name)
 {
 	const struct sharing *s = &c->sharing;
@@ -186,7 +184,7 @@ static const char *other_use(const struct config *c, const char *name)
 	return NULL;
 }
 
-/* A profile and the place of its name. */
+/* A profile with the position of its name. */
 struct named_profile {
 	const struct slice_profile *p;
 	size_t set, at;
@@ -208,7 +206,7 @@ static const struct yaml_node *profile_node(const struct yaml_node *slices,
 	return read_find_key(slices->items[which->set], ROW, "profiles")->items[which->at];
 }
 
-/* What @key of a profile is, as it is written, or the default. */
+/* The value of @key in a profile as written, or the default. */
 static const char *profile_value(const struct yaml_node *slices,
 	const struct named_profile *which, const char *key)
 {
@@ -238,7 +236,8 @@ static int fail_profile(struct config_reader *r, const struct yaml_node *slices,
 	return read_fail(r, v ? v : n, &place, ERR_INVALID, "%s", text);
 }
 
-/* A resource is one size, on whatever device: the key in which two of its profiles differ, or NULL. */
+/* All profiles of one resource must be equal, on every device. Returns the key in which they differ, or
+ * NULL. */
 static const char *find_profile_difference(const struct slice_profile *a,
 	const struct slice_profile *b)
 {

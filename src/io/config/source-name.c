@@ -6,15 +6,13 @@
 
 #include "model/offer/offer.h"
 
-/*
- * The resource names that devices have before anything is renamed: `nvidia.com/gpu`, those of MIG devices,
- * and those that the user gave in `resources`, which is read before the entries that refer to it.
- */
+/* Resource names of devices before renaming: `nvidia.com/gpu`, the names of MIG devices, and the operator's
+ * names in `resources`. `resources` is read before the entries that refer to it. */
 
-#define SHARED_SUFFIX ".shared" /* what renameByDefault adds */
-#define NEAR_NAME_MAX 3         /* edits from which on a name is another one */
+#define SHARED_SUFFIX ".shared" /* suffix of renameByDefault */
+#define NEAR_NAME_MAX 3         /* a name with so many edits is a different one */
 
-/* Whether a device can have this resource name before it is renamed. */
+/* Whether a device can have this resource name before renaming. */
 static bool is_source(const struct config *c, const char *name)
 {
 	size_t len = strlen(name), suffix = strlen(SHARED_SUFFIX);
@@ -31,7 +29,7 @@ static bool is_source(const struct config *c, const char *name)
 	       (len <= suffix || strcmp(name + len - suffix, SHARED_SUFFIX) != 0);
 }
 
-/* A name that a device may have and that @name was meant to be; "": none is near. */
+/* The most similar resource name of a device to @name; "": none. */
 static void nearest_source(const struct config *c, const char *name,
 	char ret[RESOURCE_NAME_MAX])
 {
@@ -67,7 +65,7 @@ int warn_of_source(struct config_reader *r, const struct yaml_node *n,
 	if (is_source(r->c, name))
 		return 0;
 	nearest_source(r->c, name, near);
-	if (!*near) /* what another node may have */
+	if (!*near) /* another node may have it */
 		return 0;
 	return read_warn(r, n, w,
 		"has no effect: no device has the name '%s' before it is renamed; did you mean "

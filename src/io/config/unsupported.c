@@ -3,11 +3,8 @@
 
 #include <stdio.h>
 
-/*
- * What the format can say and this version cannot do. Kept apart from reading and checking, so that
- * a mistake in such a part is still told as what it is, and so that the issue that adds a feature
- * takes one block out here.
- */
+/* Valid settings that this version does not support. Separate from reading and checking, so that a mistake
+ * in such a part gets its own error. Thus a change that adds a feature removes one block here. */
 
 int unsupported_check(const struct config *c, const struct config_places *places,
 	struct error *err)

@@ -8,11 +8,11 @@
 #include "lib/base/buf.h"
 
 #define MOUNT_ROOT    "/var/run/nvidia-container-devices"
-#define TEXT_MAX      (8 * 1024 * 1024) /* of NVIDIA_VISIBLE_DEVICES: any list of ids fits */
-#define NODES_MAX     3                 /* of one device: the GPU's, and a MIG device's two */
-#define NODE_PATH_MAX 48                /* of such a node */
+#define TEXT_MAX      (8 * 1024 * 1024) /* of NVIDIA_VISIBLE_DEVICES: room for any list of IDs */
+#define NODES_MAX     3                 /* of one MIG device: its GPU, GI and CI */
+#define NODE_PATH_MAX 48                /* longest path of such a node */
 
-/* Both texts are copied. A name that is there already gets the new value. */
+/* Copies both texts. A variable that @a has already gets the new value. */
 static int add_env(struct allocation *a, const char *name, const char *value, struct error *err)
 {
 	struct alloc_env *e = NULL;
@@ -21,7 +21,7 @@ static int add_env(struct allocation *a, const char *name, const char *value, st
 		if (strcmp(a->envs[i].name, name) == 0)
 			e = &a->envs[i];
 	if (!e) {
-		e = &a->envs[a->n_envs++]; /* the caller has seen to the room */
+		e = &a->envs[a->n_envs++]; /* the caller has reserved the room */
 		*e = (struct alloc_env){ .name = strdup(name) };
 	}
 	free(e->value);
@@ -39,7 +39,7 @@ static int add_null_mount(struct allocation *a, const char *name, struct error *
 	return m->host_path && m->container_path ? 0 : error_nomem(err);
 }
 
-/* Go's filepath.Join(root, path) for an absolute @path: one slash where several or "/./" were. */
+/* As Go's filepath.Join(root, path) for an absolute @path: "//" and "/./" become one slash. */
 static char *join_root(const char *root, const char *path)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(64 * 1024);
@@ -73,7 +73,7 @@ static int add_device_node(struct allocation *a, const char *dev_root, const cha
 	return d->container_path && d->host_path ? 0 : error_nomem(err);
 }
 
-/* What a known id stands for: a GPU, or a MIG device of it. */
+/* The physical device behind a known ID: a GPU or one of its MIG devices. */
 struct physical {
 	const struct gpu *gpu;
 	const struct gpu_mig *mig; /* NULL: the whole GPU */
@@ -86,7 +86,8 @@ struct alloc_request {
 	const struct alloc_host *host;
 	const char *const *ids;
 	size_t n_ids;
-	struct physical *of; /* [n_ids] what they stand for: check_allocation_request() */
+	/* [n_ids] physical device of each ID; filled by check_allocation_request() */
+	struct physical *of;
 };
 
 static bool find_physical_device(struct physical *ret, const struct alloc_request *q,
@@ -117,7 +118,7 @@ static bool cdi_only(const struct config *config)
 	return config->device_lists && !(config->device_lists & ~DEVICE_LIST_CDI);
 }
 
-/* Whether a container that has this device may have no other. */
+/* Whether a container with this device may not request a second device. */
 static bool is_limited(const struct resource *r, const char *id)
 {
 	const struct offer_share *s = resource_share(r, resource_find(r, id));
@@ -150,7 +151,8 @@ static int check_allocation_request(const struct alloc_request *q, struct error 
 	return 0;
 }
 
-/* The physical devices in the order of the request, each once, as the strategy names them. */
+/* Lists each physical device once, in the order of the request, in the form that the device ID strategy
+ * sets. */
 static int list_devices(const struct alloc_request *q, struct strv *ret, struct error *err)
 {
 	for (size_t i = 0; i < q->n_ids; i++) {
@@ -158,7 +160,7 @@ static int list_devices(const struct alloc_request *q, struct strv *ret, struct 
 
 		if (q->config->device_id == DEVICE_ID_INDEX)
 			index_text(&q->of[i], text, sizeof(text));
-		else /* known ids fit: they come from the resource */
+		else /* fits: the ID is known, so the offer made it */
 			(void)snprintf(text, sizeof(text), "%.*s",
 				(int)device_id_physical_len(q->ids[i]), q->ids[i]);
 		if (!strv_has(ret, text) && strv_add(ret, text, err) < 0)
@@ -209,7 +211,7 @@ static int add_volume_mounts(struct allocation *a, const struct alloc_request *q
 	return q->host->imex_channel0 ? add_null_mount(a, "imex/0", err) : 0;
 }
 
-/* A container would start and not find the device that a name stands for. */
+/* Without the minor numbers the container would start, but would not find the device of that name. */
 static int check_minors(const struct alloc_request *q, struct error *err)
 {
 	for (size_t i = 0; i < q->n_ids; i++) {
@@ -228,7 +230,7 @@ static int check_minors(const struct alloc_request *q, struct error *err)
 	return 0;
 }
 
-/* The nodes of one device, in NVIDIA's order. Returns how many. */
+/* The device nodes of one physical device, in NVIDIA's order. Returns their number. */
 static size_t node_paths(const struct physical *p, char ret[NODES_MAX][NODE_PATH_MAX])
 {
 	(void)snprintf(ret[0], NODE_PATH_MAX, "/dev/nvidia%" PRIu32, p->gpu->minor);
@@ -255,7 +257,7 @@ static int add_specs(struct allocation *a, const struct alloc_request *q, struct
 	for (size_t i = 0; i < nodes->n; i++)
 		if (add_device_node(a, root, nodes->v[i], err) < 0)
 			return -1;
-	for (size_t i = 0; i < q->n_ids; i++) { /* nodes for each replica, as with NVIDIA */
+	for (size_t i = 0; i < q->n_ids; i++) { /* for each replica, as NVIDIA */
 		size_t n = node_paths(&q->of[i], paths);
 
 		for (size_t k = 0; k < n; k++)
@@ -324,7 +326,7 @@ static int annotate_cdi_devices(struct allocation *a, const struct alloc_request
 static int add_cdi(struct allocation *a, const struct alloc_request *q,
 	const struct strv *devices, struct error *err)
 {
-	if (!q->host->cdi.gpu) /* and another strategy is there: check_allocation_request() */
+	if (!q->host->cdi.gpu) /* another strategy serves: see check_allocation_request() */
 		return 0;
 	if (check_minors(q, err) < 0 || name_cdi_devices(a, q, devices, err) < 0)
 		return -1;

@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * What a container is given for the devices that the kubelet chose (Allocate): environment, mounts
- * and device nodes. Health is not consulted, as with NVIDIA.
- * Thread: any (pure: which control nodes exist is an argument).
+ * The environment, mounts and device nodes of a container, for the devices that the kubelet chose
+ * (Allocate). Health has no influence, as in NVIDIA's plugin.
+ * Thread: any (pure: the caller passes in which control nodes exist).
  */
 #include "model/offer/offer.h"
 
@@ -34,46 +34,48 @@ struct allocation {
 	struct strv cdi_devices; /* fully qualified names */
 };
 
-#define CDI_VENDOR       "k8s.device-plugin.nvidia.com" /* NVIDIA's, so that its pods resolve */
+#define CDI_VENDOR       "k8s.device-plugin.nvidia.com" /* NVIDIA's, for its pods */
 #define CDI_RESPONSE_MAX 37                             /* a random UUID as text */
 
-/* Which CDI specifications are in place; a name may be given only if it can be resolved. */
+/* The CDI specifications that exist. A CDI name may be returned only if the runtime can resolve it. */
 struct alloc_cdi {
 	bool gpu;
-	const char *why; /* not .gpu: the reason, borrowed */
+	const char *why; /* why .gpu is false; borrowed */
 	bool imex_channel, gdrcopy, gds, mofed;
 	char response_id[CDI_RESPONSE_MAX]; /* makes the annotation's key unique */
 };
 
-/* Facts about the machine that the response depends on. */
+/* Facts about the machine on which the response depends. */
 struct alloc_host {
-	struct strv control_nodes; /* those of /dev/nvidiactl, -uvm, -uvm-tools, -modeset that
-				      exist, in that order */
-	bool imex_channel0;        /* configured and present */
-	struct alloc_cdi cdi;      /* of use with the cdi-* strategies only */
+	/* The existing ones of /dev/nvidiactl, -uvm, -uvm-tools and -modeset, in that order. */
+	struct strv control_nodes;
+	bool imex_channel0;   /* configured and present */
+	struct alloc_cdi cdi; /* used by the cdi-* strategies only */
 };
 
 /*
- * One container's answer. Errors have the exact texts of NVIDIA's plugin and go to the kubelet with
- * gRPC status Unknown. With device specs or CDI, a GPU without a known minor number is an error: its
- * container would start and not find it; the same of a MIG device without its two capabilities. A
- * MIG device brings the node of its GPU, which gives no access to anything without a capability.
+ * The response for one container. Errors have the exact texts of NVIDIA's plugin. The kubelet receives them
+ * with gRPC status Unknown.
  *
- * CDI names stand in the order of NVIDIA's plugin. While the specification of the GPUs is not written,
- * they are left out where another strategy serves the container; with CDI alone that is
- * ERR_UNAVAILABLE. With CDI alone there is no device list, mount or node besides.
+ * Minor numbers. With device specs or CDI, a GPU without a known minor number is an error: the container
+ * would start and not find the GPU. The same holds for a MIG device without its two capability minors. A
+ * MIG device brings the device node of its GPU. That node gives no access without a capability.
  *
- * Order of the envs: NVIDIA_GDRCOPY, _GDS, _MOFED, _VISIBLE_DEVICES, _IMEX_CHANNELS, where present.
- * `deviceListStrategy: []` gives no device list; device specs are added all the same. @inv is the
- * inventory that @r was made from.
+ * CDI. The names are in the order of NVIDIA's plugin. While the specification of the GPUs does not exist,
+ * the names are left out if another strategy serves the container. With CDI as the only strategy that is
+ * ERR_UNAVAILABLE. With CDI as the only strategy, the response has no device list, mounts or nodes.
+ *
+ * Order of the variables: NVIDIA_GDRCOPY, _GDS, _MOFED, _VISIBLE_DEVICES, _IMEX_CHANNELS, where present.
+ * `deviceListStrategy: []` gives no device list, but still the device specs. @inv is the inventory from
+ * which offer_new() made @r.
  */
 int allocation_new(struct allocation **ret, const struct resource *r,
 	const struct inventory *inv, const struct config *config, const struct alloc_host *host,
 	const char *const *ids, size_t n_ids, struct error *err) MUST_USE;
-/* Adds one more mount. Both paths are copied. */
+/* Adds one mount. Copies both paths. */
 int allocation_add_mount(struct allocation *a, const char *host_path,
 	const char *container_path, bool read_only, struct error *err) MUST_USE;
-/* Adds a variable. Both texts are copied. */
+/* Adds or replaces a variable. Copies both texts. */
 int allocation_add_env(struct allocation *a, const char *name, const char *value,
 	struct error *err) MUST_USE;
 

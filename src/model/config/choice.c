@@ -28,7 +28,7 @@ bool config_entry_name_ok(const char *name)
 {
 	size_t len = strnlen(name, CONFIG_ENTRY_NAME_MAX);
 
-	/* "..data" and its like are how the kubelet swaps a volume's content. */
+	/* The kubelet swaps the content of a volume by names such as "..data". */
 	return len > 0 && len < CONFIG_ENTRY_NAME_MAX && strncmp(name, "..", 2) != 0 &&
 	       strcmp(name, ".") != 0 && !strchr(name, '/');
 }
@@ -45,7 +45,7 @@ static enum fallback fallback_of(const char *word)
 int config_fallbacks_check(const struct strv *fallbacks, struct error *err)
 {
 	for (size_t i = 0; i < fallbacks->n; i++) {
-		/* The list that an empty variable gives has one empty element. */
+		/* An empty variable gives a list with one empty element. */
 		if (*fallbacks->v[i] && fallback_of(fallbacks->v[i]) == FALLBACK_UNKNOWN)
 			return error_set(err, ERR_INVALID,
 				"unknown fallback strategy: %s; expected named, single or "
@@ -55,7 +55,7 @@ int config_fallbacks_check(const struct strv *fallbacks, struct error *err)
 	return 0;
 }
 
-/* "a, b, c", cut where it gets too long for a message. */
+/* "a, b, c", truncated to the length that a message can hold. */
 static void list_names(char *ret, size_t cap, const struct strv *names)
 {
 	static const char more[] = ", ...";

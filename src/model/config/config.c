@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* The paths and prefixes that are NVIDIA's defaults; the rest is in config_new(). */
+/* Paths and prefixes: NVIDIA's defaults and our mpsRoot. config_new() sets the other defaults. */
 static int default_strings(struct config *c)
 {
 	const struct {
@@ -107,7 +107,8 @@ bool sharing_has(const struct sharing *s, enum sharing_strategy strategy)
 	return false;
 }
 
-/* Whether an entry of MPS for the same resource means @ref, of a list; NULL: all there are. */
+/* Whether an MPS entry for the resource of @e covers the device @ref of a `devices` list. NULL: whether
+ * such an entry covers all devices. */
 static bool mps_has(const struct sharing *s, const struct replicated *e, const char *ref)
 {
 	for (size_t i = 0; i < s->n_entries; i++) {
@@ -205,7 +206,7 @@ bool config_wants_slices(const struct config *c)
 	return c->n_slices > 0;
 }
 
-/* NULL stands for "" in a half-built object and for "none" in an optional field. */
+/* NULL equals "" (half-built object) and "none" (optional field). */
 static bool is_same_optional_text(const char *a, const char *b)
 {
 	return strcmp(a ? a : "", b ? b : "") == 0;

@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "model/offer/offer.h"
 
-/*
- * Greedy match with one way back: a star first matches nothing and takes one character more each
- * time the rest does not fit. Only the last star has to be retried, so the cost is at most
- * |pattern| x |text|.
- */
+/* Greedy match with one fallback position. A star first matches nothing, then one character more each time
+ * the rest does not match. Only the last star needs a retry, so the cost is at most |pattern| x |text|. */
 bool pattern_match(const char *pattern, const char *text)
 {
 	const char *star = NULL, *retry = NULL;

@@ -6,9 +6,9 @@
 #define PREFIX "DCGM_FI_"
 
 /*
- * The names of DCGM 4.6.1 and of its predecessors for what is not in fields[]: results of diagnostics,
- * NVSwitch, CPU, ConnectX and vGPU entities, blobs, and counters of the closed profiling module. One text,
- * without the prefix, each name with a blank behind it.
+ * Names of DCGM 4.6.1 and its predecessors that fields[] does not have: results of diagnostics, entities of
+ * NVSwitch, CPU, ConnectX and vGPU, blobs, and counters of the closed profiling module. One text without
+ * the prefix; a space follows each name.
  */
 /* clang-format off */
 static const char names[] = " "

@@ -8,7 +8,7 @@
 #define BOARD_AND_MIG (FIELD_OF_GPU | FIELD_OF_MIG)
 #define BOARD_AND_GI  (FIELD_OF_GPU | FIELD_OF_GI)
 
-/* The names of DCGM before 4.6, which all dashboards have; the alias is what 4.6 says. */
+/* The names of DCGM before 4.6, which dashboards use; the alias is the name of DCGM 4.6. */
 /* clang-format off */
 const struct field fields[] = {
 	{ 1, FIELD_TEXT, BOARD, "DCGM_FI_DRIVER_VERSION", "DCGM_FI_SYSTEM_DRIVER_VERSION" },
@@ -277,10 +277,8 @@ const struct field fields[] = {
 /* clang-format on */
 const size_t n_fields = sizeof(fields) / sizeof(fields[0]);
 
-/*
- * The names that dcgm-exporter had before version 2 and still takes. They are printed as they are written, like all
- * others.
- */
+/* Names of dcgm-exporter before version 2, which later versions still accept. The metrics use these names
+ * as written, as they do for all others. */
 static const struct {
 	const char *name;
 	uint16_t id;

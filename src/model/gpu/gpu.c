@@ -107,7 +107,7 @@ uint32_t inventory_mig_of(const struct inventory *inv, uint32_t gpu,
 
 const struct gpu *inventory_find(const struct inventory *inv, const char *uuid)
 {
-	if (!uuid[0]) /* a GPU whose UUID could not be read is nobody's */
+	if (!uuid[0]) /* an empty UUID (unreadable) matches no GPU */
 		return NULL;
 	for (uint32_t i = 0; i < inv->n; i++)
 		if (strcmp(inv->gpus[i].uuid, uuid) == 0)

@@ -2,13 +2,14 @@
 #pragma once
 
 /*
- * What a node's GPUs are, as one look at NVML found them. Plain data of fixed size, so that the
- * worker process that talks to NVML can send it through a socket pair as it stands (same build on
- * both ends), and the agent can keep and compare it.
+ * The GPUs of a node, as one NVML probe found them. Plain data of fixed size. The worker sends it to the
+ * agent through a socket pair as it is: both have the same build. The agent stores and compares the data.
  *
- * A GPU of which a field could not be read is still listed: .fault says what and .reason why; the
- * other GPUs are not touched by it. Index spaces: `struct gpu.index` is NVML's enumeration order;
- * the position in inventory.gpus is ours and only valid for that inventory.
+ * A GPU with an unreadable field is still listed: .fault has the kind and .reason the text. The fault does
+ * not affect the other GPUs.
+ *
+ * Two index spaces: `struct gpu.index` is NVML's enumeration order. The position in inventory.gpus is ours
+ * and is valid for that inventory only.
  * Thread: any (pure data).
  */
 #include "lib/base/error.h"
@@ -20,19 +21,19 @@
 #define GPU_NAME_MAX   96
 #define GPU_BUS_ID_MAX 32
 #define GPU_REASON_MAX 192
-#define GPU_NODE_MAX   256 /* GPUs of one node that we handle */
-#define GPU_MIG_MAX    16  /* MIG devices of one GPU; 7 is the most so far */
+#define GPU_NODE_MAX   256 /* limit of GPUs of one node */
+#define GPU_MIG_MAX    16  /* MIG devices of one GPU; the largest number so far is 7 */
 
 enum gpu_fault {
 	GPU_OK,
-	GPU_FAULT_FIELD, /* a field that we need could not be read */
-	GPU_FAULT_LOST,  /* NVML says that the GPU is lost (fell off the bus) */
-	GPU_FAULT_RESET, /* NVML says that the GPU needs a reset */
-	GPU_FAULT_STUCK, /* a call did not come back in time */
-	GPU_FAULT_GONE,  /* known before, not enumerated any more */
+	GPU_FAULT_FIELD, /* a required field could not be read */
+	GPU_FAULT_LOST,  /* NVML reports that the GPU is lost (fell off the bus) */
+	GPU_FAULT_RESET, /* NVML reports that the GPU needs a reset */
+	GPU_FAULT_STUCK, /* an NVML call did not return in time */
+	GPU_FAULT_GONE,  /* known before, no longer enumerated */
 };
 
-/* What the driver itself says it needs (NVML field 230), where it can say so. */
+/* Recovery action that the driver asks for (NVML field 230), where the driver has that field. */
 enum gpu_recovery {
 	GPU_RECOVERY_UNKNOWN, /* the driver or the GPU has no such field */
 	GPU_RECOVERY_NONE,
@@ -42,17 +43,15 @@ enum gpu_recovery {
 	GPU_RECOVERY_DRAIN_RESET,
 };
 
-/*
- * Health signals: what NVML reports about a GPU that answers. Those from GPU_SIGNAL_STORED_ on are the
- * values of enum gpu_recovery. Their names, texts and default policies: model/health/signal.c.
- */
+/* Health signals: what NVML reports about a GPU that answers. The signals from GPU_SIGNAL_STORED_ on are
+ * the values of enum gpu_recovery. Names, texts and default policies: model/health/signal.c. */
 enum gpu_signal {
 	GPU_SIGNAL_REMAP_FAILED,    /* a memory row could not be remapped */
 	GPU_SIGNAL_REMAP_PENDING,   /* a remapped row takes effect with the next reset */
 	GPU_SIGNAL_PAGES_PENDING,   /* a retired page takes effect with the next reboot */
 	GPU_SIGNAL_ECC_VOLATILE,    /* uncorrected ECC errors since the driver was loaded */
 	GPU_SIGNAL_ECC_AGGREGATE,   /* uncorrected ECC errors in the GPU's lifetime */
-	GPU_SIGNAL_DRIVER_MISMATCH, /* the library on disk does not fit the kernel module */
+	GPU_SIGNAL_DRIVER_MISMATCH, /* the library on disk does not match the kernel module */
 	GPU_SIGNAL_STORED_,
 	GPU_SIGNAL_RESET = GPU_SIGNAL_STORED_,
 	GPU_SIGNAL_REBOOT,
@@ -64,39 +63,43 @@ enum gpu_signal {
 struct gpu {
 	uint32_t index;          /* NVML enumeration order */
 	uint32_t minor;          /* of /dev/nvidiaN; valid if has_minor */
-	char uuid[GPU_UUID_MAX]; /* "GPU-..."; "" if it could not be read */
+	char uuid[GPU_UUID_MAX]; /* "GPU-..."; "": unreadable */
 	char name[GPU_NAME_MAX];
-	char bus_id[GPU_BUS_ID_MAX];  /* NVML form, "00000000:00:1E.0"; "" if unknown */
-	int32_t numa_node;            /* -1: unknown */
-	uint32_t cc_major, cc_minor;  /* CUDA compute capability; 0.0 if unknown */
-	uint64_t memory_total_bytes;  /* 0: unknown */
-	uint64_t memory_used_bytes;   /* includes what the driver reserves */
-	uint64_t memory_usable_bytes; /* what CUDA calls total: without that; 0: unknown */
+	char bus_id[GPU_BUS_ID_MAX]; /* NVML form, "00000000:00:1E.0"; "": unknown */
+	int32_t numa_node;           /* -1: unknown */
+	uint32_t cc_major, cc_minor; /* CUDA compute capability; 0.0: unknown */
+	uint64_t memory_total_bytes; /* 0: unknown */
+	uint64_t memory_used_bytes;  /* includes the driver's reserved memory */
+	/* CUDA's total: without the driver's reserved memory; 0: unknown */
+	uint64_t memory_usable_bytes;
 	bool has_minor;
-	bool mig_unknown; /* MIG mode could not be read: the next three say nothing */
+	bool mig_unknown; /* MIG mode unreadable: the next three are meaningless */
 	bool mig_capable;
 	bool mig_enabled;
-	bool mig_pending; /* another MIG mode waits for a reset */
-	bool mig_unsettled; /* its MIG devices changed while they were read: they are those of before */
-	bool changing;      /* the agent's word, not NVML's: its MIG layout is being changed, so
-				    what stands in the inventory may stay, and nothing is missed */
-	bool xid_events;    /* the GPU reports XIDs through NVML events */
+	bool mig_pending; /* a mode change takes effect with the next reset */
+	/* MIG devices changed during the probe; the older ones are listed */
+	bool mig_unsettled;
+	/* Set by the agent, not NVML: the MIG layout is changing. The listed devices may stay, and
+	 * none is missing. */
+	bool changing;
+	bool xid_events;    /* the GPU reports XIDs as NVML events */
 	uint32_t pci_class; /* 0x030200; 0: unknown */
-	bool fabric_attached;  /* fabric state completed, status success, UUID not zero */
-	char cluster_uuid[40]; /* of the fabric; "" unless attached */
+	/* fabric state is completed, status is success, UUID is not zero */
+	bool fabric_attached;
+	char cluster_uuid[40]; /* of the fabric; "": not attached */
 	uint32_t clique_id;
 	enum gpu_recovery recovery;
 	uint32_t signals_known; /* bit: enum gpu_signal below GPU_SIGNAL_STORED_ */
-	uint32_t
-		signals_failed; /* likewise: NVML has it and could not read it now; .recovery is the
-				    bit of GPU_SIGNAL_STORED_ */
+	/* Bit: enum gpu_signal. NVML has the signal, but the call failed now. Bit GPU_SIGNAL_STORED_:
+	 * .recovery. */
+	uint32_t signals_failed;
 	uint64_t signals[GPU_SIGNAL_STORED_]; /* valid if known; 0: clear, else 1 or a count */
 	enum gpu_fault fault;
-	int32_t nvml_code;           /* of the call behind the fault; 0 if none */
-	char reason[GPU_REASON_MAX]; /* of the fault, for people; "" without */
+	int32_t nvml_code;           /* of the call that caused the fault; 0: none */
+	char reason[GPU_REASON_MAX]; /* readable text of the fault; "": none */
 };
 
-/* How close two GPUs are. NVML's topology levels, from close to far. */
+/* Distance of two GPUs: NVML's topology levels, from close to far. */
 enum gpu_level {
 	GPU_LEVEL_SAME_BOARD,
 	GPU_LEVEL_SINGLE_SWITCH,
@@ -110,10 +113,10 @@ enum gpu_level {
 struct gpu_link {
 	uint8_t level;   /* enum gpu_level */
 	uint8_t nvlinks; /* links between the two, 0..36 */
-	uint8_t p2p; /* 1 + enum gpu_p2p, from the first of the two to the second; 0: not asked */
+	uint8_t p2p;     /* 1 + enum gpu_p2p, from the first GPU to the second; 0: not asked */
 };
 
-/* Whether the one can reach the other's memory over NVLink. NVML's numbers. */
+/* Whether one GPU can access the other's memory over NVLink. NVML's numbers. */
 enum gpu_p2p {
 	GPU_P2P_OK,
 	GPU_P2P_CHIPSET_NOT_SUPPORTED,
@@ -127,33 +130,34 @@ enum gpu_p2p {
 #define GPU_PROFILE_MAX 32
 
 /*
- * One MIG device, under the GPU that it is cut from. One of which something cannot be read is listed
- * with a .reason; without it there are a UUID, a profile and the minors. A UUID may come again for
- * another profile, since it is made of the ids of GPU, GI and CI, and those are places.
+ * One MIG device of a GPU. A device with unreadable data is listed with a .reason. Without a .reason the
+ * UUID, the profile and the minors are known. A UUID can come back for another profile: the driver derives
+ * it from the IDs of GPU, GI and CI, which are places on the GPU.
  */
 struct gpu_mig {
 	uint32_t gpu;   /* position in the inventory */
 	uint32_t index; /* in NVML's list of that GPU's MIG devices */
 	uint32_t gi, ci;
-	char uuid[GPU_UUID_MAX];       /* "MIG-..."; "" if it could not be read */
+	char uuid[GPU_UUID_MAX];       /* "MIG-..."; "": unreadable */
 	char profile[GPU_PROFILE_MAX]; /* "1g.5gb", "1c.3g.20gb", "1g.10gb+me" */
-	uint64_t memory_mib;           /* what CUDA calls total, too */
+	uint64_t memory_mib;           /* same as CUDA's total */
 	uint32_t multiprocessors, gi_slices, ci_slices;
 	uint32_t copy, decoder, encoder, jpeg, ofa; /* engines */
 	bool placed;
-	uint32_t start, size; /* of its GPU instance in memory slots; valid if placed */
+	uint32_t start, size; /* of the GPU instance, in memory slots; valid if placed */
 	bool has_minors;
 	uint32_t gi_minor,
 		ci_minor; /* N of /dev/nvidia-caps/nvidia-capN; valid if has_minors */
-	char reason[GPU_REASON_MAX]; /* why it cannot be used, for people; "": it can */
+	/* readable text of why the device is unusable; "": usable */
+	char reason[GPU_REASON_MAX];
 };
 
-/* A process that has a GPU open, as NVML knows it. */
+/* A process that has a GPU open, as NVML reports it. */
 struct gpu_process {
 	uint64_t bytes;  /* of GPU memory; GPU_BYTES_UNKNOWN */
-	uint32_t pid;    /* in our PID namespace */
+	uint32_t pid;    /* in the agent's PID namespace */
 	uint32_t gi, ci; /* MIG instances; GPU_NO_INSTANCE: the GPU is not in MIG mode */
-	uint32_t mps;    /* 1: it is a client of MPS */
+	uint32_t mps;    /* 1: a client of MPS */
 };
 
 #define GPU_BYTES_UNKNOWN UINT64_MAX
@@ -165,20 +169,19 @@ struct inventory {
 	int32_t cuda_version;   /* 13000 = 13.0; 0: unknown */
 	uint32_t n;             /* <= GPU_NODE_MAX */
 	struct gpu *gpus;       /* [n], sorted by index */
-	struct gpu_link *links; /* [n * n], row-major; NULL: nothing known */
+	struct gpu_link *links; /* [n * n], row-major; NULL: none known */
 	uint32_t n_mig;
-	struct gpu_mig *mig; /* [n_mig], by GPU, then index; NULL without */
+	struct gpu_mig *mig; /* [n_mig], by GPU, then index; NULL: none */
 };
 
-/* An empty inventory, or one with @n zeroed GPUs and .links allocated, all unknown. */
+/* An inventory with @n zeroed GPUs and .links of unknown level; 0: empty. */
 int inventory_new(struct inventory **ret, uint32_t n, struct error *err) MUST_USE;
 int inventory_copy(struct inventory **ret, const struct inventory *from,
 	struct error *err) MUST_USE;
 struct inventory *inventory_free(struct inventory *inv); /* returns NULL */
 DEFINE_CLEANUP(struct inventory *, inventory_free)
 
-/* Adds copies of @n MIG devices (at most GPU_MIG_MAX) of the GPU at position @gpu, behind those that
- * are there. */
+/* Appends copies of @n MIG devices (at most GPU_MIG_MAX) of the GPU at position @gpu. */
 int inventory_add_mig(struct inventory *inv, uint32_t gpu, const struct gpu_mig *mig,
 	uint32_t n, struct error *err) MUST_USE;
 
@@ -189,19 +192,19 @@ uint32_t inventory_mig_of(const struct inventory *inv, uint32_t gpu,
 /* Borrowed; NULL: no such GPU. */
 const struct gpu *inventory_find(const struct inventory *inv, const char *uuid);
 
-/* GPU_LEVEL_UNKNOWN and no links if either is out of range or nothing is known. */
+/* GPU_LEVEL_UNKNOWN without links if a position is out of range or the link is unknown. */
 struct gpu_link inventory_link(const struct inventory *inv, uint32_t a, uint32_t b);
 
 const char *gpu_fault_name(enum gpu_fault fault); /* "lost"; static */
 
-/* Whether @s is known of @g. Then *ret (may be NULL) is 0 if it is clear, else 1 or a count. */
+/* Whether signal @s of @g is known. If so, *ret (may be NULL) is 0 for clear, else 1 or a count. */
 bool gpu_signal(const struct gpu *g, enum gpu_signal s, uint64_t *ret);
 
-/* Whether @count is how many XIDs there were: of a GPU that reports none, 0 says nothing. */
+/* Whether @count is the real number of XIDs. For a GPU that reports no XIDs, 0 has no meaning. */
 static inline bool gpu_xids_known(const struct gpu *g, uint64_t count)
 {
 	return g->xid_events || count > 0;
 }
 
-/* Makes @s, one below GPU_SIGNAL_STORED_, known. */
+/* Makes @s, a signal below GPU_SIGNAL_STORED_, known. */
 void gpu_signal_set(struct gpu *g, enum gpu_signal s, uint64_t value);

@@ -15,7 +15,7 @@ enum {
 	CAPABILITY_BROKEN = 0xff,
 };
 
-/* Inside the capability: id, next, length, 'V', 'F', records of (id, length, data). */
+/* Layout of the capability: id, next, length, 'V', 'F', then records of (id, length, data). */
 enum {
 	VF_RECORDS = 5,
 	RECORD_HEAD = 2,
@@ -25,7 +25,7 @@ enum {
 
 static_assert(sizeof((struct vgpu *)0)->host_version > HOST_TEXT, "with its end");
 
-/* A text of a foreign device, which becomes a label: what is not legal there is left out. */
+/* A text of a foreign device becomes a label. Illegal characters are left out. */
 static void copy_vgpu_host_text(char *to, const unsigned char *from)
 {
 	memcpy(to, from, HOST_TEXT);
@@ -42,7 +42,7 @@ static void read_records(struct vgpu *v, const unsigned char *cap, size_t len)
 	while (at + RECORD_HEAD <= len) {
 		size_t record = cap[at + 1];
 
-		/* A record that does not even hold its head would be found for ever. */
+		/* A record shorter than its head would make the loop endless. */
 		if (record < RECORD_HEAD || record > len - at)
 			return;
 		if (cap[at] == RECORD_HOST_DRIVER) {

@@ -47,13 +47,13 @@ uint32_t health_raised(const struct health *h, const struct health_policy *p,
 	return h->raised & mask;
 }
 
-/* Whether a health signal keeps the GPU unhealthy, whatever its probes say. */
+/* Whether a health signal keeps the GPU unhealthy, even if the probes are good. */
 static bool has_acting_signal(const struct health *h, const struct health_policy *p)
 {
 	return health_raised(h, p, HEALTH_ACT) != 0;
 }
 
-/* What a fault is called while it lasts, and after it has passed. */
+/* The text of a fault while the fault lasts, or (@past) after its end. */
 static const char *fault_text(enum gpu_fault fault, bool past)
 {
 	switch (fault) {
@@ -80,7 +80,7 @@ static uint64_t add_saturating(uint64_t a, uint64_t b)
 	return __builtin_add_overflow(a, b, &sum) ? UINT64_MAX : sum;
 }
 
-/* A reason in the making, without the heap: health changes even when memory is short. */
+/* A reason under construction. No heap: health must change even when memory is short. */
 struct reason_text {
 	char s[GPU_REASON_MAX];
 	size_t len;
@@ -88,7 +88,7 @@ struct reason_text {
 
 static void add_reason_text(struct reason_text *t, const char *fmt, ...) PRINTF(2, 3);
 
-/* Appends; what does not fit is cut. */
+/* Appends; truncates what does not fit. */
 static void add_reason_text(struct reason_text *t, const char *fmt, ...)
 {
 	va_list ap;
@@ -103,7 +103,7 @@ static void add_reason_text(struct reason_text *t, const char *fmt, ...)
 		t->len = sizeof(t->s) - 1;
 }
 
-/* "30s", "10m", "1h30m": without the zeros of time_age(), which is for columns. */
+/* "30s", "10m", "1h30m": without the padding zeros of time_age(), which formats columns. */
 static void add_wait(struct reason_text *t, uint64_t ns)
 {
 	uint64_t s = (ns + NS_PER_SEC - 1) / NS_PER_SEC;
@@ -116,7 +116,7 @@ static void add_wait(struct reason_text *t, uint64_t ns)
 		add_reason_text(t, "%" PRIu64 "s", s % 60);
 }
 
-/* @times 0: one of it is enough. */
+/* @times 0: a single XID was enough. */
 static void add_xid_text(struct reason_text *t, uint32_t xid, uint32_t times,
 	uint64_t within_ns)
 {
@@ -134,7 +134,7 @@ static void add_cause_xid(struct reason_text *t, const struct health *h)
 	add_xid_text(t, h->cause_xid, h->cause_times, h->cause_within_ns);
 }
 
-/* The texts of the signals in @mask, with semicolons between them. */
+/* The texts of the signals in @mask, separated by semicolons. */
 static void add_signals(struct reason_text *t, uint32_t mask)
 {
 	const char *sep = "";
@@ -147,7 +147,7 @@ static void add_signals(struct reason_text *t, uint32_t mask)
 	}
 }
 
-/* What is wrong, and which XID came before it. @seen may be NULL. */
+/* The present fault and the XID before it. @seen may be NULL. */
 static void add_cause(struct reason_text *t, const struct health *h, const struct gpu *seen)
 {
 	if (h->fault == GPU_OK) {
@@ -166,7 +166,7 @@ static void add_cause(struct reason_text *t, const struct health *h, const struc
 	}
 }
 
-/* What happens next. */
+/* What happens next to the GPU. */
 static void add_outlook(struct reason_text *t, const struct health *h,
 	const struct health_policy *p, uint64_t now_ns)
 {
@@ -181,7 +181,7 @@ static void add_outlook(struct reason_text *t, const struct health *h,
 	if (!p->recovery) {
 		add_reason_text(t, "%sout until restart, recovery is off", sep);
 	} else if (h->fault != GPU_OK) {
-		return; /* the fault says it all, and nobody knows when it ends */
+		return; /* the fault's text is enough: its end is unknown */
 	} else if (h->state == HEALTH_PROBATION || h->retry_at_ns <= now_ns) {
 		add_reason_text(t, "%son probation", sep);
 	} else {
@@ -196,7 +196,7 @@ static void add_outlook(struct reason_text *t, const struct health *h,
 	}
 }
 
-/* Rewrites the reason. True if it differs from before. */
+/* Updates the reason. True if the reason changed. */
 static bool update_health_reason(struct health *h, const struct health_policy *p,
 	const struct gpu *seen, uint64_t now_ns)
 {
@@ -212,9 +212,9 @@ static bool update_health_reason(struct health *h, const struct health_policy *p
 	return true;
 }
 
-/* ---- XIDs that are counted -------------------------------------------------------------------- */
+/* ---- counted XIDs ----------------------------------------------------------------------------- */
 
-/* Counts of other rules mean nothing for these. */
+/* Clears counts that belong to other rules. */
 static void fit_recent(struct health *h, const struct health_policy *p)
 {
 	if (h->rates_id == p->rates_id)
@@ -223,7 +223,7 @@ static void fit_recent(struct health *h, const struct health_policy *p)
 	h->rates_id = p->rates_id;
 }
 
-/* Until when the rate is reached, if no more XIDs come; 0: it is not. */
+/* The time until which the rate stays reached without further XIDs; 0: not reached. */
 static uint64_t reached_until(const struct xid_rate *rate, const struct xid_recent *r)
 {
 	return r->n < rate->count ? 0 : add_saturating(r->at_ns[r->next], rate->within_ns);
@@ -245,10 +245,8 @@ static void add_recent_xid(struct xid_recent *r, uint32_t cap, uint32_t xid, uin
 	r->last_xid = xid;
 }
 
-/*
- * Counts @xid for each rate that it is in. Returns the first that is reached by it and makes the GPU
- * unhealthy, which counts from 0 again then; NULL: none.
- */
+/* Counts @xid for each rate that lists @xid. Returns the first HEALTH_ACT rate that @xid reaches, or NULL.
+ * Each HEALTH_ACT rate that @xid reaches restarts at 0. */
 static const struct xid_rate *count_xid(struct health *h, const struct health_policy *p,
 	uint32_t xid, uint64_t now_ns)
 {
@@ -271,7 +269,7 @@ static const struct xid_rate *count_xid(struct health *h, const struct health_po
 	return found;
 }
 
-/* When the first warning of a rate ends, if no more XIDs come; UINT64_MAX: there is none. */
+/* The earliest end of a rate's warning without further XIDs; UINT64_MAX: no warning. */
 static uint64_t next_warning_end(const struct health *h, const struct health_policy *p)
 {
 	uint64_t next = UINT64_MAX;
@@ -285,7 +283,7 @@ static uint64_t next_warning_end(const struct health *h, const struct health_pol
 	return next;
 }
 
-/* Rewrites the warning. True if it differs from before. */
+/* Updates the warning. True if the warning changed. */
 static bool update_health_warning(struct health *h, const struct health_policy *p,
 	uint64_t now_ns)
 {
@@ -299,7 +297,7 @@ static bool update_health_warning(struct health *h, const struct health_policy *
 		uint64_t until = reached_until(rate, r);
 
 		if (until && until < now_ns)
-			r->n--; /* the oldest cannot count any more */
+			r->n--; /* the oldest XID is outside the window now */
 		else if (until && rate->action == HEALTH_WARN) {
 			add_reason_text(&t, "%s", t.len ? "; " : "");
 			add_xid_text(&t, r->last_xid, rate->count, rate->within_ns);
@@ -313,7 +311,7 @@ static bool update_health_warning(struct health *h, const struct health_policy *
 
 /* ---- the state -------------------------------------------------------------------------------- */
 
-/* How long to wait after trouble; doubled for each relapse, up to the ceiling. */
+/* The cool-down after trouble. Each relapse doubles the time, up to max_cooldown_ns. */
 static uint64_t compute_cooldown_ns(const struct health *h, const struct health_policy *p)
 {
 	bool blind = h->recovery == GPU_RECOVERY_UNKNOWN || p->disabled;
@@ -339,7 +337,7 @@ static void set_health_state(struct health *h, enum health_state state, uint64_t
 	h->good_probes = 0;
 }
 
-/* Books new trouble: a relapse if it comes too soon after the last. */
+/* Records new trouble. Trouble soon after the last recovery, or in probation, is a relapse. */
 static void set_health_unhealthy(struct health *h, const struct health_policy *p,
 	uint64_t now_ns)
 {
@@ -381,7 +379,7 @@ bool health_xid(struct health *h, const struct health_policy *p, uint32_t xid, u
 	h->trouble_ns = now_ns;
 	set_retry(h, p);
 	if (h->fault != GPU_OK) {
-		/* The text of the fault is in the reason already, and only the probe knows it. */
+		/* The reason already has the text of the fault, which only a probe knows. */
 		return was_ok || warned;
 	}
 	return update_health_reason(h, p, NULL, now_ns) || was_ok || warned;
@@ -399,11 +397,11 @@ static void apply_fault_probe(struct health *h, const struct health_policy *p,
 		h->trouble_ns = now_ns;
 		set_retry(h, p);
 	} else if (!h->cause_xid && h->retry_at_ns == UINT64_MAX && p->recovery) {
-		h->retry_at_ns = now_ns; /* nothing to wait for but the end of the fault */
+		h->retry_at_ns = now_ns; /* only the end of the fault is awaited */
 	}
 }
 
-/* A probe without a fault, while not healthy: what it says about the time to wait. */
+/* A probe without a fault of a GPU that is not healthy: updates the time to wait. */
 static void probe_clear(struct health *h, const struct health_policy *p, const struct gpu *seen,
 	uint64_t now_ns)
 {
@@ -436,7 +434,7 @@ static void set_health_recovered(struct health *h, uint64_t now_ns)
 	h->retry_at_ns = UINT64_MAX;
 }
 
-/* Ends a cool-down that is over. */
+/* Ends the cool-down when its time is over. */
 static void end_health_cooldown(struct health *h, const struct health_policy *p,
 	uint64_t now_ns)
 {
@@ -459,7 +457,7 @@ static void probe_good(struct health *h, const struct health_policy *p, const st
 	}
 	probe_clear(h, p, seen, now_ns);
 	if (has_acting_signal(h, p)) {
-		/* Not a relapse: the signal says that the old trouble is still there. */
+		/* Not a relapse: the signal shows that the old trouble persists. */
 		set_health_state(h, HEALTH_UNHEALTHY, now_ns);
 		return;
 	}
@@ -496,7 +494,7 @@ bool health_probe(struct health *h, const struct health_policy *p, const struct 
 	else
 		probe_good(h, p, seen, now_ns);
 	warned = update_health_warning(h, p, now_ns);
-	/* The time left in the text is that of the trouble; it is not counted down. */
+	/* The text keeps the wait as of the trouble's start. It does not count down. */
 	if (!was_ok && h->state == HEALTH_UNHEALTHY && h->fault == GPU_OK &&
 		!has_acting_signal(h, p) && p->recovery)
 		now_ns = h->trouble_ns;
@@ -525,7 +523,7 @@ uint64_t health_due(const struct health *h, const struct health_policy *p)
 	return due;
 }
 
-/* ---- an earlier run --------------------------------------------------------------------------- */
+/* ---- state of an earlier run -------------------------------------------------------------------- */
 
 uint32_t health_recent(const struct health *h, const struct health_policy *p, size_t rate,
 	uint64_t at_ns[XID_RATE_COUNT_MAX])

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Health of one GPU as a state machine, driven by events and a clock that are passed in.
+ * Health of one GPU as a state machine. The caller passes in the events and the clock.
  *
  *	           xid (class app*, reset, hardware), probe fault
  *	healthy ──────────────────────────────────────────────────▶ unhealthy
@@ -11,27 +11,30 @@
  *	   └──────────────────────────────────────────────────────  probation
  *	                         (a bad probe or a new XID: back to unhealthy, longer cool-down)
  *
- * * application errors are ignored unless the policy says otherwise. A GPU in probation is still
- * shown as unhealthy. NVIDIA's own plugin never comes back; recovery = false gives that.
+ *   * The policy ignores application errors by default.
  *
- * How long until probation:
- *  - application and driver class: cooldown_ns;
- *  - reset and hardware class: reset_cooldown_ns, or only cooldown_ns where the driver can say
- *    whether it needs a reset, because then its word decides (next line);
- *  - whatever the class, a probe is only good if no health signal is raised whose policy is
- *    HEALTH_ACT: row remapping that failed, a reset that the driver asks for, ... A healthy GPU
- *    becomes unhealthy when one is raised, for as long as it is;
- *  - a GPU that vanished and is enumerated again has been reset: no more waiting;
- *  - a fault that a probe saw (lost, needs reset, unreadable, gone) and that has cleared: no
- *    waiting; after a call that did not come back (stuck): cooldown_ns.
- * In every case `probes_needed` good probes in a row follow. Trouble in probation, or within
- * max_cooldown_ns after a recovery, is a relapse and doubles the cool-down.
+ * A GPU in probation is still reported as unhealthy. NVIDIA's plugin never reports a GPU as healthy again.
+ * With recovery = false this module does the same.
  *
- * An XID that is in an xid_rate is counted: the GPU is unhealthy, or has a warning, when as many came
- * within its window. A warning changes nothing else.
+ * Time until probation:
+ *  - Application and driver class: cooldown_ns.
+ *  - Reset and hardware class: reset_cooldown_ns. Where the driver reports whether a reset is needed, that
+ *    report decides (next item) and the wait is only cooldown_ns.
+ *  - Every class: a probe is good only if no raised health signal has the policy HEALTH_ACT (failed row
+ *    remapping, a reset that the driver asks for, ...). Such a signal makes a healthy GPU unhealthy for as
+ *    long as the signal is raised.
+ *  - A GPU that vanished and is enumerated again was reset: no further wait.
+ *  - A fault that a probe found (lost, needs reset, unreadable, gone) and that ended: no wait.
+ *  - After a call that did not return in time (stuck): cooldown_ns.
  *
- * policy.disabled silences XIDs, and makes health signals warnings; it does not silence the faults of
- * probes: a GPU that cannot be reached is not handed out.
+ * In every case `probes_needed` good probes in a row must follow. Trouble in probation, or within
+ * max_cooldown_ns after a recovery, is a relapse. A relapse doubles the cool-down.
+ *
+ * Counted XIDs. An XID of an xid_rate is counted. When the count is reached within the window, the GPU is
+ * unhealthy or has a warning. A warning has no other effect.
+ *
+ * policy.disabled ignores the XIDs that no rule and no xid_rate names, and turns acting health signals into
+ * warnings. The faults of probes still count: the agent never hands out a GPU that it cannot reach.
  * Thread: owner's (no I/O, no clock, no lock).
  */
 #include "lib/base/error.h"
@@ -46,12 +49,12 @@
 #define XID_RATE_XIDS_MAX  16
 #define XID_RATE_COUNT_MAX 32
 
-/* What an XID says about the GPU. Source of the classes: see the table in xid.c. */
+/* Meaning of an XID for the GPU. Source of the classes: the table in xid.c. */
 enum xid_class {
-	XID_APPLICATION, /* the program's fault; the GPU is fine */
-	XID_DRIVER,      /* driver or firmware trouble that passes; cool down and probe */
-	XID_RESET,       /* the GPU must be reset before it can be trusted */
-	XID_HARDWARE, /* the GPU or its link is broken; stays until a probe after a reset is good */
+	XID_APPLICATION, /* an error of the program; the GPU is fine */
+	XID_DRIVER,      /* temporary driver or firmware trouble: cool down, then probe */
+	XID_RESET,       /* the GPU needs a reset before it can be trusted */
+	XID_HARDWARE,    /* broken GPU or link, until a good probe after a reset */
 };
 
 struct xid_rule {
@@ -59,11 +62,11 @@ struct xid_rule {
 	bool act; /* false: ignore */
 };
 
-/* What is done about a health signal, or when an xid_rate is reached. */
+/* Reaction to a health signal, or to an xid_rate that is reached. */
 enum health_action {
 	HEALTH_IGNORE,
-	HEALTH_WARN, /* reported, nothing else */
-	HEALTH_ACT,  /* the GPU is unhealthy */
+	HEALTH_WARN, /* report a warning only */
+	HEALTH_ACT,  /* make the GPU unhealthy */
 };
 
 /* A health signal: one row for each enum gpu_signal. */
@@ -71,11 +74,11 @@ struct health_signal {
 	const char *name; /* in config, JSON and metrics: "rowRemapFailed" */
 	const char *text; /* in reasons and warnings */
 	enum health_action def;
-	const char *repair; /* reason of the node condition; NULL: nothing to repair */
+	const char *repair; /* reason of the node condition; NULL: no repair needed */
 };
 extern const struct health_signal health_signals[GPU_SIGNAL_COUNT_];
 
-/* @action is taken when @count of these XIDs came within @within_ns, on one GPU or MIG device. */
+/* Take @action when @count of these XIDs came within @within_ns on one GPU or MIG device. */
 struct xid_rate {
 	uint32_t xids[XID_RATE_XIDS_MAX];
 	uint32_t n_xids;
@@ -85,55 +88,55 @@ struct xid_rate {
 };
 
 struct health_policy {
-	bool disabled;                       /* DP_DISABLE_HEALTHCHECKS=all or xids */
-	bool act_on_all;                     /* DP_ENABLE_HEALTHCHECKS=all */
-	struct xid_rule rules[XID_LIST_MAX]; /* explicit; enable beats disable beats default */
+	bool disabled;   /* DP_DISABLE_HEALTHCHECKS=all or xids */
+	bool act_on_all; /* DP_ENABLE_HEALTHCHECKS=all */
+	/* explicit; enable beats disable, which beats the default */
+	struct xid_rule rules[XID_LIST_MAX];
 	size_t n_rules;
-	struct xid_rate rates[XID_RATES_MAX]; /* by health_policy_add_rate() */
+	struct xid_rate rates[XID_RATES_MAX]; /* added by health_policy_add_rate() */
 	size_t n_rates;
-	uint64_t rates_id; /* differs where the rates do */
+	uint64_t rates_id; /* hash of the rates */
 	enum health_action signals[GPU_SIGNAL_COUNT_];
-	bool recovery;              /* false: unhealthy until restart, as NVIDIA's plugin */
-	uint64_t cooldown_ns;       /* application and driver class; default 30 s */
-	uint64_t reset_cooldown_ns; /* reset and hardware class where the driver cannot say
-					 whether a reset is due; default 10 min */
-	uint64_t max_cooldown_ns;   /* ceiling of the doubling after relapses; default 1 h */
+	bool recovery;        /* false: unhealthy until restart, like NVIDIA's plugin */
+	uint64_t cooldown_ns; /* application and driver class; default 30 s */
+	/* Reset and hardware class, where the driver cannot report whether a reset is needed; default
+	 * 10 min. */
+	uint64_t reset_cooldown_ns;
+	uint64_t max_cooldown_ns;   /* limit of the doubling after relapses; default 1 h */
 	uint32_t probes_needed;     /* good probes in a row; default 2 */
-	uint64_t probe_interval_ns; /* how often to look at every GPU; default 10 s */
-	uint64_t forget_after_ns; /* a GPU that is gone is dropped after this; default 10 min */
+	uint64_t probe_interval_ns; /* time between two probes of all GPUs; default 10 s */
+	/* time after which the node forgets a gone GPU; default 10 min */
+	uint64_t forget_after_ns;
 };
 
 void health_policy_default(struct health_policy *p);
 
 /*
- * Adds the meaning of NVIDIA's two variables, as they are meant: "disable all, enable 48" acts on
- * 48. NULL: not set. Malformed elements are skipped and named in @ret_skipped (may be NULL); empty
- * ones are skipped without a word. On an error (no memory, more than XID_LIST_MAX numbers) *p is
- * as before.
+ * Adds NVIDIA's two variables with their intended meaning: "disable all, enable 48" acts on 48. NULL: not
+ * set. The function skips malformed elements and lists them in @ret_skipped (may be NULL). It skips empty
+ * elements silently. On an error (no memory, more than XID_LIST_MAX numbers) *p is unchanged.
  */
 int health_policy_env(struct health_policy *p, const char *disable, const char *enable,
 	struct strv *ret_skipped, struct error *err) MUST_USE;
 
-/* ERR_LIMIT: there are XID_RATES_MAX already. */
+/* ERR_LIMIT: the policy has XID_RATES_MAX rates already. */
 int health_policy_add_rate(struct health_policy *p, const struct xid_rate *rate,
 	struct error *err) MUST_USE;
 
 enum xid_verdict { XID_IGNORED, XID_COUNTED, XID_ACTED };
 
-/*
- * What one @xid leads to: all enabled, else a rule for it, else a rate that counts it, else all
- * disabled, else the default, which is to act on everything but the application class, known or not.
- */
+/* The effect of one @xid. The first match decides: all enabled; a rule for @xid; a rate that counts @xid;
+ * all disabled; the default. The default acts on all XIDs, known or unknown, except the application class. */
 enum xid_verdict health_policy_verdict(const struct health_policy *p, uint32_t xid);
 bool health_policy_acts(const struct health_policy *p, uint32_t xid);
 
-enum xid_class xid_class(uint32_t xid); /* XID_DRIVER for one that is not in the table */
+enum xid_class xid_class(uint32_t xid); /* XID_DRIVER for an unlisted XID */
 const char *xid_class_name(enum xid_class c);
-const char *xid_text(uint32_t xid); /* short name of a known XID, "" else; static */
+const char *xid_text(uint32_t xid); /* short name of a known XID, else ""; static */
 
 enum health_state { HEALTH_HEALTHY, HEALTH_UNHEALTHY, HEALTH_PROBATION };
 
-/* When the last XIDs came that an xid_rate counts: a ring of as many as it takes. */
+/* Times of the last XIDs of an xid_rate: a ring of the rate's .count entries. */
 struct xid_recent {
 	uint64_t at_ns[XID_RATE_COUNT_MAX];
 	uint32_t next, n;
@@ -142,57 +145,59 @@ struct xid_recent {
 
 struct health {
 	enum health_state state;
-	enum xid_class cause; /* worst class since it was last healthy */
-	uint32_t last_xid;    /* 0: none; acted on or not */
-	uint64_t xid_count;   /* acted on or not, since start */
-	uint64_t since_ns;    /* in this state since */
-	uint64_t retry_at_ns; /* end of the cool-down; UINT64_MAX: never or nothing to end */
+	enum xid_class cause; /* worst class since last healthy */
+	uint32_t last_xid;    /* acted on or not; 0: none */
+	uint64_t xid_count;   /* since start, acted on or not */
+	uint64_t since_ns;    /* start of this state */
+	uint64_t retry_at_ns; /* end of the cool-down; UINT64_MAX: never, or no cool-down */
 	uint32_t relapses;    /* doubles the cool-down */
 	uint32_t good_probes;
-	char reason[GPU_REASON_MAX];  /* "" when healthy */
-	char warning[GPU_REASON_MAX]; /* whatever the state; "" without */
+	char reason[GPU_REASON_MAX];  /* "" while healthy */
+	char warning[GPU_REASON_MAX]; /* in any state; "": none */
 
-	/* Its own memory. */
-	uint32_t cause_xid;         /* the XID of .cause; 0: no XID, a fault only */
-	uint32_t cause_times;       /* so many of it, by an xid_rate; 0: one is enough */
-	uint64_t cause_within_ns;   /* within that time */
+	/* Private to health.c from here on. */
+	uint32_t cause_xid;         /* the XID of .cause; 0: only a fault */
+	uint32_t cause_times;       /* count of that XID, by an xid_rate; 0: one was enough */
+	uint64_t cause_within_ns;   /* window of .cause_times */
 	enum gpu_fault fault;       /* of the last probe */
-	enum gpu_fault cause_fault; /* the last one since it was healthy */
+	enum gpu_fault cause_fault; /* last fault since last healthy */
 	enum gpu_recovery recovery; /* of the last probe without a fault */
-	uint32_t raised;            /* bit: enum gpu_signal; of the last probe */
+	uint32_t raised;            /* of the last probe; bit: enum gpu_signal */
 	struct xid_recent recent[XID_RATES_MAX];
-	uint64_t rates_id;   /* of the policy that .recent is for */
-	uint64_t trouble_ns; /* when the cool-down began */
-	uint64_t probed_ns;  /* last probe */
-	bool recovered;      /* was unhealthy before and came back at .since_ns */
+	uint64_t rates_id;   /* of the policy to which .recent belongs */
+	uint64_t trouble_ns; /* start of the cool-down */
+	uint64_t probed_ns;  /* time of the last probe */
+	bool recovered;      /* was unhealthy before; recovered at .since_ns */
 };
 
 void health_init(struct health *h, uint64_t now_ns);
 
 /*
- * Makes @h, as it is after health_init(), go on with what an earlier run had in @from: the XID that made it
- * unhealthy, the cool-down from then on, relapses, counted XIDs. Of .recent, .at_ns is from the oldest on. Times are of the
- * monotonic clock and have passed, so it must be of the same boot. What a probe sees is left to the probe, and with
- * policy.recovery = false a restart ends it all.
+ * Continues the health of an earlier run in @h, after health_init(@h). Takes from @from: relapses, counted
+ * XIDs, and the XID that made the GPU unhealthy with its cool-down. .recent[].at_ns must begin with the
+ * oldest. All times are past times of the monotonic clock, so @from must be of the same boot.
+ *
+ * The next probe finds faults and signals again. With policy.recovery = false, or for an XID that the
+ * policy ignores now, the restart ends the unhealthy state.
  */
 void health_restore(struct health *h, const struct health_policy *p, const struct health *from,
 	uint64_t now_ns);
 
-/* The times of .recent[@rate] into @at_ns, from the oldest on, and how many they are. */
+/* Copies the times of .recent[@rate] to @at_ns, oldest first. Returns their number. */
 uint32_t health_recent(const struct health *h, const struct health_policy *p, size_t rate,
 	uint64_t at_ns[XID_RATE_COUNT_MAX]);
 
-/* Each returns true if what the kubelet sees (healthy or not), the reason or the warning changed. */
+/* True if the kubelet's view (healthy or not), the reason or the warning changed. */
 bool health_xid(struct health *h, const struct health_policy *p, uint32_t xid, uint64_t now_ns);
 bool health_probe(struct health *h, const struct health_policy *p, const struct gpu *seen,
 	uint64_t now_ns);
 bool health_tick(struct health *h, const struct health_policy *p, uint64_t now_ns);
 
-/* The raised signals whose policy is @action; bit: enum gpu_signal. */
+/* The raised signals with the policy @action; bit: enum gpu_signal. */
 uint32_t health_raised(const struct health *h, const struct health_policy *p,
 	enum health_action action);
 
-/* When health_tick() or a probe is due next; UINT64_MAX: nothing to wait for. */
+/* When the next health_tick() or probe is due; UINT64_MAX: never. */
 uint64_t health_due(const struct health *h, const struct health_policy *p);
 
 static inline bool health_ok(const struct health *h)

@@ -22,7 +22,7 @@ void health_policy_default(struct health_policy *p)
 		p->signals[i] = health_signals[i].def;
 }
 
-/* FNV-1a over the members: a struct has padding. */
+/* FNV-1a over the members: the struct has padding. */
 static uint64_t hash_rate_member(uint64_t h, uint64_t v)
 {
 	return (h ^ v) * UINT64_C(0x100000001b3);
@@ -68,7 +68,8 @@ static int rule_set(struct health_policy *p, uint32_t xid, bool act, struct erro
 	return 0;
 }
 
-/* Adds one comma list. *ret_all becomes true if the list means every XID; 0 does, as upstream. */
+/* Adds one comma-separated list. *ret_all becomes true if the list means every XID. 0 means that too, as
+ * upstream. */
 static int list_add(struct health_policy *p, const char *text, bool act, bool *ret_all,
 	struct strv *ret_skipped, struct error *err)
 {
@@ -101,7 +102,7 @@ int health_policy_env(struct health_policy *p, const char *disable, const char *
 {
 	struct health_policy next = *p;
 
-	/* Enable second: for an XID in both lists it wins. */
+	/* Enable second: it wins for an XID in both lists. */
 	if (disable && list_add(&next, disable, /* act= */ false, &next.disabled, ret_skipped,
 			       err) < 0)
 		return error_prefix(err, "DP_DISABLE_HEALTHCHECKS");

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Reasons of faults. That a GPU cannot be read is no verdict: NVML may be on its way to a new driver. */
+/* Reasons of faults. An unreadable GPU gives no verdict: NVML may be between two driver versions. */
 static const char *const fault_reasons[] = {
 	[GPU_OK] = NULL,
 	[GPU_FAULT_FIELD] = NULL,
@@ -30,7 +30,7 @@ static void xid_reason(uint32_t xid, char *reason, size_t cap)
 	(void)snprintf(reason, cap, "NvidiaXID%" PRIu32 "Error", xid);
 }
 
-/* Whether what has @h needs a repair. The XID comes first: repair tools choose by its number. */
+/* Whether the GPU or MIG device of @h needs a repair. The XID is first: repair tools select by its number. */
 static bool needs_repair(const struct health *h, const struct health_policy *p, char *reason,
 	size_t cap)
 {
@@ -50,7 +50,7 @@ static bool needs_repair(const struct health *h, const struct health_policy *p, 
 	return why != NULL;
 }
 
-/* A driver that was upgraded before the first look: no GPU is known that could say so. */
+/* The driver was upgraded before the first probe, so no GPU is known that has the signal. */
 static bool is_unfit(const struct node *n, const struct health_policy *p, char *reason,
 	size_t cap)
 {
@@ -82,7 +82,7 @@ void node_repair(const struct node *n, const struct health_policy *p, struct nod
 	for (uint32_t i = 0; n->inv && i < n->inv->n_mig; i++) {
 		const struct gpu_mig *m = &n->inv->mig[i];
 
-		/* What ails the GPU has been said of the GPU. */
+		/* A fault of the GPU is already reported for the GPU. */
 		if (!health_ok(&n->gpus[m->gpu].health) ||
 			!needs_repair(&n->migs[i], p, reason, sizeof(reason)) || needed++ > 0)
 			continue;
@@ -91,7 +91,7 @@ void node_repair(const struct node *n, const struct health_policy *p, struct nod
 			"MIG device %" PRIu32 ":%" PRIu32 " (%s): %s",
 			n->gpus[m->gpu].gpu.index, m->index, m->uuid, n->migs[i].reason);
 	}
-	/* A GPU that is not shown any more is still not there; a repair tool's time may not be over yet. */
+	/* A forgotten GPU is still missing. The waiting time of a repair tool may not be over. */
 	for (uint32_t i = 0; i < n->n_missing; i++) {
 		const struct node_missing *m = &n->missing[i];
 

@@ -2,10 +2,11 @@
 #include "model/health/health.h"
 
 /*
- * The defaults. Unhealthy: what NVML or the driver asks for takes the GPU away from its users anyway
- * (replacement, reset, reboot, drain), or new containers cannot start on it (mismatch). Warning: the
- * error was contained and the repair can wait for a maintenance. Ignore: a lifetime counter never
- * comes back to 0, also after a repair.
+ * The default policies.
+ *  - Unhealthy: NVML or the driver asks for an action that takes the GPU from its users (replacement,
+ *    reset, reboot, drain), or new containers cannot start there (mismatch).
+ *  - Warning: the error was contained, and the repair can wait for a maintenance.
+ *  - Ignore: a lifetime counter never returns to 0, not even after a repair.
  */
 const struct health_signal health_signals[GPU_SIGNAL_COUNT_] = {
 	[GPU_SIGNAL_REMAP_FAILED] = { "rowRemapFailed",

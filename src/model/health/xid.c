@@ -2,16 +2,17 @@
 #include "model/health/health.h"
 
 /*
- * XIDs that a data-centre GPU can report. Texts and classes follow NVIDIA's public catalogue
+ * XIDs that a data center GPU can report. Texts and classes follow NVIDIA's public catalog
  * (https://docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html and the older list at
- * https://docs.nvidia.com/deploy/xid-errors/): "restart app" buckets, "reset GPU" buckets, and
+ * https://docs.nvidia.com/deploy/xid-errors/): the "restart app" buckets, the "reset GPU" buckets, and
  * those that end in hardware diagnosis. Two choices are ours:
- *  - the application class holds exactly the XIDs that NVIDIA's device plugin ignores by default
- *    (13 31 43 45 68 109), so that the class alone gives the default of health_policy_acts();
- *    other errors that a program may cause (8, 69, 94 ...) are driver class: a short pause;
- *  - an XID that is not listed is driver class as well.
- * Marked (*): the number and text are certain, how bad it is depends on GPU and driver, and we
- * chose the more careful class.
+ *  - The application class has exactly the XIDs that NVIDIA's device plugin ignores by default (13 31 43 45
+ *    68 109). So the class alone gives the default of health_policy_acts(). Other errors that a program may
+ *    cause (8, 69, 94 ...) are driver class: a short pause.
+ *  - An unlisted XID is driver class, too.
+ *
+ * Marked (*): number and text are certain. The severity depends on GPU and driver, so the class here is the
+ * more careful one.
  */
 static const struct xid_row {
 	uint16_t xid;
@@ -73,7 +74,7 @@ static const struct xid_row {
 	{ 137, XID_DRIVER, "NVLink fabric privilege error" },
 	{ 140, XID_RESET, "unrecovered ECC error" },
 	{ 143, XID_RESET, "GPU initialization error" },
-	/* The word of the driver itself decides here: see struct gpu.recovery. */
+	/* The driver's own recovery action decides here: see struct gpu.recovery. */
 	{ 154, XID_DRIVER, "GPU recovery action changed" },
 	{ 156, XID_DRIVER, "resource retirement event" },
 	{ 157, XID_RESET, "resource retirement failure" }, /* (*) */

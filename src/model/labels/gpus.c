@@ -10,51 +10,50 @@
 #include "model/slice/slice.h"
 
 /*
- * The labels of each resource: KEY.product, KEY.count and so on, where KEY is the resource before
- * renaming. One GPU speaks for a resource, since a label has one value: the first by index, those
- * without MIG before those with it. NVIDIA lets GPUs of several models write the same labels in
- * random order.
+ * The labels of each resource: KEY.product, KEY.count and so on. KEY is the resource name before renaming.
+ * A label has one value, so one GPU represents a resource: the first by index, GPUs without MIG first.
+ * NVIDIA's program lets GPUs of several models write the same labels in random order.
  *
- * Beyond NVIDIA's: a resource of the user's own patterns has labels of its own, and what is shared
- * follows `devices:` and `rename:`: which entry has which device is asked of the same code, and a test
- * compares the two on random configs. Labels are not built from the offer, which holds an ID for
- * each replica (megabytes) and knows whole GPUs only.
+ * Additions to NVIDIA's labels. A resource of the operator's own patterns has labels of its own. The
+ * sharing labels follow `devices:` and `rename:`. The code of the offer decides which entry has which
+ * device, and a test compares labels and offer on random configs. The labels do not use the offer itself,
+ * which has an ID for each replica (megabytes).
  */
 
 #define MIB (UINT64_C(1) << 20)
 
-/* How a resource is shared: the greatest number where its devices differ. */
+/* How a resource is shared. Where its devices differ, the greatest number counts. */
 struct shared {
 	uint32_t replicas;
 	enum sharing_strategy strategy;
-	const char *mark; /* at the end of the product: "-SHARED" if it keeps its name */
+	const char *mark; /* suffix of the product: "-SHARED" if the name is unchanged */
 };
 
 struct gpu_labels {
 	struct label_set *set;
 	const struct inventory *inv;
 	const struct config *config;
-	bool can_have
-		[GPU_NODE_MAX]; /* offer_can_have() of each GPU, which compares it with all */
-	struct offer_candidates devices; /* with .cuts; both empty where nothing is shared */
+	/* offer_can_have() of each GPU; cached, as it compares each GPU with all others */
+	bool can_have[GPU_NODE_MAX];
+	struct offer_candidates devices; /* with .groups; both empty if nothing is shared */
 	struct offer_slice_groups groups;
 	bool *picks; /* [sharing.n_entries] whether the entry has any device */
 };
 
-/* Whether a GPU is one that labels speak about. */
+/* Whether GPU @i counts in the labels. */
 static bool is_labelled_gpu(const struct gpu_labels *v, uint32_t i)
 {
 	return v->inv->gpus[i].name[0] && v->can_have[i];
 }
 
-/* A MIG device exists as such only where MIG is on. */
+/* Whether MIG device @m counts: only with MIG enabled on its GPU. */
 static bool mig_counts(const struct gpu_labels *v, const struct gpu_mig *m)
 {
 	return m->gpu < v->inv->n && v->inv->gpus[m->gpu].mig_enabled &&
 	       is_labelled_gpu(v, m->gpu);
 }
 
-/* "1g.24gb+gfx,me" is written 1g.24gb.gfx.me in names. */
+/* "1g.24gb+gfx,me" becomes 1g.24gb.gfx.me in names. */
 static void profile_name(char *ret, size_t cap, const struct gpu_mig *m)
 {
 	(void)snprintf(ret, cap, "%s", m->profile);
@@ -89,7 +88,7 @@ static void mig_resource_name(char *ret, const struct gpu_labels *v, const struc
 
 /* ---- sharing ---------------------------------------------------------------------------------- */
 
-/* Slices of one device, of all profiles. */
+/* Number of slices of one device, of all profiles. */
 static uint32_t count_unit_slices(const struct gpu_labels *v, uint32_t device)
 {
 	uint32_t n = 0;
@@ -99,7 +98,7 @@ static uint32_t count_unit_slices(const struct gpu_labels *v, uint32_t device)
 	return n;
 }
 
-/* The devices of @resource that are cut; their slices have names of their own. */
+/* Counts the slices of the devices of @resource. The slices themselves have resource names of their own. */
 static void add_slices(const struct gpu_labels *v, const char *resource, struct shared *ret)
 {
 	for (uint32_t i = 0; i < v->devices.n; i++) {
@@ -125,7 +124,7 @@ static struct shared sharing_of(const struct gpu_labels *v, const char *resource
 
 		if (e->replicas <= 1 || strcmp(e->name, resource) != 0 || !v->picks[i])
 			continue;
-		if (ret.strategy == SHARING_NONE) /* those of MPS come first */
+		if (ret.strategy == SHARING_NONE) /* MPS entries come first */
 			ret.strategy = e->strategy;
 		if (e->replicas > ret.replicas)
 			ret.replicas = e->replicas;
@@ -144,7 +143,7 @@ static void add_replica_labels(struct label_set *set, const char *key, const str
 
 /* ---- whole GPUs ------------------------------------------------------------------------------- */
 
-/* Which GPU speaks for @resource (NULL: for all); inv->n: there is none. */
+/* The GPU that represents @resource (NULL: the node); inv->n: none. */
 static uint32_t find_representative_gpu(const struct gpu_labels *v, const char *resource)
 {
 	uint32_t found = v->inv->n;
@@ -176,7 +175,7 @@ static void add_gpu_labels(const struct gpu_labels *v, const char *key, const st
 {
 	struct shared s = sharing_of(v, offer_original_name(v->config, g));
 
-	/* A speaker with MIG has none without beside it: nothing is shared as a whole. */
+	/* A representative with MIG means that all are MIG GPUs: no whole GPU is shared. */
 	if (g->mig_enabled)
 		s = (struct shared){ .replicas = 0, .strategy = SHARING_NONE, .mark = "" };
 	label_set_add_text(v->set, key, "product", g->name, s.mark);
@@ -186,7 +185,7 @@ static void add_gpu_labels(const struct gpu_labels *v, const char *key, const st
 		label_set_add(v->set, key, "memory", "%" PRIu64, g->memory_total_bytes / MIB);
 }
 
-/* Names by compute capability: the first row with this major number that reaches as far. */
+/* Names by compute capability: the first row with this major number and a sufficient minor_max. */
 static const char *family_name(uint32_t major, uint32_t minor)
 {
 	static const struct {
@@ -241,7 +240,7 @@ static void add_all_gpu_labels(const struct gpu_labels *v)
 {
 	uint32_t at = find_representative_gpu(v, LABEL_RESOURCE);
 
-	if (at == v->inv->n) /* all GPUs have other names: the first speaks for the node */
+	if (at == v->inv->n) /* all GPUs have other names: the first one represents the node */
 		at = find_representative_gpu(v, NULL);
 	if (at == v->inv->n)
 		return;
@@ -290,8 +289,8 @@ static void add_mig_attribute_labels(const struct gpu_labels *v, const char *key
 	label_set_add(v->set, key, "engines.ofa", "%" PRIu32, m->ofa);
 }
 
-/* How many MIG devices have the same resource, by the one name or the other, as @m; 0: one before it
- * has, and speaks for it. */
+/* The number of MIG devices with the resource of @m, by the name that @name gives. 0: an earlier MIG device
+ * represents that resource. */
 static uint32_t count_mig(const struct gpu_labels *v, const struct gpu_mig *m,
 	void (*name)(char *ret, const struct gpu_labels *v, const struct gpu_mig *m))
 {
@@ -314,7 +313,7 @@ static uint32_t count_mig(const struct gpu_labels *v, const struct gpu_mig *m,
 	return n;
 }
 
-/* One set of labels for each resource of MIG devices; the first device speaks for it. */
+/* One set of labels for each resource of MIG devices. The first device represents the resource. */
 static void add_mig_resource_labels(const struct gpu_labels *v)
 {
 	char builtin[RESOURCE_NAME_MAX], custom[RESOURCE_NAME_MAX];
@@ -342,7 +341,7 @@ static void add_mig_resource_labels(const struct gpu_labels *v)
 
 /* ---- strategies ------------------------------------------------------------------------------- */
 
-/* The first GPU with MIG on; NULL: none. */
+/* The first GPU with MIG enabled; NULL: none. */
 static const struct gpu *first_mig_gpu(const struct gpu_labels *v)
 {
 	for (uint32_t i = 0; i < v->inv->n; i++)
@@ -359,7 +358,7 @@ static bool has_mig_device(const struct inventory *inv, uint32_t gpu)
 	return false;
 }
 
-/* What is wrong with the MIG devices for strategy single, in NVIDIA's order; NULL: nothing. */
+/* The violation of strategy single, in NVIDIA's order of checks; NULL: none. */
 static const char *single_fault(const struct gpu_labels *v)
 {
 	const struct inventory *inv = v->inv;
@@ -406,7 +405,8 @@ static void add_single_strategy_labels(const struct gpu_labels *v)
 
 /* ---- profiles of sharing.slices --------------------------------------------------------------- */
 
-/* The first by device of those that have the profile at @at; NULL: one before it in the list has spoken. */
+/* The first group by device with the profile of group @at. NULL: an earlier group in the list represents
+ * that profile. */
 static const struct offer_slice_group *find_representative_profile(const struct gpu_labels *v,
 	size_t at, uint32_t *ret_count, uint32_t *ret_replicas)
 {
@@ -496,7 +496,7 @@ static int pick_all(struct gpu_labels *v)
 	return 0;
 }
 
-/* As the offer has them; what it notes is for the offer to say. */
+/* Builds candidates and slices like the offer. Drops the notes, which the offer reports. */
 static int find_shared_units(struct gpu_labels *v)
 {
 	CLEANUP(strv_fini) struct strv notes = STRV_INIT, warnings = STRV_INIT;
@@ -510,7 +510,7 @@ static int find_shared_units(struct gpu_labels *v)
 	return pick_all(v);
 }
 
-/* A GPU that was lost before anybody knew it: the labels count without it. */
+/* A GPU that was lost before its first successful probe. The labels do not count that GPU. */
 static void add_unknown_gpus_note(const struct gpu_labels *v)
 {
 	for (uint32_t i = 0; i < v->inv->n; i++) {

@@ -13,10 +13,8 @@
 #define PCI_CLASS_VGA UINT32_C(0x030000)
 #define PCI_CLASS_3D  UINT32_C(0x030200)
 
-/*
- * The labels of the node as a whole. Where NVIDIA's program exits (a driver version of another
- * form), these leave a label out, with a note: a node keeps the labels that can be told.
- */
+/* The labels of the whole node. Where NVIDIA's program exits (driver version of an unknown form), this code
+ * leaves out the label and adds a note. The node keeps all other labels. */
 
 static void add_driver_labels(struct label_set *s, const char *version)
 {
@@ -63,11 +61,11 @@ static void add_cuda_labels(struct label_set *s, int32_t version)
 		minor);
 }
 
-/* What holds if it holds for any GPU, or for all. */
+/* Facts that need one GPU with them, or all GPUs. */
 struct summary {
-	uint32_t n; /* GPUs that can be offered */
+	uint32_t n; /* number of GPUs that can be offered */
 	bool mig_capable, mig_unknown;
-	uint32_t pci_class; /* 0: unknown, or they differ */
+	uint32_t pci_class; /* 0: unknown, or the GPUs differ */
 	const struct gpu *clique, *other_clique;
 };
 
@@ -125,7 +123,7 @@ static void add_capability_labels(struct label_set *s, const struct summary *sum
 		[MIG_STRATEGY_MIXED] = "mixed",
 	};
 
-	/* NVIDIA's is false where MIG is on, as its MPS cannot share MIG devices. */
+	/* NVIDIA's value is false where MIG is on: NVIDIA's plugin cannot share MIG devices by MPS. */
 	label_set_add(s, NVIDIA "mps", "capable", "%s",
 		config_wants_mps(config) ? "true" : "false");
 	if (sum->mig_capable || !sum->mig_unknown)
@@ -210,7 +208,7 @@ struct labels *labels_free(struct labels *l)
 	return NULL;
 }
 
-/* The next label from @i on that is not the timestamp. */
+/* The first position from @i on that is not the timestamp. */
 static size_t skip_timestamp(const struct labels *l, size_t i)
 {
 	return i < l->n && strcmp(l->v[i].key, TIMESTAMP_KEY) == 0 ? i + 1 : i;

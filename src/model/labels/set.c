@@ -9,7 +9,7 @@ static bool is_alnum(char c)
 	return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
 }
 
-/* A label value, or the part of a key behind its '/': the two differ in whether it may be empty. */
+/* A label value, or the part of a key after '/'. Only the value may be empty, which the caller checks. */
 static bool is_label_name(const char *text)
 {
 	size_t len = strlen(text);
@@ -53,7 +53,7 @@ void label_set_add_note(struct label_set *s, const char *fmt, ...)
 	if (!s->notes || s->failed)
 		return;
 	va_start(ap, fmt);
-	(void)vsnprintf(text, sizeof(text), fmt, ap); /* a long note may be cut */
+	(void)vsnprintf(text, sizeof(text), fmt, ap); /* truncates a long note */
 	va_end(ap);
 	s->failed = strv_add(s->notes, text, NULL) < 0;
 }
@@ -108,7 +108,7 @@ static bool set_label(struct label_set *s, const char *key, const char *value)
 	return true;
 }
 
-/* The names of resources come from the config: with a suffix they may be too long for a label. */
+/* Resource names come from the config. With a suffix they may be too long for a key. */
 static bool format_label_key(struct label_set *s, char *ret, const char *prefix,
 	const char *suffix)
 {
@@ -140,7 +140,7 @@ void label_set_add(struct label_set *s, const char *prefix, const char *suffix, 
 		s->failed = !set_label(s, key, value);
 }
 
-/* Trims both ends to letters and digits; returns the new start. */
+/* Trims both ends to a letter or digit. Returns the new start. */
 static char *trim_label_text(char *text)
 {
 	size_t len;

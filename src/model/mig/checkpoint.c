@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Slices of a compute instance, by NVML's enumerator of its profile. */
+/* Slices of a compute instance, by NVML's enumerator of the CI profile. */
 static const uint32_t ci_slices[] = { 1, 2, 3, 4, 7, 8, 6, 1, 7 };
 
 struct mig_checkpoint *mig_checkpoint_free(struct mig_checkpoint *c)
@@ -27,7 +27,7 @@ static void save_gi(struct mig_saved_gi *s, const struct mig_gi *gi,
 			.engine = gi->ci[c].engine };
 }
 
-/* By profile, as mig-parted lists them: it compares checkpoints with the node by position. */
+/* Ordered by profile, as in mig-parted, which compares checkpoint and node by position. */
 static void save_mig_gpu(struct mig_saved_gpu *s, const struct mig_node_gpu *g)
 {
 	(void)snprintf(s->uuid, sizeof(s->uuid), "%s", g->uuid);

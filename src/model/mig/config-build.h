@@ -2,16 +2,16 @@
 #pragma once
 
 /*
- * Growing a struct mig_configs, for those that make one: the reader, export, generate. Lists have
- * the limits of model/mig/config/config.h, whose names the errors (ERR_LIMIT) tell; what is half made can
- * be freed. New elements are zero but for what is given.
+ * Builds a struct mig_configs; used by the reader, export and generate. Lists have the limits of
+ * model/mig/config/config.h. ERR_LIMIT names the limit. A partly built object can be freed. New elements
+ * are zero except for the given members.
  * Thread: any.
  */
 #include "model/mig/config/config.h"
 
 int mig_configs_new(struct mig_configs **ret, struct error *err) MUST_USE;
 
-/* Borrowed, until the next element of the same list is added. ERR_LIMIT also for a long name. */
+/* Borrowed until the next element of the same list is added. ERR_LIMIT also for a name that is too long. */
 int mig_configs_add(struct mig_configs *c, const char *name, struct mig_config **ret,
 	struct error *err) MUST_USE;
 int mig_config_add_entry(struct mig_config *c, struct mig_entry **ret,

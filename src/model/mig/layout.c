@@ -20,7 +20,7 @@ static int check_profile(const struct mig_layout *l, uint32_t i, struct error *e
 			"MIG profile %" PRIu32 ": %" PRIu32
 			" memory slots, expected 1 to the GPU's %" PRIu32,
 			p->number, p->size, l->slots);
-	/* In 64 bits: a start beyond the last one that leaves room for .size slots. */
+	/* In 64 bits: whether a start is beyond the last one with room for .size slots. */
 	if ((uint64_t)p->starts >> (l->slots - p->size + 1))
 		return error_set(err, ERR_INVALID,
 			"MIG profile %" PRIu32 ": may start where its %" PRIu32
@@ -45,7 +45,7 @@ int mig_layout_check(const struct mig_layout *l, struct error *err)
 	return 0;
 }
 
-/* What steps name has to be one instance. */
+/* IDs must be unique, because steps refer to instances by ID. */
 static int check_ids(const struct mig_state *s, const struct mig_gi *gi, struct error *err)
 {
 	bool ok = gi->id != MIG_ID_NONE;
@@ -142,8 +142,8 @@ int mig_desired_check(const struct mig_layout *l, const struct mig_desired *w,
 	return 0;
 }
 
-/* How far, in 1/8 GB, @gb is from what a name of @eighths of this GPU should say; UINT64_MAX: no
- * driver would write it. */
+/* Distance, in 1/8 GB, of @gb from the exact size of @eighths of this GPU; UINT64_MAX: more than 4 %, as no
+ * driver rounds. */
 static uint64_t compute_memory_distance(const struct mig_layout *l, uint32_t eighths,
 	uint32_t gb)
 {
@@ -212,7 +212,7 @@ void mig_desired_from_state(const struct mig_state *s, struct mig_desired *ret)
 	}
 }
 
-/* The first ci of @desired that is not served yet and has @slices; its bit, 0: none. */
+/* Bit of the first unserved CI of @desired with @slices; 0: none. */
 static uint32_t find_unserved_ci(const struct mig_desired_gi *desired, uint32_t served,
 	uint32_t slices)
 {

@@ -7,21 +7,21 @@
 
 static_assert(MIG_GIS_MAX < 32, "a bit for each GI of .kept");
 
-/* What a plan is made of. */
+/* Input and result of planning. */
 struct mig_plan_task {
-	const struct mig_state *have;      /* instances of today */
-	const struct mig_desired *desired; /* instances, if any */
+	const struct mig_state *have;      /* the existing instances; none while MIG is off */
+	const struct mig_desired *desired; /* the desired instances, if any */
 	struct mig_placement placements[MIG_GIS_MAX];
 	struct mig_plan plan;
 };
 
 static void add_plan_step(struct mig_plan_task *t, struct mig_step step)
 {
-	assert(t->plan.n < MIG_STEPS_MAX); /* each GI and CI comes and goes once at most */
+	assert(t->plan.n < MIG_STEPS_MAX); /* each GI, CI: one way, once */
 	t->plan.steps[t->plan.n++] = step;
 }
 
-/* Which wish GI @i of today serves; NULL: it goes. */
+/* The desired GI that the existing GI @i serves; NULL: none, so GI @i goes. */
 static const struct mig_desired_gi *find_served_gi(const struct mig_plan_task *t, uint32_t i)
 {
 	for (uint32_t j = 0; j < t->desired->n; j++)
@@ -30,7 +30,7 @@ static const struct mig_desired_gi *find_served_gi(const struct mig_plan_task *t
 	return NULL;
 }
 
-/* The CIs that go, and which GIs stay. */
+/* Adds the steps for the CIs that go, and records which GIs stay. */
 static void destroy_cis(struct mig_plan_task *t)
 {
 	for (uint32_t i = 0; i < t->have->n; i++) {
@@ -110,11 +110,11 @@ static int check_plan_input(const struct mig_layout *layout, const struct mig_st
 	return 0;
 }
 
-/* Finds the places of what is wanted, and that nothing busy is in the way. */
+/* Finds places for the desired GIs, and checks that no busy instance is in the way. */
 static int place_desired_gis(struct mig_plan_task *t, const struct mig_layout *layout,
 	bool force, struct error *err)
 {
-	if (!t->desired->enabled) /* everything goes */
+	if (!t->desired->enabled) /* all instances go */
 		return force ? 0
 			     : mig_geometry_check_busy(layout, t->have, t->desired,
 				       t->placements, err);

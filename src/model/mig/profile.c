@@ -7,12 +7,12 @@
 #include <string.h>
 
 #define NUMBER_DIGITS  3
-#define ATTRIBUTES_MAX (MIG_ATTRIBUTES_MAX / 2) /* each at least one letter and its "," */
+#define ATTRIBUTES_MAX (MIG_ATTRIBUTES_MAX / 2) /* each has at least one letter and a "," */
 
 static_assert(MIG_PROFILE_NAME_MAX >= sizeof("999c.999g.999gb") + MIG_ATTRIBUTES_MAX,
 	"any name");
 
-/* NVML_GPU_INSTANCE_PROFILE_*: the number says what the text of a name may leave out. */
+/* NVML_GPU_INSTANCE_PROFILE_*: attributes by number, which the text of a name may leave out. */
 static const char *const attributes_of[] = {
 	[0x00] = "",        /* 1_SLICE */
 	[0x01] = "",        /* 2_SLICE */
@@ -34,7 +34,7 @@ static const char *const attributes_of[] = {
 	[0x11] = "+gfx",    /* 3_SLICE_GFX */
 };
 
-/* ctype.h would ask the locale. */
+/* ctype.h depends on the locale. */
 static bool is_profile_digit(char c)
 {
 	return c >= '0' && c <= '9';
@@ -45,7 +45,7 @@ static bool is_profile_letter(char c)
 	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
-/* Takes "12g." or the like off the front of *at. */
+/* Removes a number with @unit, such as "12g.", from the front of *at. */
 static bool parse_profile_number(const char **at, const char *unit, uint32_t *ret)
 {
 	const char *p = *at;
@@ -62,7 +62,7 @@ static bool parse_profile_number(const char **at, const char *unit, uint32_t *re
 	return true;
 }
 
-/* One attribute of a list: a part of the text. */
+/* One attribute: a part of the text. */
 struct attribute_word {
 	const char *text;
 	size_t len;
@@ -87,7 +87,7 @@ static int word_compare(struct attribute_word a, struct attribute_word b)
 	return order ? order : (a.len > b.len) - (a.len < b.len);
 }
 
-/* Puts @w where it belongs among the @n sorted ones; false: it is there already. */
+/* Inserts @w into the @n sorted words; false: duplicate. */
 static bool insert_attribute(struct attribute_word *sorted, size_t n, struct attribute_word w)
 {
 	size_t i = n;
@@ -100,7 +100,7 @@ static bool insert_attribute(struct attribute_word *sorted, size_t n, struct att
 	return true;
 }
 
-/* What stands behind the GB: a sign and a list. NULL, or what is wrong with it. */
+/* Parses the text after "gb": a sign and a list. NULL, or the error. */
 static const char *parse_attributes(char ret[MIG_ATTRIBUTES_MAX], const char *text)
 {
 	struct attribute_word sorted[ATTRIBUTES_MAX];
@@ -131,7 +131,7 @@ static const char *parse_attributes(char ret[MIG_ATTRIBUTES_MAX], const char *te
 	return NULL;
 }
 
-/* NULL, or what was expected instead. */
+/* NULL, or what was expected. */
 static const char *parse_profile_text(struct mig_profile *p, const char *at)
 {
 	bool has_c = parse_profile_number(&at, "c.", &p->c);
@@ -194,7 +194,7 @@ uint32_t mig_profile_gb(uint64_t memory_mib, uint64_t total_mib)
 {
 	uint64_t eighths = mig_profile_eighths(memory_mib, total_mib);
 	uint64_t gib = total_mib / 1024 + (total_mib % 1024 != 0);
-	uint64_t gb = (eighths * gib + 4) / 8; /* a half is rounded up */
+	uint64_t gb = (eighths * gib + 4) / 8; /* round half up */
 
 	return eighths && gb <= MIG_PROFILE_NUMBER_MAX ? (uint32_t)gb : 0;
 }

@@ -27,10 +27,10 @@ static uint32_t count_known_gpus(const struct node *n)
 	return n->inv ? n->inv->n : 0;
 }
 
-/* One GPU of the next state: where it was, and where it is in the new look. */
+/* One GPU of the next state, with its positions in the old state and in the new inventory. */
 struct node_entry {
 	struct node_gpu gpu;
-	uint32_t old, seen; /* positions, or NOBODY */
+	uint32_t old, seen; /* positions; UINT32_MAX: none */
 };
 
 static uint32_t find_uuid(const struct node *n, const char *uuid)
@@ -41,10 +41,8 @@ static uint32_t find_uuid(const struct node *n, const char *uuid)
 	return NOBODY;
 }
 
-/*
- * A GPU whose UUID could not be read (lost ones are like that) is recognised by its bus address,
- * else by its place in NVML's order, among the known GPUs that nobody else claims.
- */
+/* Finds a GPU without a readable UUID (typical of lost GPUs) by its bus address, else by its NVML index.
+ * Only known GPUs that no other GPU claims are candidates. */
 static uint32_t find_nameless(const struct node *n, const struct gpu *seen,
 	const uint32_t *claims)
 {
@@ -65,7 +63,8 @@ static uint32_t find_nameless(const struct node *n, const struct gpu *seen,
 	return by_index;
 }
 
-/* claims[i] = which seen GPU the known GPU i is; claimed[k] = the reverse. */
+/* claims[i]: the seen GPU that matches the known GPU i. claimed[k]: the known GPU that matches the seen GPU
+ * k. */
 static void match_seen_gpus(const struct node *n, const struct inventory *seen,
 	uint32_t *claims, uint32_t *claimed)
 {
@@ -74,7 +73,7 @@ static void match_seen_gpus(const struct node *n, const struct inventory *seen,
 	for (uint32_t k = 0; k < seen->n; k++) {
 		const char *uuid = seen->gpus[k].uuid;
 
-		/* Should two have one UUID, each keeps its own entry. */
+		/* Two GPUs with one UUID each keep their own entry. */
 		claimed[k] = NOBODY;
 		for (uint32_t i = 0; uuid[0] && i < count_known_gpus(n) && claimed[k] == NOBODY;
 			i++)
@@ -92,16 +91,17 @@ static void match_seen_gpus(const struct node *n, const struct inventory *seen,
 	}
 }
 
-/* Whether the GPU was reset, or another driver loaded, after a fault like this. */
+/* Whether the end of this fault means a reset or another driver. */
 static bool is_reset_after(enum gpu_fault fault)
 {
 	return fault == GPU_FAULT_LOST || fault == GPU_FAULT_RESET || fault == GPU_FAULT_GONE;
 }
 
 /*
- * A signal that was raised and cannot be read now (the call fails, the GPU is lost, the driver does not know row
- * remapping of a GPU with MIG instances) stays raised until it is read as clear. After a reset only a call
- * that fails keeps it: a driver that does not have the signal then will not have it later.
+ * A signal was raised and is unreadable now: the call fails, the GPU is lost, or the driver does not know
+ * row remapping of a GPU with MIG instances. The signal stays raised until a probe reads it as clear. After
+ * a reset only a failing call keeps the signal: a driver without the signal at that time will not have it
+ * later.
  */
 static void preserve_raised_signals(struct gpu *g, const struct gpu *was)
 {
@@ -119,11 +119,8 @@ static void preserve_raised_signals(struct gpu *g, const struct gpu *was)
 		g->recovery = was->recovery;
 }
 
-/*
- * What is known of a GPU after one look. A faulty GPU keeps what it was, so that an unreadable
- * name or minor number does not move it to another resource; but what its signals are now is what
- * this look says of them.
- */
+/* Merges one probe into a known GPU. A faulty GPU keeps its earlier data, so that an unreadable name or
+ * minor number does not move the GPU to another resource. Signals come from this probe only. */
 static void merge_seen_gpu(struct gpu *g, const struct gpu *seen, bool is_new)
 {
 	const struct gpu was = *g;
@@ -151,7 +148,7 @@ static void set_gpu_fault(struct gpu *g, enum gpu_fault fault, const char *reaso
 	(void)snprintf(g->reason, sizeof(g->reason), "%.*s", GPU_REASON_MAX - 1, reason);
 }
 
-/* A GPU that could not be asked: of its signals, only those that were raised are known. */
+/* Marks a GPU that was not probed. Of its signals, only the raised ones stay known. */
 static void set_unseen(struct gpu *g, enum gpu_fault fault, const char *reason)
 {
 	const struct gpu was = *g;
@@ -162,7 +159,7 @@ static void set_unseen(struct gpu *g, enum gpu_fault fault, const char *reason)
 	preserve_raised_signals(g, &was);
 }
 
-/* Whether anything differs that is offered or shown; memory in use changes all the time. */
+/* Whether offered or displayed data changed. Ignores memory in use, which changes all the time. */
 static bool gpu_changed(const struct gpu *a, const struct gpu *b)
 {
 	return a->index != b->index || a->minor != b->minor || a->has_minor != b->has_minor ||
@@ -178,7 +175,7 @@ static bool gpu_changed(const struct gpu *a, const struct gpu *b)
 	       strcmp(a->cluster_uuid, b->cluster_uuid) != 0 || a->clique_id != b->clique_id;
 }
 
-/* What an earlier run had of one that is seen for the first time; NULL: nothing. */
+/* The persisted state of a GPU or MIG device that is new in this run; NULL: none. */
 static const struct node_persisted *find_persisted_gpu(const struct node *n, const char *uuid,
 	const char *profile)
 {
@@ -235,7 +232,7 @@ static bool is_absent_gpu_expired(const struct node_gpu *g, const struct health_
 	return !g->present && now_ns - g->last_seen_ns >= p->forget_after_ns;
 }
 
-/* Known by UUID alone, so that it is once in the list however often it is forgotten. */
+/* Entries are unique by UUID, however often the GPU is forgotten. */
 static void add_missing_entry(struct node *n, const struct node_missing *m)
 {
 	uint32_t i = 0;
@@ -266,7 +263,7 @@ static void add_missing_gpu(struct node *n, const struct node_gpu *g)
 	add_missing_entry(n, &m);
 }
 
-/* After the first look. A GPU that had to be repaired is one to miss, if it is not there any more. */
+/* Runs after the first inventory. A persisted GPU that needed a repair and is not there now is missing. */
 static void drop_persisted_gpus(struct node *n)
 {
 	for (uint32_t i = 0; i < n->n_persisted; i++) {
@@ -285,7 +282,7 @@ static void drop_persisted_gpus(struct node *n)
 	n->n_persisted = 0;
 }
 
-/* Whether @seen has the GPU, or another one in its slot. */
+/* Whether @seen has the missing GPU, or another GPU in its slot. */
 static bool is_back(const struct inventory *seen, const struct node_missing *m)
 {
 	for (uint32_t i = 0; i < seen->n; i++)
@@ -314,7 +311,7 @@ static int compare_node_entries(const void *a, const void *b)
 	return strcmp(x->gpu.gpu.uuid, y->gpu.gpu.uuid);
 }
 
-/* The link between two GPUs: as seen, or as remembered where this look could not tell. */
+/* The link between two GPUs: as seen, or as known before if this probe could not read the link. */
 static struct gpu_link merge_link(const struct node *n, const struct inventory *seen,
 	const struct node_entry *a, const struct node_entry *b)
 {
@@ -366,7 +363,7 @@ static bool mig_equal(const struct gpu_mig *a, const struct gpu_mig *b)
 	       a->ci_minor == b->ci_minor && strcmp(a->reason, b->reason) == 0;
 }
 
-/* The first MIG device of the GPU at position @gpu or of a later one; they are sorted by GPU. */
+/* The position of the first MIG device of the GPU at position @gpu or later. The list is sorted by GPU. */
 static uint32_t first_mig(const struct inventory *inv, uint32_t gpu)
 {
 	uint32_t low = 0, high = inv->n_mig;
@@ -392,9 +389,9 @@ static bool has_mig_uuid(const struct inventory *inv, uint32_t gpu, const char *
 }
 
 /*
- * The known device of the GPU at position @old that @at of the look @seen is; NOBODY: a new one. One
- * that does not say its UUID is the one at its place in NVML's list, for its instances may not be
- * known either; but never one that is seen by its UUID.
+ * The known MIG device, of the GPU at the old position @old, that matches device @at of @seen. UINT32_MAX:
+ * a new device. A device without a UUID matches the device at its place in NVML's list, because its
+ * instances may be unreadable too. It never matches a device that @seen has by UUID.
  */
 static uint32_t find_known_mig(const struct node *n, uint32_t old, const struct inventory *seen,
 	uint32_t at)
@@ -421,7 +418,7 @@ static bool probe_mig_health(struct health *h, const struct health_policy *p,
 {
 	struct gpu seen = *g;
 
-	/* They are of the GPU, and said of it. */
+	/* Signals belong to the GPU, which reports them. */
 	seen.signals_known = 0;
 	if (seen.recovery != GPU_RECOVERY_UNKNOWN)
 		seen.recovery = GPU_RECOVERY_NONE;
@@ -430,14 +427,14 @@ static bool probe_mig_health(struct health *h, const struct health_policy *p,
 	return health_probe(h, p, &seen, now_ns);
 }
 
-/* The MIG devices of the next state, in the making. */
+/* The MIG devices of the next state, under construction. */
 struct migs {
-	struct gpu_mig *mig; /* room for all that are known or seen */
+	struct gpu_mig *mig; /* room for all known and seen devices */
 	struct health *health;
 	uint32_t n;
 };
 
-/* Takes over one device: as it was (@seen NULL), or as it is seen, new if @old is NOBODY. */
+/* Adds one device: as known (@seen NULL) or as seen. @old without a position: a new device. */
 static void apply_mig_device(struct migs *to, const struct node *n,
 	const struct health_policy *p, uint32_t old, const struct gpu_mig *seen, uint32_t gpu,
 	uint64_t now_ns)
@@ -457,7 +454,7 @@ static void apply_mig_device(struct migs *to, const struct node *n,
 	m->gpu = gpu;
 }
 
-/* As seen; those of a GPU in trouble, or not seen, as they were. */
+/* Adds the devices as seen. For a GPU that is faulty or was not seen: as known. */
 static void apply_mig_devices(struct migs *to, const struct node *n,
 	const struct health_policy *p, const struct inventory *seen,
 	const struct node_entry *pl, uint32_t gpu, uint64_t now_ns)
@@ -495,7 +492,7 @@ static int make_migs(struct migs *to, const struct node *n, const struct health_
 	return 0;
 }
 
-/* Probes all, of the GPUs that were looked at. True if a health changed. */
+/* Probes the health of all MIG devices. True if a health changed. */
 static bool probe_migs(struct node *n, const struct health_policy *p, uint64_t now_ns)
 {
 	bool changed = false;
@@ -520,10 +517,8 @@ static bool migs_changed(const struct inventory *a, const struct inventory *b)
 
 /* ---- the next state --------------------------------------------------------------------------- */
 
-/*
- * Builds the next state from @places and puts it in the place of the old one. Returns 1 if
- * versions, order, links or MIG devices differ from before, 0 if not.
- */
+/* Builds the next state from @places and replaces the old state. Returns 1 if versions, order, links or MIG
+ * devices changed, else 0. Returns < 0 on lack of memory. */
 static int commit_node_state(struct node *n, const struct health_policy *p,
 	const struct inventory *seen, const struct node_entry *places, uint32_t n_places,
 	uint64_t now_ns, struct error *err)
@@ -577,7 +572,7 @@ static int observe_none(struct node *n, const struct health_policy *p, const str
 	for (uint32_t i = 0; i < count_known_gpus(n); i++) {
 		struct node_gpu *g = &n->gpus[i];
 
-		/* One that is gone stays so, which is the stronger word; but it was looked for. */
+		/* A gone GPU stays gone, the stronger fault. Its health is still probed. */
 		if (g->present)
 			set_unseen(&g->gpu, stuck ? GPU_FAULT_STUCK : GPU_FAULT_FIELD,
 				why && why->msg[0] ? why->msg : "NVML cannot be used");
@@ -622,7 +617,7 @@ int node_observe(struct node *n, const struct health_policy *p, const struct inv
 
 		if (claims[i] != NOBODY)
 			continue;
-		/* One that never had a UUID cannot be recognised, so it is not remembered. */
+		/* A GPU without a UUID cannot be recognized later, so it is not kept. */
 		if (!n->gpus[i].gpu.uuid[0] || is_absent_gpu_expired(&n->gpus[i], p, now_ns) ||
 			n_places >= GPU_NODE_MAX) {
 			add_missing_gpu(n, &n->gpus[i]);
@@ -644,7 +639,7 @@ int node_observe(struct node *n, const struct health_policy *p, const struct inv
 	return changed || r > 0;
 }
 
-/* ---- between two looks ------------------------------------------------------------------------ */
+/* ---- between two probes ------------------------------------------------------------------------ */
 
 static bool is_in(const struct gpu_mig *m, uint32_t gpu, uint32_t gi, uint32_t ci)
 {
@@ -660,7 +655,7 @@ bool node_xid(struct node *n, const struct health_policy *p, const char *uuid, u
 
 	if (i == NOBODY)
 		return false;
-	/* Where MIG is off, as far as is known, there is only the GPU to strike. */
+	/* Without MIG mode, as far as known, only the GPU can be affected. */
 	if ((gi == NODE_XID_ALL && ci == NODE_XID_ALL) || !n->gpus[i].gpu.mig_enabled)
 		return health_xid(&n->gpus[i].health, p, xid, now_ns);
 	n->gpus[i].health.xid_count++;
@@ -700,7 +695,7 @@ bool node_device_ok(const struct node *n, uint32_t gpu, const char *mig, const c
 	return h && health_ok(h);
 }
 
-/* Takes the MIG devices of GPU @i out; those of later GPUs move with these. */
+/* Removes the MIG devices of GPU @i, and renumbers the GPUs of the later devices. */
 static void forget_migs(struct node *n, uint32_t i)
 {
 	struct inventory *inv = n->inv;
@@ -716,7 +711,7 @@ static void forget_migs(struct node *n, uint32_t i)
 	inv->n_mig = to;
 }
 
-/* Takes GPU @i out in place; no memory is needed, so it cannot fail. */
+/* Removes GPU @i in place. Needs no memory, so it cannot fail. */
 static void remove_known_gpu(struct node *n, uint32_t i)
 {
 	struct inventory *inv = n->inv;

@@ -12,7 +12,8 @@ struct candidates_work {
 	struct offer_candidates *candidates; /* room for every GPU and MIG device */
 };
 
-/* Each text once: many MIG devices may share one. *ret_why: its position + 1; may be NULL. */
+/* Adds each text once, since many MIG devices may share a text. *ret_why (may be NULL): position of the
+ * note + 1. */
 static int add_candidate_note(struct candidates_work *w, uint32_t *ret_why, struct error *err,
 	const char *fmt, ...) PRINTF(4, 5) MUST_USE;
 
@@ -24,7 +25,7 @@ static int add_candidate_note(struct candidates_work *w, uint32_t *ret_why, stru
 	size_t at = 0;
 
 	va_start(ap, fmt);
-	(void)vsnprintf(text, sizeof(text), fmt, ap); /* a long note may be cut */
+	(void)vsnprintf(text, sizeof(text), fmt, ap); /* truncates a long note */
 	va_end(ap);
 	while (at < w->notes->n && strcmp(w->notes->v[at], text) != 0)
 		at++;
@@ -53,7 +54,7 @@ static bool is_display(const struct gpu *g)
 	       strcmp(g->name, "NVIDIA DGX Display") == 0;
 }
 
-/* Of two GPUs with one UUID the later counts, as in NVIDIA's device map. */
+/* Of two GPUs with one UUID the later one counts, as in NVIDIA's device map. */
 static bool has_later_twin(const struct inventory *inv, uint32_t i)
 {
 	for (uint32_t j = i + 1; j < inv->n; j++)
@@ -93,10 +94,8 @@ const char *offer_original_name(const struct config *config, const struct gpu *g
 	return name ? name : OFFER_GPU; /* the built-in `*` */
 }
 
-/*
- * What a compute instance smaller than its GPU instance is called. NVIDIA's built-in patterns of
- * strategy mixed have no name for those.
- */
+/* Whether @profile is a compute instance smaller than its GPU instance. NVIDIA's built-in patterns of
+ * strategy mixed have no name for such profiles. */
 static bool is_part_of_instance(const char *profile)
 {
 	size_t digits = strspn(profile, "0123456789");
@@ -104,7 +103,7 @@ static bool is_part_of_instance(const char *profile)
 	return profile[digits] == 'c' && profile[digits + 1] == '.';
 }
 
-/* False: strategy and patterns give it no resource. */
+/* False: strategy and patterns give the MIG device no resource. */
 static bool mig_name(char *ret, const struct config *config, const struct gpu_mig *m)
 {
 	const char *name = by_pattern(config->mig_patterns, config->n_mig_patterns, m->profile);
@@ -178,7 +177,7 @@ static int add_mig(struct candidates_work *w, uint32_t i, struct error *err)
 	return 0;
 }
 
-/* A GPU with MIG on of which no MIG device is known. */
+/* A GPU with MIG enabled and no known MIG device. */
 static int add_empty(struct candidates_work *w, uint32_t i, struct error *err)
 {
 	const struct gpu *g = &w->inv->gpus[i];
@@ -238,10 +237,8 @@ static bool is_same_type(const struct gpu_mig *a, const struct gpu_mig *b)
 	       a->jpeg == b->jpeg && a->ofa == b->ofa;
 }
 
-/*
- * The MIG device of a unit, if its type is known and counts; else NULL. What cannot be read of it
- * for now is a matter of health, and must not make another type the one that serves.
- */
+/* The MIG device of candidate @i if its type is known and the candidate is available; else NULL.
+ * Temporarily unreadable data is a matter of health. It must not change which type serves. */
 static const struct gpu_mig *typed_mig(const struct candidates_work *w, uint32_t i)
 {
 	const struct offer_candidate *u = &w->candidates->v[i];
@@ -256,7 +253,7 @@ static bool is_beside(const struct candidates_work *w, uint32_t first, uint32_t 
 	return strcmp(w->candidates->v[first].name, w->candidates->v[i].name) == 0;
 }
 
-/* The first unit of the largest group of equal MIG devices in the resource of @first; NULL: none. */
+/* The first MIG device of the most frequent type in the resource of @first; NULL: none. */
 static const struct gpu_mig *find_leading_mig_type(const struct candidates_work *w,
 	uint32_t first)
 {

@@ -2,17 +2,17 @@
 #pragma once
 
 /*
- * What of a node can be offered at all, before sharing: whole GPUs and MIG devices, each with the
- * resource that patterns and the MIG strategy give it. For offer.c only.
+ * What a node can offer before sharing: whole GPUs and MIG devices, each with the resource that patterns
+ * and the MIG strategy give it. For the parts of the offer and the labels only.
  * Thread: any (pure).
  */
 #include "model/offer/offer.h"
 
 struct offer_candidate {
 	uint32_t gpu, mig;            /* as in struct offer_device */
-	uint32_t why;                 /* as there */
+	uint32_t why;                 /* as in struct offer_device */
 	const char *uuid;             /* borrowed from the inventory */
-	char name[RESOURCE_NAME_MAX]; /* of its resource before sharing */
+	char name[RESOURCE_NAME_MAX]; /* resource before sharing */
 };
 
 struct offer_candidates {
@@ -20,7 +20,8 @@ struct offer_candidates {
 	uint32_t n;
 };
 
-/* *ret is zeroed before; the array is yours, free(). What is left out or cannot be had is noted. */
+/* The caller zeroes *ret before, and frees the array .v with free(). A note reports each device that is
+ * left out or unavailable. */
 int offer_candidates_make(struct offer_candidates *ret, const struct inventory *inv,
 	const struct config *config, struct strv *notes, struct error *err) MUST_USE;
 

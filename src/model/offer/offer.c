@@ -13,19 +13,19 @@
 #include "model/offer/resource.h"
 #include "model/slice/slice.h"
 
-/* What of one unit is in a resource; nothing: none. */
+/* The part of one candidate in a resource; zero: none. */
 struct device_share {
-	uint32_t replicas; /* or slices */
-	uint32_t entry;    /* that says so; of slices the position in the cuts */
+	uint32_t replicas; /* number of replicas or slices */
+	uint32_t entry;    /* sharing entry; for slices the position in .slice_groups */
 	bool plain;        /* unshared */
 };
 
-/* A resource in the making. */
+/* A resource under construction. */
 struct resource_draft {
 	char name[RESOURCE_NAME_MAX];
 	char original[RESOURCE_NAME_MAX];
 	bool is_sliced;          /* slices of a profile */
-	struct device_share *of; /* [units.n] */
+	struct device_share *of; /* [candidates.n] */
 };
 
 struct offer_work {
@@ -34,11 +34,11 @@ struct offer_work {
 	struct offer *offer;
 	struct offer_candidates candidates;
 	struct offer_slice_groups slice_groups;
-	bool *shared;                  /* [units.n] picked by a sharing entry, or cut */
-	bool *sliced;                  /* [units.n] */
-	uint32_t *by_entry;            /* [units.n] the entry that did, + 1 */
-	bool *noted;                   /* [n_entries] that its limits do not fit */
-	struct resource_draft *drafts; /* room for every unit and every entry */
+	bool *shared; /* [candidates.n] picked by a sharing entry, or divided into slices */
+	bool *sliced; /* [candidates.n] */
+	uint32_t *by_entry; /* [candidates.n] the last sharing entry that picked it, + 1 */
+	bool *noted;        /* [n_entries] a note about its limits exists */
+	struct resource_draft *drafts; /* room for all candidates, entries and slice groups */
 	uint32_t n_drafts;
 };
 
@@ -56,7 +56,7 @@ static void work_fini(struct offer_work *w)
 	offer_free(w->offer);
 }
 
-/* What there is of each unit in the resource @name, which may be a new one; NULL: out of memory. */
+/* The shares of all candidates in the resource @name. Creates the resource if needed. NULL: out of memory. */
 static struct device_share *get_draft_shares(struct offer_work *w, const char *name,
 	const char *original, bool cut, struct error *err)
 {
@@ -92,7 +92,7 @@ static int target_name(char *ret, const struct config *config, const struct repl
 	return 0;
 }
 
-/* Whether @e counts before the entry that has shared the same unit under the same name. */
+/* Whether @e takes precedence over the entry that shared the same candidate under the same name. */
 static bool is_preferred_entry(const struct offer_work *w, const struct device_share *s,
 	const struct replicated *e)
 {
@@ -102,8 +102,8 @@ static bool is_preferred_entry(const struct offer_work *w, const struct device_s
 	       isolation_enforces(&e->isolation);
 }
 
-/* Of @e and @other one takes turns on the unit, and the other one does not. Where they meet whatever the node
- * is like, the reader of the config has warned. */
+/* Of @e and @other, one has the fair-share scheduler on @unit and the other does not. The reader of the
+ * config already warned if they overlap on every node. */
 static int warn_mixed(struct offer_work *w, const struct replicated *e,
 	const struct replicated *other, const char *unit, struct error *err)
 {
@@ -123,7 +123,7 @@ static int warn_mixed(struct offer_work *w, const struct replicated *e,
 						   : strv_add(&w->offer->warnings, text, err);
 }
 
-/* > 0: another entry has offered the unit under another name than @name, which is noted. */
+/* Returns > 0 and adds a note if another entry has offered the candidate under a name other than @name. */
 static int note_shared_twice(struct offer_work *w, uint32_t i, const struct replicated *e,
 	const char *name, struct error *err)
 {
@@ -195,7 +195,7 @@ static int share_all(struct offer_work *w, struct error *err)
 	return 0;
 }
 
-/* Before all else: what is cut is not shared besides. */
+/* Runs first: what is divided into slices is not shared otherwise. */
 static int cut_all_into_slices(struct offer_work *w, struct error *err)
 {
 	for (size_t k = 0; k < w->slice_groups.n; k++) {
@@ -220,14 +220,14 @@ static bool is_draft_used_by_mps(const struct offer_work *w, const struct resour
 {
 	const struct device_share *s = &d->of[i];
 
-	assert(d->of); /* no draft without */
+	assert(d->of); /* every draft has shares */
 	if (!s->replicas)
 		return false;
 	return d->is_sliced ? w->slice_groups.v[s->entry].set->mps
 			    : w->config->sharing.entries[s->entry].strategy == SHARING_MPS;
 }
 
-/* As NVIDIA's plugin has it, but for each device, and of all resources that it is in. */
+/* As in NVIDIA's plugin, but for each device, over all resources that contain the device. */
 static int refuse_crowds(struct offer_work *w, struct error *err)
 {
 	for (uint32_t i = 0; i < w->candidates.n; i++) {
@@ -241,7 +241,7 @@ static int refuse_crowds(struct offer_work *w, struct error *err)
 			n += is_draft_used_by_mps(w, &w->drafts[k], i)
 				     ? w->drafts[k].of[i].replicas
 				     : 0;
-		if (u->why || n <= max || !g->cc_major) /* 0.0: it could not be read */
+		if (u->why || n <= max || !g->cc_major) /* 0.0: compute capability unreadable */
 			continue;
 		offer_candidate_text(u, w->inv, unit);
 		(void)snprintf(text, sizeof(text),
@@ -272,7 +272,7 @@ static int add_plain_draft(struct offer_work *w, struct error *err)
 	return 0;
 }
 
-/* @share: as in struct offer_device; @profile: NULL, or whose slices they are. */
+/* @share: as in struct offer_device; @profile: resource of the slices, or NULL. */
 static int add_offered_device(struct resource *r, const struct offer_candidate *u,
 	uint32_t replica, uint32_t share, const char *profile, struct error *err)
 {
@@ -301,7 +301,7 @@ static int add_offered_replicas(struct resource *r, const struct offer_candidate
 	return 0;
 }
 
-/* Slices of a profile may be another part of each device: a share for each. */
+/* A slice may be a different part of each device, so each device has a share. */
 static int build_slice_resource(struct offer_work *w, const struct resource_draft *d,
 	struct resource *r, struct error *err)
 {
@@ -352,7 +352,7 @@ static int finish_shared(struct offer_work *w, const struct resource_draft *d,
 	return 0;
 }
 
-/* The line of the config that makes most of these devices; 0: not from a file. */
+/* The config line that makes most of these devices; 0: not from a file. */
 static uint32_t find_draft_line(const struct offer_work *w, const struct resource_draft *d)
 {
 	const struct device_share *most = NULL;
@@ -413,8 +413,8 @@ static int build_offered_resource(struct offer_work *w, const struct resource_dr
 
 /* --- memory limits that do not fit --- */
 
-/* One replica is too small for a program. Where a container may request several it is a unit of account, as
- * with a replica for each MiB, and the note says how many a container needs. */
+/* One replica is too small for a program. If a container may request several, a replica is a unit of
+ * account, as with a replica for each MiB. The note then has the number that a container needs. */
 static int note_small_replica(struct offer_work *w, const struct replicated *e,
 	uint32_t replicas, uint64_t usable, const char *unit, struct error *err)
 {
@@ -442,10 +442,8 @@ static int note_small_replica(struct offer_work *w, const struct replicated *e,
 		unit, has, (uint64_t)CUDA_CONTEXT_BYTES >> 20, min);
 }
 
-/*
- * Tells of a unit whose replicas, of all resources, may use more than it has. Once for each entry, for the
- * first unit: the others of a node are mostly the same.
- */
+/* Notes that the replicas of candidate @i, over all resources, may use more memory than it has. Once for
+ * each entry, for the first such device: the devices of a node are mostly alike. */
 static int note_memory_overcommit(struct offer_work *w, uint32_t i, struct error *err)
 {
 	const struct replicated *e = NULL;
@@ -465,7 +463,7 @@ static int note_memory_overcommit(struct offer_work *w, uint32_t i, struct error
 			continue;
 		e = own;
 		replicas = s->replicas;
-		/* At most 40000 replicas, of at most 2^63 bytes together: as a sum it may be cut. */
+		/* At most 40000 replicas, so the product in MiB fits. The sum saturates. */
 		if (__builtin_add_overflow(sum,
 			    s->replicas *
 				    (slice_limit(&own->isolation, s->replicas, usable, 1) >>

@@ -5,7 +5,7 @@
 
 #include "model/offer/resource.h"
 
-/* FNV-1a. The keys are UUIDs of our own GPUs, so nobody can choose them to collide. */
+/* FNV-1a. The keys are IDs of this node's GPUs, so an attacker cannot choose colliding keys. */
 static uint32_t hash_device_id(const char *text)
 {
 	uint32_t h = 2166136261u;
@@ -65,7 +65,7 @@ const struct offer_share *resource_share(const struct resource *r, const struct 
 	return d->share && d->share <= r->n_shares ? &r->shares[d->share - 1] : NULL;
 }
 
-/* Not what isolation says: that is the slice's. */
+/* Ignores isolation, which belongs to the slice. */
 static bool is_same_device_share(const struct resource *a, uint32_t i, const struct resource *b)
 {
 	const struct offer_share *x = resource_share(a, &a->devices[i]);

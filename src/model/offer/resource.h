@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* What offer.c needs of offer/resource.c and nobody else. Thread: any (pure). */
+/* For offer.c only: functions of offer/resource.c. Thread: any (pure). */
 #include "model/offer/offer.h"
 
-/* Makes resource_find() fast. The devices do not change any more. */
+/* Makes resource_find() fast. The devices must not change afterwards. */
 int resource_build_index(struct resource *r, struct error *err) MUST_USE;
 
-/* Frees what @r holds, not @r. */
+/* Frees the members of @r, but not @r. */
 void resource_fini(struct resource *r);

@@ -16,7 +16,7 @@ int offer_note_entry(struct strv *notes, const struct replicated *e, struct erro
 	if (!notes)
 		return 0;
 	va_start(ap, fmt);
-	(void)vsnprintf(text, sizeof(text), fmt, ap); /* a long note may be cut */
+	(void)vsnprintf(text, sizeof(text), fmt, ap); /* truncates a long note */
 	va_end(ap);
 	if (e->pos.line)
 		(void)snprintf(line, sizeof(line), " (line %" PRIu32 ")", e->pos.line);
@@ -30,7 +30,7 @@ static bool is_candidate_of_entry(const struct offer_selection *p, uint32_t i,
 	return strcmp(p->candidates->v[i].name, e->name) == 0;
 }
 
-/* Whether MPS has the unit, so that @e has not. */
+/* Whether MPS has the candidate, so that @e cannot have it. */
 static bool is_candidate_used_by_mps(const struct offer_selection *p, uint32_t i,
 	const struct replicated *e)
 {
@@ -53,7 +53,7 @@ static int pick_list(const struct offer_selection *p, const struct replicated *e
 	return 0;
 }
 
-/* The first of the entry, those that can be had before the others. */
+/* Picks the first devices of the entry, available ones first. */
 static int pick_count(const struct offer_selection *p, const struct replicated *e, bool *picks,
 	struct error *err)
 {
@@ -77,7 +77,7 @@ static int pick_count(const struct offer_selection *p, const struct replicated *
 		e->count, n);
 }
 
-/* Takes out of @picks what is cut into slices, with a note. */
+/* Removes devices with slices from @picks, with a note. */
 static int deselect_sliced(const struct offer_selection *p, const struct replicated *e,
 	bool *picks, struct error *err)
 {
@@ -95,8 +95,8 @@ static int deselect_sliced(const struct offer_selection *p, const struct replica
 	return 0;
 }
 
-/* The same of what MPS has. Where that is all of it whatever the node is like, the reader of the config has
- * said so. */
+/* Removes devices that MPS has from @picks, with a note. No note if MPS has all devices of the entry on
+ * every node: the reader of the config already warned. */
 static int deselect_mps(const struct offer_selection *p, const struct replicated *e,
 	bool *picks, struct error *err)
 {

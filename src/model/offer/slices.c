@@ -9,20 +9,20 @@
 #include "model/offer/device-ref.h"
 #include "model/slice/slice.h"
 
-#define NAMED_MAX 8 /* devices in one note */
+#define NAMED_MAX 8 /* devices named in one note */
 
-/* What there is of one device, of the set that is looked at and of the profile. */
+/* Capacity of one device, for its set and for the current profile. */
 struct device_capacity {
-	uint32_t set;       /* that cuts it, + 1; 0: none */
-	bool known;         /* how much memory it has */
-	bool any;           /* it has a slice */
+	uint32_t set;       /* position + 1 of the set that divides the device; 0: none */
+	bool known;         /* the memory size is known */
+	bool any;           /* has at least one slice */
 	uint64_t usable;    /* bytes */
-	uint64_t remaining; /* of that, before the profile */
-	uint32_t count;     /* of the profile */
-	bool noted;         /* in a note on the profile */
+	uint64_t remaining; /* bytes of .usable that are free before the current profile */
+	uint32_t count;     /* slices of the current profile */
+	bool noted;         /* a note of the current profile names the device */
 };
 
-/* A profile of which no device of its set has a slice: what is left, where most is. */
+/* A profile without a slice on any device of its set, with the device that has most memory left. */
 struct profile_shortage {
 	const struct slice_profile *profile;
 	uint32_t candidate;
@@ -31,12 +31,12 @@ struct profile_shortage {
 
 struct slice_groups_work {
 	struct offer_slice_groups *slice_groups;
-	size_t groups_capacity; /* cuts */
+	size_t groups_capacity; /* allocated groups */
 	const struct offer_candidates *candidates;
 	const struct inventory *inv;
 	const struct config *config;
 	struct strv *notes, *warnings;
-	struct device_capacity *capacities; /* [units->n] */
+	struct device_capacity *capacities; /* [candidates->n] */
 	struct profile_shortage *lacks;     /* room for every profile */
 	size_t n_lacks;
 };
@@ -50,7 +50,7 @@ static int add_slice_message(struct strv *to, struct config_pos pos, const char 
 {
 	char text[ERROR_MSG_MAX], line[24] = "", all[2 * ERROR_MSG_MAX];
 
-	(void)vsnprintf(text, sizeof(text), fmt, ap); /* a long note may be cut */
+	(void)vsnprintf(text, sizeof(text), fmt, ap); /* truncates a long note */
 	if (pos.line)
 		(void)snprintf(line, sizeof(line), " (line %" PRIu32 ")", pos.line);
 	(void)snprintf(all, sizeof(all), "%s '%s'%s: %s", what, name, line, text);
@@ -108,7 +108,7 @@ static int assign_candidate_to_set(struct slice_groups_work *w, uint32_t i, uint
 		r->set = set + 1;
 		return 0;
 	}
-	if (r->set == set + 1) /* by index and by UUID */
+	if (r->set == set + 1) /* the list has index and UUID */
 		return 0;
 	offer_candidate_text(&w->candidates->v[i], w->inv, unit);
 	return add_slice_note(w, s->pos, "slices of", s->name, err,
@@ -159,10 +159,10 @@ static int assign_matching_candidates(struct slice_groups_work *w, uint32_t set,
 
 /* --- how many fit --- */
 
-/* Bytes of one slice on a device of @usable; 0: of no limit, or that cannot be said. */
+/* Bytes of one slice on a device with @usable bytes; 0: no limit, or unknown. */
 static uint64_t need_of(const struct slice_profile *p, uint64_t usable)
 {
-	/* More than there is does not fit: slice_limit() would take it for all. */
+	/* A limit above the device's memory must not fit; slice_limit() would reduce it to the whole. */
 	if (p->isolation.memory == ISOLATION_MEMORY_BYTES)
 		return p->isolation.memory_value - p->isolation.memory_value % SLICE_GRANULE;
 	if (p->isolation.memory == ISOLATION_MEMORY_PERMILLE)
@@ -180,7 +180,7 @@ static uint32_t count_fitting_slices(const struct slice_profile *p,
 	max = need ? r->remaining / need : 0;
 	if (p->count)
 		return max < p->count ? (uint32_t)max : p->count;
-	/* One more than there may be, so that it is seen. */
+	/* One more than allowed, so that the limit check fails. */
 	return max > OFFER_DEVICES_MAX ? OFFER_DEVICES_MAX + 1 : (uint32_t)max;
 }
 
@@ -201,9 +201,9 @@ static int add_slice_group(struct slice_groups_work *w, const struct offer_slice
 	return 0;
 }
 
-/* --- what is said of it --- */
+/* --- notes --- */
 
-/* Devices that lack the same in the same way as the one at @first: "GPU 0, GPU 1". */
+/* The devices with the same shortage as the device @first: "GPU 0, GPU 1". */
 static void name_alike(struct slice_groups_work *w, uint32_t first, uint32_t set,
 	struct buf *names)
 {
@@ -263,7 +263,7 @@ static bool is_lacking(const struct slice_profile *p, const struct device_capaci
 	return r->count < (p->count ? p->count : 1);
 }
 
-/* Once a profile: other devices of a node are mostly the same. */
+/* Called once for a profile: the devices of a node are mostly alike. */
 static int note_small_slice(struct slice_groups_work *w, uint32_t i,
 	const struct slice_profile *p, uint64_t need, struct error *err)
 {
@@ -278,9 +278,9 @@ static int note_small_slice(struct slice_groups_work *w, uint32_t i,
 		(CUDA_CONTEXT_BYTES + need - 1) / need);
 }
 
-/* --- profiles that nobody gets --- */
+/* --- profiles without slices --- */
 
-/* After the profile has been cut, and before what it takes is off .remaining. */
+/* Call after the slices of the profile are counted and before .remaining is reduced. */
 static void find_lack(struct slice_groups_work *w, uint32_t set, const struct slice_profile *p)
 {
 	struct profile_shortage l = { .profile = p, .candidate = UINT32_MAX };
@@ -311,7 +311,7 @@ static bool is_divided_into_slices(const struct slice_groups_work *w, const char
 	return false;
 }
 
-/* Of a name that is in several sets the first is told. */
+/* Of a name in several sets, only the first is reported. */
 static bool is_lack_noted(const struct slice_groups_work *w, size_t at)
 {
 	for (size_t i = 0; i < at; i++)
@@ -320,7 +320,8 @@ static bool is_lack_noted(const struct slice_groups_work *w, size_t at)
 	return false;
 }
 
-/* A pod that asks for one of these waits for ever, if all nodes are so. Not refused, since they may not be. */
+/* A pod that requests such a profile waits forever if all nodes are alike. This is a warning, not an error,
+ * because other nodes may differ. */
 static int warn_lacks(struct slice_groups_work *w, struct error *err)
 {
 	for (size_t i = 0; i < w->n_lacks; i++) {
@@ -390,7 +391,7 @@ static int add_profile_slices(struct slice_groups_work *w, uint32_t set,
 	return 0;
 }
 
-/* A wrong size takes no GPU away. */
+/* Devices without any slice stay whole: a wrong size never removes a GPU. */
 static int note_whole(struct slice_groups_work *w, uint32_t set, struct error *err)
 {
 	const struct slice_set *s = &w->config->slices[set];
@@ -427,10 +428,11 @@ static int add_set_slices(struct slice_groups_work *w, uint32_t set, struct erro
 	return note_whole(w, set, err);
 }
 
-/* Once a profile: of the first device on which its cap is next to nothing. */
+/* Once for a profile: the first device on which its cap is too small. */
 static int warn_small_caps(struct slice_groups_work *w, struct error *err)
 {
-	const struct slice_profile *told = NULL; /* all of a profile of a set lie together */
+	/* groups of one profile of a set are adjacent */
+	const struct slice_profile *told = NULL;
 
 	for (size_t i = 0; i < w->slice_groups->n; i++) {
 		const struct offer_slice_group *c = &w->slice_groups->v[i];
@@ -453,7 +455,7 @@ static int warn_small_caps(struct slice_groups_work *w, struct error *err)
 	return 0;
 }
 
-/* What the slices of each device weigh together. */
+/* Sets the total weight of all slices of each device. */
 static int add_weights(struct slice_groups_work *w, struct error *err)
 {
 	CLEANUP(freep) uint64_t *sums = calloc((size_t)w->candidates->n + 1, sizeof(*sums));

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * Which container has which device, as the kubelet lists it: plain data. Read by
- * io/kubelet/pod-resources.h.
+ * Which container has which device, as the kubelet lists them: plain data. io/kubelet/pod-resources.h fills
+ * the list.
  * Thread: any.
  */
 #include "lib/base/cleanup.h"
@@ -13,8 +13,8 @@
 
 struct pod_device {
 	char *namespace_, *pod, *container, *resource;
-	char *id;     /* as advertised: "GPU-...::3" */
-	bool dynamic; /* of a resource claim (DRA): see io/kubelet/messages/messages.h */
+	char *id;     /* ID as advertised: "GPU-...::3" */
+	bool dynamic; /* from a resource claim (DRA): see io/kubelet/messages/messages.h */
 };
 
 struct pod_devices {
@@ -22,6 +22,6 @@ struct pod_devices {
 	size_t n;
 };
 
-/* Frees @p with its strings; NULL is nothing to do. Returns NULL. */
+/* Frees @p and its strings; accepts NULL. Returns NULL. */
 struct pod_devices *pod_devices_free(struct pod_devices *p);
 DEFINE_CLEANUP(struct pod_devices *, pod_devices_free)

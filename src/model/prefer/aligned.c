@@ -3,7 +3,7 @@
 
 #include "model/prefer/search.h"
 
-/* One available GPU; the order is the caller's. */
+/* One available GPU, in the caller's order. */
 struct aligned_device {
 	const char *id;
 	const struct offer_device *device;
@@ -11,10 +11,8 @@ struct aligned_device {
 	bool unhealthy;
 };
 
-/*
- * Scores of NVIDIA's go-gpuallocator: how close on PCIe, and 100 for each NVLink. Unknown is 0, so
- * that a pair of which nothing is known is the last choice and not an error.
- */
+/* Score of a link as in NVIDIA's go-gpuallocator: PCIe distance, plus 100 for each NVLink. An unknown link
+ * scores 0: such a pair is the last choice, not an error. */
 static uint32_t link_score(struct gpu_link link)
 {
 	static const uint32_t by_level[] = {
@@ -31,7 +29,7 @@ static uint32_t link_score(struct gpu_link link)
 	return score + 100u * link.nvlinks;
 }
 
-/* The better of what the two ends say: one end may have been read when the other was lost. */
+/* The greater score of both directions: one direction may be unknown because that GPU was lost. */
 static uint32_t pair_score(const struct inventory *inv, uint32_t a, uint32_t b)
 {
 	uint32_t x = link_score(inventory_link(inv, a, b));
@@ -45,7 +43,7 @@ static bool is_unhealthy_device(const struct inventory *inv, const struct offer_
 	return d->gpu >= inv->n || inv->gpus[d->gpu].fault != GPU_OK;
 }
 
-/* The known ids of @available, each once. Returns how many. */
+/* Collects the known IDs of @available, each once. Returns their number. */
 static uint32_t collect_places(const struct resource *r, const struct inventory *inv,
 	const struct prefer_request *req, struct aligned_device *places, uint32_t *at)
 {
@@ -64,7 +62,7 @@ static uint32_t collect_places(const struct resource *r, const struct inventory 
 	return n;
 }
 
-/* Marks the required ones. *ret_n: how many different; UINT32_MAX: one is not available. */
+/* Marks the required GPUs. *ret_n: number of different GPUs; UINT32_MAX: a required GPU is not available. */
 static int mark_required_places(const struct resource *r, const struct prefer_request *req,
 	struct aligned_device *places, const uint32_t *at, uint32_t *ret_n, struct error *err)
 {
@@ -90,7 +88,7 @@ static int mark_required_places(const struct resource *r, const struct prefer_re
 	return 0;
 }
 
-/* Drops sick GPUs that nobody requires. Returns how many places are left. */
+/* Drops unhealthy GPUs that are not required. Returns the number of remaining places. */
 static uint32_t drop_unhealthy_devices(struct aligned_device *places, uint32_t n)
 {
 	uint32_t kept = 0;
@@ -101,7 +99,7 @@ static uint32_t drop_unhealthy_devices(struct aligned_device *places, uint32_t n
 	return kept;
 }
 
-/* With too few GPUs in order: the required, then the good, then what there is. */
+/* Too few healthy GPUs, or too many for the search: first the required, then the healthy, then the rest. */
 static void choose_unaligned(const struct aligned_device *places, uint32_t n, size_t size,
 	const char **ret_ids, size_t *ret_n)
 {

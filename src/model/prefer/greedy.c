@@ -6,24 +6,24 @@
 #include "model/mps/mps.h"
 #include "model/slice/slice.h"
 
-/* How much of one device, or of a GPU with all its MIG devices, is taken. */
+/* Allocated replicas of one device, or of a GPU with all its MIG devices. */
 struct replica_load {
 	uint32_t allocated;
 	uint32_t picked; /* in this call */
 };
 
-/* The replicas of one device: a run in the resource, which is sorted. */
+/* The replicas of one device: consecutive, as the resource is sorted. */
 struct replica_group {
 	uint32_t first, end;
-	uint32_t cursor;     /* candidates before it are taken */
-	uint32_t candidates; /* left */
+	uint32_t cursor;     /* candidates before this position are picked */
+	uint32_t candidates; /* remaining candidates */
 	struct replica_load load;
 	struct replica_load *gpu; /* of all devices of this resource on the same GPU */
 };
 
 struct greedy_choice {
 	const struct resource *r;
-	const char **candidates; /* [n_devices] the caller's id, or NULL */
+	const char **candidates; /* [n_devices] the caller's ID, or NULL */
 	struct replica_group *groups;
 	struct replica_load *gpus;
 	uint32_t n_groups, n_gpus;
@@ -56,7 +56,7 @@ static void group_devices(struct greedy_choice *g)
 	}
 }
 
-/* < 0: @a is loaded less. */
+/* < 0: the policy prefers load @a. */
 static int load_cmp(uint32_t a, uint32_t b, enum allocation_policy policy)
 {
 	int r = a < b ? -1 : a > b;
@@ -65,9 +65,9 @@ static int load_cmp(uint32_t a, uint32_t b, enum allocation_policy policy)
 }
 
 /*
- * True if @a is the better choice; equal ones are taken in order. The device counts before its
- * GPU: replicas are spread over MIG devices of one GPU too, and devices without replicas, which are
- * free or taken, go by their GPU.
+ * True if @a is the better choice. Equal groups are taken in order. The load of the device counts before
+ * the load of its GPU. So `distributed` also spreads replicas over the MIG devices of one GPU. Devices
+ * without replicas are either free or allocated, so the load of their GPU decides.
  */
 static bool is_better_group(const struct replica_group *a, const struct replica_group *b,
 	enum allocation_policy policy)
@@ -81,10 +81,8 @@ static bool is_better_group(const struct replica_group *a, const struct replica_
 	return r ? r < 0 : a->gpu->picked < b->gpu->picked;
 }
 
-/*
- * One device for all of @n slices, since together they are one larger slice only there: that
- * of the required ones if there are any, else the best that has room. NULL: they must be spread.
- */
+/* One device for all @n slices, because only on one device they form a larger slice. With required IDs:
+ * their device. Else the best device with room. NULL: the slices must be spread. */
 static struct replica_group *one_for_all(struct greedy_choice *g, enum allocation_policy policy,
 	const struct offer_device *required, size_t n)
 {
@@ -103,7 +101,7 @@ static struct replica_group *one_for_all(struct greedy_choice *g, enum allocatio
 	return best;
 }
 
-/* The next candidate of one device, which has one. */
+/* The next candidate of device @x, which must have one. */
 static const char *pick_from(struct greedy_choice *g, struct replica_group *x)
 {
 	while (!g->candidates[x->cursor])
@@ -128,9 +126,10 @@ static const char *pick_next_device(struct greedy_choice *g, enum allocation_pol
 }
 
 /*
- * Whether several of one device are worth more than as many of several devices: slices of a profile; replicas of MIG
- * devices under MPS, as each MIG device has a daemon of its own and a process can have one only; and replicas of which
- * each is too small for a CUDA context, so that they can only be units of memory.
+ * Whether several IDs of one physical device are better than as many IDs of several devices:
+ *  - Slices of a profile.
+ *  - Replicas of MIG devices under MPS: each MIG device has its own daemon, and a process can use only one.
+ *  - Replicas that are each too small for a CUDA context, so they can only be units of memory.
  */
 static bool is_better_together(const struct resource *r, const struct inventory *inv)
 {

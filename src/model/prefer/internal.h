@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* The two algorithms behind prefer_choose(). Thread: any (pure). */
+/* The two algorithms of prefer_choose(). Thread: any (pure). */
 #include "model/prefer/prefer.h"
 
 int prefer_aligned(const struct resource *r, const struct inventory *inv,

@@ -4,27 +4,31 @@
 /*
  * Which devices to prefer for a container (GetPreferredAllocation).
  *
- * Whole GPUs: aligned, the set that NVIDIA's search would choose, ties included, without its
- * cost: exact up to PREFER_EXACT_GPUS available GPUs, above that a heuristic (search.h).
- * Replicas and MIG devices: greedy, distributed or packed, first by how many replicas of a device
- * are taken, then by how much of its GPU is: so MIG devices are gathered on a GPU by `packed`.
+ * Whole GPUs: aligned. The result is the set that NVIDIA's search chooses, including ties, without the cost
+ * of that search. Exact up to PREFER_EXACT_GPUS available GPUs, above that a heuristic (search.h).
  *
- * Several slices of a profile come from one device where one has room for all, chosen in the same way:
- * together they are one larger slice there (model/slice/slice.h). So do replicas of which each has less memory than a
- * CUDA context takes: a config with a replica for each MiB, or each 512 MiB, means units of memory. And so do replicas
- * of MIG devices under MPS: those of two MIG devices are refused, as they have two daemons (model/mps/mps.h).
+ * Replicas and MIG devices: greedy, distributed or packed. The allocated replicas of the device count
+ * first, then the allocated replicas of its GPU. So `packed` gathers MIG devices on one GPU.
  *
- * Softer than NVIDIA where it breaks admissions: an id in @available that the resource does not
- * have is passed over, and a GPU with a fault is left out as long as enough others are there.
+ * One device for several IDs. The following come from one device if a device has room for all. That device
+ * is chosen in the same way.
+ *  - Slices of a profile: together they form one larger slice (model/slice/slice.h).
+ *  - Replicas with less memory each than a CUDA context takes: a config with a replica for each MiB, or
+ *    each 512 MiB, uses replicas as units of memory.
+ *  - Replicas of MIG devices under MPS: replicas of two MIG devices are refused, because these have two
+ *    daemons (model/mps/mps.h).
+ *
+ * More tolerant than NVIDIA's plugin where that breaks admissions. An ID in @available that the resource
+ * does not have is skipped. A GPU with a fault is left out as long as enough others are available.
  * Thread: any (pure).
  */
 #include "model/offer/offer.h"
 
-/* Ids are borrowed from the caller and appear in @ret_ids in the order to answer. */
+/* IDs are borrowed from the caller. @ret_ids has them in the order of the answer. */
 struct prefer_request {
 	const char *const *available;
 	size_t n_available;
-	const char *const *required; /* a subset of available */
+	const char *const *required; /* a subset of .available */
 	size_t n_required;
 	size_t size;
 };
@@ -33,11 +37,12 @@ struct prefer_request {
 #define PREFER_EXACT_GPUS 16
 
 /*
- * Writes at most req->size borrowed ids to @ret_ids (which has room for that many) and their
- * number to *ret_n; 0 is "no preference", and the kubelet chooses. Errors, with the cause of section
- * 5.5 (the caller puts "error getting list of preferred allocation devices" before it): a required
- * id that the resource does not have, for whole GPUs; too few devices, for replicas; more than
- * PREFER_MAX_IDS ids (ERR_LIMIT).
+ * Writes at most req->size borrowed IDs to @ret_ids, which has room for that many, and their number to
+ * *ret_n. 0 is "no preference": the kubelet chooses. Errors have the causes of the device-plugin reference,
+ * 5.5. The caller puts "error getting list of preferred allocation devices" before them:
+ *  - for whole GPUs, a required ID that the resource does not have;
+ *  - for replicas, too few devices;
+ *  - more than PREFER_MAX_IDS IDs (ERR_LIMIT).
  */
 int prefer_choose(const struct resource *r, const struct inventory *inv,
 	enum allocation_policy policy, const struct prefer_request *req, const char **ret_ids,

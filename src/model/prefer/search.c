@@ -5,40 +5,41 @@
 
 #include "model/prefer/prefer.h"
 
-/* Exact: subsets of at most 16 places are 32-bit masks. */
+/* Exact search: a subset of at most 16 places is a 32-bit mask. */
 
 #define IMPOSSIBLE (-1)
 
-/* PASS_RATE finds the set that can reach most, SEARCH the best total, WALK the first set that reaches it. */
+/* PASS_RATE finds the set with the greatest possible total, SEARCH the best total, and WALK the first set
+ * that reaches that total. */
 enum pass { PASS_RATE, SEARCH, WALK };
 
 struct exact {
-	uint32_t size, pad; /* pad: empty places of the one set that is not full */
+	uint32_t size, pad; /* pad: empty places in the one set that is not full */
 	uint32_t required;
-	const int32_t *score; /* [2^n] of each subset as a set */
-	int32_t *most;        /* [2^n] no division of the subset has a higher total */
-	bool *known;          /* [2^n] .most is the best total, or IMPOSSIBLE */
-	uint8_t *count;       /* [2^n] places of the subset */
+	const int32_t *score; /* [2^n] score of each subset as one set */
+	int32_t *most;        /* [2^n] upper bound of the total of each subset */
+	bool *known;          /* [2^n] whether .most is the exact best total, or IMPOSSIBLE */
+	uint8_t *count;       /* [2^n] number of places of each subset */
 	enum pass pass;
-	int32_t goal;   /* what PASS_RATE and SEARCH have so far, what WALK has to reach */
-	uint32_t found; /* the set of it, the first of its kind; 0: none yet */
+	int32_t goal;   /* best so far (PASS_RATE, SEARCH), or the total to reach (WALK) */
+	uint32_t found; /* the first set with that total; 0: none yet */
 };
 
 static int32_t find_best_division(struct exact *x, uint32_t rest, int32_t min);
 
-/* The empty places are still to come if the full sets do not use up @rest. */
+/* Full sets do not use up @rest, so the empty places are still in @rest. */
 static bool is_padding_left(const struct exact *x, uint32_t rest)
 {
 	return x->count[rest] % x->size != 0;
 }
 
-/* Takes @set out of @rest and looks at the total. True: enough seen. */
+/* Takes @set out of @rest and evaluates the total. True: stop. */
 static bool try_division_set(struct exact *x, uint32_t rest, uint32_t set, bool padded)
 {
 	uint32_t common = set & x->required;
 	int32_t min = x->goal + (x->pass != WALK) - x->score[set], below;
 
-	/* The required places stay together, and never beside an empty one. */
+	/* Required places stay in one set, which has no empty place. */
 	if (common && (padded || common != x->required))
 		return false;
 	below = x->most[rest & ~set];
@@ -53,16 +54,14 @@ static bool try_division_set(struct exact *x, uint32_t rest, uint32_t set, bool 
 	return x->pass == WALK;
 }
 
-/*
- * Completes @set with @k more places out of @more, in lexicographic order; where exactly the empty
- * places are missing, they come after all others.
- */
+/* Completes @set with @k more places of @more, in lexicographic order. If exactly the empty places are
+ * missing, they come last. */
 static bool complete_division_set(struct exact *x, uint32_t rest, uint32_t set, uint32_t more,
 	uint32_t k, uint32_t pad)
 {
 	uint32_t need = k > pad ? k - pad : k, left = x->count[more];
 
-	/* Below @pad places to go, the empty ones can no longer help. */
+	/* With fewer than @pad places to go, empty places no longer fit. */
 	for (; left >= need; left--, more &= more - 1) {
 		uint32_t place = more & -more;
 
@@ -74,7 +73,7 @@ static bool complete_division_set(struct exact *x, uint32_t rest, uint32_t set, 
 	return pad && k == pad && try_division_set(x, rest, set, /* padded= */ true);
 }
 
-/* Goes through all sets that the lowest place of @rest can be in. */
+/* Enumerates all sets that contain the lowest place of @rest. */
 static void enumerate_division_sets(struct exact *x, uint32_t rest)
 {
 	uint32_t first = rest & -rest;
@@ -83,7 +82,7 @@ static void enumerate_division_sets(struct exact *x, uint32_t rest)
 		is_padding_left(x, rest) ? x->pad : 0);
 }
 
-/* The best total of @rest if it is at least @min, which is no less than 0; else something below it. */
+/* The best total of @rest if it is at least @min (which is >= 0), else a value below @min. */
 static int32_t find_best_division(struct exact *x, uint32_t rest, int32_t min)
 {
 	struct exact sub;
@@ -101,7 +100,7 @@ static int32_t find_best_division(struct exact *x, uint32_t rest, int32_t min)
 	return x->most[rest] < min ? IMPOSSIBLE : x->most[rest];
 }
 
-/* A total of @rest that can be had, or 0: that of the set that promises most. */
+/* A total of @rest that is possible, or 0: the total with the set of the best upper bound. */
 static int32_t estimate_best_total(struct exact *x, uint32_t rest)
 {
 	int32_t below = IMPOSSIBLE;
@@ -115,7 +114,8 @@ static int32_t estimate_best_total(struct exact *x, uint32_t rest)
 	return below == IMPOSSIBLE ? 0 : x->score[x->found] + below;
 }
 
-/* The score of each subset: without either of its two lowest places, what that counts twice, and their link. */
+/* The score of each subset by inclusion-exclusion: the scores without each of its two lowest places, minus
+ * the score without both, plus the link of the two. */
 static void fill_scores(const struct prefer_search *s, int32_t *score)
 {
 	for (uint32_t set = 1; set < 1u << s->n; set++) {
@@ -128,7 +128,7 @@ static void fill_scores(const struct prefer_search *s, int32_t *score)
 	}
 }
 
-/* The highest score of @size places of each subset; 0 where it has fewer. */
+/* The highest score of @size places in each subset; 0 for smaller subsets. */
 static void fill_highest(uint32_t n, uint32_t size, const uint8_t *count, const int32_t *score,
 	int32_t *highest)
 {
@@ -141,7 +141,7 @@ static void fill_highest(uint32_t n, uint32_t size, const uint8_t *count, const 
 					highest[set] = highest[set - place];
 }
 
-/* What no total exceeds: each set of a division is the best of its size that the subset has. */
+/* Upper bounds: no set of a division is better than the best set of its size in the subset. */
 static void fill_upper_bounds(uint32_t n, uint32_t size, const uint8_t *count,
 	const int32_t *score, int32_t *most, int32_t *spare)
 {
@@ -153,7 +153,7 @@ static void fill_upper_bounds(uint32_t n, uint32_t size, const uint8_t *count,
 			    (count[set] % size ? spare[set] : 0);
 }
 
-/* Walks down the first best division and returns its best set. */
+/* Follows the first best division and returns its best set. */
 static uint32_t first_best(struct exact *x, uint32_t all)
 {
 	uint32_t rest = all, best = 0;
@@ -164,7 +164,7 @@ static uint32_t first_best(struct exact *x, uint32_t all)
 		x->found = 0;
 		enumerate_division_sets(x, rest);
 		if (!x->found)
-			return 0; /* not reached: the total came from one of these sets */
+			return 0; /* unreachable: one of these sets gave the total */
 		rest &= ~x->found;
 		if (x->count[x->found] == x->size && (x->found & x->required) == x->required &&
 			(!best || x->score[x->found] > x->score[best]))
@@ -185,7 +185,7 @@ int prefer_search_exact(const struct prefer_search *s, struct error *err)
 	for (uint32_t i = 0; i < s->n; i++)
 		x.required |= (uint32_t)s->required[i] << i;
 	if (s->size == 1) {
-		/* Every place is a division of its own; scores do not count. */
+		/* Sets of one place have no score. */
 		set = x.required ? x.required : 1;
 	} else {
 		tables = calloc(3 * subsets, sizeof(*tables));
@@ -210,15 +210,15 @@ int prefer_search_exact(const struct prefer_search *s, struct error *err)
 	return 0;
 }
 
-/* Greedy, for more places. */
+/* Greedy search, for more places. */
 
 struct greedy_growth {
 	const struct prefer_search *s;
-	bool *in;       /* the set that grows */
+	bool *in;       /* the growing set */
 	int64_t *gain;  /* [n] score of each place with the set */
 	int64_t *links; /* [n] score of each place with all others */
 	int64_t score;  /* of the set */
-	int64_t degree; /* sum of .links of the set; 2 * score less is what leads outside */
+	int64_t degree; /* sum of .links of the set; minus 2 * score: the links to the rest */
 };
 
 static void add_greedy_place(struct greedy_growth *g, uint32_t place)
@@ -261,7 +261,7 @@ static void grow_greedy_set(struct greedy_growth *g, uint32_t have)
 	}
 }
 
-/* The best single exchange, if it makes the set better. */
+/* Makes the best single exchange if it improves the set. */
 static bool exchange_best_pair(struct greedy_growth *g)
 {
 	const struct prefer_search *s = g->s;
@@ -304,7 +304,7 @@ static void init_greedy_set(struct greedy_growth *g)
 			add_greedy_place(g, i);
 }
 
-#define STARTS_COST 4000000 /* places looked at in all starts together; a few milliseconds */
+#define STARTS_COST 4000000 /* places visited in all starts; a few ms */
 #define EXCHANGES   64
 
 static void search_greedy_sets(struct greedy_growth *g, uint32_t n_required)
@@ -328,7 +328,7 @@ static void search_greedy_sets(struct greedy_growth *g, uint32_t n_required)
 			memcpy(s->chosen, g->in, s->n * sizeof(*s->chosen));
 		}
 		if (n_required)
-			break; /* every start would be the same */
+			break; /* every start gives the same set */
 	}
 }
 

@@ -24,7 +24,7 @@ int mig_builtin_configs(struct mig_configs **ret, const struct mig_node *node,
 		*ret = STEAL_PTR(all);
 		return 0;
 	}
-	if (why.code != ERR_NOT_FOUND) { /* a node without MIG has the defaults */
+	if (why.code != ERR_NOT_FOUND) { /* a node without MIG gets the defaults */
 		error_copy(err, &why);
 		return -1;
 	}

@@ -8,12 +8,12 @@
 #include "io/config/mig/print.h"
 
 /*
- * mig-parted's checkpoint (its api/checkpoint/v1). It is JSON, which our YAML reader reads as well and
- * knows the places of. Go's decoder does not look at the case of keys, and releases of mig-parted have
- * written ProfileID and ProfileId: neither do we.
+ * mig-parted's checkpoint (its api/checkpoint/v1). The format is JSON. Our YAML reader reads JSON too and
+ * knows the positions. Go's decoder ignores the case of keys, and mig-parted's releases wrote ProfileID and
+ * ProfileId. So this reader also ignores the case.
  */
 
-/* A number of at most @max below @key of the object @n; absent is 0, as in Go. */
+/* A number up to @max at @key of the object @n; absent means 0, as in Go. */
 static int read_checkpoint_number(struct config_reader *r, const struct yaml_node *n,
 	const struct config_value_path *up, const char *key, uint32_t max, uint32_t *ret)
 {
@@ -31,7 +31,7 @@ static int read_checkpoint_number(struct config_reader *r, const struct yaml_nod
 	return 0;
 }
 
-/* The list below the last key of @w; NULL for none or null. */
+/* The list at the last key of @w; NULL: absent or null. */
 static int read_checkpoint_list(struct config_reader *r, const struct yaml_node *n,
 	const struct config_value_path *w, size_t max, const struct yaml_node **ret)
 {
@@ -50,7 +50,7 @@ static int read_checkpoint_list(struct config_reader *r, const struct yaml_node 
 	return 0;
 }
 
-/* All keys of @n are among @keys, which ends with NULL. */
+/* Checks that all keys of @n are in @keys, which ends with NULL. */
 static int check_checkpoint_keys(struct config_reader *r, const struct yaml_node *n,
 	const struct config_value_path *w, const char *const keys[])
 {
@@ -239,7 +239,7 @@ static void print_gi(struct buf *b, const struct mig_saved_gi *gi)
 	buf_puts(b, gi->n_ci ? "]}" : "null}");
 }
 
-/* Lists without elements are null, as Go prints those that nothing was added to. */
+/* An empty list is null, as Go prints a nil slice. */
 char *mig_checkpoint_to_json(const struct mig_checkpoint *c)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(MIG_PRINT_MAX);

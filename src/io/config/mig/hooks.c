@@ -6,9 +6,9 @@
 #include <string.h>
 
 /*
- * The hooks file of mig-parted and the GPU clients file of k8s-mig-manager. mig-parted's decoder looks
- * at no version and passes over keys that it does not know; a hook that silently does not run is
- * what nobody wants, so both are errors here, as is a hook without a command.
+ * The hooks file of mig-parted and the GPU clients file of k8s-mig-manager. mig-parted's decoder ignores
+ * the version and unknown keys. A hook that silently does not run helps no operator, so both are errors
+ * here. A hook without a command is an error, too.
  */
 
 static const char *const known_hooks[] = { "apply-start", "pre-apply-mode", "pre-apply-config",

@@ -8,9 +8,9 @@
 #include "model/mig/config-build.h"
 
 /*
- * Named layouts: mig-parted's grammar and its texts (its api/spec/v1), with the place before them,
- * and our list form of `mig-devices`. What mig-parted takes in silence though it can never have an
- * effect gives a warning here.
+ * Named layouts: mig-parted's grammar and texts (its api/spec/v1) with the position before them, and our
+ * list form of `mig-devices`. Input that mig-parted accepts silently, but that can never have an effect,
+ * gives a warning here.
  */
 
 #define VENDOR_NVIDIA 0x10DEU
@@ -45,7 +45,7 @@ static int add_device_filter(struct config_reader *r, const struct yaml_node *n,
 	return warn_filter(r, n, w, &f);
 }
 
-/* Neither of two types: both texts of the decoder, as mig-parted joins them. */
+/* Neither of two types: both texts of the decoder, joined as in mig-parted. */
 static int set_two_type_error(struct config_reader *r, const struct yaml_node *n,
 	const struct config_value_path *w, const char *list_type, const char *element_type,
 	const char *expected)
@@ -124,7 +124,7 @@ static int read_indexes(struct config_reader *r, const struct yaml_node *n,
 		return set_two_type_error(r, n, w, "[]int", "int", expected);
 	for (size_t i = 0; i < n->n; i++) {
 		struct config_value_path item = { w, NULL, i };
-		int64_t index = 0; /* what null means to the decoder */
+		int64_t index = 0; /* the value of null in the decoder */
 
 		if (n->items[i]->type != YAML_NULL && !yaml_integer(n->items[i], &index))
 			return set_two_type_error(r, n, w, "[]int", "int", expected);
@@ -150,7 +150,7 @@ static int read_layout_profile(struct config_reader *r, const struct yaml_node *
 static int read_layout_count(struct config_reader *r, const struct yaml_node *n,
 	const struct config_value_path *w, uint32_t *ret)
 {
-	int64_t count = 0; /* what null means to the decoder */
+	int64_t count = 0; /* the value of null in the decoder */
 
 	if (n->type != YAML_NULL && !yaml_integer(n, &count))
 		return mig_type_error(r, n, w, "a count", "int");
@@ -295,7 +295,7 @@ static int check_layout_keys(struct config_reader *r, const struct yaml_node *n,
 		if (!known)
 			other = n->pairs[i].key;
 	}
-	/* A key that is misspelt is both missing and unexpected: NVIDIA's words, and what helps. */
+	/* A misspelled key is both missing and unexpected: NVIDIA's text, plus the unexpected key. */
 	for (size_t i = 1; i <= 2; i++) {
 		if (yaml_get(n, keys[i], false))
 			continue;

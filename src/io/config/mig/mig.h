@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * The files of MIG, read into core's plain types and printed as mig-parted prints them:
+ * The files of MIG, read into the model's plain types and printed as mig-parted prints them:
  *
  *	named layouts	model/mig/config/config.h	YAML or JSON	mig-parted's api/spec/v1, and our list form:
  *
@@ -14,10 +14,10 @@
  *	GPU clients	struct strv		YAML or JSON	k8s-mig-manager's clients.yaml
  *	checkpoint	model/mig/checkpoint.h	JSON		mig-parted's api/checkpoint/v1
  *
- * Errors of the parse functions are ERR_INVALID or ERR_LIMIT and begin with "name:line:column: ",
- * with mig-parted's words in them. The load functions read a file ("-": standard input) and put
- * mig-parted's "read error: " or "unmarshal error: " before them. Nothing is read by halves.
- * Warnings have the same form, a line each; @warnings may be NULL.
+ * Parse functions: errors are ERR_INVALID or ERR_LIMIT and begin with "name:line:column: ", with
+ * mig-parted's words. Load functions read a file ("-": standard input) and prefix mig-parted's "read error:
+ * " or "unmarshal error: ". Results are never partial. Warnings have the same form, one line each;
+ * @warnings may be NULL.
  * Thread: any.
  */
 #include "lib/yaml/yaml.h"
@@ -25,7 +25,7 @@
 #include "model/mig/config/config.h"
 #include "model/mig/hooks.h"
 
-#define MIG_FILE_MAX         (1U << 20) /* bytes; a ConfigMap cannot be larger either */
+#define MIG_FILE_MAX         (1U << 20) /* bytes; limit of a ConfigMap, too */
 #define MIG_SERVICES_MAX     64         /* of one GPU clients file */
 #define MIG_SERVICE_NAME_MAX 255
 
@@ -39,34 +39,32 @@ int mig_hooks_parse(struct mig_hooks **ret, const struct yaml_source *src,
 int mig_hooks_load(struct mig_hooks **ret, const char *path, struct strv *warnings,
 	struct error *err) MUST_USE;
 
-/* The systemd services of a GPU clients file, in its order, added to @ret. */
+/* The systemd services of a GPU clients file, in its order, appended to @ret. */
 int mig_services_parse(struct strv *ret, const struct yaml_source *src, struct strv *warnings,
 	struct error *err) MUST_USE;
 int mig_services_load(struct strv *ret, const char *path, struct strv *warnings,
 	struct error *err) MUST_USE;
-/* Whether @len bytes can be the name of a service: no option, no path, no second word. */
+/* Whether @len bytes can be a service name: not an option, path or second word. */
 bool mig_service_is(const char *text, size_t len);
 
-/* @name is what messages call it. */
+/* Messages call the text @name. */
 int mig_checkpoint_parse(struct mig_checkpoint **ret, const char *name, const char *text,
 	size_t len, struct error *err) MUST_USE;
 int mig_checkpoint_load(struct mig_checkpoint **ret, const char *path,
 	struct error *err) MUST_USE;
 
-/*
- * Byte for byte what mig-parted prints: YAML ends with a line break, the JSON texts do not. Names
- * are sorted as its libraries sort them. Yours: free(); NULL: no memory.
- */
+/* The same bytes as mig-parted prints: YAML ends with a line break, JSON does not. Names are sorted as by
+ * its libraries. The caller frees the text with free(). NULL: no memory. */
 char *mig_configs_to_yaml(const struct mig_configs *c) MUST_USE;
 char *mig_configs_to_json(const struct mig_configs *c) MUST_USE;
 char *mig_checkpoint_to_json(const struct mig_checkpoint *c) MUST_USE;
 
-/* The default map, built into the program from mig-default.yaml. */
+/* The default configs, built into the program from mig-default.yaml. */
 extern const char mig_default_yaml[];
 extern const size_t mig_default_yaml_len;
 int mig_default_configs(struct mig_configs **ret, struct error *err) MUST_USE;
 
-/* The names to choose from where the user gave no file: what mig_config_generate() makes of the
- * node, then the default map for names that the first lacks. */
+/* The configs where the operator gave no file: mig_config_generate() of the node, then the defaults whose
+ * names are missing there. */
 int mig_builtin_configs(struct mig_configs **ret, const struct mig_node *node,
 	struct error *err) MUST_USE;

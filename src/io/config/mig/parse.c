@@ -134,7 +134,7 @@ int mig_file_read(const char *path, struct buf *b, struct yaml_source *ret, stru
 	if (standard && read_config_stdin(b, err) < 0)
 		return -1;
 	if (!standard && file_read(path, b, &why) < 0) {
-		if (why.sys) { /* strerror() in Go's spelling, which people look for */
+		if (why.sys) { /* strerror() in Go's spelling, which people search for */
 			(void)snprintf(text, sizeof(text), "%s", strerror(why.sys));
 			text[0] = (char)tolower((unsigned char)text[0]);
 			(void)error_set(&why, why.code, "open %.300s: %s", path, text);

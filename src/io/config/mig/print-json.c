@@ -5,7 +5,7 @@
 
 #include "io/config/mig/mig.h"
 
-/* Named layouts as Go's json.MarshalIndent(spec, "", "  ") prints them: names in byte order. */
+/* Prints layouts like Go's json.MarshalIndent(spec, "", " "), with names in byte order. */
 
 static void print_json_escape(struct buf *b, unsigned char c)
 {

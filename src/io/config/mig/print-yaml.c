@@ -10,11 +10,10 @@
 #include "lib/yaml/scalar.h"
 
 /*
- * Named layouts as mig-parted prints them with go-yaml v2.4: names in an order that counts digits
- * as numbers, filters and indexes in one line that breaks behind column 80, texts in quotes where
- * they would be read as something else. Source: https://github.com/go-yaml/yaml/tree/v2.4.0
- * (sorter.go, encode.go, emitterc.go). A very long text with blanks is not broken, which it reads
- * the same.
+ * Prints named layouts like mig-parted with go-yaml v2.4. Names are sorted with digits as numbers. Filters
+ * and indexes are on one line, which breaks after column 80. Texts that YAML would read as another type are
+ * quoted. Source: https://github.com/go-yaml/yaml/tree/v2.4.0 (sorter.go, encode.go, emitterc.go).
+ * Difference: a very long text with spaces is not broken. mig-parted reads both forms the same.
  */
 
 #define WIDTH 80
@@ -24,7 +23,7 @@ static bool is_yaml_letter(unsigned char c)
 	return isalpha(c) || c >= 0x80;
 }
 
-/* The number that @s has at @i, and where it ends. */
+/* The number at s[i] (continuing @n), and its end. */
 static uint64_t number_at(const char *s, size_t i, uint64_t n, size_t *end)
 {
 	for (; isdigit((unsigned char)s[i]); i++)
@@ -33,7 +32,7 @@ static uint64_t number_at(const char *s, size_t i, uint64_t n, size_t *end)
 	return n;
 }
 
-/* A zero inside a number must not count as leading one: was there a digit other than 0 before? */
+/* Whether a nonzero digit precedes s[i] in the same number. A zero there is not a leading zero. */
 static bool inside_number(const char *s, size_t i)
 {
 	while (i > 0 && isdigit((unsigned char)s[i - 1])) {
@@ -43,10 +42,8 @@ static bool inside_number(const char *s, size_t i)
 	return false;
 }
 
-/*
- * Digits before letters, and numbers by their value. With "1g", "2g" and "10g" this runs in a circle
- * (10g < 1g < 2g < 10g), in Go too, which then prints now this and now that.
- */
+/* Digits before letters, and numbers by value. For "1g", "2g" and "10g" this order has a cycle (10g < 1g <
+ * 2g < 10g). Go has the same cycle and prints such names in varying order. */
 static bool is_less(const char *a, const char *b)
 {
 	size_t i = 0, end_a, end_b;
@@ -68,9 +65,9 @@ static bool is_less(const char *a, const char *b)
 	return end_a != end_b ? end_a < end_b : (unsigned char)a[i] < (unsigned char)b[i];
 }
 
-/* What is printed below a name. */
+/* An item that is printed below its name. */
 struct named_item {
-	char name[MIG_NAME_MAX]; /* profiles' are shorter */
+	char name[MIG_NAME_MAX]; /* profile names are shorter */
 	const void *item;
 };
 static_assert(MIG_NAME_MAX >= MIG_PROFILE_NAME_MAX, "room for both");
@@ -81,8 +78,8 @@ static int compare_bytes(const void *a, const void *b)
 		((const struct named_item *)b)->name);
 }
 
-/* By bytes first, so that a circle comes out the same each time; then each to its place among those
- * before it, which unlike qsort() needs no order without circles. */
+/* Sorts by bytes first, so that a cycle gives the same result each time. A binary insertion sort follows,
+ * because qsort() needs an order without cycles. */
 static void sort_names(struct named_item *v, size_t n)
 {
 	qsort(v, n, sizeof(*v), compare_bytes);
@@ -103,7 +100,7 @@ static void sort_names(struct named_item *v, size_t n)
 	}
 }
 
-/* 1:20 is 80 in YAML 1.1; go-yaml reads it as a text but puts it in quotes. */
+/* 1:20 is 80 in YAML 1.1. go-yaml reads such a text as text but quotes it. */
 static bool is_base_60(const char *s)
 {
 	bool colon = false;
@@ -126,13 +123,13 @@ static bool is_base_60(const char *s)
 	return colon && !*s;
 }
 
-/* Four digits, "-", then what may be a date: in quotes for sure. */
+/* Four digits and "-" may start a date: always quoted. */
 static bool is_date_like(const char *s)
 {
 	return strspn(s, "0123456789") == 4 && s[4] == '-';
 }
 
-/* ".inf", "-.INF", ".NaN": no numbers to our reader, which JSON has none of. */
+/* ".inf", "-.INF", ".NaN": our reader has no such numbers, because JSON has none. */
 static bool is_no_number(const char *s)
 {
 	static const char *const words[] = { ".nan", ".NaN", ".NAN", ".inf", ".Inf", ".INF" };
@@ -145,7 +142,7 @@ static bool is_no_number(const char *s)
 	return false;
 }
 
-/* Whether the bare text would be read as something else than a text. */
+/* Whether YAML reads the unquoted text as another type. */
 static bool is_other(const char *text)
 {
 	char copy[MIG_NAME_MAX]; /* filters and profiles are shorter */
@@ -162,7 +159,7 @@ static bool has_blank_after(const char *p)
 	return !p[1] || strchr(" \t\r\n", p[1]);
 }
 
-/* Whether the emitter lets the text stand bare: by its first character, and inside. */
+/* Whether the emitter allows the text unquoted, by its first and inner characters. */
 static bool may_be_plain(const char *text, bool in_flow)
 {
 	size_t len = strlen(text);
@@ -180,10 +177,8 @@ static bool may_be_plain(const char *text, bool in_flow)
 	return true;
 }
 
-/*
- * The length of a character at @p that must be escaped, with its number: controls, and what YAML
- * takes for a line break or passes over. 0: any other.
- */
+/* Length and number of the character at @p if it needs an escape: a control, or a character that YAML
+ * treats as a line break or ignores. 0: no escape. */
 static size_t control_at(const char *p, unsigned *ret)
 {
 	static const struct {
@@ -273,7 +268,7 @@ static size_t get_yaml_column(const struct buf *b)
 	return n;
 }
 
-/* Before element @i of a list in one line. */
+/* Separator before element @i of a one-line list. */
 static void print_yaml_separator(struct buf *b, size_t i)
 {
 	if (i)

@@ -2,9 +2,9 @@
 #include "model/mig/config/config.h"
 
 /*
- * Is a config applied? As with mig-parted, first all modes, then all instances; of several entries
- * about one GPU the last counts, also for the mode, where mig-parted wants all of them at once and
- * so can never be content.
+ * Whether a config is applied. As in mig-parted, all modes are checked first, then all instances. If
+ * several entries match a GPU, the last one decides, also for the mode. mig-parted requires the modes of
+ * all of them at once, which cannot succeed if they differ.
  */
 
 bool mig_config_assert(const struct mig_config *c, const struct mig_node *node, bool mode_only,

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* Room for one more behind @n elements of @size bytes: the capacity is the next power of two. */
+/* Makes room for one element after @n elements of @size bytes. The capacity is the next power of two. */
 static int grow_mig_config_array(void *p, size_t n, size_t size, size_t max, const char *what,
 	struct error *err)
 {

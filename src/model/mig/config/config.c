@@ -6,7 +6,7 @@
 
 #include "model/mig/config-build.h"
 
-#define NAMES_MAX 140 /* of the names that a message lists: annotations and Events are short */
+#define NAMES_MAX 140 /* of the names in a message: annotations and Events are short */
 
 static void config_fini(struct mig_config *c)
 {
@@ -58,7 +58,7 @@ int mig_configs_add_missing(struct mig_configs *to, struct mig_configs *from, st
 	return r;
 }
 
-/* "; there are a, b and 3 more", cut to what one line bears. */
+/* "; there are a, b and 3 more", truncated to one line. */
 static void names_text(const struct mig_configs *c, char *ret, size_t cap)
 {
 	size_t len = 0, i;
@@ -147,7 +147,7 @@ static bool has_node_gpu_index(const struct mig_node *node, uint32_t index)
 	return false;
 }
 
-/* One note for all GPUs that no entry is about: "GPUs 1-3, 5". */
+/* Adds one note for all GPUs without a matching entry: "GPUs 1-3, 5". */
 static int add_unlisted_gpus_note(const struct mig_config *c, const struct mig_node *node,
 	struct strv *notes, struct error *err)
 {
@@ -176,7 +176,7 @@ static int add_unlisted_gpus_note(const struct mig_config *c, const struct mig_n
 	len = (size_t)snprintf(text, sizeof(text),
 		"config '%s' has no entry for GPU%s %s, which stay%s as %s", c->name,
 		n > 1 ? "s" : "", list, n > 1 ? "" : "s", n > 1 ? "they are" : "it is");
-	/* Then it is most likely a filter for other GPUs. */
+	/* No GPU matches: most likely the filters are for other GPUs. */
 	if (n == node->n && len < sizeof(text))
 		(void)snprintf(text + len, sizeof(text) - len,
 			"; GPU %u is 0x%08X to a device-filter", node->gpus[0].index,

@@ -5,18 +5,18 @@
 #include <string.h>
 
 /*
- * From an entry to instances of one GPU. mig-parted creates them one by one, in a fixed order of
- * names, and lets a compute instance into the GPU instance before it while there is room; the same
- * walk is done here on paper, and what comes out is placed as a whole (model/mig/geometry/geometry.h).
+ * From an entry to the instances of one GPU. mig-parted creates the instances one by one, in a fixed order
+ * of names. It puts a compute instance into the previous GPU instance while there is room. This module
+ * computes the same order without a GPU. model/mig/geometry/geometry.h then places the result as a whole.
  */
 
 #define WANTED_MAX (MIG_GIS_MAX * MIG_CIS_MAX)
 
-/* One row on one GPU: which GI profile, and how many slices its CIs have. */
+/* One row on one GPU: the GI profile and the slices of each CI. */
 struct mig_row_kind {
-	int profile; /* position in the layout; -1: this GPU has none */
+	int profile; /* position in the layout; -1: not a profile of this GPU */
 	uint32_t slices, start;
-	uint64_t count; /* of all rows that say the same */
+	uint64_t count; /* of this row */
 	bool guessed;
 };
 
@@ -40,7 +40,7 @@ static bool is_same_row_kind(const struct mig_row_kind *a, const struct mig_row_
 	return a->profile == b->profile && a->slices == b->slices;
 }
 
-/* How many CIs of @k there are; @at_start: only those in a GI that lies there. */
+/* Number of existing CIs of the kind @k; @at_start: only in a GI at slot k->start. */
 static uint64_t count_now(const struct mig_state *s, const struct mig_row_kind *k,
 	bool at_start)
 {
@@ -57,7 +57,7 @@ static uint64_t count_now(const struct mig_state *s, const struct mig_row_kind *
 	return n;
 }
 
-/* What all rows want of the kind of @k; @at_start: at the same place. */
+/* Number of CIs of the kind @k that all rows require; @at_start: only at slot k->start. */
 static uint64_t count_wanted(const struct mig_entry *e, const struct mig_layout *l,
 	const struct mig_row_kind *k, bool at_start)
 {
@@ -79,7 +79,7 @@ static bool report_gpu_mismatch(const struct mig_node_gpu *g, struct error *why,
 	return false;
 }
 
-/* Whether the GPU has of the row @row what the whole entry wants of its kind. */
+/* Whether the GPU has as many CIs of the kind of @row as the whole entry requires. */
 static bool row_applied(const struct mig_entry *e, const struct mig_node_gpu *g,
 	const struct mig_device_row *row, struct error *why)
 {
@@ -111,7 +111,7 @@ static bool row_applied(const struct mig_entry *e, const struct mig_node_gpu *g,
 	return report_gpu_mismatch(g, why, text);
 }
 
-/* Whether there is nothing that no row wants, given that each row has what it wants. */
+/* Whether no instance exists that no row requires. Call only after row_applied() of each row. */
 static bool nothing_else(const struct mig_entry *e, const struct mig_node_gpu *g,
 	struct error *why)
 {
@@ -163,14 +163,14 @@ bool mig_entry_applied(const struct mig_entry *e, const struct mig_node_gpu *g,
 	return !e->enabled || nothing_else(e, g, why);
 }
 
-/* One instance that is wanted, with what mig-parted sorts by. */
+/* One desired instance with mig-parted's sort keys. */
 struct desired_instance {
 	struct mig_row_kind kind;
 	const struct mig_profile *name;
 };
 
-/* More slices first, then the larger CI, then attributes backwards: mig-parted's order. The rest
- * keeps what can share a GPU instance together. */
+/* mig-parted's order: more slices first, then the larger CI, then attributes in descending order. The other
+ * keys keep together what can share a GPU instance. */
 static int compare_items(const void *a, const void *b)
 {
 	const struct desired_instance *x = a, *y = b;
@@ -197,7 +197,7 @@ static uint32_t count_desired_ci_slices(const struct mig_desired_gi *gi)
 	return n;
 }
 
-/* Puts the CI of @it into the GI before it if that is of the same kind and has room. */
+/* Puts the CI of @it into the last GI if that GI has the same kind and room. */
 static bool add_ci_to_last_gi(const struct mig_layout *l, struct mig_desired *w,
 	const struct desired_instance *it)
 {

@@ -5,9 +5,9 @@
 #include <string.h>
 
 /*
- * What a node is, in as few entries as mig-parted makes: GPUs with the same instances share one;
- * it says `all` when its filters match nobody else, and has no filter on a node of one kind of
- * GPU.
+ * The state of a node in as few entries as mig-parted's export: GPUs with the same instances share an
+ * entry. The entry has `all` if its filters match no other GPU. On a node with one kind of GPU there is no
+ * filter.
  */
 
 static int add_count(struct mig_entry *e, const struct mig_profile *p, struct error *err)
@@ -49,7 +49,7 @@ static bool has_row(const struct mig_entry *e, const struct mig_device_row *row)
 	return false;
 }
 
-/* Each profile is in one row only. */
+/* Assumes one row for each profile. */
 static bool same_instances(const struct mig_entry *a, const struct mig_entry *b)
 {
 	bool same = a->enabled == b->enabled && a->n_rows == b->n_rows;
@@ -64,7 +64,7 @@ static bool is_readable_mig_gpu(const struct mig_node_gpu *g)
 	return g->fault.code == ERR_NONE;
 }
 
-/* Adds the filter of @g where it is by size, once. */
+/* Adds the filter of @g once, sorted by device ID. */
 static int add_sorted_filter(struct mig_entry *e, const struct mig_node_gpu *g,
 	struct error *err)
 {
@@ -85,7 +85,7 @@ static int add_sorted_filter(struct mig_entry *e, const struct mig_node_gpu *g,
 	return 0;
 }
 
-/* The GPU joins an entry that says the same, or gets its own. */
+/* Adds the GPU to an entry with the same instances, or to a new entry. */
 static int add_exported_gpu(struct mig_config *c, const struct mig_node_gpu *g,
 	struct error *err)
 {
@@ -110,7 +110,7 @@ static int add_exported_gpu(struct mig_config *c, const struct mig_node_gpu *g,
 	return add_sorted_filter(e, g, err);
 }
 
-/* How many GPUs of the node the filters of @e match. */
+/* Number of GPUs of the node that the filters of @e match. */
 static size_t count_matches(const struct mig_entry *e, const struct mig_node *node)
 {
 	size_t n = 0;

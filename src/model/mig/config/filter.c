@@ -5,9 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Device filters: one or two numbers as Go writes them in a program. */
+/* Device filters: one or two numbers in Go's syntax. */
 
-/* The base that the prefix of *text says, and *text behind it. */
+/* Returns the base by the prefix of *text, and moves *text past the prefix. */
 static unsigned base_of(const char **text)
 {
 	static const struct {
@@ -35,13 +35,13 @@ static unsigned digit_of(char c)
 					  : 99;
 }
 
-/* Go's ParseUint(text, 0, 32): "_" may stand before each digit but the first of the number. */
+/* Go's ParseUint(text, 0, 32): "_" may precede each digit except the first of the number. */
 static bool parse_filter_number(const char *text, uint32_t *ret)
 {
 	const char *start = text;
 	unsigned base = base_of(&text);
 	uint64_t v = 0;
-	bool digit = text > start; /* a prefix stands for one */
+	bool digit = text > start; /* a prefix counts as a digit */
 
 	if (!*text)
 		return false;
@@ -61,7 +61,7 @@ static bool parse_filter_number(const char *text, uint32_t *ret)
 	return digit;
 }
 
-/* What does not fit ends with dots, so that it is no number either. */
+/* A truncated text ends with dots, so it is not a number either. */
 static void copy_filter_text(struct mig_filter *f, const char *text)
 {
 	size_t len = strlen(text);
@@ -69,7 +69,7 @@ static void copy_filter_text(struct mig_filter *f, const char *text)
 	if (len > MIG_FILTER_MAX) {
 		len = MIG_FILTER_MAX - 3;
 		while (len && ((unsigned char)text[len] & 0xc0) == 0x80)
-			len--; /* not in the middle of a character */
+			len--; /* not within a UTF-8 character */
 		(void)snprintf(f->text, sizeof(f->text), "%.*s...", (int)len, text);
 	} else {
 		memcpy(f->text, text, len + 1);

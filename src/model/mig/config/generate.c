@@ -6,18 +6,17 @@
 
 /* Configs that the GPUs of a node make possible, from their own profiles. */
 
-#define KINDS_MAX 64 /* of GPUs in one node */
-#define PCI_A30   0x20B710DEU
-#define DEVICE_DGX_SCREEN \
-	0x1FB0U /* the display adapter of a DGX Station, which looks like a GPU */
+#define KINDS_MAX         64 /* of GPUs in one node */
+#define PCI_A30           0x20B710DEU
+#define DEVICE_DGX_SCREEN 0x1FB0U /* display adapter of a DGX Station; enumerated like a GPU */
 
-/* The kinds of GPUs, by PCI id; each stands for all of its kind. */
+/* The kinds of GPUs, by PCI ID. One GPU represents its kind. */
 struct kinds {
 	const struct mig_node_gpu *gpus[KINDS_MAX];
 	size_t n;
 };
 
-/* What NVML says of A30 is wrong with some drivers. */
+/* Some drivers report wrong counts for A30. */
 static const struct {
 	const char *name;
 	uint32_t count;
@@ -48,7 +47,7 @@ static int add_gpu_kind(struct kinds *k, const struct mig_node_gpu *g, struct er
 	while (i < k->n && k->gpus[i]->pci.device < g->pci.device)
 		i++;
 	if (i < k->n && k->gpus[i]->pci.device == g->pci.device) {
-		if (!k->gpus[i]->layout.n) /* one that says its profiles speaks for all */
+		if (!k->gpus[i]->layout.n) /* a GPU with profiles represents all */
 			k->gpus[i] = g;
 		return 0;
 	}
@@ -90,7 +89,7 @@ static int find_kinds(struct kinds *k, const struct mig_node *node, struct error
 	return 0;
 }
 
-/* An entry for all GPUs; on a node of several kinds, for those whose filters come. */
+/* An entry for all GPUs. On a node with several kinds the caller adds filters. */
 static int add_all_gpus_entry(struct mig_config *c, bool enabled, struct mig_entry **ret,
 	struct error *err)
 {
@@ -132,7 +131,7 @@ static int add_plain(struct mig_configs *all, const char *name, bool enabled, st
 	return add_all_gpus_entry(c, enabled, &e, err);
 }
 
-/* How often @p fits on @g; 0: it has no such profile. */
+/* How many instances of @p fit on @g; 0: @g does not have the profile. */
 static uint32_t max_on(const struct mig_node_gpu *g, const struct mig_profile *p)
 {
 	for (uint32_t i = g->layout.n; i > 0; i--) {
@@ -142,7 +141,7 @@ static uint32_t max_on(const struct mig_node_gpu *g, const struct mig_profile *p
 	return 0;
 }
 
-/* The smallest number above @above that @p has as its most on some kind of GPU; 0: none. */
+/* The smallest maximum of @p on any kind of GPU that is greater than @above; 0: none. */
 static uint32_t next_count(const struct kinds *k, const struct mig_profile *p, uint32_t above)
 {
 	uint32_t next = 0;
@@ -156,7 +155,7 @@ static uint32_t next_count(const struct kinds *k, const struct mig_profile *p, u
 	return next;
 }
 
-/* `all-<profile>`: as many as fit, with one entry for each number of them. */
+/* `all-<profile>`: as many as fit, with one entry for each different maximum. */
 static int add_profile_config(struct mig_configs *all, const struct kinds *k,
 	const struct mig_profile *p, struct error *err)
 {
@@ -183,7 +182,7 @@ static int add_profile_config(struct mig_configs *all, const struct kinds *k,
 	return 0;
 }
 
-/* How many of the profiles of 1, 2, ... slices a balanced GPU of .slices has. */
+/* Counts of the profiles of 1, 2 and 3 slices on a balanced GPU with .slices. */
 static const struct balance {
 	uint32_t slices, counts[3];
 } balances[] = {
@@ -191,7 +190,7 @@ static const struct balance {
 	{ 4, { 2, 1, 0 } },
 };
 
-/* The plain profile of @slices of which the most fit; NULL: there is none. */
+/* The profile of @slices without attributes that fits most often; NULL: none. */
 static const struct mig_gi_profile *find_plain_profile(const struct mig_node_gpu *g,
 	uint32_t slices)
 {
@@ -207,7 +206,7 @@ static const struct mig_gi_profile *find_plain_profile(const struct mig_node_gpu
 	return best;
 }
 
-/* How @g is balanced; NULL: not at all. Its slices are those of its largest plain profile. */
+/* The balance of @g; NULL: none. The largest profile without attributes gives the slices of @g. */
 static const struct balance *balance_of(const struct mig_node_gpu *g)
 {
 	const struct balance *found = NULL;

@@ -20,7 +20,7 @@ struct mig_resource_amounts {
 	uint32_t v[MIG_RESOURCES];
 };
 
-/* What one instance has. */
+/* The resources of one instance. */
 static struct mig_resource_amounts get_profile_resources(const struct mig_gi_profile *p)
 {
 	return (struct mig_resource_amounts){ {
@@ -78,7 +78,7 @@ void mig_budget_subtract(struct mig_budget *b, const struct mig_layout *l, uint3
 	b->more[i] -= b->more[i] > 0;
 }
 
-/* What wants of resource @r. */
+/* Lists the requested profiles that use resource @r. */
 static void list_wanting(struct mig_list *list, const struct mig_layout *l,
 	const uint32_t counts[], int r)
 {

@@ -14,7 +14,7 @@ static bool is_valid_layout_state(const struct mig_layout *layout, const struct 
 	       (!have || mig_state_check(layout, have, NULL) == 0);
 }
 
-/* A start that the profile does not have: says so, and which it has. */
+/* Error for a start that the profile does not have; the text lists the valid starts. */
 static int check_start(const struct mig_layout *l, const struct mig_desired_gi *w,
 	struct error *err)
 {
@@ -108,7 +108,7 @@ int mig_geometry_place(const struct mig_layout *layout, const struct mig_state *
 	return 0;
 }
 
-/* The busy CIs of GI @i of @have, and those of them that stay. */
+/* Bits of the busy CIs of GI @i of @have, and of those that stay. */
 static void count_busy_cis(const struct mig_state *have, uint32_t i,
 	const struct mig_desired *desired, const struct mig_placement *placements,
 	uint32_t *ret_busy, uint32_t *ret_kept)
@@ -148,7 +148,7 @@ int mig_geometry_check_busy(const struct mig_layout *layout, const struct mig_st
 		list.text);
 }
 
-/* *steps goes down by at least one. */
+/* Decreases *steps by at least one, down to 0. */
 static bool can_place_counts(const struct mig_layout *layout, const uint32_t counts[],
 	uint32_t *steps)
 {
@@ -195,18 +195,18 @@ uint32_t mig_geometry_count_free(const struct mig_layout *layout, const struct m
 		mig_budget_count_free(&left, layout, i));
 }
 
-/* Ways to lay instances on an empty GPU until nothing can be added, each once. */
+/* Enumerates the placements on an empty GPU to which nothing can be added, each once. */
 struct mig_fill {
 	const struct mig_layout *layout;
-	uint32_t profiles; /* bit i: profile i may be laid, and so also be missing */
-	uint32_t *steps;   /* still allowed */
-	bool exactly;      /* exactly .counts; else whatever fits */
-	uint32_t counts[MIG_PROFILES_MAX]; /* still to be laid */
-	uint32_t total;                    /* of them */
+	uint32_t profiles; /* bit i: profile i may be placed, and counts as addable */
+	uint32_t *steps;   /* remaining search steps */
+	bool exactly;      /* place exactly .counts; else any instances */
+	uint32_t counts[MIG_PROFILES_MAX]; /* instances still to be placed */
+	uint32_t total;                    /* sum of .counts */
 	uint32_t found;
 };
 
-/* All that @used becomes by adding instances from slot @from on. */
+/* Counts the full placements that extend @used by instances from slot @from on. */
 static void count_full_placements(struct mig_fill *f, uint32_t from, uint32_t used,
 	const struct mig_budget *left)
 {
@@ -259,12 +259,12 @@ struct counts_visit {
 	bool maximal;
 	bool (*visit)(void *arg, const uint32_t counts[]);
 	void *arg;
-	uint32_t steps; /* still allowed */
+	uint32_t steps; /* remaining search steps */
 	uint32_t total; /* instances in .counts */
 	uint32_t counts[MIG_PROFILES_MAX];
 };
 
-/* Whether it can be laid so that nothing can be added. */
+/* Whether .counts have a placement to which nothing can be added. */
 static bool has_full_placement(struct counts_visit *e)
 {
 	struct mig_fill f = { .layout = e->layout,
@@ -281,7 +281,7 @@ static bool has_full_placement(struct counts_visit *e)
 	return f.found;
 }
 
-/* All counts of profile @i and those behind it. False: enough seen. */
+/* Visits all counts of profile @i and the following profiles. False: stop. */
 static bool visit_profile_counts(struct counts_visit *e, uint32_t i)
 {
 	bool on;

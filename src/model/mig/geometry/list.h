@@ -2,8 +2,9 @@
 #pragma once
 
 /*
- * "2 x 3g.20gb, 1 x 1g.5gb": a list inside an error, which ends in "..." where it gets too long.
- * For model/mig/geometry/geometry.c and this folder. Thread: whoever owns it.
+ * "2 x 3g.20gb, 1 x 1g.5gb": a list in an error text; ends in "..." if truncated. For
+ * model/mig/geometry/geometry.c and this folder.
+ * Thread: owner's.
  */
 #include "lib/base/cleanup.h"
 

@@ -8,53 +8,55 @@
 #include "model/mig/geometry/slots.h"
 
 /*
- * Depth first over the wanted instances, each at every start that is free. What an instance keeps
- * follows from where it starts, so a solution is a start for each. Two things keep this small:
- * instances that are wanted alike take starts in ascending order, and a branch ends where even all
- * that could still be kept would not reach the best solution so far.
+ * Depth-first search over the desired instances, each at every free start. The start of an instance decides
+ * which existing GI is reused, so a solution is one start for each instance. Two rules keep the search small:
+ *  - Equal desired instances take their starts in ascending order.
+ *  - A branch ends when even the best case of everything still to be kept is worse than the best solution
+ *    so far.
  */
 
-/* What it is worth to keep an instance, as one number that orders as geometry.h says. */
+/* Value of keeping an instance, as one number in the order of geometry.h. */
 enum {
 	WORTH_GI = 1,
-	WORTH_STEP = 1 << 5,  /* each GI and CI that stays */
-	WORTH_BUSY = 1 << 13, /* each busy CI */
+	WORTH_STEP = 1 << 5,  /* each kept GI and CI */
+	WORTH_BUSY = 1 << 13, /* each kept busy CI */
 };
 
 static_assert(MIG_GIS_MAX * WORTH_GI < WORTH_STEP, "all GIs are less than one step");
 static_assert(MIG_GIS_MAX * (1 + MIG_CIS_MAX + 1) * WORTH_STEP < WORTH_BUSY,
 	"all steps are less than one busy CI");
 
-/* One wanted instance. */
+/* One desired instance. */
 struct mig_search_instance {
-	uint32_t position;             /* in the wish */
-	struct mig_desired_gi desired; /* its CIs sorted */
+	uint32_t position;             /* in the desired layout */
+	struct mig_desired_gi desired; /* with sorted CIs */
 	uint32_t size;                 /* slots */
-	uint32_t starts;               /* bit s: may start at slot s */
-	uint32_t served;               /* bit s: a GI of today serves if it starts there, */
-	int32_t gi[MIG_SLOTS_MAX];     /* this one */
-	uint32_t worth[MIG_SLOTS_MAX]; /* of keeping it */
-	bool twin;                     /* wanted like the item before: starts behind that */
+	uint32_t starts;               /* bit s: slot s is an allowed start */
+	uint32_t served;               /* bit s: an existing GI at slot s can be reused */
+	int32_t gi[MIG_SLOTS_MAX];     /* [start] that GI */
+	uint32_t worth[MIG_SLOTS_MAX]; /* [start] value of keeping that GI */
+	bool twin;                     /* equal to the previous item: starts after that item */
 };
 
-/* A solution: more .worth is better, then more .room, then less .start. */
+/* A solution. Greater .worth is better, then greater .room, then smaller .start. */
 struct score {
 	uint32_t worth;
-	uint8_t room[MIG_PROFILES_MAX]; /* of the largest profile first */
+	uint8_t room[MIG_PROFILES_MAX]; /* by profile, the largest first */
 	uint8_t start[MIG_GIS_MAX];     /* of each item */
 };
 
 struct mig_search_state {
 	const struct mig_layout *layout;
 	uint32_t n;
-	struct mig_search_instance items[MIG_GIS_MAX]; /* the hardest to place first */
-	uint32_t most[MIG_GIS_MAX + 1];    /* worth of item i and those behind, at most */
-	uint32_t order[MIG_PROFILES_MAX];  /* profiles, the largest first */
-	uint32_t budget[MIG_PROFILES_MAX]; /* room of profile i beside all items, wherever */
-	uint32_t steps;                    /* still allowed */
-	bool any;                          /* the first solution will do */
+	struct mig_search_instance items[MIG_GIS_MAX]; /* hardest to place first */
+	uint32_t most[MIG_GIS_MAX + 1];   /* upper bound of the worth of items i and later */
+	uint32_t order[MIG_PROFILES_MAX]; /* profiles, the largest first */
+	/* budget for further instances of profile i beside all items */
+	uint32_t budget[MIG_PROFILES_MAX];
+	uint32_t steps; /* remaining */
+	bool any;       /* stop at the first solution */
 	bool found;
-	uint8_t start[MIG_GIS_MAX]; /* of the items on the way down */
+	uint8_t start[MIG_GIS_MAX]; /* of the items on the current path */
 	struct score best;
 };
 
@@ -67,7 +69,7 @@ static bool is_better_score(const struct score *a, const struct score *b)
 	return room ? room > 0 : memcmp(a->start, b->start, sizeof(a->start)) < 0;
 }
 
-/* All items have their places. */
+/* All items have places: keeps the solution if it is the best so far. */
 static void save_best_solution(struct mig_search_state *s, uint32_t used, uint32_t worth)
 {
 	struct score score = { .worth = worth };
@@ -98,9 +100,9 @@ static void search_item_starts(struct mig_search_state *s, uint32_t i, uint32_t 
 		return;
 	}
 	starts = it->starts;
-	if (i > 0 && it->twin) /* the first never is, which compilers do not see */
+	if (i > 0 && it->twin) /* never set for item 0, which compilers cannot see */
 		starts &= ~(UINT32_MAX >> (MIG_SLOTS_MAX - 1 - s->start[i - 1]));
-	/* What stays is tried first: with it, most of the rest is not worth a look. */
+	/* Reuse first: the bound then cuts most of the other branches. */
 	for (int stay = 1; stay >= 0; stay--) {
 		for (uint32_t m = starts & (stay ? it->served : ~it->served); m; m &= m - 1) {
 			uint32_t start = (uint32_t)__builtin_ctz(m);
@@ -114,7 +116,7 @@ static void search_item_starts(struct mig_search_state *s, uint32_t i, uint32_t 
 	}
 }
 
-/* Looks which GIs of @have can serve. */
+/* Finds the GIs of @have that @it can reuse. */
 static void find_serving_gis(struct mig_search_instance *it, const struct mig_state *have)
 {
 	for (uint32_t i = 0; i < have->n; i++) {
@@ -133,7 +135,7 @@ static void find_serving_gis(struct mig_search_instance *it, const struct mig_st
 	}
 }
 
-/* The same wish with its CIs sorted, and nothing behind them: then twins are equal. */
+/* A copy with sorted CIs and zeros after them, so that equal items compare equal. */
 static struct mig_desired_gi copy_with_sorted_cis(const struct mig_desired_gi *w)
 {
 	struct mig_desired_gi ret = { .profile = w->profile, .start = w->start };
@@ -153,7 +155,7 @@ static int compare_numbers(uint32_t a, uint32_t b)
 	return (a > b) - (a < b);
 }
 
-/* The order of items: given places first, then the largest, twins side by side. */
+/* Order of the items: given places first, then the largest; equal items are adjacent. */
 static int compare_search_items(const struct mig_search_instance *a,
 	const struct mig_search_instance *b)
 {
@@ -205,7 +207,7 @@ static void add_items(struct mig_search_state *s, const struct mig_state *have,
 	}
 }
 
-/* Compute slices say more than slots: a 4g.20gb is larger than a 3g.20gb. */
+/* Compute slices count before slots: a 4g.20gb is larger than a 3g.20gb. */
 static bool is_larger_profile(const struct mig_gi_profile *a, const struct mig_gi_profile *b)
 {
 	return a->slices != b->slices ? a->slices > b->slices : a->size > b->size;

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * Memory slots as a set of bits. For model/mig/geometry/geometry.c and this folder;
- * profiles have passed mig_layout_check().
+ * Memory slots as a bit set. For model/mig/geometry/geometry.c and this folder. Profiles have passed
+ * mig_layout_check().
  * Thread: any (pure).
  */
 #include "model/mig/layout.h"
@@ -18,8 +18,8 @@ static inline uint32_t mig_slots(uint32_t size, uint32_t start)
 	return UINT32_MAX >> (MIG_SLOTS_MAX - size) << start;
 }
 
-/* How many instances of @p fit at once in what is not @used, at most @enough. As all are of one
- * size, taking each time the first place that is free gives the most. */
+/* How many instances of @p fit at once into the slots outside @used, at most @enough. All have one size, so
+ * taking the first free place each time gives the maximum. */
 static inline uint32_t mig_slots_count_free(const struct mig_gi_profile *p, uint32_t used,
 	uint32_t enough)
 {
