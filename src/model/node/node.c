@@ -589,7 +589,7 @@ int node_observe(struct node *n, const struct health_policy *p, const struct inv
 {
 	CLEANUP(freep) struct node_entry *places = NULL;
 	CLEANUP(freep) uint32_t *claims = NULL;
-	uint32_t n_places = 0;
+	uint32_t n_places = 0, n_missing = n->n_missing;
 	uint32_t *claimed;
 	bool changed = false;
 	int r;
@@ -630,8 +630,10 @@ int node_observe(struct node *n, const struct health_policy *p, const struct inv
 	}
 	qsort(places, n_places, sizeof(*places), compare_node_entries);
 	r = commit_node_state(n, p, seen, places, n_places, now_ns, err);
-	if (r < 0)
+	if (r < 0) {
+		n->n_missing = n_missing; /* what was to be forgotten is still known */
 		return -1;
+	}
 	drop_persisted_gpus(n);
 	drop_missing(n, seen);
 	changed |= probe_migs(n, p, now_ns);
