@@ -12,10 +12,10 @@
 #define REGISTER_TIMEOUT_NS (5 * NS_PER_SEC)
 #define RETRY_MIN_NS        (200 * NS_PER_MS)
 #define RETRY_MAX_NS        (5 * NS_PER_SEC)
-#define SOCKET_POLL_NS      (2 * NS_PER_SEC) /* the safety net under inotify */
-#define WATCH_GRACE_NS      (5 * NS_PER_SEC) /* from Register's answer to ListAndWatch */
-#define DRAIN_NS            (1 * NS_PER_SEC) /* how long to wait for old connections to end */
-#define STABLE_NS           (30 * NS_PER_SEC) /* a registration that held so long was a good one */
+#define SOCKET_POLL_NS      (2 * NS_PER_SEC) /* in case inotify misses an event */
+#define WATCH_GRACE_NS      (5 * NS_PER_SEC) /* after Register, for the kubelet's ListAndWatch */
+#define DRAIN_NS            (1 * NS_PER_SEC)  /* for old connections to end */
+#define STABLE_NS           (30 * NS_PER_SEC) /* after this, a registration was a success */
 
 /* One open ListAndWatch. */
 struct list_watch {
@@ -31,8 +31,8 @@ struct plugin {
 	const struct plugin_ops *ops;
 	void *arg;
 	char *name, *path, *kubelet_path; /* kubelet_path NULL: never register */
-	const char *endpoint;             /* the last part of path */
-	struct buf devices;               /* the encoded list */
+	const char *endpoint;             /* the last part of .path */
+	struct buf devices;               /* the encoded device list */
 	bool have_devices, stopping;
 	LIST_HEAD(, list_watch) watches;
 	unsigned n_watches;
@@ -40,17 +40,17 @@ struct plugin {
 
 	enum plugin_state state;
 	char why[ERROR_MSG_MAX];
-	char no_socket[ERROR_MSG_MAX]; /* why we cannot listen, or "" */
-	struct file_id kubelet_id;     /* of the kubelet that we (try to) register with */
+	char no_socket[ERROR_MSG_MAX]; /* why the plugin cannot listen, or "" */
+	struct file_id kubelet_id;     /* the kubelet's socket, as last seen */
 	bool kubelet_known;
-	uint64_t tried_ns;       /* when the last attempt began */
-	uint64_t next_ns;        /* no attempt before */
-	uint64_t retry_ns;       /* the last distance; 0: none yet */
-	uint64_t watch_until_ns; /* when the kubelet should have opened its watch */
-	uint64_t drain_until_ns; /* 0: not waiting for old connections */
+	uint64_t tried_ns;       /* start of the last attempt */
+	uint64_t next_ns;        /* earliest next attempt */
+	uint64_t retry_ns;       /* last delay; 0: none yet */
+	uint64_t watch_until_ns; /* deadline for the kubelet's ListAndWatch */
+	uint64_t drain_until_ns; /* 0: not waiting for connections to end */
 };
 
-/* @why NULL keeps the text: an attempt that is under way has nothing new to say. */
+/* @why NULL keeps the text: an attempt under way has no news. */
 static void set_plugin_state(struct plugin *p, enum plugin_state state, const char *why)
 {
 	bool change = (state == PLUGIN_REGISTERED) != (p->state == PLUGIN_REGISTERED) ||
@@ -70,11 +70,11 @@ static void on_plugin_timer(uv_timer_t *t)
 
 static void arm_plugin_timer(struct plugin *p, uint64_t ns)
 {
-	/* Rounded up, or the timer comes a little early and looks in vain. */
+	/* Rounded up: a timer that expires early would find nothing due. */
 	(void)uv_timer_start(&p->timer, on_plugin_timer, (ns + NS_PER_MS - 1) / NS_PER_MS, 0);
 }
 
-/* Puts the next attempt off, each time farther. */
+/* Delays the next attempt, longer each time. */
 static void delay_plugin_retry(struct plugin *p, uint64_t now)
 {
 	p->retry_ns = p->retry_ns ? p->retry_ns * 2 : RETRY_MIN_NS;
@@ -98,8 +98,8 @@ static void on_registered(void *arg, enum rpc_status status, const char *text,
 		return;
 	rpc_client_close(p->kubelet);
 	p->kubelet = NULL;
-	/* Without an answer but with a watch we are registered all the same, and trying again
-	 * would make the kubelet drop one of the two. */
+	/* Without an answer but with a watch, the plugin is registered all the same. A retry would make the
+	 * kubelet drop one of the two registrations. */
 	if (status == RPC_OK || p->n_watches > 0) {
 		p->watch_until_ns = now + WATCH_GRACE_NS;
 		set_plugin_state(p, PLUGIN_REGISTERED, "");
@@ -144,10 +144,13 @@ static void forget_watch(struct list_watch *w)
 }
 
 /*
- * Kubelets up to 1.36 key their clients by resource name alone: when an old stream ends after a
- * new registration, they disconnect the new one. So before we register, our streams are ended and
- * the kubelet has hung up, which it does once it has taken note. A peer that does not hang up is
- * waited for a second only.
+ * Ends the plugin's streams before a new registration. Kubelets up to 1.36 key their clients by resource name
+ * alone. When an old stream ends after a new registration, the kubelet disconnects the new client. Hence this
+ * order:
+ *  1. The plugin ends its ListAndWatch streams.
+ *  2. The kubelet notes the end of its old client, and then hangs up.
+ *  3. The plugin registers once all peers have hung up, or after DRAIN_NS.
+ * Returns false while the plugin waits for step 2.
  */
 static bool drain_plugin_streams(struct plugin *p, uint64_t now)
 {
@@ -165,14 +168,15 @@ static bool drain_plugin_streams(struct plugin *p, uint64_t now)
 	return true;
 }
 
-/* Is the registration that we have still good? If not, says why and goes back to waiting. */
+/* Whether the registration is still valid. If not, sets PLUGIN_WAITING and the reason; for a missing socket
+ * the caller does. */
 static bool still_registered(struct plugin *p, bool there, bool same, uint64_t now,
 	uint64_t *ret_wait)
 {
 	*ret_wait = SOCKET_POLL_NS;
 	if (same || !there) {
 		if (p->n_watches > 0)
-			return true; /* whatever became of the file, the kubelet listens */
+			return true; /* the kubelet listens, whatever became of its socket file */
 		if (same && now < p->watch_until_ns) {
 			*ret_wait = p->watch_until_ns - now;
 			return true;
@@ -191,7 +195,7 @@ static bool still_registered(struct plugin *p, bool there, bool same, uint64_t n
 	return false;
 }
 
-/* One step towards being registered. Returns when to look again. */
+/* Takes one step towards a registration. Returns the time until the next step, in ns. */
 static uint64_t sync_plugin_registration(struct plugin *p, uint64_t now)
 {
 	struct error e = ERROR_INIT;
@@ -201,7 +205,7 @@ static uint64_t sync_plugin_registration(struct plugin *p, uint64_t now)
 	uint64_t wait;
 
 	if (p->state == PLUGIN_REGISTERING)
-		return SOCKET_POLL_NS; /* its end comes by itself */
+		return SOCKET_POLL_NS; /* on_registered() follows */
 	if (p->state == PLUGIN_REGISTERED && still_registered(p, there, same, now, &wait))
 		return wait;
 	if (!there) {
@@ -278,7 +282,7 @@ static void on_watch_end(struct rpc_call *call, void *arg)
 	(void)call;
 	forget_watch(w);
 	if (p->n_watches == 0 && !p->stopping) {
-		p->watch_until_ns = 0; /* it had its watch */
+		p->watch_until_ns = 0; /* the kubelet had opened its watch */
 		plugin_sync(p);
 	}
 }
@@ -301,13 +305,13 @@ static void handle_watch(struct rpc_call *call, const uint8_t *data, size_t len,
 	rpc_stream_on_end(call, on_watch_end, w);
 	if (p->have_devices)
 		rpc_stream_send(call, buf_str(&p->devices), p->devices.len);
-	/* The answer to Register got lost, but here the kubelet is. */
+	/* The kubelet's answer to Register was lost, but its watch shows the registration. */
 	if (p->state == PLUGIN_WAITING && p->tried_ns &&
 		time_mono_ns() - p->tried_ns < 2 * REGISTER_TIMEOUT_NS)
 		set_plugin_state(p, PLUGIN_REGISTERED, "");
 }
 
-/* The answers for all containers of one request. */
+/* Answers for all containers of one request. */
 static int prefer_all(struct plugin *p, const struct prefer_requests *r, struct id_list *to,
 	const char **ids, struct error *err)
 {
@@ -362,7 +366,7 @@ static void handle_prefer(struct rpc_call *call, const uint8_t *data, size_t len
 	}
 }
 
-/* Answers into @to, of which *ret_n are to be freed, also after an error. */
+/* Answers into @to. The caller frees *ret_n of them, also after an error. */
 static int allocate_all(struct plugin *p, const struct id_lists *r, struct allocation **to,
 	size_t *ret_n, struct error *err)
 {
@@ -391,7 +395,7 @@ static void handle_allocate(struct rpc_call *call, const uint8_t *data, size_t l
 		rpc_reply_error(call, RPC_RESOURCE_EXHAUSTED, "no memory");
 	else if (allocate_all(p, &r, all, &n, &e) < 0)
 		rpc_reply_error(call, RPC_UNKNOWN,
-			e.msg); /* as NVIDIA's: kubelet shows the text */
+			e.msg); /* as NVIDIA's plugin does: the kubelet shows the text */
 	else if (allocate_response_encode(&b, (const struct allocation *const *)all, n, &e) < 0)
 		rpc_reply_error(call, RPC_INTERNAL, e.msg);
 	else
@@ -405,7 +409,7 @@ static void handle_pre_start(struct rpc_call *call, const uint8_t *data, size_t 
 	(void)data;
 	(void)len;
 	(void)arg;
-	rpc_reply(call, "", 0); /* we do not ask for it, but old kubelets may call */
+	rpc_reply(call, "", 0); /* the plugin does not ask for it, but old kubelets may call */
 }
 
 static const struct rpc_method methods[] = {
@@ -505,7 +509,7 @@ int plugin_start(struct plugin **ret, struct rpc *rpc, const char *dir,
 	(void)uv_timer_init(rpc_loop(rpc), &p->timer);
 	p->timer.data = p;
 	rpc_ref(rpc);
-	arm_plugin_timer(p, 0); /* from the loop, when the owner has set the devices */
+	arm_plugin_timer(p, 0); /* from the loop, after the owner has set the devices */
 	*ret = p;
 	return 0;
 }

@@ -15,9 +15,9 @@
 #include <unistd.h>
 
 #define NAME         "gpuslice-web"
-#define EXIT_POLL_MS 5 /* between looks whether a process has ended */
+#define EXIT_POLL_MS 5 /* between two checks whether a process has ended */
 
-/* Above 9, so that neither is overwritten when the other becomes descriptor 3 or 4 of the child. */
+/* The copies are above 9: neither is overwritten when the other becomes descriptor 3 or 4 of the child. */
 static int copy_up(int fd, int *ret, struct error *err)
 {
 	*ret = fcntl(fd, F_DUPFD_CLOEXEC, 10);
@@ -39,7 +39,7 @@ static int spawn_web_process(const char *path, int sock, int page, pid_t *ret,
 	(void)posix_spawnattr_init(&attr);
 	(void)posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDWR, 0);
 	(void)posix_spawn_file_actions_adddup2(&actions, 0, 1);
-	/* Not the agent's log, which it could fill, forge, or make the agent wait for. */
+	/* Not the agent's log: the process could fill it, forge lines in it, or make the agent wait for it. */
 	(void)posix_spawn_file_actions_adddup2(&actions, 0, 2);
 	(void)posix_spawn_file_actions_adddup2(&actions, sock, WEB_FD_SOCKET);
 	(void)posix_spawn_file_actions_adddup2(&actions, page, WEB_FD_SHM);
@@ -84,7 +84,7 @@ int web_process_start(struct web_process *p, const char *path, int page_fd, stru
 	return 0;
 }
 
-/* Whether the process has ended within this time. */
+/* Waits up to @for_ns. True: the process has ended. */
 static bool wait_web_process(pid_t pid, uint64_t for_ns, int *ret_status)
 {
 	uint64_t until_ns = time_mono_ns() + for_ns;
@@ -93,7 +93,7 @@ static bool wait_web_process(pid_t pid, uint64_t for_ns, int *ret_status)
 	while ((r = waitpid(pid, ret_status, WNOHANG)) == 0 && time_mono_ns() < until_ns)
 		(void)poll(NULL, 0, EXIT_POLL_MS);
 	if (r < 0)
-		*ret_status = 0; /* somebody else has waited for it */
+		*ret_status = 0; /* other code has waited for the process */
 	return r != 0;
 }
 

@@ -19,7 +19,7 @@ static void release_reply_owner(struct web_reply *r)
 	r->release = NULL;
 }
 
-/* The process has looked for the route too; what it asks for and is none is no page. */
+/* The process checks the routes too. A request without a route gets 404. */
 static unsigned call_route(const struct web *w, struct web_request *req, struct web_reply *r)
 {
 	static const char none[] = "there is no such page\n";
@@ -48,7 +48,7 @@ static void shared_fini(struct web_shared *s)
 	closep(&s->fd);
 }
 
-/* A copy of the body that the process can map and nobody can change. */
+/* Copies the body into a file that the process can map and no process can change. */
 static int shared_init(struct web_shared *s, const struct web_reply *r)
 {
 	CLEANUP(closep)
@@ -67,8 +67,8 @@ static int shared_init(struct web_shared *s, const struct web_reply *r)
 }
 
 /*
- * The file with this body; < 0: none can be made. One that is the same as before is the same file: of
- * hundreds of clients that read slowly, all have one copy.
+ * The file with this body. < 0: no file can be made. An unchanged body keeps its file, so hundreds of clients
+ * that read slowly share one copy.
  */
 static int share_body(struct web *w, const struct web_reply *r)
 {
@@ -111,7 +111,7 @@ static void add_reply_packet(struct buf *b, const struct web_reply *r, unsigned 
 	web_pack_reply(b, &a);
 }
 
-/* False: the reply does not go into a packet, or there is no memory for it. *ret_fd: borrowed. */
+/* False: the reply is invalid or does not fit a packet, or memory is short. *ret_fd: borrowed. */
 static bool pack_web_reply(struct web *w, struct buf *b, const struct web_reply *r,
 	unsigned status, uint64_t began_ns, int *ret_fd)
 {
@@ -127,7 +127,8 @@ static bool pack_web_reply(struct web *w, struct buf *b, const struct web_reply 
 	return buf_ok(b);
 }
 
-/* The reply before has been read: at most one is under way, and takes memory. */
+/* Whether the process has read the last reply. At most one reply is under way, so that replies take bounded
+ * memory. */
 static bool is_reply_read(int sock)
 {
 	int bytes = 0;

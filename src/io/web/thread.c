@@ -15,18 +15,22 @@
 #include <unistd.h>
 
 /*
- * The agent's thread for its web server. It starts the process, answers what that asks for, one
- * request at a time, and starts the process again when it has ended, hangs, or sends what is no packet.
- * Whatever the process does, this thread waits only in wait_web_event(), and WEB_END_NS for the process to end, WEB_KILL_NS
- * more for one that it kills.
+ * The agent's thread for its web server.
  *
- * The listening socket is the agent's: while there is no process, connections wait in its queue.
+ * The thread starts the process and answers its requests, one at a time. It restarts a process that has ended,
+ * hangs, or sends a malformed packet. The listening socket is the agent's: while there is no process,
+ * connections wait in its queue.
+ *
+ * Waits. Whatever the process does, the thread waits in these places only:
+ *  1. in wait_web_event() and pause_web_thread(), which web_stop() ends at once;
+ *  2. for up to WEB_END_NS, for the process to exit by itself;
+ *  3. for up to WEB_KILL_NS more, for a process that it kills.
  */
-#define HANG_CHECKS 4 /* whether the loop takes turns, in the time after which it hangs */
+#define HANG_CHECKS 4 /* checks whether the loop runs, in .hang_ns */
 
 enum web_wake { WAKE_TIME, WAKE_STOP, WAKE_PACKET };
 
-/* Waits for a packet, the end of the process, or of the server; for this time at most. */
+/* Waits up to @for_ns for a packet, the end of the process, or web_stop(). */
 static enum web_wake wait_web_event(const struct web *w, uint64_t for_ns)
 {
 	struct pollfd fds[] = { { .fd = w->stop_fd, .events = POLLIN },
@@ -48,7 +52,7 @@ static int set_refusal_error(const struct web_message *word, struct error *err)
 	return -1;
 }
 
-/* READY or REFUSED, as the first packet of a process. > 0: it has ended. */
+/* Receives READY or REFUSED, the first packet of a process. > 0: the process has ended. */
 static int receive_first(struct web *w, struct error *err)
 {
 	uint64_t now_ns, until_ns = w->started_ns + WEB_READY_NS;
@@ -88,7 +92,7 @@ static bool is_loopback(int fd)
 		       (IN6_IS_ADDR_V4MAPPED(v6) && v6->s6_addr[12] == 127));
 }
 
-/* The process shares it: one that turned against its agent may have made it unfit for the next. */
+/* The process shares the socket. A compromised process may have made it unusable for the next process. */
 static bool still_listens(int fd)
 {
 	int on = 0;
@@ -98,7 +102,7 @@ static bool still_listens(int fd)
 	       fcntl(fd, F_SETFL, O_NONBLOCK) == 0;
 }
 
-/* On the port of before, if there was one. */
+/* Listens on the last port, if there was one. */
 static int listen_again(struct web *w, unsigned *ret_port, struct error *err)
 {
 	char host[HTTP_HOST_MAX], address[HTTP_HOST_MAX + 16];
@@ -114,7 +118,7 @@ static int listen_again(struct web *w, unsigned *ret_port, struct error *err)
 	return http_listen_tcp(address, &w->listen_fd, ret_port, err);
 }
 
-/* The socket stays as long as there is a process now and then. */
+/* Keeps the socket over restarts of the process. */
 static int make_listener(struct web *w, struct error *err)
 {
 	unsigned port = 0;
@@ -150,12 +154,12 @@ static int start_server_process(struct web *w, struct error *err)
 	int r;
 
 	w->started_ns = time_mono_ns();
-	/* First, as no process is needed to see that another has the address. */
+	/* Before the process: no process is needed to find that the address is in use. */
 	if (make_listener(w, err) < 0)
 		return -1;
 	if (web_process_start(&w->process, w->worker_path, w->shm_fd, err) < 0)
 		return -1;
-	/* If it has ended already, that is what comes back. */
+	/* If the process has ended already, receive_first() reports that. */
 	if (web_packet_send(w->process.sock, &w->start, -1, err) < 0)
 		error_clear(err);
 	r = receive_first(w, err);
@@ -183,7 +187,7 @@ static void report_web_notice(const struct web *w, const struct error *err)
 		w->ops.notice(w->arg, err);
 }
 
-/* Sets when the next one starts: later each time, unless the last has served for long. */
+/* Sets when the next process starts. The delay doubles each time, unless the last process served for long. */
 static void plan_next(struct web *w)
 {
 	uint64_t most_ns = WEB_RESTART_DELAY_MAX * w->limits.restart_ns,
@@ -204,7 +208,7 @@ static void set_web_state(struct web *w, enum web_state state, const struct erro
 	(void)pthread_mutex_unlock(&w->lock);
 }
 
-/* @why NULL: it has ended by itself. */
+/* @why NULL: the process has ended by itself. */
 static void end_process(struct web *w, const struct error *why)
 {
 	struct error notice = ERROR_INIT;
@@ -228,7 +232,8 @@ static void set_web_serving(struct web *w)
 	const struct error none = ERROR_INIT;
 
 	w->last_failure[0] = '\0';
-	atomic_store(&w->port, w->listen_port); /* before the state, whose readers ask for it */
+	/* Before the state: a reader of the state asks for the port. */
+	atomic_store(&w->port, w->listen_port);
 	set_web_state(w, WEB_SERVING, &none);
 	if (w->served)
 		return;
@@ -237,7 +242,7 @@ static void set_web_serving(struct web *w)
 		w->ops.serving(w->arg, w->listen_port);
 }
 
-/* It may be the same for long, as a token file that is not there: logged once. */
+/* The same failure may repeat for long, such as a missing token file: the thread reports it once. */
 static void start_server_or_retry(struct web *w)
 {
 	struct error err = ERROR_INIT;
@@ -246,7 +251,7 @@ static void start_server_or_retry(struct web *w)
 		set_web_serving(w);
 		return;
 	}
-	/* Who connects hears that nobody serves, and does not wait for it. */
+	/* A client that connects then gets a refusal at once. */
 	if (!w->served)
 		closep(&w->listen_fd);
 	plan_next(w);
@@ -259,7 +264,8 @@ static void start_server_or_retry(struct web *w)
 
 /* --- while it serves --- */
 
-/* What a process says of its files, as often as it may: a process that says more is heard later. */
+/* Reports the last NOTICE of the process. The reports have a rate limit; a NOTICE above the limit is
+ * reported later. */
 static void report_files(struct web *w)
 {
 	uint64_t now_ns = time_mono_ns();
@@ -310,7 +316,8 @@ static int check_process_hang(struct web *w, struct error *err)
 		 most_ns = 2 * w->limits.hang_ns / HANG_CHECKS;
 	char age[TIME_AGE_MAX];
 
-	/* After a pause of the whole machine or container, the process has not hung for that long. */
+	/* One check adds a bounded time: the whole machine or container, and the process with it, may have
+	 * been paused. */
 	w->loop_stalled_ns =
 		turns != w->loop_count
 			? 0
@@ -332,12 +339,13 @@ static void handle_web_process(struct web *w, enum web_wake wake)
 	report_files(w);
 	if (r == 0)
 		r = check_process_hang(w, &err);
-	/* A reply that cannot be sent because the process has closed its socket is an end as well. */
+	/* EPIPE: the process closed its socket before the reply, which is an end by itself too. */
 	if (r != 0)
 		end_process(w, r < 0 && err.sys != EPIPE ? &err : NULL);
 }
 
-/* The process keeps to its part of a processor with our work counted in; this holds if it does not. */
+/* The process keeps to its CPU limit, and counts this thread's CPU time in. This pause holds the limit if
+ * the process does not. True: web_stop() was called. */
 static bool pause_web_thread(const struct web *w, struct web_throttle *pace)
 {
 	uint64_t ns = web_throttle_get_pause_ns(pace, time_mono_ns(), web_thread_cpu_ns());
@@ -367,7 +375,7 @@ static void run_web_thread(struct web *w)
 		if (w->process.pid > 0) {
 			handle_web_process(w, wake);
 		} else if (time_left_ns(w) == 0) {
-			/* The process begins as this thread is. */
+			/* The process inherits this thread's scheduling policy. */
 			web_yield_pause(&yield, time_mono_ns());
 			start_server_or_retry(w);
 		}

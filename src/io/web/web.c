@@ -79,7 +79,7 @@ static int copy_web_option(char **to, const char *from, struct error *err)
 	return *to || !from ? 0 : error_nomem(err);
 }
 
-/* Sealed, so that no process can take it away from under the agent. */
+/* The seals keep the process from shrinking the page under the agent's map. */
 static int create_web_shm(struct web *w, struct error *err)
 {
 	void *page;
@@ -120,7 +120,7 @@ static int make_start(struct web *w, const struct web_options *o, struct error *
 					   "the paths of the web server's files are too long");
 }
 
-/* Signals are for the other threads. */
+/* The web thread blocks all signals: they are for other threads. */
 static int start_web_thread(struct web *w, struct error *err)
 {
 	sigset_t all, old;
@@ -226,8 +226,8 @@ struct web *web_stop(struct web *w)
 		web_release(w);
 		return NULL;
 	}
-	/* The kernel holds it up: it closes what the process has sent, where nothing keeps that from sending. The thread
-	 * frees @w at its end, which may be now. */
+	/* The kernel holds the thread up: it may be closing a descriptor that the process has sent, where no
+	 * filter keeps the process from sending one. The thread frees @w at its end, which may be now. */
 	(void)pthread_detach(thread);
 	return NULL;
 }

@@ -2,17 +2,18 @@
 #pragma once
 
 /*
- * The web server for remote clients: scrapers, browsers and all others that can reach the port. It runs
- * in a process of its own, gpuslice-web, so that no byte of a remote client is parsed in this one. That
- * process makes way for all others and may take a set part of one processor at most. When it ends or
- * hangs it is started again; the port stays. Read-only: GET and HEAD.
+ * The web server for remote clients: scrapers, browsers and everything else that can reach the port. Read-only:
+ * GET and HEAD.
  *
- * What it serves are routes. Their functions are called on the web thread of this process, one at a
- * time, and answer at once from what does not change under them (snapshots with a reference count):
- * they never wait.
+ * Process. The server runs in a process of its own, gpuslice-web, so that the agent parses no byte of a remote
+ * client. The process yields the CPU to all others, and uses at most a configured part of one processor. When
+ * it ends or hangs, the agent restarts it on the same port.
  *
- * Every limit has a name in struct web_limits. Who is over one is cut off and counted, never written to
- * a log: a peer could fill it.
+ * Routes. The server serves routes. The agent's web thread calls their functions, one at a time. They answer at
+ * once from data that does not change under them (snapshots with a reference count), and never wait.
+ *
+ * Limits. Each has a name in struct web_limits. The process cuts a connection that is over a limit, and counts
+ * it. It is never logged: a peer could fill the log.
  *
  * Thread: any for web_start(), web_stop(), web_port(), web_state() and web_counts().
  */
@@ -23,43 +24,42 @@
 #include <stdint.h>
 
 #define WEB_HEADERS_MAX (16U << 10) /* bytes of the request line and the headers */
-#define WEB_BODY_MAX    (64U << 20) /* bytes of a reply */
+#define WEB_BODY_MAX    (64U << 20) /* bytes of a reply's body */
 #define WEB_QUERY_MAX   16          /* arguments of a query; more are refused with 400 */
-#define WEB_ETAG_MAX    64          /* bytes, with the end */
-#define WEB_EXTRA_MAX   4           /* headers of a reply besides our own */
+#define WEB_ETAG_MAX    64          /* bytes, with the NUL */
+#define WEB_EXTRA_MAX   4           /* headers of a reply besides the server's own */
 
-#define WEB_OTHERS_FDS      256 /* descriptors that are left to what is not a connection */
-#define WEB_CONNECTIONS_MIN 8   /* however few there are */
+#define WEB_OTHERS_FDS      256 /* descriptors left for everything but connections */
+#define WEB_CONNECTIONS_MIN 8   /* even where descriptors are few */
 
 struct web;
 
-/* 0 is the default. */
+/* 0 means the default. */
 struct web_limits {
-	unsigned
-		connections; /* open at the same time; 512, or what descriptors are there for */
-	unsigned per_address;  /* of those, from one address; 64 */
+	unsigned connections;  /* open at the same time; 512, or as many as descriptors allow */
+	unsigned per_address;  /* open from one address; 64 */
 	unsigned cpu_permille; /* of one processor, for the server and its routes; 500 */
 	uint64_t request_ns;   /* from accept to the end of the first request's headers; 10 s */
-	uint64_t
-		idle_ns; /* from a reply to the end of the next request's headers; 20 s: longer than
-			     the usual interval of a scraper, which would else meet the end of it */
-	uint64_t reply_ns; /* until a reply has gone out; 30 s */
-	uint64_t check_ns; /* between looks whether a file has changed; 1 s */
-	uint64_t hang_ns;  /* of a process that does nothing, before it is killed; 30 s */
-	uint64_t
-		restart_ns; /* from the end of a process to the next one; 1 s. Twice as long each time
-			     that one does not last for a minute, up to a minute */
+	/* From a reply to the end of the next request's headers; 20 s. This is longer than the usual
+	 * interval of a scraper. Otherwise its next request would meet a closed connection. */
+	uint64_t idle_ns;
+	uint64_t reply_ns; /* to send a reply; 30 s */
+	uint64_t check_ns; /* between checks whether a file has changed; 1 s */
+	uint64_t hang_ns;  /* without progress, before the agent kills a process; 30 s */
+	/* From the end of a process to the start of the next; 1 s. The delay doubles with each process that
+	 * lasts less than 60 times this (a minute), up to 60 times this. */
+	uint64_t restart_ns;
 };
 
 struct web_options {
 	const char *listen; /* "host:port", ":port", "[v6]:port" */
-	/* A file with the token that requests must bring, read again when it changes; NULL: none.
-	 * Without one, a server that listens on a loopback address takes only requests whose Host is
-	 * one too, so that no web site can read it through the browser of somebody here. */
+	/* A file with the token that requests must carry, read again when it changes; NULL: none. A server
+	 * without a token that listens on a loopback address accepts only requests with a loopback Host or
+	 * the configured one. A web site thus cannot read the server through a local user's browser. */
 	const char *token_file;
 	/* PEM files, both or none: TLS 1.2 and later only. Read again when they change. */
 	const char *cert_file, *key_file;
-	const char *worker_path; /* the program gpuslice-web; NULL: the installed one */
+	const char *worker_path; /* of gpuslice-web; NULL: the installed program */
 	struct web_limits limits;
 };
 
@@ -72,110 +72,117 @@ enum web_status {
 };
 
 struct web_argument {
-	const char *name, *value; /* decoded; value "" where there is none */
+	const char *name, *value; /* decoded; value "" if absent */
 };
 
 /* Borrowed for the call. All text is a peer's: bounded by WEB_HEADERS_MAX, of any bytes but NUL. */
 struct web_request {
 	const char *path;   /* decoded, without the query */
-	const char *rest;   /* what followed the route's path, "" for an exact one */
-	const char *accept; /* the header, "" if there is none: web_accept_permille() */
+	const char *rest;   /* what follows the route's path; "" for an exact path */
+	const char *accept; /* the header; "" if absent: web_accept_permille() */
 	struct web_argument query[WEB_QUERY_MAX];
 	size_t n_query;
-	bool head; /* the body will not be sent; its length will */
+	bool head; /* the server sends the length of the body, but no body */
 };
 
-/* The value of a query argument, the first of several; NULL: there is none. */
+/* The value of a query argument, the first if there are several; NULL: absent. */
 const char *web_query(const struct web_request *req, const char *name);
 
-/* How much a client that sent @accept wants @type ("text/plain"), 0 to 1000; 1000 for "". A version
- * that is asked for ("; version=1.0.0") is not looked at. */
+/* How much a client that sent @accept prefers @type ("text/plain"), 0 to 1000; 1000 for "". A version in
+ * @accept ("; version=1.0.0") is ignored. */
 unsigned web_accept_permille(const char *accept, const char *type);
 
-/* Filled by a route. All zero is an empty reply. */
+/* A route fills it. All zero is an empty reply. */
 struct web_reply {
 	const char *type; /* content type; NULL: text/plain. Must outlive the reply */
-	const void *body; /* stays until release(); WEB_BODY_MAX bytes at most */
+	const void *body; /* valid until release(); at most WEB_BODY_MAX bytes */
 	size_t len;
-	/* Called exactly once, on the web thread, when the body has been copied; NULL: it needs none. */
+	/* The web thread calls it exactly once, when the body has been copied. NULL: not needed. */
 	void (*release)(void *owner);
 	void *owner;
-	/* Without quotes; "": none. A request that has this version already gets 304 without body. */
+	/* Without quotes; "": none. A request that names this version gets 304 without a body. */
 	char etag[WEB_ETAG_MAX];
-	/* Static text, or of the body's owner. */
+	/* Static text, or text of the body's owner. */
 	struct {
 		const char *name, *value;
 	} extra[WEB_EXTRA_MAX];
 	size_t n_extra;
 };
 
-/* Fills a reply with a copy of @body. Without memory it becomes WEB_INTERNAL; else it returns
- * @status, for `return web_reply_copy(...)`. */
+/* Fills a reply with a copy of @body and returns @status, for `return web_reply_copy(...)`. Without memory
+ * the reply is empty, and the function returns WEB_INTERNAL. */
 enum web_status web_reply_copy(struct web_reply *reply, enum web_status status,
 	const char *type, const void *body, size_t len);
 
 struct web_route {
-	/* "/metrics", or "/api/v1/gpus/" + "*": all below it. The first that fits is taken. */
+	/* "/metrics", or "/api/v1/gpus/" + "*" for all paths below. The first route that fits serves the
+	 * request. */
 	const char *path;
-	bool open; /* without the token, and for any Host: nothing of it is secret */
+	bool open; /* without the token, for any Host: nothing in it is secret */
 	enum web_status (
 		*get)(void *arg, const struct web_request *req, struct web_reply *reply);
 };
 
 struct web_ops {
-	const struct web_route *routes; /* stay as long as the server */
+	const struct web_route *routes; /* valid as long as the server */
 	size_t n_routes;
-	/* On the web thread, both; NULL: nobody wants it. */
+	/* The web thread calls both. NULL: not needed. */
 
-	/* It serves, and did not before. */
+	/* Called once, when the server serves for the first time. */
 	void (*serving)(void *arg, unsigned port);
-	/* Something that an operator must know, once for each message: what stands in the way of serving
-	 * (a token file that is not there, an address that another has), which is tried again; a file
-	 * that became invalid, of which the last valid one stays in use; the end of the process. */
+	/*
+	 * Reports, once for each message, what an operator must know:
+	 *  1. what prevents serving, such as a missing token file or an address in use; the web thread retries;
+	 *  2. that a file became invalid; its last valid content stays in use;
+	 *  3. the end of the process.
+	 */
 	void (*notice)(void *arg, const struct error *err);
 
-	/* Once, after all else: @arg is not used any more and may be freed. From web_stop(), or later on a thread that it
-	 * left behind; never where web_start() failed. NULL: nobody wants it. */
+	/* Called once, after all else: the server no longer uses @arg, which may be freed. Runs in
+	 * web_stop(), or later on a thread that web_stop() left behind. Never runs if web_start() failed.
+	 * NULL: not needed. */
 	void (*released)(void *arg);
 };
 
-/* How it goes, since web_start(): a process that ends loses none of it. */
+/* Since web_start(). A process that ends loses none of it. */
 struct web_counts {
-	uint64_t requests[5]; /* by class of the answer: [0] is 1xx, [1] is 2xx, ... */
-	uint64_t refused_full, refused_address; /* connections, at a limit */
+	uint64_t requests[5]; /* by class of the status: [0] is 1xx, [1] is 2xx, ... */
+	uint64_t refused_full, refused_address; /* connections refused at a limit */
 	uint64_t displaced; /* waiting connections closed for new ones, at the limit */
 	uint64_t timeouts;  /* connections cut: request or reply took too long */
-	uint64_t malformed; /* connections that ended without any request that could be read */
-	uint64_t throttled; /* pauses because the server had used its part of the processor */
+	uint64_t malformed; /* connections that ended without a readable request */
+	uint64_t throttled; /* pauses because the server had used its CPU limit */
 	unsigned open;      /* connections now */
 };
 
 /*
- * Starts the thread, which starts the process and listens; @options and @ops are copied, @arg is for the
- * functions of @ops. Waits for neither: what is in the way is reported by notice() and web_state(), and
- * tried again, later each time (web_limits.again_ns). ERR_INVALID: an address that is none.
+ * Starts the thread, which starts the process and listens. Waits for neither: notice() and web_state() report
+ * what prevents serving, and the thread retries, later each time (web_limits.restart_ns). @options and @ops are
+ * copied; @arg is for the functions of @ops. ERR_INVALID: the address is malformed. ERR_LIMIT: too many routes,
+ * or too long paths.
  */
 int web_start(struct web **ret, const struct web_options *options, const struct web_ops *ops,
 	void *arg, struct error *err) MUST_USE;
 
-/* The port in use, for ":0". 0: it has never served. */
+/* The port in use, for ":0". 0: the server has never served. */
 unsigned web_port(const struct web *w);
 
 enum web_state {
-	WEB_STARTING, /* for the first time, and nothing has failed yet */
+	WEB_STARTING, /* first start, and no failure yet */
 	WEB_SERVING,
-	WEB_DOWN, /* the next attempt follows by itself */
+	WEB_DOWN, /* the thread retries by itself */
 };
 
-/* @ret_why: the reason of WEB_DOWN; of WEB_SERVING which file has become invalid, so that its last valid content is in
- * use, or ERR_NONE. */
+/* @ret_why: the reason for WEB_DOWN. With WEB_SERVING: which file has become invalid, so that its last valid
+ * content is in use, or ERR_NONE. */
 enum web_state web_state(struct web *w, struct error *ret_why);
 
 struct web_counts web_counts(const struct web *w);
 
 /*
- * Ends all connections, the process and the thread: no function of @ops runs after it but .released(). A thread that the
- * kernel holds up for more than 8 s is left behind with what it uses, @arg included. NULL is fine.
+ * Ends all connections, the process and the thread. The thread calls no function of @ops afterwards but
+ * .released(). If the kernel holds the thread up for more than 8 s, web_stop() leaves the thread behind with
+ * what it uses, @arg included. NULL is fine.
  */
 struct web *web_stop(struct web *w);
 

@@ -2,16 +2,16 @@
 #pragma once
 
 /*
- * A growable run of bytes with a ceiling from birth. Always NUL-terminated behind its length, so
- * that text can be used as such. The first append that does not fit or finds no memory marks the
- * buffer as failed; later appends do nothing, and one buf_ok() at the end tells.
+ * A growable run of bytes with a limit from the start. A NUL always follows the last byte, so that text can be
+ * used as a string. The first append that does not fit or finds no memory marks the buffer as failed. Later
+ * appends do nothing, and one buf_ok() at the end reports it.
  *
  *	CLEANUP(buf_fini) struct buf b = BUF_INIT(64 * 1024);
  *	buf_printf(&b, "%s=%u", key, n);
  *	if (!buf_ok(&b))
  *		return error_nomem(err);
  *
- * Thread: whoever owns it.
+ * Thread: the owner's.
  */
 #include "lib/base/cleanup.h"
 
@@ -30,7 +30,7 @@ struct buf {
 	}
 
 void buf_fini(struct buf *b);
-void buf_clear(struct buf *b); /* empty, keeps the memory, forgets the failure */
+void buf_clear(struct buf *b); /* empties, keeps the memory, clears the failure */
 void buf_add(struct buf *b, const void *data, size_t len);
 void buf_puts(struct buf *b, const char *s);
 void buf_putc(struct buf *b, char c);
@@ -47,5 +47,5 @@ static inline const char *buf_str(const struct buf *b)
 	return b->data ? b->data : "";
 }
 
-/* The text as a malloc'ed string, yours; NULL if the buffer failed. The buffer is empty after. */
+/* The text as a malloc'ed string, owned by the caller; NULL if the buffer failed. Empties the buffer. */
 char *buf_steal(struct buf *b) MUST_USE;

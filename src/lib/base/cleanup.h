@@ -2,12 +2,12 @@
 #pragma once
 
 /*
- * Ownership that the compiler keeps: each owner is declared with its release.
+ * Ownership that the compiler enforces: each owner is declared with its release.
  *
  *	CLEANUP(buf_fini) struct buf b = BUF_INIT(4096);
  *	CLEANUP(freep) char *name = NULL;
  *
- * A variable with CLEANUP always has an initializer. STEAL_PTR() hands the object on and disarms.
+ * A variable with CLEANUP always has an initializer. STEAL_PTR() passes the object on and disarms the release.
  * Thread: any.
  */
 #include <stdlib.h>
@@ -16,7 +16,7 @@
 #define MUST_USE          __attribute__((warn_unused_result))
 #define PRINTF(fmt, args) __attribute__((format(printf, fmt, args)))
 
-/* Takes the pointer out of @p, which becomes NULL. */
+/* Moves the pointer out of @p, which becomes NULL. */
 #define STEAL_PTR(p)                              \
 	({                                        \
 		__auto_type steal_p_ = &(p);      \
@@ -25,7 +25,7 @@
 		steal_v_;                         \
 	})
 
-/* Defines name##p(), the form that CLEANUP wants, for a `T *name_free(T *)`-like function. */
+/* Defines name##p(), which CLEANUP needs, for a function like `T *name_free(T *)`. */
 #define DEFINE_CLEANUP(type, free_fn)          \
 	static inline void free_fn##p(type *p) \
 	{                                      \
@@ -33,7 +33,7 @@
 			(void)free_fn(*p);     \
 	}
 
-/* For CLEANUP(freep) on anything that came from malloc. */
+/* For CLEANUP(freep) on memory from malloc. */
 static inline void freep(void *p)
 {
 	free(*(void **)p);

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define EXTRA_DIGITS_MAX 6   /* a difference below that is one of arithmetic */
+#define EXTRA_DIGITS_MAX 6   /* a smaller difference comes from arithmetic */
 #define TEXT_MAX         400 /* the largest double has 309 digits */
 
 int digits_to_differ(double v, double limit, int min)

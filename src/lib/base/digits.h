@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Figures beside the limits that they are judged by. Pure. Thread: any. */
+/* Text of figures next to the limits that judge them. Pure. Thread: any. */
 
-/*
- * How many decimals, @min or more, @v needs as text to differ from @limit, for "%.*f". Equal ones need no more, nor
- * what is no number.
- */
+/* How many decimals, @min or more, the text of @v needs to differ from that of @limit, for "%.*f". Equal
+ * values need no more, nor does a value that is not a number. */
 int digits_to_differ(double v, double limit, int min);

@@ -2,35 +2,38 @@
 #pragma once
 
 /*
- * What went wrong, in a value that the caller owns and that needs no heap.
+ * An error as a value: the caller owns it, and it needs no heap.
  *
- * A function that can fail returns int: 0 done; > 0 an outcome that its header names and that this
- * caller must answer; < 0 failed, and then *err is filled and the number is passed up unchanged.
- * The place that detects the error sets it; callers may add one prefix each, never replace it.
- * Text says what was tried on which object ("open 'a.yaml': No such file or directory"): one
- * line, no full stop, no "failed", no function name. @err may be NULL everywhere.
+ * A function that can fail returns int:
+ *	 0    done
+ *	> 0   an outcome that its header names, and that the caller must handle
+ *	< 0   failed: *err is filled, and the caller returns the number unchanged
+ *
+ * The place that detects the error sets it. Callers may add one prefix each, and never replace the error. The
+ * text says which action failed on which object ("open 'a.yaml': No such file or directory"): one line, no full
+ * stop, no "failed", no function name. @err may be NULL everywhere.
  * Thread: any.
  */
 #include "lib/base/cleanup.h"
 
 #include <stdarg.h>
 
-/* One vocabulary for all programs; lib/base/error.c maps it to gRPC, HTTP and exit codes. */
+/* One set of codes for all programs. lib/base/error.c maps it to gRPC, HTTP and exit codes. */
 enum error_code {
 	ERR_NONE = 0,
 	ERR_INVALID,     /* input is wrong: the text names file, line, key, expected, found */
 	ERR_NOT_FOUND,   /* the named thing does not exist */
-	ERR_EXISTS,      /* somebody else already has it */
+	ERR_EXISTS,      /* another process or object already has it */
 	ERR_LIMIT,       /* a limit with a name was reached */
 	ERR_UNSUPPORTED, /* this machine, driver or version cannot do it */
 	ERR_NOT_YET,     /* a feature of a later version of gpuslice */
 	ERR_PERMISSION,
 	ERR_TIMEOUT,
-	ERR_UNAVAILABLE, /* a peer is away; trying again may help */
-	ERR_IO,          /* a system call said no; .sys has errno */
+	ERR_UNAVAILABLE, /* a peer is unavailable; a retry may help */
+	ERR_IO,          /* a system call failed; .sys has errno */
 	ERR_NOMEM,
 	ERR_CANCELLED,
-	ERR_INTERNAL, /* a bug of ours */
+	ERR_INTERNAL, /* a bug in gpuslice */
 	ERR_COUNT_,
 };
 
@@ -47,10 +50,8 @@ struct error {
 		.code = ERR_NONE \
 	}
 
-/*
- * A message may name files and words of others, or be cut; it is valid UTF-8 whatever they are (utf8_make_valid()), as
- * JSON and the API server take nothing else.
- */
+/* A message may quote names and text of others, or be cut. It is valid UTF-8 all the same
+ * (utf8_make_valid()), since JSON and the API server accept nothing else. */
 
 /* Fills @err and returns -1, so that a caller can `return error_set(...)`. */
 int error_set(struct error *err, enum error_code code, const char *fmt, ...) PRINTF(3, 4);
@@ -66,7 +67,8 @@ int error_nomem(struct error *err);
 /* Puts "<fmt>: " before the text. Returns -1. */
 int error_prefix(struct error *err, const char *fmt, ...) PRINTF(2, 3);
 
-/* Puts @text behind the text, of which it cuts what leaves no room for it. No error: nothing to do. */
+/* Appends @text, and cuts the text before it if there is no room. Does nothing without an error, or if @text
+ * alone is too long. */
 void error_suffix(struct error *err, const char *text);
 
 /* Copies @from to @to; either may be NULL. */

@@ -30,7 +30,7 @@ char *escape_line(char *text)
 	return text;
 }
 
-/* Blanks of a text that are none in a cell or on a terminal. */
+/* Tab and line feed are blanks in HTML. In a CSV cell and on a terminal they are control characters. */
 static bool is_html_blank(char c)
 {
 	return c == '\t' || c == '\n';
@@ -85,7 +85,7 @@ void escape_csv(struct buf *b, const char *text)
 		return;
 	}
 	utf8_make_valid(valid);
-	/* Blanks in front do not stop a spreadsheet. */
+	/* A spreadsheet skips leading blanks. */
 	if (*text && strchr("=+-@\t\r", text[strspn(text, " ")]))
 		buf_putc(&plain, '\'');
 	add_hex_escaped(&plain, valid);

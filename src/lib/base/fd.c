@@ -53,7 +53,7 @@ int fd_read_all(int fd, const char *name, struct buf *b, struct error *err)
 	}
 }
 
-/* --- how many there may be --- */
+/* --- limits --- */
 
 #define PEERS_PART 16
 #define PEERS_MIN  4
@@ -76,7 +76,8 @@ unsigned fd_limit(void)
 									 : (unsigned)r.rlim_cur;
 }
 
-/* Each holds the one before, so that a number is enough to close them all. */
+/* Each call holds its descriptor open during the next call, so no list of descriptors is needed to close
+ * them all. */
 bool fd_has_free(unsigned n)
 {
 	CLEANUP(closep) int fd = n > 0 ? open("/dev/null", O_RDONLY | O_CLOEXEC) : -1;
@@ -97,7 +98,7 @@ int file_read(const char *path, struct buf *b, struct error *err)
 	CLEANUP(closep) int fd = -1;
 	struct stat st;
 
-	/* O_NONBLOCK: a FIFO in the place of a file must not hold us up. */
+	/* O_NONBLOCK: a FIFO in place of a file must not block this thread. */
 	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	if (fd < 0)
 		return error_sys(err, errno, "open '%s'", path);
@@ -128,7 +129,7 @@ int fd_write_all(int fd, const void *data, size_t len, struct error *err)
 	return 0;
 }
 
-/* For messages: the same failure again has the same text, and is not news. */
+/* For messages: a repeated failure keeps the same text, and is not reported again. */
 static void name_pattern(char *tmp)
 {
 	memset(tmp + strlen(tmp) - 6, 'X', 6);

@@ -22,52 +22,47 @@ static inline int steal_fd(int *fd)
 	return v;
 }
 
-/*
- * Raises this process's soft limit of descriptors to @max, or to the hard limit where that is lower; one that is
- * higher already stays. Programs that are started later inherit it.
- */
+/* Raises this process's soft limit of descriptors to @max, or to the hard limit if that is lower. A higher
+ * soft limit stays. Programs started later inherit it. */
 void fd_limit_raise(unsigned max);
 /* The soft limit, or UINT_MAX. */
 unsigned fd_limit(void);
 /* Whether @n more descriptors can be opened now. */
 bool fd_has_free(unsigned n);
-/* How many peers may have a descriptor of ours: @max, or a sixteenth of the limit where that is less, but 4. */
+/* How many peers may have a descriptor of this process: @max, or a sixteenth of the limit if that is less,
+ * but at least 4. */
 unsigned fd_peers(unsigned max);
 
 /*
- * Takes the exclusive flock() of @fd and waits up to @wait_ns for it: a child that was forked by a holder that died may
- * have it a moment longer. Returns 0 or an errno; EWOULDBLOCK: another process has it; ECANCELED: *@stop became other
- * than 0 (may be NULL).
+ * Takes the exclusive flock() of @fd. Waits up to @wait_ns: a child that a dead holder forked may keep the lock
+ * a moment longer. Returns 0 or an errno. EWOULDBLOCK: another process has the lock. ECANCELED: *@stop became
+ * nonzero (@stop may be NULL).
  */
 int fd_lock(int fd, uint64_t wait_ns, const volatile sig_atomic_t *stop) MUST_USE;
 
-/*
- * Reads the whole of @path into @b. A file longer than the ceiling of @b is ERR_LIMIT; what is
- * neither a regular file, nor /dev/null, nor a link to one of them, is ERR_INVALID.
- */
+/* Reads the whole of @path into @b. ERR_LIMIT: the file is longer than the limit of @b. ERR_INVALID: @path
+ * is neither a regular file, nor /dev/null, nor a link to one of them. */
 int file_read(const char *path, struct buf *b, struct error *err) MUST_USE;
 
-/* Reads all that comes from @fd, which messages call @name. More than the ceiling of @b is ERR_LIMIT. */
+/* Reads until the end of @fd, which messages call @name. ERR_LIMIT: more than the limit of @b. */
 int fd_read_all(int fd, const char *name, struct buf *b, struct error *err) MUST_USE;
 
 /*
- * Writes @path as a whole: temporary file beside it, fsync, rename. Readers see the old or the new
- * content, never a part; on any error the old file stays and nothing is left beside it. The
- * temporary file's name begins with a dot, for programs that read all others of a directory.
+ * Writes @path as a whole: a temporary file beside it, fsync, rename. Readers see the old or the new content,
+ * never a part. On an error the old file stays and no temporary file remains. The temporary file's name begins
+ * with a dot, for programs that read every other file of a directory.
  */
 int file_write_atomic(const char *path, const void *data, size_t len, mode_t mode,
 	struct error *err) MUST_USE;
 
-/* Writes all of it, in spite of short writes and signals. */
+/* Writes all @len bytes, in spite of short writes and signals. */
 int fd_write_all(int fd, const void *data, size_t len, struct error *err) MUST_USE;
 
-/* mkdir -p with @mode for what is missing. */
+/* Makes @path and its missing parents with @mode, like mkdir -p. */
 int dir_make(const char *path, mode_t mode, struct error *err) MUST_USE;
 
-/*
- * Makes the directory @path, whose parent exists, and gives it our user and exactly @mode, also where it existed
- * before: for directories whose mode keeps others out.
- */
+/* Makes the directory @path in its parent, which exists. Gives the directory this process's user and exactly
+ * @mode, even if it existed: for directories that keep other users out by their mode. */
 int dir_make_exact(const char *path, mode_t mode, struct error *err) MUST_USE;
 
 /* "dir/name" into @ret of @cap bytes; ERR_LIMIT if it does not fit. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* The two options of programs that log. Thread: main, at start. */
+/* The two log options of programs that log. Thread: main, at start. */
 #include "lib/base/log.h"
 #include "lib/base/option.h"
 
@@ -18,5 +18,6 @@
 		.arg = "FORMAT", .def = "text", .help = "text or json"                      \
 	}
 
-/* log_setup() as they say. ERR_INVALID: one has an unknown word, and its default is in use. */
+/* Calls log_setup() with the values of the options. ERR_INVALID: an option has an unknown word; its default
+ * is in use. */
 int log_option_setup(const struct options *o, struct error *err) MUST_USE;

@@ -18,7 +18,7 @@ static struct {
 static const char *const level_names[] = { "error", "warn", "info", "debug" };
 static const char *const format_names[] = { "text", "json" };
 
-/* A line being put together; what does not fit is cut, the end of the line never is. */
+/* A line under construction. Text that does not fit is cut, but the end of the line is never cut. */
 struct log_line {
 	char text[LINE_MAX_BYTES];
 	size_t len;
@@ -168,7 +168,7 @@ void log_write(enum log_level level, const char *text, const struct log_field *f
 	else
 		format_log_as_text(&l, when, level, text, fields, n);
 	l.text[l.len++] = '\n';
-	/* Nobody can be told that the log itself cannot be written. */
+	/* A failure of the log itself cannot be reported. */
 	if (write(STDERR_FILENO, l.text, l.len) < 0)
 		return;
 }

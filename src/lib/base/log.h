@@ -2,14 +2,15 @@
 #pragma once
 
 /*
- * Log lines of the programs. Libraries do not log; the code that decides what to do about an error
- * does, once. A line is the start of a sentence and then fields:
+ * Log lines of the programs. Libraries do not log. The code that decides how to handle an error logs it, once.
+ * A line is the start of a sentence and then fields:
  *
  *	log_warn("config refused, keeping the last one", LOG_STR("file", path),
  *		LOG_STR("reason", err.msg));
  *
- * Text format quotes and escapes each foreign value; JSON format gives the same fields.
- * One write(2) a line, so lines of several processes do not mix. Thread: any.
+ * Text format quotes and escapes each foreign value; JSON format gives the same fields. Each line is one
+ * write(2), so lines of several processes do not mix.
+ * Thread: any.
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -32,10 +33,10 @@ struct log_field {
 #define LOG_INT(k, v)  ((struct log_field){ .key = (k), .type = LOG_FIELD_INT, .i = (v) })
 #define LOG_UINT(k, v) ((struct log_field){ .key = (k), .type = LOG_FIELD_UINT, .u = (v) })
 
-/* Sets the level and the format for the whole process. Call before the first thread. */
+/* Sets the level and the format for the whole process. Call it before the first thread starts. */
 void log_setup(enum log_level max, enum log_format format);
 
-/* Reads "error|warn|info|debug" and "text|json". False: the word is unknown. */
+/* Reads "error|warn|info|debug" and "text|json". False: unknown word. */
 bool log_level_parse(const char *text, enum log_level *ret);
 bool log_format_parse(const char *text, enum log_format *ret);
 
@@ -51,14 +52,12 @@ void log_write(enum log_level level, const char *text, const struct log_field *f
 #define log_info(text, ...)  LOG_AT_(LOG_INFO, text, ##__VA_ARGS__)
 #define log_debug(text, ...) LOG_AT_(LOG_DEBUG, text, ##__VA_ARGS__)
 
-/*
- * For lines that a peer can trigger in a loop: true at most @burst times in each @per_ns of the
- * caller's own counter. Not thread-safe: the counter belongs to one thread.
- */
+/* For lines that a peer can trigger in a loop: returns true at most @burst times in each @per_ns. Not
+ * thread-safe: the counter belongs to the caller, and to one thread. */
 struct log_limit {
 	uint64_t window_start_ns;
 	uint32_t in_window;
-	uint32_t suppressed; /* since the last line that got through */
+	uint32_t suppressed; /* since the last logged line */
 };
 
 bool log_limit_pass(struct log_limit *l, uint64_t now_ns, uint64_t per_ns, uint32_t burst);

@@ -34,7 +34,7 @@ static int set_option_value_error(const struct option_def *d, const char *where,
 		type_text(d->type), text);
 }
 
-/* Sets one value from text. Lists grow; the caller clears them where a new source takes over. */
+/* Sets one value from text. Lists grow; the caller clears a list when a new source replaces it. */
 static int set_option_value(const struct option_def *d, struct option_value *v,
 	const char *where, const char *text, struct error *err)
 {
@@ -65,7 +65,7 @@ static int set_option_value(const struct option_def *d, struct option_value *v,
 	return 0;
 }
 
-/* The value @text of an option, from @source. */
+/* Parses the value @text of an option from @source. */
 static int parse_option_value(struct options *o, const struct option_def *d, const char *where,
 	const char *text, enum option_source source, struct error *err)
 {
@@ -126,7 +126,7 @@ static const struct option_def *find_long(const struct options *o, const char *n
 	return NULL;
 }
 
-/* The option word @word has the name [name, name+len) and perhaps "=text". */
+/* Parses the option word @word with the name [name, name+len) and perhaps "=text". */
 static int parse_option_word(struct options *o, const char *name, size_t len, const char *text,
 	const char *next, bool *ret_used_next, const char **forms, struct error *err)
 {
@@ -165,7 +165,7 @@ static bool is_option_letter(const struct options *o, char letter)
 	return false;
 }
 
-/* "-msf": a word behind one dash that is no name, but letters of ours only. */
+/* Whether a word behind one dash is no name but consists of known letters: "-msf". */
 static bool is_bundle(const struct options *o, const char *word, size_t len)
 {
 	for (size_t i = 0; i < len; i++) {
@@ -190,7 +190,7 @@ static int parse_option_bundle(struct options *o, const char *word, size_t len,
 	return 0;
 }
 
-/* The option word @word, behind its dashes; *ret_used_next: its value was @next. */
+/* Reads the option word @word, without its dashes. *ret_used_next: its value was @next. */
 static int read_option(struct options *o, const char *word, bool one_dash, const char *next,
 	bool *ret_used_next, const char **forms, struct error *err)
 {

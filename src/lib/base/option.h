@@ -2,15 +2,18 @@
 #pragma once
 
 /*
- * Command-line options and their environment variables as one table of data: the parser, --help
- * and the check of the man pages all read it.
+ * Command-line options and their environment variables as one table. The parser, --help and the check of the
+ * man pages read it.
  *
- * Long options take two dashes or one, and "=value" or the next word; a bool takes "=value" only.
- * Letters can stand behind one dash together: "-ms" is "-m -s", and "-kf x" is "-k -f x".
- * Lists are split at commas, and the option may be given several times. The command line replaces
- * the environment. An environment variable that is set but empty counts as set for strings, lists
- * and bools ("" / one empty element / false) and as absent for the rest, which is what NVIDIA's
- * programs do (urfave/cli). Thread: main, at start.
+ * Syntax. Long options take two dashes or one, and "=value" or the next word; a bool takes "=value" only.
+ * Letters can follow one dash together: "-ms" is "-m -s", and "-kf x" is "-k -f x". Lists are split at commas,
+ * and a list option may repeat.
+ *
+ * Environment. The command line replaces the environment. A variable that is set but empty counts as set for
+ * strings, lists and bools ("", one empty element, false). For other types it counts as absent. NVIDIA's
+ * programs do the same (urfave/cli).
+ *
+ * Thread: main, at start.
  */
 #include "lib/base/buf.h"
 #include "lib/base/error.h"
@@ -32,11 +35,11 @@ struct option_def {
 	const char *alias; /* second long name or NULL */
 	char letter;       /* one-letter form or 0 */
 	enum option_type type;
-	const char *env[2]; /* the first that is present wins; NULL: none */
-	const char *arg;    /* what --help calls the value; NULL for a bool */
+	const char *env[2]; /* the first that is set wins; NULL: none */
+	const char *arg;    /* the value's name in --help; NULL for a bool */
 	const char *def;    /* default as --help shows it; NULL: nothing to show */
 	const char *help;   /* one sentence, no full stop */
-	bool secondary;     /* an invalid value is ignored, and named in options.invalid */
+	bool secondary;     /* an invalid value is ignored and listed in options.invalid */
 };
 
 enum option_source { OPTION_UNSET, OPTION_FROM_ENV, OPTION_FROM_ARGS };
@@ -54,8 +57,8 @@ struct options {
 	const struct option_def *defs;
 	size_t n_defs;
 	struct option_value *values; /* one for each def */
-	struct strv args;            /* what is not an option, in order */
-	struct strv invalid; /* of values that are ignored: the errors, as of options_parse() */
+	struct strv args;            /* words that are not options, in order */
+	struct strv invalid;         /* errors about ignored values, as from options_parse() */
 };
 
 enum options_flags {
@@ -63,13 +66,13 @@ enum options_flags {
 		1 << 0, /* the first non-option ends the options: `bench -- cmd -x` */
 };
 
-#define OPTIONS_HELP    1 /* -h or --help was given: print it, exit 0 */
-#define OPTIONS_VERSION 2 /* --version was given */
+#define OPTIONS_HELP    1 /* -h or --help: print help, exit 0 */
+#define OPTIONS_VERSION 2 /* --version */
 
 /*
- * Reads the environment through @env (NULL: getenv) and argv[1..]. Returns 0, OPTIONS_HELP or
- * OPTIONS_VERSION; < 0 names the option or variable, what was expected and what was found.
- * On any return the object is to be released with options_fini().
+ * Reads the environment through @env (NULL: getenv) and argv[1..]. Returns 0, OPTIONS_HELP or OPTIONS_VERSION.
+ * < 0: the error names the option or variable, what was expected and what was found. Call options_fini() after
+ * any return.
  */
 int options_parse(struct options *o, const struct option_def *defs, size_t n_defs, int argc,
 	char *const *argv, unsigned flags, const char *(*env)(const char *name),
@@ -80,7 +83,7 @@ void options_fini(struct options *o);
 /* The value of the option @name; never NULL for a name in the table (assert). Borrowed. */
 const struct option_value *option_get(const struct options *o, const char *name);
 
-/* Short cuts with a default for an unset option. */
+/* Like option_get(), with a default for an unset option. */
 const char *option_str(const struct options *o, const char *name, const char *def);
 bool option_bool(const struct options *o, const char *name, bool def);
 uint64_t option_uint(const struct options *o, const char *name, uint64_t def);

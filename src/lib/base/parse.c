@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define QUANTITY_MAX 64 /* digits of one */
+#define QUANTITY_MAX 64 /* digits of a quantity */
 
 bool parse_u64(const char *text, uint64_t *ret)
 {
@@ -54,7 +54,7 @@ bool parse_double(const char *text, double *ret)
 	char *end = NULL;
 	double v;
 
-	/* strtod would also take blanks, "inf", "nan" and hexadecimal. */
+	/* strtod() would also accept blanks, "inf", "nan" and hexadecimal. */
 	if (!*text || text[strspn(text, "0123456789.eE+-")] != '\0')
 		return false;
 	errno = 0;
@@ -87,7 +87,7 @@ static const struct unit {
 	const char *name;
 	uint64_t ns;
 } units[] = {
-	/* Longer names first, since "m" is a prefix of "ms". */
+	/* Longer units first, since "m" is a prefix of "ms". */
 	{ "ns", 1 },
 	{ "us", 1000 },
 	{ "\xc2\xb5s", 1000 }, /* U+00B5 micro sign */
@@ -107,7 +107,7 @@ static const struct unit *find_duration_unit(const char *text)
 	return NULL;
 }
 
-/* Reads "12", "1.5", ".5", "1." and moves *text behind it. Fraction digits past 18 are ignored. */
+/* Reads "12", "1.5", ".5", "1." and moves *text behind it. Ignores fraction digits past 18. */
 static bool parse_decimal_number(const char **text, uint64_t *whole, uint64_t *frac,
 	uint64_t *scale)
 {
@@ -166,7 +166,7 @@ bool parse_duration(const char *text, int64_t *ret_ns)
 	return true;
 }
 
-/* What Kubernetes' quantities may end with. */
+/* Suffixes of Kubernetes' quantities. */
 static const struct {
 	const char *suffix;
 	uint64_t factor;

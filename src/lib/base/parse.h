@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * Text to numbers, strictly: the whole text must be the value, nothing before and nothing behind.
- * All return true and fill *ret, or return false and leave it. strto*() is used nowhere else.
+ * Text to numbers, strictly: the whole text must be the value. Each function returns true and fills *ret, or
+ * returns false and leaves *ret unchanged. No other code calls strto*().
  * Thread: any.
  */
 #include <stdbool.h>
@@ -24,12 +24,10 @@ bool parse_bool(const char *text, bool *ret);
  */
 bool parse_duration(const char *text, int64_t *ret_ns);
 
-/* Bytes in Kubernetes' quantity form: "4Gi", "512Mi", "8G", "1500M", "123". No sign, no fraction
- * but for 0.5Gi-like ones that come to whole bytes. */
+/* Bytes in Kubernetes' quantity form: "4Gi", "512Mi", "8G", "1500M", "123". No sign. A fraction ("0.5Gi")
+ * must give whole bytes. */
 bool parse_bytes(const char *text, uint64_t *ret_bytes);
 
-/*
- * Any quantity of Kubernetes that is not negative, as near as a double is: "2", "0.5", "500m", "1.5Gi", "1e3".
- * Source: k8s.io/apimachinery/pkg/api/resource
- */
+/* A Kubernetes quantity that is not negative, rounded to a double: "2", "0.5", "500m", "1.5Gi", "1e3".
+ * Source: k8s.io/apimachinery/pkg/api/resource */
 bool parse_quantity(const char *text, double *ret);

@@ -12,7 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* What the kernel has ready at a time, whatever is asked for. */
+/* The kernel prepares so much at a time, whatever the reader asks for. */
 #define PIECE_BYTES 4096
 
 static uint64_t thread_ns(void)

@@ -39,7 +39,7 @@ static void strip_root_component(struct root_walk *w)
 		*slash = '\0';
 }
 
-/* The link's text takes the place of its name in what is left to go. */
+/* Replaces the link's name in the rest of the path with the link's text. */
 static int follow_root_link(struct root_walk *w, const char *at, struct error *err)
 {
 	char text[PATH_MAX], rest[PATH_MAX];
@@ -108,7 +108,7 @@ int root_resolve(char *ret, size_t cap, const char *root, const char *path, stru
 		if (resolve_path_component(&w, name, len, err) < 0)
 			return -1;
 	}
-	/* Once more: the last step may have been "..". */
+	/* Again: the last step may have been "..". */
 	if (root_join(at, sizeof(at), root, *w.done ? w.done : "/", err) < 0)
 		return -1;
 	if (lstat(at, &w.st) < 0)

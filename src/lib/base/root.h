@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * Paths below a directory that is somebody else's root, such as the driver root of a driver
- * container: symlinks lead where they would lead for a process in there, never out of it.
+ * Paths below a directory that is the root of another system, such as the driver root of a driver container.
+ * Symlinks lead where they lead for a process in that root, never out of it.
  * Thread: any.
  */
 #include "lib/base/error.h"
@@ -11,13 +11,10 @@
 
 #include <sys/stat.h>
 
-#define ROOT_LINKS_MAX 40 /* on one way, as the kernel has it */
+#define ROOT_LINKS_MAX 40 /* on one path, as in the kernel */
 
-/*
- * Follows all links of @path, which begins with "/". *ret (of @cap bytes) is the path below @root
- * without them: ROOT is to be put before it to open the file. ERR_NOT_FOUND if there is no such
- * file; @st may be NULL.
- */
+/* Follows all links of @path, which begins with "/". *ret (of @cap bytes) is the resulting path below @root:
+ * put @root before it to open the file. ERR_NOT_FOUND: the file does not exist. @st may be NULL. */
 int root_resolve(char *ret, size_t cap, const char *root, const char *path, struct stat *st,
 	struct error *err) MUST_USE;
 
@@ -25,7 +22,7 @@ int root_resolve(char *ret, size_t cap, const char *root, const char *path, stru
 int root_join(char *ret, size_t cap, const char *root, const char *path,
 	struct error *err) MUST_USE;
 
-/* Names in the directory @path that match @pattern (fnmatch), sorted. None if there is no such
- * directory; < 0 only for lack of memory. */
+/* Names in the directory @path that match @pattern (fnmatch), sorted; none if the directory does not exist.
+ * < 0 only for lack of memory. */
 int root_list(struct strv *ret, const char *root, const char *path, const char *pattern,
 	struct error *err) MUST_USE;

@@ -5,11 +5,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* By what a file is taken for the same: kubelets replace whole directories by a link. All zero: there is none. */
+/* The identity of a file: kubelets replace whole directories by a link. All zero: the file does not exist. */
 struct file_stamp {
 	uint64_t dev, ino, size, mtime_ns, ctime_ns;
 };
 
-/* One stat(). Take it before the file is read, so that a change meanwhile is seen as one. */
+/* Calls stat() once. Take the stamp before reading the file, so that a change in between is noticed. */
 struct file_stamp file_stamp_of(const char *path);
 bool file_stamp_same(const struct file_stamp *a, const struct file_stamp *b);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* A list of strings that owns them. Thread: whoever owns it. */
+/* A list of strings that owns them. Thread: the owner's. */
 #include "lib/base/error.h"
 
 #include <stdbool.h>
 
 struct strv {
-	char **v; /* v[n] is NULL once there is any */
+	char **v; /* v[n] is NULL once an element was added */
 	size_t n, cap;
 };
 

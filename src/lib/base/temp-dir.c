@@ -28,7 +28,7 @@ void tree_remove(const char *dir)
 	(void)nftw(dir, remove_one, 16, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
 }
 
-/* Somebody else's could change under the walk and lead root's remove() elsewhere. */
+/* Another user's directory could change during the walk, and lead root's remove() elsewhere. */
 static bool is_own_temp_dir(const char *dir)
 {
 	struct stat st;
@@ -58,7 +58,7 @@ static void remove_stale(const char *base, const char *prefix)
 		(void)closedir(dir);
 }
 
-/* The name that others look for comes last: none of them may find a free lock of ours. */
+/* Other commands search for the name "lock": it appears only after the lock is taken. */
 static int lock_dir(struct temp_dir *d, struct error *err)
 {
 	char made[PATH_MAX], lock[PATH_MAX];

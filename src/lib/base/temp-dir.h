@@ -2,8 +2,9 @@
 #pragma once
 
 /*
- * A directory that lives as long as a command. What a killed command left is removed by the next
- * that makes one with the same prefix: its lock is free then. Thread: any.
+ * A directory that lives as long as a command. When a command is killed, its directory stays with a free lock.
+ * The next command with the same prefix removes it.
+ * Thread: any.
  */
 #include "lib/base/error.h"
 
@@ -19,16 +20,14 @@ struct temp_dir {
 		.lock_fd = -1 \
 	}
 
-/*
- * Makes it in TMPDIR, or in /tmp if TMPDIR is no absolute path or longer than @base_max bytes, with
- * mode 0700. @prefix ends with a dot; nobody else's files may begin with it. The file "lock" in the
- * directory is not the caller's.
- */
+/* Makes the directory in TMPDIR, with mode 0700. It uses /tmp if TMPDIR is not an absolute path or is longer
+ * than @base_max bytes. @prefix ends with a dot; no other program's files may begin with it. The file "lock"
+ * in the directory is reserved. */
 int temp_dir_make(struct temp_dir *d, const char *prefix, size_t base_max,
 	struct error *err) MUST_USE;
 
-/* With all that is in it. Takes TEMP_DIR_INIT as well; a cleanup function. */
+/* Removes the directory with everything in it. Accepts TEMP_DIR_INIT; usable with CLEANUP. */
 void temp_dir_remove(struct temp_dir *d);
 
-/* Removes @dir and what is below it, as far as that is possible; follows no link. */
+/* Removes @dir and everything below it as far as possible. Follows no link. */
 void tree_remove(const char *dir);

@@ -23,7 +23,7 @@ bool file_id_get(const char *path, struct file_id *ret)
 		.dev = (uint64_t)st.stx_dev_major << 32 | st.stx_dev_minor,
 		.ino = st.stx_ino,
 	};
-	/* Any other time would change with a chmod or a new entry, and that is the same file. */
+	/* A chmod or a new entry changes any other time, but the file is still the same. */
 	if (st.stx_mask & STATX_BTIME) {
 		ret->sec = st.stx_btime.tv_sec;
 		ret->nsec = st.stx_btime.tv_nsec;
@@ -68,7 +68,7 @@ int unix_connect(const char *path, int *ret_fd, struct error *err)
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		return error_sys(err, errno, "socket for '%s'", path);
-	/* On a unix socket this never is "in progress": EAGAIN is a full queue. */
+	/* connect() on a unix socket is never "in progress": EAGAIN means a full queue. */
 	if (connect(fd, (const struct sockaddr *)&sa, sizeof(sa)) < 0) {
 		int sys = errno;
 
@@ -81,7 +81,7 @@ int unix_connect(const char *path, int *ret_fd, struct error *err)
 	return 0;
 }
 
-/* The kernel translates the PID into the namespace of the process that asks. */
+/* The kernel translates the PID into the PID namespace of the caller. */
 pid_t unix_peer_pid(int fd)
 {
 	struct ucred c;
@@ -90,7 +90,7 @@ pid_t unix_peer_pid(int fd)
 	return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &c, &len) < 0 ? -1 : c.pid;
 }
 
-/* May @path be replaced: nothing there, or a socket that nobody serves? */
+/* Whether @path may be replaced: nothing is there, or a socket that no process serves. */
 static int check_path_replaceable(const char *path, struct error *err)
 {
 	CLEANUP(closep) int fd = -1;
@@ -121,7 +121,7 @@ void unix_temporary_name(const char *path, char ret[static UNIX_PATH_MAX_LEN + 3
 		hash);
 }
 
-/* What a process that was killed between bind() and rename() left behind. */
+/* Removes what a process left that was killed between bind() and rename(). */
 static int temporary_address(const char *path, struct sockaddr_un *ret, struct error *err)
 {
 	char name[UNIX_PATH_MAX_LEN + 32];
@@ -140,7 +140,7 @@ int unix_listen(const char *path, int *ret_fd, struct file_id *ret_id, struct er
 	struct sockaddr_un sa;
 	struct file_id bound;
 
-	/* Check the name itself first, so that the error is about what the caller said. */
+	/* Checks @path itself first, so that the error is about the caller's path. */
 	if (set_unix_address(path, &sa, err) < 0 || check_path_replaceable(path, err) < 0 ||
 		temporary_address(path, &sa, err) < 0)
 		return -1;
@@ -157,7 +157,8 @@ int unix_listen(const char *path, int *ret_fd, struct file_id *ret_id, struct er
 		(void)unlink(sa.sun_path);
 		return error_sys(err, sys, "listen on '%s'", path);
 	}
-	/* Two processes that begin at once use one temporary name, and this is the other's. */
+	/* Two processes that listen at the same time use the same temporary name: this socket is the other
+	 * process's. */
 	if (!file_id_get(path, ret_id) || !file_id_equal(&bound, ret_id))
 		return error_set(err, ERR_UNAVAILABLE, "'%s' was deleted or replaced at once",
 			path);

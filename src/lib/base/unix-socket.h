@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * Unix stream sockets by path: listening without a moment in which the name leads nowhere,
- * connecting, and knowing whether a name still means the same socket.
+ * Unix stream sockets by path: listening without a moment in which the path leads nowhere, connecting, and
+ * checking that a path still means the same socket.
  * Thread: any. Blocks: never.
  */
 #include "lib/base/error.h"
@@ -15,8 +15,8 @@
 #define UNIX_PATH_MAX_LEN 107 /* sun_path less its NUL */
 
 /*
- * Which file a name means. File systems reuse inode numbers at once (ext4 gives a deleted socket's
- * number to the next), so the time of birth is part of it, where the file system notes births.
+ * Identifies the file that a path means. File systems reuse inode numbers at once: ext4 gives a deleted
+ * socket's number to the next file. So the time of birth is included, if the file system records it.
  */
 struct file_id {
 	uint64_t dev, ino;
@@ -24,34 +24,34 @@ struct file_id {
 	uint32_t nsec;
 };
 
-/* Of a link, not of what it leads to: ask for "<dir>/." to get a directory. False: no such file. */
+/* The id of a link itself, not of its target: use "<dir>/." for a directory. False: no such file. */
 bool file_id_get(const char *path, struct file_id *ret);
 bool file_id_equal(const struct file_id *a, const struct file_id *b);
 
-/* The path fits into a socket address; else ERR_LIMIT. */
+/* Checks that the path fits into a socket address. ERR_LIMIT: it does not. ERR_INVALID: it is empty. */
 int unix_path_check(const char *path, struct error *err) MUST_USE;
 
-/* A connected, non-blocking descriptor. ERR_UNAVAILABLE: nobody listens there, or the queue of who
- * does is full; .sys has the errno. */
+/* Returns a connected, non-blocking descriptor. ERR_UNAVAILABLE: no process listens there, or the listener's
+ * queue is full; .sys has the errno. */
 int unix_connect(const char *path, int *ret_fd, struct error *err) MUST_USE;
 
-/*
- * The process that listens at the other end of a connected @fd, or whose connection it is, as a PID of our own PID
- * namespace; 0: it is in none that can be seen from ours; -1: not known.
- */
+/* The PID of the process that listens at the other end of a connected @fd, or that made the connection. It
+ * is a PID of the caller's PID namespace. 0: the process has no PID there. -1: unknown. */
 pid_t unix_peer_pid(int fd);
 
 /*
- * A listening, non-blocking descriptor whose name appears only when it can be dialled: bound to a
- * temporary name beside @path and renamed. A socket that nobody serves is replaced, under both
- * names; one that answers is ERR_EXISTS, and a file that is no socket ERR_INVALID. This is no
- * lock: of two processes that begin at once the later can replace the earlier's socket, or fail.
+ * Returns a listening, non-blocking descriptor. Its path appears only when clients can connect: the socket is
+ * bound to a temporary name beside @path and then renamed. Replaces a socket that no process serves, under both
+ * names. ERR_EXISTS: a process serves it. ERR_INVALID: the file is no socket.
+ *
+ * This is no lock. If two processes listen at the same time, the later can replace the earlier's socket, or
+ * fail.
  */
 int unix_listen(const char *path, int *ret_fd, struct file_id *ret_id,
 	struct error *err) MUST_USE;
 
-/* The temporary name, the same each time: what somebody who was killed has left there, the next one
- * to listen at @path removes. Never longer than "<dir>/nvidia-x.sock". */
+/* The temporary name is the same each time, so the next process that listens at @path removes what a killed
+ * process left. Never longer than "<dir>/nvidia-x.sock". */
 void unix_temporary_name(const char *path, char ret[static UNIX_PATH_MAX_LEN + 32]);
 
 /* Removes @path if it is still @id. */

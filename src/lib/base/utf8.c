@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* Length of the character at @s, of which @left bytes are there; 0: it is none. */
+/* Length of the character at @s, where @left bytes remain; 0: it is invalid. */
 static size_t utf8_len(const unsigned char *s, size_t left)
 {
 	size_t n = *s < 0x80   ? 1

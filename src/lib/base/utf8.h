@@ -9,17 +9,16 @@
 
 bool utf8_is_valid(const char *text);
 
-/* For words of others, and what was cut within a character: each byte that is part of no character becomes '?'. */
+/* For foreign text, and for text cut within a character: replaces each byte that is part of no character
+ * with '?'. */
 void utf8_make_valid(char *text);
 
-/* A byte of a text; line and column count from 1, columns in characters. */
+/* A byte of a text. Line and column count from 1, columns in characters. */
 struct utf8_position {
 	uint32_t line, column;
 	uint8_t byte;
 };
 
-/*
- * Whether @text is something that people write: UTF-8 and no control characters but tab, line feed
- * and carriage return. Else false, and the first byte that is not goes to *ret.
- */
+/* Whether @text is text for people: UTF-8 without control characters but tab, line feed and carriage return.
+ * False: *ret is the first byte that is not. */
 bool utf8_is_text(const char *text, size_t len, struct utf8_position *ret);

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The first tab behind a ':', blanks between them or not. */
+/* The first tab after a ':', with or without blanks between them. */
 static bool find_tab(const char *text, size_t len, struct utf8_position *at)
 {
 	bool colon = false;

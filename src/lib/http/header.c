@@ -10,7 +10,7 @@ static bool is_header_digit(char c)
 	return c >= '0' && c <= '9';
 }
 
-/* "token" of RFC 9110. */
+/* Whether the text is a "token" of RFC 9110. */
 static bool is_token(const char *text, size_t len)
 {
 	for (size_t i = 0; i < len; i++) {

@@ -40,7 +40,7 @@ int http_listen_unix(const char *path, unsigned mode, int *ret_fd, struct error 
 	if (fd < 0)
 		return error_sys(err, errno, "socket for '%s'", path);
 	(void)unlink(path);
-	/* The mode must hold before anybody can connect: set it before listen(). */
+	/* Sets the mode before listen(): no client may connect before the mode is in force. */
 	if (bind(fd, (const struct sockaddr *)&addr, sizeof(addr)) < 0 ||
 		chmod(path, (mode_t)mode) < 0 || listen(fd, SOMAXCONN) < 0)
 		return error_sys(err, errno, "listen on '%s'", path);
@@ -48,7 +48,8 @@ int http_listen_unix(const char *path, unsigned mode, int *ret_fd, struct error 
 	return 0;
 }
 
-/* To the two words that getaddrinfo() wants, which would take any number and keep the low 16 bits. */
+/* Splits into the two words that getaddrinfo() needs. It would accept any port number and keep the low 16
+ * bits. */
 int http_split_address(const char *address, char host[HTTP_HOST_MAX], const char **ret_port,
 	struct error *err)
 {
@@ -137,7 +138,8 @@ int http_listen_tcp(const char *address, int *ret_fd, unsigned *ret_port, struct
 	if (r != 0)
 		return error_set(err, ERR_INVALID, "listen on '%s': %s", address,
 			gai_strerror(r));
-	/* Without a host: IPv6 first, whose socket takes both; the resolver names 0.0.0.0 first. */
+	/* Without a host: IPv6 first, since its socket serves both families. The resolver lists 0.0.0.0
+	 * first. */
 	r = *host ? -EADDRNOTAVAIL : bind_first(list, AF_INET6, ret_fd);
 	if (r < 0)
 		r = bind_first(list, AF_UNSPEC, ret_fd);

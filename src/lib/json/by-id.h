@@ -3,8 +3,6 @@
 
 #include <jansson.h>
 
-/*
- * The objects of @list, an array or NULL, as an object by the text of their key "id". Those without one are left out.
- * A new reference; NULL: no memory. Thread: any.
- */
+/* The objects of @list (an array or NULL) as one object, with the text of each one's "id" as its key. Leaves
+ * out objects without an id. Returns a new reference; NULL: no memory. Thread: any. */
 json_t *json_by_id(const json_t *list);

@@ -2,10 +2,13 @@
 #pragma once
 
 /*
- * JSON objects of a peer into structs and back, by a table: which key, of what type, goes where. Keys that the
- * table does not have are passed over, so that a newer peer can say more; a value of another type than expected
- * is an error that names its place. What is absent or null becomes "not known": "" for text, the largest
- * number for integers, false, NaN; and what is not known becomes null, but for false.
+ * JSON objects of a peer into structs and back, by a table that maps each key to a type and a member.
+ *
+ * Reading. Keys that the table lacks are ignored, so that a newer peer can send more. A value of another type
+ * than expected is an error that names its place. An absent key or null becomes "not known": "" for text, the
+ * largest number for integers, false, NaN.
+ *
+ * Writing. A value that is not known becomes null, except false. An integer above INT64_MAX becomes null too.
  * Thread: any (pure).
  */
 #include "lib/base/error.h"
@@ -19,7 +22,7 @@ enum record_kind {
 	RECORD_BOOL,
 	RECORD_U32,
 	RECORD_U64,
-	RECORD_REAL, /* double; an integer will do */
+	RECORD_REAL, /* double; accepts an integer */
 };
 
 struct record_field {
@@ -28,7 +31,7 @@ struct record_field {
 	size_t offset;
 };
 
-/* A member of the struct, with the kind that its type asks for. */
+/* A member of the struct. The type of the member decides the kind. */
 #define RECORD(type, member, json_key)                                                          \
 	{                                                                                       \
 		.key = (json_key),                                                            \
@@ -40,14 +43,14 @@ struct record_field {
 		.offset = offsetof(type, member), \
 	}
 
-/* @where is the object's place for messages: "gpus[0].units[1]"; "" is the document. NULL as @object or JSON's
- * null: all is not known. */
+/* @where is the object's place for messages: "gpus[0].units[1]"; "" is the document. @object NULL or JSON's
+ * null: everything is "not known". */
 int record_read(void *to, const json_t *object, const struct record_field *fields, size_t n,
 	const char *where, struct error *err) MUST_USE;
 
-/* The array under @key of @object, NULL if there is none; else it has at most @max elements. */
+/* The array under @key of @object, NULL if absent. More than @max elements are an error. */
 int record_list(const json_t **ret, const json_t *object, const char *key, size_t max,
 	const char *where, struct error *err) MUST_USE;
 
-/* New reference; NULL: no memory. Text that is no UTF-8 is NULL too. */
+/* Returns a new reference; NULL: no memory, or text that is not UTF-8. */
 json_t *record_write(const void *from, const struct record_field *fields, size_t n);

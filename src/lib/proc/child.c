@@ -11,12 +11,13 @@
 #include <string.h>
 #include <unistd.h>
 
-#define KILL_AFTER_MS 5000 /* from SIGTERM to SIGKILL, and from there to giving up */
-#define DRAIN_MS      1000 /* for output that is under way when the process has ended */
+#define KILL_AFTER_MS 5000 /* from SIGTERM to SIGKILL, and from SIGKILL to giving up */
+#define DRAIN_MS      1000 /* for output that is still in the pipes at the exit */
 #define READ_BYTES    16384
-#define ERROR_LINES   50 /* of standard error that are logged */
+#define ERROR_LINES   50 /* lines of standard error that are logged */
 
-/* Variables of NVIDIA's tool, which ours reads too: what to do is said by the arguments alone. */
+/* Prefix of the variables of NVIDIA's MIG tool that gpuslice's tool reads too. The child does not get them:
+ * the arguments alone decide. */
 #define FOREIGN_ENV "MIG_PARTED_"
 
 extern char **environ;
@@ -29,12 +30,12 @@ struct child {
 	uv_timer_t timer;
 	uv_write_t write;
 	bool keep_stdin_open;
-	const struct child_ops *ops; /* NULL: nobody listens any more */
+	const struct child_ops *ops; /* NULL: no callback runs any more */
 	void *arg;
 	char *input;
 	const char *name;
 	uint64_t silence_ns;
-	unsigned handles; /* that are open or being closed */
+	unsigned handles; /* open or closing */
 	enum { RUNS, TERMED, KILLED, EXITED } stage;
 	bool closing;
 	bool open[N_PIPES];
@@ -109,17 +110,18 @@ static void on_child_timer(uv_timer_t *t)
 		signal_group(c, SIGKILL);
 		(void)uv_timer_start(t, on_child_timer, KILL_AFTER_MS, 0);
 		break;
-	case KILLED: /* it hangs in the kernel */
+	case KILLED: /* the process hangs in the kernel */
 		c->end.status = -1;
 		report_child_end(c);
 		break;
-	case EXITED: /* somebody else holds its output open */
+	case EXITED: /* another process holds its output open */
 		report_child_end(c);
 		break;
 	}
 }
 
-/* It ended by itself, or has not: then what it says counts. Its end may be seen before its words. */
+/* Output counts while the program runs, and after an exit by itself: the loop may see the exit before the
+ * last output. */
 static bool accepts_child_output(const struct child *c)
 {
 	return c->stage == RUNS ||
@@ -151,7 +153,7 @@ static void on_child_exit(uv_process_t *p, int64_t status, int number)
 
 	c->end.status = (int)status;
 	c->end.signal = number;
-	if (c->stage != RUNS) /* what it has started is to end too */
+	if (c->stage != RUNS) /* ends its children too */
 		signal_group(c, SIGKILL);
 	c->stage = EXITED;
 	check_child_end(c);
@@ -180,7 +182,7 @@ static void split_child_output(struct child *c, const char *data, size_t len)
 		size_t part = end ? (size_t)(end - data) : len;
 
 		buf_add(&c->line, data, part);
-		/* A line that has no end is not waited for. */
+		/* An overlong line is reported without its end. */
 		if (end || !buf_ok(&c->line))
 			report_output_line(c);
 		part += end != NULL;
@@ -247,7 +249,7 @@ static void on_child_input_written(uv_write_t *w, int status)
 {
 	struct child *c = w->data;
 
-	(void)status; /* it may end without having read all: its own words say why */
+	(void)status; /* the program may exit without reading all; its own output says why */
 	if (!c->keep_stdin_open)
 		close_handle(c, &c->pipes[IN]);
 }
@@ -380,7 +382,7 @@ int proc_start(struct child **ret, uv_loop_t *loop, const struct child_spec *wha
 	}
 	(void)uv_timer_init(loop, &c->timer);
 	c->timer.data = c->process.data = c;
-	c->handles = N_PIPES + 2; /* uv_spawn() makes its handle one also when it fails */
+	c->handles = N_PIPES + 2; /* uv_spawn() initializes its handle even if it fails */
 	r = spawn_child(c, loop, what);
 	if (r != 0) {
 		close_child_handles(c);

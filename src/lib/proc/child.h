@@ -2,10 +2,14 @@
 #pragma once
 
 /*
- * One program that is run for its answer: `gpuslice mig apply`, systemctl, a command for the MPS daemon, a pod of a
- * benchmark. It leads a process group of its own, so that its hooks end with it. What it writes comes line by
- * line; after so long without a line its group gets SIGTERM, then SIGKILL, and if even that does not end it
- * (it hangs in the driver) it is left behind.
+ * Runs one program for its output: `gpuslice mig apply`, systemctl, a command for the MPS daemon, a pod of a
+ * benchmark. The program leads a process group of its own, so that its hooks get the same signals. Its output
+ * arrives line by line.
+ *
+ * Silence. A program that writes nothing for .silence_ns ends like this:
+ *  1. Its group gets SIGTERM.
+ *  2. Its group gets SIGKILL 5 s later.
+ *  3. It is left behind 5 s after that, if it hangs in the driver.
  * Thread: loop.
  */
 #include "lib/base/error.h"
@@ -16,33 +20,33 @@
 #include <uv.h>
 
 #define CHILD_LINE_MAX  65536
-#define CHILD_WORDS_MAX 256 /* of the last line of standard error, for messages */
+#define CHILD_WORDS_MAX 256 /* bytes of the last line of standard error, for messages */
 
 struct child;
 
 struct child_end {
-	int status, signal; /* of the process; -1: it was left behind */
-	bool was_silent;    /* ended by us, as it said nothing */
-	struct error error; /* ended by us, as a line was refused; else ERR_NONE */
+	int status, signal; /* of the process; status -1: it was left behind */
+	bool was_silent;    /* ended for its silence */
+	struct error error; /* why a refused line ended it; else ERR_NONE */
 	const char *words;  /* last line of standard error; "" */
 };
 
 struct child_ops {
 	/* A line of standard output, without its end. < 0: ends the program. May be NULL. */
 	int (*line)(void *arg, const char *line, size_t len, struct error *err);
-	/* Once, unless stopped before. Not from within proc_start(). */
+	/* Runs once, unless proc_stop() comes first. Never runs within proc_start(). */
 	void (*ended)(void *arg, const struct child_end *end);
 };
 
-/* All is copied, or of no use after the start. */
+/* Everything but .name is copied, or not used after the start. .name must stay valid until the end. */
 struct child_spec {
 	const char *name;        /* for the log of its standard error; NULL: not logged */
-	const char *const *argv; /* ends with NULL; argv[0] is looked for in PATH */
-	const char *const
-		*env;      /* the same; NULL: ours, without what only NVIDIA's MIG tool reads */
-	const char *input; /* NULL: nothing to read */
+	const char *const *argv; /* ends with NULL; argv[0] is searched in PATH */
+	/* Ends with NULL. NULL: this process's environment, without the variables of NVIDIA's MIG tool. */
+	const char *const *env;
+	const char *input; /* NULL: no input */
 	size_t input_len;
-	bool keep_stdin_open; /* standard input stays open for proc_send(), .input or not */
+	bool keep_stdin_open; /* for proc_send(); with or without .input */
 	uint64_t silence_ns;
 };
 
@@ -51,13 +55,16 @@ int proc_start(struct child **ret, uv_loop_t *loop, const struct child_spec *wha
 
 pid_t proc_pid(const struct child *c);
 
-/* More for its standard input, with .keep_stdin_open. What it does not take, as it has ended, is no error. ERR_NOMEM. */
+/* Sends more standard input, with .keep_stdin_open. No error if the program has exited and reads nothing
+ * more. ERR_NOMEM. */
 int proc_send(struct child *c, const char *data, size_t len, struct error *err) MUST_USE;
 
-/* From now on it may be silent for so long. */
+/* Sets how long the program may be silent from now on. */
 void proc_expect(struct child *c, uint64_t silence_ns);
 
-/* SIGTERM for the group, and later SIGKILL; no callback any more. The memory goes as the loop runs,
- * which takes as long as the program takes to end, and ten seconds at most. Returns NULL. NULL is
- * fine. */
+/*
+ * Sends SIGTERM to the group, and SIGKILL 5 s later. No callback runs any more. The loop frees the memory when
+ * the program has ended, or 10 s later; 1 s more if another process holds the output open. Returns NULL. NULL
+ * is fine.
+ */
 struct child *proc_stop(struct child *c);

@@ -19,7 +19,7 @@ struct fy_token *yaml_event_token(struct fy_event *e)
 	return from && to && from->input_pos == to->input_pos ? NULL : token;
 }
 
-/* Where the character before the one at @at begins. */
+/* Start of the character before the one at @at. */
 static size_t step_back(const char *text, size_t at)
 {
 	while (at && ((unsigned char)text[--at] & 0xc0) == 0x80)
@@ -27,7 +27,7 @@ static size_t step_back(const char *text, size_t at)
 	return at;
 }
 
-/* At @at is a control character or space outside ASCII, which may not follow a name. */
+/* Whether a control character or space outside ASCII is at @at. None may follow a name. */
 static bool breaks_name(const char *text, size_t len, size_t at)
 {
 	const unsigned char *c = (const unsigned char *)text + at;
@@ -44,14 +44,14 @@ static bool breaks_name(const char *text, size_t len, size_t at)
 	       (c[1] == 0x81 && c[2] == 0x9f);
 }
 
-/* The name of an anchor or alias ends at @at, and has @n characters; or more, if that will do. */
+/* Whether the name of an anchor or alias ends at @at and has @n characters, or more if @or_more. */
 static bool follows_name(const char *text, size_t len, size_t at, size_t n, bool or_more)
 {
 	size_t done = 0;
 
 	while (at && (done <= n || or_more)) {
 		at = step_back(text, at);
-		/* A name may have '*' and '&' itself. */
+		/* A name may contain '*' and '&'. */
 		if ((text[at] == '*' || text[at] == '&') && done &&
 			(done == n || (done > n && or_more)))
 			return true;
@@ -63,8 +63,8 @@ static bool follows_name(const char *text, size_t len, size_t at, size_t n, bool
 }
 
 /*
- * The character that may not follow the name of an anchor or alias. libfyaml 0.8 points at it, libfyaml
- * 0.7 behind it, by as many characters as the name has, but not behind the end of the text.
+ * Finds the character that must not follow the name of an anchor or alias. libfyaml 0.8 points at it. libfyaml
+ * 0.7 points behind it, by as many characters as the name has, but never past the end of the text.
  */
 static size_t find_name_break(const char *text, size_t len, size_t said)
 {

@@ -1,17 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/*
- * Where something is in a YAML text, the same with libfyaml 0.7 and 0.8. Part of yaml.c. Thread: any.
- */
+/* Positions in a YAML text, the same with libfyaml 0.7 and 0.8. Part of yaml.c. Thread: any. */
 #include <libfyaml.h>
 #include <stddef.h>
 #include <stdint.h>
 
 /*
- * The token of @e. NULL for what is not in the text: an empty value, and the start of a document
- * without "---". For those libfyaml 0.7 has NULL, and libfyaml 0.8 a token of no length behind the
- * token that it read last.
+ * The token of @e. NULL for what is not in the text: an empty value, or the start of a document without "---".
+ * For those libfyaml 0.7 has NULL. libfyaml 0.8 has a token of length 0 behind the token that it read last.
  */
 struct fy_token *yaml_event_token(struct fy_event *e);
 

@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Resolution table of go-yaml v2, which NVIDIA's loader uses: YAML 1.1 with the words spelled in
- * these ways only. Source: https://github.com/go-yaml/yaml/blob/v2.4.0/resolve.go */
+/* Resolution table of go-yaml v2, which NVIDIA's loader uses: YAML 1.1, with the words in these spellings
+ * only. Source: https://github.com/go-yaml/yaml/blob/v2.4.0/resolve.go */
 static const struct {
 	const char *text;
 	enum yaml_type type;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* What an unquoted YAML 1.1 scalar is. Part of yaml.c. Thread: any. */
+/* The type of an unquoted YAML 1.1 scalar. Part of yaml.c. Thread: any. */
 #include "lib/yaml/yaml.h"
 
 /* Sets .type and the value fields of @n from its .text. */

@@ -19,7 +19,7 @@
 struct yaml_frame {
 	struct yaml_node *node;
 	struct yaml_node *key;      /* waits for its value */
-	struct yaml_node *anchored; /* name that the node gets when it is whole */
+	struct yaml_node *anchored; /* name for the node once it is complete */
 	size_t cap;
 };
 
@@ -30,7 +30,7 @@ struct anchor {
 
 struct builder {
 	const struct yaml_source *src;
-	const char *text; /* what the parser was given: src->text behind a byte order mark */
+	const char *text; /* the parser's text: src->text after a byte order mark */
 	size_t len;
 	struct error *err;
 	struct yaml *y;
@@ -38,7 +38,7 @@ struct builder {
 	size_t depth, n_nodes, cap_docs;
 	struct anchor anchors[ANCHORS_MAX];
 	size_t n_anchors;
-	uint32_t line, column; /* last place seen, for values that have none of their own */
+	uint32_t line, column; /* last known position, for values without their own */
 };
 
 struct yaml *yaml_free(struct yaml *y)
@@ -67,7 +67,7 @@ int yaml_fail(const struct yaml_source *src, uint32_t line, uint32_t column,
 	va_start(ap, fmt);
 	(void)vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
-	/* Keys and names of the file may have line breaks; a message is one line. */
+	/* Keys and names of the file may contain line breaks; a message is one line. */
 	for (char *c = text; *c; c++)
 		if (iscntrl((unsigned char)*c))
 			*c = ' ';
@@ -84,7 +84,7 @@ static int fail_here(struct builder *b, enum error_code code, const char *text)
 	return yaml_fail(b->src, b->line, b->column, code, b->err, "%s", text);
 }
 
-/* Makes room for one element more in the array *@p of @n elements of @size bytes. */
+/* Makes room for one more element in the array *@p of @n elements of @size bytes. */
 static int grow_yaml_array(void *p, size_t n, size_t *cap, size_t size, struct error *err)
 {
 	size_t want = *cap ? *cap * 2 : 4;
@@ -129,10 +129,12 @@ static struct yaml_node *new_node(struct builder *b, enum yaml_type type)
 }
 
 /*
- * libfyaml 0.7.12 leaks memory over a quoted text that is longer than it counted before. It counts too little
- * where two escaped single quotes meet, and reads 'a''''b' as a''': such a text is decoded here. And in some texts
- * of several lines that end with a carriage return: those are refused. Returns 1 with *ret (yours), 0 if
- * libfyaml may do it.
+ * libfyaml 0.7.12 leaks memory over a quoted text that is longer than libfyaml counted. It counts too little in
+ * two cases:
+ *  1. Where two escaped single quotes meet: it reads 'a''''b' as a'''. This function decodes such a text of one
+ *     line, and refuses one of several lines.
+ *  2. In some texts of several lines that end with a carriage return. This function refuses them.
+ * Returns 1 with *ret (the caller's), 0 if libfyaml may decode the text.
  */
 static int decode_quotes(struct builder *b, struct fy_token *token, char **ret)
 {
@@ -302,7 +304,7 @@ static int merge_yaml_object(struct builder *b, struct yaml_node *object, size_t
 	return 0;
 }
 
-/* Puts the pairs of "<<" values behind the object's own, which win. */
+/* Appends the pairs of "<<" values to the object's own pairs, which win. */
 static int apply_merges(struct builder *b, struct yaml_node *object, size_t *cap)
 {
 	size_t kept = 0, n = object->n;
@@ -326,7 +328,7 @@ static int apply_merges(struct builder *b, struct yaml_node *object, size_t *cap
 	return 0;
 }
 
-/* Hands a whole value to what is around it. */
+/* Adds a complete value to its container. */
 static int add_yaml_value(struct builder *b, struct yaml_node *n)
 {
 	struct yaml_frame *f = b->depth ? &b->stack[b->depth - 1] : NULL;
@@ -338,7 +340,7 @@ static int add_yaml_value(struct builder *b, struct yaml_node *n)
 		b->y->docs[b->y->n++] = n;
 		return 0;
 	}
-	assert(f->node); /* or the frame would not be there */
+	assert(f->node); /* otherwise the frame would not exist */
 	if (f->node->type == YAML_OBJECT) {
 		struct yaml_node *key = f->key;
 
@@ -495,7 +497,7 @@ static int check_yaml_text(const struct yaml_source *src, struct error *err)
 		ERR_INVALID, err, "%s", why);
 }
 
-/* The parser's first complaint, in our form. */
+/* The parser's first error, as an error of this module. */
 static int parser_error(const struct builder *b, struct fy_diag *diag)
 {
 	void *iter = NULL;
@@ -565,7 +567,7 @@ int yaml_parse(struct yaml **ret, const struct yaml_source *src, struct error *e
 	}
 	b->text = text;
 	b->len = len;
-	/* libfyaml reads nothing from an empty string, but wants a string. */
+	/* libfyaml reads nothing from an empty string, but requires one. */
 	if (len && parse_yaml_events(b, text, len) < 0)
 		return -1;
 	*ret = STEAL_PTR(y);

@@ -2,13 +2,14 @@
 #pragma once
 
 /*
- * YAML 1.1 or JSON text as a tree in which every value knows its line and column.
+ * YAML 1.1 or JSON text as a tree. Every value has its line and column.
  *
- * The tree is built from libfyaml's events, not from its documents, because here everything that
- * hostile text can make large has a ceiling with a name: nesting, number of values, and what the
- * aliases would come to if they were written out. Scalars are resolved as NVIDIA's loader does
- * (YAML 1.1 booleans, octal and hexadecimal numbers); merge keys ("<<") are applied; a key that is
- * given twice is an error. An alias is the same node again, so a tree can share parts.
+ * Limits. The tree is built from libfyaml's events, not from its documents. Everything that hostile text can
+ * make large thus has a named limit: nesting, the number of values, and the size of aliases when written out.
+ *
+ * Semantics. Scalars are resolved as NVIDIA's loader does (YAML 1.1 booleans, octal and hexadecimal numbers).
+ * Merge keys ("<<") are applied. A duplicate key is an error. An alias is the same node again, so a tree can
+ * share parts.
  * Thread: any.
  */
 #include "lib/base/cleanup.h"
@@ -31,7 +32,7 @@ enum yaml_type {
 	YAML_OBJECT,
 };
 
-/* How a text was written; says whether its lines are lines of the file. */
+/* How a text was written, which decides whether its lines are lines of the file. */
 enum yaml_style { YAML_PLAIN, YAML_QUOTED, YAML_LITERAL, YAML_FOLDED };
 
 struct yaml_pair {
@@ -41,7 +42,8 @@ struct yaml_pair {
 struct yaml_node {
 	enum yaml_type type;
 	enum yaml_style style;
-	/* From 1. Of a block text: its first line; of an empty value: the key or value before it. */
+	/* From 1. A block text has the position of its first line, an empty value that of the key or value
+	 * before it. */
 	uint32_t line, column;
 	char *text; /* of a scalar, as written; never NULL there */
 	size_t len;
@@ -62,17 +64,17 @@ struct yaml {
 };
 
 /*
- * What to read, and where it stands for the person who reads the message. The text of a ConfigMap
- * entry begins @line_offset lines below and @column_offset columns right of the file's start. When
- * @inside is set its lines are not lines of the file, and messages say so.
+ * The text to read, and its position in the file that the user sees. The text of a ConfigMap entry begins
+ * @line_offset lines below and @column_offset columns right of the file's start. If @inside is set, its lines
+ * are not lines of the file, and messages say so.
  */
 struct yaml_source {
 	const char *name; /* "file.yaml" or "file.yaml#entry" */
 	const char *text;
 	size_t len;
 	uint32_t line_offset, column_offset;
-	uint32_t inside; /* 0, or the line where the text that holds these lines stands */
-	size_t values_max; /* instead of YAML_NODES_MAX, for a file of the caller's own; 0: that */
+	uint32_t inside;   /* 0, or the line of the text that contains these lines */
+	size_t values_max; /* for a file of the caller's own; 0: YAML_NODES_MAX */
 };
 
 /* Errors are ERR_INVALID or ERR_LIMIT and begin with "name:line:column: ". */
@@ -80,18 +82,18 @@ int yaml_parse(struct yaml **ret, const struct yaml_source *src, struct error *e
 struct yaml *yaml_free(struct yaml *y); /* returns NULL */
 DEFINE_CLEANUP(struct yaml *, yaml_free)
 
-/* "name:line:column: text" as the one form of all messages about a place. Returns -1. */
+/* Formats "name:line:column: text", the form of every message about a position. Returns -1. */
 int yaml_fail(const struct yaml_source *src, uint32_t line, uint32_t column,
 	enum error_code code, struct error *err, const char *fmt, ...) PRINTF(6, 7);
 
-/* The value of the key @key, its letters compared exactly or not; NULL: no such key. Borrowed. */
+/* The value of the key @key, with exact letter case or any; NULL: no such key. Borrowed. */
 const struct yaml_node *yaml_get(const struct yaml_node *object, const char *key,
 	bool fold_case);
 
-/* True, and the number, for an integer or a float that is whole. */
+/* True, with the number, for an integer or a float with an integral value. */
 bool yaml_integer(const struct yaml_node *n, int64_t *ret);
 
-/* The text that the scalar has where a text is wanted ("true" for yes). Borrowed; not for lists. */
+/* The scalar's text for a text field ("true" for yes). Borrowed; not for lists. */
 const char *yaml_as_text(const struct yaml_node *n);
 
 /* The value as compact JSON, cut at @cap - 1 bytes, for messages. Returns @buf. */

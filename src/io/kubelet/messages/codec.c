@@ -19,8 +19,8 @@ struct arena {
 	struct codec_chunk *chunks;
 	char *free; /* in the newest small chunk */
 	size_t n_free;
-	size_t left; /* until the ceiling */
-	bool full;   /* it was the ceiling */
+	size_t left; /* until the limit */
+	bool full;   /* an allocation met the limit */
 };
 
 struct arena *arena_new(size_t max_bytes)
@@ -65,7 +65,7 @@ static char *new_chunk(struct arena *a, size_t bytes)
 
 void *arena_alloc(struct arena *a, size_t bytes)
 {
-	const size_t align = sizeof(void *); /* all that messages are made of */
+	const size_t align = sizeof(void *); /* suffices for all members of messages */
 	char *p;
 
 	if (bytes > a->left) {
@@ -97,7 +97,7 @@ void *arena_array(struct arena *a, size_t n, size_t size)
 	return arena_alloc(a, bytes);
 }
 
-/* For protobuf-c, which frees only what it grows out of: bounded by the ceiling. */
+/* For protobuf-c, which frees only arrays that it outgrows: the arena's limit bounds them. */
 static void *allocator_alloc(void *arena, size_t bytes)
 {
 	return arena_alloc(arena, bytes);
@@ -125,7 +125,7 @@ static int check_value(const ProtobufCFieldDescriptor *f, const void *value, con
 	return 0;
 }
 
-/* Depth is that of the message types, which do not contain themselves. */
+/* Recurses as deep as the message types nest; no type contains itself. */
 static int check_strings(const ProtobufCMessage *m, const char *what, struct error *err)
 {
 	unsigned i;

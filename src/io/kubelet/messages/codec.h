@@ -2,12 +2,12 @@
 #pragma once
 
 /*
- * What the messages have in common, for messages*.c only: memory with a ceiling for decoding, and
- * packing into a buf.
+ * What the messages have in common, for messages*.c only: memory with a limit for decoding, and packing into a
+ * buf.
  *
- * protobuf-c allocates what the bytes tell it to: two bytes make an empty message of 50. An arena
- * with a ceiling bounds that, is quicker than one malloc for each string, and is given back as a
- * whole, so that decoded data needs no code to free its parts.
+ * protobuf-c allocates what the bytes ask for: two bytes make an empty message of 50. An arena with a limit
+ * bounds that. It is faster than one malloc for each string. It is freed as a whole, so decoded data needs no
+ * code that frees its parts.
  * Thread: any (pure).
  */
 #include "lib/base/buf.h"
@@ -17,18 +17,17 @@
 
 struct arena;
 
-struct arena *arena_new(size_t max_bytes);        /* NULL: no memory */
-void *arena_alloc(struct arena *a, size_t bytes); /* zeroed; NULL: no memory or the ceiling */
-struct arena *arena_free(struct arena *a);        /* returns NULL */
+struct arena *arena_new(size_t max_bytes); /* NULL: no memory */
+/* Zeroed memory. NULL: no memory, or the limit is met. */
+void *arena_alloc(struct arena *a, size_t bytes);
+struct arena *arena_free(struct arena *a); /* returns NULL */
 DEFINE_CLEANUP(struct arena *, arena_free)
 
-/* Room for @n things of @size; n may be 0, then it is not NULL either. */
+/* Room for @n elements of @size bytes. Not NULL for @n 0. */
 void *arena_array(struct arena *a, size_t n, size_t size);
 
-/*
- * Decodes @data into a message that lives in a new arena, *ret_arena, and checks its strings.
- * @what names the message in errors.
- */
+/* Decodes @data into a message in a new arena, *ret_arena, and checks its strings. @what names the message
+ * in errors. */
 int message_decode(const ProtobufCMessageDescriptor *type, const char *what,
 	const uint8_t *data, size_t len, ProtobufCMessage **ret, struct arena **ret_arena,
 	struct error *err) MUST_USE;

@@ -19,7 +19,7 @@ static char **borrow_list(const struct id_list *l)
 	return (char **)(uintptr_t)l->v;
 }
 
-/* @n messages of @size, each with a pointer in the array that protobuf-c wants. */
+/* @n messages of @size bytes, and the array of pointers to them that protobuf-c needs. */
 static void *message_array(struct arena *a, size_t n, size_t size, void ***ret_pointers)
 {
 	char *messages = arena_array(a, n, size);
@@ -34,7 +34,7 @@ static void *message_array(struct arena *a, size_t n, size_t size, void ***ret_p
 	return messages;
 }
 
-/* Space for building a message of what the caller already holds in memory. */
+/* Memory for building a message from data that the caller already has in memory. */
 static struct arena *build_arena(void)
 {
 	return arena_new(SIZE_MAX);
@@ -205,7 +205,7 @@ void id_lists_fini(struct id_lists *l)
 	l->n = 0;
 }
 
-/* Counts @more ids against the limit for the whole message. */
+/* Adds @more ids to the count, which has a limit for the whole message. */
 static int count_ids(size_t *total, size_t more, const char *what, struct error *err)
 {
 	*total += more;
@@ -229,9 +229,9 @@ static int id_lists_alloc(struct id_lists *ret, struct arena *a, size_t n, const
 }
 
 /*
- * Two messages are lists of lists of ids: a field that repeats a message, which has a field that
- * repeats a string, and nothing else. They go by protobuf-c's description of that field, since
- * each has C types of its own.
+ * Two messages are lists of lists of ids: a field that repeats a message, which has a field that repeats a
+ * string, and nothing else. Each has C types of its own. This code therefore follows protobuf-c's description
+ * of the field.
  */
 static size_t get_repeated_field(const ProtobufCMessage *m, void *ret_pointer)
 {
@@ -591,7 +591,7 @@ static bool read_allocation(struct allocation *to, const container_response *fro
 
 		d->container_path = from->devices[i]->container_path;
 		d->host_path = from->devices[i]->host_path;
-		/* At most r, w and m: what is longer is none. */
+		/* Valid permissions are at most r, w and m: a longer text is invalid. */
 		len = strlen(from->devices[i]->permissions);
 		if (len < sizeof(d->permissions))
 			memcpy(d->permissions, from->devices[i]->permissions, len);

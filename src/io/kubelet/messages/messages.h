@@ -2,15 +2,15 @@
 #pragma once
 
 /*
- * The kubelet's messages (device plugin v1beta1, PodResources v1) as plain data: bytes in, bytes
- * out, no sockets. Both sides of each message are here, because our stand-in kubelet and the tests
- * speak the other side.
+ * The kubelet's messages (device plugin v1beta1, PodResources v1) as plain data: bytes in, bytes out, no
+ * sockets. Both directions of each message are here, as the stand-in kubelet and the tests are the other side.
  *
- * Encoders append to a buf and refuse strings that are not UTF-8 (the Go side would refuse the
- * whole message). Decoders take foreign bytes: every count has a limit, memory is bounded by
- * MESSAGE_MEMORY_MAX whatever the bytes say, and strings are checked to be UTF-8. What a decoder
- * fills borrows from one block of memory that the matching _fini() gives back; on error there is
- * nothing to give back.
+ * Encoders append to a buf. They refuse strings that are not UTF-8, since the Go side would refuse the whole
+ * message.
+ *
+ * Decoders take a peer's bytes. Every count has a limit, MESSAGE_MEMORY_MAX bounds the memory whatever the
+ * bytes ask for, and strings must be UTF-8. Decoded data borrows from one block of memory, which the matching
+ * _fini() frees. After an error there is nothing to free.
  * Thread: any (pure).
  */
 #include "lib/base/buf.h"
@@ -39,10 +39,10 @@
 #define MESSAGE_DEVICES_MAX    65536U      /* devices or ids in one message */
 #define MESSAGE_CONTAINERS_MAX 1024U       /* container requests in one message */
 
-/* The kubelet's limit for a message to it: gRPC's default. Use it as the ceiling of the buf. */
+/* The kubelet's limit for a message to it: gRPC's default. Use it as the limit of the buf. */
 #define MESSAGE_TO_KUBELET_MAX (4U << 20)
 
-struct arena; /* what decoded data lives in */
+struct arena; /* the memory of decoded data */
 
 /* --- registration: plugin to kubelet --- */
 
@@ -75,7 +75,7 @@ int plugin_options_decode(struct plugin_options *ret, const uint8_t *data, size_
 struct plugin_device {
 	const char *id; /* borrowed */
 	bool healthy;
-	int32_t numa_node; /* -1: no topology; decoded: the first node */
+	int32_t numa_node; /* -1: no topology. Decoded: the first node */
 };
 
 struct plugin_devices {
@@ -111,7 +111,7 @@ int allocate_request_encode(struct buf *b, const struct id_list *containers, siz
 int allocate_request_decode(struct id_lists *ret, const uint8_t *data, size_t len,
 	struct error *err) MUST_USE;
 
-/* PreStartContainerRequest: one list. Its response is empty: zero bytes. */
+/* PreStartContainerRequest: one list. Its response is empty (zero bytes). */
 int pre_start_request_encode(struct buf *b, const struct id_list *ids,
 	struct error *err) MUST_USE;
 int pre_start_request_decode(struct id_lists *ret, const uint8_t *data, size_t len,
@@ -131,7 +131,7 @@ struct prefer_requests {
 	struct arena *owner;
 };
 
-/* Decoding refuses an allocation size < 0 or above MESSAGE_DEVICES_MAX. */
+/* Decoding refuses an allocation size below 0 or above MESSAGE_DEVICES_MAX. */
 int prefer_request_encode(struct buf *b, const struct prefer_request *v, size_t n,
 	struct error *err) MUST_USE;
 int prefer_request_decode(struct prefer_requests *ret, const uint8_t *data, size_t len,
@@ -141,7 +141,7 @@ void prefer_requests_fini(struct prefer_requests *r);
 /* --- AllocateResponse --- */
 
 struct allocate_response {
-	struct allocation *v; /* not for allocation_free(): borrowed from owner */
+	struct allocation *v; /* borrowed from .owner: not for allocation_free() */
 	size_t n;
 	struct arena *owner;
 };
@@ -156,7 +156,7 @@ void allocate_response_fini(struct allocate_response *r);
 
 struct pod_entry {
 	const char *namespace_, *pod, *container, *resource;
-	const char *id;    /* as advertised: "GPU-...::3"; NULL: the container has no device */
+	const char *id;    /* as advertised: "GPU-...::3". NULL: the container has no device */
 	int32_t numa_node; /* -1: no topology */
 	bool dynamic;      /* of a resource claim (DRA): .resource is the driver */
 };
@@ -168,20 +168,20 @@ struct pod_entries {
 };
 
 /*
- * ListPodResourcesResponse, flat: one entry for each device of each container. Entries of one pod,
- * of one container and of one resource and NUMA node must follow each other to be grouped. A pod
- * or container without devices is an entry with id NULL (never decoded: only encoded).
+ * ListPodResourcesResponse, flat: one entry for each device of each container. Entries of one pod, of one
+ * container, and of one resource and NUMA node are grouped only if they follow each other. A pod or container
+ * without devices is an entry with id NULL (encoded only, never decoded).
  *
- * A device of a claim is an entry with .dynamic: its id is the UUID of a GPU or MIG device if a CDI
- * device of it is named so ("...=GPU-..."), else the driver's name for it ("gpu-0").
+ * A device of a claim is an entry with .dynamic. A CDI device of it may be named after a GPU or MIG device
+ * ("...=GPU-..."). The id is then the UUID in that name, else the driver's name for the device ("gpu-0").
  */
 int pod_list_encode(struct buf *b, const struct pod_entry *v, size_t n,
 	struct error *err) MUST_USE;
 int pod_list_decode(struct pod_entries *ret, const uint8_t *data, size_t len,
 	struct error *err) MUST_USE;
 
-/* AllocatableResourcesResponse: one ContainerDevices for each device, as the kubelet does. Only
- * resource, id and numa_node of an entry are used and filled. */
+/* AllocatableResourcesResponse: one ContainerDevices for each device, as the kubelet does. Only the
+ * resource, id and numa_node of an entry are used. */
 int pod_allocatable_encode(struct buf *b, const struct pod_entry *v, size_t n,
 	struct error *err) MUST_USE;
 int pod_allocatable_decode(struct pod_entries *ret, const uint8_t *data, size_t len,

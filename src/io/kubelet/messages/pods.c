@@ -34,7 +34,7 @@ static bool same_group(const struct pod_entry *a, const struct pod_entry *b)
 	       a->numa_node == b->numa_node && !a->dynamic && !b->dynamic;
 }
 
-/* How many of the @n entries from @v on belong to the first. */
+/* How many of the @n entries from @v on are equal to the first. */
 static size_t run_of(const struct pod_entry *v, size_t n,
 	bool (*equal)(const struct pod_entry *, const struct pod_entry *))
 {
@@ -45,7 +45,7 @@ static size_t run_of(const struct pod_entry *v, size_t n,
 	return i;
 }
 
-/* One ContainerDevices for the @n entries, which are of one resource and node. */
+/* One ContainerDevices for the @n entries, all of one resource and NUMA node. */
 static V1__ContainerDevices *write_devices(const struct pod_entry *v, size_t n, struct arena *a)
 {
 	struct pod_device_messages {
@@ -77,7 +77,7 @@ static V1__ContainerDevices *write_devices(const struct pod_entry *v, size_t n, 
 	return &o->devices;
 }
 
-/* A claim of its own for each device. */
+/* Writes one claim for each device. */
 static V1__DynamicResource *write_dynamic(const struct pod_entry *e, struct arena *a)
 {
 	struct pod_claim_messages {
@@ -129,8 +129,8 @@ static V1__ContainerResources *write_container_resources(const struct pod_entry 
 	return c;
 }
 
-/* How many of the @n entries from @v on one message of their container can hold and keep their order: devices
- * come before claims in it. So a container that was listed twice may be two messages again. */
+/* How many of the @n entries from @v on fit into one message of their container in this order: devices come
+ * before claims in it. A container that was listed twice may thus become two messages again. */
 static size_t container_run(const struct pod_entry *v, size_t n)
 {
 	size_t i, len = run_of(v, n, is_same_container);
@@ -210,7 +210,7 @@ static int32_t get_pod_numa_node(const V1__TopologyInfo *t)
 	return (int32_t)t->nodes[0]->id;
 }
 
-/* Calls with room for nobody only count. */
+/* The first pass has no array and only counts. */
 struct pod_entry_sink {
 	struct pod_entry *v; /* NULL while counting */
 	size_t n;
@@ -234,7 +234,7 @@ static void read_container_devices(struct pod_entry_sink *to, const struct pod_e
 	}
 }
 
-/* The UUID of a GPU or MIG device that one of its CDI devices is called by, else the driver's name. */
+/* The UUID of a GPU or MIG device that names one of the CDI devices, else the driver's name. */
 static const char *dynamic_id(const V1__ClaimResource *r)
 {
 	for (size_t i = 0; i < r->n_cdi_devices; i++) {

@@ -16,9 +16,8 @@
 #include "io/kubelet/rpc/internal.h"
 
 /*
- * One connected socket. Calls keep it; it dies with the last of them once the client has let go.
- * @fd is a duplicate: poll(2) on it tells whether the other side has hung up, before a call is
- * wasted on it.
+ * One connected socket. The client and its calls hold references; the last one frees it. @fd is a duplicate:
+ * poll(2) on it finds that the server has hung up before a call is wasted on it.
  */
 struct rpc_conn {
 	grpc_channel *channel;
@@ -29,28 +28,28 @@ struct rpc_conn {
 struct rpc_client {
 	struct rpc *rpc;
 	LIST_ENTRY(rpc_client) link;
-	LIST_HEAD(, rpc_stream) calls; /* whose end has not been reported */
+	LIST_HEAD(, rpc_stream) calls; /* with an end that is not reported yet */
 	struct rpc_conn *conn;         /* NULL: connect at the next call */
 	bool closing;
 	char path[];
 };
 
-/* An outgoing call; for a unary one the caller never sees it. */
+/* An outgoing call. The caller never sees a unary one. */
 struct rpc_stream {
 	struct rpc *rpc;
-	struct rpc_client *client; /* NULL after the end was reported */
+	struct rpc_client *client; /* NULL once the end is reported */
 	LIST_ENTRY(rpc_stream) link;
 	struct rpc_conn *conn;
 	grpc_call *call;
-	struct rpc_op start, read, finish; /* unary: start only */
+	struct rpc_op start, read, finish; /* a unary call uses start only */
 	unsigned in_flight;
 	bool unary, cancelled;
 	grpc_metadata_array headers, trailers;
 	grpc_byte_buffer *received;
 	grpc_status_code status;
 	grpc_slice details;
-	char *local_error;    /* never reached gRPC: the text for RPC_UNAVAILABLE */
-	uv_timer_t end_timer; /* brings it */
+	char *local_error; /* for a call that never reached gRPC: the text for RPC_UNAVAILABLE */
+	uv_timer_t end_timer; /* reports .local_error */
 
 	rpc_done_fn done;
 	void (*message)(void *arg, const uint8_t *data, size_t len);
@@ -63,7 +62,7 @@ static void conn_unref(struct rpc_conn *c)
 	if (!c || --c->refs > 0)
 		return;
 	grpc_channel_destroy(c->channel);
-	/* The peer shall see the end now, not when gRPC has got round to closing its own. */
+	/* The peer must see the end now. gRPC closes its own descriptor later. */
 	(void)shutdown(c->fd, SHUT_RDWR);
 	(void)close(c->fd);
 	free(c);
@@ -151,7 +150,7 @@ static void free_rpc_stream(struct rpc_stream *s)
 	free(s);
 }
 
-/* Says the end to the owner, once. */
+/* Reports the end to the owner, once. */
 static void report_stream_end(struct rpc_stream *s, enum rpc_status status, const char *text,
 	const uint8_t *reply, size_t len)
 {
@@ -161,7 +160,7 @@ static void report_stream_end(struct rpc_stream *s, enum rpc_status status, cons
 		return;
 	s->client = NULL;
 	LIST_REMOVE(s, link);
-	/* Whatever came over it: after UNAVAILABLE the next call gets a new connection. */
+	/* After UNAVAILABLE, whatever its cause, the next call gets a new connection. */
 	if (status == RPC_UNAVAILABLE && s->conn && c->conn == s->conn) {
 		conn_unref(c->conn);
 		c->conn = NULL;
@@ -191,7 +190,7 @@ static void report_received(struct rpc_stream *s)
 	gpr_free(text);
 }
 
-/* Without ops in flight and with the end known there is nothing more to come. */
+/* Without ops in flight the status is known and nothing more can come. */
 static void finish_idle_stream(struct rpc_stream *s)
 {
 	if (s->in_flight > 0)
@@ -204,7 +203,7 @@ static void on_start(struct rpc_op *op, bool ok)
 {
 	struct rpc_stream *s = OP_CONTAINER(op, struct rpc_stream, start);
 
-	(void)ok; /* the status says what came of it */
+	(void)ok; /* the status has the outcome */
 	s->in_flight--;
 	finish_idle_stream(s);
 }
@@ -249,7 +248,7 @@ static void read_next(struct rpc_stream *s)
 	rpc_start_batch(s->rpc, s->call, &op, 1, &s->read, on_stream_read);
 }
 
-/* Fills the ops that both kinds begin with; returns how many. */
+/* Fills the ops with which unary calls and streams begin. Returns their number. */
 static size_t start_ops(struct rpc_stream *s, grpc_op *ops, grpc_byte_buffer *message)
 {
 	ops[0] = (grpc_op){ .op = GRPC_OP_SEND_INITIAL_METADATA };
@@ -308,21 +307,21 @@ static void on_stream_end_timer(uv_timer_t *t)
 	uv_close((uv_handle_t *)t, on_stream_end_timer_closed);
 }
 
-/* An end without gRPC still comes from the loop: a timer of no time. */
+/* An end without gRPC comes from the loop too, through a timer of 0 ms. */
 static int end_stream_from_loop(struct rpc_stream *s, const struct error *why,
 	struct error *err)
 {
 	s->local_error = strdup(why->msg);
 	if (!s->local_error)
 		return error_nomem(err);
-	/* Neither can say no: the handle is zeroed and the callback is there. */
+	/* Neither can fail: the handle is zeroed and the callback is set. */
 	(void)uv_timer_init(s->rpc->loop, &s->end_timer);
 	(void)uv_timer_start(&s->end_timer, on_stream_end_timer, 0, 0);
 	s->end_timer.data = s;
 	return 0;
 }
 
-/* Makes sure that there is a connection that looks alive. */
+/* Opens a connection, unless the client has one that seems alive. */
 static int connect_client(struct rpc_client *c, struct error *err)
 {
 	if (c->conn && !conn_is_alive(c->conn)) {
@@ -371,7 +370,7 @@ static int call_new(struct rpc_client *c, const char *method, size_t len, uint64
 	return 0;
 }
 
-/* Sends it off, or lets it end soon because nobody is there. */
+/* Sends the call. Without a connection the call ends soon, from the loop. */
 static int send_rpc_call(struct rpc_stream *s, const void *request, size_t len,
 	const struct error *why, struct error *err)
 {

@@ -13,9 +13,9 @@
 #include "lib/base/log.h"
 #include "io/kubelet/rpc/internal.h"
 
-#define RPC_FREE_FDS 16 /* gRPC opens some 8 for itself, at the first server or channel */
+#define RPC_FREE_FDS 16 /* gRPC opens about 8 at the first server or channel */
 
-/* gRPC writes to stderr by itself; its lines are about its own inside. */
+/* gRPC writes to stderr by itself. Its lines are about its internals. */
 static void on_grpc_log(gpr_log_func_args *args)
 {
 	log_debug("grpc", LOG_STR("message", args->message));
@@ -72,8 +72,8 @@ static void on_rpc_ops_finished(uv_async_t *async)
 
 void rpc_arm(struct rpc *r, struct rpc_op *op, void (*done)(struct rpc_op *op, bool ok))
 {
-	/* The pump takes the same lock before it touches the op: that orders our writes before
-	 * its own without relying on what gRPC does inside. */
+	/* The pump takes the same lock before it writes to the op. That orders the loop's writes before the
+	 * pump's without relying on gRPC's internals. */
 	(void)pthread_mutex_lock(&r->lock);
 	op->done = done;
 	(void)pthread_mutex_unlock(&r->lock);
@@ -144,7 +144,7 @@ static void on_async_closed(uv_handle_t *h)
 	r->async_open = false;
 }
 
-/* The queue is empty and nothing is armed. */
+/* Requires an empty queue, with no op armed. */
 static struct rpc *free_rpc(struct rpc *r)
 {
 	if (r->cq) {
@@ -166,7 +166,7 @@ static struct rpc *free_rpc(struct rpc *r)
 	}
 	grpc_channel_credentials_release(r->client_credentials);
 	grpc_server_credentials_release(r->server_credentials);
-	/* The last user waits for gRPC's own threads, so that nothing runs on behind us. */
+	/* The last user waits for gRPC's own threads, so that none of them outlives this call. */
 	grpc_shutdown_blocking();
 	(void)pthread_mutex_destroy(&r->lock);
 	free(r);
@@ -200,7 +200,7 @@ int rpc_new(struct rpc **ret, uv_loop_t *loop, struct error *err)
 	LIST_INIT(&r->orphans);
 	(void)pthread_mutex_init(&r->lock, NULL);
 
-	/* Signals are the main thread's: all threads made here start with everything blocked. */
+	/* Signals are for the main thread: all threads that start here block every signal. */
 	(void)sigfillset(&all);
 	(void)pthread_sigmask(SIG_SETMASK, &all, &old);
 	gpr_set_log_function(on_grpc_log);
@@ -235,7 +235,7 @@ struct rpc *rpc_free(struct rpc *r)
 	if (!r)
 		return NULL;
 	for (;;) {
-		/* A callback may have opened another. */
+		/* A callback may have opened another server or client. */
 		while ((s = LIST_FIRST(&r->servers)))
 			rpc_server_close(s);
 		while ((c = LIST_FIRST(&r->clients)))

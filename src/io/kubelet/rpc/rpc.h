@@ -2,17 +2,19 @@
 #pragma once
 
 /*
- * gRPC over unix sockets on a libuv loop: bytes in, bytes out, no generated service code.
+ * gRPC over unix sockets on a libuv loop: bytes in, bytes out, no generated service code. Payloads are
+ * serialized protobuf messages.
  *
- * gRPC's C core has threads of its own but never calls us from them. One thread of ours waits on
- * the completion queue and only posts to the loop; every function here is called, and every
- * callback runs, on the loop thread. Payloads are serialized protobuf messages. A message that we send or get as a
- * client may have RPC_MESSAGE_MAX bytes, a request to a server RPC_REQUEST_MAX; what is longer is refused by the
- * library, and makes it hold twice RPC_REQUEST_MAX bytes for a connection at most. Nothing here blocks, but for
- * rpc_free().
+ * Threads. gRPC's C core has threads of its own, but never calls this program from them. One thread of this
+ * module waits on the completion queue and only posts to the loop. Every function is called, and every callback
+ * runs, on the loop thread. Nothing blocks but rpc_free().
  *
- * The loop stays alive (uv_run() does not return) while a server is open or a call is under way,
- * but not for an idle client.
+ * Limits. A message that a client sends or receives has at most RPC_MESSAGE_MAX bytes, a request to a server at
+ * most RPC_REQUEST_MAX. gRPC refuses longer ones. It holds at most twice RPC_REQUEST_MAX bytes for a connection
+ * of a server.
+ *
+ * Life of the loop. uv_run() does not return while a server is open or a call is under way. An idle client does
+ * not keep the loop alive.
  * Thread: loop.
  */
 #include "lib/base/error.h"
@@ -24,9 +26,9 @@
 #include <uv.h>
 
 #define RPC_MESSAGE_MAX (16U << 20)
-#define RPC_REQUEST_MAX (4U << 20) /* as grpc-go */
+#define RPC_REQUEST_MAX (4U << 20) /* like grpc-go */
 
-/* gRPC status codes that we use by name. */
+/* gRPC status codes that this program uses by name. */
 enum rpc_status {
 	RPC_OK = 0,
 	RPC_CANCELLED = 1,
@@ -47,15 +49,17 @@ struct rpc_stream; /* one outgoing call with a stream of answers */
 
 int rpc_new(struct rpc **ret, uv_loop_t *loop, struct error *err) MUST_USE;
 
-/* Closes every server, client and call that is left, runs the loop until they are gone (other
- * handles' callbacks run, too), and frees. Not from a callback. Unary calls that nobody has answered
- * yet are freed: do not answer them after this. Returns NULL. */
+/*
+ * Closes every server, client and call that is left, runs the loop until they are gone (callbacks of other
+ * handles run too), and frees. Not for use in a callback. Frees unary calls that are still unanswered: do not
+ * answer them afterwards. Returns NULL.
+ */
 struct rpc *rpc_free(struct rpc *r);
 
-/* Its loop. */
+/* The loop of @r. */
 uv_loop_t *rpc_loop(const struct rpc *r);
 
-/* rpc_free() runs the loop until everything that was held is let go. */
+/* rpc_free() runs the loop until all references are dropped. */
 void rpc_ref(struct rpc *r);
 void rpc_unref(struct rpc *r);
 
@@ -63,84 +67,84 @@ void rpc_unref(struct rpc *r);
 
 struct rpc_method {
 	const char *path; /* "/v1beta1.DevicePlugin/Allocate" */
-	bool streaming;   /* the answer is a stream */
-	/* Called with the whole request, borrowed for the call. A unary method answers exactly once
-	 * with rpc_reply*(), now or later; the call stays valid until then, even if the peer has
-	 * gone or the server was closed. A stream ends with rpc_stream_finish() or its on_end. */
+	bool streaming;   /* the method answers with a stream */
+	/* The request is whole, and borrowed for the call. A unary method answers exactly once with
+	 * rpc_reply*(), now or later. The call stays valid until then, even if the peer has gone or the
+	 * server was closed. A stream ends with rpc_stream_finish() or its on_end. */
 	void (*handle)(struct rpc_call *call, const uint8_t *request, size_t len, void *arg);
 };
 
 /*
- * Listens on @path with @methods (kept by reference; static). A socket file that nobody serves is
- * replaced; one that answers is ERR_EXISTS. Other methods get UNIMPLEMENTED. The socket can be
- * dialled when this returns.
+ * Listens on @path with @methods (static; kept by reference). Clients can connect when this returns. Replaces a
+ * socket file that no process serves. ERR_EXISTS: another process serves it. Other methods get UNIMPLEMENTED.
  */
 int rpc_serve(struct rpc *r, const char *path, const struct rpc_method *methods,
 	size_t n_methods, void *arg, struct rpc_server **ret, struct error *err) MUST_USE;
 
-/* Ends all calls of the server (streams get their on_end before this returns), stops listening and
- * removes the socket file if it is still ours. The object is gone after this. */
+/* Ends all calls of the server; streams get their on_end before this returns. Stops listening, and removes
+ * the socket file if it is still the server's own. Invalidates @s. */
 void rpc_server_close(struct rpc_server *s);
 
 /*
- * Is the socket file still ours? If it was deleted, or is somebody's dead one, listens anew under
- * the same path; connections that are open stay. Returns 0, or RPC_RELISTENED if there was
- * something to do. ERR_EXISTS: another process serves the path now.
+ * Checks whether the socket file is still the server's own. If it was deleted, or replaced by a socket that no
+ * process serves, listens again on the same path; open connections stay. Returns 0, or RPC_RELISTENED if it
+ * listens again. ERR_EXISTS: another process serves the path now.
  */
 #define RPC_RELISTENED 1
 int rpc_server_relisten(struct rpc_server *s, struct error *err) MUST_USE;
 
-/* Connections whose other end has not hung up. */
+/* Connections that the peer has not closed. */
 unsigned rpc_server_peers(const struct rpc_server *s);
 
-/* @hangup runs each time that a connection has gone, with the number that is left. */
+/* @hangup runs each time a peer has hung up, with the number of connections left. It does not run for a
+ * closed server. */
 void rpc_server_on_hangup(struct rpc_server *s, void (*hangup)(void *arg, unsigned left),
 	void *arg);
 
-/* Connections of one server; more are closed at once. */
+/* Connections of one server, or fewer: fd_peers(). More are closed at once. */
 #define RPC_PEERS_MAX 256
 
 void rpc_reply(struct rpc_call *call, const void *message, size_t len);
 void rpc_reply_error(struct rpc_call *call, enum rpc_status status, const char *text);
 
 /*
- * Streams. At most one message is in flight; while it is, only the newest waits behind it (each is
- * a complete state, so an old one is worth nothing): a slow reader costs us one message.
+ * Streams. At most one message is in flight. Meanwhile only the newest message waits behind it: each is a
+ * complete state, so an older one is worthless. A slow reader thus costs one message.
  */
 void rpc_stream_send(struct rpc_call *call, const void *message, size_t len);
 
-/* @on_end runs once when the peer has gone, cancelled, or the server closes; the call is invalid
- * after it. Set it inside handle(). It does not run after rpc_stream_finish(). */
+/* @on_end runs once when the peer has gone or cancelled, or the server closes. The call is invalid
+ * afterwards. Set it inside handle(). It does not run after rpc_stream_finish(). */
 void rpc_stream_on_end(struct rpc_call *call, void (*on_end)(struct rpc_call *call, void *arg),
 	void *arg);
-/* Sends what waits, then the status. The call is invalid after this. */
+/* Sends the waiting message, then the status. The call is invalid afterwards. */
 void rpc_stream_finish(struct rpc_call *call, enum rpc_status status, const char *text);
 
 /* --- client --- */
 
 /*
- * Names the socket; the first call connects. A connection that has broken is replaced by the next
- * call, so a client may live as long as the program. Calls while nobody listens end with
- * RPC_UNAVAILABLE at once and a text that has the path and the reason.
+ * Sets the path of the socket; the first call connects. The next call replaces a broken connection, so a client
+ * may live as long as the program. While no process listens, calls end at once with RPC_UNAVAILABLE and a text
+ * with the path and the reason.
  */
 int rpc_dial(struct rpc *r, const char *path, struct rpc_client **ret,
 	struct error *err) MUST_USE;
 
-/* unix_peer_pid() of the server; -1 also while there is no connection. */
+/* unix_peer_pid() of the server; -1 while there is no connection, too. */
 pid_t rpc_client_peer_pid(const struct rpc_client *c);
 
-/* Outstanding calls end with RPC_CANCELLED before this returns. The object is gone after it. */
+/* Outstanding calls end with RPC_CANCELLED before this returns. Invalidates @c. */
 void rpc_client_close(struct rpc_client *c);
 
-/* One answer: status RPC_OK and the reply, or a status and its text. Runs once, never before
- * rpc_invoke() has returned. */
+/* One answer: RPC_OK and the reply, or another status and its text. Runs once, never before rpc_invoke() has
+ * returned. */
 typedef void (*rpc_done_fn)(void *arg, enum rpc_status status, const char *text,
 	const uint8_t *reply, size_t len);
 
 int rpc_invoke(struct rpc_client *c, const char *method, const void *request, size_t len,
 	uint64_t timeout_ns, rpc_done_fn done, void *arg, struct error *err) MUST_USE;
 
-/* A stream of answers. @message for each, then @end once; the object is invalid after @end. */
+/* A stream of answers: @message runs for each, then @end once. The stream is invalid after @end. */
 int rpc_stream_open(struct rpc_client *c, const char *method, const void *request, size_t len,
 	void (*message)(void *arg, const uint8_t *data, size_t len),
 	void (*end)(void *arg, enum rpc_status status, const char *text), void *arg,

@@ -13,20 +13,21 @@
 #include "lib/base/fd.h"
 #include "io/kubelet/rpc/internal.h"
 
-/* How long to leave the queue of connections alone when we have no descriptors. */
+/* How long the server does not accept connections when no descriptors are left. */
 #define ACCEPT_PAUSE_MS 100
 
 /*
- * What gRPC may hold for one connection, bytes. gRPC reads a message whole before it compares its length with the limit;
- * beyond this much it ends calls of the connection. The quota is the connection's own, since gRPC ends the oldest call
- * of a quota first: of a shared one that would be the kubelet's stream. So each connection has a grpc_server.
+ * The bytes that gRPC may hold for one connection. gRPC reads a whole message before it compares the length
+ * with the limit; beyond these bytes it ends calls of the connection. Each connection has a quota of its own,
+ * and therefore its own grpc_server. With a shared quota gRPC would end the oldest call first, which would be
+ * the kubelet's stream.
  */
 #define PEER_MEMORY_MAX (2 * RPC_REQUEST_MAX)
 
-/* The kinds of calls that we wait for: one for each method, and one for all others. */
+/* A kind of call that a peer may make: one for each method, and one for all other methods. */
 struct rpc_call_slot {
 	struct peer *peer;
-	const struct rpc_method *method; /* NULL: any other */
+	const struct rpc_method *method; /* NULL: any other method */
 	void *handle;                    /* gRPC's name for the method */
 	bool waiting;
 };
@@ -37,7 +38,7 @@ struct rpc_server {
 	struct file_id id;
 	struct listener *listener;
 	void *arg;
-	unsigned refs; /* the owner's, and whatever is under way */
+	unsigned refs; /* the owner, each peer */
 	bool closed;
 	LIST_HEAD(, rpc_call) calls;
 	LIST_HEAD(, peer) peers;
@@ -54,12 +55,15 @@ struct listener {
 	struct rpc_server *server; /* NULL after listener_close() */
 	struct rpc *rpc;
 	uv_poll_t poll;
-	uv_timer_t pause; /* no descriptors left: try again later */
+	uv_timer_t pause; /* no descriptors left: retry later */
 	unsigned handles;
 	int fd;
 };
 
-/* A connection: a grpc_server of its own, and a watched duplicate of the descriptor, to see the other side hang up. */
+/*
+ * A connection: its own grpc_server, and a duplicate of the descriptor that the loop watches for the peer's
+ * hang-up.
+ */
 struct peer {
 	struct rpc_server *server;
 	LIST_ENTRY(peer) link;
@@ -76,25 +80,25 @@ struct peer {
 struct rpc_call {
 	struct rpc *rpc;
 	struct rpc_server *server; /* NULL for an orphan */
-	struct peer *peer;         /* likewise */
+	struct peer *peer;         /* NULL for an orphan */
 	LIST_ENTRY(rpc_call) link;
 	struct rpc_call_slot *slot;
 	const struct rpc_method *method;
 	grpc_call *grpc;
 	struct rpc_op arrive, close, send;
 	unsigned in_flight;
-	bool given; /* the owner has it: it will answer, or be told the end */
-	bool gone;  /* the peer is no longer interested */
+	bool given; /* the owner has it, and answers it or gets its end */
+	bool gone;  /* the peer has gone, or has the status */
 	bool sending;
 	bool sent_headers;
-	bool finish;   /* send the status when the way is free */
-	bool finished; /* it is on its way */
+	bool finish;   /* send the status when no batch is in flight */
+	bool finished; /* the status is being sent */
 	int cancelled;
 	grpc_metadata_array metadata;
 	grpc_call_details details;
 	gpr_timespec deadline;
 	grpc_byte_buffer *payload;
-	grpc_byte_buffer *waiting; /* the newest message behind the one in flight */
+	grpc_byte_buffer *waiting; /* the newest message, behind the one in flight */
 	grpc_status_code status;
 	grpc_slice text;
 	void (*on_end)(struct rpc_call *call, void *arg);
@@ -151,8 +155,10 @@ void rpc_call_free_orphan(struct rpc_call *c)
 	free_rpc_call(c);
 }
 
-/* Frees the call when nobody can touch it any more; a unary one that the owner still has to answer
- * stays as a shell without anything of gRPC's, because a server cannot end before its calls. */
+/*
+ * Frees the call when no op and no owner uses it any more. A unary call that the owner has yet to answer stays
+ * as a shell without gRPC objects, since a grpc_server cannot end before its calls.
+ */
 static void release_idle_call(struct rpc_call *c)
 {
 	struct rpc_server *s = c->server;
@@ -177,7 +183,8 @@ static void release_idle_call(struct rpc_call *c)
 
 static void on_sent(struct rpc_op *op, bool ok);
 
-/* One batch: headers if they have not gone yet, @message or NULL, the status if it is time. */
+/* Sends one batch: the headers if they are not sent yet, @message or NULL, the status if the call is
+ * finished. */
 static void send_batch(struct rpc_call *c, grpc_byte_buffer *message)
 {
 	grpc_op ops[3];
@@ -210,18 +217,18 @@ static void on_sent(struct rpc_op *op, bool ok)
 
 	c->in_flight--;
 	c->sending = false;
-	/* Not ok: the peer has gone, which on_call_closed() tells the owner. */
+	/* Not ok: the peer has gone. on_call_closed() reports that to the owner. */
 	if (ok && !c->gone && !c->finished && (c->waiting || c->finish))
 		send_batch(c, STEAL_PTR(c->waiting));
 	release_idle_call(c);
 }
 
-/* The owner's part ends: the call is the library's from here on. */
+/* The owner is done with the call; this module ends it. */
 static void finish_rpc_call(struct rpc_call *c, grpc_byte_buffer *message,
 	enum rpc_status status, const char *text)
 {
 	c->given = false;
-	if (!c->server) { /* an orphan: nobody listens */
+	if (!c->server) { /* an orphan has no connection */
 		if (message)
 			grpc_byte_buffer_destroy(message);
 		rpc_call_free_orphan(c);
@@ -266,7 +273,7 @@ void rpc_stream_send(struct rpc_call *c, const void *message, size_t len)
 	grpc_byte_buffer *b;
 
 	if (c->gone || !c->server || c->server->closed)
-		return; /* on_end is on its way */
+		return; /* on_end follows */
 	b = rpc_bytes_new(message, len);
 	if (c->sending) {
 		if (c->waiting)
@@ -284,7 +291,7 @@ void rpc_stream_on_end(struct rpc_call *c, void (*on_end)(struct rpc_call *call,
 	c->on_end_arg = arg;
 }
 
-/* Takes a stream back from its owner. */
+/* Takes a stream back from its owner, and reports the end. */
 static void end_stream(struct rpc_call *c)
 {
 	void (*on_end)(struct rpc_call *, void *) = c->on_end;
@@ -302,7 +309,7 @@ static void on_call_closed(struct rpc_op *op, bool ok)
 	struct rpc_call *c = OP_CONTAINER(op, struct rpc_call, close);
 
 	(void)ok;
-	c->gone = true; /* or it has our status */
+	c->gone = true; /* or the peer has the status */
 	end_stream(c);
 	c->in_flight--;
 	release_idle_call(c);
@@ -319,11 +326,11 @@ static void handle_rpc_call(struct rpc_call *c)
 	if (!c->method) {
 		finish_rpc_call(c, NULL, RPC_UNIMPLEMENTED, "unknown method");
 	} else if (!rpc_bytes_open(&request, c->payload)) {
-		/* Too long, or none: gRPC has cancelled the call or will. */
+		/* The request is too long, or missing: gRPC cancels the call. */
 		finish_rpc_call(c, NULL, RPC_INVALID_ARGUMENT, "no request message");
 	} else {
 		c->given = true;
-		c->in_flight++; /* so that it survives its own end in the handler */
+		c->in_flight++; /* keeps the call, should it end in the handler */
 		c->method->handle(c, request.data, request.len, c->server->arg);
 		c->in_flight--;
 		rpc_bytes_close(&request);
@@ -359,7 +366,7 @@ static void wait_for_call(struct rpc_call_slot *slot)
 	grpc_call_error e;
 
 	if (!c)
-		return; /* tried again when a call ends */
+		return; /* retried when a call ends */
 	c->rpc = r;
 	c->server = p->server;
 	c->peer = p;
@@ -376,7 +383,7 @@ static void wait_for_call(struct rpc_call_slot *slot)
 		e = grpc_server_request_call(p->grpc, &c->grpc, &c->details, &c->metadata,
 			r->cq, r->cq, &c->arrive);
 	if (e != GRPC_CALL_OK)
-		abort(); /* only wrong flags or queues are refused: a bug of ours */
+		abort(); /* gRPC refuses only wrong flags or queues: a bug here */
 	slot->waiting = true;
 	p->refs++;
 }
@@ -448,14 +455,14 @@ static void on_peer_event(uv_poll_t *poll, int status, int events)
 	struct peer *p = poll->data;
 	struct rpc_server *s = p->server;
 
-	(void)status; /* an error ends it as well */
+	(void)status; /* an error ends the connection too */
 	(void)events;
 	peer_close(p);
 	if (!s->closed && s->hangup)
 		s->hangup(s->hangup_arg, s->n_peers);
 }
 
-/* Makes ready for calls; gRPC does not have the connection yet. */
+/* Prepares for calls, before gRPC has the connection. */
 static void peer_start(struct peer *p)
 {
 	struct rpc_server *s = p->server;
@@ -475,7 +482,7 @@ static void peer_start(struct peer *p)
 	wait_for_calls(p);
 }
 
-/* Serves the connection @fd, which is taken. */
+/* Serves the connection @fd, and owns it. */
 static void peer_add(struct rpc_server *s, int fd)
 {
 	CLEANUP(closep) int own = fd, watched = fcntl(fd, F_DUPFD_CLOEXEC, 3);
@@ -487,7 +494,7 @@ static void peer_add(struct rpc_server *s, int fd)
 	p->fd = steal_fd(&watched);
 	p->server = s;
 	p->poll.data = p;
-	p->refs = 1; /* of the poll */
+	p->refs = 1; /* the poll's */
 	s->refs++;
 	s->n_peers++;
 	LIST_INSERT_HEAD(&s->peers, p, link);
@@ -634,7 +641,7 @@ void rpc_server_close(struct rpc_server *s)
 	while ((p = LIST_FIRST(&s->peers)))
 		peer_close(p);
 again:
-	/* An on_end may finish or answer other calls: begin anew after each. */
+	/* An on_end may finish or answer other calls: restart the walk after each. */
 	LIST_FOREACH(c, &s->calls, link)
 	{
 		if (c->given && c->method->streaming) {

@@ -19,7 +19,7 @@ struct head {
 struct start {
 	struct head head;
 	uint32_t connections, per_address, cpu_permille, n_routes;
-	uint32_t open_routes, padding; /* a bit for each route */
+	uint32_t open_routes, padding; /* one bit for each route */
 	uint64_t request_ns, idle_ns, reply_ns, check_ns, hang_ns, again_ns;
 };
 
@@ -67,7 +67,7 @@ static uint32_t hash_packet_bytes(uint32_t h, const void *data, size_t len)
 	return h;
 }
 
-/* Of the build: ends of two builds do not understand each other. */
+/* Differs between builds: two ends of different builds refuse each other's packets. */
 static uint32_t get_packet_version(void)
 {
 	uint32_t h = hash_packet_bytes(UINT32_C(2166136261), GPUSLICE_VERSION,
@@ -90,7 +90,7 @@ static void add_packet_text(struct buf *b, const char *text)
 	buf_add(b, text ? text : "", text ? strlen(text) + 1 : 1);
 }
 
-/* Behind the last text: what they have taken is bounded, so that a body always finds room. */
+/* Call it after the last text. The texts have a limit, so that a body always fits. */
 static void end_texts(struct buf *b, enum web_packet type)
 {
 	if (b->len > fixed_sizes[type] + WEB_TEXTS_MAX)
@@ -189,7 +189,7 @@ void web_pack_reply(struct buf *b, const struct web_packed_reply *a)
 /* The texts of a packet, one after the other. */
 struct texts {
 	const char *at, *end;
-	bool wrong; /* one of them has no end */
+	bool wrong; /* a text has no NUL */
 };
 
 static const char *next_text(struct texts *t)
@@ -205,7 +205,7 @@ static const char *next_text(struct texts *t)
 	return text;
 }
 
-/* NULL for "", which stands for none. */
+/* NULL for "", which means none. */
 static const char *next_or_none(struct texts *t)
 {
 	const char *text = next_text(t);
@@ -236,7 +236,7 @@ int web_packet_type(const void *packet, size_t len, enum web_packet *ret, struct
 	return 0;
 }
 
-/* Copies the fixed part of a packet of this type to @fixed; *ret: what is behind it. */
+/* Copies the fixed part of a packet of this type to @fixed. *ret: what follows that part. */
 static int get_fixed(const void *packet, size_t len, enum web_packet type, void *fixed,
 	struct texts *ret, struct error *err)
 {
@@ -252,7 +252,7 @@ static int get_fixed(const void *packet, size_t len, enum web_packet type, void 
 	return 0;
 }
 
-/* All texts have been read, and nothing is behind them. */
+/* Checks that all texts are read and that nothing follows them. */
 static int check_end(const struct texts *t, struct error *err)
 {
 	if (t->wrong)
@@ -354,7 +354,7 @@ int web_unpack_request(const void *packet, size_t len, struct web_request *ret,
 	return 0;
 }
 
-/* What is left behind the texts is the body, unless that is shared. */
+/* The bytes after the texts are the body, unless the body is in a memfd. */
 static int get_body(const struct answer *p, const struct texts *t, struct web_packed_reply *a,
 	struct error *err)
 {
@@ -423,7 +423,7 @@ int web_packet_send(int sock, const struct buf *packet, int fd, struct error *er
 {
 	ssize_t n;
 
-	/* send() is what the process has to send to the agent (io/web/worker/confine.c). */
+	/* The process may use send() to the agent, but not sendmsg() (io/web/worker/confine.c). */
 	do
 		n = fd >= 0 ? send_with_fd(sock, packet, fd)
 			    : send(sock, packet->data, packet->len,
@@ -446,7 +446,7 @@ bool web_message_send(int sock, enum web_packet type, const struct error *error)
 	return buf_ok(&b) && web_packet_send(sock, &b, -1, &lost) == 0;
 }
 
-/* A packet of no bytes looks like the end of the stream, but for this. */
+/* Tells the end of the stream from a packet of no bytes: recvmsg() returns 0 for both. */
 static bool has_stream_ended(int sock)
 {
 	struct pollfd other = { .fd = sock };
@@ -454,7 +454,7 @@ static bool has_stream_ended(int sock)
 	return poll(&other, 1, 0) > 0 && other.revents & (POLLHUP | POLLERR);
 }
 
-/* The one descriptor of the message, or -1. */
+/* The only descriptor of the message, or -1. */
 static int received_fd(struct msghdr *m)
 {
 	const struct cmsghdr *c = CMSG_FIRSTHDR(m);
@@ -470,7 +470,7 @@ int web_packet_receive(int sock, void *packet, size_t *ret_len, int *ret_fd, str
 {
 	struct iovec v = { .iov_base = packet, .iov_len = WEB_PACKET_MAX };
 	union fd_message c = { .room = { 0 } };
-	/* Without room for them the kernel installs no descriptors. */
+	/* Without a control buffer the kernel installs no descriptors. */
 	struct msghdr m = { .msg_iov = &v,
 		.msg_iovlen = 1,
 		.msg_control = ret_fd ? &c : NULL,

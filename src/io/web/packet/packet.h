@@ -2,24 +2,25 @@
 #pragma once
 
 /*
- * What the agent and its web server process, gpuslice-web, say to each other.
+ * The protocol between the agent and its web server process, gpuslice-web.
  *
  *	agent                        gpuslice-web
  *	  │ ── START ────────────────▶ │     limits, files, routes
- *	  │ ◀── READY or REFUSED ───── │     the files are read; or why they cannot be, and the end
- *	  │ ── LISTEN (socket) ──────▶ │     from here on it accepts connections
+ *	  │ ◀── READY or REFUSED ───── │     READY: the files are read. REFUSED: why not; the process exits
+ *	  │ ── LISTEN (socket) ──────▶ │     from here on the process accepts connections
  *	  │ ◀── REQUEST ────────────── │     for a route; the next one only after the reply
  *	  │ ── REPLY (memfd?) ───────▶ │
- *	  │ ◀── NOTICE ─────────────── │     at any time: what is wrong with the files; ERR_NONE: nothing any more
+ *	  │ ◀── NOTICE ─────────────── │     at any time: why a file is invalid; ERR_NONE: all are valid again
  *
- * One packet a message on a SOCK_SEQPACKET pair, which the process has as descriptor WEB_FD_SOCKET: a
- * fixed part that begins with a head, then texts that end in NUL, then the body of a reply, where
- * that is short. A longer body comes as a sealed memfd. Both ends are of one build, and the version in
- * the head says so. The agent still treats each packet as a remote client's, since such a client may
- * have taken over the process.
+ * Packets. Each message is one packet on a SOCK_SEQPACKET pair, which is descriptor WEB_FD_SOCKET of the
+ * process. A packet begins with a fixed part, which begins with a head. Texts that end in NUL follow, and then
+ * the body of a reply if that is short. A longer body comes as a sealed memfd.
  *
- * Descriptor WEB_FD_SHM is a page that both share and that outlives the process: its counters, and
- * the turns of its loop. One that takes no turns hangs.
+ * Trust. Both ends are of one build; the version in the head shows it. The agent still treats each packet as a
+ * remote client's, since a remote client may have taken over the process.
+ *
+ * Shared page. Descriptor WEB_FD_SHM is a page that both ends map and that outlives the process. It has the
+ * counters of the process and the number of rounds of its loop. A process whose loop makes no rounds hangs.
  *
  * Functions that read a packet borrow all text from it, and change *ret only when they succeed.
  * Thread: any (no state).
@@ -36,7 +37,7 @@
 #define WEB_PACKET_MAX (64U << 10) /* bytes of a packet */
 #define WEB_INLINE_MAX (32U << 10) /* bytes of a body that goes in its packet */
 #define WEB_ROUTES_MAX 32
-#define WEB_TEXTS_MAX  (24U << 10) /* bytes of all texts of a packet, with their ends */
+#define WEB_TEXTS_MAX  (24U << 10) /* bytes of all texts of a packet, with their NULs */
 
 enum web_packet {
 	WEB_PACKET_START = 1,
@@ -49,13 +50,13 @@ enum web_packet {
 	WEB_PACKET_COUNT_,
 };
 
-/* Each word stands alone, so relaxed order does. The process writes, the agent reads. */
+/* The process writes, the agent reads. Each word is independent of the others, so relaxed order is enough. */
 struct web_shm {
 	/* Of struct web_counts. */
 	atomic_uint_fast64_t requests[5], refused_full, refused_address, displaced, timeouts,
 		malformed, throttled;
-	atomic_uint_fast64_t open;       /* set to 0 by the agent when a process has ended */
-	atomic_uint_fast64_t loop_count; /* of the process's loop */
+	atomic_uint_fast64_t open;       /* the agent sets it to 0 when a process has ended */
+	atomic_uint_fast64_t loop_count; /* rounds of the process's loop */
 };
 
 struct web_route_name {
@@ -66,13 +67,13 @@ struct web_route_name {
 /* START */
 struct web_setup {
 	struct web_limits limits;
-	const char *host; /* of the address that was asked for; "": none */
+	const char *host;                              /* of the configured address; "": none */
 	const char *token_file, *cert_file, *key_file; /* NULL: none */
 	size_t n_routes;
 	struct web_route_name routes[WEB_ROUTES_MAX];
 };
 
-/* REFUSED, NOTICE; of READY nothing but the type is used. */
+/* REFUSED, NOTICE. READY uses the type alone. */
 struct web_message {
 	enum web_packet type;
 	struct error error;
@@ -83,10 +84,10 @@ struct web_message {
 /* REPLY */
 struct web_packed_reply {
 	unsigned status;  /* 100 to 599 */
-	uint64_t cpu_ns;  /* processor time that the agent spent on it */
+	uint64_t cpu_ns;  /* CPU time that the agent spent on the request */
 	bool shared;      /* .len bytes are in the memfd that comes with the packet */
-	size_t len;       /* of the body, up to WEB_BODY_MAX */
-	const void *body; /* NULL where it is shared */
+	size_t len;       /* of the body, at most WEB_BODY_MAX */
+	const void *body; /* NULL where the memfd has it */
 	const char *type; /* "": text/plain */
 	char etag[WEB_ETAG_MAX];
 	size_t n_extra;
@@ -95,7 +96,7 @@ struct web_packed_reply {
 	} extra[WEB_EXTRA_MAX];
 };
 
-/* --- writing: into an empty @b of WEB_PACKET_MAX; buf_ok() says whether all of it fits --- */
+/* --- writing: into an empty @b of WEB_PACKET_MAX; buf_ok() reports whether all of it fits --- */
 
 void web_pack_start(struct buf *b, const struct web_setup *s);
 void web_pack_message(struct buf *b, const struct web_message *w);
@@ -105,7 +106,7 @@ void web_pack_reply(struct buf *b, const struct web_packed_reply *a);
 
 /* --- reading. ERR_INVALID: the packet is malformed --- */
 
-/* The type of a packet of @len bytes whose head is right. */
+/* The type of a packet of @len bytes with a valid head. */
 int web_packet_type(const void *packet, size_t len, enum web_packet *ret,
 	struct error *err) MUST_USE;
 int web_unpack_start(const void *packet, size_t len, struct web_setup *ret,
@@ -121,14 +122,14 @@ int web_unpack_reply(const void *packet, size_t len, struct web_packed_reply *re
 
 /* --- the socket --- */
 
-/* Sends the packet with a copy of @fd (-1: none). Never waits: a full socket is ERR_UNAVAILABLE. */
+/* Sends the packet with a copy of @fd (-1: none). Never waits. ERR_UNAVAILABLE: the socket is full. */
 int web_packet_send(int sock, const struct buf *packet, int fd, struct error *err) MUST_USE;
-/* READY, REFUSED or NOTICE. False: it is lost, as the socket is full or closed. */
+/* Sends READY, REFUSED or NOTICE. False: the message is lost, since the socket is full or closed. */
 bool web_message_send(int sock, enum web_packet type, const struct error *error);
 /*
- * Receives a packet into @packet of WEB_PACKET_MAX bytes; never waits. *ret_len 0: the other end is
- * closed. > 0: nothing has come. *ret_fd: a descriptor that came with it, yours, or -1; NULL: none is
- * accepted, and those that come are closed.
+ * Receives a packet into @packet of WEB_PACKET_MAX bytes. Never waits. > 0: there is no packet. *ret_len 0: the
+ * other end has closed. *ret_fd: the descriptor that came with the packet, owned by the caller, or -1. @ret_fd
+ * NULL: no descriptor is accepted; the kernel drops those that come.
  */
 int web_packet_receive(int sock, void *packet, size_t *ret_len, int *ret_fd,
 	struct error *err) MUST_USE;

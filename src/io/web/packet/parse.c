@@ -8,7 +8,7 @@
 
 #define BLANKS " \t"
 
-/* @text without the blanks around it; *len is its length before and after. */
+/* @text without the blanks around it. *len is its length before and after. */
 static const char *trim_header_text(const char *text, size_t *len)
 {
 	while (*len > 0 && strchr(BLANKS, *text)) {
@@ -42,7 +42,7 @@ const char *web_bearer(const char *header, size_t *ret_len)
 	return token;
 }
 
-/* What follows the host: nothing, or ":" and a port, which may be empty. */
+/* Whether @text may follow a host: nothing, or ":" and a port, which may be empty. */
 static bool is_host_port(const char *text, size_t len)
 {
 	if (len == 0)
@@ -112,7 +112,7 @@ const char *web_query(const struct web_request *req, const char *name)
 
 /* --- Accept: media ranges with a weight, "text/html;q=0.8, x/y" --- */
 
-/* "0", "0.5", "1.000" in thousandths; what is none counts as 1000, as where no weight is given. */
+/* "0", "0.5", "1.000" in thousandths. A malformed weight counts as 1000, like a missing one. */
 static unsigned parse_accept_weight(const char *text, size_t len)
 {
 	unsigned v = 0, place = 100;
@@ -129,7 +129,7 @@ static unsigned parse_accept_weight(const char *text, size_t len)
 	return v;
 }
 
-/* How closely a range names the type: 0 not at all, 1 as any, 2 as any of its kind, 3 wholly. */
+/* How closely a range names the type: 0 not at all, 1 as any type, 2 as any of its kind, 3 exactly. */
 static unsigned rank_media_range(const char *range, size_t len, const char *type)
 {
 	const char *slash = strchr(type, '/');
@@ -142,7 +142,7 @@ static unsigned rank_media_range(const char *range, size_t len, const char *type
 	return is_header_word(range, len, "*/*") ? 1 : 0;
 }
 
-/* The next piece up to @sep or the end, trimmed; *p moves behind it, to NULL after the last. */
+/* The next piece up to @sep or the end, trimmed. *p moves behind the piece; NULL after the last one. */
 static const char *find_next_piece(const char **p, const char *end, char sep, size_t *ret_len)
 {
 	const char *from = *p, *at = memchr(from, sep, (size_t)(end - from));
@@ -171,7 +171,7 @@ unsigned web_accept_permille(const char *accept, const char *type)
 			if (part_len > 2 && !strncasecmp(part, "q=", 2))
 				w = parse_accept_weight(part + 2, part_len - 2);
 		}
-		/* The closest range counts; of equals, the one that wants it most. */
+		/* The closest range counts; among equally close ranges, the largest weight. */
 		if (close > best || (close == best && close > 0 && w > result)) {
 			best = close;
 			result = w;

@@ -12,7 +12,7 @@ void web_throttle_init(struct web_throttle *p, unsigned permille, uint64_t wall_
 
 uint64_t web_throttle_get_pause_ns(struct web_throttle *p, uint64_t wall_ns, uint64_t cpu_ns)
 {
-	/* Divided first: the thread may have slept for years. */
+	/* Divides first, against overflow: the thread may have slept for years. */
 	uint64_t passed_us = (wall_ns - p->started_ns) / 1000;
 	uint64_t earned = passed_us * p->permille;
 	uint64_t spent = cpu_ns - p->cpu_ns;

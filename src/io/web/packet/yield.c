@@ -11,8 +11,8 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Nanoseconds that the thread ran, and that it could have and did not get to. False: the kernel does
- * not count them. */
+/* Reads for how long the thread ran, and for how long it was ready but did not run, in ns. False: the kernel
+ * does not count these times. */
 static bool read_sched_times(uint64_t *ret_run_ns, uint64_t *ret_wait_ns)
 {
 	int fd = open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC);
@@ -60,7 +60,7 @@ bool web_is_starved(uint64_t run_ns, uint64_t wait_ns)
 void web_yield_begin(struct web_yield *y, uint64_t now_ns)
 {
 	*y = (struct web_yield){ .checked_ns = now_ns };
-	/* Of this thread alone, as Linux has it. */
+	/* Linux applies this to the calling thread alone. */
 	(void)setpriority(PRIO_PROCESS, 0, WEB_NICE);
 	if (read_sched_times(&y->run_ns, &y->wait_ns))
 		set_policy(SCHED_IDLE);

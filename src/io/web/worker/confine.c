@@ -20,11 +20,13 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* Of heap and other private memory: 576 connections with TLS take 60 MiB. A reply's body is shared, and not in it. */
+/* For heap and other private memory: 576 connections with TLS take 60 MiB. A reply's body is shared and does
+ * not count. */
 #define DATA_MAX (UINT64_C(512) << 20)
-/* As it had when it started, where that was no more. */
+/* Or the limit at the start of the process, if that was lower. */
 #define STACK_MAX (UINT64_C(8) << 20)
-/* WEB_BODY_MAX for each of 576 connections, twice. What is mapped and not written takes page tables: 128 MiB at most. */
+/* 1.7 times WEB_BODY_MAX for each of 576 connections. Memory that is mapped and not written takes page
+ * tables: at most 128 MiB. */
 #define SPACE_MAX (UINT64_C(64) << 30)
 
 #if defined(__x86_64__)
@@ -62,7 +64,7 @@ int web_drop_privileges(struct error *err)
 
 	for (unsigned long c = 0; prctl(PR_CAPBSET_READ, c, 0, 0, 0) >= 0; c++)
 		if (c != CAP_DAC_READ_SEARCH)
-			(void)prctl(PR_CAPBSET_DROP, c, 0, 0, 0); /* CAP_SETPCAP only can */
+			(void)prctl(PR_CAPBSET_DROP, c, 0, 0, 0); /* needs CAP_SETPCAP */
 	(void)prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
 		return set_confine_error(err, "give up new privileges");
@@ -78,7 +80,7 @@ int web_drop_privileges(struct error *err)
 
 /* --- system calls --- */
 
-/* Of an argument its low 32 bits: the kernel takes each of those that are compared here for an int. */
+/* Compares the low 32 bits of an argument: the kernel takes each argument that is compared here for an int. */
 struct condition {
 	enum { NONE, IS, IS_NOT } op;
 	unsigned arg;
@@ -93,7 +95,8 @@ struct allowed {
 #define WRITE_FLAGS \
 	((uint32_t)(O_ACCMODE | O_CREAT | O_TRUNC | O_APPEND | (O_TMPFILE & ~O_DIRECTORY)))
 #define ALL_BITS UINT32_MAX
-/* Of these RLIMIT_DATA counts private memory alone: not shared memory, nor what grows downwards. Huge pages are the node's. */
+/* Of these kinds, RLIMIT_DATA counts private memory alone: not shared memory, and not mappings that grow
+ * downwards. Huge pages are the node's. */
 #define MAP_KINDS ((uint32_t)(MAP_TYPE | MAP_GROWSDOWN | MAP_HUGETLB))
 
 /* clang-format off */
@@ -110,10 +113,15 @@ struct allowed {
 /* clang-format on */
 
 /*
- * Left out with care: dup, and sendmsg() to the agent, with which a descriptor could be sent that takes for ever to
- * close; MSG_FASTOPEN, which connects (also a listening socket that was shut down); ioctl and most of fcntl, which have the kernel send signals; socket, connect, bind; clone, fork, execve;
- * kill and its kind; prlimit, ptrace, process_vm_*; whatever writes or removes files; memory that no limit counts:
- * memfd_create, shared mappings (those that it needs are there already), and mremap, with which the stack would grow.
+ * Calls that are left out on purpose:
+ *  - sendmsg() to the agent, and dup, which would copy the agent's socket. With them the process could send a
+ *    descriptor that takes forever to close.
+ *  - MSG_FASTOPEN, which connects, even a listening socket that was shut down.
+ *  - ioctl and most of fcntl, which make the kernel send signals.
+ *  - socket, connect, bind; clone, fork, execve; kill and its kind; prlimit, ptrace, process_vm_*.
+ *  - Calls that write or remove files.
+ *  - Memory that no limit counts: memfd_create, shared mappings (those that the process needs exist already),
+ *    and mremap, which can grow the stack.
  */
 static const struct allowed table[] = {
 	/* connections, and the agent */
@@ -164,7 +172,7 @@ static const struct allowed table[] = {
 	ALLOW(munmap),
 	ALLOW(madvise),
 	ALLOW(getrandom),
-	/* itself */
+	/* the process itself */
 	ALLOW(getpid),
 	ALLOW(gettid),
 	ALLOW(getuid),
@@ -215,7 +223,8 @@ static void emit_bpf_return(struct filter_program *p, uint32_t what)
 	add_bpf_instruction(p, BPF_RET | BPF_K, what, 0, 0);
 }
 
-/* Goes on where it holds, else over @skip steps. Both machines have an argument's low half first. */
+/* Continues if the condition holds, else skips @skip steps. Both architectures store the low half of an
+ * argument first. */
 static void emit_bpf_condition(struct filter_program *p, const struct condition *c,
 	uint8_t skip)
 {
@@ -225,7 +234,7 @@ static void emit_bpf_condition(struct filter_program *p, const struct condition 
 		c->op == IS ? skip : 0);
 }
 
-/* With the call's number loaded, before and after. */
+/* The call's number is loaded, before and after. */
 static void emit_bpf_allowed(struct filter_program *p, const struct allowed *a)
 {
 	unsigned n = 0;
@@ -253,7 +262,7 @@ static int allow_only_table(struct error *err)
 	emit_bpf_load(&p, offsetof(struct seccomp_data, nr));
 	for (size_t i = 0; i < ARRAY_LEN(table); i++)
 		emit_bpf_allowed(&p, &table[i]);
-	/* As an older kernel would: libraries try another way then. */
+	/* As an older kernel would: libraries then try another call. */
 	emit_bpf_return(&p, SECCOMP_RET_ERRNO | ENOSYS);
 	all.len = p.n;
 	if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &all, 0, 0) < 0)

@@ -65,7 +65,7 @@ void web_conn_list_add(struct web_conn_list *b, struct web_conn *c, uint64_t now
 
 struct web_conn *web_conn_list_find_new(const struct web_conn_list *b, int fd)
 {
-	/* The last to come in is mostly the one. */
+	/* Mostly the newest connection matches. */
 	for (struct web_conn *c = b->last[WEB_CONN_REQUEST]; c; c = c->prev)
 		if (!c->has_request && c->fd == fd)
 			return c;

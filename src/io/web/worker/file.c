@@ -36,7 +36,7 @@ static int token_load(struct web_token *t, struct error *err)
 		;
 	while (from < to && is_token_blank(b.data[from]))
 		from++;
-	/* Not the text: it may be a token that somebody has spoilt by one character. */
+	/* Without the text: it may be a token with one wrong character. */
 	for (size_t i = from; i < to; i++)
 		if (b.data[i] <= ' ' || b.data[i] > '~')
 			return error_set(err, ERR_INVALID,

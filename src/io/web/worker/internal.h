@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* What the parts of the web server's process share. It has one thread. */
+/* What the files of the process gpuslice-web share. The process has one thread. */
 #include "lib/base/time.h"
 #include "io/web/packet/packet.h"
 #include "io/web/worker/conn.h"
@@ -10,31 +10,31 @@
 #include <microhttpd.h>
 #include <stdatomic.h>
 
-/* The agent's end of the socket. */
+/* The socket to the agent. */
 struct web_link {
-	bool ended; /* the agent has gone, or does not keep to the protocol */
+	bool ended; /* the agent has gone, or breaks the protocol */
 	unsigned char packet[WEB_PACKET_MAX];
 };
 
 struct web_server {
 	struct web_setup setup; /* borrows from .start */
 	struct web_limits limits;
-	uint64_t loop_max_ns; /* the loop's longest */
+	uint64_t loop_max_ns; /* longest wait of the loop */
 	bool only_local;      /* requests must name a loopback host */
 	struct web_shm *shm;
 	struct web_link link;
 
 	struct MHD_Daemon *daemon;
 	int listen_fd, epoll_fd;
-	/* In epoll's data: the address of what has an event, or of a struct web_conn. */
+	/* epoll's data is the address of the member that has an event, or of a struct web_conn. */
 
 	struct web_conn_list conns;
-	uint64_t accept_after_ns; /* no descriptors were left: not before this */
+	uint64_t accept_after_ns; /* no descriptors were left: no accept() before this */
 	struct web_token token;
 	struct web_tls tls;
-	uint64_t checked_ns;         /* when the files were last looked at */
-	char noticed[ERROR_MSG_MAX]; /* what the agent knows of them; "": all are valid */
-	uint64_t agent_cpu_ns;       /* that the agent has spent on our requests */
+	uint64_t checked_ns;         /* last check of the files */
+	char noticed[ERROR_MSG_MAX]; /* last NOTICE to the agent; "": all files are valid */
+	uint64_t agent_cpu_ns;       /* spent by the agent on requests of this process */
 
 	unsigned char start[WEB_PACKET_MAX]; /* the packet START */
 };
@@ -54,16 +54,17 @@ void web_on_completed(void *cls, struct MHD_Connection *mhd, void **state,
 
 /* --- loop.c --- */
 
-/* Connections above the limit that may be there, on their way out. */
+/* Connections above the limit that may exist while they are being closed. */
 #define WEB_LEAVING_MAX 64U
 
-#define WEB_ENDING_NS (NS_PER_SEC) /* to read what came before the end of what comes */
+#define WEB_ENDING_NS (NS_PER_SEC) /* to read what the peer sent before it ended the stream */
 
-/* Until the agent's end of the socket is closed. */
+/* Runs until the agent closes its end of the socket, or breaks the protocol. */
 void web_server_run(struct web_server *w);
 void web_on_connection(void *cls, struct MHD_Connection *mhd, void **context,
 	enum MHD_ConnectionNotificationCode what);
-/* Looks at the files again, if it is time. The agent hears what is wrong with them, and that nothing is any more. */
+/* Reads the files again, if a check is due. Sends the agent a NOTICE when they become invalid, and when they
+ * are valid again. */
 void web_check_files(struct web_server *w, uint64_t now_ns);
 
 /* --- link.c: what goes to the agent and comes back --- */
@@ -71,20 +72,21 @@ void web_check_files(struct web_server *w, uint64_t now_ns);
 #define WEB_REPLY_NS (20 * NS_PER_SEC) /* for the agent to answer; routes never wait */
 
 /*
- * Has the agent answer @req: fills *reply and returns its status. Where no answer comes, or one that
- * is malformed, it is WEB_UNAVAILABLE or WEB_INTERNAL with a text; where none comes, the process ends.
+ * Asks the agent for the answer to @req. Fills *reply and returns its status. No answer: WEB_UNAVAILABLE with a
+ * text, and the process ends. A malformed answer, or no memory: WEB_INTERNAL with a text. Blocks for up to
+ * WEB_REPLY_NS.
  */
 unsigned web_link_request(struct web_server *w, const struct web_request *req,
 	struct web_reply *reply);
-/* Something has come that is no answer: the end of the agent, or what is none. */
+/* Ends the loop: the agent has closed its end, or has sent a packet that is not an answer. */
 void web_link_end(struct web_server *w);
 
 /* --- server.c --- */
 
-/* Reads the files and prepares the server of a START packet, w->start of @len bytes. */
+/* Reads the files and prepares the server from a START packet of @len bytes, w->start. */
 int web_server_init(struct web_server *w, size_t len, struct web_shm *page,
 	struct error *err) MUST_USE;
-/* Accepts connections from @fd, which it owns from here, in web_server_run(). */
+/* Takes @fd. web_server_run() accepts connections from it. */
 int web_server_listen(struct web_server *w, int fd, bool only_local,
 	struct error *err) MUST_USE;
 /* Ends all connections. A server that is all zero, or only half prepared, is fine. */

@@ -17,7 +17,7 @@ static unsigned set_text_reply(struct web_reply *r, unsigned status, const char 
 
 /* --- the reply --- */
 
-/* What a reply borrows from, until it has gone out. */
+/* The memory that a reply borrows from until it is sent. */
 struct owned {
 	void *map; /* of .len bytes; NULL: the body is in .packet */
 	size_t len;
@@ -33,7 +33,8 @@ static void owned_free(void *owner)
 	free(o);
 }
 
-/* Nobody can make the file shorter under the map, which would be a fatal signal. */
+/* The seal keeps every process from shrinking the file under the map, which would be a fatal signal
+ * (SIGBUS). */
 static int map_body(int fd, size_t len, struct owned *o)
 {
 	int seals = fd < 0 ? -1 : fcntl(fd, F_GET_SEALS);
@@ -70,7 +71,7 @@ static int fill_reply(const struct web_packed_reply *a, int fd, struct owned *o,
 	return 0;
 }
 
-/* The reply in w->link.packet, whose texts and body are copied. */
+/* The reply in w->link.packet. Its texts, and a body in the packet, are copied. */
 static unsigned unpack_agent_reply(struct web_server *w, size_t len, int fd,
 	struct web_reply *reply)
 {
@@ -104,7 +105,7 @@ static int send_request(const struct web_request *req)
 	return buf_ok(&b) ? web_packet_send(WEB_FD_SOCKET, &b, -1, NULL) : -1;
 }
 
-/* Waits for the next packet; its length, 0: none comes, or the agent has gone. */
+/* Waits for the next packet and returns its length. 0: none comes, or the agent has gone. */
 static size_t wait_agent_reply(struct web_server *w, int *ret_fd)
 {
 	uint64_t now_ns = time_mono_ns(), until_ns = now_ns + WEB_REPLY_NS;
@@ -128,11 +129,11 @@ unsigned web_link_request(struct web_server *w, const struct web_request *req,
 
 	if (!w->link.ended && send_request(req) == 0)
 		len = wait_agent_reply(w, &fd);
-	/* One turn of the loop may ask for each connection that there is. */
+	/* Progress for the agent: one round of the loop may send a request for each open connection. */
 	web_count(&w->shm->loop_count);
 	if (len > 0)
 		return unpack_agent_reply(w, len, fd, reply);
-	/* An answer that came later would be taken for the next one's. */
+	/* A late answer would be taken for the answer to the next request. */
 	w->link.ended = true;
 	return set_text_reply(reply, WEB_UNAVAILABLE, none);
 }

@@ -12,19 +12,24 @@
 #include <unistd.h>
 
 /*
- * The loop of the process. It takes connections itself, so that one too many is closed at once instead of
- * waiting in the kernel's queue, and hands the others to libmicrohttpd, which never waits: the only
- * waiting is ours, here. It has no call to close a connection, so one whose time is over is shut
- * down, which libmicrohttpd sees as a client that went away.
+ * The loop of the process.
  *
- * Up to 1.0 it misses an end of the stream that comes together with the last bytes: we watch for that
- * too (EPOLLRDHUP), or whoever sends rubbish and leaves would stay for all of the time.
+ * The loop accepts connections itself, so that a connection above a limit is closed at once instead of waiting
+ * in the kernel's queue. It hands the others to libmicrohttpd, which never waits. The process waits only in
+ * this loop, and in web_link_request() for the agent.
+ *
+ * libmicrohttpd has no call that closes a connection. The loop shuts down a connection whose time is up;
+ * libmicrohttpd sees that as a client that went away.
+ *
+ * libmicrohttpd up to 1.0 misses an end of the stream that comes together with the last bytes. The loop
+ * therefore watches for it (EPOLLRDHUP). Otherwise a client that sends malformed bytes and leaves would keep
+ * its connection until the deadline.
  */
 #define EVENTS          64
 #define ACCEPTS         64                /* in one round */
 #define ACCEPT_PAUSE_NS (100 * NS_PER_MS) /* when no descriptors are left */
 
-/* What could not be sent is sent with the next check. */
+/* A NOTICE that could not be sent is sent with the next check. */
 static void notify_web_agent(struct web_server *w, const struct error *why)
 {
 	if (strcmp(w->noticed, why->msg) != 0 &&
@@ -55,7 +60,7 @@ void web_check_files(struct web_server *w, uint64_t now_ns)
 
 /* --- connections --- */
 
-/* Until the descriptor is closed. */
+/* The watch ends when the descriptor is closed. */
 static void watch_conn_end(struct web_server *w, struct web_conn *c)
 {
 	struct epoll_event e = { .events = EPOLLRDHUP | EPOLLET | EPOLLONESHOT, .data.ptr = c };
@@ -82,7 +87,7 @@ static void free_web_conn(struct web_server *w, struct web_conn *c)
 	publish_open(w);
 }
 
-/* libmicrohttpd has begun with a connection; NULL: with one that we have given up. */
+/* Runs when libmicrohttpd has begun a connection. NULL: the loop has given that connection up. */
 static struct web_conn *begin_web_conn(struct web_server *w, int fd)
 {
 	struct web_conn *c = web_conn_list_find_new(&w->conns, fd);
@@ -151,7 +156,7 @@ static bool displace_web_conn(struct web_server *w)
 	return true;
 }
 
-/* A reset, so that nothing of it stays here. */
+/* Resets the connection, so that the kernel keeps nothing of it. */
 static void reset_refused_socket(int fd)
 {
 	const struct linger at_once = { .l_onoff = 1 };
@@ -161,10 +166,10 @@ static void reset_refused_socket(int fd)
 }
 
 /*
- * Hands the connection to libmicrohttpd, which owns the descriptor from here, even where it says no.
- * Up to 0.9.75 it begins with it at once; from 1.0 on it puts it in a queue for its next run, and may
- * drop it there without a word. So @c may be gone after each of its calls, and one that has not begun
- * after that run is given up.
+ * Hands the connection to libmicrohttpd, which owns the descriptor from here on, even when it refuses. Up to
+ * 0.9.75 libmicrohttpd begins the connection at once. From 1.0 on it queues the connection for its next run,
+ * and may drop it there without notice. So @c may be gone after each of the calls. A connection that has not
+ * begun after that run is given up.
  */
 static void add_mhd_connection(struct web_server *w, struct web_conn *c,
 	const struct sockaddr *from, socklen_t len)
@@ -201,7 +206,7 @@ static void admit_connection(struct web_server *w, int fd, const struct sockaddr
 	add_mhd_connection(w, c, (const struct sockaddr *)from, len);
 }
 
-/* Of accept(): they are of the connection, and the next one may be fine. */
+/* Whether an error of accept() belongs to one connection, so that the next accept() may succeed. */
 static bool is_of_connection(int failure)
 {
 	switch (failure) {
@@ -222,7 +227,7 @@ static bool is_of_connection(int failure)
 	}
 }
 
-/* False: there is no point in trying at once again, as no descriptors are left. */
+/* False: an immediate retry is useless, as no descriptors are left. */
 static bool accept_some(struct web_server *w)
 {
 	for (int i = 0; i < ACCEPTS; i++) {
@@ -324,7 +329,7 @@ static void run_server_work(struct web_server *w, bool arrivals)
 	(void)MHD_run(w->daemon);
 }
 
-/* Waits for events, and puts down what they are; false: there were none. */
+/* Waits for events and records them. False: there were none. */
 static bool wait_events(struct web_server *w, int wait, bool *ret_arrivals)
 {
 	struct epoll_event events[EVENTS];
@@ -358,7 +363,7 @@ void web_server_run(struct web_server *w)
 		int wait = wait_ms(w, idle_rounds, &pending);
 		bool any = wait_events(w, wait, &arrivals);
 
-		web_count(&w->shm->loop_count); /* the agent sees that it goes on */
+		web_count(&w->shm->loop_count); /* shows the agent that the loop runs */
 		idle_rounds = pending && !any ? idle_rounds + 1 : 0;
 		if (w->link.ended)
 			break;

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The web server's process. It is all that remote clients talk to: it reads their requests, checks
- * them, and asks the agent for what they may have. Taken over, it can show what the agent shows, read
- * files as its user can, and waste its share of processor and memory (worker/confine.h). It has no other descriptor of
- * the agent.
+ * The web server's process, the only one that remote clients reach. It reads and checks their requests, and
+ * asks the agent for what they may have.
+ *
+ * A client may take over the process. It can then get what the agent serves, read files as the process's user
+ * can, and waste the process's share of processor and memory (worker/confine.h). The process has no other
+ * descriptor of the agent.
  */
 #include "io/web/worker/internal.h"
 
@@ -25,18 +27,19 @@
 #include "io/web/worker/confine.h"
 #include "io/web/packet/yield.h"
 
-/* Those of a program that ends with its agent: what a terminal or systemd sends to all is for that. */
+/* The process ends with its agent. Signals that a terminal or systemd sends to all processes are for the
+ * agent. */
 static void set_signals(void)
 {
 	static const int ignored[] = { SIGHUP, SIGINT, SIGPIPE, SIGTERM };
 
 	for (size_t i = 0; i < ARRAY_LEN(ignored); i++)
 		(void)signal(ignored[i], SIG_IGN);
-	/* The agent may end without closing anything. */
+	/* For an agent that ends without closing anything. */
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
 }
 
-/* To come back from SCHED_IDLE to this niceness. */
+/* Allows the return from SCHED_IDLE to this niceness. */
 static void allow_nice(void)
 {
 	const struct rlimit nice = { 20 - WEB_NICE, 20 - WEB_NICE };
@@ -44,7 +47,7 @@ static void allow_nice(void)
 	(void)setrlimit(RLIMIT_NICE, &nice);
 }
 
-/* What else the agent has open is not ours to keep. */
+/* Closes the other descriptors that the process inherited from the agent. */
 static void close_others(void)
 {
 #ifdef SYS_close_range
@@ -52,7 +55,7 @@ static void close_others(void)
 #endif
 }
 
-/* Waits for a packet of the agent; *ret_len 0: it has gone. */
+/* Waits for a packet of the agent. *ret_len 0: the agent has gone. */
 static int wait_packet(void *packet, size_t *ret_len, int *ret_fd, struct error *err)
 {
 	struct pollfd agent = { .fd = WEB_FD_SOCKET, .events = POLLIN };
@@ -104,7 +107,7 @@ static int run_web_worker(struct web_server *w)
 		(void)web_message_send(WEB_FD_SOCKET, WEB_PACKET_READY, &err);
 		r = receive_web_listener(w, &err);
 	}
-	/* Before the first byte of a remote client. */
+	/* Before the process reads the first byte of a remote client. */
 	if (r == 0)
 		r = web_confine(&err);
 	if (r < 0)

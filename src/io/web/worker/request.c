@@ -6,7 +6,8 @@
 
 #include <string.h>
 
-/* On each of our answers; libmicrohttpd's own, to what is no HTTP at all, come without. */
+/* In each answer of the process. libmicrohttpd's own answers, to bytes that are not HTTP at all, have none
+ * of them. */
 static const struct {
 	const char *name, *value;
 } headers[] = {
@@ -52,7 +53,7 @@ static void add_headers(struct MHD_Response *m, const struct web_reply *r)
 	(void)MHD_add_response_header(m, MHD_HTTP_HEADER_ETAG, etag);
 }
 
-/* MHD_NO, where there is no memory, closes the connection. */
+/* MHD_NO, for lack of memory, closes the connection. */
 static enum MHD_Result queue_web_reply(struct web_server *w, struct web_conn *c,
 	struct MHD_Connection *mhd, unsigned status, struct web_reply *r)
 {
@@ -62,7 +63,7 @@ static enum MHD_Result queue_web_reply(struct web_server *w, struct web_conn *c,
 
 	if (m)
 		add_headers(m, r);
-	/* A body that goes out is released by its response, when that has happened. */
+	/* The response releases a body that is sent, after sending it. */
 	if (!m || !with_body)
 		release_request_reply(r);
 	if (!m)
@@ -242,7 +243,7 @@ enum MHD_Result web_on_request(void *cls, struct MHD_Connection *mhd, const char
 		return handle_web_request(w, c, mhd, url, method);
 	}
 	*state = c;
-	/* An answer at this point ends the connection, and no body is read. */
+	/* An answer at this point ends the connection; no body is read. */
 	(void)MHD_get_connection_values_n(mhd, MHD_HEADER_KIND, on_request_header, &sent);
 	if (http_headers_wrong(&sent))
 		return queue_text_reply(w, c, mhd, MHD_HTTP_BAD_REQUEST, NULL, NULL,
@@ -259,7 +260,7 @@ enum MHD_Result web_on_request(void *cls, struct MHD_Connection *mhd, const char
 void web_on_completed(void *cls, struct MHD_Connection *mhd, void **state,
 	enum MHD_RequestTerminationCode why)
 {
-	/* Not *state: COMPLETED may come after CLOSED, which frees that. */
+	/* Not *state: COMPLETED may come after CLOSED, which frees the connection that *state points to. */
 	const union MHD_ConnectionInfo *info =
 		MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
 	struct web_conn *c = info ? info->socket_context : NULL;

@@ -7,12 +7,12 @@
 #include <sys/epoll.h>
 #include <sys/resource.h>
 
-/* Of a connection: twice the headers, as libmicrohttpd keeps what it has parsed beside the text. */
+/* For one connection: twice the headers, as libmicrohttpd keeps its parsed form beside the text. */
 #define POOL_BYTES ((size_t)2 * WEB_HEADERS_MAX)
 #define PRIORITIES "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2"
-#define TURNS      8 /* of the loop, at least, in the time after which it is taken to hang */
+#define TURNS      8 /* least rounds of the loop in .hang_ns */
 
-/* So many descriptors are left to what is not a connection, or half of all where they are few. */
+/* Leaves WEB_OTHERS_FDS descriptors for everything but connections, or half of all if they are few. */
 static unsigned fit_connection_limit(unsigned connections)
 {
 	struct rlimit r;
@@ -73,7 +73,7 @@ static int watch_web_fd(struct web_server *w, int fd, void *what, struct error *
 static int start_daemon(struct web_server *w, struct error *err)
 {
 	unsigned flags = MHD_USE_EPOLL | MHD_USE_NO_LISTEN_SOCKET;
-	/* Only as far as TLS is used: GnuTLS is not touched otherwise. */
+	/* Only where TLS is used: the process does not touch GnuTLS otherwise. */
 	const struct MHD_OptionItem tls[] = {
 		{ MHD_OPTION_HTTPS_CERT_CALLBACK, 0, (void *)(uintptr_t)web_tls_retrieve },
 		{ MHD_OPTION_HTTPS_PRIORITIES, 0, (void *)(uintptr_t)PRIORITIES },
@@ -84,7 +84,7 @@ static int start_daemon(struct web_server *w, struct error *err)
 
 	if (w->tls.cert_path)
 		flags |= MHD_USE_TLS;
-	/* Its own limit of connections is never reached: 0.9.75 does not give back a lock there. */
+	/* libmicrohttpd's own limit of connections is never reached: 0.9.75 does not release a lock there. */
 	w->daemon = MHD_start_daemon(flags, 0, NULL, NULL, web_on_request, w,
 		MHD_OPTION_NOTIFY_COMPLETED, web_on_completed, w, MHD_OPTION_NOTIFY_CONNECTION,
 		web_on_connection, w, MHD_OPTION_CONNECTION_LIMIT,

@@ -11,7 +11,7 @@ struct web_pair {
 	gnutls_pcert_st chain[CHAIN_MAX];
 	unsigned n;
 	gnutls_privkey_t key;
-	uint64_t last_serial; /* once retired: no younger connection has seen it */
+	uint64_t last_serial; /* once replaced: no newer connection has used the pair */
 	struct web_pair *next;
 };
 
@@ -42,7 +42,7 @@ static gnutls_datum_t get_gnutls_datum(const struct buf *b)
 		.size = (unsigned)b->len };
 }
 
-/* What a handshake would only find out later: do they parse, and belong together? */
+/* Checks what a handshake would only find out later: that both parse and belong together. */
 static int check_pair(const gnutls_datum_t *cert, const gnutls_datum_t *key)
 {
 	CLEANUP(free_credentials) gnutls_certificate_credentials_t c = NULL;

@@ -18,7 +18,7 @@ struct http_get {
 	CURLM *multi;
 	CURL *easy;
 	struct curl_slist *headers;
-	char *name; /* of the server, for messages */
+	char *name; /* the server's, for messages */
 	char *path;
 	struct buf body;
 	bool busy;
@@ -205,7 +205,7 @@ static int set_status_error(const struct http_get *g, long status, struct error 
 	return -1;
 }
 
-/* What curl has to say of our one request. */
+/* Reads curl's result of the only request. */
 static int read_get_result(struct http_get *g, struct error *err)
 {
 	int left;
@@ -215,7 +215,7 @@ static int read_get_result(struct http_get *g, struct error *err)
 
 	if (!m || m->msg != CURLMSG_DONE)
 		return 0;
-	r = m->data.result; /* gone with the next call */
+	r = m->data.result; /* invalid after the next call */
 	(void)curl_easy_getinfo(g->easy, CURLINFO_RESPONSE_CODE, &status);
 	end_request(g);
 	if (r != CURLE_OK)

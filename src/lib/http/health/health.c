@@ -14,7 +14,7 @@ struct health_http_text {
 	size_t len;
 };
 
-/* Takes what comes before @end off @t; false: @end is not there. */
+/* Moves the text before @end from @t to the result. False: @end does not occur. */
 static bool split_text_at(struct health_http_text *t, const char *end,
 	struct health_http_text *ret)
 {
@@ -95,7 +95,7 @@ unsigned health_request_parse(struct health_request *ret, const char *text, size
 	if (!split_text_at(&all, LINE_END LINE_END, &request) ||
 		request.len + strlen(LINE_END LINE_END) > HEALTH_REQUEST_MAX)
 		return len < HEALTH_REQUEST_MAX ? 0 : 431;
-	/* Each line with its end: the last one's is the first half of what was found. */
+	/* Each line includes its end. The end of the last line is the first half of the separator found. */
 	request.len += LINE_END_LEN;
 	(void)split_text_at(&request, LINE_END, &line);
 	of_line = check_request_line(ret, line);

@@ -14,15 +14,15 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define SILENT_S   1   /* the kernel keeps a connection that has sent nothing to itself */
-#define PAUSE_MS   100 /* where there is no descriptor or memory for a connection */
+#define SILENT_S   1   /* the kernel holds back a connection without data */
+#define PAUSE_MS   100 /* after descriptors or memory ran out */
 #define ANSWER_MAX 512 /* bytes, with the headers */
 
 struct health_conn {
 	struct health_server *server;
 	uv_poll_t poll;
 	int fd;
-	uint64_t deadline_ms; /* of uv_now() */
+	uint64_t deadline_ms; /* on the clock of uv_now() */
 	size_t len;
 	char text[HEALTH_REQUEST_MAX];
 };
@@ -32,12 +32,12 @@ struct health_server {
 	uv_poll_t poll;
 	uv_timer_t timer;
 	int fd;
-	int closing; /* handles whose close callback has not run */
+	int closing; /* handles with an outstanding close callback */
 	bool paused;
 	unsigned port, most;
 	health_handler handler;
 	void *arg;
-	/* In the order of arrival, which is that of the deadlines; one more than are kept. */
+	/* In the order of arrival, which is the order of the deadlines. Room for one more than the limit. */
 	size_t n;
 	struct health_conn *conns[HEALTH_CONNECTIONS + 1];
 	struct in6_addr peers[HEALTH_CONNECTIONS + 1];
@@ -60,7 +60,7 @@ static const struct {
 
 static void on_health_timer(uv_timer_t *t);
 
-/* One timer for what is due next: accepting again, or the deadline of the oldest connection. */
+/* Arms the timer for the next event: accepting again, or the deadline of the oldest connection. */
 static void arm_health_timer(struct health_server *s)
 {
 	uint64_t now_ms = uv_now(s->loop), ms = PAUSE_MS;
@@ -79,7 +79,7 @@ static void on_conn_closed(uv_handle_t *h)
 	free(h->data);
 }
 
-/* Frees @c, once libuv has let go of it. */
+/* libuv frees @c later, in the close callback. */
 static void close_conn(struct health_conn *c)
 {
 	struct health_server *s = c->server;
@@ -101,7 +101,7 @@ static void evict_conn(struct health_server *s)
 	close_conn(s->conns[health_peers_evict(s->peers, s->n)]);
 }
 
-/* The send buffer of a socket that was never written to takes an answer whole. */
+/* The empty send buffer of a new socket has room for a whole answer. */
 static void send_health_response(const struct health_conn *c, struct health_response answer,
 	bool head)
 {
@@ -122,7 +122,7 @@ static void send_health_response(const struct health_conn *c, struct health_resp
 		(void)send(c->fd, text, (size_t)n, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
-/* Reads once; answers and closes the connection when there is an answer. False: it is closed. */
+/* Reads once. If there is an answer, sends it and closes the connection. False: the connection is closed. */
 static bool read_conn(struct health_conn *c)
 {
 	const struct health_server *s = c->server;
@@ -155,7 +155,7 @@ static void on_health_conn_readable(uv_poll_t *h, int status, int events)
 	(void)read_conn(h->data);
 }
 
-/* NULL: there is no memory; @fd stays the caller's. */
+/* NULL: no memory. The caller then still owns @fd. */
 static struct health_conn *health_conn_new(struct health_server *s, int fd)
 {
 	struct health_conn *c = malloc(sizeof(*c));
@@ -194,7 +194,7 @@ static void pause_listener(struct health_server *s)
 	arm_health_timer(s);
 }
 
-/* False: there is none, or none that could be accepted. */
+/* False: no connection waits, or none can be accepted now. */
 static bool accept_conn(struct health_server *s)
 {
 	struct sockaddr_storage from = { .ss_family = AF_UNSPEC };
@@ -205,7 +205,7 @@ static bool accept_conn(struct health_server *s)
 	if (fd < 0 && errno == EAGAIN)
 		return false;
 	if (fd < 0 && errno != EMFILE && errno != ENFILE && errno != ENOBUFS && errno != ENOMEM)
-		return true; /* an error of this connection */
+		return true; /* an error of this connection alone */
 	c = fd < 0 ? NULL : health_conn_new(s, fd);
 	if (!c) {
 		if (fd >= 0)
@@ -219,7 +219,7 @@ static bool accept_conn(struct health_server *s)
 	s->peers[s->n++] = get_peer_ipv6(&from);
 	if (s->n == 1)
 		arm_health_timer(s);
-	/* A request that came in one piece is here already, so its sender cannot be evicted. */
+	/* A request sent in one piece is here already, so its connection cannot be evicted. */
 	if (read_conn(c) && s->n > s->most)
 		evict_conn(s);
 	return true;
@@ -239,7 +239,8 @@ static void on_health_timer(uv_timer_t *t)
 {
 	struct health_server *s = t->data;
 
-	/* Where the loop was late the request may be complete by now: timers run before sockets are read. */
+	/* If the loop was late, the request may be complete by now: libuv runs timers before it reads
+	 * sockets. */
 	while (s->n > 0 && s->conns[0]->deadline_ms <= uv_now(s->loop))
 		if (read_conn(s->conns[0]))
 			close_conn(s->conns[0]);
@@ -267,7 +268,7 @@ int health_server_start(struct health_server **ret, uv_loop_t *loop, const char 
 		return error_set(err, ERR_INTERNAL, "watch the socket of '%s': %s", address,
 			uv_strerror(r));
 	(void)uv_timer_init(loop, &s->timer);
-	/* Only a bound more: what it lets through is bounded here. */
+	/* An extra bound only: this server bounds the connections that the kernel lets through. */
 	(void)setsockopt(fd, IPPROTO_TCP, TCP_DEFER_ACCEPT, &silent_s, sizeof(silent_s));
 	s->loop = loop;
 	s->fd = steal_fd(&fd);

@@ -18,12 +18,12 @@
 
 struct http_server {
 	struct MHD_Daemon *daemon;
-	uv_poll_t poll; /* libmicrohttpd's own epoll descriptor */
+	uv_poll_t poll; /* watches libmicrohttpd's epoll descriptor */
 	uv_timer_t timer;
-	int closing; /* handles whose close callback has not run */
+	int closing; /* handles with an outstanding close callback */
 	http_handler handler;
 	void *arg;
-	struct http_exchange *suspended; /* those that the handler has not answered yet */
+	struct http_exchange *suspended; /* exchanges that the handler has not answered yet */
 	char unix_path[sizeof(((struct sockaddr_un *)NULL)->sun_path)];
 };
 
@@ -32,7 +32,7 @@ struct http_exchange {
 	struct MHD_Connection *connection;
 	struct http_request request;
 	struct buf body;
-	struct MHD_Response *response; /* once answered */
+	struct MHD_Response *response; /* once the handler has answered */
 	unsigned status;
 	bool dispatched, suspended;
 	struct http_exchange *prev, *next; /* in server->suspended */
@@ -43,7 +43,7 @@ const char *http_query(const struct http_exchange *x, const char *name)
 	return MHD_lookup_connection_value(x->connection, MHD_GET_ARGUMENT_KIND, name);
 }
 
-/* Lets libmicrohttpd do what is due, and arms the timer for what is not yet. */
+/* Runs libmicrohttpd for the work that is due, and arms the timer for the rest. */
 static void run_daemon(struct http_server *s);
 
 static void on_mhd_poll(uv_poll_t *h, int status, int events)
@@ -84,7 +84,7 @@ static void unlink_suspended(struct http_exchange *x)
 void http_reply(struct http_exchange *x, int status, const char *content_type, const char *body,
 	size_t len)
 {
-	/* The const is cast away for the prototype only: the library copies. */
+	/* The cast removes const for the prototype only: libmicrohttpd copies the body. */
 	x->response = MHD_create_response_from_buffer(len, (void *)(uintptr_t)body,
 		MHD_RESPMEM_MUST_COPY);
 	x->status = (unsigned)status;
@@ -114,7 +114,7 @@ void http_reply_error(struct http_exchange *x, const struct error *err)
 	json_decref(j);
 }
 
-/* An empty body tells libmicrohttpd to drop the connection, where there is no memory to say more. */
+/* Without memory for a text: an empty body makes libmicrohttpd drop the connection. */
 static enum MHD_Result queue_reply(struct http_exchange *x)
 {
 	enum MHD_Result r;
@@ -158,7 +158,7 @@ static const char *find_wrong(struct MHD_Connection *c)
 	return http_headers_wrong(&h);
 }
 
-/* Before the body, which is not read: this ends the connection. */
+/* Answers before the body. libmicrohttpd then does not read the body and ends the connection. */
 static enum MHD_Result reply_bad_request(struct MHD_Connection *c, const char *wrong)
 {
 	struct MHD_Response *m = MHD_create_response_from_buffer(strlen(wrong),
@@ -290,7 +290,7 @@ struct http_server *http_server_stop(struct http_server *s)
 	if (!s)
 		return NULL;
 	(void)uv_poll_stop(&s->poll);
-	/* A suspended connection would make MHD_stop_daemon() abort. */
+	/* MHD_stop_daemon() would abort on a suspended connection. */
 	while (s->suspended) {
 		struct http_exchange *x = s->suspended;
 
