@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* gpuslice bench: ways of sharing a GPU, measured beside each other. */
+/* gpuslice bench: measures ways of sharing a GPU and compares them. */
 
 #define OUTPUT_MAX (512U << 20)
 
@@ -185,7 +185,7 @@ static int read_modes(struct suite *s, const struct strv *words, bool allow_mig,
 	return 0;
 }
 
-/* Else each pod would say it. */
+/* Checks the file once here; otherwise each pod would report its error. */
 static int check_arrivals(const char *path, struct error *err)
 {
 	CLEANUP(freep) struct flow_arrival *list = NULL;
@@ -250,7 +250,7 @@ static int write_json(struct buf *b, const struct bench_result *r, struct error 
 
 	if (bench_result_write(&o, r, err) < 0)
 		return -1;
-	/* With all digits: a report of the file is to say what one of the run says. */
+	/* With all digits: a report made from the file must equal the report made by this run. */
 	text = json_dumps(o, JSON_COMPACT);
 	if (!text)
 		return error_nomem(err);
@@ -275,7 +275,7 @@ static int write_bench_result(const struct bench_result *r, enum bench_format fo
 	return output_write(path, buf_str(&b), b.len, err);
 }
 
-/* One that fails does not keep the others from being written. */
+/* A failed output does not stop the others. @err has the first error. */
 static int print_all(const struct bench_result *r, enum bench_format form, const char *save,
 	const char *report, struct error *err)
 {
@@ -309,7 +309,8 @@ static int save_calibration(const char *path, const struct bench_result *r, stru
 	return buf_ok(&b) ? output_write(path, buf_str(&b), b.len, err) : error_nomem(err);
 }
 
-/* Whether something disturbed a figure or kept it from being measured, or an isolation test could not be judged. */
+/* Whether a disturbance affected a figure or prevented its measurement, or an isolation test has no
+ * result. */
 static bool is_inconclusive(const struct bench_result *r)
 {
 	bool unknown = r->head.inconclusive;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* gpuslice cdi: the CDI specification of a node as the agent would write it, and the names that a
- * container runtime would find. */
+/* gpuslice cdi: prints the CDI specification that the agent would write for a node, and lists the
+ * names that a container runtime finds. */
 #include "tools/cli/cmd.h"
 
 #include "lib/base/buf.h"
@@ -20,7 +20,7 @@
 
 #define LIST_OUTPUT_MAX_BYTES (16 * 1024 * 1024)
 #define LIST_FILES_MAX        1024
-#define LIST_DEVICES_MAX      16384 /* of all files */
+#define LIST_DEVICES_MAX      16384 /* in all files */
 
 static const struct option_def options[] = {
 	{ .name = "cdi-dir",
@@ -131,7 +131,7 @@ static int choose_ids(struct config *c, const char *strategy, struct error *err)
 	return 0;
 }
 
-/* The agent's flags of the same names. */
+/* The options have the names and the meaning of the agent's flags. */
 static int make_cdi_config(struct config **ret, const struct options *o, struct error *err)
 {
 	CLEANUP(config_freep) struct config *c = NULL;
@@ -151,7 +151,7 @@ static int make_cdi_config(struct config **ret, const struct options *o, struct 
 			err) < 0)
 		return -1;
 	c->cdi_hook_path_set = *hook != '\0';
-	c->imex_channel0 = c->gdrcopy = c->gds = c->mofed = true; /* as --class says */
+	c->imex_channel0 = c->gdrcopy = c->gds = c->mofed = true; /* --class selects */
 	*ret = STEAL_PTR(c);
 	return 0;
 }
@@ -163,7 +163,8 @@ struct cdi_generation {
 	char *text;
 };
 
-/* A simulated node's files lie in a directory that ends with it; for the host they are in "/". */
+/* A simulated node has its files below the directory @root; the host has its files in "/" (@root
+ * NULL). */
 static int make_spec(void *arg, const struct inventory *inv, const char *root,
 	struct error *err)
 {
@@ -225,7 +226,7 @@ static int run_cdi_generate(const struct options *o, struct error *err)
 struct cdi_row {
 	char *name; /* fully qualified */
 	char *file;
-	size_t dir; /* position of its directory: a later one counts */
+	size_t dir; /* position of its directory; the last directory has precedence */
 	bool hidden, in_conflict;
 };
 
@@ -233,7 +234,7 @@ struct list {
 	struct cdi_row *rows;
 	size_t n, cap;
 	size_t n_files;
-	int exit_code; /* of the first bad file */
+	int exit_code; /* for the first bad file */
 };
 
 static void list_free(struct list *l)
@@ -269,7 +270,7 @@ static int add_cdi_list_row(struct list *l, const char *kind, const char *device
 	return r->name && r->file ? 0 : error_nomem(err);
 }
 
-/* A file that no runtime would take is told, and the others are listed. */
+/* Reports a file that no runtime accepts on standard error, and goes on with the others. */
 static int read_spec(struct list *l, const char *path, size_t dir, struct error *err)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(CDI_SPEC_MAX_BYTES);
@@ -326,11 +327,12 @@ static int compare_cdi_rows(const void *a, const void *b)
 	int r = strcmp(x->name, y->name);
 
 	if (r == 0 && x->dir != y->dir)
-		r = x->dir < y->dir ? 1 : -1; /* the one that counts first */
+		r = x->dir < y->dir ? 1 : -1; /* highest precedence first */
 	return r ? r : strcmp(x->file, y->file);
 }
 
-/* Of one name, the last directory's counts; two in one directory take each other out. */
+/* Of rows with one name, the row of the last directory counts. Two rows in that directory make each
+ * other unusable. */
 static void mark_cdi_conflicts(struct list *l)
 {
 	for (size_t i = 0, first = 0; i < l->n; i++) {

@@ -14,8 +14,9 @@
 #include <string.h>
 
 /*
- * gpuslice config check: reads configs as the agent would, and shows what this node, or a simulated
- * one, would offer with each. Environment and flags of an agent are not known here and not applied.
+ * gpuslice config check: reads configs as the agent does, and shows what this node, or a simulated
+ * node, would offer with each. The command does not know an agent's environment and flags, and does
+ * not apply them.
  */
 
 static const struct option_def check_options[] = {
@@ -37,37 +38,36 @@ static const struct option_def check_options[] = {
 
 struct config_check {
 	struct node_probe node;
-	json_t *configs; /* with --json; NULL else */
+	json_t *configs; /* only with --json; else NULL */
 	unsigned n_good, n_bad, n_warnings;
-	int exit_code; /* of the first error */
+	int exit_code; /* for the first error */
 };
 
-/* What a node offers, and how its MPS daemons would be. */
+/* What a node offers, and the plan of its MPS daemons. */
 struct offer_facts {
 	const struct offer *offer;
 	const struct inventory *inv;
 	const struct mps_plan *mps;
 };
 
-/* A row of what a node offers. */
+/* The row of one resource. */
 struct offer_row {
-	uint32_t gpus, min, max; /* GPUs that have devices of it; devices of one GPU */
-	uint32_t refused; /* devices that are listed and cannot be had; a note says why */
-	uint64_t memory_min,
-		memory_max;        /* bytes of a replica's slice, or of each process under MPS;
-			       SLICE_NO_LIMIT: no limit; 0: not known */
-	bool compute;              /* some of them take turns */
-	uint32_t weight;           /* of one of those */
-	uint32_t cap_min, cap_max; /* millionths; 0: none */
+	uint32_t gpus, min, max; /* GPUs with devices of the resource; devices on one GPU */
+	uint32_t refused;        /* listed, but not allocatable; a note says why */
+	/* Bytes of a replica's slice, or of each process under MPS. SLICE_NO_LIMIT: no limit. 0: not known. */
+	uint64_t memory_min, memory_max;
+	bool compute;              /* some devices use the fair-share scheduler */
+	uint32_t weight;           /* of the last of those devices */
+	uint32_t cap_min, cap_max; /* in millionths; 0: no cap */
 	enum slice_class class_;
-	uint32_t percent_min, percent_max; /* of the SMs, under MPS; 0: no device is */
-	bool latency;                      /* of those: goes before the others */
-	bool mixed;                        /* other devices are time-sliced */
+	uint32_t percent_min, percent_max; /* of the SMs, under MPS; 0: no device */
+	bool latency;                      /* some device has latency priority under MPS */
+	bool mixed;                        /* some devices of an MPS resource are time-sliced */
 };
 
-#define MEMORY_SMALL 1 /* bytes, for a part that is less than SLICE_GRANULE */
+#define MEMORY_SMALL 1 /* bytes; for a share that is smaller than SLICE_GRANULE */
 
-/* What a container with this device alone would get. .gpus[0].memory is 0 if it cannot be said. */
+/* The slice of a container with only this device. .gpus[0].memory is 0 if the limit is not known. */
 static struct slice_plan plan_of(const struct resource *r, uint32_t device,
 	const struct inventory *inv)
 {
@@ -116,7 +116,8 @@ static void add_time(struct offer_row *row, const struct slice_plan *plan)
 	row->class_ = plan->class_;
 }
 
-/* What a container with this device alone would be told of MPS. *memory: where its slice has no limit. */
+/* Adds what MPS grants a container with only this device. If the slice has no limit, *memory becomes
+ * that of MPS. */
 static void add_mps(struct offer_row *row, const struct offer_facts *o,
 	const struct resource *r, uint32_t device, uint64_t *memory)
 {
@@ -209,10 +210,10 @@ static void format_compute_share(char *cell, size_t cap, const struct offer_row 
 		row->weight, most, row->class_ == SLICE_CLASS_LATENCY ? ", latency" : "");
 }
 
-/* What the table needs room for. */
+/* The table's optional column, and the width of one column. */
 struct config_table {
 	bool time;
-	int sharing; /* columns */
+	int sharing; /* width in columns of the terminal */
 };
 
 static struct config_table table_of(const struct offer_facts *o)
@@ -254,7 +255,7 @@ static void print_resource_row(const struct resource *r, const struct offer_row 
 		t->time ? MEMORY_WIDTH : 0, memory, t->time ? "  " : "", share, refused);
 }
 
-/* The time of replicas is shown where a resource divides it. */
+/* The column TIME EACH is shown only if some resource divides the GPU's time. */
 static void print_offer(const struct offer_facts *of)
 {
 	const struct offer *o = of->offer;
@@ -327,7 +328,7 @@ static json_t *offer_json(const struct offer_facts *o)
 	return list;
 }
 
-/* The first, which gives the exit status, and what else is wrong there. */
+/* Prints @err, which gives the exit status, and the further mistakes. */
 static void print_error(struct config_check *c, const struct error *err,
 	const struct strv *more)
 {

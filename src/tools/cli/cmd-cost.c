@@ -16,7 +16,7 @@
 #include <limits.h>
 #include <string.h>
 
-/* gpuslice cost: who held GPUs in a time, and what that cost. */
+/* gpuslice cost: shows which pods held GPUs in a period of time, and the cost. */
 
 #define DEFAULT_FROM    "24h"
 #define DEFAULT_TIMEOUT (30 * NS_PER_SEC)
@@ -95,11 +95,11 @@ struct cost_request {
 	enum cost_format form;
 	enum cost_by by;
 	uint64_t from_s, to_s;
-	int64_t price_nano; /* < 0: none given */
+	int64_t price_nano; /* < 0: no --price */
 	char currency[4];
 };
 
-/* ---- what is asked ---------------------------------------------------------------------------- */
+/* ---- the request ------------------------------------------------------------------------------ */
 
 static int parse_cost_choice(const struct options *o, const char *option, const char *def,
 	const char *const *words, size_t n, const char *expected, struct error *err)
@@ -172,7 +172,7 @@ static int parse_cost_request(const struct options *o, struct cost_request *q,
 	return parse_cost_price(o, q, err);
 }
 
-/* ---- where it comes from ---------------------------------------------------------------------- */
+/* ---- the sources ------------------------------------------------------------------------------ */
 
 static int add_usage_db_costs(const struct options *o, const struct cost_request *q,
 	struct cost_summary *summary, struct error *err)

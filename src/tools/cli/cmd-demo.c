@@ -16,15 +16,18 @@
 #include <unistd.h>
 
 /*
- * The story: whole GPUs and one pod too many; ten slices a GPU, applied to the running agent; more
- * pods; and the node types of the time-slicing guide. Every number that is expected follows from
- * the number of GPUs, so that it holds on any node.
+ * gpuslice demo runs these steps:
+ *	1. Whole GPUs, and one pod too many.
+ *	2. Ten slices of each GPU, applied to the running agent.
+ *	3. More pods.
+ *	4. The two node types of the time-slicing guide.
+ * All expected counts follow from the number of GPUs, so the demo runs on any node.
  */
 
 #define RESOURCE     OFFER_GPU
-#define TMPDIR_MAX   20 /* bytes: sockets are below it, and their paths have 107 */
+#define TMPDIR_MAX   20 /* bytes; sockets are below, and a socket path has at most 107 */
 #define STEP_TIMEOUT (10 * NS_PER_SEC)
-#define SETTLE_NS    (120 * NS_PER_MS) /* a state that holds this long is the answer */
+#define SETTLE_NS    (120 * NS_PER_MS) /* a state that stays this long is final */
 #define TICK_MS      25
 #define PLAIN_WIDTH  100
 
@@ -64,7 +67,7 @@ struct demo {
 	struct temp_dir dir;
 	unsigned n_nodes;
 	struct demo_node node;
-	bool real; /* the machine's own GPUs */
+	bool real; /* the GPUs are the machine's own */
 	const char *model;
 
 	char headline[192], command[256];
@@ -72,7 +75,7 @@ struct demo {
 	struct demo_step_line steps[DEMO_STEPS_MAX];
 	size_t n_steps;
 	bool failed;
-	int unwritten; /* errno; 0: what was printed arrived */
+	int unwritten; /* errno of a failed write; 0: none failed */
 };
 
 /* --- the loop --- */
@@ -164,7 +167,7 @@ static int set_interrupted_error(struct error *err)
 	return error_set(err, ERR_CANCELLED, "interrupted");
 }
 
-/* Lets the picture stand; Enter or a signal ends it. */
+/* Keeps the picture for the pause; Enter or a signal ends the pause. */
 static int wait_demo_pause(struct demo *d, struct error *err)
 {
 	uint64_t until = time_mono_ns() + d->pause_ns;
@@ -177,10 +180,10 @@ static int wait_demo_pause(struct demo *d, struct error *err)
 
 /* --- steps --- */
 
-/* What is expected, and what is found. */
+/* The expected or the actual counts. */
 struct demo_counts {
 	uint32_t capacity, running, pending;
-	bool insufficient; /* the pending ones wait for the resource */
+	bool insufficient; /* a pending pod waits for the resource */
 };
 
 static struct demo_counts read_demo_state(struct demo *d)
@@ -213,7 +216,8 @@ static void format_demo_state(char *ret, size_t cap, const struct demo_counts *f
 		(void)snprintf(ret + n, cap - (size_t)n, ", %u pending", f->pending);
 }
 
-/* Runs until the state is as expected and stays so, or the time is over. 1: as expected. */
+/* Runs the loop until the state is as expected for SETTLE_NS, or STEP_TIMEOUT is over. Returns 1: as
+ * expected. */
 static int wait_demo_state(struct demo *d, const struct demo_counts *e, struct error *err)
 {
 	uint64_t start = time_mono_ns(), since = 0;
@@ -239,7 +243,7 @@ static int wait_demo_state(struct demo *d, const struct demo_counts *e, struct e
 	}
 }
 
-/* Without a reader, or on a full disk, there is nobody to show the story to. */
+/* Output that fails (closed pipe, full disk) ends the demo: no reader follows it. */
 static void flush_demo_output(struct demo *d)
 {
 	if (fflush(stdout) == 0)
@@ -297,7 +301,7 @@ static int end_step(struct demo *d, const struct demo_counts *e, struct error *e
 	return wait_demo_pause(d, err);
 }
 
-/* --- what the steps do --- */
+/* --- the actions of the steps --- */
 
 static int apply_demo_manifest(struct demo *d, const char *file, struct error *err)
 {
@@ -312,7 +316,7 @@ static int apply_demo_manifest(struct demo *d, const char *file, struct error *e
 
 static const struct standin_ops ops = { .changed = NULL };
 
-/* Ends the node before, if there is one, and starts another with the agent's configuration. */
+/* Stops the earlier node, if any, and starts a new one with the agent's configuration. */
 static int replace_demo_node(struct demo *d, const char *model, const char *manifest,
 	const char *namespace_, const char *config_map, const char *entry, struct error *err)
 {
@@ -335,7 +339,8 @@ static int replace_demo_node(struct demo *d, const char *model, const char *mani
 		d->node.gpus->n ? d->node.gpus->gpus[0].name : "no GPU");
 	if (!d->screen.live)
 		(void)printf("%sgpuslice demo: %s\n", d->n_nodes > 1 ? "\n" : "", d->headline);
-	/* The stand-in writes the ConfigMap volume in its next step: before the agent reads it. */
+	/* The stand-in kubelet writes the ConfigMap volume in its next loop iteration. These
+	 * iterations run before the agent starts and reads the volume. */
 	for (int i = 0; i < 3; i++)
 		(void)uv_run(&d->loop, UV_RUN_NOWAIT);
 	return demo_node_start_agent(&d->node, &o, err);
@@ -356,7 +361,7 @@ static struct demo_counts get_expected_state(uint32_t capacity, uint32_t pods)
 		.insufficient = pods > running };
 }
 
-/* One deployment on whole GPUs, then ten slices each, then more pods. */
+/* One deployment on whole GPUs, then on ten slices of each GPU, then with more pods. */
 static int sharing_story(struct demo *d, struct error *err)
 {
 	static const char deployment[] = "tensorflow-cifar10-deployment";
@@ -375,7 +380,7 @@ static int sharing_story(struct demo *d, struct error *err)
 	begin_demo_step(d, title, command);
 	if (apply_demo_manifest(d, "cifar10-train-deploy.yaml", err) < 0)
 		return -1;
-	if (gpus >= 5) { /* one more than there are GPUs */
+	if (gpus >= 5) { /* one pod more than GPUs */
 		pods = gpus + 1;
 		if (standin_scale(d->node.standin, "gpu-demo", deployment, pods, err) < 0)
 			return -1;
@@ -404,7 +409,7 @@ static int sharing_story(struct demo *d, struct error *err)
 	return end_step(d, &e, err);
 }
 
-/* The guide's two node types, each with its entry of one ConfigMap. */
+/* The two node types of the guide. Each uses its own entry of one ConfigMap. */
 static int node_types_story(struct demo *d, const char *model, uint32_t slices,
 	struct error *err)
 {
@@ -435,9 +440,9 @@ static int run_demo_stories(struct demo *d, struct error *err)
 	return 0;
 }
 
-/* --- what to try next --- */
+/* --- what the user can try next --- */
 
-/* A file to source, so that the commands are short enough to be typed. */
+/* Writes a file for the shell to source, which keeps the commands short. */
 static int write_env(const struct demo *d, const char *path, struct error *err)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(8192);
@@ -528,7 +533,7 @@ static int run_demo_story(struct demo *d, const struct options *o, struct error 
 		rc = run_until_interrupt(d, err);
 	if (d->unwritten)
 		return error_sys(err, d->unwritten, "write to standard output");
-	/* Ctrl-C in the middle is an end like another, unless the result was asked for. */
+	/* Ctrl-C before the end is no error, unless --once asks for the result. */
 	if (rc < 0 && err->code == ERR_CANCELLED && !d->once)
 		rc = 0;
 	return rc;

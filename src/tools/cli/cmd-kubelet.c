@@ -81,7 +81,7 @@ static void on_kubelet_stop_signal(uv_signal_t *s, int number)
 	uv_stop(s->loop);
 }
 
-/* What the options say of the node; what they point to is the caller's. */
+/* What the options say about the node. The caller owns the texts that it points to, except .pieces. */
 struct node_setup {
 	struct str_map labels;
 	struct taint *taints;
@@ -99,7 +99,7 @@ static void node_setup_fini(struct node_setup *n)
 	strv_fini(&n->pieces);
 }
 
-/* Adds text[0..len) to the pieces. */
+/* Stores text[0..len) in the pieces and returns the copy; NULL: an error. */
 static const char *add_setup_piece(struct node_setup *n, const char *text, size_t len,
 	struct error *err)
 {

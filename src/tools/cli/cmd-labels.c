@@ -15,12 +15,13 @@
 #include <unistd.h>
 
 /*
- * gpuslice labels: the node labels that the agent would write, once, in the form of a feature file.
- * It takes the flags and variables of gpu-feature-discovery, but for those of
- * the NodeFeature object, which the agent writes; --oneshot is what it always does.
+ * gpuslice labels: prints, once, the node labels that the agent would write, in the form of a feature
+ * file. The command takes the flags and variables of gpu-feature-discovery, except those for the
+ * NodeFeature object, which only the agent writes. --oneshot has no effect: the command always runs
+ * once.
  */
 
-#define OUTPUT_MAX (64U << 10) /* bytes: what node feature discovery reads of a file */
+#define OUTPUT_MAX (64U << 10) /* bytes; node feature discovery reads no more of a file */
 
 /* Sorted by name. */
 static const struct option_def options[] = {
@@ -116,10 +117,10 @@ static const struct option_def options[] = {
 struct labels_output {
 	const struct options *o;
 	struct labels *labels;
-	struct strv notes; /* for people, on standard error */
-	const char *entry; /* of the ConfigMap; NULL: there is to be one config only */
-	uint32_t n;        /* configs found */
-	struct error err;  /* of the first config that gave no labels */
+	struct strv notes; /* for the user, on standard error */
+	const char *entry; /* of the ConfigMap; NULL: expect one config only */
+	uint32_t n;        /* matching configs found */
+	struct error err;  /* of the first config */
 };
 
 /* ---- options over the config ------------------------------------------------------------------ */
@@ -154,7 +155,8 @@ static int check_options(const struct options *o, struct error *err)
 		return error_set(err, ERR_UNSUPPORTED,
 			"--device-discovery-strategy: expected auto or nvml, found '%s'",
 			strategy);
-	/* In the environment it is meant for the agent, whose container this may run in. */
+	/* A variable is meant for the agent: this command may run in the agent's container. Only the
+	 * option is refused. */
 	if (api->source == OPTION_FROM_ARGS && api->b)
 		return error_set(err, ERR_UNSUPPORTED,
 			"--use-node-feature-api: NodeFeature objects are written by the agent; "
@@ -165,11 +167,11 @@ static int check_options(const struct options *o, struct error *err)
 	return 0;
 }
 
-/* ---- making them ------------------------------------------------------------------------------ */
+/* ---- building the labels ---------------------------------------------------------------------- */
 
 /*
- * A simulated node has no files of its own but those of its GPUs. Its machine type is its model's
- * name, as it is on the machines that the models are named after.
+ * A simulated node has no files except those of its GPUs. Its machine type is the name of its model,
+ * as on the machines that the models are named after.
  */
 static int read_node_label_facts(const struct labels_output *w, const struct config *c,
 	struct label_facts_store *facts, struct strv *notes, struct error *err)
@@ -196,7 +198,7 @@ static int probe_labels_node(const struct labels_output *w, const struct config 
 	const struct node_roots roots = { .sysfs = option_str(w->o, "sysfs", NULL),
 		.procfs = option_str(w->o, "procfs", NULL) };
 
-	/* A library that was named is no exception: what NVML refuses is in .nvml. */
+	/* A library named by --nvml is no exception: .nvml has the error of NVML. */
 	if (node_probe(node, w->o, root, &roots, err) < 0 && node->nvml.code == ERR_NONE)
 		return -1;
 	if (node->inv)
@@ -235,7 +237,7 @@ static void each_config(void *arg, const char *name, const char *text, struct co
 	struct labels_output *w = arg;
 	int r = 0;
 
-	(void)more; /* `config check` tells them */
+	(void)more; /* `config check` reports them */
 	if (!text || (w->entry && (!entry || strcmp(entry + 1, w->entry) != 0)) || w->n++ > 0)
 		return;
 	for (size_t i = 0; i < warnings->n && r >= 0; i++)
@@ -285,7 +287,7 @@ static int make_from_defaults(struct labels_output *w, struct error *err)
 	return config_new(&c, err) < 0 ? -1 : build_node_labels(w, c, err);
 }
 
-/* ---- showing them ----------------------------------------------------------------------------- */
+/* ---- output ----------------------------------------------------------------------------------- */
 
 static int as_json(const struct labels *l, struct buf *b, struct error *err)
 {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * gpuslice mig: the partition editor, with nvidia-mig-parted's commands, options, words and exit
- * statuses. Under that name (a link to this program) its scripts find what they know.
+ * gpuslice mig: the partition editor, with the commands, options, texts and exit statuses of
+ * nvidia-mig-parted. A link named nvidia-mig-parted to this program serves the scripts made for that
+ * program.
  */
 #include "tools/cli/mig/tool.h"
 
@@ -15,7 +16,8 @@ static const struct cmd *const commands[] = { &mig_cmd_apply, &mig_cmd_assert,
 	&mig_cmd_checkpoint, &mig_cmd_export, &mig_cmd_generate_config, &mig_cmd_list,
 	&mig_cmd_restore, &mig_cmd_status, NULL };
 
-/* `mig --debug apply` and `mig apply --debug` are the same: the command reads the variable. */
+/* `mig --debug apply` equals `mig apply --debug`: this function sets the variable that the command
+ * reads. */
 static int run_mig(const struct cmd *cmd, const struct options *o, struct error *err)
 {
 	(void)cmd;

@@ -8,8 +8,8 @@
 #include <string.h>
 
 /*
- * gpuslice plan: what to buy and how to slice it, from profiles of workloads; or, with --trace, what policies of
- * placing pods come to.
+ * gpuslice plan: what to buy and how to slice it, from profiles of workloads. With --trace: how
+ * policies of pod placement compare on a trace.
  */
 
 #define SEED      42
@@ -71,7 +71,8 @@ static const char *const forms[] = { [PLAN_AS_TEXT] = "text",
 	[PLAN_AS_HTML] = "html" };
 static const char *const mixes[] = { [REPLAY_KNOWN] = "known", [REPLAY_LEARNED] = "learned" };
 
-/* Which of @n words the option says, of which the first is the default; < 0: none of them. */
+/* The index of the option's value among @n words. The first word is the default. < 0: not one of
+ * them. */
 static int parse_plan_choice(const struct options *o, const char *option,
 	const char *const *words, size_t n, struct error *err)
 {
@@ -113,7 +114,7 @@ static int run_trace(const struct options *o, uint64_t seed, bool json, struct e
 	return plan_trace_run(&t, err);
 }
 
-/* Which options say nothing where. */
+/* Refuses options that have no meaning in this form of the command. */
 static int reject_plan_options(const struct options *o, const char *const *names, size_t n,
 	const char *why, struct error *err)
 {

@@ -6,7 +6,7 @@
 
 #include <stdlib.h>
 
-/* gpuslice profile: what one workload is to the planner. */
+/* gpuslice profile: measures what the planner needs to know about one workload. */
 
 /* Sorted by name. */
 static const struct option_def options[] = {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* gpuslice sim: makes simulated GPU nodes and breaks them. */
+/* gpuslice sim: makes simulated GPU nodes and injects faults. */
 #include "lib/base/parse.h"
 #include "lib/base/time.h"
 #include "tools/cli/cmd.h"
@@ -12,7 +12,7 @@
 
 #define OUTPUT_MAX_BYTES (16 * 1024 * 1024)
 
-/* One action: its words, how many follow, and what it does with them. */
+/* One action: its words, the number of its arguments, and its function. */
 struct action {
 	const char *word, *second; /* second word or NULL */
 	int min_args, max_args;
@@ -172,7 +172,7 @@ static int run_hang(struct sim_control *c, char *const *args, const struct optio
 	return 0;
 }
 
-/* "oom", "hang", or the number of the error that kills a context. */
+/* "oom", "hang", or the number of the CUDA error that kills a context. */
 static int read_cuda_fault(const char *text, enum sim_cuda_fault *kind, uint32_t *value,
 	struct error *err)
 {

@@ -18,7 +18,7 @@
 #define PATH        "/api/v1/node"
 #define TIMEOUT_NS  (10 * NS_PER_SEC)
 #define INTERVAL_NS (2 * NS_PER_SEC)
-#define WIDTH       120 /* of text, where $COLUMNS does not say */
+#define WIDTH       120 /* columns of text output without a valid $COLUMNS */
 #define WIDTH_MIN   20
 #define WIDTH_MAX   1000
 #define TOKEN_MAX   (16U << 10) /* bytes */
@@ -137,7 +137,7 @@ static unsigned text_width(void)
 	return width < WIDTH_MAX ? width : WIDTH_MAX;
 }
 
-/* Whether it is text, and how often. */
+/* Chooses text output or the live screen, and the number of pictures. */
 static int choose_top_output(struct top_plan *p, bool *ret_plain, const struct options *o,
 	struct error *err)
 {
@@ -156,7 +156,7 @@ static int choose_top_output(struct top_plan *p, bool *ret_plain, const struct o
 
 /* --- the agent --- */
 
-/* Its first line. */
+/* The first line of the file. */
 static int read_top_token(const char *path, struct buf *b, struct error *err)
 {
 	if (file_read(path, b, err) < 0)

@@ -21,7 +21,8 @@
 #define WATCH_FAILURES 3
 #define OUTPUT_MAX     (4 * 1024 * 1024)
 
-/* Sorted by name. NVIDIA's names, letters and variables where there are any. */
+/* Sorted by name. Names, letters and variables are those of NVIDIA's validator where it has the
+ * option. */
 static const struct option_def options[] = {
 	{ .name = "cdi-dirs",
 		.type = OPTION_LIST,
@@ -187,9 +188,10 @@ static const struct option_def options[] = {
 		.help = "cuda: have the GPUs compute something" },
 };
 
-/* --- what is asked for --- */
+/* --- options --- */
 
-/* NVIDIA's validator wants these where its pods need them, and its users' scripts know the texts. */
+/* NVIDIA's validator requires these options because of its pods. Users' scripts know the error
+ * texts. */
 static int check_needs(enum validate_component c, const struct options *o, struct error *err)
 {
 	const char *name = validate_component_name(c);
@@ -236,7 +238,7 @@ static int parse_component_args(struct run_options *run, const struct options *o
 {
 	const char *theirs = option_str(o, "component", NULL);
 
-	/* Words on the command line win over a variable, as everywhere. */
+	/* Arguments on the command line win over a variable, as in all commands. */
 	if (theirs && o->args.n > 0 && option_get(o, "component")->source == OPTION_FROM_ARGS)
 		return error_set(err, ERR_INVALID,
 			"either -c or components as arguments, not both");
@@ -276,7 +278,7 @@ static int parse_validate_times(struct run_options *run, struct validate_setting
 	run->interval_ns = interval * NS_PER_SEC;
 	run->watch_ns = (uint64_t)watch;
 	run->watch_failures = option_uint(o, "watch-failures", WATCH_FAILURES);
-	/* An hour is for ever here, and keeps factors of it in range. */
+	/* One hour counts as forever here, and keeps multiples of the timeout in range. */
 	s->timeout_ns =
 		(uint64_t)timeout < 3600 * NS_PER_SEC ? (uint64_t)timeout : 3600 * NS_PER_SEC;
 	if (run->watch_failures == 0)
@@ -324,7 +326,7 @@ static int read_settings(struct validate_settings *s, const struct options *o,
 	return 0;
 }
 
-/* --- what is shown --- */
+/* --- output --- */
 
 static void show_items(struct buf *b, const struct validate_report *r)
 {
@@ -386,11 +388,11 @@ static int print_validate_json(const struct validate_report *reports, size_t n,
 	text = json_dumps(root, JSON_INDENT(2));
 	if (!text)
 		return error_nomem(err);
-	(void)printf("%s\n", text); /* whether it arrived is looked at when the command ends */
+	(void)printf("%s\n", text); /* main.c checks at the end whether the output arrived */
 	return 0;
 }
 
-/* In the words of NVIDIA's validator, for those who look for them in logs. */
+/* In the words of NVIDIA's validator, for users and scripts that search logs for them. */
 static int print_validator_failures(const struct validate_report *reports, size_t n)
 {
 	int status = 0;
@@ -425,7 +427,7 @@ static int run_validate_components(const struct run_options *run,
 		status = print_validator_failures(reports, run->n);
 		r = shown < 0 ? shown : r > 0 ? EXIT_FINDING : status;
 	} else if (r > 0) {
-		r = 0; /* a watcher is meant to be ended by a signal */
+		r = 0; /* a signal is the normal end of --watch */
 	}
 	for (size_t i = 0; i < run->n; i++)
 		validate_report_fini(&reports[i]);
@@ -439,7 +441,8 @@ static int run_validate_command(const struct cmd *cmd, const struct options *o,
 	struct run_options run = { .progress = print_validate_progress };
 
 	(void)cmd;
-	/* The process that this one starts for CUDA: see tools/validate/cuda-child.h. */
+	/* This process is the child that the command starts for CUDA: see
+	 * tools/validate/cuda-child.h. */
 	if (o->args.n > 0 && strcmp(o->args.v[0], CUDA_CHILD_WORD) == 0)
 		return cuda_child(o->args.n > 1 ? o->args.v[1] : NULL);
 	if (parse_component_args(&run, o, err) < 0 ||

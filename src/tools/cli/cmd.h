@@ -2,29 +2,29 @@
 #pragma once
 
 /*
- * A command of the tool is a value: one file, one `const struct cmd`, one row in the sorted table
- * in main.c. Help, man page check and completion read the same fields.
+ * A command of the tool is a value: one file, one `const struct cmd`, and one row in the sorted table
+ * in main.c. The help, the man page check and the completion read the same fields.
  */
 #include "lib/base/option.h"
 
 struct cmd {
-	const char *name;        /* "config check" is the command "config" with an argument */
+	const char *name;        /* "config check": the command "config" with an argument */
 	const char *usage;       /* "[--json]" */
 	const char *summary;     /* one line, no full stop */
-	const char *description; /* more for --help: paragraphs, examples; NULL: none */
+	const char *description; /* paragraphs and examples for --help; NULL: none */
 	const struct option_def *options;
 	size_t n_options;
 	unsigned option_flags; /* enum options_flags */
-	/* Ends with NULL: commands of its own, named "mig apply"; .run is then never called, but for
-	 * the options before the command, if there are any. NULL: none. */
+	/* Subcommands, such as "mig apply"; NULL at the end; NULL: none. Without .alone, a .run that
+	 * is not NULL runs before the subcommand, for the options before it. */
 	const struct cmd *const *commands;
-	bool alone;    /* with .commands: .run is what the command does without one of them */
+	bool alone;    /* with .commands: .run is the command without a subcommand */
 	int exit_code; /* of every failure; 0: by the kind of error (tools/cli/exit-status.h) */
-	/* Returns 0, an exit code > 0 that it has explained itself, or < 0 with @err set. */
+	/* Returns 0, an exit status > 0 after it has printed the reason, or < 0 with @err set. */
 	int (*run)(const struct cmd *cmd, const struct options *o, struct error *err);
 };
 
-/* Prints what --help prints. Returns an exit code. */
+/* Prints the text of --help. Returns an exit status. */
 int cmd_help(const struct cmd *cmd);
 
 extern const struct cmd cmd_bench;

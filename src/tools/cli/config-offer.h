@@ -2,19 +2,19 @@
 #pragma once
 
 /*
- * What a node offers under a sharing config, as an agent there would decide it: the part that `gpuslice config
- * check` and `gpuslice plan --write` share. Pure. Thread: any.
+ * What a node offers under a sharing config, as the node's agent would decide. `gpuslice config check`
+ * and `gpuslice plan --write` share it. Pure. Thread: any.
  */
 #include "model/config/config.h"
 #include "model/mps/mps.h"
 #include "model/offer/offer.h"
 
 struct config_offer {
-	struct offer *offer;  /* yours; with the warnings and notes */
-	struct mps_plan *mps; /* yours; of the config's MPS daemons */
+	struct offer *offer;  /* owned; with the warnings and notes */
+	struct mps_plan *mps; /* owned; the config's MPS daemons */
 };
 
-/* Both are NULL after < 0. @name is the config's, and begins the error. */
+/* After an error both members are NULL. @name: the name of the config; begins the error. */
 int config_offer_make(struct config_offer *ret, const char *name, const struct config *config,
 	const struct inventory *inv, struct error *err) MUST_USE;
 void config_offer_fini(struct config_offer *o);

@@ -45,7 +45,7 @@ static int call_standin_kubelet(const struct kubelet_client *c, const char *meth
 	return *ret ? 0 : error_set(err, ERR_INTERNAL, "answer: %s", escape_line(where.text));
 }
 
-/* Posts @body_take and prints the lines of the answer. */
+/* Posts @body_take, which it takes over, and prints the lines of the answer. */
 static int post_owned_body(const struct kubelet_client *c, const char *path, json_t *body_take,
 	struct error *err)
 {
@@ -74,7 +74,7 @@ static void escape_query_text(struct buf *b, const char *text)
 	}
 }
 
-/* @name NULL: all. */
+/* @name NULL: all items. */
 static int get_kubelet_list(const struct kubelet_client *c, const char *kind, const char *name,
 	json_t **ret, struct error *err)
 {
@@ -96,7 +96,7 @@ static int get_kubelet_list(const struct kubelet_client *c, const char *kind, co
 	return call_standin_kubelet(c, "GET", buf_str(&path), NULL, ret, err);
 }
 
-/* --- reading the answer: whatever is missing is "" or 0 --- */
+/* --- reading the answer: a missing field is "" or 0 --- */
 
 static const char *get_item_text(json_t *o, const char *a, const char *b)
 {
@@ -116,7 +116,7 @@ static long long int_at(json_t *o, const char *a, const char *b)
 	return (long long)json_integer_value(b ? json_object_get(v, b) : v);
 }
 
-/* Whole seconds, as kubectl has it. */
+/* In whole seconds, as kubectl prints ages. */
 static const char *age_text(long long ns, char *text)
 {
 	time_age((uint64_t)ns / NS_PER_SEC * NS_PER_SEC, text);
@@ -315,7 +315,7 @@ static int find_kind(const char *text, size_t *ret, struct error *err)
 		text);
 }
 
-/* "deployment/x" or "deployment" "x"; @ret_name NULL if there is none. */
+/* Parses "deployment/x", or "deployment" "x". *ret_name is NULL without a name. */
 static int kind_and_name(const struct kubelet_client *c, size_t first, char *ret_kind,
 	size_t cap, const char **ret_name, struct error *err)
 {
@@ -345,7 +345,7 @@ static int write_client_output(const struct buf *b, struct error *err)
 	return output_write(NULL, buf_str(b), b->len, err);
 }
 
-/* Of nodes and resources the stand-in lists all. */
+/* The stand-in returns all nodes and resources, whatever the name. */
 static void filter_named_items(json_t *items, const char *name)
 {
 	for (size_t i = json_array_size(items); i-- > 0;) {
@@ -584,7 +584,7 @@ static int post_files(const struct kubelet_client *c, const char *path, struct e
 		} else if (file_read(file, &b, err) < 0) {
 			return -1;
 		}
-		/* Read here first, so that a message names the file as the user did. */
+		/* Parsed here first, so that an error names the file as the user wrote it. */
 		if (manifest_parse(&m, files->v[i], buf_str(&b), b.len, err) < 0)
 			return -1;
 		text = json_stringn(buf_str(&b), b.len);
@@ -645,7 +645,7 @@ static int run_kubelet_scale(const struct kubelet_client *c, struct error *err)
 		err);
 }
 
-/* "KEY=VALUE" sets, "KEY-" removes, as with kubectl label node. */
+/* "KEY=VALUE" sets a label, "KEY-" removes it, as in kubectl label node. */
 static int run_kubelet_label(const struct kubelet_client *c, struct error *err)
 {
 	if (c->o->args.n < 2)

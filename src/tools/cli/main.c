@@ -69,8 +69,7 @@ int cmd_help(const struct cmd *cmd)
 	if (cmd->commands)
 		buf_putc(&b, '\n');
 	options_help(&b, cmd->options, cmd->n_options);
-	(void)fputs(buf_str(&b),
-		stdout); /* whether it arrives is looked at by who ends the program */
+	(void)fputs(buf_str(&b), stdout); /* the caller checks whether the output arrives */
 	return EXIT_SUCCESS;
 }
 
@@ -85,18 +84,19 @@ static void options_finip(struct options *o)
 	options_fini(o);
 }
 
-/* Started under the name of NVIDIA's program, whose scripts read its log. */
+/* Set if the program runs under the name of NVIDIA's program: scripts for that program read its log. */
 #define MIG_PARTED "nvidia-mig-parted"
 
 static bool as_mig_parted;
 
-/* Of what is printed without a command: the usage, the version. */
+/* Stands for the program without a command: usage and version. */
 static const struct cmd whole = { .name = "" };
 
-/* What a shell says of a program that SIGPIPE has ended. */
+/* The status that a shell reports for a program that SIGPIPE ended. */
 #define STATUS_OUTPUT_CLOSED (128 + SIGPIPE)
 
-/* Whoever read our output went away, as `| head -1` does: nobody is left to read a complaint. */
+/* Whether the reader of standard output is gone, as with `| head -1`. An error text would then have
+ * no reader. */
 static bool is_output_closed(void)
 {
 	struct pollfd out = { .fd = STDOUT_FILENO };
@@ -120,7 +120,7 @@ static int report_cmd_error(const struct cmd *cmd, const struct error *err)
 	return cmd->exit_code ? cmd->exit_code : error_class(err->code)->exit_code;
 }
 
-/* Output that did not arrive (full disk), some line of it or the end, is a failure too. */
+/* Lost output (for instance on a full disk) is a failure, whether a line or the end of it is lost. */
 static int check_output_arrived(const struct cmd *cmd, int r)
 {
 	struct error err = ERROR_INIT;
@@ -134,13 +134,14 @@ static int check_output_arrived(const struct cmd *cmd, int r)
 	else
 		return r;
 	status = is_output_closed() ? STATUS_OUTPUT_CLOSED : report_cmd_error(cmd, &err);
-	/* What was found goes before that; what is not known is in the output that is lost. */
+	/* A finding takes precedence. EXIT_INCONCLUSIVE does not: the unknown part is in the lost
+	 * output. */
 	return r && r != EXIT_INCONCLUSIVE ? r : status;
 }
 
 static int run_cmd(const struct cmd *cmd, int argc, char **argv);
 
-/* The words behind the options of @cmd are a command of its own. */
+/* The arguments after the options of @cmd are a subcommand. */
 static int run_inner(const struct cmd *cmd, const struct options *o, struct error *err)
 {
 	const char *word = o->args.n ? o->args.v[0] : NULL;
@@ -188,9 +189,9 @@ static const struct cmd *find_inner(const struct cmd *cmd, const char *word)
 }
 
 /*
- * Who starts us with a standard descriptor closed does not want our words in the file that would be
- * opened in its place: a lock, or a device of the driver. Opened the wrong way round, so that using
- * them still fails.
+ * Opens /dev/null for each standard descriptor that the caller has closed. Otherwise the next open
+ * file, such as a lock or a device of the driver, would get that descriptor and the program's output.
+ * The direction is the wrong one, so that reading or writing still fails.
  */
 static void open_standard_fds(void)
 {
@@ -201,8 +202,9 @@ static void open_standard_fds(void)
 }
 
 /*
- * While a command works SIGPIPE is ignored: it may be changing a node, and is to end that whatever becomes of
- * its output. Afterwards it ends as every other program at the end of a pipe.
+ * Ends by SIGPIPE if the output was closed, as other programs at the end of a pipe do. While a command
+ * works, the process ignores SIGPIPE: a command that changes a node must finish, whatever happens to
+ * its output.
  */
 static int end_quietly(int status)
 {

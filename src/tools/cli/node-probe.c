@@ -16,9 +16,9 @@
 #	define GPUSLICE_SIM_LIBDIR ""
 #endif
 #define SIM_LIBRARY "libnvidia-ml.so.1"
-#define TMPDIR_MAX  512 /* bytes: files are some levels below it */
+#define TMPDIR_MAX  512 /* bytes; files are some levels below */
 
-/* The simulated NVML: beside this program's build tree, or where it is installed. */
+/* Finds the simulated NVML, relative to this program: in ../sim/nvml, or where it is installed. */
 static int find_sim_nvml(char *ret, size_t cap, struct error *err)
 {
 	char exe[PATH_MAX];
@@ -43,7 +43,7 @@ static int find_sim_nvml(char *ret, size_t cap, struct error *err)
 		"names another place");
 }
 
-/* Takes one look at a node that lives as long as this look. */
+/* Probes a simulated node that lives as long as this call. */
 static int probe_model_node(struct node_probe *l, const char *model, const char *nvml,
 	node_probe_fn *use, void *arg, struct error *err)
 {
@@ -67,7 +67,7 @@ static int probe_model_node(struct node_probe *l, const char *model, const char 
 		return -1;
 	(void)setenv("GPUSLICE_SIM_NODE", model, 1);
 	(void)setenv("GPUSLICE_SIM_DIR", dir, 1);
-	/* Made here, so that a wrong model is this command's own error, not NVML's. */
+	/* Created here, so that a wrong model gives an error of this command, not of NVML. */
 	r = sim_control_create(&node, model, dir, /* force= */ false, /* seed= */ 0, err);
 	if (r >= 0)
 		r = gpu_inventory_once(&l->inv, &options, err);

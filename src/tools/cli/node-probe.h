@@ -2,20 +2,20 @@
 #pragma once
 
 /*
- * One look at the GPUs of this node, or of a simulated one that lives as long as the look: for
+ * Probes the GPUs of this node once, or those of a simulated node that lives as long as the probe, for
  * commands that answer and end. Thread: main; blocks up to the time-outs of the NVML worker.
  */
 #include "lib/base/option.h"
 #include "model/gpu/gpu.h"
 
 struct node_probe {
-	struct inventory *inv; /* yours; NULL: NVML cannot be asked */
-	struct error nvml;     /* why not */
+	struct inventory *inv; /* owned; NULL: NVML is unavailable */
+	struct error nvml;     /* the reason */
 };
 
 /*
- * What the command line names (a model, a library) must be there: else < 0. The driver's own NVML
- * may be missing: .inv is then NULL and .nvml says why. @o has options "node" and "nvml";
+ * A model or library that the command line names must exist; else < 0. The driver's own NVML may be
+ * missing: .inv is then NULL, and .nvml has the reason. @o has the options "node" and "nvml";
  * @driver_root and @roots may be NULL.
  */
 struct node_roots {
@@ -26,9 +26,8 @@ int node_probe(struct node_probe *ret, const struct options *o, const char *driv
 	const struct node_roots *roots, struct error *err) MUST_USE;
 
 /*
- * The same, and calls @use while the node is there, if there are GPUs to look at: @root has the
- * simulated node's files (dev, proc, sys, usr), and is NULL for this node. What @use returns < 0 is passed
- * on.
+ * Like node_probe(). Calls @use while the node exists, if NVML answered. @root: the directory with the
+ * simulated node's files (dev, proc, sys, usr); NULL for this node. An error of @use is returned.
  */
 typedef int node_probe_fn(void *arg, const struct inventory *inv, const char *root,
 	struct error *err);

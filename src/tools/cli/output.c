@@ -21,7 +21,8 @@ static int write_stdout(const char *text, size_t len, struct error *err)
 		       : error_sys(err, errno, "write to standard output");
 }
 
-/* /dev/stdout: a file that the shell opened must not be replaced under its descriptor. */
+/* Whether the file is standard output (/dev/stdout): a file that the shell has opened must not be
+ * replaced. */
 static bool is_stdout(const struct stat *st)
 {
 	struct stat out;
@@ -56,7 +57,7 @@ int output_write(const char *path, const char *text, size_t len, struct error *e
 	}
 	if (is_stdout(&st))
 		return write_stdout(text, len, err);
-	/* A rename() in its place would take the device away from everybody. */
+	/* A rename() would replace the device for all programs. */
 	if (!S_ISREG(st.st_mode))
 		return write_into(path, text, len, err);
 	if (!realpath(path, real))

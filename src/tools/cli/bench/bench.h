@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* The commands of `gpuslice bench`. */
+/* The subcommands of `gpuslice bench`. */
 #include "tools/cli/cmd.h"
 
 extern const struct cmd cmd_bench_compare;

@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* gpuslice bench compare: whether a change passed. */
+/* gpuslice bench compare: decides from two results whether a change passed. */
 
 #define LIMITS_MAX 32
 #define CELL_MAX   64
@@ -45,7 +45,7 @@ int bench_file_read(struct bench_result *ret, const char *path, struct error *er
 	return bench_result_read(ret, buf_str(&b), b.len, path, err);
 }
 
-/* One side: a file, and the mode behind '#'. */
+/* One side of the comparison: a result file, and the mode that follows '#' in the argument. */
 struct compare_side {
 	char path[PATH_MAX];
 	enum bench_mode mode;
@@ -84,7 +84,7 @@ static int parse_slo_limits(struct compare_limit *ret, size_t *n, const struct s
 	return 0;
 }
 
-/* ---- for people --------------------------------------------------------------------------------------------- */
+/* ---- text output -------------------------------------------------------------------------------------------- */
 
 static void value_text(char *buf, enum compare_measure m, double v)
 {
@@ -98,7 +98,7 @@ static void value_text(char *buf, enum compare_measure m, double v)
 		(void)bench_print_ns(v, buf);
 }
 
-/* The same, with more digits if it would read as the limit that it misses. */
+/* The same text. If it would equal the text of the limit that the value misses, it gets more digits. */
 static void format_distinct_value(char *buf, const struct compare_limit *l, double v)
 {
 	static const char *const
@@ -196,7 +196,7 @@ static void print_side(struct buf *b, const char *name, const struct compare_sid
 		h->simulated ? "SIMULATED " : "", h->gpu, h->driver, h->made);
 }
 
-/* Results can only be compared as far as the work was the same. */
+/* Notes workloads whose kernels differ in size: their rows are not of the same work. */
 static void print_sizes(struct buf *b, const struct bench_result *before,
 	const struct bench_result *after)
 {
@@ -218,7 +218,7 @@ static void print_sizes(struct buf *b, const struct bench_result *before,
 	}
 }
 
-/* Of a million units, if these pods pay for the whole GPU; NaN: no price is known. */
+/* Cost of a million units of work if the row's pods pay for the whole GPU. NaN: no price is known. */
 static double get_cost_per_million(const struct compare_line *l, const struct estimate *rate,
 	const struct compare_side *s)
 {
@@ -266,7 +266,7 @@ static void print_failed_checks(struct buf *b, const struct bench_result *before
 			c->mode_name, c->what);
 }
 
-/* What was known before and is not any more; an empty line before the first. */
+/* Lists rows and isolation tests that only @before has, after an empty line. */
 static void print_lost(struct buf *b, const struct bench_result *before,
 	const struct bench_result *after)
 {
@@ -283,7 +283,7 @@ static void print_lost(struct buf *b, const struct bench_result *before,
 			c->name, c->mode_name, c->passed ? "passed" : "failed");
 }
 
-/* Once for each pair of rows. */
+/* Prints what disturbed a row, once for each pair of rows. */
 static void print_compare_doubts(struct buf *b, const struct compare *c)
 {
 	buf_putc(b, '\n');
@@ -348,7 +348,7 @@ static void print_compare_text(struct buf *b, const struct compare *c,
 			       : "More repetitions, or longer ones, would make the intervals smaller.\n");
 }
 
-/* ---- for programs ------------------------------------------------------------------------------------------- */
+/* ---- JSON output -------------------------------------------------------------------------------------------- */
 
 static json_t *render_compare_number(double v)
 {

@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #define LOCK_WAIT_NS   (10 * NS_PER_SEC)
-#define IN_USE_NS      (30 * NS_PER_SEC) /* programs end, and drivers clean up behind them */
+#define IN_USE_NS      (30 * NS_PER_SEC) /* programs end, the driver cleans up */
 #define IN_USE_POLL_US (500 * 1000)
 
 enum mig_partition_goal { PARTITION_OFF, PARTITION_EQUAL, PARTITION_RESTORED };
@@ -27,22 +27,22 @@ struct bench_mig_partition {
 	struct bench_mig_partition_options o;
 	char nvml[PATH_MAX], saved[PATH_MAX], uuid[96];
 	int lock;
-	struct mig_checkpoint *before; /* of this GPU only */
-	/* Of the change that is being made. */
+	struct mig_checkpoint *before; /* the state of this GPU only */
+	/* State of the change that runs now. */
 	enum mig_partition_goal goal;
 	uint32_t n;
 	char *profile;
 	volatile sig_atomic_t stop;
 };
 
-/* ---- what is wanted ------------------------------------------------------------------------------------------ */
+/* ---- the desired layout -------------------------------------------------------------------------------------- */
 
 static bool is_larger(const struct mig_gi_profile *a, const struct mig_gi_profile *b)
 {
 	return a->slices != b->slices ? a->slices > b->slices : a->memory_mib > b->memory_mib;
 }
 
-/* The largest without special engines of which the GPU has room for @n; -1. */
+/* The largest profile without special engines that fits @n times on the GPU; -1: none. */
 static int choose_profile(const struct mig_layout *l, uint32_t n)
 {
 	int best = -1;
@@ -75,7 +75,7 @@ static int set_equal_devices(const struct bench_mig_partition *c, const struct m
 	return 0;
 }
 
-/* 1: of others' GPUs nothing is wanted. */
+/* Returns 1 for other GPUs: the benchmark does not change them. */
 static int get_bench_desired_mig(void *arg, const struct mig_node_gpu *g,
 	struct mig_desired *ret, struct error *err)
 {
@@ -93,7 +93,8 @@ static int get_bench_desired_mig(void *arg, const struct mig_node_gpu *g,
 		return -1;
 	}
 	*ret = (struct mig_desired){ .enabled = enabled };
-	/* Some products say nothing of their profiles before MIG is on; then this is asked again. */
+	/* Some products report no profiles before MIG is on. The editor then calls this function
+	 * again. */
 	if (!enabled || !g->layout.n)
 		return 0;
 	return c->goal == PARTITION_EQUAL ? set_equal_devices(c, &g->layout, ret, err)
@@ -116,7 +117,7 @@ static void on_bench_mig_step(void *arg, const struct mig_node_gpu *g,
 	c->stop = c->goal != PARTITION_RESTORED && c->o.stopped(c->o.arg);
 }
 
-/* NVML is open no longer than this: an open one may be in the way of the next change. */
+/* Opens NVML for one change only: an open NVML can be in the way of the next change. */
 static int change_once(struct bench_mig_partition *c, struct error *err)
 {
 	CLEANUP(mig_editor_closep) struct mig_editor *e = NULL;
@@ -159,7 +160,7 @@ static int apply_bench_mig_goal(struct bench_mig_partition *c, enum mig_partitio
 	return r;
 }
 
-/* ---- what it was ---------------------------------------------------------------------------------------------- */
+/* ---- the state before ----------------------------------------------------------------------------------------- */
 
 static const struct mig_node_gpu *find_bench_mig_gpu(const struct mig_node *node,
 	const char *uuid)
@@ -170,7 +171,7 @@ static const struct mig_node_gpu *find_bench_mig_gpu(const struct mig_node *node
 	return NULL;
 }
 
-/* Of this GPU alone: others are nobody's business here. */
+/* Keeps this GPU only: the benchmark does not change the others. */
 static int reduce_checkpoint_to_gpu(struct mig_checkpoint *c, const char *uuid,
 	struct error *err)
 {
@@ -183,7 +184,7 @@ static int reduce_checkpoint_to_gpu(struct mig_checkpoint *c, const char *uuid,
 	return 0;
 }
 
-/* What cannot be given back is not taken. */
+/* Refuses a GPU whose state could not be restored afterwards. */
 static int check_gpu_restorable(const struct bench_mig_partition *c,
 	const struct mig_node_gpu *g, struct error *err)
 {

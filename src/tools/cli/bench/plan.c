@@ -133,7 +133,7 @@ static const struct suite_workload *find_suite_workload(const struct suite *s, c
 	return NULL;
 }
 
-/* All who meet in a row; 0: one has no profile. */
+/* All pods that share the GPU in a row. Returns 0 if a workload among them has no profile. */
 static size_t fill_pods(struct predict_pod *pods, const struct bench_profiles *p,
 	const struct suite *s, const struct bench_row *row)
 {
@@ -161,7 +161,7 @@ static size_t fill_pods(struct predict_pod *pods, const struct bench_profiles *p
 	return sc && n == sc->pods ? n : 0;
 }
 
-/* The row's pods among all: of its workload, and of its weight where it has one. */
+/* Whether @pod belongs to the row: same workload and, if the row has a weight, same weight. */
 static bool is_pod_of_row(const struct bench_row *row, const struct suite *s,
 	const struct bench_profiles *p, const struct predict_pod *pod)
 {
@@ -221,7 +221,7 @@ int bench_predict(struct bench_result *r, const struct suite *s, const struct be
 	return 0;
 }
 
-/* ---- how far off -------------------------------------------------------------------------------------------------- */
+/* ---- prediction errors -------------------------------------------------------------------------------------------- */
 
 static int compare_error_values(const void *a, const void *b)
 {
@@ -230,7 +230,7 @@ static int compare_error_values(const void *a, const void *b)
 	return (*x > *y) - (*x < *y);
 }
 
-/* Of one mode: sorted errors in percent, regardless of the sign, and the worst row. */
+/* The errors of one mode: percent without sign, sorted, and the row with the largest error. */
 static int get_mode_errors(double *ret, size_t *n, const struct bench_row **worst,
 	const struct bench_result *r, enum bench_mode m, struct error *err)
 {

@@ -5,7 +5,7 @@
 #include "tools/cli/bench/print.h"
 #include "tools/cli/output.h"
 
-/* gpuslice bench report: a result as a page. */
+/* gpuslice bench report: a result as an HTML page. */
 
 /* Sorted by name. */
 static const struct option_def options[] = {

@@ -22,8 +22,8 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-#define TMPDIR_MAX 32  /* sockets lie some levels below it */
-#define SETUP_S    1.5 /* of a step, roughly */
+#define TMPDIR_MAX 32  /* bytes: paths of sockets are some levels below */
+#define SETUP_S    1.5 /* setup time of a step, a rough guess */
 #define LIBRARY    "libnvidia-ml.so.1"
 #define N_SIGNALS  3
 
@@ -33,20 +33,21 @@ struct session_state {
 	const struct bench_session *s;
 	uv_loop_t loop;
 	uv_signal_t signals[N_SIGNALS];
-	/* Of all parts of the run, on a loop that is only looked at: what comes between two parts is not lost. */
+	/* For signals between two parts of the run: is_stopped() polls this loop, so no signal is
+	 * lost. */
 	uv_loop_t guard;
 	uv_signal_t guards[N_SIGNALS];
 	struct bench_runner *runner;
-	struct profile_watch *watch; /* NULL: pods are not looked at */
+	struct profile_watch *watch; /* NULL: no observation of pods */
 	struct isolation_runner *checker;
 	struct isolation_runner_options checks;
-	/* In a directory of its own, as the programs of the suite may still be on their way out. */
+	/* In a directory of its own: programs of the suite may still be exiting. */
 	struct environment_options check_place;
 	char check_dir[PATH_MAX];
 	struct strv *texts;
 	struct bench_result *result;
 	struct error error;
-	unsigned int check_names; /* of the part that runs */
+	unsigned int check_names; /* isolation tests of the part that runs now */
 	bool stopped, terminal;
 	uint64_t began_ns;
 };
@@ -59,7 +60,7 @@ static void clear_line(const struct session_state *run)
 		(void)fputs("\r\033[K", stderr);
 }
 
-/* By what was needed so far; before that by what is asked for. */
+/* Estimated from the steps so far; before the first step ends, from the suite's durations. */
 static double seconds_left(const struct session_state *run, size_t done, size_t all)
 {
 	double each = run->s->suite->warmup_s + run->s->suite->seconds + SETUP_S;
@@ -99,7 +100,7 @@ void bench_windows_fini(struct bench_windows *w)
 	w->n = 0;
 }
 
-/* What there is no memory for was not seen. */
+/* A window that cannot be stored for lack of memory counts as not observed. */
 static void on_window(void *arg, const struct suite_step *step,
 	const struct environment *environment, bool begins, bool whole)
 {
@@ -146,7 +147,7 @@ static void on_bench_checks_ended(void *arg, const struct error *err)
 	run->checker = isolation_runner_free(run->checker);
 }
 
-/* The suite; isolation tests are next. */
+/* The suite has ended; the isolation tests follow. */
 static void on_bench_suite_ended(void *arg, const struct error *err)
 {
 	static const struct isolation_runner_ops ops = { .progress = on_check,
@@ -215,7 +216,7 @@ static void guard_end(struct session_state *run)
 	(void)uv_loop_close(&run->guard);
 }
 
-/* ---- where it was measured ------------------------------------------------------------------------------------ */
+/* ---- the environment of the measurement ----------------------------------------------------------------------- */
 
 static void fill_head(struct bench_head *h, struct strv *texts, const struct session_state *run,
 	const struct inventory *inv, const struct gpu *g)
@@ -293,12 +294,12 @@ static int start_bench_run(struct session_state *run, const struct bench_runner_
 	return 0;
 }
 
-/* What there is to run on, as it is now. */
+/* The environment of the next part of the run. */
 struct stage {
 	struct strv *texts;
 	const struct gpu_monitor_options *monitor;
-	const char *dir; /* of all that is made */
-	bool sized;      /* how much work a kernel is the result says already */
+	const char *dir; /* where the part makes its files */
+	bool sized;      /* the result already has the kernel sizes */
 };
 
 static int run_suite(struct session_state *run, const struct stage *st,
@@ -355,9 +356,9 @@ static int run_suite(struct session_state *run, const struct stage *st,
 	return r;
 }
 
-/* ---- with MIG devices of our own ------------------------------------------------------------------------------ */
+/* ---- with own MIG devices ------------------------------------------------------------------------------------- */
 
-/* One run of what .modes and .mig_pods of the suite say, on the GPU as it is now. */
+/* One run of the suite's .modes and .mig_pods, on the GPU as it is now. */
 static int run_bench_stage(struct session_state *run, const struct stage *st, const char *name,
 	struct error *err)
 {
@@ -394,7 +395,7 @@ static void PRINTF(3, 4) add_session_note(struct session_state *run, const struc
 	bench_add_note(run->result, bench_store_text(st->texts, text));
 }
 
-/* Scenarios of one number of pods after the other, each pod on a device of the same size. */
+/* Runs the scenarios in order of their number of pods. All pods have MIG devices of one size. */
 static int run_mig_partitions(struct session_state *run, const struct stage *st,
 	struct bench_mig_partition *partition, struct error *err)
 {
@@ -414,7 +415,7 @@ static int run_mig_partitions(struct session_state *run, const struct stage *st,
 			    : bench_mig_partition_create(partition, pods, profile, &why);
 		if (is_stopped(run))
 			return 0;
-		if (r < 0) { /* there may be room for fewer, or it is free again later */
+		if (r < 0) { /* the GPU may have room for fewer devices, or be free later */
 			add_session_note(run, st, "mig was left out for %u pods: %s", pods,
 				why.msg);
 			continue;
@@ -425,12 +426,12 @@ static int run_mig_partitions(struct session_state *run, const struct stage *st,
 		(void)snprintf(name, sizeof(name), "m%u", pods);
 		if (run_bench_stage(run, st, name, err) < 0)
 			return -1;
-		run->check_names = 0; /* they say the same of all sizes */
+		run->check_names = 0; /* the result is the same for all sizes */
 	}
 	return 0;
 }
 
-/* All that needs the whole GPU, which is also where kernels are sized; then MIG. */
+/* First all modes that need the whole GPU, where the kernels get their sizes; then MIG. */
 static int run_bench_stages(struct session_state *run, const struct stage *st,
 	struct bench_mig_partition *partition, struct error *err)
 {
@@ -481,7 +482,7 @@ static int run_with_mig(struct session_state *run, const struct stage *st,
 	return -1;
 }
 
-/* A node that lives as long as the session. */
+/* Makes a simulated node that lives as long as the session. */
 static int create_bench_sim_node(struct sim_control *node, const char *model, const char *dir,
 	struct error *err)
 {

@@ -12,7 +12,7 @@
 #define HEADS     14
 #define HEADS_MAX 20
 
-/* Three digits or so. */
+/* With about three digits. */
 static void add_bench_number(struct table *t, double v, double scale, const char *unit)
 {
 	char cell[BENCH_NUMBER_MAX];
@@ -27,7 +27,7 @@ static void add_ns(struct table *t, double ns)
 	table_add(t, bench_print_ns(ns, cell));
 }
 
-/* Half of the interval, in percent of the value. */
+/* Half the width of the confidence interval, in percent of the value. */
 static void add_error(struct table *t, const struct estimate *e)
 {
 	struct interval i = estimate_interval(e);
@@ -38,7 +38,7 @@ static void add_error(struct table *t, const struct estimate *e)
 		table_addf(t, "%.1f%%", 100 * (i.high - i.low) / 2 / e->value);
 }
 
-/* Columns that not every result has. */
+/* Columns that only some results have. */
 struct row_extras {
 	bool cost, planned;
 };
@@ -98,7 +98,7 @@ static void print_bench_head(struct buf *b, const struct bench_head *h)
 	buf_puts(b, "\n");
 }
 
-/* The order of scenarios as they are met, and of modes within them. */
+/* Scenarios come in the order of the result, modes within a scenario in the order of the enum. */
 static bool is_first_of_scenario(const struct bench_result *r, size_t i)
 {
 	for (size_t k = 0; k < i; k++)
@@ -160,7 +160,7 @@ static void print_bench_checks(struct buf *b, const struct bench_result *r)
 	table_fini(&t);
 }
 
-/* Rows that nothing can be concluded from, and why. */
+/* Lists the rows from which no conclusion is possible, with the reason. */
 static void print_bench_doubts(struct buf *b, const struct bench_result *r)
 {
 	bool any = false;

@@ -6,7 +6,7 @@
 #include "lib/yaml/yaml.h"
 #include "io/cdi/cdi.h"
 
-/* The keys of CDI 1.1.0; CDI's own library refuses others, and with them the file. */
+/* The keys of CDI 1.1.0. CDI's own library refuses a file with any other key. */
 static const char *const top_keys[] = { "cdiVersion", "kind", "annotations", "devices",
 	"containerEdits", NULL };
 static const char *const device_keys[] = { "name", "annotations", "containerEdits", NULL };
@@ -47,7 +47,7 @@ static int check_cdi_keys(const struct cdi_list_reader *r, const struct yaml_nod
 	return 0;
 }
 
-/* An absent list is as good as an empty one. Returns how many are in it. */
+/* A missing list counts as an empty list. Returns 1 if the list has entries, else 0. */
 static int check_list(const struct cdi_list_reader *r, const struct yaml_node *o,
 	const char *key)
 {
@@ -58,7 +58,7 @@ static int check_list(const struct cdi_list_reader *r, const struct yaml_node *o
 	return n->type == YAML_LIST ? n->n > 0 : reject_cdi_value(r, n, key, "a list");
 }
 
-/* Returns > 0 if there is anything to edit. */
+/* Returns 1 if there is anything to edit, else 0. */
 static int check_edits(const struct cdi_list_reader *r, const struct yaml_node *o)
 {
 	static const char *const lists[] = { "env", "deviceNodes", "netDevices", "hooks",
@@ -82,7 +82,8 @@ static bool is_cdi_letter(char c)
 	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
-/* A vendor or a class: as a device's name, but it begins with a letter and has no colon. */
+/* A vendor or a class. The rules are those of a device name, but the first character is a letter and
+ * there is no colon. */
 static bool name_good(const char *text, size_t len)
 {
 	char name[CDI_NAME_MAX];
@@ -153,7 +154,7 @@ static int read_cdi_device(const struct cdi_list_reader *r, const struct yaml_no
 	return strv_add(&ret->devices, name->text, r->err);
 }
 
-/* By way of a sorted copy: a hostile file may have thousands. */
+/* Sorts a copy: a hostile file can have thousands of names. */
 static int check_unique(const struct cdi_list_reader *r, const struct yaml_node *at,
 	const struct strv *names)
 {

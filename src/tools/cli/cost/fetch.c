@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define PLACE_MAX 200 /* bytes of a URL in a message */
+#define PLACE_MAX 200 /* bytes of a URL in an error */
 
 static void curl_freep(CURL **c)
 {
@@ -37,7 +37,7 @@ static size_t on_cost_fetch_data(char *data, size_t size, size_t n, void *arg)
 	return buf_ok(b) ? size * n : 0;
 }
 
-/* The URL of the question, and the server's place for messages, which has no name and password. */
+/* @url: the URL of the query. @place: the server's URL for errors, without user name and password. */
 static int make_urls(const struct fetch *f, const char *query, uint64_t time_s, struct buf *url,
 	char *place, struct error *err)
 {

@@ -32,7 +32,7 @@
 
 /* --- places --- */
 
-/* The first of @candidates (relative to @base) that is there. */
+/* The first existing path among @candidates, which are relative to @base. */
 static int find_demo_place(char *ret, const char *base, const char *const *candidates, size_t n,
 	const char *what, struct error *err)
 {
@@ -132,7 +132,7 @@ static int find_gpus(struct demo_node *n, const struct demo_node_options *o, str
 
 	if (!o->model)
 		return demo_real_gpus(&n->gpus, err);
-	/* NVML does not say why there is no such node. */
+	/* Created here for the error text: NVML does not say why such a node is impossible. */
 	if (sim_control_create(&node, o->model, n->sim_dir, /* force= */ false, /* seed= */ 0,
 		    err) < 0)
 		return error_prefix(err, "--node %s", o->model);
@@ -174,8 +174,8 @@ int demo_node_start(struct demo_node *n, uv_loop_t *loop,
 	return rc;
 }
 
-/* The agent's settings come from its command line alone: a variable that means something to it must
- * not slip in from the user's shell. */
+/* The demo configures the agent by its command line only. No variable of the user's shell may change
+ * the agent. */
 static int make_demo_agent_env(struct strv *env, struct error *err)
 {
 	static const char *const kept[] = { "PATH=", "HOME=", "TMPDIR=", "LD_LIBRARY_PATH=",
@@ -192,12 +192,12 @@ static int make_demo_agent_env(struct strv *env, struct error *err)
 	return 0;
 }
 
-/* Between fork() and exec() of a program with threads: only system calls. */
+/* Runs between fork() and exec() in a program with threads, so it makes only system calls. */
 static void become_agent(char *const *argv, char *const *env, pid_t parent, int log_fd)
 {
 	sigset_t none;
 
-	(void)setpgid(0, 0); /* Ctrl-C is for us; we end the group */
+	(void)setpgid(0, 0); /* Ctrl-C must not reach the agent; the demo kills the group */
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != parent)
 		_exit(127);
@@ -240,7 +240,7 @@ int demo_node_start_agent(struct demo_node *n, const struct demo_node_options *o
 	}
 	if (n->agent == 0)
 		become_agent((char *const *)(uintptr_t)argv, env.v, parent, log_fd);
-	(void)setpgid(n->agent, n->agent); /* whoever comes first */
+	(void)setpgid(n->agent, n->agent); /* in both processes: either may be first */
 	return 0;
 }
 
@@ -301,7 +301,7 @@ bool demo_node_agent_runs(struct demo_node *n, struct buf *why)
 	return false;
 }
 
-/* Asks, waits a little, then kills the whole group. */
+/* Sends SIGTERM, waits up to 1 s, then kills the whole group. */
 static void stop_agent(struct demo_node *n)
 {
 	const struct timespec pause = { .tv_nsec = 10 * NS_PER_MS };
@@ -321,7 +321,8 @@ static void stop_agent(struct demo_node *n)
 
 void demo_node_stop(struct demo_node *n)
 {
-	/* Ending runs the loop, which may draw: nobody may see what is half gone. */
+	/* Stopping the stand-in runs the loop, which may draw. The redraw must not see a
+	 * half-stopped node. */
 	struct standin_control *control = STEAL_PTR(n->control);
 	struct standin *standin = STEAL_PTR(n->standin);
 

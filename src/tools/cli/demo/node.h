@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * One node of the demo: a directory of its own, the stand-in kubelet in this process, and gpusliced
- * as a child beside it. Whatever way this process ends, the child ends with it.
+ * One node of the demo: its own directory, the stand-in kubelet in this process, and gpusliced as a
+ * child process. The child ends with this process, however this process ends.
  * Thread: main, which runs the loop.
  */
 #include "model/gpu/gpu.h"
@@ -12,7 +12,7 @@
 #include <limits.h>
 #include <sys/types.h>
 
-/* What the demo is made of, found beside the running program. */
+/* The files that the demo needs, found relative to the running program. */
 struct demo_paths {
 	char gpusliced[PATH_MAX];
 	char nvml[PATH_MAX]; /* the simulated libnvidia-ml.so.1 */
@@ -20,16 +20,16 @@ struct demo_paths {
 	char self[PATH_MAX]; /* this program */
 };
 
-/* @examples NULL: look for them. */
+/* @examples NULL: search for them. */
 int demo_paths_find(struct demo_paths *p, const char *examples, struct error *err) MUST_USE;
 
 struct demo_node_options {
 	const struct demo_paths *paths;
-	const char *dir;   /* made here; short, for sockets are in it */
+	const char *dir;   /* created by demo_node_start(); short, because sockets are in it */
 	const char *model; /* of the simulated node; NULL: the machine's own GPUs */
 	const char *config_map_namespace,
 		*config_map; /* mounted as the agent's configuration */
-	const char *entry;   /* the key in it that the agent reads */
+	const char *entry;   /* the key that the agent reads in the ConfigMap */
 };
 
 struct demo_node {
@@ -41,22 +41,24 @@ struct demo_node {
 	bool simulated;
 };
 
-/* The directory, the stand-in and the GPUs; not the agent yet, whose configuration is applied
- * first. @changed runs whenever something moves. */
+/* Makes the directory, the stand-in and the GPUs, but does not start the agent: its configuration
+ * must be applied first. @ops, @arg: callbacks of the stand-in. */
 int demo_node_start(struct demo_node *n, uv_loop_t *loop,
 	const struct demo_node_options *options, const struct standin_ops *ops, void *arg,
 	struct error *err) MUST_USE;
 int demo_node_start_agent(struct demo_node *n, const struct demo_node_options *options,
 	struct error *err) MUST_USE;
 
-/* False once the agent has ended by itself; the end of its log is in @why then. */
+/* False after the agent has ended by itself; @why then has the end of the agent's log. */
 bool demo_node_agent_runs(struct demo_node *n, struct buf *why);
 
-/* Where its status page is, as its log says; 0: it has none, as with the address in other hands. */
+/* The port of the agent's status page, from the agent's log. 0: no page, for instance because the
+ * port is in use. */
 unsigned demo_node_page_port(const struct demo_node *n);
 
-/* Ends agent and stand-in and removes the directory. Takes a zeroed or half-started node. */
+/* Stops the agent and the stand-in, and removes the directory. @n may be zeroed or half-started. */
 void demo_node_stop(struct demo_node *n);
 
-/* Looks for GPUs of this machine: 0 and an inventory with at least one, or < 0 with the reason. */
+/* Searches for GPUs of this machine. Returns 0 and an inventory of at least one GPU, or < 0 with the
+ * reason. */
 int demo_real_gpus(struct inventory **ret, struct error *err) MUST_USE;

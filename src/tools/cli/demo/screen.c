@@ -7,7 +7,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#define CELL          6 /* columns of one slice: a pod's five letters and a blank */
+#define CELL          6 /* columns of one slice: five letters of a pod and a blank */
 #define GPU_INDENT    9 /* "  GPU 12 " */
 #define TITLE_COLUMNS 42
 #define FRAME_MAX     (256 * 1024)
@@ -22,7 +22,7 @@
 
 /* --- lines of a known width --- */
 
-/* A frame under construction: lines are cut at the width, colours do not count. */
+/* A frame under construction. Lines are cut at the width; color escapes take no columns. */
 struct demo_frame {
 	struct buf *b;
 	unsigned width, height, lines, column;
@@ -35,7 +35,7 @@ static void add_demo_colour(struct demo_frame *f, const char *escape)
 		buf_puts(f->b, escape);
 }
 
-/* Adds text of one column a character (UTF-8), cut at the width. */
+/* Adds UTF-8 text of one column per character, cut at the width. */
 static void add_demo_text(struct demo_frame *f, const char *text)
 {
 	for (; *text; text++) {
@@ -74,7 +74,7 @@ static bool is_demo_frame_full(const struct demo_frame *f, unsigned reserve)
 
 /* --- GPUs --- */
 
-/* The letters by which a pod is known: after the last dash, at most five. */
+/* A pod's short name: the part after the last dash, at most five letters. */
 static const char *get_pod_short_name(const char *pod, char ret[8])
 {
 	const char *dash = strrchr(pod, '-');
@@ -122,7 +122,7 @@ static const struct device_grant *find_replica_grant(const struct device_manager
 	return NULL;
 }
 
-/* A colour that stays with the pod. */
+/* The same color for the same pod. */
 static const char *pod_colour(const char *name)
 {
 	static const char *const colours[] = { "\033[30;42m", "\033[30;43m", "\033[30;44m",
@@ -172,7 +172,7 @@ static bool is_device_offered(const struct device_manager *m, const char *resour
 	return false;
 }
 
-/* Pods with a device that is not offered any more: they run on all the same. */
+/* Pods whose device is no longer advertised. They keep running. */
 static void draw_unadvertised_pods(struct demo_frame *f, const struct demo_picture *p)
 {
 	const struct device_manager *m = kubelet_devices(standin_kubelet(p->node->standin));
@@ -236,7 +236,7 @@ static void draw_gpu(struct demo_frame *f, const struct demo_picture *p, const s
 	end_line(f);
 }
 
-/* --- pods that wait --- */
+/* --- waiting pods --- */
 
 static void draw_waiting(struct demo_frame *f, const struct demo_picture *p)
 {
@@ -364,7 +364,7 @@ void demo_draw(struct buf *b, const struct demo_picture *p, unsigned width, unsi
 	end_line(&f);
 	if (p->command) {
 		add_demo_colour(&f, CYAN);
-		add_demo_textf(&f, "$ %s", p->command); /* the longest fits 80 columns */
+		add_demo_textf(&f, "$ %s", p->command); /* the longest one fits in 80 columns */
 		add_demo_colour(&f, RESET);
 		end_line(&f);
 		end_line(&f);
@@ -392,12 +392,13 @@ void demo_screen_init(struct demo_screen *s, bool plain)
 		(void)fputs("\033[?25l", stdout); /* no cursor in the picture */
 }
 
-/* Writes the frame over the last one in a single piece, line by line without a clear between. */
+/* Overwrites the last frame with one write, line by line. Nothing is cleared before, so the screen
+ * does not flicker. */
 static void write_demo_frame(struct demo_screen *s, const char *frame)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(FRAME_MAX * 2);
 
-	buf_puts(&b, "\033[?2026h"); /* synchronized output, where the terminal knows it */
+	buf_puts(&b, "\033[?2026h"); /* synchronized output, on terminals that support it */
 	if (s->drawn > 0)
 		buf_printf(&b, "\033[%uA", s->drawn);
 	buf_putc(&b, '\r');

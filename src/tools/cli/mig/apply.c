@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* gpuslice mig apply and restore: the node is made what a config, or a checkpoint, says. */
+/* gpuslice mig apply and restore: bring the node to the state of a config or of a checkpoint. */
 #include "lib/base/defaults.h"
 #include "tools/cli/mig/progress.h"
 #include "tools/cli/mig/tool.h"
@@ -30,16 +30,16 @@ struct mig_change {
 	const struct options *o;
 	struct mig_progress progress;
 	struct mig_editor *editor;
-	const struct mig_config *config;         /* apply */
-	const struct mig_checkpoint *checkpoint; /* restore */
+	const struct mig_config *config;         /* of apply */
+	const struct mig_checkpoint *checkpoint; /* of restore */
 	const struct mig_hooks *hooks;           /* NULL: none */
-	struct strv env;                         /* of hooks */
-	struct strv notes;                       /* told already */
+	struct strv env;                         /* of the hooks */
+	struct strv notes;                       /* already printed */
 	uint32_t ignored[IGNORED_MAX];
 	bool debug;
 };
 
-/* What is wanted. */
+/* The desired state. */
 
 static void print_new_mig_notes(struct mig_change *c, const struct strv *notes)
 {
@@ -57,7 +57,8 @@ static int skip_mig_gpu(struct error *err, const char *why)
 	return 1;
 }
 
-/* Drivers that tell the profiles only while MIG is on: the rest is asked again then. */
+/* Some drivers report profiles only while MIG is on. For these only .enabled is set now, and the
+ * editor asks again. */
 static bool is_mig_layout_unknown(const struct mig_node_gpu *g, bool enabled,
 	struct mig_desired *ret)
 {
@@ -67,7 +68,7 @@ static bool is_mig_layout_unknown(const struct mig_node_gpu *g, bool enabled,
 	return true;
 }
 
-/* Who shows it says which GPU it is about. */
+/* Removes the GPU from the text: the reporter of the error adds it. */
 static void without_gpu(const struct mig_node_gpu *g, struct error *err)
 {
 	char prefix[32 + sizeof(g->uuid)];
@@ -102,7 +103,7 @@ static int want_config(struct mig_change *c, const struct mig_node_gpu *g,
 	r = mig_entry_want(e, g, ret, &notes, err);
 	if (r < 0)
 		without_gpu(g, err);
-	if (r > 0 && e->enabled) { /* wanted of all GPUs, and of this one it cannot be */
+	if (r > 0 && e->enabled) { /* the config wants MIG on all GPUs, but this one has none */
 		(void)snprintf(text, sizeof(text), "GPU %u has no MIG and is left alone",
 			g->index);
 		(void)!strv_add(&notes, text, NULL);
@@ -166,7 +167,8 @@ static int reset_changed_gpus(void *arg, const char *const *bus_ids, uint32_t n,
 	return mig_reset_gpus(option_str(c->o, "driver-root", NULL), bus_ids, n, c->debug, err);
 }
 
-/* A hook sees mig-parted's variables with the values that this run has. */
+/* Gives hooks the variables of mig-parted, with the values of this run; the debug flag is passed
+ * separately. */
 static int make_mig_hook_env(struct mig_change *c, struct error *err)
 {
 	static const char prefix[] = "MIG_PARTED_";
@@ -191,7 +193,7 @@ static int make_mig_hook_env(struct mig_change *c, struct error *err)
 	return 0;
 }
 
-/* What is told. */
+/* Progress. */
 
 static void on_mig_change_planned(void *arg, const struct mig_node_gpu *g,
 	const struct mig_plan *plan)
@@ -243,7 +245,8 @@ static bool get_mig_flag(const struct options *o, const char *name)
 	return false;
 }
 
-/* Every GPU of the checkpoint has to be here: a swapped GPU is not restored by halves. */
+/* Every GPU of the checkpoint must be on this node: after a GPU was swapped, nothing is restored in
+ * part. */
 static int check_saved(const struct mig_change *c, const struct mig_node *node,
 	struct error *err)
 {
@@ -272,7 +275,7 @@ static int check_node(struct mig_change *c, const struct mig_node *node, struct 
 	return 0;
 }
 
-/* The names to choose from where there is no file: they depend on the node. */
+/* Selects among the configs that are generated without a file. Their names depend on the node. */
 static int choose_builtin(struct mig_configs **ret, struct mig_change *c,
 	const struct mig_node *node, struct error *err)
 {
@@ -340,7 +343,7 @@ static int apply_mig_change(struct mig_change *c, struct error *err)
 		return -1;
 	r = mig_editor_apply(c->editor, &a, err);
 	if (r == MIG_APPLY_PENDING && a.mode_only && a.skip_reset)
-		return MIG_APPLY_PENDING; /* as asked for */
+		return MIG_APPLY_PENDING; /* the options ask for that */
 	if (r == MIG_APPLY_PENDING)
 		return error_prefix(err, "reset required");
 	return r;
@@ -353,7 +356,7 @@ static void change_fini(struct mig_change *c)
 	strv_fini(&c->notes);
 }
 
-/* Says the end in both forms; text errors are main's to print. */
+/* Reports the end of the change in both output forms. Errors in text form are left to main.c. */
 static int report_mig_change_end(struct mig_change *c, int r, const char *done,
 	struct error *err)
 {
@@ -507,7 +510,7 @@ static int run_restore(const struct cmd *cmd, const struct options *o, struct er
 		.help = "reset no GPU whose MIG mode waits for that"      \
 	}
 
-/* The agent gives them to whatever it runs. */
+/* The agent passes them to every program that it runs. */
 #define OPTION_CHANGE_PROCFS                                                           \
 	{                                                                              \
 		.name = "procfs", .type = OPTION_STR, .arg = "DIR", .help = MIG_UNUSED \
@@ -517,7 +520,7 @@ static int run_restore(const struct cmd *cmd, const struct options *o, struct er
 		.name = "sysfs", .type = OPTION_STR, .arg = "DIR", .help = MIG_UNUSED \
 	}
 
-/* What both have, in the order of their names. */
+/* The options of both commands, in the order of their names. */
 #define OPTIONS_CHANGE                                                                    \
 	MIG_OPTION_DEBUG(MIG_DEBUG_SHOWS),                                                \
 		MIG_OPTION_DRIVER_ROOT(                                                   \

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* gpuslice mig assert, checkpoint, export, generate-config: between the node and files. */
+/* gpuslice mig assert, checkpoint, export, generate-config: compare the node with files, or write
+ * files. */
 #include "tools/cli/mig/tool.h"
 #include "tools/cli/output.h"
 
@@ -23,7 +24,7 @@ static int open_and_read(struct mig_editor **e, const struct options *o,
 		       : mig_editor_read(*e, /* clients= */ false, node, err);
 }
 
-/* A file that lacks a GPU would be wrong, so each must have been read. */
+/* A file that lacks a GPU would be wrong, so the editor must have read all GPUs. */
 static int check_faults(const struct mig_node *node, struct error *err)
 {
 	for (uint32_t i = 0; i < node->n; i++) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* gpuslice mig list and status: what the GPUs can be, and what they are. */
+/* gpuslice mig list and status: the possible and the actual MIG devices of the GPUs. */
 #include "tools/cli/mig/tool.h"
 #include "tools/cli/table/table.h"
 
@@ -24,7 +24,7 @@ static const struct option_def mig_query_options[] = { MIG_OPTION_DEBUG(MIG_UNUS
 	MIG_OPTION_DRIVER_ROOT("where the driver's files are"), MIG_OPTION_NVML,
 	OPTION_FORMAT };
 
-/* Of a GPU that could not be read; its other facts may be known. */
+/* For a GPU that could not be read: some of its facts can still be known. */
 static const char *get_mig_text_or_unknown(const char *text)
 {
 	return *text ? text : "unknown";
@@ -154,7 +154,7 @@ struct pids {
 	uint32_t gi, ci;
 	char text[128];
 	size_t len;
-	json_t *list; /* NULL: as text */
+	json_t *list; /* NULL: text output */
 };
 
 static void add_pid(void *arg, uint32_t gi, uint32_t ci, uint32_t pid)
@@ -294,7 +294,7 @@ static void print_mig_status_text(const struct mig_query *l, struct buf *b)
 	buf_puts(b, *before == ',' ? "\n" : "No free capacity\n");
 }
 
-/* Both */
+/* For both commands */
 
 static int show_mig_gpu(struct mig_query *l, bool status, struct buf *b, json_t *list,
 	struct error *err)

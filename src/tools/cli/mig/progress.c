@@ -6,7 +6,7 @@
 
 #include "io/config/json.h"
 
-/* Takes @j; each line is out before the next thing is done, so that a reader can have a deadline. */
+/* Takes over @j. Flushes each line before the next action, so that a reader can use a deadline. */
 static void write_json_event(struct mig_progress *p, json_t *j)
 {
 	char *text = j ? json_dumps(j, JSON_COMPACT) : NULL;
@@ -170,7 +170,8 @@ void mig_progress_gpu(struct mig_progress *p, const struct mig_node_gpu *g,
 		write_json_event(p, j);
 		return;
 	}
-	/* That all is well was said with the plan, and of what is left alone there is a note. */
+	/* An unchanged GPU was already reported with the plan, and a GPU that is left alone has a
+	 * note. */
 	if (result != MIG_RESULT_SAME && !(why && why->code == ERR_NOT_FOUND))
 		(void)fprintf(p->to, "GPU %u: %s%s%s\n", g->index, name, *reason ? ": " : "",
 			reason);

@@ -2,17 +2,17 @@
 #pragma once
 
 /*
- * Tells how a change of MIG goes on, as it happens: lines for people, or one JSON object a line for
- * programs (docs/mig.md). Thread: main.
+ * Reports the progress of a MIG change as it happens: text lines, or one JSON object per line
+ * (docs/mig.md). Thread: main.
  */
 #include "io/mig-editor/editor.h"
 
 #include <stdio.h>
 
 struct mig_progress {
-	FILE *to; /* NULL: nothing is told */
+	FILE *to; /* NULL: no progress output */
 	bool json;
-	bool dry_run; /* the plan's steps are all there is to tell */
+	bool dry_run; /* report the steps of the plan only */
 };
 
 void mig_progress_planned(struct mig_progress *p, const struct mig_node_gpu *g,
@@ -25,6 +25,6 @@ void mig_progress_gpu(struct mig_progress *p, const struct mig_node_gpu *g,
 void mig_progress_hook(struct mig_progress *p, const char *name, const char *command);
 void mig_progress_note(struct mig_progress *p, const char *text);
 
-/* The last line. @code: name of an error class, or "reset-required"; "" if @ok. */
+/* The last line. @code: the name of an error class, or "reset-required"; "" if @ok. */
 void mig_progress_end(struct mig_progress *p, bool ok, const char *code, const char *reason,
 	uint64_t nvml_calls);

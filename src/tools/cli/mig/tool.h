@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* What the commands of `gpuslice mig` share. Thread: main. */
+/* Functions and options that the commands of `gpuslice mig` share. Thread: main. */
 #include "tools/cli/cmd.h"
 #include "io/config/mig/mig.h"
 #include "io/mig-editor/editor.h"
@@ -15,7 +15,7 @@ extern const struct cmd mig_cmd_list;
 extern const struct cmd mig_cmd_restore;
 extern const struct cmd mig_cmd_status;
 
-/* Rows that many option tables have, with the help that is true there. */
+/* Rows of several option tables; the help text is an argument where it differs. */
 #define MIG_UNUSED      "accepted as other commands do, without effect"
 #define MIG_DEBUG_SHOWS "show what hooks and nvidia-smi print"
 #define MIG_OPTION_DEBUG(text)                                       \
@@ -35,21 +35,21 @@ extern const struct cmd mig_cmd_status;
 	}
 
 /*
- * Checks that the options @names (NULL-terminated) have a value; else prints the command's help, as
- * mig-parted does, and returns -1 with its text.
+ * Checks that the options @names (NULL-terminated) have a value. If not, prints the command's help, as
+ * mig-parted does, and returns -1 with mig-parted's error text.
  */
 int mig_tool_require(const struct cmd *cmd, const struct options *o, const char *const *names,
 	struct error *err) MUST_USE;
 
-/* Opens the NVML that the options --nvml and --driver-root name. */
+/* Opens the NVML library that the options --nvml and --driver-root select. */
 int mig_tool_open(struct mig_editor **ret, const struct options *o, struct error *err) MUST_USE;
 
-/* -o: true for "json", false for @other. Errors have mig-parted's words. */
+/* Parses -o: *ret is true for "json", false for @other. Error texts are mig-parted's. */
 int mig_tool_json(const struct options *o, const char *other, bool *ret,
 	struct error *err) MUST_USE;
 
-/* "note: ..." on standard error, a line each. */
+/* Prints "note: ..." on standard error, one line for each note. */
 void mig_tool_notes(const struct strv *notes);
 
-/* Prints @text, which is freed; NULL is lack of memory. */
+/* Prints @text and frees it. NULL: ERR_NOMEM. */
 int mig_tool_print(char *text, struct error *err) MUST_USE;

@@ -8,12 +8,12 @@
 #include <string.h>
 
 #define SHOWN_PERCENT \
-	97 /* of the memory in the catalogue, at least, a driver shows: tools/plan/gpus/gpus.yaml */
+	97 /* of the catalogue's memory that a driver shows at least: tools/plan/gpus/gpus.yaml */
 
 struct proof {
 	const struct pools *pools;
 	unsigned complaints;
-	struct error broken; /* no memory: nothing is proved */
+	struct error broken; /* ERR_NOMEM: the proof is incomplete */
 };
 
 static const char *ignore_proof_env(const char *name)
@@ -22,7 +22,7 @@ static const char *ignore_proof_env(const char *name)
 	return NULL;
 }
 
-/* GPUs that are not cut by MIG: sharing configs of the pools do not depend on that. */
+/* The GPUs have no MIG devices: the sharing configs of the pools do not depend on MIG. */
 static int inventory_of(struct inventory **ret, const struct plan_offer *o, struct error *err)
 {
 	uint64_t bytes = ((uint64_t)o->gpu_memory_mib << 20) / 100 * SHOWN_PERCENT;
@@ -62,7 +62,8 @@ static void complain_all(struct proof *p, const char *name, const struct strv *t
 		report_proof_error(p, name, texts->v[i]);
 }
 
-/* The pool is the ConfigMap's key, behind the last '#'; NULL: a key that is no pool. */
+/* The pool has the name of the ConfigMap's key, which follows the last '#'. NULL: no pool has this
+ * name. */
 static const struct plan_pool *find_config_pool(const struct pools *pools, const char *name)
 {
 	const char *key = strrchr(name, '#');

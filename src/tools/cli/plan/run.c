@@ -45,7 +45,7 @@ static bool on_plan_progress(void *arg, double done, int64_t nano_per_hour)
 	return !stopped;
 }
 
-/* Whether a workload with an SLO is somewhere where nobody can say what it will feel. */
+/* Whether some workload has an SLO and a place where the planner cannot predict its times. */
 static bool is_unknown(const struct plan_answer *a)
 {
 	for (size_t i = 0; i < a->in->n_workloads; i++)
@@ -62,7 +62,8 @@ static int read_plan_inputs(struct plan_input *in, const struct strv *files, str
 	return plan_input_end(in, err);
 }
 
-/* Of what is bought; one is enough, as the shipped ones have one date. */
+/* Warns about a stale price among the offers of the plan. One warning is enough: the shipped prices
+ * have one date. */
 static void warn_stale(const struct plan_answer *a)
 {
 	char warning[PRICE_WARNING_MAX];

@@ -12,14 +12,14 @@ enum plan_form { PLAN_AS_TEXT, PLAN_AS_JSON, PLAN_AS_MARKDOWN, PLAN_AS_HTML };
 
 struct plan_run {
 	const struct strv *files;
-	const struct strv *prices;  /* files over the shipped catalogue */
-	const struct strv *amounts; /* and amounts over those: "TYPE=AMOUNT" */
-	const char *output;         /* where to; NULL: standard output */
+	const struct strv *prices;  /* files that override the shipped catalogue */
+	const struct strv *amounts; /* amounts that override the files: "TYPE=AMOUNT" */
+	const char *output;         /* output file; NULL: standard output */
 	enum plan_form form;
 	const char *write; /* directory for the objects to apply; NULL: none */
 	uint64_t seed;
 };
 
-/* 0; EXIT_FINDING: something has no place; EXIT_INCONCLUSIVE: some SLO cannot be judged; the exit code of ERR_CANCELLED,
- * with the best plan so far printed; or < 0. */
+/* Returns 0, or < 0, or an exit status. EXIT_FINDING: a workload has no place. EXIT_INCONCLUSIVE:
+ * some SLO cannot be judged. That of ERR_CANCELLED: interrupted; the best plan so far is printed. */
 int plan_run(const struct plan_run *r, struct error *err) MUST_USE;

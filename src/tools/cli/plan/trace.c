@@ -18,12 +18,12 @@
 #define PERCENT        100.0
 #define PROGRESS_EVERY (NS_PER_SEC / 5)
 
-/* What the runs of one policy came to. */
+/* The results of all runs of one policy. */
 struct trace_policy_line {
 	const char *policy;
 	uint64_t runs;
 	double sum[REPLAY_POINTS], squares[REPLAY_POINTS]; /* percent of the cluster's GPUs */
-	double least, most;                                /* where all GPUs are asked for */
+	double least, most; /* percent allocated when pods have asked for all GPUs */
 	uint64_t decisions, ns, max_ns;
 };
 
@@ -102,7 +102,8 @@ static int run_trace_replay(struct trace_job *j, struct trace_policy_line *l, ui
 	return 0;
 }
 
-/* Seeds outside, so that what is interrupted has as many runs of each policy. */
+/* The outer loop is over seeds: after an interrupt the numbers of runs of two policies differ by at
+ * most one. */
 static int run_trace_replays(struct trace_job *j, struct error *err)
 {
 	for (uint64_t k = 0; k < j->t->seeds; k++)
@@ -119,7 +120,7 @@ static double get_policy_mean(const struct trace_policy_line *l, uint32_t point)
 	return l->sum[point] / (double)l->runs;
 }
 
-/* Of a sample. */
+/* The standard deviation of a sample. */
 static double get_policy_deviation(const struct trace_policy_line *l, uint32_t point)
 {
 	double n = (double)l->runs, m = get_policy_mean(l, point);
@@ -127,7 +128,7 @@ static double get_policy_deviation(const struct trace_policy_line *l, uint32_t p
 	return n < 2 ? 0 : sqrt(fmax(0, (l->squares[point] - n * m * m) / (n - 1)));
 }
 
-/* ---- parts of GPUs, whatever the nodes -------------------------------------------------------------- */
+/* ---- fractions of GPUs, without regard to nodes ----------------------------------------------------- */
 
 struct trace_packing {
 	uint64_t pods, l2, first_fit, packed;
@@ -154,11 +155,11 @@ static int pack_gpu_fractions(struct trace_packing *p, const struct place_trace 
 		cutting_stock_first_fit(&p->first_fit, demand, p->pods, err) < 0 ||
 		cutting_stock_pack(&p->packed, demand, p->pods, err) < 0)
 		return -1;
-	p->bound = ceil(c.bound - 1e-6); /* the prices have as many digits */
+	p->bound = ceil(c.bound - 1e-6); /* tolerance: the accuracy of the solver's prices */
 	return 0;
 }
 
-/* ---- showing ------------------------------------------------------------------------------------------ */
+/* ---- output ------------------------------------------------------------------------------------------- */
 
 static void print_trace_text(struct buf *b, const struct trace_job *j,
 	const struct trace_packing *p)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* `gpuslice plan --trace`: placement policies side by side, on a trace. Thread: main. */
+/* `gpuslice plan --trace`: compares placement policies on a trace. Thread: main. */
 #include "lib/base/error.h"
 #include "lib/base/strv.h"
 #include "tools/plan/place/replay.h"
@@ -14,5 +14,6 @@ struct plan_trace {
 	bool json;
 };
 
-/* Prints as much as was done when it is interrupted; returns 0, 130 then, or < 0. */
+/* Returns 0, < 0, or after an interrupt the exit status of ERR_CANCELLED; the finished runs are then
+ * printed. */
 int plan_trace_run(const struct plan_trace *t, struct error *err) MUST_USE;

@@ -5,5 +5,5 @@
 #include "lib/base/error.h"
 #include "lib/base/strv.h"
 
-/* Prints what the Provisioners of @files are today, below notes on what was wrong in them. */
+/* Prints notes on mistakes in @files, then the current Karpenter objects for their Provisioners. */
 int plan_translate(const struct strv *files, struct error *err) MUST_USE;

@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Nobody sees the directory before all is in it, so nothing has to be on the disk before that. */
+/* No fsync: no other process uses the directory before rename() puts it in place with all files. */
 static int write_plan_file(const char *path, const struct buf *text, struct error *err)
 {
 	CLEANUP(closep)
@@ -45,7 +45,7 @@ static int write_plan_files(const struct make_files *files, const char *dir, str
 	return 0;
 }
 
-/* The new directory takes the place of the old one, if that is empty or not there. */
+/* Replaces an empty or missing directory @dir by @temp. */
 static int replace_plan_dir(const char *temp, const char *dir, struct error *err)
 {
 	if (rename(temp, dir) == 0)
@@ -91,7 +91,7 @@ int plan_write(const struct plan_answer *a, const char *dir, struct error *err)
 	CLEANUP(pools_freep) struct pools *pools = NULL;
 	CLEANUP(make_files_fini) struct make_files files = { .v = NULL };
 
-	/* A finding, as it is without --write: the exit status is the plan's. */
+	/* A finding, as without --write: plan_run() returns the exit status. */
 	if (a->plan.n_unplaced) {
 		(void)fputs("--write: not all workloads have a place, so nothing is written\n",
 			stderr);

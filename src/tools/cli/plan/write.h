@@ -2,12 +2,12 @@
 #pragma once
 
 /*
- * A plan's objects as files. Thread: main.
+ * Writes a plan's objects as files. Thread: main.
  */
 #include "tools/plan/answer/answer.h"
 
 /*
- * Writes them to @dir, which does not exist or is empty: all of them or nothing. What somebody should know goes to
- * standard error. Where something has no place nothing is written, which is no error: the plan says it.
+ * Writes all objects to @dir, or none. @dir must be empty or must not exist. Warnings go to standard
+ * error. If a workload has no place, nothing is written and the result is 0: the plan reports it.
  */
 int plan_write(const struct plan_answer *a, const char *dir, struct error *err) MUST_USE;

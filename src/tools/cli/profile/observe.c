@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* What runs already is looked at. */
+/* Observes programs that already run. */
 
 static int show_observation(const struct bench_observation *seen, const struct inventory *inv,
 	const struct profile_request *a, struct error *err)

@@ -21,38 +21,39 @@ struct profile_request {
 	const char *pod; /* NULL */
 	pid_t pid;       /* 0 */
 	double observe_s;
-	size_t n_shares; /* parts of the multiprocessors to run it with */
+	size_t n_shares; /* shares of the multiprocessors, without 100 % */
 	bool yaml, silent;
 };
 
-/* ERR_INVALID, ERR_LIMIT. Words are borrowed from @o. First this, */
+/* Read the options of the request; words are borrowed from @o. ERR_INVALID, ERR_LIMIT. Called first. */
 int profile_read_words(struct profile_request *a, const struct options *o,
 	struct error *err) MUST_USE;
 int profile_read_form(struct profile_request *a, const struct options *o,
 	struct error *err) MUST_USE;
-/* and if nothing that runs is to be looked at, the suite. @room must outlive it. */
+/* Called next, unless the request only observes: makes the suite. @room must outlive it. */
 int profile_read_suite(struct suite *s, struct suite_workload *room, struct profile_request *a,
 	const struct options *o, struct error *err) MUST_USE;
 
-/* Looks at what .pid or .pod say, and shows it. */
+/* Observes the processes of .pid or .pod, and prints the profile. */
 int profile_run_observation(const struct profile_request *a, const struct options *o,
 	struct error *err) MUST_USE;
 
-/* Prints what was measured, and saves it if asked to. EXIT_INCONCLUSIVE: some of it could not be measured, or was
- * disturbed. */
+/* Prints the measured profile, and saves it if requested. EXIT_INCONCLUSIVE: a figure could not be
+ * measured or was disturbed. */
 int profile_show(const struct bench_result *r, const struct bench_windows *w,
 	const struct profile_request *a, const struct suite *s, struct error *err) MUST_USE;
 
-/* Keeps @yaml if asked to, and prints one of both. */
+/* Saves @yaml if requested, and prints @yaml or @text. */
 int profile_out(const struct profile_request *a, const struct buf *yaml, const struct buf *text,
 	struct error *err) MUST_USE;
 
-/* The figures, and how each was found. */
+/* The figures, and the source of each. */
 void profile_table(struct buf *b, const struct profile *p);
 
-/* The planner's name of a GPU, from NVML's; "": it does not know it. */
+/* The planner's name of a GPU, from NVML's name; "": unknown to the planner. */
 const char *profile_gpu(const char *name);
 
-/* The UID of the pod "NAMESPACE/NAME", by the agent with this run directory. ERR_NOT_FOUND, ERR_UNAVAILABLE. */
+/* Asks the agent with this run directory for the UID of the pod "NAMESPACE/NAME". ERR_NOT_FOUND,
+ * ERR_UNAVAILABLE. */
 int profile_pod_uid(char ret[static PROFILE_UID_MAX], const char *pod, const char *run_dir,
 	struct error *err) MUST_USE;

@@ -9,11 +9,11 @@
 #include <stdio.h>
 #include <string.h>
 
-/* What is asked of `gpuslice profile`. */
+/* The request of `gpuslice profile`. */
 
 static const char *const kinds[] = { "inference-open", "inference-closed", "batch", "train" };
 
-/* Letters, digits, '.', '_' and '-', so that it is a name everywhere. */
+/* Only letters, digits, '.', '_' and '-', so that the name is valid everywhere. */
 static int set_profile_name(struct profile_request *a, const char *name, bool given,
 	struct error *err)
 {
@@ -40,7 +40,7 @@ static int set_profile_name(struct profile_request *a, const char *name, bool gi
 	return 0;
 }
 
-/* What runs already: then nothing is started. */
+/* For programs that already run: the command starts none. */
 static int read_observation_form(struct profile_request *a, const struct options *o,
 	struct error *err)
 {
@@ -109,7 +109,7 @@ int profile_read_form(struct profile_request *a, const struct options *o, struct
 	return 0;
 }
 
-/* As a shell reads it, each word in quotes. */
+/* Joins the words; @quoted: as a shell command, with each word in quotes. */
 static int join_words(char *to, size_t room, const struct strv *words, bool quoted,
 	struct error *err)
 {
@@ -188,7 +188,7 @@ static int read_shares(double *shares, size_t *n, const struct options *o, struc
 	}
 	if (words->n == 1 && !strcmp(words->v[0], "none"))
 		return 0;
-	shares[(*n)++] = 1; /* the others are held against it */
+	shares[(*n)++] = 1; /* the others are compared with it */
 	for (size_t i = 0; i < words->n; i++) {
 		uint32_t percent;
 		bool known = false;
@@ -232,6 +232,6 @@ int profile_read_suite(struct suite *s, struct suite_workload *room, struct prof
 		bench_read_seconds(&s->startup_s, o, "startup", 0.1, err) < 0 ||
 		bench_read_seconds(&s->warmup_s, o, "warmup", 0, err) < 0)
 		return -1;
-	a->n_shares = n ? n - 1 : 0; /* the first is all of them */
+	a->n_shares = n ? n - 1 : 0; /* the first share is 100 % */
 	return suite_profile(s, workload, shares, n, err);
 }

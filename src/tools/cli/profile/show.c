@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* What comes out. */
+/* The output of `gpuslice profile`. */
 
 static void print_profile_head(struct buf *b, const struct bench_result *r,
 	const struct profile_request *a, const struct suite *s)
@@ -39,8 +39,9 @@ static void print_steps(struct buf *b, const struct profile *p)
 }
 
 /*
- * What of it was asked for and is missing, one clause each; nothing where the profile is whole. Figures that few GPUs
- * have (multiprocessors active, memory bandwidth) are not counted: the planner has defaults for them.
+ * Lists requested figures that are missing, one clause each; nothing if the profile is complete.
+ * Figures that only few GPUs have (active multiprocessors, memory bandwidth) do not count: the planner
+ * has defaults for them.
  */
 static void list_missing(struct buf *b, const struct profile *p,
 	const struct profile_request *a)
@@ -105,7 +106,7 @@ const char *profile_gpu(const char *gpu)
 	return g ? g->name : "";
 }
 
-/* One that fails does not keep the other from being written. */
+/* A failed output does not stop the other. */
 int profile_out(const struct profile_request *a, const struct buf *yaml, const struct buf *text,
 	struct error *err)
 {

@@ -18,10 +18,10 @@ static void format_slice_pod(char *cell, const json_t *slice)
 		(void)snprintf(cell, STATUS_CELL_MAX, "-");
 }
 
-/* Of a slice, and of the process in it that is to blame. */
+/* For a slice, and for the process that causes it. */
 static const char stuck_note[] = "STUCK: its work does not end";
 
-/* What is wrong with a slice, in a word. */
+/* The most important problem of a slice, as a short note. */
 static const char *get_slice_note(const json_t *slice, const json_t *gpu)
 {
 	if (json_is_true(json_object_get(gpu, "over")))
@@ -52,7 +52,7 @@ enum {
 	LIMITS_COLUMNS
 };
 
-/* "weight 4, at most 25.0%, latency"; "-": the hardware divides it. */
+/* "weight 4, at most 25.0%, latency"; "-": the hardware's time-slicing divides the time. */
 static void format_slice_share(char *cell, const json_t *slice, const json_t *gpu)
 {
 	int64_t cap = status_number(gpu, "capMillionths");
@@ -68,7 +68,7 @@ static void format_slice_share(char *cell, const json_t *slice, const json_t *gp
 		strcmp(status_get_text(slice, "class"), "latency") ? "" : ", latency");
 }
 
-/* Of the GPU that it has had so far. */
+/* The GPU time charged to a slice or process so far. */
 static void format_slice_time(char *cell, const json_t *gpu, const char *none)
 {
 	const json_t *ns = json_object_get(json_object_get(gpu, "time"), "chargedNs");
@@ -137,7 +137,7 @@ static size_t count_rows(const json_t *slice)
 	return n;
 }
 
-/* Without compute on the whole node nobody divides the time, and there is nothing to say. */
+/* Whether some slice of the node has a compute share; else the table has no columns of time. */
 static bool has_time(const json_t *list)
 {
 	for (size_t i = 0; i < json_array_size(list); i++) {

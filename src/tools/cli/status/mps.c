@@ -24,7 +24,7 @@ static bool has_uuid(const json_t *o, const char *uuid)
 	return *uuid && !strcmp(status_get_text(o, "uuid"), uuid);
 }
 
-/* "2", "0:1": the index of a device among @gpus, as other tables say it; else its UUID. */
+/* "2", "0:1": the index of a device among @gpus, as in the other tables; else its UUID. */
 static void format_mps_device(char *cell, const char *uuid, const json_t *gpus)
 {
 	for (size_t i = 0; i < json_array_size(gpus); i++) {

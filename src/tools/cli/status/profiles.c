@@ -59,7 +59,7 @@ static void fill_profile_row(struct status_row *r, const json_t *device, const j
 	status_clean(r->cells[PROFILE_CLASS], STATUS_CELL_MAX, status_get_text(p, "class"));
 }
 
-/* Of GPUs, and of their MIG devices behind each. With NULL it counts only. */
+/* Rows of GPUs, each followed by its MIG devices. @rows NULL: only counts. */
 static size_t fill_profile_rows(struct status_row *rows, size_t room, const json_t *devices)
 {
 	size_t n = 0;

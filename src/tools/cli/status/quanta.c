@@ -11,7 +11,7 @@
 
 enum { QUANTA_SLICE, QUANTA_GPU, QUANTA_ALL, QUANTA_REASONS, QUANTA_OTHER = 8, QUANTA_COLUMNS };
 
-/* The frequent reasons have a column each. */
+/* Each frequent reason has its own column. */
 static const enum sched_quantum_end reasons[] = { SCHED_END_EXPIRED, SCHED_END_RENEWED,
 	SCHED_END_IDLE, SCHED_END_CAP, SCHED_END_INTERRUPTED };
 

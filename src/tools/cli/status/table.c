@@ -9,9 +9,9 @@
 #define CUT      "..." /* in the middle of a name */
 #define ID_SHOWN 8
 
-/* --- reading a peer's JSON --- */
+/* --- reading JSON from the agent --- */
 
-/* Text of a key, "" if absent or of another type. */
+/* The text of a key; "": missing or of another type. */
 const char *status_get_text(const json_t *o, const char *key)
 {
 	const char *s = json_string_value(json_object_get(o, key));
@@ -33,7 +33,7 @@ void status_format_mib(char cell[STATUS_CELL_MAX], const json_t *bytes, const ch
 		(void)snprintf(cell, STATUS_CELL_MAX, "%s", none);
 }
 
-/* Copies with every control character replaced, so that no name can drive the terminal. */
+/* Copies and replaces every control character, so that no name can control the terminal. */
 void status_clean(char *to, size_t cap, const char *from)
 {
 	size_t n = 0;
@@ -87,7 +87,7 @@ void status_format_pod(char cell[STATUS_CELL_MAX], const json_t *h)
 	(void)snprintf(cell, STATUS_CELL_MAX, "%s/%s (%s)", ns, pod, container);
 }
 
-/* --- a table whose columns are as wide as they must be --- */
+/* --- a table with columns as wide as their cells --- */
 
 struct status_table {
 	const char *const *headers;

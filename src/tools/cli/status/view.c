@@ -11,9 +11,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#define EARLIER_NAMES 4 /* of pods in one line */
+#define EARLIER_NAMES 4 /* pod names in one line */
 
-/* --- the parts --- */
+/* --- the sections --- */
 
 static void render_status_head(struct buf *b, const json_t *root)
 {
@@ -62,7 +62,7 @@ static void render_status_head(struct buf *b, const json_t *root)
 	}
 }
 
-/* What is written through the API server; without one there is something to say. */
+/* Whether the labels go through the API server. If so, a missing API server is reported. */
 static bool wants_cluster(const json_t *cluster)
 {
 	const char *where = status_get_text(json_object_get(cluster, "labels"), "where");
@@ -70,7 +70,7 @@ static bool wants_cluster(const json_t *cluster)
 	return !strcmp(where, "node") || !strcmp(where, "nfd");
 }
 
-/* One line about the API server, and one for each thing that does not go well there. */
+/* One line about the API server, and one line for each failing part. */
 static void render_cluster_lines(struct buf *b, const json_t *cluster)
 {
 	static const char *const parts[] = { "labels", "startupTaint", "events" };
@@ -94,7 +94,7 @@ static void render_cluster_lines(struct buf *b, const json_t *cluster)
 	}
 }
 
-/* The MIG manager, if it has anything to say. */
+/* The state of the MIG manager; nothing if it has no config and does not wait. */
 static void render_mig_manager_line(struct buf *b, const json_t *mig)
 {
 	char config[STATUS_CELL_MAX], state[STATUS_CELL_MAX], phase[STATUS_CELL_MAX],
@@ -134,7 +134,7 @@ static void render_component_lines(struct buf *b, const json_t *list)
 	}
 }
 
-/* Health as the kubelet sees it: one that cannot be had for another reason is not healthy. */
+/* Health as the kubelet sees it: a device that is refused for another reason is not healthy. */
 static void fill_health_cells(struct status_row *r, const json_t *o, size_t health,
 	size_t reason)
 {
@@ -150,7 +150,8 @@ static void fill_health_cells(struct status_row *r, const json_t *o, size_t heal
 	status_clean(r->cells[reason], STATUS_CELL_MAX,
 		ok ? refused : status_get_text(o, "reason"));
 	r->colour = ok && !*refused ? NULL : RED;
-	/* It stays allocatable, so that is no health; what is unhealthy besides says so first. */
+	/* A device with a warning stays allocatable, so its health does not change. Other problems
+	 * take precedence. */
 	if (ok && !*refused && *warning) {
 		char text[STATUS_CELL_MAX - 16];
 
@@ -195,7 +196,7 @@ static int print_gpu_table(struct buf *b, const json_t *list, bool nvml_up, bool
 									     : "";
 		char name[STATUS_CELL_MAX - 40];
 
-		/* One that is gone has none: another may have its index. */
+		/* A GPU that is gone has no index: another GPU may have it now. */
 		format_status_number(r->cells[0], json_object_get(g, "index"), "-");
 		status_clean(name, sizeof(name), text_or_dash(g, "name"));
 		(void)snprintf(r->cells[1], STATUS_CELL_MAX, "%s%s", name, mig);
@@ -214,7 +215,8 @@ static int print_gpu_table(struct buf *b, const json_t *list, bool nvml_up, bool
 	return 0;
 }
 
-/* "team/pod (container)", and how many more: replicas have several. */
+/* "team/pod (container)", and the number of further holders: a device with replicas can have
+ * several. */
 static void format_mig_holders(char *cell, const json_t *holders)
 {
 	size_t n = json_array_size(holders), len;
@@ -229,7 +231,7 @@ static void format_mig_holders(char *cell, const json_t *holders)
 		(void)snprintf(cell + len, STATUS_CELL_MAX - len, " and %zu more", n - 1);
 }
 
-/* The MIG devices of all GPUs, if there are any. */
+/* The MIG devices of all GPUs; nothing if there are none. */
 static int print_mig_table(struct buf *b, const json_t *gpus, bool colour, struct error *err)
 {
 	static const char *const headers[] = { "MIG", "PROFILE", "MEMORY", "HEALTH", "XIDS",
@@ -304,7 +306,7 @@ static const char *health_text(const json_t *slice)
 {
 	const json_t *healthy = json_object_get(slice, "healthy");
 
-	return !healthy                ? "not offered" /* one of an earlier config */
+	return !healthy                ? "not offered" /* of an earlier config */
 	       : json_is_true(healthy) ? "healthy"
 				       : "unhealthy";
 }
@@ -320,7 +322,7 @@ static void fill_replica_row(struct status_row *r, const char *resource, const j
 	else if (json_is_integer(json_object_get(slice, "gpu")))
 		(void)snprintf(r->cells[1], STATUS_CELL_MAX, "%" PRId64,
 			status_number(slice, "gpu"));
-	else /* a MIG device that is not there any more */
+	else /* a MIG device that no longer exists */
 		r->cells[1][0] = '-';
 	status_clean(r->cells[2], STATUS_CELL_MAX, status_get_text(slice, "id"));
 	(void)snprintf(r->cells[3], STATUS_CELL_MAX, "%s", health_text(slice));
@@ -336,7 +338,7 @@ static void fill_replica_row(struct status_row *r, const char *resource, const j
 	status_format_pod(r->cells[4], h);
 }
 
-/* @resource: of all of the list; NULL: each says its own. */
+/* @resource: of all rows; NULL: each row has its own. */
 static int render_replica_table(struct buf *b, const char *resource, const json_t *list,
 	bool holders_known, bool colour, struct error *err)
 {
@@ -359,7 +361,7 @@ static int render_replica_table(struct buf *b, const char *resource, const json_
 	return 0;
 }
 
-/* The pods that hold what is in @list: sorted, and each once. */
+/* The pods that hold devices of @list, sorted, each once. */
 static int holders_of(struct strv *ret, const json_t *list, struct error *err)
 {
 	CLEANUP(strv_fini) struct strv all = STRV_INIT;
@@ -383,7 +385,7 @@ static int holders_of(struct strv *ret, const json_t *list, struct error *err)
 	return 0;
 }
 
-/* Who holds what is not offered any more, by name as far as one line goes. */
+/* The pods that hold devices that are no longer advertised, with as many names as EARLIER_NAMES. */
 static int render_unadvertised_pods(struct buf *b, const json_t *list, struct error *err)
 {
 	CLEANUP(strv_fini) struct strv pods = STRV_INIT;
@@ -418,7 +420,7 @@ static int render_status(struct buf *b, const json_t *root,
 	render_cluster_lines(b, json_object_get(root, "cluster"));
 	render_mig_manager_line(b, json_object_get(root, "mig"));
 	render_component_lines(b, json_object_get(root, "components"));
-	/* Before the tables, in which one looks in vain for what it is about. */
+	/* Before the tables, because the tables lack what the warnings are about. */
 	status_render_list(b, "WARNING", json_object_get(root, "warnings"));
 	if (print_gpu_table(b, gpus, !strcmp(nvml, "up"), options->colour, err) < 0 ||
 		print_mig_table(b, gpus, options->colour, err) < 0 ||

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * What /v1/status of the agent says, as a table for people. The text is a peer's: everything in it
- * is checked, and control characters do not reach the terminal. Pure; thread: any.
+ * The agent's /v1/status as tables. The text comes from another process: everything in it is checked,
+ * and no control character reaches the terminal. Pure; thread: any.
  */
 #include "lib/base/buf.h"
 #include "lib/base/error.h"
@@ -12,10 +12,10 @@
 #include <stddef.h>
 
 struct status_view_options {
-	bool slices; /* one line for each slice and its holder */
+	bool slices; /* also one line for each replica and its holder, and the ends of quanta */
 	bool colour;
 };
 
-/* @json: the body of /v1/status. Appends to @b. ERR_INVALID: it is not a status. */
+/* @json: the body of /v1/status. Appends to @b. ERR_INVALID: not a status. */
 int status_view(struct buf *b, const char *json, size_t len,
 	const struct status_view_options *options, struct error *err) MUST_USE;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Text in columns, as kubectl prints it: upper-case heads, three blanks between columns, no lines.
- * Thread: whoever owns it. */
+/* Text in columns as kubectl prints it: heads in upper case, three blanks between columns, no lines.
+ * Thread: the owner's. */
 #include "lib/base/buf.h"
 #include "lib/base/strv.h"
 
 struct table {
-	struct strv cells; /* row after row, heads first */
+	struct strv cells; /* row after row; the first row is the heads */
 	size_t columns;
 	bool failed; /* out of memory */
 };
@@ -18,6 +18,6 @@ void table_fini(struct table *t);
 void table_add(struct table *t, const char *text); /* the next cell; NULL is "" */
 void table_addf(struct table *t, const char *fmt, ...) PRINTF(2, 3);
 
-/* True if there is a row besides the heads. */
+/* Whether there is a row besides the heads. */
 bool table_has_rows(const struct table *t);
 void table_print(const struct table *t, struct buf *b);

@@ -13,11 +13,11 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-#define ESCAPE_MS 25 /* after that a lone Escape is one */
+#define ESCAPE_MS 25 /* a lone Escape counts after this time */
 
-/* Of a style: the pair of colours, and what does without. */
+/* A style's pair of colors and attributes, with and without colors. */
 static const struct {
-	short colour; /* 0: the terminal's own; else the pair of this number */
+	short colour; /* 0: the terminal's own color; else the number of the pair */
 	attr_t with, without;
 } styles[] = {
 	[CANVAS_PLAIN] = { 0, A_NORMAL, A_NORMAL },
@@ -45,7 +45,7 @@ static void read_terminal_size(struct terminal *t)
 	struct winsize w;
 
 	if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &w) == 0 && w.ws_col > 0 && w.ws_row > 0)
-		(void)resize_term(w.ws_row, w.ws_col); /* resizeterm() would report a key */
+		(void)resize_term(w.ws_row, w.ws_col); /* resizeterm() would also push a key */
 	t->width = (unsigned)COLS;
 	t->height = (unsigned)LINES;
 }
@@ -141,7 +141,8 @@ static int translate_curses_key(int key)
 	}
 }
 
-/* Nobody is at the other end any more: else a read that never has anything would be repeated forever. */
+/* Whether the other end of the terminal is closed. Otherwise the loop would repeat an empty read
+ * forever. */
 static bool is_terminal_closed(void)
 {
 	struct pollfd p = { .fd = STDIN_FILENO, .events = POLLIN };

@@ -8,15 +8,15 @@
 #include <signal.h>
 #include <string.h>
 
-#define KEYS_MAX 256        /* at once */
-#define AGE_NS   NS_PER_SEC /* how often the age of stale figures is drawn */
+#define KEYS_MAX 256        /* in one round */
+#define AGE_NS   NS_PER_SEC /* interval of redrawing the age of stale figures */
 
 struct live {
 	struct http_get *agent;
 	struct terminal terminal;
 	struct top_state state;
 	struct top_model *model; /* NULL: no answer yet */
-	uint64_t next_ns;        /* when the next question is due */
+	uint64_t next_ns;        /* time of the next request */
 	bool ended, changed;
 	int signal;
 };
@@ -94,12 +94,12 @@ static void apply_live_key(struct live *l, int key)
 		break;
 	}
 	if (l->state.interval_ns < interval || (paused && !l->state.paused))
-		l->next_ns = 0; /* who wants to see more need not wait for the old interval */
+		l->next_ns = 0; /* a shorter interval applies at once */
 }
 
 static void read_keys(struct live *l)
 {
-	/* a paste must not keep the agent's answer waiting */
+	/* limited: pasted text must not delay the agent's answer */
 	for (int i = 0; i < KEYS_MAX; i++) {
 		int key = terminal_read(&l->terminal, &l->signal);
 
@@ -116,7 +116,7 @@ static void read_keys(struct live *l)
 	}
 }
 
-/* --- together --- */
+/* --- the loop --- */
 
 static uint64_t get_live_wait_ns(const struct live *l, uint64_t now)
 {
@@ -168,6 +168,6 @@ int top_live(struct http_get *agent, const struct top_plan *plan, struct error *
 	terminal_close(&l.terminal);
 	(void)top_model_free(l.model);
 	if (r < 0 || l.signal == 0 || l.signal == SIGINT)
-		return r; /* Ctrl-C is one way to quit */
+		return r; /* Ctrl-C quits normally */
 	return 128 + l.signal;
 }

@@ -55,7 +55,7 @@ int top_plain(struct http_get *agent, const struct top_plan *plan, struct error 
 			       : add_plain_screen(&out, plan, http_get_body(agent), err);
 		if (r < 0)
 			return -1;
-		/* who reads a pipe wants it now; that it did not arrive is told at the end */
+		/* the reader of a pipe needs the text now; main.c reports lost output */
 		if (fwrite(buf_str(&out), 1, out.len, stdout) != out.len || fflush(stdout) != 0)
 			return 0;
 		while (i + 1 < plan->count &&

@@ -13,21 +13,21 @@
 #include <time.h>
 
 /*
- * FOCUS 1.3, dataset Cost and Usage, with split cost allocation: the charge of a node for a bucket of
- * time (the origin charge) is replaced by the charges of those who held its GPUs and by one or more
- * of what nobody held; each column that can be summed sums to the origin. What does not divide
- * evenly goes to the last row of the bucket, an idle one if there is one.
- * Source: https://focus.finops.org/focus-specification/
+ * FOCUS 1.3, dataset Cost and Usage, with split cost allocation. The origin charge is the charge of a
+ * node for one bucket of time. Charges of the containers that held GPUs, and one or more charges of
+ * unallocated time, replace it. Each column that can be summed sums to the origin charge. The
+ * remainder of a division goes to the last row of the bucket, which is an idle row if there is one.
+ * Source: https://focus.finops.org/focus-specification
  */
 
-#define METHOD "gpuslice-gpu-time-v1" /* docs/cost.md says how it allocates */
+#define METHOD "gpuslice-gpu-time-v1" /* docs/cost.md defines the allocation */
 
-/* What the columns of one row are made of. */
+/* The data of one row. */
 struct cost_csv_row {
 	const struct cost_print *p;
 	const struct cost_line *l;
-	int64_t quantity_nano; /* of the node's hours */
-	int64_t ratio_nano;    /* of the bucket */
+	int64_t quantity_nano; /* share of the node's hours */
+	int64_t ratio_nano;    /* share of the bucket */
 };
 
 /* ---- columns ---------------------------------------------------------------------------------- */
@@ -53,7 +53,7 @@ static void write_csv_time(struct buf *b, uint64_t s)
 	buf_puts(b, cost_time_text(s, text));
 }
 
-/* The begin of the month of @s, or of the next. */
+/* The start of the month of @s (@ahead 0) or of the next month (1). */
 static uint64_t get_month_start(uint64_t s, int ahead)
 {
 	time_t at = (time_t)s;
@@ -71,7 +71,7 @@ static bool is_idle(const struct cost_csv_row *c)
 	return c->l->row.kind == USAGE_DB_UNALLOCATED;
 }
 
-/* @o NULL: a name is not UTF-8, which the agent's ledger has none of. */
+/* @o NULL: a name is not UTF-8, and the cell is empty. The agent's usage records have no such name. */
 static void json_cell(struct buf *b, json_t *o)
 {
 	char *text = o ? json_dumps(o, JSON_COMPACT) : strdup("");
@@ -184,7 +184,7 @@ static void consumed_unit(struct buf *b, const struct cost_csv_row *c)
 	buf_puts(b, c->l->parts & COST_GPU ? "GPU-Hours" : "");
 }
 
-/* From Prometheus the node's price is not known, only what came of it. */
+/* Prometheus does not have the price of the node, only the resulting costs. */
 static void unit_price(struct buf *b, const struct cost_csv_row *c)
 {
 	if (!c->p->estimated)
@@ -273,7 +273,7 @@ static void write_focus_busy_hours(struct buf *b, const struct cost_csv_row *c)
 		write_csv_hours(b, c->l->row.busy_ns);
 }
 
-/* Sorted, with our own columns, which begin with x_, last. A text or a function. */
+/* Sorted by name; own columns begin with x_ and come last. Each has a text or a function. */
 static const struct cost_csv_column {
 	const char *name, *text;
 	void (*put)(struct buf *b, const struct cost_csv_row *c);
@@ -354,7 +354,8 @@ static bool same_bucket(const struct cost_line *a, const struct cost_line *b)
 	       !strcmp(a->period.price_source, b->period.price_source);
 }
 
-/* The rows of one bucket: parts of the node's hours and of the whole by GPU time. */
+/* The rows of one bucket. Splits the node's hours and the ratio 1 among them in proportion to GPU
+ * time. */
 static int print_bucket(struct buf *b, const struct cost_print *p,
 	const struct cost_line *const *lines, size_t n, struct error *err)
 {
@@ -367,7 +368,7 @@ static int print_bucket(struct buf *b, const struct cost_print *p,
 		return error_nomem(err);
 	for (size_t i = 0; i < n; i++)
 		weights[i] = lines[i]->row.gpu_ns;
-	/* Nanoseconds to billionths of an hour. */
+	/* covered_ns / 3600: nanoseconds become billionths of an hour. */
 	price_split(period->covered_ns / 3600, weights, quantities, n);
 	price_split(PRICE_NANO, weights, ratios, n);
 	for (size_t i = 0; i < n; i++)
@@ -376,7 +377,7 @@ static int print_bucket(struct buf *b, const struct cost_print *p,
 	return 0;
 }
 
-/* FOCUS has no charge whose cost is not known. */
+/* FOCUS allows no charge with an unknown cost. */
 static int check_costs(const struct cost_print *p, const struct cost_line *const *lines,
 	size_t n, struct error *err)
 {

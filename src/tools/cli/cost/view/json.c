@@ -10,11 +10,12 @@
 #include <string.h>
 
 /*
- * `gpuslice cost --output json`. Amounts stand twice: exact decimals as texts, for a JSON number may
- * be read as a float, and whole numbers of nanoseconds and nano-units.
+ * `gpuslice cost --output json`. Each amount is written twice: as a text with the exact decimal
+ * number, because a reader may parse a JSON number as a float, and as an integer of nano-units. Times
+ * are integers of nanoseconds.
  */
 
-/* Takes over @value; a failure shows as an object that is NULL at the end. */
+/* Takes over @value. Sets *failed on an error, and keeps it otherwise. */
 static void set_cost_json(json_t *o, const char *key, json_t *value, bool *failed)
 {
 	if (json_object_set_new(o, key, value) < 0)

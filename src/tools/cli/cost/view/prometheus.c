@@ -13,8 +13,8 @@
 #include <string.h>
 
 #define LABELS    "namespace,pod,container,gpu,UUID,mode,node,currency"
-#define CURRENCY  "USD" /* of costs of an older agent, which says none */
-#define WORDS_MAX 160   /* bytes of a server's words in a message */
+#define CURRENCY  "USD" /* currency of costs from older agents, which set no label */
+#define WORDS_MAX 160   /* bytes of the server's text in an error */
 
 const struct cost_query cost_queries[] = {
 	{ "gpuslice_container_gpu_held_seconds_total", USAGE_DB_ALLOCATED, COST_ALLOCATED },
@@ -31,7 +31,7 @@ void cost_query_text(struct buf *b, const struct cost_query *q, uint64_t seconds
 	buf_printf(b, "sum by (" LABELS ") (increase(%s[%" PRIu64 "s]))", q->metric, seconds);
 }
 
-/* The server's words @text, fit for a message. */
+/* The server's @text, made safe for an error. */
 static const char *clean_server_text(const char *text, char *buf, size_t cap)
 {
 	(void)snprintf(buf, cap, "%s", text ? text : "");
@@ -59,7 +59,7 @@ static const char *get_metric_label(const json_t *metric, const char *name)
 	return text && strlen(text) <= USAGE_DB_KEY_MAX ? text : "";
 }
 
-/* Of a sample's text, in billionths; false: it is not a number (NaN, +Inf), or not in range. */
+/* The text of a sample as billionths. False: not a number (NaN, +Inf), or out of range. */
 static bool parse_cost_sample(const char *text, int64_t *ret)
 {
 	double v;
@@ -111,7 +111,7 @@ static int add_series(struct cost_summary *summary, const struct cost_query *q,
 	return cost_summary_add(summary, &p, &row, q->part, err);
 }
 
-/* The server's word for what went wrong; what is not here is about the question. */
+/* Error types of the server. An unlisted type is an error in the query. */
 static const struct {
 	const char *type;
 	enum error_code code;

@@ -2,15 +2,15 @@
 #pragma once
 
 /*
- * What a Prometheus server knows about the costs of a cluster: the questions, and the answers put
- * into a book. An increase is an estimate of the server from the samples that it has, so its sums are
- * near those of the ledgers and not equal to them. Pure; the request itself is tools/cli/cost/fetch.h.
+ * Costs of a cluster from a Prometheus server: the queries, and the conversion of the answers into a
+ * summary. The server estimates an increase from its samples. So its sums are near those of the usage
+ * records, not equal. Pure; tools/cli/cost/fetch.h does the request.
  */
 #include "lib/base/buf.h"
 #include "lib/base/error.h"
 #include "tools/cli/cost/view/summary.h"
 
-#define COST_SERIES_MAX 200000 /* of one answer */
+#define COST_SERIES_MAX 200000 /* in one answer */
 
 struct cost_query {
 	const char *metric;
@@ -18,7 +18,7 @@ struct cost_query {
 	enum cost_field part;
 };
 
-/* In any order; all are asked. */
+/* The command sends all of them; the order does not matter. */
 extern const struct cost_query cost_queries[];
 extern const size_t cost_n_queries;
 
@@ -26,9 +26,10 @@ extern const size_t cost_n_queries;
 void cost_query_text(struct buf *b, const struct cost_query *q, uint64_t seconds);
 
 /*
- * @summary is COST_BY_CHARGE, and is folded into another one when all are answered.
- * Adds the answer @json of /api/v1/query to @summary. Errors say what is wrong with the answer, and the
- * server's own words, cut and without control characters. Values that are no numbers are left out.
+ * Adds the answer @json of /api/v1/query to @summary, which is COST_BY_CHARGE. The caller merges
+ * @summary into another summary after the last answer. Errors say what is wrong with the answer. They
+ * include the server's own text, cut and without control characters. Values that are not numbers are
+ * ignored.
  */
 int cost_query_read(struct cost_summary *summary, const struct cost_query *q, const char *json,
 	size_t len, uint64_t from_s, uint64_t to_s, struct error *err) MUST_USE;

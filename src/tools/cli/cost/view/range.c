@@ -12,9 +12,9 @@
 
 #define DAY_S     86400
 #define WORDS_MAX 64
-#define LAST_S    UINT64_C(253402300799) /* of the year 9999 */
+#define LAST_S    UINT64_C(253402300799) /* last second of the year 9999 */
 
-/* @n digits at *text as a number from @min to @max; *text goes behind them. */
+/* Parses @n digits at *text as a number from @min to @max, and moves *text behind them. */
 static bool parse_time_digits(const char **text, size_t n, int min, int max, int *ret)
 {
 	int v = 0;
@@ -97,7 +97,7 @@ static bool parse_calendar(const char *text, uint64_t *ret_s)
 		return false;
 	day = tm.tm_mday;
 	s = timegm(&tm);
-	/* The 31st of a month of 30 days has become the first of the next. */
+	/* timegm() turns the 31st of a month with 30 days into the first of the next month. */
 	if (*text || tm.tm_mday != day || s - zone_s < 0 || (uint64_t)(s - zone_s) > LAST_S)
 		return false;
 	*ret_s = (uint64_t)(s - zone_s);

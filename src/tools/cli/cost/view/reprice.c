@@ -16,7 +16,7 @@ static int64_t cap_cost_nano(wide v, int64_t max)
 	return v < max ? (int64_t)v : max;
 }
 
-/* The part of the bucket's price that a row pays, never more than what is left of it. */
+/* The part of the bucket's price that a row pays. Never more than the rest of the price. */
 static int64_t get_repriced_cost(const struct cost_reprice *r, const struct usage_db_row *row)
 {
 	wide v;

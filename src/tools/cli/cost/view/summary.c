@@ -7,7 +7,7 @@
 
 struct cost_summary {
 	enum cost_by by;
-	void *tree; /* of struct cost_line, by compare_cost_lines() */
+	void *tree; /* of struct cost_line, in the order of compare_cost_lines() */
 	const struct cost_line **lines;
 	size_t n, cap;
 	bool sorted;
@@ -73,7 +73,7 @@ static int compare_cost_line_order(const void *a, const void *b)
 		*(const struct cost_line *const *)b);
 }
 
-/* Copies @n texts behind each other into one allocation, which *to[0] begins. */
+/* Copies @n texts into one allocation, one after the other. *to[0] is its start. */
 static bool copy_usage_texts(const char **const *to, size_t n)
 {
 	size_t len = 0;
@@ -152,7 +152,7 @@ static const char *get_text_or_empty(const char *text)
 	return text ? text : "";
 }
 
-/* The key of the sum that a row belongs to: what was not asked for is empty. */
+/* The key of a row's sum: names that the user did not ask for are empty. */
 static struct cost_line get_cost_line_key(enum cost_by by, const struct usage_db_period *p,
 	const struct usage_db_row *row)
 {
@@ -233,7 +233,7 @@ static struct cost_line *add_cost_line(struct cost_summary *b, const struct cost
 	return l;
 }
 
-/* False: the sum does not fit. */
+/* Returns false on an overflow. */
 static bool sum_usage_row(struct usage_db_row *to, const struct usage_db_row *r)
 {
 	to->busy_unknown |= r->busy_unknown;
@@ -253,7 +253,7 @@ static int too_large(struct error *err)
 	return error_set(err, ERR_LIMIT, "a sum is larger than 2^63; ask for a shorter time");
 }
 
-/* Nobody holds or uses what is idle. */
+/* The fields that a row of this kind has. Unallocated time has no allocation and no usage. */
 static unsigned of_kind(enum usage_db_kind kind)
 {
 	return kind == USAGE_DB_UNALLOCATED ? COST_GPU | COST_MONEY : COST_ALL;
@@ -274,7 +274,7 @@ int cost_summary_add(struct cost_summary *b, const struct usage_db_period *p,
 	return sum_usage_row(&l->row, row) ? 0 : too_large(err);
 }
 
-/* The same row in a currency; NULL: there is none. */
+/* The line with the same key in another currency; NULL: none. */
 static struct cost_line *find_in(const struct cost_summary *b, const struct cost_line *line,
 	const char *currency)
 {
@@ -300,7 +300,7 @@ static int fold_line(struct cost_summary *to, const struct cost_summary *from,
 		if (!sum_usage_row(&sum.row, &rest->row))
 			return too_large(err);
 	}
-	sum.row.busy_unknown = false; /* as its parts came one by one */
+	sum.row.busy_unknown = false; /* because the parts came one by one */
 	return cost_summary_add(to, &sum.period, &sum.row, sum.parts, err);
 }
 
@@ -382,7 +382,8 @@ struct cost_line cost_summary_total(struct cost_summary *b, const char *currency
 	for (size_t i = 0; i < b->n; i++) {
 		if (strcmp(b->lines[i]->period.currency, currency) != 0)
 			continue;
-		/* The parts of a sum that fitted fit; should they not, the total is too small. */
+		/* Each line fits, but the sum of all lines is not checked: after an overflow the
+		 * total is wrong. */
 		(void)sum_usage_row(&t.row, &b->lines[i]->row);
 		t.parts |= b->lines[i]->parts;
 		t.lacks |= b->lines[i]->lacks;
@@ -397,7 +398,7 @@ const char *cost_summary_currency(struct cost_summary *b, size_t i)
 	const struct cost_line *const *lines = cost_summary_lines(b, &n);
 	const char *least = NULL;
 
-	/* There are one or two: the smallest, then the smallest above it. */
+	/* Few currencies, so each round searches the smallest one above the last. */
 	for (size_t round = 0; round <= i; round++) {
 		const char *next = NULL;
 

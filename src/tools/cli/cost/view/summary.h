@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * Charges added up by what the user asks for. Both sources, the ledger and a Prometheus server, put
- * rows of the ledger's form into it; the printers take the sums out in order.
- * Thread: whoever owns it.
+ * Sums charges by what the user asks for. Two sources feed it with rows in the form of the usage
+ * records: the usage-db and a Prometheus server. The printers read the sums in order.
+ * Thread: the owner's.
  */
 #include "io/usage-db/usage-db.h"
 
@@ -12,8 +12,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define COST_LINES_MAX 1000000 /* sums in one book */
-#define COST_NODES_MAX 1000    /* nodes and prices in one */
+#define COST_LINES_MAX 1000000 /* sums in one summary */
+#define COST_NODES_MAX 1000    /* nodes and prices in one summary */
 
 enum cost_by {
 	COST_BY_NAMESPACE,
@@ -21,10 +21,10 @@ enum cost_by {
 	COST_BY_CONTAINER,
 	COST_BY_GPU,
 	COST_BY_MODE,
-	COST_BY_CHARGE, /* every row of every bucket for itself: what CSV prints */
+	COST_BY_CHARGE, /* no sums: every row of every bucket, for CSV */
 };
 
-/* Which numbers of a row are known; the others are not 0 but unknown. */
+/* The known numbers of a row. The others are unknown, not 0. */
 enum cost_field {
 	COST_ALLOCATED = 1 << 0,
 	COST_GPU = 1 << 1,
@@ -34,25 +34,25 @@ enum cost_field {
 	COST_ALL = COST_ALLOCATED | COST_GPU | COST_BUSY | COST_MONEY | COST_MEMORY,
 };
 
-/* A sum. Texts that were not asked for are "". */
+/* A sum. Texts that the user did not ask for are "". */
 struct cost_line {
-	struct usage_db_period period; /* but for COST_BY_CHARGE only .currency */
+	struct usage_db_period period; /* only .currency, except with COST_BY_CHARGE */
 	struct usage_db_row row;
-	unsigned parts; /* enum cost_field: known of some of its rows */
-	unsigned lacks; /* not known of some of its rows */
+	unsigned parts; /* enum cost_field: known in some of its rows */
+	unsigned lacks; /* unknown in some of its rows */
 	bool folded;    /* private */
 };
 
-/* What is known of all rows of a sum; a time that was used may be known in part (row.busy_unknown). */
+/* The fields that all rows of a sum have. COST_BUSY may also be known in part (row.busy_unknown). */
 static inline unsigned cost_line_is_known(const struct cost_line *l)
 {
 	return l->parts & ~(l->lacks & ~(unsigned)COST_BUSY);
 }
 
-/* A node at one price: what all its rows come to. */
+/* The sum of all rows of a node at one price. */
 struct cost_node {
 	struct usage_db_period
-		period; /* .start_s to .end_s: from its first to its last bucket */
+		period; /* .start_s and .end_s: of the first and the last bucket */
 };
 
 struct cost_summary;
@@ -61,49 +61,51 @@ int cost_summary_new(struct cost_summary **ret, enum cost_by by, struct error *e
 struct cost_summary *cost_summary_free(struct cost_summary *b); /* returns NULL */
 DEFINE_CLEANUP(struct cost_summary *, cost_summary_free)
 
-/* Adds one row; copies the texts. */
+/* Adds one row, and copies its texts. */
 int cost_summary_add(struct cost_summary *b, const struct usage_db_period *p,
 	const struct usage_db_row *row, unsigned parts, struct error *err) MUST_USE;
 
 /*
- * Adds the lines of @from, of which the parts came one by one (COST_BY_CHARGE): what now is missing in one of them is
- * not known. Those without a currency go with the same row that has one.
+ * Adds the lines of @from, a COST_BY_CHARGE summary. The fields of its lines came one by one, so a
+ * field that is missing in a line now is unknown. A line without a currency joins the line with the
+ * same key and a currency.
  */
 int cost_summary_merge(struct cost_summary *to, struct cost_summary *from,
 	struct error *err) MUST_USE;
 
-/* Adds a bucket of a node: covered time and price. */
+/* Adds a bucket of a node: its covered time and its price. */
 int cost_summary_add_node(struct cost_summary *b, const struct usage_db_period *p,
 	struct error *err) MUST_USE;
 
-/* The lines in order, by time and names, idle ones last in a bucket. Borrowed from the book. */
+/* The lines, sorted by bucket and names; within a bucket idle lines come last. The summary owns
+ * them. */
 const struct cost_line *const *cost_summary_lines(struct cost_summary *b, size_t *ret_n);
 const struct cost_node *cost_summary_nodes(const struct cost_summary *b, size_t *ret_n);
 
-/* The sum of all lines of one currency, of all kinds or of one; texts are "". */
+/* The sum of all lines of one currency; its other texts are NULL. */
 struct cost_line cost_summary_total(struct cost_summary *b, const char *currency);
 
-/* The currencies in the book, in order; @i from 0, NULL behind the last. */
+/* The currencies of the summary, in order: @i from 0; NULL after the last. */
 const char *cost_summary_currency(struct cost_summary *b, size_t i);
 
-/* ---- a price of the user's -------------------------------------------------------------------- */
+/* ---- a price from the user -------------------------------------------------------------------- */
 
 /*
- * Puts buckets of the ledger into a book, with the price of the node replaced if @price_nano is 0 or
- * more: every row pays for its GPU time, and what is left of the bucket's price goes to its last idle
- * row.
+ * Puts buckets of the usage records into a summary. If @price_nano is 0 or more, it replaces the price
+ * of the node: each row pays for its GPU time, and the rest of the bucket's price goes to the bucket's
+ * last idle row.
  */
 struct cost_reprice {
 	struct cost_summary *summary;
-	int64_t price_nano; /* per hour; < 0: what the ledger says */
+	int64_t price_nano; /* per hour; < 0: the price in the usage records */
 	const char *currency;
-	struct usage_db_period period; /* the bucket at hand; texts are owned */
+	struct usage_db_period period; /* the current bucket; owns its texts */
 	int64_t remaining_nano;
-	char idle_gpu[USAGE_DB_DEVICE_MAX + 1]; /* of that row; "": none so far */
+	char idle_gpu[USAGE_DB_DEVICE_MAX + 1]; /* GPU of the last idle row; "": none so far */
 	bool open;
 };
 
-/* A usage_db_each. */
+/* A callback of type usage_db_each. */
 int cost_reprice_each(void *reprice, const struct usage_db_period *p,
 	const struct usage_db_row *row, struct error *err);
 int cost_reprice_end(struct cost_reprice *r, struct error *err) MUST_USE;

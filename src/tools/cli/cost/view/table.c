@@ -9,10 +9,10 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* `gpuslice cost` for people. */
+/* `gpuslice cost` as a table. */
 
 #define HOUR_DECIMALS  2
-#define MONEY_DECIMALS 4 /* at least; all that there are are shown */
+#define MONEY_DECIMALS 4 /* minimum; all significant digits are shown */
 #define COLUMNS_MAX    12
 
 static const char *const name_heads[][4] = {
@@ -36,7 +36,7 @@ static size_t count_names(enum cost_by by)
 	return n;
 }
 
-/* A text of others, and a word of ours behind it, if there is one. */
+/* An outside text, followed by the word @ours if that is not NULL. */
 static void add_clean(struct table *t, const char *text, const char *ours)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(8192);
@@ -49,7 +49,7 @@ static void add_clean(struct table *t, const char *text, const char *ours)
 	table_add(t, buf_str(&b));
 }
 
-/* The first name stands for all that has no names: "(idle)", "total". */
+/* @instead ("(idle)", "total") fills the first name column of a line without names. */
 static void add_cost_names(struct table *t, enum cost_by by, const struct cost_line *l,
 	const char *instead)
 {

@@ -11,7 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A plan as one JSON document: gpuslice/plan-result/v1. Amounts are of its currency, whatever the keys are called. */
+/* A plan as one JSON document: gpuslice/plan-result/v1. Amounts are in the currency of the plan,
+ * whatever the keys say. */
 
 static double get_nano_as_usd(int64_t nano)
 {
@@ -87,7 +88,7 @@ static json_t *node_json(const struct plan_answer *a, const struct plan_node *n)
 		get_nano_as_usd(n->offer->low), get_nano_as_usd(n->offer->high), "gpus", gpus);
 }
 
-/* One row for each replica would say the same again and again: a row for each workload and kind of place. */
+/* One row for each workload on each node: a row for each replica would only repeat it. */
 static json_t *predictions_json(const struct plan_answer *a)
 {
 	json_t *rows = json_array();
@@ -185,7 +186,7 @@ static void set_rejected(json_t *root, const struct plan_answer *a)
 		(void)json_object_set_new(root, "rejected_total", json_integer((json_int_t)n));
 }
 
-/* An amount that may not be known. */
+/* An amount; < 0: not known. */
 static json_t *amount_json(int64_t nano)
 {
 	return nano >= 0 ? json_real(get_nano_as_usd(nano)) : json_null();
@@ -206,7 +207,8 @@ static json_t *workloads_json(const struct plan_answer *a)
 			"usd_per_million_before",
 			amount_json(outcome_million(o->before_nano, o->before_rate)));
 
-		/* Share of the time that interruptions take; null: nobody has said how often they are. */
+		/* Share of the time that interruptions take; null: the frequency of interruptions is
+		 * not known. */
 		(void)json_object_set_new(row, "lost_to_interruptions",
 			o->lost_high < 0 ? json_null()
 					 : json_pack("[f, f]", o->lost_low, o->lost_high));
@@ -244,7 +246,7 @@ static json_t *extras_json(const struct extras *e)
 		"all_usd_month", get_nano_as_usd(e->all * ANSWER_HOURS_A_MONTH));
 }
 
-/* Only where policy.extras says that there are some. */
+/* Called only if policy.extras has entries. */
 static void set_extras(json_t *root, const struct plan_answer *a)
 {
 	struct extras plan, baseline;

@@ -28,7 +28,7 @@ const char *plan_money(int64_t nano, bool groups, char *buf)
 	return buf;
 }
 
-/* Of one that asks for too much of the GPU's time, how busy as many equal ones may be. */
+/* The workloads ask for too much of the GPU's time. The text says how busy equal workloads may be. */
 static void add_utilization_reason(struct buf *b, const struct plan_answer *a,
 	const struct answer_line *l)
 {
@@ -46,7 +46,7 @@ static void add_utilization_reason(struct buf *b, const struct plan_answer *a,
 		digits_to_differ(l->rho * 100, 100, 0), l->rho * 100, sigma * 100);
 	if (a->in->workloads[l->culprit].ref &&
 		a->in->workloads[l->culprit].ref != l->offer->gpu)
-		return; /* busy is of another GPU */
+		return; /* .busy was measured on another GPU */
 	buf_printf(b,
 		"; %u fit without loss if they are busy for %.1f %% each at most, and within rho_max if for "
 		"%.1f %%",

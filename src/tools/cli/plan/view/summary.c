@@ -11,7 +11,7 @@ static int64_t get_plan_month_nano(int64_t nano_per_hour)
 	return nano_per_hour * ANSWER_HOURS_A_MONTH;
 }
 
-/* ---- what it is about ------------------------------------------------------------------------------------------ */
+/* ---- the subject ----------------------------------------------------------------------------------------------- */
 
 void plan_summary_stamp(struct buf *b, const struct plan_answer *a)
 {
@@ -27,7 +27,7 @@ void plan_summary_stamp(struct buf *b, const struct plan_answer *a)
 			*o->stamp ? o->stamp : "an unknown day", o->source);
 }
 
-/* A sentence behind those that are there. */
+/* Begins a sentence, with a blank between it and the sentences before. */
 static void add_next_sentence(struct buf *b, const char *begin)
 {
 	buf_printf(b, "%s%s", b->len ? " " : "", begin);
@@ -37,7 +37,7 @@ void plan_summary_layout(struct buf *b, const struct plan_answer *a)
 {
 	const struct answer_line *l = &a->layout;
 
-	/* So many replicas are of each GPU, which is easily taken for so many of the node. */
+	/* The text multiplies: "slices of each GPU" is easily read as "slices of the node". */
 	if (l->slices > 1 && l->offer->gpus > 1)
 		buf_printf(b,
 			"%u slices of each of the %u GPUs of %s are %u, each 1/%u of a GPU.",
@@ -57,7 +57,8 @@ void plan_summary_layout(struct buf *b, const struct plan_answer *a)
 
 /* ---- the plan --------------------------------------------------------------------------------------------------- */
 
-/* Compared with a GPU each, and with the best of whole GPUs: where all have a place in both. */
+/* Compares the plan with a GPU for each replica, and with the cheapest plan without slicing, where
+ * these place all workloads. */
 static void add_comparison(struct buf *b, const struct plan_answer *a)
 {
 	const struct pack_result *r = &a->plan;
@@ -148,7 +149,7 @@ static void add_unknown_slos(struct buf *b, const struct plan_answer *a)
 		buf_putc(b, '.');
 }
 
-/* Of each workload that has a place. */
+/* Whether the times of each placed workload are known. */
 static bool all_timed(const struct plan_answer *a)
 {
 	for (size_t w = 0; w < a->in->n_workloads; w++)
@@ -157,7 +158,7 @@ static bool all_timed(const struct plan_answer *a)
 	return true;
 }
 
-/* An answer is as good as the worst of what it is made of. */
+/* The confidence of an answer is that of its worst input. */
 void plan_summary_confidence(struct buf *b, const struct plan_answer *a)
 {
 	const struct plan_workload *untimed = plan_find_untimed(a);
@@ -189,7 +190,7 @@ void plan_summary_confidence(struct buf *b, const struct plan_answer *a)
 
 /* ---- money -------------------------------------------------------------------------------------------------------- */
 
-/* Of all requests together: it is the bill that counts, with what nobody uses. */
+/* All requests together pay the whole bill, including the idle parts. */
 void plan_summary_per_million(struct buf *b, const struct plan_answer *a)
 {
 	int64_t after = outcome_million(a->plan.nano_per_hour, a->money.rate);

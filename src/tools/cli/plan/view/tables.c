@@ -45,7 +45,7 @@ static void money_cell(struct table *t, int64_t nano)
 	table_add(t, nano >= 0 ? plan_money(nano, true, money) : "-");
 }
 
-/* ---- what the user has in mind ----------------------------------------------------------------------------- */
+/* ---- the user's layout ------------------------------------------------------------------------------------- */
 
 static void line_row(struct table *t, const char *what, const struct answer_line *l)
 {
@@ -170,7 +170,7 @@ void plan_format_tenants(struct buf *b, const struct plan_answer *a, const struc
 		buf_puts(b, "-");
 }
 
-/* What a node is, in the row of its first GPU. */
+/* The columns of a kind of node, in the row of its first GPU. */
 static void kind_cells(struct table *t, const struct plan_answer *a, const struct node_kind *k)
 {
 	const struct plan_node *n = k->node;
@@ -357,7 +357,7 @@ void plan_table_extras(struct table *t, const struct plan_answer *a)
 	extras_row(t, "the plan", a->plan.nano_per_hour, &e);
 }
 
-/* Each offer once; nodes that are there already have no price. */
+/* Each offer once. Existing nodes have no price and are left out. */
 size_t plan_table_prices(struct table *t, const struct plan_answer *a)
 {
 	static const char *const heads[] = { "PRICE OF", "REGION", "PER HOUR", "ZONES",

@@ -2,35 +2,35 @@
 #pragma once
 
 /*
- * The tables of a plan, for its text and its report alike. Each call fills @t, which the caller ends with
- * table_fini(); rows that are beyond PLAN_ROWS_SHOWN are left out, and their number is returned.
+ * The tables of a plan, for its text and its report. Each call fills @t; the caller frees it with
+ * table_fini(). Rows beyond PLAN_ROWS_SHOWN are left out, and their number is returned.
  * Thread: any.
  */
 #include "tools/cli/table/table.h"
 #include "tools/plan/answer/answer.h"
 
-#define PLAN_ROWS_SHOWN 40 /* of a table; all are in the JSON form */
+#define PLAN_ROWS_SHOWN 40 /* in one table; the JSON form has all */
 
-void plan_table_layout(struct table *t, const struct plan_answer *a); /* .layout is there */
+void plan_table_layout(struct table *t, const struct plan_answer *a); /* only with .layout */
 void plan_table_lines(struct table *t, const struct plan_answer *a);
 size_t plan_table_nodes(struct table *t, const struct plan_answer *a);
 size_t plan_table_times(struct table *t, const struct plan_answer *a);
 size_t plan_table_pays(struct table *t, const struct plan_answer *a);
-size_t plan_table_prices(struct table *t, const struct plan_answer *a); /* of what is bought */
+size_t plan_table_prices(struct table *t, const struct plan_answer *a); /* of .plan */
 
-void plan_table_extras(struct table *t, const struct plan_answer *a); /* extras_any() */
+void plan_table_extras(struct table *t, const struct plan_answer *a); /* only if extras_any() */
 
-/* Nodes that are alike. */
+/* Equal nodes, and their number. */
 struct node_kind {
 	const struct plan_node *node;
 	uint32_t count;
 };
 
-/* At most @room kinds, in the order of the plan; *more: nodes of others. */
+/* Returns at most @room kinds, in the order of the plan. *more: nodes of further kinds. */
 size_t plan_kinds(const struct plan_answer *a, struct node_kind *ret, size_t room,
 	size_t *more);
 
-/* "chat x3, embed": who is on a GPU of it; "-": nobody. */
+/* "chat x3, embed": the workloads on a GPU of @n; "-": none. */
 void plan_format_tenants(struct buf *b, const struct plan_answer *a, const struct plan_node *n,
 	uint32_t gpu);
 

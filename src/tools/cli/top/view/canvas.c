@@ -19,7 +19,7 @@ void canvas_fini(struct canvas *c)
 	*c = (struct canvas){ .width = 0 };
 }
 
-/* What lies behind @begin in the text is a run, or goes on with the one before. */
+/* Adds the text from @begin to the end as a run, or extends the last run. */
 static void extend_canvas_run(struct canvas *c, enum canvas_style style, size_t begin)
 {
 	struct canvas_run *last = c->n_runs ? &c->runs[c->n_runs - 1] : NULL;

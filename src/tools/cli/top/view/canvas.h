@@ -2,9 +2,10 @@
 #pragma once
 
 /*
- * Lines of styled text of a known width. What is put behind the width is cut, so that no line is ever longer than
- * the terminal's, whatever names there are. The same canvas is drawn by ncurses and printed as plain text.
- * Thread: whoever owns it.
+ * Lines of styled text of a known width. Text beyond the width is cut, so that no line is longer than
+ * the terminal's, whatever the names. Both outputs use the canvas: ncurses draws it, and plain text
+ * prints it.
+ * Thread: the owner's.
  */
 #include "lib/base/buf.h"
 #include "lib/base/error.h"
@@ -21,27 +22,27 @@ enum canvas_style {
 	CANVAS_GOOD,
 	CANVAS_WARN,
 	CANVAS_BAD,
-	CANVAS_HEAD,   /* head of a table */
-	CANVAS_SORTED, /* and of the column that it is sorted by */
+	CANVAS_HEAD,   /* heads of a table */
+	CANVAS_SORTED, /* head of the sort column */
 	CANVAS_STYLE_COUNT_,
 };
 
-/* A run of one style within a line; runs come in order and leave no gap. */
+/* A run of one style within a line. Runs are in order and have no gaps. */
 struct canvas_run {
 	uint32_t line;
-	uint32_t begin, len; /* bytes of .text */
+	uint32_t begin, len; /* in bytes of .text */
 	enum canvas_style style;
 };
 
 struct canvas {
 	unsigned width;
 	bool utf8;
-	bool faded;      /* what is put now is old: plain text is dim */
-	struct buf text; /* lines, each ended by '\n' */
+	bool faded;      /* the text that follows is stale: plain text becomes dim */
+	struct buf text; /* lines, each with '\n' at its end */
 	struct canvas_run *runs;
 	size_t n_runs, cap_runs;
 	uint32_t lines;
-	size_t column; /* of the line that is being written */
+	size_t column; /* of the current line */
 	bool failed;   /* out of memory */
 };
 
@@ -50,20 +51,20 @@ struct canvas {
 void canvas_init(struct canvas *c, unsigned width, bool utf8);
 void canvas_fini(struct canvas *c);
 
-/* Text at the end of the line that is being written, cut with an ellipsis where the line ends. */
+/* Appends text to the current line, cut with an ellipsis at the end of the line. */
 void canvas_add(struct canvas *c, enum canvas_style style, const char *text);
 void canvas_addf(struct canvas *c, enum canvas_style style, const char *fmt, ...) PRINTF(3, 4);
 
-/* The same in exactly @width columns, or what is left of the line. */
+/* The same in exactly @width columns, or in the rest of the line if that is less. */
 void canvas_cell(struct canvas *c, enum canvas_style style, const char *text, size_t width,
 	enum width_side side);
 
-/* Columns that are left in the line. */
+/* Columns left in the current line. */
 size_t canvas_left(const struct canvas *c);
 void canvas_end_line(struct canvas *c);
 
 /* Fills the rest of the line with @fill. */
 void canvas_fill(struct canvas *c, enum canvas_style style, char fill);
 
-/* The text with no blanks at the ends of lines, as it is printed where there is no screen. */
+/* The text for output without a screen: without blanks at the ends of lines. */
 int canvas_print(const struct canvas *c, struct buf *to, struct error *err) MUST_USE;

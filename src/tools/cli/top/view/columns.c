@@ -8,10 +8,10 @@
 #include <string.h>
 
 #define CELL_MAX     300 /* bytes; a pod's name has at most 253 */
-#define NARROW       60  /* from here on down there is one blank between columns */
+#define NARROW       60  /* below this width there is one blank between columns */
 #define MILLION      1000000U
 #define COLUMNS_MAX  24
-#define NICE_TO_HAVE 9 /* rank from which on a column gives way to names */
+#define NICE_TO_HAVE 9 /* from this rank on, columns go before names are cut */
 
 struct cell {
 	char text[CELL_MAX];
@@ -26,12 +26,12 @@ struct cell {
 struct top_column {
 	const char *head;
 	unsigned tables;
-	unsigned rank; /* the highest is left out first; 0 never */
-	size_t min;    /* of a name, which may be cut; 0: never cut */
-	size_t good;   /* of a name: before it is cut further, what is nice to have goes */
+	unsigned rank; /* columns with the highest rank are left out first; 0: never */
+	size_t min;    /* minimum width of a name, which may be cut; 0: never cut */
+	size_t good;   /* of a name, until the columns from NICE_TO_HAVE on are left out */
 	enum width_side side;
-	enum top_sort sort; /* TOP_SORT_COUNT_: not by this */
-	bool priced;        /* only where there is a price */
+	enum top_sort sort; /* TOP_SORT_COUNT_: no sorting by this column */
+	bool priced;        /* only if there is a price */
 	void (*fill)(struct cell *ret, const struct top_row *r);
 };
 
@@ -124,7 +124,7 @@ static void fill_allocated(struct cell *ret, const struct top_row *r)
 		widen_cell_figure(r->device ? r->device->allocated : r->gpu->allocated));
 }
 
-/* Bold: more than its share, which it may have while others have no work. */
+/* Bold: more than its share. That is allowed while other slices have no work. */
 static void fill_received(struct cell *ret, const struct top_row *r)
 {
 	uint64_t got = top_row_received(r), share = top_row_share(r);
@@ -136,7 +136,7 @@ static void fill_received(struct cell *ret, const struct top_row *r)
 	(void)figure_percent(ret->text, got);
 }
 
-/* From 85 % of the limit on it is worth a look, from 95 % on the next allocation may be refused. */
+/* Warns above 85 % of the limit. Above 95 % the next allocation may be refused. */
 static enum canvas_style get_memory_style(uint64_t used, uint64_t limit)
 {
 	if (used == TOP_UNKNOWN || limit == TOP_UNKNOWN || limit == 0)
@@ -198,7 +198,7 @@ static void set_styled_cell(struct cell *ret, enum canvas_style style, const cha
 	set_cell_text(ret, words);
 }
 
-/* One or two words; the reason stands with the GPU. */
+/* One or two words; the reason is shown with the GPU. */
 static void set_health_cell(struct cell *ret, const char *health, const char *refused,
 	bool present)
 {
@@ -230,7 +230,7 @@ static void fill_xid(struct cell *ret, const struct top_row *r)
 	}
 }
 
-/* The most important thing that there is to say. */
+/* The most important note about a row. */
 static void fill_note(struct cell *ret, const struct top_row *r)
 {
 	const struct top_usage *u = r->usage;
@@ -301,7 +301,7 @@ static const struct top_column columns[] = {
 };
 /* clang-format on */
 
-/* --- which of them, and how wide --- */
+/* --- selection and width --- */
 
 struct layout {
 	const struct top_column *columns[COLUMNS_MAX];
@@ -326,7 +326,7 @@ static size_t measure_widest_cell(const struct top_column *column, const struct 
 	return widest;
 }
 
-/* Names in what is @good for them, or in as little as they may have. */
+/* Sets names to their good width, or to their minimum. */
 static void narrow_columns(struct layout *l, bool good)
 {
 	for (size_t i = 0; i < l->n; i++) {
@@ -345,7 +345,7 @@ static size_t get_layout_width(const struct layout *l)
 	return total;
 }
 
-/* One of at least this rank. */
+/* Leaves out the column of the highest rank, if that is at least @rank. */
 static bool leave_one_out(struct layout *l, unsigned rank)
 {
 	size_t worst = 0;
@@ -365,7 +365,7 @@ static bool leave_one_out(struct layout *l, unsigned rank)
 	return true;
 }
 
-/* One column of the screen for the narrowest name that is cut. */
+/* Widens the narrowest name that is cut by one column of the screen. */
 static bool widen_one(struct layout *l)
 {
 	size_t best = l->n;

@@ -2,7 +2,8 @@
 #pragma once
 
 /*
- * Rows in columns: all that fit, the least important left out first; names get what room is left.
+ * Draws rows in columns. The least important columns are left out first until the rest fits; names
+ * share the remaining width.
  * Thread: any (pure).
  */
 #include "tools/cli/top/view/canvas.h"
@@ -10,10 +11,10 @@
 
 struct columns_options {
 	enum top_table table;
-	enum top_sort sort; /* whose head is marked */
-	bool priced;        /* else there is no column of costs */
+	enum top_sort sort; /* its column has a marked head */
+	bool priced;        /* else no column of costs */
 };
 
-/* The head and the @n rows from @first on; a line each. */
+/* Draws the heads and @n rows from @first on, one line each. */
 void columns_draw(struct canvas *c, const struct top_rows *rows, size_t first, size_t n,
 	const struct columns_options *style);

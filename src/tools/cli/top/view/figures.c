@@ -8,8 +8,8 @@
 #include <stdio.h>
 
 #define KIB        1024U
-#define PERCENT    10000U  /* millionths */
-#define MONEY_STEP 100000U /* nano-units of the last digit that is shown */
+#define PERCENT    10000U  /* in millionths */
+#define MONEY_STEP 100000U /* nano-units; value of the last digit shown */
 
 static char *format_unknown_figure(char ret[FIGURE_MAX])
 {
@@ -17,7 +17,7 @@ static char *format_unknown_figure(char ret[FIGURE_MAX])
 	return ret;
 }
 
-/* In tenths, rounded; without the tenth from 100 on, where it does not fit the column. */
+/* @n tenths, such as "7.5". From 100 on without the tenths, which do not fit the column. */
 static void format_tenths(char ret[FIGURE_MAX], uint64_t n, const char *unit)
 {
 	if (n >= 1000)
@@ -58,7 +58,7 @@ char *figure_bytes(char ret[FIGURE_MAX], uint64_t bytes)
 		(void)snprintf(ret, FIGURE_MAX, "0");
 		return ret;
 	}
-	/* the unit in which it is less than 1024; Mi and less have no tenths that matter */
+	/* chooses the unit in which the number is below 1024; Mi and smaller need no tenths */
 	for (kib_tenths = bytes / KIB * 10 + bytes % KIB * 10 / KIB;
 		kib_tenths >= (uint64_t)KIB * 10 && i + 1 < sizeof(units) / sizeof(units[0]);
 		i++)

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Numbers as people read them in a narrow column; "-" for what is not known. Each returns @ret.
- * Thread: any (pure). */
+/* Formats numbers for a narrow column; "-": not known. Each returns @ret. Thread: any (pure). */
 #include <stddef.h>
 #include <stdint.h>
 

@@ -36,7 +36,7 @@ static void select_top_table(struct top_state *s, enum top_table table)
 		s->choice.sort = TOP_BY_GPU;
 }
 
-/* The next that this table has, or the one before. */
+/* To the next sort column of this table (@step 1), or to the one before. */
 static void step_sort(struct top_state *s, unsigned step)
 {
 	do {
@@ -49,7 +49,7 @@ static void scroll_up(struct top_state *s, size_t n)
 	s->scroll -= n < s->scroll ? n : s->scroll;
 }
 
-/* The screen puts right what goes beyond the end. */
+/* May go beyond the end; top_screen() corrects it. */
 static void scroll_down(struct top_state *s, size_t n)
 {
 	s->scroll = n > SIZE_MAX - s->scroll ? SIZE_MAX : s->scroll + n;
@@ -83,9 +83,9 @@ static bool scroll_by_key(struct top_state *s, int key)
 	}
 }
 
-/* --- a filter is typed --- */
+/* --- typing a filter --- */
 
-/* A whole character, however many bytes it has. */
+/* Removes one character, all of its bytes. */
 static void rub_out(char *text)
 {
 	size_t n = strlen(text);

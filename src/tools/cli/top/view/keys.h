@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* What a key does to what is shown. Thread: any (pure). */
+/* The effect of a key on the shown state. Thread: any (pure). */
 #include "tools/cli/top/view/screen/screen.h"
 
-/* Keys that are no byte. */
+/* Keys that are not a byte. */
 enum {
 	TOP_KEY_UP = 0x100,
 	TOP_KEY_DOWN,
@@ -18,14 +18,14 @@ enum {
 };
 
 enum top_action {
-	TOP_NOTHING, /* a key that means nothing here */
+	TOP_NOTHING, /* the key has no meaning here */
 	TOP_REDRAW,
 	TOP_QUIT,
 };
 
-/* A key, or a byte of a character while a filter is typed. */
+/* @key: a key, or a byte of a character while the user types a filter. */
 enum top_action top_press(struct top_state *s, int key);
 
-/* For --interval and the keys + and -. */
+/* Limits of --interval. The keys + and - stay within them. */
 #define TOP_INTERVAL_MIN_NS UINT64_C(500000000)
 #define TOP_INTERVAL_MAX_NS UINT64_C(3600000000000)

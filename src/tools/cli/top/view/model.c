@@ -11,7 +11,7 @@
 #define PLACE_MAX     64
 #define BOARD_MIB_MAX (1U << 30)
 
-/* --- what is read --- */
+/* --- the fields --- */
 
 static const struct record_field node_fields[] = {
 	RECORD(struct top_model, wall_time, "wall"),
@@ -113,9 +113,9 @@ static const struct record_field slice_fields[] = {
 #define READ(to, object, fields, where, err) \
 	record_read(to, object, fields, ARRAY_LEN(fields), where, err)
 
-/* --- how many --- */
+/* --- counting --- */
 
-/* The whole tree is walked twice: once to count and to check lists, once to fill. */
+/* Two passes over the document: the first counts and checks lists, the second fills the arrays. */
 struct counts {
 	size_t gpus, devices, replicas, usages;
 };
@@ -176,7 +176,8 @@ static int alloc_model_arrays(struct top_model *m, const struct counts *n, struc
 
 /* --- filling --- */
 
-/* What is not known to be there, to live or to be healthy is not known to be gone, ended or unhealthy either. */
+/* Unknown is not false: a device with unknown presence, life or health does not count as gone, ended
+ * or unhealthy. */
 static bool not_false(const json_t *o, const char *key)
 {
 	return !json_is_false(json_object_get(o, key));
@@ -201,7 +202,7 @@ static int read_model_usage(struct top_model *m, const json_t *o, const char *wh
 	return 0;
 }
 
-/* A seat names who holds it by the position in the uses of its unit. */
+/* A replica names its user by the position in the device's list of usage. */
 static int read_model_replica(struct top_model *m, const json_t *o, size_t first_use,
 	const char *where, struct error *err)
 {
@@ -257,7 +258,7 @@ static uint32_t limit_to_million(uint64_t v)
 	return v > MILLION ? MILLION : (uint32_t)v;
 }
 
-/* A GPU's figures out of those of its units; not known where that of any unit is not. */
+/* Sums a GPU's figures over its devices. If a figure of one device is unknown, the sum is unknown. */
 static void sum_gpu_figures(struct top_gpu *g, const struct top_device *devices)
 {
 	uint64_t total = 0, used = 0, busy = 0, held = 0;
@@ -283,7 +284,7 @@ static void sum_gpu_figures(struct top_gpu *g, const struct top_device *devices)
 	g->allocated = holders ? limit_to_million(held) : TOP_NONE;
 }
 
-/* The MIG devices of a GPU need not be all of it. */
+/* The MIG devices need not cover the whole GPU, so the board's figures are used. */
 static void set_board_memory(struct top_gpu *g)
 {
 	if (g->board_mib >= 0 && g->board_mib < BOARD_MIB_MAX && g->board_used_mib >= 0 &&
@@ -336,7 +337,7 @@ static int read_warnings(struct top_model *m, struct error *err)
 	return 0;
 }
 
-/* The first that does not work. */
+/* Finds the first component that does not work, and counts all. */
 static int read_agent_components(struct top_model *m, struct error *err)
 {
 	const json_t *list;
@@ -360,7 +361,8 @@ static int read_agent_components(struct top_model *m, struct error *err)
 	return 0;
 }
 
-/* A GPU that is gone is reported with the index that it had, which NVML may have given to another one since. */
+/* The agent reports a GPU that is gone with its last index. NVML may have given that index to
+ * another GPU. */
 static void free_taken_indexes(struct top_model *m)
 {
 	for (size_t i = 0; i < m->n_gpus; i++)

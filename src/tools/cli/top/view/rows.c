@@ -45,14 +45,14 @@ bool top_sort_fits(enum top_sort s, enum top_table table)
 	return s != TOP_BY_NAME && s != TOP_BY_PEAK && s != TOP_BY_QUANTA && s != TOP_BY_WAITS;
 }
 
-/* --- numbers of a row --- */
+/* --- the numbers of a row --- */
 
 static uint64_t widen_row_figure(uint32_t v)
 {
 	return v == TOP_NONE ? TOP_UNKNOWN : v;
 }
 
-/* @v by @part millionths. Both may be a stranger's. */
+/* @v times @part millionths. The agent's figures are not trusted, so the product has 128 bits. */
 static uint64_t scale_by_millionths(uint64_t v, uint64_t part)
 {
 	if (v == TOP_UNKNOWN || part == TOP_UNKNOWN)
@@ -114,7 +114,7 @@ uint64_t top_row_cost(const struct top_row *r)
 	return scale_by_millionths(r->gpu->cost_nano_per_hour, top_row_share(r));
 }
 
-/* --- which --- */
+/* --- selection --- */
 
 static bool has_filter_text(const char *text, const char *part)
 {
@@ -132,7 +132,7 @@ static bool use_matches(const struct top_usage *u, const char *filter)
 
 static bool is_filter_match(const struct top_row *r, const char *filter)
 {
-	assert(r->gpu); /* every row is of one */
+	assert(r->gpu); /* every row belongs to a GPU */
 	if (!*filter)
 		return true;
 	if (has_filter_text(r->gpu->uuid, filter))
@@ -158,7 +158,7 @@ static bool is_top_row_idle(const struct top_row *r)
 	return r->device->replicas_used == 0 && r->device->busy == 0;
 }
 
-/* --- in what order --- */
+/* --- order --- */
 
 static uint64_t get_sort_figure(const struct top_row *r, enum top_sort sort)
 {
@@ -228,7 +228,8 @@ static int compare_top_rows(const void *pa, const void *pb, void *arg)
 		d = by_order(a, b);
 	else if (x == TOP_UNKNOWN || y == TOP_UNKNOWN)
 		return x == y ? by_order(a, b)
-			      : (x == TOP_UNKNOWN ? 1 : -1); /* last, both ways */
+			      : (x == TOP_UNKNOWN ? 1
+						  : -1); /* unknown: last in both directions */
 	else
 		d = x > y ? -1 : x < y;
 	if (d == 0)
@@ -236,7 +237,7 @@ static int compare_top_rows(const void *pa, const void *pb, void *arg)
 	return c->reverse ? -d : d;
 }
 
-/* --- making --- */
+/* --- making the rows --- */
 
 static bool is_gpu_without_devices(const struct top_gpu *g)
 {
@@ -263,7 +264,7 @@ static size_t count_table_rows(const struct top_model *m, enum top_table table)
 	return m->n_gpus;
 }
 
-/* Units, and behind them the GPUs in MIG mode that have no device; .order puts them where they belong. */
+/* First the devices, then the GPUs without devices (in MIG mode). .order sorts them by GPU. */
 static struct top_row make_device_row(const struct top_model *m, size_t i)
 {
 	struct top_row r = { .device = NULL };

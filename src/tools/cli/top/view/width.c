@@ -5,8 +5,7 @@
 #include <string.h>
 #include <wchar.h>
 
-#define NAME_END \
-	5 /* characters that a Deployment's pods and a ReplicaSet's have of their own */
+#define NAME_END 5 /* characters that differ between the pods of one Deployment or ReplicaSet */
 
 /* One thing to draw: a character, or a replacement. */
 struct glyph {
@@ -26,7 +25,7 @@ static bool decode_character(const char *p, wchar_t *ret, size_t *len)
 	return true;
 }
 
-/* The bytes of a character that cannot be drawn: to the next that begins one. */
+/* The bytes of a character that cannot be drawn: up to the next first byte of a character. */
 static size_t count_undrawable_bytes(const char *p)
 {
 	size_t n = 1;
@@ -36,7 +35,7 @@ static size_t count_undrawable_bytes(const char *p)
 	return n;
 }
 
-/* Marks that change the direction of the text behind them, and so what stands where in a line. */
+/* Whether the mark changes the direction of the following text, and with it the layout of the line. */
 static bool changes_direction(wchar_t c)
 {
 	return c == 0x200e || c == 0x200f || c == 0x061c || (c >= 0x202a && c <= 0x202e) ||
@@ -88,7 +87,7 @@ static void add_blanks(struct buf *b, size_t n)
 		buf_putc(b, ' ');
 }
 
-/* Adds what fits into @width, combining characters behind it included. */
+/* Adds the text that fits into @width, including the combining characters after it. */
 static size_t add_fitting_text(struct buf *b, const char *text, size_t width, bool utf8)
 {
 	size_t used = 0;
@@ -105,7 +104,7 @@ static size_t add_fitting_text(struct buf *b, const char *text, size_t width, bo
 	return used;
 }
 
-/* The end of @text that takes at most @width columns, and does not begin with a combining character. */
+/* The end of @text, at most @width columns wide. It does not begin with a combining character. */
 static const char *find_text_tail(const char *text, size_t width, bool utf8)
 {
 	size_t left = width_measure_text(text, utf8);
@@ -121,7 +120,7 @@ static const char *find_text_tail(const char *text, size_t width, bool utf8)
 	return text;
 }
 
-/* @text is wider than @width. */
+/* Cuts @text, which is wider than @width. */
 static size_t add_cut_text(struct buf *b, const char *text, size_t width, enum width_side side,
 	bool utf8)
 {
@@ -152,7 +151,7 @@ size_t width_fit(struct buf *b, const char *text, size_t width, enum width_side 
 		used = add_fitting_text(b, text, all, utf8) +
 		       (side == WIDTH_RIGHT ? width - all : 0);
 	}
-	/* also where a wide character was cut off and left a column */
+	/* fills also the column that a wide character left when it was cut off */
 	if (side == WIDTH_CUT)
 		return used;
 	add_blanks(b, width - used);

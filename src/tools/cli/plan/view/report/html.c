@@ -6,9 +6,9 @@
 #include <ctype.h>
 #include <string.h>
 
-/* One file that needs nothing else: no script, no fonts, nothing is fetched. */
+/* One self-contained HTML file: no script, no fonts, no downloads. */
 
-#define HUE_STEP 137 /* degrees; the golden angle, so that neighbours in a list differ much */
+#define HUE_STEP 137 /* degrees; the golden angle: neighbors in a list differ */
 #define HUES     360
 
 static void add_html_element(struct buf *b, const char *name, const char *text)
@@ -100,14 +100,14 @@ static void add_html_node(struct buf *b, const char *title, const struct page_gp
 	buf_puts(b, "</section>\n");
 }
 
-/* Amounts, times and counts; "4 x g6.xlarge, spot" begins like one. */
+/* An amount, time or count. "4 x g6.xlarge, spot" also begins with a digit, but is none. */
 static bool is_figure(const char *cell)
 {
 	return (isdigit((unsigned char)cell[0]) && !strstr(cell, ", ")) || !strcmp(cell, "-") ||
 	       !*cell;
 }
 
-/* Figures stand right. */
+/* Whether all cells of the column are figures, which are right-aligned. */
 static bool is_figures(const struct table *t, size_t column)
 {
 	for (size_t i = t->columns + column; i < t->cells.n; i += t->columns)

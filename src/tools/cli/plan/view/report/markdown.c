@@ -3,12 +3,12 @@
 
 #include <string.h>
 
-/* GitHub's Markdown. Pictures are of block characters. */
+/* GitHub's Markdown. Block characters draw the pictures. */
 
 #define BAR_WIDTH 40
 #define GPU_WIDTH 48
 
-/* What would be markup is not; a line stays one line. */
+/* Escapes markup, and turns line ends into blanks. */
 static void escape_markdown(struct buf *b, const char *text)
 {
 	for (; *text; text++) {
@@ -57,7 +57,7 @@ static void add_markdown_repeated(struct buf *b, const char *what, size_t n)
 		buf_puts(b, what);
 }
 
-/* Into a block of code: only what would end it, or a line, is taken away. */
+/* Adds text to a code block. Replaces only the characters that would end the block or the line. */
 static void add_markdown_code(struct buf *b, const char *text)
 {
 	for (; *text; text++)
@@ -87,7 +87,7 @@ static void add_markdown_bars(struct buf *b, const struct page_bar *v, size_t n)
 	buf_puts(b, "```\n");
 }
 
-/* Each part as wide as its share: its name, or as much of it as there is room for. */
+/* A part is as wide as its share of the GPU; the name is cut to fit. */
 static void add_markdown_part(struct buf *b, const struct page_part *p, size_t width)
 {
 	size_t len = strlen(p->label), name = width > 1 ? width - 1 : 0;

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * The forms of a report: Markdown and HTML. The report says what comes, a form how it looks. Texts are the
- * user's and the catalogue's: a form escapes them.
+ * The forms of a report: Markdown and HTML. The report decides the contents, a form decides their
+ * look. Texts come from the user and the catalogue, so a form escapes them.
  * Thread: any.
  */
 #include "tools/cli/table/table.h"
@@ -14,14 +14,14 @@
 
 enum bar_kind { BAR_PLAIN, BAR_PLAN, BAR_BROKEN };
 
-/* One amount among others that it is compared with. */
+/* One of several amounts that are compared. */
 struct page_bar {
 	const char *label, *amount;
 	double value; /* >= 0 */
 	enum bar_kind kind;
 };
 
-/* A part of a GPU; .owner: a number for each workload, PAGE_IDLE for what nobody has. */
+/* A part of a GPU. .owner: a number for each workload; PAGE_IDLE: unallocated. */
 #define PAGE_IDLE UINT32_MAX
 struct page_part {
 	const char *label;
@@ -34,7 +34,7 @@ struct page_gpu {
 	size_t n;
 };
 
-/* A figure to be seen first. */
+/* A key figure at the top of the report. */
 struct page_tile {
 	const char *label, *value;
 };
@@ -45,7 +45,7 @@ struct page_form {
 	void (*paragraph)(struct buf *b, const char *text);
 	void (*tiles)(struct buf *b, const struct page_tile *tiles, size_t n);
 	void (*bars)(struct buf *b, const struct page_bar *bars, size_t n);
-	/* A kind of node, and its GPUs. */
+	/* A kind of node and its GPUs. */
 	void (*node)(struct buf *b, const char *title, const struct page_gpu *gpus, size_t n);
 	void (*table)(struct buf *b, const struct table *t);
 	void (*end)(struct buf *b);

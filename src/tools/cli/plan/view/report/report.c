@@ -78,7 +78,7 @@ static void add_report_tiles(const struct plan_report_writer *r)
 	r->form->tiles(r->b, all, ARRAY_LEN(all));
 }
 
-/* Bars, and the texts that they borrow. */
+/* Bars, and the texts that they point to. */
 struct plan_bars {
 	const struct plan_answer *a;
 	struct page_bar v[BARS_MAX];
@@ -147,7 +147,7 @@ static void in_mind(const struct plan_report_writer *r)
 
 /* ---- nodes -------------------------------------------------------------------------------------------------------- */
 
-/* The parts of one GPU, and what is left of it. */
+/* The parts of one GPU, and the rest of it. */
 static size_t get_gpu_parts(const struct plan_answer *a, const struct plan_node *n,
 	uint32_t gpu, struct page_part parts[PLAN_PODS_MAX + 1])
 {
@@ -195,7 +195,7 @@ static void add_report_nodes(const struct plan_report_writer *r)
 		r->form->paragraph(r->b, "There are more; all are in the JSON form.");
 }
 
-/* ---- all of it ------------------------------------------------------------------------------------------------------ */
+/* ---- the whole report ----------------------------------------------------------------------------------------------- */
 
 static void add_report_unplaced(const struct plan_report_writer *r)
 {

@@ -7,12 +7,12 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Between the bars; the first takes what is left. */
+/* Widths between the bars; the first column gets the rest. */
 #define SECOND    24
 #define THIRD     22
 #define BARS      4
 #define HEAD_ROWS 4
-#define HOT_C     85 /* degrees: near where GPUs begin to slow down */
+#define HOT_C     85 /* degrees C; GPUs begin to throttle near it */
 
 static size_t first_width(const struct canvas *c)
 {
@@ -46,7 +46,7 @@ struct screen_piece {
 	enum canvas_style style;
 };
 
-/* " left          right " in @width columns; the left one is cut. */
+/* " left      right " in @width columns; only the left text is cut. */
 static void draw_frame_box(struct canvas *c, struct screen_piece left,
 	struct screen_piece right, size_t width)
 {

@@ -9,10 +9,10 @@
 #include <string.h>
 
 #define NARROW   60 /* columns */
-#define LOW      16 /* lines: then the head has one */
+#define LOW      16 /* lines; a lower screen has only one head line */
 #define PART_MAX 320
 
-/* "2026-11-25T12:00:00.000Z" as people write it; the text is a stranger's. */
+/* Formats "2026-11-25T12:00:00.000Z" for the head. The text comes from another process. */
 static void format_sample_time(char *ret, size_t cap, const char *wall, bool narrow)
 {
 	if (strlen(wall) < 19 || wall[10] != 'T')
@@ -23,7 +23,8 @@ static void format_sample_time(char *ret, size_t cap, const char *wall, bool nar
 		(void)snprintf(ret, cap, "%.10s %.8s UTC", wall, wall + 11);
 }
 
-/* Behind two blanks, if it fits whole; the first part of a line always stands there, if need be cut. */
+/* Adds a part after two blanks if it fits as a whole. The first part of a line is always added, cut
+ * if necessary. */
 static void add_head_part(struct canvas *c, enum canvas_style style, const char *text)
 {
 	if (c->column == 0) {
@@ -62,7 +63,7 @@ static void add_stale_part(struct canvas *c, const struct top_model *m,
 	canvas_end_line(c);
 }
 
-/* Of several on a low screen only the first. */
+/* A low screen shows only the first problem. */
 static void draw_problem_line(struct canvas *c, const struct top_state *s, const char *what,
 	const char *why)
 {

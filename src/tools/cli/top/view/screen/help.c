@@ -20,7 +20,7 @@ static const struct {
 	{ "q", "quit" },
 };
 
-/* The columns that need a word. */
+/* Columns that need an explanation. */
 static const struct {
 	const char *head, *what;
 } heads[] = {

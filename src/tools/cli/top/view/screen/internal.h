@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Parts of the screen that have files of their own. Pure; thread: any. */
+/* Sections of the screen in files of their own. Pure; thread: any. */
 #include "tools/cli/top/view/screen/screen.h"
 
-/* Time, node, driver, config and what is wrong with any of them. @m may be NULL. */
+/* Time, node, driver, config, and their problems. @m may be NULL. */
 void screen_head(struct canvas *c, const struct top_model *m, const struct top_state *s);
 
-/* All GPUs in the frame that people know from nvidia-smi: two lines each, one more where there is a reason.
- * Needs FRAME_WIDTH columns. */
+/* All GPUs in the frame of nvidia-smi: two lines each, and a third if there is a reason. Needs
+ * FRAME_WIDTH columns. */
 #define FRAME_WIDTH 80
 void screen_frame(struct canvas *c, const struct top_model *m);
 size_t screen_frame_lines(const struct top_model *m);

@@ -9,10 +9,10 @@
 
 #define UNLIMITED       SIZE_MAX
 #define KEY_LINES       1
-#define TABLE_LINES     4 /* that the table below the frame has at least: head and three rows */
-#define TABLE_LINES_MIN 12 /* with less the GPUs have no table of their own above the other */
+#define TABLE_LINES     4 /* minimum height of the table below the frame: head and three rows */
+#define TABLE_LINES_MIN 12 /* with fewer the GPUs have no table of their own */
 
-/* Lines that are left above the line of keys. */
+/* Lines left above the key line. */
 static size_t get_lines_left(const struct canvas *c, const struct top_state *s)
 {
 	size_t taken = c->lines + KEY_LINES;
@@ -35,7 +35,7 @@ static int draw_boards(struct canvas *c, const struct top_model *m, size_t lines
 	if (top_rows_make(&rows, m, &choice, err) < 0)
 		return -1;
 	if (shown < rows.n)
-		shown--; /* for the line that says so */
+		shown--; /* for the line with the number of GPUs that are not shown */
 	columns_draw(c, &rows, 0, shown, &style);
 	if (shown < rows.n) {
 		canvas_addf(c, CANVAS_DIM, "%zu more GPUs: g shows GPUs alone", rows.n - shown);
@@ -45,8 +45,8 @@ static int draw_boards(struct canvas *c, const struct top_model *m, size_t lines
 	return 0;
 }
 
-/* In their frame where there is room for it; else a line each, and of many GPUs some, so that the table below
- * has half of the screen. */
+/* Draws the GPUs in the frame if there is room. Otherwise one line each, and only as many as leave
+ * half of the screen to the table below. */
 static int draw_gpus(struct canvas *c, const struct top_model *m, const struct top_state *s,
 	struct error *err)
 {
@@ -76,7 +76,7 @@ static const char *what_of(enum top_table t)
 	return t == TOP_SLICES ? "slices" : t == TOP_GPUS ? "GPUs" : "containers";
 }
 
-/* Why the table has no rows; @any: it has some that are not shown. */
+/* Explains a table without rows. @any: some rows are hidden. */
 static void print_empty_table(struct canvas *c, const struct top_model *m, enum top_table table,
 	bool any)
 {
@@ -124,7 +124,7 @@ static int draw_table(struct canvas *c, const struct top_model *m, struct top_st
 	return 0;
 }
 
-/* --- the line of keys --- */
+/* --- the key line --- */
 
 static void key_line(struct canvas *c, const struct top_state *s, size_t n, size_t all)
 {
@@ -148,7 +148,7 @@ static void key_line(struct canvas *c, const struct top_state *s, size_t n, size
 		(double)s->interval_ns / 1e9);
 }
 
-/* As the last line of the screen. */
+/* Draws the key line as the last line of the screen. */
 static void draw_screen_end(struct canvas *c, const struct top_state *s, size_t n, size_t all)
 {
 	if (s->height == 0)
