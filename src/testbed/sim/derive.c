@@ -18,7 +18,7 @@ uint32_t sim_load_percent(const struct sim_gpu *g)
 
 uint32_t sim_memory_load_percent(const struct sim_gpu *g)
 {
-	/* Unless said otherwise, work moves memory for half of its time. */
+	/* Unless util_memory is set, work keeps the memory busy for half of its time. */
 	return g->keys.util_memory ? g->keys.util_memory : sim_load_percent(g) / 2;
 }
 

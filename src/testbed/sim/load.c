@@ -6,8 +6,8 @@
 
 #include "lib/base/time.h"
 
-#define TRIES    100000 /* a writer that was killed in the middle must not stop readers */
-#define FRESH_NS (2 * NS_PER_SEC) /* of a daemon that lives */
+#define TRIES    100000 /* a limit: a writer killed in the middle must not stop readers */
+#define FRESH_NS (2 * NS_PER_SEC) /* maximum age of a live daemon's figures */
 #define AHEAD_NS (500 * NS_PER_MS)
 
 static_assert(sizeof(struct sim_load) % 8 == 0, "words");

@@ -22,7 +22,7 @@ static uint64_t hash_bytes(const char *data, size_t len)
 	return h | 1; /* 0 means "no file" */
 }
 
-/* A name for the default directory: the file's own, told apart by a hash of its path. */
+/* The name of the default directory. Of a node file: the name of the file with a hash of its path. */
 static void node_dir_name(const struct sim_location *location, char *ret, size_t cap)
 {
 	const char *base = strrchr(location->node, '/');
@@ -50,7 +50,7 @@ static int default_dir(struct sim_location *location, const char *runtime_dir,
 	return n < (int)sizeof(location->dir) ? 0 : error_set(err, ERR_LIMIT, "path too long");
 }
 
-/* A word with a slash or a YAML ending is a file; a word that is neither must be a model. */
+/* A word with a slash or a YAML ending is a file. Any other word must be a model. */
 static int resolve_node(struct sim_location *location, const char *node, struct error *err)
 {
 	const char *dot = strrchr(node, '.');
@@ -142,7 +142,7 @@ int sim_location_build(const struct sim_location *location, sim_node_file_fn *lo
 	return 0;
 }
 
-/* The state was made from the node that is asked for now. */
+/* Checks that the state was made from the node that is requested now. */
 static int check_location_node(const struct sim_location *location, const struct sim_state *s,
 	struct error *err)
 {
@@ -168,7 +168,8 @@ static int check_location_node(const struct sim_location *location, const struct
 
 #define SHARED_TMP "/tmp/gpuslice-sim-"
 
-/* In /tmp others could stand a directory of theirs in our way: ours, and writable by us only. */
+/* In /tmp another user may have created the directory. The directory must belong to the caller and be writable
+ * for no other user. */
 static int check_tmp_owner(const char *dir, struct error *err)
 {
 	char parent[SIM_PATH_MAX];

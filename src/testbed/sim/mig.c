@@ -41,7 +41,7 @@ const struct sim_mig_profile *sim_gi_profile(const struct sim_gpu *g, const stru
 {
 	const struct sim_mig_table *t = sim_mig_table(&g->keys);
 
-	/* The keys of a GPU may be changed to another product under its instances. */
+	/* An operator may change the product of a GPU that has instances. */
 	return t ? &t->profiles[gi->profile % t->profile_count]
 		 : &sim_mig_tables[0].profiles[0];
 }
@@ -91,7 +91,7 @@ static uint64_t mix_uuid_hash(uint64_t h, uint64_t word)
 	return h ^ (h >> 32);
 }
 
-/* Name-based in form: version 5 and the variant of RFC 4122, over a hash of our own. */
+/* In the form of a name-based UUID, version 5 with the variant of RFC 4122; the hash is a private one. */
 void sim_mig_uuid(const struct sim_keys *keys, uint32_t gi, uint32_t ci, char *ret)
 {
 	uint64_t a = UINT64_C(0x9E3779B97F4A7C15), b;
@@ -137,11 +137,11 @@ struct sim_ci *sim_ci_find(struct sim_gi *gi, uint32_t ci)
 	return at ? &gi->cis[at - gi->cis] : NULL;
 }
 
-/* What the instances have taken of the GPU. */
+/* The resources of the GPU that instances occupy. */
 struct mig_used {
 	uint32_t slots; /* bit s: slot s */
 	uint32_t slices;
-	uint32_t of_profile; /* instances of the profile that is asked for */
+	uint32_t of_profile; /* instances of the requested profile */
 	uint32_t engines[SIM_ENGINE_COUNT];
 };
 
@@ -316,7 +316,7 @@ static uint32_t next_serial(struct sim_gpu *g)
 	return g->mig.serial;
 }
 
-/* The start that is wanted, or the driver's choice, in *start. */
+/* *start: the requested start, or on return the driver's choice. */
 static nvmlReturn_t choose_start(const struct sim_gpu *g, const struct sim_mig_profile *p,
 	uint32_t size, uint32_t *start)
 {

@@ -22,7 +22,7 @@
 const struct sim_key sim_key_table[] = { SIM_KEYS(ROW_T, ROW_U, ROW_I, ROW_B, ROW_C) };
 const size_t sim_key_count = ARRAY_LEN(sim_key_table);
 
-/* Bytes never pass this: sums of a whole node's memory stay far from the end of 64 bits. */
+/* Limit of an amount of bytes: the sum of a whole node's memory stays far below 64 bits. */
 #define BYTES_MAX (UINT64_C(1) << 50)
 
 const struct sim_key *sim_key_find(const char *name)
@@ -208,7 +208,7 @@ void sim_gpu_sum_processes(struct sim_gpu *gpu)
 	for (uint32_t i = 0; i < gpu->process_count; i++) {
 		const struct sim_process *p = &gpu->processes[i];
 
-		/* On an instance, percent are of that instance. */
+		/* The percentages of a process on an instance refer to that instance. */
 		gpu->process_load +=
 			(p->sm_percent * sim_mig_share_percent(gpu, p->gi, p->ci) + 99) / 100;
 		gpu->process_memory += p->memory_bytes;

@@ -2,13 +2,15 @@
 #pragma once
 
 /*
- * What a simulated node is: plain numbers and text of fixed width, the same in memory and in the
- * state file (testbed/sim/state.h). Everything about one GPU that a person may choose is a row of
- * SIM_KEYS: the struct member, the catalogue's YAML key, the node file's YAML key, the word after
- * `gpuslice sim set`, and the JSON key of `gpuslice sim show` are that one name.
+ * What a simulated node is: numbers and text of fixed width, the same in memory and in the state file
+ * (testbed/sim/state.h).
  *
- * What NVML shows is either a key itself or a pure function of keys and time (testbed/sim/derive.h).
- * Thread: any; nothing here holds state.
+ * Keys. Everything about one GPU that an operator may choose is a row of SIM_KEYS. One name serves as the struct
+ * member, the catalogue's YAML key, the node file's YAML key, the word after `gpuslice sim set`, and the JSON key
+ * of `gpuslice sim show`. What NVML shows is either a key itself or a pure function of keys and time
+ * (testbed/sim/derive.h).
+ *
+ * Thread: any; the module holds no state.
  */
 #include "lib/base/error.h"
 
@@ -23,16 +25,16 @@
 #define SIM_NAME_MAX      64
 #define SIM_PATH_MAX      1024
 
-#define SIM_NO_INSTANCE UINT32_MAX /* gi and ci of what is not in a MIG instance */
+#define SIM_NO_INSTANCE UINT32_MAX /* gi and ci of an object that is not in a MIG instance */
 #define SIM_PCI_VENDOR  0x10DE
 #define SIM_BUS_HIDDEN  UINT32_MAX /* a switch that the machine does not see */
 #define SIM_GIB         (UINT64_C(1) << 30)
 #define SIM_TIB         (UINT64_C(1) << 40)
 
 /*
- * T(member, size, help) text; U(member, min, max, help) 32-bit number; I the same with a sign;
- * B(member, help) bytes, also written "16Gi"; C(member, help) 64-bit counter. A value of 0 in the
- * rows marked "0: derived" lets the simulator compute it from the load.
+ * T(member, size, help) text; U(member, min, max, help) 32-bit number; I the same with a sign; B(member, help)
+ * bytes, also written "16Gi"; C(member, help) 64-bit counter. In the rows marked "0: derived" the simulator
+ * computes the value from the load if the key is 0.
  */
 /* clang-format off */
 #define SIM_KEYS(T, U, I, B, C) \
@@ -168,8 +170,8 @@ extern const size_t sim_key_count;
 const struct sim_key *sim_key_find(const char *name); /* NULL: no such key */
 
 /*
- * Reads @text as a value of @key into @keys. The text of an error says what was expected and what
- * was found; the caller adds where.
+ * Reads @text as a value of @key into @keys. The text of an error has the expected and the found value. The caller
+ * adds the position.
  */
 int sim_key_set(struct sim_keys *keys, const struct sim_key *key, const char *text,
 	struct error *err) MUST_USE;
@@ -179,8 +181,8 @@ void sim_key_format(const struct sim_keys *keys, const struct sim_key *key, char
 	size_t cap);
 
 /*
- * Groups of NVML functions that can be made to fail together, with `gpuslice sim fail GPU GROUP
- * CODE` or `fail:` in a node file; also how a product lacks something (code 3).
+ * Groups of NVML functions that can be made to fail together, with `gpuslice sim fail GPU GROUP CODE` or `fail:`
+ * in a node file. A product without a feature has code 3 for its group.
  */
 /* clang-format off */
 #define SIM_GROUPS(X) \
@@ -215,7 +217,7 @@ bool sim_group_find(const char *name, enum sim_group *ret);
 /* A result code by number ("15") or by name ("GPU_IS_LOST", with or without NVML_ERROR_). */
 bool sim_code_parse(const char *text, uint32_t *ret);
 const char *sim_code_name(
-	uint32_t code); /* without NVML_ERROR_; "UNKNOWN" for a strange number */
+	uint32_t code); /* without NVML_ERROR_; "UNKNOWN" for an unknown number */
 
 struct sim_link { /* one NVLink of one GPU */
 	uint32_t active;
@@ -237,16 +239,15 @@ struct sim_process {
 };
 
 /*
- * MIG of one GPU: mode and instances (testbed/sim/mig.h has the rules). Serials are never used twice on a GPU
- * (up to 16 bits of them), so that a handle of an instance that was destroyed is told from one of a
- * newer instance with the same ids.
+ * MIG of one GPU: mode and instances (the rules: testbed/sim/mig.h). A GPU never uses a serial twice (within 16
+ * bits). So a handle of a destroyed instance differs from one of a newer instance with the same ids.
  */
 #define SIM_MAX_GIS 8 /* on one GPU */
 #define SIM_MAX_CIS 8 /* in one GPU instance */
 
 struct sim_ci {
 	uint32_t id;
-	uint32_t number;      /* NVML's enumerator of its profile, which is its id too */
+	uint32_t number; /* NVML's enumerator of its profile, which is also the profile's id */
 	uint32_t start, size; /* compute slices inside its GPU instance */
 	uint32_t serial;
 	uint32_t compute_mode;
@@ -263,32 +264,32 @@ struct sim_gi {
 
 struct sim_mig {
 	uint32_t enabled, pending; /* mode now, and after the next reset */
-	uint32_t serial;           /* the last one given out */
+	uint32_t serial;           /* the last one used */
 	uint32_t gi_count;
-	uint64_t idle_bytes;            /* what the instances use by themselves */
+	uint64_t idle_bytes;            /* memory that the instances use without processes */
 	struct sim_gi gis[SIM_MAX_GIS]; /* by id */
 };
 
-/* One GPU. What a call needs comes first; the process table is read only by those who ask. */
+/* One GPU. The members that each call needs come first; few calls read the process table. */
 struct sim_gpu {
 	struct sim_keys keys;
 	uint64_t energy_mj;            /* up to energy_at_ns */
 	uint64_t energy_at_ns;         /* wall clock */
 	uint64_t pcie_kb[2];           /* sent, received up to energy_at_ns */
-	uint16_t fail[SIM_GROUP_ROOM]; /* NVML code a group answers, 0: works */
+	uint16_t fail[SIM_GROUP_ROOM]; /* NVML code that a group answers; 0: works */
 	struct sim_link links[SIM_MAX_LINKS];
 	uint32_t process_count;
 	uint32_t process_load;   /* sum of sm_percent, at most 100 */
 	uint64_t process_memory; /* sum of memory_bytes */
 	struct sim_mig mig;
 	struct sim_process processes[SIM_MAX_PROCESSES];
-	struct sim_keys born; /* what a reset goes back to */
+	struct sim_keys born; /* the values that a reset restores */
 	uint16_t born_fail[SIM_GROUP_ROOM];
 };
 
 #define SIM_GPU_CORE_BYTES offsetof(struct sim_gpu, mig.gis)
 
-/* Whether a slot holds a GPU, and which one in its history: a stale handle has another epoch. */
+/* Whether a slot holds a GPU, and which one in its history: a stale handle has an older epoch. */
 struct sim_slot {
 	uint32_t present;
 	uint32_t epoch; /* counts the GPUs that were ever put into this slot */
@@ -303,18 +304,18 @@ enum sim_driver {
 	SIM_DRIVER_NO_PERMISSION, /* init: 4 */
 };
 
-struct sim_node_info { /* the numbers that nearly every call looks at */
+struct sim_node_info { /* the numbers that nearly every call reads */
 	uint32_t nvml_major;
 	uint32_t cuda_version;
 	uint32_t driver;     /* enum sim_driver */
-	uint32_t slot_count; /* slots ever used; slots behind are empty */
+	uint32_t slot_count; /* slots ever used; later slots are empty */
 	uint32_t level_switch, level_numa, level_far; /* NVML_TOPOLOGY_* between two GPUs */
 	uint32_t p2p; /* NVML_P2P_STATUS_* of two GPUs without NVLink between them */
 };
 
 struct sim_node_head {
 	char name[SIM_NAME_MAX];
-	char spec[SIM_PATH_MAX]; /* what GPUSLICE_SIM_NODE said: model name or absolute path */
+	char spec[SIM_PATH_MAX]; /* GPUSLICE_SIM_NODE: model name or absolute path */
 	uint64_t spec_hash;      /* of the node file's content; 0 for a model */
 	uint64_t seed;           /* makes UUIDs and serials differ between nodes of one model */
 	char driver_version[48];
@@ -344,5 +345,5 @@ uint32_t sim_node_index_of_slot(const struct sim_node_head *head, uint32_t slot)
 /* "00000000:00:1E.0", the eight-digit upper-case form. @ret has 32 bytes. */
 void sim_bus_id(const struct sim_keys *keys, char *ret);
 
-/* Brings the sums up to date after a change of the process table or of MIG instances. */
+/* Updates the sums after a change of the process table or of MIG instances. */
 void sim_gpu_sum_processes(struct sim_gpu *gpu);

@@ -18,7 +18,7 @@
 #include "testbed/sim/fake-root/fake-root.h"
 
 struct ring_slot {
-	_Atomic uint64_t number; /* of the event in it, plus 1; 0 while it is being written */
+	_Atomic uint64_t number; /* number of the event in the slot, plus 1; 0: being written */
 	_Atomic uint64_t words[sizeof(struct sim_event) / 8];
 };
 
@@ -39,7 +39,7 @@ struct usage_table {
 };
 
 struct fault_cell {
-	_Atomic uint64_t at; /* so many more until it begins, this one counted */
+	_Atomic uint64_t at; /* countdown to the first one that fails; 1: the next */
 	_Atomic uint32_t times, value;
 };
 
@@ -49,7 +49,7 @@ struct state_file {
 	_Atomic uint64_t generation; /* copy generation & 1 is current */
 	_Atomic uint64_t ring_head;  /* number of the next event */
 	_Atomic uint32_t ring_word;  /* futex: changes with ring_head */
-	_Atomic uint32_t files_open; /* files of MIG instances may not be those of the node */
+	_Atomic uint32_t files_open; /* 1: files of MIG instances may be incomplete */
 	struct ring_slot ring[SIM_RING_EVENTS];
 	struct hang_cell hang[SIM_MAX_GPUS];
 	_Atomic uint64_t counts[SIM_COUNT_KINDS];
@@ -187,12 +187,12 @@ void sim_state_read_bare(const struct sim_state *s, const struct sim_part *parts
 		for (size_t i = 0; i < n; i++)
 			words_load(parts[i].to, f->copies[before & 1] + parts[i].offset / 8,
 				parts[i].len);
-		/* The loads above come before this one; pairs with the fence in sim_txn_commit(). */
+		/* The loads above come before this one; pairs with the fence in publish_state_txn(). */
 		atomic_thread_fence(memory_order_acquire);
 		after = atomic_load_explicit(&f->generation, memory_order_relaxed);
 		/*
-		 * While the counter stands, a writer touches only the other copy. One step on, the
-		 * next writer may already be in ours.
+		 * While the counter does not move, a writer touches only the other copy. After one step the next
+		 * writer may already be in the copy that was read.
 		 */
 		if (after == before)
 			return;
@@ -200,9 +200,9 @@ void sim_state_read_bare(const struct sim_state *s, const struct sim_part *parts
 	}
 }
 
-/* What CUDA holds. */
+/* Memory that CUDA uses. */
 
-#define USAGE_TRIES 100000 /* a writer that was killed in the middle must not stop readers */
+#define USAGE_TRIES 100000 /* a limit: a writer killed in the middle must not stop readers */
 
 void sim_usage_write(struct sim_state *s, uint32_t slot, const struct sim_usage *rows, size_t n,
 	uint64_t total)
@@ -341,7 +341,7 @@ int sim_state_create(const char *dir, const struct sim_node *node, struct error 
 	fd = mkostemp(temp, O_CLOEXEC);
 	if (fd < 0)
 		return error_sys(err, errno, "create '%s'", temp);
-	/* link() refuses an existing name: of several creators exactly one wins. */
+	/* link() refuses an existing name: exactly one of several creators wins. */
 	if (write_new(fd, node) < 0)
 		r = error_sys(err, errno, "write '%s'", temp);
 	else if (link(temp, path) < 0)
@@ -354,8 +354,8 @@ int sim_state_create(const char *dir, const struct sim_node *node, struct error 
 /* Writing. */
 
 /*
- * Keeps fork() out of a transaction: the child would inherit the locked descriptor and hold the
- * lock for as long as it lives. Taken before the file lock.
+ * Keeps fork() out of a transaction. Else the child would inherit the locked descriptor and hold the lock until
+ * its end. A writer takes the mutex before the file lock.
  */
 static pthread_mutex_t writer_mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
@@ -450,7 +450,11 @@ static void publish_state_txn(struct sim_txn *txn)
 	struct state_file *f = txn->state->file;
 	uint64_t generation = atomic_load_explicit(&f->generation, memory_order_relaxed);
 
-	/* A reader that sees a word of the new copy also sees that the counter moved before. */
+	/*
+	 * The copy written here is that of generation - 1. A reader that still copies that generation may load a
+	 * new word. Because of this fence the reader then sees the counter at @generation at least, and starts
+	 * again.
+	 */
 	atomic_thread_fence(memory_order_release);
 	node_store(f->copies[(generation + 1) & 1], txn->node, txn->node->head.info.slot_count);
 	atomic_store_explicit(&f->generation, generation + 1, memory_order_release);
@@ -519,7 +523,8 @@ bool sim_ring_next(const struct sim_state *s, uint64_t *cursor, struct sim_event
 				return true;
 			}
 		}
-		/* Overwritten while we read, or its writer died in the middle: take the next. */
+		/* The event was overwritten during the read, or its writer died in the middle: take the
+		 * next. */
 		(*cursor)++;
 	}
 }
@@ -625,7 +630,7 @@ bool sim_cuda_fault_hit(struct sim_state *s, uint32_t slot, enum sim_cuda_fault 
 		return false;
 	}
 	*value = atomic_load(&c->value);
-	/* Set anew meanwhile: then this one was the last of the old. */
+	/* If the fault was set again meanwhile, this hit was the last one of the old setting. */
 	if (times != SIM_HANG_CALLS)
 		(void)atomic_compare_exchange_strong(&c->times, &times, times - 1);
 	return true;

@@ -2,25 +2,37 @@
 #pragma once
 
 /*
- * The state of a simulated node, outside of any process: one file, mapped by all who use it.
+ * The state of a simulated node, outside of any process: one file that all processes map.
  *
- * Two copies of the node lie in it; the low bit of a generation counter says which one is current.
- * A writer takes a file lock, changes a private copy, stores it into the other place and then
- * raises the counter: one atomic store that makes all of it visible. So a writer that is killed at
- * any instruction leaves the old state whole and the lock free (the kernel drops it), and readers
- * take no lock: they copy what they need and start again if the counter has moved meanwhile.
+ * Two copies of the node are in the file. The low bit of a generation counter selects the current copy.
  *
- * Beside the copies lie things that are used without the lock: the ring of events, which only grows,
- * one "hang" cell for each GPU, counters of NVML calls, and for CUDA (sim/device) faults to come and how
- * much each process holds: that changes with each allocation, and a transaction copies the node.
+ * A writer:
  *
- * The capability files of MIG instances (testbed/sim/fake-root/fake-root.h) follow the node: a writer that changes
- * instances makes new files before the change is visible, and removes what the node does not have
- * after it. So an instance that is seen has its files, and what a killed writer left behind goes
- * with the next change. A mark says that a writer is at it; who finds it makes its files anew, as
- * some may be half done.
+ *	1. takes a file lock and changes a private copy;
+ *	2. stores that copy into the place that is not current;
+ *	3. raises the counter. This one atomic store makes the whole change visible.
  *
- * Thread: any. Fork: a child goes on with the same mapping; a lock is never inherited.
+ * A writer killed at any instruction leaves the old state whole. The kernel drops its lock.
+ *
+ * A reader takes no lock. The reader copies what it needs, and starts again if the counter has moved meanwhile.
+ *
+ * Outside the copies, used without the lock: the ring of events, which only grows; one "hang" cell for each GPU;
+ * counters of NVML calls. For CUDA (sim/device): armed faults, the load, and the memory of each process. That
+ * memory changes with each allocation, and a transaction copies the whole node.
+ *
+ * Files. The capability files of MIG instances (testbed/sim/fake-root/fake-root.h) follow the node. A writer that
+ * changes instances:
+ *
+ *	1. sets a flag in the state;
+ *	2. creates the new files, and recreates all if the flag was set before: a killed writer may have left
+ *	   some incomplete;
+ *	3. makes the change visible;
+ *	4. removes the files of instances that the node does not have, also those that a killed writer left;
+ *	5. clears the flag.
+ *
+ * So every visible instance has its files.
+ *
+ * Thread: any. Fork: a child keeps the mapping; it never inherits a lock.
  */
 #include "testbed/sim/model.h"
 
@@ -29,9 +41,9 @@
 #define SIM_STATE_MAGIC   UINT32_C(0x534C4753) /* "SGLS" */
 #define SIM_STATE_VERSION 7
 #define SIM_STATE_FILE    "state"
-#define SIM_RING_EVENTS   256 /* a power of two; older ones are gone for a slow reader */
+#define SIM_RING_EVENTS   256 /* a power of two; a slow reader misses the older ones */
 
-/* An event of a kind beyond NVML's own: the GPU went away. A waiter gets GPU_IS_LOST once. */
+/* An event that NVML does not have: the GPU disappeared. A waiter gets GPU_IS_LOST once. */
 #define SIM_EVENT_LOST (UINT64_C(1) << 63)
 
 struct sim_event {
@@ -48,18 +60,18 @@ struct sim_state; /* a mapped state file */
 int sim_state_open(const char *dir, struct sim_state **ret, struct error *err) MUST_USE;
 
 /*
- * Creates @dir's state from @node. Returns 0; SIM_STATE_E_EXISTS if somebody was faster, who then
- * decided what is in it; < 0 with @err set. Readers see a whole file or none.
+ * Creates @dir's state from @node. Returns 0; SIM_STATE_E_EXISTS if another process created the state first, from
+ * its own node; < 0 with @err set. Readers see a whole file or none.
  */
 #define SIM_STATE_E_EXISTS 2
 int sim_state_create(const char *dir, const struct sim_node *node, struct error *err) MUST_USE;
 
-/* The directory it was opened in. */
+/* The directory that sim_state_open() got. */
 const char *sim_state_dir(const struct sim_state *s);
 
 struct sim_state *sim_state_close(struct sim_state *s); /* returns NULL; NULL is fine */
 
-/* Whether @s is still the file that stands in @dir (it may have been removed and made anew). */
+/* Whether @s is still the file in @dir (a process may have removed and recreated it). */
 bool sim_state_is_current(const struct sim_state *s, const char *dir);
 
 uint64_t sim_state_generation(const struct sim_state *s);
@@ -73,8 +85,9 @@ struct sim_part {
 };
 
 /*
- * Copies all the parts as they were at one moment. What CUDA holds (sim_usage_write()) is added to the
- * rows of its processes and to the sum; sim_state_read_bare() leaves that out, as a transaction does.
+ * Copies all the parts as they were at one moment. sim_state_read() adds the memory that CUDA uses
+ * (sim_usage_write()) to the rows of its processes and to the sum. sim_state_read_bare() does not, and a
+ * transaction does not either.
  */
 void sim_state_read(const struct sim_state *s, const struct sim_part *parts, size_t n);
 void sim_state_read_bare(const struct sim_state *s, const struct sim_part *parts, size_t n);
@@ -104,7 +117,7 @@ void sim_state_read_bare(const struct sim_state *s, const struct sim_part *parts
 struct sim_txn {
 	struct sim_state *state;
 	struct sim_node *node;                   /* change this */
-	struct sim_event events[SIM_TXN_EVENTS]; /* posted after the change is visible */
+	struct sim_event events[SIM_TXN_EVENTS]; /* sent after the change is visible */
 	uint32_t event_count;
 	int lock_fd;
 };
@@ -115,15 +128,15 @@ struct sim_txn {
 	}
 
 /*
- * begin, change txn->node, commit. Between them no other process writes. sim_txn_end() without a
- * commit drops the change; it is the cleanup function. Blocks while another writer works.
+ * begin, change txn->node, commit. Between them no other process writes. sim_txn_end() without a commit drops the
+ * change; it is the cleanup function. sim_txn_begin() blocks while another writer works.
  */
 int sim_txn_begin(struct sim_state *s, struct sim_txn *txn, struct error *err) MUST_USE;
 void sim_txn_post(struct sim_txn *txn, struct sim_event event);
 void sim_txn_commit(struct sim_txn *txn);
 
 /*
- * The same where MIG instances of the GPU in @slot may have changed (SIM_ALL_SLOTS: of any), with
+ * As sim_txn_commit(), where MIG instances of the GPU in @slot may have changed (SIM_ALL_SLOTS: of any GPU), with
  * their files. On failure nothing has changed, and the transaction goes on.
  */
 #define SIM_ALL_SLOTS UINT32_MAX
@@ -132,16 +145,16 @@ void sim_txn_end(struct sim_txn *txn);
 
 /* Events. */
 
-/* The number of the next event to come. */
+/* The number of the next event. */
 uint64_t sim_ring_head(const struct sim_state *s);
 
 /*
- * Reads event *cursor and moves the cursor behind it; events that were overwritten are skipped.
- * False: none yet.
+ * Reads event *cursor and moves the cursor behind it; skips events that were overwritten. False: no event yet.
  */
 bool sim_ring_next(const struct sim_state *s, uint64_t *cursor, struct sim_event *ret);
 
-/* Sleeps until an event comes after number @head, or until @deadline_ns of the monotonic clock. */
+/* Sleeps until an event comes after number @head, or until @deadline_ns of the monotonic clock. The call may
+ * return earlier. */
 void sim_ring_wait(const struct sim_state *s, uint64_t head, uint64_t deadline_ns);
 
 /* Hanging. */
@@ -150,8 +163,8 @@ void sim_ring_wait(const struct sim_state *s, uint64_t head, uint64_t deadline_n
 #define SIM_HANG_CALLS   UINT32_MAX
 
 /*
- * From now on each call that touches the GPU in @slot blocks for @ns: the next @calls of them, and
- * for at most @for_ns from now. @ns 0 ends it, and wakes those who hang.
+ * From now on each call that touches the GPU in @slot blocks for @ns: the next @calls calls, and for at most
+ * @for_ns from now. @ns 0 ends the hang and wakes the blocked calls.
  */
 void sim_hang_set(struct sim_state *s, uint32_t slot, uint64_t ns, uint32_t calls,
 	uint64_t for_ns);
@@ -165,15 +178,15 @@ uint64_t sim_hang_ns(const struct sim_state *s, uint32_t slot);
 /* Counting. */
 
 enum sim_count {
-	SIM_COUNT_CALLS, /* NVML calls after init that found a node */
-	SIM_COUNT_CHANGES, /* of them: MIG mode set, instances made and destroyed, as far as they got */
+	SIM_COUNT_CALLS,   /* NVML calls after init that found a node */
+	SIM_COUNT_CHANGES, /* calls that change MIG and passed the checks, successful or not */
 	SIM_COUNT_KINDS
 };
 
 void sim_count(const struct sim_state *s, enum sim_count kind);
 uint64_t sim_count_read(const struct sim_state *s, enum sim_count kind);
 
-/* What CUDA holds. */
+/* Memory that CUDA uses. */
 
 struct sim_usage {
 	uint32_t pid;
@@ -181,37 +194,37 @@ struct sim_usage {
 };
 
 /*
- * From now on these processes of the GPU in @slot hold so much, and all of them with what is nobody's
- * @total. Readers see all of the old or all of the new rows. One writer only: the node's device daemon.
+ * Replaces the memory of each process of the GPU in @slot. @total: of all of them, with memory that belongs to no
+ * process. Readers see all of the old or all of the new rows. One writer only: the node's device daemon.
  */
 void sim_usage_write(struct sim_state *s, uint32_t slot, const struct sim_usage *rows, size_t n,
 	uint64_t total);
 
-/* Reads them; returns how many, at most SIM_MAX_PROCESSES, which is the room of @rows (or NULL). */
+/* Reads the rows. Returns their number. @rows has room for SIM_MAX_PROCESSES rows, or is NULL. */
 size_t sim_usage_read(const struct sim_state *s, uint32_t slot, struct sim_usage *rows,
 	uint64_t *total);
 
-/* Room for what testbed/sim/load.h keeps of the GPU in @slot; it knows the form. */
+/* Room for the load of the GPU in @slot; testbed/sim/load.h has the format. */
 #define SIM_STATE_LOAD_WORDS 904
 _Atomic uint64_t *sim_state_load_cell(const struct sim_state *s, uint32_t slot);
 
 /* Faults of CUDA. */
 
 enum sim_cuda_fault {
-	SIM_CUDA_OOM,   /* an allocation answers "no memory"; a context's counts as one */
-	SIM_CUDA_ERROR, /* a kernel ends its context with error ->value */
+	SIM_CUDA_OOM,   /* an allocation returns "no memory"; a context counts as one */
+	SIM_CUDA_ERROR, /* a kernel ends its context with error @value */
 	SIM_CUDA_HANG,  /* a kernel does not end */
 	SIM_CUDA_FAULTS,
 };
 
 /*
- * Arms @kind on the GPU in @slot: from the @at-th allocation or kernel on (1: the next), for @times of
- * them; @times 0: never mind. Counted over all processes.
+ * Arms @kind on the GPU in @slot: the @at-th allocation or kernel from now (1: the next) and those after it,
+ * @times in all. @times 0 disarms. SIM_HANG_CALLS: without limit. The count is over all processes.
  */
 void sim_cuda_fault_set(struct sim_state *s, uint32_t slot, enum sim_cuda_fault kind,
 	uint64_t at, uint32_t times, uint32_t value);
 
-/* Counts one; true: it is to fail, with *value. Called by the device daemon. */
+/* Counts one; true: it must fail, with *value. The device daemon calls it. */
 bool sim_cuda_fault_hit(struct sim_state *s, uint32_t slot, enum sim_cuda_fault kind,
 	uint32_t *value);
 

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The letters of generated names in Kubernetes: no vowels, no look-alikes. */
+/* The letters of generated names in Kubernetes: no vowels, no similar letters. */
 static const char name_letters[] = "bcdfghjklmnpqrstvwxz2456789";
 
 const char *cluster_verb_name(enum cluster_verb v)
@@ -201,7 +201,7 @@ static void format_pod_suffix(char ret[6], const struct deployment *d, uint64_t 
 static char *pod_name(const struct deployment *d, uint64_t serial)
 {
 	char tail[6], *name = NULL;
-	/* Kubernetes cuts a generated name's base to 58 characters. */
+	/* Kubernetes truncates the base of a generated name to 58 characters. */
 	int base = (int)strlen(d->name), room = 57 - (int)strlen(d->hash);
 
 	format_pod_suffix(tail, d, serial);
@@ -513,8 +513,8 @@ static struct rollout count_rollout(const struct simulated_cluster *c,
 	return r;
 }
 
-/* Which of the deployment's pods goes first: as ReplicaSets do, pending before running and the
- * newest first. A pod that the kubelet is admitting counts as running. */
+/* The deployment's pod to remove first. As ReplicaSets do: pending before running, the newest first. A pod
+ * that the kubelet is admitting counts as running. */
 static size_t pick_victim(const struct simulated_cluster *c, const struct deployment *d,
 	bool old)
 {
@@ -580,7 +580,7 @@ static bool step_deployment(struct simulated_cluster *c, struct deployment *d, u
 	return changed;
 }
 
-/* A failed pod is replaced, but not as fast as it can fail. */
+/* Delays the replacement of a failed pod, so that a deployment does not create pods as fast as they fail. */
 static void delay_after_failures(const struct simulated_cluster *c, struct deployment *d,
 	uint64_t now_ns)
 {

@@ -2,20 +2,21 @@
 #pragma once
 
 /*
- * What API server, Deployment controller and scheduler do between them, for one node: objects are
- * applied, deployments keep their number of pods, pods wait or are bound. A pure state machine:
- * cluster_step() does all that is due. Names and UIDs are deterministic and look like real ones.
+ * The API server, the Deployment controller and the scheduler for one node: clients apply objects, deployments
+ * keep their number of pods, pods wait or are bound. A pure state machine: each cluster_step() is one pass over
+ * what is due. Names and UIDs are deterministic and look like real ones.
  *
- * Not as the real ones: a template change goes through the same 25 % surge and unavailability,
- * but without ReplicaSet objects; namespaces need not exist; failed pods of a deployment are
- * replaced with a pause that doubles (1 s to 16 s) and only the last few are kept.
- * Thread: owner's (time comes in).
+ * Differences from the real ones. A template change goes through the same 25 % surge and unavailability, but
+ * without ReplicaSet objects. Namespaces need not exist. The controller replaces failed pods of a deployment after
+ * a pause that doubles (1 s to 16 s), and keeps only the last few.
+ *
+ * Thread: the owner's (the caller passes the time).
  */
 #include "testbed/standin/manifest/manifest.h"
 #include "testbed/standin/scheduler.h"
 
 #define CLUSTER_PODS_MAX    5000
-#define CLUSTER_FAILED_KEPT 5 /* failed pods of one deployment that stay to be looked at */
+#define CLUSTER_FAILED_KEPT 5 /* failed pods of one deployment that stay visible */
 
 struct deployment {
 	char *name, *namespace_;
@@ -25,7 +26,7 @@ struct deployment {
 	uint32_t replicas;
 	uint64_t created_ns;
 	uint64_t serial;        /* of its next pod's name */
-	uint64_t failed_serial; /* of the newest failed pod that was answered with a pause */
+	uint64_t failed_serial; /* the newest failed pod for which a pause was set */
 	uint64_t not_before_ns; /* no new pod until then */
 };
 
@@ -53,8 +54,10 @@ const char *cluster_verb_name(enum cluster_verb v); /* "created" */
 int cluster_apply(struct simulated_cluster *c, const struct object *o, uint64_t now_ns,
 	enum cluster_verb *ret, struct error *err) MUST_USE;
 
-/* Pods that are deleted are handed to @gone (may be NULL) before they are freed. ERR_NOT_FOUND
- * with the API server's text. */
+/*
+ * Passes each pod that it deletes to @gone (may be NULL) before it frees the pod. ERR_NOT_FOUND with the API
+ * server's text.
+ */
 typedef void (*cluster_gone_fn)(void *arg, const struct pod *p);
 int cluster_delete(struct simulated_cluster *c, enum object_kind kind, const char *namespace_,
 	const char *name, cluster_gone_fn gone, void *arg, struct error *err) MUST_USE;
@@ -63,8 +66,8 @@ int cluster_scale(struct simulated_cluster *c, const char *namespace_, const cha
 	uint32_t replicas, struct error *err) MUST_USE;
 
 /*
- * Controller and scheduler, until nothing is left to do now. Returns true if anything changed.
- * *ret_next_ns is when to call again even if nothing happens (UINT64_MAX: no need).
+ * One pass of the controller and the scheduler. Returns true if anything changed; the caller then calls again.
+ * *ret_next_ns: when to call again without another event (UINT64_MAX: no need).
  */
 bool cluster_step(struct simulated_cluster *c, const struct node_view *node, uint64_t now_ns,
 	cluster_gone_fn gone, void *arg, uint64_t *ret_next_ns);

@@ -36,7 +36,7 @@ static void remove_tree(int dir_fd, const char *name)
 	(void)unlinkat(dir_fd, name, AT_REMOVEDIR);
 }
 
-/* "..2026_11_21_01_02_03.123456789", as pkg/volume/util/atomic_writer.go names it. */
+/* "..2026_11_21_01_02_03.123456789", the name in pkg/volume/util/atomic_writer.go. */
 static void format_volume_stamp(char *ret, size_t cap)
 {
 	uint64_t now = time_wall_ns();
@@ -69,7 +69,7 @@ static int write_keys(int dir_fd, const char *name, const struct str_map *data,
 	return 0;
 }
 
-/* Links of keys that are gone, after the swap; links of new ones, after it too. */
+/* After the swap: removes the links of keys that are gone, and adds the links of new ones. */
 static int fix_links(int dir_fd, const struct str_map *data, struct error *err)
 {
 	DIR *d = fdopendir(dup(dir_fd));

@@ -38,7 +38,7 @@ static void reply_owned_json(struct http_exchange *x, json_t *o)
 	http_reply_error(x, &err);
 }
 
-/* --- what is posted --- */
+/* --- bodies of POST --- */
 
 static const char *get_body_text(const json_t *body, const char *key, const char *def)
 {

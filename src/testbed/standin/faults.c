@@ -35,7 +35,7 @@ static int read_switch(const struct fault_args *a, bool *ret, struct error *err)
 	return 0;
 }
 
-/* All resources, or one that there is. */
+/* NULL for all resources, or the name of an existing one. */
 static int check_fault_resource(const struct fault_args *a, struct error *err)
 {
 	struct resource_count n;

@@ -224,7 +224,7 @@ void object_fini(struct object *o)
 
 static const struct kind_row {
 	const char *name, *arg;
-	const char *forms[6]; /* what kubectl takes on its command line */
+	const char *forms[6]; /* forms on kubectl's command line */
 } kinds[] = {
 	[OBJECT_POD] = { "Pod", "pod", { "pod", "pods", "po" } },
 	[OBJECT_DEPLOYMENT] = { "Deployment", "deployment.apps",

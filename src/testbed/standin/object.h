@@ -2,10 +2,9 @@
 #pragma once
 
 /*
- * Kubernetes objects as far as the stand-in uses them, as plain data: what a manifest said after
- * the API server's defaulting and validation. Of a container only its extended resources matter
- * ("domain/name: integer"); cpu and memory are taken as given.
- * Thread: any (pure data).
+ * Kubernetes objects as far as the stand-in uses them, as plain data: a manifest after the API server's defaulting
+ * and validation. Of a container's resources only the extended ones count ("domain/name: integer"); cpu and memory
+ * always suffice. Thread: any (pure data).
  */
 #include "lib/base/error.h"
 #include "lib/base/strv.h"
@@ -57,10 +56,10 @@ struct container {
 	bool sidecar; /* init and restartPolicy: Always */
 	struct quantity *requests;
 	size_t n_requests;
-	struct str_map env; /* with a value in the manifest; of equal names the last one */
+	struct str_map env; /* those with a value; of equal names the last one */
 };
 
-/* What a pod is made of. Immutable once made and shared by reference. */
+/* The spec of a pod. Immutable once created, shared by reference. */
 struct pod_spec {
 	unsigned refs;
 	struct str_map labels;
@@ -78,12 +77,12 @@ struct pod_spec *pod_spec_unref(struct pod_spec *s); /* returns NULL */
 DEFINE_CLEANUP(struct pod_spec *, pod_spec_unref)
 
 /*
- * How many of @resource the scheduler counts for the pod: app containers and sidecars add up; an
- * ordinary init container counts with the sidecars before it, and the greater of the two wins.
+ * The amount of @resource that the scheduler counts for the pod: the greater of two sums. One is that of app
+ * containers and sidecars. The other is that of an ordinary init container and the sidecars before it.
  */
 uint64_t pod_spec_request(const struct pod_spec *s, const char *resource);
 
-/* The names of all extended resources that the pod wants, each once, sorted. */
+/* The names of all extended resources that the pod requests, each once, sorted. */
 int pod_spec_resources(const struct pod_spec *s, struct strv *ret, struct error *err) MUST_USE;
 
 bool pod_spec_equal(const struct pod_spec *a, const struct pod_spec *b);
@@ -106,11 +105,13 @@ const char *object_kind_name(enum object_kind kind); /* "Deployment" */
 const char *object_kind_arg(
 	enum object_kind kind); /* "deployment.apps", as kubectl prints it */
 
-/* Reads "deployment", "deploy", "deployments.apps", "po", ... as kubectl takes them. */
+/* Reads "deployment", "deploy", "deployments.apps", "po", ... as kubectl does. */
 bool object_kind_parse(const char *text, enum object_kind *ret);
 
-/* "example.com/name" by the API server's rules for extended resources; also the kubelet's check
- * of a plugin's resource name. */
+/*
+ * "example.com/name" by the API server's rules for extended resources; also the kubelet's check of a plugin's
+ * resource name.
+ */
 bool extended_resource_valid(const char *name);
 
 /* RFC 1123 label (dots = false) or subdomain. */

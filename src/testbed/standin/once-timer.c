@@ -36,7 +36,7 @@ struct once_timer *once_timer_start(uv_loop_t *loop, uint64_t delay_ns, void (*f
 	l->fn = fn;
 	l->arg = arg;
 	l->timer.data = l;
-	(void)uv_timer_init(loop, &l->timer); /* cannot say no */
+	(void)uv_timer_init(loop, &l->timer); /* always returns 0 */
 	(void)uv_timer_start(&l->timer, on_once_timer, (delay_ns + NS_PER_MS - 1) / NS_PER_MS,
 		0);
 	uv_unref((uv_handle_t *)&l->timer);

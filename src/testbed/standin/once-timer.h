@@ -2,17 +2,16 @@
 #pragma once
 
 /*
- * One call of a function after some time, on a libuv loop. Does not keep the loop alive.
- * Thread: loop.
+ * One call of a function after a delay, on a libuv loop. Does not keep the loop alive. Thread: loop.
  */
 #include <stdint.h>
 #include <uv.h>
 
 struct once_timer;
 
-/* NULL: no memory. The object is gone once @fn runs. */
+/* NULL: no memory. The object is invalid once @fn runs. */
 struct once_timer *once_timer_start(uv_loop_t *loop, uint64_t delay_ns, void (*fn)(void *arg),
 	void *arg);
 
-/* @fn will not run. Returns NULL; takes NULL. */
+/* Prevents the call of @fn. Returns NULL; accepts NULL. */
 struct once_timer *once_timer_cancel(struct once_timer *l);

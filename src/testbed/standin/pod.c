@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A UUID of version 4's form that is the same for the same pod: runs are repeatable. */
+/* A UUID in the form of version 4 that is the same for the same pod: runs are repeatable. */
 static char *make_uid(const char *namespace_, const char *name, uint64_t serial)
 {
 	uint64_t h[2] = { UINT64_C(0xcbf29ce484222325), UINT64_C(0x84222325cbf29ce4) };

@@ -31,8 +31,8 @@ static uint64_t get_allocatable(const struct node_view *node, const char *resour
 	return 0;
 }
 
-/* NodeResourcesFit names all resources that are short; true if there is one. *ret_hopeless: the
- * pod wants more than the node has, whoever runs there. */
+/* NodeResourcesFit names all resources that are insufficient; true if there is one. *ret_hopeless: the pod
+ * requests more than the node has, even without other pods. */
 static bool short_of(const struct node_view *node, struct pod *const *pods, size_t n,
 	const struct pod *p, struct buf *why, bool *ret_hopeless)
 {
@@ -60,7 +60,7 @@ static bool short_of(const struct node_view *node, struct pod *const *pods, size
 	return n_short > 0;
 }
 
-/* The filters up to affinity: what evicting other pods could not mend. */
+/* The filters up to affinity: their failures remain if other pods are evicted. */
 static bool is_pod_unresolvable(const struct node_view *node, const struct pod *p,
 	struct buf *why)
 {
@@ -78,8 +78,7 @@ static bool is_pod_unresolvable(const struct node_view *node, const struct pod *
 		if (strcmp(t->effect, "PreferNoSchedule") == 0 ||
 			taint_tolerated(t, p->spec->tolerations, p->spec->n_tolerations))
 			continue;
-		buf_puts(why,
-			"1 node(s) had untolerated taint(s)"); /* 1.37 does not say which */
+		buf_puts(why, "1 node(s) had untolerated taint(s)"); /* 1.37 does not name it */
 		return true;
 	}
 	if (!str_map_covers(node->labels, &p->spec->node_selector)) {
@@ -100,7 +99,7 @@ bool scheduler_fits(const struct node_view *node, struct pod *const *pods, size_
 	hopeless = is_pod_unresolvable(node, p, &why);
 	if (!hopeless && !short_of(node, pods, n, p, &why, &hopeless))
 		return true;
-	/* The plugin of resource claims has no text of its own for a pod without claims (1.37). */
+	/* The plugin for resource claims adds no text for a pod without claims (1.37). */
 	buf_printf(&why, ". " SCHEDULER_PREEMPTION "0/1 nodes are available: 1 %s.",
 		hopeless ? "Preemption is not helpful for scheduling"
 			 : "No preemption victims found for incoming pod");

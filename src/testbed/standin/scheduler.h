@@ -2,17 +2,15 @@
 #pragma once
 
 /*
- * The scheduler's word on one pod and one node: the filters that can matter here, in the order in
- * which kube-scheduler runs them, and its message word for word (1.37). It counts what
- * the bound pods request against what the node status says, and knows no device IDs: that is the
- * kubelet's part.
- * Thread: any (pure).
+ * The scheduler's decision on one pod and one node. The module has the filters that can matter here, in the order
+ * of kube-scheduler, and its exact message (1.37). The module compares the requests of the bound pods with the
+ * node status. The scheduler knows no device IDs: the kubelet assigns those. Thread: any (pure).
  */
 #include "testbed/standin/pod.h"
 
 #define SCHEDULER_MAX_PODS 110 /* the kubelet's default */
 
-/* Between what is short and what preemption could do. */
+/* Separates the reasons from the result of preemption. */
 #define SCHEDULER_PREEMPTION "preemption: "
 
 struct node_resource {
@@ -31,12 +29,12 @@ struct node_view {
 	size_t n_resources;
 };
 
-/* What @pods that are bound to the node request of @resource. */
+/* The sum of the requests for @resource of those @pods that are bound to the node. */
 uint64_t scheduler_requested(struct pod *const *pods, size_t n, const char *resource);
 
 /*
- * True if @p fits beside the bound ones of @pods. Else the message in *ret_why (yours; NULL if
- * memory is short), as the pod's condition PodScheduled has it.
+ * True if @p fits beside the bound pods of @pods. Else *ret_why has the message, as in the pod's condition
+ * PodScheduled. The caller frees it; NULL: no memory.
  */
 bool scheduler_fits(const struct node_view *node, struct pod *const *pods, size_t n,
 	const struct pod *p, char **ret_why);

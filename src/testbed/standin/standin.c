@@ -12,7 +12,7 @@
 
 struct mount {
 	char *namespace_, *name, *dir;
-	uint64_t version; /* of the ConfigMap that was written last; 0: none */
+	uint64_t version; /* version of the ConfigMap last written; 0: none */
 };
 
 struct standin {
@@ -65,7 +65,7 @@ const struct node_view *standin_node(struct standin *s)
 	struct node_resource *grown;
 
 	if (!kubelet_runs(s->kubelet))
-		return &s->view; /* what it said last: nobody else writes the node's status */
+		return &s->view; /* the last status: only the kubelet writes the node's status */
 	grown = reallocarray(s->resources, n ? n : 1, sizeof(*grown));
 	if (grown)
 		s->resources = grown;
@@ -104,7 +104,7 @@ static void write_mounts(struct standin *s)
 			cluster_config_map(&s->cluster, m->namespace_, m->name);
 		struct error err = ERROR_INIT;
 
-		/* A ConfigMap that is deleted stays in the volume, as with the kubelet. */
+		/* A deleted ConfigMap stays in the volume, as with the kubelet. */
 		if (!c || c->version == m->version)
 			continue;
 		m->version = c->version;
@@ -129,7 +129,8 @@ static void on_standin_step(void *arg)
 
 	s->step = NULL;
 	write_mounts(s);
-	/* A step may make room for another (a scale-down frees devices): until nothing changes. */
+	/* One pass may make room for the next (a scale-down frees devices): repeat until nothing changes, 8
+	 * times at most. */
 	for (int i = 0; i < 8; i++) {
 		if (!cluster_step(&s->cluster, standin_node(s), now, on_pod_gone, s, &next))
 			break;
@@ -277,7 +278,7 @@ int standin_delete_all(struct standin *s, const struct manifest *m, struct strv 
 		const struct object *o = &m->objects[i];
 
 		if (standin_delete(s, o->kind, o->namespace_, o->name, err) < 0)
-			rc = -1; /* goes on with the rest, as kubectl does */
+			rc = -1; /* continues with the rest, as kubectl does */
 		else if (add_result_line(lines, o, "deleted", err) < 0)
 			return -1;
 	}

@@ -2,12 +2,16 @@
 #pragma once
 
 /*
- * A node of a cluster in one object, for machines without Kubernetes: cluster (API server,
- * controller, scheduler), kubelet, and the ConfigMaps that are mounted somewhere. Everything is in
- * memory and ends with it.
+ * A node of a cluster in one object, for machines without Kubernetes: cluster (API server, controller, scheduler),
+ * kubelet, and mounted ConfigMaps. Everything is in memory and ends with the object.
  *
- * What is done here takes effect from the loop: after each change the cluster steps, the kubelet
- * admits, and then ops.changed() is called.
+ * A change takes effect from the loop:
+ *
+ *	1. the stand-in writes changed ConfigMaps to their mounts;
+ *	2. the cluster steps;
+ *	3. the kubelet admits pods;
+ *	4. the stand-in calls ops.changed().
+ *
  * Thread: loop.
  */
 #include "lib/base/buf.h"
@@ -43,7 +47,7 @@ struct standin_ops {
 int standin_start(struct standin **ret, uv_loop_t *loop, const struct standin_options *options,
 	const struct standin_ops *ops, void *arg, struct error *err) MUST_USE;
 
-/* Ends everything; runs the loop until gRPC has let go. Returns NULL. */
+/* Stops everything; runs the loop until gRPC has finished. Returns NULL. */
 struct standin *standin_stop(struct standin *s);
 
 struct simulated_cluster *standin_cluster(struct standin *s);
@@ -52,8 +56,10 @@ struct kubelet *standin_kubelet(struct standin *s);
 /* Borrowed until the next change; capacity and allocatable as the node status has them. */
 const struct node_view *standin_node(struct standin *s);
 
-/* One line for each object ("deployment.apps/x created") is added to @lines (may be NULL). Objects
- * before a bad one stay applied, as with kubectl. */
+/*
+ * Adds one line for each object ("deployment.apps/x created") to @lines (may be NULL). Objects before an invalid
+ * one stay applied, as with kubectl.
+ */
 int standin_apply(struct standin *s, const struct manifest *m, struct strv *lines,
 	struct error *err) MUST_USE;
 int standin_delete(struct standin *s, enum object_kind kind, const char *namespace_,
@@ -70,18 +76,18 @@ void standin_clear(struct standin *s);
 int standin_label(struct standin *s, const char *key, const char *value,
 	struct error *err) MUST_USE;
 
-/* Stops the kubelet and starts it again after @down_ns. @killed: socket files stay meanwhile. */
+/* Stops the kubelet and starts it again after @down_ns. @killed: the socket files stay meanwhile. */
 int standin_restart(struct standin *s, uint64_t down_ns, bool killed,
 	struct error *err) MUST_USE;
-/* The same without a start. */
+/* Stops the kubelet, without a start. */
 void standin_kill(struct standin *s, bool killed);
 int standin_revive(struct standin *s, struct error *err) MUST_USE;
 
-/* A fault by name, as `gpuslice kubelet fault` takes it; says in @ret what it did. */
+/* Injects a fault by name, as in `gpuslice kubelet fault`; *ret: a line about the effect. */
 int standin_fault(struct standin *s, const char *name, const char *const *args, size_t n_args,
 	struct buf *ret, struct error *err) MUST_USE;
 
-/* The table behind it, for help texts. */
+/* The table of faults, for help texts. */
 struct standin_fault_row {
 	const char *name, *args, *help;
 };

@@ -109,7 +109,7 @@ static json_t *spec_json(const struct pod_spec *s, const char *node_name)
 	return o;
 }
 
-/* What the plugin gave for a grant. */
+/* The plugin's response for a grant. */
 static void add_response(json_t *o, const struct device_grant *g)
 {
 	CLEANUP(allocate_response_fini) struct allocate_response r = { 0 };
@@ -170,7 +170,7 @@ static json_t *grants_json(struct standin *s, const struct pod *p)
 	return list;
 }
 
-/* What each container's program sees of the plugin's variables and its own: these come last. */
+/* The environment of each container: the plugin's variables and its own. Its own ones take precedence. */
 static json_t *env_json(struct standin *s, const struct pod *p)
 {
 	const struct device_manager *m = kubelet_devices(standin_kubelet(s));

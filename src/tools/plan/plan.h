@@ -2,11 +2,11 @@
 #pragma once
 
 /*
- * What a plan is made of and what it is: workloads, GPUs, instance types with their offers, what the user
- * allows; and nodes with what runs on them. Plain data, without I/O.
+ * The data of a plan. Input: workloads, GPUs, instance types with their offers, the user's policy. Output: nodes
+ * with their tenants. Plain data, without I/O.
  *
- * Money is in nano-units of one currency (io/price/price.h), memory in MiB, processors in thousandths, times in
- * seconds, shares from 0 to 1.
+ * Units: money in nano-units of one currency (io/price/price.h), memory in MiB, processors in thousandths, times
+ * in seconds, shares from 0 to 1.
  */
 #include "model/mig/layout.h"
 
@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define PLAN_GPUS_MAX      64 /* models of GPUs */
+#define PLAN_GPUS_MAX      64 /* GPU models */
 #define PLAN_WORKLOADS_MAX 20000
 #define PLAN_REPLICAS_MAX  100000 /* of all workloads together */
 #define PLAN_PODS_MAX      64     /* on one GPU */
@@ -22,7 +22,8 @@
 
 /* ---- numbers ---------------------------------------------------------------------------------------- */
 
-/* Where a number comes from, better ones first: what is made of several is as good as the worst. */
+/* The origin of a number, better ones first. A figure computed from several numbers has the worst of their
+ * origins. */
 enum plan_origin { PLAN_MEASURED, PLAN_DERIVED, PLAN_DEFAULT, PLAN_ORIGINS };
 extern const char *const plan_origin_names[PLAN_ORIGINS];
 
@@ -32,10 +33,10 @@ struct plan_number {
 	bool known;
 };
 
-/* How far off a prediction made of such numbers may be: 0.10, 0.25, 0.50. */
+/* Error band of a prediction from numbers of that origin: 0.10, 0.25, 0.50. */
 double plan_band(enum plan_origin origin);
 
-/* The end of a noun of which there are @n. */
+/* The plural ending of a noun for @n objects. */
 static inline const char *plan_plural(uint64_t n)
 {
 	return n == 1 ? "" : "s";
@@ -44,12 +45,12 @@ static inline const char *plan_plural(uint64_t n)
 /* ---- GPUs and instances ------------------------------------------------------------------------------- */
 
 struct plan_gpu {
-	const char *name;    /* "A100-SXM4-40GB", as the catalogues have it */
-	const char *product; /* of the label nvidia.com/gpu.product; "" if unknown */
+	const char *name;    /* "A100-SXM4-40GB", as in the catalogues */
+	const char *product; /* value of the label nvidia.com/gpu.product; "" if unknown */
 	uint32_t multiprocessors;
 	uint32_t multiprocessors_mig; /* in MIG mode */
 	uint32_t memory_mib;
-	double bandwidth_gb_s, tflops; /* fp16, dense; 0: not known */
+	double bandwidth_gb_s, tflops; /* fp16, dense; 0: unknown */
 	double power_w;
 	uint32_t cc_major, cc_minor;
 	const struct mig_layout *mig; /* NULL: no MIG */
@@ -57,38 +58,38 @@ struct plan_gpu {
 
 enum plan_capacity { PLAN_ON_DEMAND, PLAN_SPOT };
 
-/* An instance type in one region, for one price. */
+/* An instance type in one region, at one price. */
 struct plan_offer {
 	const char *type, *region, *arch, *currency;
 	enum plan_capacity capacity;
 	const struct plan_gpu *gpu;
 	uint32_t gpus;      /* logical ones */
-	uint32_t gpu_milli; /* 1000; less: a part of a GPU that the provider cuts off */
+	uint32_t gpu_milli; /* 1000; less: a fraction of a GPU that the provider sells */
 	uint32_t gpu_memory_mib;
 	uint32_t cpu_milli, memory_mib; /* allocatable */
 	int64_t nano_per_hour;
-	int64_t low, high; /* spot: prices of zones; else 0 */
-	/* Spot: thousandths of an interruption of a node in a month, from and to; 0, 0: not known. */
+	int64_t low, high; /* spot: lowest and highest price of the zones; else 0 */
+	/* Spot: interruptions of a node in a month, thousandths, lower and upper bound; 0, 0: unknown. */
 	uint32_t interrupt_low_milli, interrupt_high_milli;
 	const char *source, *stamp;
 	bool has_mig;
-	uint32_t vcpus, node_memory_mib; /* of the machine, with what is not allocatable */
+	uint32_t vcpus, node_memory_mib; /* of the machine, not only allocatable */
 };
 
 /* ---- workloads ------------------------------------------------------------------------------------------ */
 
 enum plan_kind { PLAN_OPEN, PLAN_CLOSED, PLAN_BATCH, PLAN_TRAIN };
 
-/* Each includes those before it. */
+/* Each level includes the levels before it. */
 enum plan_isolation { PLAN_NO_ISOLATION, PLAN_MEMORY, PLAN_FAULT, PLAN_HARDWARE };
 
-/* 0: not asked for. */
+/* 0: no such objective. */
 struct plan_slo {
 	double p50_s, p95_s, p99_s;
 	double min_rate; /* requests per second of each replica */
 	double max_slowdown;
 };
-bool plan_has_slo(const struct plan_slo *s); /* anything is asked for */
+bool plan_has_slo(const struct plan_slo *s); /* any objective is set */
 
 struct plan_workload {
 	const char *name;
@@ -96,26 +97,27 @@ struct plan_workload {
 	uint32_t line;
 	uint32_t replicas;
 	enum plan_kind kind;
-	const struct plan_gpu *ref; /* where it was measured; NULL: not said */
+	const struct plan_gpu *ref; /* GPU of the measurement; NULL: unknown */
 	struct plan_number solo_s, busy, sm_active, sm_occupancy, dram, u, u_bw, mem_peak_mib,
 		context_mib, rate, arrival_cv, burst, power_w;
 	const char *
-		disturbed; /* by what, while it was measured: no figure is better than derived; NULL */
+		disturbed; /* what disturbed the measurement, so that all figures are derived at best; NULL: nothing */
 	uint32_t cpu_milli, memory_mib; /* of the host, each replica */
-	uint32_t gpus;                  /* whole ones of each replica, if more than 1 */
+	uint32_t gpus;                  /* whole GPUs of each replica, if more than 1 */
 	struct plan_slo slo;
 	enum plan_isolation isolation;
 	bool checkpointable, spot_ok;
-	bool anti_affinity; /* its replicas are on nodes of their own, */
-	bool object_apart;  /* as its manifest says already */
+	bool anti_affinity; /* each replica needs its own node, */
+	bool object_apart;  /* and the manifest already requires it */
 	double restart_s, warmup_s;
 	uint64_t gpus_allowed; /* bit: position in the list of GPUs */
-	/* Of the object in Kubernetes that it is, where that is known, else NULL: "deployment", the container that uses
-	 * the GPU, the resource that it asks for today, and its namespace if it names one. */
+	/* The Kubernetes object, if known, else NULL: kind ("deployment"), the container that uses the GPU,
+	 * the resource that it requests today, and its namespace if the manifest has one. */
 	const char *object_kind, *object_container, *object_resource, *object_space;
 };
 
-/* ---- what the user allows -------------------------------------------------------------------------------- */
+/* ---- the user's policy
+ * ---------------------------------------------------------------------------------------- */
 
 enum plan_mode {
 	PLAN_EXCLUSIVE,
@@ -128,8 +130,8 @@ enum plan_mode {
 extern const char *const plan_mode_names[PLAN_MODES];
 
 /*
- * What sharing costs on one model of GPU, as it was measured there (gpuslice bench --calibration): what pods lose
- * together while two or more have work, and what others' bandwidth costs under MPS. NaN: as for all GPUs.
+ * Measured costs of sharing on one GPU model (gpuslice bench --calibration): the loss while two or more pods have
+ * work, and the cost of other pods' bandwidth under MPS. NaN: the default for all GPUs.
  */
 struct plan_calibration {
 	const struct plan_gpu *gpu;
@@ -140,22 +142,22 @@ struct plan_calibration {
 struct plan_policy {
 	unsigned modes;      /* bit: enum plan_mode */
 	unsigned capacities; /* bit: enum plan_capacity */
-	double headroom;     /* of a GPU's memory that stays free */
-	double rho_max;      /* of a GPU's time that open workloads may ask for */
-	double max_slowdown; /* of those without one of their own; 0: any */
+	double headroom;     /* share of a GPU's memory that stays free */
+	double rho_max;      /* share of a GPU's time that open workloads may demand */
+	double max_slowdown; /* for workloads without an SLO; 0: any */
 	uint32_t pods_per_gpu;
 	uint32_t
-		context_mib; /* for CUDA contexts beside mem_peak_mib, of workloads that do not say it */
-	const struct plan_calibration *calibrations; /* of a GPU the last one goes */
+		context_mib; /* for CUDA contexts beside mem_peak_mib, if a workload does not give it */
+	const struct plan_calibration *calibrations; /* the last one for a GPU applies */
 	size_t n_calibrations;
 };
 
-/* How much slower it may be: its own limit, or the policy's where it has no SLO at all; 0: any. */
+/* The limit of the slowdown: the workload's own, or the policy's if the workload has no SLO at all; 0: none. */
 double plan_get_max_slowdown(const struct plan_policy *p, const struct plan_slo *s);
 
 /* ---- plans -------------------------------------------------------------------------------------------------- */
 
-/* Why something cannot be; the words of plan_reason_names are part of the output's format. */
+/* Why a placement is not possible. The words of plan_reason_names are part of the output's format. */
 enum plan_reason {
 	PLAN_FITS,
 	PLAN_NO_MEMORY,

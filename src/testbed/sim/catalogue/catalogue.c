@@ -89,7 +89,7 @@ static void set_layout_address(struct sim_keys *k, const struct sim_layout *layo
 		k->numa_node = layout->addresses[i].numa;
 		return;
 	}
-	/* Behind the layout: 16 GPUs a domain, on domains that no layout uses. */
+	/* GPUs beyond the layout: 16 in a domain, on domains that no layout uses. */
 	k->pci_domain = 0x100 + i / 16;
 	k->pci_bus = 0x10 + i % 16;
 	k->pci_device = 0;
@@ -97,7 +97,7 @@ static void set_layout_address(struct sim_keys *k, const struct sim_layout *layo
 	k->numa_node = layout->addresses[layout->count - 1].numa;
 }
 
-/* The place of a GPU that is added later: a PCI address that no other GPU has. */
+/* The address of a GPU added later: no other GPU has it. */
 static void set_unused_address(struct sim_node *node, uint32_t slot)
 {
 	struct sim_keys *k = &node->gpus[slot].keys;
@@ -181,7 +181,7 @@ static void connect_gpus(struct sim_node *node, const struct sim_nvlinks *nv, ui
 				add_nvlink(node, nv->pairs[i].a, nv->pairs[i].b);
 				add_nvlink(node, nv->pairs[i].b, nv->pairs[i].a);
 			}
-	/* Links are spread over the switches of the baseboard: six with 12 links, four with 18. */
+	/* The links are spread over the switches of the baseboard: six with 12 links, four with 18. */
 	for (uint32_t g = 0; g < count && nv->switch_links; g++)
 		for (uint32_t i = 0; i < nv->switch_links && i < SIM_MAX_LINKS; i++)
 			node->gpus[g].links[i] = (struct sim_link){ .active = 1,

@@ -2,9 +2,8 @@
 #pragma once
 
 /*
- * The catalogue (catalogue.yaml, compiled in) and how a node is built from it. Building is
- * pure: the same model and seed always give the same node, UUIDs and serial numbers included.
- * Thread: any.
+ * The catalogue (catalogue.yaml, compiled in) and how a node is built from it. Building is pure: the same model
+ * and seed always give the same node, with the same UUIDs and serial numbers. Thread: any.
  */
 #include "testbed/sim/model.h"
 
@@ -31,7 +30,7 @@ struct sim_layout {
 struct sim_nvlinks {
 	const char *name;
 	uint32_t switch_links; /* links of each GPU to switches */
-	uint32_t hidden;       /* the switches cannot be seen on the PCI bus */
+	uint32_t hidden;       /* the switches are not visible on the PCI bus */
 	uint32_t pair_count;
 	struct {
 		uint8_t a, b, links;
@@ -58,22 +57,22 @@ extern const size_t sim_product_count, sim_node_model_count;
 const struct sim_product *sim_product_find(const char *key);        /* NULL: unknown */
 const struct sim_node_model *sim_node_model_find(const char *name); /* NULL: unknown */
 
-/* A new node: nobody in it, the default driver. Names the model or file it is made from. */
+/* A new node: no GPUs, the default driver. @spec: the model or file that the node is made from. */
 void sim_node_init(struct sim_node *node, const char *name, const char *spec, uint64_t seed);
 
 /*
- * Puts GPUs of @model into an empty node: @count of them, 0 for the model's own number. More than
- * the layout has get further PCI buses and no NVLink.
+ * Puts GPUs of @model into an empty node: @count of them, 0 for the model's own number. GPUs beyond the layout get
+ * PCI addresses of other domains and no NVLink.
  */
 int sim_node_fill(struct sim_node *node, const struct sim_node_model *model, uint32_t count,
 	struct error *err) MUST_USE;
 
-/* Puts one more GPU into the first free slot, with @product's keys. Returns the slot in *ret. */
+/* Puts one more GPU with @product's keys into the first free slot. Returns the slot in *ret. */
 int sim_node_add(struct sim_node *node, const struct sim_product *product, uint32_t *ret,
 	struct error *err) MUST_USE;
 
-/* Notes the keys and failing groups of all GPUs as those that a reset goes back to. */
+/* Saves the keys and failing groups of all GPUs as the values that a reset restores. */
 void sim_node_seal(struct sim_node *node);
 
-/* Fills what is derived from the place: UUID, serial, minor. For slots that have none yet. */
+/* Fills the UUID and the serial, derived from node, seed and slot, where they are empty. */
 void sim_node_name_gpu(struct sim_node *node, uint32_t slot);

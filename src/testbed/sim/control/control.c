@@ -57,7 +57,7 @@ void sim_control_close(struct sim_control *c)
 	c->state = sim_state_close(c->state);
 }
 
-/* Puts a new node where another was; slots count on, so that old handles are stale. */
+/* Replaces a node with a new one. The slots' epochs go on, so that old handles are stale. */
 static int recreate_node(struct sim_control *c, const struct sim_location *location,
 	struct error *err)
 {
@@ -158,7 +158,7 @@ static bool has_mig_instance(struct sim_gpu *g, uint32_t gi, uint32_t ci)
 	return in && sim_ci_find(in, ci);
 }
 
-/* The MIG device of @g with this UUID, in the form of today or of old drivers. */
+/* The MIG device of @g with this UUID, in today's form or that of old drivers. */
 static bool names_device(const struct sim_gpu *g, const char *text, uint32_t *ret_gi,
 	uint32_t *ret_ci)
 {
@@ -177,7 +177,7 @@ static bool names_device(const struct sim_gpu *g, const char *text, uint32_t *re
 	return false;
 }
 
-/* "0:9:0": three numbers, which no PCI bus id is. */
+/* "0:9:0": three numbers; no PCI bus id has this form. */
 static bool read_triple(const char *text, uint32_t ret[3])
 {
 	char copy[64], *save = NULL, *word;
@@ -220,7 +220,7 @@ int sim_control_find_device(const struct sim_control *c, const char *text, uint3
 	return error_set(err, ERR_NOT_FOUND, "no MIG device '%.60s'", text);
 }
 
-/* Begins a transaction on one GPU, with its counters settled. */
+/* Begins a transaction on one GPU, and settles its counters. */
 static int begin_gpu_txn(struct sim_control *c, uint32_t slot, struct sim_txn *txn,
 	struct sim_gpu **ret, struct error *err)
 {
@@ -462,7 +462,7 @@ static bool remove_gpu_process(struct sim_gpu *g, uint32_t i)
 	return true;
 }
 
-/* What CUDA holds on a GPU, which a transaction does not show. */
+/* Memory that CUDA uses on a GPU; a transaction does not show it. */
 struct cuda_usage {
 	struct sim_usage rows[SIM_MAX_PROCESSES];
 	size_t n;
@@ -484,7 +484,7 @@ static uint64_t cuda_bytes(const struct cuda_usage *cuda, const struct sim_gpu *
 	return bytes;
 }
 
-/* What is free for a process on the GPU or, with MIG on, on the GPU instance; -1: no such. */
+/* Free bytes for a process on the GPU or, with MIG on, on the GPU instance; -1: no such instance. */
 static int free_bytes(struct sim_gpu *g, const struct sim_process *p,
 	const struct cuda_usage *cuda, uint64_t *ret, struct error *err)
 {

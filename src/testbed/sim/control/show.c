@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* A node as JSON and as a table for people. */
+/* A node as JSON and as a table. */
 #include "testbed/sim/control/control.h"
 
 #include <inttypes.h>
@@ -29,7 +29,7 @@ static struct sim_node *read_node_snapshot(const struct sim_control *c, struct e
 	return n;
 }
 
-/* The value at a key, whatever its width. */
+/* The value of a key of any width. */
 static json_t *key_json(const struct sim_keys *keys, const struct sim_key *key)
 {
 	const char *at = (const char *)keys + key->offset;
@@ -87,7 +87,7 @@ static json_t *render_sim_processes_json(const struct sim_gpu *g)
 	return a;
 }
 
-/* Faults that wait for their turn. */
+/* Armed faults. */
 static json_t *cuda_faults_json(const struct sim_control *c, uint32_t slot)
 {
 	static const char *const names[SIM_CUDA_FAULTS] = { "oom", "error", "hang" };
@@ -126,7 +126,7 @@ static json_t *cis_json(const struct sim_gpu *g, const struct sim_gi *gi)
 	return a;
 }
 
-/* Null for a GPU that cannot do MIG. */
+/* Null for a GPU without MIG. */
 static json_t *mig_json(const struct sim_gpu *g)
 {
 	json_t *a;
@@ -225,7 +225,7 @@ int sim_control_show_json(const struct sim_control *c, struct buf *b, struct err
 	return 0;
 }
 
-/* Mode, where it is not plainly off, and a line for each MIG device; a GI without any has one too. */
+/* One line for each MIG device; a GI without a compute instance has one too. */
 static void describe_mig(const struct sim_gpu *g, struct buf *b)
 {
 	char name[SIM_NAME_MAX], uuid[SIM_MIG_UUID_MAX];

@@ -23,7 +23,7 @@
 #	define LIB_DIR "usr/lib/x86_64-linux-gnu"
 #endif
 
-/* The file of each has the driver's version behind the stem. */
+/* The file name of each is the stem with the driver's version appended. */
 static const struct library {
 	const char *stem;
 	const char *soname; /* NULL: the file's own name */
@@ -45,13 +45,13 @@ static const struct library {
 };
 
 static const char *const programs[] = { "nvidia-smi", "nvidia-debugdump" };
-/* These are simulated: the driver's name leads to the program beside whoever makes the node. */
+/* The simulator has these programs: the driver's name runs the program beside the one that makes the node. */
 static const char *const mps_programs[] = { "nvidia-cuda-mps-control",
 	"nvidia-cuda-mps-server" };
 static const char program[] =
 	"#!/bin/sh\necho \"${0##*/}: this driver is simulated\" >&2\nexit 1\n";
 
-/* A shared library with a SONAME and nothing else, which a loader takes. */
+/* A shared library with a SONAME and nothing else, which a loader accepts. */
 struct elf_file {
 	Elf64_Ehdr header;
 	Elf64_Phdr load, dynamic;
@@ -110,7 +110,7 @@ static int make_link(const char *dir, const char *name, const char *target, stru
 	return error_sys(err, errno, "make the link '%s'", path);
 }
 
-/* The name of the file, and of the directory below @dir that it is in. */
+/* The name of the file, and its directory below @dir. */
 static int format_library_path(const struct library *l, const char *dir, const char *version,
 	char *ret_dir, char *ret_name, size_t cap, struct error *err)
 {
@@ -140,7 +140,7 @@ static int write_library(const struct library *l, const char *dir, const char *v
 	return l->devel ? make_link(at, stem, l->soname, err) : 0;
 }
 
-/* A version that names a path would lead out of the node's directory. */
+/* A version with a slash would lead out of the node's directory. */
 static bool good_version(const char *version)
 {
 	return *version && !strchr(version, '/');
@@ -154,7 +154,7 @@ static int firmware_dir(const char *dir, const char *version, char *ret, struct 
 	return path_join(ret, SIM_PATH_MAX, dir, rel, err);
 }
 
-/* In an installation from a library, bin/ and libexec/X, in a build tree from src/X and test/X. */
+/* Installed: from a library, bin/ and libexec/X. In a build tree: from src/X and test/X. */
 static bool find_mps(const char *name, char ret[PATH_MAX])
 {
 	static const char *const places[] = { ".", "../lib/gpuslice/sim",
@@ -214,7 +214,7 @@ int sim_fake_driver_write(const char *dir, const char *version, struct error *er
 	return sim_fake_file(at, "gsp_ga10x.bin", "simulated\n", 10, 0644, err);
 }
 
-/* Programs have no version and stay. */
+/* Removes libraries and firmware. Programs have no version and stay. */
 void sim_fake_driver_remove(const char *dir, const char *version)
 {
 	char at[SIM_PATH_MAX], name[128], path[SIM_PATH_MAX + 128];

@@ -11,15 +11,15 @@
 #include "lib/base/fd.h"
 #include "testbed/sim/location.h"
 
-/* The files of one PCI device that programs read, as the kernel writes them. */
+/* The files of one PCI device that programs read, in the kernel's format. */
 struct sys_file {
 	const char *name;
 	char text[64];
 };
 
 /*
- * Whole or not at all, since several processes may make the node at once; but without the fsync of
- * file_write_atomic(): after a crash of the machine there is no node to go on with.
+ * Writes the whole file or nothing, since several processes may make the node at once. Without the fsync of
+ * file_write_atomic(): no node survives a crash of the machine.
  */
 int sim_fake_file(const char *dir, const char *name, const void *data, size_t len, mode_t mode,
 	struct error *err)
@@ -74,7 +74,7 @@ static void sys_files(const struct sim_keys *k, struct sys_file *f)
 	(void)snprintf(f[4].text, sizeof(f[4].text), "0-15\n");
 }
 
-/* The GPU's nodes for graphics: what the kernel links them to, and the nodes. */
+/* The GPU's graphics nodes: the names that the kernel links to, which are also the node names. */
 static void drm_names(const struct sim_keys *k, char (*ret)[24])
 {
 	(void)snprintf(ret[0], sizeof(ret[0]), "card%u", k->minor + 1);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Capability files of MIG instances. The device node is made first and removed last: what nodes
- * there are tells which other files there may be, so that one listing finds all leftovers.
+ * Capability files of MIG instances. The device node is created first and removed last. So the existing nodes show
+ * which other files may exist, and one listing finds all leftovers.
  */
 #include "testbed/sim/fake-root/fake-root.h"
 
@@ -19,10 +19,10 @@
 #include "testbed/sim/mig.h"
 #include "testbed/sim/location.h"
 
-#define CAPS_OF_GI      9 /* its own and those of eight compute instances */
+#define CAPS_OF_GI      9 /* the GPU instance and its eight compute instances */
 #define CAPS_OF_GPU     (SIM_MIG_GI_IDS * CAPS_OF_GI)
 #define CAPS_FIRST      3
-#define GPUS_LISTED     32 /* by the driver, whether they are there or not */
+#define GPUS_LISTED     32 /* by the driver, whether they exist or not */
 #define ACCESS_TEXT_MAX 96
 #define NODE_NAME_MAX   32
 #define MODE_CONFIG     0400
@@ -40,7 +40,7 @@ uint32_t sim_cap_minor(uint32_t gpu_minor, uint32_t gi, uint32_t ci)
 	       (ci == SIM_NO_INSTANCE ? 0 : 1 + ci);
 }
 
-/* One instance, by what its files are called. */
+/* The numbers in the file names of one instance. */
 struct cap {
 	uint32_t gpu_minor, gi, ci;
 };
@@ -64,7 +64,7 @@ static int access_dir(const char *dir, const struct cap *c, char *ret, struct er
 	return path_join(ret, SIM_PATH_MAX, dir, rel, err);
 }
 
-/* Nobody looks for the file before the instance is visible: no temporary name is needed. */
+/* No program reads the file before the instance is visible, so the write needs no temporary name. */
 static int write_cap_file(const char *dir, const char *name, const char *text, mode_t mode,
 	struct error *err)
 {
@@ -73,14 +73,14 @@ static int write_cap_file(const char *dir, const char *name, const char *text, m
 
 	if (path_join(path, sizeof(path), dir, name, err) < 0)
 		return -1;
-	(void)unlink(path); /* one that may not be written to */
+	(void)unlink(path); /* the existing file may be read-only */
 	fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
 	if (fd < 0 || fchmod(fd, mode) < 0)
 		return error_sys(err, errno, "write '%s'", path);
 	return fd_write_all(fd, text, strlen(text), err);
 }
 
-/* What the driver says of a capability; its mode is written in decimal. */
+/* The driver's text for a capability; the mode is in decimal. */
 static void access_text(uint32_t minor, mode_t mode, char ret[ACCESS_TEXT_MAX])
 {
 	(void)snprintf(ret, ACCESS_TEXT_MAX,
@@ -241,7 +241,7 @@ static void remove_cap_files(const char *dir, const struct cap *c, const char *n
 		(void)unlink(file);
 		(void)rmdir(at);
 	}
-	/* A GPU instance whose compute instances were still there: its directory can go now. */
+	/* The directory of a GPU instance that still had compute instances: it can go now. */
 	if (c->ci != SIM_NO_INSTANCE) {
 		struct cap gi = { c->gpu_minor, c->gi, SIM_NO_INSTANCE };
 

@@ -12,7 +12,7 @@
 #include "testbed/sim/catalogue/catalogue.h"
 #include "testbed/sim/mig.h"
 
-/* One `key: value` of a mapping, and where an error about it is. */
+/* One `key: value` of a mapping, and the place for an error about it. */
 struct node_file_pair {
 	struct fy_node *key_node, *value;
 	char key[64];
@@ -24,14 +24,14 @@ struct parser {
 	struct fy_diag *diag;
 	struct fy_parser *fyp;
 	struct fy_document *doc, *more;
-	/* Parts that must wait for others. */
+	/* Parts that depend on other keys. */
 	const struct sim_node_model *model;
 	const struct sim_product *product;
 	uint32_t count;
 	struct node_file_pair gpu, gpus;
 };
 
-/* What a key of a mapping does. */
+/* Handles one key of a mapping. */
 typedef int pair_fn(struct parser *p, const struct node_file_pair *pair, void *arg,
 	struct error *err);
 
@@ -45,22 +45,23 @@ static void parser_fini(struct parser *p)
 	fy_diag_destroy(p->diag);
 }
 
-/* An empty value. Of an alias libfyaml 0.8 does not know whether it is one. */
+/* An empty value. libfyaml 0.8 cannot tell this for an alias. */
 static bool is_null(struct fy_node *n)
 {
 	return !n || (!fy_node_is_alias(n) && fy_node_is_null(n));
 }
 
 /*
- * Not an empty value, to which libfyaml 0.8 gives a token with an empty text and the end of the token
- * before it as place; libfyaml 0.7 gives none.
+ * A scalar that is not an empty value. libfyaml 0.8 gives an empty value a token with an empty text, at the end of
+ * the token before it; libfyaml 0.7 gives none.
  */
 static bool is_nonnull_scalar(struct fy_node *n)
 {
 	return n && fy_node_is_scalar(n) && !is_null(n);
 }
 
-/* Puts "path:line:column: " before the text: the place of @value if it is a scalar, else of @key. */
+/* Puts "path:line:column: " before the text: the place of @value if that is a scalar, else the place of
+ * @key. */
 static int prefix_node_place(const struct parser *p, struct fy_node *key, struct fy_node *value,
 	struct error *err)
 {
@@ -88,7 +89,7 @@ static int set_pair_error(const struct parser *p, const struct node_file_pair *p
 	return prefix_node_place(p, pair->key_node, pair->value, err);
 }
 
-/* The same for a key that is not expected there: it is the key's place that counts. */
+/* As set_pair_error(), for an unexpected key: the place is that of the key. */
 static int set_unknown_key_error(const struct parser *p, const struct node_file_pair *pair,
 	struct error *err, const char *text)
 {
@@ -109,7 +110,7 @@ static const char *describe_node_kind(struct fy_node *n)
 				       : "a list";
 }
 
-/* The scalar's text in @ret of @cap bytes; refuses what is longer, or holds a NUL. */
+/* The scalar's text in @ret of @cap bytes; refuses a longer text, or one with a NUL. */
 static int read_scalar_text(const struct parser *p, const struct node_file_pair *pair,
 	char *ret, size_t cap, struct error *err)
 {
@@ -208,7 +209,7 @@ static int find_product(const struct parser *p, const struct node_file_pair *pai
 	return 0;
 }
 
-/* Another product at the same place, with the same name in the world. */
+/* Another product at the same address, with the same UUID and serial. */
 static void change_product(struct sim_gpu *g, const struct sim_product *product)
 {
 	struct sim_keys old = g->keys;
@@ -248,9 +249,9 @@ static int on_gpu_key(struct parser *p, const struct node_file_pair *pair, void 
 	char text[128];
 
 	if (!strcmp(pair->key, "index") || !strcmp(pair->key, "product"))
-		return 0; /* read before */
+		return 0; /* read earlier */
 	if (!strcmp(pair->key, "mig"))
-		return 0; /* read behind */
+		return 0; /* read later */
 	if (!strcmp(pair->key, "fail"))
 		return iterate_mapping(p, pair, on_fail, g, err);
 	if (!key)
@@ -264,7 +265,7 @@ static int on_gpu_key(struct parser *p, const struct node_file_pair *pair, void 
 	return prefix_node_place(p, pair->key_node, pair->value, err);
 }
 
-/* "3g.20gb" or "3g.20gb@4": a GPU instance with one compute instance, which is all of it. */
+/* "3g.20gb" or "3g.20gb@4": a GPU instance with one compute instance, which occupies all of it. */
 static int add_file_mig_instance(struct parser *p, const struct node_file_pair *pair,
 	struct sim_gpu *g, struct error *err)
 {
@@ -323,7 +324,7 @@ static int on_mig(struct parser *p, const struct node_file_pair *pair, void *arg
 	return 0;
 }
 
-/* A mapping of keys for one GPU: the product first, since it resets the others, MIG last. */
+/* A mapping of keys for one GPU: the product first, since the product resets the other keys; MIG last. */
 static int apply_gpu(struct parser *p, const struct node_file_pair *of, struct sim_gpu *g,
 	struct error *err)
 {
@@ -480,7 +481,7 @@ static int fill_file_node(struct parser *p, struct error *err)
 
 /* Reading. */
 
-/* The first complaint of libfyaml, as "path:line:column: text". */
+/* The first error of libfyaml, as "path:line:column: text". */
 static int syntax_error(const struct parser *p, struct error *err)
 {
 	void *iter = NULL;

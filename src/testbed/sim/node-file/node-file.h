@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * A node of one's own, in YAML:
+ * A custom node, in YAML:
  *
  *	version: v1
  *	model: p3.8xlarge         # or: product: T4
@@ -19,16 +19,16 @@
  *	  product: A100-SXM4-40GB
  *	  mig: [3g.20gb@4, 2g.10gb, 1g.5gb]  # MIG on with these instances; [] with none
  *
- * Every error names file:line:column, the key, what was expected and what was found. The parser
- * needs libfyaml; everything else in the simulator does not. Thread: any.
+ * Every error has file:line:column, the key, the expected and the found value. The parser needs libfyaml; the rest
+ * of the simulator does not. Thread: any.
  */
 #include "testbed/sim/model.h"
 
 #define SIM_NODE_FILE_MAX_BYTES (1024 * 1024)
 
-/* Makes a node of @text; @path is for messages and the node's name. */
+/* Builds a node from @text; @path is for messages and the node's name. */
 int sim_node_parse(const char *text, size_t len, const char *path, struct sim_node *node,
 	struct error *err) MUST_USE;
 
-/* The same from a file. Exported by the plug-in that libnvidia-ml.so.1 loads for it. */
+/* As sim_node_parse(), from a file. The plug-in that libnvidia-ml.so.1 loads exports it. */
 int sim_node_file_load(const char *path, struct sim_node *node, struct error *err) MUST_USE;

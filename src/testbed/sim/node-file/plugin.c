@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * gpuslice-sim-node-file.so: reads node files for the simulated libnvidia-ml.so.1, which loads it
- * from its own directory when it is to make a node from a YAML file. So only those who use YAML
- * need libfyaml on the machine.
+ * gpuslice-sim-node-file.so: reads node files for the simulated libnvidia-ml.so.1. That library loads the plug-in
+ * from its own directory when it builds a node from a YAML file. So only users of YAML need libfyaml on the
+ * machine.
  */
 #include "testbed/sim/node-file/node-file.h"
 

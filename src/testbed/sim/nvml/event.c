@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Event sets. Events lie in the state's ring, where every process finds them; a set is a cursor
- * into the ring and what it was registered for. So each set of each process gets each event once,
- * nobody takes one away from another, and a set that nobody waits on costs nothing.
+ * Event sets. Events are in the state's ring, where every process finds them. A set is a cursor into the ring,
+ * with the types registered for each GPU. So each set of each process gets each event once, and a set without a
+ * waiter costs nothing.
  *
- * Sets are rows of a table, handles are a row's number and its use count: a freed set's handle is
- * refused. `lock` guards the table and is never held while waiting.
+ * A set is a row of a table. Its handle is the row's number and the row's use count, so the handle of a freed set
+ * is refused. `lock` guards the table; no thread waits for an event under it.
  */
 #include <pthread.h>
 #include <string.h>
@@ -16,7 +16,7 @@
 
 #define SETS_MAX 64
 
-/* Types that no GPU has, but that driver 580 takes without complaint (measured for 0x40). */
+/* Types that no GPU has, but that driver 580 accepts (measured for 0x40). */
 #define TYPES_TOLERATED UINT64_C(0xFFFF)
 
 struct registration {
@@ -28,7 +28,7 @@ struct registration {
 
 struct event_set {
 	bool used;
-	uint32_t use; /* counts the sets that this row has been */
+	uint32_t use; /* how many sets have used this row */
 	uint64_t cursor;
 	struct registration gpus[SIM_MAX_GPUS];
 };
@@ -44,7 +44,7 @@ static nvmlEventSet_t set_handle(uint32_t row)
 					   (uint64_t)(sets[row].use & 0xFFFFFF) << 16 | row);
 }
 
-/* With the lock held. NULL: not ours, or freed. */
+/* With the lock held. NULL: not a handle of this library, or freed. */
 static struct event_set *set_find(nvmlEventSet_t handle)
 {
 	uint32_t row = (uint32_t)((uintptr_t)handle & 0xFFFF);
@@ -177,8 +177,7 @@ static nvmlReturn_t check_set_event(struct event_set *set, const struct sim_even
 }
 
 /*
- * The next event for the set; 10 with the ring's head in *head if there is none yet. *e is written
- * only on success.
+ * The next event for the set; 10 with the ring's head in *head if there is none yet. *e is valid only on success.
  */
 static nvmlReturn_t read_next_set_event(const struct sim_state *s, nvmlEventSet_t handle,
 	struct sim_event *e, uint64_t *head)
@@ -242,7 +241,7 @@ EXPORT nvmlReturn_t nvmlEventSetWait_v2(nvmlEventSet_t handle, nvmlEventData_t *
 	return r;
 }
 
-/* The first generation's struct ends before the instance ids. */
+/* The struct of version 1 ends before the instance ids. */
 EXPORT nvmlReturn_t nvmlEventSetWait(nvmlEventSet_t handle, nvmlEventData_t *data,
 	unsigned int timeout_ms)
 {

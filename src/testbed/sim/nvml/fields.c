@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Field values: the same figures as the plain calls, by number. One row a field says its type, the
- * group whose failing it shares, and how it is computed. What has no row is NOT_SUPPORTED up to the
- * last number that the driver knows and INVALID_ARGUMENT behind it.
+ * Field values: the same figures as the plain calls, by number. One row for each field has the field's type, its
+ * group for injected failures, and how it is computed. A field without a row is NOT_SUPPORTED up to the last
+ * number that the driver knows, and INVALID_ARGUMENT above it.
  */
 #include "testbed/sim/nvml/lib.h"
 
@@ -20,7 +20,7 @@ struct sim_nvml_field {
 	unsigned int id, type;
 	enum sim_group group;
 	field_fn *fn;
-	uint32_t key; /* offset in struct sim_keys, where there is no fn */
+	uint32_t key; /* offset in struct sim_keys, if .fn is NULL */
 	uint32_t size;
 };
 
@@ -94,7 +94,7 @@ static uint64_t link_version(const struct sim_gpu *g, unsigned int link, nvmlRet
 	return link_ok(g, link, r) ? g->keys.nvlink_version : 0;
 }
 
-/* Totals over all links end with Hopper, which counts for each link (measured). */
+/* Hopper has no totals over all links; it counts for each link (measured). */
 static uint64_t link_errors(const struct sim_gpu *g, unsigned int scope, nvmlReturn_t *r)
 {
 	(void)scope;
@@ -133,7 +133,7 @@ HOPPER_LINK(link_power_threshold_min, 1)
 HOPPER_LINK(link_power_threshold_unit, 0)
 HOPPER_LINK(link_power_threshold_supported, 2)
 
-/* Traffic over NVLink is not simulated: the counters exist and stand. */
+/* Traffic over NVLink is not simulated: the counters exist and stay 0. */
 static uint64_t link_traffic(const struct sim_gpu *g, unsigned int link, nvmlReturn_t *r)
 {
 	if (link == UINT32_MAX)
@@ -151,7 +151,7 @@ static uint64_t get_constant_zero_field(const struct sim_gpu *g, unsigned int sc
 	return 0;
 }
 
-/* What field 230 says, in two older fields: a reset is needed at all; after a drain. */
+/* Two older fields with values of field 230: 226 is a reset, 227 a drain and a reset. */
 static uint64_t reset_status(const struct sim_gpu *g, unsigned int scope, nvmlReturn_t *r)
 {
 	(void)scope;
@@ -180,7 +180,7 @@ static uint64_t mig_query_any_time(const struct sim_gpu *g, unsigned int scope, 
 	return g->keys.mig_capable && !g->keys.mig_query_needs_mode;
 }
 
-/* Degrees from a threshold to the limit that the margin counts down to; none before Hopper. */
+/* Degrees from a threshold to the limit of the margin; not before Hopper. */
 static uint64_t compute_tlimit(const struct sim_gpu *g, uint32_t threshold_c, nvmlReturn_t *r)
 {
 	if (g->fail[SIM_GROUP_MARGIN])
@@ -221,8 +221,8 @@ static uint64_t pcie_rx(const struct sim_gpu *g, unsigned int scope, nvmlReturn_
 }
 
 /*
- * A real driver tells the type of a field even where it refuses the value; so do we for numbers
- * without a row (measured).
+ * A real driver sets the type of a field even if it refuses the value. So does the simulator, for numbers without
+ * a row (measured).
  */
 static const struct {
 	unsigned short first, last, type;

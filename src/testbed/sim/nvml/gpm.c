@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * GPM (Hopper and later): two samples of a GPU, and metrics computed from both. A sample keeps the
- * load and the counters of its moment; a metric is the mean load, or traffic by time. While CUDA programs run
- * on it, the load is what the device daemon has measured between the two. Samples are
- * memory of the caller's process, freed by the caller: they are real pointers, with a magic number.
+ * GPM (Hopper and later): two samples of a GPU, and metrics computed from both.
+ *
+ * A sample has the load and the counters of its moment. A metric is the mean load, or traffic per time. While CUDA
+ * programs run on the GPU, the load is what the device daemon has measured between the two samples.
+ *
+ * Samples are memory of the caller's process, freed by the caller: real pointers, with a magic number.
  */
 #include <string.h>
 
@@ -14,15 +16,15 @@
 #include "testbed/sim/nvml/lib.h"
 
 #define SAMPLE_MAGIC UINT64_C(0x6770736C67706D31)
-#define METRIC_LAST  209 /* driver 580; more in one call are refused */
-#define METRICS_MAX  210
+#define METRIC_LAST  209 /* driver 580 */
+#define METRICS_MAX  210 /* in one call */
 
 struct nvmlGpmSample_st {
 	uint64_t magic, at_ns;
 	nvmlDevice_t device;
 	uint32_t load_percent, memory_percent;
 	uint64_t pcie_kb[2];
-	bool measured; /* the busy time is */
+	bool measured; /* .busy_ns is valid */
 	uint64_t busy_ns, mono_ns;
 };
 
@@ -78,8 +80,8 @@ EXPORT nvmlReturn_t nvmlGpmSampleFree(nvmlGpmSample_t sample)
 }
 
 /*
- * A sample of a GPU, or of one GPU instance: PCIe traffic is known only of the whole. @of is what
- * both samples of a metric must be of.
+ * A sample of a GPU, or of one GPU instance. PCIe traffic is known only for the whole GPU. @of: the device; both
+ * samples of a metric must have the same one.
  */
 static nvmlReturn_t read_gpm_sample(const struct sim_gpu *g, const struct target *t,
 	const struct sim_gi *gi, nvmlDevice_t of, nvmlGpmSample_t sample)
@@ -126,7 +128,7 @@ EXPORT nvmlReturn_t nvmlGpmMigSampleGet(nvmlDevice_t d, unsigned int id, nvmlGpm
 		return r;
 	gi = sim_gi_find(&g, id);
 	if (!gi || !lib_is_instance_visible(&g.keys, id, SIM_NO_INSTANCE))
-		return NVML_ERROR_INVALID_ARGUMENT; /* as a GPU without MIG says (measured) */
+		return NVML_ERROR_INVALID_ARGUMENT; /* as a GPU without MIG returns (measured) */
 	return read_gpm_sample(&g, &t, gi,
 		handle_encode((struct handle){ .slot = t.handle.slot,
 			.epoch = t.handle.epoch,
@@ -150,7 +152,7 @@ EXPORT nvmlReturn_t nvmlGpmQueryIfStreamingEnabled(nvmlDevice_t d, unsigned int 
 
 enum gpm_source { LOAD, MEMORY_LOAD, PCIE_TX, PCIE_RX, NOTHING };
 
-/* What a metric is made of: `share` percent of its source. */
+/* What a metric is computed from: `share` percent of its source. */
 static const struct metric {
 	unsigned int id;
 	enum gpm_source source;
@@ -226,7 +228,7 @@ static void fill_gpm_metric(const nvmlGpmMetricsGet_t *get, nvmlGpmMetric_t *m)
 		if (metrics[i].id != m->metricId)
 			continue;
 		m->value = compute_gpm_value(get, metrics[i].source) * metrics[i].share / 100;
-		/* The ABI has no const; nobody writes to them. */
+		/* The ABI has no const; the caller only reads them. */
 		memcpy(&m->metricInfo.shortName, &metrics[i].short_name, sizeof(char *));
 		memcpy(&m->metricInfo.longName, &metrics[i].long_name, sizeof(char *));
 		memcpy(&m->metricInfo.unit, &metrics[i].unit, sizeof(char *));
@@ -248,7 +250,7 @@ EXPORT nvmlReturn_t nvmlGpmMetricsGet(nvmlGpmMetricsGet_t *get)
 		!is_sample(get->sample1) || !is_sample(get->sample2) ||
 		get->sample1->device != get->sample2->device)
 		return NVML_ERROR_INVALID_ARGUMENT;
-	/* The array is as long as the caller's header says: numMetrics counts, not our type. */
+	/* The array has the length that the caller's header gives: numMetrics counts, not this type. */
 	for (unsigned int i = 0; i < get->numMetrics; i++)
 		fill_gpm_metric(get,
 			(nvmlGpmMetric_t *)((char *)get +

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Memory errors and what became of them: ECC counters, retired pages, remapped rows. */
+/* Memory errors and their consequences: ECC counters, retired pages, remapped rows. */
 #include "testbed/sim/nvml/lib.h"
 
 EXPORT nvmlReturn_t nvmlDeviceGetEccMode(nvmlDevice_t d, unsigned int *current,
@@ -57,13 +57,13 @@ EXPORT nvmlReturn_t nvmlDeviceGetMemoryErrorCounter(nvmlDevice_t d, unsigned int
 
 	if (r)
 		return r;
-	/* Since Ampere the driver tells only DRAM from SRAM; before, each memory inside the chip. */
+	/* Since Ampere the driver separates only DRAM and SRAM; before, each memory inside the chip. */
 	old = g.keys.architecture < NVML_DEVICE_ARCH_AMPERE;
 	if (!g.keys.ecc || (old ? location == NVML_MEMORY_LOCATION_SRAM
 				: location != NVML_MEMORY_LOCATION_DRAM &&
 						   location != NVML_MEMORY_LOCATION_SRAM))
 		return NVML_ERROR_NOT_SUPPORTED;
-	/* Errors are kept for the GPU; an instance has had none. */
+	/* The GPU has the error counts; an instance has none. */
 	*n = location == NVML_MEMORY_LOCATION_DRAM && t.kind == HANDLE_GPU
 		     ? ecc_count(&g.keys, type, counter)
 		     : 0;
@@ -85,7 +85,7 @@ EXPORT nvmlReturn_t nvmlDeviceGetDetailedEccErrors(nvmlDevice_t d, unsigned int 
 	return NVML_SUCCESS;
 }
 
-/* Addresses of retired pages are not kept; the first ones of the memory stand in for them. */
+/* The state has no addresses of retired pages; the first ones of the memory represent them. */
 static nvmlReturn_t retired_pages(nvmlDevice_t d, unsigned int cause, unsigned int *n,
 	unsigned long long *addresses, unsigned long long *times)
 {

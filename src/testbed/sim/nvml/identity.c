@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* What a GPU is: names, addresses, properties that do not move. */
+/* What a GPU is: names, addresses, constant properties. */
 #include <stdio.h>
 #include <string.h>
 
 #include "testbed/sim/mig.h"
 #include "testbed/sim/nvml/lib.h"
 
-/* A MIG device is called like its GPU and its profile: "NVIDIA A100-SXM4-40GB MIG 1g.5gb". */
+/* A MIG device has the name of its GPU and its profile: "NVIDIA A100-SXM4-40GB MIG 1g.5gb". */
 EXPORT nvmlReturn_t nvmlDeviceGetName(nvmlDevice_t d, char *text, unsigned int len)
 {
 	char name[sizeof(((struct sim_keys *)0)->name) + SIM_NAME_MAX + 8],
@@ -58,7 +58,7 @@ GETTER_U32(nvmlDeviceGetVirtualizationMode, VIRTUALIZATION, g.keys.virtualizatio
 GETTER_U32(nvmlDeviceGetDisplayMode, BOARD, NVML_FEATURE_DISABLED)
 GETTER_U32(nvmlDeviceGetDisplayActive, BOARD, NVML_FEATURE_DISABLED)
 
-/* The index of a MIG device counts those of its GPU that the process sees. */
+/* The index of a MIG device counts the MIG devices of its GPU that the process sees. */
 static nvmlReturn_t mig_index(const struct sim_gpu *g, const struct target *t,
 	unsigned int *index)
 {
@@ -123,7 +123,7 @@ EXPORT nvmlReturn_t nvmlDeviceGetPciInfo_v3(nvmlDevice_t d, nvmlPciInfo_t *pci)
 		.pciDeviceId = g.keys.pci_device_id << 16 | SIM_PCI_VENDOR,
 		.pciSubSystemId = g.keys.pci_subsystem_id };
 	sim_bus_id(&g.keys, pci->busId);
-	/* The legacy form has four digits of domain and 16 bytes of room. */
+	/* The legacy form has four digits of domain and 16 bytes. */
 	(void)snprintf(pci->busIdLegacy, sizeof(pci->busIdLegacy), "%.12s", pci->busId + 4);
 	return NVML_SUCCESS;
 }
@@ -212,7 +212,7 @@ EXPORT nvmlReturn_t nvmlDeviceGetGpuFabricInfoV(nvmlDevice_t d, nvmlGpuFabricInf
 	v3 = info->version == NVML_STRUCT_VERSION(nvmlGpuFabricInfo_v3_t, 3);
 	if (!v3 && info->version != NVML_STRUCT_VERSION(nvmlGpuFabricInfo_v2_t, 2))
 		return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
-	/* Version 3 is version 2 with one more byte behind it. */
+	/* Version 3 is version 2 with one more byte at the end. */
 	memset(info->clusterUuid, 0, sizeof(info->clusterUuid));
 	info->status = NVML_SUCCESS;
 	info->cliqueId = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* GPU instances and compute instances: made, looked at, destroyed. The rules are in testbed/sim/mig.h. */
+/* GPU instances and compute instances: create, query, destroy. The rules are in testbed/sim/mig.h. */
 #include <stdio.h>
 #include <string.h>
 
@@ -29,7 +29,7 @@ static nvmlDevice_t gpu_handle(const struct target *of)
 }
 
 /*
- * The start of a change: entered, allowed, and MIG on. Then the GPU in *g is that of a transaction.
+ * Begins a change: enters the call, checks permission and that MIG is on. *g is then the GPU inside a transaction.
  */
 static nvmlReturn_t change_begin(const void *handle, unsigned kinds, bool args_ok,
 	struct target *t, struct sim_txn *txn, struct sim_gpu **g)
@@ -51,7 +51,7 @@ static nvmlReturn_t change_begin(const void *handle, unsigned kinds, bool args_o
 	return lib_change(t, txn, g);
 }
 
-/* The end of one that came to @r. */
+/* Ends a change with the result @r. */
 static nvmlReturn_t change_end(nvmlReturn_t r, const struct target *t, struct sim_txn *txn,
 	struct sim_gpu *g)
 {
@@ -172,7 +172,7 @@ EXPORT nvmlReturn_t nvmlGpuInstanceGetInfo(nvmlGpuInstance_t gi, nvmlGpuInstance
 
 /* Profiles of compute instances. */
 
-/* The shape of a profile in this GI; @missing where there is none. */
+/* The shape of a profile in this GI; @missing if the GI does not offer the profile. */
 static nvmlReturn_t shape_enter(nvmlGpuInstance_t gi, unsigned int number, bool args_ok,
 	nvmlReturn_t missing, struct sim_gpu *g, struct target *t, struct sim_ci_shape *shape)
 {
@@ -215,7 +215,7 @@ EXPORT nvmlReturn_t nvmlGpuInstanceGetComputeInstanceProfileInfo(nvmlGpuInstance
 	return NVML_SUCCESS;
 }
 
-/* Version 3 is version 2 with capabilities behind the name. */
+/* Version 3 is version 2 with capabilities after the name. */
 EXPORT nvmlReturn_t nvmlGpuInstanceGetComputeInstanceProfileInfoV(nvmlGpuInstance_t gi,
 	unsigned int number, unsigned int engine, nvmlComputeInstanceProfileInfo_v2_t *info)
 {
@@ -394,7 +394,7 @@ EXPORT nvmlReturn_t nvmlComputeInstanceGetInfo_v2(nvmlComputeInstance_t ci,
 	return NVML_SUCCESS;
 }
 
-/* The first generation's struct ends before the placement. */
+/* The struct of version 1 ends before the placement. */
 EXPORT nvmlReturn_t nvmlComputeInstanceGetInfo(nvmlComputeInstance_t ci,
 	nvmlComputeInstanceInfo_t *info)
 {

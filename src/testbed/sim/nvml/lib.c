@@ -14,16 +14,16 @@
 #define STDERR_LINES 16
 
 /*
- * The state in use, and those before it: a state that was once opened is never unmapped, because a
- * call of another thread may be reading it. Programs change directories in tests only.
+ * The state in use, and the earlier ones. The library never unmaps a state, because a call of another thread may
+ * be reading it. Only tests change directories.
  */
 struct sim_nvml_session {
 	struct sim_state *state;
-	char dev[SIM_PATH_MAX]; /* device nodes of the container; "": not in one */
+	char dev[SIM_PATH_MAX]; /* device nodes of the container; "": on the host */
 	struct sim_nvml_session *older;
 };
 
-/* `lock` guards opening and closing; calls read the two atomics. */
+/* `lock` guards init alone; calls and nvmlShutdown() use the two atomics. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic uint32_t init_count;
 static struct sim_nvml_session *_Atomic current;
@@ -40,7 +40,7 @@ static void log_nvml_error(const char *text)
 		return;
 	n = snprintf(line, sizeof(line), "gpuslice simulated NVML: %s\n", text);
 	if (n > 0 && write(STDERR_FILENO, line, (size_t)n) < 0)
-		return; /* nobody to tell */
+		return; /* stderr is closed: there is no other log */
 }
 
 /* Handles. */
@@ -165,7 +165,7 @@ nvmlReturn_t lib_enter_node(bool args_ok, const struct sim_state **ret,
 	return args_ok ? read_node_head(*ret, head) : NVML_ERROR_INVALID_ARGUMENT;
 }
 
-/* Reads the GPU of a handle; what is wrong with the handle comes out as a code. */
+/* Reads the GPU of a handle, and returns a code for an invalid handle. */
 static nvmlReturn_t read_handle_gpu(const struct sim_state *s, struct handle h,
 	struct sim_part gpu_part)
 {
@@ -183,8 +183,8 @@ static nvmlReturn_t read_handle_gpu(const struct sim_state *s, struct handle h,
 }
 
 /*
- * What a MIG device answers where only its GPU can: refused as an argument by functions that say
- * what and where the board is, not supported by those that measure it.
+ * The code for a MIG device where only its GPU has an answer: functions that identify or locate the board refuse
+ * the argument; functions that measure the board return NOT_SUPPORTED.
  */
 static nvmlReturn_t refuse_mig(enum sim_group group)
 {
@@ -199,7 +199,7 @@ static nvmlReturn_t refuse_mig(enum sim_group group)
 	return NVML_ERROR_NOT_SUPPORTED;
 }
 
-/* The instances of a GPU that was read; an index never leads out of a table. */
+/* Limits the counts of a GPU that was read, so that no index leaves a table. */
 void lib_clamp(struct sim_gpu *g)
 {
 	if (g->process_count > SIM_MAX_PROCESSES)
@@ -230,7 +230,7 @@ struct nvml_call_entry {
 	bool all; /* the GPU with its tables */
 };
 
-/* The part of entering that begins with a handle of ours; what is read is in *g. */
+/* Enters with a valid handle, and reads its GPU into *g. */
 static nvmlReturn_t enter_gpu(const struct nvml_call_entry *e, struct sim_gpu *g)
 {
 	uint32_t slot = e->handle.slot;
@@ -239,7 +239,7 @@ static nvmlReturn_t enter_gpu(const struct nvml_call_entry *e, struct sim_gpu *g
 
 	if (r == NVML_SUCCESS && sim_hang_ns(e->state, slot)) {
 		sim_hang_wait(e->state, slot);
-		/* The world may have changed meanwhile. */
+		/* The GPU may have changed during the hang. */
 		r = read_handle_gpu(e->state, e->handle, part);
 	}
 	if (r == NVML_SUCCESS && e->all)
@@ -247,7 +247,7 @@ static nvmlReturn_t enter_gpu(const struct nvml_call_entry *e, struct sim_gpu *g
 	return r;
 }
 
-/* A handle of a GPU alone. Instances are looked up only to tell a live handle from a stale one. */
+/* Accepts a handle of a GPU alone. Looks up instances only to separate a live MIG handle from a stale one. */
 static nvmlReturn_t enter_gpu_handle(nvmlDevice_t d, enum sim_group group, bool args_ok,
 	struct sim_gpu *g, bool all, bool again)
 {
@@ -264,7 +264,7 @@ static nvmlReturn_t enter_gpu_handle(nvmlDevice_t d, enum sim_group group, bool 
 		r = enter_gpu(&e, g);
 		return r ? r : (nvmlReturn_t)g->fail[group];
 	}
-	/* The caller's *g may be read only in part: it is not needed. */
+	/* The function refuses a MIG device, so the caller does not need *g. */
 	struct sim_gpu whole;
 	r = enter_gpu(&e, &whole);
 	if (r)
@@ -442,7 +442,7 @@ nvmlReturn_t gpu_set_u32(nvmlDevice_t d, enum sim_group group, bool value_ok, si
 
 /* Init. */
 
-/* Makes @s the state in use, unless it is the one in use already, seen from the same place. */
+/* Makes @s the state in use, unless the same state is in use with the same /dev. */
 static int use_state(struct sim_state *s, const struct sim_location *location,
 	struct error *err)
 {

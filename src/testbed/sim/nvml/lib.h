@@ -4,21 +4,28 @@
 /*
  * The simulated libnvidia-ml.so.1: what all its functions share.
  *
- * A call runs: initialized? (1), arguments (2), driver there? (9), the handle's GPU: never ours (2),
- * gone or fallen off the bus (15), hanging (blocks), its group set to fail (that code); then the
- * answer, from a private copy of the GPU's state. So no call holds a lock, and a call on one GPU
- * never waits for another.
+ * Order of the checks of a call:
  *
- * A handle is a number, not a pointer: a tag that says of what kind it is, the slot and the epoch of
- * the GPU in it, and for MIG the instance ids with a serial. A stale one is told from a good one
- * without memory being touched.
+ *	1. The library is initialized, else 1.
+ *	2. The arguments are valid, and the handle is of this library, else 2.
+ *	3. The driver is loaded, else 9.
+ *	4. The handle's GPU was ever in the slot, else 2; the GPU is still there and on the bus, else 15.
+ *	5. If the GPU hangs, the call blocks. The call then repeats steps 3 and 4.
+ *	6. If the group of the function is set to fail, the call returns that code.
  *
- * A MIG device is an nvmlDevice_t as well. Functions that begin with gpu_enter() refuse it; those that
- * take it begin with device_enter().
+ * The call answers from a private copy of the GPU's state. So a call that only reads takes no lock on the state,
+ * and a call on one GPU does not wait for another GPU. A call that changes the state waits for the node's file
+ * lock (state.h).
  *
- * As a guest in other programs the library never exits, never asserts, installs no handlers but
- * for fork, and writes to stderr only why init was refused, at most 16 lines a process.
- * Thread: any, but for what is said below.
+ * Handles. A handle is a number, not a pointer: a tag for its kind, the slot, the epoch of the GPU in the slot,
+ * and for MIG the instance ids with a serial. A stale handle is detected without an access to memory that it
+ * names. A MIG device is an nvmlDevice_t as well. Functions that begin with gpu_enter() refuse it; those that
+ * accept it begin with device_enter().
+ *
+ * Guest. In other programs the library never exits, never asserts, and installs only fork handlers. The library
+ * writes to stderr only why init failed, at most 16 lines in a process.
+ *
+ * Thread: any, unless a function states a limit.
  */
 #include "abi/nvml-api.h"
 #include "testbed/sim/derive.h"
@@ -36,31 +43,31 @@ struct handle {
 };
 
 nvmlDevice_t handle_encode(struct handle h);
-bool handle_read(nvmlDevice_t d, struct handle *ret); /* false: not one of ours */
+bool handle_read(nvmlDevice_t d, struct handle *ret); /* false: not a handle of this library */
 
 /*
- * NVML_SUCCESS once initialized, with the state in *ret, which stays mapped for good. Counts the
- * call: what a function does further begins with lib_again() and gpu_again().
+ * NVML_SUCCESS once initialized, with the state in *ret, which is never unmapped. Counts the call. Later steps of
+ * the same function begin with lib_again() and gpu_again(), which do not count.
  */
 nvmlReturn_t nvml_lib_enter(const struct sim_state **ret);
 nvmlReturn_t lib_again(const struct sim_state **ret);
 
 /*
- * The same, and reads the head of the node, with its slots. 9 if the driver is unloaded. In a
- * container, the slots of GPUs that it does not see are empty. lib_read_visible_head(): inside a function
- * that has begun already.
+ * As nvml_lib_enter(), and reads the head of the node with its slots. 9 if the driver is unloaded. In a
+ * container, the slots of GPUs that the container does not see are empty. lib_read_visible_head(): for a function
+ * that has already entered.
  */
 nvmlReturn_t lib_read_visible_head(struct sim_node_head *head);
 nvmlReturn_t lib_enter_node(bool args_ok, const struct sim_state **ret,
 	struct sim_node_head *head);
 
 /*
- * The start of a function on one GPU: all checks of the list above. @args_ok: the function's own
- * look at its arguments. On success *g is the GPU without its process table.
+ * The start of a function on one GPU: all checks of the list above. @args_ok: the function's check of its own
+ * arguments. On success *g is the GPU without its process table.
  */
 nvmlReturn_t gpu_enter(nvmlDevice_t d, enum sim_group group, bool args_ok, struct sim_gpu *g);
 
-/* What a handle is of: a GPU, or also an instance, inside the GPU that was read. */
+/* The object of a handle: a GPU, or also an instance inside the GPU that was read. */
 struct target {
 	enum handle_kind kind;
 	struct handle handle;
@@ -69,8 +76,7 @@ struct target {
 };
 
 /*
- * The same with the process table, for a handle of one of @kinds (bits 1 << HANDLE_*). The GPU is
- * read with all it has.
+ * As gpu_enter(), with the process table and the instances, for a handle of one of @kinds (bits 1 << HANDLE_*).
  */
 nvmlReturn_t any_enter(const void *handle, unsigned kinds, enum sim_group group, bool args_ok,
 	struct sim_gpu *g, struct target *t);
@@ -86,46 +92,48 @@ nvmlReturn_t device_enter(nvmlDevice_t d, enum sim_group group, bool args_ok, st
 nvmlReturn_t gpu_enter_all(nvmlDevice_t d, enum sim_group group, bool args_ok,
 	struct sim_gpu *g);
 
-/* gpu_enter() inside a function that has begun already: the call is not counted again. */
+/* gpu_enter() for a function that has already entered: does not count the call again. */
 nvmlReturn_t gpu_again(nvmlDevice_t d, enum sim_group group, struct sim_gpu *g);
 
 /* The slot of a handle that gpu_enter() has accepted. */
 uint32_t gpu_slot(nvmlDevice_t d);
 
 /*
- * What a container sees: with GPUSLICE_SIM_DEV only GPUs and instances whose device nodes are there,
- * else all. lib_may_config(): may change MIG, which needs root; lib_may_monitor(): may look at all
- * instances, which anybody may (mode 0444): agents that list the MIG devices of a node have no other
- * capability. In a container both need the capability's node too. Only after nvml_lib_enter().
+ * What a container sees: with GPUSLICE_SIM_DEV only GPUs and instances that have device nodes there, else all.
+ * lib_may_config(): the process may change MIG; that needs root. lib_may_monitor(): the process may see all
+ * instances; any user may (mode 0444), since agents that list the MIG devices of a node have no other capability.
+ * In a container both need the capability's node too. Only after nvml_lib_enter().
  */
 bool lib_is_gpu_visible(const struct sim_keys *k);
 bool lib_is_instance_visible(const struct sim_keys *k, uint32_t gi, uint32_t ci);
 bool lib_may_config(void);
 bool lib_may_monitor(void);
 
-/* The positions of the MIG device with @index in the tables of @g; false: there is none. */
+/* The positions of the MIG device with @index in the tables of @g; false: not found. */
 bool mig_device_by_index(const struct sim_gpu *g, uint32_t index, uint32_t *gi, uint32_t *ci);
 
-/* The handle of the one at these positions. */
+/* The handle of the MIG device at these positions. */
 nvmlDevice_t mig_device_handle(const struct sim_gpu *g, uint32_t slot, uint32_t epoch,
 	uint32_t gi, uint32_t ci);
 
-/* Counts of a GPU that was read without gpu_enter(): none leads out of its table. */
+/* Limits the counts of a GPU that was read without gpu_enter(), so that no index leaves its table. */
 void lib_clamp(struct sim_gpu *g);
 
-/* Begins a change of the GPU of a handle that was entered; false: it is another one by now. */
+/* Begins a change of the GPU of a handle that was entered; 2: the GPU or instance was replaced since.
+ * Blocks. */
 nvmlReturn_t lib_change(const struct target *t, struct sim_txn *txn, struct sim_gpu **g);
 
-/* Ends a change of the GPU's MIG layout: files, and an event for those who want to know of it. */
+/* Ends a change of the GPU's MIG layout: updates the files and posts an event. */
 nvmlReturn_t lib_change_mig(const struct target *t, struct sim_txn *txn);
 
 /* The checks on a slot alone, for look-ups that have no handle yet. */
 nvmlReturn_t slot_check(const struct sim_state *s, uint32_t slot, enum sim_group group);
 
-/* Text of at most @size bytes into the caller's buffer; 7, buffer untouched, if it is too small. */
+/* Copies text of at most @size bytes into the caller's buffer; 7, buffer unchanged, if the buffer is too
+ * small. */
 nvmlReturn_t text_out(const char *text, size_t size, char *to, unsigned int len);
 
-/* Init's counterpart for state changes by the library itself: 4 unless root. */
+/* Sets one number among the keys of a GPU; 4 unless the process is root. Blocks. */
 nvmlReturn_t gpu_set_u32(nvmlDevice_t d, enum sim_group group, bool value_ok, size_t key_offset,
 	uint32_t value);
 

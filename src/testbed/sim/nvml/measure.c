@@ -7,7 +7,7 @@
 #include "testbed/sim/mig.h"
 #include "testbed/sim/nvml/lib.h"
 
-#define SAMPLING_PERIOD_US 100000 /* of the engine utilisations (measured) */
+#define SAMPLING_PERIOD_US 100000 /* of the engine utilization (measured) */
 
 /* Memory. */
 
@@ -96,7 +96,7 @@ EXPORT nvmlReturn_t nvmlDeviceGetBAR1MemoryInfo(nvmlDevice_t d, nvmlBAR1Memory_t
 	return NVML_SUCCESS;
 }
 
-/* Load. With MIG on there is none of the whole GPU, and none of an instance but by GPM. */
+/* Load. With MIG on the whole GPU has none, and an instance has one only by GPM. */
 
 EXPORT nvmlReturn_t nvmlDeviceGetUtilizationRates(nvmlDevice_t d, nvmlUtilization_t *rates)
 {
@@ -236,7 +236,7 @@ EXPORT nvmlReturn_t nvmlDeviceGetNumFans(nvmlDevice_t d, unsigned int *count)
 	struct sim_gpu g;
 	nvmlReturn_t r = gpu_enter(d, SIM_GROUP_FAN, count != NULL, &g);
 
-	/* A passive board has no speed, but it has a number of fans: none (measured). */
+	/* A passive board has no fan speed, but it reports its number of fans: none (measured). */
 	if (r == NVML_SUCCESS || r == NVML_ERROR_NOT_SUPPORTED)
 		*count = g.keys.fans;
 	return r == NVML_ERROR_NOT_SUPPORTED ? NVML_SUCCESS : r;
@@ -268,7 +268,7 @@ EXPORT nvmlReturn_t nvmlDeviceGetMaxClockInfo(nvmlDevice_t d, unsigned int type,
 	return r;
 }
 
-/* Application clocks are at the maximum; there are none for video. */
+/* Application clocks are at the maximum; video has none. */
 EXPORT nvmlReturn_t nvmlDeviceGetApplicationsClock(nvmlDevice_t d, unsigned int type,
 	unsigned int *mhz)
 {
@@ -335,8 +335,8 @@ GETTER_U32(nvmlDeviceGetPerformanceState, PSTATE, sim_pstate(&g))
 GETTER_U32(nvmlDeviceGetPowerState, PSTATE, sim_pstate(&g))
 
 /*
- * Times under each limit, by policy: power, thermal, sync boost, board limit, low utilisation,
- * reliability; 6 to 9 do not exist; application and base clocks.
+ * Times under each limit, by policy: power, thermal, sync boost, board limit, low utilization, reliability; 6 to 9
+ * do not exist; application and base clocks.
  */
 EXPORT nvmlReturn_t nvmlDeviceGetViolationStatus(nvmlDevice_t d, unsigned int policy,
 	nvmlViolationTime_t *t)
@@ -364,7 +364,7 @@ GETTER_U32(nvmlDeviceGetGpuMaxPcieLinkGeneration, PCIE, g.keys.pcie_gen_max)
 GETTER_U32(nvmlDeviceGetCurrPcieLinkWidth, PCIE, g.keys.pcie_width)
 GETTER_U32(nvmlDeviceGetMaxPcieLinkWidth, PCIE, g.keys.pcie_width_max)
 
-/* A real driver measures for 20 ms in the call; here the figure is known at once. */
+/* A real driver measures for 20 ms inside the call; the simulator has the figure at once. */
 EXPORT nvmlReturn_t nvmlDeviceGetPcieThroughput(nvmlDevice_t d, unsigned int counter,
 	unsigned int *kb_per_s)
 {
@@ -398,7 +398,7 @@ EXPORT nvmlReturn_t nvmlDeviceSetPersistenceMode(nvmlDevice_t d, unsigned int mo
 		offsetof(struct sim_keys, persistence), mode);
 }
 
-/* With MIG on each MIG device has its own, and the GPU none that could be set. */
+/* With MIG on each MIG device has its own mode; the mode of the GPU cannot be set. */
 EXPORT nvmlReturn_t nvmlDeviceSetComputeMode(nvmlDevice_t d, unsigned int mode)
 {
 	CLEANUP(sim_txn_end) struct sim_txn txn = SIM_TXN_INIT;
@@ -414,7 +414,7 @@ EXPORT nvmlReturn_t nvmlDeviceSetComputeMode(nvmlDevice_t d, unsigned int mode)
 	if (t.kind == HANDLE_GPU && g.mig.enabled)
 		return NVML_ERROR_NOT_SUPPORTED;
 	if (mode ==
-		NVML_COMPUTEMODE_EXCLUSIVE_THREAD) /* long gone; works as exclusive process */
+		NVML_COMPUTEMODE_EXCLUSIVE_THREAD) /* obsolete; works as exclusive process */
 		mode = NVML_COMPUTEMODE_EXCLUSIVE_PROCESS;
 	r = lib_change(&t, &txn, &now);
 	if (r)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* MIG of a GPU as a whole: its mode, what it can be cut into, and its MIG devices. */
+/* MIG of a GPU as a whole: its mode, its possible partitions, and its MIG devices. */
 #include <stdio.h>
 #include <string.h>
 
@@ -208,7 +208,7 @@ EXPORT nvmlReturn_t nvmlDeviceGetAttributes(nvmlDevice_t mig,
 
 /* Profiles of GPU instances. */
 
-/* The start of what is asked about profiles; with MIG off, old drivers answer nothing. */
+/* Enters a query about profiles; with MIG off, old drivers refuse it. */
 static nvmlReturn_t profiles_enter(nvmlDevice_t d, bool args_ok, struct sim_gpu *g,
 	const struct sim_mig_table **table)
 {
@@ -223,7 +223,7 @@ static nvmlReturn_t profiles_enter(nvmlDevice_t d, bool args_ok, struct sim_gpu 
 		       : NVML_ERROR_NOT_SUPPORTED;
 }
 
-/* What a profile's number (the enumerator) stands for on this product. */
+/* Finds a profile by its number (the enumerator) on this product. */
 static nvmlReturn_t number_enter(nvmlDevice_t d, unsigned int number, bool args_ok,
 	struct sim_gpu *g, const struct sim_mig_profile **ret)
 {
@@ -236,7 +236,7 @@ static nvmlReturn_t number_enter(nvmlDevice_t d, unsigned int number, bool args_
 	return *ret ? NVML_SUCCESS : NVML_ERROR_NOT_SUPPORTED;
 }
 
-/* What a profile's id (the number that instances are made by) stands for. */
+/* Finds a profile by its id (the number with which a caller creates instances). */
 static nvmlReturn_t id_enter(nvmlDevice_t d, unsigned int id, bool args_ok, struct sim_gpu *g,
 	const struct sim_mig_profile **ret)
 {
@@ -278,8 +278,8 @@ static bool known_version(unsigned int version)
 }
 
 /*
- * The version word is an input only: 0 comes back (measured). In version 3 the name lies 8 bytes
- * earlier, which driver 580 itself gets wrong and we do not.
+ * The version word is an input only: it becomes 0 (measured). In version 3 the name is 8 bytes earlier; driver 580
+ * itself writes it to the wrong place, the simulator does not.
  */
 static void fill_versioned(const struct sim_mig_profile *p,
 	nvmlGpuInstanceProfileInfo_v2_t *info)
@@ -340,7 +340,7 @@ EXPORT nvmlReturn_t nvmlDeviceGetGpuInstanceProfileInfoByIdV(nvmlDevice_t d, uns
 	return NVML_SUCCESS;
 }
 
-/* Without an array the number alone; with one it is filled without a look at *n (measured). */
+/* Without an array only the number; with an array the driver fills it and ignores *n (measured). */
 EXPORT nvmlReturn_t nvmlDeviceGetGpuInstancePossiblePlacements_v2(nvmlDevice_t d,
 	unsigned int id, nvmlGpuInstancePlacement_t *placements, unsigned int *n)
 {

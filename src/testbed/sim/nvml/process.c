@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Who uses a GPU. Lists have one pattern for all generations; only the entry differs. */
+/* The processes on a GPU. All generations of the lists have one pattern; only the entry differs. */
 #include <string.h>
 
 #include "lib/base/time.h"
@@ -32,20 +32,20 @@ static void write_process_detail(void *array, unsigned int i, const struct sim_p
 		.computeInstanceId = p->ci };
 }
 
-/* Whether a process belongs into the list: of a MIG device, those that run on it. */
+/* Whether a process belongs to the list; the list of a MIG device has only the processes on it. */
 static bool is_process_listed(const struct sim_process *p, enum sim_process_kind kind,
 	const struct target *t)
 {
 	return p->kind == kind && (!t->ci || (p->gi == t->gi->id && p->ci == t->ci->id));
 }
 
-/* Too small: 7 and the number needed; nothing to report: 0, also with no array at all. */
+/* Array too small: 7 and the number needed; empty list: 0, also without an array. */
 static nvmlReturn_t list_target_processes(const struct sim_gpu *g, const struct target *t,
 	enum sim_process_kind kind, unsigned int *n, void *array, put_sim_process_fn *put)
 {
 	unsigned int room = *n, have = 0;
 
-	/* Who may see all instances' processes at once may look at all instances. */
+	/* The list of the GPU shows the processes of all instances, so it needs the monitor capability. */
 	if (t->kind == HANDLE_GPU && g->mig.enabled && !lib_may_monitor())
 		return NVML_ERROR_NO_PERMISSION;
 	for (uint32_t i = 0; i < g->process_count; i++)
@@ -130,7 +130,7 @@ static void add_utilization_sample(struct samples *s, uint32_t pid, uint64_t at_
 	s->to[s->n++] = sample;
 }
 
-/* Programs that run: what the device daemon has measured. */
+/* Running programs: what the device daemon has measured. */
 static void add_measured_samples(struct samples *s, const struct sim_load *load)
 {
 	struct sim_load_share shares[SIM_LOAD_ROOM];
@@ -150,7 +150,7 @@ static bool has_measured_usage(const struct sim_usage *rows, size_t n, uint32_t 
 	return false;
 }
 
-/* Processes that are only said to be there compute all the time. */
+/* Processes that are only declared in the state compute all the time. */
 static void add_declared_samples(struct samples *s, const struct sim_gpu *g,
 	const struct sim_usage *rows, size_t n)
 {
@@ -201,7 +201,7 @@ EXPORT nvmlReturn_t nvmlDeviceGetProcessUtilization(nvmlDevice_t d,
 	if (s.full)
 		return NVML_ERROR_INSUFFICIENT_SIZE;
 	if (!s.n)
-		return NVML_ERROR_NOT_FOUND; /* and *n stays (measured) */
+		return NVML_ERROR_NOT_FOUND; /* *n is unchanged (measured) */
 	*n = s.n;
 	return NVML_SUCCESS;
 }

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * Prototypes of all functions that the simulator answers: what our own programs call
- * (abi/nvml-functions.h) and, below, older generations and what other programs call.
+ * Prototypes of all functions that the simulator answers: those that gpuslice's programs call
+ * (abi/nvml-functions.h), and below, older generations and those that other programs call.
  */
 #include "abi/nvml-api.h"
 

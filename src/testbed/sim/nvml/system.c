@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* The system as a whole, and how one comes from an index, UUID, address or serial to a handle. */
+/* The system as a whole, and the look-ups of a handle by index, UUID, address or serial. */
 #include <ctype.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -50,7 +50,7 @@ EXPORT nvmlReturn_t nvmlSystemGetCudaDriverVersion(int *version)
 	return nvmlSystemGetCudaDriverVersion_v2(version);
 }
 
-/* The name of a simulated process with this pid, on whichever GPU. */
+/* The name of a simulated process with this PID, on any GPU. */
 static bool simulated_name(const struct sim_state *s, const struct sim_node_head *head,
 	unsigned int pid, char *ret, size_t cap)
 {
@@ -70,7 +70,7 @@ static bool simulated_name(const struct sim_state *s, const struct sim_node_head
 	return false;
 }
 
-/* What runs under this pid on this machine: the first word of its command line. */
+/* The process with this PID on this machine: the first word of its command line. */
 static bool real_name(unsigned int pid, char *ret, size_t cap)
 {
 	CLEANUP(closep) int fd = -1;
@@ -98,7 +98,7 @@ EXPORT nvmlReturn_t nvmlSystemGetProcessName(unsigned int pid, char *text, unsig
 	if (!simulated_name(s, &head, pid, name, sizeof(name)) &&
 		!real_name(pid, name, sizeof(name)))
 		return NVML_ERROR_NOT_FOUND;
-	/* A name that is too long is cut: this is no fixed-size string (measured). */
+	/* A name that is too long is truncated: the call has no fixed-size string (measured). */
 	(void)snprintf(text, len, "%s", name);
 	return NVML_SUCCESS;
 }
@@ -156,7 +156,7 @@ EXPORT nvmlReturn_t nvmlDeviceGetCount(unsigned int *count)
 	return nvmlDeviceGetCount_v2(count);
 }
 
-/* The last step of each look-up: the GPU must be well, and then its handle goes out. */
+/* The last step of each look-up: checks that the GPU can be used, and returns its handle. */
 static nvmlReturn_t write_device_handle(const struct sim_state *s,
 	const struct sim_node_head *head, uint32_t slot, nvmlDevice_t *d)
 {
@@ -191,7 +191,7 @@ struct pci_address {
 	unsigned domain, bus, device;
 };
 
-/* Whether a GPU is the one that is looked for; @what is a text or a struct pci_address. */
+/* Whether a GPU matches; @what is a text or a struct pci_address. */
 typedef bool match_fn(const struct sim_keys *k, const void *what);
 
 static bool match_uuid(const struct sim_keys *k, const void *what)
@@ -227,8 +227,8 @@ static nvmlReturn_t find_gpu_handle(const struct sim_state *s, const struct sim_
 }
 
 /*
- * The MIG device of @g that @uuid names, by position in the tables: by its UUID, or in the form of old
- * drivers, "MIG-GPU-<uuid>/<gi>/<ci>".
+ * The MIG device of @g with @uuid, by position in the tables. @uuid is its UUID, or the form of old drivers,
+ * "MIG-GPU-<uuid>/<gi>/<ci>".
  */
 static bool find_mig_by_uuid(const struct sim_gpu *g, const char *uuid, uint32_t *gi,
 	uint32_t *ci)

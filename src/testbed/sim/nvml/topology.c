@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* How GPUs lie to each other and to the CPUs: PCIe, NUMA, NVLink. */
+/* The distance of GPUs from each other and from the CPUs: PCIe, NUMA, NVLink. */
 #include <string.h>
 
 #include "testbed/sim/nvml/lib.h"
 
-/* A real driver reads these from the kernel; here all CPUs 0..15 of the first two nodes. */
+/* A real driver reads these from the kernel; the simulator has 16 CPUs on each NUMA node. */
 #define CPUS_PER_NODE 16
 #define WORD_BITS     64
 
@@ -163,7 +163,7 @@ EXPORT nvmlReturn_t nvmlDeviceGetP2PStatus(nvmlDevice_t a, nvmlDevice_t b, unsig
 	link = a != b && has_nvlink_to(&t.a, gpu_slot(b));
 	if (index == 5) /* not documented; OK even for a GPU and itself (measured) */
 		*status = NVML_P2P_STATUS_OK;
-	else if (a == b || index == 4) /* over PCIe alone: not on any board seen */
+	else if (a == b || index == 4) /* over PCIe alone: not on any known board */
 		*status = NVML_P2P_STATUS_NOT_SUPPORTED;
 	else if (index == NVML_P2P_CAPS_INDEX_NVLINK || index == NVML_P2P_CAPS_INDEX_ATOMICS)
 		*status = link ? NVML_P2P_STATUS_OK : NVML_P2P_STATUS_NOT_SUPPORTED;
@@ -214,10 +214,10 @@ EXPORT nvmlReturn_t nvmlDeviceGetNvLinkVersion(nvmlDevice_t d, unsigned int link
 EXPORT nvmlReturn_t nvmlDeviceGetNvLinkCapability(nvmlDevice_t d, unsigned int link,
 	unsigned int cap, unsigned int *value)
 {
-	/* V100 and A100: plausible; Hopper says yes to all (measured). */
+	/* V100 and A100: plausible; Hopper has all (measured). */
 	static const unsigned int caps[] = { 1, 0, 1, 0, 0, 1 };
 	struct sim_gpu g;
-	/* The only one that refuses a high link before it looks for NVLink (measured). */
+	/* The only function that refuses a high link before it checks for NVLink (measured). */
 	nvmlReturn_t r = enter_link(d, link, value && link < SIM_MAX_LINKS, &g);
 
 	if (r)

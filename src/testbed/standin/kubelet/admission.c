@@ -11,9 +11,14 @@
 #define PRE_START_TIMEOUT_NS (30 * NS_PER_SEC)
 
 /*
- * One pod after the other: for each container in order and each resource that it wants, choose
- * devices, ask the plugin what it prefers, allocate; then the containers start. Between two steps
- * exactly one call is under way, whose callback owns a dead admission.
+ * Admission of one pod at a time. For each container in order, and each resource that the container requests:
+ *
+ *	1. the kubelet chooses devices;
+ *	2. asks the plugin for its preference;
+ *	3. calls Allocate.
+ *
+ * Then the containers start. Between two steps exactly one call is in progress. The callback of that call owns a
+ * dead admission and frees it.
  */
 
 static void admission_free(struct admission *a)
@@ -28,7 +33,7 @@ static struct pod *pod_of(const struct admission *a)
 	return cluster_pod_by_uid(a->k->cluster, a->uid);
 }
 
-/* Its event tells why; of a pod that is not admitted the status says that, too. */
+/* The event has the message. The status of a pod that was not admitted starts with "Pod was rejected". */
 static void fail_pod(const struct admission *a, struct pod *p, const char *reason,
 	const char *message)
 {
@@ -43,7 +48,7 @@ static void fail_pod(const struct admission *a, struct pod *p, const char *reaso
 		LOG_STR("message", message));
 }
 
-/* The end of an admission that has no call under way; @reason and @message of a failed one. */
+/* Ends an admission without a call in progress; @reason and @message are for a failed one. */
 static void finish_admission(struct admission *a, enum pod_phase phase, const char *reason,
 	const char *message)
 {
@@ -72,7 +77,7 @@ static void fail_admission(struct admission *a, const struct error *err)
 	finish_admission(a, POD_FAILED, "UnexpectedAdmissionError", text);
 }
 
-/* True if the answer is not wanted any more; @a is gone then. */
+/* True if the admission was aborted during the call; @a is freed then. */
 static bool was_dropped(struct admission *a)
 {
 	if (!a->dead)
@@ -83,7 +88,7 @@ static bool was_dropped(struct admission *a)
 
 static void advance_admission(struct admission *a);
 
-/* Whether the answer of a call counts; else @a is gone, or its pod has failed. */
+/* Whether the call succeeded; else @a is freed. */
 static bool check_call_status(struct admission *a, enum rpc_status status, const char *text)
 {
 	char full[ERROR_MSG_MAX];
@@ -99,7 +104,7 @@ static bool check_call_status(struct admission *a, enum rpc_status status, const
 	return false;
 }
 
-/* Sends one call of the choice's plugin. */
+/* Sends one call to the plugin of the choice. */
 static int call_plugin(struct admission *a, const char *method, const struct buf *b,
 	uint64_t timeout_ns, rpc_done_fn done, struct error *err)
 {
@@ -136,7 +141,7 @@ static void on_allocated(void *arg, enum rpc_status status, const char *text,
 	advance_admission(a);
 }
 
-/* The devices are chosen: have them allocated. */
+/* The devices are chosen: asks the plugin to allocate them. */
 static void call_plugin_allocate(struct admission *a)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(MESSAGE_TO_KUBELET_MAX);
@@ -144,7 +149,7 @@ static void call_plugin_allocate(struct admission *a)
 		.n = a->choice.chosen.n };
 	struct error err = ERROR_INIT;
 
-	/* No deadline: a plugin that does not answer blocks admission on the node. */
+	/* No deadline: a plugin that does not answer blocks all admission on the node. */
 	if (allocate_request_encode(&b, &ids, 1, &err) < 0 ||
 		call_plugin(a, METHOD_ALLOCATE, &b, UINT64_MAX, on_allocated, &err) < 0)
 		fail_admission(a, &err);
@@ -207,8 +212,8 @@ static void on_pre_started(void *arg, enum rpc_status status, const char *text,
 	advance_admission(a);
 }
 
-/* PreStartContainer for what the container holds, where the plugin wants it. True: a call is under
- * way, or the admission is over. */
+/* PreStartContainer for the devices of the container, if the plugin requires it. True: a call is in
+ * progress, or the admission is over. */
 static bool pre_start(struct admission *a, const struct container *c, const char *resource)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(MESSAGE_TO_KUBELET_MAX);
@@ -232,7 +237,7 @@ static bool pre_start(struct admission *a, const struct container *c, const char
 	return true;
 }
 
-/* Devices for one resource of one container. True: a call is under way, or it is over. */
+/* Devices for one resource of one container. True: a call is in progress, or the admission is over. */
 static bool grant_container_devices(struct admission *a, const struct container *c,
 	const struct quantity *q)
 {
@@ -257,7 +262,7 @@ static bool grant_container_devices(struct admission *a, const struct container 
 	return true;
 }
 
-/* Goes on until a call is under way or the pod runs. */
+/* Continues until a call is in progress or the pod runs. */
 static void advance_admission(struct admission *a)
 {
 	const struct pod *p = pod_of(a);
@@ -268,7 +273,7 @@ static void advance_admission(struct admission *a)
 		if (a->container == p->spec->n_containers) {
 			if (a->starting)
 				break;
-			a->starting = true; /* all is granted; now the containers start */
+			a->starting = true; /* all are granted; now the containers start */
 			a->container = a->want = 0;
 			continue;
 		}
@@ -297,7 +302,7 @@ void kubelet_step(struct kubelet *k)
 			a->uid = strdup(p->uid);
 		if (!a || !a->uid) {
 			free(a);
-			return; /* tried again with the next step */
+			return; /* the next step tries again */
 		}
 		a->k = k;
 		k->admission = a;

@@ -149,7 +149,7 @@ int device_manager_update(struct device_manager *m, const char *resource,
 		}
 	}
 	qsort(v, n, sizeof(*v), by_id);
-	for (size_t i = 0; i < n; i++) { /* the kubelet keeps sets: an id counts once */
+	for (size_t i = 0; i < n; i++) { /* the kubelet has sets: an id counts once */
 		if (kept > 0 && strcmp(v[kept - 1].id, v[i].id) == 0)
 			free(v[i].id);
 		else
@@ -215,7 +215,7 @@ void device_manager_restart(struct device_manager *m)
 	for (size_t i = 0; i < m->n_resources; i++) {
 		struct managed_resource *r = &m->resources[i];
 
-		/* Known from the checkpoint, empty until its plugin registers again. */
+		/* The resource is known from the checkpoint; it is empty until its plugin registers again. */
 		forget_devices(r);
 		r->connected = false;
 		r->stopped_ns = 0;
@@ -315,7 +315,7 @@ void device_choice_fini(struct device_choice *c)
 	*c = (struct device_choice){ 0 };
 }
 
-/* A device while a choice is made. */
+/* A device during a choice. */
 struct device_candidate {
 	const struct managed_device *device;
 	uint64_t hash;
@@ -342,7 +342,7 @@ static struct device_candidate *candidate_of(struct device_candidate *v,
 	return d ? &v[d - r->devices] : NULL;
 }
 
-/* The candidates in the order of the devices, with who uses them. */
+/* The candidates in the order of the devices, marked with their present users. */
 static struct device_candidate *candidates_new(const struct device_manager *m,
 	const struct managed_resource *r, const char *pod_uid)
 {
@@ -390,8 +390,8 @@ static int by_alignment_then_hash(const void *a, const void *b)
 }
 
 /*
- * The topology manager's best-effort hint for one provider: the narrowest set of NUMA nodes with
- * enough devices, the lowest among equals. 0: no hint. Nodes from 16 on give no hints.
+ * The topology manager's best-effort hint for one provider: the narrowest set of NUMA nodes with enough devices,
+ * the lowest among equals. 0: no hint; so it is if any device is on a node from 16 on.
  */
 static uint32_t numa_hint(struct device_candidate *const *v, size_t n, uint32_t size)
 {
@@ -422,7 +422,7 @@ static int choose_candidate(struct device_choice *c, struct device_candidate *v,
 	return strv_add(&c->chosen, v->device->id, err);
 }
 
-/* Sorts the free devices into chosen, pool and ask. */
+/* Sorts the free devices into .chosen and .pool. */
 static int sort_free_devices(const struct device_manager *m, struct device_choice *c,
 	struct device_candidate **free_, size_t n_free, struct error *err)
 {
@@ -438,9 +438,9 @@ static int sort_free_devices(const struct device_manager *m, struct device_choic
 	}
 	qsort(free_, n_free, sizeof(*free_), by_alignment_then_hash);
 	if (needed < aligned) {
-		last = aligned; /* only aligned ones are up for choice */
+		last = aligned; /* only aligned devices are candidates */
 	} else {
-		for (; first < aligned; first++) { /* all aligned ones are taken */
+		for (; first < aligned; first++) { /* all aligned devices are chosen */
 			if (choose_candidate(c, free_[first], err) < 0)
 				return -1;
 		}
@@ -464,7 +464,7 @@ static int fill_choice(struct device_manager *m, const struct managed_resource *
 
 	if (!v || !order)
 		return error_nomem(err);
-	/* First the devices of init containers that are over. */
+	/* First the devices of finished init containers. */
 	for (size_t i = 0; i < r->n; i++) {
 		if (v[i].reusable && !v[i].reserved)
 			order[n++] = &v[i];
@@ -500,7 +500,7 @@ static int fill_choice(struct device_manager *m, const struct managed_resource *
 	return DEVICE_CHOICE_QUERY_PLUGIN;
 }
 
-/* The checks of devicesToAllocate() before it looks at single devices. */
+/* The checks of devicesToAllocate() that come before those of single devices. */
 static int check_allocatable(const struct managed_resource *r, const char *resource,
 	const struct device_grant *held, struct error *err)
 {

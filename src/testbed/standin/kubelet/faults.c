@@ -69,7 +69,7 @@ static void add_short_text(struct buf *b, const char *text)
 	buf_puts(b, text);
 }
 
-/* The bytes of a ListAndWatch call whose caller allows no byte of answer. */
+/* The bytes of a ListAndWatch call with a flow-control window of 0 for the answer. */
 static void slow_call(struct buf *b)
 {
 	static const uint8_t settings[] = { 0, 4, 0, 0, 0, 0 }; /* INITIAL_WINDOW_SIZE = 0 */

@@ -18,18 +18,18 @@ struct plugin_conn {
 	TAILQ_ENTRY(plugin_conn) link;
 	struct kubelet *k;
 	char *resource, *endpoint;
-	struct rpc_client *client; /* NULL while it is being closed */
+	struct rpc_client *client; /* NULL during close */
 	struct rpc_stream *stream, *duplicate;
-	struct rpc_call *registering; /* the Register call that waits for our options call */
-	bool current;                 /* the last one registered under its name */
+	struct rpc_call *registering; /* Register call that waits for the options call */
+	bool current;                 /* the last one registered for the resource */
 };
 
 /* One pod on its way from bound to running. */
 struct admission {
 	struct kubelet *k;
-	bool dead; /* its answer is no longer wanted: free it */
+	bool dead; /* aborted: the callback frees it */
 	char *uid;
-	size_t container, want; /* where we are in the pod's spec */
+	size_t container, want; /* position in the pod's spec */
 	struct device_choice choice;
 	bool starting; /* all is allocated: PreStartContainer calls */
 };
@@ -47,7 +47,7 @@ struct kubelet {
 	struct simulated_cluster *cluster;
 	struct device_manager *devices;
 	char *dir;
-	bool started; /* at least once: the directory is ours */
+	bool started; /* at least once: the directory belongs to this kubelet */
 	char plugin_dir[KUBELET_PATH_MAX], register_path[KUBELET_PATH_MAX];
 	char pods_dir[KUBELET_PATH_MAX], pods_path[KUBELET_PATH_MAX];
 	struct rpc_server *registration, *pods;
@@ -62,10 +62,10 @@ struct kubelet {
 	LIST_HEAD(, delayed_reply) delayed;
 };
 
-/* Tells the owner from the loop, once for any number of changes. */
+/* Notifies the owner from the loop, once for any number of changes. */
 void kubelet_changed(struct kubelet *k);
 
-/* Runs @fn with the call after the fault's delay, at once without one. */
+/* Runs @fn with the call after the delay of the fault; immediately without a delay. */
 void kubelet_delay_reply(struct kubelet *k, struct rpc_call *call,
 	void (*fn)(struct kubelet *k, struct rpc_call *call, const uint8_t *data, size_t len),
 	const uint8_t *data, size_t len);

@@ -159,7 +159,7 @@ fail:
 	return -1;
 }
 
-/* Does anybody answer on that socket? */
+/* Whether a process listens on that socket. */
 static bool has_socket_listener(const char *path)
 {
 	struct sockaddr_un addr = { .sun_family = AF_UNIX };
@@ -172,7 +172,7 @@ static bool has_socket_listener(const char *path)
 	       errno == EAGAIN;
 }
 
-/* Calls @each with every socket file of the directory; returns how many. */
+/* Counts the socket files in @dir except @but, and deletes them if @remove_it. */
 static unsigned each_socket(const char *dir, const char *but, bool remove_it)
 {
 	DIR *d = opendir(dir);
@@ -204,7 +204,7 @@ int kubelet_start(struct kubelet *k, struct error *err)
 {
 	if (kubelet_runs(k))
 		return 0;
-	/* From the first start on, whoever is in our way is a plugin's or our own old socket. */
+	/* After the first start, a socket in the way is an old one of this kubelet or of a plugin. */
 	if (!k->started &&
 		(has_socket_listener(k->register_path) || has_socket_listener(k->pods_path)))
 		return error_set(err, ERR_EXISTS,
@@ -213,7 +213,7 @@ int kubelet_start(struct kubelet *k, struct error *err)
 		return -1;
 	(void)each_socket(k->plugin_dir, NULL, /* remove_it= */ true);
 	(void)each_socket(k->pods_dir, NULL, /* remove_it= */ true);
-	/* As the real one: pod-resources first, kubelet.sock, which plugins wait for, last. */
+	/* As the real kubelet: pod-resources first; last kubelet.sock, for which plugins wait. */
 	if (rpc_serve(k->rpc, k->pods_path, kubelet_pod_methods, ARRAY_LEN(kubelet_pod_methods),
 		    k, &k->pods, err) < 0)
 		return -1;
@@ -228,7 +228,7 @@ int kubelet_start(struct kubelet *k, struct error *err)
 	return 0;
 }
 
-/* Closes a server; with @keep its socket file stays, as after kill -9. */
+/* Closes a server. With @keep its socket file stays, as after kill -9. */
 static void close_server(struct rpc_server **s, const char *path, bool keep)
 {
 	char aside[KUBELET_PATH_MAX + 8];

@@ -2,13 +2,11 @@
 #pragma once
 
 /*
- * A kubelet as device plugins see it: registration, ListAndWatch, allocation at pod admission and
- * the PodResources API, on real sockets in a directory of the caller's. It runs no containers: an
- * admitted pod is Running.
+ * A kubelet as device plugins see it: registration, ListAndWatch, allocation at pod admission and the PodResources
+ * API, on real sockets in a directory of the caller. The stand-in runs no containers: an admitted pod is Running.
  *
- * Pods come from a cluster (testbed/standin/cluster.h): kubelet_step() admits the ones that are bound, one
- * after the other as the real one does.
- * Thread: loop.
+ * The pods are in a cluster (testbed/standin/cluster.h). kubelet_step() admits the bound ones one by one, as the
+ * real kubelet does. Thread: loop.
  */
 #include "io/kubelet/rpc/rpc.h"
 #include "testbed/standin/cluster.h"
@@ -22,14 +20,14 @@ struct kubelet_options {
 };
 
 struct kubelet_ops {
-	/* Devices, plugins or pods have changed. Not called from within a kubelet_*() call. */
+	/* Devices, plugins or pods have changed. Never called inside a kubelet_*() call. */
 	void (*changed)(void *arg);
 };
 
-/* What goes wrong on purpose. Plain values: set them as you like. */
+/* Injected faults. Plain values; the caller may set them at any time. */
 struct kubelet_faults {
-	uint32_t refuse;      /* so many Register calls get an error */
-	bool never_answer;    /* Register is taken and never answered */
+	uint32_t refuse;      /* number of Register calls that get an error */
+	bool never_answer;    /* accepts Register and never answers it */
 	uint64_t delay_ns;    /* before each answer of Register and PodResources */
 	bool reregister_race; /* kubernetes issue 121994: the end of an old stream disconnects the
 				 new plugin of the same resource (kubelets up to 1.36) */
@@ -40,37 +38,37 @@ int kubelet_new(struct kubelet **ret, struct rpc *rpc, uv_loop_t *loop,
 	const struct kubelet_ops *ops, void *arg, struct error *err) MUST_USE;
 
 /*
- * Makes the directories, deletes every socket in device-plugins/ and serves. ERR_EXISTS: another
- * kubelet answers on one of the sockets.
+ * Makes the directories, deletes every socket in device-plugins/ and pod-resources/, and serves. ERR_EXISTS, at
+ * the first start: another kubelet answers on one of its sockets.
  */
 int kubelet_start(struct kubelet *k, struct error *err) MUST_USE;
 
-/* Closes everything; pods keep running and their devices stay granted. @killed: as after kill -9,
- * the socket files stay behind. */
+/* Closes everything. Pods keep running and their devices stay granted. @killed: as after kill -9, the socket
+ * files stay. */
 void kubelet_stop(struct kubelet *k, bool killed);
 bool kubelet_runs(const struct kubelet *k);
 struct kubelet *kubelet_free(struct kubelet *k); /* stops; returns NULL */
 
-/* Admits what is bound and not admitted yet. */
+/* Admits the bound pods that are not admitted yet. */
 void kubelet_step(struct kubelet *k);
 
-/* The pod is deleted: its devices are free, an admission under way is dropped. */
+/* The pod is deleted: frees its devices and aborts its admission. */
 void kubelet_pod_gone(struct kubelet *k, const struct pod *p);
 
 const struct device_manager *kubelet_devices(const struct kubelet *k); /* borrowed */
 const char *kubelet_dir(const struct kubelet *k);
 struct kubelet_faults *kubelet_faults(struct kubelet *k); /* borrowed */
 
-/* What has happened since the start. */
+/* Counters since the start. */
 struct kubelet_counts {
 	uint64_t registrations, refused, allocations, failed_allocations, preferences, lists,
 		rejected_lists;
 };
 const struct kubelet_counts *kubelet_counts(const struct kubelet *k);
 
-/* --- faults that happen once; @resource NULL: every resource. Each returns how many it hit --- */
+/* --- one-time faults; @resource NULL: every resource. Each returns how many objects it affected --- */
 
-/* Ends the plugin's connection as a kubelet that has lost it: it has to register again. */
+/* Ends the plugin's connection, as a kubelet does after an error: the plugin must register again. */
 unsigned kubelet_drop_streams(struct kubelet *k, const char *resource);
 /* Opens a second ListAndWatch beside the first. */
 unsigned kubelet_duplicate_streams(struct kubelet *k, const char *resource);

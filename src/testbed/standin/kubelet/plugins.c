@@ -21,7 +21,7 @@ struct plugin_conn *kubelet_conn(const struct kubelet *k, const char *resource)
 	return NULL;
 }
 
-/* The connection is off the list and its client closed: the last one to see it. */
+/* Called last, after the connection is off the list and its client is closed. */
 static void conn_free(struct plugin_conn *c)
 {
 	free(c->resource);
@@ -29,7 +29,7 @@ static void conn_free(struct plugin_conn *c)
 	free(c);
 }
 
-/* Closes the client, which ends its calls and streams (their callbacks find .client NULL). */
+/* Closes the client, which ends its calls and streams (their callbacks see .client NULL). */
 static void close_plugin_conn(struct plugin_conn *c)
 {
 	struct rpc_client *client = STEAL_PTR(c->client);
@@ -43,14 +43,14 @@ static void close_plugin_conn(struct plugin_conn *c)
 	conn_free(c);
 }
 
-/* The stream of @c has ended: what the kubelet's runClient() does then. */
+/* The stream of @c has ended: does what the kubelet's runClient() does. */
 void kubelet_conn_lost(struct plugin_conn *c)
 {
 	struct kubelet *k = c->k;
 	struct plugin_conn *victim = c->current ? c : NULL;
 
-	/* Clients are kept by resource name alone up to 1.36: the end of an old stream finds the
-	 * new client and disconnects that. */
+	/* Up to 1.36 the kubelet finds clients by resource name alone. So the end of an old stream
+	 * disconnects the new client. */
 	if (!victim && k->faults.reregister_race)
 		victim = kubelet_conn(k, c->resource);
 	if (victim) {
@@ -94,7 +94,7 @@ static int apply_plugin_devices(struct plugin_conn *c, const uint8_t *data, size
 		v[i].numa_node = list.v[i].numa_node;
 		healthy += v[i].healthy;
 	}
-	/* Each message, so that a test sees also what was true for a moment only. */
+	/* Logs each message, so that a test also sees short-lived states. */
 	log_info("device list", LOG_STR("resource", c->resource), LOG_UINT("devices", list.n),
 		LOG_UINT("healthy", healthy));
 	return device_manager_update(c->k->devices, c->resource, v, list.n, err);
@@ -133,7 +133,7 @@ static int open_stream(struct plugin_conn *c, struct error *err)
 		on_stream_end, c, &c->stream, err);
 }
 
-/* The plugin has told its options: the registration stands. */
+/* The plugin has answered with its options: completes the registration. */
 static int complete_registration(struct plugin_conn *c, const uint8_t *reply, size_t len,
 	struct error *err)
 {
@@ -150,7 +150,7 @@ static int complete_registration(struct plugin_conn *c, const uint8_t *reply, si
 		return -1;
 	}
 	if (old)
-		old->current = false; /* its stream runs on until its plugin ends it */
+		old->current = false; /* its stream stays open until its plugin ends it */
 	c->current = true;
 	c->k->counts.registrations++;
 	log_info("plugin registered", LOG_STR("resource", c->resource),
@@ -166,7 +166,7 @@ static void on_options(void *arg, enum rpc_status status, const char *text,
 	struct error err = ERROR_INIT;
 	char why[ERROR_MSG_MAX + 64], status_text[ERROR_MSG_MAX];
 
-	if (!c->client) /* being closed, and answered */
+	if (!c->client) /* during close; the call is already answered */
 		return;
 	c->registering = NULL;
 	if (status == RPC_OK && complete_registration(c, reply, len, &err) == 0) {
@@ -186,7 +186,7 @@ static void on_options(void *arg, enum rpc_status status, const char *text,
 	rpc_reply_error(call, RPC_UNKNOWN, why);
 }
 
-/* Registers what was asked for; on success the call is answered from on_options(). */
+/* Starts the requested registration. On success on_options() answers the call. */
 static int accept_registration(struct kubelet *k, struct rpc_call *call,
 	const struct register_request *r, struct error *err)
 {
@@ -247,7 +247,7 @@ static void on_register(struct rpc_call *call, const uint8_t *data, size_t len, 
 	struct kubelet *k = arg;
 
 	if (k->faults.never_answer)
-		return; /* the server's end frees the call */
+		return; /* closing the server frees the call */
 	kubelet_delay_reply(k, call, register_now, data, len);
 }
 

@@ -47,7 +47,7 @@ static int add_pod_list_entry(struct entries *e, struct pod_entry entry, struct 
 	return 0;
 }
 
-/* The devices of one resource, NUMA node by NUMA node. */
+/* The devices of one resource, grouped by NUMA node. */
 static int add_grant(struct entries *e, struct pod_entry base, const struct device_grant *g,
 	struct error *err)
 {

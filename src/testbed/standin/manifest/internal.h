@@ -8,7 +8,7 @@
 #include "lib/yaml/yaml.h"
 #include "testbed/standin/object.h"
 
-/* Look-ups that take an absent node (NULL) as null, and what is no object as empty. */
+/* Look-ups that treat an absent node (NULL) as null, and a node of another type as empty. */
 static inline enum yaml_type node_yaml_type(const struct yaml_node *n)
 {
 	return n ? n->type : YAML_NULL;
@@ -34,11 +34,11 @@ static inline size_t node_items(const struct yaml_node *n)
 	return node_yaml_type(n) == YAML_LIST ? n->n : 0;
 }
 
-/* The key node of @key in @n, to point at it; NULL if absent. */
+/* The key node of @key in @n, for its position; NULL if absent. */
 const struct yaml_node *node_key(const struct yaml_node *n, const char *key);
-const char *node_type_name(enum yaml_type t); /* as the API server says it: "number" */
+const char *node_type_name(enum yaml_type t); /* the API server's word: "number" */
 
-/* The object that is being read, for messages. */
+/* The present object, for messages. */
 struct manifest_reader {
 	const char *file;
 	const char *kind;
@@ -51,7 +51,7 @@ struct manifest_reader {
 int invalid_at(const struct manifest_reader *r, const struct yaml_node *at, const char *fmt,
 	...) PRINTF(3, 4);
 
-/* The value is of type @want or absent; else says so at @path. */
+/* Returns 0 if the value is of type @want or absent; else sets an error at @path. */
 int expect_type(const struct manifest_reader *r, const struct yaml_node *value,
 	const struct yaml_node *key, enum yaml_type want, const char *path);
 
@@ -59,11 +59,11 @@ int expect_type(const struct manifest_reader *r, const struct yaml_node *value,
 int read_str_map(const struct manifest_reader *r, const struct yaml_node *parent,
 	const char *key, const char *path, bool labels, struct str_map *ret);
 
-/* A string at @path; absent: NULL. Yours. */
+/* A string at @path; absent: NULL. The caller frees it. */
 int read_str(const struct manifest_reader *r, const struct yaml_node *parent, const char *key,
 	const char *path, char **ret);
 
-/* The pod spec under @parent's key "spec"; @path is its path ("spec.template.spec"). @labels are
- * taken over. */
+/* The pod spec under @parent's key "spec"; @path is its path ("spec.template.spec"). Takes ownership of
+ * @labels. */
 int read_pod_spec(const struct manifest_reader *r, const struct yaml_node *parent,
 	const char *path, struct str_map *labels, bool template, struct pod_spec **ret);

@@ -36,7 +36,7 @@ const char *node_type_name(enum yaml_type t)
 	return names[t];
 }
 
-/* "<file>:<line>:<column>: <fmt>", with foreign text made fit for a terminal. Returns -1. */
+/* "<file>:<line>:<column>: <fmt>", with control characters replaced. Returns -1. */
 static int fail_at(const struct manifest_reader *r, const struct yaml_node *at,
 	enum error_code code, const char *fmt, ...) PRINTF(4, 5);
 static int fail_at(const struct manifest_reader *r, const struct yaml_node *at,
@@ -133,7 +133,7 @@ int read_str_map(const struct manifest_reader *r, const struct yaml_node *parent
 	return 0;
 }
 
-/* Kinds that users apply beside ours and that no plain cluster knows, with what is known of them. */
+/* Kinds that users apply together with gpuslice's, and that a plain cluster does not know, with hints. */
 static const struct {
 	const char *prefix; /* of apiVersion */
 	const char *kind, *hint;
@@ -396,7 +396,7 @@ static int read_list_items(struct manifest_collect *c, const struct yaml_node *r
 	return 0;
 }
 
-/* kubectl's own checks, before any API server is asked. */
+/* kubectl's own checks, before it asks an API server. */
 static int read_type_meta(struct manifest_reader *r, const char **ret_api_version)
 {
 	const struct yaml_node *api_version = node_get(r->root, "apiVersion");

@@ -2,12 +2,9 @@
 #pragma once
 
 /*
- * Kubernetes manifests, in one or more YAML documents, to objects: Pod, Deployment, ConfigMap,
- * Namespace, and List of them. What a real API server refuses is refused here with its words and
- * file:line:column before them; fields that the stand-in has no use for are not looked at.
- *
- * All or nothing: a manifest with one bad object gives none.
- * Thread: any.
+ * Kubernetes manifests, in one or more YAML documents, to objects: Pod, Deployment, ConfigMap, Namespace, and List
+ * of them. The parser refuses what a real API server refuses, with the same words after file:line:column. The parser
+ * ignores fields that the stand-in does not use. One invalid object makes the whole manifest fail. Thread: any.
  */
 #include "testbed/standin/object.h"
 
@@ -25,7 +22,7 @@ struct manifest {
 	size_t n;
 };
 
-/* @name is what messages call the text. */
+/* @name is the name of the text in messages. */
 int manifest_parse(struct manifest **ret, const char *name, const char *text, size_t len,
 	struct error *err) MUST_USE;
 

@@ -10,7 +10,7 @@
 
 #define PATH_MAX_ 192
 
-/* Resources of core Kubernetes, which the stand-in takes as given. */
+/* Resources of core Kubernetes, which the stand-in does not count. */
 static bool native_resource(const char *name)
 {
 	static const char *const names[] = { "cpu", "memory", "ephemeral-storage", "storage" };
@@ -121,7 +121,7 @@ static int read_resource_limits(const struct manifest_reader *r, const struct ya
 	return 0;
 }
 
-/* Requests of an extended resource may be left out; if given, they equal the limit. */
+/* Requests of an extended resource are optional; if given, they equal the limit. */
 static int check_requests(const struct manifest_reader *r, const struct yaml_node *requests,
 	const char *path, const struct container *c)
 {
@@ -157,7 +157,7 @@ static int check_requests(const struct manifest_reader *r, const struct yaml_nod
 	return 0;
 }
 
-/* Variables with a value; those that come from elsewhere (valueFrom) are not looked at. */
+/* Variables with a value; ignores those with valueFrom. */
 static int read_container_env(const struct manifest_reader *r, const struct yaml_node *node,
 	const char *path, struct str_map *ret)
 {

@@ -47,7 +47,7 @@ static bool may_buy(const struct plan_input *in, const struct plan_offer *o)
 	return !in->instances.n || strv_has(&in->instances, o->type);
 }
 
-/* Workloads are for amd64 unless somebody says otherwise. */
+/* Workloads need amd64; offers of other architectures are dropped. */
 static int add_price_offer(void *arg, const struct price_offer *p)
 {
 	struct offer_import *s = arg;
@@ -75,7 +75,7 @@ static int add_price_offer(void *arg, const struct price_offer *p)
 		.node_memory_mib = p->price.memory_mib,
 		.has_mig = gpu && gpu->mig && p->gpu_milli == MILLI };
 
-	/* Providers say what is on the board, some of which nobody can have. */
+	/* Providers give the memory on the board, of which some is not usable. */
 	if (gpu && gpu->memory_mib && o.gpu_milli == MILLI &&
 		o.gpu_memory_mib > gpu->memory_mib)
 		o.gpu_memory_mib = gpu->memory_mib;
@@ -116,7 +116,7 @@ static int no_offer(const struct plan_answer *a, const char *type, const char *k
 		"%s: '%s' has no GPU that is known, or is not for amd64", key, type);
 }
 
-/* Nodes that are there cost nothing more, and there are so many of them. */
+/* Existing nodes cost nothing more, and their number is limited. */
 static int add_have(struct plan_answer *a, struct error *err)
 {
 	const struct plan_input *in = a->in;
@@ -167,14 +167,14 @@ static int collect_offers(struct plan_answer *a, struct error *err)
 
 /* ---- lines ---------------------------------------------------------------------------------------------------- */
 
-/* A node of the line while replicas are put on it in the order of the file. */
+/* A node of the line during placement of the replicas in the order of the file. */
 struct line_fill {
 	const struct plan_answer *a;
 	struct answer_line *l;
-	uint32_t workloads[PLAN_PODS_MAX], n; /* on the GPU */
-	uint32_t gpus;                        /* that are full */
-	uint32_t last, alike;                 /* replicas of the last one on the node */
-	uint64_t cpu_milli, memory_mib;       /* of the host */
+	uint32_t workloads[PLAN_PODS_MAX], n; /* on the present GPU */
+	uint32_t gpus;                        /* full GPUs of the node */
+	uint32_t last, alike;                 /* last workload; its replicas on the node */
+	uint64_t cpu_milli, memory_mib;       /* used on the host */
 };
 
 static double compute_gpu_demand(const struct line_fill *f)
@@ -188,7 +188,7 @@ static double compute_gpu_demand(const struct line_fill *f)
 	return sum;
 }
 
-/* The GPU is full, or there is nobody left. */
+/* Checks the present GPU, which is full or the last one. */
 static bool close_gpu(struct line_fill *f)
 {
 	struct answer_line *l = f->l;
@@ -232,7 +232,7 @@ static bool add_line_replica(struct line_fill *f, uint32_t workload)
 	return f->n < l->slices || close_gpu(f);
 }
 
-/* Replicas in the order of the file, so many to a GPU: whether all is as it must be. */
+/* Places replicas in the order of the file, .slices on each GPU, and checks every GPU and host. */
 static void check_answer_line(const struct plan_answer *a, struct answer_line *l)
 {
 	struct line_fill f = { .a = a, .l = l };
@@ -246,8 +246,8 @@ static void check_answer_line(const struct plan_answer *a, struct answer_line *l
 		(void)close_gpu(&f);
 }
 
-/* Those of several GPUs are together on one node; the others fill up so many nodes that all have place, and as many as
- * there are replicas that have to be apart. */
+/* Replicas with several GPUs stay on one node each. The others fill as many nodes as they need.
+ * Anti-affinity needs at least one node for each replica. */
 static uint64_t nodes_for(const struct plan_answer *a, uint32_t slices, uint32_t gpus)
 {
 	uint64_t nodes = 0, single = 0, apart = 0;
@@ -301,7 +301,8 @@ static const struct plan_offer *cheapest_whole_of(const struct plan_answer *a,
 	return best;
 }
 
-/* The cheapest type with whole GPUs on which all replicas have a GPU each; one that may not be had, if no other. */
+/* The cheapest type of whole GPUs that gives each replica its own GPU; one that the policy excludes only if
+ * there is no other. */
 static const struct plan_offer *cheapest_whole(const struct plan_answer *a)
 {
 	const struct plan_offer *best = cheapest_whole_of(a, a->offers, a->n_offers);
@@ -328,7 +329,7 @@ static void add_answer_line(struct plan_answer *a, const struct answer_line *l)
 		a->lines[a->n_lines++] = *l;
 }
 
-/* The cheapest type with whole GPUs of @gpu for so many; NULL: none. */
+/* The cheapest type of whole GPUs of @gpu for that many slices; NULL: none. */
 static const struct plan_offer *cheapest_of(const struct plan_answer *a,
 	const struct plan_gpu *gpu, uint32_t slices)
 {
@@ -354,7 +355,8 @@ static const struct plan_offer *cheapest_of(const struct plan_answer *a,
 	return best;
 }
 
-/* The layout's type on the spot market, and the cheapest of each GPU: whole, and sliced the same way. */
+/* Alternatives: the layout's type on the spot market, and the cheapest of each GPU, whole and sliced in the
+ * same way. */
 static void compare_layout(struct plan_answer *a)
 {
 	const struct plan_layout *want = &a->in->layout;
@@ -383,7 +385,7 @@ static void compare_layout(struct plan_answer *a)
 	qsort(a->lines, a->n_lines, sizeof(*a->lines), cheaper_first);
 }
 
-/* Manifests are also of machines that have no GPU: those are nothing to compare with. */
+/* Manifests also have machines without a GPU: those are not compared. */
 static int make_baseline_lines(struct plan_answer *a, struct error *err)
 {
 	const struct plan_input *in = a->in;
@@ -429,13 +431,13 @@ static int solve_plan(struct plan_answer *a, const struct answer_setting *s, str
 		    err) < 0)
 		return -1;
 	p.fit = f;
-	p.go_on = NULL; /* what is asked for is there already */
+	p.go_on = NULL; /* a plan already exists */
 	if (a->plan.stopped)
 		p.budget = 0;
 	return pack_solve(&a->unsliced, &p, err);
 }
 
-/* Sums that had to stop are no answer. */
+/* Saturated sums are not a result. */
 static int check_sums(const struct plan_answer *a, struct error *err)
 {
 	const int64_t sums[] = { a->plan.nano_per_hour, a->unsliced.nano_per_hour,

@@ -8,7 +8,7 @@ bool extras_any(const struct plan_answer *a)
 	return e->cluster_nano > 0 || e->node_nano > 0 || e->on_demand_share > 0;
 }
 
-/* The share of one node of @o: of its price on demand, also where it is bought on the spot market. */
+/* The share for one node of @o: of its price on demand, also if the node is spot. */
 static int64_t compute_extras_share(const struct plan_answer *a, const struct plan_offer *o)
 {
 	struct error ignored = ERROR_INIT;

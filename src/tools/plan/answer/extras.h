@@ -2,15 +2,15 @@
 #pragma once
 
 /*
- * What nodes cost beside their instances, as policy.extras says: the cluster, something for each node, and a share of
- * the price on demand, which EKS Auto Mode asks for spot instances too. Thread: any.
+ * Costs of nodes beside their instances, by policy.extras: the cluster, an amount for each node, and a share of
+ * the price on demand. EKS Auto Mode charges that share for spot instances too. Thread: any.
  */
 #include "tools/plan/answer/answer.h"
 
-/* Nano-units an hour; they stop at PRICE_MAX. */
+/* Nano-units per hour; they saturate at PRICE_SUM_MAX. */
 struct extras {
-	uint64_t nodes;                         /* that are bought or there */
-	int64_t cluster, each_node, share, all; /* .all: with the instances */
+	uint64_t nodes;                         /* bought or existing */
+	int64_t cluster, each_node, share, all; /* .all: including the instances */
 };
 
 bool extras_any(const struct plan_answer *a);

@@ -22,12 +22,12 @@ struct outcome_sums {
 	const struct plan_answer *a;
 	struct plan_outcome *of;
 	struct outcome_money *money;
-	const struct plan_node **last; /* node that each workload was last seen on */
+	const struct plan_node **last; /* node on which each workload was last seen */
 };
 
 /* ---- money ---------------------------------------------------------------------------------------------- */
 
-/* Part of a GPU that a tenant has, as a weight; the weights of a whole GPU are *whole. */
+/* A tenant's share of a GPU, as a weight; a whole GPU has the weight *whole. */
 static int64_t get_tenant_weight(const struct plan_node *n, const struct plan_tenant *t,
 	int64_t *whole)
 {
@@ -57,7 +57,7 @@ double outcome_share(const struct plan_node *n, const struct plan_tenant *t)
 	return whole > 0 ? fmin(1, (double)weight / (double)whole) : 0;
 }
 
-/* Splits the price of a GPU, @nano, among the tenants @at of it; what they have not is idle. */
+/* Splits the price of a GPU, @nano, among the tenants @at of it; the remaining weight is unallocated. */
 static void split_gpu_price(struct outcome_sums *s, const struct plan_node *n,
 	const uint32_t *at, uint32_t n_at, int64_t nano)
 {
@@ -104,7 +104,7 @@ static void add_predicted_times(struct outcome_sums *s, const struct plan_node *
 	}
 }
 
-/* On a GPU of its own of the baseline's type. */
+/* Predicts the workload on its own GPU of the baseline's type. */
 static void predict_baseline_times(struct outcome_sums *s, uint32_t w)
 {
 	const struct plan_offer *offer = s->a->baseline.offer;
@@ -123,7 +123,7 @@ static void predict_baseline_times(struct outcome_sums *s, uint32_t w)
 
 /* ---- interruptions ------------------------------------------------------------------------------------------ */
 
-/* Share of the time that is lost with so many interruptions of a node in a month. */
+/* Share of the time lost to that many interruptions of a node in a month. */
 static double compute_lost_share(const struct plan_workload *w, uint32_t milli_a_month)
 {
 	return milli_a_month / 1000.0 * (w->restart_s + w->warmup_s) /
@@ -188,7 +188,7 @@ static void add_node_outcome(struct outcome_sums *s, const struct plan_node *n)
 			if (!outcome_has_gpu(s->a, &n->tenants[i], g))
 				continue;
 			at[n_at++] = i;
-			/* One of several GPUs is asked about once, on the first. */
+			/* A replica with several GPUs is predicted once, on its first GPU. */
 			if (n->tenants[i].gpu == g)
 				first[n_first++] = i;
 		}

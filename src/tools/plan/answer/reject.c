@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/plan/answer/reject.h"
 
-/* The first offer of each GPU, on demand rather than on the spot market, whole ones before parts. */
+/* The first offer of each GPU: whole GPUs before fractions, on demand before spot. */
 static const struct plan_offer *find_gpu_offer(const struct plan_answer *a,
 	const struct plan_gpu *gpu)
 {
@@ -22,7 +22,7 @@ static const struct plan_offer *find_gpu_offer(const struct plan_answer *a,
 static enum plan_reason check_mode_fit(const struct plan_answer *a, const struct plan_offer *o,
 	enum plan_mode mode, uint32_t workload)
 {
-	/* Two to a GPU: fewer is not sharing. */
+	/* Two slots on a GPU: one is not sharing. */
 	const struct fit_gpu g = { o, mode,
 		mode == PLAN_TIME_SLICING || mode == PLAN_MPS ? 2 : 0, &workload, 1 };
 

@@ -2,8 +2,7 @@
 #pragma once
 
 /*
- * Where workloads cannot be, even with nobody beside them: each workload on each GPU that may be had, in each mode
- * that the policy allows.
+ * Workloads that do not fit, even alone: each workload on each available GPU, in each mode that the policy allows.
  * Thread: any.
  */
 #include "tools/plan/answer/answer.h"
@@ -17,5 +16,5 @@ struct rejection {
 	enum plan_reason reason;
 };
 
-/* By workload, GPU, mode. @ret has room for @room; returns how many there are, also if that is more. */
+/* By workload, GPU, mode. @ret has @room elements; returns the number of all rejections, even if larger. */
 size_t reject_list(const struct plan_answer *a, struct rejection *ret, size_t room);

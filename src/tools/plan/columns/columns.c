@@ -16,10 +16,10 @@ struct columns_reader {
 	int (*visit)(void *arg, const struct columns_row *row);
 	void *arg;
 
-	uint64_t line; /* of the text that the parser has now */
+	uint64_t line; /* line of the text at the parser */
 	bool has_head, in_row;
 	size_t width, at;                    /* columns of the file; cells of this row so far */
-	size_t column_of[COLUMNS_WIDTH_MAX]; /* .columns' position of the file's column */
+	size_t column_of[COLUMNS_WIDTH_MAX]; /* position in .columns of the file's column */
 	char cells[COLUMNS_MAX][COLUMNS_CELL_MAX + 1];
 	int status;
 };
@@ -125,7 +125,7 @@ static void on_csv_row_end(int end, void *arg)
 		check_csv_header(r);
 		return;
 	}
-	/* A short row lacks its last cells. */
+	/* A short row lacks its last cells: they become empty. */
 	for (; r->in_row && r->at < r->width; r->at++)
 		if (r->column_of[r->at] != NOT_WANTED)
 			r->cells[r->column_of[r->at]][0] = 0;
@@ -134,7 +134,7 @@ static void on_csv_row_end(int end, void *arg)
 		r->status = -1;
 }
 
-/* Line by line, so that it is known which one a row began in. */
+/* Parses line by line, so that the first line of each row is known. */
 static int parse_columns_text(struct columns_reader *r, struct csv_parser *p, const char *text,
 	size_t len)
 {

@@ -2,9 +2,8 @@
 #pragma once
 
 /*
- * Tables as CSV (RFC 4180) whose first line names the columns. Who reads one says which columns it knows;
- * their order in the file is free, and others are ignored.
- * Thread: any.
+ * Tables as CSV (RFC 4180) with the names of the columns in the first line. A reader lists the columns that it
+ * knows. Their order in the file is free, and other columns are ignored. Thread: any.
  */
 #include "lib/base/cleanup.h"
 #include "lib/base/error.h"
@@ -13,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define COLUMNS_MAX       32   /* that a reader knows */
+#define COLUMNS_MAX       32   /* known to a reader */
 #define COLUMNS_WIDTH_MAX 1024 /* columns of a file */
 #define COLUMNS_CELL_MAX  4096 /* bytes of a cell */
 
@@ -22,7 +21,7 @@ struct csv_column {
 	bool optional;
 };
 
-/* A row while it is read. A cell that the row or the file lacks is "". */
+/* A row during the read. A cell that the row or the file lacks is "". */
 struct columns_row {
 	const char *name; /* of the file */
 	uint64_t line;    /* where the row begins, from 1 */
@@ -32,7 +31,7 @@ struct columns_row {
 };
 
 /*
- * Calls @visit for each row behind the first; it returns < 0, with .err set, to stop. Errors are ERR_INVALID or
+ * Calls @visit for each row after the first. @visit returns < 0, with .err set, to stop. Errors are ERR_INVALID or
  * ERR_LIMIT and begin with "name:line: ".
  */
 int columns_read(const char *name, const char *text, size_t len,

@@ -6,10 +6,10 @@
 #include <math.h>
 #include <string.h>
 
-/* Sum of the bandwidth that pods use beyond which side by side is worse than one after the other. */
+/* Sum of the pods' bandwidth above which concurrent pods are slower than pods one after the other. */
 #define BANDWIDTH_MAX 0.9
 
-/* One question and what is made for it. */
+/* The state of one check. */
 struct fit_check_state {
 	const struct fit *f;
 	const struct fit_gpu *g;
@@ -19,8 +19,8 @@ struct fit_check_state {
 	uint16_t profile[PLAN_PODS_MAX];
 	const char *model;
 	uint32_t culprit;
-	double part; /* of a GPU, that the provider offers as one */
-	bool alike;  /* nobody has to be apart */
+	double part; /* fraction of a GPU that the provider sells as one */
+	bool alike;  /* ignore anti-affinity */
 };
 
 uint32_t fit_usable_mib(const struct fit *f, const struct plan_offer *offer)
@@ -94,7 +94,7 @@ static enum plan_reason check_gpu_memory(struct fit_check_state *l)
 
 /* ---- MIG -------------------------------------------------------------------------------------------------- */
 
-/* Profiles that @pod fits into, the one that takes the least of the GPU first. */
+/* Profiles that @pod fits into, the smallest first. */
 static uint32_t profiles_for(const struct mig_layout *m, const struct fit_pod *pod,
 	double headroom, uint16_t ret[MIG_PROFILES_MAX])
 {
@@ -124,7 +124,8 @@ static uint32_t profiles_for(const struct mig_layout *m, const struct fit_pod *p
 static enum plan_reason time_mig(struct fit_check_state *l, uint32_t i);
 static enum plan_reason check_pod_slo(const struct fit_check_state *l, uint32_t i);
 
-/* The smallest profile for each alone; devices are apart, so that nothing else matters but that all fit. */
+/* The smallest profile for each pod by itself. MIG devices are separate, so only their geometry matters
+ * then. */
 static enum plan_reason place_mig_profiles(struct fit_check_state *l)
 {
 	const struct mig_layout *m = l->g->offer->gpu->mig;
@@ -157,7 +158,7 @@ static enum plan_reason place_mig_profiles(struct fit_check_state *l)
 	return mig_geometry_fits(m, counts) ? PLAN_FITS : PLAN_MIG_GEOMETRY;
 }
 
-/* Alone with less than a GPU: whether it gets along with that, and leaves what the policy wants left over. */
+/* A pod alone with less than a GPU: whether that suffices, with the idle share that the policy requires. */
 static enum plan_reason time_with_share(struct fit_check_state *l, uint32_t i, double stretch)
 {
 	struct error ignored;
@@ -169,7 +170,7 @@ static enum plan_reason time_with_share(struct fit_check_state *l, uint32_t i, d
 	return PLAN_FITS;
 }
 
-/* Without a split nothing can be said, and nothing is. */
+/* Without known sensitivities there is no prediction, and no rejection. */
 static enum plan_reason time_mig(struct fit_check_state *l, uint32_t i)
 {
 	const struct plan_gpu *gpu = l->g->offer->gpu;
@@ -186,7 +187,7 @@ static enum plan_reason time_mig(struct fit_check_state *l, uint32_t i)
 
 /* ---- times -------------------------------------------------------------------------------------------------- */
 
-/* MPS and MIG give less of the GPU itself: what that does to a pod only its split says. */
+/* MPS and MIG give a pod less of the GPU: only its sensitivities tell the effect. */
 static bool split_known(const struct fit_check_state *l, uint32_t i)
 {
 	return (l->g->mode != PLAN_MPS && l->g->mode != PLAN_MIG) || l->pod[i]->splits;
@@ -240,7 +241,7 @@ static enum plan_reason time_mps_limited(struct fit_check_state *l)
 	return PLAN_FITS;
 }
 
-/* On its own GPU it gets along as it did when it was measured, whatever else is known of it. */
+/* On the GPU of its measurement a pod performs as measured, whatever else is known. */
 static bool as_measured(const struct fit_check_state *l)
 {
 	const struct plan_workload *w = &l->f->workloads[l->g->workloads[0]];
@@ -257,11 +258,12 @@ static enum plan_reason time_alone(struct fit_check_state *l)
 	l->model = "exclusive";
 	if (!as_measured(l))
 		return time_with_share(l, 0, 1);
-	/* Its time is known, and how long its requests wait for each other is part of it. */
+	/* The measured time includes the waiting of its requests for each other. */
 	p.rate = 0;
 	if (model_exclusive(&l->pods[0], 1, &l->got[0], &used, &ignored) == 0)
 		return PLAN_FITS;
-	/* Busy all the time it was measured, and did what it had to; where that is not known, it asks for too much. */
+	/* A pod that was busy all the time and finished its work fits; if that is unknown, its demand is too
+	 * large. */
 	if ((l->pod[0]->timed && !l->f->workloads[l->g->workloads[0]].busy.known) ||
 		model_exclusive(&p, 1, &l->got[0], &used, &ignored) < 0)
 		return PLAN_RHO;
@@ -272,7 +274,7 @@ static enum plan_reason time_alone(struct fit_check_state *l)
 
 /* ---- demands ---------------------------------------------------------------------------------------------------- */
 
-/* Under MPS others' bandwidth costs what no figure says where theirs is not known. */
+/* Under MPS the cost of other pods' bandwidth is a guess if their bandwidth is unknown. */
 static enum plan_origin origin_of(const struct fit_check_state *l, uint32_t i)
 {
 	bool guessed = l->part < 1;
@@ -304,11 +306,11 @@ static enum plan_reason check_pod_slo(const struct fit_check_state *l, uint32_t 
 	if (!split_known(l, i))
 		return asked || max > 0 ? PLAN_PROFILE_INCOMPLETE : PLAN_FITS;
 	if (l->g->mode == PLAN_EXCLUSIVE && as_measured(l))
-		max = 0; /* nothing is slower than where it was measured */
-	/* Of one in flight all the time it is known by what it is slower, if not what that is. */
+		max = 0; /* nothing is slower than at its measurement */
+	/* For a closed pod the slowdown is known even if its time is not. */
 	if (l->pod[i]->ref_s > 0 && is_over_limit(max, t->mean_s / l->pod[i]->ref_s * upper))
 		return PLAN_MISSES_SLO;
-	if (!l->pod[i]->timed) /* nobody can say more; the plan will */
+	if (!l->pod[i]->timed) /* no more is known; the plan reports that */
 		return PLAN_FITS;
 	if (is_over_limit(s->p50_s, t->p50_s * upper) ||
 		is_over_limit(s->p95_s, t->p95_s * upper) ||
@@ -318,7 +320,7 @@ static enum plan_reason check_pod_slo(const struct fit_check_state *l, uint32_t 
 	return PLAN_FITS;
 }
 
-/* On a part of a GPU all that is done on it takes longer, by as much as its split says or else by all. */
+/* On a fraction of a GPU all GPU work takes longer, by its sensitivities, or else by the whole ratio. */
 static void stretch_to_share(struct fit_check_state *l, uint32_t i)
 {
 	const struct fit_pod *p = l->pod[i];
@@ -342,7 +344,7 @@ static enum plan_reason time_all(struct fit_check_state *l)
 	case PLAN_MPS:
 		r = time_mps_limited(l);
 		break;
-	case PLAN_MIG: /* has looked at each by itself */
+	case PLAN_MIG: /* has checked each pod by itself */
 		return place_mig_profiles(l);
 	case PLAN_EXCLUSIVE:
 	case PLAN_MODES:
@@ -374,7 +376,7 @@ static void fill_fit_tenants(const struct fit_check_state *l, struct plan_tenant
 	}
 }
 
-/* The figure that is wanted most. */
+/* The missing figure that matters most. */
 static const char *find_missing_figure(const struct fit_check_state *l, uint32_t i)
 {
 	const struct plan_workload *w = &l->f->workloads[l->g->workloads[i]];
@@ -410,7 +412,7 @@ static void fill_fit_times(const struct fit_check_state *l, struct fit_times *re
 	}
 }
 
-/* Only what is there: the search asks a million times, and all of it is 9 KiB. */
+/* Sets only what the check uses: the search makes a million checks, and the struct has 9 KiB. */
 static void init_fit_check(struct fit_check_state *l, const struct fit *f,
 	const struct fit_gpu *g)
 {
@@ -434,7 +436,7 @@ static void init_fit_check(struct fit_check_state *l, const struct fit *f,
 	}
 }
 
-/* Not more of them than may be there at all. */
+/* Checks the limits of the number of pods. */
 static bool has_pod_room(const struct fit *f, const struct fit_gpu *g)
 {
 	return g->n <= PLAN_PODS_MAX && g->n <= f->policy->pods_per_gpu &&

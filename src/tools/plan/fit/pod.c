@@ -7,11 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* From profiles to figures of one workload alone on one GPU. */
+/* From profiles to the figures of one workload alone on one GPU. */
 
-#define U_MIN 0.2 /* of what is derived from counters */
+#define U_MIN 0.2 /* minimum if derived from counters */
 
-/* What others' use of bandwidth costs a pod under MPS: +5 to +13 % of two at half the bandwidth each, on a V100. */
+/* Cost of other pods' bandwidth under MPS: +5 to +13 % for two pods with half the bandwidth each, on a V100. */
 #define KAPPA 0.15
 
 static void worsen_origin(enum plan_origin *o, enum plan_origin with)
@@ -20,7 +20,7 @@ static void worsen_origin(enum plan_origin *o, enum plan_origin with)
 		*o = with;
 }
 
-/* Shares of its time that stretch with fewer multiprocessors and with less bandwidth. */
+/* Shares of its time that grow with fewer multiprocessors and with less bandwidth. */
 static void set_pod_sensitivity(struct fit_pod *p, const struct plan_workload *w)
 {
 	if (w->u.known) {
@@ -38,12 +38,12 @@ static void set_pod_sensitivity(struct fit_pod *p, const struct plan_workload *w
 	if (w->u_bw.known) {
 		p->u_bw = w->u_bw.v;
 		worsen_origin(&p->origin, w->u_bw.origin);
-		if (!w->u.known) /* what u is derived from counts bandwidth too */
+		if (!w->u.known) /* the counters behind a derived u include bandwidth */
 			p->u_sm = fmax(0, p->u_sm - p->u_bw);
 	}
 }
 
-/* GPU time of a request, the rest of it, and how often one comes. */
+/* GPU time of a request, its remaining time, and the request rate. */
 static void set_pod_demand(struct fit_pod *p, const struct plan_workload *w)
 {
 	double busy = w->busy.known ? w->busy.v : 1;
@@ -56,7 +56,7 @@ static void set_pod_demand(struct fit_pod *p, const struct plan_workload *w)
 		worsen_origin(&p->origin, w->solo_s.origin);
 	}
 	if (w->kind != PLAN_OPEN) {
-		if (!p->timed) /* in units of itself: by what it is slower can be said all the same */
+		if (!p->timed) /* in units of its own time: the slowdown is known even so */
 			p->ref_s = 1;
 		p->pod.demand_s = busy * p->ref_s;
 		p->pod.rest_s = (1 - busy) * p->ref_s;
@@ -68,7 +68,7 @@ static void set_pod_demand(struct fit_pod *p, const struct plan_workload *w)
 		p->pod = (struct model_pod){ .demand_s = busy, .rate = 1 };
 		return;
 	}
-	/* By the utilization law; not more than the request takes. */
+	/* By the utilization law, at most the time of the request. */
 	worsen_origin(&p->origin, w->rate.origin);
 	p->pod.rate = w->rate.v;
 	p->pod.demand_s = w->busy.known ? fmin(busy / w->rate.v, p->ref_s) : p->ref_s;
@@ -76,7 +76,7 @@ static void set_pod_demand(struct fit_pod *p, const struct plan_workload *w)
 	p->busy = p->pod.rate * p->pod.demand_s;
 }
 
-/* Another GPU than the one it was measured on: what is more or less of the time is so on the GPU. */
+/* From the GPU of the measurement to another one: the whole difference in time is GPU time. */
 static void translate_pod_to_gpu(struct fit_pod *p, const struct plan_gpu *from,
 	const struct plan_gpu *to)
 {
@@ -88,16 +88,15 @@ static void translate_pod_to_gpu(struct fit_pod *p, const struct plan_gpu *from,
 	if (from == to)
 		return;
 	worsen_origin(&p->origin, PLAN_DEFAULT);
-	if (compute <=
-		0) /* by what they have most of in common; a gain nobody has published is none */
+	if (compute <= 0) /* by multiprocessors; no gain where no figures are published */
 		compute = fmax(1, (double)from->multiprocessors / to->multiprocessors);
-	/* Without the split the worse of both, and no gain, is a bound. */
+	/* Without sensitivities: the worse ratio, and no gain. That is a bound. */
 	times = p->splits ? model_translate(p->u_sm, p->u_bw, compute, bandwidth)
 			  : fmax(1, fmax(compute, bandwidth));
 	more = whole * (times - 1);
 	p->pod.demand_s =
 		fmax(p->pod.demand_s + more, p->pod.demand_s * fmin(compute, bandwidth));
-	/* What it moves through memory takes its time, whatever stretches with it. */
+	/* Its memory traffic takes its time, whatever the sensitivities are. */
 	p->pod.demand_s = fmax(p->pod.demand_s, moved * bandwidth);
 	if (p->pod.rate > 0)
 		p->busy = fmin(1, p->pod.rate * p->pod.demand_s);
@@ -106,8 +105,8 @@ static void translate_pod_to_gpu(struct fit_pod *p, const struct plan_gpu *from,
 }
 
 /*
- * The peak and the contexts, these as they were measured or as the policy says; and room for the first context, of
- * which the interception libraries ask for the whole bound.
+ * The peak and the contexts, measured or from the policy; at least the first context, for which the interception
+ * libraries reserve the whole bound.
  */
 static uint32_t compute_pod_memory(const struct plan_workload *w,
 	const struct plan_policy *policy)
@@ -134,7 +133,7 @@ static void prepare_fit_pod(struct fit_pod *p, const struct fit *f, uint32_t wor
 	if (w->ref)
 		translate_pod_to_gpu(p, w->ref, g);
 	else if (p->timed)
-		worsen_origin(&p->origin, PLAN_DEFAULT); /* as if it had been measured here */
+		worsen_origin(&p->origin, PLAN_DEFAULT); /* treated as measured on this GPU */
 	p->solo_s = p->timed ? p->pod.demand_s + p->pod.rest_s : 0;
 }
 
@@ -172,7 +171,7 @@ const struct fit_pod *fit_pod(const struct fit *f, uint32_t workload,
 	return &f->pods[(size_t)(gpu - f->gpus) * f->n_workloads + workload];
 }
 
-/* What was measured of @gpu last, of one member; NaN: nothing. */
+/* The last calibration of @gpu for one member; NaN: none. */
 static double find_calibrated_value(const struct fit *f, const struct plan_gpu *gpu,
 	size_t member)
 {

@@ -13,7 +13,7 @@ struct fit_prediction {
 	struct model_times got[PLAN_PODS_MAX];
 };
 
-/* What one that is not held back takes of the GPU. */
+/* GPU share of a pod that is not limited. */
 static double get_gpu_demand(const struct fit_pod *p)
 {
 	return fmin(1, p->busy);
@@ -35,7 +35,7 @@ static int predict_pod_alone(struct fit_prediction *m, size_t i, double stretch,
 	return model_exclusive(&m->model[i], stretch, &m->got[i], &used, err);
 }
 
-/* Each has its share, and what the others leave of theirs. */
+/* Each pod has its share, and what the others leave of theirs. */
 static int by_weights(struct fit_prediction *m, struct error *err)
 {
 	double sigma = fit_rotation(m->f, m->gpu, PLAN_SLICES, m->n).sigma, sum = 0;
@@ -57,7 +57,7 @@ static int by_weights(struct fit_prediction *m, struct error *err)
 	return 0;
 }
 
-/* Those of class latency take the GPU when they want it; the others share what they leave, as before. */
+/* Pods of class latency get the GPU when they demand it; the others share the rest, as without classes. */
 static int by_classes(struct fit_prediction *m, struct error *err)
 {
 	double taken = 0, batch = 0;
@@ -160,7 +160,7 @@ static int predict_way_times(struct fit_prediction *m, enum predict_way way, dou
 	return error_set(err, ERR_INTERNAL, "no such way to meet");
 }
 
-/* What has to be known of a pod for this way; NULL: it is. */
+/* The figure of a pod that this way needs and lacks; NULL: none. */
 static const char *find_missing_input(const struct fit_pod *p, enum predict_way way)
 {
 	if (!p->timed)

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* Whether the label @text is @product, or that of a shared or a cut one of it. */
+/* Whether the label @text is @product, or the label of a shared or partitioned @product. */
 static bool is_product(const char *text, const char *product)
 {
 	size_t len = strlen(product);

@@ -8,17 +8,17 @@
 extern const struct plan_gpu plan_gpus[];
 extern const size_t plan_n_gpus;
 
-/* All MIG profiles of the simulator's catalogue, also those of GPUs that no instance type has. */
+/* All MIG profiles of the simulator's catalogue, also those of GPUs without an instance type. */
 struct plan_mig_profile {
 	struct mig_profile name;
-	uint32_t memory_mib; /* the smallest of the GPUs that have it */
+	uint32_t memory_mib; /* the smallest among the GPUs with the profile */
 };
 
 extern const struct plan_mig_profile plan_mig_profiles[];
 extern const size_t plan_n_mig_profiles;
 
 /*
- * By its name in the catalogues ("L4") or its product label ("NVIDIA-L4"), a "-SHARED" or "-MIG-..." behind that
- * is not looked at. NULL: not known.
+ * Finds a GPU by its name in the catalogues ("L4") or its product label ("NVIDIA-L4"). Ignores a suffix "-SHARED"
+ * or "-MIG-...". NULL: unknown.
  */
 const struct plan_gpu *plan_gpu_find(const char *name);

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* GPUs by name, and what was measured of them. */
+/* GPUs by name, and their measured costs of sharing. */
 
 int input_gpu(const struct input_reader *r, const struct yaml_node *n,
 	const struct input_key *key, void *to)

@@ -15,22 +15,22 @@ struct input_reader {
 int input_fail(const struct input_reader *r, const struct yaml_node *n, const char *key,
 	const char *expected);
 
-/* A key of an object: what reads its value, and where it goes. */
+/* A key of an object, the function that reads its value, and the place for the value. */
 struct input_key {
 	const char *key;
 	int (*read)(const struct input_reader *r, const struct yaml_node *n,
 		const struct input_key *key, void *to);
-	size_t offset; /* of what it is read to, in the object's struct */
+	size_t offset; /* of the member in the object's struct */
 	double min, max;
-	const char *const *words; /* of an enum, in order, with NULL at its end */
-	bool open;                /* more than .min, not .min itself */
+	const char *const *words; /* of an enum, in order, NULL at the end */
+	bool open;                /* the range excludes .min itself */
 };
 
-/* All keys of @n by @keys; another one is an error that lists them. */
+/* Reads all keys of @n by @keys; an unknown key is an error that lists them. */
 int input_object(const struct input_reader *r, const struct yaml_node *n, const char *what,
 	const struct input_key *keys, size_t n_keys, void *to);
 
-/* The forms that values have. */
+/* Readers of the forms of values. */
 int input_text(const struct input_reader *r, const struct yaml_node *n,
 	const struct input_key *key, void *to);
 int input_gpu(const struct input_reader *r, const struct yaml_node *n,
@@ -66,28 +66,29 @@ int input_calibration(const struct input_reader *r, const struct yaml_node *n,
 int input_workloads(const struct input_reader *r, const struct yaml_node *n,
 	const struct input_key *key, void *to);
 
-/* What a workload has where a file does not say it, until input_end. */
+/* A workload's number that no file has set, until plan_input_end(). */
 #define INPUT_UNSET UINT32_MAX
 
-/* Whether a terminal may take what begins at @text for a command: ASCII's control characters, and U+0080 to 9F. */
+/* Whether @text begins with a character that a terminal may take as a command: ASCII control, or U+0080 to
+ * U+009F. */
 bool input_is_control(const char *text);
 
-/* A note on the place of @n. Beyond PLAN_NOTES_MAX they are dropped. */
+/* Adds a note at the place of @n. Drops notes beyond PLAN_NOTES_MAX. */
 int input_add_note(const struct input_reader *r, const struct yaml_node *n, const char *code,
 	const char *fmt, ...) PRINTF(4, 5);
 
 /* ---- Kubernetes objects --------------------------------------------------------------------------------------- */
 
-/* A document that has a kind or an apiVersion. */
+/* Reads a document with a kind or an apiVersion. */
 int objects_read(const struct input_reader *r, const struct yaml_node *doc);
 int objects_end(struct plan_input *in, struct error *err);
 
-/* One kind each: @o is the object. */
+/* Readers of one kind each: @o is the object. */
 int object_workload(const struct input_reader *r, const struct yaml_node *o, const char *kind);
 int object_config_map(const struct input_reader *r, const struct yaml_node *o,
 	const char *kind);
 int object_node_pool(const struct input_reader *r, const struct yaml_node *o, const char *kind);
-/* Whether @doc is a sharing config, or one of MIG devices, by itself; and what it says. */
+/* Whether @doc by itself is a sharing config, or a config of MIG devices; and its reader. */
 bool sharing_is_file(const struct yaml_node *doc);
 int sharing_read_file(const struct input_reader *r, const struct yaml_node *doc);
 
@@ -95,14 +96,14 @@ int object_node_template(const struct input_reader *r, const struct yaml_node *o
 	const char *kind);
 int object_eksctl(const struct input_reader *r, const struct yaml_node *o, const char *kind);
 
-/* The value at "a.b.c" below @n; NULL: there is none, or something on the way is no object. */
+/* The value at "a.b.c" below @n; NULL: not found, or a node on the way is not an object. */
 const struct yaml_node *object_at(const struct yaml_node *n, const char *path);
-/* Its text; NULL: it is none. */
+/* The text of that value; NULL: not a scalar. */
 const char *object_get_text(const struct yaml_node *n, const char *path);
-/* Whether it is a list, and if so its items. */
+/* Number of items of that value, with the items in *items; 0: not a list, or empty. */
 size_t object_list(const struct yaml_node *n, const char *path, struct yaml_node ***items);
-/* A text without what a terminal would take as more than a character; cut at @size. */
+/* Copies a text to @buf with control characters replaced; truncates it to @size. */
 const char *object_clean(const char *text, char *buf, size_t size);
 
 const char *input_store_text(const struct input_reader *r,
-	const char *text); /* NULL: no memory, in r->err */
+	const char *text); /* NULL: no memory, error in r->err */

@@ -5,7 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Objects that nodes are made of: Karpenter's pools, eksctl's groups. What is wrong or gone in them is a note. */
+/* Objects that create nodes: Karpenter's pools, eksctl's groups. Wrong or obsolete parts in them become
+ * notes. */
 
 #define AUTO_MODE_GROUP "eks.amazonaws.com"
 #define INSTANCE_TYPE   "node.kubernetes.io/instance-type"
@@ -37,8 +38,8 @@ static int add_machine(const struct input_reader *r, const struct yaml_node *n,
 
 /* ---- Karpenter -------------------------------------------------------------------------------------------------- */
 
-/* What a Provisioner may have that a NodePool has not, or that never was; .text says what instead. People move such fields
- * into a NodePool as they are, where an API server refuses them. */
+/* Fields of a Provisioner that a NodePool lacks, or that never existed; .text has the replacement. Users
+ * copy such fields into a NodePool, where an API server refuses them. */
 static const struct {
 	const char *path, *code, *text;
 } gone[] = {
@@ -85,7 +86,7 @@ static int add_moved_notes(const struct input_reader *r, const struct yaml_node 
 	return 0;
 }
 
-/* Nodes of EKS Auto Mode have a device plugin of the host's, which cannot be turned off or configured. */
+/* Nodes of EKS Auto Mode have a built-in device plugin, which cannot be turned off or configured. */
 static int add_node_class_note(const struct input_reader *r, const struct yaml_node *o)
 {
 	const struct yaml_node *ref = object_at(o, "spec.template.spec.nodeClassRef");
@@ -103,7 +104,7 @@ static int add_node_class_note(const struct input_reader *r, const struct yaml_n
 		"with an EC2NodeClass");
 }
 
-/* Whether a requirement keeps instances out of a pool that the plan may choose all the same. */
+/* Whether a requirement excludes instances that the plan may choose nevertheless. */
 static bool is_not_read(const struct yaml_node *requirement)
 {
 	static const char *const prefixes[] = { "karpenter.k8s.aws/instance-",
@@ -117,7 +118,7 @@ static bool is_not_read(const struct yaml_node *requirement)
 	return key && operator&& !strcmp(key, INSTANCE_TYPE) && strcmp(operator, "In") != 0;
 }
 
-/* Which instances a pool may have is only read by type: the plan may choose others than the rest allows. */
+/* The reader knows only instance types: the plan may choose others than the remaining requirements allow. */
 static int add_requirement_notes(const struct input_reader *r,
 	const struct yaml_node *requirements)
 {
@@ -138,7 +139,7 @@ static int add_requirement_notes(const struct input_reader *r,
 	return 0;
 }
 
-/* What Karpenter stops at, and the plan does not. */
+/* Karpenter obeys these limits; the plan does not. */
 static int add_limits_note(const struct input_reader *r, const struct yaml_node *o)
 {
 	const struct yaml_node *limits = object_at(o, "spec.limits");
@@ -147,7 +148,7 @@ static int add_limits_note(const struct input_reader *r, const struct yaml_node 
 	for (size_t i = 0; limits && limits->type == YAML_OBJECT && i < limits->n; i++) {
 		const char *key = yaml_as_text(limits->pairs[i].key);
 
-		if (strcmp(key, "resources") != 0) /* of old: moved */
+		if (strcmp(key, "resources") != 0) /* the old form: moved */
 			buf_printf(&keys, "%s%s", keys.len ? ", " : "", key);
 	}
 	if (!keys.len)
@@ -199,7 +200,7 @@ static int read_pool_capacity(const struct input_reader *r, const struct yaml_no
 	return 0;
 }
 
-/* The sharing config that nodes with these labels choose; NULL: none. */
+/* The sharing config that nodes with these labels select; NULL: none. */
 static const char *label_text(const struct yaml_node *labels)
 {
 	const struct yaml_node *n = labels && labels->type == YAML_OBJECT
@@ -226,7 +227,7 @@ static int read_pool_labels(const struct input_reader *r, struct karpenter_pool 
 	return read_pool_capacity(r, capacity, p);
 }
 
-/* The values that a requirement with @key lets through. */
+/* The values that a requirement on @key allows. */
 static size_t values_of(const struct karpenter_pool *p, const char *key,
 	struct yaml_node ***values)
 {

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Sharing configs, in ConfigMaps or as files of their own: how GPUs are shared today. */
+/* Sharing configs, in ConfigMaps or as separate files: how GPUs are shared today. */
 
 static int add_sharing_config(const struct input_reader *r, const struct yaml_node *n,
 	const char *key, enum plan_mode mode, uint32_t slices)
@@ -27,7 +27,7 @@ static int add_sharing_config(const struct input_reader *r, const struct yaml_no
 	return 0;
 }
 
-/* Its first entry: what most of the node's GPUs are, as one layout has one way to share. */
+/* Reads the first entry, which holds for most of the node's GPUs: a layout has one way of sharing. */
 static int read_sharing_config(const struct input_reader *r, const struct yaml_node *n,
 	const char *key, const struct config *c)
 {
@@ -68,7 +68,7 @@ static int read_config_map_entry(const struct input_reader *r, const struct yaml
 	struct error err = ERROR_INIT;
 	char clean[128];
 
-	/* ConfigMaps hold all sorts of things; what says sharing means it. */
+	/* ConfigMaps hold all sorts of data; one with the word sharing is a sharing config. */
 	if (n->type != YAML_STR || !strstr(n->text, "sharing"))
 		return 0;
 	if (config_parse_any(&c, r->src->name, n->line ? n->line - 1 : 0, n->text, n->len,
@@ -78,7 +78,7 @@ static int read_config_map_entry(const struct input_reader *r, const struct yaml
 	return read_sharing_config(r, n, object_clean(key, clean, sizeof(clean)), c);
 }
 
-/* "dir/shared.yaml" is what a node calls "shared". */
+/* "dir/shared.yaml" is the config that a node names "shared". */
 static void format_config_name(const char *path, char ret[static PLAN_NAME_MAX])
 {
 	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;

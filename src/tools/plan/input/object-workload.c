@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Objects that run pods: how many, and what each asks for. */
+/* Objects that run pods: the number of pods, and the request of each. */
 
 #define GPUMEM "nvidia.com/gpumem" /* HAMi: MiB of each GPU */
 
@@ -28,11 +28,11 @@ static const struct {
 		"replicationcontroller", PLAN_OPEN },
 	{ "Deployment", "spec.template.spec", "spec.replicas", "deployment", PLAN_OPEN },
 };
-#define KIND_OTHER (ARRAY_LEN(kinds) - 1) /* as a Deployment */
+#define KIND_OTHER (ARRAY_LEN(kinds) - 1) /* handled as a Deployment */
 
 /* ---- requests ------------------------------------------------------------------------------------------------- */
 
-/* What a container asks for of @key: its requests, else its limits, as Kubernetes fills them in. */
+/* A container's request for @key: its requests, else its limits, as Kubernetes fills them in. */
 static const struct yaml_node *find_container_resource(const struct yaml_node *container,
 	const char *key)
 {
@@ -78,7 +78,7 @@ static bool is_sidecar(const struct yaml_node *container)
 	return policy && !strcmp(policy, "Always");
 }
 
-/* Containers run together; those that only begin run before, one by one. */
+/* Containers run together; init containers run before, one by one. */
 static int read_requests(const struct input_reader *r, const struct yaml_node *spec,
 	struct plan_workload *w)
 {
@@ -131,7 +131,7 @@ static int read_resource_count(const struct input_reader *r, const struct yaml_n
 	return input_fail(r, n, key, "a whole number");
 }
 
-/* The memory of a MIG profile, on whatever GPU has it, also one that cannot be planned. 0: none has. */
+/* The memory of a MIG profile, on any GPU with it, even one that cannot be planned. 0: no GPU has it. */
 static uint64_t profile_memory_mib(const struct mig_profile *profile)
 {
 	for (size_t g = 0; g < plan_n_gpus; g++) {
@@ -147,7 +147,7 @@ static uint64_t profile_memory_mib(const struct mig_profile *profile)
 	return 0;
 }
 
-/* The profile of a resource's name: "1g.10gb", or "1g.10gb.me", since names of resources have no "+". */
+/* The profile in a resource's name: "1g.10gb", or "1g.10gb.me", since names of resources have no "+". */
 static bool profile_of_resource(const char *text, struct mig_profile *ret)
 {
 	struct error ignored = ERROR_INIT;
@@ -162,7 +162,7 @@ static bool profile_of_resource(const char *text, struct mig_profile *ret)
 	return mig_profile_parse(ret, text, &ignored) == 0;
 }
 
-/* The workload needs the profile's memory, less what is kept free, and the process' own. */
+/* The workload needs the profile's memory without the headroom and without the memory of the CUDA context. */
 static int read_mig_resource(const struct input_reader *r, const struct yaml_node *n,
 	const char *key, struct plan_workload *w)
 {
@@ -183,7 +183,8 @@ static int read_mig_resource(const struct input_reader *r, const struct yaml_nod
 		"a MIG profile that some GPU has, such as nvidia.com/mig-1g.10gb");
 }
 
-/* The first resource that looks like a GPU or another accelerator, and is none of NVIDIA's; NULL: none. */
+/* The first resource that looks like a GPU or another accelerator; NULL: none. For pods without a counted
+ * NVIDIA resource. */
 static const char *foreign_gpu(const struct yaml_node *spec)
 {
 	static const char *const words[] = { "gpu", "neuron", "tpu", "habana", "npu" };
@@ -230,7 +231,7 @@ static int read_resource(const struct input_reader *r, const struct yaml_node *k
 	}
 	if (!strncmp(key, OFFER_MIG, sizeof(OFFER_MIG) - 1))
 		return read_mig_resource(r, value, key, w);
-	/* Slots are no more than one: two of them are no two GPUs. */
+	/* Slots do not add up: two of them are not two GPUs. */
 	if (!strcmp(key, OFFER_GPU))
 		w->gpus = add_request_saturating(w->gpus, count);
 	return 0;
@@ -269,7 +270,8 @@ static int read_gpu_resources(const struct input_reader *r, const struct yaml_no
 	return 0;
 }
 
-/* ---- where it may be -------------------------------------------------------------------------------------------------- */
+/* ---- placement
+ * --------------------------------------------------------------------------------------------------------- */
 
 static int read_node_placement(const struct input_reader *r, const struct yaml_node *spec,
 	struct plan_workload *w)
@@ -314,7 +316,7 @@ static bool is_object_name_taken(const struct plan_input *in, const char *name)
 	return false;
 }
 
-/* Its name, with the namespace where another one has the same. */
+/* The object's name, with the namespace if another object has the same name. */
 static int read_object_name(const struct input_reader *r, const struct yaml_node *o,
 	const char **ret)
 {

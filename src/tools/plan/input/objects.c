@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Kubernetes manifests: which objects are read, and what all of them together say. */
+/* Kubernetes manifests: which objects are read, and the conclusions from all of them. */
 
 #define TEXT_MAX 1024
 
@@ -148,7 +148,7 @@ static struct plan_workload *workload_named(struct plan_input *in, const char *n
 	return NULL;
 }
 
-/* What the plan file does not say of it, the manifest does. */
+/* The manifest supplies what the plan file does not set. */
 static void merge_workload_object(struct plan_workload *w, const struct plan_workload *o)
 {
 	if (w->replicas == INPUT_UNSET)
@@ -223,7 +223,7 @@ static const struct plan_sharing *sharing_named(const struct plan_input *in, con
 	return NULL;
 }
 
-/* "p3.2xlarge": a key that names its machines itself. */
+/* "p3.2xlarge": a key that is an instance type itself. */
 static bool is_instance_type(const char *key)
 {
 	const char *dot = strchr(key, '.');
@@ -243,7 +243,7 @@ static int add_no_config_note(struct plan_input *in, const struct plan_machine *
 		m->sharing);
 }
 
-/* A layout that there is beside the one that is costed, or it. */
+/* Takes the first layout found; adds a note for each one on another instance type. */
 static int add_found_layout(struct plan_input *in, const struct plan_layout *l,
 	const char *file, uint32_t line, struct error *err)
 {
@@ -262,7 +262,7 @@ static int add_found_layout(struct plan_input *in, const struct plan_layout *l,
 		l->instance);
 }
 
-/* The first machine with a sharing of its own is what the user has in mind, unless a plan file says it. */
+/* The first machine with a sharing config is the user's layout, unless a plan file has one. */
 static int find_layout(struct plan_input *in, struct error *err)
 {
 	for (size_t i = 0; i < in->n_machines; i++) {
@@ -287,7 +287,8 @@ static int find_layout(struct plan_input *in, struct error *err)
 				s->file, s->line, err) < 0)
 			return -1;
 	}
-	/* Beside a layout a GPU each is costed on its type, so that the difference is the sharing alone. */
+	/* Without a layout, the first machine is the baseline. With one, plan_input_end() takes the layout's
+	 * own type, so that the difference is only the sharing. */
 	if (!in->baseline && !in->layout.instance && in->n_machines) {
 		in->baseline = in->machines[0].instance;
 		in->baseline_found = true;
@@ -295,7 +296,7 @@ static int find_layout(struct plan_input *in, struct error *err)
 	return 0;
 }
 
-/* How large the part of a GPU is that it asks for is not known: it is planned as if it had all of one. */
+/* The memory of the requested slot is unknown: the plan gives the workload a whole GPU. */
 static int add_no_profile_note(struct plan_input *in, const struct plan_workload *w,
 	struct error *err)
 {
@@ -312,7 +313,7 @@ static int add_no_profile_note(struct plan_input *in, const struct plan_workload
 		w->name, w->object_resource);
 }
 
-/* What a plan does not reckon with, though somebody may think so. */
+/* Figures that a plan does not use, though a user may expect it. */
 static int add_unused_notes(struct plan_input *in, const struct plan_workload *w,
 	struct error *err)
 {

@@ -9,12 +9,12 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Files: everything but the workloads. */
+/* Files: everything except the workloads. */
 
 #define VERSION    "gpuslice/plan/v1"
 #define VALUES_MAX 1000000 /* of one file */
 
-/* What is taken where a file says nothing. */
+/* The defaults for settings that no file has. */
 static const struct plan_policy default_policy = {
 	.modes = 1U << PLAN_EXCLUSIVE | 1U << PLAN_TIME_SLICING | 1U << PLAN_SLICES |
 		 1U << PLAN_MPS | 1U << PLAN_MIG,
@@ -53,7 +53,7 @@ static int read_slowdown(const struct input_reader *r, const struct yaml_node *n
 
 #define AT(field) offsetof(struct plan_input, field)
 
-/* An amount an hour, exactly as it is written. For each of PLAN_REPLICAS_MAX nodes it stays below what sums can be. */
+/* An amount per hour, read exactly. Times PLAN_REPLICAS_MAX nodes it stays below the limit of sums. */
 static int read_amount(const struct input_reader *r, const struct yaml_node *n,
 	const struct input_key *key, void *to)
 {
@@ -232,7 +232,7 @@ int plan_input_new(struct plan_input **ret, struct error *err)
 	return 0;
 }
 
-/* Of manifests, what was left out says why. */
+/* For manifests, the first note explains why an object was omitted. */
 static int no_workloads(const struct plan_input *in, struct error *err)
 {
 	const struct plan_note *first = NULL;

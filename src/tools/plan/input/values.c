@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The forms that values have. */
+/* Readers of the forms of values. */
 
 #define MIB          (1024.0 * 1024.0)
 #define NS_PER_S     1e9
@@ -45,7 +45,7 @@ bool input_is_control(const char *text)
 	return iscntrl(c[0]) || (c[0] == 0xc2 && c[1] >= 0x80 && c[1] <= 0x9f);
 }
 
-/* Names are shown on terminals. */
+/* Names are printed on terminals. */
 static bool is_printable_name(const struct yaml_node *n)
 {
 	if (!is_scalar_value(n) || !n->len || n->len >= PLAN_NAME_MAX)
@@ -121,7 +121,7 @@ int input_bool(const struct input_reader *r, const struct yaml_node *n,
 	return 0;
 }
 
-/* Position of the word, or -1 with the error that lists them. */
+/* Position of the word; -1: an error that lists the words. */
 static int find_word(const struct input_reader *r, const struct yaml_node *n,
 	const struct input_key *key)
 {
@@ -269,7 +269,7 @@ static int store_node(const struct input_reader *r, const struct yaml_node *n,
 	return 0;
 }
 
-/* 0.25, or {value: 0.25, origin: derived}. What stands alone is as its workload says: see workload.c. */
+/* 0.25, or {value: 0.25, origin: derived}. A bare value has the origin of its workload: see workload.c. */
 static int with_origin(const struct input_reader *r, const struct yaml_node *n,
 	const struct input_key *key, bool (*is)(const struct yaml_node *n, double *ret),
 	const char *what, struct plan_number *to)
@@ -313,7 +313,7 @@ int input_time(const struct input_reader *r, const struct yaml_node *n,
 
 /* ---- quantities of the host ------------------------------------------------------------------------------- */
 
-/* Kubernetes' form, as a number or as a text: 2, "0.5", 500m. */
+/* In Kubernetes' form, as a number or as a text: 2, "0.5", 500m. */
 int input_cpu(const struct input_reader *r, const struct yaml_node *n,
 	const struct input_key *key, void *to)
 {
@@ -327,7 +327,7 @@ int input_cpu(const struct input_reader *r, const struct yaml_node *n,
 	return 0;
 }
 
-/* Kubernetes' form, in bytes: 4Gi, 512Mi. */
+/* In Kubernetes' form, bytes: 4Gi, 512Mi. */
 int input_mib(const struct input_reader *r, const struct yaml_node *n,
 	const struct input_key *key, void *to)
 {

@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Workloads: the profile's figures, and what is wanted. */
+/* Workloads: the profile's figures, and the objectives. */
 
-#define DISTURBED_MAX 1000 /* bytes, with the end */
+#define DISTURBED_MAX 1000 /* bytes, with the NUL */
 
 static const char *const kinds[] = { "inference-open", "inference-closed", "batch", "train",
 	NULL };
@@ -47,7 +47,7 @@ static int read_models(const struct input_reader *r, const struct yaml_node *n,
 	return 0;
 }
 
-/* Words of gpuslice profile, longer than a name. */
+/* A text of gpuslice profile, longer than a name. */
 static int read_disturbed(const struct input_reader *r, const struct yaml_node *n,
 	const struct input_key *key, void *to)
 {
@@ -61,7 +61,7 @@ static int read_disturbed(const struct input_reader *r, const struct yaml_node *
 
 #define AT(field) offsetof(struct plan_workload, field)
 
-/* The numbers' origins are set before, from the workload's own. */
+/* set_origins() has set the numbers' origins before, from the workload's own. */
 static const struct input_key keys[] = {
 	{ "origin", NULL, 0, 0, 0, NULL, false },
 	{ "name", input_text, AT(name), 0, 0, NULL, false },
@@ -104,7 +104,7 @@ static struct plan_number *get_workload_number(struct plan_workload *w, size_t i
 	return (struct plan_number *)((char *)w + numbers[i]);
 }
 
-/* "origin: derived" of a workload holds for all its numbers that say nothing else. */
+/* "origin: derived" of a workload holds for all its numbers without their own origin. */
 static int set_origins(const struct input_reader *r, const struct yaml_node *n,
 	struct plan_workload *w)
 {
@@ -119,7 +119,7 @@ static int set_origins(const struct input_reader *r, const struct yaml_node *n,
 	return 0;
 }
 
-/* What was disturbed while it was measured is no better than derived. */
+/* The numbers of a disturbed measurement are derived at best. */
 static void lower_origins(struct plan_workload *w)
 {
 	for (size_t i = 0; w->disturbed && i < ARRAY_LEN(numbers); i++)
@@ -127,7 +127,7 @@ static void lower_origins(struct plan_workload *w)
 			get_workload_number(w, i)->origin = PLAN_DERIVED;
 }
 
-/* What no single value shows. */
+/* Checks that need several values. */
 static int check_workload(const struct input_reader *r, const struct yaml_node *n,
 	const struct plan_workload *w)
 {

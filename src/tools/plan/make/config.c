@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* Sharing configs, a key for each pool, which the nodes' label nvidia.com/device-plugin.config names. */
+/* Sharing configs, one key for each pool; the node label nvidia.com/device-plugin.config selects the key. */
 
 static void map_head(struct buf *b, const struct pools *p, const char *what, const char *name)
 {
@@ -14,8 +14,8 @@ static void map_head(struct buf *b, const struct pools *p, const char *what, con
 }
 
 /*
- * Renamed, so that nobody who asks for a whole GPU gets a slot, or the other way round; and one that asks for two
- * slots is refused, as they would be no more than one.
+ * The resource is renamed, so that a pod that requests a whole GPU does not get a slot, or the other way round. A
+ * request for two slots is refused, because two slots are no more than one.
  */
 static void render_pool_replicas(struct buf *b, const struct plan_pool *p, const char *key)
 {

@@ -53,7 +53,7 @@ static void render_yaml_scalar(struct buf *b, const struct yaml_node *n)
 		make_quoted(b, n->text);
 }
 
-/* In one line, as JSON. The tree is no deeper than YAML_DEPTH_MAX. */
+/* Renders in one line, as JSON. The tree is no deeper than YAML_DEPTH_MAX. */
 static void render_yaml_flow(struct buf *b, const struct yaml_node *n)
 {
 	bool list = n->type == YAML_LIST;

@@ -12,7 +12,7 @@ bool karpenter_is_own_key(const char *key)
 	return !strncmp(key, DOMAIN, sizeof(DOMAIN) - 1);
 }
 
-/* "a, b" as one term each. */
+/* Renders "a, b" as one term each. */
 static void render_selector_ids(struct buf *b, const char *text, const char *key)
 {
 	while (*text) {
@@ -31,7 +31,7 @@ static void render_selector_ids(struct buf *b, const char *text, const char *key
 	}
 }
 
-/* Keys that are no tags. */
+/* Keys that are not tags. */
 static const struct {
 	const char *old, *now;
 } no_tags[] = { { "aws-ids", "id" }, { "aws::ids", "id" }, { "aws::name", "name" } };
@@ -72,7 +72,7 @@ static void render_selector(struct buf *b, const struct yaml_node *old, const ch
 			now);
 }
 
-/* Images of one's own say of which family they are; of others the newest of a family that is still there. */
+/* Custom images name their family; otherwise the newest image of a family that still exists. */
 static void render_ami_selector(struct buf *b, const struct yaml_node *spec)
 {
 	const struct yaml_node *own = karpenter_old_get(spec, "amiSelector");
@@ -106,7 +106,7 @@ static void render_node_role(struct buf *b, const struct yaml_node *spec)
 		buf_puts(b, "  role: KarpenterNodeRole-CLUSTER_NAME\n");
 }
 
-/* All but the container runtime, which is no choice any more. */
+/* All except the container runtime, which can no longer be chosen. */
 static void render_kubelet_config(struct buf *b, const struct yaml_node *old)
 {
 	bool any = false;

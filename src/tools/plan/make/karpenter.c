@@ -5,11 +5,10 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Karpenter 1.x. What it does not know by itself is what a node offers that shares its GPUs: the overlays say it. */
+/* Karpenter 1.x. Karpenter does not know what a node with shared GPUs offers: the overlays declare it. */
 
-#define CONSOLIDATE_AFTER \
-	"5m" /* many pods are on such nodes: they are not moved for every gap */
-#define FIRST_WEIGHT 10
+#define CONSOLIDATE_AFTER "5m" /* such nodes hold many pods: do not move them for every gap */
+#define FIRST_WEIGHT      10
 
 static bool has_bought_pool(const struct pools *p)
 {
@@ -41,7 +40,8 @@ static void render_requirement(struct buf *b, const char *key, const char *value
 	buf_puts(b, "]\n");
 }
 
-/* One node more than planned may be, so that one can be replaced before it goes. */
+/* The limit is one node more than planned, so that Karpenter can start a replacement before it removes a
+ * node. */
 static void render_node_pool(struct buf *b, const struct pools *s, const struct plan_pool *p)
 {
 	buf_printf(b,
@@ -102,7 +102,7 @@ static void render_node_overlay(struct buf *b, const struct plan_pool *p, unsign
 		whole |= !strcmp(p->resources[i].name, POOL_RESOURCE_WHOLE);
 		buf_printf(b, "    %s: \"%u\"\n", p->resources[i].name, p->resources[i].count);
 	}
-	/* Else nodes are bought for pods that want a whole GPU, which then is not there. */
+	/* Else Karpenter buys nodes for pods that request a whole GPU, which these nodes do not offer. */
 	if (!whole)
 		buf_puts(b, "    " POOL_RESOURCE_WHOLE ": \"0\"\n");
 }

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NAME_MAX_LEN 80 /* bytes of a workload's name in that of its file */
+#define NAME_MAX_LEN 80 /* bytes of a workload's name in its file name */
 
 static const struct {
 	const char *path;
@@ -28,7 +28,7 @@ void make_files_fini(struct make_files *f)
 	*f = (struct make_files){ 0 };
 }
 
-/* The next one, empty; NULL: no memory. */
+/* Appends an empty file; NULL: no memory. */
 static struct make_file *add_make_file(struct make_files *f, struct error *err)
 {
 	if (f->n == f->cap) {
@@ -46,7 +46,7 @@ static struct make_file *add_make_file(struct make_files *f, struct error *err)
 	return &f->v[f->n++];
 }
 
-/* What a file system and a shell take without a second look; @n tells those of one name apart. */
+/* A file name without special characters; @n distinguishes several patches of one workload. */
 static void patch_path(char path[static MAKE_PATH_MAX], const char *name, uint32_t n)
 {
 	char safe[NAME_MAX_LEN + 1];
@@ -69,7 +69,7 @@ static void patch_path(char path[static MAKE_PATH_MAX], const char *name, uint32
 		(void)snprintf(path, MAKE_PATH_MAX, "patches/%s.yaml", safe);
 }
 
-/* The resources that it asks for anywhere. */
+/* All resources that the workload requests. */
 static uint32_t resources_of(const struct pools *p, uint32_t workload,
 	const char *seen[POOLS_MAX])
 {
@@ -112,7 +112,7 @@ static int by_path(const void *a, const void *b)
 	return strcmp(((const struct make_file *)a)->path, ((const struct make_file *)b)->path);
 }
 
-/* Names that came to be the same get a number more; the list is in order. */
+/* Adds a number to names that became equal; the list is sorted. */
 static void make_paths_unique(struct make_files *f)
 {
 	for (size_t i = 0, to; i < f->n; i = to) {

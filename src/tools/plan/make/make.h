@@ -2,11 +2,12 @@
 #pragma once
 
 /*
- * The objects that make a plan so, as texts of files: sharing and MIG configs, Karpenter's objects or tags for
- * cluster-autoscaler, patches of workloads, and what to do with them. Pure: nothing is written.
+ * The objects that implement a plan, as texts of files: sharing and MIG configs, Karpenter's objects or tags for
+ * cluster-autoscaler, patches of workloads, and instructions. Pure: writes nothing.
  *
  * Formats: NVIDIA's device plugin config v1 and mig-parted's v1; karpenter.sh/v1 NodePool, karpenter.sh/v1alpha1
  * NodeOverlay, karpenter.k8s.aws/v1 EC2NodeClass; cluster-autoscaler's node-template tags.
+ *
  * Thread: any.
  */
 #include "lib/base/buf.h"
@@ -14,7 +15,7 @@
 
 #define MAKE_PATH_MAX  160
 #define MAKE_FILES_MAX (PLAN_WORKLOADS_MAX + 64)
-#define MAKE_FILE_MAX  (16U << 20) /* bytes of one */
+#define MAKE_FILE_MAX  (16U << 20) /* bytes of one file */
 
 #define MAKE_CONFIG_PATH "10-device-plugin-config.yaml"
 #define MAKE_CONFIG_MAP  "gpuslice-plan" /* of sharing configs, in MAKE_NAMESPACE */
@@ -23,7 +24,7 @@
 #define MAKE_NODE_CLASS  "gpuslice-plan"
 #define MAKE_NAMESPACE   "gpuslice"
 
-/* A text for the place @path below the directory, which has at most one folder in it. */
+/* A text for the file @path below the directory; @path has at most one folder. */
 struct make_file {
 	char path[MAKE_PATH_MAX];
 	struct buf text;
@@ -37,7 +38,8 @@ struct make_files {
 int make_plan_files(struct make_files *ret, const struct pools *p, struct error *err) MUST_USE;
 void make_files_fini(struct make_files *f);
 
-/* ---- one kind of object each; nothing where the plan needs none ------------------------------------------------ */
+/* ---- one kind of object each; nothing if the plan needs none
+ * ------------------------------------------------------ */
 
 void make_sharing_config(struct buf *b, const struct pools *p);
 void make_mig(struct buf *b, const struct pools *p);
@@ -48,25 +50,26 @@ void make_tags(struct buf *b, const struct pools *p);
 void make_readme(struct buf *b, const struct pools *p);
 
 /*
- * The patch of @workload where it asks for @resource. One that asks for several of them in different pools has @parts
- * patches, of which this is number @part from 0: each but the first is for a copy of it.
+ * The patch of @workload where it requests @resource. A workload that requests several resources in different
+ * pools has @parts patches. @part is the number of the patch, from 0. Each but the first is for a copy of the
+ * object.
  */
 void make_patch(struct buf *b, const struct pools *p, uint32_t workload, const char *resource,
 	uint32_t part, uint32_t parts);
 
 /* ---- parts ------------------------------------------------------------------------------------------------------- */
 
-/* Whether its nodes offer anything but the GPUs that the provider says they have. */
+/* Whether its nodes offer something other than the GPUs that the provider declares. */
 bool make_differs(const struct plan_pool *p);
 
 /* "3 nodes for 2 workloads with 9 replicas: 2.41 USD an hour in us-east-1, prices of ...". */
 void make_sum(struct buf *b, const struct pools *p);
 
-/* "# ..." lines: which plan it is of, and its prices. */
+/* "# ..." lines: the plan, and its prices. */
 void make_head(struct buf *b, const struct pools *p, const char *what);
 
-/* A YAML text in double quotes, whatever is in it. */
+/* Any text as YAML in double quotes. */
 void make_quoted(struct buf *b, const char *text);
 
-/* GPUs from @g on that are cut alike; returns the first that is not. */
+/* GPUs from @g on with equal partitions; returns the first with other ones. */
 uint32_t make_alike(const struct plan_pool *p, uint32_t g);

@@ -3,9 +3,9 @@
 
 #include <string.h>
 
-/* What changes in a workload: what it asks for, and where it may be. A strategic merge patch. */
+/* The changes of a workload: its request, and its placement. A strategic merge patch. */
 
-/* The pools in which it asks for @resource, as a list. */
+/* Lists the pools in which the workload requests @resource. */
 static size_t pools_with(struct buf *b, const struct pools *p, uint32_t workload,
 	const char *resource, uint32_t *each)
 {
@@ -59,7 +59,7 @@ static bool is_uninterruptible(const struct plan_workload *w)
 	return !w->checkpointable && (w->kind == PLAN_BATCH || w->kind == PLAN_TRAIN);
 }
 
-/* What changes in metadata and spec of the pods. */
+/* The changes in metadata and spec of the pods. */
 static void render_pod_patch(struct buf *b, const struct pools *p, uint32_t workload,
 	const char *resource)
 {
@@ -83,7 +83,7 @@ static void render_pod_patch(struct buf *b, const struct pools *p, uint32_t work
 			was);
 }
 
-/* Where an object has its pods, and whether they can be changed there. */
+/* The path of the pod template in an object, and whether the template can be changed. */
 struct patch_template {
 	const char *kind, *head;
 	int indent;
@@ -97,7 +97,7 @@ static const struct patch_template *find_pod_template(const char *kind)
 		{ "job", "spec:\n  template:\n", 4, true, false },
 		{ "cronjob", "spec:\n  jobTemplate:\n    spec:\n      template:\n", 8, false,
 			false },
-		{ NULL, "  template:\n", 4, false, true }, /* the others, below spec */
+		{ NULL, "  template:\n", 4, false, true }, /* the other kinds, below spec */
 	};
 	size_t i = 0;
 
@@ -106,7 +106,7 @@ static const struct patch_template *find_pod_template(const char *kind)
 	return &places[i];
 }
 
-/* What no shell and no reader of YAML takes for anything but a name. */
+/* A text that every shell and YAML reader takes as a plain name. */
 static bool is_plain_name(const char *text, size_t len)
 {
 	for (size_t i = 0; i < len; i++)
@@ -118,7 +118,7 @@ static bool is_plain_name(const char *text, size_t len)
 	return len > 0;
 }
 
-/* "NAMESPACE/NAME" is what an object is called whose name another one has too. */
+/* "NAMESPACE/NAME" is the workload's name if another object has the same name. */
 static void render_patch_command(struct buf *b, const struct plan_workload *w,
 	const struct patch_template *at, uint32_t part)
 {
@@ -145,7 +145,7 @@ static void render_patch_command(struct buf *b, const struct plan_workload *w,
 	buf_puts(b, " --patch-file THIS_FILE\n");
 }
 
-/* How many of it ask for @resource. */
+/* Number of its replicas that request @resource. */
 static uint32_t replicas_with(const struct pools *p, uint32_t workload, const char *resource)
 {
 	uint32_t n = 0;
@@ -161,7 +161,7 @@ static uint32_t replicas_with(const struct pools *p, uint32_t workload, const ch
 	return n;
 }
 
-/* Pods of one object all ask for the same. */
+/* All pods of one object request the same resource. */
 static void render_part_comment(struct buf *b, uint32_t n, uint32_t part, uint32_t parts)
 {
 	if (parts < 2)

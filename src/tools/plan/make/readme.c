@@ -16,7 +16,7 @@ static bool is_mig_pool(const struct plan_pool *p)
 	return p->mode == PLAN_MIG;
 }
 
-/* Ampere: MIG is on after a reset of the GPU, later ones turn it on as they are. */
+/* Ampere needs a reset of the GPU for MIG; later GPUs turn MIG on without one. */
 static bool needs_pool_reboot(const struct plan_pool *p)
 {
 	return is_mig_pool(p) && p->offer->gpu->cc_major == 8;
@@ -53,7 +53,7 @@ static void render_pool_table(struct buf *b, const struct pools *p)
 	for (size_t i = 0; i < p->n; i++) {
 		const struct plan_pool *q = &p->v[i];
 
-		assert(q->offer); /* no pool without */
+		assert(q->offer); /* each pool has an offer */
 		buf_printf(b, "| %s | %u | %s, %s | ", q->name, q->nodes, q->offer->type,
 			q->have                           ? "there already"
 			: q->offer->capacity == PLAN_SPOT ? "spot"
@@ -65,7 +65,7 @@ static void render_pool_table(struct buf *b, const struct pools *p)
 	}
 }
 
-/* Into the namespace of the agent, whatever the file says. */
+/* Applies the map in the agent's namespace, whatever the file has. */
 static void apply_map(struct buf *b, const char *path)
 {
 	buf_printf(b,
@@ -83,7 +83,7 @@ static void render_agent_steps(struct buf *b, const struct pools *p)
 	apply_map(b, MAKE_CONFIG_PATH);
 	if (has_pool_where(p, is_mig_pool))
 		apply_map(b, MAKE_MIG_PATH);
-	/* What an earlier install was given stays, but a config of its own, which the chart refuses beside this one. */
+	/* Values of an earlier install stay, except its own config, which the chart refuses beside this one. */
 	buf_puts(b,
 		"   helm upgrade --install \"$RELEASE\" deploy/helm/gpuslice --namespace \"$NAMESPACE\" "
 		"\\\n     --reset-then-reuse-values --set config.name=" MAKE_CONFIG_MAP

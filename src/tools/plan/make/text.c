@@ -5,7 +5,8 @@
 
 #include <string.h>
 
-/* Bytes of a control character or of a line's end at @text, which YAML and terminals know in UTF-8 too; 0: of neither. */
+/* Bytes of the control character or line end at @text, also those in UTF-8 that YAML and terminals know; 0:
+ * neither. */
 static size_t control_len(const unsigned char *text, unsigned *ret)
 {
 	*ret = text[0];

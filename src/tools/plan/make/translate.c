@@ -12,7 +12,7 @@
 #define CAPACITY      "karpenter.sh/capacity-type"
 #define VALUE_MAX_LEN 64
 
-/* "ON_DEMAND", as some wrote it, is on-demand. */
+/* Some users wrote "ON_DEMAND" for on-demand. */
 static void capacity_word(const char *text, char ret[static VALUE_MAX_LEN])
 {
 	size_t n = 0;
@@ -63,7 +63,7 @@ static void translate_requirement(struct buf *b, const struct yaml_node *q)
 	buf_puts(b, "]\n");
 }
 
-/* What v1alpha5 took for granted is written out. */
+/* Writes out the defaults of v1alpha5. */
 static void translate_requirements(struct buf *b, const struct yaml_node *spec)
 {
 	const struct yaml_node *list = karpenter_old_get(spec, "requirements");
@@ -108,7 +108,7 @@ static void translate_taints(struct buf *b, const struct yaml_node *spec, const 
 	}
 }
 
-/* Karpenter took no node that was in use away, unless it was asked to; today it does unless it is asked not to. */
+/* The old Karpenter removed no node in use unless told to; today it does unless told not to. */
 static void translate_disruption(struct buf *b, const struct yaml_node *spec)
 {
 	const struct yaml_node *empty = karpenter_old_get(spec, "ttlSecondsAfterEmpty");
@@ -204,7 +204,7 @@ static const char *get_object_name(const struct yaml_node *o)
 		NULL);
 }
 
-/* The template of the machines of Provisioner @o; NULL: it says itself what they are. */
+/* The AWSNodeTemplate of Provisioner @o; NULL: the Provisioner has the provider itself. */
 static const char *template_of(const struct yaml_node *o)
 {
 	return karpenter_old_text(
@@ -219,7 +219,8 @@ static const struct yaml_node *get_kubelet_config(const struct yaml_node *provis
 		"kubeletConfiguration");
 }
 
-/* The kubelet is configured with the machines today: as the first Provisioner says that has these. */
+/* Today an EC2NodeClass configures the kubelet: takes the configuration of the first Provisioner with this
+ * template. */
 static const struct yaml_node *has_kubelet_config(const struct objects *l, const char *template)
 {
 	for (size_t i = 0; i < l->n; i++) {
@@ -274,7 +275,7 @@ static int objects_add(struct objects *l, const struct yaml_node *o, struct erro
 	return 0;
 }
 
-/* Those of the documents, and of the Lists that kubectl writes. */
+/* Finds the objects among the documents, and in the Lists that kubectl writes. */
 static int objects_find(struct objects *l, const struct yaml *y, struct error *err)
 {
 	for (size_t i = 0; i < y->n; i++) {

@@ -2,12 +2,13 @@
 #pragma once
 
 /*
- * How long requests take when programs share a GPU. Pure arithmetic: seconds, shares from 0 to 1,
- * requests per second. Who calls knows what the figures are worth (plan/fit/).
+ * How long requests take when programs share a GPU. Pure arithmetic: seconds, shares from 0 to 1, requests per
+ * second. The caller knows the quality of the figures (plan/fit/).
  *
- * Sources: E. Lazowska et al., Quantitative System Performance, 1984 (exact mean-value analysis, mixed
- * classes); L. Kleinrock, Queueing Systems II, 1976 (processor sharing). What was measured for time-slicing,
- * MPS and MIG on an A100 by nebuly-ai/nos comes out within 2 % (test-plan-model).
+ * Sources: E. Lazowska et al., Quantitative System Performance, 1984 (exact mean-value analysis, mixed classes);
+ * L. Kleinrock, Queueing Systems II, 1976 (processor sharing). The measurements of time-slicing, MPS and MIG on
+ * an A100 by nebuly-ai/nos are reproduced within 2 % (test-plan-model).
+ *
  * Thread: any.
  */
 #include "lib/base/error.h"
@@ -20,38 +21,39 @@
 
 #define MODEL_PODS_MAX 128 /* on one GPU */
 
-/* What stock time-slicing loses while two or more contexts have work: A100, driver 525. */
+/* Loss of stock time-slicing while two or more contexts have work: A100, driver 525. */
 #define MODEL_SIGMA_TIME_SLICING 0.11
 
-/* How long one context runs before the next one: NVIDIA's default time slice. */
+/* NVIDIA's default time slice: how long one context runs before the next one. */
 #define MODEL_TIME_SLICE_S (SCHED_TIME_SLICE_NS / 1e9)
 
-/* What turns of our runtime lose: 98.7 to 99.3 % of one alone on an H100, 2026-11-23. */
+/* Loss of the fair-share scheduler: 98.7 to 99.3 % of the throughput of one exclusive process on an H100,
+ * 2026-11-23. */
 #define MODEL_SIGMA_FAIR_SHARE 0.01
-#define MODEL_QUANTUM_S        (SCHED_QUANTUM_NS / 1e9) /* a turn at most */
-#define MODEL_QUANTUM_ROUND_S  (SCHED_ROUND_NS / 1e9)   /* of many, all of them together */
+#define MODEL_QUANTUM_S        (SCHED_QUANTUM_NS / 1e9) /* longest quantum */
+#define MODEL_QUANTUM_ROUND_S  (SCHED_ROUND_NS / 1e9)   /* all quanta of a round of many pods */
 #define MODEL_QUANTUM_MIN_S    (SCHED_QUANTUM_MIN_NS / 1e9)
 #define MODEL_QUANTUM_SHORT_S \
-	0.0025 /* that the holder goes on when one that has had less than its share wants the GPU: p99 of
-		* a burst of 0.2 ms beside three saturating ones is 2.7 ms on an H100, 2026-11-27 */
-#define MODEL_KEEP_S 0.0005 /* one that has no work for longer loses the GPU to the next */
+	0.0025 /* the holder continues so long when a pod below its share wants the GPU: p99 of a burst of
+				0.2 ms beside three saturating ones is 2.7 ms on an H100, 2026-11-27 */
+#define MODEL_KEEP_S 0.0005 /* a pod without work for longer loses the GPU to the next */
 #define MODEL_REVOKE_S \
-	0.0005 /* a latency slice beside others: 0.3 ms in flight, a change of contexts */
+	0.0005 /* of a latency slice beside others: 0.3 ms in flight, a context switch */
 
 /*
- * One pod. Open: requests arrive at .rate whatever becomes of those before. Closed (.rate 0): one is always
- * in flight or being thought about.
+ * One pod. Open: requests arrive at .rate, whether earlier ones are finished or not. Closed (.rate 0): one
+ * request at a time, with a pause between two.
  */
 struct model_pod {
-	double demand_s; /* GPU time of one request, alone */
-	double rest_s;   /* the rest of its time: host, network */
+	double demand_s; /* GPU time of one request of an exclusive process */
+	double rest_s;   /* the remaining time of a request: host, network */
 	double rate;     /* requests per second; 0: closed */
 };
 
-/* mean_s and p50_s of one request, all of it; p50_s is never above the mean, p95_s and p99_s are bounds. */
+/* Times of one whole request. p50_s is never above mean_s; p95_s and p99_s are bounds. */
 struct model_times {
 	double mean_s, p50_s, p95_s, p99_s;
-	double rate; /* requests per second that are answered */
+	double rate; /* answered requests per second */
 };
 
 /* Shares of requests that take longer than p50, p95 and p99. */
@@ -59,76 +61,84 @@ struct model_times {
 #define MODEL_BEYOND_P95 0.05
 #define MODEL_BEYOND_P99 0.01
 
-/* ---- one after the other: time-slicing, and turns ---------------------------------------------------- */
+/* ---- one after the other: time-slicing, and the fair-share scheduler ------------------------------------ */
 
 struct model_rotation {
-	double sigma;   /* extra GPU time while two or more pods have work */
-	double slice_s; /* somebody else's stretch that one may have to wait for; 0: none */
-	double short_s; /* the same for one that asks for less than an equal share; 0: no difference */
+	double sigma; /* extra GPU time while two or more pods have work */
+	double slice_s; /* time slice or quantum of another pod for which a request may wait; 0: none */
+	double short_s; /* the same for a pod that demands less than an equal share; 0: no difference */
 };
 
 /*
- * All of @pods share one GPU by turns. Closed pods: exact, but by Schweitzer's approximation where more than ten kinds
- * of them meet. Open ones: M/G/1 with processor sharing, whose mean does not depend on how demands vary. Besides,
- * a request that comes anew, as of an open pod or of a closed one that pauses (MODEL_KEEP_S), waits for half a
- * stretch of each of the others that have work, unless it is longer itself; of .short_s, for half of one such.
- * What follows on what was there before goes on in the same stretch. p99 is a bound. ret[i] is for pods[i].
+ * All of @pods share one GPU, one after the other.
  *
- * *rho is what share of the GPU's time open pods ask for. ERR_UNAVAILABLE: that is 1 or more.
+ * Closed pods: exact mean-value analysis. Schweitzer's approximation where the populations of their classes
+ * exceed a limit (more than ten different pods, or fewer kinds with many pods). Open pods: M/G/1 with processor
+ * sharing; the mean does not depend on the variance of the demands.
+ *
+ * A new request is one of an open pod, or of a closed pod after a pause (MODEL_KEEP_S). The request also waits
+ * for half a stretch of each other pod that has work, unless its own demand is longer. A pod below its share
+ * waits for half of one .short_s instead. A request without a pause continues in the same stretch.
+ *
+ * ret[i] is for pods[i]. *rho: the share of the GPU's time that open pods demand. ERR_UNAVAILABLE: *rho is 1 or
+ * more.
  */
 int model_rotate(const struct model_pod *pods, size_t n, const struct model_rotation *r,
 	struct model_times *ret, double *rho, struct error *err) MUST_USE;
 
-/* Stock time-slicing, and turns of n pods. */
+/* Stock time-slicing, and the fair-share scheduler with n pods. */
 struct model_rotation model_time_slicing(void);
 struct model_rotation model_fair_share(size_t n);
 
-/* ---- side by side: MPS --------------------------------------------------------------------------------- */
+/* ---- concurrent: MPS
+ * --------------------------------------------------------------------------------------- */
 
 struct model_side {
-	double u;     /* share of the time that stretches with fewer multiprocessors */
-	double busy;  /* share of the time in which it has work on the GPU, alone */
-	double dram;  /* share of the memory bandwidth while it runs; 0: not known */
-	double kappa; /* what others' use of bandwidth costs it */
-	double bw;    /* share of its time that stretches with less bandwidth */
-	double limit; /* share of multiprocessors that it may use; 1: no limit */
+	double u;     /* share of the time that grows with fewer multiprocessors */
+	double busy;  /* share of the time with work on the GPU, as an exclusive process */
+	double dram;  /* share of the memory bandwidth while it runs; 0: unknown */
+	double kappa; /* cost of the other pods' use of bandwidth */
+	double bw;    /* share of its time that grows with less bandwidth */
+	double limit; /* share of the multiprocessors that it may use; 1: no limit */
 };
 
-/* What a side-by-side pod's time is stretched by: its own limit times its neighbours. */
+/* The stretch of each concurrent pod: the effect of its own limit times that of its neighbors. */
 int model_side_by_side(const struct model_pod *pods, const struct model_side *sides, size_t n,
 	double *stretch, struct error *err) MUST_USE;
 
 /* (1 - u) + u / share, Amdahl's law with a share of a processor. */
 double model_amdahl(double u, double share);
 
-/* ---- apart: MIG ---------------------------------------------------------------------------------------- */
+/* ---- separate: MIG
+ * ----------------------------------------------------------------------------------------- */
 
-/* By what a MIG device of these shares of the GPU's multiprocessors and bandwidth stretches. */
+/* The stretch on a MIG device with these shares of the GPU's multiprocessors and bandwidth. */
 double model_split_stretch(double u_sm, double u_bw, double sm_share, double bw_share);
 
 /* ---- in a share ---------------------------------------------------------------------------------------- */
 
 /*
- * A share @a of each @period_s, with credit for @burst_s of GPU time: @ret is the mean and the worst case of
- * one request that comes alone. .rate is not set.
+ * A share @a of each @period_s, with credit for @burst_s of GPU time. @ret: the mean and the worst case of one
+ * request that comes alone. Does not set .rate.
  */
 void model_bucket(const struct model_pod *p, double a, double period_s, double burst_s,
 	struct model_times *ret);
 
-/* What one of weight share @a has at least where those others use @used (their shares capped) of the GPU. */
+/* The least share of a pod with weight share @a, if the other pods use @used of the GPU (each capped at its
+ * share). */
 double model_conserving(double a, double used);
 
-/* ---- any pod alone, stretched by @stretch --------------------------------------------------------------- */
+/* ---- a single pod, stretched by @stretch
+ * --------------------------------------------------------------------- */
 
 /*
- * What stretches is GPU time: all that a request takes longer. Of an open pod *used is then the share of the time
- * of what it has that it asks for, 0 of a closed one; its own requests wait for each other as that grows.
- * ERR_UNAVAILABLE: *used is 1 or more.
+ * All extra time of a request is GPU time. *used: the share of the available GPU time that an open pod demands;
+ * its own requests wait for each other as this grows. 0 for a closed pod. ERR_UNAVAILABLE: *used is 1 or more.
  */
 int model_exclusive(const struct model_pod *p, double stretch, struct model_times *ret,
 	double *used, struct error *err) MUST_USE;
 
 /* ---- another GPU ------------------------------------------------------------------------------------------ */
 
-/* Time on the new one for time on the old. Ratios are old by new: TFLOPS, bandwidth. */
+/* Time on the new GPU divided by time on the old one. The ratios are old by new: TFLOPS, bandwidth. */
 double model_translate(double u_sm, double u_bw, double compute_ratio, double bandwidth_ratio);

@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-#define STATES_MAX        1024 /* populations that are gone through for an exact answer */
+#define STATES_MAX        1024 /* limit of populations for the exact solution */
 #define SCHWEITZER_ROUNDS 2000
 #define SCHWEITZER_CLOSE  1e-10
 
@@ -24,12 +24,12 @@ struct model_rotation model_fair_share(size_t n)
 		MODEL_QUANTUM_SHORT_S };
 }
 
-/* Closed pods that are alike. */
+/* Equal closed pods. */
 struct class
 {
 	double demand_s, rest_s;
 	size_t n;
-	double seen; /* what one of them finds at the GPU when it comes */
+	double seen; /* mean queue at the GPU when one of them arrives */
 };
 
 struct closed {
@@ -57,7 +57,8 @@ static void classify_closed_pods(struct closed *c, const struct model_pod *pods,
 	}
 }
 
-/* Numbers of pods of each class, up to all of them: how many such there are, or more than STATES_MAX. */
+/* Number of populations of the classes, from none to all pods; above STATES_MAX the result is only a lower
+ * bound. */
 static size_t states_of(const struct closed *c)
 {
 	size_t states = 1;
@@ -68,8 +69,8 @@ static size_t states_of(const struct closed *c)
 }
 
 /*
- * Exact mean-value analysis: the queue with some pods follows from those with one less of each class.
- * Populations are counted with the last class fastest; one less of class k is .step[k] before.
+ * Exact mean-value analysis: the queue of a population follows from those with one pod less of each class.
+ * Populations are numbered with the last class fastest; one pod less of class k is .step[k] before.
  */
 static void solve_exact_mva(struct closed *c, double stretch, size_t states)
 {
@@ -96,7 +97,7 @@ static void solve_exact_mva(struct closed *c, double stretch, size_t states)
 	}
 }
 
-/* Schweitzer: one that comes finds what is there on average, but for its own part of that. */
+/* Schweitzer: an arriving pod finds the mean queue without its own part. */
 static void solve_approximate_mva(struct closed *c, double stretch)
 {
 	double queue[MODEL_PODS_MAX], sum = 0;
@@ -123,17 +124,17 @@ static void solve_approximate_mva(struct closed *c, double stretch)
 	}
 }
 
-/* Who is on the GPU beside a request: the share of its time in use, that of open pods, pods, closed ones. */
+/* Load beside a request: share of the GPU's time in use, that of open pods; number of pods, of closed ones. */
 struct others {
 	double used, rho;
 	size_t n, closed;
 };
 
 /*
- * How many share the GPU with a request, itself among them, but for the share @beyond of them. Closed pods have one each at
- * most, so that @n is the most where there are no open ones. Those have no such limit: their number is that of a
- * queue that is in use for @used of the time, but, beside closed ones that leave little over, no more than so many times
- * as many as these make of each.
+ * The number of requests that share the GPU with a request, itself included; exceeded with probability @beyond. A
+ * closed pod has at most one request. So without open pods the limit is @n. With open pods the number is that of a
+ * queue in use for @used of the time. Closed pods that leave little idle time would make that infinite. So the
+ * limit is the queue of the open pods alone, times one more than the number of closed pods.
  */
 static double compute_queue_quantile(double beyond, struct others o)
 {
@@ -158,7 +159,7 @@ static void set_tail_times(struct model_times *t, const struct model_pod *p, dou
 	t->p99_s = p->rest_s + served * compute_queue_quantile(MODEL_BEYOND_P99, o);
 }
 
-/* Times lean to the long side, so half of the requests are no slower than the mean. */
+/* The distribution has a long tail, so the median is not above the mean. */
 static void order_time_quantiles(struct model_times *t)
 {
 	t->p50_s = fmin(t->p50_s, t->mean_s);
@@ -166,7 +167,8 @@ static void order_time_quantiles(struct model_times *t)
 	t->p99_s = fmax(t->p99_s, t->p95_s);
 }
 
-/* Somebody else's whole stretch, for one that needs less of the GPU than that: now and then it comes just too late. */
+/* A whole stretch of each other pod, for a pod that needs less than one: at times its request just misses
+ * its own. */
 static void add_waiting_tail(struct model_times *t, const struct model_pod *p, double slice_s,
 	size_t n)
 {
@@ -176,7 +178,7 @@ static void add_waiting_tail(struct model_times *t, const struct model_pod *p, d
 	t->p99_s += slice_s * (double)(n - 1);
 }
 
-/* For how long the closed ones besides @i have the GPU at a time, on average: those that pause give it up then. */
+/* Mean time for which each closed pod besides @i has the GPU: a pod that pauses gives it up then. */
 static double stretch_of_others(const struct model_pod *pods, size_t n, size_t i,
 	const struct model_rotation *r)
 {
@@ -193,8 +195,8 @@ static double stretch_of_others(const struct model_pod *pods, size_t n, size_t i
 	return closed ? sum / (double)closed * (1 + r->sigma) : 0;
 }
 
-/* One request that comes anew: @served_s of the GPU, where @queue others have work on average. Whether it has had less
- * than an equal share, and so waits for the end of one short stretch only. */
+/* A new request: @served_s of the GPU, while @queue other pods have work on average. Returns whether its pod
+ * is below an equal share, and so waits only for the end of one short stretch. */
 static bool set_request_times(struct model_times *t, const struct model_pod *pods, size_t i,
 	const struct model_rotation *r, double served_s, double queue, struct others o)
 {
@@ -216,7 +218,7 @@ static bool set_request_times(struct model_times *t, const struct model_pod *pod
 	return false;
 }
 
-/* All of a pod's times, where its mean and rate are those of its share already if it is a closed one. */
+/* All times of a pod. For a closed pod, mean and rate already are those of its share. */
 static void set_times(struct model_times *t, const struct model_pod *pods, size_t i,
 	const struct model_rotation *r, double stretch, double seen, struct others o)
 {
@@ -254,7 +256,7 @@ int model_rotate(const struct model_pod *pods, size_t n, const struct model_rota
 	if (*rho >= 1)
 		return error_set(err, ERR_UNAVAILABLE, "they ask for %.*f %% of the GPU's time",
 			digits_to_differ(*rho * 100, 100, 0), *rho * 100);
-	/* To closed pods the GPU is slower by what open ones take of it. */
+	/* Open pods take part of the GPU, which makes it slower for closed pods. */
 	stretch = (1 + sigma) / (1 - *rho);
 	classify_closed_pods(&c, pods, n);
 	states = states_of(&c);

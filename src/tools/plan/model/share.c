@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-/* Fixed point of who has work on the GPU: a pod that is slowed down has it for longer. */
+/* Rounds of a fixed point: a pod that is slowed down has work on the GPU for longer. */
 #define ROUNDS 3
 
 double model_amdahl(double u, double share)
@@ -13,7 +13,7 @@ double model_amdahl(double u, double share)
 	return 1 - u + u / share;
 }
 
-/* The GPU time of a request: all that it takes longer is spent there. */
+/* GPU time of a request: all extra time is spent on the GPU. */
 static double compute_stretched_time(const struct model_pod *p, double stretch)
 {
 	return p->demand_s + (p->demand_s + p->rest_s) * (stretch - 1);
@@ -49,7 +49,7 @@ int model_side_by_side(const struct model_pod *pods, const struct model_side *si
 
 			stretch[i] = model_amdahl(sides[i].u, sides[i].limit) * (1 + beside);
 		}
-		/* An open one has as many requests as before, each of them longer. */
+		/* An open pod has as many requests as before, each of them longer. */
 		for (size_t i = 0; i < n; i++)
 			if (pods[i].rate > 0)
 				busy[i] = fmin(1, pods[i].rate * compute_stretched_time(
@@ -93,7 +93,7 @@ int model_exclusive(const struct model_pod *p, double stretch, struct model_time
 	if (*used >= 1)
 		return error_set(err, ERR_UNAVAILABLE, "it asks for %.*f %% of what it has",
 			digits_to_differ(*used * 100, 100, 0), *used * 100);
-	/* In the time that was measured its requests had waited for each other as much as then. */
+	/* The measured time already includes waiting of its requests for each other, up to that load. */
 	ret->mean_s = p->rest_s + demand * (1 - fmin(before, *used)) / (1 - *used);
 	ret->p50_s = ret->p95_s = ret->p99_s = ret->mean_s;
 	ret->rate = ret->mean_s > 0 ? 1 / ret->mean_s : 0;

@@ -5,10 +5,10 @@
 #include <math.h>
 
 /*
- * What no plan costs less than. Of each node a replica takes some share of the GPUs' memory, of their slots, of
- * processors and of RAM, and of none of them can more than all be taken. So with any weights that sum to 1, the
- * weighted shares of all replicas on a node sum to 1 at most, and a replica costs no less than its weighted share
- * of the offer where that is cheapest. The best of some weights is the bound.
+ * A lower bound of a plan's cost. On each node, a replica takes a share of the GPUs' memory, of their slots, of
+ * the processors and of the RAM. The shares of one resource sum to 1 at most. So for any weights that sum to 1,
+ * the weighted shares of all replicas on a node sum to 1 at most. Hence a replica costs at least its weighted
+ * share of an offer, where that is cheapest. The bound is the largest over a set of weights.
  */
 static const double weights[][SHARES] = {
 	{ 1, 0, 0, 0 },

@@ -5,23 +5,28 @@
 #include <string.h>
 
 /*
- * All of it, for few replicas: which sets of them fit on one GPU of each kind, of how few such GPUs a set can
- * make do, which offer is the cheapest for a set on one node, and what the cheapest nodes for all of them are.
- * Sets are bits. A set that contains one that does not fit does not fit.
+ * Exhaustive search for few replicas, by dynamic programming over sets of them (bits):
+ *
+ *	1. which sets fit on one GPU of each kind;
+ *	2. the fewest such GPUs for each set;
+ *	3. the cheapest offer for a set on one node;
+ *	4. the cheapest nodes for each set.
+ *
+ * A set with a subset that does not fit does not fit.
  */
 
 struct exact_pack_table {
 	struct packer *p;
 	uint32_t n;                         /* replicas */
 	uint32_t workloads[PACK_EXACT_MAX]; /* workload of each */
-	uint32_t sets;                      /* 1 << n */
-	uint8_t *fits;                      /* of a set, on the kind of GPU that is looked at */
-	uint8_t *gpus;   /* how many of those it needs; UINT8_MAX: cannot be */
-	uint16_t *last;  /* the subset on one of them */
-	uint32_t *shape; /* the cheapest for it on one node; UINT32_MAX: none */
-	int64_t *price;  /* of that */
-	int64_t *total;  /* the cheapest nodes for it */
-	uint16_t *node;  /* the subset on one of those */
+	uint32_t sets;                      /* number of sets: 1 << n */
+	uint8_t *fits;   /* whether the set fits on one GPU of the present kind */
+	uint8_t *gpus;   /* fewest such GPUs for the set; UINT8_MAX: not possible */
+	uint16_t *last;  /* the subset on one of these GPUs */
+	uint32_t *shape; /* cheapest shape for the set on one node; UINT32_MAX: none */
+	int64_t *price;  /* price of that shape */
+	int64_t *total;  /* price of the cheapest nodes for the set */
+	uint16_t *node;  /* the subset on one of these nodes */
 };
 
 static void exact_table_fini(struct exact_pack_table *t)
@@ -51,7 +56,7 @@ static bool is_set_feasible(struct exact_pack_table *t, const struct pack_shape 
 	return memo_check_fit(t->p, s, who, n);
 }
 
-/* For all sets: how few GPUs as those of @s they need. */
+/* For all sets: the fewest GPUs of the kind of @s. */
 static void count_gpus(struct exact_pack_table *t, const struct pack_shape *s)
 {
 	t->gpus[0] = 0;
@@ -60,7 +65,7 @@ static void count_gpus(struct exact_pack_table *t, const struct pack_shape *s)
 
 		t->fits[set] = is_set_feasible(t, s, set);
 		t->gpus[set] = UINT8_MAX;
-		/* The subsets with the first replica. */
+		/* All subsets with the first replica. */
 		for (uint32_t rest = set ^ first, sub = rest;; sub = (sub - 1) & rest) {
 			uint32_t one = sub | first, others = set ^ one;
 
@@ -89,7 +94,8 @@ static bool host_fits(const struct exact_pack_table *t, const struct plan_offer 
 	return cpu <= o->cpu_milli && memory <= o->memory_mib;
 }
 
-/* Two replicas of one workload that have to be on nodes of their own; those of a workload are side by side. */
+/* False: @set has two replicas of a workload whose replicas must be on different nodes. Replicas of one
+ * workload are adjacent. */
 static bool are_apart(const struct exact_pack_table *t, uint32_t set)
 {
 	for (uint32_t i = 0; i + 1 < t->n; i++)
@@ -105,7 +111,7 @@ static bool same_kind(const struct pack_shape *a, const struct pack_shape *b)
 	return a->config == b->config && a->offer->capacity == b->offer->capacity;
 }
 
-/* On nodes of the kind of use[0], and of those of @use that differ from it in the offer alone. */
+/* Updates the prices with use[0] and those of @use that differ from it only in the offer. */
 static void price_nodes(struct exact_pack_table *t, const uint32_t *use, size_t n)
 {
 	const struct packer *p = t->p;
@@ -186,7 +192,7 @@ static bool can_place_workload(struct exact_pack_table *t, const uint32_t *use, 
 	return false;
 }
 
-/* Replicas that have a place on a node of their own; the others stay left. */
+/* Lists the replicas that fit on a node by themselves; the others stay unplaced. */
 static void list_items(struct exact_pack_table *t, const uint32_t *use, size_t n_use)
 {
 	const struct packer *p = t->p;

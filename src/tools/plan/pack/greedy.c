@@ -5,15 +5,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define COMPACT_EVERY 16 /* nodes that are opened */
+#define COMPACT_EVERY 16 /* opened nodes */
 
 /*
- * Opens nodes that take most for their price until nothing is left: first only those on which everybody is about
- * as cheap as can be, then less and less good ones. How much a kind of node takes only becomes
- * less, so kinds wait in a heap by what they took when last asked, and only the first is asked again.
+ * Opens the node that takes the most worth for its price until nothing is left. Passes with a rising cost limit:
+ * at first only replicas that cost about their worth on the node. What a kind of node takes can only shrink. So
+ * the kinds are in a heap by their last ratio, and only the first is rated again.
  */
 
-/* Better: takes more for its price; then the cheaper one, then the first. */
+/* Better: a higher ratio; then the cheaper one, then the first. */
 static bool is_better_shape(const struct packer *p, uint32_t a, uint32_t b)
 {
 	const struct pack_shape *x = &p->shapes[a], *y = &p->shapes[b];
@@ -41,7 +41,7 @@ static void sift_down_shape(const struct packer *p, uint32_t *heap, size_t n, si
 	}
 }
 
-/* Nodes of existing clusters cost nothing more: they come first, whatever they take. */
+/* A node of an existing cluster costs nothing: it comes first, whatever it takes. */
 static double ratio_of(const struct node_plan *d)
 {
 	double price = (double)d->shape->offer->nano_per_hour;
@@ -66,7 +66,7 @@ void pack_rate_shape(struct packer *p, uint32_t shape, struct node_plan *d)
 	s->ratio = ratio_of(d);
 }
 
-/* How many such nodes can be filled alike with what is left: at least one. */
+/* How many identical nodes the unplaced replicas can fill: at least one. */
 static uint32_t count_equal_nodes(const struct packer *p, const struct node_plan *d,
 	uint32_t *counts)
 {
@@ -115,7 +115,7 @@ static size_t count_left_workloads(const struct packer *p)
 	return n;
 }
 
-/* As long as some kind of node takes something. */
+/* One pass: as long as some kind of node takes something. */
 static int one_pass(struct packer *p, const uint32_t *use, uint32_t *heap, size_t n_use,
 	uint32_t *counts, struct node_plan *d, struct error *err)
 {
@@ -141,7 +141,7 @@ static int one_pass(struct packer *p, const uint32_t *use, uint32_t *heap, size_
 			continue;
 		}
 		if (p->shapes[first].ratio * p->max_cost_ratio < 1)
-			break; /* with those for whom it is dearer it may be worth it later */
+			break; /* a later pass with a higher limit may open it */
 		if (open_equal_nodes(p, d, counts, err) < 0)
 			return -1;
 		if (++opened % COMPACT_EVERY == 0 && p->fill == p->order &&
@@ -155,7 +155,8 @@ static int one_pass(struct packer *p, const uint32_t *use, uint32_t *heap, size_
 
 int pack_solve_greedy(struct packer *p, const uint32_t *use, size_t n_use, struct error *err)
 {
-	/* How much more than it is worth a replica may cost on a node, and a node than what is on it. */
+	/* Limits for both ratios: the cost of a replica on a node to its worth, and the price of a node to
+	 * the worth on it. */
 	static const double dear[] = { 1.05, 1.2, 1.5, 2, INFINITY };
 	CLEANUP(freep) uint32_t *heap = malloc((n_use + 1) * sizeof(*heap));
 	CLEANUP(freep) uint32_t *counts = calloc(p->fit->n_workloads + 1, sizeof(*counts));

@@ -7,42 +7,44 @@
 #include <string.h>
 
 /*
- * A first plan with all kinds of nodes, and then again and again: a few nodes are closed, and what was on them is
- * placed anew with those kinds of nodes and a few others. Better ones stay, and in the beginning also some that are
- * dearer, so that the search leaves a plan that no such step makes better. Few kinds and so many rounds find more
- * than few rounds with all of them: bench-plan's 100 workloads became 5 % cheaper (2026-11-27).
+ * Simulated annealing from a first plan with all kinds of nodes. Each round closes a few nodes and places their
+ * replicas again, with the kinds of those nodes and a few others. The search keeps a better result, and in the
+ * beginning also some more expensive ones, to leave a local optimum.
+ *
+ * Many rounds with few kinds find more than few rounds with all kinds: bench-plan's 100 workloads became 5 %
+ * cheaper (2026-11-27).
  */
 
-#define CLOSE_MAX          6 /* nodes at a time */
+#define CLOSE_MAX          6 /* nodes of a round */
 #define CLOSED_TENANTS_MAX (PLAN_NODE_GPUS_MAX * PLAN_PODS_MAX)
-#define EXACT_MAX          7 /* replicas on them up to which the best of all ways is looked for */
-#define KINDS_MAX          3 /* drawn for a round, beside those that were there */
-#define HEAT               1.5 /* of a node's price, over the root of the number of nodes: how much */
-#define HEAT_MAX           0.6 /* more a round may cost, about, in the beginning */
+#define EXACT_MAX          7   /* replicas of a round up to which the search is exhaustive */
+#define KINDS_MAX          3   /* drawn for a round, beside the kinds of the closed nodes */
+#define HEAT               1.5 /* initial heat is HEAT / sqrt(nodes) of a node's price, */
+#define HEAT_MAX           0.6 /* between these bounds: the extra cost that a round may have at first */
 #define HEAT_MIN           0.05
 #define ASK_EVERY          64 /* rounds */
-#define FEWER_NODES        16 /* one part in so many of the budget, when no plan can cost less */
-#define BOUND_ERROR        100000000 /* one part in so many of a bound is what rounding may take off */
+#define FEWER_NODES        16 /* divisor of the remaining budget once no plan can cost less */
+#define BOUND_ERROR        100000000 /* divisor of a bound: the effect of rounding */
 
 struct improve_round {
 	struct packer *p;
 	struct pack_kinds kinds;
 	uint64_t state;
-	uint32_t **fill; /* of each config: what is being placed, the largest first */
+	uint32_t **fill; /* of each config: workloads to place, the largest first */
 	size_t *n_fill;
-	uint32_t *unplaced; /* the same in any order */
+	uint32_t *unplaced; /* the same workloads in any order */
 	size_t n_unplaced;
 	struct pack_open *closed;
 	size_t n_closed;
-	int64_t price; /* of those that are closed */
-	bool whole;    /* something of it needs several GPUs */
-	bool limited;  /* there are only so many of one of them */
-	int64_t total; /* of all nodes now */
-	double heat;   /* nano: a round that costs so much more stays in one of e cases */
-	struct pack_open *best; /* the best plan so far, where it is not the one that is open */
+	int64_t price; /* price of the closed nodes */
+	bool whole;    /* a closed replica needs several GPUs */
+	bool limited;  /* a closed node is of a limited offer */
+	int64_t total; /* price of all open nodes */
+	double heat;   /* nano; probability 1/e for a round that costs this much more */
+	struct pack_open *best; /* best plan so far, unless it is the open one */
 	size_t n_best;
 	int64_t best_total;
-	int64_t least; /* no plan costs less, but for what a float cannot tell */
+	int64_t least; /* lower bound of the price, with the error of floats */
 };
 
 static void free_nodes(struct pack_open *nodes, size_t n)
@@ -58,7 +60,7 @@ static void round_fini(struct improve_round *r)
 		free(r->fill[c]);
 	free(r->fill);
 	free(r->n_fill);
-	for (size_t i = 0; i < r->n_closed; i++) /* a round that failed */
+	for (size_t i = 0; i < r->n_closed; i++) /* of a round that failed */
 		free(r->closed[i].workloads);
 	free_nodes(r->best, r->n_best);
 	pack_kinds_fini(&r->kinds);
@@ -75,7 +77,8 @@ uint64_t pack_draw_random(uint64_t *state, uint64_t below)
 	return (z ^ z >> 31) % below;
 }
 
-/* ---- closing and placing anew --------------------------------------------------------------------------------- */
+/* ---- close and place again
+ * --------------------------------------------------------------------------------------- */
 
 static void close_one(struct improve_round *r, size_t i)
 {
@@ -97,7 +100,8 @@ static void close_one(struct improve_round *r, size_t i)
 	p->open[i] = p->open[--p->n_open];
 }
 
-/* Who is on a node that costs nothing was put there first, and somebody else may be dearer elsewhere: 0. */
+/* A free node was filled first, but another replica may save more on it. So it counts as empty, and
+ * pick_node() prefers it. */
 static double compute_node_fullness(const struct packer *p, const struct pack_open *o)
 {
 	double worth = 0;
@@ -109,7 +113,7 @@ static double compute_node_fullness(const struct packer *p, const struct pack_op
 	return worth / (1 + (double)p->shapes[o->shape].offer->nano_per_hour);
 }
 
-/* Of three drawn ones the emptiest, so that full nodes are mostly left alone. */
+/* The emptiest of three drawn nodes, so that full nodes mostly stay. */
 static size_t pick_node(struct improve_round *r)
 {
 	size_t best = pack_draw_random(&r->state, r->p->n_open);
@@ -141,7 +145,7 @@ static int compare_workload_sizes(const void *a, const void *b, void *arg)
 	return x < y ? -1 : x > y;
 }
 
-/* The configs of the kinds in use alone. */
+/* Fills only the configs of the kinds in use. */
 static void set_fill(struct improve_round *r)
 {
 	struct packer *p = r->p;
@@ -172,7 +176,7 @@ static uint64_t count_unplaced_replicas(const struct improve_round *r)
 	return n;
 }
 
-/* The cheapest single node that takes all that is left, below @limit; opens it. */
+/* Opens the cheapest single node, below @limit, that takes all unplaced replicas. */
 static int open_covering_node(struct improve_round *r, int64_t limit, bool *done,
 	struct error *err)
 {
@@ -209,7 +213,7 @@ static int open_covering_node(struct improve_round *r, int64_t limit, bool *done
 	return pack_open_add(p, d, err);
 }
 
-/* Puts back what was closed, instead of all nodes from @from on. */
+/* Reopens the closed nodes, in place of all nodes from @from on. */
 static int undo_round(struct improve_round *r, size_t from)
 {
 	struct packer *p = r->p;
@@ -226,7 +230,7 @@ static int undo_round(struct improve_round *r, size_t from)
 			&p->unused_nodes[p->shapes[r->closed[i].shape].offer - p->s->offers];
 
 		*left -= *left == UINT32_MAX ? 0 : 1;
-		p->open[p->n_open++] = r->closed[i]; /* there was room for them before */
+		p->open[p->n_open++] = r->closed[i]; /* the array had room for them before */
 	}
 	for (size_t i = 0; i < r->n_unplaced; i++)
 		p->unplaced[r->unplaced[i]] = 0;
@@ -234,7 +238,7 @@ static int undo_round(struct improve_round *r, size_t from)
 	return 0;
 }
 
-/* Kinds for a round: those of the closed nodes, so that no round has to be dearer than what was, and some more. */
+/* Kinds for a round: those of the closed nodes, so that the same price stays possible, and some drawn ones. */
 static void set_kinds(struct improve_round *r)
 {
 	r->kinds.n_use = 0;
@@ -243,7 +247,7 @@ static void set_kinds(struct improve_round *r)
 	pack_kinds_draw(&r->kinds, KINDS_MAX, &r->state);
 }
 
-/* Only kinds that there are any number of. */
+/* Drops the kinds with a limited number of nodes. */
 static void drop_limited(struct improve_round *r)
 {
 	const struct packer *p = r->p;
@@ -273,7 +277,7 @@ static int repack_round(struct improve_round *r, struct error *err)
 	return done ? 0 : pack_solve_greedy(p, r->kinds.use, r->kinds.n_use, err);
 }
 
-/* Simulated annealing: what is dearer is taken the less likely, the more it costs and the later. */
+/* Simulated annealing: accepts a higher cost with a probability that falls with the cost and with time. */
 static bool is_change_accepted(struct improve_round *r, int64_t more, bool more_nodes)
 {
 	static const uint64_t certain = UINT64_C(1) << 53;
@@ -284,7 +288,7 @@ static bool is_change_accepted(struct improve_round *r, int64_t more, bool more_
 				      (double)certain * exp(-(double)more / r->heat);
 }
 
-/* What is open before a round that makes it dearer, of which the nodes from @from on are. */
+/* Saves the plan before a round that makes it more expensive. The round's nodes start at @from. */
 static int save_best_plan(struct improve_round *r, size_t from, struct error *err)
 {
 	const struct packer *p = r->p;
@@ -379,7 +383,7 @@ static int first_plan(struct packer *p, struct error *err)
 	return pack_solve_greedy(p, all, p->n_shapes, err);
 }
 
-/* From a plan of few nodes there are few ways out, and one of many takes long to cool down. */
+/* A plan of few nodes has few neighbors; one of many nodes takes long to cool down. */
 static double heat_of(const struct packer *p, int64_t total)
 {
 	double n = (double)p->n_open + 1, heat = HEAT / sqrt(n);
@@ -388,8 +392,8 @@ static double heat_of(const struct packer *p, int64_t total)
 }
 
 /*
- * Until all of the budget is spent, or somebody wants the best so far. Once no plan can cost less, a little longer: one
- * of fewer nodes may cost the same.
+ * Rounds until the budget is spent or the caller stops the search. Once no plan can cost less, a shorter rest
+ * follows: a plan of fewer nodes may cost the same.
  */
 static int all_rounds(struct improve_round *r, struct error *err)
 {
@@ -436,7 +440,7 @@ int pack_improve_plan(struct packer *p, struct error *err)
 
 	if (first_plan(p, err) < 0 || init_search_rounds(&r, err) < 0)
 		return -1;
-	/* What has no place at all is not there while the rest is improved. */
+	/* The search ignores replicas that have no place at all. */
 	nowhere = p->unplaced;
 	p->unplaced = calloc(p->fit->n_workloads + 1, sizeof(*p->unplaced));
 	if (!p->unplaced) {

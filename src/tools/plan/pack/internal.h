@@ -7,26 +7,26 @@
 /* A kind of node. */
 struct pack_shape {
 	const struct plan_offer *offer;
-	uint32_t config; /* GPUs of one class that are shared in one way */
+	uint32_t config; /* one class of GPUs with one way of sharing */
 	enum plan_mode mode;
 	uint32_t slots;
 	double price, per_gpu, per_cpu,
-		per_memory; /* nano an hour: of a node, and of what it has */
-	double ratio;       /* worth of what it takes, for its price, when it was last filled */
+		per_memory; /* nano per hour: of a node, of each GPU, millicore and MiB */
+	double ratio;       /* worth of the replicas for the price, at the last fill */
 };
 
-/* A node while it is filled; also one that is full. */
+/* A node during filling, or a full one. */
 struct node_plan {
 	const struct pack_shape *shape;
-	uint32_t cpu_milli, memory_mib; /* left of the host */
+	uint32_t cpu_milli, memory_mib; /* free on the host */
 	uint32_t n;
 	uint32_t n_on_gpu[PLAN_NODE_GPUS_MAX]; /* tenants of each GPU */
-	float load[PLAN_NODE_GPUS_MAX];        /* sum of their sizes; 1 is about all there is */
+	float load[PLAN_NODE_GPUS_MAX];        /* sum of their sizes; a full GPU is about 1 */
 	uint32_t workloads[PLAN_NODE_GPUS_MAX][PLAN_PODS_MAX];
 	double worth;
 };
 
-/* Nodes that are open, as few bytes each as may be. */
+/* Open nodes, in as few bytes as possible. */
 struct pack_open {
 	uint32_t shape;
 	uint32_t n;
@@ -38,67 +38,68 @@ struct packer {
 	const struct fit *fit;
 	struct pack_shape *shapes;
 	size_t n_shapes;
-	uint32_t *class; /* of each offer: offers whose GPUs are the same are one */
-	double *slot; /* of workload w on class c, [c * workloads + w]: the least of a GPU that it can have */
+	uint32_t *class; /* of each offer: offers with the same GPUs share a class */
+	double *slot; /* of workload w on class c, [c * workloads + w]: the smallest share of a GPU that it can have */
 	size_t n_configs;
-	float *size; /* of workload w in config c, the same way: 1 by how many of it a GPU takes; > 1: none */
-	double *worth; /* of a replica of each workload: what it costs where only such are, at best */
-	uint32_t **order; /* of each config: workloads that it takes, the largest first */
+	float *size; /* of workload w in config c, same index: 1 / replicas of it on a GPU; > 1: does not fit */
+	double *worth; /* of a replica of each workload: its lowest cost among its own kind */
+	uint32_t **order; /* of each config: workloads that fit, the largest first */
 	size_t *n_order;
-	uint32_t **fill; /* what nodes are filled from: .order, or a part of it */
+	uint32_t **fill; /* the workloads to fill nodes from: .order, or a part of it */
 	size_t *n_fill;
-	double max_cost_ratio; /* nodes take who costs no more there than so many times its worth */
-	double *first_ratio;    /* of each shape, when all was left */
-	uint32_t *unplaced;     /* replicas of each workload that have no place yet */
+	double max_cost_ratio; /* limit for a replica's cost on a node, in multiples of its worth */
+	double *first_ratio;    /* of each shape, before any replica was placed */
+	uint32_t *unplaced;     /* replicas of each workload without a place */
 	uint32_t *unused_nodes; /* of each offer */
 	uint64_t *memo;
-	uint64_t fit_cost; /* what questions so far have cost */
+	uint64_t fit_cost; /* cost of all fit checks so far */
 	struct pack_open *open;
 	size_t n_open, cap_open;
 	bool stopped;
 };
 
-extern const uint32_t mps_min_replicas; /* the fewest replicas of a GPU under MPS */
+extern const uint32_t mps_min_replicas; /* smallest number of replicas of a GPU under MPS */
 
 int pack_shapes_make(struct packer *p, struct error *err) MUST_USE;
 
 uint32_t *pack_shapes_all(const struct packer *p,
 	struct error *err) MUST_USE; /* positions, malloc'ed */
 
-/* What replicas of workload w take of one node of @o at least, of its GPUs, memory, processors ... */
+/* The least that a replica of workload w takes of one node of @o: share of its GPUs' memory, slots,
+ * processors, RAM. */
 enum { SHARE_MEMORY, SHARE_SLOT, SHARE_CPU, SHARE_RAM, SHARES };
-/* Takes who has no replicas left out of .order. */
+/* Removes workloads without unplaced replicas from .order. */
 void pack_shapes_compact(struct packer *p);
 
-/* What a replica costs on nodes of @s where only such are: INFINITY if it cannot be there. */
+/* The cost of a replica on nodes of @s that hold only such replicas: INFINITY if it does not fit. */
 double pack_compute_cost(const struct packer *p, const struct pack_shape *s, uint32_t workload);
 
-/* False: it can be on none of them. */
+/* False: it fits on no GPU of the offer. */
 bool pack_compute_shares(const struct packer *p, uint32_t workload, size_t offer,
 	double ret[SHARES]);
 
 void node_plan_begin(struct node_plan *d, const struct pack_shape *shape);
 bool node_plan_add(struct packer *p, struct node_plan *d, uint32_t workload);
 
-/* Fills it with what of p->left fits, the largest first. p->left stays as it is. */
+/* Fills @d with replicas of p->unplaced that fit, the largest first. p->unplaced stays unchanged. */
 void node_plan_fill(struct packer *p, struct node_plan *d);
 
-/* What a node of that shape takes now: sets its .ratio. */
+/* Fills a node of that shape now, and sets the .ratio of the shape. */
 void pack_rate_shape(struct packer *p, uint32_t shape, struct node_plan *d);
 
-/* With the shapes of @use alone; opens nodes behind those that are open. */
+/* With the shapes of @use alone; opens nodes behind the open ones. */
 int pack_solve_greedy(struct packer *p, const uint32_t *use, size_t n_use,
 	struct error *err) MUST_USE;
 int pack_improve_plan(struct packer *p, struct error *err) MUST_USE;
 /*
- * The best that can be with these shapes, of which there are enough: up to PACK_EXACT_MAX replicas are left. @ask:
- * pack_may_continue() may say that it is to end; then nothing is opened.
+ * The optimum with these shapes, without limits, for at most PACK_EXACT_MAX unplaced replicas. @ask:
+ * pack_may_continue() can end the search; then no node is opened.
  */
 int pack_solve_exact(struct packer *p, const uint32_t *use, size_t n_use, bool ask,
 	struct error *err) MUST_USE;
 int64_t pack_compute_bound(const struct packer *p);
 
-/* Kinds of nodes that the search chooses from: those that are likely to serve, .all, and some of them, .use. */
+/* Kinds of nodes for the search: .all are the likely ones, .use is the selection of a round. */
 struct pack_kinds {
 	uint32_t *all, *use;
 	size_t n, n_use;
@@ -113,7 +114,7 @@ void pack_kinds_draw(struct pack_kinds *k, size_t n, uint64_t *state);
 uint64_t pack_draw_random(uint64_t *state, uint64_t below);
 
 int memo_new(struct packer *p, struct error *err) MUST_USE;
-/* Whether these can be on one GPU of such a node together. */
+/* Whether these replicas fit together on one GPU of such a node. */
 bool memo_check_fit(struct packer *p, const struct pack_shape *s, const uint32_t *workloads,
 	uint32_t n);
 

@@ -3,10 +3,10 @@
 
 #include <stdlib.h>
 
-#define BEST 64 /* those that took most for their price at first, */
-#define LOW  24 /* and the cheapest ones */
+#define BEST 64 /* kinds with the highest ratio at first, */
+#define LOW  24 /* and the cheapest kinds */
 
-/* Takes the @n best by @key, which is a score; those that are taken have a key of -1 then. */
+/* Takes the @n kinds with the highest score in @key, and sets their score to -1. */
 static void pick_best_kinds(struct pack_kinds *k, double *key, size_t n_keys, size_t n)
 {
 	while (n-- && k->n < n_keys) {
@@ -22,7 +22,7 @@ static void pick_best_kinds(struct pack_kinds *k, double *key, size_t n_keys, si
 	}
 }
 
-/* The best of each mode on each model of GPU: something may be allowed nowhere else. */
+/* The best kind of each mode, capacity and GPU model: some workload may be allowed nowhere else. */
 static int pick_one_of_each(struct pack_kinds *k, const struct packer *p, double *key,
 	struct error *err)
 {
@@ -87,7 +87,7 @@ void pack_kinds_add(struct pack_kinds *k, uint32_t shape)
 	k->use[k->n_use++] = shape;
 }
 
-/* The first of a shuffle that is broken off. */
+/* A partial shuffle. */
 void pack_kinds_draw(struct pack_kinds *k, size_t n, uint64_t *state)
 {
 	for (size_t i = 0; i < n && i < k->n; i++) {

@@ -4,14 +4,12 @@
 #include <stdlib.h>
 
 /*
- * The search asks nearly all of its questions again and again: who fits on a GPU together is remembered, in a
- * table with one entry at each place, where the last question stays. An entry is the hash of a question, its last
- * bit the answer. Two questions are taken for one with a chance of 2^-63; a plan is checked without the table at
- * the end.
+ * A cache of fit checks: the search repeats nearly all of them. The table has one entry at each place, for the
+ * last check. An entry is the hash of the check, and its last bit is the result. Two checks collide with a
+ * probability of 2^-63; the final plan is checked without the table.
  */
-#define BITS 18
-#define COST_NEW \
-	12 /* of a question that has to be worked out, where one that is remembered costs 1 */
+#define BITS     18
+#define COST_NEW 12 /* cost of a new check; a cached one costs 1 */
 
 static uint64_t hash_memo_key(uint64_t z)
 {
@@ -27,7 +25,7 @@ int memo_new(struct packer *p, struct error *err)
 	return p->memo ? 0 : error_nomem(err);
 }
 
-/* The order of tenants does not matter, so their hashes are summed. */
+/* The order of tenants does not matter, so the hash is a sum. */
 bool memo_check_fit(struct packer *p, const struct pack_shape *s, const uint32_t *workloads,
 	uint32_t n)
 {

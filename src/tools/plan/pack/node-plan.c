@@ -4,11 +4,11 @@
 #include <math.h>
 #include <string.h>
 
-/* Filling one node. */
+/* Fills one node. */
 
-#define MISSES_MAX 64 /* questions with the answer no, before a node counts as full */
+#define MISSES_MAX 64 /* failed checks before a node counts as full */
 #define LOAD_MAX \
-	1.25F /* sum of sizes on a GPU beyond which nobody asks: mixes can take more than equals */
+	1.25F /* sum of sizes on a GPU above which no check is made: mixes can exceed 1 */
 
 void node_plan_begin(struct node_plan *d, const struct pack_shape *shape)
 {
@@ -36,7 +36,7 @@ static void allocate_node_capacity(struct packer *p, struct node_plan *d, uint32
 	d->worth += p->worth[workload];
 }
 
-/* Whole GPUs for one replica: it is on the first of them, the others are full. */
+/* Whole GPUs for one replica: the replica is on the first of them, the others are full. */
 static bool add_whole_gpus(struct packer *p, struct node_plan *d, uint32_t workload,
 	uint32_t gpus)
 {
@@ -68,7 +68,7 @@ static bool add_whole_gpus(struct packer *p, struct node_plan *d, uint32_t workl
 	return true;
 }
 
-/* Anti-affinity is between nodes, as Kubernetes has it. */
+/* Anti-affinity is between nodes, as in Kubernetes. */
 static bool has_node_workload(const struct node_plan *d, uint32_t workload)
 {
 	for (uint32_t g = 0; g < d->shape->offer->gpus; g++)
@@ -78,8 +78,8 @@ static bool has_node_workload(const struct node_plan *d, uint32_t workload)
 	return false;
 }
 
-/* The fullest GPU that may have room for @size more and is not @tried; of empty ones, which are alike, only one. The
- * number of GPUs: none. */
+/* The fullest GPU that may have room for @size more and is not in @tried; only one of the empty GPUs, which
+ * are equal. Returns the number of GPUs if there is none. */
 static uint32_t find_fullest_gpu(const struct node_plan *d, float size, uint32_t tried)
 {
 	uint32_t n = d->shape->offer->gpus, best = n;
@@ -104,7 +104,7 @@ static uint32_t find_fullest_gpu(const struct node_plan *d, float size, uint32_t
 bool node_plan_add(struct packer *p, struct node_plan *d, uint32_t workload)
 {
 	const struct plan_workload *w = &p->fit->workloads[workload];
-	uint32_t tried = 0, g; /* bits: GPUs that were asked */
+	uint32_t tried = 0, g; /* bits: GPUs already checked */
 	float size = p->size[d->shape->config * p->fit->n_workloads + workload];
 
 	if (size > 1 || w->cpu_milli > d->cpu_milli || w->memory_mib > d->memory_mib ||

@@ -80,7 +80,7 @@ void pack_result_fini(struct pack_result *r)
 	*r = (struct pack_result){ 0 };
 }
 
-/* The tenants of one node, by GPU, with what they get. */
+/* The tenants of one node, by GPU, with their sizes. */
 static int fill_plan_node(const struct packer *p, const struct pack_open *o,
 	struct plan_node *ret, struct error *err)
 {
@@ -108,19 +108,19 @@ static int fill_plan_node(const struct packer *p, const struct pack_open *o,
 		for (uint32_t i = 0; i < there; i++)
 			ret->tenants[n + i].gpu = (uint16_t)g;
 		n += there;
-		/* Slots are not known beforehand: as many as the fullest GPU needs. */
+		/* Time-slicing has no slots in the search: as many as the fullest GPU needs. */
 		if (s->mode == PLAN_TIME_SLICING && there > ret->slots)
 			ret->slots = there;
 	}
 	ret->n = n;
-	if (s->mode == PLAN_TIME_SLICING && ret->slots <= 1) { /* nobody to share with */
+	if (s->mode == PLAN_TIME_SLICING && ret->slots <= 1) { /* no GPU is shared */
 		ret->mode = PLAN_EXCLUSIVE;
 		ret->slots = 0;
 	}
 	return 0;
 }
 
-/* Of all offers and modes the reason that is nearest to a fit. */
+/* The reason that is nearest to a fit, over all offers and modes. */
 static enum plan_reason find_reject_reason(const struct packer *p, uint32_t workload)
 {
 	static const enum plan_reason nearest[] = { PLAN_MISSES_SLO, PLAN_RHO,
@@ -134,7 +134,7 @@ static enum plan_reason find_reject_reason(const struct packer *p, uint32_t work
 		struct fit_gpu g = { s->offer, s->mode, s->slots, &workload, 1 };
 		enum plan_reason r;
 
-		if (s->slots > mps_min_replicas) /* asks for more than its first does */
+		if (s->slots > mps_min_replicas) /* stricter than with fewer slots */
 			continue;
 		r = fit_check(p->fit, &g, NULL, NULL, NULL);
 		if (r == PLAN_FITS && w->cpu_milli > s->offer->cpu_milli)
@@ -145,7 +145,7 @@ static enum plan_reason find_reject_reason(const struct packer *p, uint32_t work
 			r = PLAN_MODEL_NOT_ALLOWED;
 		seen[r] = true;
 	}
-	if (seen[PLAN_FITS]) /* there are no more nodes of the kind */
+	if (seen[PLAN_FITS]) /* all nodes of the kind are used */
 		return PLAN_PRICE_UNKNOWN;
 	for (size_t i = 0; i < ARRAY_LEN(nearest); i++)
 		if (seen[nearest[i]])
@@ -175,7 +175,8 @@ static int fill_pack_result(struct packer *p, struct pack_result *ret, struct er
 	return 0;
 }
 
-/* ---- all of it ---------------------------------------------------------------------------------------------- */
+/* ---- solve
+ * ----------------------------------------------------------------------------------------------------- */
 
 static bool can_solve_exactly(const struct packer *p)
 {

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Kinds of nodes, and what workloads take of them. */
+/* Kinds of nodes, and the share of a node that workloads take. */
 
 static const uint32_t mps_slots[] = { 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 20,
 	24, 32, 48 };
@@ -24,7 +24,8 @@ static int add_shape(struct packer *p, const struct plan_offer *o, enum plan_mod
 	uint32_t slots, struct error *err)
 {
 	struct pack_shape *s = &p->shapes[p->n_shapes];
-	/* What costs nothing costs next to nothing, so that what has no room there is still told. */
+	/* A free node has a price of nearly 0, so that a replica that does not fit there still has an
+	 * infinite cost. */
 	double price = fmax((double)o->nano_per_hour, 1);
 
 	if (p->n_shapes == PACK_SHAPES_MAX)
@@ -56,7 +57,7 @@ static int add_offer(struct packer *p, const struct plan_offer *o, struct error 
 		if (!(policy->modes >> m & 1) ||
 			(m == PLAN_MIG && (!o->has_mig || !o->gpu->mig)))
 			continue;
-		/* What the provider cut off is shared no further by MIG or MPS. */
+		/* A GPU fraction of the provider is not shared further by MIG or MPS. */
 		if (o->gpu_milli < 1000 && (m == PLAN_MIG || m == PLAN_MPS))
 			continue;
 		for (size_t k = 0; k < n; k++) {
@@ -70,7 +71,7 @@ static int add_offer(struct packer *p, const struct plan_offer *o, struct error 
 	return 0;
 }
 
-/* The GPU's time that it takes at least where pods take turns: as slowly as it may get on. */
+/* The smallest share of a GPU's time for the workload where pods rotate, at its largest allowed slowdown. */
 static double get_min_time(const struct packer *p, uint32_t workload,
 	const struct plan_offer *o, double sigma)
 {
@@ -86,8 +87,8 @@ static double get_min_time(const struct packer *p, uint32_t workload,
 }
 
 /*
- * The least of a GPU that @workload can have in any mode; 2: it can be on none. Whatever is on a GPU beside it,
- * these shares sum to 1 at most.
+ * The smallest share of a GPU that @workload can have in any mode; 2: none fits. The shares on one GPU sum to 1 at
+ * most, for any combination of workloads.
  */
 static double get_min_slot(const struct packer *p, uint32_t workload,
 	const struct plan_offer *o)
@@ -193,13 +194,14 @@ static bool can_fit_equal_replicas(const struct packer *p, const struct pack_sha
 	struct plan_offer o = *s->offer;
 	struct fit_gpu g = { &o, s->mode, s->slots, who, n };
 
-	o.capacity = PLAN_ON_DEMAND; /* spot or not is the offer's, not the GPU's */
+	o.capacity = PLAN_ON_DEMAND; /* the capacity belongs to the offer, not to the GPU */
 	for (uint32_t i = 0; i < n; i++)
 		who[i] = workload;
 	return fit_alike(p->fit, &g);
 }
 
-/* How many replicas of it alone a GPU takes, also where they have to be apart: beside others each is so large. */
+/* How many replicas of the workload alone fit on a GPU, even with anti-affinity. The size of one follows
+ * from it. */
 static uint32_t get_max_replicas(const struct packer *p, const struct pack_shape *s,
 	uint32_t workload)
 {
@@ -227,7 +229,7 @@ static uint32_t get_max_replicas(const struct packer *p, const struct pack_shape
 static float compute_replica_size(const struct packer *p, const struct pack_shape *s,
 	uint32_t workload)
 {
-	assert(s->offer); /* no shape without */
+	assert(s->offer); /* each shape has an offer */
 
 	struct plan_offer o = *s->offer;
 	struct fit_gpu g = { &o, s->mode, s->slots, &workload, 1 };
@@ -239,7 +241,7 @@ static float compute_replica_size(const struct packer *p, const struct pack_shap
 	switch (s->mode) {
 	case PLAN_TIME_SLICING:
 	case PLAN_SLICES:
-		/* Alone on a GPU that is shared is exclusive. */
+		/* A single pod on a shared GPU is exclusive. */
 		return (float)(1.0 / get_max_replicas(p, s, workload));
 	case PLAN_MPS:
 		return (float)fmax(1.0 / s->slots, 1.0 / get_max_replicas(p, s, workload));
@@ -292,7 +294,7 @@ static int order_for(struct packer *p, const struct pack_shape *s, struct error 
 	return 0;
 }
 
-/* Asked for each workload and each kind of node that is looked at. */
+/* Called for each workload and each kind of node. */
 double pack_compute_cost(const struct packer *p, const struct pack_shape *s, uint32_t workload)
 {
 	const struct plan_workload *w = &p->fit->workloads[workload];
@@ -308,8 +310,8 @@ double pack_compute_cost(const struct packer *p, const struct pack_shape *s, uin
 	return cost > s->price * (1 + 1e-9) ? INFINITY : cost;
 }
 
-/* Its share of the node where that costs least. Of nodes that there are only so many of, or that cost nothing, it
- * says nothing: they are where others cannot be. */
+/* The cost of its share of a node, where that is lowest. Limited and free nodes count only if there are no
+ * others. */
 static double worth_of(const struct packer *p, uint32_t workload)
 {
 	double best = INFINITY, limited = INFINITY;

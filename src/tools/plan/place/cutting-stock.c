@@ -6,11 +6,11 @@
 #include <string.h>
 
 /*
- * The revised simplex method with the inverse of the basis as a dense matrix: there are at most
- * CUTTING_SIZES_MAX rows, and each column is priced by a knapsack over all levels of one GPU.
+ * The revised simplex method with the inverse of the basis as a dense matrix: there are at most CUTTING_SIZES_MAX
+ * rows. A knapsack over all levels of one GPU prices each column.
  */
 
-#define TOLERANCE 1e-7 /* by how much a GPU's cuts may be worth more than the GPU */
+#define TOLERANCE 1e-7 /* by how much the cuts of a GPU may be worth more than the GPU */
 #define PIVOT_MIN 1e-9
 
 struct tableau {
@@ -24,7 +24,7 @@ struct tableau {
 	double value[PLACE_WHOLE + 1]; /* at multiples of .unit */
 	uint16_t pattern[CUTTING_SIZES_MAX];
 	uint16_t basis[CUTTING_SIZES_MAX]
-		      [CUTTING_SIZES_MAX]; /* the pattern of each row of the inverse */
+		      [CUTTING_SIZES_MAX]; /* pattern of each row of the inverse */
 };
 
 static uint32_t find_common_divisor(uint32_t a, uint32_t b)
@@ -38,7 +38,8 @@ static uint32_t find_common_divisor(uint32_t a, uint32_t b)
 	return a;
 }
 
-/* Sums of equal sizes, each rounded up to a multiple of @grain; how many different ones there are. */
+/* Adds up the counts of equal sizes, each rounded up to a multiple of @grain. Returns the number of
+ * different sizes. */
 static uint32_t sum_demand_by_size(const struct cutting_demand *demand, size_t n,
 	uint32_t grain, double by_size[PLACE_WHOLE + 1])
 {
@@ -58,7 +59,7 @@ static uint32_t sum_demand_by_size(const struct cutting_demand *demand, size_t n
 	return sizes;
 }
 
-/* Returns to a multiple of what sizes were rounded up. */
+/* Returns the multiple to which sizes were rounded up. */
 static uint32_t init_tableau(struct tableau *t, const struct cutting_demand *demand, size_t n)
 {
 	double by_size[PLACE_WHOLE + 1];
@@ -97,10 +98,10 @@ static void compute_dual_prices(struct tableau *t)
 	}
 }
 
-/* Fills .value, and .pattern with the cuts that make the most of a GPU. */
+/* Fills .value, and sets .pattern to the most valuable cuts of a GPU. */
 static void best_pattern(struct tableau *t)
 {
-	/* The size that is cut at a level; -1: the last unit is left over. */
+	/* The size to cut at a level; -1: the last unit is unused. */
 	int32_t cut[PLACE_WHOLE + 1] = { 0 };
 
 	t->value[0] = 0;
@@ -127,7 +128,7 @@ static void best_pattern(struct tableau *t)
 	}
 }
 
-/* Brings .pattern into the basis. False: it cannot be, which rounding errors alone do. */
+/* Brings .pattern into the basis. False: no pivot, which only rounding errors cause. */
 static bool pivot_pattern(struct tableau *t)
 {
 	double column[CUTTING_SIZES_MAX], step = INFINITY;
@@ -161,7 +162,8 @@ static bool pivot_pattern(struct tableau *t)
 
 static void solve_cutting_stock(struct tableau *t)
 {
-	/* Some forty rounds for a trace, a thousand for random sizes; the limit is for demand that makes it cycle. */
+	/* Some forty rounds for a trace, a thousand for random sizes; the limit is for demand that makes the
+	 * method cycle. */
 	for (uint32_t round = 0; round < 100 + 20 * t->n; round++) {
 		compute_dual_prices(t);
 		best_pattern(t);
@@ -184,13 +186,14 @@ int cutting_stock_solve(struct cutting_stock *ret, const struct cutting_demand *
 	if (!t->n)
 		return 0;
 	solve_cutting_stock(t);
-	/* Wherever it ended, prices by which no GPU is worth more than one are a solution, and a bound. */
+	/* Prices at which no GPU is worth more than one are a feasible dual solution, and so a bound, in any
+	 * round. */
 	max = t->value[PLACE_WHOLE] > 1 ? t->value[PLACE_WHOLE] : 1;
 	for (uint32_t level = 0; level < PLACE_WHOLE; level++)
 		ret->value[level] = t->value[level / t->unit * t->unit] / max;
 	for (uint32_t i = 0; i < t->n; i++)
 		ret->bound += t->demand[i] * t->price[i] / max;
-	if (grain > 1) /* that is one of larger sizes than there are */
+	if (grain > 1) /* the bound is that of rounded-up sizes, so take another */
 		ret->bound = (double)cutting_stock_l2(demand, n);
 	return 0;
 }
@@ -203,7 +206,7 @@ uint64_t cutting_stock_l2(const struct cutting_demand *demand, size_t n)
 	uint64_t best = 0;
 
 	(void)sum_demand_by_size(demand, n, 1, by_size);
-	/* Items above 1000 - k are alone but for those below k, those above a half each in a bin. */
+	/* Items above 1000 - k share a bin only with those below k; those above a half need one bin each. */
 	for (uint32_t k = 0; k <= PLACE_WHOLE / 2; k++) {
 		double alone = 0, large = 0, large_sum = 0, small_sum = 0, rest;
 
@@ -236,7 +239,7 @@ static int count_first_fit_gpus(uint64_t *ret, const uint64_t counts[PLACE_WHOLE
 		return error_nomem(err);
 	for (uint32_t s = PLACE_WHOLE; s; s--) {
 		uint64_t first =
-			0; /* where one of a size went, no further one of it fits before */
+			0; /* after an item of a size, no earlier bin fits another of that size */
 
 		for (uint64_t i = 0; i < counts[s]; i++) {
 			while (first < bins && free_milli[first] < s)
@@ -269,7 +272,7 @@ int cutting_stock_first_fit(uint64_t *ret, const struct cutting_demand *demand, 
 	return count_first_fit_gpus(ret, counts, err);
 }
 
-/* The patterns of the relaxed problem as often as they are wanted whole, first-fit decreasing for the rest. */
+/* The patterns of the relaxed problem, rounded down to whole counts; first-fit decreasing for the rest. */
 int cutting_stock_pack(uint64_t *ret, const struct cutting_demand *demand, size_t n,
 	struct error *err)
 {
@@ -286,7 +289,7 @@ int cutting_stock_pack(uint64_t *ret, const struct cutting_demand *demand, size_
 	for (uint32_t row = 0; row < t->n; row++) {
 		uint64_t often = (uint64_t)(t->x[row] + 1e-6);
 
-		/* Where sizes were rounded up to be fewer, their counts are not those of the demand. */
+		/* Sizes that were rounded up have other counts than the demand. */
 		for (uint32_t i = 0; i < t->n; i++)
 			if (t->basis[row][i] && counts[t->size[i]] / t->basis[row][i] < often)
 				often = counts[t->size[i]] / t->basis[row][i];

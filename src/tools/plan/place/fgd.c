@@ -6,15 +6,15 @@
 #include <string.h>
 
 /*
- * Fragmentation gradient descent: Q. Weng et al., USENIX ATC 2023. The fragment of a node is what of its free
- * GPUs a pod of the mix cannot use, on average; a pod goes where that grows least. The score is in whole
- * hundredths, as published: exact ones allocate less on the authors' traces, since ties then spread pods.
+ * Fragmentation gradient descent: Q. Weng et al., USENIX ATC 2023. The fragment of a node is the part of its free
+ * GPUs that a pod of the mix cannot use, on average. A pod goes where the fragment grows least. The score is in
+ * whole hundredths, as published: exact scores allocate less on the authors' traces, since ties then spread pods.
  */
 
 struct fgd {
 	size_t n_types, n_nodes;
 	struct place_type *types; /* weights sum to 1 */
-	double *fragment;         /* of each node, < 0: not known */
+	double *fragment;         /* of each node, < 0: unknown */
 };
 
 static double compute_fragment(const struct fgd *f, const struct place_node *n)

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* What every policy has. Inside src/tools/plan/place only. */
+/* The functions of every policy. Inside src/tools/plan/place only. */
 #include "tools/plan/place/place.h"
 
 struct place_policy;
 
 struct place_method {
-	/* Both may be NULL. .start reads the setting's mix into .own. */
+	/* .start, .stop and .changed may be NULL. .start reads the setting's mix into .own. */
 	int (*start)(struct place_policy *p, const struct place_setting *s, struct error *err);
 	void (*stop)(struct place_policy *p);
 	bool (*decide)(struct place_policy *p, const struct place_pod *pod,
@@ -19,12 +19,12 @@ struct place_policy {
 	const struct place_method *method;
 	const struct place_node *nodes;
 	size_t n_nodes;
-	uint64_t state; /* of place_random() */
-	void *own;      /* of the method */
+	uint64_t state; /* of place_draw() */
+	void *own;      /* private to the method */
 };
 
 extern const struct place_method place_value, place_fgd, place_best_fit, place_first_fit,
 	place_random;
 
-/* A number below @below, which is not 0. */
+/* A number below @below; @below is not 0. */
 uint64_t place_draw(uint64_t *state, uint64_t below);

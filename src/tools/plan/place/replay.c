@@ -9,7 +9,7 @@
 
 const uint32_t replay_points[REPLAY_POINTS] = { 50, 80, 90, 95, 100, 110, 120 };
 
-#define LEARN_FIRST 64   /* pods after which a mix is learned for the first time */
+#define LEARN_FIRST 64   /* pods before the first mix is learned */
 #define ASK_EVERY   1024 /* pods */
 
 struct replay {
@@ -17,9 +17,8 @@ struct replay {
 	const struct replay_setting *setting;
 	struct place_node *nodes;
 	struct place_policy *policy;
-	uint32_t *order; /* of the trace's pods */
-	struct place_type
-		*arrived; /* REPLAY_LEARNED: one for each pod that came, room for .room */
+	uint32_t *order;            /* of the trace's pods */
+	struct place_type *arrived; /* REPLAY_LEARNED: the pods that arrived; capacity .room */
 	size_t n_arrived, room, learn_at;
 	uint64_t draws;
 };
@@ -32,7 +31,7 @@ static void fini_replay_state(struct replay *r)
 	free(r->arrived);
 }
 
-/* A policy for the mix of @types, which it may reorder. */
+/* Replaces the policy with one for the mix of @types, which it may reorder. */
 static int replace_replay_policy(struct replay *r, struct place_type *types, size_t n,
 	struct error *err)
 {
@@ -110,7 +109,7 @@ static int init_replay(struct replay *r, struct error *err)
 	return know_mix(r, err);
 }
 
-/* What asks for a GPU at all, or the replay would never end. */
+/* Whether any pod requests a GPU; else the replay would never end. */
 static bool has_demand(const struct place_trace *t)
 {
 	for (size_t i = 0; i < t->n_pods; i++)
@@ -119,7 +118,7 @@ static bool has_demand(const struct place_trace *t)
 	return false;
 }
 
-/* Returns what of the cluster's GPUs @p has then. */
+/* Returns the GPU that @p allocated, thousandths. */
 static uint32_t replay_pod(struct replay *r, const struct place_pod *p,
 	struct replay_result *ret)
 {

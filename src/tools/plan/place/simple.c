@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/plan/place/policy.h"
 
-/* The policies that know no mix. */
+/* The policies without a mix. */
 
-/* Where best-fit's two resources are 1 each: the largest node that its authors have seen. */
+/* The values that best-fit scales to 1: the largest node in its authors' cluster. */
 #define BEST_FIT_CPU_MILLI 128000.0
 #define BEST_FIT_GPU_MILLI 8000.0
 
@@ -28,7 +28,7 @@ static bool decide_first_fit(struct place_policy *p, const struct place_pod *pod
 
 const struct place_method place_first_fit = { .decide = decide_first_fit };
 
-/* As published with FGD: half the processors that would be left and half the GPUs, in whole hundredths. */
+/* As published with FGD: the mean of the processors and of the GPUs that would be left, in whole hundredths. */
 static bool best_fit(struct place_policy *p, const struct place_pod *pod,
 	struct place_choice *ret)
 {
@@ -61,7 +61,7 @@ static bool random_fit(struct place_policy *p, const struct place_pod *pod,
 {
 	uint64_t fits = 0;
 
-	/* The n-th that fits takes the place of those before with a chance of 1/n. */
+	/* The n-th fitting node replaces the earlier choice with probability 1/n. */
 	for (size_t i = 0; i < p->n_nodes; i++) {
 		if (place_fits(&p->nodes[i], pod) && place_draw(&p->state, ++fits) == 0)
 			choose_tightest_gpu(p, pod, i, ret);

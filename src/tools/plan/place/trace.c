@@ -33,7 +33,7 @@ struct trace_reader {
 	size_t room;
 };
 
-/* Room for one more of @size bytes in *list, which has @n. */
+/* Grows *list, which has @n elements of @size bytes, for one more. */
 static int grow_trace_list(void **list, size_t n, size_t size, size_t *room, struct error *err)
 {
 	size_t more = *room ? 2 * *room : 1024;
@@ -103,7 +103,7 @@ int place_trace_parse_nodes(struct place_trace *t, const char *name, const char 
 
 /* ---- pods -------------------------------------------------------------------------------------- */
 
-/* A model that no node has is none of the bits: the pod then fits nowhere. */
+/* A model that no node has sets no bit: the pod then fits nowhere. */
 static uint64_t models_of(const struct place_trace *t, const char *spec)
 {
 	uint64_t models = 0;
@@ -135,7 +135,7 @@ static int add_trace_pod(void *arg, const struct columns_row *row)
 		columns_uint(row, POD_MEMORY, 0, MEMORY_MIB_MAX, &memory) < 0 ||
 		columns_uint(row, POD_GPUS, 0, PLACE_GPUS_MAX, &gpus) < 0)
 		return -1;
-	/* Parts are of one GPU. */
+	/* A fraction is of one GPU. */
 	if (gpus && columns_uint(row, POD_MILLI, gpus == 1 ? 1 : PLACE_WHOLE, PLACE_WHOLE,
 			    &milli) < 0)
 		return -1;

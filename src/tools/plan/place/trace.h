@@ -7,8 +7,8 @@
  *	nodes	sn, cpu_milli, memory_mib, gpu, model
  *	pods	name, cpu_milli, memory_mib, num_gpu, gpu_milli [, gpu_spec, ...]
  *
- * The first line names the columns; their order is free, others are ignored. gpu_spec is "A|B", and empty
- * for any model. Thread: any.
+ * The first line names the columns, in any order; the reader ignores others. gpu_spec is "A|B", and empty for any
+ * model. Thread: any.
  */
 #include "lib/base/strv.h"
 #include "tools/plan/place/place.h"
@@ -25,11 +25,11 @@ struct place_trace {
 	uint64_t gpus; /* of all nodes */
 };
 
-/* The nodes first: pods name their models. Errors begin with "file:line: ". */
+/* Nodes before pods, since pods name the models of nodes. Errors begin with "file:line: ". */
 int place_trace_nodes(struct place_trace *t, const char *path, struct error *err) MUST_USE;
 int place_trace_pods(struct place_trace *t, const char *path, struct error *err) MUST_USE;
 
-/* As those do with @text as the file @name, for tests and fuzzing. */
+/* As the functions above, with @text as the file @name, for tests and fuzzing. */
 int place_trace_parse_nodes(struct place_trace *t, const char *name, const char *text,
 	size_t len, struct error *err) MUST_USE;
 int place_trace_parse_pods(struct place_trace *t, const char *name, const char *text,

@@ -7,50 +7,50 @@
 #include <string.h>
 
 /*
- * Two things are lost when a pod is placed, both in GPUs, and their sum is the loss:
+ * The loss of a placement, in GPUs, is the sum of two losses.
  *
- *	what the GPU's rest is then worth less than before beyond the pod's own worth: a cut that is seldom
- *	part of a good pattern. Its worth is the dual of the cutting-stock problem of the expected parts (cutting-stock.h);
+ *	1. The loss of value of the GPU's free rest, beyond the pod's own value. The loss is large for a cut that is
+ *	   seldom part of a good pattern. The value is the dual of the cutting-stock problem of the expected
+ *	   fractions (cutting-stock.h).
+ *	2. The loss of use: how much less of the node's free GPUs the expected pods can use. A pod uses no more
+ *	   than the node's processors and memory allow. A pod uses no GPU of a model that it does not accept, and
+ *	   whole GPUs only in groups of its request. The loss is an average over the mix.
  *
- *	what of the node's free GPUs the expected pods can then use less. A pod uses no more than the node's
- *	processors and memory last for, none of a model that it may not run on, and whole GPUs in groups of
- *	as many as it asks for. That is averaged over the mix.
- *
- * The second is a guess at what will come, so losses that differ by less than SAME are the same, and of the nodes
- * with the least one the first is taken: those behind stay whole for pods that need all of a node. Of one node's
- * GPUs the tightest is taken where nothing else speaks against it: TIGHT says how little that counts.
+ * The second loss is an estimate of the future. So losses that differ by less than SAME count as equal, and the
+ * first of the nodes with the least loss wins. Later nodes then stay free for pods that need a whole node. Among
+ * the GPUs of one node the tightest wins if nothing else differs: TIGHT is its small weight.
  */
 #define SAME  0.03 /* of a GPU */
 #define TIGHT 0.05
 
-/* One kind of pod as the inner loop wants it. */
+/* One kind of pod, in the form for the inner loop. */
 struct pod_kinds {
 	size_t n;
 	double *weight;
-	double *per_cpu, *per_memory; /* GPUs that one thousandth, one MiB last for */
-	double *group;                /* whole GPUs in groups of so many; 1 for parts too */
+	double *per_cpu, *per_memory; /* GPUs for one thousandth, for one MiB */
+	double *group; /* whole GPUs in groups of this size; 1 for fractions too */
 };
 
 struct value_policy {
 	struct cutting_stock cutting_stock;
 	struct pod_kinds of_model[PLACE_MODELS_MAX];
-	double weight;    /* of all kinds, also those that a model is not for */
-	double *stranded; /* of each node; < 0: not known */
-	double *loss;     /* of each node, in this decision; INFINITY: the pod does not fit */
-	uint32_t *gpu;    /* of it, where that is so little */
-	double *memory;   /* what all kinds' arrays lie in */
+	double weight;    /* of all kinds, also those that do not accept the model */
+	double *stranded; /* of each node; < 0: unknown */
+	double *loss; /* of each node, in the present decision; INFINITY: the pod does not fit */
+	uint32_t *gpu;  /* of each node: the GPU with that loss */
+	double *memory; /* memory of the arrays of all kinds */
 };
 
 /* The free GPUs of a node. */
 struct rest {
 	double worth;
-	uint32_t whole; /* GPUs that are free as a whole */
+	uint32_t whole; /* GPUs that are completely free */
 	uint32_t cpu_milli, memory_mib;
 };
 
 static double pick_smaller_bound(double a, double b)
 {
-	return b < a ? b : a; /* also where b is 0 times infinity */
+	return b < a ? b : a; /* also if b is NaN (0 times infinity) */
 }
 
 static double compute_stranded_gpus(const struct value_policy *v, uint32_t model,
@@ -120,8 +120,8 @@ static int solve_rest_values(struct value_policy *v, const struct place_setting 
 }
 
 /*
- * Between each pod, which would have those of eight GPUs refused first, and each GPU that is asked for, which would
- * keep so much for them that it stays idle.
+ * Between two weights. One per pod would refuse pods with eight GPUs first. One per requested GPU would keep so
+ * much free for those pods that GPUs stay unallocated.
  */
 static double compute_type_weight(const struct place_type *t)
 {
@@ -195,11 +195,11 @@ struct gpu_search {
 	const struct place_node *node;
 	const struct place_pod *pod;
 	struct rest before;
-	double stranded; /* before */
+	double stranded; /* before the placement */
 	double least;
 };
 
-/* The loss if @gpu of the node has the pod's part, or whole GPUs have it. */
+/* Computes the loss if @gpu of the node gets the pod's fraction, or whole GPUs get the pod. */
 static void weigh_placement(struct gpu_search *s, size_t node, uint32_t gpu)
 {
 	const double *value = s->v->cutting_stock.value;
@@ -211,7 +211,7 @@ static void weigh_placement(struct gpu_search *s, size_t node, uint32_t gpu)
 	if (gpu != PLACE_NO_GPU) {
 		uint32_t have = s->node->free_milli[gpu], left = have - s->pod->gpu_milli;
 
-		/* What the pod itself is worth is the same everywhere. */
+		/* The value of the pod itself is the same everywhere. */
 		loss = value[have] - value[left];
 		after.worth -= loss;
 		after.whole -= have == PLACE_WHOLE;

@@ -5,16 +5,16 @@
 #include "lib/base/buf.h"
 #include "tools/plan/pools/pools.h"
 
-/* A node, and what makes it one of a kind. */
+/* A node, and the properties that decide its pool. */
 struct pooled {
 	const struct plan_node *node;
 	struct pool_partition
-		*partitions; /* of its GPUs, in the order of a pool; NULL: not cut */
+		*partitions; /* of its GPUs, in the order of a pool; NULL: not partitioned */
 	uint32_t *workloads; /* workloads on it, ascending; .node->n */
-	bool alone;          /* only nodes with the same workloads may be in its pool */
+	bool alone;          /* its pool may only have nodes with the same workloads */
 };
 
-/* One slot is no sharing. */
+/* One slot is not sharing. */
 static inline enum plan_mode pool_mode(const struct plan_node *n)
 {
 	return n->mode == PLAN_TIME_SLICING && n->slots <= 1 ? PLAN_EXCLUSIVE : n->mode;
@@ -25,18 +25,19 @@ static inline uint32_t pool_slots(const struct plan_node *n)
 	return pool_mode(n) == PLAN_EXCLUSIVE ? 0 : n->slots;
 }
 
-/* How the GPUs of @n are cut; NULL without an error: they are not. */
+/* The partitions of the GPUs of @n; NULL without an error: none. */
 int pool_partitions_new(const struct plan_node *n, struct pool_partition **ret,
 	struct error *err) MUST_USE;
 int pool_partitions_compare(const struct pool_partition *a, const struct pool_partition *b,
 	uint32_t gpus);
 
-/* Name of the resource that tenant @t of a node asks for. */
+/* The name of the resource that tenant @t of a node requests. */
 void pool_format_resource(const struct plan_node *n, const struct plan_tenant *t,
 	char ret[static POOL_KEY_MAX]);
 
-/* Sets how many replicas of each tenant may come to each pool. */
+/* Sets how many replicas of each tenant can come to each pool. */
 int pools_set_reachable(struct pools *s, struct error *err) MUST_USE;
 
-/* Whether whoever may meet on a GPU of @p is well there. If not, who with whom stands in @text. */
+/* Whether every combination of tenants that can meet on a GPU of @p is feasible. If not, @text names a
+ * conflict. */
 bool pool_is_feasible(const struct plan_answer *a, const struct plan_pool *p, struct buf *text);

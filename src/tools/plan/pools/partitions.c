@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What a tenant has of its GPU, as a number: a MIG profile, or a size. */
+/* A tenant's partition of its GPU, as a number: a MIG profile, or a size. */
 static uint32_t get_tenant_partition(const struct plan_node *n, const struct plan_tenant *t)
 {
 	return n->mode == PLAN_MIG ? t->profile : t->memory_mib;
@@ -18,7 +18,7 @@ static int compare_partition_values(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* GPUs with more parts first, so that those that nobody has are the last ones. */
+/* GPUs with more partitions first, so that unused GPUs come last. */
 static int compare_partitions(const void *a, const void *b)
 {
 	const struct pool_partition *x = a, *y = b;

@@ -8,21 +8,22 @@
 #define NOTES_MAX 1024
 #define TEXT_MAX  4096
 
-/* ---- nodes that are alike ------------------------------------------------------------------------------------- */
+/* ---- equal nodes
+ * ------------------------------------------------------------------------------------------------- */
 
 static int compare_uint(uint64_t a, uint64_t b)
 {
 	return a < b ? -1 : a > b;
 }
 
-/* Nodes whose order is 0 may be of one pool. */
+/* Nodes that compare equal may be in one pool. */
 static int by_kind(const void *x, const void *y)
 {
 	const struct pooled *a = x, *b = y;
 	const struct plan_node *m = a->node, *n = b->node;
 	int order = 0;
 
-	if (m->offer != n->offer) /* they are in one array */
+	if (m->offer != n->offer) /* both are in one array */
 		return m->offer < n->offer ? -1 : 1;
 	order = compare_uint(pool_mode(m), pool_mode(n));
 	if (!order)
@@ -80,7 +81,8 @@ static int pooled_new(struct pooled **ret, const struct plan_answer *a, struct e
 	return 0;
 }
 
-/* ---- what a pool has --------------------------------------------------------------------------------------------- */
+/* ---- contents of a pool
+ * ---------------------------------------------------------------------------------------------- */
 
 static uint32_t resource_at(struct plan_pool *p, const char *name)
 {
@@ -93,7 +95,7 @@ static uint32_t resource_at(struct plan_pool *p, const char *name)
 	return i;
 }
 
-/* What one node offers, whoever is on it. */
+/* What one node offers, independent of its tenants. */
 static void set_resources(struct plan_pool *p)
 {
 	const struct plan_node like = { .offer = p->offer, .mode = p->mode, .slots = p->slots };
@@ -116,7 +118,7 @@ static void set_resources(struct plan_pool *p)
 			pool_format_resource(&like, &t, name);
 			p->resources[resource_at(p, name)].count++;
 		}
-		/* One that is not cut stays whole. */
+		/* A GPU without partitions stays whole. */
 		if (!p->partitions[g].n)
 			p->resources[resource_at(p, POOL_RESOURCE_WHOLE)].count++;
 	}
@@ -148,7 +150,7 @@ static void pool_fini(struct plan_pool *p)
 	free(p->tenants);
 }
 
-/* A pool of the @n nodes of @list, which are alike. */
+/* Makes a pool of the @n nodes of @list, which are equal. */
 static int pool_make(struct plan_pool *ret, const struct plan_answer *a,
 	const struct pooled *list, size_t n, struct error *err)
 {
@@ -214,7 +216,7 @@ static int add_arrangement_note(struct pools *s, const struct plan_pool *p,
 	return add_pool_note(s, "arrangement", &text, err);
 }
 
-/* One that asks for different resources in different places is more than one object to Kubernetes. */
+/* A workload that requests different resources in different pools needs several Kubernetes objects. */
 static int add_split_note(struct pools *s, struct error *err)
 {
 	size_t n = s->a->in->n_workloads;
@@ -283,7 +285,7 @@ static void set_pool_name(struct pools *s, struct plan_pool *p)
 	}
 }
 
-/* Kinds of nodes in @list, which is in order. */
+/* Kinds of nodes in @list, which is sorted. */
 static size_t count_node_kinds(const struct pooled *list, size_t n)
 {
 	size_t kinds = n > 0;
@@ -293,7 +295,7 @@ static size_t count_node_kinds(const struct pooled *list, size_t n)
 	return kinds;
 }
 
-/* Pools of the nodes in @list, which is in order and has POOLS_MAX kinds at most. */
+/* Makes the pools of the nodes in @list, which is sorted and has at most POOLS_MAX kinds. */
 static int make_kind_pools(struct pools *s, const struct pooled *list, size_t n,
 	struct error *err)
 {
@@ -311,8 +313,8 @@ static int make_kind_pools(struct pools *s, const struct pooled *list, size_t n,
 }
 
 /*
- * The nodes of pools that do not hold are marked .alone in @list, which is in the pools' order: *again. Those that cannot
- * be split, or may not with @wide, get a note.
+ * Marks the nodes of infeasible pools .alone in @list, which is in the order of the pools, and sets *again. A pool
+ * that cannot be split, or may not be because of @wide, gets a note.
  */
 static int check_all(struct pools *s, struct pooled *list, bool wide, bool *again,
 	struct error *err)
@@ -356,7 +358,7 @@ static int add_wide_note(struct pools *s, struct error *err)
 	return add_pool_note(s, "many-pools", &text, err);
 }
 
-/* The nodes of @list in order, none .alone if that makes too many pools of them: *wide. */
+/* Sorts the nodes of @list. If .alone makes too many pools, clears it for all nodes and sets *wide. */
 static int sort_all(struct pooled *list, size_t n, bool *wide, struct error *err)
 {
 	if (n)

@@ -4,9 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A patched workload may be in each pool where it asks for the same, so any number of its replicas may be in one. */
+/* A scheduler may put a patched workload into each pool that offers its resource, with any number of its
+ * replicas. */
 
-/* Position of resource @name in @p; .n_resources: it has none of that name. */
+/* Position of resource @name in @p; .n_resources: not found. */
 static uint32_t find_resource_position(const struct plan_pool *p, const char *name)
 {
 	uint32_t i = 0;
@@ -24,7 +25,7 @@ static bool is_first(const struct pools *s, size_t pool, const char *name)
 	return true;
 }
 
-/* Of @name in all pools; @sum has room for each workload. */
+/* Counts the replicas that request @name in all pools; @sum has one element for each workload. */
 static void count_reachable(struct pools *s, const char *name, uint32_t *sum)
 {
 	memset(sum, 0, s->a->in->n_workloads * sizeof(*sum));

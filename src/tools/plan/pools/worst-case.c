@@ -5,9 +5,9 @@
 #include <string.h>
 
 /*
- * The worst that a scheduler can make of a pool. It puts any replica anywhere where the resource that it asks for is
- * left, so on a GPU those may meet that want most of its time, of its memory or of its bandwidth, and with them
- * anybody: also those that the plan has in another pool, if they ask for the same here.
+ * The worst case of a pool. A scheduler puts any replica on any GPU where the requested resource is free. So the
+ * replicas with the largest demand for time, memory or bandwidth can meet on one GPU, together with any other
+ * replica. Those of other pools can meet there too, if they request the same resource.
  */
 
 enum gpu_demand { GPU_DEMAND_TIME, GPU_DEMAND_MEMORY, GPU_DEMAND_BANDWIDTH, GPU_DEMANDS };
@@ -20,7 +20,7 @@ static double get_demand(const struct plan_answer *a, const struct plan_pool *p,
 	switch (want) {
 	case GPU_DEMAND_TIME:
 		return pod->busy;
-	case GPU_DEMAND_BANDWIDTH: /* where they run side by side */
+	case GPU_DEMAND_BANDWIDTH: /* where pods run concurrently */
 		return pod->busy * pod->dram;
 	case GPU_DEMAND_MEMORY:
 	case GPU_DEMANDS:
@@ -29,16 +29,16 @@ static double get_demand(const struct plan_answer *a, const struct plan_pool *p,
 	return pod->memory_mib;
 }
 
-/* A GPU of the pool while it is filled. */
+/* A GPU of the pool during filling. */
 struct worst_case_gpu {
 	const struct plan_answer *a;
 	const struct plan_pool *p;
 	enum gpu_demand want;
 	uint32_t workloads[PLAN_PODS_MAX], n;
-	uint32_t *used; /* replicas of each tenant that are on it */
+	uint32_t *used; /* replicas of each tenant on the GPU */
 };
 
-/* Adds up to @n of those that ask for @resource, who want most first. */
+/* Adds up to @n replicas that request @resource, the largest demand first. */
 static void add_largest_tenants(struct worst_case_gpu *m, uint32_t resource, uint32_t n)
 {
 	while (n) {
@@ -83,7 +83,7 @@ static void describe_conflict(const struct worst_case_gpu *m, enum plan_reason r
 			buf_printf(text, " '%s'", m->a->in->workloads[m->workloads[i]].name);
 }
 
-/* @first is there, and beside it those who want most. */
+/* Checks a GPU with @first and the replicas with the largest demand. */
 static bool is_worst_case_feasible(struct worst_case_gpu *m, size_t first, struct buf *text)
 {
 	const struct pool_tenant *t = &m->p->tenants[first];
@@ -113,7 +113,7 @@ static bool is_worst_case_feasible(struct worst_case_gpu *m, size_t first, struc
 				strcmp(m->p->resources[resource].name, name) != 0)
 				resource++;
 			if (resource == t->resource && !seated)
-				seated = true; /* it has this one itself */
+				seated = true; /* the partition of @first itself */
 			else
 				add_largest_tenants(m, resource, 1);
 		}
@@ -133,7 +133,7 @@ bool pool_is_feasible(const struct plan_answer *a, const struct plan_pool *p, st
 	struct worst_case_gpu m = { .a = a, .p = p };
 	bool holds = true;
 
-	/* MIG devices are apart, and a whole GPU is nobody else's. */
+	/* MIG devices are separate, and a whole GPU has one tenant. */
 	if (p->mode == PLAN_EXCLUSIVE || p->mode == PLAN_MIG || p->slots == 1)
 		return true;
 	m.used = calloc(p->n_tenants + 1, sizeof(*m.used));
