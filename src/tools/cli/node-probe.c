@@ -18,7 +18,7 @@
 #define SIM_LIBRARY "libnvidia-ml.so.1"
 #define TMPDIR_MAX  512 /* bytes; files are some levels below */
 
-/* Finds the simulated NVML, relative to this program: in ../sim/nvml, or where it is installed. */
+/* Finds the simulated NVML, relative to this program: in ../../testbed/sim/nvml of a build, or where it is installed. */
 static int find_sim_nvml(char *ret, size_t cap, struct error *err)
 {
 	char exe[PATH_MAX];
@@ -31,7 +31,7 @@ static int find_sim_nvml(char *ret, size_t cap, struct error *err)
 	slash = strrchr(exe, '/');
 	if (slash)
 		*slash = '\0';
-	(void)snprintf(ret, cap, "%.3000s/../sim/nvml/" SIM_LIBRARY, exe);
+	(void)snprintf(ret, cap, "%.3000s/../../testbed/sim/nvml/" SIM_LIBRARY, exe);
 	if (access(ret, R_OK) == 0)
 		return 0;
 	(void)snprintf(ret, cap, "%.3000s/../" GPUSLICE_SIM_LIBDIR "/" SIM_LIBRARY, exe);
