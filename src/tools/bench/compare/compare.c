@@ -20,14 +20,16 @@ static const enum estimate_of estimate_of_measure[COMPARE_MEASURES] = {
 	[COMPARE_SLOWDOWN] = ESTIMATE_MEAN,
 };
 
-/* ---- which row is which ------------------------------------------------------------------------------------ */
+/* ---- matching rows ----------------------------------------------------------------------------------------- */
 
 static bool is_comparable_row(const struct bench_row *a, const struct bench_row *b,
 	const struct compare_options *o)
 {
 	bool modes = o->mode_a == BENCH_MODES ? a->mode == b->mode
 					      : a->mode == o->mode_a && b->mode == o->mode_b;
-	/* Rows of one kind of pods differ in weight where weights differ. */
+	/*
+	 * With weights, one kind of pods has a row for each weight. Between different modes, weights do not count.
+	 */
 	bool weights = a->mode != b->mode || isnan(a->weight) || isnan(b->weight) ||
 		       fabs(a->weight - b->weight) < 1e-9;
 
@@ -55,7 +57,7 @@ static uint64_t count_row_errors(const struct bench_row *row)
 
 /* ---- one limit --------------------------------------------------------------------------------------------- */
 
-/* 1: it cannot be said, as nobody measured one pod alone. */
+/* Returns 1 if the measure is unknown: the result has no measurement of one pod alone. */
 static int estimate_row_measure(struct estimate *ret, enum compare_measure m,
 	const struct bench_row *row, const struct bench_result *r, struct error *err)
 {
@@ -77,7 +79,7 @@ static int estimate_row_measure(struct estimate *ret, enum compare_measure m,
 	return 0;
 }
 
-/* Of a number that is to be at most @limit. */
+/* Verdict for an upper limit. */
 static enum compare_verdict compare_interval_to_limit(struct interval i, double limit)
 {
 	if (!isfinite(i.low) || !isfinite(i.high))
@@ -87,7 +89,7 @@ static enum compare_verdict compare_interval_to_limit(struct interval i, double 
 			       : COMPARE_INCONCLUSIVE;
 }
 
-/* What is to be at least something is its negative, which is to be at most that one's. */
+/* A lower limit is an upper limit of the negated value. */
 static struct interval negate_interval(struct interval i)
 {
 	return (struct interval){ -i.high, -i.low };
@@ -128,7 +130,7 @@ static int make_compare_line(struct compare_line *l, const struct bench_result *
 	return 0;
 }
 
-/* ---- all of them ------------------------------------------------------------------------------------------- */
+/* ---- all rows ---------------------------------------------------------------------------------------------- */
 
 static enum compare_verdict pick_worse_verdict(enum compare_verdict a, enum compare_verdict b)
 {
@@ -166,7 +168,7 @@ static int add_compared_row(struct compare *c, const struct bench_row *a,
 	return 0;
 }
 
-/* Rows of @b that @a has not. */
+/* Number of rows in @b without a counterpart in @a. */
 static size_t rows_without(const struct bench_result *b, const struct bench_result *a,
 	const struct compare_options *o)
 {
@@ -224,7 +226,7 @@ const struct bench_row *compare_find_lost_row(const struct bench_result *a,
 	return NULL;
 }
 
-/* The known one of the same name and mode; NULL. */
+/* The known check of the same name and mode, or NULL. */
 static const struct bench_isolation *known_check(const struct bench_result *r,
 	const struct bench_isolation *like)
 {

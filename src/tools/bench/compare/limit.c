@@ -21,7 +21,7 @@ const struct compare_limit compare_defaults[2] = {
 	{ COMPARE_P99, true, TOLERANCE },
 };
 
-/* @unit: of a number as it is written, in what the limit has it in. */
+/* @unit: factor from the number in the text to the unit of struct compare_limit. */
 static const struct limit_word {
 	const char *name;
 	enum compare_measure measure;
@@ -55,7 +55,7 @@ static bool parse_limit_value(double *ret, const char *from, size_t len)
 	return parse_double(number, ret) && *ret >= 0;
 }
 
-/* Whether the first @len bytes of @text are @word. */
+/* Whether the first @len bytes of @text equal @word. */
 static bool is_limit_word(const char *text, size_t len, const char *word)
 {
 	return strlen(word) == len && !memcmp(text, word, len);

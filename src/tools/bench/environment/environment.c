@@ -20,7 +20,7 @@
 #define READY_POLL_MS    2
 #define READY_TIMEOUT_NS (30 * NS_PER_SEC)
 #define FOREVER_NS       (24 * 3600 * NS_PER_SEC)
-#define QUIT_NS          (5 * NS_PER_SEC) /* for what is to end by itself */
+#define QUIT_NS          (5 * NS_PER_SEC) /* for an MPS daemon to end by itself after "quit" */
 #define SLICES           "slices"
 #define MPS_PERCENT_MAX  100
 
@@ -29,7 +29,7 @@ struct environment {
 	const struct environment_options *o;
 	char state[PATH_MAX], run[PATH_MAX], pipe[PATH_MAX], log[PATH_MAX];
 	struct child *arbiter, *mps, *quit;
-	struct error arbiter_end, mps_end; /* ERR_NONE: it runs */
+	struct error arbiter_end, mps_end; /* ERR_NONE: the program runs */
 	enum bench_mode mode;
 	bool observed;
 	size_t n;
@@ -85,7 +85,8 @@ static json_t *build_slice_json(const struct environment *p, uint32_t id,
 	return o;
 }
 
-/* All of it is there: a program that writes to what a full disk has no room for would be killed. */
+/* Allocates the whole file. On a full disk, a write to a missing block would kill the program that maps the
+ * file. */
 static int make_log(const char *dir, struct error *err)
 {
 	static const uint32_t head[] = { LAUNCH_LOG_MAGIC, LAUNCH_LOG_VERSION };
@@ -104,7 +105,7 @@ static int make_log(const char *dir, struct error *err)
 	return r == 0 ? 0 : error_sys(err, r, "make the log of launches '%s'", path);
 }
 
-/* Whole from the first moment on that the arbiter can see it. */
+/* rename() makes the slice visible to the arbiter as a whole. */
 static int make_slice(const struct environment *p, uint32_t id,
 	const struct environment_pod *pod, struct error *err)
 {
@@ -178,7 +179,7 @@ static void on_quit_end(void *arg, const struct child_end *end)
 		proc_expect(p->mps, QUIT_NS);
 }
 
-/* @argv begins with TIED_ARGS_MAX words that this fills in: the program ends with us. */
+/* Fills in the first TIED_ARGS_MAX words of @argv, so that the program ends with this process. */
 #define TIED_ARGS_MAX 3
 static int start_tied_child(const struct environment *p, struct child **ret, const char **argv,
 	const struct strv *env, const struct child_ops *ops, struct error *err)
@@ -240,7 +241,7 @@ static int mps_env(const struct environment *p, struct strv *env, struct error *
 		       : env_set(env, "CUDA_MPS_LOG_DIRECTORY", p->log, err);
 }
 
-/* In the foreground, so that it is ours. */
+/* In the foreground, so that the daemon is a child of this process. */
 static int start_mps(struct environment *p, struct error *err)
 {
 	CLEANUP(strv_fini) struct strv env = STRV_INIT;
@@ -249,7 +250,7 @@ static int start_mps(struct environment *p, struct error *err)
 	if (p->mps)
 		return 0;
 	error_clear(&p->mps_end);
-	/* Without what the one before has left there: else this one would look as if it were ready. */
+	/* Removes the files of the previous daemon. With them, the new daemon would seem ready too early. */
 	tree_remove(p->pipe);
 	if (dir_make(p->pipe, 0755, err) < 0 || base_env(p, &env, err) < 0 ||
 		mps_env(p, &env, err) < 0 ||
@@ -258,7 +259,7 @@ static int start_mps(struct environment *p, struct error *err)
 	return start_tied_child(p, &p->mps, argv, &env, &mps_ops, err);
 }
 
-/* As NVIDIA says it is to be ended; what does not listen is ended by a signal later. */
+/* The daemon ends as NVIDIA documents. If it does not react, a signal ends it after QUIT_NS. */
 static void quit_mps(struct environment *p)
 {
 	CLEANUP(strv_fini) struct strv env = STRV_INIT;
@@ -278,7 +279,7 @@ static void quit_mps(struct environment *p)
 		p->mps = proc_stop(p->mps);
 }
 
-/* ---- what is prepared --------------------------------------------------------------------------------------- */
+/* ---- preparation -------------------------------------------------------------------------------------------- */
 
 static bool has_dir_entry(const char *dir, const char *name)
 {
@@ -288,11 +289,11 @@ static bool has_dir_entry(const char *dir, const char *name)
 	return path_join(path, sizeof(path), dir, name, &err) == 0 && access(path, F_OK) == 0;
 }
 
-/* 1: all is there. */
+/* Returns 1 if everything is ready. */
 static int check_environment_ready(struct environment *p, struct error *err)
 {
 	if (!bench_mode_mps(p->mode) && (p->mps || p->quit))
-		return 0; /* the one before goes first */
+		return 0; /* the previous daemon ends first */
 	if (bench_mode_mps(p->mode)) {
 		if (p->mps_end.code != ERR_NONE) {
 			error_copy(err, &p->mps_end);
@@ -359,7 +360,7 @@ static int limits_env(struct strv *env, const struct environment_pod *pod, struc
 	if (pod->sm_share > 0 &&
 		env_set(env, "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", text, err) < 0)
 		return -1;
-	/* Of the only GPU that the daemon has. */
+	/* 0: the only GPU of the daemon. */
 	(void)snprintf(text, sizeof(text), "0=%lluM", (unsigned long long)pod->memory >> 20);
 	return pod->memory ? env_set(env, "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", text, err) : 0;
 }

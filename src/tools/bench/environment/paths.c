@@ -11,7 +11,7 @@
 
 #define LIB "../lib/gpuslice"
 
-/* The first of two files, below the directory of this program, that is there. */
+/* Finds the first existing file of the two, relative to the directory of this program. */
 static int find_installed_file(char ret[PATH_MAX], const char *exe, const char *installed,
 	const char *built, struct error *err)
 {
@@ -36,7 +36,7 @@ static void strip_file_name(char *path)
 		*slash = '\0';
 }
 
-/* The simulator's libraries lie together where they are installed. */
+/* An installation has all libraries of the simulator in one directory. */
 static int find_simulator_libraries(struct environment_paths *p, const char *exe,
 	struct error *err)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Where our own files are: beside this program, installed or in a build tree. Thread: any. */
+/* Finds the files of gpuslice relative to this program, installed or in a build tree. Thread: any. */
 #include "lib/base/error.h"
 
 #include <limits.h>
@@ -9,11 +9,11 @@
 
 struct environment_paths {
 	char load[PATH_MAX], arbiter[PATH_MAX];
-	char cuda[PATH_MAX], nvml[PATH_MAX]; /* the libraries of the slice runtime */
+	char cuda[PATH_MAX], nvml[PATH_MAX]; /* the interception libraries */
 	char sim[2 * PATH_MAX]; /* directories of the simulator, for LD_LIBRARY_PATH; "" */
-	char sim_mps[PATH_MAX]; /* its MPS control program */
+	char sim_mps[PATH_MAX]; /* MPS control program of the simulator */
 };
 
-/* ERR_NOT_FOUND. @simulated: the simulator must be there too. */
+/* ERR_NOT_FOUND. @simulated: the simulator's files are required too. */
 int environment_paths_find(struct environment_paths *p, bool simulated,
 	struct error *err) MUST_USE;

@@ -10,12 +10,15 @@
 
 #define US     UINT64_C(1000)
 #define MS     UINT64_C(1000000)
-#define DEEP   64 /* so many units of a bad neighbour wait at any time */
+#define DEEP   64 /* units in flight of a noisy neighbor */
 #define P99    0.99
 #define HALVES 2
 #define HALF   0.5
 
-/* Of a name's size there is one in a result: those of the suite's names have the suite's. */
+/*
+ * A result has one kernel size for each workload name. So a workload with a name of the suite has the same kernels
+ * as the suite's workload.
+ */
 const struct suite_workload isolation_load_burn = { .name = "burn",
 	.kernel = "burn",
 	.kernels = 1,

@@ -2,12 +2,12 @@
 #include "tools/bench/isolation/case.h"
 
 /*
- * A fault: one pod stores where nothing is while its neighbour works. Then both have ended, and a new one begins in
- * the place of the first.
+ * Fault test. One pod writes to an invalid address while its neighbor works. After both have ended, a new pod
+ * starts in the place of the first pod.
  */
 
 #define BLOCK_MS 10
-#define LATE_MS  50 /* that the new pod works */
+#define LATE_MS  50 /* working time of the new pod */
 
 enum { NEIGHBOR_POD, WRONG, NEXT, PODS };
 
@@ -32,7 +32,7 @@ static void plan_fault_trial(const struct isolation_case *c, size_t trial,
 		.late = true };
 }
 
-/* What the neighbour felt is an outcome; what keeps it from being found out is not. */
+/* A fault that reaches the neighbor is an outcome. A pod that could not start makes the test inconclusive. */
 static void collect_fault_facts(struct isolation_case *c, size_t trial,
 	const struct trial_plan *p, const struct trial_facts *f)
 {

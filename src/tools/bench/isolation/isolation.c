@@ -25,13 +25,13 @@ struct isolation_runner {
 	struct isolation_case now;
 	struct trial_plan plan;
 	struct trial *running;
-	const struct trial_facts *facts; /* of .running, which has ended; NULL: it has not */
+	const struct trial_facts *facts; /* of .running after its end; else NULL */
 	struct bench_sampler *sampler;
-	bool sampled, sampling; /* at the GPU during .running; the answer is awaited */
-	size_t pods;            /* that had the GPU when it began */
-	double busy;            /* of the GPU meanwhile; NaN */
+	bool sampled, sampling; /* .running was sampled; the sampler still owes its answer */
+	size_t pods;            /* pods on the GPU when .running began */
+	double busy;            /* GPU utilization during .running; NaN */
 	struct doubt_gaps gaps;
-	struct error dead[BENCH_MODES]; /* why there is no place of that mode */
+	struct error dead[BENCH_MODES]; /* why the environment of that mode is unavailable */
 	bool stopping, finished;
 	struct error error;
 };
@@ -44,11 +44,11 @@ static void on_isolation_cleanup_done(void *arg, const struct error *err)
 {
 	struct isolation_runner *r = arg;
 
-	(void)err; /* what does not end is killed with the place */
+	(void)err; /* environment_free() kills what has not ended */
 	r->ops->ended(r->arg, &r->error);
 }
 
-/* An empty place is made, as what was there has to end in order. */
+/* Prepares an environment without pods, so that an MPS daemon ends in order. */
 static void finish_isolation_run(struct isolation_runner *r)
 {
 	char text[sizeof("Isolation tests: ") + DOUBT_GAPS_MAX], gaps[DOUBT_GAPS_MAX];
@@ -73,7 +73,7 @@ static void fail_isolation_run(struct isolation_runner *r, const struct error *e
 	finish_isolation_run(r);
 }
 
-/* ---- what comes out ----------------------------------------------------------------------------------------- */
+/* ---- results ------------------------------------------------------------------------------------------------ */
 
 static int add_check(struct isolation_runner *r, const struct verdict *v, struct error *err)
 {
@@ -147,7 +147,7 @@ static void on_isolation_reset_done(void *arg, const struct error *err)
 		next_task(r);
 }
 
-/* A server of MPS that was hit by something is not used for the next test. */
+/* An MPS server that a test may have damaged does not serve the next test. */
 static void reset_isolation_environment(struct isolation_runner *r)
 {
 	struct error err = ERROR_INIT;
@@ -157,7 +157,10 @@ static void reset_isolation_environment(struct isolation_runner *r)
 		fail_isolation_run(r, &err);
 }
 
-/* Other processes disturb every test, as they take memory too; the rest only those by time. */
+/*
+ * Returns the doubt that applies to the current test. Other processes disturb every test, as they also take
+ * memory. Other disturbances count only for tests of times and rates.
+ */
 static const char *find_case_doubt(const struct isolation_runner *r)
 {
 	const struct isolation_case *c = &r->now;
@@ -174,7 +177,7 @@ static void add_doubt(struct isolation_runner *r, const struct trial_facts *f)
 	struct doubt_facts facts = doubt_unknown(), only_others = facts;
 
 	if (!r->sampled)
-		return; /* it never began, and says why */
+		return; /* the trial never began; it reports the reason */
 	bench_sampler_doubt(r->sampler, &facts);
 	facts.waited = f->waited;
 	facts.busy = r->busy;
@@ -212,7 +215,7 @@ static void end_case(struct isolation_runner *r)
 		next_task(r);
 }
 
-/* One that cannot begin says why; the others were ended then. */
+/* A pod that could not begin has an error. The trial has then ended the other pods. */
 static bool all_began(struct isolation_case *c, const struct trial_plan *p,
 	const struct trial_facts *f)
 {
@@ -242,7 +245,7 @@ static void save_kernel_size(struct isolation_runner *r, const struct trial_fact
 	fail_isolation_run(r, &err);
 }
 
-/* Once the trial has ended, and how the GPU was meanwhile is known. */
+/* Runs after the trial has ended and the sampler has answered. */
 static void process_trial_end(struct isolation_runner *r)
 {
 	struct isolation_case *c = &r->now;
@@ -312,7 +315,7 @@ static void begin_case(struct isolation_runner *r)
 	r->now = (struct isolation_case){ .kind = t->kind,
 		.mode = t->mode,
 		.environment = r->o.environment,
-		.ms = (uint32_t)lround(r->o.seconds * 10) * 100, /* blocks divide it */
+		.ms = (uint32_t)lround(r->o.seconds * 10) * 100, /* blocks divide 100 ms */
 		.alone = &r->alone,
 		.figures = { NAN, NAN } };
 	r->ops->progress(r->arg, t->kind ? t->kind->title : "how much work a kernel is",

@@ -2,10 +2,15 @@
 #pragma once
 
 /*
- * Isolation tests of ways of sharing: does a memory limit hold, what does a bad neighbour cost, who else ends by a
- * fault, how soon is a killed pod's part of the GPU somebody else's. One test in one mode after the other; each adds
- * one check to a result. What could not be found out is a check that is not known, and says why.
- * Thread: loop.
+ * Isolation tests of the sharing modes:
+ *
+ *	memory     whether the memory limit holds.
+ *	neighbour  what a noisy neighbor costs.
+ *	fault      which other pods end because of a fault.
+ *	recovery   how soon other pods can use the GPU share of a killed pod.
+ *
+ * The runner executes one test in one mode after another. Each adds one check to the result. If a test is
+ * inconclusive, its check is not known and has the reason. Thread: loop.
  */
 #include "tools/bench/environment/environment.h"
 #include "io/nvml/monitor/monitor.h"
@@ -28,29 +33,30 @@ struct isolation_runner;
 
 struct isolation_runner_options {
 	unsigned int tests, modes; /* bits: enum isolation_test, enum bench_mode */
-	double seconds; /* that something is measured for; 1.5 at most, 0.4 at least */
+	double seconds;            /* duration of a measurement; clamped to 0.4 to 1.5 */
 	const struct environment_options *environment;
 	const struct gpu_monitor_options *monitor;
 };
 
 struct isolation_runner_ops {
-	/* Before each test; @title in words. */
+	/* Before each test. @title: the test in words. */
 	void (*progress)(void *arg, const char *title, const char *mode);
-	/* Once. What was found is in the result, also with an error. Not from within isolation_runner_start(). */
+	/* Once, not from within isolation_runner_start(). The result has all completed checks, also after an
+	 * error. */
 	void (*ended)(void *arg, const struct error *err);
 };
 
 /*
- * @options, @result and @texts must outlive it. Sizes of kernels are taken from the result, those that are missing
- * measured and added.
+ * @options, @result and @texts must outlive the runner. The runner takes kernel sizes from the result. It measures
+ * missing sizes and adds them.
  */
 int isolation_runner_start(struct isolation_runner **ret, uv_loop_t *loop,
 	const struct isolation_runner_options *options, struct bench_result *result,
 	struct strv *texts, const struct isolation_runner_ops *ops, void *arg,
 	struct error *err) MUST_USE;
 
-/* Ends after what it has to end; .ended is still called. */
+/* The runner ends its trial in order, and still calls .ended. */
 void isolation_runner_stop(struct isolation_runner *r);
 
-/* After .ended. Handles close as the loop runs on. Returns NULL. */
+/* Only after .ended. Handles close as the loop runs on. Returns NULL. */
 struct isolation_runner *isolation_runner_free(struct isolation_runner *r);

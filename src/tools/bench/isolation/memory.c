@@ -2,13 +2,13 @@
 #include "tools/bench/isolation/case.h"
 
 /*
- * Memory: one of two pods takes all that it gets, and holds it while the other one tries the same. Each has a quarter
- * of the GPU's memory where the mode has limits.
+ * Memory test. One of two pods allocates all memory that it can and keeps it. Then the other pod tries the same.
+ * In modes with limits, each pod has a quarter of the GPU's memory.
  */
 
 #define QUARTERS 4
 #define QUARTER  0.25
-#define OF_GPU   0.95 /* a MIG device that is larger limits nothing */
+#define OF_GPU   0.95 /* a larger MIG device limits nothing */
 
 static uint64_t compute_quarter_memory(const struct isolation_case *c)
 {
@@ -45,7 +45,7 @@ static double find_case_memory_limit(const struct isolation_case *c,
 		return (double)environment_slice_memory(c->environment, QUARTERS);
 	if (c->mode == BENCH_MPS_LIMITED)
 		return (double)compute_quarter_memory(c);
-	/* A MIG device is as large as the driver says that it is. */
+	/* A MIG device is as large as the driver reports. */
 	return c->mode == BENCH_MIG && f->total < OF_GPU * gpu ? f->total : 0;
 }
 
@@ -70,7 +70,7 @@ static void collect_memory_facts(struct isolation_case *c, size_t trial,
 		.gpu = (double)c->environment->memory,
 		.refusal = (int)get_fill_number(a, "refusal"),
 		.refusal_ns = get_fill_number(a, "refusal_ns"),
-		.neighbor_limit = find_case_memory_limit(c, b), /* MIG devices may differ */
+		.neighbor_limit = find_case_memory_limit(c, b), /* MIG devices can differ */
 		.neighbor_found = b->free,
 		.neighbor_taken = get_fill_number(b, "bytes") };
 }

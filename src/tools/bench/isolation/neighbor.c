@@ -4,8 +4,9 @@
 #include <math.h>
 
 /*
- * A neighbour: a steady pod beside one that keeps the GPU full of small kernels, then beside one that copies all the
- * time; the worse of both counts. In slices of two classes it is one with short work that waits for its answers.
+ * Neighbor test. A steady pod runs beside a pod that fills the GPU with small kernels, then beside a pod that
+ * copies memory all the time. The worse of the two results counts. In slices of two classes, the steady pod has
+ * short work and waits for its answers.
  */
 
 #define BLOCK_MS 10
@@ -26,7 +27,7 @@ static size_t count_neighbor_trials(enum bench_mode m)
 	return CASE_TRIALS_MAX;
 }
 
-/* Rates want a time, slow answers half of that more. */
+/* A rate is measured for c->ms, answers for 1.5 times c->ms. */
 static struct trial_pod make_steady_pod(const struct isolation_case *c, bool answers)
 {
 	uint32_t warmup = c->ms / 5, time = answers ? c->ms * 3 / 2 : c->ms;
@@ -88,7 +89,7 @@ const struct isolation_test_kind isolation_test_neighbor = { .name = "neighbour"
 	.collect = collect_neighbor_facts,
 	.set_verdict = set_neighbor_verdict };
 
-/* ---- the same pods alone ------------------------------------------------------------------------------------ */
+/* ---- measurements of one pod alone -------------------------------------------------------------------------- */
 
 static size_t one_trial(enum bench_mode m)
 {

@@ -9,7 +9,7 @@
 
 #define STAY_NS                            \
 	(UINT64_C(2) * ISOLATION_GRACE_S * \
-		NS_PER_SEC) /* for one that has answered: others may have to */
+		NS_PER_SEC) /* silence limit of a pod that has answered; other pods may still have to answer */
 
 struct isolation_pod {
 	const struct isolation_pod_ops *ops;
@@ -24,7 +24,10 @@ static double get_load_number(const json_t *o, const char *key)
 	return json_number_value(json_object_get(o, key));
 }
 
-/* Whether it is where it is to be: the driver runs a program without MPS where it finds no daemon, and says nothing. */
+/*
+ * Checks whether the pod runs under MPS as expected. Without a daemon, the driver silently runs a program without
+ * MPS.
+ */
 static int check_ready_answer(struct isolation_pod *p, const json_t *o, struct error *err)
 {
 	const json_t *mps = json_object_get(o, "mps");
@@ -144,7 +147,7 @@ void isolation_pod_begin(struct isolation_pod *p, uint64_t begin_ns, uint64_t fr
 	if (!p->child)
 		return;
 	proc_expect(p->child, (to_ns > now ? to_ns - now : 0) + ISOLATION_GRACE_S * NS_PER_SEC);
-	/* Without it the pod says nothing, and that is seen. */
+	/* If the send fails, the pod stays silent, and the silence limit reports that. */
 	(void)!proc_send(p->child, line, (size_t)len, &p->facts.error);
 }
 

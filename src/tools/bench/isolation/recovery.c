@@ -6,12 +6,12 @@
 #include <stdio.h>
 
 /*
- * Recovery: one of two pods that fill the GPU and hold much of their memory is killed in the middle of its work. How
- * soon has the other one all of the GPU, and is there room for a new one?
+ * Recovery test. Two pods fill the GPU and hold much of their memory. One of them kills itself during its work.
+ * The test measures how soon the other pod has the whole GPU, and whether a new pod has enough memory.
  */
 
 #define BLOCK_MS 5
-#define HOLD     60 /* percent of its memory: a second one has no room as long as it is held */
+#define HOLD     60 /* percent of its memory: a second pod does not fit while the first holds it */
 #define LATE_MS  50
 
 enum { NEIGHBOR_POD, KILLED, NEXT, PODS };
@@ -71,7 +71,7 @@ static void set_recovery_verdict(const struct isolation_case *c, struct verdict 
 
 static bool is_recovery_timed(const struct isolation_case *c)
 {
-	return !*c->recovery.neighbor; /* that one ended, at whatever speed */
+	return !*c->recovery.neighbor; /* the neighbor ended; speed is irrelevant */
 }
 
 const struct isolation_test_kind isolation_test_recovery = { .name = "recovery",

@@ -39,7 +39,7 @@ static void add_isolation_task(struct isolation_task_list *l,
 		l->v[l->n++] = (struct isolation_task){ kind, sized, m };
 }
 
-/* BENCH_MODES: in any. */
+/* @m BENCH_MODES: in any mode. */
 static bool has_isolation_task(const struct isolation_task_list *l,
 	const struct isolation_test_kind *kind, enum bench_mode m)
 {
@@ -63,7 +63,7 @@ static void add_tests(struct isolation_task_list *l, const struct isolation_runn
 				add_isolation_task(l, kinds[k], NULL, (enum bench_mode)m);
 }
 
-/* How much work a kernel is, unless the suite has measured it. */
+/* Measures the size of a kernel, unless the suite has measured it. */
 static void add_kernel_size_task(struct isolation_task_list *l,
 	const struct bench_result *result, const struct suite_workload *w, enum bench_mode m)
 {

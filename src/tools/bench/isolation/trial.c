@@ -7,9 +7,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define LEAD_NS        (20 * NS_PER_MS) /* until all pods have heard when it begins */
+#define LEAD_NS        (20 * NS_PER_MS) /* time for all pods to receive the begin time */
 #define SETUP_NS       (30 * NS_PER_SEC)
-#define REPORT_LEAD_NS (30 * NS_PER_MS) /* before the end, while pods are still at work */
+#define REPORT_LEAD_NS (30 * NS_PER_MS) /* before the end, while pods still work */
 #define RETRY_MS       100
 
 struct trial_slot {
@@ -29,7 +29,7 @@ struct trial {
 	struct trial_facts facts;
 	struct host_watch host;
 	struct trial_slot slots[TRIAL_PODS_MAX];
-	uv_timer_t timer; /* ends the window; tries the late one again; tells the end */
+	uv_timer_t timer; /* ends the window; retries the late pod; reports the end */
 	uint64_t late_from_ns;
 	bool began, in_window, stopping, report_timer_set;
 };
@@ -67,7 +67,7 @@ static void on_trial_report_timer(uv_timer_t *timer)
 	t->ops->done(t->arg, &t->facts);
 }
 
-/* From the loop, as what calls this may be a pod's own callback. */
+/* Reports from the loop, as the caller can be a pod's callback. */
 static void schedule_trial_report(struct trial *t)
 {
 	if (t->report_timer_set)
@@ -130,7 +130,7 @@ static void start_trial_window(struct trial *t)
 	host_watch_begin(&t->host);
 	t->in_window = true;
 	t->ops->began(t->arg, pods);
-	/* A shorter one ends with its pods. */
+	/* A shorter window ends with the pods. */
 	if (t->plan.pods[0].to_ms * NS_PER_MS > REPORT_LEAD_NS)
 		(void)uv_timer_start(&t->timer, on_trial_window_timer,
 			(LEAD_NS + t->plan.pods[0].to_ms * NS_PER_MS - REPORT_LEAD_NS) /
@@ -164,7 +164,7 @@ static void on_pod_answered(void *arg)
 	struct trial *t = s->t;
 	size_t next = (size_t)(s - t->slots) + 1;
 
-	/* The pod's threads are still there. */
+	/* The pod's threads still exist. */
 	t->facts.waited = fmax(t->facts.waited, host_watch_waited(&t->host));
 	if (next < t->plan.n && t->plan.pods[next].after && !t->stopping &&
 		!t->slots[next].ended)
@@ -200,7 +200,7 @@ static int start_pod(struct trial *t, size_t i, struct error *err)
 	return isolation_pod_start(&t->slots[i].pod, t->loop, &what, &ops, &t->slots[i], err);
 }
 
-/* ---- what is next ------------------------------------------------------------------------------------------- */
+/* ---- progress ----------------------------------------------------------------------------------------------- */
 
 static void start_late_pod(struct trial *t)
 {
@@ -224,7 +224,7 @@ static void on_trial_retry_timer(uv_timer_t *timer)
 		start_late_pod(t);
 }
 
-/* All others have ended. */
+/* Called after all other pods have ended. */
 static void check_late_pod(struct trial *t)
 {
 	struct trial_slot *s = &t->slots[t->plan.n - 1];
@@ -245,7 +245,13 @@ static void check_late_pod(struct trial *t)
 		(void)uv_timer_start(&t->timer, on_trial_retry_timer, RETRY_MS, 0);
 }
 
-/* Who stays is not needed once all have answered, nor who awaits one that did not; where one could not begin, nobody. */
+/*
+ * Ends the pods that the trial no longer needs:
+ *
+ *	1. All pods, if a pod ended before the trial began.
+ *	2. A pod that waits for the answer of its predecessor, if the predecessor ended without one.
+ *	3. A pod that stays, once all pods have answered or ended.
+ */
 static void end_unneeded(struct trial *t, size_t n)
 {
 	bool all = true;
@@ -261,7 +267,7 @@ static void end_unneeded(struct trial *t, size_t n)
 	}
 }
 
-/* Something has changed. */
+/* Called after each change of a pod. */
 static void check_trial_progress(struct trial *t)
 {
 	size_t n = t->plan.n - has_late_pod(t), ended = 0;

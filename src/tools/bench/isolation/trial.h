@@ -2,8 +2,14 @@
 #pragma once
 
 /*
- * Private to bench/isolation: some pods in a place, once. All are started, begin together when all are ready, answer, and
- * end; then a late one may be started, again and again until it gets on or nobody waits any more.
+ * Private to bench/isolation: one run of some pods in a prepared environment.
+ *
+ *	1. The trial starts all pods but the late pod.
+ *	2. When all pods are ready, they begin together.
+ *	3. Each pod answers and ends.
+ *	4. When all have ended, the trial starts the late pod, if there is one. The trial retries until
+ *	   the pod answers, hangs, or TRIAL_LATE_MS have passed.
+ *
  * Thread: loop.
  */
 #include "tools/bench/isolation/pod.h"
@@ -14,19 +20,19 @@
 #define TRIAL_PODS_MAX   3
 #define TRIAL_PLACES_MAX 4
 #define TRIAL_WORDS_MAX  8
-#define TRIAL_LATE_MS    5000 /* in which a late one is tried again */
+#define TRIAL_LATE_MS    5000 /* how long the trial retries a late pod */
 
 struct trial_pod {
 	const struct suite_workload *workload;
-	uint32_t place;                     /* position */
-	const char *words[TRIAL_WORDS_MAX]; /* more options; NULL behind the last one */
-	uint32_t begin_ms, from_ms, to_ms;  /* from the beginning of all */
-	uint32_t block_ms;     /* it counts units in blocks of that; 0: their times */
-	uint32_t hold, die_ms; /* percent of its memory, when it kills itself; 0: not */
+	uint32_t place;                     /* index in .places */
+	const char *words[TRIAL_WORDS_MAX]; /* more options, then NULL */
+	uint32_t begin_ms, from_ms, to_ms;  /* since the common begin */
+	uint32_t block_ms;     /* counts units in blocks of this length; 0: records times */
+	uint32_t hold, die_ms; /* percent of its memory; when it kills itself, ms; 0: not */
 	bool calibrates;
-	bool after; /* begins when the one before it in the list has answered */
-	bool stays; /* until all have answered */
-	bool late;  /* starts when all others have ended; the last one of the list */
+	bool after; /* begins when its predecessor in the list has answered */
+	bool stays; /* stays until all have answered */
+	bool late;  /* starts when all others have ended; the last of the list */
 };
 
 struct trial_plan {
@@ -38,28 +44,29 @@ struct trial_plan {
 
 struct trial_facts {
 	uint64_t begin_ns;
-	uint64_t late_ns;         /* that it took until a late pod got on */
-	double waited;            /* host_watch_waited() of the trial; NaN */
-	struct error environment; /* ERR_NONE: there was one */
+	uint64_t late_ns;         /* time until a late pod had answered and ended */
+	double waited;            /* host_watch_waited() of the trial; NaN: unknown */
+	struct error environment; /* error of the environment or of a start; ERR_NONE: none */
 	struct isolation_pod_facts pods[TRIAL_PODS_MAX]; /* .answer is borrowed */
 };
 
 struct trial;
 
 struct trial_ops {
-	/* The time that is judged: all @pods have the GPU and begin; a moment before the first of the plan ends. */
+	/* The measured window begins: all @pods have the GPU and start their work. The window ends shortly
+	 * before pod 0 of the plan. */
 	void (*began)(void *arg, size_t pods);
-	void (*over)(void *arg); /* once after .began */
-	/* Once, unless it is freed before. Not from within trial_start(). */
+	void (*over)(void *arg); /* end of the window; once after .began */
+	/* Once, unless the trial is freed before. Not from within trial_start(). */
 	void (*done)(void *arg, const struct trial_facts *facts);
 };
 
-/* @sizes: of the pods' workloads, in their order. All but the place is copied. */
+/* @sizes: of the pods' workloads, in the same order. The trial copies all but @environment and @load. */
 int trial_start(struct trial **ret, uv_loop_t *loop, struct environment *environment,
 	const char *load, const struct trial_plan *plan, const struct args_size *sizes,
 	const struct trial_ops *ops, void *arg, struct error *err) MUST_USE;
 
-/* It is not wanted any more, and ends soon. */
+/* The trial is no longer needed, and ends soon. */
 void trial_stop(struct trial *t);
 
 /* Handles close as the loop runs on. Returns NULL. */

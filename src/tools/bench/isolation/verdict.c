@@ -9,10 +9,10 @@
 
 #define GIB           1073741824.0
 #define MIB           1048576.0
-#define OUT_OF_MEMORY 2 /* CUDA's error */
+#define OUT_OF_MEMORY 2 /* error code of CUDA */
 #define WINDOW_MS \
-	50.0 /* in which a pod is back: a shorter one may be nothing but a turn of its own */
-#define FREE_SHARE_MIN 0.98 /* of what was free before: a driver may keep a little */
+	50.0 /* a pod is back if its rate is high enough over this window; a shorter window can be one quantum of the pod */
+#define FREE_SHARE_MIN 0.98 /* of the memory free before; a driver can keep a little */
 
 static void format_verdict_text(struct verdict *v, const char *fmt, ...) PRINTF(2, 3);
 
@@ -42,7 +42,9 @@ void verdict_add_doubt(struct verdict *v, const char *doubt)
 	verdict_set_unknown(v, "%s (measured: %s)", doubt, measured.text);
 }
 
-/* What is judged is what is shown (bench_print_figure()), so that both agree to the digit; and no "-0.0". */
+/*
+ * Rounds to the digits that bench_print_figure() shows, so that verdict and shown value agree. Avoids "-0.0".
+ */
 static double round_verdict_value(double v)
 {
 	return round(v * 10) / 10 + 0.0;
@@ -50,7 +52,7 @@ static double round_verdict_value(double v)
 
 /* ---- memory ------------------------------------------------------------------------------------------------- */
 
-/* With what its context had taken before. */
+/* Includes what the pod's context had taken before. */
 static double compute_obtained_memory(double limit, double found, double taken)
 {
 	return taken + (found > 0 && found < limit ? limit - found : 0);
@@ -95,7 +97,7 @@ void verdict_memory(struct verdict *ret, const struct verdict_memory *m)
 
 /* ---- a neighbour -------------------------------------------------------------------------------------------- */
 
-/* The position of the least or the most. */
+/* Index of the least value, or of the greatest with @most. */
 static size_t find_extreme_index(const double *v, size_t n, bool most)
 {
 	size_t at = 0;
@@ -114,7 +116,7 @@ static bool has_all_figures(const double *v, size_t n)
 	return n > 0;
 }
 
-/* "1240 beside many small kernels, 1200 beside copies". */
+/* "1240 beside many small kernels, 1200 beside copies within memory". */
 static void format_neighbor_figures(char *buf, size_t size, const double *v,
 	const char *const *of, size_t n, double scale, int digits)
 {
@@ -181,7 +183,7 @@ double verdict_pause_ms(const struct verdict_blocks *b, double from_ms)
 	return (double)longest * b->block_ms;
 }
 
-/* Units behind the block in which something happened. */
+/* Units after the block that contains @at_ms. */
 static uint64_t count_units_after(const struct verdict_blocks *b, double at_ms)
 {
 	uint64_t sum = 0;
@@ -247,7 +249,7 @@ static void format_recovery_text(struct verdict *v, const struct verdict_recover
 
 	if (*r->next)
 		(void)snprintf(next, sizeof(next), "no new pod could begin: %.180s", r->next);
-	/* More than the first pod found: what that one met there has ended since. */
+	/* More is free than the first pod found: memory in use at that time is free now. */
 	else if (memory && r->next_found >= r->found)
 		(void)snprintf(next, sizeof(next),
 			"a new pod ran after %.0f ms, and found all of %.1f GiB free",

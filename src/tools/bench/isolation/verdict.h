@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Whether ways of sharing isolate, by what was measured. What is not known is NaN, and makes a verdict that is not
+ * Verdicts of the isolation tests from measured facts. A fact that is not known is NaN, and makes the verdict not
  * known. Pure. Thread: any.
  */
 #include "lib/base/error.h"
@@ -11,50 +11,49 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define VERDICT_TEXT_MAX 1000 /* with what disturbed it */
+#define VERDICT_TEXT_MAX 1000 /* including the disturbance */
 
-#define VERDICT_MEMORY_MIN 95.0  /* percent of its limit that a pod can use, with its context */
-#define VERDICT_MEMORY_MAX 100.5 /* a GPU gives out memory in pieces */
-#define VERDICT_LOSS_MAX   10.0  /* percent of its share that a neighbour may cost */
-#define VERDICT_LATENCY_MAX_MS \
-	2.0 /* by which a neighbour may make the slowest answers slower */
-#define VERDICT_RECOVERED_SHARE  0.9 /* of its share: a pod is back */
+#define VERDICT_MEMORY_MIN       95.0 /* percent of its limit that a pod must get, with its context */
+#define VERDICT_MEMORY_MAX       100.5 /* percent; the driver allocates memory in pieces */
+#define VERDICT_LOSS_MAX         10.0  /* percent of its share that a neighbor may cost */
+#define VERDICT_LATENCY_MAX_MS   2.0   /* increase of p99 that a neighbor may cause */
+#define VERDICT_RECOVERED_SHARE  0.9   /* of its share; from this rate on a pod is back */
 #define VERDICT_RECOVERED_MAX_MS 1000.0
 
 struct verdict {
 	bool passed, known;
-	double value; /* NaN: there is none */
+	double value; /* NaN: none */
 	const char *unit;
 	char text[VERDICT_TEXT_MAX];
 };
 
-/* It could not be found out, for that reason. */
+/* Makes the verdict not known, with a reason. */
 void verdict_set_unknown(struct verdict *ret, const char *fmt, ...) PRINTF(2, 3);
 
-/* It was disturbed by @doubt: what was measured all the same is reported, and decides no verdict. */
+/* @doubt disturbed the test. The text still has the measured figures, but the verdict is not known. */
 void verdict_add_doubt(struct verdict *v, const char *doubt);
 
-/* One pod took all that it got, then its neighbour did. Bytes. */
+/* One pod allocated all memory that it could, then its neighbor did. Bytes. */
 struct verdict_memory {
-	double limit;           /* 0: the mode has none */
-	double found, obtained; /* free at first, with a context; got after that */
+	double limit;           /* 0: the mode has no limit */
+	double found, obtained; /* free at start, with a context; allocated after that */
 	double gpu;
-	int refusal; /* CUDA's error; 0: nothing was refused */
+	int refusal; /* error code of CUDA; 0: no refusal */
 	double refusal_ns;
 	double neighbor_limit, neighbor_found, neighbor_taken;
 };
 void verdict_memory(struct verdict *ret, const struct verdict_memory *m);
 
-/* Units per second alone on the GPU, and beside each of the neighbours. */
+/* Units per second alone on the GPU, and beside each neighbor. */
 struct verdict_loss {
-	double alone, share; /* of the GPU, 0 to 1 */
+	double alone, share; /* of the rate alone, 0 to 1 */
 	size_t n;
 	const double *rates;
 	const char *const *neighbors; /* in words */
 };
 void verdict_loss(struct verdict *ret, const struct verdict_loss *l);
 
-/* p99 of a pod's answers in ns, the same way. */
+/* p99 of a pod's answers in ns: alone, and beside each neighbor. */
 struct verdict_latency {
 	double alone;
 	size_t n;
@@ -63,37 +62,40 @@ struct verdict_latency {
 };
 void verdict_latency(struct verdict *ret, const struct verdict_latency *l);
 
-/* Units of a pod in equal blocks of time. */
+/* Units of a pod in blocks of equal time. */
 struct verdict_blocks {
 	size_t n;
 	const uint32_t *units;
 	double block_ms;
 };
 
-/* A pod made an illegal access beside a neighbour. */
+/* A pod made an illegal access beside a neighbor. */
 struct verdict_fault {
-	const char *fault;    /* what it was told; "": nothing, so that there was none */
-	const char *neighbor; /* what went wrong with that; "": nothing */
+	const char *fault;    /* error of the pod at fault; "": no effect of the access */
+	const char *neighbor; /* error of the neighbor; "": none */
 	struct verdict_blocks blocks;
-	double at_ms;     /* of the access, from the first block on */
-	const char *next; /* why no pod could begin after all had ended; "": one could */
-	double next_ms;   /* until one could */
+	double at_ms;     /* time of the access, since the first block */
+	const char *next; /* why no new pod could start after all had ended; "": a pod could */
+	double next_ms;   /* time until a new pod ran */
 };
 void verdict_fault(struct verdict *ret, const struct verdict_fault *f);
 
-/* A pod was killed beside a neighbour. */
+/* A pod was killed beside a neighbor. */
 struct verdict_recovery {
 	const char *neighbor;
 	struct verdict_blocks blocks;
 	double at_ms;
-	double whole;     /* units per second that the neighbour can do when it is alone */
-	const char *next; /* as above; in the place of the one that was killed */
+	double whole;     /* units per second that the neighbor reaches alone */
+	const char *next; /* as above; in the place of the killed pod */
 	double next_ms;
-	double found, next_found; /* bytes that the killed one found free, and the next one */
+	double found, next_found; /* bytes free for the killed pod, for the next */
 };
 void verdict_recovery(struct verdict *ret, const struct verdict_recovery *r);
 
-/* The longest time from @from_ms on without a unit, ms; of whole blocks. */
+/* The longest time without a unit since @from_ms, in ms; whole blocks. */
 double verdict_pause_ms(const struct verdict_blocks *b, double from_ms);
-/* From @at_ms to the first block behind it from which on @units_per_s are done, over 50 ms; NaN: there is none. */
+/*
+ * Time in ms from @at_ms to the first later block that begins a window of 50 ms with at least @units_per_s. NaN:
+ * no such block.
+ */
 double verdict_recovered_ms(const struct verdict_blocks *b, double at_ms, double units_per_s);

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * The driver, for a program that cannot go on without it: what fails ends it, with one line of JSON on standard
- * output that says why. Thread: any, after cuda_open().
+ * The CUDA driver for a program that needs it. A failed call ends the program. Before its end, the program prints
+ * one line of JSON with the reason on standard output. Thread: any, after cuda_open().
  */
 #include "abi/cuda-functions.h"
 #include "lib/base/cleanup.h"
@@ -12,7 +12,7 @@
 
 #define LOAD_EXIT_NO_DRIVER 77
 
-/* A function that the driver lacks is NULL. */
+/* NULL: the driver lacks the function. */
 extern struct cuda_table {
 #define X(name, params) CUresult(*name) params;
 	CUDA_FUNCTIONS(X)
@@ -20,8 +20,8 @@ extern struct cuda_table {
 } cu;
 
 void load_exit_with_error(const char *fmt, ...) PRINTF(1, 2) __attribute__((noreturn));
-/* @what was tried. */
+/* @what: the operation. */
 void cuda_check_result(CUresult r, const char *what);
 
-/* Loads libcuda.so.1 and initialises it. Without one it ends with LOAD_EXIT_NO_DRIVER. */
+/* Loads libcuda.so.1 and initializes it. Without libcuda.so.1, the program ends with LOAD_EXIT_NO_DRIVER. */
 void cuda_open(void);

@@ -4,7 +4,7 @@
 #include "lib/base/time.h"
 
 #define PIECE_FIRST    (UINT64_C(64) << 20)
-#define PIECE_LAST     (UINT64_C(2) << 20) /* what GPUs give out at least */
+#define PIECE_LAST     (UINT64_C(2) << 20) /* smallest allocation unit of GPUs */
 #define FILL_BYTES_MAX (UINT64_C(4) << 40)
 
 void fill_run(struct memory_fill *ret)

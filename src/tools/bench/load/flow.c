@@ -11,11 +11,11 @@
 #include <unistd.h>
 
 #define NO_TIMING 2
-#define SPIN_NS   UINT64_C(50000) /* a sleep may be so much too long */
+#define SPIN_NS   UINT64_C(50000) /* maximum oversleep of a sleep */
 
-#define GAP_NS   (3 * NS_PER_MS)   /* without a unit that ends: somebody else's turn */
-#define INTO     3                 /* so many units into a burst is its middle */
-#define DELAY_NS (100 * NS_PER_MS) /* for a burst to begin; some have no gaps */
+#define GAP_NS   (3 * NS_PER_MS)   /* if no unit ends for this long, another pod had the GPU */
+#define INTO     3                 /* units of a burst until its middle */
+#define DELAY_NS (100 * NS_PER_MS) /* maximum wait for a burst; some loads have no gaps */
 
 atomic_bool flow_stop;
 
@@ -38,7 +38,7 @@ static void sleep_until(uint64_t at_ns)
 		;
 }
 
-/* When one kills itself. */
+/* When the program kills itself. */
 struct death {
 	uint64_t at_ns; /* 0: never */
 	unsigned int burst;
@@ -108,11 +108,11 @@ static double draw_uniform(uint64_t *state)
 	return ((double)((z ^ (z >> 31)) >> 11) + 0.5) * 0x1p-53;
 }
 
-/* Who comes when. */
+/* State of the arrivals. */
 struct arrivals {
 	const struct flow_plan *plan;
 	uint64_t begin_ns, at_ns, state;
-	size_t next; /* FLOW_LIST */
+	size_t next; /* index in the list, for FLOW_LIST */
 	uint32_t units;
 };
 
@@ -143,10 +143,10 @@ static void run_open(const struct flow_plan *p, const struct work_unit *u, struc
 		.at_ns = begin_ns,
 		.state = p->seed };
 
-	/* Several do not all come at once. */
+	/* A random offset, so that pods do not send their requests at the same time. */
 	if (p->kind == FLOW_PERIODIC)
 		a.at_ns += (uint64_t)(draw_uniform(&a.state) * (double)p->period_ns);
-	/* Nor do all begin with the same request. */
+	/* A random first request, so that pods do not begin with the same request. */
 	if (p->kind == FLOW_LIST) {
 		a.next = (size_t)(draw_uniform(&a.state) * (double)p->n);
 		a.begin_ns -= p->list[a.next].at_ns;

@@ -2,14 +2,17 @@
 #pragma once
 
 /*
- * When units are launched. Thread: one.
+ * When units are launched, and how a unit's time is measured.
  *
- * FLOW_PIPELINE: so many are in flight at any time; a unit's time is from the end of the one before it to its own.
- * FLOW_CLOSED: one after the other, each awaited, with a pause between; its time is from its launch to its end.
- * One that is to die does so in the middle of a burst of units: where those who share the GPU take turns, in its own.
- * It prints {"dies_ns": ...} first.
- * The others are of an open world: requests arrive when they do, and one's time begins then, so it has the wait for
- * those before it.
+ *	FLOW_PIPELINE  .depth units are in flight at any time. A unit's time is from the end of its predecessor
+ *	               to its own end.
+ *	FLOW_CLOSED    One unit after another, with a pause between. A unit's time is from its launch to its
+ *	               end.
+ *	others         Requests arrive independent of earlier requests. A unit's time begins at its arrival, and
+ *	               so includes the wait for earlier requests.
+ *
+ * A program that must kill itself does so in the middle of a burst of units. With a fair-share scheduler, that is
+ * within a quantum of its own slice. The program prints {"dies_ns": ...} first. Thread: one.
  */
 #include "tools/bench/stats/count.h"
 #include "tools/bench/load/work-unit.h"
@@ -22,7 +25,7 @@
 enum flow_kind { FLOW_PIPELINE, FLOW_CLOSED, FLOW_PERIODIC, FLOW_POISSON, FLOW_LIST };
 
 struct flow_arrival {
-	uint64_t at_ns; /* from the beginning */
+	uint64_t at_ns; /* since the beginning */
 	uint32_t units;
 };
 
@@ -30,15 +33,18 @@ struct flow_plan {
 	enum flow_kind kind;
 	uint32_t depth;     /* FLOW_PIPELINE */
 	uint64_t pause_ns;  /* FLOW_CLOSED */
-	uint64_t period_ns; /* FLOW_PERIODIC, FLOW_POISSON: the mean of it */
-	uint64_t seed;      /* FLOW_POISSON */
-	uint64_t die_ns; /* FLOW_PIPELINE: from the beginning, when it kills itself; 0: never */
-	size_t n;        /* FLOW_LIST: in order of time; begins anew after the last one */
+	uint64_t period_ns; /* FLOW_PERIODIC; FLOW_POISSON: its mean */
+	uint64_t seed;      /* all but FLOW_PIPELINE and FLOW_CLOSED */
+	uint64_t die_ns; /* FLOW_PIPELINE: kills itself so long after the beginning; 0: never */
+	size_t n;        /* FLOW_LIST: in order of time; repeats after the last entry */
 	const struct flow_arrival *list;
 };
 
-extern atomic_bool flow_stop; /* set by who wants it to end */
+extern atomic_bool flow_stop; /* any thread or signal handler can set it to end the flow */
 
-/* Begins at @begin_ns of the monotonic clock and goes on until the end of @c. Ends the program where the GPU fails. */
+/*
+ * Begins at @begin_ns of the monotonic clock and runs until the end of @c, or until flow_stop. Ends the program if
+ * the GPU fails.
+ */
 void flow_run(const struct flow_plan *p, const struct work_unit *u, struct count *c,
 	uint64_t begin_ns);

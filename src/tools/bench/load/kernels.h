@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* kernels.ptx, ends with NUL. */
+/* Text of kernels.ptx, with a final NUL. */
 #include <stddef.h>
 
 extern const char load_kernels[];

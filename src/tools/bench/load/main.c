@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * One pod of a benchmark: a workload on GPU 0 of those that are visible. For gpuslice bench, which starts it in the
- * place where it is to run.
+ * One pod of a benchmark: a workload on visible GPU 0. `gpuslice bench` starts the program in the pod's
+ * environment.
  *
- * Prints {"ready": true, ...} when all is set up; then a line "go BEGIN FROM TO" on standard input says when it begins
- * and from when to when units count (monotonic clock, ns); when that is over it prints what it counted and ends. It
- * ends early when standard input does, so it never outlives who started it, and by SIGTERM.
+ *	1. The program sets up its workload and prints {"ready": true, ...}.
+ *	2. The program reads a line "go BEGIN FROM TO" from standard input: its begin, and the window in which
+ *	   units count (ns of the monotonic clock).
+ *	3. After the window the program prints its counts and ends.
  *
- * For isolation tests it may also take all memory that it gets (--fill), kill itself (--die) and store where nothing is
- * (--kernel bad_address).
+ * The program ends early on SIGTERM, or at the end of standard input. So it never outlives its parent.
+ *
+ * For isolation tests, the program can also allocate all available memory (--fill), kill itself (--die), and write
+ * to an invalid address (--kernel bad_address).
  */
 #include "lib/base/option.h"
 #include "lib/base/parse.h"
@@ -173,7 +176,7 @@ static bool is_set(const struct options *o, const char *name)
 	return option_get(o, name)->source != OPTION_UNSET;
 }
 
-/* A time above 0, if it is set. */
+/* Reads a time of 0 to 1 h. Returns 1 if the option is set, else 0. */
 static int read_time(uint64_t *ret, const struct options *o, const char *name,
 	struct error *err)
 {
@@ -187,7 +190,7 @@ static int read_time(uint64_t *ret, const struct options *o, const char *name,
 	return 1;
 }
 
-/* Which one of them is set says when units are launched; none: --depth. */
+/* The one option that is set selects the flow; none: --depth. */
 static int read_flow(struct load_params *l, const struct options *o, struct error *err)
 {
 	static const struct {
@@ -261,7 +264,7 @@ static void on_load_sigterm(int sig)
 	atomic_store(&flow_stop, true);
 }
 
-/* Standard input says nothing more: when it ends, so does this. */
+/* Nothing more arrives on standard input. Its end stops the flow. */
 static void *watch_input(void *arg)
 {
 	char c;
@@ -273,13 +276,13 @@ static void *watch_input(void *arg)
 	return NULL;
 }
 
-/* False: standard input ended before. */
+/* False: standard input ended before the line. */
 static bool wait_go_line(uint64_t times[static 3])
 {
 	char line[LINE_MAX_], *at = line;
 	size_t n = 0;
 
-	/* By bytes, as nothing behind it is to be taken. */
+	/* Reads single bytes, so as to consume nothing after the line. */
 	while (n < sizeof(line) - 1 && read(STDIN_FILENO, line + n, 1) == 1 && line[n] != '\n')
 		n++;
 	line[n] = '\0';
@@ -312,7 +315,7 @@ static void print_load_ready(const struct work_unit *u)
 		(json_int_t)u->total, "held", (json_int_t)u->held));
 }
 
-/* Ends by SIGTERM, or when standard input does. */
+/* Runs until SIGTERM or the end of standard input. */
 static void run_memory_fill(void)
 {
 	struct memory_fill f;
@@ -332,7 +335,7 @@ static void run_workload(const struct load_params *l, struct work_unit *u)
 	pthread_t thread;
 
 	if (l->unit.kernel != WORK_UNIT_BAD) {
-		work_unit_launch(u, 1); /* what is done at the first time only */
+		work_unit_launch(u, 1); /* includes one-time work of the driver */
 		work_unit_wait(u);
 	}
 	print_load_ready(u);
@@ -340,7 +343,7 @@ static void run_workload(const struct load_params *l, struct work_unit *u)
 		return;
 	if (l->fill)
 		run_memory_fill();
-	(void)signal(SIGTERM, on_load_sigterm); /* before that it ends at once */
+	(void)signal(SIGTERM, on_load_sigterm); /* until here it ends the program at once */
 	if (count_init(&c, times[1], times[2], l->parts, &err) < 0)
 		load_exit_with_error("%s", err.msg);
 	if (pthread_create(&thread, NULL, watch_input, NULL) != 0)
@@ -386,8 +389,8 @@ static int print_load_help(void)
 }
 
 /*
- * gpuslice-load --tied PID PROGRAM [ARG]...: becomes the program, which gets SIGTERM when process PID ends, however that
- * ends: an arbiter, an MPS daemon or a user's program is not to outlive the benchmark.
+ * gpuslice-load --tied PID PROGRAM [ARG]...: becomes the program, which gets SIGTERM when its parent, process PID,
+ * ends for any reason. So an arbiter, an MPS daemon or a user's program does not outlive the benchmark.
  */
 static int exec_tied_program(int argc, char **argv)
 {
@@ -398,7 +401,7 @@ static int exec_tied_program(int argc, char **argv)
 		return 2;
 	}
 	if (prctl(PR_SET_PDEATHSIG, SIGTERM) < 0 || getppid() != (pid_t)parent)
-		return 1; /* it has ended before that */
+		return 1; /* the parent had already ended */
 	(void)execvp(argv[3], argv + 3);
 	(void)fprintf(stderr, "run '%s': %s\n", argv[3], strerror(errno));
 	return 127;

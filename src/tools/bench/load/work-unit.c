@@ -9,10 +9,10 @@
 #define MPS_ENABLED   133 /* CU_DEVICE_ATTRIBUTE_MPS_ENABLED */
 #define NON_BLOCKING  1
 #define RELAXED       2  /* capture mode */
-#define WORD          16 /* bytes that a thread of stream copies at a time */
+#define WORD          16 /* bytes that a thread of "stream" copies at a time */
 
-#define TRIES        5 /* the shortest counts: others only make it longer */
-#define AT_ONCE      4 /* one that waits for its launch looks longer than it is */
+#define TRIES        5 /* the shortest time counts, as disturbances only add time */
+#define AT_ONCE      4 /* kernels per measurement; alone, one includes its launch delay */
 #define STEPS        16
 #define FIRST_ROUNDS 1000
 #define NEAR         0.01
@@ -61,7 +61,7 @@ static CUdeviceptr allocate_unit_buffer(uint64_t bytes)
 	return p;
 }
 
-/* Reserved, and not written to: that takes no time. */
+/* Allocates memory without writing to it, which takes no time. */
 static void reserve_unit_memory(struct work_unit *u)
 {
 	CUdeviceptr p;
@@ -163,7 +163,7 @@ uint64_t work_unit_calibrate(struct work_unit *u, uint64_t kernel_ns)
 		ratio = (double)kernel_ns / (double)took;
 		if (u->plan.kernel != WORK_UNIT_BURN || (ratio > 1 - NEAR && ratio < 1 + NEAR))
 			break;
-		/* A start takes time besides the rounds: not too far at once. */
+		/* A launch takes time besides the rounds, so a step changes the rounds by at most 16 times. */
 		ratio = ratio > 16 ? 16 : ratio < 1.0 / 16 ? 1.0 / 16 : ratio;
 		u->plan.rounds = (uint64_t)((double)u->plan.rounds * ratio);
 		u->plan.rounds = u->plan.rounds ? u->plan.rounds : 1;

@@ -8,12 +8,11 @@
 #include <string.h>
 
 #define MIB       1048576.0
-#define BURST_NS  UINT64_C(1000000000) /* of one stretch whose busy share counts */
-#define U_BW_MIN  0.05                 /* less of the bandwidth than that is as good as none */
+#define BURST_NS  UINT64_C(1000000000) /* minimum period for a busy share */
+#define U_BW_MIN  0.05                 /* below this share of the bandwidth, u_bw is 0 */
 #define SHARE_EPS 1e-6
-#define NEAR      0.1 /* launches that are covered, relatively */
-#define DIGITS \
-	1000.0 /* of shares that must not come to more than 1 together, as they are written */
+#define NEAR      0.1    /* relative difference of covered launches that counts as equal */
+#define DIGITS    1000.0 /* rounding of shares whose written values must not sum to more than 1 */
 
 static struct profile_value make_unknown_value(const char *how)
 {
@@ -36,7 +35,7 @@ static struct profile_value with_interval(const struct estimate *e, const char *
 
 /* ---- times of a step ---------------------------------------------------------------------------------------- */
 
-/* The row of one mode and share; NULL: nothing came of it. */
+/* The row of a mode and share. NULL: no row, or a row with errors. */
 static const struct bench_row *find_profile_row(const struct profile_facts *f,
 	enum bench_mode m, double share)
 {
@@ -54,7 +53,7 @@ static const struct bench_row *find_profile_row(const struct profile_facts *f,
 	return NULL;
 }
 
-/* Seconds of a unit, as it or the program says. */
+/* Seconds of a unit, from gpuslice-load or the user's program. NaN: unknown. */
 static int estimate_unit_time(struct estimate *ret, const struct profile_facts *f,
 	enum bench_mode m, double share, struct error *err)
 {
@@ -71,7 +70,7 @@ static int estimate_unit_time(struct estimate *ret, const struct profile_facts *
 	return 0;
 }
 
-/* How long @launches of the log take, in all windows of a mode and share; NaN. */
+/* Mean time of @launches launches, over all windows of a mode and share. NaN: unknown. */
 static double time_of_launches(const struct profile_facts *f, enum bench_mode m, double share,
 	double launches)
 {
@@ -91,14 +90,14 @@ static double time_of_launches(const struct profile_facts *f, enum bench_mode m,
 	return n > 0 && launches > 0 ? seconds / n * launches : NAN;
 }
 
-/* ---- less of the GPU ------------------------------------------------------------------------------------------ */
+/* ---- SM sensitivity ------------------------------------------------------------------------------------------- */
 
 double profile_fit_u(const struct profile_point *points, size_t n)
 {
 	double above = 0, below = 0;
 
 	for (size_t i = 0; i < n; i++) {
-		/* stretch = 1 + u x; weighed so that errors are relative. */
+		/* Model: stretch = 1 + u x. The weights make the errors relative. */
 		double x = 1 / points[i].sm_share - 1, y = points[i].stretch;
 
 		above += x / y * (1 - 1 / y);
@@ -107,7 +106,7 @@ double profile_fit_u(const struct profile_point *points, size_t n)
 	return below > 0 ? fmin(1, fmax(0, above / below)) : NAN;
 }
 
-/* The stretch at @share, by units or by launches; NaN: not measured. */
+/* The stretch at @share, from the times of units, else from launches. NaN: not measured. */
 static int get_stretch_at(double *ret, const struct profile_facts *f, double share,
 	struct error *err)
 {
@@ -140,7 +139,7 @@ static int add_points(struct profile *p, const struct profile_facts *f, struct e
 	return 0;
 }
 
-/* An open one's time is measured by its requests, not by how often they come. */
+/* u of an open workload needs the times of requests. The times between requests are unsuitable. */
 static void set_u(struct profile *p, const struct profile_facts *f)
 {
 	double u = round(profile_fit_u(p->points, p->n_points) * DIGITS) / DIGITS;
@@ -148,7 +147,7 @@ static void set_u(struct profile *p, const struct profile_facts *f)
 	if (f->open && (f->silent || f->intervals)) {
 		p->u = make_unknown_value(
 			"nothing says how long a request takes with less: drive it closed, with --kind batch");
-		p->n_points = 0; /* those are of how often requests come */
+		p->n_points = 0; /* the points show how often requests arrive */
 	} else if (isnan(u))
 		p->u = make_unknown_value("needs MPS, with --shares");
 	else
@@ -158,9 +157,9 @@ static void set_u(struct profile *p, const struct profile_facts *f)
 		p->points[i].fitted = 1 - u + u / p->points[i].sm_share;
 }
 
-/* ---- what the GPU does ---------------------------------------------------------------------------------------- */
+/* ---- GPU figures ---------------------------------------------------------------------------------------------- */
 
-/* Share of the time in which it had work there, as the runtime counts it; NaN. */
+/* Share of the time in which the workload had work on the GPU, by the arbiter's accounts. NaN: unknown. */
 static double compute_charged_share(const struct profile_facts *f)
 {
 	double ns = 0, charged_ns = 0;
@@ -177,7 +176,7 @@ static double compute_charged_share(const struct profile_facts *f)
 	return ns > 0 ? fmin(1, charged_ns / ns) : NAN;
 }
 
-/* The busiest second by the mean of all: with so few, the most stands for the 99th percentile. */
+/* The busiest second divided by the mean. With so few seconds, the maximum represents the 99th percentile. */
 static struct profile_value burst_of(const struct profile_facts *f)
 {
 	double max = 0, mean = compute_charged_share(f);
@@ -234,7 +233,10 @@ static int set_gpu(struct profile *p, const struct profile_facts *f, struct erro
 	return 0;
 }
 
-/* What waits for memory does not stretch with fewer multiprocessors, but in a MIG device with less bandwidth. */
+/*
+ * Work that waits for memory does not take longer with fewer multiprocessors. In a MIG device it takes longer, as
+ * the device has less bandwidth.
+ */
 static void set_u_bw(struct profile *p)
 {
 	double rest = 1 - p->u.v, share = p->dram.v / p->busy.v;
@@ -277,7 +279,10 @@ static void set_memory(struct profile *p, const struct profile_facts *f)
 
 /* ---- steps ---------------------------------------------------------------------------------------------------- */
 
-/* More launches are in its steps; of about as many those that are longer, as part of a step repeats too. */
+/*
+ * Whether the steps of @a cover more launches. If both cover about as many, the longer steps win, as part of a
+ * step can also repeat.
+ */
 static bool covers_more(const struct profile_steps *a, const struct profile_steps *b)
 {
 	double in_a = (double)a->n * (double)a->launches,
@@ -288,7 +293,7 @@ static bool covers_more(const struct profile_steps *a, const struct profile_step
 	return a->launches > b->launches;
 }
 
-/* Of the observed windows the one whose steps cover most. */
+/* Selects the observed window whose steps cover the most launches. */
 static void find_steps(struct profile *p, const struct profile_facts *f)
 {
 	for (size_t i = 0; i < f->n_windows; i++) {

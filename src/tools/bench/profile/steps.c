@@ -7,24 +7,24 @@
 #include <string.h>
 
 #define STEP_SEARCH_MAX PROFILE_LAUNCHES_MAX
-#define STEPS_MIN       4   /* of a period, for it to be one */
-#define ALIKE_MIN       0.9 /* of the launches that find their like one period on */
+#define STEPS_MIN       4   /* minimum repetitions of a period */
+#define ALIKE_MIN       0.9 /* minimum share of launches that match the launch one period later */
 #define PROBES          64
-#define GROUP_MAX       128 /* periods of a step */
+#define GROUP_MAX       128 /* maximum number of periods in a step */
 #define GROUP_SAMPLES   2048
-#define DIFFER_MIN      0.05 /* that times vary, relatively: else all of them are alike */
+#define DIFFER_MIN      0.05 /* minimum relative variation of times; below it, all are equal */
 #define SAMPLES_MIN     32
-#define EXPLAINED_MIN   0.5 /* of the variance of their times, by the place in the step */
+#define EXPLAINED_MIN   0.5 /* minimum share of variance that the place in the step explains */
 #define EXPLAINED_NEAR  0.9
-#define PROBE_MISS      24 /* of the probes: no need to look at the rest */
+#define PROBE_MISS      24 /* maximum misses among the probes; above it, the full count is skipped */
 
-/* Threads may write their entries in another order than they read the clock. */
+/* The difference can be negative: threads can write entries in another order than they read the clock. */
 static double compute_elapsed_seconds(uint64_t from, uint64_t to)
 {
 	return (double)(int64_t)(to - from) / 1e9;
 }
 
-/* How many launches do not find their like @period on. */
+/* Number of launches that differ from the launch one @period later. */
 static size_t count_period_misses(const struct profile_launch *l, size_t n, size_t period)
 {
 	size_t missed = 0;
@@ -34,7 +34,7 @@ static size_t count_period_misses(const struct profile_launch *l, size_t n, size
 	return missed;
 }
 
-/* Whether it is worth to look at all of them. */
+/* Whether a sample of the launches justifies the full count. */
 static bool may_repeat(const struct profile_launch *l, size_t n, size_t period)
 {
 	size_t missed = 0, far = (n - period) / PROBES + 1;
@@ -45,8 +45,9 @@ static bool may_repeat(const struct profile_launch *l, size_t n, size_t period)
 }
 
 /*
- * The layers of a model are alike, so a step is nearly the same a layer on. Therefore the best of all periods is
- * found first, and of those that are about as good the shortest is the step: twice a step is as good as one.
+ * The layers of a model are similar, so the launches nearly repeat after one layer. Therefore the function finds
+ * the best of all periods first. The step is the shortest of the periods that are about as good, as two steps fit
+ * as well as one.
  */
 static size_t find_period(const struct profile_launch *l, size_t n)
 {
@@ -58,7 +59,7 @@ static size_t find_period(const struct profile_launch *l, size_t n)
 		if (!may_repeat(l, n, p))
 			continue;
 		missed = count_period_misses(l, n, p);
-		/* As if all periods had been looked for in as many launches. */
+		/* Scaled to the same number of launches for all periods. */
 		scaled = missed * n / (n - p);
 		if (scaled < best) {
 			best = scaled;
@@ -75,10 +76,12 @@ static size_t find_period(const struct profile_launch *l, size_t n)
 }
 
 /*
- * Layers that are all there is between two waits repeat exactly, so what they launch does not say where a step begins; but
- * a program waits for the end of a step, and that takes longer than the launches within it. So of the times from one
- * repetition to the next it is asked which number of them explains most of how they differ: the share of the
- * variance that lies between places in a group of @k. Times are cut off, so that no single long one decides.
+ * If a step has only equal layers between two waits, its launches repeat exactly. Then the launches do not show
+ * where a step begins. But a program waits for the end of a step, and that wait is longer than the gaps between
+ * launches within a step.
+ *
+ * The function takes the times @took from one period to the next. It returns the share of their variance that lies
+ * between the positions in a group of @k. The caller clips the times, so that no single long time decides.
  */
 static double compute_explained_variance(const double *took, size_t n, size_t k)
 {
@@ -98,7 +101,7 @@ static double compute_explained_variance(const double *took, size_t n, size_t k)
 			between +=
 				(double)m * (sum / (double)m - mean) * (sum / (double)m - mean);
 	}
-	/* Groups of nothing explain something too: (k - 1) of (n - 1) parts. */
+	/* Random groups explain (k - 1) of (n - 1) parts of the variance. The formula removes these parts. */
 	return all > DIFFER_MIN * DIFFER_MIN * mean * mean * (double)n
 		       ? 1 - (1 - between / all) * (double)(n - 1) / (double)(n - k)
 		       : 0;
@@ -111,7 +114,7 @@ static int compare_step_times(const void *a, const void *b)
 	return (*x > *y) - (*x < *y);
 }
 
-/* The number of periods in a step; 1: times say nothing else. */
+/* Number of periods in a step. 1: the times show no longer step. */
 static size_t find_periods_per_step(const struct profile_launch *l, size_t n, size_t period)
 {
 	double took[GROUP_SAMPLES], sorted[GROUP_SAMPLES], best = 0;
@@ -126,7 +129,10 @@ static size_t find_periods_per_step(const struct profile_launch *l, size_t n, si
 			compute_elapsed_seconds(l[i * period].at_ns, l[(i + 1) * period].at_ns);
 	memcpy(sorted, took, samples * sizeof(*took));
 	qsort(sorted, samples, sizeof(*sorted), compare_step_times);
-	/* Steps are at least so many that a long one in each is below the cut. */
+	/*
+	 * The cut affects samples / (2 * GROUP_MAX) times. There are at least twice as many steps, so the cut is
+	 * itself a long time of a step.
+	 */
 	for (size_t i = 0; i < samples; i++)
 		took[i] = fmin(took[i], sorted[samples - samples / (2 * GROUP_MAX) - 1]);
 	for (size_t k = 2; k <= GROUP_MAX && k <= samples / STEPS_MIN; k++)
@@ -140,7 +146,7 @@ static size_t find_periods_per_step(const struct profile_launch *l, size_t n, si
 	return ret;
 }
 
-/* Where in the period the gap before a launch is longest: there a step begins. */
+/* A step begins at the position in the period with the longest mean gap before a launch. */
 static size_t find_begin(const struct profile_launch *l, size_t n, size_t period)
 {
 	double longest = -1;

@@ -46,7 +46,7 @@ const char *profile_number(const struct profile_figure *f, double v, char *buf)
 {
 	if (!strcmp(f->unit, "MiB"))
 		(void)snprintf(buf, PROFILE_NUMBER_MAX, "%.0f",
-			ceil(v)); /* less would not do */
+			ceil(v)); /* rounded up, as less memory does not suffice */
 	else if (fabs(v) >= 1000)
 		(void)snprintf(buf, PROFILE_NUMBER_MAX, "%.0f", v);
 	else
@@ -54,7 +54,7 @@ const char *profile_number(const struct profile_figure *f, double v, char *buf)
 	return buf;
 }
 
-/* As many digits as were measured. */
+/* A derived value is marked as such. */
 static void write_value(struct buf *b, const struct profile_figure *f,
 	const struct profile_value *v)
 {

@@ -5,26 +5,27 @@
 #include <math.h>
 #include <stdio.h>
 
-/* Throughput of one kind of pods, a bar for each mode. Pods of different weights are parts of a bar. */
+/* Plot of the throughput of one kind of pods, one bar for each mode. Pods with different weights are parts
+ * of a bar. */
 
 #define WIDTH  560
-#define LEFT   112 /* of the bars: names of modes end here */
-#define RIGHT  416 /* figures stand behind it */
+#define LEFT   112 /* left edge of the bars; mode names end here */
+#define RIGHT  416 /* right edge of the bars; figures follow */
 #define TOP    30
-#define HEIGHT 320 /* as that of the plot beside it, unless there are many bars */
-#define STEP   26  /* from one bar to the next: at least, */
-#define SPACED 60  /* and at most */
+#define HEIGHT 320 /* the same as the plot beside it, unless there are many bars */
+#define STEP   26  /* minimum distance of two bars */
+#define SPACED 60  /* maximum distance of two bars */
 #define BOTTOM 46
-#define WAS    5 /* as high is a bar of before */
-#define LETTER 7 /* roughly, of a label */
+#define WAS    5 /* height of a bar of the earlier result */
+#define LETTER 7 /* approximate width of a letter of a label */
 
 struct bench_bars {
 	struct plot plot;
 	struct plot_scale x;
 	double step, bar, bottom;
-	const struct report_mode *earlier[BENCH_MODES]; /* before, of each mode; NULL */
+	const struct report_mode *earlier[BENCH_MODES]; /* of the earlier result; NULL */
 	const char *line_name;
-	double line; /* what bars are held against; NaN */
+	double line; /* reference value of the bars; NaN */
 };
 
 static double finite_max(double a, double b)
@@ -32,7 +33,8 @@ static double finite_max(double a, double b)
 	return isfinite(b) && b > a ? b : a;
 }
 
-/* What pods that ask for a rate are held against is that rate; the others, what one alone does. */
+/* The reference of pods with a requested rate is this rate. The reference of other pods is the rate of one
+ * pod alone. */
 static void choose_line(struct bench_bars *d, const struct report_kind *k)
 {
 	d->line = NAN;
@@ -109,7 +111,7 @@ static void draw_interval(struct bench_bars *d, const struct estimate *e, double
 	plot_line(&d->plot, "whisker", high, middle - 4, high, middle + 4);
 }
 
-/* A pale bar above, and its figure. */
+/* Draws a pale bar above, with its figure. */
 static void draw_earlier_bar(struct bench_bars *d, const struct report_mode *was, double y)
 {
 	char class[32], rate[BENCH_NUMBER_MAX];

@@ -7,9 +7,11 @@
 #include <stdlib.h>
 
 #define BUSY_MIN \
-	0.9 /* of the GPU, alone: else others fill its gaps, and nothing can be told of what is lost */
+	0.9 /* minimum GPU utilization of one pod alone; below it, other pods fill the idle time and hide the loss */
 
-/* Several alike, always with work, that keep the GPU busy even alone. */
+/*
+ * Whether the row is usable: several equal pods that always have work, of which one alone keeps the GPU busy.
+ */
 static int check_calibration_row(bool *ret, const struct bench_result *r,
 	const struct bench_row *row, struct error *err)
 {

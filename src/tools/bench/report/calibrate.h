@@ -2,18 +2,18 @@
 #pragma once
 
 /*
- * What sharing costs on this GPU, from a result: what pods that keep the GPU busy alone do less together than one of them
- * alone. For the planner (docs/plan.md, calibration). Pure. Thread: any.
+ * The cost of sharing on this GPU, from a result: how much less several GPU-filling pods do together than one of
+ * them alone. Input of the planner (docs/plan.md, calibration). Pure. Thread: any.
  */
 #include "tools/bench/result/result.h"
 
 struct bench_cost {
-	double sigma;    /* GPU time that is added to each unit; NaN: not measured */
-	double half;     /* of the 95 % interval, in the same unit; NaN: not known */
-	size_t rows;     /* that it is the middle of */
-	const char *row; /* the scenario of the middle one */
+	double sigma;    /* GPU time added per unit of GPU time; NaN: not measured */
+	double half;     /* half width of the 95 % interval of .sigma; NaN: unknown */
+	size_t rows;     /* number of rows, of which .sigma is the median */
+	const char *row; /* scenario of the median row */
 };
 
-/* Of BENCH_TIME_SLICING or BENCH_FAIR_SHARE. ERR_NOMEM. */
+/* Mode: BENCH_TIME_SLICING or BENCH_FAIR_SHARE. ERR_NOMEM. */
 int bench_cost_of(struct bench_cost *ret, const struct bench_result *r, enum bench_mode m,
 	struct error *err) MUST_USE;

@@ -8,8 +8,10 @@
 #include <stdio.h>
 #include <string.h>
 
-/* What differs from before: throughput and p99 of each row that both have. Whether that is too much is for limits to
- * say, which `gpuslice bench compare` has; here only what can be told at all. */
+/*
+ * Changes between two results: throughput and p99 of each row that both have. This part shows whether a change is
+ * statistically significant. Whether a change is too large depends on limits: see `gpuslice bench compare`.
+ */
 
 enum change_class { BETTER, WORSE, OPEN, CHANGES };
 
@@ -24,7 +26,7 @@ static enum change_class classify_change(const struct compare_line *l)
 		return more ? BETTER : WORSE;
 	if (l->change_interval.high < 1)
 		return more ? WORSE : BETTER;
-	return OPEN; /* also where there is no interval */
+	return OPEN; /* also if there is no interval */
 }
 
 static void render_change_value(struct buf *b, const struct compare_line *l,
@@ -62,7 +64,8 @@ static void render_change_line(struct buf *b, const struct compare_line *l)
 	buf_printf(b, "</td><td class=\"%s\">%s</td>", how[c].class, how[c].word);
 }
 
-/* The first of the lines of a row, which follow each other in the order of .measures; NULL: before has no such row. */
+/* The first line of a row. The lines of a row are in the order of .measures. NULL: the earlier result has no
+ * such row. */
 static const struct compare_line *lines_of(const struct compare *c, const struct bench_row *row)
 {
 	for (size_t i = 0; i < c->n; i += ARRAY_LEN(measures))
@@ -121,7 +124,7 @@ static void render_change_counts(struct buf *b, const struct compare *c, enum co
 		n[BETTER], n[WORSE], n[OPEN]);
 }
 
-/* What makes a comparison worth less. */
+/* Renders what weakens the comparison. */
 static void render_change_doubts(struct report_page *p, const struct compare *c)
 {
 	const struct bench_result *is = p->report->r, *was = p->earlier->r;

@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-/* Isolation: what must hold between pods, and whether it did. Throughput alone would speak for modes without walls. */
+/* Renders the isolation tests. Throughput alone would favor modes without isolation. */
 
 static const char *get_check_text(const char *text)
 {
@@ -65,14 +65,14 @@ void report_checks(struct report_page *p)
 	buf_puts(p->b, "</tbody></table></div>\n</section>\n");
 }
 
-/* ---- in words ----------------------------------------------------------------------------------------------- */
+/* ---- summary ------------------------------------------------------------------------------------------------ */
 
 static bool is_check_of_mode(const struct bench_isolation *c, enum bench_mode m)
 {
 	return c->known && c->mode_name && bench_mode_of(c->mode_name) == m;
 }
 
-/* Of checks that were judged in the mode: how many, and how many of these passed. */
+/* Number of conclusive checks of a mode. *@passed: how many of them passed. */
 static size_t count_judged_checks(const struct bench_result *r, enum bench_mode m,
 	size_t *passed)
 {
@@ -86,7 +86,7 @@ static size_t count_judged_checks(const struct bench_result *r, enum bench_mode 
 	return n;
 }
 
-/* "mps: memory and fault fail", or "turns: all 4 pass" */
+/* Renders "mps: memory and fault fail", or "turns: all 4 pass". */
 static void render_mode_checks(struct buf *b, const struct bench_result *r, enum bench_mode m,
 	size_t n, size_t passed)
 {

@@ -7,7 +7,7 @@
 #define SECONDS_AN_HOUR 3600
 #define MILLION         1e6
 
-/* Of those that are known. */
+/* Mean of the known values. */
 static double mean_of(const struct bench_row *row, size_t member)
 {
 	double sum = 0;
@@ -53,7 +53,7 @@ static void of_runs(struct bench_figures *f, const struct bench_row *row)
 	f->cv = estimate_cv(rates, row->n);
 }
 
-/* Nothing was measured, which is not 0. */
+/* Unknown is not 0. */
 static void set_figures_unknown(struct bench_figures *f)
 {
 	f->rate = f->mean = f->p50 = f->p95 = f->p99 =

@@ -13,7 +13,7 @@ void html_text(struct buf *b, const char *text)
 	escape_html(b, text);
 }
 
-/* A character that was cut in the middle goes as a whole. */
+/* Removes a character that was cut in the middle as a whole. */
 static void truncate_at_character(char *text, size_t len)
 {
 	while (len > 0 && ((unsigned char)text[len - 1] & 0xC0) == 0x80)

@@ -7,28 +7,28 @@
 #include <stdlib.h>
 
 /*
- * How many units take longer than what: of a hundred, of a thousand. Both axes are logarithmic, so a tail is as easy to
- * see as the middle, which a histogram or the usual curve from 0 to 1 would squeeze into a corner.
+ * Plot of the share of units that take longer than a time. Both axes are logarithmic, so the tail is as visible as
+ * the middle. A histogram, or the usual curve from 0 to 1, would squeeze the tail into a corner.
  */
 
 #define WIDTH             560
 #define HEIGHT            320
 #define LEFT              58
-#define RIGHT             346 /* the legend stands behind it */
+#define RIGHT             346 /* right edge of the curves; the legend follows */
 #define TOP               14
 #define BOTTOM            274
-#define PLOTTED_SHARE_MIN 1e-5 /* less than one in so many is not drawn */
-#define STEP              34   /* of the legend */
-#define LABEL             46   /* as wide as a time on the axis, and some room */
-#define SEEN              1.2  /* a step on the plot that can be seen */
+#define PLOTTED_SHARE_MIN 1e-5 /* smallest share that is drawn */
+#define STEP              34   /* of the legend's lines */
+#define LABEL             46   /* width of a time on the axis, with a margin */
+#define SEEN              1.2  /* smallest visible step on the plot */
 #define CURVES            (2 * BENCH_MODES + 1)
 #define QUANTILE          0.99
-#define FIRST             0.2 /* of the fastest there is little to see where the axis is logarithmic */
+#define FIRST             0.2 /* quantile where the time axis begins; faster units show little */
 
 struct latency_curve {
 	const char *name;
 	enum bench_mode mode;
-	bool earlier; /* before: not in the legend */
+	bool earlier; /* of the earlier result; not in the legend */
 	struct hist times;
 };
 
@@ -55,7 +55,7 @@ static void add_curve(struct latency_plot *t, const char *name, enum bench_mode 
 		c->earlier = false;
 }
 
-/* Below the others, as it is added first. */
+/* Adds the earlier curves first, so that they are below the others. */
 static void add_earlier_curves(struct latency_plot *t, const struct bench_report_model *before,
 	const struct report_scenario *s, const struct report_kind *k)
 {
@@ -135,7 +135,7 @@ static void draw_tails_axes(struct latency_plot *t)
 		"time of a unit: this share of them takes longer");
 }
 
-/* Steps that nobody can see are left out; the last one, to the longest time, never. */
+/* Omits invisible steps, but never the last step to the longest time. */
 static void draw_curve(struct latency_plot *t, const struct latency_curve *c)
 {
 	const struct hist *h = &c->times;

@@ -7,10 +7,13 @@
 
 /* ---- order -------------------------------------------------------------------------------------------------- */
 
-/* Where a row stands: scenarios that compare nothing come last, else all is as it is met, modes by their number. */
+/*
+ * Sort key of a row. Scenarios with mode exclusive only come last. Other scenarios keep the order of the result.
+ * Modes are in the order of enum bench_mode.
+ */
 struct report_row_key {
 	bool last;
-	size_t scenario, workload, index; /* first row that has it */
+	size_t scenario, workload, index; /* indexes of the first row with this value */
 	enum bench_mode mode;
 };
 
@@ -73,7 +76,7 @@ static int make_rows(struct bench_report_model *p, struct error *err)
 	return 0;
 }
 
-/* ---- rows of one kind and mode as one ----------------------------------------------------------------------- */
+/* ---- joined rows of a kind and mode ------------------------------------------------------------------------- */
 
 static size_t fewest_blocks(const struct report_mode *m, size_t run)
 {
@@ -153,7 +156,7 @@ static int join_mode_rows(struct report_mode *m, struct error *err)
 	if (!h || !to->runs)
 		return error_nomem(err);
 	while (to->n < runs) {
-		/* Counted also if it fails: report_fini() frees what it has. */
+		/* Counts the run first, so that report_fini() frees it also after a failure. */
 		to->n++;
 		if (join_run(&to->runs[to->n - 1], h, m, to->n - 1, err) < 0)
 			return -1;
@@ -260,7 +263,7 @@ static int make_report_scenarios(struct bench_report_model *p, struct error *err
 
 int report_make(struct bench_report_model *ret, const struct bench_result *r, struct error *err)
 {
-	size_t n = r->n_rows + 1; /* no more groups than rows */
+	size_t n = r->n_rows + 1; /* at most as many groups as rows */
 
 	*ret = (struct bench_report_model){ .r = r,
 		.scenarios = calloc(n, sizeof(*ret->scenarios)),

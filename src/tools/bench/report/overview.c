@@ -6,7 +6,7 @@
 
 #include <math.h>
 
-/* Every kind of pods by every mode, at a glance: how much of the work, and how long the slowest of a hundred. */
+/* Overview table of all kinds of pods and modes: share of the work, and p99. */
 
 static bool is_mode_used(const struct bench_report_model *r, enum bench_mode mode)
 {
@@ -27,13 +27,16 @@ static const struct report_mode *find_kind_mode(const struct report_kind *k,
 	return NULL;
 }
 
-/* Of what is asked for, or of one alone. */
+/* Share of the requested rate, or of the rate of one pod alone. */
 static double compute_work_share(const struct report_kind *k, const struct report_mode *m)
 {
 	return isfinite(k->offered) ? m->f.rate.value / k->offered : m->f.kept;
 }
 
-/* Bold is the best, and what cannot be told from it; of pods that are asked for a rate, who keeps up. */
+/*
+ * Bold: the best mode, and modes without a significant difference from the best. For a requested rate, bold: the
+ * modes that keep up.
+ */
 static const char *get_best_class(const struct report_kind *k, const struct report_mode *m,
 	enum rank_by by)
 {

@@ -8,9 +8,9 @@
 #include <stdio.h>
 
 #define TEXT_MAX_BYTES 256
-#define FAR            1e4 /* no plot is so large */
+#define FAR            1e4 /* larger than any plot */
 
-/* Never "nan" or "inf", which a browser refuses. */
+/* Browsers refuse "nan" and "inf". */
 static double clamp_coordinate(double v)
 {
 	return !isfinite(v) ? 0 : v > FAR ? FAR : v < -FAR ? -FAR : v;
@@ -132,11 +132,11 @@ static size_t ticks_linear(double *ret, const struct plot_scale *s)
 	return n;
 }
 
-/* Fewer to a decade where there are many of these. */
+/* The more decades, the fewer ticks in each. */
 static size_t ticks_log(double *ret, const struct plot_scale *s)
 {
 	static const struct {
-		double decades; /* up to so many */
+		double decades; /* upper limit */
 		size_t n;
 		double of[6];
 	} steps[] = { { 1, 6, { 1, 1.5, 2, 3, 5, 7 } }, { 2, 3, { 1, 2, 5 } },

@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-#define SERVED 0.98 /* of what is asked for */
+#define SERVED 0.98 /* of the requested rate */
 
 const struct estimate *rank_value(const struct report_mode *m, enum rank_by by)
 {

@@ -1,27 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Which mode is best for a kind of pods, and which others cannot be told from it. Modes with errors, and one pod alone, are
- * not held against others. Pure. Thread: any. */
+/*
+ * Ranks the modes for a kind of pods: the best mode, and the modes without a significant difference from the best.
+ * Modes with errors or disturbances, and mode exclusive, are not ranked. Pure. Thread: any.
+ */
 #include "tools/bench/report/model.h"
 
 enum rank_by {
 	RANK_WORK,    /* units per second */
-	RANK_LATENCY, /* p99; only of modes where all pods are to get the same */
+	RANK_LATENCY, /* p99; only for modes in which all pods are entitled to equal shares */
 };
 
 const struct estimate *rank_value(const struct report_mode *m, enum rank_by by);
 bool rank_has(const struct report_mode *m, enum rank_by by);
 size_t rank_count(const struct report_kind *k, enum rank_by by);
 
-/* NULL: no mode can be ranked. */
+/* NULL: no mode has a rank. */
 const struct report_mode *rank_best(const struct report_kind *k, enum rank_by by);
 const struct report_mode *rank_worst(const struct report_kind *k, enum rank_by by);
 
-/* Whether the mode does what is asked of the kind, as far as can be told. */
+/* Whether the mode serves the requested rate, within the statistical error. */
 bool rank_is_served(const struct report_kind *k, const struct report_mode *m);
 
-/* Whether intervals say anything at all: not of one repetition. */
+/* Whether the mode has an interval, which needs two repetitions. */
 bool rank_is_sure(const struct report_mode *m, enum rank_by by);
-/* Whether the interval of the ratio leaves open which of both is better. */
+/* Whether the interval of the ratio contains 1, so that neither mode is significantly better. */
 bool rank_is_same(const struct report_mode *a, const struct report_mode *b, enum rank_by by);

@@ -8,9 +8,9 @@
 #include <math.h>
 #include <stdio.h>
 
-/* The page: what stands around tables and plots. */
+/* The page around the tables and plots. */
 
-/* ---- for all parts ------------------------------------------------------------------------------------------ */
+/* ---- shared by all parts ------------------------------------------------------------------------------------ */
 
 static bool is_simulated(const struct report_page *p)
 {
@@ -88,7 +88,7 @@ static void render_fact(struct buf *b, const char *name, const char *text)
 	buf_puts(b, "</dd></div>\n");
 }
 
-/* A number in words, "" if it is not known. */
+/* Formats a number with its unit. "" if unknown. */
 static const char *format_head_amount(char *buf, const char *before, double v, const char *unit)
 {
 	*buf = '\0';

@@ -8,20 +8,20 @@
 #include <stdlib.h>
 
 /*
- * Who had how much of a kind's work, block by block, through all repetitions. Bands stand on each other, so that
- * one that grows is seen to take from another; dashes are where the borders should be.
+ * Plot of each pod's share of a kind's work, block by block, through all repetitions. Bands are stacked, so that a
+ * growing band visibly takes from another band. Dashes show the entitled shares.
  */
 
 #define WIDTH   210
 #define HEIGHT  166
 #define LEFT    38
-#define RIGHT   188 /* names of pods stand behind it */
+#define RIGHT   188 /* right edge of the bands; pod names follow */
 #define TOP     10
 #define BOTTOM  128
 #define GAP     3   /* between repetitions */
-#define BANDS   16  /* pods; the others share the last one */
-#define COLUMNS 120 /* of a plot; more blocks than that are taken together */
-#define LETTER  11  /* a label's height */
+#define BANDS   16  /* maximum number of bands; further pods share the last band */
+#define COLUMNS 120 /* maximum number of columns; a column joins blocks if there are more */
+#define LETTER  11  /* height of a label */
 
 struct shares {
 	struct plot plot;
@@ -29,10 +29,10 @@ struct shares {
 	struct plot_scale y;
 	size_t runs, bands;
 	double weights[BANDS], sum_weights;
-	double seconds; /* of the runs that are shown */
+	double seconds; /* of the drawn runs */
 };
 
-/* A stretch of time: what each band did in it. */
+/* A period of time: the units of each band in it. */
 struct shares_column {
 	double x, width;
 	double units[BANDS], all;
@@ -79,7 +79,7 @@ static void fill_column(struct shares_column *c, const struct shares *s,
 		}
 }
 
-/* Columns of one repetition, side by side; returns how many. */
+/* Makes the columns of one repetition, side by side. Returns their number. */
 static size_t make_columns(struct shares_column *ret, const struct shares *s,
 	const struct bench_run *run, double x, double width)
 {
@@ -95,7 +95,7 @@ static size_t make_columns(struct shares_column *ret, const struct shares *s,
 	return n;
 }
 
-/* The share of all that bands below @band had. */
+/* The share of all units in bands below @band. */
 static double compute_share_below(const struct shares_column *c, size_t band)
 {
 	double sum = 0;
@@ -105,7 +105,7 @@ static double compute_share_below(const struct shares_column *c, size_t band)
 	return c->all > 0 ? sum / c->all : 0;
 }
 
-/* From left to right along the upper border, and back along the lower one. */
+/* The path goes right along the upper border, and back along the lower border. */
 static void draw_band(struct shares *s, const struct shares_column *c, size_t n, size_t band)
 {
 	char class[32];
@@ -138,7 +138,7 @@ static int draw_runs(struct shares *s, struct error *err)
 
 	if (!c)
 		return error_nomem(err);
-	/* As much room for each as it took; of very many there is none for gaps. */
+	/* The width of a repetition is proportional to its length. Very many repetitions have no gaps. */
 	if (room < (RIGHT - LEFT) / 2.0)
 		room = RIGHT - LEFT;
 	for (size_t i = 0; i < s->runs; i++) {
@@ -170,7 +170,7 @@ static void draw_shares_axes(struct shares *s)
 		s->runs > 1 ? "repetition" : "one repetition");
 }
 
-/* Borders as they should be, and whose band is between them: by weight, or by number. */
+/* Draws the entitled borders, and the pod's weight or number between them. */
 static void draw_targets(struct shares *s)
 {
 	double sum = 0;

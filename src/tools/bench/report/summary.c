@@ -8,11 +8,11 @@
 #include <stdio.h>
 
 /*
- * What each way of sharing gives, in words: of each kind of pods in each scenario which mode gets the most done, which
- * has the shortest p99, and what cannot be told apart. Modes with errors are named and not held against others.
+ * The summary in words. For each kind of pods in each scenario: the mode with the most work, the mode with the
+ * shortest p99, and the modes without a significant difference. Modes with errors are named, but not compared.
  */
 
-/* " (not to be told from turns and mps)" */
+/* Renders " (not to be told from turns and mps)". */
 static void render_tied_modes(struct buf *b, const struct report_kind *k,
 	const struct report_mode *best, enum rank_by by)
 {
@@ -41,7 +41,7 @@ static void render_mode_name(struct buf *b, const struct report_mode *m)
 	buf_puts(b, "</b></span>");
 }
 
-/* Never broken at the end of a line. */
+/* Without a line break between number and unit. */
 static void render_unbroken_ns(struct buf *b, double ns)
 {
 	char text[BENCH_NUMBER_MAX];
@@ -60,7 +60,7 @@ static void render_mode_rate(struct buf *b, const struct report_mode *m)
 		buf_printf(b, ", %s%% of one alone", report_percent(m->f.kept, kept));
 }
 
-/* Of pods that do as much as they can. */
+/* For pods without a requested rate. */
 static void render_work_ranking(struct buf *b, const struct report_kind *k)
 {
 	const struct report_mode *best = rank_best(k, RANK_WORK),
@@ -81,7 +81,7 @@ static void render_work_ranking(struct buf *b, const struct report_kind *k)
 	buf_puts(b, ". ");
 }
 
-/* Of pods that are asked for a rate: who does not keep up. */
+/* For pods with a requested rate: the modes that do not keep up. */
 static void render_unserved_modes(struct buf *b, const struct report_kind *k)
 {
 	char rate[BENCH_NUMBER_MAX], asked[BENCH_NUMBER_MAX];
@@ -134,7 +134,7 @@ static void render_latency_ranking(struct buf *b, const struct report_kind *k)
 	buf_puts(b, ".");
 }
 
-/* Where shares are by weight: what they were. */
+/* Renders the pods' shares in modes with weights. */
 static void render_weighted_shares(struct buf *b, const struct report_kind *k)
 {
 	char percent[BENCH_NUMBER_MAX];
@@ -171,7 +171,7 @@ static void render_kind_errors(struct buf *b, const struct report_kind *k)
 		buf_puts(b, ", which is not held against the others.");
 }
 
-/* Modes without a verdict, as something else was measured with them. */
+/* Inconclusive modes: something disturbed their measurement. */
 static void render_inconclusive_modes(struct buf *b, const struct report_kind *k)
 {
 	const char *why = NULL;

@@ -7,9 +7,9 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A scenario's table: a row for each kind of pods and mode; a column only if something is known of it. */
+/* Table of a scenario: a row for each kind of pods and mode. A column without any value is omitted. */
 
-#define ERRORS_MAX 5 /* texts of a row */
+#define ERRORS_MAX 5 /* error texts of a row */
 
 enum bench_table_column {
 	PODS,
@@ -85,7 +85,7 @@ static void format_pods_cell(char *buf, const struct bench_row *row)
 		(void)snprintf(buf, REPORT_CELL_MAX, "weight %g", row->weight);
 }
 
-/* Of what was done at all. */
+/* Formats a figure about the amount of work. */
 static void rate_cell(char *buf, enum bench_table_column c, const struct report_row *r)
 {
 	const struct bench_figures *f = &r->f;
@@ -137,7 +137,7 @@ static void planned_error(char *buf, const struct report_row *r)
 		(void)snprintf(buf, REPORT_CELL_MAX, "%+.1f%%", percent);
 }
 
-/* "-" or "": not known. */
+/* "-" or "": unknown. */
 static void format_table_cell(char *buf, enum bench_table_column c, const struct report_row *r)
 {
 	*buf = '\0';
@@ -208,7 +208,7 @@ static bool is_new(const struct bench_row *row, size_t run)
 	return row->runs[run].errors && *row->runs[run].error;
 }
 
-/* What failed said, each text once. */
+/* Renders the error texts of a row, each text once. */
 static void render_row_errors(struct buf *b, const struct report_row *r, size_t width)
 {
 	size_t n = 0;

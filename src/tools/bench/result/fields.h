@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Private to bench/result: which members are which keys of the file, for reading and for writing. */
+/* Private to bench/result: the JSON keys of the members, for reading and writing. */
 #include "tools/bench/result/result.h"
 #include "lib/json/record.h"
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define WHERE_MAX 128 /* "rows[4095].runs[999].blocks[999].times" is less */
+#define WHERE_MAX 128 /* "rows[4095].runs[999].blocks[999].times" is shorter */
 
 #define UNKNOWN UINT64_MAX
 
@@ -22,7 +22,8 @@ static int set_expected_error(const char *where, const char *expected, struct er
 	return error_set(err, ERR_INVALID, "%s: expected %s", where, expected);
 }
 
-/* An array of @size bytes for each element of @list; one more, so that it is never nothing. */
+/* An array with @size bytes for each element of @list. One element more, so that calloc() never gets zero
+ * elements. */
 static void *make_array(const json_t *list, size_t size, size_t *n, struct error *err)
 {
 	void *p = calloc(json_array_size(list) + 1, size);
@@ -75,7 +76,7 @@ static int read_block_times(struct hist_packed *ret, const json_t *block, const 
 	return 0;
 }
 
-/* A number that is at least 0. */
+/* Reads a number of at least 0. */
 static int read_result_number(double *ret, const json_t *o, const char *key, const char *where,
 	struct error *err)
 {

@@ -109,7 +109,7 @@ const struct bench_row *bench_row_find_exclusive(const struct bench_result *r,
 	return NULL;
 }
 
-/* What the first run of @row with errors said; NULL: units were done, or nothing failed. */
+/* The error of the first run of @row with errors. NULL: a unit was done, or nothing failed. */
 static const char *failure_of(const struct bench_row *row)
 {
 	const char *error = NULL;

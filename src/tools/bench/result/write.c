@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-/* Takes @value's reference, whatever becomes of it. */
+/* Takes @value's reference, also on failure. */
 static bool set_result_member(json_t *o, const char *key, json_t *value)
 {
 	return json_object_set_new(o, key, value) == 0;
@@ -19,7 +19,7 @@ static json_t *write_result_fields(const void *from, const struct bench_fields *
 	return record_write(from, f->fields, f->n);
 }
 
-/* Class and count, one after the other. */
+/* Class and count alternate. */
 static json_t *write_times(const struct hist_packed *p)
 {
 	json_t *list = json_array();
@@ -41,7 +41,7 @@ static json_t *write_block(const struct estimate_block *b)
 		write_times(&b->times));
 }
 
-/* What a pod has ended in each block. */
+/* Finished units of a pod in each block. */
 static json_t *write_pod_units(const struct bench_run *r, size_t pod)
 {
 	json_t *list = json_array();

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#define BLOCKS_PER_SM 8 /* of 256 threads: the most that one holds at a time */
+#define BLOCKS_PER_SM 8 /* of 256 threads: the maximum that a multiprocessor holds at a time */
 
 static int add_number_argument(struct strv *a, const char *name, uint64_t v, const char *unit,
 	struct error *err)

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- what a pod says ---------------------------------------------------------------------------------------- */
+/* ---- answers of pods ---------------------------------------------------------------------------------------- */
 
 static int not_understood(struct error *err)
 {
@@ -71,7 +71,7 @@ const char *collect_scenario(const struct suite *s, const struct suite_step *ste
 	return step->mode == BENCH_EXCLUSIVE ? "alone" : s->scenarios[step->scenario].name;
 }
 
-/* Whether a pod is of a row: one kind, and one weight where weights differ. */
+/* Whether a pod belongs to a row. A row has one kind of pods, and one weight in weighted mode. */
 static bool is_tenant_of_row(const struct collect_pod *p, uint32_t tenants, double weight)
 {
 	return p->tenants == tenants && (isnan(weight) || fabs(p->weight - weight) < 1e-9);
@@ -110,7 +110,7 @@ static struct bench_row *add_result_row(struct bench_result *r, const struct ben
 	return &rows[r->n_rows++];
 }
 
-/* The pods of a row, put together. */
+/* Joins the pods of a row into one repetition. */
 static int make_run(struct bench_run *run, const struct collect_step *s, uint32_t tenants,
 	double weight, struct error *err)
 {

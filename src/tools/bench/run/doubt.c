@@ -17,7 +17,10 @@ static const char *const slowed_words[DOUBT_SLOWED] = {
 	[DOUBT_BASE] = "below its base clocks (if it is simulated: host too busy)",
 };
 
-/* NVML's nvmlClocksEventReasons that no benchmark should see; the power limit has a counter. */
+/*
+ * Bits of NVML's nvmlClocksEventReasons that no benchmark should see. The power limit is absent, as it has a
+ * counter.
+ */
 static const struct {
 	uint64_t bit;
 	const char *word;
@@ -50,7 +53,7 @@ struct doubt_facts doubt_unknown(void)
 
 static void append_doubt_text(char *text, const char *fmt, ...) PRINTF(2, 3);
 
-/* What has no place any more is left out. */
+/* Omits a doubt that does not fit. */
 static void append_doubt_text(char *text, const char *fmt, ...)
 {
 	char one[DOUBT_TEXT_MAX];
@@ -96,7 +99,7 @@ double doubt_others(double seen, double earlier, size_t own, enum bench_mode m)
 {
 	if (own == DOUBT_UNCOUNTED || bench_mode_mps(m) || isnan(seen))
 		return earlier > 0 ? earlier : NAN;
-	return fmax(fmax(0, seen - (double)own), earlier); /* one of NaN does not count */
+	return fmax(fmax(0, seen - (double)own), earlier); /* fmax() ignores a NaN */
 }
 
 /* ---- gaps --------------------------------------------------------------------------------------------------- */

@@ -19,13 +19,13 @@
 #define PATH_BYTES     96
 #define CHILDREN_BYTES 65536
 
-/* The processes that are still to be looked at, parents before their children. */
+/* Processes to visit, parents before their children. */
 struct process_walk {
 	size_t n;
 	int32_t pids[PROCESSES_MAX];
 };
 
-/* "PID PID ", of one thread. */
+/* Reads "PID PID ", the children of one thread. */
 static void add_children(struct process_walk *w, int32_t pid, int32_t tid)
 {
 	CLEANUP(buf_fini) struct buf list = BUF_INIT(CHILDREN_BYTES);
@@ -35,7 +35,7 @@ static void add_children(struct process_walk *w, int32_t pid, int32_t tid)
 
 	(void)snprintf(path, sizeof(path), "/proc/%d/task/%d/children", pid, tid);
 	if (file_read(path, &list, &ignored) < 0 || !list.len)
-		return; /* it has ended, or the kernel does not say */
+		return; /* the thread has ended, or the kernel does not report children */
 	for (char *word = strtok_r(list.data, " ", &rest); word && w->n < PROCESSES_MAX;
 		word = strtok_r(NULL, " ", &rest))
 		if (parse_u32(word, &child) && child <= INT32_MAX)
@@ -50,7 +50,7 @@ static bool read_waited(uint64_t *ret, int32_t pid, int32_t tid)
 	return schedstat_waited(path, ret);
 }
 
-/* Adds the threads of @pid to @ret, unless that is this process itself, and its children to @w. */
+/* Adds the children of @pid to @w. Adds its threads to @ret, unless @pid is this process. */
 static void read_process_threads(struct process_walk *w, struct host_watch *ret, int32_t pid,
 	bool is_self)
 {
@@ -86,7 +86,7 @@ void host_watch_begin(struct host_watch *w)
 		read_process_threads(&walk, w, walk.pids[i], i == 0);
 }
 
-/* 0 of one that was not there: all of its time is since then. */
+/* 0 for a thread that is new: all of its waiting is since then. */
 static uint64_t waited_before(const struct host_watch *w, int32_t tid)
 {
 	for (size_t i = 0; i < w->n; i++)

@@ -24,15 +24,15 @@ struct state {
 	uv_signal_t signals[2];
 	struct gpu_monitor *monitor;
 	struct gpu_sample_request rq;
-	int sm, dram; /* positions of fields */
+	int sm, dram; /* field indexes */
 	uint64_t until_ns;
 	struct bench_observation *ret;
 	double busy_s, seconds, sm_sum, dram_sum;
 	size_t n_sm, n_dram;
-	struct error why; /* the last look failed */
+	struct error why; /* error of the last sample */
 };
 
-/* ---- whose a process is ----------------------------------------------------------------------------------------- */
+/* ---- owner of a process ----------------------------------------------------------------------------------------- */
 
 static bool read_proc(uint32_t pid, const char *file, char *to, size_t room)
 {
@@ -47,7 +47,7 @@ static bool read_proc(uint32_t pid, const char *file, char *to, size_t room)
 	return n > 0;
 }
 
-/* The name may hold anything, so what follows its last bracket counts. */
+/* The process name can contain any character, so the fields after the last bracket count. */
 static uint32_t read_parent_pid(uint32_t pid)
 {
 	char stat[1024], *end;
@@ -95,7 +95,7 @@ static bool is_observed_process(const struct state *s, uint32_t pid)
 	       observation_is_pod(cgroup, s->o->pod);
 }
 
-/* ---- looks ------------------------------------------------------------------------------------------------------ */
+/* ---- samples ---------------------------------------------------------------------------------------------------- */
 
 static void add_real(double *sum, size_t *n, const struct sample_device *u, int field)
 {
@@ -161,7 +161,7 @@ static bool has_observed_process(const struct state *s, const struct sample_devi
 	return false;
 }
 
-/* The one that was asked for, else the first that it was seen on; NULL: none yet. */
+/* The requested GPU, else the first GPU with an observed process. NULL: none yet. */
 static const struct sample_device *find_observed_device(struct state *s,
 	const struct sample *sample)
 {
@@ -195,7 +195,7 @@ static void on_outside_timer(uv_timer_t *t)
 	struct state *s = t->data;
 	struct error err = ERROR_INIT;
 
-	/* Not known yet, or one is under way. */
+	/* The call fails while the GPUs are unknown, or while a sample is in progress. */
 	if (gpu_monitor_sample(s->monitor, &s->rq, on_outside_sample, s, &err) < 0 &&
 		time_mono_ns() >= s->until_ns)
 		stop_observation(s);
@@ -300,7 +300,7 @@ int observation_run(struct bench_observation *ret, const struct observation_opti
 	return 0;
 }
 
-/* ---- as a profile ------------------------------------------------------------------------------------------------- */
+/* ---- the profile -------------------------------------------------------------------------------------------------- */
 
 static struct profile_value make_observed_value(double v, bool known,
 	enum profile_origin origin, const char *how, const char *why)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Processes that run already, by what NVML says of them: they are not touched. */
+/* Observes running processes through NVML, without any effect on them. */
 #include "tools/bench/profile/profile.h"
 #include "io/nvml/monitor/monitor.h"
 
@@ -11,29 +11,33 @@
 
 struct observation_options {
 	const struct gpu_monitor_options *monitor;
-	const char *gpu; /* UUID; NULL: the first one on which it is seen */
-	pid_t pid;       /* it and what it has started; 0: */
-	const char *pod; /* UID of a pod: what is in its cgroups */
+	const char *gpu; /* UUID; NULL: the first GPU with such a process */
+	pid_t pid;       /* the process and its descendants; 0: .pod instead */
+	const char *pod; /* UID of a pod: the processes in its cgroups */
 	double seconds;
 };
 
 struct bench_observation {
 	char gpu[GPU_UUID_MAX];
-	size_t n;                              /* looks in which it had the GPU */
-	size_t processes;                      /* of it there, most at a time */
-	bool alone;                            /* nobody else was there */
-	double busy, busiest, sm_active, dram; /* of the time; NaN: not known */
-	uint64_t peak_bytes;                   /* bytes, with contexts; 0: not known */
-	bool stopped;                          /* before its time, by a signal */
+	size_t n;         /* samples with an observed process on the GPU */
+	size_t processes; /* maximum number of observed processes at a time */
+	bool alone;       /* no other process was on the GPU */
+	double busy, busiest, sm_active, dram; /* shares of time; NaN (.busiest: 0): unknown */
+	uint64_t peak_bytes;                   /* bytes, with contexts; 0: unknown */
+	bool stopped;                          /* ended early by a signal */
 };
 
-/* Blocks for .seconds. ERR_CANCELLED: SIGINT or SIGTERM; ERR_NOT_FOUND: it was on no GPU. Thread: one. */
+/* Blocks for .seconds. ERR_CANCELLED: SIGINT or SIGTERM. ERR_NOT_FOUND: no observed process on a GPU.
+ * Thread: one. */
 int observation_run(struct bench_observation *ret, const struct observation_options *o,
 	struct error *err) MUST_USE;
 
-/* Whether the text of /proc/PID/cgroup is of the pod with this UID: cgroup drivers write its '-' as '_' or as it is. */
+/*
+ * Whether the text of /proc/PID/cgroup belongs to the pod with this UID. Cgroup drivers keep '-' in the UID or
+ * write '_'.
+ */
 bool observation_is_pod(const char *cgroup, const char *uid);
 
-/* Of what was seen; the rest of the profile is not known. */
+/* Writes the observed figures. The rest of the profile is unknown. */
 void observation_write_profile(struct profile *ret, const struct bench_observation *o,
 	const char *name, const char *kind);

@@ -11,10 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LEAD_NS      (20 * NS_PER_MS) /* until all pods have heard when it begins */
+#define LEAD_NS      (20 * NS_PER_MS) /* time for all pods to receive the begin time */
 #define CALIBRATE_NS (120 * NS_PER_SEC)
 #define HOST_SAMPLE_LEAD_NS \
-	(30 * NS_PER_MS) /* before the end, while pods that end by themselves are there */
+	(30 * NS_PER_MS) /* before the end, while pods that end by themselves still run */
 #define MIB 1048576.0
 
 struct run_slot {
@@ -37,22 +37,22 @@ struct bench_runner {
 	struct suite_step *steps;
 	size_t n, at;
 	struct args_size sizes[SUITE_WORKLOADS_MAX];
-	uint32_t calibrating; /* workload */
+	uint32_t calibrating; /* index of the workload */
 	struct child *calibration;
-	unsigned int refused; /* bit: enum bench_mode, which cannot be had */
+	unsigned int refused; /* bits: enum bench_mode that are unavailable */
 	size_t n_slots, n_ready, n_ended;
 	struct run_slot slots[BENCH_PODS_MAX];
 	struct environment_pod places[BENCH_PODS_MAX];
 	uv_timer_t timer;
 	uint64_t from_ns, to_ns;
 	struct host_watch host;
-	double waited; /* host_watch_waited() of this step; NaN */
+	double waited; /* host_watch_waited() of the step; NaN */
 	struct bench_gpu gpu;
 	const char *doubt;
 	bool gpu_known, started, window, over, stopping, finished, closing;
 	bool others_noted;
 	struct doubt_gaps gaps;
-	bool disturbed; /* the place: a client of MPS was ended in its work */
+	bool disturbed; /* an MPS client was ended during its work */
 	struct error error;
 };
 
@@ -70,7 +70,7 @@ static void on_bench_cleanup_done(void *arg, const struct error *err)
 {
 	struct bench_runner *r = arg;
 
-	(void)err; /* what does not end is killed with the place */
+	(void)err; /* environment_free() kills what has not ended */
 	r->ops->ended(r->arg, &r->error);
 }
 
@@ -81,7 +81,7 @@ static void drop_pods(struct bench_runner *r)
 	r->n_slots = r->n_ready = r->n_ended = 0;
 }
 
-/* An empty place is made, as what was there for the last step has to end in order. */
+/* Prepares an environment without pods, so that the programs of the last step end in order. */
 static void finish_bench_run(struct bench_runner *r)
 {
 	char gaps[DOUBT_GAPS_MAX];
@@ -120,7 +120,8 @@ static int collect_step_result(struct bench_runner *r, struct error *err)
 	struct collect_pod pods[BENCH_PODS_MAX];
 	struct collect_step s = { .suite = r->o.suite,
 		.step = step_of(r),
-		/* Of one that never went, as it was asked for: a result has no repetition of no time. */
+		/* A step that never started gets the requested time, as no repetition of a result has a
+		 * length of 0. */
 		.seconds = r->started ? (double)(r->to_ns - r->from_ns) / 1e9
 				      : r->o.suite->seconds,
 		.sm_share = step_of(r)->mode == BENCH_MPS_LIMITED ? r->places[0].sm_share : NAN,
@@ -144,7 +145,7 @@ static int collect_step_result(struct bench_runner *r, struct error *err)
 	return collect_add(r->result, &s, err);
 }
 
-/* All pods have ended, and the GPU's figures are there. */
+/* Runs when all pods have ended and the GPU's figures have arrived. */
 static void check_step_end(struct bench_runner *r)
 {
 	struct error err = ERROR_INIT;
@@ -152,7 +153,7 @@ static void check_step_end(struct bench_runner *r)
 	if (r->n_ended < r->n_slots || (r->started && !r->gpu_known) || r->finished)
 		return;
 	(void)uv_timer_stop(&r->timer);
-	/* What was broken off says nothing. */
+	/* An interrupted step has no result. */
 	if (!(r->stopping && !r->over) && collect_step_result(r, &err) < 0) {
 		fail_bench_run(r, &err);
 		return;
@@ -162,7 +163,7 @@ static void check_step_end(struct bench_runner *r)
 	next_step(r);
 }
 
-/* A program of the user's does not end by itself. */
+/* A user's command does not end by itself. */
 static bool ends_programs(const struct bench_runner *r)
 {
 	for (size_t i = 0; i < r->n_slots; i++)
@@ -242,7 +243,10 @@ static void start_timer(struct bench_runner *r, uv_timer_cb cb, uint64_t at_ns)
 	(void)uv_timer_start(&r->timer, cb, now < at_ns ? (at_ns - now) / NS_PER_MS : 0, 0);
 }
 
-/* Pods end soon. If they have already, it is this process that waited for a CPU. */
+/*
+ * Pods end soon. If the timer fires after their end, this process waited for a CPU. Its delay then counts as the
+ * waited time.
+ */
 static void on_step_host_timer(uv_timer_t *t)
 {
 	struct bench_runner *r = t->data;
@@ -294,7 +298,10 @@ static void on_step_pod_ready(void *arg)
 
 static void on_kill(uv_timer_t *t);
 
-/* Nothing is left to measure: programs of the user's have no result of their own. */
+/*
+ * Whether all pods are user's commands that ended before the end of the window. Such commands print no result, so
+ * nothing is left to measure.
+ */
 static bool ended_too_soon(const struct bench_runner *r)
 {
 	for (size_t i = 0; i < r->n_slots; i++)
@@ -303,7 +310,7 @@ static bool ended_too_soon(const struct bench_runner *r)
 	return !r->over;
 }
 
-/* One that cannot begin is waited for by nobody. */
+/* The runner does not wait for the other pods if one pod cannot begin. */
 static void on_step_pod_ended(void *arg)
 {
 	struct run_slot *s = arg;
@@ -319,18 +326,20 @@ static void on_step_pod_ended(void *arg)
 static const struct tenant_ops tenant_ops = { .ready = on_step_pod_ready,
 	.ended = on_step_pod_ended };
 
-/* The others of a step that cannot be, or is not wanted any more; it may be that all have ended before. */
+/*
+ * Kills the other pods of a step that is impossible or cancelled. All pods may have ended already.
+ */
 static void on_kill(uv_timer_t *t)
 {
 	struct bench_runner *r = t->data;
 
-	r->gpu_known = true; /* nobody asks it any more */
+	r->gpu_known = true; /* the runner no longer needs the figures */
 	for (size_t i = 0; i < r->n_slots; i++)
 		tenant_kill(r->slots[i].pod);
 	check_step_end(r);
 }
 
-/* It may talk all the time, and do nothing that counts. */
+/* A user's command can print lines forever without finishing a unit. */
 static void on_startup_deadline(uv_timer_t *t)
 {
 	struct bench_runner *r = t->data;
@@ -442,7 +451,10 @@ static void on_bench_reset_done(void *arg, const struct error *err)
 		next_step(r);
 }
 
-/* A server of MPS of which a client ended in its work fails those that come soon after; the next one has a daemon of its own. */
+/*
+ * An MPS server fails new clients for a while after a client ended during its work. So the next step gets a new
+ * daemon.
+ */
 static void reset_bench_environment(struct bench_runner *r)
 {
 	struct error err = ERROR_INIT;
@@ -479,9 +491,12 @@ static void next_step(struct bench_runner *r)
 		fail_bench_run(r, &err);
 }
 
-/* ---- how much work a kernel is ------------------------------------------------------------------------------- */
+/* ---- calibration --------------------------------------------------------------------------------------------- */
 
-/* Of a workload, and in the result, so that another one can be like it. What the result has already stays. */
+/*
+ * Sets the kernel size of a workload, and adds it to the result, so that other runs can use the same size. A size
+ * already in the result stays.
+ */
 static int set_size(struct bench_runner *r, uint32_t workload, const struct args_size *size,
 	struct error *err)
 {
@@ -501,7 +516,10 @@ static int set_size(struct bench_runner *r, uint32_t workload, const struct args
 	return 0;
 }
 
-/* What another result has is not measured anew; that may be our own, whose sizes then stay where they are. */
+/*
+ * The runner does not measure sizes that .like has. If .like is the runner's own result, set_size() leaves its
+ * sizes as they are.
+ */
 static int copy_kernel_sizes(struct bench_runner *r, struct error *err)
 {
 	const struct suite *s = r->o.suite;

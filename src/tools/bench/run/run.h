@@ -2,9 +2,8 @@
 #pragma once
 
 /*
- * Runs a suite: one step after the other, each with its place, its pods and what the GPU did meanwhile. What has been
- * measured when it is stopped or fails is in the result.
- * Thread: loop.
+ * Runs a suite step by step. Each step has its environment, its pods and the GPU's figures. After a stop or a
+ * failure, the result has all completed steps. Thread: loop.
  */
 #include "tools/bench/environment/environment.h"
 #include "tools/bench/run/sampler.h"
@@ -17,28 +16,29 @@ struct bench_runner_options {
 	const struct environment_options *environment;
 	const struct gpu_monitor_options *monitor;
 	const struct bench_result
-		*like; /* its kernels' sizes are taken; NULL: all are measured */
-	bool observe; /* pods are looked at (tools/bench/environment/environment.h), but in BENCH_EXCLUSIVE */
+		*like; /* source of kernel sizes; NULL: the runner measures all sizes */
+	bool observe; /* pods are observed (tools/bench/environment/environment.h), except in BENCH_EXCLUSIVE */
 };
 
 struct bench_runner_ops {
-	/* Before each step; .step NULL: something is calibrated. */
+	/* Before each step. @step NULL: calibration. */
 	void (*progress)(void *arg, size_t done, size_t all, const struct suite_step *step);
-	/* When units begin to count, and when they do no more; .whole: all pods are there. NULL: nobody looks. */
+	/* When the counting window begins and ends. @whole: no pod has ended yet. The member can be NULL. */
 	void (*window)(void *arg, const struct suite_step *step,
 		const struct environment *environment, bool begins, bool whole);
-	/* Once. What was measured is in the result, also with an error. Not from within bench_runner_start(). */
+	/* Once, not from within bench_runner_start(). The result has all completed steps, also after an
+	 * error. */
 	void (*ended)(void *arg, const struct error *err);
 };
 
-/* @options, @result and @texts must outlive it; texts of the result are kept in @texts. */
+/* @options, @result and @texts must outlive the runner. @texts owns the texts of the result. */
 int bench_runner_start(struct bench_runner **ret, uv_loop_t *loop,
 	const struct bench_runner_options *options, struct bench_result *result,
 	struct strv *texts, const struct bench_runner_ops *ops, void *arg,
 	struct error *err) MUST_USE;
 
-/* Ends after what it has to end; .ended is still called. */
+/* The runner ends its step in order, and still calls .ended. */
 void bench_runner_stop(struct bench_runner *r);
 
-/* After .ended. Handles close as the loop runs on. Returns NULL. */
+/* Only after .ended. Handles close as the loop runs on. Returns NULL. */
 struct bench_runner *bench_runner_free(struct bench_runner *r);

@@ -9,9 +9,9 @@
 #include <string.h>
 
 #define MIB         1048576.0
-#define EARLIER_MAX 1024 /* processes of others that are kept */
+#define EARLIER_MAX 1024 /* maximum number of recorded foreign processes */
 
-/* Counters and states that doubt.h judges; of what is not known NaN. */
+/* Counters and states for doubt.h. NaN: unknown. */
 struct speed {
 	double slowed_ns[DOUBT_SLOWED], reasons, clock_mhz;
 	struct bench_sampler_processes processes;
@@ -22,13 +22,13 @@ struct bench_sampler {
 	struct gpu_monitor *monitor;
 	struct gpu_sample_request rq;
 	char uuid[GPU_UUID_MAX];
-	bool ready;            /* NVML has answered, or cannot */
-	bool under_way, ended; /* a sample; bench_sampler_end() came */
-	bool end_requested;    /* the sample is of the end */
+	bool ready;            /* NVML has answered or failed */
+	bool under_way, ended; /* a sample is in progress; bench_sampler_end() was called */
+	bool end_requested;    /* the sample in progress is the end sample */
 	struct speed from, to;
-	uint32_t earlier[EARLIER_MAX]; /* process ids, as NVML has them */
+	uint32_t earlier[EARLIER_MAX]; /* PIDs as NVML reports them */
 	uint32_t n_earlier;
-	void (*on_sample)(void *arg); /* the sample is of bench_sampler_request_first() */
+	void (*on_sample)(void *arg); /* of bench_sampler_request_first(); NULL: none waits */
 	bench_sampler_done_fn *done;
 	void *arg;
 };
@@ -60,7 +60,7 @@ struct bench_gpu bench_sampler_unknown(void)
 	return (struct bench_gpu){ NAN, NAN, NAN, NAN, NAN, NAN };
 }
 
-/* Into the doubles of *to. */
+/* Reads the figures into the doubles of *@to. */
 static void read_figures(void *to, const struct figure *list, size_t n,
 	const struct sample_device *u)
 {
@@ -97,7 +97,9 @@ static bool is_earlier(const struct bench_sampler *s, uint32_t pid)
 	return false;
 }
 
-/* One that has computed since the sample before and has ended is in it too, without memory. */
+/*
+ * A sample also contains processes that computed since the last sample and have ended. They have no memory.
+ */
 static bool is_present(const struct sample_process *p)
 {
 	return p->bytes > 0;
@@ -115,7 +117,7 @@ static struct bench_sampler_processes count_present_processes(const struct bench
 	return u->processes_known ? n : not_known;
 }
 
-/* The GPU, or its MIG devices where it has some: then it has no processes of its own. */
+/* Whether @u lists processes of @gpu: its MIG devices, or the GPU itself if it has no MIG device. */
 static bool has_processes(const struct sample *sample, const struct sample_device *gpu,
 	const struct sample_device *u)
 {
@@ -259,7 +261,7 @@ static void request_figure_fields(struct gpu_sample_request *rq, const struct fi
 	}
 }
 
-/* What is not sampled is not known. */
+/* Values without a sample are unknown. */
 static void reset_sampler_speeds(struct bench_sampler *s)
 {
 	read_figures(&s->from, speeds, ARRAY_LEN(speeds), NULL);
@@ -301,7 +303,7 @@ void bench_sampler_begin(struct bench_sampler *s)
 {
 	s->ended = s->end_requested = false;
 	reset_sampler_speeds(s);
-	/* Else nothing of this step is known, and its end says so. */
+	/* If the request fails, the step's values stay unknown. */
 	if (!s->under_way)
 		(void)!request_sampler_sample(s);
 }

@@ -1,28 +1,35 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* What a GPU does between two moments, by NVML and GPM. Thread: loop. */
+/* Samples what a GPU does between two moments, through NVML and GPM. Thread: loop. */
 #include "tools/bench/result/result.h"
 #include "tools/bench/run/doubt.h"
 #include "io/nvml/monitor/monitor.h"
 
 struct bench_sampler;
 
-/* Once for each bench_sampler_end(): what is not known is NaN. */
+/* Once for each bench_sampler_end(). Unknown values are NaN. */
 typedef void bench_sampler_done_fn(void *arg, const struct bench_gpu *gpu);
 
 int bench_sampler_new(struct bench_sampler **ret, uv_loop_t *loop,
 	const struct gpu_monitor_options *options, const char *uuid,
 	struct error *err) MUST_USE;
-/* Before anything of ours is on the GPU: the processes that are there now are others. @done always comes. */
+/*
+ * The caller calls it before any process of the benchmark is on the GPU. All processes found then are foreign. The
+ * sampler always calls @done.
+ */
 void bench_sampler_request_first(struct bench_sampler *s, void (*done)(void *arg), void *arg);
 void bench_sampler_begin(struct bench_sampler *s);
 void bench_sampler_end(struct bench_sampler *s, bench_sampler_done_fn *done, void *arg);
-/* How the GPU was kept from its speed between the last bench_sampler_begin() and bench_sampler_end(); the rest of *ret stays. */
+/*
+ * How much the GPU was slowed down between the last bench_sampler_begin() and bench_sampler_end(). The other
+ * members of *@ret stay.
+ */
 void bench_sampler_doubt(const struct bench_sampler *s, struct doubt_facts *ret);
 /*
- * Processes that NVML saw on the GPU, its MIG devices included, at the beginning or at the end, where there were more:
- * all, ours among them, and those that bench_sampler_request_first() had seen. NaN: it does not say.
+ * Processes that NVML reported on the GPU and its MIG devices, at the beginning or at the end, the greater number.
+ * .all includes the benchmark's own. .earlier: those found by bench_sampler_request_first(). NaN: NVML does not
+ * report them.
  */
 struct bench_sampler_processes {
 	double all, earlier;
@@ -30,5 +37,5 @@ struct bench_sampler_processes {
 struct bench_sampler_processes bench_sampler_processes(const struct bench_sampler *s);
 struct bench_sampler *bench_sampler_free(struct bench_sampler *s);
 
-/* Nothing is known. */
+/* All values unknown. */
 struct bench_gpu bench_sampler_unknown(void);

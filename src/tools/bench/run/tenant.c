@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SETUP_NS  (120 * NS_PER_SEC) /* for gpuslice-load; others have what the user says */
-#define GRACE_NS  (60 * NS_PER_SEC)  /* for what is in flight at the end */
+#define SETUP_NS  (120 * NS_PER_SEC) /* for gpuslice-load; the user sets that of commands */
+#define GRACE_NS  (60 * NS_PER_SEC)  /* for units in flight at the end */
 #define SILENT_NS (24 * 3600 * NS_PER_SEC)
 
 struct tenant {
@@ -21,13 +21,13 @@ struct tenant {
 	regex_t pattern;
 	uint64_t last_ns;
 	struct count count;
-	struct error error; /* ERR_NONE: it did what it was to do */
+	struct error error; /* ERR_NONE: no failure */
 	bool counted;
-	double gave_up_s; /* after so long without a unit; 0: not */
-	char last[64];    /* line that was no unit, for messages */
+	double gave_up_s; /* the runner gave up after this time without a unit; 0: it did not */
+	char last[64];    /* last line that was no unit, for messages */
 };
 
-/* ---- a program of the user's: its lines are its units ---------------------------------------------------------- */
+/* ---- a user's command: its lines are its units ----------------------------------------------------------------- */
 
 static void count_tenant_unit(struct tenant *p)
 {
@@ -44,7 +44,10 @@ static void count_tenant_unit(struct tenant *p)
 
 /* ---- gpuslice-load: two lines ------------------------------------------------------------------------------- */
 
-/* Whether it is where it is to be: the driver runs a program without MPS where it finds no daemon, and says nothing. */
+/*
+ * Checks whether the pod runs under MPS as expected. Without a daemon, the driver silently runs a program without
+ * MPS.
+ */
 static int check_ready(const struct tenant *p, const char *line, size_t len, struct error *err)
 {
 	json_auto_t *o = json_loadb(line, len, 0, NULL);
@@ -91,7 +94,7 @@ static int on_tenant_line(void *arg, const char *line, size_t len, struct error 
 	return 0;
 }
 
-/* What it said last is what there is to go by: the wrong pattern, or its own error. */
+/* The program's last line shows the cause: a wrong pattern, or the program's own error. */
 static void set_given_up_error(struct tenant *p, const struct child_end *end)
 {
 	const char *said = *p->last ? p->last : end->words;
@@ -109,7 +112,7 @@ static void on_tenant_ended(void *arg, const struct child_end *end)
 	if (p->gave_up_s > 0)
 		set_given_up_error(p, end);
 	if (p->workload->command && p->is_over)
-		p->counted = true; /* it was ended by us */
+		p->counted = true; /* tenant_over() ended the command */
 	if (!p->counted && p->error.code == ERR_NONE) {
 		if (end->was_silent)
 			(void)error_set(&p->error, ERR_TIMEOUT, "no answer: %.200s",

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Private to bench/run: one pod of a step, as a process. Thread: loop. */
+/* Private to bench/run: one pod of a step, a process. Thread: loop. */
 #include "tools/bench/stats/count.h"
 #include "tools/bench/run/args.h"
 #include "lib/proc/child.h"
@@ -11,8 +11,8 @@
 struct tenant;
 
 struct tenant_ops {
-	void (*ready)(void *arg); /* it waits for tenant_begin() */
-	/* It has ended; tenant_blocks() says what it did, or tenant_error() why not. */
+	void (*ready)(void *arg); /* waits for tenant_begin(); a command has done a unit */
+	/* The pod has ended. tenant_blocks() has its units, or tenant_error() the reason for the failure. */
 	void (*ended)(void *arg);
 };
 
@@ -22,25 +22,25 @@ struct tenant_options {
 	const struct strv *env;
 	const struct args_size *size;
 	uint64_t seed;
-	bool mps; /* the driver is to run it under MPS, or is not to */
+	bool mps; /* the driver must run the pod under MPS; false: without MPS */
 };
 
 int tenant_start(struct tenant **ret, uv_loop_t *loop, const struct tenant_options *what,
 	const struct tenant_ops *ops, void *arg, struct error *err) MUST_USE;
-/* When it begins, and from when to when units count; monotonic clock. */
+/* When the pod begins, and the window in which units count; ns of the monotonic clock. */
 void tenant_begin(struct tenant *p, uint64_t begin_ns, uint64_t from_ns, uint64_t to_ns);
-/* The time is over: a program of the user's is ended now. */
+/* The window is over. A user's command is ended now. */
 void tenant_over(struct tenant *p);
 
-/* It is not wanted any more: it ends soon. */
+/* The pod is no longer needed, and ends soon. */
 void tenant_kill(struct tenant *p);
 
-/* A program of the user's that is not ready after @seconds is killed, with an error that says so and what it said last. */
+/* Kills a user's command that is not ready after @seconds. The error has the command's last line. */
 void tenant_give_up(struct tenant *p, double seconds);
 
-/* ARGS_PARTS of them; NULL: it failed. */
+/* ARGS_PARTS blocks. NULL: the pod failed. */
 struct hist *tenant_blocks(struct tenant *p);
 const struct error *tenant_error(const struct tenant *p);
 
-/* Kills it if it runs. Returns NULL. */
+/* Kills the pod if it runs. Returns NULL. */
 struct tenant *tenant_free(struct tenant *p);

@@ -16,9 +16,9 @@
 #define STATUS_POLL_MS 100
 #define LINE_MAX_      (1U << 20)
 
-/* The connection, which outlives the watch until it is closed. */
+/* The connection. The object lives until its pipe is closed, which can be after the watch has ended. */
 struct profile_watch_conn {
-	struct profile_watch *w; /* NULL: nobody listens any more */
+	struct profile_watch *w; /* NULL: the watch has ended */
 	uv_pipe_t pipe;
 	uv_connect_t connect;
 	char room[16384];
@@ -46,7 +46,7 @@ void profile_window_fini(struct profile_window *w)
 	*w = (struct profile_window){ .n_samples = 0 };
 }
 
-/* ---- what the arbiter says ------------------------------------------------------------------------------------ */
+/* ---- status of the arbiter ------------------------------------------------------------------------------------ */
 
 static uint64_t get_status_number(const json_t *o, const char *key)
 {
@@ -159,7 +159,7 @@ static void on_status_read(uv_stream_t *s, ssize_t n, const uv_buf_t *b)
 	if (end) {
 		add_status_line(l->w, buf_str(&l->got), (size_t)(end - buf_str(&l->got)));
 		buf_clear(
-			&l->got); /* it answers what it was asked, and is asked one thing at a time */
+			&l->got); /* the arbiter answers one question at a time, so nothing follows the line */
 		l->asked = false;
 	}
 }
@@ -207,7 +207,7 @@ static void on_status_poll_timer(uv_timer_t *t)
 	if (!l || !l->up || l->asked)
 		return;
 	b = uv_buf_init(l->question, (unsigned int)l->question_len);
-	/* Short of a full socket, which would be one that hangs, it goes at once. */
+	/* The write completes at once, unless the socket is full because the arbiter hangs. */
 	if (uv_try_write((uv_stream_t *)&l->pipe, &b, 1) == (int)l->question_len)
 		l->asked = true;
 }
@@ -231,7 +231,15 @@ static struct launch_log *map_launch_log(const char *dir)
 	return log == MAP_FAILED ? NULL : log;
 }
 
-/* False: it is being written, or not of this round of the ring. */
+/*
+ * Reads entry @n while the program can overwrite it:
+ *
+ *	1. The acquire load of .number comes before the loads of the entry.
+ *	2. The acquire fence orders these loads before the second load of .number.
+ *	3. If both loads give n + 1, the entry is whole.
+ *
+ * False: a thread is writing the entry, or it belongs to another round of the ring.
+ */
 static bool read_launch_entry(struct profile_launch *ret, struct launch_log *log, uint64_t n)
 {
 	struct launch_log_entry *e = &log->entries[n % LAUNCH_LOG_ENTRIES];
@@ -244,7 +252,8 @@ static bool read_launch_entry(struct profile_launch *ret, struct launch_log *log
 	       atomic_load_explicit(&e->number, memory_order_relaxed) == number;
 }
 
-/* Entries are overwritten while they are read: what went by meanwhile is left out. */
+/* The program overwrites entries during the read. The result has only the entries after the last overwritten
+ * entry. */
 static int read_launch_log(struct profile_watch *w, struct profile_window *ret,
 	struct error *err)
 {
@@ -258,7 +267,7 @@ static int read_launch_log(struct profile_watch *w, struct profile_window *ret,
 		struct profile_launch l;
 
 		if (!read_launch_entry(&l, w->log, n))
-			ret->n_launches = 0; /* only what is without a gap says what repeats */
+			ret->n_launches = 0; /* repetitions show only without gaps */
 		else if (l.at_ns >= w->from_ns)
 			ret->launches[ret->n_launches++] = l;
 	}

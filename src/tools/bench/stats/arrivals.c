@@ -13,11 +13,11 @@
 #define LINE_MAX_ 128
 #define UNITS_MAX 1000000
 
-/* The form of Azure's LLM inference traces (github.com/Azure/AzurePublicDataset). */
+/* Format of Azure's LLM inference traces (github.com/Azure/AzurePublicDataset). */
 #define TRACE_HEAD "TIMESTAMP,ContextTokens,GeneratedTokens"
 #define YEARS_MAX  400 /* after 1900: ns since 1970 are 64 bits */
 #define CONTEXT_OF_UNIT \
-	512 /* tokens of context that are read in the time of one that is made */
+	512 /* context tokens that a GPU reads in the time of one generated token */
 
 static void closefp(FILE **f)
 {
@@ -25,7 +25,7 @@ static void closefp(FILE **f)
 		(void)fclose(*f);
 }
 
-/* "2023-11-16 18:15:46.6805900" in ns since 1970; *end is behind it. */
+/* "2023-11-16 18:15:46.6805900" in ns since 1970. *@end points behind the time. */
 static bool read_moment(uint64_t *ret, const char *text, const char **end)
 {
 	struct tm t = { 0 };
@@ -41,14 +41,14 @@ static bool read_moment(uint64_t *ret, const char *text, const char **end)
 			scale /= 10;
 			*ret += (uint64_t)(*c - '0') * scale;
 		}
-	/* All of a trace are of one zone. */
+	/* All times of a trace have the same time zone. */
 	if (*c == '+' || *c == '-')
 		c += strspn(c + 1, "0123456789:") + 1;
 	*end = c;
 	return true;
 }
 
-/* A unit for each token that is made, and for the context. */
+/* One unit for each generated token, and one for each CONTEXT_OF_UNIT tokens of context, rounded up. */
 static bool read_trace_line(struct flow_arrival *ret, char *line)
 {
 	const char *at = NULL;

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * Units of work that ended, by blocks of time: what a repetition of a result is made of. Times are of the
- * monotonic clock, in ns. Thread: one.
+ * Finished units of work, counted in blocks of time: the data of one repetition of a result. Times are ns of the
+ * monotonic clock. Thread: one.
  */
 #include "tools/bench/stats/hist.h"
 
@@ -12,9 +12,9 @@
 #define COUNT_BLOCKS_MAX 1000
 
 struct count {
-	uint64_t from_ns, to_ns; /* only what ends in here counts */
+	uint64_t from_ns, to_ns; /* only units that end in this window count */
 	size_t n;
-	struct hist *blocks; /* equal parts of that */
+	struct hist *blocks; /* .n equal blocks of the window */
 	uint64_t units;
 };
 
@@ -23,10 +23,10 @@ int count_init(struct count *c, uint64_t from_ns, uint64_t to_ns, size_t blocks,
 	struct error *err) MUST_USE;
 void count_fini(struct count *c);
 
-/* A unit ended at @at_ns, and took @took_ns. */
+/* A unit ended at @at_ns and took @took_ns. */
 void count_add_unit(struct count *c, uint64_t at_ns, uint64_t took_ns);
 
-/* {"blocks": [{"times": [class, count, ...], "sum_ns": ...}, ...]}; new reference, NULL: no memory. */
+/* {"blocks": [{"times": [class, count, ...], "sum_ns": ...}, ...]}. New reference. NULL: no memory. */
 json_t *count_json(const struct count *c);
-/* {"counts": [...]}: of each block only how many; the same. */
+/* {"counts": [...]}: only the number of units of each block. New reference. NULL: no memory. */
 json_t *count_short_json(const struct count *c);

@@ -6,20 +6,20 @@
 
 #define REPLICATES 400
 /*
- * Of a repetition: with more of them what begins and ends at their borders counts more often, as the turns of slices,
- * which may be as long as a block.
+ * Maximum number of groups of a repetition. With more groups, effects at the groups' borders count more often. For
+ * example, a quantum of a slice can be as long as a block.
  */
 #define GROUPS      5
-#define GROUP_UNITS 16 /* at least */
+#define GROUP_UNITS 16 /* minimum units of a group */
 #define SEED        UINT64_C(0x5eed0f6b1e5)
 
-/* What a statistic is made from. */
+/* The input of a statistic. */
 struct sum {
 	double seconds;
 	struct hist times;
 };
 
-/* Consecutive blocks that count as one. */
+/* Consecutive blocks that the bootstrap draws as one. */
 struct block_group {
 	size_t first, end;
 };
@@ -82,7 +82,7 @@ static double compute_statistic(enum estimate_of what, const struct sum *s)
 	return hist_mean(&s->times);
 }
 
-/* Joins blocks; what is left over at the end goes to the last group. */
+/* Joins blocks into groups. The blocks left over at the end join the last group. */
 static void make_groups(struct estimate_groups *p)
 {
 	size_t first = 0, min = (p->run->n + GROUPS - 1) / GROUPS;
@@ -102,7 +102,7 @@ static void make_groups(struct estimate_groups *p)
 		p->groups[p->n - 1].end = p->run->n;
 }
 
-/* Sums as they come, for a variance. */
+/* Running sums for a mean and a variance. */
 struct moments {
 	double n, mean, squares;
 };
@@ -121,7 +121,7 @@ static double moments_variance(const struct moments *m)
 	return m->n > 1 ? m->squares / (m->n - 1) : 0;
 }
 
-/* What bootstraps say: of all repetitions together, and the mean of what they say of each. */
+/* Variances by bootstrap: of all repetitions together, and the mean of the variances of each repetition. */
 struct within {
 	double all, each;
 };
@@ -130,8 +130,8 @@ struct estimate_state {
 	enum estimate_of what;
 	size_t n;
 	struct estimate_groups *parts;
-	struct moments *moments; /* of each */
-	struct sum one, all;     /* one replicate's */
+	struct moments *moments; /* of each repetition */
+	struct sum one, all;     /* of one replicate */
 };
 
 static void add_bootstrap_replicate(struct estimate_state *w, uint64_t *seed,
@@ -164,7 +164,7 @@ static struct within compute_bootstrap_variance(struct estimate_state *w)
 	return ret;
 }
 
-/* The value, and how repetitions differ. */
+/* Returns the value. Adds each repetition's value to @between. */
 static double compute_measured_value(struct estimate_state *w, struct moments *between)
 {
 	sum_clear(&w->all);
@@ -188,7 +188,10 @@ static void compute_estimate(struct estimate *ret, struct estimate_state *w)
 	in = compute_bootstrap_variance(w);
 	for (size_t r = 0; r < w->n; r++)
 		freedom += w->parts[r].n ? (double)w->parts[r].n - 1 : 0;
-	/* Blocks that are few say nothing of the error within; then that between has all of it. */
+	/*
+	 * Too few groups show no error within repetitions. In this case the variance between repetitions contains
+	 * the whole error.
+	 */
 	if (freedom < n)
 		in = (struct within){ 0 };
 	extra = moments_variance(&between) - in.each;
@@ -235,7 +238,7 @@ int estimate_make(struct estimate *ret, enum estimate_of what, const struct esti
 	return 0;
 }
 
-/* Between whole numbers below 3, where the series is no good, by 1 / freedom. */
+/* Below 3, where the series is inaccurate, it interpolates between whole numbers by 1 / freedom. */
 double estimate_t(double freedom)
 {
 	static const double few[] = { 12.7062, 4.30265, 3.18245 };
@@ -271,7 +274,7 @@ struct interval estimate_interval(const struct estimate *e)
 	return make_t_interval(e->value, e->error, e->freedom);
 }
 
-/* Degrees of freedom of a sum of two variances. */
+/* Degrees of freedom of the sum of two variances. */
 static double joint_freedom(double va, double fa, double vb, double fb)
 {
 	double both = va + vb, d;

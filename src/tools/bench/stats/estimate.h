@@ -2,12 +2,16 @@
 #pragma once
 
 /*
- * What was measured, and how sure that is. A measurement is some repetitions, each of them cut into blocks of time;
- * so what holds for longer than a block, as a burst does, is not taken for many independent times.
+ * A measured value and its statistical error. A measurement consists of repetitions, and each repetition is
+ * divided into blocks of time. So an effect that lasts longer than a block, such as a burst, does not count as
+ * many independent times.
  *
- * The error has two parts: within a repetition, by a bootstrap of its blocks; and from one to the next, as far as
- * they differ by more than that explains. Intervals are of 95 %, by Student's t with the degrees of freedom of
- * both (Satterthwaite).
+ * The error has two parts:
+ *
+ *	1. The error within a repetition, by a bootstrap of its blocks.
+ *	2. The error between repetitions, as far as repetitions differ by more than part 1 explains.
+ *
+ * Intervals are 95 % intervals by Student's t, with the degrees of freedom of both parts (Satterthwaite).
  *
  * Sources: B. Efron, R. Tibshirani, An Introduction to the Bootstrap, 1993; F. Satterthwaite, An Approximate
  * Distribution of Estimates of Variance Components, 1946; M. Abramowitz, I. Stegun, Handbook of Mathematical
@@ -17,7 +21,7 @@
 
 enum estimate_of {
 	ESTIMATE_RATE, /* units per second */
-	ESTIMATE_MEAN, /* the others in ns */
+	ESTIMATE_MEAN, /* this and all below: ns */
 	ESTIMATE_P50,
 	ESTIMATE_P95,
 	ESTIMATE_P99,
@@ -26,7 +30,7 @@ enum estimate_of {
 
 struct estimate_block {
 	double seconds;
-	struct hist_packed times; /* of the units that ended in it */
+	struct hist_packed times; /* of the units that ended in the block */
 };
 
 struct estimate_run {
@@ -36,8 +40,8 @@ struct estimate_run {
 
 struct estimate {
 	double value;
-	double error; /* standard error */
-	double freedom; /* its degrees of freedom; 0: not known, as one repetition says nothing of others */
+	double error;   /* standard error */
+	double freedom; /* degrees of freedom of .error; 0: unknown, as one repetition does not show how others differ */
 };
 
 /* Of @n > 0 repetitions. ERR_NOMEM. */
@@ -48,18 +52,20 @@ struct interval {
 	double low, high;
 };
 
-/* Without bounds if .freedom is 0. */
+/* Unbounded if .freedom is 0. */
 struct interval estimate_interval(const struct estimate *e);
 
-/* @b / @a, of two that were measured apart; @a's value is above 0. */
+/* @b / @a, of two separate measurements. @a's value is above 0. */
 struct estimate estimate_ratio(const struct estimate *a, const struct estimate *b);
-/* The same as an interval: of the ratio's logarithm, so that it is as wide to both sides. */
+/* The same ratio as an interval. The interval is that of the ratio's logarithm, so both sides are equally
+ * wide. */
 struct interval estimate_ratio_interval(const struct estimate *a, const struct estimate *b);
 
-/* What 97.5 % of Student's t with @freedom >= 1 are not above. */
+/* The 97.5 % quantile of Student's t with @freedom >= 1. */
 double estimate_t(double freedom);
 
-/* How evenly @v is spread: 1 if all are equal, 1/n if one has all (R. Jain et al., 1984); 0 of nothing. */
+/* Fairness index of @v: 1 if all values are equal, 1/n if one value has everything (R. Jain et al., 1984); 0
+ * without data. */
 double estimate_jain(const double *v, size_t n);
-/* Standard deviation by mean; 0 of less than two, or of mean 0. */
+/* Standard deviation divided by the mean. 0 for fewer than two values, or for a mean of 0. */
 double estimate_cv(const double *v, size_t n);

@@ -8,7 +8,8 @@
 
 #define LINEAR (1U << HIST_BITS)
 
-/* An octave is what has the same highest bit; the bits behind that are the place in it. */
+/* Values with the same highest bit form an octave. The HIST_BITS bits after the highest bit select the class
+ * in the octave. */
 unsigned int hist_class(uint64_t ns)
 {
 	unsigned int octave, class;
@@ -41,7 +42,7 @@ void hist_clear(struct hist *h)
 	h->from = h->to = 0;
 }
 
-/* Classes from @from to before @to are in use. */
+/* Marks the classes from @from to @to - 1 as used. */
 static void widen_class_range(struct hist *h, uint32_t from, uint32_t to)
 {
 	if (h->from == h->to) {
@@ -93,7 +94,7 @@ int hist_pack(struct hist_packed *ret, const struct hist *h, struct error *err)
 	*ret = (struct hist_packed){ 0 };
 	for (unsigned int i = h->from; i < h->to; i++)
 		p.classes += h->counts[i] != 0;
-	p.class = calloc(p.classes + 1, sizeof(*p.class)); /* never nothing */
+	p.class = calloc(p.classes + 1, sizeof(*p.class)); /* never zero elements */
 	if (!p.class)
 		return error_nomem(err);
 	for (unsigned int i = h->from; i < h->to; i++)

@@ -79,11 +79,11 @@ void suite_defaults(struct suite *s)
 		struct error err = ERROR_INIT;
 
 		if (suite_add(s, default_scenarios[i], &err) < 0)
-			abort(); /* a bug of the table */
+			abort(); /* a bug in the table */
 	}
 }
 
-/* One more than the built-in ones, and a scenario of it. */
+/* Sets the workloads to the built-in ones and @w, and the scenarios to @scenario alone. */
 static void add_workload(struct suite *s, struct suite_workload room[static SUITE_BUILTIN + 1],
 	const struct suite_workload *w, const char *scenario)
 {
@@ -142,7 +142,7 @@ static int find_workload_by_name(const struct suite *s, const char *name, struct
 	return error_set(err, ERR_INVALID, "no workload '%.40s'; there are: %s", name, known);
 }
 
-/* "3 burn" or "burn". */
+/* Parses "3 burn" or "burn". */
 static int add_tenants(struct suite_scenario *sc, const struct suite *s, char *words,
 	struct error *err)
 {
@@ -177,7 +177,7 @@ static int add_tenants(struct suite_scenario *sc, const struct suite *s, char *w
 	return 0;
 }
 
-/* One name for one scenario, however it was written. */
+/* Gives the scenario its canonical name, independent of how it was written. */
 static void name_scenario(struct suite_scenario *sc, const struct suite *s)
 {
 	size_t at = 0;
@@ -249,7 +249,7 @@ int suite_profile(struct suite *s, uint32_t workload, const double *shares, size
 	return 0;
 }
 
-/* ---- the order ---------------------------------------------------------------------------------------------- */
+/* ---- order of steps ----------------------------------------------------------------------------------------- */
 
 double suite_weight(uint32_t i)
 {
@@ -274,7 +274,10 @@ bool suite_has(const struct suite *s, const struct suite_scenario *sc, enum benc
 	}
 	if (m == BENCH_FAIR_SHARE_LATENCY)
 		return waits && fills;
-	/* Who waits asks for a share that has nothing to do with its weight. */
+	/*
+	 * Pods that wait for answers need a share of the GPU that is unrelated to their weight. So weighted mode
+	 * skips their scenarios.
+	 */
 	return m == BENCH_FAIR_SHARE_WEIGHTED ? !waits : m != BENCH_EXCLUSIVE;
 }
 
@@ -306,7 +309,7 @@ static void shuffle_steps(struct suite_step *steps, size_t n, uint64_t seed)
 	}
 }
 
-/* Those of one mode and repetition. */
+/* Adds the steps of one mode and repetition, in random order. */
 static size_t add_steps(struct suite_step *to, const struct suite *s, enum bench_mode m,
 	uint32_t repetition)
 {
