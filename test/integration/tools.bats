@@ -143,6 +143,21 @@ empty_tree() {
 	[[ $output == *'src/io/price/b.c:2: b'* ]]
 }
 
+@test "words that comments should not have are noticed" {
+	empty_tree
+	cat >src/model/a.c <<-'END'
+		/* The thread is blocked. seat_count() and TURN_METERED are names.
+		 * It is looked at anew, by who comes. */
+		static const char a[] = "/* a keeper */"; /* the process whose gate is closed */
+	END
+	run -1 tools/check-words.py
+	[[ $output == *"src/model/a.c:2: 'anew': write again"* && $output == *"src/model/a.c:2: 'who' without a noun"* ]]
+	[[ $output == *"src/model/a.c:2: 'is looked'"* && $output == *'1 files, 3 words'* ]]
+	sed -i 2d src/model/a.c
+	sed -i '1s|$| */|' src/model/a.c
+	tools/check-words.py
+}
+
 @test "files that call each other in a circle are noticed, and callbacks are none" {
 	empty_tree
 	mkdir -p build/src/node/x/libx.a.p

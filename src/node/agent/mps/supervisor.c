@@ -197,7 +197,7 @@ void mps_supervisor_fail(struct mps_supervisor *u, const char *fmt, ...)
 
 void mps_supervisor_count_missed(struct mps_supervisor *u, const struct error *why)
 {
-	/* A daemon that was told to quit takes no commands, and waits for its clients. */
+	/* A daemon that quits takes no commands, and waits for its clients. */
 	if (u->process && u->state == MPS_QUITTING) {
 		u->checked_ns = time_mono_ns(); /* its earlier answer stays valid */
 		arm_mps_daemon_timer(u, TICK_MAX_MS);
@@ -647,7 +647,7 @@ void mps_supervisor_stop(struct mps_supervisor *u)
 	arm_mps_daemon_timer(u, ASK_MS);
 }
 
-/* A daemon that was told to quit takes no clients and no commands, and ends with its last client. */
+/* A daemon that quits takes no clients and no commands, and ends with its last client. */
 static void next_quitting(struct mps_supervisor *u)
 {
 	if (u->stopping && time_mono_ns() - u->since_ns >= STOP_NS) {
